@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena.h - the deep buffer: packets and flow descriptors in memory that outlives the process.
+ *
+ * Layout, from the start of the region:
+ *
+ *     superblock | flow descriptors, copies A and B | fingerprint rings | chunk 0 | chunk 1 | ...
+ *
+ * A chunk (2 MiB by default, naturally aligned in the region) belongs to one pool and one size class while any of
+ * its slots is in use; it starts with its own dense array of 64-byte slot headers, so that a rebuild scans headers
+ * without touching payloads and no header space is set aside for slots that the class does not have.
+ * Size classes 512, 1152, 2176, 4224: never a power-of-two stride.
+ *
+ * What is truth and what is not: a slot counts from arena_commit() on (header CRC and state are stored last).
+ * Everything else in struct arena - free lists, the position index, struct slot_meta - is volatile and rebuilt by
+ * arena_attach().
+ *
+ * Two pools, each with its own reserve, so that two edges full in opposite directions cannot deadlock:
+ * a pool may take free chunks only while the other one can still reach its reserve.
+ *
+ * Call order: arena_heap_size(), then arena_format() or arena_attach(); then for each packet arena_alloc(), fill
+ * header fields and data, arena_commit(), ..., arena_free(). Not thread-safe: one shard owns one arena. */
+#ifndef PROXY_ARENA_H
+#define PROXY_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "limits.h"
+
+#define ARENA_MAGIC	     0x4c52434852454e41ull
+#define ARENA_LAYOUT_VERSION 1
+#define SLOT_NONE	     UINT32_MAX
+
+enum arena_pool { POOL_LAN, POOL_WAN, POOL_COUNT }; /* packets taken from the LAN; packets taken from the WAN */
+
+/* What a slot holds. POOL_LAN: REQ_NEAR, RESP_FAR, RAW_LAN. POOL_WAN: the others. */
+enum slot_kind {
+	SLOT_REQ_NEAR = 1, /* request of a local host on its way out */
+	SLOT_RESP_FAR,	   /* response of a local host on its way out */
+	SLOT_RAW_LAN,	   /* expendable packet on its way out: does not survive a restart */
+	SLOT_REQ_FAR,	   /* request for a local host */
+	SLOT_RESP_NEAR,	   /* response for a local host */
+	SLOT_RAW_WAN,	   /* expendable packet for a local host: does not survive a restart */
+};
+
+enum slot_state { SLOT_FREE = 0, SLOT_FILLING = 1, SLOT_COMMITTED = 2 };
+
+/* 64 bytes in the arena. `state`, `kind` and `crc` are arena.c's; the caller fills in the rest before arena_commit(). */
+struct slot_hdr {
+	uint8_t state; /* enum slot_state */
+	uint8_t kind;  /* enum slot_kind */
+	uint8_t opcode;
+	uint8_t bth_off;  /* offsets in the stored L3 packet, so that it need not be parsed again */
+	uint8_t hdr_len;
+	uint8_t pad;
+	uint16_t len;	   /* L3 bytes stored */
+	uint32_t flow;	   /* local flow index; for RAW the lane */
+	uint32_t inc;	   /* incarnation of the flow */
+	uint64_t pos;	   /* position; for RAW the raw sequence number */
+	uint32_t psns;	   /* PSNs this packet owns: 1, or more for a READ request */
+	uint32_t msn;	   /* messages begun or ended up to and including this packet, as the responder would count */
+	uint32_t fp;	   /* fingerprint: opcode, length, payload CRC */
+	uint16_t vlan_tci; /* 0: untagged */
+	uint8_t flags;	   /* enum slot_flags */
+	uint8_t reserved[13];
+	uint32_t crc; /* CRC-32 of the 60 bytes before it, with state as SLOT_COMMITTED */
+};
+_Static_assert(sizeof(struct slot_hdr) == 64, "slot header is one cache line");
+
+enum slot_flags {
+	SF_ACK_REQ = 1 << 0,
+	SF_MSG_END = 1 << 1,
+	SF_OWN_RESPONSE = 1 << 2, /* READ, ATOMIC, or unknown RC opcode */
+	SF_MSG_START = 1 << 3,
+};
+
+/* Volatile, one per slot, for the core's use. Zeroed by arena_alloc() and arena_attach() but for `gen`. */
+struct slot_meta {
+	uint64_t units[2]; /* 64-byte units of the packet: on the way in, those received; on the way out, those the peer has */
+	uint64_t due_ns;   /* repair queue: not before */
+	uint32_t next;	   /* link of whatever list the slot is in; SLOT_NONE ends it */
+	uint16_t gen;	   /* changes when the slot is freed: old references to it can be told */
+	uint8_t sends;	   /* times sent over the WAN */
+	uint8_t queued;	   /* the core's: which list */
+};
+
+struct arena_geometry {
+	uint64_t len;	     /* of the region, bytes */
+	uint32_t chunk_size; /* power of two, 64 KiB .. 2 MiB */
+	uint32_t max_flows;  /* near flows and as many far flows */
+	uint8_t reserve_percent; /* of the chunks that each pool can always reach: 10..50, default 25 */
+};
+
+#define ARENA_DESC_MAX 368 /* bytes of one descriptor as the core sees it */
+enum desc_table { DESC_NEAR, DESC_FAR, DESC_TABLES };
+
+struct arena; /* volatile state, lives in the heap memory given at format/attach */
+
+/* Bytes of zeroed heap memory that arena_format/arena_attach need. 0 if the geometry is impossible. */
+size_t arena_heap_size(const struct arena_geometry *g);
+/* Smallest region that a geometry with these values can work with, bytes. */
+uint64_t arena_min_len(uint32_t chunk_size, uint32_t max_flows);
+
+/* Makes a new arena in `region` (zeroed or not). `epoch` tells this life of the arena from earlier ones.
+ * `heap` is 64-byte aligned, arena_heap_size() bytes of zeroes. Returns 0, -EINVAL. */
+int arena_format(struct arena **a, void *region, const struct arena_geometry *g, uint64_t epoch, void *heap);
+
+/* Takes up an arena that was in use: checks superblock, geometry, CRCs; rebuilds free lists, index and occupancy
+ * from committed slots; frees SLOT_FILLING and RAW slots. Returns 0; -ENOENT no arena there (bad magic); -EPROTO unknown
+ * layout version (region untouched); -EINVAL geometry differs or superblock is damaged (region untouched).
+ * Slots or descriptors with a wrong CRC are counted in arena_damaged() and dropped. */
+int arena_attach(struct arena **a, void *region, const struct arena_geometry *g, void *heap);
+
+uint64_t arena_epoch(const struct arena *a);
+uint32_t arena_damaged(const struct arena *a);
+
+/* --- slots --- */
+
+/* A slot for a packet of `len` (1..LAN_PKT_MAX) bytes, SLOT_FILLING, header zeroed but for kind, flow, inc, pos, len; and
+ * entered into the index (RAW kinds too). SLOT_NONE if the pool has no room. */
+uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len);
+/* Makes it truth. */
+void arena_commit(struct arena *a, uint32_t slot);
+/* Takes it out of the index and frees it; gen changes. */
+void arena_free(struct arena *a, uint32_t slot);
+
+struct slot_hdr *arena_hdr(struct arena *a, uint32_t slot);
+uint8_t *arena_data(struct arena *a, uint32_t slot);
+struct slot_meta *arena_meta(struct arena *a, uint32_t slot);
+
+/* The slot of that kind, flow and position (any incarnation), SLOT_NONE if there is none. O(1). */
+uint32_t arena_find(const struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos);
+
+/* Bytes of the size class that a packet of len takes. */
+uint32_t arena_class_bytes(uint16_t len);
+/* Slot bytes in use by a pool, and the most it may use now (own chunks and the free ones it may take). */
+uint64_t arena_used(const struct arena *a, enum arena_pool pool);
+uint64_t arena_capacity(const struct arena *a, enum arena_pool pool);
+
+/* Walks all committed slots (after attach; any order). *cursor starts at 0. SLOT_NONE at the end. */
+uint32_t arena_next_committed(struct arena *a, uint32_t *cursor);
+
+/* --- flow descriptors: copies A and B, the newer valid one counts --- */
+
+void arena_desc_store(struct arena *a, enum desc_table t, uint32_t idx, const void *desc, size_t len);
+/* False if neither copy is valid. Shorter descriptors are zero-filled to len. */
+bool arena_desc_load(const struct arena *a, enum desc_table t, uint32_t idx, void *desc, size_t len);
+/* FP_RING fingerprints of a near flow. */
+uint32_t *arena_fingerprints(struct arena *a, uint32_t idx);
+
+/* Whole audit: every slot is in exactly one place, index and counts agree. 0, or a negative number that tells which
+ * check failed. For tests; slow. */
+int arena_audit(struct arena *a);
+
+#endif

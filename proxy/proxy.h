@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* proxy.h - the core of longreach: the only way into proxy/.
+ *
+ * One struct proxy is one *shard* of one link at one edge: the lanes with lane % nshards == shard, with all state and
+ * an arena of their own. It is driven from one thread, makes no system call, reads no clock, allocates nothing
+ * after proxy_init(). Time is an argument (now_ns: any monotonic nanosecond clock, never going back).
+ *
+ * Life of a shard:
+ *
+ *     proxy_heap_size() -> proxy_init()            heap and arena memory come from the caller
+ *     proxy_session_start()                        whenever both edges have said hello (again)
+ *     loop:
+ *         proxy_lan_rx() for each packet from hosts
+ *         proxy_wan_rx() for each datagram from the other edge
+ *         proxy_tick()   timers
+ *         proxy_lan_tx() until 0: packets for hosts
+ *         proxy_wan_tx() until 0: datagrams for the other edge (it paces: 0 may mean "not yet")
+ *         proxy_event_next() until false
+ *         sleep until proxy_next_wake() or input
+ *
+ * Vocabulary: near = beside the requester, far = beside the responder; each edge is both, for the two directions.
+ */
+#ifndef PROXY_PROXY_H
+#define PROXY_PROXY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "bytes.h"
+#include "cm.h"
+#include "counters.h"
+#include "icrc.h"
+#include "limits.h"
+#include "roce.h"
+
+/* How far early ACKs reach (promise to the requester). */
+enum ack_mode {
+	ACK_MODE_HOST = 0, /* what the responder itself has ACKed */
+	ACK_MODE_NEAR = 1, /* what is committed in the near edge's arena */
+	/* ACK_MODE_FAR = 2: what the far edge has committed: not yet */
+};
+
+struct ip_prefix {
+	struct ip_addr addr; /* v4 prefixes are v4-mapped: 96 + their length */
+	uint8_t len;	     /* 0..128 */
+};
+
+bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a);
+
+/* One per path, shared by all shards of a link: a virtual clock that hands out sending time. */
+struct wan_pacer {
+	_Atomic uint64_t next_ns; /* when the line is free again */
+	_Atomic uint64_t rate_bps; /* bits per second, on the wire as counted by overhead_bytes */
+	uint32_t overhead_bytes;  /* per datagram: UDP, IP and link layer */
+	uint32_t burst_ns;	  /* unused time that may be saved up, ns */
+};
+
+void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns);
+
+struct proxy_config {
+	uint8_t shard, nshards; /* shard < nshards <= SHARDS_MAX */
+	uint16_t nlanes;	/* 1..LANES_MAX, the same at both edges */
+	enum ack_mode mode;
+	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
+	uint32_t nlocal, nremote;
+	uint32_t max_flows; /* per shard: near flows, and as many far ones. 16..FLOWS_MAX */
+
+	/* WAN */
+	struct wan_pacer *pacer;
+	uint16_t wan_payload_max; /* UDP payload of a datagram: path MTU - IP - UDP header. The sealing tag is inside. */
+	uint64_t rtt_hint_ns;	  /* expected round trip: sizes the sent map; measured values rule afterwards */
+	uint64_t rate_hint_bps;	  /* sizes the sent map with rtt_hint_ns: 4 round trips */
+	uint64_t dead_peer_ns;	  /* silence after which the other edge counts as dead. default 2 s */
+	uint64_t keepalive_ns;	  /* default 250 ms */
+
+	/* LAN */
+	uint64_t reorder_ns;	   /* patience with a gap before it is NAKed. default 30 us */
+	uint32_t lan_window_bytes; /* far edge: most in flight to one QP. default 1 MiB */
+	uint64_t lan_timeout_ns;   /* far edge: first retry of an unanswered responder, doubling to 16 times. default 20 ms */
+	uint64_t stall_ns;	   /* no progress at a responder for so long: said, flow demoted to host. default 500 ms */
+	uint64_t held_max_ns;	   /* DREQ/DREP wait at most this long. default 1 s */
+	uint64_t quarantine_ns;	   /* host pair after an unanswered probe. default 100 ms */
+	bool rnr_retry_infinite;   /* requesters without CM have rnr_retry 7. default true */
+
+	uint32_t random_seed; /* only for ids that an outsider should not guess; not for decisions */
+};
+
+/* Sensible values for everything but prefixes, pacer and sizes. */
+void proxy_config_defaults(struct proxy_config *c);
+
+struct proxy;
+
+/* Zeroed heap bytes (64-byte aligned) that proxy_init() needs, without the arena's region. 0: bad config or geometry. */
+size_t proxy_heap_size(const struct proxy_config *c, const struct arena_geometry *g);
+
+enum proxy_start {
+	PROXY_START_FRESH,   /* format the arena */
+	PROXY_START_REBUILD, /* take up what is in it */
+};
+
+/* region: the arena's memory (geometry g.len bytes, chunk-aligned). epoch: new arena's id (FRESH only).
+ * Returns 0, -EINVAL, or what arena_attach() says. */
+int proxy_init(struct proxy **p, void *heap, void *region, const struct proxy_config *c, const struct arena_geometry *g,
+	       enum proxy_start start, uint64_t epoch, uint64_t now_ns);
+
+/* Changes what may change while running: mode, pacer rate, lan_*, reorder_ns, *_ns. -EINVAL and nothing changed
+ * if anything else differs. */
+int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t now_ns);
+
+/* --- session with the other edge --- */
+
+struct proxy_session {
+	uint32_t epoch_tx; /* in datagrams that we send; the peer's epoch_rx. New for each session */
+	uint32_t epoch_rx;
+	bool mismatch; /* the two ends' configs disagree: carry, never ACK early */
+};
+
+/* Both edges said hello: packet numbers start again, everything the peer may lack is sent again. */
+void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_t now_ns);
+
+/* --- steering (any thread) --- */
+
+/* Lane of a host pair: symmetric in src and dst. */
+uint16_t proxy_lane(const struct ip_addr *a, const struct ip_addr *b, uint16_t nlanes);
+/* Lane of a received datagram, -1 if it is none of ours (too short, unknown version). */
+int proxy_wan_lane(const uint8_t *dgram, size_t len);
+
+/* --- packets in --- */
+
+/* One packet from a host, from its IP header on. vlan_tci 0: untagged. Takes only RoCEv2 between the prefixes;
+ * everything else is dropped by name. The bytes are copied or not needed after return. */
+enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len, uint16_t vlan_tci);
+/* One datagram (UDP payload) from the other edge; ce: it carried the ECN mark CE. */
+enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *dgram, size_t len, bool ce);
+
+/* Runs what is due. */
+void proxy_tick(struct proxy *p, uint64_t now_ns);
+
+/* --- packets out --- */
+
+/* A packet for a host in three parts, to be sent as one: header (patched copy), body (in the arena, valid until the
+ * next call into the shard that is not proxy_lan_tx), ICRC. */
+struct lan_tx {
+	uint8_t hdr[128];
+	uint16_t hdr_len;
+	uint16_t body_len; /* may be 0 */
+	const uint8_t *body;
+	uint8_t trailer[4]; /* ICRC */
+	uint16_t trailer_len; /* 4, or 0 when hdr holds a whole packet or body ends with it */
+	uint16_t vlan_tci;
+	struct ip_addr dst; /* whose next hop to use */
+	uint8_t dscp_ecn;
+};
+
+/* Next packet for a host. Returns its L3 length, 0 if there is none now. */
+size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx);
+
+struct wan_tx {
+	uint8_t lane;
+	uint8_t path;
+};
+
+/* Builds the next datagram in buf (capacity at least wan_payload_max). Returns its length, 0 if there is nothing to send
+ * or the pacer says not yet. */
+size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, struct wan_tx *tx);
+
+/* When to call again if nothing comes in: now or earlier means at once; UINT64_MAX never. */
+uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns);
+
+/* --- what happened, what is --- */
+
+struct proxy_event {
+	enum proxy_event_type type;
+	uint64_t now_ns;
+	struct ip_addr src, dst; /* of the flow: requester, responder */
+	uint32_t dest_qpn, requester_qpn;
+	uint32_t flow;
+	uint64_t pos;	/* where */
+	uint64_t value; /* bytes or nanoseconds, as the type says */
+};
+
+bool proxy_event_next(struct proxy *p, struct proxy_event *ev);
+
+const struct proxy_counters *proxy_counters(const struct proxy *p);
+
+struct proxy_link_status {
+	bool wan_up;		/* heard from the peer within dead_peer_ns in this session */
+	bool mismatch;
+	uint64_t rtt_min_ns, rtt_smoothed_ns; /* 0: not measured */
+	uint64_t wan_in_flight_bytes;
+	uint64_t pool_used[POOL_COUNT], pool_capacity[POOL_COUNT];
+	uint32_t near_flows, far_flows, max_flows;
+	uint32_t flows_learning; /* far flows whose requester QPN is not known yet */
+};
+
+void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link_status *s);
+
+enum flow_side { FLOW_NEAR, FLOW_FAR };
+enum flow_pairing { PAIR_LEARNING, PAIR_PROVISIONAL, PAIR_CONFIRMED };
+
+struct proxy_flow_status {
+	enum flow_side side;
+	uint32_t flow, inc;
+	struct ip_addr src, dst; /* requester, responder */
+	uint16_t vlan_tci;
+	uint32_t dest_qpn, requester_qpn; /* requester_qpn valid unless PAIR_LEARNING */
+	enum flow_pairing pairing;
+	enum ack_mode mode; /* in force now: demotion shown */
+	uint16_t pmtu;	    /* bytes, 0 unknown */
+	uint64_t pos_base;  /* first position of the incarnation */
+	uint64_t pos_next;  /* near: next expected from the host; far: next missing from the WAN */
+	uint64_t pos_acked; /* near: ACKed to the host up to here; far: sent to the host up to here */
+	uint64_t pos_delivered; /* ACKed by the responder up to here, as known here */
+	uint64_t buffered_bytes; /* slot bytes held */
+	uint64_t bytes;		 /* L3 bytes taken in over the flow's life */
+	uint64_t messages;
+	bool held_off;	/* requester is being held off */
+	bool stalled;	/* responder makes no progress */
+	bool rnr;	/* responder is in RNR */
+};
+
+/* Walks the flows; *cursor starts at 0. False at the end. */
+bool proxy_flow_next(const struct proxy *p, uint32_t *cursor, struct proxy_flow_status *s);
+
+/* --- for tests: the invariants --- */
+
+/* Everything an outside observer needs to hold an ACK to its promise: the bound below which the near flow
+ * (requester src, responder dst, DestQP) may be ACKed now. False if there is no such flow. */
+bool proxy_ceiling(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
+		   uint64_t *ceiling_pos, uint64_t *delivered_pos);
+
+/* Whole audit of a shard (arena, indexes, lists, counts). 0, or a negative number naming the check. Slow. */
+int proxy_audit(struct proxy *p);
+
+#endif

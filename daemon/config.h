@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.h - one link's configuration file: the key table, parsing, checking, printing. */
+#ifndef DAEMON_CONFIG_H
+#define DAEMON_CONFIG_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proxy/proxy.h"
+
+#define LINK_NAME_MAX  32
+#define LAN_PORTS_MAX  8
+#define WORKERS_MAX    16
+#define CONFIG_ERR_MAX 512
+
+/* All of one link file. Units are in the names; 0 means "not given" only where the key's row in config.c says so. */
+struct link_config {
+	char name[LINK_NAME_MAX]; /* file name without .conf */
+	char path[256];
+
+	/* [Link] */
+	char lan_ports[LAN_PORTS_MAX][IF_NAMESIZE];
+	uint32_t nlan_ports;
+	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
+	uint32_t nlocal, nremote;
+	enum ack_mode ack_mode;
+	uint64_t distance_m; /* 0: auto */
+	uint32_t lanes;
+	uint32_t workers;
+	int32_t cpus[WORKERS_MAX]; /* -1: not pinned */
+	uint32_t ncpus;
+
+	/* [Path] (one for now) */
+	struct ip_addr wan_local, wan_remote;
+	uint16_t wan_port; /* UDP data and TCP control, the same number at both edges */
+	uint64_t rate_bps;
+	uint16_t wan_mtu; /* IP MTU of the path */
+
+	/* [Buffer] */
+	char arena_dir[192];
+	uint64_t arena_bytes; /* per link; 0: 4 x BDP per direction, worked out */
+	uint32_t max_flows;
+
+	/* [Tuning] */
+	uint64_t reorder_ns, lan_timeout_ns, stall_ns, held_max_ns, quarantine_ns, dead_peer_ns, keepalive_ns;
+	uint32_t lan_window_bytes;
+	bool rnr_retry_infinite;
+};
+
+/* Reads and checks one file. On error returns -EINVAL (or -errno of the file) and err holds a sentence: file, line, the
+ * offending text, what would be right. */
+int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX]);
+
+/* The same from memory (name: what to call it in messages). For the fuzzer and tests. */
+int config_parse(const char *name, const char *text, size_t len, struct link_config *c, char err[CONFIG_ERR_MAX]);
+
+/* True if `to` can be taken up by a running link that was started with `from`. If not, err names the key. */
+bool config_reloadable(const struct link_config *from, const struct link_config *to, char err[CONFIG_ERR_MAX]);
+
+/* Prints the whole configuration as in force, defaults included, in the file's own syntax. */
+void config_print(const struct link_config *c);
+
+#endif

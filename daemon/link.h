@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.h - one running link: its workers, ports and arena. Main thread's view.
+ *
+ * The main thread (libevent) calls these; the data path runs in worker threads that share nothing with it but
+ * single-producer rings: a command goes to a worker, its answer (a snapshot) comes back. */
+#ifndef DAEMON_LINK_H
+#define DAEMON_LINK_H
+
+#include "config.h"
+
+struct event_base;
+struct link;
+
+/* Called on the main thread for each event of the core. */
+typedef void (*link_event_fn)(void *arg, struct link *l, const struct proxy_event *ev);
+
+/* Opens ports, arena and workers. pcap_dir NULL: no capture. 0 or negative errno with err a sentence. */
+int link_start(const struct link_config *c, struct event_base *base, const char *pcap_dir, link_event_fn fn, void *arg,
+	       struct link **l, char err[CONFIG_ERR_MAX]);
+
+/* Takes up what may change while running (config_reloadable was asked before). */
+void link_reconfigure(struct link *l, const struct link_config *c);
+
+/* Both edges have said hello on the control channel: (re)starts the session in every shard. */
+void link_session(struct link *l, const struct proxy_session *s);
+
+/* Stops the workers, restores interfaces and kernel rules, unmaps the arena (kept in its file). */
+void link_stop(struct link *l);
+
+const struct link_config *link_config(const struct link *l);
+/* Random id of this life of the arena; in hello. */
+uint64_t link_arena_epoch(const struct link *l);
+
+/* State of all shards, gathered from the workers. `flows` is malloc'ed, the caller frees it. */
+struct link_snapshot {
+	uint64_t taken_ns; /* CLOCK_MONOTONIC */
+	struct proxy_counters counters; /* sum */
+	struct proxy_link_status status; /* sum; RTT: smallest and mean */
+	struct proxy_flow_status *flows;
+	uint32_t nflows;
+	uint64_t lan_kernel_drops; /* receive ring overruns of the LAN ports */
+	uint64_t wan_send_errors;
+	uint64_t no_route;	   /* packets for hosts without a usable next hop */
+};
+
+typedef void (*link_snapshot_fn)(void *arg, struct link *l, struct link_snapshot *s);
+/* Asks every worker; calls back on the main thread once all have answered (s is NULL if the link stops before). */
+void link_snapshot(struct link *l, bool with_flows, link_snapshot_fn fn, void *arg);
+
+#endif

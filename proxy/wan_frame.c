@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wan_frame.h"
+
+#include "bytes.h"
+
+size_t wan_hdr_put(uint8_t *buf, const struct wan_hdr *h)
+{
+	buf[0] = WAN_VERSION;
+	buf[1] = h->lane;
+	buf[2] = h->path;
+	buf[3] = h->flags;
+	put_be32(buf + 4, h->epoch);
+	put_be64(buf + 8, h->wan_pn);
+	return WAN_HDR_LEN;
+}
+
+enum proxy_drop wan_hdr_get(const uint8_t *buf, size_t len, struct wan_hdr *h)
+{
+	if (len < WAN_HDR_LEN)
+		return DROP_WAN_TRUNCATED;
+	if (buf[0] != WAN_VERSION)
+		return DROP_WAN_BAD_VERSION;
+	h->lane = buf[1];
+	h->path = buf[2];
+	h->flags = buf[3];
+	h->epoch = get_be32(buf + 4);
+	h->wan_pn = get_be64(buf + 8);
+	return DROP_NONE;
+}
+
+int wan_frame_next(const uint8_t *buf, size_t len, size_t *off, struct wan_frame *f)
+{
+	if (*off == len)
+		return 0;
+	if (len - *off < WAN_FRAME_HDR_LEN)
+		return -1;
+	f->type = buf[*off];
+	f->flags = buf[*off + 1];
+	f->len = get_be16(buf + *off + 2);
+	if (len - *off - WAN_FRAME_HDR_LEN < f->len)
+		return -1;
+	f->body = buf + *off + WAN_FRAME_HDR_LEN;
+	*off += WAN_FRAME_HDR_LEN + (size_t)f->len;
+	return 1;
+}
+
+/* Frame header for a body of `len` bytes; NULL if it does not fit. */
+static uint8_t *frame_begin(uint8_t *buf, size_t cap, uint8_t type, uint8_t flags, size_t len)
+{
+	if (cap < WAN_FRAME_HDR_LEN + len)
+		return NULL;
+	buf[0] = type;
+	buf[1] = flags;
+	put_be16(buf + 2, (uint16_t)len);
+	return buf + WAN_FRAME_HDR_LEN;
+}
+
+size_t wan_packet_put(uint8_t *buf, size_t cap, const struct wan_packet *p)
+{
+	uint8_t *b = frame_begin(buf, cap, WF_PACKET, 0, WAN_PACKET_BODY_LEN + (size_t)p->len);
+
+	if (!b)
+		return 0;
+	put_be32(b, p->flow);
+	put_be32(b + 4, p->inc);
+	put_be64(b + 8, p->pos);
+	put_be16(b + 16, p->total);
+	put_be16(b + 18, p->offset);
+	put_be16(b + 20, p->vlan_tci);
+	b[22] = p->kind;
+	b[23] = 0;
+	memcpy(b + WAN_PACKET_BODY_LEN, p->data, p->len);
+	return WAN_PACKET_OVERHEAD + (size_t)p->len;
+}
+
+bool wan_packet_get(const struct wan_frame *f, struct wan_packet *p)
+{
+	const uint8_t *b = f->body;
+
+	if (f->len <= WAN_PACKET_BODY_LEN)
+		return false;
+	p->flow = get_be32(b);
+	p->inc = get_be32(b + 4);
+	p->pos = get_be64(b + 8);
+	p->total = get_be16(b + 16);
+	p->offset = get_be16(b + 18);
+	p->vlan_tci = get_be16(b + 20);
+	p->kind = b[22];
+	p->len = (uint16_t)(f->len - WAN_PACKET_BODY_LEN);
+	p->data = b + WAN_PACKET_BODY_LEN;
+	if (p->kind >= WP_KINDS || p->total > LAN_PKT_MAX || p->offset % PIECE_UNIT != 0)
+		return false;
+	if (p->offset + p->len > p->total)
+		return false;
+	return p->len % PIECE_UNIT == 0 || p->offset + p->len == p->total;
+}
+
+size_t wan_flow_open_put(uint8_t *buf, size_t cap, const struct wan_flow_open *o)
+{
+	uint8_t *b = frame_begin(buf, cap, WF_FLOW_OPEN, o->flags, 64);
+
+	if (!b)
+		return 0;
+	put_be32(b, o->flow);
+	put_be32(b + 4, o->inc);
+	put_be64(b + 8, o->pos_base);
+	put_be32(b + 16, o->dest_qpn);
+	put_be32(b + 20, o->requester_qpn);
+	put_be16(b + 24, o->vlan_tci);
+	put_be16(b + 26, o->pmtu);
+	put_be32(b + 28, 0);
+	memcpy(b + 32, o->src.b, 16);
+	memcpy(b + 48, o->dst.b, 16);
+	return WAN_FRAME_HDR_LEN + 64;
+}
+
+bool wan_flow_open_get(const struct wan_frame *f, struct wan_flow_open *o)
+{
+	const uint8_t *b = f->body;
+
+	if (f->len != 64)
+		return false;
+	o->flags = f->flags;
+	o->flow = get_be32(b);
+	o->inc = get_be32(b + 4);
+	o->pos_base = get_be64(b + 8);
+	o->dest_qpn = get_be32(b + 16) & ROCE_QPN_MASK;
+	o->requester_qpn = get_be32(b + 20) & ROCE_QPN_MASK;
+	o->vlan_tci = get_be16(b + 24);
+	o->pmtu = get_be16(b + 26);
+	memcpy(o->src.b, b + 32, 16);
+	memcpy(o->dst.b, b + 48, 16);
+	return o->pos_base >> 62 == 0;
+}
+
+size_t wan_flow_report_put(uint8_t *buf, size_t cap, const struct wan_flow_report *r)
+{
+	uint8_t *b = frame_begin(buf, cap, WF_FLOW_REPORT, 0, 44);
+
+	if (!b)
+		return 0;
+	put_be32(b, r->flow);
+	put_be32(b + 4, r->inc);
+	put_be64(b + 8, r->received);
+	put_be64(b + 16, r->delivered);
+	put_be64(b + 24, r->credit);
+	put_be64(b + 32, r->nak_pos);
+	b[40] = r->state;
+	b[41] = r->syndrome;
+	put_be16(b + 42, 0);
+	return WAN_FRAME_HDR_LEN + 44;
+}
+
+bool wan_flow_report_get(const struct wan_frame *f, struct wan_flow_report *r)
+{
+	const uint8_t *b = f->body;
+
+	if (f->len != 44)
+		return false;
+	r->flow = get_be32(b);
+	r->inc = get_be32(b + 4);
+	r->received = get_be64(b + 8);
+	r->delivered = get_be64(b + 16);
+	r->credit = get_be64(b + 24);
+	r->nak_pos = get_be64(b + 32);
+	r->state = b[40];
+	r->syndrome = b[41];
+	return r->state <= WFS_FAILED && r->delivered <= r->received;
+}
+
+size_t wan_flow_pair_put(uint8_t *buf, size_t cap, const struct wan_flow_pair *r)
+{
+	uint8_t *b = frame_begin(buf, cap, WF_FLOW_PAIR, r->confirmed, 36 + (size_t)r->template_len);
+
+	if (!b)
+		return 0;
+	put_be32(b, r->flow);
+	put_be32(b + 4, r->inc);
+	put_be64(b + 8, r->pos_base);
+	put_be64(b + 16, r->at_pos);
+	put_be32(b + 24, r->msn);
+	put_be32(b + 28, r->requester_qpn);
+	put_be16(b + 32, r->template_len);
+	put_be16(b + 34, 0);
+	memcpy(b + 36, r->template, r->template_len);
+	return WAN_FRAME_HDR_LEN + 36 + (size_t)r->template_len;
+}
+
+bool wan_flow_pair_get(const struct wan_frame *f, struct wan_flow_pair *r)
+{
+	const uint8_t *b = f->body;
+
+	if (f->len < 36)
+		return false;
+	r->confirmed = f->flags & 1;
+	r->flow = get_be32(b);
+	r->inc = get_be32(b + 4);
+	r->pos_base = get_be64(b + 8);
+	r->at_pos = get_be64(b + 16);
+	r->msn = get_be32(b + 24) & ROCE_PSN_MASK;
+	r->requester_qpn = get_be32(b + 28) & ROCE_QPN_MASK;
+	r->template_len = get_be16(b + 32);
+	r->template = b + 36;
+	return r->template_len == f->len - 36 && r->template_len <= TEMPLATE_MAX && r->pos_base <= r->at_pos;
+}
+
+size_t wan_flow_close_put(uint8_t *buf, size_t cap, const struct wan_flow_close *c)
+{
+	uint8_t *b = frame_begin(buf, cap, WF_FLOW_CLOSE, 0, 8);
+
+	if (!b)
+		return 0;
+	put_be32(b, c->flow);
+	put_be32(b + 4, c->inc);
+	return WAN_FRAME_HDR_LEN + 8;
+}
+
+bool wan_flow_close_get(const struct wan_frame *f, struct wan_flow_close *c)
+{
+	if (f->len != 8)
+		return false;
+	c->flow = get_be32(f->body);
+	c->inc = get_be32(f->body + 4);
+	return true;
+}
+
+size_t wan_lane_credit_put(uint8_t *buf, size_t cap, const struct wan_lane_credit *c)
+{
+	uint8_t *b = frame_begin(buf, cap, WF_LANE_CREDIT, 0, 16);
+
+	if (!b)
+		return 0;
+	put_be64(b, c->window_bytes);
+	put_be32(b + 8, c->flow_initial_bytes);
+	put_be32(b + 12, 0);
+	return WAN_FRAME_HDR_LEN + 16;
+}
+
+bool wan_lane_credit_get(const struct wan_frame *f, struct wan_lane_credit *c)
+{
+	if (f->len != 16)
+		return false;
+	c->window_bytes = get_be64(f->body);
+	c->flow_initial_bytes = get_be32(f->body + 8);
+	return true;
+}
+
+size_t wan_report_put(uint8_t *buf, size_t cap, uint8_t type, const struct wan_report *r, const uint64_t *words)
+{
+	uint8_t *b = frame_begin(buf, cap, type, 0, WAN_REPORT_BODY_LEN + 8 * (size_t)r->words);
+
+	if (!b)
+		return 0;
+	put_be64(b, r->base);
+	put_be64(b + 8, r->largest);
+	put_be64(b + 16, r->delay_ns);
+	put_be16(b + 24, r->words);
+	memset(b + 26, 0, 6);
+	for (uint32_t w = 0; w < r->words; w++)
+		put_be64(b + WAN_REPORT_BODY_LEN + 8 * (size_t)w, words[w]);
+	return WAN_FRAME_HDR_LEN + WAN_REPORT_BODY_LEN + 8 * (size_t)r->words;
+}
+
+bool wan_report_get(const struct wan_frame *f, struct wan_report *r)
+{
+	const uint8_t *b = f->body;
+
+	if (f->len < WAN_REPORT_BODY_LEN)
+		return false;
+	r->base = get_be64(b);
+	r->largest = get_be64(b + 8);
+	r->delay_ns = get_be64(b + 16);
+	r->words = get_be16(b + 24);
+	r->bits = b + WAN_REPORT_BODY_LEN;
+	return r->base % 64 == 0 && r->base >> 62 == 0 && r->largest >> 62 == 0 && r->words >= 1 &&
+	       r->words <= WAN_REPORT_WORDS_MAX && f->len == WAN_REPORT_BODY_LEN + 8 * r->words;
+}
+
+uint64_t wan_report_word(const struct wan_report *r, uint32_t w)
+{
+	return get_be64(r->bits + 8 * (size_t)w);
+}
+
+size_t wan_probe_put(uint8_t *buf, size_t cap, uint64_t from_pn)
+{
+	uint8_t *b = frame_begin(buf, cap, WF_PROBE, 0, 8);
+
+	if (!b)
+		return 0;
+	put_be64(b, from_pn);
+	return WAN_FRAME_HDR_LEN + 8;
+}
+
+bool wan_probe_get(const struct wan_frame *f, uint64_t *from_pn)
+{
+	if (f->len != 8)
+		return false;
+	*from_pn = get_be64(f->body);
+	return true;
+}
+
+size_t wan_ping_put(uint8_t *buf, size_t cap)
+{
+	return frame_begin(buf, cap, WF_PING, 0, 0) ? WAN_FRAME_HDR_LEN : 0;
+}

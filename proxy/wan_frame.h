@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wan_frame.h - what a datagram between two edges looks like.
+ *
+ * Everything is big-endian. A datagram (UDP payload) is
+ *
+ *     version(1) lane(1) path(1) flags(1) epoch(4) wan_pn(8) | frame... | [AEAD tag(16)]
+ *
+ * The 16 header bytes stay in the clear when the link is sealed (they are the associated data); until then the tag is
+ * absent, but its room is never used. A frame is type(1) flags(1) length(2) and `length` bytes of body, so that
+ * a receiver skips types it does not know. Packets are named by (flow id, incarnation, position): a PSN crosses only
+ * inside the host's own packet.
+ *
+ * PACKET and the FLOW frames are reliable: lost datagrams have their contents sent again. REPORT, REFUSED and PROBE
+ * are not: newer ones replace them. */
+#ifndef PROXY_WAN_FRAME_H
+#define PROXY_WAN_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "counters.h"
+#include "limits.h"
+#include "roce.h"
+
+#define WAN_VERSION	     0x4c
+#define WAN_HDR_LEN	     16
+#define WAN_FRAME_HDR_LEN    4
+#define WAN_PACKET_BODY_LEN  24 /* body of PACKET without its data */
+#define WAN_PACKET_OVERHEAD  (WAN_FRAME_HDR_LEN + WAN_PACKET_BODY_LEN)
+#define WAN_REPORT_BODY_LEN  32
+#define WAN_REPORT_WORDS_MAX 64 /* 4096 packet numbers */
+
+enum wan_frame_type {
+	WF_PACKET = 0x01,
+	WF_FLOW_OPEN = 0x02,
+	WF_FLOW_REPORT = 0x03,
+	WF_FLOW_PAIR = 0x04,
+	WF_FLOW_CLOSE = 0x05,
+	WF_LANE_CREDIT = 0x06,
+	WF_REPORT = 0x10,
+	WF_REFUSED = 0x11,
+	WF_PROBE = 0x12,
+	WF_PING = 0x13,
+};
+
+struct wan_hdr {
+	uint8_t lane, path, flags;
+	uint32_t epoch;
+	uint64_t wan_pn;
+};
+
+enum wan_packet_kind { WP_REQUEST, WP_RESPONSE, WP_RAW, WP_KINDS };
+
+/* PACKET: flow(4) inc(4) pos(8) total(2) offset(2) vlan(2) kind(1) zero(1) data... */
+struct wan_packet {
+	uint32_t flow; /* the near edge's flow id; for RAW 0 */
+	uint32_t inc;
+	uint64_t pos; /* for RAW: sequence number within the lane */
+	uint16_t total;	 /* L3 bytes of the whole packet, 1..LAN_PKT_MAX */
+	uint16_t offset; /* of this piece: a multiple of PIECE_UNIT */
+	uint16_t vlan_tci;
+	uint8_t kind; /* enum wan_packet_kind */
+	uint16_t len; /* of this piece: a multiple of PIECE_UNIT but for the last one */
+	const uint8_t *data;
+};
+
+enum wan_open_flags { WOF_BASE_FIXED = 1, WOF_PAIRED = 2, WOF_HOST_MODE = 4, WOF_FRESH_MSN = 8 };
+
+/* FLOW_OPEN, near to far, whenever a flow begins, its base moves or a session starts:
+ * flow(4) inc(4) pos_base(8) dest_qpn(4) requester_qpn(4) vlan(2) pmtu(2) zero(4) src(16) dst(16) */
+struct wan_flow_open {
+	uint32_t flow, inc;
+	uint64_t pos_base; /* oldest position that the near edge still answers for */
+	uint32_t dest_qpn, requester_qpn;
+	uint16_t vlan_tci, pmtu;
+	uint8_t flags; /* enum wan_open_flags */
+	struct ip_addr src, dst;
+};
+
+enum wan_flow_state { WFS_OK, WFS_RNR, WFS_STALLED, WFS_FAILED };
+
+/* FLOW_REPORT, far to near, cumulative:
+ * flow(4) inc(4) received(8) delivered(8) credit(8) nak_pos(8) state(1) syndrome(1) zero(2) */
+struct wan_flow_report {
+	uint32_t flow, inc;
+	uint64_t received;  /* the far edge has committed everything before */
+	uint64_t delivered; /* the responder has ACKed everything before */
+	uint64_t credit;    /* positions before this may be sent */
+	uint64_t nak_pos;   /* WFS_FAILED: the position that the responder refused */
+	uint8_t state;	    /* enum wan_flow_state */
+	uint8_t syndrome;   /* WFS_FAILED: its AETH syndrome */
+};
+
+/* FLOW_PAIR, far to near: the requester's QPN and the responder's MSN, from its first answer:
+ * flow(4) inc(4) pos_base(8) at_pos(8) msn(4) qpn(4) template_len(2) zero(2) template... */
+struct wan_flow_pair {
+	uint32_t flow, inc;
+	uint64_t pos_base; /* what the responder expected first */
+	uint64_t at_pos;   /* everything before is ACKed by the responder, and then its MSN was ... */
+	uint32_t msn;
+	uint32_t requester_qpn;
+	bool confirmed;
+	uint16_t template_len; /* an ACK of the responder, whole, from its IP header */
+	const uint8_t *template;
+};
+
+/* FLOW_CLOSE: flow(4) inc(4) */
+struct wan_flow_close {
+	uint32_t flow, inc;
+};
+
+/* LANE_CREDIT, far to near: window(8) flow_initial(4) zero(4) */
+struct wan_lane_credit {
+	uint64_t window_bytes;	     /* slot bytes sent and not settled, of the whole lane */
+	uint32_t flow_initial_bytes; /* credit of a flow before its first report */
+};
+
+/* REPORT and REFUSED: base(8) largest(8) delay_ns(8) words(2) zero(6) then words x 64 bits; bit i of word w (lsb first)
+ * is packet number base + 64 w + i. REPORT: 1 received, 0 not received (so far). REFUSED: 1 refused, 0 says nothing.
+ * A number outside is not spoken of: absence never means lost. */
+struct wan_report {
+	uint64_t base; /* multiple of 64 */
+	uint64_t largest; /* highest number received */
+	uint64_t delay_ns; /* between receiving it and sending this */
+	uint16_t words; /* 1..WAN_REPORT_WORDS_MAX */
+	const uint8_t *bits;
+};
+
+/* Writers return the bytes written, 0 if `cap` is too small. The readers get a frame's body; false: malformed. */
+size_t wan_hdr_put(uint8_t *buf, const struct wan_hdr *h);
+enum proxy_drop wan_hdr_get(const uint8_t *buf, size_t len, struct wan_hdr *h);
+
+struct wan_frame {
+	uint8_t type, flags;
+	uint16_t len;
+	const uint8_t *body;
+};
+
+/* Steps through the frames: *off starts at WAN_HDR_LEN. 1: f is filled in; 0: end; -1: truncated. */
+int wan_frame_next(const uint8_t *buf, size_t len, size_t *off, struct wan_frame *f);
+
+size_t wan_packet_put(uint8_t *buf, size_t cap, const struct wan_packet *p);
+bool wan_packet_get(const struct wan_frame *f, struct wan_packet *p);
+size_t wan_flow_open_put(uint8_t *buf, size_t cap, const struct wan_flow_open *o);
+bool wan_flow_open_get(const struct wan_frame *f, struct wan_flow_open *o);
+size_t wan_flow_report_put(uint8_t *buf, size_t cap, const struct wan_flow_report *r);
+bool wan_flow_report_get(const struct wan_frame *f, struct wan_flow_report *r);
+size_t wan_flow_pair_put(uint8_t *buf, size_t cap, const struct wan_flow_pair *r);
+bool wan_flow_pair_get(const struct wan_frame *f, struct wan_flow_pair *r);
+size_t wan_flow_close_put(uint8_t *buf, size_t cap, const struct wan_flow_close *c);
+bool wan_flow_close_get(const struct wan_frame *f, struct wan_flow_close *c);
+size_t wan_lane_credit_put(uint8_t *buf, size_t cap, const struct wan_lane_credit *c);
+bool wan_lane_credit_get(const struct wan_frame *f, struct wan_lane_credit *c);
+/* `words` in host order */
+size_t wan_report_put(uint8_t *buf, size_t cap, uint8_t type, const struct wan_report *r, const uint64_t *words);
+bool wan_report_get(const struct wan_frame *f, struct wan_report *r);
+uint64_t wan_report_word(const struct wan_report *r, uint32_t w);
+size_t wan_probe_put(uint8_t *buf, size_t cap, uint64_t from_pn);
+bool wan_probe_get(const struct wan_frame *f, uint64_t *from_pn);
+size_t wan_ping_put(uint8_t *buf, size_t cap);
+
+#endif

@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# init.sh - /init of a test guest. The kernel command line says who it is:
+#   lr.addr=ADDR/LEN lr.gw=GW [lr.addr6=ADDR/LEN lr.gw6=GW]
+# The NIC whose MAC ends in :01 is the LAN with RDMA on it, the one ending in :02 is the agent's.
+export PATH=/bin:/sbin:/usr/bin:/usr/sbin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mkdir -p /dev/pts /dev/shm
+mount -t tmpfs tmp /tmp
+mount -t tmpfs run /run
+
+for m in $(cat /etc/modules); do
+	modprobe "$m" || echo "init: modprobe $m failed"
+done
+
+# The shell would take its own applet.
+ip() { /usr/sbin/ip "$@"; }
+
+nic_by_tail() {
+	for n in /sys/class/net/*; do
+		case $(cat "$n/address") in *:"$1") basename "$n" ;; esac
+	done
+}
+arg() { tr ' ' '\n' </proc/cmdline | sed -n "s|^$1=||p"; }
+
+lan=$(nic_by_tail 01)
+mgmt=$(nic_by_tail 02)
+ip link set lo up
+ip link set "$lan" name lan0
+ip link set "$mgmt" name mgmt0
+# Addresses are never seen twice here: no need to wait for duplicate detection.
+echo 0 >/proc/sys/net/ipv6/conf/lan0/accept_dad
+ip addr add "$(arg lr.addr)" dev lan0
+ip link set lan0 up
+ip route add default via "$(arg lr.gw)"
+if [ -n "$(arg lr.addr6)" ]; then
+	ip -6 addr add "$(arg lr.addr6)" dev lan0 nodad
+	ip -6 route add default via "$(arg lr.gw6)" dev lan0
+fi
+ip addr add 10.0.2.15/24 dev mgmt0
+ip link set mgmt0 up
+echo "init: lan0 mtu $(cat /sys/class/net/lan0/mtu)"
+rdma link add rxe0 type rxe netdev lan0 || echo "init: no rxe"
+ulimit -l unlimited
+echo "init: ready"
+exec /sbin/agent 7000

@@ -23,6 +23,8 @@ enum proxy_limits {
 	WAN_MTU_MIN = 1280,
 	WAN_MTU_MAX = 9216,
 	WAN_REFS_MAX = 10,	   /* packets or control items in one datagram that need repair if it is lost */
+	WAN_PN_SPAN = 1 << 18,	   /* packet numbers of one lane between the oldest unsettled and the newest: 2.3 GB at 9000 */
+	WAN_RX_BITS = 1 << 19,	   /* receiver remembers twice that, so that "old" is never "lost" */
 	WAN_TAG_LEN = 16,	   /* room for the AEAD tag, kept also while the link is not sealed */
 	PIECE_UNIT = 64,	   /* pieces of packets are cut at multiples of this: 66 units make a slot */
 	CREDIT_MIN_BYTES = 64 << 10, /* a flow's credit never falls below this */

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation: one virtual clock per path says when the line is free again. A sender that takes a datagram's
+ * worth of line time moves the clock on; whoever finds the clock ahead of now waits. All shards of a link share the
+ * clock through one atomic word, so that any one of them can use the whole rate and together they cannot pass it.
+ * Time that nobody used is saved up to burst_ns, no more. */
+#include "wan_pacer.h"
+
+void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns)
+{
+	atomic_init(&p->next_ns, 0);
+	atomic_init(&p->rate_bps, rate_bps);
+	p->overhead_bytes = overhead_bytes;
+	p->burst_ns = burst_ns;
+}
+
+uint64_t wan_pacer_next_ns(struct wan_pacer *p)
+{
+	return atomic_load_explicit(&p->next_ns, memory_order_relaxed);
+}
+
+bool wan_pacer_ready(struct wan_pacer *p, uint64_t now_ns)
+{
+	return wan_pacer_next_ns(p) <= now_ns;
+}
+
+void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len)
+{
+	uint64_t rate = atomic_load_explicit(&p->rate_bps, memory_order_relaxed);
+	uint64_t cost = (payload_len + p->overhead_bytes) * 8 * 1000000000ull / (rate ? rate : 1);
+	uint64_t floor = now_ns > p->burst_ns ? now_ns - p->burst_ns : 0;
+	uint64_t old = wan_pacer_next_ns(p), from;
+
+	do {
+		from = old > floor ? old : floor;
+	} while (!atomic_compare_exchange_weak_explicit(&p->next_ns, &old, from + cost, memory_order_relaxed,
+							memory_order_relaxed));
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wan_pacer.h - hands out sending time on a path (struct wan_pacer is in proxy.h). */
+#ifndef PROXY_WAN_PACER_H
+#define PROXY_WAN_PACER_H
+
+#include "proxy.h"
+
+/* Earliest time at which the next datagram may go. */
+uint64_t wan_pacer_next_ns(struct wan_pacer *p);
+bool wan_pacer_ready(struct wan_pacer *p, uint64_t now_ns);
+/* Takes line time for one datagram of payload_len bytes (overhead_bytes are added). */
+void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);
+
+#endif

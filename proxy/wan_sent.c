@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wan_sent.h"
+
+#include <string.h>
+
+#define NO_PN UINT64_MAX
+
+void sent_pool_init(struct sent_pool *pool, struct sent_page *pages, uint32_t n)
+{
+	pool->pages = pages;
+	pool->n = n;
+	pool->free_count = n;
+	pool->free_head = n ? 0 : SENT_PAGE_NONE;
+	for (uint32_t i = 0; i < n; i++)
+		pages[i].next_free = i + 1 < n ? i + 1 : SENT_PAGE_NONE;
+}
+
+static void page_release(struct sent_pool *pool, uint32_t idx)
+{
+	pool->pages[idx].next_free = pool->free_head;
+	pool->free_head = idx;
+	pool->free_count++;
+}
+
+static uint32_t page_take(struct sent_pool *pool)
+{
+	uint32_t idx = pool->free_head;
+	struct sent_page *pg = &pool->pages[idx];
+
+	pool->free_head = pg->next_free;
+	pool->free_count--;
+	pg->resolved = pg->missing = pg->lost = pg->lost_ns = 0;
+	return idx;
+}
+
+static struct sent_page *page_at(const struct wan_sent *s, uint64_t pn)
+{
+	return &s->pool->pages[s->page_of[(pn / 64) & s->ring_mask]];
+}
+
+static struct sent_entry *entry_at(const struct wan_sent *s, uint64_t pn)
+{
+	return &page_at(s, pn)->entry[pn % 64];
+}
+
+void wan_sent_init(struct wan_sent *s, struct sent_pool *pool, uint32_t *page_ring, uint32_t ring_len)
+{
+	memset(s, 0, sizeof(*s));
+	s->pool = pool;
+	s->page_of = page_ring;
+	s->ring_mask = ring_len - 1;
+	s->missing_head = s->missing_tail = NO_PN;
+}
+
+void wan_sent_reset(struct wan_sent *s)
+{
+	struct sent_pool *pool = s->pool;
+	uint32_t *ring = s->page_of;
+	uint32_t len = s->ring_mask + 1;
+
+	for (uint64_t pn = s->pn_floor; pn < s->pn_next; pn += 64)
+		page_release(pool, s->page_of[(pn / 64) & s->ring_mask]);
+	wan_sent_init(s, pool, ring, len);
+}
+
+bool wan_sent_has_room(const struct wan_sent *s)
+{
+	if (s->pn_next % 64 != 0)
+		return true;
+	return s->pool->free_count > 0 && s->pn_next - s->pn_floor < WAN_PN_SPAN &&
+	       (s->pn_next - s->pn_floor) / 64 <= s->ring_mask;
+}
+
+struct sent_entry *wan_sent_push(struct wan_sent *s, uint64_t now_ns, uint64_t *pn)
+{
+	struct sent_entry *e;
+
+	if (s->pn_next % 64 == 0)
+		s->page_of[(s->pn_next / 64) & s->ring_mask] = page_take(s->pool);
+	*pn = s->pn_next++;
+	e = entry_at(s, *pn);
+	e->sent_ns = now_ns;
+	e->missing_next = NO_PN;
+	e->bytes = 0;
+	e->nrefs = 0;
+	s->entries_in_flight++;
+	return e;
+}
+
+void wan_sent_unpush(struct wan_sent *s)
+{
+	s->pn_next--;
+	s->entries_in_flight--;
+	if (s->pn_next % 64 == 0)
+		page_release(s->pool, s->page_of[(s->pn_next / 64) & s->ring_mask]);
+}
+
+static void settle(struct wan_sent *s, struct sent_page *pg, const struct sent_entry *e, unsigned bit)
+{
+	pg->resolved |= 1ull << bit;
+	s->entries_in_flight--;
+	s->bytes_in_flight -= e->bytes;
+}
+
+static void missing_append(struct wan_sent *s, uint64_t pn)
+{
+	entry_at(s, pn)->missing_next = NO_PN;
+	if (s->missing_head == NO_PN)
+		s->missing_head = pn;
+	else
+		entry_at(s, s->missing_tail)->missing_next = pn;
+	s->missing_tail = pn;
+}
+
+/* Mask of the bits of the word at `base` whose numbers are in [from, to). */
+static uint64_t word_mask(uint64_t base, uint64_t from, uint64_t to)
+{
+	uint64_t mask = ~0ull;
+
+	if (to <= base || from >= base + 64)
+		return 0;
+	if (from > base)
+		mask &= ~0ull << (from - base);
+	if (to < base + 64)
+		mask &= ~0ull >> (base + 64 - to);
+	return mask;
+}
+
+static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64_t largest, wan_sent_fn acked, void *arg,
+			struct wan_sent_result *res)
+{
+	struct sent_page *pg = page_at(s, base);
+	uint64_t valid = word_mask(base, s->pn_floor, s->pn_next);
+	uint64_t fresh = word & valid & ~pg->resolved;
+	uint64_t late = word & valid & pg->lost;
+	uint64_t missing = ~word & valid & ~pg->resolved & ~pg->missing & word_mask(base, 0, largest);
+
+	for (; fresh; fresh &= fresh - 1) {
+		unsigned bit = (unsigned)__builtin_ctzll(fresh);
+		struct sent_entry *e = &pg->entry[bit];
+
+		settle(s, pg, e, bit);
+		if (e->sent_ns > s->rack_sent_ns)
+			s->rack_sent_ns = e->sent_ns;
+		if (base + bit == largest)
+			res->largest_sent_ns = e->sent_ns;
+		res->newly_acked++;
+		acked(arg, e);
+	}
+	for (; late; late &= late - 1) {
+		unsigned bit = (unsigned)__builtin_ctzll(late);
+		const struct sent_entry *e = &pg->entry[bit];
+
+		pg->lost &= ~(1ull << bit);
+		res->spurious++;
+		if (s->rack_sent_ns > e->sent_ns && s->rack_sent_ns - e->sent_ns > res->spurious_ns)
+			res->spurious_ns = s->rack_sent_ns - e->sent_ns;
+	}
+	pg->missing |= missing;
+	for (; missing; missing &= missing - 1)
+		missing_append(s, base + (unsigned)__builtin_ctzll(missing));
+}
+
+void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn acked, void *arg,
+		     struct wan_sent_result *res)
+{
+	memset(res, 0, sizeof(*res));
+	if (r->largest >= s->pn_next)
+		return; /* speaks of what was never sent */
+	for (uint32_t w = 0; w < r->words; w++) {
+		uint64_t base = r->base + 64ull * w;
+
+		if (base >= s->pn_floor && base < s->pn_next)
+			report_word(s, base, wan_report_word(r, w), r->largest, acked, arg, res);
+	}
+}
+
+uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_sent_fn refused, void *arg)
+{
+	uint64_t n = 0;
+
+	for (uint32_t w = 0; w < r->words; w++) {
+		uint64_t base = r->base + 64ull * w, bits;
+		struct sent_page *pg;
+
+		if (base < s->pn_floor || base >= s->pn_next)
+			continue;
+		pg = page_at(s, base);
+		bits = wan_report_word(r, w) & word_mask(base, s->pn_floor, s->pn_next) & ~pg->resolved;
+		for (; bits; bits &= bits - 1) {
+			unsigned bit = (unsigned)__builtin_ctzll(bits);
+
+			settle(s, pg, &pg->entry[bit], bit);
+			refused(arg, &pg->entry[bit]);
+			n++;
+		}
+	}
+	return n;
+}
+
+uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_ns, wan_sent_fn lost, void *arg)
+{
+	uint64_t n = 0;
+
+	while (s->missing_head != NO_PN) {
+		uint64_t pn = s->missing_head;
+		struct sent_page *pg = page_at(s, pn);
+		struct sent_entry *e = &pg->entry[pn % 64];
+		uint64_t bit = 1ull << (pn % 64);
+
+		if (!(pg->resolved & bit)) {
+			if (e->sent_ns + reorder_ns > s->rack_sent_ns)
+				return n;
+			settle(s, pg, e, (unsigned)(pn % 64));
+			pg->lost |= bit;
+			pg->lost_ns = now_ns;
+			lost(arg, e);
+			n++;
+		}
+		s->missing_head = e->missing_next;
+	}
+	s->missing_tail = NO_PN;
+	return n;
+}
+
+void wan_sent_advance(struct wan_sent *s, uint64_t now_ns, uint64_t keep_ns)
+{
+	/* The missing FIFO may still name resolved entries of a page: it keeps the page until it has passed. */
+	while (s->pn_floor + 64 <= s->pn_next) {
+		struct sent_page *pg = page_at(s, s->pn_floor);
+
+		if (pg->resolved != ~0ull || s->missing_head != NO_PN)
+			return;
+		if (pg->lost && now_ns < pg->lost_ns + keep_ns && s->pool->free_count > s->pool->n / 4)
+			return;
+		page_release(s->pool, s->page_of[(s->pn_floor / 64) & s->ring_mask]);
+		s->pn_floor += 64;
+	}
+}
+
+uint64_t wan_sent_oldest_ns(struct wan_sent *s, uint64_t *pn)
+{
+	for (uint64_t base = s->pn_floor; base < s->pn_next; base += 64) {
+		uint64_t open = ~page_at(s, base)->resolved & word_mask(base, s->pn_floor, s->pn_next);
+
+		if (open) {
+			*pn = base + (unsigned)__builtin_ctzll(open);
+			return entry_at(s, *pn)->sent_ns;
+		}
+	}
+	return 0;
+}

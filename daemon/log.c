@@ -1,54 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "log.h"
+/* log.c - lines on stderr. */
+#include "daemon/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <syslog.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES 1024
+#define LOG_LINE_MAX 1024
 
-static void log_line(int priority, const char *fmt, va_list ap)
+static bool log_verbose;
+static bool log_to_journal;
+
+void log_init(bool verbose)
 {
-	char line[LINE_MAX_BYTES];
-	size_t n = 0;
-	int r;
+	log_verbose = verbose;
+	log_to_journal = getenv("JOURNAL_STREAM") != NULL || getenv("INVOCATION_ID") != NULL;
+}
 
-	if (!isatty(STDERR_FILENO))
-		n = (size_t)snprintf(line, sizeof(line), "<%d>", priority);
-	r = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
-	if (r < 0)
+static void make_harmless(char *s)
+{
+	for (; *s != '\0'; s++)
+		if ((unsigned char)*s < 0x20 || *s == 0x7f)
+			*s = '?';
+}
+
+static const char *level_word(enum log_level level)
+{
+	switch (level) {
+	case LOG_LEVEL_ERR:
+		return "error: ";
+	case LOG_LEVEL_WARN:
+		return "warning: ";
+	case LOG_LEVEL_NOTICE:
+	case LOG_LEVEL_INFO:
+	case LOG_LEVEL_DEBUG:
+		break;
+	}
+	return "";
+}
+
+static void write_all(const char *p, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(STDERR_FILENO, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return; /* nobody can be told that nobody can be told */
+		p += n;
+		len -= (size_t)n;
+	}
+}
+
+void log_at(enum log_level level, const char *fmt, ...)
+{
+	int saved_errno = errno;
+	char line[LOG_LINE_MAX];
+	int head, body;
+	size_t len;
+	va_list ap;
+
+	if (level == LOG_LEVEL_DEBUG && !log_verbose)
 		return;
-	n = strlen(line);
-	line[n++] = '\n';
-	if (write(STDERR_FILENO, line, n) < 0)
-		return; /* nowhere left to complain */
+	if (log_to_journal)
+		head = snprintf(line, sizeof(line), "<%d>", (int)level);
+	else
+		head = snprintf(line, sizeof(line), "longreachd: %s", level_word(level));
+	va_start(ap, fmt);
+	body = vsnprintf(line + head, sizeof(line) - 1 - (size_t)head, fmt, ap);
+	va_end(ap);
+	if (body < 0)
+		return;
+	make_harmless(line + head);
+	len = (size_t)head + (size_t)body;
+	if (len > sizeof(line) - 2)
+		len = sizeof(line) - 2;
+	line[len++] = '\n';
+	write_all(line, len);
+	errno = saved_errno;
 }
 
-void log_info(const char *fmt, ...)
+bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint32_t *missed)
 {
-	va_list ap;
-
-	va_start(ap, fmt);
-	log_line(LOG_INFO, fmt, ap);
-	va_end(ap);
-}
-
-void log_warn(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	log_line(LOG_WARNING, fmt, ap);
-	va_end(ap);
-}
-
-void log_err(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	log_line(LOG_ERR, fmt, ap);
-	va_end(ap);
+	if (missed != NULL)
+		*missed = 0;
+	if (l->begun_ns == 0 || now_ns - l->begun_ns >= l->window_ns) {
+		if (missed != NULL)
+			*missed = l->suppressed;
+		l->begun_ns = now_ns == 0 ? 1 : now_ns;
+		l->passed = 0;
+		l->suppressed = 0;
+	}
+	if (l->passed >= l->burst) {
+		l->suppressed++;
+		return false;
+	}
+	l->passed++;
+	return true;
 }

@@ -1,11 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h - lines for the journal: stderr, one write per line, with systemd's "<n>" priority when stderr is not a
- * terminal. Any thread may call. */
+/* log.h - lines on stderr, with systemd's priority prefixes when a journal reads them.
+ *
+ * Any thread may log: each line is one write(2). Control characters in a line are shown as '?', so that nothing a
+ * peer sent can forge a line. */
 #ifndef DAEMON_LOG_H
 #define DAEMON_LOG_H
 
-void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void log_err(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Priorities as in syslog(3) and sd-daemon(3). */
+enum log_level { LOG_LEVEL_ERR = 3, LOG_LEVEL_WARN = 4, LOG_LEVEL_NOTICE = 5, LOG_LEVEL_INFO = 6, LOG_LEVEL_DEBUG = 7 };
+
+/* Once, before the first line. verbose: debug lines too. */
+void log_init(bool verbose);
+
+void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_err(...)    log_at(LOG_LEVEL_ERR, __VA_ARGS__)
+#define log_warn(...)   log_at(LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_notice(...) log_at(LOG_LEVEL_NOTICE, __VA_ARGS__)
+#define log_info(...)   log_at(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...)  log_at(LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+/* Keeps a repeated message from filling the disk: `burst` lines per window, then silence. Zero-initialise the counts.
+ */
+struct log_limit {
+	uint64_t window_ns;
+	uint32_t burst;
+	uint32_t passed;
+	uint32_t suppressed; /* in the window that runs */
+	uint64_t begun_ns;   /* of the window; 0: none yet */
+};
+
+/* True if the line may go out. *missed (may be NULL) is how many were kept back before it, to be said with it. */
+bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint32_t *missed);
 
 #endif

@@ -63,7 +63,7 @@ struct slot_hdr {
 	uint32_t fp;	   /* fingerprint: opcode, length, payload CRC */
 	uint16_t vlan_tci; /* 0: untagged */
 	uint8_t flags;	   /* enum slot_flags */
-	uint8_t reserved[13];
+	uint8_t reserved[21];
 	uint32_t crc; /* CRC-32 of the 60 bytes before it, with state as SLOT_COMMITTED */
 };
 _Static_assert(sizeof(struct slot_hdr) == 64, "slot header is one cache line");

@@ -30,6 +30,7 @@ static uint32_t page_take(struct sent_pool *pool)
 	pool->free_head = pg->next_free;
 	pool->free_count--;
 	pg->resolved = pg->missing = pg->lost = pg->lost_ns = 0;
+	pg->queued = 0;
 	return idx;
 }
 
@@ -105,6 +106,7 @@ static void settle(struct wan_sent *s, struct sent_page *pg, const struct sent_e
 static void missing_append(struct wan_sent *s, uint64_t pn)
 {
 	entry_at(s, pn)->missing_next = NO_PN;
+	page_at(s, pn)->queued++;
 	if (s->missing_head == NO_PN)
 		s->missing_head = pn;
 	else
@@ -217,6 +219,7 @@ uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_n
 			lost(arg, e);
 			n++;
 		}
+		pg->queued--;
 		s->missing_head = e->missing_next;
 	}
 	s->missing_tail = NO_PN;
@@ -225,11 +228,10 @@ uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_n
 
 void wan_sent_advance(struct wan_sent *s, uint64_t now_ns, uint64_t keep_ns)
 {
-	/* The missing FIFO may still name resolved entries of a page: it keeps the page until it has passed. */
 	while (s->pn_floor + 64 <= s->pn_next) {
 		struct sent_page *pg = page_at(s, s->pn_floor);
 
-		if (pg->resolved != ~0ull || s->missing_head != NO_PN)
+		if (pg->resolved != ~0ull || pg->queued)
 			return;
 		if (pg->lost && now_ns < pg->lost_ns + keep_ns && s->pool->free_count > s->pool->n / 4)
 			return;

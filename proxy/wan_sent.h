@@ -54,6 +54,7 @@ struct sent_page {
 	uint64_t lost;
 	uint64_t lost_ns; /* when the last of them was found lost */
 	uint32_t next_free;
+	uint32_t queued; /* entries in the FIFO of missing ones */
 	struct sent_entry entry[SENT_PAGE_ENTRIES];
 };
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lan_filter.h - which packets of a LAN port a worker takes, as a classic BPF program.
+ *
+ * Taken: RoCEv2 (UDP to port 4791, not a fragment, IPv4 without options) addressed to this machine's MAC, from a
+ * local prefix to a remote one, and of a lane that this worker runs. All else stays with the kernel alone. The
+ * lane is the one of proxy_lane(), worked out in BPF: the two must agree. */
+#ifndef DAEMON_LAN_FILTER_H
+#define DAEMON_LAN_FILTER_H
+
+#include <linux/filter.h>
+#include <stdint.h>
+
+#include "proxy/proxy.h"
+
+/* The longest program: two families, two lists of PREFIXES_MAX prefixes of at most 13 instructions, and 64 around. */
+#define LAN_FILTER_MAX (2 * 2 * PREFIXES_MAX * 13 + 64)
+
+struct lan_filter_spec {
+	const struct ip_prefix *local, *remote; /* an empty list lets any address through */
+	uint32_t nlocal, nremote;
+	uint32_t nlanes, nshards, shard;
+	uint32_t snaplen; /* bytes of a taken packet that the filter lets through */
+};
+
+/* Writes the program for a socket that sees whole Ethernet frames. Returns its length in instructions. */
+uint16_t lan_filter_build(const struct lan_filter_spec *s, struct sock_filter prog[LAN_FILTER_MAX]);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lan_port.h - one worker's view of one LAN interface: packets from hosts in, packets to hosts out.
+ *
+ * A table of functions, so that other ways to the wire can stand beside AF_PACKET. One worker owns a port object; every
+ * function is called from that worker's thread, except open and close (before it starts, after it ended). */
+#ifndef DAEMON_LAN_PORT_H
+#define DAEMON_LAN_PORT_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lan_filter.h"
+#include "proxy/proxy.h"
+
+#define LAN_ETH_MAX 18 /* Ethernet header with one VLAN tag */
+
+/* Longest frame that can be ours, for the receive side. */
+#define LAN_FRAME_MAX (LAN_ETH_MAX + LAN_PKT_MAX)
+
+struct lan_port_params {
+	const char *ifname;
+	struct lan_filter_spec filter;
+	uint32_t ring_frames; /* receive ring */
+};
+
+/* A packet on its way to a host: the core's three parts behind an Ethernet header. */
+struct lan_frame {
+	uint8_t eth[LAN_ETH_MAX];
+	uint8_t eth_len;
+	uint8_t port; /* index of the worker's port */
+	struct lan_tx pkt;
+};
+
+struct lan_port_stats {
+	uint64_t rx_ring_drops; /* receive ring was full */
+	uint64_t rx_truncated;  /* longer than any packet that could be ours */
+	uint64_t tx_errors;     /* refused by the interface, dropped */
+};
+
+/* l3: from the IP header on, readable and valid until return. vlan_tci 0: untagged. */
+typedef void (*lan_rx_fn)(void *arg, const uint8_t *l3, size_t len, uint16_t vlan_tci);
+
+struct lan_port;
+
+struct lan_port_ops {
+	const char *name;
+	/* 0 or negative errno with err (of errlen bytes) a sentence. */
+	int (*open)(struct lan_port **port, const struct lan_port_params *params, char *err, size_t errlen);
+	/* For epoll: readable when packets wait, writable when a blocked send may go on. */
+	int (*fd)(const struct lan_port *port);
+	/* Hands at most `budget` packets to fn; returns how many frames were taken off the ring. */
+	unsigned (*rx_batch)(struct lan_port *port, unsigned budget, lan_rx_fn fn, void *arg);
+	/* Sends n frames (at most LAN_TX_BATCH) in order. All are taken: what cannot be sent now is copied and kept,
+	 * and tx_blocked() is true until tx_retry() got rid of it; no tx_batch() meanwhile. */
+	void (*tx_batch)(struct lan_port *port, const struct lan_frame *const *frames, unsigned n);
+	bool (*tx_blocked)(const struct lan_port *port);
+	void (*tx_retry)(struct lan_port *port);
+	void (*stats)(struct lan_port *port, struct lan_port_stats *s);
+	void (*close)(struct lan_port *port);
+};
+
+#define LAN_TX_BATCH 64
+
+extern const struct lan_port_ops lan_packet_ops; /* AF_PACKET with a TPACKET_V2 ring */
+
+#endif

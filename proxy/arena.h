@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dlist.h"
 #include "limits.h"
 
 #define ARENA_MAGIC	     0x4c52434852454e41ull
@@ -80,12 +81,14 @@ struct slot_meta {
 	uint64_t units[2]; /* 64-byte units of the packet: on the way in, those received; on the way out, those the peer has */
 	uint64_t lost[2];  /* on the way out: units found lost, to be sent again */
 	uint64_t due_ns;   /* repair queue: not before */
-	uint32_t next;	   /* link of whatever list the slot is in; SLOT_NONE ends it */
+	struct dnode node; /* whatever queue of the core the slot is in; off it before arena_free() */
+	uint32_t next;	   /* arena.c's list of free slots */
 	uint16_t gen;	   /* changes when the slot is freed: old references to it can be told */
 	uint8_t sends;	   /* times sent over the WAN */
 	uint8_t queued;	   /* the core's: which list */
 	uint8_t copies;	   /* copies of a repair still to be sent */
 	uint8_t in_flight; /* datagrams under way that carry it */
+	uint8_t lane;
 };
 
 struct arena_geometry {

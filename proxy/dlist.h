@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlist.h - circular doubly linked lists embedded in what they link. A node off every list is all zero. */
+#ifndef PROXY_DLIST_H
+#define PROXY_DLIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct dnode {
+	struct dnode *next, *prev;
+};
+
+#define dlist_entry(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
+
+static inline void dlist_init(struct dnode *head)
+{
+	head->next = head->prev = head;
+}
+
+static inline bool dlist_empty(const struct dnode *head)
+{
+	return head->next == head;
+}
+
+static inline bool dnode_on(const struct dnode *n)
+{
+	return n->next != NULL;
+}
+
+static inline void dlist_append(struct dnode *head, struct dnode *n)
+{
+	n->next = head;
+	n->prev = head->prev;
+	head->prev->next = n;
+	head->prev = n;
+}
+
+/* Appends unless it is on a list already. */
+static inline void dlist_append_once(struct dnode *head, struct dnode *n)
+{
+	if (!dnode_on(n))
+		dlist_append(head, n);
+}
+
+static inline void dlist_remove(struct dnode *n)
+{
+	if (!n->next)
+		return;
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	n->next = n->prev = NULL;
+}
+
+static inline struct dnode *dlist_first(const struct dnode *head)
+{
+	return head->next == head ? NULL : head->next;
+}
+
+/* The first one goes to the end. */
+static inline void dlist_rotate(struct dnode *head)
+{
+	struct dnode *n = dlist_first(head);
+
+	if (n) {
+		dlist_remove(n);
+		dlist_append(head, n);
+	}
+}
+
+#endif

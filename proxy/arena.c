@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena.c - slots: from arena_alloc() over arena_commit() to arena_free().
+ *
+ * The layout and what makes it survive a kill are told in arena_priv.h. */
+#include "arena.h"
+
+#include "arena_priv.h"
+
+uint64_t arena_epoch(const struct arena *a)
+{
+	return a->epoch;
+}
+
+uint32_t arena_damaged(const struct arena *a)
+{
+	return a->damaged;
+}
+
+uint32_t arena_class_bytes(uint16_t len)
+{
+	static const uint16_t bytes[ARENA_CLASSES] = {512, 1152, 2176, 4224};
+
+	return bytes[arena_class_of(len)];
+}
+
+uint64_t arena_used(const struct arena *a, enum arena_pool pool)
+{
+	return a->used_bytes[pool];
+}
+
+/* In slots of the largest class, the one that makes the most of a chunk. */
+uint64_t arena_capacity(const struct arena *a, enum arena_pool pool)
+{
+	const struct arena_class *class = &a->lay.class[ARENA_CLASSES - 1];
+	uint64_t chunks = (uint64_t)a->owned[pool] + arena_chunks_takeable(a, pool);
+
+	return chunks * class->nslots * class->stride;
+}
+
+struct slot_hdr *arena_hdr(struct arena *a, uint32_t slot)
+{
+	return arena_slot_hdr(a, slot);
+}
+
+struct slot_meta *arena_meta(struct arena *a, uint32_t slot)
+{
+	return &a->meta[slot];
+}
+
+uint8_t *arena_data(struct arena *a, uint32_t slot)
+{
+	uint32_t chunk = slot >> a->lay.shift;
+	const struct arena_class *class = &a->lay.class[a->chunks[chunk].class];
+
+	return arena_chunk_base(a, chunk) + class->data_off + (size_t)(slot & a->slot_mask) * class->stride;
+}
+
+uint32_t arena_find(const struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
+{
+	const struct arena_index *ix = &a->index;
+	uint32_t tag = arena_index_tag((uint8_t)kind, flow, pos);
+
+	for (uint32_t i = tag & ix->mask; arena_index_candidate(ix, tag, &i); i = (i + 1) & ix->mask) {
+		uint32_t slot = ix->tab[i].slot1 - 1;
+		const struct slot_hdr *h = arena_slot_hdr(a, slot);
+
+		if (h->pos == pos && h->flow == flow && h->kind == kind)
+			return slot;
+	}
+	return SLOT_NONE;
+}
+
+/* A free slot of that chunk, which has one. */
+static uint32_t slot_take(struct arena *a, uint32_t chunk)
+{
+	struct arena_chunk *c = &a->chunks[chunk];
+	const struct arena_class *class = &a->lay.class[c->class];
+	uint32_t slot = c->free_head;
+
+	if (slot != SLOT_NONE)
+		c->free_head = a->meta[slot].next;
+	else
+		slot = arena_slot_id(a, chunk, c->fresh++);
+	a->used_bytes[c->pool] += class->stride;
+	if (++c->used == class->nslots)
+		arena_chunk_unlink(a, chunk);
+	return slot;
+}
+
+/* The state byte goes first: whatever stops us afterwards, the packet is gone. */
+void arena_slot_drop(struct arena *a, uint32_t slot)
+{
+	struct arena_chunk *c = &a->chunks[slot >> a->lay.shift];
+	struct slot_hdr *h = arena_slot_hdr(a, slot);
+
+	arena_set_state(h, SLOT_FREE);
+	if (!arena_index_remove(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot))
+		a->misused++;
+	a->meta[slot].gen++;
+	a->meta[slot].next = c->free_head;
+	c->free_head = slot;
+	c->used--;
+	a->used_bytes[c->pool] -= a->lay.class[c->class].stride;
+}
+
+uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len)
+{
+	uint8_t class = arena_class_of(len);
+	enum arena_pool pool = arena_pool_of((uint8_t)kind);
+	uint32_t chunk, slot;
+	struct slot_hdr *h;
+
+	if (!arena_kind_known((uint8_t)kind) || !len || len > LAN_PKT_MAX) {
+		a->misused++;
+		return SLOT_NONE;
+	}
+	chunk = a->room[pool][class].head;
+	if (chunk == CHUNK_NONE)
+		chunk = arena_chunk_take(a, pool, class);
+	if (chunk == CHUNK_NONE)
+		return SLOT_NONE;
+	slot = slot_take(a, chunk);
+	arena_meta_reset(&a->meta[slot]);
+	h = arena_slot_hdr(a, slot);
+	*h = (struct slot_hdr){
+	    .state = SLOT_FILLING, .kind = (uint8_t)kind, .len = len, .flow = flow, .inc = inc, .pos = pos};
+	arena_index_insert(&a->index, arena_index_tag((uint8_t)kind, flow, pos), slot);
+	return slot;
+}
+
+static bool slot_in_use(const struct arena *a, uint32_t slot)
+{
+	uint32_t chunk = slot >> a->lay.shift;
+
+	return chunk < a->lay.nchunks && a->chunks[chunk].use == CHUNK_USED &&
+	       (slot & a->slot_mask) < a->chunks[chunk].fresh && arena_slot_hdr(a, slot)->state != SLOT_FREE;
+}
+
+void arena_commit(struct arena *a, uint32_t slot)
+{
+	struct slot_hdr *h = arena_slot_hdr(a, slot);
+
+	if (!slot_in_use(a, slot) || h->state != SLOT_FILLING) {
+		a->misused++;
+		return;
+	}
+	h->crc = arena_hdr_crc(a, h);
+	arena_set_state(h, SLOT_COMMITTED);
+}
+
+void arena_free(struct arena *a, uint32_t slot)
+{
+	uint32_t chunk = slot >> a->lay.shift;
+	struct arena_chunk *c = &a->chunks[chunk];
+
+	if (!slot_in_use(a, slot)) {
+		a->misused++;
+		return;
+	}
+	if (c->used == a->lay.class[c->class].nslots)
+		arena_chunk_link(a, chunk);
+	arena_slot_drop(a, slot);
+	if (!c->used)
+		arena_chunk_empty(a, chunk);
+}
+
+uint32_t arena_next_committed(struct arena *a, uint32_t *cursor)
+{
+	for (uint32_t chunk = *cursor >> a->lay.shift; chunk < a->lay.nchunks; chunk++) {
+		const struct arena_chunk *c = &a->chunks[chunk];
+		const struct slot_hdr *h = arena_chunk_hdrs(a, chunk);
+		uint32_t i = *cursor >> a->lay.shift == chunk ? *cursor & a->slot_mask : 0;
+
+		if (c->use != CHUNK_USED)
+			continue;
+		for (; i < c->fresh; i++) {
+			if (h[i].state != SLOT_COMMITTED)
+				continue;
+			*cursor = arena_slot_id(a, chunk, i) + 1;
+			return arena_slot_id(a, chunk, i);
+		}
+	}
+	*cursor = a->lay.nchunks << a->lay.shift;
+	return SLOT_NONE;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena_index.h - which slot holds (kind, flow, position): the arena's hash table.
+ *
+ * Theory of operation
+ *
+ * Open addressing, linear probing, backward-shift deletion: no tombstones, so a table that has turned over a billion
+ * times probes as short as a new one. It never grows: it is sized for every slot that the region could ever hold, at
+ * a load of at most one half, and so never refuses.
+ *
+ * An entry is 8 bytes: the slot (plus one, so that zeroed memory is an empty table) and 32 bits of hash, the tag.
+ * The entry's home is the tag's low bits. That is why deletion never looks at a slot header, and why a lookup looks
+ * only at headers whose tag agrees.
+ *
+ * Packets of a flow come and go in order, so eight consecutive positions share one home line: only the position's upper
+ * bits are mixed, the lower three choose the place in the line. That makes one cache miss of eight. The price is longer
+ * runs when the table is at its fullest, which takes an arena full of the smallest packets.
+ *
+ * The table does not compare keys, it yields candidates; arena.c looks at the header. One key may be there more than
+ * once (two incarnations of a flow); removal is by slot. */
+#ifndef PROXY_ARENA_INDEX_H
+#define PROXY_ARENA_INDEX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct arena_index_entry {
+	uint32_t slot1; /* slot + 1; 0: empty */
+	uint32_t tag;
+};
+
+struct arena_index {
+	struct arena_index_entry *tab; /* mask + 1 entries, a power of two */
+	uint32_t mask;
+	uint32_t n; /* entries in use */
+};
+
+enum { ARENA_INDEX_LINE_LOG2 = 3, ARENA_INDEX_LINE = 1 << ARENA_INDEX_LINE_LOG2 };
+
+static inline uint32_t arena_index_tag(uint8_t kind, uint32_t flow, uint64_t pos)
+{
+	uint64_t x = (pos >> ARENA_INDEX_LINE_LOG2) + ((uint64_t)flow << 3 | kind) * 0x9e3779b97f4a7c15ull;
+
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93ull;
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93ull;
+	x ^= x >> 32;
+	return ((uint32_t)x & ~(uint32_t)(ARENA_INDEX_LINE - 1)) | (uint32_t)(pos & (ARENA_INDEX_LINE - 1));
+}
+
+static inline void arena_index_insert(struct arena_index *ix, uint32_t tag, uint32_t slot)
+{
+	uint32_t i = tag & ix->mask;
+
+	while (ix->tab[i].slot1)
+		i = (i + 1) & ix->mask;
+	ix->tab[i] = (struct arena_index_entry){slot + 1, tag};
+	ix->n++;
+}
+
+/* Place of the next entry with that tag at or after *i, which starts at tag & mask. False: there is none. */
+static inline bool arena_index_candidate(const struct arena_index *ix, uint32_t tag, uint32_t *i)
+{
+	while (ix->tab[*i].slot1) {
+		if (ix->tab[*i].tag == tag)
+			return true;
+		*i = (*i + 1) & ix->mask;
+	}
+	return false;
+}
+
+/* Place of that very slot. False: it is not there. */
+static inline bool arena_index_locate(const struct arena_index *ix, uint32_t tag, uint32_t slot, uint32_t *i)
+{
+	for (*i = tag & ix->mask; arena_index_candidate(ix, tag, i); *i = (*i + 1) & ix->mask)
+		if (ix->tab[*i].slot1 == slot + 1)
+			return true;
+	return false;
+}
+
+/* Empties place `hole` and pulls back the entries behind it that the hole would cut off from their homes. */
+static inline void arena_index_close(struct arena_index *ix, uint32_t hole)
+{
+	uint32_t mask = ix->mask;
+
+	for (uint32_t i = (hole + 1) & mask; ix->tab[i].slot1; i = (i + 1) & mask) {
+		uint32_t from_home = (i - ix->tab[i].tag) & mask;
+
+		if (from_home < ((i - hole) & mask))
+			continue;
+		ix->tab[hole] = ix->tab[i];
+		hole = i;
+	}
+	ix->tab[hole] = (struct arena_index_entry){0, 0};
+	ix->n--;
+}
+
+/* False: it was not there. */
+static inline bool arena_index_remove(struct arena_index *ix, uint32_t tag, uint32_t slot)
+{
+	uint32_t i;
+
+	if (!arena_index_locate(ix, tag, slot, &i))
+		return false;
+	arena_index_close(ix, i);
+	return true;
+}
+
+#endif

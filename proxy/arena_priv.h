@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena_priv.h - what the arena's files share and nobody else includes.
+ *
+ * Theory of operation
+ *
+ *   region (outlives the process)                      heap (volatile, rebuilt)
+ *   +---------------------------+                      +----------------------------+
+ *   | superblock                |                      | struct arena               |
+ *   | descriptors, A and B      |                      | chunks: lists, counts      |
+ *   | fingerprint rings         |                      | slot_meta, by slot id      |
+ *   | chunk table: pool, class  |                      | index                      |
+ *   +- chunk_size aligned ------+                      | newest descriptor numbers  |
+ *   | chunk: headers | data     |                      +----------------------------+
+ *   | chunk: headers | data     |
+ *
+ * A slot id is chunk << shift | slot in chunk, shift being enough for the class with the most slots.
+ *
+ * What a kill at any instruction leaves is decided by single stores, each a release after all it vouches for:
+ *
+ *   slot            its state byte, after data, header and header CRC
+ *   chunk           its 8-byte table word. Before it is written, the states of the headers it brings into force are
+ *                   cleared: a header left by an earlier life, valid CRC and all, must never count
+ *   descriptor      its 8-byte CRC and sequence word, zero while the copy is being written
+ *   whole arena     the superblock's magic, zero while formatting
+ *
+ * A chunk is *used* while it has a slot in use. All others are *free*, whatever class the table still says; a free
+ * chunk needs no table store, since its headers all say SLOT_FREE. Up to one free chunk per pool and class is kept
+ * aside, still in its class ("spare"), so that a packet that comes and goes alone does not take and return a chunk
+ * each time. A spare counts as free and is taken from its class when nothing else is left. */
+#ifndef PROXY_ARENA_PRIV_H
+#define PROXY_ARENA_PRIV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <isa-l/crc.h>
+
+#include "arena.h"
+#include "arena_index.h"
+
+enum {
+	ARENA_CLASSES = 4,
+	ARENA_SUPERBLOCK = 4096,                       /* bytes set aside: a page of its own */
+	ARENA_CHUNKS_MIN = POOL_COUNT * ARENA_CLASSES, /* below that a pool could not hold every size at once */
+	ARENA_CHUNK_LOG2_MIN = 16,
+	ARENA_CHUNK_LOG2_MAX = 21,
+	ARENA_SLOT_BITS = 31, /* slot + 1 must fit beside SLOT_NONE, with room to spare */
+};
+
+#define CHUNK_NONE UINT32_MAX
+
+struct arena_superblock {
+	uint64_t magic;  /* stored last */
+	uint32_t layout; /* ARENA_LAYOUT_VERSION; this field and magic stay in place in every version */
+	uint32_t crc;    /* CRC-32 of the fields behind it */
+	uint64_t epoch;
+	uint64_t len;
+	uint32_t chunk_size;
+	uint32_t max_flows;
+	uint32_t nchunks;
+	uint32_t reserved[5];
+};
+_Static_assert(sizeof(struct arena_superblock) == 64, "superblock fields are one cache line");
+
+struct arena_desc_copy {
+	union {
+		struct {
+			uint32_t crc; /* of len and data, begun with seq, table and index */
+			uint32_t seq; /* its lowest bit is the copy's own number; 0: nothing there */
+		};
+		uint64_t word; /* both, so that one store makes the copy valid */
+	};
+	uint16_t len;
+	uint16_t reserved[3];
+	uint8_t data[ARENA_DESC_MAX];
+};
+_Static_assert(sizeof(struct arena_desc_copy) == 384, "descriptor copies are whole cache lines");
+
+struct arena_class {
+	uint32_t stride;   /* bytes of a slot */
+	uint32_t nslots;   /* in a chunk */
+	uint32_t data_off; /* of slot 0 in the chunk */
+};
+
+/* Where everything is, computed from the geometry alone. Offsets are in bytes. */
+struct arena_layout {
+	uint64_t fp_off, table_off, chunks_off; /* in the region; descriptors follow the superblock */
+	uint32_t nchunks;
+	uint8_t chunk_log2, shift;
+	struct arena_class class[ARENA_CLASSES];
+	uint64_t index_entries;
+	size_t chunk_at, meta_at, index_at, seq_at, heap_len; /* in the heap */
+};
+
+enum arena_chunk_use { CHUNK_FREE, CHUNK_SPARE, CHUNK_USED };
+
+struct arena_chunk {
+	uint32_t next, prev; /* used: chunks of this pool and class with room; free: `next` alone */
+	uint32_t free_head;  /* slots freed since the chunk was taken, linked by slot_meta.next */
+	uint16_t fresh;      /* slots from here on were not handed out since the chunk was taken */
+	uint16_t used;       /* slots in use */
+	uint16_t clean;      /* headers below this say SLOT_FREE unless in use: need no clearing at assignment */
+	uint8_t pool, class; /* meaningless while CHUNK_FREE */
+	uint8_t use;         /* enum arena_chunk_use */
+};
+
+struct arena {
+	uint8_t *region;
+	uint8_t *chunk0;
+	struct arena_chunk *chunks;
+	struct slot_meta *meta;
+	struct arena_index index;
+	struct arena_layout lay;
+	uint32_t slot_mask;
+
+	struct {
+		uint32_t head, tail; /* used chunks with room */
+		uint32_t spare;      /* CHUNK_NONE, or the free chunk kept in this class */
+	} room[POOL_COUNT][ARENA_CLASSES];
+	uint32_t free_head;         /* free chunks that are not spares */
+	uint32_t nfree;             /* free chunks, spares included */
+	uint32_t owned[POOL_COUNT]; /* used chunks */
+	uint32_t reserve;           /* chunks that each pool can always reach */
+	uint64_t used_bytes[POOL_COUNT];
+
+	struct arena_desc_copy *desc; /* [table][index][copy] */
+	uint32_t *desc_seq;           /* [table][index]: sequence of the newest copy, 0: none */
+	uint32_t *fingerprints;
+	uint64_t *table; /* a word per chunk */
+
+	uint64_t epoch;
+	uint32_t max_flows;
+	uint32_t crc_committed; /* CRC-32 of the one byte SLOT_COMMITTED */
+	uint32_t damaged;
+	uint32_t misused; /* calls that no correct core makes: ignored, and shown by arena_audit() */
+};
+
+/* arena_layout.c. False: impossible geometry. */
+bool arena_layout_of(const struct arena_geometry *g, struct arena_layout *l);
+
+/* arena.c. Frees a slot in use, but leaves its chunk in whatever list it is. */
+void arena_slot_drop(struct arena *a, uint32_t slot);
+
+/* arena_chunk.c */
+uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class);
+/* Free chunks that the pool may take now. */
+uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool);
+/* A chunk with room for the pool and class, put into its list. CHUNK_NONE: the pool is full. */
+uint32_t arena_chunk_take(struct arena *a, enum arena_pool pool, uint8_t class);
+/* The chunk's last slot has gone. */
+void arena_chunk_empty(struct arena *a, uint32_t chunk);
+void arena_chunk_link(struct arena *a, uint32_t chunk);
+void arena_chunk_unlink(struct arena *a, uint32_t chunk);
+void arena_chunk_free_push(struct arena *a, uint32_t chunk);
+
+/* arena_desc.c. Format: nothing is stored. Attach: finds the newest copies, counts and clears damaged ones. */
+void arena_desc_clear_all(struct arena *a);
+void arena_desc_attach_all(struct arena *a);
+
+static inline uint8_t arena_class_of(uint16_t len)
+{
+	return (uint8_t)((len > 512) + (len > 1152) + (len > 2176));
+}
+
+static inline enum arena_pool arena_pool_of(uint8_t kind)
+{
+	return kind <= SLOT_RAW_LAN ? POOL_LAN : POOL_WAN;
+}
+
+static inline bool arena_kind_known(uint8_t kind)
+{
+	return kind >= SLOT_REQ_NEAR && kind <= SLOT_RAW_WAN;
+}
+
+static inline bool arena_kind_is_raw(uint8_t kind)
+{
+	return kind == SLOT_RAW_LAN || kind == SLOT_RAW_WAN;
+}
+
+static inline uint8_t *arena_chunk_base(const struct arena *a, uint32_t chunk)
+{
+	return a->chunk0 + ((size_t)chunk << a->lay.chunk_log2);
+}
+
+static inline struct slot_hdr *arena_chunk_hdrs(const struct arena *a, uint32_t chunk)
+{
+	return (struct slot_hdr *)(void *)arena_chunk_base(a, chunk);
+}
+
+static inline struct slot_hdr *arena_slot_hdr(const struct arena *a, uint32_t slot)
+{
+	return arena_chunk_hdrs(a, slot >> a->lay.shift) + (slot & a->slot_mask);
+}
+
+static inline uint32_t arena_slot_id(const struct arena *a, uint32_t chunk, uint32_t in_chunk)
+{
+	return chunk << a->lay.shift | in_chunk;
+}
+
+static inline void arena_set_state(struct slot_hdr *h, enum slot_state state)
+{
+	__atomic_store_n(&h->state, (uint8_t)state, __ATOMIC_RELEASE);
+}
+
+/* CRC of the header as it is, but for its state, which counts as SLOT_COMMITTED. */
+static inline uint32_t arena_hdr_crc(const struct arena *a, const struct slot_hdr *h)
+{
+	return crc32_gzip_refl(a->crc_committed, (const uint8_t *)h + 1, offsetof(struct slot_hdr, crc) - 1);
+}
+
+static inline void arena_meta_reset(struct slot_meta *m)
+{
+	m->units[0] = 0;
+	m->units[1] = 0;
+	m->due_ns = 0;
+	m->next = SLOT_NONE;
+	m->sends = 0;
+	m->queued = 0;
+}
+
+#endif

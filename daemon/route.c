@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A set-associative table maps a destination to its next hop. On a miss, or when an entry is older than its life,
+ * up to three questions go to the kernel: RTM_GETROUTE (which way), RTM_GETLINK (is that one of our LAN ports, or
+ * a VLAN on one), RTM_GETNEIGH (what MAC). rtnetlink answers inside the send call, so nothing waits.
+ *
+ * Our packets pass the kernel's neighbour code by, so to it the neighbours look unused. Each time an entry is
+ * looked up again we tell it "in use" (NTF_USE): that starts the resolution of an unknown neighbour and the check of a
+ * stale one, exactly as a packet of its own would have. */
+#include "route.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/if_ether.h>
+#include <linux/if_link.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "proxy/bytes.h"
+
+#define SETS             1024
+#define WAYS             4
+#define LIFE_NS          1000000000ull
+#define NEGATIVE_LIFE_NS 100000000ull
+#define PORTS_MAX        8
+#define LINKS_MAX        16
+#define MSG_LEN          8192
+#define NUD_USABLE       (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
+
+struct entry {
+	struct ip_addr dst;
+	struct ip_addr via;  /* neighbour: gateway, or dst itself */
+	uint64_t expires_ns; /* 0: empty */
+	int ifindex;         /* of the neighbour, 0: no route */
+	bool usable;
+	struct next_hop hop;
+};
+
+struct link_info {
+	int ifindex; /* 0: empty */
+	bool ours;
+	uint8_t port;
+	uint16_t vid;
+	uint8_t mac[6];
+};
+
+struct route_cache {
+	struct mnl_socket *ask, *notify;
+	uint32_t seq;
+	int port_ifindex[PORTS_MAX];
+	uint32_t nports;
+	struct link_info links[LINKS_MAX];
+	uint32_t next_link;
+	struct entry entry[SETS][WAYS];
+	char buf[MSG_LEN];
+};
+
+/* --- asking --- */
+
+static struct nlmsghdr *start_request(struct route_cache *rc, uint16_t type, uint16_t flags)
+{
+	struct nlmsghdr *h = mnl_nlmsg_put_header(rc->buf);
+
+	h->nlmsg_type = type;
+	h->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
+	h->nlmsg_seq = ++rc->seq;
+	return h;
+}
+
+/* Sends the request in rc->buf and reads its one answer. 0, or negative errno (the kernel's own, if it refused). */
+static int request(struct route_cache *rc, struct nlmsghdr *h, mnl_cb_t cb, void *arg)
+{
+	ssize_t n;
+
+	if (mnl_socket_sendto(rc->ask, h, h->nlmsg_len) < 0)
+		return -errno;
+	for (;;) {
+		n = mnl_socket_recvfrom(rc->ask, rc->buf, sizeof(rc->buf));
+		if (n < 0)
+			return -errno;
+		/* an answer left over from a request that failed half way */
+		if (((struct nlmsghdr *)(void *)rc->buf)->nlmsg_seq != rc->seq)
+			continue;
+		return mnl_cb_run(rc->buf, (size_t)n, rc->seq, mnl_socket_get_portid(rc->ask), cb, arg) < 0 ? -errno
+		                                                                                            : 0;
+	}
+}
+
+static unsigned char family_of(const struct ip_addr *a)
+{
+	return ip_addr_is4(a) ? AF_INET : AF_INET6;
+}
+
+static void put_addr(struct nlmsghdr *h, uint16_t type, const struct ip_addr *a)
+{
+	if (ip_addr_is4(a))
+		mnl_attr_put(h, type, 4, a->b + 12);
+	else
+		mnl_attr_put(h, type, 16, a->b);
+}
+
+static bool get_addr(struct ip_addr *a, const void *bytes, size_t len)
+{
+	memset(a, 0, sizeof(*a));
+	if (len == 4) {
+		a->b[10] = a->b[11] = 0xff;
+		memcpy(a->b + 12, bytes, 4);
+	} else if (len == 16) {
+		memcpy(a->b, bytes, 16);
+	}
+	return len == 4 || len == 16;
+}
+
+static int read_route(const struct nlmsghdr *h, void *arg)
+{
+	struct entry *e = arg;
+	const struct rtmsg *rtm = mnl_nlmsg_get_payload(h);
+	const struct nlattr *a;
+
+	if (h->nlmsg_type != RTM_NEWROUTE || rtm->rtm_type != RTN_UNICAST)
+		return MNL_CB_STOP;
+	mnl_attr_for_each(a, h, sizeof(*rtm))
+	{
+		if (mnl_attr_get_type(a) == RTA_OIF && mnl_attr_get_payload_len(a) == sizeof(uint32_t)) {
+			e->ifindex = (int)mnl_attr_get_u32(a);
+		} else if (mnl_attr_get_type(a) == RTA_GATEWAY) {
+			get_addr(&e->via, mnl_attr_get_payload(a), mnl_attr_get_payload_len(a));
+		} else if (mnl_attr_get_type(a) == RTA_VIA && mnl_attr_get_payload_len(a) > 2) {
+			const uint8_t *via = mnl_attr_get_payload(a);
+
+			get_addr(&e->via, via + 2, mnl_attr_get_payload_len(a) - 2u);
+		}
+	}
+	return MNL_CB_STOP;
+}
+
+static int ask_route(struct route_cache *rc, struct entry *e)
+{
+	struct nlmsghdr *h = start_request(rc, RTM_GETROUTE, 0);
+	struct rtmsg *rtm = mnl_nlmsg_put_extra_header(h, sizeof(*rtm));
+
+	rtm->rtm_family = family_of(&e->dst);
+	rtm->rtm_dst_len = ip_addr_is4(&e->dst) ? 32 : 128;
+	put_addr(h, RTA_DST, &e->dst);
+	e->ifindex = 0;
+	e->via = e->dst;
+	return request(rc, h, read_route, e);
+}
+
+static void read_vlan(const struct nlattr *info, struct link_info *l, bool *is_vlan)
+{
+	const struct nlattr *a, *b;
+
+	mnl_attr_for_each_nested(a, info)
+	{
+		if (mnl_attr_get_type(a) == IFLA_INFO_KIND) {
+			*is_vlan = strcmp(mnl_attr_get_str(a), "vlan") == 0;
+		} else if (mnl_attr_get_type(a) == IFLA_INFO_DATA && *is_vlan) {
+			mnl_attr_for_each_nested(b, a) if (mnl_attr_get_type(b) == IFLA_VLAN_ID)
+			    l->vid = mnl_attr_get_u16(b);
+		}
+	}
+}
+
+struct link_answer {
+	const struct route_cache *rc;
+	struct link_info *l;
+};
+
+static bool find_port(const struct route_cache *rc, int ifindex, uint8_t *port)
+{
+	for (uint32_t i = 0; i < rc->nports; i++) {
+		if (rc->port_ifindex[i] == ifindex) {
+			*port = (uint8_t)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int read_link(const struct nlmsghdr *h, void *arg)
+{
+	struct link_answer *ans = arg;
+	struct link_info *l = ans->l;
+	const struct nlattr *a;
+	bool is_vlan = false;
+	int lower = 0;
+
+	mnl_attr_for_each(a, h, sizeof(struct ifinfomsg))
+	{
+		if (mnl_attr_get_type(a) == IFLA_ADDRESS && mnl_attr_get_payload_len(a) == 6)
+			memcpy(l->mac, mnl_attr_get_payload(a), 6);
+		else if (mnl_attr_get_type(a) == IFLA_LINK && mnl_attr_get_payload_len(a) == sizeof(uint32_t))
+			lower = (int)mnl_attr_get_u32(a);
+		else if (mnl_attr_get_type(a) == IFLA_LINKINFO)
+			read_vlan(a, l, &is_vlan);
+	}
+	if (find_port(ans->rc, l->ifindex, &l->port)) {
+		l->ours = true;
+		l->vid = 0; /* a VLAN interface that is a LAN port itself adds its tag on its own */
+	} else if (is_vlan && l->vid) {
+		l->ours = find_port(ans->rc, lower, &l->port);
+	}
+	return MNL_CB_STOP;
+}
+
+static const struct link_info *ask_link(struct route_cache *rc, int ifindex)
+{
+	struct link_info l = {.ifindex = ifindex};
+	struct link_answer ans = {rc, &l};
+	struct nlmsghdr *h;
+	struct ifinfomsg *ifi;
+
+	for (unsigned i = 0; i < LINKS_MAX; i++)
+		if (rc->links[i].ifindex == ifindex)
+			return &rc->links[i];
+	h = start_request(rc, RTM_GETLINK, 0);
+	ifi = mnl_nlmsg_put_extra_header(h, sizeof(*ifi));
+	ifi->ifi_index = ifindex;
+	if (request(rc, h, read_link, &ans) < 0)
+		return NULL;
+	rc->links[rc->next_link] = l;
+	rc->next_link = (rc->next_link + 1) % LINKS_MAX;
+	return &rc->links[(rc->next_link + LINKS_MAX - 1) % LINKS_MAX];
+}
+
+static int read_neigh(const struct nlmsghdr *h, void *arg)
+{
+	struct entry *e = arg;
+	const struct ndmsg *ndm = mnl_nlmsg_get_payload(h);
+	const struct nlattr *a;
+
+	if (h->nlmsg_type != RTM_NEWNEIGH || !(ndm->ndm_state & NUD_USABLE))
+		return MNL_CB_STOP;
+	mnl_attr_for_each(a, h, sizeof(*ndm))
+	{
+		if (mnl_attr_get_type(a) == NDA_LLADDR && mnl_attr_get_payload_len(a) == 6) {
+			memcpy(e->hop.dst_mac, mnl_attr_get_payload(a), 6);
+			e->usable = true;
+		}
+	}
+	return MNL_CB_STOP;
+}
+
+static struct nlmsghdr *neigh_request(struct route_cache *rc, const struct entry *e, uint16_t type, uint16_t flags,
+                                      uint8_t ntf)
+{
+	struct nlmsghdr *h = start_request(rc, type, flags);
+	struct ndmsg *ndm = mnl_nlmsg_put_extra_header(h, sizeof(*ndm));
+
+	ndm->ndm_family = family_of(&e->via);
+	ndm->ndm_ifindex = e->ifindex;
+	ndm->ndm_flags = ntf;
+	put_addr(h, NDA_DST, &e->via);
+	return h;
+}
+
+static int no_answer(const struct nlmsghdr *h, void *arg)
+{
+	(void)h;
+	(void)arg;
+	return MNL_CB_STOP;
+}
+
+static void ask_neigh(struct route_cache *rc, struct entry *e)
+{
+	request(rc, neigh_request(rc, e, RTM_GETNEIGH, 0, 0), read_neigh, e);
+	request(rc, neigh_request(rc, e, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK, NTF_USE), no_answer, NULL);
+}
+
+/* --- the table --- */
+
+static void resolve(struct route_cache *rc, struct entry *e, uint64_t now_ns)
+{
+	const struct link_info *l;
+
+	e->usable = false;
+	e->expires_ns = now_ns + NEGATIVE_LIFE_NS;
+	if (ask_route(rc, e) < 0 || e->ifindex == 0)
+		return;
+	l = ask_link(rc, e->ifindex);
+	if (!l || !l->ours)
+		return;
+	memcpy(e->hop.src_mac, l->mac, 6);
+	e->hop.vid = l->vid;
+	e->hop.port = l->port;
+	ask_neigh(rc, e);
+	if (e->usable)
+		e->expires_ns = now_ns + LIFE_NS;
+}
+
+static uint32_t set_of(const struct ip_addr *a)
+{
+	uint32_t x = get_be32(a->b) ^ get_be32(a->b + 4) ^ get_be32(a->b + 8) ^ get_be32(a->b + 12);
+
+	return (x * 0x9E3779B1u) >> 22;
+}
+
+_Static_assert(SETS == 1 << (32 - 22), "set_of() shifts down to the number of sets");
+
+const struct next_hop *route_lookup(struct route_cache *rc, const struct ip_addr *dst, uint64_t now_ns)
+{
+	struct entry *set = rc->entry[set_of(dst)];
+	struct entry *e = &set[0];
+
+	for (unsigned i = 0; i < WAYS; i++) {
+		if (set[i].expires_ns && ip_addr_eq(&set[i].dst, dst)) {
+			e = &set[i];
+			goto found;
+		}
+		if (set[i].expires_ns < e->expires_ns)
+			e = &set[i];
+	}
+	e->dst = *dst;
+	e->expires_ns = 1;
+found:
+	if (e->expires_ns <= now_ns)
+		resolve(rc, e, now_ns);
+	return e->usable ? &e->hop : NULL;
+}
+
+static void forget_all(struct route_cache *rc)
+{
+	memset(rc->links, 0, sizeof(rc->links));
+	for (unsigned s = 0; s < SETS; s++)
+		for (unsigned i = 0; i < WAYS; i++)
+			if (rc->entry[s][i].expires_ns)
+				rc->entry[s][i].expires_ns = 1;
+}
+
+static void forget_neigh(struct route_cache *rc, int ifindex, const struct ip_addr *via)
+{
+	for (unsigned s = 0; s < SETS; s++) {
+		for (unsigned i = 0; i < WAYS; i++) {
+			struct entry *e = &rc->entry[s][i];
+
+			if (e->expires_ns && e->ifindex == ifindex && ip_addr_eq(&e->via, via))
+				e->expires_ns = 1;
+		}
+	}
+}
+
+/* --- changes --- */
+
+static void neigh_changed(struct route_cache *rc, const struct nlmsghdr *h)
+{
+	const struct ndmsg *ndm = mnl_nlmsg_get_payload(h);
+	const struct nlattr *a;
+	struct ip_addr via;
+
+	if (ndm->ndm_family != AF_INET && ndm->ndm_family != AF_INET6)
+		return;
+	mnl_attr_for_each(a, h, sizeof(*ndm)) if (mnl_attr_get_type(a) == NDA_DST &&
+	                                          get_addr(&via, mnl_attr_get_payload(a), mnl_attr_get_payload_len(a)))
+	    forget_neigh(rc, ndm->ndm_ifindex, &via);
+}
+
+static int on_change(const struct nlmsghdr *h, void *arg)
+{
+	struct route_cache *rc = arg;
+
+	if (h->nlmsg_type == RTM_NEWNEIGH || h->nlmsg_type == RTM_DELNEIGH)
+		neigh_changed(rc, h);
+	else
+		forget_all(rc);
+	return MNL_CB_OK;
+}
+
+int route_fd(const struct route_cache *rc)
+{
+	return mnl_socket_get_fd(rc->notify);
+}
+
+void route_changed(struct route_cache *rc)
+{
+	for (;;) {
+		ssize_t n = mnl_socket_recvfrom(rc->notify, rc->buf, sizeof(rc->buf));
+
+		if (n < 0 && errno == ENOBUFS) {
+			forget_all(rc); /* the kernel had more to say than the socket could hold */
+			continue;
+		}
+		if (n <= 0)
+			return;
+		mnl_cb_run(rc->buf, (size_t)n, 0, 0, on_change, rc);
+	}
+}
+
+/* --- life --- */
+
+static struct mnl_socket *open_netlink(void)
+{
+	struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (s && mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) < 0) {
+		mnl_socket_close(s);
+		return NULL;
+	}
+	return s;
+}
+
+static int subscribe(struct mnl_socket *s)
+{
+	static const int groups[] = {RTNLGRP_LINK,       RTNLGRP_NEIGH,     RTNLGRP_IPV4_ROUTE,
+	                             RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE};
+
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		int g = groups[i];
+
+		if (mnl_socket_setsockopt(s, NETLINK_ADD_MEMBERSHIP, &g, sizeof(g)) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int route_open(struct route_cache **out, const char (*ports)[IF_NAMESIZE], uint32_t nports, char *err, size_t errlen)
+{
+	struct route_cache *rc = calloc(1, sizeof(*rc));
+
+	if (!rc) {
+		snprintf(err, errlen, "route cache: out of memory");
+		return -ENOMEM;
+	}
+	rc->nports = nports < PORTS_MAX ? nports : PORTS_MAX;
+	for (uint32_t i = 0; i < rc->nports; i++)
+		rc->port_ifindex[i] = (int)if_nametoindex(ports[i]);
+	rc->ask = open_netlink();
+	rc->notify = open_netlink();
+	if (!rc->ask || !rc->notify || subscribe(rc->notify) < 0) {
+		int e = errno;
+
+		snprintf(err, errlen, "cannot read the kernel's routing tables: %s", strerror(e));
+		route_close(rc);
+		return -e;
+	}
+	*out = rc;
+	return 0;
+}
+
+void route_close(struct route_cache *rc)
+{
+	if (rc->ask)
+		mnl_socket_close(rc->ask);
+	if (rc->notify)
+		mnl_socket_close(rc->notify);
+	free(rc);
+}
+
+/* --- Ethernet header --- */
+
+#define TCI_VID_MASK 0x0fff
+
+static uint16_t tag_for(uint16_t vid, uint16_t tci)
+{
+	if (vid)
+		return (uint16_t)(vid | (tci & ~TCI_VID_MASK));
+	return tci & TCI_VID_MASK ? 0 : tci; /* a priority tag without a VLAN stays one */
+}
+
+size_t route_eth_header(const struct next_hop *hop, bool ip6, uint16_t tci, uint8_t eth[ROUTE_ETH_MAX])
+{
+	uint16_t tag = tag_for(hop->vid, tci);
+	size_t n = 12;
+
+	memcpy(eth, hop->dst_mac, 6);
+	memcpy(eth + 6, hop->src_mac, 6);
+	if (tag) {
+		put_be16(eth + n, ETH_P_8021Q);
+		put_be16(eth + n + 2, tag);
+		n += 4;
+	}
+	put_be16(eth + n, ip6 ? ETH_P_IPV6 : ETH_P_IP);
+	return n + 2;
+}

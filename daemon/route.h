@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* route.h - the next hop towards a host, from the kernel's routing and neighbour tables.
+ *
+ * One cache per worker, bounded. The kernel is asked over rtnetlink on a miss and again every second or so; what it
+ * says has changed (route_fd readable) is forgotten at once. A neighbour without an address is resolved by the
+ * kernel: we only ask it to. Packets for such a host are the caller's to drop; RC sends them again. */
+#ifndef DAEMON_ROUTE_H
+#define DAEMON_ROUTE_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proxy/roce.h"
+
+struct next_hop {
+	uint8_t dst_mac[6], src_mac[6];
+	uint16_t vid; /* VLAN id, 0: untagged */
+	uint8_t port; /* index into the names given to route_open() */
+};
+
+struct route_cache;
+
+/* 0 or negative errno with err (of errlen bytes) a sentence. */
+int route_open(struct route_cache **rc, const char (*ports)[IF_NAMESIZE], uint32_t nports, char *err, size_t errlen);
+void route_close(struct route_cache *rc);
+
+/* NULL: no usable next hop now. Valid until the next call. */
+const struct next_hop *route_lookup(struct route_cache *rc, const struct ip_addr *dst, uint64_t now_ns);
+
+/* Readable when the kernel has changes to tell; then call route_changed(). */
+int route_fd(const struct route_cache *rc);
+void route_changed(struct route_cache *rc);
+
+/* Ethernet header for a packet to that hop; tci is the tag that the packet carried on the other LAN: its priority is
+ * kept, its VLAN id is not: that is this site's own matter. Returns the header's length. */
+#define ROUTE_ETH_MAX 18
+size_t route_eth_header(const struct next_hop *hop, bool ip6, uint16_t tci, uint8_t eth[ROUTE_ETH_MAX]);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wan_port.h - one worker's UDP sockets towards the other edge.
+ *
+ * Receiving: all workers of a link bind the same address and port; the kernel picks the socket by the lane byte of
+ * the datagram. wan_port_open() must therefore be called for shard 0, 1, 2... in that order.
+ * Sending: one socket per lane with a source port of its own, which spreads lanes over equal-cost paths. Datagrams are
+ * built in a staging buffer and leave in batches of equal size and lane (UDP_SEGMENT):
+ *
+ *     while ((buf = wan_port_stage(p, &cap)) && (len = proxy_wan_tx(..., buf, cap, &tx)))
+ *         wan_port_staged(p, tx.lane, len);
+ *     wan_port_flush(p);
+ */
+#ifndef DAEMON_WAN_PORT_H
+#define DAEMON_WAN_PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proxy/proxy.h"
+
+#define WAN_UDP_IP4_HDR 28
+#define WAN_UDP_IP6_HDR 48
+
+struct wan_port_params {
+	struct ip_addr local, remote;
+	uint16_t port; /* of both edges */
+	uint16_t mtu;  /* IP MTU */
+	uint32_t nshards, shard;
+};
+
+struct wan_port_stats {
+	uint64_t tx_errors;  /* datagrams that the kernel refused */
+	uint64_t rx_foreign; /* datagrams from another address than the other edge's */
+	uint64_t rx_truncated;
+	uint64_t rx_kernel_drops; /* socket buffer was full */
+};
+
+/* sport: the sender's source port. */
+typedef void (*wan_rx_fn)(void *arg, uint16_t sport, const uint8_t *dgram, size_t len, bool ce);
+
+struct wan_port;
+
+/* 0 or negative errno with err (of errlen bytes) a sentence. */
+int wan_port_open(struct wan_port **port, const struct wan_port_params *params, char *err, size_t errlen);
+void wan_port_close(struct wan_port *p);
+
+/* Largest UDP payload for an IP MTU. */
+uint16_t wan_port_payload_max(const struct ip_addr *remote, uint16_t mtu);
+
+/* Readable when datagrams wait. */
+int wan_port_rx_fd(const struct wan_port *p);
+/* Hands over waiting datagrams, stopping soon after `budget` of them. Returns how many came. */
+unsigned wan_port_rx(struct wan_port *p, unsigned budget, wan_rx_fn fn, void *arg);
+
+/* Where to build the next datagram; NULL if a flush must come first or the port is blocked. */
+uint8_t *wan_port_stage(struct wan_port *p, size_t *cap);
+void wan_port_staged(struct wan_port *p, uint8_t lane, size_t len);
+/* Sends what is staged. What the kernel does not take now stays, and the port is blocked until a later flush. */
+void wan_port_flush(struct wan_port *p);
+/* The socket to wait on (writable) while blocked, -1 if the port is not blocked. */
+int wan_port_blocked_fd(const struct wan_port *p);
+
+/* Source port of a lane, 0 as long as nothing was sent on it. */
+uint16_t wan_port_lane_sport(const struct wan_port *p, uint8_t lane);
+void wan_port_stats(struct wan_port *p, struct wan_port_stats *s);
+
+#endif

@@ -116,25 +116,75 @@ static bool get_addr(struct ip_addr *a, const void *bytes, size_t len)
 	return len == 4 || len == 16;
 }
 
+/* --- reading answers --- */
+
+#define ATTRS_MAX 64
+
+struct attrs {
+	const struct nlattr *a[ATTRS_MAX];
+};
+
+static int collect(const struct nlattr *a, void *arg)
+{
+	struct attrs *t = arg;
+
+	if (mnl_attr_get_type(a) < ATTRS_MAX)
+		t->a[mnl_attr_get_type(a)] = a;
+	return MNL_CB_OK;
+}
+
+/* Payload of an attribute of exactly len bytes, or NULL. */
+static const void *attr_of(const struct attrs *t, uint16_t type, size_t len)
+{
+	const struct nlattr *a = t->a[type];
+
+	return a && mnl_attr_get_payload_len(a) == len ? mnl_attr_get_payload(a) : NULL;
+}
+
+static uint32_t attr_u32(const struct attrs *t, uint16_t type)
+{
+	const void *v = attr_of(t, type, sizeof(uint32_t));
+	uint32_t u = 0;
+
+	if (v)
+		memcpy(&u, v, sizeof(u));
+	return u;
+}
+
+static struct attrs parse_attrs(const struct nlmsghdr *h, size_t fixed_len)
+{
+	struct attrs t = {0};
+
+	mnl_attr_parse(h, (unsigned)fixed_len, collect, &t);
+	return t;
+}
+
+static struct attrs parse_nested(const struct nlattr *nest)
+{
+	struct attrs t = {0};
+
+	if (nest)
+		mnl_attr_parse_nested(nest, collect, &t);
+	return t;
+}
+
 static int read_route(const struct nlmsghdr *h, void *arg)
 {
 	struct entry *e = arg;
 	const struct rtmsg *rtm = mnl_nlmsg_get_payload(h);
-	const struct nlattr *a;
+	struct attrs t;
 
 	if (h->nlmsg_type != RTM_NEWROUTE || rtm->rtm_type != RTN_UNICAST)
 		return MNL_CB_STOP;
-	mnl_attr_for_each(a, h, sizeof(*rtm))
-	{
-		if (mnl_attr_get_type(a) == RTA_OIF && mnl_attr_get_payload_len(a) == sizeof(uint32_t)) {
-			e->ifindex = (int)mnl_attr_get_u32(a);
-		} else if (mnl_attr_get_type(a) == RTA_GATEWAY) {
-			get_addr(&e->via, mnl_attr_get_payload(a), mnl_attr_get_payload_len(a));
-		} else if (mnl_attr_get_type(a) == RTA_VIA && mnl_attr_get_payload_len(a) > 2) {
-			const uint8_t *via = mnl_attr_get_payload(a);
+	t = parse_attrs(h, sizeof(*rtm));
+	e->ifindex = (int)attr_u32(&t, RTA_OIF);
+	if (t.a[RTA_GATEWAY]) {
+		get_addr(&e->via, mnl_attr_get_payload(t.a[RTA_GATEWAY]), mnl_attr_get_payload_len(t.a[RTA_GATEWAY]));
+	} else if (t.a[RTA_VIA] && mnl_attr_get_payload_len(t.a[RTA_VIA]) > sizeof(uint16_t)) {
+		/* an IPv4 route by way of an IPv6 router: address family, then address */
+		const uint8_t *via = mnl_attr_get_payload(t.a[RTA_VIA]);
 
-			get_addr(&e->via, via + 2, mnl_attr_get_payload_len(a) - 2u);
-		}
+		get_addr(&e->via, via + 2, mnl_attr_get_payload_len(t.a[RTA_VIA]) - 2u);
 	}
 	return MNL_CB_STOP;
 }
@@ -152,19 +202,20 @@ static int ask_route(struct route_cache *rc, struct entry *e)
 	return request(rc, h, read_route, e);
 }
 
-static void read_vlan(const struct nlattr *info, struct link_info *l, bool *is_vlan)
+/* VLAN id of an interface that is a VLAN, 0 of any other. */
+static uint16_t read_vlan(const struct nlattr *linkinfo)
 {
-	const struct nlattr *a, *b;
+	struct attrs info = parse_nested(linkinfo), data;
+	const void *id;
+	uint16_t vid = 0;
 
-	mnl_attr_for_each_nested(a, info)
-	{
-		if (mnl_attr_get_type(a) == IFLA_INFO_KIND) {
-			*is_vlan = strcmp(mnl_attr_get_str(a), "vlan") == 0;
-		} else if (mnl_attr_get_type(a) == IFLA_INFO_DATA && *is_vlan) {
-			mnl_attr_for_each_nested(b, a) if (mnl_attr_get_type(b) == IFLA_VLAN_ID)
-			    l->vid = mnl_attr_get_u16(b);
-		}
-	}
+	if (!info.a[IFLA_INFO_KIND] || strncmp(mnl_attr_get_str(info.a[IFLA_INFO_KIND]), "vlan", 5) != 0)
+		return 0;
+	data = parse_nested(info.a[IFLA_INFO_DATA]);
+	id = attr_of(&data, IFLA_VLAN_ID, sizeof(vid));
+	if (id)
+		memcpy(&vid, id, sizeof(vid));
+	return vid;
 }
 
 struct link_answer {
@@ -187,25 +238,18 @@ static int read_link(const struct nlmsghdr *h, void *arg)
 {
 	struct link_answer *ans = arg;
 	struct link_info *l = ans->l;
-	const struct nlattr *a;
-	bool is_vlan = false;
-	int lower = 0;
+	struct attrs t = parse_attrs(h, sizeof(struct ifinfomsg));
+	const void *mac = attr_of(&t, IFLA_ADDRESS, sizeof(l->mac));
 
-	mnl_attr_for_each(a, h, sizeof(struct ifinfomsg))
-	{
-		if (mnl_attr_get_type(a) == IFLA_ADDRESS && mnl_attr_get_payload_len(a) == 6)
-			memcpy(l->mac, mnl_attr_get_payload(a), 6);
-		else if (mnl_attr_get_type(a) == IFLA_LINK && mnl_attr_get_payload_len(a) == sizeof(uint32_t))
-			lower = (int)mnl_attr_get_u32(a);
-		else if (mnl_attr_get_type(a) == IFLA_LINKINFO)
-			read_vlan(a, l, &is_vlan);
-	}
+	if (!mac)
+		return MNL_CB_STOP;
+	memcpy(l->mac, mac, sizeof(l->mac));
 	if (find_port(ans->rc, l->ifindex, &l->port)) {
-		l->ours = true;
-		l->vid = 0; /* a VLAN interface that is a LAN port itself adds its tag on its own */
-	} else if (is_vlan && l->vid) {
-		l->ours = find_port(ans->rc, lower, &l->port);
+		l->ours = true; /* also a VLAN interface that is a LAN port itself: it adds its tag on its own */
+		return MNL_CB_STOP;
 	}
+	l->vid = read_vlan(t.a[IFLA_LINKINFO]);
+	l->ours = l->vid && find_port(ans->rc, (int)attr_u32(&t, IFLA_LINK), &l->port);
 	return MNL_CB_STOP;
 }
 
@@ -233,17 +277,16 @@ static int read_neigh(const struct nlmsghdr *h, void *arg)
 {
 	struct entry *e = arg;
 	const struct ndmsg *ndm = mnl_nlmsg_get_payload(h);
-	const struct nlattr *a;
+	struct attrs t;
+	const void *mac;
 
 	if (h->nlmsg_type != RTM_NEWNEIGH || !(ndm->ndm_state & NUD_USABLE))
 		return MNL_CB_STOP;
-	mnl_attr_for_each(a, h, sizeof(*ndm))
-	{
-		if (mnl_attr_get_type(a) == NDA_LLADDR && mnl_attr_get_payload_len(a) == 6) {
-			memcpy(e->hop.dst_mac, mnl_attr_get_payload(a), 6);
-			e->usable = true;
-		}
-	}
+	t = parse_attrs(h, sizeof(*ndm));
+	mac = attr_of(&t, NDA_LLADDR, sizeof(e->hop.dst_mac));
+	if (mac)
+		memcpy(e->hop.dst_mac, mac, sizeof(e->hop.dst_mac));
+	e->usable = mac != NULL;
 	return MNL_CB_STOP;
 }
 
@@ -350,14 +393,12 @@ static void forget_neigh(struct route_cache *rc, int ifindex, const struct ip_ad
 static void neigh_changed(struct route_cache *rc, const struct nlmsghdr *h)
 {
 	const struct ndmsg *ndm = mnl_nlmsg_get_payload(h);
-	const struct nlattr *a;
+	struct attrs t = parse_attrs(h, sizeof(*ndm));
+	const struct nlattr *dst = t.a[NDA_DST];
 	struct ip_addr via;
 
-	if (ndm->ndm_family != AF_INET && ndm->ndm_family != AF_INET6)
-		return;
-	mnl_attr_for_each(a, h, sizeof(*ndm)) if (mnl_attr_get_type(a) == NDA_DST &&
-	                                          get_addr(&via, mnl_attr_get_payload(a), mnl_attr_get_payload_len(a)))
-	    forget_neigh(rc, ndm->ndm_ifindex, &via);
+	if (dst && get_addr(&via, mnl_attr_get_payload(dst), mnl_attr_get_payload_len(dst)))
+		forget_neigh(rc, ndm->ndm_ifindex, &via);
 }
 
 static int on_change(const struct nlmsghdr *h, void *arg)

@@ -164,8 +164,8 @@ static void chunk_scan(struct arena *a, uint32_t chunk)
 	struct slot_hdr *h = arena_chunk_hdrs(a, chunk);
 
 	c->free_head = SLOT_NONE;
-	c->clean = (uint16_t)a->lay.class[c->class].nslots;
-	for (uint32_t i = 0; i < c->clean; i++) {
+	c->nhdrs = (uint16_t)a->lay.class[c->class].nslots;
+	for (uint32_t i = 0; i < c->nhdrs; i++) {
 		if (slot_survives(a, c, &h[i]) && wins_position(a, &h[i]))
 			slot_restore(a, arena_slot_id(a, chunk, i), &h[i]);
 		else if (h[i].state != SLOT_FREE)

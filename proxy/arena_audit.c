@@ -100,7 +100,7 @@ static int audit_clean(const struct arena *a, uint32_t chunk)
 	const struct arena_chunk *c = &a->chunks[chunk];
 	const struct slot_hdr *h = arena_chunk_hdrs(a, chunk);
 
-	for (uint32_t i = c->use == CHUNK_USED ? c->fresh : 0; i < c->clean; i++)
+	for (uint32_t i = c->use == CHUNK_USED ? c->fresh : 0; i < c->nhdrs; i++)
 		if (h[i].state != SLOT_FREE)
 			return AUDIT_NOT_CLEAN;
 	return AUDIT_OK;

@@ -72,14 +72,17 @@ static uint32_t steal_spare(struct arena *a)
 	return CHUNK_NONE;
 }
 
-/* Headers first, then the word that brings them into force. */
+/* Headers first, then the word that brings them into force. Those that the class before had too are free already;
+ * where it had data, there is rubbish. */
 static void assign(struct arena *a, uint32_t chunk, uint8_t pool, uint8_t class)
 {
 	struct arena_chunk *c = &a->chunks[chunk];
 	struct slot_hdr *h = arena_chunk_hdrs(a, chunk);
+	uint32_t nslots = a->lay.class[class].nslots;
 
-	for (; c->clean < a->lay.class[class].nslots; c->clean++)
-		h[c->clean].state = SLOT_FREE;
+	for (uint32_t i = c->nhdrs; i < nslots; i++)
+		h[i].state = SLOT_FREE;
+	c->nhdrs = (uint16_t)nslots;
 	c->pool = pool;
 	c->class = class;
 	__atomic_store_n(&a->table[chunk], arena_table_word(chunk, pool, class), __ATOMIC_RELEASE);

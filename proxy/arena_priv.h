@@ -101,7 +101,7 @@ struct arena_chunk {
 	uint32_t free_head;  /* slots freed since the chunk was taken, linked by slot_meta.next */
 	uint16_t fresh;      /* slots from here on were not handed out since the chunk was taken */
 	uint16_t used;       /* slots in use */
-	uint16_t clean;      /* headers below this say SLOT_FREE unless in use: need no clearing at assignment */
+	uint16_t nhdrs;      /* headers there are: of the class it has or had; 0: it never had one */
 	uint8_t pool, class; /* meaningless while CHUNK_FREE */
 	uint8_t use;         /* enum arena_chunk_use */
 };

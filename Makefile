@@ -35,8 +35,9 @@ endif
 objs     = $(patsubst %.c,$(O)/%.o,$(1))
 PROXY_SRC    := $(wildcard proxy/*.c)
 HEADROOM_SRC := $(wildcard headroom/*.c)
-CLIENT_SRC   := $(wildcard daemon/longreach.c daemon/client_*.c)
-DAEMON_SRC   := $(filter-out $(CLIENT_SRC),$(wildcard daemon/*.c))
+CLIENT_ONLY  := $(wildcard daemon/longreach.c daemon/client_*.c)
+CLIENT_SRC   := $(CLIENT_ONLY) $(wildcard daemon/units.c)
+DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c))
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)
 SIM_SRC      := $(wildcard tests/sim/*.c)
 TOOL_NAMES   := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/*.c)) $(patsubst tests/tools/%/,%,$(wildcard tests/tools/*/))
@@ -79,7 +80,7 @@ $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $
 # --- unit tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libproxy.a
 	@mkdir -p $(dir $@)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lcmocka -lm
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -linih -lcmocka -lm
 
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 .PHONY: unit

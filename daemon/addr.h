@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* addr.h - IP addresses and prefixes as text, and for the socket calls. */
+#ifndef DAEMON_ADDR_H
+#define DAEMON_ADDR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "proxy/proxy.h"
+
+#define ADDR_TEXT_MAX 64 /* longest IPv6 text, a prefix length, and room */
+
+int addr_read(const char *text, struct ip_addr *a);          /* 0, -EINVAL */
+int addr_read_prefix(const char *text, struct ip_prefix *p); /* a bare address is a prefix of its own; 0, -EINVAL */
+const char *addr_write(const struct ip_addr *a, char *text, size_t cap);
+const char *addr_write_prefix(const struct ip_prefix *p, char *text, size_t cap);
+
+bool addr_is_unspecified(const struct ip_addr *a);
+bool addr_is_multicast(const struct ip_addr *a);
+bool addr_is_link_local(const struct ip_addr *a);
+
+/* Clears the bits behind the prefix. */
+void addr_mask(struct ip_prefix *p);
+bool addr_prefixes_overlap(const struct ip_prefix *a, const struct ip_prefix *b);
+bool addr_prefix_eq(const struct ip_prefix *a, const struct ip_prefix *b);
+/* An IPv6 prefix so short that the range IPv4 addresses are stored in lies inside. */
+bool addr_prefix_swallows_ip4(const struct ip_prefix *p);
+
+socklen_t addr_to_sockaddr(const struct ip_addr *a, uint16_t port, struct sockaddr_storage *ss);
+/* False if the family is neither IPv4 nor IPv6. */
+bool addr_from_sockaddr(const struct sockaddr *sa, struct ip_addr *a);
+
+#endif

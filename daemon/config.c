@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.c - one link's configuration file: reading and writing.
+ *
+ * Theory of operation
+ *
+ * inih splits the file into sections, names and values; this file feeds it line by line from memory, so that it knows
+ * the number of the line that a value came from, and looks each name up in the table (config_keys.c). Leading blanks
+ * are cut off before inih sees them: it would take an indented line for the continuation of the one before.
+ * The first error ends it all: err is one sentence with file, line, the text as it stands there, and what would be
+ * right. */
+#include "daemon/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ini.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/config_keys.h"
+
+#define QUOTE_MAX 80 /* characters of a value that are quoted */
+#define KEYS_MAX  64
+
+struct parser {
+	struct link_config *c;
+	const char *file;
+	const char *next, *end;        /* text not yet read */
+	unsigned line;                 /* number of the last line handed out */
+	char *err;                     /* CONFIG_ERR_MAX; empty: no error so far */
+	unsigned err_line;             /* that err speaks of; 0: of none */
+	unsigned given_line[KEYS_MAX]; /* by key: where it was first given, 0: nowhere */
+};
+
+static void fail_at(struct parser *p, unsigned line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Notes the first error. */
+static void fail_at(struct parser *p, unsigned line, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (p->err[0] != '\0')
+		return;
+	p->err_line = line;
+	if (line != 0)
+		n = snprintf(p->err, CONFIG_ERR_MAX, "%s:%u: ", p->file, line);
+	else
+		n = snprintf(p->err, CONFIG_ERR_MAX, "%s: ", p->file);
+	if (n < 0 || n >= CONFIG_ERR_MAX)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(p->err + n, CONFIG_ERR_MAX - (size_t)n, fmt, ap);
+	va_end(ap);
+}
+
+/* Copies the offending text so that it can stand in a message: shortened, nothing unprintable. */
+static const char *quote(char buf[QUOTE_MAX + 4], const char *text, size_t len)
+{
+	size_t n = len < QUOTE_MAX ? len : QUOTE_MAX;
+
+	for (size_t i = 0; i < n; i++)
+		buf[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+	memcpy(buf + n, len > n ? "..." : "", len > n ? 4 : 1);
+	return buf;
+}
+
+/* --- lines for inih --- */
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
+}
+
+/* fgets() over memory. Lines that inih could not take whole are errors, and empty for it. */
+static char *next_line(char *str, int num, void *stream)
+{
+	struct parser *p = stream;
+	const char *from = p->next, *eol;
+	size_t len;
+
+	if (from == p->end)
+		return NULL;
+	eol = memchr(from, '\n', (size_t)(p->end - from));
+	p->next = eol != NULL ? eol + 1 : p->end;
+	p->line++;
+	if (eol == NULL)
+		eol = p->end;
+	while (from < eol && is_blank(*from))
+		from++;
+	len = (size_t)(eol - from);
+	if (memchr(from, '\0', len) != NULL) {
+		fail_at(p, p->line, "a byte 0: expected text");
+		len = 0;
+	} else if (len + 3 > (size_t)num) {
+		fail_at(p, p->line,
+		        "longer than %d characters: a list may be given in several lines, each with its key", num - 3);
+		len = 0;
+	}
+	memcpy(str, from, len);
+	memcpy(str + len, "\n", 2);
+	return str;
+}
+
+static const char *line_text(const char *text, size_t len, unsigned line, char buf[QUOTE_MAX + 4])
+{
+	const char *end = text + len, *eol;
+
+	for (;;) {
+		eol = memchr(text, '\n', (size_t)(end - text));
+		if (eol == NULL)
+			eol = end;
+		if (--line == 0 || eol == end)
+			return quote(buf, text, (size_t)(eol - text));
+		text = eol + 1;
+	}
+}
+
+/* --- values --- */
+
+static void fail_unknown(struct parser *p, const char *section, const char *name)
+{
+	const struct config_key *k = config_key_find(NULL, name);
+	char q[QUOTE_MAX + 4];
+	const char *near;
+
+	quote(q, name, strlen(name));
+	if (section[0] == '\0') {
+		fail_at(p, p->line, "%s=: expected a section such as [Link] before the first key", q);
+	} else if (!config_section_known(section)) {
+		char qs[QUOTE_MAX + 4];
+
+		near = config_section_nearest(section);
+		fail_at(p, p->line, "[%s] is not a section: expected %s%s%s", quote(qs, section, strlen(section)),
+		        near != NULL ? "[" : "[Link], [Path], [Buffer] or [Tuning", near != NULL ? near : "", "]");
+	} else if (k != NULL) {
+		fail_at(p, p->line, "%s= stands in [%s]: expected it in [%s]", q, section, k->section);
+	} else {
+		k = config_key_nearest(name);
+		if (k != NULL)
+			fail_at(p, p->line, "%s= is not a key: did you mean %s= in [%s]?", q, k->name, k->section);
+		else
+			fail_at(p, p->line, "%s= is not a key of [%s]: longreach.conf(5) lists them", q, section);
+	}
+}
+
+static void fail_value(struct parser *p, const struct config_key *k, const char *value, const char *why)
+{
+	char q[QUOTE_MAX + 4];
+
+	fail_at(p, p->line, "%s=%s: %s%s", k->name, quote(q, value, strlen(value)), why,
+	        strstr(value, " #") != NULL ? " (a comment behind a value begins with ;)" : "");
+}
+
+/* Items of a list are parted by blanks or commas. */
+static void take_list(struct parser *p, const struct config_key *k, const char *value)
+{
+	char item[CONFIG_ITEM_MAX], why[CONFIG_WHY_MAX];
+	const char *s = value;
+
+	for (;;) {
+		size_t len;
+
+		s += strspn(s, " \t,");
+		len = strcspn(s, " \t,");
+		if (len == 0)
+			return;
+		snprintf(item, sizeof(item), "%.*s", (int)len, s);
+		if (config_key_read(k, p->c, item, why) < 0) {
+			fail_value(p, k, value, why);
+			return;
+		}
+		s += len;
+	}
+}
+
+static void take_value(struct parser *p, const struct config_key *k, const char *value)
+{
+	unsigned *given = &p->given_line[k - config_keys];
+	char why[CONFIG_WHY_MAX];
+
+	if (*given != 0 && !(k->flags & KEY_LIST)) {
+		fail_at(p, p->line, "%s= was given before, in line %u: expected it once", k->name, *given);
+		return;
+	}
+	if (*given == 0)
+		*given = p->line;
+	if (value[strspn(value, " \t,")] == '\0') {
+		snprintf(why, sizeof(why), "expected %s", k->type->expected);
+		fail_value(p, k, value, why);
+	} else if (k->flags & KEY_LIST) {
+		take_list(p, k, value);
+	} else if (config_key_read(k, p->c, value, why) < 0) {
+		fail_value(p, k, value, why);
+	}
+}
+
+/* inih's callback: always content, so that its own return value speaks of syntax alone. */
+static int take_pair(void *user, const char *section, const char *name, const char *value)
+{
+	struct parser *p = user;
+	const struct config_key *k;
+
+	if (p->err[0] != '\0')
+		return 1;
+	k = config_key_find(section, name);
+	if (k == NULL)
+		fail_unknown(p, section, name);
+	else
+		take_value(p, k, value);
+	return 1;
+}
+
+/* --- whole files --- */
+
+static void set_defaults(struct link_config *c)
+{
+	char why[CONFIG_WHY_MAX];
+
+	for (uint32_t i = 0; i < WORKERS_MAX; i++)
+		c->cpus[i] = -1;
+	for (uint32_t i = 0; i < config_nkeys; i++)
+		if (config_keys[i].fallback != NULL &&
+		    config_key_read(&config_keys[i], c, config_keys[i].fallback, why) < 0)
+			abort(); /* the table contradicts itself */
+}
+
+static bool name_is_sound(const char *name, size_t len)
+{
+	if (len == 0 || len >= LINK_NAME_MAX || name[0] == '.' || name[0] == '-')
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", name[i]) == NULL)
+			return false;
+	return true;
+}
+
+/* The link's name is the file's, without directory and .conf. */
+static int set_name(struct parser *p)
+{
+	const char *base = strrchr(p->file, '/');
+	size_t len;
+
+	base = base != NULL ? base + 1 : p->file;
+	len = strlen(base);
+	if (len > 5 && strcmp(base + len - 5, ".conf") == 0)
+		len -= 5;
+	if (!name_is_sound(base, len)) {
+		fail_at(p, 0, "the file's name is the link's: expected at most %d letters, digits and . _ -",
+		        LINK_NAME_MAX - 1);
+		return -EINVAL;
+	}
+	memcpy(p->c->name, base, len);
+	p->c->name[len] = '\0';
+	if (strlen(p->file) >= sizeof(p->c->path)) {
+		fail_at(p, 0, "path too long");
+		return -EINVAL;
+	}
+	snprintf(p->c->path, sizeof(p->c->path), "%s", p->file);
+	return 0;
+}
+
+/* `%s=: why`, or with the line where the key stands. */
+static void fail_rule(struct parser *p, const struct config_key *k, const char *why)
+{
+	unsigned line = k != NULL ? p->given_line[k - config_keys] : 0;
+
+	if (k == NULL)
+		fail_at(p, 0, "%s", why);
+	else if (line == 0)
+		fail_at(p, 0, "[%s] %s= %s", k->section, k->name, why);
+	else
+		fail_at(p, line, "%s= %s", k->name, why);
+}
+
+static void parse_text(struct parser *p, const char *text, size_t len)
+{
+	char why[CONFIG_WHY_MAX * 2], q[QUOTE_MAX + 4];
+	const struct config_key *k;
+	int bad_line;
+
+	bad_line = ini_parse_stream(next_line, p, take_pair, p);
+	/* inih goes on after an error: of its own and ours, the first in the file is the one to tell. */
+	if (bad_line > 0 && p->err_line > (unsigned)bad_line)
+		p->err[0] = '\0';
+	if (bad_line > 0 && p->err[0] == '\0')
+		fail_at(p, (unsigned)bad_line, "%s: expected [Section] or Key=value",
+		        line_text(text, len, (unsigned)bad_line, q));
+	else if (bad_line < 0)
+		fail_at(p, 0, "not enough memory");
+	if (p->err[0] == '\0' && config_check(p->c, &k, why) < 0)
+		fail_rule(p, k, why);
+}
+
+int config_parse(const char *name, const char *text, size_t len, struct link_config *c, char err[CONFIG_ERR_MAX])
+{
+	struct parser p = {.c = c, .file = name, .next = text, .end = text + len, .err = err};
+
+	_Static_assert(KEYS_MAX >= 40, "room for every key");
+	memset(c, 0, sizeof(*c));
+	err[0] = '\0';
+	if (config_nkeys > KEYS_MAX)
+		abort();
+	if (set_name(&p) < 0)
+		return -EINVAL;
+	if (len > CONFIG_FILE_MAX) {
+		fail_at(&p, 0, "longer than %d bytes: is it a link file?", CONFIG_FILE_MAX);
+		return -EINVAL;
+	}
+	set_defaults(c);
+	parse_text(&p, text, len);
+	return err[0] == '\0' ? 0 : -EINVAL;
+}
+
+/* Up to cap bytes; -errno. */
+static ssize_t read_whole(const char *path, char *text, size_t cap)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	size_t len = 0;
+	ssize_t n = 0;
+	int saved;
+
+	if (fd < 0)
+		return -errno;
+	while (len < cap && (n = read(fd, text + len, cap - len)) > 0)
+		len += (size_t)n;
+	saved = errno;
+	close(fd);
+	return n < 0 ? -saved : (ssize_t)len;
+}
+
+int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX])
+{
+	char *text = malloc(CONFIG_FILE_MAX + 1);
+	ssize_t len;
+	int r;
+
+	if (text == NULL)
+		return -ENOMEM;
+	len = read_whole(path, text, CONFIG_FILE_MAX + 1);
+	if (len < 0) {
+		snprintf(err, CONFIG_ERR_MAX, "%s: cannot be read: %s", path, strerror((int)-len));
+		r = (int)len;
+	} else {
+		r = config_parse(path, text, (size_t)len, c, err);
+	}
+	free(text);
+	return r;
+}
+
+uint64_t config_arena_bytes(const struct link_config *c)
+{
+	uint64_t distance_m = c->distance_m != 0 ? c->distance_m : ARENA_AUTO_DISTANCE_M;
+	__uint128_t bdp_bytes = (__uint128_t)c->rate_bps / 8 * distance_m * 2 * FIBRE_PS_PER_M / 1000000000000ull;
+	__uint128_t bytes = bdp_bytes * 4 * 2;
+
+	if (c->arena_bytes != 0)
+		return c->arena_bytes;
+	return bytes < ARENA_BYTES_FLOOR ? ARENA_BYTES_FLOOR : (uint64_t)bytes;
+}
+
+/* --- comparing and printing --- */
+
+/* All items of a key as one would write them. */
+static void write_items(const struct config_key *k, const struct link_config *c, char *text, size_t cap)
+{
+	char item[CONFIG_ITEM_MAX];
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < config_key_count(k, c) && len < cap; i++) {
+		k->type->write(k, config_key_item(k, c, i), item, sizeof(item));
+		len += (size_t)snprintf(text + len, cap - len, "%s%s", i == 0 ? "" : " ", item);
+	}
+}
+
+#define ITEMS_TEXT_MAX (PREFIXES_MAX * 52) /* the longest list: IPv6 prefixes */
+
+bool config_reloadable(const struct link_config *from, const struct link_config *to, char err[CONFIG_ERR_MAX])
+{
+	char was[ITEMS_TEXT_MAX], is[ITEMS_TEXT_MAX];
+
+	for (uint32_t i = 0; i < config_nkeys; i++) {
+		const struct config_key *k = &config_keys[i];
+
+		write_items(k, from, was, sizeof(was));
+		write_items(k, to, is, sizeof(is));
+		if (strcmp(was, is) == 0 || (k->flags & KEY_RELOADABLE))
+			continue;
+		snprintf(err, CONFIG_ERR_MAX,
+		         "%s: %s= cannot change while the link runs (from %.80s to %.80s): restart longreachd for it",
+		         to->path, k->name, was[0] != '\0' ? was : "nothing", is[0] != '\0' ? is : "nothing");
+		return false;
+	}
+	return true;
+}
+
+static void write_help(const char *help, FILE *out)
+{
+	while (*help != '\0') {
+		size_t len = strcspn(help, "\n");
+
+		fprintf(out, "# %.*s\n", (int)len, help);
+		help += len + (help[len] == '\n');
+	}
+}
+
+/* A list longer than one line may be goes out with one item per line. */
+static void write_key(const struct config_key *k, const struct link_config *c, FILE *out)
+{
+	char item[CONFIG_ITEM_MAX];
+	uint32_t n = config_key_count(k, c);
+
+	if (n == 0)
+		fprintf(out, "#%s=\n", k->name);
+	for (uint32_t i = 0; i < n; i++) {
+		k->type->write(k, config_key_item(k, c, i), item, sizeof(item));
+		fprintf(out, "%s=%s\n", k->name, item);
+	}
+}
+
+void config_write(const struct link_config *c, FILE *out)
+{
+	const char *section = "";
+
+	fprintf(out, "# %s\n", c->path);
+	for (uint32_t i = 0; i < config_nkeys; i++) {
+		const struct config_key *k = &config_keys[i];
+
+		if (strcmp(section, k->section) != 0)
+			fprintf(out, "\n[%s]\n", k->section);
+		section = k->section;
+		write_help(k->help, out);
+		write_key(k, c, out);
+	}
+}
+
+void config_print(const struct link_config *c)
+{
+	config_write(c, stdout);
+}

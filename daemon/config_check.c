@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_check.c - the rules between the keys of a link file, and between link files. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/addr.h"
+#include "daemon/config_keys.h"
+#include "daemon/units.h"
+
+#define ROCE_PORT_TAKEN 4791
+
+struct check {
+	const struct link_config *c;
+	const struct config_key **key; /* to blame */
+	char *why;
+};
+
+static int blame(struct check *ck, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static int blame(struct check *ck, const char *name, const char *fmt, ...)
+{
+	va_list ap;
+
+	*ck->key = config_key_find(NULL, name);
+	va_start(ap, fmt);
+	vsnprintf(ck->why, CONFIG_WHY_MAX * 2, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+static int check_required(struct check *ck)
+{
+	static const struct link_config nothing;
+
+	for (uint32_t i = 0; i < config_nkeys; i++) {
+		const struct config_key *k = &config_keys[i];
+		bool missing;
+
+		if (!(k->flags & KEY_REQUIRED))
+			continue;
+		if (k->flags & KEY_LIST)
+			missing = config_key_count(k, ck->c) == 0;
+		else
+			missing = memcmp(config_key_item(k, ck->c, 0), config_key_item(k, &nothing, 0), k->item_size) ==
+			          0;
+		if (missing)
+			return blame(ck, k->name, "is missing: expected %s", k->type->expected);
+	}
+	return 0;
+}
+
+static int check_ports(struct check *ck)
+{
+	for (uint32_t i = 0; i < ck->c->nlan_ports; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (strcmp(ck->c->lan_ports[i], ck->c->lan_ports[j]) == 0)
+				return blame(ck, "LanPort", "%s is named twice", ck->c->lan_ports[i]);
+	return 0;
+}
+
+/* Every prefix of both lists against every other. */
+static int check_prefixes(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	char a[ADDR_TEXT_MAX], b[ADDR_TEXT_MAX];
+
+	for (uint32_t i = 0; i < c->nlocal + c->nremote; i++) {
+		const struct ip_prefix *p = i < c->nlocal ? &c->local[i] : &c->remote[i - c->nlocal];
+
+		for (uint32_t j = 0; j < i; j++) {
+			const struct ip_prefix *q = j < c->nlocal ? &c->local[j] : &c->remote[j - c->nlocal];
+
+			if (addr_prefixes_overlap(p, q))
+				return blame(
+				    ck, i < c->nlocal ? "LocalPrefix" : "RemotePrefix",
+				    "%s overlaps %s=%s: a host is at one site only", addr_write_prefix(p, a, sizeof(a)),
+				    j < c->nlocal ? "LocalPrefix" : "RemotePrefix", addr_write_prefix(q, b, sizeof(b)));
+		}
+	}
+	return 0;
+}
+
+static int check_path(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+
+	if (ip_addr_eq(&c->wan_local, &c->wan_remote))
+		return blame(ck, "RemoteAddress", "is LocalAddress= too: expected the address of the other edge");
+	if (ip_addr_is4(&c->wan_local) != ip_addr_is4(&c->wan_remote))
+		return blame(ck, "RemoteAddress",
+		             "and LocalAddress= are of different families: expected both IPv4 or "
+		             "both IPv6");
+	if (c->wan_port == ROCE_PORT_TAKEN)
+		return blame(ck, "Port", "4791 is RoCEv2 itself: expected another port, such as 4790");
+	return 0;
+}
+
+static int check_workers(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+
+	if (c->workers > c->lanes)
+		return blame(ck, "Workers", "is more than Lanes=%u: a worker without a lane would idle", c->lanes);
+	if (c->ncpus != 0 && c->ncpus != c->workers)
+		return blame(ck, "CPUs", "names %u CPUs for Workers=%u: expected one for each", c->ncpus, c->workers);
+	for (uint32_t i = 0; i < c->ncpus; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (c->cpus[i] == c->cpus[j])
+				return blame(ck, "CPUs",
+				             "names %d twice: two workers on one CPU only wait for each other",
+				             c->cpus[i]);
+	if (c->max_flows / c->workers < 16)
+		return blame(ck, "MaxFlows", "is too little for Workers=%u: expected at least %u", c->workers,
+		             c->workers * 16);
+	return 0;
+}
+
+static int check_times(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	char t[UNITS_TEXT_MAX];
+
+	if (c->keepalive_ns > c->dead_peer_ns / 2) {
+		units_write_time(t, sizeof(t), c->dead_peer_ns);
+		return blame(ck, "Keepalive", "is more than half of DeadPeer=%s: one lost keepalive would cut the link",
+		             t);
+	}
+	if (c->lan_timeout_ns >= c->stall_ns) {
+		units_write_time(t, sizeof(t), c->stall_ns);
+		return blame(ck, "LanTimeout",
+		             "is not below StallAfter=%s: a host would be given up before the first retry", t);
+	}
+	return 0;
+}
+
+int config_check(const struct link_config *c, const struct config_key **key, char why[CONFIG_WHY_MAX * 2])
+{
+	static int (*const rules[])(struct check *) = {check_required, check_ports,   check_prefixes,
+	                                               check_path,     check_workers, check_times};
+	struct check ck = {.c = c, .key = key, .why = why};
+
+	*key = NULL;
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		int r = rules[i](&ck);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int complain(char err[CONFIG_ERR_MAX], const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int complain(char err[CONFIG_ERR_MAX], const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err, CONFIG_ERR_MAX, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+static int check_remote_overlap(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
+{
+	char ta[ADDR_TEXT_MAX], tb[ADDR_TEXT_MAX];
+
+	for (uint32_t i = 0; i < a->nremote; i++)
+		for (uint32_t j = 0; j < b->nremote; j++)
+			if (addr_prefixes_overlap(&a->remote[i], &b->remote[j]))
+				return complain(err,
+				                "%.180s: RemotePrefix=%s overlaps RemotePrefix=%s of %.180s: a host is "
+				                "at one site only",
+				                b->path, addr_write_prefix(&b->remote[j], tb, sizeof(tb)),
+				                addr_write_prefix(&a->remote[i], ta, sizeof(ta)), a->path);
+	return 0;
+}
+
+int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
+{
+	if (strcmp(a->name, b->name) == 0)
+		return complain(err, "%.200s: %.200s is a link of the same name: expected another file name", b->path,
+		                a->path);
+	if (ip_addr_eq(&a->wan_local, &b->wan_local) && a->wan_port == b->wan_port)
+		return complain(err, "%.200s: Port=%u is taken at this LocalAddress= by %.200s: expected another port",
+		                b->path, b->wan_port, a->path);
+	return check_remote_overlap(a, b, err);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_types.c - the kinds of values in a link file: text to field and back. */
+#include "daemon/config_keys.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/addr.h"
+#include "daemon/units.h"
+
+/* --- numbers --- */
+
+static void store_number(const struct config_key *k, void *field, uint64_t value)
+{
+	uint16_t v16 = (uint16_t)value;
+	uint32_t v32 = (uint32_t)value;
+
+	if (k->item_size == sizeof(v16))
+		memcpy(field, &v16, sizeof(v16));
+	else if (k->item_size == sizeof(v32))
+		memcpy(field, &v32, sizeof(v32));
+	else
+		memcpy(field, &value, sizeof(value));
+}
+
+static uint64_t load_number(const struct config_key *k, const void *field)
+{
+	uint16_t v16;
+	uint32_t v32;
+	uint64_t v64;
+
+	if (k->item_size == sizeof(v16)) {
+		memcpy(&v16, field, sizeof(v16));
+		return v16;
+	}
+	if (k->item_size == sizeof(v32)) {
+		memcpy(&v32, field, sizeof(v32));
+		return v32;
+	}
+	memcpy(&v64, field, sizeof(v64));
+	return v64;
+}
+
+static void say_range(const struct config_key *k, char why[CONFIG_WHY_MAX])
+{
+	char low[UNITS_TEXT_MAX], high[UNITS_TEXT_MAX];
+
+	k->type->write_number(low, sizeof(low), k->min);
+	k->type->write_number(high, sizeof(high), k->max);
+	snprintf(why, CONFIG_WHY_MAX, "out of range: expected %s to %s%s%s", low, high,
+	         k->type->zero_word != NULL ? ", or " : "", k->type->zero_word != NULL ? k->type->zero_word : "");
+}
+
+static int read_number(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	uint64_t value;
+	int r;
+
+	if (k->type->zero_word != NULL && strcmp(text, k->type->zero_word) == 0) {
+		store_number(k, field, 0);
+		return 0;
+	}
+	r = k->type->read_number(text, &value);
+	if (r == -EINVAL)
+		return -EINVAL;
+	if (r < 0 || value < k->min || value > k->max) {
+		say_range(k, why);
+		return -EINVAL;
+	}
+	store_number(k, field, value);
+	return 0;
+}
+
+static void write_number(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	uint64_t value = load_number(k, field);
+
+	if (value == 0 && k->type->zero_word != NULL)
+		snprintf(text, cap, "%s", k->type->zero_word);
+	else
+		k->type->write_number(text, cap, value);
+}
+
+#define NUMBER(unit)                                                                                                   \
+	.read = read_number, .write = write_number, .read_number = units_read_##unit, .write_number = units_write_##unit
+
+const struct config_type type_rate = {.expected = "a bit rate such as 10G, 400G or 2.5Gbit/s", NUMBER(rate)};
+const struct config_type type_time = {.expected = "a time such as 30us, 1.5ms or 2s", NUMBER(time)};
+const struct config_type type_packet_size = {.expected = "bytes, such as 1500, 9000 or 9KiB", NUMBER(bytes)};
+const struct config_type type_bytes = {.expected = "a size such as 512KiB or 1MiB", NUMBER(bytes)};
+const struct config_type type_count = {.expected = "a whole number", NUMBER(count)};
+const struct config_type type_distance = {
+    .expected = "auto, or the length of the fibre such as 300km", NUMBER(distance), .zero_word = "auto"};
+const struct config_type type_size = {
+    .expected = "auto, or a size such as 512MiB or 16GiB", NUMBER(bytes), .zero_word = "auto"};
+
+/* --- words --- */
+
+static int read_ack_mode(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	enum ack_mode mode;
+
+	(void)k;
+	if (strcmp(text, "host") == 0) {
+		mode = ACK_MODE_HOST;
+	} else if (strcmp(text, "near") == 0) {
+		mode = ACK_MODE_NEAR;
+	} else {
+		if (strcmp(text, "far") == 0)
+			snprintf(why, CONFIG_WHY_MAX,
+			         "this version does not have the mode far yet: expected near or host");
+		return -EINVAL;
+	}
+	memcpy(field, &mode, sizeof(mode));
+	return 0;
+}
+
+static void write_ack_mode(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	enum ack_mode mode;
+
+	(void)k;
+	memcpy(&mode, field, sizeof(mode));
+	snprintf(text, cap, "%s", mode == ACK_MODE_NEAR ? "near" : "host");
+}
+
+const struct config_type type_ack_mode = {.expected = "near or host", .read = read_ack_mode, .write = write_ack_mode};
+
+static int read_rnr_retry(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	bool infinite = strcmp(text, "infinite") == 0;
+
+	(void)k;
+	(void)why;
+	if (!infinite && strcmp(text, "finite") != 0)
+		return -EINVAL;
+	memcpy(field, &infinite, sizeof(infinite));
+	return 0;
+}
+
+static void write_rnr_retry(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	bool infinite;
+
+	(void)k;
+	memcpy(&infinite, field, sizeof(infinite));
+	snprintf(text, cap, "%s", infinite ? "infinite" : "finite");
+}
+
+const struct config_type type_rnr_retry = {
+    .expected = "infinite or finite", .read = read_rnr_retry, .write = write_rnr_retry};
+
+/* --- names --- */
+
+static int read_text(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	size_t len = strlen(text);
+
+	if (len >= k->item_size) {
+		snprintf(why, CONFIG_WHY_MAX, "too long: at most %zu characters", k->item_size - 1);
+		return -EINVAL;
+	}
+	memset(field, 0, k->item_size);
+	memcpy(field, text, len);
+	return 0;
+}
+
+static void write_text(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	snprintf(text, cap, "%.*s", (int)k->item_size, (const char *)field);
+}
+
+/* What the kernel takes as an interface name: dev_valid_name(). */
+static int read_port(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	if (*text == '\0' || strcmp(text, ".") == 0 || strcmp(text, "..") == 0 || strpbrk(text, "/: \t") != NULL)
+		return -EINVAL;
+	return read_text(k, field, text, why);
+}
+
+static int read_directory(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	if (text[0] != '/')
+		return -EINVAL;
+	return read_text(k, field, text, why);
+}
+
+const struct config_type type_port = {
+    .expected = "the name of a network interface, such as enp1s0f0", .read = read_port, .write = write_text};
+const struct config_type type_directory = {
+    .expected = "a path that begins with /", .read = read_directory, .write = write_text};
+
+static int read_cpu(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	uint64_t value;
+	int32_t cpu;
+
+	if (units_read_count(text, &value) < 0)
+		return -EINVAL;
+	if (value > k->max) {
+		snprintf(why, CONFIG_WHY_MAX, "out of range: CPU numbers go from 0 to %" PRIu64, k->max);
+		return -EINVAL;
+	}
+	cpu = (int32_t)value;
+	memcpy(field, &cpu, sizeof(cpu));
+	return 0;
+}
+
+static void write_cpu(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	int32_t cpu;
+
+	(void)k;
+	memcpy(&cpu, field, sizeof(cpu));
+	snprintf(text, cap, "%" PRId32, cpu);
+}
+
+const struct config_type type_cpu = {.expected = "CPU numbers such as 2 3", .read = read_cpu, .write = write_cpu};
+
+/* --- addresses --- */
+
+static int read_address(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	struct ip_addr a;
+
+	(void)k;
+	if (addr_read(text, &a) < 0)
+		return -EINVAL;
+	if (addr_is_unspecified(&a) || addr_is_multicast(&a)) {
+		snprintf(why, CONFIG_WHY_MAX, "expected the address of one machine");
+		return -EINVAL;
+	}
+	if (addr_is_link_local(&a)) {
+		snprintf(why, CONFIG_WHY_MAX,
+		         "link-local addresses name no machine across a WAN: expected a routable one");
+		return -EINVAL;
+	}
+	memcpy(field, &a, sizeof(a));
+	return 0;
+}
+
+static void write_address(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	struct ip_addr a;
+
+	(void)k;
+	memcpy(&a, field, sizeof(a));
+	addr_write(&a, text, cap);
+}
+
+const struct config_type type_address = {
+    .expected = "an IPv4 or IPv6 address such as 192.0.2.1", .read = read_address, .write = write_address};
+
+static int read_prefix(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	char meant[ADDR_TEXT_MAX];
+	struct ip_prefix p, cut;
+
+	(void)k;
+	if (addr_read_prefix(text, &p) < 0)
+		return -EINVAL;
+	cut = p;
+	addr_mask(&cut);
+	if (!ip_addr_eq(&cut.addr, &p.addr)) {
+		addr_write_prefix(&cut, meant, sizeof(meant));
+		snprintf(why, CONFIG_WHY_MAX, "bits behind the prefix are set: did you mean %s?", meant);
+		return -EINVAL;
+	}
+	if (addr_prefix_swallows_ip4(&p)) {
+		snprintf(why, CONFIG_WHY_MAX, "too wide: expected a longer prefix, such as 2001:db8::/32");
+		return -EINVAL;
+	}
+	memcpy(field, &p, sizeof(p));
+	return 0;
+}
+
+static void write_prefix(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	struct ip_prefix p;
+
+	(void)k;
+	memcpy(&p, field, sizeof(p));
+	addr_write_prefix(&p, text, cap);
+}
+
+const struct config_type type_prefix = {
+    .expected = "prefixes such as 10.1.0.0/16 or 2001:db8:1::/48", .read = read_prefix, .write = write_prefix};

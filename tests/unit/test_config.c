@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon/units.c"
+#include "daemon/addr.c"
+#include "daemon/config_types.c"
+#include "daemon/config_keys.c"
+#include "daemon/config_check.c"
+#include "daemon/config.c"
+
+#define FILE_NAME "/etc/longreach/site-b.conf"
+
+/* The least that a link needs, one key per line: lines 2-4 and 6-8. */
+#define LINK_PART "[Link]\nLanPort=eth1\nLocalPrefix=10.1.0.0/16\nRemotePrefix=10.2.0.0/16\n"
+#define PATH_PART "[Path]\nLocalAddress=192.0.2.1\nRemoteAddress=198.51.100.1\nRate=100G\n"
+#define MINIMAL   LINK_PART PATH_PART
+#define NEXT_LINE "9" /* the first one behind MINIMAL */
+
+static int parse(const char *text, struct link_config *c, char err[CONFIG_ERR_MAX])
+{
+	return config_parse(FILE_NAME, text, strlen(text), c, err);
+}
+
+static void accepts(const char *text, struct link_config *c)
+{
+	char err[CONFIG_ERR_MAX];
+
+	if (parse(text, c, err) != 0)
+		fail_msg("refused: %s\n%s", err, text);
+	assert_string_equal(err, "");
+}
+
+/* The whole message, after the file name. */
+static void refuses_text(const char *text, const char *message)
+{
+	struct link_config c;
+	char err[CONFIG_ERR_MAX], want[CONFIG_ERR_MAX];
+
+	snprintf(want, sizeof(want), "%s:%s", FILE_NAME, message);
+	if (parse(text, &c, err) != -EINVAL)
+		fail_msg("accepted:\n%s", text);
+	assert_string_equal(err, want);
+}
+
+static void refuses_line(const char *section, const char *line, const char *complaint)
+{
+	char text[2048], message[CONFIG_ERR_MAX];
+
+	snprintf(text, sizeof(text), "%s[%s]\n%s\n", MINIMAL, section, line);
+	snprintf(message, sizeof(message), "10: %s", complaint);
+	refuses_text(text, message);
+}
+
+static void accepts_line(const char *section, const char *line, struct link_config *c)
+{
+	char text[2048];
+
+	snprintf(text, sizeof(text), "%s[%s]\n%s\n", MINIMAL, section, line);
+	accepts(text, c);
+}
+
+static void config_parse__minimal_file_and_its_defaults(void **state)
+{
+	struct link_config c;
+
+	(void)state;
+	accepts(MINIMAL, &c);
+	assert_string_equal(c.name, "site-b");
+	assert_string_equal(c.path, FILE_NAME);
+	assert_int_equal(c.nlan_ports, 1);
+	assert_string_equal(c.lan_ports[0], "eth1");
+	assert_int_equal(c.nlocal, 1);
+	assert_int_equal(c.local[0].len, 96 + 16);
+	assert_int_equal(c.nremote, 1);
+	assert_int_equal(c.rate_bps, 100000000000ull);
+	assert_int_equal(c.ack_mode, ACK_MODE_HOST);
+	assert_int_equal(c.distance_m, 0);
+	assert_int_equal(c.lanes, 64);
+	assert_int_equal(c.workers, 1);
+	assert_int_equal(c.ncpus, 0);
+	assert_int_equal(c.cpus[0], -1);
+	assert_int_equal(c.wan_port, 4790);
+	assert_int_equal(c.wan_mtu, 1500);
+	assert_string_equal(c.arena_dir, "/run/longreach");
+	assert_int_equal(c.arena_bytes, 0);
+	assert_int_equal(c.max_flows, 4096);
+	assert_int_equal(c.reorder_ns, 30 * US);
+	assert_int_equal(c.lan_window_bytes, 1 << 20);
+	assert_int_equal(c.lan_timeout_ns, 20 * MS);
+	assert_int_equal(c.stall_ns, 500 * MS);
+	assert_int_equal(c.held_max_ns, 1 * S);
+	assert_int_equal(c.quarantine_ns, 100 * MS);
+	assert_int_equal(c.dead_peer_ns, 2 * S);
+	assert_int_equal(c.keepalive_ns, 250 * MS);
+	assert_true(c.rnr_retry_infinite);
+}
+
+static void config_parse__every_key_takes_a_good_value(void **state)
+{
+	struct link_config c;
+
+	(void)state;
+	accepts("[Link]\n"
+	        "LanPort=eth1, eth2 eth3\n"
+	        "LanPort=eth4\n"
+	        "LocalPrefix=10.1.0.0/16 10.3.0.7\n"
+	        "LocalPrefix=2001:db8:1::/48\n"
+	        "RemotePrefix = 10.2.0.0/16 ; the other site\n"
+	        "AckMode=near\n"
+	        "Distance=300km\n"
+	        "Lanes=128\n"
+	        "Workers=2\n"
+	        "CPUs=4 6\n"
+	        "[Path]\n"
+	        "LocalAddress=2001:db8:ffff::1\n"
+	        "RemoteAddress=2001:db8:ffff::2\n"
+	        "Port=5000\n"
+	        "Rate=2.5Gbit/s\n"
+	        "MTU=9000\n"
+	        "[Buffer]\n"
+	        "Directory=/mnt/huge\n"
+	        "Size=16GiB\n"
+	        "MaxFlows=100000\n"
+	        "[Tuning]\n"
+	        "ReorderWindow=50us\n"
+	        "LanWindow=2MiB\n"
+	        "LanTimeout=5ms\n"
+	        "StallAfter=1s\n"
+	        "HoldMax=2s\n"
+	        "Quarantine=200ms\n"
+	        "DeadPeer=3s\n"
+	        "Keepalive=500ms\n"
+	        "RnrRetry=finite\n",
+	        &c);
+	assert_int_equal(c.nlan_ports, 4);
+	assert_string_equal(c.lan_ports[3], "eth4");
+	assert_int_equal(c.nlocal, 3);
+	assert_int_equal(c.local[1].len, 128);
+	assert_int_equal(c.local[2].len, 48);
+	assert_int_equal(c.nremote, 1);
+	assert_int_equal(c.ack_mode, ACK_MODE_NEAR);
+	assert_int_equal(c.distance_m, 300000);
+	assert_int_equal(c.lanes, 128);
+	assert_int_equal(c.workers, 2);
+	assert_int_equal(c.ncpus, 2);
+	assert_int_equal(c.cpus[1], 6);
+	assert_int_equal(c.cpus[2], -1);
+	assert_int_equal(c.wan_remote.b[15], 2);
+	assert_int_equal(c.wan_port, 5000);
+	assert_int_equal(c.rate_bps, 2500000000ull);
+	assert_int_equal(c.wan_mtu, 9000);
+	assert_string_equal(c.arena_dir, "/mnt/huge");
+	assert_int_equal(c.arena_bytes, 16ull << 30);
+	assert_int_equal(c.max_flows, 100000);
+	assert_int_equal(c.reorder_ns, 50 * US);
+	assert_int_equal(c.lan_window_bytes, 2 << 20);
+	assert_int_equal(c.lan_timeout_ns, 5 * MS);
+	assert_int_equal(c.stall_ns, 1 * S);
+	assert_int_equal(c.held_max_ns, 2 * S);
+	assert_int_equal(c.quarantine_ns, 200 * MS);
+	assert_int_equal(c.dead_peer_ns, 3 * S);
+	assert_int_equal(c.keepalive_ns, 500 * MS);
+	assert_false(c.rnr_retry_infinite);
+}
+
+static void config_parse__every_key_refuses_a_bad_value(void **state)
+{
+	(void)state;
+	refuses_line("Link", "LanPort=a/b", "LanPort=a/b: expected the name of a network interface, such as enp1s0f0");
+	refuses_line("Link", "LanPort=", "LanPort=: expected the name of a network interface, such as enp1s0f0");
+	refuses_line("Link", "LanPort=sixteen-letters-", "LanPort=sixteen-letters-: too long: at most 15 characters");
+	refuses_line("Link", "LocalPrefix=10.1/16",
+	             "LocalPrefix=10.1/16: expected prefixes such as 10.1.0.0/16 or 2001:db8:1::/48");
+	refuses_line("Link", "LocalPrefix=10.9.0.1/16",
+	             "LocalPrefix=10.9.0.1/16: bits behind the prefix are set: did you mean 10.9.0.0/16?");
+	refuses_line("Link", "RemotePrefix=10.9.0.0/33",
+	             "RemotePrefix=10.9.0.0/33: expected prefixes such as 10.1.0.0/16 or 2001:db8:1::/48");
+	refuses_line("Link", "RemotePrefix=::/0",
+	             "RemotePrefix=::/0: too wide: expected a longer prefix, such as 2001:db8::/32");
+	refuses_line("Link", "AckMode=fast", "AckMode=fast: expected near or host");
+	refuses_line("Link", "AckMode=far",
+	             "AckMode=far: this version does not have the mode far yet: expected near or host");
+	refuses_line("Link", "Distance=300", "Distance=300: expected auto, or the length of the fibre such as 300km");
+	refuses_line("Link", "Distance=99999km", "Distance=99999km: out of range: expected 1m to 40000km, or auto");
+	refuses_line("Link", "Lanes=0", "Lanes=0: out of range: expected 1 to 256");
+	refuses_line("Link", "Workers=17", "Workers=17: out of range: expected 1 to 16");
+	refuses_line("Link", "CPUs=two", "CPUs=two: expected CPU numbers such as 2 3");
+	refuses_line("Link", "CPUs=5000", "CPUs=5000: out of range: CPU numbers go from 0 to 4095");
+	refuses_line("Path", "Port=65536", "Port=65536: out of range: expected 1 to 65535");
+	refuses_line("Path", "MTU=1499", "MTU=1499: out of range: expected 1500B to 9KiB");
+	refuses_line("Path", "MTU=jumbo", "MTU=jumbo: expected bytes, such as 1500, 9000 or 9KiB");
+	refuses_line("Buffer", "Directory=run", "Directory=run: expected a path that begins with /");
+	refuses_line("Buffer", "Size=lots", "Size=lots: expected auto, or a size such as 512MiB or 16GiB");
+	refuses_line("Buffer", "Size=1M", "Size=1M: out of range: expected 16MiB to 4TiB, or auto");
+	refuses_line("Buffer", "MaxFlows=1", "MaxFlows=1: out of range: expected 16 to 1048576");
+	refuses_line("Tuning", "ReorderWindow=30", "ReorderWindow=30: expected a time such as 30us, 1.5ms or 2s");
+	refuses_line("Tuning", "LanWindow=1k", "LanWindow=1k: expected a size such as 512KiB or 1MiB");
+	refuses_line("Tuning", "LanTimeout=1us", "LanTimeout=1us: out of range: expected 100us to 10s");
+	refuses_line("Tuning", "StallAfter=1ms", "StallAfter=1ms: out of range: expected 10ms to 600s");
+	refuses_line("Tuning", "HoldMax=61s", "HoldMax=61s: out of range: expected 0ns to 60s");
+	refuses_line("Tuning", "Quarantine=1ms", "Quarantine=1ms: out of range: expected 100ms to 60s");
+	refuses_line("Tuning", "DeadPeer=now", "DeadPeer=now: expected a time such as 30us, 1.5ms or 2s");
+	refuses_line("Tuning", "Keepalive=61s", "Keepalive=61s: out of range: expected 10ms to 60s");
+	refuses_line("Tuning", "RnrRetry=7", "RnrRetry=7: expected infinite or finite");
+}
+
+static void config_parse__refuses_bad_path(void **state)
+{
+	(void)state;
+	refuses_text(LINK_PART "[Path]\nRate=fast\n",
+	             "6: Rate=fast: expected a bit rate such as 10G, 400G or 2.5Gbit/s");
+	refuses_text(LINK_PART "[Path]\nRate=100\n", "6: Rate=100: out of range: expected 1M to 3200G");
+	refuses_text(LINK_PART "[Path]\nLocalAddress=192.0.2\n",
+	             "6: LocalAddress=192.0.2: expected an IPv4 or IPv6 address such as 192.0.2.1");
+	refuses_text(LINK_PART "[Path]\nRemoteAddress=224.0.0.1\n",
+	             "6: RemoteAddress=224.0.0.1: expected the address of one machine");
+	refuses_text(LINK_PART "[Path]\nRemoteAddress=fe80::1\n",
+	             "6: RemoteAddress=fe80::1: link-local addresses name no machine across a WAN: expected a routable "
+	             "one");
+}
+
+static void config_parse__missing_keys(void **state)
+{
+	(void)state;
+	refuses_text("", " [Link] LanPort= is missing: expected the name of a network interface, such as enp1s0f0");
+	refuses_text(LINK_PART, " [Path] LocalAddress= is missing: expected an IPv4 or IPv6 address such as 192.0.2.1");
+	refuses_text(LINK_PART "[Path]\nLocalAddress=192.0.2.1\nRemoteAddress=192.0.2.2\n",
+	             " [Path] Rate= is missing: expected a bit rate such as 10G, 400G or 2.5Gbit/s");
+}
+
+static void config_parse__unknown_and_duplicate_keys(void **state)
+{
+	(void)state;
+	refuses_line("Link", "LocalPrefx=10.0.0.0/8", "LocalPrefx= is not a key: did you mean LocalPrefix= in [Link]?");
+	refuses_line("Link", "ackmode=near", "ackmode= is not a key: did you mean AckMode= in [Link]?");
+	refuses_line("Link", "Mtu=9000", "Mtu= is not a key: did you mean MTU= in [Path]?");
+	refuses_line("Link", "MTU=9000", "MTU= stands in [Link]: expected it in [Path]");
+	refuses_line("Link", "Colour=red", "Colour= is not a key of [Link]: longreach.conf(5) lists them");
+	refuses_line("Pth", "Rate=1G", "[Pth] is not a section: expected [Path]");
+	refuses_line("Nonsense", "Rate=1G",
+	             "[Nonsense] is not a section: expected [Link], [Path], [Buffer] or [Tuning]");
+	refuses_line("Path", "Rate=40G", "Rate= was given before, in line 8: expected it once");
+	refuses_text("Rate=40G\n", "1: Rate=: expected a section such as [Link] before the first key");
+}
+
+static void config_parse__rules_between_keys(void **state)
+{
+	(void)state;
+	refuses_text(LINK_PART "RemotePrefix=10.1.128.0/17\n" PATH_PART,
+	             "4: RemotePrefix= 10.1.128.0/17 overlaps LocalPrefix=10.1.0.0/16: a host is at one site only");
+	refuses_text(LINK_PART "LocalPrefix=10.0.0.0/8\n" PATH_PART,
+	             "3: LocalPrefix= 10.0.0.0/8 overlaps LocalPrefix=10.1.0.0/16: a host is at one site only");
+	refuses_text(LINK_PART "LanPort=eth1\n" PATH_PART, "2: LanPort= eth1 is named twice");
+	refuses_text(LINK_PART "[Path]\nLocalAddress=192.0.2.1\nRemoteAddress=192.0.2.1\nRate=1G\n",
+	             "7: RemoteAddress= is LocalAddress= too: expected the address of the other edge");
+	refuses_text(LINK_PART "[Path]\nLocalAddress=192.0.2.1\nRemoteAddress=2001:db8::1\nRate=1G\n",
+	             "7: RemoteAddress= and LocalAddress= are of different families: expected both IPv4 or both IPv6");
+	refuses_line("Path", "Port=4791", "Port= 4791 is RoCEv2 itself: expected another port, such as 4790");
+	refuses_text(MINIMAL "[Link]\nWorkers=4\nLanes=2\n",
+	             "10: Workers= is more than Lanes=2: a worker without a lane would idle");
+	refuses_line("Link", "CPUs=1 2", "CPUs= names 2 CPUs for Workers=1: expected one for each");
+	refuses_text(MINIMAL "[Link]\nWorkers=2\nCPUs=3 3\n",
+	             "11: CPUs= names 3 twice: two workers on one CPU only wait for each other");
+	refuses_text(MINIMAL "[Link]\nWorkers=4\n[Buffer]\nMaxFlows=32\n",
+	             "12: MaxFlows= is too little for Workers=4: expected at least 64");
+	refuses_line("Tuning", "Keepalive=1500ms",
+	             "Keepalive= is more than half of DeadPeer=2s: one lost keepalive would cut the link");
+	refuses_line("Tuning", "LanTimeout=500ms",
+	             "LanTimeout= is not below StallAfter=500ms: a host would be given up before the first retry");
+}
+
+static void config_parse__syntax(void **state)
+{
+	struct link_config c;
+
+	(void)state;
+	refuses_text("[Link\nLanPort=eth1\n", "1: [Link: expected [Section] or Key=value");
+	refuses_text(LINK_PART "hello\nRate=fast\n", "5: hello: expected [Section] or Key=value");
+	/* Blanks in front of a key do not make it a continuation of the line before. */
+	accepts("# a comment\n; another\n\n" LINK_PART "  [Path]\n\tLocalAddress=192.0.2.1\n"
+	        "   RemoteAddress=198.51.100.1\r\n Rate=1G\n",
+	        &c);
+	refuses_line("Tuning", "DeadPeer=2s # long",
+	             "DeadPeer=2s # long: expected a time such as 30us, 1.5ms or 2s (a comment behind a value begins "
+	             "with ;)");
+}
+
+static void config_parse__hostile_bytes(void **state)
+{
+	static const char with_nul[] = MINIMAL "[Tu\0ning]\n";
+	static char text[CONFIG_FILE_MAX + 2];
+	struct link_config c;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	assert_int_equal(config_parse("x.conf", with_nul, sizeof(with_nul) - 1, &c, err), -EINVAL);
+	assert_string_equal(err, "x.conf:" NEXT_LINE ": a byte 0: expected text");
+	memset(text, 'a', sizeof(text));
+	assert_int_equal(config_parse("x.conf", text, 5000, &c, err), -EINVAL);
+	assert_string_equal(err,
+	                    "x.conf:1: longer than 197 characters: a list may be given in several lines, each with "
+	                    "its key");
+	assert_int_equal(config_parse("x.conf", text, sizeof(text), &c, err), -EINVAL);
+	assert_string_equal(err, "x.conf: longer than 65536 bytes: is it a link file?");
+	refuses_line("Link", "LocalPrefix=\x01\x1b[2J",
+	             "LocalPrefix=??[2J: expected prefixes such as 10.1.0.0/16 or 2001:db8:1::/48");
+}
+
+static void config_parse__a_list_has_an_end(void **state)
+{
+	char text[4096] = MINIMAL "[Link]\n";
+	struct link_config c;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	for (unsigned i = 0; i < PREFIXES_MAX; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "RemotePrefix=10.3.%u.0/24\n", i);
+	assert_int_equal(parse(text, &c, err), -EINVAL);
+	assert_string_equal(err, FILE_NAME ":41: RemotePrefix=10.3.31.0/24: too many: at most 32");
+}
+
+static void config_parse__file_names(void **state)
+{
+	struct link_config c;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	assert_int_equal(config_parse("/tmp/a b.conf", MINIMAL, strlen(MINIMAL), &c, err), -EINVAL);
+	assert_string_equal(err,
+	                    "/tmp/a b.conf: the file's name is the link's: expected at most 31 letters, digits and . "
+	                    "_ -");
+	assert_int_equal(config_parse("/tmp/.conf", MINIMAL, strlen(MINIMAL), &c, err), -EINVAL);
+	assert_int_equal(config_parse("to-b", MINIMAL, strlen(MINIMAL), &c, err), 0);
+	assert_string_equal(c.name, "to-b");
+}
+
+static void config_load__says_why_not(void **state)
+{
+	struct link_config c;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	assert_int_equal(config_load("/nonexistent/x.conf", &c, err), -ENOENT);
+	assert_string_equal(err, "/nonexistent/x.conf: cannot be read: No such file or directory");
+	assert_int_equal(config_load("/", &c, err), -EISDIR);
+}
+
+/* What --print-config says is read back as the same configuration. */
+static void config_write__can_be_read_back(void **state)
+{
+	struct link_config c, again;
+	char *text;
+	size_t len;
+	FILE *f;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	accepts(MINIMAL "[Link]\nLocalPrefix=2001:db8::/32 10.9.0.0/24\nWorkers=2\nCPUs=1 3\nDistance=1500m\n"
+	                "[Tuning]\nLanTimeout=1.5ms\nRnrRetry=finite\n",
+	        &c);
+	f = open_memstream(&text, &len);
+	assert_non_null(f);
+	config_write(&c, f);
+	fclose(f);
+	if (config_parse(FILE_NAME, text, len, &again, err) != 0)
+		fail_msg("%s\n%s", err, text);
+	assert_memory_equal(&c, &again, sizeof(c));
+	assert_non_null(strstr(text, "# The other edge's address on the WAN.\nRemoteAddress=198.51.100.1\n"));
+	free(text);
+}
+
+static void config_reloadable__names_the_key(void **state)
+{
+	struct link_config a, b;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	accepts(MINIMAL, &a);
+	accepts_line("Link", "AckMode=near", &b);
+	assert_true(config_reloadable(&a, &b, err));
+	accepts_line("Tuning", "DeadPeer=5s", &b);
+	assert_true(config_reloadable(&a, &b, err));
+	accepts_line("Link", "Lanes=32", &b);
+	assert_false(config_reloadable(&a, &b, err));
+	assert_string_equal(err, FILE_NAME ": Lanes= cannot change while the link runs (from 64 to 32): restart "
+	                                   "longreachd for it");
+	accepts_line("Link", "CPUs=1", &b);
+	assert_false(config_reloadable(&a, &b, err));
+	assert_string_equal(err, FILE_NAME ": CPUs= cannot change while the link runs (from nothing to 1): restart "
+	                                   "longreachd for it");
+}
+
+static void config_compatible__links_that_collide(void **state)
+{
+	struct link_config a, b;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	accepts(MINIMAL, &a);
+	b = a;
+	assert_int_equal(config_compatible(&a, &b, err), -EINVAL);
+	snprintf(b.name, sizeof(b.name), "other");
+	snprintf(b.path, sizeof(b.path), "/etc/longreach/other.conf");
+	assert_int_equal(config_compatible(&a, &b, err), -EINVAL);
+	assert_string_equal(err, "/etc/longreach/other.conf: Port=4790 is taken at this LocalAddress= by " FILE_NAME
+	                         ": expected another port");
+	b.wan_port = 4789;
+	assert_int_equal(config_compatible(&a, &b, err), -EINVAL);
+	assert_string_equal(err,
+	                    "/etc/longreach/other.conf: RemotePrefix=10.2.0.0/16 overlaps RemotePrefix=10.2.0.0/16 "
+	                    "of " FILE_NAME ": a host is at one site only");
+	b.remote[0].addr.b[13] = 7;
+	assert_int_equal(config_compatible(&a, &b, err), 0);
+}
+
+static void config_arena_bytes__four_bdp_per_direction(void **state)
+{
+	struct link_config c;
+
+	(void)state;
+	accepts_line("Link", "Distance=300km", &c); /* 100 Gbit/s x 3 ms = 37.5 MB */
+	assert_int_equal(config_arena_bytes(&c), 8 * 37500000ull);
+	c.distance_m = 0;
+	assert_int_equal(config_arena_bytes(&c), 8 * 125000000ull);
+	c.distance_m = 1;
+	assert_int_equal(config_arena_bytes(&c), 64ull << 20);
+	c.arena_bytes = 77;
+	assert_int_equal(config_arena_bytes(&c), 77);
+}
+
+/* --- what is written about the keys elsewhere names all of them --- */
+
+static char *slurp(const char *path)
+{
+	char *text = test_malloc(CONFIG_FILE_MAX + 1);
+	ssize_t n = read_whole(path, text, CONFIG_FILE_MAX);
+
+	if (n < 0)
+		fail_msg("%s: %s (tests run in the top folder)", path, strerror((int)-n));
+	text[n] = '\0';
+	return text;
+}
+
+static void example_file__names_every_key_with_its_default(void **state)
+{
+	char *text = slurp("etc/longreach/example.conf.sample");
+	char want[128];
+
+	(void)state;
+	for (uint32_t i = 0; i < config_nkeys; i++) {
+		const struct config_key *k = &config_keys[i];
+
+		snprintf(want, sizeof(want), "\n%s%s=%s", k->flags & KEY_REQUIRED ? "" : "#", k->name,
+		         k->fallback != NULL ? k->fallback : "");
+		if (strstr(text, want) == NULL)
+			fail_msg("the example lacks %s", want + 1);
+	}
+	test_free(text);
+}
+
+static void example_file__is_sound(void **state)
+{
+	char *text = slurp("etc/longreach/example.conf.sample");
+	struct link_config c;
+
+	(void)state;
+	accepts(text, &c);
+	test_free(text);
+}
+
+static void manual__names_every_key(void **state)
+{
+	char *text = slurp("etc/man/longreach.conf.5");
+	char want[64];
+
+	(void)state;
+	for (uint32_t i = 0; i < config_nkeys; i++) {
+		snprintf(want, sizeof(want), "\\fB%s=\\fR", config_keys[i].name);
+		if (strstr(text, want) == NULL)
+			fail_msg("longreach.conf(5) lacks %s", want);
+	}
+	test_free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(config_parse__minimal_file_and_its_defaults),
+	    cmocka_unit_test(config_parse__every_key_takes_a_good_value),
+	    cmocka_unit_test(config_parse__every_key_refuses_a_bad_value),
+	    cmocka_unit_test(config_parse__refuses_bad_path),
+	    cmocka_unit_test(config_parse__missing_keys),
+	    cmocka_unit_test(config_parse__unknown_and_duplicate_keys),
+	    cmocka_unit_test(config_parse__rules_between_keys),
+	    cmocka_unit_test(config_parse__syntax),
+	    cmocka_unit_test(config_parse__hostile_bytes),
+	    cmocka_unit_test(config_parse__a_list_has_an_end),
+	    cmocka_unit_test(config_parse__file_names),
+	    cmocka_unit_test(config_load__says_why_not),
+	    cmocka_unit_test(config_write__can_be_read_back),
+	    cmocka_unit_test(config_reloadable__names_the_key),
+	    cmocka_unit_test(config_compatible__links_that_collide),
+	    cmocka_unit_test(config_arena_bytes__four_bdp_per_direction),
+	    cmocka_unit_test(example_file__names_every_key_with_its_default),
+	    cmocka_unit_test(example_file__is_sound),
+	    cmocka_unit_test(manual__names_every_key),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "offload.h"
+
+#include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "log.h"
+
+#define PORTS_MAX    64
+#define FEATURES_MAX 256
+#define BLOCKS_MAX   (FEATURES_MAX / 32)
+
+/* The kernel's names (net/ethtool/common.c), without regard to whether this kernel or driver has them. */
+static const char *const unwanted[] = {
+    "rx-gro", "rx-lro", "rx-gro-hw", "rx-gro-list", "rx-udp-gro-forwarding",
+};
+
+#define NUNWANTED (sizeof(unwanted) / sizeof(unwanted[0]))
+
+struct port {
+	char ifname[IF_NAMESIZE];
+	unsigned users;        /* 0: free entry */
+	uint32_t switched_off; /* bit per unwanted[] */
+	int bit[NUNWANTED];    /* feature number, -1: none such */
+};
+
+static struct port ports[PORTS_MAX];
+
+static int ethtool(int fd, const char *ifname, void *data)
+{
+	struct ifreq ifr = {0};
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	ifr.ifr_data = data;
+	return ioctl(fd, SIOCETHTOOL, &ifr);
+}
+
+/* The kernel's requests end in arrays: unions give them room. */
+union sset_request {
+	struct ethtool_sset_info info;
+	uint8_t room[sizeof(struct ethtool_sset_info) + sizeof(uint32_t)];
+};
+
+union feature_state {
+	struct ethtool_gfeatures get;
+	uint8_t room[sizeof(struct ethtool_gfeatures) + BLOCKS_MAX * sizeof(struct ethtool_get_features_block)];
+};
+
+union feature_change {
+	struct ethtool_sfeatures set;
+	uint8_t room[sizeof(struct ethtool_sfeatures) + BLOCKS_MAX * sizeof(struct ethtool_set_features_block)];
+};
+
+static uint32_t count_features(int fd, const char *ifname)
+{
+	union sset_request q = {.info = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << ETH_SS_FEATURES}};
+	uint32_t n;
+
+	if (ethtool(fd, ifname, &q) < 0 || !(q.info.sset_mask & (1ull << ETH_SS_FEATURES)))
+		return 0;
+	n = q.info.data[0];
+	return n < FEATURES_MAX ? n : FEATURES_MAX;
+}
+
+/* Fills in p->bit from the kernel's list of names. Returns how many features there are. */
+static uint32_t find_features(int fd, struct port *p)
+{
+	uint32_t n = count_features(fd, p->ifname);
+	struct ethtool_gstrings *s = calloc(1, sizeof(*s) + (size_t)FEATURES_MAX * ETH_GSTRING_LEN);
+
+	for (unsigned u = 0; u < NUNWANTED; u++)
+		p->bit[u] = -1;
+	if (!s)
+		return 0;
+	s->cmd = ETHTOOL_GSTRINGS;
+	s->string_set = ETH_SS_FEATURES;
+	s->len = n;
+	if (n == 0 || ethtool(fd, p->ifname, s) < 0)
+		n = 0;
+	for (uint32_t i = 0; i < n; i++)
+		for (unsigned u = 0; u < NUNWANTED; u++)
+			if (strncmp((char *)s->data + (size_t)i * ETH_GSTRING_LEN, unwanted[u], ETH_GSTRING_LEN) == 0)
+				p->bit[u] = (int)i;
+	free(s);
+	return n;
+}
+
+static bool read_features(int fd, const char *ifname, union feature_state *f)
+{
+	memset(f, 0, sizeof(*f));
+	f->get.cmd = ETHTOOL_GFEATURES;
+	f->get.size = BLOCKS_MAX;
+	return ethtool(fd, ifname, f) == 0;
+}
+
+static bool is_on(const union feature_state *f, int bit)
+{
+	return bit >= 0 && (f->get.features[bit / 32].active >> (bit % 32) & 1);
+}
+
+/* Switches the features of `mask` (bits of unwanted[]). 0 or negative errno. */
+static int write_features(int fd, const struct port *p, uint32_t nfeatures, uint32_t mask, bool on)
+{
+	union feature_change f = {.set = {.cmd = ETHTOOL_SFEATURES, .size = (nfeatures + 31) / 32}};
+
+	for (unsigned u = 0; u < NUNWANTED; u++) {
+		struct ethtool_set_features_block *block;
+
+		if (!(mask >> u & 1) || p->bit[u] < 0)
+			continue;
+		block = &f.set.features[p->bit[u] / 32];
+		block->valid |= 1u << (p->bit[u] % 32);
+		if (on)
+			block->requested |= 1u << (p->bit[u] % 32);
+	}
+	return ethtool(fd, p->ifname, &f) < 0 ? -errno : 0;
+}
+
+static void switch_off(int fd, struct port *p)
+{
+	uint32_t n = find_features(fd, p);
+	union feature_state f;
+	int r;
+
+	p->switched_off = 0;
+	if (n == 0 || !read_features(fd, p->ifname, &f)) {
+		log_warn("LAN port %s: cannot read its offloads; GRO and LRO must be off", p->ifname);
+		return;
+	}
+	for (unsigned u = 0; u < NUNWANTED; u++)
+		if (is_on(&f, p->bit[u]))
+			p->switched_off |= 1u << u;
+	r = p->switched_off ? write_features(fd, p, n, p->switched_off, false) : 0;
+	if (r < 0)
+		log_warn("LAN port %s: cannot switch off its receive offloads: %s", p->ifname, strerror(-r));
+	if (!read_features(fd, p->ifname, &f))
+		return;
+	for (unsigned u = 0; u < NUNWANTED; u++)
+		if (is_on(&f, p->bit[u]))
+			log_warn("LAN port %s: %s stays on: joined packets will be dropped", p->ifname, unwanted[u]);
+}
+
+static struct port *find(const char *ifname, bool create)
+{
+	struct port *free_entry = NULL;
+
+	for (unsigned i = 0; i < PORTS_MAX; i++) {
+		if (ports[i].users && strcmp(ports[i].ifname, ifname) == 0)
+			return &ports[i];
+		if (!ports[i].users && !free_entry)
+			free_entry = &ports[i];
+	}
+	return create ? free_entry : NULL;
+}
+
+void offload_acquire(const char *ifname)
+{
+	struct port *p = find(ifname, true);
+	int fd;
+
+	if (!p || p->users++)
+		return;
+	snprintf(p->ifname, sizeof(p->ifname), "%s", ifname);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	switch_off(fd, p);
+	close(fd);
+}
+
+void offload_release(const char *ifname)
+{
+	struct port *p = find(ifname, false);
+	int fd;
+
+	if (!p || --p->users)
+		return;
+	fd = p->switched_off ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+	if (fd < 0)
+		return;
+	/* the interface may be gone by now: nothing to put right then */
+	write_features(fd, p, count_features(fd, p->ifname), p->switched_off, true);
+	close(fd);
+}

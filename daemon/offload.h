@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* offload.h - receive offloads of LAN ports, off while a link uses the port.
+ *
+ * GRO and LRO join packets, and a joined packet is none that a host sent: its ICRC fits nothing. What was on
+ * is switched on again when the last link lets go of the port. Main thread only. */
+#ifndef DAEMON_OFFLOAD_H
+#define DAEMON_OFFLOAD_H
+
+/* Says in the log what could not be switched off; never fails. */
+void offload_acquire(const char *ifname);
+void offload_release(const char *ifname);
+
+#endif

@@ -153,21 +153,6 @@ static struct cm_conn *find_asked(const struct cm_table *t, const struct ip_addr
 	return NULL;
 }
 
-/* The pair of which the sender's id is `local` and the receiver's `remote`; either may have asked. */
-static struct cm_conn *find_pair(const struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
-                                 uint32_t local, uint32_t remote)
-{
-	for (struct cm_conn *c = t->conns; c < t->conns + t->n; c++) {
-		if (c->state != CMC_PAIRED && c->state != CMC_DISCONNECTING)
-			continue;
-		if (c->comm_a == local && c->comm_b == remote && ip_addr_eq(&c->a, src) && ip_addr_eq(&c->b, dst))
-			return c;
-		if (c->comm_b == local && c->comm_a == remote && ip_addr_eq(&c->b, src) && ip_addr_eq(&c->a, dst))
-			return c;
-	}
-	return NULL;
-}
-
 /* How gladly an entry gives its place away. A live pair comes last: its DREQ must still find it, however many
  * connections come and go in the meantime. */
 static unsigned spare_rank(const struct cm_conn *c)
@@ -180,6 +165,29 @@ static bool rather_spared(const struct cm_table *t, const struct cm_conn *c, con
 	if (spare_rank(c) != spare_rank(than))
 		return spare_rank(c) > spare_rank(than);
 	return t->clock - c->lru > t->clock - than->lru;
+}
+
+/* Is the sender's id `local` and the receiver's `remote`? Either may have asked. */
+static bool is_pair(const struct cm_conn *c, const struct ip_addr *src, const struct ip_addr *dst, uint32_t local,
+                    uint32_t remote)
+{
+	if (c->state != CMC_PAIRED && c->state != CMC_DISCONNECTING)
+		return false;
+	if (c->comm_a == local && c->comm_b == remote && ip_addr_eq(&c->a, src) && ip_addr_eq(&c->b, dst))
+		return true;
+	return c->comm_b == local && c->comm_a == remote && ip_addr_eq(&c->b, src) && ip_addr_eq(&c->a, dst);
+}
+
+/* The pair with these ids; the live or latest one if both ids were used before. */
+static struct cm_conn *find_pair(const struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
+                                 uint32_t local, uint32_t remote)
+{
+	struct cm_conn *best = NULL;
+
+	for (struct cm_conn *c = t->conns; c < t->conns + t->n; c++)
+		if (is_pair(c, src, dst, local, remote) && (!best || rather_spared(t, best, c)))
+			best = c;
+	return best;
 }
 
 /* A place for a new connection; NULL only if the table has none at all. */
@@ -224,7 +232,7 @@ static struct cm_conn *observe_req(struct cm_table *t, const struct ip_addr *src
 static enum cm_change observe_rep(struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
                                   const struct cm_msg *msg, struct cm_conn **conn)
 {
-	struct cm_conn *c = find_asked(t, dst, src, msg->remote_comm_id, msg->transaction);
+	struct cm_conn *c = find_asked(t, dst, src, msg->remote_comm_id, msg->transaction), *old;
 
 	if (!c || msg->qpn <= QP1)
 		return CM_NO_CHANGE;
@@ -233,6 +241,10 @@ static enum cm_change observe_rep(struct cm_table *t, const struct ip_addr *src,
 		*conn = c->comm_b == msg->local_comm_id ? c : NULL;
 		return CM_NO_CHANGE;
 	}
+	/* A host uses an id again only after its connection is gone, even if nobody said so. */
+	old = find_pair(t, src, dst, msg->local_comm_id, msg->remote_comm_id);
+	if (old)
+		old->state = CMC_DISCONNECTING;
 	c->comm_b = msg->local_comm_id;
 	c->qpn_b = msg->qpn;
 	c->psn_a = msg->starting_psn;

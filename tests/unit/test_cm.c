@@ -498,6 +498,23 @@ static void cm_observe__dreq_of_nobody(void **state)
 	assert_int_equal(in_state(f, CMC_PAIRED), 1);
 }
 
+/* A host that started again may use the same ids in a new transaction: its DREQ means the new connection. */
+static void cm_observe__ids_used_again(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_conn *first = open_pair(f, 1, 2), *second;
+
+	a_to_b(f, req(77, 1));
+	assert_int_equal(b_to_a(f, rep(77, 2, 1)), CM_OPENED);
+	second = f->conn;
+	assert_ptr_not_equal(first, second);
+	assert_int_equal(first->state, CMC_DISCONNECTING);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(b_to_a(f, ids(CM_DREQ, 100, 2, 1, 0x12)), i ? CM_NO_CHANGE : CM_DISCONNECTING_);
+		assert_ptr_equal(f->conn, second);
+	}
+}
+
 /* A connection that is only asked for has no second id that a DREQ could name. */
 static void cm_observe__dreq_of_an_unanswered_req(void **state)
 {
@@ -644,6 +661,7 @@ int main(void)
 	    cmocka_unit_test_setup(cm_observe__disconnects_once, set_up),
 	    cmocka_unit_test_setup(cm_observe__drep_alone, set_up),
 	    cmocka_unit_test_setup(cm_observe__dreq_of_nobody, set_up),
+	    cmocka_unit_test_setup(cm_observe__ids_used_again, set_up),
 	    cmocka_unit_test_setup(cm_observe__dreq_of_an_unanswered_req, set_up),
 	    cmocka_unit_test_setup(cm_observe__late_copies_after_the_end, set_up),
 	    cmocka_unit_test_setup(cm_observe__rej_forgets_the_unpaired, set_up),

@@ -143,24 +143,40 @@ static size_t join(char *text, size_t cap, int argc, char **argv)
 	return len;
 }
 
+/* The answer needs a way back. Not an abstract name: those do not reach into another network namespace. */
+static int client_socket(const char *path, struct sockaddr_un *own)
+{
+	struct timeval patience = {.tv_sec = 2};
+	char name[sizeof(own->sun_path) + 16];
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	snprintf(name, sizeof(name), "%.100s.%d", path, getpid());
+	if (fd < 0 || !address(name, own) || bind(fd, (struct sockaddr *)own, sizeof(*own)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)
+		return -1;
+	return fd;
+}
+
 int ctl_client(const char *path, int argc, char **argv)
 {
-	struct timeval patience = {.tv_sec = 5};
-	sa_family_t any = AF_UNIX; /* a bare family: the kernel picks an abstract name to answer to */
-	char request[REQUEST_MAX], answer[ANSWER_MAX];
-	struct sockaddr_un sa;
+	char request[REQUEST_MAX], answer[ANSWER_MAX] = "";
+	struct sockaddr_un sa, own;
 	size_t len = join(request, sizeof(request), argc, argv);
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	ssize_t n;
+	int fd = client_socket(path, &own), rc = 1;
+	ssize_t n = -1;
 
-	if (fd < 0 || len == 0 || !address(path, &sa) || bind(fd, (struct sockaddr *)(void *)&any, sizeof(any)) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
-	    sendto(fd, request, len, 0, (struct sockaddr *)&sa, sizeof(sa)) < 0 ||
-	    (n = recv(fd, answer, sizeof(answer), 0)) < 0) {
-		fprintf(stderr, "wanline ctl: %s: %s\n", path, errno != 0 ? strerror(errno) : "no request");
-		return 1;
+	if (fd >= 0 && len > 0 && address(path, &sa) &&
+	    sendto(fd, request, len, 0, (struct sockaddr *)&sa, sizeof(sa)) >= 0)
+		n = recv(fd, answer, sizeof(answer), 0);
+	if (n < 0) {
+		fprintf(stderr, "wanline ctl: %s: %s\n", path, strerror(errno));
+	} else {
+		fwrite(answer, 1, (size_t)n, stdout);
+		rc = strncmp(answer, "error", 5) == 0;
 	}
-	close(fd);
-	fwrite(answer, 1, (size_t)n, stdout);
-	return strncmp(answer, "error", 5) == 0;
+	if (fd >= 0) {
+		unlink(own.sun_path);
+		close(fd);
+	}
+	return rc;
 }

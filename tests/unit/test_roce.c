@@ -480,6 +480,54 @@ static void roce_build__every_opcode_there_and_back(void **state)
 		}
 }
 
+/* What stands between BTH and payload, as the specification draws it, for each opcode that has anything there. */
+static void roce_build__extended_headers_byte_by_byte(void **state)
+{
+#define RETH "\x01\x02\x03\x04\x05\x06\x07\x08\x11\x12\x13\x14\x21\x22\x23\x24"
+#define IMM  "\x31\x32\x33\x34"
+#define IETH "\x41\x42\x43\x44"
+#define AETH "\x63\x51\x52\x53"
+#define ATOMIC                                                                                                         \
+	"\x61\x62\x63\x64\x65\x66\x67\x68\x71\x72\x73\x74\x81\x82\x83\x84\x85\x86\x87\x88\x91\x92\x93\x94\x95\x96\x97" \
+	"\x98"
+#define ORIG "\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8"
+#define DETH "\xb1\xb2\xb3\xb4\x00\xc1\xc2\xc3"
+	static const struct {
+		uint8_t opcode;
+		const char *ext;
+		size_t len;
+	} rows[] = {
+#define ROW(opcode, ext) {opcode, ext, sizeof(ext) - 1}
+	    ROW(RC_SEND_LAST_IMM, IMM),
+	    ROW(RC_SEND_ONLY_IMM, IMM),
+	    ROW(RC_WRITE_FIRST, RETH),
+	    ROW(RC_WRITE_LAST_IMM, IMM),
+	    ROW(RC_WRITE_ONLY, RETH),
+	    ROW(RC_WRITE_ONLY_IMM, RETH IMM),
+	    ROW(RC_READ_REQUEST, RETH),
+	    ROW(RC_READ_RESP_FIRST, AETH),
+	    ROW(RC_READ_RESP_LAST, AETH),
+	    ROW(RC_READ_RESP_ONLY, AETH),
+	    ROW(RC_ACK, AETH),
+	    ROW(RC_ATOMIC_ACK, AETH ORIG),
+	    ROW(RC_CMP_SWAP, ATOMIC),
+	    ROW(RC_FETCH_ADD, ATOMIC),
+	    ROW(RC_SEND_LAST_INV, IETH),
+	    ROW(RC_SEND_ONLY_INV, IETH),
+	    ROW(UD_SEND_ONLY, DETH),
+	    ROW(UD_SEND_ONLY_IMM, DETH IMM),
+	};
+	uint8_t buf[LAN_PKT_MAX];
+	struct roce_pkt pkt;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		make(buf, &pkt, rows[i].opcode, i & 1, 4);
+		assert_int_equal(pkt.hdr_len - pkt.ext_off, rows[i].len);
+		assert_memory_equal(buf + pkt.ext_off, rows[i].ext, rows[i].len);
+	}
+}
+
 /* The header of a golden packet differs from a built one only in what roce_build does not take: the IP ID. */
 static void roce_build__golden_write_only(void **state)
 {
@@ -762,6 +810,7 @@ int main(void)
 	    cmocka_unit_test(roce_parse__too_big),
 	    cmocka_unit_test(roce_parse__ip6_longer_than_16_bits),
 	    cmocka_unit_test(roce_build__every_opcode_there_and_back),
+	    cmocka_unit_test(roce_build__extended_headers_byte_by_byte),
 	    cmocka_unit_test(roce_build__golden_write_only),
 	    cmocka_unit_test(roce_build__ip4_checksum),
 	    cmocka_unit_test(roce_build__needs_room),

@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# lab.sh - two sites and the long line between them, in network namespaces. To be sourced (bash, as root).
+#
+#                  site A                                              site B
+#   +---------+         +---------------+   +---------------+   +---------------+         +---------+
+#   |  hostA  |         |     edgeA     |   |     line      |   |     edgeB     |         |  hostB  |
+#   |         |         |  longreachd   |   |    wanline    |   |  longreachd   |         |         |
+#   |    rdma0+---------+lan0       wan0+---+wa           wb+---+wan0       lan0+---------+rdma0    |
+#   +---------+         +---------------+   +---------------+   +---------------+         +---------+
+#   10.101.1.2-9      .1   192.0.2.1                             192.0.2.2    .1      10.101.2.2-9
+#   fd00:101:1::2     ::1  2001:db8::1                           2001:db8::2  ::1    fd00:101:2::2
+#
+# VLAN 100 between host and edge as well, where the kernel has VLAN devices ($LAB_HAS_VLAN): 10.101.11.2 - .1 at site A,
+# 10.101.12.2 - .1 at site B.
+# Both edges forward and have routes to each other's LAN, so that everything also works without a daemon ("direct").
+# MTU 9000 everywhere. On the WAN side segmentation and checksum offloads are off: the line sees packets of wire size.
+#
+# Call order: lab_up; lab_line [wanline options]; lab_edges; lab_link_up; ...; lab_edges_stop; lab_down (also by trap).
+# Namespaces are named lr<pid>-..., files are in $LAB_DIR and $LAB_SHM; both are gone after lab_down().
+
+LAB_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+LAB_BUILD=${O:-$LAB_ROOT/build/${CC:-gcc}}
+case $LAB_BUILD in /*) ;; *) LAB_BUILD=$LAB_ROOT/$LAB_BUILD ;; esac
+LAB_BIN=$LAB_BUILD # longreachd, longreach
+LAB_TOOLS=$LAB_BUILD/tools
+LAB_ID=lr$$
+LAB_DIR=
+LAB_SHM=
+LAB_LINE_PID=
+declare -A LAB_EDGE_PID=()
+
+# What tests change before lab_edges.
+: "${LAB_MODE:=near}"     # AckMode
+: "${LAB_RATE:=1900M}"    # Rate= of the edges: a little below the line's
+: "${LAB_WAN_MTU:=9000}"
+: "${LAB_BUFFER:=256MiB}"
+: "${LAB_FAMILY:=4}"      # addresses of the WAN path
+
+A_HOST=10.101.1.2
+B_HOST=10.101.2.2
+A_HOST6=fd00:101:1::2
+B_HOST6=fd00:101:2::2
+A_VLAN_HOST=10.101.11.2
+B_VLAN_HOST=10.101.12.2
+
+lab_die() {
+	echo "lab: $*" >&2
+	exit 1
+}
+
+# --- namespaces ---
+
+lab_in() { # namespace command...
+	local ns=$1
+	shift
+	ip netns exec "$LAB_ID-$ns" "$@"
+}
+
+lab_ip() { # namespace ip-arguments...
+	local ns=$1
+	shift
+	ip -n "$LAB_ID-$ns" "$@"
+}
+
+lab_sysctl() { # namespace key=value...
+	local ns=$1
+	shift
+	lab_in "$ns" sysctl -qw "$@"
+}
+
+# What an earlier run left that was killed outright: namespaces of dead processes in which nothing runs.
+lab_sweep() {
+	local ns pid
+	for ns in $(ip netns list | awk '/^lr[0-9]+-/ { print $1 }'); do
+		pid=${ns%%-*}
+		pid=${pid#lr}
+		[ -d "/proc/$pid" ] && continue
+		[ -n "$(ip netns pids "$ns" 2>/dev/null)" ] && continue
+		ip netns del "$ns" 2>/dev/null
+		rm -rf "/dev/shm/lr$pid"
+	done
+}
+
+lab_add_ns() {
+	ip netns add "$LAB_ID-$1" || lab_die "cannot make the namespace $LAB_ID-$1 (root?)"
+	lab_sysctl "$1" net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 \
+		net.ipv6.conf.default.accept_ra=0 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 \
+		net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.default.send_redirects=0
+	lab_ip "$1" link set lo up
+}
+
+lab_veth() { # nsX ifX nsY ifY
+	ip -n "$LAB_ID-$1" link add "$2" mtu 9000 type veth peer name "$4" mtu 9000 netns "$LAB_ID-$3" ||
+		lab_die "cannot make the cable $1/$2 - $3/$4"
+}
+
+lab_offload() { # namespace interface ethtool-features...
+	lab_in "$1" ethtool -K "${@:2}" >/dev/null 2>&1 || lab_die "ethtool -K ${*:2} in $1 failed"
+}
+
+lab_host() { # host edge site-number
+	local i
+	lab_veth "$1" rdma0 "$2" lan0
+	for i in 2 3 4 5 6 7 8 9; do
+		lab_ip "$1" addr add "10.101.$3.$i/24" dev rdma0
+	done
+	lab_ip "$1" -6 addr add "fd00:101:$3::2/64" dev rdma0 nodad
+	lab_ip "$1" link set rdma0 up
+	lab_ip "$1" route add default via "10.101.$3.1"
+	lab_ip "$1" -6 route add default via "fd00:101:$3::1"
+	[ -z "$LAB_HAS_VLAN" ] || lab_vlan "$1" rdma0 "10.101.1$3.2/24" "10.101.1$((3 - $3)).0/24" "10.101.1$3.1"
+}
+
+lab_vlan() { # namespace interface address [other-network gateway]
+	lab_ip "$1" link add "$2.100" link "$2" type vlan id 100
+	lab_ip "$1" addr add "$3" dev "$2.100"
+	lab_ip "$1" link set "$2.100" up
+	[ -z "${4:-}" ] || lab_ip "$1" route add "$4" via "$5"
+}
+
+lab_edge() { # edge site-number
+	local other=$((3 - $2))
+	lab_ip "$1" addr add "10.101.$2.1/24" dev lan0
+	lab_ip "$1" -6 addr add "fd00:101:$2::1/64" dev lan0 nodad
+	lab_ip "$1" link set lan0 up
+	[ -z "$LAB_HAS_VLAN" ] || lab_vlan "$1" lan0 "10.101.1$2.1/24"
+	lab_ip "$1" addr add "192.0.2.$2/24" dev wan0
+	lab_ip "$1" -6 addr add "2001:db8::$2/64" dev wan0 nodad
+	lab_ip "$1" link set wan0 up
+	lab_ip "$1" route add "10.101.$other.0/24" via "192.0.2.$other"
+	lab_ip "$1" route add "10.101.1$other.0/24" via "192.0.2.$other"
+	lab_ip "$1" -6 route add "fd00:101:$other::/64" via "2001:db8::$other"
+	lab_sysctl "$1" net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+	# The line must see packets of wire size with finished checksums; what arrives may be gathered again.
+	lab_offload "$1" wan0 tso off gso off tx-udp-segmentation off tx off gro on
+}
+
+lab_up() {
+	local ns i
+	[ "$(id -u)" = 0 ] || lab_die "network namespaces need root"
+	[ -x "$LAB_TOOLS/wanline" ] || lab_die "$LAB_TOOLS/wanline is not built (make O=...)"
+	trap lab_down EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM HUP
+	lab_sweep
+	LAB_DIR=$(mktemp -d "/tmp/$LAB_ID.XXXXXX")
+	LAB_SHM=/dev/shm/$LAB_ID
+	mkdir -p "$LAB_SHM"
+	for ns in ha ea line eb hb; do
+		lab_add_ns "$ns"
+	done
+	LAB_HAS_VLAN=
+	lab_ip line link add link lo name v type vlan id 2 2>/dev/null && LAB_HAS_VLAN=yes && lab_ip line link del v
+	lab_veth ea wan0 line wa
+	lab_veth eb wan0 line wb
+	for i in wa wb; do
+		lab_sysctl line "net.ipv6.conf.$i.disable_ipv6=1"
+		lab_ip line link set "$i" up
+	done
+	lab_host ha ea 1
+	lab_host hb eb 2
+	lab_edge ea 1
+	lab_edge eb 2
+}
+
+# Ends the processes of a namespace of ours, politely first.
+lab_end_pids() {
+	local pids tries
+	pids=$(ip netns pids "$LAB_ID-$1" 2>/dev/null) || return 0
+	[ -n "$pids" ] || return 0
+	kill $pids 2>/dev/null
+	for tries in 1 2 3 4 5 6 7 8 9 10; do
+		sleep 0.05
+		pids=$(ip netns pids "$LAB_ID-$1" 2>/dev/null)
+		[ -n "$pids" ] || return 0
+	done
+	kill -9 $pids 2>/dev/null
+}
+
+lab_down() {
+	local status=$? ns
+	trap '' INT TERM HUP
+	trap - EXIT
+	[ -n "$LAB_DIR" ] || exit "$status"
+	for ns in ha hb ea eb line; do
+		lab_end_pids "$ns"
+		ip netns del "$LAB_ID-$ns" 2>/dev/null
+	done
+	wait 2>/dev/null
+	if [ -n "${LAB_KEEP:-}" ]; then
+		echo "lab: files kept in $LAB_DIR" >&2
+	else
+		rm -rf "$LAB_DIR"
+	fi
+	rm -rf "$LAB_SHM"
+	LAB_DIR=
+	exit "$status"
+}
+
+# --- the line ---
+
+lab_line() { # wanline options...
+	lab_line_stop
+	ip netns exec "$LAB_ID-line" "$LAB_TOOLS/wanline" --ctl "$LAB_DIR/line.sock" --json "$LAB_DIR/line.json" "$@" wa wb \
+		2>>"$LAB_DIR/line.log" &
+	LAB_LINE_PID=$!
+	lab_wait 3 lab_line_ctl show || lab_die "the line does not start: $(tail -1 "$LAB_DIR/line.log")"
+}
+
+lab_line_ctl() { # cut | uncut | set key=value... | stats | show
+	"$LAB_TOOLS/wanline" ctl "$LAB_DIR/line.sock" "$@" >"$LAB_DIR/ctl.out" 2>&1 || return 1
+	case $1 in stats | show) cat "$LAB_DIR/ctl.out" ;; esac
+}
+
+# Back to a clean line of so many km, then whatever else is asked for.
+lab_line_set() { # km [key=value...]
+	local km=$1
+	shift
+	lab_line_ctl set "km=$km" loss=0 burst=1 reorder=0 dup=0 corrupt=0 jitter=0 "$@" ||
+		lab_die "the line refuses: $(cat "$LAB_DIR/ctl.out")"
+}
+
+lab_line_stop() {
+	[ -n "$LAB_LINE_PID" ] || return 0
+	kill "$LAB_LINE_PID" 2>/dev/null
+	wait "$LAB_LINE_PID" 2>/dev/null
+	LAB_LINE_PID=
+}
+
+# --- the edges ---
+
+lab_conf() { # a|b: this edge's link file; extra lines "Section.Key=Value" in $LAB_EXTRA_A, $LAB_EXTRA_B or $LAB_EXTRA
+	local here=1 there=2 wan_here wan_there extra=$LAB_EXTRA_A
+	if [ "$1" = b ]; then
+		here=2 there=1 extra=$LAB_EXTRA_B
+	fi
+	wan_here=192.0.2.$here wan_there=192.0.2.$there
+	if [ "$LAB_FAMILY" = 6 ]; then
+		wan_here=2001:db8::$here wan_there=2001:db8::$there
+	fi
+	{
+		cat <<-END
+			Link.LanPort=lan0
+			Link.LocalPrefix=10.101.$here.0/24
+			Link.LocalPrefix=10.101.1$here.0/24
+			Link.LocalPrefix=fd00:101:$here::/64
+			Link.RemotePrefix=10.101.$there.0/24
+			Link.RemotePrefix=10.101.1$there.0/24
+			Link.RemotePrefix=fd00:101:$there::/64
+			Link.AckMode=$LAB_MODE
+			Path.LocalAddress=$wan_here
+			Path.RemoteAddress=$wan_there
+			Path.Rate=$LAB_RATE
+			Path.MTU=$LAB_WAN_MTU
+			Buffer.Directory=$LAB_SHM/$1
+			Buffer.Size=$LAB_BUFFER
+		END
+		printf '%s\n' ${extra:-} ${LAB_EXTRA:-}
+	} | awk -F. '
+		NF > 1 {
+			section = $1; line = substr($0, length($1) + 2)
+			if (!(section in text)) order[++n] = section
+			text[section] = text[section] line "\n"
+		}
+		END { for (i = 1; i <= n; i++) printf "[%s]\n%s\n", order[i], text[order[i]] }'
+}
+
+lab_conf_path() { # a|b
+	echo "$LAB_DIR/$1/link.conf"
+}
+
+lab_edge_start() { # a|b
+	mkdir -p "$LAB_DIR/$1" "$LAB_SHM/$1"
+	lab_conf "$1" >"$(lab_conf_path "$1")"
+	ip netns exec "$LAB_ID-e$1" "$LAB_BIN/longreachd" --socket "$LAB_DIR/$1/ctl.sock" ${LAB_DAEMON_ARGS:-} \
+		"$(lab_conf_path "$1")" >>"$LAB_DIR/$1/log" 2>&1 &
+	LAB_EDGE_PID[$1]=$!
+}
+
+lab_edge_stop() { # a|b [signal]
+	local pid=${LAB_EDGE_PID[$1]:-}
+	[ -n "$pid" ] || return 0
+	kill "-${2:-TERM}" "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+	LAB_EDGE_LAST=$?
+	unset "LAB_EDGE_PID[$1]"
+}
+
+lab_edge_alive() { # a|b
+	[ -n "${LAB_EDGE_PID[$1]:-}" ] && kill -0 "${LAB_EDGE_PID[$1]}" 2>/dev/null
+}
+
+lab_edges() {
+	lab_edge_start a
+	lab_edge_start b
+}
+
+lab_edges_stop() {
+	lab_edge_stop a
+	lab_edge_stop b
+	rm -rf "$LAB_SHM/a" "$LAB_SHM/b"
+}
+
+lab_client() { # a|b longreach-arguments...
+	local edge=$1
+	shift
+	lab_in "e$edge" "$LAB_BIN/longreach" --socket "$LAB_DIR/$edge/ctl.sock" "$@"
+}
+
+# A value of `longreach status --json`, by a jq expression.
+lab_status() { # a|b expression
+	lab_client "$1" status --json 2>>"$LAB_DIR/client.err" | jq -r "$2"
+}
+
+lab_link_is_up() {
+	[ "$(lab_status a '.links[0].state')" = up ] && [ "$(lab_status b '.links[0].state')" = up ]
+}
+
+lab_link_up() {
+	lab_wait 10 lab_link_is_up && return 0
+	echo "lab: the link does not come up" >&2
+	lab_logs >&2
+	return 1
+}
+
+lab_logs() {
+	local e
+	for e in a b; do
+		[ -s "$LAB_DIR/$e/log" ] && sed "s/^/    edge$e: /" "$LAB_DIR/$e/log" | tail -15
+	done
+	[ -s "$LAB_DIR/client.err" ] && tail -3 "$LAB_DIR/client.err"
+	return 0
+}
+
+# --- waiting ---
+
+# Asks again every 50 ms until the command succeeds, for at most so many seconds.
+lab_wait() { # seconds command...
+	local tries=$(($1 * 20))
+	shift
+	while ! "$@" >/dev/null 2>&1; do
+		tries=$((tries - 1))
+		[ $tries -gt 0 ] || return 1
+		sleep 0.05
+	done
+}
+
+# --- traffic: the user-space RC endpoint, server at site B, client at site A ---
+
+lab_listens() { # namespace port
+	lab_in "$1" ss -Hltn "sport = :$2" | grep -q .
+}
+
+lab_server() { # address options...
+	local addr=$1
+	shift
+	ip netns exec "$LAB_ID-hb" "$LAB_TOOLS/rcperf" server --dev "${LAB_DEV:-rdma0}" --addr "$addr" "$@" \
+		>>"$LAB_DIR/server.log" 2>&1 &
+	LAB_SERVER_PID=$!
+	lab_wait 3 lab_listens hb "${LAB_PORT:-18515}"
+}
+
+lab_server_stop() {
+	[ -n "${LAB_SERVER_PID:-}" ] || return 0
+	kill "$LAB_SERVER_PID" 2>/dev/null
+	wait "$LAB_SERVER_PID" 2>/dev/null
+	LAB_SERVER_PID=
+}
+
+# One test of A against B; its JSON is in $LAB_DIR/client.json. The status is the client's.
+lab_rcperf() { # options...
+	ip netns exec "$LAB_ID-ha" "$LAB_TOOLS/rcperf" client --dev "${LAB_DEV:-rdma0}" --addr "${LAB_FROM:-$A_HOST}" \
+		--peer "${LAB_TO:-$B_HOST}" --json "$@" >"$LAB_DIR/client.json" 2>"$LAB_DIR/rcperf.err"
+}
+
+lab_result() { # jq expression on the last result
+	jq -r "$1" "$LAB_DIR/client.json"
+}

@@ -1,4 +1,4 @@
-# shellcheck shell=sh
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # guest.sh - functions for starting test guests and running commands in them; sourced.
 #
@@ -30,6 +30,7 @@ guest_start() {
 		-device "virtio-net-pci,netdev=mgmt,mac=$4:02,romfile=" \
 		</dev/null >"$work/$1.qemu" 2>&1 &
 	echo $! >"$work/$1.pid"
+	disown $! # the shell need not tell of its end
 }
 
 # guest_wait NAME NETNS SECONDS: until its agent answers.
@@ -43,6 +44,7 @@ guest_wait() {
 
 guest_stop() {
 	[ -f "$work/$1.pid" ] || return 0
-	kill -9 "$(cat "$work/$1.pid")" 2>/dev/null || true
+	guest_pid=$(cat "$work/$1.pid")
 	rm -f "$work/$1.pid"
+	while kill -9 "$guest_pid" 2>/dev/null; do sleep 0.05; done
 }

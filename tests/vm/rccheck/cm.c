@@ -14,25 +14,52 @@
 /* A lost REQ is repeated after some seconds only, and more than one may be lost. */
 #define EVENT_WAIT_S 60
 
-/* The next event, which must be `want`; *id is whose it is, *data its first private byte. */
-static struct rdma_cm_id *next_event(struct check *c, enum rdma_cm_event_type want, uint8_t *data)
+struct cm_event {
+	enum rdma_cm_event_type type;
+	struct rdma_cm_id *id;
+	uint8_t data; /* first private byte */
+	int status;
+};
+
+static struct cm_event take_event(struct check *c, enum rdma_cm_event_type due)
 {
 	struct pollfd p = {.fd = c->cm_channel->fd, .events = POLLIN};
 	struct rdma_cm_event *ev;
-	struct rdma_cm_id *id;
+	struct cm_event e = {.data = QPS_MAX};
 
 	if (poll(&p, 1, EVENT_WAIT_S * 1000) <= 0)
-		fatal("rdma_cm: no event for %u s, %s was due", EVENT_WAIT_S, rdma_event_str(want));
+		fatal("rdma_cm: no event for %u s, %s was due", EVENT_WAIT_S, rdma_event_str(due));
 	if (rdma_get_cm_event(c->cm_channel, &ev))
 		fatal("rdma_get_cm_event: %s", strerror(errno));
-	if (ev->event != want)
-		fatal("rdma_cm: %s (status %d) where %s was due", rdma_event_str(ev->event), ev->status,
-		      rdma_event_str(want));
-	id = ev->id;
-	if (data && ev->param.conn.private_data_len)
-		*data = *(const uint8_t *)ev->param.conn.private_data;
+	e.type = ev->event;
+	e.id = ev->id;
+	e.status = ev->status;
+	if (e.type == RDMA_CM_EVENT_CONNECT_REQUEST && ev->param.conn.private_data_len > 0)
+		e.data = *(const uint8_t *)ev->param.conn.private_data;
 	rdma_ack_cm_event(ev);
-	return id;
+	return e;
+}
+
+/* The end of time-wait is of no interest, and comes when it likes. */
+static struct cm_event any_event(struct check *c, enum rdma_cm_event_type due)
+{
+	struct cm_event e;
+
+	do {
+		e = take_event(c, due);
+	} while (e.type == RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	return e;
+}
+
+/* The next event, which must be `want`; returns whose it is. */
+static struct rdma_cm_id *next_event(struct check *c, enum rdma_cm_event_type want)
+{
+	struct cm_event e = any_event(c, want);
+
+	if (e.type != want)
+		fatal("rdma_cm: %s (status %d) where %s was due", rdma_event_str(e.type), e.status,
+		      rdma_event_str(want));
+	return e.id;
 }
 
 static struct rdma_conn_param conn_param(uint8_t *index)
@@ -115,15 +142,26 @@ static void active_side(struct check *c, uint16_t port, const struct ibv_qp_init
 		if (rdma_create_id(c->cm_channel, &q->id, NULL, RDMA_PS_TCP) ||
 		    rdma_resolve_addr(q->id, NULL, (struct sockaddr *)&remote, STEP_TIMEOUT_MS))
 			fatal("rdma_resolve_addr: %s", strerror(errno));
-		next_event(c, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
+		next_event(c, RDMA_CM_EVENT_ADDR_RESOLVED);
 		if (rdma_resolve_route(q->id, STEP_TIMEOUT_MS))
 			fatal("rdma_resolve_route: %s", strerror(errno));
-		next_event(c, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
+		next_event(c, RDMA_CM_EVENT_ROUTE_RESOLVED);
 		make_qp(c, q, attr);
 		if (rdma_connect(q->id, &param))
 			fatal("rdma_connect: %s", strerror(errno));
-		next_event(c, RDMA_CM_EVENT_ESTABLISHED, NULL);
+		next_event(c, RDMA_CM_EVENT_ESTABLISHED);
 	}
+}
+
+static void accept_request(struct check *c, struct qp *q, struct rdma_cm_id *id, const struct ibv_qp_init_attr *attr)
+{
+	uint8_t index = (uint8_t)q->index;
+	struct rdma_conn_param param = conn_param(&index);
+
+	q->id = id;
+	make_qp(c, q, attr);
+	if (rdma_accept(id, &param))
+		fatal("rdma_accept: %s", strerror(errno));
 }
 
 static void passive_side(struct check *c, uint16_t port, const struct ibv_qp_init_attr *attr)
@@ -138,25 +176,23 @@ static void passive_side(struct check *c, uint16_t port, const struct ibv_qp_ini
 	    rdma_bind_addr(listener, (struct sockaddr *)&local) || rdma_listen(listener, QPS_MAX))
 		fatal("rdma_listen: %s", strerror(errno));
 	control_sync(c, 0);
-	for (uint32_t i = 0; i < c->opt.qps; i++) {
-		uint8_t index = QPS_MAX;
-		struct rdma_cm_id *id = next_event(c, RDMA_CM_EVENT_CONNECT_REQUEST, &index);
-		struct rdma_conn_param param = conn_param(&index);
+	/* When an RTU is lost, the next request comes before the word that the one before is established. */
+	for (uint32_t accepted = 0, established = 0; established < c->opt.qps;) {
+		struct cm_event e = any_event(c, RDMA_CM_EVENT_ESTABLISHED);
 
-		if (index != i)
-			fatal("rdma_cm: request for queue pair %u where %u was due", index, i);
-		c->qps[i].id = id;
-		make_qp(c, &c->qps[i], attr);
-		if (rdma_accept(id, &param))
-			fatal("rdma_accept: %s", strerror(errno));
-		next_event(c, RDMA_CM_EVENT_ESTABLISHED, NULL);
+		if (e.type == RDMA_CM_EVENT_ESTABLISHED)
+			established++;
+		else if (e.type == RDMA_CM_EVENT_CONNECT_REQUEST && e.data == accepted && accepted < c->opt.qps)
+			accept_request(c, &c->qps[accepted++], e.id, attr);
+		else
+			fatal("rdma_cm: %s (status %d, for queue pair %u) after %u of %u were accepted",
+			      rdma_event_str(e.type), e.status, e.data, accepted, c->opt.qps);
 	}
 	rdma_destroy_id(listener);
 }
 
-void cm_connect(struct check *c, const char *host, uint16_t port, const struct ibv_qp_init_attr *qp_attr)
+void cm_connect(struct check *c, uint16_t port, const struct ibv_qp_init_attr *qp_attr)
 {
-	(void)host; /* the control connection knows */
 	if (c->server) {
 		passive_side(c, port, qp_attr);
 		return;
@@ -170,7 +206,7 @@ void cm_disconnect(struct check *c)
 	for (uint32_t i = 0; i < c->opt.qps; i++) {
 		if (!c->server && rdma_disconnect(c->qps[i].id))
 			complain(c, "rdma_disconnect: %s", strerror(errno));
-		if (next_event(c, RDMA_CM_EVENT_DISCONNECTED, NULL) != c->qps[i].id)
+		if (next_event(c, RDMA_CM_EVENT_DISCONNECTED) != c->qps[i].id)
 			complain(c, "rdma_cm: queue pairs end out of order");
 		if (c->server)
 			rdma_disconnect(c->qps[i].id); /* answers with DREP */

@@ -115,6 +115,33 @@ static void set_request(struct check *c, struct qp *q, const struct posted *p, s
 	}
 }
 
+/* A checker that finds nothing is worth nothing: --break makes the initiator do one thing wrong. */
+static void misbehave(struct check *c, struct qp *q, struct ibv_send_wr *wr, uint8_t *tx, struct posted *p)
+{
+	switch (c->opt.misbehave) {
+	case BREAK_BYTE:
+		if (p->seq == 5 && p->len > 0)
+			tx[p->len - 1] ^= 0x10;
+		break;
+	case BREAK_ORDER:
+		if (p->seq == 4 || p->seq == 5)
+			pattern_fill(tx, p->len, message_key(c, c->server, q->index, p->seq ^ 1));
+		break;
+	case BREAK_ATOMIC:
+		if (p->op == OP_FADD && q->fadds_posted == 3)
+			wr->wr.atomic.compare_add = 2;
+		break;
+	case BREAK_LATE: /* a verified slot is written once more, in the phase behind */
+		if (c->phase == PHASE_READ && p->seq == 0) {
+			wr->opcode = IBV_WR_RDMA_WRITE;
+			wr->wr.rdma.remote_addr = c->peer_mem + slot_of(c, c->at.window, c->opt.iters, q, 3);
+		}
+		break;
+	default:
+		break;
+	}
+}
+
 static void post_one(struct check *c, struct qp *q)
 {
 	struct posted *p = &q->posted[q->next_post % c->opt.depth];
@@ -129,6 +156,7 @@ static void post_one(struct check *c, struct qp *q)
 	wr.num_sge = p->len > 0; /* a length of 0 in an SGE means 2 GiB to some hardware */
 	wr.wr_id = (uint64_t)q->index << 32 | p->seq;
 	set_request(c, q, p, &wr, &sge);
+	misbehave(c, q, &wr, tx, p);
 	p->post_ns = now_ns();
 	if (ibv_post_send(q->qp, &wr, &bad))
 		fatal("ibv_post_send: %s", strerror(errno));

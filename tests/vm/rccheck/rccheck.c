@@ -14,6 +14,8 @@
 
 const char *const phase_names[PHASES] = {"send", "write", "imm", "read", "fadd", "cas", "mix", "lat"};
 
+const char *const break_names[BREAKS] = {"nothing", "byte", "order", "atomic", "late"};
+
 static const char usage[] =
     "rccheck -S [-p PORT] [--timeout S]      wait for one client\n"
     "rccheck [options] ADDRESS               be the client\n"
@@ -30,7 +32,8 @@ static const char usage[] =
     "  --lat-max US  the median latency of phase lat must not be above this\n"
     "  --stall S     give up when nothing moves for so long (40)\n"
     "  --timeout S   give up when not through after so long (300)\n"
-    "  --ack-timeout E  4.096 us x 2^E (14)\n";
+    "  --ack-timeout E  4.096 us x 2^E (14)\n"
+    "  --break byte|order|atomic|late  do this wrong, to see it found\n";
 
 uint64_t now_ns(void)
 {
@@ -121,6 +124,14 @@ static uint32_t number(const char *text, uint32_t min, uint32_t max)
 	return (uint32_t)v;
 }
 
+static uint32_t parse_misbehaviour(const char *name)
+{
+	for (uint32_t i = 0; i < BREAKS; i++)
+		if (strcmp(name, break_names[i]) == 0)
+			return i;
+	fatal("cannot do '%s' wrong", name);
+}
+
 struct arguments {
 	const char *host;
 	uint16_t port;
@@ -136,7 +147,8 @@ enum {
 	LONG_LAT_MAX,
 	LONG_STALL,
 	LONG_TIMEOUT,
-	LONG_ACK_TIMEOUT
+	LONG_ACK_TIMEOUT,
+	LONG_BREAK
 };
 
 static const struct option long_options[] = {
@@ -149,6 +161,7 @@ static const struct option long_options[] = {
     {"stall", required_argument, NULL, LONG_STALL},
     {"timeout", required_argument, NULL, LONG_TIMEOUT},
     {"ack-timeout", required_argument, NULL, LONG_ACK_TIMEOUT},
+    {"break", required_argument, NULL, LONG_BREAK},
     {"server", no_argument, NULL, 'S'},
     {NULL, 0, NULL, 0},
 };
@@ -179,6 +192,9 @@ static void long_option(struct options *o, struct arguments *a, int opt)
 		break;
 	case LONG_TIMEOUT:
 		a->timeout_s = number(optarg, 1, 86400);
+		break;
+	case LONG_BREAK:
+		o->misbehave = parse_misbehaviour(optarg);
 		break;
 	case LONG_ACK_TIMEOUT:
 		o->ack_timeout = number(optarg, 0, 31);
@@ -370,7 +386,7 @@ int main(int argc, char **argv)
 	if (!c.shared_seen)
 		fatal("no memory");
 	fill_source(&c);
-	wire_connect(&c, a.host, a.port);
+	wire_connect(&c, a.port);
 	run_phases(&c);
 	wire_close(&c);
 	clean = both_clean(&c);

@@ -48,6 +48,9 @@ extern const char *const phase_names[PHASES];
 
 enum op { OP_SEND, OP_WRITE, OP_IMM, OP_READ, OP_READBACK, OP_FADD, OP_FADD_SHARED, OP_CAS, OP_MARKER };
 
+enum misbehaviour { BREAK_NOTHING, BREAK_BYTE, BREAK_ORDER, BREAK_ATOMIC, BREAK_LATE, BREAKS };
+extern const char *const break_names[BREAKS];
+
 /* What the client decides; the server gets it over the control connection. */
 struct options {
 	uint32_t qps, iters, rounds, depth, size, mtu;
@@ -58,6 +61,7 @@ struct options {
 	uint32_t lat_max_us;  /* the median of phase lat above this is a failure; 0: any */
 	uint32_t stall_s;     /* without any progress: failure */
 	uint32_t ack_timeout; /* IB's exponent */
+	uint32_t misbehave;   /* enum misbehaviour */
 };
 
 /* A posted request. */
@@ -169,12 +173,12 @@ void control_sync(struct check *c, uint32_t where);
 /* --- wire.c: device, memory, queue pairs --- */
 
 void wire_open(struct check *c);
-void wire_connect(struct check *c, const char *host, uint16_t port);
+void wire_connect(struct check *c, uint16_t port);
 void wire_close(struct check *c);
 
 /* --- cm.c: queue pairs by rdma_cm --- */
 
-void cm_connect(struct check *c, const char *host, uint16_t port, const struct ibv_qp_init_attr *qp_attr);
+void cm_connect(struct check *c, uint16_t port, const struct ibv_qp_init_attr *qp_attr);
 void cm_disconnect(struct check *c);
 struct ibv_context *cm_device(struct check *c);
 

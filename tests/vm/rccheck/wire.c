@@ -226,7 +226,7 @@ static void swap_memory_keys(struct check *c)
 	c->peer_rkey = m.w[2];
 }
 
-void wire_connect(struct check *c, const char *host, uint16_t port)
+void wire_connect(struct check *c, uint16_t port)
 {
 	struct ibv_qp_init_attr attr = qp_attributes(c);
 
@@ -234,7 +234,7 @@ void wire_connect(struct check *c, const char *host, uint16_t port)
 		c->qps[i].index = i;
 	swap_memory_keys(c);
 	if (c->opt.cm)
-		cm_connect(c, host, port, &attr);
+		cm_connect(c, port, &attr);
 	else
 		connect_all(c);
 	for (uint32_t i = 0; i < c->opt.qps; i++)

@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# edge.sh - longreachd at both edges: its config, start, stop; sourced by run.sh.
+#
+# Needs: topology.sh, $daemon (directory of longreachd and longreach), $rate (what the link may send).
+
+edge_config() { # SITE OWN OTHER MODE
+	cat <<-EOC
+	[Link]
+	LanPort=tap0
+	LocalPrefix=10.$2.0.0/24 fd0$2::/64
+	RemotePrefix=10.$3.0.0/24 fd0$3::/64
+	AckMode=$4
+
+	[Path]
+	LocalAddress=10.9.0.$2
+	RemoteAddress=10.9.0.$3
+	Rate=$rate
+	MTU=9000
+
+	[Buffer]
+	Directory=$arena/$1
+	Size=128MiB
+	MaxFlows=256
+	EOC
+}
+
+edge_start() { # SITE
+	in_ns "$1" "$daemon/longreachd" --control "$work/edge-$1.sock" "$work/edge-$1.conf" \
+		>>"$work/edge-$1.log" 2>&1 &
+	echo $! >"$work/edge-$1.pid"
+}
+
+# edges_up MODE
+edges_up() {
+	local s
+	for s in a b; do mkdir -p "$arena/$s"; done
+	edge_config a 1 2 "$1" >"$work/edge-a.conf"
+	edge_config b 2 1 "$1" >"$work/edge-b.conf"
+	for s in a b; do
+		echo "--- start, mode $1" >>"$work/edge-$s.log"
+		edge_start $s
+	done
+	edges_wait
+}
+
+edge_status() { "$daemon/longreach" --control "$work/edge-$1.sock" status "${@:2}"; }
+
+# Until both say that the link is up, at most 10 s.
+edges_wait() {
+	local i s up
+	for i in $(seq 100); do
+		up=0
+		for s in a b; do
+			edges_alive || return 1
+			edge_status $s --json 2>/dev/null | grep -q '"state": *"up"' && up=$((up + 1))
+		done
+		[ $up = 2 ] && return 0
+		sleep 0.1
+	done
+	echo "the edges do not see each other:" >&2
+	tail -n 5 "$work"/edge-?.log >&2
+	return 1
+}
+
+edges_alive() {
+	local s
+	for s in a b; do
+		[ -f "$work/edge-$s.pid" ] || return 1
+		kill -0 "$(cat "$work/edge-$s.pid")" 2>/dev/null || {
+			echo "longreachd at edge $s is gone:" >&2
+			tail -n 15 "$work/edge-$s.log" >&2
+			return 1
+		}
+	done
+}
+
+edges_down() {
+	local s rc=0
+	for s in a b; do
+		[ -f "$work/edge-$s.pid" ] || continue
+		edge_status $s --json >"$work/status-$s.json" 2>/dev/null
+		stop_pid "$work/edge-$s.pid" 50 || rc=1
+		rm -rf "${arena:?}/$s"
+	done
+	return $rc
+}

@@ -1,0 +1,120 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# topology.sh - two sites, a line between them; sourced by run.sh.
+#
+#   guest a            namespace P-a                    namespace P-w                namespace P-b           guest b
+#  +---------+      +------------------+            +------------------+         +------------------+      +---------+
+#  | lan0    |------| tap0        wan0 |------------| wa   wanline  wb |---------| wan0        tap0 |------|    lan0 |
+#  | 10.1.0.2|      | 10.1.0.1         |            | (frames, layer 2)|         |         10.2.0.1 |      | 10.2.0.2|
+#  | fd01::2 |      | fd01::1  10.9.0.1|            |                  |         |10.9.0.2  fd02::1 |      | fd02::2 |
+#  +---------+      +------------------+            +------------------+         +------------------+      +---------+
+#                    longreachd or the                                            longreachd or the
+#                    kernel's forwarding                                          kernel's forwarding
+#
+# Directly, the two edge namespaces route. With longreachd in them everything but RoCE still goes that way.
+#
+# Needs: $P (prefix of names), $work (scratch), $tools (programs that were built), $vm_build, guest.sh.
+
+lan_addr_a=10.1.0.2
+lan_addr_b=10.2.0.2
+
+in_ns() { ip netns exec "$P-$1" "${@:2}"; }
+
+topo_up() {
+	local s
+	for s in a w b; do
+		ip netns add "$P-$s"
+		ip -n "$P-$s" link set lo up
+	done
+	for s in a b; do
+		ip link add wan0 netns "$P-$s" mtu 9000 type veth peer name "w$s" netns "$P-w" mtu 9000
+		# What crosses the line are frames as on a wire: whole and with their checksums.
+		in_ns $s ethtool -K wan0 tx off tso off gso off gro off >/dev/null 2>&1 || true
+		in_ns $s sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+		ip -n "$P-$s" tuntap add tap0 mode tap
+		ip -n "$P-$s" link set tap0 mtu 9000 up
+		ip -n "$P-$s" link set wan0 up
+		in_ns w sysctl -qw "net.ipv6.conf.w$s.disable_ipv6=1"
+		ip -n "$P-w" link set "w$s" up
+	done
+	topo_site a 1 2 1 2
+	topo_site b 2 1 2 1
+}
+
+# topo_site SITE OWN OTHER OWN_WAN OTHER_WAN: addresses and routes.
+topo_site() {
+	local ns=$P-$1
+	ip -n "$ns" addr add "10.$2.0.1/24" dev tap0
+	ip -n "$ns" addr add "fd0$2::1/64" dev tap0 nodad
+	ip -n "$ns" addr add "10.9.0.$4/30" dev wan0
+	ip -n "$ns" addr add "fd09::$4/64" dev wan0 nodad
+	ip -n "$ns" route add "10.$3.0.0/24" via "10.9.0.$5"
+	ip -n "$ns" -6 route add "fd0$3::/64" via "fd09::$5"
+}
+
+line_up() {
+	in_ns w "$tools/wanline" --ctl "$work/line.ctl" --json "$work/line.json" --max-delay 30ms wa wb \
+		>"$work/line.log" 2>&1 &
+	echo $! >"$work/line.pid"
+	local i
+	for i in $(seq 50); do
+		[ -S "$work/line.ctl" ] && return
+		sleep 0.1
+	done
+	echo "wanline did not start:" >&2
+	cat "$work/line.log" >&2
+	return 1
+}
+
+line_ctl() { "$tools/wanline" ctl "$work/line.ctl" "$@" >>"$work/line.log" 2>&1; }
+
+# line_set KM LOSS REORDER DUP, each as wanline takes it.
+line_set() {
+	line_ctl set "km=$1" "loss=$2" "reorder=$3" "dup=$4"
+	line_km=$1
+}
+
+stop_pid() {
+	[ -f "$1" ] || return 0
+	local pid i
+	pid=$(cat "$1")
+	rm -f "$1"
+	kill "$pid" 2>/dev/null || return 0
+	for i in $(seq "${2:-30}"); do
+		kill -0 "$pid" 2>/dev/null || return 0
+		sleep 0.1
+	done
+	echo "pid $pid did not end when told to" >&2
+	kill -9 "$pid" 2>/dev/null
+	return 1
+}
+
+guests_up() {
+	guest_start a "$P-a" tap0 52:54:00:0a:00 10.1.0.2/24 10.1.0.1 fd01::2/64 fd01::1
+	guest_start b "$P-b" tap0 52:54:00:0b:00 10.2.0.2/24 10.2.0.1 fd02::2/64 fd02::1
+	guest_wait a "$P-a" 60 && guest_wait b "$P-b" 60
+}
+
+pcap_up() { # DIR
+	local s i
+	mkdir -p "$1"
+	for s in a b; do
+		for i in tap0 wan0; do
+			in_ns $s dumpcap -q -i $i -s 0 -w "$1/$s-$i.pcapng" >/dev/null 2>&1 &
+			echo $! >"$work/pcap-$s-$i.pid"
+		done
+	done
+	sleep 1
+}
+
+topo_down() {
+	local f s
+	edges_down >/dev/null 2>&1
+	for f in "$work"/pcap-*.pid "$work/line.pid"; do stop_pid "$f"; done
+	guest_stop a
+	guest_stop b
+	for s in a w b; do
+		ip netns del "$P-$s" 2>/dev/null
+	done
+	return 0
+}

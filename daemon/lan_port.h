@@ -48,7 +48,7 @@ struct lan_port_ops {
 	const char *name;
 	/* 0 or negative errno with err (of errlen bytes) a sentence. */
 	int (*open)(struct lan_port **port, const struct lan_port_params *params, char *err, size_t errlen);
-	/* For epoll: readable when packets wait, writable when a blocked send may go on. */
+	/* For epoll: readable when packets wait. */
 	int (*fd)(const struct lan_port *port);
 	/* Hands at most `budget` packets to fn; returns how many frames were taken off the ring. */
 	unsigned (*rx_batch)(struct lan_port *port, unsigned budget, lan_rx_fn fn, void *arg);

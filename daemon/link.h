@@ -39,7 +39,11 @@ struct link_snapshot {
 	struct proxy_flow_status *flows;
 	uint32_t nflows;
 	uint64_t lan_kernel_drops; /* receive ring overruns of the LAN ports */
+	uint64_t lan_truncated;	   /* frames longer than any RoCEv2 packet */
+	uint64_t lan_send_errors;  /* packets that a LAN port refused */
 	uint64_t wan_send_errors;
+	uint64_t wan_kernel_drops; /* receive buffer overruns of the WAN sockets */
+	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
 	uint64_t no_route;	   /* packets for hosts without a usable next hop */
 };
 

@@ -41,8 +41,9 @@
 #define BATCH_SEGS_MAX  16    /* back-to-back burst that a shallow switch queue has to take */
 #define RX_MSGS         8
 #define RX_BUF_LEN      65536
-#define SOCKET_BUFFER   (32 << 20)
-#define LANE_BYTE       1 /* offset of the lane in a datagram */
+#define RCV_BUFFER      (32 << 20) /* milliseconds of a fast line while a worker is held up */
+#define SND_BUFFER      (4 << 20)  /* the pacer keeps it nearly empty */
+#define LANE_BYTE       1          /* offset of the lane in a datagram */
 
 struct wan_batch {
 	uint32_t off, len;
@@ -169,7 +170,7 @@ static int open_rx(struct wan_port *p, char *err, size_t errlen)
 	p->rx_fd = open_socket(p);
 	if (p->rx_fd < 0)
 		return fail(err, errlen, p, "cannot open a socket");
-	set_int(p->rx_fd, SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BUFFER);
+	set_int(p->rx_fd, SOL_SOCKET, SO_RCVBUFFORCE, RCV_BUFFER);
 	if (set_int(p->rx_fd, SOL_UDP, UDP_GRO, 1) < 0)
 		log_warn("WAN port %u: this kernel has no UDP_GRO: receiving will be slow", p->params.port);
 	if (set_int(p->rx_fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1) < 0 ||
@@ -290,7 +291,7 @@ static int open_lane(struct wan_port *p, uint8_t lane)
 		own.in4.sin_port = 0;
 	else
 		own.in6.sin6_port = 0;
-	set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, SOCKET_BUFFER);
+	set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, SND_BUFFER);
 	/* never fragment, and take the configured MTU's word over what ICMP says */
 	if (set_int(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
 	            v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE) < 0 ||
@@ -425,9 +426,9 @@ void wan_port_flush(struct wan_port *p)
 	p->next_batch = p->nbatches = 0;
 }
 
-int wan_port_blocked_fd(const struct wan_port *p)
+bool wan_port_blocked(const struct wan_port *p)
 {
-	return p->blocked ? p->lane_fd[p->batch[p->next_batch].lane] : -1;
+	return p->blocked;
 }
 
 uint16_t wan_port_lane_sport(const struct wan_port *p, uint8_t lane)

@@ -56,10 +56,10 @@ unsigned wan_port_rx(struct wan_port *p, unsigned budget, wan_rx_fn fn, void *ar
 /* Where to build the next datagram; NULL if a flush must come first or the port is blocked. */
 uint8_t *wan_port_stage(struct wan_port *p, size_t *cap);
 void wan_port_staged(struct wan_port *p, uint8_t lane, size_t len);
-/* Sends what is staged. What the kernel does not take now stays, and the port is blocked until a later flush. */
+/* Sends what is staged. What the kernel does not take now stays, and the port is blocked until a later flush gets rid
+ * of it. */
 void wan_port_flush(struct wan_port *p);
-/* The socket to wait on (writable) while blocked, -1 if the port is not blocked. */
-int wan_port_blocked_fd(const struct wan_port *p);
+bool wan_port_blocked(const struct wan_port *p);
 
 /* Source port of a lane, 0 as long as nothing was sent on it. */
 uint16_t wan_port_lane_sport(const struct wan_port *p, uint8_t lane);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena_file.h - the memory of one shard's arena: a named, locked file that outlives the process.
+ *
+ * `<dir>/<link>.<shard>.arena` holds the arena's region and behind it one page of our own, the trailer: who
+ * this is (shard of how many, geometry, epoch) and whether anything was left in it. The core's own superblock inside
+ * the region is not read here.
+ *
+ * All room is taken at start, so that a full file system is an error message and not a SIGBUS in the middle of a
+ * packet. The file is placed on the NUMA node of the LAN port, in huge pages where the mount has them, and left
+ * out of core dumps. */
+#ifndef DAEMON_ARENA_FILE_H
+#define DAEMON_ARENA_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proxy/proxy.h"
+
+struct arena_file_params {
+	const char *dir, *link;
+	uint32_t shard, nshards;
+	struct arena_geometry geometry;
+	uint64_t new_epoch;      /* if the file begins a new life */
+	const char *numa_ifname; /* place near this interface; NULL: anywhere */
+};
+
+struct arena_file {
+	int fd;
+	void *region; /* geometry.len bytes */
+	size_t map_len;
+	uint64_t epoch;
+	bool fresh; /* nothing in it: format. Otherwise rebuild */
+	char path[320];
+};
+
+/* Opens or makes the file, locks and maps it. An arena that holds something is only taken up with the same geometry
+ * and number of shards; otherwise it is kept and err (of errlen bytes) says what would drain it.
+ * 0 or negative errno. */
+int arena_file_open(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen);
+
+/* The core has formatted or rebuilt the arena: from now on it counts as in use. */
+void arena_file_in_use(struct arena_file *f);
+
+/* empty: nothing in it needs to be kept. */
+void arena_file_close(struct arena_file *f, bool empty);
+
+/* Refuses (-EBUSY) if arenas of this link from a start with more shards still hold something; removes them if not. */
+int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, char *err, size_t errlen);
+
+#endif

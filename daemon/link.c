@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Starting: first the arenas (with a message for everything that can be wrong with them), then the kernel rules, then
+ * sockets, then threads. So a link that cannot start leaves the rules of an earlier life alone.
+ *
+ * Stopping: threads, sockets, and then the rules and offloads are put right, unless early-acknowledged packets are left
+ * in the arena: then RoCE stays closed between the prefixes, because a retransmission that went around the arena
+ * would overtake them.
+ *
+ * One eventfd tells the main thread that some worker has answers or events. A request that needs all workers (a
+ * snapshot) counts their answers; the last one completes it. */
+#define _GNU_SOURCE
+#include "link.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "arena_file.h"
+#include "link_plan.h"
+#include "log.h"
+#include "offload.h"
+#include "steer.h"
+#include "worker.h"
+
+#define REQUESTS_MAX 64 /* commands with answers under way to a worker: far below what its rings hold */
+#define SPARE_CPUS   3  /* beside the workers, before they may spin: main thread, interrupts, everyone else */
+
+struct link {
+	struct link_config config;
+	struct event_base *base;
+	struct event *notify_event;
+	int notify_fd;
+	link_event_fn event_fn;
+	void *event_arg;
+	struct wan_pacer pacer;
+	struct worker *worker[WORKERS_MAX];
+	uint32_t nworkers;
+	unsigned requests; /* under way, per worker */
+	bool steered, offloads_held;
+	uint64_t events_lost_said;
+};
+
+/* One snapshot under way. */
+struct request {
+	link_snapshot_fn fn;
+	void *arg;
+	uint32_t missing; /* workers that have not answered */
+	uint32_t rtts;    /* workers that have measured a round trip */
+	bool failed;
+	struct link_snapshot sum;
+};
+
+static uint64_t clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* --- snapshots --- */
+
+static void add_status(struct proxy_link_status *sum, const struct proxy_link_status *s, bool first)
+{
+	sum->wan_up = first ? s->wan_up : sum->wan_up && s->wan_up;
+	sum->mismatch |= s->mismatch;
+	if (s->rtt_min_ns && (!sum->rtt_min_ns || s->rtt_min_ns < sum->rtt_min_ns))
+		sum->rtt_min_ns = s->rtt_min_ns;
+	sum->wan_in_flight_bytes += s->wan_in_flight_bytes;
+	for (unsigned i = 0; i < POOL_COUNT; i++) {
+		sum->pool_used[i] += s->pool_used[i];
+		sum->pool_capacity[i] += s->pool_capacity[i];
+	}
+	sum->near_flows += s->near_flows;
+	sum->far_flows += s->far_flows;
+	sum->max_flows += s->max_flows;
+	sum->flows_learning += s->flows_learning;
+}
+
+/* Mean over the workers that have measured one; n counts those before this one. */
+static void add_rtt(struct proxy_link_status *sum, uint64_t rtt_ns, uint32_t *n)
+{
+	if (!rtt_ns)
+		return;
+	sum->rtt_smoothed_ns = (sum->rtt_smoothed_ns * *n + rtt_ns) / (*n + 1);
+	++*n;
+}
+
+static void add_counters(struct proxy_counters *sum, const struct proxy_counters *c)
+{
+	for (unsigned i = 0; i < DROP_COUNT; i++)
+		sum->drop[i] += c->drop[i];
+	for (unsigned i = 0; i < CTR_COUNT; i++)
+		sum->ctr[i] += c->ctr[i];
+}
+
+static bool add_flows(struct link_snapshot *sum, const struct worker_snapshot *s)
+{
+	struct proxy_flow_status *all;
+
+	if (s->nflows == 0)
+		return true;
+	all = realloc(sum->flows, (sum->nflows + s->nflows) * sizeof(*all));
+	if (!all)
+		return false;
+	memcpy(all + sum->nflows, s->flows, s->nflows * sizeof(*all));
+	sum->flows = all;
+	sum->nflows += s->nflows;
+	return true;
+}
+
+static void add_answer(struct link *l, struct request *r, const struct worker_snapshot *s)
+{
+	add_status(&r->sum.status, &s->status, r->missing == l->nworkers);
+	add_rtt(&r->sum.status, s->status.rtt_smoothed_ns, &r->rtts);
+	add_counters(&r->sum.counters, &s->counters);
+	if (s->out_of_memory || !add_flows(&r->sum, s))
+		r->failed = true;
+	r->sum.lan_kernel_drops += s->lan_ring_drops;
+	r->sum.lan_truncated += s->lan_truncated;
+	r->sum.lan_send_errors += s->lan_tx_errors;
+	r->sum.wan_send_errors += s->wan_tx_errors;
+	r->sum.wan_kernel_drops += s->wan_rx_drops;
+	r->sum.wan_foreign += s->wan_foreign;
+	r->sum.no_route += s->no_route;
+}
+
+/* One worker's part is settled (s NULL: it will not come). The last one completes the request. */
+static void settle(struct link *l, struct request *r, const struct worker_snapshot *s)
+{
+	if (s)
+		add_answer(l, r, s);
+	else
+		r->failed = true;
+	if (--r->missing)
+		return;
+	l->requests--;
+	r->sum.taken_ns = clock_ns();
+	if (r->failed) {
+		free(r->sum.flows);
+		r->fn(r->arg, l, NULL);
+	} else {
+		r->fn(r->arg, l, &r->sum);
+	}
+	free(r);
+}
+
+static bool ask_worker(struct worker *w, struct request *r, bool with_flows)
+{
+	struct worker_snapshot *s = calloc(1, sizeof(*s));
+	struct worker_cmd cmd = {.type = WORKER_SNAPSHOT, .snapshot = s};
+
+	if (!s)
+		return false;
+	s->request = r;
+	s->with_flows = with_flows;
+	if (worker_command(w, &cmd))
+		return true;
+	free(s);
+	return false;
+}
+
+void link_snapshot(struct link *l, bool with_flows, link_snapshot_fn fn, void *arg)
+{
+	struct request *r = l->requests < REQUESTS_MAX ? calloc(1, sizeof(*r)) : NULL;
+
+	if (!r) {
+		fn(arg, l, NULL);
+		return;
+	}
+	*r = (struct request){.fn = fn, .arg = arg, .missing = l->nworkers};
+	l->requests++;
+	for (uint32_t i = 0, n = l->nworkers; i < n; i++)
+		if (!ask_worker(l->worker[i], r, with_flows))
+			settle(l, r, NULL);
+}
+
+/* --- what comes back from workers --- */
+
+/* carried_out: false if the link stops and the worker never saw the command. */
+static void take_answer(struct link *l, struct worker_cmd *cmd, bool carried_out)
+{
+	if (cmd->type == WORKER_RECONFIGURE) {
+		free(cmd->config);
+		return;
+	}
+	if (cmd->type != WORKER_SNAPSHOT)
+		return;
+	settle(l, cmd->snapshot->request, carried_out ? cmd->snapshot : NULL);
+	free(cmd->snapshot->flows);
+	free(cmd->snapshot);
+}
+
+static void take_events(struct link *l, struct worker *w)
+{
+	struct proxy_event ev;
+
+	while (worker_event(w, &ev))
+		l->event_fn(l->event_arg, l, &ev);
+}
+
+static void say_lost_events(struct link *l)
+{
+	uint64_t lost = 0;
+
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		lost += worker_events_lost(l->worker[i]);
+	if (lost == l->events_lost_said)
+		return;
+	log_warn("%s: %llu events came too fast to be reported", l->config.name,
+	         (unsigned long long)(lost - l->events_lost_said));
+	l->events_lost_said = lost;
+}
+
+static void on_notify(evutil_socket_t fd, short what, void *arg)
+{
+	struct link *l = arg;
+	struct worker_cmd cmd;
+	uint64_t count;
+
+	(void)what;
+	if (read(fd, &count, sizeof(count)) < 0)
+		return;
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		take_events(l, l->worker[i]);
+		while (worker_answer(l->worker[i], &cmd))
+			take_answer(l, &cmd, true);
+	}
+	say_lost_events(l);
+}
+
+/* --- starting --- */
+
+static bool may_spin(const struct link_config *c)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return c->ncpus > 0 && cpus >= (long)c->workers + SPARE_CPUS;
+}
+
+static int make_dir(const struct link_config *c, char err[CONFIG_ERR_MAX])
+{
+	if (mkdir(c->arena_dir, 0700) == 0 || errno == EEXIST)
+		return 0;
+	snprintf(err, CONFIG_ERR_MAX, "%s: cannot make the buffer's directory: %s", c->arena_dir, strerror(errno));
+	return -errno;
+}
+
+static int open_arenas(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MAX])
+{
+	const struct link_config *c = &l->config;
+	struct worker_params p = {
+	    .config = c, .pacer = &l->pacer, .pcap_dir = pcap_dir, .notify_fd = l->notify_fd, .may_spin = may_spin(c)};
+	int r = make_dir(c, err);
+
+	if (r == 0)
+		r = arena_file_check_others(c->arena_dir, c->name, c->workers, err, CONFIG_ERR_MAX);
+	if (r == 0 && getrandom(&p.new_epoch, sizeof(p.new_epoch), 0) != sizeof(p.new_epoch)) {
+		snprintf(err, CONFIG_ERR_MAX, "no random numbers: %s", strerror(errno));
+		r = -errno;
+	}
+	for (p.shard = 0; r == 0 && p.shard < c->workers; p.shard++) {
+		p.cpu = p.shard < c->ncpus ? c->cpus[p.shard] : -1;
+		r = worker_open_arena(&l->worker[p.shard], &p, err, CONFIG_ERR_MAX);
+		if (r == 0)
+			l->nworkers++;
+	}
+	return r;
+}
+
+/* A hint, not an error: other traffic between the sites may well go another way. */
+static void hint_forwarding(const struct link_config *c)
+{
+	FILE *f = fopen("/proc/sys/net/ipv4/ip_forward", "re");
+	int on = 1;
+
+	if (f && fscanf(f, "%d", &on) == 1 && !on)
+		log_info("%s: net.ipv4.ip_forward is 0: RoCE is carried, other traffic of the hosts is not forwarded",
+		         c->name);
+	if (f)
+		fclose(f);
+}
+
+static int take_over(struct link *l, char err[CONFIG_ERR_MAX])
+{
+	const struct link_config *c = &l->config;
+	int r = steer_install(c, err, CONFIG_ERR_MAX);
+
+	if (r < 0)
+		return r;
+	l->steered = true;
+	for (uint32_t i = 0; i < c->nlan_ports; i++)
+		offload_acquire(c->lan_ports[i]);
+	l->offloads_held = true;
+	hint_forwarding(c);
+	return 0;
+}
+
+static int open_notify(struct link *l, char err[CONFIG_ERR_MAX])
+{
+	l->notify_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (l->notify_fd >= 0)
+		l->notify_event = event_new(l->base, l->notify_fd, EV_READ | EV_PERSIST, on_notify, l);
+	if (l->notify_event && event_add(l->notify_event, NULL) == 0)
+		return 0;
+	snprintf(err, CONFIG_ERR_MAX, "%s: cannot make an event: %s", l->config.name, strerror(errno));
+	return -ENOMEM;
+}
+
+static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MAX])
+{
+	const struct link_config *c = &l->config;
+	int r = open_notify(l, err);
+
+	wan_pacer_init(&l->pacer, c->rate_bps, link_plan_overhead_bytes(c), link_plan_burst_ns(c, may_spin(c)));
+	if (r == 0)
+		r = open_arenas(l, pcap_dir, err);
+	if (r == 0)
+		r = take_over(l, err);
+	for (uint32_t i = 0; r == 0 && i < l->nworkers; i++)
+		r = worker_open_ports(l->worker[i], err, CONFIG_ERR_MAX);
+	for (uint32_t i = 0; r == 0 && i < l->nworkers; i++)
+		r = worker_run(l->worker[i], err, CONFIG_ERR_MAX);
+	return r;
+}
+
+int link_start(const struct link_config *c, struct event_base *base, const char *pcap_dir, link_event_fn fn, void *arg,
+               struct link **out, char err[CONFIG_ERR_MAX])
+{
+	struct link *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l) {
+		snprintf(err, CONFIG_ERR_MAX, "%s: out of memory", c->name);
+		return -ENOMEM;
+	}
+	l->config = *c;
+	l->base = base;
+	l->notify_fd = -1;
+	l->event_fn = fn;
+	l->event_arg = arg;
+	r = bring_up(l, pcap_dir, err);
+	if (r < 0) {
+		link_stop(l);
+		return r;
+	}
+	*out = l;
+	return 0;
+}
+
+/* --- running --- */
+
+void link_reconfigure(struct link *l, const struct link_config *c)
+{
+	l->config = *c;
+	atomic_store_explicit(&l->pacer.rate_bps, c->rate_bps, memory_order_relaxed);
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		struct worker_cmd cmd = {.type = WORKER_RECONFIGURE, .config = malloc(sizeof(*cmd.config))};
+
+		if (cmd.config) {
+			*cmd.config = link_plan_proxy(c, i, &l->pacer);
+			if (worker_command(l->worker[i], &cmd))
+				continue;
+			free(cmd.config);
+		}
+		log_err("%s: worker %u does not take the new configuration and keeps the old one", c->name, i);
+	}
+}
+
+void link_session(struct link *l, const struct proxy_session *s)
+{
+	struct worker_cmd cmd = {.type = WORKER_SESSION, .session = *s};
+
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		if (!worker_command(l->worker[i], &cmd))
+			log_err("%s: worker %u does not take the new session", l->config.name, i);
+}
+
+const struct link_config *link_config(const struct link *l)
+{
+	return &l->config;
+}
+
+uint64_t link_arena_epoch(const struct link *l)
+{
+	uint64_t epoch = worker_epoch(l->worker[0]);
+
+	/* arenas of different lives together are a life of their own */
+	for (uint32_t i = 1; i < l->nworkers; i++)
+		if (worker_epoch(l->worker[i]) != worker_epoch(l->worker[0]))
+			epoch = epoch * 31 + worker_epoch(l->worker[i]);
+	return epoch;
+}
+
+/* --- stopping --- */
+
+static void stop_workers(struct link *l)
+{
+	struct worker_cmd cmd;
+
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		worker_stop(l->worker[i]);
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		take_events(l, l->worker[i]);
+		while (worker_answer(l->worker[i], &cmd))
+			take_answer(l, &cmd, false);
+	}
+}
+
+static bool all_drained(const struct link *l)
+{
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		if (!worker_drained(l->worker[i]))
+			return false;
+	return true;
+}
+
+static void hand_back(struct link *l)
+{
+	const struct link_config *c = &l->config;
+
+	for (uint32_t i = 0; l->offloads_held && i < c->nlan_ports; i++)
+		offload_release(c->lan_ports[i]);
+	if (!l->steered)
+		return;
+	if (c->ack_mode == ACK_MODE_HOST || all_drained(l))
+		steer_remove(c);
+	else
+		log_warn(
+		    "%s: acknowledged packets are left in %s: RoCE between the prefixes stays closed until the link "
+		    "has been started and drained",
+		    c->name, c->arena_dir);
+}
+
+void link_stop(struct link *l)
+{
+	stop_workers(l);
+	hand_back(l);
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		worker_close(l->worker[i]);
+	if (l->notify_event)
+		event_free(l->notify_event);
+	if (l->notify_fd >= 0)
+		close(l->notify_fd);
+	free(l);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "link_plan.h"
+
+#include "wan_port.h"
+
+#define DISTANCE_UNKNOWN_M  1000000
+#define FIBRE_NS_PER_M      5
+#define MACHINES_RTT_NS     200000ull
+#define ARENA_BDPS          4 /* per direction: repairs at 1 % loss still fill the line */
+#define ARENA_FLOOR         (64ull << 20)
+#define CHUNKS_WANTED       128 /* two pools, four size classes, and some choice */
+#define CHUNK_MAX           (2u << 20)
+#define CHUNK_MIN           (64u << 10)
+#define RESERVE_PERCENT     25
+#define ETHERNET_WIRE_BYTES 38     /* header, FCS, preamble, gap */
+#define BURST_SPIN_NS       20000  /* a spinning worker is late by little */
+#define BURST_SLEEP_NS      400000 /* a sleeping one by as much as this */
+
+uint64_t link_plan_rtt_ns(const struct link_config *c)
+{
+	uint64_t distance_m = c->distance_m ? c->distance_m : DISTANCE_UNKNOWN_M;
+
+	return 2 * distance_m * FIBRE_NS_PER_M + MACHINES_RTT_NS;
+}
+
+static uint64_t arena_bytes(const struct link_config *c)
+{
+	/* rate in bytes per microsecond times microseconds: no overflow at 3.2 Tbit/s and a satellite's RTT */
+	uint64_t bdp = c->rate_bps / 8 / 1000 * (link_plan_rtt_ns(c) / 1000) / 1000;
+	uint64_t want = c->arena_bytes ? c->arena_bytes : 2 * ARENA_BDPS * bdp;
+
+	if (!c->arena_bytes && want < ARENA_FLOOR)
+		want = ARENA_FLOOR;
+	return want;
+}
+
+/* Hash luck: with several shards one may get more than its share of the flows, never more than all. */
+static uint32_t shard_flows(const struct link_config *c)
+{
+	uint64_t n = c->workers > 1 ? 2ull * c->max_flows / c->workers : c->max_flows;
+
+	if (n > c->max_flows)
+		n = c->max_flows;
+	return n < 16 ? 16 : (uint32_t)n;
+}
+
+struct arena_geometry link_plan_geometry(const struct link_config *c)
+{
+	struct arena_geometry g = {
+	    .chunk_size = CHUNK_MAX, .max_flows = shard_flows(c), .reserve_percent = RESERVE_PERCENT};
+	uint64_t len = arena_bytes(c) / c->workers;
+
+	while (g.chunk_size > CHUNK_MIN && len / g.chunk_size < CHUNKS_WANTED)
+		g.chunk_size /= 2;
+	if (len < arena_min_len(g.chunk_size, g.max_flows))
+		len = arena_min_len(g.chunk_size, g.max_flows);
+	g.len = (len + g.chunk_size - 1) / g.chunk_size * g.chunk_size;
+	return g;
+}
+
+struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard, struct wan_pacer *pacer)
+{
+	struct proxy_config p = {0};
+
+	proxy_config_defaults(&p);
+	p.shard = (uint8_t)shard;
+	p.nshards = (uint8_t)c->workers;
+	p.nlanes = (uint16_t)c->lanes;
+	p.mode = c->ack_mode;
+	memcpy(p.local, c->local, sizeof(p.local));
+	memcpy(p.remote, c->remote, sizeof(p.remote));
+	p.nlocal = c->nlocal;
+	p.nremote = c->nremote;
+	p.max_flows = shard_flows(c);
+	p.pacer = pacer;
+	p.wan_payload_max = wan_port_payload_max(&c->wan_remote, c->wan_mtu);
+	p.rtt_hint_ns = link_plan_rtt_ns(c);
+	p.rate_hint_bps = c->rate_bps;
+	p.dead_peer_ns = c->dead_peer_ns;
+	p.keepalive_ns = c->keepalive_ns;
+	p.reorder_ns = c->reorder_ns;
+	p.lan_window_bytes = c->lan_window_bytes;
+	p.lan_timeout_ns = c->lan_timeout_ns;
+	p.stall_ns = c->stall_ns;
+	p.held_max_ns = c->held_max_ns;
+	p.quarantine_ns = c->quarantine_ns;
+	p.rnr_retry_infinite = c->rnr_retry_infinite;
+	return p;
+}
+
+uint32_t link_plan_overhead_bytes(const struct link_config *c)
+{
+	return ETHERNET_WIRE_BYTES + (ip_addr_is4(&c->wan_remote) ? WAN_UDP_IP4_HDR : WAN_UDP_IP6_HDR);
+}
+
+uint32_t link_plan_burst_ns(const struct link_config *c, bool may_spin)
+{
+	(void)c;
+	return may_spin ? BURST_SPIN_NS : BURST_SLEEP_NS;
+}

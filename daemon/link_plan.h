@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link_plan.h - from a link's configuration to the numbers that its parts are started with. Pure. */
+#ifndef DAEMON_LINK_PLAN_H
+#define DAEMON_LINK_PLAN_H
+
+#include "config.h"
+
+/* Round trip to expect before it is measured: 5 us per km each way, and a little for the machines. */
+uint64_t link_plan_rtt_ns(const struct link_config *c);
+
+/* Arena of one shard. */
+struct arena_geometry link_plan_geometry(const struct link_config *c);
+
+/* Configuration of one shard's core. */
+struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard, struct wan_pacer *pacer);
+
+/* Header bytes of a WAN datagram on the wire, Ethernet's preamble and gap included: what Rate= counts. */
+uint32_t link_plan_overhead_bytes(const struct link_config *c);
+
+/* How much unused sending time the pacer may save up. */
+uint32_t link_plan_burst_ns(const struct link_config *c, bool may_spin);
+
+#endif

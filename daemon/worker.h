@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker.h - one thread that runs one shard of a link: its core, its arena, its sockets.
+ *
+ * Main thread: worker_open_arena(), worker_open_ports(), worker_run(); then worker_command() and the answers and events
+ * that come back through rings (notify_fd is written when there are any); worker_stop(), worker_close(). */
+#ifndef DAEMON_WORKER_H
+#define DAEMON_WORKER_H
+
+#include "config.h"
+
+struct worker_params {
+	const struct link_config *config;
+	uint32_t shard;
+	struct wan_pacer *pacer; /* of the link */
+	const char *pcap_dir;    /* NULL: no capture */
+	uint64_t new_epoch;      /* for an arena that begins anew */
+	int notify_fd;           /* eventfd of the main thread */
+	bool may_spin;           /* cores enough to poll instead of sleeping a few microseconds */
+	int cpu;                 /* -1: anywhere */
+};
+
+/* What one shard knows of itself. Filled in by the worker, owned by whoever holds the pointer. */
+struct worker_snapshot {
+	void *request; /* the asker's */
+	bool with_flows;
+	bool out_of_memory;
+	struct proxy_counters counters;
+	struct proxy_link_status status;
+	struct proxy_flow_status *flows;
+	uint32_t nflows;
+	uint64_t lan_ring_drops, lan_truncated, lan_tx_errors;
+	uint64_t wan_tx_errors, wan_rx_drops, wan_foreign;
+	uint64_t no_route;
+};
+
+enum worker_cmd_type { WORKER_SESSION, WORKER_RECONFIGURE, WORKER_SNAPSHOT };
+
+struct worker_cmd {
+	enum worker_cmd_type type;
+	struct proxy_session session;     /* SESSION */
+	struct proxy_config *config;      /* RECONFIGURE: comes back in the answer */
+	struct worker_snapshot *snapshot; /* SNAPSHOT: comes back in the answer */
+};
+
+struct worker;
+
+/* Takes or makes the arena and starts the core on it. 0 or negative errno with err (of errlen bytes) a sentence. */
+int worker_open_arena(struct worker **w, const struct worker_params *p, char *err, size_t errlen);
+/* Opens LAN and WAN. In the order of the shards (wan_port.h). */
+int worker_open_ports(struct worker *w, char *err, size_t errlen);
+int worker_run(struct worker *w, char *err, size_t errlen);
+
+/* False if the worker has not taken up earlier commands for long. */
+bool worker_command(struct worker *w, const struct worker_cmd *cmd);
+/* A command that was carried out. */
+bool worker_answer(struct worker *w, struct worker_cmd *cmd);
+bool worker_event(struct worker *w, struct proxy_event *ev);
+/* Events that did not fit into the ring, ever. */
+uint64_t worker_events_lost(const struct worker *w);
+
+/* Ends and joins the thread. Commands that it did not carry out any more come out of worker_answer(). */
+void worker_stop(struct worker *w);
+/* True if nothing is left in the arena. After worker_stop(). */
+bool worker_drained(const struct worker *w);
+void worker_close(struct worker *w);
+
+uint64_t worker_epoch(const struct worker *w);
+/* It took up an arena of an earlier run. */
+bool worker_rebuilt(const struct worker *w);
+
+#endif

@@ -27,7 +27,8 @@ static void usage(FILE *f)
 	           "  --grain 40us      sleep at least this long on a busy line\n"
 	           "  --ring 4096       frames of each receive ring\n"
 	           "  --for 10s         stop by itself\n"
-	           "  --selftest [N]    check the line's model, then measure precision and top rate, N s each\n");
+	           "  --selftest [N]    check the line's model, then measure precision and top rate, N s each\n"
+	           "                    (0: the model only)\n");
 }
 
 static bool set_own(struct relay_options *o, const char *key, const char *value, bool *known)

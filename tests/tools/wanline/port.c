@@ -227,3 +227,12 @@ uint64_t port_drops(struct port *p)
 		return 0;
 	return st.tp_drops;
 }
+
+bool port_gone(struct port *p)
+{
+	int error;
+	socklen_t len = sizeof(error);
+
+	getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+	return if_nametoindex(p->name) == 0;
+}

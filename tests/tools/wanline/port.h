@@ -33,6 +33,9 @@ void port_done(struct port *p);
 /* Sends n <= PORT_BATCH frames; returns how many the kernel took. */
 uint32_t port_send(struct port *p, const struct line_out *out, uint32_t n);
 
+/* Clears an error on the socket. True if the interface does not exist any more. */
+bool port_gone(struct port *p);
+
 /* Frames that the kernel dropped because the ring was full, since the last call. */
 uint64_t port_drops(struct port *p);
 

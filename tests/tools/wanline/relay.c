@@ -196,6 +196,15 @@ static bool is_short(const struct relay *r)
 	return r->line[DIR_AB].p.delay_ns < SHORT_LINE_NS || r->line[DIR_BA].p.delay_ns < SHORT_LINE_NS;
 }
 
+/* An interface that went down may come up again; one that is gone ends the line. */
+static void handle_port_error(struct relay *r, struct port *p)
+{
+	if (port_gone(p)) {
+		fprintf(stderr, "wanline: %s is gone\n", p->name);
+		r->stop = true;
+	}
+}
+
 static void handle_fds(struct relay *r, const struct pollfd *pfd)
 {
 	struct signalfd_siginfo si;
@@ -208,6 +217,9 @@ static void handle_fds(struct relay *r, const struct pollfd *pfd)
 		else
 			r->stop = true;
 	}
+	for (int i = 0; i < DIR_COUNT; i++)
+		if (pfd[2 + i].revents & (POLLERR | POLLHUP | POLLNVAL))
+			handle_port_error(r, &r->port[i]);
 }
 
 /* Sleeps until wake_ns (LINE_NEVER: for ever) or until something comes in. */

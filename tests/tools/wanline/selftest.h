@@ -3,7 +3,8 @@
 #ifndef WANLINE_SELFTEST_H
 #define WANLINE_SELFTEST_H
 
-/* Checks the model in virtual time, then measures in a network namespace of its own (root). The exit status. */
+/* Checks the model in virtual time, then measures in a network namespace of its own (root; not with 0 seconds).
+ * The exit status. */
 int selftest(double seconds);
 
 #endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conn.h"
+#include "host.h"
+#include "world.h"
+#include "proxy/icrc.h"
+
+void check_fail(struct world *w, const char *invariant, const char *fmt, ...)
+{
+	int n;
+	va_list ap;
+
+	if (w->violation[0])
+		return;
+	n = snprintf(w->violation, sizeof(w->violation), "%s: ", invariant);
+	va_start(ap, fmt);
+	vsnprintf(w->violation + n, sizeof(w->violation) - (size_t)n, fmt, ap);
+	va_end(ap);
+	pktlog_note(&w->log, w->q.now_ns, 0, "VIOLATION %.70s", w->violation);
+}
+
+/* --- what an edge says to a host --- */
+
+struct said {
+	struct world *w;
+	struct qp *q; /* to whom */
+	const struct roce_pkt *pkt;
+	int64_t pos;
+	bool is_ack; /* the packet acknowledges its own position; a NAK only what is before */
+};
+
+static void fail_said(const struct said *s, const char *invariant, const char *why)
+{
+	const struct roce_pkt *pkt = s->pkt;
+
+	check_fail(s->w, invariant, "%s for QPN %06x, psn %06x (position %lld of %llu sent), syndrome %02x, msn %u: %s",
+	           roce_op(pkt->opcode)->name, s->q->qpn, pkt->psn, (long long)s->pos,
+	           (unsigned long long)s->q->req.pos_sent, pkt->aeth_syndrome, pkt->aeth_msn, why);
+}
+
+static void check_range(const struct said *s)
+{
+	if (s->pos < 0)
+		fail_said(s, "ack-below-start", "before the first PSN of the queue pair");
+	else if ((uint64_t)s->pos + s->is_ack > s->q->req.pos_sent)
+		fail_said(s, "ack-unsent", "the host has not sent that");
+}
+
+static void check_ceiling(const struct said *s)
+{
+	struct qp *q = s->q;
+	struct edge *e = &s->w->edge[q->host->site];
+	uint64_t ceiling, delivered;
+
+	if (!proxy_ceiling(edge_shard_of(e, &q->addr, &q->peer_addr)->p, &q->addr, &q->peer_addr, q->dest_qpn, &ceiling,
+	                   &delivered))
+		fail_said(s, "ack-no-flow", "the edge has no such flow");
+	else if (psn_diff(s->pkt->psn, (uint32_t)ceiling & ROCE_PSN_MASK) + s->is_ack > 0)
+		fail_said(s, "ack-ceiling", "beyond the flow's ceiling");
+}
+
+/* Mode host: only what the responder has acknowledged itself. */
+static void check_promise(const struct said *s)
+{
+	if (s->w->cfg.mode == ACK_MODE_HOST && (uint64_t)s->pos + s->is_ack > s->q->peer->resp.pos_acked)
+		fail_said(s, "ack-promise", "the responder has not acknowledged that");
+}
+
+static void check_aeth(const struct said *s)
+{
+	uint8_t syndrome = s->pkt->aeth_syndrome;
+	uint32_t msn;
+
+	if (requester_msn_before(&s->q->req, (uint64_t)s->pos + s->is_ack, &msn) && msn != s->pkt->aeth_msn)
+		fail_said(s, "msn", "not the number of messages up to there");
+	if ((syndrome & AETH_TYPE_MASK) == AETH_ACK && syndrome != AETH_ACK_NO_CREDITS)
+		fail_said(s, "credits", "an edge cannot know the responder's credits");
+	if ((syndrome & AETH_TYPE_MASK) == AETH_NAK && syndrome != AETH_NAK_PSN_SEQ && !s->q->conn->excused)
+		fail_said(s, "fatal-nak", "no responder refused anything");
+}
+
+static void check_answer(struct world *w, struct qp *q, const struct roce_pkt *pkt)
+{
+	struct said s = {w, q, pkt, requester_pos(&q->req, pkt->psn), true};
+
+	if (!q->req.asked) {
+		fail_said(&s, "answer-unasked", "the queue pair has never sent anything");
+		return;
+	}
+	if (pkt->opcode == RC_ACK)
+		s.is_ack = (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK;
+	check_range(&s);
+	if (w->violation[0])
+		return;
+	if (pkt->opcode == RC_ACK) {
+		check_ceiling(&s);
+		check_promise(&s);
+	}
+	if (roce_op(pkt->opcode)->flags & ROP_AETH)
+		check_aeth(&s);
+}
+
+/* A request must be one that its requester has sent in this incarnation. */
+static void check_request(struct world *w, const struct qp *q, const struct roce_pkt *pkt)
+{
+	const struct requester *r = &q->peer->req;
+	int64_t pos = requester_pos(r, pkt->psn);
+
+	if (pos < 0 || (uint64_t)pos >= r->pos_sent)
+		check_fail(w, "request-unsent", "%s for QPN %06x psn %06x: position %lld, its requester has sent %llu",
+		           roce_op(pkt->opcode)->name, q->qpn, pkt->psn, (long long)pos,
+		           (unsigned long long)r->pos_sent);
+}
+
+static void check_rc(struct world *w, struct host *h, const struct pkt *p, const struct roce_pkt *pkt)
+{
+	struct qp *q = host_find_qp(h, pkt->dest_qpn);
+
+	if (!q || !ip_addr_eq(&q->peer_addr, &pkt->src)) {
+		check_fail(w, "stray",
+		           "%s psn %06x for QPN %06x of host %u, site %c: no such queue pair with that peer",
+		           roce_op(pkt->opcode)->name, pkt->psn, pkt->dest_qpn, h->index, 'A' + h->site);
+		return;
+	}
+	if (p->vlan_tci != q->vlan_tci || pkt->pkey != q->pkey || pkt->migreq != (q->peer->model->window_psns == 0) ||
+	    pkt->tos >> 2 != q->tos >> 2)
+		check_fail(w, "template", "%s for QPN %06x: VLAN %u P_Key %04x MigReq %d DSCP %u are not its peer's",
+		           roce_op(pkt->opcode)->name, q->qpn, p->vlan_tci, pkt->pkey, pkt->migreq, pkt->tos >> 2);
+	else if (q->state != QP_READY || q->peer->state == QP_INIT)
+		return; /* closed meanwhile: late copies are harmless */
+	else if (pkt->class == ROCE_RC_RESPONSE)
+		check_answer(w, q, pkt);
+	else if (pkt->class == ROCE_RC_REQUEST)
+		check_request(w, q, pkt);
+}
+
+void check_edge_tx(struct world *w, uint8_t site, uint8_t host, const struct pkt *p)
+{
+	struct roce_pkt pkt;
+	enum proxy_drop d = roce_parse(p->data, p->len, &pkt);
+
+	if (d != DROP_NONE) {
+		check_fail(w, "malformed", "packet of %u bytes from edge %c: %s", p->len, 'A' + site,
+		           proxy_drop_name(d));
+		return;
+	}
+	if ((w->cfg.audit || pkt.class == ROCE_RC_RESPONSE) && !icrc_check(p->data, &pkt, NULL)) {
+		check_fail(w, "icrc", "%s psn %06x from edge %c has a wrong ICRC", roce_op(pkt.opcode)->name, pkt.psn,
+		           'A' + site);
+		return;
+	}
+	if (pkt.class == ROCE_RC_REQUEST || pkt.class == ROCE_RC_RESPONSE)
+		check_rc(w, &w->host[site][host], p, &pkt);
+}
+
+/* --- what hosts see --- */
+
+void check_stray(struct host *h, const struct roce_pkt *pkt)
+{
+	check_fail(h->w, "stray",
+	           "%s psn %06x arrived for QPN %06x of host %u, site %c: no such queue pair with that peer",
+	           roce_op(pkt->opcode)->name, pkt->psn, pkt->dest_qpn, h->index, 'A' + h->site);
+}
+
+void check_completion(struct qp *q, const struct wqe *w)
+{
+	struct world *world = q->host->w;
+
+	if (w->pos_last >= q->req.pos_sent)
+		check_fail(world, "completion-unsent", "QPN %06x completed position %llu and has sent %llu", q->qpn,
+		           (unsigned long long)w->pos_last, (unsigned long long)q->req.pos_sent);
+	if ((world->cfg.direct || world->cfg.mode == ACK_MODE_HOST) && w->pos_last >= q->peer->resp.pos_acked)
+		check_fail(world, "completion-early", "QPN %06x completed position %llu, the responder has ACKed %llu",
+		           q->qpn, (unsigned long long)w->pos_last, (unsigned long long)q->peer->resp.pos_acked);
+}
+
+void check_implied_nak(struct qp *q)
+{
+	struct world *w = q->host->w;
+
+	if (w->cfg.lan_clean && !w->cfg.direct)
+		check_fail(w, "implied-nak", "QPN %06x was ACKed past its unanswered READ or ATOMIC at position %llu",
+		           q->qpn, (unsigned long long)q->req.pos_una);
+}
+
+void check_qp_error(struct qp *q, const char *why)
+{
+	struct world *w = q->host->w;
+
+	if (!w->cfg.errors_allowed && !q->conn->excused)
+		check_fail(w, "qp-error", "QPN %06x of host %u, site %c, position %llu: %s", q->qpn, q->host->index,
+		           'A' + q->host->site, (unsigned long long)q->req.pos_una, why);
+	else
+		conn_abandon(q->conn);
+}
+
+void check_dreq(struct conn *c)
+{
+	struct world *w = c->w;
+
+	if (c->qp[1]->resp.msg >= c->dreq_completed || w->cfg.direct)
+		return;
+	if (edge_counter(&w->edge[0], CTR_HELD_WAIVED) + edge_counter(&w->edge[1], CTR_HELD_WAIVED) > 0)
+		return;
+	check_fail(w, "dreq-overtakes", "connection %u: DREQ arrived, %llu messages completed at A, %llu executed at B",
+	           c->id, (unsigned long long)c->dreq_completed, (unsigned long long)c->qp[1]->resp.msg);
+}
+
+static void check_direction(struct conn *c, int side)
+{
+	const struct requester *r = &c->qp[side]->req;
+	const struct responder *s = &c->qp[!side]->resp;
+
+	if (r->msg_completed != r->plan.nmsgs || s->msg != s->plan.nmsgs)
+		check_fail(c->w, "incomplete", "connection %u from %c: %llu messages, %llu completed, %llu executed",
+		           c->id, 'A' + side, (unsigned long long)r->plan.nmsgs, (unsigned long long)r->msg_completed,
+		           (unsigned long long)s->msg);
+	else if (r->counter != s->counter)
+		check_fail(c->w, "atomic-counter",
+		           "connection %u from %c: counter is %llx, executed once in order it is %llx", c->id,
+		           'A' + side, (unsigned long long)s->counter, (unsigned long long)r->counter);
+}
+
+void check_conn_done(struct conn *c)
+{
+	if (c->excused)
+		return;
+	check_direction(c, 0);
+	check_direction(c, 1);
+}
+
+/* --- the edges as a whole --- */
+
+static void check_pairing(struct world *w, const struct proxy_flow_status *st)
+{
+	uint8_t site, host;
+	const struct qp *q;
+
+	if (st->side != FLOW_NEAR || st->pairing == PAIR_LEARNING)
+		return;
+	q = world_host_of(w, &st->src, &site, &host) ? host_find_qp(&w->host[site][host], st->requester_qpn) : NULL;
+	if (!q || q->dest_qpn != st->dest_qpn || !ip_addr_eq(&q->peer_addr, &st->dst))
+		check_fail(w, "mispaired", "flow to QPN %06x is paired with QPN %06x, which talks to QPN %06x",
+		           st->dest_qpn, st->requester_qpn, q ? q->dest_qpn : 0);
+}
+
+static void audit_shard(struct world *w, struct edge_shard *s)
+{
+	struct proxy_link_status st;
+	struct proxy_flow_status flow;
+	uint32_t cursor = 0;
+	int err = proxy_audit(s->p);
+
+	if (err)
+		check_fail(w, "audit", "proxy_audit() of edge %c shard %u: %d", 'A' + s->edge->site, s->cfg.shard, err);
+	proxy_link_status(s->p, w->q.now_ns, &st);
+	for (int pool = 0; pool < POOL_COUNT; pool++)
+		if (st.pool_used[pool] > st.pool_capacity[pool])
+			check_fail(w, "memory", "edge %c pool %d uses %llu of %llu bytes", 'A' + s->edge->site, pool,
+			           (unsigned long long)st.pool_used[pool], (unsigned long long)st.pool_capacity[pool]);
+	while (proxy_flow_next(s->p, &cursor, &flow))
+		check_pairing(w, &flow);
+}
+
+void check_audit(struct world *w)
+{
+	for (int site = 0; site < 2; site++)
+		for (uint32_t i = 0; i < w->edge[site].nshards && !w->edge[site].down; i++)
+			audit_shard(w, &w->edge[site].shard[i]);
+}
+
+/* Drops that only a damaged packet or a bug can cause. */
+static void check_drops(struct world *w, const struct edge *e)
+{
+	static const enum proxy_drop lan[] = {DROP_LAN_TRUNCATED, DROP_LAN_NOT_IP,     DROP_LAN_FRAGMENT,
+	                                      DROP_LAN_NOT_ROCE,  DROP_LAN_BAD_LENGTH, DROP_LAN_BAD_ICRC,
+	                                      DROP_LAN_FOREIGN};
+	static const enum proxy_drop wan[] = {DROP_WAN_TRUNCATED, DROP_WAN_BAD_VERSION, DROP_WAN_BAD_LANE,
+	                                      DROP_WAN_BAD_FRAME, DROP_WAN_UNKNOWN_FRAME};
+
+	for (size_t i = 0; i < sizeof(lan) / sizeof(lan[0]) && w->cfg.lan.corrupt == 0; i++)
+		if (edge_drops(e, lan[i]))
+			check_fail(w, "drop", "edge %c counted %s", 'A' + e->site, proxy_drop_name(lan[i]));
+	for (size_t i = 0; i < sizeof(wan) / sizeof(wan[0]); i++)
+		if (edge_drops(e, wan[i]))
+			check_fail(w, "drop", "edge %c counted %s", 'A' + e->site, proxy_drop_name(wan[i]));
+}
+
+static void check_empty(struct world *w, struct edge *e)
+{
+	uint64_t used = edge_used(e);
+
+	if (used)
+		check_fail(w, "slot-leak", "edge %c holds %llu bytes of slots after all is done", 'A' + e->site,
+		           (unsigned long long)used);
+}
+
+void check_end(struct world *w)
+{
+	if (w->cfg.direct)
+		return;
+	check_audit(w);
+	for (int site = 0; site < 2; site++) {
+		if (w->cfg.host_dies_ns == SIM_NEVER)
+			check_empty(w, &w->edge[site]);
+		check_drops(w, &w->edge[site]);
+	}
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.h - what must be true at every moment, whatever the network does.
+ *
+ * The first violation stops the world. Each is named; the names are printed with the seed. */
+#ifndef SIM_CHECK_H
+#define SIM_CHECK_H
+
+#include <stdint.h>
+
+#include "pkt.h"
+#include "proxy/roce.h"
+
+struct world;
+struct host;
+struct qp;
+struct conn;
+struct wqe;
+
+void check_fail(struct world *w, const char *invariant, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* A packet leaves the edge of `site` for a host there. */
+void check_edge_tx(struct world *w, uint8_t site, uint8_t host, const struct pkt *p);
+/* A packet came to a host for which there is no queue pair with that peer. */
+void check_stray(struct host *h, const struct roce_pkt *pkt);
+/* A requester completed a message. */
+void check_completion(struct qp *q, const struct wqe *w);
+void check_implied_nak(struct qp *q);
+void check_qp_error(struct qp *q, const char *why);
+/* DREQ arrived at side 1. */
+void check_dreq(struct conn *c);
+/* A round of a connection is over. */
+void check_conn_done(struct conn *c);
+/* All shards, all pairings. */
+void check_audit(struct world *w);
+/* At the end. */
+void check_end(struct world *w);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "conn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "host_cm.h"
+#include "world.h"
+
+static uint64_t now_of(const struct conn *c)
+{
+	return c->w->q.now_ns;
+}
+
+static struct host *host_of(const struct conn *c, int side)
+{
+	return &c->w->host[side][c->cfg.host[side]];
+}
+
+/* --- opening --- */
+
+static struct qp *new_qp(struct conn *c, int side)
+{
+	struct qp *q = calloc(1, sizeof(*q));
+
+	if (!q) {
+		perror("lrsim: queue pair");
+		exit(2);
+	}
+	qp_create(q, host_of(c, side), c, side);
+	return q;
+}
+
+static struct msg_plan round_plan(const struct conn *c, int side)
+{
+	struct msg_plan plan = c->cfg.plan[side];
+
+	plan.key = rng_hash(rng_hash(c->w->cfg.seed, c->id), (uint64_t)c->round * 2 + (uint64_t)side);
+	return plan;
+}
+
+/* Fresh queue pairs take the PSNs of the configuration, moved on; reset ones begin at 0. */
+static uint32_t round_psn(const struct conn *c, int side)
+{
+	if (c->cfg.reuse && c->round > 0)
+		return 0;
+	return (c->cfg.psn_start[side] + c->round * 0x1000u) & ROCE_PSN_MASK;
+}
+
+static void reset_qps(struct conn *c)
+{
+	struct msg_plan plan[2] = {round_plan(c, 0), round_plan(c, 1)};
+
+	for (int side = 0; side < 2; side++) {
+		struct qp *q = c->qp[side];
+
+		q->peer = c->qp[!side];
+		q->dest_qpn = q->peer->qpn;
+		q->state = QP_INIT;
+		q->can_send = false;
+		requester_init(q, &plan[side], round_psn(c, side), c->cfg.depth[side], c->cfg.max_rd);
+		responder_init(q, &plan[!side], round_psn(c, !side), c->cfg.max_rd);
+	}
+}
+
+static void open_round(struct conn *c)
+{
+	bool fresh = c->round == 0 || !c->cfg.reuse;
+
+	for (int side = 0; side < 2 && fresh; side++)
+		c->qp[side] = new_qp(c, side);
+	reset_qps(c);
+	c->state = CONN_OPENING;
+	world_note(c->w, 0, "conn %u round %u: QPN %06x and %06x, PSN %06x and %06x", c->id, c->round, c->qp[0]->qpn,
+	           c->qp[1]->qpn, c->qp[0]->req.psn_start, c->qp[1]->req.psn_start);
+	if (c->cfg.cm)
+		host_cm_open(c);
+	else
+		evtimer_set(&c->step, now_of(c) + world_rtt_ns(c->w) * 3 / 2); /* QPNs cross out of band */
+}
+
+void conn_ready(struct conn *c, int side, bool can_send)
+{
+	struct qp *q = c->qp[side];
+
+	if (q->state == QP_INIT)
+		q->state = QP_READY;
+	if (q->state != QP_READY || !can_send || q->can_send)
+		return;
+	q->can_send = true;
+	if (c->qp[!side]->can_send)
+		c->state = CONN_OPEN;
+	requester_post(q);
+}
+
+void conn_heard(struct conn *c, int side)
+{
+	/* "communication established": the first packet stands for a lost RTU */
+	if (c->cfg.cm && c->state == CONN_OPENING)
+		conn_ready(c, side, true);
+}
+
+/* --- closing --- */
+
+bool conn_side_done(const struct conn *c, int side)
+{
+	const struct qp *q = c->qp[side];
+
+	return q->req.msg_completed == q->req.plan.nmsgs && q->resp.msg == q->resp.plan.nmsgs;
+}
+
+static void close_qp(struct qp *q)
+{
+	if (q->state != QP_ERROR)
+		q->state = QP_CLOSED;
+	evtimer_cancel(&q->req.retry);
+	evtimer_cancel(&q->req.rnr_wait);
+}
+
+static void conn_over(struct conn *c)
+{
+	c->state = CONN_OVER;
+	evtimer_cancel(&c->step);
+	world_conn_over(c->w);
+}
+
+static void end_round(struct conn *c)
+{
+	for (int side = 0; side < 2; side++)
+		close_qp(c->qp[side]);
+	evtimer_cancel(&c->resend);
+	if (++c->round < c->cfg.rounds && !c->excused) {
+		c->state = CONN_WAITING;
+		evtimer_set(&c->step, now_of(c) + (c->cfg.reuse ? 0 : c->cfg.pause_ns));
+		return;
+	}
+	conn_over(c);
+}
+
+void conn_disconnected(struct conn *c)
+{
+	if (c->state == CONN_OVER)
+		return;
+	check_conn_done(c);
+	end_round(c);
+}
+
+/* With CM side 0 disconnects when it is done itself; without, the programs agree out of band. */
+static void maybe_close(struct conn *c)
+{
+	if (c->state != CONN_OPEN)
+		return;
+	if (c->cfg.cm ? !conn_side_done(c, 0) : !conn_side_done(c, 0) || !conn_side_done(c, 1))
+		return;
+	c->state = CONN_CLOSING;
+	evtimer_set(&c->step, now_of(c) + c->cfg.pause_ns);
+}
+
+void conn_completed(struct conn *c, int side, const struct wqe *w)
+{
+	uint64_t latency_ns = now_of(c) - w->posted_ns;
+
+	c->w->completions++;
+	if (side == 0) {
+		c->latency_sum_ns += latency_ns;
+		if (latency_ns > c->latency_max_ns)
+			c->latency_max_ns = latency_ns;
+	}
+	check_completion(c->qp[side], w);
+	maybe_close(c);
+	if (c->dreq_seen)
+		host_cm_try_drep(c);
+}
+
+void conn_executed(struct conn *c, int side)
+{
+	(void)side;
+	maybe_close(c);
+}
+
+void conn_abandon(struct conn *c)
+{
+	if (c->state == CONN_OVER)
+		return;
+	c->excused = true;
+	if (c->qp[0])
+		end_round(c);
+	else
+		conn_over(c);
+}
+
+static void on_step(void *obj)
+{
+	struct conn *c = obj;
+
+	switch (c->state) {
+	case CONN_WAITING:
+		open_round(c);
+		break;
+	case CONN_OPENING:
+		if (c->cfg.cm)
+			break;
+		conn_ready(c, 0, false);
+		conn_ready(c, 1, false);
+		conn_ready(c, 0, true);
+		conn_ready(c, 1, true);
+		break;
+	case CONN_CLOSING:
+		if (c->cfg.cm)
+			host_cm_close(c);
+		else
+			conn_disconnected(c);
+		break;
+	default:
+		break;
+	}
+}
+
+void conn_init(struct conn *c, struct world *w, uint32_t id, const struct conn_cfg *cfg)
+{
+	*c = (struct conn){.w = w, .cfg = *cfg, .id = id};
+	evtimer_init(&c->step, &w->q, on_step, c);
+	host_cm_init(c);
+	evtimer_set(&c->step, cfg->open_ns);
+}

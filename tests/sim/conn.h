@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conn.h - the life of a connection between a host at site A and one at site B, again and again.
+ *
+ *     WAITING -> OPENING -> OPEN -> CLOSING -> WAITING for the next round ... -> OVER
+ *
+ * A round is one life of a pair of queue pairs. With CM it is opened by REQ/REP/RTU and closed by DREQ/DREP; without,
+ * QPNs cross out of band after a while (as perftest and NCCL do over TCP). The next round takes fresh QPNs, or resets
+ * the same pair and begins again from PSN 0. */
+#ifndef SIM_CONN_H
+#define SIM_CONN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "eventq.h"
+#include "host.h"
+#include "payload.h"
+
+struct conn_cfg {
+	uint8_t host[2];
+	bool ip6, cm;
+	bool reuse; /* rounds reset the same queue pairs */
+	uint16_t vlan_tci, pkey, pmtu;
+	uint8_t tos;
+	uint8_t rnr_timer;         /* code in RNR NAKs */
+	uint64_t receive_every_ns; /* 0: receives are always posted */
+	uint32_t receives;
+	uint32_t rounds;
+	uint32_t psn_start[2];   /* of the first round, per requester's side */
+	struct msg_plan plan[2]; /* what side 0 (1) asks the other one; keys are filled in */
+	uint32_t depth[2];
+	uint32_t max_rd;
+	uint64_t open_ns;
+	uint64_t pause_ns; /* after everything is done, before the queue pairs go */
+};
+
+enum conn_state { CONN_WAITING, CONN_OPENING, CONN_OPEN, CONN_CLOSING, CONN_OVER };
+
+struct conn {
+	struct world *w;
+	struct conn_cfg cfg;
+	uint32_t id, round;
+	enum conn_state state;
+	struct qp *qp[2];
+	struct evtimer step; /* what the state waits for */
+	bool excused;        /* an end died or may fail: no promise about it */
+	/* CM */
+	uint32_t comm_id[2];
+	uint64_t transaction, dreq_transaction;
+	struct evtimer resend; /* REQ, REP or DREQ not answered yet */
+	uint8_t resend_side;
+	bool rtu_seen, dreq_sent, dreq_seen, drep_sent;
+	uint64_t dreq_completed;                 /* messages completed at side 0 when DREQ was first sent */
+	uint64_t latency_sum_ns, latency_max_ns; /* of completions, side 0 */
+};
+
+void conn_init(struct conn *c, struct world *w, uint32_t id, const struct conn_cfg *cfg);
+/* A queue pair's requester completed a message; its responder executed one; heard anything at all. */
+void conn_completed(struct conn *c, int side, const struct wqe *w);
+void conn_executed(struct conn *c, int side);
+void conn_heard(struct conn *c, int side);
+/* CM did its part. */
+void conn_ready(struct conn *c, int side, bool can_send);
+void conn_disconnected(struct conn *c);
+
+/* Nothing more is expected of it: an end died, or a queue pair failed where that is allowed. */
+void conn_abandon(struct conn *c);
+
+/* All that one side asked for or was asked for is done, as that side sees it. */
+bool conn_side_done(const struct conn *c, int side);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "check.h"
+#include "world.h"
+
+/* Runs without time passing before it counts as a spin. */
+#define SPINS_MAX 1000
+
+static uint64_t now_of(const struct edge *e)
+{
+	return e->w->q.now_ns;
+}
+
+/* --- packets out --- */
+
+static void emit_lan(struct edge *e, const struct lan_tx *tx)
+{
+	struct pkt *p = pkt_new((size_t)tx->hdr_len + tx->body_len + tx->trailer_len);
+	uint8_t site, host;
+
+	memcpy(p->data, tx->hdr, tx->hdr_len);
+	if (tx->body_len)
+		memcpy(p->data + tx->hdr_len, tx->body, tx->body_len);
+	memcpy(p->data + tx->hdr_len + tx->body_len, tx->trailer, tx->trailer_len);
+	p->len = (uint32_t)tx->hdr_len + tx->body_len + tx->trailer_len;
+	p->vlan_tci = tx->vlan_tci;
+	if (!world_host_of(e->w, &tx->dst, &site, &host) || site != e->site) {
+		check_fail(e->w, "next-hop", "edge %c sends to an address that is not on its LAN", 'A' + e->site);
+		pkt_free(p);
+		return;
+	}
+	world_lan_send(e->w, site, host, p);
+}
+
+static void emit_all_lan(struct edge_shard *s)
+{
+	struct lan_tx tx;
+
+	while (s->edge->w->violation[0] == 0 && proxy_lan_tx(s->p, now_of(s->edge), &tx) > 0)
+		emit_lan(s->edge, &tx);
+}
+
+static void emit_all_wan(struct edge_shard *s)
+{
+	struct world *w = s->edge->w;
+	struct wan_tx tx;
+
+	for (;;) {
+		struct pkt *p = pkt_new(s->cfg.wan_payload_max);
+
+		p->len = (uint32_t)proxy_wan_tx(s->p, w->q.now_ns, p->data, p->cap, &tx);
+		if (p->len == 0) {
+			pkt_free(p);
+			return;
+		}
+		if (p->len > s->cfg.wan_payload_max)
+			check_fail(w, "wan-mtu", "datagram of %u bytes, allowed are %u", p->len,
+			           s->cfg.wan_payload_max);
+		world_log(w, LOG_WAN, "wan tx", s->edge->site, PKTLOG_EDGE, p);
+		link_send(&w->wan[s->edge->site], p);
+	}
+}
+
+static void take_events(struct edge_shard *s)
+{
+	struct proxy_event ev;
+
+	while (proxy_event_next(s->p, &ev)) {
+		s->edge->events[ev.type]++;
+		world_note(s->edge->w, s->edge->site, "event %s: flow %u QPN %06x pos %llu value %llu",
+		           proxy_event_name(ev.type), ev.flow, ev.dest_qpn, (unsigned long long)ev.pos,
+		           (unsigned long long)ev.value);
+	}
+}
+
+/* A shard that asks to be called again at once must get somewhere by it. */
+static void watch_spin(struct edge_shard *s, uint64_t wake_ns)
+{
+	uint64_t now_ns = now_of(s->edge);
+
+	if (wake_ns > now_ns || now_ns > s->woken_ns + 1000) {
+		s->spins = 0;
+		s->woken_ns = now_ns;
+	} else if (++s->spins > SPINS_MAX) {
+		check_fail(s->edge->w, "spin", "shard %u of edge %c asks to be woken at once, again and again",
+		           s->cfg.shard, 'A' + s->edge->site);
+	}
+}
+
+static void shard_run(struct edge_shard *s)
+{
+	uint64_t now_ns = now_of(s->edge), wake_ns;
+
+	if (proxy_next_wake(s->p, now_ns) <= now_ns)
+		proxy_tick(s->p, now_ns);
+	emit_all_lan(s);
+	emit_all_wan(s);
+	take_events(s);
+	wake_ns = proxy_next_wake(s->p, now_ns);
+	watch_spin(s, wake_ns);
+	if (wake_ns == UINT64_MAX)
+		evtimer_cancel(&s->wake);
+	else
+		evtimer_set(&s->wake, wake_ns > now_ns ? wake_ns : now_ns + 1);
+}
+
+static void on_wake(void *obj)
+{
+	struct edge_shard *s = obj;
+
+	if (!s->edge->down)
+		shard_run(s);
+}
+
+/* --- packets in --- */
+
+struct edge_shard *edge_shard_of(struct edge *e, const struct ip_addr *a, const struct ip_addr *b)
+{
+	return &e->shard[proxy_lane(a, b, e->w->cfg.nlanes) % e->nshards];
+}
+
+/* The shard of a packet's host pair; broken packets go to any. */
+static struct edge_shard *steer(struct edge *e, const struct pkt *p)
+{
+	struct roce_pkt pkt;
+
+	roce_parse(p->data, p->len, &pkt);
+	return edge_shard_of(e, &pkt.src, &pkt.dst);
+}
+
+void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p)
+{
+	if (e->down) {
+		world_log(e->w, LOG_LAN, "(down)", e->site, host, p);
+	} else {
+		struct edge_shard *s = steer(e, p);
+		enum proxy_drop d;
+
+		d = proxy_lan_rx(s->p, now_of(e), p->data, p->len, p->vlan_tci);
+		world_log(e->w, LOG_LAN, d == DROP_NONE ? "edge rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
+		shard_run(s);
+	}
+	pkt_free(p);
+}
+
+void edge_wan_rx(struct edge *e, struct pkt *p)
+{
+	int lane = proxy_wan_lane(p->data, p->len);
+
+	if (e->down || lane < 0) {
+		world_log(e->w, LOG_WAN, e->down ? "(down)" : "no lane", e->site, PKTLOG_EDGE, p);
+	} else {
+		struct edge_shard *s = &e->shard[(uint32_t)lane % e->nshards];
+		enum proxy_drop d = proxy_wan_rx(s->p, now_of(e), p->data, p->len, false);
+
+		world_log(e->w, LOG_WAN, d == DROP_NONE ? "wan rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
+		shard_run(s);
+	}
+	pkt_free(p);
+}
+
+/* --- life --- */
+
+static struct ip_prefix site_prefix(uint8_t site, bool ip6)
+{
+	struct ip_prefix x = {.addr = world_addr(site, 0, ip6), .len = ip6 ? 32 : 96 + 16};
+
+	memset(x.addr.b + (ip6 ? 4 : 14), 0, ip6 ? 12 : 2);
+	return x;
+}
+
+static void shard_config(struct edge_shard *s, uint8_t index)
+{
+	const struct world_cfg *wc = &s->edge->w->cfg;
+	uint8_t site = s->edge->site;
+	struct proxy_config *c = &s->cfg;
+
+	proxy_config_defaults(c);
+	c->shard = index;
+	c->nshards = (uint8_t)s->edge->nshards;
+	c->nlanes = wc->nlanes;
+	c->mode = wc->mode;
+	for (uint32_t six = 0; six < 2; six++) {
+		c->local[six] = site_prefix(site, six);
+		c->remote[six] = site_prefix(!site, six);
+	}
+	c->nlocal = c->nremote = 2;
+	c->max_flows = wc->max_flows;
+	c->pacer = &s->edge->pacer;
+	c->wan_payload_max = wc->wan_payload_max;
+	c->rtt_hint_ns = world_rtt_ns(s->edge->w);
+	c->rate_hint_bps = wc->pacer_bps;
+	if (wc->lan_window_bytes)
+		c->lan_window_bytes = wc->lan_window_bytes;
+	if (wc->reorder_ns)
+		c->reorder_ns = wc->reorder_ns;
+	c->random_seed = (uint32_t)wc->seed;
+}
+
+/* At least four times the product of rate and delay in each direction (DESIGN: what repairs need). */
+static uint64_t arena_len(const struct world *w)
+{
+	const struct world_cfg *c = &w->cfg;
+	uint64_t bdp = (uint64_t)((double)c->pacer_bps / 8e9 * (double)world_rtt_ns(w));
+	uint64_t len = arena_min_len(c->chunk_size, c->max_flows) + 10 * bdp + 32ull * c->chunk_size;
+
+	if (c->arena_len)
+		len = c->arena_len;
+	return (len + c->chunk_size - 1) / c->chunk_size * c->chunk_size;
+}
+
+static void *map_region(uint64_t len)
+{
+	/* aligned to the largest chunk by asking for one more */
+	uint8_t *m = mmap(NULL, len + (2 << 20), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+	                  -1, 0);
+
+	if (m == MAP_FAILED) {
+		perror("lrsim: arena");
+		exit(2);
+	}
+	return (void *)(((uintptr_t)m + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
+}
+
+static void shard_memory(struct edge_shard *s)
+{
+	if (s->region_cap < s->geometry.len) {
+		s->region = map_region(s->geometry.len);
+		s->region_cap = s->geometry.len;
+	}
+	s->heap_len = (proxy_heap_size(&s->cfg, &s->geometry) + 63) & ~(size_t)63;
+	if (s->heap_len == 0) {
+		fprintf(stderr, "lrsim: the core refuses the configuration of seed %llu\n",
+		        (unsigned long long)s->edge->w->cfg.seed);
+		exit(2);
+	}
+	if (s->heap_cap < s->heap_len) {
+		free(s->heap);
+		s->heap = aligned_alloc(64, s->heap_len);
+		s->heap_cap = s->heap_len;
+	}
+	if (!s->heap) {
+		perror("lrsim: heap");
+		exit(2);
+	}
+}
+
+static void shard_init(struct edge_shard *s, enum proxy_start start)
+{
+	struct edge *e = s->edge;
+	int err;
+
+	memset(s->heap, 0, s->heap_len);
+	err = proxy_init(&s->p, s->heap, s->region, &s->cfg, &s->geometry, start, rng_hash(e->w->cfg.seed, e->site),
+	                 now_of(e));
+	if (err)
+		check_fail(e->w, "init", "proxy_init(%s) of edge %c: %d",
+		           start == PROXY_START_FRESH ? "fresh" : "rebuild", 'A' + e->site, err);
+}
+
+void edge_start(struct edge *e, struct world *w, uint8_t site)
+{
+	const struct world_cfg *wc = &w->cfg;
+
+	e->w = w;
+	e->site = site;
+	e->nshards = wc->nshards[site];
+	e->down = false;
+	e->restarts = 0;
+	memset(e->events, 0, sizeof(e->events));
+	wan_pacer_init(&e->pacer, wc->pacer_bps, wc->wan_overhead, 20000);
+	for (uint32_t i = 0; i < e->nshards; i++) {
+		struct edge_shard *s = &e->shard[i];
+
+		s->edge = e;
+		s->spins = 0;
+		s->woken_ns = 0;
+		evtimer_init(&s->wake, &w->q, on_wake, s);
+		shard_config(s, (uint8_t)i);
+		s->geometry = (struct arena_geometry){.len = arena_len(w),
+		                                      .chunk_size = wc->chunk_size,
+		                                      .max_flows = wc->max_flows,
+		                                      .reserve_percent = 25};
+		shard_memory(s);
+		shard_init(s, PROXY_START_FRESH);
+	}
+}
+
+void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx)
+{
+	struct proxy_session session = {.epoch_tx = epoch_tx, .epoch_rx = epoch_rx};
+
+	if (e->down)
+		return;
+	for (uint32_t i = 0; i < e->nshards; i++) {
+		proxy_session_start(e->shard[i].p, &session, now_of(e));
+		shard_run(&e->shard[i]);
+	}
+}
+
+void edge_crash(struct edge *e)
+{
+	e->down = true;
+	world_note(e->w, e->site, "the edge stops");
+	for (uint32_t i = 0; i < e->nshards; i++) {
+		evtimer_cancel(&e->shard[i].wake);
+		memset(e->shard[i].heap, 0xa5, e->shard[i].heap_len);
+		e->shard[i].p = NULL;
+	}
+}
+
+void edge_rebuild(struct edge *e)
+{
+	e->down = false;
+	e->restarts++;
+	world_note(e->w, e->site, "the edge starts again from its arena");
+	for (uint32_t i = 0; i < e->nshards && e->w->violation[0] == 0; i++) {
+		shard_init(&e->shard[i], PROXY_START_REBUILD);
+		if (e->w->violation[0] == 0)
+			shard_run(&e->shard[i]);
+	}
+}
+
+void edge_free(struct edge *e)
+{
+	for (uint32_t i = 0; i < EDGE_SHARDS_MAX; i++)
+		free(e->shard[i].heap);
+}
+
+/* --- what the core says of itself --- */
+
+uint64_t edge_counter(const struct edge *e, enum proxy_counter c)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < e->nshards; i++)
+		n += proxy_counters(e->shard[i].p)->ctr[c];
+	return n;
+}
+
+uint64_t edge_drops(const struct edge *e, enum proxy_drop d)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < e->nshards; i++)
+		n += proxy_counters(e->shard[i].p)->drop[d];
+	return n;
+}
+
+uint64_t edge_used(const struct edge *e)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < e->nshards; i++) {
+		struct proxy_link_status st;
+
+		proxy_link_status(e->shard[i].p, now_of(e), &st);
+		n += st.pool_used[POOL_LAN] + st.pool_used[POOL_WAN];
+	}
+	return n;
+}

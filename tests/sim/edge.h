@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge.h - drives the real core, as the daemon does, in virtual time. */
+#ifndef SIM_EDGE_H
+#define SIM_EDGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "eventq.h"
+#include "pkt.h"
+#include "proxy/proxy.h"
+
+struct world;
+struct edge;
+
+#define EDGE_SHARDS_MAX 4
+
+struct edge_shard {
+	struct edge *edge;
+	struct proxy *p;
+	struct proxy_config cfg;
+	struct arena_geometry geometry;
+	void *heap, *region; /* kept from world to world */
+	size_t heap_cap, heap_len, region_cap;
+	struct evtimer wake;
+	uint64_t woken_ns; /* virtual time of the last run, and how often in a row it stood still */
+	uint32_t spins;
+};
+
+struct edge {
+	struct world *w;
+	uint8_t site;
+	uint32_t nshards;
+	struct edge_shard shard[EDGE_SHARDS_MAX];
+	struct wan_pacer pacer;
+	bool down;
+	uint32_t restarts;
+	uint64_t events[EV_COUNT];
+};
+
+void edge_start(struct edge *e, struct world *w, uint8_t site);
+/* Packets in; both take p. */
+void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p);
+void edge_wan_rx(struct edge *e, struct pkt *p);
+/* A session between the two edges, told to both. */
+void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx);
+/* Power off: the heap is lost, the region stays. */
+void edge_crash(struct edge *e);
+void edge_rebuild(struct edge *e);
+/* Gives the memory back. */
+void edge_free(struct edge *e);
+
+struct edge_shard *edge_shard_of(struct edge *e, const struct ip_addr *a, const struct ip_addr *b);
+uint64_t edge_counter(const struct edge *e, enum proxy_counter c);
+uint64_t edge_drops(const struct edge *e, enum proxy_drop d);
+/* Slot bytes in use. */
+uint64_t edge_used(const struct edge *e);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fullscale.c - 400 Gbit/s x 1000 km and other measurements.
+ *
+ * The payload ceiling of the framing: a datagram of `wan_payload_max` bytes has 16 bytes of header and leaves 16
+ * for the seal; what is between is filled with packets, each with 28 bytes in front of it, and whole or in pieces. So
+ * each payload byte on the line costs
+ *
+ *     (packet + 28) / payload  x  (datagram + overhead) / (datagram - 32)
+ *
+ * and the ceiling is the line rate divided by that. It assumes full datagrams and pieces that cost nothing extra;
+ * `whole` below is the ceiling if packets were never cut: floor((datagram - 32) / (packet + 28)) of them in each. */
+#include "fullscale.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runner.h"
+#include "scenario.h"
+#include "proxy/wan_frame.h"
+
+#define GBIT 1000000000ull
+
+struct full_run {
+	const char *name;
+	uint16_t pmtu;
+	double loss;
+	double want; /* share of the ceiling */
+};
+
+static const struct full_run runs[] = {
+    {"400g-1000km-4096", 4096, 0, 0.98},
+    {"400g-1000km-4096-loss0.1", 4096, 0.001, 0.95},
+    {"400g-1000km-4096-loss1", 4096, 0.01, 0.90},
+    {"400g-1000km-1024", 1024, 0, 0.98},
+    {"400g-1000km-1024-loss0.1", 1024, 0.001, 0.95},
+    {"400g-1000km-1024-loss1", 1024, 0.01, 0.90},
+};
+
+static struct world world;
+
+/* Bytes of a packet in a message of 64 KiB, on average: one in len/pmtu has a RETH. */
+static double packet_bytes(uint16_t pmtu)
+{
+	return 20 + 8 + 12 + 4 + pmtu + 16.0 * pmtu / 65536;
+}
+
+static double ceiling_gbps(const struct world_cfg *c, uint16_t pmtu)
+{
+	double room = c->wan_payload_max - WAN_HDR_LEN - WAN_TAG_LEN;
+	double wire = c->wan_payload_max + c->wan_overhead;
+
+	return (double)c->pacer_bps / 1e9 * (pmtu / (packet_bytes(pmtu) + WAN_PACKET_OVERHEAD)) * (room / wire);
+}
+
+static double whole_ceiling_gbps(const struct world_cfg *c, uint16_t pmtu)
+{
+	double room = c->wan_payload_max - WAN_HDR_LEN - WAN_TAG_LEN;
+	double each = packet_bytes(pmtu) + WAN_PACKET_OVERHEAD;
+	double n = (double)(int)(room / each), wire = WAN_HDR_LEN + n * each + c->wan_overhead;
+
+	return (double)c->pacer_bps / 1e9 * n * pmtu / wire;
+}
+
+/* Goodput at the responder from 3 RTT over 20 RTT. Negative: a violation. */
+static double measure_gbps(struct scenario *s)
+{
+	uint64_t rtt_ns = world_cfg_rtt_ns(&s->cfg), from_bytes, bytes;
+
+	world_start(&world, &s->cfg);
+	world_run_until(&world, 3 * rtt_ns + rtt_ns * 3 / 2); /* QPNs cross first */
+	from_bytes = world.conn[0].qp[1]->resp.bytes_executed;
+	world_run_until(&world, world.q.now_ns + 20 * rtt_ns);
+	bytes = world.conn[0].qp[1]->resp.bytes_executed - from_bytes;
+	if (world.violation[0])
+		run_report(&world, "full scale", s->cfg.direct);
+	world_end(&world);
+	return world.violation[0] ? -1 : (double)bytes * 8 / (20.0 * (double)rtt_ns);
+}
+
+static bool run_full(const struct full_run *f)
+{
+	struct scenario s;
+	double direct, with, ceiling;
+
+	scenario_plain(&s, 400 * GBIT, 5000000, f->pmtu);
+	s.cfg.wan.loss = f->loss;
+	ceiling = ceiling_gbps(&s.cfg, f->pmtu);
+	with = measure_gbps(&s);
+	s.cfg.direct = true;
+	s.cfg.errors_allowed = true;
+	direct = measure_gbps(&s);
+	printf("%-26s %8.2f Gbit/s = %5.2f %% of the ceiling %6.2f (uncut packets %6.2f); direct %6.2f; ratio %5.1f; "
+	       "wanted %.0f %%: %s\n",
+	       f->name, with, 100 * with / ceiling, ceiling, whole_ceiling_gbps(&s.cfg, f->pmtu), direct,
+	       direct > 0 ? with / direct : 0, 100 * f->want, with >= f->want * ceiling ? "ok" : "MISSED");
+	fflush(stdout);
+	return with >= f->want * ceiling;
+}
+
+static void prepare(void)
+{
+	pktlog_init(&world.log, 1024);
+	run_guard(&world);
+}
+
+int fullscale_run(const char *name)
+{
+	bool found = false, ok = true;
+
+	prepare();
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		if (strcmp(name, "list") == 0)
+			printf("%s\n", runs[i].name);
+		if (strcmp(name, "all") != 0 && strcmp(name, runs[i].name) != 0)
+			continue;
+		found = true;
+		ok &= run_full(&runs[i]);
+	}
+	world_free(&world);
+	if (!found && strcmp(name, "list") != 0) {
+		fprintf(stderr, "lrsim: no full-scale run is called '%s'; try --full list\n", name);
+		return 2;
+	}
+	return ok ? 0 : 1;
+}
+
+/* --- many queue pairs --- */
+
+static uint32_t count_paired(const struct world *w)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < w->edge[0].nshards; i++) {
+		struct proxy_flow_status st;
+		uint32_t cursor = 0;
+
+		while (proxy_flow_next(w->edge[0].shard[i].p, &cursor, &st))
+			n += st.side == FLOW_NEAR && st.pairing == PAIR_CONFIRMED;
+	}
+	return n;
+}
+
+int fullscale_many_qps(uint32_t n)
+{
+	struct conn_cfg *conn = calloc(n ? n : 1, sizeof(*conn));
+	struct scenario s;
+	uint32_t paired;
+
+	if (!conn || n == 0 || n > 16384) {
+		fprintf(stderr, "lrsim: --many-qps takes 1 to 16384\n");
+		free(conn);
+		return 2;
+	}
+	scenario_plain(&s, 100 * GBIT, 1500000, 4096);
+	s.cfg.conn = conn;
+	s.cfg.nconns = n;
+	s.cfg.max_flows = 2 * n + 64;
+	s.cfg.deadline_ns = 120 * GBIT;
+	for (uint32_t i = 0; i < n; i++) {
+		conn[i] = s.conn[0];
+		conn[i].depth[0] = conn[i].depth[1] = 8;
+		conn[i].plan[0] = (struct msg_plan){.nmsgs = 20, .len_min = 64, .len_max = 20000};
+		conn[i].plan[1] = conn[i].plan[0];
+		conn[i].pause_ns = 200000000;
+	}
+	prepare();
+	world.log_packets = true;
+	world_start(&world, &s.cfg);
+	world_run(&world);
+	if (world.violation[0])
+		run_report(&world, "many queue pairs", false);
+	paired = count_paired(&world);
+	printf("many-qps: %u queue pairs from PSN 0, QPNs equal at both ends: %u flows paired at edge A, done at %.3f "
+	       "ms: %s\n",
+	       n, paired, (double)world.done_ns / 1e6, world.violation[0] ? "FAILED" : "ok");
+	world_end(&world);
+	world_free(&world);
+	free(conn);
+	return world.violation[0] ? 1 : 0;
+}
+
+/* --- latency --- */
+
+static double latency_us(enum ack_mode mode, uint64_t km, double *max_us)
+{
+	struct scenario s;
+	const struct conn *c = &world.conn[0];
+	double us;
+
+	scenario_plain(&s, 100 * GBIT, km * 5000 + 1000, 4096);
+	s.cfg.mode = mode;
+	s.cfg.deadline_ns = 60 * GBIT;
+	s.conn[0].depth[0] = 1;
+	s.conn[0].plan[0] = (struct msg_plan){.nmsgs = 1000, .len_min = 4096, .len_max = 4096};
+	world_start(&world, &s.cfg);
+	c = &world.conn[0];
+	world_run(&world);
+	us = (double)c->latency_sum_ns / 1e3 / 1000;
+	*max_us = (double)c->latency_max_ns / 1e3;
+	if (world.violation[0])
+		run_report(&world, "latency", false);
+	world_end(&world);
+	return world.violation[0] ? -1 : us;
+}
+
+int fullscale_latency(void)
+{
+	static const uint64_t km[] = {0, 100, 300, 1000, 3000};
+	bool ok = true;
+
+	prepare();
+	printf("completion latency of 4 KiB WRITEs, one at a time, us (mean / worst):\n%8s %22s %22s\n", "km", "near",
+	       "host");
+	for (size_t i = 0; i < sizeof(km) / sizeof(km[0]); i++) {
+		double near_max, host_max, near = latency_us(ACK_MODE_NEAR, km[i], &near_max);
+		double host = latency_us(ACK_MODE_HOST, km[i], &host_max);
+
+		printf("%8llu %10.1f / %9.1f %10.1f / %9.1f\n", (unsigned long long)km[i], near, near_max, host,
+		       host_max);
+		ok &= near >= 0 && host >= 0;
+	}
+	world_free(&world);
+	return ok ? 0 : 1;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host.h - model hosts: a NIC with RC queue pairs that are no kinder than the real ones.
+ *
+ * A queue pair has a requester half (host_requester.c) and a responder half (host_responder.c). Positions count
+ * packets of one incarnation in 64 bits from 0; the PSN is psn_start + position, 24 bits. Message `i` of a direction is
+ * a pure function of the direction's plan (payload.h), so a queue pair stores no data and the responder knows what must
+ * come.
+ *
+ * Two profiles: `rxe` as measured on the kernel's driver, `cx` like a ConnectX. */
+#ifndef SIM_HOST_H
+#define SIM_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "eventq.h"
+#include "link.h"
+#include "payload.h"
+#include "proxy/roce.h"
+
+struct world;
+struct conn;
+struct host;
+
+struct host_model {
+	const char *name;
+	uint32_t window_psns;   /* most beyond the last ACK; 0: no bound but the queue depth */
+	uint32_t ack_req_every; /* packets of a long message; its last one asks always */
+	uint64_t timeout_ns;
+	bool adaptive;       /* first four retries after 2, 4, 8, 16 ms whatever timeout_ns says */
+	uint32_t retries;    /* without progress; UINT32_MAX: for ever */
+	bool one_retry;      /* a go-back is not begun again before there is progress or a timeout */
+	bool nak_behind_rnr; /* an RNR NAK is followed by a sequence NAK for what was behind it */
+	bool rnr_nak_waits;  /* a sequence NAK does not end the wait of an RNR NAK */
+	bool ack_each_duplicate;
+	bool ghost_ack_completes; /* an ACK ahead of what was sent completes work */
+};
+
+extern const struct host_model host_model_rxe, host_model_cx;
+
+/* A posted work request. */
+struct wqe {
+	uint64_t pos_first, pos_last;
+	uint64_t pos_request; /* READ: where its latest request began */
+	struct msg msg;
+	uint64_t own_before; /* READs and ATOMICs posted before it */
+	uint64_t orig;       /* ATOMIC: what must come back */
+	uint64_t posted_ns;
+};
+
+struct requester {
+	struct msg_plan plan;
+	uint32_t psn_start;
+	uint32_t depth;  /* messages posted and not completed */
+	uint32_t max_rd; /* READs and ATOMICs outstanding */
+	uint64_t pos_una, pos_next, pos_sent,
+	    pos_posted; /* unACKed, next to send, highest sent + 1, end of what is posted */
+	uint64_t msg_completed, msg_next, msg_posted; /* msg_next: the one that pos_next is in */
+	uint64_t own_posted;
+	uint64_t counter; /* what the responder's counter will hold after all that is posted */
+	struct wqe *ring; /* by message number; keeps completed ones for a while */
+	uint64_t ring_mask;
+	struct evtimer retry, rnr_wait;
+	uint32_t tries; /* without progress */
+	bool retrying, failed, asked;
+	uint64_t go_back_pos; /* implied NAK: where the last one made us go back to */
+	/* what an observer of the wire knows */
+	uint64_t pos_resp_emitted; /* highest READ or ATOMIC response that left the edge + 1 */
+	uint64_t bytes_completed;
+	uint64_t naks, rnrs, timeouts, implied_naks, resent;
+};
+
+enum reply_kind { REPLY_AETH, REPLY_READ, REPLY_ATOMIC };
+
+struct reply {
+	enum reply_kind kind;
+	uint8_t syndrome;
+	uint64_t pos;                 /* READ: of the next response */
+	uint64_t pos_first, pos_last; /* READ */
+	uint64_t va;                  /* READ: of pos_first */
+	uint32_t len;                 /* READ: of pos_first .. pos_last */
+	uint32_t msn;
+	uint64_t orig;
+};
+
+/* A READ or ATOMIC that can be answered again. */
+struct own_kept {
+	uint64_t pos_first, pos_last, orig;
+	uint32_t msn;
+	bool is_atomic;
+};
+
+#define REPLIES_MAX  256
+#define OWN_KEPT_MAX 128
+
+struct responder {
+	struct msg_plan plan;
+	uint32_t psn_start;
+	uint64_t pos_expected;
+	uint64_t msg; /* the one that pos_expected is in = messages executed */
+	uint32_t off; /* bytes of it taken */
+	uint32_t msn;
+	bool in_message, nak_sent;
+	uint64_t counter;
+	uint64_t pos_acked;        /* everything before was acknowledged on the wire, by ACK, NAK or response */
+	uint32_t receives;         /* posted */
+	uint64_t receive_every_ns; /* one more so often; 0: always enough */
+	bool receive_due;
+	struct reply *reply; /* REPLIES_MAX */
+	uint32_t reply_head, reply_n;
+	struct own_kept kept[OWN_KEPT_MAX];
+	uint64_t kept_n;
+	uint32_t kept_max; /* max_dest_rd_atomic */
+	uint64_t bytes_executed, executed_ns;
+	uint64_t duplicates;
+};
+
+enum qp_state { QP_INIT, QP_READY, QP_ERROR, QP_CLOSED };
+
+struct qp {
+	struct host *host;
+	struct conn *conn;
+	struct qp *peer;
+	int side; /* 0: site A's end of conn */
+	uint32_t qpn, dest_qpn;
+	enum qp_state state;
+	bool can_send; /* RTS, else RTR */
+	const struct host_model *model;
+	struct ip_addr addr, peer_addr;
+	bool ip6;
+	uint16_t vlan_tci, pkey, pmtu, sport;
+	uint8_t tos;
+	struct requester req;
+	struct responder resp;
+	bool active; /* in the host's ring of queue pairs with something to send */
+	struct qp *next_active;
+};
+
+struct host {
+	struct world *w;
+	uint8_t site, index;
+	const struct host_model *model;
+	struct link *up; /* towards the edge */
+	struct evtimer tx;
+	struct qp *active_tail; /* circular; next_active is whose turn it is */
+	struct qp **qps;        /* by QPN - QPN_FIRST */
+	uint32_t nqps, qps_cap;
+	struct pkt *mad_head, *mad_tail; /* CM messages on their way out */
+	uint64_t dead_ns;                /* SIM_NEVER: lives */
+	uint8_t scratch[4096];
+};
+
+#define QPN_FIRST 0x11u
+
+void host_init(struct host *h, struct world *w, uint8_t site, uint8_t index, const struct host_model *model);
+void host_free(struct host *h);
+/* A packet from the LAN; takes p. */
+void host_rx(struct host *h, struct pkt *p);
+/* There is something to send. */
+void host_kick(struct host *h);
+bool host_is_dead(const struct host *h);
+/* A MAD for QP1 of the other end; takes p. */
+void host_send_mad(struct host *h, struct pkt *p);
+/* NULL: never existed. */
+struct qp *host_find_qp(const struct host *h, uint32_t qpn);
+/* The next free QPN. */
+uint32_t host_next_qpn(const struct host *h);
+void host_skip_qpns(struct host *h, uint32_t n);
+
+void qp_create(struct qp *q, struct host *h, struct conn *c, int side);
+void qp_activate(struct qp *q);
+/* A packet of its own from the queue pair's fields. */
+void qp_packet(const struct qp *q, struct roce_pkt *pkt, enum roce_opcode op, uint32_t psn);
+/* Builds and wraps it. */
+struct pkt *qp_build(const struct qp *q, struct roce_pkt *pkt, const uint8_t *payload, size_t len);
+
+void requester_init(struct qp *q, const struct msg_plan *plan, uint32_t psn_start, uint32_t depth, uint32_t max_rd);
+void requester_free(struct qp *q);
+void requester_post(struct qp *q);
+struct pkt *requester_next(struct qp *q);
+void requester_rx(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt);
+/* What a responder's MSN is when it has acknowledged everything before `pos`. False: too long ago to tell. */
+bool requester_msn_before(const struct requester *r, uint64_t pos, uint32_t *msn);
+/* 64-bit position of a PSN near what was sent; may be negative. */
+int64_t requester_pos(const struct requester *r, uint32_t psn);
+
+void responder_init(struct qp *q, const struct msg_plan *plan, uint32_t psn_start, uint32_t kept_max);
+void responder_free(struct qp *q);
+struct pkt *responder_next(struct qp *q);
+void responder_rx(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt);
+
+static inline int32_t psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+
+static inline uint32_t packets_of(uint32_t len, uint32_t pmtu)
+{
+	return len == 0 ? 1 : (len + pmtu - 1) / pmtu;
+}
+
+#endif

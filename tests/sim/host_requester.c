@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host_requester.c - the requester half of a queue pair: sends, retries, completes.
+ *
+ * Theory of operation
+ *
+ *     completed | una ... next ... sent ... posted |  not posted yet
+ *
+ * Everything below pos_una is acknowledged, pos_next is what goes out next (a retry moves it back to pos_una), pos_sent
+ * is the highest ever sent. An ACK completes SENDs and WRITEs; a READ or ATOMIC is completed only by its
+ * response, and an ACK or response beyond an unanswered one means that the response was lost (implied NAK). What
+ * breaks a rule that holds on every network is reported to the checker; what a lossy network may cause is handled as
+ * the real thing would. */
+#include "host.h"
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "conn.h"
+#include "world.h"
+
+static uint64_t now_of(const struct qp *q)
+{
+	return q->host->w->q.now_ns;
+}
+
+static struct wqe *wqe_at(const struct requester *r, uint64_t msg)
+{
+	return &r->ring[msg & r->ring_mask];
+}
+
+int64_t requester_pos(const struct requester *r, uint32_t psn)
+{
+	uint32_t ref = (uint32_t)(r->psn_start + r->pos_sent) & ROCE_PSN_MASK;
+
+	return (int64_t)r->pos_sent + psn_diff(psn, ref);
+}
+
+/* --- when nothing comes back --- */
+
+static uint64_t retry_after_ns(const struct qp *q)
+{
+	const struct requester *r = &q->req;
+
+	if (q->model->adaptive && r->tries < 4)
+		return 2000000ull << r->tries;
+	return q->model->timeout_ns;
+}
+
+static void arm_retry(struct qp *q)
+{
+	struct requester *r = &q->req;
+
+	if (r->pos_una < r->pos_sent)
+		evtimer_set(&r->retry, now_of(q) + retry_after_ns(q));
+	else
+		evtimer_cancel(&r->retry);
+}
+
+static void requester_fail(struct qp *q, const char *why)
+{
+	q->req.failed = true;
+	q->state = QP_ERROR;
+	evtimer_cancel(&q->req.retry);
+	evtimer_cancel(&q->req.rnr_wait);
+	check_qp_error(q, why);
+}
+
+/* Next to send is the oldest one that is not acknowledged. */
+static void go_back(struct qp *q)
+{
+	struct requester *r = &q->req;
+
+	r->resent += r->pos_next - r->pos_una;
+	r->pos_next = r->pos_una;
+	r->msg_next = r->msg_completed;
+	r->retrying = true;
+	qp_activate(q);
+}
+
+/* One retry used up. False if it was the last. */
+static bool use_retry(struct qp *q, const char *why)
+{
+	if (++q->req.tries <= q->model->retries)
+		return true;
+	requester_fail(q, why);
+	return false;
+}
+
+static void on_retry_timer(void *obj)
+{
+	struct qp *q = obj;
+
+	if (q->state != QP_READY || evtimer_armed(&q->req.rnr_wait))
+		return;
+	q->req.timeouts++;
+	if (!use_retry(q, "retries exhausted"))
+		return;
+	go_back(q);
+	arm_retry(q);
+}
+
+static void on_rnr_timer(void *obj)
+{
+	struct qp *q = obj;
+
+	if (q->state != QP_READY)
+		return;
+	go_back(q);
+	arm_retry(q);
+}
+
+/* --- posting --- */
+
+static void post_one(struct qp *q)
+{
+	struct requester *r = &q->req;
+	struct wqe *w = wqe_at(r, r->msg_posted);
+
+	*w = (struct wqe){.pos_first = r->pos_posted, .own_before = r->own_posted, .posted_ns = now_of(q)};
+	msg_describe(&r->plan, r->msg_posted, &w->msg);
+	w->pos_last = w->pos_first + (w->msg.op >= OP_FETCH_ADD ? 1 : packets_of(w->msg.len, q->pmtu)) - 1;
+	w->orig = r->counter;
+	if (w->msg.op == OP_FETCH_ADD)
+		r->counter += w->msg.swap_add;
+	if (w->msg.op == OP_CMP_SWAP && (w->msg.compare_hits || w->msg.compare == r->counter))
+		r->counter = w->msg.swap_add;
+	if (msg_own_response(&w->msg))
+		r->own_posted++;
+	r->pos_posted = w->pos_last + 1;
+	r->msg_posted++;
+}
+
+void requester_post(struct qp *q)
+{
+	struct requester *r = &q->req;
+
+	while (r->msg_posted < r->plan.nmsgs && r->msg_posted < r->msg_completed + r->depth)
+		post_one(q);
+	qp_activate(q);
+}
+
+/* --- sending --- */
+
+static bool own_window_open(const struct requester *r, const struct wqe *w)
+{
+	uint64_t completed = r->msg_completed < r->msg_posted ? wqe_at(r, r->msg_completed)->own_before : r->own_posted;
+
+	return w->own_before - completed < r->max_rd;
+}
+
+static bool may_send(const struct qp *q)
+{
+	const struct requester *r = &q->req;
+
+	if (q->state != QP_READY || !q->can_send || evtimer_armed(&r->rnr_wait) || r->pos_next >= r->pos_posted)
+		return false;
+	if (q->model->window_psns && r->pos_next >= r->pos_una + q->model->window_psns)
+		return false;
+	return !msg_own_response(&wqe_at(r, r->msg_next)->msg) || own_window_open(r, wqe_at(r, r->msg_next));
+}
+
+static enum roce_opcode data_opcode(const struct msg *m, bool first, bool last)
+{
+	static const enum roce_opcode write[4] = {RC_WRITE_MIDDLE, RC_WRITE_LAST, RC_WRITE_FIRST, RC_WRITE_ONLY};
+	static const enum roce_opcode send[4] = {RC_SEND_MIDDLE, RC_SEND_LAST, RC_SEND_FIRST, RC_SEND_ONLY};
+	int which = (first ? 2 : 0) + (last ? 1 : 0);
+	bool imm = last && (m->op == OP_SEND_IMM || m->op == OP_WRITE_IMM);
+
+	if (m->op == OP_SEND || m->op == OP_SEND_IMM)
+		return imm ? (first ? RC_SEND_ONLY_IMM : RC_SEND_LAST_IMM) : send[which];
+	return imm ? (first ? RC_WRITE_ONLY_IMM : RC_WRITE_LAST_IMM) : write[which];
+}
+
+static struct pkt *build_data(struct qp *q, const struct wqe *w)
+{
+	struct requester *r = &q->req;
+	uint64_t index = r->pos_next - w->pos_first;
+	uint32_t off = (uint32_t)index * q->pmtu, left = w->msg.len - off, len = left < q->pmtu ? left : q->pmtu;
+	bool last = r->pos_next == w->pos_last;
+	struct roce_pkt pkt;
+
+	qp_packet(q, &pkt, data_opcode(&w->msg, index == 0, last), (uint32_t)(r->psn_start + r->pos_next));
+	pkt.ack_req = last || (index + 1) % q->model->ack_req_every == 0;
+	pkt.solicited = last && w->msg.op == OP_SEND;
+	pkt.reth_va = w->msg.va;
+	pkt.reth_rkey = w->msg.rkey;
+	pkt.reth_len = w->msg.len;
+	pkt.imm = w->msg.imm;
+	payload_fill(r->plan.key, w->msg.va + off, q->host->scratch, len);
+	return qp_build(q, &pkt, q->host->scratch, len);
+}
+
+/* A READ that goes on where its responses stopped. */
+static struct pkt *build_read(struct qp *q, struct wqe *w)
+{
+	struct requester *r = &q->req;
+	uint32_t off = (uint32_t)(r->pos_next - w->pos_first) * q->pmtu;
+	struct roce_pkt pkt;
+
+	qp_packet(q, &pkt, RC_READ_REQUEST, (uint32_t)(r->psn_start + r->pos_next));
+	pkt.ack_req = true;
+	pkt.reth_va = w->msg.va + off;
+	pkt.reth_rkey = w->msg.rkey;
+	pkt.reth_len = w->msg.len - off;
+	w->pos_request = r->pos_next;
+	return qp_build(q, &pkt, NULL, 0);
+}
+
+static struct pkt *build_atomic(struct qp *q, const struct wqe *w)
+{
+	struct roce_pkt pkt;
+
+	qp_packet(q, &pkt, w->msg.op == OP_FETCH_ADD ? RC_FETCH_ADD : RC_CMP_SWAP,
+	          (uint32_t)(q->req.psn_start + q->req.pos_next));
+	pkt.ack_req = true;
+	pkt.atomic_va = w->msg.va;
+	pkt.atomic_rkey = w->msg.rkey;
+	pkt.atomic_swap_add = w->msg.swap_add;
+	pkt.atomic_compare = w->msg.op == OP_FETCH_ADD ? 0 : w->msg.compare_hits ? w->orig : w->msg.compare;
+	return qp_build(q, &pkt, NULL, 0);
+}
+
+struct pkt *requester_next(struct qp *q)
+{
+	struct requester *r = &q->req;
+	struct wqe *w;
+	struct pkt *p;
+
+	if (!may_send(q))
+		return NULL;
+	w = wqe_at(r, r->msg_next);
+	if (w->msg.op == OP_READ) {
+		p = build_read(q, w);
+		r->pos_next = w->pos_last + 1;
+	} else {
+		p = w->msg.op > OP_READ ? build_atomic(q, w) : build_data(q, w);
+		r->pos_next++;
+	}
+	if (r->pos_next > w->pos_last)
+		r->msg_next++;
+	if (r->pos_next > r->pos_sent)
+		r->pos_sent = r->pos_next;
+	r->asked = true;
+	if (!evtimer_armed(&r->retry))
+		arm_retry(q);
+	return p;
+}
+
+/* --- what comes back --- */
+
+static void complete(struct qp *q, struct wqe *w)
+{
+	struct requester *r = &q->req;
+
+	r->pos_una = w->pos_last + 1;
+	r->msg_completed++;
+	r->bytes_completed += w->msg.len;
+	conn_completed(q->conn, q->side, w);
+}
+
+/* What is acknowledged need not be sent again. */
+static void skip_acked(struct requester *r)
+{
+	if (r->pos_next >= r->pos_una)
+		return;
+	r->pos_next = r->pos_una;
+	while (r->msg_next < r->msg_posted && wqe_at(r, r->msg_next)->pos_last < r->pos_next)
+		r->msg_next++;
+}
+
+/* Everything before pos is acknowledged, but for READs and ATOMICs. True if that moved something. */
+static bool ack_before(struct qp *q, uint64_t pos)
+{
+	struct requester *r = &q->req;
+	uint64_t una = r->pos_una;
+
+	while (r->msg_completed < r->msg_posted && r->pos_una < pos) {
+		struct wqe *w = wqe_at(r, r->msg_completed);
+
+		if (msg_own_response(&w->msg))
+			break;
+		if (w->pos_last < pos)
+			complete(q, w);
+		else
+			r->pos_una = pos;
+	}
+	return r->pos_una > una;
+}
+
+static void progress(struct qp *q)
+{
+	struct requester *r = &q->req;
+
+	r->tries = 0;
+	r->retrying = false;
+	skip_acked(r);
+	arm_retry(q);
+	requester_post(q);
+}
+
+/* Something in front of an acknowledged position was never answered. */
+static void implied_nak(struct qp *q)
+{
+	q->req.implied_naks++;
+	check_implied_nak(q);
+	if (!q->model->one_retry || !q->req.retrying)
+		go_back(q);
+}
+
+static void on_ack(struct qp *q, uint64_t pos)
+{
+	struct requester *r = &q->req;
+
+	if (pos >= r->pos_sent && !q->model->ghost_ack_completes)
+		return;
+	if (pos >= r->pos_posted)
+		pos = r->pos_posted - 1;
+	if (ack_before(q, pos + 1))
+		progress(q);
+	if (r->pos_una < pos + 1)
+		implied_nak(q);
+}
+
+static void on_rnr_nak(struct qp *q, uint64_t pos, uint8_t code)
+{
+	struct requester *r = &q->req;
+
+	if (ack_before(q, pos))
+		progress(q);
+	r->rnrs++;
+	r->tries = 0;
+	evtimer_cancel(&r->retry);
+	evtimer_set(&r->rnr_wait, now_of(q) + roce_rnr_timer_ns(code));
+}
+
+static void on_seq_nak(struct qp *q, uint64_t pos)
+{
+	struct requester *r = &q->req;
+
+	if (ack_before(q, pos))
+		progress(q);
+	r->naks++;
+	if (evtimer_armed(&r->rnr_wait) && q->model->rnr_nak_waits)
+		return;
+	if (q->model->one_retry && r->retrying)
+		return;
+	if (!use_retry(q, "retries exhausted by sequence NAKs"))
+		return;
+	evtimer_cancel(&r->rnr_wait);
+	go_back(q);
+	arm_retry(q);
+}
+
+static void on_aeth(struct qp *q, const struct roce_pkt *pkt)
+{
+	int64_t pos = requester_pos(&q->req, pkt->psn);
+	bool is_ack = (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK;
+
+	if (pos + is_ack < (int64_t)q->req.pos_una || pos < 0)
+		return;
+	if (is_ack) {
+		if ((uint64_t)pos >= q->req.pos_una)
+			on_ack(q, (uint64_t)pos);
+	} else if ((uint64_t)pos > q->req.pos_sent) {
+		return;
+	} else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK) {
+		on_rnr_nak(q, (uint64_t)pos, pkt->aeth_syndrome & 0x1f);
+	} else if (pkt->aeth_syndrome == AETH_NAK_PSN_SEQ) {
+		on_seq_nak(q, (uint64_t)pos);
+	} else {
+		requester_fail(q, "fatal NAK");
+	}
+}
+
+/* A response must be framed as the latest request for its position asked. */
+static bool read_framed_right(const struct wqe *w, uint64_t pos, uint8_t opcode)
+{
+	bool last = pos == w->pos_last, opens = opcode == RC_READ_RESP_FIRST || opcode == RC_READ_RESP_ONLY;
+	bool ends = opcode == RC_READ_RESP_LAST || opcode == RC_READ_RESP_ONLY;
+
+	return ends == last && (opens ? pos == w->pos_request : pos > w->pos_first);
+}
+
+static void on_read_response(struct qp *q, struct wqe *w, uint64_t pos, const uint8_t *l3, const struct roce_pkt *pkt)
+{
+	struct requester *r = &q->req;
+	uint32_t off = (uint32_t)(pos - w->pos_first) * q->pmtu, left = w->msg.len - off;
+
+	if (w->msg.op != OP_READ || !read_framed_right(w, pos, pkt->opcode) ||
+	    pkt->payload_len != (left < q->pmtu ? left : q->pmtu)) {
+		check_fail(q->host->w, "response-framing", "QPN %06x position %llu: opcode %02x with %u bytes", q->qpn,
+		           (unsigned long long)pos, pkt->opcode, pkt->payload_len);
+		return;
+	}
+	if (!payload_right(r->plan.key, w->msg.va + off, l3 + pkt->hdr_len, pkt->payload_len)) {
+		check_fail(q->host->w, "response-bytes", "QPN %06x READ at position %llu returned wrong bytes", q->qpn,
+		           (unsigned long long)pos);
+		return;
+	}
+	r->pos_una = pos + 1;
+	if (pos == w->pos_last)
+		complete(q, w);
+	progress(q);
+}
+
+static void on_atomic_response(struct qp *q, struct wqe *w, uint64_t pos, const struct roce_pkt *pkt)
+{
+	if (w->msg.op < OP_FETCH_ADD || pkt->atomic_orig != w->orig) {
+		check_fail(q->host->w, "atomic-result",
+		           "QPN %06x position %llu: got %llx, executed once in order it is %llx", q->qpn,
+		           (unsigned long long)pos, (unsigned long long)pkt->atomic_orig, (unsigned long long)w->orig);
+		return;
+	}
+	complete(q, w);
+	progress(q);
+}
+
+static void on_response(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
+{
+	struct requester *r = &q->req;
+	int64_t pos = requester_pos(r, pkt->psn);
+
+	if (pos < (int64_t)r->pos_una)
+		return;
+	if (pos >= (int64_t)r->pos_sent) {
+		check_fail(q->host->w, "response-unasked", "QPN %06x got a response for position %lld of %llu sent",
+		           q->qpn, (long long)pos, (unsigned long long)r->pos_sent);
+		return;
+	}
+	if (ack_before(q, (uint64_t)pos))
+		progress(q);
+	if ((int64_t)r->pos_una < pos)
+		implied_nak(q);
+	else if (pkt->opcode == RC_ATOMIC_ACK)
+		on_atomic_response(q, wqe_at(r, r->msg_completed), (uint64_t)pos, pkt);
+	else
+		on_read_response(q, wqe_at(r, r->msg_completed), (uint64_t)pos, l3, pkt);
+}
+
+void requester_rx(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
+{
+	if (!q->req.asked) {
+		check_fail(q->host->w, "response-unasked", "QPN %06x got %s and has never sent anything", q->qpn,
+		           roce_op(pkt->opcode)->name);
+		return;
+	}
+	if (pkt->opcode == RC_ACK)
+		on_aeth(q, pkt);
+	else
+		on_response(q, l3, pkt);
+}
+
+/* --- for the checker --- */
+
+/* The message that pos is in; it is among those that the ring still knows. */
+static uint64_t find_msg(const struct requester *r, uint64_t lo, uint64_t pos)
+{
+	uint64_t hi = r->msg_posted;
+
+	while (hi - lo > 1) {
+		uint64_t mid = lo + (hi - lo) / 2;
+
+		if (wqe_at(r, mid)->pos_first <= pos)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+bool requester_msn_before(const struct requester *r, uint64_t pos, uint32_t *msn)
+{
+	uint64_t lo = r->msg_posted > r->ring_mask ? r->msg_posted - r->ring_mask - 1 : 0, msg;
+	const struct wqe *w;
+
+	*msn = 0;
+	if (pos == 0)
+		return true;
+	if (r->msg_posted == 0 || pos > r->pos_posted || pos <= wqe_at(r, lo)->pos_first)
+		return false;
+	msg = find_msg(r, lo, pos - 1);
+	w = wqe_at(r, msg);
+	/* a READ or ATOMIC counts from its start, all else at its end */
+	if (msg_own_response(&w->msg) || w->pos_last < pos)
+		msg++;
+	*msn = (uint32_t)msg & 0xffffff;
+	return true;
+}
+
+/* --- life --- */
+
+void requester_init(struct qp *q, const struct msg_plan *plan, uint32_t psn_start, uint32_t depth, uint32_t max_rd)
+{
+	struct requester *r = &q->req;
+	uint64_t size = 16;
+
+	while (size < 4ull * depth)
+		size *= 2;
+	if (r->ring) {
+		evtimer_cancel(&r->retry);
+		evtimer_cancel(&r->rnr_wait);
+		size = r->ring_mask + 1;
+	} else {
+		evtimer_init(&r->retry, &q->host->w->q, on_retry_timer, q);
+		evtimer_init(&r->rnr_wait, &q->host->w->q, on_rnr_timer, q);
+		r->ring = calloc(size, sizeof(*r->ring));
+	}
+	*r = (struct requester){.plan = *plan,
+	                        .psn_start = psn_start,
+	                        .depth = depth,
+	                        .max_rd = max_rd,
+	                        .ring = r->ring,
+	                        .ring_mask = size - 1,
+	                        .retry = r->retry,
+	                        .rnr_wait = r->rnr_wait};
+}
+
+void requester_free(struct qp *q)
+{
+	free(q->req.ring);
+	q->req.ring = NULL;
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host_responder.c - the responder half of a queue pair: takes packets in order, executes, answers.
+ *
+ * It knows from the plan what the next packet must be, down to the last byte, so it finds at once what is lost,
+ * repeated, out of order, of another flow or of an earlier life. */
+#include "host.h"
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "conn.h"
+#include "world.h"
+
+static uint64_t now_of(const struct qp *q)
+{
+	return q->host->w->q.now_ns;
+}
+
+/* --- replies wait here for the wire --- */
+
+static struct reply *reply_push(struct responder *r)
+{
+	struct reply *p;
+
+	if (r->reply_n == REPLIES_MAX)
+		return NULL;
+	p = &r->reply[(r->reply_head + r->reply_n++) % REPLIES_MAX];
+	*p = (struct reply){0};
+	return p;
+}
+
+static void reply_pop(struct responder *r)
+{
+	r->reply_head = (r->reply_head + 1) % REPLIES_MAX;
+	r->reply_n--;
+}
+
+static void reply_aeth(struct qp *q, uint8_t syndrome, uint64_t pos)
+{
+	struct responder *r = &q->resp;
+	struct reply *p = reply_push(r);
+
+	if (!p)
+		return;
+	p->kind = REPLY_AETH;
+	p->syndrome = syndrome;
+	p->pos = pos;
+	p->msn = r->msn;
+	qp_activate(q);
+}
+
+/* rxe says that it has no credits to tell of; others count them, and nobody may be led astray by that. */
+static uint8_t ack_syndrome(const struct qp *q)
+{
+	return q->model->window_psns ? AETH_ACK_NO_CREDITS : (uint8_t)(q->resp.msg % 31);
+}
+
+static void reply_ack(struct qp *q)
+{
+	reply_aeth(q, ack_syndrome(q), q->resp.pos_expected - 1);
+}
+
+static void reply_read(struct qp *q, uint64_t pos_first, uint64_t va, uint32_t len, uint32_t msn)
+{
+	struct reply *p = reply_push(&q->resp);
+
+	if (!p)
+		return;
+	p->kind = REPLY_READ;
+	p->pos = p->pos_first = pos_first;
+	p->pos_last = pos_first + packets_of(len, q->pmtu) - 1;
+	p->va = va;
+	p->len = len;
+	p->msn = msn;
+	qp_activate(q);
+}
+
+static void reply_atomic(struct qp *q, uint64_t pos, uint64_t orig, uint32_t msn)
+{
+	struct reply *p = reply_push(&q->resp);
+
+	if (!p)
+		return;
+	p->kind = REPLY_ATOMIC;
+	p->pos = pos;
+	p->orig = orig;
+	p->msn = msn;
+	qp_activate(q);
+}
+
+static enum roce_opcode read_opcode(const struct reply *p)
+{
+	if (p->pos == p->pos_first)
+		return p->pos == p->pos_last ? RC_READ_RESP_ONLY : RC_READ_RESP_FIRST;
+	return p->pos == p->pos_last ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE;
+}
+
+static struct pkt *build_read_response(struct qp *q, const struct reply *p)
+{
+	uint32_t off = (uint32_t)(p->pos - p->pos_first) * q->pmtu, left = p->len - off;
+	uint32_t len = left < q->pmtu ? left : q->pmtu;
+	struct roce_pkt pkt;
+
+	qp_packet(q, &pkt, read_opcode(p), (uint32_t)(q->resp.psn_start + p->pos));
+	pkt.aeth_syndrome = ack_syndrome(q);
+	pkt.aeth_msn = p->msn;
+	payload_fill(q->resp.plan.key, p->va + off, q->host->scratch, len);
+	return qp_build(q, &pkt, q->host->scratch, len);
+}
+
+static struct pkt *build_aeth(struct qp *q, const struct reply *p)
+{
+	struct roce_pkt pkt;
+
+	qp_packet(q, &pkt, p->kind == REPLY_ATOMIC ? RC_ATOMIC_ACK : RC_ACK, (uint32_t)(q->resp.psn_start + p->pos));
+	pkt.aeth_syndrome = p->kind == REPLY_ATOMIC ? ack_syndrome(q) : p->syndrome;
+	pkt.aeth_msn = p->msn;
+	pkt.atomic_orig = p->orig;
+	return qp_build(q, &pkt, NULL, 0);
+}
+
+static void note_acked(struct responder *r, uint64_t pos)
+{
+	if (pos > r->pos_acked)
+		r->pos_acked = pos;
+}
+
+struct pkt *responder_next(struct qp *q)
+{
+	struct responder *r = &q->resp;
+	struct reply *p;
+	struct pkt *out;
+
+	if (r->reply_n == 0 || q->state != QP_READY)
+		return NULL;
+	p = &r->reply[r->reply_head];
+	if (p->kind == REPLY_READ) {
+		out = build_read_response(q, p);
+		note_acked(r, p->pos + 1);
+		if (p->pos++ == p->pos_last)
+			reply_pop(r);
+		return out;
+	}
+	out = build_aeth(q, p);
+	if (p->pos + 1 > p->pos) /* the ACK of a duplicate before anything was taken has position -1 */
+		note_acked(r, p->pos + (p->kind == REPLY_ATOMIC || (p->syndrome & AETH_TYPE_MASK) == AETH_ACK));
+	reply_pop(r);
+	return out;
+}
+
+/* --- duplicates --- */
+
+static struct own_kept *find_kept(struct responder *r, uint64_t pos)
+{
+	for (uint64_t i = 0; i < r->kept_max && i < r->kept_n; i++) {
+		struct own_kept *k = &r->kept[(r->kept_n - 1 - i) % r->kept_max];
+
+		if (pos >= k->pos_first && pos <= k->pos_last)
+			return k;
+	}
+	return NULL;
+}
+
+static void keep(struct responder *r, uint64_t pos_first, uint64_t pos_last, uint64_t orig, bool is_atomic)
+{
+	r->kept[r->kept_n++ % r->kept_max] = (struct own_kept){pos_first, pos_last, orig, r->msn, is_atomic};
+}
+
+static void on_duplicate(struct qp *q, uint64_t pos, const struct roce_pkt *pkt)
+{
+	struct responder *r = &q->resp;
+	struct own_kept *k;
+
+	r->duplicates++;
+	if (!(roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE)) {
+		if (q->model->ack_each_duplicate || pkt->ack_req)
+			reply_ack(q);
+		return;
+	}
+	k = find_kept(r, pos);
+	if (!k)
+		return;
+	if (k->is_atomic)
+		reply_atomic(q, pos, k->orig, k->msn);
+	else if (pkt->opcode == RC_READ_REQUEST)
+		reply_read(q, pos, pkt->reth_va, pkt->reth_len, k->msn);
+}
+
+/* --- the next packet in order --- */
+
+static void on_repost(void *obj, uint64_t arg)
+{
+	struct qp *q = obj;
+
+	(void)arg;
+	q->resp.receives++;
+}
+
+/* A receive for this packet, if it needs one. False: none posted. */
+static bool take_receive(struct qp *q, const struct msg *m, bool first, bool last)
+{
+	struct responder *r = &q->resp;
+	bool needs = m->op == OP_WRITE_IMM ? last : msg_takes_receive(m) && first;
+
+	if (!needs || r->receive_every_ns == 0)
+		return true;
+	if (r->receives == 0)
+		return false;
+	r->receives--;
+	eventq_at(&q->host->w->q, now_of(q) + r->receive_every_ns, on_repost, q, 0);
+	return true;
+}
+
+static void wrong(struct qp *q, const char *what, const struct roce_pkt *pkt)
+{
+	check_fail(q->host->w, "execution",
+	           "QPN %06x message %llu offset %u position %llu: %s (%s, psn %06x, %u bytes)", q->qpn,
+	           (unsigned long long)q->resp.msg, q->resp.off, (unsigned long long)q->resp.pos_expected, what,
+	           roce_op(pkt->opcode)->name, pkt->psn, pkt->payload_len);
+}
+
+/* The kind of an opcode without its place in the message. */
+static bool opcode_fits(const struct msg *m, bool first, bool last, uint8_t opcode)
+{
+	const struct roce_opinfo *op = roce_op(opcode);
+	bool is_send = opcode <= RC_SEND_ONLY_IMM, want_send = m->op == OP_SEND || m->op == OP_SEND_IMM;
+	bool want_imm = last && (m->op == OP_SEND_IMM || m->op == OP_WRITE_IMM);
+
+	return (op->flags & ROP_REQUEST) && opcode <= RC_WRITE_ONLY_IMM && is_send == want_send &&
+	       !(op->flags & ROP_START) == !first && !(op->flags & ROP_END) == !last &&
+	       !(op->flags & ROP_IMM) == !want_imm;
+}
+
+static const char *data_wrong(const struct qp *q, const struct msg *m, bool first, bool last, const uint8_t *l3,
+                              const struct roce_pkt *pkt)
+{
+	const struct responder *r = &q->resp;
+	uint32_t left = m->len - r->off;
+	uint16_t flags = roce_op(pkt->opcode)->flags;
+
+	if (!opcode_fits(m, first, last, pkt->opcode))
+		return "another operation was due";
+	if (pkt->payload_len != (left < q->pmtu ? left : q->pmtu))
+		return "another length was due";
+	if ((flags & ROP_RETH) && (pkt->reth_va != m->va || pkt->reth_len != m->len || pkt->reth_rkey != m->rkey))
+		return "RETH of another message";
+	if ((flags & ROP_IMM) && pkt->imm != m->imm)
+		return "immediate data of another message";
+	if (!payload_right(r->plan.key, m->va + r->off, l3 + pkt->hdr_len, pkt->payload_len))
+		return "wrong bytes";
+	return NULL;
+}
+
+static void executed(struct qp *q, const struct msg *m)
+{
+	struct responder *r = &q->resp;
+
+	r->msg++;
+	r->msn = (r->msn + 1) & 0xffffff;
+	r->off = 0;
+	r->in_message = false;
+	r->bytes_executed += m->op == OP_READ || m->op > OP_READ ? 0 : m->len;
+	r->executed_ns = now_of(q);
+	conn_executed(q->conn, q->side);
+}
+
+static void rnr_nak(struct qp *q)
+{
+	reply_aeth(q, (uint8_t)(AETH_RNR_NAK | q->conn->cfg.rnr_timer), q->resp.pos_expected);
+	q->resp.nak_sent = !q->model->nak_behind_rnr;
+}
+
+static void take_data(struct qp *q, const struct msg *m, const uint8_t *l3, const struct roce_pkt *pkt)
+{
+	struct responder *r = &q->resp;
+	bool first = !r->in_message, last = m->len - r->off <= q->pmtu;
+	const char *why = data_wrong(q, m, first, last, l3, pkt);
+
+	if (why) {
+		wrong(q, why, pkt);
+		return;
+	}
+	if (!take_receive(q, m, first, last)) {
+		rnr_nak(q);
+		return;
+	}
+	r->pos_expected++;
+	r->nak_sent = false;
+	r->in_message = true;
+	r->off += pkt->payload_len;
+	if (last)
+		executed(q, m);
+	if (pkt->ack_req)
+		reply_ack(q);
+}
+
+static void take_read(struct qp *q, const struct msg *m, const struct roce_pkt *pkt)
+{
+	struct responder *r = &q->resp;
+	uint64_t pos = r->pos_expected;
+
+	if (m->op != OP_READ || pkt->reth_va != m->va || pkt->reth_len != m->len || pkt->reth_rkey != m->rkey) {
+		wrong(q, "another request was due than this READ", pkt);
+		return;
+	}
+	r->pos_expected += packets_of(m->len, q->pmtu);
+	r->nak_sent = false;
+	executed(q, m);
+	keep(r, pos, r->pos_expected - 1, 0, false);
+	reply_read(q, pos, m->va, m->len, r->msn);
+}
+
+static bool atomic_fits(const struct responder *r, const struct msg *m, const struct roce_pkt *pkt)
+{
+	if (pkt->atomic_va != m->va || pkt->atomic_rkey != m->rkey || pkt->atomic_swap_add != m->swap_add)
+		return false;
+	if (m->op == OP_FETCH_ADD)
+		return pkt->opcode == RC_FETCH_ADD;
+	return m->op == OP_CMP_SWAP && pkt->opcode == RC_CMP_SWAP &&
+	       pkt->atomic_compare == (m->compare_hits ? r->counter : m->compare);
+}
+
+static void take_atomic(struct qp *q, const struct msg *m, const struct roce_pkt *pkt)
+{
+	struct responder *r = &q->resp;
+	uint64_t pos = r->pos_expected, orig = r->counter;
+
+	if (!atomic_fits(r, m, pkt)) {
+		wrong(q, "another request was due than this ATOMIC", pkt);
+		return;
+	}
+	if (m->op == OP_FETCH_ADD)
+		r->counter += pkt->atomic_swap_add;
+	else if (orig == pkt->atomic_compare)
+		r->counter = pkt->atomic_swap_add;
+	r->pos_expected++;
+	r->nak_sent = false;
+	executed(q, m);
+	keep(r, pos, pos, orig, true);
+	reply_atomic(q, pos, orig, r->msn);
+}
+
+static void take(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
+{
+	struct responder *r = &q->resp;
+	struct msg m;
+
+	if (r->msg >= r->plan.nmsgs) {
+		wrong(q, "more than was ever sent", pkt);
+		return;
+	}
+	msg_describe(&r->plan, r->msg, &m);
+	if (pkt->opcode == RC_READ_REQUEST)
+		take_read(q, &m, pkt);
+	else if (pkt->opcode == RC_FETCH_ADD || pkt->opcode == RC_CMP_SWAP)
+		take_atomic(q, &m, pkt);
+	else
+		take_data(q, &m, l3, pkt);
+}
+
+void responder_rx(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
+{
+	struct responder *r = &q->resp;
+	int32_t diff = psn_diff(pkt->psn, (uint32_t)(r->psn_start + r->pos_expected) & ROCE_PSN_MASK);
+
+	conn_heard(q->conn, q->side);
+	if (diff < 0) {
+		on_duplicate(q, r->pos_expected + (uint64_t)(int64_t)diff, pkt);
+	} else if (diff > 0) {
+		if (!r->nak_sent)
+			reply_aeth(q, AETH_NAK_PSN_SEQ, r->pos_expected);
+		r->nak_sent = true;
+	} else {
+		take(q, l3, pkt);
+	}
+}
+
+void responder_init(struct qp *q, const struct msg_plan *plan, uint32_t psn_start, uint32_t kept_max)
+{
+	struct responder *r = &q->resp;
+	struct reply *reply = r->reply ? r->reply : calloc(REPLIES_MAX, sizeof(*reply));
+
+	*r = (struct responder){.plan = *plan, .psn_start = psn_start, .reply = reply};
+	r->kept_max = kept_max < 1 ? 1 : kept_max > OWN_KEPT_MAX ? OWN_KEPT_MAX : kept_max;
+	r->receive_every_ns = q->conn->cfg.receive_every_ns;
+	r->receives = q->conn->cfg.receives;
+}
+
+void responder_free(struct qp *q)
+{
+	free(q->resp.reply);
+	q->resp.reply = NULL;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.h - one direction of a wire: rate, queue, delay, and everything that can go wrong on it. */
+#ifndef SIM_LINK_H
+#define SIM_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "eventq.h"
+#include "pkt.h"
+#include "rng.h"
+
+#define LINK_CUTS 4
+
+struct link_cfg {
+	uint64_t rate_bps;                           /* bits per second on the wire */
+	uint64_t delay_ns;                           /* one way */
+	uint64_t queue_bytes;                        /* waiting for the wire; beyond it the tail is dropped. 0: never */
+	uint32_t overhead_bytes;                     /* on the wire, beside the packet */
+	double loss;                                 /* of each packet */
+	double burst_enter, burst_leave, burst_loss; /* Gilbert: into the bad state, out of it, loss in it */
+	double reorder;                              /* share of packets that take reorder_ns longer, at most */
+	uint64_t reorder_ns;
+	double duplicate;
+	double corrupt; /* share of packets with one to three flipped bits */
+	struct {
+		uint64_t from_ns, to_ns;
+	} cut[LINK_CUTS]; /* nothing enters the wire between these */
+	uint32_t ncuts;
+};
+
+struct link_stats {
+	uint64_t sent, delivered, lost, cut, overflowed, reordered, duplicated, corrupted;
+	uint64_t wire_bytes;
+};
+
+enum link_fate { LINK_SENT, LINK_LOST, LINK_CUT, LINK_OVERFLOW, LINK_REORDERED, LINK_DUPLICATED, LINK_CORRUPTED };
+
+struct link {
+	struct link_cfg cfg;
+	struct eventq *q;
+	struct rng rng;
+	void (*deliver)(void *obj, struct pkt *p);                         /* takes p */
+	void (*tell)(void *obj, const struct pkt *p, enum link_fate fate); /* each packet's fate; may be NULL */
+	void *obj;
+	uint64_t busy_until_ps; /* picoseconds: at 400 Gbit/s an ACK lasts 2 ns */
+	bool in_burst;
+	struct pkt *head, *tail; /* under way in order */
+	struct pkt *late;        /* under way on a longer way */
+	struct link_stats stats;
+};
+
+void link_init(struct link *l, const struct link_cfg *cfg, struct eventq *q, uint64_t seed,
+               void (*deliver)(void *obj, struct pkt *p), void *obj);
+/* Takes p. */
+void link_send(struct link *l, struct pkt *p);
+/* Gives back what is still under way; the event queue must not run any more. */
+void link_drain(struct link *l);
+
+/* When the wire will have sent what it was given. */
+static inline uint64_t link_free_ns(const struct link *l)
+{
+	return l->busy_until_ps / 1000;
+}
+
+#endif

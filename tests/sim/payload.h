@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* payload.h - what is sent: messages and their bytes as pure functions, so that nobody has to store them.
+ *
+ * A direction of a connection in one incarnation has a key. Message `i` of it is described by msg_describe(); the
+ * byte at address `va` is payload(key, va), and every message has addresses of its own: a byte of another message, of
+ * another offset, of another connection or of an earlier incarnation is a wrong byte. */
+#ifndef SIM_PAYLOAD_H
+#define SIM_PAYLOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum msg_op { OP_SEND, OP_SEND_IMM, OP_WRITE, OP_WRITE_IMM, OP_READ, OP_FETCH_ADD, OP_CMP_SWAP, OP_COUNT };
+
+#define MSG_VA_SHIFT 24 /* addresses per message: 16 MiB */
+
+/* What one direction of a connection is asked to do. */
+struct msg_plan {
+	uint64_t key;
+	uint64_t nmsgs;
+	uint32_t len_min, len_max; /* each factor of two equally likely; zero lengths now and then if len_min is 0 */
+	uint8_t weight[OP_COUNT];  /* how often each operation; all 0: WRITE */
+};
+
+struct msg {
+	enum msg_op op;
+	uint32_t len; /* bytes; 8 for ATOMIC */
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t imm;
+	uint64_t swap_add;
+	bool compare_hits; /* CMP_SWAP: compares with what the counter holds then */
+	uint64_t compare;  /* else with this */
+};
+
+void msg_describe(const struct msg_plan *plan, uint64_t i, struct msg *m);
+
+static inline bool msg_own_response(const struct msg *m)
+{
+	return m->op >= OP_READ;
+}
+
+static inline bool msg_takes_receive(const struct msg *m)
+{
+	return m->op == OP_SEND || m->op == OP_SEND_IMM || m->op == OP_WRITE_IMM;
+}
+
+/* va is a multiple of 64. */
+void payload_fill(uint64_t key, uint64_t va, uint8_t *buf, size_t len);
+bool payload_right(uint64_t key, uint64_t va, const uint8_t *buf, size_t len);
+
+#endif

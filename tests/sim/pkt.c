@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pkt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t class_cap[] = {448, 4352, PKT_MAX};
+static struct pkt *free_list[3];
+static size_t live;
+
+struct pkt *pkt_new(size_t cap)
+{
+	uint8_t c = 0;
+	struct pkt *p;
+
+	while (class_cap[c] < cap)
+		c++;
+	p = free_list[c];
+	if (p) {
+		free_list[c] = p->next;
+	} else {
+		p = malloc(sizeof(*p) + class_cap[c]);
+		if (!p) {
+			perror("lrsim: packet");
+			exit(2);
+		}
+	}
+	*p = (struct pkt){.cap = class_cap[c], .size_class = c};
+	live++;
+	return p;
+}
+
+struct pkt *pkt_dup(const struct pkt *p)
+{
+	struct pkt *d = pkt_new(p->len);
+
+	d->len = p->len;
+	d->vlan_tci = p->vlan_tci;
+	memcpy(d->data, p->data, p->len);
+	return d;
+}
+
+void pkt_free(struct pkt *p)
+{
+	p->next = free_list[p->size_class];
+	free_list[p->size_class] = p;
+	live--;
+}
+
+size_t pkt_live(void)
+{
+	return live;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pkt.h - packets and datagrams under way, from three free lists that live as long as the process. */
+#ifndef SIM_PKT_H
+#define SIM_PKT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pkt {
+	struct pkt *next;
+	uint64_t deliver_ns;
+	uint32_t len;
+	uint32_t cap;
+	uint16_t vlan_tci;
+	uint8_t size_class;
+	bool damaged; /* bits were flipped under way */
+	uint8_t data[];
+};
+
+#define PKT_MAX 9344
+
+struct pkt *pkt_new(size_t cap);
+struct pkt *pkt_dup(const struct pkt *p);
+void pkt_free(struct pkt *p);
+/* Packets taken and not given back: 0 between two worlds. */
+size_t pkt_live(void);
+
+#endif

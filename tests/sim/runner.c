@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "scenario.h"
+
+#define LOG_LINES 200
+#define LOG_CAP   1024
+
+static const struct world *guarded;
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+void run_report(const struct world *w, const char *text, bool direct)
+{
+	printf("\nSEED=%llu\n  %s\n  violated: %s\n  at %.6f ms, event %llu\n  replay: make sim SEED=%llu%s\n",
+	       (unsigned long long)w->cfg.seed, text, w->violation, (double)w->q.now_ns / 1e6,
+	       (unsigned long long)w->q.fired, (unsigned long long)w->cfg.seed,
+	       direct ? "   (lrsim --direct --seeds)" : "");
+	printf("  last packet events:\n");
+	pktlog_print(&w->log, stdout, LOG_LINES);
+	fflush(stdout);
+}
+
+static void on_crash_signal(int sig)
+{
+	if (guarded) {
+		printf(
+		    "\nSEED=%llu\n  violated: the process got signal %d\n  at %.6f ms\n  replay: make sim SEED=%llu\n",
+		    (unsigned long long)guarded->cfg.seed, sig, (double)guarded->q.now_ns / 1e6,
+		    (unsigned long long)guarded->cfg.seed);
+		pktlog_print(&guarded->log, stdout, LOG_LINES);
+		fflush(stdout);
+	}
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+void run_guard(struct world *w)
+{
+	guarded = w;
+	signal(SIGABRT, on_crash_signal);
+	signal(SIGSEGV, on_crash_signal);
+	signal(SIGBUS, on_crash_signal);
+	signal(SIGFPE, on_crash_signal);
+}
+
+static void print_edge(const struct world *w, int site)
+{
+	const struct edge *e = &w->edge[site];
+
+	printf("    edge %c:", 'A' + site);
+	for (int c = 0; c < CTR_COUNT; c++)
+		if (edge_counter(e, (enum proxy_counter)c))
+			printf(" %s=%llu", proxy_counter_name((enum proxy_counter)c),
+			       (unsigned long long)edge_counter(e, (enum proxy_counter)c));
+	for (int d = 1; d < DROP_COUNT; d++)
+		if (edge_drops(e, (enum proxy_drop)d))
+			printf(" drop:%s=%llu", proxy_drop_name((enum proxy_drop)d),
+			       (unsigned long long)edge_drops(e, (enum proxy_drop)d));
+	putchar('\n');
+}
+
+static void print_seed(const struct world *w, const char *text, double took_s)
+{
+	printf("seed %llu: %s\n    done at %.3f ms, %llu events, %llu packets, %llu messages, %.3f s\n",
+	       (unsigned long long)w->cfg.seed, text, (double)w->done_ns / 1e6, (unsigned long long)w->q.fired,
+	       (unsigned long long)w->lan_pkts, (unsigned long long)w->completions, took_s);
+	if (w->cfg.direct || w->edge[0].down || w->edge[1].down)
+		return;
+	print_edge(w, 0);
+	print_edge(w, 1);
+}
+
+static void run_one(struct world *w, uint64_t seed, const struct run_options *o, struct run_totals *t)
+{
+	struct scenario s;
+	double start = seconds();
+
+	scenario_make(&s, seed, o->direct);
+	world_start(w, &s.cfg);
+	world_run(w);
+	t->seeds++;
+	t->packets += w->lan_pkts;
+	t->events += w->q.fired;
+	t->completions += w->completions;
+	if (o->verbose)
+		print_seed(w, s.text, seconds() - start);
+	if (w->violation[0]) {
+		if (t->violations++ == 0)
+			t->first_violation = seed;
+		if (!o->expect_failure)
+			run_report(w, s.text, o->direct);
+	}
+	world_end(w);
+	if (pkt_live() != 0) {
+		fprintf(stderr, "lrsim: seed %llu: the simulator itself has lost %zu packets\n",
+		        (unsigned long long)seed, pkt_live());
+		exit(2);
+	}
+}
+
+static void progress(const struct run_options *o, uint64_t seed, const struct run_totals *t, double *next)
+{
+	double now = seconds();
+
+	if (now < *next)
+		return;
+	*next = now + 2;
+	fprintf(stderr, "lrsim: seed %llu of %llu..%llu, %llu packets, %llu violations\n", (unsigned long long)seed,
+	        (unsigned long long)o->first, (unsigned long long)o->last, (unsigned long long)t->packets,
+	        (unsigned long long)t->violations);
+}
+
+/* Every jobs-th seed, beginning with the part-th. */
+static void run_part(const struct run_options *o, uint32_t part, struct run_totals *t)
+{
+	static struct world w;
+	double next = seconds() + 2;
+
+	pktlog_init(&w.log, LOG_CAP);
+	w.log_packets = true;
+	if (o->log_path)
+		w.log.live = strcmp(o->log_path, "-") == 0 ? stdout : fopen(o->log_path, "w");
+	run_guard(&w);
+	for (uint64_t seed = o->first + part; seed <= o->last; seed += o->jobs) {
+		run_one(&w, seed, o, t);
+		if (part == 0)
+			progress(o, seed, t, &next);
+		if (t->violations && !o->keep_going)
+			break;
+	}
+	world_free(&w);
+}
+
+static void add(struct run_totals *sum, const struct run_totals *t)
+{
+	sum->seeds += t->seeds;
+	sum->packets += t->packets;
+	sum->events += t->events;
+	sum->completions += t->completions;
+	sum->violations += t->violations;
+	if (t->first_violation < sum->first_violation)
+		sum->first_violation = t->first_violation;
+}
+
+/* A child per part; each writes its totals into a pipe. False: one died. */
+static bool run_children(const struct run_options *o, struct run_totals *sum)
+{
+	bool sound = true;
+	int fd[2], status;
+
+	if (pipe(fd) != 0)
+		return false;
+	for (uint32_t part = 0; part < o->jobs; part++) {
+		if (fork() == 0) {
+			struct run_totals t = {.first_violation = UINT64_MAX};
+
+			run_part(o, part, &t);
+			fflush(stdout);
+			_exit(write(fd[1], &t, sizeof(t)) == (ssize_t)sizeof(t) ? 0 : 2);
+		}
+	}
+	for (uint32_t part = 0; part < o->jobs; part++)
+		if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+			sound = false;
+	close(fd[1]);
+	for (struct run_totals t; read(fd[0], &t, sizeof(t)) == (ssize_t)sizeof(t);)
+		add(sum, &t);
+	close(fd[0]);
+	return sound;
+}
+
+static int verdict(const struct run_options *o, const struct run_totals *t, bool sound)
+{
+	if (!o->expect_failure)
+		return sound && t->violations == 0 ? 0 : 1;
+	if (t->violations == 0) {
+		printf("lrsim: the deliberate fault was not found in %llu seeds\n", (unsigned long long)t->seeds);
+		return 1;
+	}
+	printf("lrsim: the deliberate fault was found after %llu seeds (seed %llu)\n", (unsigned long long)t->seeds,
+	       (unsigned long long)t->first_violation);
+	return 0;
+}
+
+int run_seeds(const struct run_options *o)
+{
+	struct run_totals t = {.first_violation = UINT64_MAX};
+	double start = seconds();
+	bool sound = true;
+
+	if (o->jobs > 1)
+		sound = run_children(o, &t);
+	else
+		run_part(o, 0, &t);
+	printf("lrsim: %llu seeds, %llu packets, %llu events, %llu messages, %.1f s, %llu violations%s\n",
+	       (unsigned long long)t.seeds, (unsigned long long)t.packets, (unsigned long long)t.events,
+	       (unsigned long long)t.completions, seconds() - start, (unsigned long long)t.violations,
+	       sound ? "" : ", and a process died");
+	return verdict(o, &t, sound);
+}

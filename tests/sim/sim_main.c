@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim_main.c - lrsim: longreach in virtual time. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fullscale.h"
+#include "runner.h"
+#include "proxy/fault.h"
+
+static const char usage[] = "usage: lrsim --seeds A[-B] [--jobs N] [--direct] [--keep-going] [--fault NAME "
+                            "[--expect-failure]] [-v] [--log FILE]\n"
+                            "       lrsim --full NAME      full scale: 400 Gbit/s x 1000 km; `--full list` lists them\n"
+                            "       lrsim --many-qps N     N queue pairs from PSN 0 with equal QPNs at both ends\n"
+                            "       lrsim --latency        completion latency over distance, modes near and host\n"
+                            "faults: ack_too_far drop_slot wrong_msn mispair stale_incarnation\n";
+
+static const struct {
+	const char *name;
+	unsigned fault;
+} faults[] = {
+    {"ack_too_far", FAULT_ACK_TOO_FAR},
+    {"drop_slot", FAULT_DROP_SLOT},
+    {"wrong_msn", FAULT_WRONG_MSN},
+    {"mispair", FAULT_MISPAIR},
+    {"stale_incarnation", FAULT_STALE_INCARNATION},
+};
+
+static int fail(const char *what, const char *arg)
+{
+	fprintf(stderr, "lrsim: %s: '%s'\n%s", what, arg, usage);
+	return 2;
+}
+
+static bool parse_range(const char *s, struct run_options *o)
+{
+	char *end;
+
+	o->first = o->last = strtoull(s, &end, 10);
+	if (end == s)
+		return false;
+	if (*end == '-') {
+		s = end + 1;
+		o->last = strtoull(s, &end, 10);
+		if (end == s)
+			return false;
+	}
+	return *end == 0 && o->first <= o->last;
+}
+
+static bool set_fault(const char *name)
+{
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		if (strcmp(name, faults[i].name) == 0) {
+			proxy_faults |= faults[i].fault;
+			return true;
+		}
+	}
+	return false;
+}
+
+enum {
+	OPT_SEEDS = 256,
+	OPT_JOBS,
+	OPT_FAULT,
+	OPT_EXPECT,
+	OPT_FULL,
+	OPT_MANY,
+	OPT_LATENCY,
+	OPT_LOG,
+	OPT_DIRECT,
+	OPT_KEEP
+};
+
+static const struct option options[] = {
+    {"seeds", required_argument, NULL, OPT_SEEDS},
+    {"jobs", required_argument, NULL, OPT_JOBS},
+    {"fault", required_argument, NULL, OPT_FAULT},
+    {"expect-failure", no_argument, NULL, OPT_EXPECT},
+    {"full", required_argument, NULL, OPT_FULL},
+    {"many-qps", required_argument, NULL, OPT_MANY},
+    {"latency", no_argument, NULL, OPT_LATENCY},
+    {"log", required_argument, NULL, OPT_LOG},
+    {"direct", no_argument, NULL, OPT_DIRECT},
+    {"keep-going", no_argument, NULL, OPT_KEEP},
+    {NULL, 0, NULL, 0},
+};
+
+/* 0: go on; otherwise an exit code + 1 */
+static int take_option(int opt, const char *arg, struct run_options *o)
+{
+	switch (opt) {
+	case OPT_SEEDS:
+		return parse_range(arg, o) ? 0 : 1 + fail("seeds are a number or a range like 1-40", arg);
+	case OPT_JOBS:
+		o->jobs = (uint32_t)atoi(arg);
+		return o->jobs >= 1 && o->jobs <= 64 ? 0 : 1 + fail("jobs are 1 to 64", arg);
+	case OPT_FAULT:
+		return set_fault(arg) ? 0 : 1 + fail("no such fault", arg);
+	case OPT_EXPECT:
+		o->expect_failure = true;
+		return 0;
+	case OPT_FULL:
+		return 1 + fullscale_run(arg);
+	case OPT_MANY:
+		return 1 + fullscale_many_qps((uint32_t)atoi(arg));
+	case OPT_LATENCY:
+		return 1 + fullscale_latency();
+	case OPT_LOG:
+		o->log_path = arg;
+		return 0;
+	case OPT_DIRECT:
+		o->direct = true;
+		return 0;
+	case OPT_KEEP:
+		o->keep_going = true;
+		return 0;
+	case 'v':
+		o->verbose = true;
+		return 0;
+	default:
+		fputs(usage, stderr);
+		return 3;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct run_options o = {.jobs = 1};
+	int opt, done;
+
+	while ((opt = getopt_long(argc, argv, "v", options, NULL)) != -1) {
+		done = take_option(opt, optarg, &o);
+		if (done)
+			return done - 1;
+	}
+	if (optind < argc)
+		return fail("unexpected argument", argv[optind]);
+	if (o.last == 0) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	return run_seeds(&o);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+/* After the last work: the edges report, repair and free what is left. */
+#define DRAIN_STEP_NS 10000000ull
+#define DRAIN_MAX_NS  10000000000ull
+/* An audit reads every slot: this often is enough to put a violation beside its cause. */
+#define AUDIT_EVENTS 1000
+
+/* After a host's death its peers get that long to notice. */
+#define DEATH_NS 2000000000ull
+
+uint64_t world_cfg_rtt_ns(const struct world_cfg *c)
+{
+	return 2 * c->wan.delay_ns + 4 * c->lan.delay_ns;
+}
+
+uint64_t world_rtt_ns(const struct world *w)
+{
+	return world_cfg_rtt_ns(&w->cfg);
+}
+
+/* 10.(1 + site).0.(1 + host), fd00:(1 + site)::(1 + host) */
+struct ip_addr world_addr(uint8_t site, uint8_t host, bool ip6)
+{
+	struct ip_addr a = {.b = {0xfd, 0, 0, (uint8_t)(site + 1), [15] = (uint8_t)(host + 1)}};
+
+	if (!ip6)
+		a = (struct ip_addr){.b = {[10] = 0xff, 0xff, 10, (uint8_t)(site + 1), 0, (uint8_t)(host + 1)}};
+	return a;
+}
+
+bool world_host_of(const struct world *w, const struct ip_addr *a, uint8_t *site, uint8_t *host)
+{
+	struct ip_addr back;
+	bool ip6 = !ip_addr_is4(a);
+
+	*site = (uint8_t)(a->b[ip6 ? 3 : 13] - 1);
+	*host = (uint8_t)(a->b[15] - 1);
+	if (*site > 1 || *host >= w->cfg.nhosts[*site])
+		return false;
+	back = world_addr(*site, *host, ip6);
+	return ip_addr_eq(&back, a);
+}
+
+void world_log(struct world *w, enum pktlog_kind kind, const char *what, uint8_t site, uint8_t host,
+               const struct pkt *p)
+{
+	if (w->log_packets)
+		pktlog_add(&w->log, w->q.now_ns, kind, what, site, host, p->data, p->len);
+}
+
+/* --- wires --- */
+
+static const char *fate_name(enum link_fate fate)
+{
+	static const char *const name[] = {"sent", "lost", "cut", "overflow", "reordered", "doubled", "corrupted"};
+
+	return name[fate];
+}
+
+static void tell_lan(void *obj, const struct pkt *p, enum link_fate fate)
+{
+	struct port *port = obj;
+
+	world_log(port->w, LOG_LAN, fate_name(fate), port->site, port->host, p);
+}
+
+static void tell_wan(void *obj, const struct pkt *p, enum link_fate fate)
+{
+	struct port *port = obj;
+
+	world_log(port->w, port->w->cfg.direct ? LOG_LAN : LOG_WAN, fate_name(fate), port->site, PKTLOG_EDGE, p);
+}
+
+/* The router of a direct world. */
+static void route(struct world *w, uint8_t from, struct pkt *p)
+{
+	struct roce_pkt pkt;
+	uint8_t site, host;
+
+	if (roce_parse(p->data, p->len, &pkt) != DROP_NONE || !world_host_of(w, &pkt.dst, &site, &host))
+		pkt_free(p);
+	else if (site != from)
+		link_send(&w->wan[from], p);
+	else
+		link_send(&w->down[site][host], p);
+}
+
+static void deliver_up(void *obj, struct pkt *p)
+{
+	struct port *port = obj;
+	struct world *w = port->w;
+
+	w->lan_pkts++;
+	if (w->cfg.direct)
+		route(w, port->site, p);
+	else
+		edge_lan_rx(&w->edge[port->site], port->host, p);
+}
+
+static void deliver_down(void *obj, struct pkt *p)
+{
+	struct port *port = obj;
+
+	host_rx(&port->w->host[port->site][port->host], p);
+}
+
+/* What UDP's checksum or the seal of a datagram catches never reaches the core. Hosts' own packets have their ICRC. */
+static void deliver_wan(void *obj, struct pkt *p)
+{
+	struct port *port = obj;
+	uint8_t to = !port->site;
+
+	if (port->w->cfg.direct)
+		route(port->w, to, p);
+	else if (p->damaged)
+		pkt_free(p);
+	else
+		edge_wan_rx(&port->w->edge[to], p);
+}
+
+void world_lan_send(struct world *w, uint8_t site, uint8_t host, struct pkt *p)
+{
+	world_log(w, LOG_LAN, "edge tx", site, host, p);
+	check_edge_tx(w, site, host, p);
+	link_send(&w->down[site][host], p);
+}
+
+/* --- setting up --- */
+
+static void start_site(struct world *w, uint8_t site)
+{
+	const struct world_cfg *c = &w->cfg;
+	uint64_t seed = rng_hash(c->seed, 1000 + site);
+
+	w->wan_port[site] = (struct port){w, site, PKTLOG_EDGE};
+	link_init(&w->wan[site], &c->wan, &w->q, rng_hash(seed, 1), deliver_wan, &w->wan_port[site]);
+	w->wan[site].tell = tell_wan;
+	for (uint8_t h = 0; h < c->nhosts[site]; h++) {
+		struct port *port = &w->port[site][h];
+
+		*port = (struct port){w, site, h};
+		link_init(&w->up[site][h], &c->lan, &w->q, rng_hash(seed, 2 + h * 2u), deliver_up, port);
+		link_init(&w->down[site][h], &c->lan, &w->q, rng_hash(seed, 3 + h * 2u), deliver_down, port);
+		w->up[site][h].tell = w->down[site][h].tell = tell_lan;
+		host_init(&w->host[site][h], w, site, h, c->model[site][h]);
+		w->host[site][h].up = &w->up[site][h];
+		host_skip_qpns(&w->host[site][h], c->skip_qpns[site][h]);
+	}
+}
+
+static void start_session(void *obj, uint64_t epoch)
+{
+	struct world *w = obj;
+	uint32_t a = (uint32_t)epoch, b = a + 1;
+
+	edge_session(&w->edge[0], a, b);
+	edge_session(&w->edge[1], b, a);
+}
+
+static void on_edge_up(void *obj, uint64_t arg)
+{
+	struct world *w = obj;
+	uint32_t i = (uint32_t)arg;
+
+	for (uint8_t site = 0; site < 2; site++)
+		if (w->edge[site].down)
+			edge_rebuild(&w->edge[site]);
+	/* hello goes there and back before both know of the new session */
+	eventq_at(&w->q, w->q.now_ns + world_rtt_ns(w), start_session, w, 10 * (i + 2));
+}
+
+static void on_crash(void *obj, uint64_t arg)
+{
+	struct world *w = obj;
+
+	for (uint8_t site = 0; site < 2; site++)
+		if (w->cfg.crash[arg].sites & 1u << site)
+			edge_crash(&w->edge[site]);
+	eventq_at(&w->q, w->q.now_ns + w->cfg.crash[arg].down_ns, on_edge_up, w, arg);
+}
+
+static void start_edges(struct world *w)
+{
+	for (uint8_t site = 0; site < 2; site++)
+		edge_start(&w->edge[site], w, site);
+	start_session(w, 1);
+	for (uint32_t i = 0; i < w->cfg.ncrashes; i++)
+		eventq_at(&w->q, w->cfg.crash[i].at_ns, on_crash, w, i);
+}
+
+/* No promise is left about connections with the dead host; at last they are given up. */
+static void on_death(void *obj, uint64_t give_up)
+{
+	struct world *w = obj;
+
+	for (uint32_t i = 0; i < w->nconns; i++) {
+		if (w->conn[i].cfg.host[1] != 0)
+			continue;
+		w->conn[i].excused = true;
+		if (give_up)
+			conn_abandon(&w->conn[i]);
+	}
+}
+
+static void start_death(struct world *w)
+{
+	w->host[1][0].dead_ns = w->cfg.host_dies_ns;
+	if (w->cfg.host_dies_ns == SIM_NEVER)
+		return;
+	eventq_at(&w->q, w->cfg.host_dies_ns, on_death, w, false);
+	eventq_at(&w->q, w->cfg.host_dies_ns + DEATH_NS, on_death, w, true);
+}
+
+void world_start(struct world *w, const struct world_cfg *cfg)
+{
+	w->cfg = *cfg;
+	eventq_reset(&w->q);
+	pktlog_reset(&w->log);
+	w->violation[0] = 0;
+	w->completions = w->lan_pkts = w->done_ns = 0;
+	w->nconns = w->conns_over = 0;
+	for (uint8_t site = 0; site < 2; site++)
+		start_site(w, site);
+	if (!cfg->direct)
+		start_edges(w);
+	start_death(w);
+	w->conn = calloc(cfg->nconns, sizeof(*w->conn));
+	if (!w->conn) {
+		perror("lrsim: connections");
+		exit(2);
+	}
+	for (; w->nconns < cfg->nconns; w->nconns++)
+		conn_init(&w->conn[w->nconns], w, w->nconns, &cfg->conn[w->nconns]);
+}
+
+/* --- running --- */
+
+void world_conn_over(struct world *w)
+{
+	if (++w->conns_over == w->nconns)
+		w->done_ns = w->q.now_ns;
+}
+
+static bool step(struct world *w)
+{
+	if (w->violation[0] || !eventq_step(&w->q))
+		return false;
+	if (w->cfg.audit && !w->cfg.direct && w->q.fired % AUDIT_EVENTS == 0)
+		check_audit(w);
+	return true;
+}
+
+void world_run_until(struct world *w, uint64_t now_ns)
+{
+	while (w->q.n > 0 && w->q.heap[0].when_ns <= now_ns && step(w))
+		;
+	if (w->q.now_ns < now_ns)
+		w->q.now_ns = now_ns;
+}
+
+static bool edges_up(const struct world *w)
+{
+	return !w->edge[0].down && !w->edge[1].down;
+}
+
+/* Gives the edges time to empty themselves. */
+static void drain(struct world *w)
+{
+	uint64_t until_ns = w->q.now_ns + DRAIN_MAX_NS;
+
+	if (w->cfg.direct)
+		return;
+	while (w->violation[0] == 0 && w->q.now_ns < until_ns) {
+		world_run_until(w, w->q.now_ns + DRAIN_STEP_NS);
+		if (edges_up(w) && edge_used(&w->edge[0]) + edge_used(&w->edge[1]) == 0)
+			break;
+	}
+}
+
+static void say_what_hangs(struct world *w)
+{
+	for (uint32_t i = 0; i < w->nconns; i++) {
+		const struct conn *c = &w->conn[i];
+
+		if (c->state == CONN_OVER)
+			continue;
+		check_fail(
+		    w, "progress",
+		    "at %.3f s connection %u round %u (state %d) is not done: A>B completed %llu executed %llu of "
+		    "%llu, "
+		    "B>A completed %llu executed %llu of %llu",
+		    (double)w->q.now_ns / 1e9, c->id, c->round, c->state,
+		    c->qp[0] ? (unsigned long long)c->qp[0]->req.msg_completed : 0,
+		    c->qp[1] ? (unsigned long long)c->qp[1]->resp.msg : 0, (unsigned long long)c->cfg.plan[0].nmsgs,
+		    c->qp[1] ? (unsigned long long)c->qp[1]->req.msg_completed : 0,
+		    c->qp[0] ? (unsigned long long)c->qp[0]->resp.msg : 0, (unsigned long long)c->cfg.plan[1].nmsgs);
+		return;
+	}
+}
+
+void world_run(struct world *w)
+{
+	while (w->conns_over < w->nconns && w->q.now_ns < w->cfg.deadline_ns && step(w))
+		;
+	if (w->violation[0])
+		return;
+	if (w->conns_over < w->nconns)
+		say_what_hangs(w);
+	drain(w);
+	if (w->violation[0] == 0)
+		check_end(w);
+}
+
+void world_end(struct world *w)
+{
+	for (uint8_t site = 0; site < 2; site++) {
+		link_drain(&w->wan[site]);
+		for (uint8_t h = 0; h < w->cfg.nhosts[site]; h++) {
+			link_drain(&w->up[site][h]);
+			link_drain(&w->down[site][h]);
+			host_free(&w->host[site][h]);
+		}
+	}
+	free(w->conn);
+	w->conn = NULL;
+}
+
+void world_free(struct world *w)
+{
+	for (uint8_t site = 0; site < 2; site++)
+		edge_free(&w->edge[site]);
+	eventq_free(&w->q);
+	pktlog_free(&w->log);
+}

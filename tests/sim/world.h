@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world.h - two sites, their hosts, two edges (or none) and the wire between them.
+ *
+ *     site A                                                        site B
+ *     host 0 ====\                                              /==== host 0
+ *     host 1 ===== edge (1..n shards) ===== WAN ===== edge (1..m shards)
+ *     ...    ====/                                              \==== ...
+ *
+ * In a direct world plain routers stand where the edges are: the same hosts on the same wire, without longreach. */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "conn.h"
+#include "edge.h"
+#include "eventq.h"
+#include "host.h"
+#include "link.h"
+#include "pktlog.h"
+#include "proxy/proxy.h"
+
+#define HOSTS_MAX 8
+
+struct world_cfg {
+	uint64_t seed;
+	bool direct;
+	enum ack_mode mode;
+	uint32_t nhosts[2];
+	const struct host_model *model[2][HOSTS_MAX];
+	uint32_t skip_qpns[2][HOSTS_MAX]; /* QPNs that other programs have taken */
+	struct link_cfg lan, wan;         /* both directions alike */
+	/* edges */
+	uint32_t nshards[2];
+	uint16_t nlanes;
+	uint16_t wan_payload_max;
+	uint32_t wan_overhead; /* per datagram: UDP, IP and link layer */
+	uint64_t pacer_bps;
+	uint64_t arena_len; /* per shard; 0: what the product of rate and delay asks for */
+	uint32_t chunk_size;
+	uint32_t max_flows;
+	uint32_t lan_window_bytes;
+	uint64_t reorder_ns;
+	/* what happens to the edges */
+	struct {
+		uint64_t at_ns, down_ns;
+		uint8_t sites; /* bit 0: A, bit 1: B */
+	} crash[4];
+	uint32_t ncrashes;
+	uint64_t host_dies_ns; /* host 0 of site B; SIM_NEVER: lives */
+	/* work */
+	struct conn_cfg *conn;
+	uint32_t nconns;
+	uint64_t cm_retry_ns;
+	uint64_t deadline_ns; /* all work must be done by then; 0: it need not end (a measurement) */
+	bool errors_allowed;  /* queue pairs may run out of retries */
+	bool audit;           /* every 1,000 events */
+	bool lan_clean;       /* nothing is lost or reordered on the LANs */
+};
+
+struct port {
+	struct world *w;
+	uint8_t site, host;
+};
+
+struct world {
+	struct world_cfg cfg;
+	struct eventq q;
+	struct host host[2][HOSTS_MAX];
+	struct edge edge[2];
+	struct link up[2][HOSTS_MAX], down[2][HOSTS_MAX]; /* host to edge, edge to host */
+	struct link wan[2];                               /* from site */
+	struct port port[2][HOSTS_MAX], wan_port[2];
+	struct conn *conn;
+	uint32_t nconns, conns_over;
+	struct pktlog log;
+	bool log_packets;
+	/* outcome */
+	char violation[512]; /* empty: none */
+	uint64_t completions, lan_pkts;
+	uint64_t done_ns; /* when the last connection was over */
+};
+
+/* Sets everything up; w->log is initialised already. */
+void world_start(struct world *w, const struct world_cfg *cfg);
+/* Until all work is done and the edges are empty, the deadline, or a violation. */
+void world_run(struct world *w);
+/* Until virtual time now_ns or a violation. */
+void world_run_until(struct world *w, uint64_t now_ns);
+void world_end(struct world *w);
+/* Gives back what is kept from world to world. */
+void world_free(struct world *w);
+
+/* Host to host and back, without queues. */
+uint64_t world_cfg_rtt_ns(const struct world_cfg *c);
+uint64_t world_rtt_ns(const struct world *w);
+struct ip_addr world_addr(uint8_t site, uint8_t host, bool ip6);
+/* Which host an address belongs to; false if none. */
+bool world_host_of(const struct world *w, const struct ip_addr *a, uint8_t *site, uint8_t *host);
+void world_conn_over(struct world *w);
+/* A packet of the edge for a host on its LAN; takes p. */
+void world_lan_send(struct world *w, uint8_t site, uint8_t host, struct pkt *p);
+
+void world_log(struct world *w, enum pktlog_kind kind, const char *what, uint8_t site, uint8_t host,
+               const struct pkt *p);
+#define world_note(w, site, ...)                                                                                       \
+	do {                                                                                                           \
+		if ((w)->log_packets)                                                                                  \
+			pktlog_note(&(w)->log, (w)->q.now_ns, (site), __VA_ARGS__);                                    \
+	} while (0)
+
+#endif

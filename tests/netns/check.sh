@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# check.sh - one line per test. To be sourced after lab.sh.
+#
+# A test is a function. It succeeds or fails by its status; it may leave a short remark in NOTE and the reason of a
+# failure in WHY. Results go to standard output and, for run.sh, to the file $CHECK_LOG.
+
+CHECK_FAILED=0
+: "${CHECK_LOG:=/dev/null}"
+
+check() { # name function arguments...
+	local name=$1 start end status verdict=ok
+	shift
+	NOTE= WHY=
+	start=$(date +%s%N)
+	"$@"
+	status=$?
+	end=$(date +%s%N)
+	if [ $status = 77 ]; then
+		verdict=skip
+	elif [ $status != 0 ]; then
+		verdict=FAIL
+		CHECK_FAILED=$((CHECK_FAILED + 1))
+	fi
+	printf '%-4s %-62s %5.1f s  %s\n' "$verdict" "$name" \
+		"$(awk "BEGIN { print ($end - $start) / 1e9 }")" "${WHY:-$NOTE}"
+	echo "$verdict $name" >>"$CHECK_LOG"
+	[ $verdict != FAIL ] || check_show
+	return 0
+}
+
+# What may explain a failure.
+check_show() {
+	[ ! -s "$LAB_DIR/rcperf.err" ] || sed 's/^/    client: /' "$LAB_DIR/rcperf.err" | tail -5
+	[ ! -s "$LAB_DIR/server.log" ] || sed 's/^/    server: /' "$LAB_DIR/server.log" | tail -3
+	[ ! -s "$LAB_DIR/client.json" ] || head -c 1500 "$LAB_DIR/client.json"
+	lab_logs
+}
+
+why() { # a sentence: the test fails with it
+	WHY=$*
+	return 1
+}
+
+# True if the awk expression is.
+holds() {
+	awk "BEGIN { exit !($*) }"
+}
+
+check_end() {
+	[ $CHECK_FAILED = 0 ]
+	exit
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* requester.h - the sending side of a QP: window, go-back-N, timers, finite retries. */
+#ifndef RCPERF_REQUESTER_H
+#define RCPERF_REQUESTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plan.h"
+#include "proxy/roce.h"
+
+struct engine;
+struct qp;
+
+struct msg {
+	struct plan_msg plan;
+	uint64_t no;
+	uint64_t pos;      /* position of its first packet */
+	uint32_t npos;     /* packets; for a READ, of its response */
+	uint32_t epoch;    /* READ, atomic: value of requester.epoch when it was last sent */
+	uint64_t read_pos; /* READ: where its latest request starts */
+	uint64_t posted_ns;
+	uint64_t compare;       /* CMP_SWAP */
+	uint64_t expected_orig; /* atomics: what must have been there */
+};
+
+/* Positions count packets from 0 in 64 bits; the PSN of a position is psn_base + position mod 2^24.
+ *
+ *   pos_una          pos_nxt            pos_max              pos_end
+ *   oldest without   the next packet    one past the         one past what
+ *   an answer        to send            furthest ever sent   is posted
+ */
+struct requester {
+	struct msg *ring;
+	uint32_t depth, ring_size;
+	uint64_t goal; /* messages to post in all; more may come while this is NEVER */
+	uint64_t msg_una, msg_cur, msg_end;
+	uint64_t pos_una, pos_nxt, pos_max, pos_end;
+	uint64_t started; /* messages of which a packet was ever sent */
+	uint32_t psn_base;
+	uint32_t epoch;                     /* counts go-backs */
+	uint32_t reads_out;                 /* READs and atomics sent in this epoch and not answered */
+	uint64_t deadline_ns, rnr_until_ns; /* 0: not armed */
+	uint32_t retries, rnr_retries;      /* since the last progress */
+	uint64_t went_back_to;              /* position of the last go-back, until there is progress */
+	uint64_t words[ATOMIC_WORDS];       /* the peer's counters as they must be after all posted atomics */
+	uint64_t seed, peer_init_seed;
+	uint64_t peer_va;
+	uint32_t peer_rkey;
+	bool failed;
+};
+
+/* 0 or -ENOMEM. */
+int req_init(struct engine *e, struct qp *qp, uint32_t psn_base);
+void req_free(struct requester *r);
+
+/* Sends up to `budget` packets. True if more could go now. */
+bool req_pump(struct engine *e, struct qp *qp, unsigned budget);
+
+/* An ACK, READ response or ATOMIC ACK for this QP. */
+void req_response(struct engine *e, struct qp *qp, const uint8_t *l3, const struct roce_pkt *pkt);
+
+/* Looks at the timers; returns when to look again (NEVER: not needed). */
+uint64_t req_timer(struct engine *e, struct qp *qp);
+
+/* No further messages are posted. */
+void req_stop(struct requester *r);
+
+/* Everything that was to be posted is completed. */
+bool req_finished(const struct requester *r);
+
+#endif

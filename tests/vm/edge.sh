@@ -26,7 +26,7 @@ edge_config() { # SITE OWN OTHER MODE
 }
 
 edge_start() { # SITE
-	in_ns "$1" "$daemon/longreachd" --control "$work/edge-$1.sock" "$work/edge-$1.conf" \
+	ip netns exec "$P-$1" "$daemon/longreachd" --control "$work/edge-$1.sock" "$work/edge-$1.conf" \
 		>>"$work/edge-$1.log" 2>&1 &
 	echo $! >"$work/edge-$1.pid"
 }

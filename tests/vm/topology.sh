@@ -18,6 +18,7 @@
 lan_addr_a=10.1.0.2
 lan_addr_b=10.2.0.2
 
+# Not for what is to be ended by its pid: in the background the function would be a shell of its own.
 in_ns() { ip netns exec "$P-$1" "${@:2}"; }
 
 topo_up() {
@@ -53,7 +54,7 @@ topo_site() {
 }
 
 line_up() {
-	in_ns w "$tools/wanline" --ctl "$work/line.ctl" --json "$work/line.json" --max-delay 30ms wa wb \
+	ip netns exec "$P-w" "$tools/wanline" --ctl "$work/line.ctl" --json "$work/line.json" --max-delay 30ms wa wb \
 		>"$work/line.log" 2>&1 &
 	echo $! >"$work/line.pid"
 	local i
@@ -100,7 +101,7 @@ pcap_up() { # DIR
 	mkdir -p "$1"
 	for s in a b; do
 		for i in tap0 wan0; do
-			in_ns $s dumpcap -q -i $i -s 0 -w "$1/$s-$i.pcapng" >/dev/null 2>&1 &
+			ip netns exec "$P-$s" dumpcap -q -i $i -s 0 -w "$1/$s-$i.pcapng" >/dev/null 2>&1 &
 			echo $! >"$work/pcap-$s-$i.pid"
 		done
 	done

@@ -72,6 +72,7 @@ static void min_len__has_a_chunk_for_every_class_and_pool(void **state)
 			assert_true(l.chunks_off >= l.table_off + l.nchunks * sizeof(uint64_t));
 			assert_int_equal(l.chunks_off % size, 0);
 			assert_true(l.chunks_off + (uint64_t)l.nchunks * size <= g.len);
+			assert_true(l.index_entries >= 2ull * l.nchunks * l.class[0].nslots);
 		}
 	}
 }

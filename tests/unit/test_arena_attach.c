@@ -3,6 +3,7 @@
  * that was committed. */
 #include <errno.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -380,6 +381,8 @@ static void attach__a_damaged_chunk_table_costs_that_chunk(void **state)
 		fix_reattach(&f);
 		assert_int_equal(arena_damaged(f.a), 1);
 		assert_int_equal(fix_count_committed(f.a), 1);
+		fix_reattach(&f);
+		assert_int_equal(arena_damaged(f.a), 0);
 		assert_int_not_equal(fix_put(f.a, SLOT_REQ_NEAR, 1, 1, 1, 512), SLOT_NONE);
 		fix_reattach(&f);
 		assert_int_equal(arena_damaged(f.a), 0);
@@ -572,6 +575,91 @@ static void attach__after_kill(void **state)
 	munmap(j, sizeof(*j));
 }
 
+/* Fills every chunk with packets of the largest class whose bytes are headers that could be believed, and frees them:
+ * the worst that a chunk which then gets another class can have in it. */
+static void leave_forged_headers(struct arena *a)
+{
+	uint32_t slot = fix_put(a, SLOT_REQ_NEAR, 9, 1, 9, 60);
+	struct slot_hdr forged = *arena_hdr(a, slot);
+
+	arena_free(a, slot);
+	for (uint64_t pos = 0; (slot = arena_alloc(a, SLOT_REQ_NEAR, 1, 1, pos, 4224)) != SLOT_NONE; pos++) {
+		for (unsigned i = 0; i < 66; i++)
+			memcpy(arena_data(a, slot) + i * 64, &forged, 64);
+		arena_commit(a, slot);
+	}
+	for (uint64_t pos = 0; (slot = arena_find(a, SLOT_REQ_NEAR, 1, pos)) != SLOT_NONE; pos++)
+		arena_free(a, slot);
+}
+
+/* What is stopped at every instruction: chunks taken by each class, a slot freed among others, the last of a chunk
+ * freed, descriptors stored into both copies. */
+static void work_stepped(struct fixture *f, struct journal *j)
+{
+	for (uint32_t key = 0; key < 35; key += 7)
+		key_flip(f, j, key);
+	for (uint32_t version = 0; version < 3; version++)
+		desc_bump(f, j, 5);
+	key_flip(f, j, 14);
+	key_flip(f, j, 14);
+	key_flip(f, j, 0);
+}
+
+/* Starts a child that waits before work_stepped(). 0: tracing is not allowed here. */
+static pid_t start_stepped(struct fixture *f, struct journal *j)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
+			_exit(2);
+		raise(SIGSTOP);
+		work_stepped(f, j);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFSTOPPED(status) ? pid : 0;
+}
+
+/* The arena as it is after every single instruction is taken up and compared. */
+static void attach__at_every_instruction(void **state)
+{
+	(void)state;
+	struct fixture f, copy;
+	struct journal *j = journal_open(), now;
+	uint8_t *before;
+	unsigned looked = 0;
+	int status = 0;
+	pid_t pid;
+
+	fix_open(&f, FIX_CHUNK, 8, 10);
+	fix_open(&copy, FIX_CHUNK, 8, 10);
+	leave_forged_headers(f.a);
+	before = malloc(f.g.len);
+	assert_non_null(before);
+	memcpy(before, f.region, f.g.len);
+	pid = start_stepped(&f, j);
+	if (!pid)
+		skip();
+	while (!ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) && waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
+		if (!memcmp(before, f.region, f.g.len))
+			continue;
+		memcpy(before, f.region, f.g.len);
+		memcpy(copy.region, f.region, f.g.len);
+		now = *j;
+		check_journal(&copy, &now);
+		looked++;
+	}
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	assert_true(looked > 200);
+	free(before);
+	fix_close(&f);
+	fix_close(&copy);
+	munmap(j, sizeof(*j));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -594,6 +682,7 @@ int main(void)
 	    cmocka_unit_test(attach__noise_is_not_believed),
 	    cmocka_unit_test(attach__after_a_random_stop),
 	    cmocka_unit_test(attach__after_kill),
+	    cmocka_unit_test(attach__at_every_instruction),
 	};
 
 	return cmocka_run_group_tests_name("arena_attach", tests, NULL, NULL);

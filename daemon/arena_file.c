@@ -63,9 +63,12 @@ static int open_locked(struct arena_file *f, char *err, size_t errlen)
 	f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (f->fd < 0)
 		return fail(f, err, errlen, "cannot open the buffer's file (Directory= in [Buffer])");
-	if (flock(f->fd, LOCK_EX | LOCK_NB) < 0)
-		return fail(f, err, errlen, errno == EWOULDBLOCK ? "another longreachd runs this link" : "cannot lock");
-	return 0;
+	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno != EWOULDBLOCK)
+		return fail(f, err, errlen, "cannot lock");
+	snprintf(err, errlen, "%s: locked: another longreachd runs this link", f->path);
+	return -EBUSY;
 }
 
 /* Reads the trailer of a file of whatever size. False if there is none. */
@@ -191,8 +194,10 @@ static void *map_aligned(int fd, size_t len)
 static int map_file(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen)
 {
 	struct statfs fs = {0};
-	bool huge = fstatfs(f->fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC;
+	bool known = fstatfs(f->fd, &fs) == 0, huge = known && fs.f_type == HUGETLBFS_MAGIC;
 
+	if (known && !huge && fs.f_type != TMPFS_MAGIC)
+		log_warn("%s: is not on tmpfs or hugetlbfs: every packet will be written to a disk", f->path);
 	f->map_len = round_up(p->geometry.len, MAP_ALIGN) + MAP_ALIGN;
 	if (huge)
 		f->map_len = round_up(f->map_len, (uint64_t)fs.f_bsize);

@@ -247,6 +247,18 @@ static bool may_spin(const struct link_config *c)
 	return c->ncpus > 0 && cpus >= (long)c->workers + SPARE_CPUS;
 }
 
+/* nft accepts a port that does not exist: so look first. */
+static int check_ports(const struct link_config *c, char err[CONFIG_ERR_MAX])
+{
+	for (uint32_t i = 0; i < c->nlan_ports; i++) {
+		if (if_nametoindex(c->lan_ports[i]))
+			continue;
+		snprintf(err, CONFIG_ERR_MAX, "LAN port %s: no such interface", c->lan_ports[i]);
+		return -ENODEV;
+	}
+	return 0;
+}
+
 static int make_dir(const struct link_config *c, char err[CONFIG_ERR_MAX])
 {
 	if (mkdir(c->arena_dir, 0700) == 0 || errno == EEXIST)
@@ -322,6 +334,8 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 	int r = open_notify(l, err);
 
 	wan_pacer_init(&l->pacer, c->rate_bps, link_plan_overhead_bytes(c), link_plan_burst_ns(c, may_spin(c)));
+	if (r == 0)
+		r = check_ports(c, err);
 	if (r == 0)
 		r = open_arenas(l, pcap_dir, err);
 	if (r == 0)

@@ -24,6 +24,38 @@ void check_fail(struct world *w, const char *invariant, const char *fmt, ...)
 	pktlog_note(&w->log, w->q.now_ns, 0, "VIOLATION %.70s", w->violation);
 }
 
+/* --- what an edge hears from a host --- */
+
+static void note_at_edge(struct requester *r, uint64_t pos)
+{
+	if (pos < r->pos_at_edge || pos >= r->pos_at_edge + AT_EDGE_BITS)
+		return;
+	r->at_edge[pos % AT_EDGE_BITS / 64] |= 1ull << (pos % 64);
+	while (r->at_edge[r->pos_at_edge % AT_EDGE_BITS / 64] >> (r->pos_at_edge % 64) & 1) {
+		r->at_edge[r->pos_at_edge % AT_EDGE_BITS / 64] &= ~(1ull << (r->pos_at_edge % 64));
+		r->pos_at_edge++;
+	}
+}
+
+void check_edge_rx(struct world *w, const struct pkt *p, const struct roce_pkt *pkt)
+{
+	uint8_t site, host;
+	struct qp *q;
+	int64_t pos;
+	uint32_t n = 1;
+
+	if (pkt->class != ROCE_RC_REQUEST || !world_host_of(w, &pkt->dst, &site, &host))
+		return;
+	q = host_find_qp(&w->host[site][host], pkt->dest_qpn);
+	if (!q || !q->peer || !ip_addr_eq(&q->peer_addr, &pkt->src) || (p->damaged && !icrc_check(p->data, pkt, NULL)))
+		return;
+	pos = requester_pos(&q->peer->req, pkt->psn);
+	if (pkt->opcode == RC_READ_REQUEST)
+		n = packets_of(pkt->reth_len, q->pmtu);
+	for (uint32_t i = 0; i < n && pos >= 0; i++)
+		note_at_edge(&q->peer->req, (uint64_t)pos + i);
+}
+
 /* --- what an edge says to a host --- */
 
 struct said {
@@ -64,9 +96,11 @@ static void check_ceiling(const struct said *s)
 		fail_said(s, "ack-ceiling", "beyond the flow's ceiling");
 }
 
-/* Mode host: only what the responder has acknowledged itself. */
+/* Mode near: only what the edge was given at all. Mode host: only what the responder has acknowledged itself. */
 static void check_promise(const struct said *s)
 {
+	if ((uint64_t)s->pos + s->is_ack > s->q->req.pos_at_edge)
+		fail_said(s, "ack-promise", "that has never reached the edge");
 	if (s->w->cfg.mode == ACK_MODE_HOST && (uint64_t)s->pos + s->is_ack > s->q->peer->resp.pos_acked)
 		fail_said(s, "ack-promise", "the responder has not acknowledged that");
 }

@@ -18,6 +18,8 @@ struct wqe;
 
 void check_fail(struct world *w, const char *invariant, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* A packet from a host reaches the edge of `site`, which is up. */
+void check_edge_rx(struct world *w, const struct pkt *p, const struct roce_pkt *pkt);
 /* A packet leaves the edge of `site` for a host there. */
 void check_edge_tx(struct world *w, uint8_t site, uint8_t host, const struct pkt *p);
 /* A packet came to a host for which there is no queue pair with that peer. */

@@ -125,23 +125,18 @@ struct edge_shard *edge_shard_of(struct edge *e, const struct ip_addr *a, const 
 	return &e->shard[proxy_lane(a, b, e->w->cfg.nlanes) % e->nshards];
 }
 
-/* The shard of a packet's host pair; broken packets go to any. */
-static struct edge_shard *steer(struct edge *e, const struct pkt *p)
-{
-	struct roce_pkt pkt;
-
-	roce_parse(p->data, p->len, &pkt);
-	return edge_shard_of(e, &pkt.src, &pkt.dst);
-}
-
 void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p)
 {
 	if (e->down) {
 		world_log(e->w, LOG_LAN, "(down)", e->site, host, p);
 	} else {
-		struct edge_shard *s = steer(e, p);
-		enum proxy_drop d;
+		struct roce_pkt pkt;
+		struct edge_shard *s;
+		enum proxy_drop d = roce_parse(p->data, p->len, &pkt);
 
+		if (d == DROP_NONE)
+			check_edge_rx(e->w, p, &pkt);
+		s = edge_shard_of(e, &pkt.src, &pkt.dst); /* broken packets go to any */
 		d = proxy_lan_rx(s->p, now_of(e), p->data, p->len, p->vlan_tci);
 		world_log(e->w, LOG_LAN, d == DROP_NONE ? "edge rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
 		shard_run(s);

@@ -5,10 +5,11 @@
  * for the seal; what is between is filled with packets, each with 28 bytes in front of it, and whole or in pieces. So
  * each payload byte on the line costs
  *
- *     (packet + 28) / payload  x  (datagram + overhead) / (datagram - 32)
+ *     (packet + 28) / payload  x  (datagram - 16 + overhead) / (datagram - 32)
  *
- * and the ceiling is the line rate divided by that. It assumes full datagrams and pieces that cost nothing extra;
- * `whole` below is the ceiling if packets were never cut: floor((datagram - 32) / (packet + 28)) of them in each. */
+ * and the ceiling is the line rate divided by that (the seal's room stays unused until there is one). It assumes full
+ * datagrams and pieces that cost nothing extra; "uncut" below is the ceiling if packets were never cut:
+ * floor((datagram - 32) / (packet + 28)) of them in each. */
 #include "fullscale.h"
 
 #include <stdio.h>
@@ -48,7 +49,7 @@ static double packet_bytes(uint16_t pmtu)
 static double ceiling_gbps(const struct world_cfg *c, uint16_t pmtu)
 {
 	double room = c->wan_payload_max - WAN_HDR_LEN - WAN_TAG_LEN;
-	double wire = c->wan_payload_max + c->wan_overhead;
+	double wire = c->wan_payload_max - WAN_TAG_LEN + c->wan_overhead;
 
 	return (double)c->pacer_bps / 1e9 * (pmtu / (packet_bytes(pmtu) + WAN_PACKET_OVERHEAD)) * (room / wire);
 }

@@ -38,6 +38,8 @@ struct host_model {
 
 extern const struct host_model host_model_rxe, host_model_cx;
 
+#define AT_EDGE_BITS 8192
+
 /* A posted work request. */
 struct wqe {
 	uint64_t pos_first, pos_last;
@@ -65,7 +67,8 @@ struct requester {
 	bool retrying, failed, asked;
 	uint64_t go_back_pos; /* implied NAK: where the last one made us go back to */
 	/* what an observer of the wire knows */
-	uint64_t pos_resp_emitted; /* highest READ or ATOMIC response that left the edge + 1 */
+	uint64_t pos_at_edge;                /* everything before has reached the near edge */
+	uint64_t at_edge[AT_EDGE_BITS / 64]; /* and what of the positions from there on */
 	uint64_t bytes_completed;
 	uint64_t naks, rnrs, timeouts, implied_naks, resent;
 };

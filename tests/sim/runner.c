@@ -97,6 +97,8 @@ static void run_one(struct world *w, uint64_t seed, const struct run_options *o,
 	t->packets += w->lan_pkts;
 	t->events += w->q.fired;
 	t->completions += w->completions;
+	for (uint32_t i = 0; i < w->nconns; i++)
+		t->given_up += w->conn[i].excused;
 	if (o->verbose)
 		print_seed(w, s.text, seconds() - start);
 	if (w->violation[0]) {
@@ -153,6 +155,7 @@ static void add(struct run_totals *sum, const struct run_totals *t)
 	sum->events += t->events;
 	sum->completions += t->completions;
 	sum->violations += t->violations;
+	sum->given_up += t->given_up;
 	if (t->first_violation < sum->first_violation)
 		sum->first_violation = t->first_violation;
 }
@@ -207,9 +210,10 @@ int run_seeds(const struct run_options *o)
 		sound = run_children(o, &t);
 	else
 		run_part(o, 0, &t);
-	printf("lrsim: %llu seeds, %llu packets, %llu events, %llu messages, %.1f s, %llu violations%s\n",
+	printf("lrsim: %llu seeds, %llu packets, %llu events, %llu messages, %llu connections given up, %.1f s, %llu "
+	       "violations%s\n",
 	       (unsigned long long)t.seeds, (unsigned long long)t.packets, (unsigned long long)t.events,
-	       (unsigned long long)t.completions, seconds() - start, (unsigned long long)t.violations,
-	       sound ? "" : ", and a process died");
+	       (unsigned long long)t.completions, (unsigned long long)t.given_up, seconds() - start,
+	       (unsigned long long)t.violations, sound ? "" : ", and a process died");
 	return verdict(o, &t, sound);
 }

@@ -17,7 +17,7 @@ struct run_options {
 };
 
 struct run_totals {
-	uint64_t seeds, packets, events, completions, violations;
+	uint64_t seeds, packets, events, completions, given_up, violations;
 	uint64_t first_violation; /* seed; UINT64_MAX: none */
 };
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,10 @@ enum {
 	QP_BUDGET = 16,        /* packets of one QP before the next gets its turn */
 	CTL_LOOK_NS = 1000000, /* how often a busy loop looks at the control connection */
 	LONGEST_SLEEP_NS = 100000000,
+	NAP_NS = 50000,
+	NAP_WINDOW_NS = 1000000, /* packets are counted over that long */
+	NAP_PACKETS = 8,         /* that many in it: more will come soon */
+	NAP_DEPTH = 256,         /* packets in flight that a nap does not make wait */
 };
 
 uint64_t clock_ns(void)
@@ -60,6 +65,8 @@ int engine_open(struct engine *e, const struct opt *o, char err[256])
 	int r;
 
 	*e = (struct engine){.opt = o, .nqps = o->qps, .pmtu = o->mtu, .next_timer_ns = NEVER, .ctl_fd = -1};
+	e->deep = (uint64_t)roce_read_psns(o->size, o->mtu) * o->depth * o->qps >= NAP_DEPTH;
+	(void)prctl(PR_SET_TIMERSLACK, 1);
 	e->now_ns = clock_ns();
 	r = port_open(&e->port, o, err);
 	if (r != 0)
@@ -238,6 +245,28 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* While packets keep coming and the window is deep, a short blind sleep beats poll(): nobody has to wake us for each
+ * packet, and the next batch is larger. */
+static bool take_nap(struct engine *e)
+{
+	struct timespec t = {.tv_nsec = NAP_NS};
+
+	if (!e->deep || e->recent_packets < NAP_PACKETS || e->port.tx_blocked)
+		return false;
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	return true;
+}
+
+static void count_recent(struct engine *e, unsigned got)
+{
+	if (e->now_ns - e->window_ns > NAP_WINDOW_NS) {
+		e->recent_packets = e->now_ns - e->window_ns > 2 * NAP_WINDOW_NS ? 0 : e->window_packets;
+		e->window_packets = 0;
+		e->window_ns = e->now_ns;
+	}
+	e->window_packets += got;
+}
+
 /* Sleeps until a packet, the control connection or a timer wants something. */
 static void wait_for_work(struct engine *e, uint64_t until_ns)
 {
@@ -285,10 +314,11 @@ void engine_step(struct engine *e, uint64_t until_ns)
 	e->now_ns = clock_ns();
 	maybe_hang(e);
 	got = port_rx(&e->port, RX_BATCH, take_packet, e);
+	count_recent(e, got);
 	run_timers(e);
 	serve_ready(e);
-	if (got == 0 && (e->ready_n == 0 || !port_tx_ready(&e->port, e->now_ns)))
-		wait_for_work(e, until_ns);
-	else
+	if (got > 0 || (e->ready_n > 0 && port_tx_ready(&e->port, e->now_ns)) || take_nap(e))
 		look_at_ctl(e);
+	else
+		wait_for_work(e, until_ns);
 }

@@ -39,6 +39,10 @@ struct engine {
 	uint64_t now_ns;
 	uint64_t next_timer_ns;
 	uint64_t hang_at_ns;
+	/* how busy it is: see take_nap() */
+	bool deep;
+	uint64_t window_ns;
+	uint32_t window_packets, recent_packets;
 	/* QPs that have something to send, first come first served */
 	struct qp **ready;
 	uint32_t ready_head, ready_n;

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - longreachd: one thread with an event loop for everything that is not the data path. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "daemon/control.h"
+#include "daemon/log.h"
+#include "daemon/notify.h"
+#include "daemon/options.h"
+#include "daemon/version.h"
+
+struct daemon {
+	struct event_base *base;
+	struct sites sites;
+	struct control *control;
+	struct event *on_hup, *on_term, *on_int;
+};
+
+/* One log line for each line of a report. */
+static void log_report(enum log_level level, const char *report)
+{
+	while (*report != '\0') {
+		size_t len = strcspn(report, "\n");
+
+		log_at(level, "%.*s", (int)len, report);
+		report += len + (report[len] == '\n');
+	}
+}
+
+static int reload(void *arg, char *report)
+{
+	struct daemon *d = arg;
+	int r;
+
+	notify_reloading();
+	log_notice("reading the link files again");
+	r = sites_reload(&d->sites, report);
+	log_report(r < 0 ? LOG_LEVEL_ERR : LOG_LEVEL_NOTICE, report);
+	if (r < 0)
+		log_err("nothing was changed");
+	notify_ready(d->sites.n);
+	return r;
+}
+
+static void on_hangup(evutil_socket_t sig, short what, void *arg)
+{
+	static char report[SITES_REPORT_MAX];
+
+	(void)sig;
+	(void)what;
+	reload(arg, report);
+}
+
+static void on_stop(evutil_socket_t sig, short what, void *arg)
+{
+	struct daemon *d = arg;
+
+	(void)what;
+	log_notice("stopping on %s", sig == SIGTERM ? "SIGTERM" : "SIGINT");
+	event_base_loopbreak(d->base);
+}
+
+static struct event *catch_signal(struct daemon *d, int sig, event_callback_fn fn)
+{
+	struct event *ev = evsignal_new(d->base, sig, fn, d);
+
+	if (ev != NULL)
+		event_add(ev, NULL);
+	return ev;
+}
+
+static int set_up(struct daemon *d, const struct options *o, const struct site_configs *configs)
+{
+	char err[CONFIG_ERR_MAX];
+
+	signal(SIGPIPE, SIG_IGN);
+	d->base = event_base_new();
+	if (d->base == NULL) {
+		log_err("cannot make an event loop");
+		return -ENOMEM;
+	}
+	d->on_hup = catch_signal(d, SIGHUP, on_hangup);
+	d->on_term = catch_signal(d, SIGTERM, on_stop);
+	d->on_int = catch_signal(d, SIGINT, on_stop);
+	d->sites.sources = o->sources;
+	d->sites.base = d->base;
+	d->sites.pcap_dir = o->pcap_dir;
+	/* The socket first: it tells that another daemon runs before anything of that one is touched. */
+	if (control_start(&d->control, o->control_path, d->base, &d->sites, reload, d, err) < 0) {
+		log_err("%s", err);
+		return -EINVAL;
+	}
+	if (configs->n == 0)
+		log_warn("no link files in %s: waiting for a reload", o->sources.dir);
+	return sites_start(&d->sites, configs);
+}
+
+static void tear_down(struct daemon *d)
+{
+	notify_stopping();
+	if (d->control != NULL)
+		control_stop(d->control);
+	sites_stop(&d->sites);
+	if (d->on_hup != NULL)
+		event_free(d->on_hup);
+	if (d->on_term != NULL)
+		event_free(d->on_term);
+	if (d->on_int != NULL)
+		event_free(d->on_int);
+	if (d->base != NULL)
+		event_base_free(d->base);
+}
+
+static int run(const struct options *o, const struct site_configs *configs)
+{
+	struct daemon d = {0};
+	int r;
+
+	log_notice("longreachd " LONGREACH_VERSION " starting");
+	r = set_up(&d, o, configs);
+	if (r == 0) {
+		notify_ready(d.sites.n);
+		event_base_dispatch(d.base);
+	}
+	tear_down(&d);
+	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int check(const struct site_configs *configs)
+{
+	for (uint32_t i = 0; i < configs->n; i++)
+		printf("%s: ok\n", configs->list[i].path);
+	if (configs->n == 0)
+		puts("no link files");
+	return EXIT_SUCCESS;
+}
+
+static int print(const struct site_configs *configs)
+{
+	for (uint32_t i = 0; i < configs->n; i++) {
+		if (i > 0)
+			putchar('\n');
+		config_print(&configs->list[i]);
+	}
+	return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	static struct site_configs configs;
+	static char report[SITES_REPORT_MAX];
+	struct options o;
+
+	options_parse(argc, argv, &o);
+	if (o.action == DO_EXIT)
+		return o.exit_status;
+	log_init(o.verbose);
+	if (sites_read(&o.sources, MISSING_IS_ERROR, &configs, report) < 0) {
+		if (o.action == DO_RUN)
+			log_report(LOG_LEVEL_ERR, report);
+		else
+			fprintf(stderr, "%s\n", report);
+		return EXIT_FAILURE;
+	}
+	if (o.action == DO_CHECK)
+		return check(&configs);
+	if (o.action == DO_PRINT)
+		return print(&configs);
+	return run(&o, &configs);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c - longreachd's command line. */
+#include "daemon/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/control.h"
+#include "daemon/version.h"
+
+#define CONFIG_DIR "/etc/longreach"
+
+static const char usage[] =
+    "usage: longreachd [OPTION]...\n"
+    "       longreachd --check-config [FILE]...\n"
+    "\n"
+    "Carries RoCEv2 between two sites. Runs in the foreground and logs to standard error.\n"
+    "\n"
+    "  --config FILE       a link file; may be given several times. Default: all of --config-dir\n"
+    "  --config-dir DIR    where link files are: DIR/*.conf. Default: " CONFIG_DIR "\n"
+    "  --check-config      check the link files and exit\n"
+    "  --print-config      print the link files with all defaults and exit\n"
+    "  --control PATH      the control socket. Default: " CONTROL_PATH "\n"
+    "  --pcap DIR          write what passes on LAN and WAN there, for Wireshark\n"
+    "  --foreground        as it always is\n"
+    "  -v, --verbose       log more\n"
+    "  -h, --help          this text\n"
+    "  -V, --version       the version\n"
+    "\n"
+    "SIGHUP reads the link files again; SIGTERM and SIGINT stop. See longreachd(8), longreach.conf(5).\n";
+
+enum long_options { OPT_CONFIG = 256, OPT_CONFIG_DIR, OPT_CHECK, OPT_PRINT, OPT_CONTROL, OPT_PCAP, OPT_FOREGROUND };
+
+static const struct option long_options[] = {
+    {"config", required_argument, NULL, OPT_CONFIG},
+    {"config-dir", required_argument, NULL, OPT_CONFIG_DIR},
+    {"check-config", no_argument, NULL, OPT_CHECK},
+    {"print-config", no_argument, NULL, OPT_PRINT},
+    {"control", required_argument, NULL, OPT_CONTROL},
+    {"pcap", required_argument, NULL, OPT_PCAP},
+    {"foreground", no_argument, NULL, OPT_FOREGROUND},
+    {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {NULL, 0, NULL, 0},
+};
+
+static void finish(struct options *o, int exit_status)
+{
+	o->action = DO_EXIT;
+	o->exit_status = exit_status;
+}
+
+static void complain(struct options *o, const char *what, const char *about)
+{
+	fprintf(stderr, "longreachd: %s%s\nlongreachd: --help lists what can be said\n", what, about);
+	finish(o, 2);
+}
+
+static void add_file(struct options *o, const char *file)
+{
+	if (o->sources.nfiles == SITES_MAX)
+		complain(o, "too many link files, from here on: ", file);
+	else
+		o->sources.files[o->sources.nfiles++] = file;
+}
+
+static void take_option(struct options *o, int opt)
+{
+	switch (opt) {
+	case OPT_CONFIG:
+		add_file(o, optarg);
+		break;
+	case OPT_CONFIG_DIR:
+		o->sources.dir = optarg;
+		break;
+	case OPT_CHECK:
+		o->action = DO_CHECK;
+		break;
+	case OPT_PRINT:
+		o->action = DO_PRINT;
+		break;
+	case OPT_CONTROL:
+		o->control_path = optarg;
+		break;
+	case OPT_PCAP:
+		o->pcap_dir = optarg;
+		break;
+	case OPT_FOREGROUND:
+		break;
+	case 'v':
+		o->verbose = true;
+		break;
+	case 'h':
+		fputs(usage, stdout);
+		finish(o, 0);
+		break;
+	case 'V':
+		puts("longreachd " LONGREACH_VERSION);
+		finish(o, 0);
+		break;
+	default: /* getopt has said it */
+		finish(o, 2);
+	}
+}
+
+void options_parse(int argc, char **argv, struct options *o)
+{
+	int opt;
+
+	*o = (struct options){.sources.dir = CONFIG_DIR, .control_path = CONTROL_PATH};
+	while (o->action != DO_EXIT && (opt = getopt_long(argc, argv, "vhV", long_options, NULL)) != -1)
+		take_option(o, opt);
+	if (o->action == DO_EXIT)
+		return;
+	if (optind < argc && o->action != DO_CHECK && o->action != DO_PRINT) {
+		complain(o, "link files follow --config: ", argv[optind]);
+		return;
+	}
+	while (optind < argc && o->action != DO_EXIT)
+		add_file(o, argv[optind++]);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h - longreachd's command line. */
+#ifndef DAEMON_OPTIONS_H
+#define DAEMON_OPTIONS_H
+
+#include "daemon/sites.h"
+
+enum options_action { DO_RUN, DO_CHECK, DO_PRINT, DO_EXIT };
+
+struct options {
+	enum options_action action;
+	int exit_status; /* DO_EXIT */
+	struct site_sources sources;
+	const char *pcap_dir; /* NULL: no capture */
+	const char *control_path;
+	bool verbose;
+};
+
+/* Answers --help and --version itself, and says what is wrong. */
+void options_parse(int argc, char **argv, struct options *o);
+
+#endif

@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer.c - the control channel of a link.
+ *
+ * Theory of operation
+ *
+ * The edge with the lower WAN address connects to the other one's Port=, which accepts from RemoteAddress= only. Each
+ * end sends hello as soon as the connection stands, and again whenever its configuration changes; pings go every
+ * second, three seconds without a byte end the connection, and the connecting edge tries again after 100 ms to 2 s.
+ *
+ * A connection that has not said hello is `pending` and displaces nothing; with its hello it takes the place of the one
+ * before, which is thereby known to be dead (the other edge has only one at a time). So neither a half-open connection
+ * of a crashed edge nor one that says nothing can keep a good one out.
+ *
+ * A session is (boot id, session number) of both edges. A hello that repeats a known pair changes nothing: a broken
+ * control connection does not touch the data path. The end that hears a new pair begins a session with epochs that both
+ * work out alike; the other does the same when it hears it, and until then drops the new datagrams, which are repaired.
+ *
+ * All I/O goes through bufferevents, so that TLS may take the place of TCP without a change here but in conn_open(). */
+#include "daemon/peer.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+
+#include "daemon/addr.h"
+#include "daemon/clock.h"
+#include "daemon/log.h"
+#include "proxy/bytes.h"
+
+enum peer_limits {
+	PING_EVERY_MS = 1000,
+	SILENCE_MAX_MS = 3000,
+	HELLO_WITHIN_MS = 5000, /* connecting, and the first hello */
+	BACKOFF_MIN_MS = 100,
+	BACKOFF_MAX_MS = 2000,
+	ACCEPTS_PER_S = 10,
+	MESSAGES_PER_S = 50,                               /* pings and a few reloads; more is no sane peer */
+	INPUT_MAX = 2 * (PEER_HEADER_LEN + PEER_BODY_MAX), /* bytes read but not yet understood */
+	OUTPUT_MAX = 16 << 10,                             /* bytes that the other edge does not take */
+	LISTEN_BACKLOG = 4,
+};
+
+struct conn {
+	struct peer *peer;
+	struct bufferevent *bev;
+	uint64_t opened_ns;
+	uint64_t heard_ns;
+	struct log_limit messages; /* taken per second */
+};
+
+struct peer {
+	struct event_base *base;
+	peer_session_fn on_session;
+	void *arg;
+	char name[LINK_NAME_MAX];
+	struct ip_addr wan_local, wan_remote;
+	uint16_t port;
+	bool connects; /* this edge has the lower address */
+
+	struct evconnlistener *listener;
+	struct event *retry; /* connecting edge: the next attempt */
+	struct event *tick;  /* every second */
+	uint32_t backoff_ms;
+	struct conn *pending; /* no hello yet */
+	struct conn *conn;    /* the one in use */
+	struct log_limit accepts, strangers, troubles;
+
+	struct hello here, there;
+	struct peer_status status; /* without `there` */
+};
+
+static void take_hello(struct peer *p, struct conn *c, const struct hello *h);
+static void retry_later(struct peer *p);
+
+/* --- connections --- */
+
+static void conn_close(struct conn *c)
+{
+	struct peer *p = c->peer;
+
+	if (p->pending == c)
+		p->pending = NULL;
+	if (p->conn == c)
+		p->conn = NULL;
+	p->status.connected = p->conn != NULL;
+	bufferevent_free(c->bev);
+	free(c);
+	if (p->connects && p->conn == NULL && p->pending == NULL)
+		retry_later(p);
+}
+
+/* Ends a connection and says why; attempts that fail one after the other are said once a minute. */
+static void conn_fail(struct conn *c, const char *why)
+{
+	struct peer *p = c->peer;
+
+	if (p->conn == c)
+		log_warn("link %s: control connection lost: %s", p->name, why);
+	else if (log_limit_pass(&p->troubles, clock_now_ns(), NULL))
+		log_info("link %s: no control connection yet: %s", p->name, why);
+	conn_close(c);
+}
+
+static void conn_send(struct conn *c, enum peer_msg_type type, const uint8_t *body, uint16_t len)
+{
+	uint8_t header[PEER_HEADER_LEN];
+
+	peer_msg_header(header, type, len);
+	bufferevent_write(c->bev, header, sizeof(header));
+	bufferevent_write(c->bev, body, len);
+}
+
+static void send_hello(struct conn *c)
+{
+	uint8_t body[PEER_BODY_MAX];
+
+	conn_send(c, MSG_HELLO, body, hello_encode(&c->peer->here, body));
+}
+
+static void send_ping(struct conn *c)
+{
+	uint8_t stamp[PEER_PING_LEN];
+
+	put_be64(stamp, clock_now_ns());
+	conn_send(c, MSG_PING, stamp, sizeof(stamp));
+}
+
+static void take_pong(struct peer *p, const uint8_t *body)
+{
+	uint64_t sent_ns = get_be64(body), now_ns = clock_now_ns();
+
+	if (sent_ns < now_ns && now_ns - sent_ns < SILENCE_MAX_MS * NS_PER_MS)
+		p->status.rtt_ns = now_ns - sent_ns;
+}
+
+/* False if the connection was closed. */
+static bool take_message(struct conn *c, const struct peer_msg *m)
+{
+	struct hello h;
+
+	if (!log_limit_pass(&c->messages, c->heard_ns, NULL)) {
+		conn_fail(c, "too many messages");
+		return false;
+	}
+	switch (m->type) {
+	case MSG_HELLO:
+		if (hello_decode(m->body, m->len, &h) < 0) {
+			conn_fail(c, "the other end sent a hello that makes no sense");
+			return false;
+		}
+		take_hello(c->peer, c, &h);
+		return true;
+	case MSG_PING:
+		conn_send(c, MSG_PONG, m->body, m->len);
+		return true;
+	case MSG_PONG:
+		take_pong(c->peer, m->body);
+		return true;
+	}
+	return true; /* of a later version: skipped */
+}
+
+static void on_read(struct bufferevent *bev, void *arg)
+{
+	struct evbuffer *in = bufferevent_get_input(bev);
+	struct conn *c = arg;
+
+	c->heard_ns = clock_now_ns();
+	for (;;) {
+		size_t have = evbuffer_get_length(in);
+		size_t want = have < PEER_HEADER_LEN + PEER_BODY_MAX ? have : PEER_HEADER_LEN + PEER_BODY_MAX;
+		struct peer_msg m;
+		int n;
+
+		if (have == 0)
+			return;
+		n = peer_msg_next(evbuffer_pullup(in, (ev_ssize_t)want), want, &m);
+		if (n == 0)
+			return;
+		if (n < 0 || (c->peer->pending == c && m.type != MSG_HELLO)) {
+			conn_fail(c, "the other end does not speak longreach's control protocol");
+			return;
+		}
+		if (!take_message(c, &m))
+			return;
+		evbuffer_drain(in, (size_t)n);
+	}
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+	int err = EVUTIL_SOCKET_ERROR();
+	struct conn *c = arg;
+
+	(void)bev;
+	if (what & BEV_EVENT_CONNECTED)
+		send_hello(c);
+	else if (what & BEV_EVENT_EOF)
+		conn_fail(c, "closed by the other edge");
+	else if (what & BEV_EVENT_ERROR)
+		conn_fail(c, err != 0 ? evutil_socket_error_to_string(err) : "failed");
+}
+
+static void tune_socket(int fd)
+{
+	int one = 1, silence_ms = SILENCE_MAX_MS;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof(silence_ms));
+}
+
+/* Takes the socket over, also if it fails. The place for TLS: bufferevent_openssl_socket_new(). */
+static struct conn *conn_open(struct peer *p, int fd)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (c != NULL)
+		c->bev = bufferevent_socket_new(p->base, fd, BEV_OPT_CLOSE_ON_FREE);
+	if (c == NULL || c->bev == NULL) {
+		free(c);
+		close(fd);
+		return NULL;
+	}
+	tune_socket(fd);
+	c->peer = p;
+	c->opened_ns = c->heard_ns = clock_now_ns();
+	c->messages = (struct log_limit){.window_ns = NS_PER_S, .burst = MESSAGES_PER_S};
+	bufferevent_setcb(c->bev, on_read, NULL, on_event, c);
+	bufferevent_setwatermark(c->bev, EV_READ, 0, INPUT_MAX);
+	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+	return c;
+}
+
+static void set_pending(struct peer *p, struct conn *c)
+{
+	struct conn *old = p->pending;
+
+	p->pending = c;
+	if (old != NULL)
+		conn_close(old);
+}
+
+/* --- connecting --- */
+
+static int bound_socket(const struct ip_addr *addr, uint16_t port)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = addr_to_sockaddr(addr, port, &ss);
+	int one = 1, fd, saved;
+
+	fd = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, (struct sockaddr *)&ss, len) == 0)
+		return fd;
+	saved = errno;
+	close(fd);
+	return -saved;
+}
+
+static void try_connect(struct peer *p)
+{
+	struct sockaddr_storage to;
+	socklen_t len = addr_to_sockaddr(&p->wan_remote, p->port, &to);
+	int fd = bound_socket(&p->wan_local, 0);
+	struct conn *c;
+
+	c = fd < 0 ? NULL : conn_open(p, fd);
+	if (c == NULL) {
+		if (log_limit_pass(&p->troubles, clock_now_ns(), NULL))
+			log_warn("link %s: no socket for the control connection: %s", p->name,
+			         strerror(fd < 0 ? -fd : ENOMEM));
+		retry_later(p);
+		return;
+	}
+	set_pending(p, c);
+	/* A failure at once may already have closed c from on_event(). */
+	bufferevent_socket_connect(c->bev, (struct sockaddr *)&to, (int)len);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+	struct peer *p = arg;
+
+	(void)fd;
+	(void)what;
+	if (p->conn == NULL && p->pending == NULL)
+		try_connect(p);
+}
+
+static void retry_later(struct peer *p)
+{
+	struct timeval wait = {.tv_sec = p->backoff_ms / 1000, .tv_usec = p->backoff_ms % 1000 * 1000};
+
+	event_add(p->retry, &wait);
+	p->backoff_ms = p->backoff_ms * 2 < BACKOFF_MAX_MS ? p->backoff_ms * 2 : BACKOFF_MAX_MS;
+}
+
+/* --- listening --- */
+
+static bool may_come_in(struct peer *p, const struct sockaddr *from)
+{
+	char t[ADDR_TEXT_MAX];
+	struct ip_addr a;
+
+	if (!addr_from_sockaddr(from, &a) || !ip_addr_eq(&a, &p->wan_remote)) {
+		if (log_limit_pass(&p->strangers, clock_now_ns(), NULL))
+			log_warn("link %s: control connection from %s refused: RemoteAddress= is another", p->name,
+			         addr_write(&a, t, sizeof(t)));
+		return false;
+	}
+	return log_limit_pass(&p->accepts, clock_now_ns(), NULL);
+}
+
+static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *from, int from_len, void *arg)
+{
+	struct peer *p = arg;
+	struct conn *c;
+
+	(void)l;
+	(void)from_len;
+	if (!may_come_in(p, from)) {
+		p->status.refused_connections++;
+		close(fd);
+		return;
+	}
+	c = conn_open(p, fd);
+	if (c == NULL)
+		return;
+	set_pending(p, c);
+	send_hello(c);
+}
+
+/* No file descriptors left, or the like: leave the listener alone for a second. */
+static void on_accept_error(struct evconnlistener *l, void *arg)
+{
+	struct peer *p = arg;
+
+	if (log_limit_pass(&p->troubles, clock_now_ns(), NULL))
+		log_warn("link %s: cannot accept control connections: %s", p->name,
+		         evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR()));
+	evconnlistener_disable(l); /* tick enables it again */
+}
+
+static int start_listening(struct peer *p, char err[CONFIG_ERR_MAX])
+{
+	int fd = bound_socket(&p->wan_local, p->port);
+	char t[ADDR_TEXT_MAX];
+
+	if (fd < 0) {
+		snprintf(err, CONFIG_ERR_MAX, "cannot listen on LocalAddress=%s Port=%u (TCP): %s",
+		         addr_write(&p->wan_local, t, sizeof(t)), p->port, strerror(-fd));
+		return fd;
+	}
+	p->listener = evconnlistener_new(p->base, on_accept, p, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
+	                                 LISTEN_BACKLOG, fd);
+	if (p->listener == NULL) {
+		snprintf(err, CONFIG_ERR_MAX, "cannot listen for the other edge: %s", strerror(errno));
+		close(fd);
+		return -ENOMEM;
+	}
+	evconnlistener_set_error_cb(p->listener, on_accept_error);
+	return 0;
+}
+
+/* --- hello --- */
+
+static void begin_session(struct peer *p)
+{
+	struct proxy_session *s = &p->status.session;
+
+	hello_epochs(&p->here, &p->there, s);
+	s->mismatch = p->status.verdict != HELLO_AGREED;
+	p->status.in_session = true;
+	p->status.sessions++;
+	p->on_session(p->arg, s);
+}
+
+static void log_verdict(const struct peer *p)
+{
+	const struct peer_status *s = &p->status;
+	char t[ADDR_TEXT_MAX];
+
+	addr_write(&p->wan_remote, t, sizeof(t));
+	switch (s->verdict) {
+	case HELLO_AGREED:
+		log_notice("link %s: session with the other edge (%s at %s), ack mode %s", p->name, p->there.name, t,
+		           ack_mode_name(p->here.ack_mode));
+		break;
+	case HELLO_MISMATCH:
+		log_warn("link %s: the edges disagree, nothing is acknowledged early until they agree: %s", p->name,
+		         s->text);
+		break;
+	case HELLO_REFUSED:
+		log_err("link %s: nothing can be carried: %s", p->name, s->text);
+		break;
+	}
+}
+
+/* Rates may differ on purpose. An MTU that differs works as long as the path takes both, so it is only said. */
+static void log_oddities(const struct peer *p)
+{
+	if (p->here.wan_mtu != p->there.wan_mtu)
+		log_warn("link %s: MTU= is %u here and %u there: packets larger than the path takes would be lost",
+		         p->name, p->here.wan_mtu, p->there.wan_mtu);
+}
+
+/* Something new was said at either end. */
+static void reconsider(struct peer *p)
+{
+	p->status.verdict = hello_compare(&p->here, &p->there, p->status.text);
+	log_verdict(p);
+	if (p->status.verdict == HELLO_REFUSED)
+		return;
+	log_oddities(p);
+	begin_session(p);
+}
+
+static void take_place(struct peer *p, struct conn *c)
+{
+	struct conn *old = p->conn;
+
+	p->pending = NULL;
+	p->conn = c;
+	p->backoff_ms = BACKOFF_MIN_MS;
+	if (old != NULL)
+		conn_close(old);
+	p->status.connected = true;
+}
+
+static void take_hello(struct peer *p, struct conn *c, const struct hello *h)
+{
+	bool is_new = !p->status.met || h->boot_id != p->there.boot_id || h->session != p->there.session;
+	bool was_lost = p->conn != c;
+
+	if (was_lost)
+		take_place(p, c);
+	p->there = *h;
+	p->status.met = true;
+	if (p->here.peer_arena_epoch != h->arena_epoch)
+		p->here.peer_arena_epoch = h->arena_epoch; /* goes out with the next hello */
+	if (is_new)
+		reconsider(p);
+	else if (was_lost)
+		log_info("link %s: control connection is back, the session goes on", p->name);
+}
+
+/* --- the clock --- */
+
+static void check_conn(struct conn *c, uint64_t now_ns)
+{
+	if (now_ns - c->heard_ns >= SILENCE_MAX_MS * NS_PER_MS)
+		conn_fail(c, "silence");
+	else if (evbuffer_get_length(bufferevent_get_output(c->bev)) > OUTPUT_MAX)
+		conn_fail(c, "the other edge does not read");
+	else
+		send_ping(c);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	uint64_t now_ns = clock_now_ns();
+	struct peer *p = arg;
+
+	(void)fd;
+	(void)what;
+	if (p->listener != NULL)
+		evconnlistener_enable(p->listener);
+	if (p->pending != NULL && now_ns - p->pending->opened_ns >= HELLO_WITHIN_MS * NS_PER_MS)
+		conn_fail(p->pending, "no answer");
+	if (p->conn != NULL)
+		check_conn(p->conn, now_ns);
+}
+
+/* --- from outside --- */
+
+static int start_clock(struct peer *p)
+{
+	const struct timeval every = {.tv_sec = PING_EVERY_MS / 1000};
+
+	p->retry = evtimer_new(p->base, on_retry, p);
+	p->tick = event_new(p->base, -1, EV_PERSIST, on_tick, p);
+	if (p->retry == NULL || p->tick == NULL || event_add(p->tick, &every) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+static void init_limits(struct peer *p)
+{
+	p->backoff_ms = BACKOFF_MIN_MS;
+	p->accepts = (struct log_limit){.window_ns = NS_PER_S, .burst = ACCEPTS_PER_S};
+	p->strangers = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
+	p->troubles = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
+}
+
+static int new_boot_id(uint32_t *id)
+{
+	do {
+		if (getrandom(id, sizeof(*id), 0) != sizeof(*id))
+			return -EIO;
+	} while (*id == 0);
+	return 0;
+}
+
+int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_base *base, peer_session_fn fn,
+               void *arg, struct peer **out, char err[CONFIG_ERR_MAX])
+{
+	struct peer *p = calloc(1, sizeof(*p));
+	int r;
+
+	snprintf(err, CONFIG_ERR_MAX, "cannot start the control channel");
+	if (p == NULL)
+		return -ENOMEM;
+	p->base = base;
+	p->on_session = fn;
+	p->arg = arg;
+	snprintf(p->name, sizeof(p->name), "%s", c->name);
+	p->wan_local = c->wan_local;
+	p->wan_remote = c->wan_remote;
+	p->port = c->wan_port;
+	p->connects = memcmp(&c->wan_local, &c->wan_remote, sizeof(c->wan_local)) < 0;
+	init_limits(p);
+	hello_from_config(&p->here, c);
+	p->here.arena_epoch = arena_epoch;
+	p->here.session = 1;
+	r = new_boot_id(&p->here.boot_id);
+	if (r == 0)
+		r = start_clock(p);
+	if (r == 0 && !p->connects)
+		r = start_listening(p, err);
+	if (r < 0) {
+		peer_stop(p);
+		return r;
+	}
+	if (p->connects)
+		try_connect(p);
+	*out = p;
+	return 0;
+}
+
+void peer_reconfigure(struct peer *p, const struct link_config *c)
+{
+	struct hello next = p->here;
+
+	hello_from_config(&next, c);
+	p->here.rate_bps = next.rate_bps; /* each end's own business: goes out with the next hello */
+	if (memcmp(&next, &p->here, sizeof(next)) == 0)
+		return;
+	next.session++;
+	p->here = next;
+	if (p->conn != NULL)
+		send_hello(p->conn);
+	if (p->pending != NULL && !p->connects)
+		send_hello(p->pending);
+	if (p->status.met)
+		reconsider(p);
+}
+
+void peer_stop(struct peer *p)
+{
+	p->connects = false; /* no new attempt */
+	if (p->pending != NULL)
+		conn_close(p->pending);
+	if (p->conn != NULL)
+		conn_close(p->conn);
+	if (p->listener != NULL)
+		evconnlistener_free(p->listener);
+	if (p->retry != NULL)
+		event_free(p->retry);
+	if (p->tick != NULL)
+		event_free(p->tick);
+	free(p);
+}
+
+void peer_status(const struct peer *p, struct peer_status *s)
+{
+	*s = p->status;
+	s->there = p->there;
+}

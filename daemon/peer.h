@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer.h - the control channel of a link: TCP between the two edges, on the main thread. */
+#ifndef DAEMON_PEER_H
+#define DAEMON_PEER_H
+
+#include "daemon/hello.h"
+
+struct event_base;
+struct peer;
+
+/* Both edges have said hello and can carry: begin a session. */
+typedef void (*peer_session_fn)(void *arg, const struct proxy_session *s);
+
+/* Listens or connects, and goes on doing so. 0, or negative errno with err a sentence. */
+int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_base *base, peer_session_fn fn,
+               void *arg, struct peer **p, char err[CONFIG_ERR_MAX]);
+/* Says what has changed, if the other edge should know; a new session begins then. */
+void peer_reconfigure(struct peer *p, const struct link_config *c);
+void peer_stop(struct peer *p);
+
+struct peer_status {
+	bool connected;               /* control channel up, hello received */
+	bool met;                     /* hello received in this life of the link */
+	bool in_session;              /* a session was begun */
+	enum hello_verdict verdict;   /* of the last hello; valid if met */
+	char text[HELLO_TEXT_MAX];    /* why not HELLO_AGREED */
+	struct hello there;           /* valid if met */
+	struct proxy_session session; /* valid if in_session */
+	uint64_t sessions;            /* begun so far */
+	uint64_t rtt_ns;              /* of the control channel; 0: not measured */
+	uint64_t refused_connections; /* from strangers, or too many */
+};
+
+void peer_status(const struct peer *p, struct peer_status *s);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* site.c - a link as the main thread sees it. */
+#include "daemon/site.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "daemon/addr.h"
+#include "daemon/clock.h"
+#include "daemon/log.h"
+
+enum site_times {
+	RETRY_S = 5,
+	SAMPLE_S = 1,
+	EVENT_WINDOW_S = 10,
+	EVENTS_PER_WINDOW = 10, /* of one type, before they are only counted */
+};
+
+/* What rates are made of. */
+struct sample {
+	uint64_t taken_ns; /* 0: none */
+	uint64_t lan_rx_bytes, lan_tx_bytes, wan_tx_bytes, wan_rx_bytes;
+	uint64_t wan_tx_dgrams, wan_lost;
+};
+
+struct site {
+	struct link_config config;
+	struct event_base *base;
+	const char *pcap_dir;
+	struct link *link;
+	struct peer *peer;
+	char error[CONFIG_ERR_MAX]; /* why it does not run */
+	struct event *timer;        /* samples a running link, tries to start one that failed */
+	struct sample last, before;
+	bool sampling; /* asked for and not answered yet */
+	struct log_limit events[EV_COUNT];
+};
+
+/* --- events of the core --- */
+
+static enum log_level event_level(enum proxy_event_type type)
+{
+	switch (proxy_event_severity(type)) {
+	case 'e':
+		return LOG_LEVEL_ERR;
+	case 'w':
+		return LOG_LEVEL_WARN;
+	default:
+		return LOG_LEVEL_INFO;
+	}
+}
+
+/* "10.1.0.1 -> 10.2.0.1 QP 0x12 (from QP 0x34): ", or nothing for events of the whole link. */
+static void describe_flow(const struct proxy_event *ev, char *text, size_t cap)
+{
+	char src[ADDR_TEXT_MAX], dst[ADDR_TEXT_MAX], from[32] = "";
+
+	text[0] = '\0';
+	if (addr_is_unspecified(&ev->dst))
+		return;
+	if (ev->requester_qpn != 0)
+		snprintf(from, sizeof(from), " (from QP 0x%x)", ev->requester_qpn);
+	snprintf(text, cap, "%s -> %s QP 0x%x%s: ", addr_write(&ev->src, src, sizeof(src)),
+	         addr_write(&ev->dst, dst, sizeof(dst)), ev->dest_qpn, from);
+}
+
+static void describe_extent(const struct proxy_event *ev, char *text, size_t cap)
+{
+	text[0] = '\0';
+	if (ev->type == EV_FLOW_FAILED)
+		snprintf(text, cap, ", %" PRIu64 " bytes from position %" PRIu64, ev->value, ev->pos);
+}
+
+static void on_link_event(void *arg, struct link *l, const struct proxy_event *ev)
+{
+	char flow[160], extent[64], more[48] = "";
+	struct site *s = arg;
+	uint32_t missed;
+
+	(void)l;
+	if (ev->type >= EV_COUNT || !log_limit_pass(&s->events[ev->type], clock_now_ns(), &missed))
+		return;
+	if (missed > 0)
+		snprintf(more, sizeof(more), " (and %u times more before that)", missed);
+	describe_flow(ev, flow, sizeof(flow));
+	describe_extent(ev, extent, sizeof(extent));
+	log_at(event_level(ev->type), "link %s: %s%s%s [%s]%s", s->config.name, flow, proxy_event_text(ev->type),
+	       extent, proxy_event_name(ev->type), more);
+}
+
+static void init_event_limits(struct site *s)
+{
+	for (unsigned i = 0; i < EV_COUNT; i++)
+		s->events[i] = (struct log_limit){.window_ns = EVENT_WINDOW_S * NS_PER_S, .burst = EVENTS_PER_WINDOW};
+	/* Each shard says these for itself: one line is enough. */
+	s->events[EV_WAN_UP] = (struct log_limit){.window_ns = NS_PER_S / 10, .burst = 1};
+	s->events[EV_WAN_DEAD] = s->events[EV_REBUILT] = s->events[EV_WAN_UP];
+}
+
+/* --- samples --- */
+
+static void take_sample(void *arg, struct link *l, struct link_snapshot *snap)
+{
+	struct site *s = arg;
+	const uint64_t *ctr;
+
+	(void)l;
+	s->sampling = false;
+	if (snap == NULL)
+		return;
+	ctr = snap->counters.ctr;
+	s->before = s->last;
+	s->last = (struct sample){
+	    .taken_ns = snap->taken_ns,
+	    .lan_rx_bytes = ctr[CTR_LAN_RX_BYTES],
+	    .lan_tx_bytes = ctr[CTR_LAN_TX_BYTES],
+	    .wan_tx_bytes = ctr[CTR_WAN_TX_BYTES],
+	    .wan_rx_bytes = ctr[CTR_WAN_RX_BYTES],
+	    .wan_tx_dgrams = ctr[CTR_WAN_TX_DGRAMS],
+	    .wan_lost = ctr[CTR_WAN_LOST] - ctr[CTR_WAN_SPURIOUS],
+	};
+	free(snap->flows);
+}
+
+static double per_second(uint64_t before, uint64_t now, uint64_t ns)
+{
+	return now > before ? (double)(now - before) * 1e9 / (double)ns : 0;
+}
+
+void site_rates(const struct site *s, struct site_rates *r)
+{
+	const struct sample *a = &s->before, *b = &s->last;
+	uint64_t ns = b->taken_ns - a->taken_ns;
+	uint64_t sent = b->wan_tx_dgrams - a->wan_tx_dgrams;
+
+	memset(r, 0, sizeof(*r));
+	if (a->taken_ns == 0 || b->taken_ns <= a->taken_ns)
+		return;
+	r->valid = true;
+	r->lan_rx_bps = 8 * per_second(a->lan_rx_bytes, b->lan_rx_bytes, ns);
+	r->lan_tx_bps = 8 * per_second(a->lan_tx_bytes, b->lan_tx_bytes, ns);
+	r->wan_tx_bps = 8 * per_second(a->wan_tx_bytes, b->wan_tx_bytes, ns);
+	r->wan_rx_bps = 8 * per_second(a->wan_rx_bytes, b->wan_rx_bytes, ns);
+	if (sent > 0 && b->wan_lost > a->wan_lost)
+		r->wan_loss = (double)(b->wan_lost - a->wan_lost) / (double)sent;
+	if (r->wan_loss > 1)
+		r->wan_loss = 1; /* losses of datagrams sent before the sample */
+}
+
+/* --- starting --- */
+
+static void on_session(void *arg, const struct proxy_session *session)
+{
+	struct site *s = arg;
+
+	link_session(s->link, session);
+}
+
+static int start(struct site *s, char err[CONFIG_ERR_MAX])
+{
+	int r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, s, &s->link, err);
+
+	if (r < 0) {
+		s->link = NULL;
+		return r;
+	}
+	r = peer_start(&s->config, link_arena_epoch(s->link), s->base, on_session, s, &s->peer, err);
+	if (r < 0) {
+		s->peer = NULL;
+		link_stop(s->link);
+		s->link = NULL;
+	}
+	return r;
+}
+
+static void log_started(const struct site *s)
+{
+	const struct link_config *c = &s->config;
+
+	log_notice("link %s: started, ack mode %s", c->name, ack_mode_name(c->ack_mode));
+	log_warn("link %s: the WAN is not sealed: packets cross it as plain UDP, unencrypted and unauthenticated; "
+	         "use it on a line you trust only",
+	         c->name);
+}
+
+static void try_start(struct site *s)
+{
+	char err[CONFIG_ERR_MAX] = "unknown error";
+
+	if (start(s, err) == 0) {
+		s->error[0] = '\0';
+		log_started(s);
+		return;
+	}
+	if (strcmp(err, s->error) != 0)
+		log_err("link %s: does not start: %s; trying again every %d s", s->config.name, err, RETRY_S);
+	snprintf(s->error, sizeof(s->error), "%s", err);
+}
+
+static void arm(struct site *s)
+{
+	struct timeval wait = {.tv_sec = s->link != NULL ? SAMPLE_S : RETRY_S};
+
+	event_add(s->timer, &wait);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct site *s = arg;
+
+	(void)fd;
+	(void)what;
+	if (s->link == NULL) {
+		try_start(s);
+	} else if (!s->sampling) {
+		s->sampling = true;
+		link_snapshot(s->link, false, take_sample, s);
+	}
+	arm(s);
+}
+
+struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir)
+{
+	struct site *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->config = *c;
+	s->base = base;
+	s->pcap_dir = pcap_dir;
+	s->timer = evtimer_new(base, on_timer, s);
+	if (s->timer == NULL) {
+		free(s);
+		return NULL;
+	}
+	init_event_limits(s);
+	try_start(s);
+	arm(s);
+	return s;
+}
+
+void site_reconfigure(struct site *s, const struct link_config *c)
+{
+	s->config = *c;
+	if (s->link == NULL)
+		return;
+	/* The session first: where the edges come to disagree, early ACKs end before the mode changes. */
+	peer_reconfigure(s->peer, c);
+	link_reconfigure(s->link, c);
+}
+
+void site_free(struct site *s)
+{
+	if (s->peer != NULL)
+		peer_stop(s->peer);
+	if (s->link != NULL) {
+		link_stop(s->link);
+		log_notice("link %s: stopped", s->config.name);
+	}
+	event_free(s->timer);
+	free(s);
+}
+
+/* --- state --- */
+
+enum site_state site_state(bool running, const struct peer_status *peer, bool wan_up)
+{
+	if (!running)
+		return SITE_FAILED;
+	if (!peer->met)
+		return SITE_WAITING;
+	if (peer->verdict == HELLO_REFUSED)
+		return SITE_REFUSED;
+	if (!wan_up)
+		return SITE_DEAD;
+	return peer->verdict == HELLO_MISMATCH ? SITE_MISMATCH : SITE_UP;
+}
+
+const char *site_state_name(enum site_state state)
+{
+#define X(e, name, text) [SITE_##e] = name,
+	static const char *const names[] = {SITE_STATES(X)};
+#undef X
+
+	return state < SITE_STATE_COUNT ? names[state] : "unknown";
+}
+
+const struct link_config *site_config(const struct site *s)
+{
+	return &s->config;
+}
+
+struct link *site_link(const struct site *s)
+{
+	return s->link;
+}
+
+const char *site_error(const struct site *s)
+{
+	return s->error;
+}
+
+void site_peer_status(const struct site *s, struct peer_status *p)
+{
+	memset(p, 0, sizeof(*p));
+	if (s->peer != NULL)
+		peer_status(s->peer, p);
+}

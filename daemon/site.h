@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* site.h - a link as the main thread sees it: its configuration, the running link, its control channel, and what has
+ * been sampled of it. A site that cannot start is tried again every few seconds. */
+#ifndef DAEMON_SITE_H
+#define DAEMON_SITE_H
+
+#include "daemon/link.h"
+#include "daemon/peer.h"
+
+struct site;
+
+/* NULL only without memory: a link that does not start is a site in state failed. */
+struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir);
+void site_reconfigure(struct site *s, const struct link_config *c);
+void site_free(struct site *s);
+
+/* X(enumerator, printed name, what it means) */
+#define SITE_STATES(X)                                                                                                 \
+	X(FAILED, "failed", "could not be started; tried again every few seconds")                                     \
+	X(WAITING, "waiting", "the other edge has not said hello yet")                                                 \
+	X(REFUSED, "refused", "the edges cannot work together: nothing is carried")                                    \
+	X(DEAD, "dead", "nothing is heard from the other edge")                                                        \
+	X(MISMATCH, "mismatch", "the edges disagree: carried, never acknowledged early")                               \
+	X(UP, "up", "carries")
+
+#define X(e, name, text) SITE_##e,
+enum site_state { SITE_STATES(X) SITE_STATE_COUNT };
+#undef X
+
+const char *site_state_name(enum site_state s);
+/* From the peer's and the core's view. Pure. */
+enum site_state site_state(bool running, const struct peer_status *peer, bool wan_up);
+
+/* Rates over the last second or so, from two samples. */
+struct site_rates {
+	bool valid;
+	double lan_rx_bps, lan_tx_bps; /* layer 3, from and to hosts */
+	double wan_tx_bps, wan_rx_bps; /* UDP payload, to and from the other edge */
+	double wan_loss;               /* share of the datagrams sent, 0..1 */
+};
+
+const struct link_config *site_config(const struct site *s);
+struct link *site_link(const struct site *s); /* NULL: failed */
+const char *site_error(const struct site *s); /* why failed; empty */
+void site_peer_status(const struct site *s, struct peer_status *p);
+void site_rates(const struct site *s, struct site_rates *r);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sites.c - all links of the daemon.
+ *
+ * A reload is all or nothing: every file is read and checked, also against each other and against what runs, before the
+ * first link is touched. */
+#include "daemon/sites.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void say(char *report, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* One more line. */
+static void say(char *report, const char *fmt, ...)
+{
+	size_t n = strlen(report);
+	va_list ap;
+
+	if (n != 0 && n + 1 < SITES_REPORT_MAX) {
+		report[n++] = '\n';
+		report[n] = '\0';
+	}
+	va_start(ap, fmt);
+	vsnprintf(report + n, SITES_REPORT_MAX - n, fmt, ap);
+	va_end(ap);
+}
+
+/* --- reading --- */
+
+static int read_one(const char *path, enum sites_missing missing, struct site_configs *out, char *report)
+{
+	char err[CONFIG_ERR_MAX] = "";
+	int r;
+
+	if (out->n == SITES_MAX) {
+		say(report, "%s: too many links: at most %d", path, SITES_MAX);
+		return -EINVAL;
+	}
+	r = config_load(path, &out->list[out->n], err);
+	if (r == -ENOENT && missing == MISSING_IS_GONE)
+		return 0;
+	if (r < 0) {
+		say(report, "%s", err[0] != '\0' ? err : strerror(-r));
+		return r;
+	}
+	out->n++;
+	return 0;
+}
+
+static int is_link_file(const struct dirent *e)
+{
+	size_t n = strlen(e->d_name);
+
+	return e->d_name[0] != '.' && n > 5 && strcmp(e->d_name + n - 5, ".conf") == 0;
+}
+
+static int read_dir(const char *dir, struct site_configs *out, char *report)
+{
+	struct dirent **names;
+	int n = scandir(dir, &names, is_link_file, alphasort), bad = 0;
+
+	if (n < 0) {
+		say(report, "%s: cannot be read: %s", dir, strerror(errno));
+		return -EINVAL;
+	}
+	for (int i = 0; i < n; i++) {
+		char path[512];
+
+		if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name) < sizeof(path))
+			bad |= read_one(path, MISSING_IS_GONE, out, report) < 0;
+		free(names[i]);
+	}
+	free(names);
+	return bad ? -EINVAL : 0;
+}
+
+static int check_together(const struct site_configs *c, char *report)
+{
+	char err[CONFIG_ERR_MAX];
+	int bad = 0;
+
+	for (uint32_t i = 0; i < c->n; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (config_compatible(&c->list[j], &c->list[i], err) < 0) {
+				say(report, "%s", err);
+				bad = 1;
+			}
+	return bad ? -EINVAL : 0;
+}
+
+int sites_read(const struct site_sources *src, enum sites_missing missing, struct site_configs *out, char *report)
+{
+	int bad = 0;
+
+	out->n = 0;
+	report[0] = '\0';
+	for (uint32_t i = 0; i < src->nfiles; i++)
+		bad |= read_one(src->files[i], missing, out, report) < 0;
+	if (src->nfiles == 0)
+		bad |= read_dir(src->dir, out, report) < 0;
+	if (bad)
+		return -EINVAL;
+	return check_together(out, report);
+}
+
+/* --- running --- */
+
+struct site *sites_find(const struct sites *s, const char *name)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		if (strcmp(site_config(s->list[i])->name, name) == 0)
+			return s->list[i];
+	return NULL;
+}
+
+static const struct link_config *find_config(const struct site_configs *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (strcmp(c->list[i].name, name) == 0)
+			return &c->list[i];
+	return NULL;
+}
+
+static int add_site(struct sites *s, const struct link_config *c)
+{
+	struct site *site = site_new(c, s->base, s->pcap_dir);
+
+	if (site == NULL)
+		return -ENOMEM;
+	s->list[s->n++] = site;
+	return 0;
+}
+
+int sites_start(struct sites *s, const struct site_configs *configs)
+{
+	for (uint32_t i = 0; i < configs->n; i++)
+		if (add_site(s, &configs->list[i]) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+/* A link that failed to start has nothing running that a change could break. */
+static int check_reloadable(const struct sites *s, const struct site_configs *next, char *report)
+{
+	char err[CONFIG_ERR_MAX];
+	int bad = 0;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct link_config *to = find_config(next, site_config(s->list[i])->name);
+
+		if (to == NULL || site_link(s->list[i]) == NULL)
+			continue;
+		if (!config_reloadable(site_config(s->list[i]), to, err)) {
+			say(report, "%s", err);
+			bad = 1;
+		}
+	}
+	return bad ? -EINVAL : 0;
+}
+
+/* Out of the list before it stops: what is waiting for an answer of the link looks there. */
+static void remove_site(struct sites *s, uint32_t i)
+{
+	struct site *site = s->list[i];
+
+	s->n--;
+	memmove(&s->list[i], &s->list[i + 1], (s->n - i) * sizeof(s->list[0]));
+	site_free(site);
+}
+
+static void stop_removed(struct sites *s, const struct site_configs *next, char *report)
+{
+	for (uint32_t i = 0; i < s->n;) {
+		const char *name = site_config(s->list[i])->name;
+
+		if (find_config(next, name) != NULL) {
+			i++;
+			continue;
+		}
+		say(report, "link %s: stopped, its file is gone", name);
+		remove_site(s, i);
+	}
+}
+
+static void change_or_start(struct sites *s, const struct link_config *c, char *report)
+{
+	struct site *site = sites_find(s, c->name);
+
+	if (site != NULL) {
+		bool same = memcmp(site_config(site), c, sizeof(*c)) == 0;
+
+		if (!same)
+			site_reconfigure(site, c);
+		say(report, "link %s: %s", c->name, same ? "unchanged" : "changed");
+		return;
+	}
+	if (add_site(s, c) < 0) {
+		say(report, "link %s: not started: not enough memory", c->name);
+		return;
+	}
+	site = s->list[s->n - 1];
+	if (site_link(site) != NULL)
+		say(report, "link %s: started", c->name);
+	else
+		say(report, "link %s: does not start yet: %s", c->name, site_error(site));
+}
+
+static void apply(struct sites *s, const struct site_configs *next, char *report)
+{
+	stop_removed(s, next, report);
+	for (uint32_t i = 0; i < next->n; i++)
+		change_or_start(s, &next->list[i], report);
+	if (report[0] == '\0')
+		say(report, "no links");
+}
+
+int sites_reload(struct sites *s, char *report)
+{
+	struct site_configs *next = malloc(sizeof(*next));
+	int r;
+
+	if (next == NULL) {
+		snprintf(report, SITES_REPORT_MAX, "not enough memory");
+		return -ENOMEM;
+	}
+	r = sites_read(&s->sources, MISSING_IS_GONE, next, report);
+	if (r == 0)
+		r = check_reloadable(s, next, report);
+	if (r == 0)
+		apply(s, next, report);
+	free(next);
+	return r;
+}
+
+void sites_stop(struct sites *s)
+{
+	while (s->n > 0)
+		remove_site(s, s->n - 1);
+}

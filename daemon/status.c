@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status.c - the state of a link as JSON. */
+#include "daemon/status.h"
+
+#include <stdio.h>
+
+#include "daemon/addr.h"
+
+/* Far more than anyone reads; a bound for what one client can make the daemon hold. */
+#define STATUS_FLOWS_MAX 20000
+
+static void write_address(struct json *j, const char *key, const struct ip_addr *a)
+{
+	char t[ADDR_TEXT_MAX];
+
+	json_string(j, key, addr_write(a, t, sizeof(t)));
+}
+
+static void write_prefixes(struct json *j, const char *key, const struct ip_prefix *list, uint32_t n)
+{
+	char t[ADDR_TEXT_MAX];
+
+	json_array(j, key);
+	for (uint32_t i = 0; i < n; i++)
+		json_string(j, NULL, addr_write_prefix(&list[i], t, sizeof(t)));
+	json_array_end(j);
+}
+
+static void write_config(struct json *j, const struct link_config *c)
+{
+	json_string(j, "ack_mode", ack_mode_name(c->ack_mode));
+	json_bool(j, "sealed", false);
+	json_uint(j, "rate_bps", c->rate_bps);
+	json_uint(j, "wan_mtu", c->wan_mtu);
+	json_uint(j, "lanes", c->lanes);
+	json_uint(j, "workers", c->workers);
+	json_uint(j, "configured_distance_m", c->distance_m);
+	write_address(j, "local_address", &c->wan_local);
+	write_address(j, "remote_address", &c->wan_remote);
+	json_uint(j, "port", c->wan_port);
+	write_prefixes(j, "local_prefixes", c->local, c->nlocal);
+	write_prefixes(j, "remote_prefixes", c->remote, c->nremote);
+}
+
+static void write_peer(struct json *j, const struct peer_status *p)
+{
+	json_object(j, "peer");
+	json_bool(j, "connected", p->connected);
+	json_bool(j, "met", p->met);
+	json_bool(j, "mismatch", p->met && p->verdict != HELLO_AGREED);
+	json_string(j, "difference", p->met ? p->text : "");
+	json_uint(j, "sessions", p->sessions);
+	json_uint(j, "control_rtt_ns", p->rtt_ns);
+	json_uint(j, "refused_connections", p->refused_connections);
+	if (p->met) {
+		json_string(j, "name", p->there.name);
+		json_uint(j, "protocol", p->there.version);
+		json_string(j, "ack_mode", ack_mode_name(p->there.ack_mode));
+		json_uint(j, "rate_bps", p->there.rate_bps);
+		json_uint(j, "wan_mtu", p->there.wan_mtu);
+	}
+	json_object_end(j);
+}
+
+static void write_rates(struct json *j, const struct site *s)
+{
+	struct site_rates r;
+
+	site_rates(s, &r);
+	json_object(j, "rates");
+	json_bool(j, "valid", r.valid);
+	json_uint(j, "lan_rx_bps", (uint64_t)r.lan_rx_bps);
+	json_uint(j, "lan_tx_bps", (uint64_t)r.lan_tx_bps);
+	json_uint(j, "wan_tx_bps", (uint64_t)r.wan_tx_bps);
+	json_uint(j, "wan_rx_bps", (uint64_t)r.wan_rx_bps);
+	json_real(j, "wan_loss", r.wan_loss);
+	json_object_end(j);
+}
+
+static void write_pools(struct json *j, const struct proxy_link_status *s)
+{
+	static const char *const names[POOL_COUNT] = {[POOL_LAN] = "from_lan", [POOL_WAN] = "from_wan"};
+
+	json_object(j, "buffer");
+	for (unsigned i = 0; i < POOL_COUNT; i++) {
+		json_object(j, names[i]);
+		json_uint(j, "used_bytes", s->pool_used[i]);
+		json_uint(j, "capacity_bytes", s->pool_capacity[i]);
+		json_object_end(j);
+	}
+	json_object_end(j);
+}
+
+struct flow_counts {
+	uint64_t held_off, stalled, rnr;
+};
+
+static struct flow_counts count_flows(const struct link_snapshot *snap)
+{
+	struct flow_counts n = {0};
+
+	for (uint32_t i = 0; i < snap->nflows; i++) {
+		n.held_off += snap->flows[i].held_off;
+		n.stalled += snap->flows[i].stalled;
+		n.rnr += snap->flows[i].rnr;
+	}
+	return n;
+}
+
+static void write_flow_counts(struct json *j, const struct link_snapshot *snap)
+{
+	struct flow_counts n = count_flows(snap);
+
+	json_object(j, "flow_counts");
+	json_uint(j, "near", snap->status.near_flows);
+	json_uint(j, "far", snap->status.far_flows);
+	json_uint(j, "max", snap->status.max_flows);
+	json_uint(j, "learning", snap->status.flows_learning);
+	json_uint(j, "held_off", n.held_off);
+	json_uint(j, "stalled", n.stalled);
+	json_uint(j, "rnr", n.rnr);
+	json_object_end(j);
+}
+
+static void write_counters(struct json *j, const struct link_snapshot *snap)
+{
+	json_object(j, "counters");
+	for (unsigned i = 0; i < CTR_COUNT; i++)
+		json_uint(j, proxy_counter_name((enum proxy_counter)i), snap->counters.ctr[i]);
+	json_uint(j, "lan_send_errors", snap->lan_send_errors);
+	json_uint(j, "wan_send_errors", snap->wan_send_errors);
+	json_object_end(j);
+	json_object(j, "drops");
+	for (unsigned i = DROP_NONE + 1; i < DROP_COUNT; i++)
+		json_uint(j, proxy_drop_name((enum proxy_drop)i), snap->counters.drop[i]);
+	json_uint(j, "lan_kernel", snap->lan_kernel_drops);
+	json_uint(j, "lan_ring_truncated", snap->lan_truncated);
+	json_uint(j, "wan_kernel", snap->wan_kernel_drops);
+	json_uint(j, "wan_foreign", snap->wan_foreign);
+	json_uint(j, "no_route", snap->no_route);
+	json_object_end(j);
+}
+
+static const char *pairing_name(enum flow_pairing p)
+{
+	return p == PAIR_LEARNING ? "learning" : p == PAIR_PROVISIONAL ? "provisional" : "paired";
+}
+
+static void write_flow(struct json *j, const struct proxy_flow_status *f)
+{
+	json_object(j, NULL);
+	json_string(j, "side", f->side == FLOW_NEAR ? "near" : "far");
+	json_uint(j, "id", f->flow);
+	json_uint(j, "incarnation", f->inc);
+	write_address(j, "src", &f->src);
+	write_address(j, "dst", &f->dst);
+	json_uint(j, "vlan", f->vlan_tci & 0xfffu);
+	json_uint(j, "dest_qpn", f->dest_qpn);
+	json_uint(j, "requester_qpn", f->pairing == PAIR_LEARNING ? 0 : f->requester_qpn);
+	json_string(j, "pairing", pairing_name(f->pairing));
+	json_string(j, "ack_mode", ack_mode_name(f->mode));
+	json_uint(j, "pmtu", f->pmtu);
+	json_uint(j, "pos_base", f->pos_base);
+	json_uint(j, "pos_next", f->pos_next);
+	json_uint(j, "pos_acked", f->pos_acked);
+	json_uint(j, "pos_delivered", f->pos_delivered);
+	json_uint(j, "buffered_bytes", f->buffered_bytes);
+	json_uint(j, "bytes", f->bytes);
+	json_uint(j, "messages", f->messages);
+	json_bool(j, "held_off", f->held_off);
+	json_bool(j, "stalled", f->stalled);
+	json_bool(j, "rnr", f->rnr);
+	json_object_end(j);
+}
+
+static void write_flows(struct json *j, const struct link_snapshot *snap)
+{
+	uint32_t n = snap->nflows < STATUS_FLOWS_MAX ? snap->nflows : STATUS_FLOWS_MAX;
+
+	json_uint(j, "flows_left_out", snap->nflows - n);
+	json_array(j, "flows");
+	for (uint32_t i = 0; i < n; i++)
+		write_flow(j, &snap->flows[i]);
+	json_array_end(j);
+}
+
+static void write_snapshot(struct json *j, const struct link_snapshot *snap, enum status_detail detail)
+{
+	json_uint(j, "taken_ns", snap->taken_ns);
+	json_uint(j, "rtt_ns", snap->status.rtt_smoothed_ns);
+	json_uint(j, "rtt_min_ns", snap->status.rtt_min_ns);
+	/* Both ways through glass, and nothing else: an upper bound. */
+	json_uint(j, "measured_distance_m", snap->status.rtt_min_ns * 1000 / FIBRE_PS_PER_M / 2);
+	json_uint(j, "wan_in_flight_bytes", snap->status.wan_in_flight_bytes);
+	write_pools(j, &snap->status);
+	write_flow_counts(j, snap);
+	write_counters(j, snap);
+	if (detail == STATUS_FLOWS)
+		write_flows(j, snap);
+}
+
+void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail)
+{
+	bool wan_up = snap != NULL && snap->status.wan_up;
+	struct peer_status peer;
+
+	site_peer_status(s, &peer);
+	json_object(j, NULL);
+	json_string(j, "name", site_config(s)->name);
+	json_string(j, "config", site_config(s)->path);
+	json_string(j, "state", site_state_name(site_state(site_link(s) != NULL, &peer, wan_up)));
+	json_string(j, "error", site_error(s));
+	write_config(j, site_config(s));
+	write_peer(j, &peer);
+	write_rates(j, s);
+	if (snap != NULL)
+		write_snapshot(j, snap, detail);
+	json_object_end(j);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status.h - the state of a link as JSON. The fields are described in longreach(1); they are added to, never renamed.
+ */
+#ifndef DAEMON_STATUS_H
+#define DAEMON_STATUS_H
+
+#include "daemon/json.h"
+#include "daemon/site.h"
+
+enum status_detail { STATUS_LINK, STATUS_FLOWS };
+
+/* One object. snap NULL: the link does not run, or did not answer. */
+void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail);
+
+#endif

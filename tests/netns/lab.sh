@@ -273,8 +273,8 @@ lab_conf_path() { # a|b
 lab_edge_start() { # a|b
 	mkdir -p "$LAB_DIR/$1" "$LAB_SHM/$1"
 	lab_conf "$1" >"$(lab_conf_path "$1")"
-	ip netns exec "$LAB_ID-e$1" "$LAB_BIN/longreachd" --socket "$LAB_DIR/$1/ctl.sock" ${LAB_DAEMON_ARGS:-} \
-		"$(lab_conf_path "$1")" >>"$LAB_DIR/$1/log" 2>&1 &
+	ip netns exec "$LAB_ID-e$1" "$LAB_BIN/longreachd" --control "$LAB_DIR/$1/control" \
+		--config "$(lab_conf_path "$1")" ${LAB_DAEMON_ARGS:-} >>"$LAB_DIR/$1/log" 2>&1 &
 	LAB_EDGE_PID[$1]=$!
 }
 
@@ -305,7 +305,7 @@ lab_edges_stop() {
 lab_client() { # a|b longreach-arguments...
 	local edge=$1
 	shift
-	lab_in "e$edge" "$LAB_BIN/longreach" --socket "$LAB_DIR/$edge/ctl.sock" "$@"
+	lab_in "e$edge" "$LAB_BIN/longreach" --control "$LAB_DIR/$edge/control" "$@"
 }
 
 # A value of `longreach status --json`, by a jq expression.
@@ -352,26 +352,35 @@ lab_listens() { # namespace port
 	lab_in "$1" ss -Hltn "sport = :$2" | grep -q .
 }
 
+LAB_SERVER_PIDS=
+
+# A server that takes one test after the other. Several may run, on addresses or ports of their own.
 lab_server() { # address options...
-	local addr=$1
+	local addr=$1 port=18515
 	shift
-	ip netns exec "$LAB_ID-hb" "$LAB_TOOLS/rcperf" server --dev "${LAB_DEV:-rdma0}" --addr "$addr" "$@" \
+	[[ " $* " =~ " --port "([0-9]+) ]] && port=${BASH_REMATCH[1]}
+	ip netns exec "$LAB_ID-hb" "$LAB_TOOLS/rcperf" server --quiet --dev "${LAB_DEV:-rdma0}" --addr "$addr" "$@" \
 		>>"$LAB_DIR/server.log" 2>&1 &
-	LAB_SERVER_PID=$!
-	lab_wait 3 lab_listens hb "${LAB_PORT:-18515}"
+	LAB_SERVER_PIDS="$LAB_SERVER_PIDS $!"
+	lab_wait 3 lab_listens hb "$port"
 }
 
-lab_server_stop() {
-	[ -n "${LAB_SERVER_PID:-}" ] || return 0
-	kill "$LAB_SERVER_PID" 2>/dev/null
-	wait "$LAB_SERVER_PID" 2>/dev/null
-	LAB_SERVER_PID=
+lab_servers_stop() {
+	[ -n "$LAB_SERVER_PIDS" ] || return 0
+	kill $LAB_SERVER_PIDS 2>/dev/null
+	wait $LAB_SERVER_PIDS 2>/dev/null
+	LAB_SERVER_PIDS=
 }
 
-# One test of A against B; its JSON is in $LAB_DIR/client.json. The status is the client's.
+# One test of A against B; its JSON is in $LAB_DIR/client.json. The status is the client's: 0 if every message was
+# executed exactly once, in order, with the right bytes.
 lab_rcperf() { # options...
-	ip netns exec "$LAB_ID-ha" "$LAB_TOOLS/rcperf" client --dev "${LAB_DEV:-rdma0}" --addr "${LAB_FROM:-$A_HOST}" \
-		--peer "${LAB_TO:-$B_HOST}" --json "$@" >"$LAB_DIR/client.json" 2>"$LAB_DIR/rcperf.err"
+	lab_rcperf_between "${LAB_FROM:-$A_HOST}" "${LAB_TO:-$B_HOST}" "$LAB_DIR/client.json" "$@"
+}
+
+lab_rcperf_between() { # from to json-file options...
+	timeout --foreground -s INT "${LAB_PATIENCE:-60}" ip netns exec "$LAB_ID-ha" "$LAB_TOOLS/rcperf" client \
+		--dev "${LAB_DEV:-rdma0}" --addr "$1" --peer "$2" --json "${@:4}" >"$3" 2>"$LAB_DIR/rcperf.err"
 }
 
 lab_result() { # jq expression on the last result

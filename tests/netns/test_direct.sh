@@ -7,12 +7,12 @@
 direct() { # km loss rcperf-options...
 	lab_line_set "$1" "loss=$2"
 	lab_rcperf --secs 1 "${@:3}" || why "contents, order or count are wrong" || return
-	NOTE="$(lab_result .gbps) Gbit/s"
+	NOTE="$(lab_result .goodput_gbps) Gbit/s"
 }
 
 lab_up
 lab_line --rate 2G
-lab_server $B_HOST --quiet
+lab_server $B_HOST
 check "direct: WRITE at 0 km" direct 0 0 --size 65536 --depth 16
 check "direct: WRITE at 300 km" direct 300 0 --size 65536 --depth 16
 check "direct: WRITE at 300 km, 0.1 % loss" direct 300 0.1% --size 65536 --depth 16

@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The line is cut under load and mended: the hosts' QPs live on and nothing is lost.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+CUT_S=${FULL:+10}
+CUT_S=${CUT_S:-3}
+
+cut_under_load() { # mode
+	local pid status
+	lab_edges_stop
+	LAB_MODE=$1
+	lab_line_set 300
+	lab_edges
+	lab_link_up || return
+	lab_rcperf --secs $((CUT_S + 3)) --depth 32 --qps 2 &
+	pid=$!
+	sleep 1
+	lab_line_ctl cut
+	sleep "$CUT_S"
+	lab_line_ctl uncut
+	wait $pid
+	status=$?
+	[ $status = 0 ] || why "the hosts did not come through (rcperf status $status)" || return
+	NOTE="$(lab_result '"\(.messages) messages, \(.verified_bytes / 1e6 | round) MB verified, host retries \(.here.retries)"')"
+	lab_edge_alive a && lab_edge_alive b || why "an edge died"
+}
+
+lab_up
+lab_line --rate 2G
+lab_server $B_HOST
+check "near: line cut for $CUT_S s under WRITE load" cut_under_load near
+check "host: line cut for $CUT_S s under WRITE load" cut_under_load host
+check_end

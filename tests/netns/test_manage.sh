@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Living with the daemon: reload, bad files, the kernel's other traffic, and what is left when it goes.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+# The state of an edge that the daemon must put right again: rules and offloads.
+kernel_state() { # edge-namespace
+	lab_in "$1" nft list ruleset
+	lab_in "$1" ethtool -k lan0
+	lab_in "$1" ethtool -k wan0
+	lab_ip "$1" -d link show dev lan0
+}
+
+link_up_noting_state() {
+	kernel_state ea >"$LAB_DIR/ea.before"
+	kernel_state eb >"$LAB_DIR/eb.before"
+	lab_edges
+	lab_link_up
+}
+
+mode_is() { # mode
+	[ "$(lab_status a '.links[0].ack_mode')" = "$1" ] && [ "$(lab_status b '.links[0].ack_mode')" = "$1" ] &&
+		lab_link_is_up
+}
+
+rewrite() { # edge sed-expression
+	sed -i "$2" "$(lab_conf_path "$1")"
+}
+
+reload_mode() { # from to
+	local edge
+	mode_is "$1" || why "the mode is not $1 before" || return
+	for edge in a b; do
+		rewrite $edge "s/^AckMode=.*/AckMode=$2/"
+		lab_client $edge reload >"$LAB_DIR/reload.out" 2>&1 || why "$(head -1 "$LAB_DIR/reload.out")" || return
+	done
+	lab_wait 5 mode_is "$2" || why "the mode is not $2 after reload at both edges" || return
+	lab_rcperf --size 4096 --depth 1 --iters 50 || why "no traffic after reload" || return
+	NOTE="median latency now $(lab_result .here.latency_us.p50) us"
+	case $2 in
+	near) holds "$(lab_result .here.latency_us.p50) < 3000" ;;
+	host) holds "$(lab_result .here.latency_us.p50) >= 3000" ;;
+	esac || why "$NOTE"
+}
+
+reload_under_load() {
+	local pid
+	lab_rcperf --op mix --qps 2 --size 20000 --secs 2 &
+	pid=$!
+	sleep 0.5
+	kill -HUP "${LAB_EDGE_PID[a]}" "${LAB_EDGE_PID[b]}"
+	sleep 0.5
+	rewrite a 's/^Rate=.*/Rate=1000M/'
+	lab_client a reload >/dev/null || why "reload fails" || return
+	wait $pid || why "contents, order or count are wrong"
+}
+
+bad_file() { # sed-expression expected-in-the-message
+	local before after
+	before=$(lab_status a '.links[0] | [.ack_mode, .rate_bps, .state] | @csv')
+	cp "$(lab_conf_path a)" "$LAB_DIR/good.conf"
+	rewrite a "$1"
+	! lab_client a reload >"$LAB_DIR/reload.out" 2>&1 || why "a bad file was taken" || return
+	NOTE=$(tail -1 "$LAB_DIR/reload.out" | cut -c1-110)
+	grep -q "$2" "$LAB_DIR/reload.out" || why "the message does not quote the error: $NOTE" || return
+	cp "$LAB_DIR/good.conf" "$(lab_conf_path a)"
+	after=$(lab_status a '.links[0] | [.ack_mode, .rate_bps, .state] | @csv')
+	[ "$before" = "$after" ] || why "before: $before; after: $after" || return
+	lab_rcperf --size 4096 --iters 20 || why "no traffic after a refused file"
+}
+
+check_config_says() {
+	cp "$(lab_conf_path a)" "$LAB_DIR/bad.conf"
+	sed -i 's/^MTU=.*/MTU=banana/' "$LAB_DIR/bad.conf"
+	! "$LAB_BIN/longreachd" --check-config "$LAB_DIR/bad.conf" >"$LAB_DIR/out" 2>&1 || why "it was accepted" || return
+	NOTE=$(head -1 "$LAB_DIR/out" | sed "s|$LAB_DIR/||" | cut -c1-110)
+	grep -q banana "$LAB_DIR/out" && "$LAB_BIN/longreachd" --check-config "$(lab_conf_path a)" >/dev/null 2>&1 ||
+		why "$NOTE"
+}
+
+other_traffic() {
+	local pid tcp bytes ms
+	lab_rcperf --secs 3 --depth 16 &
+	pid=$!
+	sleep 0.5
+	ms=$(lab_in ha busybox ping -c 10 -i 0.1 -W 2 $B_HOST | awk '/packets received/ { print $4 }')
+	lab_in hb socat -u TCP-LISTEN:5002,reuseaddr - 2>/dev/null | wc -c >"$LAB_DIR/count" &
+	tcp=$!
+	lab_wait 2 lab_listens hb 5002
+	head -c 8M /dev/zero | lab_in ha timeout 20 socat -u - "TCP:$B_HOST:5002"
+	wait $tcp
+	bytes=$(cat "$LAB_DIR/count")
+	wait $pid || why "RDMA: contents, order or count are wrong" || return
+	[ "$bytes" = $((8 << 20)) ] || why "TCP: $bytes of $((8 << 20)) bytes" || return
+	[ "${ms:-0}" -ge 9 ] || why "ping: $ms of 10 came back" || return
+	NOTE="ping $ms of 10, TCP whole, RDMA $(lab_result '.goodput_gbps * 1000 | round / 1000') Gbit/s"
+}
+
+put_right() { # signal
+	local e
+	for e in a b; do
+		lab_edge_stop $e "$1"
+		[ "$LAB_EDGE_LAST" = 0 ] || why "edge $e ended with status $LAB_EDGE_LAST" || return
+		kernel_state e$e >"$LAB_DIR/e$e.after"
+		diff "$LAB_DIR/e$e.before" "$LAB_DIR/e$e.after" >"$LAB_DIR/diff" ||
+			why "edge $e left: $(grep '^[<>]' "$LAB_DIR/diff" | head -3 | tr '\n' ';')" || return
+	done
+	lab_rcperf --iters 50 --depth 8 || why "the hosts do not reach each other directly afterwards"
+}
+
+closed_while_running() {
+	# With the daemon on, the kernel must not forward the hosts' RoCE: on a cut WAN path between the daemons nothing may
+	# reach host B by the kernel's own route.
+	lab_in ea nft list ruleset | grep -q 4791 || why "no rule keeps the kernel from forwarding RoCE"
+}
+
+lab_up
+lab_line --rate 2G --km 300
+lab_server $B_HOST
+LAB_MODE=near
+check "both edges up" link_up_noting_state
+check "the kernel does not forward RoCE while the daemon runs" closed_while_running
+check "reload: near becomes host" reload_mode near host
+check "reload: host becomes near" reload_mode host near
+check "reload under load" reload_under_load
+check "a bad value is refused, the running link stays" bad_file 's/^AckMode=.*/AckMode=maybe/' maybe
+check "an unknown key is refused, the running link stays" bad_file 's/^AckMode=/AckMod=/' AckMod
+check "--check-config quotes what is wrong" check_config_says
+check "ping and TCP pass beside RDMA" other_traffic
+check "SIGTERM: rules and offloads as before, hosts go direct" put_right TERM
+check_end

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What a completion means: in `host` none comes before the responder's own ACK can have crossed; in `near` its time does
+# not depend on the distance.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+ROUND_TRIP_US_PER_KM=10
+
+latency() { # km: p50 and least latency of one small WRITE at a time, in LATENCY and LEAST (us)
+	lab_line_set "$1"
+	lab_rcperf --size 4096 --depth 1 --iters "$2" || why "contents, order or count are wrong" || return
+	LATENCY=$(lab_result .here.latency_us.p50)
+}
+
+link() { # mode km
+	lab_edges_stop
+	LAB_MODE=$1
+	lab_line_set "$2"
+	lab_edges
+	lab_link_up
+}
+
+host_waits() { # km
+	link host "$1" && latency "$1" 100 || return
+	NOTE="half of the completions within $LATENCY us, round trip $(($1 * ROUND_TRIP_US_PER_KM)) us"
+	holds "$LATENCY >= $1 * $ROUND_TRIP_US_PER_KM" || why "$NOTE"
+}
+
+near_does_not() { # km
+	link near "$1" && latency "$1" 300 || return
+	NOTE="half of the completions within $LATENCY us, round trip $(($1 * ROUND_TRIP_US_PER_KM)) us"
+	holds "$LATENCY < $1 * $ROUND_TRIP_US_PER_KM / 2" || why "$NOTE"
+}
+
+near_alike() {
+	local close
+	link near 0 && latency 0 300 || return
+	close=$LATENCY
+	link near 3000 && latency 3000 300 || return
+	NOTE="median at 0 km $close us, at 3000 km $LATENCY us"
+	holds "$LATENCY < $close * 3 + 300" || why "$NOTE"
+}
+
+lab_up
+lab_line --rate 2G
+lab_server $B_HOST
+check "host: no completion before a round trip of 300 km" host_waits 300
+check "host: no completion before a round trip of 3000 km" host_waits 3000
+check "near: completions at LAN distance across 300 km" near_does_not 300
+check "near: 3000 km are not felt" near_alike
+check_end

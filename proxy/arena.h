@@ -29,41 +29,42 @@
 #include "dlist.h"
 #include "limits.h"
 
-#define ARENA_MAGIC	     0x4c52434852454e41ull
+#define ARENA_MAGIC          0x4c52434852454e41ull
 #define ARENA_LAYOUT_VERSION 1
-#define SLOT_NONE	     UINT32_MAX
+#define SLOT_NONE            UINT32_MAX
 
 enum arena_pool { POOL_LAN, POOL_WAN, POOL_COUNT }; /* packets taken from the LAN; packets taken from the WAN */
 
 /* What a slot holds. POOL_LAN: REQ_NEAR, RESP_FAR, RAW_LAN. POOL_WAN: the others. */
 enum slot_kind {
 	SLOT_REQ_NEAR = 1, /* request of a local host on its way out */
-	SLOT_RESP_FAR,	   /* response of a local host on its way out */
-	SLOT_RAW_LAN,	   /* expendable packet on its way out: does not survive a restart */
-	SLOT_REQ_FAR,	   /* request for a local host */
-	SLOT_RESP_NEAR,	   /* response for a local host */
-	SLOT_RAW_WAN,	   /* expendable packet for a local host: does not survive a restart */
+	SLOT_RESP_FAR,     /* response of a local host on its way out */
+	SLOT_RAW_LAN,      /* expendable packet on its way out: does not survive a restart */
+	SLOT_REQ_FAR,      /* request for a local host */
+	SLOT_RESP_NEAR,    /* response for a local host */
+	SLOT_RAW_WAN,      /* expendable packet for a local host: does not survive a restart */
 };
 
 enum slot_state { SLOT_FREE = 0, SLOT_FILLING = 1, SLOT_COMMITTED = 2 };
 
-/* 64 bytes in the arena. `state`, `kind` and `crc` are arena.c's; the caller fills in the rest before arena_commit(). */
+/* 64 bytes in the arena. `state`, `kind` and `crc` are arena.c's; the caller fills in the rest before arena_commit().
+ */
 struct slot_hdr {
 	uint8_t state; /* enum slot_state */
 	uint8_t kind;  /* enum slot_kind */
 	uint8_t opcode;
-	uint8_t bth_off;  /* offsets in the stored L3 packet, so that it need not be parsed again */
+	uint8_t bth_off; /* offsets in the stored L3 packet, so that it need not be parsed again */
 	uint8_t hdr_len;
 	uint8_t pad;
-	uint16_t len;	   /* L3 bytes stored */
-	uint32_t flow;	   /* local flow index; for RAW the lane */
-	uint32_t inc;	   /* incarnation of the flow */
-	uint64_t pos;	   /* position; for RAW the raw sequence number */
-	uint32_t psns;	   /* PSNs this packet owns: 1, or more for a READ request */
-	uint32_t msn;	   /* messages begun or ended up to and including this packet, as the responder would count */
-	uint32_t fp;	   /* fingerprint: opcode, length, payload CRC */
+	uint16_t len;      /* L3 bytes stored */
+	uint32_t flow;     /* local flow index; for RAW the lane */
+	uint32_t inc;      /* incarnation of the flow */
+	uint64_t pos;      /* position; for RAW the raw sequence number */
+	uint32_t psns;     /* PSNs this packet owns: 1, or more for a READ request */
+	uint32_t msn;      /* messages begun or ended up to and including this packet, as the responder would count */
+	uint32_t fp;       /* fingerprint: opcode, length, payload CRC */
 	uint16_t vlan_tci; /* 0: untagged */
-	uint8_t flags;	   /* enum slot_flags */
+	uint8_t flags;     /* enum slot_flags */
 	uint8_t reserved[21];
 	uint32_t crc; /* CRC-32 of the 60 bytes before it, with state as SLOT_COMMITTED */
 };
@@ -78,23 +79,24 @@ enum slot_flags {
 
 /* Volatile, one per slot, for the core's use. Zeroed by arena_alloc() and arena_attach() but for `gen`. */
 struct slot_meta {
-	uint64_t units[2]; /* 64-byte units of the packet: on the way in, those received; on the way out, those the peer has */
+	uint64_t units[2]; /* 64-byte units of the packet: on the way in, those received; on the way out, those the peer
+	                      has */
 	uint64_t lost[2];  /* on the way out: units found lost, to be sent again */
 	uint64_t due_ns;   /* repair queue: not before */
 	struct dnode node; /* whatever queue of the core the slot is in; off it before arena_free() */
-	uint32_t next;	   /* arena.c's list of free slots */
-	uint16_t gen;	   /* changes when the slot is freed: old references to it can be told */
-	uint8_t sends;	   /* times sent over the WAN */
-	uint8_t queued;	   /* the core's: which list */
-	uint8_t copies;	   /* copies of a repair still to be sent */
+	uint32_t next;     /* arena.c's list of free slots */
+	uint16_t gen;      /* changes when the slot is freed: old references to it can be told */
+	uint8_t sends;     /* times sent over the WAN */
+	uint8_t queued;    /* the core's: which list */
+	uint8_t copies;    /* copies of a repair still to be sent */
 	uint8_t in_flight; /* datagrams under way that carry it */
 	uint8_t lane;
 };
 
 struct arena_geometry {
-	uint64_t len;	     /* of the region, bytes */
-	uint32_t chunk_size; /* power of two, 64 KiB .. 2 MiB */
-	uint32_t max_flows;  /* near flows and as many far flows */
+	uint64_t len;            /* of the region, bytes */
+	uint32_t chunk_size;     /* power of two, 64 KiB .. 2 MiB */
+	uint32_t max_flows;      /* near flows and as many far flows */
 	uint8_t reserve_percent; /* of the chunks that each pool can always reach: 10..50, default 25 */
 };
 
@@ -113,8 +115,8 @@ uint64_t arena_min_len(uint32_t chunk_size, uint32_t max_flows);
 int arena_format(struct arena **a, void *region, const struct arena_geometry *g, uint64_t epoch, void *heap);
 
 /* Takes up an arena that was in use: checks superblock, geometry, CRCs; rebuilds free lists, index and occupancy
- * from committed slots; frees SLOT_FILLING and RAW slots. Returns 0; -ENOENT no arena there (bad magic); -EPROTO unknown
- * layout version (region untouched); -EINVAL geometry differs or superblock is damaged (region untouched).
+ * from committed slots; frees SLOT_FILLING and RAW slots. Returns 0; -ENOENT no arena there (bad magic); -EPROTO
+ * unknown layout version (region untouched); -EINVAL geometry differs or superblock is damaged (region untouched).
  * Slots or descriptors with a wrong CRC are counted in arena_damaged() and dropped. */
 int arena_attach(struct arena **a, void *region, const struct arena_geometry *g, void *heap);
 
@@ -123,8 +125,8 @@ uint32_t arena_damaged(const struct arena *a);
 
 /* --- slots --- */
 
-/* A slot for a packet of `len` (1..LAN_PKT_MAX) bytes, SLOT_FILLING, header zeroed but for kind, flow, inc, pos, len; and
- * entered into the index (RAW kinds too). SLOT_NONE if the pool has no room. */
+/* A slot for a packet of `len` (1..LAN_PKT_MAX) bytes, SLOT_FILLING, header zeroed but for kind, flow, inc, pos, len;
+ * and entered into the index (RAW kinds too). SLOT_NONE if the pool has no room. */
 uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len);
 /* Makes it truth. */
 void arena_commit(struct arena *a, uint32_t slot);

@@ -212,12 +212,11 @@ static inline uint32_t arena_hdr_crc(const struct arena *a, const struct slot_hd
 
 static inline void arena_meta_reset(struct slot_meta *m)
 {
-	m->units[0] = 0;
-	m->units[1] = 0;
-	m->due_ns = 0;
+	uint16_t gen = m->gen;
+
+	memset(m, 0, sizeof(*m));
+	m->gen = gen;
 	m->next = SLOT_NONE;
-	m->sends = 0;
-	m->queued = 0;
 }
 
 #endif

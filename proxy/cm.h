@@ -18,14 +18,14 @@ enum cm_type { CM_NONE, CM_REQ, CM_MRA, CM_REJ, CM_REP, CM_RTU, CM_DREQ, CM_DREP
 struct cm_msg {
 	enum cm_type type;
 	uint64_t transaction;
-	uint32_t local_comm_id;	 /* the sender's */
+	uint32_t local_comm_id;  /* the sender's */
 	uint32_t remote_comm_id; /* the receiver's; 0 in REQ */
-	uint32_t qpn;		 /* REQ, REP: the sender's QPN; DREQ: the receiver's (remote QPN) */
-	uint32_t starting_psn;	 /* REQ, REP: PSN that the *receiver* of the message starts to send with */
-	uint16_t pmtu;		 /* REQ: bytes, 256..4096; else 0 */
-	uint8_t retry_cnt;	 /* REQ */
-	uint8_t rnr_retry;	 /* REQ, REP: 7 is infinite */
-	uint8_t ack_timeout;	 /* REQ: local ACK timeout exponent (4.096 us x 2^n) */
+	uint32_t qpn;            /* REQ, REP: the sender's QPN; DREQ: the receiver's (remote QPN) */
+	uint32_t starting_psn;   /* REQ, REP: PSN that the *receiver* of the message starts to send with */
+	uint16_t pmtu;           /* REQ: bytes, 256..4096; else 0 */
+	uint8_t retry_cnt;       /* REQ */
+	uint8_t rnr_retry;       /* REQ, REP: 7 is infinite */
+	uint8_t ack_timeout;     /* REQ: local ACK timeout exponent (4.096 us x 2^n) */
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
 	bool rc; /* REQ: transport service type is RC */
@@ -43,15 +43,15 @@ struct cm_conn {
 	uint32_t psn_a, psn_b; /* first PSN that a (b) sends */
 	uint16_t pmtu;
 	uint8_t rnr_retry_a, rnr_retry_b; /* how a (b) as requester retries after RNR NAK: 7 = infinite */
-	uint8_t state;			  /* enum cm_conn_state */
+	uint8_t state;                    /* enum cm_conn_state */
 	uint32_t lru;
 };
 
 enum cm_conn_state { CMC_FREE, CMC_REQ_SEEN, CMC_PAIRED, CMC_DISCONNECTING };
 
 enum cm_change {
-	CM_NO_CHANGE,	  /* repeated or irrelevant */
-	CM_OPENED,	  /* REQ + REP with new ids: a new pair, conn is complete */
+	CM_NO_CHANGE,      /* repeated or irrelevant */
+	CM_OPENED,         /* REQ + REP with new ids: a new pair, conn is complete */
 	CM_DISCONNECTING_, /* first DREQ or DREP of a known connection */
 };
 
@@ -67,6 +67,6 @@ void cm_table_init(struct cm_table *t, struct cm_conn *conns, uint32_t n);
 /* Takes a message on its way from src to dst. If it belongs to a connection, *conn points at it (else NULL),
  * also when nothing changed. */
 enum cm_change cm_observe(struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
-			  const struct cm_msg *msg, struct cm_conn **conn);
+                          const struct cm_msg *msg, struct cm_conn **conn);
 
 #endif

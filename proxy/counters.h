@@ -8,95 +8,95 @@
 #include <stdint.h>
 
 /* X(enumerator, printed name, what happened) */
-#define PROXY_DROPS(X)                                                                              \
-	X(NONE, "none", "not dropped")                                                              \
-	X(LAN_TRUNCATED, "lan_truncated", "packet shorter than its headers say")                    \
-	X(LAN_NOT_IP, "lan_not_ip", "neither IPv4 without options nor IPv6 without extensions")     \
-	X(LAN_FRAGMENT, "lan_fragment", "IP fragment: RoCEv2 never fragments")                      \
-	X(LAN_NOT_ROCE, "lan_not_roce", "not UDP to port 4791")                                     \
-	X(LAN_BAD_LENGTH, "lan_bad_length", "lengths in IP, UDP and BTH contradict each other")     \
-	X(LAN_BAD_ICRC, "lan_bad_icrc", "invariant CRC does not match")                             \
-	X(LAN_BAD_VERSION, "lan_bad_version", "BTH transport version is not 0")                     \
-	X(LAN_TTL, "lan_ttl", "time to live used up")                                               \
-	X(LAN_TOO_BIG, "lan_too_big", "larger than a slot")                                         \
-	X(LAN_FOREIGN, "lan_foreign", "source or destination outside the prefixes of the link")     \
-	X(LAN_FLOW_TABLE_FULL, "lan_flow_table_full", "no room for one more flow")                  \
-	X(LAN_NO_ROOM, "lan_no_room", "no slot: requester held off by RNR NAK")                     \
-	X(LAN_GAP, "lan_gap", "behind a gap that was NAKed already")                                \
-	X(LAN_DUPLICATE, "lan_duplicate", "request packet received before")                         \
-	X(LAN_WINDOW, "lan_window", "PSN too far from the expected one")                            \
-	X(LAN_READ_RETRY, "lan_read_retry", "repeated READ or ATOMIC answered from kept responses") \
-	X(LAN_READS_FULL, "lan_reads_full", "too many READs and ATOMICs open in one flow")          \
-	X(LAN_ACK_UNMATCHED, "lan_ack_unmatched", "response that belongs to no known flow")         \
-	X(LAN_ACK_STALE, "lan_ack_stale", "response for a position already settled")                \
-	X(LAN_ACK_UNSENT, "lan_ack_unsent", "response for a PSN that was never sent")               \
-	X(LAN_RESP_ORDER, "lan_resp_order", "READ response out of order: the READ is repeated")     \
-	X(LAN_RAW_NO_ROOM, "lan_raw_no_room", "no slot for an expendable packet")                   \
-	X(WAN_TRUNCATED, "wan_truncated", "datagram or frame shorter than its headers say")         \
-	X(WAN_BAD_VERSION, "wan_bad_version", "unknown datagram version")                           \
-	X(WAN_BAD_LANE, "wan_bad_lane", "lane out of range or not of this shard")                   \
-	X(WAN_BAD_EPOCH, "wan_bad_epoch", "datagram of another session")                            \
-	X(WAN_DUPLICATE, "wan_duplicate", "packet number received before or too old")               \
-	X(WAN_BAD_FRAME, "wan_bad_frame", "frame with impossible contents")                         \
-	X(WAN_UNKNOWN_FRAME, "wan_unknown_frame", "frame of an unknown type, skipped")              \
-	X(WAN_POSITION_OLD, "wan_position_old", "packet already delivered or already held")         \
-	X(WAN_STALE_INCARNATION, "wan_stale_incarnation", "frame of an earlier life of a flow")     \
-	X(WAN_UNKNOWN_FLOW, "wan_unknown_flow", "report for a flow that does not exist")            \
-	X(WAN_FLOW_TABLE_FULL, "wan_flow_table_full", "no room for one more far flow")              \
-	X(WAN_NO_ROOM, "wan_no_room", "datagram refused: no slot")                                  \
+#define PROXY_DROPS(X)                                                                                                 \
+	X(NONE, "none", "not dropped")                                                                                 \
+	X(LAN_TRUNCATED, "lan_truncated", "packet shorter than its headers say")                                       \
+	X(LAN_NOT_IP, "lan_not_ip", "neither IPv4 without options nor IPv6 without extensions")                        \
+	X(LAN_FRAGMENT, "lan_fragment", "IP fragment: RoCEv2 never fragments")                                         \
+	X(LAN_NOT_ROCE, "lan_not_roce", "not UDP to port 4791")                                                        \
+	X(LAN_BAD_LENGTH, "lan_bad_length", "lengths in IP, UDP and BTH contradict each other")                        \
+	X(LAN_BAD_ICRC, "lan_bad_icrc", "invariant CRC does not match")                                                \
+	X(LAN_BAD_VERSION, "lan_bad_version", "BTH transport version is not 0")                                        \
+	X(LAN_TTL, "lan_ttl", "time to live used up")                                                                  \
+	X(LAN_TOO_BIG, "lan_too_big", "larger than a slot")                                                            \
+	X(LAN_FOREIGN, "lan_foreign", "source or destination outside the prefixes of the link")                        \
+	X(LAN_FLOW_TABLE_FULL, "lan_flow_table_full", "no room for one more flow")                                     \
+	X(LAN_NO_ROOM, "lan_no_room", "no slot: requester held off by RNR NAK")                                        \
+	X(LAN_GAP, "lan_gap", "behind a gap that was NAKed already")                                                   \
+	X(LAN_DUPLICATE, "lan_duplicate", "request packet received before")                                            \
+	X(LAN_WINDOW, "lan_window", "PSN too far from the expected one")                                               \
+	X(LAN_READ_RETRY, "lan_read_retry", "repeated READ or ATOMIC answered from kept responses")                    \
+	X(LAN_READS_FULL, "lan_reads_full", "too many READs and ATOMICs open in one flow")                             \
+	X(LAN_ACK_UNMATCHED, "lan_ack_unmatched", "response that belongs to no known flow")                            \
+	X(LAN_ACK_STALE, "lan_ack_stale", "response for a position already settled")                                   \
+	X(LAN_ACK_UNSENT, "lan_ack_unsent", "response for a PSN that was never sent")                                  \
+	X(LAN_RESP_ORDER, "lan_resp_order", "READ response out of order: the READ is repeated")                        \
+	X(LAN_RAW_NO_ROOM, "lan_raw_no_room", "no slot for an expendable packet")                                      \
+	X(WAN_TRUNCATED, "wan_truncated", "datagram or frame shorter than its headers say")                            \
+	X(WAN_BAD_VERSION, "wan_bad_version", "unknown datagram version")                                              \
+	X(WAN_BAD_LANE, "wan_bad_lane", "lane out of range or not of this shard")                                      \
+	X(WAN_BAD_EPOCH, "wan_bad_epoch", "datagram of another session")                                               \
+	X(WAN_DUPLICATE, "wan_duplicate", "packet number received before or too old")                                  \
+	X(WAN_BAD_FRAME, "wan_bad_frame", "frame with impossible contents")                                            \
+	X(WAN_UNKNOWN_FRAME, "wan_unknown_frame", "frame of an unknown type, skipped")                                 \
+	X(WAN_POSITION_OLD, "wan_position_old", "packet already delivered or already held")                            \
+	X(WAN_STALE_INCARNATION, "wan_stale_incarnation", "frame of an earlier life of a flow")                        \
+	X(WAN_UNKNOWN_FLOW, "wan_unknown_flow", "report for a flow that does not exist")                               \
+	X(WAN_FLOW_TABLE_FULL, "wan_flow_table_full", "no room for one more far flow")                                 \
+	X(WAN_NO_ROOM, "wan_no_room", "datagram refused: no slot")                                                     \
 	X(WAN_BEYOND_CREDIT, "wan_beyond_credit", "position beyond the credit granted")
 
 /* X(enumerator, printed name, what is counted) */
-#define PROXY_COUNTERS(X)                                                                           \
-	X(LAN_RX_PKTS, "lan_rx_packets", "packets from hosts")                                      \
-	X(LAN_RX_BYTES, "lan_rx_bytes", "layer 3 bytes from hosts")                                 \
-	X(LAN_TX_PKTS, "lan_tx_packets", "packets to hosts")                                        \
-	X(LAN_TX_BYTES, "lan_tx_bytes", "layer 3 bytes to hosts")                                   \
-	X(ACKS_TX, "acks_tx", "ACKs to requesters")                                                 \
-	X(NAKS_TX, "naks_tx", "sequence error NAKs to requesters")                                  \
-	X(RNR_NAKS_TX, "rnr_naks_tx", "RNR NAKs to requesters (hold-off)")                          \
-	X(ACKS_RX, "acks_rx", "ACKs from responders")                                               \
-	X(NAKS_RX, "naks_rx", "sequence error NAKs from responders")                                \
-	X(RNR_NAKS_RX, "rnr_naks_rx", "RNR NAKs from responders")                                   \
-	X(ERR_NAKS_RX, "err_naks_rx", "fatal NAKs from responders")                                 \
-	X(LAN_TIMEOUTS, "lan_timeouts", "responders that did not answer in time")                   \
-	X(LAN_RETRIES, "lan_retries", "packets sent to a responder again")                          \
-	X(RAW_CARRIED, "raw_carried", "packets carried as they are (UD, UC, QP1, unknown)")         \
-	X(FLOWS_OPENED, "flows_opened", "near flows opened")                                        \
-	X(FLOWS_CLOSED, "flows_closed", "near flows closed")                                        \
-	X(INCARNATIONS, "incarnations", "QP resets recognised")                                     \
-	X(PAIRED_CM, "paired_cm", "QPN pairs learned from CM messages")                             \
-	X(PAIRED_PROBE, "paired_probe", "QPN pairs learned from the responder's first answer")      \
-	X(PAIR_QUARANTINES, "pair_quarantines", "host pairs put aside after an unanswered probe")   \
-	X(WAN_TX_DGRAMS, "wan_tx_datagrams", "datagrams to the other edge")                         \
-	X(WAN_TX_BYTES, "wan_tx_bytes", "UDP payload bytes to the other edge")                      \
-	X(WAN_RX_DGRAMS, "wan_rx_datagrams", "datagrams from the other edge")                       \
-	X(WAN_RX_BYTES, "wan_rx_bytes", "UDP payload bytes from the other edge")                    \
-	X(WAN_TX_CONTROL, "wan_tx_control", "datagrams without packets in them")                    \
-	X(WAN_LOST, "wan_lost", "datagrams found lost")                                             \
-	X(WAN_SPURIOUS, "wan_spurious", "datagrams found lost that had arrived after all")          \
-	X(WAN_REPAIRS, "wan_repairs", "packets or pieces sent again")                               \
-	X(WAN_REFUSED, "wan_refused", "datagrams that the other edge had no room for")              \
-	X(WAN_PROBES, "wan_probes", "probe timeouts")                                               \
-	X(BYTES_DELIVERED, "bytes_delivered", "payload bytes that responders acknowledged")         \
-	X(BYTES_FAILED, "bytes_failed", "acknowledged payload bytes that could not be delivered")   \
-	X(HELD_DREQ, "held_dreq", "DREQ and DREP that waited for bytes before them")                \
+#define PROXY_COUNTERS(X)                                                                                              \
+	X(LAN_RX_PKTS, "lan_rx_packets", "packets from hosts")                                                         \
+	X(LAN_RX_BYTES, "lan_rx_bytes", "layer 3 bytes from hosts")                                                    \
+	X(LAN_TX_PKTS, "lan_tx_packets", "packets to hosts")                                                           \
+	X(LAN_TX_BYTES, "lan_tx_bytes", "layer 3 bytes to hosts")                                                      \
+	X(ACKS_TX, "acks_tx", "ACKs to requesters")                                                                    \
+	X(NAKS_TX, "naks_tx", "sequence error NAKs to requesters")                                                     \
+	X(RNR_NAKS_TX, "rnr_naks_tx", "RNR NAKs to requesters (hold-off)")                                             \
+	X(ACKS_RX, "acks_rx", "ACKs from responders")                                                                  \
+	X(NAKS_RX, "naks_rx", "sequence error NAKs from responders")                                                   \
+	X(RNR_NAKS_RX, "rnr_naks_rx", "RNR NAKs from responders")                                                      \
+	X(ERR_NAKS_RX, "err_naks_rx", "fatal NAKs from responders")                                                    \
+	X(LAN_TIMEOUTS, "lan_timeouts", "responders that did not answer in time")                                      \
+	X(LAN_RETRIES, "lan_retries", "packets sent to a responder again")                                             \
+	X(RAW_CARRIED, "raw_carried", "packets carried as they are (UD, UC, QP1, unknown)")                            \
+	X(FLOWS_OPENED, "flows_opened", "near flows opened")                                                           \
+	X(FLOWS_CLOSED, "flows_closed", "near flows closed")                                                           \
+	X(INCARNATIONS, "incarnations", "QP resets recognised")                                                        \
+	X(PAIRED_CM, "paired_cm", "QPN pairs learned from CM messages")                                                \
+	X(PAIRED_PROBE, "paired_probe", "QPN pairs learned from the responder's first answer")                         \
+	X(PAIR_QUARANTINES, "pair_quarantines", "host pairs put aside after an unanswered probe")                      \
+	X(WAN_TX_DGRAMS, "wan_tx_datagrams", "datagrams to the other edge")                                            \
+	X(WAN_TX_BYTES, "wan_tx_bytes", "UDP payload bytes to the other edge")                                         \
+	X(WAN_RX_DGRAMS, "wan_rx_datagrams", "datagrams from the other edge")                                          \
+	X(WAN_RX_BYTES, "wan_rx_bytes", "UDP payload bytes from the other edge")                                       \
+	X(WAN_TX_CONTROL, "wan_tx_control", "datagrams without packets in them")                                       \
+	X(WAN_LOST, "wan_lost", "datagrams found lost")                                                                \
+	X(WAN_SPURIOUS, "wan_spurious", "datagrams found lost that had arrived after all")                             \
+	X(WAN_REPAIRS, "wan_repairs", "packets or pieces sent again")                                                  \
+	X(WAN_REFUSED, "wan_refused", "datagrams that the other edge had no room for")                                 \
+	X(WAN_PROBES, "wan_probes", "probe timeouts")                                                                  \
+	X(BYTES_DELIVERED, "bytes_delivered", "payload bytes that responders acknowledged")                            \
+	X(BYTES_FAILED, "bytes_failed", "acknowledged payload bytes that could not be delivered")                      \
+	X(HELD_DREQ, "held_dreq", "DREQ and DREP that waited for bytes before them")                                   \
 	X(HELD_WAIVED, "held_waived", "DREQ and DREP let go before the bytes in front of them")
 
 /* X(enumerator, printed name, severity: 'i'nfo 'w'arning 'e'rror, what happened) */
-#define PROXY_EVENTS(X)                                                                             \
-	X(WAN_UP, "wan_up", 'i', "the other edge answers")                                          \
-	X(WAN_DEAD, "wan_dead", 'w', "nothing heard from the other edge")                           \
-	X(FLOW_OPENED, "flow_opened", 'i', "first packet of an RC flow")                            \
-	X(FLOW_PAIRED, "flow_paired", 'i', "the requester's QPN is known")                          \
-	X(FLOW_RESET, "flow_reset", 'i', "the host reset its QP: a new incarnation begins")         \
-	X(FLOW_CLOSED, "flow_closed", 'i', "flow forgotten")                                        \
-	X(FLOW_FAILED, "flow_failed", 'e', "bytes that were acknowledged could not be delivered")   \
-	X(FLOW_STALLED, "flow_stalled", 'w', "the responder makes no progress")                     \
-	X(FLOW_RESUMED, "flow_resumed", 'i', "the responder answers again")                         \
-	X(FLOW_HELD_OFF, "flow_held_off", 'w', "requester held off: buffer share used up")          \
-	X(PAIR_QUARANTINED, "pair_quarantined", 'w', "a probe was not answered")                    \
-	X(TABLE_FULL, "table_full", 'w', "a bounded table is full")                                 \
+#define PROXY_EVENTS(X)                                                                                                \
+	X(WAN_UP, "wan_up", 'i', "the other edge answers")                                                             \
+	X(WAN_DEAD, "wan_dead", 'w', "nothing heard from the other edge")                                              \
+	X(FLOW_OPENED, "flow_opened", 'i', "first packet of an RC flow")                                               \
+	X(FLOW_PAIRED, "flow_paired", 'i', "the requester's QPN is known")                                             \
+	X(FLOW_RESET, "flow_reset", 'i', "the host reset its QP: a new incarnation begins")                            \
+	X(FLOW_CLOSED, "flow_closed", 'i', "flow forgotten")                                                           \
+	X(FLOW_FAILED, "flow_failed", 'e', "bytes that were acknowledged could not be delivered")                      \
+	X(FLOW_STALLED, "flow_stalled", 'w', "the responder makes no progress")                                        \
+	X(FLOW_RESUMED, "flow_resumed", 'i', "the responder answers again")                                            \
+	X(FLOW_HELD_OFF, "flow_held_off", 'w', "requester held off: buffer share used up")                             \
+	X(PAIR_QUARANTINED, "pair_quarantined", 'w', "a probe was not answered")                                       \
+	X(TABLE_FULL, "table_full", 'w', "a bounded table is full")                                                    \
 	X(REBUILT, "rebuilt", 'i', "state rebuilt from the arena")
 
 #define X(e, name, text) DROP_##e,

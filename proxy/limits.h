@@ -5,28 +5,29 @@
 
 enum proxy_limits {
 	/* LAN */
-	LAN_PKT_MAX = 4224,	   /* PMTU 4096 + IPv6 40 + UDP 8 + BTH 12 + RETH 16 + ImmDt 4 + ICRC 4, to the largest slot */
+	LAN_PKT_MAX = 4224, /* PMTU 4096 + IPv6 40 + UDP 8 + BTH 12 + RETH 16 + ImmDt 4 + ICRC 4, to the largest slot */
 	LAN_MTU_PAYLOAD_MAX = 4096, /* largest IB path MTU */
-	PSN_HALF = 1 << 23,	   /* serial arithmetic on 24 bits */
-	FLOW_SPAN_MAX = 1 << 22,   /* PSNs between the oldest unsettled and the newest: half of half the PSN space, so
-				      that neither a stale PSN nor a new one can be mistaken for the other */
-	FP_RING = 1024,		   /* fingerprints kept per flow: more than a host has in flight at LAN distance */
-	PATIENCE_PKTS = 64,	   /* packets past a gap before it is called a loss: one adaptive-routing burst */
-	ACK_EVERY_PKTS = 64,	   /* an ACK at least this often without AckReq */
-	READS_PER_FLOW = 256,	   /* open and kept READs and ATOMICs: rxe allows 128 outstanding */
-	TEMPLATE_MAX = 96,	   /* ACK packet with IPv6 header: 40 + 8 + 12 + 4 + 4, rounded up */
-	CM_CONNS = 1024,	   /* connections in set-up or known by CM, least recently used goes first */
-	PREFIXES_MAX = 32,	   /* per side of a link */
+	PSN_HALF = 1 << 23,         /* serial arithmetic on 24 bits */
+	FLOW_SPAN_MAX = 1 << 22,    /* PSNs between the oldest unsettled and the newest: half of half the PSN space, so
+	                               that neither a stale PSN nor a new one can be mistaken for the other */
+	FP_RING = 1024,             /* fingerprints kept per flow: more than a host has in flight at LAN distance */
+	PATIENCE_PKTS = 64,         /* packets past a gap before it is called a loss: one adaptive-routing burst */
+	ACK_EVERY_PKTS = 64,        /* an ACK at least this often without AckReq */
+	READS_PER_FLOW = 256,       /* open and kept READs and ATOMICs: rxe allows 128 outstanding */
+	TEMPLATE_MAX = 96,          /* ACK packet with IPv6 header: 40 + 8 + 12 + 4 + 4, rounded up */
+	CM_CONNS = 1024,            /* connections in set-up or known by CM, least recently used goes first */
+	PREFIXES_MAX = 32,          /* per side of a link */
 	/* WAN */
-	LANES_MAX = 256,	   /* lane is one byte on the wire */
+	LANES_MAX = 256, /* lane is one byte on the wire */
 	SHARDS_MAX = 64,
 	WAN_MTU_MIN = 1280,
 	WAN_MTU_MAX = 9216,
-	WAN_REFS_MAX = 10,	   /* packets or control items in one datagram that need repair if it is lost */
-	WAN_PN_SPAN = 1 << 18,	   /* packet numbers of one lane between the oldest unsettled and the newest: 2.3 GB at 9000 */
-	WAN_RX_BITS = 1 << 19,	   /* receiver remembers twice that, so that "old" is never "lost" */
-	WAN_TAG_LEN = 16,	   /* room for the AEAD tag, kept also while the link is not sealed */
-	PIECE_UNIT = 64,	   /* pieces of packets are cut at multiples of this: 66 units make a slot */
+	WAN_REFS_MAX = 10, /* packets or control items in one datagram that need repair if it is lost */
+	WAN_PN_SPAN =
+	    1 << 18, /* packet numbers of one lane between the oldest unsettled and the newest: 2.3 GB at 9000 */
+	WAN_RX_BITS = 1 << 19,       /* receiver remembers twice that, so that "old" is never "lost" */
+	WAN_TAG_LEN = 16,            /* room for the AEAD tag, kept also while the link is not sealed */
+	PIECE_UNIT = 64,             /* pieces of packets are cut at multiples of this: 66 units make a slot */
 	CREDIT_MIN_BYTES = 64 << 10, /* a flow's credit never falls below this */
 	/* tables */
 	FLOWS_MAX = 1 << 20,

@@ -40,29 +40,29 @@
 enum ack_mode {
 	ACK_MODE_HOST = 0, /* what the responder itself has ACKed */
 	ACK_MODE_NEAR = 1, /* what is committed in the near edge's arena */
-	/* ACK_MODE_FAR = 2: what the far edge has committed: not yet */
+	                   /* ACK_MODE_FAR = 2: what the far edge has committed: not yet */
 };
 
 struct ip_prefix {
 	struct ip_addr addr; /* v4 prefixes are v4-mapped: 96 + their length */
-	uint8_t len;	     /* 0..128 */
+	uint8_t len;         /* 0..128 */
 };
 
 bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a);
 
 /* One per path, shared by all shards of a link: a virtual clock that hands out sending time. */
 struct wan_pacer {
-	_Atomic uint64_t next_ns; /* when the line is free again */
+	_Atomic uint64_t next_ns;  /* when the line is free again */
 	_Atomic uint64_t rate_bps; /* bits per second, on the wire as counted by overhead_bytes */
-	uint32_t overhead_bytes;  /* per datagram: UDP, IP and link layer */
-	uint32_t burst_ns;	  /* unused time that may be saved up, ns */
+	uint32_t overhead_bytes;   /* per datagram: UDP, IP and link layer */
+	uint32_t burst_ns;         /* unused time that may be saved up, ns */
 };
 
 void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns);
 
 struct proxy_config {
 	uint8_t shard, nshards; /* shard < nshards <= SHARDS_MAX */
-	uint16_t nlanes;	/* 1..LANES_MAX, the same at both edges */
+	uint16_t nlanes;        /* 1..LANES_MAX, the same at both edges */
 	enum ack_mode mode;
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
 	uint32_t nlocal, nremote;
@@ -70,20 +70,22 @@ struct proxy_config {
 
 	/* WAN */
 	struct wan_pacer *pacer;
-	uint16_t wan_payload_max; /* UDP payload of a datagram: path MTU - IP - UDP header. The sealing tag is inside. */
-	uint64_t rtt_hint_ns;	  /* expected round trip: sizes the sent map; measured values rule afterwards */
-	uint64_t rate_hint_bps;	  /* sizes the sent map with rtt_hint_ns: 4 round trips */
-	uint64_t dead_peer_ns;	  /* silence after which the other edge counts as dead. default 2 s */
-	uint64_t keepalive_ns;	  /* default 250 ms */
+	uint16_t
+	    wan_payload_max;    /* UDP payload of a datagram: path MTU - IP - UDP header. The sealing tag is inside. */
+	uint64_t rtt_hint_ns;   /* expected round trip: sizes the sent map; measured values rule afterwards */
+	uint64_t rate_hint_bps; /* sizes the sent map with rtt_hint_ns: 4 round trips */
+	uint64_t dead_peer_ns;  /* silence after which the other edge counts as dead. default 2 s */
+	uint64_t keepalive_ns;  /* default 250 ms */
 
 	/* LAN */
-	uint64_t reorder_ns;	   /* patience with a gap before it is NAKed. default 30 us */
+	uint64_t reorder_ns;       /* patience with a gap before it is NAKed. default 30 us */
 	uint32_t lan_window_bytes; /* far edge: most in flight to one QP. default 1 MiB */
-	uint64_t lan_timeout_ns;   /* far edge: first retry of an unanswered responder, doubling to 16 times. default 20 ms */
-	uint64_t stall_ns;	   /* no progress at a responder for so long: said, flow demoted to host. default 500 ms */
-	uint64_t held_max_ns;	   /* DREQ/DREP wait at most this long. default 1 s */
-	uint64_t quarantine_ns;	   /* host pair after an unanswered probe. default 100 ms */
-	bool rnr_retry_infinite;   /* requesters without CM have rnr_retry 7. default true */
+	uint64_t
+	    lan_timeout_ns; /* far edge: first retry of an unanswered responder, doubling to 16 times. default 20 ms */
+	uint64_t stall_ns;  /* no progress at a responder for so long: said, flow demoted to host. default 500 ms */
+	uint64_t held_max_ns;    /* DREQ/DREP wait at most this long. default 1 s */
+	uint64_t quarantine_ns;  /* host pair after an unanswered probe. default 100 ms */
+	bool rnr_retry_infinite; /* requesters without CM have rnr_retry 7. default true */
 
 	uint32_t random_seed; /* only for ids that an outsider should not guess; not for decisions */
 };
@@ -93,7 +95,8 @@ void proxy_config_defaults(struct proxy_config *c);
 
 struct proxy;
 
-/* Zeroed heap bytes (64-byte aligned) that proxy_init() needs, without the arena's region. 0: bad config or geometry. */
+/* Zeroed heap bytes (64-byte aligned) that proxy_init() needs, without the arena's region. 0: bad config or geometry.
+ */
 size_t proxy_heap_size(const struct proxy_config *c, const struct arena_geometry *g);
 
 enum proxy_start {
@@ -104,7 +107,7 @@ enum proxy_start {
 /* region: the arena's memory (geometry g.len bytes, chunk-aligned). epoch: new arena's id (FRESH only).
  * Returns 0, -EINVAL, or what arena_attach() says. */
 int proxy_init(struct proxy **p, void *heap, void *region, const struct proxy_config *c, const struct arena_geometry *g,
-	       enum proxy_start start, uint64_t epoch, uint64_t now_ns);
+               enum proxy_start start, uint64_t epoch, uint64_t now_ns);
 
 /* Changes what may change while running: mode, pacer rate, lan_*, reorder_ns, *_ns. -EINVAL and nothing changed
  * if anything else differs. */
@@ -148,7 +151,7 @@ struct lan_tx {
 	uint16_t hdr_len;
 	uint16_t body_len; /* may be 0 */
 	const uint8_t *body;
-	uint8_t trailer[4]; /* ICRC */
+	uint8_t trailer[4];   /* ICRC */
 	uint16_t trailer_len; /* 4, or 0 when hdr holds a whole packet or body ends with it */
 	uint16_t vlan_tci;
 	struct ip_addr dst; /* whose next hop to use */
@@ -163,8 +166,8 @@ struct wan_tx {
 	uint8_t path;
 };
 
-/* Builds the next datagram in buf (capacity at least wan_payload_max). Returns its length, 0 if there is nothing to send
- * or the pacer says not yet. */
+/* Builds the next datagram in buf (capacity at least wan_payload_max). Returns its length, 0 if there is nothing to
+ * send or the pacer says not yet. */
 size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, struct wan_tx *tx);
 
 /* When to call again if nothing comes in: now or earlier means at once; UINT64_MAX never. */
@@ -178,7 +181,7 @@ struct proxy_event {
 	struct ip_addr src, dst; /* of the flow: requester, responder */
 	uint32_t dest_qpn, requester_qpn;
 	uint32_t flow;
-	uint64_t pos;	/* where */
+	uint64_t pos;   /* where */
 	uint64_t value; /* bytes or nanoseconds, as the type says */
 };
 
@@ -187,7 +190,7 @@ bool proxy_event_next(struct proxy *p, struct proxy_event *ev);
 const struct proxy_counters *proxy_counters(const struct proxy *p);
 
 struct proxy_link_status {
-	bool wan_up;		/* heard from the peer within dead_peer_ns in this session */
+	bool wan_up; /* heard from the peer within dead_peer_ns in this session */
 	bool mismatch;
 	uint64_t rtt_min_ns, rtt_smoothed_ns; /* 0: not measured */
 	uint64_t wan_in_flight_bytes;
@@ -208,18 +211,18 @@ struct proxy_flow_status {
 	uint16_t vlan_tci;
 	uint32_t dest_qpn, requester_qpn; /* requester_qpn valid unless PAIR_LEARNING */
 	enum flow_pairing pairing;
-	enum ack_mode mode; /* in force now: demotion shown */
-	uint16_t pmtu;	    /* bytes, 0 unknown */
-	uint64_t pos_base;  /* first position of the incarnation */
-	uint64_t pos_next;  /* near: next expected from the host; far: next missing from the WAN */
-	uint64_t pos_acked; /* near: ACKed to the host up to here; far: sent to the host up to here */
-	uint64_t pos_delivered; /* ACKed by the responder up to here, as known here */
+	enum ack_mode mode;      /* in force now: demotion shown */
+	uint16_t pmtu;           /* bytes, 0 unknown */
+	uint64_t pos_base;       /* first position of the incarnation */
+	uint64_t pos_next;       /* near: next expected from the host; far: next missing from the WAN */
+	uint64_t pos_acked;      /* near: ACKed to the host up to here; far: sent to the host up to here */
+	uint64_t pos_delivered;  /* ACKed by the responder up to here, as known here */
 	uint64_t buffered_bytes; /* slot bytes held */
-	uint64_t bytes;		 /* L3 bytes taken in over the flow's life */
+	uint64_t bytes;          /* L3 bytes taken in over the flow's life */
 	uint64_t messages;
-	bool held_off;	/* requester is being held off */
-	bool stalled;	/* responder makes no progress */
-	bool rnr;	/* responder is in RNR */
+	bool held_off; /* requester is being held off */
+	bool stalled;  /* responder makes no progress */
+	bool rnr;      /* responder is in RNR */
 };
 
 /* Walks the flows; *cursor starts at 0. False at the end. */
@@ -230,7 +233,7 @@ bool proxy_flow_next(const struct proxy *p, uint32_t *cursor, struct proxy_flow_
 /* Everything an outside observer needs to hold an ACK to its promise: the bound below which the near flow
  * (requester src, responder dst, DestQP) may be ACKed now. False if there is no such flow. */
 bool proxy_ceiling(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
-		   uint64_t *ceiling_pos, uint64_t *delivered_pos);
+                   uint64_t *ceiling_pos, uint64_t *delivered_pos);
 
 /* Whole audit of a shard (arena, indexes, lists, counts). 0, or a negative number naming the check. Slow. */
 int proxy_audit(struct proxy *p);

@@ -14,12 +14,12 @@
 
 #include "counters.h"
 
-#define ROCE_UDP_PORT	4791
-#define ROCE_BTH_LEN	12
-#define ROCE_ICRC_LEN	4
-#define ROCE_PSN_MASK	0xffffffu
-#define ROCE_QPN_MASK	0xffffffu
-#define ROCE_HDR_MAX	112 /* longest L3..last extended header: 40 + 8 + 12 + 28 (AtomicETH), rounded up */
+#define ROCE_UDP_PORT 4791
+#define ROCE_BTH_LEN  12
+#define ROCE_ICRC_LEN 4
+#define ROCE_PSN_MASK 0xffffffu
+#define ROCE_QPN_MASK 0xffffffu
+#define ROCE_HDR_MAX  112 /* longest L3..last extended header: 40 + 8 + 12 + 28 (AtomicETH), rounded up */
 
 /* An address of either family; IPv4 is stored v4-mapped (::ffff:a.b.c.d). */
 struct ip_addr {
@@ -76,7 +76,7 @@ enum roce_op_flags {
 
 struct roce_opinfo {
 	const char *name;
-	uint16_t flags;	 /* enum roce_op_flags */
+	uint16_t flags;  /* enum roce_op_flags */
 	uint8_t ext_len; /* bytes of extended headers, derived from flags */
 };
 
@@ -87,27 +87,27 @@ enum roce_class {
 	ROCE_RC_REQUEST,  /* known RC request */
 	ROCE_RC_RESPONSE, /* ACK, READ response, ATOMIC ACK */
 	ROCE_RC_UNKNOWN,  /* RC class bits (opcode >> 5 == 0) but not in the table */
-	ROCE_CNP_CLASS,	  /* congestion notification */
-	ROCE_OTHER,	  /* UC, RD, UD, XRC, vendor: carried as it is */
+	ROCE_CNP_CLASS,   /* congestion notification */
+	ROCE_OTHER,       /* UC, RD, UD, XRC, vendor: carried as it is */
 };
 
 /* AETH syndromes, IBTA 9.7.5.2.1 (table 44..46). */
-#define AETH_ACK	     0x00 /* bits 7..5 = 000, low five bits credits */
-#define AETH_ACK_NO_CREDITS  0x1f /* "credits invalid": what longreach always sends */
-#define AETH_RNR_NAK	     0x20 /* bits 7..5 = 001, low five bits timer */
-#define AETH_NAK	     0x60 /* bits 7..5 = 011, low five bits code */
-#define AETH_NAK_PSN_SEQ     0x60
-#define AETH_NAK_INV_REQ     0x61
-#define AETH_NAK_REM_ACCESS  0x62
-#define AETH_NAK_REM_OP	     0x63
-#define AETH_NAK_INV_RD	     0x64
-#define AETH_TYPE_MASK	     0xe0
+#define AETH_ACK            0x00 /* bits 7..5 = 000, low five bits credits */
+#define AETH_ACK_NO_CREDITS 0x1f /* "credits invalid": what longreach always sends */
+#define AETH_RNR_NAK        0x20 /* bits 7..5 = 001, low five bits timer */
+#define AETH_NAK            0x60 /* bits 7..5 = 011, low five bits code */
+#define AETH_NAK_PSN_SEQ    0x60
+#define AETH_NAK_INV_REQ    0x61
+#define AETH_NAK_REM_ACCESS 0x62
+#define AETH_NAK_REM_OP     0x63
+#define AETH_NAK_INV_RD     0x64
+#define AETH_TYPE_MASK      0xe0
 
 /* A parsed packet. Offsets count from the first byte of the IP header. */
 struct roce_pkt {
 	struct ip_addr src, dst;
 	enum roce_class class;
-	uint16_t len;	      /* IP header to ICRC inclusive, taken from the IP length: padding behind it is cut */
+	uint16_t len;         /* IP header to ICRC inclusive, taken from the IP length: padding behind it is cut */
 	uint16_t payload_len; /* without pad bytes and ICRC */
 	uint16_t pkey;
 	uint16_t udp_sport;
@@ -170,7 +170,7 @@ uint8_t roce_rnr_timer_code(uint64_t ns);
 
 static inline bool ip_addr_is4(const struct ip_addr *a)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
 	return __builtin_memcmp(a->b, mapped, sizeof(mapped)) == 0;
 }

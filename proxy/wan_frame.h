@@ -23,8 +23,8 @@
 #include "limits.h"
 #include "roce.h"
 
-#define WAN_VERSION	     0x4c
-#define WAN_HDR_LEN	     16
+#define WAN_VERSION          0x4c
+#define WAN_HDR_LEN          16
 #define WAN_FRAME_HDR_LEN    4
 #define WAN_PACKET_BODY_LEN  24 /* body of PACKET without its data */
 #define WAN_PACKET_OVERHEAD  (WAN_FRAME_HDR_LEN + WAN_PACKET_BODY_LEN)
@@ -56,8 +56,8 @@ enum wan_packet_kind { WP_REQUEST, WP_RESPONSE, WP_RAW, WP_KINDS };
 struct wan_packet {
 	uint32_t flow; /* the near edge's flow id; for RAW 0 */
 	uint32_t inc;
-	uint64_t pos; /* for RAW: sequence number within the lane */
-	uint16_t total;	 /* L3 bytes of the whole packet, 1..LAN_PKT_MAX */
+	uint64_t pos;    /* for RAW: sequence number within the lane */
+	uint16_t total;  /* L3 bytes of the whole packet, 1..LAN_PKT_MAX */
 	uint16_t offset; /* of this piece: a multiple of PIECE_UNIT */
 	uint16_t vlan_tci;
 	uint8_t kind; /* enum wan_packet_kind */
@@ -88,7 +88,7 @@ struct wan_flow_report {
 	uint64_t delivered; /* the responder has ACKed everything before */
 	uint64_t credit;    /* positions before this may be sent */
 	uint64_t nak_pos;   /* WFS_FAILED: the position that the responder refused */
-	uint8_t state;	    /* enum wan_flow_state */
+	uint8_t state;      /* enum wan_flow_state */
 	uint8_t syndrome;   /* WFS_FAILED: its AETH syndrome */
 };
 
@@ -112,7 +112,7 @@ struct wan_flow_close {
 
 /* LANE_CREDIT, far to near: window(8) flow_initial(4) zero(4) */
 struct wan_lane_credit {
-	uint64_t window_bytes;	     /* slot bytes sent and not settled, of the whole lane */
+	uint64_t window_bytes;       /* slot bytes sent and not settled, of the whole lane */
 	uint32_t flow_initial_bytes; /* credit of a flow before its first report */
 };
 
@@ -120,10 +120,10 @@ struct wan_lane_credit {
  * is packet number base + 64 w + i. REPORT: 1 received, 0 not received (so far). REFUSED: 1 refused, 0 says nothing.
  * A number outside is not spoken of: absence never means lost. */
 struct wan_report {
-	uint64_t base; /* multiple of 64 */
-	uint64_t largest; /* highest number received */
+	uint64_t base;     /* multiple of 64 */
+	uint64_t largest;  /* highest number received */
 	uint64_t delay_ns; /* between receiving it and sending this */
-	uint16_t words; /* 1..WAN_REPORT_WORDS_MAX */
+	uint16_t words;    /* 1..WAN_REPORT_WORDS_MAX */
 	const uint8_t *bits;
 };
 

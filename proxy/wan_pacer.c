@@ -33,5 +33,5 @@ void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len)
 	do {
 		from = old > floor ? old : floor;
 	} while (!atomic_compare_exchange_weak_explicit(&p->next_ns, &old, from + cost, memory_order_relaxed,
-							memory_order_relaxed));
+	                                                memory_order_relaxed));
 }

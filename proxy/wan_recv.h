@@ -17,10 +17,10 @@
 
 struct wan_recv {
 	uint64_t *bits; /* WAN_RECV_WORDS words: received */
-	uint64_t next;	/* highest number received + 1 */
+	uint64_t next;  /* highest number received + 1 */
 	uint64_t largest_ns;
-	uint64_t ended[3]; /* where the last three reports ended, oldest first */
-	uint64_t lowest;   /* lowest number since the last report, UINT64_MAX: none */
+	uint64_t ended[3];   /* where the last three reports ended, oldest first */
+	uint64_t lowest;     /* lowest number since the last report, UINT64_MAX: none */
 	uint32_t unreported; /* datagrams since that want a report */
 	uint64_t first_unreported_ns;
 	/* refused numbers wait here until told */
@@ -40,8 +40,8 @@ bool wan_recv_refuse(struct wan_recv *r, uint64_t pn);
 /* The peer asks about everything from pn on. */
 void wan_recv_probe(struct wan_recv *r, uint64_t pn, uint64_t now_ns);
 
-/* The next REPORT: fills in rep (bits unset) and up to max_words words. False if nothing was ever received. Reports that
- * were to cover more than max_words leave the rest for the next one (returns with unreported > 0 still). */
+/* The next REPORT: fills in rep (bits unset) and up to max_words words. False if nothing was ever received. Reports
+ * that were to cover more than max_words leave the rest for the next one (returns with unreported > 0 still). */
 bool wan_recv_report(struct wan_recv *r, uint64_t now_ns, struct wan_report *rep, uint64_t *words, uint32_t max_words);
 
 #endif

@@ -5,7 +5,7 @@
 
 enum {
 	RTT_WINDOW_NS = 1000000000, /* the minimum forgets what is older than one to two of these: a protection switch
-				       to a longer fibre is believed within seconds */
+	                               to a longer fibre is believed within seconds */
 	RTT_FLOOR_NS = 1000,
 	REPORT_DELAY_MAX_NS = 2000000, /* a peer holds a report back for at most 1 ms; twice that for a busy machine */
 	PTO_MIN_NS = 1000000,

@@ -128,8 +128,8 @@ static uint64_t word_mask(uint64_t base, uint64_t from, uint64_t to)
 	return mask;
 }
 
-static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64_t largest, wan_sent_fn acked, void *arg,
-			struct wan_sent_result *res)
+static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64_t largest, wan_sent_fn acked,
+                        void *arg, struct wan_sent_result *res)
 {
 	struct sent_page *pg = page_at(s, base);
 	uint64_t valid = word_mask(base, s->pn_floor, s->pn_next);
@@ -164,7 +164,7 @@ static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64
 }
 
 void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn acked, void *arg,
-		     struct wan_sent_result *res)
+                     struct wan_sent_result *res)
 {
 	memset(res, 0, sizeof(*res));
 	if (r->largest >= s->pn_next)
@@ -200,7 +200,8 @@ uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_se
 	return n;
 }
 
-uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_ns, wan_sent_fn lost, void *arg)
+uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_ns, uint64_t rtt_ns, wan_sent_fn lost,
+                         void *arg)
 {
 	uint64_t n = 0;
 
@@ -211,7 +212,7 @@ uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_n
 		uint64_t bit = 1ull << (pn % 64);
 
 		if (!(pg->resolved & bit)) {
-			if (e->sent_ns + reorder_ns > s->rack_sent_ns)
+			if (e->sent_ns + reorder_ns > s->rack_sent_ns && e->sent_ns + rtt_ns + reorder_ns > now_ns)
 				return n;
 			settle(s, pg, e, (unsigned)(pn % 64));
 			pg->lost |= bit;
@@ -251,4 +252,16 @@ uint64_t wan_sent_oldest_ns(struct wan_sent *s, uint64_t *pn)
 		}
 	}
 	return 0;
+}
+
+bool wan_sent_any_missing(const struct wan_sent *s)
+{
+	return s->missing_head != NO_PN;
+}
+
+void wan_sent_forget_last(struct wan_sent *s)
+{
+	uint64_t pn = s->pn_next - 1;
+
+	settle(s, page_at(s, pn), entry_at(s, pn), (unsigned)(pn % 64));
 }

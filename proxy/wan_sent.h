@@ -21,20 +21,20 @@
 #include "wan_frame.h"
 
 enum wan_ref_kind {
-	REF_SLOT,	  /* a piece of a packet: units off .. off + n */
-	REF_FLOW_OPEN,	  /* id: near flow */
-	REF_FLOW_CLOSE,	  /* id: near flow */
-	REF_FLOW_REPORT,  /* id: far flow */
-	REF_FLOW_PAIR,	  /* id: far flow */
+	REF_SLOT,        /* a piece of a packet: units off .. off + n */
+	REF_FLOW_OPEN,   /* id: near flow */
+	REF_FLOW_CLOSE,  /* id: near flow */
+	REF_FLOW_REPORT, /* id: far flow */
+	REF_FLOW_PAIR,   /* id: far flow */
 	REF_LANE_CREDIT,
 	REF_PING,
 };
 
 struct wan_ref {
 	uint32_t id;
-	uint16_t gen; /* of the slot, to tell that it was freed since */
+	uint16_t gen;   /* of the slot, to tell that it was freed since */
 	uint8_t off, n; /* REF_SLOT: units */
-	uint8_t kind; /* enum wan_ref_kind */
+	uint8_t kind;   /* enum wan_ref_kind */
 };
 
 struct sent_entry {
@@ -46,7 +46,7 @@ struct sent_entry {
 };
 
 #define SENT_PAGE_ENTRIES 64
-#define SENT_PAGE_NONE	  UINT32_MAX
+#define SENT_PAGE_NONE    UINT32_MAX
 
 struct sent_page {
 	uint64_t resolved; /* received, lost or refused: nothing more to wait for */
@@ -70,7 +70,7 @@ struct wan_sent {
 	uint64_t pn_next;
 	uint64_t pn_floor; /* every number below is resolved and its page given back; multiple of 64 */
 	uint64_t missing_head, missing_tail; /* numbers; UINT64_MAX: empty */
-	uint64_t rack_sent_ns; /* latest send time among the datagrams that arrived */
+	uint64_t rack_sent_ns;               /* latest send time among the datagrams that arrived */
 	uint64_t bytes_in_flight;
 	uint64_t entries_in_flight;
 };
@@ -93,22 +93,30 @@ struct sent_entry *wan_sent_push(struct wan_sent *s, uint64_t now_ns, uint64_t *
 void wan_sent_unpush(struct wan_sent *s);
 
 struct wan_sent_result {
-	uint64_t newly_acked;	  /* entries */
+	uint64_t newly_acked;     /* entries */
 	uint64_t largest_sent_ns; /* send time of r->largest if this report told of it first, else 0 */
-	uint64_t spurious;	  /* entries found lost that had arrived */
-	uint64_t spurious_ns;	  /* how much longer it would have been right to wait, at most */
+	uint64_t spurious;        /* entries found lost that had arrived */
+	uint64_t spurious_ns;     /* how much longer it would have been right to wait, at most */
 };
 
 typedef void (*wan_sent_fn)(void *arg, const struct sent_entry *e);
 
 /* Works off a REPORT: acked() for each entry that it is the first to call received. */
 void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn acked, void *arg,
-		     struct wan_sent_result *res);
+                     struct wan_sent_result *res);
 /* Works off a REFUSED: refused() for each entry, which is then resolved. Returns how many. */
 uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_sent_fn refused, void *arg);
 
-/* Declares lost what is (see above), lost() for each. Returns how many. */
-uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_ns, wan_sent_fn lost, void *arg);
+/* Declares lost what is (see above), lost() for each. An entry named missing is also lost once rtt_ns + reorder_ns have
+ * passed since it was sent, if nothing sent later says so. Returns how many. */
+uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_ns, uint64_t rtt_ns, wan_sent_fn lost,
+                         void *arg);
+
+/* True if entries named missing wait for wan_sent_detect(). */
+bool wan_sent_any_missing(const struct wan_sent *s);
+
+/* The last push has nothing in it that must arrive: it is resolved at once. */
+void wan_sent_forget_last(struct wan_sent *s);
 
 /* Gives back pages at the floor whose entries are resolved; lost ones are kept for keep_ns to notice late arrivals. */
 void wan_sent_advance(struct wan_sent *s, uint64_t now_ns, uint64_t keep_ns);

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core.h - the inside of a shard: what its modules share. Not for other folders.
+ *
+ *      hosts                                                       other edge
+ *        |  lan_rx                                                     |
+ *        v                                                             v wan_rx
+ *     proxy.c --request--> near.c --slots--> wan_lane.c ==datagrams==> wan_lane.c --> far.c ----> hosts
+ *        |                   ^                                            |             |
+ *        |                 mouth.c (every AETH packet)                    |             |
+ *        +---response--> far.c --RESP slots--> wan_lane.c ==============> near.c (answers)
+ *        +---other-----> raw.c --RAW slots---> wan_lane.c ==============> raw.c
+ *
+ * Rooms: near.c is the responder's role beside a requester, far.c the requester's role beside a responder, pair.c finds
+ * out which requester QPN belongs to a flow, mouth.c emits all AETHs, raw.c carries what is not RC, wan_lane.c packs,
+ * numbers, reports and repairs. proxy.c is the entrance and owns nothing but the order of calls.
+ *
+ * Positions: a packet's 64-bit place in its incarnation. Their low 24 bits are the PSN, the first packet seen gets
+ * POS_ORIGIN + PSN, so that there is room below for packets that were overtaken. */
+#ifndef PROXY_CORE_H
+#define PROXY_CORE_H
+
+#include <errno.h>
+
+#include "arena.h"
+#include "dlist.h"
+#include "fault.h"
+#include "idx_hash.h"
+#include "proxy.h"
+#include "timer.h"
+#include "wan_pacer.h"
+#include "wan_recv.h"
+#include "wan_rtt.h"
+#include "wan_sent.h"
+
+#define POS_ORIGIN (1ull << 40)
+#define NONE       UINT32_MAX
+
+/* An open or kept READ, ATOMIC or unknown request: it owns the PSNs pos .. pos + psns. From a pool, in order per flow.
+ */
+struct rd_op {
+	struct dnode node;
+	uint64_t pos;
+	uint32_t psns;
+	uint32_t msn;      /* near: relative MSN with this operation counted. far: unused */
+	uint32_t len;      /* READ: bytes asked for */
+	uint64_t done_ns;  /* near: when the last response went to the host; 0: not yet */
+	uint64_t again_ns; /* near: when the host last asked again. far: when it was last sent again */
+	uint8_t opcode;
+};
+
+enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
+
+/* One direction of an RC connection, seen beside its requester. Positions: base <= settled <= next <= max. */
+struct near_flow {
+	bool used;
+	uint32_t idx, inc;
+	uint16_t lane;
+	uint16_t vlan_tci;
+	struct ip_addr src, dst; /* requester, responder */
+	uint32_t dest_qpn, requester_qpn;
+	enum flow_pairing pairing;
+	enum ack_mode mode;
+	uint16_t pmtu;
+	bool base_fixed; /* the responder expects pos_base first: no packet below it belongs here */
+	bool msn_known;  /* msn_offset is */
+	bool failed;     /* the responder refused: silent from here on */
+	bool stalled;    /* far edge says so: in force like host mode */
+	bool held_off;
+	bool psns_unknown; /* pos_next is right only if the last READ fitted one packet: PMTU not known yet */
+	uint8_t rnr_retry; /* as CM told; 7 infinite */
+
+	uint64_t pos_base;
+	uint64_t pos_next;     /* next expected from the host: all before is committed */
+	uint64_t pos_max;      /* highest seen + 1 */
+	uint64_t pos_acked;    /* ACKed to the host */
+	uint64_t pos_reported; /* delivered, as the far edge reported */
+	uint64_t pos_settled;  /* slots before are freed; never past an unanswered READ */
+	uint64_t pos_wan;      /* next to be sent to the far edge for the first time in this session */
+	uint64_t pos_credit;
+	bool credit_known;                         /* a report has set pos_credit in this session */
+	uint32_t msn_next, msn_settled, msn_acked; /* relative: messages in [base, that position) */
+	uint32_t msn_offset;                       /* to what the responder counts */
+
+	/* gaps */
+	uint64_t pos_last_rx;
+	uint64_t gap_naked; /* pos_next for which a NAK went out, 0: none */
+	uint32_t ooo_pkts;  /* held beyond pos_next */
+	struct timer patience;
+
+	/* what the mouth has to say */
+	struct dnode mouth_node;
+	enum near_due due;
+	uint8_t nak_syndrome;
+	bool ack_asked; /* an AckReq beyond pos_acked */
+	uint64_t pos_ack_asked;
+
+	/* READ and ATOMIC */
+	struct dnode ops;
+	uint32_t nops, ops_done;
+	uint64_t resp_pos;    /* next response position for the host; valid if an operation is open or repeated */
+	uint64_t reframe_pos; /* the host asked again from here: FIRST starts here. 0: as the responder framed it */
+	uint64_t reframe_end;
+	struct dnode resp_node; /* has responses to deliver */
+	struct timer retire;
+
+	/* DREQ/DREP waiting for bytes before them: RAW slots */
+	struct dnode held;
+	uint64_t held_until_pos;
+	struct timer held_timer;
+
+	/* WAN */
+	struct dnode wan_node;
+	bool open_due, close_due, open_sent;
+	uint64_t wan_out_bytes; /* slot bytes sent and not settled */
+	uint64_t held_bytes;    /* slot bytes in use by requests */
+
+	struct near_flow *older; /* incarnation before, still draining: this one does not send until it is gone */
+	struct near_flow *newer;
+	struct timer drain;
+	uint64_t last_rx_ns;
+	uint64_t last_progress_ns;
+	uint64_t bytes, messages;
+	uint8_t template_len;
+	uint8_t template[TEMPLATE_MAX]; /* an ACK of the responder (or made from its CM messages) */
+};
+
+/* The same direction, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
+struct far_flow {
+	bool used;
+	bool open; /* FLOW_OPEN arrived: base and addresses are known */
+	uint32_t idx, peer_flow, inc;
+	uint16_t lane;
+	uint16_t vlan_tci;
+	struct ip_addr src, dst;
+	uint32_t dest_qpn, requester_qpn;
+	enum flow_pairing pairing;
+	bool host_mode; /* the near edge waits for every delivery: report at once */
+	bool base_fixed;
+	bool failed, stalled, rnr;
+	uint8_t syndrome;
+	uint16_t pmtu; /* 0: not known yet */
+	uint64_t pos_base, pos_acked, pos_tx, pos_tx_max, pos_rx, pos_rx_max, pos_credit;
+	uint64_t pos_low; /* lowest that ever arrived */
+	uint64_t nak_pos;
+	uint32_t msgs_acked; /* messages in [base, acked) */
+
+	/* sending to the host */
+	struct dnode lan_node; /* ready to send */
+	uint32_t bytes_out;    /* between acked and tx */
+	uint32_t window_bytes; /* grows with ACKs, halves on loss */
+	uint32_t pkts_since_ackreq;
+	uint8_t retries;  /* timeouts in a row */
+	struct timer rto; /* retry, or end of an RNR wait */
+	uint64_t last_progress_ns;
+	uint64_t pos_recover; /* one window cut per loss: until this is acked */
+
+	/* pairing */
+	uint32_t hostpair;
+	struct dnode pair_node; /* waiting for its turn to be probed */
+	bool probing;
+	uint64_t retried_ns; /* last time something was sent to the host again */
+	uint64_t pair_pos;   /* position of the ACK that made the pair */
+	bool pair_due;       /* FLOW_PAIR to be sent */
+	uint64_t pair_at_pos;
+	uint32_t pair_msn;
+
+	/* READ and ATOMIC */
+	struct dnode ops;
+	uint32_t nops;
+	uint64_t resp_next; /* next response expected, within the first operation */
+
+	/* reports */
+	struct dnode report_node;
+	uint64_t report_at_ns;
+	uint64_t held_bytes;
+	uint64_t bytes, messages;
+	uint8_t template_len;
+	uint8_t template[TEMPLATE_MAX];
+};
+
+/* RC traffic from src to dst: unpaired flows are probed one at a time. */
+struct hostpair {
+	bool used;
+	struct ip_addr src, dst;
+	uint32_t flows;
+	uint32_t prober;      /* far flow whose turn it is, NONE */
+	struct dnode waiting; /* far flows */
+	struct timer quarantine;
+};
+
+struct lane {
+	uint8_t id;
+	struct dnode node; /* lanes with something to send */
+	struct wan_sent sent;
+	struct wan_recv recv;
+	struct timer service; /* reports, spaced repairs, probes */
+	uint64_t reorder_ns;
+	uint64_t last_progress_ns;
+	uint32_t pto_count;
+	bool probe_due, ping_due, report_due, credit_due;
+	uint64_t window_bytes; /* as the peer granted */
+	uint32_t flow_initial_bytes;
+	uint64_t out_bytes;     /* slot bytes sent, not settled */
+	uint64_t granted_bytes; /* what we granted last */
+	struct dnode near_list; /* near flows with requests to send */
+	struct dnode first;     /* RESP and RAW slots to send for the first time */
+	struct dnode repair;    /* slots with lost units */
+	struct dnode spaced;    /* further copies of repairs, by due_ns */
+	struct dnode closes;    /* FLOW_CLOSE frames to send */
+	struct dnode reports;   /* far flows with something to report, by report_at_ns */
+	uint64_t raw_seq_tx;
+	uint64_t raw_seq_rx;   /* highest + 1 */
+	uint64_t raw_seen[16]; /* bitmap of the 1024 before it */
+	uint64_t rx_held_bytes;
+};
+
+enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_HELD, TK_DRAIN, TK_RTO, TK_QUARANTINE, TK_LANE, TK_KEEPALIVE };
+
+enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX, SQ_HELD };
+
+struct proxy {
+	struct proxy_config cfg;
+	struct arena *arena;
+	struct proxy_counters counters;
+	struct proxy_session session;
+	bool session_on, wan_up, mismatch;
+	uint64_t now_ns; /* of the call that is going on */
+	uint64_t last_rx_ns, last_tx_ns;
+
+	struct near_flow *near;
+	struct far_flow *far;
+	struct hostpair *pairs;
+	struct lane *lanes; /* nlanes; only those of the shard are used */
+	struct rd_op *ops;
+	struct dnode ops_free;
+	uint32_t near_used, far_used, pairs_used, near_free_hint, far_free_hint, pair_free_hint;
+	uint32_t *near_inc; /* last incarnation of each near index: never used twice */
+	struct idx_hash near_by_key, far_by_peer, far_by_qpn, pair_by_hosts;
+
+	struct cm_table cm;
+	struct timer_heap timers;
+	struct timer keepalive;
+	struct sent_pool sent_pool;
+	struct wan_rtt rtt;
+
+	struct dnode mouth;     /* near flows with an AETH to say */
+	struct dnode resp_list; /* near flows with responses to deliver */
+	struct dnode raw_rx;    /* RAW slots for hosts */
+	struct dnode lan_ready; /* far flows that may send to their host */
+	struct dnode lane_list; /* lanes with something to send */
+	bool pacer_blocked;
+
+	struct proxy_event events[EVENT_RING];
+	uint32_t ev_head, ev_tail;
+};
+
+/* --- small things --- */
+
+static inline void count(struct proxy *p, enum proxy_counter c, uint64_t n)
+{
+	p->counters.ctr[c] += n;
+}
+
+static inline enum proxy_drop drop(struct proxy *p, enum proxy_drop d)
+{
+	p->counters.drop[d]++;
+	return d;
+}
+
+/* The position with that PSN which is nearest to ref. */
+static inline uint64_t pos_near(uint64_t ref, uint32_t psn)
+{
+	uint32_t d = (psn - (uint32_t)ref) & ROCE_PSN_MASK;
+
+	return d < PSN_HALF ? ref + d : ref - (0x1000000u - d);
+}
+
+static inline uint32_t pos_psn(uint64_t pos)
+{
+	return (uint32_t)pos & ROCE_PSN_MASK;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline struct lane *lane_of(struct proxy *p, uint16_t lane)
+{
+	return &p->lanes[lane];
+}
+
+/* Takes a slot and accounts for it. SLOT_NONE if there is no room; `urgent` may use the reserve of the pool. */
+uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len,
+                   uint16_t lane, bool urgent);
+/* Fills in the header of a slot from its packet; the caller sets psns, msn and fp and commits. */
+void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci);
+
+void proxy_event_push(struct proxy *p, enum proxy_event_type type, const struct near_flow *n, const struct far_flow *f,
+                      uint64_t pos, uint64_t value);
+
+struct rd_op *rd_op_take(struct proxy *p);
+void rd_op_give(struct proxy *p, struct rd_op *op);
+
+/* Frees a slot wherever it is queued, keeping held and lane counts right. */
+void slot_release(struct proxy *p, uint32_t slot);
+/* Bytes that a pool has free, and how much of it only urgent packets may take. */
+uint64_t pool_free(const struct proxy *p, enum arena_pool pool);
+uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool);
+
+static inline uint32_t slot_of_meta(struct proxy *p, const struct slot_meta *m)
+{
+	return (uint32_t)(m - arena_meta(p->arena, 0));
+}
+
+#endif

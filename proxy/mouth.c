@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mouth.h"
+
+/* 0.64 ms: short against a host's patience, long against a LAN round trip. IBTA table 45. */
+#define RNR_WAIT_MIN_NS 640000ull
+#define RNR_WAIT_MAX_NS 10240000ull
+
+static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
+{
+	return (f->msn_offset + relative + (FAULT(FAULT_WRONG_MSN) ? 1 : 0)) & ROCE_PSN_MASK;
+}
+
+/* How long the requester is sent away: about what it takes until a report can bring room. */
+static uint8_t rnr_syndrome(const struct proxy *p)
+{
+	uint64_t wait = wan_rtt_ns(&p->rtt) / 2;
+
+	if (wait < RNR_WAIT_MIN_NS)
+		wait = RNR_WAIT_MIN_NS;
+	if (wait > RNR_WAIT_MAX_NS)
+		wait = RNR_WAIT_MAX_NS;
+	return (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(wait));
+}
+
+/* The packet itself, from the responder's own: MigReq, P_Key, DSCP, PCP, addresses, source port are its. */
+static size_t build(const struct near_flow *f, uint64_t psn_pos, uint8_t syndrome, uint32_t msn, struct lan_tx *tx)
+{
+	struct roce_pkt pkt;
+
+	if (roce_parse(f->template, f->template_len, &pkt) != DROP_NONE || pkt.opcode != RC_ACK)
+		return 0;
+	pkt.dest_qpn = f->requester_qpn;
+	pkt.psn = pos_psn(psn_pos);
+	pkt.aeth_syndrome = syndrome;
+	pkt.aeth_msn = msn;
+	pkt.ttl = 64;
+	pkt.ack_req = false;
+	tx->hdr_len = (uint16_t)roce_build(tx->hdr, sizeof(tx->hdr), &pkt, NULL, 0);
+	tx->body_len = tx->trailer_len = 0;
+	tx->body = NULL;
+	tx->vlan_tci = f->vlan_tci;
+	tx->dst = f->src;
+	tx->dscp_ecn = pkt.tos;
+	return tx->hdr_len;
+}
+
+static size_t say_ack(struct proxy *p, struct near_flow *f, uint64_t ceiling, struct lan_tx *tx)
+{
+	uint64_t upto = ceiling + (FAULT(FAULT_ACK_TOO_FAR) ? 1 : 0);
+	uint32_t msn = near_msn_at(p, f, ceiling);
+
+	if (upto == f->pos_base)
+		return 0;
+	near_acked(p, f, ceiling);
+	if (f->pos_ack_asked <= ceiling)
+		f->ack_asked = false;
+	count(p, CTR_ACKS_TX, 1);
+	return build(f, upto - 1, AETH_ACK_NO_CREDITS, msn_on_wire(f, msn), tx);
+}
+
+static size_t say_nak(struct proxy *p, struct near_flow *f, uint64_t ceiling, uint8_t syndrome, struct lan_tx *tx)
+{
+	uint64_t pos = min_u64(f->pos_next, ceiling);
+	uint32_t msn = near_msn_at(p, f, pos);
+
+	near_acked(p, f, pos);
+	count(p, (syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK ? CTR_RNR_NAKS_TX : CTR_NAKS_TX, 1);
+	return build(f, pos, syndrome, msn_on_wire(f, msn), tx);
+}
+
+/* An RNR NAK inside a READ whose response has begun would confuse the requester. */
+static bool response_begun(const struct near_flow *f)
+{
+	const struct rd_op *op = near_op_open(f);
+
+	return op && f->resp_pos > op->pos;
+}
+
+size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
+{
+	enum near_due due = f->due;
+	uint64_t ceiling = near_ceiling(p, f);
+
+	f->due = DUE_NONE;
+	if (f->pairing == PAIR_LEARNING || !f->template_len)
+		return 0;
+	if (f->failed)
+		return say_nak(p, f, ceiling, f->nak_syndrome ? f->nak_syndrome : AETH_NAK_REM_OP, tx);
+	switch (due) {
+	case DUE_ACK:
+		return say_ack(p, f, ceiling, tx);
+	case DUE_NAK:
+		return say_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
+	case DUE_RNR:
+		if (!response_begun(f))
+			return say_nak(p, f, ceiling, rnr_syndrome(p), tx);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+void mouth_response(struct proxy *p, struct near_flow *f, uint8_t *aeth, size_t after, uint32_t msn,
+                    uint64_t acks_before, uint8_t icrc[4])
+{
+	uint8_t now[4], diff[4];
+	uint32_t crc = (uint32_t)icrc[0] | (uint32_t)icrc[1] << 8 | (uint32_t)icrc[2] << 16 | (uint32_t)icrc[3] << 24;
+
+	now[0] = AETH_ACK_NO_CREDITS;
+	put_be24(now + 1, msn_on_wire(f, msn));
+	for (int i = 0; i < 4; i++)
+		diff[i] = aeth[i] ^ now[i];
+	memcpy(aeth, now, 4);
+	crc = icrc_patch(crc, diff, 4, after);
+	for (int i = 0; i < 4; i++)
+		icrc[i] = (uint8_t)(crc >> (8 * i));
+	near_acked(p, f, acks_before);
+}
+
+size_t mouth_template_from_cm(uint8_t *buf, const struct near_cm_info *ci)
+{
+	struct roce_pkt pkt = {
+	    .src = ci->dst,
+	    .dst = ci->src,
+	    .ip6 = !ip_addr_is4(&ci->src),
+	    .tos = ci->tos,
+	    .ttl = 64,
+	    .udp_sport = (uint16_t)(0xc000 | ((ci->dest_qpn ^ ci->requester_qpn) & 0x3fff)),
+	    .opcode = RC_ACK,
+	    .migreq = true,
+	    .pkey = 0xffff,
+	    .dest_qpn = ci->requester_qpn,
+	    .psn = ci->start_psn,
+	    .aeth_syndrome = AETH_ACK_NO_CREDITS,
+	};
+
+	return roce_build(buf, TEMPLATE_MAX, &pkt, NULL, 0);
+}

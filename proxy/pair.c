@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * An answer names only the QPN that it goes to. Which of the flows of a host pair it is for must be known before it may
+ * count, and all of them may have started at the same PSN, with the same QPN at both ends. So flows that have no pair
+ * yet are sent one at a time per host pair: while one has its turn, an answer to a QPN that nobody owns can only be for
+ * it. An unanswered turn ends in quarantine: a late answer would otherwise be taken for the next flow's.
+ *
+ * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
+ * and has not sent anything again lately: then the QPN has a new owner, and the old pair is void. */
+#include "far.h"
+
+#define VOID_QUIET_NS 20000000ull /* a flow that sent nothing again for so long gets no late answers */
+
+static uint64_t addr_word(const struct ip_addr *a, int half)
+{
+	uint64_t v;
+
+	memcpy(&v, a->b + 8 * half, 8);
+	return v;
+}
+
+static uint32_t hosts_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn)
+{
+	uint64_t h = hash_mix(addr_word(src, 0) ^ hash_mix(addr_word(src, 1) + qpn));
+
+	return (uint32_t)hash_mix(h ^ addr_word(dst, 0) ^ hash_mix(addr_word(dst, 1)));
+}
+
+static uint32_t qpn_hash(const struct far_flow *f)
+{
+	return hosts_hash(&f->src, &f->dst, f->requester_qpn);
+}
+
+struct far_flow *pair_find(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder,
+                           uint32_t requester_qpn)
+{
+	uint32_t h = hosts_hash(requester, responder, requester_qpn), i = h, idx;
+
+	while ((idx = idx_hash_next(&p->far_by_qpn, h, &i)) != NONE) {
+		struct far_flow *f = &p->far[idx];
+
+		if (f->requester_qpn == requester_qpn && ip_addr_eq(&f->src, requester) &&
+		    ip_addr_eq(&f->dst, responder))
+			return f;
+	}
+	return NULL;
+}
+
+void pair_remove(struct proxy *p, struct far_flow *f)
+{
+	if (f->pairing != PAIR_LEARNING)
+		idx_hash_del(&p->far_by_qpn, qpn_hash(f), f->idx);
+	f->pairing = PAIR_LEARNING;
+}
+
+void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
+{
+	struct far_flow *owner = pair_find(p, &f->src, &f->dst, requester_qpn);
+
+	if (owner && owner != f)
+		pair_remove(p, owner); /* it learns again if it ever speaks */
+	f->requester_qpn = requester_qpn;
+	idx_hash_put(&p->far_by_qpn, qpn_hash(f), f->idx);
+}
+
+/* --- host pairs --- */
+
+static struct hostpair *hostpair_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	uint32_t h = hosts_hash(src, dst, NONE), i = h, idx;
+
+	while ((idx = idx_hash_next(&p->pair_by_hosts, h, &i)) != NONE) {
+		struct hostpair *hp = &p->pairs[idx];
+
+		if (ip_addr_eq(&hp->src, src) && ip_addr_eq(&hp->dst, dst))
+			return hp;
+	}
+	return NULL;
+}
+
+static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		uint32_t idx = p->pair_free_hint++ % p->cfg.max_flows;
+		struct hostpair *hp = &p->pairs[idx];
+
+		if (hp->used)
+			continue;
+		memset(hp, 0, sizeof(*hp));
+		hp->used = true;
+		hp->src = *src;
+		hp->dst = *dst;
+		hp->prober = NONE;
+		dlist_init(&hp->waiting);
+		timer_init(&hp->quarantine, TK_QUARANTINE, idx);
+		idx_hash_put(&p->pair_by_hosts, hosts_hash(src, dst, NONE), idx);
+		p->pairs_used++;
+		return hp;
+	}
+	return NULL;
+}
+
+bool pair_join(struct proxy *p, struct far_flow *f)
+{
+	struct hostpair *hp = hostpair_find(p, &f->src, &f->dst);
+
+	if (!hp)
+		hp = hostpair_new(p, &f->src, &f->dst);
+	if (!hp)
+		return false;
+	hp->flows++;
+	f->hostpair = (uint32_t)(hp - p->pairs);
+	return true;
+}
+
+static void next_turn(struct proxy *p, struct hostpair *hp)
+{
+	struct dnode *n = dlist_first(&hp->waiting);
+	struct far_flow *f;
+
+	if (!n || hp->prober != NONE || timer_armed(&hp->quarantine))
+		return;
+	f = dlist_entry(n, struct far_flow, pair_node);
+	dlist_remove(n);
+	hp->prober = f->idx;
+	f->probing = true;
+	far_kick(p, f);
+}
+
+static void turn_over(struct proxy *p, struct far_flow *f)
+{
+	struct hostpair *hp = &p->pairs[f->hostpair];
+
+	if (!f->probing)
+		return;
+	f->probing = false;
+	hp->prober = NONE;
+	next_turn(p, hp);
+}
+
+void pair_leave(struct proxy *p, struct far_flow *f)
+{
+	struct hostpair *hp;
+
+	if (f->hostpair == NONE)
+		return;
+	hp = &p->pairs[f->hostpair];
+	dlist_remove(&f->pair_node);
+	turn_over(p, f);
+	f->hostpair = NONE;
+	if (--hp->flows)
+		return;
+	timer_cancel(&p->timers, &hp->quarantine);
+	idx_hash_del(&p->pair_by_hosts, hosts_hash(&hp->src, &hp->dst, NONE), (uint32_t)(hp - p->pairs));
+	hp->used = false;
+	p->pairs_used--;
+}
+
+bool pair_turn(struct proxy *p, struct far_flow *f)
+{
+	struct hostpair *hp = &p->pairs[f->hostpair];
+
+	if (f->probing)
+		return true;
+	dlist_append_once(&hp->waiting, &f->pair_node);
+	if (hp->prober != NONE || timer_armed(&hp->quarantine) || dlist_first(&hp->waiting) != &f->pair_node)
+		return false;
+	dlist_remove(&f->pair_node);
+	hp->prober = f->idx;
+	f->probing = true;
+	return true;
+}
+
+void pair_unanswered(struct proxy *p, struct far_flow *f)
+{
+	struct hostpair *hp = &p->pairs[f->hostpair];
+	uint64_t wait = p->cfg.quarantine_ns;
+
+	count(p, CTR_PAIR_QUARANTINES, 1);
+	if (f->retries == 1)
+		proxy_event_push(p, EV_PAIR_QUARANTINED, NULL, f, f->pos_acked, wait);
+	f->probing = false;
+	hp->prober = NONE;
+	timer_set(&p->timers, &hp->quarantine, p->now_ns + wait);
+	dlist_append_once(&hp->waiting, &f->pair_node);
+}
+
+void pair_on_timer(struct proxy *p, struct hostpair *hp)
+{
+	next_turn(p, hp);
+}
+
+/* --- whose answer --- */
+
+static bool in_flight(const struct far_flow *f, uint32_t psn)
+{
+	uint64_t pos = pos_near(f->pos_acked, psn);
+
+	return pos + 1 >= f->pos_acked && pos <= f->pos_tx_max;
+}
+
+bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
+{
+	const struct hostpair *hp = f->hostpair == NONE ? NULL : &p->pairs[f->hostpair];
+
+	if (f->pos_tx_max > f->pos_acked || f->nops || !hp || hp->prober == NONE)
+		return true;
+	if (f->retried_ns && p->now_ns < f->retried_ns + VOID_QUIET_NS)
+		return true;
+	if (!in_flight(&p->far[hp->prober], pkt->psn))
+		return true;
+	pair_remove(p, f);
+	return false;
+}
+
+struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
+{
+	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
+	struct far_flow *f;
+	bool below;
+
+	if (!hp || hp->prober == NONE)
+		return NULL;
+	f = &p->far[hp->prober];
+	if (f->pos_tx == f->pos_acked)
+		return NULL; /* has its turn, but nothing is out */
+	below = pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed;
+	if (!in_flight(f, pkt->psn) && !below)
+		return NULL;
+	if (FAULT(FAULT_MISPAIR) && dlist_first(&hp->waiting)) {
+		/* the deliberate bug: the answer is given to whoever is next */
+		f = dlist_entry(dlist_first(&hp->waiting), struct far_flow, pair_node);
+	}
+	f->pairing = PAIR_PROVISIONAL;
+	pair_enter(p, f, pkt->dest_qpn);
+	turn_over(p, f);
+	return f;
+}

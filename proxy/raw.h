@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* raw.h - carries what is not RC (UD, UC, QP1, vendor opcodes) as it is, and reads the CM messages among it. */
+#ifndef PROXY_RAW_H
+#define PROXY_RAW_H
+
+#include "core.h"
+#include "wan_frame.h"
+
+/* From a host. */
+enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
+/* From the other edge. False: no room. */
+bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
+/* Next one for a host; 0: none. */
+size_t raw_lan_tx(struct proxy *p, struct lan_tx *tx);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation: slots are taken and given back here and nowhere else, so that the bytes held per flow, per lane
+ * and in flight cannot drift from what the arena holds.
+ *
+ * The last eighth of each pool is for urgent packets: the one that a flow waits for next. Out-of-order packets of many
+ * flows could otherwise fill a pool while every flow lacks its next one, and nothing would ever drain. */
+#include "core.h"
+#include "near.h"
+
+uint64_t pool_free(const struct proxy *p, enum arena_pool pool)
+{
+	uint64_t cap = arena_capacity(p->arena, pool), used = arena_used(p->arena, pool);
+
+	return cap > used ? cap - used : 0;
+}
+
+uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool)
+{
+	return arena_capacity(p->arena, pool) / 8;
+}
+
+static enum arena_pool pool_of(enum slot_kind kind)
+{
+	return kind == SLOT_REQ_NEAR || kind == SLOT_RESP_FAR || kind == SLOT_RAW_LAN ? POOL_LAN : POOL_WAN;
+}
+
+uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len,
+                   uint16_t lane, bool urgent)
+{
+	enum arena_pool pool = pool_of(kind);
+	uint32_t bytes = arena_class_bytes(len), slot;
+
+	if (!urgent && pool_free(p, pool) < pool_reserve(p, pool) + bytes)
+		return SLOT_NONE;
+	slot = arena_alloc(p->arena, kind, flow, inc, pos, len);
+	if (slot == SLOT_NONE)
+		return SLOT_NONE;
+	arena_meta(p->arena, slot)->lane = (uint8_t)lane;
+	if (kind == SLOT_REQ_NEAR)
+		p->near[flow].held_bytes += bytes;
+	if (kind == SLOT_REQ_FAR)
+		p->far[flow].held_bytes += bytes;
+	if (pool == POOL_WAN)
+		lane_of(p, lane)->rx_held_bytes += bytes;
+	return slot;
+}
+
+void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci)
+{
+	struct slot_hdr *h = arena_hdr(p->arena, slot);
+	uint16_t op = roce_op(pkt->opcode)->flags;
+
+	h->opcode = pkt->opcode;
+	h->bth_off = pkt->bth_off;
+	h->hdr_len = pkt->hdr_len;
+	h->pad = pkt->pad;
+	h->vlan_tci = vlan_tci;
+	h->psns = 1;
+	h->flags = 0;
+	if (pkt->ack_req)
+		h->flags |= SF_ACK_REQ;
+	if (op & ROP_START)
+		h->flags |= SF_MSG_START;
+	if (op & ROP_END)
+		h->flags |= SF_MSG_END;
+	if (pkt->class == ROCE_RC_UNKNOWN || (op & ROP_OWN_RESPONSE))
+		h->flags |= SF_OWN_RESPONSE;
+}
+
+void slot_release(struct proxy *p, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct slot_meta *m = arena_meta(p->arena, slot);
+	struct lane *l = lane_of(p, m->lane);
+	uint32_t bytes = arena_class_bytes(h->len);
+
+	dlist_remove(&m->node);
+	if (h->kind == SLOT_REQ_NEAR)
+		p->near[h->flow].held_bytes -= bytes;
+	if (h->kind == SLOT_REQ_FAR)
+		p->far[h->flow].held_bytes -= bytes;
+	if (pool_of(h->kind) == POOL_WAN)
+		l->rx_held_bytes -= bytes;
+	else if (m->sends)
+		l->out_bytes -= bytes;
+	arena_free(p->arena, slot);
+}

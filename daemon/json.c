@@ -21,6 +21,8 @@ static void put_quoted(struct json *j, const char *text)
 
 		if (c == '"' || c == '\\')
 			evbuffer_add_printf(j->out, "\\%c", c);
+		else if (c == '\n')
+			put(j, "\\n");
 		else if (c < 0x20 || c == 0x7f)
 			evbuffer_add_printf(j->out, "\\u%04x", c);
 		else

@@ -246,8 +246,11 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 void site_reconfigure(struct site *s, const struct link_config *c)
 {
 	s->config = *c;
-	if (s->link == NULL)
+	if (s->link == NULL) {
+		try_start(s);
+		arm(s);
 		return;
+	}
 	/* The session first: where the edges come to disagree, early ACKs end before the mode changes. */
 	peer_reconfigure(s->peer, c);
 	link_reconfigure(s->link, c);

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_status.c - the daemon's status for people.
+ *
+ *     wakkanai: up, ack mode near, not sealed
+ *       peer      sapporo at 198.51.100.1, connected
+ *       wan       rtt 3.01 ms (at most 301 km), loss 0.10 %, repaired 1234, in flight 35.6 MiB
+ *       traffic   from hosts 93.1 Gbit/s, to hosts 0 bit/s, to peer 95.0 Gbit/s, from peer 120 Mbit/s
+ *       buffer    from lan 143 MiB of 2.00 GiB (7 %), from wan 0 B of 2.00 GiB (0 %)
+ *       flows     2 near, 2 far of 4096; 0 learning, 0 held off, 0 stalled
+ *       drops     lan_gap 3
+ */
+#include "daemon/client_status.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "daemon/units.h"
+
+static const char *state_text(const char *state)
+{
+	static const char *const texts[][2] = {
+	    {"failed", "does not start"},
+	    {"waiting", "waiting for peer"},
+	    {"refused", "refused: the edges cannot work together"},
+	    {"dead", "dead: nothing is heard from the other edge"},
+	    {"mismatch", "mismatch: carried, nothing is acknowledged early"},
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (strcmp(state, texts[i][0]) == 0)
+			return texts[i][1];
+	return state;
+}
+
+static void show_head(FILE *out, const struct jnode *l)
+{
+	const struct jnode *peer = j_get(l, "peer");
+
+	fprintf(out, "%s: %s, ack mode %s, %s\n", j_text(l, "name"), state_text(j_text(l, "state")),
+	        j_text(l, "ack_mode"), j_bool(l, "sealed") ? "sealed" : "not sealed");
+	if (j_text(l, "error")[0] != '\0')
+		fprintf(out, "  error     %s\n", j_text(l, "error"));
+	if (j_text(peer, "difference")[0] != '\0')
+		fprintf(out, "  differs   %s\n", j_text(peer, "difference"));
+}
+
+static void show_peer(FILE *out, const struct jnode *l)
+{
+	const struct jnode *peer = j_get(l, "peer");
+
+	if (j_bool(peer, "met"))
+		fprintf(out, "  peer      %s at %s, control %s\n", j_text(peer, "name"), j_text(l, "remote_address"),
+		        j_bool(peer, "connected") ? "connected" : "not connected");
+	else
+		fprintf(out, "  peer      %s, not met yet\n", j_text(l, "remote_address"));
+}
+
+static void show_wan(FILE *out, const struct jnode *l)
+{
+	const struct jnode *counters = j_get(l, "counters");
+	double sent = j_number(counters, "wan_tx_datagrams");
+	double lost = j_number(counters, "wan_lost") - j_number(counters, "wan_spurious");
+	double rtt_min_ns = j_number(l, "rtt_min_ns");
+	char t[3][UNITS_TEXT_MAX];
+
+	if (rtt_min_ns > 0)
+		fprintf(out, "  wan       rtt %s, least %s (at most %s of fibre)",
+		        units_show_time(t[0], j_number(l, "rtt_ns")), units_show_time(t[1], rtt_min_ns),
+		        units_show_distance(t[2], j_number(l, "measured_distance_m")));
+	else
+		fprintf(out, "  wan       rtt not measured");
+	fprintf(out, "; loss %.3g %% now, %.3g %% in all; repaired %" PRIu64 "; in flight %s\n",
+	        j_number(j_get(l, "rates"), "wan_loss") * 100, sent > 0 && lost > 0 ? lost / sent * 100 : 0,
+	        j_uint(counters, "wan_repairs"), units_show_bytes(t[0], j_number(l, "wan_in_flight_bytes")));
+}
+
+static void show_traffic(FILE *out, const struct jnode *l)
+{
+	const struct jnode *r = j_get(l, "rates");
+	char t[4][UNITS_TEXT_MAX];
+
+	if (!j_bool(r, "valid"))
+		return;
+	fprintf(out, "  outward   %s from hosts, %s to peer\n", units_show_rate(t[0], j_number(r, "lan_rx_bps")),
+	        units_show_rate(t[1], j_number(r, "wan_tx_bps")));
+	fprintf(out, "  inward    %s from peer, %s to hosts\n", units_show_rate(t[2], j_number(r, "wan_rx_bps")),
+	        units_show_rate(t[3], j_number(r, "lan_tx_bps")));
+}
+
+static void show_pool(FILE *out, const struct jnode *pool, const char *before)
+{
+	double used = j_number(pool, "used_bytes"), cap = j_number(pool, "capacity_bytes");
+	char t[2][UNITS_TEXT_MAX];
+
+	fprintf(out, "%s%s of %s (%.0f %%)", before, units_show_bytes(t[0], used), units_show_bytes(t[1], cap),
+	        cap > 0 ? used / cap * 100 : 0);
+}
+
+static void show_buffer(FILE *out, const struct jnode *l)
+{
+	const struct jnode *b = j_get(l, "buffer");
+
+	show_pool(out, j_get(b, "from_lan"), "  buffer    outward ");
+	show_pool(out, j_get(b, "from_wan"), ", inward ");
+	fputc('\n', out);
+}
+
+static void show_flow_counts(FILE *out, const struct jnode *l)
+{
+	const struct jnode *n = j_get(l, "flow_counts");
+
+	fprintf(out,
+	        "  flows     %" PRIu64 " near, %" PRIu64 " far (at most %" PRIu64 " of each); %" PRIu64
+	        " learning, %" PRIu64 " held off, %" PRIu64 " stalled, %" PRIu64 " in RNR\n",
+	        j_uint(n, "near"), j_uint(n, "far"), j_uint(n, "max"), j_uint(n, "learning"), j_uint(n, "held_off"),
+	        j_uint(n, "stalled"), j_uint(n, "rnr"));
+}
+
+static void show_drops(FILE *out, const struct jnode *l)
+{
+	const struct jnode *drops = j_get(l, "drops"), *d = NULL;
+	const char *before = "  drops     ";
+
+	while ((d = j_next(drops, d)) != NULL) {
+		if (d->text[0] == '0')
+			continue;
+		fprintf(out, "%s%s %.*s", before, d->key, (int)strspn(d->text, "0123456789"), d->text);
+		before = ", ";
+	}
+	if (strcmp(before, ", ") == 0)
+		fputc('\n', out);
+}
+
+/* --- flows --- */
+
+static const struct jnode *find_link(const struct jnode *answer, const char *name)
+{
+	const struct jnode *links = j_get(answer, "links"), *l = NULL;
+
+	while ((l = j_next(links, l)) != NULL)
+		if (strcmp(j_text(l, "name"), name) == 0)
+			return l;
+	return NULL;
+}
+
+static bool same_flow(const struct jnode *a, const struct jnode *b)
+{
+	return j_uint(a, "id") == j_uint(b, "id") && j_uint(a, "dest_qpn") == j_uint(b, "dest_qpn") &&
+	       strcmp(j_text(a, "side"), j_text(b, "side")) == 0 && strcmp(j_text(a, "src"), j_text(b, "src")) == 0 &&
+	       strcmp(j_text(a, "dst"), j_text(b, "dst")) == 0;
+}
+
+/* The same flow in the answer before. Both list them in the same order but for those that came and went: *hint is where
+ * the search goes on. */
+static const struct jnode *find_flow(const struct jnode *flows, const struct jnode *f, const struct jnode **hint)
+{
+	for (const struct jnode *m = j_next(flows, *hint); m != NULL; m = j_next(flows, m))
+		if (same_flow(m, f))
+			return *hint = m;
+	return NULL;
+}
+
+static const char *flow_rate(char t[UNITS_TEXT_MAX], const struct jnode *now, const struct jnode *before,
+                             double seconds)
+{
+	double bytes = before != NULL ? j_number(now, "bytes") - j_number(before, "bytes") : -1;
+
+	if (bytes < 0 || seconds <= 0) {
+		snprintf(t, UNITS_TEXT_MAX, "-");
+		return t;
+	}
+	return units_show_rate(t, bytes * 8 / seconds);
+}
+
+static const char *flow_trouble(const struct jnode *f)
+{
+	return j_bool(f, "stalled")    ? ", stalled"
+	       : j_bool(f, "rnr")      ? ", RNR"
+	       : j_bool(f, "held_off") ? ", held off"
+	                               : "";
+}
+
+static void show_flow(FILE *out, const struct jnode *f, const struct jnode *before, double seconds)
+{
+	char from[24] = "?", t[2][UNITS_TEXT_MAX];
+
+	if (strcmp(j_text(f, "pairing"), "learning") != 0)
+		snprintf(from, sizeof(from), "0x%" PRIx64, j_uint(f, "requester_qpn"));
+	fprintf(out,
+	        "    %-4s %s QP %s -> %s QP 0x%" PRIx64 ": %s, %s, life %" PRIu64
+	        ", %s, buffered %s, delivered %" PRIu64 "%s\n",
+	        j_text(f, "side"), j_text(f, "src"), from, j_text(f, "dst"), j_uint(f, "dest_qpn"),
+	        j_text(f, "pairing"), j_text(f, "ack_mode"), j_uint(f, "incarnation"),
+	        flow_rate(t[0], f, before, seconds), units_show_bytes(t[1], j_number(f, "buffered_bytes")),
+	        j_uint(f, "pos_delivered") - j_uint(f, "pos_base"), flow_trouble(f));
+}
+
+static void show_flows(FILE *out, const struct jnode *l, const struct jnode *before)
+{
+	double seconds = (j_number(l, "taken_ns") - j_number(before, "taken_ns")) / 1e9;
+	const struct jnode *flows = j_get(l, "flows"), *f = NULL, *hint = NULL;
+
+	while ((f = j_next(flows, f)) != NULL)
+		show_flow(out, f, find_flow(j_get(before, "flows"), f, &hint), before != NULL ? seconds : 0);
+	if (j_uint(l, "flows_left_out") > 0)
+		fprintf(out, "    and %" PRIu64 " more\n", j_uint(l, "flows_left_out"));
+}
+
+static void show_link(FILE *out, const struct jnode *l, const struct jnode *before)
+{
+	show_head(out, l);
+	show_peer(out, l);
+	if (j_get(l, "counters") == NULL)
+		return;
+	show_wan(out, l);
+	show_traffic(out, l);
+	show_buffer(out, l);
+	show_flow_counts(out, l);
+	show_drops(out, l);
+	if (j_get(l, "flows") != NULL)
+		show_flows(out, l, before);
+}
+
+void status_show(FILE *out, const struct jnode *answer, const struct jnode *before)
+{
+	const struct jnode *links = j_get(answer, "links"), *l = NULL;
+	const char *gap = "";
+
+	while ((l = j_next(links, l)) != NULL) {
+		fputs(gap, out);
+		show_link(out, l, find_link(before, j_text(l, "name")));
+		gap = "\n";
+	}
+	if (gap[0] == '\0')
+		fputs("no links: put a link file into /etc/longreach and run `longreach reload`\n", out);
+}

@@ -13,8 +13,8 @@
 
 leg() { # host interface address prefix-length router interface address
 	lab_veth "$1" "$2" "$5" "$6"
-	lab_ip "$1" addr add "$3/$4" dev "$2" nodad
-	lab_ip "$5" addr add "$7/$4" dev "$6" nodad
+	lab_ip "$1" addr add "$3/$4" dev "$2"
+	lab_ip "$5" addr add "$7/$4" dev "$6"
 	lab_ip "$1" link set "$2" up
 	lab_ip "$5" link set "$6" up
 }

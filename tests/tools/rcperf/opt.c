@@ -56,6 +56,7 @@ static const struct option_row rows[] = {
     {"interval", V_SECS, F(interval_ns), 0.01, 3600, "S", "a line of progress that often"},
     {"ring", V_SIZE, F(ring_bytes), 1 << 20, 1u << 30, "BYTES", "receive ring [32M]"},
     {"bad-rkey-at", V_U64, F(bad_rkey_at), 0, 1e15, "N", "message N gets a wrong R_Key: the responder must refuse"},
+    {"bad-byte-at", V_U64, F(bad_byte_at), 0, 1e15, "N", "message N gets one wrong byte: the responder must notice"},
     {"json", V_FLAG, F(json), 0, 0, NULL, "one JSON object instead of a summary line"},
     {"once", V_FLAG, F(once), 0, 0, NULL, "server: end after one test"},
     {"quiet", V_FLAG, F(quiet), 0, 0, NULL, "server: no summaries"},
@@ -244,6 +245,7 @@ static void set_defaults(struct opt *o)
 	    .tos = 2, /* ECT(0): as NICs with congestion control send */
 	    .ttl = 64,
 	    .bad_rkey_at = -1,
+	    .bad_byte_at = -1,
 	};
 }
 

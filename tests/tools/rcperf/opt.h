@@ -47,7 +47,8 @@ struct opt {
 	uint64_t drain_ns, interval_ns;
 	uint32_t ring_bytes;
 	uint8_t tos, ttl;
-	int64_t bad_rkey_at;
+	/* lies, to see that they are found: message numbers, -1 for none */
+	int64_t bad_rkey_at, bad_byte_at;
 	bool json, once, quiet;
 };
 

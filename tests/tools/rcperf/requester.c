@@ -219,6 +219,8 @@ static void send_data(struct engine *e, struct qp *qp, const struct msg *m)
 	p.imm = (uint32_t)m->no;
 	payload = engine_payload(e, qp, p.opcode);
 	pat_fill(payload, len, pat_base(r->seed, m->no), off);
+	if (last && len > 0 && (int64_t)m->no == e->opt->bad_byte_at)
+		payload[len - 1] ^= 1;
 	engine_send(e, &p, payload, len);
 	r->pos_nxt++;
 }

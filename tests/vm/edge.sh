@@ -26,7 +26,8 @@ edge_config() { # SITE OWN OTHER MODE
 }
 
 edge_start() { # SITE
-	ip netns exec "$P-$1" "$daemon/longreachd" --control "$work/edge-$1.sock" "$work/edge-$1.conf" \
+	ip netns exec "$P-$1" "$daemon/longreachd" --control "$work/edge-$1.sock" \
+		--config "$work/edge-$1.conf" \
 		>>"$work/edge-$1.log" 2>&1 &
 	echo $! >"$work/edge-$1.pid"
 }

@@ -181,7 +181,7 @@ use() {
 check_rping() {
 	local n=$mode-rping
 	wanted rping || return
-	pair $n 60 "rping -s -C 20 -V -a 0.0.0.0 -p PORT" "rping -c -C 20 -V -S 1000 -a PEER -p PORT"
+	pair $n 60 "rping -s -C 20 -V -S 1000 -a 0.0.0.0 -p PORT" "rping -c -C 20 -V -S 1000 -a PEER -p PORT"
 	finish rping $? "$pair_detail"
 }
 

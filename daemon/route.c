@@ -491,30 +491,3 @@ void route_close(struct route_cache *rc)
 		mnl_socket_close(rc->notify);
 	free(rc);
 }
-
-/* --- Ethernet header --- */
-
-#define TCI_VID_MASK 0x0fff
-
-static uint16_t tag_for(uint16_t vid, uint16_t tci)
-{
-	if (vid)
-		return (uint16_t)(vid | (tci & ~TCI_VID_MASK));
-	return tci & TCI_VID_MASK ? 0 : tci; /* a priority tag without a VLAN stays one */
-}
-
-size_t route_eth_header(const struct next_hop *hop, bool ip6, uint16_t tci, uint8_t eth[ROUTE_ETH_MAX])
-{
-	uint16_t tag = tag_for(hop->vid, tci);
-	size_t n = 12;
-
-	memcpy(eth, hop->dst_mac, 6);
-	memcpy(eth + 6, hop->src_mac, 6);
-	if (tag) {
-		put_be16(eth + n, ETH_P_8021Q);
-		put_be16(eth + n + 2, tag);
-		n += 4;
-	}
-	put_be16(eth + n, ip6 ? ETH_P_IPV6 : ETH_P_IP);
-	return n + 2;
-}

@@ -8,17 +8,11 @@
 #define DAEMON_ROUTE_H
 
 #include <net/if.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "next_hop.h"
 #include "proxy/roce.h"
-
-struct next_hop {
-	uint8_t dst_mac[6], src_mac[6];
-	uint16_t vid; /* VLAN id, 0: untagged */
-	uint8_t port; /* index into the names given to route_open() */
-};
 
 struct route_cache;
 
@@ -32,10 +26,5 @@ const struct next_hop *route_lookup(struct route_cache *rc, const struct ip_addr
 /* Readable when the kernel has changes to tell; then call route_changed(). */
 int route_fd(const struct route_cache *rc);
 void route_changed(struct route_cache *rc);
-
-/* Ethernet header for a packet to that hop; tci is the tag that the packet carried on the other LAN: its priority is
- * kept, its VLAN id is not: that is this site's own matter. Returns the header's length. */
-#define ROUTE_ETH_MAX 18
-size_t route_eth_header(const struct next_hop *hop, bool ip6, uint16_t tci, uint8_t eth[ROUTE_ETH_MAX]);
 
 #endif

@@ -247,7 +247,7 @@ static bool address_frame(struct worker *w, struct lan_frame *f)
 		return false;
 	}
 	f->port = hop->port;
-	f->eth_len = (uint8_t)route_eth_header(hop, !ip_addr_is4(&f->pkt.dst), f->pkt.vlan_tci, f->eth);
+	f->eth_len = (uint8_t)next_hop_eth(hop, !ip_addr_is4(&f->pkt.dst), f->pkt.vlan_tci, f->eth);
 	return true;
 }
 

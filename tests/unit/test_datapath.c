@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The small pure parts of the daemon's data path: checksum, rings, headers, kernel rules, sizes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "daemon/link_plan.c"
+#include "daemon/spsc.h"
+#include "daemon/udp_csum.c"
+
+/* --- UDP checksum --- */
+
+static uint32_t fold_all(const uint8_t *l3, size_t addr_off, size_t addr_len, size_t udp)
+{
+	uint64_t sum = IPPROTO_UDP + get_be16(l3 + udp + 4);
+
+	sum = sum_words(l3 + addr_off, addr_len, sum);
+	sum = sum_words(l3 + udp, get_be16(l3 + udp + 4), sum);
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint32_t)sum;
+}
+
+static void csum__known_packet(void **state)
+{
+	/* 10.0.0.1:1 -> 10.0.0.2:2, one byte 'a': worked out by hand:
+	 * 0a00+0001+0a00+0002 + 0011+0009 + 0001+0002+0009+6100 = 0x7529, inverted 0x8ad6 */
+	uint8_t p[29] = {0x45, 0,  0, 29, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0,  0,
+	                 1,    10, 0, 0,  2, 0, 1, 0, 2,  0,  9, 9, 9,  'a'};
+
+	(void)state;
+	assert_true(udp_csum_fill(p, sizeof(p)));
+	assert_int_equal(get_be16(p + 26), 0x8ad6);
+}
+
+static void csum__verifies_for_both_families_and_any_length(void **state)
+{
+	uint8_t p[200];
+
+	(void)state;
+	for (uint16_t n = 0; n < 100; n++) {
+		for (size_t i = 0; i < sizeof(p); i++)
+			p[i] = (uint8_t)(i * 37 + n * 11);
+		p[0] = 0x45;
+		p[9] = IPPROTO_UDP;
+		put_be16(p + 24, (uint16_t)(8 + n));
+		assert_true(udp_csum_fill(p, 28u + n));
+		assert_int_equal(fold_all(p, 12, 8, 20), 0xffff);
+		p[0] = 0x60;
+		p[6] = IPPROTO_UDP;
+		put_be16(p + 44, (uint16_t)(8 + n));
+		assert_true(udp_csum_fill(p, 48u + n));
+		assert_int_equal(fold_all(p, 8, 32, 40), 0xffff);
+		assert_int_not_equal(get_be16(p + 46), 0);
+	}
+}
+
+static void csum__refuses_what_it_does_not_understand(void **state)
+{
+	uint8_t p[64] = {0x45, [9] = 6}, copy[64];
+
+	(void)state;
+	memcpy(copy, p, sizeof(p));
+	assert_false(udp_csum_fill(p, sizeof(p))); /* TCP */
+	p[9] = copy[9] = IPPROTO_UDP;
+	put_be16(p + 24, 60); /* longer than the packet */
+	put_be16(copy + 24, 60);
+	assert_false(udp_csum_fill(p, sizeof(p)));
+	put_be16(p + 24, 7); /* shorter than its header */
+	put_be16(copy + 24, 7);
+	assert_false(udp_csum_fill(p, sizeof(p)));
+	assert_false(udp_csum_fill(p, 27));
+	assert_memory_equal(p, copy, sizeof(p));
+}
+
+/* --- ring --- */
+
+static void spsc__full_and_empty(void **state)
+{
+	struct spsc q;
+	uint32_t v;
+
+	(void)state;
+	assert_true(spsc_init(&q, 4, sizeof(v)));
+	assert_false(spsc_take(&q, &v));
+	for (uint32_t round = 0; round < 10; round++) {
+		for (v = 0; v < 4; v++)
+			assert_true(spsc_put(&q, &v));
+		assert_false(spsc_put(&q, &v));
+		for (uint32_t want = 0; want < 4; want++) {
+			assert_true(spsc_take(&q, &v));
+			assert_int_equal(v, want);
+		}
+		assert_false(spsc_take(&q, &v));
+	}
+	spsc_free(&q);
+}
+
+enum { SPSC_ITEMS = 200000 };
+
+static void *produce(void *arg)
+{
+	for (uint32_t i = 0; i < SPSC_ITEMS;)
+		i += spsc_put(arg, &i);
+	return NULL;
+}
+
+static void spsc__two_threads_keep_order(void **state)
+{
+	struct spsc q;
+	pthread_t t;
+	uint32_t v;
+
+	(void)state;
+	assert_true(spsc_init(&q, 64, sizeof(v)));
+	assert_int_equal(pthread_create(&t, NULL, produce, &q), 0);
+	for (uint32_t want = 0; want < SPSC_ITEMS;) {
+		if (!spsc_take(&q, &v))
+			continue;
+		assert_int_equal(v, want);
+		want++;
+	}
+	pthread_join(t, NULL);
+	spsc_free(&q);
+}
+
+/* --- sizes --- */
+
+static struct link_config config_of(uint64_t rate_bps, uint64_t distance_m, uint32_t workers)
+{
+	struct link_config c = {.rate_bps = rate_bps, .distance_m = distance_m, .workers = workers, .max_flows = 1024};
+
+	c.wan_remote.b[10] = c.wan_remote.b[11] = 0xff;
+	c.wan_mtu = 9000;
+	return c;
+}
+
+static void plan__rtt_follows_the_fibre(void **state)
+{
+	struct link_config c = config_of(1000000000, 300000, 1);
+
+	(void)state;
+	assert_int_equal(link_plan_rtt_ns(&c), 3000000 + 200000);
+	c.distance_m = 0;
+	assert_int_equal(link_plan_rtt_ns(&c), 10000000 + 200000);
+}
+
+static void plan__arena_is_four_bdp_each_way(void **state)
+{
+	struct link_config c = config_of(400000000000ull, 1000000, 1);
+	uint64_t bdp = 400000000000ull / 8 / 1000 * 10200 / 1000;
+
+	(void)state;
+	assert_in_range(link_plan_geometry(&c).len, 8 * bdp, 8 * bdp + (2 << 20));
+	c.workers = 4;
+	assert_in_range(link_plan_geometry(&c).len, 2 * bdp, 2 * bdp + (2 << 20));
+	assert_int_equal(link_plan_geometry(&c).chunk_size, 2 << 20);
+}
+
+static void plan__small_arenas_get_small_chunks(void **state)
+{
+	struct link_config c = config_of(1000000000, 1000, 1);
+	struct arena_geometry g = link_plan_geometry(&c);
+
+	(void)state;
+	assert_int_equal(g.len, 64 << 20);
+	assert_int_equal(g.chunk_size, 512 << 10);
+	c.arena_bytes = 16 << 20;
+	c.max_flows = 64;
+	g = link_plan_geometry(&c);
+	assert_int_equal(g.len, 16 << 20);
+	assert_int_equal(g.chunk_size, 128 << 10);
+	c.workers = 16;
+	g = link_plan_geometry(&c);
+	assert_int_equal(g.chunk_size, 64 << 10);
+	assert_true(g.len >= arena_min_len(g.chunk_size, g.max_flows));
+	assert_true(arena_heap_size(&g) > 0);
+}
+
+static void plan__flows_leave_room_for_hash_luck(void **state)
+{
+	struct link_config c = config_of(1000000000, 1000, 1);
+
+	(void)state;
+	assert_int_equal(link_plan_geometry(&c).max_flows, 1024);
+	c.workers = 4;
+	assert_int_equal(link_plan_geometry(&c).max_flows, 512);
+	c.max_flows = 16;
+	assert_int_equal(link_plan_geometry(&c).max_flows, 16);
+}
+
+/* link_plan.c takes it from wan_port.c */
+uint16_t wan_port_payload_max(const struct ip_addr *remote, uint16_t mtu)
+{
+	return (uint16_t)(mtu - (ip_addr_is4(remote) ? WAN_UDP_IP4_HDR : WAN_UDP_IP6_HDR));
+}
+
+static void plan__core_gets_the_file_s_values(void **state)
+{
+	struct link_config c = config_of(1000000000, 1000, 2);
+	struct proxy_config p;
+
+	(void)state;
+	c.lanes = 64;
+	c.ack_mode = ACK_MODE_NEAR;
+	c.stall_ns = 77;
+	p = link_plan_proxy(&c, 1, NULL);
+	assert_int_equal(p.shard, 1);
+	assert_int_equal(p.nshards, 2);
+	assert_int_equal(p.nlanes, 64);
+	assert_int_equal(p.mode, ACK_MODE_NEAR);
+	assert_int_equal(p.stall_ns, 77);
+	assert_int_equal(p.wan_payload_max, 8972);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(csum__known_packet),
+	    cmocka_unit_test(csum__verifies_for_both_families_and_any_length),
+	    cmocka_unit_test(csum__refuses_what_it_does_not_understand),
+	    cmocka_unit_test(spsc__full_and_empty),
+	    cmocka_unit_test(spsc__two_threads_keep_order),
+	    cmocka_unit_test(plan__rtt_follows_the_fibre),
+	    cmocka_unit_test(plan__arena_is_four_bdp_each_way),
+	    cmocka_unit_test(plan__small_arenas_get_small_chunks),
+	    cmocka_unit_test(plan__flows_leave_room_for_hash_luck),
+	    cmocka_unit_test(plan__core_gets_the_file_s_values),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

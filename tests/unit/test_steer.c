@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernel rules and Ethernet headers: what is written for a given configuration. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "daemon/steer.c"
+
+#include "daemon/next_hop.c"
+
+/* steer.c logs through this. */
+void log_at(enum log_level level, const char *fmt, ...)
+{
+	(void)level;
+	(void)fmt;
+}
+
+static struct link_config link_of(void)
+{
+	struct link_config c = {.name = "sapporo-wakkanai", .nlan_ports = 2, .nlocal = 2, .nremote = 2};
+
+	strcpy(c.lan_ports[0], "eth2");
+	strcpy(c.lan_ports[1], "eth3.100");
+	for (int i = 0; i < 2; i++)
+		c.local[0].addr.b[10 + i] = c.remote[0].addr.b[10 + i] = 0xff;
+	inet_pton(AF_INET, "10.1.0.0", c.local[0].addr.b + 12);
+	c.local[0].len = 96 + 16;
+	inet_pton(AF_INET, "10.2.3.4", c.remote[0].addr.b + 12);
+	c.remote[0].len = 128;
+	inet_pton(AF_INET6, "fd00:1::", c.local[1].addr.b);
+	c.local[1].len = 64;
+	inet_pton(AF_INET6, "fd00:2::", c.remote[1].addr.b);
+	c.remote[1].len = 48;
+	return c;
+}
+
+static unsigned count(const char *text, const char *what)
+{
+	unsigned n = 0;
+
+	for (; (text = strstr(text, what)); text++)
+		n++;
+	return n;
+}
+
+static void steer__drops_at_every_port_and_both_ways_at_forwarding(void **state)
+{
+	struct link_config c = link_of();
+	char *s = steer_script(&c);
+
+	(void)state;
+	assert_non_null(s);
+	assert_int_equal(count(s, "device \"eth2\""), 1);
+	assert_int_equal(count(s, "device \"eth3.100\""), 1);
+	/* two ports and one direction of forwarding */
+	assert_int_equal(count(s, "ip saddr { 10.1.0.0/16 } ip daddr { 10.2.3.4/32 } udp dport 4791 counter drop"), 3);
+	assert_int_equal(count(s, "ip saddr { 10.2.3.4/32 } ip daddr { 10.1.0.0/16 } udp dport 4791 counter drop"), 1);
+	assert_int_equal(count(s, "ip6 saddr { fd00:1::/64 } ip6 daddr { fd00:2::/48 } udp dport 4791 counter drop"),
+	                 3);
+	assert_int_equal(count(s, "ip6 saddr { fd00:2::/48 } ip6 daddr { fd00:1::/64 } udp dport 4791 counter drop"),
+	                 1);
+	free(s);
+}
+
+static void steer__replaces_what_an_earlier_life_left(void **state)
+{
+	struct link_config c = link_of();
+	char *s = steer_script(&c), *r = steer_removal_script(&c);
+
+	(void)state;
+	assert_ptr_equal(strstr(s, r), s); /* an installation begins with a removal */
+	assert_string_equal(r, "add table netdev longreach_sapporo-wakkanai\n"
+	                       "delete table netdev longreach_sapporo-wakkanai\n"
+	                       "add table inet longreach_sapporo-wakkanai\n"
+	                       "delete table inet longreach_sapporo-wakkanai\n");
+	free(s);
+	free(r);
+}
+
+static void steer__names_cannot_leave_the_identifier(void **state)
+{
+	struct link_config c = link_of();
+	char *s;
+
+	(void)state;
+	strcpy(c.name, "a; flush ruleset\n#");
+	s = steer_removal_script(&c);
+	assert_null(strstr(s, ";"));
+	assert_null(strstr(s, "flush ruleset"));
+	assert_non_null(strstr(s, "longreach_a__flush_ruleset__\n"));
+	free(s);
+}
+
+static void steer__one_family_only(void **state)
+{
+	struct link_config c = link_of();
+	char *s;
+
+	(void)state;
+	c.nlocal = 1;
+	s = steer_script(&c);
+	assert_null(strstr(s, "ip6"));
+	assert_null(strstr(s, "{  }"));
+	free(s);
+}
+
+/* --- Ethernet header --- */
+
+static const struct next_hop plain = {.dst_mac = {2, 1, 1, 1, 1, 1}, .src_mac = {2, 2, 2, 2, 2, 2}};
+
+static void eth__untagged(void **state)
+{
+	uint8_t e[NEXT_HOP_ETH_MAX];
+
+	(void)state;
+	assert_int_equal(next_hop_eth(&plain, false, 0, e), 14);
+	assert_memory_equal(e, "\2\1\1\1\1\1\2\2\2\2\2\2\x08\x00", 14);
+	assert_int_equal(next_hop_eth(&plain, true, 0, e), 14);
+	assert_memory_equal(e + 12, "\x86\xdd", 2);
+}
+
+static void eth__vlan_is_this_site_s_and_priority_the_host_s(void **state)
+{
+	struct next_hop tagged = plain;
+	uint8_t e[NEXT_HOP_ETH_MAX];
+
+	(void)state;
+	tagged.vid = 100;
+	assert_int_equal(next_hop_eth(&tagged, false, 3 << 13 | 55, e), 18);
+	assert_memory_equal(e + 12, "\x81\x00\x60\x64\x08\x00", 6);
+	/* the other site's VLAN means nothing here */
+	assert_int_equal(next_hop_eth(&plain, false, 3 << 13 | 55, e), 14);
+	/* but a mere priority does */
+	assert_int_equal(next_hop_eth(&plain, false, 3 << 13, e), 18);
+	assert_memory_equal(e + 12, "\x81\x00\x60\x00\x08\x00", 6);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(steer__drops_at_every_port_and_both_ways_at_forwarding),
+	    cmocka_unit_test(steer__replaces_what_an_earlier_life_left),
+	    cmocka_unit_test(steer__names_cannot_leave_the_identifier),
+	    cmocka_unit_test(steer__one_family_only),
+	    cmocka_unit_test(eth__untagged),
+	    cmocka_unit_test(eth__vlan_is_this_site_s_and_priority_the_host_s),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

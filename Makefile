@@ -46,6 +46,8 @@ BENCH_SRC    := $(wildcard bench/*.c)
 LIBS_CORE   := -lisal
 LIBS_DAEMON := -linih -levent -levent_pthreads -lmnl -lnuma -lpthread
 
+Q ?= @
+
 -include local.mk
 
 .PHONY: all

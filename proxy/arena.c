@@ -148,6 +148,16 @@ void arena_commit(struct arena *a, uint32_t slot)
 	arena_set_state(h, SLOT_COMMITTED);
 }
 
+void arena_amend(struct arena *a, uint32_t slot)
+{
+	struct slot_hdr *h = arena_slot_hdr(a, slot);
+
+	if (slot_in_use(a, slot) && h->state == SLOT_COMMITTED)
+		h->crc = arena_hdr_crc(a, h);
+	else
+		a->misused++;
+}
+
 void arena_free(struct arena *a, uint32_t slot)
 {
 	uint32_t chunk = slot >> a->lay.shift;

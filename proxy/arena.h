@@ -130,6 +130,9 @@ uint32_t arena_damaged(const struct arena *a);
 uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len);
 /* Makes it truth. */
 void arena_commit(struct arena *a, uint32_t slot);
+/* A committed slot whose msn or psns the caller has changed: its CRC is made anew. A crash in between loses the slot, so
+ * only what was not ACKed yet may be changed. */
+void arena_amend(struct arena *a, uint32_t slot);
 /* Takes it out of the index and frees it; gen changes. */
 void arena_free(struct arena *a, uint32_t slot);
 

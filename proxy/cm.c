@@ -87,6 +87,7 @@ static void parse_req(const uint8_t *d, struct cm_msg *msg)
 	msg->rc = (d[43] >> 1 & 3) == 0;
 	msg->starting_psn = get_be24(d + 44);
 	msg->retry_cnt = d[47] & 7;
+	msg->pkey = get_be16(d + 48);
 	msg->pmtu = pmtu_bytes(d[50] >> 4);
 	msg->rnr_retry = d[50] & 7;
 	msg->ack_timeout = d[95] >> 3;
@@ -222,6 +223,7 @@ static struct cm_conn *observe_req(struct cm_table *t, const struct ip_addr *src
 	    .transaction = msg->transaction,
 	    .qpn_a = msg->qpn,
 	    .psn_b = msg->starting_psn,
+	    .pkey = msg->pkey,
 	    .pmtu = msg->pmtu,
 	    .rnr_retry_b = msg->rnr_retry,
 	    .state = CMC_REQ_SEEN,

@@ -22,6 +22,7 @@ struct cm_msg {
 	uint32_t remote_comm_id; /* the receiver's; 0 in REQ */
 	uint32_t qpn;            /* REQ, REP: the sender's QPN; DREQ: the receiver's (remote QPN) */
 	uint32_t starting_psn;   /* REQ, REP: PSN that the *receiver* of the message starts to send with */
+	uint16_t pkey; /* REQ: partition of the connection */
 	uint16_t pmtu;           /* REQ: bytes, 256..4096; else 0 */
 	uint8_t retry_cnt;       /* REQ */
 	uint8_t rnr_retry;       /* REQ, REP: 7 is infinite */
@@ -34,6 +35,12 @@ struct cm_msg {
 /* Reads a CM message out of a UD SEND_ONLY to QP1. type is CM_NONE if it is no CM message. */
 void cm_parse(const uint8_t *l3, const struct roce_pkt *pkt, struct cm_msg *msg);
 
+/* What a host's own packets look like, taken from its REQ or REP. */
+struct cm_traits {
+	uint8_t tos;
+	bool migreq;
+};
+
 /* One connection as CM describes it. `a` sent the REQ. */
 struct cm_conn {
 	struct ip_addr a, b;
@@ -43,6 +50,8 @@ struct cm_conn {
 	uint32_t psn_a, psn_b; /* first PSN that a (b) sends */
 	uint16_t pmtu;
 	uint8_t rnr_retry_a, rnr_retry_b; /* how a (b) as requester retries after RNR NAK: 7 = infinite */
+	uint16_t pkey;
+	struct cm_traits traits_a, traits_b; /* the caller fills them in */
 	uint8_t state;                    /* enum cm_conn_state */
 	uint32_t lru;
 };

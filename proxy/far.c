@@ -274,7 +274,7 @@ static void learn_pmtu(struct proxy *p, struct far_flow *f, uint16_t pmtu)
 		if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE)
 			return;
 		h->psns = roce_read_psns(pkt.reth_len, pmtu);
-		arena_commit(p->arena, slot);
+		arena_amend(p->arena, slot);
 		if (sent) {
 			f->pos_tx = h->pos + h->psns;
 			f->pos_tx_max = max_u64(f->pos_tx_max, f->pos_tx);

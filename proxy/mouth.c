@@ -4,6 +4,7 @@
 /* 0.64 ms: short against a host's patience, long against a LAN round trip. IBTA table 45. */
 #define RNR_WAIT_MIN_NS 640000ull
 #define RNR_WAIT_MAX_NS 10240000ull
+#define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
 
 static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
 {
@@ -19,6 +20,8 @@ static uint8_t rnr_syndrome(const struct proxy *p)
 		wait = RNR_WAIT_MIN_NS;
 	if (wait > RNR_WAIT_MAX_NS)
 		wait = RNR_WAIT_MAX_NS;
+	if (!p->wan_up)
+		wait = RNR_WAIT_CUT_NS;
 	return (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(wait));
 }
 
@@ -123,12 +126,12 @@ size_t mouth_template_from_cm(uint8_t *buf, const struct near_cm_info *ci)
 	    .src = ci->dst,
 	    .dst = ci->src,
 	    .ip6 = !ip_addr_is4(&ci->src),
-	    .tos = ci->tos,
+	    .tos = ci->responder.tos,
 	    .ttl = 64,
 	    .udp_sport = (uint16_t)(0xc000 | ((ci->dest_qpn ^ ci->requester_qpn) & 0x3fff)),
 	    .opcode = RC_ACK,
-	    .migreq = true,
-	    .pkey = 0xffff,
+	    .migreq = ci->responder.migreq,
+	    .pkey = ci->pkey,
 	    .dest_qpn = ci->requester_qpn,
 	    .psn = ci->start_psn,
 	    .aeth_syndrome = AETH_ACK_NO_CREDITS,

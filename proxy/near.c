@@ -200,6 +200,7 @@ static struct near_flow *flow_take(struct proxy *p, uint16_t lane)
 	f = &p->near[idx];
 	flow_init(p, f, idx);
 	f->inc = ++p->near_inc[idx];
+	memset(arena_fingerprints(p->arena, idx), 0, FP_RING * sizeof(uint32_t));
 	f->lane = lane;
 	f->last_rx_ns = p->now_ns;
 	p->near_used++;
@@ -440,7 +441,7 @@ static void absorb_held(struct proxy *p, struct near_flow *f)
 			break;
 		h = arena_hdr(p->arena, slot);
 		h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
-		arena_commit(p->arena, slot);
+		arena_amend(p->arena, slot);
 		f->ooo_pkts--;
 		take_in_order(p, f, slot);
 	}
@@ -568,6 +569,20 @@ static bool may_extend_down(const struct near_flow *f, uint64_t pos)
 	       pos < f->pos_base && f->pos_base - pos < BASE_REACH && f->pos_next - f->pos_base < FP_RING;
 }
 
+/* The host repeats what is here already. What was ACKed is ACKed again; what must not be ACKed yet is no reason for
+ * silence, which burns the host's retries: it is sent away for a while. */
+static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, bool ack_req)
+{
+	bool new_round = pos <= f->pos_last_rx;
+
+	if (pos >= near_ceiling(p, f)) {
+		if (new_round && f->rnr_retry == 7)
+			near_speak(p, f, DUE_RNR);
+	} else if (ack_req || new_round) {
+		near_speak(p, f, DUE_ACK);
+	}
+}
+
 static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint64_t pos, uint16_t vlan_tci, uint32_t fp)
 {
@@ -577,10 +592,7 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 		return drop(p, DROP_LAN_READ_RETRY);
 	if (pos >= f->pos_base && f->pos_next - pos <= FP_RING &&
 	    arena_fingerprints(p->arena, f->idx)[pos % FP_RING] == fp) {
-		if (pkt->ack_req || f->pos_last_rx > pos) {
-			if (f->pos_acked > f->pos_base)
-				near_speak(p, f, DUE_ACK);
-		}
+		answer_again(p, f, pos, pkt->ack_req);
 		f->pos_last_rx = pos;
 		return drop(p, DROP_LAN_DUPLICATE);
 	}

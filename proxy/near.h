@@ -16,7 +16,9 @@ struct near_cm_info {
 	struct ip_addr src, dst;
 	uint32_t dest_qpn, requester_qpn, start_psn;
 	uint16_t pmtu, vlan_tci;
-	uint8_t rnr_retry, tos;
+	uint16_t pkey;
+	uint8_t rnr_retry;
+	struct cm_traits responder;
 };
 void near_cm_open(struct proxy *p, const struct near_cm_info *ci);
 

@@ -124,7 +124,7 @@ void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu)
 	op->psns = roce_read_psns(op->len, pmtu);
 	if (slot != SLOT_NONE) {
 		arena_hdr(p->arena, slot)->psns = op->psns;
-		arena_commit(p->arena, slot);
+		arena_amend(p->arena, slot);
 	}
 	if (f->pos_wan == f->pos_next)
 		f->pos_wan = op->pos + op->psns;
@@ -139,8 +139,11 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 
 	if (!op || op->opcode != pkt->opcode || f->pairing == PAIR_LEARNING)
 		return op != NULL && op->opcode == pkt->opcode;
-	if (pos >= f->resp_pos && !op->done_ns)
-		return true; /* it is on its way */
+	if (pos >= f->resp_pos && !op->done_ns) { /* it is on its way */
+		if (f->rnr_retry == 7)
+			near_speak(p, f, DUE_RNR);
+		return true;
+	}
 	if (op->again_ns && p->now_ns < op->again_ns + AGAIN_QUIET_NS)
 		return true;
 	op->again_ns = p->now_ns;

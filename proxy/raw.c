@@ -22,7 +22,7 @@ static bool is_local(const struct proxy *p, const struct ip_addr *a)
 	return false;
 }
 
-static void open_direction(struct proxy *p, const struct cm_conn *c, bool from_a, uint16_t vlan_tci, uint8_t tos)
+static void open_direction(struct proxy *p, const struct cm_conn *c, bool from_a, uint16_t vlan_tci)
 {
 	struct near_cm_info ci = {
 	    .src = from_a ? c->a : c->b,
@@ -33,7 +33,8 @@ static void open_direction(struct proxy *p, const struct cm_conn *c, bool from_a
 	    .pmtu = c->pmtu,
 	    .vlan_tci = vlan_tci,
 	    .rnr_retry = from_a ? c->rnr_retry_a : c->rnr_retry_b,
-	    .tos = tos,
+	    .pkey = c->pkey,
+	    .responder = from_a ? c->traits_b : c->traits_a,
 	};
 
 	if (is_local(p, &ci.src))
@@ -52,9 +53,13 @@ static struct near_flow *observe_cm(struct proxy *p, const uint8_t *l3, const st
 	if (msg.type == CM_NONE)
 		return NULL;
 	change = cm_observe(&p->cm, &pkt->src, &pkt->dst, &msg, &c);
+	if (c && msg.type == CM_REQ)
+		c->traits_a = (struct cm_traits){ pkt->tos, pkt->migreq };
+	if (c && msg.type == CM_REP)
+		c->traits_b = (struct cm_traits){ pkt->tos, pkt->migreq };
 	if (change == CM_OPENED) {
-		open_direction(p, c, true, vlan_tci, pkt->tos);
-		open_direction(p, c, false, vlan_tci, pkt->tos);
+		open_direction(p, c, true, vlan_tci);
+		open_direction(p, c, false, vlan_tci);
 	}
 	if (!c || (msg.type != CM_DREQ && msg.type != CM_DREP))
 		return NULL;

@@ -136,7 +136,7 @@ static uint32_t u32_at(const uint8_t *b)
 static void pcap__blocks_add_up_and_close_with_their_length(void **state)
 {
 	uint8_t buf[16384];
-	uint32_t types[8], n = 0;
+	uint32_t types[8] = {0}, n = 0;
 	size_t len, off;
 
 	(void)state;

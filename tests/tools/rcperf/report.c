@@ -127,6 +127,8 @@ static void print_line(const struct session *s, bool ok)
 	       st->rnr_rx, (double)q->lat_p50 * 1e-3, (double)q->lat_p99 * 1e-3, (double)q->lat_p999 * 1e-3);
 	if (s->self_active)
 		printf(", drained after %.1f ms", (double)s->drained_ns * 1e-6);
+	if (s->dreq_over)
+		printf(", disconnected after %.1f ms", (double)s->dreq_ns * 1e-6);
 	printf("\n");
 }
 
@@ -177,8 +179,9 @@ static void print_json(const struct session *s, bool ok)
 	       "\"seed\":%" PRIu64,
 	       ok ? "true" : "false", plan_kind_name(o->kind), o->size, o->depth, o->qps, o->mtu,
 	       o->bidir ? "true" : "false", o->cm ? "true" : "false", o->seed);
-	printf(",\"goodput_gbps\":%.6f,\"messages\":%" PRIu64 ",\"verified_bytes\":%" PRIu64 ",\"drained_ms\":%.3f",
-	       q->done_gbps, q->stats.msgs_done, verified(s), (double)s->drained_ns * 1e-6);
+	printf(",\"goodput_gbps\":%.6f,\"messages\":%" PRIu64 ",\"verified_bytes\":%" PRIu64
+	       ",\"drained_ms\":%.3f,\"disconnected_ms\":%.3f",
+	       q->done_gbps, q->stats.msgs_done, verified(s), (double)s->drained_ns * 1e-6, (double)s->dreq_ns * 1e-6);
 	json_end("here", &s->mine);
 	json_end("there", &s->peers);
 	printf(",");

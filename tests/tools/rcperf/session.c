@@ -119,7 +119,7 @@ static int make_qps(struct session *s, char err[256])
 		qp->rsp.seed = stream_seed(s, i, !o->server);
 		qp->req.peer_init_seed = memory_seed(s, i, !o->server);
 	}
-	return 0;
+	return cmlink_init(&s->cm, &s->e, !o->server);
 }
 
 static void send_qps(struct session *s)
@@ -204,6 +204,14 @@ static void start(struct session *s)
 	}
 }
 
+/* By CM, the client brings the QPs up before the traffic; the server only answers. */
+static void connect_by_cm(struct session *s)
+{
+	cmlink_begin(&s->cm, CMS_UP);
+	while (!s->opt.server && s->e.failure[0] == 0 && !cmlink_tick(&s->cm))
+		engine_step(&s->e, s->cm.look_ns);
+}
+
 static void stop_posting(struct session *s)
 {
 	s->stop_ns = NEVER;
@@ -283,8 +291,23 @@ static void read_ctl(struct session *s)
 		snprintf(s->peer_failure, sizeof(s->peer_failure), "control connection lost");
 }
 
+/* The client disconnects as soon as nothing is open any more in either direction: as a program does that has seen its
+ * completions. */
+static void watch_cm(struct session *s)
+{
+	if (!s->opt.cm || s->opt.server || !s->done_sent || (s->peer_active && !s->peer_done) || s->dreq_over)
+		return;
+	if (!s->dreq_begun)
+		cmlink_begin(&s->cm, CMS_DOWN);
+	s->dreq_begun = true;
+	s->dreq_over = cmlink_tick(&s->cm);
+	s->dreq_ns = s->e.now_ns - s->cm.began_ns;
+}
+
 static bool directions_over(const struct session *s)
 {
+	if (s->dreq_begun && !s->dreq_over)
+		return false;
 	return (!s->self_active || s->executed_seen) && (!s->peer_active || s->executed_sent);
 }
 
@@ -310,6 +333,7 @@ static void run(struct session *s)
 			read_ctl(s);
 		watch_own(s);
 		watch_peers(s);
+		watch_cm(s);
 		if (s->opt.interval_ns > 0 && s->e.now_ns - s->shown_ns >= s->opt.interval_ns)
 			report_progress(s);
 	}
@@ -404,6 +428,12 @@ static int run_client(struct session *s, char err[256])
 	send_qps(s);
 	if (!take_qps(s, err))
 		return 2;
+	if (s->opt.cm)
+		connect_by_cm(s);
+	if (s->e.failure[0] != 0) {
+		snprintf(err, 256, "%s", s->e.failure);
+		return 2;
+	}
 	wire_send(&s->w, "go");
 	start(s);
 	run(s);
@@ -423,6 +453,7 @@ static struct session *new_session(const struct opt *o)
 
 static void end_session(struct session *s)
 {
+	cmlink_free(&s->cm);
 	engine_close(&s->e);
 	wire_close(&s->w);
 	free(s);
@@ -448,6 +479,20 @@ int session_client(const struct opt *o)
 	return r;
 }
 
+/* Until the client starts, its CM requests are answered. */
+static const char *wait_for_go(struct session *s)
+{
+	const char *line = NULL;
+	uint64_t until = clock_ns() + STEP_NS;
+
+	s->e.ctl_fd = s->w.fd;
+	while (line == NULL && !s->w.closed && clock_ns() < until) {
+		engine_step(&s->e, until);
+		line = wire_poll(&s->w);
+	}
+	return line;
+}
+
 static int run_server(struct session *s, char err[256])
 {
 	const char *line = wire_wait(&s->w, STEP_NS);
@@ -458,8 +503,10 @@ static int run_server(struct session *s, char err[256])
 	}
 	if (make_qps(s, err) != 0 || find_peer(s, err) != 0 || !take_qps(s, err))
 		return 2;
+	if (s->opt.cm)
+		connect_by_cm(s);
 	send_qps(s);
-	line = wire_wait(&s->w, STEP_NS);
+	line = wait_for_go(s);
 	if (line == NULL || !wire_is(line, "go")) {
 		snprintf(err, 256, "the client does not start");
 		return 2;

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cmlink.h"
 #include "engine.h"
 #include "wire.h"
 
@@ -36,6 +37,7 @@ struct session {
 	struct opt opt; /* the client's wishes and this end's own settings */
 	struct engine e;
 	struct wire w;
+	struct cmlink cm;
 	bool self_active, peer_active; /* who is a requester */
 	uint64_t started_ns, stop_ns;
 	/* own requests */
@@ -45,6 +47,8 @@ struct session {
 	/* the peer's requests */
 	bool peer_done, executed_sent;
 	uint64_t peer_msgs, peer_done_ns;
+	bool dreq_begun, dreq_over;
+	uint64_t dreq_ns; /* from the first DREQ to the last DREP */
 	bool quiet_seen;
 	char peer_failure[256];
 	struct end_report mine, peers;

@@ -52,6 +52,7 @@
 	X(memory_wrong, STAT_BAD, "QPs whose memory differs at the end")                                               \
 	X(missing, STAT_BAD, "messages completed but never executed")                                                  \
 	X(missing_at_done, STAT_OK, "messages not yet executed when the other end had its completions")                \
+	X(missing_at_dreq, STAT_BAD, "messages not yet executed when the DREQ that follows them arrived")              \
 	/* port */                                                                                                     \
 	X(rx_packets, STAT_OK, "packets received")                                                                     \
 	X(tx_packets, STAT_OK, "packets sent")                                                                         \

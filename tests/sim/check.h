@@ -17,6 +17,8 @@ struct conn;
 struct wqe;
 
 void check_fail(struct world *w, const char *invariant, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Violations of these (a list) do not count: to look behind a known one. */
+void check_ignore(const char *invariants);
 
 /* A packet from a host reaches the edge of `site`, which is up. */
 void check_edge_rx(struct world *w, const struct pkt *p, const struct roce_pkt *pkt);

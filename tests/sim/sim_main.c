@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "fullscale.h"
 #include "runner.h"
 #include "proxy/fault.h"
 
 static const char usage[] = "usage: lrsim --seeds A[-B] [--jobs N] [--direct] [--keep-going] [--fault NAME "
                             "[--expect-failure]] [-v] [--log FILE]\n"
+                            "                         [--ignore INVARIANT,...]\n"
                             "       lrsim --full NAME      full scale: 400 Gbit/s x 1000 km; `--full list` lists them\n"
                             "       lrsim --many-qps N     N queue pairs from PSN 0 with equal QPNs at both ends\n"
                             "       lrsim --latency        completion latency over distance, modes near and host\n"
@@ -70,21 +72,17 @@ enum {
 	OPT_LATENCY,
 	OPT_LOG,
 	OPT_DIRECT,
-	OPT_KEEP
+	OPT_KEEP,
+	OPT_IGNORE
 };
 
 static const struct option options[] = {
-    {"seeds", required_argument, NULL, OPT_SEEDS},
-    {"jobs", required_argument, NULL, OPT_JOBS},
-    {"fault", required_argument, NULL, OPT_FAULT},
-    {"expect-failure", no_argument, NULL, OPT_EXPECT},
-    {"full", required_argument, NULL, OPT_FULL},
-    {"many-qps", required_argument, NULL, OPT_MANY},
-    {"latency", no_argument, NULL, OPT_LATENCY},
-    {"log", required_argument, NULL, OPT_LOG},
-    {"direct", no_argument, NULL, OPT_DIRECT},
-    {"keep-going", no_argument, NULL, OPT_KEEP},
-    {NULL, 0, NULL, 0},
+    {"seeds", required_argument, NULL, OPT_SEEDS},   {"jobs", required_argument, NULL, OPT_JOBS},
+    {"fault", required_argument, NULL, OPT_FAULT},   {"expect-failure", no_argument, NULL, OPT_EXPECT},
+    {"full", required_argument, NULL, OPT_FULL},     {"many-qps", required_argument, NULL, OPT_MANY},
+    {"latency", no_argument, NULL, OPT_LATENCY},     {"log", required_argument, NULL, OPT_LOG},
+    {"direct", no_argument, NULL, OPT_DIRECT},       {"keep-going", no_argument, NULL, OPT_KEEP},
+    {"ignore", required_argument, NULL, OPT_IGNORE}, {NULL, 0, NULL, 0},
 };
 
 /* 0: go on; otherwise an exit code + 1 */
@@ -112,6 +110,9 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 0;
 	case OPT_DIRECT:
 		o->direct = true;
+		return 0;
+	case OPT_IGNORE:
+		check_ignore(arg);
 		return 0;
 	case OPT_KEEP:
 		o->keep_going = true;

@@ -33,7 +33,13 @@ check() { # name function arguments...
 check_show() {
 	[ ! -s "$LAB_DIR/rcperf.err" ] || sed 's/^/    client: /' "$LAB_DIR/rcperf.err" | tail -5
 	[ ! -s "$LAB_DIR/server.log" ] || sed 's/^/    server: /' "$LAB_DIR/server.log" | tail -3
-	[ ! -s "$LAB_DIR/client.json" ] || head -c 1500 "$LAB_DIR/client.json"
+	local f
+	for f in "$LAB_DIR"/*.json; do
+		# What the endpoint says was wrong, and what it counted.
+		[ ! -s "$f" ] || jq -c 'select(.ok == false) | {failure, peer_failure,
+			here: (.here | with_entries(select(.value != 0))), there: (.there | with_entries(select(.value != 0)))}' \
+			"$f" 2>/dev/null | sed "s|^|    ${f##*/}: |"
+	done
 	lab_logs
 }
 

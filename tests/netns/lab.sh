@@ -32,9 +32,10 @@ declare -A LAB_EDGE_PID=()
 
 # What tests change before lab_edges.
 : "${LAB_MODE:=near}"     # AckMode
-: "${LAB_RATE:=1900M}"    # Rate= of the edges: a little below the line's
+: "${LAB_RATE:=475M}"     # Rate= of the edges: a little below $LAB_LINE_RATE
+: "${LAB_LINE_RATE:=500M}" # what two busy processors can carry with room to spare
 : "${LAB_WAN_MTU:=9000}"
-: "${LAB_BUFFER:=256MiB}"
+: "${LAB_BUFFER:=64MiB}"
 : "${LAB_FAMILY:=4}"      # addresses of the WAN path
 
 A_HOST=10.101.1.2

@@ -28,7 +28,7 @@ cut_under_load() { # mode
 }
 
 lab_up
-lab_line --rate 2G
+lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
 check "near: line cut for $CUT_S s under WRITE load" cut_under_load near
 check "host: line cut for $CUT_S s under WRITE load" cut_under_load host

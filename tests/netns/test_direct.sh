@@ -11,7 +11,7 @@ direct() { # km loss rcperf-options...
 }
 
 lab_up
-lab_line --rate 2G
+lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
 check "direct: WRITE at 0 km" direct 0 0 --size 65536 --depth 16
 check "direct: WRITE at 300 km" direct 300 0 --size 65536 --depth 16

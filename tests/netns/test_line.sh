@@ -52,7 +52,7 @@ accounted_for() {
 
 lab_up
 check "line: the model, in virtual time" model
-lab_line --rate 2G
+lab_line --rate $LAB_LINE_RATE
 check "line: 0 km" round_trip 0
 check "line: 300 km" round_trip 300
 check "line: 3000 km" round_trip 3000

@@ -33,7 +33,7 @@ learned_pairs() {
 }
 
 lab_up
-lab_line --rate 2G
+lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
 lab_server $B_HOST6 --port 18516
 lab_server $B_HOST --port $SAME_QPN_PORT --qpn 17 --psn 0

@@ -51,7 +51,7 @@ reload_under_load() {
 	sleep 0.5
 	kill -HUP "${LAB_EDGE_PID[a]}" "${LAB_EDGE_PID[b]}"
 	sleep 0.5
-	rewrite a 's/^Rate=.*/Rate=1000M/'
+	rewrite a 's/^Rate=.*/Rate=300M/'
 	lab_client a reload >/dev/null || why "reload fails" || return
 	wait $pid || why "contents, order or count are wrong"
 }
@@ -116,7 +116,7 @@ closed_while_running() {
 }
 
 lab_up
-lab_line --rate 2G --km 300
+lab_line --rate $LAB_LINE_RATE --km 300
 lab_server $B_HOST
 LAB_MODE=near
 check "both edges up" link_up_noting_state

@@ -60,7 +60,7 @@ spread() {
 }
 
 lab_up
-lab_line --rate 2G
+lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
 check "WAN over IPv6" over_ipv6
 check "WAN with MTU 1500" over_1500

@@ -43,7 +43,7 @@ near_alike() {
 }
 
 lab_up
-lab_line --rate 2G
+lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
 check "host: no completion before a round trip of 300 km" host_waits 300
 check "host: no completion before a round trip of 3000 km" host_waits 3000

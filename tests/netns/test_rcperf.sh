@@ -103,6 +103,9 @@ for op in write send read fadd mix; do
 done
 check "rcperf: mix, both ways, 4 QPs, 5 % loss" mends ".here.timeouts > 0" \
 	direct "--drop 0.05 --timeout-ms 10" --drop 0.05 --timeout-ms 10 --op mix --size 9000 --qps 4 --bidir --depth 16 --secs 1
+check "rcperf: QPs by CM" carries direct "" --cm --qps 50 --depth 8 --op mix --size 8000 --secs 0.3
+check "rcperf: QPs by CM, both ways, 2 % loss" carries \
+	direct "--drop 0.02 --timeout-ms 10" --drop 0.02 --timeout-ms 10 --cm --qps 8 --bidir --op mix --size 8000 --iters 200
 check "rcperf: a program that posts no receives for 50 ms" mends ".here.rnr_rx > 0" \
 	direct "--recv-depth 16 --freeze-ms 50 --freeze-after 100" --op send --iters 2000 --size 5000
 check "rcperf: a responder that stands still for 150 ms" mends ".here.timeouts > 0" \

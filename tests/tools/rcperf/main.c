@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "session.h"
+#include "stop.h"
 
 static int serve(const struct opt *o)
 {
@@ -16,7 +17,7 @@ static int serve(const struct opt *o)
 	}
 	do
 		r = session_server(o, fd);
-	while (!o->once);
+	while (!o->once && !stop_wanted());
 	close(fd);
 	return r;
 }
@@ -31,5 +32,6 @@ int main(int argc, char **argv)
 	}
 	if (!opt_parse(&o, argc, argv))
 		return 2;
+	stop_catch_signals();
 	return o.server ? serve(&o) : session_client(&o);
 }

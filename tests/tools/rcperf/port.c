@@ -77,24 +77,6 @@ static int map_ring(struct port *p, const struct opt *o)
 	return p->ring == MAP_FAILED ? -1 : 0;
 }
 
-/* Takes port 4791 and lets nothing in, so that the kernel neither queues our packets nor complains to the peer. */
-static int open_guard(struct port *p, const struct opt *o)
-{
-	struct sock_filter refuse = BPF_STMT(BPF_RET | BPF_K, 0);
-	struct sock_fprog prog = {.len = 1, .filter = &refuse};
-	struct sockaddr_storage a;
-	socklen_t len = addr_to_sockaddr(&o->addr, ROCE_UDP_PORT, &a);
-	int one = 1;
-
-	p->guard_fd = socket(addr_family(&o->addr), SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (p->guard_fd < 0)
-		return -1;
-	(void)setsockopt(p->guard_fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
-	if (setsockopt(p->guard_fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) < 0)
-		return -1;
-	return bind(p->guard_fd, (struct sockaddr *)&a, len);
-}
-
 static int find_interface(struct port *p, const struct opt *o, char err[256])
 {
 	struct ifreq req = {0};
@@ -118,11 +100,9 @@ static int find_interface(struct port *p, const struct opt *o, char err[256])
 	return 0;
 }
 
-static int bind_port(struct port *p, const struct opt *o)
+static int bind_port(const struct port *p)
 {
-	struct sockaddr_ll ll = {.sll_family = AF_PACKET,
-	                         .sll_protocol = htons(ip_addr_is4(&o->addr) ? ETH_P_IP : ETH_P_IPV6),
-	                         .sll_ifindex = p->ifindex};
+	struct sockaddr_ll ll = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = p->ifindex};
 
 	return bind(p->fd, (struct sockaddr *)&ll, sizeof(ll));
 }
@@ -149,7 +129,7 @@ int port_open(struct port *p, const struct opt *o, char err[256])
 {
 	int e;
 
-	*p = (struct port){.fd = -1, .guard_fd = -1, .drop = o->drop, .rate_bps = o->rate_bps};
+	*p = (struct port){.fd = -1, .guard = {.udp_fd = -1}, .drop = o->drop, .rate_bps = o->rate_bps};
 	p->rng = pat_mix(o->seed ^ (o->server ? 0x5e : 0xc1));
 	p->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (p->fd < 0)
@@ -163,9 +143,10 @@ int port_open(struct port *p, const struct opt *o, char err[256])
 		return fail(err, errno, "receive ring");
 	if (set_up_tx(p) < 0)
 		return fail(err, errno, "send buffer");
-	if (open_guard(p, o) < 0)
-		return fail(err, errno, "UDP port 4791 on --addr");
-	if (bind_port(p, o) < 0)
+	e = guard_open(&p->guard, p->ifindex, o->dev, &o->addr);
+	if (e != 0)
+		return fail(err, -e, "UDP port 4791 on --addr");
+	if (bind_port(p) < 0)
 		return fail(err, errno, "bind to the interface");
 	return 0;
 }
@@ -176,13 +157,12 @@ void port_close(struct port *p)
 		munmap(p->ring, p->ring_bytes);
 	if (p->fd >= 0)
 		close(p->fd);
-	if (p->guard_fd >= 0)
-		close(p->guard_fd);
+	guard_close(&p->guard);
 	free(p->frames);
 	free(p->msgs);
 	p->ring = NULL;
 	p->frames = NULL;
-	p->fd = p->guard_fd = -1;
+	p->fd = -1;
 }
 
 void port_set_peer_mac(struct port *p, const uint8_t mac[6], bool ip6)

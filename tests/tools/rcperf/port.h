@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* port.h - RoCEv2 packets in and out of one interface: a packet socket with a receive ring, batches out.
  *
- * The kernel keeps the address (it answers ARP, ping and TCP); only UDP 4791 is ours. A UDP socket that takes
- * nothing keeps the kernel from answering it with ICMP port unreachable. */
+ * The kernel keeps the address (it answers ARP, ping and TCP); only UDP 4791 is ours. guard.h
+ * keeps the kernel from answering it too. */
 #ifndef RCPERF_PORT_H
 #define RCPERF_PORT_H
 
@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "guard.h"
 #include "opt.h"
 
 enum port_limits {
@@ -22,7 +23,8 @@ enum port_limits {
 };
 
 struct port {
-	int fd, guard_fd;
+	int fd;
+	struct guard guard;
 	int ifindex;
 	uint8_t mac[6];
 	/* receive ring */

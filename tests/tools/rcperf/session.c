@@ -13,6 +13,7 @@
 #include "pattern.h"
 #include "report.h"
 #include "route.h"
+#include "stop.h"
 
 #define VERSION 1
 
@@ -331,6 +332,8 @@ static void run(struct session *s)
 		engine_step(&s->e, next_turn(s));
 		if (s->e.ctl_readable)
 			read_ctl(s);
+		if (stop_wanted())
+			engine_fail(&s->e, "stopped by a signal");
 		watch_own(s);
 		watch_peers(s);
 		watch_cm(s);
@@ -446,7 +449,7 @@ static struct session *new_session(const struct opt *o)
 
 	if (s != NULL) {
 		s->opt = *o;
-		s->e.port.fd = s->e.port.guard_fd = s->w.fd = -1;
+		s->e.port.fd = s->e.port.guard.udp_fd = s->w.fd = -1;
 	}
 	return s;
 }
@@ -486,7 +489,7 @@ static const char *wait_for_go(struct session *s)
 	uint64_t until = clock_ns() + STEP_NS;
 
 	s->e.ctl_fd = s->w.fd;
-	while (line == NULL && !s->w.closed && clock_ns() < until) {
+	while (line == NULL && !s->w.closed && !stop_wanted() && clock_ns() < until) {
 		engine_step(&s->e, until);
 		line = wire_poll(&s->w);
 	}
@@ -527,6 +530,8 @@ int session_server(const struct opt *o, int listen_fd)
 	r = wire_accept(&s->w, listen_fd);
 	if (r != 0) {
 		end_session(s);
+		if (stop_wanted())
+			return 0;
 		return say("accept", strerror(-r));
 	}
 	r = run_server(s, err);

@@ -16,6 +16,7 @@
 
 #include "addr.h"
 #include "engine.h"
+#include "stop.h"
 
 enum {
 	SEND_PATIENCE_MS = 20000,
@@ -88,7 +89,7 @@ int wire_connect(struct wire *w, const struct ip_addr *from, const struct ip_add
 			return 0;
 		}
 		usleep(CONNECT_PAUSE_US);
-	} while (clock_ns() < until);
+	} while (!stop_wanted() && clock_ns() < until);
 	return fd;
 }
 
@@ -179,7 +180,7 @@ char *wire_wait(struct wire *w, uint64_t wait_ns)
 		struct pollfd p = {.fd = w->fd, .events = POLLIN};
 		char *line = wire_poll(w);
 
-		if (line != NULL || w->closed || clock_ns() >= until)
+		if (line != NULL || w->closed || stop_wanted() || clock_ns() >= until)
 			return line;
 		(void)poll(&p, 1, 100);
 	}

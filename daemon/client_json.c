@@ -37,23 +37,34 @@ static int new_node(struct jdoc *d, enum jtype type, const char *key)
 	return (int)d->n++;
 }
 
-/* \u00XX is all that the daemon writes; anything beyond reads as '?'. */
+/* \u00XX below 0x80 is all that the daemon writes; anything else reads as '?'. */
+static int read_unicode(char **from, char *to)
+{
+	char digits[5] = "";
+	unsigned long c;
+
+	if (strspn(*from + 1, "0123456789abcdefABCDEF") < 4)
+		return -EINVAL;
+	memcpy(digits, *from + 1, 4);
+	c = strtoul(digits, NULL, 16);
+	*to = c > 0 && c < 0x80 ? (char)c : '?';
+	*from += 5;
+	return 0;
+}
+
+/* *from stands behind the backslash. */
 static int read_escape(char **from, char *to)
 {
 	static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-	const char *letter = strchr(letters, **from);
+	const char *letter;
 
-	if (**from == '\0')
+	if (**from == 'u')
+		return read_unicode(from, to);
+	letter = **from != '\0' ? strchr(letters, **from) : NULL;
+	if (letter == NULL)
 		return -EINVAL;
-	if (letter != NULL) {
-		*to = meant[letter - letters];
-		(*from)++;
-		return 0;
-	}
-	if (**from != 'u' || strspn(*from + 1, "0123456789abcdefABCDEF") < 4)
-		return -EINVAL;
-	*to = '?';
-	*from += 5;
+	*to = meant[letter - letters];
+	(*from)++;
 	return 0;
 }
 

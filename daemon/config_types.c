@@ -172,17 +172,27 @@ static void write_text(const struct config_key *k, const void *field, char *text
 	snprintf(text, cap, "%.*s", (int)k->item_size, (const char *)field);
 }
 
+static bool has_control_characters(const char *text)
+{
+	for (; *text != '\0'; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			return true;
+	return false;
+}
+
 /* What the kernel takes as an interface name: dev_valid_name(). */
 static int read_port(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
-	if (*text == '\0' || strcmp(text, ".") == 0 || strcmp(text, "..") == 0 || strpbrk(text, "/: \t") != NULL)
+	if (*text == '\0' || strcmp(text, ".") == 0 || strcmp(text, "..") == 0 || strpbrk(text, "/: ") != NULL)
+		return -EINVAL;
+	if (has_control_characters(text))
 		return -EINVAL;
 	return read_text(k, field, text, why);
 }
 
 static int read_directory(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
-	if (text[0] != '/')
+	if (text[0] != '/' || has_control_characters(text))
 		return -EINVAL;
 	return read_text(k, field, text, why);
 }

@@ -307,6 +307,8 @@ static void config_parse__hostile_bytes(void **state)
 	                    "its key");
 	assert_int_equal(config_parse("x.conf", text, sizeof(text), &c, err), -EINVAL);
 	assert_string_equal(err, "x.conf: longer than 65536 bytes: is it a link file?");
+	refuses_line("Link", "LanPort=eth\v3",
+	             "LanPort=eth?3: expected the name of a network interface, such as enp1s0f0");
 	refuses_line("Link", "LocalPrefix=\x01\x1b[2J",
 	             "LocalPrefix=??[2J: expected prefixes such as 10.1.0.0/16 or 2001:db8:1::/48");
 }

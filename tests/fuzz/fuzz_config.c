@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as a link file.
+ *
+ * Beside memory safety: what is refused is refused with a sentence that begins with the file's name and has one line;
+ * what is accepted obeys the rules that the rest of the daemon relies on, and is the same again when it is printed and
+ * read back. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/units.c"
+#include "daemon/addr.c"
+#include "daemon/config_types.c"
+#include "daemon/config_keys.c"
+#include "daemon/config_check.c"
+#include "daemon/config.c"
+
+#define REQUIRE(cond)                                                                                                  \
+	do {                                                                                                           \
+		if (!(cond))                                                                                           \
+			abort();                                                                                       \
+	} while (0)
+
+#define NAME "fuzz.conf"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_sentence(const char *err)
+{
+	REQUIRE(strnlen(err, CONFIG_ERR_MAX) < CONFIG_ERR_MAX);
+	REQUIRE(strncmp(err, NAME ":", strlen(NAME ":")) == 0);
+	for (; *err != '\0'; err++)
+		REQUIRE((unsigned char)*err >= 0x20 && *err != 0x7f);
+}
+
+static void check_rules(const struct link_config *c)
+{
+	REQUIRE(c->nlan_ports >= 1 && c->nlan_ports <= LAN_PORTS_MAX);
+	REQUIRE(c->nlocal >= 1 && c->nlocal <= PREFIXES_MAX && c->nremote >= 1 && c->nremote <= PREFIXES_MAX);
+	REQUIRE(c->lanes >= 1 && c->lanes <= LANES_MAX && c->workers >= 1 && c->workers <= WORKERS_MAX);
+	REQUIRE(c->workers <= c->lanes && c->ncpus <= WORKERS_MAX);
+	REQUIRE(c->rate_bps >= 1000000 && c->wan_mtu >= 1500 && c->wan_mtu <= WAN_MTU_MAX && c->wan_port != 0);
+	REQUIRE(c->max_flows >= 16 && c->max_flows <= FLOWS_MAX);
+	REQUIRE(c->arena_dir[0] == '/' && memchr(c->arena_dir, '\0', sizeof(c->arena_dir)) != NULL);
+	for (uint32_t i = 0; i < c->nlan_ports; i++)
+		REQUIRE(c->lan_ports[i][0] != '\0' && memchr(c->lan_ports[i], '\0', IF_NAMESIZE) != NULL);
+	REQUIRE(config_arena_bytes(c) >= 16ull << 20);
+}
+
+static void check_print(const struct link_config *c)
+{
+	struct link_config again;
+	char err[CONFIG_ERR_MAX];
+	size_t len = 0;
+	char *text = NULL;
+	FILE *f = open_memstream(&text, &len);
+
+	REQUIRE(f != NULL);
+	config_write(c, f);
+	fclose(f);
+	REQUIRE(config_parse(NAME, text, len, &again, err) == 0);
+	REQUIRE(memcmp(c, &again, sizeof(again)) == 0);
+	REQUIRE(config_reloadable(c, &again, err));
+	free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct link_config c;
+	char err[CONFIG_ERR_MAX];
+	/* The daemon's text has no room behind its end: neither has this. */
+	char *text = malloc(size > 0 ? size : 1);
+
+	REQUIRE(text != NULL);
+	if (size > 0)
+		memcpy(text, data, size);
+	if (config_parse(NAME, text, size, &c, err) == 0) {
+		check_rules(&c);
+		check_print(&c);
+	} else {
+		check_sentence(err);
+	}
+	free(text);
+	return 0;
+}

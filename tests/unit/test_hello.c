@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon/units.c"
+#include "daemon/addr.c"
+#include "daemon/hello.c"
+
+static void add(struct ip_prefix *list, uint32_t *n, const char *text)
+{
+	assert_int_equal(addr_read_prefix(text, &list[(*n)++]), 0);
+}
+
+/* The edge at site A, and the one at site B that fits to it. */
+static struct hello edge_a(void)
+{
+	struct hello h = {.version = 1,
+	                  .version_min = 1,
+	                  .boot_id = 0xaaaa0001,
+	                  .session = 1,
+	                  .arena_epoch = 0x1111222233334444,
+	                  .rate_bps = 100000000000,
+	                  .wan_mtu = 9000,
+	                  .lanes = 64,
+	                  .ack_mode = ACK_MODE_NEAR,
+	                  .name = "to-b"};
+
+	add(h.local, &h.nlocal, "10.1.0.0/16");
+	add(h.local, &h.nlocal, "2001:db8:1::/48");
+	add(h.remote, &h.nremote, "10.2.0.0/16");
+	return h;
+}
+
+static struct hello edge_b(void)
+{
+	struct hello h = edge_a();
+
+	h.boot_id = 0xbbbb0001;
+	h.arena_epoch = 0x5555666677778888;
+	h.nlocal = h.nremote = 0;
+	memset(h.local, 0, sizeof(h.local));
+	memset(h.remote, 0, sizeof(h.remote));
+	add(h.local, &h.nlocal, "10.2.0.0/16");
+	add(h.remote, &h.nremote, "2001:db8:1::/48"); /* the order does not matter */
+	add(h.remote, &h.nremote, "10.1.0.0/16");
+	snprintf(h.name, sizeof(h.name), "to-a");
+	return h;
+}
+
+static void expect_verdict(const struct hello *here, const struct hello *there, enum hello_verdict want,
+                           const char *want_text)
+{
+	char text[HELLO_TEXT_MAX];
+
+	assert_int_equal(hello_compare(here, there, text), want);
+	assert_string_equal(text, want_text);
+}
+
+static void hello_decode__reads_what_was_encoded(void **state)
+{
+	struct hello a = edge_a(), got;
+	uint8_t body[PEER_BODY_MAX];
+	uint16_t len = hello_encode(&a, body);
+
+	(void)state;
+	assert_int_equal(hello_decode(body, len, &got), 0);
+	assert_memory_equal(&a, &got, sizeof(a));
+	/* A later version says more: ignored. */
+	memset(body + len, 0xff, 100);
+	assert_int_equal(hello_decode(body, len + 100u, &got), 0);
+	assert_memory_equal(&a, &got, sizeof(a));
+}
+
+static void hello_decode__refuses_every_cut(void **state)
+{
+	struct hello a = edge_a(), got;
+	uint8_t body[PEER_BODY_MAX];
+	uint16_t len = hello_encode(&a, body);
+
+	(void)state;
+	for (uint16_t n = 0; n < len; n++)
+		assert_int_equal(hello_decode(body, n, &got), -EPROTO);
+}
+
+static void hello_decode__refuses_impossible_fields(void **state)
+{
+	static const struct {
+		unsigned at;
+		uint8_t value;
+	} bad[] = {{0, 0},     {4, 0},   {44, PREFIXES_MAX + 1}, {45, 255}, {46, LINK_NAME_MAX}, {48, '\n'},
+	           {48, 0x80}, {52, 129}};
+	struct hello a = edge_a(), got;
+	uint8_t body[PEER_BODY_MAX];
+	uint16_t len = hello_encode(&a, body);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		uint8_t kept = body[bad[i].at];
+
+		body[bad[i].at] = bad[i].value;
+		if (hello_decode(body, len, &got) != -EPROTO)
+			fail_msg("byte %u = %u was taken", bad[i].at, bad[i].value);
+		body[bad[i].at] = kept;
+	}
+}
+
+static void hello_encode__the_largest_fits(void **state)
+{
+	struct hello a = edge_a(), got;
+	uint8_t body[PEER_BODY_MAX];
+
+	(void)state;
+	a.nlocal = a.nremote = PREFIXES_MAX;
+	memset(a.name, 'x', LINK_NAME_MAX - 1);
+	assert_int_equal(hello_decode(body, hello_encode(&a, body), &got), 0);
+	assert_memory_equal(&a, &got, sizeof(a));
+}
+
+static void hello_compare__agreed(void **state)
+{
+	struct hello a = edge_a(), b = edge_b();
+
+	(void)state;
+	expect_verdict(&a, &b, HELLO_AGREED, "");
+	expect_verdict(&b, &a, HELLO_AGREED, "");
+}
+
+static void hello_compare__mismatch_names_keys_and_values(void **state)
+{
+	struct hello a = edge_a(), b = edge_b();
+
+	(void)state;
+	b.ack_mode = ACK_MODE_HOST;
+	expect_verdict(&a, &b, HELLO_MISMATCH, "AckMode= is near here and host there");
+	b = edge_b();
+	b.local[0].len++;
+	expect_verdict(&a, &b, HELLO_MISMATCH,
+	               "RemotePrefix=10.2.0.0/16 here is not in LocalPrefix= there; "
+	               "LocalPrefix=10.2.0.0/17 there is not in RemotePrefix= here");
+	b = edge_b();
+	b.nremote = 1;
+	expect_verdict(&a, &b, HELLO_MISMATCH, "LocalPrefix=10.1.0.0/16 here is not in RemotePrefix= there");
+	expect_verdict(&b, &a, HELLO_MISMATCH, "LocalPrefix=10.1.0.0/16 there is not in RemotePrefix= here");
+}
+
+static void hello_compare__refused(void **state)
+{
+	struct hello a = edge_a(), b = edge_b();
+
+	(void)state;
+	b.lanes = 32;
+	expect_verdict(&a, &b, HELLO_REFUSED, "Lanes= is 64 here and 32 there");
+	b = edge_b();
+	b.version = 3;
+	b.version_min = 2;
+	expect_verdict(&a, &b, HELLO_REFUSED,
+	               "this edge speaks protocol 1 to 1, the other one 2 to 3: update the older one");
+	b.version_min = 1; /* can still speak ours */
+	expect_verdict(&a, &b, HELLO_AGREED, "");
+	expect_verdict(&a, &a, HELLO_REFUSED, "RemoteAddress= leads back to this very link");
+}
+
+static void hello_epochs__crosswise_and_new_for_every_life(void **state)
+{
+	struct hello a = edge_a(), b = edge_b();
+	struct proxy_session sa, sb, s;
+
+	(void)state;
+	hello_epochs(&a, &b, &sa);
+	hello_epochs(&b, &a, &sb);
+	assert_int_equal(sa.epoch_tx, sb.epoch_rx);
+	assert_int_equal(sa.epoch_rx, sb.epoch_tx);
+	assert_int_not_equal(sa.epoch_tx, sa.epoch_rx);
+	b.boot_id++;
+	hello_epochs(&a, &b, &s);
+	assert_int_not_equal(s.epoch_tx, sa.epoch_tx);
+	assert_int_not_equal(s.epoch_rx, sa.epoch_rx);
+	b = edge_b();
+	a.session++;
+	hello_epochs(&a, &b, &s);
+	assert_int_not_equal(s.epoch_tx, sa.epoch_tx);
+	assert_int_not_equal(s.epoch_rx, sa.epoch_rx);
+}
+
+static void peer_msg_next__waits_for_all_of_it(void **state)
+{
+	uint8_t data[PEER_HEADER_LEN + PEER_PING_LEN] = {0};
+	struct peer_msg m;
+
+	(void)state;
+	peer_msg_header(data, MSG_PING, PEER_PING_LEN);
+	for (size_t n = 0; n < sizeof(data); n++)
+		assert_int_equal(peer_msg_next(data, n, &m), 0);
+	assert_int_equal(peer_msg_next(data, sizeof(data), &m), sizeof(data));
+	assert_int_equal(m.type, MSG_PING);
+	assert_int_equal(m.len, PEER_PING_LEN);
+	assert_ptr_equal(m.body, data + PEER_HEADER_LEN);
+}
+
+static void peer_msg_next__length_table(void **state)
+{
+	static uint8_t data[PEER_HEADER_LEN + PEER_BODY_MAX];
+	struct peer_msg m;
+
+	(void)state;
+	peer_msg_header(data, MSG_PING, PEER_PING_LEN - 1);
+	assert_int_equal(peer_msg_next(data, sizeof(data), &m), -EPROTO);
+	peer_msg_header(data, MSG_PONG, PEER_PING_LEN + 1);
+	assert_int_equal(peer_msg_next(data, sizeof(data), &m), -EPROTO);
+	peer_msg_header(data, MSG_HELLO, HELLO_FIXED_LEN - 1);
+	assert_int_equal(peer_msg_next(data, sizeof(data), &m), -EPROTO);
+	/* An unknown type is skipped by its length, if that is sane. */
+	peer_msg_header(data, (enum peer_msg_type)200, 0);
+	assert_int_equal(peer_msg_next(data, sizeof(data), &m), PEER_HEADER_LEN);
+	peer_msg_header(data, (enum peer_msg_type)200, PEER_BODY_MAX);
+	assert_int_equal(peer_msg_next(data, sizeof(data), &m), PEER_HEADER_LEN + PEER_BODY_MAX);
+	peer_msg_header(data, (enum peer_msg_type)200, PEER_BODY_MAX + 1);
+	assert_int_equal(peer_msg_next(data, sizeof(data), &m), -EPROTO);
+	peer_msg_header(data, (enum peer_msg_type)200, 0);
+	data[3] = 1;
+	assert_int_equal(peer_msg_next(data, sizeof(data), &m), -EPROTO);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(hello_decode__reads_what_was_encoded),
+	    cmocka_unit_test(hello_decode__refuses_every_cut),
+	    cmocka_unit_test(hello_decode__refuses_impossible_fields),
+	    cmocka_unit_test(hello_encode__the_largest_fits),
+	    cmocka_unit_test(hello_compare__agreed),
+	    cmocka_unit_test(hello_compare__mismatch_names_keys_and_values),
+	    cmocka_unit_test(hello_compare__refused),
+	    cmocka_unit_test(hello_epochs__crosswise_and_new_for_every_life),
+	    cmocka_unit_test(peer_msg_next__waits_for_all_of_it),
+	    cmocka_unit_test(peer_msg_next__length_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

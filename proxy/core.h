@@ -93,6 +93,7 @@ struct near_flow {
 	uint8_t nak_syndrome;
 	bool ack_asked; /* an AckReq beyond pos_acked */
 	uint64_t pos_ack_asked;
+	uint64_t rnr_said_ns;
 
 	/* READ and ATOMIC */
 	struct dnode ops;

@@ -126,6 +126,13 @@ static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_f
 	return f;
 }
 
+static void free_ops(struct proxy *p, struct far_flow *f)
+{
+	while (!dlist_empty(&f->ops))
+		rd_op_give(p, dlist_entry(dlist_first(&f->ops), struct rd_op, node));
+	f->nops = 0;
+}
+
 static void free_requests(struct proxy *p, struct far_flow *f)
 {
 	for (uint64_t pos = min_u64(f->pos_low, f->pos_acked); f->held_bytes && pos < f->pos_rx_max; pos++) {
@@ -134,13 +141,6 @@ static void free_requests(struct proxy *p, struct far_flow *f)
 		if (slot != SLOT_NONE)
 			slot_release(p, slot);
 	}
-}
-
-static void free_ops(struct proxy *p, struct far_flow *f)
-{
-	while (!dlist_empty(&f->ops))
-		rd_op_give(p, dlist_entry(dlist_first(&f->ops), struct rd_op, node));
-	f->nops = 0;
 }
 
 /* Responses that still wait for the WAN: they belong to a life that has ended. */
@@ -260,34 +260,59 @@ static void arm_rto(struct proxy *p, struct far_flow *f)
 
 /* --- from the other edge --- */
 
-static void learn_pmtu(struct proxy *p, struct far_flow *f, uint16_t pmtu)
+/* The READ at pos_rx whose length in PSNs was not known owns so many. */
+static void set_psns(struct proxy *p, struct far_flow *f, uint32_t slot, uint32_t psns)
+{
+	struct slot_hdr *h = arena_hdr(p->arena, slot);
+	bool sent = f->pos_tx > h->pos;
+
+	h->psns = psns;
+	arena_amend(p->arena, slot);
+	if (sent) {
+		f->pos_tx = h->pos + psns;
+		f->pos_tx_max = max_u64(f->pos_tx_max, f->pos_tx);
+	}
+	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
+		struct rd_op *op = dlist_entry(n, struct rd_op, node);
+
+		if (op->pos == h->pos)
+			op->psns = psns;
+	}
+	advance_rx(p, f);
+}
+
+/* The READ of unknown length that stands at pos_rx, SLOT_NONE if there is none. */
+static uint32_t unknown_read(struct proxy *p, struct far_flow *f)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_rx);
+	const struct slot_hdr *h = slot == SLOT_NONE ? NULL : arena_hdr(p->arena, slot);
+
+	return h && h->state == SLOT_COMMITTED && h->psns == 0 ? slot : SLOT_NONE;
+}
+
+static void learn_pmtu(struct proxy *p, struct far_flow *f, uint16_t pmtu)
+{
+	uint32_t slot;
 
 	f->pmtu = pmtu;
-	while (slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED &&
-	       arena_hdr(p->arena, slot)->psns == 0) {
-		struct slot_hdr *h = arena_hdr(p->arena, slot);
+	while ((slot = unknown_read(p, f)) != SLOT_NONE) {
 		struct roce_pkt pkt;
-		bool sent = f->pos_tx > h->pos;
 
-		if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE)
+		if (roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt) != DROP_NONE)
 			return;
-		h->psns = roce_read_psns(pkt.reth_len, pmtu);
-		arena_amend(p->arena, slot);
-		if (sent) {
-			f->pos_tx = h->pos + h->psns;
-			f->pos_tx_max = max_u64(f->pos_tx_max, f->pos_tx);
-		}
-		for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
-			struct rd_op *op = dlist_entry(n, struct rd_op, node);
-
-			if (op->pos == h->pos)
-				op->psns = h->psns;
-		}
-		advance_rx(p, f);
-		slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_rx);
+		set_psns(p, f, slot, roce_read_psns(pkt.reth_len, pmtu));
 	}
+}
+
+/* Its first response says it: FIRST by its length, ONLY by being one. */
+static void learn_from_response(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
+{
+	uint32_t slot = unknown_read(p, f);
+
+	if (pkt->opcode == RC_READ_RESP_FIRST && pkt->payload_len >= 256)
+		learn_pmtu(p, f, pkt->payload_len);
+	else if (pkt->opcode == RC_READ_RESP_ONLY && slot != SLOT_NONE)
+		set_psns(p, f, slot, 1);
 }
 
 /* What arrived below the base, once it is known for good. */
@@ -301,8 +326,9 @@ static void drop_below_base(struct proxy *p, struct far_flow *f)
 	}
 }
 
-static void begin_at(struct far_flow *f, uint64_t pos)
+static void begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
+	free_ops(p, f); /* what was sent was too early to be answered */
 	f->pos_base = f->pos_acked = f->pos_tx = f->pos_tx_max = f->pos_rx = pos;
 	f->pos_rx_max = max_u64(f->pos_rx_max, pos);
 	f->msgs_acked = 0;
@@ -324,7 +350,7 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 		f->dest_qpn = o->dest_qpn;
 		f->vlan_tci = o->vlan_tci;
 		f->base_fixed = o->flags & WOF_BASE_FIXED;
-		begin_at(f, o->pos_base);
+		begin_at(p, f, o->pos_base);
 		if (!pair_join(p, f)) {
 			far_close(p, f);
 			drop(p, DROP_WAN_FLOW_TABLE_FULL);
@@ -336,7 +362,7 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 			pair_enter(p, f, o->requester_qpn);
 		}
 	} else if (!f->base_fixed && o->pos_base < f->pos_base && f->pos_acked == f->pos_base && !f->nops) {
-		begin_at(f, o->pos_base); /* something was overtaken at the start */
+		begin_at(p, f, o->pos_base); /* something was overtaken at the start */
 	}
 	if (o->pmtu && !f->pmtu)
 		learn_pmtu(p, f, o->pmtu);
@@ -730,7 +756,7 @@ static void fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t synd
 /* The responder expects something below what we took for the beginning. */
 static enum proxy_drop nak_below_base(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
-	begin_at(f, pos);
+	begin_at(p, f, pos);
 	f->base_fixed = true;
 	f->pair_at_pos = pos;
 	advance_rx(p, f);
@@ -797,6 +823,17 @@ static enum proxy_drop response_gap(struct proxy *p, struct far_flow *f, struct 
 	return drop(p, DROP_LAN_RESP_ORDER);
 }
 
+static void end_if_answered(struct proxy *p, struct far_flow *f, struct rd_op *op)
+{
+	uint64_t end = op->pos + op->psns;
+
+	if (f->resp_next >= end) {
+		op_end(p, f, op);
+		settle(p, f, end);
+	}
+	far_kick(p, f);
+}
+
 static enum proxy_drop rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                    uint16_t vlan_tci)
 {
@@ -806,19 +843,21 @@ static enum proxy_drop rx_response(struct proxy *p, struct far_flow *f, const ui
 
 	if (!op)
 		return drop(p, DROP_LAN_ACK_STALE);
+	if (op->psns == 0)
+		learn_from_response(p, f, pkt);
+	if (op->psns == 0)
+		return drop(p, DROP_LAN_RESP_ORDER);
 	pos = pos_near(f->resp_next, pkt->psn);
-	if (pos < f->resp_next)
+	if (pos < f->resp_next) {
+		end_if_answered(p, f, op); /* an earlier life of the edge may have taken all of it */
 		return drop(p, DROP_LAN_ACK_STALE);
-	if (pos >= f->pos_tx_max && op->psns)
+	}
+	if (pos >= f->pos_tx_max)
 		return drop(p, DROP_LAN_ACK_UNSENT);
 	if (pos > f->resp_next)
 		return response_gap(p, f, op);
 	if ((op->opcode == RC_READ_REQUEST) == (pkt->opcode == RC_ATOMIC_ACK))
 		return drop(p, DROP_LAN_ACK_UNSENT);
-	if (op->psns == 0)
-		learn_pmtu(p, f, pkt->opcode == RC_READ_RESP_FIRST ? pkt->payload_len : LAN_MTU_PAYLOAD_MAX);
-	if (op->psns == 0)
-		return drop(p, DROP_LAN_RESP_ORDER);
 	slot = slot_take(p, SLOT_RESP_FAR, f->idx, f->inc, pos, pkt->len, f->lane, true);
 	if (slot == SLOT_NONE)
 		return drop(p, DROP_LAN_NO_ROOM); /* the READ is repeated later */
@@ -831,13 +870,7 @@ static enum proxy_drop rx_response(struct proxy *p, struct far_flow *f, const ui
 	wan_lane_queue_first(p, lane_of(p, f->lane), slot);
 	arm_rto(p, f);
 	settle(p, f, op->pos); /* it was executed after everything before it */
-	if (f->resp_next >= op->pos + op->psns) {
-		uint64_t end = op->pos + op->psns;
-
-		op_end(p, f, op);
-		settle(p, f, end);
-	}
-	far_kick(p, f);
+	end_if_answered(p, f, op);
 	return DROP_NONE;
 }
 
@@ -962,7 +995,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->failed = d->failed;
 	f->syndrome = d->syndrome;
 	f->host_mode = d->host_mode;
-	begin_at(f, d->pos_acked);
+	begin_at(p, f, d->pos_acked);
 	f->pos_base = d->pos_base;
 	f->msgs_acked = d->msgs_acked;
 	f->resp_next = d->resp_next;

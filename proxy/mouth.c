@@ -4,6 +4,7 @@
 /* 0.64 ms: short against a host's patience, long against a LAN round trip. IBTA table 45. */
 #define RNR_WAIT_MIN_NS 640000ull
 #define RNR_WAIT_MAX_NS 10240000ull
+#define RNR_QUIET_NS	300000ull    /* one for all the packets of a burst */
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
 
 static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
@@ -95,8 +96,10 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	case DUE_NAK:
 		return say_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
 	case DUE_RNR:
-		if (!response_begun(f))
+		if (!response_begun(f) && p->now_ns >= f->rnr_said_ns + RNR_QUIET_NS) {
+			f->rnr_said_ns = p->now_ns;
 			return say_nak(p, f, ceiling, rnr_syndrome(p), tx);
+		}
 		return 0;
 	default:
 		return 0;

@@ -442,6 +442,12 @@ static void absorb_held(struct proxy *p, struct near_flow *f)
 		h = arena_hdr(p->arena, slot);
 		h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
 		arena_amend(p->arena, slot);
+		if (h->flags & SF_OWN_RESPONSE) { /* it was there before the flow's base moved below it */
+			struct rd_op *op = near_op_at(f, f->pos_next);
+
+			if (op)
+				op->msn = h->msn;
+		}
 		f->ooo_pkts--;
 		take_in_order(p, f, slot);
 	}
@@ -606,7 +612,8 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 static void resolve_psns(struct proxy *p, struct near_flow *f, uint32_t psn)
 {
 	struct rd_op *op = dlist_empty(&f->ops) ? NULL : dlist_entry(f->ops.prev, struct rd_op, node);
-	uint32_t gap;
+	uint32_t gap, fits = 0;
+	uint16_t pmtu = 0;
 
 	if (!op || op->pos + 1 != f->pos_next) {
 		f->psns_unknown = false;
@@ -615,10 +622,14 @@ static void resolve_psns(struct proxy *p, struct near_flow *f, uint32_t psn)
 	gap = (psn - pos_psn(op->pos)) & ROCE_PSN_MASK;
 	for (uint16_t m = 256; m <= LAN_MTU_PAYLOAD_MAX; m = (uint16_t)(m * 2)) {
 		if (gap == roce_read_psns(op->len, m)) {
-			near_learn_pmtu(p, f, m);
-			return;
+			pmtu = m;
+			fits++;
 		}
 	}
+	if (fits == 1)
+		near_learn_pmtu(p, f, pmtu);
+	else if (fits > 1)
+		near_set_psns(p, f, gap);
 }
 
 static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f)
@@ -907,7 +918,7 @@ void near_session_start(struct proxy *p, struct near_flow *f)
 {
 	f->pos_wan = f->pos_settled;
 	f->credit_known = false;
-	f->open_due = f->pos_wan < f->pos_next;
+	f->open_due = true;
 	f->open_sent = false;
 	f->stalled = false;
 	near_wan_kick(p, f);

@@ -70,6 +70,8 @@ void near_on_response(struct proxy *p, struct near_flow *f, uint32_t slot, const
 /* Next response for the host; 0: none now (and off the list). */
 size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx);
 void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);
+/* The last READ, whose length in PSNs was not known, owns so many. */
+void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns);
 void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu);
 
 #endif

@@ -109,27 +109,35 @@ void near_ops_retire(struct proxy *p, struct near_flow *f, bool all)
 	}
 }
 
-void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu)
+void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
 {
 	struct rd_op *op = dlist_empty(&f->ops) ? NULL : dlist_entry(f->ops.prev, struct rd_op, node);
 	uint32_t slot;
 
-	f->pmtu = pmtu;
-	f->open_due = true;
-	near_store(p, f);
-	if (!f->psns_unknown || !op)
-		return;
 	f->psns_unknown = false;
+	if (!op || op->pos + 1 != f->pos_next)
+		return;
 	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
-	op->psns = roce_read_psns(op->len, pmtu);
+	op->psns = psns;
 	if (slot != SLOT_NONE) {
-		arena_hdr(p->arena, slot)->psns = op->psns;
+		arena_hdr(p->arena, slot)->psns = psns;
 		arena_amend(p->arena, slot);
 	}
 	if (f->pos_wan == f->pos_next)
-		f->pos_wan = op->pos + op->psns;
-	f->pos_next = op->pos + op->psns;
+		f->pos_wan = op->pos + psns;
+	f->pos_next = op->pos + psns;
 	f->pos_max = max_u64(f->pos_max, f->pos_next);
+}
+
+void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu)
+{
+	const struct rd_op *op = dlist_empty(&f->ops) ? NULL : dlist_entry(f->ops.prev, struct rd_op, node);
+
+	f->pmtu = pmtu;
+	f->open_due = true;
+	near_store(p, f);
+	if (f->psns_unknown && op)
+		near_set_psns(p, f, roce_read_psns(op->len, pmtu));
 	near_wan_kick(p, f);
 }
 
@@ -231,6 +239,15 @@ static bool reframe(const struct slot_hdr *h, const uint8_t *data, struct lan_tx
 	return true;
 }
 
+/* The last response acknowledges the operation itself. */
+static void near_acked_op(struct near_flow *f, const struct rd_op *op)
+{
+	if (op->pos + op->psns <= f->pos_acked)
+		return;
+	f->pos_acked = op->pos + op->psns;
+	f->msn_acked = op->msn;
+}
+
 size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	struct rd_op *op = near_op_open(f);
@@ -264,8 +281,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		               op->pos, tx->trailer);
 	f->resp_pos++;
 	if (f->resp_pos >= op->pos + op->psns) {
-		near_acked(p, f, op->pos + op->psns);
-		f->msn_acked = op->msn;
+		near_acked_op(f, op);
 		f->reframe_pos = 0;
 		op_done(p, f, op);
 	}

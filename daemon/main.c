@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include <event2/event.h>
 
@@ -161,11 +162,12 @@ int main(int argc, char **argv)
 		return o.exit_status;
 	log_init(o.verbose);
 	if (sites_read(&o.sources, MISSING_IS_ERROR, &configs, report) < 0) {
-		if (o.action == DO_RUN)
-			log_report(LOG_LEVEL_ERR, report);
-		else
+		if (o.action != DO_RUN) {
 			fprintf(stderr, "%s\n", report);
-		return EXIT_FAILURE;
+			return EXIT_FAILURE;
+		}
+		log_report(LOG_LEVEL_ERR, report);
+		return EX_CONFIG; /* systemd does not try again: longreachd.service */
 	}
 	if (o.action == DO_CHECK)
 		return check(&configs);

@@ -27,7 +27,7 @@ edge_config() { # SITE OWN OTHER MODE
 
 edge_start() { # SITE
 	ip netns exec "$P-$1" "$daemon/longreachd" --control "$work/edge-$1.sock" \
-		--config "$work/edge-$1.conf" \
+		--config "$work/edge-$1.conf" ${pcap:+--pcap "$pcap/edge-$1"} \
 		>>"$work/edge-$1.log" 2>&1 &
 	echo $! >"$work/edge-$1.pid"
 }
@@ -35,7 +35,7 @@ edge_start() { # SITE
 # edges_up MODE
 edges_up() {
 	local s
-	for s in a b; do mkdir -p "$arena/$s"; done
+	for s in a b; do mkdir -p "$arena/$s" ${pcap:+"$pcap/edge-$s"}; done
 	edge_config a 1 2 "$1" >"$work/edge-a.conf"
 	edge_config b 2 1 "$1" >"$work/edge-b.conf"
 	for s in a b; do

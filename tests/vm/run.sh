@@ -433,7 +433,7 @@ print_table() {
 		function cell(x) { return x == "" ? "-" : sprintf("%.4f", x) }
 		END { for (i = 1; i <= n; i++) { k = order[i]; d = v[k, "direct"]; m = v[k, "near"]
 			printf "%-44s %9s %9s %9s %9s\n", k, cell(d), cell(m), cell(v[k, "host"]),
-				d > 0 && m != "" ? sprintf("%.2f", m / d) : "-" } }' "$table"
+				(d + 0 != 0 && m != "" ? sprintf("%.2f", m / d) : "-") } }' "$table"
 	echo
 }
 

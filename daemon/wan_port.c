@@ -59,6 +59,18 @@ union sock_addr {
 	struct sockaddr_in6 in6;
 };
 
+struct rx_control {
+	_Alignas(struct cmsghdr) uint8_t bytes[CMSG_SPACE(sizeof(int)) * 3];
+};
+
+struct rx_batch {
+	struct mmsghdr msgs[RX_MSGS];
+	struct iovec iov[RX_MSGS];
+	union sock_addr from[RX_MSGS];
+	struct rx_control control[RX_MSGS];
+	unsigned n; /* messages that hold something */
+};
+
 struct wan_port {
 	struct wan_port_params params;
 	union sock_addr local, remote;
@@ -73,6 +85,7 @@ struct wan_port {
 	struct wan_batch batch[BATCHES_MAX];
 	unsigned nbatches, next_batch;
 	uint8_t *rx_buf;
+	struct rx_batch rx;
 	struct wan_port_stats stats;
 };
 
@@ -181,19 +194,10 @@ static int open_rx(struct wan_port *p, char *err, size_t errlen)
 	return 0;
 }
 
-struct rx_control {
-	_Alignas(struct cmsghdr) uint8_t bytes[CMSG_SPACE(sizeof(int)) * 3];
-};
-
-struct rx_batch {
-	struct mmsghdr msgs[RX_MSGS];
-	struct iovec iov[RX_MSGS];
-	union sock_addr from[RX_MSGS];
-	struct rx_control control[RX_MSGS];
-};
-
-static void prepare_rx(struct wan_port *p, struct rx_batch *b)
+static void prepare_rx(struct wan_port *p)
 {
+	struct rx_batch *b = &p->rx;
+
 	for (unsigned i = 0; i < RX_MSGS; i++) {
 		b->iov[i] = (struct iovec){p->rx_buf + (size_t)i * RX_BUF_LEN, RX_BUF_LEN};
 		b->msgs[i].msg_hdr = (struct msghdr){.msg_name = &b->from[i],
@@ -227,40 +231,41 @@ static size_t read_control(struct msghdr *m, size_t len, bool *ce)
 	return seg;
 }
 
-static unsigned deliver(struct wan_port *p, struct rx_batch *b, unsigned i, wan_rx_fn fn, void *arg)
+static void deliver_message(struct wan_port *p, unsigned i, wan_rx_fn fn, void *arg)
 {
+	struct rx_batch *b = &p->rx;
 	size_t len = b->msgs[i].msg_len;
 	const uint8_t *data = p->rx_buf + (size_t)i * RX_BUF_LEN;
 	bool ce;
 	size_t seg = read_control(&b->msgs[i].msg_hdr, len, &ce);
-	unsigned n = 0;
 
 	if (!same_host(&b->from[i], &p->remote)) {
 		p->stats.rx_foreign++;
-		return 1;
+		return;
 	}
 	if (b->msgs[i].msg_hdr.msg_flags & MSG_TRUNC) {
 		p->stats.rx_truncated++;
-		return 1;
+		return;
 	}
-	for (size_t off = 0; off < len; off += seg, n++)
+	for (size_t off = 0; off < len; off += seg)
 		fn(arg, port_of(&b->from[i]), data + off, len - off < seg ? len - off : seg, ce);
-	return n ? n : 1;
 }
 
-unsigned wan_port_rx(struct wan_port *p, unsigned budget, wan_rx_fn fn, void *arg)
+unsigned wan_port_receive(struct wan_port *p)
 {
-	struct rx_batch b;
-	unsigned total = 0;
 	int n;
 
-	do {
-		prepare_rx(p, &b);
-		n = recvmmsg(p->rx_fd, b.msgs, RX_MSGS, MSG_DONTWAIT, NULL);
-		for (int i = 0; i < n; i++)
-			total += deliver(p, &b, (unsigned)i, fn, arg);
-	} while (n == RX_MSGS && total < budget);
-	return total;
+	prepare_rx(p);
+	n = recvmmsg(p->rx_fd, p->rx.msgs, RX_MSGS, MSG_DONTWAIT, NULL);
+	p->rx.n = n > 0 ? (unsigned)n : 0;
+	return p->rx.n;
+}
+
+void wan_port_deliver(struct wan_port *p, wan_rx_fn fn, void *arg)
+{
+	for (unsigned i = 0; i < p->rx.n; i++)
+		deliver_message(p, i, fn, arg);
+	p->rx.n = 0;
 }
 
 int wan_port_rx_fd(const struct wan_port *p)

@@ -50,8 +50,12 @@ uint16_t wan_port_payload_max(const struct ip_addr *remote, uint16_t mtu);
 
 /* Readable when datagrams wait. */
 int wan_port_rx_fd(const struct wan_port *p);
-/* Hands over waiting datagrams, stopping soon after `budget` of them. Returns how many came. */
-unsigned wan_port_rx(struct wan_port *p, unsigned budget, wan_rx_fn fn, void *arg);
+/* Takes a bounded batch of waiting datagrams from the kernel. Returns how many messages (of one or more datagrams)
+ * came. A call of its own so that the clock can be read in between: a datagram must never be given a time before it
+ * came. */
+unsigned wan_port_receive(struct wan_port *p);
+/* Hands over what the last wan_port_receive() took. */
+void wan_port_deliver(struct wan_port *p, wan_rx_fn fn, void *arg);
 
 /* Where to build the next datagram; NULL if a flush must come first or the port is blocked. */
 uint8_t *wan_port_stage(struct wan_port *p, size_t *cap);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * A worker runs to completion. One turn of its loop reads the clock once, takes a bounded batch from each
- * source (commands, LAN ports, WAN), lets the core's timers run, and sends what the core has to send. Batches are small
- * enough that no source waits long for another, large enough to make system calls cheap.
+ * A worker runs to completion. One turn of its loop takes a bounded batch from the WAN, reads the clock once, takes
+ * bounded batches from the LAN ports, lets the core's timers run, and sends what the core has to send. Batches are
+ * small enough that no source waits long for another, large enough to make system calls cheap.
  *
  * After a turn that did something comes the next one at once: polling while busy. After one that did nothing the worker
  * sleeps in epoll until input comes or until the core's next deadline; with cores to spare it spins over waits of a few
@@ -46,8 +46,6 @@ enum worker_limits {
 	EVENTS = 4096,
 	LAN_RING_FRAMES = 4096, /* about a millisecond at 100 Gbit/s and 4 KiB */
 	LAN_RX_BUDGET = 64,     /* per port and turn */
-	WAN_RX_BUDGET = 128,    /* datagrams per turn, roughly */
-	LAN_TX_BATCHES = 4,     /* of LAN_TX_BATCH packets, per turn */
 	EVENTS_BUDGET = 64,
 	RETRY_NS = 50000,    /* a blocked port is tried again */
 	SPIN_NS = 50000,     /* waits shorter than this are spun over, if at all */
@@ -217,9 +215,9 @@ static void on_wan_datagram(void *arg, uint16_t sport, const uint8_t *dgram, siz
 	proxy_wan_rx(w->core, w->now_ns, dgram, len, ce);
 }
 
-static unsigned receive(struct worker *w)
+static unsigned receive_lan(struct worker *w)
 {
-	unsigned n = wan_port_rx(w->wan, WAN_RX_BUDGET, on_wan_datagram, w);
+	unsigned n = 0;
 
 	for (uint32_t i = 0; i < w->nlan; i++)
 		n += w->lan_ops->rx_batch(w->lan[i], LAN_RX_BUDGET, on_lan_packet, w);
@@ -293,20 +291,6 @@ static bool lan_blocked(struct worker *w)
 		blocked |= w->lan_ops->tx_blocked(w->lan[i]);
 	}
 	return blocked;
-}
-
-static unsigned send_lan(struct worker *w)
-{
-	unsigned n = 0;
-
-	for (int i = 0; i < LAN_TX_BATCHES && !lan_blocked(w); i++) {
-		unsigned got = send_lan_batch(w);
-
-		n += got;
-		if (got < LAN_TX_BATCH)
-			break;
-	}
-	return n;
 }
 
 static void capture_wan_tx(struct worker *w, uint8_t lane, const uint8_t *dgram, size_t len)
@@ -390,15 +374,18 @@ static void sleep_until_work(struct worker *w)
 
 static unsigned take_turn(struct worker *w)
 {
-	unsigned n;
+	/* before the clock: a round trip that began in this turn must not seem to end before it began */
+	unsigned n = wan_port_receive(w->wan);
 
 	w->now_ns = clock_ns(CLOCK_MONOTONIC);
 	if (w->params.pcap_dir)
 		w->wall_ns = clock_ns(CLOCK_REALTIME);
-	n = run_commands(w);
-	n += receive(w);
+	n += run_commands(w);
+	wan_port_deliver(w->wan, on_wan_datagram, w);
+	n += receive_lan(w);
 	proxy_tick(w->core, w->now_ns);
-	n += send_lan(w);
+	if (!lan_blocked(w))
+		n += send_lan_batch(w);
 	n += send_wan(w);
 	pass_events(w);
 	notify_main(w);

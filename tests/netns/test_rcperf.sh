@@ -53,11 +53,11 @@ pair() {
 	routed6) LAB_DEV=rdma0 LAB_FROM=fd00:102:1::2 LAB_TO=fd00:102:2::2 ;;
 	esac
 	: >"$LAB_DIR/server.log"
-	lab_server "$LAB_TO" --once --quiet $server || why "the server does not start" || return
+	lab_server "$LAB_TO" --once $server || why "the server does not start" || return
 	lab_rcperf "$@"
 	status=$?
-	wait "$LAB_SERVER_PID" 2>/dev/null
-	LAB_SERVER_PID=
+	wait $LAB_SERVER_PIDS 2>/dev/null # it ends by itself
+	LAB_SERVER_PIDS=
 	return $status
 }
 
@@ -105,12 +105,12 @@ check "rcperf: mix, both ways, 4 QPs, 5 % loss" mends ".here.timeouts > 0" \
 	direct "--drop 0.05 --timeout-ms 10" --drop 0.05 --timeout-ms 10 --op mix --size 9000 --qps 4 --bidir --depth 16 --secs 1
 check "rcperf: QPs by CM" carries direct "" --cm --qps 50 --depth 8 --op mix --size 8000 --secs 0.3
 check "rcperf: QPs by CM, both ways, 2 % loss" carries \
-	direct "--drop 0.02 --timeout-ms 10" --drop 0.02 --timeout-ms 10 --cm --qps 8 --bidir --op mix --size 8000 --iters 200
+	direct "--drop 0.02" --drop 0.02 --cm --qps 8 --bidir --depth 8 --op mix --size 8000 --iters 100
 check "rcperf: a program that posts no receives for 50 ms" mends ".here.rnr_rx > 0" \
 	direct "--recv-depth 16 --freeze-ms 50 --freeze-after 100" --op send --iters 2000 --size 5000
 check "rcperf: a responder that stands still for 150 ms" mends ".here.timeouts > 0" \
 	direct "--hang-ms 150 --hang-after 0.2" --iters 20000 --size 16384
-check "rcperf: paced to 0.5 Gbit/s" mends ".goodput_gbps > 0.3 and .goodput_gbps < 0.51" \
+check "rcperf: paced to 0.5 Gbit/s" mends ".goodput_gbps > 0.1 and .goodput_gbps < 0.51" \
 	direct "" --rate 0.5 --depth 16 --secs 1
 check "rcperf: finite RNR retries run out" fails "RNR retries exhausted" \
 	direct "--recv-depth 16 --freeze-ms 500 --freeze-after 100 --rnr-timer-ms 1" --rnr-retry 3 --op send --iters 2000 --size 5000

@@ -105,7 +105,7 @@ static bool send_req(struct cmlink *l, uint32_t i)
 	put_be24(d + 44, qp->rsp.epsn); /* what the passive side starts to send with */
 	d[47] = (uint8_t)(20 << 3 | o->retry);
 	put_be16(d + 48, 0xffff);
-	d[50] = (uint8_t)(mtu_code(o->mtu) << 4 | o->rnr_retry);
+	d[50] = (uint8_t)((uint32_t)mtu_code(o->mtu) << 4 | o->rnr_retry);
 	d[51] = 15 << 4;
 	memcpy(d + 56, o->addr.b, 16);
 	memcpy(d + 72, o->peer.b, 16);

@@ -99,9 +99,10 @@ static bool run_full(const struct full_run *f)
 	return with >= f->want * ceiling;
 }
 
-static void prepare(void)
+static void prepare(bool log_packets)
 {
 	pktlog_init(&world.log, 1024);
+	world.log_packets = log_packets;
 	run_guard(&world);
 }
 
@@ -109,7 +110,7 @@ int fullscale_run(const char *name)
 {
 	bool found = false, ok = true;
 
-	prepare();
+	prepare(false);
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
 		if (strcmp(name, "list") == 0)
 			printf("%s\n", runs[i].name);
@@ -165,8 +166,7 @@ int fullscale_many_qps(uint32_t n)
 		conn[i].plan[1] = conn[i].plan[0];
 		conn[i].pause_ns = 200000000;
 	}
-	prepare();
-	world.log_packets = true;
+	prepare(true);
 	world_start(&world, &s.cfg);
 	world_run(&world);
 	if (world.violation[0])
@@ -210,7 +210,7 @@ int fullscale_latency(void)
 	static const uint64_t km[] = {0, 100, 300, 1000, 3000};
 	bool ok = true;
 
-	prepare();
+	prepare(true);
 	printf("completion latency of 4 KiB WRITEs, one at a time, us (mean / worst):\n%8s %22s %22s\n", "km", "near",
 	       "host");
 	for (size_t i = 0; i < sizeof(km) / sizeof(km[0]); i++) {

@@ -114,8 +114,8 @@ check "rcperf: paced to 0.5 Gbit/s" mends ".goodput_gbps > 0.1 and .goodput_gbps
 	direct "" --rate 0.5 --depth 16 --secs 1
 check "rcperf: finite RNR retries run out" fails "RNR retries exhausted" \
 	direct "--recv-depth 16 --freeze-ms 500 --freeze-after 100 --rnr-timer-ms 1" --rnr-retry 3 --op send --iters 2000 --size 5000
-check "rcperf: finite retries run out, in 2 to 16 ms as ConnectX" fails "retries exhausted" \
-	direct "--hang-ms 600 --hang-after 0.2" --adaptive-retrans --iters 100000 --size 16384
+check "rcperf: finite retries run out, repeated after 2 to 16 ms as ConnectX does" fails "retries exhausted" \
+	direct "--hang-ms 1500 --hang-after 0.2" --adaptive-retrans --iters 100000 --size 16384
 check "rcperf: a wrong R_Key is refused" fails "remote access error" direct "" --bad-rkey-at 500 --iters 1000
 check "rcperf: a wrong byte is found" fails '"packets_wrong":1' direct "" --bad-byte-at 500 --iters 1000 --size 10000
 check_end

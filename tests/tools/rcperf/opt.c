@@ -42,7 +42,7 @@ static const struct option_row rows[] = {
     {"rnr-retry", V_U32, F(rnr_retry), 0, 7, "N", "rnr_retry, 7 is for ever [7]"},
     {"timeout-ms", V_MS, F(timeout_ns), 0.1, 1e6, "MS", "local ACK timeout [67]"},
     {"adaptive-retrans", V_FLAG, F(adaptive_retrans), 0, 0, NULL,
-     "timeouts of 2, 4, 8, 16 ms whatever --timeout-ms says, as ConnectX"},
+     "repeat after 2, 4, 8, 16, 16... ms as ConnectX; give up after --retry times --timeout-ms"},
     {"recv-depth", V_U32, F(recv_depth), 1, 65536, "N", "receives posted per QP [512]"},
     {"rnr-timer-ms", V_MS, F(rnr_timer_ns), 0.01, 655.36, "MS", "wait asked for in RNR NAKs [0.64]"},
     {"freeze-ms", V_MS, F(freeze_ns), 0, 1e6, "MS", "post no receives for that long, once"},

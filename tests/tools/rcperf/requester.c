@@ -149,15 +149,24 @@ static void fail(struct engine *e, struct qp *qp, const char *why)
 	            qp->head.dest_qpn, why, psn_of(r, r->pos_una), (unsigned long long)r->msg_una);
 }
 
+/* ConnectX repeats early and often, but gives up no sooner than it would with the timeout it was given. */
+static bool exhausted(const struct engine *e, const struct requester *r)
+{
+	if (r->retries < e->opt->retry)
+		return false;
+	return !e->opt->adaptive_retrans || e->now_ns - r->progress_ns >= e->opt->retry * e->opt->timeout_ns;
+}
+
 /* NAK or timeout: goes back, as long as there are retries left. */
 static void retry(struct engine *e, struct qp *qp, const char *last_words)
 {
 	struct requester *r = &qp->req;
 
-	if (r->retries++ >= e->opt->retry) {
+	if (exhausted(e, r)) {
 		fail(e, qp, last_words);
 		return;
 	}
+	r->retries++;
 	e->stats.retries++;
 	go_back(e, qp);
 }
@@ -280,8 +289,11 @@ static void send_packet(struct engine *e, struct qp *qp, struct msg *m)
 		r->pos_max = r->pos_nxt;
 	if (r->pos_nxt == m->pos + m->npos)
 		r->msg_cur++;
-	if (r->deadline_ns == 0)
+	if (r->deadline_ns == 0) {
+		if (r->retries == 0)
+			r->progress_ns = e->now_ns;
 		arm(e, r);
+	}
 }
 
 static bool may_send(const struct engine *e, const struct requester *r)
@@ -316,6 +328,7 @@ static void progress(struct engine *e, struct qp *qp)
 		r->msg_cur = r->msg_una;
 	r->retries = 0;
 	r->rnr_retries = 0;
+	r->progress_ns = e->now_ns;
 	r->went_back_to = NEVER;
 	r->deadline_ns = 0;
 	if (r->pos_una < r->pos_nxt)

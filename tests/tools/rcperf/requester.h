@@ -42,6 +42,7 @@ struct requester {
 	uint32_t reads_out;                 /* READs and atomics sent in this epoch and not answered */
 	uint64_t deadline_ns, rnr_until_ns; /* 0: not armed */
 	uint32_t retries, rnr_retries;      /* since the last progress */
+	uint64_t progress_ns;               /* time of the last progress */
 	uint64_t went_back_to;              /* position of the last go-back, until there is progress */
 	uint64_t words[ATOMIC_WORDS];       /* the peer's counters as they must be after all posted atomics */
 	uint64_t seed, peer_init_seed;

@@ -18,11 +18,12 @@
 #define VERSION 1
 
 /* How long the other end may take for each step that needs no traffic. */
-#define STEP_NS    (20 * 1000000000ull)
-#define CONNECT_NS (10 * 1000000000ull)
-#define MEMORY_MAX (64ull << 20) /* exposed memory of all QPs together, as far as SLOTS_MIN allows */
-#define BASE_VA    0x100000000ull
-#define TURN_NS    50000000ull
+#define STEP_NS         (20 * 1000000000ull)
+#define CONNECT_NS      (10 * 1000000000ull)
+#define MEMORY_MAX      (64ull << 20) /* exposed memory of all QPs together, as far as SLOTS_MIN allows */
+#define MEMORY_HARD_MAX (4ull << 30)
+#define BASE_VA         0x100000000ull
+#define TURN_NS         50000000ull
 
 /* Independent seeds for each QP: contents of the stream of one direction, and memory of one end at the start. */
 static uint64_t stream_seed(const struct session *s, uint32_t qp, bool by_server)
@@ -96,7 +97,7 @@ static bool take_hello(struct session *s, const char *line)
 	o->cm = wire_u64(line, "cm", 0) != 0;
 	o->seed = wire_u64(line, "seed", 0);
 	o->warmup = (double)wire_u64(line, "warmup", 0) * 1e-6;
-	return true;
+	return o->secs_ns > 0 || o->iters > 0;
 }
 
 static int make_qps(struct session *s, char err[256])
@@ -107,6 +108,11 @@ static int make_qps(struct session *s, char err[256])
 	if (r != 0)
 		return r;
 	plan_init(&s->e.plan, o->kind, o->size, o->mtu, o->depth, MEMORY_MAX / o->qps);
+	if ((plan_region_bytes(&s->e.plan) + (uint64_t)RECV_BUFFERS * s->e.plan.slot_bytes) * o->qps >
+	    MEMORY_HARD_MAX) {
+		snprintf(err, 256, "%u QPs with messages of %u bytes need more than 4 GiB", o->qps, o->size);
+		return -ENOMEM;
+	}
 	for (uint32_t i = 0; i < o->qps; i++) {
 		struct qp *qp = &s->e.qps[i];
 		uint32_t psn = o->psn == PSN_RANDOM ? random32() & ROCE_PSN_MASK : o->psn;

@@ -101,7 +101,7 @@ link_words() {
 	lab_status a "$STATUS_WORDS" 2>/dev/null
 }
 
-STATUS_WORDS='.links[0] | "RTT \((.rtt_us // 0) / 1000 * 100 | round / 100) ms, lost \(.lost // 0), repaired \(.repaired // 0)"'
+STATUS_WORDS='.links[0] | "RTT \(.rtt_ns / 1e4 | round / 100) ms, lost \(.counters.wan_lost), repaired \(.counters.wan_repairs)"'
 
 live() { # what km loss seconds-so-far
 	local now words='' share
@@ -170,7 +170,7 @@ table() {
 			for (i = 1; i <= n; i++) {
 				key = order[i]; split(key, p, "\t"); d = g["direct", key]; l = g["longreach", key]
 				printf "  %5s km %6s %%  %7.3f Gbit/s  %7.3f Gbit/s  %7s  %11.1f MB%s\n", p[1], p[2], d, l,
-					d > 0 ? sprintf("%.1f x", l / d) : "-", v[key] / 1e6, key in bad ? "  FAILED" : ""
+					(d > 0 ? sprintf("%.1f x", l / d) : "-"), v[key] / 1e6, ((key in bad) ? "  FAILED" : "")
 			}
 		}' "$LAB_DIR/results"
 }

@@ -349,17 +349,6 @@ int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX
 	return r;
 }
 
-uint64_t config_arena_bytes(const struct link_config *c)
-{
-	uint64_t distance_m = c->distance_m != 0 ? c->distance_m : ARENA_AUTO_DISTANCE_M;
-	__uint128_t bdp_bytes = (__uint128_t)c->rate_bps / 8 * distance_m * 2 * FIBRE_PS_PER_M / 1000000000000ull;
-	__uint128_t bytes = bdp_bytes * 4 * 2;
-
-	if (c->arena_bytes != 0)
-		return c->arena_bytes;
-	return bytes < ARENA_BYTES_FLOOR ? ARENA_BYTES_FLOOR : (uint64_t)bytes;
-}
-
 /* --- comparing and printing --- */
 
 /* All items of a key as one would write them. */

@@ -18,10 +18,8 @@
 #define WORKERS_MAX    16
 #define CONFIG_ERR_MAX 512
 
-#define CONFIG_FILE_MAX       (64 << 10)    /* bytes of a config file: 32 prefixes a side fit many times over */
-#define ARENA_BYTES_FLOOR     (64ull << 20) /* short or slow lines: room for bursts, not for a delay */
-#define ARENA_AUTO_DISTANCE_M 1000000ull    /* what Distance=auto sizes the arena for: it is not measured yet then */
-#define FIBRE_PS_PER_M        5000ull       /* one way: 5.00 us/km */
+#define CONFIG_FILE_MAX (64 << 10) /* bytes of a config file: 32 prefixes a side fit many times over */
+#define FIBRE_PS_PER_M  5000ull    /* one way: 5.00 us/km */
 
 /* All of one link file. Units are in the names; 0 means "not given" only where the key's row in config.c says so. */
 struct link_config {
@@ -57,10 +55,6 @@ struct link_config {
 	bool rnr_retry_infinite;
 };
 
-/* Bytes of the arena in force: arena_bytes, or where that is 0 four bandwidth-delay products per direction
- * (Distance=auto counts as ARENA_AUTO_DISTANCE_M), never under ARENA_BYTES_FLOOR. */
-uint64_t config_arena_bytes(const struct link_config *c);
-
 /* Reads and checks one file. On error returns -EINVAL (or -errno of the file) and err holds a sentence: file, line, the
  * offending text, what would be right. */
 int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX]);
@@ -71,7 +65,8 @@ int config_parse(const char *name, const char *text, size_t len, struct link_con
 /* True if `to` can be taken up by a running link that was started with `from`. If not, err names the key. */
 bool config_reloadable(const struct link_config *from, const struct link_config *to, char err[CONFIG_ERR_MAX]);
 
-/* Overlapping prefixes of two links, the same name or the same WAN address and port: 0, or -EINVAL with err. */
+/* Whether two links can run side by side: not with the same name, the same WAN address and port, or hosts in common at
+ * both ends. 0, or -EINVAL with err. */
 int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX]);
 
 /* Prints the whole configuration as in force, defaults included, in the file's own syntax: to stdout, or anywhere. */

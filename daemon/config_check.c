@@ -163,19 +163,34 @@ static int complain(char err[CONFIG_ERR_MAX], const char *fmt, ...)
 	return -EINVAL;
 }
 
-static int check_remote_overlap(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
+/* The first prefix of each that share addresses; false if none do. */
+static bool find_overlap(const struct ip_prefix *a, uint32_t na, const struct ip_prefix *b, uint32_t nb,
+                         const struct ip_prefix **pa, const struct ip_prefix **pb)
 {
+	for (uint32_t i = 0; i < na; i++)
+		for (uint32_t j = 0; j < nb; j++)
+			if (addr_prefixes_overlap(&a[i], &b[j])) {
+				*pa = &a[i];
+				*pb = &b[j];
+				return true;
+			}
+	return false;
+}
+
+/* Two links may share the hosts of one end; a pair of hosts belongs to one link. */
+static int check_pairs(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
+{
+	const struct ip_prefix *la, *lb, *ra, *rb;
 	char ta[ADDR_TEXT_MAX], tb[ADDR_TEXT_MAX];
 
-	for (uint32_t i = 0; i < a->nremote; i++)
-		for (uint32_t j = 0; j < b->nremote; j++)
-			if (addr_prefixes_overlap(&a->remote[i], &b->remote[j]))
-				return complain(err,
-				                "%.180s: RemotePrefix=%s overlaps RemotePrefix=%s of %.180s: a host is "
-				                "at one site only",
-				                b->path, addr_write_prefix(&b->remote[j], tb, sizeof(tb)),
-				                addr_write_prefix(&a->remote[i], ta, sizeof(ta)), a->path);
-	return 0;
+	if (!find_overlap(a->local, a->nlocal, b->local, b->nlocal, &la, &lb) ||
+	    !find_overlap(a->remote, a->nremote, b->remote, b->nremote, &ra, &rb))
+		return 0;
+	return complain(
+	    err,
+	    "%.160s: RemotePrefix=%s overlaps RemotePrefix=%s of %.160s, for the same local hosts: expected one "
+	    "link for each pair of hosts",
+	    b->path, addr_write_prefix(rb, tb, sizeof(tb)), addr_write_prefix(ra, ta, sizeof(ta)), a->path);
 }
 
 int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
@@ -186,5 +201,5 @@ int config_compatible(const struct link_config *a, const struct link_config *b, 
 	if (ip_addr_eq(&a->wan_local, &b->wan_local) && a->wan_port == b->wan_port)
 		return complain(err, "%.200s: Port=%u is taken at this LocalAddress= by %.200s: expected another port",
 		                b->path, b->wan_port, a->path);
-	return check_remote_overlap(a, b, err);
+	return check_pairs(a, b, err);
 }

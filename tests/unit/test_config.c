@@ -415,24 +415,13 @@ static void config_compatible__links_that_collide(void **state)
 	assert_int_equal(config_compatible(&a, &b, err), -EINVAL);
 	assert_string_equal(err,
 	                    "/etc/longreach/other.conf: RemotePrefix=10.2.0.0/16 overlaps RemotePrefix=10.2.0.0/16 "
-	                    "of " FILE_NAME ": a host is at one site only");
+	                    "of " FILE_NAME ", for the same local hosts: expected one link for each pair of hosts");
 	b.remote[0].addr.b[13] = 7;
 	assert_int_equal(config_compatible(&a, &b, err), 0);
-}
-
-static void config_arena_bytes__four_bdp_per_direction(void **state)
-{
-	struct link_config c;
-
-	(void)state;
-	accepts_line("Link", "Distance=300km", &c); /* 100 Gbit/s x 3 ms = 37.5 MB */
-	assert_int_equal(config_arena_bytes(&c), 8 * 37500000ull);
-	c.distance_m = 0;
-	assert_int_equal(config_arena_bytes(&c), 8 * 125000000ull);
-	c.distance_m = 1;
-	assert_int_equal(config_arena_bytes(&c), 64ull << 20);
-	c.arena_bytes = 77;
-	assert_int_equal(config_arena_bytes(&c), 77);
+	/* The same hosts there, others here. */
+	b.remote[0] = a.remote[0];
+	b.local[0].addr.b[13] = 7;
+	assert_int_equal(config_compatible(&a, &b, err), 0);
 }
 
 /* --- what is written about the keys elsewhere names all of them --- */
@@ -507,7 +496,6 @@ int main(void)
 	    cmocka_unit_test(config_write__can_be_read_back),
 	    cmocka_unit_test(config_reloadable__names_the_key),
 	    cmocka_unit_test(config_compatible__links_that_collide),
-	    cmocka_unit_test(config_arena_bytes__four_bdp_per_direction),
 	    cmocka_unit_test(example_file__names_every_key_with_its_default),
 	    cmocka_unit_test(example_file__is_sound),
 	    cmocka_unit_test(manual__names_every_key),

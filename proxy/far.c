@@ -674,7 +674,9 @@ static void settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 		f->stalled = false;
 		proxy_event_push(p, EV_FLOW_RESUMED, NULL, f, f->pos_acked, 0);
 	}
-	if (f->pos_tx > f->pos_acked)
+	if (f->rnr)
+		; /* the timer ends the wait that the responder asked for */
+	else if (f->pos_tx > f->pos_acked)
 		arm_rto(p, f);
 	else
 		timer_cancel(&p->timers, &f->rto);
@@ -868,7 +870,8 @@ static enum proxy_drop rx_response(struct proxy *p, struct far_flow *f, const ui
 	f->resp_next++;
 	f->last_progress_ns = p->now_ns;
 	wan_lane_queue_first(p, lane_of(p, f->lane), slot);
-	arm_rto(p, f);
+	if (!f->rnr)
+		arm_rto(p, f);
 	settle(p, f, op->pos); /* it was executed after everything before it */
 	end_if_answered(p, f, op);
 	return DROP_NONE;

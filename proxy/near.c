@@ -78,6 +78,17 @@ struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const st
 	return NULL;
 }
 
+struct near_flow *near_undelivered(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		struct near_flow *f = &p->near[i];
+
+		if (f->used && f->pos_acked > f->pos_reported && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst))
+			return f;
+	}
+	return NULL;
+}
+
 uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f)
 {
 	return (uint32_t)p->cfg.shard << 24 | f->idx;
@@ -1041,8 +1052,9 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 				break;
 		}
 		take_in_order(p, f, slot);
+		f->ooo_pkts--;
 	}
-	f->pos_max = f->pos_next;
+	f->pos_max = f->pos_next + (f->ooo_pkts ? HELD_OOO_MAX : 0);
 	f->pos_last_rx = f->pos_next;
 	if (f->pairing != PAIR_LEARNING && near_ceiling(p, f) > f->pos_acked)
 		near_acked(p, f,

@@ -50,6 +50,8 @@ void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wa
 /* --- life --- */
 struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                             uint16_t vlan_tci);
+/* A flow between two hosts with bytes that were ACKed and not delivered yet, NULL if there is none. Slow. */
+struct near_flow *near_undelivered(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst);
 void near_close(struct proxy *p, struct near_flow *f);
 void near_store(struct proxy *p, const struct near_flow *f);
 void near_session_start(struct proxy *p, struct near_flow *f);

@@ -5,6 +5,7 @@
 #include "near.h"
 #include "raw.h"
 #include "wan_lane.h"
+#include "wan_seal.h"
 
 #ifdef PROXY_FAULTS
 unsigned proxy_faults;
@@ -397,6 +398,9 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *dg
 		return drop(p, DROP_WAN_BAD_LANE);
 	if (!p->session_on || h.epoch != p->session.epoch_rx)
 		return drop(p, DROP_WAN_BAD_EPOCH);
+	d = wan_open(dgram, &len);
+	if (d != DROP_NONE)
+		return drop(p, d);
 	if (h.wan_pn >> 62)
 		return drop(p, DROP_WAN_BAD_FRAME);
 	count(p, CTR_WAN_RX_DGRAMS, 1);

@@ -3,10 +3,9 @@
  *
  * Everything is big-endian. A datagram (UDP payload) is
  *
- *     version(1) lane(1) path(1) flags(1) epoch(4) wan_pn(8) | frame... | [AEAD tag(16)]
+ *     version(1) lane(1) path(1) flags(1) epoch(4) wan_pn(8) | frame... | tag(16)
  *
- * The 16 header bytes stay in the clear when the link is sealed (they are the associated data); until then the tag is
- * absent, but its room is never used. A frame is type(1) flags(1) length(2) and `length` bytes of body, so that
+ * The 16 header bytes stay in the clear when the link is sealed (they are the associated data); the tag is wan_seal.h's. A frame is type(1) flags(1) length(2) and `length` bytes of body, so that
  * a receiver skips types it does not know. Packets are named by (flow id, incarnation, position): a PSN crosses only
  * inside the host's own packet.
  *

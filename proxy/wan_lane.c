@@ -22,6 +22,7 @@
 #include "far.h"
 #include "near.h"
 #include "raw.h"
+#include "wan_seal.h"
 
 #define REPORT_EVERY       64
 #define REPORT_DELAY_MIN   50000ull
@@ -640,6 +641,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap,
 		wan_sent_unpush(&l->sent);
 		return 0;
 	}
+	b.off = wan_seal(buf, b.off);
 	finish(&b);
 	return b.off;
 }

@@ -37,7 +37,7 @@ struct entry {
 	struct ip_addr via;  /* neighbour: gateway, or dst itself */
 	uint64_t expires_ns; /* 0: empty */
 	int ifindex;         /* of the neighbour, 0: no route */
-	bool usable;
+	enum route_answer answer;
 	struct next_hop hop;
 };
 
@@ -284,9 +284,10 @@ static int read_neigh(const struct nlmsghdr *h, void *arg)
 		return MNL_CB_STOP;
 	t = parse_attrs(h, sizeof(*ndm));
 	mac = attr_of(&t, NDA_LLADDR, sizeof(e->hop.dst_mac));
-	if (mac)
+	if (mac) {
 		memcpy(e->hop.dst_mac, mac, sizeof(e->hop.dst_mac));
-	e->usable = mac != NULL;
+		e->answer = ROUTE_OK;
+	}
 	return MNL_CB_STOP;
 }
 
@@ -322,7 +323,7 @@ static void resolve(struct route_cache *rc, struct entry *e, uint64_t now_ns)
 {
 	const struct link_info *l;
 
-	e->usable = false;
+	e->answer = ROUTE_NONE;
 	e->expires_ns = now_ns + NEGATIVE_LIFE_NS;
 	if (ask_route(rc, e) < 0 || e->ifindex == 0)
 		return;
@@ -332,8 +333,9 @@ static void resolve(struct route_cache *rc, struct entry *e, uint64_t now_ns)
 	memcpy(e->hop.src_mac, l->mac, 6);
 	e->hop.vid = l->vid;
 	e->hop.port = l->port;
+	e->answer = ROUTE_RESOLVING;
 	ask_neigh(rc, e);
-	if (e->usable)
+	if (e->answer == ROUTE_OK)
 		e->expires_ns = now_ns + LIFE_NS;
 }
 
@@ -346,7 +348,8 @@ static uint32_t set_of(const struct ip_addr *a)
 
 _Static_assert(SETS == 1 << (32 - 22), "set_of() shifts down to the number of sets");
 
-const struct next_hop *route_lookup(struct route_cache *rc, const struct ip_addr *dst, uint64_t now_ns)
+enum route_answer route_lookup(struct route_cache *rc, const struct ip_addr *dst, uint64_t now_ns,
+                               const struct next_hop **hop)
 {
 	struct entry *set = rc->entry[set_of(dst)];
 	struct entry *e = &set[0];
@@ -364,7 +367,8 @@ const struct next_hop *route_lookup(struct route_cache *rc, const struct ip_addr
 found:
 	if (e->expires_ns <= now_ns)
 		resolve(rc, e, now_ns);
-	return e->usable ? &e->hop : NULL;
+	*hop = &e->hop;
+	return e->answer;
 }
 
 static void forget_all(struct route_cache *rc)

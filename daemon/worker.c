@@ -29,11 +29,13 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "arena_file.h"
 #include "lan_port.h"
+#include "lan_wait.h"
 #include "link_plan.h"
 #include "log.h"
 #include "pcap.h"
@@ -70,6 +72,7 @@ struct worker {
 	struct wan_port *wan;
 	struct route_cache *routes;
 	struct lan_frame frames[LAN_TX_BATCH];
+	struct lan_wait waiting;
 	uint64_t no_route;
 	struct pcap *pcap_lan, *pcap_wan;
 	uint64_t wall_ns; /* CLOCK_REALTIME of this turn, for captures */
@@ -235,13 +238,15 @@ static void capture_lan_tx(struct worker *w, const struct lan_tx *t)
 	pcap_packet(w->pcap_lan, w->wall_ns, PCAP_OUT, parts, 3);
 }
 
-/* Puts the Ethernet header in front. False if there is no way to that host now. */
+/* Puts the Ethernet header in front. False if there is no way to that host now: the packet is dropped or waits. */
 static bool address_frame(struct worker *w, struct lan_frame *f)
 {
-	const struct next_hop *hop = route_lookup(w->routes, &f->pkt.dst, w->now_ns);
+	const struct next_hop *hop;
+	enum route_answer answer = route_lookup(w->routes, &f->pkt.dst, w->now_ns, &hop);
 
-	if (!hop) {
-		w->no_route++;
+	if (answer != ROUTE_OK || lan_wait_holds(&w->waiting, &f->pkt.dst)) {
+		if (answer == ROUTE_NONE || !lan_wait_put(&w->waiting, &f->pkt, w->now_ns))
+			w->no_route++;
 		return false;
 	}
 	f->port = hop->port;
@@ -262,6 +267,12 @@ static void send_port(struct worker *w, uint8_t port, unsigned n)
 		w->lan_ops->tx_batch(w->lan[port], out, nout);
 }
 
+static void send_frames(struct worker *w, unsigned n)
+{
+	for (uint32_t port = 0; n && port < w->nlan; port++)
+		send_port(w, (uint8_t)port, n);
+}
+
 /* One batch from the core to the ports. Returns how many packets the core gave. */
 static unsigned send_lan_batch(struct worker *w)
 {
@@ -276,9 +287,45 @@ static unsigned send_lan_batch(struct worker *w)
 			capture_lan_tx(w, &f->pkt);
 		n += address_frame(w, f);
 	}
-	for (uint32_t port = 0; n && port < w->nlan; port++)
-		send_port(w, (uint8_t)port, n);
+	send_frames(w, n);
 	return got;
+}
+
+/* A packet that waited, as a frame. False if its host is not known yet. */
+static bool address_waiting(struct worker *w, const struct waiting_packet *p, struct lan_frame *f)
+{
+	const struct next_hop *hop;
+
+	if (route_lookup(w->routes, &p->dst, w->now_ns, &hop) != ROUTE_OK)
+		return false;
+	f->port = hop->port;
+	f->eth_len = (uint8_t)next_hop_eth(hop, !ip_addr_is4(&p->dst), p->vlan_tci, f->eth);
+	f->pkt.hdr_len = f->pkt.trailer_len = 0;
+	f->pkt.body = p->bytes;
+	f->pkt.body_len = p->len;
+	return true;
+}
+
+/* Sends those whose host has answered, forgets those that waited too long. */
+static void send_waiting(struct worker *w)
+{
+	unsigned n = 0;
+
+	_Static_assert(LAN_WAIT_MAX <= LAN_TX_BATCH, "all that wait fit into one batch");
+	for (uint32_t i = 0; i < w->waiting.n;) {
+		const struct waiting_packet *p = lan_wait_at(&w->waiting, i);
+
+		if (address_waiting(w, p, &w->frames[n])) {
+			n++;
+		} else if (p->until_ns > w->now_ns) {
+			i++;
+			continue;
+		} else {
+			w->no_route++;
+		}
+		lan_wait_remove(&w->waiting, i);
+	}
+	send_frames(w, n);
 }
 
 static bool lan_blocked(struct worker *w)
@@ -291,6 +338,18 @@ static bool lan_blocked(struct worker *w)
 		blocked |= w->lan_ops->tx_blocked(w->lan[i]);
 	}
 	return blocked;
+}
+
+static unsigned send_lan(struct worker *w)
+{
+	if (lan_blocked(w))
+		return 0;
+	if (w->waiting.n) {
+		send_waiting(w);
+		if (lan_blocked(w))
+			return 0;
+	}
+	return send_lan_batch(w);
 }
 
 static void capture_wan_tx(struct worker *w, uint8_t lane, const uint8_t *dgram, size_t len)
@@ -330,12 +389,23 @@ static void drain_fd(int fd)
 		return;
 }
 
+/* An interface that went down leaves an error on its socket, and epoll reports that until somebody has read it. */
+static void clear_error(int fd)
+{
+	int e;
+	socklen_t len = sizeof(e);
+
+	getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len);
+}
+
 static void look_at_fds(struct worker *w, const struct timespec *timeout)
 {
 	struct epoll_event ev[LAN_PORTS_MAX + 3];
 	int n = epoll_pwait2(w->epoll_fd, ev, (int)(sizeof(ev) / sizeof(ev[0])), timeout, NULL);
 
 	for (int i = 0; i < n; i++) {
+		if (ev[i].events & EPOLLERR)
+			clear_error(ev[i].data.fd);
 		if (ev[i].data.fd == w->command_fd)
 			drain_fd(w->command_fd);
 		else if (ev[i].data.fd == route_fd(w->routes))
@@ -384,8 +454,7 @@ static unsigned take_turn(struct worker *w)
 	wan_port_deliver(w->wan, on_wan_datagram, w);
 	n += receive_lan(w);
 	proxy_tick(w->core, w->now_ns);
-	if (!lan_blocked(w))
-		n += send_lan_batch(w);
+	n += send_lan(w);
 	n += send_wan(w);
 	pass_events(w);
 	notify_main(w);
@@ -528,6 +597,7 @@ int worker_open_arena(struct worker **out, const struct worker_params *p, char *
 	w->config = *p->config;
 	w->command_fd = w->epoll_fd = w->arena.fd = -1;
 	w->lan_ops = &lan_packet_ops;
+	lan_wait_init(&w->waiting);
 	snprintf(w->label, sizeof(w->label), "%s.%u", p->config->name, p->shard & 0xff);
 	if (open_rings(w) < 0)
 		snprintf(err, errlen, "%s: out of memory", w->label);

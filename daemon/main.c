@@ -41,9 +41,10 @@ static int reload(void *arg, char *report)
 	notify_reloading();
 	log_notice("reading the link files again");
 	r = sites_reload(&d->sites, report);
-	log_report(r < 0 ? LOG_LEVEL_ERR : LOG_LEVEL_NOTICE, report);
-	if (r < 0)
+	if (r < 0) { /* else each link has said what became of it */
+		log_report(LOG_LEVEL_ERR, report);
 		log_err("nothing was changed");
+	}
 	notify_ready(d->sites.n);
 	return r;
 }

@@ -84,7 +84,7 @@ static void on_link_event(void *arg, struct link *l, const struct proxy_event *e
 	(void)l;
 	if (ev->type >= EV_COUNT || !log_limit_pass(&s->events[ev->type], clock_now_ns(), &missed))
 		return;
-	if (missed > 0)
+	if (missed > 0 && s->events[ev->type].burst > 1)
 		snprintf(more, sizeof(more), " (and %u times more before that)", missed);
 	describe_flow(ev, flow, sizeof(flow));
 	describe_extent(ev, extent, sizeof(extent));
@@ -251,6 +251,7 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 		arm(s);
 		return;
 	}
+	log_notice("link %s: takes up its changed file", c->name);
 	/* The session first: where the edges come to disagree, early ACKs end before the mode changes. */
 	peer_reconfigure(s->peer, c);
 	link_reconfigure(s->link, c);

@@ -252,10 +252,11 @@ static void put_refused(struct build *b)
 
 static void put_probe(struct build *b)
 {
-	uint64_t from = 0;
+	uint64_t from = 0, sent_ns;
 	size_t n;
 
-	wan_sent_oldest_ns(&b->l->sent, &from);
+	if (!wan_sent_oldest(&b->l->sent, &from, &sent_ns))
+		from = b->pn; /* all has arrived meanwhile */
 	n = wan_probe_put(b->buf + b->off, b->cap - b->off, from);
 	if (n && add_ref(b, REF_PING, 0, 0, 0, 0)) {
 		b->off += n;
@@ -1016,9 +1017,9 @@ static void release_spaced(struct proxy *p, struct lane *l)
 
 static void check_pto(struct proxy *p, struct lane *l)
 {
-	uint64_t pn, sent_ns = wan_sent_oldest_ns(&l->sent, &pn), deadline, pto;
+	uint64_t pn, sent_ns, deadline, pto;
 
-	if (!sent_ns)
+	if (!wan_sent_oldest(&l->sent, &pn, &sent_ns))
 		return;
 	pto = wan_rtt_pto_ns(&p->rtt) << (l->pto_count < 8 ? l->pto_count : 8);
 	if (pto > PTO_CAP_NS && pto > 2 * wan_rtt_pto_ns(&p->rtt))

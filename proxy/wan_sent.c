@@ -241,17 +241,18 @@ void wan_sent_advance(struct wan_sent *s, uint64_t now_ns, uint64_t keep_ns)
 	}
 }
 
-uint64_t wan_sent_oldest_ns(struct wan_sent *s, uint64_t *pn)
+bool wan_sent_oldest(const struct wan_sent *s, uint64_t *pn, uint64_t *sent_ns)
 {
 	for (uint64_t base = s->pn_floor; base < s->pn_next; base += 64) {
 		uint64_t open = ~page_at(s, base)->resolved & word_mask(base, s->pn_floor, s->pn_next);
 
 		if (open) {
 			*pn = base + (unsigned)__builtin_ctzll(open);
-			return entry_at(s, *pn)->sent_ns;
+			*sent_ns = entry_at(s, *pn)->sent_ns;
+			return true;
 		}
 	}
-	return 0;
+	return false;
 }
 
 bool wan_sent_any_missing(const struct wan_sent *s)

@@ -121,7 +121,7 @@ void wan_sent_forget_last(struct wan_sent *s);
 /* Gives back pages at the floor whose entries are resolved; lost ones are kept for keep_ns to notice late arrivals. */
 void wan_sent_advance(struct wan_sent *s, uint64_t now_ns, uint64_t keep_ns);
 
-/* Send time of the oldest unresolved entry, 0 if there is none. */
-uint64_t wan_sent_oldest_ns(struct wan_sent *s, uint64_t *pn);
+/* Number and send time of the oldest unresolved entry; false if there is none. */
+bool wan_sent_oldest(const struct wan_sent *s, uint64_t *pn, uint64_t *sent_ns);
 
 #endif

@@ -8,7 +8,7 @@
 local lr = Proto("longreach", "longreach WAN transport")
 
 local VERSION = 0x4c
-local HDR_LEN, FRAME_HDR_LEN, PACKET_BODY_LEN, REPORT_BODY_LEN = 16, 4, 24, 32
+local HDR_LEN, TAG_LEN, FRAME_HDR_LEN, PACKET_BODY_LEN, REPORT_BODY_LEN = 16, 16, 4, 24, 32
 local PIECE_UNIT = 64
 
 local frame_types = {
@@ -33,6 +33,7 @@ local f = {
 	flags = ProtoField.uint8("longreach.flags", "Flags", base.HEX),
 	epoch = ProtoField.uint32("longreach.epoch", "Session epoch", base.HEX),
 	wan_pn = ProtoField.uint64("longreach.wan_pn", "WAN packet number"),
+	tag = ProtoField.bytes("longreach.tag", "Tag"),
 	frame_type = ProtoField.uint8("longreach.frame.type", "Type", base.HEX, frame_types),
 	frame_flags = ProtoField.uint8("longreach.frame.flags", "Flags", base.HEX),
 	frame_len = ProtoField.uint16("longreach.frame.length", "Length"),
@@ -229,15 +230,15 @@ decode[0x13] = function(body, pinfo, tree)
 	return ""
 end
 
--- One frame at off. Returns the offset behind it, or nil if it runs over the end.
-local function dissect_frame(tvb, pinfo, tree, off, names)
-	if tvb:len() - off < FRAME_HDR_LEN then
+-- One frame at off of those that end at last. Returns the offset behind it, or nil if it runs over the end.
+local function dissect_frame(tvb, pinfo, tree, off, last, names)
+	if last - off < FRAME_HDR_LEN then
 		tree:add_proto_expert_info(e.truncated)
 		return nil
 	end
 	local type, len = tvb(off, 1):uint(), tvb(off + 2, 2):uint()
 	local name = frame_types[type] or string.format("type 0x%02x", type)
-	if tvb:len() - off - FRAME_HDR_LEN < len then
+	if last - off - FRAME_HDR_LEN < len then
 		tree:add_proto_expert_info(e.truncated)
 		return nil
 	end
@@ -280,11 +281,11 @@ local function summary(names)
 end
 
 function lr.dissector(tvb, pinfo, root)
-	if tvb:len() < HDR_LEN or tvb(0, 1):uint() ~= VERSION then
+	if tvb:len() < HDR_LEN + TAG_LEN or tvb(0, 1):uint() ~= VERSION then
 		return 0
 	end
 	local tree = root:add(lr, tvb())
-	local names, off = {}, HDR_LEN
+	local names, off, last = {}, HDR_LEN, tvb:len() - TAG_LEN
 	tree:add(f.version, tvb(0, 1))
 	tree:add(f.lane, tvb(1, 1))
 	tree:add(f.path, tvb(2, 1))
@@ -294,9 +295,10 @@ function lr.dissector(tvb, pinfo, root)
 	tree:append_text(string.format(", lane %d, number %s", tvb(1, 1):uint(), tostring(tvb(8, 8):uint64())))
 	-- the packets inside write their own addresses and columns: these are the datagram's
 	local outer = { src = pinfo.src, dst = pinfo.dst, src_port = pinfo.src_port, dst_port = pinfo.dst_port }
-	while off and off < tvb:len() do
-		off = dissect_frame(tvb, pinfo, tree, off, names)
+	while off and off < last do
+		off = dissect_frame(tvb, pinfo, tree, off, last, names)
 	end
+	tree:add(f.tag, tvb(last, TAG_LEN))
 	pinfo.src, pinfo.dst = outer.src, outer.dst
 	pinfo.src_port, pinfo.dst_port = outer.src_port, outer.dst_port
 	pinfo.cols.protocol = "LONGREACH"

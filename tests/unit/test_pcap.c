@@ -92,7 +92,9 @@ static size_t all_frames(uint8_t *d, size_t cap)
 	n += wan_report_put(d + n, cap - n, WF_REPORT, &seen, words);
 	n += wan_report_put(d + n, cap - n, WF_REFUSED, &seen, words);
 	n += wan_probe_put(d + n, cap - n, 55);
-	return n + wan_ping_put(d + n, cap - n);
+	n += wan_ping_put(d + n, cap - n);
+	memset(d + n, 0xee, WAN_TAG_LEN);
+	return n + WAN_TAG_LEN;
 }
 
 static void write_capture(void)
@@ -107,7 +109,7 @@ static void write_capture(void)
 	pcap_udp(p, 1700000000123456789ull, PCAP_OUT, &a, 40000, &b, 4790, dgram, len, false);
 	pcap_udp(p, 1700000000123456790ull, PCAP_IN, &b, 40001, &a, 4790, dgram, len, true);
 	/* cut in the middle of a frame */
-	pcap_udp(p, 1700000000123456791ull, PCAP_IN, &b, 40001, &a, 4790, dgram, 40, false);
+	pcap_udp(p, 1700000000123456791ull, PCAP_IN, &b, 40001, &a, 4790, dgram, 56, false);
 	pcap_close(p);
 }
 
@@ -224,6 +226,7 @@ static void dissector__shows_every_frame(void **state)
 	expect_text(text, "REFUSED base 64 largest 130");
 	expect_text(text, "PROBE from 55");
 	expect_text(text, "PING");
+	expect_text(text, "Tag: eeeeeeeeeeeeeeee");
 	expect_text(text, "Frame is shorter than it says");
 	/* the packet inside */
 	expect_text(text, "Destination Queue Pair: 0x001234");

@@ -4,9 +4,9 @@
  * Starting: first the arenas (with a message for everything that can be wrong with them), then the kernel rules, then
  * sockets, then threads. So a link that cannot start leaves the rules of an earlier life alone.
  *
- * Stopping: threads, sockets, and then the rules and offloads are put right, unless early-acknowledged packets are left
- * in the arena: then RoCE stays closed between the prefixes, because a retransmission that went around the arena
- * would overtake them.
+ * Stopping: threads, sockets, and then the rules and offloads are put right, unless packets that were acknowledged
+ * early are left in the arena: then RoCE stays closed between the prefixes, because a retransmission that went around
+ * the arena would overtake them.
  *
  * One eventfd tells the main thread that some worker has answers or events. A request that needs all workers (a
  * snapshot) counts their answers; the last one completes it. */
@@ -216,7 +216,7 @@ static void say_lost_events(struct link *l)
 		lost += worker_events_lost(l->worker[i]);
 	if (lost == l->events_lost_said)
 		return;
-	log_warn("%s: %llu events came too fast to be reported", l->config.name,
+	log_warn("link %s: %llu events came too fast to be reported", l->config.name,
 	         (unsigned long long)(lost - l->events_lost_said));
 	l->events_lost_said = lost;
 }
@@ -296,8 +296,9 @@ static void hint_forwarding(const struct link_config *c)
 	int on = 1;
 
 	if (f && fscanf(f, "%d", &on) == 1 && !on)
-		log_info("%s: net.ipv4.ip_forward is 0: RoCE is carried, other traffic of the hosts is not forwarded",
-		         c->name);
+		log_info(
+		    "link %s: net.ipv4.ip_forward is 0: RoCE is carried, other traffic of the hosts is not forwarded",
+		    c->name);
 	if (f)
 		fclose(f);
 }
@@ -386,7 +387,7 @@ void link_reconfigure(struct link *l, const struct link_config *c)
 				continue;
 			free(cmd.config);
 		}
-		log_err("%s: worker %u does not take the new configuration and keeps the old one", c->name, i);
+		log_err("link %s: worker %u does not take the new configuration and keeps the old one", c->name, i);
 	}
 }
 
@@ -396,7 +397,7 @@ void link_session(struct link *l, const struct proxy_session *s)
 
 	for (uint32_t i = 0; i < l->nworkers; i++)
 		if (!worker_command(l->worker[i], &cmd))
-			log_err("%s: worker %u does not take the new session", l->config.name, i);
+			log_err("link %s: worker %u does not take the new session", l->config.name, i);
 }
 
 const struct link_config *link_config(const struct link *l)
@@ -430,12 +431,12 @@ static void stop_workers(struct link *l)
 	}
 }
 
-static bool all_drained(const struct link *l)
+static bool owes(const struct link *l)
 {
 	for (uint32_t i = 0; i < l->nworkers; i++)
-		if (!worker_drained(l->worker[i]))
-			return false;
-	return true;
+		if (worker_owes(l->worker[i]))
+			return true;
+	return false;
 }
 
 static void hand_back(struct link *l)

@@ -759,7 +759,19 @@ void worker_stop(struct worker *w)
 	w->running = false;
 }
 
-bool worker_drained(const struct worker *w)
+bool worker_owes(const struct worker *w)
+{
+	struct proxy_flow_status f;
+	uint32_t cursor = 0;
+
+	while (w->core && proxy_flow_next(w->core, &cursor, &f))
+		if (f.side == FLOW_NEAR && f.pos_acked > f.pos_delivered)
+			return true;
+	return false;
+}
+
+/* Nothing at all in the arena that a rebuild would want. */
+static bool drained(const struct worker *w)
 {
 	struct proxy_link_status s;
 	uint64_t used = 0;
@@ -780,7 +792,7 @@ static void close_fd(int fd)
 
 void worker_close(struct worker *w)
 {
-	bool drained = worker_drained(w);
+	bool empty = drained(w);
 
 	for (uint32_t i = 0; i < w->nlan; i++)
 		w->lan_ops->close(w->lan[i]);
@@ -792,7 +804,7 @@ void worker_close(struct worker *w)
 	pcap_close(w->pcap_wan);
 	close_fd(w->command_fd);
 	close_fd(w->epoll_fd);
-	arena_file_close(&w->arena, drained);
+	arena_file_close(&w->arena, empty);
 	if (w->heap)
 		munmap(w->heap, w->heap_len);
 	spsc_free(&w->commands);

@@ -60,8 +60,8 @@ uint64_t worker_events_lost(const struct worker *w);
 
 /* Ends and joins the thread. Commands that it did not carry out any more come out of worker_answer(). */
 void worker_stop(struct worker *w);
-/* True if nothing is left in the arena. After worker_stop(). */
-bool worker_drained(const struct worker *w);
+/* Some host has been told that bytes arrived which its responder does not have yet. After worker_stop(). */
+bool worker_owes(const struct worker *w);
 void worker_close(struct worker *w);
 
 uint64_t worker_epoch(const struct worker *w);

@@ -447,13 +447,13 @@ static void hand_back(struct link *l)
 		offload_release(c->lan_ports[i]);
 	if (!l->steered)
 		return;
-	if (c->ack_mode == ACK_MODE_HOST || all_drained(l))
+	if (!owes(l))
 		steer_remove(c);
 	else
-		log_warn(
-		    "%s: acknowledged packets are left in %s: RoCE between the prefixes stays closed until the link "
-		    "has been started and drained",
-		    c->name, c->arena_dir);
+		log_warn("link %s: packets that hosts believe delivered are left in %s: RoCE between the prefixes "
+		         "stays closed "
+		         "until the link has been started and drained",
+		         c->name, c->arena_dir);
 }
 
 void link_stop(struct link *l)

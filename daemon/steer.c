@@ -227,6 +227,6 @@ void steer_remove(const struct link_config *c)
 	char text[NFT_OUTPUT_MAX];
 
 	if (script && run_nft(script, text) < 0)
-		log_warn("%s: nft tables not removed: %s", c->name, text);
+		log_warn("link %s: nft tables not removed: %s", c->name, text);
 	free(script);
 }

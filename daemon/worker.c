@@ -142,7 +142,7 @@ static void reconfigure(struct worker *w, struct proxy_config *pc)
 	pc->rtt_hint_ns = w->core_config.rtt_hint_ns;
 	pc->rate_hint_bps = w->core_config.rate_hint_bps;
 	if (proxy_reconfigure(w->core, pc, w->now_ns) < 0)
-		log_err("%s: the core refused the new configuration and keeps the old one", w->label);
+		log_err("link %s: the core refused the new configuration and keeps the old one", w->label);
 }
 
 static void carry_out(struct worker *w, struct worker_cmd *cmd)
@@ -478,7 +478,7 @@ static void pin_thread(const struct worker *w)
 	CPU_ZERO(&set);
 	CPU_SET((size_t)w->params.cpu, &set);
 	if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set) != 0)
-		log_warn("%s: cannot run on CPU %d", w->label, w->params.cpu);
+		log_warn("link %s: cannot run on CPU %d", w->label, w->params.cpu);
 }
 
 static void *worker_main(void *arg)

@@ -31,15 +31,6 @@ void hist_add(struct hist *h, uint64_t ns)
 		h->max_ns = ns;
 }
 
-void hist_merge(struct hist *h, const struct hist *other)
-{
-	for (size_t i = 0; i < sizeof(h->bucket) / sizeof(h->bucket[0]); i++)
-		h->bucket[i] += other->bucket[i];
-	h->n += other->n;
-	if (other->max_ns > h->max_ns)
-		h->max_ns = other->max_ns;
-}
-
 uint64_t hist_quantile(const struct hist *h, double share)
 {
 	uint64_t need = (uint64_t)(share * (double)h->n), seen = 0;

@@ -14,7 +14,6 @@ struct hist {
 };
 
 void hist_add(struct hist *h, uint64_t ns);
-void hist_merge(struct hist *h, const struct hist *other);
 
 /* Upper edge of the bucket in which this share (0..1) of all values is reached; 0 if there are none. */
 uint64_t hist_quantile(const struct hist *h, double share);

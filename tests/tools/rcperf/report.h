@@ -11,8 +11,7 @@
 
 #include "session.h"
 
-    void
-    report_collect(const struct engine *e, struct end_report *r);
+void report_collect(const struct engine *e, struct end_report *r);
 void report_send(struct wire *w, const struct end_report *r);
 /* Takes a "stat" line; false if it is none. */
 bool report_take(const char *line, struct end_report *r);

@@ -58,7 +58,7 @@ void req_free(struct requester *r);
 /* Sends up to `budget` packets. True if more could go now. */
 bool req_pump(struct engine *e, struct qp *qp, unsigned budget);
 
-/* An ACK, READ response or ATOMIC ACK for this QP. */
+/* An ACK, READ response or ATOMIC ACK for this QP (completer.c). */
 void req_response(struct engine *e, struct qp *qp, const uint8_t *l3, const struct roce_pkt *pkt);
 
 /* Looks at the timers; returns when to look again (NEVER: not needed). */
@@ -67,7 +67,28 @@ uint64_t req_timer(struct engine *e, struct qp *qp);
 /* No further messages are posted. */
 void req_stop(struct requester *r);
 
-/* Everything that was to be posted is completed. */
-bool req_finished(const struct requester *r);
+static inline struct msg *req_msg(const struct requester *r, uint64_t no)
+{
+	return &r->ring[no & (r->ring_size - 1)];
+}
+
+/* READs and atomics are answered by responses of their own, not by ACKs. */
+static inline bool req_own_response(const struct msg *m)
+{
+	return rc_op_is_read(m->plan.op) || rc_op_is_atomic(m->plan.op);
+}
+
+static inline uint32_t req_psn(const struct requester *r, uint64_t pos)
+{
+	return (uint32_t)(r->psn_base + pos) & ROCE_PSN_MASK;
+}
+
+/* For completer.c: what answers make the requester do. */
+void req_arm(struct engine *e, struct requester *r);
+/* Everything from the oldest unanswered packet on is sent again. */
+void req_go_back(struct engine *e, struct qp *qp);
+/* The same at the cost of a retry; without any left the QP fails with these last words. */
+void req_retry(struct engine *e, struct qp *qp, const char *last_words);
+void req_fail(struct engine *e, struct qp *qp, const char *why);
 
 #endif

@@ -9,9 +9,7 @@
  *
  * Every payload byte is checked where it was placed, against what the plan says the message that is due must hold. So a
  * message that is executed twice, left out or moved shows as wrong bytes or a wrong operation, length or address.
- *
- * Answers (ACK, NAK, READ response, ATOMIC ACK) wait in one queue and leave in order. ACKs that follow each other are
- * merged, so that a batch of packets draws one. */
+ */
 #include "responder.h"
 
 #include <errno.h>
@@ -45,112 +43,6 @@ void rsp_free(struct responder *r)
 	free(r->mem);
 	free(r->recv_mem);
 	r->mem = r->recv_mem = NULL;
-}
-
-/* ---- answers ---- */
-
-static struct answer *answer_at(struct responder *r, uint32_t i)
-{
-	return &r->answers[(r->answer_head + i) % ANSWERS_MAX];
-}
-
-static struct answer *push_answer(struct engine *e, struct qp *qp, enum answer_kind kind, uint32_t psn)
-{
-	struct responder *r = &qp->rsp;
-	struct answer *a = answer_at(r, r->answer_n++);
-
-	*a = (struct answer){.kind = kind, .syndrome = AETH_ACK_NO_CREDITS, .psn = psn, .msn = r->msn};
-	engine_mark_ready(e, qp);
-	return a;
-}
-
-static bool answers_full(const struct responder *r)
-{
-	return r->answer_n == ANSWERS_MAX;
-}
-
-/* Acknowledges everything executed so far. */
-static void push_ack(struct engine *e, struct qp *qp)
-{
-	struct responder *r = &qp->rsp;
-	uint32_t psn = (r->epsn - 1) & ROCE_PSN_MASK;
-
-	if (r->answer_n > 0 && answer_at(r, r->answer_n - 1)->kind == ANSWER_ACK) {
-		struct answer *a = answer_at(r, r->answer_n - 1);
-
-		a->psn = psn;
-		a->msn = r->msn;
-		return;
-	}
-	if (!answers_full(r))
-		push_answer(e, qp, ANSWER_ACK, psn);
-}
-
-static void push_nak(struct engine *e, struct qp *qp, uint8_t syndrome)
-{
-	struct responder *r = &qp->rsp;
-
-	r->nak_sent = true;
-	if (!answers_full(r))
-		push_answer(e, qp, ANSWER_NAK, r->epsn)->syndrome = syndrome;
-}
-
-static void send_aeth(struct engine *e, struct qp *qp, const struct answer *a)
-{
-	struct roce_pkt p = qp->head;
-
-	p.opcode = a->kind == ANSWER_ATOMIC ? RC_ATOMIC_ACK : RC_ACK;
-	p.psn = a->psn;
-	p.aeth_syndrome = a->syndrome;
-	p.aeth_msn = a->msn;
-	p.atomic_orig = a->orig;
-	engine_send(e, &p, NULL, 0);
-	if (a->kind == ANSWER_ACK)
-		e->stats.acks_tx++;
-}
-
-/* Sends one packet of a READ response; true if it was the last. */
-static bool send_read_packet(struct engine *e, struct qp *qp, struct answer *a)
-{
-	struct roce_pkt p = qp->head;
-	uint32_t len = a->left < e->pmtu ? a->left : e->pmtu;
-	bool last = len == a->left;
-
-	if (a->started)
-		p.opcode = last ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE;
-	else
-		p.opcode = last ? RC_READ_RESP_ONLY : RC_READ_RESP_FIRST;
-	p.psn = a->psn;
-	p.aeth_syndrome = AETH_ACK_NO_CREDITS;
-	p.aeth_msn = a->msn;
-	engine_send(e, &p, qp->rsp.mem + (a->va - qp->rsp.va), len);
-	a->started = true;
-	a->psn = (a->psn + 1) & ROCE_PSN_MASK;
-	a->va += len;
-	a->left -= len;
-	return last;
-}
-
-bool rsp_pump(struct engine *e, struct qp *qp, unsigned budget)
-{
-	struct responder *r = &qp->rsp;
-
-	while (r->answer_n > 0) {
-		struct answer *a = answer_at(r, 0);
-		bool done = true;
-
-		if (budget-- == 0 || !engine_tx_room(e))
-			return true;
-		if (a->kind == ANSWER_READ)
-			done = send_read_packet(e, qp, a);
-		else
-			send_aeth(e, qp, a);
-		if (done) {
-			r->answer_head = (r->answer_head + 1) % ANSWERS_MAX;
-			r->answer_n--;
-		}
-	}
-	return false;
 }
 
 /* ---- receives ---- */
@@ -301,7 +193,7 @@ static void execute_read(struct engine *e, struct qp *qp, const struct roce_pkt 
 	s->npsn = roce_read_psns(pkt->reth_len, e->pmtu);
 	r->epsn = (pkt->psn + s->npsn) & ROCE_PSN_MASK;
 	r->msn = (r->msn + 1) & ROCE_PSN_MASK;
-	a = push_answer(e, qp, ANSWER_READ, pkt->psn);
+	a = answer_push(e, qp, ANSWER_READ, pkt->psn);
 	a->va = pkt->reth_len > 0 ? pkt->reth_va : r->va;
 	a->left = pkt->reth_len;
 	count_executed(e, pkt->reth_len);
@@ -329,7 +221,7 @@ static void execute_atomic(struct engine *e, struct qp *qp, const struct roce_pk
 		*word = pkt->atomic_swap_add;
 	r->epsn = (r->epsn + 1) & ROCE_PSN_MASK;
 	r->msn = (r->msn + 1) & ROCE_PSN_MASK;
-	push_answer(e, qp, ANSWER_ATOMIC, pkt->psn)->orig = s->orig;
+	answer_push(e, qp, ANSWER_ATOMIC, pkt->psn)->orig = s->orig;
 	count_executed(e, 8);
 }
 
@@ -393,7 +285,7 @@ static void execute_data(struct engine *e, struct qp *qp, const uint8_t *l3, con
 	if ((flags & ROP_END) != 0)
 		end_data(e, r, pkt);
 	if (pkt->ack_req)
-		push_ack(e, qp);
+		answer_push_ack(e, qp);
 }
 
 static void execute(struct engine *e, struct qp *qp, const uint8_t *l3, const struct roce_pkt *pkt)
@@ -419,7 +311,7 @@ static void replay_read(struct engine *e, struct qp *qp, const struct saved *s, 
 		return;
 	}
 	e->stats.reads_replayed++;
-	a = push_answer(e, qp, ANSWER_READ, pkt->psn);
+	a = answer_push(e, qp, ANSWER_READ, pkt->psn);
 	a->va = pkt->reth_len > 0 ? pkt->reth_va : qp->rsp.va;
 	a->left = pkt->reth_len;
 }
@@ -432,7 +324,7 @@ static void replay_atomic(struct engine *e, struct qp *qp, const struct saved *s
 		return;
 	}
 	e->stats.atomics_replayed++;
-	push_answer(e, qp, ANSWER_ATOMIC, pkt->psn)->orig = s->orig;
+	answer_push(e, qp, ANSWER_ATOMIC, pkt->psn)->orig = s->orig;
 }
 
 static const struct saved *find_saved(const struct engine *e, const struct responder *r, uint32_t psn)
@@ -451,7 +343,7 @@ static void take_duplicate(struct engine *e, struct qp *qp, const struct roce_pk
 
 	e->stats.duplicates++;
 	if ((roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) == 0) {
-		push_ack(e, qp);
+		answer_push_ack(e, qp);
 		return;
 	}
 	s = find_saved(e, &qp->rsp, pkt->psn);
@@ -471,14 +363,14 @@ static void take_ahead(struct engine *e, struct qp *qp)
 	}
 	e->stats.gaps++;
 	e->stats.naks_tx++;
-	push_nak(e, qp, AETH_NAK_PSN_SEQ);
+	answer_push_nak(e, qp, AETH_NAK_PSN_SEQ);
 }
 
 static void refuse(struct engine *e, struct qp *qp, const struct roce_pkt *pkt, uint8_t syndrome)
 {
 	struct responder *r = &qp->rsp;
 
-	push_nak(e, qp, syndrome);
+	answer_push_nak(e, qp, syndrome);
 	r->failed = true;
 	e->stats.refused_tx++;
 	engine_fail(e, "QP %u (QPN 0x%x): responder refused %s at PSN 0x%06x, message %llu: %s", qp->index, qp->qpn,
@@ -495,7 +387,7 @@ static void take_in_order(struct engine *e, struct qp *qp, const uint8_t *l3, co
 		refuse(e, qp, pkt, syndrome);
 	} else if (needs_receive(pkt->opcode) && r->posted == 0) {
 		e->stats.rnr_tx++;
-		push_nak(e, qp, (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(e->opt->rnr_timer_ns)));
+		answer_push_nak(e, qp, (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(e->opt->rnr_timer_ns)));
 	} else {
 		execute(e, qp, l3, pkt);
 	}
@@ -516,55 +408,4 @@ void rsp_request(struct engine *e, struct qp *qp, const uint8_t *l3, const struc
 		take_duplicate(e, qp, pkt);
 	else
 		take_in_order(e, qp, l3, pkt);
-}
-
-/* ---- what memory must be at the end ---- */
-
-uint64_t rsp_memory_digest(const struct responder *r)
-{
-	return pat_digest(r->init_seed, r->mem, r->mem_bytes);
-}
-
-/* Makes the contents of one slot after `msgs` messages. Every WRITE begins at the start of its slot, so going back from
- * the last one each older one shows only behind the end of all newer ones. */
-static void slot_contents(const struct plan *p, uint64_t seed, uint64_t init_seed, uint64_t msgs, uint32_t slot,
-                          uint8_t *out)
-{
-	uint64_t no = msgs - (msgs % p->nslots) + slot, begin;
-	uint32_t covered = 0;
-	struct plan_msg m;
-
-	pat_fill(out, p->slot_bytes, pat_base(init_seed, slot), 0);
-	for (; covered < p->slot_bytes; no -= p->nslots) {
-		if (no < msgs) {
-			plan_get(p, no, &m);
-			begin = covered / 8 * 8;
-			if (rc_op_writes(m.op) && m.len > covered) {
-				uint8_t keep[8];
-
-				memcpy(keep, out + begin, covered - begin);
-				pat_fill(out + begin, m.len - begin, pat_base(seed, no), begin);
-				memcpy(out + begin, keep, covered - begin);
-				covered = m.len;
-			}
-		}
-		if (no < p->nslots || covered >= p->size)
-			break;
-	}
-}
-
-uint64_t rsp_expected_digest(const struct plan *p, uint64_t seed, uint64_t init_seed, uint64_t msgs,
-                             const uint64_t words[ATOMIC_WORDS])
-{
-	uint64_t h = init_seed;
-	uint8_t *slot = aligned_alloc(64, p->slot_bytes);
-
-	if (slot == NULL)
-		return 0;
-	for (uint32_t i = 0; i < p->nslots; i++) {
-		slot_contents(p, seed, init_seed, msgs, i, slot);
-		h = pat_digest(h, slot, p->slot_bytes);
-	}
-	free(slot);
-	return pat_digest(h, (const uint8_t *)words, ATOMIC_WORDS * 8);
 }

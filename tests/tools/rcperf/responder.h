@@ -74,13 +74,20 @@ void rsp_free(struct responder *r);
 /* A request packet for this QP. */
 void rsp_request(struct engine *e, struct qp *qp, const uint8_t *l3, const struct roce_pkt *pkt);
 
+/* The queue of answers (answer.c). push_ack acknowledges everything executed so far. */
+struct answer *answer_push(struct engine *e, struct qp *qp, enum answer_kind kind, uint32_t psn);
+void answer_push_ack(struct engine *e, struct qp *qp);
+void answer_push_nak(struct engine *e, struct qp *qp, uint8_t syndrome);
+bool answers_full(const struct responder *r);
+
 /* Sends waiting answers. True if more could go now. */
 bool rsp_pump(struct engine *e, struct qp *qp, unsigned budget);
 
 /* Timers; returns when to look again. */
 uint64_t rsp_timer(struct engine *e, struct qp *qp);
 
-/* Digest of the exposed memory, and the same worked out from the plan: what it must be after `msgs` messages. */
+/* memory.c: digest of the exposed memory, and the same worked out from the plan: what it must be after `msgs` messages.
+ */
 uint64_t rsp_memory_digest(const struct responder *r);
 uint64_t rsp_expected_digest(const struct plan *p, uint64_t seed, uint64_t init_seed, uint64_t msgs,
                              const uint64_t words[ATOMIC_WORDS]);

@@ -57,6 +57,11 @@ struct session {
 	uint64_t shown_ns, shown_bytes;
 };
 
+/* A line of the other end while there is traffic. */
+void session_take_line(struct session *s, const char *line);
+/* Either end cannot go on. */
+bool session_failed(const struct session *s);
+
 /* Runs the client's or, on an accepted connection, the server's part. 0: everything right; 1: not; 2: no test. */
 int session_client(const struct opt *o);
 int session_server(const struct opt *o, int listen_fd);

@@ -37,6 +37,7 @@ struct pkt *pkt_dup(const struct pkt *p)
 
 	d->len = p->len;
 	d->vlan_tci = p->vlan_tci;
+	d->damaged = p->damaged;
 	memcpy(d->data, p->data, p->len);
 	return d;
 }

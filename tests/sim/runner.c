@@ -12,7 +12,7 @@
 #include "scenario.h"
 
 #define LOG_LINES 200
-#define LOG_CAP   1024
+#define LOG_CAP   16384
 
 static const struct world *guarded;
 

@@ -112,7 +112,6 @@ static void deliver_down(void *obj, struct pkt *p)
 	host_rx(&port->w->host[port->site][port->host], p);
 }
 
-/* What UDP's checksum or the seal of a datagram catches never reaches the core. Hosts' own packets have their ICRC. */
 static void deliver_wan(void *obj, struct pkt *p)
 {
 	struct port *port = obj;
@@ -120,8 +119,6 @@ static void deliver_wan(void *obj, struct pkt *p)
 
 	if (port->w->cfg.direct)
 		route(port->w, to, p);
-	else if (p->damaged)
-		pkt_free(p);
 	else
 		edge_wan_rx(&port->w->edge[to], p);
 }

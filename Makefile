@@ -28,7 +28,7 @@ CFLAGS_ALL  += -fsanitize=address,undefined -fno-sanitize-recover=all
 LDFLAGS_ALL += -fsanitize=address,undefined
 endif
 ifeq ($(SAN),tsan)
-CFLAGS_ALL  += -fsanitize=thread
+CFLAGS_ALL  += -fsanitize=thread $(if $(findstring gcc,$(CC)),-Wno-tsan)
 LDFLAGS_ALL += -fsanitize=thread
 endif
 

@@ -33,6 +33,7 @@
 #include "wan_sent.h"
 
 #define POS_ORIGIN (1ull << 40)
+#define RESP_AHEAD 512 /* READ responses may overtake each other by so many */
 #define NONE       UINT32_MAX
 
 /* An open or kept READ, ATOMIC or unknown request: it owns the PSNs pos .. pos + psns. From a pool, in order per flow.
@@ -94,6 +95,8 @@ struct near_flow {
 	bool ack_asked; /* an AckReq beyond pos_acked */
 	uint64_t pos_ack_asked;
 	uint64_t rnr_said_ns;
+	uint64_t waits_at; /* ceiling at which the host keeps coming back ... */
+	uint8_t waits;     /* ... so many times */
 
 	/* READ and ATOMIC */
 	struct dnode ops;
@@ -168,7 +171,8 @@ struct far_flow {
 	/* READ and ATOMIC */
 	struct dnode ops;
 	uint32_t nops;
-	uint64_t resp_next; /* next response expected, within the first operation */
+	uint64_t resp_next;                 /* next response expected, within the first operation */
+	uint64_t resp_got[RESP_AHEAD / 64]; /* those that overtook it: bit pos % RESP_AHEAD */
 
 	/* reports */
 	struct dnode report_node;

@@ -334,6 +334,7 @@ static void begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 	f->msgs_acked = 0;
 	f->bytes_out = 0;
 	f->resp_next = 0;
+	memset(f->resp_got, 0, sizeof(f->resp_got));
 }
 
 void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
@@ -814,15 +815,42 @@ static enum proxy_drop rx_ack(struct proxy *p, struct far_flow *f, const struct 
 	return DROP_NONE;
 }
 
-/* A READ response that is not the expected one: what was lost is asked for again, once. */
-static enum proxy_drop response_gap(struct proxy *p, struct far_flow *f, struct rd_op *op)
+/* Notes a response at pos >= resp_next. False: it is there already. */
+static bool resp_note(struct far_flow *f, uint64_t pos)
 {
-	if (p->now_ns >= op->again_ns + OP_AGAIN_QUIET_NS) {
-		op->again_ns = p->now_ns;
-		on_loss(f);
-		go_back(p, f, op->pos);
+	uint64_t *w = &f->resp_got[pos % RESP_AHEAD / 64], bit = 1ull << (pos % 64);
+
+	if (*w & bit)
+		return false;
+	*w |= bit;
+	return true;
+}
+
+/* Moves resp_next over what is there. True if something behind it has overtaken what is missing. */
+static bool resp_advance(struct far_flow *f)
+{
+	uint64_t any = 0;
+
+	while (f->resp_got[f->resp_next % RESP_AHEAD / 64] >> (f->resp_next % 64) & 1) {
+		f->resp_got[f->resp_next % RESP_AHEAD / 64] &= ~(1ull << (f->resp_next % 64));
+		f->resp_next++;
 	}
-	return drop(p, DROP_LAN_RESP_ORDER);
+	for (size_t i = 0; i < RESP_AHEAD / 64; i++)
+		any |= f->resp_got[i];
+	return any != 0;
+}
+
+/* With a hole in a READ's responses the READ is sent again soon, else the usual time after the last sign of life. */
+static void arm_after_response(struct proxy *p, struct far_flow *f, const struct rd_op *op, bool hole)
+{
+	f->retries = 0;
+	if (f->rnr)
+		return;
+	if (hole)
+		timer_set(&p->timers, &f->rto,
+		          max_u64(p->now_ns + 4 * p->cfg.reorder_ns, op->again_ns + OP_AGAIN_QUIET_NS));
+	else
+		arm_rto(p, f);
 }
 
 static void end_if_answered(struct proxy *p, struct far_flow *f, struct rd_op *op)
@@ -845,7 +873,7 @@ static enum proxy_drop rx_response(struct proxy *p, struct far_flow *f, const ui
 
 	if (!op)
 		return drop(p, DROP_LAN_ACK_STALE);
-	if (op->psns == 0)
+	if (op->psns == 0 && pkt->psn == pos_psn(op->pos))
 		learn_from_response(p, f, pkt);
 	if (op->psns == 0)
 		return drop(p, DROP_LAN_RESP_ORDER);
@@ -856,22 +884,24 @@ static enum proxy_drop rx_response(struct proxy *p, struct far_flow *f, const ui
 	}
 	if (pos >= f->pos_tx_max)
 		return drop(p, DROP_LAN_ACK_UNSENT);
-	if (pos > f->resp_next)
-		return response_gap(p, f, op);
+	if (pos >= op->pos + op->psns || pos >= f->resp_next + RESP_AHEAD)
+		return drop(p, DROP_LAN_RESP_ORDER);
 	if ((op->opcode == RC_READ_REQUEST) == (pkt->opcode == RC_ATOMIC_ACK))
 		return drop(p, DROP_LAN_ACK_UNSENT);
+	if (!resp_note(f, pos))
+		return drop(p, DROP_LAN_ACK_STALE);
 	slot = slot_take(p, SLOT_RESP_FAR, f->idx, f->inc, pos, pkt->len, f->lane, true);
-	if (slot == SLOT_NONE)
+	if (slot == SLOT_NONE) {
+		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
 		return drop(p, DROP_LAN_NO_ROOM); /* the READ is repeated later */
+	}
 	memcpy(arena_data(p->arena, slot), l3, pkt->len);
 	roce_dec_ttl(arena_data(p->arena, slot), pkt);
 	slot_describe(p, slot, pkt, vlan_tci);
 	arena_commit(p->arena, slot);
-	f->resp_next++;
 	f->last_progress_ns = p->now_ns;
 	wan_lane_queue_first(p, lane_of(p, f->lane), slot);
-	if (!f->rnr)
-		arm_rto(p, f);
+	arm_after_response(p, f, op, resp_advance(f));
 	settle(p, f, op->pos); /* it was executed after everything before it */
 	end_if_answered(p, f, op);
 	return DROP_NONE;
@@ -967,6 +997,8 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 		pair_unanswered(p, f);
 		return;
 	}
+	if (first_op(f))
+		first_op(f)->again_ns = p->now_ns;
 	on_loss(f);
 	arm_rto(p, f);
 	go_back(p, f, f->pos_acked);

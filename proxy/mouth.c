@@ -4,7 +4,7 @@
 /* 0.64 ms: short against a host's patience, long against a LAN round trip. IBTA table 45. */
 #define RNR_WAIT_MIN_NS 640000ull
 #define RNR_WAIT_MAX_NS 10240000ull
-#define RNR_QUIET_NS	300000ull    /* one for all the packets of a burst */
+#define RNR_QUIET_NS    300000ull    /* one for all the packets of a burst */
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
 
 static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
@@ -67,6 +67,8 @@ static size_t say_nak(struct proxy *p, struct near_flow *f, uint64_t ceiling, ui
 	uint64_t pos = min_u64(f->pos_next, ceiling);
 	uint32_t msn = near_msn_at(p, f, pos);
 
+	if (pos >= f->pos_max && pos > f->pos_base && !f->failed)
+		return say_ack(p, f, ceiling, tx); /* no NAK of a PSN that the host has not sent */
 	near_acked(p, f, pos);
 	count(p, (syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK ? CTR_RNR_NAKS_TX : CTR_NAKS_TX, 1);
 	return build(f, pos, syndrome, msn_on_wire(f, msn), tx);

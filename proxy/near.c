@@ -442,7 +442,7 @@ static void take_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 	f->pos_next += h->psns;
 }
 
-static void absorb_held(struct proxy *p, struct near_flow *f)
+void near_absorb_held(struct proxy *p, struct near_flow *f)
 {
 	while (f->ooo_pkts) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_next);
@@ -520,7 +520,7 @@ static enum proxy_drop rx_next(struct proxy *p, struct near_flow *f, const uint8
 	f->psns_unknown = unknown;
 	take_in_order(p, f, slot);
 	learn_pmtu_from_request(p, f, pkt);
-	absorb_held(p, f);
+	near_absorb_held(p, f);
 	if (FAULT(FAULT_DROP_SLOT) && !own && pos % 61 == 0 && f->pos_next > pos + 1)
 		slot_release(p, slot);
 	near_wan_kick(p, f);
@@ -531,8 +531,8 @@ static enum proxy_drop rx_next(struct proxy *p, struct near_flow *f, const uint8
 static void nak_gap(struct proxy *p, struct near_flow *f)
 {
 	timer_cancel(&p->timers, &f->patience);
-	if (f->pairing == PAIR_LEARNING || f->held_off)
-		return;
+	if (f->pairing == PAIR_LEARNING || f->held_off || f->psns_unknown)
+		return; /* psns_unknown: it may be no gap, the READ in front of it owns the place */
 	f->gap_naked = f->pos_next;
 	near_speak(p, f, DUE_NAK);
 }
@@ -586,18 +586,43 @@ static bool may_extend_down(const struct near_flow *f, uint64_t pos)
 	       pos < f->pos_base && f->pos_base - pos < BASE_REACH && f->pos_next - f->pos_base < FP_RING;
 }
 
+/* How often the host has come back to what it must wait for. Its first repetitions are met with silence, as the answer
+ * is on its way; being sent away then would only make it sleep past the answer. */
+static bool tired_of_waiting(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
+{
+	if (f->waits_at != ceiling) {
+		f->waits_at = ceiling;
+		f->waits = 0;
+	}
+	if (f->waits < UINT8_MAX)
+		f->waits++;
+	return f->waits >= 3 || !p->wan_up || f->stalled;
+}
+
 /* The host repeats what is here already. What was ACKed is ACKed again; what must not be ACKed yet is no reason for
- * silence, which burns the host's retries: it is sent away for a while. */
+ * long silence, which burns the host's retries: it is sent away for a while. */
 static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, bool ack_req)
 {
 	bool new_round = pos <= f->pos_last_rx;
+	uint64_t ceiling = near_ceiling(p, f);
 
-	if (pos >= near_ceiling(p, f)) {
-		if (new_round && f->rnr_retry == 7)
+	if (pos >= ceiling) {
+		if (new_round && tired_of_waiting(p, f, ceiling) && f->rnr_retry == 7)
 			near_speak(p, f, DUE_RNR);
 	} else if (ack_req || new_round) {
 		near_speak(p, f, DUE_ACK);
 	}
+}
+
+/* Seen before at that position? What is held says so itself; of what is settled, the last FP_RING are remembered. */
+static bool same_as_before(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
+
+	if (slot != SLOT_NONE)
+		return arena_hdr(p->arena, slot)->fp == fp;
+	return pos >= f->pos_base && f->pos_next - pos <= FP_RING &&
+	       arena_fingerprints(p->arena, f->idx)[pos % FP_RING] == fp;
 }
 
 static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
@@ -607,8 +632,7 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 		return rx_below(p, f, l3, pkt, pos, vlan_tci, fp);
 	if ((roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) && near_op_again(p, f, pkt, pos))
 		return drop(p, DROP_LAN_READ_RETRY);
-	if (pos >= f->pos_base && f->pos_next - pos <= FP_RING &&
-	    arena_fingerprints(p->arena, f->idx)[pos % FP_RING] == fp) {
+	if (same_as_before(p, f, pos, fp)) {
 		answer_again(p, f, pos, pkt->ack_req);
 		f->pos_last_rx = pos;
 		return drop(p, DROP_LAN_DUPLICATE);
@@ -617,30 +641,6 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	if (!f)
 		return drop(p, DROP_LAN_FLOW_TABLE_FULL);
 	return rx_next(p, f, l3, pkt, vlan_tci, fp);
-}
-
-/* The PMTU was not known when a READ came: where the next request stands says how many PSNs the READ owns. */
-static void resolve_psns(struct proxy *p, struct near_flow *f, uint32_t psn)
-{
-	struct rd_op *op = dlist_empty(&f->ops) ? NULL : dlist_entry(f->ops.prev, struct rd_op, node);
-	uint32_t gap, fits = 0;
-	uint16_t pmtu = 0;
-
-	if (!op || op->pos + 1 != f->pos_next) {
-		f->psns_unknown = false;
-		return;
-	}
-	gap = (psn - pos_psn(op->pos)) & ROCE_PSN_MASK;
-	for (uint16_t m = 256; m <= LAN_MTU_PAYLOAD_MAX; m = (uint16_t)(m * 2)) {
-		if (gap == roce_read_psns(op->len, m)) {
-			pmtu = m;
-			fits++;
-		}
-	}
-	if (fits == 1)
-		near_learn_pmtu(p, f, pmtu);
-	else if (fits > 1)
-		near_set_psns(p, f, gap);
 }
 
 static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f)
@@ -665,8 +665,6 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	f->last_rx_ns = p->now_ns;
 	if (f->failed)
 		return refuse_failed(p, f);
-	if (f->psns_unknown)
-		resolve_psns(p, f, pkt->psn);
 	pos = pos_near(f->pos_next, pkt->psn);
 	if (pos > f->pos_next + FLOW_SPAN_MAX || pos + FLOW_SPAN_MAX < f->pos_next)
 		return drop(p, DROP_LAN_WINDOW);

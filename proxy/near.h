@@ -22,6 +22,9 @@ struct near_cm_info {
 };
 void near_cm_open(struct proxy *p, const struct near_cm_info *ci);
 
+/* Takes in order what was held behind pos_next. */
+void near_absorb_held(struct proxy *p, struct near_flow *f);
+
 /* --- from the other edge --- */
 void near_on_report(struct proxy *p, const struct wan_flow_report *r);
 void near_on_pair(struct proxy *p, const struct wan_flow_pair *r);

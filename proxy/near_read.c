@@ -127,6 +127,8 @@ void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
 		f->pos_wan = op->pos + psns;
 	f->pos_next = op->pos + psns;
 	f->pos_max = max_u64(f->pos_max, f->pos_next);
+	near_absorb_held(p, f);
+	near_wan_kick(p, f);
 }
 
 void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu)
@@ -174,6 +176,8 @@ void near_on_response(struct proxy *p, struct near_flow *f, uint32_t slot, const
 
 	if (f->pmtu == 0 && (pkt->opcode == RC_READ_RESP_FIRST || pkt->opcode == RC_READ_RESP_MIDDLE))
 		near_learn_pmtu(p, f, pkt->payload_len);
+	if (f->psns_unknown && pkt->opcode == RC_READ_RESP_ONLY && h->pos + 1 == f->pos_next)
+		near_set_psns(p, f, 1);
 	if (h->pos == f->resp_pos)
 		dlist_append_once(&p->resp_list, &f->resp_node);
 }

@@ -199,8 +199,8 @@ static void adopt_slots(struct proxy *p)
 		bool known = h->flow < p->cfg.max_flows &&
 		             (near ? p->near[h->flow].used && p->near[h->flow].inc == h->inc
 		                   : p->far[h->flow].used && p->far[h->flow].inc == h->inc);
-		bool settled = known && (near ? h->pos < p->near[h->flow].pos_settled :
-						h->kind == SLOT_REQ_FAR && h->pos < p->far[h->flow].pos_acked);
+		bool settled = known && (near ? h->pos < p->near[h->flow].pos_settled
+		                              : h->kind == SLOT_REQ_FAR && h->pos < p->far[h->flow].pos_acked);
 		uint32_t bytes = arena_class_bytes(h->len);
 
 		if (!known || settled) {

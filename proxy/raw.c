@@ -54,9 +54,9 @@ static struct near_flow *observe_cm(struct proxy *p, const uint8_t *l3, const st
 		return NULL;
 	change = cm_observe(&p->cm, &pkt->src, &pkt->dst, &msg, &c);
 	if (c && msg.type == CM_REQ)
-		c->traits_a = (struct cm_traits){ pkt->tos, pkt->migreq };
+		c->traits_a = (struct cm_traits){pkt->tos, pkt->migreq};
 	if (c && msg.type == CM_REP)
-		c->traits_b = (struct cm_traits){ pkt->tos, pkt->migreq };
+		c->traits_b = (struct cm_traits){pkt->tos, pkt->migreq};
 	if (change == CM_OPENED) {
 		open_direction(p, c, true, vlan_tci);
 		open_direction(p, c, false, vlan_tci);
@@ -64,8 +64,8 @@ static struct near_flow *observe_cm(struct proxy *p, const uint8_t *l3, const st
 	if (msg.type != CM_DREQ && msg.type != CM_DREP)
 		return NULL;
 	if (!c) /* set up before this edge's memory began */
-		return msg.type == CM_DREQ ? near_find(p, &pkt->src, &pkt->dst, msg.qpn, vlan_tci) :
-					     near_undelivered(p, &pkt->src, &pkt->dst);
+		return msg.type == CM_DREQ ? near_find(p, &pkt->src, &pkt->dst, msg.qpn, vlan_tci)
+		                           : near_undelivered(p, &pkt->src, &pkt->dst);
 	from_a = ip_addr_eq(&c->a, &pkt->src) && (!ip_addr_eq(&c->a, &c->b) || msg.local_comm_id == c->comm_a);
 	return near_find(p, &pkt->src, &pkt->dst, from_a ? c->qpn_b : c->qpn_a, vlan_tci);
 }

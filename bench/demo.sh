@@ -203,7 +203,7 @@ explain
 LAB_RATE=$((RATE_MBPS * 95 / 100))M
 lab_up
 mkdir -p "$OUT"
-lab_line --rate "${RATE_MBPS}M"
+lab_line --grain 100us --rate "${RATE_MBPS}M"
 lab_server $B_HOST
 direct_points
 echo

@@ -355,6 +355,11 @@ lab_listens() { # namespace port
 
 LAB_SERVER_PIDS=
 
+# A process and those below it (ip netns exec replaces itself, timeout does not).
+lab_children() { # pid
+	echo "$1" $(pgrep -P "$1")
+}
+
 # A server that takes one test after the other. Several may run, on addresses or ports of their own.
 lab_server() { # address options...
 	local addr=$1 port=18515

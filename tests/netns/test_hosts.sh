@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Hosts that behave badly, behind two edges: packets lost on their LANs, no receives posted, standing still, impatient
+# timers, wrong keys, death.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+link() { # mode
+	lab_edges_stop
+	LAB_MODE=$1
+	lab_line_set 300
+	lab_edges
+	lab_link_up
+}
+
+# km, then rcperf's options. Servers of different habits listen on ports of their own.
+across() {
+	lab_line_set "$1" loss=0.1%
+	shift
+	lab_rcperf "$@" || why "contents, order or count are wrong" || return
+	NOTE="$(lab_result '"\(.goodput_gbps * 1000 | round / 1000) Gbit/s, host retries \(.here.retries), RNR \(.here.rnr_rx)"')"
+}
+
+FROZEN=18601 HANGING=18602 LOSSY=18603
+
+# Host B falls silent for good under load, its TCP connection still open: host A must see its own retry error in time
+# instead of being held off for ever, and edge A must say what it could not deliver.
+dead_responder() {
+	local pid server status
+	lab_server $B_HOST --port 18604
+	server=${LAB_SERVER_PIDS##* }
+	lab_line_set 300
+	LAB_PATIENCE=15 lab_rcperf --secs 60 --depth 16 --port 18604 &
+	pid=$!
+	sleep 1
+	kill -STOP $(lab_children "$server")
+	wait $pid
+	status=$?
+	{ kill -9 $(lab_children "$server") "$server"; wait "$server"; } 2>/dev/null
+	NOTE=$(lab_result '.failure // empty' 2>/dev/null | cut -c1-90)
+	[ $status = 1 ] || why "after 15 s the requester still has not heard of it (status $status)" || return
+	lab_edge_alive a && lab_edge_alive b || why "an edge died"
+}
+
+# Work that was acknowledged early and then refused: the requester's QP must fail, and the edge must say so.
+late_error() {
+	lab_line_set 300
+	LAB_PATIENCE=20 lab_rcperf --secs 3 --size 8192 --depth 16 --bad-rkey-at 500
+	[ $? = 1 ] || why "the client did not fail in good order" || return
+	NOTE=$(lab_result '.failure' | cut -c1-100)
+	[ -n "$NOTE" ] || why "the requester never learned of the refusal" || return
+	[ "$LAB_MODE" = host ] || grep -q flow_failed "$LAB_DIR/a/log" || why "edge A's log does not name the flow that failed"
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE
+lab_server $B_HOST
+lab_server $B_HOST --port $FROZEN --freeze-ms 200 --freeze-after 100 --recv-depth 32
+lab_server $B_HOST --port $HANGING --hang-ms 1000 --hang-after 0.3
+lab_server $B_HOST --port $LOSSY --drop 0.02
+
+for mode in near host; do
+	check "$mode: the link comes up" link $mode
+	check "$mode: 2 % of the packets lost on both LANs" across 300 --op mix --qps 2 --bidir --size 20000 --iters 400 \
+		--drop 0.02 --port $LOSSY
+	check "$mode: a responder without receives for 200 ms" across 300 --op send --size 8192 --iters 2000 --depth 32 \
+		--port $FROZEN
+	check "$mode: a responder that stands still for 1 s" across 300 --secs 2 --depth 32 --port $HANGING
+	check "$mode: a requester with timers of 2 to 16 ms, as ConnectX, at 1000 km" across 1000 --adaptive-retrans --secs 1 \
+		--depth 32
+	check "$mode: a wrong R_Key" late_error
+	check "$mode: a responder that dies" dead_responder
+done
+check_end

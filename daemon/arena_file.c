@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* fallocate */
+#endif
 #include "arena_file.h"
 
 #include <errno.h>
@@ -45,7 +47,7 @@ static struct trailer *trailer_of(const struct arena_file *f)
 	return (struct trailer *)(void *)((uint8_t *)f->region + f->map_len - MAP_ALIGN);
 }
 
-static int fail(const struct arena_file *f, char *err, size_t errlen, const char *what)
+static int complain(const struct arena_file *f, char *err, size_t errlen, const char *what)
 {
 	int e = errno;
 
@@ -62,11 +64,11 @@ static int open_locked(struct arena_file *f, char *err, size_t errlen)
 {
 	f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (f->fd < 0)
-		return fail(f, err, errlen, "cannot open the buffer's file (Directory= in [Buffer])");
+		return complain(f, err, errlen, "cannot open the buffer's file (Directory= in [Buffer])");
 	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno != EWOULDBLOCK)
-		return fail(f, err, errlen, "cannot lock");
+		return complain(f, err, errlen, "cannot lock");
 	snprintf(err, errlen, "%s: locked: another longreachd runs this link", f->path);
 	return -EBUSY;
 }
@@ -167,7 +169,7 @@ static int take_room(struct arena_file *f, char *err, size_t errlen)
 		         (unsigned long long)((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >> 20));
 		return -ENOSPC;
 	}
-	return fail(f, err, errlen, "cannot take room (Directory= must be on tmpfs or hugetlbfs)");
+	return complain(f, err, errlen, "cannot take room (Directory= must be on tmpfs or hugetlbfs)");
 }
 
 /* Maps at a multiple of MAP_ALIGN: chunks are naturally aligned and huge pages possible. */
@@ -202,12 +204,12 @@ static int map_file(struct arena_file *f, const struct arena_file_params *p, cha
 	if (huge)
 		f->map_len = round_up(f->map_len, (uint64_t)fs.f_bsize);
 	if (f->fresh && ftruncate(f->fd, 0) < 0)
-		return fail(f, err, errlen, "cannot empty");
+		return complain(f, err, errlen, "cannot empty");
 	if (ftruncate(f->fd, (off_t)f->map_len) < 0)
-		return fail(f, err, errlen, "cannot set the size of");
+		return complain(f, err, errlen, "cannot set the size of");
 	f->region = map_aligned(f->fd, f->map_len);
 	if (!f->region)
-		return fail(f, err, errlen, "cannot map");
+		return complain(f, err, errlen, "cannot map");
 	place(f, p->numa_ifname);
 	madvise(f->region, f->map_len, MADV_DONTDUMP);
 	if (!huge)

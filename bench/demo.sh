@@ -6,7 +6,7 @@
 KMS="0 100 300 1000 3000"
 LOSSES="0 0.1 1"
 POINTS=
-SECS=3
+SECS=4
 RATE_MBPS=1000
 SIZE=16384
 DEPTH=16
@@ -18,7 +18,7 @@ usage: bench/demo.sh [options]      (as root, after make; about 3 minutes)
   --km 0,100,300,1000,3000   distances
   --loss 0,0.1,1             share of packets that the line loses, in per cent
   --points 300:0.1,1000:1    these points instead (km:loss)
-  --secs 3                   seconds per measurement
+  --secs 4                   seconds per measurement
   --mode near|host           what longreach acknowledges (near)
   --rate 1000                the line, Mbit/s
   --size 16384 --depth 16    messages, and how many a host has outstanding
@@ -116,12 +116,12 @@ live() { # what km loss seconds-so-far
 measure() { # direct|longreach km loss
 	local pid start status
 	lab_line_set "$2" "loss=$3%"
-	lab_rcperf --secs "$SECS" --size "$SIZE" --depth "$DEPTH" --interval 0.25 &
+	lab_rcperf --secs "$SECS" --size "$SIZE" --depth "$DEPTH" --interval 0.5 &
 	pid=$!
 	start=$(date +%s%N)
 	while kill -0 $pid 2>/dev/null; do
 		live "$1" "$2" "$3" "$(calc '%.2f' "($(date +%s%N) - $start) / 1e9")"
-		sleep 0.25
+		sleep 0.5
 	done
 	wait $pid
 	status=$?
@@ -132,7 +132,7 @@ measure() { # direct|longreach km loss
 		"$LAB_DIR/last.json" >>"$LAB_DIR/results" 2>/dev/null ||
 		printf '%s\t%s\t%s\t0\t0\tFAILED\t0\n' "$1" "$2" "$3" >>"$LAB_DIR/results"
 	tail -n 1 "$LAB_DIR/results" | awk -F'\t' '{
-		printf "  %-9s %5s km %5s %% loss   %6.3f Gbit/s   %8.1f MB verified   host went back %d times%s\n",
+		printf "  %-9s %5s km %5s %% loss   %6.3f Gbit/s   %8.1f MB verified   %5d retries by the host%s\n",
 			$1, $2, $3, $4, $5 / 1e6, $7, $6 == "ok" ? "" : "   " $6 }'
 }
 

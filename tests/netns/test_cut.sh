@@ -27,9 +27,30 @@ cut_under_load() { # mode
 	lab_edge_alive a && lab_edge_alive b || why "an edge died"
 }
 
+# What was acknowledged early lies in the buffer of the edge that is killed; its next life delivers it.
+killed_under_load() { # edge
+	local pid status
+	lab_edges_stop
+	LAB_MODE=near
+	lab_line_set 300
+	lab_edges
+	lab_link_up || return
+	lab_rcperf --secs 4 --depth 32 --qps 2 &
+	pid=$!
+	sleep 1.5
+	{ lab_edge_stop "$1" KILL; } 2>/dev/null
+	lab_edge_start "$1"
+	wait $pid
+	status=$?
+	[ $status = 0 ] || why "the hosts did not come through (rcperf status $status)" || return
+	NOTE="$(lab_result '"\(.messages) messages, \(.verified_bytes / 1e6 | round) MB verified, host retries \(.here.retries)"')"
+}
+
 lab_up
 lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
 check "near: line cut for $CUT_S s under WRITE load" cut_under_load near
 check "host: line cut for $CUT_S s under WRITE load" cut_under_load host
+check "near: the near edge killed under load and started again" killed_under_load a
+check "near: the far edge killed under load and started again" killed_under_load b
 check_end

@@ -75,7 +75,7 @@ static enum cm_type type_of(uint16_t attribute)
 /* IB path MTU code to bytes; 0 if it is none. */
 static uint16_t pmtu_bytes(unsigned code)
 {
-	return code >= 1 && code <= 5 ? (uint16_t)(128u << code) : 0;
+	return (uint16_t)(code >= 1 && code <= 5 ? 128u << code : 0);
 }
 
 /* IBTA 12.6.5. Retry counts in REQ and REP are what the sender wants of the receiver. */

@@ -46,6 +46,9 @@ struct rd_op {
 	uint32_t len;      /* READ: bytes asked for */
 	uint64_t done_ns;  /* near: when the last response went to the host; 0: not yet */
 	uint64_t again_ns; /* near: when the host last asked again. far: when it was last sent again */
+	uint32_t rkey;     /* near, READ: of the memory, and its end: the same in every repetition */
+	uint64_t end_va;
+	uint32_t fp; /* near: fingerprint of the request */
 	uint8_t opcode;
 };
 

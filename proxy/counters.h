@@ -23,6 +23,7 @@
 	X(LAN_FLOW_TABLE_FULL, "lan_flow_table_full", "no room for one more flow")                                     \
 	X(LAN_NO_ROOM, "lan_no_room", "no slot: requester held off by RNR NAK")                                        \
 	X(LAN_GAP, "lan_gap", "behind a gap that was NAKed already")                                                   \
+	X(LAN_FAILED, "lan_failed", "for a queue pair whose responder refused or vanished")                            \
 	X(LAN_DUPLICATE, "lan_duplicate", "request packet received before")                                            \
 	X(LAN_WINDOW, "lan_window", "PSN too far from the expected one")                                               \
 	X(LAN_READ_RETRY, "lan_read_retry", "repeated READ or ATOMIC answered from kept responses")                    \
@@ -41,6 +42,7 @@
 	X(WAN_BAD_FRAME, "wan_bad_frame", "frame with impossible contents")                                            \
 	X(WAN_UNKNOWN_FRAME, "wan_unknown_frame", "frame of an unknown type, skipped")                                 \
 	X(WAN_POSITION_OLD, "wan_position_old", "packet already delivered or already held")                            \
+	X(WAN_FAILED, "wan_failed", "request for a queue pair that failed")                                            \
 	X(WAN_STALE_INCARNATION, "wan_stale_incarnation", "frame of an earlier life of a flow")                        \
 	X(WAN_UNKNOWN_FLOW, "wan_unknown_flow", "report for a flow that does not exist")                               \
 	X(WAN_FLOW_TABLE_FULL, "wan_flow_table_full", "no room for one more far flow")                                 \

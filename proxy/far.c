@@ -104,6 +104,26 @@ static void flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	timer_init(&f->rto, TK_RTO, idx);
 }
 
+/* Table full: the flow that has been idle for longest is forgotten. If it speaks again it is opened again. */
+static struct far_flow *evict(struct proxy *p)
+{
+	struct far_flow *victim = NULL;
+
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		struct far_flow *f = &p->far[i];
+
+		if (f->held_bytes || f->nops || p->now_ns < f->last_progress_ns + 1000000000ull)
+			continue;
+		if (!victim || f->last_progress_ns < victim->last_progress_ns)
+			victim = f;
+	}
+	if (!victim)
+		return NULL;
+	far_close(p, victim);
+	flow_init(p, victim, victim->idx);
+	return victim;
+}
+
 static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc)
 {
 	struct far_flow *f = NULL;
@@ -116,6 +136,8 @@ static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_f
 			flow_init(p, f, idx);
 		}
 	}
+	if (!f)
+		f = evict(p);
 	if (!f)
 		return NULL;
 	f->peer_flow = peer_flow;
@@ -442,6 +464,10 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}
+	if (f->failed) {
+		drop(p, DROP_WAN_FAILED);
+		return true;
+	}
 	slot = place(p, l, f, w);
 	if (slot == SLOT_NONE)
 		return false;
@@ -746,13 +772,15 @@ static uint64_t stop_at_op(struct proxy *p, struct far_flow *f, uint64_t upto)
 
 static void fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)
 {
-	count(p, CTR_ERR_NAKS_RX, 1);
 	f->failed = true;
 	f->syndrome = syndrome;
 	f->nak_pos = pos;
 	timer_cancel(&p->timers, &f->rto);
 	proxy_event_push(p, EV_FLOW_FAILED, NULL, f, pos, f->held_bytes);
 	far_store(p, f);
+	free_requests(p, f);
+	free_ops(p, f);
+	pair_leave(p, f);
 	far_report(p, f, true);
 }
 
@@ -787,6 +815,7 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 		return DROP_NONE;
 	}
 	if (pkt->aeth_syndrome != AETH_NAK_PSN_SEQ) {
+		count(p, CTR_ERR_NAKS_RX, 1);
 		fail(p, f, pos, pkt->aeth_syndrome);
 		return DROP_NONE;
 	}
@@ -927,13 +956,12 @@ static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_
 	ack.opcode = RC_ACK;
 	ack.aeth_syndrome = AETH_ACK_NO_CREDITS;
 	f->template_len = (uint8_t)roce_build(f->template, TEMPLATE_MAX, &ack, NULL, 0);
-	if (pkt->opcode == RC_ACK) {
-		f->pair_at_pos = f->pos_acked;
-		f->pair_msn = pkt->aeth_msn;
-	} else {
-		f->pair_at_pos = pos_near(f->pos_acked, pkt->psn);
-		f->pair_msn = (pkt->aeth_msn - 1) & ROCE_PSN_MASK;
-	}
+	f->pair_at_pos = pos_near(f->pos_acked, pkt->psn);
+	f->pair_msn = pkt->aeth_msn;
+	if (pkt->opcode != RC_ACK) /* it counts its READ or ATOMIC already */
+		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
+	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
+		f->pair_at_pos++;
 	f->pair_due = true;
 	far_store(p, f);
 	far_report(p, f, true);
@@ -980,6 +1008,10 @@ static void check_stall(struct proxy *p, struct far_flow *f)
 void far_on_timer(struct proxy *p, struct far_flow *f)
 {
 	check_stall(p, f);
+	if (p->now_ns >= f->last_progress_ns + p->cfg.give_up_ns && f->pos_rx > f->pos_acked) {
+		fail(p, f, f->pos_acked, 0);
+		return;
+	}
 	if (f->rnr) {
 		f->rnr = false;
 		go_back(p, f, f->pos_acked);

@@ -91,7 +91,7 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	if (f->pairing == PAIR_LEARNING || !f->template_len)
 		return 0;
 	if (f->failed)
-		return say_nak(p, f, ceiling, f->nak_syndrome ? f->nak_syndrome : AETH_NAK_REM_OP, tx);
+		return f->nak_syndrome ? say_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;
 	switch (due) {
 	case DUE_ACK:
 		return say_ack(p, f, ceiling, tx);

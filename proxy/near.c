@@ -25,11 +25,14 @@
  * Ordering rule: descriptor, then free slot; commit, then ACK. */
 #include "near.h"
 
+#include <isa-l/crc.h>
+
 #include "mouth.h"
 #include "wan_lane.h"
 
 #define HELD_OOO_MAX       (4 * PATIENCE_PKTS) /* positions past a gap that may be held */
 #define BASE_REACH         4096                /* how far below the first packet seen an overtaken one may lie */
+#define FAILED_QUIET_NS    2000000000ull       /* a failed QP is silent so long before it can be used again */
 #define OLD_DRAIN_STALL_NS 500000000ull        /* an old incarnation without progress for so long has failed */
 
 /* What survives a restart. */
@@ -389,10 +392,14 @@ static void remember_fp(struct proxy *p, const struct near_flow *f, uint64_t pos
 	arena_fingerprints(p->arena, f->idx)[pos % FP_RING] = fp;
 }
 
-static uint32_t fingerprint(const struct roce_pkt *pkt, uint32_t payload_crc)
+/* The same for every retransmission of a packet, whatever its AckReq: opcode, PSN, length, extended headers, payload.
+ */
+static uint32_t fingerprint(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t payload_crc)
 {
+	uint32_t fp = crc32_gzip_refl(payload_crc, l3 + pkt->ext_off, (uint64_t)(pkt->hdr_len - pkt->ext_off));
+
 	/* never 0, which is what an unused place in the ring holds */
-	return (payload_crc ^ (uint32_t)pkt->opcode << 24 ^ pkt->payload_len * 0x9e3779b1u ^ pkt->psn) | 1u;
+	return (fp ^ (uint32_t)pkt->opcode << 24 ^ pkt->payload_len * 0x9e3779b1u ^ pkt->psn) | 1u;
 }
 
 /* Commits the packet at pos. SLOT_NONE: no room. */
@@ -507,7 +514,7 @@ static enum proxy_drop rx_next(struct proxy *p, struct near_flow *f, const uint8
 		return drop(p, DROP_LAN_BAD_LENGTH);
 	if (!admit(p, f, pkt->len))
 		return hold_off(p, f);
-	if (own && !near_op_begin(p, f, pkt, pos, psns, f->msn_next + 1))
+	if (own && !near_op_begin(p, f, pkt, pos, psns, f->msn_next + 1, fp))
 		return drop(p, DROP_LAN_READS_FULL);
 	slot = store(p, f, l3, pkt, pos, psns, fp, vlan_tci);
 	if (slot == SLOT_NONE) {
@@ -630,7 +637,7 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 {
 	if (may_extend_down(f, pos))
 		return rx_below(p, f, l3, pkt, pos, vlan_tci, fp);
-	if ((roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) && near_op_again(p, f, pkt, pos))
+	if ((roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) && near_op_again(p, f, pkt, pos, fp))
 		return drop(p, DROP_LAN_READ_RETRY);
 	if (same_as_before(p, f, pos, fp)) {
 		answer_again(p, f, pos, pkt->ack_req);
@@ -643,17 +650,27 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	return rx_next(p, f, l3, pkt, vlan_tci, fp);
 }
 
+/* Nothing more is taken from a QP that failed; but a stranger after a while is a new life of it. */
 static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f)
 {
-	near_speak(p, f, DUE_NAK);
-	return drop(p, DROP_LAN_GAP);
+	if (f->nak_syndrome)
+		near_speak(p, f, DUE_NAK);
+	return drop(p, DROP_LAN_FAILED);
+}
+
+static bool reborn(const struct proxy *p, const struct near_flow *f, const struct roce_pkt *pkt)
+{
+	uint64_t pos = pos_near(f->pos_next, pkt->psn);
+
+	return p->now_ns > f->last_rx_ns + FAILED_QUIET_NS || pos > f->pos_max + HELD_OOO_MAX ||
+	       pos + FP_RING < f->pos_next;
 }
 
 enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci,
                         uint32_t payload_crc)
 {
 	struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
-	uint32_t fp = fingerprint(pkt, payload_crc);
+	uint32_t fp = fingerprint(l3, pkt, payload_crc);
 	uint64_t pos;
 
 	if (!f)
@@ -662,6 +679,10 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 		proxy_event_push(p, EV_TABLE_FULL, NULL, NULL, 0, p->near_used);
 		return drop(p, DROP_LAN_FLOW_TABLE_FULL);
 	}
+	if (f->failed && reborn(p, f, pkt))
+		f = succeed(p, f, pkt->psn, vlan_tci);
+	if (!f)
+		return drop(p, DROP_LAN_FLOW_TABLE_FULL);
 	f->last_rx_ns = p->now_ns;
 	if (f->failed)
 		return refuse_failed(p, f);
@@ -784,18 +805,25 @@ static void after_progress(struct proxy *p, struct near_flow *f)
 		wan_lane_kick(p, lane_of(p, f->lane));
 }
 
+/* The responder refused, or has not answered for very long (syndrome 0): what is held can reach nobody any more. With a
+ * syndrome the host is told; without one it meets silence, as it would from a dead responder. */
 static void far_failed(struct proxy *p, struct near_flow *f, const struct wan_flow_report *r)
 {
 	if (f->failed)
 		return;
 	f->failed = true;
 	f->nak_syndrome = r->syndrome;
-	near_store(p, f);
-	if (f->pos_acked > r->delivered) {
+	if (f->pos_acked > f->pos_settled) {
 		count(p, CTR_BYTES_FAILED, f->held_bytes);
 		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, r->nak_pos, f->held_bytes);
 	}
-	near_speak(p, f, DUE_NAK);
+	free_slots(p, f);
+	f->ooo_pkts = 0;
+	f->pos_settled = f->pos_reported = f->pos_wan = f->pos_next;
+	f->msn_settled = f->msn_next;
+	near_store(p, f);
+	if (f->nak_syndrome)
+		near_speak(p, f, DUE_NAK);
 }
 
 void near_on_report(struct proxy *p, const struct wan_flow_report *r)
@@ -838,8 +866,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 		memcpy(f->template, r->template, r->template_len);
 		f->template_len = (uint8_t)r->template_len;
 		f->base_fixed = true;
-		f->pos_reported = max_u64(f->pos_reported, min_u64(r->at_pos, f->pos_next));
-		f->msn_known = true; /* so that the flow settles up to at_pos ... */
+		f->msn_known = true;
 		f->pairing = PAIR_PROVISIONAL;
 		near_store(p, f);
 		f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
@@ -1046,7 +1073,7 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 			struct roce_pkt pkt;
 
 			if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE ||
-			    !near_op_begin(p, f, &pkt, f->pos_next, h->psns, f->msn_next + 1))
+			    !near_op_begin(p, f, &pkt, f->pos_next, h->psns, f->msn_next + 1, h->fp))
 				break;
 		}
 		take_in_order(p, f, slot);

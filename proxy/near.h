@@ -68,9 +68,9 @@ void near_rebuild_finish(struct proxy *p);
 struct rd_op *near_op_at(const struct near_flow *f, uint64_t pos);
 struct rd_op *near_op_open(const struct near_flow *f);
 bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
-                   uint32_t msn);
+                   uint32_t msn, uint32_t fp);
 /* The host asks again. True if it was answered or will be. */
-bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos);
+bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp);
 void near_on_response(struct proxy *p, struct near_flow *f, uint32_t slot, const struct roce_pkt *pkt);
 /* Next response for the host; 0: none now (and off the list). */
 size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx);

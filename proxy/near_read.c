@@ -44,7 +44,7 @@ struct rd_op *near_op_open(const struct near_flow *f)
 }
 
 bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
-                   uint32_t msn)
+                   uint32_t msn, uint32_t fp)
 {
 	struct rd_op *op;
 
@@ -60,6 +60,9 @@ bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	op->msn = msn;
 	op->len = pkt->opcode == RC_READ_REQUEST ? pkt->reth_len : 0;
 	op->opcode = pkt->opcode;
+	op->rkey = pkt->reth_rkey;
+	op->end_va = pkt->reth_va + pkt->reth_len;
+	op->fp = fp;
 	op->done_ns = op->again_ns = 0;
 	if (!near_op_open(f))
 		f->resp_pos = pos;
@@ -143,12 +146,24 @@ void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu)
 	near_wan_kick(p, f);
 }
 
-bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos)
+/* A READ may be asked for again from its middle: then address and length differ, its end and key do not. */
+static bool same_op(const struct rd_op *op, const struct roce_pkt *pkt, uint32_t fp)
+{
+	if (op->opcode != pkt->opcode)
+		return false;
+	if (pkt->opcode != RC_READ_REQUEST)
+		return op->fp == fp;
+	return op->rkey == pkt->reth_rkey && op->end_va == pkt->reth_va + pkt->reth_len;
+}
+
+bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp)
 {
 	struct rd_op *op = near_op_at(f, pos);
 
-	if (!op || op->opcode != pkt->opcode || f->pairing == PAIR_LEARNING)
-		return op != NULL && op->opcode == pkt->opcode;
+	if (!op || !same_op(op, pkt, fp))
+		return false;
+	if (f->pairing == PAIR_LEARNING)
+		return true;
 	if (pos >= f->resp_pos && !op->done_ns) { /* it is on its way */
 		if (f->rnr_retry == 7)
 			near_speak(p, f, DUE_RNR);

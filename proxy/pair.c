@@ -220,8 +220,8 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	struct far_flow *f;
 	bool below;
 
-	if (!hp || hp->prober == NONE)
-		return NULL;
+	if (!hp || hp->prober == NONE || !(roce_op(pkt->opcode)->flags & ROP_AETH))
+		return NULL; /* without AETH it does not say how many messages were counted */
 	f = &p->far[hp->prober];
 	if (f->pos_tx == f->pos_acked)
 		return NULL; /* has its turn, but nothing is out */

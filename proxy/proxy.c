@@ -29,6 +29,7 @@ void proxy_config_defaults(struct proxy_config *c)
 	c->lan_window_bytes = 1u << 20;
 	c->lan_timeout_ns = 20000000ull;
 	c->stall_ns = 500000000ull;
+	c->give_up_ns = 60000000000ull;
 	c->held_max_ns = 1000000000ull;
 	c->quarantine_ns = 100000000ull;
 	c->rnr_retry_infinite = true;

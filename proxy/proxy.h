@@ -83,6 +83,7 @@ struct proxy_config {
 	uint64_t
 	    lan_timeout_ns; /* far edge: first retry of an unanswered responder, doubling to 16 times. default 20 ms */
 	uint64_t stall_ns;  /* no progress at a responder for so long: said, flow demoted to host. default 500 ms */
+	uint64_t give_up_ns;	   /* no progress at a responder for so long: its bytes have failed, loudly. default 60 s */
 	uint64_t held_max_ns;    /* DREQ/DREP wait at most this long. default 1 s */
 	uint64_t quarantine_ns;  /* host pair after an unanswered probe. default 100 ms */
 	bool rnr_retry_infinite; /* requesters without CM have rnr_retry 7. default true */

@@ -1075,6 +1075,7 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 			if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE ||
 			    !near_op_begin(p, f, &pkt, f->pos_next, h->psns, f->msn_next + 1, h->fp))
 				break;
+			f->psns_unknown = pkt.opcode == RC_READ_REQUEST && !f->pmtu && pkt.reth_len > 256;
 		}
 		take_in_order(p, f, slot);
 		f->ooo_pkts--;

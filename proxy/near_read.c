@@ -13,7 +13,7 @@
 
 #include "mouth.h"
 
-#define OPS_KEPT       16            /* answered ones kept per flow: max_rd_atomic of common NICs */
+#define OPS_KEPT       128 /* answered ones kept per flow: the most that a host has outstanding (rxe) */
 #define KEEP_NS        1000000000ull /* longer than a host goes on asking at LAN distance */
 #define AGAIN_QUIET_NS 200000ull     /* a LAN round trip: repeated requests within are one */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "offload.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -17,6 +18,8 @@
 #include "log.h"
 
 #define PORTS_MAX    64
+#define LOWERS_MAX   16
+#define DEPTH_MAX    4 /* a VLAN on a bond on ports, and one to spare */
 #define FEATURES_MAX 256
 #define BLOCKS_MAX   (FEATURES_MAX / 32)
 
@@ -29,6 +32,8 @@ static const char *const unwanted[] = {
 
 struct port {
 	char ifname[IF_NAMESIZE];
+	char lower[LOWERS_MAX][IF_NAMESIZE]; /* what it stands on: packets are joined down there */
+	unsigned nlowers;
 	unsigned users;        /* 0: free entry */
 	uint32_t switched_off; /* bit per unwanted[] */
 	int bit[NUNWANTED];    /* feature number, -1: none such */
@@ -163,7 +168,25 @@ static struct port *find(const char *ifname, bool create)
 	return create ? free_entry : NULL;
 }
 
-void offload_acquire(const char *ifname)
+/* The interfaces under a VLAN, bond or bridge, as sysfs names them. */
+static void find_lowers(struct port *p)
+{
+	char path[64];
+	struct dirent *e;
+	DIR *d;
+
+	p->nlowers = 0;
+	snprintf(path, sizeof(path), "/sys/class/net/%s", p->ifname);
+	d = opendir(path);
+	while (d && p->nlowers < LOWERS_MAX && (e = readdir(d))) {
+		if (strncmp(e->d_name, "lower_", 6) == 0 && strlen(e->d_name + 6) < IF_NAMESIZE)
+			strcpy(p->lower[p->nlowers++], e->d_name + 6);
+	}
+	if (d)
+		closedir(d);
+}
+
+static void acquire(const char *ifname, int depth)
 {
 	struct port *p = find(ifname, true);
 	int fd;
@@ -171,14 +194,17 @@ void offload_acquire(const char *ifname)
 	if (!p || p->users++)
 		return;
 	snprintf(p->ifname, sizeof(p->ifname), "%s", ifname);
+	find_lowers(p);
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	switch_off(fd, p);
-	close(fd);
+	if (fd >= 0) {
+		switch_off(fd, p);
+		close(fd);
+	}
+	for (unsigned i = 0; depth < DEPTH_MAX && i < p->nlowers; i++)
+		acquire(p->lower[i], depth + 1);
 }
 
-void offload_release(const char *ifname)
+static void release(const char *ifname, int depth)
 {
 	struct port *p = find(ifname, false);
 	int fd;
@@ -186,9 +212,21 @@ void offload_release(const char *ifname)
 	if (!p || --p->users)
 		return;
 	fd = p->switched_off ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
-	if (fd < 0)
-		return;
-	/* the interface may be gone by now: nothing to put right then */
-	write_features(fd, p, count_features(fd, p->ifname), p->switched_off, true);
-	close(fd);
+	if (fd >= 0) {
+		/* the interface may be gone by now: nothing to put right then */
+		write_features(fd, p, count_features(fd, p->ifname), p->switched_off, true);
+		close(fd);
+	}
+	for (unsigned i = 0; depth < DEPTH_MAX && i < p->nlowers; i++)
+		release(p->lower[i], depth + 1);
+}
+
+void offload_acquire(const char *ifname)
+{
+	acquire(ifname, 0);
+}
+
+void offload_release(const char *ifname)
+{
+	release(ifname, 0);
 }

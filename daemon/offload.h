@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* offload.h - receive offloads of LAN ports, off while a link uses the port.
  *
- * GRO and LRO join packets, and a joined packet is none that a host sent: its ICRC fits nothing. What was on
- * is switched on again when the last link lets go of the port. Main thread only. */
+ * Of the port and of what it stands on (VLAN, bond, bridge). GRO and LRO join packets, and a joined packet is none that
+ * a host sent: its ICRC fits nothing. What was on is switched on again when the last link lets go of the port. Main
+ * thread only. */
 #ifndef DAEMON_OFFLOAD_H
 #define DAEMON_OFFLOAD_H
 

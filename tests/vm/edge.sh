@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # edge.sh - longreachd at both edges: its config, start, stop; sourced by run.sh.
 #
-# Needs: topology.sh, $daemon (directory of longreachd and longreach), $rate (what the link may send).
+# Needs: topology.sh, $daemon (directory of longreachd and longreach), $rate (what the link may send), $workers
+# (threads, as "A,B"); $arena_size may be set.
 
-edge_config() { # SITE OWN OTHER MODE
+edge_config() { # SITE OWN OTHER MODE WORKERS
 	cat <<-EOC
 	[Link]
 	LanPort=tap0
 	LocalPrefix=10.$2.0.0/24 fd0$2::/64
 	RemotePrefix=10.$3.0.0/24 fd0$3::/64
 	AckMode=$4
+	Workers=$5
 
 	[Path]
 	LocalAddress=10.9.0.$2
@@ -20,7 +22,7 @@ edge_config() { # SITE OWN OTHER MODE
 
 	[Buffer]
 	Directory=$arena/$1
-	Size=128MiB
+	Size=${arena_size:-128MiB}
 	MaxFlows=256
 	EOC
 }
@@ -36,8 +38,8 @@ edge_start() { # SITE
 edges_up() {
 	local s
 	for s in a b; do mkdir -p "$arena/$s" ${pcap:+"$pcap/edge-$s"}; done
-	edge_config a 1 2 "$1" >"$work/edge-a.conf"
-	edge_config b 2 1 "$1" >"$work/edge-b.conf"
+	edge_config a 1 2 "$1" "${workers%,*}" >"$work/edge-a.conf"
+	edge_config b 2 1 "$1" "${workers#*,}" >"$work/edge-b.conf"
 	for s in a b; do
 		echo "--- start, mode $1" >>"$work/edge-$s.log"
 		edge_start $s
@@ -83,6 +85,8 @@ edges_down() {
 		edge_status $s --json >"$work/status-$s.json" 2>/dev/null
 		stop_pid "$work/edge-$s.pid" 50 || rc=1
 		rm -rf "${arena:?}/$s"
+		# RoCE stays closed when something acknowledged is left. Whose it was is gone: open the way again.
+		in_ns $s nft flush ruleset
 	done
 	return $rc
 }

@@ -23,6 +23,7 @@ static const char usage[] =
     "  -q N          queue pairs (1)            -n N   requests per round, phase and queue pair (64)\n"
     "  -r N          rounds per phase (1)       -d N   outstanding per queue pair (16)\n"
     "  -s BYTES      largest message (65536)    -m MTU path MTU (4096)\n"
+    "  -t S          go on with rounds for so many seconds per phase\n"
     "  -P LIST       phases of send,write,imm,read,fadd,cas,mix,lat (all)\n"
     "  -b            both ways at once          -R     connect by rdma_cm\n"
     "  --fixed       every message -s bytes     --seed N\n"
@@ -210,7 +211,7 @@ static void parse(struct check *c, struct arguments *a, int argc, char **argv)
 	struct options *o = &c->opt;
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "Sp:q:n:r:d:s:m:P:bR", long_options, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "Sp:q:n:r:t:d:s:m:P:bR", long_options, NULL)) != -1) {
 		switch (opt) {
 		case 'S':
 			c->server = true;
@@ -226,6 +227,9 @@ static void parse(struct check *c, struct arguments *a, int argc, char **argv)
 			break;
 		case 'r':
 			o->rounds = number(optarg, 1, 65535);
+			break;
+		case 't':
+			o->seconds = number(optarg, 0, 3600);
 			break;
 		case 'd':
 			o->depth = number(optarg, 2, DEPTH_MAX);
@@ -316,12 +320,32 @@ static void finish_phase(struct check *c, enum phase_id phase)
 		         c->opt.lat_max_us);
 }
 
+/* The client decides whether there is another round. */
+static bool another_round(struct check *c, uint32_t round, uint64_t phase_start_ns)
+{
+	struct ctl m = {.type = CTL_ROUND};
+
+	if (c->server) {
+		control_expect(c, CTL_ROUND, &m);
+		return m.w[0];
+	}
+	if (c->opt.seconds)
+		m.w[0] = now_ns() - phase_start_ns < c->opt.seconds * 1000000000ULL;
+	else
+		m.w[0] = round < c->opt.rounds;
+	control_send(c, &m);
+	return m.w[0];
+}
+
 static void run_phases(struct check *c)
 {
+	uint64_t start_ns;
+
 	for (enum phase_id p = 0; p < PHASES; p++) {
 		if (!(c->opt.phases & 1u << p))
 			continue;
-		for (uint32_t round = 0; round < c->opt.rounds; round++)
+		start_ns = now_ns();
+		for (uint32_t round = 0; another_round(c, round, start_ns); round++)
 			round_run(c, p, round);
 		finish_phase(c, p);
 	}

@@ -61,6 +61,7 @@ struct options {
 	uint32_t lat_max_us;  /* the median of phase lat above this is a failure; 0: any */
 	uint32_t stall_s;     /* without any progress: failure */
 	uint32_t ack_timeout; /* IB's exponent */
+	uint32_t seconds;     /* rounds go on for so long; 0: `rounds` of them */
 	uint32_t misbehave;   /* enum misbehaviour */
 };
 
@@ -152,7 +153,7 @@ size_t fill_check(const uint8_t *p, size_t len, uint8_t value);
 
 /* --- control.c: the TCP connection --- */
 
-enum ctl_type { CTL_OPTIONS = 1, CTL_MEMORY, CTL_QP, CTL_SYNC, CTL_DONE, CTL_PROBE, CTL_END, CTL_RESULT };
+enum ctl_type { CTL_OPTIONS = 1, CTL_MEMORY, CTL_QP, CTL_SYNC, CTL_ROUND, CTL_DONE, CTL_PROBE, CTL_END, CTL_RESULT };
 #define CTL_WORDS 24
 struct ctl {
 	uint32_t type;

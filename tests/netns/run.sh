@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh - runs the namespace tests: all of them, or those named (test_NAME.sh or NAME). Root.
 #
-#   O=build/gcc tests/netns/run.sh [NAME...]     FULL=1 for the long ones (10 s cut instead of 3 s)
+#   O=build/gcc tests/netns/run.sh [NAME...]     FULL=1: also the long ones (a 10 s cut, a dead host)
 #
 # Prints one line per test and at the end "N passed, N failed".
 
@@ -34,5 +34,5 @@ done
 passed=$(grep -c '^ok' "$log")
 failed=$(grep -c '^FAIL' "$log")
 skipped=$(grep -c '^skip' "$log")
-echo "$passed passed, $failed failed$([ "$skipped" = 0 ] || echo ", $skipped skipped (the kernel here lacks what they need)")"
+echo "$passed passed, $failed failed$([ "$skipped" = 0 ] || echo ", $skipped skipped")"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_priv.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "log.h"
+
+static void take_snapshot(struct worker *w, struct worker_snapshot *s)
+{
+	struct wan_port_stats wan;
+	uint32_t cursor = 0, room = 0;
+	struct proxy_flow_status flow;
+
+	s->counters = *proxy_counters(w->core);
+	proxy_link_status(w->core, w->now_ns, &s->status);
+	s->no_route = w->no_route;
+	for (uint32_t i = 0; i < w->nlan; i++) {
+		struct lan_port_stats lan;
+
+		w->lan_ops->stats(w->lan[i], &lan);
+		s->lan_ring_drops += lan.rx_ring_drops;
+		s->lan_truncated += lan.rx_truncated;
+		s->lan_tx_errors += lan.tx_errors;
+	}
+	wan_port_stats(w->wan, &wan);
+	s->wan_tx_errors = wan.tx_errors;
+	s->wan_rx_drops = wan.rx_kernel_drops;
+	s->wan_foreign = wan.rx_foreign;
+	while (s->with_flows && proxy_flow_next(w->core, &cursor, &flow)) {
+		if (s->nflows == room) {
+			struct proxy_flow_status *more;
+
+			room = room ? room * 2 : 64;
+			more = realloc(s->flows, room * sizeof(*more));
+			if (!more) {
+				s->out_of_memory = true;
+				return;
+			}
+			s->flows = more;
+		}
+		s->flows[s->nflows++] = flow;
+	}
+}
+
+/* What only sizes tables or was drawn at start stays as it was, whatever the new file says. */
+static void reconfigure(struct worker *w, struct proxy_config *pc)
+{
+	pc->random_seed = w->core_config.random_seed;
+	pc->rtt_hint_ns = w->core_config.rtt_hint_ns;
+	pc->rate_hint_bps = w->core_config.rate_hint_bps;
+	if (proxy_reconfigure(w->core, pc, w->now_ns) < 0)
+		log_err("link %s: the core refused the new configuration and keeps the old one", w->label);
+}
+
+static void carry_out(struct worker *w, struct worker_cmd *cmd)
+{
+	switch (cmd->type) {
+	case WORKER_SESSION:
+		proxy_session_start(w->core, &cmd->session, w->now_ns);
+		return;
+	case WORKER_RECONFIGURE:
+		reconfigure(w, cmd->config);
+		break;
+	case WORKER_SNAPSHOT:
+		take_snapshot(w, cmd->snapshot);
+		break;
+	}
+	/* as many answers as commands fit: the main thread sends no more than it has taken answers for */
+	spsc_put(&w->answers, cmd);
+	w->tell_main = true;
+}
+
+unsigned worker_run_commands(struct worker *w)
+{
+	struct worker_cmd cmd;
+	unsigned n = 0;
+
+	while (spsc_take(&w->commands, &cmd)) {
+		carry_out(w, &cmd);
+		n++;
+	}
+	return n;
+}
+
+static void notify_main(struct worker *w)
+{
+	uint64_t one = 1;
+
+	if (!w->tell_main)
+		return;
+	w->tell_main = false;
+	if (write(w->params.notify_fd, &one, sizeof(one)) < 0)
+		return; /* the counter is full: the main thread has been told already */
+}
+
+void worker_pass_events(struct worker *w)
+{
+	struct proxy_event ev;
+
+	for (int i = 0; i < EVENTS_BUDGET && proxy_event_next(w->core, &ev); i++) {
+		if (!spsc_put(&w->events, &ev))
+			atomic_fetch_add_explicit(&w->events_lost, 1, memory_order_relaxed);
+		w->tell_main = true;
+	}
+	notify_main(w);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Packet bodies lie in the arena and are valid only until the core is called for something else. So a batch is
+ * fetched, addressed, and sent or copied before anything else happens.
+ *
+ * A device that takes nothing more makes its port "blocked": the core is then not asked for packets for hosts, and the
+ * send is tried again after a short sleep. There is no event to wait for: a full device queue has none. */
+#include "worker_priv.h"
+
+#include "next_hop.h"
+
+static void capture_lan_tx(struct worker *w, const struct lan_tx *t)
+{
+	struct iovec parts[3] = {{(void *)(uintptr_t)t->hdr, t->hdr_len},
+	                         {(void *)(uintptr_t)t->body, t->body_len},
+	                         {(void *)(uintptr_t)t->trailer, t->trailer_len}};
+
+	pcap_packet(w->pcap_lan, w->wall_ns, PCAP_OUT, parts, 3);
+}
+
+/* Puts the Ethernet header in front. False if there is no way to that host now: the packet is dropped or waits. */
+static bool address_frame(struct worker *w, struct lan_frame *f)
+{
+	const struct next_hop *hop;
+	enum route_answer answer = route_lookup(w->routes, &f->pkt.dst, w->now_ns, &hop);
+
+	if (answer != ROUTE_OK || lan_wait_holds(&w->waiting, &f->pkt.dst)) {
+		if (answer == ROUTE_NONE || !lan_wait_put(&w->waiting, &f->pkt, w->now_ns))
+			w->no_route++;
+		return false;
+	}
+	f->port = hop->port;
+	f->eth_len = (uint8_t)next_hop_eth(hop, !ip_addr_is4(&f->pkt.dst), f->pkt.vlan_tci, f->eth);
+	return true;
+}
+
+/* Sends the frames of one port; they stay in order. */
+static void send_port(struct worker *w, uint8_t port, unsigned n)
+{
+	const struct lan_frame *out[LAN_TX_BATCH];
+	unsigned nout = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		if (w->frames[i].port == port)
+			out[nout++] = &w->frames[i];
+	if (nout)
+		w->lan_ops->tx_batch(w->lan[port], out, nout);
+}
+
+static void send_frames(struct worker *w, unsigned n)
+{
+	for (uint32_t port = 0; n && port < w->nlan; port++)
+		send_port(w, (uint8_t)port, n);
+}
+
+/* One batch from the core to the ports. Returns how many packets the core gave. */
+static unsigned send_lan_batch(struct worker *w)
+{
+	unsigned n = 0, got;
+
+	for (got = 0; got < LAN_TX_BATCH; got++) {
+		struct lan_frame *f = &w->frames[n];
+
+		if (!proxy_lan_tx(w->core, w->now_ns, &f->pkt))
+			break;
+		if (w->pcap_lan)
+			capture_lan_tx(w, &f->pkt);
+		n += address_frame(w, f);
+	}
+	send_frames(w, n);
+	return got;
+}
+
+/* A packet that waited, as a frame. False if its host is not known yet. */
+static bool address_waiting(struct worker *w, const struct waiting_packet *p, struct lan_frame *f)
+{
+	const struct next_hop *hop;
+
+	if (route_lookup(w->routes, &p->dst, w->now_ns, &hop) != ROUTE_OK)
+		return false;
+	f->port = hop->port;
+	f->eth_len = (uint8_t)next_hop_eth(hop, !ip_addr_is4(&p->dst), p->vlan_tci, f->eth);
+	f->pkt.hdr_len = f->pkt.trailer_len = 0;
+	f->pkt.body = p->bytes;
+	f->pkt.body_len = p->len;
+	return true;
+}
+
+/* Sends those whose host has answered, forgets those that waited too long. */
+static void send_waiting(struct worker *w)
+{
+	unsigned n = 0;
+
+	_Static_assert(LAN_WAIT_MAX <= LAN_TX_BATCH, "all that wait fit into one batch");
+	for (uint32_t i = 0; i < w->waiting.n;) {
+		const struct waiting_packet *p = lan_wait_at(&w->waiting, i);
+
+		if (address_waiting(w, p, &w->frames[n])) {
+			n++;
+		} else if (p->until_ns > w->now_ns) {
+			i++;
+			continue;
+		} else {
+			w->no_route++;
+		}
+		lan_wait_remove(&w->waiting, i);
+	}
+	send_frames(w, n);
+}
+
+bool worker_lan_blocked(struct worker *w)
+{
+	bool blocked = false;
+
+	for (uint32_t i = 0; i < w->nlan; i++) {
+		if (w->lan_ops->tx_blocked(w->lan[i]))
+			w->lan_ops->tx_retry(w->lan[i]);
+		blocked |= w->lan_ops->tx_blocked(w->lan[i]);
+	}
+	return blocked;
+}
+
+unsigned worker_send_lan(struct worker *w)
+{
+	if (worker_lan_blocked(w))
+		return 0;
+	if (w->waiting.n) {
+		send_waiting(w);
+		if (worker_lan_blocked(w))
+			return 0;
+	}
+	return send_lan_batch(w);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_open.c - a worker's life as the main thread sees it: arena, core, sockets, thread. */
+#define _GNU_SOURCE
+#include "worker_priv.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "link_plan.h"
+#include "log.h"
+
+static int open_rings(struct worker *w)
+{
+	return spsc_init(&w->commands, COMMANDS, sizeof(struct worker_cmd)) &&
+	               spsc_init(&w->answers, COMMANDS, sizeof(struct worker_cmd)) &&
+	               spsc_init(&w->events, EVENTS, sizeof(struct proxy_event))
+	           ? 0
+	           : -ENOMEM;
+}
+
+static int map_heap(struct worker *w, const struct proxy_config *pc, const struct arena_geometry *g, char *err,
+                    size_t errlen)
+{
+	w->heap_len = proxy_heap_size(pc, g);
+	if (w->heap_len == 0) {
+		snprintf(err, errlen, "%s: a buffer of %llu bytes with MaxFlows %u per worker is not possible",
+		         w->label, (unsigned long long)g->len, g->max_flows);
+		return -EINVAL;
+	}
+	w->heap = mmap(NULL, w->heap_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (w->heap == MAP_FAILED) {
+		w->heap = NULL;
+		snprintf(err, errlen, "%s: no memory for %zu MiB of tables", w->label, w->heap_len >> 20);
+		return -ENOMEM;
+	}
+	madvise(w->heap, w->heap_len, MADV_HUGEPAGE);
+	return 0;
+}
+
+static void say_core_refused(const struct worker *w, int r, char *err, size_t errlen)
+{
+	if (r == -EPROTO)
+		snprintf(
+		    err, errlen,
+		    "%s: was written by another version of longreach; that version can drain it, or remove the file",
+		    w->arena.path);
+	else if (r == -EINVAL && !w->arena.fresh)
+		snprintf(err, errlen, "%s: is damaged or does not fit the configuration; remove the file to lose it",
+		         w->arena.path);
+	else
+		snprintf(err, errlen, "%s: the core does not start: %s", w->label, strerror(-r));
+}
+
+static int start_core(struct worker *w, const struct proxy_config *pc, const struct arena_geometry *g, char *err,
+                      size_t errlen)
+{
+	enum proxy_start how = w->arena.fresh ? PROXY_START_FRESH : PROXY_START_REBUILD;
+	int r = proxy_init(&w->core, w->heap, w->arena.region, pc, g, how, w->arena.epoch,
+	                   worker_clock_ns(CLOCK_MONOTONIC));
+
+	if (r == -ENOENT)
+		r = proxy_init(&w->core, w->heap, w->arena.region, pc, g, PROXY_START_FRESH, w->arena.epoch,
+		               worker_clock_ns(CLOCK_MONOTONIC));
+	if (r < 0) {
+		say_core_refused(w, r, err, errlen);
+		return r;
+	}
+	arena_file_in_use(&w->arena);
+	return 0;
+}
+
+static int open_arena(struct worker *w, char *err, size_t errlen)
+{
+	const struct link_config *c = &w->config;
+	struct proxy_config pc = link_plan_proxy(c, w->params.shard, w->params.pacer);
+	struct arena_geometry g = link_plan_geometry(c);
+	struct arena_file_params fp = {.dir = c->arena_dir,
+	                               .link = c->name,
+	                               .shard = w->params.shard,
+	                               .nshards = c->workers,
+	                               .geometry = g,
+	                               .new_epoch = w->params.new_epoch,
+	                               .numa_ifname = c->nlan_ports ? c->lan_ports[0] : NULL};
+	int r;
+
+	pc.random_seed = (uint32_t)(w->params.new_epoch >> 32);
+	w->core_config = pc;
+	r = arena_file_open(&w->arena, &fp, err, errlen);
+	if (r == 0)
+		r = map_heap(w, &pc, &g, err, errlen);
+	if (r == 0)
+		r = start_core(w, &pc, &g, err, errlen);
+	return r;
+}
+
+int worker_open_arena(struct worker **out, const struct worker_params *p, char *err, size_t errlen)
+{
+	struct worker *w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
+	int r = -ENOMEM;
+
+	if (!w) {
+		snprintf(err, errlen, "%s: out of memory", p->config->name);
+		return r;
+	}
+	memset(w, 0, sizeof(*w));
+	w->params = *p;
+	w->config = *p->config;
+	w->command_fd = w->epoll_fd = w->arena.fd = -1;
+	w->lan_ops = &lan_packet_ops;
+	lan_wait_init(&w->waiting);
+	snprintf(w->label, sizeof(w->label), "%s.%u", p->config->name, p->shard & 0xff);
+	if (open_rings(w) < 0)
+		snprintf(err, errlen, "%s: out of memory", w->label);
+	else
+		r = open_arena(w, err, errlen);
+	if (r < 0) {
+		worker_close(w);
+		return r;
+	}
+	*out = w;
+	return 0;
+}
+
+static int open_lan(struct worker *w, char *err, size_t errlen)
+{
+	const struct link_config *c = &w->config;
+	struct lan_port_params lp = {.ring_frames = LAN_RING_FRAMES,
+	                             .filter = {.local = c->local,
+	                                        .remote = c->remote,
+	                                        .nlocal = c->nlocal,
+	                                        .nremote = c->nremote,
+	                                        .nlanes = c->lanes,
+	                                        .nshards = c->workers,
+	                                        .shard = w->params.shard,
+	                                        .snaplen = LAN_FRAME_MAX}};
+
+	for (w->nlan = 0; w->nlan < c->nlan_ports; w->nlan++) {
+		int r;
+
+		lp.ifname = c->lan_ports[w->nlan];
+		r = w->lan_ops->open(&w->lan[w->nlan], &lp, err, errlen);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int open_wan(struct worker *w, char *err, size_t errlen)
+{
+	struct wan_port_params wp = {.local = w->config.wan_local,
+	                             .remote = w->config.wan_remote,
+	                             .port = w->config.wan_port,
+	                             .mtu = w->config.wan_mtu,
+	                             .nshards = w->config.workers,
+	                             .shard = w->params.shard};
+
+	return wan_port_open(&w->wan, &wp, err, errlen);
+}
+
+static int open_captures(struct worker *w, char *err, size_t errlen)
+{
+	if (!w->params.pcap_dir)
+		return 0;
+	w->pcap_lan = pcap_open(w->params.pcap_dir, w->config.name, "lan", w->params.shard, err, errlen);
+	if (w->pcap_lan)
+		w->pcap_wan = pcap_open(w->params.pcap_dir, w->config.name, "wan", w->params.shard, err, errlen);
+	return w->pcap_wan ? 0 : -EIO;
+}
+
+static int watch(struct worker *w, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static int open_epoll(struct worker *w, char *err, size_t errlen)
+{
+	int r;
+
+	w->command_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	r = w->command_fd < 0 || w->epoll_fd < 0 ? -1 : watch(w, w->command_fd);
+	if (r == 0)
+		r = watch(w, wan_port_rx_fd(w->wan));
+	if (r == 0)
+		r = watch(w, route_fd(w->routes));
+	for (uint32_t i = 0; r == 0 && i < w->nlan; i++)
+		r = watch(w, w->lan_ops->fd(w->lan[i]));
+	if (r < 0) {
+		r = -errno;
+		snprintf(err, errlen, "%s: epoll: %s", w->label, strerror(errno));
+	}
+	return r;
+}
+
+int worker_open_ports(struct worker *w, char *err, size_t errlen)
+{
+	int r = route_open(&w->routes, w->config.lan_ports, w->config.nlan_ports, err, errlen);
+
+	if (r == 0)
+		r = open_captures(w, err, errlen);
+	if (r == 0)
+		r = open_wan(w, err, errlen);
+	if (r == 0)
+		r = open_lan(w, err, errlen);
+	if (r == 0)
+		r = open_epoll(w, err, errlen);
+	return r;
+}
+
+int worker_run(struct worker *w, char *err, size_t errlen)
+{
+	sigset_t all, old;
+	int r;
+
+	/* signals are the main thread's */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&w->thread, NULL, worker_main, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r)
+		snprintf(err, errlen, "%s: cannot start a thread: %s", w->label, strerror(r));
+	w->running = r == 0;
+	return -r;
+}
+
+static void wake(const struct worker *w)
+{
+	uint64_t one = 1;
+
+	if (write(w->command_fd, &one, sizeof(one)) < 0)
+		return; /* full counter: it is awake */
+}
+
+bool worker_command(struct worker *w, const struct worker_cmd *cmd)
+{
+	if (!spsc_put(&w->commands, cmd))
+		return false;
+	wake(w);
+	return true;
+}
+
+bool worker_answer(struct worker *w, struct worker_cmd *cmd)
+{
+	if (spsc_take(&w->answers, cmd))
+		return true;
+	/* the thread has ended: what it left behind comes back as it is */
+	return !w->running && spsc_take(&w->commands, cmd);
+}
+
+bool worker_event(struct worker *w, struct proxy_event *ev)
+{
+	return spsc_take(&w->events, ev);
+}
+
+uint64_t worker_events_lost(const struct worker *w)
+{
+	return atomic_load_explicit(&w->events_lost, memory_order_relaxed);
+}
+
+void worker_stop(struct worker *w)
+{
+	if (!w->running)
+		return;
+	atomic_store_explicit(&w->stop, true, memory_order_release);
+	wake(w);
+	pthread_join(w->thread, NULL);
+	w->running = false;
+}
+
+bool worker_owes(const struct worker *w)
+{
+	struct proxy_flow_status f;
+	uint32_t cursor = 0;
+
+	while (w->core && proxy_flow_next(w->core, &cursor, &f))
+		if (f.side == FLOW_NEAR && f.pos_acked > f.pos_delivered)
+			return true;
+	return false;
+}
+
+/* Nothing at all in the arena that a rebuild would want. */
+static bool drained(const struct worker *w)
+{
+	struct proxy_link_status s;
+	uint64_t used = 0;
+
+	if (!w->core)
+		return false;
+	proxy_link_status(w->core, worker_clock_ns(CLOCK_MONOTONIC), &s);
+	for (unsigned i = 0; i < POOL_COUNT; i++)
+		used += s.pool_used[i];
+	return used == 0;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void worker_close(struct worker *w)
+{
+	bool empty = drained(w);
+
+	for (uint32_t i = 0; i < w->nlan; i++)
+		w->lan_ops->close(w->lan[i]);
+	if (w->wan)
+		wan_port_close(w->wan);
+	if (w->routes)
+		route_close(w->routes);
+	pcap_close(w->pcap_lan);
+	pcap_close(w->pcap_wan);
+	close_fd(w->command_fd);
+	close_fd(w->epoll_fd);
+	arena_file_close(&w->arena, empty);
+	if (w->heap)
+		munmap(w->heap, w->heap_len);
+	spsc_free(&w->commands);
+	spsc_free(&w->answers);
+	spsc_free(&w->events);
+	free(w);
+}
+
+uint64_t worker_epoch(const struct worker *w)
+{
+	return w->arena.epoch;
+}
+
+bool worker_rebuilt(const struct worker *w)
+{
+	return !w->arena.fresh;
+}

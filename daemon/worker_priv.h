@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_priv.h - what the files of the worker share. */
+#ifndef DAEMON_WORKER_PRIV_H
+#define DAEMON_WORKER_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "arena_file.h"
+#include "lan_port.h"
+#include "lan_wait.h"
+#include "pcap.h"
+#include "route.h"
+#include "spsc.h"
+#include "wan_port.h"
+#include "worker.h"
+
+enum worker_limits {
+	COMMANDS = 256,
+	EVENTS = 4096,
+	LAN_RING_FRAMES = 4096, /* about a millisecond at 100 Gbit/s and 4 KiB */
+	LAN_RX_BUDGET = 64,     /* per port and turn */
+	EVENTS_BUDGET = 64,
+	RETRY_NS = 50000,    /* a blocked port is tried again */
+	SPIN_NS = 50000,     /* waits shorter than this are spun over, if at all */
+	IDLE_TURNS_MAX = 16, /* turns without work although the core says "at once", before a short sleep */
+	LOOK_EVERY = 256,    /* turns between looks at epoll while busy, for routes that changed */
+};
+
+struct worker {
+	struct worker_params params;
+	struct link_config config; /* as started with */
+	char label[LINK_NAME_MAX + 8];
+	/* core */
+	struct proxy *core;
+	struct proxy_config core_config; /* as started with */
+	struct arena_file arena;
+	void *heap;
+	size_t heap_len;
+	/* ports */
+	const struct lan_port_ops *lan_ops;
+	struct lan_port *lan[LAN_PORTS_MAX];
+	uint32_t nlan;
+	struct wan_port *wan;
+	struct route_cache *routes;
+	struct lan_frame frames[LAN_TX_BATCH];
+	struct lan_wait waiting;
+	uint64_t no_route;
+	struct pcap *pcap_lan, *pcap_wan;
+	uint64_t wall_ns; /* CLOCK_REALTIME of this turn, for captures */
+	uint64_t now_ns;  /* of this turn */
+	uint32_t turn, idle_turns;
+	/* main thread */
+	struct spsc commands, answers, events;
+	_Atomic uint64_t events_lost;
+	_Atomic bool stop;
+	int command_fd, epoll_fd;
+	bool tell_main; /* something was put into a ring this turn */
+	pthread_t thread;
+	bool running;
+};
+
+static inline uint64_t worker_clock_ns(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* worker.c: the thread. */
+void *worker_main(void *arg);
+
+/* worker_command.c: one turn's dealings with the main thread. Returns how many commands there were. */
+unsigned worker_run_commands(struct worker *w);
+void worker_pass_events(struct worker *w);
+
+/* worker_lan.c: sends at most one batch to hosts. Returns how many packets the core gave. */
+unsigned worker_send_lan(struct worker *w);
+/* Tries again what a port did not take; true if something is still left. */
+bool worker_lan_blocked(struct worker *w);
+
+#endif

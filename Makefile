@@ -50,6 +50,7 @@ Q ?= @
 
 -include local.mk
 
+# The first target, for a bare `make`.
 .PHONY: all
 all: $(O)/longreachd $(O)/longreach tools
 
@@ -101,4 +102,87 @@ $(O)/lrsim: $(SIM_OBJS)
 sim: $(O)/lrsim
 	$(O)/lrsim --seeds $(SEED)
 
--include $(shell find $(O) -name '*.d' 2>/dev/null)
+# --- the core makes no system call, reads no clock, allocates nothing ---
+PURE_ALLOWED := memcpy|memmove|memset|memcmp|crc32_gzip_refl|_GLOBAL_OFFSET_TABLE_
+.PHONY: check-pure
+check-pure: $(O)/libproxy.a
+	$(Q)ld -r --whole-archive -o $(O)/proxy-whole.o $<
+	$(Q)if nm -u $(O)/proxy-whole.o | awk '{ print $$2 }' | grep -Evx '$(PURE_ALLOWED)'; then \
+		echo "check-pure: the core calls what is named above" >&2; exit 1; fi
+	@echo "check-pure: proxy/ calls nothing but $(subst |, ,$(PURE_ALLOWED))"
+
+# --- fuzzers: one per tests/fuzz/fuzz_X.c, its corpus in tests/fuzz/corpus/X ---
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FO         := build/fuzz
+FUZZ_FLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+.PHONY: fuzz fuzz-bin
+fuzz-bin: $(addprefix $(FO)/fuzz_,$(FUZZ_NAMES))
+$(FO)/obj/%.o: %.c
+	@mkdir -p $(dir $@)
+	$(Q)clang -std=gnu17 -O1 -g -MMD -MP -I. $(FUZZ_FLAGS) -c -o $@ $<
+$(FO)/fuzz_%: $(FO)/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,$(FO)/obj/%.o,$(PROXY_SRC))
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(LIBS_CORE) -linih
+fuzz: fuzz-bin
+	$(Q)set -e; for f in $(FUZZ_NAMES); do echo "fuzz $$f: $(SECONDS) s"; mkdir -p $(FO)/corpus/$$f; \
+		$(FO)/fuzz_$$f -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=4096 -print_final_stats=0 -verbosity=0 \
+		-artifact_prefix=$(FO)/ $(FO)/corpus/$$f $(wildcard tests/fuzz/corpus)/$$f; done
+
+# --- real RDMA in guests, benchmarks, demo ---
+.PHONY: vm bench bench-bin demo
+VM ?= --quick
+vm: all
+	tests/vm/run.sh $(VM) --build $(O)
+bench-bin: $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
+$(O)/bench/%: $(O)/bench/%.o $(O)/libproxy.a
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lm
+bench: all bench-bin
+	$(Q)O=$(O) bench/run.sh
+demo: deps
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
+	$(Q)O=$(O) bench/demo.sh $(DEMO)
+
+# --- tests ---
+.PHONY: test test-all deps
+test: deps
+	$(Q)tests/run.sh
+test-all: deps
+	$(Q)FULL=1 tests/run.sh
+
+DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
+	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libcmocka-dev libibverbs-dev librdmacm-dev \
+	iproute2 nftables ethtool jq socat procps busybox-static kmod cpio gnuplot-nox valgrind tshark \
+	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf
+deps:
+	$(Q)missing=$$(for p in $(DEPS); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
+	[ -z "$$missing" ] || { echo "deps: installing" $$missing; apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
+
+# --- installation ---
+.PHONY: install
+install: $(O)/longreachd $(O)/longreach
+	install -D -m 755 $(O)/longreachd $(DESTDIR)$(PREFIX)/sbin/longreachd
+	install -D -m 755 $(O)/longreach $(DESTDIR)$(PREFIX)/bin/longreach
+	install -D -m 644 etc/longreach/example.conf.sample $(DESTDIR)/etc/longreach/example.conf.sample
+	install -D -m 644 etc/wireshark/longreach.lua $(DESTDIR)$(PREFIX)/share/longreach/longreach.lua
+	for p in etc/man/*; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
+	install -d $(DESTDIR)/lib/systemd/system
+	sed 's|/usr/|$(PREFIX)/|g' systemd/longreachd.service >$(DESTDIR)/lib/systemd/system/longreachd.service
+
+.PHONY: help clean
+help:
+	@echo 'make demo             two sites on this machine, with and without longreach (root, about 4 minutes)'
+	@echo 'make test             all tests that fit into 20 minutes (root)'
+	@echo 'make test-all         and those that do not'
+	@echo 'make deps             installs what building and testing need (apt-get, root)'
+	@echo 'make                  longreachd, longreach and the test tools, in $(O)'
+	@echo 'make install          DESTDIR= PREFIX=/usr'
+	@echo 'make unit             unit tests; SAN=asan or SAN=tsan, CC=clang for other builds'
+	@echo 'make sim SEED=17      one seed of the simulator, or a range: SEED=1-2000'
+	@echo 'make fuzz SECONDS=60  each fuzzer for so long'
+	@echo 'make vm               guests with the kernel RDMA; VM="--full", "--accept", see tests/vm/run.sh --help'
+	@echo 'make bench            what it costs, beside what one would use instead'
+	@echo 'make check-pure       proof that proxy/ makes no system call'
+clean:
+	rm -rf build demo-out
+
+-include $(shell find $(O) $(FO) -name '*.d' 2>/dev/null)

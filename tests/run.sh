@@ -1,0 +1,96 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh - all stages of `make test`, each within its budget; a table of what they took; "N passed, N failed" at the end.
+#
+#   tests/run.sh [STAGE...]      stages: build unit sim fuzz netns vm
+#   FULL=1                       the long form of each (make test-all)
+set -u
+cd "$(dirname "$0")/.." || exit 2
+FULL=${FULL:-}
+jobs=$(nproc)
+logs=build/test-logs
+mkdir -p $logs
+passed=0 failed=0
+table=""
+
+# pick SHORT LONG, by FULL; seeds SHORT LONG: a range.
+pick() { [ -n "$FULL" ] && echo "$2" || echo "$1"; }
+seeds() { echo "1-$(pick "$1" "$2")"; }
+
+say() { printf '\n=== %s\n' "$*"; }
+
+# step NAME COMMAND...: one verdict. Output goes to a log, its last lines are shown when it fails.
+step() {
+	local name=$1 log start=$SECONDS
+	shift
+	log=$logs/${name//[^a-zA-Z0-9]/_}.log
+	if "$@" >"$log" 2>&1; then
+		passed=$((passed + 1))
+		printf 'ok    %-34s %4d s   %s\n' "$name" $((SECONDS - start)) "$(grep -aE "$summary" "$log" | tail -1 | cut -c1-110)"
+	else
+		failed=$((failed + 1))
+		printf 'FAIL  %-34s %4d s   see %s\n' "$name" $((SECONDS - start)) "$log"
+		tail -40 "$log"
+	fi
+}
+summary='passed, |PASSED|seeds,|calls nothing|violations|goodput'
+
+build() {
+	step 'build gcc' make -j"$jobs" O=build/gcc CC=gcc all
+	step 'build clang' make -j"$jobs" O=build/clang CC=clang all
+	step 'build asan' make -j"$jobs" O=build/gcc-asan CC=gcc SAN=asan all sim-bin
+	step 'build tsan' make -j"$jobs" O=build/gcc-tsan CC=gcc SAN=tsan build/gcc-tsan/longreachd
+	step 'build simulator' make -j"$jobs" O=build/gcc CC=gcc sim-bin
+	step 'build fuzzers' make -j"$jobs" fuzz-bin
+	step 'core is pure' make O=build/gcc check-pure
+}
+
+unit() {
+	step 'unit tests' make -j"$jobs" O=build/gcc CC=gcc unit
+	step 'unit tests, asan+ubsan' make -j"$jobs" O=build/gcc-asan CC=gcc SAN=asan unit
+}
+
+sim() {
+	step 'simulator seeds' build/gcc/lrsim --seeds "$(seeds 400 2000)" --jobs "$jobs"
+	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 40 500)" --jobs "$jobs"
+	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
+	for fault in ack_too_far drop_slot wrong_msn mispair stale_incarnation; do
+		step "deliberate bug: $fault" build/gcc/lrsim --seeds 1-200 --fault $fault --expect-failure
+	done
+	step '400G x 1000 km, 1 % loss' build/gcc/lrsim --full 400g-1000km-4096-loss1
+	[ -z "$FULL" ] || for run in $(build/gcc/lrsim --full list); do
+		step "full scale $run" build/gcc/lrsim --full "$run"
+	done
+	[ -z "$FULL" ] || step 'latency over distance' build/gcc/lrsim --latency
+}
+
+fuzz() {
+	step 'fuzzers' make fuzz SECONDS="$(pick 15 300)"
+}
+
+netns() {
+	step 'namespaces' env O=build/gcc FULL="$FULL" tests/netns/run.sh
+}
+
+vm() {
+	if [ -n "$FULL" ]; then
+		step 'guests, all programs' tests/vm/run.sh --full --build build/gcc
+		step 'guests, acceptance' tests/vm/run.sh --accept --build build/gcc
+	else
+		step 'guests' tests/vm/run.sh --quick --build build/gcc
+	fi
+}
+
+declare -A budget=([build]=300 [unit]=90 [sim]=150 [fuzz]=180 [netns]=180 [vm]=240)
+[ $# -gt 0 ] || set -- build unit sim fuzz netns vm
+for stage; do
+	start=$SECONDS
+	say "$stage (budget ${budget[$stage]} s)"
+	$stage
+	table+=$(printf '%-8s %6d s of %4d s' "$stage" $((SECONDS - start)) "${budget[$stage]}")$'\n'
+done
+say 'time'
+printf '%s' "$table"
+printf 'total    %6d s of 1200 s\n\n' "$SECONDS"
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -16,6 +16,12 @@ check() { # name function arguments...
 	"$@"
 	status=$?
 	end=$(date +%s%N)
+	if [ -n "$LAB_EDGE_BAD" ]; then
+		WHY=$LAB_EDGE_BAD
+		LAB_EDGE_BAD=
+		status=1
+		grep -hE -A12 'Sanitizer|runtime error:' "$LAB_DIR"/[ab]/log | head -40
+	fi
 	if [ $status = 77 ]; then
 		verdict=skip
 	elif [ $status != 0 ]; then
@@ -54,6 +60,7 @@ holds() {
 }
 
 check_end() {
+	[ ${#LAB_EDGE_PID[@]} = 0 ] || check "the edges end in good order" lab_edges_stop
 	[ $CHECK_FAILED = 0 ]
 	exit
 }

@@ -22,13 +22,14 @@
 LAB_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 LAB_BUILD=${O:-$LAB_ROOT/build/${CC:-gcc}}
 case $LAB_BUILD in /*) ;; *) LAB_BUILD=$LAB_ROOT/$LAB_BUILD ;; esac
-LAB_BIN=$LAB_BUILD # longreachd, longreach
-LAB_TOOLS=$LAB_BUILD/tools
+: "${LAB_BIN:=$LAB_BUILD}"         # longreachd, longreach: may be of another build than the tools (sanitizers)
+: "${LAB_TOOLS:=$LAB_BUILD/tools}" # wanline, rcperf
 LAB_ID=lr$$
 LAB_DIR=
 LAB_SHM=
 LAB_LINE_PID=
 declare -A LAB_EDGE_PID=()
+LAB_EDGE_BAD= # what an edge did that no edge may do: for check.sh
 
 # What tests change before lab_edges.
 : "${LAB_MODE:=near}"     # AckMode
@@ -286,6 +287,8 @@ lab_edge_stop() { # a|b [signal]
 	wait "$pid" 2>/dev/null
 	LAB_EDGE_LAST=$?
 	unset "LAB_EDGE_PID[$1]"
+	[ "${2:-TERM}" = KILL ] || [ $LAB_EDGE_LAST = 0 ] || LAB_EDGE_BAD="edge $1 ended with status $LAB_EDGE_LAST"
+	! grep -qE 'Sanitizer|runtime error:' "$LAB_DIR/$1/log" || LAB_EDGE_BAD="edge $1: a sanitizer's report in its log"
 }
 
 lab_edge_alive() { # a|b

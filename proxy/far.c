@@ -23,6 +23,7 @@
 
 #define ACKREQ_EVERY_PKTS 32
 #define POS_NEVER         (1ull << 62)
+#define URGENT_BACKLOG    16   /* a flow may use the reserve while no more than this waits for its host */
 #define BELOW_BASE_REACH  4096 /* as far as a near edge extends a flow downwards */
 #define REPORT_MIN_NS     50000ull
 #define REPORT_MAX_NS     1000000ull
@@ -431,20 +432,21 @@ static bool complete(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_
 static uint32_t place(struct proxy *p, struct lane *l, struct far_flow *f, const struct wan_packet *w)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, w->pos);
-	bool urgent = !f->open || (w->pos == f->pos_rx && f->held_bytes < CREDIT_MIN_BYTES);
+	bool urgent = !f->open || (w->pos == f->pos_rx && f->pos_rx - f->pos_acked < URGENT_BACKLOG);
 
 	if (slot == SLOT_NONE)
 		return slot_take(p, SLOT_REQ_FAR, f->idx, f->inc, w->pos, w->total, l->id, urgent);
 	return slot;
 }
 
+/* A position that the flow may have: not absurd, and not further below its beginning than a near edge would go. */
 static bool in_reach(const struct far_flow *f, uint64_t pos)
 {
-	uint64_t ref = f->open ? f->pos_acked : f->pos_low;
-
-	if (pos >> 42 || (!f->open && f->pos_low == POS_NEVER))
-		return pos >> 42 == 0;
-	return pos + BELOW_BASE_REACH >= ref && pos < ref + FLOW_SPAN_MAX;
+	if (pos >> 42)
+		return false;
+	if (f->open)
+		return pos < f->pos_acked + FLOW_SPAN_MAX && (f->base_fixed || pos + BELOW_BASE_REACH >= f->pos_base);
+	return f->pos_low == POS_NEVER || (pos + BELOW_BASE_REACH >= f->pos_low && pos < f->pos_low + FLOW_SPAN_MAX);
 }
 
 bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)

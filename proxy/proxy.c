@@ -74,7 +74,7 @@ static uint32_t sent_pages(const struct proxy_config *c)
 {
 	uint64_t bytes = c->rate_hint_bps / 8 * (c->rtt_hint_ns / 1000) / 1000000 * 4;
 	uint64_t pages = bytes / c->wan_payload_max / SENT_PAGE_ENTRIES + 1;
-	uint64_t floor = 2 * ((uint64_t)c->nlanes / c->nshards + 1) + 64;
+	uint64_t floor = SENT_PAGES_OWN * ((uint64_t)c->nlanes / c->nshards + 1) + 64;
 
 	if (pages > WAN_PN_SPAN / SENT_PAGE_ENTRIES) /* of one lane; more would never be used by one */
 		pages = WAN_PN_SPAN / SENT_PAGE_ENTRIES;
@@ -167,7 +167,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	cm_table_init(&p->cm, k->conns, CM_CONNS);
 	timer_heap_init(&p->timers, k->timers, k->ntimers);
 	timer_init(&p->keepalive, TK_KEEPALIVE, 0);
-	sent_pool_init(&p->sent_pool, k->pages, sent_pages(&p->cfg));
+	sent_pool_init(&p->sent_pool, k->pages, sent_pages(&p->cfg), k->own_lanes);
 	wan_rtt_init(&p->rtt, p->cfg.rtt_hint_ns);
 }
 

@@ -1033,6 +1033,12 @@ static void check_pto(struct proxy *p, struct lane *l)
 	l->pto_count++;
 	l->last_progress_ns = p->now_ns;
 	l->probe_due = true;
+	if (!wan_sent_has_room(&l->sent)) {
+		struct lane_ctx c = { p, l };
+
+		wan_sent_give_up_oldest(&l->sent, p->now_ns, entry_lost, &c);
+		wan_sent_advance(&l->sent, p->now_ns, 0);
+	}
 	wan_lane_kick(p, l);
 	wan_lane_wake_at(p, l, p->now_ns + pto);
 }

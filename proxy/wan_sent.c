@@ -5,8 +5,9 @@
 
 #define NO_PN UINT64_MAX
 
-void sent_pool_init(struct sent_pool *pool, struct sent_page *pages, uint32_t n)
+void sent_pool_init(struct sent_pool *pool, struct sent_page *pages, uint32_t n, uint32_t lanes)
 {
+	pool->reserve = SENT_PAGES_OWN * lanes;
 	pool->pages = pages;
 	pool->n = n;
 	pool->free_count = n;
@@ -66,10 +67,13 @@ void wan_sent_reset(struct wan_sent *s)
 
 bool wan_sent_has_room(const struct wan_sent *s)
 {
+	uint64_t held = (s->pn_next - s->pn_floor) / 64;
+
 	if (s->pn_next % 64 != 0)
 		return true;
-	return s->pool->free_count > 0 && s->pn_next - s->pn_floor < WAN_PN_SPAN &&
-	       (s->pn_next - s->pn_floor) / 64 <= s->ring_mask;
+	if (s->pn_next - s->pn_floor >= WAN_PN_SPAN || held > s->ring_mask)
+		return false;
+	return s->pool->free_count > (held < SENT_PAGES_OWN ? 0 : s->pool->reserve);
 }
 
 struct sent_entry *wan_sent_push(struct wan_sent *s, uint64_t now_ns, uint64_t *pn)
@@ -265,4 +269,24 @@ void wan_sent_forget_last(struct wan_sent *s)
 	uint64_t pn = s->pn_next - 1;
 
 	settle(s, page_at(s, pn), entry_at(s, pn), (unsigned)(pn % 64));
+}
+
+uint64_t wan_sent_give_up_oldest(struct wan_sent *s, uint64_t now_ns, wan_sent_fn lost, void *arg)
+{
+	struct sent_page *pg;
+	uint64_t open, n = 0;
+
+	if (s->pn_floor + 64 > s->pn_next)
+		return 0;
+	pg = page_at(s, s->pn_floor);
+	for (open = ~pg->resolved; open; open &= open - 1) {
+		unsigned bit = (unsigned)__builtin_ctzll(open);
+
+		settle(s, pg, &pg->entry[bit], bit);
+		pg->lost |= 1ull << bit;
+		pg->lost_ns = now_ns;
+		lost(arg, &pg->entry[bit]);
+		n++;
+	}
+	return n;
 }

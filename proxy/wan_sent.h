@@ -45,6 +45,7 @@ struct sent_entry {
 	struct wan_ref ref[WAN_REFS_MAX];
 };
 
+#define SENT_PAGES_OWN 2 /* of every lane, whatever the others hold */
 #define SENT_PAGE_ENTRIES 64
 #define SENT_PAGE_NONE    UINT32_MAX
 
@@ -61,6 +62,7 @@ struct sent_page {
 struct sent_pool {
 	struct sent_page *pages;
 	uint32_t n, free_head, free_count;
+	uint32_t reserve; /* pages that only lanes with fewer than SENT_PAGES_OWN may take */
 };
 
 struct wan_sent {
@@ -75,7 +77,8 @@ struct wan_sent {
 	uint64_t entries_in_flight;
 };
 
-void sent_pool_init(struct sent_pool *pool, struct sent_page *pages, uint32_t n);
+/* n is more than SENT_PAGES_OWN * lanes: no lane can be left without a number to send with. */
+void sent_pool_init(struct sent_pool *pool, struct sent_page *pages, uint32_t n, uint32_t lanes);
 
 /* page_ring has a power-of-two number of entries, at least WAN_PN_SPAN / 64 + 1 or pool->n + 1. */
 void wan_sent_init(struct wan_sent *s, struct sent_pool *pool, uint32_t *page_ring, uint32_t ring_len);
@@ -111,6 +114,10 @@ uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_se
  * passed since it was sent, if nothing sent later says so. Returns how many. */
 uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_ns, uint64_t rtt_ns, wan_sent_fn lost,
                          void *arg);
+
+/* The map is full and nothing is heard: what the oldest page still waits for is sent again under new numbers, though
+ * nobody said that it was lost. Doubles are harmless. Returns how many entries. */
+uint64_t wan_sent_give_up_oldest(struct wan_sent *s, uint64_t now_ns, wan_sent_fn lost, void *arg);
 
 /* True if entries named missing wait for wan_sent_detect(). */
 bool wan_sent_any_missing(const struct wan_sent *s);

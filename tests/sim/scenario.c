@@ -12,7 +12,7 @@
 
 #define PACKETS_MAX 20000 /* of requests, in all connections together */
 /* An edge asks again, and gets the ACK that a LAN has lost, in less than that. */
-#define LOST_ACK_NS 500000000ull
+#define LOST_ACK_NS 2000000000ull
 #define SEC         1000000000ull
 
 static uint16_t pick_pmtu(struct rng *r)
@@ -229,14 +229,26 @@ static void pick_conns(struct scenario *s, struct rng *r, uint16_t pmtu)
 		pick_conn(s, r, &s->conn[i], rng_chance(r, 0.8) ? pmtu : pick_pmtu(r), packets / c->nconns);
 }
 
+/* What one connection needs if its messages go one by one, each round trip lost once more, each receive waited for. */
+static uint64_t patience(const struct world_cfg *c, const struct conn_cfg *k)
+{
+	uint64_t each_ns = 3 * world_cfg_rtt_ns(c) + k->receive_every_ns + 2000000;
+	uint64_t msgs = k->plan[0].nmsgs > k->plan[1].nmsgs ? k->plan[0].nmsgs : k->plan[1].nmsgs;
+
+	return k->rounds * msgs * each_ns;
+}
+
 /* Generous: this finds what hangs, not what is slow. */
 static uint64_t deadline(const struct world_cfg *c)
 {
-	uint64_t ns = (c->direct ? 3000 : 60) * SEC;
+	uint64_t ns = (c->direct ? 3000 : 60) * SEC, most = 0;
 
 	for (uint32_t i = 0; i < c->wan.ncuts; i++)
 		ns += 4 * (c->wan.cut[i].to_ns - c->wan.cut[i].from_ns);
-	return ns;
+	for (uint32_t i = 0; i < c->nconns; i++)
+		if (patience(c, &c->conn[i]) > most)
+			most = patience(c, &c->conn[i]);
+	return ns + most;
 }
 
 static void describe(struct scenario *s)

@@ -191,6 +191,7 @@ struct hostpair {
 	bool used;
 	struct ip_addr src, dst;
 	uint32_t flows;
+	uint32_t last_prober; /* whose probe was not answered in time: a late answer is its; NONE */
 	uint32_t prober;      /* far flow whose turn it is, NONE */
 	struct dnode waiting; /* far flows */
 	struct timer quarantine;

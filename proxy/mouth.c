@@ -98,11 +98,11 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	case DUE_NAK:
 		return say_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
 	case DUE_RNR:
-		if (!response_begun(f) && p->now_ns >= f->rnr_said_ns + RNR_QUIET_NS) {
-			f->rnr_said_ns = p->now_ns;
-			return say_nak(p, f, ceiling, rnr_syndrome(p), tx);
-		}
-		return 0;
+		if (response_begun(f) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS)
+			return 0;
+		if (ceiling < f->pos_max)
+			f->rnr_said_ns = p->now_ns; /* else it becomes an ACK: nothing is refused any more */
+		return say_nak(p, f, ceiling, rnr_syndrome(p), tx);
 	default:
 		return 0;
 	}

@@ -480,6 +480,7 @@ static enum proxy_drop hold_off(struct proxy *p, struct near_flow *f)
 	if (!f->held_off)
 		proxy_event_push(p, EV_FLOW_HELD_OFF, f, NULL, f->pos_next, f->held_bytes);
 	f->held_off = true;
+	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host did send it */
 	near_speak(p, f, DUE_RNR);
 	return drop(p, DROP_LAN_NO_ROOM);
 }

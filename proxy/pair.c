@@ -91,7 +91,7 @@ static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src,
 		hp->used = true;
 		hp->src = *src;
 		hp->dst = *dst;
-		hp->prober = NONE;
+		hp->prober = hp->last_prober = NONE;
 		dlist_init(&hp->waiting);
 		timer_init(&hp->quarantine, TK_QUARANTINE, idx);
 		idx_hash_put(&p->pair_by_hosts, hosts_hash(src, dst, NONE), idx);
@@ -147,6 +147,8 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 		return;
 	hp = &p->pairs[f->hostpair];
 	dlist_remove(&f->pair_node);
+	if (hp->last_prober == f->idx)
+		hp->last_prober = NONE;
 	turn_over(p, f);
 	f->hostpair = NONE;
 	if (--hp->flows)
@@ -182,12 +184,14 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 		proxy_event_push(p, EV_PAIR_QUARANTINED, NULL, f, f->pos_acked, wait);
 	f->probing = false;
 	hp->prober = NONE;
+	hp->last_prober = f->idx;
 	timer_set(&p->timers, &hp->quarantine, p->now_ns + wait);
 	dlist_append_once(&hp->waiting, &f->pair_node);
 }
 
 void pair_on_timer(struct proxy *p, struct hostpair *hp)
 {
+	hp->last_prober = NONE;
 	next_turn(p, hp);
 }
 
@@ -214,17 +218,26 @@ bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 	return false;
 }
 
+/* The flow that an answer to an unowned QPN can be for: the one whose turn it is, or, in quarantine, the one whose turn
+ * it was: nobody else has been probed since. */
+static struct far_flow *candidate(struct proxy *p, struct hostpair *hp)
+{
+	if (hp->prober != NONE) {
+		struct far_flow *f = &p->far[hp->prober];
+
+		return f->pos_tx > f->pos_acked ? f : NULL; /* has its turn, but nothing may be out yet */
+	}
+	return hp->last_prober != NONE ? &p->far[hp->last_prober] : NULL;
+}
+
 struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
-	struct far_flow *f;
+	struct far_flow *f = hp ? candidate(p, hp) : NULL;
 	bool below;
 
-	if (!hp || hp->prober == NONE || !(roce_op(pkt->opcode)->flags & ROP_AETH))
+	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* without AETH it does not say how many messages were counted */
-	f = &p->far[hp->prober];
-	if (f->pos_tx == f->pos_acked)
-		return NULL; /* has its turn, but nothing is out */
 	below = pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed;
 	if (!in_flight(f, pkt->psn) && !below)
 		return NULL;
@@ -234,6 +247,12 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	}
 	f->pairing = PAIR_PROVISIONAL;
 	pair_enter(p, f, pkt->dest_qpn);
+	dlist_remove(&f->pair_node);
+	if (hp->last_prober == f->idx) {
+		hp->last_prober = NONE;
+		timer_cancel(&p->timers, &hp->quarantine);
+	}
 	turn_over(p, f);
+	next_turn(p, hp);
 	return f;
 }

@@ -7,7 +7,7 @@ void wan_recv_init(struct wan_recv *r, uint64_t *bits)
 {
 	memset(r, 0, sizeof(*r));
 	r->bits = bits;
-	r->lowest = UINT64_MAX;
+	r->lowest = r->resume = UINT64_MAX;
 }
 
 void wan_recv_reset(struct wan_recv *r)
@@ -78,7 +78,8 @@ void wan_recv_probe(struct wan_recv *r, uint64_t pn, uint64_t now_ns)
 
 bool wan_recv_report(struct wan_recv *r, uint64_t now_ns, struct wan_report *rep, uint64_t *words, uint32_t max_words)
 {
-	uint64_t from = r->ended[0] < r->lowest ? r->ended[0] : r->lowest;
+	uint64_t begin = r->resume != UINT64_MAX ? r->resume : r->ended[0];
+	uint64_t from = begin < r->lowest ? begin : r->lowest;
 	uint64_t oldest = r->next > WAN_RX_BITS - 64 ? r->next - (WAN_RX_BITS - 64) : 0;
 	uint64_t nwords;
 
@@ -96,13 +97,14 @@ bool wan_recv_report(struct wan_recv *r, uint64_t now_ns, struct wan_report *rep
 	for (uint32_t w = 0; w < rep->words; w++)
 		words[w] = *word_of(r, rep->base + 64ull * w);
 	if (nwords > max_words) {
-		r->lowest = rep->base + 64ull * max_words;
+		r->resume = rep->base + 64ull * max_words;
+		r->lowest = UINT64_MAX;
 		return true;
 	}
 	r->ended[0] = r->ended[1];
 	r->ended[1] = r->ended[2];
 	r->ended[2] = r->next;
-	r->lowest = UINT64_MAX;
+	r->lowest = r->resume = UINT64_MAX;
 	r->unreported = 0;
 	return true;
 }

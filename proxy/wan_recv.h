@@ -20,6 +20,7 @@ struct wan_recv {
 	uint64_t next;  /* highest number received + 1 */
 	uint64_t largest_ns;
 	uint64_t ended[3];   /* where the last three reports ended, oldest first */
+	uint64_t resume;     /* a report too long for one frame goes on from here, UINT64_MAX: none */
 	uint64_t lowest;     /* lowest number since the last report, UINT64_MAX: none */
 	uint32_t unreported; /* datagrams since that want a report */
 	uint64_t first_unreported_ns;

@@ -31,7 +31,7 @@ static void open_fix(struct fix *f, uint32_t pages)
 	memset(f, 0, sizeof(*f));
 	f->pages = calloc(pages ? pages : 1, sizeof(*f->pages));
 	assert_non_null(f->pages);
-	sent_pool_init(&f->pool, f->pages, pages);
+	sent_pool_init(&f->pool, f->pages, pages, 0);
 	wan_sent_init(&f->s, &f->pool, f->ring, RING);
 	f->now_ns = 1000000;
 }
@@ -470,6 +470,49 @@ static void wan_sent__reset_gives_all_pages_back(void **state)
 	close_fix(&f);
 }
 
+/* A lane that holds nothing gets its own pages, however much another has in flight. */
+static void wan_sent__a_lane_keeps_its_own_pages(void **state)
+{
+	uint32_t ring[RING];
+	struct wan_sent other;
+	struct fix f;
+	uint64_t pn;
+
+	(void)state;
+	open_fix(&f, PAGES);
+	sent_pool_init(&f.pool, f.pages, PAGES, 2);
+	wan_sent_init(&other, &f.pool, ring, RING);
+	while (wan_sent_has_room(&f.s))
+		send_n(&f, 1);
+	assert_int_equal(f.s.pn_next, 64 * (PAGES - 2 * SENT_PAGES_OWN));
+	for (int i = 0; i < 64 * SENT_PAGES_OWN; i++) {
+		assert_true(wan_sent_has_room(&other));
+		wan_sent_push(&other, f.now_ns, &pn);
+	}
+	assert_false(wan_sent_has_room(&other));
+	close_fix(&f);
+}
+
+/* Full and nothing heard: the oldest page is given up, each entry once, and what was named missing with it. */
+static void wan_sent__gives_up_the_oldest_page(void **state)
+{
+	struct fix f;
+
+	(void)state;
+	open_fix(&f, 2);
+	assert_int_equal(wan_sent_give_up_oldest(&f.s, f.now_ns, on_lost, &f), 0);
+	send_n(&f, 128);
+	report1(&f, 0, 5, 0x31); /* 1 to 3 are named missing */
+	assert_int_equal(wan_sent_give_up_oldest(&f.s, f.now_ns, on_lost, &f), 61);
+	for (uint32_t i = 0; i < 61; i++)
+		assert_int_equal(f.lost[i], i < 3 ? i + 1 : i + 3); /* 0, 4 and 5 had arrived */
+	assert_int_equal(detect(&f), 0);
+	wan_sent_advance(&f.s, f.now_ns, 0);
+	assert_true(wan_sent_has_room(&f.s));
+	assert_int_equal(f.s.entries_in_flight, 64);
+	close_fix(&f);
+}
+
 /* Random losses and reports that arrive, or do not, in any state: every number comes out exactly once. */
 static void wan_sent__everything_ends_once(void **state)
 {
@@ -542,6 +585,8 @@ int main(void)
 	    cmocka_unit_test(wan_sent__oldest),
 	    cmocka_unit_test(wan_sent__hostile_reports),
 	    cmocka_unit_test(wan_sent__reset_gives_all_pages_back),
+	    cmocka_unit_test(wan_sent__a_lane_keeps_its_own_pages),
+	    cmocka_unit_test(wan_sent__gives_up_the_oldest_page),
 	    cmocka_unit_test(wan_sent__everything_ends_once),
 	};
 

@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The responder's role beside the requester: order, gaps, duplicates, strangers, and how far it may be ACKed. */
+#include "core_fixture.h"
+
+#define RNR_TYPE(s) ((s)&AETH_TYPE_MASK)
+
+/* A WRITE at a PSN without AckReq. */
+static struct roce_pkt quiet(uint32_t psn)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, psn);
+
+	h.ack_req = false;
+	return h;
+}
+
+static enum proxy_drop in_quiet(struct core *c, uint32_t psn)
+{
+	enum proxy_drop d = core_in(&c->a, quiet(psn), CORE_PMTU, 0);
+
+	core_pump(c);
+	return d;
+}
+
+/* --- order and ACKs --- */
+
+static void near__in_order_is_carried_and_acked(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 100);
+	for (uint32_t psn = 101; psn < 105; psn++) {
+		assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_NONE);
+		core_expect_aeth(&c.a, psn, AETH_ACK_NO_CREDITS);
+		core_expect(&c.b, RC_WRITE_ONLY, psn);
+	}
+	core_close(&c);
+}
+
+/* What arrives at the responder is what the requester sent, hop and AckReq bit aside. */
+static void near__bytes_are_the_host_s(void **state)
+{
+	struct core c;
+	const struct core_pkt *k;
+	struct roce_pkt h = core_req(RC_WRITE_ONLY_IMM, 100);
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	h.imm = 0xabcdef01;
+	h.tos = 0x6a;
+	h.pkey = 0x8001;
+	h.migreq = false;
+	h.solicited = true;
+	assert_int_equal(core_in(&c.a, h, 333, 0x2005), DROP_NONE);
+	core_pump(&c);
+	k = core_expect(&c.b, RC_WRITE_ONLY_IMM, 100);
+	assert_int_equal(k->vlan_tci, 0x2005);
+	assert_int_equal(k->h.ttl, 63);
+	assert_int_equal(k->h.tos, 0x6a);
+	assert_int_equal(k->h.pkey, 0x8001);
+	assert_false(k->h.migreq);
+	assert_true(k->h.solicited);
+	assert_int_equal(k->h.imm, 0xabcdef01);
+	assert_int_equal(k->h.udp_sport, 0xc123);
+	assert_int_equal(k->h.payload_len, 333);
+	assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, 100), 333);
+	core_close(&c);
+}
+
+static void near__nothing_is_acked_while_learning(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	for (uint32_t psn = 0; psn < 10; psn++)
+		core_send(&c, RC_WRITE_ONLY, psn);
+	for (int i = 0; i < 5; i++)
+		core_send(&c, RC_WRITE_ONLY, 0); /* also not if the host asks again */
+	assert_int_equal(core_pending(&c.a), 0);
+	core_close(&c);
+}
+
+/* Mode near: what is committed. Without AckReq an ACK comes at least every ACK_EVERY_PKTS. */
+static void near__acks_are_coalesced(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	for (uint32_t psn = 1; psn < ACK_EVERY_PKTS; psn++)
+		assert_int_equal(in_quiet(&c, psn), DROP_NONE);
+	assert_int_equal(core_pending(&c.a), 0);
+	in_quiet(&c, ACK_EVERY_PKTS);
+	core_expect_aeth(&c.a, ACK_EVERY_PKTS, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+static void near__one_ack_for_a_burst(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	for (uint32_t psn = 1; psn <= 20; psn++)
+		core_in(&c.a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, 0);
+	core_pump(&c);
+	core_expect_aeth(&c.a, 20, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_close(&c);
+}
+
+/* Mode near does not wait for the WAN; mode host waits for the responder. */
+static void near__mode_near_acks_over_a_cut(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	c.cut = true;
+	core_send(&c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+static void near__mode_host_waits_for_the_responder(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 5);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_ack(&c, 3, AETH_ACK_NO_CREDITS, 4);
+	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_ack(&c, 5, AETH_ACK_NO_CREDITS, 6);
+	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+static void near__mismatch_is_never_acked_early(void **state)
+{
+	struct core c;
+	struct proxy_session s;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	s = c.a.p->session;
+	s.mismatch = true;
+	proxy_session_start(c.a.p, &s, c.now_ns);
+	proxy_session_start(c.b.p, &c.b.p->session, c.now_ns);
+	core_pump(&c);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_ack(&c, 1, AETH_ACK_NO_CREDITS, 2);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+/* The MSN counts messages, not packets, from what the responder said first. */
+static void near__msn_counts_messages(void **state)
+{
+	struct core c;
+	const struct core_pkt *k;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_send(&c, RC_WRITE_ONLY, 100);
+	core_expect(&c.b, RC_WRITE_ONLY, 100);
+	core_ack(&c, 100, AETH_ACK_NO_CREDITS, 0xfffffe); /* wraps soon */
+	k = core_expect_aeth(&c.a, 100, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 0xfffffe);
+	core_send(&c, RC_SEND_ONLY, 101);
+	k = core_expect_aeth(&c.a, 101, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 0xffffff);
+	core_in(&c.a, core_req(RC_WRITE_FIRST, 102), CORE_PMTU, 0);
+	core_in(&c.a, core_req(RC_WRITE_MIDDLE, 103), CORE_PMTU, 0);
+	core_send(&c, RC_WRITE_LAST, 104);
+	k = core_expect_aeth(&c.a, 104, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 0);
+	core_close(&c);
+}
+
+/* --- gaps --- */
+
+static void near__short_reordering_is_no_gap(void **state)
+{
+	static const uint32_t order[] = {3, 1, 2, 6, 5, 4};
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	for (size_t i = 0; i < 6; i++) {
+		assert_int_equal(in_quiet(&c, order[i]), DROP_NONE);
+		c.now_ns += CORE_US;
+	}
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_ctr(&c.a, CTR_NAKS_TX), 0);
+	for (uint32_t psn = 1; psn <= 6; psn++)
+		core_expect(&c.b, RC_WRITE_ONLY, psn);
+	core_send(&c, RC_WRITE_ONLY, 7);
+	assert_int_equal(core_expect_aeth(&c.a, 7, AETH_ACK_NO_CREDITS)->h.aeth_msn, 8);
+	core_close(&c);
+}
+
+/* Patience, then one NAK at the gap, then silence until it is mended; then everything held counts. */
+static void near__gap_is_naked_once(void **state)
+{
+	struct core c;
+	const struct core_pkt *k;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	in_quiet(&c, 3);
+	in_quiet(&c, 4);
+	core_wait(&c, c.a.cfg.reorder_ns - 1);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_wait(&c, 1);
+	k = core_expect_aeth(&c.a, 2, AETH_NAK_PSN_SEQ);
+	assert_int_equal(k->h.aeth_msn, 2);
+	in_quiet(&c, 5);
+	core_wait(&c, 10 * CORE_MS);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_forget(&c.b);
+	core_send(&c, RC_WRITE_ONLY, 2);
+	core_expect_aeth(&c.a, 4, AETH_ACK_NO_CREDITS); /* 3 and 4 were kept; 5 was not: the host sends it again */
+	assert_int_equal(core_ctr(&c.a, CTR_NAKS_TX), 1);
+	core_close(&c);
+}
+
+/* Many packets behind a gap are a loss at once. */
+static void near__patience_ends_by_packets(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	for (uint32_t i = 0; i < PATIENCE_PKTS - 1; i++)
+		in_quiet(&c, 2 + i);
+	assert_int_equal(core_pending(&c.a), 0);
+	in_quiet(&c, 2 + PATIENCE_PKTS - 1);
+	core_expect_aeth(&c.a, 1, AETH_NAK_PSN_SEQ);
+	core_close(&c);
+}
+
+/* The host went back, and what was missing got lost again. */
+static void near__second_loss_is_naked_again(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	for (uint32_t psn = 2; psn < 8; psn++)
+		in_quiet(&c, psn);
+	core_wait(&c, CORE_MS);
+	core_expect_aeth(&c.a, 1, AETH_NAK_PSN_SEQ);
+	for (uint32_t psn = 2; psn < 8; psn++)
+		core_in(&c.a, quiet(psn), CORE_PMTU, 0);
+	core_wait(&c, CORE_MS);
+	core_expect_aeth(&c.a, 1, AETH_NAK_PSN_SEQ);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_close(&c);
+}
+
+/* A NAK also acknowledges: in mode host it must not do that for what the responder lacks. */
+static void near__nak_stays_at_the_ceiling(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 3);
+	in_quiet(&c, 6);
+	core_wait(&c, CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c.a));)
+		assert_true(k->h.psn <= 1); /* 1 is the oldest that the responder has not ACKed */
+	core_close(&c);
+}
+
+static void near__far_psn_is_refused(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	assert_int_equal(in_quiet(&c, 1 + FLOW_SPAN_MAX + 1), DROP_LAN_WINDOW);
+	assert_int_equal(in_quiet(&c, 0x800000), DROP_LAN_WINDOW);
+	core_close(&c);
+}
+
+static void near__psn_wraps(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0xfffffd);
+	for (uint32_t i = 0; i < 6; i++) {
+		uint32_t psn = (0xfffffe + i) & ROCE_PSN_MASK;
+
+		assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_NONE);
+		core_expect(&c.b, RC_WRITE_ONLY, psn);
+		core_expect_aeth(&c.a, psn, AETH_ACK_NO_CREDITS);
+		core_ack(&c, psn, AETH_ACK_NO_CREDITS, 2 + i);
+	}
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_used(&c.a), 0);
+	assert_int_equal(core_used(&c.b), 0);
+	core_close(&c);
+}
+
+/* --- beginnings --- */
+
+/* The first packet seen was overtaken: lower ones move the base down, and the responder gets them first. */
+static void near__base_extends_downwards(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	c.cut = true;
+	assert_int_equal(in_quiet(&c, 103), DROP_NONE);
+	assert_int_equal(in_quiet(&c, 101), DROP_NONE);
+	assert_int_equal(in_quiet(&c, 100), DROP_NONE);
+	assert_int_equal(in_quiet(&c, 102), DROP_NONE);
+	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN + 100);
+	assert_int_equal(core_near(&c)->pos_next, POS_ORIGIN + 104);
+	c.cut = false;
+	core_wait(&c, 100 * CORE_MS);
+	core_expect(&c.b, RC_WRITE_ONLY, 100);
+	core_ack(&c, 100, AETH_ACK_NO_CREDITS, 1);
+	for (uint32_t psn = 101; psn < 104; psn++)
+		core_expect(&c.b, RC_WRITE_ONLY, psn);
+	core_close(&c);
+}
+
+/* Also after they were sent on: the far edge begins again further down. */
+static void near__base_extends_after_sending(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	in_quiet(&c, 101);
+	core_expect(&c.b, RC_WRITE_ONLY, 101); /* the responder expects 100 and says nothing, or NAKs */
+	in_quiet(&c, 100);
+	core_expect(&c.b, RC_WRITE_ONLY, 100);
+	core_ack(&c, 100, AETH_ACK_NO_CREDITS, 1);
+	core_wait(&c, CORE_MS);
+	core_expect(&c.b, RC_WRITE_ONLY, 101);
+	core_ack(&c, 101, AETH_ACK_NO_CREDITS, 2);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_used(&c.a), 0);
+	core_close(&c);
+}
+
+/* The responder waits for a PSN below what was ever seen: the requester is told. */
+static void near__nak_below_the_base_reaches_the_host(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	in_quiet(&c, 101);
+	core_expect(&c.b, RC_WRITE_ONLY, 101);
+	core_ack(&c, 99, AETH_NAK_PSN_SEQ, 0);
+	core_expect_aeth(&c.a, 99, AETH_NAK_PSN_SEQ);
+	for (uint32_t psn = 99; psn < 102; psn++) {
+		in_quiet(&c, psn);
+		core_wait(&c, CORE_MS);
+	}
+	core_forget(&c.a);
+	for (uint32_t psn = 99; psn < 102; psn++)
+		core_expect(&c.b, RC_WRITE_ONLY, psn);
+	core_ack(&c, 101, AETH_ACK_NO_CREDITS, 3);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_used(&c.a), 0);
+	core_close(&c);
+}
+
+/* --- duplicates and strangers --- */
+
+static void near__duplicate_is_acked_again(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 5);
+	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
+	core_forget(&c.b);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 3), DROP_LAN_DUPLICATE); /* its AckReq bit differs: no matter */
+	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c.b), 0); /* and does not cross again */
+	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
+	core_close(&c);
+}
+
+/* Also when the bytes are long delivered and only the ring of fingerprints remembers. */
+static void near__settled_duplicate_is_known_by_fingerprint(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 5);
+	core_ack(&c, 5, AETH_ACK_NO_CREDITS, 6);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_used(&c.a), 0);
+	core_forget(&c.a);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 4), DROP_LAN_DUPLICATE);
+	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
+	core_close(&c);
+}
+
+/* Mode host: a duplicate of what the responder has not ACKed is not ACKed by being repeated. */
+static void near__duplicate_does_not_pass_the_ceiling(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_pair(&c, 0);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	for (int i = 0; i < 6; i++) {
+		core_send(&c, RC_WRITE_ONLY, 1);
+		c.now_ns += CORE_MS;
+	}
+	for (const struct core_pkt *k; (k = core_take(&c.a));)
+		assert_true(RNR_TYPE(k->h.aeth_syndrome) == AETH_RNR_NAK && k->h.psn == 1);
+	core_close(&c);
+}
+
+/* Same PSNs, other bytes: the QP was reset. The new life is neither sent nor ACKed before the old one's bytes are the
+ * responder's. */
+static void near__stranger_waits_for_the_old_life(void **state)
+{
+	struct core c;
+	struct near_flow *f;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 4);
+	core_expect_aeth(&c.a, 4, AETH_ACK_NO_CREDITS);
+	for (uint32_t psn = 1; psn <= 4; psn++)
+		core_expect(&c.b, RC_WRITE_ONLY, psn);
+	c.salt = 1;
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 0), DROP_NONE);
+	f = core_near(&c);
+	assert_non_null(f->older);
+	assert_true(core_event(&c.a, EV_FLOW_RESET));
+	core_wait(&c, 5 * CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0); /* the old life is in flight */
+	assert_int_equal(core_pending(&c.a), 0);
+	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 5);
+	core_wait(&c, CORE_MS);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	assert_int_equal(core_pending(&c.a), 0); /* ACKed only after the responder has answered in the new life */
+	core_ack(&c, 0, AETH_ACK_NO_CREDITS, 1);
+	assert_int_equal(core_expect_aeth(&c.a, 0, AETH_ACK_NO_CREDITS)->h.aeth_msn, 1);
+	assert_null(core_near(&c)->older);
+	core_close(&c);
+}
+
+/* Nothing is left of the old life: the new one goes at once. */
+static void near__stranger_after_silence_goes_at_once(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	c.salt = 1;
+	core_send(&c, RC_WRITE_ONLY, 0);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_ack(&c, 0, AETH_ACK_NO_CREDITS, 1);
+	core_expect_aeth(&c.a, 0, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 1);
+	core_close(&c);
+}
+
+/* A responder that is gone does not hold the new life for ever, and the loss is said. */
+static void near__old_life_fails_loudly(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 4);
+	core_forget(&c.b);
+	c.salt = 1;
+	core_send(&c, RC_WRITE_ONLY, 0);
+	core_event(&c.a, EV_COUNT);
+	core_wait(&c, 2000 * CORE_MS);
+	assert_true(core_event(&c.a, EV_FLOW_FAILED));
+	assert_true(core_ctr(&c.a, CTR_BYTES_FAILED) > 0);
+	assert_null(core_near(&c)->older);
+	core_close(&c);
+}
+
+/* A third life while the first still drains: the second never began. */
+static void near__second_stranger_replaces_the_first(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 4);
+	core_forget(&c.b);
+	c.salt = 1;
+	core_send(&c, RC_WRITE_ONLY, 0);
+	c.salt = 2;
+	core_send(&c, RC_WRITE_ONLY, 0);
+	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 5);
+	core_wait(&c, CORE_MS);
+	assert_memory_equal(core_expect(&c.b, RC_WRITE_ONLY, 0)->l3 + 56, core_payload(2, 0), 100);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_close(&c);
+}
+
+/* --- READ and ATOMIC --- */
+
+/* ACKs stop in front of an unanswered READ, also in mode near; its response opens the way. */
+static void near__ceiling_stands_in_front_of_a_read(void **state)
+{
+	struct core c;
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 1), r;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	h.reth_len = CORE_PMTU;
+	assert_int_equal(core_in(&c.a, h, 0, 0), DROP_NONE);
+	core_pump(&c);
+	core_near(&c)->pmtu = CORE_PMTU;
+	core_send(&c, RC_WRITE_ONLY, 2);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_expect(&c.b, RC_READ_REQUEST, 1);
+	core_forget(&c.b);
+	r = core_answer(RC_READ_RESP_ONLY, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2);
+	assert_int_equal(core_in(&c.b, r, CORE_PMTU, 0), DROP_NONE);
+	core_pump(&c);
+	core_expect(&c.a, RC_READ_RESP_ONLY, 1);
+	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(near__in_order_is_carried_and_acked),
+    cmocka_unit_test(near__bytes_are_the_host_s),
+    cmocka_unit_test(near__nothing_is_acked_while_learning),
+    cmocka_unit_test(near__acks_are_coalesced),
+    cmocka_unit_test(near__one_ack_for_a_burst),
+    cmocka_unit_test(near__mode_near_acks_over_a_cut),
+    cmocka_unit_test(near__mode_host_waits_for_the_responder),
+    cmocka_unit_test(near__mismatch_is_never_acked_early),
+    cmocka_unit_test(near__msn_counts_messages),
+    cmocka_unit_test(near__short_reordering_is_no_gap),
+    cmocka_unit_test(near__gap_is_naked_once),
+    cmocka_unit_test(near__patience_ends_by_packets),
+    cmocka_unit_test(near__second_loss_is_naked_again),
+    cmocka_unit_test(near__nak_stays_at_the_ceiling),
+    cmocka_unit_test(near__far_psn_is_refused),
+    cmocka_unit_test(near__psn_wraps),
+    cmocka_unit_test(near__base_extends_downwards),
+    cmocka_unit_test(near__base_extends_after_sending),
+    cmocka_unit_test(near__nak_below_the_base_reaches_the_host),
+    cmocka_unit_test(near__duplicate_is_acked_again),
+    cmocka_unit_test(near__settled_duplicate_is_known_by_fingerprint),
+    cmocka_unit_test(near__duplicate_does_not_pass_the_ceiling),
+    cmocka_unit_test(near__stranger_waits_for_the_old_life),
+    cmocka_unit_test(near__stranger_after_silence_goes_at_once),
+    cmocka_unit_test(near__old_life_fails_loudly),
+    cmocka_unit_test(near__second_stranger_replaces_the_first),
+    cmocka_unit_test(near__ceiling_stands_in_front_of_a_read),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -229,20 +229,22 @@ void check_implied_nak(struct qp *q)
 		           q->qpn, (unsigned long long)q->req.pos_una);
 }
 
-/* Before anything was ever ACKed an edge may not know the requester's QPN (without CM the responder's answer tells it),
- * so nobody can hold the host off while the WAN is cut. */
-static bool may_die_unpaired(const struct qp *q)
+/* Nobody can hold a host off while the WAN is cut or an edge is down if its QPN is not known yet (without CM the
+ * responder's first answer tells it), or within a READ whose responses have begun (an RNR NAK has no place there). */
+static bool may_die(const struct qp *q)
 {
 	const struct world_cfg *c = &q->host->w->cfg;
 
-	return !q->conn->cfg.cm && q->req.pos_una == 0 && (c->wan.ncuts > 0 || c->ncrashes > 0);
+	if (c->wan.ncuts == 0 && c->ncrashes == 0)
+		return false;
+	return (!q->conn->cfg.cm && q->req.pos_una == 0) || requester_inside_read(&q->req);
 }
 
 void check_qp_error(struct qp *q, const char *why)
 {
 	struct world *w = q->host->w;
 
-	if (!w->cfg.errors_allowed && !q->conn->excused && !may_die_unpaired(q))
+	if (!w->cfg.errors_allowed && !q->conn->excused && !may_die(q))
 		check_fail(w, "qp-error", "QPN %06x of host %u, site %c, position %llu: %s", q->qpn, q->host->index,
 		           'A' + q->host->site, (unsigned long long)q->req.pos_una, why);
 	else

@@ -184,6 +184,8 @@ struct pkt *requester_next(struct qp *q);
 void requester_rx(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt);
 /* What a responder's MSN is when it has acknowledged everything before `pos`. False: too long ago to tell. */
 bool requester_msn_before(const struct requester *r, uint64_t pos, uint32_t *msn);
+/* The oldest unfinished message is a READ that has got some of its bytes. */
+bool requester_inside_read(const struct requester *r);
 /* 64-bit position of a PSN near what was sent; may be negative. */
 int64_t requester_pos(const struct requester *r, uint32_t psn);
 

@@ -487,6 +487,12 @@ bool requester_msn_before(const struct requester *r, uint64_t pos, uint32_t *msn
 	return true;
 }
 
+bool requester_inside_read(const struct requester *r)
+{
+	return r->msg_completed < r->msg_posted && wqe_at(r, r->msg_completed)->msg.op == OP_READ &&
+	       r->pos_una > wqe_at(r, r->msg_completed)->pos_first;
+}
+
 /* --- life --- */
 
 void requester_init(struct qp *q, const struct msg_plan *plan, uint32_t psn_start, uint32_t depth, uint32_t max_rd)

@@ -11,7 +11,7 @@
 #define WAN_OVERHEAD (28 + 38)
 
 #define PACKETS_MAX 20000 /* of requests, in all connections together */
-/* An edge asks again, and gets the ACK that a LAN has lost, in less than that. */
+/* An edge asks again, and gets the ACK that was lost or came while it was down, in less than that. */
 #define LOST_ACK_NS 2000000000ull
 #define SEC         1000000000ull
 
@@ -206,7 +206,7 @@ static void pick_conn(struct scenario *s, struct rng *r, struct conn_cfg *k, uin
 	k->open_ns = rng_chance(r, 0.5) ? 0 : rng_log_range(r, 1000, 20000000);
 	/* nothing of the old life may be under way on a LAN any more */
 	k->pause_ns = 8 * (c->lan.delay_ns + c->lan.reorder_ns) + rng_log_range(r, 100000, 5000000);
-	if (c->lan.loss + c->lan.corrupt > 0)
+	if (!c->lan_clean || c->ncrashes > 0)
 		k->pause_ns += LOST_ACK_NS;
 	packets /= k->rounds;
 	pick_plan(&k->plan[0], r, pmtu, packets);

@@ -98,6 +98,8 @@ struct near_flow {
 	bool ack_asked; /* an AckReq beyond pos_acked */
 	uint64_t pos_ack_asked;
 	uint64_t rnr_said_ns;
+	uint64_t rnr_at; /* ceiling of the last RNR NAK, and how many in a row named it */
+	uint8_t rnr_row;
 	uint64_t waits_at; /* ceiling at which the host keeps coming back ... */
 	uint8_t waits;     /* ... so many times */
 
@@ -156,6 +158,8 @@ struct far_flow {
 	uint32_t bytes_out;    /* between acked and tx */
 	uint32_t window_bytes; /* grows with ACKs, halves on loss */
 	uint32_t pkts_since_ackreq;
+	uint64_t rtt_pos, rtt_sent_ns; /* an AckReq under way that was not repeated: measures the responder. 0: none */
+	uint64_t lan_srtt_ns, lan_var_ns;
 	uint8_t retries;  /* timeouts in a row */
 	struct timer rto; /* retry, or end of an RNR wait */
 	uint64_t last_progress_ns;

@@ -274,11 +274,37 @@ void far_kick(struct proxy *p, struct far_flow *f)
 	dlist_append_once(&p->lan_ready, &f->lan_node);
 }
 
+/* A responder that is slower than LanTimeout is given the time that it was seen to take. RFC 6298. */
+static uint64_t lan_rto(const struct proxy *p, const struct far_flow *f)
+{
+	uint64_t rto = max_u64(p->cfg.lan_timeout_ns, f->lan_srtt_ns + 4 * f->lan_var_ns);
+
+	return min_u64(rto, 25 * p->cfg.lan_timeout_ns) << (f->retries < 4 ? f->retries : 4);
+}
+
 static void arm_rto(struct proxy *p, struct far_flow *f)
 {
-	unsigned shift = f->retries < 4 ? f->retries : 4;
+	timer_set(&p->timers, &f->rto, p->now_ns + lan_rto(p, f));
+}
 
-	timer_set(&p->timers, &f->rto, p->now_ns + (p->cfg.lan_timeout_ns << shift));
+static void rtt_begin(const struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	if (f->rtt_pos || pos < f->pos_tx_max)
+		return; /* Karn: what is repeated measures nothing */
+	f->rtt_pos = pos;
+	f->rtt_sent_ns = p->now_ns;
+}
+
+static void rtt_end(const struct proxy *p, struct far_flow *f)
+{
+	uint64_t rtt = p->now_ns - f->rtt_sent_ns, err;
+
+	if (!f->rtt_pos || f->pos_acked <= f->rtt_pos)
+		return;
+	f->rtt_pos = 0;
+	err = rtt > f->lan_srtt_ns ? rtt - f->lan_srtt_ns : f->lan_srtt_ns - rtt;
+	f->lan_var_ns = f->lan_srtt_ns ? (3 * f->lan_var_ns + err) / 4 : rtt / 2;
+	f->lan_srtt_ns = f->lan_srtt_ns ? (7 * f->lan_srtt_ns + rtt) / 8 : rtt;
 }
 
 /* --- from the other edge --- */
@@ -565,6 +591,7 @@ size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	fill_tx(f, h, arena_data(p->arena, slot), tx);
 	if (wants_ackreq(f, h)) {
 		set_ackreq(h, tx);
+		rtt_begin(p, f, h->pos);
 		f->pkts_since_ackreq = 0;
 	} else {
 		f->pkts_since_ackreq++;
@@ -695,6 +722,7 @@ static void settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 		}
 		pos += psns;
 	}
+	rtt_end(p, f);
 	f->retries = 0;
 	f->last_progress_ns = p->now_ns;
 	if (f->window_bytes < p->cfg.lan_window_bytes)
@@ -719,6 +747,7 @@ static void go_back(struct proxy *p, struct far_flow *f, uint64_t pos)
 	if (pos < f->pos_tx)
 		f->pos_tx = pos;
 	f->bytes_out = 0;
+	f->rtt_pos = 0;
 	for (uint64_t at = f->pos_acked; at < f->pos_tx;) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, at);
 

@@ -12,13 +12,20 @@ static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
 	return (f->msn_offset + relative + (FAULT(FAULT_WRONG_MSN) ? 1 : 0)) & ROCE_PSN_MASK;
 }
 
-/* How long the requester is sent away: about what it takes until a report can bring room. */
-static uint8_t rnr_syndrome(const struct proxy *p)
+/* How long the requester is sent away: about what it takes until a report can bring room, and twice as long each time
+ * that it comes back in vain. */
+static uint8_t rnr_syndrome(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
 {
 	uint64_t wait = wan_rtt_ns(&p->rtt) / 2;
 
+	if (f->rnr_at != ceiling)
+		f->rnr_row = 0;
+	else if (f->rnr_row < 4)
+		f->rnr_row++;
+	f->rnr_at = ceiling;
 	if (wait < RNR_WAIT_MIN_NS)
 		wait = RNR_WAIT_MIN_NS;
+	wait <<= f->rnr_row;
 	if (wait > RNR_WAIT_MAX_NS)
 		wait = RNR_WAIT_MAX_NS;
 	if (!p->wan_up)
@@ -102,7 +109,7 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 			return 0;
 		if (ceiling < f->pos_max)
 			f->rnr_said_ns = p->now_ns; /* else it becomes an ACK: nothing is refused any more */
-		return say_nak(p, f, ceiling, rnr_syndrome(p), tx);
+		return say_nak(p, f, ceiling, rnr_syndrome(p, f, ceiling), tx);
 	default:
 		return 0;
 	}

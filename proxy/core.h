@@ -65,10 +65,12 @@ struct near_flow {
 	enum flow_pairing pairing;
 	enum ack_mode mode;
 	uint16_t pmtu;
-	bool base_fixed; /* the responder expects pos_base first: no packet below it belongs here */
-	bool msn_known;  /* msn_offset is */
-	bool failed;     /* the responder refused: silent from here on */
-	bool stalled;    /* far edge says so: in force like host mode */
+	bool base_fixed;   /* the responder expects pos_base first: no packet below it belongs here */
+	uint64_t fail_pos; /* failed: where the NAK goes */
+	uint32_t fail_msn;
+	bool msn_known; /* msn_offset is */
+	bool failed;    /* the responder refused: silent from here on */
+	bool stalled;   /* far edge says so: in force like host mode */
 	bool held_off;
 	bool psns_unknown; /* pos_next is right only if the last READ fitted one packet: PMTU not known yet */
 	uint8_t rnr_retry; /* as CM told; 7 infinite */
@@ -149,7 +151,8 @@ struct far_flow {
 	uint8_t syndrome;
 	uint16_t pmtu; /* 0: not known yet */
 	uint64_t pos_base, pos_acked, pos_tx, pos_tx_max, pos_rx, pos_rx_max, pos_credit;
-	uint64_t pos_low; /* lowest that ever arrived */
+	uint64_t pos_ack_seen; /* an ACK that overtook a READ response covers so much */
+	uint64_t pos_low;      /* lowest that ever arrived */
 	uint64_t nak_pos;
 	uint32_t msgs_acked; /* messages in [base, acked) */
 

@@ -279,6 +279,8 @@ static uint64_t lan_rto(const struct proxy *p, const struct far_flow *f)
 {
 	uint64_t rto = max_u64(p->cfg.lan_timeout_ns, f->lan_srtt_ns + 4 * f->lan_var_ns);
 
+	if (f->pairing == PAIR_LEARNING)
+		return p->cfg.lan_timeout_ns; /* others wait for the end of its turn */
 	return min_u64(rto, 25 * p->cfg.lan_timeout_ns) << (f->retries < 4 ? f->retries : 4);
 }
 
@@ -382,7 +384,7 @@ static void begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 	f->pos_rx_max = max_u64(f->pos_rx_max, pos);
 	f->msgs_acked = 0;
 	f->bytes_out = 0;
-	f->resp_next = 0;
+	f->resp_next = f->pos_ack_seen = 0;
 	memset(f->resp_got, 0, sizeof(f->resp_got));
 }
 
@@ -840,6 +842,7 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	settle(p, f, stop_at_op(p, f, pos));
 	if (type == AETH_RNR_NAK) {
 		count(p, CTR_RNR_NAKS_RX, 1);
+		f->last_progress_ns = p->now_ns; /* it lives */
 		f->rnr = true;
 		go_back(p, f, pos);
 		timer_set(&p->timers, &f->rto, p->now_ns + roce_rnr_timer_ns(pkt->aeth_syndrome & 0x1f));
@@ -869,6 +872,7 @@ static enum proxy_drop rx_ack(struct proxy *p, struct far_flow *f, const struct 
 		return drop(p, DROP_LAN_ACK_STALE);
 	if (pos >= f->pos_tx_max)
 		return drop(p, DROP_LAN_ACK_UNSENT);
+	f->pos_ack_seen = max_u64(f->pos_ack_seen, pos + 1);
 	upto = stop_at_op(p, f, pos + 1);
 	settle(p, f, upto);
 	far_kick(p, f);
@@ -920,6 +924,8 @@ static void end_if_answered(struct proxy *p, struct far_flow *f, struct rd_op *o
 	if (f->resp_next >= end) {
 		op_end(p, f, op);
 		settle(p, f, end);
+		if (f->pos_ack_seen > f->pos_acked) /* an ACK was here before the response */
+			settle(p, f, stop_at_op(p, f, f->pos_ack_seen));
 	}
 	far_kick(p, f);
 }
@@ -1038,6 +1044,10 @@ static void check_stall(struct proxy *p, struct far_flow *f)
 
 void far_on_timer(struct proxy *p, struct far_flow *f)
 {
+	if (f->pairing == PAIR_LEARNING && !f->probing) { /* has waited for another try */
+		far_kick(p, f);
+		return;
+	}
 	check_stall(p, f);
 	if (p->now_ns >= f->last_progress_ns + p->cfg.give_up_ns && f->pos_rx > f->pos_acked) {
 		fail(p, f, f->pos_acked, 0);

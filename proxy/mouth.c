@@ -97,14 +97,16 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	f->due = DUE_NONE;
 	if (f->pairing == PAIR_LEARNING || !f->template_len)
 		return 0;
-	if (f->failed)
-		return f->nak_syndrome ? say_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;
+	if (f->failed) /* towards a silent responder's requester silence too; and no NAK of what was not sent */
+		return f->nak_syndrome && ceiling < f->pos_max ? say_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;
 	switch (due) {
 	case DUE_ACK:
 		return say_ack(p, f, ceiling, tx);
 	case DUE_NAK:
 		return say_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
 	case DUE_RNR:
+		if (f->stalled) /* the responder is silent: so is its proxy, that the host may notice */
+			return 0;
 		if (response_begun(f) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS)
 			return 0;
 		if (ceiling < f->pos_max)

@@ -32,6 +32,7 @@
 
 #define HELD_OOO_MAX       (4 * PATIENCE_PKTS) /* positions past a gap that may be held */
 #define BASE_REACH         4096                /* how far below the first packet seen an overtaken one may lie */
+#define FORSAKEN_NS        5000000000ull       /* longer than hosts wait between two repetitions */
 #define FAILED_QUIET_NS    2000000000ull       /* a failed QP is silent so long before it can be used again */
 #define OLD_DRAIN_STALL_NS 500000000ull        /* an old incarnation without progress for so long has failed */
 
@@ -213,6 +214,7 @@ static struct near_flow *flow_take(struct proxy *p, uint16_t lane)
 	}
 	f = &p->near[idx];
 	flow_init(p, f, idx);
+	timer_set(&p->timers, &f->retire, p->now_ns + FORSAKEN_NS);
 	f->inc = ++p->near_inc[idx];
 	memset(arena_fingerprints(p->arena, idx), 0, FP_RING * sizeof(uint32_t));
 	f->lane = lane;
@@ -336,6 +338,8 @@ uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f)
 
 	if (f->pairing == PAIR_LEARNING || !f->msn_known)
 		return f->pos_acked;
+	if (f->failed)
+		return f->fail_pos;
 	if (op && op->pos < pos)
 		pos = op->pos;
 	return max_u64(pos, f->pos_acked);
@@ -346,6 +350,8 @@ uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t 
 	const struct rd_op *op = near_op_open(f);
 	uint32_t slot;
 
+	if (f->failed)
+		return f->fail_msn;
 	if (pos == f->pos_next)
 		return f->msn_next;
 	if (pos == f->pos_settled)
@@ -604,7 +610,7 @@ static bool tired_of_waiting(const struct proxy *p, struct near_flow *f, uint64_
 	}
 	if (f->waits < UINT8_MAX)
 		f->waits++;
-	return f->waits >= 3 || !p->wan_up || f->stalled;
+	return f->waits >= 3 || !p->wan_up;
 }
 
 /* The host repeats what is here already. What was ACKed is ACKed again; what must not be ACKed yet is no reason for
@@ -652,8 +658,9 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 }
 
 /* Nothing more is taken from a QP that failed; but a stranger after a while is a new life of it. */
-static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f)
+static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f, uint32_t psn)
 {
+	f->pos_max = max_u64(f->pos_max, pos_near(f->pos_next, psn) + 1);
 	if (f->nak_syndrome)
 		near_speak(p, f, DUE_NAK);
 	return drop(p, DROP_LAN_FAILED);
@@ -686,7 +693,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 		return drop(p, DROP_LAN_FLOW_TABLE_FULL);
 	f->last_rx_ns = p->now_ns;
 	if (f->failed)
-		return refuse_failed(p, f);
+		return refuse_failed(p, f, pkt->psn);
 	pos = pos_near(f->pos_next, pkt->psn);
 	if (pos > f->pos_next + FLOW_SPAN_MAX || pos + FLOW_SPAN_MAX < f->pos_next)
 		return drop(p, DROP_LAN_WINDOW);
@@ -818,9 +825,13 @@ static void far_failed(struct proxy *p, struct near_flow *f, const struct wan_fl
 		count(p, CTR_BYTES_FAILED, f->held_bytes);
 		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, r->nak_pos, f->held_bytes);
 	}
+	f->pos_reported = max_u64(f->pos_reported, min_u64(r->delivered, f->pos_next));
+	near_settle(p, f);
+	f->fail_pos = max_u64(min_u64(r->nak_pos, f->pos_next), f->pos_acked);
+	f->fail_msn = f->pos_acked >= f->pos_settled ? f->msn_acked : f->msn_settled;
 	free_slots(p, f);
 	f->ooo_pkts = 0;
-	f->pos_settled = f->pos_reported = f->pos_wan = f->pos_next;
+	f->pos_settled = f->pos_wan = f->pos_next;
 	f->msn_settled = f->msn_next;
 	near_store(p, f);
 	if (f->nak_syndrome)
@@ -976,6 +987,17 @@ static void drain_check(struct proxy *p, struct near_flow *f)
 	near_close(p, f);
 }
 
+/* A flow that never got an answer and whose host has given up. Nothing of it was ACKed: it may go. */
+static bool forsaken(struct proxy *p, struct near_flow *f)
+{
+	if (p->now_ns < f->last_rx_ns + FORSAKEN_NS) {
+		timer_set(&p->timers, &f->retire, f->last_rx_ns + FORSAKEN_NS);
+		return false;
+	}
+	near_close(p, f);
+	return true;
+}
+
 void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
 {
 	switch (kind) {
@@ -984,6 +1006,8 @@ void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
 			nak_gap(p, f);
 		break;
 	case TK_RETIRE:
+		if (f->pairing == PAIR_LEARNING && forsaken(p, f))
+			break;
 		near_ops_retire(p, f, false);
 		break;
 	case TK_HELD:

@@ -13,8 +13,8 @@
 
 #include "mouth.h"
 
-#define OPS_KEPT       128 /* answered ones kept per flow: the most that a host has outstanding (rxe) */
-#define KEEP_NS        1000000000ull /* longer than a host goes on asking at LAN distance */
+#define OPS_KEPT       128           /* answered ones kept per flow: the most that a host has outstanding (rxe) */
+#define KEEP_NS        5000000000ull /* longer than a host goes on asking at LAN distance */
 #define AGAIN_QUIET_NS 200000ull     /* a LAN round trip: repeated requests within are one */
 
 struct rd_op *near_op_at(const struct near_flow *f, uint64_t pos)

@@ -165,7 +165,8 @@ bool pair_turn(struct proxy *p, struct far_flow *f)
 
 	if (f->probing)
 		return true;
-	dlist_append_once(&hp->waiting, &f->pair_node);
+	if (!dnode_on(&f->pair_node)) /* those that were never tried go first */
+		dlist_append(f->retries ? &hp->waiting : hp->waiting.next, &f->pair_node);
 	if (hp->prober != NONE || timer_armed(&hp->quarantine) || dlist_first(&hp->waiting) != &f->pair_node)
 		return false;
 	dlist_remove(&f->pair_node);
@@ -186,7 +187,9 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	hp->prober = NONE;
 	hp->last_prober = f->idx;
 	timer_set(&p->timers, &hp->quarantine, p->now_ns + wait);
-	dlist_append_once(&hp->waiting, &f->pair_node);
+	/* Its next try comes later and later: flows that nobody answers must not keep the others waiting. */
+	wait <<= f->retries < 6 ? f->retries : 6;
+	timer_set(&p->timers, &f->rto, p->now_ns + wait);
 }
 
 void pair_on_timer(struct proxy *p, struct hostpair *hp)

@@ -1034,7 +1034,7 @@ static void check_pto(struct proxy *p, struct lane *l)
 	l->last_progress_ns = p->now_ns;
 	l->probe_due = true;
 	if (!wan_sent_has_room(&l->sent)) {
-		struct lane_ctx c = { p, l };
+		struct lane_ctx c = {p, l};
 
 		wan_sent_give_up_oldest(&l->sent, p->now_ns, entry_lost, &c);
 		wan_sent_advance(&l->sent, p->now_ns, 0);

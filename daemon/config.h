@@ -50,7 +50,7 @@ struct link_config {
 	uint32_t max_flows;
 
 	/* [Tuning] */
-	uint64_t reorder_ns, lan_timeout_ns, stall_ns, held_max_ns, quarantine_ns, dead_peer_ns, keepalive_ns;
+	uint64_t reorder_ns, lan_timeout_ns, stall_ns, give_up_ns, held_max_ns, quarantine_ns, dead_peer_ns, keepalive_ns;
 	uint32_t lan_window_bytes;
 	bool rnr_retry_infinite;
 };

@@ -82,6 +82,7 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	p.lan_window_bytes = c->lan_window_bytes;
 	p.lan_timeout_ns = c->lan_timeout_ns;
 	p.stall_ns = c->stall_ns;
+	p.give_up_ns = c->give_up_ns;
 	p.held_max_ns = c->held_max_ns;
 	p.quarantine_ns = c->quarantine_ns;
 	p.rnr_retry_infinite = c->rnr_retry_infinite;

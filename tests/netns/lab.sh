@@ -359,9 +359,13 @@ lab_listens() { # namespace port
 
 LAB_SERVER_PIDS=
 
-# A process and those below it (ip netns exec replaces itself, timeout does not).
+# A process and all below it.
 lab_children() { # pid
-	echo "$1" $(pgrep -P "$1")
+	local child
+	echo "$1"
+	for child in $(pgrep -P "$1"); do
+		lab_children "$child"
+	done
 }
 
 # A server that takes one test after the other. Several may run, on addresses or ports of their own.

@@ -44,6 +44,18 @@ dead_responder() {
 	lab_edge_alive a && lab_edge_alive b || why "an edge died"
 }
 
+# A program dies in the middle of its work, unpaired QPs and all; the next one between the same hosts must not wait for
+# the dead one's bytes.
+next_program() {
+	local pid
+	lab_line_set 300 loss=1%
+	lab_rcperf --secs 30 --qps 8 --depth 32 --op mix --size 20000 &
+	pid=$!
+	sleep "$1"
+	{ kill -9 $(lab_children $pid); wait $pid; } 2>/dev/null
+	LAB_PATIENCE=20 lab_rcperf --iters 100 --qps 2 --size 20000 --depth 8 || why "the second program fails"
+}
+
 # Work that was acknowledged early and then refused: the requester's QP must fail, and the edge must say so.
 late_error() {
 	lab_line_set 300
@@ -70,7 +82,11 @@ for mode in near host; do
 	check "$mode: a responder that stands still for 1 s" across 300 --secs 2 --depth 32 --port $HANGING
 	check "$mode: a requester with timers of 2 to 16 ms, as ConnectX, at 1000 km" across 1000 --adaptive-retrans --secs 1 \
 		--depth 32
+	check "$mode: 2048 PSNs in flight at path MTU 256, 1 % lost on the LAN" across 0 --op mix --iters 60 --size 65536 \
+		--depth 8 --mtu 256 --drop 0.01
 	check "$mode: a wrong R_Key" late_error
+	check "$mode: a program killed at its start, and the next one" next_program 0.1
+	check "$mode: a program killed under load, and the next one" next_program 1
 	check "$mode: a responder that dies" dead_responder
 done
 check_end

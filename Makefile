@@ -68,7 +68,7 @@ $(O)/libheadroom.a: $(call objs,$(HEADROOM_SRC))
 $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON)
 
-$(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libproxy.a
+$(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON)
 
 # --- tools for tests and demo ---
@@ -81,7 +81,7 @@ $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
 
 # --- unit tests ---
-$(O)/unit/%: $(O)/tests/unit/%.o $(O)/libproxy.a
+$(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -linih -levent -lcmocka -lm
 

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* asic.c - the devices that the models' sources have tables for.
+ *
+ * Spectrum: sonic-buildimage platform/mellanox/asic_table.j2. Its port_max_shp and port_reserved_shp are in cells:
+ * sonic-swss buffer_check_headroom_mellanox.lua refuses a port whose shared headroom passes
+ * (port_max_shp + port_reserved_shp) * cell_size. Tofino-2: platform/barefoot/asic_table.j2. 82599 and X540: Linux
+ * ixgbe_type.h, whose delays are in model_annex_o.c; their cells are not published. */
+#include <string.h>
+
+#include "headroom/headroom.h"
+
+#define SPECTRUM(n, cell, pipeline, max_cells)                                                                         \
+	.generation = (n), .cell_bytes = (cell), .pipeline_kib = (pipeline), .mac_phy_kib = 0.8, .peer_kib = 3.8,      \
+	.port_max_bytes = ((max_cells) + 20ull) * (cell), .model = HEADROOM_SONIC_MELLANOX
+
+static const struct headroom_asic asics[] = {
+    {.name = "spectrum", SPECTRUM(1, 96, 19, 8192)},
+    {.name = "spectrum-2", SPECTRUM(2, 144, 19, 8192)},
+    {.name = "spectrum-3", SPECTRUM(3, 144, 19, 8192)},
+    {.name = "spectrum-4", SPECTRUM(4, 192, 19, 8192)},
+    {.name = "spectrum-5", SPECTRUM(5, 192, 19, 6144)},
+    {.name = "spectrum-6", SPECTRUM(6, 256, 42, 6144)},
+    {.name = "tofino-2",
+     .cell_bytes = 176,
+     .pipeline_kib = 68,
+     .mac_phy_kib = 0.8,
+     .peer_kib = 9,
+     .model = HEADROOM_SONIC_BAREFOOT},
+    {.name = "82599", .model = HEADROOM_ANNEX_O},
+    {.name = "x540", .model = HEADROOM_ANNEX_O},
+    {.name = NULL},
+};
+
+const struct headroom_asic *headroom_asics(void)
+{
+	return asics;
+}
+
+const struct headroom_asic *headroom_asic_find(const char *name)
+{
+	if (strcmp(name, "spectrum-1") == 0)
+		name = "spectrum";
+	for (const struct headroom_asic *a = asics; a->name != NULL; a++)
+		if (strcmp(a->name, name) == 0)
+			return a;
+	return NULL;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* headroom.h - how much buffer a lossless Ethernet link needs, and why.
+ *
+ * A receiver that is about to run out of buffer sends a pause frame (XOFF) and goes on receiving until the sender has
+ * heard it and what was under way has arrived. What arrives in that time is the headroom. This library works it out:
+ *
+ *	struct headroom_in in;
+ *	struct headroom_result r;
+ *	struct headroom_plan plan;
+ *	char why[HEADROOM_ERROR_MAX];
+ *
+ *	headroom_defaults(&in);
+ *	in.length_m = 40;
+ *	in.rate_bps = 400000000000;
+ *	if (headroom_compute(HEADROOM_PHYSICS, &in, &r, why) < 0)
+ *		... why is a sentence ...
+ *	headroom_plan(&in, &plan);
+ *
+ * Pure arithmetic: no system call, no clock, no allocation. Six models give the same kind of answer; one follows
+ * physics and the standards, five follow somebody's code to the byte, with that code's rounding. */
+#ifndef HEADROOM_HEADROOM_H
+#define HEADROOM_HEADROOM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HEADROOM_PRIORITIES 8   /* 802.1Q */
+#define HEADROOM_TERMS_MAX  16  /* the longest model has 11 */
+#define HEADROOM_ERROR_MAX  256 /* a sentence */
+#define HEADROOM_EVENTS_MAX 8
+
+/* What is accepted. Wide enough for any fibre on earth, narrow enough for 64 bits. */
+#define HEADROOM_LENGTH_MAX_M 40000000ull       /* once around the earth */
+#define HEADROOM_RTT_MAX_NS   10000000000ull    /* 10 s */
+#define HEADROOM_RATE_MIN_BPS 1000000ull        /* 1M */
+#define HEADROOM_RATE_MAX_BPS 10000000000000ull /* 10T */
+#define HEADROOM_MTU_MIN      64u
+#define HEADROOM_MTU_MAX      65535u
+#define HEADROOM_DELAY_MAX_NS 1000000000ull /* of a gearbox or transponder */
+#define HEADROOM_CELL_MAX     16384u
+#define HEADROOM_MACSEC_MAX   1024u
+#define HEADROOM_QUANTA_MAX   65535u /* the pause frame's field is 16 bits */
+#define HEADROOM_PORTS_MAX    4096u
+#define HEADROOM_BUFFER_MAX   (1ull << 48)
+
+enum headroom_model {
+	HEADROOM_PHYSICS,
+	HEADROOM_SONIC_MELLANOX,
+	HEADROOM_SONIC_BAREFOOT,
+	HEADROOM_ANNEX_O,
+	HEADROOM_MLX5,
+	HEADROOM_MLX5_NEXT,
+	HEADROOM_MODELS,
+};
+
+enum headroom_medium {
+	HEADROOM_OPTICAL,
+	HEADROOM_COPPER,
+};
+
+/* A switch ASIC or a NIC: what its vendor's tables say of it. */
+struct headroom_asic {
+	const char *name;
+	unsigned generation; /* Spectrum-N; 0 for others */
+	uint32_t cell_bytes;
+	double pipeline_kib; /* latency of its pipeline, as bytes at line rate */
+	double mac_phy_kib;
+	double peer_kib;           /* peer's response where no pause quanta are known for the rate */
+	uint64_t port_max_bytes;   /* of shared headroom on one port; 0: not published */
+	enum headroom_model model; /* whose tables these are */
+};
+
+struct headroom_priority {
+	uint8_t number;        /* 0..7 */
+	uint32_t lossless_mtu; /* of this priority; 0: that of the link */
+};
+
+/* Zero means "the model's own default" wherever it says so. */
+struct headroom_in {
+	uint64_t length_m;
+	uint64_t rtt_ns;         /* measured, there and back; not 0: used instead of length_m */
+	uint64_t rate_bps;       /* of the line, or of the shaper in front of it */
+	uint64_t drain_bps;      /* at which the receiver empties; 0: rate_bps */
+	uint32_t port_mtu;       /* largest frame of any priority */
+	uint32_t lossless_mtu;   /* largest frame of the lossless priority; 0: default */
+	int small_percent;       /* of 64-byte packets, by count, 0..100; -1: default */
+	uint32_t cell_bytes;     /* allocation unit of the buffer; 0: the ASIC's */
+	unsigned lanes;          /* of the port */
+	uint64_t gearbox_ns;     /* one gearbox, passed once in each direction */
+	uint64_t transponder_ns; /* FEC, OTN framing, both ends together, one way */
+	uint32_t macsec_bytes;   /* SecTAG and ICV, per frame */
+	uint32_t peer_quanta;    /* response time of the peer, 512 bits each; 0: 802.3's for the rate */
+	bool pool;               /* headroom comes from a shared pool */
+	bool compensation;       /* sonic-mellanox: the 2 KiB added since July 2026 without a pool */
+	enum headroom_medium medium;
+	const struct headroom_asic *asic; /* NULL: the model's */
+	uint64_t buffer_bytes;            /* mlx5: of the lossless buffer; 0: twice the headroom */
+	struct headroom_priority priorities[HEADROOM_PRIORITIES];
+	unsigned n_priorities;
+	unsigned ports;         /* that share the pool */
+	unsigned oversubscribe; /* the pool is the sum over this; 1: none */
+};
+
+enum headroom_unit {
+	HEADROOM_BYTES,  /* adds to the headroom before a factor */
+	HEADROOM_FACTOR, /* multiplies */
+	HEADROOM_NOTE,   /* bytes, shown and not added */
+};
+
+struct headroom_term {
+	const char *name;   /* stable, for machines: lower case, underscores */
+	const char *source; /* where the number or its formula is from, and what it is */
+	double value;
+	enum headroom_unit unit;
+};
+
+/* "XOFF" has three meanings in use; each has its field here, with one value for all models:
+ *
+ *	headroom_bytes       SONiC's xoff: the room above the threshold
+ *	xoff_fill_bytes      mlx5's and NX-OS's: the fill of the whole buffer at which XOFF is sent
+ *	xoff_reserved_bytes  Cumulus's: the fill of the priority's own reserved buffer at which XOFF is sent (a shared
+ *pool is not counted)
+ *
+ * and so has XON: xon_fill_bytes is a fill (SONiC, mlx5, NX-OS), xon_delta_bytes the distance below XOFF (Cumulus).
+ * xon, xoff and size are those of the model's source, in the source's own meaning. */
+struct headroom_result {
+	enum headroom_model model;
+	uint64_t xon, xoff, size;
+	uint64_t headroom_bytes;
+	uint64_t xoff_fill_bytes;
+	uint64_t xoff_reserved_bytes;
+	uint64_t xon_fill_bytes;
+	uint64_t xon_delta_bytes;
+	uint64_t reserved_bytes; /* buffer that is the priority's own */
+	struct headroom_term terms[HEADROOM_TERMS_MAX];
+	unsigned n_terms;
+	unsigned unused; /* bits of enum headroom_extra that were given and that this model does not know */
+};
+
+/* Inputs that not every model knows. */
+enum headroom_extra {
+	HEADROOM_X_MACSEC = 1u << 0,
+	HEADROOM_X_TRANSPONDER = 1u << 1,
+	HEADROOM_X_GEARBOX = 1u << 2,
+	HEADROOM_X_QUANTA = 1u << 3,
+	HEADROOM_X_SMALL = 1u << 4,
+	HEADROOM_X_POOL = 1u << 5,
+	HEADROOM_X_DRAIN = 1u << 6,
+	HEADROOM_X_BUFFER = 1u << 7,
+	HEADROOM_X_LOSSLESS_MTU = 1u << 8,
+};
+
+/* One moment on the way from XOFF to silence. */
+struct headroom_event {
+	const char *what;
+	uint64_t at_ns;
+	uint64_t arrived_bytes; /* on the wire since the threshold was crossed */
+};
+
+struct headroom_priority_plan {
+	uint8_t number;
+	uint32_t lossless_mtu;
+	uint64_t headroom_bytes;
+};
+
+/* What follows from the link, whatever the model. */
+struct headroom_plan {
+	uint64_t one_way_ns;            /* fibre, gearbox, transponders */
+	uint64_t loop_ns;               /* XOFF decided to the last byte in */
+	uint64_t bdp_bytes;             /* rate x round trip */
+	uint64_t deep_buffer_bytes;     /* 4 BDP: what a daemon that repairs loss needs per direction */
+	uint64_t no_underrun_xon_bytes; /* drain x loop: resume below this and the link starves for a round trip */
+	uint64_t pause_ns;              /* a pause of 65535 quanta lasts so long */
+	uint64_t refresh_ns;            /* XOFF must be sent again after this */
+	uint64_t pauses_in_flight;      /* refreshes that are under way at once; 1 on a short link */
+	struct headroom_priority_plan priorities[HEADROOM_PRIORITIES];
+	unsigned n_priorities;
+	uint64_t port_bytes;  /* sum over the priorities */
+	uint64_t pool_bytes;  /* shared by the ports, over-subscribed as asked */
+	uint64_t pool_pauses; /* full headrooms that fit into the pool at once */
+	struct headroom_event events[HEADROOM_EVENTS_MAX];
+	unsigned n_events;
+};
+
+/* Whether a device can hold it. */
+struct headroom_verdict {
+	const struct headroom_asic *asic;
+	uint64_t limit_bytes; /* per port */
+	uint64_t needed_bytes;
+	uint64_t longest_m; /* at which it just fits; 0: not even 1 m */
+	bool fits;
+};
+
+void headroom_defaults(struct headroom_in *in);
+
+/* "physics", "sonic-mellanox"... ; HEADROOM_MODELS if there is no such model. */
+enum headroom_model headroom_model_find(const char *name);
+const char *headroom_model_name(enum headroom_model model);
+const char *headroom_model_source(enum headroom_model model);
+
+/* "spectrum-4", "tofino-2", "82599"...; NULL if unknown. The table ends with a NULL name. */
+const struct headroom_asic *headroom_asic_find(const char *name);
+const struct headroom_asic *headroom_asics(void);
+
+/* 0; -EINVAL: an input is nonsense; -ERANGE: the model's source would not take it. `why` then says it in a sentence. */
+int headroom_compute(enum headroom_model model, const struct headroom_in *in, struct headroom_result *r,
+                     char why[HEADROOM_ERROR_MAX]);
+
+/* Headrooms of the priorities are of `model`. As headroom_compute(). */
+int headroom_plan_link(enum headroom_model model, const struct headroom_in *in, struct headroom_plan *plan,
+                       char why[HEADROOM_ERROR_MAX]);
+
+/* With asic->model, whose port_max_bytes must not be 0. As headroom_compute(). */
+int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *in, struct headroom_verdict *v,
+                   char why[HEADROOM_ERROR_MAX]);
+
+/* Pause quanta within which 802.3 (31B.3.7) wants a port of that rate to stop; 0: the rate is not in the table. */
+uint32_t headroom_quanta(uint64_t rate_bps);
+
+/* `longreach headroom ...`; argv[0] is "headroom". Returns the exit status: 0, 1 (not feasible), 2 (usage). */
+int headroom_main(int argc, char **argv);
+
+#endif

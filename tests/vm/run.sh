@@ -155,6 +155,7 @@ wanted() {
 # finish NAME RESULT DETAIL
 finish() {
 	local result=$2
+	line_alive || die "no line, nothing can be said"
 	if [ "$mode" != direct ] && ! edges_alive; then
 		result=1
 		bad "$1" "longreachd died"
@@ -291,6 +292,19 @@ check_cut_full() {
 	use "$mode"
 }
 
+# Programs that die in the middle of everything must not be in the way of those that come after.
+check_killed() {
+	local early=""
+	wanted killed || return
+	[ "$mode" = near ] && early=--early-acks
+	pair "$mode-killed" 20 "rccheck -S -p PORT --timeout 4" \
+		"rccheck -p PORT --timeout 3 $early -t 60 -P mix -b -q 4 PEER"
+	pair "$mode-killed" 20 "rccheck -S -p PORT --timeout 3" \
+		"rccheck -p PORT --timeout 10 $early -t 60 -P write -b -q 4 -R PEER"
+	check_rc killed-and-after -n 32 -q 2 -b
+	check_rc killed-and-after-R -n 32 -q 2 -b -R
+}
+
 # In near, and with the checker as strict as in host: it must see that completions come too early.
 check_near_is_early() {
 	local name=near-strict
@@ -386,6 +400,7 @@ suite_full() {
 		peer=fd02::2 check_rc rccheck-ipv6 -q 2 -b
 		check_latency
 		[ "$m" = near ] && check_near_is_early
+		check_killed
 		check_cut ""
 		[ "$m" = near ] && check_cut_full
 	done

@@ -67,6 +67,15 @@ line_up() {
 	return 1
 }
 
+# The emulator itself is in order: it runs, answers and lost nothing of its own.
+line_alive() {
+	if ! kill -0 "$(cat "$work/line.pid")" 2>/dev/null || ! line_ctl show; then
+		echo "the line emulator is gone:" >&2
+		tail -n 5 "$work/line.log" >&2
+		return 1
+	fi
+}
+
 line_ctl() { "$tools/wanline" ctl "$work/line.ctl" "$@" >>"$work/line.log" 2>&1; }
 
 # line_set KM LOSS REORDER DUP, each as wanline takes it.

@@ -66,6 +66,7 @@ struct near_flow {
 	enum ack_mode mode;
 	uint16_t pmtu;
 	bool base_fixed;   /* the responder expects pos_base first: no packet below it belongs here */
+	uint32_t fp_count; /* messages ever noted in the fingerprint ring */
 	uint64_t fail_pos; /* failed: where the NAK goes */
 	uint32_t fail_msn;
 	bool msn_known; /* msn_offset is */
@@ -97,6 +98,7 @@ struct near_flow {
 	struct dnode mouth_node;
 	enum near_due due;
 	uint8_t nak_syndrome;
+	bool ack_owed;  /* something was kept back until repeated responses are out */
 	bool ack_asked; /* an AckReq beyond pos_acked */
 	uint64_t pos_ack_asked;
 	uint64_t rnr_said_ns;

@@ -89,6 +89,15 @@ static bool response_begun(const struct near_flow *f)
 	return op && f->resp_pos > op->pos;
 }
 
+/* The host has asked again for a response behind which everything is ACKed already. To say so before it has the
+ * response would be an implied NAK of it (IBTA 9.7.5.1.4), and the host would ask once more. */
+static bool answering_again(const struct near_flow *f)
+{
+	const struct rd_op *op = near_op_open(f);
+
+	return op && op->pos < f->pos_acked;
+}
+
 size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	enum near_due due = f->due;
@@ -99,6 +108,10 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		return 0;
 	if (f->failed) /* towards a silent responder's requester silence too; and no NAK of what was not sent */
 		return f->nak_syndrome && ceiling < f->pos_max ? say_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;
+	if (answering_again(f)) {
+		f->ack_owed = true;
+		return 0;
+	}
 	switch (due) {
 	case DUE_ACK:
 		return say_ack(p, f, ceiling, tx);

@@ -25,9 +25,8 @@
  * Ordering rule: descriptor, then free slot; commit, then ACK. */
 #include "near.h"
 
-#include <isa-l/crc.h>
-
 #include "mouth.h"
+#include "near_fp.h"
 #include "wan_lane.h"
 
 #define HELD_OOO_MAX       (4 * PATIENCE_PKTS) /* positions past a gap that may be held */
@@ -216,7 +215,7 @@ static struct near_flow *flow_take(struct proxy *p, uint16_t lane)
 	flow_init(p, f, idx);
 	timer_set(&p->timers, &f->retire, p->now_ns + FORSAKEN_NS);
 	f->inc = ++p->near_inc[idx];
-	memset(arena_fingerprints(p->arena, idx), 0, FP_RING * sizeof(uint32_t));
+	near_fp_reset(p, f);
 	f->lane = lane;
 	f->last_rx_ns = p->now_ns;
 	p->near_used++;
@@ -393,21 +392,6 @@ static bool admit(const struct proxy *p, const struct near_flow *f, uint16_t len
 	return f->held_bytes + arena_class_bytes(len) <= share;
 }
 
-static void remember_fp(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp)
-{
-	arena_fingerprints(p->arena, f->idx)[pos % FP_RING] = fp;
-}
-
-/* The same for every retransmission of a packet, whatever its AckReq: opcode, PSN, length, extended headers, payload.
- */
-static uint32_t fingerprint(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t payload_crc)
-{
-	uint32_t fp = crc32_gzip_refl(payload_crc, l3 + pkt->ext_off, (uint64_t)(pkt->hdr_len - pkt->ext_off));
-
-	/* never 0, which is what an unused place in the ring holds */
-	return (fp ^ (uint32_t)pkt->opcode << 24 ^ pkt->payload_len * 0x9e3779b1u ^ pkt->psn) | 1u;
-}
-
 /* Commits the packet at pos. SLOT_NONE: no room. */
 static uint32_t store(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                       uint32_t psns, uint32_t fp, uint16_t vlan_tci)
@@ -426,7 +410,6 @@ static uint32_t store(struct proxy *p, struct near_flow *f, const uint8_t *l3, c
 	h->fp = fp;
 	h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
 	arena_commit(p->arena, slot);
-	remember_fp(p, f, pos, fp);
 	f->pos_max = max_u64(f->pos_max, pos + psns);
 	return slot;
 }
@@ -445,6 +428,7 @@ static void take_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
 	f->msn_next = h->msn;
+	near_fp_note(p, f, h);
 	if (h->flags & SF_ACK_REQ) {
 		f->ack_asked = true;
 		f->pos_ack_asked = f->pos_next + h->psns;
@@ -588,6 +572,7 @@ static enum proxy_drop rx_below(struct proxy *p, struct near_flow *f, const uint
 	if (had)
 		f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base); /* all single PSNs: see below */
 	set_base(f, pos);
+	near_fp_reset(p, f);
 	f->pos_last_rx = pos;
 	f->open_due = true;
 	near_store(p, f);
@@ -597,7 +582,7 @@ static enum proxy_drop rx_below(struct proxy *p, struct near_flow *f, const uint
 static bool may_extend_down(const struct near_flow *f, uint64_t pos)
 {
 	return !f->base_fixed && f->pos_acked == f->pos_base && f->pos_reported == f->pos_base && !f->nops &&
-	       pos < f->pos_base && f->pos_base - pos < BASE_REACH && f->pos_next - f->pos_base < FP_RING;
+	       pos < f->pos_base && f->pos_base - pos < BASE_REACH && f->pos_next - f->pos_base < BASE_REACH;
 }
 
 /* How often the host has come back to what it must wait for. Its first repetitions are met with silence, as the answer
@@ -628,15 +613,9 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 	}
 }
 
-/* Seen before at that position? What is held says so itself; of what is settled, the last FP_RING are remembered. */
-static bool same_as_before(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp)
+static bool starts_message(const struct roce_pkt *pkt)
 {
-	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
-
-	if (slot != SLOT_NONE)
-		return arena_hdr(p->arena, slot)->fp == fp;
-	return pos >= f->pos_base && f->pos_next - pos <= FP_RING &&
-	       arena_fingerprints(p->arena, f->idx)[pos % FP_RING] == fp;
+	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & (ROP_START | ROP_OWN_RESPONSE));
 }
 
 static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
@@ -646,10 +625,15 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 		return rx_below(p, f, l3, pkt, pos, vlan_tci, fp);
 	if ((roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) && near_op_again(p, f, pkt, pos, fp))
 		return drop(p, DROP_LAN_READ_RETRY);
-	if (same_as_before(p, f, pos, fp)) {
+	switch (near_fp_check(p, f, pos, fp, starts_message(pkt))) {
+	case FP_SAME:
 		answer_again(p, f, pos, pkt->ack_req);
 		f->pos_last_rx = pos;
 		return drop(p, DROP_LAN_DUPLICATE);
+	case FP_STALE:
+		return drop(p, DROP_LAN_DUPLICATE);
+	case FP_STRANGE:
+		break;
 	}
 	f = succeed(p, f, pkt->psn, vlan_tci);
 	if (!f)
@@ -671,14 +655,14 @@ static bool reborn(const struct proxy *p, const struct near_flow *f, const struc
 	uint64_t pos = pos_near(f->pos_next, pkt->psn);
 
 	return p->now_ns > f->last_rx_ns + FAILED_QUIET_NS || pos > f->pos_max + HELD_OOO_MAX ||
-	       pos + FP_RING < f->pos_next;
+	       pos + BASE_REACH < f->pos_next;
 }
 
 enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci,
                         uint32_t payload_crc)
 {
 	struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
-	uint32_t fp = fingerprint(l3, pkt, payload_crc);
+	uint32_t fp = near_fp_of(l3, pkt, payload_crc);
 	uint64_t pos;
 
 	if (!f)
@@ -869,6 +853,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 			/* The responder waits for something that we never saw: tell the host. */
 			f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base);
 			set_base(f, r->pos_base);
+			near_fp_reset(p, f);
 			f->open_due = true;
 			near_speak(p, f, DUE_NAK);
 		}
@@ -1091,6 +1076,7 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 {
 	uint32_t slot;
 
+	near_fp_recover(p, f);
 	while ((slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_next)) != SLOT_NONE) {
 		const struct slot_hdr *h = arena_hdr(p->arena, slot);
 

@@ -216,8 +216,10 @@ static void op_done(struct proxy *p, struct near_flow *f, struct rd_op *op)
 		f->resp_pos = next->pos;
 	near_settle(p, f);
 	near_ops_retire(p, f, false);
-	if (near_ceiling(p, f) > f->pos_acked)
+	if (near_ceiling(p, f) > f->pos_acked || (f->ack_owed && (!next || next->pos >= f->pos_acked))) {
+		f->ack_owed = false;
 		near_speak(p, f, DUE_ACK);
+	}
 }
 
 static void fill_tx(struct near_flow *f, const struct slot_hdr *h, const uint8_t *data, struct lan_tx *tx)

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A host repeats what it holds to be unanswered, and it may reset its QP and begin again at the same PSNs. The first
+ * must be ACKed again, the second must not. What tells them apart is the packet's fingerprint: opcode, PSN, length,
+ * extended headers and payload.
+ *
+ * What is still held says its fingerprint itself (slot header). Of what is settled, the starts of the last MESSAGES
+ * messages are remembered, in position order, in the arena; that is more than a host has outstanding, whatever the
+ * sizes. A packet in the middle of a remembered message is a repetition if it comes after its start in one: a new life
+ * begins with a start. */
+#include "near_fp.h"
+
+#include <isa-l/crc.h>
+
+#define MESSAGES (FP_RING / 2) /* entries of two words: low half of the position, fingerprint */
+
+static uint32_t *entry(struct proxy *p, const struct near_flow *f, uint32_t i)
+{
+	return arena_fingerprints(p->arena, f->idx) + 2 * (size_t)(i % MESSAGES);
+}
+
+uint32_t near_fp_of(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t payload_crc)
+{
+	uint32_t fp = crc32_gzip_refl(payload_crc, l3 + pkt->ext_off, (uint64_t)(pkt->hdr_len - pkt->ext_off));
+
+	/* never 0, which is what an unused place in the ring holds */
+	return (fp ^ (uint32_t)pkt->opcode << 24 ^ pkt->payload_len * 0x9e3779b1u ^ pkt->psn) | 1u;
+}
+
+void near_fp_reset(struct proxy *p, struct near_flow *f)
+{
+	memset(arena_fingerprints(p->arena, f->idx), 0, FP_RING * sizeof(uint32_t));
+	f->fp_count = 0;
+}
+
+void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h)
+{
+	uint32_t *e;
+
+	if (!(h->flags & (SF_MSG_START | SF_OWN_RESPONSE)))
+		return;
+	e = entry(p, f, f->fp_count++);
+	e[0] = (uint32_t)h->pos;
+	e[1] = h->fp;
+}
+
+/* The newest remembered message that begins at or before pos; NULL if all are younger. */
+static const uint32_t *message_at(struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	uint32_t lo = f->fp_count > MESSAGES ? f->fp_count - MESSAGES : 0, hi = f->fp_count;
+	uint32_t back = (uint32_t)(f->pos_next - pos);
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if ((uint32_t)f->pos_next - entry(p, f, mid)[0] >= back)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == 0 || lo + MESSAGES == f->fp_count)
+		return NULL;
+	return entry(p, f, lo - 1);
+}
+
+enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp,
+                              bool starts_message)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
+	const uint32_t *e;
+
+	if (slot != SLOT_NONE)
+		return arena_hdr(p->arena, slot)->fp == fp ? FP_SAME : FP_STRANGE;
+	e = pos >= f->pos_base ? message_at(p, f, pos) : NULL;
+	if (!starts_message)
+		return e ? FP_SAME : FP_STALE;
+	return e && e[0] == (uint32_t)pos && e[1] == fp ? FP_SAME : FP_STRANGE;
+}
+
+void near_fp_recover(struct proxy *p, struct near_flow *f)
+{
+	uint32_t best = UINT32_MAX, at = 0, used = 0;
+
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		uint32_t back = (uint32_t)f->pos_settled - entry(p, f, i)[0];
+
+		if (!entry(p, f, i)[1])
+			continue;
+		used++;
+		if (back - 1 < best) { /* those at or beyond pos_settled are noted again from their slots */
+			best = back - 1;
+			at = i + 1;
+		}
+	}
+	f->fp_count = used < MESSAGES ? at : at + MESSAGES;
+}

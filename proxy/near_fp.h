@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* near_fp.h - is this packet one that was here before, or a stranger from another life of the QP? */
+#ifndef PROXY_NEAR_FP_H
+#define PROXY_NEAR_FP_H
+
+#include "core.h"
+
+enum fp_verdict {
+	FP_SAME,    /* a repetition */
+	FP_STRANGE, /* another packet at a place that is taken: the QP was reset */
+	FP_STALE,   /* inside a message that is too old to be remembered: neither can be said */
+};
+
+/* Of a packet: the same in every repetition, whatever its AckReq. Never 0. */
+uint32_t near_fp_of(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t payload_crc);
+/* Forgets all: the flow begins, or begins elsewhere. */
+void near_fp_reset(struct proxy *p, struct near_flow *f);
+/* The packet in that slot has been taken in order. */
+void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h);
+/* A packet below pos_next. */
+enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp,
+                              bool starts_message);
+/* Takes up the ring that an earlier life left. */
+void near_fp_recover(struct proxy *p, struct near_flow *f);
+
+#endif

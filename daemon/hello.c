@@ -272,4 +272,5 @@ void hello_epochs(const struct hello *here, const struct hello *there, struct pr
 {
 	s->epoch_tx = epoch_of(here, there);
 	s->epoch_rx = epoch_of(there, here);
+	s->peer_arena_epoch = there->arena_epoch;
 }

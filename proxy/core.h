@@ -69,9 +69,10 @@ struct near_flow {
 	uint32_t fp_count; /* messages ever noted in the fingerprint ring */
 	uint64_t fail_pos; /* failed: where the NAK goes */
 	uint32_t fail_msn;
-	bool msn_known; /* msn_offset is */
-	bool failed;    /* the responder refused: silent from here on */
-	bool stalled;   /* far edge says so: in force like host mode */
+	bool msn_known;      /* msn_offset is */
+	bool failed;         /* the responder refused: silent from here on */
+	uint64_t stalled_ns; /* since when the far edge says so */
+	bool stalled;        /* far edge says so: in force like host mode */
 	bool held_off;
 	bool psns_unknown; /* pos_next is right only if the last READ fitted one packet: PMTU not known yet */
 	uint8_t rnr_retry; /* as CM told; 7 infinite */
@@ -142,6 +143,7 @@ struct far_flow {
 	bool used;
 	bool open; /* FLOW_OPEN arrived: base and addresses are known */
 	uint32_t idx, peer_flow, inc;
+	uint64_t peer_epoch; /* the life of the peer's arena that flow and incarnation are counted in */
 	uint16_t lane;
 	uint16_t vlan_tci;
 	struct ip_addr src, dst;

@@ -36,7 +36,7 @@ struct far_desc {
 	struct ip_addr src, dst;
 	uint32_t peer_flow, dest_qpn, requester_qpn, msgs_acked;
 	uint64_t pos_base, pos_acked, resp_next;
-	uint64_t pair_at_pos;
+	uint64_t pair_at_pos, peer_epoch;
 	uint32_t pair_msn;
 	uint16_t lane, vlan_tci, pmtu;
 	uint8_t pairing, base_fixed, failed, syndrome, host_mode, template_len;
@@ -67,6 +67,7 @@ void far_store(struct proxy *p, const struct far_flow *f)
 	    .src = f->src,
 	    .dst = f->dst,
 	    .peer_flow = f->peer_flow,
+	    .peer_epoch = f->peer_epoch,
 	    .dest_qpn = f->dest_qpn,
 	    .requester_qpn = f->requester_qpn,
 	    .msgs_acked = f->msgs_acked,
@@ -142,6 +143,7 @@ static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_f
 	if (!f)
 		return NULL;
 	f->peer_flow = peer_flow;
+	f->peer_epoch = p->session.peer_arena_epoch;
 	f->inc = inc;
 	f->lane = l->id;
 	idx_hash_put(&p->far_by_peer, peer_hash(peer_flow), f->idx);
@@ -158,7 +160,9 @@ static void free_ops(struct proxy *p, struct far_flow *f)
 
 static void free_requests(struct proxy *p, struct far_flow *f)
 {
-	for (uint64_t pos = min_u64(f->pos_low, f->pos_acked); f->held_bytes && pos < f->pos_rx_max; pos++) {
+	uint64_t from = f->open ? min_u64(f->pos_low, f->pos_acked) : f->pos_low;
+
+	for (uint64_t pos = from; f->held_bytes && pos < f->pos_rx_max; pos++) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos);
 
 		if (slot != SLOT_NONE)
@@ -1079,6 +1083,12 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 
 void far_session_start(struct proxy *p, struct far_flow *f)
 {
+	if (p->session.peer_arena_epoch && f->peer_epoch && f->peer_epoch != p->session.peer_arena_epoch) {
+		supersede(p, f); /* the peer has lost its memory of it: its numbers begin anew */
+		return;
+	}
+	if (!f->peer_epoch)
+		f->peer_epoch = p->session.peer_arena_epoch;
 	if (f->pairing != PAIR_LEARNING && f->template_len)
 		f->pair_due = true;
 	far_report(p, f, true);
@@ -1095,6 +1105,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->src = d->src;
 	f->dst = d->dst;
 	f->peer_flow = d->peer_flow;
+	f->peer_epoch = d->peer_epoch;
 	f->dest_qpn = d->dest_qpn;
 	f->lane = d->lane;
 	f->vlan_tci = d->vlan_tci;

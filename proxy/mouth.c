@@ -4,6 +4,7 @@
 /* 0.64 ms: short against a host's patience, long against a LAN round trip. IBTA table 45. */
 #define RNR_WAIT_MIN_NS 640000ull
 #define RNR_WAIT_MAX_NS 10240000ull
+#define SILENT_AFTER_NS 3000000000ull
 #define RNR_QUIET_NS    300000ull    /* one for all the packets of a burst */
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
 
@@ -118,7 +119,8 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	case DUE_NAK:
 		return say_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
 	case DUE_RNR:
-		if (f->stalled) /* the responder is silent: so is its proxy, that the host may notice */
+		/* The responder is silent for good: so is its proxy, that the host may notice. */
+		if (f->stalled && p->now_ns >= f->stalled_ns + SILENT_AFTER_NS)
 			return 0;
 		if (response_begun(f) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS)
 			return 0;

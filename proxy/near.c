@@ -835,6 +835,8 @@ void near_on_report(struct proxy *p, const struct wan_flow_report *r)
 	if (!f->credit_known || r->credit > f->pos_credit)
 		f->pos_credit = r->credit;
 	f->credit_known = true;
+	if (!f->stalled)
+		f->stalled_ns = p->now_ns;
 	f->stalled = r->state == WFS_STALLED || r->state == WFS_FAILED;
 	if (r->state == WFS_FAILED)
 		far_failed(p, f, r);

@@ -81,9 +81,9 @@ struct proxy_config {
 	uint64_t reorder_ns;       /* patience with a gap before it is NAKed. default 30 us */
 	uint32_t lan_window_bytes; /* far edge: most in flight to one QP. default 1 MiB */
 	uint64_t
-	    lan_timeout_ns; /* far edge: first retry of an unanswered responder, doubling to 16 times. default 20 ms */
-	uint64_t stall_ns;  /* no progress at a responder for so long: said, flow demoted to host. default 500 ms */
-	uint64_t give_up_ns;	   /* no progress at a responder for so long: its bytes have failed, loudly. default 60 s */
+	    lan_timeout_ns;  /* far edge: first retry of an unanswered responder, doubling to 16 times. default 20 ms */
+	uint64_t stall_ns;   /* no progress at a responder for so long: said, flow demoted to host. default 500 ms */
+	uint64_t give_up_ns; /* no progress at a responder for so long: its bytes have failed, loudly. default 60 s */
 	uint64_t held_max_ns;    /* DREQ/DREP wait at most this long. default 1 s */
 	uint64_t quarantine_ns;  /* host pair after an unanswered probe. default 100 ms */
 	bool rnr_retry_infinite; /* requesters without CM have rnr_retry 7. default true */
@@ -119,7 +119,8 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 struct proxy_session {
 	uint32_t epoch_tx; /* in datagrams that we send; the peer's epoch_rx. New for each session */
 	uint32_t epoch_rx;
-	bool mismatch; /* the two ends' configs disagree: carry, never ACK early */
+	uint64_t peer_arena_epoch; /* the life of the peer's arena; 0: not known. Flows of an earlier life are over */
+	bool mismatch;             /* the two ends' configs disagree: carry, never ACK early */
 };
 
 /* Both edges said hello: packet numbers start again, everything the peer may lack is sent again. */

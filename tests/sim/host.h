@@ -65,7 +65,7 @@ struct requester {
 	struct evtimer retry, rnr_wait;
 	uint32_t tries; /* without progress */
 	bool retrying, failed, asked;
-	uint64_t go_back_pos; /* implied NAK: where the last one made us go back to */
+	uint64_t implied_at; /* pos_una + 1 of the last implied NAK that was heeded; 0: none since the timer */
 	/* what an observer of the wire knows */
 	uint64_t pos_at_edge;                /* everything before has reached the near edge */
 	uint64_t at_edge[AT_EDGE_BITS / 64]; /* and what of the positions from there on */
@@ -186,6 +186,8 @@ void requester_rx(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt);
 bool requester_msn_before(const struct requester *r, uint64_t pos, uint32_t *msn);
 /* The oldest unfinished message is a READ that has got some of its bytes. */
 bool requester_inside_read(const struct requester *r);
+/* The oldest unfinished message is a READ or ATOMIC. */
+bool requester_wants_answer(const struct requester *r);
 /* 64-bit position of a PSN near what was sent; may be negative. */
 int64_t requester_pos(const struct requester *r, uint32_t psn);
 

@@ -93,6 +93,7 @@ static void on_retry_timer(void *obj)
 	if (q->state != QP_READY || evtimer_armed(&q->req.rnr_wait))
 		return;
 	q->req.timeouts++;
+	q->req.implied_at = 0;
 	if (!use_retry(q, "retries exhausted"))
 		return;
 	go_back(q);
@@ -298,12 +299,18 @@ static void progress(struct qp *q)
 	requester_post(q);
 }
 
-/* Something in front of an acknowledged position was never answered. */
+/* Something in front of an acknowledged position was never answered. Costs a retry like a sequence NAK; what follows in
+ * the same stream says the same again and is ignored until there is progress or the timer fires. */
 static void implied_nak(struct qp *q)
 {
-	q->req.implied_naks++;
+	struct requester *r = &q->req;
+
+	r->implied_naks++;
 	check_implied_nak(q);
-	if (!q->model->one_retry || !q->req.retrying)
+	if (r->implied_at == r->pos_una + 1 || (q->model->one_retry && r->retrying))
+		return;
+	r->implied_at = r->pos_una + 1;
+	if (use_retry(q, "retries exhausted by implied NAKs"))
 		go_back(q);
 }
 
@@ -489,8 +496,13 @@ bool requester_msn_before(const struct requester *r, uint64_t pos, uint32_t *msn
 
 bool requester_inside_read(const struct requester *r)
 {
-	return r->msg_completed < r->msg_posted && wqe_at(r, r->msg_completed)->msg.op == OP_READ &&
+	return requester_wants_answer(r) && wqe_at(r, r->msg_completed)->msg.op == OP_READ &&
 	       r->pos_una > wqe_at(r, r->msg_completed)->pos_first;
+}
+
+bool requester_wants_answer(const struct requester *r)
+{
+	return r->msg_completed < r->msg_posted && msg_own_response(&wqe_at(r, r->msg_completed)->msg);
 }
 
 /* --- life --- */

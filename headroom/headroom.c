@@ -164,7 +164,7 @@ static int check_port(const struct headroom_in *in, char *why)
 		r = check(in->n_priorities >= 1 && in->n_priorities <= HEADROOM_PRIORITIES, why,
 		          "1 to 8 priorities can be lossless");
 	if (r == 0)
-		r = check(in->ports >= 1 && in->ports <= HEADROOM_PORTS_MAX, why, "1 to 1024 ports can share a pool");
+		r = check(in->ports >= 1 && in->ports <= HEADROOM_PORTS_MAX, why, "1 to 512 ports can share a pool");
 	if (r == 0)
 		r = check(in->oversubscribe >= 1 && in->oversubscribe <= 64, why,
 		          "a pool is over-subscribed by 1 to 64");

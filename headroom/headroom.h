@@ -41,7 +41,7 @@
 #define HEADROOM_CELL_MAX     16384u
 #define HEADROOM_MACSEC_MAX   1024u
 #define HEADROOM_QUANTA_MAX   65535u /* the pause frame's field is 16 bits */
-#define HEADROOM_PORTS_MAX    4096u
+#define HEADROOM_PORTS_MAX    512u
 #define HEADROOM_BUFFER_MAX   (1ull << 48)
 
 enum headroom_model {

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* emit.c - the emitters by name.
+ *
+ * Each writes what its device's documentation has, and refuses what the device would take and ignore: a setting that
+ * looks applied and is not costs more than none. */
+#include "headroom/emit.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "daemon/units.h"
+#include "headroom/model.h"
+
+static const struct {
+	const char *kind;
+	enum headroom_model model;
+	int (*write)(const struct report *rep, FILE *out, FILE *err);
+} emitters[] = {
+    {"sonic", HEADROOM_SONIC_MELLANOX, emit_sonic},
+    {"dcb", HEADROOM_MLX5, emit_dcb},
+    {"mlnx_qos", HEADROOM_MLX5, emit_mlnx_qos},
+    {"nvue", HEADROOM_SONIC_MELLANOX, emit_nvue},
+    {"eos", HEADROOM_PHYSICS, emit_eos},
+    {"nxos", HEADROOM_PHYSICS, emit_nxos},
+};
+
+#define EMITTERS (sizeof(emitters) / sizeof(emitters[0]))
+
+static size_t find(const char *kind)
+{
+	size_t i = 0;
+
+	while (i < EMITTERS && strcmp(emitters[i].kind, kind) != 0)
+		i++;
+	return i;
+}
+
+bool emit_knows(const char *kind)
+{
+	return find(kind) < EMITTERS;
+}
+
+enum headroom_model emit_model(const char *kind)
+{
+	return emitters[find(kind)].model;
+}
+
+uint64_t emit_length_m(const struct report *rep)
+{
+	return model_length_m(&rep->o->in, 5000);
+}
+
+unsigned emit_priorities(const struct report *rep)
+{
+	unsigned mask = 0;
+
+	for (unsigned i = 0; i < rep->o->in.n_priorities; i++)
+		mask |= 1u << rep->o->in.priorities[i].number;
+	return mask;
+}
+
+void emit_priority_list(const struct report *rep, FILE *out)
+{
+	unsigned mask = emit_priorities(rep);
+	const char *comma = "";
+
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
+		if ((mask & 1u << p) != 0) {
+			fprintf(out, "%s%u", comma, p);
+			comma = ",";
+		}
+}
+
+void emit_head(const struct report *rep, const char *comment, FILE *out)
+{
+	char rate[UNITS_TEXT_MAX], length[UNITS_TEXT_MAX];
+
+	units_write_rate(rate, sizeof(rate), rep->o->in.rate_bps);
+	units_write_distance(length, sizeof(length), emit_length_m(rep));
+	fprintf(out, "%s longreach headroom: %s at %s, port MTU %u, model %s\n", comment, length, rate,
+	        rep->o->in.port_mtu, headroom_model_name(rep->model));
+	fprintf(out, "%s headroom %" PRIu64 " bytes per priority, XOFF at a fill of %" PRIu64 ", XON at %" PRIu64 "\n",
+	        comment, rep->r->headroom_bytes, rep->r->xoff_fill_bytes, rep->r->xon_fill_bytes);
+}
+
+int emit(const struct report *rep, FILE *out, FILE *err)
+{
+	for (unsigned i = 0; i < rep->o->in.n_priorities; i++)
+		if (rep->o->in.priorities[i].lossless_mtu != 0) {
+			options_complain(
+			    err, "--emit writes one profile for all lossless priorities: give --lossless-mtu, not MTUs "
+			         "in --priorities");
+			return -1;
+		}
+	return emitters[find(rep->o->emit)].write(rep, out, err);
+}

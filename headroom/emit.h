@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* emit.h - what the emitters share. For headroom/ alone. */
+#ifndef HEADROOM_EMIT_H
+#define HEADROOM_EMIT_H
+
+#include "headroom/report.h"
+
+int emit_sonic(const struct report *rep, FILE *out, FILE *err);
+int emit_dcb(const struct report *rep, FILE *out, FILE *err);
+int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err);
+int emit_nvue(const struct report *rep, FILE *out, FILE *err);
+int emit_eos(const struct report *rep, FILE *out, FILE *err);
+int emit_nxos(const struct report *rep, FILE *out, FILE *err);
+
+/* The link's length for those who want metres: a measured round trip as fibre, rounded up. */
+uint64_t emit_length_m(const struct report *rep);
+
+/* Bit mask of the lossless priorities. */
+unsigned emit_priorities(const struct report *rep);
+
+/* "3,4" */
+void emit_priority_list(const struct report *rep, FILE *out);
+
+/* First line of a snippet: the link that it is for. */
+void emit_head(const struct report *rep, const char *comment, FILE *out);
+
+#endif

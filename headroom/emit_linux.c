@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* emit_linux.c - dcb(8) of iproute2, and mlnx_qos of NVIDIA's mlnx-tools.
+ *
+ * dcb-buffer(8), dcb-pfc(8): prio-buffer, buffer-size, prio-pfc, delay. Documented as bits, the delay is a cable length
+ * in metres for mlx5, which ignores what is not 1 to 999; it has 16 bits, too few for bits at today's rates. mlnx_qos
+ * --help: --pfc, --cable_len, --prio2buffer, --buffer_size, each a list for all eight. */
+#include <inttypes.h>
+
+#include "headroom/emit.h"
+
+#define DELAY_BITS_MAX 65535u
+
+static bool is_mlx5(const struct report *rep)
+{
+	return rep->model == HEADROOM_MLX5 || rep->model == HEADROOM_MLX5_NEXT;
+}
+
+/* 1 to n in the order of the lossless priorities; 0 for the others. */
+static unsigned buffer_of(unsigned mask, unsigned priority)
+{
+	if ((mask & 1u << priority) == 0)
+		return 0;
+	return (unsigned)__builtin_popcount(mask & ((2u << priority) - 1));
+}
+
+static int check_buffers(unsigned mask, FILE *err)
+{
+	if (mask != 0xff)
+		return 0;
+	options_complain(err, "all eight priorities are lossless: no buffer is left for the others");
+	return -1;
+}
+
+int emit_dcb(const struct report *rep, FILE *out, FILE *err)
+{
+	const char *dev = rep->o->dev != NULL ? rep->o->dev : "eth0";
+	uint64_t bits = rep->r->headroom_bytes * 8, delay = is_mlx5(rep) ? emit_length_m(rep) : bits;
+	unsigned mask = emit_priorities(rep);
+
+	if (check_buffers(mask, err) < 0)
+		return -1;
+	emit_head(rep, "#", out);
+	fprintf(out, "# Changing prio-pfc takes some links (mlx5) down for a moment.\n");
+	fprintf(out, "dcb buffer set dev %s prio-buffer all:0", dev);
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
+		if (buffer_of(mask, p) != 0)
+			fprintf(out, " %u:%u", p, buffer_of(mask, p));
+	fprintf(out, " buffer-size");
+	for (unsigned b = 1; b <= rep->o->in.n_priorities; b++)
+		fprintf(out, " %u:%" PRIu64, b, rep->r->size);
+	fprintf(out, "\ndcb pfc set dev %s prio-pfc all:off", dev);
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
+		if ((mask & 1u << p) != 0)
+			fprintf(out, " %u:on", p);
+	if (delay <= DELAY_BITS_MAX)
+		fprintf(out, " delay %" PRIu64 "\n", delay);
+	else
+		fprintf(out, "\n# no delay: %" PRIu64 " bits do not fit into its 16 bits\n", bits);
+	fprintf(out, "dcb buffer show dev %s\ndcb pfc show dev %s\n", dev, dev);
+	return 0;
+}
+
+static void list(FILE *out, const char *option, unsigned mask, bool buffers)
+{
+	fprintf(out, " --%s=", option);
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
+		fprintf(out, "%s%u", p > 0 ? "," : "", buffers ? buffer_of(mask, p) : (mask >> p) & 1u);
+}
+
+int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err)
+{
+	const char *dev = rep->o->dev != NULL ? rep->o->dev : "eth0";
+	unsigned mask = emit_priorities(rep);
+
+	if (!is_mlx5(rep)) {
+		options_complain(err, "mlnx_qos sets up the mlx5 driver: choose --model mlx5 or mlx5-next, not %s",
+		                 headroom_model_name(rep->model));
+		return -1;
+	}
+	if (check_buffers(mask, err) < 0)
+		return -1;
+	emit_head(rep, "#", out);
+	fprintf(out, "# Changing --pfc takes the link down for a moment.\n");
+	fprintf(out, "mlnx_qos -i %s", dev);
+	list(out, "pfc", mask, false);
+	fprintf(out, " --cable_len=%" PRIu64 "\n", emit_length_m(rep));
+	if (rep->o->in.buffer_bytes == 0) {
+		fprintf(out,
+		        "# The driver keeps its buffers' sizes; a lossless one must have %" PRIu64
+		        " bytes above XOFF. Give --buffer to set them.\n",
+		        rep->r->headroom_bytes);
+		return 0;
+	}
+	fprintf(
+	    out,
+	    "# All of them together must fit into the port's buffer, which `mlnx_qos -i %s` shows; the first is for\n"
+	    "# the lossy priorities.\n",
+	    dev);
+	fprintf(out, "mlnx_qos -i %s", dev);
+	list(out, "prio2buffer", mask, true);
+	fprintf(out, " --buffer_size=%u", 2 * (rep->o->in.port_mtu > 9216 ? rep->o->in.port_mtu : 9216));
+	for (unsigned b = 1; b < HEADROOM_PRIORITIES; b++)
+		fprintf(out, ",%" PRIu64, b <= rep->o->in.n_priorities ? rep->r->size : 0);
+	fputc('\n', out);
+	return 0;
+}

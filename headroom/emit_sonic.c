@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* emit_sonic.c - rows of SONiC's config_db.json, to be merged with `sonic-cfggen -j FILE --write-to-db`.
+ *
+ * Tables as in the SONiC configuration manual (sonic-buildimage src/sonic-yang-models/doc/Configuration.md, "Cable
+ * length", "Buffer pool", "Buffer profile", "Buffer PG"). xon, xoff and size are bytes; xoff is the room above the
+ * threshold; a pool's xoff is the shared headroom, which turns it on. */
+#include <inttypes.h>
+
+#include "headroom/emit.h"
+#include "headroom/json_out.h"
+
+#define NUMBER_MAX  32
+#define PROFILE_MAX 96
+
+static void number(struct json_out *j, const char *key, uint64_t value)
+{
+	char text[NUMBER_MAX];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value); /* SONiC's numbers are strings */
+	jo_string(j, key, text);
+}
+
+static void cable_length(struct json_out *j, const struct report *rep, const char *dev)
+{
+	char length[NUMBER_MAX];
+
+	snprintf(length, sizeof(length), "%" PRIu64 "m", emit_length_m(rep));
+	jo_open(j, "CABLE_LENGTH", '{');
+	jo_open(j, "AZURE", '{');
+	jo_string(j, dev, length);
+	jo_close(j, '}');
+	jo_close(j, '}');
+}
+
+static void pool(struct json_out *j, const struct report *rep)
+{
+	jo_open(j, "BUFFER_POOL", '{');
+	jo_open(j, "ingress_lossless_pool", '{');
+	jo_string(j, "type", "ingress");
+	jo_string(j, "mode", "dynamic");
+	if (rep->o->pool_size_bytes != 0)
+		number(j, "size", rep->o->pool_size_bytes);
+	if (rep->o->in.pool)
+		number(j, "xoff", rep->plan.pool_bytes);
+	jo_close(j, '}');
+	jo_close(j, '}');
+}
+
+static void profile(struct json_out *j, const struct report *rep, const char *name)
+{
+	const struct headroom_result *r = rep->r;
+
+	jo_open(j, "BUFFER_PROFILE", '{');
+	jo_open(j, name, '{');
+	jo_string(j, "pool", "ingress_lossless_pool");
+	number(j, "xon", r->xon_fill_bytes);
+	number(j, "xoff", r->headroom_bytes);
+	number(j, "size", r->size);
+	jo_string(j, "dynamic_th", "0");
+	jo_close(j, '}');
+	jo_close(j, '}');
+}
+
+/* One row per run of neighbouring priorities: "Ethernet0|3-4". */
+static void priority_groups(struct json_out *j, const struct report *rep, const char *dev, const char *name)
+{
+	unsigned mask = emit_priorities(rep);
+	char key[OPTIONS_NAME_MAX + 8];
+
+	jo_open(j, "BUFFER_PG", '{');
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++) {
+		unsigned last = p;
+
+		if ((mask & 1u << p) == 0)
+			continue;
+		while ((mask & 1u << (last + 1)) != 0)
+			last++;
+		if (last > p)
+			snprintf(key, sizeof(key), "%s|%u-%u", dev, p, last);
+		else
+			snprintf(key, sizeof(key), "%s|%u", dev, p);
+		jo_open(j, key, '{');
+		jo_string(j, "profile", name);
+		jo_close(j, '}');
+		p = last;
+	}
+	jo_close(j, '}');
+}
+
+int emit_sonic(const struct report *rep, FILE *out, FILE *err)
+{
+	const char *dev = rep->o->dev != NULL ? rep->o->dev : "Ethernet0";
+	struct json_out j = {.out = out};
+	char name[PROFILE_MAX];
+
+	if (rep->model != HEADROOM_SONIC_MELLANOX && rep->model != HEADROOM_SONIC_BAREFOOT && rep->o->in.pool) {
+		options_complain(
+		    err, "--pool on: only the SONiC models say what goes into the pool; choose one or --pool off");
+		return -1;
+	}
+	snprintf(name, sizeof(name), "pg_lossless_%" PRIu64 "_%" PRIu64 "m_profile", rep->o->in.rate_bps / 1000000,
+	         emit_length_m(rep));
+	jo_open(&j, NULL, '{');
+	cable_length(&j, rep, dev);
+	pool(&j, rep);
+	profile(&j, rep, name);
+	priority_groups(&j, rep, dev, name);
+	jo_close(&j, '}');
+	if (rep->o->pool_size_bytes == 0)
+		options_complain(
+		    err, "note: the pool has no size, which SONiC's dynamic buffer model works out; the traditional "
+		         "one needs --pool-size");
+	return 0;
+}

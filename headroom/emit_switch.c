@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* emit_switch.c - NVUE (Cumulus Linux), Arista EOS, Cisco NX-OS.
+ *
+ * NVUE: NVIDIA's NVUE reference, "nv set qos pfc <profile-id>": cable-length 1 to 100000, xoff-threshold a fill of the
+ * port buffer, xon-threshold a distance below it (xon_delta of qos_features.conf).
+ * EOS: "platform trident mmu queue profile", as in Arista's AVD (eos_cli_config_gen, platform_trident) and in Habana's
+ * configurations for the 7060 series; ingress headroom is in bytes.
+ * NX-OS: Nexus 9000 Quality of Service Configuration Guide, "Configuring Priority Flow Control": the thresholds are
+ * mandatory beyond 100 m. */
+#include <inttypes.h>
+
+#include "headroom/emit.h"
+
+#define NVUE_LENGTH_MAX_M 100000u
+
+int emit_nvue(const struct report *rep, FILE *out, FILE *err)
+{
+	const char *dev = rep->o->dev != NULL ? rep->o->dev : "swp1";
+	const struct headroom_result *r = rep->r;
+
+	if (emit_length_m(rep) > NVUE_LENGTH_MAX_M) {
+		options_complain(err, "NVUE takes a cable length of 1 to %u m, not %" PRIu64 " m", NVUE_LENGTH_MAX_M,
+		                 emit_length_m(rep));
+		return -1;
+	}
+	emit_head(rep, "#", out);
+	fprintf(out, "nv set qos pfc longreach switch-priority ");
+	emit_priority_list(rep, out);
+	fprintf(out, "\nnv set qos pfc longreach cable-length %" PRIu64 "\n", emit_length_m(rep));
+	fprintf(out, "nv set qos pfc longreach tx enable\nnv set qos pfc longreach rx enable\n");
+	fprintf(out, "# The switch works its thresholds out from the length. By hand they would be:\n");
+	fprintf(out, "#   nv set qos pfc longreach port-buffer %" PRIu64 "\n", r->reserved_bytes);
+	fprintf(out, "#   nv set qos pfc longreach xoff-threshold %" PRIu64 "\n", r->xoff_reserved_bytes);
+	fprintf(out, "#   nv set qos pfc longreach xon-threshold %" PRIu64 "\n", r->xon_delta_bytes);
+	fprintf(out, "nv set interface %s qos pfc profile longreach\nnv config apply\n", dev);
+	return 0;
+}
+
+int emit_eos(const struct report *rep, FILE *out, FILE *err)
+{
+	const char *dev = rep->o->dev != NULL ? rep->o->dev : "Ethernet1";
+	unsigned mask = emit_priorities(rep);
+
+	(void)err;
+	emit_head(rep, "!", out);
+	fprintf(out, "platform trident mmu queue profile LONGREACH\n");
+	fprintf(out, "   ingress threshold 1\n   ingress headroom %" PRIu64 "\n!\n", rep->r->headroom_bytes);
+	fprintf(out, "platform trident mmu queue profile LONGREACH apply\n!\n");
+	fprintf(out, "interface %s\n   priority-flow-control on\n", dev);
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
+		if ((mask & 1u << p) != 0)
+			fprintf(out, "   priority-flow-control priority %u no-drop\n", p);
+	fprintf(out, "!\n");
+	return 0;
+}
+
+static void nxos_queues(const struct report *rep, unsigned mask, FILE *out)
+{
+	fprintf(out, "policy-map type queuing LONGREACH-IN\n");
+	for (unsigned p = 1; p < HEADROOM_PRIORITIES; p++)
+		if ((mask & 1u << p) != 0)
+			fprintf(out,
+			        "  class type queuing c-in-q%u\n    pause buffer-size %" PRIu64
+			        " pause-threshold %" PRIu64 " resume-threshold %" PRIu64 "\n",
+			        p, rep->r->size, rep->r->xoff_fill_bytes, rep->r->xon_fill_bytes);
+}
+
+int emit_nxos(const struct report *rep, FILE *out, FILE *err)
+{
+	const char *dev = rep->o->dev != NULL ? rep->o->dev : "Ethernet1/1";
+	unsigned mask = emit_priorities(rep);
+
+	if ((mask & 1u) != 0) {
+		options_complain(err, "NX-OS has no pause for priority 0, its default queue: choose 1 to 7");
+		return -1;
+	}
+	emit_head(rep, "!", out);
+	fprintf(out, "policy-map type network-qos LONGREACH\n");
+	for (unsigned p = 1; p < HEADROOM_PRIORITIES; p++)
+		if ((mask & 1u << p) != 0)
+			fprintf(out, "  class type network-qos c-8q-nq%u\n    mtu %u\n    pause pfc-cos %u\n", p,
+			        rep->o->in.port_mtu, p);
+	nxos_queues(rep, mask, out);
+	fprintf(out, "system qos\n  service-policy type network-qos LONGREACH\n");
+	fprintf(out,
+	        "interface %s\n  priority-flow-control mode on\n  service-policy type queuing input LONGREACH-IN\n",
+	        dev);
+	return 0;
+}

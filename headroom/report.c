@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c - works out everything that is to be said of one link. */
+#include "headroom/report.h"
+
+#include <string.h>
+
+static enum headroom_model explained(const struct options *o)
+{
+	if (o->model != HEADROOM_MODELS)
+		return o->model;
+	if (o->emit != NULL)
+		return emit_model(o->emit);
+	return HEADROOM_PHYSICS;
+}
+
+/* The ASIC that was asked for, or all whose limits are known. */
+static void judge(const struct options *o, struct report *rep)
+{
+	char why[HEADROOM_ERROR_MAX];
+
+	for (const struct headroom_asic *a = headroom_asics(); a->name != NULL; a++) {
+		if (a->port_max_bytes == 0 || (o->in.asic != NULL && o->in.asic != a) ||
+		    rep->n_verdicts == REPORT_VERDICTS_MAX)
+			continue;
+		if (headroom_judge(a, &o->in, &rep->verdicts[rep->n_verdicts], why) == 0)
+			rep->n_verdicts++;
+	}
+}
+
+int report_work_out(const struct options *o, struct report *rep, FILE *err)
+{
+	char why[HEADROOM_ERROR_MAX];
+
+	*rep = (struct report){.o = o, .model = explained(o), .side_by_side = o->model == HEADROOM_MODELS};
+	for (enum headroom_model m = 0; m < HEADROOM_MODELS; m++)
+		rep->models[m].ok = headroom_compute(m, &o->in, &rep->models[m].r, rep->models[m].why) == 0;
+	rep->r = &rep->models[rep->model].r;
+	if (!rep->models[rep->model].ok) {
+		options_complain(err, "%s", rep->models[rep->model].why);
+		return -1;
+	}
+	if (headroom_plan_link(rep->model, &o->in, &rep->plan, why) < 0) {
+		options_complain(err, "%s", why);
+		return -1;
+	}
+	judge(o, rep);
+	return 0;
+}

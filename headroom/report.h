@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.h - what `longreach headroom` prints. For headroom/ alone. */
+#ifndef HEADROOM_REPORT_H
+#define HEADROOM_REPORT_H
+
+#include "headroom/options.h"
+
+#define REPORT_VERDICTS_MAX 8
+
+/* One model's answer, or why there is none. */
+struct report_model {
+	bool ok;
+	struct headroom_result r;
+	char why[HEADROOM_ERROR_MAX];
+};
+
+/* Everything that is to be said of one link. */
+struct report {
+	const struct options *o;
+	enum headroom_model model; /* the one that is explained */
+	const struct headroom_result *r;
+	struct report_model models[HEADROOM_MODELS];
+	struct headroom_plan plan;
+	struct headroom_verdict verdicts[REPORT_VERDICTS_MAX];
+	unsigned n_verdicts;
+	bool side_by_side;
+};
+
+/* 0, or -1 after having said on `err` why not. */
+int report_work_out(const struct options *o, struct report *rep, FILE *err);
+
+void report_text(const struct report *rep, FILE *out);
+void report_json(const struct report *rep, FILE *out);
+void report_csv(const struct report *rep, FILE *out);
+
+/* All models over all lengths, rates and MTUs; -1 after having said on `err` which of them makes no sense. */
+int what_if(const struct options *o, FILE *out, FILE *err);
+
+/* Ready configuration; -1 after having said on `err` why it would not do what it says. */
+int emit(const struct report *rep, FILE *out, FILE *err);
+bool emit_knows(const char *kind);
+/* The model that suits the device, where none was asked for. */
+enum headroom_model emit_model(const char *kind);
+
+#endif

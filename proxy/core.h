@@ -92,7 +92,8 @@ struct near_flow {
 	/* gaps */
 	uint64_t pos_last_rx;
 	uint64_t gap_naked; /* pos_next for which a NAK went out, 0: none */
-	uint32_t ooo_pkts;  /* held beyond pos_next */
+	uint64_t naked_ns;
+	uint32_t ooo_pkts; /* held beyond pos_next */
 	struct timer patience;
 
 	/* what the mouth has to say */
@@ -141,7 +142,8 @@ struct near_flow {
 /* The same direction, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
 struct far_flow {
 	bool used;
-	bool open; /* FLOW_OPEN arrived: base and addresses are known */
+	bool named; /* src, dst and dest_qpn are known: from FLOW_OPEN or from the first packet */
+	bool open;  /* FLOW_OPEN arrived: base and addresses are known */
 	uint32_t idx, peer_flow, inc;
 	uint64_t peer_epoch; /* the life of the peer's arena that flow and incarnation are counted in */
 	uint16_t lane;

@@ -27,6 +27,7 @@
 	X(LAN_DUPLICATE, "lan_duplicate", "request packet received before")                                            \
 	X(LAN_WINDOW, "lan_window", "PSN too far from the expected one")                                               \
 	X(LAN_READ_RETRY, "lan_read_retry", "repeated READ or ATOMIC answered from kept responses")                    \
+	X(LAN_ANSWER_LOST, "lan_answer_lost", "READ or ATOMIC repeated after its answer was forgotten: flow failed")   \
 	X(LAN_READS_FULL, "lan_reads_full", "too many READs and ATOMICs open in one flow")                             \
 	X(LAN_ACK_UNMATCHED, "lan_ack_unmatched", "response that belongs to no known flow")                            \
 	X(LAN_ACK_STALE, "lan_ack_stale", "response for a position already settled")                                   \

@@ -267,11 +267,17 @@ static bool tx_available(struct proxy *p, const struct far_flow *f)
 	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED;
 }
 
+/* A responder that has not answered twice is asked with one packet, not with all that may be in flight. */
+static uint32_t window_of(const struct far_flow *f)
+{
+	return f->retries >= 2 ? 1 : f->window_bytes;
+}
+
 void far_kick(struct proxy *p, struct far_flow *f)
 {
 	if (!f->open || f->failed || f->rnr || !tx_available(p, f))
 		return;
-	if (f->bytes_out && f->bytes_out >= f->window_bytes)
+	if (f->bytes_out && f->bytes_out >= window_of(f))
 		return;
 	if (f->pairing == PAIR_LEARNING && !pair_turn(p, f))
 		return;
@@ -392,18 +398,53 @@ static void begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 	memset(f->resp_got, 0, sizeof(f->resp_got));
 }
 
+/* The first to name the flow fixes its name; what bears another is not of this flow. */
+static bool same_name(struct far_flow *f, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
+{
+	if (f->named)
+		return f->dest_qpn == dest_qpn && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst);
+	f->named = true;
+	f->src = *src;
+	f->dst = *dst;
+	f->dest_qpn = dest_qpn;
+	return true;
+}
+
+/* A beginning that a near edge could tell of: near the packets that came before it, and not far below the one told
+ * before. Whatever walks positions of a flow relies on it. */
+static bool base_possible(const struct far_flow *f, uint64_t base)
+{
+	if (base >> 42)
+		return false;
+	if (f->open)
+		return base >= f->pos_base || f->pos_base - base <= BELOW_BASE_REACH;
+	return f->pos_low == POS_NEVER || (base < f->pos_low + FLOW_SPAN_MAX && f->pos_low < base + FLOW_SPAN_MAX);
+}
+
 void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 {
 	bool full;
-	struct far_flow *f = flow_for(p, l, o->flow, o->inc, &full);
+	struct far_flow *f;
 
+	if (!ip_prefix_any(p->cfg.local, p->cfg.nlocal, &o->dst) ||
+	    !ip_prefix_any(p->cfg.remote, p->cfg.nremote, &o->src) ||
+	    proxy_lane(&o->src, &o->dst, p->cfg.nlanes) != l->id) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		return;
+	}
+	f = flow_for(p, l, o->flow, o->inc, &full);
 	if (!f)
 		return;
+	if (!base_possible(f, o->pos_base)) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		return;
+	}
 	f->host_mode = o->flags & WOF_HOST_MODE;
+	if (!same_name(f, &o->src, &o->dst, o->dest_qpn)) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		return;
+	}
 	if (!f->open) {
-		f->src = o->src;
-		f->dst = o->dst;
-		f->dest_qpn = o->dest_qpn;
 		f->vlan_tci = o->vlan_tci;
 		f->base_fixed = o->flags & WOF_BASE_FIXED;
 		begin_at(p, f, o->pos_base);
@@ -443,7 +484,8 @@ static bool complete(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_
 	struct roce_pkt pkt;
 
 	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || pkt.len != h->len ||
-	    (pkt.class != ROCE_RC_REQUEST && pkt.class != ROCE_RC_UNKNOWN) || pkt.psn != pos_psn(h->pos)) {
+	    (pkt.class != ROCE_RC_REQUEST && pkt.class != ROCE_RC_UNKNOWN) || pkt.psn != pos_psn(h->pos) ||
+	    !same_name(f, &pkt.src, &pkt.dst, pkt.dest_qpn)) {
 		slot_release(p, slot);
 		drop(p, DROP_WAN_BAD_FRAME);
 		return false;
@@ -546,7 +588,7 @@ static bool wants_ackreq(const struct far_flow *f, const struct slot_hdr *h)
 {
 	if ((h->flags & SF_ACK_REQ) || f->pkts_since_ackreq + 1 >= ACKREQ_EVERY_PKTS)
 		return true;
-	if (f->bytes_out + h->len >= f->window_bytes)
+	if (f->bytes_out + h->len >= window_of(f))
 		return true;
 	return h->pos + h->psns >= f->pos_rx; /* nothing behind it to ask with */
 }
@@ -586,7 +628,7 @@ size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	const struct slot_hdr *h;
 
 	dlist_remove(&f->lan_node);
-	if (f->failed || f->rnr || !tx_available(p, f) || (f->bytes_out && f->bytes_out >= f->window_bytes))
+	if (f->failed || f->rnr || !tx_available(p, f) || (f->bytes_out && f->bytes_out >= window_of(f)))
 		return 0;
 	slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx);
 	if (slot == SLOT_NONE)
@@ -837,7 +879,8 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 {
 	uint8_t type = pkt->aeth_syndrome & AETH_TYPE_MASK;
 
-	if (pos < f->pos_base && !f->base_fixed && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ)
+	if (pos < f->pos_base && f->pos_base - pos <= BELOW_BASE_REACH && !f->base_fixed &&
+	    pkt->aeth_syndrome == AETH_NAK_PSN_SEQ)
 		return nak_below_base(p, f, pos);
 	if (pos < f->pos_acked)
 		return drop(p, DROP_LAN_ACK_STALE);
@@ -1124,6 +1167,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	memcpy(f->template, d->template, d->template_len);
 	idx_hash_put(&p->far_by_peer, peer_hash(f->peer_flow), idx);
 	p->far_used++;
+	f->named = true;
 	f->open = pair_join(p, f);
 	f->pairing = d->pairing;
 	if (f->pairing != PAIR_LEARNING)

@@ -54,6 +54,14 @@ bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a)
 	return bits == 0 || ((p->addr.b[bytes] ^ a->b[bytes]) & (0xff00 >> bits) & 0xff) == 0;
 }
 
+bool ip_prefix_any(const struct ip_prefix *list, uint32_t n, const struct ip_addr *a)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (ip_prefix_holds(&list[i], a))
+			return true;
+	return false;
+}
+
 /* --- memory --- */
 
 /* Takes pieces off a block; with base NULL it only counts. */
@@ -349,14 +357,6 @@ int proxy_wan_lane(const uint8_t *dgram, size_t len)
 
 /* --- packets in --- */
 
-static bool in_any(const struct ip_prefix *list, uint32_t n, const struct ip_addr *a)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (ip_prefix_holds(&list[i], a))
-			return true;
-	return false;
-}
-
 enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len, uint16_t vlan_tci)
 {
 	struct roce_pkt pkt;
@@ -366,7 +366,8 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 	p->now_ns = now_ns;
 	if (d != DROP_NONE)
 		return drop(p, d);
-	if (!in_any(p->cfg.local, p->cfg.nlocal, &pkt.src) || !in_any(p->cfg.remote, p->cfg.nremote, &pkt.dst) ||
+	if (!ip_prefix_any(p->cfg.local, p->cfg.nlocal, &pkt.src) ||
+	    !ip_prefix_any(p->cfg.remote, p->cfg.nremote, &pkt.dst) ||
 	    !own_lane(p, proxy_lane(&pkt.src, &pkt.dst, p->cfg.nlanes)))
 		return drop(p, DROP_LAN_FOREIGN);
 	if (pkt.ttl <= 1)

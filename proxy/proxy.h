@@ -49,6 +49,7 @@ struct ip_prefix {
 };
 
 bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a);
+bool ip_prefix_any(const struct ip_prefix *list, uint32_t n, const struct ip_addr *a);
 
 /* One per path, shared by all shards of a link: a virtual clock that hands out sending time. */
 struct wan_pacer {

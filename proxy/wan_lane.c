@@ -863,7 +863,8 @@ static bool on_response(struct proxy *p, struct lane *l, const struct wan_packet
 	if (!wan_piece_take(p, slot, w))
 		return true;
 	if (roce_parse(arena_data(p->arena, slot), w->total, &pkt) != DROP_NONE || pkt.len != w->total ||
-	    pkt.class != ROCE_RC_RESPONSE || pkt.opcode == RC_ACK || pkt.psn != pos_psn(w->pos)) {
+	    pkt.class != ROCE_RC_RESPONSE || pkt.opcode == RC_ACK || pkt.psn != pos_psn(w->pos) ||
+	    !ip_addr_eq(&pkt.src, &f->dst) || !ip_addr_eq(&pkt.dst, &f->src)) {
 		slot_release(p, slot);
 		drop(p, DROP_WAN_BAD_FRAME);
 		return true;

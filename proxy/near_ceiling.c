@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * How far may the host be ACKed?
+ *
+ *     ceiling = min( mode near: next | mode host: reported, first unanswered READ/ATOMIC/unknown )
+ *
+ * A stalled responder or a peer whose config disagrees makes mode near count as mode host. The ceiling never goes back
+ * below what was ACKed. Until the responder has answered (or CM has told) neither the requester's QPN nor the
+ * responder's MSN is known, and nothing is ACKed. A flow that failed stays where its NAK went. */
+#include "near_priv.h"
+
+#include "wan_lane.h"
+
+bool near_acks_early(const struct proxy *p, const struct near_flow *f)
+{
+	return f->mode == ACK_MODE_NEAR && !f->stalled && !p->mismatch;
+}
+
+uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f)
+{
+	uint64_t pos = near_acks_early(p, f) ? f->pos_next : min_u64(f->pos_reported, f->pos_next);
+	const struct rd_op *op = near_op_open(f);
+
+	if (f->pairing == PAIR_LEARNING || !f->msn_known)
+		return f->pos_acked;
+	if (f->failed)
+		return f->fail_pos;
+	if (op && op->pos < pos)
+		pos = op->pos;
+	return max_u64(pos, f->pos_acked);
+}
+
+uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	const struct rd_op *op = near_op_open(f);
+	uint32_t slot;
+
+	if (f->failed)
+		return f->fail_msn;
+	if (pos == f->pos_next)
+		return f->msn_next;
+	if (pos == f->pos_settled)
+		return f->msn_settled;
+	if (pos == f->pos_acked)
+		return f->msn_acked;
+	if (op && pos == op->pos)
+		return op->msn - 1;
+	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos - 1);
+	return slot == SLOT_NONE ? f->msn_acked : arena_hdr(p->arena, slot)->msn;
+}
+
+void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	if (pos <= f->pos_acked)
+		return;
+	f->msn_acked = near_msn_at(p, f, pos);
+	f->pos_acked = pos;
+}
+
+void near_speak(struct proxy *p, struct near_flow *f, enum near_due due)
+{
+	if (f->pairing == PAIR_LEARNING || f->newer)
+		return;
+	if (due > f->due)
+		f->due = due;
+	dlist_append_once(&p->mouth, &f->mouth_node);
+}

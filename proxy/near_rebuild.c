@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * What survives a restart of a near flow: its descriptor, and the requests committed at and beyond pos_settled. From
+ * these everything else is made again, in three steps with the whole arena's slots counted in between (proxy_init.c):
+ * near_rebuild() takes up descriptors, near_rebuild_finish() walks each flow's slots in order up to the first hole and
+ * tells which of two lives of one key is the older one.
+ *
+ * A descriptor is stored before anything that it promises is said, and before a slot is freed that it made superfluous.
+ */
+#include "near_priv.h"
+
+#include "near_fp.h"
+
+/* What survives a restart. */
+struct near_desc {
+	uint32_t state; /* 1: in use */
+	uint32_t inc;
+	struct ip_addr src, dst;
+	uint32_t dest_qpn, requester_qpn;
+	uint64_t pos_base, pos_settled;
+	uint32_t msn_settled, msn_offset;
+	uint16_t lane, vlan_tci, pmtu;
+	uint8_t pairing, base_fixed, msn_known, failed, rnr_retry, template_len;
+	uint8_t template[TEMPLATE_MAX];
+};
+
+_Static_assert(sizeof(struct near_desc) <= ARENA_DESC_MAX, "near descriptor fits");
+
+void near_store(struct proxy *p, const struct near_flow *f)
+{
+	struct near_desc d = {
+	    .state = f->used,
+	    .inc = f->inc,
+	    .src = f->src,
+	    .dst = f->dst,
+	    .dest_qpn = f->dest_qpn,
+	    .requester_qpn = f->requester_qpn,
+	    .pos_base = f->pos_base,
+	    .pos_settled = f->pos_settled,
+	    .msn_settled = f->msn_settled,
+	    .msn_offset = f->msn_offset,
+	    .lane = f->lane,
+	    .vlan_tci = f->vlan_tci,
+	    .pmtu = f->pmtu,
+	    .pairing = (uint8_t)f->pairing,
+	    .base_fixed = f->base_fixed,
+	    .msn_known = f->msn_known,
+	    .failed = f->failed,
+	    .rnr_retry = f->rnr_retry,
+	    .template_len = f->template_len,
+	};
+
+	memcpy(d.template, f->template, f->template_len);
+	arena_desc_store(p->arena, DESC_NEAR, f->idx, &d, offsetof(struct near_desc, template) + f->template_len);
+}
+
+static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *d)
+{
+	struct near_flow *f = &p->near[idx];
+
+	near_flow_init(p, f, idx);
+	f->inc = d->inc;
+	f->lane = d->lane;
+	f->vlan_tci = d->vlan_tci;
+	f->src = d->src;
+	f->dst = d->dst;
+	f->dest_qpn = d->dest_qpn;
+	f->requester_qpn = d->requester_qpn;
+	f->pairing = d->pairing;
+	f->pmtu = d->pmtu;
+	f->base_fixed = d->base_fixed;
+	f->msn_known = d->msn_known;
+	f->failed = d->failed;
+	f->rnr_retry = d->rnr_retry;
+	near_set_base(f, d->pos_settled);
+	f->pos_base = d->pos_base;
+	f->msn_settled = f->msn_next = f->msn_acked = d->msn_settled;
+	f->msn_offset = d->msn_offset;
+	f->template_len = d->template_len;
+	memcpy(f->template, d->template, d->template_len);
+	f->last_rx_ns = p->now_ns;
+	p->near_used++;
+}
+
+void near_rebuild(struct proxy *p)
+{
+	for (uint32_t idx = 0; idx < p->cfg.max_flows; idx++) {
+		struct near_desc d;
+
+		if (!arena_desc_load(p->arena, DESC_NEAR, idx, &d, sizeof(d)))
+			continue;
+		p->near_inc[idx] = d.inc;
+		if (d.state == 1 && d.lane < p->cfg.nlanes && d.template_len <= TEMPLATE_MAX)
+			rebuild_flow(p, idx, &d);
+	}
+}
+
+/* Two lives of one key: the one with the lower index is older only by its incarnation order; the descriptor of the
+ * later one was stored last, but only positions count: the paired one that is not drained came first. */
+static void link_lives(struct proxy *p, struct near_flow *f)
+{
+	struct near_flow *other = near_find(p, &f->src, &f->dst, f->dest_qpn, f->vlan_tci);
+
+	if (!other) {
+		idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
+		return;
+	}
+	if (other->pairing == PAIR_LEARNING && f->pairing != PAIR_LEARNING) {
+		f->newer = other;
+		other->older = f;
+		timer_set(&p->timers, &f->drain, p->now_ns + OLD_DRAIN_STALL_NS);
+		return;
+	}
+	idx_hash_del(&p->near_by_key, near_flow_hash(other), other->idx);
+	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
+	other->newer = f;
+	f->older = other;
+	timer_set(&p->timers, &other->drain, p->now_ns + OLD_DRAIN_STALL_NS);
+}
+
+static void rebuild_run(struct proxy *p, struct near_flow *f)
+{
+	uint32_t slot;
+
+	near_fp_recover(p, f);
+	while ((slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_next)) != SLOT_NONE) {
+		const struct slot_hdr *h = arena_hdr(p->arena, slot);
+
+		if (h->flags & SF_OWN_RESPONSE) {
+			struct roce_pkt pkt;
+
+			if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE ||
+			    !near_op_begin(p, f, &pkt, f->pos_next, h->psns, f->msn_next + 1, h->fp))
+				break;
+			f->psns_unknown = pkt.opcode == RC_READ_REQUEST && !f->pmtu && pkt.reth_len > 256;
+		}
+		near_in_order(p, f, slot);
+		f->ooo_pkts--;
+	}
+	f->pos_max = f->pos_next + (f->ooo_pkts ? HELD_OOO_MAX : 0);
+	f->pos_last_rx = f->pos_next;
+	if (f->pairing != PAIR_LEARNING && near_ceiling(p, f) > f->pos_acked)
+		near_acked(p, f,
+		           near_ceiling(p, f)); /* it may have been ACKed: a repeated packet is ACKed up to here */
+}
+
+void near_rebuild_finish(struct proxy *p)
+{
+	for (uint32_t idx = 0; idx < p->cfg.max_flows; idx++) {
+		struct near_flow *f = &p->near[idx];
+
+		if (!f->used)
+			continue;
+		rebuild_run(p, f);
+		link_lives(p, f);
+		if (f->resp_pos)
+			dlist_append_once(&p->resp_list, &f->resp_node);
+	}
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A packet from the host is one of four things:
+ *   next      taken, with what was held behind it (near_take.c)
+ *   gap       held for a while (adaptive routing reorders), then NAKed once; then only the missing one helps
+ *   again     its fingerprint (near_fp.c) is the one seen at that position: ACKed again
+ *   stranger  its fingerprint differs: the host reset its QP, and a new incarnation begins (near.c)
+ *
+ * Until the responder has answered (or CM has told), the base is not known: the first packet seen may have been
+ * overtaken, so lower PSNs extend the flow downwards, and nothing is ACKed. */
+#include "near_priv.h"
+
+#include "near_fp.h"
+
+#define FAILED_QUIET_NS 2000000000ull /* a failed QP is silent so long before it can be used again */
+
+void near_nak_gap(struct proxy *p, struct near_flow *f)
+{
+	timer_cancel(&p->timers, &f->patience);
+	if (f->pairing == PAIR_LEARNING || f->held_off || f->psns_unknown)
+		return; /* psns_unknown: it may be no gap, the READ in front of it owns the place */
+	f->gap_naked = f->pos_next;
+	f->naked_ns = p->now_ns;
+	near_speak(p, f, DUE_NAK);
+}
+
+static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                              uint64_t pos, uint16_t vlan_tci, uint32_t fp)
+{
+	bool new_round = pos < f->pos_last_rx;
+
+	f->pos_last_rx = pos;
+	f->pos_max = max_u64(f->pos_max, pos + 1);
+	if (f->held_off)
+		return drop(p, DROP_LAN_NO_ROOM);
+	if (f->gap_naked == f->pos_next) {
+		/* The host went back and the missing one was lost again; reordering alone does not last so long. */
+		if (new_round && p->now_ns >= f->naked_ns + NAK_AGAIN_NS + 2 * p->cfg.reorder_ns) {
+			f->naked_ns = p->now_ns;
+			near_speak(p, f, DUE_NAK);
+		}
+		return drop(p, DROP_LAN_GAP);
+	}
+	if (arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos) != SLOT_NONE)
+		return drop(p, DROP_LAN_DUPLICATE);
+	/* What owns several PSNs or opens an operation waits for its turn: the host sends it again. */
+	if (pos - f->pos_next < HELD_OOO_MAX && pkt->class == ROCE_RC_REQUEST &&
+	    !(roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) && near_admit(p, f, pkt->len) &&
+	    near_commit(p, f, l3, pkt, pos, 1, fp, vlan_tci) != SLOT_NONE)
+		f->ooo_pkts++;
+	if (f->ooo_pkts >= PATIENCE_PKTS || pos - f->pos_next >= HELD_OOO_MAX)
+		near_nak_gap(p, f);
+	else if (!timer_armed(&f->patience))
+		timer_set(&p->timers, &f->patience, p->now_ns + p->cfg.reorder_ns);
+	return DROP_NONE;
+}
+
+/* Below the base of a flow whose base is not known yet. */
+static enum proxy_drop rx_below(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                                uint64_t pos, uint16_t vlan_tci, uint32_t fp)
+{
+	bool had = f->pos_max > f->pos_base;
+
+	if (had)
+		f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base); /* all single PSNs: see below */
+	near_set_base(f, pos);
+	near_fp_reset(p, f);
+	f->pos_last_rx = pos;
+	f->open_due = true;
+	near_store(p, f);
+	return near_take_next(p, f, l3, pkt, vlan_tci, fp);
+}
+
+static bool may_extend_down(const struct near_flow *f, uint64_t pos)
+{
+	return !f->base_fixed && f->pos_acked == f->pos_base && f->pos_reported == f->pos_base && !f->nops &&
+	       pos < f->pos_base && f->pos_base - pos < BASE_REACH && f->pos_next - f->pos_base < BASE_REACH;
+}
+
+/* How often the host has come back to what it must wait for. Its first repetitions are met with silence, as the answer
+ * is on its way; being sent away then would only make it sleep past the answer. */
+static bool tired_of_waiting(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
+{
+	if (f->waits_at != ceiling) {
+		f->waits_at = ceiling;
+		f->waits = 0;
+	}
+	if (f->waits < UINT8_MAX)
+		f->waits++;
+	return f->waits >= 3 || !p->wan_up;
+}
+
+/* The host repeats what is here already. What was ACKed is ACKed again; what must not be ACKed yet is no reason for
+ * long silence, which burns the host's retries: it is sent away for a while. */
+static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, bool ack_req)
+{
+	bool new_round = pos <= f->pos_last_rx;
+	uint64_t ceiling = near_ceiling(p, f);
+
+	if (pos >= ceiling) {
+		if (new_round && tired_of_waiting(p, f, ceiling) && f->rnr_retry == 7)
+			near_speak(p, f, DUE_RNR);
+	} else if (ack_req || new_round) {
+		near_speak(p, f, DUE_ACK);
+	}
+}
+
+static bool starts_message(const struct roce_pkt *pkt)
+{
+	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & (ROP_START | ROP_OWN_RESPONSE));
+}
+
+static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                                uint64_t pos, uint16_t vlan_tci, uint32_t fp)
+{
+	if (may_extend_down(f, pos))
+		return rx_below(p, f, l3, pkt, pos, vlan_tci, fp);
+	if ((roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) && near_op_again(p, f, pkt, pos, fp))
+		return drop(p, DROP_LAN_READ_RETRY);
+	switch (near_fp_check(p, f, pos, fp, starts_message(pkt))) {
+	case FP_SAME:
+		if (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE)
+			return lost_answer(p, f, pos);
+		answer_again(p, f, pos, pkt->ack_req);
+		f->pos_last_rx = pos;
+		return drop(p, DROP_LAN_DUPLICATE);
+	case FP_STALE:
+		return drop(p, DROP_LAN_DUPLICATE);
+	case FP_STRANGE:
+		break;
+	}
+	f = near_succeed(p, f, pkt->psn, vlan_tci);
+	if (!f)
+		return drop(p, DROP_LAN_FLOW_TABLE_FULL);
+	return near_take_next(p, f, l3, pkt, vlan_tci, fp);
+}
+
+/* Nothing more is taken from a QP that failed; but a stranger after a while is a new life of it. */
+static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f, uint32_t psn)
+{
+	f->pos_max = max_u64(f->pos_max, pos_near(f->pos_next, psn) + 1);
+	if (f->nak_syndrome)
+		near_speak(p, f, DUE_NAK);
+	return drop(p, DROP_LAN_FAILED);
+}
+
+static bool reborn(const struct proxy *p, const struct near_flow *f, const struct roce_pkt *pkt)
+{
+	uint64_t pos = pos_near(f->pos_next, pkt->psn);
+
+	return p->now_ns > f->last_rx_ns + FAILED_QUIET_NS || pos > f->pos_max + HELD_OOO_MAX ||
+	       pos + BASE_REACH < f->pos_next;
+}
+
+enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci,
+                        uint32_t payload_crc)
+{
+	struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
+	uint32_t fp = near_fp_of(l3, pkt, payload_crc);
+	uint64_t pos;
+
+	if (!f)
+		f = near_open(p, pkt, vlan_tci);
+	if (!f) {
+		proxy_event_push(p, EV_TABLE_FULL, NULL, NULL, 0, p->near_used);
+		return drop(p, DROP_LAN_FLOW_TABLE_FULL);
+	}
+	if (f->failed && reborn(p, f, pkt))
+		f = near_succeed(p, f, pkt->psn, vlan_tci);
+	if (!f)
+		return drop(p, DROP_LAN_FLOW_TABLE_FULL);
+	f->last_rx_ns = p->now_ns;
+	if (f->failed)
+		return refuse_failed(p, f, pkt->psn);
+	pos = pos_near(f->pos_next, pkt->psn);
+	if (pos > f->pos_next + FLOW_SPAN_MAX || pos + FLOW_SPAN_MAX < f->pos_next)
+		return drop(p, DROP_LAN_WINDOW);
+	if (pos == f->pos_next) {
+		f->pos_last_rx = pos;
+		return near_take_next(p, f, l3, pkt, vlan_tci, fp);
+	}
+	if (pos > f->pos_next)
+		return rx_gap(p, f, l3, pkt, pos, vlan_tci, fp);
+	return rx_again(p, f, l3, pkt, pos, vlan_tci, fp);
+}

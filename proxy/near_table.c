@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which near flow a packet, a frame or a QPN belongs to, and which place a new one gets.
+ *
+ * The table has a fixed number of places. An index is used again, but never with the same incarnation: near_inc counts
+ * on over all lives of a place, also over restarts, so that a late frame about an earlier flow can be told. */
+#include "near_priv.h"
+
+#include "near_fp.h"
+
+#define VICTIM_IDLE_NS 1000000000ull /* a flow that was silent for so long may make room for another */
+
+static uint32_t key_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn, uint16_t vlan)
+{
+	uint64_t a, b, c, d;
+
+	memcpy(&a, src->b, 8);
+	memcpy(&b, src->b + 8, 8);
+	memcpy(&c, dst->b, 8);
+	memcpy(&d, dst->b + 8, 8);
+	return (uint32_t)hash_mix(a ^ hash_mix(b ^ hash_mix(c ^ hash_mix(d ^ ((uint64_t)vlan << 32 | qpn)))));
+}
+
+uint32_t near_flow_hash(const struct near_flow *f)
+{
+	return key_hash(&f->src, &f->dst, f->dest_qpn, f->vlan_tci & 0xfff);
+}
+
+struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
+                            uint16_t vlan_tci)
+{
+	uint16_t vid = vlan_tci & 0xfff;
+	uint32_t h = key_hash(src, dst, dest_qpn, vid), i = h, idx;
+
+	while ((idx = idx_hash_next(&p->near_by_key, h, &i)) != NONE) {
+		struct near_flow *f = &p->near[idx];
+
+		if (f->dest_qpn == dest_qpn && (f->vlan_tci & 0xfff) == vid && ip_addr_eq(&f->src, src) &&
+		    ip_addr_eq(&f->dst, dst))
+			return f;
+	}
+	return NULL;
+}
+
+struct near_flow *near_undelivered(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		struct near_flow *f = &p->near[i];
+
+		if (f->used && f->pos_acked > f->pos_reported && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst))
+			return f;
+	}
+	return NULL;
+}
+
+uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f)
+{
+	return (uint32_t)p->cfg.shard << 24 | f->idx;
+}
+
+struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc)
+{
+	uint32_t idx = flow & 0xffffff;
+	struct near_flow *f;
+
+	if (flow >> 24 != p->cfg.shard || idx >= p->cfg.max_flows || !p->near[idx].used) {
+		drop(p, DROP_WAN_UNKNOWN_FLOW);
+		return NULL;
+	}
+	f = &p->near[idx];
+	if (f->inc != inc && !FAULT(FAULT_STALE_INCARNATION)) {
+		drop(p, DROP_WAN_STALE_INCARNATION);
+		return NULL;
+	}
+	return f;
+}
+
+static uint32_t take_index(struct proxy *p)
+{
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		uint32_t idx = p->near_free_hint++ % p->cfg.max_flows;
+
+		if (!p->near[idx].used)
+			return idx;
+	}
+	return NONE;
+}
+
+void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
+{
+	memset(f, 0, sizeof(*f));
+	f->used = true;
+	f->idx = idx;
+	f->mode = p->cfg.mode;
+	f->rnr_retry = p->cfg.rnr_retry_infinite ? 7 : 0;
+	dlist_init(&f->ops);
+	dlist_init(&f->held);
+	timer_init(&f->patience, TK_PATIENCE, idx);
+	timer_init(&f->retire, TK_RETIRE, idx);
+	timer_init(&f->held_timer, TK_HELD, idx);
+	timer_init(&f->drain, TK_DRAIN, idx);
+}
+
+/* An idle flow that may be forgotten to make room: unpaired ones first, never a paired one for an unpaired one. */
+static struct near_flow *find_victim(struct proxy *p)
+{
+	struct near_flow *victim = NULL;
+
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		struct near_flow *f = &p->near[i];
+
+		if (!f->used || f->pos_settled != f->pos_next || f->older || f->newer || f->ooo_pkts)
+			continue;
+		if (p->now_ns < f->last_rx_ns + VICTIM_IDLE_NS)
+			continue;
+		if (!victim || f->last_rx_ns < victim->last_rx_ns)
+			victim = f;
+	}
+	return victim;
+}
+
+struct near_flow *near_flow_take(struct proxy *p, uint16_t lane)
+{
+	uint32_t idx = take_index(p);
+	struct near_flow *f;
+
+	if (idx == NONE) {
+		struct near_flow *victim = find_victim(p);
+
+		if (!victim)
+			return NULL;
+		near_close(p, victim);
+		idx = victim->idx;
+	}
+	f = &p->near[idx];
+	near_flow_init(p, f, idx);
+	timer_set(&p->timers, &f->retire, p->now_ns + FORSAKEN_NS);
+	f->inc = ++p->near_inc[idx];
+	near_fp_reset(p, f);
+	f->lane = lane;
+	f->last_rx_ns = p->now_ns;
+	p->near_used++;
+	count(p, CTR_FLOWS_OPENED, 1);
+	return f;
+}

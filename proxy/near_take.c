@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Taking a request: is there room, commit it, and count it as in order once everything before it is here. The order of
+ * stores is the promise: the slot is committed before anything can be ACKed.
+ *
+ * A host for which there is no room is held off with RNR NAKs (mouth.c), never with silence and never with sequence
+ * NAKs, which would burn its retries. */
+#include "near_priv.h"
+
+#include "near_fp.h"
+
+bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
+{
+	uint64_t free_bytes = pool_free(p, POOL_LAN);
+	uint64_t share = max_u64(3 * free_bytes, CREDIT_MIN_BYTES);
+
+	if (f->pos_next - f->pos_settled >= FLOW_SPAN_MAX - LAN_PKT_MAX)
+		return false;
+	return f->held_bytes + arena_class_bytes(len) <= share;
+}
+
+uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
+                     uint32_t psns, uint32_t fp, uint16_t vlan_tci)
+{
+	bool urgent = pos == f->pos_next && f->held_bytes < CREDIT_MIN_BYTES;
+	uint32_t slot = slot_take(p, SLOT_REQ_NEAR, f->idx, f->inc, pos, pkt->len, f->lane, urgent);
+	struct slot_hdr *h;
+
+	if (slot == SLOT_NONE)
+		return SLOT_NONE;
+	memcpy(arena_data(p->arena, slot), l3, pkt->len);
+	roce_dec_ttl(arena_data(p->arena, slot), pkt);
+	slot_describe(p, slot, pkt, vlan_tci);
+	h = arena_hdr(p->arena, slot);
+	h->psns = psns;
+	h->fp = fp;
+	h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
+	arena_commit(p->arena, slot);
+	f->pos_max = max_u64(f->pos_max, pos + psns);
+	return slot;
+}
+
+static void learn_pmtu_from_request(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt)
+{
+	uint16_t fl = roce_op(pkt->opcode)->flags;
+
+	if (f->pmtu == 0 && (fl & ROP_PAYLOAD) && !(fl & ROP_END) && pkt->payload_len >= 256)
+		near_learn_pmtu(p, f, pkt->payload_len);
+}
+
+void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+
+	f->msn_next = h->msn;
+	near_fp_note(p, f, h);
+	if (h->flags & SF_ACK_REQ) {
+		f->ack_asked = true;
+		f->pos_ack_asked = f->pos_next + h->psns;
+	}
+	if (h->flags & SF_MSG_END)
+		f->messages++;
+	f->bytes += h->len;
+	f->pos_next += h->psns;
+}
+
+void near_absorb_held(struct proxy *p, struct near_flow *f)
+{
+	while (f->ooo_pkts) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_next);
+		struct slot_hdr *h;
+
+		if (slot == SLOT_NONE)
+			break;
+		h = arena_hdr(p->arena, slot);
+		h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
+		arena_amend(p->arena, slot);
+		if (h->flags & SF_OWN_RESPONSE) { /* it was there before the flow's base moved below it */
+			struct rd_op *op = near_op_at(f, f->pos_next);
+
+			if (op)
+				op->msn = h->msn;
+		}
+		f->ooo_pkts--;
+		near_in_order(p, f, slot);
+	}
+	if (!f->ooo_pkts)
+		timer_cancel(&p->timers, &f->patience);
+	else
+		timer_set(&p->timers, &f->patience, p->now_ns + p->cfg.reorder_ns);
+}
+
+static enum proxy_drop hold_off(struct proxy *p, struct near_flow *f)
+{
+	if (!f->held_off)
+		proxy_event_push(p, EV_FLOW_HELD_OFF, f, NULL, f->pos_next, f->held_bytes);
+	f->held_off = true;
+	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host did send it */
+	near_speak(p, f, DUE_RNR);
+	return drop(p, DROP_LAN_NO_ROOM);
+}
+
+/* PSNs that the packet owns; 1 for a READ whose PMTU is not known (psns_unknown is set then). */
+static uint32_t psns_of(struct near_flow *f, const struct roce_pkt *pkt, bool *unknown)
+{
+	*unknown = false;
+	if (pkt->opcode != RC_READ_REQUEST)
+		return 1;
+	if (f->pmtu)
+		return roce_read_psns(pkt->reth_len, f->pmtu);
+	*unknown = pkt->reth_len > 256;
+	return 1;
+}
+
+static void speak_after_rx(struct proxy *p, struct near_flow *f, bool ack_req)
+{
+	if ((ack_req || f->pos_next - f->pos_acked >= ACK_EVERY_PKTS) && near_ceiling(p, f) > f->pos_acked)
+		near_speak(p, f, DUE_ACK);
+}
+
+enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                               uint16_t vlan_tci, uint32_t fp)
+{
+	bool own = pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE);
+	uint64_t pos = f->pos_next;
+	bool unknown;
+	uint32_t psns = psns_of(f, pkt, &unknown), slot;
+
+	if (psns > FLOW_SPAN_MAX / 2)
+		return drop(p, DROP_LAN_BAD_LENGTH);
+	if (!near_admit(p, f, pkt->len))
+		return hold_off(p, f);
+	if (own && !near_op_begin(p, f, pkt, pos, psns, f->msn_next + 1, fp))
+		return drop(p, DROP_LAN_READS_FULL);
+	slot = near_commit(p, f, l3, pkt, pos, psns, fp, vlan_tci);
+	if (slot == SLOT_NONE) {
+		if (own)
+			rd_op_give(p, dlist_entry(f->ops.prev, struct rd_op, node)), f->nops--;
+		return hold_off(p, f);
+	}
+	f->held_off = false;
+	f->gap_naked = 0;
+	f->psns_unknown = unknown;
+	near_in_order(p, f, slot);
+	learn_pmtu_from_request(p, f, pkt);
+	near_absorb_held(p, f);
+	if (FAULT(FAULT_DROP_SLOT) && !own && pos % 61 == 0 && f->pos_next > pos + 1)
+		slot_release(p, slot);
+	near_wan_kick(p, f);
+	speak_after_rx(p, f, pkt->ack_req);
+	return DROP_NONE;
+}

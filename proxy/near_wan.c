@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * What passes between a near flow and the far edge: requests in order within credit and window, FLOW_OPEN when
+ * something about the flow is new, and back the reports of what the responder has.
+ *
+ * "settled" follows what the far edge reports as delivered, but never passes an unanswered operation, so that a rebuild
+ * finds the operation's request and knows what to wait for. Ordering rule: descriptor, then free slot. */
+#include "near_priv.h"
+
+#include "near_fp.h"
+#include "wan_lane.h"
+
+void near_release_held(struct proxy *p, struct near_flow *f, bool waived)
+{
+	if (dlist_empty(&f->held))
+		return;
+	timer_cancel(&p->timers, &f->held_timer);
+	while (!dlist_empty(&f->held)) {
+		struct slot_meta *m = dlist_entry(dlist_first(&f->held), struct slot_meta, node);
+
+		dlist_remove(&m->node);
+		if (waived)
+			count(p, CTR_HELD_WAIVED, 1);
+		wan_lane_queue_first(p, lane_of(p, f->lane), slot_of_meta(p, m));
+	}
+}
+
+void near_settle(struct proxy *p, struct near_flow *f)
+{
+	const struct rd_op *op = near_op_open(f);
+	uint64_t target = min_u64(f->pos_reported, f->pos_next), pos = f->pos_settled;
+	uint32_t msn = f->msn_settled;
+
+	if (!f->msn_known)
+		return;
+	if (op && op->pos < target)
+		target = op->pos;
+	if (target <= f->pos_settled)
+		return;
+	while (pos < target) { /* first what the descriptor must say ... */
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
+
+		if (slot == SLOT_NONE) {
+			pos++;
+			continue;
+		}
+		msn = arena_hdr(p->arena, slot)->msn;
+		pos += arena_hdr(p->arena, slot)->psns;
+	}
+	pos = f->pos_settled;
+	f->pos_settled = target;
+	f->msn_settled = msn;
+	near_store(p, f);
+	while (pos < target) { /* ... then free */
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos), psns = 1;
+
+		if (slot != SLOT_NONE) {
+			psns = arena_hdr(p->arena, slot)->psns;
+			slot_release(p, slot);
+		}
+		pos += psns;
+	}
+	f->last_progress_ns = p->now_ns;
+	f->pos_wan = max_u64(f->pos_wan, f->pos_settled);
+}
+
+/* What follows from progress at the responder. */
+static void after_progress(struct proxy *p, struct near_flow *f)
+{
+	if (near_op_open(f)) /* it may be answered by an ACK, or its response have waited for the pair */
+		dlist_append_once(&p->resp_list, &f->resp_node);
+	near_settle(p, f);
+	if (f->pos_reported >= f->held_until_pos)
+		near_release_held(p, f, false);
+	if (f->newer && f->pos_settled == f->pos_next) {
+		near_close(p, f);
+		return;
+	}
+	if (near_ceiling(p, f) > f->pos_acked && (!near_acks_early(p, f) || f->ack_asked))
+		near_speak(p, f, DUE_ACK);
+	if (lane_of(p, f->lane)->node.next == NULL)
+		wan_lane_kick(p, lane_of(p, f->lane));
+}
+
+/* The responder refused, or has not answered for very long (syndrome 0): what is held can reach nobody any more. With a
+ * syndrome the host is told; without one it meets silence, as it would from a dead responder. */
+static void far_failed(struct proxy *p, struct near_flow *f, const struct wan_flow_report *r)
+{
+	if (f->failed)
+		return;
+	f->failed = true;
+	f->nak_syndrome = r->syndrome;
+	if (f->pos_acked > f->pos_settled) {
+		count(p, CTR_BYTES_FAILED, f->held_bytes);
+		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, r->nak_pos, f->held_bytes);
+	}
+	f->pos_reported = max_u64(f->pos_reported, min_u64(r->delivered, f->pos_next));
+	near_settle(p, f);
+	f->fail_pos = max_u64(min_u64(r->nak_pos, f->pos_next), f->pos_acked);
+	f->fail_msn = f->pos_acked >= f->pos_settled ? f->msn_acked : f->msn_settled;
+	near_free_slots(p, f);
+	f->ooo_pkts = 0;
+	f->pos_settled = f->pos_wan = f->pos_next;
+	f->msn_settled = f->msn_next;
+	near_store(p, f);
+	if (f->nak_syndrome)
+		near_speak(p, f, DUE_NAK);
+}
+
+void near_on_report(struct proxy *p, const struct wan_flow_report *r)
+{
+	struct near_flow *f = near_by_id(p, r->flow, r->inc);
+	uint64_t delivered;
+
+	if (!f)
+		return;
+	delivered = min_u64(r->delivered, f->pos_next);
+	if (delivered > f->pos_reported)
+		f->pos_reported = delivered;
+	if (!f->credit_known || r->credit > f->pos_credit)
+		f->pos_credit = r->credit;
+	f->credit_known = true;
+	if (!f->stalled)
+		f->stalled_ns = p->now_ns;
+	f->stalled = r->state == WFS_STALLED || r->state == WFS_FAILED;
+	if (r->state == WFS_FAILED)
+		far_failed(p, f, r);
+	near_wan_kick(p, f);
+	after_progress(p, f);
+}
+
+void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
+{
+	struct near_flow *f = near_by_id(p, r->flow, r->inc);
+
+	if (!f || f->pairing == PAIR_CONFIRMED)
+		return;
+	if (!template_fits(f, r)) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		return;
+	}
+	if (f->pairing == PAIR_LEARNING) {
+		if (r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH) {
+			/* The responder waits for something that we never saw: tell the host. */
+			f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base);
+			near_set_base(f, r->pos_base);
+			near_fp_reset(p, f);
+			f->open_due = true;
+			near_speak(p, f, DUE_NAK);
+		}
+		if (r->at_pos > f->pos_max || r->at_pos < f->pos_base)
+			return;
+		f->requester_qpn = r->requester_qpn;
+		memcpy(f->template, r->template, r->template_len);
+		f->template_len = (uint8_t)r->template_len;
+		f->base_fixed = true;
+		f->msn_known = true;
+		f->pairing = PAIR_PROVISIONAL;
+		near_store(p, f);
+		f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
+		count(p, CTR_PAIRED_PROBE, 1);
+		proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
+	}
+	if (r->confirmed)
+		f->pairing = PAIR_CONFIRMED;
+	near_store(p, f);
+	if (f->gap_naked == 0 && f->pos_max > f->pos_next)
+		near_nak_gap(p, f);
+	f->ack_asked = true;
+	after_progress(p, f);
+}
+
+/* --- to the far edge --- */
+
+void near_wan_kick(struct proxy *p, struct near_flow *f)
+{
+	struct lane *l = lane_of(p, f->lane);
+
+	if (f->older || !p->session_on)
+		return;
+	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent)) {
+		dlist_append_once(&l->near_list, &f->wan_node);
+		wan_lane_kick(p, l);
+	}
+}
+
+static uint64_t credit_of(const struct proxy *p, const struct near_flow *f)
+{
+	uint32_t slot_bytes = arena_class_bytes((uint16_t)((f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX) + 84));
+	uint64_t initial = p->lanes[f->lane].flow_initial_bytes;
+
+	if (f->credit_known)
+		return f->pos_credit;
+	return f->pos_settled + max_u64(initial / slot_bytes, 4);
+}
+
+bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot)
+{
+	struct lane *l = lane_of(p, f->lane);
+
+	while (f->pos_wan < f->pos_next) {
+		const struct slot_hdr *h;
+
+		*slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_wan);
+		if (*slot == SLOT_NONE) {
+			f->pos_wan++;
+			continue;
+		}
+		h = arena_hdr(p->arena, *slot);
+		return f->pos_wan < credit_of(p, f) && l->out_bytes + arena_class_bytes(h->len) <= l->window_bytes;
+	}
+	return false;
+}
+
+void near_wan_sent(struct near_flow *f, const struct slot_hdr *h)
+{
+	f->pos_wan += h->psns;
+}
+
+void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wan_flow_open *o)
+{
+	*o = (struct wan_flow_open){
+	    .flow = near_wire_id(p, f),
+	    .inc = f->inc,
+	    .pos_base = f->pos_settled,
+	    .dest_qpn = f->dest_qpn,
+	    .requester_qpn = f->requester_qpn,
+	    .vlan_tci = f->vlan_tci,
+	    .pmtu = f->pmtu,
+	    .src = f->src,
+	    .dst = f->dst,
+	};
+	if (f->base_fixed)
+		o->flags |= WOF_BASE_FIXED;
+	if (f->pairing != PAIR_LEARNING)
+		o->flags |= WOF_PAIRED;
+	if (!near_acks_early(p, f))
+		o->flags |= WOF_HOST_MODE;
+}
+
+void near_session_start(struct proxy *p, struct near_flow *f)
+{
+	f->pos_wan = f->pos_settled;
+	f->credit_known = false;
+	f->open_due = true;
+	f->open_sent = false;
+	f->stalled = false;
+	near_wan_kick(p, f);
+}

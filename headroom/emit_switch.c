@@ -80,6 +80,7 @@ int emit_nxos(const struct report *rep, FILE *out, FILE *err)
 		if ((mask & 1u << p) != 0)
 			fprintf(out, "  class type network-qos c-8q-nq%u\n    mtu %u\n    pause pfc-cos %u\n", p,
 			        rep->o->in.port_mtu, p);
+	fprintf(out, "  class type network-qos c-8q-nq-default\n    mtu %u\n", rep->o->in.port_mtu);
 	nxos_queues(rep, mask, out);
 	fprintf(out, "system qos\n  service-policy type network-qos LONGREACH\n");
 	fprintf(out,

@@ -4,6 +4,16 @@
 
 #include <string.h>
 
+const char *report_extra(unsigned i)
+{
+	/* In the order of enum headroom_extra. */
+	static const char *const names[] = {"--macsec",      "--transponder",   "--gearbox",
+	                                    "--peer-quanta", "--small-packets", "--pool",
+	                                    "--drain",       "--buffer",        "--lossless-mtu"};
+
+	return i < sizeof(names) / sizeof(names[0]) ? names[i] : NULL;
+}
+
 static enum headroom_model explained(const struct options *o)
 {
 	if (o->model != HEADROOM_MODELS)
@@ -30,18 +40,20 @@ static void judge(const struct options *o, struct report *rep)
 int report_work_out(const struct options *o, struct report *rep, FILE *err)
 {
 	char why[HEADROOM_ERROR_MAX];
+	int r;
 
 	*rep = (struct report){.o = o, .model = explained(o), .side_by_side = o->model == HEADROOM_MODELS};
 	for (enum headroom_model m = 0; m < HEADROOM_MODELS; m++)
-		rep->models[m].ok = headroom_compute(m, &o->in, &rep->models[m].r, rep->models[m].why) == 0;
+		rep->models[m].err = headroom_compute(m, &o->in, &rep->models[m].r, rep->models[m].why);
 	rep->r = &rep->models[rep->model].r;
-	if (!rep->models[rep->model].ok) {
+	if (rep->models[rep->model].err < 0) {
 		options_complain(err, "%s", rep->models[rep->model].why);
-		return -1;
+		return rep->models[rep->model].err;
 	}
-	if (headroom_plan_link(rep->model, &o->in, &rep->plan, why) < 0) {
+	r = headroom_plan_link(rep->model, &o->in, &rep->plan, why);
+	if (r < 0) {
 		options_complain(err, "%s", why);
-		return -1;
+		return r;
 	}
 	judge(o, rep);
 	return 0;

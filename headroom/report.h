@@ -9,7 +9,7 @@
 
 /* One model's answer, or why there is none. */
 struct report_model {
-	bool ok;
+	int err; /* 0, or what headroom_compute() returned */
 	struct headroom_result r;
 	char why[HEADROOM_ERROR_MAX];
 };
@@ -26,14 +26,17 @@ struct report {
 	bool side_by_side;
 };
 
-/* 0, or -1 after having said on `err` why not. */
+/* 0, or as headroom_compute() after having said on `err` why not. */
 int report_work_out(const struct options *o, struct report *rep, FILE *err);
+
+/* The option that bit `i` of headroom_result.unused stands for; NULL beyond the last. */
+const char *report_extra(unsigned i);
 
 void report_text(const struct report *rep, FILE *out);
 void report_json(const struct report *rep, FILE *out);
 void report_csv(const struct report *rep, FILE *out);
 
-/* All models over all lengths, rates and MTUs; -1 after having said on `err` which of them makes no sense. */
+/* All models over all lengths, rates and MTUs; as headroom_compute() after having said on `err` why not. */
 int what_if(const struct options *o, FILE *out, FILE *err);
 
 /* Ready configuration; -1 after having said on `err` why it would not do what it says. */

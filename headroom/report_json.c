@@ -62,7 +62,7 @@ static void models(struct json_out *j, const struct report *rep)
 	for (enum headroom_model m = 0; m < HEADROOM_MODELS; m++) {
 		jo_open(j, NULL, '{');
 		jo_string(j, "model", headroom_model_name(m));
-		if (rep->models[m].ok)
+		if (rep->models[m].err == 0)
 			thresholds(j, &rep->models[m].r);
 		else
 			jo_string(j, "refused", rep->models[m].why);
@@ -127,6 +127,15 @@ static void verdicts(struct json_out *j, const struct report *rep)
 	jo_close(j, ']');
 }
 
+static void not_known(struct json_out *j, const struct headroom_result *r)
+{
+	jo_open(j, "not_known", '[');
+	for (unsigned i = 0; report_extra(i) != NULL; i++)
+		if ((r->unused & 1u << i) != 0)
+			jo_string(j, NULL, report_extra(i));
+	jo_close(j, ']');
+}
+
 void report_json(const struct report *rep, FILE *out)
 {
 	struct json_out j = {.out = out};
@@ -136,6 +145,7 @@ void report_json(const struct report *rep, FILE *out)
 	jo_string(&j, "source", headroom_model_source(rep->model));
 	thresholds(&j, rep->r);
 	inputs(&j, &rep->o->in);
+	not_known(&j, rep->r);
 	terms(&j, rep->r);
 	plan(&j, &rep->plan);
 	verdicts(&j, rep);
@@ -152,7 +162,7 @@ void report_csv(const struct report *rep, FILE *out)
 	for (enum headroom_model m = 0; m < HEADROOM_MODELS; m++) {
 		const struct headroom_result *r = &rep->models[m].r;
 
-		if (!rep->models[m].ok || (!rep->side_by_side && m != rep->model))
+		if (rep->models[m].err < 0 || (!rep->side_by_side && m != rep->model))
 			continue;
 		fprintf(out,
 		        "%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64

@@ -95,7 +95,7 @@ static void show_models(const struct report *rep, FILE *out)
 	for (enum headroom_model m = 0; m < HEADROOM_MODELS; m++) {
 		const struct report_model *o = &rep->models[m];
 
-		if (!o->ok) {
+		if (o->err < 0) {
 			fprintf(out, "  %-14s %s\n", headroom_model_name(m), o->why);
 			continue;
 		}
@@ -160,16 +160,12 @@ static void show_verdicts(const struct report *rep, FILE *out)
 
 static void show_unused(const struct report *rep, FILE *out)
 {
-	static const char *const names[] = {"--macsec",      "--transponder",   "--gearbox",
-	                                    "--peer-quanta", "--small-packets", "--pool",
-	                                    "--drain",       "--buffer",        "--lossless-mtu"};
-
 	if (rep->r->unused == 0)
 		return;
 	fprintf(out, "\nThis model does not know");
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (unsigned i = 0; report_extra(i) != NULL; i++)
 		if ((rep->r->unused & 1u << i) != 0)
-			fprintf(out, " %s", names[i]);
+			fprintf(out, " %s", report_extra(i));
 	fprintf(out, ".\n");
 }
 

@@ -2,6 +2,8 @@
 /* tool.c - `longreach headroom`. */
 #include "headroom/tool.h"
 
+#include <errno.h>
+
 #include "headroom/report.h"
 
 /* longreach-headroom(1) promises them. */
@@ -17,12 +19,19 @@ static int usage_error(FILE *err)
 	return EXIT_USAGE;
 }
 
+/* Nonsense is bad usage; what a model's source does not take is a refusal. */
+static int exit_code(int err)
+{
+	return err == 0 ? EXIT_OK : err == -EINVAL ? EXIT_USAGE : EXIT_REFUSED;
+}
+
 static int one_link(const struct options *o, FILE *out, FILE *err)
 {
 	struct report rep;
+	int r = report_work_out(o, &rep, err);
 
-	if (report_work_out(o, &rep, err) < 0)
-		return EXIT_REFUSED;
+	if (r < 0)
+		return exit_code(r);
 	if (o->emit != NULL)
 		return emit(&rep, out, err) < 0 ? EXIT_REFUSED : EXIT_OK;
 	if (o->format == FORMAT_JSON)
@@ -49,7 +58,7 @@ int tool_run(int argc, char **argv, FILE *out, FILE *err)
 		return usage_error(err);
 	}
 	if (o.what_if)
-		return what_if(&o, out, err) < 0 ? EXIT_REFUSED : EXIT_OK;
+		return exit_code(what_if(&o, out, err));
 	return one_link(&o, out, err);
 }
 

@@ -17,7 +17,7 @@ struct row {
 	struct headroom_plan plan;
 };
 
-/* 0, or -1 if the link makes no sense to physics. */
+/* As headroom_compute() of physics. */
 static int work_out(struct row *row, char *why)
 {
 	for (enum headroom_model m = 0; m < HEADROOM_MODELS; m++)
@@ -99,15 +99,17 @@ static int rows(const struct options *o, struct json_out *j, bool put, char *why
 	const struct options_list *rates = o->rates_bps.n > 0 ? &o->rates_bps : &default_rates;
 	const struct options_list *mtus = o->mtus.n > 0 ? &o->mtus : &default_mtus;
 	struct row row = {.in = o->in};
+	int r;
 
 	for (unsigned l = 0; l < lengths->n; l++)
-		for (unsigned r = 0; r < rates->n; r++)
+		for (unsigned k = 0; k < rates->n; k++)
 			for (unsigned m = 0; m < mtus->n; m++) {
 				row.in.length_m = lengths->values[l];
-				row.in.rate_bps = rates->values[r];
+				row.in.rate_bps = rates->values[k];
 				row.in.port_mtu = (uint32_t)mtus->values[m];
-				if (work_out(&row, why) < 0)
-					return -1;
+				r = work_out(&row, why);
+				if (r < 0)
+					return r;
 				if (put)
 					put_row(o, &row, j, j->out);
 			}
@@ -118,10 +120,11 @@ int what_if(const struct options *o, FILE *out, FILE *err)
 {
 	struct json_out j = {.out = out};
 	char why[HEADROOM_ERROR_MAX];
+	int r = rows(o, &j, false, why);
 
-	if (rows(o, &j, false, why) < 0) {
+	if (r < 0) {
 		options_complain(err, "%s", why);
-		return -1;
+		return r;
 	}
 	if (o->format == FORMAT_JSON)
 		jo_open(&j, NULL, '[');

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/client_json.c"
+#include "daemon/units.c"
+#include "headroom/tool.h"
+
+#define ARGS_MAX 48
+
+static char *out_text, *err_text;
+
+/* Runs "headroom WORDS"; the words are separated by single spaces. */
+static int run(const char *words)
+{
+	char line[1024], *argv[ARGS_MAX + 1], *save = NULL;
+	size_t out_size, err_size;
+	FILE *out, *err;
+	int argc = 0, code;
+
+	free(out_text);
+	free(err_text);
+	out = open_memstream(&out_text, &out_size);
+	err = open_memstream(&err_text, &err_size);
+	assert_non_null(out);
+	assert_non_null(err);
+	assert_true(snprintf(line, sizeof(line), "headroom %s", words) < (int)sizeof(line));
+	for (char *w = strtok_r(line, " ", &save); w != NULL && argc < ARGS_MAX; w = strtok_r(NULL, " ", &save))
+		argv[argc++] = w;
+	argv[argc] = NULL;
+	code = tool_run(argc, argv, out, err);
+	fclose(out);
+	fclose(err);
+	return code;
+}
+
+static void runs(const char *words)
+{
+	int code = run(words);
+
+	if (code != 0)
+		fail_msg("%s: %d, %s", words, code, err_text);
+}
+
+static void refuses(const char *words, int code, const char *about)
+{
+	int got = run(words);
+
+	if (got != code || strstr(err_text, about) == NULL || out_text[0] != '\0')
+		fail_msg("%s: %d, \"%s\"; expected %d and \"%s\"", words, got, err_text, code, about);
+}
+
+static void prints(const char *text)
+{
+	if (strstr(out_text, text) == NULL)
+		fail_msg("\"%s\" is missing in:\n%s", text, out_text);
+}
+
+static void tool_run__json_for_checking_tables(void **state)
+{
+	const struct jnode *root;
+	struct jdoc doc = {0};
+
+	(void)state;
+	runs("--json --model sonic-mellanox --asic spectrum-4 --rate 400G --length 40m --port-mtu 9100 --lossless-mtu "
+	     "1024 "
+	     "--small-packets 100 --pool off --gearbox 0ns --lanes 4");
+	assert_int_equal(jdoc_parse(&doc, out_text), 0);
+	root = jdoc_root(&doc);
+	assert_true(j_number(root, "xon") == 19456);
+	assert_true(j_number(root, "xoff") == 283648);
+	assert_true(j_number(root, "size") == 303104);
+	assert_string_equal(j_text(root, "model"), "sonic-mellanox");
+	jdoc_free(&doc);
+}
+
+/* The same words for every model, as a check of tables gives them. */
+static void tool_run__json_of_all_models(void **state)
+{
+	static const char *const models[] = {
+	    "physics", "sonic-mellanox", "sonic-barefoot", "annex-o", "mlx5", "mlx5-next", "all"};
+	char words[512];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+		struct jdoc doc = {0};
+
+		snprintf(
+		    words, sizeof(words),
+		    "--json --model %s --asic spectrum-4 --rate 100G --length 100m --port-mtu 9000 --lossless-mtu 1024 "
+		    "--small-packets 50 --pool off --gearbox 100ns --lanes 4",
+		    models[i]);
+		runs(words);
+		assert_int_equal(jdoc_parse(&doc, out_text), 0);
+		assert_true(j_number(jdoc_root(&doc), "xon") > 0);
+		assert_true(j_number(jdoc_root(&doc), "xoff") > 0);
+		assert_true(j_number(jdoc_root(&doc), "size") > 0);
+		jdoc_free(&doc);
+	}
+}
+
+static void tool_run__json_what_if(void **state)
+{
+	const struct jnode *row;
+	struct jdoc doc = {0};
+
+	(void)state;
+	runs("--what-if --json --km 1,10 --rate 100G,400G --mtu 4200");
+	assert_int_equal(jdoc_parse(&doc, out_text), 0);
+	row = j_next(jdoc_root(&doc), NULL);
+	assert_non_null(row);
+	assert_true(j_number(row, "length_m") == 1000);
+	assert_true(j_number(row, "bdp_bytes") == 125000);
+	jdoc_free(&doc);
+}
+
+static void tool_run__explains(void **state)
+{
+	(void)state;
+	runs("--km 300 --rate 100G --mtu 4200");
+	prints("A link of 300 km at 100 Gbit/s");
+	prints("From XOFF to silence");
+	prints("silence");
+	prints("propagation");
+	prints("Side by side");
+	prints("it takes 1 to 999 m");
+	prints("end PFC at the edge and let the daemon's memory hold it");
+	runs("--rtt 3ms --rate 100G --macsec 32 --model annex-o");
+	prints("3.00 ms there and back");
+	prints("This model does not know --macsec.");
+}
+
+static void tool_run__verdict(void **state)
+{
+	(void)state;
+	runs("--length 40m --rate 400G --asic spectrum-4");
+	prints("Spectrum-4 at 400G with 2 lossless priorities ends at 1.1");
+	prints("it can hold this link");
+}
+
+static void tool_run__csv(void **state)
+{
+	(void)state;
+	runs("--csv --model mlx5 --length 100m --rate 100G --mtu 9000");
+	prints("model,headroom_bytes,xon,xoff,size,");
+	prints("mlx5,76180,");
+	assert_null(strstr(out_text, "physics"));
+	runs("--what-if --csv");
+	prints("length_m,rate_bps,port_mtu_bytes,physics,sonic-mellanox,");
+	prints("\n300000,100000000000,4200,37538760,");
+	prints(",37500000,150000000,"); /* BDP and deep buffer */
+}
+
+static void tool_run__units_as_people_write_them(void **state)
+{
+	char *first;
+
+	(void)state;
+	runs("--csv --length 300km --rate 100G --mtu 9KiB");
+	first = strdup(out_text);
+	assert_non_null(first);
+	runs("--csv --km 300 --rate 100Gbit/s --mtu 9216");
+	assert_string_equal(first, out_text);
+	runs("--csv --km 300km --rate 100000M --port-mtu 9216B");
+	assert_string_equal(first, out_text);
+	free(first);
+}
+
+static void tool_run__nonsense_is_refused(void **state)
+{
+	(void)state;
+	refuses("", 2, "how long");
+	refuses("--rate 1G", 2, "how long");
+	refuses("--km 1", 2, "how fast");
+	refuses("--km x --rate 1G", 2, "--km x: expected kilometres");
+	refuses("--km -1 --rate 1G", 2, "expected kilometres");
+	refuses("--km 99999999999999999999 --rate 1G", 2, "too large");
+	refuses("--km 50000 --rate 1G", 2, "around the earth");
+	refuses("--length 0.5m --rate 1G", 2, "finer");
+	refuses("--length 40 --rate 1G", 2, "like 300km or 40m");
+	refuses("--length 40m --rate 0", 2, "the rate must be");
+	refuses("--length 40m --rate fast", 2, "like 100G");
+	refuses("--length 40m --rate 1G --mtu 63", 2, "port MTU");
+	refuses("--length 40m --rate 1G --mtu 65536", 2, "--port-mtu");
+	refuses("--length 40m --rate 1G --mtu 1500 --lossless-mtu 4200", 2, "larger than the port MTU");
+	refuses("--length 40m --rate 1G --small-packets 101", 2, "0 to 100");
+	refuses("--length 40m --rate 1G --priorities 3,8", 2, "from 0 to 7");
+	refuses("--length 40m --rate 1G --priorities 3,3", 2, "twice");
+	refuses("--length 40m --rate 1G --priorities ,", 2, "from 0 to 7");
+	refuses("--length 40m --rate 1G --priorities 3:x", 2, "from 0 to 7");
+	refuses("--length 40m --rate 1G --pool maybe", 2, "on or off");
+	refuses("--length 40m --rate 1G --lanes 0", 2, "lanes");
+	refuses("--length 40m --rate 1G --medium air", 2, "optical or copper");
+	refuses("--length 40m --rate 1G --model sonic", 2, "sonic-barefoot");
+	refuses("--length 40m --rate 1G --asic tomahawk", 2, "spectrum-4");
+	refuses("--length 40m --rate 1G --dev $(reboot)", 2, "interface");
+	refuses("--length 40m --rate 1G --emit junos", 2, "nxos");
+	refuses("--length 40m --rate 1G --frobnicate", 2, "--frobnicate");
+	refuses("--length 40m --rate", 2, "--rate wants a value");
+	refuses("--length 40m --rate 1G now", 2, "now");
+	refuses("--length 40m --rtt 1ms --rate 1G", 2, "instead of a length");
+	refuses("--km 1,2 --rate 1G", 2, "--what-if");
+	refuses("--what-if --rtt 1ms", 2, "--rtt");
+	refuses("--what-if --km 0", 2, "distance");
+	refuses("--what-if --emit dcb", 2, "one link");
+	refuses("--km 1 --rate 1G --mtu 1,,2", 2, "amount of bytes");
+	refuses("--km 1km --rate 1G --model mlx5", 1, "1 to 999 m");
+}
+
+static void tool_run__help_names_every_option(void **state)
+{
+	(void)state;
+	runs("--help");
+	prints("--what-if");
+	prints("--transponder");
+}
+
+static void tool_run__emit_sonic(void **state)
+{
+	const struct jnode *profile, *pg;
+	struct jdoc doc = {0};
+
+	(void)state;
+	runs("--emit sonic --asic spectrum-4 --rate 400G --length 40m --small-packets 100 --dev Ethernet8 --priorities "
+	     "3,4,6");
+	assert_int_equal(jdoc_parse(&doc, out_text), 0);
+	profile = j_get(j_get(jdoc_root(&doc), "BUFFER_PROFILE"), "pg_lossless_400000_40m_profile");
+	assert_string_equal(j_text(profile, "xon"), "19456");
+	assert_string_equal(j_text(profile, "xoff"), "283648");
+	assert_string_equal(j_text(profile, "size"), "303104");
+	pg = j_get(jdoc_root(&doc), "BUFFER_PG");
+	assert_non_null(j_get(pg, "Ethernet8|3-4"));
+	assert_non_null(j_get(pg, "Ethernet8|6"));
+	assert_string_equal(j_text(j_get(j_get(jdoc_root(&doc), "CABLE_LENGTH"), "AZURE"), "Ethernet8"), "40m");
+	jdoc_free(&doc);
+	runs("--emit sonic --rate 400G --length 40m --small-packets 100 --pool on --ports 32 --oversubscribe 2");
+	prints("\"xoff\": \"8912896\""); /* 32 x (2 x 283648 - 10240) / 2 */
+	refuses("--emit sonic --model physics --rate 400G --length 40m --pool on", 1, "--pool");
+}
+
+static void tool_run__emit_linux(void **state)
+{
+	(void)state;
+	runs("--emit dcb --rate 100G --length 100m --mtu 9000 --priorities 3 --dev ens1f0");
+	prints("dcb buffer set dev ens1f0 prio-buffer all:0 3:1 buffer-size 1:152360\n");
+	prints("dcb pfc set dev ens1f0 prio-pfc all:off 3:on delay 100\n");
+	runs("--emit dcb --model physics --rate 100G --length 100m");
+	prints("do not fit into its 16 bits");
+	refuses("--emit dcb --rate 100G --length 40m --priorities 0,1,2,3,4,5,6,7", 1, "no buffer is left");
+	runs("--emit mlnx_qos --rate 100G --length 100m --priorities 3,6 --buffer 200000");
+	prints("mlnx_qos -i eth0 --pfc=0,0,0,1,0,0,1,0 --cable_len=100\n");
+	prints("--prio2buffer=0,0,0,1,0,0,2,0 --buffer_size=18432,200000,200000,0,0,0,0,0\n");
+	refuses("--emit mlnx_qos --rate 100G --length 1km", 1, "ignores a cable length of 1000 m");
+	refuses("--emit mlnx_qos --model physics --rate 100G --length 1m", 1, "--model mlx5");
+}
+
+static void tool_run__emit_switches(void **state)
+{
+	(void)state;
+	runs("--emit nvue --rate 100G --km 100 --priorities 3,5 --dev swp7");
+	prints("nv set qos pfc longreach switch-priority 3,5\n");
+	prints("nv set qos pfc longreach cable-length 100000\n");
+	prints("nv set interface swp7 qos pfc profile longreach\n");
+	refuses("--emit nvue --rate 100G --km 101", 1, "1 to 100000 m");
+	runs("--emit eos --rate 100G --length 40m --priorities 3");
+	prints("platform trident mmu queue profile LONGREACH\n   ingress threshold 1\n   ingress headroom ");
+	prints("   priority-flow-control priority 3 no-drop\n");
+	runs("--emit nxos --rate 100G --length 300m --mtu 9216 --priorities 3 --dev Ethernet1/7");
+	prints("  class type network-qos c-8q-nq3\n    mtu 9216\n    pause pfc-cos 3\n");
+	prints("  class type queuing c-in-q3\n    pause buffer-size ");
+	prints("interface Ethernet1/7\n");
+	refuses("--emit nxos --rate 100G --length 300m --priorities 0", 1, "priority 0");
+	refuses("--emit eos --rate 100G --length 300m --priorities 3:4200", 1, "--lossless-mtu");
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(out_text);
+	free(err_text);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(tool_run__json_for_checking_tables),
+	    cmocka_unit_test(tool_run__json_of_all_models),
+	    cmocka_unit_test(tool_run__json_what_if),
+	    cmocka_unit_test(tool_run__explains),
+	    cmocka_unit_test(tool_run__verdict),
+	    cmocka_unit_test(tool_run__csv),
+	    cmocka_unit_test(tool_run__units_as_people_write_them),
+	    cmocka_unit_test(tool_run__nonsense_is_refused),
+	    cmocka_unit_test(tool_run__help_names_every_option),
+	    cmocka_unit_test(tool_run__emit_sonic),
+	    cmocka_unit_test(tool_run__emit_linux),
+	    cmocka_unit_test(tool_run__emit_switches),
+	};
+
+	return cmocka_run_group_tests_name("headroom_tool", tests, NULL, teardown);
+}

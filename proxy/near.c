@@ -19,8 +19,6 @@
 #include "mouth.h"
 #include "wan_lane.h"
 
-#define FORSAKEN_NS 5000000000ull /* longer than hosts wait between two repetitions */
-
 void near_set_base(struct near_flow *f, uint64_t pos)
 {
 	f->pos_base = f->pos_next = f->pos_acked = f->pos_reported = f->pos_settled = f->pos_wan = pos;

@@ -13,6 +13,7 @@
 
 #include "near_fp.h"
 
+#define NAK_AGAIN_NS    100000ull     /* a LAN round trip: what was NAKed is not yet repeated within */
 #define FAILED_QUIET_NS 2000000000ull /* a failed QP is silent so long before it can be used again */
 
 void near_nak_gap(struct proxy *p, struct near_flow *f)
@@ -109,6 +110,20 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 static bool starts_message(const struct roce_pkt *pkt)
 {
 	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & (ROP_START | ROP_OWN_RESPONSE));
+}
+
+/* A READ or ATOMIC is repeated whose answer is not kept any more. To ACK past it would say that it was answered, and it
+ * must not be executed twice: the flow ends here, loudly. */
+static enum proxy_drop lost_answer(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	proxy_event_push(p, EV_FLOW_FAILED, f, NULL, pos, 0);
+	f->failed = true;
+	f->nak_syndrome = AETH_NAK_REM_OP;
+	f->fail_pos = max_u64(pos, f->pos_acked);
+	f->fail_msn = f->msn_acked;
+	near_store(p, f);
+	near_speak(p, f, DUE_NAK);
+	return drop(p, DROP_LAN_ANSWER_LOST);
 }
 
 static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,

@@ -130,6 +130,15 @@ void near_on_report(struct proxy *p, const struct wan_flow_report *r)
 	after_progress(p, f);
 }
 
+/* An ACK of this flow's responder to this flow's requester, and nothing else. */
+static bool template_fits(const struct near_flow *f, const struct wan_flow_pair *r)
+{
+	struct roce_pkt pkt;
+
+	return roce_parse(r->template, r->template_len, &pkt) == DROP_NONE && pkt.len == r->template_len &&
+	       pkt.opcode == RC_ACK && ip_addr_eq(&pkt.src, &f->dst) && ip_addr_eq(&pkt.dst, &f->src);
+}
+
 void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 {
 	struct near_flow *f = near_by_id(p, r->flow, r->inc);

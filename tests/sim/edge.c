@@ -252,8 +252,8 @@ static void shard_init(struct edge_shard *s, enum proxy_start start)
 	int err;
 
 	memset(s->heap, 0, s->heap_len);
-	err = proxy_init(&s->p, s->heap, s->region, &s->cfg, &s->geometry, start, rng_hash(e->w->cfg.seed, e->site),
-	                 now_of(e));
+	err = proxy_init(&s->p, s->heap, s->region, &s->cfg, &s->geometry, start,
+	                 rng_hash(e->w->cfg.seed, e->site + 2 * e->restarts), now_of(e));
 	if (err)
 		check_fail(e->w, "init", "proxy_init(%s) of edge %c: %d",
 		           start == PROXY_START_FRESH ? "fresh" : "rebuild", 'A' + e->site, err);
@@ -310,13 +310,14 @@ void edge_crash(struct edge *e)
 	}
 }
 
-void edge_rebuild(struct edge *e)
+void edge_restart(struct edge *e, enum proxy_start start)
 {
 	e->down = false;
 	e->restarts++;
-	world_note(e->w, e->site, "the edge starts again from its arena");
+	world_note(e->w, e->site, "the edge starts again, %s",
+	           start == PROXY_START_FRESH ? "afresh" : "from its arena");
 	for (uint32_t i = 0; i < e->nshards && e->w->violation[0] == 0; i++) {
-		shard_init(&e->shard[i], PROXY_START_REBUILD);
+		shard_init(&e->shard[i], start);
 		if (e->w->violation[0] == 0)
 			shard_run(&e->shard[i]);
 	}

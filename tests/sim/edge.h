@@ -46,7 +46,7 @@ void edge_wan_rx(struct edge *e, struct pkt *p);
 void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx);
 /* Power off: the heap is lost, the region stays. */
 void edge_crash(struct edge *e);
-void edge_rebuild(struct edge *e);
+void edge_restart(struct edge *e, enum proxy_start start);
 /* Gives the memory back. */
 void edge_free(struct edge *e);
 

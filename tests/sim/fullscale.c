@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fullscale.c - 400 Gbit/s x 1000 km and other measurements.
  *
- * The payload ceiling of the framing: a datagram of `wan_payload_max` bytes has 16 bytes of header and leaves 16
- * for the seal; what is between is filled with packets, each with 28 bytes in front of it, and whole or in pieces. So
- * each payload byte on the line costs
+ * The payload ceiling of the framing: a datagram of `wan_payload_max` bytes has 16 bytes of header and a tag of 16;
+ * what is between is filled with packets, each with 28 bytes in front of it, whole or in pieces. So each payload byte
+ * costs on the line
  *
- *     (packet + 28) / payload  x  (datagram - 16 + overhead) / (datagram - 32)
+ *     (packet + 28) / payload  x  (datagram + overhead) / (datagram - 32)
  *
- * and the ceiling is the line rate divided by that (the seal's room stays unused until there is one). It assumes full
- * datagrams and pieces that cost nothing extra; "uncut" below is the ceiling if packets were never cut:
- * floor((datagram - 32) / (packet + 28)) of them in each. */
+ * bytes, and the ceiling is the line rate divided by that. It assumes full datagrams and pieces that cost nothing
+ * extra; "uncut" is the ceiling if packets were never cut: floor((datagram - 32) / (packet + 28)) of them in each. */
 #include "fullscale.h"
 
 #include <stdio.h>
@@ -49,7 +48,7 @@ static double packet_bytes(uint16_t pmtu)
 static double ceiling_gbps(const struct world_cfg *c, uint16_t pmtu)
 {
 	double room = c->wan_payload_max - WAN_HDR_LEN - WAN_TAG_LEN;
-	double wire = c->wan_payload_max - WAN_TAG_LEN + c->wan_overhead;
+	double wire = c->wan_payload_max + c->wan_overhead;
 
 	return (double)c->pacer_bps / 1e9 * (pmtu / (packet_bytes(pmtu) + WAN_PACKET_OVERHEAD)) * (room / wire);
 }
@@ -58,7 +57,7 @@ static double whole_ceiling_gbps(const struct world_cfg *c, uint16_t pmtu)
 {
 	double room = c->wan_payload_max - WAN_HDR_LEN - WAN_TAG_LEN;
 	double each = packet_bytes(pmtu) + WAN_PACKET_OVERHEAD;
-	double n = (double)(int)(room / each), wire = WAN_HDR_LEN + n * each + c->wan_overhead;
+	double n = (double)(int)(room / each), wire = WAN_HDR_LEN + n * each + WAN_TAG_LEN + c->wan_overhead;
 
 	return (double)c->pacer_bps / 1e9 * n * pmtu / wire;
 }

@@ -133,6 +133,7 @@ static void pick_crashes(struct scenario *s, struct rng *r)
 		c->crash[c->ncrashes].at_ns = at_ns;
 		c->crash[c->ncrashes].down_ns = rng_log_range(r, 10000, 100000000);
 		c->crash[c->ncrashes].sites = (uint8_t)rng_range(r, 1, 3);
+		c->crash[c->ncrashes].lost = rng_chance(r, 0.1);
 		at_ns += c->crash[c->ncrashes].down_ns + 4 * c->wan.delay_ns + rng_log_range(r, 100000, 50000000);
 	}
 }

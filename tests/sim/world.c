@@ -162,16 +162,36 @@ static void start_session(void *obj, uint64_t epoch)
 	edge_session(&w->edge[1], b, a);
 }
 
+static void give_up(void *obj, uint64_t conn)
+{
+	struct world *w = obj;
+
+	conn_abandon(&w->conn[conn]);
+}
+
+/* What was ACKed early and lay in a lost arena is lost: nothing is promised about connections that are open. */
+static void excuse_open(struct world *w)
+{
+	for (uint32_t i = 0; i < w->nconns; i++) {
+		if (w->conn[i].state == CONN_WAITING || w->conn[i].state == CONN_OVER)
+			continue;
+		w->conn[i].excused = true;
+		eventq_at(&w->q, w->q.now_ns + DEATH_NS, give_up, w, i);
+	}
+}
+
 static void on_edge_up(void *obj, uint64_t arg)
 {
 	struct world *w = obj;
-	uint32_t i = (uint32_t)arg;
+	bool lost = w->cfg.crash[arg].lost;
 
 	for (uint8_t site = 0; site < 2; site++)
 		if (w->edge[site].down)
-			edge_rebuild(&w->edge[site]);
+			edge_restart(&w->edge[site], lost ? PROXY_START_FRESH : PROXY_START_REBUILD);
+	if (lost)
+		excuse_open(w);
 	/* hello goes there and back before both know of the new session */
-	eventq_at(&w->q, w->q.now_ns + world_rtt_ns(w), start_session, w, 10 * (i + 2));
+	eventq_at(&w->q, w->q.now_ns + world_rtt_ns(w), start_session, w, 10 * (arg + 2));
 }
 
 static void on_crash(void *obj, uint64_t arg)

@@ -38,21 +38,4 @@ void far_rebuild(struct proxy *p);
 void far_rebuild_finish(struct proxy *p);
 void far_store(struct proxy *p, const struct far_flow *f);
 
-/* --- which requester QPN: pair.c --- */
-struct far_flow *pair_find(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder,
-                           uint32_t requester_qpn);
-/* An answer to a QPN that is not paired: the flow that it must be for, NULL if none. */
-struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt);
-/* An answer to a paired QPN: true if it may count for that flow. */
-bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt);
-void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
-void pair_remove(struct proxy *p, struct far_flow *f);
-/* The flow has something to send and no pair: it waits for its turn. True if it has it. */
-bool pair_turn(struct proxy *p, struct far_flow *f);
-/* The flow whose turn it was got no answer in time. */
-void pair_unanswered(struct proxy *p, struct far_flow *f);
-void pair_on_timer(struct proxy *p, struct hostpair *hp);
-bool pair_join(struct proxy *p, struct far_flow *f);
-void pair_leave(struct proxy *p, struct far_flow *f);
-
 #endif

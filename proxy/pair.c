@@ -8,6 +8,8 @@
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
  * and has not sent anything again lately: then the QPN has a new owner, and the old pair is void. */
+#include "pair.h"
+
 #include "far.h"
 
 #define VOID_QUIET_NS 20000000ull /* a flow that sent nothing again for so long gets no late answers */

@@ -3,6 +3,7 @@
 #include "far.h"
 #include "mouth.h"
 #include "near.h"
+#include "pair.h"
 #include "raw.h"
 #include "wan_lane.h"
 #include "wan_seal.h"

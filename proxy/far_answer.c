@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * What the responder says: an ACK or NAK also acknowledges everything before its PSN (IBTA 9.7.5.1), which is settled:
+ * descriptor first, then the slots are freed and the near edge is told. RNR NAKs stop the flow for the time they name,
+ * sequence NAKs send it back, all others end it.
+ *
+ * An answer counts only for what was sent, and only for the flow whose it is (pair.c). The first answer of all makes
+ * the pair, and tells how many messages the responder has counted; it becomes the template of the ACKs that the near
+ * edge will make. */
+#include "far_priv.h"
+
+#include "pair.h"
+
+void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
+{
+	uint64_t pos = f->pos_acked, from = pos;
+
+	if (upto <= f->pos_acked)
+		return;
+	while (pos < upto) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos);
+		const struct slot_hdr *h;
+
+		if (slot == SLOT_NONE) {
+			pos++;
+			continue;
+		}
+		h = arena_hdr(p->arena, slot);
+		f->msgs_acked += (h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0;
+		if (pos < f->pos_tx)
+			f->bytes_out -= h->len <= f->bytes_out ? h->len : f->bytes_out;
+		pos += h->psns ? h->psns : 1;
+	}
+	f->pos_acked = upto;
+	f->pos_tx = max_u64(f->pos_tx, upto);
+	f->base_fixed = true;
+	far_drop_below_base(p, f);
+	far_store(p, f);
+	for (pos = from; pos < upto;) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos), psns = 1;
+
+		if (slot != SLOT_NONE) {
+			const struct slot_hdr *h = arena_hdr(p->arena, slot);
+
+			psns = h->psns ? h->psns : 1;
+			count(p, CTR_BYTES_DELIVERED, (uint64_t)(h->len - h->hdr_len - ROCE_ICRC_LEN - h->pad));
+			slot_release(p, slot);
+		}
+		pos += psns;
+	}
+	far_rtt_end(p, f);
+	f->retries = 0;
+	f->last_progress_ns = p->now_ns;
+	if (f->window_bytes < p->cfg.lan_window_bytes)
+		f->window_bytes += (uint32_t)min_u64((upto - from) * 512, p->cfg.lan_window_bytes - f->window_bytes);
+	if (f->stalled) {
+		f->stalled = false;
+		proxy_event_push(p, EV_FLOW_RESUMED, NULL, f, f->pos_acked, 0);
+	}
+	if (f->rnr)
+		; /* the timer ends the wait that the responder asked for */
+	else if (f->pos_tx > f->pos_acked)
+		far_arm_rto(p, f);
+	else
+		timer_cancel(&p->timers, &f->rto);
+	far_report(p, f, f->host_mode || f->pair_due);
+}
+
+void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)
+{
+	f->failed = true;
+	f->syndrome = syndrome;
+	f->nak_pos = pos;
+	timer_cancel(&p->timers, &f->rto);
+	proxy_event_push(p, EV_FLOW_FAILED, NULL, f, pos, f->held_bytes);
+	far_store(p, f);
+	far_free_requests(p, f);
+	far_free_ops(p, f);
+	pair_leave(p, f);
+	far_report(p, f, true);
+}
+
+/* --- ACK and NAK --- */
+
+/* The responder expects something below what we took for the beginning. */
+static enum proxy_drop nak_below_base(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	far_begin_at(p, f, pos);
+	f->base_fixed = true;
+	f->pair_at_pos = pos;
+	far_advance_rx(p, f);
+	far_store(p, f);
+	far_report(p, f, true);
+	return DROP_NONE;
+}
+
+static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t pos)
+{
+	uint8_t type = pkt->aeth_syndrome & AETH_TYPE_MASK;
+
+	if (pos < f->pos_base && f->pos_base - pos <= BELOW_BASE_REACH && !f->base_fixed &&
+	    pkt->aeth_syndrome == AETH_NAK_PSN_SEQ)
+		return nak_below_base(p, f, pos);
+	if (pos < f->pos_acked)
+		return drop(p, DROP_LAN_ACK_STALE);
+	if (pos > f->pos_tx_max)
+		return drop(p, DROP_LAN_ACK_UNSENT);
+	far_settle(p, f, far_stop_at_op(p, f, pos));
+	if (type == AETH_RNR_NAK) {
+		count(p, CTR_RNR_NAKS_RX, 1);
+		f->last_progress_ns = p->now_ns; /* it lives */
+		f->rnr = true;
+		far_go_back(p, f, pos);
+		timer_set(&p->timers, &f->rto, p->now_ns + roce_rnr_timer_ns(pkt->aeth_syndrome & 0x1f));
+		return DROP_NONE;
+	}
+	if (pkt->aeth_syndrome != AETH_NAK_PSN_SEQ) {
+		count(p, CTR_ERR_NAKS_RX, 1);
+		far_fail(p, f, pos, pkt->aeth_syndrome);
+		return DROP_NONE;
+	}
+	count(p, CTR_NAKS_RX, 1);
+	if (f->rnr)
+		return DROP_NONE; /* about what was behind the packet that is waited for */
+	far_on_loss(f);
+	far_go_back(p, f, pos);
+	return DROP_NONE;
+}
+
+static enum proxy_drop rx_ack(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
+{
+	uint64_t pos = pos_near(f->pos_acked, pkt->psn), upto;
+
+	if ((pkt->aeth_syndrome & AETH_TYPE_MASK) != AETH_ACK)
+		return rx_nak(p, f, pkt, pos);
+	count(p, CTR_ACKS_RX, 1);
+	if (pos + 1 <= f->pos_acked)
+		return drop(p, DROP_LAN_ACK_STALE);
+	if (pos >= f->pos_tx_max)
+		return drop(p, DROP_LAN_ACK_UNSENT);
+	f->pos_ack_seen = max_u64(f->pos_ack_seen, pos + 1);
+	upto = far_stop_at_op(p, f, pos + 1);
+	far_settle(p, f, upto);
+	far_kick(p, f);
+	return DROP_NONE;
+}
+
+/* --- whose answer --- */
+
+/* A second answer at another PSN makes a provisional pair a fact. */
+static void confirm_pair(struct proxy *p, struct far_flow *f, uint64_t before)
+{
+	if (f->pairing != PAIR_PROVISIONAL || f->pos_acked == before || before == f->pos_base)
+		return;
+	f->pairing = PAIR_CONFIRMED;
+	f->pair_due = true;
+	far_store(p, f);
+	far_report(p, f, false);
+}
+
+/* First answer ever: whose QPN it names, and how many messages the responder has counted, from which the near edge
+ * works out the MSN of every ACK. A READ response counts its READ already. */
+static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
+{
+	struct roce_pkt ack = *pkt;
+
+	ack.opcode = RC_ACK;
+	ack.aeth_syndrome = AETH_ACK_NO_CREDITS;
+	f->template_len = (uint8_t)roce_build(f->template, TEMPLATE_MAX, &ack, NULL, 0);
+	f->pair_at_pos = pos_near(f->pos_acked, pkt->psn);
+	f->pair_msn = pkt->aeth_msn;
+	if (pkt->opcode != RC_ACK) /* it counts its READ or ATOMIC already */
+		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
+	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
+		f->pair_at_pos++;
+	f->pair_due = true;
+	far_store(p, f);
+	far_report(p, f, true);
+}
+
+enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
+{
+	struct far_flow *f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
+	bool first = false;
+	enum proxy_drop d;
+	uint64_t before;
+
+	if (!f || !pair_holds(p, f, pkt)) {
+		f = pair_claim(p, pkt);
+		first = f != NULL;
+	}
+	if (!f)
+		return drop(p, DROP_LAN_ACK_UNMATCHED);
+	if (f->failed)
+		return drop(p, DROP_LAN_ACK_STALE);
+	before = f->pos_acked;
+	if (pkt->opcode == RC_ACK)
+		d = rx_ack(p, f, pkt);
+	else
+		d = far_rx_response(p, f, l3, pkt, vlan_tci);
+	if (first)
+		first_answer(p, f, pkt);
+	else
+		confirm_pair(p, f, before);
+	return d;
+}

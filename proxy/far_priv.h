@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* far_priv.h - what the parts of the far role share: far*.c and nobody else.
+ *
+ * far.c (table, life) -> far_rx.c (from the WAN) -> far_tx.c (to the host) -> far_answer.c and far_read.c (its answers)
+ * -> far_report.c (to the near edge) -> far_rebuild.c (what survives). */
+#ifndef PROXY_FAR_PRIV_H
+#define PROXY_FAR_PRIV_H
+
+#include "far.h"
+
+#define POS_NEVER        (1ull << 62)
+#define BELOW_BASE_REACH 4096 /* as far as a near edge extends a flow downwards */
+
+/* --- table and life: far.c --- */
+
+/* Hash of the peer's flow id in far_by_peer. */
+uint32_t far_peer_hash(uint32_t peer_flow);
+/* Makes place idx an empty flow. */
+void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx);
+/* The flow begins at pos: nothing before it is sent, acked or awaited. */
+void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos);
+/* The flow of that life, made if need be; NULL: stale, or no room (then *full). */
+struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc, bool *full);
+/* Gives back the slots of all requests. */
+void far_free_requests(struct proxy *p, struct far_flow *f);
+
+/* --- in order: far_rx.c --- */
+
+/* Moves pos_rx over what is committed and contiguous. */
+void far_advance_rx(struct proxy *p, struct far_flow *f);
+/* A READ's length in PSNs from its first response: FIRST says it by its length, ONLY by being one. */
+void far_learn_from_response(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt);
+/* Frees what arrived below the base, once it is known for good. */
+void far_drop_below_base(struct proxy *p, struct far_flow *f);
+
+/* --- retries: far_tx.c --- */
+
+/* The retry timer starts anew, ns from now as measured and backed off. */
+void far_arm_rto(struct proxy *p, struct far_flow *f);
+/* A measurement of the responder ends if its packet is acked. RFC 6298 2. */
+void far_rtt_end(const struct proxy *p, struct far_flow *f);
+/* Sends again from pos on, but nothing that is acked. */
+void far_go_back(struct proxy *p, struct far_flow *f, uint64_t pos);
+/* Halves the window, once per window sent. */
+void far_on_loss(struct far_flow *f);
+
+/* --- answers: far_answer.c --- */
+
+/* Everything before `upto` is the responder's. Descriptor first, then the slots. */
+void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto);
+/* The responder refused at pos, or (syndrome 0) will never answer: the flow's bytes have failed, loudly. */
+void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome);
+
+/* --- READ and ATOMIC: far_read.c --- */
+
+/* A request that needs its own response goes to the host, for the first time or again. The caller has looked that
+ * p->ops_free is not empty. */
+void far_op_begin(struct proxy *p, struct far_flow *f, const struct slot_hdr *h);
+/* The oldest operation without all of its responses, NULL if there is none. */
+struct rd_op *far_first_op(const struct far_flow *f);
+/* An ACK of everything before `upto` counts so far: it ends in front of a READ or ATOMIC that has no response. */
+uint64_t far_stop_at_op(struct proxy *p, struct far_flow *f, uint64_t upto);
+/* Forgets all operations. */
+void far_free_ops(struct proxy *p, struct far_flow *f);
+/* A READ response or ATOMIC acknowledge of the host. */
+enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                                uint16_t vlan_tci);
+
+#endif

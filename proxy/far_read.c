@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * READ and ATOMIC: their responses are taken in PSN order, committed, and cross as packets of their own. Those that
+ * overtake others are noted in a bitmap. A READ that lost a response is sent again whole, with its own PSN and length;
+ * what was already taken is dropped by position.
+ *
+ * ACKs stop in front of an operation without its responses: one past it is an implied NAK (IBTA 9.7.5.1.4). */
+#include "far_priv.h"
+
+#include "wan_lane.h"
+
+#define OP_AGAIN_QUIET_NS 500000ull /* one repetition of a READ per so long */
+
+void far_op_begin(struct proxy *p, struct far_flow *f, const struct slot_hdr *h)
+{
+	struct rd_op *op;
+
+	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next)
+		if (dlist_entry(n, struct rd_op, node)->pos == h->pos)
+			return;
+	op = rd_op_take(p);
+	if (!op)
+		return; /* far_lan_tx asked for one before */
+	op->pos = h->pos;
+	op->psns = h->psns;
+	op->opcode = h->opcode;
+	op->again_ns = p->now_ns;
+	if (dlist_empty(&f->ops) && f->resp_next < op->pos)
+		f->resp_next = op->pos;
+	dlist_append(&f->ops, &op->node);
+	f->nops++;
+}
+
+struct rd_op *far_first_op(const struct far_flow *f)
+{
+	return dlist_empty(&f->ops) ? NULL : dlist_entry(dlist_first(&f->ops), struct rd_op, node);
+}
+
+static void op_end(struct proxy *p, struct far_flow *f, struct rd_op *op)
+{
+	rd_op_give(p, op);
+	f->nops--;
+	op = far_first_op(f);
+	f->resp_next = op ? op->pos : 0;
+}
+
+uint64_t far_stop_at_op(struct proxy *p, struct far_flow *f, uint64_t upto)
+{
+	struct rd_op *op;
+
+	while ((op = far_first_op(f)) && upto > op->pos) {
+		if (!(roce_op(op->opcode)->flags & ROP_VALID)) { /* unknown: an ACK is its answer */
+			op_end(p, f, op);
+			continue;
+		}
+		/* An ACK past it is an implied NAK: its response was lost here. IBTA 9.7.5.1.4. */
+		if (p->now_ns >= op->again_ns + OP_AGAIN_QUIET_NS) {
+			op->again_ns = p->now_ns;
+			far_settle(p, f, op->pos);
+			far_go_back(p, f, op->pos);
+		}
+		return op->pos;
+	}
+	return upto;
+}
+
+void far_free_ops(struct proxy *p, struct far_flow *f)
+{
+	while (!dlist_empty(&f->ops))
+		rd_op_give(p, dlist_entry(dlist_first(&f->ops), struct rd_op, node));
+	f->nops = 0;
+}
+
+/* --- responses --- */
+
+/* Notes a response at pos >= resp_next. False: it is there already. */
+static bool resp_note(struct far_flow *f, uint64_t pos)
+{
+	uint64_t *w = &f->resp_got[pos % RESP_AHEAD / 64], bit = 1ull << (pos % 64);
+
+	if (*w & bit)
+		return false;
+	*w |= bit;
+	return true;
+}
+
+/* Moves resp_next over what is there. True if something behind it has overtaken what is missing. */
+static bool resp_advance(struct far_flow *f)
+{
+	uint64_t any = 0;
+
+	while (f->resp_got[f->resp_next % RESP_AHEAD / 64] >> (f->resp_next % 64) & 1) {
+		f->resp_got[f->resp_next % RESP_AHEAD / 64] &= ~(1ull << (f->resp_next % 64));
+		f->resp_next++;
+	}
+	for (size_t i = 0; i < RESP_AHEAD / 64; i++)
+		any |= f->resp_got[i];
+	return any != 0;
+}
+
+/* With a hole in a READ's responses the READ is sent again soon, else the usual time after the last sign of life. */
+static void arm_after_response(struct proxy *p, struct far_flow *f, const struct rd_op *op, bool hole)
+{
+	f->retries = 0;
+	if (f->rnr)
+		return;
+	if (hole)
+		timer_set(&p->timers, &f->rto,
+		          max_u64(p->now_ns + 4 * p->cfg.reorder_ns, op->again_ns + OP_AGAIN_QUIET_NS));
+	else
+		far_arm_rto(p, f);
+}
+
+static void end_if_answered(struct proxy *p, struct far_flow *f, struct rd_op *op)
+{
+	uint64_t end = op->pos + op->psns;
+
+	if (f->resp_next >= end) {
+		op_end(p, f, op);
+		far_settle(p, f, end);
+		if (f->pos_ack_seen > f->pos_acked) /* an ACK was here before the response */
+			far_settle(p, f, far_stop_at_op(p, f, f->pos_ack_seen));
+	}
+	far_kick(p, f);
+}
+
+enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                                uint16_t vlan_tci)
+{
+	struct rd_op *op = far_first_op(f);
+	uint64_t pos;
+	uint32_t slot;
+
+	if (!op)
+		return drop(p, DROP_LAN_ACK_STALE);
+	if (op->psns == 0 && pkt->psn == pos_psn(op->pos))
+		far_learn_from_response(p, f, pkt);
+	if (op->psns == 0)
+		return drop(p, DROP_LAN_RESP_ORDER);
+	pos = pos_near(f->resp_next, pkt->psn);
+	if (pos < f->resp_next) {
+		end_if_answered(p, f, op); /* an earlier life of the edge may have taken all of it */
+		return drop(p, DROP_LAN_ACK_STALE);
+	}
+	if (pos >= f->pos_tx_max)
+		return drop(p, DROP_LAN_ACK_UNSENT);
+	if (pos >= op->pos + op->psns || pos >= f->resp_next + RESP_AHEAD)
+		return drop(p, DROP_LAN_RESP_ORDER);
+	if ((op->opcode == RC_READ_REQUEST) == (pkt->opcode == RC_ATOMIC_ACK))
+		return drop(p, DROP_LAN_ACK_UNSENT);
+	if (!resp_note(f, pos))
+		return drop(p, DROP_LAN_ACK_STALE);
+	slot = slot_take(p, SLOT_RESP_FAR, f->idx, f->inc, pos, pkt->len, f->lane, true);
+	if (slot == SLOT_NONE) {
+		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
+		return drop(p, DROP_LAN_NO_ROOM); /* the READ is repeated later */
+	}
+	memcpy(arena_data(p->arena, slot), l3, pkt->len);
+	roce_dec_ttl(arena_data(p->arena, slot), pkt);
+	slot_describe(p, slot, pkt, vlan_tci);
+	arena_commit(p->arena, slot);
+	f->last_progress_ns = p->now_ns;
+	wan_lane_queue_first(p, lane_of(p, f->lane), slot);
+	arm_after_response(p, f, op, resp_advance(f));
+	far_settle(p, f, op->pos); /* it was executed after everything before it */
+	end_if_answered(p, f, op);
+	return DROP_NONE;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * What survives a restart of a far flow: its descriptor, the requests committed at and beyond pos_acked, and the
+ * responses that wait for the WAN. far_rebuild() takes up descriptors, the caller counts the slots (proxy_init.c),
+ * far_rebuild_finish() finds what is contiguous. What was sent to the host and not ACKed is sent again; the host
+ * recognises it by its PSNs. */
+#include "far_priv.h"
+
+#include "pair.h"
+
+struct far_desc {
+	uint32_t state; /* 1: in use */
+	uint32_t inc;
+	struct ip_addr src, dst;
+	uint32_t peer_flow, dest_qpn, requester_qpn, msgs_acked;
+	uint64_t pos_base, pos_acked, resp_next;
+	uint64_t pair_at_pos, peer_epoch;
+	uint32_t pair_msn;
+	uint16_t lane, vlan_tci, pmtu;
+	uint8_t pairing, base_fixed, failed, syndrome, host_mode, template_len;
+	uint8_t template[TEMPLATE_MAX];
+};
+
+_Static_assert(sizeof(struct far_desc) <= ARENA_DESC_MAX, "far descriptor fits");
+
+void far_store(struct proxy *p, const struct far_flow *f)
+{
+	struct far_desc d = {
+	    .state = f->used && f->open,
+	    .inc = f->inc,
+	    .src = f->src,
+	    .dst = f->dst,
+	    .peer_flow = f->peer_flow,
+	    .peer_epoch = f->peer_epoch,
+	    .dest_qpn = f->dest_qpn,
+	    .requester_qpn = f->requester_qpn,
+	    .msgs_acked = f->msgs_acked,
+	    .pos_base = f->pos_base,
+	    .pos_acked = f->pos_acked,
+	    .resp_next = f->resp_next,
+	    .pair_at_pos = f->pair_at_pos,
+	    .pair_msn = f->pair_msn,
+	    .lane = f->lane,
+	    .vlan_tci = f->vlan_tci,
+	    .pmtu = f->pmtu,
+	    .pairing = (uint8_t)f->pairing,
+	    .base_fixed = f->base_fixed,
+	    .failed = f->failed,
+	    .syndrome = f->syndrome,
+	    .host_mode = f->host_mode,
+	    .template_len = f->template_len,
+	};
+
+	memcpy(d.template, f->template, f->template_len);
+	arena_desc_store(p->arena, DESC_FAR, f->idx, &d, offsetof(struct far_desc, template) + f->template_len);
+}
+
+static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d)
+{
+	struct far_flow *f = &p->far[idx];
+
+	far_flow_init(p, f, idx);
+	f->inc = d->inc;
+	f->src = d->src;
+	f->dst = d->dst;
+	f->peer_flow = d->peer_flow;
+	f->peer_epoch = d->peer_epoch;
+	f->dest_qpn = d->dest_qpn;
+	f->lane = d->lane;
+	f->vlan_tci = d->vlan_tci;
+	f->pmtu = d->pmtu;
+	f->base_fixed = d->base_fixed;
+	f->failed = d->failed;
+	f->syndrome = d->syndrome;
+	f->host_mode = d->host_mode;
+	far_begin_at(p, f, d->pos_acked);
+	f->pos_base = d->pos_base;
+	f->msgs_acked = d->msgs_acked;
+	f->resp_next = d->resp_next;
+	f->pair_at_pos = d->pair_at_pos;
+	f->pair_msn = d->pair_msn;
+	f->template_len = d->template_len;
+	memcpy(f->template, d->template, d->template_len);
+	idx_hash_put(&p->far_by_peer, far_peer_hash(f->peer_flow), idx);
+	p->far_used++;
+	f->named = true;
+	f->open = pair_join(p, f);
+	f->pairing = d->pairing;
+	if (f->pairing != PAIR_LEARNING)
+		pair_enter(p, f, d->requester_qpn);
+}
+
+void far_rebuild(struct proxy *p)
+{
+	for (uint32_t idx = 0; idx < p->cfg.max_flows; idx++) {
+		struct far_desc d;
+
+		if (arena_desc_load(p->arena, DESC_FAR, idx, &d, sizeof(d)) && d.state == 1 && d.lane < p->cfg.nlanes &&
+		    d.template_len <= TEMPLATE_MAX)
+			rebuild_flow(p, idx, &d);
+	}
+}
+
+/* Where the responses of the first operation were: after the last one that is still here, or as the descriptor says. */
+void far_rebuild_finish(struct proxy *p)
+{
+	for (uint32_t idx = 0; idx < p->cfg.max_flows; idx++) {
+		struct far_flow *f = &p->far[idx];
+
+		if (!f->used)
+			continue;
+		far_advance_rx(p, f);
+		while (f->resp_next && arena_find(p->arena, SLOT_RESP_FAR, idx, f->resp_next) != SLOT_NONE)
+			f->resp_next++;
+		f->pos_tx_max = f->pos_rx; /* it may all have been sent: answers to it count */
+		far_kick(p, f);
+	}
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * To the host: the window is made for the LAN (bytes in flight, halved on loss, growing with ACKs). The host's own
+ * AckReq bits stay; one is added where the window would otherwise run dry without an answer. Packets are sent as they
+ * are stored: only AckReq is ever changed, and the ICRC patched for it, so a bit flipped in memory is refused by the
+ * host.
+ *
+ * Retries go back to what the responder asks for (NAK), wait as it says (RNR), or to the oldest unanswered packet
+ * (timeout, doubling). A responder slower than LanTimeout is measured and given its time. One without progress for
+ * StallAfter is said to be stalled, which demotes the flow to mode host; after GiveUp its bytes have failed. */
+#include "far_priv.h"
+
+#include "pair.h"
+
+#define ACKREQ_EVERY_PKTS 32
+#define WINDOW_MIN_BYTES  16384u
+
+/* A READ of unknown length in PSNs may be sent, nothing behind it. */
+static bool tx_available(struct proxy *p, const struct far_flow *f)
+{
+	uint32_t slot;
+
+	if (f->pos_tx < f->pos_rx)
+		return true;
+	if (f->pos_tx > f->pos_rx)
+		return false;
+	slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_rx);
+	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED;
+}
+
+/* A responder that has not answered twice is asked with one packet, not with all that may be in flight. */
+static uint32_t window_of(const struct far_flow *f)
+{
+	return f->retries >= 2 ? 1 : f->window_bytes;
+}
+
+void far_kick(struct proxy *p, struct far_flow *f)
+{
+	if (!f->open || f->failed || f->rnr || !tx_available(p, f))
+		return;
+	if (f->bytes_out && f->bytes_out >= window_of(f))
+		return;
+	if (f->pairing == PAIR_LEARNING && !pair_turn(p, f))
+		return;
+	dlist_append_once(&p->lan_ready, &f->lan_node);
+}
+
+/* --- how long a responder may take --- */
+
+/* A responder that is slower than LanTimeout is given the time that it was seen to take. RFC 6298. */
+static uint64_t lan_rto(const struct proxy *p, const struct far_flow *f)
+{
+	uint64_t rto = max_u64(p->cfg.lan_timeout_ns, f->lan_srtt_ns + 4 * f->lan_var_ns);
+
+	if (f->pairing == PAIR_LEARNING)
+		return p->cfg.lan_timeout_ns; /* others wait for the end of its turn */
+	return min_u64(rto, 25 * p->cfg.lan_timeout_ns) << (f->retries < 4 ? f->retries : 4);
+}
+
+void far_arm_rto(struct proxy *p, struct far_flow *f)
+{
+	timer_set(&p->timers, &f->rto, p->now_ns + lan_rto(p, f));
+}
+
+static void rtt_begin(const struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	if (f->rtt_pos || pos < f->pos_tx_max)
+		return; /* Karn: what is repeated measures nothing */
+	f->rtt_pos = pos;
+	f->rtt_sent_ns = p->now_ns;
+}
+
+void far_rtt_end(const struct proxy *p, struct far_flow *f)
+{
+	uint64_t rtt = p->now_ns - f->rtt_sent_ns, err;
+
+	if (!f->rtt_pos || f->pos_acked <= f->rtt_pos)
+		return;
+	f->rtt_pos = 0;
+	err = rtt > f->lan_srtt_ns ? rtt - f->lan_srtt_ns : f->lan_srtt_ns - rtt;
+	f->lan_var_ns = f->lan_srtt_ns ? (3 * f->lan_var_ns + err) / 4 : rtt / 2;
+	f->lan_srtt_ns = f->lan_srtt_ns ? (7 * f->lan_srtt_ns + rtt) / 8 : rtt;
+}
+
+/* --- one packet --- */
+
+static bool wants_ackreq(const struct far_flow *f, const struct slot_hdr *h)
+{
+	if ((h->flags & SF_ACK_REQ) || f->pkts_since_ackreq + 1 >= ACKREQ_EVERY_PKTS)
+		return true;
+	if (f->bytes_out + h->len >= window_of(f))
+		return true;
+	return h->pos + h->psns >= f->pos_rx; /* nothing behind it to ask with */
+}
+
+static void set_ackreq(const struct slot_hdr *h, struct lan_tx *tx)
+{
+	size_t at = (size_t)h->bth_off + 8;
+	uint8_t diff = 0x80;
+	uint32_t crc;
+
+	if (tx->hdr[at] & 0x80)
+		return;
+	tx->hdr[at] |= 0x80;
+	put_be16(tx->hdr + h->bth_off - 2, 0); /* a UDP checksum would be wrong now */
+	crc = (uint32_t)tx->trailer[0] | (uint32_t)tx->trailer[1] << 8 | (uint32_t)tx->trailer[2] << 16 |
+	      (uint32_t)tx->trailer[3] << 24;
+	crc = icrc_patch(crc, &diff, 1, (size_t)tx->hdr_len - at - 1 + tx->body_len);
+	for (int i = 0; i < 4; i++)
+		tx->trailer[i] = (uint8_t)(crc >> (8 * i));
+}
+
+static void fill_tx(const struct far_flow *f, const struct slot_hdr *h, const uint8_t *data, struct lan_tx *tx)
+{
+	memcpy(tx->hdr, data, h->hdr_len);
+	tx->hdr_len = h->hdr_len;
+	tx->body = data + h->hdr_len;
+	tx->body_len = (uint16_t)(h->len - h->hdr_len - ROCE_ICRC_LEN);
+	memcpy(tx->trailer, data + h->len - ROCE_ICRC_LEN, ROCE_ICRC_LEN);
+	tx->trailer_len = ROCE_ICRC_LEN;
+	tx->vlan_tci = h->vlan_tci;
+	tx->dst = f->dst;
+}
+
+size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
+{
+	uint32_t slot;
+	const struct slot_hdr *h;
+
+	dlist_remove(&f->lan_node);
+	if (f->failed || f->rnr || !tx_available(p, f) || (f->bytes_out && f->bytes_out >= window_of(f)))
+		return 0;
+	slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx);
+	if (slot == SLOT_NONE)
+		return 0;
+	h = arena_hdr(p->arena, slot);
+	if ((h->flags & SF_OWN_RESPONSE) && (f->nops >= READS_PER_FLOW || dlist_empty(&p->ops_free)))
+		return 0; /* an answer to an earlier one kicks the flow again */
+	fill_tx(f, h, arena_data(p->arena, slot), tx);
+	if (wants_ackreq(f, h)) {
+		set_ackreq(h, tx);
+		rtt_begin(p, f, h->pos);
+		f->pkts_since_ackreq = 0;
+	} else {
+		f->pkts_since_ackreq++;
+	}
+	if (h->flags & SF_OWN_RESPONSE)
+		far_op_begin(p, f, h);
+	if (f->pos_tx < f->pos_tx_max) {
+		count(p, CTR_LAN_RETRIES, 1);
+		f->retried_ns = p->now_ns;
+	}
+	f->bytes_out += h->len;
+	f->pos_tx += h->psns ? h->psns : 1;
+	f->pos_tx_max = max_u64(f->pos_tx_max, f->pos_tx);
+	if (!timer_armed(&f->rto))
+		far_arm_rto(p, f);
+	far_kick(p, f);
+	return (size_t)tx->hdr_len + tx->body_len + tx->trailer_len;
+}
+
+/* --- retries --- */
+
+void far_go_back(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	if (pos < f->pos_acked)
+		pos = f->pos_acked;
+	if (pos < f->pos_tx)
+		f->pos_tx = pos;
+	f->bytes_out = 0;
+	f->rtt_pos = 0;
+	for (uint64_t at = f->pos_acked; at < f->pos_tx;) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, at);
+
+		if (slot == SLOT_NONE)
+			break;
+		f->bytes_out += arena_hdr(p->arena, slot)->len;
+		at += arena_hdr(p->arena, slot)->psns ? arena_hdr(p->arena, slot)->psns : 1;
+	}
+	far_kick(p, f);
+}
+
+void far_on_loss(struct far_flow *f)
+{
+	if (f->pos_acked < f->pos_recover)
+		return;
+	f->pos_recover = f->pos_tx_max;
+	f->window_bytes = f->window_bytes / 2 > WINDOW_MIN_BYTES ? f->window_bytes / 2 : WINDOW_MIN_BYTES;
+}
+
+static void check_stall(struct proxy *p, struct far_flow *f)
+{
+	if (f->stalled || p->now_ns < f->last_progress_ns + p->cfg.stall_ns)
+		return;
+	f->stalled = true;
+	proxy_event_push(p, EV_FLOW_STALLED, NULL, f, f->pos_acked, f->held_bytes);
+	far_report(p, f, true);
+}
+
+void far_on_timer(struct proxy *p, struct far_flow *f)
+{
+	if (f->pairing == PAIR_LEARNING && !f->probing) { /* has waited for another try */
+		far_kick(p, f);
+		return;
+	}
+	check_stall(p, f);
+	if (p->now_ns >= f->last_progress_ns + p->cfg.give_up_ns && f->pos_rx > f->pos_acked) {
+		far_fail(p, f, f->pos_acked, 0);
+		return;
+	}
+	if (f->rnr) {
+		f->rnr = false;
+		far_go_back(p, f, f->pos_acked);
+		return;
+	}
+	if (f->pos_tx == f->pos_acked && !f->nops)
+		return;
+	count(p, CTR_LAN_TIMEOUTS, 1);
+	if (f->retries < UINT8_MAX)
+		f->retries++;
+	if (f->pairing == PAIR_LEARNING) {
+		dlist_remove(&f->lan_node);
+		f->pos_tx = f->pos_acked;
+		f->bytes_out = 0;
+		pair_unanswered(p, f);
+		return;
+	}
+	if (far_first_op(f))
+		far_first_op(f)->again_ns = p->now_ns;
+	far_on_loss(f);
+	far_arm_rto(p, f);
+	far_go_back(p, f, f->pos_acked);
+}

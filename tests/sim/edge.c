@@ -268,6 +268,7 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 	e->nshards = wc->nshards[site];
 	e->down = false;
 	e->restarts = 0;
+	e->arena_lives = 1;
 	memset(e->events, 0, sizeof(e->events));
 	wan_pacer_init(&e->pacer, wc->pacer_bps, wc->wan_overhead, 20000);
 	for (uint32_t i = 0; i < e->nshards; i++) {
@@ -289,7 +290,9 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 
 void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx)
 {
-	struct proxy_session session = {.epoch_tx = epoch_tx, .epoch_rx = epoch_rx};
+	struct proxy_session session = {.epoch_tx = epoch_tx,
+	                                .epoch_rx = epoch_rx,
+	                                .peer_arena_epoch = e->w->edge[!e->site].arena_lives};
 
 	if (e->down)
 		return;
@@ -314,6 +317,7 @@ void edge_restart(struct edge *e, enum proxy_start start)
 {
 	e->down = false;
 	e->restarts++;
+	e->arena_lives += start == PROXY_START_FRESH;
 	world_note(e->w, e->site, "the edge starts again, %s",
 	           start == PROXY_START_FRESH ? "afresh" : "from its arena");
 	for (uint32_t i = 0; i < e->nshards && e->w->violation[0] == 0; i++) {

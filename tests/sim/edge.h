@@ -35,6 +35,7 @@ struct edge {
 	struct wan_pacer pacer;
 	bool down;
 	uint32_t restarts;
+	uint32_t arena_lives; /* how often its arenas were made anew: its arena epoch, as the hello tells it */
 	uint64_t events[EV_COUNT];
 };
 

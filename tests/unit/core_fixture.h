@@ -24,6 +24,7 @@
 #include "proxy/mouth.h"
 #include "proxy/near.h"
 #include "proxy/proxy.h"
+#include "proxy/raw.h"
 #include "proxy/wan_frame.h"
 #include "proxy/wan_lane.h"
 #include "proxy/wan_seal.h"

@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The requester's role beside the responder: window, AckReq, retries, answers. */
+#include "core_fixture.h"
+
+static void set_window(struct core *c, uint32_t bytes)
+{
+	c->b.cfg.lan_window_bytes = bytes;
+	assert_int_equal(proxy_reconfigure(c->b.p, &c->b.cfg, c->now_ns), 0);
+}
+
+/* n WRITEs without any AckReq of the host's own. */
+static void run_quiet(struct core *c, uint32_t psn, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct roce_pkt h = core_req(RC_WRITE_ONLY, psn + i);
+
+		h.ack_req = false;
+		assert_int_equal(core_in(&c->a, h, CORE_PMTU, 0), DROP_NONE);
+	}
+	core_pump(c);
+}
+
+static void read_request(struct core *c, uint32_t psn, uint32_t packets)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, psn);
+
+	h.reth_len = packets * CORE_PMTU;
+	assert_int_equal(core_in(&c->a, h, 0, 0), DROP_NONE);
+	core_pump(c);
+}
+
+static enum proxy_drop respond(struct core *c, uint8_t opcode, uint32_t psn, uint32_t msn)
+{
+	enum proxy_drop d = core_in(&c->b, core_answer(opcode, CORE_QPN, psn, AETH_ACK_NO_CREDITS, msn), CORE_PMTU, 0);
+
+	core_pump(c);
+	return d;
+}
+
+/* A pair whose PMTU is known on both sides. */
+static void pair_with_pmtu(struct core *c)
+{
+	assert_int_equal(core_send(c, RC_WRITE_FIRST, 0), DROP_NONE);
+	assert_int_equal(core_send(c, RC_WRITE_LAST, 1), DROP_NONE);
+	core_expect(&c->b, RC_WRITE_FIRST, 0);
+	core_ack(c, 0, AETH_ACK_NO_CREDITS, 0);
+	core_expect(&c->b, RC_WRITE_LAST, 1);
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 1);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
+/* --- window and AckReq --- */
+
+static void far__window_bounds_what_is_out(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+	uint32_t n = 0;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	set_window(&c, 8192);
+	core_far(&c)->window_bytes = 8192;
+	run_quiet(&c, 1, 20);
+	for (; (k = core_take(&c.b)); n++) {
+		assert_int_equal(k->h.psn, 1 + n);
+		assert_int_equal(k->h.ack_req, n == 7); /* asked for where the window ends */
+	}
+	assert_int_equal(n, 8);
+	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 5); /* half of it */
+	for (n = 0; (k = core_take(&c.b)); n++)
+		assert_int_equal(k->h.psn, 9 + n);
+	assert_int_equal(n, 4);
+	core_close(&c);
+}
+
+/* The host's own AckReq stays, one is added now and then, and at the end, where nothing behind it could ask. */
+static void far__ackreq_is_added(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+	uint32_t asked = 0;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	c.cut = true;
+	run_quiet(&c, 1, 100);
+	c.cut = false;
+	core_wait(&c, 15 * CORE_MS);
+	for (uint32_t psn = 1; psn <= 100; psn++) {
+		k = core_expect(&c.b, RC_WRITE_ONLY, psn); /* the fixture has checked its ICRC */
+		asked += k->h.ack_req;
+		if (psn == 100)
+			assert_true(k->h.ack_req);
+		assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, psn), CORE_PMTU);
+	}
+	assert_in_range(asked, 4, 30);
+	core_close(&c);
+}
+
+/* A bit flipped in an edge's memory must reach the host as a wrong ICRC, also where AckReq was patched. */
+static void far__flipped_bit_stays_visible(void **state)
+{
+	struct core c;
+	struct lan_tx tx;
+	struct roce_pkt pkt;
+	uint8_t l3[LAN_PKT_MAX];
+	uint32_t slot;
+	size_t n;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	set_window(&c, LAN_PKT_MAX);
+	core_far(&c)->window_bytes = 100;
+	run_quiet(&c, 1, 2); /* 1 is out, 2 waits */
+	slot = arena_find(c.b.p->arena, SLOT_REQ_FAR, core_far(&c)->idx, POS_ORIGIN + 2);
+	assert_true(slot != SLOT_NONE);
+	arena_data(c.b.p->arena, slot)[500] ^= 4;
+	assert_int_equal(core_in(&c.b, core_answer(RC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0), DROP_NONE);
+	n = proxy_lan_tx(c.b.p, c.now_ns, &tx);
+	assert_true(n > 0);
+	memcpy(l3, tx.hdr, tx.hdr_len);
+	memcpy(l3 + tx.hdr_len, tx.body, tx.body_len);
+	memcpy(l3 + tx.hdr_len + tx.body_len, tx.trailer, tx.trailer_len);
+	assert_int_equal(roce_parse(l3, n, &pkt), DROP_NONE);
+	assert_true(pkt.ack_req);
+	assert_false(icrc_check(l3, &pkt, NULL));
+	core_close(&c);
+}
+
+/* --- what the responder says --- */
+
+static void far__ack_frees_both_edges(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 10);
+	core_ack(&c, 10, AETH_ACK_NO_CREDITS, 11);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_used(&c.a), 0);
+	assert_int_equal(core_used(&c.b), 0);
+	assert_int_equal(core_ctr(&c.b, CTR_BYTES_DELIVERED), 11 * CORE_PMTU);
+	core_close(&c);
+}
+
+static void far__nak_goes_back(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 6);
+	core_forget(&c.b);
+	core_ack(&c, 4, AETH_NAK_PSN_SEQ, 4);
+	for (uint32_t psn = 4; psn <= 6; psn++)
+		core_expect(&c.b, RC_WRITE_ONLY, psn);
+	assert_int_equal(core_pending(&c.b), 0);
+	assert_int_equal(core_ctr(&c.b, CTR_LAN_RETRIES), 3);
+	assert_int_equal(core_far(&c)->pos_acked, POS_ORIGIN + 4); /* a NAK acknowledges what is before it */
+	core_close(&c);
+}
+
+static void far__rnr_wait_is_honoured(void **state)
+{
+	const uint8_t code = 14; /* 1.28 ms */
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 5);
+	core_forget(&c.b);
+	core_ack(&c, 3, AETH_RNR_NAK | code, 3);
+	core_ack(&c, 3, AETH_NAK_PSN_SEQ, 3); /* rxe says this at once about what was behind */
+	core_send(&c, RC_WRITE_ONLY, 6);
+	core_wait(&c, roce_rnr_timer_ns(code) - 1);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_wait(&c, 1);
+	for (uint32_t psn = 3; psn <= 6; psn++)
+		core_expect(&c.b, RC_WRITE_ONLY, psn);
+	core_close(&c);
+}
+
+/* Silence: again from the oldest, each time after twice as long, up to sixteen times. */
+static void far__timeout_backs_off(void **state)
+{
+	struct core c;
+	uint64_t last, gap = 0;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	last = c.now_ns;
+	core_send_run(&c, 1, 3);
+	core_forget(&c.b);
+	for (int i = 0; i < 6; i++) {
+		const struct core_pkt *k;
+		uint64_t before = gap;
+
+		while (!core_pending(&c.b))
+			core_wait(&c, CORE_MS);
+		k = core_expect(&c.b, RC_WRITE_ONLY, 1);
+		gap = k->at_ns - last;
+		last = k->at_ns;
+		core_forget(&c.b);
+		if (i == 0)
+			assert_in_range(gap, c.b.cfg.lan_timeout_ns - CORE_MS, c.b.cfg.lan_timeout_ns + CORE_MS);
+		else if (i < 5)
+			assert_in_range(gap, 2 * before - CORE_MS, 2 * before + CORE_MS);
+		else
+			assert_in_range(gap, before - CORE_MS, before + CORE_MS);
+	}
+	core_close(&c);
+}
+
+/* The window halves on loss, once per loss, and grows with ACKs. */
+static void far__window_halves_once_per_loss(void **state)
+{
+	struct core c;
+	uint32_t w;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	w = core_far(&c)->window_bytes;
+	core_send_run(&c, 1, 10);
+	core_ack(&c, 2, AETH_NAK_PSN_SEQ, 2);
+	assert_int_equal(core_far(&c)->window_bytes, w / 2);
+	core_ack(&c, 3, AETH_NAK_PSN_SEQ, 3);
+	assert_true(core_far(&c)->window_bytes < w * 3 / 4);
+	assert_true(core_far(&c)->window_bytes >= w / 2);
+	core_ack(&c, 10, AETH_ACK_NO_CREDITS, 11);
+	assert_true(core_far(&c)->window_bytes > w / 2);
+	core_close(&c);
+}
+
+static void far__ack_of_unsent_is_dropped(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 3);
+	core_forget(&c.a);
+	assert_int_equal(core_ack(&c, 4, AETH_ACK_NO_CREDITS, 5), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(core_ack(&c, 5, AETH_NAK_PSN_SEQ, 5), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(core_ack(&c, 0x700000, AETH_ACK_NO_CREDITS, 5), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(core_far(&c)->pos_acked, POS_ORIGIN + 1);
+	assert_int_equal(core_ack(&c, 0, AETH_ACK_NO_CREDITS, 1), DROP_LAN_ACK_STALE);
+	assert_int_equal(core_ack(&c, 3, AETH_ACK_NO_CREDITS, 4), DROP_NONE);
+	core_close(&c);
+}
+
+/* A fatal NAK reaches the requester with the responder's own code, and the loss is said. */
+static void far__fatal_nak_reaches_the_requester(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 4);
+	core_forget(&c.a);
+	core_ack(&c, 2, AETH_NAK_REM_ACCESS, 2);
+	core_wait(&c, CORE_MS);
+	k = core_expect_aeth(&c.a, 2, AETH_NAK_REM_ACCESS); /* 1 is delivered */
+	assert_int_equal(k->h.aeth_msn, 2);
+	assert_true(core_event(&c.b, EV_FLOW_FAILED));
+	assert_int_equal(core_ctr(&c.b, CTR_ERR_NAKS_RX), 1);
+	core_close(&c);
+}
+
+/* No answer for stall_ns: said, and the near edge stops to ACK early until the responder is back. */
+static void far__stall_demotes_to_host(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	core_event(&c.b, EV_COUNT);
+	core_wait(&c, c.b.cfg.stall_ns + 400 * CORE_MS);
+	assert_true(core_event(&c.b, EV_FLOW_STALLED));
+	assert_true(core_near(&c)->stalled);
+	core_send(&c, RC_WRITE_ONLY, 2);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_ack(&c, 1, AETH_ACK_NO_CREDITS, 2);
+	core_wait(&c, CORE_MS);
+	assert_true(core_event(&c.b, EV_FLOW_RESUMED));
+	assert_false(core_near(&c)->stalled);
+	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+/* --- READ and ATOMIC --- */
+
+static void far__read_crosses_and_comes_back(void **state)
+{
+	static const uint8_t ops[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	pair_with_pmtu(&c);
+	read_request(&c, 2, 3);
+	core_expect(&c.b, RC_READ_REQUEST, 2);
+	core_send(&c, RC_WRITE_ONLY, 5); /* a READ of three packets owns three PSNs */
+	core_expect(&c.b, RC_WRITE_ONLY, 5);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(respond(&c, ops[i], 2 + i, 2), DROP_NONE);
+		assert_memory_equal(core_expect(&c.a, ops[i], 2 + i)->l3 + (i == 1 ? 40 : 44), core_payload(0, 2 + i),
+		                    CORE_PMTU);
+	}
+	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
+	core_ack(&c, 5, AETH_ACK_NO_CREDITS, 3);
+	core_wait(&c, 2 * CORE_MS);
+	assert_int_equal(arena_used(c.a.p->arena, POOL_LAN), 0);
+	assert_int_equal(arena_used(c.a.p->arena, POOL_WAN), 3 * arena_class_bytes(CORE_PMTU + 60)); /* for a retry */
+	assert_int_equal(core_used(&c.b), 0);
+	core_close(&c);
+}
+
+/* Responses that overtake each other on the LAN reach the host in PSN order. */
+static void far__responses_are_put_in_order(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	pair_with_pmtu(&c);
+	read_request(&c, 2, 3);
+	assert_int_equal(respond(&c, RC_READ_RESP_LAST, 4, 2), DROP_NONE);
+	assert_int_equal(respond(&c, RC_READ_RESP_MIDDLE, 3, 2), DROP_NONE);
+	assert_int_equal(core_pending(&c.a), 0);
+	assert_int_equal(respond(&c, RC_READ_RESP_FIRST, 2, 2), DROP_NONE);
+	core_expect(&c.a, RC_READ_RESP_FIRST, 2);
+	core_expect(&c.a, RC_READ_RESP_MIDDLE, 3);
+	core_expect(&c.a, RC_READ_RESP_LAST, 4);
+	core_close(&c);
+}
+
+/* A lost response: the READ goes again whole with its own PSN, what is there already is dropped. */
+static void far__lost_response_repeats_the_read(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	pair_with_pmtu(&c);
+	read_request(&c, 2, 3);
+	core_forget(&c.b);
+	respond(&c, RC_READ_RESP_FIRST, 2, 2);
+	respond(&c, RC_READ_RESP_LAST, 4, 2);
+	core_wait(&c, 30 * CORE_MS);
+	k = core_expect(&c.b, RC_READ_REQUEST, 2);
+	assert_int_equal(k->h.reth_len, 3 * CORE_PMTU);
+	assert_int_equal(k->h.reth_va, 0x7000);
+	assert_int_equal(respond(&c, RC_READ_RESP_FIRST, 2, 2), DROP_LAN_ACK_STALE);
+	assert_int_equal(respond(&c, RC_READ_RESP_MIDDLE, 3, 2), DROP_NONE);
+	core_expect(&c.a, RC_READ_RESP_FIRST, 2);
+	core_expect(&c.a, RC_READ_RESP_MIDDLE, 3);
+	core_expect(&c.a, RC_READ_RESP_LAST, 4);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_close(&c);
+}
+
+/* An ACK past a READ without response is an implied NAK of it: it settles what is before, and the READ goes again. */
+static void far__ack_past_a_read_is_an_implied_nak(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	pair_with_pmtu(&c);
+	core_send(&c, RC_WRITE_ONLY, 2);
+	read_request(&c, 3, 1);
+	core_send(&c, RC_WRITE_ONLY, 4);
+	core_forget(&c.b);
+	core_wait(&c, CORE_MS); /* long enough that the response is not just on its way */
+	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 4);
+	core_wait(&c, CORE_MS);
+	core_expect(&c.b, RC_READ_REQUEST, 3);
+	assert_int_equal(core_far(&c)->pos_acked, POS_ORIGIN + 3);
+	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c.a), 0); /* nothing past the READ */
+	respond(&c, RC_READ_RESP_ONLY, 3, 3);
+	core_expect(&c.a, RC_READ_RESP_ONLY, 3);
+	core_close(&c);
+}
+
+static void far__atomic_is_answered_once(void **state)
+{
+	struct roce_pkt r = core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2);
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send(&c, RC_FETCH_ADD, 1);
+	core_expect(&c.b, RC_FETCH_ADD, 1);
+	r.atomic_orig = 0x1122334455667788;
+	assert_int_equal(core_in(&c.b, r, 0, 0), DROP_NONE);
+	core_pump(&c);
+	k = core_expect(&c.a, RC_ATOMIC_ACK, 1);
+	assert_true(k->h.atomic_orig == 0x1122334455667788);
+	c.now_ns += 5 * CORE_MS;
+	core_send(&c, RC_FETCH_ADD, 1); /* its answer got lost on the LAN: from what is kept, not executed again */
+	k = core_expect(&c.a, RC_ATOMIC_ACK, 1);
+	assert_true(k->h.atomic_orig == 0x1122334455667788);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_close(&c);
+}
+
+/* The wrong kind of answer to an operation is no answer. */
+static void far__wrong_kind_of_response(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	pair_with_pmtu(&c);
+	core_send(&c, RC_FETCH_ADD, 2);
+	assert_int_equal(respond(&c, RC_READ_RESP_ONLY, 2, 2), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(respond(&c, RC_READ_RESP_ONLY, 3, 2), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_close(&c);
+}
+
+/* --- what comes over the WAN --- */
+
+/* Packets before their FLOW_OPEN are kept, and nothing is sent: where the flow begins is not known. */
+static bool lose_first_open(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	size_t off = WAN_HDR_LEN;
+	struct wan_frame f;
+	int *lost = c->arg;
+
+	while (from == &c->a && !*lost && wan_frame_next(dgram, len - WAN_TAG_LEN, &off, &f) > 0)
+		if (f.type == WF_FLOW_OPEN) {
+			(*lost)++;
+			return false;
+		}
+	return true;
+}
+
+static void far__waits_for_the_open(void **state)
+{
+	struct core c;
+	int lost = 0;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	c.wan = lose_first_open;
+	c.arg = &lost;
+	core_send(&c, RC_WRITE_ONLY, 0);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	assert_int_equal(lost, 1);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_wait(&c, 50 * CORE_MS);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	core_ack(&c, 0, AETH_ACK_NO_CREDITS, 1);
+	core_expect(&c.b, RC_WRITE_ONLY, 1);
+	core_close(&c);
+}
+
+/* A flow that is closed while it still waits for its FLOW_OPEN costs nothing and leaves nothing. */
+static void far__closed_before_it_was_open(void **state)
+{
+	struct wan_packet w = {.flow = 3, .inc = 9, .pos = POS_ORIGIN + 5, .kind = WP_REQUEST};
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 5);
+	uint8_t l3[LAN_PKT_MAX];
+	struct core c;
+	struct lane *l;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	l = lane_of(c.b.p, proxy_lane(&h.src, &h.dst, c.b.cfg.nlanes));
+	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 5), 100);
+	w.data = l3;
+	assert_true(far_on_packet(c.b.p, l, &w));
+	assert_true(core_used(&c.b) > 0);
+	far_on_close(c.b.p, &(struct wan_flow_close){.flow = 3, .inc = 9});
+	assert_int_equal(core_used(&c.b), 0);
+	assert_int_equal(c.b.p->far_used, 0);
+	core_close(&c);
+}
+
+/* Frames of an earlier life are dropped by name. */
+static void far__stale_incarnation(void **state)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
+	struct wan_packet w = {.kind = WP_REQUEST, .pos = POS_ORIGIN + 1};
+	uint8_t l3[LAN_PKT_MAX];
+	struct core c;
+	struct far_flow *f;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	f = core_far(&c);
+	w.flow = f->peer_flow;
+	w.inc = f->inc - 1;
+	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
+	w.data = l3;
+	assert_true(far_on_packet(c.b.p, lane_of(c.b.p, f->lane), &w));
+	assert_int_equal(core_drops(&c.b, DROP_WAN_STALE_INCARNATION), 1);
+	assert_int_equal(core_used(&c.b), 0);
+	core_close(&c);
+}
+
+/* A packet whose PSN is not that of its position, or that is no request, never reaches the host. */
+static void far__wrong_contents_are_dropped(void **state)
+{
+	static const uint8_t ops[] = {RC_ACK, RC_READ_RESP_ONLY, UD_SEND_ONLY, RC_WRITE_ONLY};
+	struct core c;
+	struct far_flow *f;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	f = core_far(&c);
+	for (size_t i = 0; i < sizeof(ops); i++) {
+		struct roce_pkt h = core_req(ops[i], ops[i] == RC_WRITE_ONLY ? 2 : 1);
+		struct wan_packet w = {.kind = WP_REQUEST, .flow = f->peer_flow, .inc = f->inc, .pos = POS_ORIGIN + 1};
+		uint8_t l3[LAN_PKT_MAX];
+
+		w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
+		w.data = l3;
+		assert_true(far_on_packet(c.b.p, lane_of(c.b.p, f->lane), &w));
+		assert_int_equal(core_used(&c.b), 0);
+	}
+	assert_int_equal(core_drops(&c.b, DROP_WAN_BAD_FRAME), sizeof(ops));
+	core_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(far__window_bounds_what_is_out),
+	    cmocka_unit_test(far__ackreq_is_added),
+	    cmocka_unit_test(far__flipped_bit_stays_visible),
+	    cmocka_unit_test(far__ack_frees_both_edges),
+	    cmocka_unit_test(far__nak_goes_back),
+	    cmocka_unit_test(far__rnr_wait_is_honoured),
+	    cmocka_unit_test(far__timeout_backs_off),
+	    cmocka_unit_test(far__window_halves_once_per_loss),
+	    cmocka_unit_test(far__ack_of_unsent_is_dropped),
+	    cmocka_unit_test(far__fatal_nak_reaches_the_requester),
+	    cmocka_unit_test(far__stall_demotes_to_host),
+	    cmocka_unit_test(far__read_crosses_and_comes_back),
+	    cmocka_unit_test(far__responses_are_put_in_order),
+	    cmocka_unit_test(far__lost_response_repeats_the_read),
+	    cmocka_unit_test(far__ack_past_a_read_is_an_implied_nak),
+	    cmocka_unit_test(far__atomic_is_answered_once),
+	    cmocka_unit_test(far__wrong_kind_of_response),
+	    cmocka_unit_test(far__waits_for_the_open),
+	    cmocka_unit_test(far__closed_before_it_was_open),
+	    cmocka_unit_test(far__stale_incarnation),
+	    cmocka_unit_test(far__wrong_contents_are_dropped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

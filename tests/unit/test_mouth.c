@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one place from which an AETH leaves: held to the ceiling, and in the responder's own words. */
+#include "core_fixture.h"
+
+/* Everything that carries an AETH acknowledges; none may pass what the flow's mode allows. */
+static void check_aeths(struct core *c, uint64_t ceiling)
+{
+	for (const struct core_pkt *k; (k = core_take(&c->a));) {
+		uint64_t pos = pos_near(ceiling, k->h.psn);
+
+		if (!(roce_op(k->h.opcode)->flags & ROP_AETH))
+			continue;
+		if (k->h.opcode == RC_ACK && (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
+			assert_true(pos < ceiling);
+		else
+			assert_true(pos <= ceiling);
+	}
+}
+
+/* Whatever the host does in mode host, nothing passes what the responder has ACKed. */
+static void mouth__nothing_beyond_the_ceiling(void **state)
+{
+	struct core c;
+	uint64_t s = 99, delivered = 1, next = 1;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_pair(&c, 0);
+	for (int i = 0; i < 2000; i++) {
+		struct roce_pkt h;
+
+		s = s * 6364136223846793005ull + 1442695040888963407ull;
+		switch (s >> 60) {
+		case 0: /* the responder ACKs some of it */
+			delivered += (s >> 20) % (next - delivered + 1);
+			if (delivered > 1)
+				core_ack(&c, (uint32_t)delivered - 1, AETH_ACK_NO_CREDITS, (uint32_t)delivered);
+			break;
+		case 1:
+			core_wait(&c, (s >> 20) % (2 * CORE_MS));
+			break;
+		case 2: /* ahead */
+			core_in(&c.a, core_req(RC_WRITE_ONLY, (uint32_t)(next + 1 + (s >> 20) % 90)), CORE_PMTU, 0);
+			break;
+		case 3: /* again */
+			core_in(&c.a,
+			        core_req(RC_WRITE_ONLY, (uint32_t)(next - 1 - (s >> 20) % (next - delivered + 1))),
+			        CORE_PMTU, 0);
+			break;
+		default:
+			if (next > delivered + 40)
+				break;
+			h = core_req(RC_WRITE_ONLY, (uint32_t)next);
+			h.ack_req = s >> 59 & 1;
+			if (core_in(&c.a, h, CORE_PMTU, 0) == DROP_NONE && core_near(&c)->pos_next > POS_ORIGIN + next)
+				next = core_near(&c)->pos_next - POS_ORIGIN;
+			break;
+		}
+		core_pump(&c);
+		core_forget(&c.b);
+		check_aeths(&c, POS_ORIGIN + delivered);
+	}
+	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
+	core_close(&c);
+}
+
+/* MigReq, P_Key, DSCP, source port, addresses and VLAN are the responder's; credits are 31. */
+static void mouth__template_is_kept(void **state)
+{
+	struct roce_pkt a = core_answer(RC_ACK, CORE_QPN, 0, 0x05, 1), h = core_req(RC_WRITE_ONLY, 0);
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_in(&c.a, h, CORE_PMTU, 0x6007);
+	core_pump(&c);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	a.migreq = false;
+	a.pkey = 0x8123;
+	a.tos = 0x6a;
+	a.udp_sport = 0xdead;
+	assert_int_equal(core_in(&c.b, a, 0, 0x6007), DROP_NONE);
+	core_pump(&c);
+	core_expect_aeth(&c.a, 0, AETH_ACK_NO_CREDITS); /* the responder granted credits: not passed on */
+	h.psn = 1;
+	core_in(&c.a, h, CORE_PMTU, 0x6007);
+	core_pump(&c);
+	k = core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	assert_false(k->h.migreq);
+	assert_int_equal(k->h.pkey, 0x8123);
+	assert_int_equal(k->h.tos, 0x6a);
+	assert_int_equal(k->h.udp_sport, 0xdead);
+	assert_int_equal(k->vlan_tci, 0x6007);
+	assert_int_equal(k->h.dest_qpn, CORE_QPN);
+	assert_false(k->h.ack_req);
+	assert_true(k->h.ttl > 1);
+	core_close(&c);
+}
+
+/* Before the responder has said anything, CM messages say what its packets look like. */
+static void mouth__template_from_cm(void **state)
+{
+	struct near_cm_info ci = {.src = core_ip(1, 2),
+	                          .dst = core_ip(2, 2),
+	                          .dest_qpn = 0x11,
+	                          .requester_qpn = 0x21,
+	                          .pkey = 0x8055,
+	                          .start_psn = 7,
+	                          .responder = {.tos = 0x68, .migreq = true}};
+	uint8_t buf[TEMPLATE_MAX];
+	struct roce_pkt pkt;
+
+	(void)state;
+	for (int six = 0; six < 2; six++) {
+		size_t n = mouth_template_from_cm(buf, &ci);
+
+		assert_in_range(n, 40, TEMPLATE_MAX);
+		assert_int_equal(roce_parse(buf, n, &pkt), DROP_NONE);
+		assert_true(icrc_check(buf, &pkt, NULL));
+		assert_int_equal(pkt.opcode, RC_ACK);
+		assert_int_equal(pkt.dest_qpn, 0x21);
+		assert_int_equal(pkt.pkey, 0x8055);
+		assert_int_equal(pkt.tos, 0x68);
+		assert_true(pkt.migreq);
+		assert_true(ip_addr_eq(&pkt.src, &ci.dst));
+		assert_true(ip_addr_eq(&pkt.dst, &ci.src));
+		assert_int_equal(pkt.ip6, six);
+		ci.src.b[0] = ci.dst.b[0] = 0xfd; /* and IPv6 */
+	}
+}
+
+/* A READ response's AETH is rewritten like an ACK's: credits 31, MSN as the responder would count. */
+static void mouth__response_is_rewritten(void **state)
+{
+	struct roce_pkt r = core_answer(RC_READ_RESP_ONLY, CORE_QPN, 1, 0x03, 0x41);
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_send(&c, RC_WRITE_ONLY, 0);
+	core_ack(&c, 0, AETH_ACK_NO_CREDITS, 0x40);
+	core_forget(&c.a);
+	core_send(&c, RC_READ_REQUEST, 1);
+	assert_int_equal(core_in(&c.b, r, CORE_PMTU, 0), DROP_NONE);
+	core_pump(&c);
+	k = core_expect(&c.a, RC_READ_RESP_ONLY, 1); /* the fixture checks the patched ICRC */
+	assert_int_equal(k->h.aeth_syndrome, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 0x41);
+	assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, 1), CORE_PMTU);
+	core_close(&c);
+}
+
+/* Buffer full: the requester is sent away by RNR NAK at the ceiling, with a time, and not by silence or NAKs. */
+static void mouth__full_arena_means_rnr(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+	uint32_t psn = 1, rnr = 0;
+	enum proxy_drop d = DROP_NONE;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 8);
+	core_pair(&c, 0);
+	c.cut = true;
+	for (; psn < 5000 && d == DROP_NONE; psn++)
+		d = core_send(&c, RC_WRITE_ONLY, psn);
+	psn--;
+	assert_int_equal(d, DROP_LAN_NO_ROOM);
+	assert_true(core_event(&c.a, EV_FLOW_HELD_OFF));
+	for (uint32_t expect = 1; (k = core_take(&c.a)); expect++) {
+		if (k->h.aeth_syndrome == AETH_ACK_NO_CREDITS) {
+			assert_true(k->h.psn < psn);
+			continue;
+		}
+		assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+		assert_int_equal(k->h.psn, psn);
+		assert_true(roce_rnr_timer_ns(k->h.aeth_syndrome & 31) >= 500 * CORE_US);
+		rnr++;
+	}
+	assert_int_equal(rnr, 1);
+	for (uint32_t i = 1; i < 30; i++) /* what was behind it in flight */
+		core_send(&c, RC_WRITE_ONLY, psn + i);
+	for (; (k = core_take(&c.a)); rnr++)
+		assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+	assert_int_equal(rnr, 1); /* one for a burst */
+	assert_int_equal(core_ctr(&c.a, CTR_NAKS_TX), 0);
+	c.now_ns += 20 * CORE_MS;
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_LAN_NO_ROOM); /* it comes back: away again */
+	assert_int_equal(core_expect(&c.a, RC_ACK, psn)->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+	core_close(&c);
+}
+
+/* Once there is room again the host's next try is taken and ACKed. */
+static void mouth__room_ends_the_hold_off(void **state)
+{
+	struct core c;
+	uint32_t psn = 1;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 8);
+	core_pair(&c, 0);
+	c.cut = true;
+	while (core_send(&c, RC_WRITE_ONLY, psn) == DROP_NONE)
+		psn++;
+	c.cut = false;
+	core_forget(&c.a);
+	for (int i = 0; i < 3000 && core_near(&c)->pos_settled < POS_ORIGIN + psn; i++) {
+		for (const struct core_pkt *k; (k = core_take(&c.b));)
+			if (k->h.ack_req)
+				core_ack(&c, k->h.psn, AETH_ACK_NO_CREDITS, k->h.psn + 1);
+		core_wait(&c, CORE_MS);
+	}
+	core_forget(&c.a);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_NONE);
+	core_expect_aeth(&c.a, psn, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+/* A requester whose RNR retries are finite (CM says so) is not sent away for what would only take a moment. */
+static void mouth__no_rnr_for_finite_retries_while_waiting(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_connect(&c, 500, 900, 3);
+	core_send(&c, RC_WRITE_ONLY, 500);
+	for (int i = 0; i < 10; i++) {
+		c.now_ns += 5 * CORE_MS;
+		core_send(&c, RC_WRITE_ONLY, 500);
+	}
+	assert_int_equal(core_ctr(&c.a, CTR_RNR_NAKS_TX), 0);
+	core_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(mouth__nothing_beyond_the_ceiling),
+	    cmocka_unit_test(mouth__template_is_kept),
+	    cmocka_unit_test(mouth__template_from_cm),
+	    cmocka_unit_test(mouth__response_is_rewritten),
+	    cmocka_unit_test(mouth__full_arena_means_rnr),
+	    cmocka_unit_test(mouth__room_ends_the_hold_off),
+	    cmocka_unit_test(mouth__no_rnr_for_finite_retries_while_waiting),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose QPN an answer names: many flows of one host pair, all from PSN 0, with equal QPNs at both ends. */
+#include "core_fixture.h"
+
+enum { FLOWS = 24, QPN0 = 0x100 };
+
+static enum proxy_drop send_to(struct core *c, uint32_t qpn, uint32_t psn)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, psn);
+	enum proxy_drop d;
+
+	h.dest_qpn = qpn;
+	d = core_in(&c->a, h, CORE_PMTU, 0);
+	core_pump(c);
+	return d;
+}
+
+/* Host B answers for its QPN: the requester's is a permutation of the same numbers. */
+static uint32_t peer_of(uint32_t qpn)
+{
+	return QPN0 + (qpn - QPN0) * 7 % FLOWS;
+}
+
+static enum proxy_drop ack_to(struct core *c, uint32_t requester_qpn, uint32_t psn, uint32_t msn)
+{
+	enum proxy_drop d = core_in(&c->b, core_answer(RC_ACK, requester_qpn, psn, AETH_ACK_NO_CREDITS, msn), 0, 0);
+
+	core_pump(c);
+	return d;
+}
+
+static struct near_flow *near_of(struct core *c, uint32_t qpn)
+{
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+	struct near_flow *f = near_find(c->a.p, &src, &dst, qpn, 0);
+
+	assert_non_null(f);
+	return f;
+}
+
+/* One probe at a time, and every flow gets the QPN that its responder answers to. */
+static void pair__equal_qpns_from_psn_0(void **state)
+{
+	struct core c;
+	const struct core_pkt *k;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	for (uint32_t i = 0; i < FLOWS; i++)
+		send_to(&c, QPN0 + i, 0);
+	for (uint32_t i = 0; i < FLOWS; i++) {
+		assert_int_equal(core_pending(&c.b), 1); /* one is out, all others wait */
+		k = core_take(&c.b);
+		assert_int_equal(k->h.psn, 0);
+		assert_true(k->h.ack_req);
+		assert_int_equal(ack_to(&c, peer_of(k->h.dest_qpn), 0, 1), DROP_NONE);
+	}
+	for (uint32_t i = 0; i < FLOWS; i++)
+		assert_int_equal(near_of(&c, QPN0 + i)->requester_qpn, peer_of(QPN0 + i));
+	assert_int_equal(core_pending(&c.a), FLOWS);
+	while ((k = core_take(&c.a)))
+		assert_int_equal(k->h.aeth_syndrome, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_ctr(&c.b, CTR_PAIR_QUARANTINES), 0);
+	core_close(&c);
+}
+
+/* Only one packet of an unpaired flow is out until it is answered. */
+static void pair__probe_is_one_packet(void **state)
+{
+	struct core c;
+	uint32_t n = 0;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	for (uint32_t psn = 0; psn < 5; psn++)
+		send_to(&c, QPN0, psn);
+	send_to(&c, QPN0 + 1, 0);
+	for (const struct core_pkt *k; (k = core_take(&c.b)); n++)
+		assert_int_equal(k->h.dest_qpn, QPN0); /* nothing of the other flow */
+	assert_true(n >= 1);
+	core_close(&c);
+}
+
+/* Other host pairs do not wait for this one. */
+static void pair__host_pairs_are_independent(void **state)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	send_to(&c, QPN0, 0);
+	h.src = core_ip(1, 3);
+	h.dest_qpn = QPN0;
+	core_in(&c.a, h, CORE_PMTU, 0);
+	core_pump(&c);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	core_close(&c);
+}
+
+/* No answer in time: nobody else is probed for a while, since a late answer would be taken for the next one's. */
+static void pair__unanswered_probe_means_quarantine(void **state)
+{
+	const struct core_pkt *k;
+	uint64_t unanswered;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	send_to(&c, QPN0, 0);
+	send_to(&c, QPN0 + 1, 0);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	core_wait(&c, c.b.cfg.lan_timeout_ns);
+	unanswered = c.now_ns;
+	assert_int_equal(core_ctr(&c.b, CTR_PAIR_QUARANTINES), 1);
+	core_wait(&c, c.b.cfg.quarantine_ns - CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_wait(&c, 2 * CORE_MS);
+	k = core_expect(&c.b, RC_WRITE_ONLY, 0);
+	assert_int_equal(k->h.dest_qpn, QPN0 + 1); /* the other's turn */
+	assert_true(k->at_ns >= unanswered + c.b.cfg.quarantine_ns);
+	assert_int_equal(ack_to(&c, 0x77, 0, 1), DROP_NONE);
+	assert_int_equal(near_of(&c, QPN0 + 1)->requester_qpn, 0x77);
+	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_LEARNING);
+	core_close(&c);
+}
+
+/* A flow that is never answered comes again later; the others are not held up by it for ever. */
+static void pair__a_dead_qp_does_not_block_the_others(void **state)
+{
+	struct core c;
+	uint32_t paired = 0;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	for (uint32_t i = 0; i < 4; i++)
+		send_to(&c, QPN0 + i, 0);
+	for (int ms = 0; ms < 3000; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c.b));)
+			if (k->h.dest_qpn != QPN0)
+				ack_to(&c, peer_of(k->h.dest_qpn), 0, 1);
+		core_wait(&c, CORE_MS);
+	}
+	for (uint32_t i = 0; i < 4; i++)
+		paired += near_of(&c, QPN0 + i)->pairing != PAIR_LEARNING;
+	assert_int_equal(paired, 3);
+	for (uint32_t i = 1; i < 4; i++)
+		assert_int_equal(near_of(&c, QPN0 + i)->requester_qpn, peer_of(QPN0 + i));
+	core_close(&c);
+}
+
+/* An ACK to a QPN that is paired says nothing about the flow that is being probed. */
+static void pair__ack_to_a_paired_qpn_decides_nothing(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	send_to(&c, QPN0, 0);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	ack_to(&c, 0x51, 0, 1);
+	send_to(&c, QPN0, 1); /* in flight, unanswered */
+	core_expect(&c.b, RC_WRITE_ONLY, 1);
+	send_to(&c, QPN0 + 1, 0);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	ack_to(&c, 0x51, 0, 1); /* a late copy of the first answer */
+	assert_int_equal(near_of(&c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	assert_int_equal(core_drops(&c.b, DROP_LAN_ACK_STALE), 1);
+	ack_to(&c, 0x52, 0, 1);
+	assert_int_equal(near_of(&c, QPN0 + 1)->requester_qpn, 0x52);
+	assert_int_equal(near_of(&c, QPN0)->requester_qpn, 0x51);
+	core_close(&c);
+}
+
+/* An answer that nobody waits for belongs to nobody. */
+static void pair__unexpected_answers_are_dropped(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	assert_int_equal(ack_to(&c, 0x51, 0, 1), DROP_LAN_ACK_UNMATCHED); /* no flow at all */
+	send_to(&c, QPN0, 0);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	assert_int_equal(ack_to(&c, 0x51, 5, 1), DROP_LAN_ACK_UNMATCHED); /* not what is out */
+	assert_int_equal(ack_to(&c, 0x51, 0x800000, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_LEARNING);
+	core_close(&c);
+}
+
+/* Provisional until a second answer at another PSN. */
+static void pair__second_answer_confirms(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	send_to(&c, QPN0, 0);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	ack_to(&c, 0x51, 0, 1);
+	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_PROVISIONAL);
+	ack_to(&c, 0x51, 0, 1);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_PROVISIONAL);
+	send_to(&c, QPN0, 1);
+	ack_to(&c, 0x51, 1, 2);
+	send_to(&c, QPN0, 2);
+	ack_to(&c, 0x51, 2, 3);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_CONFIRMED);
+	core_close(&c);
+}
+
+/* A requester's QPN that comes back under another flow: the old pair is void, the new one is right. */
+static void pair__reused_requester_qpn(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	send_to(&c, QPN0, 0);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	ack_to(&c, 0x51, 0, 1);
+	core_wait(&c, 100 * CORE_MS);
+	send_to(&c, QPN0 + 1, 0); /* the host destroyed the first QP and made a new one with the same number */
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	assert_int_equal(ack_to(&c, 0x51, 0, 1), DROP_NONE);
+	assert_int_equal(near_of(&c, QPN0 + 1)->requester_qpn, 0x51);
+	core_close(&c);
+}
+
+/* CM tells both QPNs: no probe, and all flows may send at once. */
+static void pair__cm_needs_no_probe(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_connect(&c, 500, 900, 7);
+	core_send(&c, RC_WRITE_ONLY, 500);
+	assert_int_equal(core_expect_aeth(&c.a, 500, AETH_ACK_NO_CREDITS)->h.dest_qpn, 0x21);
+	assert_int_equal(near_of(&c, CORE_QPN)->pairing, PAIR_CONFIRMED);
+	core_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(pair__equal_qpns_from_psn_0),
+	    cmocka_unit_test(pair__probe_is_one_packet),
+	    cmocka_unit_test(pair__host_pairs_are_independent),
+	    cmocka_unit_test(pair__unanswered_probe_means_quarantine),
+	    cmocka_unit_test(pair__a_dead_qp_does_not_block_the_others),
+	    cmocka_unit_test(pair__ack_to_a_paired_qpn_decides_nothing),
+	    cmocka_unit_test(pair__unexpected_answers_are_dropped),
+	    cmocka_unit_test(pair__second_answer_confirms),
+	    cmocka_unit_test(pair__reused_requester_qpn),
+	    cmocka_unit_test(pair__cm_needs_no_probe),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

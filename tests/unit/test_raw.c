@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is not RC is carried as it is, once; DREQ and DREP wait for the bytes that were ACKed before them. */
+#include "core_fixture.h"
+
+static enum proxy_drop ud(struct core_edge *e, uint32_t psn, size_t len)
+{
+	struct roce_pkt h = core_req(UD_SEND_ONLY, psn);
+
+	if (e == &e->c->b) {
+		h.src = core_ip(2, 2);
+		h.dst = core_ip(1, 2);
+	}
+	h.dest_qpn = 0x77;
+	h.deth_qkey = 0x1234;
+	h.deth_src_qpn = 0x88;
+	return core_in(e, h, len, 0x3003);
+}
+
+static void raw__ud_is_carried_as_it_is(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	assert_int_equal(ud(&c.a, 5, 700), DROP_NONE);
+	core_pump(&c);
+	k = core_expect(&c.b, UD_SEND_ONLY, 5);
+	assert_int_equal(k->vlan_tci, 0x3003);
+	assert_int_equal(k->h.ttl, 63);
+	assert_int_equal(k->h.deth_src_qpn, 0x88);
+	assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, 5), 700);
+	core_wait(&c, 5 * CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0);
+	assert_int_equal(core_used(&c.a), 0);
+	assert_int_equal(core_used(&c.b), 0);
+	core_close(&c);
+}
+
+/* UC, CNP, XRC, vendor opcodes. */
+static void raw__other_classes_are_carried(void **state)
+{
+	static const uint8_t ops[] = {0x24, ROCE_CNP, 0xa4, 0xc1, 0xff};
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	for (size_t i = 0; i < sizeof(ops); i++) {
+		assert_int_equal(core_in(&c.a, core_req(ops[i], 9), 64, 0), DROP_NONE);
+		core_pump(&c);
+		core_expect(&c.b, ops[i], 9);
+	}
+	core_close(&c);
+}
+
+/* Loses every third datagram and delivers every other one twice. */
+static bool rough(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	static unsigned n;
+
+	if (++n % 3 == 0)
+		return false;
+	if (n % 2) {
+		struct core_edge *to = from == &c->a ? &c->b : &c->a;
+
+		proxy_wan_rx(to->p, c->now_ns, dgram, len, false);
+	}
+	return true;
+}
+
+static void raw__once_over_a_rough_line(void **state)
+{
+	uint8_t seen[60] = {0};
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	c.wan = rough;
+	for (uint32_t i = 0; i < 60; i++) {
+		assert_int_equal(ud(&c.a, i, 300), DROP_NONE);
+		core_wait(&c, 500 * CORE_US);
+	}
+	core_wait(&c, 500 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c.b));)
+		seen[k->h.psn]++;
+	for (int i = 0; i < 60; i++)
+		assert_int_equal(seen[i], 1);
+	assert_int_equal(core_used(&c.a), 0);
+	assert_int_equal(core_used(&c.b), 0);
+	core_close(&c);
+}
+
+/* Too large for one datagram: in pieces. */
+static void raw__large_packet_over_a_small_mtu(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_close(&c);
+	memset(&c, 0, sizeof(c));
+	c.now_ns = CORE_START;
+	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 32);
+	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 32);
+	c.a.cfg.wan_payload_max = c.b.cfg.wan_payload_max = 1472;
+	for (int i = 0; i < 2; i++) {
+		struct core_edge *e = i ? &c.b : &c.a;
+
+		core_edge_heap(e);
+		assert_int_equal(proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, 1, c.now_ns),
+		                 0);
+	}
+	core_session(&c);
+	assert_int_equal(ud(&c.a, 1, 4000), DROP_NONE);
+	core_pump(&c);
+	k = core_expect(&c.b, UD_SEND_ONLY, 1);
+	assert_int_equal(k->h.payload_len, 4000);
+	assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, 1), 4000);
+	core_close(&c);
+}
+
+/* Expendable: without a session, and when there is no room, it is dropped by name and never in the way. */
+static void raw__is_expendable(void **state)
+{
+	enum proxy_drop d = DROP_NONE;
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 8);
+	c.cut = true;
+	for (uint32_t i = 0; i < 5000 && d == DROP_NONE; i++)
+		d = ud(&c.a, i, 4000);
+	assert_int_equal(d, DROP_LAN_RAW_NO_ROOM);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 0), DROP_NONE); /* there is a reserve for RC */
+	core_wait(&c, 10000 * CORE_MS);
+	core_close(&c);
+}
+
+/* Not for this site's hosts: a peer cannot send anywhere it likes. */
+static void raw__foreign_destination_from_the_peer(void **state)
+{
+	struct roce_pkt h = core_req(UD_SEND_ONLY, 1);
+	struct wan_packet w = {.kind = WP_RAW, .pos = 0};
+	uint8_t l3[LAN_PKT_MAX];
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	h.dst = core_ip(9, 9);
+	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
+	w.data = l3;
+	raw_on_packet(c.b.p, &c.b.p->lanes[0], &w);
+	core_pump(&c);
+	assert_int_equal(core_pending(&c.b), 0);
+	assert_int_equal(core_used(&c.b), 0);
+	assert_int_equal(core_drops(&c.b, DROP_WAN_BAD_FRAME), 1);
+	core_close(&c);
+}
+
+/* --- DREQ --- */
+
+static const struct core_cm dreq = {.type = 0x15, .local_id = 5, .remote_id = 6, .qpn = CORE_QPN};
+
+/* Host B has the WRITE of 500. */
+static void answer_500(struct core *c)
+{
+	assert_int_equal(core_in(&c->b, core_answer(RC_ACK, 0x21, 500, AETH_ACK_NO_CREDITS, 1), 0, 0), DROP_NONE);
+	core_pump(c);
+}
+
+static void raw__dreq_waits_for_the_bytes(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_connect(&c, 500, 900, 7);
+	core_send(&c, RC_WRITE_ONLY, 500);
+	core_expect_aeth(&c.a, 500, AETH_ACK_NO_CREDITS);
+	core_expect(&c.b, RC_WRITE_ONLY, 500);
+	assert_int_equal(core_cm_in(&c.a, &dreq), DROP_NONE);
+	core_wait(&c, 10 * CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0); /* the QP must live until 500 is there */
+	assert_int_equal(core_ctr(&c.a, CTR_HELD_DREQ), 1);
+	answer_500(&c);
+	core_wait(&c, CORE_MS);
+	core_expect(&c.b, UD_SEND_ONLY, 0);
+	assert_int_equal(core_ctr(&c.a, CTR_HELD_WAIVED), 0);
+	core_close(&c);
+}
+
+static void raw__dreq_goes_at_once_when_all_is_delivered(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_connect(&c, 500, 900, 7);
+	core_send(&c, RC_WRITE_ONLY, 500);
+	answer_500(&c);
+	core_wait(&c, CORE_MS);
+	core_forget(&c.b);
+	core_cm_in(&c.a, &dreq);
+	core_pump(&c);
+	core_expect(&c.b, UD_SEND_ONLY, 0);
+	assert_int_equal(core_ctr(&c.a, CTR_HELD_DREQ), 0);
+	core_close(&c);
+}
+
+/* A responder that never takes the bytes does not hold the DREQ for ever; that it was let go is counted. */
+static void raw__dreq_is_let_go_in_the_end(void **state)
+{
+	bool there = false;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_connect(&c, 500, 900, 7);
+	core_send(&c, RC_WRITE_ONLY, 500);
+	core_cm_in(&c.a, &dreq);
+	core_wait(&c, c.a.cfg.held_max_ns - 10 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c.b));)
+		assert_int_equal(k->h.opcode, RC_WRITE_ONLY);
+	core_wait(&c, 20 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c.b));)
+		there |= k->h.opcode == UD_SEND_ONLY;
+	assert_true(there);
+	assert_int_equal(core_ctr(&c.a, CTR_HELD_WAIVED), 1);
+	core_close(&c);
+}
+
+/* The other end's DREP must not overtake what that end sent either. */
+static void raw__drep_waits_too(void **state)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 900);
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_connect(&c, 500, 900, 7);
+	h.src = core_ip(2, 2);
+	h.dst = core_ip(1, 2);
+	h.dest_qpn = 0x21;
+	assert_int_equal(core_in(&c.b, h, CORE_PMTU, 0), DROP_NONE); /* B's own WRITE to A */
+	core_pump(&c);
+	core_expect_aeth(&c.b, 900, AETH_ACK_NO_CREDITS);
+	core_expect(&c.a, RC_WRITE_ONLY, 900);
+	core_cm_in(&c.a, &dreq);
+	core_pump(&c);
+	core_expect(&c.b, UD_SEND_ONLY, 0);
+	core_cm_in(&c.b, &(struct core_cm){.type = 0x16, .local_id = 6, .remote_id = 5});
+	core_wait(&c, 5 * CORE_MS);
+	assert_int_equal(core_pending(&c.a), 0);
+	h = core_answer(RC_ACK, CORE_QPN, 900, AETH_ACK_NO_CREDITS, 1);
+	h.src = core_ip(1, 2);
+	h.dst = core_ip(2, 2);
+	assert_int_equal(core_in(&c.a, h, 0, 0), DROP_NONE);
+	core_wait(&c, CORE_MS);
+	core_expect(&c.a, UD_SEND_ONLY, 0);
+	core_close(&c);
+}
+
+/* A repeated REQ or REP changes nothing on a live flow. */
+static void raw__repeated_cm_never_resets_a_flow(void **state)
+{
+	struct core c;
+	uint32_t inc;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_connect(&c, 500, 900, 7);
+	core_send_run(&c, 500, 5);
+	inc = core_near(&c)->inc;
+	core_cm_in(&c.a, &(struct core_cm){.type = 0x10, .local_id = 5, .qpn = 0x21, .psn = 900, .rnr_retry = 7});
+	core_cm_in(&c.b, &(struct core_cm){.type = 0x13, .local_id = 6, .remote_id = 5, .qpn = CORE_QPN, .psn = 500});
+	core_pump(&c);
+	assert_int_equal(core_near(&c)->inc, inc);
+	assert_int_equal(core_near(&c)->pos_next, POS_ORIGIN + 505);
+	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
+	core_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(raw__ud_is_carried_as_it_is),
+	    cmocka_unit_test(raw__other_classes_are_carried),
+	    cmocka_unit_test(raw__once_over_a_rough_line),
+	    cmocka_unit_test(raw__large_packet_over_a_small_mtu),
+	    cmocka_unit_test(raw__is_expendable),
+	    cmocka_unit_test(raw__foreign_destination_from_the_peer),
+	    cmocka_unit_test(raw__dreq_waits_for_the_bytes),
+	    cmocka_unit_test(raw__dreq_goes_at_once_when_all_is_delivered),
+	    cmocka_unit_test(raw__dreq_is_let_go_in_the_end),
+	    cmocka_unit_test(raw__drep_waits_too),
+	    cmocka_unit_test(raw__repeated_cm_never_resets_a_flow),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

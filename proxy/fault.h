@@ -10,7 +10,7 @@ enum proxy_fault {
 	FAULT_DROP_SLOT = 1 << 1,         /* a committed slot vanishes now and then */
 	FAULT_WRONG_MSN = 1 << 2,         /* MSN one too high */
 	FAULT_MISPAIR = 1 << 3,           /* a probe's answer is given to another flow */
-	FAULT_STALE_INCARNATION = 1 << 4, /* frames of an earlier incarnation are accepted */
+	FAULT_STALE_INCARNATION = 1 << 4, /* incarnations are not told apart */
 };
 
 #ifdef PROXY_FAULTS

@@ -75,6 +75,8 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 	e = pos >= f->pos_base ? message_at(p, f, pos) : NULL;
 	if (!starts_message)
 		return e ? FP_SAME : FP_STALE;
+	if (FAULT(FAULT_STALE_INCARNATION))
+		return FP_SAME;
 	return e && e[0] == (uint32_t)pos && e[1] == fp ? FP_SAME : FP_STRANGE;
 }
 

@@ -2,9 +2,10 @@
 /* emit_linux.c - dcb(8) of iproute2, and mlnx_qos of NVIDIA's mlnx-tools.
  *
  * dcb-buffer(8), dcb-pfc(8): prio-buffer, buffer-size, prio-pfc, delay; dcb of iproute2 6.1 takes the output as it is.
- * Documented as bits, the delay is a cable length
- * in metres for mlx5, which ignores what is not 1 to 999; it has 16 bits, too few for bits at today's rates. mlnx_qos
- * --help: --pfc, --cable_len, --prio2buffer, --buffer_size, each a list for all eight. */
+ * Documented as bits, the delay is a cable length in metres for mlx5, which ignores what is not 1 to 999; it has 16
+ * bits, too few for bits at today's rates.
+ *
+ * mlnx_qos --help: --pfc, --cable_len, --prio2buffer, --buffer_size, each a list for all eight. */
 #include <inttypes.h>
 
 #include "headroom/emit.h"

@@ -257,6 +257,9 @@ static void tool_run__emit_linux(void **state)
 	runs("--emit mlnx_qos --rate 100G --length 100m --priorities 3,6 --buffer 200000");
 	prints("mlnx_qos -i eth0 --pfc=0,0,0,1,0,0,1,0 --cable_len=100\n");
 	prints("--prio2buffer=0,0,0,1,0,0,2,0 --buffer_size=18432,200000,200000,0,0,0,0,0\n");
+	runs("--emit mlnx_qos --rate 100G --rtt 10080ns"); /* 998.02 m at 198000 km/s */
+	prints("--cable_len=999\n");
+	refuses("--emit mlnx_qos --rate 100G --rtt 10100ns", 1, "ignores a cable length of 1000 m");
 	refuses("--emit mlnx_qos --rate 100G --length 1km", 1, "ignores a cable length of 1000 m");
 	refuses("--emit mlnx_qos --model physics --rate 100G --length 1m", 1, "--model mlx5");
 }

@@ -15,6 +15,13 @@ one_of() {
 	ONE=${!n}
 }
 
+# Pairs of QPNs are learned one after the other; with losses on the LAN that takes 40 of them longer than a host that gives
+# up after 80 ms has patience.
+add_habit() {
+	[ "$1" = --adaptive-retrans ] && [ "$QPS" -gt 8 ] && return
+	TRAFFIC="$TRAFFIC $*"
+}
+
 # Sets LINE and TRAFFIC. Not in a subshell: the sequence of draws is the seed's.
 draw() {
 	LINE= TRAFFIC=
@@ -26,6 +33,7 @@ draw() {
 	one_of write send read fadd write-imm mix mix mix
 	TRAFFIC="--op $ONE"
 	one_of 1 2 8 40
+	QPS=$ONE
 	TRAFFIC="$TRAFFIC --qps $ONE --iters $((400 / ONE))"
 	one_of 64 1000 4096 9000 20000 65536
 	TRAFFIC="$TRAFFIC --size $ONE"
@@ -34,7 +42,7 @@ draw() {
 	one_of 256 1024 4096 4096
 	TRAFFIC="$TRAFFIC --mtu $ONE"
 	for ONE in "--bidir" "--cm" "--drop 0.01" "--adaptive-retrans" "--psn 16777200"; do
-		[ $((RANDOM % 4)) != 0 ] || TRAFFIC="$TRAFFIC $ONE"
+		[ $((RANDOM % 4)) != 0 ] || add_habit $ONE
 	done
 	one_of 18515 18515 18601 18602
 	TRAFFIC="$TRAFFIC --port $ONE --seed $RANDOM"

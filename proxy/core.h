@@ -312,6 +312,11 @@ static inline uint64_t min_u64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+static inline uint64_t clamp_u64(uint64_t v, uint64_t lo, uint64_t hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
 static inline struct lane *lane_of(struct proxy *p, uint16_t lane)
 {
 	return &p->lanes[lane];

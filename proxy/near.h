@@ -28,7 +28,8 @@ void near_absorb_held(struct proxy *p, struct near_flow *f);
 /* --- from the other edge --- */
 void near_on_report(struct proxy *p, const struct wan_flow_report *r);
 void near_on_pair(struct proxy *p, const struct wan_flow_pair *r);
-/* A response packet, whole, in slot (kind RESP_NEAR, not committed). */
+/* A response or a piece of one. False: no room, the datagram is to be refused. */
+bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
 struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc);
 uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f);
 
@@ -71,7 +72,6 @@ bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *
                    uint32_t msn, uint32_t fp);
 /* The host asks again. True if it was answered or will be. */
 bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp);
-void near_on_response(struct proxy *p, struct near_flow *f, uint32_t slot, const struct roce_pkt *pkt);
 /* Next response for the host; 0: none now (and off the list). */
 size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx);
 void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);

@@ -2,16 +2,15 @@
 /* Theory of operation
  *
  * READ, ATOMIC and unknown requests own a place in the flow that only the responder can fill: the ceiling stands in
- * front of the first one that is open. Their responses come across by position, are committed here and handed to the
- * host in order. An unknown request counts as answered once the responder has acknowledged it.
+ * front of the first one that is open. An unknown request counts as answered once the responder has acknowledged it.
  *
  * Answered operations are kept for a while with their responses: a host whose response got lost on its LAN asks again,
- * possibly for the rest only, and is answered from here. A repeated request goes back to its position; everything
- * behind it is delivered again in order, which is what the host will ask for next anyway. What the host asks for again
- * starts with a FIRST (or ONLY) at its position, whatever stood there before. */
+ * possibly for the rest only, and is answered from here (near_resp.c). A repeated request goes back to its position;
+ * everything behind it is delivered again in order, which is what the host will ask for next anyway.
+ *
+ * A READ owns as many PSNs as its response has packets. While the PMTU is not known it is taken for one, and the flow
+ * says so (psns_unknown) until a payload or the first response has told. */
 #include "near.h"
-
-#include "mouth.h"
 
 #define OPS_KEPT       128           /* answered ones kept per flow: the most that a host has outstanding (rxe) */
 #define KEEP_NS        5000000000ull /* longer than a host goes on asking at LAN distance */
@@ -183,128 +182,4 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	}
 	dlist_append_once(&p->resp_list, &f->resp_node);
 	return true;
-}
-
-void near_on_response(struct proxy *p, struct near_flow *f, uint32_t slot, const struct roce_pkt *pkt)
-{
-	const struct slot_hdr *h = arena_hdr(p->arena, slot);
-
-	if (f->pmtu == 0 && (pkt->opcode == RC_READ_RESP_FIRST || pkt->opcode == RC_READ_RESP_MIDDLE))
-		near_learn_pmtu(p, f, pkt->payload_len);
-	if (f->psns_unknown && pkt->opcode == RC_READ_RESP_ONLY && h->pos + 1 == f->pos_next)
-		near_set_psns(p, f, 1);
-	if (h->pos == f->resp_pos)
-		dlist_append_once(&p->resp_list, &f->resp_node);
-}
-
-/* Unknown requests: answered when the responder has acknowledged them. */
-static bool answered_by_ack(const struct near_flow *f, const struct rd_op *op)
-{
-	return !(roce_op(op->opcode)->flags & ROP_VALID) && f->pos_reported >= op->pos + op->psns;
-}
-
-static void op_done(struct proxy *p, struct near_flow *f, struct rd_op *op)
-{
-	struct rd_op *next;
-
-	op->done_ns = p->now_ns;
-	f->ops_done++;
-	if (f->pos_reported < op->pos + op->psns)
-		f->pos_reported = min_u64(op->pos + op->psns, f->pos_next);
-	next = near_op_open(f);
-	if (next)
-		f->resp_pos = next->pos;
-	near_settle(p, f);
-	near_ops_retire(p, f, false);
-	if (near_ceiling(p, f) > f->pos_acked || (f->ack_owed && (!next || next->pos >= f->pos_acked))) {
-		f->ack_owed = false;
-		near_speak(p, f, DUE_ACK);
-	}
-}
-
-static void fill_tx(struct near_flow *f, const struct slot_hdr *h, const uint8_t *data, struct lan_tx *tx)
-{
-	memcpy(tx->hdr, data, h->hdr_len);
-	tx->hdr_len = h->hdr_len;
-	tx->body = data + h->hdr_len;
-	tx->body_len = (uint16_t)(h->len - h->hdr_len - ROCE_ICRC_LEN);
-	memcpy(tx->trailer, data + h->len - ROCE_ICRC_LEN, ROCE_ICRC_LEN);
-	tx->trailer_len = ROCE_ICRC_LEN;
-	tx->vlan_tci = f->vlan_tci;
-	tx->dst = f->src;
-}
-
-/* MIDDLE or LAST becomes FIRST or ONLY at the place that the host asked from. The stored ICRC is checked before a new
- * one is made over the same bytes, so that a flipped bit is still refused. */
-static bool reframe(const struct slot_hdr *h, const uint8_t *data, struct lan_tx *tx)
-{
-	struct roce_pkt pkt;
-	uint8_t whole[LAN_PKT_MAX + 8];
-	const uint8_t *payload = data + h->hdr_len;
-	size_t len;
-
-	if (roce_parse(data, h->len, &pkt) != DROP_NONE || !icrc_check(data, &pkt, NULL))
-		return false;
-	if (pkt.opcode == RC_READ_RESP_LAST)
-		pkt.opcode = RC_READ_RESP_ONLY;
-	else if (pkt.opcode == RC_READ_RESP_MIDDLE)
-		pkt.opcode = RC_READ_RESP_FIRST;
-	else
-		return true; /* FIRST and ONLY are right as they are */
-	len = roce_build(whole, sizeof(whole), &pkt, payload, pkt.payload_len);
-	if (!len)
-		return false;
-	memcpy(tx->hdr, whole, pkt.hdr_len);
-	tx->hdr_len = pkt.hdr_len;
-	memcpy(tx->trailer, whole + len - ROCE_ICRC_LEN, ROCE_ICRC_LEN);
-	return true;
-}
-
-/* The last response acknowledges the operation itself. */
-static void near_acked_op(struct near_flow *f, const struct rd_op *op)
-{
-	if (op->pos + op->psns <= f->pos_acked)
-		return;
-	f->pos_acked = op->pos + op->psns;
-	f->msn_acked = op->msn;
-}
-
-size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
-{
-	struct rd_op *op = near_op_open(f);
-	uint32_t slot;
-	const struct slot_hdr *h;
-	size_t aeth_off;
-	uint8_t opcode;
-
-	while (op && answered_by_ack(f, op)) {
-		op_done(p, f, op);
-		op = near_op_open(f);
-	}
-	slot = op && f->pairing != PAIR_LEARNING && f->msn_known
-	           ? arena_find(p->arena, SLOT_RESP_NEAR, f->idx, f->resp_pos)
-	           : SLOT_NONE;
-	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED) {
-		dlist_remove(&f->resp_node);
-		return 0;
-	}
-	h = arena_hdr(p->arena, slot);
-	fill_tx(f, h, arena_data(p->arena, slot), tx);
-	if (f->reframe_pos == f->resp_pos && !reframe(h, arena_data(p->arena, slot), tx)) {
-		dlist_remove(&f->resp_node);
-		return 0;
-	}
-	opcode = tx->hdr[h->bth_off];
-	aeth_off = (size_t)h->bth_off + ROCE_BTH_LEN;
-	put_be16(tx->hdr + h->bth_off - 2, 0); /* a UDP checksum would be wrong with another AETH */
-	if (roce_op(opcode)->flags & ROP_AETH)
-		mouth_response(p, f, tx->hdr + aeth_off, (size_t)tx->hdr_len - aeth_off - 4 + tx->body_len, op->msn,
-		               op->pos, tx->trailer);
-	f->resp_pos++;
-	if (f->resp_pos >= op->pos + op->psns) {
-		near_acked_op(f, op);
-		f->reframe_pos = 0;
-		op_done(p, f, op);
-	}
-	return (size_t)tx->hdr_len + tx->body_len + tx->trailer_len;
 }

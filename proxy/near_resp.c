@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Responses of READ and ATOMIC come across by position, are put together from their pieces, committed, and handed to
+ * the host in order. The last one of an operation answers it, and acknowledges it.
+ *
+ * What the host asks for again starts with a FIRST (or ONLY) at its position, whatever stood there before. */
+#include "near.h"
+
+#include "mouth.h"
+#include "wan_lane.h"
+
+/* --- from the other edge --- */
+
+static void response_here(struct proxy *p, struct near_flow *f, uint32_t slot, const struct roce_pkt *pkt)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+
+	if (f->pmtu == 0 && (pkt->opcode == RC_READ_RESP_FIRST || pkt->opcode == RC_READ_RESP_MIDDLE))
+		near_learn_pmtu(p, f, pkt->payload_len);
+	if (f->psns_unknown && pkt->opcode == RC_READ_RESP_ONLY && h->pos + 1 == f->pos_next)
+		near_set_psns(p, f, 1);
+	if (h->pos == f->resp_pos)
+		dlist_append_once(&p->resp_list, &f->resp_node);
+}
+
+bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
+{
+	struct near_flow *f = near_by_id(p, w->flow, w->inc);
+	struct rd_op *op = f ? near_op_at(f, w->pos) : NULL;
+	struct roce_pkt pkt;
+	uint32_t slot;
+
+	if (!f)
+		return true;
+	if (!op && f->psns_unknown)
+		op = near_op_open(f); /* its length in PSNs comes with the first response */
+	slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, w->pos);
+	if (!op || (op->done_ns && slot == SLOT_NONE)) {
+		drop(p, DROP_WAN_POSITION_OLD);
+		return true;
+	}
+	if (slot == SLOT_NONE)
+		slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, w->pos == f->resp_pos);
+	if (slot == SLOT_NONE) {
+		near_ops_retire(p, f, false);
+		return false;
+	}
+	if (arena_hdr(p->arena, slot)->state == SLOT_COMMITTED || arena_hdr(p->arena, slot)->len != w->total) {
+		drop(p, DROP_WAN_POSITION_OLD);
+		return true;
+	}
+	if (!wan_piece_take(p, slot, w))
+		return true;
+	if (roce_parse(arena_data(p->arena, slot), w->total, &pkt) != DROP_NONE || pkt.len != w->total ||
+	    pkt.class != ROCE_RC_RESPONSE || pkt.opcode == RC_ACK || pkt.psn != pos_psn(w->pos) ||
+	    !ip_addr_eq(&pkt.src, &f->dst) || !ip_addr_eq(&pkt.dst, &f->src)) {
+		slot_release(p, slot);
+		drop(p, DROP_WAN_BAD_FRAME);
+		return true;
+	}
+	slot_describe(p, slot, &pkt, w->vlan_tci);
+	arena_commit(p->arena, slot);
+	response_here(p, f, slot, &pkt);
+	return true;
+}
+
+/* --- to the host --- */
+
+/* Unknown requests: answered when the responder has acknowledged them. */
+static bool answered_by_ack(const struct near_flow *f, const struct rd_op *op)
+{
+	return !(roce_op(op->opcode)->flags & ROP_VALID) && f->pos_reported >= op->pos + op->psns;
+}
+
+static void op_done(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	struct rd_op *next;
+
+	op->done_ns = p->now_ns;
+	f->ops_done++;
+	if (f->pos_reported < op->pos + op->psns)
+		f->pos_reported = min_u64(op->pos + op->psns, f->pos_next);
+	next = near_op_open(f);
+	if (next)
+		f->resp_pos = next->pos;
+	near_settle(p, f);
+	near_ops_retire(p, f, false);
+	if (near_ceiling(p, f) > f->pos_acked || (f->ack_owed && (!next || next->pos >= f->pos_acked))) {
+		f->ack_owed = false;
+		near_speak(p, f, DUE_ACK);
+	}
+}
+
+static void fill_tx(struct near_flow *f, const struct slot_hdr *h, const uint8_t *data, struct lan_tx *tx)
+{
+	memcpy(tx->hdr, data, h->hdr_len);
+	tx->hdr_len = h->hdr_len;
+	tx->body = data + h->hdr_len;
+	tx->body_len = (uint16_t)(h->len - h->hdr_len - ROCE_ICRC_LEN);
+	memcpy(tx->trailer, data + h->len - ROCE_ICRC_LEN, ROCE_ICRC_LEN);
+	tx->trailer_len = ROCE_ICRC_LEN;
+	tx->vlan_tci = f->vlan_tci;
+	tx->dst = f->src;
+}
+
+/* MIDDLE or LAST becomes FIRST or ONLY at the place that the host asked from. The stored ICRC is checked before a new
+ * one is made over the same bytes, so that a flipped bit is still refused. */
+static bool reframe(const struct slot_hdr *h, const uint8_t *data, struct lan_tx *tx)
+{
+	struct roce_pkt pkt;
+	uint8_t whole[LAN_PKT_MAX + 8];
+	const uint8_t *payload = data + h->hdr_len;
+	size_t len;
+
+	if (roce_parse(data, h->len, &pkt) != DROP_NONE || !icrc_check(data, &pkt, NULL))
+		return false;
+	if (pkt.opcode == RC_READ_RESP_LAST)
+		pkt.opcode = RC_READ_RESP_ONLY;
+	else if (pkt.opcode == RC_READ_RESP_MIDDLE)
+		pkt.opcode = RC_READ_RESP_FIRST;
+	else
+		return true; /* FIRST and ONLY are right as they are */
+	len = roce_build(whole, sizeof(whole), &pkt, payload, pkt.payload_len);
+	if (!len)
+		return false;
+	memcpy(tx->hdr, whole, pkt.hdr_len);
+	tx->hdr_len = pkt.hdr_len;
+	memcpy(tx->trailer, whole + len - ROCE_ICRC_LEN, ROCE_ICRC_LEN);
+	return true;
+}
+
+/* The last response acknowledges the operation itself. */
+static void acked_with_response(struct near_flow *f, const struct rd_op *op)
+{
+	if (op->pos + op->psns <= f->pos_acked)
+		return;
+	f->pos_acked = op->pos + op->psns;
+	f->msn_acked = op->msn;
+}
+
+size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
+{
+	struct rd_op *op = near_op_open(f);
+	uint32_t slot;
+	const struct slot_hdr *h;
+	size_t aeth_off;
+	uint8_t opcode;
+
+	while (op && answered_by_ack(f, op)) {
+		op_done(p, f, op);
+		op = near_op_open(f);
+	}
+	slot = op && f->pairing != PAIR_LEARNING && f->msn_known
+	           ? arena_find(p->arena, SLOT_RESP_NEAR, f->idx, f->resp_pos)
+	           : SLOT_NONE;
+	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED) {
+		dlist_remove(&f->resp_node);
+		return 0;
+	}
+	h = arena_hdr(p->arena, slot);
+	fill_tx(f, h, arena_data(p->arena, slot), tx);
+	if (f->reframe_pos == f->resp_pos && !reframe(h, arena_data(p->arena, slot), tx)) {
+		dlist_remove(&f->resp_node);
+		return 0;
+	}
+	opcode = tx->hdr[h->bth_off];
+	aeth_off = (size_t)h->bth_off + ROCE_BTH_LEN;
+	put_be16(tx->hdr + h->bth_off - 2, 0); /* a UDP checksum would be wrong with another AETH */
+	if (roce_op(opcode)->flags & ROP_AETH)
+		mouth_response(p, f, tx->hdr + aeth_off, (size_t)tx->hdr_len - aeth_off - 4 + tx->body_len, op->msn,
+		               op->pos, tx->trailer);
+	f->resp_pos++;
+	if (f->resp_pos >= op->pos + op->psns) {
+		acked_with_response(f, op);
+		f->reframe_pos = 0;
+		op_done(p, f, op);
+	}
+	return (size_t)tx->hdr_len + tx->body_len + tx->trailer_len;
+}

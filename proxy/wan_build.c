@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * What goes into a datagram, in this order: report and refusals, probe, flow frames, repairs, responses and expendable
+ * packets, new requests (flows take turns, a datagram each), credits. Each thing that must arrive leaves a reference in
+ * the sent map; when the datagram is lost the reference says what to send again - its newest state, never the old bytes
+ * of a frame. A datagram of nothing but reports is not answered with one, and needs no entry. */
+#include "wan_lane_priv.h"
+
+#include "far.h"
+#include "near.h"
+#include "wan_seal.h"
+
+bool wan_build_ref(struct wan_build *b, enum wan_ref_kind kind, uint32_t id, uint16_t gen, unsigned off, unsigned n)
+{
+	if (b->e->nrefs >= WAN_REFS_MAX)
+		return false;
+	b->e->ref[b->e->nrefs++] = (struct wan_ref){
+	    .id = id, .gen = gen, .off = (uint8_t)off, .n = (uint8_t)n, .kind = (uint8_t)kind};
+	return true;
+}
+
+bool wan_build_refs_full(const struct wan_build *b)
+{
+	return b->e->nrefs >= WAN_REFS_MAX;
+}
+
+/* --- about datagrams and the lane --- */
+
+static void put_report(struct wan_build *b)
+{
+	struct wan_report rep;
+	uint64_t words[WAN_REPORT_WORDS_MAX];
+	size_t room = b->cap - b->off, n;
+	uint32_t max_words;
+
+	if (room < WAN_FRAME_HDR_LEN + WAN_REPORT_BODY_LEN + 8)
+		return;
+	max_words = (uint32_t)((room - WAN_FRAME_HDR_LEN - WAN_REPORT_BODY_LEN) / 8);
+	if (max_words > WAN_REPORT_WORDS_MAX)
+		max_words = WAN_REPORT_WORDS_MAX;
+	b->l->report_due = false;
+	if (!wan_recv_report(&b->l->recv, b->p->now_ns, &rep, words, max_words))
+		return;
+	n = wan_report_put(b->buf + b->off, room, WF_REPORT, &rep, words);
+	b->off += n;
+	if (b->l->recv.unreported)
+		b->l->report_due = true; /* there is more to tell */
+}
+
+static void put_refused(struct wan_build *b)
+{
+	struct wan_recv *r = &b->l->recv;
+	struct wan_report rep = {.base = r->refused_base, .largest = r->next ? r->next - 1 : 0, .words = 1};
+	size_t n = wan_report_put(b->buf + b->off, b->cap - b->off, WF_REFUSED, &rep, &r->refused_bits);
+
+	if (n)
+		r->refused_bits = 0;
+	b->off += n;
+}
+
+static void put_probe(struct wan_build *b)
+{
+	uint64_t from = 0, sent_ns;
+	size_t n;
+
+	if (!wan_sent_oldest(&b->l->sent, &from, &sent_ns))
+		from = b->pn; /* all has arrived meanwhile */
+	n = wan_probe_put(b->buf + b->off, b->cap - b->off, from);
+	if (n && wan_build_ref(b, REF_PING, 0, 0, 0, 0)) {
+		b->off += n;
+		b->l->probe_due = false;
+	}
+}
+
+static void put_ping(struct wan_build *b)
+{
+	size_t n = wan_ping_put(b->buf + b->off, b->cap - b->off);
+
+	if (n && wan_build_ref(b, REF_PING, 0, 0, 0, 0)) {
+		b->off += n;
+		b->l->ping_due = false;
+	}
+}
+
+/* The window that the lane may have now: what it holds already, and half of what is free. */
+static uint64_t lane_window(const struct proxy *p, const struct lane *l)
+{
+	uint64_t half = pool_free(p, POOL_WAN) / 2;
+
+	return l->rx_held_bytes + (half > 2 * CREDIT_MIN_BYTES ? half : 2 * CREDIT_MIN_BYTES);
+}
+
+static void put_credit(struct wan_build *b)
+{
+	struct lane *l = b->l;
+	uint64_t window = lane_window(b->p, l);
+	uint64_t diff = window > l->granted_bytes ? window - l->granted_bytes : l->granted_bytes - window;
+	struct wan_lane_credit c = {.window_bytes = window};
+	size_t n;
+
+	if (!l->credit_due && diff <= l->granted_bytes / 8)
+		return;
+	c.flow_initial_bytes = (uint32_t)clamp_u64(pool_free(b->p, POOL_WAN) / 64, CREDIT_MIN_BYTES, 16u << 20);
+	if (wan_build_refs_full(b))
+		return;
+	n = wan_lane_credit_put(b->buf + b->off, b->cap - b->off, &c);
+	if (!n)
+		return;
+	wan_build_ref(b, REF_LANE_CREDIT, 0, 0, 0, 0);
+	b->off += n;
+	l->granted_bytes = window;
+	l->credit_due = false;
+}
+
+/* --- about flows --- */
+
+static void put_closes(struct wan_build *b)
+{
+	while (!dlist_empty(&b->l->closes) && !wan_build_refs_full(b)) {
+		struct rd_op *op = dlist_entry(dlist_first(&b->l->closes), struct rd_op, node);
+		struct wan_flow_close c = {.flow = (uint32_t)(op->pos >> 32), .inc = (uint32_t)op->pos};
+		size_t n = wan_flow_close_put(b->buf + b->off, b->cap - b->off, &c);
+
+		if (!n)
+			return;
+		b->off += n;
+		wan_build_ref(b, REF_FLOW_CLOSE, c.flow, 0, 0, 0);
+		/* Not repaired: a far flow that is never closed is idle and superseded when its index is used again. */
+		rd_op_give(b->p, op);
+	}
+}
+
+static bool put_flow_report(struct wan_build *b, struct far_flow *f)
+{
+	struct wan_flow_report r;
+	size_t n;
+
+	if (wan_build_refs_full(b))
+		return false;
+	if (f->pair_due) {
+		struct wan_flow_pair pr;
+
+		if (b->e->nrefs + 2 > WAN_REFS_MAX)
+			return false;
+		far_pair_frame(f, &pr);
+		n = wan_flow_pair_put(b->buf + b->off, b->cap - b->off, &pr);
+		if (!n)
+			return false;
+		b->off += n;
+		wan_build_ref(b, REF_FLOW_PAIR, f->idx, (uint16_t)f->inc, 0, 0);
+		f->pair_due = false;
+	}
+	far_report_frame(b->p, f, &r);
+	n = wan_flow_report_put(b->buf + b->off, b->cap - b->off, &r);
+	if (!n)
+		return false;
+	b->off += n;
+	wan_build_ref(b, REF_FLOW_REPORT, f->idx, (uint16_t)f->inc, 0, 0);
+	return true;
+}
+
+static void put_flow_reports(struct wan_build *b)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&b->l->reports))) {
+		struct far_flow *f = dlist_entry(n, struct far_flow, report_node);
+
+		if (f->report_at_ns > b->p->now_ns) {
+			wan_lane_wake_at(b->p, b->l, f->report_at_ns);
+			return;
+		}
+		if (!put_flow_report(b, f))
+			return;
+		dlist_remove(n);
+	}
+}
+
+bool wan_build_open(struct wan_build *b, struct near_flow *f)
+{
+	struct wan_flow_open o;
+	size_t n;
+
+	if (wan_build_refs_full(b))
+		return false;
+	near_open_frame(b->p, f, &o);
+	n = wan_flow_open_put(b->buf + b->off, b->cap - b->off, &o);
+	if (!n)
+		return false;
+	b->off += n;
+	wan_build_ref(b, REF_FLOW_OPEN, f->idx, (uint16_t)f->inc, 0, 0);
+	f->open_due = false;
+	f->open_sent = true;
+	return true;
+}
+
+/* --- the datagram --- */
+
+static bool begin(struct wan_build *b)
+{
+	struct wan_hdr h = {.lane = b->l->id, .epoch = b->p->session.epoch_tx};
+
+	if (!wan_sent_has_room(&b->l->sent))
+		return false;
+	b->e = wan_sent_push(&b->l->sent, b->p->now_ns, &b->pn);
+	h.wan_pn = b->pn;
+	b->off = wan_hdr_put(b->buf, &h);
+	return true;
+}
+
+static void finish(struct wan_build *b)
+{
+	struct lane *l = b->l;
+
+	b->e->bytes = (uint32_t)b->off;
+	l->sent.bytes_in_flight += b->off;
+	count(b->p, CTR_WAN_TX_DGRAMS, 1);
+	count(b->p, CTR_WAN_TX_BYTES, b->off);
+	if (!b->data)
+		count(b->p, CTR_WAN_TX_CONTROL, 1);
+	if (b->e->nrefs)
+		wan_lane_wake_at(b->p, l,
+		                 b->p->now_ns + (wan_rtt_pto_ns(&b->p->rtt) << (l->pto_count < 8 ? l->pto_count : 8)));
+	else
+		wan_sent_forget_last(&l->sent);
+}
+
+size_t wan_lane_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, bool data_ok)
+{
+	struct wan_build b = {.p = p, .l = l, .buf = buf};
+
+	b.cap = (cap < p->cfg.wan_payload_max ? cap : p->cfg.wan_payload_max) - WAN_TAG_LEN;
+	if (!begin(&b))
+		return 0;
+	if (l->report_due)
+		put_report(&b);
+	if (l->recv.refused_bits)
+		put_refused(&b);
+	if (l->probe_due)
+		put_probe(&b);
+	if (l->ping_due)
+		put_ping(&b);
+	put_closes(&b);
+	put_flow_reports(&b);
+	if (data_ok) {
+		wan_pack_repairs(&b);
+		wan_pack_firsts(&b);
+		wan_pack_requests(&b);
+	}
+	if (b.off > WAN_HDR_LEN || l->credit_due)
+		put_credit(&b);
+	if (b.off == WAN_HDR_LEN) {
+		wan_sent_unpush(&l->sent);
+		return 0;
+	}
+	b.off = wan_seal(buf, b.off);
+	finish(&b);
+	return b.off;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wan_lane_priv.h - what the parts of a lane share: wan_lane.c, wan_build.c, wan_pack.c, wan_outcome.c, wan_receive.c.
+ */
+#ifndef PROXY_WAN_LANE_PRIV_H
+#define PROXY_WAN_LANE_PRIV_H
+
+#include "wan_lane.h"
+
+#define REORDER_MIN_NS 50000ull /* least reordering window: below it bursts of one switch look like losses */
+
+/* --- queues and time: wan_lane.c --- */
+
+/* Puts a slot at the end of a list, off whatever list it was on. */
+void wan_queue_slot(struct proxy *p, struct dnode *list, uint32_t slot, enum slot_queue q);
+/* Takes it off. */
+void wan_unqueue(struct slot_meta *m);
+/* How long a report may wait for more to tell, ns: a part of the round trip. */
+uint64_t wan_report_delay(const struct proxy *p);
+
+/* --- a datagram in the making: wan_build.c, wan_pack.c --- */
+
+struct wan_build {
+	struct proxy *p;
+	struct lane *l;
+	uint8_t *buf;
+	size_t cap, off;      /* bytes: room without the tag, and how far it is filled */
+	struct sent_entry *e; /* what is in it */
+	uint64_t pn;
+	bool data; /* has packets in it */
+};
+
+/* Notes something that must not be lost. False: no place for it. */
+bool wan_build_ref(struct wan_build *b, enum wan_ref_kind kind, uint32_t id, uint16_t gen, unsigned off, unsigned n);
+bool wan_build_refs_full(const struct wan_build *b);
+/* A FLOW_OPEN for the flow. False: does not fit. */
+bool wan_build_open(struct wan_build *b, struct near_flow *f);
+
+/* Lost units, oldest loss first. */
+void wan_pack_repairs(struct wan_build *b);
+/* Responses and expendable packets that were never sent. */
+void wan_pack_firsts(struct wan_build *b);
+/* Requests of the flow whose turn it is, and of others if there is room left. */
+void wan_pack_requests(struct wan_build *b);
+
+/* --- what became of datagrams: wan_outcome.c --- */
+
+/* A REPORT of the peer. */
+void wan_on_report(struct proxy *p, struct lane *l, const struct wan_report *r);
+/* A REFUSED of the peer. */
+void wan_on_refused(struct proxy *p, struct lane *l, const struct wan_report *r);
+/* Declares lost what is. RFC 8985. */
+void wan_detect_losses(struct proxy *p, struct lane *l);
+/* The sent map is full and nothing is heard: what is oldest goes again under new numbers. */
+void wan_give_up_oldest(struct proxy *p, struct lane *l);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * What became of a datagram: it arrived, it was lost, or the peer had no room for it (refused). For each the sent map
+ * names the references that it carried.
+ *
+ *   arrived   units of a slot are the peer's. A whole response or expendable packet is freed; a request stays until
+ *             the responder has it.
+ *   lost      units go again, doubled (wan_pack.c); of control frames the flow's newest state goes again.
+ *   refused   no loss: one copy goes again a little later.
+ *
+ * Losses are found after RACK (RFC 8985, wan_sent.h). The reordering window grows when something was called lost that
+ * arrived after all, up to a quarter of the round trip, and shrinks slowly. */
+#include "wan_lane_priv.h"
+
+#include "far.h"
+#include "near.h"
+#include "wan_units.h"
+
+#define REFUSED_WAIT_NS  500000ull
+#define REPAIR_SENDS_MAX 200
+#define RAW_SENDS_MAX    6
+
+struct lane_ctx {
+	struct proxy *p;
+	struct lane *l;
+};
+
+static bool ref_slot(struct proxy *p, const struct wan_ref *r, struct slot_meta **m)
+{
+	*m = arena_meta(p->arena, r->id);
+	if ((*m)->gen != r->gen)
+		return false;
+	if ((*m)->in_flight)
+		(*m)->in_flight--;
+	return true;
+}
+
+static void slot_acked(struct proxy *p, const struct wan_ref *r)
+{
+	struct slot_meta *m;
+	const struct slot_hdr *h = arena_hdr(p->arena, r->id);
+	uint64_t mask[2];
+
+	if (!ref_slot(p, r, &m))
+		return;
+	units_mask(r->off, r->n, mask);
+	m->units[0] |= mask[0];
+	m->units[1] |= mask[1];
+	m->lost[0] &= ~mask[0];
+	m->lost[1] &= ~mask[1];
+	if (!units_all(m->units, units_of(h->len)))
+		return;
+	if (h->kind != SLOT_REQ_NEAR)
+		slot_release(p, r->id); /* the peer has it: it is its now */
+	else if (m->queued)
+		wan_unqueue(m);
+}
+
+static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, bool refused)
+{
+	struct slot_meta *m;
+	const struct slot_hdr *h = arena_hdr(p->arena, r->id);
+	uint64_t mask[2];
+	bool whole;
+
+	if (!ref_slot(p, r, &m))
+		return;
+	units_mask(r->off, r->n, mask);
+	mask[0] &= ~m->units[0];
+	mask[1] &= ~m->units[1];
+	if (!(mask[0] | mask[1]))
+		return;
+	if (h->kind == SLOT_RAW_LAN && m->sends >= RAW_SENDS_MAX) {
+		slot_release(p, r->id);
+		return;
+	}
+	m->lost[0] |= mask[0];
+	m->lost[1] |= mask[1];
+	if (m->sends < REPAIR_SENDS_MAX)
+		m->sends++;
+	whole = r->off == 0 && r->n == units_of(h->len);
+	if (whole && (m->in_flight || m->queued == SQ_SPACED))
+		return; /* another copy is under way */
+	if (refused) {
+		m->copies = 1;
+		m->due_ns = p->now_ns + REFUSED_WAIT_NS;
+		wan_queue_slot(p, &l->spaced, r->id, SQ_SPACED);
+		wan_lane_wake_at(p, l, m->due_ns);
+		return;
+	}
+	m->copies = m->sends == 2 ? 2 : 3;
+	if (m->queued != SQ_REPAIR)
+		wan_queue_slot(p, &l->repair, r->id, SQ_REPAIR);
+	wan_lane_kick(p, l);
+}
+
+static void control_lost(struct proxy *p, struct lane *l, const struct wan_ref *r)
+{
+	switch (r->kind) {
+	case REF_FLOW_OPEN:
+		if (p->near[r->id].used && (uint16_t)p->near[r->id].inc == r->gen) {
+			p->near[r->id].open_due = true;
+			near_wan_kick(p, &p->near[r->id]);
+		}
+		break;
+	case REF_FLOW_PAIR:
+		if (p->far[r->id].used && (uint16_t)p->far[r->id].inc == r->gen)
+			p->far[r->id].pair_due = true;
+		/* fall through */
+	case REF_FLOW_REPORT:
+		if (p->far[r->id].used && (uint16_t)p->far[r->id].inc == r->gen)
+			far_report(p, &p->far[r->id], true);
+		break;
+	case REF_LANE_CREDIT:
+		l->credit_due = true;
+		wan_lane_kick(p, l);
+		break;
+	default:
+		break;
+	}
+}
+
+static void entry_acked(void *arg, const struct sent_entry *e)
+{
+	struct lane_ctx *c = arg;
+
+	for (unsigned i = 0; i < e->nrefs; i++)
+		if (e->ref[i].kind == REF_SLOT)
+			slot_acked(c->p, &e->ref[i]);
+}
+
+static void entry_gone(struct lane_ctx *c, const struct sent_entry *e, bool refused)
+{
+	for (unsigned i = 0; i < e->nrefs; i++) {
+		if (e->ref[i].kind == REF_SLOT)
+			slot_lost(c->p, c->l, &e->ref[i], refused);
+		else
+			control_lost(c->p, c->l, &e->ref[i]);
+	}
+}
+
+static void entry_lost(void *arg, const struct sent_entry *e)
+{
+	struct lane_ctx *c = arg;
+
+	count(c->p, CTR_WAN_LOST, 1);
+	entry_gone(c, e, false);
+}
+
+static void entry_refused(void *arg, const struct sent_entry *e)
+{
+	struct lane_ctx *c = arg;
+
+	count(c->p, CTR_WAN_REFUSED, 1);
+	entry_gone(c, e, true);
+}
+
+/* --- reports --- */
+
+static void adapt_reorder(struct proxy *p, struct lane *l, const struct wan_sent_result *res)
+{
+	uint64_t most = clamp_u64(wan_rtt_min_ns(&p->rtt) / 4, REORDER_MIN_NS, UINT64_MAX);
+
+	if (res->spurious) {
+		count(p, CTR_WAN_SPURIOUS, res->spurious);
+		l->reorder_ns = clamp_u64(res->spurious_ns + res->spurious_ns / 4, 2 * l->reorder_ns, UINT64_MAX);
+	} else {
+		l->reorder_ns -= l->reorder_ns / 1024;
+	}
+	l->reorder_ns = clamp_u64(l->reorder_ns, REORDER_MIN_NS, most);
+}
+
+void wan_detect_losses(struct proxy *p, struct lane *l)
+{
+	struct lane_ctx c = {p, l};
+	uint64_t rtt = wan_rtt_ns(&p->rtt);
+
+	if (p->now_ns > rtt)
+		wan_sent_detect(&l->sent, p->now_ns, l->reorder_ns, rtt, entry_lost, &c);
+	wan_sent_advance(&l->sent, p->now_ns, rtt);
+	if (wan_sent_any_missing(&l->sent))
+		wan_lane_wake_at(p, l, p->now_ns + l->reorder_ns);
+}
+
+void wan_give_up_oldest(struct proxy *p, struct lane *l)
+{
+	struct lane_ctx c = {p, l};
+
+	wan_sent_give_up_oldest(&l->sent, p->now_ns, entry_lost, &c);
+	wan_sent_advance(&l->sent, p->now_ns, 0);
+}
+
+void wan_on_report(struct proxy *p, struct lane *l, const struct wan_report *r)
+{
+	struct lane_ctx c = {p, l};
+	struct wan_sent_result res;
+
+	wan_sent_report(&l->sent, r, entry_acked, &c, &res);
+	if (res.largest_sent_ns && p->now_ns > res.largest_sent_ns)
+		wan_rtt_sample(&p->rtt, p->now_ns, p->now_ns - res.largest_sent_ns, r->delay_ns);
+	if (res.newly_acked) {
+		l->pto_count = 0;
+		l->last_progress_ns = p->now_ns;
+	}
+	adapt_reorder(p, l, &res);
+	wan_detect_losses(p, l);
+	if (!dlist_empty(&l->near_list) || !dlist_empty(&l->repair) || !dlist_empty(&l->first))
+		wan_lane_kick(p, l); /* the sent map may have been full */
+}
+
+void wan_on_refused(struct proxy *p, struct lane *l, const struct wan_report *r)
+{
+	struct lane_ctx c = {p, l};
+
+	wan_sent_refused(&l->sent, r, entry_refused, &c);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A datagram is taken once: its number is noted, and a second one with it is dropped. If one of its packets found no
+ * room, it is not noted but named in a REFUSED, and all of it may come again: whatever is in it is harmless when taken
+ * twice. Reports are asked for by everything but reports, after REPORT_EVERY datagrams or a part of the round trip. */
+#include "wan_lane_priv.h"
+
+#include "far.h"
+#include "near.h"
+#include "raw.h"
+#include "wan_units.h"
+
+#define REPORT_EVERY 64
+
+bool wan_piece_take(struct proxy *p, uint32_t slot, const struct wan_packet *w)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+	uint64_t mask[2];
+
+	memcpy(arena_data(p->arena, slot) + w->offset, w->data, w->len);
+	units_mask(w->offset / PIECE_UNIT, units_of(w->len), mask);
+	m->units[0] |= mask[0];
+	m->units[1] |= mask[1];
+	return units_all(m->units, units_of(w->total));
+}
+
+/* False: refused. */
+static bool on_packet(struct proxy *p, struct lane *l, const struct wan_frame *f)
+{
+	struct wan_packet w;
+
+	if (!wan_packet_get(f, &w)) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		return true;
+	}
+	switch (w.kind) {
+	case WP_REQUEST:
+		return far_on_packet(p, l, &w);
+	case WP_RESPONSE:
+		return near_on_packet(p, l, &w);
+	default:
+		return raw_on_packet(p, l, &w);
+	}
+}
+
+/* Control frames. False: malformed. */
+static bool on_control(struct proxy *p, struct lane *l, const struct wan_frame *f)
+{
+	union {
+		struct wan_flow_open open;
+		struct wan_flow_report report;
+		struct wan_flow_pair pair;
+		struct wan_flow_close close;
+		struct wan_lane_credit credit;
+		struct wan_report lane_report;
+		uint64_t pn;
+	} u;
+	bool ok = true;
+
+	switch (f->type) {
+	case WF_FLOW_OPEN:
+		if ((ok = wan_flow_open_get(f, &u.open)))
+			far_on_open(p, l, &u.open);
+		break;
+	case WF_FLOW_REPORT:
+		if ((ok = wan_flow_report_get(f, &u.report)))
+			near_on_report(p, &u.report);
+		break;
+	case WF_FLOW_PAIR:
+		if ((ok = wan_flow_pair_get(f, &u.pair)))
+			near_on_pair(p, &u.pair);
+		break;
+	case WF_FLOW_CLOSE:
+		if ((ok = wan_flow_close_get(f, &u.close)))
+			far_on_close(p, &u.close);
+		break;
+	case WF_LANE_CREDIT:
+		if ((ok = wan_lane_credit_get(f, &u.credit))) {
+			l->window_bytes = u.credit.window_bytes;
+			l->flow_initial_bytes = u.credit.flow_initial_bytes;
+			wan_lane_kick(p, l);
+		}
+		break;
+	case WF_REPORT:
+		if ((ok = wan_report_get(f, &u.lane_report)))
+			wan_on_report(p, l, &u.lane_report);
+		break;
+	case WF_REFUSED:
+		if ((ok = wan_report_get(f, &u.lane_report)))
+			wan_on_refused(p, l, &u.lane_report);
+		break;
+	case WF_PROBE:
+		if ((ok = wan_probe_get(f, &u.pn))) {
+			wan_recv_probe(&l->recv, u.pn, p->now_ns);
+			l->report_due = true;
+			wan_lane_kick(p, l);
+		}
+		break;
+	case WF_PING:
+		break;
+	default:
+		drop(p, DROP_WAN_UNKNOWN_FRAME);
+		break;
+	}
+	return ok;
+}
+
+static void ask_for_report(struct proxy *p, struct lane *l)
+{
+	if (l->recv.unreported >= REPORT_EVERY) {
+		l->report_due = true;
+		wan_lane_kick(p, l);
+	} else if (l->recv.unreported) {
+		wan_lane_wake_at(p, l, l->recv.first_unreported_ns + wan_report_delay(p));
+	}
+}
+
+enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len)
+{
+	size_t off = WAN_HDR_LEN;
+	struct wan_frame f;
+	bool wants_report = false, refused = false;
+	enum proxy_drop d = DROP_NONE;
+	int more;
+
+	if (wan_recv_seen(&l->recv, h->wan_pn))
+		return drop(p, DROP_WAN_DUPLICATE);
+	while ((more = wan_frame_next(dgram, len, &off, &f)) > 0) {
+		if (f.type != WF_REPORT && f.type != WF_REFUSED)
+			wants_report = true;
+		if (f.type == WF_PACKET)
+			refused |= !on_packet(p, l, &f);
+		else if (!on_control(p, l, &f))
+			d = drop(p, DROP_WAN_BAD_FRAME);
+	}
+	if (more < 0)
+		d = drop(p, DROP_WAN_TRUNCATED);
+	if (refused) {
+		drop(p, DROP_WAN_NO_ROOM);
+		l->report_due |= wan_recv_refuse(&l->recv, h->wan_pn);
+		wan_lane_kick(p, l);
+		return DROP_WAN_NO_ROOM;
+	}
+	wan_recv_mark(&l->recv, h->wan_pn, p->now_ns, wants_report);
+	ask_for_report(p, l);
+	return d;
+}

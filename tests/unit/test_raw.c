@@ -158,6 +158,56 @@ static void raw__foreign_destination_from_the_peer(void **state)
 	core_close(&c);
 }
 
+/* A packet whose last pieces never come (the other edge gives it up) does not stay for ever. */
+static void raw__unfinished_packets_are_bounded(void **state)
+{
+	struct wan_packet w = {.kind = WP_RAW, .len = 512};
+	uint8_t l3[LAN_PKT_MAX];
+	struct core c;
+	uint64_t most = 0;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	for (uint32_t i = 0; i < 600; i++) {
+		struct roce_pkt h = core_req(UD_SEND_ONLY, i);
+
+		w.total = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, i), 1000);
+		w.data = l3;
+		w.pos = i;
+		assert_true(raw_on_packet(c.b.p, &c.b.p->lanes[0], &w));
+		most = max_u64(most, core_used(&c.b));
+	}
+	assert_true(most <= 128 * 1152);
+	core_session(&c);
+	assert_int_equal(core_used(&c.b), 0);
+	core_close(&c);
+}
+
+/* A new session sends it again while the first copy still waits for the LAN. */
+static void raw__again_in_a_new_session(void **state)
+{
+	struct proxy_session sa = {.epoch_tx = 77, .epoch_rx = 78}, sb = {.epoch_tx = 78, .epoch_rx = 77};
+	uint8_t buf[WAN_MTU_MAX];
+	struct wan_tx tx;
+	struct core c;
+	size_t n;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_wait(&c, CORE_MS);
+	ud(&c.a, 1, 200);
+	while ((n = proxy_wan_tx(c.a.p, c.now_ns, buf, sizeof(buf), &tx)) > 0)
+		proxy_wan_rx(c.b.p, c.now_ns, buf, n, false);
+	proxy_session_start(c.a.p, &sa, c.now_ns);
+	proxy_session_start(c.b.p, &sb, c.now_ns);
+	while ((n = proxy_wan_tx(c.a.p, c.now_ns, buf, sizeof(buf), &tx)) > 0)
+		proxy_wan_rx(c.b.p, c.now_ns, buf, n, false);
+	core_pump(&c);
+	core_expect(&c.b, UD_SEND_ONLY, 1);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_close(&c);
+}
+
 /* --- DREQ --- */
 
 static const struct core_cm dreq = {.type = 0x15, .local_id = 5, .remote_id = 6, .qpn = CORE_QPN};
@@ -290,6 +340,8 @@ int main(void)
 	    cmocka_unit_test(raw__large_packet_over_a_small_mtu),
 	    cmocka_unit_test(raw__is_expendable),
 	    cmocka_unit_test(raw__foreign_destination_from_the_peer),
+	    cmocka_unit_test(raw__unfinished_packets_are_bounded),
+	    cmocka_unit_test(raw__again_in_a_new_session),
 	    cmocka_unit_test(raw__dreq_waits_for_the_bytes),
 	    cmocka_unit_test(raw__dreq_goes_at_once_when_all_is_delivered),
 	    cmocka_unit_test(raw__dreq_is_let_go_in_the_end),

@@ -118,11 +118,10 @@ static enum proxy_drop lost_answer(struct proxy *p, struct near_flow *f, uint64_
 {
 	proxy_event_push(p, EV_FLOW_FAILED, f, NULL, pos, 0);
 	f->failed = true;
-	f->nak_syndrome = AETH_NAK_REM_OP;
-	f->fail_pos = max_u64(pos, f->pos_acked);
+	f->nak_syndrome = 0; /* silence: the host runs into its own retry error, no responder refused anything */
+	f->fail_pos = f->pos_acked;
 	f->fail_msn = f->msn_acked;
 	near_store(p, f);
-	near_speak(p, f, DUE_NAK);
 	return drop(p, DROP_LAN_ANSWER_LOST);
 }
 

@@ -265,7 +265,7 @@ void check_dreq(struct conn *c)
 {
 	struct world *w = c->w;
 
-	if (c->qp[1]->resp.msg >= c->dreq_completed || w->cfg.direct)
+	if (c->qp[1]->resp.msg >= c->dreq_completed || w->cfg.direct || c->excused)
 		return;
 	if (waived(w) && (w->cfg.wan.ncuts > 0 || w->cfg.ncrashes > 0))
 		c->excused = true;

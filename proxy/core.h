@@ -322,12 +322,24 @@ static inline struct lane *lane_of(struct proxy *p, uint16_t lane)
 	return &p->lanes[lane];
 }
 
+/* True if the lane is this shard's. */
+static inline bool proxy_owns_lane(const struct proxy *p, uint32_t lane)
+{
+	return lane < p->cfg.nlanes && lane % p->cfg.nshards == p->cfg.shard;
+}
+
+/* --- shared, by file --- */
+
 /* Takes a slot and accounts for it. SLOT_NONE if there is no room; `urgent` may use the reserve of the pool. */
 uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len,
                    uint16_t lane, bool urgent);
 /* Fills in the header of a slot from its packet; the caller sets psns, msn and fp and commits. */
 void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci);
 
+/* proxy_config.c: true if a shard can work with these values. */
+bool proxy_config_sane(const struct proxy_config *c);
+
+/* proxy_status.c: notes that something happened to a near or a far flow (both may be NULL). Lost if nobody reads. */
 void proxy_event_push(struct proxy *p, enum proxy_event_type type, const struct near_flow *n, const struct far_flow *f,
                       uint64_t pos, uint64_t value);
 

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* proxy_config.c - what a shard is told: defaults, what is possible, what may change while it runs. */
+#include "near.h"
+
+void proxy_config_defaults(struct proxy_config *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->nshards = 1;
+	c->nlanes = 64;
+	c->mode = ACK_MODE_HOST;
+	c->max_flows = 4096;
+	c->wan_payload_max = 9000 - 28;
+	c->rtt_hint_ns = 10000000;
+	c->rate_hint_bps = 10000000000ull;
+	c->dead_peer_ns = 2000000000ull;
+	c->keepalive_ns = 250000000ull;
+	c->reorder_ns = 30000;
+	c->lan_window_bytes = 1u << 20;
+	c->lan_timeout_ns = 20000000ull;
+	c->stall_ns = 500000000ull;
+	c->give_up_ns = 60000000000ull;
+	c->held_max_ns = 1000000000ull;
+	c->quarantine_ns = 100000000ull;
+	c->rnr_retry_infinite = true;
+}
+
+bool proxy_config_sane(const struct proxy_config *c)
+{
+	return c->nshards >= 1 && c->nshards <= SHARDS_MAX && c->shard < c->nshards && c->nlanes >= 1 &&
+	       c->nlanes <= LANES_MAX && c->nlanes >= c->nshards && c->mode <= ACK_MODE_NEAR &&
+	       c->nlocal <= PREFIXES_MAX && c->nremote <= PREFIXES_MAX && c->max_flows >= 16 &&
+	       c->max_flows <= FLOWS_MAX && c->wan_payload_max >= WAN_MTU_MIN - 48 &&
+	       c->wan_payload_max <= WAN_MTU_MAX && c->rate_hint_bps > 0 && c->rtt_hint_ns > 0 &&
+	       c->lan_window_bytes >= LAN_PKT_MAX && c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
+}
+
+bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a)
+{
+	unsigned bytes = p->len / 8, bits = p->len % 8;
+
+	if (p->len > 128 || memcmp(p->addr.b, a->b, bytes) != 0)
+		return false;
+	return bits == 0 || ((p->addr.b[bytes] ^ a->b[bytes]) & (0xff00 >> bits) & 0xff) == 0;
+}
+
+bool ip_prefix_any(const struct ip_prefix *list, uint32_t n, const struct ip_addr *a)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (ip_prefix_holds(&list[i], a))
+			return true;
+	return false;
+}
+
+int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t now_ns)
+{
+	struct proxy_config want = *c;
+
+	if (!proxy_config_sane(c) || c->shard != p->cfg.shard || c->nshards != p->cfg.nshards ||
+	    c->nlanes != p->cfg.nlanes || c->max_flows != p->cfg.max_flows || c->pacer != p->cfg.pacer ||
+	    c->wan_payload_max != p->cfg.wan_payload_max || c->nlocal != p->cfg.nlocal ||
+	    c->nremote != p->cfg.nremote || memcmp(c->local, p->cfg.local, sizeof(c->local)) != 0 ||
+	    memcmp(c->remote, p->cfg.remote, sizeof(c->remote)) != 0)
+		return -EINVAL;
+	want.rtt_hint_ns = p->cfg.rtt_hint_ns; /* they sized memory at the start */
+	want.rate_hint_bps = p->cfg.rate_hint_bps;
+	p->now_ns = now_ns;
+	p->cfg = want;
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		if (!p->near[i].used || p->near[i].mode == want.mode)
+			continue;
+		p->near[i].mode = want.mode;
+		p->near[i].open_due = true; /* the far edge reports as the mode needs */
+		near_wan_kick(p, &p->near[i]);
+		near_speak(p, &p->near[i], DUE_ACK);
+	}
+	return 0;
+}

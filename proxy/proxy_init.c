@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* proxy_init.c - a shard's memory, and its beginning: empty, or from the arena that an earlier life left.
+ *
+ * Theory of operation
+ *
+ * All memory comes from one block of heap, cut by carve(); the same function counts how much that is, so that the two
+ * cannot differ. Nothing is allocated later.
+ *
+ * Rebuild: flows from their descriptors, then all committed slots are gone through once: those of unknown flows and
+ * those settled already are freed, the others counted for flow and lane; then each flow finds out how far its slots
+ * reach without a hole. */
+#include "far.h"
+#include "near.h"
+#include "wan_lane.h"
+
+#ifdef PROXY_FAULTS
+unsigned proxy_faults;
+#endif
+
+/* --- memory --- */
+
+/* Takes pieces off a block; with base NULL it only counts. */
+struct bump {
+	uint8_t *base;
+	size_t used;
+};
+
+static void *bump_take(struct bump *b, size_t n)
+{
+	size_t at = b->used;
+
+	b->used += (n + 63) & ~(size_t)63;
+	return b->base ? b->base + at : NULL;
+}
+
+static uint32_t sent_pages(const struct proxy_config *c)
+{
+	uint64_t bytes = c->rate_hint_bps / 8 * (c->rtt_hint_ns / 1000) / 1000000 * 4;
+	uint64_t pages = bytes / c->wan_payload_max / SENT_PAGE_ENTRIES + 1;
+	uint64_t floor = SENT_PAGES_OWN * ((uint64_t)c->nlanes / c->nshards + 1) + 64;
+
+	if (pages > WAN_PN_SPAN / SENT_PAGE_ENTRIES) /* of one lane; more would never be used by one */
+		pages = WAN_PN_SPAN / SENT_PAGE_ENTRIES;
+	return (uint32_t)(pages > floor ? pages : floor);
+}
+
+static uint32_t ring_len(const struct proxy_config *c)
+{
+	uint32_t n = 16;
+
+	while (n < sent_pages(c) + 1)
+		n *= 2;
+	return n;
+}
+
+struct blocks {
+	struct proxy *p;
+	struct near_flow *near;
+	struct far_flow *far;
+	struct hostpair *pairs;
+	struct lane *lanes;
+	struct rd_op *ops;
+	uint32_t *near_inc;
+	struct idx_hash_cell *cells[4];
+	struct cm_conn *conns;
+	struct timer **timers;
+	struct sent_page *pages;
+	uint32_t *rings;
+	uint64_t *rx_bits;
+	void *arena_heap;
+	uint32_t nops, ntimers, own_lanes;
+};
+
+static void carve(struct bump *b, const struct proxy_config *c, const struct arena_geometry *g, struct blocks *k)
+{
+	uint32_t n = c->max_flows;
+
+	k->own_lanes = (uint32_t)(c->nlanes + c->nshards - 1) / c->nshards;
+	k->nops = 4 * n + 1024;
+	k->ntimers = 6 * n + c->nlanes + 4;
+	k->p = bump_take(b, sizeof(*k->p));
+	k->near = bump_take(b, n * sizeof(*k->near));
+	k->far = bump_take(b, n * sizeof(*k->far));
+	k->pairs = bump_take(b, n * sizeof(*k->pairs));
+	k->lanes = bump_take(b, c->nlanes * sizeof(*k->lanes));
+	k->ops = bump_take(b, k->nops * sizeof(*k->ops));
+	k->near_inc = bump_take(b, n * sizeof(*k->near_inc));
+	for (int i = 0; i < 4; i++)
+		k->cells[i] = bump_take(b, idx_hash_size(n) * sizeof(struct idx_hash_cell));
+	k->conns = bump_take(b, CM_CONNS * sizeof(*k->conns));
+	k->timers = bump_take(b, k->ntimers * sizeof(*k->timers));
+	k->pages = bump_take(b, sent_pages(c) * sizeof(*k->pages));
+	k->rings = bump_take(b, (size_t)ring_len(c) * k->own_lanes * sizeof(uint32_t));
+	k->rx_bits = bump_take(b, (size_t)k->own_lanes * WAN_RECV_WORDS * sizeof(uint64_t));
+	k->arena_heap = bump_take(b, arena_heap_size(g));
+}
+
+size_t proxy_heap_size(const struct proxy_config *c, const struct arena_geometry *g)
+{
+	struct bump b = {0};
+	struct blocks k;
+
+	if (!proxy_config_sane(c) || g->max_flows != c->max_flows || arena_heap_size(g) == 0)
+		return 0;
+	carve(&b, c, g, &k);
+	return b.used;
+}
+
+/* --- beginning --- */
+
+static void init_tables(struct proxy *p, const struct blocks *k)
+{
+	uint32_t size = idx_hash_size(p->cfg.max_flows);
+
+	p->near = k->near;
+	p->far = k->far;
+	p->pairs = k->pairs;
+	p->lanes = k->lanes;
+	p->near_inc = k->near_inc;
+	idx_hash_init(&p->near_by_key, k->cells[0], size);
+	idx_hash_init(&p->far_by_peer, k->cells[1], size);
+	idx_hash_init(&p->far_by_qpn, k->cells[2], size);
+	idx_hash_init(&p->pair_by_hosts, k->cells[3], size);
+	dlist_init(&p->ops_free);
+	for (uint32_t i = 0; i < k->nops; i++)
+		dlist_append(&p->ops_free, &k->ops[i].node);
+	dlist_init(&p->mouth);
+	dlist_init(&p->resp_list);
+	dlist_init(&p->raw_rx);
+	dlist_init(&p->lan_ready);
+	dlist_init(&p->lane_list);
+	cm_table_init(&p->cm, k->conns, CM_CONNS);
+	timer_heap_init(&p->timers, k->timers, k->ntimers);
+	timer_init(&p->keepalive, TK_KEEPALIVE, 0);
+	sent_pool_init(&p->sent_pool, k->pages, sent_pages(&p->cfg), k->own_lanes);
+	wan_rtt_init(&p->rtt, p->cfg.rtt_hint_ns);
+}
+
+static void init_lanes(struct proxy *p, const struct blocks *k)
+{
+	uint32_t own = 0, len = ring_len(&p->cfg);
+
+	for (uint32_t i = 0; i < p->cfg.nlanes; i++) {
+		if (!proxy_owns_lane(p, i))
+			continue;
+		wan_lane_init(p, &p->lanes[i], (uint8_t)i, k->rings + (size_t)len * own, len,
+		              k->rx_bits + (size_t)WAN_RECV_WORDS * own);
+		own++;
+	}
+}
+
+/* Takes stock of the slots that an earlier life left: bytes held per flow and lane. */
+static void adopt_slots(struct proxy *p)
+{
+	uint32_t cursor = 0, slot;
+
+	while ((slot = arena_next_committed(p->arena, &cursor)) != SLOT_NONE) {
+		const struct slot_hdr *h = arena_hdr(p->arena, slot);
+		bool near = h->kind == SLOT_REQ_NEAR || h->kind == SLOT_RESP_NEAR;
+		bool known = h->flow < p->cfg.max_flows &&
+		             (near ? p->near[h->flow].used && p->near[h->flow].inc == h->inc
+		                   : p->far[h->flow].used && p->far[h->flow].inc == h->inc);
+		bool settled = known && (near ? h->pos < p->near[h->flow].pos_settled
+		                              : h->kind == SLOT_REQ_FAR && h->pos < p->far[h->flow].pos_acked);
+		uint32_t bytes = arena_class_bytes(h->len);
+
+		if (!known || settled) {
+			arena_free(p->arena, slot);
+			continue;
+		}
+		arena_meta(p->arena, slot)->lane = (uint8_t)(near ? p->near[h->flow].lane : p->far[h->flow].lane);
+		if (h->kind == SLOT_REQ_NEAR) {
+			p->near[h->flow].held_bytes += bytes;
+			p->near[h->flow].ooo_pkts++;
+		} else if (h->kind == SLOT_REQ_FAR) {
+			p->far[h->flow].held_bytes += bytes;
+			p->far[h->flow].pos_rx_max = max_u64(p->far[h->flow].pos_rx_max, h->pos + 1);
+		}
+		if (h->kind == SLOT_REQ_FAR || h->kind == SLOT_RESP_NEAR)
+			p->lanes[arena_meta(p->arena, slot)->lane].rx_held_bytes += bytes;
+	}
+}
+
+static void rebuild(struct proxy *p)
+{
+	near_rebuild(p);
+	far_rebuild(p);
+	adopt_slots(p);
+	near_rebuild_finish(p);
+	far_rebuild_finish(p);
+	proxy_event_push(p, EV_REBUILT, NULL, NULL, 0, p->near_used + p->far_used);
+}
+
+int proxy_init(struct proxy **out, void *heap, void *region, const struct proxy_config *c,
+               const struct arena_geometry *g, enum proxy_start start, uint64_t epoch, uint64_t now_ns)
+{
+	struct bump b = {.base = heap};
+	struct blocks k;
+	struct proxy *p;
+	int rc;
+
+	if (!proxy_heap_size(c, g) || !c->pacer)
+		return -EINVAL;
+	carve(&b, c, g, &k);
+	p = k.p;
+	p->cfg = *c;
+	p->now_ns = now_ns;
+	rc = start == PROXY_START_FRESH ? arena_format(&p->arena, region, g, epoch, k.arena_heap)
+	                                : arena_attach(&p->arena, region, g, k.arena_heap);
+	if (rc < 0)
+		return rc;
+	init_tables(p, &k);
+	init_lanes(p, &k);
+	if (start == PROXY_START_REBUILD)
+		rebuild(p);
+	*out = p;
+	return 0;
+}

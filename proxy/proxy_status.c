@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* proxy_status.c - what happened and what is: events, counters, link and flow status; and the audit for tests. */
+#include "near.h"
+
+/* --- events --- */
+
+void proxy_event_push(struct proxy *p, enum proxy_event_type type, const struct near_flow *n, const struct far_flow *f,
+                      uint64_t pos, uint64_t value)
+{
+	struct proxy_event *ev = &p->events[p->ev_head % EVENT_RING];
+
+	if (p->ev_head - p->ev_tail >= EVENT_RING)
+		return; /* nobody reads: the oldest are worth more */
+	*ev = (struct proxy_event){.type = type, .now_ns = p->now_ns, .pos = pos, .value = value};
+	if (n) {
+		ev->src = n->src;
+		ev->dst = n->dst;
+		ev->dest_qpn = n->dest_qpn;
+		ev->requester_qpn = n->requester_qpn;
+		ev->flow = n->idx;
+	} else if (f) {
+		ev->src = f->src;
+		ev->dst = f->dst;
+		ev->dest_qpn = f->dest_qpn;
+		ev->requester_qpn = f->requester_qpn;
+		ev->flow = f->idx;
+	}
+	p->ev_head++;
+}
+
+bool proxy_event_next(struct proxy *p, struct proxy_event *ev)
+{
+	if (p->ev_tail == p->ev_head)
+		return false;
+	*ev = p->events[p->ev_tail++ % EVENT_RING];
+	return true;
+}
+
+/* --- status --- */
+
+const struct proxy_counters *proxy_counters(const struct proxy *p)
+{
+	return &p->counters;
+}
+
+void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link_status *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->wan_up = p->wan_up && now_ns < p->last_rx_ns + p->cfg.dead_peer_ns;
+	s->mismatch = p->mismatch;
+	s->rtt_min_ns = p->rtt.min_ns;
+	s->rtt_smoothed_ns = p->rtt.smoothed_ns;
+	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
+		if (proxy_owns_lane(p, i))
+			s->wan_in_flight_bytes += p->lanes[i].sent.bytes_in_flight;
+	for (int i = 0; i < POOL_COUNT; i++) {
+		s->pool_used[i] = arena_used(p->arena, (enum arena_pool)i);
+		s->pool_capacity[i] = arena_capacity(p->arena, (enum arena_pool)i);
+	}
+	s->near_flows = p->near_used;
+	s->far_flows = p->far_used;
+	s->max_flows = p->cfg.max_flows;
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		s->flows_learning += p->far[i].used && p->far[i].pairing == PAIR_LEARNING;
+}
+
+static void near_status(const struct proxy *p, const struct near_flow *f, struct proxy_flow_status *s)
+{
+	*s = (struct proxy_flow_status){
+	    .side = FLOW_NEAR,
+	    .flow = f->idx,
+	    .inc = f->inc,
+	    .src = f->src,
+	    .dst = f->dst,
+	    .vlan_tci = f->vlan_tci,
+	    .dest_qpn = f->dest_qpn,
+	    .requester_qpn = f->requester_qpn,
+	    .pairing = f->pairing,
+	    .mode = f->stalled || p->mismatch ? ACK_MODE_HOST : f->mode,
+	    .pmtu = f->pmtu,
+	    .pos_base = f->pos_base,
+	    .pos_next = f->pos_next,
+	    .pos_acked = f->pos_acked,
+	    .pos_delivered = f->pos_reported,
+	    .buffered_bytes = f->held_bytes,
+	    .bytes = f->bytes,
+	    .messages = f->messages,
+	    .held_off = f->held_off,
+	    .stalled = f->stalled,
+	};
+}
+
+static void far_status(const struct far_flow *f, struct proxy_flow_status *s)
+{
+	*s = (struct proxy_flow_status){
+	    .side = FLOW_FAR,
+	    .flow = f->idx,
+	    .inc = f->inc,
+	    .src = f->src,
+	    .dst = f->dst,
+	    .vlan_tci = f->vlan_tci,
+	    .dest_qpn = f->dest_qpn,
+	    .requester_qpn = f->requester_qpn,
+	    .pairing = f->pairing,
+	    .mode = f->host_mode ? ACK_MODE_HOST : ACK_MODE_NEAR,
+	    .pmtu = f->pmtu,
+	    .pos_base = f->pos_base,
+	    .pos_next = f->pos_rx,
+	    .pos_acked = f->pos_tx,
+	    .pos_delivered = f->pos_acked,
+	    .buffered_bytes = f->held_bytes,
+	    .bytes = f->bytes,
+	    .messages = f->messages,
+	    .stalled = f->stalled,
+	    .rnr = f->rnr,
+	};
+}
+
+bool proxy_flow_next(const struct proxy *p, uint32_t *cursor, struct proxy_flow_status *s)
+{
+	for (; *cursor < 2 * p->cfg.max_flows; (*cursor)++) {
+		uint32_t i = *cursor % p->cfg.max_flows;
+
+		if (*cursor < p->cfg.max_flows && p->near[i].used)
+			near_status(p, &p->near[i], s);
+		else if (*cursor >= p->cfg.max_flows && p->far[i].used)
+			far_status(&p->far[i], s);
+		else
+			continue;
+		(*cursor)++;
+		return true;
+	}
+	return false;
+}
+
+/* --- for tests --- */
+
+bool proxy_ceiling(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
+                   uint64_t *ceiling_pos, uint64_t *delivered_pos)
+{
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		const struct near_flow *f = &p->near[i];
+
+		if (!f->used || f->newer || f->dest_qpn != dest_qpn || !ip_addr_eq(&f->src, src) ||
+		    !ip_addr_eq(&f->dst, dst))
+			continue;
+		*ceiling_pos = near_ceiling(p, f);
+		*delivered_pos = f->pos_reported;
+		return true;
+	}
+	return false;
+}
+
+static int audit_near(const struct near_flow *f)
+{
+	if (f->pos_settled > f->pos_next || f->pos_acked > f->pos_next || f->pos_wan > f->pos_next)
+		return -101;
+	if (f->pos_reported > f->pos_next)
+		return -102;
+	if (f->held_bytes == 0 && f->pos_settled < f->pos_next)
+		return -103;
+	return 0;
+}
+
+static int audit_far(const struct far_flow *f)
+{
+	if (!f->open)
+		return 0;
+	if (f->pos_acked > f->pos_tx || f->pos_tx > f->pos_tx_max || f->pos_acked > f->pos_rx)
+		return -111;
+	return 0;
+}
+
+int proxy_audit(struct proxy *p)
+{
+	uint64_t held = 0;
+	int rc = arena_audit(p->arena);
+
+	for (uint32_t i = 0; i < p->cfg.max_flows && rc == 0; i++) {
+		if (p->near[i].used)
+			rc = audit_near(&p->near[i]);
+		if (rc == 0 && p->far[i].used)
+			rc = audit_far(&p->far[i]);
+	}
+	if (rc < 0)
+		return rc;
+	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
+		if (proxy_owns_lane(p, i))
+			held += p->lanes[i].rx_held_bytes;
+	return held == arena_used(p->arena, POOL_WAN) ? 0 : -121;
+}

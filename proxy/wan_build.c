@@ -202,7 +202,11 @@ static bool begin(struct wan_build *b)
 	struct wan_hdr h = {.lane = b->l->id, .epoch = b->p->session.epoch_tx};
 
 	if (!wan_sent_has_room(&b->l->sent))
+		wan_sent_advance(&b->l->sent, b->p->now_ns, 0); /* room is worth more than knowing of late arrivals */
+	if (!wan_sent_has_room(&b->l->sent)) {
+		wan_lane_wake_at(b->p, b->l, b->p->now_ns + wan_rtt_pto_ns(&b->p->rtt));
 		return false;
+	}
 	b->e = wan_sent_push(&b->l->sent, b->p->now_ns, &b->pn);
 	h.wan_pn = b->pn;
 	b->off = wan_hdr_put(b->buf, &h);

@@ -192,4 +192,6 @@ void wan_lane_on_timer(struct proxy *p, struct lane *l)
 	wan_detect_losses(p, l);
 	release_spaced(p, l);
 	check_pto(p, l);
+	if (l->report_due || l->probe_due || wan_lane_has_data(l))
+		wan_lane_kick(p, l); /* the sent map was full when it had its turn */
 }

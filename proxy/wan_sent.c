@@ -238,7 +238,7 @@ void wan_sent_advance(struct wan_sent *s, uint64_t now_ns, uint64_t keep_ns)
 
 		if (pg->resolved != ~0ull || pg->queued)
 			return;
-		if (pg->lost && now_ns < pg->lost_ns + keep_ns && s->pool->free_count > s->pool->n / 4)
+		if (pg->lost && now_ns < pg->lost_ns + keep_ns && s->pool->free_count > s->pool->reserve + s->pool->n / 8)
 			return;
 		page_release(s->pool, s->page_of[(s->pn_floor / 64) & s->ring_mask]);
 		s->pn_floor += 64;

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_core.c - what a 4 KiB packet costs in the core, beside what must be done with its bytes in any case.
+ *
+ * Two shards are joined by a queue of datagrams. Host A sends WRITEs in batches, host B answers. Timed, each by itself:
+ *
+ *     near     lan_rx, ACK to the host, wan_tx        at A: the packet is checked, stored, ACKed, put into a datagram
+ *     near,    wan_rx                                 at A: reports come back, slots are freed
+ *       reports
+ *     far      wan_rx, lan_tx, ACK in, wan_tx         at B: stored, sent to the host, its answer taken, reported
+ *     bytes    memcpy + ICRC                          the same packets, copied to where they were not and checked
+ *
+ * Making the hosts' packets and carrying datagrams is not timed. "held" is the number of packets under way between the
+ * edges: with few, all memory stays in the caches; with many, it is as on a long line.
+ *
+ *     bench_core                       the table
+ *     bench_core --packets N           N packets through everything, once, quietly: for counting instructions
+ *                                      (bench_core.sh), which are spent in section_near() and its sisters */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "proxy/proxy.h"
+
+enum {
+	BATCH = 128,
+	PAYLOAD = 4096,
+	PKT_MAX = 4224,
+	DGRAM_MAX = 8972,
+	DGRAMS_MAX = 256, /* per batch and direction, reports included */
+	QUEUE_MAX = 160,  /* batches under way */
+	QPN = 0x11,
+	FLOWS = 64,
+	ROUNDS = 7,
+	STEP_NS = 40000, /* of virtual time, per batch: 100 Gbit/s */
+};
+
+struct dgrams {
+	uint8_t (*buf)[DGRAM_MAX];
+	uint16_t len[DGRAMS_MAX];
+	uint32_t n;
+};
+
+struct edge {
+	struct proxy *p;
+	struct proxy_config cfg;
+	struct arena_geometry g;
+	struct wan_pacer pacer;
+};
+
+struct bench {
+	struct edge a, b;
+	uint64_t now_ns; /* virtual */
+	uint32_t psn;
+	uint8_t (*pkt)[PKT_MAX]; /* BATCH packets of host A */
+	uint16_t pkt_len;
+	struct roce_pkt parsed[BATCH];
+	struct dgrams queue[QUEUE_MAX], back;
+	uint32_t q_head, q_tail;
+	uint8_t ack[BATCH][128]; /* of host B */
+	uint16_t ack_len[BATCH];
+	uint32_t nacks, lan_tx_seen, acks_seen;
+	uint32_t asked[BATCH]; /* PSNs with AckReq */
+	uint32_t nasked;
+	uint8_t *ring;
+	size_t ring_slots, ring_at;
+	uint32_t sink;
+	uint64_t packets; /* through all sections */
+};
+
+static void die(const char *what)
+{
+	fprintf(stderr, "bench_core: %s\n", what);
+	exit(1);
+}
+
+static void *map(size_t len)
+{
+	void *p = mmap(NULL, len + (2 << 20), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("out of memory");
+	p = (void *)(((uintptr_t)p + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
+	madvise(p, len, MADV_HUGEPAGE);
+	return p;
+}
+
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static struct ip_addr host(uint8_t site)
+{
+	return (struct ip_addr){.b = {[10] = 0xff, 0xff, 10, site, 0, 2}};
+}
+
+/* --- set-up --- */
+
+static void open_edge(struct edge *e, uint8_t site, uint64_t arena_len, uint64_t now_ns)
+{
+	struct proxy_session s = {.epoch_tx = site, .epoch_rx = 3u - site};
+	void *region = map(arena_len);
+
+	memset(region, 1, arena_len); /* page faults are not what is measured */
+	wan_pacer_init(&e->pacer, 4000000000000ull, 66, 1000000000);
+	proxy_config_defaults(&e->cfg);
+	e->cfg.mode = ACK_MODE_NEAR;
+	e->cfg.nlanes = 1;
+	e->cfg.max_flows = FLOWS;
+	e->cfg.nlocal = e->cfg.nremote = 1;
+	e->cfg.local[0] = (struct ip_prefix){.addr = host(site), .len = 128};
+	e->cfg.remote[0] = (struct ip_prefix){.addr = host((uint8_t)(3 - site)), .len = 128};
+	e->cfg.pacer = &e->pacer;
+	e->cfg.rate_hint_bps = 100000000000ull;
+	e->cfg.wan_payload_max = DGRAM_MAX;
+	e->g = (struct arena_geometry){
+	    .len = arena_len, .chunk_size = 2 << 20, .max_flows = FLOWS, .reserve_percent = 25};
+	if (proxy_init(&e->p, map(proxy_heap_size(&e->cfg, &e->g)), region, &e->cfg, &e->g, PROXY_START_FRESH, site,
+	               now_ns))
+		die("proxy_init failed");
+	proxy_session_start(e->p, &s, now_ns);
+}
+
+static struct bench *open_bench(uint64_t arena_len)
+{
+	struct bench *t = map(sizeof(*t));
+
+	t->now_ns = 1000000000;
+	open_edge(&t->a, 1, arena_len, t->now_ns);
+	open_edge(&t->b, 2, arena_len, t->now_ns);
+	t->pkt = map(sizeof(*t->pkt) * BATCH);
+	for (int i = 0; i < QUEUE_MAX; i++)
+		t->queue[i].buf = map(sizeof(*t->queue[i].buf) * DGRAMS_MAX);
+	t->back.buf = map(sizeof(*t->back.buf) * DGRAMS_MAX);
+	t->ring_slots = QUEUE_MAX * BATCH;
+	t->ring = map(t->ring_slots * PKT_MAX);
+	memset(t->ring, 1, t->ring_slots * PKT_MAX);
+	return t;
+}
+
+/* --- hosts and the line: not timed --- */
+
+static void make_batch(struct bench *t)
+{
+	uint8_t payload[PAYLOAD];
+
+	memset(payload, (int)(t->psn >> 7), sizeof(payload));
+	for (uint32_t i = 0; i < BATCH; i++) {
+		struct roce_pkt h = {.src = host(1),
+		                     .dst = host(2),
+		                     .ttl = 64,
+		                     .udp_sport = 0xc011,
+		                     .opcode = RC_WRITE_ONLY,
+		                     .pkey = 0xffff,
+		                     .dest_qpn = QPN,
+		                     .psn = (t->psn + i) & ROCE_PSN_MASK,
+		                     .ack_req = i % 16 == 15,
+		                     .reth_len = PAYLOAD};
+
+		t->pkt_len = (uint16_t)roce_build(t->pkt[i], PKT_MAX, &h, payload, sizeof(payload));
+		t->parsed[i] = h;
+	}
+	t->psn += BATCH;
+}
+
+static void make_acks(struct bench *t)
+{
+	for (t->nacks = 0; t->nacks < t->nasked; t->nacks++) {
+		struct roce_pkt h = {.src = host(2),
+		                     .dst = host(1),
+		                     .ttl = 64,
+		                     .udp_sport = 0xc011,
+		                     .opcode = RC_ACK,
+		                     .pkey = 0xffff,
+		                     .dest_qpn = QPN,
+		                     .psn = t->asked[t->nacks],
+		                     .aeth_syndrome = AETH_ACK_NO_CREDITS,
+		                     .aeth_msn = t->asked[t->nacks] + 1};
+
+		t->ack_len[t->nacks] = (uint16_t)roce_build(t->ack[t->nacks], sizeof(t->ack[0]), &h, NULL, 0);
+	}
+	t->nasked = 0;
+}
+
+/* --- what is timed; not inlined, so that an instruction counter can tell them apart --- */
+
+static void collect(struct edge *e, uint64_t now_ns, struct dgrams *d)
+{
+	struct wan_tx tx;
+
+	while ((d->len[d->n] = (uint16_t)proxy_wan_tx(e->p, now_ns, d->buf[d->n], DGRAM_MAX, &tx)) > 0)
+		if (++d->n == DGRAMS_MAX)
+			die("too many datagrams at once");
+}
+
+static void take_acks(struct bench *t)
+{
+	struct lan_tx tx;
+
+	while (proxy_lan_tx(t->a.p, t->now_ns, &tx) > 0)
+		t->acks_seen++;
+}
+
+static __attribute__((noinline)) void section_near(struct bench *t, struct dgrams *out)
+{
+	proxy_tick(t->a.p, t->now_ns);
+	for (uint32_t i = 0; i < BATCH; i++) {
+		if (proxy_lan_rx(t->a.p, t->now_ns, t->pkt[i], t->pkt_len, 0) != DROP_NONE)
+			die("a packet was not taken");
+		if (i % 32 == 31)
+			take_acks(t);
+	}
+	collect(&t->a, t->now_ns, out);
+}
+
+static __attribute__((noinline)) void section_reports(struct bench *t)
+{
+	for (uint32_t i = 0; i < t->back.n; i++)
+		proxy_wan_rx(t->a.p, t->now_ns, t->back.buf[i], t->back.len[i], false);
+	take_acks(t);
+}
+
+static void to_host(struct bench *t)
+{
+	struct lan_tx tx;
+
+	while (proxy_lan_tx(t->b.p, t->now_ns, &tx) > 0) {
+		const uint8_t *bth = tx.hdr + 28;
+
+		t->lan_tx_seen++;
+		if (bth[8] & 0x80 && t->nasked < BATCH)
+			t->asked[t->nasked++] = get_be24(bth + 9);
+	}
+}
+
+static __attribute__((noinline)) void section_far_in(struct bench *t, const struct dgrams *in)
+{
+	proxy_tick(t->b.p, t->now_ns);
+	for (uint32_t i = 0; i < in->n; i++)
+		proxy_wan_rx(t->b.p, t->now_ns, in->buf[i], in->len[i], false);
+	to_host(t);
+}
+
+static __attribute__((noinline)) void section_far_acks(struct bench *t)
+{
+	for (uint32_t i = 0; i < t->nacks; i++)
+		proxy_lan_rx(t->b.p, t->now_ns, t->ack[i], t->ack_len[i], 0);
+	to_host(t);
+	collect(&t->b, t->now_ns, &t->back);
+}
+
+static __attribute__((noinline)) void section_bytes(struct bench *t)
+{
+	for (uint32_t i = 0; i < BATCH; i++) {
+		uint8_t *to = t->ring + t->ring_at++ % t->ring_slots * PKT_MAX;
+
+		t->sink += icrc_check(t->pkt[i], &t->parsed[i], NULL);
+		memcpy(to, t->pkt[i], t->pkt_len);
+		__asm__ volatile("" : : "r"(to) : "memory");
+	}
+}
+
+static __attribute__((noinline)) void section_copy(struct bench *t)
+{
+	for (uint32_t i = 0; i < BATCH; i++) {
+		uint8_t *to = t->ring + t->ring_at++ % t->ring_slots * PKT_MAX;
+
+		memcpy(to, t->pkt[i], t->pkt_len);
+		__asm__ volatile("" : : "r"(to) : "memory");
+	}
+}
+
+/* --- rounds --- */
+
+enum { S_NEAR, S_REPORTS, S_FAR, S_BYTES, S_COPY, SECTIONS };
+
+static void far_batch(struct bench *t, struct dgrams *in, uint64_t ns[SECTIONS])
+{
+	uint64_t t0 = clock_ns(), t1;
+
+	section_far_in(t, in);
+	t1 = clock_ns();
+	ns[S_FAR] += t1 - t0;
+	while (t->nasked) {
+		make_acks(t);
+		t0 = clock_ns();
+		section_far_acks(t);
+		t1 = clock_ns();
+		ns[S_FAR] += t1 - t0;
+	}
+	section_reports(t);
+	ns[S_REPORTS] += clock_ns() - t1;
+	t->back.n = 0;
+}
+
+/* One batch in; the oldest comes out at the other end once `depth` are under way. */
+static void batch(struct bench *t, uint32_t depth, uint64_t ns[SECTIONS])
+{
+	struct dgrams *out = &t->queue[t->q_head % QUEUE_MAX];
+	uint64_t t0, t1;
+
+	make_batch(t);
+	t->now_ns += STEP_NS;
+	out->n = 0;
+	t0 = clock_ns();
+	section_near(t, out);
+	t1 = clock_ns();
+	ns[S_NEAR] += t1 - t0;
+	t->q_head++;
+	while (t->q_head - t->q_tail > depth)
+		far_batch(t, &t->queue[t->q_tail++ % QUEUE_MAX], ns);
+	t0 = clock_ns();
+	section_bytes(t);
+	t1 = clock_ns();
+	ns[S_BYTES] += t1 - t0;
+	section_copy(t);
+	ns[S_COPY] += clock_ns() - t1;
+	t->packets += BATCH;
+}
+
+static void warm_up(struct bench *t, uint32_t batches)
+{
+	uint64_t ns[SECTIONS];
+
+	for (uint32_t i = 0; i < batches; i++)
+		batch(t, 0, ns);
+}
+
+static void drain(struct bench *t)
+{
+	uint64_t ns[SECTIONS];
+
+	while (t->q_head != t->q_tail)
+		far_batch(t, &t->queue[t->q_tail++ % QUEUE_MAX], ns);
+	for (int i = 0; i < 200; i++) { /* coalesced reports */
+		t->now_ns += 100000;
+		proxy_tick(t->a.p, t->now_ns);
+		proxy_tick(t->b.p, t->now_ns);
+		t->queue[0].n = 0;
+		collect(&t->a, t->now_ns, &t->queue[0]);
+		far_batch(t, &t->queue[0], ns);
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void row(struct bench *t, uint32_t depth)
+{
+	static const char *const names[SECTIONS] = {"near: lan_rx, ACK, wan_tx", "near: reports in",
+	                                            "far: wan_rx, lan_tx, ACK in, wan_tx", "memcpy + ICRC check",
+	                                            "memcpy alone"};
+	double v[SECTIONS][ROUNDS];
+	uint32_t batches = 400;
+	uint64_t fill[SECTIONS];
+
+	while (t->q_head - t->q_tail < depth)
+		batch(t, depth, fill);
+	for (int r = 0; r < ROUNDS; r++) {
+		uint64_t ns[SECTIONS] = {0};
+
+		for (uint32_t i = 0; i < batches; i++)
+			batch(t, depth, ns);
+		for (int s = 0; s < SECTIONS; s++)
+			v[s][r] = (double)ns[s] / (double)(batches * BATCH);
+	}
+	for (int s = 0; s < SECTIONS; s++)
+		qsort(v[s], ROUNDS, sizeof(double), compare);
+	printf("\nheld: %u packets between the edges\n%-38s %12s %22s\n", depth * BATCH + BATCH, "", "ns/packet",
+	       "x (memcpy + ICRC)");
+	for (int s = 0; s < SECTIONS; s++)
+		printf("%-38s %12.1f %22.2f\n", names[s], v[s][ROUNDS / 2], v[s][ROUNDS / 2] / v[S_BYTES][ROUNDS / 2]);
+}
+
+/* All that was sent must have gone through, else the figures are of something else. */
+static void check(struct bench *t)
+{
+	const struct proxy_counters *ca = proxy_counters(t->a.p), *cb = proxy_counters(t->b.p);
+
+	if (t->lan_tx_seen != t->packets || cb->ctr[CTR_BYTES_DELIVERED] != t->packets * PAYLOAD)
+		die("not everything was delivered");
+	if (ca->ctr[CTR_WAN_LOST] || ca->ctr[CTR_NAKS_TX] || ca->ctr[CTR_RNR_NAKS_TX] || cb->ctr[CTR_LAN_RETRIES])
+		die("something was lost or repeated");
+	if (proxy_audit(t->a.p) || proxy_audit(t->b.p))
+		die("audit failed");
+}
+
+int main(int argc, char **argv)
+{
+	bool count = argc == 3 && strcmp(argv[1], "--packets") == 0;
+	struct bench *t = open_bench(count ? 64ull << 20 : 512ull << 20);
+
+	if (argc != 1 && !count) {
+		fprintf(stderr, "usage: bench_core [--packets N]\n");
+		return 2;
+	}
+	if (count) {
+		warm_up(t, (uint32_t)(strtoul(argv[2], NULL, 0) + BATCH - 1) / BATCH);
+	} else {
+		printf("core, %d-byte payloads, one flow, median of %d x %d packets\n", PAYLOAD, ROUNDS, 400 * BATCH);
+		warm_up(t, 1000);
+		row(t, 0);
+		row(t, QUEUE_MAX - 10);
+	}
+	drain(t);
+	check(t);
+	if (count)
+		printf("packets %llu\n", (unsigned long long)t->packets);
+	return 0;
+}

@@ -3,7 +3,7 @@
 # edge.sh - longreachd at both edges: its config, start, stop; sourced by run.sh.
 #
 # Needs: topology.sh, $daemon (directory of longreachd and longreach), $rate (what the link may send), $workers
-# (threads, as "A,B"); $arena_size may be set.
+# (threads, as "A,B"); $arena_size and $tuning (lines of [Tuning]) may be set.
 
 edge_config() { # SITE OWN OTHER MODE WORKERS
 	cat <<-EOC
@@ -24,7 +24,10 @@ edge_config() { # SITE OWN OTHER MODE WORKERS
 	Directory=$arena/$1
 	Size=${arena_size:-128MiB}
 	MaxFlows=256
+
+	[Tuning]
 	EOC
+	printf '%s\n' "${tuning:-}"
 }
 
 edge_start() { # SITE

@@ -26,13 +26,15 @@ usage() {
 	  --workers N,M   threads of the edges (1,1)
 	  --build DIR     where longreachd, longreach and tools/ are (build/gcc)
 	  --only REGEX    only the checks whose name matches
+	  --stop          stop at the first failure
+	  --tuning TEXT   lines for [Tuning] of the edges' configuration
 	  --pcap DIR      capture tap0 and wan0 of both edges
 	  --logs DIR      keep outputs and logs (default: shown in part when a check fails)
 	EOT
 	exit "${1:-2}"
 }
 
-what=quick modes="" km="" loss="" reorder="" dup="" rate=2G workers=1,1 build=$top/build/gcc pcap="" logs="" only=.
+what=quick modes="" km="" loss="" reorder="" dup="" rate=2G workers=1,1 build=$top/build/gcc pcap="" logs="" only=. stop="" tuning=""
 one="" server=""
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -48,6 +50,8 @@ while [ $# -gt 0 ]; do
 	--rate) rate=$2 && shift ;;
 	--workers) workers=$2 && shift ;;
 	--build) build=$2 && shift ;;
+	--stop) stop=1 ;;
+	--tuning) tuning=$2 && shift ;;
 	--only) only=$2 && shift ;;
 	--pcap) pcap=$2 && shift ;;
 	--logs) logs=$2 && shift ;;
@@ -131,6 +135,15 @@ pair() {
 	[ $rc_a = 0 ] && [ $rc_b = 0 ]
 }
 
+# The edges' view of a check that failed, for --logs.
+keep_status() {
+	local s
+	[ "$mode" = direct ] && return
+	for s in a b; do
+		edge_status $s --flows --json >"$work/$1.status-$s.json" 2>/dev/null
+	done
+}
+
 # What to see of a check that failed.
 show() {
 	local s
@@ -164,10 +177,12 @@ finish() {
 	fi
 	if [ "$result" = 0 ]; then
 		ok "$1" "$3"
-	else
-		bad "$1" "$3"
-		show "$mode-$1"
+		return 0
 	fi
+	bad "$1" "$3"
+	keep_status "$mode-$1"
+	show "$mode-$1"
+	[ -z "$stop" ] || die "stopping at the first failure"
 	return "$result"
 }
 

@@ -10,9 +10,12 @@
  *        +---response--> far.c --RESP slots--> wan_lane.c ==============> near.c (answers)
  *        +---other-----> raw.c --RAW slots---> wan_lane.c ==============> raw.c
  *
- * Rooms: near.c is the responder's role beside a requester, far.c the requester's role beside a responder, pair.c finds
- * out which requester QPN belongs to a flow, mouth.c emits all AETHs, raw.c carries what is not RC, wan_lane.c packs,
- * numbers, reports and repairs. proxy.c is the entrance and owns nothing but the order of calls.
+ * Rooms, each with its story on top: near.c and near_*.c the responder's role beside a requester; far.c and far_*.c the
+ * requester's role beside a responder; pair.c finds out which requester QPN belongs to a flow; mouth.c emits all AETHs;
+ * raw.c carries what is not RC; wan_lane.c and wan_*.c pack, number, report and repair; slot.c takes and gives back
+ * slots. proxy.c is the entrance and owns nothing but the order of calls, proxy_init.c the memory.
+ *
+ * A room's inner header (near_priv.h, far_priv.h, wan_lane_priv.h) is for its own files only.
  *
  * Positions: a packet's 64-bit place in its incarnation. Their low 24 bits are the PSN, the first packet seen gets
  * POS_ORIGIN + PSN, so that there is room below for packets that were overtaken. */
@@ -39,9 +42,9 @@
 /* An open or kept READ, ATOMIC or unknown request: it owns the PSNs pos .. pos + psns. From a pool, in order per flow.
  */
 struct rd_op {
-	struct dnode node;
+	struct dnode node; /* ops of its flow, or ops_free of the shard */
 	uint64_t pos;
-	uint32_t psns;
+	uint32_t psns;     /* far: 0 while not known */
 	uint32_t msn;      /* near: relative MSN with this operation counted. far: unused */
 	uint32_t len;      /* READ: bytes asked for */
 	uint64_t done_ns;  /* near: when the last response went to the host; 0: not yet */
@@ -57,84 +60,83 @@ enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
 /* One direction of an RC connection, seen beside its requester. Positions: base <= settled <= next <= max. */
 struct near_flow {
 	bool used;
-	uint32_t idx, inc;
+	uint32_t idx, inc; /* place in the table, and which life of that place */
 	uint16_t lane;
-	uint16_t vlan_tci;
-	struct ip_addr src, dst; /* requester, responder */
-	uint32_t dest_qpn, requester_qpn;
+	uint16_t vlan_tci;                /* 0: untagged */
+	struct ip_addr src, dst;          /* requester, responder */
+	uint32_t dest_qpn, requester_qpn; /* the second is valid unless PAIR_LEARNING */
 	enum flow_pairing pairing;
-	enum ack_mode mode;
-	uint16_t pmtu;
-	bool base_fixed;   /* the responder expects pos_base first: no packet below it belongs here */
-	uint32_t fp_count; /* messages ever noted in the fingerprint ring */
-	uint64_t fail_pos; /* failed: where the NAK goes */
-	uint32_t fail_msn;
+	enum ack_mode mode;  /* as configured; see near_acks_early() */
+	uint16_t pmtu;       /* bytes of payload, 0: not known yet */
+	bool base_fixed;     /* the responder expects pos_base first: no packet below it belongs here */
+	uint32_t fp_count;   /* messages ever noted in the fingerprint ring */
+	uint64_t fail_pos;   /* failed: where the NAK goes */
+	uint32_t fail_msn;   /* and with which relative MSN */
 	bool msn_known;      /* msn_offset is */
 	bool failed;         /* the responder refused: silent from here on */
 	uint64_t stalled_ns; /* since when the far edge says so */
 	bool stalled;        /* far edge says so: in force like host mode */
-	bool held_off;
-	bool psns_unknown; /* pos_next is right only if the last READ fitted one packet: PMTU not known yet */
-	uint8_t rnr_retry; /* as CM told; 7 infinite */
+	bool held_off;       /* its host was sent away for want of room, and has not been back */
+	bool psns_unknown;   /* pos_next is right only if the last READ fitted one packet: PMTU not known yet */
+	uint8_t rnr_retry;   /* as CM told; 7 infinite */
 
-	uint64_t pos_base;
+	uint64_t pos_base;     /* where it began */
 	uint64_t pos_next;     /* next expected from the host: all before is committed */
 	uint64_t pos_max;      /* highest seen + 1 */
 	uint64_t pos_acked;    /* ACKed to the host */
 	uint64_t pos_reported; /* delivered, as the far edge reported */
 	uint64_t pos_settled;  /* slots before are freed; never past an unanswered READ */
 	uint64_t pos_wan;      /* next to be sent to the far edge for the first time in this session */
-	uint64_t pos_credit;
-	bool credit_known;                         /* a report has set pos_credit in this session */
+	uint64_t pos_credit;   /* the far edge takes requests before it */
+	bool credit_known;     /* a report has set pos_credit in this session */
 	uint32_t msn_next, msn_settled, msn_acked; /* relative: messages in [base, that position) */
 	uint32_t msn_offset;                       /* to what the responder counts */
 
 	/* gaps */
-	uint64_t pos_last_rx;
-	uint64_t gap_naked; /* pos_next for which a NAK went out, 0: none */
-	uint64_t naked_ns;
-	uint32_t ooo_pkts; /* held beyond pos_next */
-	struct timer patience;
+	uint64_t pos_last_rx;  /* of the packet before: a lower one begins a new round of the host */
+	uint64_t gap_naked;    /* pos_next for which a NAK went out, 0: none */
+	uint64_t naked_ns;     /* when */
+	uint32_t ooo_pkts;     /* held beyond pos_next */
+	struct timer patience; /* with a gap, before it is NAKed */
 
 	/* what the mouth has to say */
-	struct dnode mouth_node;
+	struct dnode mouth_node; /* in proxy.mouth */
 	enum near_due due;
-	uint8_t nak_syndrome;
-	bool ack_owed;  /* something was kept back until repeated responses are out */
-	bool ack_asked; /* an AckReq beyond pos_acked */
-	uint64_t pos_ack_asked;
-	uint64_t rnr_said_ns;
-	uint64_t rnr_at; /* ceiling of the last RNR NAK, and how many in a row named it */
+	uint8_t nak_syndrome;   /* failed: what the responder said, 0: nothing */
+	bool ack_owed;          /* something was kept back until repeated responses are out */
+	bool ack_asked;         /* an AckReq beyond pos_acked */
+	uint64_t pos_ack_asked; /* behind the packet with that AckReq */
+	uint64_t rnr_said_ns;   /* when the last RNR NAK went out */
+	uint64_t rnr_at;        /* ceiling of the last RNR NAK, and how many in a row named it */
 	uint8_t rnr_row;
 	uint64_t waits_at; /* ceiling at which the host keeps coming back ... */
 	uint8_t waits;     /* ... so many times */
 
 	/* READ and ATOMIC */
-	struct dnode ops;
-	uint32_t nops, ops_done;
-	uint64_t resp_pos;    /* next response position for the host; valid if an operation is open or repeated */
-	uint64_t reframe_pos; /* the host asked again from here: FIRST starts here. 0: as the responder framed it */
-	uint64_t reframe_end;
-	struct dnode resp_node; /* has responses to deliver */
-	struct timer retire;
+	struct dnode ops;        /* struct rd_op: answered ones that are kept, then open ones */
+	uint32_t nops, ops_done; /* all, and those answered */
+	uint64_t resp_pos;       /* next response position for the host; valid if an operation is open or repeated */
+	uint64_t reframe_pos;    /* the host asked again from here: FIRST starts here. 0: as the responder framed it */
+	struct dnode resp_node;  /* has responses to deliver */
+	struct timer retire;     /* looks for answered operations, or a flow without answers, that may go */
 
 	/* DREQ/DREP waiting for bytes before them: RAW slots */
 	struct dnode held;
-	uint64_t held_until_pos;
-	struct timer held_timer;
+	uint64_t held_until_pos; /* delivered up to here they may go */
+	struct timer held_timer; /* or at this time */
 
 	/* WAN */
-	struct dnode wan_node;
-	bool open_due, close_due, open_sent;
-	uint64_t wan_out_bytes; /* slot bytes sent and not settled */
-	uint64_t held_bytes;    /* slot bytes in use by requests */
+	struct dnode wan_node; /* in lane.near_list */
+	bool open_due;         /* the far edge lacks something that FLOW_OPEN says */
+	bool open_sent;        /* one went out in this session */
+	uint64_t held_bytes;   /* slot bytes in use by requests */
 
-	struct near_flow *older; /* incarnation before, still draining: this one does not send until it is gone */
-	struct near_flow *newer;
-	struct timer drain;
-	uint64_t last_rx_ns;
-	uint64_t last_progress_ns;
-	uint64_t bytes, messages;
+	struct near_flow *older;   /* incarnation before, still draining: this one does not send until it is gone */
+	struct near_flow *newer;   /* incarnation after: this one drains, and is not in the table of keys */
+	struct timer drain;        /* an older one must make progress by then */
+	uint64_t last_rx_ns;       /* from the host */
+	uint64_t last_progress_ns; /* at the responder */
+	uint64_t bytes, messages;  /* taken in order since it began: L3 bytes, message ends */
 	uint8_t template_len;
 	uint8_t template[TEMPLATE_MAX]; /* an ACK of the responder (or made from its CM messages) */
 };
@@ -142,120 +144,135 @@ struct near_flow {
 /* The same direction, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
 struct far_flow {
 	bool used;
-	bool named; /* src, dst and dest_qpn are known: from FLOW_OPEN or from the first packet */
-	bool open;  /* FLOW_OPEN arrived: base and addresses are known */
-	uint32_t idx, peer_flow, inc;
-	uint64_t peer_epoch; /* the life of the peer's arena that flow and incarnation are counted in */
+	bool named;              /* src, dst and dest_qpn are known: from FLOW_OPEN or from the first packet */
+	bool open;               /* FLOW_OPEN arrived: base and addresses are known */
+	uint32_t idx;            /* place in the table */
+	uint32_t peer_flow, inc; /* as the near edge names it: shard and place, and which life of that place */
+	uint64_t peer_epoch;     /* the life of the peer's arena that flow and incarnation are counted in */
 	uint16_t lane;
 	uint16_t vlan_tci;
-	struct ip_addr src, dst;
-	uint32_t dest_qpn, requester_qpn;
+	struct ip_addr src, dst;          /* requester, responder */
+	uint32_t dest_qpn, requester_qpn; /* the second is valid unless PAIR_LEARNING */
 	enum flow_pairing pairing;
-	bool host_mode; /* the near edge waits for every delivery: report at once */
-	bool base_fixed;
-	bool failed, stalled, rnr;
-	uint8_t syndrome;
-	uint16_t pmtu; /* 0: not known yet */
-	uint64_t pos_base, pos_acked, pos_tx, pos_tx_max, pos_rx, pos_rx_max, pos_credit;
+	bool host_mode;        /* the near edge waits for every delivery: report at once */
+	bool base_fixed;       /* nothing below pos_base belongs to the flow */
+	bool failed;           /* refused or given up: nothing is sent or taken any more */
+	bool stalled;          /* no progress for stall_ns, and said so */
+	bool rnr;              /* the responder said not ready: rto ends the wait */
+	uint8_t syndrome;      /* failed: of the responder's NAK, 0: it never answered */
+	uint16_t pmtu;         /* bytes of payload, 0: not known yet */
+	uint64_t pos_base;     /* where it begins */
+	uint64_t pos_acked;    /* the responder has all before */
+	uint64_t pos_tx;       /* next to be sent to it */
+	uint64_t pos_tx_max;   /* highest ever sent + 1: what may be ACKed */
+	uint64_t pos_rx;       /* all before has come over the WAN */
+	uint64_t pos_rx_max;   /* highest that has come + 1 */
+	uint64_t pos_credit;   /* granted; never taken back */
 	uint64_t pos_ack_seen; /* an ACK that overtook a READ response covers so much */
 	uint64_t pos_low;      /* lowest that ever arrived */
-	uint64_t nak_pos;
-	uint32_t msgs_acked; /* messages in [base, acked) */
+	uint64_t nak_pos;      /* failed: where */
+	uint32_t msgs_acked;   /* messages in [base, acked) */
 
 	/* sending to the host */
-	struct dnode lan_node; /* ready to send */
-	uint32_t bytes_out;    /* between acked and tx */
-	uint32_t window_bytes; /* grows with ACKs, halves on loss */
-	uint32_t pkts_since_ackreq;
+	struct dnode lan_node;         /* ready to send */
+	uint32_t bytes_out;            /* between acked and tx */
+	uint32_t window_bytes;         /* grows with ACKs, halves on loss */
+	uint32_t pkts_since_ackreq;    /* packets sent without asking for an ACK */
 	uint64_t rtt_pos, rtt_sent_ns; /* an AckReq under way that was not repeated: measures the responder. 0: none */
-	uint64_t lan_srtt_ns, lan_var_ns;
-	uint8_t retries;  /* timeouts in a row */
-	struct timer rto; /* retry, or end of an RNR wait */
-	uint64_t last_progress_ns;
-	uint64_t pos_recover; /* one window cut per loss: until this is acked */
+	uint64_t lan_srtt_ns, lan_var_ns; /* of the responder, smoothed; RFC 6298. 0: not measured */
+	uint8_t retries;                  /* timeouts in a row */
+	struct timer rto;                 /* retry, or end of an RNR wait */
+	uint64_t last_progress_ns;        /* last sign of life of the responder */
+	uint64_t pos_recover;             /* one window cut per loss: until this is acked */
 
 	/* pairing */
-	uint32_t hostpair;
+	uint32_t hostpair;      /* index of struct hostpair, NONE: not joined */
 	struct dnode pair_node; /* waiting for its turn to be probed */
-	bool probing;
-	uint64_t retried_ns; /* last time something was sent to the host again */
-	uint64_t pair_pos;   /* position of the ACK that made the pair */
-	bool pair_due;       /* FLOW_PAIR to be sent */
-	uint64_t pair_at_pos;
-	uint32_t pair_msn;
+	bool probing;           /* has its turn */
+	uint64_t retried_ns;    /* last time something was sent to the host again */
+	bool pair_due;          /* FLOW_PAIR to be sent */
+	uint64_t pair_at_pos;   /* the first answer said: before this position ... */
+	uint32_t pair_msn;      /* ... the responder counts so many messages (24 bits) */
 
 	/* READ and ATOMIC */
-	struct dnode ops;
+	struct dnode ops; /* struct rd_op, sent and not answered, oldest first */
 	uint32_t nops;
 	uint64_t resp_next;                 /* next response expected, within the first operation */
 	uint64_t resp_got[RESP_AHEAD / 64]; /* those that overtook it: bit pos % RESP_AHEAD */
 
 	/* reports */
-	struct dnode report_node;
-	uint64_t report_at_ns;
-	uint64_t held_bytes;
-	uint64_t bytes, messages;
+	struct dnode report_node; /* in lane.reports */
+	uint64_t report_at_ns;    /* when it is due; 0: at once */
+
+	uint64_t held_bytes;      /* slot bytes in use by requests */
+	uint64_t bytes, messages; /* that came over the WAN: L3 bytes, message ends */
 	uint8_t template_len;
-	uint8_t template[TEMPLATE_MAX];
+	uint8_t template[TEMPLATE_MAX]; /* an ACK made from the responder's first answer */
 };
 
 /* RC traffic from src to dst: unpaired flows are probed one at a time. */
 struct hostpair {
 	bool used;
 	struct ip_addr src, dst;
-	uint32_t flows;
-	uint32_t last_prober; /* whose probe was not answered in time: a late answer is its; NONE */
-	uint32_t prober;      /* far flow whose turn it is, NONE */
-	struct dnode waiting; /* far flows */
-	struct timer quarantine;
+	uint32_t flows;          /* far flows between them; with the last one it goes */
+	uint32_t last_prober;    /* whose probe was not answered in time: a late answer is its; NONE */
+	uint32_t prober;         /* far flow whose turn it is, NONE */
+	struct dnode waiting;    /* far flows */
+	struct timer quarantine; /* nobody is probed before: a late answer would be taken for the next one's */
 };
 
+/* What one lane sends, has sent, and has heard. Only the owning shard's are initialised. */
 struct lane {
 	uint8_t id;
 	struct dnode node; /* lanes with something to send */
 	struct wan_sent sent;
 	struct wan_recv recv;
 	struct timer service; /* reports, spaced repairs, probes */
-	uint64_t reorder_ns;
-	uint64_t last_progress_ns;
-	uint32_t pto_count;
-	bool probe_due, ping_due, report_due, credit_due;
-	uint64_t window_bytes; /* as the peer granted */
-	uint32_t flow_initial_bytes;
-	uint64_t out_bytes;     /* slot bytes sent, not settled */
-	uint64_t granted_bytes; /* what we granted last */
-	struct dnode near_list; /* near flows with requests to send */
-	struct dnode first;     /* RESP and RAW slots to send for the first time */
-	struct dnode repair;    /* slots with lost units */
-	struct dnode spaced;    /* further copies of repairs, by due_ns */
-	struct dnode closes;    /* FLOW_CLOSE frames to send */
-	struct dnode reports;   /* far flows with something to report, by report_at_ns */
-	uint64_t raw_seq_tx;
-	uint64_t raw_seq_rx;   /* highest + 1 */
-	uint64_t raw_seen[16]; /* bitmap of the 1024 before it */
-	uint64_t rx_held_bytes;
+	uint64_t reorder_ns;  /* a datagram named missing is lost if one sent so much later has arrived. RFC 8985 */
+	uint64_t last_progress_ns; /* of the last datagram that was found to have arrived, or probe */
+	uint32_t pto_count;        /* probes in a row that brought nothing */
+	bool probe_due, ping_due, report_due, credit_due; /* frames for the next datagram */
+	uint64_t window_bytes;                            /* slot bytes sent and not settled, as the peer granted */
+	uint32_t flow_initial_bytes; /* credit of a flow before its first report, as the peer granted */
+	uint64_t out_bytes;          /* slot bytes sent, not settled */
+	uint64_t granted_bytes;      /* what we granted last */
+	struct dnode near_list;      /* near flows with requests to send */
+	struct dnode first;          /* RESP and RAW slots to send for the first time */
+	struct dnode repair;         /* slots with lost units */
+	struct dnode spaced;         /* further copies of repairs, by due_ns */
+	struct dnode closes;         /* FLOW_CLOSE frames to send */
+	struct dnode reports;        /* far flows with something to report, by report_at_ns */
+	uint64_t raw_seq_tx;         /* next number of an expendable packet */
+	uint64_t raw_seq_rx;         /* highest + 1 */
+	uint64_t raw_seen[16];       /* bitmap of the 1024 before it */
+	uint64_t rx_held_bytes;      /* slot bytes of the WAN pool that the lane holds */
 };
 
+/* What a timer is for; its owner is the index of a near flow (first four), far flow, host pair or lane. */
 enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_HELD, TK_DRAIN, TK_RTO, TK_QUARANTINE, TK_LANE, TK_KEEPALIVE };
 
+/* Which list a slot is on. */
 enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX, SQ_HELD };
 
+/* A shard. */
 struct proxy {
 	struct proxy_config cfg;
 	struct arena *arena;
 	struct proxy_counters counters;
 	struct proxy_session session;
-	bool session_on, wan_up, mismatch;
-	uint64_t now_ns; /* of the call that is going on */
-	uint64_t last_rx_ns, last_tx_ns;
+	bool session_on;                 /* there was a hello: datagrams may be sent and taken */
+	bool wan_up;                     /* and the peer was heard within dead_peer_ns */
+	bool mismatch;                   /* the ends disagree: nothing is ACKed early */
+	uint64_t now_ns;                 /* of the call that is going on */
+	uint64_t last_rx_ns, last_tx_ns; /* of the WAN */
 
-	struct near_flow *near;
+	struct near_flow *near; /* max_flows of each of the three */
 	struct far_flow *far;
 	struct hostpair *pairs;
-	struct lane *lanes; /* nlanes; only those of the shard are used */
-	struct rd_op *ops;
-	struct dnode ops_free;
-	uint32_t near_used, far_used, pairs_used, near_free_hint, far_free_hint, pair_free_hint;
+	struct lane *lanes;    /* nlanes; only those of the shard are used */
+	struct dnode ops_free; /* struct rd_op that nobody uses */
+	uint32_t near_used, far_used, pairs_used;
+	uint32_t near_free_hint, far_free_hint, pair_free_hint; /* where to look for a free place first */
 	uint32_t *near_inc; /* last incarnation of each near index: never used twice */
 	struct idx_hash near_by_key, far_by_peer, far_by_qpn, pair_by_hosts;
 
@@ -270,10 +287,10 @@ struct proxy {
 	struct dnode raw_rx;    /* RAW slots for hosts */
 	struct dnode lan_ready; /* far flows that may send to their host */
 	struct dnode lane_list; /* lanes with something to send */
-	bool pacer_blocked;
+	bool pacer_blocked;     /* what is on lane_list waits for the pacer */
 
 	struct proxy_event events[EVENT_RING];
-	uint32_t ev_head, ev_tail;
+	uint32_t ev_head, ev_tail; /* written, read */
 };
 
 /* --- small things --- */
@@ -330,11 +347,20 @@ static inline bool proxy_owns_lane(const struct proxy *p, uint32_t lane)
 
 /* --- shared, by file --- */
 
-/* Takes a slot and accounts for it. SLOT_NONE if there is no room; `urgent` may use the reserve of the pool. */
+/* slot.c: takes a slot and accounts for it. SLOT_NONE if there is no room; `urgent` may use the reserve of the pool. */
 uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len,
                    uint16_t lane, bool urgent);
 /* Fills in the header of a slot from its packet; the caller sets psns, msn and fp and commits. */
 void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci);
+/* Frees a slot wherever it is queued, keeping held and lane counts right. */
+void slot_release(struct proxy *p, uint32_t slot);
+/* Bytes that a pool has free, and how much of it only urgent packets may take. */
+uint64_t pool_free(const struct proxy *p, enum arena_pool pool);
+uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool);
+
+/* rd_op.c: a record from the shard's pool, NULL: all are in use. And back, off whatever list it is on. */
+struct rd_op *rd_op_take(struct proxy *p);
+void rd_op_give(struct proxy *p, struct rd_op *op);
 
 /* proxy_config.c: true if a shard can work with these values. */
 bool proxy_config_sane(const struct proxy_config *c);
@@ -342,15 +368,6 @@ bool proxy_config_sane(const struct proxy_config *c);
 /* proxy_status.c: notes that something happened to a near or a far flow (both may be NULL). Lost if nobody reads. */
 void proxy_event_push(struct proxy *p, enum proxy_event_type type, const struct near_flow *n, const struct far_flow *f,
                       uint64_t pos, uint64_t value);
-
-struct rd_op *rd_op_take(struct proxy *p);
-void rd_op_give(struct proxy *p, struct rd_op *op);
-
-/* Frees a slot wherever it is queued, keeping held and lane counts right. */
-void slot_release(struct proxy *p, uint32_t slot);
-/* Bytes that a pool has free, and how much of it only urgent packets may take. */
-uint64_t pool_free(const struct proxy *p, enum arena_pool pool);
-uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool);
 
 static inline uint32_t slot_of_meta(struct proxy *p, const struct slot_meta *m)
 {

@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* far.h - the requester's role beside the responder: puts requests in order, sends them within a window made for the
- * LAN, retries, takes the responder's answers, reports what is delivered. */
+ * LAN, retries, takes the responder's answers, reports what is delivered.
+ *
+ * The way of a request, in call order:
+ *
+ *     far_on_open()        where the flow begins and whose it is                       far.c, far_rx.c
+ *     far_on_packet()      put in place by position
+ *     far_kick()           it may be sent: the flow is put on the list of ready ones   far_tx.c
+ *     far_lan_tx()         to the host
+ *     far_rx()             the host's answer                                           far_answer.c, far_read.c
+ *     far_report()         the near edge is to be told                                 far_report.c
+ *
+ * Positions are 64-bit (core.h). */
 #ifndef PROXY_FAR_H
 #define PROXY_FAR_H
 
@@ -8,34 +19,46 @@
 #include "wan_frame.h"
 
 /* --- from the other edge --- */
+
+/* Opens a flow, or tells something new about it. What cannot be is dropped and counted. */
 void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o);
-void far_on_close(struct proxy *p, const struct wan_flow_close *c);
 /* A request or a piece of one. False: no room, the datagram is to be refused. */
 bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
-
-/* --- from hosts --- */
-/* An answer of a local host. */
-enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
+/* The near edge has forgotten the flow. */
+void far_on_close(struct proxy *p, const struct wan_flow_close *c);
 
 /* --- to hosts --- */
-/* Next request for the host; 0: none now (and off the list of ready flows). */
-size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
-/* Puts the flow on the list of ready ones if it may send. */
+
+/* Puts the flow on the list of ready ones if it may send: window, RNR wait, its turn to be paired. */
 void far_kick(struct proxy *p, struct far_flow *f);
+/* Next request for the host into tx. Returns its L3 length in bytes; 0: none now (and off the list of ready flows). */
+size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
+
+/* --- from hosts --- */
+
+/* An answer of a local host: ACK, NAK, READ response or ATOMIC acknowledge (IBTA 9.7.5). DROP_NONE: it counted; else
+ * why not, counted already. */
+enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
 
 /* --- to the other edge --- */
+
+/* Reports at once, or within the coalescing time: 50 us to 1 ms, by the round trip. */
+void far_report(struct proxy *p, struct far_flow *f, bool at_once);
+/* What FLOW_REPORT and FLOW_PAIR say now. */
 void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_report *r);
 void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r);
-/* Reports at once, or within the coalescing time. */
-void far_report(struct proxy *p, struct far_flow *f, bool at_once);
 
-/* --- life --- */
+/* --- time, sessions, restart --- */
+
+/* The flow that the near edge calls peer_flow, NULL if there is none. */
 struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow);
-void far_close(struct proxy *p, struct far_flow *f);
-void far_session_start(struct proxy *p, struct far_flow *f);
+/* The flow's timer has run out: retry, end of an RNR wait, another try to be paired. */
 void far_on_timer(struct proxy *p, struct far_flow *f);
+/* The peer is told everything again; a flow of a memory that the peer has lost ends. */
+void far_session_start(struct proxy *p, struct far_flow *f);
+/* Flows from their descriptors. */
 void far_rebuild(struct proxy *p);
+/* And from their slots, after these have been counted (held_bytes, pos_rx_max). */
 void far_rebuild_finish(struct proxy *p);
-void far_store(struct proxy *p, const struct far_flow *f);
 
 #endif

@@ -21,6 +21,8 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx);
 void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos);
 /* The flow of that life, made if need be; NULL: stale, or no room (then *full). */
 struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc, bool *full);
+/* Forgets the flow and all that it holds. Silent: who has something to say about it says it before. */
+void far_close(struct proxy *p, struct far_flow *f);
 /* Gives back the slots of all requests. */
 void far_free_requests(struct proxy *p, struct far_flow *f);
 
@@ -35,7 +37,7 @@ void far_drop_below_base(struct proxy *p, struct far_flow *f);
 
 /* --- retries: far_tx.c --- */
 
-/* The retry timer starts anew, ns from now as measured and backed off. */
+/* The retry timer starts anew: as long as the responder was seen to take, doubled with each retry. RFC 6298. */
 void far_arm_rto(struct proxy *p, struct far_flow *f);
 /* A measurement of the responder ends if its packet is acked. RFC 6298 2. */
 void far_rtt_end(const struct proxy *p, struct far_flow *f);
@@ -65,5 +67,10 @@ void far_free_ops(struct proxy *p, struct far_flow *f);
 /* A READ response or ATOMIC acknowledge of the host. */
 enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci);
+
+/* --- what survives: far_rebuild.c --- */
+
+/* Writes the flow's descriptor. Before a slot is freed that it makes superfluous, and before the near edge is told. */
+void far_store(struct proxy *p, const struct far_flow *f);
 
 #endif

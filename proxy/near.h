@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* near.h - the responder's role beside the requester: takes requests in order, buffers them, says how far they may be
- * ACKed, delivers responses. */
+ * ACKed, delivers responses.
+ *
+ * The way of a WRITE and of its ACK, in call order:
+ *
+ *     near_rx()          a packet of the host: taken, held, repeated, or refused            near_rx.c, near_take.c
+ *     near_speak()       something is to be said: mouth.c asks near_ceiling() how far       near_ceiling.c
+ *     near_wan_next()    the lane fetches what may be sent to the far edge                  near_wan.c
+ *     near_on_pair()     the responder has answered: the flow may be ACKed
+ *     near_on_report()   the responder has so much: slots are freed
+ *
+ * and of a READ: near_rx(), near_on_packet() for each response, near_resp_tx() to the host (near_read.c, near_resp.c).
+ *
+ * Positions are 64-bit (core.h); a PSN is 24 bits and occurs only in packets. */
 #ifndef PROXY_NEAR_H
 #define PROXY_NEAR_H
 
@@ -8,75 +20,81 @@
 #include "wan_frame.h"
 
 /* --- from hosts --- */
-/* A request of a local host. payload_crc: from icrc_check(). */
+
+/* A request of a local host, whole, with a good ICRC. payload_crc: from icrc_check(). Opens the flow if there is none.
+ * DROP_NONE: committed, or held behind a gap; else why not, counted already. Order of PSNs: IBTA 9.7.4. */
 enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci,
                         uint32_t payload_crc);
+
 /* CM has described a new connection: requester src (local) sends from start_psn to dest_qpn at dst. */
 struct near_cm_info {
 	struct ip_addr src, dst;
-	uint32_t dest_qpn, requester_qpn, start_psn;
-	uint16_t pmtu, vlan_tci;
+	uint32_t dest_qpn, requester_qpn, start_psn; /* 24 bits each */
+	uint16_t pmtu;                               /* bytes of payload */
+	uint16_t vlan_tci;
 	uint16_t pkey;
-	uint8_t rnr_retry;
-	struct cm_traits responder;
+	uint8_t rnr_retry;          /* 7: infinite */
+	struct cm_traits responder; /* for the template of its ACKs */
 };
+/* Opens that flow, paired; a flow of the same key that has sent something is replaced. Does nothing if it is open and
+ * fresh, so that a repeated message is harmless; nor if the table is full. */
 void near_cm_open(struct proxy *p, const struct near_cm_info *ci);
 
-/* Takes in order what was held behind pos_next. */
-void near_absorb_held(struct proxy *p, struct near_flow *f);
-
-/* --- from the other edge --- */
-void near_on_report(struct proxy *p, const struct wan_flow_report *r);
-void near_on_pair(struct proxy *p, const struct wan_flow_pair *r);
-/* A response or a piece of one. False: no room, the datagram is to be refused. */
-bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
-struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc);
-uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f);
+/* The newest life of a key (VLAN id, hosts, destination QPN), NULL if there is none. */
+struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
+                            uint16_t vlan_tci);
+/* A flow between two hosts with bytes that were ACKed and not delivered yet, NULL if there is none. Slow. */
+struct near_flow *near_undelivered(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst);
 
 /* --- to hosts --- */
-/* The bound: ACK PSN < ceiling, NAK PSN <= ceiling. */
+
+/* Asks the mouth to speak; a stronger reason replaces a weaker one. Nothing for a flow without a pair, or an old life.
+ */
+void near_speak(struct proxy *p, struct near_flow *f, enum near_due due);
+/* The bound, a position: ACK PSN < ceiling, NAK PSN <= ceiling (both acknowledge all before: IBTA 9.7.5.1). */
 uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f);
 /* Relative MSN of everything before pos; pos is one of ceiling, next, settled, acked. */
 uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t pos);
 /* The mouth has said that everything before pos is acknowledged. */
 void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos);
-/* Asks the mouth to speak; a stronger reason replaces a weaker one. */
-void near_speak(struct proxy *p, struct near_flow *f, enum near_due due);
+
+/* The oldest operation whose responses the host does not have, NULL: all are answered. */
+struct rd_op *near_op_open(const struct near_flow *f);
+/* Next response for the host into tx. Returns its L3 length in bytes; 0: none now (and off the list). */
+size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx);
 
 /* --- to the other edge --- */
+
+/* How the flow is called on the WAN: shard and place. */
+uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f);
 /* Puts the flow on its lane's list if it has something that may be sent. */
 void near_wan_kick(struct proxy *p, struct near_flow *f);
-/* True if the request at pos_wan may be sent now; *slot is it. */
-bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot);
-void near_wan_sent(struct near_flow *f, const struct slot_hdr *h);
+/* What FLOW_OPEN says. */
 void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wan_flow_open *o);
+/* True if the request at pos_wan may be sent now, by credit and window; *slot is it. */
+bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot);
+/* It has been put into a datagram. */
+void near_wan_sent(struct near_flow *f, const struct slot_hdr *h);
 
-/* --- life --- */
-struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
-                            uint16_t vlan_tci);
-/* A flow between two hosts with bytes that were ACKed and not delivered yet, NULL if there is none. Slow. */
-struct near_flow *near_undelivered(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst);
-void near_close(struct proxy *p, struct near_flow *f);
-void near_store(struct proxy *p, const struct near_flow *f);
-void near_session_start(struct proxy *p, struct near_flow *f);
-void near_settle(struct proxy *p, struct near_flow *f);
+/* --- from the other edge --- */
+
+/* A pair was learned: whose the flow is, where it begins, from which the responder counts MSNs. One that does not fit
+ * the flow is dropped. */
+void near_on_pair(struct proxy *p, const struct wan_flow_pair *r);
+/* Progress, credit and state of the flow at its responder. May close the flow. */
+void near_on_report(struct proxy *p, const struct wan_flow_report *r);
+/* A response or a piece of one. False: no room, the datagram is to be refused. */
+bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
+
+/* --- time, sessions, restart --- */
+
+/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_HELD, TK_DRAIN) has run out. May close the flow. */
 void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind);
+/* Everything that is not settled is sent again. */
+void near_session_start(struct proxy *p, struct near_flow *f);
+/* Flows from their descriptors. */
 void near_rebuild(struct proxy *p);
-/* Slots committed by an earlier life, one by one, after near_rebuild(). */
+/* And from their slots, after these have been counted (held_bytes; ooo_pkts: all of them). */
 void near_rebuild_finish(struct proxy *p);
-
-/* --- READ and ATOMIC: near_read.c --- */
-struct rd_op *near_op_at(const struct near_flow *f, uint64_t pos);
-struct rd_op *near_op_open(const struct near_flow *f);
-bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
-                   uint32_t msn, uint32_t fp);
-/* The host asks again. True if it was answered or will be. */
-bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp);
-/* Next response for the host; 0: none now (and off the list). */
-size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx);
-void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);
-/* The last READ, whose length in PSNs was not known, owns so many. */
-void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns);
-void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu);
 
 #endif

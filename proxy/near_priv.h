@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_priv.h - what the parts of the near role share: near*.c and nobody else.
- *
- * near_table.c -> near.c (lives) -> near_rx.c (which of four things is it) -> near_take.c (commit) -> near_ceiling.c
- * (how far may it be ACKed) -> near_wan.c (sent on, reported, settled) -> near_rebuild.c (what survives). */
+/* near_priv.h - what the parts of the near role share: near*.c and nobody else. In the order of a request's way. */
 #ifndef PROXY_NEAR_PRIV_H
 #define PROXY_NEAR_PRIV_H
 
@@ -23,6 +20,9 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx);
  * NULL: the table is full of busy ones. */
 struct near_flow *near_flow_take(struct proxy *p, uint16_t lane);
 
+/* The flow of that wire id and incarnation; NULL: none (dropped and counted). */
+struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc);
+
 /* --- lives: near.c --- */
 
 /* The flow begins at pos, with nothing taken, ACKed or sent. */
@@ -32,6 +32,8 @@ struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_
 /* The host reset its QP: the flow that is there drains, a new one, which begins at psn (24 bits), takes its place for
  * what comes now. NULL: table full. */
 struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci);
+/* Forgets the flow and all that it holds; the far edge is told, and the life after it may begin to send. */
+void near_close(struct proxy *p, struct near_flow *f);
 /* Gives back all slots and operations of the flow. */
 void near_free_slots(struct proxy *p, struct near_flow *f);
 
@@ -44,6 +46,8 @@ uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, co
                      uint32_t psns, uint32_t fp, uint16_t vlan_tci);
 /* The slot at pos_next is committed: it is in order now. */
 void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot);
+/* Takes in order what was held behind pos_next. */
+void near_absorb_held(struct proxy *p, struct near_flow *f);
 /* The packet that is expected: taken, with what was held behind it, or its host is held off. */
 enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                uint16_t vlan_tci, uint32_t fp);
@@ -53,11 +57,31 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 /* Patience is over: one NAK for pos_next (IBTA 9.7.5.1.1), if the host can be told at all. */
 void near_nak_gap(struct proxy *p, struct near_flow *f);
 
-/* --- promises: near_ceiling.c, near_wan.c --- */
+/* --- operations: near_read.c --- */
+
+/* The operation that owns pos, open or kept; NULL if there is none. */
+struct rd_op *near_op_at(const struct near_flow *f, uint64_t pos);
+/* A READ, ATOMIC or unknown request at pos is about to be taken. msn: relative, with it counted. False: too many. */
+bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
+                   uint32_t msn, uint32_t fp);
+/* The host asks again for the operation at pos. True if it was answered or will be; false: it is another one. */
+bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp);
+/* Forgets answered operations with their responses: those kept for long enough, or all, open ones too. */
+void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);
+/* The last READ, whose length in PSNs was not known, owns so many. */
+void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns);
+/* pmtu in bytes: 256, 512, 1024, 2048 or 4096. */
+void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu);
+
+/* --- promises: near_ceiling.c, near_wan.c, near_rebuild.c --- */
 
 /* True while the flow may be ACKed before its responder has ACKed. */
 bool near_acks_early(const struct proxy *p, const struct near_flow *f);
+/* Frees what the responder has, up to the first open operation. */
+void near_settle(struct proxy *p, struct near_flow *f);
 /* Lets go the DREQ or DREP that waited for bytes before it; waived: they are not delivered, it has waited enough. */
 void near_release_held(struct proxy *p, struct near_flow *f, bool waived);
+/* Writes the flow's descriptor. Before what it promises is said; before a slot is freed that it makes superfluous. */
+void near_store(struct proxy *p, const struct near_flow *f);
 
 #endif

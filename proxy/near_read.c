@@ -10,7 +10,7 @@
  *
  * A READ owns as many PSNs as its response has packets. While the PMTU is not known it is taken for one, and the flow
  * says so (psns_unknown) until a payload or the first response has told. */
-#include "near.h"
+#include "near_priv.h"
 
 #define OPS_KEPT       128           /* answered ones kept per flow: the most that a host has outstanding (rxe) */
 #define KEEP_NS        5000000000ull /* longer than a host goes on asking at LAN distance */

@@ -5,7 +5,7 @@
  * the host in order. The last one of an operation answers it, and acknowledges it.
  *
  * What the host asks for again starts with a FIRST (or ONLY) at its position, whatever stood there before. */
-#include "near.h"
+#include "near_priv.h"
 
 #include "mouth.h"
 #include "wan_lane.h"

@@ -1,33 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_lane.h - one lane: what goes into the next datagram, what a received one means, what is to be sent again. */
+/* wan_lane.h - one lane: what goes into the next datagram, what a received one means, what is to be sent again.
+ *
+ * In call order: a module queues a slot or kicks the lane; proxy.c finds it on its list and has a datagram built; the
+ * peer's reports come in by wan_lane_rx() and tell what is to be sent again; everything that is due by time is done in
+ * wan_lane_on_timer(). */
 #ifndef PROXY_WAN_LANE_H
 #define PROXY_WAN_LANE_H
 
 #include "core.h"
 #include "wan_frame.h"
 
+/* page_ring: ring_len (power of two) words for the sent map; rx_bits: WAN_RECV_WORDS words of zeroes. */
 void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_ring, uint32_t ring_len,
                    uint64_t *rx_bits);
 /* A new session: numbers start again; slots that wait for the peer are queued anew by their owners. */
 void wan_lane_session_start(struct proxy *p, struct lane *l);
 
+/* --- something is to be sent --- */
+
+/* A RESP_FAR or RAW_LAN slot to be sent for the first time. */
+void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot);
+/* The far edge is to forget a flow. May be lost: it is told again when the place is used again. */
+void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc);
 /* There is something to send. */
 void wan_lane_kick(struct proxy *p, struct lane *l);
 /* There will be at that time. */
 void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns);
-/* A RESP_FAR or RAW_LAN slot to be sent for the first time. */
-void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot);
-/* The far edge is to forget a flow. */
-void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc);
 
-enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len);
-/* Builds one datagram; without `data_ok` only what the pacer does not hold back. 0: nothing to send. */
-size_t wan_lane_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, bool data_ok);
+/* --- datagrams --- */
+
 /* True if packets wait to be sent. */
 bool wan_lane_has_data(const struct lane *l);
-void wan_lane_on_timer(struct proxy *p, struct lane *l);
-
-/* Copies a piece into its slot. True if the packet is whole now. */
+/* Builds one sealed datagram in buf; without `data_ok` only what the pacer does not hold back. Returns its length in
+ * bytes, 0: nothing to send. */
+size_t wan_lane_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, bool data_ok);
+/* Takes one apart: opened, len without its tag. DROP_NONE, or the last thing in it that was dropped. */
+enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len);
+/* Copies a piece into its slot, whose length is w->total. True if the packet is whole now. */
 bool wan_piece_take(struct proxy *p, uint32_t slot, const struct wan_packet *w);
+
+/* What is due by time: reports, copies of repairs, losses (RFC 8985), probes (RFC 9002 6.2). */
+void wan_lane_on_timer(struct proxy *p, struct lane *l);
 
 #endif

@@ -284,7 +284,7 @@ static void wan_sent__lost_page_is_kept_a_while(void **state)
 	close_fix(&f);
 
 	open_fix(&f, PAGES);
-	send_n(&f, 64 * 6);
+	send_n(&f, 64 * 7);
 	report1(&f, 0, 63, BITS(64) & ~1ull);
 	assert_int_equal(detect(&f), 1);
 	wan_sent_advance(&f.s, f.now_ns, RTT_NS);

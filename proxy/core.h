@@ -242,10 +242,12 @@ struct lane {
 	struct dnode spaced;         /* further copies of repairs, by due_ns */
 	struct dnode closes;         /* FLOW_CLOSE frames to send */
 	struct dnode reports;        /* far flows with something to report, by report_at_ns */
-	uint64_t raw_seq_tx;         /* next number of an expendable packet */
-	uint64_t raw_seq_rx;         /* highest + 1 */
-	uint64_t raw_seen[16];       /* bitmap of the 1024 before it */
-	uint64_t rx_held_bytes;      /* slot bytes of the WAN pool that the lane holds */
+	struct dnode raw_partial;    /* RAW_WAN slots that lack pieces, oldest first */
+	uint32_t nraw_partial;
+	uint64_t raw_seq_tx;    /* next number of an expendable packet */
+	uint64_t raw_seq_rx;    /* highest + 1 */
+	uint64_t raw_seen[16];  /* bitmap of the 1024 before it */
+	uint64_t rx_held_bytes; /* slot bytes of the WAN pool that the lane holds */
 };
 
 /* What a timer is for; its owner is the index of a near flow (first four), far flow, host pair or lane. */

@@ -12,7 +12,8 @@
 #include "near.h"
 #include "wan_lane.h"
 
-#define RAW_WINDOW 1024
+#define RAW_WINDOW      1024
+#define RAW_PARTIAL_MAX 64
 
 static bool is_local(const struct proxy *p, const struct ip_addr *a)
 {
@@ -142,6 +143,34 @@ static bool deliverable(struct proxy *p, uint32_t slot, struct roce_pkt *pkt)
 	       pkt->class != ROCE_RC_REQUEST && pkt->class != ROCE_RC_RESPONSE && is_local(p, &pkt->dst);
 }
 
+static void drop_oldest_partial(struct proxy *p, struct lane *l)
+{
+	l->nraw_partial--;
+	slot_release(p, slot_of_meta(p, dlist_entry(dlist_first(&l->raw_partial), struct slot_meta, node)));
+}
+
+void raw_forget_partial(struct proxy *p, struct lane *l)
+{
+	while (!dlist_empty(&l->raw_partial))
+		drop_oldest_partial(p, l);
+}
+
+/* A slot for a packet of which the first piece has come. The other edge gives such packets up after some tries, so
+ * those that wait for pieces are bounded. */
+static uint32_t begin_partial(struct proxy *p, struct lane *l, const struct wan_packet *w)
+{
+	uint32_t slot;
+
+	if (l->nraw_partial >= RAW_PARTIAL_MAX)
+		drop_oldest_partial(p, l);
+	slot = slot_take(p, SLOT_RAW_WAN, l->id, 0, w->pos, w->total, l->id, false);
+	if (slot == SLOT_NONE)
+		return slot;
+	dlist_append(&l->raw_partial, &arena_meta(p->arena, slot)->node);
+	l->nraw_partial++;
+	return slot;
+}
+
 bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_RAW_WAN, l->id, w->pos);
@@ -156,12 +185,18 @@ bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		return true;
 	}
 	if (slot == SLOT_NONE)
-		slot = slot_take(p, SLOT_RAW_WAN, l->id, 0, w->pos, w->total, l->id, false);
+		slot = begin_partial(p, l, w);
 	if (slot == SLOT_NONE)
 		return false;
+	if (arena_meta(p->arena, slot)->queued == SQ_RAW_RX) { /* whole, from an earlier session */
+		drop(p, DROP_WAN_POSITION_OLD);
+		return true;
+	}
 	if (arena_hdr(p->arena, slot)->len != w->total || !wan_piece_take(p, slot, w))
 		return true;
 	raw_mark(l, w->pos);
+	dlist_remove(&arena_meta(p->arena, slot)->node);
+	l->nraw_partial--;
 	if (!deliverable(p, slot, &pkt)) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		slot_release(p, slot);
@@ -170,6 +205,7 @@ bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 	arena_hdr(p->arena, slot)->vlan_tci = w->vlan_tci;
 	if (pkt.opcode == UD_SEND_ONLY && pkt.dest_qpn == 1)
 		observe_cm(p, arena_data(p->arena, slot), &pkt, w->vlan_tci);
+	arena_meta(p->arena, slot)->queued = SQ_RAW_RX;
 	dlist_append(&p->raw_rx, &arena_meta(p->arena, slot)->node);
 	return true;
 }

@@ -13,4 +13,7 @@ bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
 /* Next one for a host; 0: none. */
 size_t raw_lan_tx(struct proxy *p, struct lan_tx *tx);
 
+/* Gives up the packets that lack pieces: a new session begins. */
+void raw_forget_partial(struct proxy *p, struct lane *l);
+
 #endif

@@ -250,6 +250,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap,
 	if (data_ok) {
 		wan_pack_repairs(&b);
 		wan_pack_firsts(&b);
+		wan_pack_repairs(&b); /* what is too large for a datagram goes in pieces */
 		wan_pack_requests(&b);
 	}
 	if (b.off > WAN_HDR_LEN || l->credit_due)

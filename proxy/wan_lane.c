@@ -35,6 +35,7 @@ void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_r
 	dlist_init(&l->spaced);
 	dlist_init(&l->reports);
 	dlist_init(&l->closes);
+	dlist_init(&l->raw_partial);
 	l->reorder_ns = REORDER_MIN_NS;
 	l->window_bytes = WINDOW_FIRST_BYTES;
 	l->flow_initial_bytes = CREDIT_MIN_BYTES;
@@ -63,6 +64,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	l->last_progress_ns = p->now_ns;
 	l->probe_due = l->report_due = false;
 	l->ping_due = l->credit_due = true;
+	raw_forget_partial(p, l);
 	l->raw_seq_rx = 0;
 	memset(l->raw_seen, 0, sizeof(l->raw_seen));
 	wan_lane_kick(p, l);

@@ -12,13 +12,10 @@
 
 #include "pair.h"
 
-void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
+/* Messages and bytes under way in [pos_acked, upto), which has been acknowledged. */
+static void settle_counts(struct proxy *p, struct far_flow *f, uint64_t upto)
 {
-	uint64_t pos = f->pos_acked, from = pos;
-
-	if (upto <= f->pos_acked)
-		return;
-	while (pos < upto) {
+	for (uint64_t pos = f->pos_acked; pos < upto;) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos);
 		const struct slot_hdr *h;
 
@@ -32,12 +29,11 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 			f->bytes_out -= h->len <= f->bytes_out ? h->len : f->bytes_out;
 		pos += h->psns ? h->psns : 1;
 	}
-	f->pos_acked = upto;
-	f->pos_tx = max_u64(f->pos_tx, upto);
-	f->base_fixed = true;
-	far_drop_below_base(p, f);
-	far_store(p, f);
-	for (pos = from; pos < upto;) {
+}
+
+static void free_settled(struct proxy *p, struct far_flow *f, uint64_t from, uint64_t upto)
+{
+	for (uint64_t pos = from; pos < upto;) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos), psns = 1;
 
 		if (slot != SLOT_NONE) {
@@ -49,11 +45,16 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 		}
 		pos += psns;
 	}
+}
+
+/* The responder has taken `pkts` more PSNs: it lives, and its window grows. */
+static void progress(struct proxy *p, struct far_flow *f, uint64_t pkts)
+{
 	far_rtt_end(p, f);
 	f->retries = 0;
 	f->last_progress_ns = p->now_ns;
 	if (f->window_bytes < p->cfg.lan_window_bytes)
-		f->window_bytes += (uint32_t)min_u64((upto - from) * 512, p->cfg.lan_window_bytes - f->window_bytes);
+		f->window_bytes += (uint32_t)min_u64(pkts * 512, p->cfg.lan_window_bytes - f->window_bytes);
 	if (f->stalled) {
 		f->stalled = false;
 		proxy_event_push(p, EV_FLOW_RESUMED, NULL, f, f->pos_acked, 0);
@@ -64,6 +65,22 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 		far_arm_rto(p, f);
 	else
 		timer_cancel(&p->timers, &f->rto);
+}
+
+void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
+{
+	uint64_t from = f->pos_acked;
+
+	if (upto <= from)
+		return;
+	settle_counts(p, f, upto);
+	f->pos_acked = upto;
+	f->pos_tx = max_u64(f->pos_tx, upto);
+	f->base_fixed = true;
+	far_drop_below_base(p, f);
+	far_store(p, f);
+	free_settled(p, f, from, upto);
+	progress(p, f, upto - from);
 	far_report(p, f, f->host_mode || f->pair_due);
 }
 

@@ -125,12 +125,41 @@ static void end_if_answered(struct proxy *p, struct far_flow *f, struct rd_op *o
 	far_kick(p, f);
 }
 
+/* Whether a response at pos can be one of the first operation's. */
+static enum proxy_drop response_fits(const struct far_flow *f, const struct rd_op *op, const struct roce_pkt *pkt,
+                                     uint64_t pos)
+{
+	if (pos >= f->pos_tx_max)
+		return DROP_LAN_ACK_UNSENT;
+	if (pos >= op->pos + op->psns || pos >= f->resp_next + RESP_AHEAD)
+		return DROP_LAN_RESP_ORDER;
+	if ((op->opcode == RC_READ_REQUEST) == (pkt->opcode == RC_ATOMIC_ACK))
+		return DROP_LAN_ACK_UNSENT;
+	return DROP_NONE;
+}
+
+/* Commits a response and sends it on. False: no room. */
+static bool keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                          uint64_t pos, uint16_t vlan_tci)
+{
+	uint32_t slot = slot_take(p, SLOT_RESP_FAR, f->idx, f->inc, pos, pkt->len, f->lane, true);
+
+	if (slot == SLOT_NONE)
+		return false;
+	memcpy(arena_data(p->arena, slot), l3, pkt->len);
+	roce_dec_ttl(arena_data(p->arena, slot), pkt);
+	slot_describe(p, slot, pkt, vlan_tci);
+	arena_commit(p->arena, slot);
+	wan_lane_queue_first(p, lane_of(p, f->lane), slot);
+	return true;
+}
+
 enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci)
 {
 	struct rd_op *op = far_first_op(f);
+	enum proxy_drop d;
 	uint64_t pos;
-	uint32_t slot;
 
 	if (!op)
 		return drop(p, DROP_LAN_ACK_STALE);
@@ -143,25 +172,16 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 		end_if_answered(p, f, op); /* an earlier life of the edge may have taken all of it */
 		return drop(p, DROP_LAN_ACK_STALE);
 	}
-	if (pos >= f->pos_tx_max)
-		return drop(p, DROP_LAN_ACK_UNSENT);
-	if (pos >= op->pos + op->psns || pos >= f->resp_next + RESP_AHEAD)
-		return drop(p, DROP_LAN_RESP_ORDER);
-	if ((op->opcode == RC_READ_REQUEST) == (pkt->opcode == RC_ATOMIC_ACK))
-		return drop(p, DROP_LAN_ACK_UNSENT);
+	d = response_fits(f, op, pkt, pos);
+	if (d != DROP_NONE)
+		return drop(p, d);
 	if (!resp_note(f, pos))
 		return drop(p, DROP_LAN_ACK_STALE);
-	slot = slot_take(p, SLOT_RESP_FAR, f->idx, f->inc, pos, pkt->len, f->lane, true);
-	if (slot == SLOT_NONE) {
+	if (!keep_response(p, f, l3, pkt, pos, vlan_tci)) {
 		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
 		return drop(p, DROP_LAN_NO_ROOM); /* the READ is repeated later */
 	}
-	memcpy(arena_data(p->arena, slot), l3, pkt->len);
-	roce_dec_ttl(arena_data(p->arena, slot), pkt);
-	slot_describe(p, slot, pkt, vlan_tci);
-	arena_commit(p->arena, slot);
 	f->last_progress_ns = p->now_ns;
-	wan_lane_queue_first(p, lane_of(p, f->lane), slot);
 	arm_after_response(p, f, op, resp_advance(f));
 	far_settle(p, f, op->pos); /* it was executed after everything before it */
 	end_if_answered(p, f, op);

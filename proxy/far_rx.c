@@ -120,14 +120,39 @@ static bool base_possible(const struct far_flow *f, uint64_t base)
 	return f->pos_low == POS_NEVER || (base < f->pos_low + FLOW_SPAN_MAX && f->pos_low < base + FLOW_SPAN_MAX);
 }
 
+/* A FLOW_OPEN that this edge could have been sent: between the link's prefixes, on the lane of its hosts. */
+static bool open_fits(const struct proxy *p, const struct lane *l, const struct wan_flow_open *o)
+{
+	return ip_prefix_any(p->cfg.local, p->cfg.nlocal, &o->dst) &&
+	       ip_prefix_any(p->cfg.remote, p->cfg.nremote, &o->src) &&
+	       proxy_lane(&o->src, &o->dst, p->cfg.nlanes) == l->id;
+}
+
+/* The first FLOW_OPEN. False: no place for its host pair, the flow is gone. */
+static bool open_first(struct proxy *p, struct far_flow *f, const struct wan_flow_open *o)
+{
+	f->vlan_tci = o->vlan_tci;
+	f->base_fixed = o->flags & WOF_BASE_FIXED;
+	far_begin_at(p, f, o->pos_base);
+	if (!pair_join(p, f)) {
+		far_close(p, f);
+		drop(p, DROP_WAN_FLOW_TABLE_FULL);
+		return false;
+	}
+	f->open = true;
+	if (o->flags & WOF_PAIRED) {
+		f->pairing = PAIR_CONFIRMED;
+		pair_enter(p, f, o->requester_qpn);
+	}
+	return true;
+}
+
 void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 {
 	bool full;
 	struct far_flow *f;
 
-	if (!ip_prefix_any(p->cfg.local, p->cfg.nlocal, &o->dst) ||
-	    !ip_prefix_any(p->cfg.remote, p->cfg.nremote, &o->src) ||
-	    proxy_lane(&o->src, &o->dst, p->cfg.nlanes) != l->id) {
+	if (!open_fits(p, l, o)) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
@@ -144,19 +169,8 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 		return;
 	}
 	if (!f->open) {
-		f->vlan_tci = o->vlan_tci;
-		f->base_fixed = o->flags & WOF_BASE_FIXED;
-		far_begin_at(p, f, o->pos_base);
-		if (!pair_join(p, f)) {
-			far_close(p, f);
-			drop(p, DROP_WAN_FLOW_TABLE_FULL);
+		if (!open_first(p, f, o))
 			return;
-		}
-		f->open = true;
-		if (o->flags & WOF_PAIRED) {
-			f->pairing = PAIR_CONFIRMED;
-			pair_enter(p, f, o->requester_qpn);
-		}
 	} else if (!f->base_fixed && o->pos_base < f->pos_base && f->pos_acked == f->pos_base && !f->nops) {
 		far_begin_at(p, f, o->pos_base); /* something was overtaken at the start */
 	}

@@ -27,19 +27,26 @@ void near_set_base(struct near_flow *f, uint64_t pos)
 		f->pos_max = pos;
 }
 
+/* Gives a new flow its key and where it begins. */
+static void begin(struct near_flow *f, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
+                  uint16_t vlan_tci, uint32_t psn)
+{
+	f->src = *src;
+	f->dst = *dst;
+	f->dest_qpn = dest_qpn;
+	f->vlan_tci = vlan_tci;
+	near_set_base(f, POS_ORIGIN + psn);
+	f->open_due = true;
+}
+
 struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
 	struct near_flow *f = near_flow_take(p, proxy_lane(&pkt->src, &pkt->dst, p->cfg.nlanes));
 
 	if (!f)
 		return NULL;
-	f->src = pkt->src;
-	f->dst = pkt->dst;
-	f->dest_qpn = pkt->dest_qpn;
-	f->vlan_tci = vlan_tci;
-	near_set_base(f, POS_ORIGIN + pkt->psn);
+	begin(f, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci, pkt->psn);
 	f->pos_last_rx = f->pos_base;
-	f->open_due = true;
 	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
 	near_store(p, f);
 	proxy_event_push(p, EV_FLOW_OPENED, f, NULL, f->pos_base, 0);
@@ -89,6 +96,18 @@ void near_close(struct proxy *p, struct near_flow *f)
 		near_wan_kick(p, newer);
 }
 
+/* `old` has been replaced by f: it leaves the table of keys and has OLD_DRAIN_STALL_NS from its last progress on. */
+static void drain_before(struct proxy *p, struct near_flow *old, struct near_flow *f)
+{
+	if (!old->newer)
+		idx_hash_del(&p->near_by_key, near_flow_hash(old), old->idx);
+	old->newer = f;
+	f->older = old;
+	dlist_remove(&old->mouth_node);
+	old->last_progress_ns = p->now_ns;
+	timer_set(&p->timers, &old->drain, p->now_ns + OLD_DRAIN_STALL_NS);
+}
+
 struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
 {
 	struct ip_addr src = old->src, dst = old->dst;
@@ -99,26 +118,14 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
 		drains = old->older;
 		near_close(p, old);
 	}
-	f = near_flow_take(p,
-	                   drains->lane); /* may have to forget the drained one: then it is not used, or is f itself */
+	/* This may have to forget the drained one: then it is not used, or is f itself. */
+	f = near_flow_take(p, drains->lane);
 	if (!f)
 		return NULL;
 	count(p, CTR_INCARNATIONS, 1);
-	f->src = src;
-	f->dst = dst;
-	f->dest_qpn = qpn;
-	f->vlan_tci = vlan_tci;
-	near_set_base(f, POS_ORIGIN + psn);
-	f->open_due = true;
-	if (drains->used && drains != f) {
-		if (!drains->newer)
-			idx_hash_del(&p->near_by_key, near_flow_hash(drains), drains->idx);
-		drains->newer = f;
-		f->older = drains;
-		dlist_remove(&drains->mouth_node);
-		drains->last_progress_ns = p->now_ns;
-		timer_set(&p->timers, &drains->drain, p->now_ns + OLD_DRAIN_STALL_NS);
-	}
+	begin(f, &src, &dst, qpn, vlan_tci, psn);
+	if (drains->used && drains != f)
+		drain_before(p, drains, f);
 	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
 	near_store(p, f);
 	proxy_event_push(p, EV_FLOW_RESET, f, NULL, f->pos_base, 0);
@@ -138,12 +145,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	} else {
 		f = near_flow_take(p, proxy_lane(&ci->src, &ci->dst, p->cfg.nlanes));
 		if (f) {
-			f->src = ci->src;
-			f->dst = ci->dst;
-			f->dest_qpn = ci->dest_qpn;
-			f->vlan_tci = ci->vlan_tci;
-			near_set_base(f, POS_ORIGIN + ci->start_psn);
-			f->open_due = true;
+			begin(f, &ci->src, &ci->dst, ci->dest_qpn, ci->vlan_tci, ci->start_psn);
 			idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
 		}
 	}

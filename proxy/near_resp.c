@@ -24,11 +24,28 @@ static void response_here(struct proxy *p, struct near_flow *f, uint32_t slot, c
 		dlist_append_once(&p->resp_list, &f->resp_node);
 }
 
+/* All pieces are there: is it a response that the flow's responder can have sent? */
+static void complete(struct proxy *p, struct near_flow *f, uint32_t slot, uint16_t vlan_tci)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct roce_pkt pkt;
+
+	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || pkt.len != h->len ||
+	    pkt.class != ROCE_RC_RESPONSE || pkt.opcode == RC_ACK || pkt.psn != pos_psn(h->pos) ||
+	    !ip_addr_eq(&pkt.src, &f->dst) || !ip_addr_eq(&pkt.dst, &f->src)) {
+		slot_release(p, slot);
+		drop(p, DROP_WAN_BAD_FRAME);
+		return;
+	}
+	slot_describe(p, slot, &pkt, vlan_tci);
+	arena_commit(p->arena, slot);
+	response_here(p, f, slot, &pkt);
+}
+
 bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 {
 	struct near_flow *f = near_by_id(p, w->flow, w->inc);
 	struct rd_op *op = f ? near_op_at(f, w->pos) : NULL;
-	struct roce_pkt pkt;
 	uint32_t slot;
 
 	if (!f)
@@ -50,18 +67,8 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}
-	if (!wan_piece_take(p, slot, w))
-		return true;
-	if (roce_parse(arena_data(p->arena, slot), w->total, &pkt) != DROP_NONE || pkt.len != w->total ||
-	    pkt.class != ROCE_RC_RESPONSE || pkt.opcode == RC_ACK || pkt.psn != pos_psn(w->pos) ||
-	    !ip_addr_eq(&pkt.src, &f->dst) || !ip_addr_eq(&pkt.dst, &f->src)) {
-		slot_release(p, slot);
-		drop(p, DROP_WAN_BAD_FRAME);
-		return true;
-	}
-	slot_describe(p, slot, &pkt, w->vlan_tci);
-	arena_commit(p->arena, slot);
-	response_here(p, f, slot, &pkt);
+	if (wan_piece_take(p, slot, w))
+		complete(p, f, slot, w->vlan_tci);
 	return true;
 }
 

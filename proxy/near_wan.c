@@ -139,6 +139,36 @@ static bool template_fits(const struct near_flow *f, const struct wan_flow_pair 
 	       pkt.opcode == RC_ACK && ip_addr_eq(&pkt.src, &f->dst) && ip_addr_eq(&pkt.dst, &f->src);
 }
 
+/* The responder waits for something below what was taken for the beginning, which never came here: tell the host. */
+static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base);
+	near_set_base(f, pos);
+	near_fp_reset(p, f);
+	f->open_due = true;
+	near_speak(p, f, DUE_NAK);
+}
+
+/* The first news of a pair. False: the position that it speaks of is none of the flow's. */
+static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
+{
+	if (r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH)
+		begin_lower(p, f, r->pos_base);
+	if (r->at_pos > f->pos_max || r->at_pos < f->pos_base)
+		return false;
+	f->requester_qpn = r->requester_qpn;
+	memcpy(f->template, r->template, r->template_len);
+	f->template_len = (uint8_t)r->template_len;
+	f->base_fixed = true;
+	f->msn_known = true;
+	f->pairing = PAIR_PROVISIONAL;
+	near_store(p, f);
+	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
+	count(p, CTR_PAIRED_PROBE, 1);
+	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
+	return true;
+}
+
 void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 {
 	struct near_flow *f = near_by_id(p, r->flow, r->inc);
@@ -149,28 +179,8 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
-	if (f->pairing == PAIR_LEARNING) {
-		if (r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH) {
-			/* The responder waits for something that we never saw: tell the host. */
-			f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base);
-			near_set_base(f, r->pos_base);
-			near_fp_reset(p, f);
-			f->open_due = true;
-			near_speak(p, f, DUE_NAK);
-		}
-		if (r->at_pos > f->pos_max || r->at_pos < f->pos_base)
-			return;
-		f->requester_qpn = r->requester_qpn;
-		memcpy(f->template, r->template, r->template_len);
-		f->template_len = (uint8_t)r->template_len;
-		f->base_fixed = true;
-		f->msn_known = true;
-		f->pairing = PAIR_PROVISIONAL;
-		near_store(p, f);
-		f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
-		count(p, CTR_PAIRED_PROBE, 1);
-		proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
-	}
+	if (f->pairing == PAIR_LEARNING && !learn_pair(p, f, r))
+		return;
 	if (r->confirmed)
 		f->pairing = PAIR_CONFIRMED;
 	near_store(p, f);

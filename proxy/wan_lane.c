@@ -16,6 +16,7 @@
 #include "wan_lane_priv.h"
 
 #include "far.h"
+#include "raw.h"
 
 #define REPORT_DELAY_MIN   50000ull
 #define REPORT_DELAY_MAX   1000000ull

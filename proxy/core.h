@@ -354,6 +354,9 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
                    uint16_t lane, bool urgent);
 /* Fills in the header of a slot from its packet; the caller sets psns, msn and fp and commits. */
 void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci);
+/* The packet in a slot as three parts for a host: header copied, body in place, ICRC copied. The caller sets VLAN and
+ * next hop. */
+void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx);
 /* Frees a slot wherever it is queued, keeping held and lane counts right. */
 void slot_release(struct proxy *p, uint32_t slot);
 /* Bytes that a pool has free, and how much of it only urgent packets may take. */

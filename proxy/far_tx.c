@@ -111,18 +111,6 @@ static void set_ackreq(const struct slot_hdr *h, struct lan_tx *tx)
 		tx->trailer[i] = (uint8_t)(crc >> (8 * i));
 }
 
-static void fill_tx(const struct far_flow *f, const struct slot_hdr *h, const uint8_t *data, struct lan_tx *tx)
-{
-	memcpy(tx->hdr, data, h->hdr_len);
-	tx->hdr_len = h->hdr_len;
-	tx->body = data + h->hdr_len;
-	tx->body_len = (uint16_t)(h->len - h->hdr_len - ROCE_ICRC_LEN);
-	memcpy(tx->trailer, data + h->len - ROCE_ICRC_LEN, ROCE_ICRC_LEN);
-	tx->trailer_len = ROCE_ICRC_LEN;
-	tx->vlan_tci = h->vlan_tci;
-	tx->dst = f->dst;
-}
-
 size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 {
 	uint32_t slot;
@@ -137,7 +125,9 @@ size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	h = arena_hdr(p->arena, slot);
 	if ((h->flags & SF_OWN_RESPONSE) && (f->nops >= READS_PER_FLOW || dlist_empty(&p->ops_free)))
 		return 0; /* an answer to an earlier one kicks the flow again */
-	fill_tx(f, h, arena_data(p->arena, slot), tx);
+	slot_to_tx(p, slot, tx);
+	tx->vlan_tci = h->vlan_tci;
+	tx->dst = f->dst;
 	if (wants_ackreq(f, h)) {
 		set_ackreq(h, tx);
 		rtt_begin(p, f, h->pos);

@@ -99,18 +99,6 @@ static void op_done(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	}
 }
 
-static void fill_tx(struct near_flow *f, const struct slot_hdr *h, const uint8_t *data, struct lan_tx *tx)
-{
-	memcpy(tx->hdr, data, h->hdr_len);
-	tx->hdr_len = h->hdr_len;
-	tx->body = data + h->hdr_len;
-	tx->body_len = (uint16_t)(h->len - h->hdr_len - ROCE_ICRC_LEN);
-	memcpy(tx->trailer, data + h->len - ROCE_ICRC_LEN, ROCE_ICRC_LEN);
-	tx->trailer_len = ROCE_ICRC_LEN;
-	tx->vlan_tci = f->vlan_tci;
-	tx->dst = f->src;
-}
-
 /* MIDDLE or LAST becomes FIRST or ONLY at the place that the host asked from. The stored ICRC is checked before a new
  * one is made over the same bytes, so that a flipped bit is still refused. */
 static bool reframe(const struct slot_hdr *h, const uint8_t *data, struct lan_tx *tx)
@@ -166,7 +154,9 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		return 0;
 	}
 	h = arena_hdr(p->arena, slot);
-	fill_tx(f, h, arena_data(p->arena, slot), tx);
+	slot_to_tx(p, slot, tx);
+	tx->vlan_tci = f->vlan_tci;
+	tx->dst = f->src;
 	if (f->reframe_pos == f->resp_pos && !reframe(h, arena_data(p->arena, slot), tx)) {
 		dlist_remove(&f->resp_node);
 		return 0;

@@ -85,3 +85,16 @@ void slot_release(struct proxy *p, uint32_t slot)
 		l->out_bytes -= bytes;
 	arena_free(p->arena, slot);
 }
+
+void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	const uint8_t *data = arena_data(p->arena, slot);
+
+	memcpy(tx->hdr, data, h->hdr_len);
+	tx->hdr_len = h->hdr_len;
+	tx->body = data + h->hdr_len;
+	tx->body_len = (uint16_t)(h->len - h->hdr_len - ROCE_ICRC_LEN);
+	memcpy(tx->trailer, data + h->len - ROCE_ICRC_LEN, ROCE_ICRC_LEN);
+	tx->trailer_len = ROCE_ICRC_LEN;
+}

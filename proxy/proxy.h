@@ -48,6 +48,7 @@ struct ip_prefix {
 	uint8_t len;         /* 0..128 */
 };
 
+/* True if the address lies in the prefix; in any of n prefixes. */
 bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a);
 bool ip_prefix_any(const struct ip_prefix *list, uint32_t n, const struct ip_addr *a);
 
@@ -59,6 +60,7 @@ struct wan_pacer {
 	uint32_t burst_ns;         /* unused time that may be saved up, ns */
 };
 
+/* rate_bps: bits per second, not 0; it may be changed at any time by storing to the field. */
 void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns);
 
 struct proxy_config {
@@ -188,8 +190,10 @@ struct proxy_event {
 	uint64_t value; /* bytes or nanoseconds, as the type says */
 };
 
+/* The oldest event that was not fetched yet. False: none. EVENT_RING of them are kept; later ones are lost. */
 bool proxy_event_next(struct proxy *p, struct proxy_event *ev);
 
+/* The shard's counters, growing from its start on (counters.h says what each means). */
 const struct proxy_counters *proxy_counters(const struct proxy *p);
 
 struct proxy_link_status {
@@ -202,6 +206,7 @@ struct proxy_link_status {
 	uint32_t flows_learning; /* far flows whose requester QPN is not known yet */
 };
 
+/* The link as this shard sees it. Walks the flow table: not for every packet. */
 void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link_status *s);
 
 enum flow_side { FLOW_NEAR, FLOW_FAR };

@@ -12,6 +12,7 @@
 #define TESTS_FUZZ_CORE_H
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +26,10 @@
 
 #define REQUIRE(cond)                                                                                                  \
 	do {                                                                                                           \
-		if (!(cond))                                                                                           \
+		if (!(cond)) {                                                                                         \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);                                     \
 			abort();                                                                                       \
+		}                                                                                                      \
 	} while (0)
 
 enum {
@@ -177,8 +180,13 @@ static inline void fz_begin(uint8_t how)
 
 static inline void fz_audit(void)
 {
-	REQUIRE(proxy_audit(fz.e[0].p) == 0);
-	REQUIRE(proxy_audit(fz.e[1].p) == 0);
+	for (int i = 0; i < 2; i++) {
+		int rc = proxy_audit(fz.e[i].p);
+
+		if (rc)
+			fprintf(stderr, "audit of edge %d: %d\n", i, rc);
+		REQUIRE(rc == 0);
+	}
 }
 
 /* --- packets --- */

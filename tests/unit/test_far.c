@@ -173,12 +173,14 @@ static void far__rnr_wait_is_honoured(void **state)
 {
 	const uint8_t code = 14; /* 1.28 ms */
 	struct core c;
+	uint32_t window;
 
 	(void)state;
 	core_open(&c, ACK_MODE_NEAR);
 	core_pair(&c, 0);
 	core_send_run(&c, 1, 5);
 	core_forget(&c.b);
+	window = core_far(&c)->window_bytes;
 	core_ack(&c, 3, AETH_RNR_NAK | code, 3);
 	core_ack(&c, 3, AETH_NAK_PSN_SEQ, 3); /* rxe says this at once about what was behind */
 	core_send(&c, RC_WRITE_ONLY, 6);
@@ -187,6 +189,7 @@ static void far__rnr_wait_is_honoured(void **state)
 	core_wait(&c, 1);
 	for (uint32_t psn = 3; psn <= 6; psn++)
 		core_expect(&c.b, RC_WRITE_ONLY, psn);
+	assert_int_equal(core_far(&c)->window_bytes, window); /* a busy responder is no loss */
 	core_close(&c);
 }
 
@@ -310,6 +313,7 @@ static void far__stall_demotes_to_host(void **state)
 static void far__read_crosses_and_comes_back(void **state)
 {
 	static const uint8_t ops[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
+	const struct core_pkt *k;
 	struct core c;
 
 	(void)state;
@@ -321,8 +325,9 @@ static void far__read_crosses_and_comes_back(void **state)
 	core_expect(&c.b, RC_WRITE_ONLY, 5);
 	for (uint32_t i = 0; i < 3; i++) {
 		assert_int_equal(respond(&c, ops[i], 2 + i, 2), DROP_NONE);
-		assert_memory_equal(core_expect(&c.a, ops[i], 2 + i)->l3 + (i == 1 ? 40 : 44), core_payload(0, 2 + i),
-		                    CORE_PMTU);
+		k = core_expect(&c.a, ops[i], 2 + i);
+		assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, 2 + i), CORE_PMTU);
+		assert_int_equal(k->h.ttl, 63);
 	}
 	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
 	core_ack(&c, 5, AETH_ACK_NO_CREDITS, 3);
@@ -548,6 +553,67 @@ static void far__wrong_contents_are_dropped(void **state)
 	core_close(&c);
 }
 
+/* A peer opens flows only between its hosts and ours, on their lane, at a place that a flow can have. */
+static void far__impossible_opens_are_refused(void **state)
+{
+	struct wan_flow_open good = {.flow = 3, .inc = 9, .pos_base = POS_ORIGIN, .dest_qpn = 5}, o;
+	struct core c;
+	uint16_t lane;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	good.src = core_ip(1, 2);
+	good.dst = core_ip(2, 2);
+	lane = proxy_lane(&good.src, &good.dst, c.b.cfg.nlanes);
+	o = good;
+	o.dst = core_ip(9, 9);
+	far_on_open(c.b.p, lane_of(c.b.p, proxy_lane(&o.src, &o.dst, c.b.cfg.nlanes)), &o);
+	o = good;
+	o.src = core_ip(2, 3);
+	far_on_open(c.b.p, lane_of(c.b.p, proxy_lane(&o.src, &o.dst, c.b.cfg.nlanes)), &o);
+	far_on_open(c.b.p, lane_of(c.b.p, !lane), &good);
+	assert_int_equal(c.b.p->far_used, 0);
+	assert_int_equal(core_drops(&c.b, DROP_WAN_BAD_FRAME), 3);
+	far_on_open(c.b.p, lane_of(c.b.p, lane), &good);
+	assert_int_equal(c.b.p->far_used, 1);
+	o = good;
+	o.pos_base = POS_ORIGIN - (1u << 20); /* no near edge extends a flow so far down */
+	far_on_open(c.b.p, lane_of(c.b.p, lane), &o);
+	o = good;
+	o.dest_qpn = 6; /* another name */
+	far_on_open(c.b.p, lane_of(c.b.p, lane), &o);
+	assert_int_equal(core_drops(&c.b, DROP_WAN_BAD_FRAME), 5);
+	assert_int_equal(far_by_peer(c.b.p, 3)->pos_base, POS_ORIGIN);
+	core_close(&c);
+}
+
+/* A request under the right flow's name for another host or QP never reaches a host. */
+static void far__packets_bear_the_flow_s_name(void **state)
+{
+	struct core c;
+	struct far_flow *f;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	f = core_far(&c);
+	for (int i = 0; i < 3; i++) {
+		struct wan_packet w = {.kind = WP_REQUEST, .flow = f->peer_flow, .inc = f->inc, .pos = POS_ORIGIN + 1};
+		struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
+		uint8_t l3[LAN_PKT_MAX];
+
+		h.src = core_ip(1, i == 0 ? 3 : 2);
+		h.dst = core_ip(2, i == 1 ? 3 : 2);
+		h.dest_qpn = i == 2 ? CORE_QPN + 1 : CORE_QPN;
+		w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
+		w.data = l3;
+		assert_true(far_on_packet(c.b.p, lane_of(c.b.p, f->lane), &w));
+	}
+	assert_int_equal(core_drops(&c.b, DROP_WAN_BAD_FRAME), 3);
+	assert_int_equal(core_used(&c.b), 0);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -572,6 +638,8 @@ int main(void)
 	    cmocka_unit_test(far__closed_before_it_was_open),
 	    cmocka_unit_test(far__stale_incarnation),
 	    cmocka_unit_test(far__wrong_contents_are_dropped),
+	    cmocka_unit_test(far__impossible_opens_are_refused),
+	    cmocka_unit_test(far__packets_bear_the_flow_s_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -568,6 +568,125 @@ static void near__ceiling_stands_in_front_of_a_read(void **state)
 	core_close(&c);
 }
 
+/* --- what the peer says --- */
+
+/* A report or pair of an earlier life means nothing to this one. */
+static void near__stale_incarnation(void **state)
+{
+	struct wan_flow_report r = {.received = POS_ORIGIN + 2, .delivered = POS_ORIGIN + 2};
+	struct core c;
+	struct near_flow *f;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_pair(&c, 0);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	f = core_near(&c);
+	r.flow = near_wire_id(c.a.p, f);
+	r.inc = f->inc - 1;
+	near_on_report(c.a.p, &r);
+	core_pump(&c);
+	assert_int_equal(core_pending(&c.a), 0);
+	assert_int_equal(core_drops(&c.a, DROP_WAN_STALE_INCARNATION), 1);
+	r.flow += 1;
+	near_on_report(c.a.p, &r);
+	r.flow = 5u << 24; /* another shard's */
+	near_on_report(c.a.p, &r);
+	assert_int_equal(core_drops(&c.a, DROP_WAN_UNKNOWN_FLOW), 2);
+	core_close(&c);
+}
+
+/* A report of more than was sent acknowledges no more than is here. */
+static void near__report_beyond_what_is_here(void **state)
+{
+	struct wan_flow_report r = {.received = 1ull << 61, .delivered = 1ull << 61, .credit = 1ull << 61};
+	struct core c;
+	struct near_flow *f;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_pair(&c, 0);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	f = core_near(&c);
+	r.flow = near_wire_id(c.a.p, f);
+	r.inc = f->inc;
+	near_on_report(c.a.p, &r);
+	core_pump(&c);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_near(&c)->pos_reported, POS_ORIGIN + 2);
+	core_close(&c);
+}
+
+/* The template of a pair must be an ACK between the flow's own hosts. */
+static void near__foreign_template_is_refused(void **state)
+{
+	struct core c;
+	struct near_flow *f;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_send(&c, RC_WRITE_ONLY, 0);
+	f = core_near(&c);
+	for (int i = 0; i < 4; i++) {
+		struct roce_pkt h = core_answer(i == 0 ? RC_WRITE_ONLY : RC_ACK, 0x33, 0, AETH_ACK_NO_CREDITS, 1);
+		struct wan_flow_pair r = {.flow = near_wire_id(c.a.p, f),
+		                          .inc = f->inc,
+		                          .pos_base = POS_ORIGIN,
+		                          .at_pos = POS_ORIGIN,
+		                          .requester_qpn = 0x33};
+		uint8_t t[TEMPLATE_MAX];
+
+		if (i == 1)
+			h.dst = core_ip(1, 9);
+		if (i == 2)
+			h.src = core_ip(2, 9);
+		r.template = t;
+		r.template_len = (uint16_t)roce_build(t, sizeof(t), &h, NULL, 0);
+		if (i == 3)
+			r.template_len = 20;
+		near_on_pair(c.a.p, &r);
+		assert_int_equal(f->pairing, PAIR_LEARNING);
+	}
+	assert_int_equal(core_drops(&c.a, DROP_WAN_BAD_FRAME), 4);
+	core_close(&c);
+}
+
+/* A response for an operation that the flow has not reached (its base moved down meanwhile) waits. */
+static void near__response_beyond_the_next_waits(void **state)
+{
+	struct roce_pkt h = core_answer(RC_READ_RESP_ONLY, 0x33, 10, AETH_ACK_NO_CREDITS, 1);
+	struct roce_pkt a = core_answer(RC_ACK, 0x33, 0, AETH_ACK_NO_CREDITS, 1);
+	struct wan_packet w = {.kind = WP_RESPONSE, .pos = POS_ORIGIN + 10};
+	struct wan_flow_pair r = {.pos_base = POS_ORIGIN + 8, .at_pos = POS_ORIGIN + 8, .requester_qpn = 0x33};
+	uint8_t t[TEMPLATE_MAX], l3[LAN_PKT_MAX], dgram[WAN_MTU_MAX];
+	struct wan_hdr wh = {.wan_pn = 1000};
+	struct core c;
+	struct near_flow *f;
+	size_t n;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_send(&c, RC_READ_REQUEST, 10);
+	f = core_near(&c);
+	r.flow = w.flow = near_wire_id(c.a.p, f);
+	r.inc = w.inc = f->inc;
+	r.template = t;
+	r.template_len = (uint16_t)roce_build(t, sizeof(t), &a, NULL, 0);
+	near_on_pair(c.a.p, &r);
+	assert_int_equal(f->pos_next, POS_ORIGIN + 8);
+	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 10), 100);
+	w.data = l3;
+	wh.lane = (uint8_t)f->lane;
+	wh.epoch = c.a.p->session.epoch_rx;
+	n = wan_hdr_put(dgram, &wh);
+	n += wan_packet_put(dgram + n, 4000, &w);
+	n = wan_seal(dgram, n);
+	assert_int_equal(proxy_wan_rx(c.a.p, c.now_ns, dgram, n, false), DROP_NONE);
+	core_pump(&c); /* audits */
+	assert_true(f->pos_acked <= f->pos_next);
+	core_close(&c);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(near__in_order_is_carried_and_acked),
     cmocka_unit_test(near__bytes_are_the_host_s),
@@ -596,6 +715,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(near__old_life_fails_loudly),
     cmocka_unit_test(near__second_stranger_replaces_the_first),
     cmocka_unit_test(near__ceiling_stands_in_front_of_a_read),
+    cmocka_unit_test(near__stale_incarnation),
+    cmocka_unit_test(near__report_beyond_what_is_here),
+    cmocka_unit_test(near__foreign_template_is_refused),
+    cmocka_unit_test(near__response_beyond_the_next_waits),
 };
 
 int main(void)

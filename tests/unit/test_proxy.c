@@ -501,6 +501,72 @@ static void proxy__rebuilt_edge_acks_before_the_wan_is_back(void **state)
 	core_close(&c);
 }
 
+/* Counting goes on where it was although nothing is held any more. */
+static void proxy__rebuilt_idle_flow_keeps_counting(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 5);
+	core_ack(&c, 5, AETH_ACK_NO_CREDITS, 6);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_used(&c.a), 0);
+	core_forget(&c.a);
+	core_forget(&c.b);
+	core_rebuild(&c.a);
+	core_rebuild(&c.b);
+	core_session(&c);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 6), DROP_NONE);
+	assert_int_equal(core_expect_aeth(&c.a, 6, AETH_ACK_NO_CREDITS)->h.aeth_msn, 7);
+	core_expect(&c.b, RC_WRITE_ONLY, 6);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 4), DROP_LAN_DUPLICATE);
+	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
+	core_close(&c);
+}
+
+/* Loses the last of the pieces of a packet: the datagram that is shorter than the others. */
+static bool lose_short_ones(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)dgram;
+	return from == &c->b || len < 200 || len > 1400;
+}
+
+/* The far edge has half of a packet, said so, and loses its memory: it gets the whole packet again. */
+static void proxy__half_a_packet_and_a_crash(void **state)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
+	struct core c;
+
+	(void)state;
+	memset(&c, 0, sizeof(c));
+	c.now_ns = CORE_START;
+	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 32);
+	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 32);
+	c.a.cfg.wan_payload_max = c.b.cfg.wan_payload_max = 1472;
+	for (int i = 0; i < 2; i++) {
+		struct core_edge *e = i ? &c.b : &c.a;
+
+		core_edge_heap(e);
+		assert_int_equal(proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, 1, c.now_ns),
+		                 0);
+	}
+	core_session(&c);
+	core_pair(&c, 0);
+	c.wan = lose_short_ones;
+	assert_int_equal(core_in(&c.a, h, 4000, 0), DROP_NONE);
+	core_wait(&c, 5 * CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0);
+	assert_true(core_used(&c.b) > 0);
+	c.wan = NULL;
+	core_rebuild(&c.b);
+	core_session(&c);
+	core_wait(&c, 50 * CORE_MS);
+	assert_int_equal(core_expect(&c.b, RC_WRITE_ONLY, 1)->h.payload_len, 4000);
+	core_close(&c);
+}
+
 /* --- what an observer is told --- */
 
 static void proxy__flows_are_listed(void **state)
@@ -594,6 +660,8 @@ int main(void)
 	    cmocka_unit_test(proxy__rebuild_far_edge),
 	    cmocka_unit_test(proxy__rebuild_both_edges),
 	    cmocka_unit_test(proxy__rebuilt_edge_acks_before_the_wan_is_back),
+	    cmocka_unit_test(proxy__rebuilt_idle_flow_keeps_counting),
+	    cmocka_unit_test(proxy__half_a_packet_and_a_crash),
 	    cmocka_unit_test(proxy__flows_are_listed),
 	    cmocka_unit_test(proxy__events_are_bounded),
 	    cmocka_unit_test(proxy__flow_table_is_bounded),

@@ -208,6 +208,36 @@ static void raw__again_in_a_new_session(void **state)
 	core_close(&c);
 }
 
+/* A repair whose original arrived after all: another datagram number, the same packet. */
+static void raw__spurious_repair_is_delivered_once(void **state)
+{
+	struct wan_packet w = {.kind = WP_RAW, .pos = 7};
+	struct roce_pkt h = core_req(UD_SEND_ONLY, 1);
+	uint8_t l3[LAN_PKT_MAX];
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
+	w.data = l3;
+	for (int i = 0; i < 2; i++) { /* at once, and after the host has it */
+		assert_true(raw_on_packet(c.b.p, &c.b.p->lanes[0], &w));
+		assert_true(raw_on_packet(c.b.p, &c.b.p->lanes[0], &w));
+		core_pump(&c);
+	}
+	core_expect(&c.b, UD_SEND_ONLY, 1);
+	assert_int_equal(core_pending(&c.b), 0);
+	assert_int_equal(core_drops(&c.b, DROP_WAN_POSITION_OLD), 3);
+	w.pos = 8 + 5000; /* far ahead: what is older than the window counts as seen */
+	raw_on_packet(c.b.p, &c.b.p->lanes[0], &w);
+	w.pos = 8;
+	raw_on_packet(c.b.p, &c.b.p->lanes[0], &w);
+	core_pump(&c);
+	core_expect(&c.b, UD_SEND_ONLY, 1);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_close(&c);
+}
+
 /* --- DREQ --- */
 
 static const struct core_cm dreq = {.type = 0x15, .local_id = 5, .remote_id = 6, .qpn = CORE_QPN};
@@ -342,6 +372,7 @@ int main(void)
 	    cmocka_unit_test(raw__foreign_destination_from_the_peer),
 	    cmocka_unit_test(raw__unfinished_packets_are_bounded),
 	    cmocka_unit_test(raw__again_in_a_new_session),
+	    cmocka_unit_test(raw__spurious_repair_is_delivered_once),
 	    cmocka_unit_test(raw__dreq_waits_for_the_bytes),
 	    cmocka_unit_test(raw__dreq_goes_at_once_when_all_is_delivered),
 	    cmocka_unit_test(raw__dreq_is_let_go_in_the_end),

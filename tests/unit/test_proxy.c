@@ -361,6 +361,47 @@ static void proxy__loss_is_repaired(void **state)
 	core_close(&c);
 }
 
+/* The far edge has no room for what many flows send at once: it says so, nothing counts as lost, all of it arrives. */
+static void proxy__refused_is_not_lost(void **state)
+{
+	enum { FLOWS = 24, EACH = 60 };
+	uint32_t got[FLOWS] = {0}, done = 0;
+	struct core c;
+
+	(void)state;
+	memset(&c, 0, sizeof(c));
+	c.now_ns = CORE_START;
+	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 64);
+	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 4);
+	core_session(&c);
+	for (uint32_t psn = 0; psn < EACH; psn++)
+		for (uint32_t i = 0; i < FLOWS; i++) {
+			struct roce_pkt h = core_req(RC_WRITE_ONLY, psn);
+
+			c.a.p->lanes[0].window_bytes = c.a.p->lanes[1].window_bytes = 1 << 30; /* an old grant */
+			h.dest_qpn = 0x100 + i;
+			assert_int_equal(core_in(&c.a, h, CORE_PMTU, 0), DROP_NONE);
+		}
+	for (int ms = 0; ms < 4000 && done < FLOWS * EACH; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c.b));) {
+			uint32_t *n = &got[k->h.dest_qpn - 0x100];
+
+			if (k->h.psn == *n) {
+				(*n)++;
+				done++;
+			}
+			if (k->h.ack_req)
+				core_in(&c.b, core_answer(RC_ACK, k->h.dest_qpn, *n - 1, AETH_ACK_NO_CREDITS, *n), 0,
+				        0);
+		}
+		core_wait(&c, CORE_MS);
+	}
+	assert_int_equal(done, FLOWS * EACH);
+	assert_true(core_ctr(&c.a, CTR_WAN_REFUSED) > 0);
+	assert_int_equal(core_ctr(&c.a, CTR_WAN_LOST), 0);
+	core_close(&c);
+}
+
 /* --- an outage in which many numbers pass --- */
 
 /* One edge hears nothing while thousands of datagrams pass, then one: its report is long, but ends. */
@@ -655,6 +696,7 @@ int main(void)
 	    cmocka_unit_test(proxy__dead_peer_is_noticed),
 	    cmocka_unit_test(proxy__cut_line_heals),
 	    cmocka_unit_test(proxy__loss_is_repaired),
+	    cmocka_unit_test(proxy__refused_is_not_lost),
 	    cmocka_unit_test(proxy__long_report_ends),
 	    cmocka_unit_test(proxy__rebuild_near_edge),
 	    cmocka_unit_test(proxy__rebuild_far_edge),

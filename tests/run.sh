@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh - all stages of `make test`, each within its budget; a table of what they took; "N passed, N failed" at the end.
 #
-#   tests/run.sh [STAGE...]      stages: build unit sim fuzz netns vm
+#   tests/run.sh [STAGE...]      stages: build unit sim fuzz netns sanitize vm
 #   FULL=1                       the long form of each (make test-all)
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -39,7 +39,7 @@ build() {
 	step 'build gcc' make -j"$jobs" O=build/gcc CC=gcc all
 	step 'build clang' make -j"$jobs" O=build/clang CC=clang all
 	step 'build asan' make -j"$jobs" O=build/gcc-asan CC=gcc SAN=asan all sim-bin
-	step 'build tsan' make -j"$jobs" O=build/gcc-tsan CC=gcc SAN=tsan build/gcc-tsan/longreachd
+	step 'build tsan' make -j"$jobs" O=build/gcc-tsan CC=gcc SAN=tsan build/gcc-tsan/longreachd build/gcc-tsan/longreach
 	step 'build simulator' make -j"$jobs" O=build/gcc CC=gcc sim-bin
 	step 'build fuzzers' make -j"$jobs" fuzz-bin
 	step 'core is pure' make O=build/gcc check-pure
@@ -72,6 +72,12 @@ netns() {
 	step 'namespaces' env O=build/gcc FULL="$FULL" tests/netns/run.sh
 }
 
+# The real daemons under the sanitizers: a report, or an end that is not clean, fails the test.
+sanitize() {
+	step 'daemons, tsan, 2 and 3 workers' env LAB_BIN="$PWD/build/gcc-tsan" O=build/gcc tests/netns/run.sh paths manage
+	step 'daemons, asan+ubsan' env LAB_BIN="$PWD/build/gcc-asan" O=build/gcc tests/netns/run.sh promise link
+}
+
 vm() {
 	if [ -n "$FULL" ]; then
 		step 'guests, all programs' tests/vm/run.sh --full --build build/gcc
@@ -81,8 +87,8 @@ vm() {
 	fi
 }
 
-declare -A budget=([build]=300 [unit]=90 [sim]=150 [fuzz]=180 [netns]=180 [vm]=240)
-[ $# -gt 0 ] || set -- build unit sim fuzz netns vm
+declare -A budget=([build]=300 [unit]=120 [sim]=120 [fuzz]=180 [netns]=180 [sanitize]=120 [vm]=240)
+[ $# -gt 0 ] || set -- build unit sim fuzz netns sanitize vm
 for stage; do
 	start=$SECONDS
 	say "$stage (budget ${budget[$stage]} s)"

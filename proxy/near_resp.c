@@ -146,7 +146,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		op_done(p, f, op);
 		op = near_op_open(f);
 	}
-	slot = op && f->pairing != PAIR_LEARNING && f->msn_known
+	slot = op && op->pos + op->psns <= f->pos_next && f->pairing != PAIR_LEARNING && f->msn_known
 	           ? arena_find(p->arena, SLOT_RESP_NEAR, f->idx, f->resp_pos)
 	           : SLOT_NONE;
 	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED) {

@@ -37,7 +37,7 @@ static uint32_t sent_pages(const struct proxy_config *c)
 {
 	uint64_t bytes = c->rate_hint_bps / 8 * (c->rtt_hint_ns / 1000) / 1000000 * 4;
 	uint64_t pages = bytes / c->wan_payload_max / SENT_PAGE_ENTRIES + 1;
-	uint64_t floor = SENT_PAGES_OWN * ((uint64_t)c->nlanes / c->nshards + 1) + 64;
+	uint64_t floor = SENT_PAGES_OWN * ((uint64_t)c->nlanes / c->nshards + 1) + 256;
 
 	if (pages > WAN_PN_SPAN / SENT_PAGE_ENTRIES) /* of one lane; more would never be used by one */
 		pages = WAN_PN_SPAN / SENT_PAGE_ENTRIES;

@@ -60,8 +60,10 @@ void wan_sent_reset(struct wan_sent *s)
 	uint32_t *ring = s->page_of;
 	uint32_t len = s->ring_mask + 1;
 
-	for (uint64_t pn = s->pn_floor; pn < s->pn_next; pn += 64)
+	for (uint64_t pn = s->pn_floor, held = 0; pn < s->pn_next; pn += 64) {
 		page_release(pool, s->page_of[(pn / 64) & s->ring_mask]);
+		pool->reserve += held++ < SENT_PAGES_OWN;
+	}
 	wan_sent_init(s, pool, ring, len);
 }
 
@@ -76,12 +78,27 @@ bool wan_sent_has_room(const struct wan_sent *s)
 	return s->pool->free_count > (held < SENT_PAGES_OWN ? 0 : s->pool->reserve);
 }
 
+static uint64_t pages_held(const struct wan_sent *s)
+{
+	return (s->pn_next - s->pn_floor + 63) / 64;
+}
+
+/* After a page was given back: what the lane may claim again stays free for it. */
+static void claim_again(struct wan_sent *s)
+{
+	if (pages_held(s) < SENT_PAGES_OWN)
+		s->pool->reserve++;
+}
+
 struct sent_entry *wan_sent_push(struct wan_sent *s, uint64_t now_ns, uint64_t *pn)
 {
 	struct sent_entry *e;
 
-	if (s->pn_next % 64 == 0)
+	if (s->pn_next % 64 == 0) {
+		if (pages_held(s) < SENT_PAGES_OWN)
+			s->pool->reserve--;
 		s->page_of[(s->pn_next / 64) & s->ring_mask] = page_take(s->pool);
+	}
 	*pn = s->pn_next++;
 	e = entry_at(s, *pn);
 	e->sent_ns = now_ns;
@@ -96,8 +113,10 @@ void wan_sent_unpush(struct wan_sent *s)
 {
 	s->pn_next--;
 	s->entries_in_flight--;
-	if (s->pn_next % 64 == 0)
+	if (s->pn_next % 64 == 0) {
 		page_release(s->pool, s->page_of[(s->pn_next / 64) & s->ring_mask]);
+		claim_again(s);
+	}
 }
 
 static void settle(struct wan_sent *s, struct sent_page *pg, const struct sent_entry *e, unsigned bit)
@@ -238,10 +257,12 @@ void wan_sent_advance(struct wan_sent *s, uint64_t now_ns, uint64_t keep_ns)
 
 		if (pg->resolved != ~0ull || pg->queued)
 			return;
-		if (pg->lost && now_ns < pg->lost_ns + keep_ns && s->pool->free_count > s->pool->reserve + s->pool->n / 8)
+		if (pg->lost && now_ns < pg->lost_ns + keep_ns &&
+		    s->pool->free_count > s->pool->reserve + s->pool->n / 8)
 			return;
 		page_release(s->pool, s->page_of[(s->pn_floor / 64) & s->ring_mask]);
 		s->pn_floor += 64;
+		claim_again(s);
 	}
 }
 

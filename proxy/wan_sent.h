@@ -62,7 +62,7 @@ struct sent_page {
 struct sent_pool {
 	struct sent_page *pages;
 	uint32_t n, free_head, free_count;
-	uint32_t reserve; /* pages that only lanes with fewer than SENT_PAGES_OWN may take */
+	uint32_t reserve; /* free pages that lanes with fewer than SENT_PAGES_OWN have yet to claim */
 };
 
 struct wan_sent {

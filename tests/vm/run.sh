@@ -84,6 +84,8 @@ table=$work/table
 cleanup() {
 	trap '' INT TERM HUP
 	topo_down
+	# shellcheck disable=SC2046
+	kill $(jobs -p) 2>/dev/null
 	if [ -n "$logs" ]; then
 		mkdir -p "$logs" && cp -r "$work/." "$logs/"
 	fi
@@ -135,9 +137,17 @@ pair() {
 	[ $rc_a = 0 ] && [ $rc_b = 0 ]
 }
 
-# The edges' view of a check that failed, for --logs.
+# Both guests' and edges' view of a check that failed, for --logs.
 keep_status() {
 	local s
+	for s in a b; do
+		"$vm_build/vmrun" -n "$P-$s" -t 10 "ping -c 2 -W 1 10.1.0.1; ping -c 2 -W 1 10.2.0.1; arp -an
+			ip -s link show lan0; cat /proc/net/snmp /proc/interrupts; dmesg | tail -n 20; ps
+			rdma resource show qp; cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *" \
+			>"$work/$1.guest-$s" 2>&1
+		in_ns $s ip -s neigh >"$work/$1.neigh-$s" 2>&1
+		in_ns $s ip -s link >>"$work/$1.neigh-$s" 2>&1
+	done
 	[ "$mode" = direct ] && return
 	for s in a b; do
 		edge_status $s --flows --json >"$work/$1.status-$s.json" 2>/dev/null

@@ -16,6 +16,7 @@ usage() {
 	  --quick         the most telling programs in both modes, under 4 minutes (default)
 	  --full          all programs in both modes with loss, reordering and duplication
 	  --accept        the figures: directly against longreach, medians of 3; a cut line
+	  --dead          hosts that die while the buffers are full of their bytes, others must not wait for GiveUp=
 	  --one CMD       client CMD in guest a; --server CMD in guest b before it (PEER stands for guest b's address)
 	  --shell         bring it all up and start a shell (vmrun -n \$P-a ...)
 	options:
@@ -38,7 +39,7 @@ what=quick modes="" km="" loss="" reorder="" dup="" rate=2G workers=1,1 build=$t
 one="" server=""
 while [ $# -gt 0 ]; do
 	case $1 in
-	--quick | --full | --accept | --shell) what=${1#--} ;;
+	--quick | --full | --accept | --dead | --shell) what=${1#--} ;;
 	--one) what=one one=$2 && shift ;;
 	--server) server=$2 && shift ;;
 	--direct) modes=direct ;;
@@ -225,7 +226,7 @@ perf() {
 	return $rc
 }
 
-check_perf() {
+check_perf() { # NAME PROGRAM ARGS...
 	local name=$1
 	wanted "$name" || return
 	perf "$@"
@@ -500,6 +501,19 @@ suite_accept() {
 		use "$m"
 		check_latency
 		check_cut ""
+	done
+}
+
+# Two rounds: the first dead flows leave room, the second ones find it taken.
+suite_dead() {
+	local x="ib_write_bw -d rxe0 -x 1 -F -p PORT -s 65536 -n 4000 -q 4" i
+	impair 300 1% 1%,300us 0.5%
+	use near
+	perf_seconds=20
+	for i in 1 2; do
+		pair "near-dead-$i" 10 "timeout -s KILL 2.5 $x" "timeout -s KILL 4 $x PEER"
+		note "both hosts' programs killed; buffered at edge b: $(edge_status b | sed -n 's/.*buffer *//p')"
+		check_perf "after-dead-$i" ib_write_bw -s 65536 -n 200 -q 2
 	done
 }
 

@@ -125,6 +125,8 @@ struct near_flow {
 	uint64_t held_until_pos; /* delivered up to here they may go */
 	struct timer held_timer; /* or at this time */
 
+	struct dnode unpaired_node; /* in proxy.unpaired, while PAIR_LEARNING */
+
 	/* WAN */
 	struct dnode wan_node; /* in lane.near_list */
 	bool open_due;         /* the far edge lacks something that FLOW_OPEN says */
@@ -139,6 +141,17 @@ struct near_flow {
 	uint64_t bytes, messages;  /* taken in order since it began: L3 bytes, message ends */
 	uint8_t template_len;
 	uint8_t template[TEMPLATE_MAX]; /* an ACK of the responder (or made from its CM messages) */
+};
+
+/* Near flows without a pair, by a hash of their source, the one heard longest ago first. near_unpaired.c. */
+#define UNPAIRED_BUCKETS 256
+struct near_unpaired {
+	struct unpaired_source {
+		struct dnode flows;
+		uint32_t n;
+	} source[UNPAIRED_BUCKETS];
+	uint32_t n;     /* of all sources */
+	uint64_t bytes; /* slot bytes that they hold */
 };
 
 /* The same direction, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
@@ -273,6 +286,8 @@ struct proxy {
 	struct hostpair *pairs;
 	struct lane *lanes;    /* nlanes; only those of the shard are used */
 	struct dnode ops_free; /* struct rd_op that nobody uses */
+	struct near_unpaired unpaired;
+	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */
 	uint32_t near_used, far_used, pairs_used;
 	uint32_t near_free_hint, far_free_hint, pair_free_hint; /* where to look for a free place first */
 	uint32_t *near_inc; /* last incarnation of each near index: never used twice */

@@ -21,6 +21,7 @@
 	X(LAN_TOO_BIG, "lan_too_big", "larger than a slot")                                                            \
 	X(LAN_FOREIGN, "lan_foreign", "source or destination outside the prefixes of the link")                        \
 	X(LAN_FLOW_TABLE_FULL, "lan_flow_table_full", "no room for one more flow")                                     \
+	X(LAN_UNPAIRED_FULL, "lan_unpaired_full", "one more QP of a source that has too many without an answer")      \
 	X(LAN_NO_ROOM, "lan_no_room", "no slot: requester held off by RNR NAK")                                        \
 	X(LAN_GAP, "lan_gap", "behind a gap that was NAKed already")                                                   \
 	X(LAN_FAILED, "lan_failed", "for a queue pair whose responder refused or vanished")                            \
@@ -68,6 +69,7 @@
 	X(RAW_CARRIED, "raw_carried", "packets carried as they are (UD, UC, QP1, unknown)")                            \
 	X(FLOWS_OPENED, "flows_opened", "near flows opened")                                                           \
 	X(FLOWS_CLOSED, "flows_closed", "near flows closed")                                                           \
+	X(UNPAIRED_EVICTED, "unpaired_evicted", "near flows forgotten that never got an answer, for want of room")     \
 	X(INCARNATIONS, "incarnations", "QP resets recognised")                                                        \
 	X(PAIRED_CM, "paired_cm", "QPN pairs learned from CM messages")                                                \
 	X(PAIRED_PROBE, "paired_probe", "QPN pairs learned from the responder's first answer")                         \

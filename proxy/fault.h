@@ -11,6 +11,7 @@ enum proxy_fault {
 	FAULT_WRONG_MSN = 1 << 2,         /* MSN one too high */
 	FAULT_MISPAIR = 1 << 3,           /* a probe's answer is given to another flow */
 	FAULT_STALE_INCARNATION = 1 << 4, /* incarnations are not told apart */
+	FAULT_UNPAIRED_UNBOUNDED = 1 << 5, /* flows without a pair may fill the table */
 };
 
 #ifdef PROXY_FAULTS

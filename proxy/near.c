@@ -27,11 +27,9 @@ void near_set_base(struct near_flow *f, uint64_t pos)
 		f->pos_max = pos;
 }
 
-/* Gives a new flow its key and where it begins. */
-static void begin(struct near_flow *f, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
-                  uint16_t vlan_tci, uint32_t psn)
+/* Gives a new flow the rest of its key, and where it begins. */
+static void begin(struct near_flow *f, const struct ip_addr *dst, uint32_t dest_qpn, uint16_t vlan_tci, uint32_t psn)
 {
-	f->src = *src;
 	f->dst = *dst;
 	f->dest_qpn = dest_qpn;
 	f->vlan_tci = vlan_tci;
@@ -41,11 +39,12 @@ static void begin(struct near_flow *f, const struct ip_addr *src, const struct i
 
 struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
-	struct near_flow *f = near_flow_take(p, proxy_lane(&pkt->src, &pkt->dst, p->cfg.nlanes));
+	struct near_flow *f = near_flow_take(p, &pkt->src, proxy_lane(&pkt->src, &pkt->dst, p->cfg.nlanes), false);
 
 	if (!f)
 		return NULL;
-	begin(f, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci, pkt->psn);
+	begin(f, &pkt->dst, pkt->dest_qpn, vlan_tci, pkt->psn);
+	near_unpaired_enter(p, f);
 	f->pos_last_rx = f->pos_base;
 	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
 	near_store(p, f);
@@ -82,6 +81,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 		f->older->newer = NULL;
 	wan_lane_queue_close(p, lane_of(p, f->lane), near_wire_id(p, f), f->inc);
 	near_free_slots(p, f);
+	near_unpaired_leave(p, f);
 	dlist_remove(&f->mouth_node);
 	dlist_remove(&f->resp_node);
 	dlist_remove(&f->wan_node);
@@ -119,11 +119,12 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
 		near_close(p, old);
 	}
 	/* This may have to forget the drained one: then it is not used, or is f itself. */
-	f = near_flow_take(p, drains->lane);
+	f = near_flow_take(p, &src, drains->lane, false);
 	if (!f)
 		return NULL;
 	count(p, CTR_INCARNATIONS, 1);
-	begin(f, &src, &dst, qpn, vlan_tci, psn);
+	begin(f, &dst, qpn, vlan_tci, psn);
+	near_unpaired_enter(p, f);
 	if (drains->used && drains != f)
 		drain_before(p, drains, f);
 	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
@@ -143,9 +144,9 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	if (f) {
 		f = near_succeed(p, f, ci->start_psn, ci->vlan_tci);
 	} else {
-		f = near_flow_take(p, proxy_lane(&ci->src, &ci->dst, p->cfg.nlanes));
+		f = near_flow_take(p, &ci->src, proxy_lane(&ci->src, &ci->dst, p->cfg.nlanes), true);
 		if (f) {
-			begin(f, &ci->src, &ci->dst, ci->dest_qpn, ci->vlan_tci, ci->start_psn);
+			begin(f, &ci->dst, ci->dest_qpn, ci->vlan_tci, ci->start_psn);
 			idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
 		}
 	}
@@ -155,6 +156,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	f->pmtu = ci->pmtu;
 	f->rnr_retry = ci->rnr_retry;
 	f->base_fixed = f->msn_known = true;
+	near_unpaired_leave(p, f);
 	f->pairing = PAIR_CONFIRMED;
 	f->template_len = (uint8_t)mouth_template_from_cm(f->template, ci);
 	near_store(p, f);

@@ -19,6 +19,9 @@
 #include "core.h"
 #include "wan_frame.h"
 
+/* Makes the table of unpaired flows empty. */
+void near_unpaired_init(struct near_unpaired *u);
+
 /* --- from hosts --- */
 
 /* A request of a local host, whole, with a good ICRC. payload_crc: from icrc_check(). Opens the flow if there is none.

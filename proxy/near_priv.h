@@ -16,12 +16,27 @@
 uint32_t near_flow_hash(const struct near_flow *f);
 /* Makes place idx an empty flow: lists and timers initialised, mode and retries as configured. */
 void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx);
-/* A place for a new flow, with a new incarnation, not in the table of keys yet; an idle flow may have to go for it.
- * NULL: the table is full of busy ones. */
-struct near_flow *near_flow_take(struct proxy *p, uint16_t lane);
+/* A place for a new flow of that source, with a new incarnation, not in the table of keys yet; an idle flow may have to
+ * go for it. paired: CM has told its pair. NULL: the table, or the share of the unpaired, is full of busy ones. */
+struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uint16_t lane, bool paired);
 
 /* The flow of that wire id and incarnation; NULL: none (dropped and counted). */
 struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc);
+
+/* --- those without a pair: near_unpaired.c --- */
+
+/* The flow has got its source; if it has no pair it counts from here on. */
+void near_unpaired_enter(struct proxy *p, struct near_flow *f);
+/* It has got its pair, or ends. Does nothing if it does not count. */
+void near_unpaired_leave(struct proxy *p, struct near_flow *f);
+/* Its host spoke. */
+void near_unpaired_heard(struct proxy *p, struct near_flow *f);
+/* True if one more of that source may be opened; a quiet one may have been forgotten for it. */
+bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src);
+/* Forgets the quietest of all. False: none is quiet. */
+bool near_unpaired_evict(struct proxy *p);
+/* True if the unpaired flow may hold so many slot bytes more. */
+bool near_unpaired_may_hold(const struct proxy *p, const struct near_flow *f, uint32_t bytes);
 
 /* --- lives: near.c --- */
 

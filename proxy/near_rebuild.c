@@ -154,6 +154,7 @@ void near_rebuild_finish(struct proxy *p)
 			continue;
 		rebuild_run(p, f);
 		link_lives(p, f);
+		near_unpaired_enter(p, f);
 		if (f->resp_pos)
 			dlist_append_once(&p->resp_list, &f->resp_node);
 	}

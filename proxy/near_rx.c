@@ -125,6 +125,13 @@ static enum proxy_drop lost_answer(struct proxy *p, struct near_flow *f, uint64_
 	return drop(p, DROP_LAN_ANSWER_LOST);
 }
 
+/* A flow could not be opened. */
+static enum proxy_drop no_place(struct proxy *p)
+{
+	proxy_event_push(p, EV_TABLE_FULL, NULL, NULL, 0, p->near_used);
+	return drop(p, p->near_used == p->cfg.max_flows ? DROP_LAN_FLOW_TABLE_FULL : DROP_LAN_UNPAIRED_FULL);
+}
+
 static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint64_t pos, uint16_t vlan_tci, uint32_t fp)
 {
@@ -146,7 +153,7 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	}
 	f = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (!f)
-		return drop(p, DROP_LAN_FLOW_TABLE_FULL);
+		return no_place(p);
 	return near_take_next(p, f, l3, pkt, vlan_tci, fp);
 }
 
@@ -176,15 +183,14 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 
 	if (!f)
 		f = near_open(p, pkt, vlan_tci);
-	if (!f) {
-		proxy_event_push(p, EV_TABLE_FULL, NULL, NULL, 0, p->near_used);
-		return drop(p, DROP_LAN_FLOW_TABLE_FULL);
-	}
+	if (!f)
+		return no_place(p);
 	if (f->failed && reborn(p, f, pkt))
 		f = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (!f)
-		return drop(p, DROP_LAN_FLOW_TABLE_FULL);
+		return no_place(p);
 	f->last_rx_ns = p->now_ns;
+	near_unpaired_heard(p, f);
 	if (f->failed)
 		return refuse_failed(p, f, pkt->psn);
 	pos = pos_near(f->pos_next, pkt->psn);

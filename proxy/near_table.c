@@ -7,7 +7,9 @@
 
 #include "near_fp.h"
 
-#define VICTIM_IDLE_NS 1000000000ull /* a flow that was silent for so long may make room for another */
+#define IDLE_PAIRED_NS   1000000000ull  /* silent for so long, a flow may make room for one that CM has told of ... */
+#define IDLE_UNPAIRED_NS 10000000000ull /* ... and for one that has yet to show that it is real */
+#define LOOK_AGAIN_NS    10000000ull    /* a table full of busy flows is not searched more often */
 
 static uint32_t key_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn, uint16_t vlan)
 {
@@ -74,15 +76,15 @@ struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc)
 	return f;
 }
 
+/* There is a free one. */
 static uint32_t take_index(struct proxy *p)
 {
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		uint32_t idx = p->near_free_hint++ % p->cfg.max_flows;
+	uint32_t idx;
 
-		if (!p->near[idx].used)
-			return idx;
-	}
-	return NONE;
+	do
+		idx = p->near_free_hint++ % p->cfg.max_flows;
+	while (p->near[idx].used);
+	return idx;
 }
 
 void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
@@ -100,8 +102,9 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 	timer_init(&f->drain, TK_DRAIN, idx);
 }
 
-/* An idle flow that may be forgotten to make room: unpaired ones first, never a paired one for an unpaired one. */
-static struct near_flow *find_victim(struct proxy *p)
+/* The paired flow that was silent for longest, and for idle_ns at least: forgetting it loses nothing that was ACKed, and
+ * if it speaks again it is opened and paired again. */
+static struct near_flow *find_victim(struct proxy *p, uint64_t idle_ns)
 {
 	struct near_flow *victim = NULL;
 
@@ -110,7 +113,7 @@ static struct near_flow *find_victim(struct proxy *p)
 
 		if (!f->used || f->pos_settled != f->pos_next || f->older || f->newer || f->ooo_pkts)
 			continue;
-		if (p->now_ns < f->last_rx_ns + VICTIM_IDLE_NS)
+		if (p->now_ns < f->last_rx_ns + idle_ns)
 			continue;
 		if (!victim || f->last_rx_ns < victim->last_rx_ns)
 			victim = f;
@@ -118,24 +121,39 @@ static struct near_flow *find_victim(struct proxy *p)
 	return victim;
 }
 
-struct near_flow *near_flow_take(struct proxy *p, uint16_t lane)
+/* A place in a full table: of an unpaired flow, else of one that is idle. */
+static bool make_place(struct proxy *p, bool paired)
 {
-	uint32_t idx = take_index(p);
-	struct near_flow *f;
+	struct near_flow *victim;
 
-	if (idx == NONE) {
-		struct near_flow *victim = find_victim(p);
-
-		if (!victim)
-			return NULL;
+	if (near_unpaired_evict(p))
+		return true;
+	if (p->now_ns < p->near_full_until_ns)
+		return false;
+	victim = find_victim(p, paired ? IDLE_PAIRED_NS : IDLE_UNPAIRED_NS);
+	if (victim)
 		near_close(p, victim);
-		idx = victim->idx;
-	}
+	else
+		p->near_full_until_ns = p->now_ns + LOOK_AGAIN_NS;
+	return victim != NULL;
+}
+
+struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uint16_t lane, bool paired)
+{
+	struct near_flow *f;
+	uint32_t idx;
+
+	if (!paired && !near_unpaired_admit(p, src))
+		return NULL;
+	if (p->near_used == p->cfg.max_flows && !make_place(p, paired))
+		return NULL;
+	idx = take_index(p);
 	f = &p->near[idx];
 	near_flow_init(p, f, idx);
 	timer_set(&p->timers, &f->retire, p->now_ns + FORSAKEN_NS);
 	f->inc = ++p->near_inc[idx];
 	near_fp_reset(p, f);
+	f->src = *src;
 	f->lane = lane;
 	f->last_rx_ns = p->now_ns;
 	p->near_used++;

@@ -17,6 +17,8 @@ bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
 
 	if (f->pos_next - f->pos_settled >= FLOW_SPAN_MAX - LAN_PKT_MAX)
 		return false;
+	if (f->pairing == PAIR_LEARNING && !near_unpaired_may_hold(p, f, arena_class_bytes(len)))
+		return false;
 	return f->held_bytes + arena_class_bytes(len) <= share;
 }
 

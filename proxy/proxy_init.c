@@ -121,6 +121,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	idx_hash_init(&p->far_by_peer, k->cells[1], size);
 	idx_hash_init(&p->far_by_qpn, k->cells[2], size);
 	idx_hash_init(&p->pair_by_hosts, k->cells[3], size);
+	near_unpaired_init(&p->unpaired);
 	dlist_init(&p->ops_free);
 	for (uint32_t i = 0; i < k->nops; i++)
 		dlist_append(&p->ops_free, &k->ops[i].node);

@@ -171,6 +171,23 @@ static int audit_far(const struct far_flow *f)
 	return 0;
 }
 
+/* Those without a pair are counted as they are. */
+static int audit_unpaired(const struct proxy *p)
+{
+	uint64_t bytes = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		const struct near_flow *f = &p->near[i];
+
+		if (!f->used || f->pairing != PAIR_LEARNING)
+			continue;
+		n++;
+		bytes += f->held_bytes;
+	}
+	return n == p->unpaired.n && bytes == p->unpaired.bytes ? 0 : -104;
+}
+
 int proxy_audit(struct proxy *p)
 {
 	uint64_t held = 0;
@@ -182,6 +199,8 @@ int proxy_audit(struct proxy *p)
 		if (rc == 0 && p->far[i].used)
 			rc = audit_far(&p->far[i]);
 	}
+	if (rc == 0)
+		rc = audit_unpaired(p);
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)

@@ -19,6 +19,13 @@ uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool)
 	return arena_capacity(p->arena, pool) / 8;
 }
 
+static void near_hold(struct proxy *p, struct near_flow *f, int64_t bytes)
+{
+	f->held_bytes += (uint64_t)bytes;
+	if (dnode_on(&f->unpaired_node))
+		p->unpaired.bytes += (uint64_t)bytes;
+}
+
 static enum arena_pool pool_of(enum slot_kind kind)
 {
 	return kind == SLOT_REQ_NEAR || kind == SLOT_RESP_FAR || kind == SLOT_RAW_LAN ? POOL_LAN : POOL_WAN;
@@ -37,7 +44,7 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 		return SLOT_NONE;
 	arena_meta(p->arena, slot)->lane = (uint8_t)lane;
 	if (kind == SLOT_REQ_NEAR)
-		p->near[flow].held_bytes += bytes;
+		near_hold(p, &p->near[flow], bytes);
 	if (kind == SLOT_REQ_FAR)
 		p->far[flow].held_bytes += bytes;
 	if (pool == POOL_WAN)
@@ -76,7 +83,7 @@ void slot_release(struct proxy *p, uint32_t slot)
 
 	dlist_remove(&m->node);
 	if (h->kind == SLOT_REQ_NEAR)
-		p->near[h->flow].held_bytes -= bytes;
+		near_hold(p, &p->near[h->flow], -(int64_t)bytes);
 	if (h->kind == SLOT_REQ_FAR)
 		p->far[h->flow].held_bytes -= bytes;
 	if (pool_of(h->kind) == POOL_WAN)

@@ -156,7 +156,7 @@ int fullscale_many_qps(uint32_t n)
 	scenario_plain(&s, 100 * GBIT, 1500000, 4096);
 	s.cfg.conn = conn;
 	s.cfg.nconns = n;
-	s.cfg.max_flows = 2 * n + 64;
+	s.cfg.max_flows = 16 * n + 64; /* so that one source may have them all open without a pair */
 	s.cfg.deadline_ns = 120 * GBIT;
 	for (uint32_t i = 0; i < n; i++) {
 		conn[i] = s.conn[0];

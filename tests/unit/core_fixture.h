@@ -29,6 +29,10 @@
 #include "proxy/wan_lane.h"
 #include "proxy/wan_seal.h"
 
+#ifndef CORE_FLOWS
+#define CORE_FLOWS 32 /* places in each table of flows; a test may want more */
+#endif
+
 enum { CORE_QUEUE = 1024, CORE_CHUNK = 1 << 16, CORE_PMTU = 1024, CORE_PUMP_MAX = 20000, CORE_QPN = 0x11 };
 
 #define CORE_MS    1000000ull
@@ -100,15 +104,15 @@ static inline void core_edge_open(struct core *c, struct core_edge *e, uint8_t s
 	proxy_config_defaults(&e->cfg);
 	e->cfg.nlanes = 2;
 	e->cfg.mode = mode;
-	e->cfg.max_flows = 32;
+	e->cfg.max_flows = CORE_FLOWS;
 	e->cfg.nlocal = e->cfg.nremote = 1;
 	e->cfg.local[0] = core_prefix(site);
 	e->cfg.remote[0] = core_prefix((uint8_t)(3 - site));
 	e->cfg.pacer = &e->pacer;
 	e->cfg.rate_hint_bps = 1000000000ull;
 	e->cfg.rtt_hint_ns = 1 * CORE_MS;
-	e->g = (struct arena_geometry){.chunk_size = CORE_CHUNK, .max_flows = 32, .reserve_percent = 25};
-	e->g.len = arena_min_len(CORE_CHUNK, 32) + (uint64_t)chunks * CORE_CHUNK;
+	e->g = (struct arena_geometry){.chunk_size = CORE_CHUNK, .max_flows = CORE_FLOWS, .reserve_percent = 25};
+	e->g.len = arena_min_len(CORE_CHUNK, CORE_FLOWS) + (uint64_t)chunks * CORE_CHUNK;
 	e->region = aligned_alloc(CORE_CHUNK, (e->g.len + CORE_CHUNK - 1) / CORE_CHUNK * CORE_CHUNK);
 	e->out = calloc(CORE_QUEUE, sizeof(*e->out));
 	assert_true(e->region && e->out);

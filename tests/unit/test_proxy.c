@@ -371,7 +371,7 @@ static void proxy__refused_is_not_lost(void **state)
 	(void)state;
 	memset(&c, 0, sizeof(c));
 	c.now_ns = CORE_START;
-	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 64);
+	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 640); /* all of it within the share of unpaired flows */
 	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 4);
 	core_session(&c);
 	for (uint32_t psn = 0; psn < EACH; psn++)

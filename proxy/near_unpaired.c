@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Anything with a source in the local prefixes can open a flow by sending one packet to a QPN that nobody has. Such a
+ * flow stays unpaired: no responder ever answers it. What unpaired flows may take is bounded, so that a host that sprays
+ * QPNs costs itself its place and nobody else theirs:
+ *
+ *     an eighth of the table, half of that for one source, a sixteenth of the LAN pool (but one packet each)
+ *
+ * Nothing of an unpaired flow has been ACKed, so it may go at any time: its host repeats what it sent. Who comes when
+ * the share is used up takes the place of the flow that has been quiet for longest, of its own source if that one has
+ * its half, else of the source that has most; if that one is not quiet either, the newcomer is dropped and comes again.
+ *
+ * Sources are counted by a hash of their address. Two that share a bucket share its half. */
+#include "near_priv.h"
+
+#define QUIET_NS 100000000ull /* longer than an honest flow waits for its pair, and than hosts wait to repeat */
+#define FLOOR    32           /* flows, however small the table */
+
+static uint32_t bucket_of(const struct ip_addr *src)
+{
+	uint64_t hi, lo;
+
+	memcpy(&hi, src->b, 8);
+	memcpy(&lo, src->b + 8, 8);
+	return (uint32_t)hash_mix(hi ^ hash_mix(lo)) % UNPAIRED_BUCKETS;
+}
+
+/* A part of the table, but not less than FLOOR. */
+static uint32_t share_of(const struct proxy *p, uint32_t part)
+{
+	uint32_t share = p->cfg.max_flows / part;
+
+	return share > FLOOR ? share : FLOOR;
+}
+
+void near_unpaired_init(struct near_unpaired *u)
+{
+	for (uint32_t i = 0; i < UNPAIRED_BUCKETS; i++)
+		dlist_init(&u->source[i].flows);
+}
+
+void near_unpaired_enter(struct proxy *p, struct near_flow *f)
+{
+	struct unpaired_source *s = &p->unpaired.source[bucket_of(&f->src)];
+
+	if (f->pairing != PAIR_LEARNING)
+		return;
+	dlist_append(&s->flows, &f->unpaired_node);
+	s->n++;
+	p->unpaired.n++;
+	p->unpaired.bytes += f->held_bytes;
+}
+
+void near_unpaired_leave(struct proxy *p, struct near_flow *f)
+{
+	if (!dnode_on(&f->unpaired_node))
+		return;
+	dlist_remove(&f->unpaired_node);
+	p->unpaired.source[bucket_of(&f->src)].n--;
+	p->unpaired.n--;
+	p->unpaired.bytes -= f->held_bytes;
+}
+
+void near_unpaired_heard(struct proxy *p, struct near_flow *f)
+{
+	if (!dnode_on(&f->unpaired_node))
+		return;
+	dlist_remove(&f->unpaired_node);
+	dlist_append(&p->unpaired.source[bucket_of(&f->src)].flows, &f->unpaired_node);
+}
+
+/* The source with most unpaired flows. */
+static struct unpaired_source *greediest(struct proxy *p)
+{
+	struct unpaired_source *s = &p->unpaired.source[0];
+
+	for (uint32_t i = 1; i < UNPAIRED_BUCKETS; i++)
+		if (p->unpaired.source[i].n > s->n)
+			s = &p->unpaired.source[i];
+	return s;
+}
+
+/* Forgets the source's quietest flow. False: it was heard just now, or an older life waits for its end. */
+static bool evict(struct proxy *p, struct unpaired_source *s)
+{
+	struct dnode *n = dlist_first(&s->flows);
+	struct near_flow *f = n ? dlist_entry(n, struct near_flow, unpaired_node) : NULL;
+
+	if (!f || f->older || f->newer || p->now_ns < f->last_rx_ns + QUIET_NS)
+		return false;
+	count(p, CTR_UNPAIRED_EVICTED, 1);
+	near_close(p, f);
+	return true;
+}
+
+bool near_unpaired_evict(struct proxy *p)
+{
+	return evict(p, greediest(p));
+}
+
+bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src)
+{
+	struct unpaired_source *s = &p->unpaired.source[bucket_of(src)];
+
+	if (FAULT(FAULT_UNPAIRED_UNBOUNDED))
+		return true;
+	if (s->n >= share_of(p, 16) && !evict(p, s))
+		return false;
+	return p->unpaired.n < share_of(p, 8) || evict(p, greediest(p));
+}
+
+bool near_unpaired_may_hold(const struct proxy *p, const struct near_flow *f, uint32_t bytes)
+{
+	uint64_t share = arena_capacity(p->arena, POOL_LAN) / 16;
+	uint64_t left = share > p->unpaired.bytes ? share - p->unpaired.bytes : 0;
+
+	if (!f->held_bytes)
+		return true; /* its first packet is what it is probed with */
+	return bytes <= left && f->held_bytes + bytes <= 3 * left;
+}

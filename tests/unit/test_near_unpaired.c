@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What hosts may take of an edge by sending to QPNs that nobody answers for. */
+#define CORE_FLOWS 512
+#include "core_fixture.h"
+
+enum { SHARE = CORE_FLOWS / 8, HALF = SHARE / 2, QUIET_MS = 100 };
+
+/* A WRITE of `host` to a QPN; nothing of it crosses but when the test pumps. */
+static enum proxy_drop write_to(struct core *c, uint8_t host, uint32_t qpn)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+
+	h.src = core_ip(1, host);
+	h.dest_qpn = qpn;
+	return core_in(&c->a, h, CORE_PMTU, 0);
+}
+
+/* How many of n QPNs the edge takes. */
+static uint32_t spray(struct core *c, uint8_t host, uint32_t first_qpn, uint32_t n)
+{
+	uint32_t taken = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		taken += write_to(c, host, first_qpn + i) == DROP_NONE;
+	return taken;
+}
+
+/* Time passes until every flow is quiet; the far edge's probes are forgotten. */
+static void quiet(struct core *c)
+{
+	core_wait(c, QUIET_MS * CORE_MS + 1);
+	core_forget(&c->b);
+}
+
+static void unpaired__one_source_has_half_of_the_share(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 256);
+	assert_int_equal(spray(&c, 9, 0x1000, 500), HALF);
+	assert_int_equal(core_drops(&c.a, DROP_LAN_UNPAIRED_FULL), 500 - HALF);
+	assert_int_equal(c.a.p->unpaired.n, HALF);
+	core_pump(&c);
+	core_forget(&c.b);
+	core_pair(&c, 0); /* another host is served as ever */
+	core_close(&c);
+}
+
+static void unpaired__all_sources_have_the_share(void **state)
+{
+	uint32_t taken = 0;
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 256);
+	for (uint8_t host = 10; host < 60; host++)
+		taken += spray(&c, host, 0x1000, 20);
+	assert_int_equal(taken, SHARE);
+	core_pump(&c);
+	core_close(&c);
+}
+
+static void unpaired__the_quiet_one_goes(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 256);
+	assert_int_equal(spray(&c, 9, 0x1000, HALF), HALF);
+	quiet(&c);
+	assert_int_equal(write_to(&c, 9, 0x1000), DROP_LAN_DUPLICATE); /* the first one is heard again */
+	assert_int_equal(write_to(&c, 9, 0x2000), DROP_NONE);
+	assert_int_equal(core_ctr(&c.a, CTR_UNPAIRED_EVICTED), 1);
+	assert_int_equal(write_to(&c, 9, 0x1000), DROP_LAN_DUPLICATE); /* it is still there, */
+	assert_int_equal(write_to(&c, 9, 0x1001), DROP_NONE);          /* the second one went */
+	core_pump(&c);
+	core_close(&c);
+}
+
+/* Who comes when all is taken gets the place of the source that has most, not of one with a single QP. */
+static void unpaired__the_greediest_pays(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 256);
+	for (uint8_t host = 10; host < 10 + HALF; host++)
+		assert_int_equal(write_to(&c, host, 0x1000), DROP_NONE);
+	assert_int_equal(spray(&c, 9, 0x1000, SHARE), SHARE - HALF);
+	quiet(&c);
+	assert_int_equal(write_to(&c, 200, 0x1000), DROP_NONE);
+	for (uint8_t host = 10; host < 10 + HALF; host++)
+		assert_int_equal(write_to(&c, host, 0x1000), DROP_LAN_DUPLICATE);
+	core_pump(&c);
+	core_close(&c);
+}
+
+static void unpaired__a_paired_flow_stays(void **state)
+{
+	struct near_flow *f;
+	struct core c;
+	uint32_t inc;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 256);
+	core_pair(&c, 0);
+	f = core_near(&c);
+	inc = f->inc;
+	for (uint32_t round = 1; round <= 5; round++) {
+		for (uint8_t host = 10; host < 60; host++)
+			spray(&c, host, 0x1000 * round, 20);
+		quiet(&c);
+	}
+	assert_true(f->used && f->inc == inc);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 1), DROP_NONE);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+static void unpaired__hold_a_sixteenth_of_the_pool(void **state)
+{
+	uint64_t cap;
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 64);
+	c.cut = true;
+	cap = arena_capacity(c.a.p->arena, POOL_LAN);
+	for (uint32_t qpn = 0x1000; qpn < 0x1000 + HALF; qpn++) {
+		for (uint32_t psn = 0; psn < 60; psn++) {
+			struct roce_pkt h = core_req(RC_WRITE_ONLY, psn);
+
+			h.dest_qpn = qpn;
+			core_in(&c.a, h, CORE_PMTU, 0);
+		}
+	}
+	assert_true(c.a.p->unpaired.bytes > cap / 32);
+	assert_true(c.a.p->unpaired.bytes <= cap / 16 + HALF * (uint64_t)arena_class_bytes(CORE_PMTU + 84));
+	assert_true(core_drops(&c.a, DROP_LAN_NO_ROOM) > 0);
+	core_close(&c);
+}
+
+static void unpaired__the_pair_frees_the_share(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 256);
+	core_pair(&c, 0);
+	assert_int_equal(c.a.p->unpaired.n, 0);
+	assert_int_equal(c.a.p->unpaired.bytes, 0);
+	write_to(&c, 9, 0x1000);
+	assert_int_equal(c.a.p->unpaired.n, 1);
+	core_rebuild(&c.a);
+	assert_int_equal(c.a.p->unpaired.n, 1);
+	assert_true(c.a.p->unpaired.bytes > 0);
+	core_session(&c);
+	core_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(unpaired__one_source_has_half_of_the_share),
+	    cmocka_unit_test(unpaired__all_sources_have_the_share),
+	    cmocka_unit_test(unpaired__the_quiet_one_goes),
+	    cmocka_unit_test(unpaired__the_greediest_pays),
+	    cmocka_unit_test(unpaired__a_paired_flow_stays),
+	    cmocka_unit_test(unpaired__hold_a_sixteenth_of_the_pool),
+	    cmocka_unit_test(unpaired__the_pair_frees_the_share),
+	};
+
+	return cmocka_run_group_tests_name("near_unpaired", tests, NULL, NULL);
+}

@@ -102,6 +102,8 @@ struct near_flow {
 	/* what the mouth has to say */
 	struct dnode mouth_node; /* in proxy.mouth */
 	enum near_due due;
+	bool cnp_due;         /* and a CNP */
+	uint64_t cnp_said_ns; /* when the last one went out */
 	uint8_t nak_syndrome;   /* failed: what the responder said, 0: nothing */
 	bool ack_owed;          /* something was kept back until repeated responses are out */
 	bool ack_asked;         /* an AckReq beyond pos_acked */

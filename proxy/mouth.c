@@ -7,6 +7,7 @@
 #define SILENT_AFTER_NS 3000000000ull
 #define RNR_QUIET_NS    300000ull    /* one for all the packets of a burst */
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
+#define CNP_GAP_NS      50000ull     /* a reaction point cuts its rate once per such a time: more say nothing new */
 
 static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
 {
@@ -34,26 +35,67 @@ static uint8_t rnr_syndrome(const struct proxy *p, struct near_flow *f, uint64_t
 	return (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(wait));
 }
 
-/* The packet itself, from the responder's own: MigReq, P_Key, DSCP, PCP, addresses, source port are its. */
-static size_t build(const struct near_flow *f, uint64_t psn_pos, uint8_t syndrome, uint32_t msn, struct lan_tx *tx)
+/* What the responder's own packets look like: MigReq, P_Key, DSCP, PCP, addresses, source port. */
+static bool as_responder(const struct near_flow *f, struct roce_pkt *pkt)
 {
-	struct roce_pkt pkt;
+	if (roce_parse(f->template, f->template_len, pkt) != DROP_NONE || pkt->opcode != RC_ACK)
+		return false;
+	pkt->dest_qpn = f->requester_qpn;
+	pkt->ttl = 64;
+	pkt->ack_req = false;
+	return true;
+}
 
-	if (roce_parse(f->template, f->template_len, &pkt) != DROP_NONE || pkt.opcode != RC_ACK)
-		return 0;
-	pkt.dest_qpn = f->requester_qpn;
-	pkt.psn = pos_psn(psn_pos);
-	pkt.aeth_syndrome = syndrome;
-	pkt.aeth_msn = msn;
-	pkt.ttl = 64;
-	pkt.ack_req = false;
-	tx->hdr_len = (uint16_t)roce_build(tx->hdr, sizeof(tx->hdr), &pkt, NULL, 0);
+static size_t to_host(const struct near_flow *f, struct roce_pkt *pkt, size_t payload_len, struct lan_tx *tx)
+{
+	static const uint8_t zeroes[ROCE_CNP_PAYLOAD];
+
+	tx->hdr_len = (uint16_t)roce_build(tx->hdr, sizeof(tx->hdr), pkt, zeroes, payload_len);
 	tx->body_len = tx->trailer_len = 0;
 	tx->body = NULL;
 	tx->vlan_tci = f->vlan_tci;
 	tx->dst = f->src;
-	tx->dscp_ecn = pkt.tos;
+	tx->dscp_ecn = pkt->tos;
 	return tx->hdr_len;
+}
+
+static size_t build(const struct near_flow *f, uint64_t psn_pos, uint8_t syndrome, uint32_t msn, struct lan_tx *tx)
+{
+	struct roce_pkt pkt;
+
+	if (!as_responder(f, &pkt))
+		return 0;
+	pkt.psn = pos_psn(psn_pos);
+	pkt.aeth_syndrome = syndrome;
+	pkt.aeth_msn = msn;
+	return to_host(f, &pkt, 0, tx);
+}
+
+/* IBTA A17.9.3: opcode 0x81, BECN, PSN 0, 16 reserved bytes. It is no answer to a PSN and acknowledges nothing, so the
+ * ceiling has no say in it. Not ECN-capable: nobody answers a mark on it. */
+static size_t say_cnp(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
+{
+	struct roce_pkt pkt;
+
+	f->cnp_due = false;
+	if (!as_responder(f, &pkt))
+		return 0;
+	pkt.opcode = ROCE_CNP;
+	pkt.becn = true;
+	pkt.psn = 0;
+	pkt.tos &= (uint8_t)~ECN_MASK;
+	f->cnp_said_ns = p->now_ns;
+	count(p, CTR_CNPS_TX, 1);
+	return to_host(f, &pkt, ROCE_CNP_PAYLOAD, tx);
+}
+
+void mouth_cnp(struct proxy *p, struct near_flow *f)
+{
+	if (f->failed || !f->template_len || f->pairing == PAIR_LEARNING ||
+	    (f->cnp_said_ns && p->now_ns < f->cnp_said_ns + CNP_GAP_NS))
+		return;
+	f->cnp_due = true;
+	near_speak(p, f, f->due);
 }
 
 static size_t say_ack(struct proxy *p, struct near_flow *f, uint64_t ceiling, struct lan_tx *tx)
@@ -104,6 +146,11 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	enum near_due due = f->due;
 	uint64_t ceiling = near_ceiling(p, f);
 
+	if (f->cnp_due) {
+		if (due != DUE_NONE)
+			near_speak(p, f, due); /* and that in the next turn */
+		return say_cnp(p, f, tx);
+	}
 	f->due = DUE_NONE;
 	if (f->pairing == PAIR_LEARNING || !f->template_len)
 		return 0;

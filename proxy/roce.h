@@ -21,6 +21,12 @@
 #define ROCE_QPN_MASK 0xffffffu
 #define ROCE_HDR_MAX  112 /* longest L3..last extended header: 40 + 8 + 12 + 28 (AtomicETH), rounded up */
 
+#define ROCE_CNP_PAYLOAD 16 /* reserved, zero: IBTA A17.9.3 */
+
+/* ECN field of an IP header, RFC 3168. */
+#define ECN_MASK 3
+#define ECN_CE   3
+
 /* An address of either family; IPv4 is stored v4-mapped (::ffff:a.b.c.d). */
 struct ip_addr {
 	uint8_t b[16];
@@ -121,6 +127,7 @@ struct roce_pkt {
 	bool ip6;
 	bool solicited;
 	bool migreq;
+	bool becn; /* "you cause congestion": in CNPs. IBTA A17.9.3 */
 	bool ack_req;
 	uint32_t dest_qpn;
 	uint32_t psn;

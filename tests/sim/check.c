@@ -10,6 +10,8 @@
 #include "world.h"
 #include "proxy/icrc.h"
 
+#define CNP_GAP_NS 50000 /* between two CNPs to one queue pair */
+
 static const char *ignored;
 
 void check_ignore(const char *invariants)
@@ -158,6 +160,17 @@ static void check_request(struct world *w, const struct qp *q, const struct roce
 		           (unsigned long long)r->pos_sent);
 }
 
+static void check_cnp(struct world *w, struct qp *q, const struct roce_pkt *pkt)
+{
+	if (!pkt->becn || pkt->psn != 0 || pkt->payload_len != ROCE_CNP_PAYLOAD)
+		check_fail(w, "cnp-form", "CNP for QPN %06x: BECN %d, psn %06x, %u bytes", q->qpn, pkt->becn, pkt->psn,
+		           pkt->payload_len);
+	if (q->cnp_ns && w->q.now_ns < q->cnp_ns + CNP_GAP_NS)
+		check_fail(w, "cnp-often", "QPN %06x: %llu ns after the last one", q->qpn,
+		           (unsigned long long)(w->q.now_ns - q->cnp_ns));
+	q->cnp_ns = w->q.now_ns;
+}
+
 static void check_rc(struct world *w, struct host *h, const struct pkt *p, const struct roce_pkt *pkt)
 {
 	struct qp *q = host_find_qp(h, pkt->dest_qpn);
@@ -174,6 +187,8 @@ static void check_rc(struct world *w, struct host *h, const struct pkt *p, const
 		           roce_op(pkt->opcode)->name, q->qpn, p->vlan_tci, pkt->pkey, pkt->migreq, pkt->tos >> 2);
 	else if (q->state != QP_READY || q->peer->state == QP_INIT)
 		return; /* closed meanwhile: late copies are harmless */
+	else if (pkt->class == ROCE_CNP_CLASS)
+		check_cnp(w, q, pkt);
 	else if (pkt->class == ROCE_RC_RESPONSE)
 		check_answer(w, q, pkt);
 	else if (pkt->class == ROCE_RC_REQUEST)
@@ -195,7 +210,7 @@ void check_edge_tx(struct world *w, uint8_t site, uint8_t host, const struct pkt
 		           'A' + site);
 		return;
 	}
-	if (pkt.class == ROCE_RC_REQUEST || pkt.class == ROCE_RC_RESPONSE)
+	if (pkt.class == ROCE_RC_REQUEST || pkt.class == ROCE_RC_RESPONSE || pkt.class == ROCE_CNP_CLASS)
 		check_rc(w, &w->host[site][host], p, &pkt);
 }
 

@@ -135,7 +135,8 @@ struct qp {
 	uint8_t tos;
 	struct requester req;
 	struct responder resp;
-	bool active; /* in the host's ring of queue pairs with something to send */
+	uint64_t cnp_ns; /* when the edge last sent one for it; 0: never */
+	bool active;     /* in the host's ring of queue pairs with something to send */
 	struct qp *next_active;
 };
 

@@ -235,6 +235,73 @@ static void mouth__no_rnr_for_finite_retries_while_waiting(void **state)
 	core_close(&c);
 }
 
+/* A CNP looks like the responder's packets too, and takes nothing from the ACK that is due. */
+static void mouth__cnp_in_the_responders_words(void **state)
+{
+	static const uint8_t zeroes[ROCE_CNP_PAYLOAD];
+	struct roce_pkt a = core_answer(RC_ACK, CORE_QPN, 0, 0x05, 1), h = core_req(RC_WRITE_ONLY, 0);
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_in(&c.a, h, CORE_PMTU, 0x6007);
+	mouth_cnp(c.a.p, near_find(c.a.p, &h.src, &h.dst, CORE_QPN, 0x6007)); /* to whom? */
+	core_pump(&c);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	a.pkey = 0x8123;
+	a.tos = 0x6a;
+	a.migreq = false;
+	core_in(&c.b, a, 0, 0x6007);
+	core_pump(&c);
+	core_forget(&c.a);
+	h.psn = 1;
+	core_in(&c.a, h, CORE_PMTU, 0x6007);
+	mouth_cnp(c.a.p, near_find(c.a.p, &h.src, &h.dst, CORE_QPN, 0x6007));
+	core_pump(&c);
+	k = core_expect(&c.a, ROCE_CNP, 0);
+	assert_true(k->h.becn);
+	assert_false(k->h.migreq || k->h.ack_req || k->h.solicited);
+	assert_int_equal(k->h.dest_qpn, CORE_QPN);
+	assert_int_equal(k->h.pkey, 0x8123);
+	assert_int_equal(k->h.tos, 0x68); /* its DSCP, not ECN-capable */
+	assert_int_equal(k->h.udp_sport, a.udp_sport);
+	assert_int_equal(k->vlan_tci, 0x6007);
+	assert_int_equal(k->h.payload_len, ROCE_CNP_PAYLOAD);
+	assert_memory_equal(k->l3 + k->h.hdr_len, zeroes, ROCE_CNP_PAYLOAD);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+/* However often it is wished for. */
+static void mouth__cnp_once_in_50_us(void **state)
+{
+	struct core c;
+	uint64_t last = 0;
+	uint32_t n = 0;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	for (int i = 0; i < 500; i++) {
+		const struct core_pkt *k;
+
+		mouth_cnp(c.a.p, core_near(&c));
+		mouth_cnp(c.a.p, core_near(&c));
+		core_pump(&c);
+		for (; (k = core_take(&c.a)); n++) {
+			assert_int_equal(k->h.opcode, ROCE_CNP);
+			assert_true(!last || k->at_ns - last >= 50 * CORE_US);
+			last = k->at_ns;
+		}
+		c.now_ns += CORE_US;
+	}
+	assert_int_equal(n, 10); /* 500 us */
+	assert_int_equal(core_ctr(&c.a, CTR_CNPS_TX), n);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -245,6 +312,8 @@ int main(void)
 	    cmocka_unit_test(mouth__full_arena_means_rnr),
 	    cmocka_unit_test(mouth__room_ends_the_hold_off),
 	    cmocka_unit_test(mouth__no_rnr_for_finite_retries_while_waiting),
+	    cmocka_unit_test(mouth__cnp_in_the_responders_words),
+	    cmocka_unit_test(mouth__cnp_once_in_50_us),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -438,6 +438,7 @@ static void assert_same_fields(const struct roce_pkt *got, const struct roce_pkt
 	assert_int_equal(got->ip6, want->ip6);
 	assert_int_equal(got->solicited, want->solicited);
 	assert_int_equal(got->migreq, want->migreq);
+	assert_int_equal(got->becn, want->becn);
 	assert_int_equal(got->ack_req, want->ack_req);
 	assert_int_equal(got->dest_qpn, want->dest_qpn);
 	assert_int_equal(got->psn, want->psn);

@@ -218,6 +218,7 @@ struct far_flow {
 	/* reports */
 	struct dnode report_node; /* in lane.reports */
 	uint64_t report_at_ns;    /* when it is due; 0: at once */
+	struct timer ask;         /* asks the near edge whether it knows the flow */
 
 	uint64_t held_bytes;      /* slot bytes in use by requests */
 	uint64_t bytes, messages; /* that came over the WAN: L3 bytes, message ends */
@@ -265,8 +266,8 @@ struct lane {
 	uint64_t rx_held_bytes; /* slot bytes of the WAN pool that the lane holds */
 };
 
-/* What a timer is for; its owner is the index of a near flow (first four), far flow, host pair or lane. */
-enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_HELD, TK_DRAIN, TK_RTO, TK_QUARANTINE, TK_LANE, TK_KEEPALIVE };
+/* What a timer is for; its owner is the index of a near flow (first four), far flow (two), host pair or lane. */
+enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_HELD, TK_DRAIN, TK_RTO, TK_ASK, TK_QUARANTINE, TK_LANE, TK_KEEPALIVE };
 
 /* Which list a slot is on. */
 enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX, SQ_HELD };

@@ -10,13 +10,18 @@
  *
  * A flow is made by the first frame that names it, be that its FLOW_OPEN or a packet. One whose FLOW_OPEN is still
  * under way keeps what arrives but sends nothing: where it begins is not known. A frame of a later incarnation ends
- * the life that is here, loudly if its responder lacks bytes; one of an earlier incarnation is stale. */
+ * the life that is here, loudly if its responder lacks bytes; one of an earlier incarnation is stale.
+ *
+ * FLOW_CLOSE ends a flow. It may be lost, and a late copy of a packet may make a flow anew after it, so a flow that
+ * never opened, or is idle, reports from time to time, and the near edge closes again what it does not know. */
 #include "far_priv.h"
 
 #include "pair.h"
 #include "wan_lane.h"
 
-#define EVICT_IDLE_NS 1000000000ull /* a flow that made no progress for so long may make room for another */
+#define EVICT_IDLE_NS   1000000000ull  /* a flow that made no progress for so long may make room for another */
+#define ASK_UNOPENED_NS 1000000000ull  /* a FLOW_OPEN that was lost has been repaired long before */
+#define ASK_IDLE_NS     30000000000ull /* a flow of which nothing was heard for so long may have been forgotten */
 
 uint32_t far_peer_hash(uint32_t peer_flow)
 {
@@ -44,6 +49,8 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	f->last_progress_ns = p->now_ns;
 	dlist_init(&f->ops);
 	timer_init(&f->rto, TK_RTO, idx);
+	timer_init(&f->ask, TK_ASK, idx);
+	timer_set(&p->timers, &f->ask, p->now_ns + ASK_UNOPENED_NS);
 }
 
 void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
@@ -142,6 +149,7 @@ void far_close(struct proxy *p, struct far_flow *f)
 	dlist_remove(&f->lan_node);
 	dlist_remove(&f->report_node);
 	timer_cancel(&p->timers, &f->rto);
+	timer_cancel(&p->timers, &f->ask);
 	idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
 	f->used = false;
 	far_store(p, f);
@@ -188,6 +196,15 @@ void far_on_close(struct proxy *p, const struct wan_flow_close *c)
 
 	if (f && f->inc == c->inc)
 		far_close(p, f);
+}
+
+void far_ask(struct proxy *p, struct far_flow *f)
+{
+	bool idle = p->now_ns >= f->last_progress_ns + ASK_IDLE_NS;
+
+	if (!f->open || idle)
+		far_report(p, f, true);
+	timer_set(&p->timers, &f->ask, p->now_ns + (f->open ? ASK_IDLE_NS : ASK_UNOPENED_NS));
 }
 
 void far_session_start(struct proxy *p, struct far_flow *f)

@@ -54,6 +54,8 @@ void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r);
 struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow);
 /* The flow's timer has run out: retry, end of an RNR wait, another try to be paired. */
 void far_on_timer(struct proxy *p, struct far_flow *f);
+/* The flow's time to ask is there: one that never opened, or is idle, asks whether the near edge still knows it. */
+void far_ask(struct proxy *p, struct far_flow *f);
 /* The peer is told everything again; a flow of a memory that the peer has lost ends. */
 void far_session_start(struct proxy *p, struct far_flow *f);
 /* Flows from their descriptors. */

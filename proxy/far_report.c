@@ -22,7 +22,8 @@ void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_repor
 {
 	uint64_t credit = min_u64(credit_for(p, f), f->pos_acked + FLOW_SPAN_MAX / 2);
 
-	f->pos_credit = max_u64(f->pos_credit, credit);
+	if (f->open)
+		f->pos_credit = max_u64(f->pos_credit, credit); /* 0 says that FLOW_OPEN is missing */
 	*r = (struct wan_flow_report){
 	    .flow = f->peer_flow,
 	    .inc = f->inc,
@@ -65,8 +66,6 @@ void far_report(struct proxy *p, struct far_flow *f, bool at_once)
 		delay = REPORT_MIN_NS;
 	if (delay > REPORT_MAX_NS)
 		delay = REPORT_MAX_NS;
-	if (!f->open)
-		return;
 	if (!at_once) {
 		if (dnode_on(&f->report_node))
 			return;

@@ -85,7 +85,7 @@ void near_wan_sent(struct near_flow *f, const struct slot_hdr *h);
  * the flow is dropped. */
 void near_on_pair(struct proxy *p, const struct wan_flow_pair *r);
 /* Progress, credit and state of the flow at its responder. May close the flow. */
-void near_on_report(struct proxy *p, const struct wan_flow_report *r);
+void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_report *r);
 /* A response or a piece of one. False: no room, the datagram is to be refused. */
 bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
 

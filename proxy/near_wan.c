@@ -108,13 +108,21 @@ static void far_failed(struct proxy *p, struct near_flow *f, const struct wan_fl
 		near_speak(p, f, DUE_NAK);
 }
 
-void near_on_report(struct proxy *p, const struct wan_flow_report *r)
+void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_report *r)
 {
 	struct near_flow *f = near_by_id(p, r->flow, r->inc);
 	uint64_t delivered;
 
-	if (!f)
+	if (!f) {
+		if (r->flow >> 24 == p->cfg.shard) /* it has not heard of the end */
+			wan_lane_queue_close(p, l, r->flow, r->inc);
 		return;
+	}
+	if (!r->credit) { /* it has not heard of the beginning */
+		f->open_due = true;
+		near_wan_kick(p, f);
+		return;
+	}
 	delivered = min_u64(r->delivered, f->pos_next);
 	if (delivered > f->pos_reported)
 		f->pos_reported = delivered;

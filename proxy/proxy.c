@@ -168,6 +168,9 @@ static void on_timer(struct proxy *p, const struct timer *t)
 	case TK_RTO:
 		far_on_timer(p, &p->far[t->owner]);
 		break;
+	case TK_ASK:
+		far_ask(p, &p->far[t->owner]);
+		break;
 	case TK_QUARANTINE:
 		pair_on_timer(p, &p->pairs[t->owner]);
 		break;

@@ -85,7 +85,7 @@ struct wan_flow_report {
 	uint32_t flow, inc;
 	uint64_t received;  /* the far edge has committed everything before */
 	uint64_t delivered; /* the responder has ACKed everything before */
-	uint64_t credit;    /* positions before this may be sent */
+	uint64_t credit;    /* positions before this may be sent; 0: the flow has not been opened */
 	uint64_t nak_pos;   /* WFS_FAILED: the position that the responder refused */
 	uint8_t state;      /* enum wan_flow_state */
 	uint8_t syndrome;   /* WFS_FAILED: its AETH syndrome */

@@ -65,7 +65,7 @@ static bool on_control(struct proxy *p, struct lane *l, const struct wan_frame *
 		break;
 	case WF_FLOW_REPORT:
 		if ((ok = wan_flow_report_get(f, &u.report)))
-			near_on_report(p, &u.report);
+			near_on_report(p, l, &u.report);
 		break;
 	case WF_FLOW_PAIR:
 		if ((ok = wan_flow_pair_get(f, &u.pair)))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The requester's role beside the responder: window, AckReq, retries, answers. */
 #include "core_fixture.h"
+#include "proxy/near_priv.h"
 
 static void set_window(struct core *c, uint32_t bytes)
 {
@@ -614,6 +615,43 @@ static void far__packets_bear_the_flow_s_name(void **state)
 	core_close(&c);
 }
 
+/* A copy of a packet that comes after the end of its flow opens nothing for good. */
+static void far__late_copy_goes_again(void **state)
+{
+	struct wan_packet w = {.kind = WP_REQUEST, .flow = 5, .inc = 3, .pos = POS_ORIGIN, .total = 200, .len = 64};
+	uint8_t data[64] = {0};
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	w.data = data;
+	assert_true(far_on_packet(c.b.p, lane_of(c.b.p, 0), &w));
+	assert_int_equal(c.b.p->far_used, 1);
+	assert_true(core_used(&c.b) > 0);
+	core_wait(&c, 1100 * CORE_MS);
+	assert_int_equal(c.b.p->far_used, 0);
+	assert_int_equal(core_used(&c.b), 0);
+	core_close(&c);
+}
+
+/* The end of a flow is lost on its way: the far edge finds out. */
+static void far__lost_close_is_repaired(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	c.cut = true;
+	near_close(c.a.p, core_near(&c));
+	core_pump(&c);
+	c.cut = false;
+	assert_int_equal(c.b.p->far_used, 1);
+	core_wait(&c, 61000 * CORE_MS);
+	assert_int_equal(c.b.p->far_used, 0);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -640,6 +678,8 @@ int main(void)
 	    cmocka_unit_test(far__wrong_contents_are_dropped),
 	    cmocka_unit_test(far__impossible_opens_are_refused),
 	    cmocka_unit_test(far__packets_bear_the_flow_s_name),
+	    cmocka_unit_test(far__late_copy_goes_again),
+	    cmocka_unit_test(far__lost_close_is_repaired),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

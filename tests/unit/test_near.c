@@ -584,14 +584,14 @@ static void near__stale_incarnation(void **state)
 	f = core_near(&c);
 	r.flow = near_wire_id(c.a.p, f);
 	r.inc = f->inc - 1;
-	near_on_report(c.a.p, &r);
+	near_on_report(c.a.p, lane_of(c.a.p, 0), &r);
 	core_pump(&c);
 	assert_int_equal(core_pending(&c.a), 0);
 	assert_int_equal(core_drops(&c.a, DROP_WAN_STALE_INCARNATION), 1);
 	r.flow += 1;
-	near_on_report(c.a.p, &r);
+	near_on_report(c.a.p, lane_of(c.a.p, 0), &r);
 	r.flow = 5u << 24; /* another shard's */
-	near_on_report(c.a.p, &r);
+	near_on_report(c.a.p, lane_of(c.a.p, 0), &r);
 	assert_int_equal(core_drops(&c.a, DROP_WAN_UNKNOWN_FLOW), 2);
 	core_close(&c);
 }
@@ -610,7 +610,7 @@ static void near__report_beyond_what_is_here(void **state)
 	f = core_near(&c);
 	r.flow = near_wire_id(c.a.p, f);
 	r.inc = f->inc;
-	near_on_report(c.a.p, &r);
+	near_on_report(c.a.p, lane_of(c.a.p, 0), &r);
 	core_pump(&c);
 	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
 	assert_int_equal(core_near(&c)->pos_reported, POS_ORIGIN + 2);
@@ -687,6 +687,49 @@ static void near__response_beyond_the_next_waits(void **state)
 	core_close(&c);
 }
 
+/* The far edge says, by a report without credit, that it has not heard where the flow begins. */
+static void near__missing_open_is_sent_again(void **state)
+{
+	struct wan_flow_report r = {0};
+	struct near_flow *f;
+	struct core c;
+	uint64_t before;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	f = core_near(&c);
+	r.flow = near_wire_id(c.a.p, f);
+	r.inc = f->inc;
+	before = c.dgrams;
+	near_on_report(c.a.p, lane_of(c.a.p, f->lane), &r);
+	assert_true(f->open_due);
+	core_pump(&c);
+	assert_false(f->open_due);
+	assert_true(c.dgrams > before);
+	core_close(&c);
+}
+
+/* A report about a flow that is not known here is answered with its end; one about another shard's is not. */
+static void near__unknown_flow_is_closed(void **state)
+{
+	struct wan_flow_report r = {.flow = 7, .inc = 1, .credit = 1};
+	struct lane *l;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	l = lane_of(c.a.p, 0);
+	near_on_report(c.a.p, l, &r);
+	assert_false(dlist_empty(&l->closes));
+	core_pump(&c);
+	assert_true(dlist_empty(&l->closes));
+	r.flow |= 5u << 24;
+	near_on_report(c.a.p, l, &r);
+	assert_true(dlist_empty(&l->closes));
+	core_close(&c);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(near__in_order_is_carried_and_acked),
     cmocka_unit_test(near__bytes_are_the_host_s),
@@ -716,6 +759,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(near__second_stranger_replaces_the_first),
     cmocka_unit_test(near__ceiling_stands_in_front_of_a_read),
     cmocka_unit_test(near__stale_incarnation),
+	    cmocka_unit_test(near__missing_open_is_sent_again),
+	    cmocka_unit_test(near__unknown_flow_is_closed),
     cmocka_unit_test(near__report_beyond_what_is_here),
     cmocka_unit_test(near__foreign_template_is_refused),
     cmocka_unit_test(near__response_beyond_the_next_waits),

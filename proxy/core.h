@@ -57,6 +57,20 @@ struct rd_op {
 
 enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
 
+/* What a near flow has seen that speaks for a new life of its QP. near_stranger.c. */
+struct near_stranger {
+	bool waits;        /* a stranger came: all is dropped until it is known what it was */
+	uint8_t rounds;    /* of the host since then */
+	uint64_t pos;      /* its place */
+	uint32_t fp;       /* and fingerprint */
+	uint64_t pos_last; /* of the packet before: one at or below it begins a round */
+	uint64_t round_ns; /* when the round began */
+	uint64_t ahead_pos;   /* rounds begin here, beyond what is expected */
+	uint32_t ahead_fp;
+	uint8_t ahead_rounds; /* so many in a row */
+	uint64_t ahead_ns;    /* the last one */
+};
+
 /* One direction of an RC connection, seen beside its requester. Positions: base <= settled <= next <= max. */
 struct near_flow {
 	bool used;
@@ -91,6 +105,11 @@ struct near_flow {
 	bool credit_known;     /* a report has set pos_credit in this session */
 	uint32_t msn_next, msn_settled, msn_acked; /* relative: messages in [base, that position) */
 	uint32_t msn_offset;                       /* to what the responder counts */
+
+	bool op_known;     /* op_last is the opcode of the packet before pos_next */
+	uint8_t op_last;
+	struct near_stranger stranger;
+	uint64_t silent_ns; /* how long its host said nothing before the last packet */
 
 	/* gaps */
 	uint64_t pos_last_rx;  /* of the packet before: a lower one begins a new round of the host */

@@ -26,6 +26,8 @@
 	X(LAN_GAP, "lan_gap", "behind a gap that was NAKed already")                                                   \
 	X(LAN_FAILED, "lan_failed", "for a queue pair whose responder refused or vanished")                            \
 	X(LAN_DUPLICATE, "lan_duplicate", "request packet received before")                                            \
+	X(LAN_STRANGER, "lan_stranger", "unlike what its PSN held before: a reset only if it comes again")               \
+	X(LAN_SEQUENCE, "lan_sequence", "opcode that cannot follow the one before it")                                 \
 	X(LAN_WINDOW, "lan_window", "PSN too far from the expected one")                                               \
 	X(LAN_READ_RETRY, "lan_read_retry", "repeated READ or ATOMIC answered from kept responses")                    \
 	X(LAN_ANSWER_LOST, "lan_answer_lost", "READ or ATOMIC repeated after its answer was forgotten: flow failed")   \

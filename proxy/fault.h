@@ -12,6 +12,7 @@ enum proxy_fault {
 	FAULT_MISPAIR = 1 << 3,           /* a probe's answer is given to another flow */
 	FAULT_STALE_INCARNATION = 1 << 4, /* incarnations are not told apart */
 	FAULT_UNPAIRED_UNBOUNDED = 1 << 5, /* flows without a pair may fill the table */
+	FAULT_STRANGER_BELIEVED = 1 << 6,  /* a packet unlike the one that was there is a new life at once */
 };
 
 #ifdef PROXY_FAULTS

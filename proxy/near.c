@@ -23,6 +23,7 @@ void near_set_base(struct near_flow *f, uint64_t pos)
 {
 	f->pos_base = f->pos_next = f->pos_acked = f->pos_reported = f->pos_settled = f->pos_wan = pos;
 	f->msn_next = f->msn_settled = f->msn_acked = 0;
+	f->op_known = false;
 	if (f->pos_max < pos)
 		f->pos_max = pos;
 }

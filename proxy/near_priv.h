@@ -52,6 +52,24 @@ void near_close(struct proxy *p, struct near_flow *f);
 /* Gives back all slots and operations of the flow. */
 void near_free_slots(struct proxy *p, struct near_flow *f);
 
+/* --- another life? near_stranger.c --- */
+
+enum near_life {
+	LIFE_SAME,   /* the packet is of the life that is known */
+	LIFE_NEW,    /* the host has reset its QP */
+	LIFE_UNSURE, /* it may not count, nor be answered, until more is known */
+};
+/* A packet at a place below pos_next that held another one. */
+enum near_life near_stranger_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
+/* A packet beyond pos_next, or too far from it to be anything. */
+enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                   uint32_t fp);
+/* The host has come back to pos_next or below: it is the life that is known. */
+void near_stranger_came_back(struct near_flow *f);
+/* Any packet while f->stranger.waits. */
+enum near_life near_stranger_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                   uint32_t fp);
+
 /* --- taking: near_take.c --- */
 
 /* True if a packet of len bytes may have a slot: by the flow's fair share of what is free, and its span of PSNs. */

@@ -5,7 +5,8 @@
  *   next      taken, with what was held behind it (near_take.c)
  *   gap       held for a while (adaptive routing reorders), then NAKed once; then only the missing one helps
  *   again     its fingerprint (near_fp.c) is the one seen at that position: ACKed again
- *   stranger  its fingerprint differs: the host reset its QP, and a new incarnation begins (near.c)
+ *   stranger  its fingerprint differs: if it insists, the host reset its QP and a new incarnation begins
+ *             (near_stranger.c, near.c)
  *
  * Until the responder has answered (or CM has told), the base is not known: the first packet seen may have been
  * overtaken, so lower PSNs extend the flow downwards, and nothing is ACKed. */
@@ -30,6 +31,7 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
                               uint64_t pos, uint16_t vlan_tci, uint32_t fp)
 {
 	bool new_round = pos < f->pos_last_rx;
+	uint32_t slot;
 
 	f->pos_last_rx = pos;
 	f->pos_max = max_u64(f->pos_max, pos + 1);
@@ -43,8 +45,14 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 		}
 		return drop(p, DROP_LAN_GAP);
 	}
-	if (arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos) != SLOT_NONE)
+	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
+	if (slot != SLOT_NONE && arena_hdr(p->arena, slot)->fp == fp)
 		return drop(p, DROP_LAN_DUPLICATE);
+	if (slot != SLOT_NONE) { /* neither of the two is believed: what comes after the NAK will tell */
+		slot_release(p, slot);
+		f->ooo_pkts--;
+		return drop(p, DROP_LAN_STRANGER);
+	}
 	/* What owns several PSNs or opens an operation waits for its turn: the host sends it again. */
 	if (pos - f->pos_next < HELD_OOO_MAX && pkt->class == ROCE_RC_REQUEST &&
 	    !(roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) && near_admit(p, f, pkt->len) &&
@@ -132,6 +140,16 @@ static enum proxy_drop no_place(struct proxy *p)
 	return drop(p, p->near_used == p->cfg.max_flows ? DROP_LAN_FLOW_TABLE_FULL : DROP_LAN_UNPAIRED_FULL);
 }
 
+/* A new life of the QP begins with this packet. */
+static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                                  uint16_t vlan_tci, uint32_t fp)
+{
+	f = near_succeed(p, f, pkt->psn, vlan_tci);
+	if (!f)
+		return no_place(p);
+	return near_take_next(p, f, l3, pkt, vlan_tci, fp);
+}
+
 static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint64_t pos, uint16_t vlan_tci, uint32_t fp)
 {
@@ -151,10 +169,9 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	case FP_STRANGE:
 		break;
 	}
-	f = near_succeed(p, f, pkt->psn, vlan_tci);
-	if (!f)
-		return no_place(p);
-	return near_take_next(p, f, l3, pkt, vlan_tci, fp);
+	if (near_stranger_below(p, f, pos, fp) == LIFE_UNSURE)
+		return drop(p, DROP_LAN_STRANGER);
+	return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 }
 
 /* Nothing more is taken from a QP that failed; but a stranger after a while is a new life of it. */
@@ -180,6 +197,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
 	uint32_t fp = near_fp_of(l3, pkt, payload_crc);
 	uint64_t pos;
+	bool possible;
 
 	if (!f)
 		f = near_open(p, pkt, vlan_tci);
@@ -189,12 +207,26 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 		f = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (!f)
 		return no_place(p);
+	f->silent_ns = p->now_ns - f->last_rx_ns;
 	f->last_rx_ns = p->now_ns;
 	near_unpaired_heard(p, f);
 	if (f->failed)
 		return refuse_failed(p, f, pkt->psn);
 	pos = pos_near(f->pos_next, pkt->psn);
-	if (pos > f->pos_next + FLOW_SPAN_MAX || pos + FLOW_SPAN_MAX < f->pos_next)
+	if (f->stranger.waits) {
+		enum near_life life = near_stranger_judge(p, f, pkt, pos, fp);
+
+		if (life == LIFE_NEW)
+			return begin_anew(p, f, l3, pkt, vlan_tci, fp);
+		if (life == LIFE_UNSURE)
+			return drop(p, DROP_LAN_STRANGER);
+	}
+	possible = pos <= f->pos_next + FLOW_SPAN_MAX && pos + FLOW_SPAN_MAX >= f->pos_next;
+	if (pos <= f->pos_next && possible)
+		near_stranger_came_back(f);
+	else if (near_stranger_ahead(p, f, pkt, pos, fp) == LIFE_NEW)
+		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
+	if (!possible)
 		return drop(p, DROP_LAN_WINDOW);
 	if (pos == f->pos_next) {
 		f->pos_last_rx = pos;

@@ -56,6 +56,8 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
 	f->msn_next = h->msn;
+	f->op_last = h->opcode;
+	f->op_known = true;
 	near_fp_note(p, f, h);
 	if (h->flags & SF_ACK_REQ) {
 		f->ack_asked = true;
@@ -67,6 +69,12 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 	f->pos_next += h->psns;
 }
 
+/* Whether the opcode may be the next one: the responder would refuse another, and its QP be lost. */
+static bool in_sequence(const struct near_flow *f, uint8_t opcode)
+{
+	return !f->op_known || roce_may_follow(f->op_last, opcode);
+}
+
 void near_absorb_held(struct proxy *p, struct near_flow *f)
 {
 	while (f->ooo_pkts) {
@@ -76,6 +84,12 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 		if (slot == SLOT_NONE)
 			break;
 		h = arena_hdr(p->arena, slot);
+		if (!in_sequence(f, h->opcode)) {
+			f->ooo_pkts--;
+			slot_release(p, slot);
+			drop(p, DROP_LAN_SEQUENCE);
+			break;
+		}
 		h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
 		arena_amend(p->arena, slot);
 		if (h->flags & SF_OWN_RESPONSE) { /* it was there before the flow's base moved below it */
@@ -129,6 +143,8 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	bool unknown;
 	uint32_t psns = psns_of(f, pkt, &unknown), slot;
 
+	if (!in_sequence(f, pkt->opcode))
+		return drop(p, DROP_LAN_SEQUENCE);
 	if (psns > FLOW_SPAN_MAX / 2)
 		return drop(p, DROP_LAN_BAD_LENGTH);
 	if (!near_admit(p, f, pkt->len))

@@ -88,6 +88,22 @@ const struct roce_opinfo *roce_op(uint8_t opcode)
 	return ops[opcode].flags & ROP_VALID ? &ops[opcode] : &op_unknown;
 }
 
+static bool is_write(uint8_t opcode)
+{
+	return opcode >= RC_WRITE_FIRST && opcode <= RC_WRITE_ONLY_IMM;
+}
+
+bool roce_may_follow(uint8_t before, uint8_t opcode)
+{
+	uint16_t was = ops[before].flags, is = ops[opcode].flags;
+
+	if (!(was & ROP_REQUEST) || !(is & ROP_REQUEST))
+		return true;
+	if (was & ROP_END)
+		return is & ROP_START;
+	return !(is & ROP_START) && is_write(before) == is_write(opcode);
+}
+
 static enum roce_class class_of(uint8_t opcode)
 {
 	if (opcode == ROCE_CNP)

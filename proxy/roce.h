@@ -89,6 +89,10 @@ struct roce_opinfo {
 /* The table row of an opcode; never NULL: unknown opcodes give a row without ROP_VALID. */
 const struct roce_opinfo *roce_op(uint8_t opcode);
 
+/* True if a request with that opcode may come right behind one with the opcode before it: a message is a FIRST, MIDDLEs
+ * and a LAST of one kind with nothing between, or one packet. IBTA 9.7.4.1.3. What is unknown may stand anywhere. */
+bool roce_may_follow(uint8_t before, uint8_t opcode);
+
 enum roce_class {
 	ROCE_RC_REQUEST,  /* known RC request */
 	ROCE_RC_RESPONSE, /* ACK, READ response, ATOMIC ACK */

@@ -367,6 +367,14 @@ static inline enum proxy_drop core_send(struct core *c, uint8_t opcode, uint32_t
 	return d;
 }
 
+/* The host sends it, and as nobody answers, again after its timeout: as one that has reset its QP does. */
+static inline enum proxy_drop core_insist(struct core *c, uint8_t opcode, uint32_t psn)
+{
+	core_send(c, opcode, psn);
+	core_wait(c, 4 * CORE_MS);
+	return core_send(c, opcode, psn);
+}
+
 /* n single-packet WRITEs from psn on, without AckReq but for the last. */
 static inline void core_send_run(struct core *c, uint32_t psn, uint32_t n)
 {

@@ -464,7 +464,7 @@ static void near__stranger_waits_for_the_old_life(void **state)
 	for (uint32_t psn = 1; psn <= 4; psn++)
 		core_expect(&c.b, RC_WRITE_ONLY, psn);
 	c.salt = 1;
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 0), DROP_NONE);
+	assert_int_equal(core_insist(&c, RC_WRITE_ONLY, 0), DROP_NONE);
 	f = core_near(&c);
 	assert_non_null(f->older);
 	assert_true(core_event(&c.a, EV_FLOW_RESET));
@@ -489,6 +489,7 @@ static void near__stranger_after_silence_goes_at_once(void **state)
 	(void)state;
 	core_open(&c, ACK_MODE_NEAR);
 	core_pair(&c, 0);
+	core_wait(&c, 1001 * CORE_MS);
 	c.salt = 1;
 	core_send(&c, RC_WRITE_ONLY, 0);
 	core_expect(&c.b, RC_WRITE_ONLY, 0);
@@ -510,7 +511,7 @@ static void near__old_life_fails_loudly(void **state)
 	core_send_run(&c, 1, 4);
 	core_forget(&c.b);
 	c.salt = 1;
-	core_send(&c, RC_WRITE_ONLY, 0);
+	core_insist(&c, RC_WRITE_ONLY, 0);
 	core_event(&c.a, EV_COUNT);
 	core_wait(&c, 2000 * CORE_MS);
 	assert_true(core_event(&c.a, EV_FLOW_FAILED));
@@ -530,9 +531,10 @@ static void near__second_stranger_replaces_the_first(void **state)
 	core_send_run(&c, 1, 4);
 	core_forget(&c.b);
 	c.salt = 1;
-	core_send(&c, RC_WRITE_ONLY, 0);
+	core_insist(&c, RC_WRITE_ONLY, 0);
 	c.salt = 2;
-	core_send(&c, RC_WRITE_ONLY, 0);
+	core_insist(&c, RC_WRITE_ONLY, 0);
+	core_forget(&c.b);
 	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 5);
 	core_wait(&c, CORE_MS);
 	assert_memory_equal(core_expect(&c.b, RC_WRITE_ONLY, 0)->l3 + 56, core_payload(2, 0), 100);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A host may reset its QP and begin again at any PSN, without a word that the edge could hear. What it sends then is a
+ * stranger: another packet at a place that is taken, or one beyond all that could be expected. But not every stranger
+ * is a new life:
+ *
+ *   - Linux rxe (6.1), when a timeout overtakes the completion of a message, sends what is left of that message: a WRITE
+ *     or SEND of no bytes at the PSN of the next message, and everything behind it numbered one too high. Its next round
+ *     is right again. To believe the stranger loses the bytes that were ACKed before it; to ACK it completes the wrong
+ *     messages; to take what comes at pos_next breaks the responder's order of opcodes.
+ *   - A packet whose addresses are forged.
+ *
+ * What tells them apart is that a new life insists. So after a stranger the flow is deaf and silent until the host has
+ * begun a new round: the same stranger again is a new life; a packet that is the known one at its place, or the expected
+ * one, ends the suspicion, and so do SUSPECT_ROUNDS without the stranger. Two cases need no second witness: a stranger
+ * after a long silence, and one further back than a host's window reaches.
+ *
+ * Ahead of pos_next it is the same in the other direction. A live QP always comes back to pos_next, as nothing beyond it
+ * was ever ACKed. Rounds that begin with one and the same packet ahead of it are a new life (AHEAD_ROUNDS, as the first
+ * packets of a round may get lost). */
+#include "near_priv.h"
+
+#include "near_fp.h"
+
+#define ROUND_NS       1000000ull    /* no host repeats on its own account sooner */
+#define SILENCE_NS     1000000000ull /* a host with something outstanding repeats sooner */
+#define WINDOW_REACH   512           /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
+#define SUSPECT_ROUNDS 3
+#define AHEAD_ROUNDS   3
+
+static bool starts_message(const struct roce_pkt *pkt)
+{
+	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & ROP_START);
+}
+
+enum near_life near_stranger_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
+{
+	if (f->silent_ns >= SILENCE_NS || pos + WINDOW_REACH < f->pos_acked || FAULT(FAULT_STRANGER_BELIEVED))
+		return LIFE_NEW;
+	f->stranger = (struct near_stranger){.waits = true, .pos = pos, .fp = fp, .pos_last = pos, .round_ns = p->now_ns};
+	return LIFE_UNSURE;
+}
+
+enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                   uint32_t fp)
+{
+	struct near_stranger *s = &f->stranger;
+	bool possible = pos <= f->pos_next + FLOW_SPAN_MAX;
+
+	if (!starts_message(pkt))
+		return LIFE_SAME;
+	if (s->ahead_pos != pos || s->ahead_fp != fp) {
+		if (s->ahead_rounds && pos > s->ahead_pos)
+			return LIFE_SAME; /* of the round that began there */
+		s->ahead_pos = pos;
+		s->ahead_fp = fp;
+		s->ahead_rounds = 1;
+		s->ahead_ns = p->now_ns;
+		return LIFE_SAME;
+	}
+	if (p->now_ns < s->ahead_ns + ROUND_NS)
+		return LIFE_SAME;
+	s->ahead_ns = p->now_ns;
+	s->ahead_rounds++;
+	return s->ahead_rounds >= (possible ? AHEAD_ROUNDS : 2) ? LIFE_NEW : LIFE_SAME;
+}
+
+void near_stranger_came_back(struct near_flow *f)
+{
+	f->stranger.ahead_rounds = 0;
+}
+
+/* Only the life that is known can have sent this. */
+static bool known(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp,
+                  bool begins_round)
+{
+	bool starts = starts_message(pkt);
+
+	if (pos == f->pos_next)
+		return begins_round && starts && (!f->op_known || roce_may_follow(f->op_last, pkt->opcode));
+	if (pos > f->pos_next)
+		return false;
+	if (!starts && arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos) == SLOT_NONE)
+		return false;
+	return near_fp_check(p, f, pos, fp, starts) == FP_SAME;
+}
+
+enum near_life near_stranger_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                   uint32_t fp)
+{
+	struct near_stranger *s = &f->stranger;
+	bool begins_round = pos <= s->pos_last && p->now_ns >= s->round_ns + ROUND_NS;
+
+	s->pos_last = pos;
+	if (begins_round) {
+		s->rounds++;
+		s->round_ns = p->now_ns;
+	}
+	if (!s->rounds)
+		return LIFE_UNSURE;
+	if (pos == s->pos && fp == s->fp)
+		return LIFE_NEW;
+	if (s->rounds < SUSPECT_ROUNDS && !known(p, f, pkt, pos, fp, begins_round))
+		return LIFE_UNSURE;
+	s->waits = false;
+	return LIFE_SAME;
+}

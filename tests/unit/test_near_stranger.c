@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Is it a new life of the QP, or a host that is confused for a moment? */
+#include "core_fixture.h"
+
+/* One packet of a message of three, whose bytes are those of place `psn` of the life `salt`. */
+static enum proxy_drop part(struct core *c, uint32_t psn, uint32_t of_message)
+{
+	static const uint8_t opcode[] = {RC_WRITE_FIRST, RC_WRITE_MIDDLE, RC_WRITE_LAST};
+	struct roce_pkt h = core_req(opcode[of_message], psn);
+
+	h.reth_len = 3 * CORE_PMTU;
+	return core_in(&c->a, h, CORE_PMTU, 0);
+}
+
+/* Messages of three packets: PSNs 1..3, 4..6, ... */
+static void messages(struct core *c, uint32_t first, uint32_t n)
+{
+	for (uint32_t psn = first; psn < first + 3 * n; psn++)
+		assert_int_equal(part(c, psn, (psn - 1) % 3), DROP_NONE);
+	core_pump(c);
+}
+
+static void open_with_two_messages(struct core *c)
+{
+	core_open(c, ACK_MODE_NEAR);
+	core_pair(c, 0);
+	messages(c, 1, 2);
+	core_expect_aeth(&c->a, 6, AETH_ACK_NO_CREDITS);
+	core_forget(&c->b);
+	core_wait(c, 20 * CORE_MS);
+	core_forget(&c->b);
+}
+
+/* What rxe does: a WRITE of no bytes at the PSN of the second message, and that one and the next numbered one too high,
+ * the last of which falls on what is expected. */
+static void confused_window(struct core *c)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 4);
+
+	h.reth_len = 0;
+	assert_int_equal(core_in(&c->a, h, 0, 0), DROP_LAN_STRANGER);
+	c->salt = 7; /* what is shifted is not what was there */
+	for (uint32_t psn = 5; psn <= 7; psn++)
+		assert_int_equal(part(c, psn, psn - 5), DROP_LAN_STRANGER);
+	c->salt = 0;
+	core_pump(c);
+}
+
+static void stranger__confused_window_counts_for_nothing(void **state)
+{
+	struct near_flow *f;
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	f = core_near(&c);
+	confused_window(&c);
+	assert_int_equal(core_pending(&c.a), 0); /* and nothing of it is answered */
+	assert_int_equal(core_drops(&c.a, DROP_LAN_STRANGER), 4);
+	core_wait(&c, 100 * CORE_MS);
+	for (uint32_t psn = 4; psn <= 6; psn++) /* right again */
+		assert_int_equal(part(&c, psn, psn - 4), DROP_LAN_DUPLICATE);
+	core_pump(&c);
+	core_expect_aeth(&c.a, 6, AETH_ACK_NO_CREDITS);
+	messages(&c, 7, 1);
+	core_forget(&c.b);
+	assert_ptr_equal(core_near(&c), f);
+	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
+	core_close(&c);
+}
+
+/* It has heard of all ACKs meanwhile and goes on at once. */
+static void stranger__host_goes_on_behind_it(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	confused_window(&c);
+	core_wait(&c, 100 * CORE_MS);
+	messages(&c, 7, 1);
+	core_expect_aeth(&c.a, 9, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
+	core_close(&c);
+}
+
+/* In the middle of a message longer than all that is outstanding there is no start to know it by. */
+static void stranger__suspicion_does_not_last(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	assert_int_equal(core_send(&c, RC_WRITE_FIRST, 1), DROP_NONE);
+	for (uint32_t psn = 2; psn < 8; psn++)
+		assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, psn), DROP_NONE);
+	core_ack(&c, 7, AETH_ACK_NO_CREDITS, 1);
+	core_forget(&c.a);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 5), DROP_LAN_STRANGER);
+	for (int round = 0; round < 2; round++) {
+		core_wait(&c, 4 * CORE_MS);
+		assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, 4), DROP_LAN_STRANGER);
+		assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, 8), DROP_LAN_STRANGER);
+	}
+	core_wait(&c, 4 * CORE_MS);
+	assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, 4), DROP_LAN_DUPLICATE);
+	assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, 8), DROP_NONE);
+	core_close(&c);
+}
+
+static void stranger__that_insists_is_a_new_life(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	c.salt = 1;
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 1), DROP_LAN_STRANGER);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 2), DROP_LAN_STRANGER); /* what follows it does not decide */
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 1), DROP_LAN_STRANGER); /* nor a copy made on the LAN */
+	core_wait(&c, 4 * CORE_MS);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 1), DROP_NONE);
+	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 1);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_close(&c);
+}
+
+static void stranger__after_silence_needs_no_witness(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	core_wait(&c, 1000 * CORE_MS);
+	c.salt = 1;
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 1), DROP_NONE);
+	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 1);
+	core_close(&c);
+}
+
+/* A QP is used again by another process, at a PSN ahead: it never comes back to what is expected. */
+static void stranger__ahead_that_insists_is_a_new_life(void **state)
+{
+	uint32_t ahead = 5000, rounds = 0;
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	for (; rounds < 8 && core_ctr(&c.a, CTR_INCARNATIONS) == 0; rounds++) {
+		for (uint32_t i = 0; i < 3; i++)
+			core_send(&c, RC_WRITE_ONLY, ahead + i);
+		core_wait(&c, 4 * CORE_MS);
+	}
+	assert_in_range(rounds, 3, 4);
+	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN + ahead);
+	core_close(&c);
+}
+
+/* And at one so far away that it can be nothing else; but one forged packet is nothing. */
+static void stranger__far_away(void **state)
+{
+	uint32_t away = 7000000;
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, away), DROP_LAN_WINDOW);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, away), DROP_LAN_WINDOW);
+	core_wait(&c, 4 * CORE_MS);
+	messages(&c, 7, 1);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, away), DROP_LAN_WINDOW);
+	core_wait(&c, 4 * CORE_MS);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, away), DROP_NONE);
+	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN + away);
+	core_close(&c);
+}
+
+/* A lost packet is no new life: the host comes back to it. */
+static void stranger__gap_is_no_new_life(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	for (int round = 0; round < 10; round++) {
+		for (uint32_t psn = 10; psn < 20; psn++)
+			core_send(&c, RC_WRITE_ONLY, psn);
+		core_wait(&c, 4 * CORE_MS);
+		core_send(&c, RC_WRITE_LAST, 6); /* of what the host repeats, this one arrives */
+	}
+	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
+	core_close(&c);
+}
+
+/* The responder would refuse it, and its QP be lost. IBTA 9.7.4.1.3. */
+static void stranger__opcodes_out_of_order_are_not_carried(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	assert_int_equal(core_send(&c, RC_WRITE_LAST, 7), DROP_LAN_SEQUENCE);
+	assert_int_equal(core_send(&c, RC_WRITE_FIRST, 7), DROP_NONE);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 8), DROP_LAN_SEQUENCE);
+	assert_int_equal(core_send(&c, RC_SEND_LAST, 8), DROP_LAN_SEQUENCE);
+	assert_int_equal(core_send(&c, RC_READ_REQUEST, 8), DROP_LAN_SEQUENCE);
+	assert_int_equal(core_send(&c, RC_WRITE_LAST_IMM, 8), DROP_NONE);
+	core_close(&c);
+}
+
+static void stranger__opcode_order(void **state)
+{
+	(void)state;
+	assert_true(roce_may_follow(RC_SEND_FIRST, RC_SEND_MIDDLE));
+	assert_true(roce_may_follow(RC_SEND_MIDDLE, RC_SEND_LAST_INV));
+	assert_true(roce_may_follow(RC_WRITE_LAST_IMM, RC_SEND_FIRST));
+	assert_true(roce_may_follow(RC_READ_REQUEST, RC_FETCH_ADD));
+	assert_true(roce_may_follow(RC_RESERVED_15, RC_WRITE_LAST)); /* who knows */
+	assert_false(roce_may_follow(RC_SEND_FIRST, RC_WRITE_MIDDLE));
+	assert_false(roce_may_follow(RC_WRITE_FIRST, RC_SEND_LAST_INV));
+	assert_false(roce_may_follow(RC_WRITE_ONLY, RC_WRITE_LAST));
+	assert_false(roce_may_follow(RC_WRITE_MIDDLE, RC_READ_REQUEST));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(stranger__confused_window_counts_for_nothing),
+	    cmocka_unit_test(stranger__host_goes_on_behind_it),
+	    cmocka_unit_test(stranger__suspicion_does_not_last),
+	    cmocka_unit_test(stranger__that_insists_is_a_new_life),
+	    cmocka_unit_test(stranger__after_silence_needs_no_witness),
+	    cmocka_unit_test(stranger__ahead_that_insists_is_a_new_life),
+	    cmocka_unit_test(stranger__far_away),
+	    cmocka_unit_test(stranger__gap_is_no_new_life),
+	    cmocka_unit_test(stranger__opcodes_out_of_order_are_not_carried),
+	    cmocka_unit_test(stranger__opcode_order),
+	};
+
+	return cmocka_run_group_tests_name("near_stranger", tests, NULL, NULL);
+}

@@ -14,7 +14,7 @@
 #include "wan_lane.h"
 
 #ifdef PROXY_FAULTS
-unsigned proxy_faults;
+bool proxy_faults[FAULT_COUNT];
 #endif
 
 /* --- memory --- */

@@ -102,8 +102,11 @@ static void run_one(struct world *w, uint64_t seed, const struct run_options *o,
 	if (o->verbose)
 		print_seed(w, s.text, seconds() - start);
 	if (w->violation[0]) {
-		if (t->violations++ == 0)
+		if (t->violations++ == 0) {
 			t->first_violation = seed;
+			snprintf(t->violation, sizeof(t->violation), "%.*s", (int)strcspn(w->violation, ":"),
+			         w->violation);
+		}
 		if (!o->expect_failure)
 			run_report(w, s.text, o->direct);
 	}
@@ -137,10 +140,11 @@ static void run_part(const struct run_options *o, uint32_t part, struct run_tota
 	w.log_packets = true;
 	if (o->log_path)
 		w.log.live = strcmp(o->log_path, "-") == 0 ? stdout : fopen(o->log_path, "w");
-	run_guard(&w);
+	if (!o->quiet)
+		run_guard(&w);
 	for (uint64_t seed = o->first + part; seed <= o->last; seed += o->jobs) {
 		run_one(&w, seed, o, t);
-		if (part == 0)
+		if (part == 0 && !o->quiet)
 			progress(o, seed, t, &next);
 		if (t->violations && !o->keep_going)
 			break;
@@ -156,8 +160,10 @@ static void add(struct run_totals *sum, const struct run_totals *t)
 	sum->completions += t->completions;
 	sum->violations += t->violations;
 	sum->given_up += t->given_up;
-	if (t->first_violation < sum->first_violation)
+	if (t->first_violation < sum->first_violation) {
 		sum->first_violation = t->first_violation;
+		memcpy(sum->violation, t->violation, sizeof(sum->violation));
+	}
 }
 
 /* A child per part; each writes its totals into a pipe. False: one died. */
@@ -200,20 +206,30 @@ static int verdict(const struct run_options *o, const struct run_totals *t, bool
 	return 0;
 }
 
-int run_seeds(const struct run_options *o)
+bool run_totals(const struct run_options *o, struct run_totals *t)
 {
-	struct run_totals t = {.first_violation = UINT64_MAX};
 	double start = seconds();
 	bool sound = true;
 
-	if (o->jobs > 1)
-		sound = run_children(o, &t);
+	*t = (struct run_totals){.first_violation = UINT64_MAX};
+	fflush(stdout);
+	if (o->jobs > 1 || o->quiet)
+		sound = run_children(o, t);
 	else
-		run_part(o, 0, &t);
+		run_part(o, 0, t);
+	t->took_s = seconds() - start;
+	return sound;
+}
+
+int run_seeds(const struct run_options *o)
+{
+	struct run_totals t;
+	bool sound = run_totals(o, &t);
+
 	printf("lrsim: %llu seeds, %llu packets, %llu events, %llu messages, %llu connections given up, %.1f s, %llu "
 	       "violations%s\n",
 	       (unsigned long long)t.seeds, (unsigned long long)t.packets, (unsigned long long)t.events,
-	       (unsigned long long)t.completions, (unsigned long long)t.given_up, seconds() - start,
+	       (unsigned long long)t.completions, (unsigned long long)t.given_up, t.took_s,
 	       (unsigned long long)t.violations, sound ? "" : ", and a process died");
 	return verdict(o, &t, sound);
 }

@@ -12,15 +12,20 @@ struct run_options {
 	uint64_t first, last; /* seeds */
 	uint32_t jobs;
 	bool direct, verbose, keep_going;
-	bool expect_failure;
+	bool expect_failure, fault_table;
+	bool quiet;           /* no progress, and in a process of its own: it may die */
 	const char *log_path; /* every packet event; NULL: only the last ones of a failing seed */
 };
 
 struct run_totals {
 	uint64_t seeds, packets, events, completions, given_up, violations;
 	uint64_t first_violation; /* seed; UINT64_MAX: none */
+	char violation[64];       /* the first one's name */
+	double took_s;
 };
 
+/* Runs the seeds until one fails (or all). False: a process died. */
+bool run_totals(const struct run_options *o, struct run_totals *t);
 /* Runs the seeds and prints failures and the summary. Exit code. */
 int run_seeds(const struct run_options *o);
 

@@ -6,28 +6,19 @@
 #include <string.h>
 
 #include "check.h"
+#include "faults.h"
 #include "fullscale.h"
 #include "runner.h"
-#include "proxy/fault.h"
 
-static const char usage[] = "usage: lrsim --seeds A[-B] [--jobs N] [--direct] [--keep-going] [--fault NAME "
-                            "[--expect-failure]] [-v] [--log FILE]\n"
-                            "                         [--ignore INVARIANT,...]\n"
-                            "       lrsim --full NAME      full scale: 400 Gbit/s x 1000 km; `--full list` lists them\n"
-                            "       lrsim --many-qps N     N queue pairs from PSN 0 with equal QPNs at both ends\n"
-                            "       lrsim --latency        completion latency over distance, modes near and host\n"
-                            "faults: ack_too_far drop_slot wrong_msn mispair stale_incarnation\n";
-
-static const struct {
-	const char *name;
-	unsigned fault;
-} faults[] = {
-    {"ack_too_far", FAULT_ACK_TOO_FAR},
-    {"drop_slot", FAULT_DROP_SLOT},
-    {"wrong_msn", FAULT_WRONG_MSN},
-    {"mispair", FAULT_MISPAIR},
-    {"stale_incarnation", FAULT_STALE_INCARNATION},
-};
+static const char usage[] =
+    "usage: lrsim --seeds A[-B] [--jobs N] [--direct] [--keep-going] [--fault NAME "
+    "[--expect-failure]] [-v] [--log FILE]\n"
+    "                         [--ignore INVARIANT,...]\n"
+    "       lrsim --full NAME      full scale: 400 Gbit/s x 1000 km; `--full list` lists them\n"
+    "       lrsim --many-qps N     N queue pairs from PSN 0 with equal QPNs at both ends\n"
+    "       lrsim --latency        completion latency over distance, modes near and host\n"
+    "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
+    "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";
 
 static int fail(const char *what, const char *arg)
 {
@@ -51,22 +42,13 @@ static bool parse_range(const char *s, struct run_options *o)
 	return *end == 0 && o->first <= o->last;
 }
 
-static bool set_fault(const char *name)
-{
-	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-		if (strcmp(name, faults[i].name) == 0) {
-			proxy_faults |= faults[i].fault;
-			return true;
-		}
-	}
-	return false;
-}
-
 enum {
 	OPT_SEEDS = 256,
 	OPT_JOBS,
 	OPT_FAULT,
 	OPT_EXPECT,
+	OPT_FAULTS,
+	OPT_TABLE,
 	OPT_FULL,
 	OPT_MANY,
 	OPT_LATENCY,
@@ -82,7 +64,8 @@ static const struct option options[] = {
     {"full", required_argument, NULL, OPT_FULL},     {"many-qps", required_argument, NULL, OPT_MANY},
     {"latency", no_argument, NULL, OPT_LATENCY},     {"log", required_argument, NULL, OPT_LOG},
     {"direct", no_argument, NULL, OPT_DIRECT},       {"keep-going", no_argument, NULL, OPT_KEEP},
-    {"ignore", required_argument, NULL, OPT_IGNORE}, {NULL, 0, NULL, 0},
+    {"ignore", required_argument, NULL, OPT_IGNORE}, {"faults", no_argument, NULL, OPT_FAULTS},
+    {"fault-table", no_argument, NULL, OPT_TABLE},   {NULL, 0, NULL, 0},
 };
 
 /* 0: go on; otherwise an exit code + 1 */
@@ -95,9 +78,15 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		o->jobs = (uint32_t)atoi(arg);
 		return o->jobs >= 1 && o->jobs <= 64 ? 0 : 1 + fail("jobs are 1 to 64", arg);
 	case OPT_FAULT:
-		return set_fault(arg) ? 0 : 1 + fail("no such fault", arg);
+		return faults_set(arg) ? 0 : 1 + fail("no such fault; --faults lists them", arg);
 	case OPT_EXPECT:
 		o->expect_failure = true;
+		return 0;
+	case OPT_FAULTS:
+		faults_list();
+		return 1;
+	case OPT_TABLE:
+		o->fault_table = true;
 		return 0;
 	case OPT_FULL:
 		return 1 + fullscale_run(arg);
@@ -138,9 +127,11 @@ int main(int argc, char **argv)
 	}
 	if (optind < argc)
 		return fail("unexpected argument", argv[optind]);
+	if (o.last == 0 && o.fault_table)
+		o.first = 1, o.last = 500;
 	if (o.last == 0) {
 		fputs(usage, stderr);
 		return 2;
 	}
-	return run_seeds(&o);
+	return o.fault_table ? faults_table(&o) : run_seeds(&o);
 }

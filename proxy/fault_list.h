@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fault_list.h - X(NAME, rule, what it does): one line for each rule of the core that can be switched off.
+ *
+ * Only fault.h includes it. */
+/* clang-format off */
+X(ACK_TOO_FAR,        "one mouth: no ACK past the ceiling",             "an ACK one PSN beyond the ceiling")
+X(WRONG_MSN,          "MSN counts from the responder's base",           "MSN one too high")
+X(DROP_SLOT,          "nothing ACKed is ever dropped",                  "a committed slot vanishes now and then")
+X(MISPAIR,            "an answer names the flow that was probed",       "a probe's answer is given to another flow")
+X(UNPAIRED_UNBOUNDED, "flows without a pair are bounded",               "flows without a pair may fill the table")
+X(STALE_INCARNATION,  "bytes of an old life never reach a new one",     "incarnations are not told apart")
+X(STRANGER_BELIEVED,  "a new life must insist",                         "a packet unlike the one that was there is a new life at once")

@@ -223,6 +223,7 @@ struct far_flow {
 	uint32_t hostpair;      /* index of struct hostpair, NONE: not joined */
 	struct dnode pair_node; /* waiting for its turn to be probed */
 	bool probing;           /* has its turn */
+	uint8_t probe_repeats;  /* in this turn */
 	uint64_t retried_ns;    /* last time something was sent to the host again */
 	bool pair_due;          /* FLOW_PAIR to be sent */
 	uint64_t pair_at_pos;   /* the first answer said: before this position ... */

@@ -15,6 +15,7 @@
 
 #define ACKREQ_EVERY_PKTS 32
 #define WINDOW_MIN_BYTES  16384u
+#define PROBE_REPEATS     3 /* in a turn, after 1/8, 1/4 and 1/2 of LanTimeout; the turn ends after all of it */
 
 /* A READ of unknown length in PSNs may be sent, nothing behind it. */
 static bool tx_available(struct proxy *p, const struct far_flow *f)
@@ -29,10 +30,10 @@ static bool tx_available(struct proxy *p, const struct far_flow *f)
 	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED;
 }
 
-/* A responder that has not answered twice is asked with one packet, not with all that may be in flight. */
+/* A responder that has not answered twice, or is probed again, is asked with one packet, not with all that may be in flight. */
 static uint32_t window_of(const struct far_flow *f)
 {
-	return f->retries >= 2 ? 1 : f->window_bytes;
+	return f->retries >= 2 || f->probe_repeats ? 1 : f->window_bytes;
 }
 
 void far_kick(struct proxy *p, struct far_flow *f)
@@ -54,7 +55,7 @@ static uint64_t lan_rto(const struct proxy *p, const struct far_flow *f)
 	uint64_t rto = max_u64(p->cfg.lan_timeout_ns, f->lan_srtt_ns + 4 * f->lan_var_ns);
 
 	if (f->pairing == PAIR_LEARNING)
-		return p->cfg.lan_timeout_ns; /* others wait for the end of its turn */
+		return p->cfg.lan_timeout_ns >> (f->probe_repeats ? PROBE_REPEATS + 1 - f->probe_repeats : PROBE_REPEATS);
 	return min_u64(rto, 25 * p->cfg.lan_timeout_ns) << (f->retries < 4 ? f->retries : 4);
 }
 
@@ -209,6 +210,12 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 	count(p, CTR_LAN_TIMEOUTS, 1);
 	if (f->retries < UINT8_MAX)
 		f->retries++;
+	if (f->pairing == PAIR_LEARNING && f->probe_repeats < PROBE_REPEATS) {
+		f->probe_repeats++;
+		far_arm_rto(p, f);
+		far_go_back(p, f, f->pos_acked);
+		return;
+	}
 	if (f->pairing == PAIR_LEARNING) {
 		dlist_remove(&f->lan_node);
 		f->pos_tx = f->pos_acked;

@@ -4,7 +4,8 @@
  * An answer names only the QPN that it goes to. Which of the flows of a host pair it is for must be known before it may
  * count, and all of them may have started at the same PSN, with the same QPN at both ends. So flows that have no pair
  * yet are sent one at a time per host pair: while one has its turn, an answer to a QPN that nobody owns can only be for
- * it. An unanswered turn ends in quarantine: a late answer would otherwise be taken for the next flow's.
+ * it. Within its turn (LanTimeout) it repeats its first packet a few times, as on a LAN that loses one packet in a
+ * hundred many turns would be lost otherwise. An unanswered turn ends in quarantine: a late answer would otherwise be taken for the next flow's.
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
  * and has not sent anything again lately: then the QPN has a new owner, and the old pair is void. */
@@ -116,6 +117,19 @@ bool pair_join(struct proxy *p, struct far_flow *f)
 	return true;
 }
 
+static void begin_turn(struct hostpair *hp, struct far_flow *f)
+{
+	hp->prober = f->idx;
+	f->probing = true;
+}
+
+static void end_turn(struct hostpair *hp, struct far_flow *f)
+{
+	hp->prober = NONE;
+	f->probing = false;
+	f->probe_repeats = 0;
+}
+
 static void next_turn(struct proxy *p, struct hostpair *hp)
 {
 	struct dnode *n = dlist_first(&hp->waiting);
@@ -125,8 +139,7 @@ static void next_turn(struct proxy *p, struct hostpair *hp)
 		return;
 	f = dlist_entry(n, struct far_flow, pair_node);
 	dlist_remove(n);
-	hp->prober = f->idx;
-	f->probing = true;
+	begin_turn(hp, f);
 	far_kick(p, f);
 }
 
@@ -136,8 +149,7 @@ static void turn_over(struct proxy *p, struct far_flow *f)
 
 	if (!f->probing)
 		return;
-	f->probing = false;
-	hp->prober = NONE;
+	end_turn(hp, f);
 	next_turn(p, hp);
 }
 
@@ -172,8 +184,7 @@ bool pair_turn(struct proxy *p, struct far_flow *f)
 	if (hp->prober != NONE || timer_armed(&hp->quarantine) || dlist_first(&hp->waiting) != &f->pair_node)
 		return false;
 	dlist_remove(&f->pair_node);
-	hp->prober = f->idx;
-	f->probing = true;
+	begin_turn(hp, f);
 	return true;
 }
 
@@ -185,8 +196,7 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	count(p, CTR_PAIR_QUARANTINES, 1);
 	if (f->retries == 1)
 		proxy_event_push(p, EV_PAIR_QUARANTINED, NULL, f, f->pos_acked, wait);
-	f->probing = false;
-	hp->prober = NONE;
+	end_turn(hp, f);
 	hp->last_prober = f->idx;
 	timer_set(&p->timers, &hp->quarantine, p->now_ns + wait);
 	/* Its next try comes later and later: flows that nobody answers must not keep the others waiting. */

@@ -112,6 +112,8 @@ static void pair__unanswered_probe_means_quarantine(void **state)
 	send_to(&c, QPN0 + 1, 0);
 	core_expect(&c.b, RC_WRITE_ONLY, 0);
 	core_wait(&c, c.b.cfg.lan_timeout_ns);
+	for (int repeat = 0; repeat < 3; repeat++)
+		assert_int_equal(core_expect(&c.b, RC_WRITE_ONLY, 0)->h.dest_qpn, QPN0);
 	unanswered = c.now_ns;
 	assert_int_equal(core_ctr(&c.b, CTR_PAIR_QUARANTINES), 1);
 	core_wait(&c, c.b.cfg.quarantine_ns - CORE_MS);
@@ -123,6 +125,30 @@ static void pair__unanswered_probe_means_quarantine(void **state)
 	assert_int_equal(ack_to(&c, 0x77, 0, 1), DROP_NONE);
 	assert_int_equal(near_of(&c, QPN0 + 1)->requester_qpn, 0x77);
 	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_LEARNING);
+	core_close(&c);
+}
+
+/* The probe, or its answer, is lost on the LAN: it is repeated within the turn, and nobody has to wait. */
+static void pair__lost_probe_is_repeated(void **state)
+{
+	uint32_t more = 0;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	for (uint32_t psn = 0; psn < 3; psn++)
+		send_to(&c, QPN0, psn);
+	send_to(&c, QPN0 + 1, 0);
+	core_forget(&c.b);
+	core_wait(&c, c.b.cfg.lan_timeout_ns / 8);
+	assert_int_equal(core_expect(&c.b, RC_WRITE_ONLY, 0)->h.dest_qpn, QPN0);
+	assert_int_equal(core_pending(&c.b), 0); /* one packet, not all */
+	assert_int_equal(ack_to(&c, 0x77, 0, 1), DROP_NONE);
+	assert_int_equal(near_of(&c, QPN0)->requester_qpn, 0x77);
+	assert_int_equal(core_ctr(&c.b, CTR_PAIR_QUARANTINES), 0);
+	for (const struct core_pkt *k; (k = core_take(&c.b));)
+		more += k->h.dest_qpn == QPN0;
+	assert_int_equal(more, 2); /* now it sends all that it may */
 	core_close(&c);
 }
 
@@ -251,6 +277,7 @@ int main(void)
 	    cmocka_unit_test(pair__probe_is_one_packet),
 	    cmocka_unit_test(pair__host_pairs_are_independent),
 	    cmocka_unit_test(pair__unanswered_probe_means_quarantine),
+	    cmocka_unit_test(pair__lost_probe_is_repeated),
 	    cmocka_unit_test(pair__a_dead_qp_does_not_block_the_others),
 	    cmocka_unit_test(pair__ack_to_a_paired_qpn_decides_nothing),
 	    cmocka_unit_test(pair__unexpected_answers_are_dropped),

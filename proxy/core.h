@@ -75,6 +75,7 @@ struct near_stranger {
 struct near_flow {
 	bool used;
 	uint32_t idx, inc; /* place in the table, and which life of that place */
+	uint64_t born;     /* counts up over all near flows of the arena: which of two lives of a key is the older one */
 	uint16_t lane;
 	uint16_t vlan_tci;                /* 0: untagged */
 	struct ip_addr src, dst;          /* requester, responder */
@@ -314,6 +315,7 @@ struct proxy {
 	uint32_t near_used, far_used, pairs_used;
 	uint32_t near_free_hint, far_free_hint, pair_free_hint; /* where to look for a free place first */
 	uint32_t *near_inc; /* last incarnation of each near index: never used twice */
+	uint64_t births;    /* near flows ever opened in this arena */
 	struct idx_hash near_by_key, far_by_peer, far_by_qpn, pair_by_hosts;
 
 	struct cm_table cm;

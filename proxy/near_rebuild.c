@@ -4,7 +4,7 @@
  * What survives a restart of a near flow: its descriptor, and the requests committed at and beyond pos_settled. From
  * these everything else is made again, in three steps with the whole arena's slots counted in between (proxy_init.c):
  * near_rebuild() takes up descriptors, near_rebuild_finish() walks each flow's slots in order up to the first hole and
- * tells which of two lives of one key is the older one.
+ * puts two lives of one key in the order of their births.
  *
  * A descriptor is stored before anything that it promises is said, and before a slot is freed that it made superfluous.
  */
@@ -18,7 +18,7 @@ struct near_desc {
 	uint32_t inc;
 	struct ip_addr src, dst;
 	uint32_t dest_qpn, requester_qpn;
-	uint64_t pos_base, pos_settled;
+	uint64_t born, pos_base, pos_settled;
 	uint32_t msn_settled, msn_offset;
 	uint16_t lane, vlan_tci, pmtu;
 	uint8_t pairing, base_fixed, msn_known, failed, rnr_retry, template_len;
@@ -36,6 +36,7 @@ void near_store(struct proxy *p, const struct near_flow *f)
 	    .dst = f->dst,
 	    .dest_qpn = f->dest_qpn,
 	    .requester_qpn = f->requester_qpn,
+	    .born = f->born,
 	    .pos_base = f->pos_base,
 	    .pos_settled = f->pos_settled,
 	    .msn_settled = f->msn_settled,
@@ -61,6 +62,8 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 
 	near_flow_init(p, f, idx);
 	f->inc = d->inc;
+	f->born = d->born;
+	p->births = max_u64(p->births, d->born);
 	f->lane = d->lane;
 	f->vlan_tci = d->vlan_tci;
 	f->src = d->src;
@@ -96,27 +99,22 @@ void near_rebuild(struct proxy *p)
 	}
 }
 
-/* Two lives of one key: the one with the lower index is older only by its incarnation order; the descriptor of the
- * later one was stored last, but only positions count: the paired one that is not drained came first. */
+/* Enters the flow into the table of keys; of two lives of one key the younger one, and the older one drains. */
 static void link_lives(struct proxy *p, struct near_flow *f)
 {
 	struct near_flow *other = near_find(p, &f->src, &f->dst, f->dest_qpn, f->vlan_tci);
+	struct near_flow *older = other && other->born < f->born ? other : f;
+	struct near_flow *newer = older == f ? other : f;
 
-	if (!other) {
+	if (other && newer == f)
+		idx_hash_del(&p->near_by_key, near_flow_hash(other), other->idx);
+	if (!other || newer == f)
 		idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
+	if (!other)
 		return;
-	}
-	if (other->pairing == PAIR_LEARNING && f->pairing != PAIR_LEARNING) {
-		f->newer = other;
-		other->older = f;
-		timer_set(&p->timers, &f->drain, p->now_ns + OLD_DRAIN_STALL_NS);
-		return;
-	}
-	idx_hash_del(&p->near_by_key, near_flow_hash(other), other->idx);
-	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
-	other->newer = f;
-	f->older = other;
-	timer_set(&p->timers, &other->drain, p->now_ns + OLD_DRAIN_STALL_NS);
+	older->newer = newer;
+	newer->older = older;
+	timer_set(&p->timers, &older->drain, p->now_ns + OLD_DRAIN_STALL_NS);
 }
 
 static void rebuild_run(struct proxy *p, struct near_flow *f)

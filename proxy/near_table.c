@@ -152,6 +152,7 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 	near_flow_init(p, f, idx);
 	timer_set(&p->timers, &f->retire, p->now_ns + FORSAKEN_NS);
 	f->inc = ++p->near_inc[idx];
+	f->born = ++p->births;
 	near_fp_reset(p, f);
 	f->src = *src;
 	f->lane = lane;

@@ -542,6 +542,28 @@ static void near__second_stranger_replaces_the_first(void **state)
 	core_close(&c);
 }
 
+/* A restart while two lives are there: the younger one is the one that is spoken to, whatever their places. */
+static void near__lives_keep_their_order_over_a_restart(void **state)
+{
+	uint32_t old_idx;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	c.a.p->near_free_hint = CORE_FLOWS - 1;
+	core_send(&c, RC_WRITE_ONLY, 0);
+	old_idx = core_near(&c)->idx;
+	core_wait(&c, 1001 * CORE_MS);
+	c.cut = true;
+	c.salt = 1;
+	core_send(&c, RC_WRITE_ONLY, 0);
+	assert_true(core_near(&c)->idx < old_idx);
+	core_rebuild(&c.a);
+	assert_int_equal(core_near(&c)->older->idx, old_idx);
+	assert_int_equal(core_near(&c)->born, c.a.p->births);
+	core_close(&c);
+}
+
 /* --- READ and ATOMIC --- */
 
 /* ACKs stop in front of an unanswered READ, also in mode near; its response opens the way. */
@@ -759,6 +781,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(near__stranger_after_silence_goes_at_once),
     cmocka_unit_test(near__old_life_fails_loudly),
     cmocka_unit_test(near__second_stranger_replaces_the_first),
+    cmocka_unit_test(near__lives_keep_their_order_over_a_restart),
     cmocka_unit_test(near__ceiling_stands_in_front_of_a_read),
     cmocka_unit_test(near__stale_incarnation),
 	    cmocka_unit_test(near__missing_open_is_sent_again),

@@ -177,15 +177,15 @@ static void confirm_pair(struct proxy *p, struct far_flow *f, uint64_t before)
 }
 
 /* First answer ever: whose QPN it names, and how many messages the responder has counted, from which the near edge
- * works out the MSN of every ACK. A READ response counts its READ already. */
-static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
+ * works out the MSN of every ACK. A READ response, whichever, counts its READ already. */
+static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
 {
 	struct roce_pkt ack = *pkt;
 
 	ack.opcode = RC_ACK;
 	ack.aeth_syndrome = AETH_ACK_NO_CREDITS;
 	f->template_len = (uint8_t)roce_build(f->template, TEMPLATE_MAX, &ack, NULL, 0);
-	f->pair_at_pos = pos_near(f->pos_acked, pkt->psn);
+	f->pair_at_pos = at_pos;
 	f->pair_msn = pkt->aeth_msn;
 	if (pkt->opcode != RC_ACK) /* it counts its READ or ATOMIC already */
 		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
@@ -196,12 +196,29 @@ static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_
 	far_report(p, f, true);
 }
 
+/* The position that a first answer speaks of: a response may be one from the middle of its READ. */
+static uint64_t answered_pos(const struct far_flow *f, const struct roce_pkt *pkt)
+{
+	uint64_t pos = pos_near(f->pos_acked, pkt->psn), start = pos;
+
+	if (pkt->opcode == RC_ACK)
+		return pos;
+	for (const struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
+		const struct rd_op *op = dlist_entry(n, struct rd_op, node);
+
+		if (op->pos > pos)
+			break;
+		start = op->pos;
+	}
+	return start;
+}
+
 enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
 	struct far_flow *f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
 	bool first = false;
 	enum proxy_drop d;
-	uint64_t before;
+	uint64_t before, at_pos;
 
 	if (!f || !pair_holds(p, f, pkt)) {
 		f = pair_claim(p, pkt);
@@ -212,12 +229,13 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	if (f->failed)
 		return drop(p, DROP_LAN_ACK_STALE);
 	before = f->pos_acked;
+	at_pos = answered_pos(f, pkt);
 	if (pkt->opcode == RC_ACK)
 		d = rx_ack(p, f, pkt);
 	else
 		d = far_rx_response(p, f, l3, pkt, vlan_tci);
 	if (first)
-		first_answer(p, f, pkt);
+		first_answer(p, f, pkt, at_pos);
 	else
 		confirm_pair(p, f, before);
 	return d;

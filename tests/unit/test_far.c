@@ -358,6 +358,23 @@ static void far__responses_are_put_in_order(void **state)
 	core_close(&c);
 }
 
+/* The first of the responses is lost, and the second is the first answer ever: its MSN counts the READ, wherever in the
+ * READ it lies. */
+static void far__first_answer_from_inside_a_read(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	read_request(&c, 0, 2);
+	core_expect(&c.b, RC_READ_REQUEST, 0);
+	assert_int_equal(respond(&c, RC_READ_RESP_LAST, 1, 1), DROP_LAN_RESP_ORDER);
+	assert_int_equal(respond(&c, RC_READ_RESP_FIRST, 0, 1), DROP_NONE);
+	assert_int_equal(respond(&c, RC_READ_RESP_LAST, 1, 1), DROP_NONE);
+	assert_int_equal(core_expect(&c.a, RC_READ_RESP_FIRST, 0)->h.aeth_msn, 1);
+	core_close(&c);
+}
+
 /* A lost response: the READ goes again whole with its own PSN, what is there already is dropped. */
 static void far__lost_response_repeats_the_read(void **state)
 {
@@ -668,6 +685,7 @@ int main(void)
 	    cmocka_unit_test(far__stall_demotes_to_host),
 	    cmocka_unit_test(far__read_crosses_and_comes_back),
 	    cmocka_unit_test(far__responses_are_put_in_order),
+	    cmocka_unit_test(far__first_answer_from_inside_a_read),
 	    cmocka_unit_test(far__lost_response_repeats_the_read),
 	    cmocka_unit_test(far__ack_past_a_read_is_an_implied_nak),
 	    cmocka_unit_test(far__atomic_is_answered_once),

@@ -23,6 +23,8 @@ struct conn_cfg {
 	uint16_t vlan_tci, pkey, pmtu;
 	uint8_t tos;
 	uint8_t rnr_timer;         /* code in RNR NAKs */
+	uint8_t rnr_retry;         /* 7: for ever */
+	double confuse;            /* share of completions that a confused retry follows, where the model has those */
 	uint64_t receive_every_ns; /* 0: receives are always posted */
 	uint32_t receives;
 	uint32_t rounds;

@@ -21,6 +21,7 @@ const struct host_model host_model_rxe = {
     .nak_behind_rnr = true,
     .ack_each_duplicate = true,
     .ghost_ack_completes = true,
+    .confused_retry = true,
 };
 
 const struct host_model host_model_cx = {
@@ -30,6 +31,8 @@ const struct host_model host_model_cx = {
     .adaptive = true,
     .retries = 7,
     .rnr_nak_waits = true,
+    .checks_msn = true,
+    .credits = true,
 };
 
 /* How far ahead of the wire the NIC works: keeps a fast wire busy without an event per nanosecond. */
@@ -203,6 +206,7 @@ void host_rx(struct host *h, struct pkt *p)
 void host_init(struct host *h, struct world *w, uint8_t site, uint8_t index, const struct host_model *model)
 {
 	*h = (struct host){.w = w, .site = site, .index = index, .model = model, .dead_ns = SIM_NEVER};
+	rng_init(&h->rng, rng_hash(w->cfg.seed, 0x4057 + site * 256u + index));
 	evtimer_init(&h->tx, &w->q, host_transmit, h);
 }
 

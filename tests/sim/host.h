@@ -16,6 +16,7 @@
 #include "eventq.h"
 #include "link.h"
 #include "payload.h"
+#include "rng.h"
 #include "proxy/roce.h"
 
 struct world;
@@ -33,7 +34,10 @@ struct host_model {
 	bool nak_behind_rnr; /* an RNR NAK is followed by a sequence NAK for what was behind it */
 	bool rnr_nak_waits;  /* a sequence NAK does not end the wait of an RNR NAK */
 	bool ack_each_duplicate;
-	bool ghost_ack_completes; /* an ACK ahead of what was sent completes work */
+	bool ghost_ack_completes; /* an ACK ahead of what was sent completes work; else it is fatal */
+	bool checks_msn;          /* an ACK whose MSN does not fit its PSN is ignored */
+	bool credits;             /* tells how many receives are posted, and sends no more than it was told */
+	bool confused_retry;      /* a timeout that overtakes a completion: see confuse() in host_requester.c */
 };
 
 extern const struct host_model host_model_rxe, host_model_cx;
@@ -65,13 +69,22 @@ struct requester {
 	struct evtimer retry, rnr_wait;
 	uint32_t tries; /* without progress */
 	bool retrying, failed, asked;
+	uint32_t rnr_tries;      /* RNR NAKs without progress */
+	uint64_t credit_msgs;    /* messages that have a receive, as the responder said; UINT64_MAX: it does not say */
+	uint64_t confused_until; /* all before is sent again one PSN too high; 0: in its right mind */
+	bool confused_start;     /* and first the one that began it */
+	uint32_t confusions;
 	uint64_t implied_at; /* pos_una + 1 of the last implied NAK that was heeded; 0: none since the timer */
 	/* what an observer of the wire knows */
 	uint64_t pos_at_edge;                /* everything before has reached the near edge */
 	uint64_t at_edge[AT_EDGE_BITS / 64]; /* and what of the positions from there on */
 	uint64_t bytes_completed;
 	uint64_t naks, rnrs, timeouts, implied_naks, resent;
+	uint64_t flushed; /* messages that ended with the queue pair */
 };
+
+/* Credits of an AETH: what code n stands for. IBTA 9.7.5.1.1, table 45. */
+uint32_t aeth_credits(uint8_t code);
 
 enum reply_kind { REPLY_AETH, REPLY_READ, REPLY_ATOMIC };
 
@@ -151,6 +164,7 @@ struct host {
 	uint32_t nqps, qps_cap;
 	struct pkt *mad_head, *mad_tail; /* CM messages on their way out */
 	uint64_t dead_ns;                /* SIM_NEVER: lives */
+	struct rng rng;
 	uint8_t scratch[4096];
 };
 

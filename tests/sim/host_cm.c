@@ -51,8 +51,8 @@ static void put_req(const struct conn *c, uint8_t *d)
 	put_be24(d + 44, c->qp[1]->req.psn_start); /* what the passive side sends with */
 	d[47] = 7;                                 /* retry count */
 	put_be16(d + 48, c->cfg.pkey);
-	d[50] = (uint8_t)(pmtu_code(c->cfg.pmtu) << 4 | 7); /* path MTU, RNR retry count */
-	d[51] = 15 << 4;                                    /* CM retries */
+	d[50] = (uint8_t)(pmtu_code(c->cfg.pmtu) << 4 | c->cfg.rnr_retry); /* path MTU, RNR retry count */
+	d[51] = 15 << 4;                                                   /* CM retries */
 	memcpy(d + 56, a->addr.b, 16);
 	memcpy(d + 72, a->peer_addr.b, 16);
 	d[93] = 64;
@@ -67,7 +67,7 @@ static void put_rep(const struct conn *c, uint8_t *d)
 	put_be24(d + 20, c->qp[0]->req.psn_start); /* what the active side sends with */
 	d[24] = (uint8_t)c->cfg.max_rd;
 	d[25] = (uint8_t)c->cfg.max_rd;
-	d[27] = 7 << 5; /* RNR retry count */
+	d[27] = (uint8_t)(c->cfg.rnr_retry << 5); /* RNR retry count */
 }
 
 static void send_mad(struct conn *c, int side, uint16_t attr, uint64_t transaction)

@@ -59,6 +59,7 @@ static void arm_retry(struct qp *q)
 static void requester_fail(struct qp *q, const char *why)
 {
 	q->req.failed = true;
+	q->req.flushed = q->req.msg_posted - q->req.msg_completed;
 	q->state = QP_ERROR;
 	evtimer_cancel(&q->req.retry);
 	evtimer_cancel(&q->req.rnr_wait);
@@ -92,12 +93,35 @@ static void on_retry_timer(void *obj)
 
 	if (q->state != QP_READY || evtimer_armed(&q->req.rnr_wait))
 		return;
+	q->req.confused_until = 0;
 	q->req.timeouts++;
 	q->req.implied_at = 0;
 	if (!use_retry(q, "retries exhausted"))
 		return;
 	go_back(q);
 	arm_retry(q);
+}
+
+/* rxe 6.1, when a timeout overtakes the completion of a message: what is left of that message, which is nothing, goes
+ * out as an empty one at the PSN of the next message, and everything behind it is numbered one too high. Meanwhile it
+ * hears no ACK, and its next retry is right again. */
+static void confuse(struct qp *q, const struct wqe *done)
+{
+	struct requester *r = &q->req;
+
+	if (!q->model->confused_retry || r->confusions >= 4 || r->msg_completed == r->msg_posted ||
+	    r->pos_una != done->pos_last + 1 || r->pos_sent <= r->pos_una || msg_own_response(&done->msg) ||
+	    msg_own_response(&wqe_at(r, r->msg_completed)->msg) || wqe_at(r, r->msg_completed)->msg.len == 0)
+		return; /* an empty message again would be the real one, to everybody */
+	if (!rng_chance(&q->host->rng, q->conn->cfg.confuse))
+		return;
+	r->confusions++;
+	r->confused_until = r->pos_sent;
+	r->confused_start = true;
+	r->pos_next = r->pos_una;
+	r->msg_next = r->msg_completed;
+	evtimer_set(&r->retry, now_of(q) + q->model->timeout_ns);
+	qp_activate(q);
 }
 
 static void on_rnr_timer(void *obj)
@@ -149,6 +173,13 @@ static bool own_window_open(const struct requester *r, const struct wqe *w)
 	return w->own_before - completed < r->max_rd;
 }
 
+/* IBTA 9.7.7.2.5: without a credit one message may be under way, to ask. */
+static bool has_credit(const struct requester *r)
+{
+	return r->msg_next < r->credit_msgs || r->pos_next == r->pos_una ||
+	       r->pos_next > wqe_at(r, r->msg_next)->pos_first || !msg_takes_receive(&wqe_at(r, r->msg_next)->msg);
+}
+
 static bool may_send(const struct qp *q)
 {
 	const struct requester *r = &q->req;
@@ -156,6 +187,10 @@ static bool may_send(const struct qp *q)
 	if (q->state != QP_READY || !q->can_send || evtimer_armed(&r->rnr_wait) || r->pos_next >= r->pos_posted)
 		return false;
 	if (q->model->window_psns && r->pos_next >= r->pos_una + q->model->window_psns)
+		return false;
+	if (r->confused_until)
+		return r->pos_next < r->confused_until && !msg_own_response(&wqe_at(r, r->msg_next)->msg);
+	if (!has_credit(r))
 		return false;
 	return !msg_own_response(&wqe_at(r, r->msg_next)->msg) || own_window_open(r, wqe_at(r, r->msg_next));
 }
@@ -180,7 +215,8 @@ static struct pkt *build_data(struct qp *q, const struct wqe *w)
 	bool last = r->pos_next == w->pos_last;
 	struct roce_pkt pkt;
 
-	qp_packet(q, &pkt, data_opcode(&w->msg, index == 0, last), (uint32_t)(r->psn_start + r->pos_next));
+	qp_packet(q, &pkt, data_opcode(&w->msg, index == 0, last),
+	          (uint32_t)(r->psn_start + r->pos_next + (r->confused_until != 0)));
 	pkt.ack_req = last || (index + 1) % q->model->ack_req_every == 0;
 	pkt.solicited = last && w->msg.op == OP_SEND;
 	pkt.reth_va = w->msg.va;
@@ -221,6 +257,39 @@ static struct pkt *build_atomic(struct qp *q, const struct wqe *w)
 	return qp_build(q, &pkt, NULL, 0);
 }
 
+/* What is left of the message before: nothing. */
+static struct pkt *build_nothing(struct qp *q)
+{
+	struct requester *r = &q->req;
+	const struct msg *m = &wqe_at(r, r->msg_next - 1)->msg;
+	struct roce_pkt pkt;
+
+	qp_packet(q, &pkt, data_opcode(m, true, true), (uint32_t)(r->psn_start + r->pos_next));
+	pkt.ack_req = true;
+	pkt.reth_va = m->va;
+	pkt.reth_rkey = m->rkey;
+	pkt.imm = m->imm;
+	return qp_build(q, &pkt, NULL, 0);
+}
+
+static struct pkt *next_confused(struct qp *q)
+{
+	struct requester *r = &q->req;
+	struct wqe *w = wqe_at(r, r->msg_next);
+	struct pkt *p;
+
+	if (r->confused_start) {
+		r->confused_start = false;
+		p = build_nothing(q);
+	} else {
+		p = build_data(q, w);
+		if (++r->pos_next > w->pos_last)
+			r->msg_next++;
+	}
+	p->strange = true;
+	return p;
+}
+
 struct pkt *requester_next(struct qp *q)
 {
 	struct requester *r = &q->req;
@@ -229,6 +298,8 @@ struct pkt *requester_next(struct qp *q)
 
 	if (!may_send(q))
 		return NULL;
+	if (r->confused_until)
+		return next_confused(q);
 	w = wqe_at(r, r->msg_next);
 	if (w->msg.op == OP_READ) {
 		p = build_read(q, w);
@@ -257,6 +328,7 @@ static void complete(struct qp *q, struct wqe *w)
 	r->msg_completed++;
 	r->bytes_completed += w->msg.len;
 	conn_completed(q->conn, q->side, w);
+	r->rnr_tries = 0;
 }
 
 /* What is acknowledged need not be sent again. */
@@ -318,12 +390,17 @@ static void on_ack(struct qp *q, uint64_t pos)
 {
 	struct requester *r = &q->req;
 
-	if (pos >= r->pos_sent && !q->model->ghost_ack_completes)
+	if (pos >= r->pos_sent && !q->model->ghost_ack_completes) {
+		requester_fail(q, "ACK of what was never sent");
 		return;
+	}
 	if (pos >= r->pos_posted)
 		pos = r->pos_posted - 1;
-	if (ack_before(q, pos + 1))
+	if (ack_before(q, pos + 1)) {
 		progress(q);
+		if (r->pos_una == pos + 1 && r->msg_completed > 0)
+			confuse(q, wqe_at(r, r->msg_completed - 1));
+	}
 	if (r->pos_una < pos + 1)
 		implied_nak(q);
 }
@@ -336,6 +413,10 @@ static void on_rnr_nak(struct qp *q, uint64_t pos, uint8_t code)
 		progress(q);
 	r->rnrs++;
 	r->tries = 0;
+	if (q->conn->cfg.rnr_retry < 7 && ++r->rnr_tries > q->conn->cfg.rnr_retry) {
+		requester_fail(q, "RNR retries exhausted");
+		return;
+	}
 	evtimer_cancel(&r->retry);
 	evtimer_set(&r->rnr_wait, now_of(q) + roce_rnr_timer_ns(code));
 }
@@ -358,13 +439,39 @@ static void on_seq_nak(struct qp *q, uint64_t pos)
 	arm_retry(q);
 }
 
+/* False: the packet is not what a responder would say. */
+static bool msn_fits(const struct qp *q, uint64_t upto, const struct roce_pkt *pkt)
+{
+	uint32_t msn;
+
+	return !q->model->checks_msn || upto > q->req.pos_sent || !requester_msn_before(&q->req, upto, &msn) ||
+	       msn == pkt->aeth_msn;
+}
+
+static void note_credits(struct qp *q, const struct roce_pkt *pkt)
+{
+	struct requester *r = &q->req;
+	uint8_t code = pkt->aeth_syndrome & 0x1f;
+	int32_t ahead = psn_diff(pkt->aeth_msn, (uint32_t)r->msg_completed & ROCE_PSN_MASK);
+
+	if (!q->model->credits || (pkt->aeth_syndrome & AETH_TYPE_MASK) != AETH_ACK)
+		return;
+	r->credit_msgs = code == (AETH_ACK_NO_CREDITS & 0x1f)
+	                     ? UINT64_MAX
+	                     : r->msg_completed + (uint64_t)(int64_t)ahead + aeth_credits(code);
+	qp_activate(q);
+}
+
 static void on_aeth(struct qp *q, const struct roce_pkt *pkt)
 {
 	int64_t pos = requester_pos(&q->req, pkt->psn);
 	bool is_ack = (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK;
 
-	if (pos + is_ack < (int64_t)q->req.pos_una || pos < 0)
+	if (pos + is_ack < (int64_t)q->req.pos_una || pos < 0 || q->req.confused_until)
 		return;
+	if (!msn_fits(q, (uint64_t)pos + is_ack, pkt))
+		return;
+	note_credits(q, pkt);
 	if (is_ack) {
 		if ((uint64_t)pos >= q->req.pos_una)
 			on_ack(q, (uint64_t)pos);
@@ -427,7 +534,7 @@ static void on_response(struct qp *q, const uint8_t *l3, const struct roce_pkt *
 	struct requester *r = &q->req;
 	int64_t pos = requester_pos(r, pkt->psn);
 
-	if (pos < (int64_t)r->pos_una)
+	if (pos < (int64_t)r->pos_una || r->confused_until)
 		return;
 	if (pos >= (int64_t)r->pos_sent) {
 		check_fail(q->host->w, "response-unasked", "QPN %06x got a response for position %lld of %llu sent",
@@ -527,6 +634,7 @@ void requester_init(struct qp *q, const struct msg_plan *plan, uint32_t psn_star
 	                        .psn_start = psn_start,
 	                        .depth = depth,
 	                        .max_rd = max_rd,
+	                        .credit_msgs = UINT64_MAX,
 	                        .ring = r->ring,
 	                        .ring_mask = size - 1,
 	                        .retry = r->retry,

@@ -49,10 +49,22 @@ static void reply_aeth(struct qp *q, uint8_t syndrome, uint64_t pos)
 	qp_activate(q);
 }
 
-/* rxe says that it has no credits to tell of; others count them, and nobody may be led astray by that. */
+uint32_t aeth_credits(uint8_t code)
+{
+	return code < 2 ? code : (code & 1 ? 3u : 2u) << (code / 2 - 1);
+}
+
+/* rxe says that it has no credits to tell of; others count their receives, and nobody may be led astray by that. */
 static uint8_t ack_syndrome(const struct qp *q)
 {
-	return q->model->window_psns ? AETH_ACK_NO_CREDITS : (uint8_t)(q->resp.msg % 31);
+	uint32_t receives = q->resp.receive_every_ns ? q->resp.receives : 1024;
+	uint8_t code = 0;
+
+	if (!q->model->credits)
+		return AETH_ACK_NO_CREDITS;
+	while (code < 30 && aeth_credits(code + 1) <= receives)
+		code++;
+	return code;
 }
 
 static void reply_ack(struct qp *q)

@@ -38,6 +38,7 @@ struct pkt *pkt_dup(const struct pkt *p)
 	d->len = p->len;
 	d->vlan_tci = p->vlan_tci;
 	d->damaged = p->damaged;
+	d->strange = p->strange;
 	memcpy(d->data, p->data, p->len);
 	return d;
 }

@@ -15,6 +15,7 @@ struct pkt {
 	uint16_t vlan_tci;
 	uint8_t size_class;
 	bool damaged; /* bits were flipped under way */
+	bool strange; /* its sender numbered it wrongly */
 	uint8_t data[];
 };
 

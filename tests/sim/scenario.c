@@ -195,6 +195,9 @@ static void pick_conn(struct scenario *s, struct rng *r, struct conn_cfg *k, uin
 	k->pkey = rng_chance(r, 0.8) ? 0xffff : 0x8001;
 	k->tos = rng_chance(r, 0.5) ? 26 << 2 : 0;
 	k->rnr_timer = (uint8_t)rng_range(r, 1, 14);
+	k->rnr_retry = k->cm && rng_chance(r, 0.15) ? (uint8_t)rng_range(r, 1, 6) : 7;
+	if (!c->direct && c->lan_clean && rng_chance(r, 0.15))
+		k->confuse = 0.03;
 	k->rounds = rng_chance(r, 0.3) ? (uint32_t)rng_range(r, 2, 4) : 1;
 	k->reuse = !k->cm && c->lan_clean && c->ncrashes == 0 && rng_chance(r, 0.3);
 	if (k->reuse)
@@ -324,6 +327,7 @@ void scenario_plain(struct scenario *s, uint64_t rate_bps, uint64_t one_way_ns, 
 	s->conn[0] = (struct conn_cfg){.pmtu = pmtu,
 	                               .pkey = 0xffff,
 	                               .rounds = 1,
+	                               .rnr_retry = 7,
 	                               .pause_ns = 10000000,
 	                               .psn_start = {0, 0},
 	                               .depth = {128, 128},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_annex_o.c - IEEE 802.1Q Annex O's delay value, in the form that Linux ixgbe gives it.
  *
- * Source: Linux drivers/net/ethernet/intel/ixgbe/ixgbe_type.h, IXGBE_DV(), IXGBE_LOW_DV(), IXGBE_BT2KB(), called as
+ * Source: Linux drivers/net/ethernet/intel/ixgbe/ixgbe_type.h, IXGBE_DV(), IXGBE_LOW_DV(), their _X540 forms, IXGBE_BT2KB(), called as
  * ixgbe_hpbthresh() and ixgbe_lpbthresh() do. All in bit times and integers. The header stands for 10 Gbit/s and
  * 100 m; for other rates the delays of interface and higher layer are kept as times, and the cable goes by its length.
  * ixgbe always reckons with copper (5556 bit times per 100 m), so --medium copper at 10G and 100 m is the driver's
@@ -41,6 +41,19 @@ static double term_bits(struct headroom_result *r, enum headroom_unit unit, cons
 	return model_term(r, unit, name, (double)bits / 8, source);
 }
 
+static bool is_x540(const struct headroom_in *in)
+{
+	return strcmp(in->asic->name, "x540") == 0;
+}
+
+/* IXGBE_LOW_DV() is twice IXGBE_LOW_DV_X540(). */
+static uint64_t low_water_bits(const struct headroom_in *in)
+{
+	uint64_t frame_bits = (in->port_mtu + FRAME_EXTRA) * 8ull, x540 = 2 * frame_bits + 36ull * PCI_BITS / 25 + 1;
+
+	return is_x540(in) ? x540 : 2 * x540;
+}
+
 static uint64_t delay_bits(const struct headroom_in *in, uint64_t frame_bits, struct headroom_result *r)
 {
 	bool copper = in->medium == HEADROOM_COPPER;
@@ -48,7 +61,7 @@ static uint64_t delay_bits(const struct headroom_in *in, uint64_t frame_bits, st
 	uint64_t length_m = model_length_m(in, copper ? 5556 : 5000);
 
 	cable = mul_div_up(cable_per_100m * length_m, in->rate_bps, REFERENCE_BPS * 100);
-	interface = at_rate(in, strcmp(in->asic->name, "x540") == 0 ? INTERFACE_X540 : INTERFACE_82599);
+	interface = at_rate(in, is_x540(in) ? INTERFACE_X540 : INTERFACE_82599);
 	higher = at_rate(in, HIGHER_BITS);
 	term_bits(r, HEADROOM_BYTES, "max_frame", frame_bits, SOURCE_DV "a frame that the receiver had begun to send");
 	term_bits(r, HEADROOM_BYTES, "pfc_frame", PFC_BITS, SOURCE_DV "IXGBE_PFC_D, the pause frame");
@@ -62,18 +75,17 @@ static uint64_t delay_bits(const struct headroom_in *in, uint64_t frame_bits, st
 static int compute(const struct headroom_in *in, struct headroom_result *r, char *why)
 {
 	uint64_t link_bits = (in->port_mtu + FRAME_EXTRA + FRAMING_EXTRA) * 8ull;
-	uint64_t low_bits = (in->port_mtu + FRAME_EXTRA) * 8ull, sum, dv, low;
+	uint64_t sum, dv, low = low_water_bits(in);
 
 	(void)why;
 	sum = delay_bits(in, link_bits, r);
 	dv = 36 * sum / 25 + 1 + 2 * link_bits;
-	low = 2 * (2 * low_bits + 36ull * PCI_BITS / 25 + 1);
 	model_term(r, HEADROOM_FACTOR, "packing", 1.44, SOURCE_DV "36/25: packets do not fill the buffer's units");
 	term_bits(r, HEADROOM_NOTE, "max_frame_tc", 2 * link_bits,
 	          SOURCE_DV "the packet that crossed the threshold and the one that the peer had begun");
 	term_bits(r, HEADROOM_NOTE, "delay_value", sum + link_bits,
 	          "802.1Q Annex O: 2 frames + 672 + 2 cable + 2 interface + higher layer, without packing");
-	term_bits(r, HEADROOM_NOTE, "low_water", low, "IXGBE_LOW_DV(): frames and 10000 bit times of PCI");
+	term_bits(r, HEADROOM_NOTE, "low_water", low, "IXGBE_LOW_DV(), IXGBE_LOW_DV_X540(): frames and 10000 bit times of PCI");
 	r->xoff = bits_to_kib(dv);
 	r->xon = bits_to_kib(low);
 	r->size = r->xoff + r->xon;

@@ -140,17 +140,17 @@ static const struct mlx5_vector mlx5_next[] = {
 };
 
 /* IXGBE_BT2KB(IXGBE_DV()) and IXGBE_BT2KB(IXGBE_LOW_DV()) of Linux ixgbe_type.h at 10 Gbit/s and 100 m, likewise;
- * the driver itself has copper, 82599 for IXGBE_DV and X540 for IXGBE_DV_X540. */
+ * X540 by IXGBE_DV_X540() and IXGBE_LOW_DV_X540(). The driver itself has copper. */
 static const struct {
 	uint32_t mtu;
 	enum headroom_medium medium;
 	const char *asic;
 	uint64_t xoff, xon;
 } ixgbe[] = {
-    {1500, HEADROOM_OPTICAL, "82599", 15360, 10240}, {1500, HEADROOM_OPTICAL, "x540", 22528, 10240},
-    {1500, HEADROOM_COPPER, "82599", 15360, 10240},  {1500, HEADROOM_COPPER, "x540", 22528, 10240},
-    {9000, HEADROOM_OPTICAL, "82599", 40960, 39936}, {9000, HEADROOM_OPTICAL, "x540", 48128, 39936},
-    {9000, HEADROOM_COPPER, "82599", 41984, 39936},  {9000, HEADROOM_COPPER, "x540", 48128, 39936},
+    {1500, HEADROOM_OPTICAL, "82599", 15360, 10240}, {1500, HEADROOM_OPTICAL, "x540", 22528, 5120},
+    {1500, HEADROOM_COPPER, "82599", 15360, 10240},  {1500, HEADROOM_COPPER, "x540", 22528, 5120},
+    {9000, HEADROOM_OPTICAL, "82599", 40960, 39936}, {9000, HEADROOM_OPTICAL, "x540", 48128, 20480},
+    {9000, HEADROOM_COPPER, "82599", 41984, 39936},  {9000, HEADROOM_COPPER, "x540", 48128, 20480},
     {4200, HEADROOM_OPTICAL, "82599", 24576, 20480}, {4200, HEADROOM_COPPER, "82599", 25600, 20480},
 };
 

@@ -83,7 +83,7 @@ $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $
 # --- unit tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libproxy.a
 	@mkdir -p $(dir $@)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -linih -levent -lcmocka -lm
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -linih -levent -lmnl -lcmocka -lm
 
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 .PHONY: unit

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_annex_o.c - IEEE 802.1Q Annex O's delay value, in the form that Linux ixgbe gives it.
  *
- * Source: Linux drivers/net/ethernet/intel/ixgbe/ixgbe_type.h, IXGBE_DV(), IXGBE_LOW_DV(), their _X540 forms, IXGBE_BT2KB(), called as
- * ixgbe_hpbthresh() and ixgbe_lpbthresh() do. All in bit times and integers. The header stands for 10 Gbit/s and
- * 100 m; for other rates the delays of interface and higher layer are kept as times, and the cable goes by its length.
- * ixgbe always reckons with copper (5556 bit times per 100 m), so --medium copper at 10G and 100 m is the driver's
- * value exactly. Annex O's own sum, without the factor of 36/25 for packing packets into the buffer, is the term
- * delay_value. */
+ * Source: Linux drivers/net/ethernet/intel/ixgbe/ixgbe_type.h, IXGBE_DV(), IXGBE_LOW_DV(), their _X540 forms,
+ * IXGBE_BT2KB(), called as ixgbe_hpbthresh() and ixgbe_lpbthresh() do. All in bit times and integers. The header stands
+ * for 10 Gbit/s and 100 m; for other rates the delays of interface and higher layer are kept as times, and the cable
+ * goes by its length. ixgbe always reckons with copper (5556 bit times per 100 m), so --medium copper at 10G and 100 m
+ * is the driver's value exactly. Annex O's own sum, without the factor of 36/25 for packing packets into the buffer, is
+ * the term delay_value. */
 #include <string.h>
 
 #include "headroom/model.h"
@@ -85,7 +85,8 @@ static int compute(const struct headroom_in *in, struct headroom_result *r, char
 	          SOURCE_DV "the packet that crossed the threshold and the one that the peer had begun");
 	term_bits(r, HEADROOM_NOTE, "delay_value", sum + link_bits,
 	          "802.1Q Annex O: 2 frames + 672 + 2 cable + 2 interface + higher layer, without packing");
-	term_bits(r, HEADROOM_NOTE, "low_water", low, "IXGBE_LOW_DV(), IXGBE_LOW_DV_X540(): frames and 10000 bit times of PCI");
+	term_bits(r, HEADROOM_NOTE, "low_water", low,
+	          "IXGBE_LOW_DV(), IXGBE_LOW_DV_X540(): frames and 10000 bit times of PCI");
 	r->xoff = bits_to_kib(dv);
 	r->xon = bits_to_kib(low);
 	r->size = r->xoff + r->xon;

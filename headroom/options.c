@@ -94,6 +94,7 @@ enum id {
 	ID_CSV,
 	ID_EMIT,
 	ID_DEV,
+	ID_DRY_RUN,
 	ID_HELP,
 	IDS,
 };
@@ -133,7 +134,8 @@ static const struct {
     [ID_JSON] = {"json", KIND_FLAG, "for machines; longreach-headroom(1) has the fields"},
     [ID_CSV] = {"csv", KIND_FLAG, "for spreadsheets and plots"},
     [ID_EMIT] = {"emit", KIND_WORD, "configuration for sonic, dcb, mlnx_qos, nvue, eos or nxos"},
-    [ID_DEV] = {"dev", KIND_WORD, "its interface"},
+    [ID_DEV] = {"dev", KIND_WORD, "the interface, for --emit and apply"},
+    [ID_DRY_RUN] = {"dry-run", KIND_FLAG, "apply: show the difference, change nothing"},
     [ID_HELP] = {"help", KIND_FLAG, "this"},
 };
 
@@ -151,7 +153,8 @@ void options_complain(FILE *err, const char *format, ...)
 void options_usage(FILE *out)
 {
 	fputs("usage: longreach headroom --km N --rate RATE [--mtu BYTES] [OPTION]...\n"
-	      "       longreach headroom --what-if [OPTION]...\n\n",
+	      "       longreach headroom --what-if [OPTION]...\n"
+	      "       longreach headroom apply --dev NAME --km N --rate RATE [--dry-run] [OPTION]...\n\n",
 	      out);
 	for (int i = 0; i < IDS; i++)
 		fprintf(out, "  --%-14s %-12s %s\n", table[i].name, kinds[table[i].kind].value, table[i].help);
@@ -414,6 +417,9 @@ static int take_output(struct options *o, enum id id, const char *text, FILE *er
 		return 0;
 	case ID_DEV:
 		return read_dev(o, text, err);
+	case ID_DRY_RUN:
+		o->dry_run = true;
+		return 0;
 	default:
 		o->help = true;
 		return 0;
@@ -455,10 +461,38 @@ static int use_lists(struct options *o, FILE *err)
 	return 0;
 }
 
+static int check_apply(const struct options *o, FILE *err)
+{
+	if (!o->apply && o->dry_run) {
+		options_complain(err, "--dry-run is for `longreach headroom apply`; all else changes nothing anyway");
+		return -1;
+	}
+	if (!o->apply)
+		return 0;
+	if (o->dev == NULL) {
+		options_complain(err, "apply: to which interface? Say --dev eth0");
+		return -1;
+	}
+	if (o->what_if || o->emit != NULL || o->format != FORMAT_TEXT) {
+		options_complain(err, "apply changes an interface: without --what-if, --emit, --json and --csv");
+		return -1;
+	}
+	for (unsigned i = 0; i < o->in.n_priorities; i++)
+		if (o->in.priorities[i].lossless_mtu != 0) {
+			options_complain(err,
+			                 "apply gives all lossless priorities one size: --lossless-mtu, not MTUs in "
+			                 "--priorities");
+			return -1;
+		}
+	return 0;
+}
+
 static int check_together(const struct options *o, FILE *err)
 {
 	if (o->help)
 		return 0;
+	if (check_apply(o, err) < 0)
+		return -1;
 	if (o->lengths_m.n > 0 && o->in.rtt_ns != 0) {
 		options_complain(err, "--rtt stands instead of a length: give one of them");
 		return -1;
@@ -495,8 +529,10 @@ int options_read(struct options *o, int argc, char **argv, FILE *err)
 	struct option long_options[IDS + 1];
 	int opt;
 
-	*o = (struct options){.model = HEADROOM_MODELS};
+	*o = (struct options){.model = HEADROOM_MODELS, .apply = argc > 1 && strcmp(argv[1], "apply") == 0};
 	headroom_defaults(&o->in);
+	argc -= o->apply;
+	argv += o->apply;
 	getopt_table(long_options);
 	optind = 0; /* starts anew: the caller has used getopt before */
 	opterr = 0;

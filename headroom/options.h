@@ -27,6 +27,8 @@ struct options {
 	enum headroom_model model; /* HEADROOM_MODELS: not said */
 	enum options_format format;
 	bool what_if;
+	bool apply; /* `headroom apply` */
+	bool dry_run;
 	bool help;
 	const char *emit;         /* NULL: no */
 	const char *dev;          /* NULL: the emitter's own */

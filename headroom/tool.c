@@ -3,7 +3,9 @@
 #include "headroom/tool.h"
 
 #include <errno.h>
+#include <string.h>
 
+#include "headroom/apply.h"
 #include "headroom/report.h"
 
 /* longreach-headroom(1) promises them. */
@@ -43,6 +45,36 @@ static int one_link(const struct options *o, FILE *out, FILE *err)
 	return EXIT_OK;
 }
 
+/* What the port's driver would program by itself rules: another model's numbers would not be in force. */
+static int check_driver(struct options *o, FILE *err)
+{
+	char driver[OPTIONS_NAME_MAX];
+	bool mlx5 = strcmp(apply_driver(o->dev, driver, sizeof(driver)), "mlx5_core") == 0;
+
+	if (o->model == HEADROOM_MODELS)
+		o->model = mlx5 ? HEADROOM_MLX5 : HEADROOM_PHYSICS;
+	if (!mlx5 || o->model == HEADROOM_MLX5 || o->model == HEADROOM_MLX5_NEXT)
+		return 0;
+	options_complain(err,
+	                 "%s is driven by mlx5_core, which works its thresholds out itself: use --model mlx5 or "
+	                 "mlx5-next, not %s",
+	                 o->dev, headroom_model_name(o->model));
+	return -1;
+}
+
+static int apply_to_port(struct options *o, FILE *out, FILE *err)
+{
+	struct report rep;
+	int r;
+
+	if (check_driver(o, err) < 0)
+		return EXIT_REFUSED;
+	r = report_work_out(o, &rep, err);
+	if (r < 0)
+		return exit_code(r);
+	return apply_netlink(&rep, out, err) == APPLY_DONE ? EXIT_OK : EXIT_REFUSED;
+}
+
 int tool_run(int argc, char **argv, FILE *out, FILE *err)
 {
 	struct options o;
@@ -57,6 +89,8 @@ int tool_run(int argc, char **argv, FILE *out, FILE *err)
 		options_complain(err, "--emit %s: expected sonic, dcb, mlnx_qos, nvue, eos or nxos", o.emit);
 		return usage_error(err);
 	}
+	if (o.apply)
+		return apply_to_port(&o, out, err);
 	if (o.what_if)
 		return exit_code(what_if(&o, out, err));
 	return one_link(&o, out, err);

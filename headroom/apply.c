@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apply.c - read, compare, write, read back, put back.
+ *
+ * Buffers go before PFC: the mlx5 driver refuses to make a buffer lossless that is too small for its threshold. Their
+ * sizes are asked for in multiples of 2304 bytes, which the known cells (96, 128, 144, 192, 256) divide, because that
+ * driver rounds down to whole cells and would leave less than was worked out. */
+#include "headroom/apply.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "headroom/emit.h"
+
+#define CELLS_COMMON_BYTES 2304u
+#define DELAY_MAX          65535u /* 16 bits */
+
+struct job {
+	const struct dcb_talk *talk;
+	const char *dev;
+	uint32_t seq;
+	FILE *out, *err;
+};
+
+/* --- talking --- */
+
+static int read_port(struct job *j, struct dcb_settings *s)
+{
+	_Alignas(4) uint8_t msg[DCB_MSG_MAX], answer[DCB_ANSWER_MAX];
+	int n = dcb_msg_get(msg, j->dev, ++j->seq);
+
+	if (n > 0)
+		n = j->talk->ask(j->talk->arg, msg, (size_t)n, j->seq, answer);
+	return n < 0 ? n : dcb_msg_read(answer, (size_t)n, j->seq, s);
+}
+
+static int write_some(struct job *j, const struct dcb_settings *s)
+{
+	_Alignas(4) uint8_t msg[DCB_MSG_MAX], answer[DCB_ANSWER_MAX];
+	int n = dcb_msg_set(msg, j->dev, ++j->seq, s);
+
+	if (n > 0)
+		n = j->talk->ask(j->talk->arg, msg, (size_t)n, j->seq, answer);
+	return n < 0 ? n : dcb_msg_acked(answer, (size_t)n, j->seq);
+}
+
+static int write_buffers(struct job *j, const struct dcb_settings *s, unsigned diff)
+{
+	struct dcb_settings one = *s;
+
+	if ((diff & (DCB_DIFF_PRIO2BUFFER | DCB_DIFF_BUFFER_SIZE)) == 0)
+		return 0;
+	one.has_pfc = false;
+	return write_some(j, &one);
+}
+
+static int write_pfc(struct job *j, const struct dcb_settings *s, unsigned diff)
+{
+	struct dcb_settings one = *s;
+
+	if ((diff & (DCB_DIFF_PFC_EN | DCB_DIFF_DELAY)) == 0)
+		return 0;
+	one.has_buffer = false;
+	return write_some(j, &one);
+}
+
+/* --- what is wanted --- */
+
+static void want_delay(const struct report *rep, struct dcb_settings *want, FILE *err)
+{
+	uint64_t bits = rep->r->headroom_bytes * 8;
+
+	if (rep->model == HEADROOM_MLX5 || rep->model == HEADROOM_MLX5_NEXT) {
+		want->delay = (uint16_t)emit_length_m(rep); /* the model took it: 1 to 1000 */
+		return;
+	}
+	if (bits <= DELAY_MAX)
+		want->delay = (uint16_t)bits;
+	else
+		options_complain(err, "note: the delay stays %u: %" PRIu64 " bits do not fit into its 16 bits",
+		                 want->delay, bits);
+}
+
+/* Lossless priorities get buffers 1 to n, in their order; the others share buffer 0. */
+static int want_buffers(const struct report *rep, unsigned mask, struct dcb_settings *want, FILE *err)
+{
+	uint64_t size = (rep->r->size + CELLS_COMMON_BYTES - 1) / CELLS_COMMON_BYTES * CELLS_COMMON_BYTES;
+	uint8_t buffer = 0;
+
+	if (size > UINT32_MAX) {
+		options_complain(err, "a buffer of %" PRIu64 " bytes does not fit into its 32 bits", size);
+		return -1;
+	}
+	if (mask == 0xff) {
+		options_complain(err, "all eight priorities are lossless: no buffer is left for the others");
+		return -1;
+	}
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++) {
+		want->prio2buffer[p] = (mask & 1u << p) != 0 ? ++buffer : 0;
+		if (want->prio2buffer[p] != 0)
+			want->buffer_size[buffer] = (uint32_t)size;
+	}
+	return 0;
+}
+
+int apply_want(const struct report *rep, const struct dcb_settings *is, struct dcb_settings *want, FILE *err)
+{
+	unsigned mask = emit_priorities(rep), n = (unsigned)__builtin_popcount(mask);
+
+	*want = *is;
+	if (!is->has_pfc) {
+		options_complain(err, "%s: its driver does not tell its PFC: nothing can be applied", rep->o->dev);
+		return -1;
+	}
+	if (n > is->pfc_cap) {
+		options_complain(err, "%s: can pause %u priorities at once, not %u", rep->o->dev, is->pfc_cap, n);
+		return -1;
+	}
+	want->pfc_en = (uint8_t)mask;
+	want_delay(rep, want, err);
+	if (is->has_buffer)
+		return want_buffers(rep, mask, want, err);
+	options_complain(err, "note: %s: its driver sets its buffers itself", rep->o->dev);
+	return 0;
+}
+
+/* --- what is said --- */
+
+static const char *mask_text(unsigned mask, char text[32])
+{
+	size_t len = 0;
+
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
+		if ((mask & 1u << p) != 0)
+			len += (size_t)snprintf(text + len, 32 - len, "%s%u", len > 0 ? "," : "", p);
+	return len > 0 ? text : "none";
+}
+
+static const char *map_text(const uint8_t map[HEADROOM_PRIORITIES], char text[64])
+{
+	size_t len = 0;
+
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
+		len += (size_t)snprintf(text + len, 64 - len, "%s%u", p > 0 ? "," : "", map[p]);
+	return text;
+}
+
+static void show_difference(const struct job *j, const struct dcb_settings *is, const struct dcb_settings *want,
+                            unsigned diff)
+{
+	char a[64], b[64];
+
+	if ((diff & DCB_DIFF_PRIO2BUFFER) != 0)
+		fprintf(j->out, "  buffer of priorities 0..7  %s -> %s\n", map_text(is->prio2buffer, a),
+		        map_text(want->prio2buffer, b));
+	for (unsigned i = 0; (diff & DCB_DIFF_BUFFER_SIZE) != 0 && i < HEADROOM_PRIORITIES; i++)
+		if (is->buffer_size[i] != want->buffer_size[i])
+			fprintf(j->out, "  size of buffer %u           %" PRIu32 " -> %" PRIu32 " bytes\n", i,
+			        is->buffer_size[i], want->buffer_size[i]);
+	if ((diff & DCB_DIFF_DELAY) != 0)
+		fprintf(j->out, "  delay                      %u -> %u\n", is->delay, want->delay);
+	if ((diff & DCB_DIFF_PFC_EN) != 0)
+		fprintf(j->out, "  priorities with PFC        %s -> %s\n", mask_text(is->pfc_en, a),
+		        mask_text(want->pfc_en, b));
+}
+
+static const char *named(unsigned diff)
+{
+	return (diff & DCB_DIFF_PFC_EN) != 0        ? "its priorities with PFC"
+	       : (diff & DCB_DIFF_DELAY) != 0       ? "its delay"
+	       : (diff & DCB_DIFF_PRIO2BUFFER) != 0 ? "the buffers of its priorities"
+	                                            : "the size of a buffer";
+}
+
+/* `r` is what the kernel answered, or -EBADMSG. */
+static enum apply_result refused(struct job *j, int r, const char *doing)
+{
+	if (r == -EOPNOTSUPP)
+		options_complain(j->err,
+		                 "%s: has no DCB: its driver takes neither PFC nor buffers; use --emit for the "
+		                 "switch port that it is connected to",
+		                 j->dev);
+	else if (r == -ENODEV)
+		options_complain(j->err, "%s: no such interface", j->dev);
+	else if (r == -EPERM)
+		options_complain(j->err, "%s: %s: not allowed: it takes CAP_NET_ADMIN (root)", j->dev, doing);
+	else if (r == -EBADMSG)
+		options_complain(j->err, "%s: %s: the kernel's answer makes no sense", j->dev, doing);
+	else
+		options_complain(j->err, "%s: %s: %s", j->dev, doing, strerror(-r));
+	return APPLY_REFUSED;
+}
+
+/* --- changing it --- */
+
+static bool is_as_before(const struct dcb_settings *before, const struct dcb_settings *now)
+{
+	return dcb_compare(before, now) == 0 &&
+	       memcmp(before->buffer_size, now->buffer_size, sizeof(now->buffer_size)) == 0;
+}
+
+/* In the opposite order: PFC ends before the buffers under it shrink. */
+static enum apply_result put_back(struct job *j, const struct dcb_settings *before)
+{
+	struct dcb_settings now;
+	int r = read_port(j, &now);
+	unsigned all = DCB_DIFF_PFC_EN | DCB_DIFF_DELAY | DCB_DIFF_PRIO2BUFFER | DCB_DIFF_BUFFER_SIZE;
+
+	if (r == 0 && (now.pfc_en != before->pfc_en || now.delay != before->delay))
+		r = write_pfc(j, before, all);
+	if (r == 0 && before->has_buffer)
+		r = write_buffers(j, before, all);
+	if (r == 0)
+		r = read_port(j, &now);
+	if (r == 0 && is_as_before(before, &now)) {
+		options_complain(j->err, "%s: is as it was before", j->dev);
+		return APPLY_ROLLED_BACK;
+	}
+	options_complain(j->err,
+	                 "%s: could not be put back as it was (%s): look at it with dcb pfc show, dcb buffer show",
+	                 j->dev, r < 0 ? strerror(-r) : named(dcb_compare(before, &now)));
+	return APPLY_HALF;
+}
+
+static enum apply_result change(struct job *j, const struct dcb_settings *is, const struct dcb_settings *want,
+                                unsigned diff)
+{
+	struct dcb_settings now;
+	int r = write_buffers(j, want, diff);
+
+	if (r == 0)
+		r = write_pfc(j, want, diff);
+	if (r < 0) {
+		refused(j, r, "writing");
+		return put_back(j, is);
+	}
+	r = read_port(j, &now);
+	if (r < 0) {
+		refused(j, r, "reading back");
+		return put_back(j, is);
+	}
+	diff = dcb_compare(want, &now);
+	if (diff != 0) {
+		options_complain(j->err, "%s: the driver took the settings and did not keep %s", j->dev, named(diff));
+		show_difference(j, want, &now, diff);
+		return put_back(j, is);
+	}
+	fprintf(j->out, "%s: applied, and read back\n", j->dev);
+	return APPLY_DONE;
+}
+
+enum apply_result apply(const struct report *rep, const struct dcb_talk *talk, FILE *out, FILE *err)
+{
+	struct job j = {.talk = talk, .dev = rep->o->dev, .out = out, .err = err};
+	struct dcb_settings is, want;
+	unsigned diff;
+	int r = read_port(&j, &is);
+
+	if (r < 0)
+		return refused(&j, r, "reading");
+	if (apply_want(rep, &is, &want, err) < 0)
+		return APPLY_REFUSED;
+	diff = dcb_compare(&want, &is);
+	if (diff == 0) {
+		fprintf(out, "%s: is as wanted already (model %s)\n", j.dev, headroom_model_name(rep->model));
+		return APPLY_DONE;
+	}
+	fprintf(out, "%s, model %s:\n", j.dev, headroom_model_name(rep->model));
+	show_difference(&j, &is, &want, diff);
+	if ((diff & DCB_DIFF_PFC_EN) != 0)
+		fprintf(out, "  Changing PFC takes some links (mlx5) down for a moment.\n");
+	if (rep->o->dry_run) {
+		fprintf(out, "%s: not changed (--dry-run)\n", j.dev);
+		return APPLY_DONE;
+	}
+	return change(&j, &is, &want, diff);
+}

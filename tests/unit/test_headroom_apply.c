@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A driver that answers in the kernel's own messages, with what drivers do: round, ignore, refuse. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/units.c"
+#include "headroom/apply.c"
+
+#include <linux/dcbnl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+
+struct driver {
+	struct dcb_settings is;
+	uint32_t cell;      /* sizes are rounded down to it */
+	bool forgets_delay; /* as mlx5 does with a cable of 1000 m */
+	int refuses_pfc;    /* errno for a message with another pfc_en */
+	int gone;           /* errno for everything */
+	bool broken;        /* refuses everything after the first message that changed something */
+	unsigned writes;
+	char order[8]; /* 'b'uffer, 'p'fc */
+};
+
+static char *out_text, *err_text;
+
+static size_t say_error(uint8_t *answer, uint32_t seq, int error)
+{
+	struct nlmsghdr h = {.nlmsg_len = 36, .nlmsg_type = NLMSG_ERROR, .nlmsg_seq = seq};
+
+	memset(answer, 0, 36);
+	memcpy(answer, &h, sizeof(h));
+	memcpy(answer + sizeof(h), &error, sizeof(error));
+	return 36;
+}
+
+/* The nested attribute of a set request, read with the library's own reader after it was made an answer. */
+static void parse_set(const void *msg, size_t len, uint32_t seq, struct dcb_settings *s)
+{
+	_Alignas(4) uint8_t copy[DCB_MSG_MAX];
+	uint16_t type = RTM_GETDCB;
+
+	memcpy(copy, msg, len);
+	memcpy(copy + offsetof(struct nlmsghdr, nlmsg_type), &type, sizeof(type));
+	assert_int_equal(dcb_msg_read(copy, len, seq, s), 0);
+}
+
+static int take(struct driver *d, const struct dcb_settings *s)
+{
+	if (s->has_pfc && s->pfc_en != d->is.pfc_en && d->refuses_pfc != 0)
+		return -d->refuses_pfc;
+	if (s->has_pfc) {
+		d->is.pfc_en = s->pfc_en;
+		if (!d->forgets_delay)
+			d->is.delay = s->delay;
+	}
+	if (s->has_buffer) {
+		memcpy(d->is.prio2buffer, s->prio2buffer, sizeof(s->prio2buffer));
+		for (int i = 0; i < HEADROOM_PRIORITIES; i++)
+			d->is.buffer_size[i] = s->buffer_size[i] / d->cell * d->cell;
+	}
+	d->order[d->writes++] = s->has_buffer ? 'b' : 'p';
+	return 0;
+}
+
+static int ask_driver(void *arg, const void *msg, size_t len, uint32_t seq, void *answer)
+{
+	struct driver *d = arg;
+	struct dcb_settings s;
+	struct nlmsghdr h;
+	uint16_t type = RTM_GETDCB;
+	int n;
+
+	memcpy(&h, msg, sizeof(h));
+	assert_int_equal(h.nlmsg_seq, seq);
+	if (d->gone != 0)
+		return (int)say_error(answer, seq, -d->gone);
+	if (h.nlmsg_type == RTM_SETDCB) {
+		parse_set(msg, len, seq, &s);
+		if (d->broken && d->writes > 0)
+			return (int)say_error(answer, seq, -EIO);
+		return (int)say_error(answer, seq, take(d, &s));
+	}
+	n = dcb_msg_set(answer, "eth0", seq, &d->is);
+	memcpy((uint8_t *)answer + offsetof(struct nlmsghdr, nlmsg_type), &type, sizeof(type));
+	return n;
+}
+
+static struct driver mlx5_like(void)
+{
+	return (struct driver){
+	    .is = {.has_pfc = true, .has_buffer = true, .pfc_cap = 8, .delay = 7, .buffer_size = {262016}},
+	    .cell = 128};
+}
+
+static enum apply_result run(struct driver *d, enum headroom_model model, uint64_t length_m, bool dry_run)
+{
+	struct options o = {.model = model, .dev = "eth0", .dry_run = dry_run};
+	struct dcb_talk talk = {ask_driver, d};
+	enum apply_result result;
+	struct report rep;
+	size_t size;
+	FILE *out, *err;
+
+	free(out_text);
+	free(err_text);
+	out = open_memstream(&out_text, &size);
+	err = open_memstream(&err_text, &size);
+	headroom_defaults(&o.in);
+	o.in.length_m = length_m;
+	o.in.rate_bps = 100000000000;
+	o.in.port_mtu = 4200;
+	assert_int_equal(report_work_out(&o, &rep, err), 0);
+	result = apply(&rep, &talk, out, err);
+	fclose(out);
+	fclose(err);
+	return result;
+}
+
+static void says(const char *text, const char *what)
+{
+	if (strstr(text, what) == NULL)
+		fail_msg("\"%s\" does not say \"%s\"", text, what);
+}
+
+static void apply__writes_and_reads_back(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_DONE);
+	assert_int_equal(d.is.pfc_en, 0x18);
+	assert_int_equal(d.is.delay, 40);
+	assert_int_equal(d.is.prio2buffer[3], 1);
+	assert_int_equal(d.is.prio2buffer[4], 2);
+	assert_int_equal(d.is.buffer_size[0], 262016); /* not ours */
+	/* (301 + 86) x 100 + 11424 = 50124, twice, up to a multiple of 2304 */
+	assert_int_equal(d.is.buffer_size[1], 101376);
+	assert_int_equal(d.is.buffer_size[2], 101376);
+	assert_string_equal(d.order, "bp");
+	says(out_text, "none -> 3,4");
+	says(out_text, "7 -> 40");
+	says(out_text, "down for a moment");
+	says(out_text, "read back");
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_DONE);
+	says(out_text, "already");
+	assert_int_equal(d.writes, 2);
+}
+
+static void apply__no_word_of_the_link_if_pfc_stays(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	d.is.pfc_en = 0x18;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_DONE);
+	assert_null(strstr(out_text, "down for a moment"));
+}
+
+static void apply__every_known_cell_holds_what_was_worked_out(void **state)
+{
+	static const uint32_t cells[] = {96, 128, 144, 192, 256};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+		struct driver d = mlx5_like();
+
+		d.cell = cells[i];
+		d.is.buffer_size[0] = 20 * 2304;
+		assert_int_equal(run(&d, HEADROOM_MLX5, 123, false), APPLY_DONE);
+	}
+}
+
+static void apply__dry_run_changes_nothing(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, true), APPLY_DONE);
+	assert_int_equal(d.writes, 0);
+	says(out_text, "none -> 3,4");
+	says(out_text, "--dry-run");
+}
+
+static void rolled_back(struct driver *d, const char *because)
+{
+	struct dcb_settings before = d->is;
+
+	assert_int_equal(run(d, HEADROOM_MLX5, 40, false), APPLY_ROLLED_BACK);
+	assert_memory_equal(&d->is, &before, sizeof(before));
+	says(err_text, because);
+	says(err_text, "as it was before");
+}
+
+static void apply__what_the_driver_does_not_keep_is_rolled_back(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	d.forgets_delay = true;
+	rolled_back(&d, "its delay");
+	d = mlx5_like();
+	d.cell = 131008; /* takes sizes, and keeps none of ours */
+	rolled_back(&d, "the size of a buffer");
+}
+
+static void apply__what_the_driver_refuses_is_rolled_back(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	d.refuses_pfc = ENOMEM;
+	rolled_back(&d, strerror(ENOMEM));
+	assert_string_equal(d.order, "bb");
+}
+
+static void apply__says_so_if_it_cannot_be_put_back(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	d.broken = true;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_HALF);
+	says(err_text, "could not be put back");
+}
+
+static void apply__without_dcb(void **state)
+{
+	static const struct {
+		int error;
+		const char *text;
+	} cases[] = {{EOPNOTSUPP, "has no DCB"}, {ENODEV, "no such interface"}, {EPERM, "CAP_NET_ADMIN"}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct driver d = mlx5_like();
+
+		d.gone = cases[i].error;
+		assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_REFUSED);
+		says(err_text, cases[i].text);
+	}
+}
+
+static void apply__what_the_port_cannot_do(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	d.is.pfc_cap = 1;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_REFUSED);
+	says(err_text, "can pause 1");
+	d = mlx5_like();
+	d.is.has_pfc = false;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_REFUSED);
+	says(err_text, "does not tell its PFC");
+	assert_int_equal(d.writes, 0);
+}
+
+/* A driver without buffers to set gets PFC alone; bits that do not fit leave the delay as it is. */
+static void apply__pfc_alone(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	d.is.has_buffer = false;
+	assert_int_equal(run(&d, HEADROOM_PHYSICS, 300000, false), APPLY_DONE);
+	assert_string_equal(d.order, "p");
+	assert_int_equal(d.is.pfc_en, 0x18);
+	assert_int_equal(d.is.delay, 7);
+	says(err_text, "the delay stays 7");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(apply__writes_and_reads_back),
+	    cmocka_unit_test(apply__no_word_of_the_link_if_pfc_stays),
+	    cmocka_unit_test(apply__every_known_cell_holds_what_was_worked_out),
+	    cmocka_unit_test(apply__dry_run_changes_nothing),
+	    cmocka_unit_test(apply__what_the_driver_does_not_keep_is_rolled_back),
+	    cmocka_unit_test(apply__what_the_driver_refuses_is_rolled_back),
+	    cmocka_unit_test(apply__says_so_if_it_cannot_be_put_back),
+	    cmocka_unit_test(apply__without_dcb),
+	    cmocka_unit_test(apply__what_the_port_cannot_do),
+	    cmocka_unit_test(apply__pfc_alone),
+	};
+
+	return cmocka_run_group_tests_name("headroom_apply", tests, NULL, NULL);
+}

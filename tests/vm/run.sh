@@ -18,6 +18,7 @@ usage() {
 	  --accept        the figures: directly against longreach, medians of 3; a cut line
 	  --dead          hosts that die while the buffers are full of their bytes, others must not wait for GiveUp=
 	  --one CMD       client CMD in guest a; --server CMD in guest b before it (PEER stands for guest b's address)
+	                  --repeat N: again and again with fresh edges, until it fails or an edge's log matches --until REGEX
 	  --shell         bring it all up and start a shell (vmrun -n \$P-a ...)
 	options:
 	  --direct        without longreachd
@@ -36,12 +37,14 @@ usage() {
 }
 
 what=quick modes="" km="" loss="" reorder="" dup="" rate=2G workers=1,1 build=$top/build/gcc pcap="" logs="" only=. stop="" tuning=""
-one="" server=""
+one="" server="" repeat=1 until_said='^$.'
 while [ $# -gt 0 ]; do
 	case $1 in
 	--quick | --full | --accept | --dead | --shell) what=${1#--} ;;
 	--one) what=one one=$2 && shift ;;
 	--server) server=$2 && shift ;;
+	--repeat) repeat=$2 && shift ;;
+	--until) until_said=$2 && shift ;;
 	--direct) modes=direct ;;
 	--mode) modes=$2 && shift ;;
 	--km) km=$2 && shift ;;
@@ -517,15 +520,29 @@ suite_dead() {
 	done
 }
 
-suite_one() {
-	impair 300 0 0 0
-	use "${modes:-near}"
-	if [ -n "$server" ]; then
-		pair one 300 "$server" "$one"
-		tail -n 50 "$work/one.a" "$work/one.b"
-	else
+# A client with its server, or alone; leaves its exit status.
+one_once() {
+	if [ -z "$server" ]; then
 		on_a -t 300 "$one"
+		return
 	fi
+	pair one "${perf_seconds:-300}" "$server" "$one"
+	one_rc=$?
+	[ "$repeat" -gt 1 ] || tail -n 50 "$work/one.a" "$work/one.b"
+	return $one_rc
+}
+
+# Captures and logs are those of the last round only.
+suite_one() {
+	local i
+	impair 300 0 0 0
+	for i in $(seq "$repeat"); do
+		rm -f "$work"/edge-?.log
+		use "${modes:-near}"
+		one_once || { note "round $i failed: ${pair_detail:-}" && break; }
+		[ "$mode" != direct ] && grep -hE "$until_said" "$work"/edge-?.log && note "in round $i" && break
+		[ $((i % 10)) != 0 ] || note "$i rounds"
+	done
 	[ "$mode" = direct ] || { edge_status a && edge_status b; }
 }
 

@@ -20,9 +20,9 @@ packages="busybox-static iproute2 ethtool kmod cpio perftest rdmacm-utils ibverb
 	libibverbs-dev librdmacm-dev"
 programs="ip tc rdma ethtool rping ibv_devinfo ibv_rc_pingpong qperf ib_write_bw ib_send_bw ib_read_bw ib_atomic_bw
 	ib_write_lat ib_send_lat ib_read_lat ib_atomic_lat"
-# What the guests need of the kernel, in the order of loading; sch_netem is for experiments by hand.
+# What the guests need of the kernel, in the order of loading; what some tests load; sch_netem is for experiments.
 modules="virtio_pci virtio_net crc32_generic ib_uverbs rdma_ucm rdma_rxe"
-modules_on_demand="sch_netem"
+modules_on_demand="nvme_rdma nvmet_rdma null_blk sch_netem"
 
 say() { echo "build_guest: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -104,8 +104,8 @@ copy_modules() {
 		modprobe -d "$out/kernel" -S "$kver" --show-depends "$m" |
 			awk '$1 == "insmod" { print $2 }'
 	done | sort -u | sed "s|^$out/kernel||" | while read -r ko; do
-		# crc32 by PCLMUL is the faster one on silicon and the slower one under emulation.
-		case $ko in *crc32-pclmul*) continue ;; esac
+		# CRCs by PCLMUL are the faster ones on silicon and the slower ones under emulation.
+		case $ko in *pclmul*) continue ;; esac
 		mkdir -p "$root$(dirname "$ko")"
 		cp "$out/kernel$ko" "$root$ko"
 	done

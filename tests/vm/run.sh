@@ -17,6 +17,7 @@ usage() {
 	  --full          all programs in both modes with loss, reordering and duplication
 	  --accept        the figures: directly against longreach, medians of 3; a cut line
 	  --dead          hosts that die while the buffers are full of their bytes, others must not wait for GiveUp=
+	  --nvme          a disk over NVMe/RDMA, with loss
 	  --one CMD       client CMD in guest a; --server CMD in guest b before it (PEER stands for guest b's address)
 	                  --repeat N: again and again with fresh edges, until it fails or an edge's log matches --until REGEX
 	  --shell         bring it all up and start a shell (vmrun -n \$P-a ...)
@@ -40,7 +41,7 @@ what=quick modes="" km="" loss="" reorder="" dup="" rate=2G workers=1,1 build=$t
 one="" server="" repeat=1 until_said='^$.'
 while [ $# -gt 0 ]; do
 	case $1 in
-	--quick | --full | --accept | --dead | --shell) what=${1#--} ;;
+	--quick | --full | --accept | --dead | --nvme | --shell) what=${1#--} ;;
 	--one) what=one one=$2 && shift ;;
 	--server) server=$2 && shift ;;
 	--repeat) repeat=$2 && shift ;;
@@ -84,6 +85,8 @@ table=$work/table
 . "$here/topology.sh"
 # shellcheck source=edge.sh
 . "$here/edge.sh"
+# shellcheck source=nvme.sh
+. "$here/nvme.sh"
 
 cleanup() {
 	trap '' INT TERM HUP

@@ -3,7 +3,7 @@
 # edge.sh - longreachd at both edges: its config, start, stop; sourced by run.sh.
 #
 # Needs: topology.sh, $daemon (directory of longreachd and longreach), $rate (what the link may send), $workers
-# (threads, as "A,B"); $arena_size and $tuning (lines of [Tuning]) may be set.
+# (threads, as "A,B"); $arena_size, $barrier and $tuning (lines of [Tuning]) may be set.
 
 edge_config() { # SITE OWN OTHER MODE WORKERS
 	cat <<-EOC
@@ -11,7 +11,8 @@ edge_config() { # SITE OWN OTHER MODE WORKERS
 	LanPort=tap0
 	LocalPrefix=10.$2.0.0/24 fd0$2::/64
 	RemotePrefix=10.$3.0.0/24 fd0$3::/64
-	AckMode=$4
+	AckMode=$4${barrier:+
+	Barrier=$barrier}
 	Workers=$5
 
 	[Path]

@@ -88,10 +88,11 @@ check_nvme() {
 	finish "$name" $rc "$(grep 'MiB/s' "$work/$mode-$name.a")"
 }
 
+# Not directly: a host's own retries, after seconds, do not bring NVMe over a line that loses 1 %.
 suite_nvme() {
 	local m
 	impair 300 1% 1%,300us 0.5%
-	for m in ${modes:-direct near host}; do
+	for m in ${modes:-near host}; do
 		use "$m"
 		check_nvme nvme-4k-to-512k 2 4 16 64 512
 	done

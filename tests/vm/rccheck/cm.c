@@ -204,10 +204,12 @@ void cm_connect(struct check *c, uint16_t port, const struct ibv_qp_init_attr *q
 void cm_disconnect(struct check *c)
 {
 	for (uint32_t i = 0; i < c->opt.qps; i++) {
+		part_before(c, &c->qps[i]);
 		if (!c->server && rdma_disconnect(c->qps[i].id))
 			complain(c, "rdma_disconnect: %s", strerror(errno));
 		if (next_event(c, RDMA_CM_EVENT_DISCONNECTED) != c->qps[i].id)
 			complain(c, "rdma_cm: queue pairs end out of order");
+		part_after(c, &c->qps[i]);
 		if (c->server)
 			rdma_disconnect(c->qps[i].id); /* answers with DREP */
 	}

@@ -34,6 +34,7 @@ static const char usage[] =
     "  --stall S     give up when nothing moves for so long (40)\n"
     "  --timeout S   give up when not through after so long (300)\n"
     "  --ack-timeout E  4.096 us x 2^E (14)\n"
+    "  --drill refuse-busy|refuse-next|refuse-idle|tell|part   instead of phases; see rccheck.h\n"
     "  --break byte|order|atomic|late  do this wrong, to see it found\n";
 
 uint64_t now_ns(void)
@@ -125,12 +126,12 @@ static uint32_t number(const char *text, uint32_t min, uint32_t max)
 	return (uint32_t)v;
 }
 
-static uint32_t parse_misbehaviour(const char *name)
+static uint32_t index_of(const char *name, const char *const *names, uint32_t n)
 {
-	for (uint32_t i = 0; i < BREAKS; i++)
-		if (strcmp(name, break_names[i]) == 0)
+	for (uint32_t i = 0; i < n; i++)
+		if (strcmp(name, names[i]) == 0)
 			return i;
-	fatal("cannot do '%s' wrong", name);
+	fatal("there is no '%s', only %s to %s", name, names[0], names[n - 1]);
 }
 
 struct arguments {
@@ -149,7 +150,8 @@ enum {
 	LONG_STALL,
 	LONG_TIMEOUT,
 	LONG_ACK_TIMEOUT,
-	LONG_BREAK
+	LONG_BREAK,
+	LONG_DRILL
 };
 
 static const struct option long_options[] = {
@@ -163,6 +165,7 @@ static const struct option long_options[] = {
     {"timeout", required_argument, NULL, LONG_TIMEOUT},
     {"ack-timeout", required_argument, NULL, LONG_ACK_TIMEOUT},
     {"break", required_argument, NULL, LONG_BREAK},
+    {"drill", required_argument, NULL, LONG_DRILL},
     {"server", no_argument, NULL, 'S'},
     {NULL, 0, NULL, 0},
 };
@@ -195,7 +198,10 @@ static void long_option(struct options *o, struct arguments *a, int opt)
 		a->timeout_s = number(optarg, 1, 86400);
 		break;
 	case LONG_BREAK:
-		o->misbehave = parse_misbehaviour(optarg);
+		o->misbehave = index_of(optarg, break_names, BREAKS);
+		break;
+	case LONG_DRILL:
+		o->drill = index_of(optarg, drill_names, DRILLS);
 		break;
 	case LONG_ACK_TIMEOUT:
 		o->ack_timeout = number(optarg, 0, 31);
@@ -257,6 +263,8 @@ static void parse(struct check *c, struct arguments *a, int argc, char **argv)
 		fputs(usage, stderr);
 		exit(2);
 	}
+	if (o->drill == DRILL_PART && !o->cm)
+		fatal("the drill 'part' ends connections of rdma_cm: -R");
 	a->host = argv[optind];
 }
 
@@ -411,7 +419,10 @@ int main(int argc, char **argv)
 		fatal("no memory");
 	fill_source(&c);
 	wire_connect(&c, a.port);
-	run_phases(&c);
+	if (c.opt.drill)
+		drill_run(&c);
+	else
+		run_phases(&c);
 	wire_close(&c);
 	clean = both_clean(&c);
 	report(&c, clean);

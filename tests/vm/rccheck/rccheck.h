@@ -24,6 +24,11 @@
  * completed: a completion means executed. Also on the way, every PROBE_EVERY-th WRITE is looked at as soon as it
  * completed. With --early-acks, for ACKs that are given before that, it looks when a SEND posted behind the others
  * on the same queue pair has arrived.
+ *
+ * A drill goes instead of the phases, with WRITEs of -s bytes:
+ *   refuse-*  one WRITE in the middle has a wrong rkey: refuse.c
+ *   tell      -r times: when -n WRITEs per queue pair have completed, TCP says so, and the bytes must be there
+ *   part      with -R: rdma_disconnect follows right after the last completion, and no byte may be missing
  */
 #ifndef RCCHECK_RCCHECK_H
 #define RCCHECK_RCCHECK_H
@@ -51,6 +56,9 @@ enum op { OP_SEND, OP_WRITE, OP_IMM, OP_READ, OP_READBACK, OP_FADD, OP_FADD_SHAR
 enum misbehaviour { BREAK_NOTHING, BREAK_BYTE, BREAK_ORDER, BREAK_ATOMIC, BREAK_LATE, BREAKS };
 extern const char *const break_names[BREAKS];
 
+enum drill { DRILL_NONE, DRILL_REFUSE_BUSY, DRILL_REFUSE_NEXT, DRILL_REFUSE_IDLE, DRILL_TELL, DRILL_PART, DRILLS };
+extern const char *const drill_names[DRILLS];
+
 /* What the client decides; the server gets it over the control connection. */
 struct options {
 	uint32_t qps, iters, rounds, depth, size, mtu;
@@ -63,6 +71,7 @@ struct options {
 	uint32_t ack_timeout; /* IB's exponent */
 	uint32_t seconds;     /* rounds go on for so long; 0: `rounds` of them */
 	uint32_t misbehave;   /* enum misbehaviour */
+	uint32_t drill;       /* enum drill, instead of phases */
 };
 
 /* A posted request. */
@@ -153,7 +162,7 @@ size_t fill_check(const uint8_t *p, size_t len, uint8_t value);
 
 /* --- control.c: the TCP connection --- */
 
-enum ctl_type { CTL_OPTIONS = 1, CTL_MEMORY, CTL_QP, CTL_SYNC, CTL_ROUND, CTL_DONE, CTL_PROBE, CTL_END, CTL_RESULT };
+enum ctl_type { CTL_OPTIONS = 1, CTL_MEMORY, CTL_QP, CTL_SYNC, CTL_ROUND, CTL_DONE, CTL_PROBE, CTL_END, CTL_RESULT, CTL_TOLD };
 #define CTL_WORDS 24
 struct ctl {
 	uint32_t type;
@@ -207,6 +216,20 @@ void target_finish(struct check *c);
 void target_check_poison(struct check *c, struct qp *q);
 
 void round_run(struct check *c, enum phase_id phase, uint32_t round);
+
+/* --- drill.c, refuse.c: instead of phases, what no round can show --- */
+
+void drill_run(struct check *c);
+/* A WRITE of opt.size bytes into that slot of the window; its wr_id says the queue pair and next_post. */
+void drill_post(struct check *c, struct qp *q, uint32_t slot, uint32_t rkey);
+/* The next completion; false, after a little while, if there is none. */
+bool drill_poll(struct check *c, struct ibv_wc *wc);
+bool drill_slot_right(const struct check *c, const struct qp *q, uint32_t slot);
+bool drill_slot_untouched(const struct check *c, const struct qp *q, uint32_t slot);
+void refuse(struct check *c, struct qp *q);
+/* Around the end of a queue pair made by rdma_cm; nothing unless the drill is `part`. */
+void part_before(struct check *c, struct qp *q);
+void part_after(struct check *c, struct qp *q);
 
 /* --- rccheck.c --- */
 

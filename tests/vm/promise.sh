@@ -1,0 +1,65 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# promise.sh - what a completion is worth: errors that come late, words by TCP, an end right behind; sourced by run.sh.
+
+# check_drill NAME DRILL ARGS...: rccheck's drill, as strict as the mode allows; what the client said goes into the line.
+check_drill() {
+	local name=$1 early="" rc
+	wanted "$name" || return
+	[ "$mode" = near ] && early=--early-acks
+	pair "$mode-$name" "${rc_seconds:-60}" "rccheck -S -p PORT --timeout ${rc_seconds:-60}" \
+		"rccheck -p PORT --timeout ${rc_seconds:-60} $early --drill ${*:2} PEER"
+	rc=$?
+	finish "$name" $rc "$(sed -n 's/^qp 0: \(told by .*\)/\1/p' "$work/$mode-$name.a" | tail -n 1)"
+}
+
+# A wrong rkey must end in an error at the requester, whatever was ACKed early, and must not touch the target.
+suite_rkey() {
+	local m what
+	impair 300 1% 0 0
+	for m in ${modes:-direct host near}; do
+		use "$m"
+		for what in busy next idle; do
+			check_drill rkey-$what refuse-$what -n 32 -d 8 -s 16384
+			check_drill rkey-$what-q4 refuse-$what -q 4 -n 32 -d 8 -s 4096
+		done
+	done
+}
+
+# rdma_disconnect right after the last completion: 1 MiB behind it is still on its way in mode near.
+suite_part() {
+	local m
+	impair 300 1% 1%,300us 0.5%
+	for m in ${modes:-near host}; do
+		use "$m"
+		rc_seconds=200 check_drill disconnect part -R -q 32 -n 32 -d 32 -s 32768
+	done
+}
+
+# told NAME ROUNDS: a sender says over TCP that its WRITEs have completed, so many times; in $early how often that was
+# not true. On a check of its own, not of check_drill, because with the barrier off it must fail.
+told() {
+	rc_seconds=400
+	pair "$1" $rc_seconds "rccheck -S -p PORT --timeout $rc_seconds" \
+		"rccheck -p PORT --timeout $rc_seconds --early-acks --drill tell -r $2 -q 2 -n 4 -d 4 -s 16384 PEER"
+	early=$(sed -n "s/^told $2 times, too early \([0-9]*\) times/\1/p" "$work/$1.b")
+}
+
+suite_barrier() {
+	local name early rounds=${TELLINGS:-1000}
+	impair 300 1% 0 0
+	for name in barrier-pair barrier-off; do
+		wanted $name || continue
+		barrier=${name#barrier-} use near
+		told near-$name "$rounds"
+		if [ -z "$early" ]; then
+			finish $name 1 "no end: $pair_detail"
+		elif [ $name = barrier-pair ]; then
+			finish $name "$early" "told $rounds times, $early too early"
+		elif [ "$early" -gt 0 ]; then
+			finish $name 0 "the hazard: told $rounds times, $early too early"
+		else
+			finish $name 1 "no hazard seen: what does the barrier's test show?"
+		fi
+	done
+}

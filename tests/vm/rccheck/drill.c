@@ -36,7 +36,7 @@ void drill_post(struct check *c, struct qp *q, uint32_t slot, uint32_t rkey)
 	q->next_post++;
 }
 
-bool drill_poll(struct check *c, struct ibv_wc *wc)
+bool drill_poll(struct check *c, const struct qp *q, struct ibv_wc *wc)
 {
 	int n = ibv_poll_cq(c->cq, 1, wc);
 
@@ -44,7 +44,7 @@ bool drill_poll(struct check *c, struct ibv_wc *wc)
 		fatal("ibv_poll_cq failed");
 	if (n == 0)
 		usleep(POLL_US);
-	return n > 0;
+	return n > 0 && ((uint32_t)(wc->wr_id >> 32) & 0x7fffffff) == q->index;
 }
 
 bool drill_slot_right(const struct check *c, const struct qp *q, uint32_t slot)
@@ -69,7 +69,7 @@ static void write_all(struct check *c, struct qp *q, uint32_t n)
 	while (q->next_done < n) {
 		while (q->next_post < n && q->next_post - q->next_done < c->opt.depth)
 			drill_post(c, q, q->next_post, c->peer_rkey);
-		if (!drill_poll(c, &wc)) {
+		if (!drill_poll(c, q, &wc)) {
 			if (now_ns() - start_ns > c->opt.stall_s * 1000000000ULL)
 				fatal("qp %u: WRITE %u did not complete in %u s", q->index, q->next_done,
 				      c->opt.stall_s);

@@ -162,7 +162,18 @@ size_t fill_check(const uint8_t *p, size_t len, uint8_t value);
 
 /* --- control.c: the TCP connection --- */
 
-enum ctl_type { CTL_OPTIONS = 1, CTL_MEMORY, CTL_QP, CTL_SYNC, CTL_ROUND, CTL_DONE, CTL_PROBE, CTL_END, CTL_RESULT, CTL_TOLD };
+enum ctl_type {
+	CTL_OPTIONS = 1,
+	CTL_MEMORY,
+	CTL_QP,
+	CTL_SYNC,
+	CTL_ROUND,
+	CTL_DONE,
+	CTL_PROBE,
+	CTL_END,
+	CTL_RESULT,
+	CTL_TOLD
+};
 #define CTL_WORDS 24
 struct ctl {
 	uint32_t type;
@@ -222,8 +233,8 @@ void round_run(struct check *c, enum phase_id phase, uint32_t round);
 void drill_run(struct check *c);
 /* A WRITE of opt.size bytes into that slot of the window; its wr_id says the queue pair and next_post. */
 void drill_post(struct check *c, struct qp *q, uint32_t slot, uint32_t rkey);
-/* The next completion; false, after a little while, if there is none. */
-bool drill_poll(struct check *c, struct ibv_wc *wc);
+/* The next completion; false, after a little while, if there is none, or one of a queue pair that has had its turn. */
+bool drill_poll(struct check *c, const struct qp *q, struct ibv_wc *wc);
 bool drill_slot_right(const struct check *c, const struct qp *q, uint32_t slot);
 bool drill_slot_untouched(const struct check *c, const struct qp *q, uint32_t slot);
 void refuse(struct check *c, struct qp *q);

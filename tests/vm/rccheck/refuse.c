@@ -49,12 +49,10 @@ static struct sign look(struct check *c, struct qp *q)
 	struct sign s = {0};
 	struct ibv_wc wc;
 
-	if (!drill_poll(c, &wc)) {
+	if (!drill_poll(c, q, &wc)) {
 		s.come = async_event(c);
 		return s;
 	}
-	if (((uint32_t)(wc.wr_id >> 32) & 0x7fffffff) != q->index)
-		return s; /* what is flushed of one that was refused before */
 	if (!(wc.wr_id >> 63))
 		q->next_done++;
 	if (wc.status == IBV_WC_SUCCESS) {

@@ -2,11 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # programs.sh - what is run in the guests, and what it must show; sourced by run.sh.
 
+# The event thread of rping sometimes reads from a channel that its own end has closed, and makes that its exit status:
+# after the last of its pings, and when both sides have seen the other's end.
 check_rping() {
-	local n=$mode-rping
+	local n=$mode-rping rc
 	wanted rping || return
-	pair $n 60 "rping -s -C 20 -V -S 1000 -a 0.0.0.0 -p PORT" "rping -c -C 20 -V -S 1000 -a PEER -p PORT"
-	finish rping $? "$pair_detail"
+	pair "$n" 60 "rping -s -C 20 -V -S 1000 -a 0.0.0.0 -p PORT" "rping -c -C 20 -V -S 1000 -a PEER -p PORT"
+	rc=$?
+	if [ "$pair_detail" = "exit 255/0" ] &&
+		[ "$(tr '\n' ' ' <"$work/$n.a")" = "client DISCONNECT EVENT... rdma_get_cm_event: Bad file descriptor " ]; then
+		rc=0
+	fi
+	finish rping $rc "$pair_detail"
 }
 
 # perf NAME PROGRAM ARGS...: leaves Gbit/s in $gbps.

@@ -14,7 +14,7 @@ usage() {
 	usage: run.sh [what] [options]
 	what:
 	  --quick         the most telling programs in both modes, under 4 minutes (default)
-	  --full          all programs in both modes with loss, reordering and duplication
+	  --full          all programs in both modes with loss, reordering and duplication; and --issue3
 	  --accept        the figures: directly against longreach, medians of 3; a cut line
 	  --dead          hosts that die while the buffers are full of their bytes, others must not wait for GiveUp=
 	  --issue3        all of the following
@@ -161,8 +161,13 @@ suite_quick() {
 		check_rc rccheck-q4-b -q 4 -b -n 32
 		check_rc rccheck-R -q 2 -R -n 32
 		check_rc rccheck-rnr --rnr -P send,imm,mix -n 48
+		check_drill rkey-next refuse-next -q 2 -n 16 -s 16384
+		check_drill disconnect part -R -q 8 -n 32 -d 32 -s 32768
 		check_latency
-		[ "$m" = near ] && check_near_is_early && check_cut ""
+		[ "$m" = near ] || continue
+		check_nvme nvme 1 16 512
+		check_near_is_early
+		check_cut ""
 	done
 	perf_seconds=30
 	compare ib_write_bw -m 1024 -s 65536 -n 80
@@ -201,6 +206,7 @@ suite_full() {
 		check_cut ""
 		[ "$m" = near ] && check_cut_full
 	done
+	suite_issue3
 }
 
 # Two rounds: the first dead flows leave room, the second ones find it taken.

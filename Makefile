@@ -5,7 +5,7 @@
 #   CC=clang    compiler
 #   SAN=asan|tsan   sanitizer build
 #
-# Folder rules: proxy/*.c -> libproxy.a, headroom/*.c -> libheadroom.a, daemon/*.c -> longreachd and longreach,
+# Folder rules: proxy/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, daemon/*.c -> longreachd and longreach,
 # tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each, tests/unit/test_X.c -> one cmocka program each.
 
 CC      ?= gcc
@@ -34,6 +34,7 @@ endif
 
 objs     = $(patsubst %.c,$(O)/%.o,$(1))
 PROXY_SRC    := $(wildcard proxy/*.c)
+SEAL_SRC     := $(wildcard seal/*.c)
 HEADROOM_SRC := $(wildcard headroom/*.c)
 CLIENT_ONLY  := $(wildcard daemon/longreach.c daemon/client_*.c)
 CLIENT_SRC   := $(CLIENT_ONLY) $(wildcard daemon/units.c)
@@ -44,7 +45,11 @@ TOOL_NAMES   := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/*.c)) $(pats
 BENCH_SRC    := $(wildcard bench/*.c)
 
 LIBS_CORE   := -lisal
-LIBS_DAEMON := -linih -levent -levent_pthreads -lmnl -lnuma -lpthread
+# intel-ipsec-mb is on x86-64 only; without it OpenSSL does the work
+HAVE_IPSEC_MB := $(wildcard /usr/include/intel-ipsec-mb.h)
+LIBS_SEAL   := -lcrypto $(if $(HAVE_IPSEC_MB),-lIPSec_MB)
+LIBS_DAEMON := -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -levent_pthreads -lmnl -lnuma -lpthread
+$(O)/seal/%.o: CFLAGS_ALL += $(if $(HAVE_IPSEC_MB),-DHAVE_IPSEC_MB)
 
 Q ?= @
 
@@ -61,11 +66,14 @@ $(O)/%.o: %.c
 $(O)/libproxy.a: $(call objs,$(PROXY_SRC))
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+$(O)/libseal.a: $(call objs,$(SEAL_SRC))
+	$(Q)rm -f $@ && ar rcs $@ $^
+
 $(O)/libheadroom.a: $(call objs,$(HEADROOM_SRC))
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 # --- the daemon and its client ---
-$(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libproxy.a
+$(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libseal.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON)
 
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
@@ -81,9 +89,10 @@ $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
 
 # --- unit tests ---
-$(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libproxy.a
+$(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	@mkdir -p $(dir $@)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -linih -levent -lmnl -lcmocka -lm
+	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -lmnl \
+		-lcmocka -lm
 
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 .PHONY: unit
@@ -149,11 +158,12 @@ test-all: deps
 	$(Q)FULL=1 tests/run.sh
 
 DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
-	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libcmocka-dev libibverbs-dev librdmacm-dev \
+	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libssl-dev openssl libcmocka-dev libibverbs-dev librdmacm-dev \
 	iproute2 nftables ethtool jq socat procps busybox-static kmod cpio gnuplot-nox valgrind tshark \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf
 deps:
 	$(Q)missing=$$(for p in $(DEPS); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
+	[ "$$(uname -m)" != x86_64 ] || [ -e /usr/include/intel-ipsec-mb.h ] || missing="$$missing libipsec-mb-dev"; \
 	[ -z "$$missing" ] || { echo "deps: installing" $$missing; apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
 

@@ -235,7 +235,7 @@ static void deliver_message(struct wan_port *p, unsigned i, wan_rx_fn fn, void *
 {
 	struct rx_batch *b = &p->rx;
 	size_t len = b->msgs[i].msg_len;
-	const uint8_t *data = p->rx_buf + (size_t)i * RX_BUF_LEN;
+	uint8_t *data = p->rx_buf + (size_t)i * RX_BUF_LEN;
 	bool ce;
 	size_t seg = read_control(&b->msgs[i].msg_hdr, len, &ce);
 

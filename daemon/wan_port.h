@@ -37,7 +37,7 @@ struct wan_port_stats {
 };
 
 /* sport: the sender's source port. */
-typedef void (*wan_rx_fn)(void *arg, uint16_t sport, const uint8_t *dgram, size_t len, bool ce);
+typedef void (*wan_rx_fn)(void *arg, uint16_t sport, uint8_t *dgram, size_t len, bool ce);
 
 struct wan_port;
 

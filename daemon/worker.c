@@ -34,7 +34,7 @@ static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vla
 	proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
 }
 
-static void on_wan_datagram(void *arg, uint16_t sport, const uint8_t *dgram, size_t len, bool ce)
+static void on_wan_datagram(void *arg, uint16_t sport, uint8_t *dgram, size_t len, bool ce)
 {
 	struct worker *w = arg;
 

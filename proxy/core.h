@@ -266,6 +266,7 @@ struct lane {
 	struct wan_recv recv;
 	struct timer service; /* reports, spaced repairs, probes */
 	uint64_t reorder_ns;  /* a datagram named missing is lost if one sent so much later has arrived. RFC 8985 */
+	uint64_t acked_end;   /* the highest number that the peer reported as received, + 1 */
 	uint64_t last_progress_ns; /* of the last datagram that was found to have arrived, or probe */
 	uint32_t pto_count;        /* probes in a row that brought nothing */
 	bool probe_due, ping_due, report_due, credit_due; /* frames for the next datagram */

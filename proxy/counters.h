@@ -39,7 +39,10 @@
 	X(LAN_RAW_NO_ROOM, "lan_raw_no_room", "no slot for an expendable packet")                                      \
 	X(WAN_TRUNCATED, "wan_truncated", "datagram or frame shorter than its headers say")                            \
 	X(WAN_BAD_VERSION, "wan_bad_version", "unknown datagram version")                                              \
-	X(WAN_BAD_TAG, "wan_bad_tag", "datagram damaged on its way, or not of the peer")                               \
+	X(WAN_BAD_TAG, "wan_bad_tag", "datagram damaged or forged")                                                    \
+	X(WAN_UNSEALED, "wan_unsealed", "datagram without a seal on a sealed link")                                     \
+	X(WAN_BAD_KEY, "wan_bad_key", "sealed with a key that is not known, or not any more")                          \
+	X(WAN_REFLECTED, "wan_reflected", "one of this edge's own datagrams came back")                                \
 	X(WAN_BAD_LANE, "wan_bad_lane", "lane out of range or not of this shard")                                      \
 	X(WAN_BAD_EPOCH, "wan_bad_epoch", "datagram of another session")                                               \
 	X(WAN_DUPLICATE, "wan_duplicate", "packet number received before or too old")                                  \

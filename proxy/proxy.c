@@ -117,7 +117,7 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 	}
 }
 
-enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *dgram, size_t len, bool ce)
+enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, size_t len, bool ce)
 {
 	struct wan_hdr h;
 	enum proxy_drop d = wan_hdr_get(dgram, len, &h);
@@ -129,8 +129,9 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *dg
 	if (!proxy_owns_lane(p, h.lane))
 		return drop(p, DROP_WAN_BAD_LANE);
 	if (!p->session_on || h.epoch != p->session.epoch_rx)
-		return drop(p, DROP_WAN_BAD_EPOCH);
-	d = wan_open(dgram, &len);
+		return drop(p, p->session_on && h.epoch == p->session.epoch_tx ? DROP_WAN_REFLECTED
+		                                                               : DROP_WAN_BAD_EPOCH);
+	d = wan_open_datagram(&p->cfg, &h, dgram, &len);
 	if (d != DROP_NONE)
 		return drop(p, d);
 	if (h.wan_pn >> 62)

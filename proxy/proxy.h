@@ -63,6 +63,28 @@ struct wan_pacer {
 /* rate_bps: bits per second, not 0; it may be changed at any time by storing to the field. */
 void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns);
 
+/* What a datagram's seal hangs on: all of it stands in its header. */
+struct wan_seal_id {
+	uint32_t epoch;
+	uint64_t wan_pn;
+	uint8_t lane, path;
+	uint8_t phase; /* 0..3: which of the keys that follow one another */
+};
+
+/* The cipher that seals datagrams. The core calls none by itself; what it promises: a number is sealed once in its
+ * session, lane and path, and what open() refuses changes nothing. */
+struct wan_seal_ops {
+	/* The phase in which id (without its phase) is to be sealed, -1: there is no key that may be used, nothing can
+	 * be sent now. acked_end: the peer has taken a datagram of this lane and session below it, and none at or above
+	 * it as far as is known. */
+	int (*phase)(void *ctx, const struct wan_seal_id *id, uint64_t acked_end);
+	/* Encrypts what follows the WAN_HDR_LEN bytes of header, which it vouches for too, in place; writes WAN_TAG_LEN
+	 * bytes behind `len`. */
+	void (*seal)(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len);
+	/* The reverse: len without the tag, which follows. DROP_NONE, or why not; then buf may hold anything. */
+	enum proxy_drop (*open)(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len);
+};
+
 struct proxy_config {
 	uint8_t shard, nshards; /* shard < nshards <= SHARDS_MAX */
 	uint16_t nlanes;        /* 1..LANES_MAX, the same at both edges */
@@ -77,6 +99,8 @@ struct proxy_config {
 	    wan_payload_max;    /* UDP payload of a datagram: path MTU - IP - UDP header. The sealing tag is inside. */
 	uint64_t rtt_hint_ns;   /* expected round trip: sizes the sent map; measured values rule afterwards */
 	uint64_t rate_hint_bps; /* sizes the sent map with rtt_hint_ns: 4 round trips */
+	const struct wan_seal_ops *seal; /* NULL: not sealed, a CRC-32 in place of the tag */
+	void *seal_ctx;
 	uint64_t dead_peer_ns;  /* silence after which the other edge counts as dead. default 2 s */
 	uint64_t keepalive_ns;  /* default 250 ms */
 
@@ -141,8 +165,8 @@ int proxy_wan_lane(const uint8_t *dgram, size_t len);
 /* One packet from a host, from its IP header on. vlan_tci 0: untagged. Takes only RoCEv2 between the prefixes;
  * everything else is dropped by name. The bytes are copied or not needed after return. */
 enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len, uint16_t vlan_tci);
-/* One datagram (UDP payload) from the other edge; ce: it carried the ECN mark CE. */
-enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *dgram, size_t len, bool ce);
+/* One datagram (UDP payload) from the other edge, opened in place; ce: it carried the ECN mark CE. */
+enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, size_t len, bool ce);
 
 /* Runs what is due. */
 void proxy_tick(struct proxy *p, uint64_t now_ns);

@@ -57,6 +57,7 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 
 	if (!proxy_config_sane(c) || c->shard != p->cfg.shard || c->nshards != p->cfg.nshards ||
 	    c->nlanes != p->cfg.nlanes || c->max_flows != p->cfg.max_flows || c->pacer != p->cfg.pacer ||
+	    c->seal != p->cfg.seal || c->seal_ctx != p->cfg.seal_ctx ||
 	    c->wan_payload_max != p->cfg.wan_payload_max || c->nlocal != p->cfg.nlocal ||
 	    c->nremote != p->cfg.nremote || memcmp(c->local, p->cfg.local, sizeof(c->local)) != 0 ||
 	    memcmp(c->remote, p->cfg.remote, sizeof(c->remote)) != 0)

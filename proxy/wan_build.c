@@ -65,7 +65,7 @@ static void put_probe(struct wan_build *b)
 	size_t n;
 
 	if (!wan_sent_oldest(&b->l->sent, &from, &sent_ns))
-		from = b->pn; /* all has arrived meanwhile */
+		from = b->h.wan_pn; /* all has arrived meanwhile */
 	n = wan_probe_put(b->buf + b->off, b->cap - b->off, from);
 	if (n && wan_build_ref(b, REF_PING, 0, 0, 0, 0)) {
 		b->off += n;
@@ -199,17 +199,18 @@ bool wan_build_open(struct wan_build *b, struct near_flow *f)
 
 static bool begin(struct wan_build *b)
 {
-	struct wan_hdr h = {.lane = b->l->id, .epoch = b->p->session.epoch_tx};
-
+	b->h = (struct wan_hdr){
+	    .lane = b->l->id, .epoch = b->p->session.epoch_tx, .wan_pn = b->l->sent.pn_next};
+	if (!wan_seal_ready(&b->p->cfg, &b->h, b->l->acked_end))
+		return false; /* the new key comes with a new session */
 	if (!wan_sent_has_room(&b->l->sent))
 		wan_sent_advance(&b->l->sent, b->p->now_ns, 0); /* room is worth more than knowing of late arrivals */
 	if (!wan_sent_has_room(&b->l->sent)) {
 		wan_lane_wake_at(b->p, b->l, b->p->now_ns + wan_rtt_pto_ns(&b->p->rtt));
 		return false;
 	}
-	b->e = wan_sent_push(&b->l->sent, b->p->now_ns, &b->pn);
-	h.wan_pn = b->pn;
-	b->off = wan_hdr_put(b->buf, &h);
+	b->e = wan_sent_push(&b->l->sent, b->p->now_ns, &b->h.wan_pn);
+	b->off = wan_hdr_put(b->buf, &b->h);
 	return true;
 }
 
@@ -259,7 +260,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap,
 		wan_sent_unpush(&l->sent);
 		return 0;
 	}
-	b.off = wan_seal(buf, b.off);
+	b.off = wan_seal_datagram(&p->cfg, &b.h, buf, b.off);
 	finish(&b);
 	return b.off;
 }

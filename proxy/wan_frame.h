@@ -5,8 +5,8 @@
  *
  *     version(1) lane(1) path(1) flags(1) epoch(4) wan_pn(8) | frame... | tag(16)
  *
- * The 16 header bytes stay in the clear when the link is sealed (they are the associated data); the tag is wan_seal.h's. A frame is type(1) flags(1) length(2) and `length` bytes of body, so that
- * a receiver skips types it does not know. Packets are named by (flow id, incarnation, position): a PSN crosses only
+ * The header stays in the clear when the link is sealed: it is the associated data. The tag is wan_seal.h's. A frame is
+ * type(1) flags(1) length(2) and `length` bytes of body, so that a receiver skips types it does not know. Packets are named by (flow id, incarnation, position): a PSN crosses only
  * inside the host's own packet.
  *
  * PACKET and the FLOW frames are reliable: lost datagrams have their contents sent again. REPORT, REFUSED and PROBE
@@ -41,6 +41,11 @@ enum wan_frame_type {
 	WF_REFUSED = 0x11,
 	WF_PROBE = 0x12,
 	WF_PING = 0x13,
+};
+
+enum wan_hdr_flags {
+	WAN_FLAG_PHASE = 0x03,  /* sealed: which of the keys that follow one another */
+	WAN_FLAG_SEALED = 0x80, /* frames and tag are an AEAD's */
 };
 
 struct wan_hdr {

@@ -56,6 +56,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	empty_list(&l->repair);
 	empty_list(&l->spaced);
 	empty_list(&l->first);
+	l->acked_end = 0;
 	l->out_bytes = 0;
 	l->granted_bytes = 0;
 	l->window_bytes = WINDOW_FIRST_BYTES;

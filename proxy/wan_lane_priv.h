@@ -25,7 +25,7 @@ struct wan_build {
 	uint8_t *buf;
 	size_t cap, off;      /* bytes: room without the tag, and how far it is filled */
 	struct sent_entry *e; /* what is in it */
-	uint64_t pn;
+	struct wan_hdr h;
 	bool data; /* has packets in it */
 };
 

@@ -197,6 +197,8 @@ void wan_on_report(struct proxy *p, struct lane *l, const struct wan_report *r)
 	struct wan_sent_result res;
 
 	wan_sent_report(&l->sent, r, entry_acked, &c, &res);
+	if (r->largest < l->sent.pn_next && r->largest >= l->acked_end)
+		l->acked_end = r->largest + 1;
 	if (res.largest_sent_ns && p->now_ns > res.largest_sent_ns)
 		wan_rtt_sample(&p->rtt, p->now_ns, p->now_ns - res.largest_sent_ns, r->delay_ns);
 	if (res.newly_acked) {

@@ -148,6 +148,7 @@ struct near_flow {
 	struct timer held_timer; /* or at this time */
 
 	struct dnode unpaired_node; /* in proxy.unpaired, while PAIR_LEARNING */
+	bool src_unknown;           /* its source had no paired flow when it began */
 
 	/* WAN */
 	struct dnode wan_node; /* in lane.near_list */
@@ -167,12 +168,15 @@ struct near_flow {
 
 /* Near flows without a pair, by a hash of their source, the one heard longest ago first. near_unpaired.c. */
 #define UNPAIRED_BUCKETS 256
+#define UNPAIRED_KNOWN   16384
 struct near_unpaired {
 	struct unpaired_source {
 		struct dnode flows;
 		uint32_t n;
 	} source[UNPAIRED_BUCKETS];
-	uint32_t n;     /* of all sources */
+	uint32_t paired[UNPAIRED_KNOWN]; /* paired flows, by a hash of their source */
+	uint32_t n;                      /* of all sources */
+	uint32_t n_unknown;              /* of sources that had no paired flow */
 	uint64_t bytes; /* slot bytes that they hold */
 };
 

@@ -13,14 +13,15 @@
  * the life that is here, loudly if its responder lacks bytes; one of an earlier incarnation is stale.
  *
  * FLOW_CLOSE ends a flow. It may be lost, and a late copy of a packet may make a flow anew after it, so a flow that
- * never opened, or is idle, reports from time to time, and the near edge closes again what it does not know. */
+ * never opened, makes no progress, or is idle, reports from time to time, and the near edge closes again what it does not know. */
 #include "far_priv.h"
 
 #include "pair.h"
 #include "wan_lane.h"
 
 #define EVICT_IDLE_NS   1000000000ull  /* a flow that made no progress for so long may make room for another */
-#define ASK_UNOPENED_NS 1000000000ull  /* a FLOW_OPEN that was lost has been repaired long before */
+#define ASK_WAITING_NS  1000000000ull  /* a FLOW_OPEN that was lost has been repaired, a live responder has answered */
+#define ASK_LOOK_NS     10000000000ull
 #define ASK_IDLE_NS     30000000000ull /* a flow of which nothing was heard for so long may have been forgotten */
 
 uint32_t far_peer_hash(uint32_t peer_flow)
@@ -50,7 +51,7 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	dlist_init(&f->ops);
 	timer_init(&f->rto, TK_RTO, idx);
 	timer_init(&f->ask, TK_ASK, idx);
-	timer_set(&p->timers, &f->ask, p->now_ns + ASK_UNOPENED_NS);
+	timer_set(&p->timers, &f->ask, p->now_ns + ASK_WAITING_NS);
 }
 
 void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
@@ -200,11 +201,11 @@ void far_on_close(struct proxy *p, const struct wan_flow_close *c)
 
 void far_ask(struct proxy *p, struct far_flow *f)
 {
-	bool idle = p->now_ns >= f->last_progress_ns + ASK_IDLE_NS;
+	bool waits = !f->open || f->held_bytes;
 
-	if (!f->open || idle)
+	if (p->now_ns >= f->last_progress_ns + (waits ? ASK_WAITING_NS : ASK_IDLE_NS))
 		far_report(p, f, true);
-	timer_set(&p->timers, &f->ask, p->now_ns + (f->open ? ASK_IDLE_NS : ASK_UNOPENED_NS));
+	timer_set(&p->timers, &f->ask, p->now_ns + (waits ? ASK_WAITING_NS : ASK_LOOK_NS));
 }
 
 void far_session_start(struct proxy *p, struct far_flow *f)

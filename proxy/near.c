@@ -157,8 +157,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	f->pmtu = ci->pmtu;
 	f->rnr_retry = ci->rnr_retry;
 	f->base_fixed = f->msn_known = true;
-	near_unpaired_leave(p, f);
-	f->pairing = PAIR_CONFIRMED;
+	near_unpaired_over(p, f, PAIR_CONFIRMED);
 	f->template_len = (uint8_t)mouth_template_from_cm(f->template, ci);
 	near_store(p, f);
 	count(p, CTR_PAIRED_CM, 1);

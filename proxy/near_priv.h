@@ -25,9 +25,11 @@ struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc);
 
 /* --- those without a pair: near_unpaired.c --- */
 
-/* The flow has got its source; if it has no pair it counts from here on. */
+/* The flow has got its source, and counts from here on. */
 void near_unpaired_enter(struct proxy *p, struct near_flow *f);
-/* It has got its pair, or ends. Does nothing if it does not count. */
+/* It has got its pair. */
+void near_unpaired_over(struct proxy *p, struct near_flow *f, enum flow_pairing pairing);
+/* It ends. */
 void near_unpaired_leave(struct proxy *p, struct near_flow *f);
 /* Its host spoke. */
 void near_unpaired_heard(struct proxy *p, struct near_flow *f);

@@ -5,11 +5,15 @@
  * flow stays unpaired: no responder ever answers it. What unpaired flows may take is bounded, so that a host that sprays
  * QPNs costs itself its place and nobody else theirs:
  *
- *     an eighth of the table, half of that for one source, a sixteenth of the LAN pool (but one packet each)
+ *     an eighth of the table, half of that for one source, half of it for sources without any paired flow,
+ *     a sixteenth of the LAN pool (but one packet each)
  *
  * Nothing of an unpaired flow has been ACKed, so it may go at any time: its host repeats what it sent. Who comes when
  * the share is used up takes the place of the flow that has been quiet for longest, of its own source if that one has
  * its half, else of the source that has most; if that one is not quiet either, the newcomer is dropped and comes again.
+ *
+ * A host that forges the addresses of its whole LAN can keep hosts that have no paired flow from getting one; those that
+ * have go on, and open more.
  *
  * Sources are counted by a hash of their address. Two that share a bucket share its half. */
 #include "near_priv.h"
@@ -17,13 +21,24 @@
 #define QUIET_NS 100000000ull /* longer than an honest flow waits for its pair, and than hosts wait to repeat */
 #define FLOOR    32           /* flows, however small the table */
 
-static uint32_t bucket_of(const struct ip_addr *src)
+static uint32_t hash_of(const struct ip_addr *src)
 {
 	uint64_t hi, lo;
 
 	memcpy(&hi, src->b, 8);
 	memcpy(&lo, src->b + 8, 8);
-	return (uint32_t)hash_mix(hi ^ hash_mix(lo)) % UNPAIRED_BUCKETS;
+	return (uint32_t)hash_mix(hi ^ hash_mix(lo));
+}
+
+static struct unpaired_source *source_of(struct proxy *p, const struct ip_addr *src)
+{
+	return &p->unpaired.source[hash_of(src) % UNPAIRED_BUCKETS];
+}
+
+/* Paired flows of the source, and of those few that share its place. */
+static uint32_t *paired_of(struct proxy *p, const struct ip_addr *src)
+{
+	return &p->unpaired.paired[hash_of(src) / UNPAIRED_BUCKETS % UNPAIRED_KNOWN];
 }
 
 /* A part of the table, but not less than FLOOR. */
@@ -42,24 +57,44 @@ void near_unpaired_init(struct near_unpaired *u)
 
 void near_unpaired_enter(struct proxy *p, struct near_flow *f)
 {
-	struct unpaired_source *s = &p->unpaired.source[bucket_of(&f->src)];
+	struct unpaired_source *s = source_of(p, &f->src);
 
-	if (f->pairing != PAIR_LEARNING)
+	if (f->pairing != PAIR_LEARNING) {
+		++*paired_of(p, &f->src);
 		return;
+	}
 	dlist_append(&s->flows, &f->unpaired_node);
 	s->n++;
+	f->src_unknown = !*paired_of(p, &f->src);
 	p->unpaired.n++;
+	p->unpaired.n_unknown += f->src_unknown;
 	p->unpaired.bytes += f->held_bytes;
 }
 
-void near_unpaired_leave(struct proxy *p, struct near_flow *f)
+static void leave(struct proxy *p, struct near_flow *f)
 {
 	if (!dnode_on(&f->unpaired_node))
 		return;
 	dlist_remove(&f->unpaired_node);
-	p->unpaired.source[bucket_of(&f->src)].n--;
+	source_of(p, &f->src)->n--;
 	p->unpaired.n--;
+	p->unpaired.n_unknown -= f->src_unknown;
 	p->unpaired.bytes -= f->held_bytes;
+}
+
+void near_unpaired_over(struct proxy *p, struct near_flow *f, enum flow_pairing pairing)
+{
+	leave(p, f);
+	if (f->pairing == PAIR_LEARNING)
+		++*paired_of(p, &f->src);
+	f->pairing = pairing;
+}
+
+void near_unpaired_leave(struct proxy *p, struct near_flow *f)
+{
+	leave(p, f);
+	if (f->pairing != PAIR_LEARNING)
+		--*paired_of(p, &f->src);
 }
 
 void near_unpaired_heard(struct proxy *p, struct near_flow *f)
@@ -67,7 +102,7 @@ void near_unpaired_heard(struct proxy *p, struct near_flow *f)
 	if (!dnode_on(&f->unpaired_node))
 		return;
 	dlist_remove(&f->unpaired_node);
-	dlist_append(&p->unpaired.source[bucket_of(&f->src)].flows, &f->unpaired_node);
+	dlist_append(&source_of(p, &f->src)->flows, &f->unpaired_node);
 }
 
 /* The source with most unpaired flows. */
@@ -99,14 +134,24 @@ bool near_unpaired_evict(struct proxy *p)
 	return evict(p, greediest(p));
 }
 
+static bool evict_unknown(struct proxy *p)
+{
+	struct unpaired_source *s = greediest(p);
+	struct dnode *n = dlist_first(&s->flows);
+
+	return n && dlist_entry(n, struct near_flow, unpaired_node)->src_unknown && evict(p, s);
+}
+
 bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src)
 {
-	struct unpaired_source *s = &p->unpaired.source[bucket_of(src)];
+	struct unpaired_source *s = source_of(p, src);
 
 	if (FAULT(FAULT_UNPAIRED_UNBOUNDED))
 		return true;
 	if (s->n >= share_of(p, 16) && !evict(p, s))
 		return false;
+	if (!*paired_of(p, src) && p->unpaired.n_unknown >= share_of(p, 16))
+		return evict_unknown(p);
 	return p->unpaired.n < share_of(p, 8) || evict(p, greediest(p));
 }
 

@@ -176,6 +176,8 @@ static void check_rc(struct world *w, struct host *h, const struct pkt *p, const
 	struct qp *q = host_find_qp(h, pkt->dest_qpn);
 
 	if (!q || !ip_addr_eq(&q->peer_addr, &pkt->src)) {
+		if (w->cfg.attack_pps)
+			return; /* it is carried as what it seems to be, and its host drops it */
 		check_fail(w, "stray",
 		           "%s psn %06x for QPN %06x of host %u, site %c: no such queue pair with that peer",
 		           roce_op(pkt->opcode)->name, pkt->psn, pkt->dest_qpn, h->index, 'A' + h->site);
@@ -218,6 +220,8 @@ void check_edge_tx(struct world *w, uint8_t site, uint8_t host, const struct pkt
 
 void check_stray(struct host *h, const struct roce_pkt *pkt)
 {
+	if (h->w->cfg.attack_pps)
+		return;
 	check_fail(h->w, "stray",
 	           "%s psn %06x arrived for QPN %06x of host %u, site %c: no such queue pair with that peer",
 	           roce_op(pkt->opcode)->name, pkt->psn, pkt->dest_qpn, h->index, 'A' + h->site);
@@ -362,7 +366,7 @@ static void check_drops(struct world *w, const struct edge *e)
 	static const enum proxy_drop wan[] = {DROP_WAN_TRUNCATED, DROP_WAN_BAD_VERSION, DROP_WAN_BAD_TAG,
 	                                      DROP_WAN_BAD_LANE,  DROP_WAN_BAD_FRAME,   DROP_WAN_UNKNOWN_FRAME};
 
-	for (size_t i = 0; i < sizeof(lan) / sizeof(lan[0]) && w->cfg.lan.corrupt == 0; i++)
+	for (size_t i = 0; i < sizeof(lan) / sizeof(lan[0]) && w->cfg.lan.corrupt == 0 && !w->cfg.attack_pps; i++)
 		if (edge_drops(e, lan[i]))
 			check_fail(w, "drop", "edge %c counted %s", 'A' + e->site, proxy_drop_name(lan[i]));
 	for (size_t i = 0; i < sizeof(wan) / sizeof(wan[0]) && w->cfg.wan.corrupt == 0; i++)

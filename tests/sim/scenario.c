@@ -261,14 +261,26 @@ static void describe(struct scenario *s)
 
 	snprintf(
 	    s->text, sizeof(s->text),
-	    "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU %u%s%s%s%s",
+	    "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU %u%s%s%s%s%s",
 	    c->direct                  ? "direct"
 	    : c->mode == ACK_MODE_NEAR ? "near"
 	                               : "host",
 	    (double)c->wan.rate_bps / 1e9, (double)c->wan.delay_ns / 1e6, c->wan.loss,
 	    c->wan.burst_enter > 0 ? " + bursts" : "", c->nhosts[0], c->nhosts[1], c->nshards[0], c->nshards[1],
 	    c->nconns, s->conn[0].pmtu, c->wan.ncuts ? ", cuts" : "", c->ncrashes ? ", crashes" : "",
-	    c->lan_clean ? "" : ", LAN trouble", c->host_dies_ns != SIM_NEVER ? ", a host dies" : "");
+	    c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble", c->host_dies_ns != SIM_NEVER ? ", a host dies" : "");
+}
+
+/* A host more at each site, with no work but to do harm. */
+static void add_attacker(struct scenario *s, struct rng *r)
+{
+	struct world_cfg *c = &s->cfg;
+
+	for (int site = 0; site < 2; site++)
+		c->model[site][c->nhosts[site]++] = &host_model_rxe;
+	c->attack_pps = rng_log_range(r, 1000, 200000);
+	c->attack_pkts = 5000;
+	c->attack_ns = rng_log_range(r, 1, 50000000);
 }
 
 void scenario_make(struct scenario *s, uint64_t seed, bool direct)
@@ -295,6 +307,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	if (rng_chance(&r, 0.04))
 		s->cfg.host_dies_ns = rng_log_range(&r, 1000000, 20000000);
 	pick_conns(s, &r, pmtu);
+	if (!direct && rng_chance(&r, 0.05))
+		add_attacker(s, &r);
 	s->cfg.cm_retry_ns = rng_log_range(&r, 50000000, SEC) + world_cfg_rtt_ns(&s->cfg);
 	s->cfg.errors_allowed = direct;
 	s->cfg.deadline_ns = deadline(&s->cfg);

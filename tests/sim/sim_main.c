@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attack.h"
 #include "check.h"
 #include "faults.h"
 #include "fullscale.h"
@@ -17,6 +18,7 @@ static const char usage[] =
     "       lrsim --full NAME      full scale: 400 Gbit/s x 1000 km; `--full list` lists them\n"
     "       lrsim --many-qps N     N queue pairs from PSN 0 with equal QPNs at both ends\n"
     "       lrsim --latency        completion latency over distance, modes near and host\n"
+    "       lrsim --attack         what a hostile host at each site costs the others\n"
     "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
     "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";
 
@@ -52,6 +54,7 @@ enum {
 	OPT_FULL,
 	OPT_MANY,
 	OPT_LATENCY,
+	OPT_ATTACK,
 	OPT_LOG,
 	OPT_DIRECT,
 	OPT_KEEP,
@@ -62,7 +65,7 @@ static const struct option options[] = {
     {"seeds", required_argument, NULL, OPT_SEEDS},   {"jobs", required_argument, NULL, OPT_JOBS},
     {"fault", required_argument, NULL, OPT_FAULT},   {"expect-failure", no_argument, NULL, OPT_EXPECT},
     {"full", required_argument, NULL, OPT_FULL},     {"many-qps", required_argument, NULL, OPT_MANY},
-    {"latency", no_argument, NULL, OPT_LATENCY},     {"log", required_argument, NULL, OPT_LOG},
+    {"attack", no_argument, NULL, OPT_ATTACK},       {"latency", no_argument, NULL, OPT_LATENCY},     {"log", required_argument, NULL, OPT_LOG},
     {"direct", no_argument, NULL, OPT_DIRECT},       {"keep-going", no_argument, NULL, OPT_KEEP},
     {"ignore", required_argument, NULL, OPT_IGNORE}, {"faults", no_argument, NULL, OPT_FAULTS},
     {"fault-table", no_argument, NULL, OPT_TABLE},   {NULL, 0, NULL, 0},
@@ -92,6 +95,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + fullscale_run(arg);
 	case OPT_MANY:
 		return 1 + fullscale_many_qps((uint32_t)atoi(arg));
+	case OPT_ATTACK:
+		return 1 + attack_run();
 	case OPT_LATENCY:
 		return 1 + fullscale_latency();
 	case OPT_LOG:

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attack.h"
 #include "check.h"
 
 /* After the last work: the edges report, repair and free what is left. */
@@ -256,6 +257,7 @@ void world_start(struct world *w, const struct world_cfg *cfg)
 	}
 	for (; w->nconns < cfg->nconns; w->nconns++)
 		conn_init(&w->conn[w->nconns], w, w->nconns, &cfg->conn[w->nconns]);
+	attack_start(w);
 }
 
 /* --- running --- */

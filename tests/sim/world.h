@@ -50,6 +50,10 @@ struct world_cfg {
 	} crash[4];
 	uint32_t ncrashes;
 	uint64_t host_dies_ns; /* host 0 of site B; SIM_NEVER: lives */
+	uint64_t attack_pps;   /* of the last host of each site, which has no work; 0: there is none. attack.h */
+	uint64_t attack_ns;    /* when it begins */
+	uint32_t attack_pkts;  /* of each site, then it ends */
+	bool attack_spoofs;    /* also from addresses that nobody has: new hosts get no pair meanwhile */
 	/* work */
 	struct conn_cfg *conn;
 	uint32_t nconns;

@@ -2,8 +2,17 @@
 /* What hosts may take of an edge by sending to QPNs that nobody answers for. */
 #define CORE_FLOWS 512
 #include "core_fixture.h"
+#include "proxy/near_priv.h"
 
 enum { SHARE = CORE_FLOWS / 8, HALF = SHARE / 2, QUIET_MS = 100 };
+
+/* Makes a host known: it has a paired flow. */
+static void know(struct core *c, uint8_t host)
+{
+	struct near_flow f = {.src = core_ip(1, host)};
+
+	near_unpaired_over(c->a.p, &f, PAIR_CONFIRMED);
+}
 
 /* A WRITE of `host` to a QPN; nothing of it crosses but when the test pumps. */
 static enum proxy_drop write_to(struct core *c, uint8_t host, uint32_t qpn)
@@ -38,6 +47,7 @@ static void unpaired__one_source_has_half_of_the_share(void **state)
 
 	(void)state;
 	core_open_with(&c, ACK_MODE_NEAR, 256);
+	know(&c, 2);
 	assert_int_equal(spray(&c, 9, 0x1000, 500), HALF);
 	assert_int_equal(core_drops(&c.a, DROP_LAN_UNPAIRED_FULL), 500 - HALF);
 	assert_int_equal(c.a.p->unpaired.n, HALF);
@@ -54,9 +64,28 @@ static void unpaired__all_sources_have_the_share(void **state)
 
 	(void)state;
 	core_open_with(&c, ACK_MODE_NEAR, 256);
-	for (uint8_t host = 10; host < 60; host++)
+	for (uint8_t host = 10; host < 60; host++) {
+		know(&c, host);
 		taken += spray(&c, host, 0x1000, 20);
+	}
 	assert_int_equal(taken, SHARE);
+	core_pump(&c);
+	core_close(&c);
+}
+
+/* Addresses that were never heard of take half; who has a paired flow gets another one. */
+static void unpaired__unknown_sources_have_half_of_the_share(void **state)
+{
+	uint32_t taken = 0;
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 256);
+	core_pair(&c, 0);
+	for (uint8_t host = 10; host < 250; host++)
+		taken += spray(&c, host, 0x1000, 1);
+	assert_int_equal(taken, HALF);
+	assert_int_equal(write_to(&c, 2, 0x999), DROP_NONE);
 	core_pump(&c);
 	core_close(&c);
 }
@@ -87,6 +116,8 @@ static void unpaired__the_greediest_pays(void **state)
 	core_open_with(&c, ACK_MODE_NEAR, 256);
 	for (uint8_t host = 10; host < 10 + HALF; host++)
 		assert_int_equal(write_to(&c, host, 0x1000), DROP_NONE);
+	know(&c, 9);
+	know(&c, 200);
 	assert_int_equal(spray(&c, 9, 0x1000, SHARE), SHARE - HALF);
 	quiet(&c);
 	assert_int_equal(write_to(&c, 200, 0x1000), DROP_NONE);
@@ -164,6 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(unpaired__one_source_has_half_of_the_share),
 	    cmocka_unit_test(unpaired__all_sources_have_the_share),
+	    cmocka_unit_test(unpaired__unknown_sources_have_half_of_the_share),
 	    cmocka_unit_test(unpaired__the_quiet_one_goes),
 	    cmocka_unit_test(unpaired__the_greediest_pays),
 	    cmocka_unit_test(unpaired__a_paired_flow_stays),

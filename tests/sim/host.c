@@ -19,6 +19,7 @@ const struct host_model host_model_rxe = {
     .retries = UINT32_MAX,
     .one_retry = true,
     .nak_behind_rnr = true,
+    .rnr_in_read_kills = true,
     .ack_each_duplicate = true,
     .ghost_ack_completes = true,
     .confused_retry = true,

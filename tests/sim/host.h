@@ -33,6 +33,7 @@ struct host_model {
 	bool one_retry;      /* a go-back is not begun again before there is progress or a timeout */
 	bool nak_behind_rnr; /* an RNR NAK is followed by a sequence NAK for what was behind it */
 	bool rnr_nak_waits;  /* a sequence NAK does not end the wait of an RNR NAK */
+	bool rnr_in_read_kills; /* an RNR NAK within a READ's responses fails the QP, also after asking again */
 	bool ack_each_duplicate;
 	bool ghost_ack_completes; /* an ACK ahead of what was sent completes work; else it is fatal */
 	bool checks_msn;          /* an ACK whose MSN does not fit its PSN is ignored */

@@ -405,10 +405,25 @@ static void on_ack(struct qp *q, uint64_t pos)
 		implied_nak(q);
 }
 
+/* rxe takes nothing but responses within a READ; others may be sent away where they have asked again from. One that
+ * names what is behind the READ says that a response was lost. */
+static bool rnr_nak_kills(const struct qp *q, uint64_t pos)
+{
+	const struct requester *r = &q->req;
+	const struct wqe *w = wqe_at(r, r->msg_completed);
+
+	return requester_inside_read(r) && pos <= w->pos_last &&
+	       (q->model->rnr_in_read_kills || pos != w->pos_request);
+}
+
 static void on_rnr_nak(struct qp *q, uint64_t pos, uint8_t code)
 {
 	struct requester *r = &q->req;
 
+	if (rnr_nak_kills(q, pos)) {
+		requester_fail(q, "RNR NAK within the responses of a READ");
+		return;
+	}
 	if (ack_before(q, pos))
 		progress(q);
 	r->rnrs++;

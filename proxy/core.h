@@ -47,12 +47,15 @@ struct rd_op {
 	uint32_t psns;     /* far: 0 while not known */
 	uint32_t msn;      /* near: relative MSN with this operation counted. far: unused */
 	uint32_t len;      /* READ: bytes asked for */
-	uint64_t done_ns;  /* near: when the last response went to the host; 0: not yet */
+	uint64_t done_ns;  /* near: when the host was given the last response; 0: never yet */
 	uint64_t again_ns; /* near: when the host last asked again. far: when it was last sent again */
+	uint64_t next;     /* near: next response for the host, while `due` */
+	uint64_t from;     /* near: where the host's latest request for it began: FIRST is there, LAST at the end */
 	uint32_t rkey;     /* near, READ: of the memory, and its end: the same in every repetition */
 	uint64_t end_va;
 	uint32_t fp; /* near: fingerprint of the request */
 	uint8_t opcode;
+	bool due; /* near: the host is owed its responses from `next` on; never false while done_ns is 0 */
 };
 
 enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
@@ -136,9 +139,10 @@ struct near_flow {
 
 	/* READ and ATOMIC */
 	struct dnode ops;        /* struct rd_op: answered ones that are kept, then open ones */
+	struct rd_op *op_open;   /* the first without an answer, NULL: all are answered */
 	uint32_t nops, ops_done; /* all, and those answered */
-	uint64_t resp_pos;       /* next response position for the host; valid if an operation is open or repeated */
-	uint64_t reframe_pos;    /* the host asked again from here: FIRST starts here. 0: as the responder framed it */
+	uint32_t repeats;        /* answered ones that are owed again */
+	bool migreq;             /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */
 	struct dnode resp_node;  /* has responses to deliver */
 	struct timer retire;     /* looks for answered operations, or a flow without answers, that may go */
 
@@ -155,6 +159,7 @@ struct near_flow {
 	bool open_due;         /* the far edge lacks something that FLOW_OPEN says */
 	bool open_sent;        /* one went out in this session */
 	uint64_t held_bytes;   /* slot bytes in use by requests */
+	uint64_t kept_bytes;   /* of these, by operations that were answered and are kept */
 
 	struct near_flow *older;   /* incarnation before, still draining: this one does not send until it is gone */
 	struct near_flow *newer;   /* incarnation after: this one drains, and is not in the table of keys */
@@ -402,6 +407,8 @@ void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, u
 /* The packet in a slot as three parts for a host: header copied, body in place, ICRC copied. The caller sets VLAN and
  * next hop. */
 void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx);
+/* A request that the responder has, but that stays in its slot: the WAN has nothing to do with it any more. */
+void slot_keep(struct proxy *p, uint32_t slot);
 /* Frees a slot wherever it is queued, keeping held and lane counts right. */
 void slot_release(struct proxy *p, uint32_t slot);
 /* Bytes that a pool has free, and how much of it only urgent packets may take. */

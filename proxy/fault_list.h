@@ -10,3 +10,7 @@ X(MISPAIR,            "an answer names the flow that was probed",       "a probe
 X(UNPAIRED_UNBOUNDED, "flows without a pair are bounded",               "flows without a pair may fill the table")
 X(STALE_INCARNATION,  "bytes of an old life never reach a new one",     "incarnations are not told apart")
 X(STRANGER_BELIEVED,  "a new life must insist",                         "a packet unlike the one that was there is a new life at once")
+X(PAST_READ,          "ACKs stop in front of an unanswered READ",       "the ceiling looks at no READ or ATOMIC")
+X(FORGET_ANSWERS,     "answers are kept, over a restart too",           "a restart forgets what was answered")
+X(NO_REFRAME,         "responses are framed as the host asked last",    "a repeated response is framed as the responder did it")
+X(RNR_IN_READ,        "no RNR NAK within a READ's responses",           "RNR NAKs also where the host has not asked again from")

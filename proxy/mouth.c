@@ -103,7 +103,7 @@ static size_t say_ack(struct proxy *p, struct near_flow *f, uint64_t ceiling, st
 	uint64_t upto = ceiling + (FAULT(FAULT_ACK_TOO_FAR) ? 1 : 0);
 	uint32_t msn = near_msn_at(p, f, ceiling);
 
-	if (upto == f->pos_base)
+	if (upto == f->pos_base || near_inside_read(f, ceiling))
 		return 0;
 	near_acked(p, f, ceiling);
 	if (f->pos_ack_asked <= ceiling)
@@ -124,21 +124,21 @@ static size_t say_nak(struct proxy *p, struct near_flow *f, uint64_t ceiling, ui
 	return build(f, pos, syndrome, msn_on_wire(f, msn), tx);
 }
 
-/* An RNR NAK inside a READ whose response has begun would confuse the requester. */
-static bool response_begun(const struct near_flow *f)
+/* An RNR NAK has no place inside a READ whose responses the host is taking (IBTA 9.7.7.1.2: a response is due). One that
+ * has asked again from here has begun anew, and may be sent away: ConnectX, which would give up otherwise. Not so rxe,
+ * told by MigReq, whose completer fails the QP (check_ack() of rxe_comp.c) and whose requester never gives up. */
+static bool inside_response(const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
 
-	return op && f->resp_pos > op->pos;
+	return op && op->next > op->pos && !(op->from == op->next && f->migreq);
 }
 
 /* The host has asked again for a response behind which everything is ACKed already. To say so before it has the
  * response would be an implied NAK of it (IBTA 9.7.5.1.4), and the host would ask once more. */
 static bool answering_again(const struct near_flow *f)
 {
-	const struct rd_op *op = near_op_open(f);
-
-	return op && op->pos < f->pos_acked;
+	return f->repeats != 0;
 }
 
 size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
@@ -169,7 +169,7 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		/* The responder is silent for good: so is its proxy, that the host may notice. */
 		if (f->stalled && p->now_ns >= f->stalled_ns + SILENT_AFTER_NS)
 			return 0;
-		if (response_begun(f) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS)
+		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS)
 			return 0;
 		if (ceiling < f->pos_max)
 			f->rnr_said_ns = p->now_ns; /* else it becomes an ACK: nothing is refused any more */

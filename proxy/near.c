@@ -173,8 +173,8 @@ static void drain_check(struct proxy *p, struct near_flow *f)
 		return;
 	}
 	if (f->pos_acked > f->pos_settled) {
-		count(p, CTR_BYTES_FAILED, f->held_bytes);
-		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, f->pos_settled, f->held_bytes);
+		count(p, CTR_BYTES_FAILED, near_held(f));
+		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, f->pos_settled, near_held(f));
 	}
 	near_close(p, f);
 }

@@ -22,6 +22,12 @@
 /* Makes the table of unpaired flows empty. */
 void near_unpaired_init(struct near_unpaired *u);
 
+/* Slot bytes of requests that the responder does not have yet. */
+static inline uint64_t near_held(const struct near_flow *f)
+{
+	return f->held_bytes - f->kept_bytes;
+}
+
 /* --- from hosts --- */
 
 /* A request of a local host, whole, with a good ICRC. payload_crc: from icrc_check(). Opens the flow if there is none.
@@ -56,6 +62,8 @@ struct near_flow *near_undelivered(struct proxy *p, const struct ip_addr *src, c
 void near_speak(struct proxy *p, struct near_flow *f, enum near_due due);
 /* The bound, a position: ACK PSN < ceiling, NAK PSN <= ceiling (both acknowledge all before: IBTA 9.7.5.1). */
 uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f);
+/* True if pos is within the first unanswered READ, not at its start. */
+bool near_inside_read(const struct near_flow *f, uint64_t pos);
 /* Relative MSN of everything before pos; pos is one of ceiling, next, settled, acked. */
 uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t pos);
 /* The mouth has said that everything before pos is acknowledged. */
@@ -97,6 +105,10 @@ void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind);
 void near_session_start(struct proxy *p, struct near_flow *f);
 /* Flows from their descriptors. */
 void near_rebuild(struct proxy *p);
+/* A request below pos_settled, found in the arena: its operation was answered, and is kept. */
+void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot);
+/* True if a response at pos belongs to an operation that is open or kept. After near_rebuild_finish(). */
+bool near_resp_wanted(const struct proxy *p, uint32_t flow, uint64_t pos);
 /* And from their slots, after these have been counted (held_bytes; ooo_pkts: all of them). */
 void near_rebuild_finish(struct proxy *p);
 

@@ -5,6 +5,9 @@
  *
  *     ceiling = min( mode near: next | mode host: reported, first unanswered READ/ATOMIC/unknown )
  *
+ * Within a READ that has been answered in part the ceiling is where the host has asked again from; only an RNR NAK may
+ * stand there, never an ACK.
+ *
  * A stalled responder or a peer whose config disagrees makes mode near count as mode host. The ceiling never goes back
  * below what was ACKed. Until the responder has answered (or CM has told) neither the requester's QPN nor the
  * responder's MSN is known, and nothing is ACKed. A flow that failed stays where its NAK went. */
@@ -26,9 +29,16 @@ uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f)
 		return f->pos_acked;
 	if (f->failed)
 		return f->fail_pos;
-	if (op && op->pos < pos)
+	if (op && op->from == op->next && op->next > op->pos)
+		return op->next; /* its host has all before and has said so */
+	if (op && op->pos < pos && !FAULT(FAULT_PAST_READ))
 		pos = op->pos;
 	return max_u64(pos, f->pos_acked);
+}
+
+bool near_inside_read(const struct near_flow *f, uint64_t pos)
+{
+	return f->op_open && pos > f->op_open->pos && pos < f->op_open->pos + f->op_open->psns;
 }
 
 uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t pos)
@@ -44,8 +54,8 @@ uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t 
 		return f->msn_settled;
 	if (pos == f->pos_acked)
 		return f->msn_acked;
-	if (op && pos == op->pos)
-		return op->msn - 1;
+	if (op && pos >= op->pos && pos < op->pos + op->psns)
+		return op->msn - (pos == op->pos); /* a READ counts from its start */
 	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos - 1);
 	return slot == SLOT_NONE ? f->msn_acked : arena_hdr(p->arena, slot)->msn;
 }

@@ -96,17 +96,29 @@ void near_nak_gap(struct proxy *p, struct near_flow *f);
 
 /* The operation that owns pos, open or kept; NULL if there is none. */
 struct rd_op *near_op_at(const struct near_flow *f, uint64_t pos);
+/* The oldest operation whose responses are owed to the host, be it again or for the first time; NULL: none. */
+struct rd_op *near_op_due(const struct near_flow *f);
+/* A new record, not in the flow's list yet. NULL: the flow, or the shard, has too many. */
+struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
+                          uint32_t msn, uint32_t fp);
 /* A READ, ATOMIC or unknown request at pos is about to be taken. msn: relative, with it counted. False: too many. */
 bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
                    uint32_t msn, uint32_t fp);
+/* It was not taken: there is no room for its request. */
+void near_op_unbegin(struct proxy *p, struct near_flow *f);
+/* The host was given all of it. */
+void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* The host asks again for the operation at pos. True if it was answered or will be; false: it is another one. */
 bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp);
-/* Forgets answered operations with their responses: those kept for long enough, or all, open ones too. */
-void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);
 /* The last READ, whose length in PSNs was not known, owns so many. */
 void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns);
 /* pmtu in bytes: 256, 512, 1024, 2048 or 4096. */
 void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu);
+
+/* --- answers that are kept: near_keep.c --- */
+
+/* Forgets answered operations with their responses: those kept for long enough, or all, open ones too. */
+void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);
 
 /* --- promises: near_ceiling.c, near_wan.c, near_rebuild.c --- */
 

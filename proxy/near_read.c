@@ -4,42 +4,65 @@
  * READ, ATOMIC and unknown requests own a place in the flow that only the responder can fill: the ceiling stands in
  * front of the first one that is open. An unknown request counts as answered once the responder has acknowledged it.
  *
- * Answered operations are kept for a while with their responses: a host whose response got lost on its LAN asks again,
- * possibly for the rest only, and is answered from here (near_resp.c). A repeated request goes back to its position;
- * everything behind it is delivered again in order, which is what the host will ask for next anyway.
+ * An operation is owed to the host (`due`) from its request on, and is given in PSN order, `next` by `next`. A host that
+ * asks again, possibly for the rest only, never makes the request cross again. It
+ *   - waits for what has not come yet: the answer is on its way, and will be framed as it asked last (`from`); or
+ *   - has lost what it was given: that operation, from there on, is owed again, and nothing else is; what follows it
+ *     asks for itself. What of later ones was given in part starts over, as the host will take it in order only.
+ * So each request costs at most its own answer once, whatever a host repeats.
  *
  * A READ owns as many PSNs as its response has packets. While the PMTU is not known it is taken for one, and the flow
- * says so (psns_unknown) until a payload or the first response has told. */
+ * says so (psns_unknown) until a payload or the first response has told. How long answers are kept: near_keep.c. */
 #include "near_priv.h"
 
-#define OPS_KEPT       128           /* answered ones kept per flow: the most that a host has outstanding (rxe) */
-#define KEEP_NS        5000000000ull /* longer than a host goes on asking at LAN distance */
-#define AGAIN_QUIET_NS 200000ull     /* a LAN round trip: repeated requests within are one */
+#define AGAIN_QUIET_NS 200000ull /* a LAN round trip: repeated requests within are one */
 
 struct rd_op *near_op_at(const struct near_flow *f, uint64_t pos)
 {
-	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
+	for (struct dnode *n = f->ops.prev; n != &f->ops; n = n->prev) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);
 
-		if (pos >= op->pos && pos < op->pos + op->psns)
-			return op;
+		if (pos >= op->pos)
+			return pos < op->pos + op->psns ? op : NULL;
 	}
 	return NULL;
 }
 
 struct rd_op *near_op_open(const struct near_flow *f)
 {
-	for (struct dnode *n = f->ops.prev; n != &f->ops; n = n->prev) {
+	return f->op_open;
+}
+
+struct rd_op *near_op_due(const struct near_flow *f)
+{
+	for (struct dnode *n = f->ops.next; f->repeats && n != &f->ops; n = n->next) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);
 
-		if (op->done_ns && n->next == &f->ops)
-			return NULL; /* the newest is answered, so all are */
-		if (op->done_ns)
-			return dlist_entry(n->next, struct rd_op, node);
-		if (n->prev == &f->ops)
+		if (op->due)
 			return op;
 	}
-	return NULL;
+	return f->op_open;
+}
+
+struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
+                          uint32_t msn, uint32_t fp)
+{
+	struct rd_op *op = f->nops < READS_PER_FLOW ? rd_op_take(p) : NULL;
+
+	if (!op)
+		return NULL;
+	op->pos = op->next = op->from = pos;
+	op->psns = psns;
+	op->msn = msn;
+	op->len = pkt->opcode == RC_READ_REQUEST ? pkt->reth_len : 0;
+	op->opcode = pkt->opcode;
+	op->rkey = pkt->reth_rkey;
+	op->end_va = pkt->reth_va + pkt->reth_len;
+	op->fp = fp;
+	op->done_ns = op->again_ns = 0;
+	op->due = true;
+	f->nops++;
+	return op;
 }
 
 bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
@@ -49,66 +72,37 @@ bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 
 	if (f->nops >= READS_PER_FLOW)
 		near_ops_retire(p, f, false);
-	if (f->nops >= READS_PER_FLOW)
-		return false;
-	op = rd_op_take(p);
+	op = near_op_new(p, f, pkt, pos, psns, msn, fp);
 	if (!op)
 		return false;
-	op->pos = pos;
-	op->psns = psns;
-	op->msn = msn;
-	op->len = pkt->opcode == RC_READ_REQUEST ? pkt->reth_len : 0;
-	op->opcode = pkt->opcode;
-	op->rkey = pkt->reth_rkey;
-	op->end_va = pkt->reth_va + pkt->reth_len;
-	op->fp = fp;
-	op->done_ns = op->again_ns = 0;
-	if (!near_op_open(f))
-		f->resp_pos = pos;
 	dlist_append(&f->ops, &op->node);
-	f->nops++;
+	if (!f->op_open)
+		f->op_open = op;
 	return true;
 }
 
-static void release_responses(struct proxy *p, struct near_flow *f, const struct rd_op *op)
+void near_op_unbegin(struct proxy *p, struct near_flow *f)
 {
-	for (uint32_t i = 0; i < op->psns; i++) {
-		uint32_t slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, op->pos + i);
+	struct rd_op *op = dlist_entry(f->ops.prev, struct rd_op, node);
 
-		if (slot != SLOT_NONE)
-			slot_release(p, slot);
-	}
+	if (f->op_open == op)
+		f->op_open = NULL;
+	f->nops--;
+	rd_op_give(p, op);
 }
 
-static bool keep(const struct proxy *p, const struct near_flow *f, const struct rd_op *op, bool all)
+void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
-	if (all)
-		return false;
-	if (!op->done_ns)
-		return true;
-	if (f->ops_done > OPS_KEPT || pool_free(p, POOL_WAN) < arena_capacity(p->arena, POOL_WAN) / 2)
-		return false;
-	return p->now_ns < op->done_ns + KEEP_NS;
-}
+	struct dnode *next = op->node.next;
 
-void near_ops_retire(struct proxy *p, struct near_flow *f, bool all)
-{
-	while (!dlist_empty(&f->ops)) {
-		struct rd_op *op = dlist_entry(dlist_first(&f->ops), struct rd_op, node);
-
-		if (keep(p, f, op, all))
-			break;
-		release_responses(p, f, op);
-		if (op->done_ns)
-			f->ops_done--;
-		f->nops--;
-		rd_op_give(p, op);
+	op->due = false;
+	if (op->done_ns) {
+		f->repeats--;
+	} else {
+		f->ops_done++;
+		f->op_open = next == &f->ops ? NULL : dlist_entry(next, struct rd_op, node);
 	}
-	if (f->ops_done) {
-		struct rd_op *op = dlist_entry(dlist_first(&f->ops), struct rd_op, node);
-
-		timer_set(&p->timers, &f->retire, max_u64(op->done_ns + KEEP_NS, p->now_ns + KEEP_NS / 16));
-	}
+	op->done_ns = p->now_ns;
 }
 
 void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
@@ -145,6 +139,8 @@ void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu)
 	near_wan_kick(p, f);
 }
 
+/* --- the host asks again --- */
+
 /* A READ may be asked for again from its middle: then address and length differ, its end and key do not. */
 static bool same_op(const struct rd_op *op, const struct roce_pkt *pkt, uint32_t fp)
 {
@@ -155,6 +151,27 @@ static bool same_op(const struct rd_op *op, const struct roce_pkt *pkt, uint32_t
 	return op->rkey == pkt->reth_rkey && op->end_va == pkt->reth_va + pkt->reth_len;
 }
 
+/* What was given of later ones in part came too early for a host that is at an earlier place. */
+static void start_over_behind(struct near_flow *f, const struct rd_op *op)
+{
+	for (struct dnode *n = op->node.next; n != &f->ops; n = n->next) {
+		struct rd_op *later = dlist_entry(n, struct rd_op, node);
+
+		if (later->due)
+			later->next = later->from = later->pos;
+		if (later == f->op_open)
+			break; /* nothing was given of those behind it */
+	}
+}
+
+/* A host that asks from further on than it was given was given that by an earlier life of this edge. */
+static bool given_before_restart(struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, pos - 1);
+
+	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED;
+}
+
 bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp)
 {
 	struct rd_op *op = near_op_at(f, pos);
@@ -163,23 +180,21 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		return false;
 	if (f->pairing == PAIR_LEARNING)
 		return true;
-	if (pos >= f->resp_pos && !op->done_ns) { /* it is on its way */
-		if (f->rnr_retry == 7)
+	if (op->due && pos >= op->next) { /* it is on its way */
+		if (pos == op->next || given_before_restart(p, f, pos))
+			op->next = op->from = pos;
+		if (f->rnr_retry == 7 && !f->repeats)
 			near_speak(p, f, DUE_RNR);
 		return true;
 	}
 	if (op->again_ns && p->now_ns < op->again_ns + AGAIN_QUIET_NS)
 		return true;
 	op->again_ns = p->now_ns;
-	f->resp_pos = pos;
-	f->reframe_pos = pos > op->pos ? pos : 0;
-	for (struct dnode *n = &op->node; n != &f->ops; n = n->next) {
-		struct rd_op *later = dlist_entry(n, struct rd_op, node);
-
-		if (later->done_ns)
-			f->ops_done--;
-		later->done_ns = 0;
-	}
+	op->next = op->from = pos;
+	if (!op->due)
+		f->repeats++;
+	op->due = true;
+	start_over_behind(f, op);
 	dlist_append_once(&p->resp_list, &f->resp_node);
 	return true;
 }

@@ -153,7 +153,8 @@ void near_rebuild_finish(struct proxy *p)
 		rebuild_run(p, f);
 		link_lives(p, f);
 		near_unpaired_enter(p, f);
-		if (f->resp_pos)
+		near_ops_retire(p, f, false); /* its timer runs again */
+		if (f->op_open)
 			dlist_append_once(&p->resp_list, &f->resp_node);
 	}
 }

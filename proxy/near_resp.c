@@ -12,7 +12,8 @@
 
 /* --- from the other edge --- */
 
-static void response_here(struct proxy *p, struct near_flow *f, uint32_t slot, const struct roce_pkt *pkt)
+static void response_here(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t slot,
+                          const struct roce_pkt *pkt)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
@@ -20,12 +21,12 @@ static void response_here(struct proxy *p, struct near_flow *f, uint32_t slot, c
 		near_learn_pmtu(p, f, pkt->payload_len);
 	if (f->psns_unknown && pkt->opcode == RC_READ_RESP_ONLY && h->pos + 1 == f->pos_next)
 		near_set_psns(p, f, 1);
-	if (h->pos == f->resp_pos)
+	if (h->pos == op->next)
 		dlist_append_once(&p->resp_list, &f->resp_node);
 }
 
 /* All pieces are there: is it a response that the flow's responder can have sent? */
-static void complete(struct proxy *p, struct near_flow *f, uint32_t slot, uint16_t vlan_tci)
+static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t slot, uint16_t vlan_tci)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct roce_pkt pkt;
@@ -39,7 +40,7 @@ static void complete(struct proxy *p, struct near_flow *f, uint32_t slot, uint16
 	}
 	slot_describe(p, slot, &pkt, vlan_tci);
 	arena_commit(p->arena, slot);
-	response_here(p, f, slot, &pkt);
+	response_here(p, f, op, slot, &pkt);
 }
 
 bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
@@ -58,7 +59,7 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		return true;
 	}
 	if (slot == SLOT_NONE)
-		slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, w->pos == f->resp_pos);
+		slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, w->pos == op->next);
 	if (slot == SLOT_NONE) {
 		near_ops_retire(p, f, false);
 		return false;
@@ -68,7 +69,7 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		return true;
 	}
 	if (wan_piece_take(p, slot, w))
-		complete(p, f, slot, w->vlan_tci);
+		complete(p, f, op, slot, w->vlan_tci);
 	return true;
 }
 
@@ -80,20 +81,15 @@ static bool answered_by_ack(const struct near_flow *f, const struct rd_op *op)
 	return !(roce_op(op->opcode)->flags & ROP_VALID) && f->pos_reported >= op->pos + op->psns;
 }
 
-static void op_done(struct proxy *p, struct near_flow *f, struct rd_op *op)
+/* The host has been given all of an operation, for the first time or again. */
+static void op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
-	struct rd_op *next;
-
-	op->done_ns = p->now_ns;
-	f->ops_done++;
+	near_op_given(p, f, op);
 	if (f->pos_reported < op->pos + op->psns)
 		f->pos_reported = min_u64(op->pos + op->psns, f->pos_next);
-	next = near_op_open(f);
-	if (next)
-		f->resp_pos = next->pos;
 	near_settle(p, f);
 	near_ops_retire(p, f, false);
-	if (near_ceiling(p, f) > f->pos_acked || (f->ack_owed && (!next || next->pos >= f->pos_acked))) {
+	if (near_ceiling(p, f) > f->pos_acked || (f->ack_owed && !f->repeats)) {
 		f->ack_owed = false;
 		near_speak(p, f, DUE_ACK);
 	}
@@ -136,18 +132,18 @@ static void acked_with_response(struct near_flow *f, const struct rd_op *op)
 
 size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
-	struct rd_op *op = near_op_open(f);
+	struct rd_op *op = near_op_due(f);
 	uint32_t slot;
 	const struct slot_hdr *h;
 	size_t aeth_off;
 	uint8_t opcode;
 
 	while (op && answered_by_ack(f, op)) {
-		op_done(p, f, op);
-		op = near_op_open(f);
+		op_given(p, f, op);
+		op = near_op_due(f);
 	}
 	slot = op && op->pos + op->psns <= f->pos_next && f->pairing != PAIR_LEARNING && f->msn_known
-	           ? arena_find(p->arena, SLOT_RESP_NEAR, f->idx, f->resp_pos)
+	           ? arena_find(p->arena, SLOT_RESP_NEAR, f->idx, op->next)
 	           : SLOT_NONE;
 	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED) {
 		dlist_remove(&f->resp_node);
@@ -157,7 +153,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	slot_to_tx(p, slot, tx);
 	tx->vlan_tci = f->vlan_tci;
 	tx->dst = f->src;
-	if (f->reframe_pos == f->resp_pos && !reframe(h, arena_data(p->arena, slot), tx)) {
+	if (op->from == op->next && !FAULT(FAULT_NO_REFRAME) && !reframe(h, arena_data(p->arena, slot), tx)) {
 		dlist_remove(&f->resp_node);
 		return 0;
 	}
@@ -167,11 +163,10 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	if (roce_op(opcode)->flags & ROP_AETH)
 		mouth_response(p, f, tx->hdr + aeth_off, (size_t)tx->hdr_len - aeth_off - 4 + tx->body_len, op->msn,
 		               op->pos, tx->trailer);
-	f->resp_pos++;
-	if (f->resp_pos >= op->pos + op->psns) {
+	op->next++;
+	if (op->next >= op->pos + op->psns) {
 		acked_with_response(f, op);
-		f->reframe_pos = 0;
-		op_done(p, f, op);
+		op_given(p, f, op);
 	}
 	return (size_t)tx->hdr_len + tx->body_len + tx->trailer_len;
 }

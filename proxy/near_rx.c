@@ -210,6 +210,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	f->silent_ns = p->now_ns - f->last_rx_ns;
 	f->last_rx_ns = p->now_ns;
 	near_unpaired_heard(p, f);
+	f->migreq = pkt->migreq;
 	if (f->failed)
 		return refuse_failed(p, f, pkt->psn);
 	pos = pos_near(f->pos_next, pkt->psn);

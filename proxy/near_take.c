@@ -19,13 +19,13 @@ bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
 		return false;
 	if (f->pairing == PAIR_LEARNING && !near_unpaired_may_hold(p, f, arena_class_bytes(len)))
 		return false;
-	return f->held_bytes + arena_class_bytes(len) <= share;
+	return near_held(f) + arena_class_bytes(len) <= share;
 }
 
 uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                      uint32_t psns, uint32_t fp, uint16_t vlan_tci)
 {
-	bool urgent = pos == f->pos_next && f->held_bytes < CREDIT_MIN_BYTES;
+	bool urgent = pos == f->pos_next && near_held(f) < CREDIT_MIN_BYTES;
 	uint32_t slot = slot_take(p, SLOT_REQ_NEAR, f->idx, f->inc, pos, pkt->len, f->lane, urgent);
 	struct slot_hdr *h;
 
@@ -110,7 +110,7 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 static enum proxy_drop hold_off(struct proxy *p, struct near_flow *f)
 {
 	if (!f->held_off)
-		proxy_event_push(p, EV_FLOW_HELD_OFF, f, NULL, f->pos_next, f->held_bytes);
+		proxy_event_push(p, EV_FLOW_HELD_OFF, f, NULL, f->pos_next, near_held(f));
 	f->held_off = true;
 	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host did send it */
 	near_speak(p, f, DUE_RNR);
@@ -154,7 +154,7 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	slot = near_commit(p, f, l3, pkt, pos, psns, fp, vlan_tci);
 	if (slot == SLOT_NONE) {
 		if (own)
-			rd_op_give(p, dlist_entry(f->ops.prev, struct rd_op, node)), f->nops--;
+			near_op_unbegin(p, f);
 		return hold_off(p, f);
 	}
 	f->held_off = false;

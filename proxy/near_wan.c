@@ -26,6 +26,19 @@ void near_release_held(struct proxy *p, struct near_flow *f, bool waived)
 	}
 }
 
+/* The request of an operation stays as long as its answer does: from both a rebuild knows what was answered. */
+static void settle_slot(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+
+	if ((h->flags & SF_OWN_RESPONSE) && near_op_at(f, h->pos)) {
+		f->kept_bytes += arena_class_bytes(h->len);
+		slot_keep(p, slot);
+	} else {
+		slot_release(p, slot);
+	}
+}
+
 void near_settle(struct proxy *p, struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
@@ -57,7 +70,7 @@ void near_settle(struct proxy *p, struct near_flow *f)
 
 		if (slot != SLOT_NONE) {
 			psns = arena_hdr(p->arena, slot)->psns;
-			slot_release(p, slot);
+			settle_slot(p, f, slot);
 		}
 		pos += psns;
 	}
@@ -92,8 +105,8 @@ static void far_failed(struct proxy *p, struct near_flow *f, const struct wan_fl
 	f->failed = true;
 	f->nak_syndrome = r->syndrome;
 	if (f->pos_acked > f->pos_settled) {
-		count(p, CTR_BYTES_FAILED, f->held_bytes);
-		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, r->nak_pos, f->held_bytes);
+		count(p, CTR_BYTES_FAILED, near_held(f));
+		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, r->nak_pos, near_held(f));
 	}
 	f->pos_reported = max_u64(f->pos_reported, min_u64(r->delivered, f->pos_next));
 	near_settle(p, f);

@@ -161,15 +161,19 @@ static void adopt_slots(struct proxy *p)
 		bool known = h->flow < p->cfg.max_flows &&
 		             (near ? p->near[h->flow].used && p->near[h->flow].inc == h->inc
 		                   : p->far[h->flow].used && p->far[h->flow].inc == h->inc);
-		bool settled = known && (near ? h->pos < p->near[h->flow].pos_settled
+		bool settled = known && (near ? h->kind == SLOT_REQ_NEAR && h->pos < p->near[h->flow].pos_settled
 		                              : h->kind == SLOT_REQ_FAR && h->pos < p->far[h->flow].pos_acked);
 		uint32_t bytes = arena_class_bytes(h->len);
 
-		if (!known || settled) {
+		if (!known || (settled && !(near && (h->flags & SF_OWN_RESPONSE)))) {
 			arena_free(p->arena, slot);
 			continue;
 		}
 		arena_meta(p->arena, slot)->lane = (uint8_t)(near ? p->near[h->flow].lane : p->far[h->flow].lane);
+		if (settled) {
+			near_ops_adopt(p, &p->near[h->flow], slot);
+			continue;
+		}
 		if (h->kind == SLOT_REQ_NEAR) {
 			p->near[h->flow].held_bytes += bytes;
 			p->near[h->flow].ooo_pkts++;
@@ -182,12 +186,26 @@ static void adopt_slots(struct proxy *p)
 	}
 }
 
+/* Responses whose request has been forgotten already. */
+static void free_orphans(struct proxy *p)
+{
+	uint32_t cursor = 0, slot;
+
+	while ((slot = arena_next_committed(p->arena, &cursor)) != SLOT_NONE) {
+		const struct slot_hdr *h = arena_hdr(p->arena, slot);
+
+		if (h->kind == SLOT_RESP_NEAR && !near_resp_wanted(p, h->flow, h->pos))
+			slot_release(p, slot);
+	}
+}
+
 static void rebuild(struct proxy *p)
 {
 	near_rebuild(p);
 	far_rebuild(p);
 	adopt_slots(p);
 	near_rebuild_finish(p);
+	free_orphans(p);
 	far_rebuild_finish(p);
 	proxy_event_push(p, EV_REBUILT, NULL, NULL, 0, p->near_used + p->far_used);
 }

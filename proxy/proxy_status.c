@@ -82,7 +82,7 @@ static void near_status(const struct proxy *p, const struct near_flow *f, struct
 	    .pos_next = f->pos_next,
 	    .pos_acked = f->pos_acked,
 	    .pos_delivered = f->pos_reported,
-	    .buffered_bytes = f->held_bytes,
+	    .buffered_bytes = near_held(f),
 	    .bytes = f->bytes,
 	    .messages = f->messages,
 	    .held_off = f->held_off,
@@ -157,8 +157,10 @@ static int audit_near(const struct near_flow *f)
 		return -101;
 	if (f->pos_reported > f->pos_next)
 		return -102;
-	if (f->held_bytes == 0 && f->pos_settled < f->pos_next)
+	if (f->held_bytes == f->kept_bytes && f->pos_settled < f->pos_next)
 		return -103;
+	if (f->kept_bytes > f->held_bytes || f->repeats > f->ops_done || f->ops_done > f->nops)
+		return -104;
 	return 0;
 }
 

@@ -74,6 +74,17 @@ void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, u
 		h->flags |= SF_OWN_RESPONSE;
 }
 
+void slot_keep(struct proxy *p, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct slot_meta *m = arena_meta(p->arena, slot);
+
+	dlist_remove(&m->node);
+	if (m->sends)
+		lane_of(p, m->lane)->out_bytes -= arena_class_bytes(h->len);
+	*m = (struct slot_meta){.next = m->next, .gen = (uint16_t)(m->gen + 1), .lane = m->lane};
+}
+
 void slot_release(struct proxy *p, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);

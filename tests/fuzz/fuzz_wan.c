@@ -80,7 +80,7 @@ static size_t frame_packet(const struct fz_edge *to, uint8_t *b, size_t cap, str
 	} else if (kind == WP_RESPONSE && nf) {
 		w.flow = nf->idx;
 		w.inc = nf->inc;
-		w.pos = near_to(nf->resp_pos ? nf->resp_pos : nf->pos_next, in);
+		w.pos = near_to(nf->op_open ? nf->op_open->next : nf->pos_next, in);
 	} else {
 		w.flow = in_u8(in);
 		w.inc = in_u8(in);

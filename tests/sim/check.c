@@ -249,18 +249,14 @@ void check_implied_nak(struct qp *q)
 }
 
 /* Nobody can hold a host off while the WAN is cut or an edge is down if its QPN is not known yet (without CM the
- * responder's first answer tells it; an edge that was down may have missed CM), or within a READ whose responses have
- * begun (an RNR NAK has no place there). And the answer of a READ or ATOMIC that a LAN lost may go with an edge's heap.
- */
+ * responder's first answer tells it; an edge that was down may have missed CM). */
 static bool may_die(const struct qp *q)
 {
 	const struct world_cfg *c = &q->host->w->cfg;
 
 	if (c->wan.ncuts == 0 && c->ncrashes == 0)
 		return false;
-	if (q->req.pos_una == 0 && (!q->conn->cfg.cm || c->ncrashes > 0))
-		return true;
-	return requester_inside_read(&q->req) || (c->ncrashes > 0 && !c->lan_clean && requester_wants_answer(&q->req));
+	return q->req.pos_una == 0 && (!q->conn->cfg.cm || c->ncrashes > 0);
 }
 
 void check_qp_error(struct qp *q, const char *why)

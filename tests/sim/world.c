@@ -10,7 +10,7 @@
 
 /* After the last work: the edges report, repair and free what is left. */
 #define DRAIN_STEP_NS 10000000ull
-#define DRAIN_MAX_NS  10000000000ull
+#define DRAIN_MAX_NS 30000000000ull /* longer than answers are kept for hosts that ask again */
 /* An audit reads every slot: this often is enough to put a violation beside its cause. */
 #define AUDIT_EVENTS 1000
 

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Answered operations are kept, with request and responses, for a host whose response got lost on its LAN. What is kept
+ * is in the arena, in the slots where it came: a request below pos_settled is one that was answered, the responses at
+ * its positions are its answer. So a restart forgets nothing (near_rebuild.c), and an ATOMIC is replayed, never executed
+ * twice. The request's slot goes first, then the responses': an answer that is there in part would be none.
+ *
+ * Kept until one of
+ *   - as many newer ones were answered as a host can have outstanding: it could not have asked for these without it
+ *   - KEEP_NS: longer than the local ACK timeout that rdma_cm picks (2.1 s), which a host may stretch fourfold
+ *   - where memory is scarce, KEEP_SCARCE_NS: longer than all that hosts are known to take at LAN distance
+ *     (ConnectX 2 to 16 ms, timeout 14 67 ms). */
+#include "near_priv.h"
+
+#define OPS_KEPT       128 /* answered ones kept per flow: the most that a host has outstanding (rxe) */
+#define KEEP_NS        10000000000ull
+#define KEEP_SCARCE_NS 250000000ull
+
+static bool scarce(const struct proxy *p)
+{
+	return pool_free(p, POOL_WAN) < arena_capacity(p->arena, POOL_WAN) / 2 ||
+	       pool_free(p, POOL_LAN) < arena_capacity(p->arena, POOL_LAN) / 4;
+}
+
+static uint64_t keep_ns(const struct proxy *p)
+{
+	return scarce(p) ? KEEP_SCARCE_NS : KEEP_NS;
+}
+
+static bool keep(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+{
+	if (op->due)
+		return true;
+	return f->ops_done <= OPS_KEPT && p->now_ns < op->done_ns + keep_ns(p);
+}
+
+static void forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
+
+	if (slot != SLOT_NONE && op->pos < f->pos_settled) {
+		f->kept_bytes -= arena_class_bytes(arena_hdr(p->arena, slot)->len);
+		slot_release(p, slot);
+	}
+	for (uint32_t i = 0; i < op->psns; i++) {
+		slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, op->pos + i);
+		if (slot != SLOT_NONE)
+			slot_release(p, slot);
+	}
+	f->ops_done -= op->done_ns != 0;
+	f->repeats -= op->done_ns && op->due;
+	f->nops--;
+	rd_op_give(p, op);
+}
+
+void near_ops_retire(struct proxy *p, struct near_flow *f, bool all)
+{
+	if (all)
+		f->op_open = NULL;
+	while (!dlist_empty(&f->ops)) {
+		struct rd_op *op = dlist_entry(dlist_first(&f->ops), struct rd_op, node);
+
+		if (!all && keep(p, f, op))
+			break;
+		forget(p, f, op);
+	}
+	if (f->ops_done) {
+		struct rd_op *op = dlist_entry(dlist_first(&f->ops), struct rd_op, node);
+
+		timer_set(&p->timers, &f->retire, max_u64(op->done_ns + keep_ns(p), p->now_ns + KEEP_SCARCE_NS / 4));
+	}
+}
+
+/* --- after a restart --- */
+
+void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct roce_pkt pkt;
+	struct dnode *n = f->ops.prev;
+	struct rd_op *op = NULL;
+
+	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) == DROP_NONE && h->pos + h->psns <= f->pos_settled &&
+	    !FAULT(FAULT_FORGET_ANSWERS))
+		op = near_op_new(p, f, &pkt, h->pos, h->psns, h->msn, h->fp);
+	if (!op) {
+		arena_free(p->arena, slot);
+		return;
+	}
+	op->due = false;
+	op->done_ns = p->now_ns;
+	f->ops_done++;
+	while (n != &f->ops && dlist_entry(n, struct rd_op, node)->pos > op->pos)
+		n = n->prev;
+	dlist_append(n->next, &op->node);
+	f->kept_bytes += arena_class_bytes(h->len);
+	f->held_bytes += arena_class_bytes(h->len);
+}
+
+bool near_resp_wanted(const struct proxy *p, uint32_t flow, uint64_t pos)
+{
+	return near_op_at(&p->near[flow], pos) != NULL;
+}

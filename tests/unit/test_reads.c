@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* READ and ATOMIC at the near edge: what the host is given when it asks again, and what survives of it. */
+#include "core_fixture.h"
+
+static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
+
+/* A pair whose PMTU is known on both sides; the next PSN is 2, the next MSN 2. */
+static void open_pair(struct core *c)
+{
+	core_open(c, ACK_MODE_NEAR);
+	core_send(c, RC_WRITE_FIRST, 0);
+	core_send(c, RC_WRITE_LAST, 1);
+	core_expect(&c->b, RC_WRITE_FIRST, 0);
+	core_ack(c, 0, AETH_ACK_NO_CREDITS, 0);
+	core_expect(&c->b, RC_WRITE_LAST, 1);
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 1);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
+/* Asks for packets psn .. of a READ of `packets` that began at `first`. */
+static enum proxy_drop ask(struct core *c, uint32_t first, uint32_t packets, uint32_t psn, bool migreq)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, psn);
+	enum proxy_drop d;
+
+	h.reth_va += (uint64_t)(psn - first) * CORE_PMTU;
+	h.reth_len = (packets - (psn - first)) * CORE_PMTU;
+	h.migreq = migreq;
+	d = core_in(&c->a, h, 0, 0);
+	core_pump(c);
+	return d;
+}
+
+static void respond(struct core *c, uint8_t opcode, uint32_t psn, uint32_t msn)
+{
+	struct roce_pkt h = core_answer(opcode, CORE_QPN, psn, AETH_ACK_NO_CREDITS, msn);
+
+	h.atomic_orig = 0x1122334455667788 + psn;
+	assert_int_equal(core_in(&c->b, h, opcode == RC_ATOMIC_ACK ? 0 : CORE_PMTU, 0), DROP_NONE);
+	core_pump(c);
+}
+
+static void expect_response(struct core *c, uint8_t opcode, uint32_t psn)
+{
+	const struct core_pkt *k = core_expect(&c->a, opcode, psn);
+
+	assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, psn), CORE_PMTU);
+}
+
+static void read_three(struct core *c, uint32_t psn, uint32_t msn)
+{
+	assert_int_equal(ask(c, psn, 3, psn, true), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, psn);
+	for (uint32_t i = 0; i < 3; i++) {
+		respond(c, three[i], psn + i, msn);
+		expect_response(c, three[i], psn + i);
+	}
+}
+
+static void restart_near(struct core *c)
+{
+	core_rebuild(&c->a);
+	core_session(c);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
+/* --- what survives --- */
+
+static void reads__answer_survives_a_restart(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	read_three(&c, 2, 2);
+	core_wait(&c, CORE_MS);
+	restart_near(&c);
+	assert_int_equal(ask(&c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_response(&c, three[i], 2 + i);
+	c.now_ns += CORE_MS;
+	assert_int_equal(ask(&c, 2, 3, 4, true), DROP_LAN_READ_RETRY);
+	expect_response(&c, RC_READ_RESP_ONLY, 4);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0);
+	assert_false(core_near(&c)->failed);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 5), DROP_NONE); /* and the flow goes on */
+	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+static void reads__atomic_is_replayed_after_a_restart(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 2), DROP_NONE);
+	core_expect(&c.b, RC_FETCH_ADD, 2);
+	respond(&c, RC_ATOMIC_ACK, 2, 2);
+	k = core_expect(&c.a, RC_ATOMIC_ACK, 2);
+	assert_true(k->h.atomic_orig == 0x1122334455667788 + 2);
+	restart_near(&c);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 2), DROP_LAN_READ_RETRY);
+	k = core_expect(&c.a, RC_ATOMIC_ACK, 2);
+	assert_true(k->h.atomic_orig == 0x1122334455667788 + 2);
+	assert_int_equal(k->h.aeth_msn, 2);
+	core_wait(&c, 5 * CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0); /* never executed twice */
+	core_close(&c);
+}
+
+/* Half of a READ was given before the restart: the rest comes as the host asks for it, framed anew. */
+static void reads__half_given_read_goes_on_after_a_restart(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	ask(&c, 2, 3, 2, true);
+	core_expect(&c.b, RC_READ_REQUEST, 2);
+	respond(&c, RC_READ_RESP_FIRST, 2, 2);
+	expect_response(&c, RC_READ_RESP_FIRST, 2);
+	core_rebuild(&c.a);
+	core_collect(&c.a);
+	core_forget(&c.a);
+	core_session(&c);
+	core_forget(&c.a);
+	core_forget(&c.b); /* the request again, perhaps: its responder knows it */
+	ask(&c, 2, 3, 3, true);
+	core_forget(&c.a);
+	respond(&c, RC_READ_RESP_MIDDLE, 3, 2);
+	expect_response(&c, RC_READ_RESP_FIRST, 3);
+	respond(&c, RC_READ_RESP_LAST, 4, 2);
+	expect_response(&c, RC_READ_RESP_LAST, 4);
+	core_close(&c);
+}
+
+/* Answers without their request, and the other way round, are swept up; nothing leaks once they have been kept long
+ * enough. */
+static void reads__kept_answers_go_in_time(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	read_three(&c, 2, 2);
+	read_three(&c, 5, 3);
+	core_wait(&c, CORE_MS);
+	restart_near(&c);
+	assert_int_equal(arena_used(c.a.p->arena, POOL_WAN), 6 * arena_class_bytes(CORE_PMTU + 60));
+	slot_release(c.a.p, arena_find(c.a.p->arena, SLOT_RESP_NEAR, core_near(&c)->idx, POS_ORIGIN + 3));
+	core_wait(&c, 12000 * CORE_MS);
+	assert_int_equal(core_used(&c.a), 0);
+	assert_int_equal(core_near(&c)->kept_bytes, 0);
+	core_close(&c);
+}
+
+/* --- asking again --- */
+
+/* A host that goes back asks for everything behind too: each is given once more, not once for each that is before it. */
+static void reads__a_repeated_request_costs_its_own_answer(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	for (uint32_t i = 0; i < 8; i++)
+		read_three(&c, 2 + 3 * i, 2 + i);
+	core_wait(&c, 2 * CORE_MS);
+	core_forget(&c.a);
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(ask(&c, 2 + 3 * i, 3, 2 + 3 * i, true), DROP_LAN_READ_RETRY);
+	for (uint32_t psn = 2; psn < 2 + 24; psn++)
+		expect_response(&c, three[(psn - 2) % 3], psn);
+	assert_int_equal(core_pending(&c.a), 0);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_close(&c);
+}
+
+/* Only the one that was lost is asked for: only it is given. */
+static void reads__what_was_not_asked_for_is_not_repeated(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	read_three(&c, 2, 2);
+	read_three(&c, 5, 3);
+	core_wait(&c, 2 * CORE_MS);
+	core_forget(&c.a);
+	ask(&c, 2, 3, 3, true);
+	expect_response(&c, RC_READ_RESP_FIRST, 3);
+	expect_response(&c, RC_READ_RESP_LAST, 4);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_close(&c);
+}
+
+/* --- holding off --- */
+
+/* Once the host has asked again, an RNR NAK at the place that it asked from keeps it. Not before. */
+static void reads__begun_read_is_held_off_once_asked_again(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	ask(&c, 2, 3, 2, true);
+	respond(&c, RC_READ_RESP_FIRST, 2, 2);
+	expect_response(&c, RC_READ_RESP_FIRST, 2);
+	c.cut = true;
+	core_wait(&c, 2 * c.a.cfg.dead_peer_ns);
+	core_forget(&c.a);
+	core_in(&c.a, core_req(RC_WRITE_ONLY, 5), CORE_PMTU, 0);
+	near_speak(c.a.p, core_near(&c), DUE_RNR);
+	core_pump(&c);
+	assert_int_equal(core_pending(&c.a), 0);
+	ask(&c, 2, 3, 3, true);
+	k = core_expect(&c.a, RC_ACK, 3);
+	assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+	assert_int_equal(k->h.aeth_msn, 2);
+	c.cut = false;
+	core_wait(&c, 20 * CORE_MS);
+	ask(&c, 2, 3, 3, true);
+	core_forget(&c.a);
+	respond(&c, RC_READ_RESP_MIDDLE, 3, 2);
+	expect_response(&c, RC_READ_RESP_FIRST, 3);
+	respond(&c, RC_READ_RESP_LAST, 4, 2);
+	expect_response(&c, RC_READ_RESP_LAST, 4);
+	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+/* rxe ends its QP on anything but a response within a READ, and asks for ever: silence is right for it. */
+static void reads__begun_read_of_rxe_meets_silence(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	ask(&c, 2, 3, 2, false);
+	respond(&c, RC_READ_RESP_FIRST, 2, 2);
+	expect_response(&c, RC_READ_RESP_FIRST, 2);
+	c.cut = true;
+	core_wait(&c, 2 * c.a.cfg.dead_peer_ns);
+	core_forget(&c.a);
+	for (int i = 0; i < 4; i++) {
+		ask(&c, 2, 3, 3, false);
+		core_wait(&c, 70 * CORE_MS);
+	}
+	assert_int_equal(core_pending(&c.a), 0);
+	core_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(reads__answer_survives_a_restart),
+	    cmocka_unit_test(reads__atomic_is_replayed_after_a_restart),
+	    cmocka_unit_test(reads__half_given_read_goes_on_after_a_restart),
+	    cmocka_unit_test(reads__kept_answers_go_in_time),
+	    cmocka_unit_test(reads__a_repeated_request_costs_its_own_answer),
+	    cmocka_unit_test(reads__what_was_not_asked_for_is_not_repeated),
+	    cmocka_unit_test(reads__begun_read_is_held_off_once_asked_again),
+	    cmocka_unit_test(reads__begun_read_of_rxe_meets_silence),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -73,7 +73,7 @@ $(O)/libheadroom.a: $(call objs,$(HEADROOM_SRC))
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 # --- the daemon and its client ---
-$(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libseal.a $(O)/libproxy.a
+$(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON)
 
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a

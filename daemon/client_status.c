@@ -61,17 +61,31 @@ static void show_wan(FILE *out, const struct jnode *l)
 	double sent = j_number(counters, "wan_tx_datagrams");
 	double lost = j_number(counters, "wan_lost") - j_number(counters, "wan_spurious");
 	double rtt_min_ns = j_number(l, "rtt_min_ns");
-	char t[3][UNITS_TEXT_MAX];
+	char t[2][UNITS_TEXT_MAX];
 
 	if (rtt_min_ns > 0)
-		fprintf(out, "  wan       rtt %s, least %s (at most %s of fibre)",
-		        units_show_time(t[0], j_number(l, "rtt_ns")), units_show_time(t[1], rtt_min_ns),
-		        units_show_distance(t[2], j_number(l, "measured_distance_m")));
+		fprintf(out, "  wan       rtt %s, least %s", units_show_time(t[0], j_number(l, "rtt_ns")),
+		        units_show_time(t[1], rtt_min_ns));
 	else
 		fprintf(out, "  wan       rtt not measured");
 	fprintf(out, "; loss %.3g %% now, %.3g %% in all; repaired %" PRIu64 "; in flight %s\n",
 	        j_number(j_get(l, "rates"), "wan_loss") * 100, sent > 0 && lost > 0 ? lost / sent * 100 : 0,
 	        j_uint(counters, "wan_repairs"), units_show_bytes(t[0], j_number(l, "wan_in_flight_bytes")));
+}
+
+static void show_distance(FILE *out, const struct jnode *l)
+{
+	const struct jnode *d = j_get(l, "distance");
+	double configured = j_number(d, "configured_m"), measured = j_number(d, "measured_m");
+	char t[3][UNITS_TEXT_MAX];
+
+	units_show_distance(t[0], measured);
+	units_show_distance(t[1], configured);
+	units_show_distance(t[2], j_number(d, "in_force_m"));
+	fprintf(out, "  distance  %s%s, %s%s; reckons with %s%s\n",
+	        measured > 0 ? "measured: at most " : "not measured", measured > 0 ? t[0] : "",
+	        configured > 0 ? "configured " : "auto", configured > 0 ? t[1] : "", t[2],
+	        j_bool(d, "differs") ? ". THE TWO DIFFER" : "");
 }
 
 static void show_traffic(FILE *out, const struct jnode *l)
@@ -94,6 +108,22 @@ static void show_pool(FILE *out, const struct jnode *pool, const char *before)
 
 	fprintf(out, "%s%s of %s (%.0f %%)", before, units_show_bytes(t[0], used), units_show_bytes(t[1], cap),
 	        cap > 0 ? used / cap * 100 : 0);
+}
+
+/* What the buffer means at this distance. */
+static void show_plan(FILE *out, const struct jnode *l)
+{
+	const struct jnode *p = j_get(l, "buffer_plan");
+	char t[3][UNITS_TEXT_MAX];
+
+	if (p == NULL)
+		return;
+	fprintf(out, "  plan      a direction wants %s; one flow is held off at %s, needs %s to fill the line%s\n",
+	        units_show_bytes(t[0], j_number(p, "wanted_bytes")), units_show_bytes(t[1], j_number(p, "xoff_bytes")),
+	        units_show_bytes(t[2], j_number(p, "no_underrun_xon_bytes")),
+	        !j_bool(p, "fills_the_line") ? ": TOO SMALL"
+	        : !j_bool(p, "stands_loss")  ? ": losses will slow it down"
+	                                     : "");
 }
 
 static void show_buffer(FILE *out, const struct jnode *l)
@@ -213,8 +243,10 @@ static void show_link(FILE *out, const struct jnode *l, const struct jnode *befo
 	if (j_get(l, "counters") == NULL)
 		return;
 	show_wan(out, l);
+	show_distance(out, l);
 	show_traffic(out, l);
 	show_buffer(out, l);
+	show_plan(out, l);
 	show_flow_counts(out, l);
 	show_drops(out, l);
 	if (j_get(l, "flows") != NULL)

@@ -29,7 +29,8 @@ const struct config_key config_keys[] = {
              "near: the bytes are committed in this edge's buffer, which survives loss on the WAN, cuts and crashes\n"
              "of the daemons, not the loss of this machine's memory. Fast at any distance. Both edges must agree.\n"},
     {"Link", "Distance", &type_distance, ONE(distance_m), .fallback = "auto", .min = 1, .max = 40000000,
-     .help = "Length of the fibre. Sizes buffers before the round trip has been measured. auto: as for 1000km.\n"},
+     .help = "Length of the fibre. Sizes the buffer at the start. auto: as for 1000km. Once the round trip has been\n"
+             "measured the larger of the two counts, and more than 5% between them is reported.\n"},
     {"Link", "Lanes", &type_count, ONE(lanes), .fallback = "64", .min = 1, .max = LANES_MAX,
      .help = "Independent streams that host pairs are spread over. Both edges must agree.\n"},
     {"Link", "Workers", &type_count, ONE(workers), .fallback = "1", .min = 1, .max = WORKERS_MAX,

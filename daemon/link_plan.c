@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link_plan.h"
 
+#include "distance.h"
+#include "headroom/headroom.h"
 #include "wan_port.h"
 
-#define DISTANCE_UNKNOWN_M  1000000
-#define FIBRE_NS_PER_M      5
-#define MACHINES_RTT_NS     200000ull
-#define ARENA_BDPS          4 /* per direction: repairs at 1 % loss still fill the line */
 #define ARENA_FLOOR         (64ull << 20)
 #define CHUNKS_WANTED       128 /* two pools, four size classes, and some choice */
 #define CHUNK_MAX           (2u << 20)
@@ -18,20 +16,32 @@
 
 uint64_t link_plan_rtt_ns(const struct link_config *c)
 {
-	uint64_t distance_m = c->distance_m ? c->distance_m : DISTANCE_UNKNOWN_M;
+	return distance_rtt_ns(c->distance_m ? c->distance_m : DISTANCE_UNKNOWN_M);
+}
 
-	return 2 * distance_m * FIBRE_NS_PER_M + MACHINES_RTT_NS;
+int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capacity_bytes, unsigned flows,
+                   struct headroom_deep *d)
+{
+	struct headroom_deep_in in = {.rate_bps = c->rate_bps,
+	                              .rtt_ns = rtt_ns,
+	                              .capacity_bytes = capacity_bytes,
+	                              .alpha = HOLD_OFF_ALPHA,
+	                              .flows = flows > 0 ? flows : 1};
+	char why[HEADROOM_ERROR_MAX];
+
+	return headroom_deep(&in, d, why);
 }
 
 static uint64_t arena_bytes(const struct link_config *c)
 {
-	/* rate in bytes per microsecond times microseconds: no overflow at 3.2 Tbit/s and a satellite's RTT */
-	uint64_t bdp = c->rate_bps / 8 / 1000 * (link_plan_rtt_ns(c) / 1000) / 1000;
-	uint64_t want = c->arena_bytes ? c->arena_bytes : 2 * ARENA_BDPS * bdp;
+	struct headroom_deep d;
+	uint64_t want;
 
-	if (!c->arena_bytes && want < ARENA_FLOOR)
-		want = ARENA_FLOOR;
-	return want;
+	if (c->arena_bytes)
+		return c->arena_bytes;
+	/* Rate= and Distance= were checked when they were read: what is left at 0 gets the floor */
+	want = link_plan_deep(c, link_plan_rtt_ns(c), 0, 1, &d) == 0 ? 2 * d.wanted_bytes : 0;
+	return want < ARENA_FLOOR ? ARENA_FLOOR : want;
 }
 
 /* Hash luck: with several shards one may get more than its share of the flows, never more than all. */

@@ -5,8 +5,15 @@
 
 #include "config.h"
 
+struct headroom_deep;
+
 /* Round trip to expect before it is measured: 5 us per km each way, and a little for the machines. */
 uint64_t link_plan_rtt_ns(const struct link_config *c);
+
+/* What one direction of the deep buffer should be at that round trip, and what its size means for `flows` flows;
+ * capacity_bytes 0: of the size that it should have. 0, or -EINVAL for a round trip of nothing or beyond 10 s. */
+int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capacity_bytes, unsigned flows,
+                   struct headroom_deep *d);
 
 /* Arena of one shard. */
 struct arena_geometry link_plan_geometry(const struct link_config *c);

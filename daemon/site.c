@@ -11,7 +11,10 @@
 
 #include "daemon/addr.h"
 #include "daemon/clock.h"
+#include "daemon/link_plan.h"
 #include "daemon/log.h"
+#include "daemon/units.h"
+#include "headroom/headroom.h"
 
 enum site_times {
 	RETRY_S = 5,
@@ -37,6 +40,7 @@ struct site {
 	struct event *timer;        /* samples a running link, tries to start one that failed */
 	struct sample last, before;
 	bool sampling; /* asked for and not answered yet */
+	struct distance distance;
 	struct log_limit events[EV_COUNT];
 };
 
@@ -103,6 +107,57 @@ static void init_event_limits(struct site *s)
 
 /* --- samples --- */
 
+/* What the measurement means for the buffer, and whether the one that there is will do. */
+static void describe_buffer(const struct site *s, const struct link_snapshot *snap, char *text, size_t cap)
+{
+	char want[UNITS_TEXT_MAX], is[UNITS_TEXT_MAX];
+	struct headroom_deep d;
+
+	text[0] = '\0';
+	if (link_plan_deep(&s->config, distance_in_force_rtt_ns(&s->distance), snap->status.pool_capacity[POOL_LAN], 1,
+	                   &d) < 0)
+		return;
+	units_show_bytes(want, (double)d.wanted_bytes);
+	units_show_bytes(is, (double)d.capacity_bytes);
+	snprintf(text, cap, "; the buffer wants %s per direction and has %s%s", want, is,
+	         !d.fills_the_line ? ": too little to fill the line, restart with a larger [Buffer] Size="
+	         : !d.stands_loss  ? ": losses will slow it down"
+	                           : "");
+}
+
+static void say_distance(const struct site *s, const struct link_snapshot *snap, enum distance_news what,
+                         uint64_t before_ns)
+{
+	const struct distance *d = &s->distance;
+	char rtt[UNITS_TEXT_MAX], before[UNITS_TEXT_MAX], measured[UNITS_TEXT_MAX], rules[UNITS_TEXT_MAX];
+	char configured[UNITS_TEXT_MAX], buffer[256];
+
+	units_show_time(rtt, (double)d->least_ns);
+	units_show_time(before, (double)before_ns);
+	units_show_distance(measured, (double)distance_measured_m(d));
+	units_show_distance(rules, (double)distance_in_force_m(d));
+	units_write_distance(configured, sizeof(configured), d->configured_m);
+	describe_buffer(s, snap, buffer, sizeof(buffer));
+	if (what == DISTANCE_MEASURED)
+		log_info("link %s: round trip %s, at most %s of fibre%s", s->config.name, rtt, measured, buffer);
+	else
+		log_notice("link %s: the way has become %s: round trip %s instead of %s, at most %s of fibre%s",
+		           s->config.name, what == DISTANCE_LONGER ? "longer" : "shorter", rtt, before, measured,
+		           buffer);
+	if (distance_differs(d))
+		log_warn("link %s: Distance=%s, but the round trip of %s is that of %s: reckons with %s, the larger",
+		         s->config.name, configured, rtt, measured, rules);
+}
+
+static void measure_distance(struct site *s, const struct link_snapshot *snap)
+{
+	uint64_t before_ns = s->distance.said_ns;
+	enum distance_news what = distance_sample(&s->distance, snap->status.wan_up ? snap->status.rtt_min_ns : 0);
+
+	if (what != DISTANCE_SAME)
+		say_distance(s, snap, what, before_ns);
+}
+
 static void take_sample(void *arg, struct link *l, struct link_snapshot *snap)
 {
 	struct site *s = arg;
@@ -123,6 +178,7 @@ static void take_sample(void *arg, struct link *l, struct link_snapshot *snap)
 	    .wan_tx_dgrams = ctr[CTR_WAN_TX_DGRAMS],
 	    .wan_lost = ctr[CTR_WAN_LOST] - ctr[CTR_WAN_SPURIOUS],
 	};
+	measure_distance(s, snap);
 	free(snap->flows);
 }
 
@@ -238,6 +294,7 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 		return NULL;
 	}
 	init_event_limits(s);
+	distance_init(&s->distance, c->distance_m);
 	try_start(s);
 	arm(s);
 	return s;
@@ -306,6 +363,11 @@ struct link *site_link(const struct site *s)
 const char *site_error(const struct site *s)
 {
 	return s->error;
+}
+
+const struct distance *site_distance(const struct site *s)
+{
+	return &s->distance;
 }
 
 void site_peer_status(const struct site *s, struct peer_status *p)

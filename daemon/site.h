@@ -4,6 +4,7 @@
 #ifndef DAEMON_SITE_H
 #define DAEMON_SITE_H
 
+#include "daemon/distance.h"
 #include "daemon/link.h"
 #include "daemon/peer.h"
 
@@ -42,6 +43,7 @@ struct site_rates {
 const struct link_config *site_config(const struct site *s);
 struct link *site_link(const struct site *s); /* NULL: failed */
 const char *site_error(const struct site *s); /* why failed; empty */
+const struct distance *site_distance(const struct site *s);
 void site_peer_status(const struct site *s, struct peer_status *p);
 void site_rates(const struct site *s, struct site_rates *r);
 

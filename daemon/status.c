@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "daemon/addr.h"
+#include "daemon/link_plan.h"
+#include "headroom/headroom.h"
 
 /* Far more than anyone reads; a bound for what one client can make the daemon hold. */
 #define STATUS_FLOWS_MAX 20000
@@ -184,13 +186,44 @@ static void write_flows(struct json *j, const struct link_snapshot *snap)
 	json_array_end(j);
 }
 
+static void write_distance(struct json *j, const struct distance *d)
+{
+	json_object(j, "distance");
+	json_uint(j, "configured_m", d->configured_m);
+	json_uint(j, "measured_m", distance_measured_m(d));
+	json_uint(j, "in_force_m", distance_in_force_m(d));
+	json_uint(j, "least_rtt_ns", d->least_ns);
+	json_uint(j, "floor_ns", DISTANCE_FLOOR_NS);
+	json_bool(j, "differs", distance_differs(d));
+	json_uint(j, "steps", d->steps);
+	json_object_end(j);
+}
+
+/* One direction, at the distance in force: what there should be, and what the one that there is means. */
+static void write_deep_buffer(struct json *j, const struct site *s, const struct link_snapshot *snap)
+{
+	struct headroom_deep d;
+
+	if (link_plan_deep(site_config(s), distance_in_force_rtt_ns(site_distance(s)),
+	                   snap->status.pool_capacity[POOL_LAN], snap->status.near_flows, &d) < 0)
+		return;
+	json_object(j, "buffer_plan");
+	json_uint(j, "bdp_bytes", d.bdp_bytes);
+	json_uint(j, "wanted_bytes", d.wanted_bytes);
+	json_uint(j, "capacity_bytes", d.capacity_bytes);
+	json_uint(j, "xoff_bytes", d.xoff_bytes);
+	json_uint(j, "no_underrun_xon_bytes", d.no_underrun_xon_bytes);
+	json_uint(j, "flow_share_bytes", d.flow_share_bytes);
+	json_bool(j, "fills_the_line", d.fills_the_line);
+	json_bool(j, "stands_loss", d.stands_loss);
+	json_object_end(j);
+}
+
 static void write_snapshot(struct json *j, const struct link_snapshot *snap, enum status_detail detail)
 {
 	json_uint(j, "taken_ns", snap->taken_ns);
 	json_uint(j, "rtt_ns", snap->status.rtt_smoothed_ns);
 	json_uint(j, "rtt_min_ns", snap->status.rtt_min_ns);
-	/* Both ways through glass, and nothing else: an upper bound. */
-	json_uint(j, "measured_distance_m", snap->status.rtt_min_ns * 1000 / FIBRE_PS_PER_M / 2);
 	json_uint(j, "wan_in_flight_bytes", snap->status.wan_in_flight_bytes);
 	write_pools(j, &snap->status);
 	write_flow_counts(j, snap);
@@ -213,7 +246,11 @@ void status_write(struct json *j, const struct site *s, const struct link_snapsh
 	write_config(j, site_config(s));
 	write_peer(j, &peer);
 	write_rates(j, s);
-	if (snap != NULL)
+	json_uint(j, "measured_distance_m", distance_measured_m(site_distance(s)));
+	write_distance(j, site_distance(s));
+	if (snap != NULL) {
+		write_deep_buffer(j, s, snap);
 		write_snapshot(j, snap, detail);
+	}
 	json_object_end(j);
 }

@@ -42,6 +42,11 @@ uint64_t mul_div_up(uint64_t a, uint64_t b, uint64_t c)
 	return (uint64_t)(((unsigned __int128)a * b + c - 1) / c);
 }
 
+uint64_t mul_div_down(uint64_t a, uint64_t b, uint64_t c)
+{
+	return (uint64_t)((unsigned __int128)a * b / c);
+}
+
 uint64_t model_length_m(const struct headroom_in *in, uint64_t ps_per_m)
 {
 	return in->rtt_ns != 0 ? mul_div_up(in->rtt_ns, 1000, 2 * ps_per_m) : in->length_m;

@@ -215,6 +215,31 @@ int headroom_plan_link(enum headroom_model model, const struct headroom_in *in, 
 int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *in, struct headroom_verdict *v,
                    char why[HEADROOM_ERROR_MAX]);
 
+/* --- the deep buffer of an edge, one direction --- */
+
+#define HEADROOM_DEEP_BDPS 4u /* repairs of repairs are under way at once: 1 % loss still fills the line */
+
+struct headroom_deep_in {
+	uint64_t rate_bps, rtt_ns;
+	uint64_t capacity_bytes; /* that there is; 0: as much as is wanted */
+	unsigned alpha;          /* a flow may hold so many times what is free */
+	unsigned flows;          /* that are held at once, 1 or more */
+};
+
+struct headroom_deep {
+	uint64_t bdp_bytes;
+	uint64_t wanted_bytes; /* HEADROOM_DEEP_BDPS of them */
+	uint64_t capacity_bytes;
+	uint64_t xoff_bytes;            /* fill at which a flow that is alone is held off */
+	uint64_t flow_share_bytes;      /* of each of `flows` when all are held off */
+	uint64_t no_underrun_xon_bytes; /* fill that the line needs for the time until a host that was held off is back */
+	bool fills_the_line;            /* XOFF is not below it */
+	bool stands_loss;               /* the capacity is not below what is wanted */
+};
+
+/* 0 or -EINVAL, as headroom_compute(). */
+int headroom_deep(const struct headroom_deep_in *in, struct headroom_deep *d, char why[HEADROOM_ERROR_MAX]);
+
 /* Pause quanta within which 802.3 (31B.3.7) wants a port of that rate to stop; 0: the rate is not in the table. */
 uint32_t headroom_quanta(uint64_t rate_bps);
 

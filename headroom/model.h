@@ -32,8 +32,9 @@ void model_thresholds(struct headroom_result *r, uint64_t xon_fill, uint64_t xof
 /* Length of the cable: as given, or what the measured round trip amounts to at `ps_per_m`, rounded up. */
 uint64_t model_length_m(const struct headroom_in *in, uint64_t ps_per_m);
 
-/* a * b / c, rounded up, in 128 bits. */
+/* a * b / c, rounded up or down, in 128 bits. */
 uint64_t mul_div_up(uint64_t a, uint64_t b, uint64_t c);
+uint64_t mul_div_down(uint64_t a, uint64_t b, uint64_t c);
 
 /* Rounded to what a double holds, so that no compiler fuses it into a multiply-add: sources that calculate in doubles
  * are followed operation by operation. */

@@ -8,7 +8,6 @@
 #include "headroom/physics.h"
 
 #define PAUSE_QUANTA_MAX 65535u
-#define DEEP_BDPS        4u /* per direction: repairs of repairs are under way at once */
 #define SHP_PRIVATE_BYTES                                                                                              \
 	(10u * 1024) /* sonic-swss buffer_pool_mellanox.lua: a port's own share comes off the pool                     \
 	              */
@@ -44,7 +43,7 @@ static void times(const struct headroom_in *in, struct headroom_plan *plan)
 	plan->one_way_ns = physics_fibre_ns(in) + in->gearbox_ns + in->transponder_ns;
 	plan->loop_ns = physics_ns(physics_loop(&p), in->rate_bps);
 	plan->bdp_bytes = physics_bytes(2 * plan->one_way_ns, in->rate_bps);
-	plan->deep_buffer_bytes = DEEP_BDPS * plan->bdp_bytes;
+	plan->deep_buffer_bytes = HEADROOM_DEEP_BDPS * plan->bdp_bytes;
 	plan->no_underrun_xon_bytes = physics_bytes(plan->loop_ns, drain);
 	plan->pause_ns = PAUSE_QUANTA_MAX * (uint64_t)QUANTUM_BYTES * 8000000000ull / in->rate_bps;
 	plan->refresh_ns = plan->pause_ns / 2;

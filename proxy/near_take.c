@@ -13,7 +13,7 @@
 bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
 {
 	uint64_t free_bytes = pool_free(p, POOL_LAN);
-	uint64_t share = max_u64(3 * free_bytes, CREDIT_MIN_BYTES);
+	uint64_t share = max_u64(HOLD_OFF_ALPHA * free_bytes, CREDIT_MIN_BYTES);
 
 	if (f->pos_next - f->pos_settled >= FLOW_SPAN_MAX - LAN_PKT_MAX)
 		return false;

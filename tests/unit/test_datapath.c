@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
+#include "daemon/distance.c"
 #include "daemon/link_plan.c"
 #include "daemon/spsc.h"
 #include "daemon/udp_csum.c"

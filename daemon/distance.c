@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Queues, schedulers and a busy machine only ever add to a round trip, so the least of many is nearest to the fibre.
+ * The core keeps the least of one to two seconds; here comes one such value a second, and the least of the last ten of
+ * them counts. That is steady on an idle link, which sees few packets, and it would notice a longer way after twelve
+ * seconds only. So two values in a row that are all more than 5 % (and more than the machines' share) above it are
+ * believed: the older ones are forgotten. A shorter way is believed at once, because nothing makes a packet early.
+ * Together: a longer way is noticed two to five seconds after a protection switch. */
+#include "distance.h"
+
+#include <string.h>
+
+#include "config.h"
+
+#define PS_PER_NS 1000ull
+
+static uint64_t fibre_rtt_ns(uint64_t distance_m)
+{
+	return 2 * distance_m * FIBRE_PS_PER_M / PS_PER_NS;
+}
+
+uint64_t distance_rtt_ns(uint64_t distance_m)
+{
+	return fibre_rtt_ns(distance_m) + DISTANCE_FLOOR_NS;
+}
+
+static uint64_t percent_more(uint64_t ns)
+{
+	return ns + ns * DISTANCE_PERCENT / 100;
+}
+
+static uint64_t percent_less(uint64_t ns)
+{
+	return ns - ns * DISTANCE_PERCENT / 100;
+}
+
+/* Clearly longer: by a share of the way and by more than the machines make. */
+static bool is_longer(uint64_t than_ns, uint64_t ns)
+{
+	return ns > percent_more(than_ns) && ns > than_ns + DISTANCE_FLOOR_NS / 2;
+}
+
+void distance_init(struct distance *d, uint64_t configured_m)
+{
+	*d = (struct distance){.configured_m = configured_m};
+}
+
+static void keep(struct distance *d, uint64_t ns)
+{
+	d->recent_ns[d->next] = ns;
+	d->next = (d->next + 1) % DISTANCE_SAMPLES;
+	if (d->n < DISTANCE_SAMPLES)
+		d->n++;
+}
+
+/* Only the last `n` samples are left. */
+static void forget_but(struct distance *d, unsigned n)
+{
+	uint64_t last[DISTANCE_SAMPLES];
+
+	for (unsigned i = 0; i < n; i++)
+		last[i] = d->recent_ns[(d->next + DISTANCE_SAMPLES - n + i) % DISTANCE_SAMPLES];
+	memcpy(d->recent_ns, last, n * sizeof(last[0]));
+	d->n = n;
+	d->next = n % DISTANCE_SAMPLES;
+}
+
+static uint64_t least(const struct distance *d)
+{
+	uint64_t ns = UINT64_MAX;
+
+	for (unsigned i = 0; i < d->n; i++)
+		if (d->recent_ns[i] < ns)
+			ns = d->recent_ns[i];
+	return ns;
+}
+
+/* Small changes add up: each is compared with what was said, not with the sample before. */
+static enum distance_news news(struct distance *d)
+{
+	enum distance_news what = DISTANCE_SAME;
+
+	if (d->said_ns == 0)
+		what = DISTANCE_MEASURED;
+	else if (is_longer(d->said_ns, d->least_ns))
+		what = DISTANCE_LONGER;
+	else if (is_longer(d->least_ns, d->said_ns))
+		what = DISTANCE_SHORTER;
+	if (what == DISTANCE_SAME)
+		return what;
+	d->steps += d->said_ns != 0;
+	d->said_ns = d->least_ns;
+	return what;
+}
+
+enum distance_news distance_sample(struct distance *d, uint64_t rtt_min_ns)
+{
+	if (rtt_min_ns == 0)
+		return DISTANCE_SAME;
+	keep(d, rtt_min_ns);
+	d->rise = d->least_ns != 0 && is_longer(d->least_ns, rtt_min_ns) ? d->rise + 1 : 0;
+	if (d->rise >= DISTANCE_RISE) {
+		forget_but(d, DISTANCE_RISE);
+		d->rise = 0;
+	}
+	d->least_ns = least(d);
+	return news(d);
+}
+
+uint64_t distance_measured_m(const struct distance *d)
+{
+	return d->least_ns * PS_PER_NS / FIBRE_PS_PER_M / 2;
+}
+
+static bool is_beyond(const struct distance *d)
+{
+	return d->least_ns > percent_more(fibre_rtt_ns(d->configured_m)) + DISTANCE_FLOOR_NS;
+}
+
+bool distance_differs(const struct distance *d)
+{
+	if (d->configured_m == 0 || d->least_ns == 0)
+		return false;
+	return is_beyond(d) || d->least_ns < percent_less(fibre_rtt_ns(d->configured_m));
+}
+
+static bool measurement_rules(const struct distance *d)
+{
+	return d->least_ns != 0 && (d->configured_m == 0 || is_beyond(d));
+}
+
+uint64_t distance_in_force_m(const struct distance *d)
+{
+	if (measurement_rules(d))
+		return distance_measured_m(d);
+	return d->configured_m != 0 ? d->configured_m : DISTANCE_UNKNOWN_M;
+}
+
+uint64_t distance_in_force_rtt_ns(const struct distance *d)
+{
+	return measurement_rules(d) ? d->least_ns : distance_rtt_ns(distance_in_force_m(d));
+}

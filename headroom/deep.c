@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* deep.c - the deep buffer of an edge: what a line of that length and rate needs, and what one flow may hold of it.
+ *
+ * Bytes stay in the buffer until the other side has them, so at full rate it holds a bandwidth-delay product at least;
+ * a loss holds it for a round trip more, and the loss of a repair for another: DEEP_BDPS of them. One flow may hold
+ * `alpha` times what is free, as in a switch with dynamic thresholds: alone it gets alpha / (1 + alpha) of the buffer,
+ * n of them alpha / (1 + n alpha) each. There a host is held off (XOFF). It comes back after half a round trip; if the
+ * fill is then below the no-underrun XON, the line has idled meanwhile. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "headroom/headroom.h"
+#include "headroom/model.h"
+#include "headroom/physics.h"
+
+int headroom_deep(const struct headroom_deep_in *in, struct headroom_deep *d, char why[HEADROOM_ERROR_MAX])
+{
+	*d = (struct headroom_deep){0};
+	if (in->rate_bps < HEADROOM_RATE_MIN_BPS || in->rate_bps > HEADROOM_RATE_MAX_BPS || in->rtt_ns == 0 ||
+	    in->rtt_ns > HEADROOM_RTT_MAX_NS || in->alpha == 0 || in->flows == 0) {
+		snprintf(
+		    why, HEADROOM_ERROR_MAX,
+		    "a deep buffer needs a rate from 1M to 10T, a round trip of at most 10s, and flows to share it");
+		return -EINVAL;
+	}
+	d->bdp_bytes = physics_bytes(in->rtt_ns, in->rate_bps);
+	d->wanted_bytes = HEADROOM_DEEP_BDPS * d->bdp_bytes;
+	d->no_underrun_xon_bytes = d->bdp_bytes + d->bdp_bytes / 2;
+	d->capacity_bytes = in->capacity_bytes != 0 ? in->capacity_bytes : d->wanted_bytes;
+	d->xoff_bytes = mul_div_down(d->capacity_bytes, in->alpha, 1 + in->alpha);
+	d->flow_share_bytes = mul_div_down(d->capacity_bytes, in->alpha, 1 + (uint64_t)in->alpha * in->flows);
+	d->fills_the_line = d->xoff_bytes >= d->no_underrun_xon_bytes;
+	d->stands_loss = d->capacity_bytes >= d->wanted_bytes;
+	return 0;
+}

@@ -1,0 +1,120 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The daemon measures how long the line is, notices when that changes, and says when its file disagrees.
+#
+# What it tells is the fibre's length and what the machines add: a floor, stated by status and measured here at 0 km.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+# A busy machine adds delay, an idle link sees few packets: many, and the least of them.
+LAB_EXTRA=Tuning.Keepalive=10ms
+
+distance() { # field
+	lab_status a ".links[0].distance.$1"
+}
+
+floor_m=0
+
+is_measured() { # km: within 2 % above the floor
+	local m
+	m=$(distance measured_m)
+	holds "$m >= 1000 * $1 && $m - $floor_m <= 1020 * $1"
+}
+
+floor_of_the_machines() {
+	lab_line_set 0
+	lab_edges
+	lab_link_up || return
+	sleep 12
+	floor_m=$(distance measured_m)
+	NOTE="the machines and the line emulator look like $floor_m m; $(distance floor_ns) ns are allowed for"
+	holds "$floor_m > 0 && $floor_m * 10 < $(distance floor_ns)" || why "$NOTE"
+}
+
+measures() { # km
+	lab_line_set "$1"
+	lab_wait 20 is_measured "$1" || why "measured $(distance measured_m) m with $1 km and a floor of $floor_m m" || return
+	NOTE="$(distance measured_m) m, of which the floor is $floor_m m"
+}
+
+step_from_300_to_340() {
+	local start=$EPOCHREALTIME steps
+	lab_line_set 300
+	lab_wait 20 is_measured 300 || why "300 km are not measured first" || return
+	steps=$(distance steps)
+	start=$EPOCHREALTIME
+	lab_line_set 340
+	lab_wait 10 noticed "$steps" || why "not noticed: $(distance measured_m) m" || return
+	NOTE="noticed after $(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $start }") s: $(distance measured_m) m"
+	holds "$EPOCHREALTIME - $start <= 5" || why "$NOTE" || return
+	grep -q 'the way has become longer' "$LAB_DIR/a/log" || why "the log does not say it"
+}
+
+noticed() { # steps before
+	holds "$(distance steps) > $1 && $(distance measured_m) >= 340000"
+}
+
+recomputed() { # what the status plans is what the library says of this round trip
+	local rtt plan want
+	rtt=$(distance least_rtt_ns)
+	plan=$(lab_status a '.links[0].buffer_plan.wanted_bytes')
+	want=$("$LAB_BIN/longreach" headroom --json --rtt "${rtt}ns" --rate "$LAB_RATE" | jq .plan.deep_buffer_bytes)
+	NOTE="a direction wants $plan bytes"
+	# the way may be measured anew between the two questions
+	holds "$plan > 0.97 * $want && $plan < 1.03 * $want" || why "$NOTE, longreach headroom says $want"
+}
+
+differs() { # expected
+	[ "$(distance differs)" = "$1" ]
+}
+
+configured() { # km-in-the-file true|false in-force-km
+	lab_edges_stop
+	: >"$LAB_DIR/a/log"
+	LAB_EXTRA_A=Link.Distance=${1}km
+	lab_edges
+	lab_link_up || return
+	lab_wait 10 test_measured || why "not measured" || return
+	lab_wait 10 differs "$2" || why "differs is $(distance differs) with ${1}km in the file" || return
+	NOTE="reckons with $(distance in_force_m) m"
+	holds "$(distance in_force_m) >= 1000 * $3 && $(distance in_force_m) < 1000 * $3 + 25000" || why "$NOTE" || return
+	if [ "$2" = true ]; then
+		grep -q "Distance=${1}km, but" "$LAB_DIR/a/log" || why "the log does not say it"
+	else
+		! grep -q 'Distance=' "$LAB_DIR/a/log" || why "the log complains: $(grep -m1 Distance= "$LAB_DIR/a/log")"
+	fi
+}
+
+test_measured() {
+	holds "$(distance measured_m) > 0"
+}
+
+says_it_in_words() {
+	lab_client a status >"$LAB_DIR/status.txt" || why "no status" || return
+	NOTE=$(grep -m1 '^  distance' "$LAB_DIR/status.txt" | sed 's/^ *//')
+	grep -q 'DIFFER' <<<"$NOTE" && grep -q '^  plan' "$LAB_DIR/status.txt" || why "$NOTE"
+}
+
+no_dcb_here() {
+	local status
+	lab_in ea "$LAB_BIN/longreach" headroom apply --dev lan0 --length 40m --rate 100G >"$LAB_DIR/apply.out" 2>&1
+	status=$?
+	NOTE=$(head -1 "$LAB_DIR/apply.out" | cut -c1-80)
+	[ $status = 1 ] && grep -q 'has no DCB' "$LAB_DIR/apply.out" || why "status $status: $NOTE"
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE
+check "distance: the machines' floor" floor_of_the_machines
+for km in 100 300 1000; do
+	check "distance: $km km" measures $km
+done
+check "distance: a step from 300 to 340 km is noticed within 5 s" step_from_300_to_340
+check "distance: the buffer's plan follows" recomputed
+lab_line_set 300
+check "distance: a file that agrees" configured 300 false 300
+check "distance: a file that says too little: the larger rules" configured 100 true 300
+check "distance: status says so in words" says_it_in_words
+check "distance: a file that says too much: the larger rules" configured 1000 true 1000
+check "headroom apply: a device without DCB is refused" no_dcb_here
+check_end

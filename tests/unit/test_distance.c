@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon/distance.c"
+
+#define US 1000ull
+#define KM 1000ull
+
+/* A fibre's round trip with so much of the machines on top. */
+static uint64_t km_ns(uint64_t km, uint64_t extra_us)
+{
+	return km * 10 * US + extra_us * US;
+}
+
+static void distance__auto_is_1000_km_until_measured(void **state)
+{
+	struct distance d;
+
+	(void)state;
+	distance_init(&d, 0);
+	assert_int_equal(distance_in_force_m(&d), 1000 * KM);
+	assert_int_equal(distance_in_force_rtt_ns(&d), 10200 * US);
+	assert_int_equal(distance_measured_m(&d), 0);
+	assert_int_equal(distance_sample(&d, 0), DISTANCE_SAME);
+	assert_int_equal(distance_sample(&d, km_ns(300, 50)), DISTANCE_MEASURED);
+	assert_int_equal(distance_measured_m(&d), 305 * KM);
+	assert_int_equal(distance_in_force_m(&d), 305 * KM);
+	assert_int_equal(distance_in_force_rtt_ns(&d), km_ns(300, 50));
+	assert_false(distance_differs(&d));
+	assert_int_equal(d.steps, 0);
+}
+
+static void distance__least_of_ten_samples(void **state)
+{
+	struct distance d;
+
+	(void)state;
+	distance_init(&d, 0);
+	distance_sample(&d, km_ns(300, 100));
+	distance_sample(&d, km_ns(300, 30));
+	for (int i = 0; i < DISTANCE_SAMPLES - 1; i++) {
+		assert_int_equal(distance_sample(&d, km_ns(300, 120)), DISTANCE_SAME);
+		assert_int_equal(d.least_ns, km_ns(300, 30));
+	}
+	distance_sample(&d, km_ns(300, 120));
+	assert_int_equal(d.least_ns, km_ns(300, 120));
+}
+
+/* 300 to 340 km: two values in a row. One alone is a busy machine. */
+static void distance__a_longer_way_is_believed_after_two(void **state)
+{
+	struct distance d;
+
+	(void)state;
+	distance_init(&d, 0);
+	for (int i = 0; i < 20; i++)
+		distance_sample(&d, km_ns(300, 50));
+	assert_int_equal(distance_sample(&d, km_ns(900, 0)), DISTANCE_SAME);
+	assert_int_equal(distance_sample(&d, km_ns(300, 60)), DISTANCE_SAME);
+	assert_int_equal(distance_sample(&d, km_ns(340, 60)), DISTANCE_SAME);
+	assert_int_equal(d.least_ns, km_ns(300, 50));
+	assert_int_equal(distance_sample(&d, km_ns(340, 50)), DISTANCE_LONGER);
+	assert_int_equal(d.least_ns, km_ns(340, 50));
+	assert_int_equal(d.steps, 1);
+	assert_int_equal(distance_sample(&d, km_ns(340, 55)), DISTANCE_SAME);
+}
+
+static void distance__a_shorter_way_is_believed_at_once(void **state)
+{
+	struct distance d;
+
+	(void)state;
+	distance_init(&d, 0);
+	for (int i = 0; i < 5; i++)
+		distance_sample(&d, km_ns(340, 50));
+	assert_int_equal(distance_sample(&d, km_ns(300, 50)), DISTANCE_SHORTER);
+	assert_int_equal(distance_in_force_m(&d), 305 * KM);
+	assert_int_equal(d.steps, 1);
+}
+
+/* On a line of a few km 5 % is nothing beside what the machines do. */
+static void distance__machines_are_no_step(void **state)
+{
+	struct distance d;
+
+	(void)state;
+	distance_init(&d, 5 * KM);
+	for (int i = 0; i < 30; i++)
+		assert_int_equal(distance_sample(&d, km_ns(5, 40 + (unsigned)i % 3 * 45)),
+		                 i == 0 ? DISTANCE_MEASURED : DISTANCE_SAME);
+	assert_false(distance_differs(&d));
+	assert_int_equal(distance_in_force_m(&d), 5 * KM);
+}
+
+static void distance__creeping_is_noticed(void **state)
+{
+	struct distance d;
+	unsigned longer = 0;
+
+	(void)state;
+	distance_init(&d, 0);
+	for (uint64_t km = 1000; km < 1200; km++)
+		longer += distance_sample(&d, km_ns(km, 0)) == DISTANCE_LONGER;
+	assert_in_range(longer, 2, 4);
+}
+
+static void distance__larger_of_the_two_rules(void **state)
+{
+	static const struct {
+		uint64_t configured_km, real_km, extra_us;
+		bool differs;
+		uint64_t in_force_km;
+	} cases[] = {
+	    {300, 300, 50, false, 300},   {300, 300, 199, false, 300}, {300, 314, 0, false, 300},
+	    {300, 336, 0, true, 336},     {300, 286, 0, false, 300},   {300, 284, 0, true, 300},
+	    {100, 1000, 100, true, 1010}, {1, 1, 150, false, 1},       {1, 30, 0, true, 30},
+	    {1000, 300, 50, true, 1000},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct distance d;
+
+		distance_init(&d, cases[i].configured_km * KM);
+		distance_sample(&d, km_ns(cases[i].real_km, cases[i].extra_us));
+		if (distance_differs(&d) != cases[i].differs || distance_in_force_m(&d) != cases[i].in_force_km * KM)
+			fail_msg("row %zu: differs %d, %llu m", i, distance_differs(&d),
+			         (unsigned long long)distance_in_force_m(&d));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(distance__auto_is_1000_km_until_measured),
+	    cmocka_unit_test(distance__least_of_ten_samples),
+	    cmocka_unit_test(distance__a_longer_way_is_believed_after_two),
+	    cmocka_unit_test(distance__a_shorter_way_is_believed_at_once),
+	    cmocka_unit_test(distance__machines_are_no_step),
+	    cmocka_unit_test(distance__creeping_is_noticed),
+	    cmocka_unit_test(distance__larger_of_the_two_rules),
+	};
+
+	return cmocka_run_group_tests_name("distance", tests, NULL, NULL);
+}

@@ -171,10 +171,26 @@ static void check_cnp(struct world *w, struct qp *q, const struct roce_pkt *pkt)
 	q->cnp_ns = w->q.now_ns;
 }
 
+/* Somebody new has the QPN and the edge does not know yet: a NAK about the old one's PSNs says nothing to the new one.
+ * An ACK would, if the new one had sent that. */
+static bool about_another(const struct world *w, const struct qp *q, const struct roce_pkt *pkt)
+{
+	int64_t pos;
+
+	if (!w->cfg.recycle || pkt->opcode != RC_ACK || (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
+		return false;
+	if (!q || !ip_addr_eq(&q->peer_addr, &pkt->src) || !q->req.asked)
+		return true;
+	pos = requester_pos(&q->req, pkt->psn);
+	return pos < 0 || (uint64_t)pos > q->req.pos_sent;
+}
+
 static void check_rc(struct world *w, struct host *h, const struct pkt *p, const struct roce_pkt *pkt)
 {
 	struct qp *q = host_find_qp(h, pkt->dest_qpn);
 
+	if (about_another(w, q, pkt))
+		return;
 	if (!q || !ip_addr_eq(&q->peer_addr, &pkt->src)) {
 		if (w->cfg.attack_pps)
 			return; /* it is carried as what it seems to be, and its host drops it */
@@ -220,7 +236,7 @@ void check_edge_tx(struct world *w, uint8_t site, uint8_t host, const struct pkt
 
 void check_stray(struct host *h, const struct roce_pkt *pkt)
 {
-	if (h->w->cfg.attack_pps)
+	if (h->w->cfg.attack_pps || about_another(h->w, NULL, pkt))
 		return;
 	check_fail(h->w, "stray",
 	           "%s psn %06x arrived for QPN %06x of host %u, site %c: no such queue pair with that peer",
@@ -254,8 +270,12 @@ static bool may_die(const struct qp *q)
 {
 	const struct world_cfg *c = &q->host->w->cfg;
 
+	if (c->recycle && !q->conn->cfg.cm && q->req.pos_una == 0) /* taken for the QPN's owner before it */
+		return true;
 	if (c->wan.ncuts == 0 && c->ncrashes == 0)
 		return false;
+	if (q->conn->cfg.rnr_retry < 7) /* it cannot be sent away for as long as it takes */
+		return true;
 	return q->req.pos_una == 0 && (!q->conn->cfg.cm || c->ncrashes > 0);
 }
 
@@ -290,6 +310,15 @@ void check_dreq(struct conn *c)
 		           (unsigned long long)c->dreq_completed, (unsigned long long)c->qp[1]->resp.msg);
 }
 
+void check_ud_done(struct conn *c)
+{
+	struct world *w = c->w;
+
+	if (c->qp[1]->resp.msg < c->dreq_completed && (w->cfg.direct || w->cfg.mode == ACK_MODE_HOST) && !c->excused)
+		check_fail(w, "done-early", "connection %u: side A says done after %llu messages, %llu executed at B",
+		           c->id, (unsigned long long)c->dreq_completed, (unsigned long long)c->qp[1]->resp.msg);
+}
+
 static void check_direction(struct conn *c, int side)
 {
 	const struct requester *r = &c->qp[side]->req;
@@ -320,7 +349,7 @@ static void check_pairing(struct world *w, const struct proxy_flow_status *st)
 	uint8_t site, host;
 	const struct qp *q;
 
-	if (st->side != FLOW_NEAR || st->pairing == PAIR_LEARNING)
+	if (st->side != FLOW_NEAR || st->pairing == PAIR_LEARNING || w->cfg.recycle)
 		return;
 	q = world_host_of(w, &st->src, &site, &host) ? host_find_qp(&w->host[site][host], st->requester_qpn) : NULL;
 	if (!q || q->dest_qpn != st->dest_qpn || !ip_addr_eq(&q->peer_addr, &st->dst))

@@ -32,6 +32,8 @@ void check_implied_nak(struct qp *q);
 void check_qp_error(struct qp *q, const char *why);
 /* DREQ arrived at side 1. */
 void check_dreq(struct conn *c);
+/* "Done" arrived over UD at side 1. */
+void check_ud_done(struct conn *c);
 /* A round of a connection is over. */
 void check_conn_done(struct conn *c);
 /* All shards, all pairings. */

@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "host_cm.h"
+#include "host_ud.h"
 #include "world.h"
 
 static uint64_t now_of(const struct conn *c)
@@ -37,6 +38,8 @@ static struct msg_plan round_plan(const struct conn *c, int side)
 {
 	struct msg_plan plan = c->cfg.plan[side];
 
+	if (c->cfg.same_start)
+		plan.key_first = rng_hash(c->w->cfg.seed, c->id * 2 + (uint64_t)side + 77) | 1;
 	plan.key = rng_hash(rng_hash(c->w->cfg.seed, c->id), (uint64_t)c->round * 2 + (uint64_t)side);
 	return plan;
 }
@@ -77,6 +80,8 @@ static void open_round(struct conn *c)
 	           c->qp[1]->qpn, c->qp[0]->req.psn_start, c->qp[1]->req.psn_start);
 	if (c->cfg.cm)
 		host_cm_open(c);
+	else if (c->cfg.ud)
+		host_ud_open(c);
 	else
 		evtimer_set(&c->step, now_of(c) + world_rtt_ns(c->w) * 3 / 2); /* QPNs cross out of band */
 }
@@ -98,7 +103,7 @@ void conn_ready(struct conn *c, int side, bool can_send)
 void conn_heard(struct conn *c, int side)
 {
 	/* "communication established": the first packet stands for a lost RTU */
-	if (c->cfg.cm && c->state == CONN_OPENING)
+	if ((c->cfg.cm || c->cfg.ud) && c->state == CONN_OPENING)
 		conn_ready(c, side, true);
 }
 
@@ -128,8 +133,11 @@ static void conn_over(struct conn *c)
 
 static void end_round(struct conn *c)
 {
-	for (int side = 0; side < 2; side++)
+	for (int side = 0; side < 2; side++) {
 		close_qp(c->qp[side]);
+		if (c->w->cfg.recycle)
+			host_release_qpn(c->qp[side]->host, c->qp[side]->qpn);
+	}
 	evtimer_cancel(&c->resend);
 	if (++c->round < c->cfg.rounds && !c->excused) {
 		c->state = CONN_WAITING;
@@ -152,7 +160,7 @@ static void maybe_close(struct conn *c)
 {
 	if (c->state != CONN_OPEN)
 		return;
-	if (c->cfg.cm ? !conn_side_done(c, 0) : !conn_side_done(c, 0) || !conn_side_done(c, 1))
+	if (c->cfg.cm || c->cfg.ud ? !conn_side_done(c, 0) : !conn_side_done(c, 0) || !conn_side_done(c, 1))
 		return;
 	c->state = CONN_CLOSING;
 	evtimer_set(&c->step, now_of(c) + c->cfg.pause_ns);
@@ -176,8 +184,11 @@ void conn_completed(struct conn *c, int side, const struct wqe *w)
 
 void conn_executed(struct conn *c, int side)
 {
-	(void)side;
+	struct qp *q = c->qp[side];
+
 	maybe_close(c);
+	if (q->can_send && q->state == QP_READY && q->req.plan.workload != WORK_CHANCE)
+		requester_post(q);
 }
 
 void conn_abandon(struct conn *c)
@@ -200,7 +211,7 @@ static void on_step(void *obj)
 		open_round(c);
 		break;
 	case CONN_OPENING:
-		if (c->cfg.cm)
+		if (c->cfg.cm || c->cfg.ud)
 			break;
 		conn_ready(c, 0, false);
 		conn_ready(c, 1, false);
@@ -210,6 +221,8 @@ static void on_step(void *obj)
 	case CONN_CLOSING:
 		if (c->cfg.cm)
 			host_cm_close(c);
+		else if (c->cfg.ud)
+			host_ud_close(c);
 		else
 			conn_disconnected(c);
 		break;

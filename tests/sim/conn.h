@@ -19,7 +19,9 @@
 struct conn_cfg {
 	uint8_t host[2];
 	bool ip6, cm;
-	bool reuse; /* rounds reset the same queue pairs */
+	bool ud;         /* without CM: wired up over UD, as UCX does */
+	bool reuse;      /* rounds reset the same queue pairs */
+	bool same_start; /* and send the same first message */
 	uint16_t vlan_tci, pkey, pmtu;
 	uint8_t tos;
 	uint8_t rnr_timer;         /* code in RNR NAKs */

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "conn.h"
 #include "host_cm.h"
+#include "host_ud.h"
 #include "world.h"
 #include "proxy/icrc.h"
 
@@ -179,6 +180,10 @@ static void host_take(struct host *h, const struct pkt *p, const struct roce_pkt
 		host_cm_rx(h, p->data, pkt);
 		return;
 	}
+	if (pkt->dest_qpn == UD_QPN && pkt->opcode == UD_SEND_ONLY) {
+		host_ud_rx(h, p->data, pkt);
+		return;
+	}
 	q = host_find_qp(h, pkt->dest_qpn);
 	if (!q || !ip_addr_eq(&q->peer_addr, &pkt->src) || pkt->pkey != q->pkey) {
 		check_stray(h, pkt);
@@ -211,16 +216,26 @@ void host_init(struct host *h, struct world *w, uint8_t site, uint8_t index, con
 	evtimer_init(&h->tx, &w->q, host_transmit, h);
 }
 
+static void free_qp(struct qp *q)
+{
+	if (!q)
+		return;
+	requester_free(q);
+	responder_free(q);
+	free(q);
+}
+
 void host_free(struct host *h)
 {
-	for (uint32_t i = 0; i < h->nqps; i++) {
-		if (!h->qps[i])
-			continue;
-		requester_free(h->qps[i]);
-		responder_free(h->qps[i]);
-		free(h->qps[i]);
-	}
+	for (uint32_t i = 0; i < h->nqps; i++)
+		free_qp(h->qps[i]);
 	free(h->qps);
+	while (h->gone) {
+		struct qp *q = h->gone;
+
+		h->gone = q->next_gone;
+		free_qp(q);
+	}
 	while (h->mad_head) {
 		struct pkt *p = h->mad_head;
 
@@ -229,9 +244,23 @@ void host_free(struct host *h)
 	}
 }
 
-uint32_t host_next_qpn(const struct host *h)
+void host_release_qpn(struct host *h, uint32_t qpn)
 {
-	return QPN_FIRST + h->nqps;
+	if (h->nfree < FREE_QPNS)
+		h->free_qpn[h->nfree++] = qpn;
+}
+
+/* A number that was given back, by chance which; else the next one. */
+static uint32_t take_qpn(struct host *h)
+{
+	uint32_t i, qpn;
+
+	if (h->nfree == 0)
+		return QPN_FIRST + h->nqps;
+	i = (uint32_t)rng_below(&h->rng, h->nfree);
+	qpn = h->free_qpn[i];
+	h->free_qpn[i] = h->free_qpn[--h->nfree];
+	return qpn;
 }
 
 static void add_qp(struct host *h, struct qp *q)
@@ -245,6 +274,19 @@ static void add_qp(struct host *h, struct qp *q)
 		}
 	}
 	h->qps[h->nqps++] = q;
+}
+
+static void enter_qp(struct host *h, struct qp *q)
+{
+	struct qp **place = &h->qps[q->qpn - QPN_FIRST];
+
+	if (q->qpn == QPN_FIRST + h->nqps) {
+		add_qp(h, q);
+		return;
+	}
+	(*place)->next_gone = h->gone;
+	h->gone = *place;
+	*place = q;
 }
 
 void host_skip_qpns(struct host *h, uint32_t n)
@@ -266,7 +308,7 @@ void qp_create(struct qp *q, struct host *h, struct conn *c, int side)
 	q->host = h;
 	q->conn = c;
 	q->side = side;
-	q->qpn = host_next_qpn(h);
+	q->qpn = take_qpn(h);
 	q->model = h->model;
 	q->ip6 = cfg->ip6;
 	q->addr = world_addr((uint8_t)side, cfg->host[side], cfg->ip6);
@@ -276,5 +318,5 @@ void qp_create(struct qp *q, struct host *h, struct conn *c, int side)
 	q->pmtu = cfg->pmtu;
 	q->tos = cfg->tos;
 	q->sport = source_port(q->qpn, q->qpn);
-	add_qp(h, q);
+	enter_qp(h, q);
 }

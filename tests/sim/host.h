@@ -152,7 +152,10 @@ struct qp {
 	uint64_t cnp_ns; /* when the edge last sent one for it; 0: never */
 	bool active;     /* in the host's ring of queue pairs with something to send */
 	struct qp *next_active;
+	struct qp *next_gone;
 };
+
+#define FREE_QPNS 64
 
 struct host {
 	struct world *w;
@@ -163,6 +166,9 @@ struct host {
 	struct qp *active_tail; /* circular; next_active is whose turn it is */
 	struct qp **qps;        /* by QPN - QPN_FIRST */
 	uint32_t nqps, qps_cap;
+	struct qp *gone; /* their QPNs were taken again */
+	uint32_t free_qpn[FREE_QPNS];
+	uint32_t nfree;
 	struct pkt *mad_head, *mad_tail; /* CM messages on their way out */
 	uint64_t dead_ns;                /* SIM_NEVER: lives */
 	struct rng rng;
@@ -182,8 +188,8 @@ bool host_is_dead(const struct host *h);
 void host_send_mad(struct host *h, struct pkt *p);
 /* NULL: never existed. */
 struct qp *host_find_qp(const struct host *h, uint32_t qpn);
-/* The next free QPN. */
-uint32_t host_next_qpn(const struct host *h);
+/* The queue pair is gone, its number may be taken again. */
+void host_release_qpn(struct host *h, uint32_t qpn);
 void host_skip_qpns(struct host *h, uint32_t n);
 
 void qp_create(struct qp *q, struct host *h, struct conn *c, int side);

@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "conn.h"
+#include "host_ud.h"
 #include "world.h"
 #include "proxy/bytes.h"
 #include "proxy/cm.h"
@@ -108,6 +109,10 @@ static void on_resend(void *obj)
 
 	if (c->state == CONN_OVER)
 		return;
+	if (c->cfg.ud) {
+		host_ud_resend(c);
+		return;
+	}
 	if (c->dreq_sent)
 		send_mad(c, 0, ATTR_DREQ, c->dreq_transaction);
 	else if (c->resend_side == 0)

@@ -16,6 +16,7 @@
 
 #include "check.h"
 #include "conn.h"
+#include "workload.h"
 #include "world.h"
 
 static uint64_t now_of(const struct qp *q)
@@ -102,6 +103,19 @@ static void on_retry_timer(void *obj)
 	arm_retry(q);
 }
 
+/* What is under way is worth a confused retry: no READ or ATOMIC (its answer would be missed), and no empty message
+ * next (the strange one would be the real one, to everybody). */
+static bool can_confuse(const struct requester *r, const struct wqe *done)
+{
+	if (r->msg_completed == r->msg_posted || r->pos_una != done->pos_last + 1 || msg_own_response(&done->msg) ||
+	    wqe_at(r, r->msg_completed)->msg.len == 0)
+		return false;
+	for (uint64_t i = r->msg_completed; i < r->msg_posted && wqe_at(r, i)->pos_first < r->pos_sent; i++)
+		if (msg_own_response(&wqe_at(r, i)->msg))
+			return false;
+	return r->pos_sent > r->pos_una;
+}
+
 /* rxe 6.1, when a timeout overtakes the completion of a message: what is left of that message, which is nothing, goes
  * out as an empty one at the PSN of the next message, and everything behind it is numbered one too high. Meanwhile it
  * hears no ACK, and its next retry is right again. */
@@ -109,11 +123,8 @@ static void confuse(struct qp *q, const struct wqe *done)
 {
 	struct requester *r = &q->req;
 
-	if (!q->model->confused_retry || r->confusions >= 4 || r->msg_completed == r->msg_posted ||
-	    r->pos_una != done->pos_last + 1 || r->pos_sent <= r->pos_una || msg_own_response(&done->msg) ||
-	    msg_own_response(&wqe_at(r, r->msg_completed)->msg) || wqe_at(r, r->msg_completed)->msg.len == 0)
-		return; /* an empty message again would be the real one, to everybody */
-	if (!rng_chance(&q->host->rng, q->conn->cfg.confuse))
+	if (!q->model->confused_retry || r->confusions >= 4 || !can_confuse(r, done) ||
+	    !rng_chance(&q->host->rng, q->conn->cfg.confuse))
 		return;
 	r->confusions++;
 	r->confused_until = r->pos_sent;
@@ -155,11 +166,20 @@ static void post_one(struct qp *q)
 	r->msg_posted++;
 }
 
+/* What the program waits for before it asks for the next message. */
+static bool may_post(const struct qp *q)
+{
+	struct msg_needs n;
+
+	workload_needs(&q->req.plan, q->req.msg_posted, &n);
+	return q->resp.msg >= n.executed && q->req.msg_completed >= n.completed;
+}
+
 void requester_post(struct qp *q)
 {
 	struct requester *r = &q->req;
 
-	while (r->msg_posted < r->plan.nmsgs && r->msg_posted < r->msg_completed + r->depth)
+	while (r->msg_posted < r->plan.nmsgs && r->msg_posted < r->msg_completed + r->depth && may_post(q))
 		post_one(q);
 	qp_activate(q);
 }
@@ -223,7 +243,7 @@ static struct pkt *build_data(struct qp *q, const struct wqe *w)
 	pkt.reth_rkey = w->msg.rkey;
 	pkt.reth_len = w->msg.len;
 	pkt.imm = w->msg.imm;
-	payload_fill(r->plan.key, w->msg.va + off, q->host->scratch, len);
+	payload_fill(payload_key(&r->plan, w->msg.va + off), w->msg.va + off, q->host->scratch, len);
 	return qp_build(q, &pkt, q->host->scratch, len);
 }
 
@@ -521,7 +541,8 @@ static void on_read_response(struct qp *q, struct wqe *w, uint64_t pos, const ui
 		           (unsigned long long)pos, pkt->opcode, pkt->payload_len);
 		return;
 	}
-	if (!payload_right(r->plan.key, w->msg.va + off, l3 + pkt->hdr_len, pkt->payload_len)) {
+	if (!payload_right(payload_key(&r->plan, w->msg.va + off), w->msg.va + off, l3 + pkt->hdr_len,
+	                   pkt->payload_len)) {
 		check_fail(q->host->w, "response-bytes", "QPN %06x READ at position %llu returned wrong bytes", q->qpn,
 		           (unsigned long long)pos);
 		return;
@@ -568,7 +589,7 @@ static void on_response(struct qp *q, const uint8_t *l3, const struct roce_pkt *
 
 void requester_rx(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
 {
-	if (!q->req.asked) {
+	if (!q->req.asked && !q->host->w->cfg.recycle) {
 		check_fail(q->host->w, "response-unasked", "QPN %06x got %s and has never sent anything", q->qpn,
 		           roce_op(pkt->opcode)->name);
 		return;

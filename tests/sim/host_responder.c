@@ -116,7 +116,7 @@ static struct pkt *build_read_response(struct qp *q, const struct reply *p)
 	qp_packet(q, &pkt, read_opcode(p), (uint32_t)(q->resp.psn_start + p->pos));
 	pkt.aeth_syndrome = ack_syndrome(q);
 	pkt.aeth_msn = p->msn;
-	payload_fill(q->resp.plan.key, p->va + off, q->host->scratch, len);
+	payload_fill(payload_key(&q->resp.plan, p->va + off), p->va + off, q->host->scratch, len);
 	return qp_build(q, &pkt, q->host->scratch, len);
 }
 
@@ -258,7 +258,7 @@ static const char *data_wrong(const struct qp *q, const struct msg *m, bool firs
 		return "RETH of another message";
 	if ((flags & ROP_IMM) && pkt->imm != m->imm)
 		return "immediate data of another message";
-	if (!payload_right(r->plan.key, m->va + r->off, l3 + pkt->hdr_len, pkt->payload_len))
+	if (!payload_right(payload_key(&r->plan, m->va + r->off), m->va + r->off, l3 + pkt->hdr_len, pkt->payload_len))
 		return "wrong bytes";
 	return NULL;
 }

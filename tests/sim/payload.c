@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rng.h"
+#include "workload.h"
 
 static enum msg_op pick_op(const struct msg_plan *plan, uint64_t h)
 {
@@ -34,9 +35,14 @@ static uint32_t pick_len(const struct msg_plan *plan, uint64_t seed)
 	return (uint32_t)rng_log_range(&r, plan->len_min ? plan->len_min : 1, plan->len_max);
 }
 
+uint64_t payload_key(const struct msg_plan *plan, uint64_t va)
+{
+	return plan->key_first && va >> MSG_VA_SHIFT == 1 ? plan->key_first : plan->key;
+}
+
 void msg_describe(const struct msg_plan *plan, uint64_t i, struct msg *m)
 {
-	uint64_t h = rng_hash(plan->key, i);
+	uint64_t h = rng_hash(payload_key(plan, (i + 1) << MSG_VA_SHIFT), i);
 
 	*m = (struct msg){
 	    .op = pick_op(plan, h >> 8),
@@ -47,7 +53,8 @@ void msg_describe(const struct msg_plan *plan, uint64_t i, struct msg *m)
 	    .compare_hits = h & 0x40,
 	    .compare = h >> 3,
 	};
-	m->len = m->op >= OP_FETCH_ADD ? 8 : pick_len(plan, h);
+	if (!workload_message(plan, i, &m->op, &m->len))
+		m->len = m->op >= OP_FETCH_ADD ? 8 : pick_len(plan, h);
 }
 
 /* Eight words from one mix: cheap, and still different for every block of every address. */

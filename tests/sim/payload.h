@@ -15,12 +15,25 @@ enum msg_op { OP_SEND, OP_SEND_IMM, OP_WRITE, OP_WRITE_IMM, OP_READ, OP_FETCH_AD
 
 #define MSG_VA_SHIFT 24 /* addresses per message: 16 MiB */
 
+/* Which program asks: workload.h. Chance: every message is drawn on its own. */
+enum workload {
+	WORK_CHANCE,
+	WORK_NCCL_SENDER,
+	WORK_NCCL_RECEIVER,
+	WORK_NVME_HOST,
+	WORK_NVME_TARGET,
+	WORK_UCX,
+};
+
 /* What one direction of a connection is asked to do. */
 struct msg_plan {
 	uint64_t key;
 	uint64_t nmsgs;
 	uint32_t len_min, len_max; /* each factor of two equally likely; zero lengths now and then if len_min is 0 */
 	uint8_t weight[OP_COUNT];  /* how often each operation; all 0: WRITE */
+	uint64_t key_first;        /* of the first message, instead of key: the same in every incarnation. 0: no */
+	enum workload workload;
+	uint8_t group, peer_group, window;
 };
 
 struct msg {
@@ -46,6 +59,8 @@ static inline bool msg_takes_receive(const struct msg *m)
 	return m->op == OP_SEND || m->op == OP_SEND_IMM || m->op == OP_WRITE_IMM;
 }
 
+/* The key of the message that has this address. */
+uint64_t payload_key(const struct msg_plan *plan, uint64_t va);
 /* va is a multiple of 64. */
 void payload_fill(uint64_t key, uint64_t va, uint8_t *buf, size_t len);
 bool payload_right(uint64_t key, uint64_t va, const uint8_t *buf, size_t len);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rng.h"
+#include "scenario_work.h"
 
 /* Ethernet header, FCS, preamble and gap of a LAN packet; UDP, IPv4 and the same of a datagram. */
 #define LAN_OVERHEAD 38
@@ -255,20 +256,21 @@ static uint64_t deadline(const struct world_cfg *c)
 	return ns + most;
 }
 
-static void describe(struct scenario *s)
+static void describe(struct scenario *s, const char *program)
 {
 	const struct world_cfg *c = &s->cfg;
 
-	snprintf(
-	    s->text, sizeof(s->text),
-	    "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU %u%s%s%s%s%s",
-	    c->direct                  ? "direct"
-	    : c->mode == ACK_MODE_NEAR ? "near"
-	                               : "host",
-	    (double)c->wan.rate_bps / 1e9, (double)c->wan.delay_ns / 1e6, c->wan.loss,
-	    c->wan.burst_enter > 0 ? " + bursts" : "", c->nhosts[0], c->nhosts[1], c->nshards[0], c->nshards[1],
-	    c->nconns, s->conn[0].pmtu, c->wan.ncuts ? ", cuts" : "", c->ncrashes ? ", crashes" : "",
-	    c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble", c->host_dies_ns != SIM_NEVER ? ", a host dies" : "");
+	snprintf(s->text, sizeof(s->text),
+	         "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU "
+	         "%u%s%s%s%s%s%s",
+	         c->direct                  ? "direct"
+	         : c->mode == ACK_MODE_NEAR ? "near"
+	                                    : "host",
+	         (double)c->wan.rate_bps / 1e9, (double)c->wan.delay_ns / 1e6, c->wan.loss,
+	         c->wan.burst_enter > 0 ? " + bursts" : "", c->nhosts[0], c->nhosts[1], c->nshards[0], c->nshards[1],
+	         c->nconns, s->conn[0].pmtu, c->wan.ncuts ? ", cuts" : "", c->ncrashes ? ", crashes" : "",
+	         c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble",
+	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", program);
 }
 
 /* A host more at each site, with no work but to do harm. */
@@ -285,7 +287,8 @@ static void add_attacker(struct scenario *s, struct rng *r)
 
 void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 {
-	struct rng r;
+	struct rng r, r_work;
+	const char *program;
 	uint16_t pmtu;
 
 	memset(s, 0, sizeof(*s));
@@ -307,12 +310,15 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	if (rng_chance(&r, 0.04))
 		s->cfg.host_dies_ns = rng_log_range(&r, 1000000, 20000000);
 	pick_conns(s, &r, pmtu);
+	rng_init(&r_work, rng_hash(seed, 0x3042));
+	program = scenario_programs(s, &r_work);
+	scenario_lives(s, &r_work);
 	if (!direct && rng_chance(&r, 0.05))
 		add_attacker(s, &r);
 	s->cfg.cm_retry_ns = rng_log_range(&r, 50000000, SEC) + world_cfg_rtt_ns(&s->cfg);
 	s->cfg.errors_allowed = direct;
 	s->cfg.deadline_ns = deadline(&s->cfg);
-	describe(s);
+	describe(s, program);
 }
 
 void scenario_plain(struct scenario *s, uint64_t rate_bps, uint64_t one_way_ns, uint16_t pmtu)

@@ -61,6 +61,7 @@ struct world_cfg {
 	uint64_t deadline_ns; /* all work must be done by then; 0: it need not end (a measurement) */
 	bool errors_allowed;  /* queue pairs may run out of retries */
 	bool audit;           /* every 1,000 events */
+	bool recycle;         /* QPNs of queue pairs that are gone are taken again, by whoever comes */
 	bool lan_clean;       /* nothing is lost or reordered on the LANs */
 };
 

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scenario_work.h"
+
+#include "workload.h"
+
+#define PROGRAM_PACKETS 6000 /* in all connections together */
+
+static uint64_t packets_per_group(const struct conn_cfg *k, uint8_t group, uint32_t len)
+{
+	return (uint64_t)group * (len / k->pmtu + 1) + 2;
+}
+
+/* Several queue pairs between the same two hosts. */
+static void nccl(struct scenario *s, struct rng *r)
+{
+	struct world_cfg *c = &s->cfg;
+	uint8_t group = (uint8_t)rng_range(r, 2, 5), window = (uint8_t)rng_range(r, 1, 8);
+	uint32_t len = (uint32_t)rng_log_range(r, 64, 24ull * s->conn[0].pmtu);
+
+	c->nconns = (uint32_t)rng_range(r, 2, 6);
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &s->conn[i];
+		uint64_t groups = 1 + PROGRAM_PACKETS / c->nconns / packets_per_group(&s->conn[0], group, len);
+
+		*k = s->conn[0];
+		k->cm = false;
+		k->rnr_retry = 7;
+		k->psn_start[0] = k->psn_start[1] = 0;
+		k->rounds = (uint32_t)rng_range(r, 1, 3);
+		k->reuse = c->lan_clean && c->ncrashes == 0 && k->rounds > 1;
+		k->depth[0] = k->depth[1] = 64;
+		workload_nccl(k->plan, 1 + groups / k->rounds, group, window, len);
+	}
+}
+
+static void nvme(struct scenario *s, struct rng *r)
+{
+	struct world_cfg *c = &s->cfg;
+
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &s->conn[i];
+		uint8_t group = (uint8_t)rng_range(r, 2, 4), window = (uint8_t)rng_range(r, 1, 32);
+		uint32_t len = (uint32_t)rng_log_range(r, 512, 32ull * k->pmtu);
+
+		k->cm = true;
+		k->reuse = false;
+		k->depth[0] = k->depth[1] = 64;
+		workload_nvme(k->plan, 1 + PROGRAM_PACKETS / c->nconns / packets_per_group(k, group, len), group,
+		              window, len);
+	}
+}
+
+static void ucx(struct scenario *s, struct rng *r)
+{
+	struct world_cfg *c = &s->cfg;
+
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &s->conn[i];
+		uint8_t group = (uint8_t)rng_range(r, 4, 64);
+		uint32_t len = (uint32_t)rng_log_range(r, 512, 32ull * k->pmtu);
+
+		k->cm = k->reuse = false;
+		k->ud = true;
+		k->rnr_retry = 7;
+		workload_ucx(k->plan, 1 + PROGRAM_PACKETS / c->nconns / packets_per_group(k, group, len), group, len);
+	}
+}
+
+const char *scenario_programs(struct scenario *s, struct rng *r)
+{
+	uint64_t kind = rng_below(r, 100);
+
+	if (kind < 12) {
+		nccl(s, r);
+		return ", NCCL";
+	}
+	if (kind < 24) {
+		nvme(s, r);
+		return ", NVMe-oF";
+	}
+	if (kind < 36) {
+		ucx(s, r);
+		return ", UCX";
+	}
+	return "";
+}
+
+void scenario_lives(struct scenario *s, struct rng *r)
+{
+	struct world_cfg *c = &s->cfg;
+
+	c->recycle = c->lan_clean && c->ncrashes == 0 && rng_chance(r, 0.15);
+	for (uint32_t i = 0; i < c->nconns && c->recycle; i++) {
+		struct conn_cfg *k = &s->conn[i];
+
+		k->reuse = false;
+		k->rounds = k->rounds < 3 ? 3 : k->rounds;
+		k->vlan_tci = s->conn[0].vlan_tci; /* an old answer in other clothes would say nothing */
+		k->pkey = s->conn[0].pkey;
+		k->tos = s->conn[0].tos;
+	}
+}

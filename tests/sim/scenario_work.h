@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scenario_work.h - programs and lives of queue pairs, drawn over what scenario.c drew. */
+#ifndef SIM_SCENARIO_WORK_H
+#define SIM_SCENARIO_WORK_H
+
+#include "rng.h"
+#include "scenario.h"
+
+/* Programs instead of chance; in some worlds. Returns their name, "" for none. */
+const char *scenario_programs(struct scenario *s, struct rng *r);
+/* Resets, QPNs taken again, old CM messages, edges that come late; in some worlds. */
+void scenario_lives(struct scenario *s, struct rng *r);
+
+#endif

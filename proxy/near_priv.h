@@ -61,6 +61,8 @@ enum near_life {
 	LIFE_NEW,    /* the host has reset its QP */
 	LIFE_UNSURE, /* it may not count, nor be answered, until more is known */
 };
+/* A stranger came: deaf and silent from here until it is known what it is. */
+void near_stranger_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
 /* A packet at a place below pos_next that held another one. */
 enum near_life near_stranger_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
 /* A packet beyond pos_next, or too far from it to be anything. */

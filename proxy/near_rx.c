@@ -144,10 +144,14 @@ static enum proxy_drop no_place(struct proxy *p)
 static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                   uint16_t vlan_tci, uint32_t fp)
 {
-	f = near_succeed(p, f, pkt->psn, vlan_tci);
-	if (!f)
+	struct near_flow *next = near_succeed(p, f, pkt->psn, vlan_tci);
+
+	if (!next) { /* it will insist; until then the rest of its window would pass for the old life's */
+		if (f->used)
+			near_stranger_wait(p, f, pos_near(f->pos_next, pkt->psn), fp);
 		return no_place(p);
-	return near_take_next(p, f, l3, pkt, vlan_tci, fp);
+	}
+	return near_take_next(p, next, l3, pkt, vlan_tci, fp);
 }
 
 static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,

@@ -5,20 +5,20 @@
  * stranger: another packet at a place that is taken, or one beyond all that could be expected. But not every stranger
  * is a new life:
  *
- *   - Linux rxe (6.1), when a timeout overtakes the completion of a message, sends what is left of that message: a WRITE
- *     or SEND of no bytes at the PSN of the next message, and everything behind it numbered one too high. Its next round
- *     is right again. To believe the stranger loses the bytes that were ACKed before it; to ACK it completes the wrong
- *     messages; to take what comes at pos_next breaks the responder's order of opcodes.
+ *   - Linux rxe (6.1), when a timeout overtakes the completion of a message, sends what is left of that message: a
+ * WRITE or SEND of no bytes at the PSN of the next message, and everything behind it numbered one too high. Its next
+ * round is right again. To believe the stranger loses the bytes that were ACKed before it; to ACK it completes the
+ * wrong messages; to take what comes at pos_next breaks the responder's order of opcodes.
  *   - A packet whose addresses are forged.
  *
  * What tells them apart is that a new life insists. So after a stranger the flow is deaf and silent until the host has
- * begun a new round: the same stranger again is a new life; a packet that is the known one at its place, or the expected
- * one, ends the suspicion, and so do SUSPECT_ROUNDS without the stranger. Two cases need no second witness: a stranger
- * after a long silence, and one further back than a host's window reaches.
+ * begun a new round: the same stranger again is a new life; a packet that is the known one at its place, or the
+ * expected one, ends the suspicion, and so do SUSPECT_ROUNDS without the stranger. Two cases need no second witness: a
+ * stranger after a long silence, and one further back than a host's window reaches.
  *
- * Ahead of pos_next it is the same in the other direction. A live QP always comes back to pos_next, as nothing beyond it
- * was ever ACKed. Rounds that begin with one and the same packet ahead of it are a new life (AHEAD_ROUNDS, as the first
- * packets of a round may get lost). */
+ * Ahead of pos_next it is the same in the other direction. A live QP always comes back to pos_next, as nothing beyond
+ * it was ever ACKed. Rounds that begin with one and the same packet ahead of it are a new life (AHEAD_ROUNDS, as the
+ * first packets of a round may get lost). */
 #include "near_priv.h"
 
 #include "near_fp.h"
@@ -34,11 +34,17 @@ static bool starts_message(const struct roce_pkt *pkt)
 	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & ROP_START);
 }
 
+void near_stranger_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
+{
+	f->stranger = (struct near_stranger){
+	    .waits = true, .pos = pos, .fp = fp, .pos_last = pos, .round_ns = p->now_ns};
+}
+
 enum near_life near_stranger_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
 {
 	if (f->silent_ns >= SILENCE_NS || pos + WINDOW_REACH < f->pos_acked || FAULT(FAULT_STRANGER_BELIEVED))
 		return LIFE_NEW;
-	f->stranger = (struct near_stranger){.waits = true, .pos = pos, .fp = fp, .pos_last = pos, .round_ns = p->now_ns};
+	near_stranger_wait(p, f, pos, fp);
 	return LIFE_UNSURE;
 }
 

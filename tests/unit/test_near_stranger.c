@@ -139,6 +139,36 @@ static void stranger__after_silence_needs_no_witness(void **state)
 	core_close(&c);
 }
 
+/* A new life for which the table has no place: what follows it must not be taken for the old life's, and ACKed. */
+static void stranger__no_place_for_it(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	for (uint32_t i = 0; i < CORE_FLOWS; i++) {
+		struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+
+		h.dest_qpn = 0x1000 + i;
+		core_in(&c.a, h, CORE_PMTU, 0);
+	}
+	core_wait(&c, 1000 * CORE_MS);
+	core_forget(&c.a);
+	for (uint32_t i = 0; i < CORE_FLOWS; i++) {
+		struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+
+		h.dest_qpn = 0x2000 + i;
+		core_in(&c.a, h, CORE_PMTU, 0);
+	}
+	c.salt = 1;
+	assert_int_not_equal(part(&c, 1, 0), DROP_NONE);
+	assert_int_equal(part(&c, 2, 1), DROP_LAN_STRANGER);
+	assert_int_equal(part(&c, 3, 2), DROP_LAN_STRANGER);
+	core_pump(&c);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_close(&c);
+}
+
 /* A QP is used again by another process, at a PSN ahead: it never comes back to what is expected. */
 static void stranger__ahead_that_insists_is_a_new_life(void **state)
 {
@@ -230,6 +260,7 @@ int main(void)
 	    cmocka_unit_test(stranger__host_goes_on_behind_it),
 	    cmocka_unit_test(stranger__suspicion_does_not_last),
 	    cmocka_unit_test(stranger__that_insists_is_a_new_life),
+	    cmocka_unit_test(stranger__no_place_for_it),
 	    cmocka_unit_test(stranger__after_silence_needs_no_witness),
 	    cmocka_unit_test(stranger__ahead_that_insists_is_a_new_life),
 	    cmocka_unit_test(stranger__far_away),

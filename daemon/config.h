@@ -32,6 +32,8 @@ struct link_config {
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
 	uint32_t nlocal, nremote;
 	enum ack_mode ack_mode;
+	struct pair_mode pair_modes[PAIR_MODES_MAX];
+	uint32_t npair_modes;
 	uint64_t distance_m; /* 0: auto */
 	uint32_t lanes;
 	uint32_t workers;

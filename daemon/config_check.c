@@ -82,6 +82,33 @@ static int check_prefixes(struct check *ck)
 	return 0;
 }
 
+/* A prefix of a pair that no host of that side has would never count. */
+static bool within(const struct ip_prefix *p, const struct ip_prefix *list, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (addr_prefixes_overlap(p, &list[i]))
+			return true;
+	return false;
+}
+
+static int check_pair_modes(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	char t[ADDR_TEXT_MAX];
+
+	for (uint32_t i = 0; i < c->npair_modes; i++) {
+		const struct pair_mode *pm = &c->pair_modes[i];
+
+		if (!within(&pm->local, c->local, c->nlocal))
+			return blame(ck, "PairAckMode",
+			             "%s has no address of LocalPrefix=", addr_write_prefix(&pm->local, t, sizeof(t)));
+		if (!within(&pm->remote, c->remote, c->nremote))
+			return blame(ck, "PairAckMode", "%s has no address of RemotePrefix=",
+			             addr_write_prefix(&pm->remote, t, sizeof(t)));
+	}
+	return 0;
+}
+
 static int check_path(struct check *ck)
 {
 	const struct link_config *c = ck->c;
@@ -137,7 +164,7 @@ static int check_times(struct check *ck)
 
 int config_check(const struct link_config *c, const struct config_key **key, char why[CONFIG_WHY_MAX * 2])
 {
-	static int (*const rules[])(struct check *) = {check_required, check_ports,   check_prefixes,
+	static int (*const rules[])(struct check *) = {check_required, check_ports,   check_prefixes, check_pair_modes,
 	                                               check_path,     check_workers, check_times};
 	struct check ck = {.c = c, .key = key, .why = why};
 

@@ -26,8 +26,13 @@ const struct config_key config_keys[] = {
      .help = "Addresses of the RDMA hosts at the other site.\n"},
     {"Link", "AckMode", &type_ack_mode, ONE(ack_mode), .fallback = "host", .flags = KEY_RELOADABLE,
      .help = "What an ACK to a requester promises. host: the responder itself has acknowledged; as RC promises.\n"
+             "far: the bytes are committed in the other edge's buffer, too; they survive the loss of one edge.\n"
              "near: the bytes are committed in this edge's buffer, which survives loss on the WAN, cuts and crashes\n"
              "of the daemons, not the loss of this machine's memory. Fast at any distance. Both edges must agree.\n"},
+    {"Link", "PairAckMode", &type_pair_mode, MANY(pair_modes, npair_modes, PAIR_MODES_MAX),
+     .flags = KEY_LIST | KEY_RELOADABLE,
+     .help = "Another mode than AckMode= between some hosts, whichever of them sends: LOCAL~REMOTE=MODE. The first\n"
+             "that fits counts. The other edge names the same, the prefixes swapped, in the same order.\n"},
     {"Link", "Distance", &type_distance, ONE(distance_m), .fallback = "auto", .min = 1, .max = 40000000,
      .help = "Length of the fibre. Sizes the buffer at the start. auto: as for 1000km. Once the round trip has been\n"
              "measured the larger of the two counts, and more than 5% between them is reported.\n"},

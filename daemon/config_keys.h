@@ -29,7 +29,7 @@ struct config_type {
 	const char *zero_word; /* numbers only: the word that stands for 0; NULL if there is none */
 };
 
-extern const struct config_type type_port, type_prefix, type_ack_mode, type_distance, type_count, type_cpu,
+extern const struct config_type type_port, type_prefix, type_ack_mode, type_pair_mode, type_distance, type_count, type_cpu,
     type_address, type_rate, type_packet_size, type_directory, type_size, type_bytes, type_time, type_rnr_retry;
 
 enum config_key_flags {

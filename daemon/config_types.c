@@ -98,21 +98,27 @@ const struct config_type type_size = {
 
 /* --- words --- */
 
+static const char *const mode_words[] = {[ACK_MODE_HOST] = "host", [ACK_MODE_NEAR] = "near", [ACK_MODE_FAR] = "far"};
+
+static bool mode_of(const char *text, enum ack_mode *mode)
+{
+	for (unsigned i = 0; i < sizeof(mode_words) / sizeof(mode_words[0]); i++) {
+		if (strcmp(text, mode_words[i]) != 0)
+			continue;
+		*mode = (enum ack_mode)i;
+		return true;
+	}
+	return false;
+}
+
 static int read_ack_mode(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
 	enum ack_mode mode;
 
 	(void)k;
-	if (strcmp(text, "host") == 0) {
-		mode = ACK_MODE_HOST;
-	} else if (strcmp(text, "near") == 0) {
-		mode = ACK_MODE_NEAR;
-	} else {
-		if (strcmp(text, "far") == 0)
-			snprintf(why, CONFIG_WHY_MAX,
-			         "this version does not have the mode far yet: expected near or host");
+	(void)why;
+	if (!mode_of(text, &mode))
 		return -EINVAL;
-	}
 	memcpy(field, &mode, sizeof(mode));
 	return 0;
 }
@@ -123,10 +129,11 @@ static void write_ack_mode(const struct config_key *k, const void *field, char *
 
 	(void)k;
 	memcpy(&mode, field, sizeof(mode));
-	snprintf(text, cap, "%s", mode == ACK_MODE_NEAR ? "near" : "host");
+	snprintf(text, cap, "%s", mode_words[mode]);
 }
 
-const struct config_type type_ack_mode = {.expected = "near or host", .read = read_ack_mode, .write = write_ack_mode};
+const struct config_type type_ack_mode = {
+    .expected = "near, far or host", .read = read_ack_mode, .write = write_ack_mode};
 
 static int read_rnr_retry(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
@@ -297,3 +304,48 @@ static void write_prefix(const struct config_key *k, const void *field, char *te
 
 const struct config_type type_prefix = {
     .expected = "prefixes such as 10.1.0.0/16 or 2001:db8:1::/48", .read = read_prefix, .write = write_prefix};
+
+/* LOCAL~REMOTE=MODE */
+static int read_pair_mode(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	char buf[2 * ADDR_TEXT_MAX + 16];
+	char *remote, *mode;
+	struct pair_mode pm;
+	int r;
+
+	if (strlen(text) >= sizeof(buf))
+		return -EINVAL;
+	memcpy(buf, text, strlen(text) + 1);
+	remote = strchr(buf, '~');
+	mode = strrchr(buf, '=');
+	if (remote == NULL || mode == NULL || mode < remote)
+		return -EINVAL;
+	*remote++ = '\0';
+	*mode++ = '\0';
+	memset(&pm, 0, sizeof(pm));
+	if (!mode_of(mode, &pm.mode)) {
+		snprintf(why, CONFIG_WHY_MAX, "the mode is %s", type_ack_mode.expected);
+		return -EINVAL;
+	}
+	r = read_prefix(k, &pm.local, buf, why);
+	if (r == 0)
+		r = read_prefix(k, &pm.remote, remote, why);
+	if (r == 0)
+		memcpy(field, &pm, sizeof(pm));
+	return r;
+}
+
+static void write_pair_mode(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	char local[ADDR_TEXT_MAX], remote[ADDR_TEXT_MAX];
+	struct pair_mode pm;
+
+	(void)k;
+	memcpy(&pm, field, sizeof(pm));
+	snprintf(text, cap, "%s~%s=%s", addr_write_prefix(&pm.local, local, sizeof(local)),
+	         addr_write_prefix(&pm.remote, remote, sizeof(remote)), mode_words[pm.mode]);
+}
+
+const struct config_type type_pair_mode = {.expected = "LOCAL~REMOTE=MODE such as 10.1.4.0/24~10.2.4.0/24=host",
+                                           .read = read_pair_mode,
+                                           .write = write_pair_mode};

@@ -15,6 +15,7 @@
 #define HELLO_MAGIC     0x4c52686fu /* "LRho" */
 #define HELLO_FIXED_LEN 48
 #define PREFIX_LEN      17
+#define PAIR_MODE_LEN   (1 + 2 * PREFIX_LEN)
 
 /* The length table: what a message of each type may be long. */
 static const struct {
@@ -54,6 +55,8 @@ void hello_from_config(struct hello *h, const struct link_config *c)
 	h->wan_mtu = c->wan_mtu;
 	h->lanes = (uint16_t)c->lanes;
 	h->ack_mode = (uint8_t)c->ack_mode;
+	memcpy(h->pair_modes, c->pair_modes, sizeof(h->pair_modes));
+	h->npair_modes = c->npair_modes;
 	snprintf(h->name, sizeof(h->name), "%s", c->name);
 	memcpy(h->local, c->local, sizeof(h->local));
 	memcpy(h->remote, c->remote, sizeof(h->remote));
@@ -71,13 +74,16 @@ static uint8_t *put_prefixes(uint8_t *p, const struct ip_prefix *list, uint32_t 
 }
 
 /* 0 magic, 4 version, 5 version_min, 6 lanes, 8 boot_id, 12 session, 16 arena_epoch, 24 peer_arena_epoch, 32 rate_bps,
- * 40 wan_mtu, 42 ack_mode, 43 zero, 44 nlocal, 45 nremote, 46 name's length, 47 zero; name, local, remote. */
+ * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 zero; name, local, remote,
+ * pair_modes: mode, local, remote each. */
 uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 {
 	size_t name_len = strnlen(h->name, sizeof(h->name) - 1);
 	uint8_t *p = body + HELLO_FIXED_LEN;
 
-	_Static_assert(HELLO_FIXED_LEN + LINK_NAME_MAX + 2 * PREFIXES_MAX * PREFIX_LEN <= PEER_BODY_MAX,
+	_Static_assert(HELLO_FIXED_LEN + LINK_NAME_MAX + 2 * PREFIXES_MAX * PREFIX_LEN +
+	                       PAIR_MODES_MAX * PAIR_MODE_LEN <=
+	                   PEER_BODY_MAX,
 	               "a hello fits");
 	memset(body, 0, HELLO_FIXED_LEN);
 	put_be32(body, HELLO_MAGIC);
@@ -91,12 +97,18 @@ uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 	put_be64(body + 32, h->rate_bps);
 	put_be16(body + 40, h->wan_mtu);
 	body[42] = h->ack_mode;
+	body[43] = (uint8_t)h->npair_modes;
 	body[44] = (uint8_t)h->nlocal;
 	body[45] = (uint8_t)h->nremote;
 	body[46] = (uint8_t)name_len;
 	memcpy(p, h->name, name_len);
 	p = put_prefixes(p + name_len, h->local, h->nlocal);
 	p = put_prefixes(p, h->remote, h->nremote);
+	for (uint32_t i = 0; i < h->npair_modes; i++) {
+		*p++ = (uint8_t)h->pair_modes[i].mode;
+		p = put_prefixes(p, &h->pair_modes[i].local, 1);
+		p = put_prefixes(p, &h->pair_modes[i].remote, 1);
+	}
 	return (uint16_t)(p - body);
 }
 
@@ -106,6 +118,17 @@ static int get_prefixes(const uint8_t *p, struct ip_prefix *list, uint32_t n)
 		list[i].len = p[0];
 		memcpy(list[i].addr.b, p + 1, 16);
 		if (list[i].len > 128)
+			return -EPROTO;
+	}
+	return 0;
+}
+
+static int get_pair_modes(const uint8_t *p, struct hello *h)
+{
+	for (uint32_t i = 0; i < h->npair_modes; i++, p += PAIR_MODE_LEN) {
+		h->pair_modes[i].mode = (enum ack_mode)p[0];
+		if (get_prefixes(p + 1, &h->pair_modes[i].local, 1) < 0 ||
+		    get_prefixes(p + 1 + PREFIX_LEN, &h->pair_modes[i].remote, 1) < 0)
 			return -EPROTO;
 	}
 	return 0;
@@ -139,25 +162,32 @@ int hello_decode(const uint8_t *body, size_t len, struct hello *h)
 	h->rate_bps = get_be64(body + 32);
 	h->wan_mtu = get_be16(body + 40);
 	h->ack_mode = body[42];
+	h->npair_modes = body[43];
 	h->nlocal = body[44];
 	h->nremote = body[45];
 	name_len = body[46];
-	if (h->nlocal > PREFIXES_MAX || h->nremote > PREFIXES_MAX || name_len >= LINK_NAME_MAX ||
-	    h->version_min > h->version)
+	if (h->nlocal > PREFIXES_MAX || h->nremote > PREFIXES_MAX || h->npair_modes > PAIR_MODES_MAX ||
+	    name_len >= LINK_NAME_MAX || h->version_min > h->version)
 		return -EPROTO;
-	if (len < HELLO_FIXED_LEN + name_len + (h->nlocal + h->nremote) * (size_t)PREFIX_LEN)
+	if (len < HELLO_FIXED_LEN + name_len + (h->nlocal + h->nremote) * (size_t)PREFIX_LEN +
+	              h->npair_modes * (size_t)PAIR_MODE_LEN)
 		return -EPROTO;
 	body += HELLO_FIXED_LEN;
 	if (get_name(body, name_len, h->name) < 0 || get_prefixes(body + name_len, h->local, h->nlocal) < 0)
 		return -EPROTO;
-	return get_prefixes(body + name_len + h->nlocal * PREFIX_LEN, h->remote, h->nremote);
+	body += name_len + h->nlocal * PREFIX_LEN;
+	if (get_prefixes(body, h->remote, h->nremote) < 0)
+		return -EPROTO;
+	return get_pair_modes(body + h->nremote * PREFIX_LEN, h);
 }
 
 /* --- do they fit? --- */
 
 const char *ack_mode_name(unsigned mode)
 {
-	return mode == ACK_MODE_HOST ? "host" : mode == ACK_MODE_NEAR ? "near" : "unknown";
+	static const char *const name[] = {[ACK_MODE_HOST] = "host", [ACK_MODE_NEAR] = "near", [ACK_MODE_FAR] = "far"};
+
+	return mode < sizeof(name) / sizeof(name[0]) ? name[mode] : "unknown";
 }
 
 static void say(char text[HELLO_TEXT_MAX], const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -209,6 +239,21 @@ static bool same_prefixes(const char *key_here, const struct ip_prefix *here, ui
 	return only_here == NULL && only_there == NULL;
 }
 
+/* Mirrored, in the same order. */
+static bool same_pair_modes(const struct hello *here, const struct hello *there)
+{
+	if (here->npair_modes != there->npair_modes)
+		return false;
+	for (uint32_t i = 0; i < here->npair_modes; i++) {
+		const struct pair_mode *a = &here->pair_modes[i], *b = &there->pair_modes[i];
+
+		if (a->mode != b->mode || !addr_prefix_eq(&a->local, &b->remote) ||
+		    !addr_prefix_eq(&a->remote, &b->local))
+			return false;
+	}
+	return true;
+}
+
 static bool can_carry(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX])
 {
 	bool ok = true;
@@ -239,6 +284,10 @@ enum hello_verdict hello_compare(const struct hello *here, const struct hello *t
 	if (here->ack_mode != there->ack_mode) {
 		say(text, "AckMode= is %s here and %s there", ack_mode_name(here->ack_mode),
 		    ack_mode_name(there->ack_mode));
+		ok = false;
+	}
+	if (!same_pair_modes(here, there)) {
+		say(text, "PairAckMode= here and there are not mirror images, in the same order");
 		ok = false;
 	}
 	ok &= same_prefixes("LocalPrefix", here->local, here->nlocal, "RemotePrefix", there->remote, there->nremote,

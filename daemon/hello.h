@@ -50,6 +50,8 @@ struct hello {
 	uint16_t wan_mtu;
 	uint16_t lanes;
 	uint8_t ack_mode;         /* enum ack_mode; later versions may know more */
+	struct pair_mode pair_modes[PAIR_MODES_MAX];
+	uint32_t npair_modes;
 	char name[LINK_NAME_MAX]; /* of the link at that edge: told, not compared */
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
 	uint32_t nlocal, nremote;

@@ -77,6 +77,8 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	p.nshards = (uint8_t)c->workers;
 	p.nlanes = (uint16_t)c->lanes;
 	p.mode = c->ack_mode;
+	memcpy(p.pair_modes, c->pair_modes, sizeof(p.pair_modes));
+	p.npair_modes = c->npair_modes;
 	memcpy(p.local, c->local, sizeof(p.local));
 	memcpy(p.remote, c->remote, sizeof(p.remote));
 	p.nlocal = c->nlocal;

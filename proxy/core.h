@@ -84,7 +84,7 @@ struct near_flow {
 	struct ip_addr src, dst;          /* requester, responder */
 	uint32_t dest_qpn, requester_qpn; /* the second is valid unless PAIR_LEARNING */
 	enum flow_pairing pairing;
-	enum ack_mode mode;  /* as configured; see near_acks_early() */
+	enum ack_mode mode;  /* as configured; see near_mode() */
 	uint16_t pmtu;       /* bytes of payload, 0: not known yet */
 	bool base_fixed;     /* the responder expects pos_base first: no packet below it belongs here */
 	uint32_t fp_count;   /* messages ever noted in the fingerprint ring */
@@ -103,6 +103,7 @@ struct near_flow {
 	uint64_t pos_max;      /* highest seen + 1 */
 	uint64_t pos_acked;    /* ACKed to the host */
 	uint64_t pos_reported; /* delivered, as the far edge reported */
+	uint64_t pos_far;      /* committed at the far edge, as it reported: reported <= far <= next */
 	uint64_t pos_settled;  /* slots before are freed; never past an unanswered READ */
 	uint64_t pos_wan;      /* next to be sent to the far edge for the first time in this session */
 	uint64_t pos_credit;   /* the far edge takes requests before it */
@@ -198,9 +199,11 @@ struct far_flow {
 	struct ip_addr src, dst;          /* requester, responder */
 	uint32_t dest_qpn, requester_qpn; /* the second is valid unless PAIR_LEARNING */
 	enum flow_pairing pairing;
-	bool host_mode;        /* the near edge waits for every delivery: report at once */
+	enum ack_mode mode;    /* in force at the near edge: what of the reports a host waits for */
 	bool base_fixed;       /* nothing below pos_base belongs to the flow */
 	bool failed;           /* refused or given up: nothing is sent or taken any more */
+	bool orphan;           /* the near edge lost its arena: what came is delivered, and nobody is told */
+	uint32_t heir_of;      /* index of the orphan of the same queue pair, which goes first; NONE */
 	bool stalled;          /* no progress for stall_ns, and said so */
 	bool rnr;              /* the responder said not ready: rto ends the wait */
 	uint8_t syndrome;      /* failed: of the responder's NAK, 0: it never answered */
@@ -323,6 +326,7 @@ struct proxy {
 	struct near_unpaired unpaired;
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */
 	uint32_t near_used, far_used, pairs_used;
+	uint32_t far_orphans; /* of far_used */
 	uint32_t near_free_hint, far_free_hint, pair_free_hint; /* where to look for a free place first */
 	uint32_t *near_inc; /* last incarnation of each near index: never used twice */
 	uint64_t births;    /* near flows ever opened in this arena */
@@ -421,6 +425,8 @@ void rd_op_give(struct proxy *p, struct rd_op *op);
 
 /* proxy_config.c: true if a shard can work with these values. */
 bool proxy_config_sane(const struct proxy_config *c);
+/* proxy_config.c: the mode for what a local host asks of a remote one. */
+enum ack_mode proxy_mode_for(const struct proxy_config *c, const struct ip_addr *local, const struct ip_addr *remote);
 
 /* proxy_status.c: notes that something happened to a near or a far flow (both may be NULL). Lost if nobody reads. */
 void proxy_event_push(struct proxy *p, enum proxy_event_type type, const struct near_flow *n, const struct far_flow *f,

@@ -104,6 +104,7 @@
 	X(FLOW_RESET, "flow_reset", 'i', "the host reset its QP: a new incarnation begins")                            \
 	X(FLOW_CLOSED, "flow_closed", 'i', "flow forgotten")                                                           \
 	X(FLOW_FAILED, "flow_failed", 'e', "bytes that were acknowledged could not be delivered")                      \
+	X(FLOW_ORPHANED, "flow_orphaned", 'w', "the other edge lost its buffer: what came before is still delivered")    \
 	X(FLOW_STALLED, "flow_stalled", 'w', "the responder makes no progress")                                        \
 	X(FLOW_RESUMED, "flow_resumed", 'i', "the responder answers again")                                            \
 	X(FLOW_HELD_OFF, "flow_held_off", 'w', "requester held off: buffer share used up")                             \

@@ -13,16 +13,19 @@
  * the life that is here, loudly if its responder lacks bytes; one of an earlier incarnation is stale.
  *
  * FLOW_CLOSE ends a flow. It may be lost, and a late copy of a packet may make a flow anew after it, so a flow that
- * never opened, makes no progress, or is idle, reports from time to time, and the near edge closes again what it does not know. */
+ * never opened, makes no progress, or is idle, reports from time to time, and the near edge closes again what it does
+ * not know.
+ *
+ * A near edge that comes back without its arena has forgotten its flows; what came from them before: far_orphan.c. */
 #include "far_priv.h"
 
 #include "pair.h"
 #include "wan_lane.h"
 
-#define EVICT_IDLE_NS   1000000000ull  /* a flow that made no progress for so long may make room for another */
-#define ASK_WAITING_NS  1000000000ull  /* a FLOW_OPEN that was lost has been repaired, a live responder has answered */
-#define ASK_LOOK_NS     10000000000ull
-#define ASK_IDLE_NS     30000000000ull /* a flow of which nothing was heard for so long may have been forgotten */
+#define EVICT_IDLE_NS  1000000000ull /* a flow that made no progress for so long may make room for another */
+#define ASK_WAITING_NS 1000000000ull /* a FLOW_OPEN that was lost has been repaired, a live responder has answered */
+#define ASK_LOOK_NS    10000000000ull
+#define ASK_IDLE_NS    30000000000ull /* a flow of which nothing was heard for so long may have been forgotten */
 
 uint32_t far_peer_hash(uint32_t peer_flow)
 {
@@ -34,7 +37,7 @@ struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow)
 	uint32_t h = far_peer_hash(peer_flow), i = h, idx;
 
 	while ((idx = idx_hash_next(&p->far_by_peer, h, &i)) != NONE)
-		if (p->far[idx].peer_flow == peer_flow)
+		if (p->far[idx].peer_flow == peer_flow && !p->far[idx].orphan)
 			return &p->far[idx];
 	return NULL;
 }
@@ -44,7 +47,7 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	memset(f, 0, sizeof(*f));
 	f->used = true;
 	f->idx = idx;
-	f->hostpair = NONE;
+	f->hostpair = f->heir_of = NONE;
 	f->pos_low = POS_NEVER;
 	f->window_bytes = p->cfg.lan_window_bytes;
 	f->last_progress_ns = p->now_ns;
@@ -122,8 +125,7 @@ void far_free_requests(struct proxy *p, struct far_flow *f)
 	}
 }
 
-/* Responses that still wait for the WAN: they belong to a life that has ended. */
-static void free_responses(struct proxy *p, struct far_flow *f)
+void far_free_responses(struct proxy *p, struct far_flow *f)
 {
 	struct lane *l = lane_of(p, f->lane);
 	struct dnode *lists[] = {&l->first, &l->repair, &l->spaced};
@@ -143,7 +145,7 @@ static void free_responses(struct proxy *p, struct far_flow *f)
 void far_close(struct proxy *p, struct far_flow *f)
 {
 	far_free_requests(p, f);
-	free_responses(p, f);
+	far_free_responses(p, f);
 	far_free_ops(p, f);
 	pair_remove(p, f);
 	pair_leave(p, f);
@@ -151,10 +153,13 @@ void far_close(struct proxy *p, struct far_flow *f)
 	dlist_remove(&f->report_node);
 	timer_cancel(&p->timers, &f->rto);
 	timer_cancel(&p->timers, &f->ask);
-	idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
+	if (!f->orphan)
+		idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
 	f->used = false;
 	far_store(p, f);
 	p->far_used--;
+	if (f->orphan)
+		far_orphan_gone(p, f);
 }
 
 /* Closes an earlier life of the flow, loudly if the responder lacks bytes of it. */
@@ -211,6 +216,8 @@ void far_ask(struct proxy *p, struct far_flow *f)
 void far_session_start(struct proxy *p, struct far_flow *f)
 {
 	if (p->session.peer_arena_epoch && f->peer_epoch && f->peer_epoch != p->session.peer_arena_epoch) {
+		if (!FAULT(FAULT_ORPHAN_DROPPED) && far_orphan(p, f))
+			return;
 		supersede(p, f); /* the peer has lost its memory of it: its numbers begin anew */
 		return;
 	}

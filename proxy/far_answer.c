@@ -71,6 +71,8 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 {
 	uint64_t from = f->pos_acked;
 
+	if (f->orphan)
+		upto = min_u64(upto, f->pos_rx); /* more was sent, and given up */
 	if (upto <= from)
 		return;
 	settle_counts(p, f, upto);
@@ -81,7 +83,9 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	far_store(p, f);
 	free_settled(p, f, from, upto);
 	progress(p, f, upto - from);
-	far_report(p, f, f->host_mode || f->pair_due);
+	if (f->orphan && f->pos_acked >= f->pos_rx)
+		timer_set(&p->timers, &f->rto, p->now_ns); /* it is over, but its caller is not done with it */
+	far_report(p, f, f->mode == ACK_MODE_HOST || f->pair_due);
 }
 
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)

@@ -23,8 +23,21 @@ void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos);
 struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc, bool *full);
 /* Forgets the flow and all that it holds. Silent: who has something to say about it says it before. */
 void far_close(struct proxy *p, struct far_flow *f);
-/* Gives back the slots of all requests. */
+/* Gives back the slots of all requests; and of responses that still wait for the WAN. */
 void far_free_requests(struct proxy *p, struct far_flow *f);
+void far_free_responses(struct proxy *p, struct far_flow *f);
+
+/* --- after the near edge: far_orphan.c --- */
+
+/* The near edge has lost its arena: the flow goes on for what came before, unknown to the new near edge. False: there
+ * is nothing left to deliver, it may go. */
+bool far_orphan(struct proxy *p, struct far_flow *f);
+/* True if the orphan has come to its end, and is closed. To be asked whenever its timer runs out. */
+bool far_orphan_over(struct proxy *p, struct far_flow *f);
+/* The orphan is closed: the flow that waited for it may send. */
+void far_orphan_gone(struct proxy *p, const struct far_flow *orphan);
+/* A flow has opened: it waits if there is an orphan of the same queue pair. */
+void far_orphan_first(struct proxy *p, struct far_flow *f);
 
 /* --- in order: far_rx.c --- */
 

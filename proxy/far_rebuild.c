@@ -18,7 +18,7 @@ struct far_desc {
 	uint64_t pair_at_pos, peer_epoch;
 	uint32_t pair_msn;
 	uint16_t lane, vlan_tci, pmtu;
-	uint8_t pairing, base_fixed, failed, syndrome, host_mode, template_len;
+	uint8_t pairing, base_fixed, failed, syndrome, unused, template_len;
 	uint8_t template[TEMPLATE_MAX];
 };
 
@@ -48,7 +48,6 @@ void far_store(struct proxy *p, const struct far_flow *f)
 	    .base_fixed = f->base_fixed,
 	    .failed = f->failed,
 	    .syndrome = f->syndrome,
-	    .host_mode = f->host_mode,
 	    .template_len = f->template_len,
 	};
 
@@ -73,7 +72,6 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->base_fixed = d->base_fixed;
 	f->failed = d->failed;
 	f->syndrome = d->syndrome;
-	f->host_mode = d->host_mode;
 	far_begin_at(p, f, d->pos_acked);
 	f->pos_base = d->pos_base;
 	f->msgs_acked = d->msgs_acked;

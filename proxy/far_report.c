@@ -27,8 +27,8 @@ void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_repor
 	*r = (struct wan_flow_report){
 	    .flow = f->peer_flow,
 	    .inc = f->inc,
-	    .received = f->pos_rx,
-	    .delivered = f->pos_acked,
+	    .received = f->base_fixed ? f->pos_rx : 0, /* else it may begin lower, and all of this be too high */
+	    .delivered = f->base_fixed ? f->pos_acked : 0,
 	    .credit = f->pos_credit,
 	    .nak_pos = f->nak_pos,
 	    .state = WFS_OK,
@@ -66,6 +66,8 @@ void far_report(struct proxy *p, struct far_flow *f, bool at_once)
 		delay = REPORT_MIN_NS;
 	if (delay > REPORT_MAX_NS)
 		delay = REPORT_MAX_NS;
+	if (f->orphan)
+		return;
 	if (!at_once) {
 		if (dnode_on(&f->report_node))
 			return;

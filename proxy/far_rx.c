@@ -4,6 +4,9 @@
  * From the WAN: FLOW_OPEN says where a flow begins and whose it is; packets are put together from their pieces in the
  * slot of their position, checked once they are whole, and committed. pos_rx moves over what is contiguous.
  *
+ * In mode far the near edge ACKs what is committed here: each advance is reported, at once if the host asked for an
+ * ACK.
+ *
  * Nothing that a frame says is believed beyond what a near edge could say: the first to name the flow fixes its name,
  * positions and bases lie within reach of what is known. Whatever walks positions relies on it.
  *
@@ -18,6 +21,8 @@
 
 void far_advance_rx(struct proxy *p, struct far_flow *f)
 {
+	uint64_t from = f->pos_rx;
+	bool asked = false;
 	uint32_t slot;
 
 	while ((slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_rx)) != SLOT_NONE) {
@@ -25,8 +30,11 @@ void far_advance_rx(struct proxy *p, struct far_flow *f)
 
 		if (h->state != SLOT_COMMITTED || h->psns == 0)
 			break; /* psns 0: a READ whose PMTU is not known yet */
+		asked |= (h->flags & SF_ACK_REQ) != 0;
 		f->pos_rx += h->psns;
 	}
+	if (f->mode == ACK_MODE_FAR && f->pos_rx > from)
+		far_report(p, f, asked); /* that is what its host waits for */
 }
 
 /* --- READs whose length in PSNs is not known yet --- */
@@ -140,6 +148,7 @@ static bool open_first(struct proxy *p, struct far_flow *f, const struct wan_flo
 		return false;
 	}
 	f->open = true;
+	far_orphan_first(p, f);
 	if (o->flags & WOF_PAIRED) {
 		f->pairing = PAIR_CONFIRMED;
 		pair_enter(p, f, o->requester_qpn);
@@ -163,7 +172,7 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
-	f->host_mode = o->flags & WOF_HOST_MODE;
+	f->mode = o->flags & WOF_HOST_MODE ? ACK_MODE_HOST : o->flags & WOF_FAR_MODE ? ACK_MODE_FAR : ACK_MODE_NEAR;
 	if (!same_name(f, &o->src, &o->dst, o->dest_qpn)) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;

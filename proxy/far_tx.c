@@ -30,7 +30,8 @@ static bool tx_available(struct proxy *p, const struct far_flow *f)
 	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED;
 }
 
-/* A responder that has not answered twice, or is probed again, is asked with one packet, not with all that may be in flight. */
+/* A responder that has not answered twice, or is probed again, is asked with one packet, not with all that may be in
+ * flight. */
 static uint32_t window_of(const struct far_flow *f)
 {
 	return f->retries >= 2 || f->probe_repeats ? 1 : f->window_bytes;
@@ -38,7 +39,7 @@ static uint32_t window_of(const struct far_flow *f)
 
 void far_kick(struct proxy *p, struct far_flow *f)
 {
-	if (!f->open || f->failed || f->rnr || !tx_available(p, f))
+	if (!f->open || f->failed || f->rnr || f->heir_of != NONE || !tx_available(p, f))
 		return;
 	if (f->bytes_out && f->bytes_out >= window_of(f))
 		return;
@@ -55,7 +56,8 @@ static uint64_t lan_rto(const struct proxy *p, const struct far_flow *f)
 	uint64_t rto = max_u64(p->cfg.lan_timeout_ns, f->lan_srtt_ns + 4 * f->lan_var_ns);
 
 	if (f->pairing == PAIR_LEARNING)
-		return p->cfg.lan_timeout_ns >> (f->probe_repeats ? PROBE_REPEATS + 1 - f->probe_repeats : PROBE_REPEATS);
+		return p->cfg.lan_timeout_ns >>
+		       (f->probe_repeats ? PROBE_REPEATS + 1 - f->probe_repeats : PROBE_REPEATS);
 	return min_u64(rto, 25 * p->cfg.lan_timeout_ns) << (f->retries < 4 ? f->retries : 4);
 }
 
@@ -191,6 +193,8 @@ static void check_stall(struct proxy *p, struct far_flow *f)
 
 void far_on_timer(struct proxy *p, struct far_flow *f)
 {
+	if (f->orphan && far_orphan_over(p, f))
+		return;
 	if (f->pairing == PAIR_LEARNING && !f->probing) { /* has waited for another try */
 		far_kick(p, f);
 		return;

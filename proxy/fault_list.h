@@ -9,6 +9,8 @@ X(DROP_SLOT,          "nothing ACKed is ever dropped",                  "a commi
 X(MISPAIR,            "an answer names the flow that was probed",       "a probe's answer is given to another flow")
 X(UNPAIRED_UNBOUNDED, "flows without a pair are bounded",               "flows without a pair may fill the table")
 X(STALE_INCARNATION,  "bytes of an old life never reach a new one",     "incarnations are not told apart")
+X(FAR_AS_NEAR,        "mode far: only what the far edge has",           "mode far ACKs what only the near edge has")
+X(ORPHAN_DROPPED,     "mode far outlives the near edge",                "what came from a near edge that lost its arena is dropped")
 X(STRANGER_BELIEVED,  "a new life must insist",                         "a packet unlike the one that was there is a new life at once")
 X(PAST_READ,          "ACKs stop in front of an unanswered READ",       "the ceiling looks at no READ or ATOMIC")
 X(FORGET_ANSWERS,     "answers are kept, over a restart too",           "a restart forgets what was answered")

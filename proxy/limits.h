@@ -17,6 +17,7 @@ enum proxy_limits {
 	TEMPLATE_MAX = 96,    /* ACK packet with IPv6 header: 40 + 8 + 12 + 4 + 4, rounded up */
 	CM_CONNS = 1024,      /* connections in set-up or known by CM, least recently used goes first */
 	PREFIXES_MAX = 32,    /* per side of a link */
+	PAIR_MODES_MAX = 16,  /* a hello with all of them and all prefixes fits in its message */
 	/* WAN */
 	LANES_MAX = 256, /* lane is one byte on the wire */
 	SHARDS_MAX = 64,

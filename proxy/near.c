@@ -21,7 +21,7 @@
 
 void near_set_base(struct near_flow *f, uint64_t pos)
 {
-	f->pos_base = f->pos_next = f->pos_acked = f->pos_reported = f->pos_settled = f->pos_wan = pos;
+	f->pos_base = f->pos_next = f->pos_acked = f->pos_far = f->pos_reported = f->pos_settled = f->pos_wan = pos;
 	f->msn_next = f->msn_settled = f->msn_acked = 0;
 	f->op_known = false;
 	if (f->pos_max < pos)
@@ -29,11 +29,13 @@ void near_set_base(struct near_flow *f, uint64_t pos)
 }
 
 /* Gives a new flow the rest of its key, and where it begins. */
-static void begin(struct near_flow *f, const struct ip_addr *dst, uint32_t dest_qpn, uint16_t vlan_tci, uint32_t psn)
+static void begin(struct proxy *p, struct near_flow *f, const struct ip_addr *dst, uint32_t dest_qpn, uint16_t vlan_tci,
+                  uint32_t psn)
 {
 	f->dst = *dst;
 	f->dest_qpn = dest_qpn;
 	f->vlan_tci = vlan_tci;
+	f->mode = proxy_mode_for(&p->cfg, &f->src, dst);
 	near_set_base(f, POS_ORIGIN + psn);
 	f->open_due = true;
 }
@@ -44,7 +46,7 @@ struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_
 
 	if (!f)
 		return NULL;
-	begin(f, &pkt->dst, pkt->dest_qpn, vlan_tci, pkt->psn);
+	begin(p, f, &pkt->dst, pkt->dest_qpn, vlan_tci, pkt->psn);
 	near_unpaired_enter(p, f);
 	f->pos_last_rx = f->pos_base;
 	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
@@ -124,7 +126,7 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
 	if (!f)
 		return NULL;
 	count(p, CTR_INCARNATIONS, 1);
-	begin(f, &dst, qpn, vlan_tci, psn);
+	begin(p, f, &dst, qpn, vlan_tci, psn);
 	near_unpaired_enter(p, f);
 	if (drains->used && drains != f)
 		drain_before(p, drains, f);
@@ -147,7 +149,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	} else {
 		f = near_flow_take(p, &ci->src, proxy_lane(&ci->src, &ci->dst, p->cfg.nlanes), true);
 		if (f) {
-			begin(f, &ci->dst, ci->dest_qpn, ci->vlan_tci, ci->start_psn);
+			begin(p, f, &ci->dst, ci->dest_qpn, ci->vlan_tci, ci->start_psn);
 			idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
 		}
 	}

@@ -60,6 +60,8 @@ struct near_flow *near_undelivered(struct proxy *p, const struct ip_addr *src, c
 /* Asks the mouth to speak; a stronger reason replaces a weaker one. Nothing for a flow without a pair, or an old life.
  */
 void near_speak(struct proxy *p, struct near_flow *f, enum near_due due);
+/* The mode in force: the configured one, or host while the responder is silent or the edges disagree. */
+enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f);
 /* The bound, a position: ACK PSN < ceiling, NAK PSN <= ceiling (both acknowledge all before: IBTA 9.7.5.1). */
 uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f);
 /* True if pos is within the first unanswered READ, not at its start. */

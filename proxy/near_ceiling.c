@@ -3,26 +3,41 @@
  *
  * How far may the host be ACKed?
  *
- *     ceiling = min( mode near: next | mode host: reported, first unanswered READ/ATOMIC/unknown )
+ *     ceiling = min( mode near: next | mode far: far | mode host: reported, first unanswered READ/ATOMIC/unknown )
  *
  * Within a READ that has been answered in part the ceiling is where the host has asked again from; only an RNR NAK may
  * stand there, never an ACK.
  *
- * A stalled responder or a peer whose config disagrees makes mode near count as mode host. The ceiling never goes back
- * below what was ACKed. Until the responder has answered (or CM has told) neither the requester's QPN nor the
- * responder's MSN is known, and nothing is ACKed. A flow that failed stays where its NAK went. */
+ * "next" is committed here, "far" is committed there as well, "reported" is the responder's. A stalled responder or a
+ * peer whose config disagrees makes any mode count as host. The ceiling never goes back below what was ACKed: if the
+ * far edge loses its arena, what it had is still here, as nothing is freed before the responder has it. Until the
+ * responder has answered (or CM has told) neither the requester's QPN nor the responder's MSN is known, and nothing is
+ * ACKed. A flow that failed stays where its NAK went. */
 #include "near_priv.h"
 
 #include "wan_lane.h"
 
-bool near_acks_early(const struct proxy *p, const struct near_flow *f)
+enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f)
 {
-	return f->mode == ACK_MODE_NEAR && !f->stalled && !p->mismatch;
+	return f->stalled || p->mismatch ? ACK_MODE_HOST : f->mode;
+}
+
+/* What the mode allows, READs and ATOMICs aside. */
+static uint64_t mode_point(const struct proxy *p, const struct near_flow *f)
+{
+	switch (near_mode(p, f)) {
+	case ACK_MODE_NEAR:
+		return f->pos_next;
+	case ACK_MODE_FAR:
+		return FAULT(FAULT_FAR_AS_NEAR) ? f->pos_next : min_u64(f->pos_far, f->pos_next);
+	default:
+		return min_u64(f->pos_reported, f->pos_next);
+	}
 }
 
 uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f)
 {
-	uint64_t pos = near_acks_early(p, f) ? f->pos_next : min_u64(f->pos_reported, f->pos_next);
+	uint64_t pos = mode_point(p, f);
 	const struct rd_op *op = near_op_open(f);
 
 	if (f->pairing == PAIR_LEARNING || !f->msn_known)

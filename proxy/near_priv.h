@@ -14,7 +14,7 @@
 
 /* Hash of the flow's key in near_by_key. */
 uint32_t near_flow_hash(const struct near_flow *f);
-/* Makes place idx an empty flow: lists and timers initialised, mode and retries as configured. */
+/* Makes place idx an empty flow: lists and timers initialised, retries as configured. */
 void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx);
 /* A place for a new flow of that source, with a new incarnation, not in the table of keys yet; an idle flow may have to
  * go for it. paired: CM has told its pair. NULL: the table, or the share of the unpaired, is full of busy ones. */
@@ -124,8 +124,6 @@ void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);
 
 /* --- promises: near_ceiling.c, near_wan.c, near_rebuild.c --- */
 
-/* True while the flow may be ACKed before its responder has ACKed. */
-bool near_acks_early(const struct proxy *p, const struct near_flow *f);
 /* Frees what the responder has, up to the first open operation. */
 void near_settle(struct proxy *p, struct near_flow *f);
 /* Lets go the DREQ or DREP that waited for bytes before it; waived: they are not delivered, it has waited enough. */

@@ -68,6 +68,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->vlan_tci = d->vlan_tci;
 	f->src = d->src;
 	f->dst = d->dst;
+	f->mode = proxy_mode_for(&p->cfg, &f->src, &f->dst);
 	f->dest_qpn = d->dest_qpn;
 	f->requester_qpn = d->requester_qpn;
 	f->pairing = d->pairing;

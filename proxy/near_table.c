@@ -92,7 +92,6 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 	memset(f, 0, sizeof(*f));
 	f->used = true;
 	f->idx = idx;
-	f->mode = p->cfg.mode;
 	f->rnr_retry = p->cfg.rnr_retry_infinite ? 7 : 0;
 	dlist_init(&f->ops);
 	dlist_init(&f->held);
@@ -102,8 +101,8 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 	timer_init(&f->drain, TK_DRAIN, idx);
 }
 
-/* The paired flow that was silent for longest, and for idle_ns at least: forgetting it loses nothing that was ACKed, and
- * if it speaks again it is opened and paired again. */
+/* The paired flow that was silent for longest, and for idle_ns at least: forgetting it loses nothing that was ACKed,
+ * and if it speaks again it is opened and paired again. */
 static struct near_flow *find_victim(struct proxy *p, uint64_t idle_ns)
 {
 	struct near_flow *victim = NULL;

@@ -90,7 +90,7 @@ static void after_progress(struct proxy *p, struct near_flow *f)
 		near_close(p, f);
 		return;
 	}
-	if (near_ceiling(p, f) > f->pos_acked && (!near_acks_early(p, f) || f->ack_asked))
+	if (near_ceiling(p, f) > f->pos_acked && (near_mode(p, f) != ACK_MODE_NEAR || f->ack_asked))
 		near_speak(p, f, DUE_ACK);
 	if (lane_of(p, f->lane)->node.next == NULL)
 		wan_lane_kick(p, lane_of(p, f->lane));
@@ -139,6 +139,7 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	delivered = min_u64(r->delivered, f->pos_next);
 	if (delivered > f->pos_reported)
 		f->pos_reported = delivered;
+	f->pos_far = max_u64(f->pos_far, max_u64(f->pos_reported, min_u64(r->received, f->pos_next)));
 	if (!f->credit_known || r->credit > f->pos_credit)
 		f->pos_credit = r->credit;
 	f->credit_known = true;
@@ -275,13 +276,16 @@ void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wa
 		o->flags |= WOF_BASE_FIXED;
 	if (f->pairing != PAIR_LEARNING)
 		o->flags |= WOF_PAIRED;
-	if (!near_acks_early(p, f))
+	if (near_mode(p, f) == ACK_MODE_HOST)
 		o->flags |= WOF_HOST_MODE;
+	if (near_mode(p, f) == ACK_MODE_FAR)
+		o->flags |= WOF_FAR_MODE;
 }
 
 void near_session_start(struct proxy *p, struct near_flow *f)
 {
 	f->pos_wan = f->pos_settled;
+	f->pos_far = f->pos_reported; /* it may have come back without its arena */
 	f->credit_known = false;
 	f->open_due = true;
 	f->open_sent = false;

@@ -40,7 +40,7 @@
 enum ack_mode {
 	ACK_MODE_HOST = 0, /* what the responder itself has ACKed */
 	ACK_MODE_NEAR = 1, /* what is committed in the near edge's arena */
-	                   /* ACK_MODE_FAR = 2: what the far edge has committed: not yet */
+	ACK_MODE_FAR = 2,  /* what is committed in the far edge's arena, too */
 };
 
 struct ip_prefix {
@@ -51,6 +51,12 @@ struct ip_prefix {
 /* True if the address lies in the prefix; in any of n prefixes. */
 bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a);
 bool ip_prefix_any(const struct ip_prefix *list, uint32_t n, const struct ip_addr *a);
+
+/* Requests between a local and a remote host, whichever of them sends: another mode than the link's. */
+struct pair_mode {
+	struct ip_prefix local, remote;
+	enum ack_mode mode;
+};
 
 /* One per path, shared by all shards of a link: a virtual clock that hands out sending time. */
 struct wan_pacer {
@@ -91,6 +97,8 @@ struct proxy_config {
 	enum ack_mode mode;
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
 	uint32_t nlocal, nremote;
+	struct pair_mode pair_modes[PAIR_MODES_MAX]; /* the first that fits counts; none: `mode` */
+	uint32_t npair_modes;
 	uint32_t max_flows; /* per shard: near flows, and as many far ones. 16..FLOWS_MAX */
 
 	/* WAN */
@@ -137,7 +145,8 @@ enum proxy_start {
 int proxy_init(struct proxy **p, void *heap, void *region, const struct proxy_config *c, const struct arena_geometry *g,
                enum proxy_start start, uint64_t epoch, uint64_t now_ns);
 
-/* Changes what may change while running: mode, pacer rate, lan_*, reorder_ns, *_ns. -EINVAL and nothing changed
+/* Changes what may change while running: mode, pair_modes (flows that are open take the new one: what was ACKed stays
+ * ACKed, and the new ceiling holds from here on), pacer rate, lan_*, reorder_ns, *_ns. -EINVAL and nothing changed
  * if anything else differs. */
 int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t now_ns);
 

@@ -24,11 +24,19 @@ void proxy_config_defaults(struct proxy_config *c)
 	c->rnr_retry_infinite = true;
 }
 
+static bool pair_modes_sane(const struct proxy_config *c)
+{
+	for (uint32_t i = 0; i < c->npair_modes && i < PAIR_MODES_MAX; i++)
+		if (c->pair_modes[i].mode > ACK_MODE_FAR)
+			return false;
+	return c->npair_modes <= PAIR_MODES_MAX;
+}
+
 bool proxy_config_sane(const struct proxy_config *c)
 {
 	return c->nshards >= 1 && c->nshards <= SHARDS_MAX && c->shard < c->nshards && c->nlanes >= 1 &&
-	       c->nlanes <= LANES_MAX && c->nlanes >= c->nshards && c->mode <= ACK_MODE_NEAR &&
-	       c->nlocal <= PREFIXES_MAX && c->nremote <= PREFIXES_MAX && c->max_flows >= 16 &&
+	       c->nlanes <= LANES_MAX && c->nlanes >= c->nshards && c->mode <= ACK_MODE_FAR &&
+	       c->nlocal <= PREFIXES_MAX && c->nremote <= PREFIXES_MAX && pair_modes_sane(c) && c->max_flows >= 16 &&
 	       c->max_flows <= FLOWS_MAX && c->wan_payload_max >= WAN_MTU_MIN - 48 &&
 	       c->wan_payload_max <= WAN_MTU_MAX && c->rate_hint_bps > 0 && c->rtt_hint_ns > 0 &&
 	       c->lan_window_bytes >= LAN_PKT_MAX && c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
@@ -51,15 +59,24 @@ bool ip_prefix_any(const struct ip_prefix *list, uint32_t n, const struct ip_add
 	return false;
 }
 
+enum ack_mode proxy_mode_for(const struct proxy_config *c, const struct ip_addr *local, const struct ip_addr *remote)
+{
+	for (uint32_t i = 0; i < c->npair_modes; i++)
+		if (ip_prefix_holds(&c->pair_modes[i].local, local) &&
+		    ip_prefix_holds(&c->pair_modes[i].remote, remote))
+			return c->pair_modes[i].mode;
+	return c->mode;
+}
+
 int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t now_ns)
 {
 	struct proxy_config want = *c;
 
 	if (!proxy_config_sane(c) || c->shard != p->cfg.shard || c->nshards != p->cfg.nshards ||
 	    c->nlanes != p->cfg.nlanes || c->max_flows != p->cfg.max_flows || c->pacer != p->cfg.pacer ||
-	    c->seal != p->cfg.seal || c->seal_ctx != p->cfg.seal_ctx ||
-	    c->wan_payload_max != p->cfg.wan_payload_max || c->nlocal != p->cfg.nlocal ||
-	    c->nremote != p->cfg.nremote || memcmp(c->local, p->cfg.local, sizeof(c->local)) != 0 ||
+	    c->seal != p->cfg.seal || c->seal_ctx != p->cfg.seal_ctx || c->wan_payload_max != p->cfg.wan_payload_max ||
+	    c->nlocal != p->cfg.nlocal || c->nremote != p->cfg.nremote ||
+	    memcmp(c->local, p->cfg.local, sizeof(c->local)) != 0 ||
 	    memcmp(c->remote, p->cfg.remote, sizeof(c->remote)) != 0)
 		return -EINVAL;
 	want.rtt_hint_ns = p->cfg.rtt_hint_ns; /* they sized memory at the start */
@@ -67,12 +84,15 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 	p->now_ns = now_ns;
 	p->cfg = want;
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		if (!p->near[i].used || p->near[i].mode == want.mode)
+		struct near_flow *f = &p->near[i];
+		enum ack_mode mode = f->used ? proxy_mode_for(&want, &f->src, &f->dst) : f->mode;
+
+		if (f->mode == mode)
 			continue;
-		p->near[i].mode = want.mode;
-		p->near[i].open_due = true; /* the far edge reports as the mode needs */
-		near_wan_kick(p, &p->near[i]);
-		near_speak(p, &p->near[i], DUE_ACK);
+		f->mode = mode;
+		f->open_due = true; /* the far edge reports as the mode needs */
+		near_wan_kick(p, f);
+		near_speak(p, f, DUE_ACK);
 	}
 	return 0;
 }

@@ -69,7 +69,7 @@ struct wan_packet {
 	const uint8_t *data;
 };
 
-enum wan_open_flags { WOF_BASE_FIXED = 1, WOF_PAIRED = 2, WOF_HOST_MODE = 4, WOF_FRESH_MSN = 8 };
+enum wan_open_flags { WOF_BASE_FIXED = 1, WOF_PAIRED = 2, WOF_HOST_MODE = 4, WOF_FRESH_MSN = 8, WOF_FAR_MODE = 16 };
 
 /* FLOW_OPEN, near to far, whenever a flow begins, its base moves or a session starts:
  * flow(4) inc(4) pos_base(8) dest_qpn(4) requester_qpn(4) vlan(2) pmtu(2) zero(4) src(16) dst(16) */
@@ -88,8 +88,8 @@ enum wan_flow_state { WFS_OK, WFS_RNR, WFS_STALLED, WFS_FAILED };
  * flow(4) inc(4) received(8) delivered(8) credit(8) nak_pos(8) state(1) syndrome(1) zero(2) */
 struct wan_flow_report {
 	uint32_t flow, inc;
-	uint64_t received;  /* the far edge has committed everything before */
-	uint64_t delivered; /* the responder has ACKed everything before */
+	uint64_t received;  /* the far edge has committed everything before; 0 while the flow may begin lower */
+	uint64_t delivered; /* the responder has ACKed everything before; 0 likewise */
 	uint64_t credit;    /* positions before this may be sent; 0: the flow has not been opened */
 	uint64_t nak_pos;   /* WFS_FAILED: the position that the responder refused */
 	uint8_t state;      /* enum wan_flow_state */

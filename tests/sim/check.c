@@ -105,9 +105,65 @@ static void check_ceiling(const struct said *s)
 		fail_said(s, "ack-ceiling", "beyond the flow's ceiling");
 }
 
-/* Mode near: only what the edge was given at all. Mode host: only what the responder has acknowledged itself. */
+/* What the far edge says of itself that it has committed. Of several lives the one that is farthest counts. */
+static void note_at_far(struct world *w, struct qp *q)
+{
+	const struct edge *far = &w->edge[!q->host->site];
+	struct requester *r = &q->req;
+	struct proxy_flow_status f;
+	uint32_t cursor = 0;
+
+	if (far->down || !q->peer)
+		return;
+	while (proxy_flow_next(edge_shard_of(&w->edge[!q->host->site], &q->addr, &q->peer_addr)->p, &cursor, &f)) {
+		int64_t pos = requester_pos(r, (uint32_t)f.pos_next & ROCE_PSN_MASK);
+
+		if (f.side == FLOW_FAR && f.dest_qpn == q->dest_qpn && ip_addr_eq(&f.src, &q->addr) &&
+		    ip_addr_eq(&f.dst, &q->peer_addr) && pos > (int64_t)r->pos_at_far)
+			r->pos_at_far = (uint64_t)pos;
+	}
+}
+
+void check_crash(struct world *w, uint8_t sites, bool lost)
+{
+	for (uint32_t i = 0; i < w->nconns; i++) {
+		for (int side = 0; side < 2; side++) {
+			struct qp *q = w->conn[i].qp[side];
+
+			if (!q)
+				continue;
+			if (w->cfg.mode == ACK_MODE_FAR && !w->cfg.direct)
+				note_at_far(w, q);
+			if (lost && sites & 1u << !side)
+				q->req.completed_at_loss = 0; /* and the far edge's memory is gone as well */
+			else if (lost)
+				q->req.completed_at_loss = q->req.msg_completed;
+		}
+	}
+}
+
+void check_outlived(struct conn *c)
+{
+	for (int side = 0; side < 2; side++)
+		if (c->w->cfg.mode == ACK_MODE_FAR && c->qp[side]->req.completed_at_loss > c->qp[!side]->resp.msg)
+			check_fail(
+			    c->w, "far-promise",
+			    "connection %u from %c: %llu messages were completed when the near edge was lost, %llu "
+			    "executed since",
+			    c->id, 'A' + side, (unsigned long long)c->qp[side]->req.completed_at_loss,
+			    (unsigned long long)c->qp[!side]->resp.msg);
+}
+
+/* Mode near: only what the edge was given at all. Mode far: only what the far edge has committed. Mode host: only what
+ * the responder has acknowledged itself. */
 static void check_promise(const struct said *s)
 {
+	if (s->w->cfg.mode == ACK_MODE_FAR) {
+		note_at_far(s->w, s->q);
+		if ((uint64_t)s->pos + s->is_ack > s->q->req.pos_at_far &&
+		    (uint64_t)s->pos + s->is_ack > s->q->peer->resp.pos_acked)
+			fail_said(s, "ack-promise", "the far edge has never had that");
+	}
 	if ((uint64_t)s->pos + s->is_ack > s->q->req.pos_at_edge)
 		fail_said(s, "ack-promise", "that has never reached the edge");
 	if (s->w->cfg.mode == ACK_MODE_HOST && (uint64_t)s->pos + s->is_ack > s->q->peer->resp.pos_acked)

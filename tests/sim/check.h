@@ -34,6 +34,9 @@ void check_qp_error(struct qp *q, const char *why);
 void check_dreq(struct conn *c);
 /* "Done" arrived over UD at side 1. */
 void check_ud_done(struct conn *c);
+/* Edges (bit 0: site A) are about to stop; lost: with their arenas. And what must be executed long after such a loss. */
+void check_crash(struct world *w, uint8_t sites, bool lost);
+void check_outlived(struct conn *c);
 /* A round of a connection is over. */
 void check_conn_done(struct conn *c);
 /* All shards, all pairings. */

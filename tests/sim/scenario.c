@@ -113,7 +113,7 @@ static void pick_edges(struct scenario *s, struct rng *r)
 	static const uint16_t mtu[] = {1500, 1500, 4000, 9000, 9000, 9000};
 	struct world_cfg *c = &s->cfg;
 
-	c->mode = rng_chance(r, 0.6) ? ACK_MODE_NEAR : ACK_MODE_HOST;
+	c->mode = rng_chance(r, 0.5) ? ACK_MODE_NEAR : rng_chance(r, 0.5) ? ACK_MODE_HOST : ACK_MODE_FAR;
 	c->nlanes = 8;
 	c->nshards[0] = (uint32_t)rng_range(r, 1, 3);
 	c->nshards[1] = (uint32_t)rng_range(r, 1, 3);
@@ -134,7 +134,7 @@ static void pick_crashes(struct scenario *s, struct rng *r)
 		c->crash[c->ncrashes].at_ns = at_ns;
 		c->crash[c->ncrashes].down_ns = rng_log_range(r, 10000, 100000000);
 		c->crash[c->ncrashes].sites = (uint8_t)rng_range(r, 1, 3);
-		c->crash[c->ncrashes].lost = rng_chance(r, 0.1);
+		c->crash[c->ncrashes].lost = rng_chance(r, c->mode == ACK_MODE_FAR ? 0.5 : 0.1);
 		at_ns += c->crash[c->ncrashes].down_ns + 4 * c->wan.delay_ns + rng_log_range(r, 100000, 50000000);
 	}
 }
@@ -180,6 +180,15 @@ static uint32_t pick_psn(struct rng *r)
 	return (uint32_t)(kind == 1 ? rng_u64(r) : 0x1000000 - rng_below(r, 3000)) & ROCE_PSN_MASK;
 }
 
+/* An edge is lost for good, and in mode far the other one has ACKed bytes that a slow responder still lacks. */
+static bool loses_far_promise(const struct world_cfg *c)
+{
+	for (uint32_t i = 0; i < c->ncrashes; i++)
+		if (c->mode == ACK_MODE_FAR && c->crash[i].lost && c->crash[i].sites != 3)
+			return true;
+	return false;
+}
+
 static void pick_conn(struct scenario *s, struct rng *r, struct conn_cfg *k, uint16_t pmtu, uint64_t packets)
 {
 	const struct world_cfg *c = &s->cfg;
@@ -203,10 +212,12 @@ static void pick_conn(struct scenario *s, struct rng *r, struct conn_cfg *k, uin
 	k->reuse = !k->cm && c->lan_clean && c->ncrashes == 0 && rng_chance(r, 0.3);
 	if (k->reuse)
 		k->psn_start[0] = k->psn_start[1] = 0;
-	if (rng_chance(r, 0.15)) {
+	if (rng_chance(r, 0.15))
 		k->receive_every_ns = rng_log_range(r, 10000, 3000000);
+	if (loses_far_promise(c))
+		k->receive_every_ns = rng_log_range(r, 1000000, 20000000);
+	if (k->receive_every_ns)
 		k->receives = (uint32_t)rng_range(r, 1, 16);
-	}
 	k->max_rd = (uint32_t)rng_log_range(r, 1, 64);
 	k->open_ns = rng_chance(r, 0.5) ? 0 : rng_log_range(r, 1000, 20000000);
 	/* nothing of the old life may be under way on a LAN any more */
@@ -265,6 +276,7 @@ static void describe(struct scenario *s, const char *program)
 	         "%u%s%s%s%s%s%s",
 	         c->direct                  ? "direct"
 	         : c->mode == ACK_MODE_NEAR ? "near"
+	         : c->mode == ACK_MODE_FAR  ? "far"
 	                                    : "host",
 	         (double)c->wan.rate_bps / 1e9, (double)c->wan.delay_ns / 1e6, c->wan.loss,
 	         c->wan.burst_enter > 0 ? " + bursts" : "", c->nhosts[0], c->nhosts[1], c->nshards[0], c->nshards[1],

@@ -167,6 +167,7 @@ static void give_up(void *obj, uint64_t conn)
 {
 	struct world *w = obj;
 
+	check_outlived(&w->conn[conn]);
 	conn_abandon(&w->conn[conn]);
 }
 
@@ -199,6 +200,7 @@ static void on_crash(void *obj, uint64_t arg)
 {
 	struct world *w = obj;
 
+	check_crash(w, w->cfg.crash[arg].sites, w->cfg.crash[arg].lost);
 	for (uint8_t site = 0; site < 2; site++)
 		if (w->cfg.crash[arg].sites & 1u << site)
 			edge_crash(&w->edge[site]);

@@ -182,9 +182,16 @@ static void config_parse__every_key_refuses_a_bad_value(void **state)
 	             "RemotePrefix=10.9.0.0/33: expected prefixes such as 10.1.0.0/16 or 2001:db8:1::/48");
 	refuses_line("Link", "RemotePrefix=::/0",
 	             "RemotePrefix=::/0: too wide: expected a longer prefix, such as 2001:db8::/32");
-	refuses_line("Link", "AckMode=fast", "AckMode=fast: expected near or host");
-	refuses_line("Link", "AckMode=far",
-	             "AckMode=far: this version does not have the mode far yet: expected near or host");
+	refuses_line("Link", "AckMode=fast", "AckMode=fast: expected near, far or host");
+	refuses_line("Link", "PairAckMode=10.1.4.0/24=host",
+	             "PairAckMode=10.1.4.0/24=host: expected LOCAL~REMOTE=MODE such as "
+	             "10.1.4.0/24~10.2.4.0/24=host");
+	refuses_line("Link", "PairAckMode=10.1.4.0/24~10.2.4.0/24=fast",
+	             "PairAckMode=10.1.4.0/24~10.2.4.0/24=fast: the mode is near, far or host");
+	refuses_line("Link", "PairAckMode=10.1.4.1/24~10.2.4.0/24=host",
+	             "PairAckMode=10.1.4.1/24~10.2.4.0/24=host: bits behind the prefix are set: did you mean 10.1.4.0/24?");
+	refuses_line("Link", "PairAckMode=10.7.4.0/24~10.2.4.0/24=host",
+	             "PairAckMode= 10.7.4.0/24 has no address of LocalPrefix=");
 	refuses_line("Link", "Distance=300", "Distance=300: expected auto, or the length of the fibre such as 300km");
 	refuses_line("Link", "Distance=99999km", "Distance=99999km: out of range: expected 1m to 40000km, or auto");
 	refuses_line("Link", "Lanes=0", "Lanes=0: out of range: expected 1 to 256");
@@ -385,6 +392,11 @@ static void config_reloadable__names_the_key(void **state)
 	accepts(MINIMAL, &a);
 	accepts_line("Link", "AckMode=near", &b);
 	assert_true(config_reloadable(&a, &b, err));
+	accepts_line("Link", "PairAckMode=10.1.4.0/24~10.2.4.0/24=far, 10.1.0.0/16~10.2.9.9/32=host", &b);
+	assert_true(config_reloadable(&a, &b, err));
+	assert_int_equal(b.npair_modes, 2);
+	assert_int_equal(b.pair_modes[0].mode, ACK_MODE_FAR);
+	assert_int_equal(b.pair_modes[1].remote.len, 128);
 	accepts_line("Tuning", "DeadPeer=5s", &b);
 	assert_true(config_reloadable(&a, &b, err));
 	accepts_line("Link", "Lanes=32", &b);

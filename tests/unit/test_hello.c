@@ -137,6 +137,14 @@ static void hello_compare__mismatch_names_keys_and_values(void **state)
 	b.ack_mode = ACK_MODE_HOST;
 	expect_verdict(&a, &b, HELLO_MISMATCH, "AckMode= is near here and host there");
 	b = edge_b();
+	a.npair_modes = b.npair_modes = 1;
+	a.pair_modes[0] = (struct pair_mode){a.local[0], a.remote[0], ACK_MODE_FAR};
+	b.pair_modes[0] = (struct pair_mode){a.remote[0], a.local[0], ACK_MODE_FAR};
+	expect_verdict(&a, &b, HELLO_AGREED, "");
+	b.pair_modes[0].mode = ACK_MODE_HOST;
+	expect_verdict(&a, &b, HELLO_MISMATCH, "PairAckMode= here and there are not mirror images, in the same order");
+	a = edge_a();
+	b = edge_b();
 	b.local[0].len++;
 	expect_verdict(&a, &b, HELLO_MISMATCH,
 	               "RemotePrefix=10.2.0.0/16 here is not in LocalPrefix= there; "

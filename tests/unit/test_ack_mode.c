@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What each mode promises, which mode is in force, and what becomes of a promise when an edge loses its memory. */
+#include "core_fixture.h"
+
+/* The far edge's arena is made anew; the hellos say so. */
+static void lose(struct core *c, struct core_edge *e, uint64_t epoch)
+{
+	struct proxy_session sa = {.epoch_tx = ++c->epoch, .epoch_rx = 0x10000 + c->epoch};
+	struct proxy_session sb = {.epoch_tx = sa.epoch_rx, .epoch_rx = sa.epoch_tx};
+
+	core_edge_heap(e);
+	assert_int_equal(proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, epoch, c->now_ns), 0);
+	sa.peer_arena_epoch = e == &c->b ? epoch : 1;
+	sb.peer_arena_epoch = e == &c->a ? epoch : 1;
+	proxy_session_start(c->a.p, &sa, c->now_ns);
+	proxy_session_start(c->b.p, &sb, c->now_ns);
+	core_pump(c);
+}
+
+/* Both know which life of the other's arena they talk to. */
+static void know_epochs(struct core *c)
+{
+	struct proxy_session sa = {.epoch_tx = ++c->epoch, .epoch_rx = 0x10000 + c->epoch, .peer_arena_epoch = 1};
+	struct proxy_session sb = {.epoch_tx = sa.epoch_rx, .epoch_rx = sa.epoch_tx, .peer_arena_epoch = 1};
+
+	proxy_session_start(c->a.p, &sa, c->now_ns);
+	proxy_session_start(c->b.p, &sb, c->now_ns);
+	core_pump(c);
+}
+
+static void reconfigure(struct core_edge *e)
+{
+	assert_int_equal(proxy_reconfigure(e->p, &e->cfg, e->c->now_ns), 0);
+	core_pump(e->c);
+	core_forget(e);
+}
+
+static void ack_mode__far_waits_for_the_far_edge_only(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_FAR);
+	core_pair(&c, 0);
+	c.cut = true;
+	core_send(&c, RC_WRITE_ONLY, 1);
+	assert_int_equal(core_pending(&c.a), 0); /* here, but not there */
+	c.cut = false;
+	core_wait(&c, 20 * CORE_MS);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS); /* there, and not with the responder */
+	core_expect(&c.b, RC_WRITE_ONLY, 1);
+	assert_int_equal(core_near(&c)->pos_reported, POS_ORIGIN + 1);
+	core_close(&c);
+}
+
+/* A hole at the far edge: what is behind it is there, and not in order. */
+static void ack_mode__far_counts_only_what_is_contiguous(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_FAR);
+	core_pair(&c, 0);
+	c.cut = true;
+	core_send(&c, RC_WRITE_ONLY, 1);
+	c.cut = false;
+	core_send(&c, RC_WRITE_ONLY, 2);
+	assert_int_equal(core_far(&c)->pos_rx, POS_ORIGIN + 1);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_wait(&c, 20 * CORE_MS);
+	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+/* What was ACKed is still at the near edge: it is sent once more, and meanwhile nothing new is ACKed. */
+static void ack_mode__far_arena_lost_is_replayed(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_FAR);
+	know_epochs(&c);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 3);
+	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
+	core_forget(&c.b);
+	c.cut = true;
+	lose(&c, &c.b, 99);
+	core_send(&c, RC_WRITE_ONLY, 4);
+	assert_int_equal(core_pending(&c.a), 0);
+	assert_int_equal(near_ceiling(c.a.p, core_near(&c)), POS_ORIGIN + 4); /* the promise made stays */
+	c.cut = false;
+	core_wait(&c, 50 * CORE_MS);
+	for (uint32_t psn = 1; psn <= 4; psn++)
+		core_expect(&c.b, RC_WRITE_ONLY, psn);
+	core_expect_aeth(&c.a, 4, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+/* The near edge comes back without its arena: what was ACKed is delivered by the far one, and then the host goes on. */
+static void ack_mode__near_arena_lost_is_delivered(void **state)
+{
+	struct core c;
+	uint32_t psn = 1;
+
+	(void)state;
+	core_open(&c, ACK_MODE_FAR);
+	know_epochs(&c);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 3);
+	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
+	core_forget(&c.b);
+	lose(&c, &c.a, 99);
+	assert_true(core_event(&c.b, EV_FLOW_ORPHANED));
+	core_send(&c, RC_WRITE_ONLY, 4); /* the same queue pair goes on: behind what is left */
+	core_wait(&c, 25 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c.b));)
+		assert_in_range(k->h.psn, 1, 3);
+	core_ack(&c, 3, AETH_ACK_NO_CREDITS, 4);
+	core_wait(&c, CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c.b));)
+		psn = k->h.psn;
+	assert_int_equal(psn, 4);
+	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 5);
+	core_wait(&c, CORE_MS);
+	core_expect_aeth(&c.a, 4, AETH_ACK_NO_CREDITS);
+	assert_false(core_event(&c.b, EV_FLOW_FAILED));
+	assert_int_equal(c.b.p->far_orphans, 0);
+	core_close(&c);
+}
+
+/* ... or it is said that it could not. */
+static void ack_mode__orphan_without_answer_fails_loudly(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_FAR);
+	know_epochs(&c);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 3);
+	lose(&c, &c.a, 99);
+	core_wait(&c, c.b.cfg.stall_ns + 500 * CORE_MS);
+	assert_true(core_event(&c.b, EV_FLOW_FAILED));
+	assert_int_equal(core_used(&c.b), 0);
+	assert_int_equal(c.b.p->far_used, 0);
+	core_close(&c);
+}
+
+static void ack_mode__changes_for_live_flows(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	c.cut = true;
+	core_send(&c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	c.a.cfg.mode = c.b.cfg.mode = ACK_MODE_FAR;
+	reconfigure(&c.a);
+	core_send(&c, RC_WRITE_ONLY, 2);
+	assert_int_equal(core_pending(&c.a), 0);
+	assert_int_equal(near_ceiling(c.a.p, core_near(&c)), POS_ORIGIN + 2); /* 1 was promised */
+	c.cut = false;
+	core_wait(&c, 20 * CORE_MS);
+	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_far(&c)->mode, ACK_MODE_FAR);
+	c.a.cfg.mode = ACK_MODE_HOST;
+	reconfigure(&c.a);
+	core_send(&c, RC_WRITE_ONLY, 3);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_ack(&c, 3, AETH_ACK_NO_CREDITS, 4);
+	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_far(&c)->mode, ACK_MODE_HOST);
+	core_close(&c);
+}
+
+/* The first prefix pair that fits decides, for new flows and for those that are open. */
+static void ack_mode__per_prefix_pair(void **state)
+{
+	struct core c;
+	struct pair_mode all = {core_prefix(1), core_prefix(2), ACK_MODE_HOST},
+	                 one = {{core_ip(1, 2), 128}, {core_ip(2, 2), 128}, ACK_MODE_FAR};
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	c.a.cfg.pair_modes[0] = one;
+	c.a.cfg.pair_modes[1] = all;
+	c.a.cfg.npair_modes = 2;
+	reconfigure(&c.a);
+	core_pair(&c, 0);
+	assert_int_equal(core_near(&c)->mode, ACK_MODE_FAR);
+	c.a.cfg.pair_modes[0] = all;
+	reconfigure(&c.a);
+	assert_int_equal(core_near(&c)->mode, ACK_MODE_HOST);
+	c.a.cfg.npair_modes = 0;
+	reconfigure(&c.a);
+	assert_int_equal(core_near(&c)->mode, ACK_MODE_NEAR);
+	c.a.cfg.npair_modes = PAIR_MODES_MAX + 1;
+	assert_int_equal(proxy_reconfigure(c.a.p, &c.a.cfg, c.now_ns), -EINVAL);
+	core_close(&c);
+}
+
+/* While the flow may still begin lower, the far edge's counts say nothing: its first packet may not be the first. */
+static void ack_mode__reports_wait_for_the_base(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_send(&c, RC_WRITE_ONLY, 6);
+	core_wait(&c, 5 * CORE_MS);
+	assert_int_equal(core_near(&c)->pos_reported, POS_ORIGIN + 6);
+	core_forget(&c.b);
+	core_ack(&c, 0, AETH_NAK_PSN_SEQ, 0); /* the responder waits for 0, which was lost before the edge */
+	core_wait(&c, 5 * CORE_MS);
+	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN);
+	assert_int_equal(core_near(&c)->pos_reported, POS_ORIGIN);
+	assert_int_equal(core_near(&c)->pos_far, POS_ORIGIN);
+	core_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(ack_mode__far_waits_for_the_far_edge_only),
+	    cmocka_unit_test(ack_mode__far_counts_only_what_is_contiguous),
+	    cmocka_unit_test(ack_mode__far_arena_lost_is_replayed),
+	    cmocka_unit_test(ack_mode__near_arena_lost_is_delivered),
+	    cmocka_unit_test(ack_mode__orphan_without_answer_fails_loudly),
+	    cmocka_unit_test(ack_mode__changes_for_live_flows),
+	    cmocka_unit_test(ack_mode__per_prefix_pair),
+	    cmocka_unit_test(ack_mode__reports_wait_for_the_base),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

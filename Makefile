@@ -106,7 +106,7 @@ SIM_OBJS := $(patsubst %.c,$(O)/sim-build/%.o,$(SIM_SRC) $(PROXY_SRC))
 $(O)/sim-build/%.o: %.c
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(CFLAGS_ALL) -DPROXY_FAULTS -c -o $@ $<
-$(O)/lrsim: $(SIM_OBJS)
+$(O)/lrsim: $(SIM_OBJS) $(O)/libheadroom.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lm
 sim: $(O)/lrsim
 	$(O)/lrsim --seeds $(SEED)

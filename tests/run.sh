@@ -54,6 +54,7 @@ sim() {
 	step 'simulator seeds' build/gcc/lrsim --seeds "$(seeds 400 2000)" --jobs "$jobs"
 	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 40 500)" --jobs "$jobs"
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
+	step 'headroom holds, and not with less' build/gcc/lrsim --pause-link
 	for fault in ack_too_far drop_slot wrong_msn mispair stale_incarnation; do
 		step "deliberate bug: $fault" build/gcc/lrsim --seeds 1-200 --fault $fault --expect-failure
 	done

@@ -9,6 +9,7 @@
 #include "check.h"
 #include "faults.h"
 #include "fullscale.h"
+#include "pause_link.h"
 #include "runner.h"
 
 static const char usage[] =
@@ -19,6 +20,7 @@ static const char usage[] =
     "       lrsim --many-qps N     N queue pairs from PSN 0 with equal QPNs at both ends\n"
     "       lrsim --latency        completion latency over distance, modes near and host\n"
     "       lrsim --attack         what a hostile host at each site costs the others\n"
+    "       lrsim --pause-link     a lossless link with the computed headroom, and with a little less\n"
     "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
     "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";
 
@@ -55,6 +57,7 @@ enum {
 	OPT_MANY,
 	OPT_LATENCY,
 	OPT_ATTACK,
+	OPT_PAUSE,
 	OPT_LOG,
 	OPT_DIRECT,
 	OPT_KEEP,
@@ -65,6 +68,7 @@ static const struct option options[] = {
     {"seeds", required_argument, NULL, OPT_SEEDS},   {"jobs", required_argument, NULL, OPT_JOBS},
     {"fault", required_argument, NULL, OPT_FAULT},   {"expect-failure", no_argument, NULL, OPT_EXPECT},
     {"full", required_argument, NULL, OPT_FULL},     {"many-qps", required_argument, NULL, OPT_MANY},
+    {"pause-link", no_argument, NULL, OPT_PAUSE},
     {"attack", no_argument, NULL, OPT_ATTACK},       {"latency", no_argument, NULL, OPT_LATENCY},     {"log", required_argument, NULL, OPT_LOG},
     {"direct", no_argument, NULL, OPT_DIRECT},       {"keep-going", no_argument, NULL, OPT_KEEP},
     {"ignore", required_argument, NULL, OPT_IGNORE}, {"faults", no_argument, NULL, OPT_FAULTS},
@@ -97,6 +101,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + fullscale_many_qps((uint32_t)atoi(arg));
 	case OPT_ATTACK:
 		return 1 + attack_run();
+	case OPT_PAUSE:
+		return 1 + pause_link_run();
 	case OPT_LATENCY:
 		return 1 + fullscale_latency();
 	case OPT_LOG:

@@ -184,8 +184,11 @@ static void take_value(struct parser *p, const struct config_key *k, const char 
 		fail_at(p, p->line, "%s= was given before, in line %u: expected it once", k->name, *given);
 		return;
 	}
-	if (*given == 0)
+	if (*given == 0) {
 		*given = p->line;
+		if (k->flags & KEY_LIST)
+			config_key_clear(k, p->c); /* what the file says replaces the default */
+	}
 	if (value[strspn(value, " \t,")] == '\0') {
 		snprintf(why, sizeof(why), "expected %s", k->type->expected);
 		fail_value(p, k, value, why);
@@ -382,7 +385,14 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
 		         to->path, k->name, was[0] != '\0' ? was : "nothing", is[0] != '\0' ? is : "nothing");
 		return false;
 	}
-	return true;
+	if (config_barrier(from) == config_barrier(to))
+		return true;
+	snprintf(err, CONFIG_ERR_MAX,
+	         "%s: with Barrier=auto these modes would need Barrier=%s, which takes a restart: give Barrier=%s to keep "
+	         "it as it is",
+	         to->path, config_barrier(to) == BARRIER_OFF ? "off" : "pair",
+	         config_barrier(from) == BARRIER_OFF ? "off" : "pair");
+	return false;
 }
 
 static void write_help(const char *help, FILE *out)

@@ -21,6 +21,8 @@
 #define CONFIG_FILE_MAX (64 << 10) /* bytes of a config file: 32 prefixes a side fit many times over */
 #define FIBRE_PS_PER_M  5000ull    /* one way: 5.00 us/km */
 
+enum barrier_config { BARRIER_AUTO, BARRIER_SAYS_OFF, BARRIER_SAYS_PAIR };
+
 /* All of one link file. Units are in the names; 0 means "not given" only where the key's row in config.c says so. */
 struct link_config {
 	char name[LINK_NAME_MAX]; /* file name without .conf */
@@ -34,6 +36,10 @@ struct link_config {
 	enum ack_mode ack_mode;
 	struct pair_mode pair_modes[PAIR_MODES_MAX];
 	uint32_t npair_modes;
+	uint32_t barrier; /* enum barrier_config; see config_barrier() */
+	uint16_t barrier_skip[BARRIER_SKIP_MAX];
+	uint32_t nbarrier_skip;
+	uint64_t barrier_max_ns;
 	uint64_t distance_m; /* 0: auto */
 	uint32_t lanes;
 	uint32_t workers;
@@ -52,7 +58,7 @@ struct link_config {
 	uint32_t max_flows;
 
 	/* [Tuning] */
-	uint64_t reorder_ns, lan_timeout_ns, stall_ns, give_up_ns, held_max_ns, quarantine_ns, dead_peer_ns, keepalive_ns;
+	uint64_t reorder_ns, lan_timeout_ns, stall_ns, give_up_ns, quarantine_ns, dead_peer_ns, keepalive_ns;
 	uint32_t lan_window_bytes;
 	bool rnr_retry_infinite;
 };
@@ -70,6 +76,18 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
 /* Whether two links can run side by side: not with the same name, the same WAN address and port, or hosts in common at
  * both ends. 0, or -EINVAL with err. */
 int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX]);
+
+/* What Barrier= comes to: auto is pair if any ACKs are early, else off. */
+static inline enum barrier_mode config_barrier(const struct link_config *c)
+{
+	bool early = c->ack_mode != ACK_MODE_HOST;
+
+	for (uint32_t i = 0; i < c->npair_modes; i++)
+		early |= c->pair_modes[i].mode != ACK_MODE_HOST;
+	if (c->barrier == BARRIER_AUTO)
+		return early ? BARRIER_PAIR : BARRIER_OFF;
+	return c->barrier == BARRIER_SAYS_PAIR ? BARRIER_PAIR : BARRIER_OFF;
+}
 
 /* Prints the whole configuration as in force, defaults included, in the file's own syntax: to stdout, or anywhere. */
 void config_print(const struct link_config *c);

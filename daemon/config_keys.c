@@ -19,7 +19,7 @@
 const struct config_key config_keys[] = {
     {"Link", "LanPort", &type_port, MANY(lan_ports, nlan_ports, LAN_PORTS_MAX), .flags = KEY_REQUIRED | KEY_LIST,
      .help = "Interfaces on which the hosts of this site are reached. RoCEv2 between the prefixes below is taken\n"
-             "there; everything else stays with the kernel.\n"},
+             "there, and with Barrier=pair all other IP between them; everything else stays with the kernel.\n"},
     {"Link", "LocalPrefix", &type_prefix, MANY(local, nlocal, PREFIXES_MAX), .flags = KEY_REQUIRED | KEY_LIST,
      .help = "Addresses of the RDMA hosts at this site. The other edge names the same as its RemotePrefix=.\n"},
     {"Link", "RemotePrefix", &type_prefix, MANY(remote, nremote, PREFIXES_MAX), .flags = KEY_REQUIRED | KEY_LIST,
@@ -33,6 +33,17 @@ const struct config_key config_keys[] = {
      .flags = KEY_LIST | KEY_RELOADABLE,
      .help = "Another mode than AckMode= between some hosts, whichever of them sends: LOCAL~REMOTE=MODE. The first\n"
              "that fits counts. The other edge names the same, the prefixes swapped, in the same order.\n"},
+    {"Link", "Barrier", &type_barrier, ONE(barrier), .fallback = "auto",
+     .help = "What does not overtake RC bytes that were acknowledged early between the same two hosts. pair: everything\n"
+             "that is not RC, so that \"done\" said over TCP does not arrive before the data; the port then takes all IP\n"
+             "between the prefixes and carries it through this link. off: disconnects (DREQ, DREP) only. auto: pair,\n"
+             "in AckMode=host off. Both edges must agree.\n"},
+    {"Link", "BarrierSkip", &type_skip, MANY(barrier_skip, nbarrier_skip, BARRIER_SKIP_MAX), .fallback = "22",
+     .min = 0, .max = 65535, .flags = KEY_LIST | KEY_RELOADABLE,
+     .help = "TCP and UDP ports, of either end, whose packets wait for nothing. Any in the file replace the 22.\n"},
+    {"Link", "BarrierMax", &type_time, ONE(barrier_max_ns), .fallback = "1s", .min = 0, .max = 60 * S,
+     .flags = KEY_RELOADABLE,
+     .help = "Longest wait of a packet for the bytes that were acknowledged before it; then it goes, and is counted.\n"},
     {"Link", "Distance", &type_distance, ONE(distance_m), .fallback = "auto", .min = 1, .max = 40000000,
      .help = "Length of the fibre. Sizes the buffer at the start. auto: as for 1000km. Once the round trip has been\n"
              "measured the larger of the two counts, and more than 5% between them is reported.\n"},
@@ -76,9 +87,6 @@ const struct config_key config_keys[] = {
     {"Tuning", "GiveUp", &type_time, ONE(give_up_ns), .fallback = "60s", .min = 1 * S, .max = 3600 * S,
      .flags = KEY_RELOADABLE,
      .help = "A host that has not answered for so long has failed: what is held for it is dropped, loudly.\n"},
-    {"Tuning", "HoldMax", &type_time, ONE(held_max_ns), .fallback = "1s", .min = 0, .max = 60 * S,
-     .flags = KEY_RELOADABLE,
-     .help = "Longest wait of a disconnect (DREQ, DREP) for the bytes that were acknowledged before it.\n"},
     {"Tuning", "Quarantine", &type_time, ONE(quarantine_ns), .fallback = "100ms", .min = 100 * MS, .max = 60 * S,
      .flags = KEY_RELOADABLE,
      .help = "Rest of a host pair after a probe for its queue pair numbers was not answered.\n"},
@@ -185,6 +193,11 @@ const char *config_section_nearest(const char *section)
 static uint32_t *count_of(const struct config_key *k, struct link_config *c)
 {
 	return (uint32_t *)(void *)((char *)c + k->count_offset);
+}
+
+void config_key_clear(const struct config_key *k, struct link_config *c)
+{
+	*count_of(k, c) = 0;
 }
 
 uint32_t config_key_count(const struct config_key *k, const struct link_config *c)

@@ -29,7 +29,8 @@ struct config_type {
 	const char *zero_word; /* numbers only: the word that stands for 0; NULL if there is none */
 };
 
-extern const struct config_type type_port, type_prefix, type_ack_mode, type_pair_mode, type_distance, type_count, type_cpu,
+extern const struct config_type type_port, type_prefix, type_ack_mode, type_pair_mode, type_barrier, type_skip,
+    type_distance, type_count, type_cpu,
     type_address, type_rate, type_packet_size, type_directory, type_size, type_bytes, type_time, type_rnr_retry;
 
 enum config_key_flags {
@@ -64,6 +65,8 @@ bool config_section_known(const char *section);
 
 uint32_t config_key_count(const struct config_key *k, const struct link_config *c); /* items given; 1 if no list */
 const void *config_key_item(const struct config_key *k, const struct link_config *c, uint32_t i);
+/* Lists: forgets the default. */
+void config_key_clear(const struct config_key *k, struct link_config *c);
 /* Adds (lists) or sets one item. 0, or -EINVAL with `why` a sentence. */
 int config_key_read(const struct config_key *k, struct link_config *c, const char *text, char why[CONFIG_WHY_MAX]);
 

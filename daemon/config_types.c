@@ -91,6 +91,7 @@ const struct config_type type_time = {.expected = "a time such as 30us, 1.5ms or
 const struct config_type type_packet_size = {.expected = "bytes, such as 1500, 9000 or 9KiB", NUMBER(bytes)};
 const struct config_type type_bytes = {.expected = "a size such as 512KiB or 1MiB", NUMBER(bytes)};
 const struct config_type type_count = {.expected = "a whole number", NUMBER(count)};
+const struct config_type type_skip = {.expected = "port numbers such as 22 2049", NUMBER(count)};
 const struct config_type type_distance = {
     .expected = "auto, or the length of the fibre such as 300km", NUMBER(distance), .zero_word = "auto"};
 const struct config_type type_size = {
@@ -134,6 +135,35 @@ static void write_ack_mode(const struct config_key *k, const void *field, char *
 
 const struct config_type type_ack_mode = {
     .expected = "near, far or host", .read = read_ack_mode, .write = write_ack_mode};
+
+static const char *const barrier_word[] = {
+    [BARRIER_AUTO] = "auto", [BARRIER_SAYS_OFF] = "off", [BARRIER_SAYS_PAIR] = "pair"};
+
+static int read_barrier(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	(void)k;
+	for (uint32_t i = 0; i < sizeof(barrier_word) / sizeof(barrier_word[0]); i++) {
+		if (strcmp(text, barrier_word[i]) != 0)
+			continue;
+		memcpy(field, &i, sizeof(i));
+		return 0;
+	}
+	if (strcmp(text, "causal") == 0)
+		snprintf(why, CONFIG_WHY_MAX, "this version does not have causal yet: expected auto, pair or off");
+	return -EINVAL;
+}
+
+static void write_barrier(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	uint32_t value;
+
+	(void)k;
+	memcpy(&value, field, sizeof(value));
+	snprintf(text, cap, "%s", barrier_word[value]);
+}
+
+const struct config_type type_barrier = {
+    .expected = "auto, pair or off", .read = read_barrier, .write = write_barrier};
 
 static int read_rnr_retry(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {

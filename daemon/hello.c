@@ -57,6 +57,7 @@ void hello_from_config(struct hello *h, const struct link_config *c)
 	h->ack_mode = (uint8_t)c->ack_mode;
 	memcpy(h->pair_modes, c->pair_modes, sizeof(h->pair_modes));
 	h->npair_modes = c->npair_modes;
+	h->barrier = (uint8_t)config_barrier(c);
 	snprintf(h->name, sizeof(h->name), "%s", c->name);
 	memcpy(h->local, c->local, sizeof(h->local));
 	memcpy(h->remote, c->remote, sizeof(h->remote));
@@ -74,7 +75,7 @@ static uint8_t *put_prefixes(uint8_t *p, const struct ip_prefix *list, uint32_t 
 }
 
 /* 0 magic, 4 version, 5 version_min, 6 lanes, 8 boot_id, 12 session, 16 arena_epoch, 24 peer_arena_epoch, 32 rate_bps,
- * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 zero; name, local, remote,
+ * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 barrier; name, local, remote,
  * pair_modes: mode, local, remote each. */
 uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 {
@@ -98,6 +99,7 @@ uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 	put_be16(body + 40, h->wan_mtu);
 	body[42] = h->ack_mode;
 	body[43] = (uint8_t)h->npair_modes;
+	body[47] = h->barrier;
 	body[44] = (uint8_t)h->nlocal;
 	body[45] = (uint8_t)h->nremote;
 	body[46] = (uint8_t)name_len;
@@ -163,6 +165,7 @@ int hello_decode(const uint8_t *body, size_t len, struct hello *h)
 	h->wan_mtu = get_be16(body + 40);
 	h->ack_mode = body[42];
 	h->npair_modes = body[43];
+	h->barrier = body[47];
 	h->nlocal = body[44];
 	h->nremote = body[45];
 	name_len = body[46];
@@ -188,6 +191,11 @@ const char *ack_mode_name(unsigned mode)
 	static const char *const name[] = {[ACK_MODE_HOST] = "host", [ACK_MODE_NEAR] = "near", [ACK_MODE_FAR] = "far"};
 
 	return mode < sizeof(name) / sizeof(name[0]) ? name[mode] : "unknown";
+}
+
+const char *barrier_mode_name(unsigned mode)
+{
+	return mode == BARRIER_OFF ? "off" : mode == BARRIER_PAIR ? "pair" : "unknown";
 }
 
 static void say(char text[HELLO_TEXT_MAX], const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -288,6 +296,11 @@ enum hello_verdict hello_compare(const struct hello *here, const struct hello *t
 	}
 	if (!same_pair_modes(here, there)) {
 		say(text, "PairAckMode= here and there are not mirror images, in the same order");
+		ok = false;
+	}
+	if (here->barrier != there->barrier) {
+		say(text, "Barrier= is %s here and %s there", barrier_mode_name(here->barrier),
+		    barrier_mode_name(there->barrier));
 		ok = false;
 	}
 	ok &= same_prefixes("LocalPrefix", here->local, here->nlocal, "RemotePrefix", there->remote, there->nremote,

@@ -14,8 +14,8 @@
 #include "daemon/config.h"
 #include "proxy/proxy.h"
 
-#define PEER_VERSION     1 /* of the messages, of the WAN frames, and of what both mean */
-#define PEER_VERSION_MIN 1 /* the oldest that this edge can still speak */
+#define PEER_VERSION     2 /* of the messages, of the WAN frames, and of what both mean */
+#define PEER_VERSION_MIN 2 /* the oldest that this edge can still speak */
 
 enum peer_msg_type {
 	MSG_HELLO = 1,
@@ -52,6 +52,7 @@ struct hello {
 	uint8_t ack_mode;         /* enum ack_mode; later versions may know more */
 	struct pair_mode pair_modes[PAIR_MODES_MAX];
 	uint32_t npair_modes;
+	uint8_t barrier;          /* enum barrier_mode */
 	char name[LINK_NAME_MAX]; /* of the link at that edge: told, not compared */
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
 	uint32_t nlocal, nremote;
@@ -79,5 +80,6 @@ enum hello_verdict hello_compare(const struct hello *here, const struct hello *t
 void hello_epochs(const struct hello *here, const struct hello *there, struct proxy_session *s);
 
 const char *ack_mode_name(unsigned mode);
+const char *barrier_mode_name(unsigned mode);
 
 #endif

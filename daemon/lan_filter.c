@@ -103,14 +103,16 @@ static void emit_xor_words(struct asm_prog *p, uint32_t off, unsigned n)
 
 static void emit_v4(struct asm_prog *p, const struct lan_filter_spec *s)
 {
-	emit(p, BPF_LD | BPF_B | BPF_ABS, L3(0));
-	require_eq(p, 0x45);
-	emit(p, BPF_LD | BPF_B | BPF_ABS, L3(9));
-	require_eq(p, IPPROTO_UDP);
-	emit(p, BPF_LD | BPF_H | BPF_ABS, L3(6));
-	require_clear(p, 0x3fff); /* more fragments, fragment offset */
-	emit(p, BPF_LD | BPF_H | BPF_ABS, L3(22));
-	require_eq(p, ROCE_UDP_PORT);
+	if (!s->all_ip) {
+		emit(p, BPF_LD | BPF_B | BPF_ABS, L3(0));
+		require_eq(p, 0x45);
+		emit(p, BPF_LD | BPF_B | BPF_ABS, L3(9));
+		require_eq(p, IPPROTO_UDP);
+		emit(p, BPF_LD | BPF_H | BPF_ABS, L3(6));
+		require_clear(p, 0x3fff); /* more fragments, fragment offset */
+		emit(p, BPF_LD | BPF_H | BPF_ABS, L3(22));
+		require_eq(p, ROCE_UDP_PORT);
+	}
 	require_prefix(p, L3(12), true, s->local, s->nlocal);
 	require_prefix(p, L3(16), true, s->remote, s->nremote);
 	emit_xor_words(p, L3(12), 2);
@@ -118,10 +120,12 @@ static void emit_v4(struct asm_prog *p, const struct lan_filter_spec *s)
 
 static void emit_v6(struct asm_prog *p, const struct lan_filter_spec *s)
 {
-	emit(p, BPF_LD | BPF_B | BPF_ABS, L3(6));
-	require_eq(p, IPPROTO_UDP);
-	emit(p, BPF_LD | BPF_H | BPF_ABS, L3(42));
-	require_eq(p, ROCE_UDP_PORT);
+	if (!s->all_ip) {
+		emit(p, BPF_LD | BPF_B | BPF_ABS, L3(6));
+		require_eq(p, IPPROTO_UDP);
+		emit(p, BPF_LD | BPF_H | BPF_ABS, L3(42));
+		require_eq(p, ROCE_UDP_PORT);
+	}
 	require_prefix(p, L3(8), false, s->local, s->nlocal);
 	require_prefix(p, L3(24), false, s->remote, s->nremote);
 	emit_xor_words(p, L3(8), 8);

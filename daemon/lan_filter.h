@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lan_filter.h - which packets of a LAN port a worker takes, as a classic BPF program.
  *
- * Taken: RoCEv2 (UDP to port 4791, not a fragment, IPv4 without options) addressed to this machine's MAC, from a
- * local prefix to a remote one, and of a lane that this worker runs. All else stays with the kernel alone. The
+ * Taken: RoCEv2 (UDP to port 4791, not a fragment, IPv4 without options), or all IP, addressed to this machine's MAC,
+ * from a local prefix to a remote one, and of a lane that this worker runs. All else stays with the kernel alone. The
  * lane is the one of proxy_lane(), worked out in BPF: the two must agree. */
 #ifndef DAEMON_LAN_FILTER_H
 #define DAEMON_LAN_FILTER_H
 
 #include <linux/filter.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proxy/proxy.h"
@@ -19,6 +20,7 @@ struct lan_filter_spec {
 	const struct ip_prefix *local, *remote; /* an empty list lets any address through */
 	uint32_t nlocal, nremote;
 	uint32_t nlanes, nshards, shard;
+	bool all_ip;      /* not RoCEv2 alone */
 	uint32_t snaplen; /* bytes of a taken packet that the filter lets through */
 };
 

@@ -9,7 +9,7 @@
  *
  * TPACKET_V2, not V3: V3 hands over whole blocks when a timer says so, which costs tens of microseconds of latency.
  * The frame size is that of the largest packet that can be ours, not of the interface's MTU: the filter takes nothing
- * else, and a longer one that says it is RoCEv2 is dropped and counted.
+ * else, and a longer one is dropped and counted: packets joined by GRO or by a sender's TSO on the same machine.
  *
  * Sending skips the queueing discipline: a full device queue then comes back as ENOBUFS and the frame is sent again,
  * where fq_codel would drop it and leave RC to find out. What the device does not take is copied, because the packet
@@ -30,7 +30,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "udp_csum.h"
+#include "l4_csum.h"
 
 #define TX_PARTS      4
 #define TX_SNDBUF     (8 << 20)
@@ -39,7 +39,7 @@
 
 struct kept_frame {
 	uint16_t len;
-	uint8_t bytes[LAN_FRAME_MAX];
+	uint8_t bytes[LAN_ETH_MAX + LAN_IP_MAX];
 };
 
 struct lan_port {
@@ -101,11 +101,11 @@ static int set_int(int fd, int level, int opt, int value)
 	return setsockopt(fd, level, opt, &value, sizeof(value));
 }
 
-static int map_ring(struct lan_port *p, uint32_t ring_frames)
+static int map_ring(struct lan_port *p, uint32_t ring_frames, uint32_t frame_max)
 {
 	struct tpacket_req req;
 
-	p->frame_size = (LAN_FRAME_MAX + RING_HDR_ROOM + 63u) & ~63u;
+	p->frame_size = (frame_max + RING_HDR_ROOM + 63u) & ~63u;
 	p->frames_per_block = BLOCK_SIZE / p->frame_size;
 	p->nblocks = (ring_frames + p->frames_per_block - 1) / p->frames_per_block;
 	req = (struct tpacket_req){
@@ -147,7 +147,7 @@ static int set_up(struct lan_port *p, const struct lan_port_params *params, char
 		return fail(err, errlen, params->ifname, "cannot attach the packet filter");
 	if (set_int(p->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) < 0)
 		return fail(err, errlen, params->ifname, "cannot ignore outgoing packets (Linux 4.20 or later)");
-	if (map_ring(p, params->ring_frames) < 0)
+	if (map_ring(p, params->ring_frames, params->filter.snaplen) < 0)
 		return fail(err, errlen, params->ifname, "cannot map the receive ring");
 	/* neither is a must: without them sending is only a little slower or blocks a little sooner */
 	set_int(p->fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1);
@@ -206,7 +206,7 @@ static void take_frame(struct lan_port *p, struct tpacket2_hdr *h, uint32_t stat
 	len = h->tp_snaplen - (size_t)(h->tp_net - h->tp_mac);
 	/* from a socket of this very machine (containers): the checksum was left to hardware that is not there */
 	if (status & TP_STATUS_CSUMNOTREADY)
-		udp_csum_fill(l3, len);
+		l4_csum_fill(l3, len);
 	fn(arg, l3, len, status & TP_STATUS_VLAN_VALID ? h->tp_vlan_tci : 0);
 }
 

@@ -16,8 +16,9 @@
 
 #define LAN_ETH_MAX 18 /* Ethernet header with one VLAN tag */
 
-/* Longest frame that can be ours, for the receive side. */
-#define LAN_FRAME_MAX (LAN_ETH_MAX + LAN_PKT_MAX)
+/* Longest frame that can be ours, for the receive side: RoCEv2, and any IP. */
+#define LAN_FRAME_MAX    (LAN_ETH_MAX + LAN_PKT_MAX)
+#define LAN_IP_FRAME_MAX (LAN_ETH_MAX + LAN_IP_MAX)
 
 struct lan_port_params {
 	const char *ifname;

@@ -24,7 +24,7 @@ struct waiting_packet {
 	uint64_t until_ns;
 	uint16_t vlan_tci;
 	uint16_t len;
-	uint8_t bytes[LAN_PKT_MAX];
+	uint8_t bytes[LAN_IP_MAX];
 };
 
 struct lan_wait {

@@ -10,6 +10,8 @@
 #define CHUNK_MAX           (2u << 20)
 #define CHUNK_MIN           (64u << 10)
 #define RESERVE_PERCENT     25
+#define IP_POOL_FLOOR       (4u << 20)
+#define IP_POOL_MAX         (128u << 20)
 #define ETHERNET_WIRE_BYTES 38     /* header, FCS, preamble, gap */
 #define BURST_SPIN_NS       20000  /* a spinning worker is late by little */
 #define BURST_SLEEP_NS      400000 /* a sleeping one by as much as this */
@@ -68,6 +70,15 @@ struct arena_geometry link_plan_geometry(const struct link_config *c)
 	return g;
 }
 
+/* A sixteenth of the buffer, but no more than TCP can make use of: what stands longer in it is only late. */
+static uint32_t ip_pool_bytes(const struct link_config *c)
+{
+	uint64_t bytes = arena_bytes(c) / 16;
+
+	bytes = bytes > IP_POOL_MAX ? IP_POOL_MAX : bytes < IP_POOL_FLOOR ? IP_POOL_FLOOR : bytes;
+	return (uint32_t)(bytes / c->workers < IP_POOL_FLOOR ? IP_POOL_FLOOR : bytes / c->workers);
+}
+
 struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard, struct wan_pacer *pacer)
 {
 	struct proxy_config p = {0};
@@ -95,7 +106,11 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	p.lan_timeout_ns = c->lan_timeout_ns;
 	p.stall_ns = c->stall_ns;
 	p.give_up_ns = c->give_up_ns;
-	p.held_max_ns = c->held_max_ns;
+	p.barrier = config_barrier(c);
+	p.barrier_max_ns = c->barrier_max_ns;
+	memcpy(p.barrier_skip, c->barrier_skip, sizeof(p.barrier_skip));
+	p.nbarrier_skip = c->nbarrier_skip;
+	p.ip_pool_bytes = p.barrier == BARRIER_OFF ? 0 : ip_pool_bytes(c);
 	p.quarantine_ns = c->quarantine_ns;
 	p.rnr_retry_infinite = c->rnr_retry_infinite;
 	return p;

@@ -68,7 +68,8 @@ static void put_match(FILE *f, const char *side, const struct ip_prefix *p, uint
 	fputs(" } ", f);
 }
 
-static void put_drop(FILE *f, const struct ip_prefix *from, uint32_t nfrom, const struct ip_prefix *to, uint32_t nto)
+static void put_drop(FILE *f, const struct ip_prefix *from, uint32_t nfrom, const struct ip_prefix *to, uint32_t nto,
+                     bool all_ip)
 {
 	for (int v4 = 0; v4 <= 1; v4++) {
 		if (!count_family(from, nfrom, v4) || !count_family(to, nto, v4))
@@ -76,8 +77,15 @@ static void put_drop(FILE *f, const struct ip_prefix *from, uint32_t nfrom, cons
 		fputs("\t\t", f);
 		put_match(f, "saddr", from, nfrom, v4);
 		put_match(f, "daddr", to, nto, v4);
-		fprintf(f, "udp dport %d counter drop\n", ROCE_UDP_PORT);
+		if (!all_ip)
+			fprintf(f, "udp dport %d ", ROCE_UDP_PORT);
+		fputs("counter drop\n", f);
 	}
+}
+
+static bool takes_all_ip(const struct link_config *c)
+{
+	return config_barrier(c) != BARRIER_OFF;
 }
 
 /* "add" first: so that "delete" cannot fail, whether a table of an earlier life is there or not. */
@@ -97,7 +105,7 @@ static void put_ingress(FILE *f, const struct link_config *c)
 	for (uint32_t i = 0; i < c->nlan_ports; i++) {
 		fprintf(f, "\tchain port%u {\n\t\ttype filter hook ingress device \"%s\" priority %d; policy accept;\n",
 		        i, c->lan_ports[i], INGRESS_PRIORITY);
-		put_drop(f, c->local, c->nlocal, c->remote, c->nremote);
+		put_drop(f, c->local, c->nlocal, c->remote, c->nremote, takes_all_ip(c));
 		fputs("\t}\n", f);
 	}
 	fputs("}\n", f);
@@ -108,8 +116,8 @@ static void put_forward(FILE *f, const struct link_config *c)
 	put_table(f, "inet", c);
 	fprintf(f, " {\n\tchain forward {\n\t\ttype filter hook forward priority %d; policy accept;\n",
 	        FORWARD_PRIORITY);
-	put_drop(f, c->local, c->nlocal, c->remote, c->nremote);
-	put_drop(f, c->remote, c->nremote, c->local, c->nlocal);
+	put_drop(f, c->local, c->nlocal, c->remote, c->nremote, takes_all_ip(c));
+	put_drop(f, c->remote, c->nremote, c->local, c->nlocal, takes_all_ip(c));
 	fputs("\t}\n}\n", f);
 }
 
@@ -216,7 +224,7 @@ int steer_install(const struct link_config *c, char *err, size_t errlen)
 	if (r == -ENOMEM)
 		snprintf(err, errlen, "out of memory");
 	else if (r < 0)
-		snprintf(err, errlen, "cannot keep the kernel from forwarding RoCE: %s", text);
+		snprintf(err, errlen, "cannot keep the kernel from forwarding what this link takes: %s", text);
 	free(script);
 	return r;
 }

@@ -131,6 +131,7 @@ int worker_open_arena(struct worker **out, const struct worker_params *p, char *
 static int open_lan(struct worker *w, char *err, size_t errlen)
 {
 	const struct link_config *c = &w->config;
+	bool all_ip = config_barrier(c) != BARRIER_OFF;
 	struct lan_port_params lp = {.ring_frames = LAN_RING_FRAMES,
 	                             .filter = {.local = c->local,
 	                                        .remote = c->remote,
@@ -139,7 +140,8 @@ static int open_lan(struct worker *w, char *err, size_t errlen)
 	                                        .nlanes = c->lanes,
 	                                        .nshards = c->workers,
 	                                        .shard = w->params.shard,
-	                                        .snaplen = LAN_FRAME_MAX}};
+	                                        .all_ip = all_ip,
+	                                        .snaplen = all_ip ? LAN_IP_FRAME_MAX : LAN_FRAME_MAX}};
 
 	for (w->nlan = 0; w->nlan < c->nlan_ports; w->nlan++) {
 		int r;

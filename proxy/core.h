@@ -28,6 +28,7 @@
 #include "dlist.h"
 #include "fault.h"
 #include "idx_hash.h"
+#include "ip_pool.h"
 #include "proxy.h"
 #include "timer.h"
 #include "wan_pacer.h"
@@ -147,10 +148,7 @@ struct near_flow {
 	struct dnode resp_node;  /* has responses to deliver */
 	struct timer retire;     /* looks for answered operations, or a flow without answers, that may go */
 
-	/* DREQ/DREP waiting for bytes before them: RAW slots */
-	struct dnode held;
-	uint64_t held_until_pos; /* delivered up to here they may go */
-	struct timer held_timer; /* or at this time */
+	struct dnode lag_node; /* in barrier_pair.lagging: something was ACKed that is not reported yet */
 
 	struct dnode unpaired_node; /* in proxy.unpaired, while PAIR_LEARNING */
 	bool src_unknown;           /* its source had no paired flow when it began */
@@ -206,6 +204,7 @@ struct far_flow {
 	uint32_t heir_of;      /* index of the orphan of the same queue pair, which goes first; NONE */
 	bool stalled;          /* no progress for stall_ns, and said so */
 	bool rnr;              /* the responder said not ready: rto ends the wait */
+	bool leaving;          /* its host has sent a DREQ: nothing waits for it any more */
 	uint8_t syndrome;      /* failed: of the responder's NAK, 0: it never answered */
 	uint16_t pmtu;         /* bytes of payload, 0: not known yet */
 	uint64_t pos_base;     /* where it begins */
@@ -292,6 +291,11 @@ struct lane {
 	struct dnode spaced;         /* further copies of repairs, by due_ns */
 	struct dnode closes;         /* FLOW_CLOSE frames to send */
 	struct dnode reports;        /* far flows with something to report, by report_at_ns */
+	struct dnode ip_first;       /* struct ip_buf: IP packets to send, oldest first */
+	struct dnode ip_partial;     /* struct ip_buf: that lack pieces, oldest first */
+	uint32_t nip_partial;
+	uint64_t ip_seq_tx;          /* number of the last IP packet that was given one */
+	bool ip_turn;                /* IP packets before requests in the next datagram */
 	struct dnode raw_partial;    /* RAW_WAN slots that lack pieces, oldest first */
 	uint32_t nraw_partial;
 	uint64_t raw_seq_tx;    /* next number of an expendable packet */
@@ -300,11 +304,50 @@ struct lane {
 	uint64_t rx_held_bytes; /* slot bytes of the WAN pool that the lane holds */
 };
 
-/* What a timer is for; its owner is the index of a near flow (first four), far flow (two), host pair or lane. */
-enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_HELD, TK_DRAIN, TK_RTO, TK_ASK, TK_QUARANTINE, TK_LANE, TK_KEEPALIVE };
+/* A packet that is not RC at the edge beside its receiver: behind a barrier, or on its way to the host. */
+struct parcel {
+	struct dnode node; /* in barrier_queue.waiting, proxy.parcels or barrier.parcels_free */
+	uint64_t until_ns; /* longest wait */
+	uint32_t id;       /* a RAW_WAN slot; or the place of a struct ip_buf */
+	uint16_t n, at;    /* entries of its snapshot, and the first that may not be there yet */
+	bool ip;           /* which of the two */
+	bool patient;      /* DREQ, DREP: waits for a responder in RNR or leaving, too */
+	bool waived;       /* an entry was not waited for */
+};
+
+/* Near: requests from one host to another, as far as something of them was ACKed and is not reported yet. */
+struct barrier_pair {
+	bool used;
+	struct ip_addr src, dst; /* of the machines: barrier_host() */
+	struct dnode lagging;    /* near flows */
+	uint32_t nlagging;
+};
+
+/* Far: what waits on the way from one host to another, in order of arrival. */
+struct barrier_queue {
+	bool used;
+	struct ip_addr src, dst;
+	struct dnode waiting; /* struct parcel */
+	struct timer limit;   /* the first one has waited for long enough */
+};
+
+struct barrier {
+	struct barrier_pair *pairs;   /* max_flows: each has a lagging flow */
+	struct barrier_queue *queues; /* BARRIER_QUEUES */
+	uint32_t pair_hint, queue_hint, queues_used;
+	struct idx_hash pair_by_hosts, queue_by_hosts;
+	struct dnode parcels_free;
+	uint32_t waiting;           /* parcels in queues */
+	uint64_t expired_said_ns;   /* when an event last told that a wait was too long */
+	struct ip_pool ip_near, ip_far;
+};
+
+/* What a timer is for; its owner is the index of a near flow (first three), far flow (two), host pair, lane or barrier
+ * queue. */
+enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RTO, TK_ASK, TK_QUARANTINE, TK_LANE, TK_BARRIER, TK_KEEPALIVE };
 
 /* Which list a slot is on. */
-enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX, SQ_HELD };
+enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX };
 
 /* A shard. */
 struct proxy {
@@ -332,6 +375,7 @@ struct proxy {
 	uint64_t births;    /* near flows ever opened in this arena */
 	struct idx_hash near_by_key, far_by_peer, far_by_qpn, pair_by_hosts;
 
+	struct barrier barrier;
 	struct cm_table cm;
 	struct timer_heap timers;
 	struct timer keepalive;
@@ -340,7 +384,7 @@ struct proxy {
 
 	struct dnode mouth;     /* near flows with an AETH to say */
 	struct dnode resp_list; /* near flows with responses to deliver */
-	struct dnode raw_rx;    /* RAW slots for hosts */
+	struct dnode parcels;   /* struct parcel: packets for hosts that are not RC */
 	struct dnode lan_ready; /* far flows that may send to their host */
 	struct dnode lane_list; /* lanes with something to send */
 	bool pacer_blocked;     /* what is on lane_list waits for the pacer */

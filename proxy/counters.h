@@ -37,6 +37,10 @@
 	X(LAN_ACK_UNSENT, "lan_ack_unsent", "response for a PSN that was never sent")                                  \
 	X(LAN_RESP_ORDER, "lan_resp_order", "READ response out of order: the READ is repeated")                        \
 	X(LAN_RAW_NO_ROOM, "lan_raw_no_room", "no slot for an expendable packet")                                      \
+	X(LAN_IP_NO_ROOM, "lan_ip_no_room", "no room for an IP packet that is not RoCEv2")                             \
+	X(IP_STALE, "ip_stale", "IP packet that waited too long for the WAN")                                          \
+	X(IP_PIECES, "ip_pieces", "IP packet of which pieces were lost")                                               \
+	X(BARRIER_FULL, "barrier_full", "no room for a packet behind the barrier")                                     \
 	X(WAN_TRUNCATED, "wan_truncated", "datagram or frame shorter than its headers say")                            \
 	X(WAN_BAD_VERSION, "wan_bad_version", "unknown datagram version")                                              \
 	X(WAN_BAD_TAG, "wan_bad_tag", "datagram damaged or forged")                                                    \
@@ -92,8 +96,11 @@
 	X(WAN_PROBES, "wan_probes", "probe timeouts")                                                                  \
 	X(BYTES_DELIVERED, "bytes_delivered", "payload bytes that responders acknowledged")                            \
 	X(BYTES_FAILED, "bytes_failed", "acknowledged payload bytes that could not be delivered")                      \
-	X(HELD_DREQ, "held_dreq", "DREQ and DREP that waited for bytes before them")                                   \
-	X(HELD_WAIVED, "held_waived", "DREQ and DREP let go before the bytes in front of them")
+	X(IP_CARRIED, "ip_carried", "IP packets that are not RoCEv2, carried as they are")                             \
+	X(BARRIER_HELD, "barrier_held", "packets that waited for RC bytes acknowledged before them")                   \
+	X(BARRIER_EXEMPT, "barrier_exempt", "packets that wait for nothing: BarrierSkip=, bare TCP ACKs")              \
+	X(BARRIER_WAIVED, "barrier_waived", "packets let go before RC bytes of a flow that cannot go on")              \
+	X(BARRIER_EXPIRED, "barrier_expired", "packets let go after BarrierMax=")
 
 /* X(enumerator, printed name, severity: 'i'nfo 'w'arning 'e'rror, what happened) */
 #define PROXY_EVENTS(X)                                                                                                \
@@ -109,6 +116,7 @@
 	X(FLOW_RESUMED, "flow_resumed", 'i', "the responder answers again")                                            \
 	X(FLOW_HELD_OFF, "flow_held_off", 'w', "requester held off: buffer share used up")                             \
 	X(PAIR_QUARANTINED, "pair_quarantined", 'w', "a probe was not answered")                                       \
+	X(BARRIER_EXPIRED, "barrier_expired", 'w', "packets went before RC bytes in front of them: BarrierMax=")         \
 	X(TABLE_FULL, "table_full", 'w', "a bounded table is full")                                                    \
 	X(REBUILT, "rebuilt", 'i', "state rebuilt from the arena")
 

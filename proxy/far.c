@@ -19,6 +19,7 @@
  * A near edge that comes back without its arena has forgotten its flows; what came from them before: far_orphan.c. */
 #include "far_priv.h"
 
+#include "barrier.h"
 #include "pair.h"
 #include "wan_lane.h"
 
@@ -144,6 +145,7 @@ void far_free_responses(struct proxy *p, struct far_flow *f)
 
 void far_close(struct proxy *p, struct far_flow *f)
 {
+	barrier_flow_gone(p, f);
 	far_free_requests(p, f);
 	far_free_responses(p, f);
 	far_free_ops(p, f);

@@ -10,6 +10,7 @@
  * edge will make. */
 #include "far_priv.h"
 
+#include "barrier.h"
 #include "pair.h"
 
 /* Messages and bytes under way in [pos_acked, upto), which has been acknowledged. */
@@ -86,6 +87,7 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	if (f->orphan && f->pos_acked >= f->pos_rx)
 		timer_set(&p->timers, &f->rto, p->now_ns); /* it is over, but its caller is not done with it */
 	far_report(p, f, f->mode == ACK_MODE_HOST || f->pair_due);
+	barrier_progress(p, f);
 }
 
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)
@@ -100,6 +102,7 @@ void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrom
 	far_free_ops(p, f);
 	pair_leave(p, f);
 	far_report(p, f, true);
+	barrier_progress(p, f);
 }
 
 /* --- ACK and NAK --- */
@@ -132,6 +135,7 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 		count(p, CTR_RNR_NAKS_RX, 1);
 		f->last_progress_ns = p->now_ns; /* it lives */
 		f->rnr = true;
+		barrier_progress(p, f);
 		far_go_back(p, f, pos);
 		timer_set(&p->timers, &f->rto, p->now_ns + roce_rnr_timer_ns(pkt->aeth_syndrome & 0x1f));
 		return DROP_NONE;

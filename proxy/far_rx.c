@@ -14,6 +14,7 @@
  * committed with psns 0 and stands at pos_rx until a payload, the near edge or its first response has told. */
 #include "far_priv.h"
 
+#include "barrier.h"
 #include "pair.h"
 #include "wan_lane.h"
 
@@ -188,6 +189,7 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 	far_advance_rx(p, f);
 	far_store(p, f);
 	far_report(p, f, false);
+	barrier_progress(p, f);
 	far_kick(p, f);
 }
 

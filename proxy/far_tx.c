@@ -11,6 +11,7 @@
  * StallAfter is said to be stalled, which demotes the flow to mode host; after GiveUp its bytes have failed. */
 #include "far_priv.h"
 
+#include "barrier.h"
 #include "pair.h"
 
 #define ACKREQ_EVERY_PKTS 32
@@ -189,6 +190,7 @@ static void check_stall(struct proxy *p, struct far_flow *f)
 	f->stalled = true;
 	proxy_event_push(p, EV_FLOW_STALLED, NULL, f, f->pos_acked, f->held_bytes);
 	far_report(p, f, true);
+	barrier_progress(p, f);
 }
 
 void far_on_timer(struct proxy *p, struct far_flow *f)

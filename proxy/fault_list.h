@@ -16,3 +16,4 @@ X(PAST_READ,          "ACKs stop in front of an unanswered READ",       "the cei
 X(FORGET_ANSWERS,     "answers are kept, over a restart too",           "a restart forgets what was answered")
 X(NO_REFRAME,         "responses are framed as the host asked last",    "a repeated response is framed as the responder did it")
 X(RNR_IN_READ,        "no RNR NAK within a READ's responses",           "RNR NAKs also where the host has not asked again from")
+X(BARRIER_OFF,        "nothing else overtakes what was ACKed early",    "packets do not wait for what was ACKed before them")

@@ -31,6 +31,14 @@ enum proxy_limits {
 	PIECE_UNIT = 64,             /* pieces of packets are cut at multiples of this: 66 units make a slot */
 	HOLD_OFF_ALPHA = 3, /* a flow may hold so many times what is free of its pool: three quarters alone */
 	CREDIT_MIN_BYTES = 64 << 10, /* a flow's credit never falls below this */
+	/* barrier */
+	LAN_IP_MAX = 9216,         /* an IP packet that is not RoCEv2: jumbo frames */
+	BARRIER_ENTRIES_MAX = 512, /* flows that a snapshot names: 8 KiB behind a packet */
+	BARRIER_QUEUES = 1024,     /* directed host pairs with packets behind a barrier */
+	BARRIER_RAW_PARCELS = 4096, /* RoCEv2 packets that are not RC, at the edge beside their receiver */
+	BARRIER_SKIP_MAX = 32,     /* ports in BarrierSkip= */
+	HOST_ALIASES_MAX = 256,    /* further addresses of machines */
+	IP_PARTIAL_MAX = 16,       /* IP packets of a lane that lack pieces: what the WAN reorders over */
 	/* tables */
 	FLOWS_MAX = 1 << 20,
 	EVENT_RING = 1024,

@@ -16,6 +16,7 @@
  * the table is full and it has been idle for longest. Nothing that was ACKed and not delivered is closed silently. */
 #include "near_priv.h"
 
+#include "barrier.h"
 #include "mouth.h"
 #include "wan_lane.h"
 
@@ -66,8 +67,6 @@ void near_free_slots(struct proxy *p, struct near_flow *f)
 		if (slot != SLOT_NONE)
 			slot_release(p, slot);
 	}
-	while (!dlist_empty(&f->held))
-		slot_release(p, slot_of_meta(p, dlist_entry(dlist_first(&f->held), struct slot_meta, node)));
 }
 
 void near_close(struct proxy *p, struct near_flow *f)
@@ -90,9 +89,9 @@ void near_close(struct proxy *p, struct near_flow *f)
 	dlist_remove(&f->wan_node);
 	timer_cancel(&p->timers, &f->patience);
 	timer_cancel(&p->timers, &f->retire);
-	timer_cancel(&p->timers, &f->held_timer);
 	timer_cancel(&p->timers, &f->drain);
 	f->used = false;
+	barrier_mark(p, f);
 	near_store(p, f);
 	p->near_used--;
 	if (newer)
@@ -203,9 +202,6 @@ void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
 		if (f->pairing == PAIR_LEARNING && forsaken(p, f))
 			break;
 		near_ops_retire(p, f, false);
-		break;
-	case TK_HELD:
-		near_release_held(p, f, true);
 		break;
 	case TK_DRAIN:
 		drain_check(p, f);

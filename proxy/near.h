@@ -52,8 +52,6 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci);
 /* The newest life of a key (VLAN id, hosts, destination QPN), NULL if there is none. */
 struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                             uint16_t vlan_tci);
-/* A flow between two hosts with bytes that were ACKed and not delivered yet, NULL if there is none. Slow. */
-struct near_flow *near_undelivered(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst);
 
 /* --- to hosts --- */
 
@@ -101,7 +99,7 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 
 /* --- time, sessions, restart --- */
 
-/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_HELD, TK_DRAIN) has run out. May close the flow. */
+/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN) has run out. May close the flow. */
 void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind);
 /* Everything that is not settled is sent again. */
 void near_session_start(struct proxy *p, struct near_flow *f);

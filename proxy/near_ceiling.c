@@ -15,6 +15,7 @@
  * ACKed. A flow that failed stays where its NAK went. */
 #include "near_priv.h"
 
+#include "barrier.h"
 #include "wan_lane.h"
 
 enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f)
@@ -81,6 +82,7 @@ void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 		return;
 	f->msn_acked = near_msn_at(p, f, pos);
 	f->pos_acked = pos;
+	barrier_mark(p, f);
 }
 
 void near_speak(struct proxy *p, struct near_flow *f, enum near_due due)

@@ -126,8 +126,6 @@ void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);
 
 /* Frees what the responder has, up to the first open operation. */
 void near_settle(struct proxy *p, struct near_flow *f);
-/* Lets go the DREQ or DREP that waited for bytes before it; waived: they are not delivered, it has waited enough. */
-void near_release_held(struct proxy *p, struct near_flow *f, bool waived);
 /* Writes the flow's descriptor. Before what it promises is said; before a slot is freed that it makes superfluous. */
 void near_store(struct proxy *p, const struct near_flow *f);
 

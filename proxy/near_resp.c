@@ -7,6 +7,7 @@
  * What the host asks for again starts with a FIRST (or ONLY) at its position, whatever stood there before. */
 #include "near_priv.h"
 
+#include "barrier.h"
 #include "mouth.h"
 #include "wan_lane.h"
 
@@ -87,6 +88,7 @@ static void op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	near_op_given(p, f, op);
 	if (f->pos_reported < op->pos + op->psns)
 		f->pos_reported = min_u64(op->pos + op->psns, f->pos_next);
+	barrier_mark(p, f);
 	near_settle(p, f);
 	near_ops_retire(p, f, false);
 	if (near_ceiling(p, f) > f->pos_acked || (f->ack_owed && !f->repeats)) {
@@ -122,12 +124,13 @@ static bool reframe(const struct slot_hdr *h, const uint8_t *data, struct lan_tx
 }
 
 /* The last response acknowledges the operation itself. */
-static void acked_with_response(struct near_flow *f, const struct rd_op *op)
+static void acked_with_response(struct proxy *p, struct near_flow *f, const struct rd_op *op)
 {
 	if (op->pos + op->psns <= f->pos_acked)
 		return;
 	f->pos_acked = op->pos + op->psns;
 	f->msn_acked = op->msn;
+	barrier_mark(p, f);
 }
 
 size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
@@ -165,7 +168,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		               op->pos, tx->trailer);
 	op->next++;
 	if (op->next >= op->pos + op->psns) {
-		acked_with_response(f, op);
+		acked_with_response(p, f, op);
 		op_given(p, f, op);
 	}
 	return (size_t)tx->hdr_len + tx->body_len + tx->trailer_len;

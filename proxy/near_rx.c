@@ -12,6 +12,7 @@
  * overtaken, so lower PSNs extend the flow downwards, and nothing is ACKed. */
 #include "near_priv.h"
 
+#include "barrier.h"
 #include "near_fp.h"
 
 #define NAK_AGAIN_NS    100000ull     /* a LAN round trip: what was NAKed is not yet repeated within */
@@ -129,6 +130,7 @@ static enum proxy_drop lost_answer(struct proxy *p, struct near_flow *f, uint64_
 	f->nak_syndrome = 0; /* silence: the host runs into its own retry error, no responder refused anything */
 	f->fail_pos = f->pos_acked;
 	f->fail_msn = f->msn_acked;
+	barrier_mark(p, f);
 	near_store(p, f);
 	return drop(p, DROP_LAN_ANSWER_LOST);
 }

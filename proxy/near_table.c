@@ -43,17 +43,6 @@ struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const st
 	return NULL;
 }
 
-struct near_flow *near_undelivered(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
-{
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		struct near_flow *f = &p->near[i];
-
-		if (f->used && f->pos_acked > f->pos_reported && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst))
-			return f;
-	}
-	return NULL;
-}
-
 uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f)
 {
 	return (uint32_t)p->cfg.shard << 24 | f->idx;
@@ -94,10 +83,8 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 	f->idx = idx;
 	f->rnr_retry = p->cfg.rnr_retry_infinite ? 7 : 0;
 	dlist_init(&f->ops);
-	dlist_init(&f->held);
 	timer_init(&f->patience, TK_PATIENCE, idx);
 	timer_init(&f->retire, TK_RETIRE, idx);
-	timer_init(&f->held_timer, TK_HELD, idx);
 	timer_init(&f->drain, TK_DRAIN, idx);
 }
 

@@ -8,23 +8,9 @@
  * finds the operation's request and knows what to wait for. Ordering rule: descriptor, then free slot. */
 #include "near_priv.h"
 
+#include "barrier.h"
 #include "near_fp.h"
 #include "wan_lane.h"
-
-void near_release_held(struct proxy *p, struct near_flow *f, bool waived)
-{
-	if (dlist_empty(&f->held))
-		return;
-	timer_cancel(&p->timers, &f->held_timer);
-	while (!dlist_empty(&f->held)) {
-		struct slot_meta *m = dlist_entry(dlist_first(&f->held), struct slot_meta, node);
-
-		dlist_remove(&m->node);
-		if (waived)
-			count(p, CTR_HELD_WAIVED, 1);
-		wan_lane_queue_first(p, lane_of(p, f->lane), slot_of_meta(p, m));
-	}
-}
 
 /* The request of an operation stays as long as its answer does: from both a rebuild knows what was answered. */
 static void settle_slot(struct proxy *p, struct near_flow *f, uint32_t slot)
@@ -84,8 +70,7 @@ static void after_progress(struct proxy *p, struct near_flow *f)
 	if (near_op_open(f)) /* it may be answered by an ACK, or its response have waited for the pair */
 		dlist_append_once(&p->resp_list, &f->resp_node);
 	near_settle(p, f);
-	if (f->pos_reported >= f->held_until_pos)
-		near_release_held(p, f, false);
+	barrier_mark(p, f);
 	if (f->newer && f->pos_settled == f->pos_next) {
 		near_close(p, f);
 		return;

@@ -12,7 +12,9 @@
  * datagram each, when the pacer says so; reports and other control are not held back by the pacer.
  *
  * All timers are in one heap, and each belongs to a module (on_timer). */
+#include "barrier.h"
 #include "far.h"
+#include "ip_carry.h"
 #include "mouth.h"
 #include "near.h"
 #include "pair.h"
@@ -35,7 +37,7 @@ static void requeue_slots(struct proxy *p)
 			continue;
 		m->units[0] = m->units[1] = m->lost[0] = m->lost[1] = 0;
 		m->sends = m->in_flight = m->copies = 0;
-		if (h->kind == SLOT_REQ_NEAR || m->queued == SQ_HELD)
+		if (h->kind == SLOT_REQ_NEAR)
 			continue;
 		wan_lane_queue_first(p, lane_of(p, m->lane), slot);
 	}
@@ -94,6 +96,8 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 	uint32_t payload_crc;
 
 	p->now_ns = now_ns;
+	if (p->cfg.barrier != BARRIER_OFF && (d == DROP_LAN_NOT_ROCE || d == DROP_LAN_FRAGMENT || d == DROP_LAN_NOT_IP))
+		return ip_rx(p, l3, len, vlan_tci, d);
 	if (d != DROP_NONE)
 		return drop(p, d);
 	if (!ip_prefix_any(p->cfg.local, p->cfg.nlocal, &pkt.src) ||
@@ -175,6 +179,9 @@ static void on_timer(struct proxy *p, const struct timer *t)
 	case TK_QUARANTINE:
 		pair_on_timer(p, &p->pairs[t->owner]);
 		break;
+	case TK_BARRIER:
+		barrier_on_timer(p, &p->barrier.queues[t->owner]);
+		break;
 	case TK_LANE:
 		wan_lane_on_timer(p, &p->lanes[t->owner]);
 		break;
@@ -200,7 +207,7 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns)
 {
 	uint64_t next = timer_next(&p->timers);
 
-	if (!dlist_empty(&p->mouth) || !dlist_empty(&p->lan_ready) || !dlist_empty(&p->raw_rx) ||
+	if (!dlist_empty(&p->mouth) || !dlist_empty(&p->lan_ready) || !dlist_empty(&p->parcels) ||
 	    !dlist_empty(&p->resp_list))
 		return now_ns;
 	if (!dlist_empty(&p->lane_list))
@@ -259,7 +266,7 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 	p->now_ns = now_ns;
 	len = tx_mouth(p, tx);
 	if (!len)
-		len = raw_lan_tx(p, tx);
+		len = parcel_lan_tx(p, tx);
 	if (!len)
 		len = tx_response(p, tx);
 	if (!len)

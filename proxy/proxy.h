@@ -43,6 +43,17 @@ enum ack_mode {
 	ACK_MODE_FAR = 2,  /* what is committed in the far edge's arena, too */
 };
 
+/* What waits for RC bytes that were ACKed early: barrier.c. */
+enum barrier_mode {
+	BARRIER_OFF,  /* DREQ and DREP */
+	BARRIER_PAIR, /* every packet between the two hosts that is not RC: the port takes all IP */
+};
+
+/* A further address of a machine: counts as `host`. */
+struct host_alias {
+	struct ip_addr addr, host;
+};
+
 struct ip_prefix {
 	struct ip_addr addr; /* v4 prefixes are v4-mapped: 96 + their length */
 	uint8_t len;         /* 0..128 */
@@ -101,6 +112,15 @@ struct proxy_config {
 	uint32_t npair_modes;
 	uint32_t max_flows; /* per shard: near flows, and as many far ones. 16..FLOWS_MAX */
 
+	/* barrier */
+	enum barrier_mode barrier;
+	uint64_t barrier_max_ns; /* longest wait. default 1 s */
+	uint32_t ip_pool_bytes;  /* for IP packets that are not RoCEv2, both directions; 0 with BARRIER_OFF */
+	uint16_t barrier_skip[BARRIER_SKIP_MAX]; /* TCP and UDP ports that wait for nothing */
+	uint32_t nbarrier_skip;
+	struct host_alias alias[HOST_ALIASES_MAX]; /* by address, ascending */
+	uint32_t naliases;
+
 	/* WAN */
 	struct wan_pacer *pacer;
 	uint16_t
@@ -119,7 +139,6 @@ struct proxy_config {
 	    lan_timeout_ns;  /* far edge: first retry of an unanswered responder, doubling to 16 times. default 20 ms */
 	uint64_t stall_ns;   /* no progress at a responder for so long: said, flow demoted to host. default 500 ms */
 	uint64_t give_up_ns; /* no progress at a responder for so long: its bytes have failed, loudly. default 60 s */
-	uint64_t held_max_ns;    /* DREQ/DREP wait at most this long. default 1 s */
 	uint64_t quarantine_ns;  /* host pair after an unanswered probe. default 100 ms */
 	bool rnr_retry_infinite; /* requesters without CM have rnr_retry 7. default true */
 
@@ -171,8 +190,8 @@ int proxy_wan_lane(const uint8_t *dgram, size_t len);
 
 /* --- packets in --- */
 
-/* One packet from a host, from its IP header on. vlan_tci 0: untagged. Takes only RoCEv2 between the prefixes;
- * everything else is dropped by name. The bytes are copied or not needed after return. */
+/* One packet from a host, from its IP header on. vlan_tci 0: untagged. Takes RoCEv2 between the prefixes, and with
+ * BARRIER_PAIR all other IP; everything else is dropped by name. The bytes are copied or not needed after return. */
 enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len, uint16_t vlan_tci);
 /* One datagram (UDP payload) from the other edge, opened in place; ce: it carried the ECN mark CE. */
 enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, size_t len, bool ce);
@@ -237,6 +256,9 @@ struct proxy_link_status {
 	uint64_t pool_used[POOL_COUNT], pool_capacity[POOL_COUNT];
 	uint32_t near_flows, far_flows, max_flows;
 	uint32_t flows_learning; /* far flows whose requester QPN is not known yet */
+	enum barrier_mode barrier;
+	uint32_t barrier_waiting; /* packets for hosts here that wait for RC bytes */
+	uint64_t ip_used_bytes, ip_capacity_bytes; /* of the memory for IP packets */
 };
 
 /* The link as this shard sees it. Walks the flow table: not for every packet. */

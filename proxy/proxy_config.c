@@ -19,7 +19,9 @@ void proxy_config_defaults(struct proxy_config *c)
 	c->lan_timeout_ns = 20000000ull;
 	c->stall_ns = 500000000ull;
 	c->give_up_ns = 60000000000ull;
-	c->held_max_ns = 1000000000ull;
+	c->barrier_max_ns = 1000000000ull;
+	c->barrier_skip[0] = 22;
+	c->nbarrier_skip = 1;
 	c->quarantine_ns = 100000000ull;
 	c->rnr_retry_infinite = true;
 }
@@ -39,6 +41,8 @@ bool proxy_config_sane(const struct proxy_config *c)
 	       c->nlocal <= PREFIXES_MAX && c->nremote <= PREFIXES_MAX && pair_modes_sane(c) && c->max_flows >= 16 &&
 	       c->max_flows <= FLOWS_MAX && c->wan_payload_max >= WAN_MTU_MIN - 48 &&
 	       c->wan_payload_max <= WAN_MTU_MAX && c->rate_hint_bps > 0 && c->rtt_hint_ns > 0 &&
+	       c->barrier <= BARRIER_PAIR && (c->barrier == BARRIER_OFF || c->ip_pool_bytes >= IP_POOL_MIN) &&
+	       c->nbarrier_skip <= BARRIER_SKIP_MAX && c->naliases <= HOST_ALIASES_MAX &&
 	       c->lan_window_bytes >= LAN_PKT_MAX && c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
 }
 
@@ -75,6 +79,8 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 	if (!proxy_config_sane(c) || c->shard != p->cfg.shard || c->nshards != p->cfg.nshards ||
 	    c->nlanes != p->cfg.nlanes || c->max_flows != p->cfg.max_flows || c->pacer != p->cfg.pacer ||
 	    c->seal != p->cfg.seal || c->seal_ctx != p->cfg.seal_ctx || c->wan_payload_max != p->cfg.wan_payload_max ||
+	    c->barrier != p->cfg.barrier || c->ip_pool_bytes != p->cfg.ip_pool_bytes ||
+	    c->naliases != p->cfg.naliases || memcmp(c->alias, p->cfg.alias, sizeof(c->alias)) != 0 ||
 	    c->nlocal != p->cfg.nlocal || c->nremote != p->cfg.nremote ||
 	    memcmp(c->local, p->cfg.local, sizeof(c->local)) != 0 ||
 	    memcmp(c->remote, p->cfg.remote, sizeof(c->remote)) != 0)

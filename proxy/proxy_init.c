@@ -9,6 +9,7 @@
  * Rebuild: flows from their descriptors, then all committed slots are gone through once: those of unknown flows and
  * those settled already are freed, the others counted for flow and lane; then each flow finds out how far its slots
  * reach without a hole. */
+#include "barrier.h"
 #include "far.h"
 #include "near.h"
 #include "wan_lane.h"
@@ -61,15 +62,34 @@ struct blocks {
 	struct lane *lanes;
 	struct rd_op *ops;
 	uint32_t *near_inc;
-	struct idx_hash_cell *cells[4];
+	struct idx_hash_cell *cells[6];
+	struct barrier_pair *bpairs;
+	struct barrier_queue *bqueues;
+	struct parcel *parcels;
+	struct ip_buf *ip_bufs[2];
+	uint8_t *ip_data[2];
 	struct cm_conn *conns;
 	struct timer **timers;
 	struct sent_page *pages;
 	uint32_t *rings;
 	uint64_t *rx_bits;
 	void *arena_heap;
-	uint32_t nops, ntimers, own_lanes;
+	uint32_t nops, ntimers, own_lanes, nparcels;
 };
+
+static void carve_barrier(struct bump *b, const struct proxy_config *c, struct blocks *k)
+{
+	uint32_t bytes = c->ip_pool_bytes / 2, n = ip_pool_bufs(bytes);
+
+	k->bpairs = bump_take(b, c->max_flows * sizeof(*k->bpairs));
+	k->bqueues = bump_take(b, BARRIER_QUEUES * sizeof(*k->bqueues));
+	k->nparcels = BARRIER_RAW_PARCELS + n;
+	k->parcels = bump_take(b, k->nparcels * sizeof(*k->parcels));
+	for (int i = 0; i < 2; i++) {
+		k->ip_bufs[i] = bump_take(b, n * sizeof(*k->ip_bufs[i]));
+		k->ip_data[i] = bump_take(b, ip_pool_data_bytes(bytes));
+	}
+}
 
 static void carve(struct bump *b, const struct proxy_config *c, const struct arena_geometry *g, struct blocks *k)
 {
@@ -77,7 +97,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 
 	k->own_lanes = (uint32_t)(c->nlanes + c->nshards - 1) / c->nshards;
 	k->nops = 4 * n + 1024;
-	k->ntimers = 7 * n + c->nlanes + 4;
+	k->ntimers = 6 * n + c->nlanes + BARRIER_QUEUES + 4;
 	k->p = bump_take(b, sizeof(*k->p));
 	k->near = bump_take(b, n * sizeof(*k->near));
 	k->far = bump_take(b, n * sizeof(*k->far));
@@ -85,8 +105,9 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->lanes = bump_take(b, c->nlanes * sizeof(*k->lanes));
 	k->ops = bump_take(b, k->nops * sizeof(*k->ops));
 	k->near_inc = bump_take(b, n * sizeof(*k->near_inc));
-	for (int i = 0; i < 4; i++)
-		k->cells[i] = bump_take(b, idx_hash_size(n) * sizeof(struct idx_hash_cell));
+	for (int i = 0; i < 6; i++)
+		k->cells[i] = bump_take(b, idx_hash_size(i < 5 ? n : BARRIER_QUEUES) * sizeof(struct idx_hash_cell));
+	carve_barrier(b, c, k);
 	k->conns = bump_take(b, CM_CONNS * sizeof(*k->conns));
 	k->timers = bump_take(b, k->ntimers * sizeof(*k->timers));
 	k->pages = bump_take(b, sent_pages(c) * sizeof(*k->pages));
@@ -122,12 +143,17 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	idx_hash_init(&p->far_by_qpn, k->cells[2], size);
 	idx_hash_init(&p->pair_by_hosts, k->cells[3], size);
 	near_unpaired_init(&p->unpaired);
+	idx_hash_init(&p->barrier.pair_by_hosts, k->cells[4], size);
+	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[5], idx_hash_size(BARRIER_QUEUES));
+	barrier_init(p, k->bpairs, k->bqueues, k->parcels, k->nparcels);
+	ip_pool_init(&p->barrier.ip_near, k->ip_bufs[0], k->ip_data[0], p->cfg.ip_pool_bytes / 2);
+	ip_pool_init(&p->barrier.ip_far, k->ip_bufs[1], k->ip_data[1], p->cfg.ip_pool_bytes / 2);
 	dlist_init(&p->ops_free);
 	for (uint32_t i = 0; i < k->nops; i++)
 		dlist_append(&p->ops_free, &k->ops[i].node);
 	dlist_init(&p->mouth);
 	dlist_init(&p->resp_list);
-	dlist_init(&p->raw_rx);
+	dlist_init(&p->parcels);
 	dlist_init(&p->lan_ready);
 	dlist_init(&p->lane_list);
 	cm_table_init(&p->cm, k->conns, CM_CONNS);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* proxy_status.c - what happened and what is: events, counters, link and flow status; and the audit for tests. */
+#include "barrier.h"
 #include "near.h"
 
 /* --- events --- */
@@ -60,6 +61,10 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 	s->near_flows = p->near_used;
 	s->far_flows = p->far_used;
 	s->max_flows = p->cfg.max_flows;
+	s->barrier = p->cfg.barrier;
+	s->barrier_waiting = p->barrier.waiting;
+	s->ip_used_bytes = p->barrier.ip_near.used_bytes + p->barrier.ip_far.used_bytes;
+	s->ip_capacity_bytes = p->barrier.ip_near.capacity_bytes + p->barrier.ip_far.capacity_bytes;
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
 		s->flows_learning += p->far[i].used && p->far[i].pairing == PAIR_LEARNING;
 }
@@ -203,6 +208,8 @@ int proxy_audit(struct proxy *p)
 	}
 	if (rc == 0)
 		rc = audit_unpaired(p);
+	if (rc == 0)
+		rc = barrier_audit(p);
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)

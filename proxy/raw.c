@@ -5,11 +5,18 @@
  * (a CM request would otherwise be missing for seconds), delivered in the order of arrival, each at most once.
  *
  * CM messages are read on their way, at both edges, so that each knows the QPN pairs of its own hosts before the
- * first packet. A DREQ or DREP waits at its near edge for the bytes that were ACKed before it: a host must not tear
- * down the QP that they are on their way to. */
+ * first packet.
+ *
+ * A packet that has to wait for RC bytes at the other edge (barrier.c) takes its snapshot along, behind its own bytes
+ * in the slot. A DREQ or DREP always has to, behind the flow of its connection at least: a host must not tear down the
+ * QP that bytes are on their way to. A packet without room for the snapshot in its slot goes the way of IP
+ * (ip_carry.c). */
 #include "raw.h"
 
+#include "barrier.h"
+#include "ip_carry.h"
 #include "near.h"
+#include "pair.h"
 #include "wan_lane.h"
 
 #define RAW_WINDOW      1024
@@ -42,9 +49,18 @@ static void open_direction(struct proxy *p, const struct cm_conn *c, bool from_a
 		near_cm_open(p, &ci);
 }
 
-/* Returns the near flow behind whose bytes the message must wait, NULL if it need not. */
-static struct near_flow *observe_cm(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
+/* What a CM message means to the flows between its hosts. */
+struct cm_news {
+	bool ends;              /* DREQ or DREP: waits for what was ACKed before it */
+	bool known;             /* of a connection whose set-up was seen, or that a DREQ names */
+	uint32_t dest_qpn;      /* known: of the flow from the sender */
+	uint32_t requester_qpn; /* DREQ: of the flow to the sender */
+	bool dreq;
+};
+
+static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
+	struct cm_news news = {0};
 	struct cm_msg msg;
 	struct cm_conn *c = NULL;
 	enum cm_change change;
@@ -52,7 +68,7 @@ static struct near_flow *observe_cm(struct proxy *p, const uint8_t *l3, const st
 
 	cm_parse(l3, pkt, &msg);
 	if (msg.type == CM_NONE)
-		return NULL;
+		return news;
 	change = cm_observe(&p->cm, &pkt->src, &pkt->dst, &msg, &c);
 	if (c && msg.type == CM_REQ)
 		c->traits_a = (struct cm_traits){pkt->tos, pkt->migreq};
@@ -63,50 +79,95 @@ static struct near_flow *observe_cm(struct proxy *p, const uint8_t *l3, const st
 		open_direction(p, c, false, vlan_tci);
 	}
 	if (msg.type != CM_DREQ && msg.type != CM_DREP)
-		return NULL;
-	if (!c) /* set up before this edge's memory began */
-		return msg.type == CM_DREQ ? near_find(p, &pkt->src, &pkt->dst, msg.qpn, vlan_tci)
-		                           : near_undelivered(p, &pkt->src, &pkt->dst);
-	from_a = ip_addr_eq(&c->a, &pkt->src) && (!ip_addr_eq(&c->a, &c->b) || msg.local_comm_id == c->comm_a);
-	return near_find(p, &pkt->src, &pkt->dst, from_a ? c->qpn_b : c->qpn_a, vlan_tci);
+		return news;
+	news.ends = true;
+	news.dreq = msg.type == CM_DREQ;
+	news.requester_qpn = news.dest_qpn = msg.qpn;
+	news.known = news.dreq;
+	if (c) {
+		from_a = ip_addr_eq(&c->a, &pkt->src) && (!ip_addr_eq(&c->a, &c->b) || msg.local_comm_id == c->comm_a);
+		news.dest_qpn = from_a ? c->qpn_b : c->qpn_a;
+		news.known = true;
+	}
+	return news;
 }
 
-static void hold(struct proxy *p, struct near_flow *f, uint32_t slot)
+/* The sender of a DREQ takes its queue pair down: nothing waits for bytes to it any more. */
+static void host_leaves(struct proxy *p, const struct roce_pkt *pkt, const struct cm_news *news)
 {
-	struct slot_meta *m = arena_meta(p->arena, slot);
+	struct far_flow *f = pair_find(p, &pkt->dst, &pkt->src, news->requester_qpn);
 
-	count(p, CTR_HELD_DREQ, 1);
-	f->held_until_pos = max_u64(f->held_until_pos, f->pos_acked);
-	m->queued = SQ_HELD;
-	dlist_append(&f->held, &m->node);
-	if (!timer_armed(&f->held_timer))
-		timer_set(&p->timers, &f->held_timer, p->now_ns + p->cfg.held_max_ns);
+	if (!f)
+		return;
+	f->leaving = true;
+	barrier_progress(p, f);
+}
+
+/* The snapshot of a DREQ or DREP while the barrier is off: its own flow; of all flows if that is not known. */
+static uint32_t snapshot_of_end(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci,
+                                const struct cm_news *news, uint8_t *out, uint32_t max)
+{
+	const struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, news->dest_qpn, vlan_tci);
+
+	if (!news->known)
+		return barrier_snapshot(p, &pkt->src, &pkt->dst, out, max);
+	if (!f || !dnode_on(&f->lag_node) || !max)
+		return 0;
+	barrier_entry(p, f, out);
+	return 1;
+}
+
+static bool waits(const struct proxy *p, const struct roce_pkt *pkt, const struct cm_news *news)
+{
+	if (news->ends)
+		return true;
+	return p->cfg.barrier != BARRIER_OFF && pkt->class != ROCE_CNP_CLASS && pkt->dest_qpn != 1;
+}
+
+/* Writes the snapshot that the packet takes along. Returns its entries. */
+static uint32_t snapshot(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, const struct cm_news *news,
+                         uint8_t *out, uint32_t max)
+{
+	if (!waits(p, pkt, news))
+		return 0;
+	if (p->cfg.barrier == BARRIER_OFF)
+		return snapshot_of_end(p, pkt, vlan_tci, news, out, max);
+	return barrier_snapshot(p, &pkt->src, &pkt->dst, out, max);
 }
 
 enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
 	uint16_t lane = proxy_lane(&pkt->src, &pkt->dst, p->cfg.nlanes);
+	uint32_t room = (uint32_t)(LAN_PKT_MAX - pkt->len) / BARRIER_ENTRY_LEN, n, slot;
+	uint8_t entries[LAN_PKT_MAX];
 	struct lane *l = lane_of(p, lane);
-	struct near_flow *f = NULL;
-	uint32_t slot;
+	struct cm_news news = {0};
 
 	if (pkt->opcode == UD_SEND_ONLY && pkt->dest_qpn == 1)
-		f = observe_cm(p, l3, pkt, vlan_tci);
+		news = observe_cm(p, l3, pkt, vlan_tci);
+	if (news.dreq)
+		host_leaves(p, pkt, &news);
 	if (!p->session_on)
 		return drop(p, DROP_LAN_RAW_NO_ROOM);
-	slot = slot_take(p, SLOT_RAW_LAN, l->id, 0, l->raw_seq_tx, pkt->len, lane, false);
+	if (p->cfg.barrier != BARRIER_OFF && waits(p, pkt, &news) && barrier_lagging(p, &pkt->src, &pkt->dst) > room) {
+		struct ip_pkt ip;
+
+		if (ip_parse(l3, pkt->len, &ip) == DROP_NONE)
+			return ip_carry(p, l3, &ip, vlan_tci, false);
+	}
+	n = snapshot(p, pkt, vlan_tci, &news, entries, room);
+	slot = slot_take(p, SLOT_RAW_LAN, l->id, 0, l->raw_seq_tx, (uint16_t)(pkt->len + n * BARRIER_ENTRY_LEN), lane,
+	                 false);
 	if (slot == SLOT_NONE)
 		return drop(p, DROP_LAN_RAW_NO_ROOM);
 	l->raw_seq_tx++;
 	memcpy(arena_data(p->arena, slot), l3, pkt->len);
+	memcpy(arena_data(p->arena, slot) + pkt->len, entries, (size_t)n * BARRIER_ENTRY_LEN);
 	roce_dec_ttl(arena_data(p->arena, slot), pkt);
 	arena_hdr(p->arena, slot)->vlan_tci = vlan_tci;
 	arena_commit(p->arena, slot);
 	count(p, CTR_RAW_CARRIED, 1);
-	if (f && f->pos_acked > f->pos_reported)
-		hold(p, f, slot);
-	else
-		wan_lane_queue_first(p, l, slot);
+	wan_lane_queue_first(p, l, slot);
 	return DROP_NONE;
 }
 
@@ -135,12 +196,14 @@ static void raw_mark(struct lane *l, uint64_t seq)
 	l->raw_seen[(seq / 64) % (RAW_WINDOW / 64)] |= 1ull << (seq % 64);
 }
 
+/* A whole packet that this edge could have been sent, and behind it whole entries. */
 static bool deliverable(struct proxy *p, uint32_t slot, struct roce_pkt *pkt)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
-	return roce_parse(arena_data(p->arena, slot), h->len, pkt) == DROP_NONE && pkt->len == h->len &&
-	       pkt->class != ROCE_RC_REQUEST && pkt->class != ROCE_RC_RESPONSE && is_local(p, &pkt->dst);
+	return roce_parse(arena_data(p->arena, slot), h->len, pkt) == DROP_NONE &&
+	       (h->len - pkt->len) % BARRIER_ENTRY_LEN == 0 && pkt->class != ROCE_RC_REQUEST &&
+	       pkt->class != ROCE_RC_RESPONSE && is_local(p, &pkt->dst);
 }
 
 static void drop_oldest_partial(struct proxy *p, struct lane *l)
@@ -174,6 +237,7 @@ static uint32_t begin_partial(struct proxy *p, struct lane *l, const struct wan_
 bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_RAW_WAN, l->id, w->pos);
+	struct parcel what;
 	struct roce_pkt pkt;
 
 	if (w->pos >> 62) {
@@ -203,34 +267,14 @@ bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		return true;
 	}
 	arena_hdr(p->arena, slot)->vlan_tci = w->vlan_tci;
-	if (pkt.opcode == UD_SEND_ONLY && pkt.dest_qpn == 1)
-		observe_cm(p, arena_data(p->arena, slot), &pkt, w->vlan_tci);
 	arena_meta(p->arena, slot)->queued = SQ_RAW_RX;
-	dlist_append(&p->raw_rx, &arena_meta(p->arena, slot)->node);
+	what = (struct parcel){.id = slot,
+	                       .n = (uint16_t)((arena_hdr(p->arena, slot)->len - pkt.len) / BARRIER_ENTRY_LEN)};
+	if (pkt.opcode == UD_SEND_ONLY && pkt.dest_qpn == 1)
+		what.patient = observe_cm(p, arena_data(p->arena, slot), &pkt, w->vlan_tci).ends;
+	if (!barrier_admit(p, &what, &pkt.src, &pkt.dst)) {
+		drop(p, DROP_BARRIER_FULL);
+		slot_release(p, slot);
+	}
 	return true;
-}
-
-size_t raw_lan_tx(struct proxy *p, struct lan_tx *tx)
-{
-	struct dnode *n = dlist_first(&p->raw_rx);
-	const struct slot_hdr *h;
-	struct roce_pkt pkt;
-	uint32_t slot;
-
-	if (!n)
-		return 0;
-	slot = slot_of_meta(p, dlist_entry(n, struct slot_meta, node));
-	h = arena_hdr(p->arena, slot);
-	roce_parse(arena_data(p->arena, slot), h->len, &pkt);
-	tx->hdr_len = pkt.hdr_len;
-	memcpy(tx->hdr, arena_data(p->arena, slot), pkt.hdr_len);
-	tx->body = arena_data(p->arena, slot) +
-	           pkt.hdr_len; /* freed slots keep their bytes until the next packet comes in */
-	tx->body_len = (uint16_t)(h->len - pkt.hdr_len);
-	tx->trailer_len = 0;
-	tx->vlan_tci = h->vlan_tci;
-	tx->dst = pkt.dst;
-	tx->dscp_ecn = pkt.tos;
-	slot_release(p, slot);
-	return (size_t)tx->hdr_len + tx->body_len;
 }

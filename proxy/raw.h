@@ -10,8 +10,6 @@
 enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
 /* From the other edge. False: no room. */
 bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
-/* Next one for a host; 0: none. */
-size_t raw_lan_tx(struct proxy *p, struct lan_tx *tx);
 
 /* Gives up the packets that lack pieces: a new session begins. */
 void raw_forget_partial(struct proxy *p, struct lane *l);

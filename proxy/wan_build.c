@@ -2,7 +2,7 @@
 /* Theory of operation
  *
  * What goes into a datagram, in this order: report and refusals, probe, flow frames, repairs, responses and expendable
- * packets, new requests (flows take turns, a datagram each), credits. Each thing that must arrive leaves a reference in
+ * packets, new requests (flows take turns, a datagram each) and IP packets, credits. Each thing that must arrive leaves a reference in
  * the sent map; when the datagram is lost the reference says what to send again - its newest state, never the old bytes
  * of a frame. A datagram of nothing but reports is not answered with one, and needs no entry. */
 #include "wan_lane_priv.h"
@@ -231,6 +231,19 @@ static void finish(struct wan_build *b)
 		wan_sent_forget_last(&l->sent);
 }
 
+/* IP packets and requests: the first place in the datagram goes to each in turn. */
+static void pack_new(struct wan_build *b)
+{
+	struct lane *l = b->l;
+
+	if (l->ip_turn)
+		wan_pack_ip(b);
+	wan_pack_requests(b);
+	if (!l->ip_turn)
+		wan_pack_ip(b);
+	l->ip_turn = !l->ip_turn;
+}
+
 size_t wan_lane_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, bool data_ok)
 {
 	struct wan_build b = {.p = p, .l = l, .buf = buf};
@@ -252,7 +265,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap,
 		wan_pack_repairs(&b);
 		wan_pack_firsts(&b);
 		wan_pack_repairs(&b); /* what is too large for a datagram goes in pieces */
-		wan_pack_requests(&b);
+		pack_new(&b);
 	}
 	if (b.off > WAN_HDR_LEN || l->credit_due)
 		put_credit(&b);

@@ -10,7 +10,7 @@
  * inside the host's own packet.
  *
  * PACKET and the FLOW frames are reliable: lost datagrams have their contents sent again. REPORT, REFUSED and PROBE
- * are not: newer ones replace them. */
+ * are not: newer ones replace them. IP is not either: what it carries is expendable. */
 #ifndef PROXY_WAN_FRAME_H
 #define PROXY_WAN_FRAME_H
 
@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "counters.h"
+#include "ip_pool.h"
 #include "limits.h"
 #include "roce.h"
 
@@ -27,6 +28,8 @@
 #define WAN_FRAME_HDR_LEN    4
 #define WAN_PACKET_BODY_LEN  24 /* body of PACKET without its data */
 #define WAN_PACKET_OVERHEAD  (WAN_FRAME_HDR_LEN + WAN_PACKET_BODY_LEN)
+#define WAN_IP_BODY_LEN      16 /* body of IP without its data */
+#define WAN_IP_OVERHEAD      (WAN_FRAME_HDR_LEN + WAN_IP_BODY_LEN)
 #define WAN_REPORT_BODY_LEN  32
 #define WAN_REPORT_WORDS_MAX 64 /* 4096 packet numbers */
 
@@ -37,6 +40,7 @@ enum wan_frame_type {
 	WF_FLOW_PAIR = 0x04,
 	WF_FLOW_CLOSE = 0x05,
 	WF_LANE_CREDIT = 0x06,
+	WF_IP = 0x07,
 	WF_REPORT = 0x10,
 	WF_REFUSED = 0x11,
 	WF_PROBE = 0x12,
@@ -114,6 +118,18 @@ struct wan_flow_close {
 	uint32_t flow, inc;
 };
 
+/* IP: seq(8) total(2) offset(2) entries(2) vlan(2) data... An IP packet that is not RoCEv2, or a piece of one, behind
+ * its snapshot: entries of flow(4) inc(4) pos(8), see barrier.c. Never repaired. */
+struct wan_ip {
+	uint64_t seq;     /* of the lane */
+	uint16_t total;   /* snapshot and packet, 1..IP_BUF_MAX */
+	uint16_t offset;  /* of this piece: a multiple of PIECE_UNIT */
+	uint16_t entries; /* 0..BARRIER_ENTRIES_MAX */
+	uint16_t vlan_tci;
+	uint16_t len; /* of this piece: a multiple of PIECE_UNIT but for the last one */
+	const uint8_t *data;
+};
+
 /* LANE_CREDIT, far to near: window(8) flow_initial(4) zero(4) */
 struct wan_lane_credit {
 	uint64_t window_bytes;       /* slot bytes sent and not settled, of the whole lane */
@@ -154,6 +170,8 @@ size_t wan_flow_pair_put(uint8_t *buf, size_t cap, const struct wan_flow_pair *r
 bool wan_flow_pair_get(const struct wan_frame *f, struct wan_flow_pair *r);
 size_t wan_flow_close_put(uint8_t *buf, size_t cap, const struct wan_flow_close *c);
 bool wan_flow_close_get(const struct wan_frame *f, struct wan_flow_close *c);
+size_t wan_ip_put(uint8_t *buf, size_t cap, const struct wan_ip *w);
+bool wan_ip_get(const struct wan_frame *f, struct wan_ip *w);
 size_t wan_lane_credit_put(uint8_t *buf, size_t cap, const struct wan_lane_credit *c);
 bool wan_lane_credit_get(const struct wan_frame *f, struct wan_lane_credit *c);
 /* `words` in host order */

@@ -16,6 +16,7 @@
 #include "wan_lane_priv.h"
 
 #include "far.h"
+#include "ip_carry.h"
 #include "raw.h"
 
 #define REPORT_DELAY_MIN   50000ull
@@ -37,6 +38,8 @@ void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_r
 	dlist_init(&l->reports);
 	dlist_init(&l->closes);
 	dlist_init(&l->raw_partial);
+	dlist_init(&l->ip_first);
+	dlist_init(&l->ip_partial);
 	l->reorder_ns = REORDER_MIN_NS;
 	l->window_bytes = WINDOW_FIRST_BYTES;
 	l->flow_initial_bytes = CREDIT_MIN_BYTES;
@@ -67,6 +70,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	l->probe_due = l->report_due = false;
 	l->ping_due = l->credit_due = true;
 	raw_forget_partial(p, l);
+	ip_session_start(p, l);
 	l->raw_seq_rx = 0;
 	memset(l->raw_seen, 0, sizeof(l->raw_seen));
 	wan_lane_kick(p, l);
@@ -119,7 +123,8 @@ void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32
 
 bool wan_lane_has_data(const struct lane *l)
 {
-	return !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->near_list);
+	return !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->near_list) ||
+	       !dlist_empty(&l->ip_first);
 }
 
 /* --- by time --- */

@@ -39,6 +39,8 @@ bool wan_build_open(struct wan_build *b, struct near_flow *f);
 void wan_pack_repairs(struct wan_build *b);
 /* Responses and expendable packets that were never sent. */
 void wan_pack_firsts(struct wan_build *b);
+/* IP packets that are not RoCEv2. */
+void wan_pack_ip(struct wan_build *b);
 /* Requests of the flow whose turn it is, and of others if there is room left. */
 void wan_pack_requests(struct wan_build *b);
 

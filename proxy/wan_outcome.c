@@ -207,7 +207,7 @@ void wan_on_report(struct proxy *p, struct lane *l, const struct wan_report *r)
 	}
 	adapt_reorder(p, l, &res);
 	wan_detect_losses(p, l);
-	if (!dlist_empty(&l->near_list) || !dlist_empty(&l->repair) || !dlist_empty(&l->first))
+	if (wan_lane_has_data(l))
 		wan_lane_kick(p, l); /* the sent map may have been full */
 }
 

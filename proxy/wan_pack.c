@@ -8,6 +8,7 @@
  * burst does not take all of them. A copy is not sent any more once the peer has the packet. */
 #include "wan_lane_priv.h"
 
+#include "ip_carry.h"
 #include "near.h"
 #include "wan_units.h"
 
@@ -180,6 +181,16 @@ void wan_pack_firsts(struct wan_build *b)
 			return;
 		if (m->queued == SQ_FIRST)
 			wan_unqueue(m);
+	}
+}
+
+void wan_pack_ip(struct wan_build *b)
+{
+	size_t max = b->p->cfg.wan_payload_max - WAN_TAG_LEN - WAN_HDR_LEN, n;
+
+	while ((n = ip_wan_put(b->p, b->l, b->buf + b->off, b->cap - b->off, max)) > 0) {
+		b->off += n;
+		b->data = true;
 	}
 }
 

@@ -3,10 +3,11 @@
  *
  * A datagram is taken once: its number is noted, and a second one with it is dropped. If one of its packets found no
  * room, it is not noted but named in a REFUSED, and all of it may come again: whatever is in it is harmless when taken
- * twice. Reports are asked for by everything but reports, after REPORT_EVERY datagrams or a part of the round trip. */
+ * twice. Reports are asked for by everything but reports and IP packets, after REPORT_EVERY datagrams or a part of the round trip. */
 #include "wan_lane_priv.h"
 
 #include "far.h"
+#include "ip_carry.h"
 #include "near.h"
 #include "raw.h"
 #include "wan_units.h"
@@ -82,6 +83,9 @@ static bool on_control(struct proxy *p, struct lane *l, const struct wan_frame *
 			wan_lane_kick(p, l);
 		}
 		break;
+	case WF_IP:
+		ok = ip_on_frame(p, l, f);
+		break;
 	case WF_REPORT:
 		if ((ok = wan_report_get(f, &u.lane_report)))
 			wan_on_report(p, l, &u.lane_report);
@@ -127,7 +131,7 @@ enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hd
 	if (wan_recv_seen(&l->recv, h->wan_pn))
 		return drop(p, DROP_WAN_DUPLICATE);
 	while ((more = wan_frame_next(dgram, len, &off, &f)) > 0) {
-		if (f.type != WF_REPORT && f.type != WF_REFUSED)
+		if (f.type != WF_REPORT && f.type != WF_REFUSED && f.type != WF_IP)
 			wants_report = true;
 		if (f.type == WF_PACKET)
 			refused |= !on_packet(p, l, &f);

@@ -7,8 +7,10 @@
 
 #include "conn.h"
 #include "host.h"
+#include "word.h"
 #include "world.h"
 #include "proxy/icrc.h"
+#include "proxy/ip.h"
 
 #define CNP_GAP_NS 50000 /* between two CNPs to one queue pair */
 
@@ -269,11 +271,21 @@ static void check_rc(struct world *w, struct host *h, const struct pkt *p, const
 		check_request(w, q, pkt);
 }
 
+bool check_odd_ip(const struct world *w, const struct pkt *p)
+{
+	struct ip_pkt ip;
+
+	return (w->cfg.attack_pps || w->cfg.lan.corrupt > 0) && ip_parse(p->data, p->len, &ip) == DROP_NONE &&
+	       !ip.to_roce;
+}
+
 void check_edge_tx(struct world *w, uint8_t site, uint8_t host, const struct pkt *p)
 {
 	struct roce_pkt pkt;
 	enum proxy_drop d = roce_parse(p->data, p->len, &pkt);
 
+	if (d != DROP_NONE && w->cfg.barrier != BARRIER_OFF && (word_is(p) || check_odd_ip(w, p)))
+		return; /* not RoCE, but IP */
 	if (d != DROP_NONE) {
 		check_fail(w, "malformed", "packet of %u bytes from edge %c: %s", p->len, 'A' + site,
 		           proxy_drop_name(d));
@@ -349,7 +361,12 @@ void check_qp_error(struct qp *q, const char *why)
 /* The edges may let a DREQ go before the bytes in front of it only when those cannot get through. */
 static bool waived(const struct world *w)
 {
-	return edge_counter(&w->edge[0], CTR_HELD_WAIVED) + edge_counter(&w->edge[1], CTR_HELD_WAIVED) > 0;
+	uint64_t n = 0;
+
+	for (int site = 0; site < 2; site++)
+		n += edge_counter(&w->edge[site], CTR_BARRIER_WAIVED) +
+		     edge_counter(&w->edge[site], CTR_BARRIER_EXPIRED);
+	return n > 0;
 }
 
 void check_dreq(struct conn *c)
@@ -473,12 +490,24 @@ static void note_held(struct world *w, const struct edge_shard *s)
 			           (unsigned long long)f.pos_delivered, (unsigned long long)f.buffered_bytes);
 }
 
+static void check_barrier_empty(struct world *w, const struct edge_shard *s)
+{
+	struct proxy_link_status st;
+
+	proxy_link_status(s->p, w->q.now_ns, &st);
+	if (st.barrier_waiting)
+		check_fail(w, "barrier-leak", "edge %c: %u packets wait behind the barrier after all is done",
+		           'A' + s->edge->site, st.barrier_waiting);
+}
+
 static void check_empty(struct world *w, struct edge *e)
 {
 	uint64_t used = edge_used(e);
 
 	for (uint32_t i = 0; i < e->nshards && used; i++)
 		note_held(w, &e->shard[i]);
+	for (uint32_t i = 0; i < e->nshards; i++)
+		check_barrier_empty(w, &e->shard[i]);
 	if (used)
 		check_fail(w, "slot-leak", "edge %c holds %llu bytes of slots after all is done", 'A' + e->site,
 		           (unsigned long long)used);

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "host_cm.h"
 #include "host_ud.h"
+#include "word.h"
 #include "world.h"
 
 static uint64_t now_of(const struct conn *c)
@@ -177,6 +178,7 @@ void conn_completed(struct conn *c, int side, const struct wqe *w)
 			c->latency_max_ns = latency_ns;
 	}
 	check_completion(c->qp[side], w);
+	word_on_completion(c, side);
 	maybe_close(c);
 	if (c->dreq_seen)
 		host_cm_try_drep(c);

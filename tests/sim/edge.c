@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "check.h"
+#include "proxy/ip.h"
 #include "world.h"
 
 /* Runs without time passing before it counts as a spin. */
@@ -31,7 +32,8 @@ static void emit_lan(struct edge *e, const struct lan_tx *tx)
 	p->len = (uint32_t)tx->hdr_len + tx->body_len + tx->trailer_len;
 	p->vlan_tci = tx->vlan_tci;
 	if (!world_host_of(e->w, &tx->dst, &site, &host) || site != e->site) {
-		check_fail(e->w, "next-hop", "edge %c sends to an address that is not on its LAN", 'A' + e->site);
+		if (!check_odd_ip(e->w, p))
+			check_fail(e->w, "next-hop", "edge %c sends to an address that is not on its LAN", 'A' + e->site);
 		pkt_free(p);
 		return;
 	}
@@ -131,12 +133,15 @@ void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p)
 		world_log(e->w, LOG_LAN, "(down)", e->site, host, p);
 	} else {
 		struct roce_pkt pkt;
+		struct ip_pkt ip;
 		struct edge_shard *s;
 		enum proxy_drop d = roce_parse(p->data, p->len, &pkt);
 
 		if (d == DROP_NONE)
 			check_edge_rx(e->w, p, &pkt);
-		s = edge_shard_of(e, &pkt.src, &pkt.dst); /* broken packets go to any */
+		if (ip_parse(p->data, p->len, &ip) != DROP_NONE)
+			ip.src = ip.dst = (struct ip_addr){0}; /* broken packets go to any */
+		s = edge_shard_of(e, &ip.src, &ip.dst);
 		d = proxy_lan_rx(s->p, now_of(e), p->data, p->len, p->vlan_tci);
 		world_log(e->w, LOG_LAN, d == DROP_NONE ? "edge rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
 		shard_run(s);
@@ -181,6 +186,8 @@ static void shard_config(struct edge_shard *s, uint8_t index)
 	c->nshards = (uint8_t)s->edge->nshards;
 	c->nlanes = wc->nlanes;
 	c->mode = wc->mode;
+	c->barrier = wc->barrier;
+	c->ip_pool_bytes = wc->barrier == BARRIER_OFF ? 0 : 4 << 20;
 	for (uint32_t six = 0; six < 2; six++) {
 		c->local[six] = site_prefix(site, six);
 		c->remote[six] = site_prefix(!site, six);

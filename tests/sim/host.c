@@ -9,6 +9,7 @@
 #include "conn.h"
 #include "host_cm.h"
 #include "host_ud.h"
+#include "word.h"
 #include "world.h"
 #include "proxy/icrc.h"
 
@@ -202,7 +203,9 @@ void host_rx(struct host *h, struct pkt *p)
 	struct roce_pkt pkt;
 
 	world_log(h->w, LOG_LAN, "host rx", h->site, h->index, p);
-	if (!host_is_dead(h) && roce_parse(p->data, p->len, &pkt) == DROP_NONE && icrc_check(p->data, &pkt, NULL))
+	if (!host_is_dead(h) && word_is(p))
+		word_heard(h, p);
+	else if (!host_is_dead(h) && roce_parse(p->data, p->len, &pkt) == DROP_NONE && icrc_check(p->data, &pkt, NULL))
 		host_take(h, p, &pkt);
 	pkt_free(p);
 }

@@ -273,7 +273,7 @@ static void describe(struct scenario *s, const char *program)
 
 	snprintf(s->text, sizeof(s->text),
 	         "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU "
-	         "%u%s%s%s%s%s%s",
+	         "%u%s%s%s%s%s%s%s",
 	         c->direct                  ? "direct"
 	         : c->mode == ACK_MODE_NEAR ? "near"
 	         : c->mode == ACK_MODE_FAR  ? "far"
@@ -282,7 +282,16 @@ static void describe(struct scenario *s, const char *program)
 	         c->wan.burst_enter > 0 ? " + bursts" : "", c->nhosts[0], c->nhosts[1], c->nshards[0], c->nshards[1],
 	         c->nconns, s->conn[0].pmtu, c->wan.ncuts ? ", cuts" : "", c->ncrashes ? ", crashes" : "",
 	         c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble",
-	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", program);
+	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->barrier != BARRIER_OFF ? ", barrier" : "", program);
+}
+
+/* Programs that say over TCP what is complete. */
+static void pick_barrier(struct scenario *s, struct rng *r)
+{
+	if (s->cfg.direct || rng_chance(r, 0.3))
+		return;
+	s->cfg.barrier = BARRIER_PAIR;
+	s->cfg.word_every = (uint32_t)rng_log_range(r, 1, 100);
 }
 
 /* A host more at each site, with no work but to do harm. */
@@ -330,6 +339,7 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	s->cfg.cm_retry_ns = rng_log_range(&r, 50000000, SEC) + world_cfg_rtt_ns(&s->cfg);
 	s->cfg.errors_allowed = direct;
 	s->cfg.deadline_ns = deadline(&s->cfg);
+	pick_barrier(s, &r);
 	describe(s, program);
 }
 

@@ -245,7 +245,7 @@ void world_start(struct world *w, const struct world_cfg *cfg)
 	eventq_reset(&w->q);
 	pktlog_reset(&w->log);
 	w->violation[0] = 0;
-	w->completions = w->lan_pkts = w->done_ns = 0;
+	w->completions = w->lan_pkts = w->words_heard = w->done_ns = 0;
 	w->nconns = w->conns_over = 0;
 	for (uint8_t site = 0; site < 2; site++)
 		start_site(w, site);

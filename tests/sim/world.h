@@ -27,6 +27,8 @@ struct world_cfg {
 	uint64_t seed;
 	bool direct;
 	enum ack_mode mode;
+	enum barrier_mode barrier;
+	uint32_t word_every; /* completions; 0: hosts say nothing */
 	uint32_t nhosts[2];
 	const struct host_model *model[2][HOSTS_MAX];
 	uint32_t skip_qpns[2][HOSTS_MAX]; /* QPNs that other programs have taken */
@@ -84,7 +86,7 @@ struct world {
 	bool log_packets;
 	/* outcome */
 	char violation[512]; /* empty: none */
-	uint64_t completions, lan_pkts;
+	uint64_t completions, lan_pkts, words_heard;
 	uint64_t done_ns; /* when the last connection was over */
 };
 

@@ -44,7 +44,8 @@ struct core_pkt {
 	struct roce_pkt h;
 	uint16_t vlan_tci;
 	uint64_t at_ns;
-	uint8_t l3[LAN_PKT_MAX + 64];
+	size_t len;
+	uint8_t l3[LAN_IP_MAX];
 };
 
 struct core;
@@ -208,13 +209,17 @@ static inline void core_collect(struct core_edge *e)
 
 		assert_true(e->out_head - e->out_tail <= CORE_QUEUE);
 		assert_int_equal(len, tx.hdr_len + tx.body_len + tx.trailer_len);
-		assert_true(len <= LAN_PKT_MAX);
+		assert_true(len <= LAN_IP_MAX);
+		k->len = len;
 		memcpy(k->l3, tx.hdr, tx.hdr_len);
 		if (tx.body_len)
 			memcpy(k->l3 + tx.hdr_len, tx.body, tx.body_len);
 		memcpy(k->l3 + tx.hdr_len + tx.body_len, tx.trailer, tx.trailer_len);
 		k->vlan_tci = tx.vlan_tci;
 		k->at_ns = e->c->now_ns;
+		memset(&k->h, 0, sizeof(k->h));
+		if (roce_parse(k->l3, len, &k->h) == DROP_LAN_NOT_ROCE && e->cfg.barrier != BARRIER_OFF)
+			continue; /* IP that is not RoCEv2 */
 		assert_int_equal(roce_parse(k->l3, len, &k->h), DROP_NONE);
 		assert_int_equal(k->h.len, len);
 		assert_true(icrc_check(k->l3, &k->h, NULL));

@@ -93,7 +93,10 @@ static void config_parse__minimal_file_and_its_defaults(void **state)
 	assert_int_equal(c.lan_window_bytes, 1 << 20);
 	assert_int_equal(c.lan_timeout_ns, 20 * MS);
 	assert_int_equal(c.stall_ns, 500 * MS);
-	assert_int_equal(c.held_max_ns, 1 * S);
+	assert_int_equal(c.barrier_max_ns, 1 * S);
+	assert_int_equal(c.nbarrier_skip, 1);
+	assert_int_equal(c.barrier_skip[0], 22);
+	assert_int_equal(config_barrier(&c), BARRIER_OFF);
 	assert_int_equal(c.quarantine_ns, 100 * MS);
 	assert_int_equal(c.dead_peer_ns, 2 * S);
 	assert_int_equal(c.keepalive_ns, 250 * MS);
@@ -116,6 +119,9 @@ static void config_parse__every_key_takes_a_good_value(void **state)
 	        "Lanes=128\n"
 	        "Workers=2\n"
 	        "CPUs=4 6\n"
+	        "Barrier=pair\n"
+	        "BarrierSkip=443 2049\n"
+	        "BarrierMax=2s\n"
 	        "[Path]\n"
 	        "LocalAddress=2001:db8:ffff::1\n"
 	        "RemoteAddress=2001:db8:ffff::2\n"
@@ -131,7 +137,6 @@ static void config_parse__every_key_takes_a_good_value(void **state)
 	        "LanWindow=2MiB\n"
 	        "LanTimeout=5ms\n"
 	        "StallAfter=1s\n"
-	        "HoldMax=2s\n"
 	        "Quarantine=200ms\n"
 	        "DeadPeer=3s\n"
 	        "Keepalive=500ms\n"
@@ -161,7 +166,10 @@ static void config_parse__every_key_takes_a_good_value(void **state)
 	assert_int_equal(c.lan_window_bytes, 2 << 20);
 	assert_int_equal(c.lan_timeout_ns, 5 * MS);
 	assert_int_equal(c.stall_ns, 1 * S);
-	assert_int_equal(c.held_max_ns, 2 * S);
+	assert_int_equal(c.barrier_max_ns, 2 * S);
+	assert_int_equal(c.nbarrier_skip, 2);
+	assert_int_equal(c.barrier_skip[1], 2049);
+	assert_int_equal(config_barrier(&c), BARRIER_PAIR);
 	assert_int_equal(c.quarantine_ns, 200 * MS);
 	assert_int_equal(c.dead_peer_ns, 3 * S);
 	assert_int_equal(c.keepalive_ns, 500 * MS);
@@ -209,7 +217,7 @@ static void config_parse__every_key_refuses_a_bad_value(void **state)
 	refuses_line("Tuning", "LanWindow=1k", "LanWindow=1k: expected a size such as 512KiB or 1MiB");
 	refuses_line("Tuning", "LanTimeout=1us", "LanTimeout=1us: out of range: expected 100us to 10s");
 	refuses_line("Tuning", "StallAfter=1ms", "StallAfter=1ms: out of range: expected 10ms to 600s");
-	refuses_line("Tuning", "HoldMax=61s", "HoldMax=61s: out of range: expected 0ns to 60s");
+	refuses_line("Link", "BarrierMax=61s", "BarrierMax=61s: out of range: expected 0ns to 60s");
 	refuses_line("Tuning", "Quarantine=1ms", "Quarantine=1ms: out of range: expected 100ms to 60s");
 	refuses_line("Tuning", "DeadPeer=now", "DeadPeer=now: expected a time such as 30us, 1.5ms or 2s");
 	refuses_line("Tuning", "Keepalive=61s", "Keepalive=61s: out of range: expected 10ms to 60s");
@@ -391,9 +399,22 @@ static void config_reloadable__names_the_key(void **state)
 	(void)state;
 	accepts(MINIMAL, &a);
 	accepts_line("Link", "AckMode=near", &b);
+	assert_false(config_reloadable(&a, &b, err)); /* the port would have to take all IP */
+	assert_non_null(strstr(err, "Barrier=off"));
+	accepts_line("Link", "AckMode=near\nBarrier=off", &b);
+	assert_false(config_reloadable(&a, &b, err));
+	a = b;
+	accepts_line("Link", "Barrier=off", &a);
+	assert_true(config_reloadable(&a, &b, err));
+	accepts(MINIMAL, &a);
+	accepts_line("Link", "BarrierSkip=443\nBarrierMax=2s", &b);
 	assert_true(config_reloadable(&a, &b, err));
 	accepts_line("Link", "PairAckMode=10.1.4.0/24~10.2.4.0/24=far, 10.1.0.0/16~10.2.9.9/32=host", &b);
+	assert_false(config_reloadable(&a, &b, err)); /* turns the barrier on */
+	b.barrier = BARRIER_SAYS_OFF;
+	accepts_line("Link", "Barrier=off", &a);
 	assert_true(config_reloadable(&a, &b, err));
+	accepts(MINIMAL, &a);
 	assert_int_equal(b.npair_modes, 2);
 	assert_int_equal(b.pair_modes[0].mode, ACK_MODE_FAR);
 	assert_int_equal(b.pair_modes[1].remote.len, 128);

@@ -11,7 +11,7 @@
 #include "daemon/distance.c"
 #include "daemon/link_plan.c"
 #include "daemon/spsc.h"
-#include "daemon/udp_csum.c"
+#include "daemon/l4_csum.c"
 
 /* --- UDP checksum --- */
 
@@ -34,7 +34,7 @@ static void csum__known_packet(void **state)
 	                 1,    10, 0, 0,  2, 0, 1, 0, 2,  0,  9, 9, 9,  'a'};
 
 	(void)state;
-	assert_true(udp_csum_fill(p, sizeof(p)));
+	assert_true(l4_csum_fill(p, sizeof(p)));
 	assert_int_equal(get_be16(p + 26), 0x8ad6);
 }
 
@@ -48,33 +48,62 @@ static void csum__verifies_for_both_families_and_any_length(void **state)
 			p[i] = (uint8_t)(i * 37 + n * 11);
 		p[0] = 0x45;
 		p[9] = IPPROTO_UDP;
+		put_be16(p + 2, (uint16_t)(28 + n));
+		put_be16(p + 6, 0x4000);
 		put_be16(p + 24, (uint16_t)(8 + n));
-		assert_true(udp_csum_fill(p, 28u + n));
+		assert_true(l4_csum_fill(p, 28u + n));
 		assert_int_equal(fold_all(p, 12, 8, 20), 0xffff);
 		p[0] = 0x60;
 		p[6] = IPPROTO_UDP;
+		put_be16(p + 4, (uint16_t)(8 + n));
 		put_be16(p + 44, (uint16_t)(8 + n));
-		assert_true(udp_csum_fill(p, 48u + n));
+		assert_true(l4_csum_fill(p, 48u + n));
 		assert_int_equal(fold_all(p, 8, 32, 40), 0xffff);
 		assert_int_not_equal(get_be16(p + 46), 0);
 	}
 }
 
+/* TCP's sum over the pseudo header and all of the segment, with an IP option in front of it. */
+static void csum__tcp(void **state)
+{
+	uint8_t p[128];
+
+	(void)state;
+	for (uint16_t n = 0; n < 60; n++) {
+		uint64_t sum = IPPROTO_TCP + 20u + n;
+
+		for (size_t i = 0; i < sizeof(p); i++)
+			p[i] = (uint8_t)(i * 37 + n * 11);
+		p[0] = 0x46;
+		p[9] = IPPROTO_TCP;
+		put_be16(p + 2, (uint16_t)(24 + 20 + n));
+		put_be16(p + 6, 0);
+		assert_true(l4_csum_fill(p, 64u + n));
+		sum = sum_words(p + 12, 8, sum);
+		sum = sum_words(p + 24, 20u + n, sum);
+		while (sum >> 16)
+			sum = (sum & 0xffff) + (sum >> 16);
+		assert_int_equal(sum, 0xffff);
+	}
+	put_be16(p + 6, 0x2000); /* a fragment: the sum is over more than this */
+	assert_false(l4_csum_fill(p, sizeof(p)));
+}
+
 static void csum__refuses_what_it_does_not_understand(void **state)
 {
-	uint8_t p[64] = {0x45, [9] = 6}, copy[64];
+	uint8_t p[64] = {0x45, [3] = 64, [9] = 132}, copy[64];
 
 	(void)state;
 	memcpy(copy, p, sizeof(p));
-	assert_false(udp_csum_fill(p, sizeof(p))); /* TCP */
+	assert_false(l4_csum_fill(p, sizeof(p))); /* SCTP */
 	p[9] = copy[9] = IPPROTO_UDP;
 	put_be16(p + 24, 60); /* longer than the packet */
 	put_be16(copy + 24, 60);
-	assert_false(udp_csum_fill(p, sizeof(p)));
+	assert_false(l4_csum_fill(p, sizeof(p)));
 	put_be16(p + 24, 7); /* shorter than its header */
 	put_be16(copy + 24, 7);
-	assert_false(udp_csum_fill(p, sizeof(p)));
-	assert_false(udp_csum_fill(p, 27));
+	assert_false(l4_csum_fill(p, sizeof(p)));
+	assert_false(l4_csum_fill(p, 27));
 	assert_memory_equal(p, copy, sizeof(p));
 }
 
@@ -223,6 +252,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(csum__known_packet),
 	    cmocka_unit_test(csum__verifies_for_both_families_and_any_length),
+	    cmocka_unit_test(csum__tcp),
 	    cmocka_unit_test(csum__refuses_what_it_does_not_understand),
 	    cmocka_unit_test(spsc__full_and_empty),
 	    cmocka_unit_test(spsc__two_threads_keep_order),

@@ -183,6 +183,31 @@ static int set_up(void **state)
 	return 0;
 }
 
+/* With the barrier on: any protocol, options, extensions, fragments; but still only between the prefixes. */
+static void filter__all_ip(void **state)
+{
+	struct ip_addr sa = addr4(0x0a010001), da = addr4(0x0a030001);
+	struct ip_addr s6 = addr6(0xfd00000100000000, 1), d6 = addr6(0xfd00000200010002, 0xaabbccdd00000001);
+	struct frame f = frame4(0x0a010001, 0x0a030001), g = frame6(&s6, &d6);
+
+	(void)state;
+	f.b[14] = 0x46;             /* options */
+	put_be16(f.b + 20, 0x2005); /* a fragment */
+	f.b[23] = IPPROTO_TCP;
+	g.b[20] = IPPROTO_FRAGMENT;
+	assert_int_equal(taker(&f), -1);
+	assert_int_equal(taker(&g), -1);
+	spec.all_ip = true;
+	assert_int_equal(taker(&f), lane_of(&sa, &da) % NSHARDS);
+	assert_int_equal(taker(&g), lane_of(&s6, &d6) % NSHARDS);
+	f.pkttype = PACKET_OTHERHOST;
+	assert_int_equal(taker(&f), -1);
+	f = frame4(0x0a010001, 0x0a040001); /* to nobody at the other site */
+	assert_int_equal(taker(&f), -1);
+	f = frame4(0x0a030001, 0x0a010001); /* from there: it came over the link */
+	assert_int_equal(taker(&f), -1);
+}
+
 static void filter__takes_each_lane_on_its_shard(void **state)
 {
 	(void)state;
@@ -316,6 +341,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup(filter__takes_each_lane_on_its_shard, set_up),
+	    cmocka_unit_test_setup(filter__all_ip, set_up),
 	    cmocka_unit_test_setup(filter__agrees_with_the_core_about_lanes, set_up),
 	    cmocka_unit_test_setup(filter__leaves_foreign_addresses, set_up),
 	    cmocka_unit_test_setup(filter__leaves_what_is_not_roce, set_up),

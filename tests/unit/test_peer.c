@@ -236,6 +236,7 @@ static void peer__reload_begins_a_session_with_mismatch_and_back(void **state)
 {
 	struct lab *l = *state;
 
+	l->a.config.barrier = l->b.config.barrier = BARRIER_SAYS_PAIR;
 	bring_up(l);
 	l->a.config.ack_mode = ACK_MODE_HOST;
 	peer_reconfigure(l->a.peer, &l->a.config);

@@ -65,6 +65,20 @@ static void steer__drops_at_every_port_and_both_ways_at_forwarding(void **state)
 	free(s);
 }
 
+static void steer__all_ip_with_the_barrier_on(void **state)
+{
+	struct link_config c = link_of();
+	char *s;
+
+	(void)state;
+	c.barrier = BARRIER_SAYS_PAIR;
+	s = steer_script(&c);
+	assert_int_equal(count(s, "ip saddr { 10.1.0.0/16 } ip daddr { 10.2.3.4/32 } counter drop"), 3);
+	assert_int_equal(count(s, "ip6 saddr { fd00:2::/48 } ip6 daddr { fd00:1::/64 } counter drop"), 1);
+	assert_null(strstr(s, "4791"));
+	free(s);
+}
+
 static void steer__replaces_what_an_earlier_life_left(void **state)
 {
 	struct link_config c = link_of();
@@ -142,6 +156,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(steer__drops_at_every_port_and_both_ways_at_forwarding),
+	    cmocka_unit_test(steer__all_ip_with_the_barrier_on),
 	    cmocka_unit_test(steer__replaces_what_an_earlier_life_left),
 	    cmocka_unit_test(steer__names_cannot_leave_the_identifier),
 	    cmocka_unit_test(steer__one_family_only),

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * The far end of the barrier (barrier.c): what has come with a snapshot waits in its pair's queue until the responders
+ * have all that the snapshot names. Only the head of a queue is looked at, and of it only the entry at which it stands:
+ * snapshots of one pair grow, so what is behind waits for at least as much, and order is kept. A queue is looked at
+ * when a flow between its machines gets further, and exists only while something waits in it.
+ *
+ * An entry is done when the responder has ACKed the position, or when the flow has begun a later life. It is *waived*,
+ * and the packet counted, when waiting would be for nothing or for ever: the flow has failed, makes no progress
+ * (StallAfter=), its host has sent a DREQ, or its responder is in RNR - a program may be about to say over TCP "post
+ * receives". DREQ and DREP wait in RNR as well, and for a host that has sent a DREQ: its queue pair may still live. A
+ * flow that is not known here yet is waited for: its first packets are behind this one on the line. What has waited for
+ * barrier_max_ns goes all the same. */
+#include "barrier.h"
+#include "far.h"
+
+#define SAY_EVERY_NS 1000000000ull
+
+static struct barrier_queue *find_queue(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	uint32_t h, i, idx;
+
+	src = barrier_host(p, src);
+	dst = barrier_host(p, dst);
+	h = i = barrier_hash(src, dst);
+	while ((idx = idx_hash_next(&p->barrier.queue_by_hosts, h, &i)) != NONE) {
+		struct barrier_queue *q = &p->barrier.queues[idx];
+
+		if (ip_addr_eq(&q->src, src) && ip_addr_eq(&q->dst, dst))
+			return q;
+	}
+	return NULL;
+}
+
+static struct barrier_queue *new_queue(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	struct barrier *b = &p->barrier;
+	struct barrier_queue *q;
+	uint32_t idx;
+
+	if (b->queues_used == BARRIER_QUEUES)
+		return NULL;
+	do
+		idx = b->queue_hint++ % BARRIER_QUEUES;
+	while (b->queues[idx].used);
+	q = &b->queues[idx];
+	q->used = true;
+	q->src = *barrier_host(p, src);
+	q->dst = *barrier_host(p, dst);
+	dlist_init(&q->waiting);
+	idx_hash_put(&b->queue_by_hosts, barrier_hash(&q->src, &q->dst), idx);
+	b->queues_used++;
+	return q;
+}
+
+static void free_queue(struct proxy *p, struct barrier_queue *q)
+{
+	timer_cancel(&p->timers, &q->limit);
+	idx_hash_del(&p->barrier.queue_by_hosts, barrier_hash(&q->src, &q->dst), (uint32_t)(q - p->barrier.queues));
+	q->used = false;
+	p->barrier.queues_used--;
+}
+
+/* --- entries --- */
+
+enum verdict { WAITS, DONE, WAIVED };
+
+static enum verdict look(struct proxy *p, const uint8_t *entry, bool patient)
+{
+	const struct far_flow *f = far_by_peer(p, get_be32(entry));
+	uint32_t inc = get_be32(entry + 4);
+	uint64_t pos = get_be64(entry + 8);
+
+	if (pos == 0)
+		return DONE; /* barrier_flow_gone() */
+	if (!f || (f->inc != inc && (int32_t)(f->inc - inc) < 0))
+		return WAITS;
+	if (f->inc != inc || (f->open && f->pos_acked >= pos))
+		return DONE;
+	if (f->failed || f->stalled || (!patient && (f->leaving || f->rnr)))
+		return WAIVED;
+	return WAITS;
+}
+
+/* Moves on to the first entry that is waited for. False: there is one. */
+static bool passes(struct proxy *p, struct parcel *pc)
+{
+	const uint8_t *entries = parcel_entries(p, pc);
+
+	if (FAULT(FAULT_BARRIER_OFF))
+		return true;
+	for (; pc->at < pc->n; pc->at++) {
+		enum verdict v = look(p, entries + (size_t)pc->at * BARRIER_ENTRY_LEN, pc->patient);
+
+		if (v == WAITS)
+			return false;
+		pc->waived |= v == WAIVED;
+	}
+	return true;
+}
+
+/* --- queues --- */
+
+static void release(struct proxy *p, struct parcel *pc)
+{
+	dlist_remove(&pc->node);
+	if (pc->waived)
+		count(p, CTR_BARRIER_WAIVED, 1);
+	dlist_append(&p->parcels, &pc->node);
+}
+
+static void expire(struct proxy *p, struct barrier_queue *q, const struct parcel *pc)
+{
+	const struct far_flow *f = far_by_peer(p, get_be32(parcel_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN));
+
+	(void)q;
+	count(p, CTR_BARRIER_EXPIRED, 1);
+	if (p->barrier.expired_said_ns && p->now_ns < p->barrier.expired_said_ns + SAY_EVERY_NS)
+		return;
+	p->barrier.expired_said_ns = p->now_ns;
+	proxy_event_push(p, EV_BARRIER_EXPIRED, NULL, f, f ? f->pos_acked : 0, p->cfg.barrier_max_ns);
+}
+
+/* Lets go what may go, in order. */
+static void run_queue(struct proxy *p, struct barrier_queue *q)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&q->waiting))) {
+		struct parcel *pc = dlist_entry(n, struct parcel, node);
+
+		if (!passes(p, pc)) {
+			if (p->now_ns < pc->until_ns) {
+				timer_set(&p->timers, &q->limit, pc->until_ns);
+				return;
+			}
+			expire(p, q, pc);
+		}
+		p->barrier.waiting--;
+		release(p, pc);
+	}
+	free_queue(p, q);
+}
+
+void barrier_on_timer(struct proxy *p, struct barrier_queue *q)
+{
+	if (q->used)
+		run_queue(p, q);
+}
+
+bool barrier_admit(struct proxy *p, const struct parcel *what, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	struct dnode *n = dlist_first(&p->barrier.parcels_free);
+	struct barrier_queue *q;
+	struct parcel *pc;
+
+	if (!n)
+		return false;
+	pc = dlist_entry(n, struct parcel, node);
+	dlist_remove(n);
+	*pc = *what;
+	pc->node = (struct dnode){0};
+	pc->until_ns = p->now_ns + p->cfg.barrier_max_ns;
+	q = pc->n ? find_queue(p, src, dst) : NULL;
+	if (!q && passes(p, pc)) {
+		release(p, pc);
+		return true;
+	}
+	if (!q)
+		q = new_queue(p, src, dst);
+	if (!q) {
+		dlist_append(&p->barrier.parcels_free, &pc->node);
+		return false;
+	}
+	dlist_append(&q->waiting, &pc->node);
+	p->barrier.waiting++;
+	count(p, CTR_BARRIER_HELD, 1);
+	run_queue(p, q);
+	return true;
+}
+
+void barrier_progress(struct proxy *p, struct far_flow *f)
+{
+	struct barrier_queue *q = p->barrier.queues_used && f->named ? find_queue(p, &f->src, &f->dst) : NULL;
+
+	if (q)
+		run_queue(p, q);
+}
+
+void barrier_flow_gone(struct proxy *p, const struct far_flow *f)
+{
+	struct barrier_queue *q = p->barrier.queues_used && f->named ? find_queue(p, &f->src, &f->dst) : NULL;
+
+	if (!q)
+		return;
+	for (struct dnode *n = q->waiting.next; n != &q->waiting; n = n->next) {
+		const struct parcel *pc = dlist_entry(n, struct parcel, node);
+		uint8_t *e = parcel_entries(p, pc);
+
+		for (uint16_t i = 0; i < pc->n; i++, e += BARRIER_ENTRY_LEN)
+			if (get_be32(e) == f->peer_flow && get_be32(e + 4) == f->inc)
+				put_be64(e + 8, 0);
+	}
+	run_queue(p, q);
+}

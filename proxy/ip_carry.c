@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * With the barrier on the port takes all IP between the hosts, so it has to carry all of it: TCP, UDP, ICMP, fragments,
+ * jumbo frames larger than a slot of the arena. Such packets are expendable. They lie in memory of their own
+ * (ip_pool.h), cross once and are never repaired - no TCP over a reliable transport - and are dropped where there is no
+ * room: towards the WAN, behind the barrier, or after IP_STALE_NS of waiting for a WAN that is cut or full. So nothing
+ * that they do holds RC up: they take turns with requests, a datagram each, and are never refused.
+ *
+ * A packet goes in pieces if no datagram can hold it. Pieces are cut at multiples of PIECE_UNIT and put together by
+ * their number; each datagram is taken once, so no piece comes twice. What lacks a piece goes when IP_PARTIAL_MAX later
+ * ones have begun. */
+#include "ip_carry.h"
+
+#include "barrier.h"
+#include "wan_lane.h"
+#include "wan_units.h"
+
+#define IP_STALE_NS 1000000000ull
+
+/* --- from hosts --- */
+
+static bool skips(const struct proxy *p, const struct ip_pkt *pkt)
+{
+	for (uint32_t i = 0; i < p->cfg.nbarrier_skip && pkt->has_ports; i++)
+		if (pkt->sport == p->cfg.barrier_skip[i] || pkt->dport == p->cfg.barrier_skip[i])
+			return true;
+	return false;
+}
+
+enum proxy_drop ip_carry(struct proxy *p, const uint8_t *l3, const struct ip_pkt *pkt, uint16_t vlan_tci, bool exempt)
+{
+	struct lane *l = lane_of(p, proxy_lane(&pkt->src, &pkt->dst, p->cfg.nlanes));
+	uint32_t lagging = exempt ? 0 : barrier_lagging(p, &pkt->src, &pkt->dst);
+	uint32_t n = lagging < BARRIER_ENTRIES_MAX ? lagging : BARRIER_ENTRIES_MAX;
+	size_t before = (size_t)n * BARRIER_ENTRY_LEN;
+	struct ip_buf *b = p->session_on ? ip_pool_take(&p->barrier.ip_near, before + pkt->len) : NULL;
+
+	if (!b)
+		return drop(p, DROP_LAN_IP_NO_ROOM);
+	if (lagging > n)
+		count(p, CTR_BARRIER_WAIVED, 1);
+	b->entries = (uint16_t)barrier_snapshot(p, &pkt->src, &pkt->dst, b->data, n);
+	memcpy(b->data + before, l3, pkt->len);
+	ip_dec_ttl(b->data + before, pkt->ip6);
+	b->total = (uint16_t)(before + pkt->len);
+	b->sent = 0;
+	b->vlan_tci = vlan_tci;
+	b->taken_ns = p->now_ns;
+	dlist_append(&l->ip_first, &b->node);
+	count(p, CTR_IP_CARRIED, 1);
+	wan_lane_kick(p, l);
+	return DROP_NONE;
+}
+
+enum proxy_drop ip_rx(struct proxy *p, const uint8_t *l3, size_t len, uint16_t vlan_tci, enum proxy_drop not_roce)
+{
+	struct ip_pkt pkt;
+	enum proxy_drop d = ip_parse(l3, len, &pkt);
+	bool exempt;
+
+	if (d != DROP_NONE)
+		return drop(p, d);
+	if (pkt.to_roce) /* RC in disguise would pass by its flow */
+		return drop(p, not_roce);
+	if (pkt.len > LAN_IP_MAX)
+		return drop(p, DROP_LAN_TOO_BIG);
+	if (!ip_prefix_any(p->cfg.local, p->cfg.nlocal, &pkt.src) ||
+	    !ip_prefix_any(p->cfg.remote, p->cfg.nremote, &pkt.dst) ||
+	    !proxy_owns_lane(p, proxy_lane(&pkt.src, &pkt.dst, p->cfg.nlanes)))
+		return drop(p, DROP_LAN_FOREIGN);
+	if (pkt.ttl <= 1)
+		return drop(p, DROP_LAN_TTL);
+	exempt = pkt.bare_ack || skips(p, &pkt);
+	if (exempt)
+		count(p, CTR_BARRIER_EXEMPT, 1);
+	return ip_carry(p, l3, &pkt, vlan_tci, exempt);
+}
+
+/* --- to the other edge --- */
+
+static struct ip_buf *first(struct dnode *list)
+{
+	struct dnode *n = dlist_first(list);
+
+	return n ? dlist_entry(n, struct ip_buf, node) : NULL;
+}
+
+size_t ip_wan_put(struct proxy *p, struct lane *l, uint8_t *buf, size_t room, size_t max)
+{
+	struct ip_buf *b;
+	struct wan_ip w;
+	size_t put, left;
+
+	while ((b = first(&l->ip_first)) && p->now_ns > b->taken_ns + IP_STALE_NS) {
+		drop(p, DROP_IP_STALE);
+		ip_pool_give(&p->barrier.ip_near, b);
+	}
+	if (!b || room < WAN_IP_OVERHEAD + PIECE_UNIT)
+		return 0;
+	left = (size_t)b->total - b->sent;
+	if (WAN_IP_OVERHEAD + left > room) {
+		if (b->sent == 0 && WAN_IP_OVERHEAD + left <= max)
+			return 0; /* whole, in the next datagram */
+		left = (room - WAN_IP_OVERHEAD) / PIECE_UNIT * PIECE_UNIT;
+	}
+	if (b->sent == 0)
+		b->seq = ++l->ip_seq_tx;
+	w = (struct wan_ip){.seq = b->seq,
+	                    .total = b->total,
+	                    .offset = b->sent,
+	                    .entries = b->entries,
+	                    .vlan_tci = b->vlan_tci,
+	                    .len = (uint16_t)left,
+	                    .data = b->data + b->sent};
+	put = wan_ip_put(buf, room, &w);
+	b->sent = (uint16_t)(b->sent + left);
+	if (b->sent == b->total)
+		ip_pool_give(&p->barrier.ip_near, b);
+	return put;
+}
+
+/* --- from the other edge --- */
+
+static void drop_partial(struct proxy *p, struct lane *l, struct ip_buf *b, enum proxy_drop why)
+{
+	l->nip_partial--;
+	ip_pool_give(&p->barrier.ip_far, b);
+	drop(p, why);
+}
+
+static struct ip_buf *begin(struct proxy *p, struct lane *l, const struct wan_ip *w)
+{
+	struct ip_buf *b;
+
+	if (l->nip_partial == IP_PARTIAL_MAX)
+		drop_partial(p, l, first(&l->ip_partial), DROP_IP_PIECES);
+	b = ip_pool_take(&p->barrier.ip_far, w->total);
+	if (!b) {
+		drop(p, DROP_BARRIER_FULL);
+		return NULL;
+	}
+	b->seq = w->seq;
+	b->total = w->total;
+	b->entries = w->entries;
+	b->vlan_tci = w->vlan_tci;
+	b->units_got = 0;
+	memset(b->units, 0, sizeof(b->units));
+	dlist_append(&l->ip_partial, &b->node);
+	l->nip_partial++;
+	return b;
+}
+
+static struct ip_buf *find(struct lane *l, const struct wan_ip *w)
+{
+	for (struct dnode *n = l->ip_partial.next; n != &l->ip_partial; n = n->next) {
+		struct ip_buf *b = dlist_entry(n, struct ip_buf, node);
+
+		if (b->seq == w->seq)
+			return b->total == w->total && b->entries == w->entries ? b : NULL;
+	}
+	return NULL;
+}
+
+/* True if all pieces are there now. */
+static bool take(struct ip_buf *b, const struct wan_ip *w)
+{
+	unsigned end = units_of((uint16_t)(w->offset + w->len));
+
+	memcpy(b->data + w->offset, w->data, w->len);
+	for (unsigned u = w->offset / PIECE_UNIT; u < end; u++) {
+		if (b->units[u / 64] >> (u % 64) & 1)
+			continue;
+		b->units[u / 64] |= 1ull << (u % 64);
+		b->units_got++;
+	}
+	return b->units_got == units_of(b->total);
+}
+
+/* A whole packet that this edge could have been sent: between the link's prefixes, of this lane, and not RC, which has
+ * a way of its own. */
+static bool deliverable(const struct proxy *p, const struct lane *l, const struct ip_buf *b, struct ip_pkt *pkt)
+{
+	size_t before = (size_t)b->entries * BARRIER_ENTRY_LEN;
+	struct roce_pkt roce;
+
+	if (ip_parse(b->data + before, b->total - before, pkt) != DROP_NONE || pkt->len != b->total - before)
+		return false;
+	if (pkt->to_roce &&
+	    (roce_parse(b->data + before, pkt->len, &roce) != DROP_NONE || roce.class == ROCE_RC_REQUEST ||
+	     roce.class == ROCE_RC_RESPONSE || roce.class == ROCE_RC_UNKNOWN))
+		return false;
+	return ip_prefix_any(p->cfg.local, p->cfg.nlocal, &pkt->dst) &&
+	       ip_prefix_any(p->cfg.remote, p->cfg.nremote, &pkt->src) &&
+	       proxy_lane(&pkt->src, &pkt->dst, p->cfg.nlanes) == l->id;
+}
+
+bool ip_on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)
+{
+	struct wan_ip w;
+	struct ip_buf *b;
+	struct ip_pkt pkt;
+	struct parcel what = {.ip = true};
+
+	if (!wan_ip_get(f, &w))
+		return false;
+	b = find(l, &w);
+	if (!b && !(b = begin(p, l, &w)))
+		return true;
+	if (!take(b, &w))
+		return true;
+	l->nip_partial--;
+	dlist_remove(&b->node);
+	what.id = (uint32_t)(b - p->barrier.ip_far.bufs);
+	what.n = b->entries;
+	if (!deliverable(p, l, b, &pkt)) {
+		ip_pool_give(&p->barrier.ip_far, b);
+		return false;
+	}
+	if (!barrier_admit(p, &what, &pkt.src, &pkt.dst)) {
+		drop(p, DROP_BARRIER_FULL);
+		ip_pool_give(&p->barrier.ip_far, b);
+	}
+	return true;
+}
+
+void ip_session_start(struct proxy *p, struct lane *l)
+{
+	struct ip_buf *b;
+
+	while ((b = first(&l->ip_first))) {
+		drop(p, DROP_IP_STALE);
+		ip_pool_give(&p->barrier.ip_near, b);
+	}
+	while ((b = first(&l->ip_partial)))
+		drop_partial(p, l, b, DROP_IP_PIECES);
+}

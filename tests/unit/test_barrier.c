@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is not RC does not arrive before the RC bytes that were ACKed early before it; and what is exempt, waived, late,
+ * large or hostile. */
+#include "core_fixture.h"
+
+#include "proxy/barrier.h"
+#include "proxy/ip_carry.h"
+
+enum { TCP_ACK_FLAG = 0x10, TCP_PSH = 0x18, TCP_SYN = 0x02, TCP_FIN = 0x11, POOL = 4 << 20, L3_MAX = 9300 };
+
+static void open_barrier(struct core *c)
+{
+	struct core_edge *e[2] = {&c->a, &c->b};
+
+	core_open(c, ACK_MODE_NEAR);
+	for (int i = 0; i < 2; i++) {
+		e[i]->cfg.barrier = BARRIER_PAIR;
+		e[i]->cfg.ip_pool_bytes = POOL;
+		core_edge_heap(e[i]);
+		assert_int_equal(proxy_init(&e[i]->p, e[i]->heap, e[i]->region, &e[i]->cfg, &e[i]->g, PROXY_START_FRESH,
+		                            77u + (unsigned)i, c->now_ns),
+		                 0);
+	}
+	core_session(c);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
+/* A TCP segment from host 2 of site 1 to host 2 of site 2. */
+static size_t tcp(uint8_t *l3, uint8_t flags, uint16_t dport, size_t data)
+{
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+	uint32_t sum = 0;
+
+	memset(l3, 0, 40);
+	l3[0] = 0x45;
+	put_be16(l3 + 2, (uint16_t)(40 + data));
+	l3[8] = 64;
+	l3[9] = 6;
+	memcpy(l3 + 12, src.b + 12, 4);
+	memcpy(l3 + 16, dst.b + 12, 4);
+	for (int i = 0; i < 20; i += 2)
+		sum += get_be16(l3 + i);
+	sum = (sum & 0xffff) + (sum >> 16);
+	put_be16(l3 + 10, (uint16_t) ~((sum & 0xffff) + (sum >> 16)));
+	put_be16(l3 + 20, 40000);
+	put_be16(l3 + 22, dport);
+	l3[32] = 5 << 4;
+	l3[33] = flags;
+	for (size_t i = 0; i < data; i++)
+		l3[40 + i] = (uint8_t)(i * 7 + i / 256);
+	return 40 + data;
+}
+
+static enum proxy_drop say(struct core *c, uint8_t flags, uint16_t dport, size_t data)
+{
+	uint8_t l3[L3_MAX];
+	size_t len = tcp(l3, flags, dport, data);
+	enum proxy_drop d = proxy_lan_rx(c->a.p, c->now_ns, l3, len, 7);
+
+	core_pump(c);
+	return d;
+}
+
+/* The next packet for host B must be that segment, a hop older and else as it was. */
+static void expect_tcp(struct core *c, uint8_t flags, uint16_t dport, size_t data)
+{
+	const struct core_pkt *k = core_take(&c->b);
+	uint8_t want[L3_MAX];
+	size_t len = tcp(want, flags, dport, data);
+
+	assert_non_null(k);
+	assert_int_equal(k->len, len);
+	assert_int_equal(k->vlan_tci, 7);
+	assert_int_equal(k->l3[8], 63);
+	assert_memory_equal(k->l3, want, 8);
+	assert_memory_equal(k->l3 + 12, want + 12, len - 12);
+}
+
+static bool nothing_for_b(const struct core *c)
+{
+	return core_pending(&c->b) == 0;
+}
+
+/* A flow with one WRITE that host A believes complete and host B has not answered. */
+static void write_500(struct core *c)
+{
+	core_connect(c, 500, 900, 7);
+	core_send(c, RC_WRITE_ONLY, 500);
+	core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS);
+	core_expect(&c->b, RC_WRITE_ONLY, 500);
+}
+
+static void answer(struct core *c, uint32_t psn, uint8_t syndrome)
+{
+	core_in(&c->b, core_answer(RC_ACK, 0x21, psn, syndrome, 1), 0, 0);
+	core_pump(c);
+}
+
+static void barrier__tcp_waits_for_what_was_acked_before_it(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	write_500(&c);
+	assert_int_equal(say(&c, TCP_PSH, 5000, 100), DROP_NONE);
+	assert_true(nothing_for_b(&c));
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
+	core_send(&c, RC_WRITE_ONLY, 501); /* later than the word: not waited for */
+	core_expect(&c.b, RC_WRITE_ONLY, 501);
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(&c, TCP_PSH, 5000, 100);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
+	core_close(&c);
+}
+
+static void barrier__nothing_acked_nothing_waited_for(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	say(&c, TCP_PSH, 5000, 1);
+	expect_tcp(&c, TCP_PSH, 5000, 1);
+	write_500(&c);
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	core_wait(&c, CORE_MS);
+	say(&c, TCP_PSH, 5000, 2);
+	expect_tcp(&c, TCP_PSH, 5000, 2);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 0);
+	core_close(&c);
+}
+
+/* Order is kept among those that wait, and what opens or closes a connection is a word too. */
+static void barrier__order_is_kept(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	write_500(&c);
+	say(&c, TCP_SYN, 5000, 0);
+	core_send(&c, RC_WRITE_ONLY, 501);
+	core_expect(&c.b, RC_WRITE_ONLY, 501);
+	say(&c, TCP_PSH, 5000, 3000);
+	say(&c, TCP_FIN, 5000, 0);
+	assert_true(nothing_for_b(&c));
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(&c, TCP_SYN, 5000, 0);
+	assert_true(nothing_for_b(&c));
+	answer(&c, 501, AETH_ACK_NO_CREDITS);
+	expect_tcp(&c, TCP_PSH, 5000, 3000);
+	expect_tcp(&c, TCP_FIN, 5000, 0);
+	core_close(&c);
+}
+
+static void barrier__exempt_packets_overtake(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	write_500(&c);
+	say(&c, TCP_PSH, 5000, 10);
+	say(&c, TCP_ACK_FLAG, 5000, 0);
+	expect_tcp(&c, TCP_ACK_FLAG, 5000, 0);
+	say(&c, TCP_PSH, 22, 10);
+	expect_tcp(&c, TCP_PSH, 22, 10);
+	assert_true(nothing_for_b(&c));
+	assert_int_equal(core_ctr(&c.a, CTR_BARRIER_EXEMPT), 2);
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(&c, TCP_PSH, 5000, 10);
+	core_close(&c);
+}
+
+/* UD waits as well; a CNP does not. */
+static void barrier__roce_that_is_not_rc(void **state)
+{
+	struct roce_pkt h = core_req(UD_SEND_ONLY, 3);
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	write_500(&c);
+	h.dest_qpn = 77;
+	core_in(&c.a, h, 256, 0);
+	h.opcode = ROCE_CNP;
+	core_in(&c.a, h, 16, 0);
+	core_pump(&c);
+	core_expect(&c.b, ROCE_CNP, 3);
+	assert_true(nothing_for_b(&c));
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	core_expect(&c.b, UD_SEND_ONLY, 3);
+	core_close(&c);
+}
+
+/* A UD packet that fills its slot has no room for a snapshot there: it goes the way of IP. */
+static void barrier__large_ud_takes_its_snapshot_along(void **state)
+{
+	struct roce_pkt h = core_req(UD_SEND_ONLY, 3);
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	for (uint32_t q = 0; q < 6; q++) {
+		core_cm_in(&c.a, &(struct core_cm){
+		                     .type = 0x10, .local_id = 50 + q, .qpn = 0x30 + q, .psn = 900, .rnr_retry = 7});
+		core_cm_in(&c.b, &(struct core_cm){.type = 0x13,
+		                                   .local_id = 60 + q,
+		                                   .remote_id = 50 + q,
+		                                   .qpn = 0x40 + q,
+		                                   .psn = 500,
+		                                   .rnr_retry = 7});
+		core_pump(&c);
+		h = core_req(RC_WRITE_ONLY, 500);
+		h.dest_qpn = 0x40 + q;
+		h.ack_req = true;
+		assert_int_equal(core_in(&c.a, h, 64, 0), DROP_NONE);
+		core_pump(&c);
+	}
+	core_forget(&c.a);
+	core_forget(&c.b);
+	assert_int_equal(barrier_lagging(c.a.p, &h.src, &h.dst), 6);
+	h = core_req(UD_SEND_ONLY, 3);
+	h.dest_qpn = 77;
+	assert_int_equal(core_in(&c.a, h, 4096, 0), DROP_NONE);
+	core_pump(&c);
+	assert_int_equal(core_ctr(&c.a, CTR_IP_CARRIED), 1);
+	for (uint32_t q = 0; q < 6; q++) {
+		assert_true(nothing_for_b(&c));
+		assert_int_equal(core_in(&c.b, core_answer(RC_ACK, 0x30 + q, 500, AETH_ACK_NO_CREDITS, 1), 0, 0),
+		                 DROP_NONE);
+		core_pump(&c);
+	}
+	core_expect(&c.b, UD_SEND_ONLY, 3);
+	core_close(&c);
+}
+
+static void barrier__is_waived_in_rnr(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	write_500(&c);
+	say(&c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(&c));
+	answer(&c, 500, AETH_RNR_NAK | 20);
+	expect_tcp(&c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
+	core_close(&c);
+}
+
+static void barrier__is_waived_when_refused(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	write_500(&c);
+	say(&c, TCP_PSH, 5000, 10);
+	answer(&c, 500, AETH_NAK_REM_ACCESS);
+	expect_tcp(&c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
+	core_close(&c);
+}
+
+/* Host B disconnects: nothing has to reach its queue pair any more. */
+static void barrier__is_waived_when_the_host_leaves(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	write_500(&c);
+	say(&c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(&c));
+	core_cm_in(&c.b, &(struct core_cm){.type = 0x15, .local_id = 6, .remote_id = 5, .qpn = 0x21});
+	core_pump(&c);
+	expect_tcp(&c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
+	core_close(&c);
+}
+
+/* A responder that answers something, but never this. */
+static void barrier__ends_after_barrier_max(void **state)
+{
+	bool there = false;
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	c.b.cfg.stall_ns = 100 * 1000 * CORE_MS;
+	c.b.cfg.give_up_ns = 200 * 1000 * CORE_MS;
+	assert_int_equal(proxy_reconfigure(c.b.p, &c.b.cfg, c.now_ns), 0);
+	write_500(&c);
+	say(&c, TCP_PSH, 5000, 10);
+	core_wait(&c, c.b.cfg.barrier_max_ns - CORE_MS);
+	while (core_pending(&c.b))
+		assert_int_equal(core_take(&c.b)->h.opcode, RC_WRITE_ONLY);
+	core_wait(&c, 2 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c.b));)
+		there |= k->len == 50;
+	assert_true(there);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_EXPIRED), 1);
+	assert_true(core_event(&c.b, EV_BARRIER_EXPIRED));
+	core_close(&c);
+}
+
+/* The far edge has not heard of the flow yet: the word is the first to arrive. */
+static bool lose_all_but_ip(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)len;
+	return from != &c->a || dgram[WAN_HDR_LEN] == WF_IP;
+}
+
+static void barrier__waits_for_a_flow_that_is_not_known_yet(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	core_connect(&c, 500, 900, 7);
+	c.wan = lose_all_but_ip;
+	core_send(&c, RC_WRITE_ONLY, 500);
+	core_expect_aeth(&c.a, 500, AETH_ACK_NO_CREDITS);
+	say(&c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
+	c.wan = NULL;
+	core_wait(&c, 200 * CORE_MS);
+	core_expect(&c.b, RC_WRITE_ONLY, 500);
+	core_forget(&c.b);
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(&c, TCP_PSH, 5000, 10);
+	core_close(&c);
+}
+
+/* Jumbo frames over a WAN of 1500, in pieces; and one of which a piece is lost never arrives, and holds nobody up. */
+static bool lose_third(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)len;
+	return from != &c->a || dgram[WAN_HDR_LEN] != WF_IP || ++*(int *)c->arg != 3;
+}
+
+static void ip__jumbo_in_pieces(void **state)
+{
+	int n = 0;
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	c.a.cfg.wan_payload_max = c.a.p->cfg.wan_payload_max = 1472;
+	for (size_t data = 8000; data < 8130; data++) {
+		say(&c, TCP_PSH, 5000, data);
+		expect_tcp(&c, TCP_PSH, 5000, data);
+	}
+	say(&c, TCP_PSH, 5000, LAN_IP_MAX - 40);
+	expect_tcp(&c, TCP_PSH, 5000, LAN_IP_MAX - 40);
+	assert_int_equal(say(&c, TCP_PSH, 5000, LAN_IP_MAX - 39), DROP_LAN_TOO_BIG);
+	c.wan = lose_third;
+	c.arg = &n;
+	say(&c, TCP_PSH, 5000, 8000);
+	assert_true(nothing_for_b(&c));
+	for (int i = 0; i < IP_PARTIAL_MAX + 2; i++) {
+		n = i < IP_PARTIAL_MAX ? 0 : 100;
+		say(&c, TCP_PSH, 5000, 8000);
+	}
+	assert_true(core_drops(&c.b, DROP_IP_PIECES) > 0);
+	assert_int_equal(core_pending(&c.b), 2);
+	core_close(&c);
+}
+
+/* What TCP sends cannot take RC's room, and what is not wanted any more goes. */
+static void ip__is_bounded_and_expendable(void **state)
+{
+	uint8_t l3[L3_MAX];
+	size_t len = tcp(l3, TCP_PSH, 5000, 1400);
+	uint32_t taken = 0;
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	write_500(&c);
+	c.cut = true;
+	while (proxy_lan_rx(c.a.p, c.now_ns, l3, len, 0) == DROP_NONE)
+		taken++;
+	assert_true(taken > 100 && taken * len < POOL / 2);
+	assert_int_equal(core_drops(&c.a, DROP_LAN_IP_NO_ROOM), 1);
+	core_send(&c, RC_WRITE_ONLY, 501); /* RC does not notice */
+	core_expect_aeth(&c.a, 501, AETH_ACK_NO_CREDITS);
+	c.now_ns += 1100 * CORE_MS;
+	c.cut = false;
+	core_wait(&c, 10 * CORE_MS);
+	while (core_pending(&c.b))
+		assert_int_equal(core_take(&c.b)->h.opcode, RC_WRITE_ONLY);
+	core_close(&c);
+}
+
+static void ip__only_between_the_prefixes(void **state)
+{
+	uint8_t l3[L3_MAX];
+	size_t len = tcp(l3, TCP_PSH, 5000, 10);
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	l3[8] = 1;
+	assert_int_equal(proxy_lan_rx(c.a.p, c.now_ns, l3, len, 0), DROP_LAN_TTL);
+	tcp(l3, TCP_PSH, 5000, 10);
+	l3[17] = 99;
+	assert_int_equal(proxy_lan_rx(c.a.p, c.now_ns, l3, len, 0), DROP_LAN_FOREIGN);
+	tcp(l3, TCP_PSH, 5000, 10);
+	assert_int_equal(proxy_lan_rx(c.a.p, c.now_ns, l3, len - 1, 0), DROP_LAN_TRUNCATED);
+	core_close(&c);
+	core_open(&c, ACK_MODE_NEAR); /* and with the barrier off none at all */
+	assert_int_equal(proxy_lan_rx(c.a.p, c.now_ns, l3, len, 0), DROP_LAN_NOT_ROCE);
+	core_close(&c);
+}
+
+static bool frame(struct core *c, struct wan_ip w)
+{
+	uint8_t buf[WAN_MTU_MAX * 2];
+	size_t off = 0, len = wan_ip_put(buf, sizeof(buf), &w);
+	struct wan_frame f;
+	bool ok;
+
+	assert_int_equal(wan_frame_next(buf, len, &off, &f), 1);
+	ok = ip_on_frame(c->b.p, &c->b.p->lanes[0], &f) && ip_on_frame(c->b.p, &c->b.p->lanes[1], &f);
+	core_pump(c);
+	return ok;
+}
+
+static void ip__hostile_frames(void **state)
+{
+	static uint8_t data[WAN_MTU_MAX];
+	size_t len = tcp(data, TCP_PSH, 5000, 100);
+	const struct wan_ip good = {.seq = 5, .total = (uint16_t)len, .len = (uint16_t)len, .data = data};
+	struct wan_ip w;
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	w = good;
+	w.total = IP_BUF_MAX + 1;
+	assert_false(frame(&c, w));
+	w = good;
+	w.offset = 32; /* no unit begins there */
+	assert_false(frame(&c, w));
+	w = good;
+	w.offset = 64; /* goes beyond the end */
+	assert_false(frame(&c, w));
+	w = good;
+	w.entries = (uint16_t)(len / BARRIER_ENTRY_LEN + 1); /* more snapshot than bytes */
+	assert_false(frame(&c, w));
+	w = good;
+	w.entries = 3; /* in front of the packet stands no snapshot: what follows is no packet */
+	assert_false(frame(&c, w));
+	w = good;
+	w.len = w.total = (uint16_t)(len - 1); /* shorter than its IP header says */
+	assert_false(frame(&c, w));
+	data[19] = 99; /* of another lane, or to a host that is not there */
+	data[16] = 11;
+	assert_false(frame(&c, good));
+	h.ttl = 64;
+	w = good;
+	w.len = w.total = (uint16_t)roce_build(data, sizeof(data), &h, core_payload(0, 1), 64);
+	assert_false(frame(&c, w)); /* RC has a way of its own */
+	assert_true(nothing_for_b(&c));
+	for (uint64_t seq = 100; seq < 100 + 3 * IP_PARTIAL_MAX; seq++) { /* beginnings without an end */
+		w = (struct wan_ip){.seq = seq, .total = 9000, .len = 64, .data = data};
+		frame(&c, w);
+	}
+	assert_true(c.b.p->lanes[0].nip_partial == IP_PARTIAL_MAX);
+	core_session(&c);
+	assert_int_equal(c.b.p->barrier.ip_far.used_bytes, 0);
+	core_close(&c);
+}
+
+/* Two addresses of one machine: the word comes from the other one. */
+static void barrier__aliases_are_one_machine(void **state)
+{
+	struct ip_addr one = core_ip(1, 2), other = core_ip(1, 9);
+	uint8_t l3[L3_MAX];
+	size_t len = tcp(l3, TCP_PSH, 5000, 10);
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	for (int i = 0; i < 2; i++) {
+		struct core_edge *e = i ? &c.b : &c.a;
+
+		e->cfg.alias[0] = (struct host_alias){other, one};
+		e->cfg.naliases = 1;
+		e->p->cfg = e->cfg;
+	}
+	write_500(&c);
+	l3[15] = 9;
+	assert_int_equal(proxy_lan_rx(c.a.p, c.now_ns, l3, len, 0), DROP_NONE);
+	core_pump(&c);
+	assert_true(nothing_for_b(&c));
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c.b), 1);
+	core_close(&c);
+}
+
+/* The near edge comes back with its arena: what it may have ACKed before counts as ACKed. */
+static void barrier__after_a_restart_of_the_near_edge(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	write_500(&c);
+	core_rebuild(&c.a);
+	core_session(&c);
+	core_forget(&c.b);
+	say(&c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(&c));
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(&c, TCP_PSH, 5000, 10);
+	core_close(&c);
+}
+
+/* The far edge has forgotten the flow because the near edge closed it: nothing to wait for. */
+static void barrier__flow_closed_meanwhile(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	write_500(&c);
+	say(&c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(&c));
+	far_on_close(c.b.p, &(struct wan_flow_close){near_wire_id(c.a.p, core_near(&c)), core_near(&c)->inc});
+	core_pump(&c);
+	expect_tcp(&c, TCP_PSH, 5000, 10);
+	core_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(barrier__tcp_waits_for_what_was_acked_before_it),
+	    cmocka_unit_test(barrier__nothing_acked_nothing_waited_for),
+	    cmocka_unit_test(barrier__order_is_kept),
+	    cmocka_unit_test(barrier__exempt_packets_overtake),
+	    cmocka_unit_test(barrier__roce_that_is_not_rc),
+	    cmocka_unit_test(barrier__large_ud_takes_its_snapshot_along),
+	    cmocka_unit_test(barrier__is_waived_in_rnr),
+	    cmocka_unit_test(barrier__is_waived_when_refused),
+	    cmocka_unit_test(barrier__is_waived_when_the_host_leaves),
+	    cmocka_unit_test(barrier__ends_after_barrier_max),
+	    cmocka_unit_test(barrier__waits_for_a_flow_that_is_not_known_yet),
+	    cmocka_unit_test(barrier__aliases_are_one_machine),
+	    cmocka_unit_test(barrier__after_a_restart_of_the_near_edge),
+	    cmocka_unit_test(barrier__flow_closed_meanwhile),
+	    cmocka_unit_test(ip__jumbo_in_pieces),
+	    cmocka_unit_test(ip__is_bounded_and_expendable),
+	    cmocka_unit_test(ip__only_between_the_prefixes),
+	    cmocka_unit_test(ip__hostile_frames),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -78,7 +78,6 @@ void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct roce_pkt pkt;
-	struct dnode *n = f->ops.prev;
 	struct rd_op *op = NULL;
 
 	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) == DROP_NONE && h->pos + h->psns <= f->pos_settled &&
@@ -91,9 +90,7 @@ void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot)
 	op->due = false;
 	op->done_ns = p->now_ns;
 	f->ops_done++;
-	while (n != &f->ops && dlist_entry(n, struct rd_op, node)->pos > op->pos)
-		n = n->prev;
-	dlist_append(n->next, &op->node);
+	near_op_insert(f, op);
 	f->kept_bytes += arena_class_bytes(h->len);
 	f->held_bytes += arena_class_bytes(h->len);
 }

@@ -103,11 +103,13 @@ struct rd_op *near_op_due(const struct near_flow *f);
 /* A new record, not in the flow's list yet. NULL: the flow, or the shard, has too many. */
 struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
                           uint32_t msn, uint32_t fp);
+/* Into the list, in order of positions. */
+void near_op_insert(struct near_flow *f, struct rd_op *op);
 /* A READ, ATOMIC or unknown request at pos is about to be taken. msn: relative, with it counted. False: too many. */
 bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
                    uint32_t msn, uint32_t fp);
 /* It was not taken: there is no room for its request. */
-void near_op_unbegin(struct proxy *p, struct near_flow *f);
+void near_op_unbegin(struct proxy *p, struct near_flow *f, uint64_t pos);
 /* The host was given all of it. */
 void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* The host asks again for the operation at pos. True if it was answered or will be; false: it is another one. */

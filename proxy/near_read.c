@@ -65,6 +65,15 @@ struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roc
 	return op;
 }
 
+void near_op_insert(struct near_flow *f, struct rd_op *op)
+{
+	struct dnode *n = f->ops.prev;
+
+	while (n != &f->ops && dlist_entry(n, struct rd_op, node)->pos > op->pos)
+		n = n->prev;
+	dlist_append(n->next, &op->node);
+}
+
 bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
                    uint32_t msn, uint32_t fp)
 {
@@ -75,18 +84,19 @@ bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	op = near_op_new(p, f, pkt, pos, psns, msn, fp);
 	if (!op)
 		return false;
-	dlist_append(&f->ops, &op->node);
-	if (!f->op_open)
+	near_op_insert(f, op);
+	if (!f->op_open || pos < f->op_open->pos) /* lower: while the base is not known */
 		f->op_open = op;
 	return true;
 }
 
-void near_op_unbegin(struct proxy *p, struct near_flow *f)
+void near_op_unbegin(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
-	struct rd_op *op = dlist_entry(f->ops.prev, struct rd_op, node);
+	struct rd_op *op = near_op_at(f, pos);
+	struct dnode *next = op->node.next;
 
 	if (f->op_open == op)
-		f->op_open = NULL;
+		f->op_open = next == &f->ops ? NULL : dlist_entry(next, struct rd_op, node);
 	f->nops--;
 	rd_op_give(p, op);
 }

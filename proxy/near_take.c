@@ -86,6 +86,8 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 		h = arena_hdr(p->arena, slot);
 		if (!in_sequence(f, h->opcode)) {
 			f->ooo_pkts--;
+			if (near_op_at(f, f->pos_next))
+				near_op_unbegin(p, f, f->pos_next);
 			slot_release(p, slot);
 			drop(p, DROP_LAN_SEQUENCE);
 			break;
@@ -154,7 +156,7 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	slot = near_commit(p, f, l3, pkt, pos, psns, fp, vlan_tci);
 	if (slot == SLOT_NONE) {
 		if (own)
-			near_op_unbegin(p, f);
+			near_op_unbegin(p, f, pos);
 		return hold_off(p, f);
 	}
 	f->held_off = false;

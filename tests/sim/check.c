@@ -333,7 +333,7 @@ void check_implied_nak(struct qp *q)
 }
 
 /* Nobody can hold a host off while the WAN is cut or an edge is down if its QPN is not known yet (without CM the
- * responder's first answer tells it; an edge that was down may have missed CM). */
+ * responder's first answer tells it; an edge that was down may have missed CM), or if it will not be held off. */
 static bool may_die(const struct qp *q)
 {
 	const struct world_cfg *c = &q->host->w->cfg;

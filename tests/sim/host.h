@@ -34,6 +34,7 @@ struct host_model {
 	bool nak_behind_rnr; /* an RNR NAK is followed by a sequence NAK for what was behind it */
 	bool rnr_nak_waits;  /* a sequence NAK does not end the wait of an RNR NAK */
 	bool rnr_in_read_kills; /* an RNR NAK within a READ's responses fails the QP, also after asking again */
+	bool takes_middle_again; /* after asking again it also takes a response that goes on as before */
 	bool ack_each_duplicate;
 	bool ghost_ack_completes; /* an ACK ahead of what was sent completes work; else it is fatal */
 	bool checks_msn;          /* an ACK whose MSN does not fit its PSN is ignored */
@@ -48,7 +49,8 @@ extern const struct host_model host_model_rxe, host_model_cx;
 /* A posted work request. */
 struct wqe {
 	uint64_t pos_first, pos_last;
-	uint64_t pos_request; /* READ: where its latest request began */
+	uint64_t pos_request; /* READ: where its latest request began ... */
+	uint64_t request_ns;  /* ... and when it was sent */
 	struct msg msg;
 	uint64_t own_before; /* READs and ATOMICs posted before it */
 	uint64_t orig;       /* ATOMIC: what must come back */

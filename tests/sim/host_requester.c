@@ -19,6 +19,8 @@
 #include "workload.h"
 #include "world.h"
 
+#define CROSSING_NS 1000000ull /* a response and a repeated request may cross on a LAN for so long */
+
 static uint64_t now_of(const struct qp *q)
 {
 	return q->host->w->q.now_ns;
@@ -260,6 +262,7 @@ static struct pkt *build_read(struct qp *q, struct wqe *w)
 	pkt.reth_rkey = w->msg.rkey;
 	pkt.reth_len = w->msg.len - off;
 	w->pos_request = r->pos_next;
+	w->request_ns = now_of(q);
 	return qp_build(q, &pkt, NULL, 0);
 }
 
@@ -535,6 +538,9 @@ static void on_read_response(struct qp *q, struct wqe *w, uint64_t pos, const ui
 	struct requester *r = &q->req;
 	uint32_t off = (uint32_t)(pos - w->pos_first) * q->pmtu, left = w->msg.len - off;
 
+	if (!q->model->takes_middle_again && pkt->opcode == RC_READ_RESP_MIDDLE && pos == w->pos_request &&
+	    now_of(q) > w->request_ns + CROSSING_NS)
+		return; /* a FIRST is due, and this is not of before it asked again */
 	if (w->msg.op != OP_READ || !read_framed_right(w, pos, pkt->opcode) ||
 	    pkt->payload_len != (left < q->pmtu ? left : q->pmtu)) {
 		check_fail(q->host->w, "response-framing", "QPN %06x position %llu: opcode %02x with %u bytes", q->qpn,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rng.h"
+#include "scenario_reads.h"
 #include "scenario_work.h"
 
 /* Ethernet header, FCS, preamble and gap of a LAN packet; UDP, IPv4 and the same of a datagram. */
@@ -336,6 +337,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	scenario_lives(s, &r_work);
 	if (!direct && rng_chance(&r, 0.05))
 		add_attacker(s, &r);
+	if (!program && !s->cfg.recycle)
+		scenario_reads(s);
 	s->cfg.cm_retry_ns = rng_log_range(&r, 50000000, SEC) + world_cfg_rtt_ns(&s->cfg);
 	s->cfg.errors_allowed = direct;
 	s->cfg.deadline_ns = deadline(&s->cfg);

@@ -146,6 +146,7 @@ static void stranger__no_place_for_it(void **state)
 
 	(void)state;
 	open_with_two_messages(&c);
+	core_ack(&c, 6, AETH_ACK_NO_CREDITS, 3);
 	for (uint32_t i = 0; i < CORE_FLOWS; i++) {
 		struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arena_chunk.c - who has which chunk: lists, reserves, assignment. */
 #include "arena_priv.h"
+#include "fault.h"
 
 /* What the table says of a chunk that has a class: never zero, and wrong in any other place. */
 uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class)
@@ -51,7 +52,7 @@ void arena_chunk_unlink(struct arena *a, uint32_t chunk)
 uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool)
 {
 	uint32_t owned = a->owned[pool == POOL_LAN ? POOL_WAN : POOL_LAN];
-	uint32_t kept = owned < a->reserve ? a->reserve - owned : 0;
+	uint32_t kept = owned < a->reserve && !FAULT(FAULT_ONE_POOL) ? a->reserve - owned : 0;
 
 	return a->nfree > kept ? a->nfree - kept : 0;
 }

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "fault.h"
 
 #define QP1         1
 #define QP1_QKEY    0x80010000u
@@ -238,7 +239,7 @@ static enum cm_change observe_rep(struct cm_table *t, const struct ip_addr *src,
 
 	if (!c || msg->qpn <= QP1)
 		return CM_NO_CHANGE;
-	if (c->state != CMC_REQ_SEEN) {
+	if (c->state != CMC_REQ_SEEN && !FAULT(FAULT_CM_REPEATED)) {
 		/* A second answer under another id is one that A does not take either. */
 		*conn = c->comm_b == msg->local_comm_id ? c : NULL;
 		return CM_NO_CHANGE;

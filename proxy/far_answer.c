@@ -81,7 +81,8 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	f->pos_tx = max_u64(f->pos_tx, upto);
 	f->base_fixed = true;
 	far_drop_below_base(p, f);
-	far_store(p, f);
+	if (!FAULT(FAULT_FAR_FREES_FIRST))
+		far_store(p, f);
 	free_settled(p, f, from, upto);
 	progress(p, f, upto - from);
 	if (f->orphan && f->pos_acked >= f->pos_rx)
@@ -162,7 +163,7 @@ static enum proxy_drop rx_ack(struct proxy *p, struct far_flow *f, const struct 
 	count(p, CTR_ACKS_RX, 1);
 	if (pos + 1 <= f->pos_acked)
 		return drop(p, DROP_LAN_ACK_STALE);
-	if (pos >= f->pos_tx_max)
+	if (pos >= f->pos_tx_max && !FAULT(FAULT_GHOST_ACK_HEARD))
 		return drop(p, DROP_LAN_ACK_UNSENT);
 	f->pos_ack_seen = max_u64(f->pos_ack_seen, pos + 1);
 	upto = far_stop_at_op(p, f, pos + 1);
@@ -223,7 +224,7 @@ static uint64_t answered_pos(const struct far_flow *f, const struct roce_pkt *pk
 
 enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
-	struct far_flow *f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
+	struct far_flow *f = FAULT(FAULT_PAIRED_DECIDES) ? NULL : pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
 	bool first = false;
 	enum proxy_drop d;
 	uint64_t before, at_pos;
@@ -232,6 +233,8 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		f = pair_claim(p, pkt);
 		first = f != NULL;
 	}
+	if (!f && FAULT(FAULT_PAIRED_DECIDES))
+		f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
 	if (!f)
 		return drop(p, DROP_LAN_ACK_UNMATCHED);
 	if (f->failed)

@@ -49,7 +49,7 @@ uint64_t far_stop_at_op(struct proxy *p, struct far_flow *f, uint64_t upto)
 {
 	struct rd_op *op;
 
-	while ((op = far_first_op(f)) && upto > op->pos) {
+	while (!FAULT(FAULT_FAR_PAST_READ) && (op = far_first_op(f)) && upto > op->pos) {
 		if (!(roce_op(op->opcode)->flags & ROP_VALID)) { /* unknown: an ACK is its answer */
 			op_end(p, f, op);
 			continue;

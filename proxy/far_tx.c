@@ -107,6 +107,8 @@ static void set_ackreq(const struct slot_hdr *h, struct lan_tx *tx)
 	if (tx->hdr[at] & 0x80)
 		return;
 	tx->hdr[at] |= 0x80;
+	if (FAULT(FAULT_ICRC_UNPATCHED))
+		return;
 	put_be16(tx->hdr + h->bth_off - 2, 0); /* a UDP checksum would be wrong now */
 	crc = (uint32_t)tx->trailer[0] | (uint32_t)tx->trailer[1] << 8 | (uint32_t)tx->trailer[2] << 16 |
 	      (uint32_t)tx->trailer[3] << 24;

@@ -41,6 +41,8 @@ static bool as_responder(const struct near_flow *f, struct roce_pkt *pkt)
 	if (roce_parse(f->template, f->template_len, pkt) != DROP_NONE || pkt->opcode != RC_ACK)
 		return false;
 	pkt->dest_qpn = f->requester_qpn;
+	if (FAULT(FAULT_OWN_CLOTHES))
+		pkt->pkey = 0xffff, pkt->migreq = true, pkt->tos = 0;
 	pkt->ttl = 64;
 	pkt->ack_req = false;
 	return true;
@@ -66,7 +68,7 @@ static size_t build(const struct near_flow *f, uint64_t psn_pos, uint8_t syndrom
 	if (!as_responder(f, &pkt))
 		return 0;
 	pkt.psn = pos_psn(psn_pos);
-	pkt.aeth_syndrome = syndrome;
+	pkt.aeth_syndrome = FAULT(FAULT_CREDITS_TOLD) && syndrome == AETH_ACK_NO_CREDITS ? 1 : syndrome;
 	pkt.aeth_msn = msn;
 	return to_host(f, &pkt, 0, tx);
 }
@@ -114,7 +116,7 @@ static size_t say_ack(struct proxy *p, struct near_flow *f, uint64_t ceiling, st
 
 static size_t say_nak(struct proxy *p, struct near_flow *f, uint64_t ceiling, uint8_t syndrome, struct lan_tx *tx)
 {
-	uint64_t pos = min_u64(f->pos_next, ceiling);
+	uint64_t pos = FAULT(FAULT_NAK_TOO_FAR) ? f->pos_next : min_u64(f->pos_next, ceiling);
 	uint32_t msn = near_msn_at(p, f, pos);
 
 	if (pos >= f->pos_max && pos > f->pos_base && !f->failed)
@@ -124,9 +126,9 @@ static size_t say_nak(struct proxy *p, struct near_flow *f, uint64_t ceiling, ui
 	return build(f, pos, syndrome, msn_on_wire(f, msn), tx);
 }
 
-/* An RNR NAK has no place inside a READ whose responses the host is taking (IBTA 9.7.7.1.2: a response is due). One that
- * has asked again from here has begun anew, and may be sent away: ConnectX, which would give up otherwise. Not so rxe,
- * told by MigReq, whose completer fails the QP (check_ack() of rxe_comp.c) and whose requester never gives up. */
+/* An RNR NAK has no place inside a READ whose responses the host is taking (IBTA 9.7.7.1.2: a response is due). One
+ * that has asked again from here has begun anew, and may be sent away: ConnectX, which would give up otherwise. Not so
+ * rxe, told by MigReq, whose completer fails the QP (check_ack() of rxe_comp.c) and whose requester never gives up. */
 static bool inside_response(const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
@@ -168,6 +170,8 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	case DUE_RNR:
 		/* The responder is silent for good: so is its proxy, that the host may notice. */
 		if (f->stalled && p->now_ns >= f->stalled_ns + SILENT_AFTER_NS)
+			return 0;
+		if (FAULT(FAULT_HOLD_BY_SILENCE))
 			return 0;
 		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS)
 			return 0;

@@ -20,6 +20,8 @@
 
 enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f)
 {
+	if (FAULT(FAULT_EARLY_ACKS))
+		return ACK_MODE_NEAR;
 	return f->stalled || p->mismatch ? ACK_MODE_HOST : f->mode;
 }
 

@@ -40,6 +40,8 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 		return drop(p, DROP_LAN_NO_ROOM);
 	if (f->gap_naked == f->pos_next) {
 		/* The host went back and the missing one was lost again; reordering alone does not last so long. */
+		if (FAULT(FAULT_NAK_REPEATED))
+			near_speak(p, f, DUE_NAK);
 		if (new_round && p->now_ns >= f->naked_ns + NAK_AGAIN_NS + 2 * p->cfg.reorder_ns) {
 			f->naked_ns = p->now_ns;
 			near_speak(p, f, DUE_NAK);
@@ -84,8 +86,9 @@ static enum proxy_drop rx_below(struct proxy *p, struct near_flow *f, const uint
 
 static bool may_extend_down(const struct near_flow *f, uint64_t pos)
 {
-	return !f->base_fixed && f->pos_acked == f->pos_base && f->pos_reported == f->pos_base && !f->nops &&
-	       pos < f->pos_base && f->pos_base - pos < BASE_REACH && f->pos_next - f->pos_base < BASE_REACH;
+	return !FAULT(FAULT_FIRST_SEEN_IS_FIRST) && !f->base_fixed && f->pos_acked == f->pos_base &&
+	       f->pos_reported == f->pos_base && !f->nops && pos < f->pos_base && f->pos_base - pos < BASE_REACH &&
+	       f->pos_next - f->pos_base < BASE_REACH;
 }
 
 /* How often the host has come back to what it must wait for. Its first repetitions are met with silence, as the answer
@@ -109,7 +112,7 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 	uint64_t ceiling = near_ceiling(p, f);
 
 	if (pos >= ceiling) {
-		if (new_round && tired_of_waiting(p, f, ceiling) && f->rnr_retry == 7)
+		if (new_round && tired_of_waiting(p, f, ceiling) && (f->rnr_retry == 7 || FAULT(FAULT_RNR_TO_FINITE)))
 			near_speak(p, f, DUE_RNR);
 	} else if (ack_req || new_round) {
 		near_speak(p, f, DUE_ACK);

@@ -50,7 +50,8 @@ void near_settle(struct proxy *p, struct near_flow *f)
 	pos = f->pos_settled;
 	f->pos_settled = target;
 	f->msn_settled = msn;
-	near_store(p, f);
+	if (!FAULT(FAULT_NEAR_FREES_FIRST))
+		near_store(p, f);
 	while (pos < target) { /* ... then free */
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos), psns = 1;
 
@@ -159,7 +160,7 @@ static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
 /* The first news of a pair. False: the position that it speaks of is none of the flow's. */
 static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
-	if (r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH)
+	if (r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH && !FAULT(FAULT_BASE_NOT_LOWERED))
 		begin_lower(p, f, r->pos_base);
 	if (r->at_pos > f->pos_max || r->at_pos < f->pos_base)
 		return false;
@@ -203,7 +204,7 @@ void near_wan_kick(struct proxy *p, struct near_flow *f)
 {
 	struct lane *l = lane_of(p, f->lane);
 
-	if (f->older || !p->session_on)
+	if ((f->older && !FAULT(FAULT_OLD_LIFE_OVERTAKEN)) || !p->session_on)
 		return;
 	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent)) {
 		dlist_append_once(&l->near_list, &f->wan_node);
@@ -234,7 +235,8 @@ bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot)
 			continue;
 		}
 		h = arena_hdr(p->arena, *slot);
-		return f->pos_wan < credit_of(p, f) && l->out_bytes + arena_class_bytes(h->len) <= l->window_bytes;
+		return FAULT(FAULT_CREDIT_IGNORED) ||
+		       (f->pos_wan < credit_of(p, f) && l->out_bytes + arena_class_bytes(h->len) <= l->window_bytes);
 	}
 	return false;
 }

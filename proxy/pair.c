@@ -5,7 +5,8 @@
  * count, and all of them may have started at the same PSN, with the same QPN at both ends. So flows that have no pair
  * yet are sent one at a time per host pair: while one has its turn, an answer to a QPN that nobody owns can only be for
  * it. Within its turn (LanTimeout) it repeats its first packet a few times, as on a LAN that loses one packet in a
- * hundred many turns would be lost otherwise. An unanswered turn ends in quarantine: a late answer would otherwise be taken for the next flow's.
+ * hundred many turns would be lost otherwise. An unanswered turn ends in quarantine: a late answer would otherwise be
+ * taken for the next flow's.
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
  * and has not sent anything again lately: then the QPN has a new owner, and the old pair is void. */
@@ -177,7 +178,7 @@ bool pair_turn(struct proxy *p, struct far_flow *f)
 {
 	struct hostpair *hp = &p->pairs[f->hostpair];
 
-	if (f->probing)
+	if (f->probing || FAULT(FAULT_PROBE_TOGETHER))
 		return true;
 	if (!dnode_on(&f->pair_node)) /* those that were never tried go first */
 		dlist_append(f->retries ? &hp->waiting : hp->waiting.next, &f->pair_node);
@@ -191,7 +192,7 @@ bool pair_turn(struct proxy *p, struct far_flow *f)
 void pair_unanswered(struct proxy *p, struct far_flow *f)
 {
 	struct hostpair *hp = &p->pairs[f->hostpair];
-	uint64_t wait = p->cfg.quarantine_ns;
+	uint64_t wait = FAULT(FAULT_NO_QUARANTINE) ? 1 : p->cfg.quarantine_ns;
 
 	count(p, CTR_PAIR_QUARANTINES, 1);
 	if (f->retries == 1)

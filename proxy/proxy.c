@@ -75,7 +75,7 @@ static uint32_t fold(const struct ip_addr *a)
 
 uint16_t proxy_lane(const struct ip_addr *a, const struct ip_addr *b, uint16_t nlanes)
 {
-	uint32_t h = (fold(a) ^ fold(b)) * 0x9e3779b1u;
+	uint32_t h = (fold(a) ^ (FAULT(FAULT_LANE_ONE_WAY) ? 3 * fold(b) : fold(b))) * 0x9e3779b1u;
 
 	return (uint16_t)((h >> 16) % nlanes);
 }
@@ -106,7 +106,7 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 		return drop(p, DROP_LAN_FOREIGN);
 	if (pkt.ttl <= 1)
 		return drop(p, DROP_LAN_TTL);
-	if (!icrc_check(l3, &pkt, &payload_crc))
+	if (!icrc_check(l3, &pkt, &payload_crc) && !FAULT(FAULT_ICRC_UNCHECKED))
 		return drop(p, DROP_LAN_BAD_ICRC);
 	count(p, CTR_LAN_RX_PKTS, 1);
 	count(p, CTR_LAN_RX_BYTES, pkt.len);
@@ -133,8 +133,8 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 	if (!proxy_owns_lane(p, h.lane))
 		return drop(p, DROP_WAN_BAD_LANE);
 	if (!p->session_on || h.epoch != p->session.epoch_rx)
-		return drop(p, p->session_on && h.epoch == p->session.epoch_tx ? DROP_WAN_REFLECTED
-		                                                               : DROP_WAN_BAD_EPOCH);
+		return drop(p,
+		            p->session_on && h.epoch == p->session.epoch_tx ? DROP_WAN_REFLECTED : DROP_WAN_BAD_EPOCH);
 	d = wan_open_datagram(&p->cfg, &h, dgram, &len);
 	if (d != DROP_NONE)
 		return drop(p, d);

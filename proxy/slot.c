@@ -37,6 +37,8 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 	enum arena_pool pool = pool_of(kind);
 	uint32_t bytes = arena_class_bytes(len), slot;
 
+	if (FAULT(FAULT_NEXT_NOT_URGENT))
+		urgent = false;
 	if (!urgent && pool_free(p, pool) < pool_reserve(p, pool) + bytes)
 		return SLOT_NONE;
 	slot = arena_alloc(p->arena, kind, flow, inc, pos, len);

@@ -82,6 +82,8 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 	whole = r->off == 0 && r->n == units_of(h->len);
 	if (whole && (m->in_flight || m->queued == SQ_SPACED))
 		return; /* another copy is under way */
+	if (refused && FAULT(FAULT_REFUSED_FORGOTTEN))
+		return;
 	if (refused) {
 		m->copies = 1;
 		m->due_ns = p->now_ns + REFUSED_WAIT_NS;

@@ -59,17 +59,25 @@ struct rd_op {
 	bool due; /* near: the host is owed its responses from `next` on; never false while done_ns is 0 */
 };
 
+/* What a flow has drained lately, and since when it has held something: what it may hold follows from it (share.c). */
+struct share {
+	uint64_t since_ns;                   /* it was empty before */
+	uint64_t span_ns;                    /* when the span began in which is counted ... */
+	uint64_t bytes, positions;           /* ... what was drained, */
+	uint64_t last_bytes, last_positions; /* and in the span before */
+};
+
 enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
 
 /* What a near flow has seen that speaks for a new life of its QP. near_stranger.c. */
 struct near_stranger {
-	bool waits;        /* a stranger came: all is dropped until it is known what it was */
-	uint8_t rounds;    /* of the host since then */
-	uint64_t pos;      /* its place */
-	uint32_t fp;       /* and fingerprint */
-	uint64_t pos_last; /* of the packet before: one at or below it begins a round */
-	uint64_t round_ns; /* when the round began */
-	uint64_t ahead_pos;   /* rounds begin here, beyond what is expected */
+	bool waits;         /* a stranger came: all is dropped until it is known what it was */
+	uint8_t rounds;     /* of the host since then */
+	uint64_t pos;       /* its place */
+	uint32_t fp;        /* and fingerprint */
+	uint64_t pos_last;  /* of the packet before: one at or below it begins a round */
+	uint64_t round_ns;  /* when the round began */
+	uint64_t ahead_pos; /* rounds begin here, beyond what is expected */
 	uint32_t ahead_fp;
 	uint8_t ahead_rounds; /* so many in a row */
 	uint64_t ahead_ns;    /* the last one */
@@ -79,7 +87,7 @@ struct near_stranger {
 struct near_flow {
 	bool used;
 	uint32_t idx, inc; /* place in the table, and which life of that place */
-	uint64_t born;     /* counts up over all near flows of the arena: which of two lives of a key is the older one */
+	uint64_t born; /* counts up over all near flows of the arena: which of two lives of a key is the older one */
 	uint16_t lane;
 	uint16_t vlan_tci;                /* 0: untagged */
 	struct ip_addr src, dst;          /* requester, responder */
@@ -108,11 +116,12 @@ struct near_flow {
 	uint64_t pos_settled;  /* slots before are freed; never past an unanswered READ */
 	uint64_t pos_wan;      /* next to be sent to the far edge for the first time in this session */
 	uint64_t pos_credit;   /* the far edge takes requests before it */
+	uint16_t again_round;  /* changes when the far edge has given up what it had */
 	bool credit_known;     /* a report has set pos_credit in this session */
 	uint32_t msn_next, msn_settled, msn_acked; /* relative: messages in [base, that position) */
 	uint32_t msn_offset;                       /* to what the responder counts */
 
-	bool op_known;     /* op_last is the opcode of the packet before pos_next */
+	bool op_known; /* op_last is the opcode of the packet before pos_next */
 	uint8_t op_last;
 	struct near_stranger stranger;
 	uint64_t silent_ns; /* how long its host said nothing before the last packet */
@@ -127,8 +136,8 @@ struct near_flow {
 	/* what the mouth has to say */
 	struct dnode mouth_node; /* in proxy.mouth */
 	enum near_due due;
-	bool cnp_due;         /* and a CNP */
-	uint64_t cnp_said_ns; /* when the last one went out */
+	bool cnp_due;           /* and a CNP */
+	uint64_t cnp_said_ns;   /* when the last one went out */
 	uint8_t nak_syndrome;   /* failed: what the responder said, 0: nothing */
 	bool ack_owed;          /* something was kept back until repeated responses are out */
 	bool ack_asked;         /* an AckReq beyond pos_acked */
@@ -159,6 +168,9 @@ struct near_flow {
 	bool open_sent;        /* one went out in this session */
 	uint64_t held_bytes;   /* slot bytes in use by requests */
 	uint64_t kept_bytes;   /* of these, by operations that were answered and are kept */
+	uint64_t out_bytes;    /* of these sent and not settled */
+	bool responder_behind; /* the far edge holds much that its responder has not taken */
+	struct share share;    /* of POOL_LAN */
 
 	struct near_flow *older;   /* incarnation before, still draining: this one does not send until it is gone */
 	struct near_flow *newer;   /* incarnation after: this one drains, and is not in the table of keys */
@@ -181,7 +193,7 @@ struct near_unpaired {
 	uint32_t paired[UNPAIRED_KNOWN]; /* paired flows, by a hash of their source */
 	uint32_t n;                      /* of all sources */
 	uint32_t n_unknown;              /* of sources that had no paired flow */
-	uint64_t bytes; /* slot bytes that they hold */
+	uint64_t bytes;                  /* slot bytes that they hold */
 };
 
 /* The same direction, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
@@ -213,7 +225,9 @@ struct far_flow {
 	uint64_t pos_tx_max;   /* highest ever sent + 1: what may be ACKed */
 	uint64_t pos_rx;       /* all before has come over the WAN */
 	uint64_t pos_rx_max;   /* highest that has come + 1 */
-	uint64_t pos_credit;   /* granted; never taken back */
+	uint64_t pos_credit;   /* granted; taken back only with what is here beyond it (far_room.c) ... */
+	uint16_t again_round;  /* ... and then this changes: not 0, something is to come again ... */
+	uint64_t again_from;   /* ... from here on */
 	uint64_t pos_ack_seen; /* an ACK that overtook a READ response covers so much */
 	uint64_t pos_low;      /* lowest that ever arrived */
 	uint64_t nak_pos;      /* failed: where */
@@ -253,6 +267,7 @@ struct far_flow {
 	struct timer ask;         /* asks the near edge whether it knows the flow */
 
 	uint64_t held_bytes;      /* slot bytes in use by requests */
+	struct share share;       /* of POOL_WAN */
 	uint64_t bytes, messages; /* that came over the WAN: L3 bytes, message ends */
 	uint8_t template_len;
 	uint8_t template[TEMPLATE_MAX]; /* an ACK made from the responder's first answer */
@@ -369,7 +384,9 @@ struct proxy {
 	struct near_unpaired unpaired;
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */
 	uint32_t near_used, far_used, pairs_used;
-	uint32_t far_orphans; /* of far_used */
+	uint32_t far_orphans;  /* of far_used */
+	uint32_t far_evict_at; /* the flow that gives room next, if it drains nothing; and when all ... */
+	uint64_t far_evict_ns; /* ... are looked at again */
 	uint32_t near_free_hint, far_free_hint, pair_free_hint; /* where to look for a free place first */
 	uint32_t *near_inc; /* last incarnation of each near index: never used twice */
 	uint64_t births;    /* near flows ever opened in this arena */
@@ -457,6 +474,9 @@ void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, u
 void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx);
 /* A request that the responder has, but that stays in its slot: the WAN has nothing to do with it any more. */
 void slot_keep(struct proxy *p, uint32_t slot);
+/* The slot goes to the other edge for the first time; or what was sent of it counts for nothing any more. */
+void slot_sent(struct proxy *p, uint32_t slot);
+void slot_unsent(struct proxy *p, uint32_t slot);
 /* Frees a slot wherever it is queued, keeping held and lane counts right. */
 void slot_release(struct proxy *p, uint32_t slot);
 /* Bytes that a pool has free, and how much of it only urgent packets may take. */

@@ -93,7 +93,9 @@
 	X(WAN_SPURIOUS, "wan_spurious", "datagrams found lost that had arrived after all")                             \
 	X(WAN_REPAIRS, "wan_repairs", "packets or pieces sent again")                                                  \
 	X(WAN_REFUSED, "wan_refused", "datagrams that the other edge had no room for")                                 \
+	X(CREDIT_TAKEN_BACK, "credit_taken_back", "times that a far edge gave up packets of a flow: sent again later") \
 	X(WAN_PROBES, "wan_probes", "probe timeouts")                                                                  \
+	X(EVICTED, "evicted", "unacknowledged packets given up for others: who sent them has them still")               \
 	X(BYTES_DELIVERED, "bytes_delivered", "payload bytes that responders acknowledged")                            \
 	X(BYTES_FAILED, "bytes_failed", "acknowledged payload bytes that could not be delivered")                      \
 	X(IP_CARRIED, "ip_carried", "IP packets that are not RoCEv2, carried as they are")                             \

@@ -12,6 +12,7 @@
 
 #include "barrier.h"
 #include "pair.h"
+#include "share.h"
 
 /* Messages and bytes under way in [pos_acked, upto), which has been acknowledged. */
 static void settle_counts(struct proxy *p, struct far_flow *f, uint64_t upto)
@@ -70,10 +71,12 @@ static void progress(struct proxy *p, struct far_flow *f, uint64_t pkts)
 
 void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 {
-	uint64_t from = f->pos_acked;
+	uint64_t from = f->pos_acked, held = f->held_bytes;
 
 	if (f->orphan)
 		upto = min_u64(upto, f->pos_rx); /* more was sent, and given up */
+	if (upto > f->pos_rx && upto > f->pos_tx)
+		upto = max_u64(f->pos_rx, f->pos_tx); /* the rest was evicted: it comes again, and is ACKed again */
 	if (upto <= from)
 		return;
 	settle_counts(p, f, upto);
@@ -84,6 +87,7 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	if (!FAULT(FAULT_FAR_FREES_FIRST))
 		far_store(p, f);
 	free_settled(p, f, from, upto);
+	share_drained(p, &f->share, held - f->held_bytes, upto - from);
 	progress(p, f, upto - from);
 	if (f->orphan && f->pos_acked >= f->pos_rx)
 		timer_set(&p->timers, &f->rto, p->now_ns); /* it is over, but its caller is not done with it */

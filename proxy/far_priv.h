@@ -81,6 +81,13 @@ void far_free_ops(struct proxy *p, struct far_flow *f);
 enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci);
 
+/* --- room for others: far_room.c --- */
+
+/* When the pool runs low: flows that drain nothing give up what they hold beyond their minimum, some at a time. */
+void far_make_room(struct proxy *p);
+/* For the packet that the flow needs next: its own highest ones beyond a gap are given up. False: it has none. */
+bool far_evict_own(struct proxy *p, struct far_flow *f);
+
 /* --- what survives: far_rebuild.c --- */
 
 /* Writes the flow's descriptor. Before a slot is freed that it makes superfluous, and before the near edge is told. */

@@ -2,9 +2,11 @@
 /* far_report.c - what the near edge is told of a far flow: received, delivered, credit, state, pair.
  *
  * Reports of a flow are put together for a part of the round trip, as nothing waits for a single one; those that a
- * host waits for (mode host, a refusal, a new pair) go at once. Credit is never taken back. */
+ * host waits for (mode host, a refusal, a new pair) go at once. Credit is what the flow may hold of the pool (share.c);
+ * it is taken back only together with what has come already (far_room.c). */
 #include "far_priv.h"
 
+#include "share.h"
 #include "wan_lane.h"
 
 #define REPORT_MIN_NS 50000ull
@@ -12,10 +14,10 @@
 
 static uint64_t credit_for(const struct proxy *p, const struct far_flow *f)
 {
-	uint64_t share = pool_free(p, POOL_WAN) * 3 / 4;
+	uint64_t bytes = share_limit(p, &f->share, POOL_WAN, f->held_bytes, SHARE_REPAIRS);
 	uint32_t slot_bytes = arena_class_bytes((uint16_t)((f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX) + 84));
 
-	return f->pos_acked + max_u64(share, CREDIT_MIN_BYTES) / slot_bytes;
+	return f->pos_acked + max_u64(bytes / slot_bytes, share_positions(p, &f->share, POOL_WAN, f->held_bytes));
 }
 
 void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_report *r)
@@ -30,6 +32,8 @@ void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_repor
 	    .received = f->base_fixed ? f->pos_rx : 0, /* else it may begin lower, and all of this be too high */
 	    .delivered = f->base_fixed ? f->pos_acked : 0,
 	    .credit = f->pos_credit,
+	    .again_round = f->again_round,
+	    .again_from = f->again_from,
 	    .nak_pos = f->nak_pos,
 	    .state = WFS_OK,
 	    .syndrome = f->syndrome,

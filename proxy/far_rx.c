@@ -224,10 +224,15 @@ static bool complete(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_
 static uint32_t place(struct proxy *p, struct lane *l, struct far_flow *f, const struct wan_packet *w)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, w->pos);
-	bool urgent = !f->open || (w->pos == f->pos_rx && f->pos_rx - f->pos_acked < URGENT_BACKLOG);
+	bool next = !f->open || w->pos == f->pos_rx;
+	bool urgent = next && f->pos_rx - f->pos_acked < URGENT_BACKLOG && !FAULT(FAULT_NO_MINIMUM);
 
-	if (slot == SLOT_NONE)
-		return slot_take(p, SLOT_REQ_FAR, f->idx, f->inc, w->pos, w->total, l->id, urgent);
+	if (slot != SLOT_NONE)
+		return slot;
+	far_make_room(p);
+	slot = slot_take(p, SLOT_REQ_FAR, f->idx, f->inc, w->pos, w->total, l->id, urgent);
+	if (slot == SLOT_NONE && next && far_evict_own(p, f))
+		slot = slot_take(p, SLOT_REQ_FAR, f->idx, f->inc, w->pos, w->total, l->id, true);
 	return slot;
 }
 
@@ -261,6 +266,10 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 	}
 	if (f->failed) {
 		drop(p, DROP_WAN_FAILED);
+		return true;
+	}
+	if (f->again_round && w->pos >= f->pos_credit) { /* sent before the near edge heard that it was given up */
+		drop(p, DROP_WAN_BEYOND_CREDIT);
 		return true;
 	}
 	slot = place(p, l, f, w);

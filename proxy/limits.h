@@ -29,7 +29,7 @@ enum proxy_limits {
 	WAN_RX_BITS = 1 << 19,       /* receiver remembers twice that, so that "old" is never "lost" */
 	WAN_TAG_LEN = 16,            /* room for the AEAD tag, kept also while the link is not sealed */
 	PIECE_UNIT = 64,             /* pieces of packets are cut at multiples of this: 66 units make a slot */
-	HOLD_OFF_ALPHA = 3, /* a flow may hold so many times what is free of its pool: three quarters alone */
+	HOLD_OFF_ALPHA = 3, /* a flow that drains well may hold about so many times what is free of its pool (share.c) */
 	CREDIT_MIN_BYTES = 64 << 10, /* a flow's credit never falls below this */
 	/* barrier */
 	LAN_IP_MAX = 9216,         /* an IP packet that is not RoCEv2: jumbo frames */

@@ -5,21 +5,56 @@
  * stores is the promise: the slot is committed before anything can be ACKed.
  *
  * A host for which there is no room is held off with RNR NAKs (mouth.c), never with silence and never with sequence
- * NAKs, which would burn its retries. */
+ * NAKs, which would burn its retries. But the packet that a flow needs next is taken as long as others of the same flow
+ * beyond a gap can go for it. */
 #include "near_priv.h"
 
 #include "near_fp.h"
+#include "share.h"
 
 bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
 {
-	uint64_t free_bytes = pool_free(p, POOL_LAN);
-	uint64_t share = max_u64(HOLD_OFF_ALPHA * free_bytes, CREDIT_MIN_BYTES);
+	uint64_t bytes = arena_class_bytes(len), held = near_held(f),
+	         unsent = f->held_bytes - f->out_bytes - f->kept_bytes;
 
 	if (f->pos_next - f->pos_settled >= FLOW_SPAN_MAX - LAN_PKT_MAX)
 		return false;
-	if (f->pairing == PAIR_LEARNING && !near_unpaired_may_hold(p, f, arena_class_bytes(len)))
+	if (f->pairing == PAIR_LEARNING && !near_unpaired_may_hold(p, f, (uint32_t)bytes))
 		return false;
-	return near_held(f) + arena_class_bytes(len) <= share;
+	if (held + bytes <= share_limit(p, &f->share, POOL_LAN, held, SHARE_BACKLOG))
+		return true;
+	return held + bytes <=
+	           share_limit(p, &f->share, POOL_LAN, held, f->responder_behind ? SHARE_PLAIN : SHARE_REPAIRS) &&
+	       unsent + bytes <= share_limit(p, &f->share, POOL_LAN, unsent, SHARE_BACKLOG);
+}
+
+/* The highest packet beyond the gap goes: it was not ACKed, its host sends it again. False: there is none. */
+static bool evict_highest(struct proxy *p, struct near_flow *f)
+{
+	uint64_t pos = min_u64(f->pos_max, f->pos_next + BASE_REACH + HELD_OOO_MAX);
+
+	if (FAULT(FAULT_NO_EVICT))
+		return false;
+	while (f->ooo_pkts && --pos > f->pos_next) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
+
+		if (slot == SLOT_NONE)
+			continue;
+		slot_release(p, slot);
+		f->ooo_pkts--;
+		count(p, CTR_EVICTED, 1);
+		return true;
+	}
+	return false;
+}
+
+/* Room for the packet that the flow needs next: of those beyond the gap as many go as it takes. */
+static bool admit_next(struct proxy *p, struct near_flow *f, uint16_t len)
+{
+	while (!near_admit(p, f, len))
+		if (!evict_highest(p, f))
+			return false;
+	return true;
 }
 
 uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
@@ -149,11 +184,12 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 		return drop(p, DROP_LAN_SEQUENCE);
 	if (psns > FLOW_SPAN_MAX / 2)
 		return drop(p, DROP_LAN_BAD_LENGTH);
-	if (!near_admit(p, f, pkt->len))
+	if (!admit_next(p, f, pkt->len))
 		return hold_off(p, f);
 	if (own && !near_op_begin(p, f, pkt, pos, psns, f->msn_next + 1, fp))
 		return drop(p, DROP_LAN_READS_FULL);
-	slot = near_commit(p, f, l3, pkt, pos, psns, fp, vlan_tci);
+	while ((slot = near_commit(p, f, l3, pkt, pos, psns, fp, vlan_tci)) == SLOT_NONE && evict_highest(p, f))
+		;
 	if (slot == SLOT_NONE) {
 		if (own)
 			near_op_unbegin(p, f, pos);

@@ -10,6 +10,7 @@
 
 #include "barrier.h"
 #include "near_fp.h"
+#include "share.h"
 #include "wan_lane.h"
 
 /* The request of an operation stays as long as its answer does: from both a rebuild knows what was answered. */
@@ -28,7 +29,8 @@ static void settle_slot(struct proxy *p, struct near_flow *f, uint32_t slot)
 void near_settle(struct proxy *p, struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
-	uint64_t target = min_u64(f->pos_reported, f->pos_next), pos = f->pos_settled;
+	uint64_t target = min_u64(f->pos_reported, f->pos_next), pos = f->pos_settled, held = near_held(f);
+	uint64_t from = pos;
 	uint32_t msn = f->msn_settled;
 
 	if (!f->msn_known)
@@ -61,8 +63,52 @@ void near_settle(struct proxy *p, struct near_flow *f)
 		}
 		pos += psns;
 	}
+	share_drained(p, &f->share, held - near_held(f), target - from);
 	f->last_progress_ns = p->now_ns;
 	f->pos_wan = max_u64(f->pos_wan, f->pos_settled);
+}
+
+/* The far edge has given up what came at and beyond `from`, to make room for others; it is sent again as credit
+ * allows. References of the sent map to these slots are void: whatever becomes of the datagrams under way says nothing
+ * about what the far edge has now. */
+static void take_back(struct proxy *p, struct near_flow *f, uint64_t from)
+{
+	from = max_u64(from, f->pos_settled);
+	for (uint64_t pos = from; pos < f->pos_wan;) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
+		struct slot_meta *m;
+
+		if (slot == SLOT_NONE) {
+			pos++;
+			continue;
+		}
+		m = arena_meta(p->arena, slot);
+		pos += arena_hdr(p->arena, slot)->psns;
+		slot_unsent(p, slot);
+		dlist_remove(&m->node);
+		m->queued = SQ_NONE;
+		m->units[0] = m->units[1] = m->lost[0] = m->lost[1] = 0;
+		m->in_flight = m->copies = 0;
+		m->gen++;
+	}
+	f->pos_wan = min_u64(f->pos_wan, from);
+	f->pos_far = max_u64(f->pos_reported, min_u64(f->pos_far, from));
+	count(p, CTR_CREDIT_TAKEN_BACK, 1);
+}
+
+/* Credit only grows, but for a new round: reports overtake each other, and an old round's says nothing any more. */
+static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flow_report *r)
+{
+	int16_t newer = (int16_t)(r->again_round - f->again_round);
+
+	if (newer < 0)
+		return;
+	if (newer > 0)
+		take_back(p, f, r->again_from);
+	if (newer > 0 || !f->credit_known || r->credit > f->pos_credit)
+		f->pos_credit = r->credit;
+	f->again_round = r->again_round;
+	f->credit_known = true;
 }
 
 /* What follows from progress at the responder. */
@@ -126,9 +172,9 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	if (delivered > f->pos_reported)
 		f->pos_reported = delivered;
 	f->pos_far = max_u64(f->pos_far, max_u64(f->pos_reported, min_u64(r->received, f->pos_next)));
-	if (!f->credit_known || r->credit > f->pos_credit)
-		f->pos_credit = r->credit;
-	f->credit_known = true;
+	on_credit(p, f, r);
+	f->responder_behind = r->received - r->delivered >
+	                      share_positions(p, &f->share, POOL_LAN, f->held_bytes) / SHARE_REPAIRS;
 	if (!f->stalled)
 		f->stalled_ns = p->now_ns;
 	f->stalled = r->state == WFS_STALLED || r->state == WFS_FAILED;
@@ -273,7 +319,9 @@ void near_session_start(struct proxy *p, struct near_flow *f)
 {
 	f->pos_wan = f->pos_settled;
 	f->pos_far = f->pos_reported; /* it may have come back without its arena */
+	f->out_bytes = 0;
 	f->credit_known = false;
+	f->again_round = 0;
 	f->open_due = true;
 	f->open_sent = false;
 	f->stalled = false;

@@ -6,6 +6,7 @@
  * flows could otherwise fill a pool while every flow lacks its next one, and nothing would ever drain. */
 #include "core.h"
 #include "near.h"
+#include "share.h"
 
 uint64_t pool_free(const struct proxy *p, enum arena_pool pool)
 {
@@ -21,9 +22,18 @@ uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool)
 
 static void near_hold(struct proxy *p, struct near_flow *f, int64_t bytes)
 {
+	if (f->held_bytes == 0)
+		share_begin(p, &f->share);
 	f->held_bytes += (uint64_t)bytes;
 	if (dnode_on(&f->unpaired_node))
 		p->unpaired.bytes += (uint64_t)bytes;
+}
+
+static void far_hold(struct proxy *p, struct far_flow *f, uint32_t bytes)
+{
+	if (f->held_bytes == 0)
+		share_begin(p, &f->share);
+	f->held_bytes += bytes;
 }
 
 static enum arena_pool pool_of(enum slot_kind kind)
@@ -48,7 +58,7 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 	if (kind == SLOT_REQ_NEAR)
 		near_hold(p, &p->near[flow], bytes);
 	if (kind == SLOT_REQ_FAR)
-		p->far[flow].held_bytes += bytes;
+		far_hold(p, &p->far[flow], bytes);
 	if (pool == POOL_WAN)
 		lane_of(p, lane)->rx_held_bytes += bytes;
 	return slot;
@@ -78,13 +88,35 @@ void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, u
 
 void slot_keep(struct proxy *p, uint32_t slot)
 {
-	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct slot_meta *m = arena_meta(p->arena, slot);
 
 	dlist_remove(&m->node);
-	if (m->sends)
-		lane_of(p, m->lane)->out_bytes -= arena_class_bytes(h->len);
+	slot_unsent(p, slot);
 	*m = (struct slot_meta){.next = m->next, .gen = (uint16_t)(m->gen + 1), .lane = m->lane};
+}
+
+void slot_sent(struct proxy *p, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct slot_meta *m = arena_meta(p->arena, slot);
+
+	m->sends = 1;
+	lane_of(p, m->lane)->out_bytes += arena_class_bytes(h->len);
+	if (h->kind == SLOT_REQ_NEAR)
+		p->near[h->flow].out_bytes += arena_class_bytes(h->len);
+}
+
+void slot_unsent(struct proxy *p, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct slot_meta *m = arena_meta(p->arena, slot);
+
+	if (!m->sends)
+		return;
+	m->sends = 0;
+	lane_of(p, m->lane)->out_bytes -= arena_class_bytes(h->len);
+	if (h->kind == SLOT_REQ_NEAR)
+		p->near[h->flow].out_bytes -= arena_class_bytes(h->len);
 }
 
 void slot_release(struct proxy *p, uint32_t slot)
@@ -101,8 +133,8 @@ void slot_release(struct proxy *p, uint32_t slot)
 		p->far[h->flow].held_bytes -= bytes;
 	if (pool_of(h->kind) == POOL_WAN)
 		l->rx_held_bytes -= bytes;
-	else if (m->sends)
-		l->out_bytes -= bytes;
+	else
+		slot_unsent(p, slot);
 	arena_free(p->arena, slot);
 }
 

@@ -133,9 +133,11 @@ bool wan_flow_open_get(const struct wan_frame *f, struct wan_flow_open *o)
 	return o->pos_base >> 62 == 0;
 }
 
+#define WAN_FLOW_REPORT_LEN 52 /* body */
+
 size_t wan_flow_report_put(uint8_t *buf, size_t cap, const struct wan_flow_report *r)
 {
-	uint8_t *b = frame_begin(buf, cap, WF_FLOW_REPORT, 0, 44);
+	uint8_t *b = frame_begin(buf, cap, WF_FLOW_REPORT, 0, WAN_FLOW_REPORT_LEN);
 
 	if (!b)
 		return 0;
@@ -147,15 +149,16 @@ size_t wan_flow_report_put(uint8_t *buf, size_t cap, const struct wan_flow_repor
 	put_be64(b + 32, r->nak_pos);
 	b[40] = r->state;
 	b[41] = r->syndrome;
-	put_be16(b + 42, 0);
-	return WAN_FRAME_HDR_LEN + 44;
+	put_be16(b + 42, r->again_round);
+	put_be64(b + 44, r->again_from);
+	return WAN_FRAME_HDR_LEN + WAN_FLOW_REPORT_LEN;
 }
 
 bool wan_flow_report_get(const struct wan_frame *f, struct wan_flow_report *r)
 {
 	const uint8_t *b = f->body;
 
-	if (f->len != 44)
+	if (f->len != WAN_FLOW_REPORT_LEN)
 		return false;
 	r->flow = get_be32(b);
 	r->inc = get_be32(b + 4);
@@ -165,6 +168,8 @@ bool wan_flow_report_get(const struct wan_frame *f, struct wan_flow_report *r)
 	r->nak_pos = get_be64(b + 32);
 	r->state = b[40];
 	r->syndrome = b[41];
+	r->again_round = get_be16(b + 42);
+	r->again_from = get_be64(b + 44);
 	return r->state <= WFS_FAILED && r->delivered <= r->received;
 }
 

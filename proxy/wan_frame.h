@@ -89,7 +89,8 @@ struct wan_flow_open {
 enum wan_flow_state { WFS_OK, WFS_RNR, WFS_STALLED, WFS_FAILED };
 
 /* FLOW_REPORT, far to near, cumulative:
- * flow(4) inc(4) received(8) delivered(8) credit(8) nak_pos(8) state(1) syndrome(1) zero(2) */
+ * flow(4) inc(4) received(8) delivered(8) credit(8) nak_pos(8) state(1) syndrome(1) again_round(2)
+ * again_from(8) */
 struct wan_flow_report {
 	uint32_t flow, inc;
 	uint64_t received;  /* the far edge has committed everything before; 0 while the flow may begin lower */
@@ -98,6 +99,8 @@ struct wan_flow_report {
 	uint64_t nak_pos;   /* WFS_FAILED: the position that the responder refused */
 	uint8_t state;      /* enum wan_flow_state */
 	uint8_t syndrome;   /* WFS_FAILED: its AETH syndrome */
+	uint16_t again_round; /* newer than before: something that had come was given up ... */
+	uint64_t again_from; /* ... and is to come again from here */
 };
 
 /* FLOW_PAIR, far to near: the requester's QPN and the responder's MSN, from its first answer:

@@ -61,12 +61,8 @@ static bool put_piece(struct wan_build *b, uint32_t slot, unsigned off, unsigned
 
 static void first_send(struct wan_build *b, uint32_t slot)
 {
-	struct slot_meta *m = arena_meta(b->p->arena, slot);
-
-	if (m->sends)
-		return; /* again, because the flow's base moved */
-	m->sends = 1;
-	b->l->out_bytes += arena_class_bytes(arena_hdr(b->p->arena, slot)->len);
+	if (!arena_meta(b->p->arena, slot)->sends) /* else again, because the flow's base moved */
+		slot_sent(b->p, slot);
 }
 
 static bool fits_any(const struct proxy *p, uint16_t len)

@@ -60,6 +60,8 @@ local f = {
 	received = ProtoField.uint64("longreach.received", "Received before"),
 	delivered = ProtoField.uint64("longreach.delivered", "Delivered before"),
 	credit = ProtoField.uint64("longreach.credit", "Credit up to"),
+	again_round = ProtoField.uint16("longreach.again_round", "Again: round"),
+	again_from = ProtoField.uint64("longreach.again_from", "Again: from"),
 	nak_pos = ProtoField.uint64("longreach.nak_pos", "Refused position"),
 	state = ProtoField.uint8("longreach.state", "State", base.DEC, flow_states),
 	syndrome = ProtoField.uint8("longreach.syndrome", "AETH syndrome", base.HEX),
@@ -149,10 +151,12 @@ decode[0x02] = function(body, pinfo, tree, flags)
 end
 
 decode[0x03] = function(body, pinfo, tree)
-	if body:len() ~= 44 then
+	if body:len() ~= 52 then
 		return nil
 	end
 	local text = flow_inc(body, tree)
+	tree:add(f.again_round, body(42, 2))
+	tree:add(f.again_from, body(44, 8))
 	tree:add(f.received, body(8, 8))
 	tree:add(f.delivered, body(16, 8))
 	tree:add(f.credit, body(24, 8))

@@ -132,6 +132,8 @@ static size_t frame_flow(const struct fz_edge *to, uint8_t *b, size_t cap, struc
 		r.nak_pos = near_to(ref, in);
 		r.state = in_u8(in) % 4;
 		r.syndrome = in_u8(in);
+		r.again_round = r.syndrome % 8;
+		r.again_from = near_to(ref, in);
 		return wan_flow_report_put(b, cap, &r);
 	case 1:
 		pr.pos_base = near_to(nf ? nf->pos_base : POS_ORIGIN, in);

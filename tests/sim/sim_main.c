@@ -8,6 +8,7 @@
 #include "attack.h"
 #include "check.h"
 #include "faults.h"
+#include "fair.h"
 #include "fullscale.h"
 #include "pause_link.h"
 #include "runner.h"
@@ -21,6 +22,7 @@ static const char usage[] =
     "       lrsim --latency        completion latency over distance, modes near and host\n"
     "       lrsim --attack         what a hostile host at each site costs the others\n"
     "       lrsim --pause-link     a lossless link with the computed headroom, and with a little less\n"
+    "       lrsim --fair NAME      what flows leave each other; `--fair list` lists them\n"
     "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
     "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";
 
@@ -54,6 +56,7 @@ enum {
 	OPT_FAULTS,
 	OPT_TABLE,
 	OPT_FULL,
+	OPT_FAIR,
 	OPT_MANY,
 	OPT_LATENCY,
 	OPT_ATTACK,
@@ -65,14 +68,23 @@ enum {
 };
 
 static const struct option options[] = {
-    {"seeds", required_argument, NULL, OPT_SEEDS},   {"jobs", required_argument, NULL, OPT_JOBS},
-    {"fault", required_argument, NULL, OPT_FAULT},   {"expect-failure", no_argument, NULL, OPT_EXPECT},
-    {"full", required_argument, NULL, OPT_FULL},     {"many-qps", required_argument, NULL, OPT_MANY},
+    {"seeds", required_argument, NULL, OPT_SEEDS},
+    {"jobs", required_argument, NULL, OPT_JOBS},
+    {"fault", required_argument, NULL, OPT_FAULT},
+    {"expect-failure", no_argument, NULL, OPT_EXPECT},
+    {"full", required_argument, NULL, OPT_FULL},
+    {"many-qps", required_argument, NULL, OPT_MANY},
     {"pause-link", no_argument, NULL, OPT_PAUSE},
-    {"attack", no_argument, NULL, OPT_ATTACK},       {"latency", no_argument, NULL, OPT_LATENCY},     {"log", required_argument, NULL, OPT_LOG},
-    {"direct", no_argument, NULL, OPT_DIRECT},       {"keep-going", no_argument, NULL, OPT_KEEP},
-    {"ignore", required_argument, NULL, OPT_IGNORE}, {"faults", no_argument, NULL, OPT_FAULTS},
-    {"fault-table", no_argument, NULL, OPT_TABLE},   {NULL, 0, NULL, 0},
+    {"attack", no_argument, NULL, OPT_ATTACK},
+    {"latency", no_argument, NULL, OPT_LATENCY},
+    {"log", required_argument, NULL, OPT_LOG},
+    {"direct", no_argument, NULL, OPT_DIRECT},
+    {"keep-going", no_argument, NULL, OPT_KEEP},
+    {"ignore", required_argument, NULL, OPT_IGNORE},
+    {"faults", no_argument, NULL, OPT_FAULTS},
+    {"fault-table", no_argument, NULL, OPT_TABLE},
+    {"fair", required_argument, NULL, OPT_FAIR},
+    {NULL, 0, NULL, 0},
 };
 
 /* 0: go on; otherwise an exit code + 1 */
@@ -97,6 +109,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 0;
 	case OPT_FULL:
 		return 1 + fullscale_run(arg);
+	case OPT_FAIR:
+		return 1 + fair_run(arg);
 	case OPT_MANY:
 		return 1 + fullscale_many_qps((uint32_t)atoi(arg));
 	case OPT_ATTACK:

@@ -378,7 +378,8 @@ static void proxy__refused_is_not_lost(void **state)
 		for (uint32_t i = 0; i < FLOWS; i++) {
 			struct roce_pkt h = core_req(RC_WRITE_ONLY, psn);
 
-			c.a.p->lanes[0].window_bytes = c.a.p->lanes[1].window_bytes = 1 << 30; /* an old grant */
+			for (int l = 0; l < 2; l++) /* old grants */
+				c.a.p->lanes[l].window_bytes = c.a.p->lanes[l].flow_initial_bytes = 1 << 30;
 			h.dest_qpn = 0x100 + i;
 			assert_int_equal(core_in(&c.a, h, CORE_PMTU, 0), DROP_NONE);
 		}

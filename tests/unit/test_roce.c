@@ -79,6 +79,7 @@ static struct roce_pkt sample(uint8_t opcode, bool ip6)
 	    .opcode = opcode,
 	    .solicited = true,
 	    .migreq = opcode & 1,
+	    .becn = opcode >> 1 & 1,
 	    .ack_req = opcode & 2,
 	    .pkey = 0x8123,
 	    .dest_qpn = 0xabcdef,

@@ -52,7 +52,9 @@ static const struct wan_flow_report a_flow_report = {.flow = 1,
                                                      .credit = 40,
                                                      .nak_pos = 50,
                                                      .state = WFS_FAILED,
-                                                     .syndrome = 0x62};
+                                                     .syndrome = 0x62,
+                                                     .again_round = 0x7172,
+                                                     .again_from = 60};
 static const struct wan_flow_pair a_pair = {.flow = 1,
                                             .inc = 2,
                                             .pos_base = 3,
@@ -276,6 +278,8 @@ static void wan_frame__flow_report_round_trip(void **state)
 	assert_int_equal(r.nak_pos, 50);
 	assert_int_equal(r.state, WFS_FAILED);
 	assert_int_equal(r.syndrome, 0x62);
+	assert_int_equal(r.again_round, 0x7172);
+	assert_int_equal(r.again_from, 60);
 }
 
 static void wan_frame__flow_report_hostile(void **state)

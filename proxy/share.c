@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Both roles ask here how much of a pool a flow may hold: the near edge before it takes a packet of a host (what it
+ * has ACKed it must keep), the far edge before it grants credit (what it has granted will come). A quarter of the pool
+ * is for whoever comes, as bursts and cuts of the WAN need it, five eighths only for flows that drain, and the last
+ * eighth for minimums (slot.c):
+ *
+ *     limit = the largest of
+ *         depth x what it drained in a round trip, but not the last eighth of what is left for it
+ *         half of what is left of the quarter
+ *         TRUST bandwidth-delay products, but not the last quarter of what is left for it: while it is young
+ *         CREDIT_MIN_BYTES
+ *
+ * A flow is young for YOUNG round trips after it was empty: nothing can be known of it yet. How deep is enough depends
+ * (enum share_depth): with losses what is in order waits for repairs, one round trip and more of all that came behind.
+ *
+ * So flows whose responders have died hold, all together, a quarter of the pool and some round trips of what their
+ * rates were when they died; no more of it while others go on. The far edge can take even that back (far_room.c).
+ *
+ * "Drained in a round trip" is the better one of the last complete span and the one that runs: losses make the
+ * in-order end of a flow move in jumps. A span is a round trip and SPAN_MORE_NS for what hosts and reports take. */
+#include "share.h"
+
+#define KEPT_8THS    5
+#define TRUST        3
+#define YOUNG        3
+#define SPAN_MORE_NS 2000000ull
+
+static uint64_t span_ns(const struct proxy *p)
+{
+	uint64_t rtt = wan_rtt_ns(&p->rtt);
+
+	return rtt + rtt / 4 + SPAN_MORE_NS;
+}
+
+void share_begin(const struct proxy *p, struct share *s)
+{
+	s->since_ns = p->now_ns;
+}
+
+static void roll(const struct proxy *p, struct share *s)
+{
+	uint64_t span = span_ns(p), age = p->now_ns - s->span_ns;
+
+	if (age < span)
+		return;
+	s->last_bytes = age < 2 * span ? s->bytes : 0;
+	s->last_positions = age < 2 * span ? s->positions : 0;
+	s->bytes = s->positions = 0;
+	s->span_ns = p->now_ns;
+}
+
+void share_drained(const struct proxy *p, struct share *s, uint64_t bytes, uint64_t positions)
+{
+	roll(p, s);
+	s->bytes += bytes;
+	s->positions += positions;
+}
+
+/* Of two spans' sums, as they count now. */
+static uint64_t recent(const struct proxy *p, const struct share *s, uint64_t now, uint64_t last)
+{
+	uint64_t span = span_ns(p), age = p->now_ns - s->span_ns;
+
+	if (age >= 2 * span)
+		return 0;
+	return age >= span ? now : max_u64(now, last);
+}
+
+static bool young(const struct proxy *p, const struct share *s, uint64_t held)
+{
+	return held == 0 || p->now_ns < s->since_ns + YOUNG * span_ns(p);
+}
+
+/* Half of what is left in the part of the pool that is for everyone: so the next one finds as much. */
+static uint64_t open_part(const struct proxy *p, enum arena_pool pool, uint64_t held)
+{
+	uint64_t kept = arena_capacity(p->arena, pool) / 8 * KEPT_8THS, left = share_left(p, pool);
+
+	return (held + (left > kept ? left - kept : 0)) / 2;
+}
+
+static uint64_t line_bytes(const struct proxy *p)
+{
+	return p->cfg.rate_hint_bps / 8000000 * (wan_rtt_ns(&p->rtt) / 1000);
+}
+
+uint64_t share_left(const struct proxy *p, enum arena_pool pool)
+{
+	uint64_t free_bytes = pool_free(p, pool), reserve = pool_reserve(p, pool);
+
+	return free_bytes > reserve ? free_bytes - reserve : 0;
+}
+
+uint64_t share_limit(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held,
+                     enum share_depth depth)
+{
+	uint64_t room = held + share_left(p, pool);
+	uint64_t limit = depth * recent(p, s, s->bytes, s->last_bytes);
+
+	if (FAULT(FAULT_NO_CREDIT))
+		return room;
+	limit = max_u64(min_u64(limit, room / 8 * 7), open_part(p, pool, held));
+	if (young(p, s, held))
+		limit = max_u64(limit, min_u64(TRUST * line_bytes(p), room / 4 * 3));
+	return FAULT(FAULT_NO_MINIMUM) ? limit : max_u64(limit, CREDIT_MIN_BYTES);
+}
+
+uint64_t share_positions(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held)
+{
+	uint64_t room = held + share_left(p, pool);
+
+	return min_u64(SHARE_REPAIRS * recent(p, s, s->positions, s->last_positions),
+	               room / 8 * 7 / arena_class_bytes(1));
+}
+
+bool share_stuck(const struct proxy *p, const struct share *s, uint64_t held)
+{
+	return !young(p, s, held) && recent(p, s, s->bytes, s->last_bytes) == 0;
+}

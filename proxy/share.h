@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* share.h - how much of a pool one flow may hold: as much as it drains in a few round trips. The story is in share.c.
+ */
+#ifndef PROXY_SHARE_H
+#define PROXY_SHARE_H
+
+#include "core.h"
+
+/* The flow begins to hold something. */
+void share_begin(const struct proxy *p, struct share *s);
+/* So many slot bytes, which owned so many positions, have left the flow for good. */
+void share_drained(const struct proxy *p, struct share *s, uint64_t bytes, uint64_t positions);
+/* Round trips of its drain that a flow may hold. */
+enum share_depth {
+	SHARE_BACKLOG = 1, /* not sent yet: what keeps the line busy */
+	SHARE_PLAIN = 2,   /* in all, if the responder is what it waits for */
+	SHARE_REPAIRS =
+	    4, /* in all, if it may be losses on the WAN: each costs a round trip of all that is behind it */
+};
+
+/* Slot bytes that a flow which holds `held` of that pool may hold in all. Never below CREDIT_MIN_BYTES. */
+uint64_t share_limit(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held,
+                     enum share_depth depth);
+/* Positions that it drains in SHARE_REPAIRS round trips: of small packets and READs they are more than its bytes say.
+ */
+uint64_t share_positions(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held);
+/* True if it holds something and has not drained for some round trips. */
+bool share_stuck(const struct proxy *p, const struct share *s, uint64_t held);
+
+/* Bytes of a pool that are free above its reserve. */
+uint64_t share_left(const struct proxy *p, enum arena_pool pool);
+
+#endif

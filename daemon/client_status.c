@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client_status.c - the daemon's status for people.
  *
- *     wakkanai: up, ack mode near, not sealed
+ *     wakkanai: up, ack mode near, sealed with aes-256-gcm (intel-ipsec-mb)
  *       peer      sapporo at 198.51.100.1, connected
  *       wan       rtt 3.01 ms (at most 301 km), loss 0.10 %, repaired 1234, in flight 35.6 MiB
  *       traffic   from hosts 93.1 Gbit/s, to hosts 0 bit/s, to peer 95.0 Gbit/s, from peer 120 Mbit/s
@@ -36,12 +36,17 @@ static void show_head(FILE *out, const struct jnode *l)
 {
 	const struct jnode *peer = j_get(l, "peer");
 
-	fprintf(out, "%s: %s, ack mode %s, %s\n", j_text(l, "name"), state_text(j_text(l, "state")),
-	        j_text(l, "ack_mode"), j_bool(l, "sealed") ? "sealed" : "not sealed");
+	fprintf(out, "%s: %s, ack mode %s, ", j_text(l, "name"), state_text(j_text(l, "state")), j_text(l, "ack_mode"));
+	if (j_bool(l, "sealed"))
+		fprintf(out, "sealed with %s (%s)\n", j_text(l, "encryption"), j_text(l, "encryption_provider"));
+	else
+		fputs("not sealed\n", out);
 	if (j_text(l, "error")[0] != '\0')
 		fprintf(out, "  error     %s\n", j_text(l, "error"));
 	if (j_text(peer, "difference")[0] != '\0')
 		fprintf(out, "  differs   %s\n", j_text(peer, "difference"));
+	if (j_text(peer, "trouble")[0] != '\0')
+		fprintf(out, "  control   %s\n", j_text(peer, "trouble"));
 }
 
 static void show_peer(FILE *out, const struct jnode *l)

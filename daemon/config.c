@@ -415,7 +415,7 @@ static void write_key(const struct config_key *k, const struct link_config *c, F
 		fprintf(out, "#%s=\n", k->name);
 	for (uint32_t i = 0; i < n; i++) {
 		k->type->write(k, config_key_item(k, c, i), item, sizeof(item));
-		fprintf(out, "%s=%s\n", k->name, item);
+		fprintf(out, "%s%s=%s\n", item[0] == '\0' ? "#" : "", k->name, item);
 	}
 }
 

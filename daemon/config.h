@@ -12,11 +12,15 @@
 #include <stdio.h>
 
 #include "proxy/proxy.h"
+#include "seal/seal.h"
 
 #define LINK_NAME_MAX  32
 #define LAN_PORTS_MAX  8
 #define WORKERS_MAX    16
 #define CONFIG_ERR_MAX 512
+
+#define LINK_FILE_MAX      192
+#define LINK_PEER_NAME_MAX 128
 
 #define CONFIG_FILE_MAX (64 << 10) /* bytes of a config file: 32 prefixes a side fit many times over */
 #define FIBRE_PS_PER_M  5000ull    /* one way: 5.00 us/km */
@@ -57,7 +61,14 @@ struct link_config {
 	uint64_t arena_bytes; /* per link; 0: 4 x BDP per direction, worked out */
 	uint32_t max_flows;
 
+	/* [Security] */
+	enum seal_cipher encryption;
+	char certificate_file[LINK_FILE_MAX], key_file[LINK_FILE_MAX], ca_file[LINK_FILE_MAX];
+	char peer_name[LINK_PEER_NAME_MAX];
+	char psk_file[LINK_FILE_MAX]; /* in place of the four; empty: none */
+
 	/* [Tuning] */
+	uint32_t rekey_after; /* datagrams */
 	uint64_t reorder_ns, lan_timeout_ns, stall_ns, give_up_ns, quarantine_ns, dead_peer_ns, keepalive_ns;
 	uint32_t lan_window_bytes;
 	bool rnr_retry_infinite;

@@ -162,10 +162,41 @@ static int check_times(struct check *ck)
 	return 0;
 }
 
+/* All of what certificates need, or a pre-shared key. */
+static int check_security(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	const struct {
+		const char *name, *text;
+	} needed[] = {{"Certificate", c->certificate_file},
+	              {"Key", c->key_file},
+	              {"CA", c->ca_file},
+	              {"PeerName", c->peer_name}};
+	unsigned given = 0;
+
+	if (c->encryption == SEAL_NONE)
+		return 0;
+	for (unsigned i = 0; i < 4; i++)
+		given += needed[i].text[0] != '\0';
+	if (given > 0 && c->psk_file[0] != '\0')
+		return blame(ck, "PSKFile", "stands beside certificates: expected one of the two");
+	if (given == 0 && c->psk_file[0] == '\0')
+		return blame(ck, "Encryption",
+		             "is %s, but there are no keys: `longreach keygen %s` makes them and says what to write "
+		             "here; or write Encryption=none if whoever is on the line may read and forge everything",
+		             seal_cipher_name(c->encryption), c->name);
+	for (unsigned i = 0; i < 4 && c->psk_file[0] == '\0'; i++)
+		if (needed[i].text[0] == '\0')
+			return blame(ck, needed[i].name,
+			             "is missing: certificates need Certificate=, Key=, CA= and PeerName=");
+	return 0;
+}
+
 int config_check(const struct link_config *c, const struct config_key **key, char why[CONFIG_WHY_MAX * 2])
 {
 	static int (*const rules[])(struct check *) = {check_required, check_ports,   check_prefixes, check_pair_modes,
-	                                               check_path,     check_workers, check_times};
+	                                               check_path,     check_workers, check_security,
+	                                               check_times};
 	struct check ck = {.c = c, .key = key, .why = why};
 
 	*key = NULL;

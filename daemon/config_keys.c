@@ -74,6 +74,20 @@ const struct config_key config_keys[] = {
      .help = "Directions of RC connections that the link can know at a time. One host may have a sixteenth of them\n"
              "waiting for the first answer of their responder.\n"},
 
+    {"Security", "Encryption", &type_cipher, ONE(encryption), .fallback = "none",
+     .help = "How datagrams are sealed, and whether the control channel is TLS. none: neither; whoever is on the line may\n"
+             "read, forge and end everything. Both edges must agree.\n"},
+    {"Security", "Certificate", &type_file, ONE(certificate_file),
+     .help = "What this edge shows the other one, and its private key (mode 600). longreach keygen makes them.\n"},
+    {"Security", "Key", &type_file, ONE(key_file), .help = ""},
+    {"Security", "CA", &type_file, ONE(ca_file),
+     .help = "Who must have signed the other edge's certificate. No other authority is trusted.\n"},
+    {"Security", "PeerName", &type_peer_name, ONE(peer_name),
+     .help = "The name in the other edge's certificate.\n"},
+    {"Security", "PSKFile", &type_file, ONE(psk_file),
+     .help = "In place of certificates: a file (mode 600) with 32 to 64 random bytes in hexadecimal, the same at both\n"
+             "edges.\n"},
+
     {"Tuning", "ReorderWindow", &type_time, ONE(reorder_ns), .fallback = "30us", .min = 0, .max = 10 * MS,
      .flags = KEY_RELOADABLE,
      .help = "Patience with packets of a host that arrive out of order, before a gap is called a loss.\n"},
@@ -94,6 +108,8 @@ const struct config_key config_keys[] = {
      .flags = KEY_RELOADABLE, .help = "Silence after which the other edge counts as dead.\n"},
     {"Tuning", "Keepalive", &type_time, ONE(keepalive_ns), .fallback = "250ms", .min = 10 * MS, .max = 60 * S,
      .flags = KEY_RELOADABLE, .help = "Longest silence towards the other edge.\n"},
+    {"Tuning", "RekeyAfter", &type_count, ONE(rekey_after), .fallback = "4194304", .min = 100, .max = SEAL_DATAGRAMS_MAX,
+     .help = "Datagrams of one lane after which it goes on to its next key; 16 GiB, if they come first.\n"},
     {"Tuning", "RnrRetry", &type_rnr_retry, ONE(rnr_retry_infinite), .fallback = "infinite",
      .help = "How hosts whose connection set-up was not seen retry after an RNR NAK. infinite: rnr_retry 7, as NCCL,\n"
              "UCX and perftest set it; such a host can be held off for as long as it takes.\n"},

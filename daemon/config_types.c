@@ -189,6 +189,34 @@ static void write_rnr_retry(const struct config_key *k, const void *field, char 
 const struct config_type type_rnr_retry = {
     .expected = "infinite or finite", .read = read_rnr_retry, .write = write_rnr_retry};
 
+static int read_cipher(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	(void)k;
+	(void)why;
+	for (unsigned c = 0; c < SEAL_CIPHER_COUNT; c++) {
+		enum seal_cipher cipher = (enum seal_cipher)c;
+
+		if (strcmp(text, seal_cipher_name(c)) != 0)
+			continue;
+		memcpy(field, &cipher, sizeof(cipher));
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static void write_cipher(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	enum seal_cipher c;
+
+	(void)k;
+	memcpy(&c, field, sizeof(c));
+	snprintf(text, cap, "%s", seal_cipher_name(c));
+}
+
+const struct config_type type_cipher = {.expected = "aes-256-gcm, aes-128-gcm, chacha20-poly1305 or none",
+                                        .read = read_cipher,
+                                        .write = write_cipher};
+
 /* --- names --- */
 
 static int read_text(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
@@ -234,6 +262,20 @@ static int read_directory(const struct config_key *k, void *field, const char *t
 	return read_text(k, field, text, why);
 }
 
+/* A DNS name as it stands in a certificate: no wildcard, no address. */
+static int read_peer_name(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	if (*text == '\0' || *text == '.' ||
+	    text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")] != '\0')
+		return -EINVAL;
+	return read_text(k, field, text, why);
+}
+
+const struct config_type type_peer_name = {
+    .expected = "the name in the other edge's certificate, such as wakkanai.link1", .read = read_peer_name,
+    .write = write_text};
+const struct config_type type_file = {
+    .expected = "a path that begins with /", .read = read_directory, .write = write_text};
 const struct config_type type_port = {
     .expected = "the name of a network interface, such as enp1s0f0", .read = read_port, .write = write_text};
 const struct config_type type_directory = {

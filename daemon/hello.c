@@ -13,7 +13,7 @@
 #include "proxy/bytes.h"
 
 #define HELLO_MAGIC     0x4c52686fu /* "LRho" */
-#define HELLO_FIXED_LEN 48
+#define HELLO_FIXED_LEN 52
 #define PREFIX_LEN      17
 #define PAIR_MODE_LEN   (1 + 2 * PREFIX_LEN)
 
@@ -24,6 +24,8 @@ static const struct {
     [MSG_HELLO] = {HELLO_FIXED_LEN, PEER_BODY_MAX},
     [MSG_PING] = {PEER_PING_LEN, PEER_PING_LEN},
     [MSG_PONG] = {PEER_PING_LEN, PEER_PING_LEN},
+    [MSG_KEY] = {PEER_KEY_LEN, PEER_KEY_LEN},
+    [MSG_KEY_READY] = {PEER_READY_LEN, PEER_READY_LEN},
 };
 
 int peer_msg_next(const uint8_t *data, size_t len, struct peer_msg *m)
@@ -58,6 +60,7 @@ void hello_from_config(struct hello *h, const struct link_config *c)
 	memcpy(h->pair_modes, c->pair_modes, sizeof(h->pair_modes));
 	h->npair_modes = c->npair_modes;
 	h->barrier = (uint8_t)config_barrier(c);
+	h->cipher = (uint8_t)c->encryption;
 	snprintf(h->name, sizeof(h->name), "%s", c->name);
 	memcpy(h->local, c->local, sizeof(h->local));
 	memcpy(h->remote, c->remote, sizeof(h->remote));
@@ -75,7 +78,8 @@ static uint8_t *put_prefixes(uint8_t *p, const struct ip_prefix *list, uint32_t 
 }
 
 /* 0 magic, 4 version, 5 version_min, 6 lanes, 8 boot_id, 12 session, 16 arena_epoch, 24 peer_arena_epoch, 32 rate_bps,
- * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 barrier; name, local, remote,
+ * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 barrier,
+ * 48 cipher, 49 three zeroes; name, local, remote,
  * pair_modes: mode, local, remote each. */
 uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 {
@@ -100,6 +104,7 @@ uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 	body[42] = h->ack_mode;
 	body[43] = (uint8_t)h->npair_modes;
 	body[47] = h->barrier;
+	body[48] = h->cipher;
 	body[44] = (uint8_t)h->nlocal;
 	body[45] = (uint8_t)h->nremote;
 	body[46] = (uint8_t)name_len;
@@ -166,6 +171,7 @@ int hello_decode(const uint8_t *body, size_t len, struct hello *h)
 	h->ack_mode = body[42];
 	h->npair_modes = body[43];
 	h->barrier = body[47];
+	h->cipher = body[48];
 	h->nlocal = body[44];
 	h->nremote = body[45];
 	name_len = body[46];
@@ -277,6 +283,11 @@ static bool can_carry(const struct hello *here, const struct hello *there, char 
 	}
 	if (here->lanes != there->lanes) {
 		say(text, "Lanes= is %u here and %u there", here->lanes, there->lanes);
+		ok = false;
+	}
+	if (here->cipher != there->cipher) {
+		say(text, "Encryption= is %s here and %s there", seal_cipher_name(here->cipher),
+		    seal_cipher_name(there->cipher));
 		ok = false;
 	}
 	return ok;

@@ -21,12 +21,16 @@ enum peer_msg_type {
 	MSG_HELLO = 1,
 	MSG_PING = 2, /* 8 bytes that come back in PONG */
 	MSG_PONG = 3,
+	MSG_KEY = 4,       /* serial(4) epoch(4): the sender is about to seal with the secret that belongs to them */
+	MSG_KEY_READY = 5, /* serial(4): its datagrams can be opened here */
 	MSG_TYPES,
 };
 
 #define PEER_HEADER_LEN 4
 #define PEER_BODY_MAX   2048 /* a hello with all prefixes fits, and one of a later version with more in it */
 #define PEER_PING_LEN   8
+#define PEER_KEY_LEN    8
+#define PEER_READY_LEN  4
 
 struct peer_msg {
 	uint8_t type;
@@ -49,6 +53,7 @@ struct hello {
 	uint64_t rate_bps;
 	uint16_t wan_mtu;
 	uint16_t lanes;
+	uint8_t cipher;           /* enum seal_cipher */
 	uint8_t ack_mode;         /* enum ack_mode; later versions may know more */
 	struct pair_mode pair_modes[PAIR_MODES_MAX];
 	uint32_t npair_modes;

@@ -44,6 +44,9 @@ struct link {
 	struct wan_pacer pacer;
 	struct worker *worker[WORKERS_MAX];
 	uint32_t nworkers;
+	link_keys_fn keys_fn;
+	uint32_t keys_serial;  /* of the last link_rx_keys() */
+	uint32_t keys_missing; /* workers that have not taken them */
 	unsigned requests; /* under way, per worker */
 	bool steered, offloads_held;
 	uint64_t events_lost_said;
@@ -132,6 +135,8 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.wan_kernel_drops += s->wan_rx_drops;
 	r->sum.wan_foreign += s->wan_foreign;
 	r->sum.no_route += s->no_route;
+	r->sum.seal.tx_updates += s->seal.tx_updates;
+	r->sum.seal.rx_updates += s->seal.rx_updates;
 }
 
 /* One worker's part is settled (s NULL: it will not come). The last one completes the request. */
@@ -186,15 +191,31 @@ void link_snapshot(struct link *l, bool with_flows, link_snapshot_fn fn, void *a
 
 /* --- what comes back from workers --- */
 
+static void keys_taken(struct link *l, uint32_t serial)
+{
+	if (serial == l->keys_serial && --l->keys_missing == 0)
+		l->keys_fn(l->event_arg, l, serial);
+}
+
 /* carried_out: false if the link stops and the worker never saw the command. */
 static void take_answer(struct link *l, struct worker_cmd *cmd, bool carried_out)
 {
-	if (cmd->type == WORKER_RECONFIGURE) {
+	switch (cmd->type) {
+	case WORKER_RECONFIGURE:
 		free(cmd->config);
 		return;
-	}
-	if (cmd->type != WORKER_SNAPSHOT)
+	case WORKER_SESSION: /* comes back only if it was not carried out */
+		seal_keys_free(cmd->keys);
 		return;
+	case WORKER_RX_KEYS:
+		if (carried_out)
+			keys_taken(l, cmd->serial);
+		else
+			seal_keys_free(cmd->keys);
+		return;
+	case WORKER_SNAPSHOT:
+		break;
+	}
 	settle(l, cmd->snapshot->request, carried_out ? cmd->snapshot : NULL);
 	free(cmd->snapshot->flows);
 	free(cmd->snapshot);
@@ -348,8 +369,8 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 	return r;
 }
 
-int link_start(const struct link_config *c, struct event_base *base, const char *pcap_dir, link_event_fn fn, void *arg,
-               struct link **out, char err[CONFIG_ERR_MAX])
+int link_start(const struct link_config *c, struct event_base *base, const char *pcap_dir, link_event_fn fn,
+               link_keys_fn keys_fn, void *arg, struct link **out, char err[CONFIG_ERR_MAX])
 {
 	struct link *l = calloc(1, sizeof(*l));
 	int r;
@@ -362,6 +383,7 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 	l->base = base;
 	l->notify_fd = -1;
 	l->event_fn = fn;
+	l->keys_fn = keys_fn;
 	l->event_arg = arg;
 	r = bring_up(l, pcap_dir, err);
 	if (r < 0) {
@@ -391,13 +413,40 @@ void link_reconfigure(struct link *l, const struct link_config *c)
 	}
 }
 
-void link_session(struct link *l, const struct proxy_session *s)
+static struct seal_keys *make_keys(const struct link *l, const struct seal_secret *s, enum seal_direction dir, uint32_t shard)
 {
-	struct worker_cmd cmd = {.type = WORKER_SESSION, .session = *s};
+	struct seal_scope of = link_plan_seal(&l->config, shard);
 
-	for (uint32_t i = 0; i < l->nworkers; i++)
-		if (!worker_command(l->worker[i], &cmd))
-			log_err("link %s: worker %u does not take the new session", l->config.name, i);
+	return seal_keys_new(s, dir, &of);
+}
+
+void link_session(struct link *l, const struct proxy_session *s, const struct seal_secret *tx)
+{
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		struct worker_cmd cmd = {.type = WORKER_SESSION, .session = *s};
+
+		if (tx)
+			cmd.keys = make_keys(l, tx, SEAL_TX, i);
+		if ((!tx || cmd.keys) && worker_command(l->worker[i], &cmd))
+			continue;
+		seal_keys_free(cmd.keys);
+		log_err("link %s: worker %u does not take the new session", l->config.name, i);
+	}
+}
+
+void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial)
+{
+	l->keys_serial = serial;
+	l->keys_missing = l->nworkers;
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		struct worker_cmd cmd = {
+		    .type = WORKER_RX_KEYS, .serial = serial, .keys = make_keys(l, rx, SEAL_RX, i)};
+
+		if (cmd.keys && worker_command(l->worker[i], &cmd))
+			continue;
+		seal_keys_free(cmd.keys);
+		log_err("link %s: worker %u does not take the new keys", l->config.name, i);
+	}
 }
 
 const struct link_config *link_config(const struct link *l)

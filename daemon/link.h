@@ -13,16 +13,21 @@ struct link;
 
 /* Called on the main thread for each event of the core. */
 typedef void (*link_event_fn)(void *arg, struct link *l, const struct proxy_event *ev);
+/* All workers can open what is sealed with the keys of link_rx_keys(serial). */
+typedef void (*link_keys_fn)(void *arg, struct link *l, uint32_t serial);
 
 /* Opens ports, arena and workers. pcap_dir NULL: no capture. 0 or negative errno with err a sentence. */
-int link_start(const struct link_config *c, struct event_base *base, const char *pcap_dir, link_event_fn fn, void *arg,
-	       struct link **l, char err[CONFIG_ERR_MAX]);
+int link_start(const struct link_config *c, struct event_base *base, const char *pcap_dir, link_event_fn fn,
+               link_keys_fn keys_fn, void *arg, struct link **l, char err[CONFIG_ERR_MAX]);
 
 /* Takes up what may change while running (config_reloadable was asked before). */
 void link_reconfigure(struct link *l, const struct link_config *c);
 
 /* Both edges have said hello on the control channel: (re)starts the session in every shard. */
-void link_session(struct link *l, const struct proxy_session *s);
+/* tx: what its datagrams are sealed with, NULL: not sealed. */
+void link_session(struct link *l, const struct proxy_session *s, const struct seal_secret *tx);
+/* The other edge is about to seal with rx; answered by link_keys_fn, unless another call comes first. */
+void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial);
 
 /* Stops the workers, restores interfaces and kernel rules, unmaps the arena (kept in its file). */
 void link_stop(struct link *l);
@@ -44,6 +49,7 @@ struct link_snapshot {
 	uint64_t wan_send_errors;
 	uint64_t wan_kernel_drops; /* receive buffer overruns of the WAN sockets */
 	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
+	struct seal_stats seal;
 	uint64_t no_route;	   /* packets for hosts without a usable next hop */
 };
 

@@ -116,6 +116,14 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	return p;
 }
 
+struct seal_scope link_plan_seal(const struct link_config *c, uint32_t shard)
+{
+	return (struct seal_scope){.nlanes = (uint16_t)c->lanes,
+	                           .shard = (uint8_t)shard,
+	                           .nshards = (uint8_t)c->workers,
+	                           .limits = {.datagrams = c->rekey_after, .bytes = SEAL_BYTES_MAX}};
+}
+
 uint32_t link_plan_overhead_bytes(const struct link_config *c)
 {
 	return ETHERNET_WIRE_BYTES + (ip_addr_is4(&c->wan_remote) ? WAN_UDP_IP4_HDR : WAN_UDP_IP6_HDR);

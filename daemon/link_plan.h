@@ -21,6 +21,9 @@ struct arena_geometry link_plan_geometry(const struct link_config *c);
 /* Configuration of one shard's core. */
 struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard, struct wan_pacer *pacer);
 
+/* What a shard's keys are for. */
+struct seal_scope link_plan_seal(const struct link_config *c, uint32_t shard);
+
 /* Header bytes of a WAN datagram on the wire, Ethernet's preamble and gap included: what Rate= counts. */
 uint32_t link_plan_overhead_bytes(const struct link_config *c);
 

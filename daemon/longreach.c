@@ -8,6 +8,7 @@
 
 #include "daemon/client_conn.h"
 #include "daemon/client_json.h"
+#include "daemon/client_keygen.h"
 #include "daemon/client_status.h"
 #include "daemon/control.h"
 #include "daemon/version.h"
@@ -24,6 +25,7 @@ enum exit_codes {
 static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
                             "       longreach reload\n"
                             "       longreach version\n"
+                            "       longreach keygen LINK [OPTION]...\n"
                             "       longreach headroom --km N --rate RATE [OPTION]...\n"
                             "       longreach help\n"
                             "\n"
@@ -34,6 +36,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --check   nothing but the exit code: 0 if every link (or LINK) is up, else 1\n"
                             "  reload      read the link files again\n"
                             "  version     of this program and of the daemon\n"
+                            "  keygen      makes the certificates of a new link: longreach keygen --help\n"
                             "  headroom    works out PFC headroom and buffers: longreach headroom --help\n"
                             "\n"
                             "  --control PATH   the daemon's socket. Default: " CONTROL_PATH "\n";
@@ -295,12 +298,14 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "headroom") == 0) /* has options of its own and needs no daemon */
 		return headroom_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "keygen") == 0) /* likewise */
+		return keygen_main(argc - 1, argv + 1);
 	while ((opt = getopt_long(argc, argv, "hV", long_options, NULL)) != -1)
 		take_option(&r, opt);
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing: status, reload, version, headroom or help", "");
+		return bad_usage("a command is missing: status, reload, version, keygen, headroom or help", "");
 	if (optind < argc)
 		r.link = argv[optind++];
 	if (optind < argc)

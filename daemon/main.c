@@ -13,6 +13,7 @@
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "daemon/options.h"
+#include "daemon/tls.h"
 #include "daemon/version.h"
 
 struct daemon {
@@ -133,13 +134,28 @@ static int run(const struct options *o, const struct site_configs *configs)
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* The link files are sound: are the keys that they name? */
 static int check(const struct site_configs *configs)
 {
-	for (uint32_t i = 0; i < configs->n; i++)
-		printf("%s: ok\n", configs->list[i].path);
+	int status = EXIT_SUCCESS;
+
+	for (uint32_t i = 0; i < configs->n; i++) {
+		const struct link_config *c = &configs->list[i];
+		char err[CONFIG_ERR_MAX];
+		struct tls *tls;
+
+		if (tls_open(c, &tls, err) == 0) {
+			printf("%s: ok, %s\n", c->path,
+			       c->encryption == SEAL_NONE ? "not sealed" : seal_cipher_name(c->encryption));
+			tls_close(tls);
+		} else {
+			fprintf(stderr, "%s: %s\n", c->path, err);
+			status = EXIT_FAILURE;
+		}
+	}
 	if (configs->n == 0)
 		puts("no link files");
-	return EXIT_SUCCESS;
+	return status;
 }
 
 static int print(const struct site_configs *configs)

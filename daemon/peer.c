@@ -15,7 +15,12 @@
  * control connection does not touch the data path. The end that hears a new pair begins a session with epochs that both
  * work out alike; the other does the same when it hears it, and until then drops the new datagrams, which are repaired.
  *
- * All I/O goes through bufferevents, so that TLS may take the place of TCP without a change here but in conn_open(). */
+ * Sealed links (tls.h): a connection speaks TLS before anything else. A session then needs keys. The end that would
+ * begin one offers a key (MSG_KEY: a serial number and the epoch; the secret itself is what both ends export from this
+ * connection for that number, epoch and direction); the other one derives, hands the keys to its workers, and says so
+ * (MSG_KEY_READY); only then does the session begin here, so that no datagram is sent that cannot be opened. If the
+ * connection breaks in between, the offer is made again on the next one under a new number. Keys outlive the connection
+ * they came from: later ones of a session follow from the first without a word (seal.h). */
 #include "daemon/peer.h"
 
 #include <errno.h>
@@ -29,12 +34,15 @@
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/listener.h>
+#include <openssl/crypto.h>
 
 #include "daemon/addr.h"
 #include "daemon/clock.h"
 #include "daemon/log.h"
+#include "daemon/tls.h"
 #include "proxy/bytes.h"
 
 enum peer_limits {
@@ -53,6 +61,7 @@ enum peer_limits {
 struct conn {
 	struct peer *peer;
 	struct bufferevent *bev;
+	bool secure; /* speaks TLS */
 	uint64_t opened_ns;
 	uint64_t heard_ns;
 	struct log_limit messages; /* taken per second */
@@ -60,8 +69,8 @@ struct conn {
 
 struct peer {
 	struct event_base *base;
-	peer_session_fn on_session;
-	void *arg;
+	struct peer_user user;
+	struct tls *tls; /* NULL: Encryption=none */
 	char name[LINK_NAME_MAX];
 	struct ip_addr wan_local, wan_remote;
 	uint16_t port;
@@ -77,9 +86,15 @@ struct peer {
 
 	struct hello here, there;
 	struct peer_status status; /* without `there` */
+
+	bool session_due;         /* agreed upon, waits for the key that was offered */
+	struct seal_secret offer; /* what will seal it */
+	uint32_t offer_serial;    /* counts offers of this life */
+	uint32_t taking_serial;   /* of the other edge's last offer */
 };
 
 static void take_hello(struct peer *p, struct conn *c, const struct hello *h);
+static void begin_session(struct peer *p, const struct seal_secret *tx);
 static void retry_later(struct peer *p);
 
 /* --- connections --- */
@@ -103,11 +118,14 @@ static void conn_close(struct conn *c)
 static void conn_fail(struct conn *c, const char *why)
 {
 	struct peer *p = c->peer;
+	bool is_new = strcmp(why, p->status.trouble) != 0;
 
 	if (p->conn == c)
 		log_warn("link %s: control connection lost: %s", p->name, why);
-	else if (log_limit_pass(&p->troubles, clock_now_ns(), NULL))
-		log_info("link %s: no control connection yet: %s", p->name, why);
+	else if (log_limit_pass(&p->troubles, clock_now_ns(), NULL) || is_new)
+		log_at(p->tls != NULL ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "link %s: no control connection yet: %s",
+		       p->name, why);
+	snprintf(p->status.trouble, sizeof(p->status.trouble), "%s", why);
 	conn_close(c);
 }
 
@@ -143,6 +161,78 @@ static void take_pong(struct peer *p, const uint8_t *body)
 		p->status.rtt_ns = now_ns - sent_ns;
 }
 
+/* --- keys --- */
+
+enum key_direction { KEY_FROM_CONNECTING, KEY_FROM_LISTENING };
+
+static bool export_secret(const struct conn *c, enum key_direction from, uint32_t serial, struct seal_secret *s)
+{
+	uint8_t context[1 + 4 + 4];
+
+	context[0] = (uint8_t)from;
+	put_be32(context + 1, serial);
+	put_be32(context + 5, s->epoch);
+	s->cipher = (enum seal_cipher)c->peer->here.cipher;
+	return tls_export(bufferevent_openssl_get_ssl(c->bev), context, sizeof(context), s->bytes);
+}
+
+static void offer_key(struct peer *p)
+{
+	uint8_t body[PEER_KEY_LEN];
+	struct proxy_session s;
+
+	p->session_due = true;
+	if (p->conn == NULL)
+		return; /* on the next connection */
+	hello_epochs(&p->here, &p->there, &s);
+	p->offer.epoch = s.epoch_tx;
+	p->offer_serial++;
+	if (!export_secret(p->conn, p->connects ? KEY_FROM_CONNECTING : KEY_FROM_LISTENING, p->offer_serial, &p->offer)) {
+		log_err("link %s: no key can be had from TLS", p->name);
+		return;
+	}
+	put_be32(body, p->offer_serial);
+	put_be32(body + 4, p->offer.epoch);
+	conn_send(p->conn, MSG_KEY, body, sizeof(body));
+}
+
+/* False: not now. */
+static bool take_key(struct conn *c, const uint8_t *body)
+{
+	struct peer *p = c->peer;
+	struct seal_secret s = {.epoch = get_be32(body + 4)};
+
+	if (p->tls == NULL || p->conn != c)
+		return false;
+	p->taking_serial = get_be32(body);
+	if (!export_secret(c, p->connects ? KEY_FROM_LISTENING : KEY_FROM_CONNECTING, p->taking_serial, &s))
+		return false;
+	p->user.keys(p->user.arg, &s, p->taking_serial);
+	OPENSSL_cleanse(&s, sizeof(s));
+	return true;
+}
+
+void peer_keys_taken(struct peer *p, uint32_t serial)
+{
+	uint8_t body[PEER_READY_LEN];
+
+	if (p->conn == NULL || serial != p->taking_serial)
+		return;
+	put_be32(body, serial);
+	conn_send(p->conn, MSG_KEY_READY, body, sizeof(body));
+}
+
+static void take_ready(struct conn *c, const uint8_t *body)
+{
+	struct peer *p = c->peer;
+
+	if (!p->session_due || p->conn != c || get_be32(body) != p->offer_serial)
+		return;
+	p->session_due = false;
+	begin_session(p, &p->offer);
+	OPENSSL_cleanse(&p->offer, sizeof(p->offer));
+}
+
 /* False if the connection was closed. */
 static bool take_message(struct conn *c, const struct peer_msg *m)
 {
@@ -165,6 +255,14 @@ static bool take_message(struct conn *c, const struct peer_msg *m)
 		return true;
 	case MSG_PONG:
 		take_pong(c->peer, m->body);
+		return true;
+	case MSG_KEY:
+		if (take_key(c, m->body))
+			return true;
+		conn_fail(c, "the other end sent a key out of turn");
+		return false;
+	case MSG_KEY_READY:
+		take_ready(c, m->body);
 		return true;
 	}
 	return true; /* of a later version: skipped */
@@ -197,6 +295,34 @@ static void on_read(struct bufferevent *bev, void *arg)
 	}
 }
 
+static void conn_fail_for_error(struct conn *c, int err)
+{
+	unsigned long tls_error = c->secure ? bufferevent_get_openssl_error(c->bev) : 0;
+	char why[TLS_WHY_MAX];
+
+	if (!c->secure || (tls_error == 0 && err != 0)) {
+		conn_fail(c, err != 0 ? evutil_socket_error_to_string(err) : "failed");
+		return;
+	}
+	tls_why(c->peer->tls, tls_error, why);
+	conn_fail(c, why);
+}
+
+static bool conn_secure(struct conn *c);
+
+/* TCP stands, or TLS does. */
+static void on_connected(struct conn *c)
+{
+	if (c->peer->tls != NULL && !c->secure) {
+		if (!conn_secure(c))
+			conn_fail(c, "out of memory");
+	} else if (c->secure && !tls_proven(c->peer->tls, bufferevent_openssl_get_ssl(c->bev))) {
+		conn_fail(c, "the other end did not prove who it is");
+	} else {
+		send_hello(c);
+	}
+}
+
 static void on_event(struct bufferevent *bev, short what, void *arg)
 {
 	int err = EVUTIL_SOCKET_ERROR();
@@ -204,11 +330,11 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 
 	(void)bev;
 	if (what & BEV_EVENT_CONNECTED)
-		send_hello(c);
+		on_connected(c);
 	else if (what & BEV_EVENT_EOF)
 		conn_fail(c, "closed by the other edge");
 	else if (what & BEV_EVENT_ERROR)
-		conn_fail(c, err != 0 ? evutil_socket_error_to_string(err) : "failed");
+		conn_fail_for_error(c, err);
 }
 
 static void tune_socket(int fd)
@@ -219,7 +345,39 @@ static void tune_socket(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof(silence_ms));
 }
 
-/* Takes the socket over, also if it fails. The place for TLS: bufferevent_openssl_socket_new(). */
+static void conn_listen_to(struct conn *c)
+{
+	bufferevent_setcb(c->bev, on_read, NULL, on_event, c);
+	bufferevent_setwatermark(c->bev, EV_READ, 0, INPUT_MAX);
+	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+}
+
+/* Begins TLS on a connected socket. False: everything is as before. */
+static bool conn_secure(struct conn *c)
+{
+	struct peer *p = c->peer;
+	struct ssl_st *ssl = tls_connection(p->tls);
+	evutil_socket_t fd = bufferevent_getfd(c->bev);
+	struct bufferevent *tls;
+
+	if (ssl == NULL)
+		return false;
+	/* the plain one lets go of the socket first: only one may watch it */
+	bufferevent_setfd(c->bev, -1);
+	bufferevent_free(c->bev);
+	tls = bufferevent_openssl_socket_new(p->base, fd, ssl,
+	                                     p->connects ? BUFFEREVENT_SSL_CONNECTING : BUFFEREVENT_SSL_ACCEPTING,
+	                                     BEV_OPT_CLOSE_ON_FREE);
+	if (tls == NULL)
+		abort(); /* the event loop itself has no memory */
+	bufferevent_openssl_set_allow_dirty_shutdown(tls, 1);
+	c->bev = tls;
+	c->secure = true;
+	conn_listen_to(c);
+	return true;
+}
+
+/* Takes the socket over, also if it fails. */
 static struct conn *conn_open(struct peer *p, int fd)
 {
 	struct conn *c = calloc(1, sizeof(*c));
@@ -235,9 +393,7 @@ static struct conn *conn_open(struct peer *p, int fd)
 	c->peer = p;
 	c->opened_ns = c->heard_ns = clock_now_ns();
 	c->messages = (struct log_limit){.window_ns = NS_PER_S, .burst = MESSAGES_PER_S};
-	bufferevent_setcb(c->bev, on_read, NULL, on_event, c);
-	bufferevent_setwatermark(c->bev, EV_READ, 0, INPUT_MAX);
-	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+	conn_listen_to(c);
 	return c;
 }
 
@@ -339,7 +495,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	if (c == NULL)
 		return;
 	set_pending(p, c);
-	send_hello(c);
+	on_connected(c);
 }
 
 /* No file descriptors left, or the like: leave the listener alone for a second. */
@@ -376,7 +532,7 @@ static int start_listening(struct peer *p, char err[CONFIG_ERR_MAX])
 
 /* --- hello --- */
 
-static void begin_session(struct peer *p)
+static void begin_session(struct peer *p, const struct seal_secret *tx)
 {
 	struct proxy_session *s = &p->status.session;
 
@@ -384,7 +540,7 @@ static void begin_session(struct peer *p)
 	s->mismatch = p->status.verdict != HELLO_AGREED;
 	p->status.in_session = true;
 	p->status.sessions++;
-	p->on_session(p->arg, s);
+	p->user.session(p->user.arg, s, tx);
 }
 
 static void log_verdict(const struct peer *p)
@@ -421,10 +577,14 @@ static void reconsider(struct peer *p)
 {
 	p->status.verdict = hello_compare(&p->here, &p->there, p->status.text);
 	log_verdict(p);
+	p->session_due = false;
 	if (p->status.verdict == HELLO_REFUSED)
 		return;
 	log_oddities(p);
-	begin_session(p);
+	if (p->tls != NULL)
+		offer_key(p);
+	else
+		begin_session(p, NULL);
 }
 
 static void take_place(struct peer *p, struct conn *c)
@@ -437,6 +597,7 @@ static void take_place(struct peer *p, struct conn *c)
 	if (old != NULL)
 		conn_close(old);
 	p->status.connected = true;
+	p->status.trouble[0] = '\0';
 }
 
 static void take_hello(struct peer *p, struct conn *c, const struct hello *h)
@@ -452,6 +613,8 @@ static void take_hello(struct peer *p, struct conn *c, const struct hello *h)
 		p->here.peer_arena_epoch = h->arena_epoch; /* goes out with the next hello */
 	if (is_new)
 		reconsider(p);
+	else if (was_lost && p->session_due)
+		offer_key(p);
 	else if (was_lost)
 		log_info("link %s: control connection is back, the session goes on", p->name);
 }
@@ -513,8 +676,8 @@ static int new_boot_id(uint32_t *id)
 	return 0;
 }
 
-int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_base *base, peer_session_fn fn,
-               void *arg, struct peer **out, char err[CONFIG_ERR_MAX])
+int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_base *base,
+               const struct peer_user *user, struct peer **out, char err[CONFIG_ERR_MAX])
 {
 	struct peer *p = calloc(1, sizeof(*p));
 	int r;
@@ -523,8 +686,7 @@ int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_b
 	if (p == NULL)
 		return -ENOMEM;
 	p->base = base;
-	p->on_session = fn;
-	p->arg = arg;
+	p->user = *user;
 	snprintf(p->name, sizeof(p->name), "%s", c->name);
 	p->wan_local = c->wan_local;
 	p->wan_remote = c->wan_remote;
@@ -535,6 +697,8 @@ int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_b
 	p->here.arena_epoch = arena_epoch;
 	p->here.session = 1;
 	r = new_boot_id(&p->here.boot_id);
+	if (r == 0)
+		r = tls_open(c, &p->tls, err);
 	if (r == 0)
 		r = start_clock(p);
 	if (r == 0 && !p->connects)
@@ -549,10 +713,26 @@ int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_b
 	return 0;
 }
 
+/* The key files may be new ones, under their old names: later connections use them. */
+static void reread_keys(struct peer *p, const struct link_config *c)
+{
+	char err[CONFIG_ERR_MAX];
+	struct tls *t;
+
+	if (tls_open(c, &t, err) < 0) {
+		log_err("link %s: the old keys stay in use: %s", p->name, err);
+		return;
+	}
+	tls_close(p->tls);
+	p->tls = t;
+}
+
 void peer_reconfigure(struct peer *p, const struct link_config *c)
 {
 	struct hello next = p->here;
 
+	if (p->tls != NULL)
+		reread_keys(p, c);
 	hello_from_config(&next, c);
 	p->here.rate_bps = next.rate_bps; /* each end's own business: goes out with the next hello */
 	if (memcmp(&next, &p->here, sizeof(next)) == 0)
@@ -576,6 +756,8 @@ void peer_stop(struct peer *p)
 		conn_close(p->conn);
 	if (p->listener != NULL)
 		evconnlistener_free(p->listener);
+	tls_close(p->tls);
+	OPENSSL_cleanse(&p->offer, sizeof(p->offer));
 	if (p->retry != NULL)
 		event_free(p->retry);
 	if (p->tick != NULL)

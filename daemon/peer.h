@@ -8,12 +8,22 @@
 struct event_base;
 struct peer;
 
-/* Both edges have said hello and can carry: begin a session. */
-typedef void (*peer_session_fn)(void *arg, const struct proxy_session *s);
+#define PEER_WHY_MAX 320
+
+/* What the control channel wants done. */
+struct peer_user {
+	/* Both edges have said hello and can carry: begin a session. tx: what to seal with, NULL: not sealed. */
+	void (*session)(void *arg, const struct proxy_session *s, const struct seal_secret *tx);
+	/* The other edge is about to seal with rx. When all workers have its keys: peer_keys_taken(). */
+	void (*keys)(void *arg, const struct seal_secret *rx, uint32_t serial);
+	void *arg;
+};
 
 /* Listens or connects, and goes on doing so. 0, or negative errno with err a sentence. */
-int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_base *base, peer_session_fn fn,
-               void *arg, struct peer **p, char err[CONFIG_ERR_MAX]);
+int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_base *base,
+               const struct peer_user *user, struct peer **p, char err[CONFIG_ERR_MAX]);
+/* The keys of that serial number are in place. */
+void peer_keys_taken(struct peer *p, uint32_t serial);
 /* Says what has changed, if the other edge should know; a new session begins then. */
 void peer_reconfigure(struct peer *p, const struct link_config *c);
 void peer_stop(struct peer *p);
@@ -29,6 +39,7 @@ struct peer_status {
 	uint64_t sessions;            /* begun so far */
 	uint64_t rtt_ns;              /* of the control channel; 0: not measured */
 	uint64_t refused_connections; /* from strangers, or too many */
+	char trouble[PEER_WHY_MAX];   /* why the last connection came to nothing; empty while connected */
 };
 
 void peer_status(const struct peer *p, struct peer_status *s);

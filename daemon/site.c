@@ -209,22 +209,39 @@ void site_rates(const struct site *s, struct site_rates *r)
 
 /* --- starting --- */
 
-static void on_session(void *arg, const struct proxy_session *session)
+static void on_session(void *arg, const struct proxy_session *session, const struct seal_secret *tx)
 {
 	struct site *s = arg;
 
-	link_session(s->link, session);
+	link_session(s->link, session, tx);
+}
+
+static void on_keys(void *arg, const struct seal_secret *rx, uint32_t serial)
+{
+	struct site *s = arg;
+
+	link_rx_keys(s->link, rx, serial);
+}
+
+static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
+{
+	struct site *s = arg;
+
+	(void)l;
+	if (s->peer != NULL)
+		peer_keys_taken(s->peer, serial);
 }
 
 static int start(struct site *s, char err[CONFIG_ERR_MAX])
 {
-	int r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, s, &s->link, err);
+	const struct peer_user user = {.session = on_session, .keys = on_keys, .arg = s};
+	int r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, on_keys_taken, s, &s->link, err);
 
 	if (r < 0) {
 		s->link = NULL;
 		return r;
 	}
-	r = peer_start(&s->config, link_arena_epoch(s->link), s->base, on_session, s, &s->peer, err);
+	r = peer_start(&s->config, link_arena_epoch(s->link), s->base, &user, &s->peer, err);
 	if (r < 0) {
 		s->peer = NULL;
 		link_stop(s->link);
@@ -238,9 +255,13 @@ static void log_started(const struct site *s)
 	const struct link_config *c = &s->config;
 
 	log_notice("link %s: started, ack mode %s", c->name, ack_mode_name(c->ack_mode));
-	log_warn("link %s: the WAN is not sealed: packets cross it as plain UDP, unencrypted and unauthenticated; "
-	         "use it on a line you trust only",
-	         c->name);
+	if (c->encryption != SEAL_NONE)
+		log_notice("link %s: sealed with %s, computed by %s", c->name, seal_cipher_name(c->encryption),
+		           seal_provider(c->encryption));
+	else
+		log_warn("link %s: the WAN is not sealed: packets cross it as plain UDP, unencrypted and "
+		         "unauthenticated; use it on a line you trust only",
+		         c->name);
 }
 
 static void try_start(struct site *s)

@@ -31,7 +31,9 @@ static void write_prefixes(struct json *j, const char *key, const struct ip_pref
 static void write_config(struct json *j, const struct link_config *c)
 {
 	json_string(j, "ack_mode", ack_mode_name(c->ack_mode));
-	json_bool(j, "sealed", false);
+	json_bool(j, "sealed", c->encryption != SEAL_NONE);
+	json_string(j, "encryption", seal_cipher_name(c->encryption));
+	json_string(j, "encryption_provider", seal_provider(c->encryption));
 	json_uint(j, "rate_bps", c->rate_bps);
 	json_uint(j, "wan_mtu", c->wan_mtu);
 	json_uint(j, "lanes", c->lanes);
@@ -51,6 +53,7 @@ static void write_peer(struct json *j, const struct peer_status *p)
 	json_bool(j, "met", p->met);
 	json_bool(j, "mismatch", p->met && p->verdict != HELLO_AGREED);
 	json_string(j, "difference", p->met ? p->text : "");
+	json_string(j, "trouble", p->connected ? "" : p->trouble);
 	json_uint(j, "sessions", p->sessions);
 	json_uint(j, "control_rtt_ns", p->rtt_ns);
 	json_uint(j, "refused_connections", p->refused_connections);
@@ -129,6 +132,8 @@ static void write_counters(struct json *j, const struct link_snapshot *snap)
 	json_object(j, "counters");
 	for (unsigned i = 0; i < CTR_COUNT; i++)
 		json_uint(j, proxy_counter_name((enum proxy_counter)i), snap->counters.ctr[i]);
+	json_uint(j, "rekeys_tx", snap->seal.tx_updates);
+	json_uint(j, "rekeys_rx", snap->seal.rx_updates);
 	json_uint(j, "lan_send_errors", snap->lan_send_errors);
 	json_uint(j, "wan_send_errors", snap->wan_send_errors);
 	json_object_end(j);

@@ -31,13 +31,16 @@ struct worker_snapshot {
 	uint64_t lan_ring_drops, lan_truncated, lan_tx_errors;
 	uint64_t wan_tx_errors, wan_rx_drops, wan_foreign;
 	uint64_t no_route;
+	struct seal_stats seal;
 };
 
-enum worker_cmd_type { WORKER_SESSION, WORKER_RECONFIGURE, WORKER_SNAPSHOT };
+enum worker_cmd_type { WORKER_SESSION, WORKER_RX_KEYS, WORKER_RECONFIGURE, WORKER_SNAPSHOT };
 
 struct worker_cmd {
 	enum worker_cmd_type type;
 	struct proxy_session session;     /* SESSION */
+	struct seal_keys *keys;           /* SESSION: to seal with, NULL: not sealed. RX_KEYS: to open with */
+	uint32_t serial;                  /* RX_KEYS: the asker's */
 	struct proxy_config *config;      /* RECONFIGURE: comes back in the answer */
 	struct worker_snapshot *snapshot; /* SNAPSHOT: comes back in the answer */
 };

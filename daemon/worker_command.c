@@ -23,6 +23,8 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 		s->lan_truncated += lan.rx_truncated;
 		s->lan_tx_errors += lan.tx_errors;
 	}
+	if (w->seal)
+		seal_stats(w->seal, &s->seal);
 	wan_port_stats(w->wan, &wan);
 	s->wan_tx_errors = wan.tx_errors;
 	s->wan_rx_drops = wan.rx_kernel_drops;
@@ -49,16 +51,30 @@ static void reconfigure(struct worker *w, struct proxy_config *pc)
 	pc->random_seed = w->core_config.random_seed;
 	pc->rtt_hint_ns = w->core_config.rtt_hint_ns;
 	pc->rate_hint_bps = w->core_config.rate_hint_bps;
+	pc->seal = w->core_config.seal;
+	pc->seal_ctx = w->core_config.seal_ctx;
 	if (proxy_reconfigure(w->core, pc, w->now_ns) < 0)
 		log_err("link %s: the core refused the new configuration and keeps the old one", w->label);
+}
+
+/* The keys go with it: numbers begin again, and no two sessions share a key. */
+static void begin_session(struct worker *w, const struct worker_cmd *cmd)
+{
+	if (w->seal)
+		seal_take_tx(w->seal, cmd->keys);
+	w->epoch_rx = cmd->session.epoch_rx;
+	proxy_session_start(w->core, &cmd->session, w->now_ns);
 }
 
 static void carry_out(struct worker *w, struct worker_cmd *cmd)
 {
 	switch (cmd->type) {
 	case WORKER_SESSION:
-		proxy_session_start(w->core, &cmd->session, w->now_ns);
+		begin_session(w, cmd);
 		return;
+	case WORKER_RX_KEYS:
+		seal_take_rx(w->seal, cmd->keys, w->epoch_rx);
+		break;
 	case WORKER_RECONFIGURE:
 		reconfigure(w, cmd->config);
 		break;

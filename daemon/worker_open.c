@@ -90,6 +90,15 @@ static int open_arena(struct worker *w, char *err, size_t errlen)
 	                               .numa_ifname = c->nlan_ports ? c->lan_ports[0] : NULL};
 	int r;
 
+	if (c->encryption != SEAL_NONE) {
+		w->seal = seal_new();
+		if (!w->seal) {
+			snprintf(err, errlen, "%s: no memory for keys", w->label);
+			return -ENOMEM;
+		}
+		pc.seal = &seal_ops;
+		pc.seal_ctx = w->seal;
+	}
 	pc.random_seed = (uint32_t)(w->params.new_epoch >> 32);
 	w->core_config = pc;
 	r = arena_file_open(&w->arena, &fp, err, errlen);
@@ -326,6 +335,7 @@ void worker_close(struct worker *w)
 	arena_file_close(&w->arena, empty);
 	if (w->heap)
 		munmap(w->heap, w->heap_len);
+	seal_free(w->seal);
 	spsc_free(&w->commands);
 	spsc_free(&w->answers);
 	spsc_free(&w->events);

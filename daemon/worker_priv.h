@@ -36,6 +36,8 @@ struct worker {
 	struct proxy *core;
 	struct proxy_config core_config; /* as started with */
 	struct arena_file arena;
+	struct seal *seal;       /* NULL: Encryption=none */
+	uint32_t epoch_rx;       /* of the session, 0: none yet */
 	void *heap;
 	size_t heap_len;
 	/* ports */

@@ -91,8 +91,8 @@ static void hello_decode__refuses_impossible_fields(void **state)
 	static const struct {
 		unsigned at;
 		uint8_t value;
-	} bad[] = {{0, 0},     {4, 0},   {44, PREFIXES_MAX + 1}, {45, 255}, {46, LINK_NAME_MAX}, {48, '\n'},
-	           {48, 0x80}, {52, 129}};
+	} bad[] = {{0, 0},     {4, 0},   {44, PREFIXES_MAX + 1}, {45, 255}, {46, LINK_NAME_MAX}, {52, '\n'},
+	           {52, 0x80}, {56, 129}};
 	struct hello a = edge_a(), got;
 	uint8_t body[PEER_BODY_MAX];
 	uint16_t len = hello_encode(&a, body);

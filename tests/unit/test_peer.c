@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two control channels in one event loop, over loopback addresses of this process' own. */
+#define _GNU_SOURCE /* nftw */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -8,11 +9,16 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <ftw.h>
+
 #include "daemon/units.c"
 #include "daemon/addr.c"
 #include "daemon/hello.c"
 #include "daemon/log.c"
 #include "daemon/peer.c"
+#include "daemon/tls.c"
+#include "daemon/client_keygen.c"
 
 #define PORT 47901
 
@@ -21,6 +27,9 @@ struct edge {
 	struct peer *peer;
 	unsigned sessions;
 	struct proxy_session last;
+	struct seal_secret tx, rx; /* of the last session, of the last offer */
+	unsigned offers;
+	bool slow_keys; /* the workers do not answer */
 };
 
 struct lab {
@@ -34,19 +43,33 @@ static void set_prefix(struct ip_prefix *list, uint32_t *n, const char *text)
 	assert_int_equal(addr_read_prefix(text, list), 0);
 }
 
-static void on_test_session(void *arg, const struct proxy_session *s)
+static void on_test_session(void *arg, const struct proxy_session *s, const struct seal_secret *tx)
 {
 	struct edge *e = arg;
 
 	e->sessions++;
 	e->last = *s;
+	assert_int_equal(tx != NULL, e->config.encryption != SEAL_NONE);
+	if (tx != NULL)
+		e->tx = *tx;
+}
+
+static void on_test_keys(void *arg, const struct seal_secret *rx, uint32_t serial)
+{
+	struct edge *e = arg;
+
+	e->rx = *rx;
+	e->offers++;
+	if (!e->slow_keys)
+		peer_keys_taken(e->peer, serial);
 }
 
 static int start_edge(struct lab *l, struct edge *e)
 {
+	const struct peer_user user = {.session = on_test_session, .keys = on_test_keys, .arg = e};
 	char err[CONFIG_ERR_MAX];
 
-	return peer_start(&e->config, 7, l->base, on_test_session, e, &e->peer, err);
+	return peer_start(&e->config, 7, l->base, &user, &e->peer, err);
 }
 
 static void stop_edge(struct edge *e)
@@ -341,12 +364,384 @@ static void peer__a_port_in_use_is_an_error(void **state)
 {
 	struct lab *l = *state;
 	struct edge second = {.config = l->b.config};
+	const struct peer_user user = {.session = on_test_session, .arg = &second};
 	char err[CONFIG_ERR_MAX];
 
 	assert_int_equal(start_edge(l, &l->b), 0);
-	assert_int_equal(peer_start(&second.config, 7, l->base, on_test_session, &second, &second.peer, err),
-	                 -EADDRINUSE);
+	assert_int_equal(peer_start(&second.config, 7, l->base, &user, &second.peer, err), -EADDRINUSE);
 	assert_non_null(strstr(err, "cannot listen on LocalAddress=127."));
+}
+
+/* --- sealed --- */
+
+static char keys_dir[64];
+
+/* `longreach keygen`, into keys_dir/SET. */
+static void make_keys(const char *set)
+{
+	char dir[96];
+	char *argv[] = {(char *)(uintptr_t)"keygen", (char *)(uintptr_t)"link1", (char *)(uintptr_t)"--dir", dir, NULL};
+	int out = dup(STDOUT_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	snprintf(dir, sizeof(dir), "%s/%s", keys_dir, set);
+	fflush(stdout);
+	dup2(nowhere, STDOUT_FILENO);
+	optind = 0;
+	assert_int_equal(keygen_main(4, argv), 0);
+	fflush(stdout);
+	dup2(out, STDOUT_FILENO);
+	close(out);
+	close(nowhere);
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *f)
+{
+	(void)st;
+	(void)flag;
+	(void)f;
+	return remove(path);
+}
+
+static int make_key_sets(void **state)
+{
+	(void)state;
+	snprintf(keys_dir, sizeof(keys_dir), "/tmp/lr-keys.XXXXXX");
+	assert_non_null(mkdtemp(keys_dir));
+	make_keys("right");
+	make_keys("wrong");
+	return 0;
+}
+
+static int remove_key_sets(void **state)
+{
+	(void)state;
+	return nftw(keys_dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void use_keys(struct link_config *c, const char *set, char site)
+{
+	c->encryption = SEAL_AES_256_GCM;
+	snprintf(c->certificate_file, sizeof(c->certificate_file), "%s/%s/%c/link1.crt", keys_dir, set, site);
+	snprintf(c->key_file, sizeof(c->key_file), "%s/%s/%c/link1.key", keys_dir, set, site);
+	snprintf(c->ca_file, sizeof(c->ca_file), "%s/%s/%c/link1.ca.crt", keys_dir, set, site);
+	snprintf(c->peer_name, sizeof(c->peer_name), "%c.link1", site == 'a' ? 'b' : 'a');
+}
+
+static int set_up_sealed(void **state)
+{
+	struct lab *l;
+	int r = set_up(state);
+
+	l = *state;
+	use_keys(&l->a.config, "right", 'a');
+	use_keys(&l->b.config, "right", 'b');
+	return r;
+}
+
+static bool both_in_session(const struct lab *l)
+{
+	return l->a.sessions > 0 && l->b.sessions > 0;
+}
+
+static void bring_up_sealed(struct lab *l)
+{
+	assert_int_equal(start_edge(l, &l->b), 0);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, both_in_session, 3000);
+}
+
+static void assert_same_secrets(const struct lab *l)
+{
+	assert_memory_equal(l->a.tx.bytes, l->b.rx.bytes, SEAL_SECRET_LEN);
+	assert_memory_equal(l->b.tx.bytes, l->a.rx.bytes, SEAL_SECRET_LEN);
+	assert_memory_not_equal(l->a.tx.bytes, l->b.tx.bytes, SEAL_SECRET_LEN);
+	assert_int_equal(l->a.tx.epoch, l->a.last.epoch_tx);
+	assert_int_equal(l->a.rx.epoch, l->a.last.epoch_rx);
+	assert_int_equal(l->b.tx.epoch, l->b.last.epoch_tx);
+}
+
+static void sealed__both_have_the_same_secrets_one_per_direction(void **state)
+{
+	struct lab *l = *state;
+
+	bring_up_sealed(l);
+	assert_crosswise(l);
+	assert_same_secrets(l);
+	assert_int_equal(l->a.sessions, 1);
+	assert_int_equal(l->b.sessions, 1);
+}
+
+static void sealed__every_session_has_new_secrets(void **state)
+{
+	struct lab *l = *state;
+	struct seal_secret a, b;
+
+	bring_up_sealed(l);
+	a = l->a.tx;
+	b = l->b.tx;
+	l->a.config.ack_mode = ACK_MODE_HOST;
+	peer_reconfigure(l->a.peer, &l->a.config);
+	run_until(l, second_session, 2000);
+	assert_crosswise(l);
+	assert_same_secrets(l);
+	assert_memory_not_equal(a.bytes, l->a.tx.bytes, SEAL_SECRET_LEN);
+	assert_memory_not_equal(b.bytes, l->b.tx.bytes, SEAL_SECRET_LEN);
+	stop_edge(&l->b);
+	l->b.sessions = 1;
+	l->a.sessions = 1;
+	a = l->a.tx;
+	assert_int_equal(start_edge(l, &l->b), 0);
+	run_until(l, second_session, 5000);
+	assert_same_secrets(l);
+	assert_memory_not_equal(a.bytes, l->a.tx.bytes, SEAL_SECRET_LEN);
+}
+
+static void sealed__broken_connection_leaves_the_session(void **state)
+{
+	struct lab *l = *state;
+	unsigned offers;
+
+	bring_up_sealed(l);
+	run_for(l, 20);
+	offers = l->a.offers;
+	conn_fail(l->b.peer->conn, "test");
+	run_until(l, a_lost, 1000);
+	run_until(l, both_met, 3000);
+	run_for(l, 50);
+	assert_int_equal(l->a.sessions, 1);
+	assert_int_equal(l->b.sessions, 1);
+	assert_int_equal(l->a.offers, offers);
+}
+
+static bool a_was_offered(const struct lab *l)
+{
+	return l->a.offers > 0 && l->b.sessions == 0 && l->a.sessions == 1;
+}
+
+/* The connection breaks when one edge has its session and the other one's key is not taken yet. */
+static void sealed__offer_is_made_again_on_the_next_connection(void **state)
+{
+	struct lab *l = *state;
+
+	l->a.slow_keys = true;
+	assert_int_equal(start_edge(l, &l->b), 0);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, a_was_offered, 3000);
+	run_for(l, 30);
+	assert_int_equal(l->b.sessions, 0); /* nothing is sent that cannot be opened */
+	conn_fail(l->b.peer->conn, "test");
+	l->a.slow_keys = false;
+	run_until(l, both_in_session, 4000);
+	assert_crosswise(l);
+	assert_same_secrets(l);
+	assert_int_equal(l->a.sessions, 1);
+}
+
+static bool b_in_trouble(const struct lab *l)
+{
+	return status_of(&l->b).trouble[0] != '\0';
+}
+
+static bool a_in_trouble(const struct lab *l)
+{
+	return status_of(&l->a).trouble[0] != '\0';
+}
+
+static void expect_trouble(struct lab *l, const char *at_a, const char *at_b)
+{
+	assert_int_equal(start_edge(l, &l->b), 0);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, a_in_trouble, 3000);
+	run_until(l, b_in_trouble, 3000);
+	run_for(l, 300);
+	if (strstr(status_of(&l->a).trouble, at_a) == NULL)
+		assert_string_equal(status_of(&l->a).trouble, at_a);
+	if (strstr(status_of(&l->b).trouble, at_b) == NULL)
+		assert_string_equal(status_of(&l->b).trouble, at_b);
+	assert_int_equal(l->a.sessions + l->b.sessions, 0);
+	assert_false(status_of(&l->a).met);
+	assert_false(status_of(&l->b).met);
+}
+
+static void sealed__wrong_ca(void **state)
+{
+	struct lab *l = *state;
+
+	use_keys(&l->a.config, "wrong", 'a');
+	expect_trouble(l, "the other edge's certificate is not signed by CA=", "the other edge refuses our certificate");
+}
+
+/* Only the listening edge can see it: a's CA file is the right one, its certificate is not. */
+static void sealed__wrong_ca_of_the_connecting_edge(void **state)
+{
+	struct lab *l = *state;
+
+	use_keys(&l->a.config, "wrong", 'a');
+	snprintf(l->a.config.ca_file, sizeof(l->a.config.ca_file), "%s/right/a/link1.ca.crt", keys_dir);
+	expect_trouble(l, "the other edge refuses our certificate: its CA= did not sign it",
+	               "the other edge's certificate is not signed by CA=");
+}
+
+static void sealed__wrong_name(void **state)
+{
+	struct lab *l = *state;
+
+	snprintf(l->b.config.peer_name, sizeof(l->b.config.peer_name), "c.link1");
+	expect_trouble(l, "the other edge refuses our certificate: its PeerName= is another name",
+	               "the other edge's certificate is for a.link1: PeerName=c.link1 is expected");
+}
+
+/* A certificate of the right CA, but of the other role: an edge cannot be led to talk to itself. */
+static void sealed__own_name(void **state)
+{
+	struct lab *l = *state;
+
+	use_keys(&l->b.config, "right", 'a');
+	expect_trouble(l, "the other edge's certificate is for a.link1: PeerName=b.link1 is expected", "");
+}
+
+static void sealed__unsealed_peer(void **state)
+{
+	struct lab *l = *state;
+
+	l->b.config.encryption = SEAL_NONE;
+	expect_trouble(l, "the other end does not speak TLS: has it Encryption=none?",
+	               "control protocol");
+}
+
+static void sealed__encryption_differs(void **state)
+{
+	struct lab *l = *state;
+
+	l->b.config.encryption = SEAL_CHACHA20_POLY1305;
+	assert_int_equal(start_edge(l, &l->b), 0);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, both_met, 3000);
+	assert_int_equal(status_of(&l->a).verdict, HELLO_REFUSED);
+	assert_string_equal(status_of(&l->a).text, "Encryption= is aes-256-gcm here and chacha20-poly1305 there");
+	assert_int_equal(l->a.sessions + l->b.sessions, 0);
+}
+
+static void use_psk_file(struct link_config *c, const char *name, const char *hex, unsigned mode)
+{
+	int fd;
+
+	c->encryption = SEAL_AES_128_GCM;
+	c->certificate_file[0] = c->key_file[0] = c->ca_file[0] = c->peer_name[0] = '\0';
+	snprintf(c->psk_file, sizeof(c->psk_file), "%s/%s", keys_dir, name);
+	fd = open(c->psk_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, hex, strlen(hex)), strlen(hex));
+	assert_int_equal(fchmod(fd, mode), 0);
+	close(fd);
+}
+
+#define PSK_A "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+#define PSK_B "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e20"
+
+static void sealed__pre_shared_key(void **state)
+{
+	struct lab *l = *state;
+
+	use_psk_file(&l->a.config, "psk-a", PSK_A "\n", 0600);
+	use_psk_file(&l->b.config, "psk-b", PSK_A "\n", 0600);
+	bring_up_sealed(l);
+	assert_same_secrets(l);
+}
+
+static void sealed__pre_shared_keys_differ(void **state)
+{
+	struct lab *l = *state;
+
+	use_psk_file(&l->a.config, "psk-a", PSK_A "\n", 0600);
+	use_psk_file(&l->b.config, "psk-b", PSK_B "\n", 0600);
+	expect_trouble(l, "its PSKFile= is another", "the other end has another PSKFile=");
+}
+
+static void sealed__pre_shared_key_against_certificates(void **state)
+{
+	struct lab *l = *state;
+
+	use_psk_file(&l->a.config, "psk-a", PSK_A "\n", 0600);
+	expect_trouble(l, "", "");
+}
+
+/* Whoever is on the line can show a certificate: it does not stand in for the key. */
+static void sealed__pre_shared_key_is_not_replaced_by_a_certificate(void **state)
+{
+	struct lab *l = *state;
+
+	use_psk_file(&l->a.config, "psk-a", PSK_A "\n", 0600);
+	assert_int_equal(start_edge(l, &l->b), 0);
+	SSL_CTX_set_verify(l->b.peer->tls->ctx, SSL_VERIFY_NONE, NULL); /* takes anybody */
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, a_in_trouble, 3000);
+	assert_string_equal(status_of(&l->a).trouble, "the other end shows a certificate: this one has a PSKFile=");
+	assert_int_equal(l->a.sessions + l->b.sessions, 0);
+}
+
+static void expect_open_error(const struct link_config *c, const char *want)
+{
+	char err[CONFIG_ERR_MAX] = "";
+	struct tls *t;
+
+	assert_int_equal(tls_open(c, &t, err), -EINVAL);
+	if (strstr(err, want) == NULL)
+		assert_string_equal(err, want);
+}
+
+static void tls_open__says_what_is_wrong_with_files(void **state)
+{
+	struct lab *l = *state;
+	struct link_config c = l->a.config;
+
+	snprintf(c.ca_file, sizeof(c.ca_file), "/nowhere");
+	expect_open_error(&c, "CA=/nowhere: cannot be used");
+	c = l->a.config;
+	snprintf(c.key_file, sizeof(c.key_file), "%s", l->b.config.key_file);
+	expect_open_error(&c, "key values mismatch");
+	c = l->a.config;
+	assert_int_equal(chmod(c.key_file, 0640), 0);
+	expect_open_error(&c, "others than its owner may use it (mode 640): expected 600");
+	assert_int_equal(chmod(c.key_file, 0600), 0);
+	use_psk_file(&c, "psk-bad", "0011", 0600);
+	expect_open_error(&c, "expected 32 to 64 random bytes in hexadecimal");
+	use_psk_file(&c, "psk-bad", PSK_A "zz", 0600);
+	expect_open_error(&c, "expected 32 to 64 random bytes in hexadecimal");
+	use_psk_file(&c, "psk-bad", PSK_A, 0644);
+	expect_open_error(&c, "others than its owner may use it (mode 644): expected 600");
+}
+
+/* A client that offers no more than TLS 1.2, from the right address and with the right keys. */
+static void sealed__older_tls(void **state)
+{
+	struct lab *l = *state;
+	struct tls *t;
+	char err[CONFIG_ERR_MAX];
+	SSL *ssl;
+	int fd, r = -1;
+
+	assert_int_equal(start_edge(l, &l->b), 0);
+	fd = knock(l, &l->a.config.wan_local);
+	assert_int_equal(tls_open(&l->a.config, &t, err), 0);
+	ssl = tls_connection(t);
+	SSL_set_min_proto_version(ssl, TLS1_2_VERSION);
+	SSL_set_max_proto_version(ssl, TLS1_2_VERSION);
+	SSL_set_fd(ssl, fd);
+	for (int i = 0; i < 20 && r != 0; i++) {
+		ERR_clear_error();
+		r = SSL_connect(ssl);
+		assert_int_not_equal(r, 1);
+		if (SSL_get_error(ssl, r) == SSL_ERROR_SSL)
+			break;
+		run_for(l, 20);
+	}
+	assert_int_equal(ERR_GET_REASON(ERR_peek_error()), SSL_R_TLSV1_ALERT_PROTOCOL_VERSION);
+	run_for(l, 20);
+	assert_string_equal(status_of(&l->b).trouble, "the other end speaks an older TLS only: 1.3 is expected");
+	SSL_free(ssl);
+	tls_close(t);
+	close(fd);
 }
 
 int main(void)
@@ -364,8 +759,25 @@ int main(void)
 	    TEST(peer__garbage_does_not_disturb_the_session),
 	    TEST(peer__a_flood_of_connections_is_cut),
 	    TEST(peer__a_port_in_use_is_an_error),
+#define SEALED(t) cmocka_unit_test_setup_teardown(t, set_up_sealed, tear_down)
+	    SEALED(sealed__both_have_the_same_secrets_one_per_direction),
+	    SEALED(sealed__every_session_has_new_secrets),
+	    SEALED(sealed__broken_connection_leaves_the_session),
+	    SEALED(sealed__offer_is_made_again_on_the_next_connection),
+	    SEALED(sealed__wrong_ca),
+	    SEALED(sealed__wrong_ca_of_the_connecting_edge),
+	    SEALED(sealed__wrong_name),
+	    SEALED(sealed__own_name),
+	    SEALED(sealed__older_tls),
+	    SEALED(sealed__unsealed_peer),
+	    SEALED(sealed__encryption_differs),
+	    SEALED(sealed__pre_shared_key),
+	    SEALED(sealed__pre_shared_keys_differ),
+	    SEALED(sealed__pre_shared_key_against_certificates),
+	    SEALED(sealed__pre_shared_key_is_not_replaced_by_a_certificate),
+	    SEALED(tls_open__says_what_is_wrong_with_files),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, make_key_sets, remove_key_sets);
 }

@@ -11,7 +11,10 @@ once() {
 	local m=$1 name=$3
 	[ "$line_km" = "$2" ] || line_set "$2" "$line_loss" "$line_reorder" "$line_dup"
 	[ "$mode" = "$m" ] || use "$m"
-	perf "$name" "${@:5}" -n "$4" || { bad "$name" "$pair_detail" && show "$m-$name"; }
+	if ! perf "$name" "${@:5}" -n "$4" || [ "$gbps" = 0 ]; then
+		bad "$name" "$pair_detail, $gbps Gbit/s"
+		show "$m-$name"
+	fi
 	echo "$gbps" >>"$work/$m-$name.gbps"
 	note "$m $name: $gbps Gbit/s"
 }
@@ -26,6 +29,10 @@ median_of() {
 
 verdict() { # NAME VALUE BOUND
 	if at_least "$2" "$3"; then ok "$1" "$2 (at least $3)"; else bad "$1" "$2 (at least $3)"; fi
+}
+
+verdict_at_most() { # NAME VALUE BOUND
+	if at_least "$3" "$2"; then ok "$1" "$2 (at most $3)"; else bad "$1" "$2 (at most $3)"; fi
 }
 
 # All that is compared is measured turn about, because the machine has other work.

@@ -20,12 +20,14 @@ suite_reads() {
 	compare_reads read-300km-1% 1% 1 100
 }
 
-# Loses and doubles what the guests send to their edges, too: retries at every turn.
+# Loses and doubles what the guests send to their edges, too: retries at every turn. (The shell there would take its own
+# applet for a mere tc.)
 lan_impair() { # NETEM ARGUMENTS, or nothing
-	local s
+	local s add="true"
+	[ $# = 0 ] || add="modprobe sch_netem && /usr/sbin/tc qdisc add dev lan0 root netem $*"
 	for s in a b; do
-		"$vm_build/vmrun" -n "$P-$s" "tc qdisc del dev lan0 root 2>/dev/null; [ -z '$*' ] ||
-			{ modprobe sch_netem && tc qdisc add dev lan0 root netem $*; }" || die "no netem in guest $s"
+		"$vm_build/vmrun" -n "$P-$s" "/usr/sbin/tc qdisc del dev lan0 root 2>/dev/null; $add" ||
+			die "no netem in guest $s"
 	done
 }
 

@@ -37,8 +37,10 @@ suite_atomics() {
 	for m in ${modes:-near host}; do
 		use "$m"
 		check_rc atomics -P fadd,cas,mix -q 4 -b -n 200
+		# Not mixed with others: on a LAN that loses, rxe completes READs and ATOMICs behind others without their
+		# answers, also with nothing between the guests.
 		lan_impair loss 1% duplicate 1%
-		rc_seconds=200 check_rc atomics-bad-lan -P fadd,cas,mix -q 2 -b -n 100
+		rc_seconds=200 check_rc atomics-bad-lan -P fadd,cas -q 2 -b -n 100 -r 5
 		lan_impair
 	done
 }

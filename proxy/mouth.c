@@ -100,18 +100,42 @@ void mouth_cnp(struct proxy *p, struct near_flow *f)
 	near_speak(p, f, f->due);
 }
 
+/* The first READ or ATOMIC below the ceiling that an ACK must stop in front of, although it was answered: the host has
+ * gone back to before it, so it has no use for the answer that is on its way; or the ACK would end on it, which its
+ * answer has said already. An ACK that names such a request completes it in rxe, with whatever is in its memory
+ * (check_ack() of rxe_comp.c), and elsewhere is an implied NAK. The host asks again for what it lacks. */
+static const struct rd_op *answer_in_doubt(const struct near_flow *f, uint64_t ceiling)
+{
+	if (FAULT(FAULT_ACK_OVER_ANSWER))
+		return NULL;
+	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
+		const struct rd_op *op = dlist_entry(n, struct rd_op, node);
+
+		if (op->pos >= ceiling)
+			break;
+		if (!(roce_op(op->opcode)->flags & ROP_VALID))
+			continue; /* an unknown one has no answer but the ACK */
+		if (op->pos > f->pos_last_rx || op->pos + op->psns == ceiling)
+			return op;
+	}
+	return NULL;
+}
+
 static size_t say_ack(struct proxy *p, struct near_flow *f, uint64_t ceiling, struct lan_tx *tx)
 {
-	uint64_t upto = ceiling + (FAULT(FAULT_ACK_TOO_FAR) ? 1 : 0);
-	uint32_t msn = near_msn_at(p, f, ceiling);
+	const struct rd_op *op = answer_in_doubt(f, ceiling);
+	uint64_t upto = op ? op->pos : ceiling;
+	uint32_t msn = op ? op->msn - 1 : near_msn_at(p, f, ceiling);
 
 	if (upto == f->pos_base || near_inside_read(f, ceiling))
 		return 0;
-	near_acked(p, f, ceiling);
 	if (f->pos_ack_asked <= ceiling)
 		f->ack_asked = false;
+	if (op && op->pos <= f->pos_last_rx && op->pos < f->pos_acked)
+		return 0; /* the answer has said all of it */
+	near_acked(p, f, upto);
 	count(p, CTR_ACKS_TX, 1);
-	return build(f, upto - 1, AETH_ACK_NO_CREDITS, msn_on_wire(f, msn), tx);
+	return build(f, upto - 1 + (FAULT(FAULT_ACK_TOO_FAR) ? 1 : 0), AETH_ACK_NO_CREDITS, msn_on_wire(f, msn), tx);
 }
 
 static size_t say_nak(struct proxy *p, struct near_flow *f, uint64_t ceiling, uint8_t syndrome, struct lan_tx *tx)

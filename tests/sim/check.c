@@ -323,6 +323,14 @@ void check_completion(struct qp *q, const struct wqe *w)
 		           q->qpn, (unsigned long long)w->pos_last, (unsigned long long)q->peer->resp.pos_acked);
 }
 
+void check_ack_of_answer(struct qp *q, const struct wqe *w)
+{
+	if (!q->host->w->cfg.direct && q->req.confusions == 0)
+		check_fail(q->host->w, "ack-of-answer",
+		           "QPN %06x has no answer to its READ or ATOMIC at position %llu, and an ACK names it", q->qpn,
+		           (unsigned long long)w->pos_last);
+}
+
 void check_implied_nak(struct qp *q)
 {
 	struct world *w = q->host->w;

@@ -30,6 +30,8 @@ bool check_odd_ip(const struct world *w, const struct pkt *p);
 void check_stray(struct host *h, const struct roce_pkt *pkt);
 /* A requester completed a message. */
 void check_completion(struct qp *q, const struct wqe *w);
+/* A plain ACK names a READ or ATOMIC without an answer: rxe would take it for the answer. */
+void check_ack_of_answer(struct qp *q, const struct wqe *w);
 void check_implied_nak(struct qp *q);
 void check_qp_error(struct qp *q, const char *why);
 /* DREQ arrived at side 1. */

@@ -419,6 +419,9 @@ static void on_ack(struct qp *q, uint64_t pos)
 	}
 	if (pos >= r->pos_posted)
 		pos = r->pos_posted - 1;
+	for (uint64_t i = r->msg_completed; pos >= r->pos_una && i < r->msg_posted; i++)
+		if (wqe_at(r, i)->pos_last == pos && msg_own_response(&wqe_at(r, i)->msg))
+			check_ack_of_answer(q, wqe_at(r, i));
 	if (ack_before(q, pos + 1)) {
 		progress(q);
 		if (r->pos_una == pos + 1 && r->msg_completed > 0)
@@ -435,8 +438,7 @@ static bool rnr_nak_kills(const struct qp *q, uint64_t pos)
 	const struct requester *r = &q->req;
 	const struct wqe *w = wqe_at(r, r->msg_completed);
 
-	return requester_inside_read(r) && pos <= w->pos_last &&
-	       (q->model->rnr_in_read_kills || pos != w->pos_request);
+	return requester_inside_read(r) && pos <= w->pos_last && (q->model->rnr_in_read_kills || pos != w->pos_request);
 }
 
 static void on_rnr_nak(struct qp *q, uint64_t pos, uint8_t code)

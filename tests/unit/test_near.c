@@ -592,6 +592,41 @@ static void near__ceiling_stands_in_front_of_a_read(void **state)
 	core_close(&c);
 }
 
+/* A host that goes back to before an answered READ gets no ACK that ends on it or passes it: rxe would take that for
+ * the answer. It is ACKed up to the READ, asks again, and gets the answer. */
+static void near__ack_of_repetition_stops_before_an_answer(void **state)
+{
+	struct core c;
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2), r;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_near(&c)->pmtu = CORE_PMTU;
+	core_send(&c, RC_WRITE_ONLY, 1);
+	h.reth_len = CORE_PMTU;
+	assert_int_equal(core_in(&c.a, h, 0, 0), DROP_NONE);
+	core_send(&c, RC_WRITE_ONLY, 3);
+	core_wait(&c, CORE_MS);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	r = core_answer(RC_READ_RESP_ONLY, CORE_QPN, 2, AETH_ACK_NO_CREDITS, 3);
+	assert_int_equal(core_in(&c.b, r, CORE_PMTU, 0), DROP_NONE);
+	core_pump(&c);
+	core_expect(&c.a, RC_READ_RESP_ONLY, 2);
+	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
+	core_forget(&c.a);
+	c.now_ns += CORE_MS;
+	core_send(&c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_in(&c.a, h, 0, 0), DROP_LAN_READ_RETRY);
+	core_pump(&c);
+	core_expect(&c.a, RC_READ_RESP_ONLY, 2);
+	core_forget(&c.a);
+	core_send(&c, RC_WRITE_ONLY, 3);
+	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
 /* --- what the peer says --- */
 
 /* A report or pair of an earlier life means nothing to this one. */
@@ -783,9 +818,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(near__second_stranger_replaces_the_first),
     cmocka_unit_test(near__lives_keep_their_order_over_a_restart),
     cmocka_unit_test(near__ceiling_stands_in_front_of_a_read),
+    cmocka_unit_test(near__ack_of_repetition_stops_before_an_answer),
     cmocka_unit_test(near__stale_incarnation),
-	    cmocka_unit_test(near__missing_open_is_sent_again),
-	    cmocka_unit_test(near__unknown_flow_is_closed),
+    cmocka_unit_test(near__missing_open_is_sent_again),
+    cmocka_unit_test(near__unknown_flow_is_closed),
     cmocka_unit_test(near__report_beyond_what_is_here),
     cmocka_unit_test(near__foreign_template_is_refused),
     cmocka_unit_test(near__response_beyond_the_next_waits),

@@ -151,6 +151,19 @@ static void show_flow_counts(FILE *out, const struct jnode *l)
 	        j_uint(n, "stalled"), j_uint(n, "rnr"));
 }
 
+static void show_barrier(FILE *out, const struct jnode *l)
+{
+	const struct jnode *b = j_get(l, "barrier"), *c = j_get(l, "counters");
+
+	if (b == NULL)
+		return;
+	fprintf(out,
+	        "  barrier   %s; %" PRIu64 " waiting, %" PRIu64 " have waited, %" PRIu64 " waived, %" PRIu64
+	        " after BarrierMax=; %" PRIu64 " IP packets carried\n",
+	        j_text(b, "mode"), j_uint(b, "waiting"), j_uint(c, "barrier_held"), j_uint(c, "barrier_waived"),
+	        j_uint(c, "barrier_expired"), j_uint(c, "ip_carried"));
+}
+
 static void show_drops(FILE *out, const struct jnode *l)
 {
 	const struct jnode *drops = j_get(l, "drops"), *d = NULL;
@@ -253,6 +266,7 @@ static void show_link(FILE *out, const struct jnode *l, const struct jnode *befo
 	show_buffer(out, l);
 	show_plan(out, l);
 	show_flow_counts(out, l);
+	show_barrier(out, l);
 	show_drops(out, l);
 	if (j_get(l, "flows") != NULL)
 		show_flows(out, l, before);

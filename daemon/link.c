@@ -87,6 +87,10 @@ static void add_status(struct proxy_link_status *sum, const struct proxy_link_st
 	sum->far_flows += s->far_flows;
 	sum->max_flows += s->max_flows;
 	sum->flows_learning += s->flows_learning;
+	sum->barrier = s->barrier;
+	sum->barrier_waiting += s->barrier_waiting;
+	sum->ip_used_bytes += s->ip_used_bytes;
+	sum->ip_capacity_bytes += s->ip_capacity_bytes;
 }
 
 /* Mean over the workers that have measured one; n counts those before this one. */

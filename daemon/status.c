@@ -96,6 +96,16 @@ static void write_pools(struct json *j, const struct proxy_link_status *s)
 	json_object_end(j);
 }
 
+static void write_barrier(struct json *j, const struct proxy_link_status *s)
+{
+	json_object(j, "barrier");
+	json_string(j, "mode", barrier_mode_name(s->barrier));
+	json_uint(j, "waiting", s->barrier_waiting);
+	json_uint(j, "ip_used_bytes", s->ip_used_bytes);
+	json_uint(j, "ip_capacity_bytes", s->ip_capacity_bytes);
+	json_object_end(j);
+}
+
 struct flow_counts {
 	uint64_t held_off, stalled, rnr;
 };
@@ -232,6 +242,7 @@ static void write_snapshot(struct json *j, const struct link_snapshot *snap, enu
 	json_uint(j, "wan_in_flight_bytes", snap->status.wan_in_flight_bytes);
 	write_pools(j, &snap->status);
 	write_flow_counts(j, snap);
+	write_barrier(j, &snap->status);
 	write_counters(j, snap);
 	if (detail == STATUS_FLOWS)
 		write_flows(j, snap);

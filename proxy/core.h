@@ -196,6 +196,14 @@ struct near_unpaired {
 	uint64_t bytes;                  /* slot bytes that they hold */
 };
 
+/* How fast a far flow may send, after CNPs (far_rate.c). All zero: as fast as it can. */
+struct far_rate {
+	uint64_t rate_bps, target_bps;
+	uint32_t alpha, steps;   /* estimate of congestion, in 1/65536; steps of recovery since the last CNP */
+	uint64_t cnp_ns, step_ns; /* when the last CNP counted; up to when steps are made */
+	uint64_t next_ns;        /* no packet before */
+};
+
 /* The same direction, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
 struct far_flow {
 	bool used;
@@ -241,6 +249,8 @@ struct far_flow {
 	uint64_t rtt_pos, rtt_sent_ns; /* an AckReq under way that was not repeated: measures the responder. 0: none */
 	uint64_t lan_srtt_ns, lan_var_ns; /* of the responder, smoothed; RFC 6298. 0: not measured */
 	uint8_t retries;                  /* timeouts in a row */
+	struct far_rate rate;
+	struct timer pace;                /* end of a wait that the rate asks for */
 	struct timer rto;                 /* retry, or end of an RNR wait */
 	uint64_t last_progress_ns;        /* last sign of life of the responder */
 	uint64_t pos_recover;             /* one window cut per loss: until this is acked */
@@ -359,7 +369,7 @@ struct barrier {
 
 /* What a timer is for; its owner is the index of a near flow (first three), far flow (two), host pair, lane or barrier
  * queue. */
-enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RTO, TK_ASK, TK_QUARANTINE, TK_LANE, TK_BARRIER, TK_KEEPALIVE };
+enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LANE, TK_BARRIER, TK_KEEPALIVE };
 
 /* Which list a slot is on. */
 enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX };
@@ -467,6 +477,8 @@ static inline bool proxy_owns_lane(const struct proxy *p, uint32_t lane)
 /* slot.c: takes a slot and accounts for it. SLOT_NONE if there is no room; `urgent` may use the reserve of the pool. */
 uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len,
                    uint16_t lane, bool urgent);
+/* Copies a packet of a host into its slot, as it goes on: one hop less to go, and without the mark of this LAN. */
+void slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt);
 /* Fills in the header of a slot from its packet; the caller sets psns, msn and fp and commits. */
 void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci);
 /* The packet in a slot as three parts for a host: header copied, body in place, ICRC copied. The caller sets VLAN and

@@ -54,6 +54,7 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	f->last_progress_ns = p->now_ns;
 	dlist_init(&f->ops);
 	timer_init(&f->rto, TK_RTO, idx);
+	timer_init(&f->pace, TK_PACE, idx);
 	timer_init(&f->ask, TK_ASK, idx);
 	timer_set(&p->timers, &f->ask, p->now_ns + ASK_WAITING_NS);
 }
@@ -154,6 +155,7 @@ void far_close(struct proxy *p, struct far_flow *f)
 	dlist_remove(&f->lan_node);
 	dlist_remove(&f->report_node);
 	timer_cancel(&p->timers, &f->rto);
+	timer_cancel(&p->timers, &f->pace);
 	timer_cancel(&p->timers, &f->ask);
 	if (!f->orphan)
 		idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);

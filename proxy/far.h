@@ -63,4 +63,8 @@ void far_rebuild(struct proxy *p);
 /* And from their slots, after these have been counted (held_bytes, pos_rx_max). */
 void far_rebuild_finish(struct proxy *p);
 
+/* A CNP of a local host about a flow to it: the flow slows down. It does not cross, but in mode host, or if it is about
+ * no flow of ours: *cross. far_rate.c. */
+enum proxy_drop far_rx_cnp(struct proxy *p, const struct roce_pkt *pkt, bool *cross);
+
 #endif

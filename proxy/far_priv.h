@@ -81,6 +81,15 @@ void far_free_ops(struct proxy *p, struct far_flow *f);
 enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci);
 
+/* --- what CNPs ask for: far_rate.c --- */
+
+/* The responder's host asks to slow down. */
+void far_rate_cnp(struct proxy *p, struct far_flow *f);
+/* True if the flow's next packet must wait; its pace timer is set then. */
+bool far_rate_waits(struct proxy *p, struct far_flow *f);
+/* A packet of so many bytes has gone to the host. */
+void far_rate_sent(const struct proxy *p, struct far_flow *f, size_t len);
+
 /* --- room for others: far_room.c --- */
 
 /* When the pool runs low: flows that drain nothing give up what they hold beyond their minimum, some at a time. */

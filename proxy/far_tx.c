@@ -42,7 +42,7 @@ void far_kick(struct proxy *p, struct far_flow *f)
 {
 	if (!f->open || f->failed || f->rnr || f->heir_of != NONE || !tx_available(p, f))
 		return;
-	if (f->bytes_out && f->bytes_out >= window_of(f))
+	if ((f->bytes_out && f->bytes_out >= window_of(f)) || timer_armed(&f->pace))
 		return;
 	if (f->pairing == PAIR_LEARNING && !pair_turn(p, f))
 		return;
@@ -131,6 +131,9 @@ size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	h = arena_hdr(p->arena, slot);
 	if ((h->flags & SF_OWN_RESPONSE) && (f->nops >= READS_PER_FLOW || dlist_empty(&p->ops_free)))
 		return 0; /* an answer to an earlier one kicks the flow again */
+	if (far_rate_waits(p, f))
+		return 0;
+	far_rate_sent(p, f, h->len);
 	slot_to_tx(p, slot, tx);
 	tx->vlan_tci = h->vlan_tci;
 	tx->dst = f->dst;

@@ -13,6 +13,7 @@
 #include "near_priv.h"
 
 #include "barrier.h"
+#include "mouth.h"
 #include "near_fp.h"
 
 #define NAK_AGAIN_NS    100000ull     /* a LAN round trip: what was NAKed is not yet repeated within */
@@ -222,6 +223,8 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	f->migreq = pkt->migreq;
 	if (f->failed)
 		return refuse_failed(p, f, pkt->psn);
+	if ((pkt->tos & ECN_MASK) == ECN_CE)
+		mouth_cnp(p, f); /* the responder's part, IBTA A17.9: the mark itself stays on this LAN */
 	pos = pos_near(f->pos_next, pkt->psn);
 	if (f->stranger.waits) {
 		enum near_life life = near_stranger_judge(p, f, pkt, pos, fp);

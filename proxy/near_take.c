@@ -66,8 +66,7 @@ uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, co
 
 	if (slot == SLOT_NONE)
 		return SLOT_NONE;
-	memcpy(arena_data(p->arena, slot), l3, pkt->len);
-	roce_dec_ttl(arena_data(p->arena, slot), pkt);
+	slot_fill(p, slot, l3, pkt);
 	slot_describe(p, slot, pkt, vlan_tci);
 	h = arena_hdr(p->arena, slot);
 	h->psns = psns;

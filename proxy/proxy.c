@@ -94,6 +94,7 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 	struct roce_pkt pkt;
 	enum proxy_drop d = roce_parse(l3, len, &pkt);
 	uint32_t payload_crc;
+	bool cross;
 
 	p->now_ns = now_ns;
 	if (p->cfg.barrier != BARRIER_OFF && (d == DROP_LAN_NOT_ROCE || d == DROP_LAN_FRAGMENT || d == DROP_LAN_NOT_IP))
@@ -116,6 +117,9 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 		return near_rx(p, l3, &pkt, vlan_tci, payload_crc);
 	case ROCE_RC_RESPONSE:
 		return far_rx(p, l3, &pkt, vlan_tci);
+	case ROCE_CNP_CLASS:
+		d = far_rx_cnp(p, &pkt, &cross);
+		return cross ? raw_rx(p, l3, &pkt, vlan_tci) : d;
 	default:
 		return raw_rx(p, l3, &pkt, vlan_tci);
 	}
@@ -172,6 +176,9 @@ static void on_timer(struct proxy *p, const struct timer *t)
 	switch (t->kind) {
 	case TK_RTO:
 		far_on_timer(p, &p->far[t->owner]);
+		break;
+	case TK_PACE:
+		far_kick(p, &p->far[t->owner]);
 		break;
 	case TK_ASK:
 		far_ask(p, &p->far[t->owner]);

@@ -164,6 +164,7 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	memcpy(arena_data(p->arena, slot), l3, pkt->len);
 	memcpy(arena_data(p->arena, slot) + pkt->len, entries, (size_t)n * BARRIER_ENTRY_LEN);
 	roce_dec_ttl(arena_data(p->arena, slot), pkt);
+	roce_clear_ce(arena_data(p->arena, slot), pkt);
 	arena_hdr(p->arena, slot)->vlan_tci = vlan_tci;
 	arena_commit(p->arena, slot);
 	count(p, CTR_RAW_CARRIED, 1);

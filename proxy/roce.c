@@ -507,6 +507,17 @@ bool roce_dec_ttl(uint8_t *l3, const struct roce_pkt *pkt)
 	return true;
 }
 
+void roce_clear_ce(uint8_t *l3, const struct roce_pkt *pkt)
+{
+	uint16_t old = get_be16(l3);
+
+	if ((pkt->tos & ECN_MASK) != ECN_CE)
+		return;
+	put_be16(l3, (uint16_t)(old & ~(pkt->ip6 ? 1u << 4 : 1u)));
+	if (!pkt->ip6)
+		put_be16(l3 + 10, ip4_checksum_mend(get_be16(l3 + 10), old, get_be16(l3)));
+}
+
 void roce_set_aeth(uint8_t *l3, const struct roce_pkt *pkt, uint8_t syndrome, uint32_t msn)
 {
 	uint8_t *aeth = l3 + pkt->ext_off; /* in no opcode does anything stand between BTH and AETH */

@@ -166,6 +166,9 @@ size_t roce_build(uint8_t *buf, size_t cap, struct roce_pkt *pkt, const uint8_t 
 /* Takes one hop from TTL or hop limit, mending the IPv4 checksum. False if none is left. */
 bool roce_dec_ttl(uint8_t *l3, const struct roce_pkt *pkt);
 
+/* Turns a CE mark back into ECT(0), mending the IPv4 checksum; the ICRC does not cover it. */
+void roce_clear_ce(uint8_t *l3, const struct roce_pkt *pkt);
+
 /* Rewrites one AETH in place and patches the ICRC in constant time. */
 void roce_set_aeth(uint8_t *l3, const struct roce_pkt *pkt, uint8_t syndrome, uint32_t msn);
 

@@ -64,6 +64,15 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 	return slot;
 }
 
+void slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt)
+{
+	uint8_t *data = arena_data(p->arena, slot);
+
+	memcpy(data, l3, pkt->len);
+	roce_dec_ttl(data, pkt);
+	roce_clear_ce(data, pkt);
+}
+
 void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
 	struct slot_hdr *h = arena_hdr(p->arena, slot);

@@ -669,6 +669,105 @@ static void far__lost_close_is_repaired(void **state)
 	core_close(&c);
 }
 
+/* --- CNPs --- */
+
+static enum proxy_drop cnp(struct core *c)
+{
+	struct roce_pkt h = core_answer(ROCE_CNP, CORE_QPN, 0, 0, 0);
+	enum proxy_drop d;
+
+	h.becn = true;
+	d = core_in(&c->b, h, ROCE_CNP_PAYLOAD, 0);
+	core_pump(c);
+	return d;
+}
+
+/* How many packets host B gets in that time, answering all. */
+static uint32_t delivered_in(struct core *c, uint64_t ns)
+{
+	uint64_t end = c->now_ns + ns;
+	uint32_t n = 0;
+
+	while (c->now_ns < end) {
+		for (const struct core_pkt *k; (k = core_take(&c->b)); n++)
+			if (k->h.ack_req)
+				core_in(&c->b, core_answer(RC_ACK, CORE_QPN, k->h.psn, AETH_ACK_NO_CREDITS, k->h.psn + 1),
+				        0, 0);
+		core_wait(c, 10 * CORE_US);
+	}
+	return n;
+}
+
+/* A CNP halves the rate, the next one that counts takes less, and it comes back with time; none crosses. */
+static void far__cnp_is_obeyed(void **state)
+{
+	struct core c;
+	uint64_t line;
+	uint32_t n;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 200);
+	core_pair(&c, 0);
+	line = c.b.cfg.rate_hint_bps;
+	assert_int_equal(core_far(&c)->rate.rate_bps, 0);
+	assert_int_equal(cnp(&c), DROP_NONE);
+	assert_int_equal(core_far(&c)->rate.rate_bps, line / 2);
+	c.now_ns += 10 * CORE_US;
+	cnp(&c); /* too soon to say anything new */
+	assert_int_equal(core_far(&c)->rate.rate_bps, line / 2);
+	c.now_ns += 50 * CORE_US;
+	cnp(&c);
+	assert_in_range(core_far(&c)->rate.rate_bps, line / 4, line * 26 / 100);
+	assert_int_equal(core_ctr(&c.b, CTR_CNPS_RX), 3);
+	assert_int_equal(core_pending(&c.a), 0);
+	for (uint32_t psn = 1; psn <= 150; psn++) {
+		struct roce_pkt h = core_req(RC_WRITE_ONLY, psn);
+
+		assert_int_equal(core_in(&c.a, h, CORE_PMTU, 0), DROP_NONE);
+	}
+	n = delivered_in(&c, 250 * CORE_US); /* 1 Gbit/s: 8.7 us each, and a quarter of that */
+	assert_in_range(n, 5, 9);
+	n += delivered_in(&c, 5 * CORE_MS);
+	assert_int_equal(n, 150);
+	core_wait(&c, 400 * CORE_MS);
+	core_send(&c, RC_WRITE_ONLY, 151);
+	assert_int_equal(core_far(&c)->rate.rate_bps, 0); /* free again */
+	core_close(&c);
+}
+
+/* In mode host nobody but the requester itself can slow the flow down for good: there it crosses as well. */
+static void far__cnp_crosses_in_mode_host(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_pair(&c, 0);
+	assert_int_equal(cnp(&c), DROP_NONE);
+	core_expect(&c.a, ROCE_CNP, 0);
+	assert_true(core_far(&c)->rate.rate_bps > 0);
+	core_close(&c);
+}
+
+/* CNPs without end: slow, but never at a stop. */
+static void far__cnp_never_stops_a_flow(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	for (int i = 0; i < 1000; i++) {
+		cnp(&c);
+		core_wait(&c, 50 * CORE_US);
+	}
+	assert_in_range(core_far(&c)->rate.rate_bps, c.b.cfg.rate_hint_bps >> 10, c.b.cfg.rate_hint_bps / 100);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	core_wait(&c, 20 * CORE_MS);
+	core_expect(&c.b, RC_WRITE_ONLY, 1);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -698,6 +797,9 @@ int main(void)
 	    cmocka_unit_test(far__packets_bear_the_flow_s_name),
 	    cmocka_unit_test(far__late_copy_goes_again),
 	    cmocka_unit_test(far__lost_close_is_repaired),
+	    cmocka_unit_test(far__cnp_is_obeyed),
+	    cmocka_unit_test(far__cnp_crosses_in_mode_host),
+	    cmocka_unit_test(far__cnp_never_stops_a_flow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -789,6 +789,31 @@ static void near__unknown_flow_is_closed(void **state)
 	core_close(&c);
 }
 
+/* A CE mark is answered with a CNP here and does not cross. */
+static void near__ce_is_answered(void **state)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	h.tos = 0x60 | ECN_CE;
+	assert_int_equal(core_in(&c.a, h, CORE_PMTU, 0), DROP_NONE);
+	core_pump(&c);
+	core_expect(&c.a, ROCE_CNP, 0);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_expect(&c.b, RC_WRITE_ONLY, 1)->h.tos, 0x62); /* ECT(0); its DSCP is as it was */
+	core_ack(&c, 1, AETH_ACK_NO_CREDITS, 2);
+	h.psn = 2;
+	h.tos = 0x62;
+	core_in(&c.a, h, CORE_PMTU, 0);
+	core_pump(&c);
+	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_expect(&c.b, RC_WRITE_ONLY, 2)->h.tos, 0x62);
+	core_close(&c);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(near__in_order_is_carried_and_acked),
     cmocka_unit_test(near__bytes_are_the_host_s),
@@ -825,6 +850,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(near__report_beyond_what_is_here),
     cmocka_unit_test(near__foreign_template_is_refused),
     cmocka_unit_test(near__response_beyond_the_next_waits),
+	    cmocka_unit_test(near__ce_is_answered),
 };
 
 int main(void)

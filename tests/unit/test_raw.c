@@ -37,7 +37,7 @@ static void raw__ud_is_carried_as_it_is(void **state)
 	core_close(&c);
 }
 
-/* UC, CNP, XRC, vendor opcodes. */
+/* UC, XRC, vendor opcodes, and a CNP about a queue pair that is no flow's. */
 static void raw__other_classes_are_carried(void **state)
 {
 	static const uint8_t ops[] = {0x24, ROCE_CNP, 0xa4, 0xc1, 0xff};

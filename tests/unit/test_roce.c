@@ -794,6 +794,27 @@ static void roce_rnr_timer_code__smallest_that_waits_long_enough(void **state)
 	assert_int_equal(roce_rnr_timer_code(UINT64_MAX), 0);
 }
 
+/* Both families: only the mark goes, checksum and ICRC stay right. */
+static void roce_clear_ce__leaves_the_rest(void **state)
+{
+	(void)state;
+	for (int six = 0; six < 2; six++) {
+		for (unsigned tos = 0; tos < 256; tos++) {
+			uint8_t buf[256], want[256];
+			struct roce_pkt pkt = sample(RC_WRITE_ONLY, six), got;
+			size_t n;
+
+			pkt.tos = (uint8_t)((tos & ECN_MASK) == ECN_CE ? tos & ~1u : tos);
+			n = roce_build(want, sizeof(want), &pkt, (const uint8_t *)"abcd", 4);
+			pkt.tos = (uint8_t)tos;
+			assert_int_equal(roce_build(buf, sizeof(buf), &pkt, (const uint8_t *)"abcd", 4), n);
+			assert_int_equal(roce_parse(buf, n, &got), DROP_NONE);
+			roce_clear_ce(buf, &got);
+			assert_memory_equal(buf, want, n);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -828,6 +849,7 @@ int main(void)
 	    cmocka_unit_test(roce_read_psns__counts),
 	    cmocka_unit_test(roce_rnr_timer_ns__table),
 	    cmocka_unit_test(roce_rnr_timer_code__smallest_that_waits_long_enough),
+	    cmocka_unit_test(roce_clear_ce__leaves_the_rest),
 	};
 
 	return cmocka_run_group_tests_name("roce", tests, NULL, NULL);

@@ -74,8 +74,8 @@ const struct config_key config_keys[] = {
      .help = "Directions of RC connections that the link can know at a time. One host may have a sixteenth of them\n"
              "waiting for the first answer of their responder.\n"},
 
-    {"Security", "Encryption", &type_cipher, ONE(encryption), .fallback = "none",
-     .help = "How datagrams are sealed, and whether the control channel is TLS. none: neither; whoever is on the line may\n"
+    {"Security", "Encryption", &type_cipher, ONE(encryption), .fallback = "aes-256-gcm",
+     .help = "How datagrams are sealed; the control channel is TLS 1.3 then. none: neither; whoever is on the line may\n"
              "read, forge and end everything. Both edges must agree.\n"},
     {"Security", "Certificate", &type_file, ONE(certificate_file),
      .help = "What this edge shows the other one, and its private key (mode 600). longreach keygen makes them.\n"},

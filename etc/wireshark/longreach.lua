@@ -8,6 +8,7 @@
 local lr = Proto("longreach", "longreach WAN transport")
 
 local VERSION = 0x4c
+local SEALED = 0x80 -- bit in the header's flags
 local HDR_LEN, TAG_LEN, FRAME_HDR_LEN, PACKET_BODY_LEN, REPORT_BODY_LEN = 16, 16, 4, 24, 32
 local PIECE_UNIT = 64
 
@@ -33,6 +34,7 @@ local f = {
 	flags = ProtoField.uint8("longreach.flags", "Flags", base.HEX),
 	epoch = ProtoField.uint32("longreach.epoch", "Session epoch", base.HEX),
 	wan_pn = ProtoField.uint64("longreach.wan_pn", "WAN packet number"),
+	sealed = ProtoField.bytes("longreach.sealed", "Sealed frames"),
 	tag = ProtoField.bytes("longreach.tag", "Tag"),
 	frame_type = ProtoField.uint8("longreach.frame.type", "Type", base.HEX, frame_types),
 	frame_flags = ProtoField.uint8("longreach.frame.flags", "Flags", base.HEX),
@@ -299,7 +301,13 @@ function lr.dissector(tvb, pinfo, root)
 	tree:append_text(string.format(", lane %d, number %s", tvb(1, 1):uint(), tostring(tvb(8, 8):uint64())))
 	-- the packets inside write their own addresses and columns: these are the datagram's
 	local outer = { src = pinfo.src, dst = pinfo.dst, src_port = pinfo.src_port, dst_port = pinfo.dst_port }
-	while off and off < last do
+	-- sealed: what follows the header cannot be read without the keys, which longreachd gives to nobody
+	local sealed = bit.band(tvb(3, 1):uint(), SEALED) ~= 0
+	if sealed then
+		tree:add(f.sealed, tvb(off, last - off))
+		names[1] = string.format("sealed, %d bytes", last - off)
+	end
+	while not sealed and off and off < last do
 		off = dissect_frame(tvb, pinfo, tree, off, last, names)
 	end
 	tree:add(f.tag, tvb(last, TAG_LEN))

@@ -38,6 +38,7 @@ LAB_EDGE_BAD= # what an edge did that no edge may do: for check.sh
 : "${LAB_WAN_MTU:=9000}"
 : "${LAB_BUFFER:=64MiB}"
 : "${LAB_FAMILY:=4}"      # addresses of the WAN path
+: "${LAB_ENCRYPTION:=aes-256-gcm}" # or none; the keys are made by lab_up
 
 A_HOST=10.101.1.2
 B_HOST=10.101.2.2
@@ -164,6 +165,7 @@ lab_up() {
 	lab_host hb eb 2
 	lab_edge ea 1
 	lab_edge eb 2
+	"$LAB_BIN/longreach" keygen link --dir "$LAB_DIR/keys" >"$LAB_DIR/keygen.out" || lab_die "no keys: see keygen.out"
 }
 
 # Ends the processes of a namespace of ours, politely first.
@@ -257,7 +259,9 @@ lab_conf() { # a|b: this edge's link file; extra lines "Section.Key=Value" in $L
 			Path.MTU=$LAB_WAN_MTU
 			Buffer.Directory=$LAB_SHM/$1
 			Buffer.Size=$LAB_BUFFER
+			Security.Encryption=$LAB_ENCRYPTION
 		END
+		[ "$LAB_ENCRYPTION" = none ] || lab_keys_conf "$1"
 		printf '%s\n' ${extra:-} ${LAB_EXTRA:-}
 	} | awk -F. '
 		NF > 1 {
@@ -266,6 +270,17 @@ lab_conf() { # a|b: this edge's link file; extra lines "Section.Key=Value" in $L
 			text[section] = text[section] line "\n"
 		}
 		END { for (i = 1; i <= n; i++) printf "[%s]\n%s\n", order[i], text[order[i]] }'
+}
+
+lab_keys_conf() { # a|b
+	local there=b
+	[ "$1" = a ] || there=a
+	cat <<-END
+		Security.Certificate=$LAB_DIR/keys/$1/link.crt
+		Security.Key=$LAB_DIR/keys/$1/link.key
+		Security.CA=$LAB_DIR/keys/$1/link.ca.crt
+		Security.PeerName=$there.link
+	END
 }
 
 lab_conf_path() { # a|b

@@ -15,11 +15,12 @@
 
 #define FILE_NAME "/etc/longreach/site-b.conf"
 
-/* The least that a link needs, one key per line: lines 2-4 and 6-8. */
+/* The least that a link needs, one key per line: lines 2-4, 6-8 and 10. */
 #define LINK_PART "[Link]\nLanPort=eth1\nLocalPrefix=10.1.0.0/16\nRemotePrefix=10.2.0.0/16\n"
 #define PATH_PART "[Path]\nLocalAddress=192.0.2.1\nRemoteAddress=198.51.100.1\nRate=100G\n"
-#define MINIMAL   LINK_PART PATH_PART
-#define NEXT_LINE "9" /* the first one behind MINIMAL */
+#define SECURITY  "[Security]\nEncryption=none\n"
+#define MINIMAL   LINK_PART PATH_PART SECURITY
+#define NEXT_LINE "11" /* the first one behind MINIMAL */
 
 static int parse(const char *text, struct link_config *c, char err[CONFIG_ERR_MAX])
 {
@@ -52,7 +53,7 @@ static void refuses_line(const char *section, const char *line, const char *comp
 	char text[2048], message[CONFIG_ERR_MAX];
 
 	snprintf(text, sizeof(text), "%s[%s]\n%s\n", MINIMAL, section, line);
-	snprintf(message, sizeof(message), "10: %s", complaint);
+	snprintf(message, sizeof(message), "12: %s", complaint);
 	refuses_text(text, message);
 }
 
@@ -140,7 +141,14 @@ static void config_parse__every_key_takes_a_good_value(void **state)
 	        "Quarantine=200ms\n"
 	        "DeadPeer=3s\n"
 	        "Keepalive=500ms\n"
-	        "RnrRetry=finite\n",
+	        "RnrRetry=finite\n"
+	        "RekeyAfter=1000\n"
+	        "[Security]\n"
+	        "Encryption=chacha20-poly1305\n"
+	        "Certificate=/k/a.crt\n"
+	        "Key=/k/a.key\n"
+	        "CA=/k/ca.crt\n"
+	        "PeerName=b.link-1\n",
 	        &c);
 	assert_int_equal(c.nlan_ports, 4);
 	assert_string_equal(c.lan_ports[3], "eth4");
@@ -258,7 +266,7 @@ static void config_parse__unknown_and_duplicate_keys(void **state)
 	refuses_line("Link", "Colour=red", "Colour= is not a key of [Link]: longreach.conf(5) lists them");
 	refuses_line("Pth", "Rate=1G", "[Pth] is not a section: expected [Path]");
 	refuses_line("Nonsense", "Rate=1G",
-	             "[Nonsense] is not a section: expected [Link], [Path], [Buffer] or [Tuning]");
+	             "[Nonsense] is not a section: expected [Link], [Path], [Buffer], [Security] or [Tuning]");
 	refuses_line("Path", "Rate=40G", "Rate= was given before, in line 8: expected it once");
 	refuses_text("Rate=40G\n", "1: Rate=: expected a section such as [Link] before the first key");
 }
@@ -277,12 +285,12 @@ static void config_parse__rules_between_keys(void **state)
 	             "7: RemoteAddress= and LocalAddress= are of different families: expected both IPv4 or both IPv6");
 	refuses_line("Path", "Port=4791", "Port= 4791 is RoCEv2 itself: expected another port, such as 4790");
 	refuses_text(MINIMAL "[Link]\nWorkers=4\nLanes=2\n",
-	             "10: Workers= is more than Lanes=2: a worker without a lane would idle");
+	             "12: Workers= is more than Lanes=2: a worker without a lane would idle");
 	refuses_line("Link", "CPUs=1 2", "CPUs= names 2 CPUs for Workers=1: expected one for each");
 	refuses_text(MINIMAL "[Link]\nWorkers=2\nCPUs=3 3\n",
-	             "11: CPUs= names 3 twice: two workers on one CPU only wait for each other");
+	             "13: CPUs= names 3 twice: two workers on one CPU only wait for each other");
 	refuses_text(MINIMAL "[Link]\nWorkers=4\n[Buffer]\nMaxFlows=32\n",
-	             "12: MaxFlows= is too little for Workers=4: expected at least 64");
+	             "14: MaxFlows= is too little for Workers=4: expected at least 64");
 	refuses_line("Tuning", "Keepalive=1500ms",
 	             "Keepalive= is more than half of DeadPeer=2s: one lost keepalive would cut the link");
 	refuses_line("Tuning", "LanTimeout=500ms",
@@ -298,7 +306,7 @@ static void config_parse__syntax(void **state)
 	refuses_text(LINK_PART "hello\nRate=fast\n", "5: hello: expected [Section] or Key=value");
 	/* Blanks in front of a key do not make it a continuation of the line before. */
 	accepts("# a comment\n; another\n\n" LINK_PART "  [Path]\n\tLocalAddress=192.0.2.1\n"
-	        "   RemoteAddress=198.51.100.1\r\n Rate=1G\n",
+	        "   RemoteAddress=198.51.100.1\r\n Rate=1G\n" SECURITY,
 	        &c);
 	refuses_line("Tuning", "DeadPeer=2s # long",
 	             "DeadPeer=2s # long: expected a time such as 30us, 1.5ms or 2s (a comment behind a value begins "
@@ -338,7 +346,7 @@ static void config_parse__a_list_has_an_end(void **state)
 	for (unsigned i = 0; i < PREFIXES_MAX; i++)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "RemotePrefix=10.3.%u.0/24\n", i);
 	assert_int_equal(parse(text, &c, err), -EINVAL);
-	assert_string_equal(err, FILE_NAME ":41: RemotePrefix=10.3.31.0/24: too many: at most 32");
+	assert_string_equal(err, FILE_NAME ":43: RemotePrefix=10.3.31.0/24: too many: at most 32");
 }
 
 static void config_parse__file_names(void **state)
@@ -470,6 +478,37 @@ static char *slurp(const char *path)
 	return text;
 }
 
+#define KEYS(file, key, ca, name)                                                                                      \
+	"[Security]\n" file key ca name
+#define HAS_CERTIFICATE "Certificate=/k/a.crt\n"
+#define HAS_KEY         "Key=/k/a.key\n"
+#define HAS_CA          "CA=/k/ca.crt\n"
+#define HAS_NAME        "PeerName=b.link1\n"
+
+static void security__keys_or_none(void **state)
+{
+	struct link_config c;
+
+	(void)state;
+	accepts(LINK_PART PATH_PART KEYS(HAS_CERTIFICATE, HAS_KEY, HAS_CA, HAS_NAME), &c);
+	assert_int_equal(c.encryption, SEAL_AES_256_GCM); /* by default */
+	assert_string_equal(c.peer_name, "b.link1");
+	accepts(LINK_PART PATH_PART "[Security]\nPSKFile=/k/psk\nEncryption=chacha20-poly1305\n", &c);
+	assert_int_equal(c.encryption, SEAL_CHACHA20_POLY1305);
+	accepts(MINIMAL, &c);
+	assert_int_equal(c.encryption, SEAL_NONE);
+	refuses_text(LINK_PART PATH_PART,
+	             " [Security] Encryption= is aes-256-gcm, but there are no keys: `longreach keygen site-b` makes them and says "
+	             "what to write here; or write Encryption=none if whoever is on the line may read and forge "
+	             "everything");
+	refuses_text(LINK_PART PATH_PART KEYS(HAS_CERTIFICATE, HAS_KEY, HAS_CA, ""),
+	             " [Security] PeerName= is missing: certificates need Certificate=, Key=, CA= and PeerName=");
+	refuses_text(LINK_PART PATH_PART KEYS(HAS_CERTIFICATE, "", HAS_CA, HAS_NAME),
+	             " [Security] Key= is missing: certificates need Certificate=, Key=, CA= and PeerName=");
+	refuses_text(LINK_PART PATH_PART KEYS(HAS_CERTIFICATE, HAS_KEY, HAS_CA, HAS_NAME) "PSKFile=/k/psk\n",
+	             "14: PSKFile= stands beside certificates: expected one of the two");
+}
+
 static void example_file__names_every_key_with_its_default(void **state)
 {
 	char *text = slurp("etc/longreach/example.conf.sample");
@@ -479,7 +518,11 @@ static void example_file__names_every_key_with_its_default(void **state)
 	for (uint32_t i = 0; i < config_nkeys; i++) {
 		const struct config_key *k = &config_keys[i];
 
-		snprintf(want, sizeof(want), "\n%s%s=%s", k->flags & KEY_REQUIRED ? "" : "#", k->name,
+		/* what the security of a link hangs on is filled in, as if it were required */
+		bool filled_in = k->flags & KEY_REQUIRED ||
+		                 (strcmp(k->section, "Security") == 0 && strstr("Certificate Key CA PeerName", k->name));
+
+		snprintf(want, sizeof(want), "\n%s%s=%s", filled_in ? "" : "#", k->name,
 		         k->fallback != NULL ? k->fallback : "");
 		if (strstr(text, want) == NULL)
 			fail_msg("the example lacks %s", want + 1);
@@ -529,6 +572,7 @@ int main(void)
 	    cmocka_unit_test(config_write__can_be_read_back),
 	    cmocka_unit_test(config_reloadable__names_the_key),
 	    cmocka_unit_test(config_compatible__links_that_collide),
+	    cmocka_unit_test(security__keys_or_none),
 	    cmocka_unit_test(example_file__names_every_key_with_its_default),
 	    cmocka_unit_test(example_file__is_sound),
 	    cmocka_unit_test(manual__names_every_key),

@@ -26,6 +26,12 @@ edge_config() { # SITE OWN OTHER MODE WORKERS
 	Size=${arena_size:-128MiB}
 	MaxFlows=256
 
+	[Security]
+	Certificate=$work/keys/$1/link.crt
+	Key=$work/keys/$1/link.key
+	CA=$work/keys/$1/link.ca.crt
+	PeerName=$([ "$1" = a ] && echo b || echo a).link
+
 	[Tuning]
 	EOC
 	printf '%s\n' "${tuning:-}"
@@ -41,6 +47,7 @@ edge_start() { # SITE
 # edges_up MODE
 edges_up() {
 	local s
+	[ -d "$work/keys" ] || "$daemon/longreach" keygen link --dir "$work/keys" >/dev/null || return 1
 	for s in a b; do mkdir -p "$arena/$s" ${pcap:+"$pcap/edge-$s"}; done
 	edge_config a 1 2 "$1" "${workers%,*}" >"$work/edge-a.conf"
 	edge_config b 2 1 "$1" "${workers#*,}" >"$work/edge-b.conf"

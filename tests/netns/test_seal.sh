@@ -1,0 +1,216 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Who is let in, and what a datagram must be to be believed: the control channel's TLS, replays, forgeries, floods.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+PORT=4790
+
+link() {
+	lab_edges_stop
+	lab_edges
+	lab_link_up
+}
+
+# --- who is let in ---
+
+# Both edges must say why there is no link.
+refused() { # what edge B says, what edge A says
+	lab_edges_stop
+	rm -f "$LAB_DIR"/[ab]/log
+	lab_edges
+	lab_wait 5 grep -qE "$1" "$LAB_DIR/b/log" || why "edge B does not say it: $(tail -1 "$LAB_DIR/b/log")" || return
+	lab_wait 5 grep -qE "$2" "$LAB_DIR/a/log" || why "edge A does not say it: $(tail -1 "$LAB_DIR/a/log")" || return
+	[ "$(lab_status b '.links[0].state')" = waiting ] || why "there is a link" || return
+	[ "$(lab_status b '.links[0].peer.met')" = false ] || why "it got as far as hello" || return
+	NOTE=$(lab_status b '.links[0].peer.trouble' | cut -c1-100)
+}
+
+keys_of() { # directory: edge A uses the keys in it
+	rm -rf "$LAB_DIR/keys/a"
+	cp -r "$1" "$LAB_DIR/keys/a"
+}
+
+wrong_ca() {
+	"$LAB_BIN/longreach" keygen link --dir "$LAB_DIR/other" >/dev/null || return
+	keys_of "$LAB_DIR/other/a"
+	cp "$LAB_DIR/right/a/link.ca.crt" "$LAB_DIR/keys/a/"
+	refused "certificate is not signed by CA=" "refuses our certificate: its CA= did not sign it"
+}
+
+# A CA whose key we have: both edges trust it, and A's certificate is what the argument says.
+own_ca() { # days-of-A's-certificate name
+	local d=$LAB_DIR/own s
+	rm -rf "$d"
+	mkdir -p "$d"
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$d/ca.key" -out "$d/ca.crt" -days 9 \
+		-subj /CN=own -addext keyUsage=critical,keyCertSign 2>/dev/null || return
+	for s in a b; do
+		openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$d/$s.key" -out "$d/$s.csr" -subj "/CN=$s" \
+			2>/dev/null || return
+		printf 'subjectAltName=DNS:%s\n' "$([ $s = a ] && echo "$2" || echo b.link)" >"$d/$s.ext"
+		openssl x509 -req -in "$d/$s.csr" -CA "$d/ca.crt" -CAkey "$d/ca.key" -days "$([ $s = a ] && echo "$1" || echo 9)" \
+			-extfile "$d/$s.ext" -out "$d/$s.crt" 2>/dev/null || return
+		chmod 600 "$d/$s.key"
+		cp "$d/$s.key" "$LAB_DIR/keys/$s/link.key"
+		cp "$d/$s.crt" "$LAB_DIR/keys/$s/link.crt"
+		cp "$d/ca.crt" "$LAB_DIR/keys/$s/link.ca.crt"
+	done
+}
+
+# What comes from elsewhere than `longreach keygen` works as well: else the two tests below would prove nothing.
+other_makers_certificates() {
+	own_ca 9 a.link || why "openssl failed" || return
+	link
+}
+
+# The edge itself would not start with it: the certificate expires while it runs.
+expired() {
+	own_ca 9 a.link || why "openssl failed" || return
+	openssl x509 -req -in "$LAB_DIR/own/a.csr" -CA "$LAB_DIR/own/ca.crt" -CAkey "$LAB_DIR/own/ca.key" -days -1 \
+		-extfile "$LAB_DIR/own/a.ext" -out "$LAB_DIR/own/old.crt" 2>/dev/null || why "openssl failed" || return
+	cp "$LAB_DIR/own/old.crt" "$LAB_DIR/keys/a/link.crt"
+	lab_conf a >"$LAB_DIR/expired.conf"
+	! "$LAB_BIN/longreachd" --check-config "$LAB_DIR/expired.conf" >"$LAB_DIR/out" 2>&1 ||
+		why "--check-config does not notice" || return
+	grep -q 'has expired' "$LAB_DIR/out" || why "it says: $(cat "$LAB_DIR/out")" || return
+	lab_edges_stop
+	rm -f "$LAB_DIR"/[ab]/log
+	lab_edge_start b
+	lab_wait 5 lab_listens eb $PORT || why "edge B does not listen" || return
+	lab_in ea timeout 5 openssl s_client -connect "192.0.2.2:$PORT" -bind 192.0.2.1:0 -cert "$LAB_DIR/own/old.crt" \
+		-key "$LAB_DIR/own/a.key" -tls1_3 -quiet </dev/null >/dev/null 2>"$LAB_DIR/client.tls"
+	lab_wait 3 grep -q "other edge's certificate expired on" "$LAB_DIR/b/log" ||
+		why "edge B says: $(tail -1 "$LAB_DIR/b/log")" || return
+	NOTE=$(lab_status b '.links[0].peer.trouble' | cut -c1-100)
+}
+
+wrong_name() {
+	own_ca 9 c.link || why "openssl failed" || return
+	refused "certificate is for c.link: PeerName=a.link is expected" "refuses our certificate"
+}
+
+older_tls() {
+	lab_edges_stop
+	rm -f "$LAB_DIR"/[ab]/log
+	lab_edge_start b
+	lab_wait 5 lab_listens eb $PORT || why "edge B does not listen" || return
+	! lab_in ea timeout 5 openssl s_client -connect "192.0.2.2:$PORT" -bind 192.0.2.1:0 -tls1_2 \
+		-cert "$LAB_DIR/keys/a/link.crt" -key "$LAB_DIR/keys/a/link.key" </dev/null >/dev/null 2>"$LAB_DIR/client.tls" ||
+		why "TLS 1.2 was taken" || return
+	grep -q 'alert protocol version' "$LAB_DIR/client.tls" || why "$(tail -1 "$LAB_DIR/client.tls")" || return
+	lab_wait 3 grep -q '1.3 is expected' "$LAB_DIR/b/log" || why "edge B says: $(tail -1 "$LAB_DIR/b/log")" || return
+	NOTE=$(lab_status b '.links[0].peer.trouble' | cut -c1-100)
+}
+
+right_keys() {
+	rm -rf "$LAB_DIR/keys"
+	cp -r "$LAB_DIR/right" "$LAB_DIR/keys"
+}
+
+# --- datagrams ---
+
+drops_at_b() { # reason
+	lab_status b ".links[0].drops.$1"
+}
+
+rekeys() {
+	local before after
+	lab_rcperf --secs 3 --depth 32 --bidir || why "contents, order or count are wrong" || return
+	lab_wait 3 [ "$(lab_status a '.links[0].wan_in_flight_bytes')" = 0 ]
+	before=$(lab_status a '.links[0].counters.rekeys_tx')
+	after=$(lab_status b '.links[0].counters.rekeys_tx')
+	[ "$before" -ge 2 ] && [ "$after" -ge 2 ] || why "only $before and $after rekeys" || return
+	for e in a b; do
+		[ "$(lab_status $e '.links[0].drops | .wan_bad_tag + .wan_bad_key + .wan_unsealed')" = 0 ] ||
+			why "edge $e dropped datagrams" || return
+	done
+	NOTE="$before and $after rekeys, $(lab_result '.goodput_gbps * 1000 | round / 1000') Gbit/s"
+}
+
+captured() { # what edge A saw of the WAN
+	ls "$LAB_DIR"/pcap/*wan*
+}
+
+# Counts in FOUND the addresses of the hosts' packets, one behind the other, in what crossed the WAN.
+packets_in_clear() { # none | cipher
+	rm -rf "$LAB_DIR/pcap"
+	mkdir -p "$LAB_DIR/pcap"
+	LAB_DAEMON_ARGS="--pcap $LAB_DIR/pcap" LAB_ENCRYPTION=$1 link || return
+	lab_rcperf --size 8192 --iters 100 || return
+	sleep 0.5 # the capture is written when the worker rests
+	FOUND=$(LC_ALL=C grep -aoP '\x0a\x65\x01\x02\x0a\x65\x02\x02' "$(captured)" | wc -l)
+}
+
+cleartext_nowhere() {
+	local open
+	packets_in_clear none || why "no traffic unsealed" || return
+	open=$FOUND
+	packets_in_clear aes-256-gcm || why "no traffic sealed" || return
+	cp "$(captured)" "$LAB_DIR/replay.pcap"
+	[ "$open" -gt 100 ] || why "the test itself finds only $open packets unsealed" || return
+	[ "$FOUND" = 0 ] || why "$FOUND packets in the clear" || return
+	NOTE="unsealed, $open packets can be read on the line; sealed, $FOUND"
+}
+
+replayed() {
+	local taken before n
+	before=$(drops_at_b wan_duplicate)
+	taken=$(lab_status b '.links[0].counters.lan_tx_packets')
+	n=$(replay "$LAB_DIR/replay.pcap") || why "cannot replay" || return
+	sleep 0.3
+	before=$(($(drops_at_b wan_duplicate) - before))
+	[ "$before" = "$n" ] && [ "$n" -gt 50 ] || why "$n replayed, $before dropped as duplicates" || return
+	[ "$(lab_status b '.links[0].counters.lan_tx_packets')" = "$taken" ] || why "something reached a host" || return
+	NOTE="$n of $n dropped as wan_duplicate"
+}
+
+# The UDP payloads of a capture once more, from A's address to B. Prints how many.
+replay() {
+	tshark -r "$1" -Y 'ip.dst == 192.0.2.2' -T fields -e udp.payload 2>/dev/null >"$LAB_DIR/payloads"
+	local n=0 hex
+	while read -r hex; do
+		[ -n "$hex" ] || continue
+		# shellcheck disable=SC2059
+		printf "$(sed 's/../\\x&/g' <<<"$hex")" >"$LAB_DIR/one"
+		lab_in ea socat -u -b 65536 "FILE:$LAB_DIR/one" "UDP:192.0.2.2:$PORT,bind=192.0.2.1" || return
+		n=$((n + 1))
+		[ $n -lt 100 ] || break
+	done <"$LAB_DIR/payloads"
+	echo $n
+}
+
+replayed_into_another_session() {
+	local epoch0 epoch1 n
+	lab_edge_stop a
+	lab_edge_start a
+	lab_link_up || return
+	epoch0=$(drops_at_b wan_bad_epoch)
+	n=$(replay "$LAB_DIR/replay.pcap") || why "cannot replay" || return
+	sleep 0.3
+	epoch1=$(drops_at_b wan_bad_epoch)
+	[ $((epoch1 - epoch0)) -ge "$n" ] || why "$n replayed, $((epoch1 - epoch0)) dropped" || return
+	lab_rcperf --size 4096 --iters 20 || why "no traffic afterwards" || return
+	NOTE="$n of $n dropped as wan_bad_epoch"
+}
+
+lab_up
+cp -r "$LAB_DIR/keys" "$LAB_DIR/right"
+lab_line --rate $LAB_LINE_RATE
+check "an edge of another CA is refused" wrong_ca
+right_keys
+check "certificates of another maker are taken" other_makers_certificates
+check "a certificate that has expired is refused" expired
+check "a certificate of the right CA for another name is refused" wrong_name
+right_keys
+check "TLS 1.2 is refused" older_tls
+
+lab_server $B_HOST
+lab_line_set 30
+LAB_EXTRA=Tuning.RekeyAfter=1000
+check "the link comes up sealed" link
+check "a rekey every 1,000 datagrams under load loses nothing" rekeys
+check "nothing of the payload is seen on the line" cleartext_nowhere
+check "a replay of captured datagrams changes nothing" replayed
+check "nor does one into a later session" replayed_into_another_session
+check_end

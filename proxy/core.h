@@ -391,6 +391,7 @@ struct proxy {
 	struct hostpair *pairs;
 	struct lane *lanes;    /* nlanes; only those of the shard are used */
 	struct dnode ops_free; /* struct rd_op that nobody uses */
+	uint32_t nops_free, nops;
 	struct near_unpaired unpaired;
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */
 	uint32_t near_used, far_used, pairs_used;
@@ -495,8 +496,12 @@ void slot_release(struct proxy *p, uint32_t slot);
 uint64_t pool_free(const struct proxy *p, enum arena_pool pool);
 uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool);
 
-/* rd_op.c: a record from the shard's pool, NULL: all are in use. And back, off whatever list it is on. */
-struct rd_op *rd_op_take(struct proxy *p);
+/* rd_op.c: what a record is taken for, and how many percent of all must be left after that: an operation that waits for
+ * one here may wait for one that only the other role can end. */
+enum rd_op_use { OP_FOR_CLOSE = 0, OP_FOR_FAR = 5, OP_FOR_NEAR = 25, OP_FOR_KEPT = 50 };
+bool rd_op_left(const struct proxy *p, enum rd_op_use use);
+/* A record from the shard's pool, NULL: none is left for that use. And back, off whatever list it is on. */
+struct rd_op *rd_op_take(struct proxy *p, enum rd_op_use use);
 void rd_op_give(struct proxy *p, struct rd_op *op);
 
 /* proxy_config.c: true if a shard can work with these values. */

@@ -19,7 +19,7 @@ void far_op_begin(struct proxy *p, struct far_flow *f, const struct slot_hdr *h)
 	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next)
 		if (dlist_entry(n, struct rd_op, node)->pos == h->pos)
 			return;
-	op = rd_op_take(p);
+	op = rd_op_take(p, OP_FOR_FAR);
 	if (!op)
 		return; /* far_lan_tx asked for one before */
 	op->pos = h->pos;

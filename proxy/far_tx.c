@@ -129,7 +129,7 @@ size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	if (slot == SLOT_NONE)
 		return 0;
 	h = arena_hdr(p->arena, slot);
-	if ((h->flags & SF_OWN_RESPONSE) && (f->nops >= READS_PER_FLOW || dlist_empty(&p->ops_free)))
+	if ((h->flags & SF_OWN_RESPONSE) && (f->nops >= READS_PER_FLOW || !rd_op_left(p, OP_FOR_FAR)))
 		return 0; /* an answer to an earlier one kicks the flow again */
 	if (far_rate_waits(p, f))
 		return 0;

@@ -13,13 +13,14 @@
  *     (ConnectX 2 to 16 ms, timeout 14 67 ms). */
 #include "near_priv.h"
 
-#define OPS_KEPT       128 /* answered ones kept per flow: the most that a host has outstanding (rxe) */
+#define OPS_KEPT        128 /* answered ones kept per flow: the most that a host has outstanding (rxe) ... */
+#define OPS_KEPT_SCARCE 16  /* ... and where records are scarce: what ConnectX has */
 #define KEEP_NS        10000000000ull
 #define KEEP_SCARCE_NS 250000000ull
 
 static bool scarce(const struct proxy *p)
 {
-	return pool_free(p, POOL_WAN) < arena_capacity(p->arena, POOL_WAN) / 2 ||
+	return !rd_op_left(p, OP_FOR_KEPT) || pool_free(p, POOL_WAN) < arena_capacity(p->arena, POOL_WAN) / 2 ||
 	       pool_free(p, POOL_LAN) < arena_capacity(p->arena, POOL_LAN) / 4;
 }
 
@@ -32,7 +33,7 @@ static bool keep(const struct proxy *p, const struct near_flow *f, const struct 
 {
 	if (op->due)
 		return true;
-	return f->ops_done <= OPS_KEPT && p->now_ns < op->done_ns + keep_ns(p);
+	return f->ops_done <= (rd_op_left(p, OP_FOR_KEPT) ? OPS_KEPT : OPS_KEPT_SCARCE) && p->now_ns < op->done_ns + keep_ns(p);
 }
 
 static void forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
@@ -82,7 +83,7 @@ void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot)
 
 	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) == DROP_NONE && h->pos + h->psns <= f->pos_settled &&
 	    !FAULT(FAULT_FORGET_ANSWERS))
-		op = near_op_new(p, f, &pkt, h->pos, h->psns, h->msn, h->fp);
+		op = near_op_new(p, f, &pkt, h->pos, h->psns, h->msn, h->fp, OP_FOR_KEPT);
 	if (!op) {
 		arena_free(p->arena, slot);
 		return;

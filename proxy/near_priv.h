@@ -102,7 +102,7 @@ struct rd_op *near_op_at(const struct near_flow *f, uint64_t pos);
 struct rd_op *near_op_due(const struct near_flow *f);
 /* A new record, not in the flow's list yet. NULL: the flow, or the shard, has too many. */
 struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
-                          uint32_t msn, uint32_t fp);
+                          uint32_t msn, uint32_t fp, enum rd_op_use use);
 /* Into the list, in order of positions. */
 void near_op_insert(struct near_flow *f, struct rd_op *op);
 /* A READ, ATOMIC or unknown request at pos is about to be taken. msn: relative, with it counted. False: too many. */

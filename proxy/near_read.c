@@ -45,9 +45,9 @@ struct rd_op *near_op_due(const struct near_flow *f)
 }
 
 struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
-                          uint32_t msn, uint32_t fp)
+                          uint32_t msn, uint32_t fp, enum rd_op_use use)
 {
-	struct rd_op *op = f->nops < READS_PER_FLOW ? rd_op_take(p) : NULL;
+	struct rd_op *op = f->nops < READS_PER_FLOW ? rd_op_take(p, use) : NULL;
 
 	if (!op)
 		return NULL;
@@ -79,9 +79,9 @@ bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 {
 	struct rd_op *op;
 
-	if (f->nops >= READS_PER_FLOW)
+	if (f->nops >= READS_PER_FLOW || !rd_op_left(p, OP_FOR_NEAR))
 		near_ops_retire(p, f, false);
-	op = near_op_new(p, f, pkt, pos, psns, msn, fp);
+	op = near_op_new(p, f, pkt, pos, psns, msn, fp, OP_FOR_NEAR);
 	if (!op)
 		return false;
 	near_op_insert(f, op);

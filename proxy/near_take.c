@@ -143,14 +143,14 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 		timer_set(&p->timers, &f->patience, p->now_ns + p->cfg.reorder_ns);
 }
 
-static enum proxy_drop hold_off(struct proxy *p, struct near_flow *f)
+static enum proxy_drop hold_off(struct proxy *p, struct near_flow *f, enum proxy_drop why)
 {
 	if (!f->held_off)
 		proxy_event_push(p, EV_FLOW_HELD_OFF, f, NULL, f->pos_next, near_held(f));
 	f->held_off = true;
 	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host did send it */
 	near_speak(p, f, DUE_RNR);
-	return drop(p, DROP_LAN_NO_ROOM);
+	return drop(p, why);
 }
 
 /* PSNs that the packet owns; 1 for a READ whose PMTU is not known (psns_unknown is set then). */
@@ -184,15 +184,15 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	if (psns > FLOW_SPAN_MAX / 2)
 		return drop(p, DROP_LAN_BAD_LENGTH);
 	if (!admit_next(p, f, pkt->len))
-		return hold_off(p, f);
+		return hold_off(p, f, DROP_LAN_NO_ROOM);
 	if (own && !near_op_begin(p, f, pkt, pos, psns, f->msn_next + 1, fp))
-		return drop(p, DROP_LAN_READS_FULL);
+		return hold_off(p, f, DROP_LAN_READS_FULL);
 	while ((slot = near_commit(p, f, l3, pkt, pos, psns, fp, vlan_tci)) == SLOT_NONE && evict_highest(p, f))
 		;
 	if (slot == SLOT_NONE) {
 		if (own)
 			near_op_unbegin(p, f, pos);
-		return hold_off(p, f);
+		return hold_off(p, f, DROP_LAN_NO_ROOM);
 	}
 	f->held_off = false;
 	f->gap_naked = 0;

@@ -9,7 +9,8 @@
  * taken for the next flow's.
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
- * and has not sent anything again lately: then the QPN has a new owner, and the old pair is void. */
+ * and either never sent that PSN or has not sent anything again lately: then the QPN has a new owner, and the old pair is
+ * void. */
 #include "pair.h"
 
 #include "far.h"
@@ -213,11 +214,14 @@ void pair_on_timer(struct proxy *p, struct hostpair *hp)
 
 /* --- whose answer --- */
 
-static bool in_flight(const struct far_flow *f, uint32_t psn)
+/* About something that was sent. A responder that is ahead, as it has it all from an edge that lost its memory, answers
+ * about more: that would say how many messages it has counted at a place which is not known here. */
+static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
 {
-	uint64_t pos = pos_near(f->pos_acked, psn);
+	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
+	bool inside = pkt->opcode != RC_ACK && pos == f->pos_tx_max; /* of a READ whose length is not known */
 
-	return pos + 1 >= f->pos_acked && pos <= f->pos_tx_max;
+	return pos + 1 >= f->pos_acked && (pos < f->pos_tx_max || inside);
 }
 
 bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
@@ -226,9 +230,10 @@ bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 
 	if (f->pos_tx_max > f->pos_acked || f->nops || !hp || hp->prober == NONE)
 		return true;
-	if (f->retried_ns && p->now_ns < f->retried_ns + VOID_QUIET_NS)
-		return true;
-	if (!in_flight(&p->far[hp->prober], pkt->psn))
+	if (pos_near(f->pos_acked, pkt->psn) < f->pos_tx_max && f->retried_ns &&
+	    p->now_ns < f->retried_ns + VOID_QUIET_NS)
+		return true; /* it may be a late answer to what was sent twice */
+	if (!in_flight(&p->far[hp->prober], pkt))
 		return true;
 	pair_remove(p, f);
 	return false;
@@ -255,7 +260,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* without AETH it does not say how many messages were counted */
 	below = pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed;
-	if (!in_flight(f, pkt->psn) && !below)
+	if (!in_flight(f, pkt) && !below)
 		return NULL;
 	if (FAULT(FAULT_MISPAIR) && dlist_first(&hp->waiting)) {
 		/* the deliberate bug: the answer is given to whoever is next */

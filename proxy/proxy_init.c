@@ -151,6 +151,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	dlist_init(&p->ops_free);
 	for (uint32_t i = 0; i < k->nops; i++)
 		dlist_append(&p->ops_free, &k->ops[i].node);
+	p->nops_free = p->nops = k->nops;
 	dlist_init(&p->mouth);
 	dlist_init(&p->resp_list);
 	dlist_init(&p->parcels);

@@ -112,7 +112,7 @@ void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot)
 
 void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc)
 {
-	struct rd_op *op = rd_op_take(p); /* a small record that is at hand: flow and incarnation */
+	struct rd_op *op = rd_op_take(p, OP_FOR_CLOSE); /* a small record that is at hand: flow and incarnation */
 
 	if (!op)
 		return; /* the far edge keeps an idle descriptor until its table is full */

@@ -346,8 +346,6 @@ static bool may_die(const struct qp *q)
 {
 	const struct world_cfg *c = &q->host->w->cfg;
 
-	if (c->recycle && !q->conn->cfg.cm && q->req.pos_una == 0) /* taken for the QPN's owner before it */
-		return true;
 	if (c->wan.ncuts == 0 && c->ncrashes == 0)
 		return false;
 	if (q->conn->cfg.rnr_retry < 7) /* it cannot be sent away for as long as it takes */

@@ -256,6 +256,31 @@ static void pair__reused_requester_qpn(void **state)
 	core_close(&c);
 }
 
+/* The old flow has sent something again a moment ago: a late answer to that may still come, but not one about a PSN that
+ * it never sent. */
+static void pair__reused_requester_qpn_at_another_psn(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	send_to(&c, QPN0, 0);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	ack_to(&c, 0x51, 0, 1);
+	send_to(&c, QPN0, 1);
+	core_wait(&c, c.b.cfg.lan_timeout_ns); /* sent again */
+	ack_to(&c, 0x51, 1, 2);
+	core_forget(&c.b);
+	send_to(&c, QPN0 + 1, 0);
+	assert_int_equal(ack_to(&c, 0x51, 0, 1), DROP_LAN_ACK_STALE);
+	send_to(&c, QPN0 + 2, 5000); /* its turn comes with the end of the other's */
+	core_wait(&c, c.b.cfg.lan_timeout_ns + c.b.cfg.quarantine_ns);
+	far_by_peer(c.b.p, near_wire_id(c.a.p, near_of(&c, QPN0)))->retried_ns = c.now_ns;
+	assert_int_equal(ack_to(&c, 0x51, 5000, 1), DROP_NONE);
+	assert_int_equal(near_of(&c, QPN0 + 2)->requester_qpn, 0x51);
+	core_close(&c);
+}
+
 /* CM tells both QPNs: no probe, and all flows may send at once. */
 static void pair__cm_needs_no_probe(void **state)
 {
@@ -283,6 +308,7 @@ int main(void)
 	    cmocka_unit_test(pair__unexpected_answers_are_dropped),
 	    cmocka_unit_test(pair__second_answer_confirms),
 	    cmocka_unit_test(pair__reused_requester_qpn),
+	    cmocka_unit_test(pair__reused_requester_qpn_at_another_psn),
 	    cmocka_unit_test(pair__cm_needs_no_probe),
 	};
 

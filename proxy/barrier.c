@@ -27,7 +27,7 @@
  * DREQ and DREP wait with the barrier off as well: they take the queue pair away that the bytes are on their way to.
  *
  * Not covered, because no edge can see it: a word that goes around the link, over a third host, or to a machine whose
- * addresses are not known to be one ([Host]). */
+ * addresses nobody has said to be one (struct host_alias). */
 #include "barrier.h"
 
 #include "near.h"

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proxy/ip.h"
 #include "proxy/core.h"
 #include "proxy/far.h"
 #include "proxy/near.h"
@@ -131,6 +132,7 @@ static inline void fz_memory(struct fz_edge *e, unsigned site)
 	e->cfg.pacer = &e->pacer;
 	e->cfg.rate_hint_bps = 100000000;
 	e->cfg.rtt_hint_ns = 1000000;
+	e->cfg.ip_pool_bytes = IP_POOL_MIN;
 	e->cfg.wan_payload_max = 1472;
 	e->g = (struct arena_geometry){.chunk_size = FZ_CHUNK, .max_flows = FZ_FLOWS, .reserve_percent = 25};
 	e->g.len = arena_min_len(FZ_CHUNK, FZ_FLOWS) + (uint64_t)FZ_CHUNKS * FZ_CHUNK;
@@ -171,6 +173,7 @@ static inline void fz_begin(uint8_t how)
 
 		wan_pacer_init(&e->pacer, 100000000000ull, 66, 1000000);
 		e->cfg.mode = how & 1 ? ACK_MODE_NEAR : ACK_MODE_HOST;
+		e->cfg.barrier = how & 4 ? BARRIER_PAIR : BARRIER_OFF;
 		memset(e->psn, how & 2 ? 0xff : 0, sizeof(e->psn)); /* near the wrap */
 		e->got = false;
 		fz_start(e, PROXY_START_FRESH);
@@ -193,14 +196,20 @@ static inline void fz_audit(void)
 
 static inline void fz_check_out(const struct fz_edge *e, const struct lan_tx *tx, size_t len)
 {
-	static uint8_t l3[LAN_PKT_MAX + 128];
+	static uint8_t l3[LAN_IP_MAX + 128];
 	struct roce_pkt pkt;
+	struct ip_pkt ip;
 
-	REQUIRE(len == (size_t)tx->hdr_len + tx->body_len + tx->trailer_len && len <= LAN_PKT_MAX);
+	REQUIRE(len == (size_t)tx->hdr_len + tx->body_len + tx->trailer_len && len <= LAN_IP_MAX);
 	memcpy(l3, tx->hdr, tx->hdr_len);
 	if (tx->body_len)
 		memcpy(l3 + tx->hdr_len, tx->body, tx->body_len);
 	memcpy(l3 + tx->hdr_len + tx->body_len, tx->trailer, tx->trailer_len);
+	REQUIRE(ip_parse(l3, len, &ip) == DROP_NONE && ip.len == len);
+	REQUIRE(ip_addr_eq(&ip.dst, &tx->dst));
+	REQUIRE(ip_prefix_holds(&e->cfg.local[0], &ip.dst));
+	if (!ip.to_roce && e->cfg.barrier != BARRIER_OFF)
+		return;
 	REQUIRE(roce_parse(l3, len, &pkt) == DROP_NONE);
 	REQUIRE(ip_addr_eq(&pkt.dst, &tx->dst));
 	REQUIRE(ip_prefix_holds(&e->cfg.local[0], &pkt.dst));

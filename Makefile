@@ -142,8 +142,8 @@ VM ?= --quick
 vm: all
 	tests/vm/run.sh $(VM) --build $(O)
 bench-bin: $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
-$(O)/bench/%: $(O)/bench/%.o $(O)/libproxy.a
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lm
+$(O)/bench/%: $(O)/bench/%.o $(O)/libseal.a $(O)/libproxy.a
+	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) $(LIBS_SEAL) -lm
 bench: all bench-bin
 	$(Q)O=$(O) bench/run.sh
 demo: deps

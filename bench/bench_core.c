@@ -8,11 +8,13 @@
  *       reports
  *     far      wan_rx, lan_tx, ACK in, wan_tx         at B: stored, sent to the host, its answer taken, reported
  *     bytes    memcpy + ICRC                          the same packets, copied to where they were not and checked
+ *     AEAD     the cipher alone                       the same packets, with --seal: near seals, far opens
  *
  * Making the hosts' packets and carrying datagrams is not timed. "held" is the number of packets under way between the
  * edges: with few, all memory stays in the caches; with many, it is as on a long line.
  *
  *     bench_core                       the table
+ *     bench_core --seal CIPHER         the same on a sealed link, beside the bare cost of cipher, copy and ICRC
  *     bench_core --packets N           N packets through everything, once, quietly: for counting instructions
  *                                      (bench_core.sh), which are spent in section_near() and its sisters */
 #include <stdio.h>
@@ -22,6 +24,7 @@
 #include <time.h>
 
 #include "proxy/proxy.h"
+#include "seal/aead.h"
 
 enum {
 	BATCH = 128,
@@ -53,6 +56,9 @@ struct bench {
 	struct edge a, b;
 	uint64_t now_ns; /* virtual */
 	uint32_t psn;
+	enum seal_cipher cipher;
+	void *aead_state;        /* the cipher alone */
+	uint64_t aead_pn;
 	uint8_t (*pkt)[PKT_MAX]; /* BATCH packets of host A */
 	uint16_t pkt_len;
 	struct roce_pkt parsed[BATCH];
@@ -86,11 +92,12 @@ static void *map(size_t len)
 	return p;
 }
 
+/* Processor time: a busy machine changes it little. */
 static uint64_t clock_ns(void)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
@@ -101,7 +108,19 @@ static struct ip_addr host(uint8_t site)
 
 /* --- set-up --- */
 
-static void open_edge(struct edge *e, uint8_t site, uint64_t arena_len, uint64_t now_ns)
+static struct seal *open_seal(enum seal_cipher cipher, uint8_t site)
+{
+	struct seal_scope of = {.nlanes = 1, .nshards = 1, .limits = {SEAL_DATAGRAMS_MAX, SEAL_BYTES_MAX}};
+	struct seal_secret out = {.cipher = cipher, .epoch = site, .bytes = {site}};
+	struct seal_secret in = {.cipher = cipher, .epoch = 3u - site, .bytes = {(uint8_t)(3 - site)}};
+	struct seal *s = seal_new();
+
+	seal_take_tx(s, seal_keys_new(&out, SEAL_TX, &of));
+	seal_take_rx(s, seal_keys_new(&in, SEAL_RX, &of), 0);
+	return s;
+}
+
+static void open_edge(struct edge *e, uint8_t site, uint64_t arena_len, uint64_t now_ns, enum seal_cipher cipher)
 {
 	struct proxy_session s = {.epoch_tx = site, .epoch_rx = 3u - site};
 	void *region = map(arena_len);
@@ -118,6 +137,10 @@ static void open_edge(struct edge *e, uint8_t site, uint64_t arena_len, uint64_t
 	e->cfg.pacer = &e->pacer;
 	e->cfg.rate_hint_bps = 100000000000ull;
 	e->cfg.wan_payload_max = DGRAM_MAX;
+	if (cipher != SEAL_NONE) {
+		e->cfg.seal = &seal_ops;
+		e->cfg.seal_ctx = open_seal(cipher, site);
+	}
 	e->g = (struct arena_geometry){
 	    .len = arena_len, .chunk_size = 2 << 20, .max_flows = FLOWS, .reserve_percent = 25};
 	if (proxy_init(&e->p, map(proxy_heap_size(&e->cfg, &e->g)), region, &e->cfg, &e->g, PROXY_START_FRESH, site,
@@ -126,13 +149,26 @@ static void open_edge(struct edge *e, uint8_t site, uint64_t arena_len, uint64_t
 	proxy_session_start(e->p, &s, now_ns);
 }
 
-static struct bench *open_bench(uint64_t arena_len)
+static void open_aead(struct bench *t)
+{
+	static const uint8_t key[SEAL_KEY_MAX] = {1};
+	const struct seal_aead *a = seal_aead_best(t->cipher);
+
+	t->aead_state = map(a->key_size);
+	if (!a->init(t->aead_state, t->cipher) || !a->set_key(t->aead_state, key))
+		die("no cipher");
+}
+
+static struct bench *open_bench(uint64_t arena_len, enum seal_cipher cipher)
 {
 	struct bench *t = map(sizeof(*t));
 
 	t->now_ns = 1000000000;
-	open_edge(&t->a, 1, arena_len, t->now_ns);
-	open_edge(&t->b, 2, arena_len, t->now_ns);
+	t->cipher = cipher;
+	if (cipher != SEAL_NONE)
+		open_aead(t);
+	open_edge(&t->a, 1, arena_len, t->now_ns, cipher);
+	open_edge(&t->b, 2, arena_len, t->now_ns, cipher);
 	t->pkt = map(sizeof(*t->pkt) * BATCH);
 	for (int i = 0; i < QUEUE_MAX; i++)
 		t->queue[i].buf = map(sizeof(*t->queue[i].buf) * DGRAMS_MAX);
@@ -275,9 +311,22 @@ static __attribute__((noinline)) void section_copy(struct bench *t)
 	}
 }
 
+/* In place, where they lie: the datagram that an edge seals was written a moment ago. They are made anew for each
+ * batch. */
+static __attribute__((noinline)) void section_aead(struct bench *t)
+{
+	const struct seal_aead *a = seal_aead_best(t->cipher);
+	uint8_t iv[SEAL_IV_LEN] = {0}, aad[16] = {0};
+
+	for (uint32_t i = 0; i < BATCH; i++, t->aead_pn++) {
+		memcpy(iv, &t->aead_pn, sizeof(t->aead_pn));
+		a->seal(t->aead_state, iv, aad, t->pkt[i], t->pkt_len, t->pkt[i] + PKT_MAX - WAN_TAG_LEN);
+	}
+}
+
 /* --- rounds --- */
 
-enum { S_NEAR, S_REPORTS, S_FAR, S_BYTES, S_COPY, SECTIONS };
+enum { S_NEAR, S_REPORTS, S_FAR, S_BYTES, S_COPY, S_AEAD, SECTIONS };
 
 static void far_batch(struct bench *t, struct dgrams *in, uint64_t ns[SECTIONS])
 {
@@ -319,7 +368,11 @@ static void batch(struct bench *t, uint32_t depth, uint64_t ns[SECTIONS])
 	t1 = clock_ns();
 	ns[S_BYTES] += t1 - t0;
 	section_copy(t);
-	ns[S_COPY] += clock_ns() - t1;
+	t0 = clock_ns();
+	ns[S_COPY] += t0 - t1;
+	if (t->cipher != SEAL_NONE)
+		section_aead(t);
+	ns[S_AEAD] += clock_ns() - t0;
 	t->packets += BATCH;
 }
 
@@ -354,11 +407,23 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void row(struct bench *t, uint32_t depth)
+/* The bare cost: one copy, ICRC, and the cipher if there is one. */
+static void print_row(const struct bench *t, uint32_t depth, double v[SECTIONS][ROUNDS])
 {
 	static const char *const names[SECTIONS] = {"near: lan_rx, ACK, wan_tx", "near: reports in",
 	                                            "far: wan_rx, lan_tx, ACK in, wan_tx", "memcpy + ICRC check",
-	                                            "memcpy alone"};
+	                                            "memcpy alone", "AEAD alone"};
+	bool sealed = t->cipher != SEAL_NONE;
+	double bare = v[S_BYTES][ROUNDS / 2] + (sealed ? v[S_AEAD][ROUNDS / 2] : 0);
+
+	printf("\nheld: %u packets between the edges\n%-38s %12s %22s\n", depth * BATCH + BATCH, "", "ns/packet",
+	       sealed ? "x (memcpy+ICRC+AEAD)" : "x (memcpy + ICRC)");
+	for (int s = 0; s < (sealed ? SECTIONS : S_AEAD); s++)
+		printf("%-38s %12.1f %22.2f\n", names[s], v[s][ROUNDS / 2], v[s][ROUNDS / 2] / bare);
+}
+
+static void row(struct bench *t, uint32_t depth)
+{
 	double v[SECTIONS][ROUNDS];
 	uint32_t batches = 400;
 	uint64_t fill[SECTIONS];
@@ -375,10 +440,7 @@ static void row(struct bench *t, uint32_t depth)
 	}
 	for (int s = 0; s < SECTIONS; s++)
 		qsort(v[s], ROUNDS, sizeof(double), compare);
-	printf("\nheld: %u packets between the edges\n%-38s %12s %22s\n", depth * BATCH + BATCH, "", "ns/packet",
-	       "x (memcpy + ICRC)");
-	for (int s = 0; s < SECTIONS; s++)
-		printf("%-38s %12.1f %22.2f\n", names[s], v[s][ROUNDS / 2], v[s][ROUNDS / 2] / v[S_BYTES][ROUNDS / 2]);
+	print_row(t, depth, v);
 }
 
 /* All that was sent must have gone through, else the figures are of something else. */
@@ -394,19 +456,44 @@ static void check(struct bench *t)
 		die("audit failed");
 }
 
+static enum seal_cipher cipher_named(const char *name)
+{
+	unsigned c = 0;
+
+	while (c < SEAL_CIPHER_COUNT && strcmp(seal_cipher_name(c), name) != 0)
+		c++;
+	return (enum seal_cipher)c;
+}
+
 int main(int argc, char **argv)
 {
-	bool count = argc == 3 && strcmp(argv[1], "--packets") == 0;
-	struct bench *t = open_bench(count ? 64ull << 20 : 512ull << 20);
+	bool count = false, bad = false;
+	enum seal_cipher cipher = SEAL_NONE;
+	unsigned long packets = 0;
+	struct bench *t;
 
-	if (argc != 1 && !count) {
-		fprintf(stderr, "usage: bench_core [--packets N]\n");
+	for (int i = 1; i < argc; i += 2) {
+		if (i + 1 < argc && strcmp(argv[i], "--packets") == 0) {
+			count = true;
+			packets = strtoul(argv[i + 1], NULL, 0);
+		} else if (i + 1 < argc && strcmp(argv[i], "--seal") == 0) {
+			cipher = cipher_named(argv[i + 1]);
+			bad |= cipher == SEAL_CIPHER_COUNT;
+		} else {
+			bad = true;
+		}
+	}
+	if (bad) {
+		fprintf(stderr, "usage: bench_core [--seal CIPHER] [--packets N]\n");
 		return 2;
 	}
+	t = open_bench(count ? 64ull << 20 : 512ull << 20, cipher);
 	if (count) {
-		warm_up(t, (uint32_t)(strtoul(argv[2], NULL, 0) + BATCH - 1) / BATCH);
+		warm_up(t, (uint32_t)(packets + BATCH - 1) / BATCH);
 	} else {
-		printf("core, %d-byte payloads, one flow, median of %d x %d packets\n", PAYLOAD, ROUNDS, 400 * BATCH);
+		printf("core, %d-byte payloads, one flow, median of %d x %d packets, ", PAYLOAD, ROUNDS, 400 * BATCH);
+		printf(cipher == SEAL_NONE ? "not sealed\n" : "sealed with %s by %s\n", seal_cipher_name(cipher),
+		       seal_provider(cipher));
 		warm_up(t, 1000);
 		row(t, 0);
 		row(t, QUEUE_MAX - 10);

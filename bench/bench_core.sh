@@ -21,8 +21,10 @@ done
 
 cd "$(dirname "$0")/.."
 build=${O:-build/bench}
-make -s O="$build" "$build/libproxy.a" "$build/bench/bench_core.o"
-gcc -o "$build/bench_core" "$build/bench/bench_core.o" "$build/libproxy.a" -lisal
+make -s O="$build" "$build/bench/bench_core"
+ln -sf bench/bench_core "$build/bench_core"
+echo
+"$build/bench_core" --seal aes-256-gcm
 
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT INT TERM

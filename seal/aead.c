@@ -8,7 +8,7 @@
 
 #define RECORD_MAX  16384
 #define RECORD_LEN  8192 /* a datagram of a 9000-byte path */
-#define MEASURE_NS  150000
+#define MEASURE_NS  250000
 #define BATCH       8
 
 extern const struct seal_aead seal_aead_evp;
@@ -42,11 +42,12 @@ unsigned seal_key_len(enum seal_cipher c)
 	return c < SEAL_CIPHER_COUNT ? lens[c] : 0;
 }
 
+/* The processor time of this thread: what others do meanwhile is not the cipher's fault. */
 static uint64_t clock_ns(void)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 

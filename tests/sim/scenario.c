@@ -337,7 +337,7 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	scenario_lives(s, &r_work);
 	if (!direct && rng_chance(&r, 0.05))
 		add_attacker(s, &r);
-	if (!program && !s->cfg.recycle)
+	if (!*program && !s->cfg.recycle)
 		scenario_reads(s);
 	s->cfg.cm_retry_ns = rng_log_range(&r, 50000000, SEC) + world_cfg_rtt_ns(&s->cfg);
 	s->cfg.errors_allowed = direct;

@@ -102,7 +102,7 @@ stop_pid() {
 guests_up() {
 	guest_start a "$P-a" tap0 52:54:00:0a:00 10.1.0.2/24 10.1.0.1 fd01::2/64 fd01::1
 	guest_start b "$P-b" tap0 52:54:00:0b:00 10.2.0.2/24 10.2.0.1 fd02::2/64 fd02::1
-	guest_wait a "$P-a" 60 && guest_wait b "$P-b" 60
+	guest_wait a "$P-a" 180 && guest_wait b "$P-b" 180
 }
 
 pcap_up() { # DIR

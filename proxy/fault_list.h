@@ -48,3 +48,4 @@ X(REFUSED_FORGOTTEN,  "refused is no loss, and comes again",            "what wa
 X(NO_CREDIT,          "credit follows drain rate and round trip",       "a flow may hold all that is left of a pool")
 X(NO_MINIMUM,         "a guaranteed minimum per flow",                  "a flow that has drained nothing yet gets no room in a full pool")
 X(NO_EVICT,           "the next expected packet is always admitted",    "nothing is given up for it, neither by the flow nor by dead ones")
+X(MIDDLE_BELIEVED,   "only what is known again is ACKed again",         "the middle of a settled message is always a repetition")

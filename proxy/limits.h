@@ -10,7 +10,7 @@ enum proxy_limits {
 	PSN_HALF = 1 << 23,         /* serial arithmetic on 24 bits */
 	FLOW_SPAN_MAX = 1 << 22,    /* PSNs between the oldest unsettled and the newest: half of half the PSN space, so
 	                               that neither a stale PSN nor a new one can be mistaken for the other */
-	FP_RING = 1024,       /* words of fingerprint ring per flow: 512 messages, more than a host has outstanding */
+	FP_RING = 1024,       /* words of fingerprint ring per flow: 512 starts and ends of messages, more than a host has outstanding */
 	PATIENCE_PKTS = 64,   /* packets past a gap before it is called a loss: one adaptive-routing burst */
 	ACK_EVERY_PKTS = 64,  /* an ACK at least this often without AckReq */
 	READS_PER_FLOW = 256, /* open and kept READs and ATOMICs: rxe allows 128 outstanding */

@@ -5,10 +5,12 @@
  * must be ACKed again, the second must not. What tells them apart is the packet's fingerprint: opcode, PSN, length,
  * extended headers and payload.
  *
- * What is still held says its fingerprint itself (slot header). Of what is settled, the starts of the last MESSAGES
- * messages are remembered, in position order, in the arena; that is more than a host has outstanding, whatever the
- * sizes. A packet in the middle of a remembered message is a repetition if it comes after its start in one: a new life
- * begins with a start. */
+ * What is still held says its fingerprint itself (slot header). Of what is settled, the starts and ends of the last
+ * messages are remembered, in position order, in the arena; that is more than a host has outstanding, whatever the sizes.
+ * What lies between them is nobody's for certain: the first packet of a new life may be lost, and the second, taken for a
+ * repetition, would get an ACK of all that the old life had. It is passed over in silence, which costs no host anything:
+ * its ACK comes with the end of the message.
+ */
 #include "near_fp.h"
 
 #include <isa-l/crc.h>
@@ -38,7 +40,7 @@ void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h
 {
 	uint32_t *e;
 
-	if (!(h->flags & (SF_MSG_START | SF_OWN_RESPONSE)))
+	if (!(h->flags & (SF_MSG_START | SF_MSG_END | SF_OWN_RESPONSE)))
 		return;
 	e = entry(p, f, f->fp_count++);
 	e[0] = (uint32_t)h->pos;
@@ -73,11 +75,11 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 	if (slot != SLOT_NONE)
 		return arena_hdr(p->arena, slot)->fp == fp ? FP_SAME : FP_STRANGE;
 	e = pos >= f->pos_base ? message_at(p, f, pos) : NULL;
-	if (!starts_message)
-		return e ? FP_SAME : FP_STALE;
-	if (FAULT(FAULT_STALE_INCARNATION))
+	if (FAULT(FAULT_STALE_INCARNATION) || (FAULT(FAULT_MIDDLE_BELIEVED) && e && !starts_message))
 		return FP_SAME;
-	return e && e[0] == (uint32_t)pos && e[1] == fp ? FP_SAME : FP_STRANGE;
+	if (e && e[0] == (uint32_t)pos && e[1] == fp)
+		return FP_SAME;
+	return starts_message ? FP_STRANGE : FP_STALE;
 }
 
 void near_fp_recover(struct proxy *p, struct near_flow *f)

@@ -139,6 +139,30 @@ static void stranger__after_silence_needs_no_witness(void **state)
 	core_close(&c);
 }
 
+/* The first packet of a new life is lost: the second one is not known, and nothing is ACKed for it. The end of a
+ * message that is known is. */
+static void stranger__whose_beginning_was_lost(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	core_ack(&c, 6, AETH_ACK_NO_CREDITS, 3);
+	core_wait(&c, 20 * CORE_MS);
+	core_forget(&c.a);
+	c.salt = 1;
+	assert_int_equal(part(&c, 5, 1), DROP_LAN_DUPLICATE);
+	assert_int_equal(part(&c, 6, 2), DROP_LAN_DUPLICATE);
+	core_pump(&c);
+	assert_int_equal(core_pending(&c.a), 0);
+	c.salt = 0;
+	assert_int_equal(part(&c, 5, 1), DROP_LAN_DUPLICATE);
+	assert_int_equal(part(&c, 6, 2), DROP_LAN_DUPLICATE);
+	core_pump(&c);
+	core_expect_aeth(&c.a, 6, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
 /* A new life for which the table has no place: what follows it must not be taken for the old life's, and ACKed. */
 static void stranger__no_place_for_it(void **state)
 {
@@ -261,6 +285,7 @@ int main(void)
 	    cmocka_unit_test(stranger__host_goes_on_behind_it),
 	    cmocka_unit_test(stranger__suspicion_does_not_last),
 	    cmocka_unit_test(stranger__that_insists_is_a_new_life),
+	    cmocka_unit_test(stranger__whose_beginning_was_lost),
 	    cmocka_unit_test(stranger__no_place_for_it),
 	    cmocka_unit_test(stranger__after_silence_needs_no_witness),
 	    cmocka_unit_test(stranger__ahead_that_insists_is_a_new_life),

@@ -335,7 +335,8 @@ void check_implied_nak(struct qp *q)
 {
 	struct world *w = q->host->w;
 
-	if (w->cfg.lan_clean && !w->cfg.direct && q->req.confusions == 0) /* it was deaf for a while */
+	if (w->cfg.lan_clean && !w->cfg.direct && q->req.confusions == 0 &&
+	    w->cfg.edges_from_ns == 0) /* it was deaf for a while */
 		check_fail(w, "implied-nak", "QPN %06x was ACKed past its unanswered READ or ATOMIC at position %llu",
 		           q->qpn, (unsigned long long)q->req.pos_una);
 }
@@ -346,6 +347,8 @@ static bool may_die(const struct qp *q)
 {
 	const struct world_cfg *c = &q->host->w->cfg;
 
+	if (c->edges_from_ns && q->host->w->q.now_ns < c->edges_from_ns + 500000000) /* it has lost much already */
+		return true;
 	if (c->wan.ncuts == 0 && c->ncrashes == 0)
 		return false;
 	if (q->conn->cfg.rnr_retry < 7) /* it cannot be sent away for as long as it takes */

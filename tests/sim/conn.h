@@ -25,6 +25,9 @@ struct conn_cfg {
 	uint16_t vlan_tci, pkey, pmtu;
 	uint8_t tos;
 	uint8_t rnr_timer;         /* code in RNR NAKs */
+	bool first_lost;           /* the first packet of each life never reaches the edge */
+	uint64_t answer_late_ns;   /* after the first packet that a responder hears */
+	uint64_t cm_echo_ns;       /* CM messages come again so often, also of the life before; 0: not */
 	uint8_t rnr_retry;         /* 7: for ever */
 	double confuse;            /* share of completions that a confused retry follows, where the model has those */
 	uint64_t receive_every_ns; /* 0: receives are always posted */
@@ -53,6 +56,9 @@ struct conn {
 	uint64_t transaction, dreq_transaction;
 	struct evtimer resend; /* REQ, REP or DREQ not answered yet */
 	uint8_t resend_side;
+	struct evtimer echo;
+	struct pkt *mad[2], *old_mad[2]; /* REQ and REP of this life and of the one before */
+	uint32_t echoes;
 	bool rtu_seen, dreq_sent, dreq_seen, drep_sent;
 	uint64_t dreq_completed;                 /* messages completed at side 0 when DREQ was first sent */
 	uint64_t latency_sum_ns, latency_max_ns; /* of completions, side 0 */

@@ -212,6 +212,8 @@ static uint64_t arena_len(const struct world *w)
 	uint64_t bdp = (uint64_t)((double)c->pacer_bps / 8e9 * (double)world_rtt_ns(w));
 	uint64_t len = arena_min_len(c->chunk_size, c->max_flows) + 10 * bdp + 32ull * c->chunk_size;
 
+	if (c->arena_chunks)
+		len = arena_min_len(c->chunk_size, c->max_flows) + (uint64_t)c->arena_chunks * c->chunk_size;
 	if (c->arena_len)
 		len = c->arena_len;
 	return (len + c->chunk_size - 1) / c->chunk_size * c->chunk_size;

@@ -94,8 +94,11 @@ static void host_transmit(void *obj)
 
 		if (!p)
 			return;
-		world_log(h->w, LOG_LAN, "host tx", h->site, h->index, p);
-		link_send(h->up, p);
+		world_log(h->w, LOG_LAN, p->lost ? "first lost" : "host tx", h->site, h->index, p);
+		if (p->lost)
+			pkt_free(p);
+		else
+			link_send(h->up, p);
 	}
 	evtimer_set(&h->tx, link_free_ns(h->up) - TX_AHEAD_NS);
 }

@@ -127,6 +127,7 @@ struct responder {
 	uint32_t receives;         /* posted */
 	uint64_t receive_every_ns; /* one more so often; 0: always enough */
 	bool receive_due;
+	uint64_t silent_until_ns;  /* it is busy with something else; 0: nothing came yet */
 	struct reply *reply; /* REPLIES_MAX */
 	uint32_t reply_head, reply_n;
 	struct own_kept kept[OWN_KEPT_MAX];

@@ -21,6 +21,11 @@ static uint64_t now_of(const struct conn *c)
 	return c->w->q.now_ns;
 }
 
+static struct host *host_of_conn(const struct conn *c, int side)
+{
+	return &c->w->host[side][c->cfg.host[side]];
+}
+
 static void mad_header(uint8_t *mad, uint16_t attr, uint64_t transaction)
 {
 	memset(mad, 0, MAD_LEN);
@@ -76,6 +81,7 @@ static void send_mad(struct conn *c, int side, uint16_t attr, uint64_t transacti
 	const struct qp *q = c->qp[side];
 	uint8_t mad[MAD_LEN], *d = mad + MAD_DATA;
 	struct roce_pkt pkt;
+	struct pkt *p;
 
 	mad_header(mad, attr, transaction);
 	put_be32(d, c->comm_id[side]);
@@ -92,7 +98,45 @@ static void send_mad(struct conn *c, int side, uint16_t attr, uint64_t transacti
 	pkt.dest_qpn = 1;
 	pkt.deth_qkey = 0x80010000;
 	pkt.deth_src_qpn = 1;
-	host_send_mad(q->host, qp_build(q, &pkt, mad, MAD_LEN));
+	p = qp_build(q, &pkt, mad, MAD_LEN);
+	if (c->cfg.cm_echo_ns && (attr == ATTR_REQ || attr == ATTR_REP) && !c->mad[side])
+		c->mad[side] = pkt_dup(p);
+	host_send_mad(q->host, p);
+}
+
+/* Copies that a network kept for long: of this life's REQ and REP, and of those of the life before. */
+static void on_echo(void *obj)
+{
+	struct conn *c = obj;
+
+	for (int side = 0; side < 2; side++) {
+		if (c->mad[side])
+			host_send_mad(host_of_conn(c, side), pkt_dup(c->mad[side]));
+		if (c->old_mad[side])
+			host_send_mad(host_of_conn(c, side), pkt_dup(c->old_mad[side]));
+	}
+	if (++c->echoes < 8 && c->state != CONN_OVER)
+		evtimer_set(&c->echo, now_of(c) + c->cfg.cm_echo_ns);
+}
+
+static void age_mads(struct conn *c)
+{
+	for (int side = 0; side < 2; side++) {
+		if (c->old_mad[side])
+			pkt_free(c->old_mad[side]);
+		c->old_mad[side] = c->mad[side];
+		c->mad[side] = NULL;
+	}
+	c->echoes = 0;
+	if (c->cfg.cm_echo_ns)
+		evtimer_set(&c->echo, now_of(c) + c->cfg.cm_echo_ns);
+}
+
+void host_cm_free(struct conn *c)
+{
+	c->cfg.cm_echo_ns = 0;
+	age_mads(c);
+	age_mads(c);
 }
 
 /* --- the two sides --- */
@@ -125,6 +169,7 @@ static void on_resend(void *obj)
 void host_cm_init(struct conn *c)
 {
 	evtimer_init(&c->resend, &c->w->q, on_resend, c);
+	evtimer_init(&c->echo, &c->w->q, on_echo, c);
 }
 
 void host_cm_open(struct conn *c)
@@ -136,6 +181,7 @@ void host_cm_open(struct conn *c)
 	c->transaction = h;
 	c->dreq_transaction = h + 1;
 	c->rtu_seen = c->dreq_sent = c->dreq_seen = c->drep_sent = false;
+	age_mads(c);
 	send_mad(c, 0, ATTR_REQ, c->transaction);
 	arm_resend(c, 0);
 }

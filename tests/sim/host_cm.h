@@ -11,6 +11,7 @@ struct conn;
 struct host;
 
 void host_cm_init(struct conn *c);
+void host_cm_free(struct conn *c);
 /* Side 0 connects; conn_ready() tells each side when it may go on. */
 void host_cm_open(struct conn *c);
 /* Side 0 disconnects; conn_disconnected() when the other side has answered. */

@@ -143,7 +143,7 @@ struct pkt *responder_next(struct qp *q)
 	struct reply *p;
 	struct pkt *out;
 
-	if (r->reply_n == 0 || q->state != QP_READY)
+	if (r->reply_n == 0 || q->state != QP_READY || now_of(q) < r->silent_until_ns)
 		return NULL;
 	p = &r->reply[r->reply_head];
 	if (p->kind == REPLY_READ) {
@@ -370,12 +370,22 @@ static void take(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
 		take_data(q, &m, l3, pkt);
 }
 
+static void on_awake(void *obj, uint64_t arg)
+{
+	(void)arg;
+	qp_activate(obj);
+}
+
 void responder_rx(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
 {
 	struct responder *r = &q->resp;
 	int32_t diff = psn_diff(pkt->psn, (uint32_t)(r->psn_start + r->pos_expected) & ROCE_PSN_MASK);
 
 	conn_heard(q->conn, q->side);
+	if (!r->silent_until_ns) {
+		r->silent_until_ns = now_of(q) + q->conn->cfg.answer_late_ns;
+		eventq_at(&q->host->w->q, r->silent_until_ns, on_awake, q, 0);
+	}
 	if (diff < 0) {
 		on_duplicate(q, r->pos_expected + (uint64_t)(int64_t)diff, pkt);
 	} else if (diff > 0) {

@@ -39,6 +39,7 @@ struct pkt *pkt_dup(const struct pkt *p)
 	d->vlan_tci = p->vlan_tci;
 	d->damaged = p->damaged;
 	d->strange = p->strange;
+	d->plain = p->plain;
 	memcpy(d->data, p->data, p->len);
 	return d;
 }

@@ -16,6 +16,8 @@ struct pkt {
 	uint8_t size_class;
 	bool damaged; /* bits were flipped under way */
 	bool strange; /* its sender numbered it wrongly */
+	bool lost;    /* its own wire loses it */
+	bool plain;   /* went past the edges */
 	uint8_t data[];
 };
 

@@ -102,12 +102,14 @@ static void run_one(struct world *w, uint64_t seed, const struct run_options *o,
 	if (o->verbose)
 		print_seed(w, s.text, seconds() - start);
 	if (w->violation[0]) {
+		if (t->nfailed < RUN_FAILED_MAX)
+			t->failed[t->nfailed++] = seed;
 		if (t->violations++ == 0) {
 			t->first_violation = seed;
 			snprintf(t->violation, sizeof(t->violation), "%.*s", (int)strcspn(w->violation, ":"),
 			         w->violation);
 		}
-		if (!o->expect_failure)
+		if (!o->expect_failure && !o->quiet)
 			run_report(w, s.text, o->direct);
 	}
 	world_end(w);
@@ -130,6 +132,14 @@ static void progress(const struct run_options *o, uint64_t seed, const struct ru
 	        (unsigned long long)t->violations);
 }
 
+static bool skipped(const struct run_options *o, uint64_t seed)
+{
+	for (uint32_t i = 0; i < o->nskip; i++)
+		if (o->skip[i] == seed)
+			return true;
+	return false;
+}
+
 /* Every jobs-th seed, beginning with the part-th. */
 static void run_part(const struct run_options *o, uint32_t part, struct run_totals *t)
 {
@@ -143,6 +153,8 @@ static void run_part(const struct run_options *o, uint32_t part, struct run_tota
 	if (!o->quiet)
 		run_guard(&w);
 	for (uint64_t seed = o->first + part; seed <= o->last; seed += o->jobs) {
+		if (skipped(o, seed))
+			continue;
 		run_one(&w, seed, o, t);
 		if (part == 0 && !o->quiet)
 			progress(o, seed, t, &next);
@@ -160,6 +172,8 @@ static void add(struct run_totals *sum, const struct run_totals *t)
 	sum->completions += t->completions;
 	sum->violations += t->violations;
 	sum->given_up += t->given_up;
+	for (uint32_t i = 0; i < t->nfailed && sum->nfailed < RUN_FAILED_MAX; i++)
+		sum->failed[sum->nfailed++] = t->failed[i];
 	if (t->first_violation < sum->first_violation) {
 		sum->first_violation = t->first_violation;
 		memcpy(sum->violation, t->violation, sizeof(sum->violation));

@@ -206,7 +206,7 @@ static void pick_conn(struct scenario *s, struct rng *r, struct conn_cfg *k, uin
 	k->pkey = rng_chance(r, 0.8) ? 0xffff : 0x8001;
 	k->tos = rng_chance(r, 0.5) ? 26 << 2 : 0;
 	k->rnr_timer = (uint8_t)rng_range(r, 1, 14);
-	k->rnr_retry = k->cm && rng_chance(r, 0.15) ? (uint8_t)rng_range(r, 1, 6) : 7;
+	k->rnr_retry = k->cm && rng_chance(r, 0.25) ? (uint8_t)rng_range(r, 1, 6) : 7;
 	if (!c->direct && c->lan_clean && rng_chance(r, 0.15))
 		k->confuse = 0.03;
 	k->rounds = rng_chance(r, 0.3) ? (uint32_t)rng_range(r, 2, 4) : 1;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scenario_work.h"
 
+#include <string.h>
+
 #include "workload.h"
 
 #define PROGRAM_PACKETS 6000 /* in all connections together */
@@ -85,10 +87,38 @@ const char *scenario_programs(struct scenario *s, struct rng *r)
 	return "";
 }
 
+static const char *hard; /* a list of names */
+
+void scenario_hard(const char *names)
+{
+	hard = names;
+}
+
+static bool wanted(const char *name)
+{
+	return hard && strstr(hard, name);
+}
+
 void scenario_lives(struct scenario *s, struct rng *r)
 {
 	struct world_cfg *c = &s->cfg;
 
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &s->conn[i];
+
+		k->first_lost = !c->direct && wanted("first-lost") && rng_chance(r, 0.3);
+		if (rng_chance(r, 0.1))
+			k->answer_late_ns = rng_log_range(r, 100000, 30000000);
+		if (k->cm && wanted("old-cm") && rng_chance(r, 0.5))
+			k->cm_echo_ns = rng_log_range(r, 200000, 100000000);
+	}
+	if (!c->direct && c->ncrashes == 0 && c->wan.ncuts == 0 && wanted("late-edges") && rng_chance(r, 0.3))
+		c->edges_from_ns = world_cfg_rtt_ns(c) * 2 + rng_log_range(r, 1000, 20000000);
+	if (!c->direct && rng_chance(r, 0.1))
+		c->arena_chunks = (uint32_t)rng_range(r, 16, 40);
+	/* Packets that the edge had no room for, or lost with its life, make a confused window the right one. */
+	for (uint32_t i = 0; i < c->nconns && (c->arena_chunks || c->wan.ncuts || c->ncrashes); i++)
+		s->conn[i].confuse = 0;
 	c->recycle = c->lan_clean && c->ncrashes == 0 && rng_chance(r, 0.15);
 	for (uint32_t i = 0; i < c->nconns && c->recycle; i++) {
 		struct conn_cfg *k = &s->conn[i];

@@ -12,11 +12,12 @@
 #include "fullscale.h"
 #include "pause_link.h"
 #include "runner.h"
+#include "scenario_work.h"
 
 static const char usage[] =
     "usage: lrsim --seeds A[-B] [--jobs N] [--direct] [--keep-going] [--fault NAME "
     "[--expect-failure]] [-v] [--log FILE]\n"
-    "                         [--ignore INVARIANT,...]\n"
+    "                         [--ignore INVARIANT,...] [--hard first-lost,old-cm,late-edges]\n"
     "       lrsim --full NAME      full scale: 400 Gbit/s x 1000 km; `--full list` lists them\n"
     "       lrsim --many-qps N     N queue pairs from PSN 0 with equal QPNs at both ends\n"
     "       lrsim --latency        completion latency over distance, modes near and host\n"
@@ -54,6 +55,7 @@ enum {
 	OPT_FAULT,
 	OPT_EXPECT,
 	OPT_FAULTS,
+	OPT_HARD,
 	OPT_TABLE,
 	OPT_FULL,
 	OPT_FAIR,
@@ -84,6 +86,7 @@ static const struct option options[] = {
     {"faults", no_argument, NULL, OPT_FAULTS},
     {"fault-table", no_argument, NULL, OPT_TABLE},
     {"fair", required_argument, NULL, OPT_FAIR},
+    {"hard", required_argument, NULL, OPT_HARD},
     {NULL, 0, NULL, 0},
 };
 
@@ -100,6 +103,9 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return faults_set(arg) ? 0 : 1 + fail("no such fault; --faults lists them", arg);
 	case OPT_EXPECT:
 		o->expect_failure = true;
+		return 0;
+	case OPT_HARD:
+		scenario_hard(arg);
 		return 0;
 	case OPT_FAULTS:
 		faults_list();

@@ -7,10 +7,11 @@
 
 #include "attack.h"
 #include "check.h"
+#include "host_cm.h"
 
 /* After the last work: the edges report, repair and free what is left. */
 #define DRAIN_STEP_NS 10000000ull
-#define DRAIN_MAX_NS 30000000000ull /* longer than answers are kept for hosts that ask again */
+#define DRAIN_MAX_NS  30000000000ull /* longer than answers are kept for hosts that ask again */
 /* An audit reads every slot: this often is enough to put a violation beside its cause. */
 #define AUDIT_EVENTS 1000
 
@@ -77,7 +78,8 @@ static void tell_wan(void *obj, const struct pkt *p, enum link_fate fate)
 {
 	struct port *port = obj;
 
-	world_log(port->w, port->w->cfg.direct ? LOG_LAN : LOG_WAN, fate_name(fate), port->site, PKTLOG_EDGE, p);
+	world_log(port->w, port->w->cfg.direct || p->plain ? LOG_LAN : LOG_WAN, fate_name(fate), port->site,
+	          PKTLOG_EDGE, p);
 }
 
 /* The router of a direct world. */
@@ -94,6 +96,17 @@ static void route(struct world *w, uint8_t from, struct pkt *p)
 		link_send(&w->down[site][host], p);
 }
 
+/* The edges are not in the way yet. */
+static void go_past(struct world *w, uint8_t site, struct pkt *p)
+{
+	struct roce_pkt pkt;
+
+	if (roce_parse(p->data, p->len, &pkt) == DROP_NONE)
+		check_edge_rx(w, p, &pkt);
+	p->plain = true;
+	route(w, site, p);
+}
+
 static void deliver_up(void *obj, struct pkt *p)
 {
 	struct port *port = obj;
@@ -102,6 +115,8 @@ static void deliver_up(void *obj, struct pkt *p)
 	w->lan_pkts++;
 	if (w->cfg.direct)
 		route(w, port->site, p);
+	else if (w->q.now_ns < w->cfg.edges_from_ns)
+		go_past(w, port->site, p);
 	else
 		edge_lan_rx(&w->edge[port->site], port->host, p);
 }
@@ -118,7 +133,7 @@ static void deliver_wan(void *obj, struct pkt *p)
 	struct port *port = obj;
 	uint8_t to = !port->site;
 
-	if (port->w->cfg.direct)
+	if (port->w->cfg.direct || p->plain)
 		route(port->w, to, p);
 	else
 		edge_wan_rx(&port->w->edge[to], p);
@@ -350,6 +365,8 @@ void world_end(struct world *w)
 			host_free(&w->host[site][h]);
 		}
 	}
+	for (uint32_t i = 0; i < w->nconns; i++)
+		host_cm_free(&w->conn[i]);
 	free(w->conn);
 	w->conn = NULL;
 }

@@ -41,6 +41,7 @@ struct world_cfg {
 	uint64_t pacer_bps;
 	uint64_t arena_len; /* per shard; 0: what the product of rate and delay asks for */
 	uint32_t chunk_size;
+	uint32_t arena_chunks; /* beside what the arena needs at least; 0: as many as the line asks for */
 	uint32_t max_flows;
 	uint32_t lan_window_bytes;
 	uint64_t reorder_ns;
@@ -60,11 +61,12 @@ struct world_cfg {
 	struct conn_cfg *conn;
 	uint32_t nconns;
 	uint64_t cm_retry_ns;
-	uint64_t deadline_ns; /* all work must be done by then; 0: it need not end (a measurement) */
-	bool errors_allowed;  /* queue pairs may run out of retries */
-	bool audit;           /* every 1,000 events */
-	bool recycle;         /* QPNs of queue pairs that are gone are taken again, by whoever comes */
-	bool lan_clean;       /* nothing is lost or reordered on the LANs */
+	uint64_t deadline_ns;   /* all work must be done by then; 0: it need not end (a measurement) */
+	bool errors_allowed;    /* queue pairs may run out of retries */
+	bool audit;             /* every 1,000 events */
+	uint64_t edges_from_ns; /* before that the hosts' packets go past them */
+	bool recycle;           /* QPNs of queue pairs that are gone are taken again, by whoever comes */
+	bool lan_clean;         /* nothing is lost or reordered on the LANs */
 };
 
 struct port {

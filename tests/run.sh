@@ -55,9 +55,15 @@ sim() {
 	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 40 500)" --jobs "$jobs"
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
 	step 'headroom holds, and not with less' build/gcc/lrsim --pause-link
-	for fault in ack_too_far drop_slot wrong_msn mispair stale_incarnation; do
-		step "deliberate bug: $fault" build/gcc/lrsim --seeds 1-200 --fault $fault --expect-failure
-	done
+	# Those that few seeds find at once; FULL: each of them all, see lrsim --faults.
+	if [ -n "$FULL" ]; then
+		step 'every deliberate bug' build/gcc/lrsim --fault-table --seeds 1-500 --jobs "$jobs"
+	else
+		for fault in ack_too_far drop_slot wrong_msn mispair stale_incarnation past_read barrier_off \
+			far_as_near delivered_again nak_repeated far_frees_first probe_together; do
+			step "deliberate bug: $fault" build/gcc/lrsim --seeds 1-200 --fault $fault --expect-failure
+		done
+	fi
 	step '400G x 1000 km, 1 % loss' build/gcc/lrsim --full 400g-1000km-4096-loss1
 	[ -z "$FULL" ] || for run in $(build/gcc/lrsim --full list); do
 		step "full scale $run" build/gcc/lrsim --full "$run"

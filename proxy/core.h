@@ -177,6 +177,7 @@ struct near_flow {
 	struct timer drain;        /* an older one must make progress by then */
 	uint64_t last_rx_ns;       /* from the host */
 	uint64_t last_progress_ns; /* at the responder */
+	uint64_t heard_ns;         /* last sign of life of the responder, or since when it has something to answer */
 	uint64_t bytes, messages;  /* taken in order since it began: L3 bytes, message ends */
 	uint8_t template_len;
 	uint8_t template[TEMPLATE_MAX]; /* an ACK of the responder (or made from its CM messages) */

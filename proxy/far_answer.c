@@ -138,7 +138,8 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	far_settle(p, f, far_stop_at_op(p, f, pos));
 	if (type == AETH_RNR_NAK) {
 		count(p, CTR_RNR_NAKS_RX, 1);
-		f->last_progress_ns = p->now_ns; /* it lives */
+		f->last_progress_ns = p->now_ns; /* it lives, and the near edge may know */
+		far_report(p, f, false);
 		f->rnr = true;
 		barrier_progress(p, f);
 		far_go_back(p, f, pos);

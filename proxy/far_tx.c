@@ -150,6 +150,8 @@ size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 		count(p, CTR_LAN_RETRIES, 1);
 		f->retried_ns = p->now_ns;
 	}
+	if (f->pos_acked == f->pos_tx_max)
+		f->last_progress_ns = p->now_ns; /* it had nothing to answer: its silence was none */
 	f->bytes_out += h->len;
 	f->pos_tx += h->psns ? h->psns : 1;
 	f->pos_tx_max = max_u64(f->pos_tx_max, f->pos_tx);

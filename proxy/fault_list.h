@@ -11,6 +11,7 @@ X(UNPAIRED_UNBOUNDED, "flows without a pair are bounded",               "flows w
 X(STALE_INCARNATION,  "bytes of an old life never reach a new one",     "incarnations are not told apart")
 X(FAR_AS_NEAR,        "mode far: only what the far edge has",           "mode far ACKs what only the near edge has")
 X(ORPHAN_DROPPED,     "mode far outlives the near edge",                "what came from a near edge that lost its arena is dropped")
+X(NO_DEMOTION,        "nobody is ACKed for a responder that is silent", "mode near stays in force")
 X(STRANGER_BELIEVED,  "a new life must insist",                         "a packet unlike the one that was there is a new life at once")
 X(PAST_READ,          "ACKs stop in front of an unanswered READ",       "the ceiling looks at no READ or ATOMIC")
 X(ACK_OVER_ANSWER,    "no ACK over an answer the host may not have",    "an ACK of repeated packets passes answered READs and ATOMICs")

@@ -195,6 +195,8 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		/* The responder is silent for good: so is its proxy, that the host may notice. */
 		if (f->stalled && p->now_ns >= f->stalled_ns + SILENT_AFTER_NS)
 			return 0;
+		if (!p->wan_up && p->now_ns >= p->last_rx_ns + p->cfg.give_up_ns)
+			return 0; /* nor for a site that is gone: its host may go elsewhere */
 		if (FAULT(FAULT_HOLD_BY_SILENCE))
 			return 0;
 		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS)

@@ -89,6 +89,8 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
+	if (f->pos_reported == f->pos_next)
+		f->heard_ns = p->now_ns;
 	f->msn_next = h->msn;
 	f->op_last = h->opcode;
 	f->op_known = true;

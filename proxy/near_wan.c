@@ -169,8 +169,9 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 		return;
 	}
 	delivered = min_u64(r->delivered, f->pos_next);
-	if (delivered > f->pos_reported)
-		f->pos_reported = delivered;
+	if (delivered > f->pos_reported || r->state == WFS_RNR)
+		f->heard_ns = p->now_ns;
+	f->pos_reported = max_u64(f->pos_reported, delivered);
 	f->pos_far = max_u64(f->pos_far, max_u64(f->pos_reported, min_u64(r->received, f->pos_next)));
 	on_credit(p, f, r);
 	f->responder_behind = r->received - r->delivered >

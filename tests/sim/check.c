@@ -156,6 +156,20 @@ void check_outlived(struct conn *c)
 			    (unsigned long long)c->qp[!side]->resp.msg);
 }
 
+/* A responder may be silent for StallAfter, its edge ask again for as long, and the news of it take a while; then nothing
+ * new is ACKed for it. Only where something is asked of it again and again: it owes an answer from the first on. */
+#define SILENT_MAX_NS 1200000000ull
+
+static void check_alive(const struct said *s)
+{
+	uint64_t every_ns = s->q->conn->cfg.post_every_ns, dead_ns = s->q->peer->host->dead_ns;
+
+	if (every_ns && dead_ns != SIM_NEVER &&
+	    s->w->q.now_ns > dead_ns + every_ns + SILENT_MAX_NS + 2 * world_rtt_ns(s->w) &&
+	    (uint64_t)s->pos + s->is_ack > s->q->req.pos_una)
+		fail_said(s, "ack-for-dead", "its responder's host is dead and has owed an answer for long");
+}
+
 /* Mode near: only what the edge was given at all. Mode far: only what the far edge has committed. Mode host: only what
  * the responder has acknowledged itself. */
 static void check_promise(const struct said *s)
@@ -201,6 +215,7 @@ static void check_answer(struct world *w, struct qp *q, const struct roce_pkt *p
 	if (pkt->opcode == RC_ACK) {
 		check_ceiling(&s);
 		check_promise(&s);
+		check_alive(&s);
 	}
 	if (roce_op(pkt->opcode)->flags & ROP_AETH)
 		check_aeth(&s);

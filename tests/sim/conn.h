@@ -30,6 +30,7 @@ struct conn_cfg {
 	uint64_t cm_echo_ns;       /* CM messages come again so often, also of the life before; 0: not */
 	uint8_t rnr_retry;         /* 7: for ever */
 	double confuse;            /* share of completions that a confused retry follows, where the model has those */
+	uint64_t post_every_ns;    /* one message so often; 0: as many as the depth allows */
 	uint64_t receive_every_ns; /* 0: receives are always posted */
 	uint32_t receives;
 	uint32_t rounds;

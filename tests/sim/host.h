@@ -82,6 +82,7 @@ struct requester {
 	uint64_t pos_at_edge;                /* everything before has reached the near edge */
 	uint64_t at_edge[AT_EDGE_BITS / 64]; /* and what of the positions from there on */
 	uint64_t pos_at_far;                 /* everything before is, or was, committed at the far edge */
+	uint64_t post_ns;                    /* when the next message may be posted */
 	uint64_t completed_at_loss;          /* messages, when the near edge lost its arena */
 	uint64_t bytes_completed;
 	uint64_t naks, rnrs, timeouts, implied_naks, resent;

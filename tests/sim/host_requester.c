@@ -177,11 +177,35 @@ static bool may_post(const struct qp *q)
 	return q->resp.msg >= n.executed && q->req.msg_completed >= n.completed;
 }
 
+static void on_post_time(void *obj, uint64_t arg)
+{
+	struct qp *q = obj;
+
+	(void)arg;
+	if (q->state == QP_READY && q->can_send)
+		requester_post(q);
+}
+
+/* A program that has something to say only now and then, such as that it lives. */
+static bool post_time(struct qp *q)
+{
+	struct requester *r = &q->req;
+
+	if (q->conn->cfg.post_every_ns == 0)
+		return true;
+	if (now_of(q) < r->post_ns)
+		return false;
+	r->post_ns = now_of(q) + q->conn->cfg.post_every_ns;
+	eventq_at(&q->host->w->q, r->post_ns, on_post_time, q, 0);
+	return true;
+}
+
 void requester_post(struct qp *q)
 {
 	struct requester *r = &q->req;
 
-	while (r->msg_posted < r->plan.nmsgs && r->msg_posted < r->msg_completed + r->depth && may_post(q))
+	while (r->msg_posted < r->plan.nmsgs && r->msg_posted < r->msg_completed + r->depth && may_post(q) &&
+	       post_time(q))
 		post_one(q);
 	qp_activate(q);
 }

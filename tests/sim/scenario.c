@@ -213,6 +213,8 @@ static void pick_conn(struct scenario *s, struct rng *r, struct conn_cfg *k, uin
 	k->reuse = !k->cm && c->lan_clean && c->ncrashes == 0 && rng_chance(r, 0.3);
 	if (k->reuse)
 		k->psn_start[0] = k->psn_start[1] = 0;
+	if (c->host_dies_ns != SIM_NEVER && k->host[1] == 0 && rng_chance(r, 0.9))
+		k->post_every_ns = rng_log_range(r, 10000000, 80000000);
 	if (rng_chance(r, 0.15))
 		k->receive_every_ns = rng_log_range(r, 10000, 3000000);
 	if (loses_far_promise(c))
@@ -249,7 +251,7 @@ static void pick_conns(struct scenario *s, struct rng *r, uint16_t pmtu)
 /* What one connection needs if its messages go one by one, each round trip lost once more, each receive waited for. */
 static uint64_t patience(const struct world_cfg *c, const struct conn_cfg *k)
 {
-	uint64_t each_ns = 3 * world_cfg_rtt_ns(c) + k->receive_every_ns + 2000000;
+	uint64_t each_ns = 3 * world_cfg_rtt_ns(c) + k->receive_every_ns + k->post_every_ns + 2000000;
 	uint64_t msgs = k->plan[0].nmsgs > k->plan[1].nmsgs ? k->plan[0].nmsgs : k->plan[1].nmsgs;
 
 	return k->rounds * msgs * each_ns;

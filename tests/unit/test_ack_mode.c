@@ -221,6 +221,73 @@ static void ack_mode__reports_wait_for_the_base(void **state)
 	core_close(&c);
 }
 
+/* The line is cut: what is committed here is ACKed, but not for ever, as nobody knows whether the responder lives. */
+static void ack_mode__cut_demotes_until_it_is_heard(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_wait(&c, 60000 * CORE_MS); /* idle: no debt */
+	c.cut = true;
+	core_send(&c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	c.now_ns += c.a.cfg.stall_ns - CORE_MS;
+	core_send(&c, RC_WRITE_ONLY, 2);
+	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
+	core_wait(&c, 10 * CORE_MS);
+	core_send(&c, RC_WRITE_ONLY, 3); /* a keepalive, as it were */
+	assert_int_equal(core_pending(&c.a), 0);
+	assert_int_equal(near_mode(c.a.p, core_near(&c)), ACK_MODE_HOST);
+	c.cut = false;
+	core_wait(&c, 200 * CORE_MS);
+	core_ack(&c, 1, AETH_ACK_NO_CREDITS, 2);
+	core_wait(&c, CORE_MS);
+	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
+	assert_int_equal(near_mode(c.a.p, core_near(&c)), ACK_MODE_NEAR);
+	core_close(&c);
+}
+
+/* Idle for longer than GiveUp, then the first packet is lost on the far LAN: neither stalled nor failed by that. */
+static void ack_mode__idleness_is_no_silence(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_wait(&c, c.b.cfg.give_up_ns + 1000 * CORE_MS);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	core_forget(&c.b);
+	core_wait(&c, 30 * CORE_MS);
+	core_expect(&c.b, RC_WRITE_ONLY, 1); /* again */
+	assert_false(core_far(&c)->failed || core_far(&c)->stalled);
+	core_wait(&c, c.b.cfg.stall_ns + 400 * CORE_MS);
+	assert_true(core_far(&c)->stalled);
+	core_close(&c);
+}
+
+/* A responder without receives lives, however long it takes. */
+static void ack_mode__rnr_is_a_sign_of_life(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send(&c, RC_SEND_ONLY, 1);
+	for (int i = 0; i < 100; i++) {
+		core_ack(&c, 1, AETH_RNR_NAK | 20, 1); /* 10.24 ms */
+		core_wait(&c, 11 * CORE_MS);
+	}
+	core_forget(&c.a);
+	core_send(&c, RC_SEND_ONLY, 2);
+	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_ctr(&c.a, CTR_RNR_NAKS_TX), 0);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +299,9 @@ int main(void)
 	    cmocka_unit_test(ack_mode__changes_for_live_flows),
 	    cmocka_unit_test(ack_mode__per_prefix_pair),
 	    cmocka_unit_test(ack_mode__reports_wait_for_the_base),
+	    cmocka_unit_test(ack_mode__cut_demotes_until_it_is_heard),
+	    cmocka_unit_test(ack_mode__idleness_is_no_silence),
+	    cmocka_unit_test(ack_mode__rnr_is_a_sign_of_life),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,7 @@ packets_in_clear() { # none | cipher
 	LAB_DAEMON_ARGS="--pcap $LAB_DIR/pcap" LAB_ENCRYPTION=$1 link || return
 	lab_rcperf --size 8192 --iters 100 || return
 	sleep 0.5 # the capture is written when the worker rests
-	FOUND=$(LC_ALL=C grep -aoP '\x0a\x65\x01\x02\x0a\x65\x02\x02' "$(captured)" | wc -l)
+	FOUND=$(LC_ALL=C grep -zaoP '\x0a\x65\x01\x02\x0a\x65\x02\x02' "$(captured)" | tr -cd '\0' | wc -c)
 }
 
 cleartext_nowhere() {

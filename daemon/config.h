@@ -45,6 +45,7 @@ struct link_config {
 	uint32_t nbarrier_skip;
 	uint64_t barrier_max_ns;
 	uint64_t distance_m; /* 0: auto */
+	uint8_t pfc;         /* 1 + the priority that hosts are paused on; 0: off */
 	uint32_t lanes;
 	uint32_t workers;
 	int32_t cpus[WORKERS_MAX]; /* -1: not pinned */
@@ -70,6 +71,7 @@ struct link_config {
 	/* [Tuning] */
 	uint32_t rekey_after; /* datagrams */
 	uint64_t reorder_ns, lan_timeout_ns, stall_ns, give_up_ns, quarantine_ns, dead_peer_ns, keepalive_ns;
+	uint64_t pfc_watchdog_ns;
 	uint32_t lan_window_bytes;
 	bool rnr_retry_infinite;
 };

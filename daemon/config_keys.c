@@ -47,6 +47,9 @@ const struct config_key config_keys[] = {
     {"Link", "Distance", &type_distance, ONE(distance_m), .fallback = "auto", .min = 1, .max = 40000000,
      .help = "Length of the fibre. Sizes the buffer at the start. auto: as for 1000km. Once the round trip has been\n"
              "measured the larger of the two counts, and more than 5% between them is reported.\n"},
+    {"Link", "Pfc", &type_pfc, ONE(pfc), .fallback = "off",
+     .help = "Priority on which hosts are paused (IEEE 802.1Qbb) before the receive ring of a LAN port runs over, for\n"
+             "what stops this machine for less than Tuning.PfcWatchdog=. The hosts, or the switch, must honour it.\n"},
     {"Link", "Lanes", &type_count, ONE(lanes), .fallback = "64", .min = 1, .max = LANES_MAX,
      .help = "Independent streams that host pairs are spread over. Both edges must agree.\n"},
     {"Link", "Workers", &type_count, ONE(workers), .fallback = "1", .min = 1, .max = WORKERS_MAX,
@@ -110,6 +113,8 @@ const struct config_key config_keys[] = {
      .flags = KEY_RELOADABLE, .help = "Longest silence towards the other edge.\n"},
     {"Tuning", "RekeyAfter", &type_count, ONE(rekey_after), .fallback = "4194304", .min = 100, .max = SEAL_DATAGRAMS_MAX,
      .help = "Datagrams of one lane after which it goes on to its next key; 16 GiB, if they come first.\n"},
+    {"Tuning", "PfcWatchdog", &type_time, ONE(pfc_watchdog_ns), .fallback = "5ms", .min = 1 * MS, .max = 1 * S,
+     .help = "Longest pause with Pfc=: what has not emptied its ring by then is broken, and the fabric goes first.\n"},
     {"Tuning", "RnrRetry", &type_rnr_retry, ONE(rnr_retry_infinite), .fallback = "infinite",
      .help = "How hosts whose connection set-up was not seen retry after an RNR NAK. infinite: rnr_retry 7, as NCCL,\n"
              "UCX and perftest set it; such a host can be held off for as long as it takes.\n"},

@@ -217,6 +217,34 @@ const struct config_type type_cipher = {.expected = "aes-256-gcm, aes-128-gcm, c
                                         .read = read_cipher,
                                         .write = write_cipher};
 
+static int read_pfc(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	uint8_t pfc = 0;
+
+	(void)k;
+	(void)why;
+	if (text[0] >= '0' && text[0] <= '7' && text[1] == '\0')
+		pfc = (uint8_t)(text[0] - '0' + 1);
+	else if (strcmp(text, "off") != 0)
+		return -EINVAL;
+	memcpy(field, &pfc, sizeof(pfc));
+	return 0;
+}
+
+static void write_pfc(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	uint8_t pfc;
+
+	(void)k;
+	memcpy(&pfc, field, sizeof(pfc));
+	if (pfc == 0)
+		snprintf(text, cap, "off");
+	else
+		snprintf(text, cap, "%u", pfc - 1u);
+}
+
+const struct config_type type_pfc = {.expected = "off or a priority from 0 to 7", .read = read_pfc, .write = write_pfc};
+
 /* --- names --- */
 
 static int read_text(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])

@@ -22,6 +22,7 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if_arp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,7 @@ struct lan_port {
 	size_t ring_len;
 	uint32_t frame_size, frames_per_block, nblocks;
 	uint32_t block, frame; /* to look at next */
+	_Atomic uint32_t next; /* the same, counted over all blocks: for other threads */
 	struct lan_port_stats stats;
 	/* frames that the device would not take */
 	struct kept_frame *kept;
@@ -210,19 +212,29 @@ static void take_frame(struct lan_port *p, struct tpacket2_hdr *h, uint32_t stat
 	fn(arg, l3, len, status & TP_STATUS_VLAN_VALID ? h->tp_vlan_tci : 0);
 }
 
-static struct tpacket2_hdr *frame_at(const struct lan_port *p)
+static struct tpacket2_hdr *frame_at(const struct lan_port *p, uint32_t block, uint32_t frame)
 {
-	return (struct tpacket2_hdr *)(void *)(p->ring + (size_t)p->block * BLOCK_SIZE +
-	                                       (size_t)p->frame * p->frame_size);
+	return (struct tpacket2_hdr *)(void *)(p->ring + (size_t)block * BLOCK_SIZE + (size_t)frame * p->frame_size);
+}
+
+/* The kernel fills in order: if the frame so far on is there, so are all before it. */
+static bool packet_rx_waits(const struct lan_port *p, uint32_t frames)
+{
+	uint32_t total = p->nblocks * p->frames_per_block;
+	uint32_t at = (atomic_load_explicit(&p->next, memory_order_relaxed) + frames - 1) % total;
+	const struct tpacket2_hdr *h = frame_at(p, at / p->frames_per_block, at % p->frames_per_block);
+
+	return frames <= total && (__atomic_load_n(&h->tp_status, __ATOMIC_RELAXED) & TP_STATUS_USER) != 0;
 }
 
 static void next_frame(struct lan_port *p)
 {
-	if (++p->frame < p->frames_per_block)
-		return;
-	p->frame = 0;
-	if (++p->block == p->nblocks)
-		p->block = 0;
+	if (++p->frame == p->frames_per_block) {
+		p->frame = 0;
+		if (++p->block == p->nblocks)
+			p->block = 0;
+	}
+	atomic_store_explicit(&p->next, p->block * p->frames_per_block + p->frame, memory_order_relaxed);
 }
 
 static unsigned packet_rx_batch(struct lan_port *p, unsigned budget, lan_rx_fn fn, void *arg)
@@ -230,7 +242,7 @@ static unsigned packet_rx_batch(struct lan_port *p, unsigned budget, lan_rx_fn f
 	unsigned n;
 
 	for (n = 0; n < budget; n++) {
-		struct tpacket2_hdr *h = frame_at(p);
+		struct tpacket2_hdr *h = frame_at(p, p->block, p->frame);
 		uint32_t status = __atomic_load_n(&h->tp_status, __ATOMIC_ACQUIRE);
 
 		if (!(status & TP_STATUS_USER))
@@ -351,6 +363,7 @@ const struct lan_port_ops lan_packet_ops = {
     .name = "packet",
     .open = packet_open,
     .fd = packet_fd,
+    .rx_waits = packet_rx_waits,
     .rx_batch = packet_rx_batch,
     .tx_batch = packet_tx_batch,
     .tx_blocked = packet_tx_blocked,

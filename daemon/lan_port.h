@@ -51,6 +51,8 @@ struct lan_port_ops {
 	int (*open)(struct lan_port **port, const struct lan_port_params *params, char *err, size_t errlen);
 	/* For epoll: readable when packets wait. */
 	int (*fd)(const struct lan_port *port);
+	/* True if `frames` packets or more (at least 1) wait in the receive ring. From any thread. */
+	bool (*rx_waits)(const struct lan_port *port, uint32_t frames);
 	/* Hands at most `budget` packets to fn; returns how many frames were taken off the ring. */
 	unsigned (*rx_batch)(struct lan_port *port, unsigned budget, lan_rx_fn fn, void *arg);
 	/* Sends n frames (at most LAN_TX_BATCH) in order. All are taken: what cannot be sent now is copied and kept,

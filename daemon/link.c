@@ -141,6 +141,8 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.no_route += s->no_route;
 	r->sum.seal.tx_updates += s->seal.tx_updates;
 	r->sum.seal.rx_updates += s->seal.rx_updates;
+	r->sum.lan_pauses += s->pause.xoffs;
+	r->sum.lan_pause_watchdog += s->pause.watchdogs;
 }
 
 /* One worker's part is settled (s NULL: it will not come). The last one completes the request. */

@@ -50,6 +50,8 @@ struct link_snapshot {
 	uint64_t wan_kernel_drops; /* receive buffer overruns of the WAN sockets */
 	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
 	struct seal_stats seal;
+	uint64_t lan_pauses;	   /* that hosts were asked for (Pfc=) */
+	uint64_t lan_pause_watchdog; /* ended by the watchdog */
 	uint64_t no_route;	   /* packets for hosts without a usable next hop */
 };
 

@@ -146,6 +146,8 @@ static void write_counters(struct json *j, const struct link_snapshot *snap)
 	json_uint(j, "rekeys_rx", snap->seal.rx_updates);
 	json_uint(j, "lan_send_errors", snap->lan_send_errors);
 	json_uint(j, "wan_send_errors", snap->wan_send_errors);
+	json_uint(j, "lan_pauses", snap->lan_pauses);
+	json_uint(j, "lan_pause_watchdog", snap->lan_pause_watchdog);
 	json_object_end(j);
 	json_object(j, "drops");
 	for (unsigned i = DROP_NONE + 1; i < DROP_COUNT; i++)

@@ -7,6 +7,7 @@
 #define DAEMON_WORKER_H
 
 #include "config.h"
+#include "lan_pause.h"
 
 struct worker_params {
 	const struct link_config *config;
@@ -32,6 +33,7 @@ struct worker_snapshot {
 	uint64_t wan_tx_errors, wan_rx_drops, wan_foreign;
 	uint64_t no_route;
 	struct seal_stats seal;
+	struct lan_pause_stats pause;
 };
 
 enum worker_cmd_type { WORKER_SESSION, WORKER_RX_KEYS, WORKER_RECONFIGURE, WORKER_SNAPSHOT };

@@ -25,6 +25,8 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 	}
 	if (w->seal)
 		seal_stats(w->seal, &s->seal);
+	if (w->pause)
+		lan_pause_stats(w->pause, &s->pause);
 	wan_port_stats(w->wan, &wan);
 	s->wan_tx_errors = wan.tx_errors;
 	s->wan_rx_drops = wan.rx_kernel_drops;

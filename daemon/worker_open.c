@@ -137,6 +137,31 @@ int worker_open_arena(struct worker **out, const struct worker_params *p, char *
 	return 0;
 }
 
+/* The ring that the pauses need, if there are to be any. */
+static int plan_pause(struct worker *w, const char *ifname, struct pfc_plan *plan, char *err, size_t errlen)
+{
+	if (!w->pause)
+		return 0;
+	if (lan_pause_plan(plan, ifname, w->config.pfc_watchdog_ns) < 0) {
+		snprintf(err, errlen, "LAN port %s: no thresholds for Pfc= at its rate", ifname);
+		return -EINVAL;
+	}
+	if (plan->tight)
+		log_warn("link %s: LAN port %s: too fast for Pfc= to keep its receive ring from running over always",
+		         w->label, ifname);
+	return 0;
+}
+
+static int open_pause(struct worker *w, char *err, size_t errlen)
+{
+	struct lan_pause_params params = {.ops = w->lan_ops, .watchdog_ns = w->config.pfc_watchdog_ns};
+
+	if (w->config.pfc == 0)
+		return 0;
+	params.priority = (uint8_t)(w->config.pfc - 1);
+	return lan_pause_open(&w->pause, &params, err, errlen);
+}
+
 static int open_lan(struct worker *w, char *err, size_t errlen)
 {
 	const struct link_config *c = &w->config;
@@ -152,15 +177,23 @@ static int open_lan(struct worker *w, char *err, size_t errlen)
 	                                        .all_ip = all_ip,
 	                                        .snaplen = all_ip ? LAN_IP_FRAME_MAX : LAN_FRAME_MAX}};
 
-	for (w->nlan = 0; w->nlan < c->nlan_ports; w->nlan++) {
-		int r;
+	int r = open_pause(w, err, errlen);
+
+	for (w->nlan = 0; r == 0 && w->nlan < c->nlan_ports; w->nlan++) {
+		struct pfc_plan plan = {.ring_frames = LAN_RING_FRAMES};
 
 		lp.ifname = c->lan_ports[w->nlan];
+		r = plan_pause(w, lp.ifname, &plan, err, errlen);
+		if (r < 0)
+			return r;
+		lp.ring_frames = plan.ring_frames;
 		r = w->lan_ops->open(&w->lan[w->nlan], &lp, err, errlen);
 		if (r < 0)
 			return r;
+		if (w->pause)
+			r = lan_pause_watch(w->pause, w->lan[w->nlan], lp.ifname, &plan, err, errlen);
 	}
-	return 0;
+	return r;
 }
 
 static int open_wan(struct worker *w, char *err, size_t errlen)
@@ -240,6 +273,8 @@ int worker_run(struct worker *w, char *err, size_t errlen)
 	if (r)
 		snprintf(err, errlen, "%s: cannot start a thread: %s", w->label, strerror(r));
 	w->running = r == 0;
+	if (r == 0 && w->pause && (r = -lan_pause_run(w->pause)) != 0)
+		snprintf(err, errlen, "%s: cannot start a thread: %s", w->label, strerror(r));
 	return -r;
 }
 
@@ -322,6 +357,8 @@ void worker_close(struct worker *w)
 {
 	bool empty = drained(w);
 
+	if (w->pause)
+		lan_pause_stop(w->pause);
 	for (uint32_t i = 0; i < w->nlan; i++)
 		w->lan_ops->close(w->lan[i]);
 	if (w->wan)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "arena_file.h"
+#include "lan_pause.h"
 #include "lan_port.h"
 #include "lan_wait.h"
 #include "pcap.h"
@@ -44,6 +45,7 @@ struct worker {
 	const struct lan_port_ops *lan_ops;
 	struct lan_port *lan[LAN_PORTS_MAX];
 	uint32_t nlan;
+	struct lan_pause *pause; /* NULL: Pfc=off */
 	struct wan_port *wan;
 	struct route_cache *routes;
 	struct lan_frame frames[LAN_TX_BATCH];

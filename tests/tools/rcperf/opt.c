@@ -49,6 +49,7 @@ static const struct option_row rows[] = {
     {"freeze-after", V_U64, F(freeze_after), 0, 1e15, "N", "... after so many messages [1000]"},
     {"hang-ms", V_MS, F(hang_ns), 0, 1e6, "MS", "stand still for that long, once"},
     {"hang-after", V_SECS, F(hang_after_ns), 0, 86400, "S", "... so long after the start [1]"},
+    {"pfc", V_U32, F(pfc), 1, 8, "N", "honour 802.1Qbb pauses of priority N - 1"},
     {"drop", V_SHARE, F(drop), 0, 0.9, "P", "drop this share of the packets received"},
     {"rate", V_GBPS, F(rate_bps), 0.0001, 1000, "GBIT", "send no faster, Gbit/s at layer 3"},
     {"warmup", V_SHARE, F(warmup), 0, 0.9, "P", "share of the run before measuring [0.2]"},

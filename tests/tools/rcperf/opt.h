@@ -41,6 +41,7 @@ struct opt {
 	uint64_t rnr_timer_ns;
 	uint64_t freeze_ns, freeze_after; /* no receives posted for freeze_ns after so many messages */
 	uint64_t hang_ns, hang_after_ns;  /* the whole endpoint stands still for hang_ns */
+	uint32_t pfc; /* 1 + the priority whose pauses are honoured; 0: none are */
 	double drop;
 	double rate_bps; /* 0: as fast as it goes */
 	double warmup;   /* share of the run that is not measured */

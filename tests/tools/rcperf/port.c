@@ -24,6 +24,9 @@ enum {
 	RING_BLOCK = 1 << 20,
 	RING_HDR_ROOM = 128, /* ring header, its alignment and the Ethernet header in front of each packet */
 	SEND_BUFFER = 16 << 20,
+	PAUSE_OPCODE = 0x0101,
+	QUANTUM_PS = 51200, /* 512 bit times at 10 Gbit/s, which is what veth says it has */
+	PAUSE_LOOK_NS = 10000,
 };
 
 static int fail(char err[256], int e, const char *what)
@@ -125,11 +128,43 @@ static int set_up_tx(struct port *p)
 	return setsockopt(p->fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes));
 }
 
+static int open_pause(struct port *p, uint8_t priority)
+{
+	struct sockaddr_ll ll = {
+	    .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_PAUSE), .sll_ifindex = p->ifindex};
+
+	p->priority = priority;
+	p->pause_fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(ETH_P_PAUSE));
+	return p->pause_fd < 0 ? -1 : bind(p->pause_fd, (struct sockaddr *)&ll, sizeof(ll));
+}
+
+/* MAC control, opcode 0x0101, classes, and for each its quanta of 512 bit times. */
+static void take_pause(struct port *p, const uint8_t *f, uint64_t now_ns)
+{
+	if (get_be16(f + 14) != PAUSE_OPCODE)
+		return;
+	for (unsigned i = 0; i < PORT_PAUSE_CLASSES; i++)
+		if ((get_be16(f + 16) >> i & 1) != 0)
+			p->paused_until_ns[i] = now_ns + (uint64_t)get_be16(f + 18 + 2 * i) * QUANTUM_PS / 1000;
+	p->pauses++;
+}
+
+static void look_for_pauses(struct port *p, uint64_t now_ns)
+{
+	uint8_t f[64];
+
+	if (p->pause_fd < 0 || now_ns < p->pause_look_ns)
+		return;
+	p->pause_look_ns = now_ns + PAUSE_LOOK_NS;
+	while (recv(p->pause_fd, f, sizeof(f), 0) >= 18 + 2 * PORT_PAUSE_CLASSES)
+		take_pause(p, f, now_ns);
+}
+
 int port_open(struct port *p, const struct opt *o, char err[256])
 {
 	int e;
 
-	*p = (struct port){.fd = -1, .guard = {.udp_fd = -1}, .drop = o->drop, .rate_bps = o->rate_bps};
+	*p = (struct port){.fd = -1, .pause_fd = -1, .guard = {.udp_fd = -1}, .drop = o->drop, .rate_bps = o->rate_bps};
 	p->rng = pat_mix(o->seed ^ (o->server ? 0x5e : 0xc1));
 	p->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (p->fd < 0)
@@ -148,6 +183,8 @@ int port_open(struct port *p, const struct opt *o, char err[256])
 		return fail(err, -e, "UDP port 4791 on --addr");
 	if (bind_port(p) < 0)
 		return fail(err, errno, "bind to the interface");
+	if (o->pfc != 0 && open_pause(p, (uint8_t)(o->pfc - 1)) < 0)
+		return fail(err, errno, "socket for pause frames");
 	return 0;
 }
 
@@ -157,6 +194,8 @@ void port_close(struct port *p)
 		munmap(p->ring, p->ring_bytes);
 	if (p->fd >= 0)
 		close(p->fd);
+	if (p->pause_fd >= 0)
+		close(p->pause_fd);
 	guard_close(&p->guard);
 	free(p->frames);
 	free(p->msgs);
@@ -176,6 +215,7 @@ void port_set_peer_mac(struct port *p, const uint8_t mac[6], bool ip6)
 
 bool port_tx_ready(struct port *p, uint64_t now_ns)
 {
+	look_for_pauses(p, now_ns);
 	if (now_ns < p->paused_until_ns[p->priority] || now_ns < p->tx_free_ns)
 		return false;
 	return !p->tx_blocked;

@@ -42,9 +42,12 @@ struct port {
 	bool tx_blocked; /* the kernel takes no more for now */
 	double rate_bps;
 	uint64_t tx_free_ns; /* pacing: when the line is free again */
-	/* Where PFC belongs: a pause frame for a priority would set this, and port_tx_ready() honours it. */
+	/* 802.1Qbb: port_tx_ready() looks for pause frames and honours them */
+	int pause_fd; /* -1: no */
+	uint64_t pause_look_ns;
 	uint64_t paused_until_ns[PORT_PAUSE_CLASSES];
 	uint8_t priority;
+	uint64_t pauses;
 	/* counted */
 	uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes, rx_dropped_at_will, rx_truncated;
 };

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lan_pause.h - a thread that watches the receive rings of one worker's LAN ports and pauses the hosts before they run
+ * over. It runs beside the worker, because a worker that is stalled is what it is for. */
+#ifndef DAEMON_LAN_PAUSE_H
+#define DAEMON_LAN_PAUSE_H
+
+#include "lan_port.h"
+#include "pfc.h"
+
+struct lan_pause;
+
+struct lan_pause_params {
+	const struct lan_port_ops *ops;
+	uint8_t priority; /* 0..7 */
+	uint64_t watchdog_ns;
+};
+
+struct lan_pause_stats {
+	uint64_t xoffs, watchdogs; /* pauses begun; ended by the watchdog because the ring did not empty */
+};
+
+/* What a ring on that interface should be. -EINVAL: its rate cannot be told, and none is assumed. */
+int lan_pause_plan(struct pfc_plan *p, const char *ifname, uint64_t watchdog_ns);
+
+/* 0 or negative errno with err (of errlen bytes) a sentence. The ports stay open until lan_pause_stop(). */
+int lan_pause_open(struct lan_pause **l, const struct lan_pause_params *params, char *err, size_t errlen);
+int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char *ifname, const struct pfc_plan *plan,
+                    char *err, size_t errlen);
+int lan_pause_run(struct lan_pause *l);
+void lan_pause_stats(struct lan_pause *l, struct lan_pause_stats *s); /* any thread */
+void lan_pause_stop(struct lan_pause *l);                             /* says XON where it paused; frees it */
+
+#endif

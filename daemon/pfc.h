@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pfc.h - when a LAN port says pause, and the frame in which it says so (IEEE 802.1Qbb, 802.3 annex 31D). Pure. */
+#ifndef DAEMON_PFC_H
+#define DAEMON_PFC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PFC_FRAME_BYTES 60 /* without FCS */
+#define PFC_QUANTA_MAX  65535u
+
+/* A pause frame for one priority; quanta (of 512 bit times) 0: go on. */
+void pfc_frame(uint8_t frame[PFC_FRAME_BYTES], const uint8_t mac[6], uint8_t priority, uint16_t quanta);
+
+struct pfc_plan {
+	uint32_t ring_frames;
+	uint32_t xoff_frames, xon_frames; /* fills of the ring */
+	uint64_t refresh_ns;              /* XOFF is said again after it: half of what 65535 quanta last */
+	uint64_t watchdog_ns;             /* longest pause without an end */
+	bool tight;                       /* the largest ring has less above XOFF than what arrives until silence */
+};
+
+/* For a port of that rate, watched every look_ns. 0, or -EINVAL: no such rate. */
+int pfc_plan(struct pfc_plan *p, uint64_t rate_bps, uint64_t look_ns, uint64_t watchdog_ns);
+
+enum pfc_say { PFC_NOTHING, PFC_XOFF, PFC_XON };
+
+struct pfc {
+	struct pfc_plan plan;
+	bool paused;   /* XOFF is in force */
+	bool given_up; /* the watchdog has ended it; until the ring is empty enough there is no other */
+	uint64_t since_ns, said_ns;
+	uint64_t xoffs, xons, watchdogs; /* said, refreshes not counted; ended by the watchdog */
+};
+
+/* One look at the ring: at least xoff_frames wait; fewer than xon_frames do. */
+enum pfc_say pfc_look(struct pfc *f, uint64_t now_ns, bool above_xoff, bool below_xon);
+
+#endif

@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A worker that is kept off its processor, and a host that goes on sending: with Pfc= the host is paused in time and no
+# packet is lost; without, the receive ring runs over.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+STALL_US=150000
+
+thread_of() { # edge name: its tid
+	local t
+	for t in "/proc/${LAB_EDGE_PID[$1]}/task"/*; do
+		[[ $(cat "$t/comm") != $2* ]] || { basename "$t"; return; }
+	done
+}
+
+# The worker alone on processor 1, all else of this test on 0; then a task that never sleeps takes 1 away from it.
+stall_worker() {
+	local tid
+	taskset -pc 1 "$(thread_of a lr:link)" >/dev/null || return
+	tid=$(thread_of a lr:pause)
+	[ -z "$tid" ] || taskset -pc 0 "$tid" >/dev/null
+	# It ends by its own clock: nothing else of this priority would get the processor to end it.
+	chrt -f 10 taskset -c 1 bash -c 'end=$((${EPOCHREALTIME/./} + $1)); while ((${EPOCHREALTIME/./} < end)); do :; done' \
+		hog $STALL_US 2>/dev/null
+}
+
+run() { # link-file-lines... : leaves the ring's drops in DROPS, the pauses in PAUSES
+	local client
+	lab_edges_stop
+	LAB_EXTRA_A=$*
+	LAB_MODE=near
+	lab_line_set 0
+	lab_edges
+	lab_link_up || return
+	taskset -c 0 ip netns exec "$LAB_ID-ha" "$LAB_TOOLS/rcperf" client --dev rdma0 --addr $A_HOST --peer $B_HOST --json \
+		--mtu 1024 --depth 256 --qps 2 --secs 2 --pfc 4 >"$LAB_DIR/client.json" 2>"$LAB_DIR/rcperf.err" &
+	client=$!
+	sleep 0.8
+	stall_worker || { wait $client; WHY="a processor cannot be taken away here"; return 77; }
+	wait $client || why "contents, order or count are wrong" || return
+	DROPS=$(lab_status a '.links[0].drops.lan_kernel')
+	PAUSES=$(lab_status a '.links[0].counters | "\(.lan_pauses) pauses, \(.lan_pause_watchdog) ended by the watchdog"')
+	NOTE="$DROPS packets lost in the ring; $PAUSES"
+}
+
+without_pfc() {
+	run Link.Pfc=off || return
+	[ "$DROPS" -gt 0 ] || { WHY="too slow a machine: the ring did not run over even without pauses"; return 77; }
+}
+
+with_pfc() {
+	run Link.Pfc=3 Tuning.PfcWatchdog=1s || return
+	[ "$DROPS" = 0 ] && [ "${PAUSES%% *}" -gt 0 ] || why "$NOTE"
+}
+
+watchdog() {
+	run Link.Pfc=3 Tuning.PfcWatchdog=2ms || return
+	[[ $PAUSES != *" 0 ended"* ]] || why "$NOTE"
+}
+
+if [ "$(nproc)" -lt 2 ]; then
+	echo "skip pause: needs two processors" | tee -a "$CHECK_LOG"
+	exit 0
+fi
+lab_up
+lab_line --rate 10G
+lab_server $B_HOST --pfc 4
+check "pause: without Pfc= a stalled worker's ring runs over" without_pfc
+check "pause: with Pfc= it does not: the host waits" with_pfc
+check "pause: the watchdog ends a pause" watchdog
+check_end

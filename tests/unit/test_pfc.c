@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon/pfc.c"
+
+#define US 1000ull
+#define MS (1000 * US)
+
+/* IEEE 802.3 31D: MAC control, opcode 0x0101, class-enable vector, eight timers. */
+static void pfc_frame__golden(void **state)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 7};
+	static const uint8_t golden[PFC_FRAME_BYTES] = {0x01, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 7,    0x88,
+	                                                0x08, 1,    1,    0, 8, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+	uint8_t frame[PFC_FRAME_BYTES];
+
+	(void)state;
+	pfc_frame(frame, mac, 3, PFC_QUANTA_MAX);
+	assert_memory_equal(frame, golden, sizeof(golden));
+	pfc_frame(frame, mac, 7, 0);
+	assert_int_equal(frame[17], 0x80);
+	assert_int_equal(frame[18 + 14], 0);
+}
+
+static void pfc_plan__room_above_xoff(void **state)
+{
+	static const uint64_t rates[] = {10000000000, 25000000000, 100000000000, 400000000000};
+	struct pfc_plan p;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		assert_int_equal(pfc_plan(&p, rates[i], 100 * US, 5 * MS), 0);
+		assert_false(p.tight);
+		assert_true(p.xon_frames > 0 && p.xon_frames < p.xoff_frames && p.xoff_frames < p.ring_frames);
+		/* three looks at line rate fit above it */
+		assert_true((p.ring_frames - p.xoff_frames) * 1082ull > rates[i] / 8 / 10000 * 3);
+		/* a pause lasts 65535 x 512 bits; it is said again after half of that */
+		assert_true(p.refresh_ns == 65535ull * 512 * 1000000000 / rates[i] / 2);
+	}
+	assert_int_equal(pfc_plan(&p, 1600000000000, 100 * US, 5 * MS), 0);
+	assert_true(p.tight && p.xoff_frames > 0);
+	assert_true(pfc_plan(&p, 0, 100 * US, 5 * MS) < 0);
+}
+
+static struct pfc make(void)
+{
+	struct pfc f = {.plan = {4096, 1000, 500, 200 * US, 5 * MS, false}};
+
+	return f;
+}
+
+static void pfc_look__xoff_refresh_xon(void **state)
+{
+	struct pfc f = make();
+	uint64_t t = 10 * MS;
+
+	(void)state;
+	assert_int_equal(pfc_look(&f, t, false, true), PFC_NOTHING);
+	assert_int_equal(pfc_look(&f, t, false, false), PFC_NOTHING);
+	assert_int_equal(pfc_look(&f, t, true, false), PFC_XOFF);
+	assert_int_equal(pfc_look(&f, t + 100 * US, true, false), PFC_NOTHING);
+	assert_int_equal(pfc_look(&f, t + 200 * US, false, false), PFC_XOFF); /* between the two: still paused */
+	assert_int_equal(pfc_look(&f, t + 300 * US, false, false), PFC_NOTHING);
+	assert_int_equal(pfc_look(&f, t + 350 * US, false, true), PFC_XON);
+	assert_int_equal(pfc_look(&f, t + 360 * US, false, true), PFC_NOTHING);
+	assert_int_equal(f.xoffs, 1);
+	assert_int_equal(f.xons, 1);
+}
+
+static void pfc_look__watchdog_ends_it_until_the_ring_has_emptied(void **state)
+{
+	struct pfc f = make();
+	uint64_t t = 10 * MS, end = t + 5 * MS;
+
+	(void)state;
+	assert_int_equal(pfc_look(&f, t, true, false), PFC_XOFF);
+	for (t += 100 * US; t < end; t += 100 * US)
+		assert_int_not_equal(pfc_look(&f, t, true, false), PFC_XON);
+	assert_int_equal(pfc_look(&f, t, true, false), PFC_XON);
+	assert_int_equal(f.watchdogs, 1);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(pfc_look(&f, t += 100 * US, true, false), PFC_NOTHING);
+	assert_int_equal(pfc_look(&f, t += 100 * US, false, true), PFC_NOTHING);
+	assert_int_equal(pfc_look(&f, t += 100 * US, true, false), PFC_XOFF);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(pfc_frame__golden),
+	    cmocka_unit_test(pfc_plan__room_above_xoff),
+	    cmocka_unit_test(pfc_look__xoff_refresh_xon),
+	    cmocka_unit_test(pfc_look__watchdog_ends_it_until_the_ring_has_emptied),
+	};
+
+	return cmocka_run_group_tests_name("pfc", tests, NULL, NULL);
+}

@@ -149,7 +149,7 @@ static double seconds(uint64_t pps)
 static void print_drops(uint8_t site)
 {
 	printf("  edge %c:", 'A' + site);
-	for (int d = 1; d < DROP_COUNT; d++)
+	for (enum proxy_drop d = DROP_NONE + 1; d < DROP_COUNT; d++)
 		if (edge_drops(&world.edge[site], d))
 			printf(" %s %llu", proxy_drop_name(d), (unsigned long long)edge_drops(&world.edge[site], d));
 	printf("\n");

@@ -86,6 +86,7 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 	timer_init(&f->patience, TK_PATIENCE, idx);
 	timer_init(&f->retire, TK_RETIRE, idx);
 	timer_init(&f->drain, TK_DRAIN, idx);
+	timer_set(&p->timers, &f->retire, p->now_ns + FORSAKEN_NS);
 }
 
 /* The paired flow that was silent for longest, and for idle_ns at least: forgetting it loses nothing that was ACKed,
@@ -136,7 +137,6 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 	idx = take_index(p);
 	f = &p->near[idx];
 	near_flow_init(p, f, idx);
-	timer_set(&p->timers, &f->retire, p->now_ns + FORSAKEN_NS);
 	f->inc = ++p->near_inc[idx];
 	f->born = ++p->births;
 	near_fp_reset(p, f);

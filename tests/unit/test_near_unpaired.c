@@ -190,6 +190,25 @@ static void unpaired__the_pair_frees_the_share(void **state)
 	core_close(&c);
 }
 
+/* A host that gave up: its flow goes, at both edges, also if the near edge was restarted meanwhile. */
+static void unpaired__forsaken_after_a_restart(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 256);
+	assert_int_equal(write_to(&c, 9, 0x1000), DROP_NONE);
+	core_pump(&c);
+	core_rebuild(&c.a);
+	core_session(&c);
+	assert_true(core_used(&c.a) && core_used(&c.b));
+	core_wait(&c, FORSAKEN_NS + CORE_MS);
+	assert_int_equal(c.a.p->near_used, 0);
+	assert_int_equal(core_used(&c.a), 0);
+	assert_int_equal(core_used(&c.b), 0);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -201,6 +220,7 @@ int main(void)
 	    cmocka_unit_test(unpaired__a_paired_flow_stays),
 	    cmocka_unit_test(unpaired__hold_a_sixteenth_of_the_pool),
 	    cmocka_unit_test(unpaired__the_pair_frees_the_share),
+	    cmocka_unit_test(unpaired__forsaken_after_a_restart),
 	};
 
 	return cmocka_run_group_tests_name("near_unpaired", tests, NULL, NULL);

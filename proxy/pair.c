@@ -9,13 +9,12 @@
  * taken for the next flow's.
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
- * and either never sent that PSN or has not sent anything again lately: then the QPN has a new owner, and the old pair is
- * void. */
+ * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. */
 #include "pair.h"
 
 #include "far.h"
 
-#define VOID_QUIET_NS 20000000ull /* a flow that sent nothing again for so long gets no late answers */
+#define VOID_QUIET_NS 20000000ull /* a flow that sent nothing again, and got no answer, for so long gets no late ones */
 
 static uint64_t addr_word(const struct ip_addr *a, int half)
 {
@@ -230,9 +229,9 @@ bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 
 	if (f->pos_tx_max > f->pos_acked || f->nops || !hp || hp->prober == NONE)
 		return true;
-	if (pos_near(f->pos_acked, pkt->psn) < f->pos_tx_max && f->retried_ns &&
-	    p->now_ns < f->retried_ns + VOID_QUIET_NS)
-		return true; /* it may be a late answer to what was sent twice */
+	if (pos_near(f->pos_acked, pkt->psn) < f->pos_tx_max &&
+	    p->now_ns < max_u64(f->retried_ns, f->last_progress_ns) + VOID_QUIET_NS)
+		return true; /* it may be an answer that another one has overtaken, or one to what was sent twice */
 	if (!in_flight(&p->far[hp->prober], pkt))
 		return true;
 	pair_remove(p, f);

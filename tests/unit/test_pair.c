@@ -281,6 +281,27 @@ static void pair__reused_requester_qpn_at_another_psn(void **state)
 	core_close(&c);
 }
 
+/* Answers overtake each other on the LAN: a late one to a flow that is idle is not the next flow's. */
+static void pair__overtaken_answer_decides_nothing(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	for (uint32_t psn = 0; psn < 3; psn++)
+		send_to(&c, QPN0, psn);
+	ack_to(&c, 0x51, 0, 1);
+	ack_to(&c, 0x51, 2, 3);
+	for (uint32_t psn = 0; psn < 3; psn++)
+		send_to(&c, QPN0 + 1, psn);
+	core_forget(&c.b);
+	assert_int_equal(ack_to(&c, 0x51, 1, 2), DROP_LAN_ACK_STALE);
+	assert_int_equal(near_of(&c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	assert_int_equal(ack_to(&c, 0x52, 0, 1), DROP_NONE);
+	assert_int_equal(near_of(&c, QPN0 + 1)->requester_qpn, 0x52);
+	core_close(&c);
+}
+
 /* CM tells both QPNs: no probe, and all flows may send at once. */
 static void pair__cm_needs_no_probe(void **state)
 {
@@ -309,6 +330,7 @@ int main(void)
 	    cmocka_unit_test(pair__second_answer_confirms),
 	    cmocka_unit_test(pair__reused_requester_qpn),
 	    cmocka_unit_test(pair__reused_requester_qpn_at_another_psn),
+	    cmocka_unit_test(pair__overtaken_answer_decides_nothing),
 	    cmocka_unit_test(pair__cm_needs_no_probe),
 	};
 

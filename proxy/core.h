@@ -291,6 +291,7 @@ struct hostpair {
 	uint32_t flows;          /* far flows between them; with the last one it goes */
 	uint32_t last_prober;    /* whose probe was not answered in time: a late answer is its; NONE */
 	uint32_t prober;         /* far flow whose turn it is, NONE */
+	bool doubted;            /* an answer in this turn may have been the prober's, or an old one of another flow */
 	struct dnode waiting;    /* far flows */
 	struct timer quarantine; /* nobody is probed before: a late answer would be taken for the next one's */
 };

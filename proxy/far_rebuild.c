@@ -85,6 +85,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->named = true;
 	f->open = pair_join(p, f);
 	f->pairing = d->pairing;
+	pair_after_restart(p, f);
 	if (f->pairing != PAIR_LEARNING)
 		pair_enter(p, f, d->requester_qpn);
 }

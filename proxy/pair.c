@@ -6,7 +6,7 @@
  * yet are sent one at a time per host pair: while one has its turn, an answer to a QPN that nobody owns can only be for
  * it. Within its turn (LanTimeout) it repeats its first packet a few times, as on a LAN that loses one packet in a
  * hundred many turns would be lost otherwise. An unanswered turn ends in quarantine: a late answer would otherwise be
- * taken for the next flow's.
+ * taken for the next flow's. A restart begins with one for host pairs with flows that the life before may have probed.
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
  * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. */
@@ -120,6 +120,7 @@ bool pair_join(struct proxy *p, struct far_flow *f)
 
 static void begin_turn(struct hostpair *hp, struct far_flow *f)
 {
+	hp->doubted = false;
 	hp->prober = f->idx;
 	f->probing = true;
 }
@@ -205,6 +206,12 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	timer_set(&p->timers, &f->rto, p->now_ns + wait);
 }
 
+void pair_after_restart(struct proxy *p, struct far_flow *f)
+{
+	if (f->pairing == PAIR_LEARNING && f->hostpair != NONE)
+		timer_set(&p->timers, &p->pairs[f->hostpair].quarantine, p->now_ns + p->cfg.quarantine_ns);
+}
+
 void pair_on_timer(struct proxy *p, struct hostpair *hp)
 {
 	hp->last_prober = NONE;
@@ -225,13 +232,20 @@ static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
 
 bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 {
-	const struct hostpair *hp = f->hostpair == NONE ? NULL : &p->pairs[f->hostpair];
+	struct hostpair *hp = f->hostpair == NONE ? NULL : &p->pairs[f->hostpair];
+	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
 
 	if (f->pos_tx_max > f->pos_acked || f->nops || !hp || hp->prober == NONE)
 		return true;
-	if (pos_near(f->pos_acked, pkt->psn) < f->pos_tx_max &&
-	    p->now_ns < max_u64(f->retried_ns, f->last_progress_ns) + VOID_QUIET_NS)
-		return true; /* it may be an answer that another one has overtaken, or one to what was sent twice */
+	if (pos >= f->pos_base && pos < f->pos_tx_max &&
+	    p->now_ns < max_u64(f->retried_ns, f->last_progress_ns) + VOID_QUIET_NS) {
+		/* It may be an answer that another one has overtaken, or one to what was sent twice. If it is the probed
+		 * flow's, that one goes on asking until the old one has been quiet for long enough. */
+		if (!hp->doubted)
+			p->far[hp->prober].probe_repeats = 0;
+		hp->doubted = true;
+		return true;
+	}
 	if (!in_flight(&p->far[hp->prober], pkt))
 		return true;
 	pair_remove(p, f);

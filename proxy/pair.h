@@ -11,6 +11,8 @@ bool pair_join(struct proxy *p, struct far_flow *f);
 bool pair_turn(struct proxy *p, struct far_flow *f);
 /* An answer to a QPN that is not paired: the flow that it must be for, which is paired with it; NULL if none. */
 struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt);
+/* The flow was here before a restart: if it has no pair, an answer to it may still be on its way. */
+void pair_after_restart(struct proxy *p, struct far_flow *f);
 /* The flow whose turn it was got no answer in time: quarantine_ns for the host pair, longer and longer for the flow. */
 void pair_unanswered(struct proxy *p, struct far_flow *f);
 /* The end of a quarantine. */

@@ -18,6 +18,8 @@
 #include "core.h"
 #include "wan_frame.h"
 
+#define BELOW_BASE_REACH 4096 /* as far as a near edge extends a flow downwards */
+
 /* --- from the other edge --- */
 
 /* Opens a flow, or tells something new about it. What cannot be is dropped and counted. */

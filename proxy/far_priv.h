@@ -8,8 +8,7 @@
 
 #include "far.h"
 
-#define POS_NEVER        (1ull << 62)
-#define BELOW_BASE_REACH 4096 /* as far as a near edge extends a flow downwards */
+#define POS_NEVER (1ull << 62)
 
 /* --- table and life: far.c --- */
 

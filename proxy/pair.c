@@ -230,6 +230,14 @@ static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
 	return pos + 1 >= f->pos_acked && (pos < f->pos_tx_max || inside);
 }
 
+/* A responder that waits for what was overtaken in front of the first packet seen; half of all PSNs are in front of it,
+ * and a stray NAK has any. */
+static bool expects_earlier(const struct far_flow *f, const struct roce_pkt *pkt)
+{
+	return pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed &&
+	       pos_near(f->pos_base, pkt->psn) + BELOW_BASE_REACH >= f->pos_base;
+}
+
 bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = f->hostpair == NONE ? NULL : &p->pairs[f->hostpair];
@@ -268,12 +276,10 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
 	struct far_flow *f = hp ? candidate(p, hp) : NULL;
-	bool below;
 
 	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* without AETH it does not say how many messages were counted */
-	below = pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed;
-	if (!in_flight(f, pkt) && !below)
+	if (!in_flight(f, pkt) && !expects_earlier(f, pkt))
 		return NULL;
 	if (FAULT(FAULT_MISPAIR) && dlist_first(&hp->waiting)) {
 		/* the deliberate bug: the answer is given to whoever is next */

@@ -215,6 +215,25 @@ static void pair__unexpected_answers_are_dropped(void **state)
 	core_close(&c);
 }
 
+/* A responder may expect what was overtaken in front of the first packet seen, but not a packet of long ago: a stray or
+ * forged NAK would take the turn of the true answer, and the flow would never hear it. */
+static void pair__stray_nak_is_no_answer(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	send_to(&c, QPN0, 0x10000);
+	core_expect(&c.b, RC_WRITE_ONLY, 0x10000);
+	core_in(&c.b, core_answer(RC_ACK, 0x66, 0x10000 - BELOW_BASE_REACH - 1, AETH_NAK_PSN_SEQ, 0), 0, 0);
+	core_pump(&c);
+	assert_int_equal(core_drops(&c.b, DROP_LAN_ACK_UNMATCHED), 1);
+	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_LEARNING);
+	assert_int_equal(ack_to(&c, 0x51, 0x10000, 1), DROP_NONE);
+	assert_int_equal(near_of(&c, QPN0)->requester_qpn, 0x51);
+	core_close(&c);
+}
+
 /* Provisional until a second answer at another PSN. */
 static void pair__second_answer_confirms(void **state)
 {
@@ -327,6 +346,7 @@ int main(void)
 	    cmocka_unit_test(pair__a_dead_qp_does_not_block_the_others),
 	    cmocka_unit_test(pair__ack_to_a_paired_qpn_decides_nothing),
 	    cmocka_unit_test(pair__unexpected_answers_are_dropped),
+	    cmocka_unit_test(pair__stray_nak_is_no_answer),
 	    cmocka_unit_test(pair__second_answer_confirms),
 	    cmocka_unit_test(pair__reused_requester_qpn),
 	    cmocka_unit_test(pair__reused_requester_qpn_at_another_psn),

@@ -249,7 +249,7 @@ struct far_flow {
 	uint32_t pkts_since_ackreq;    /* packets sent without asking for an ACK */
 	uint64_t rtt_pos, rtt_sent_ns; /* an AckReq under way that was not repeated: measures the responder. 0: none */
 	uint64_t lan_srtt_ns, lan_var_ns; /* of the responder, smoothed; RFC 6298. 0: not measured */
-	uint8_t retries;                  /* timeouts in a row */
+	uint8_t retries;                  /* timeouts in a row; of a flow that is learning, turns without an answer */
 	struct far_rate rate;
 	struct timer pace;                /* end of a wait that the rate asks for */
 	struct timer rto;                 /* retry, or end of an RNR wait */

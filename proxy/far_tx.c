@@ -35,7 +35,9 @@ static bool tx_available(struct proxy *p, const struct far_flow *f)
  * flight. */
 static uint32_t window_of(const struct far_flow *f)
 {
-	return f->retries >= 2 || f->probe_repeats ? 1 : f->window_bytes;
+	bool probed_again = f->pairing == PAIR_LEARNING && (f->probe_repeats || f->retries);
+
+	return f->retries >= 2 || probed_again ? 1 : f->window_bytes;
 }
 
 void far_kick(struct proxy *p, struct far_flow *f)
@@ -221,14 +223,14 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 	if (f->pos_tx == f->pos_acked && !f->nops)
 		return;
 	count(p, CTR_LAN_TIMEOUTS, 1);
-	if (f->retries < UINT8_MAX)
-		f->retries++;
 	if (f->pairing == PAIR_LEARNING && f->probe_repeats < PROBE_REPEATS) {
 		f->probe_repeats++;
 		far_arm_rto(p, f);
 		far_go_back(p, f, f->pos_acked);
 		return;
 	}
+	if (f->retries < UINT8_MAX)
+		f->retries++;
 	if (f->pairing == PAIR_LEARNING) {
 		dlist_remove(&f->lan_node);
 		f->pos_tx = f->pos_acked;

@@ -202,7 +202,7 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	hp->last_prober = f->idx;
 	timer_set(&p->timers, &hp->quarantine, p->now_ns + wait);
 	/* Its next try comes later and later: flows that nobody answers must not keep the others waiting. */
-	wait <<= f->retries < 6 ? f->retries : 6;
+	wait <<= f->retries < 6 ? f->retries - 1 : 6;
 	timer_set(&p->timers, &f->rto, p->now_ns + wait);
 }
 

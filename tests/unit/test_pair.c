@@ -128,6 +128,32 @@ static void pair__unanswered_probe_means_quarantine(void **state)
 	core_close(&c);
 }
 
+/* A responder that is not ready to receive yet is asked again before its requester gives up, and later each time. */
+static void pair__next_try_comes_later_and_later(void **state)
+{
+	const struct core_pkt *k;
+	uint64_t last_ns = 0, gap_ns;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	send_to(&c, QPN0, 0);
+	for (int turn = 0; turn < 4; turn++) {
+		for (int ms = 0; ms < 2000 && !core_pending(&c.b); ms++)
+			core_wait(&c, CORE_MS);
+		k = core_expect(&c.b, RC_WRITE_ONLY, 0);
+		gap_ns = k->at_ns - last_ns;
+		last_ns = k->at_ns;
+		if (turn)
+			assert_in_range(gap_ns, c.b.cfg.quarantine_ns << (turn - 1),
+			                (c.b.cfg.quarantine_ns << (turn - 1)) + 2 * c.b.cfg.lan_timeout_ns);
+		core_wait(&c, c.b.cfg.lan_timeout_ns);
+		core_forget(&c.b); /* repetitions of the same turn */
+	}
+	assert_true(core_event(&c.b, EV_PAIR_QUARANTINED));
+	core_close(&c);
+}
+
 /* The probe, or its answer, is lost on the LAN: it is repeated within the turn, and nobody has to wait. */
 static void pair__lost_probe_is_repeated(void **state)
 {
@@ -342,6 +368,7 @@ int main(void)
 	    cmocka_unit_test(pair__probe_is_one_packet),
 	    cmocka_unit_test(pair__host_pairs_are_independent),
 	    cmocka_unit_test(pair__unanswered_probe_means_quarantine),
+	    cmocka_unit_test(pair__next_try_comes_later_and_later),
 	    cmocka_unit_test(pair__lost_probe_is_repeated),
 	    cmocka_unit_test(pair__a_dead_qp_does_not_block_the_others),
 	    cmocka_unit_test(pair__ack_to_a_paired_qpn_decides_nothing),

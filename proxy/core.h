@@ -110,6 +110,7 @@ struct near_flow {
 	uint64_t pos_base;     /* where it began */
 	uint64_t pos_next;     /* next expected from the host: all before is committed */
 	uint64_t pos_max;      /* highest seen + 1 */
+	uint64_t pos_held;     /* no slot at or beyond it */
 	uint64_t pos_acked;    /* ACKed to the host */
 	uint64_t pos_reported; /* delivered, as the far edge reported */
 	uint64_t pos_far;      /* committed at the far edge, as it reported: reported <= far <= next */

@@ -58,10 +58,8 @@ struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_
 
 void near_free_slots(struct proxy *p, struct near_flow *f)
 {
-	uint64_t end = min_u64(f->pos_max, f->pos_next + HELD_OOO_MAX + 1);
-
 	near_ops_retire(p, f, true);
-	for (uint64_t pos = f->pos_settled; pos < end && f->held_bytes; pos++) {
+	for (uint64_t pos = f->pos_settled; f->held_bytes && pos < f->pos_held; pos++) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
 
 		if (slot != SLOT_NONE)

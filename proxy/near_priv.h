@@ -7,6 +7,7 @@
 
 #define HELD_OOO_MAX       (4 * PATIENCE_PKTS) /* positions past a gap that may be held */
 #define BASE_REACH         4096                /* how far below the first packet seen an overtaken one may lie */
+#define HELD_SPAN          (2 * BASE_REACH + HELD_OOO_MAX) /* as far behind the base as that leaves slots, with holes */
 #define OLD_DRAIN_STALL_NS 500000000ull        /* an old incarnation without progress for so long has failed */
 #define FORSAKEN_NS        5000000000ull       /* longer than hosts wait between two repetitions */
 

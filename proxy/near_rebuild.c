@@ -137,7 +137,7 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 		near_in_order(p, f, slot);
 		f->ooo_pkts--;
 	}
-	f->pos_max = f->pos_next + (f->ooo_pkts ? HELD_OOO_MAX : 0);
+	f->pos_max = max_u64(f->pos_next, f->pos_held);
 	f->pos_last_rx = f->pos_next;
 	if (f->pairing != PAIR_LEARNING && near_ceiling(p, f) > f->pos_acked)
 		near_acked(p, f,

@@ -89,7 +89,7 @@ static bool may_extend_down(const struct near_flow *f, uint64_t pos)
 {
 	return !FAULT(FAULT_FIRST_SEEN_IS_FIRST) && !f->base_fixed && f->pos_acked == f->pos_base &&
 	       f->pos_reported == f->pos_base && !f->nops && pos < f->pos_base && f->pos_base - pos < BASE_REACH &&
-	       f->pos_next - f->pos_base < BASE_REACH;
+	       f->pos_next - f->pos_base < BASE_REACH && f->pos_held - pos <= HELD_SPAN;
 }
 
 /* How often the host has come back to what it must wait for. Its first repetitions are met with silence, as the answer

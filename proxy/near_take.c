@@ -31,12 +31,10 @@ bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
 /* The highest packet beyond the gap goes: it was not ACKed, its host sends it again. False: there is none. */
 static bool evict_highest(struct proxy *p, struct near_flow *f)
 {
-	uint64_t pos = min_u64(f->pos_max, f->pos_next + BASE_REACH + HELD_OOO_MAX);
-
 	if (FAULT(FAULT_NO_EVICT))
 		return false;
-	while (f->ooo_pkts && --pos > f->pos_next) {
-		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
+	while (f->ooo_pkts && f->pos_held > f->pos_next + 1) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, --f->pos_held);
 
 		if (slot == SLOT_NONE)
 			continue;
@@ -74,6 +72,7 @@ uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, co
 	h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
 	arena_commit(p->arena, slot);
 	f->pos_max = max_u64(f->pos_max, pos + psns);
+	f->pos_held = max_u64(f->pos_held, pos + psns);
 	return slot;
 }
 

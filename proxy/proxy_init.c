@@ -204,6 +204,7 @@ static void adopt_slots(struct proxy *p)
 		if (h->kind == SLOT_REQ_NEAR) {
 			p->near[h->flow].held_bytes += bytes;
 			p->near[h->flow].ooo_pkts++;
+			p->near[h->flow].pos_held = max_u64(p->near[h->flow].pos_held, h->pos + h->psns);
 		} else if (h->kind == SLOT_REQ_FAR) {
 			p->far[h->flow].held_bytes += bytes;
 			p->far[h->flow].pos_rx_max = max_u64(p->far[h->flow].pos_rx_max, h->pos + 1);

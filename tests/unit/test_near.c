@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The responder's role beside the requester: order, gaps, duplicates, strangers, and how far it may be ACKed. */
 #include "core_fixture.h"
+#include "proxy/near_priv.h"
 
 #define RNR_TYPE(s) ((s)&AETH_TYPE_MASK)
 
@@ -564,6 +565,54 @@ static void near__lives_keep_their_order_over_a_restart(void **state)
 	core_close(&c);
 }
 
+/* What was seen before the base moved below it goes with the flow, however far behind the base it lies. */
+static void near__overtakers_go_with_their_flow(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_send(&c, RC_WRITE_ONLY, 1000);
+	core_send(&c, RC_WRITE_ONLY, 0);
+	assert_int_equal(core_near(&c)->ooo_pkts, 1);
+	near_close(c.a.p, core_near(&c));
+	assert_int_equal(core_used(&c.a), 0);
+	core_pump(&c);
+	core_close(&c);
+}
+
+static void near__overtakers_go_after_a_restart(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_send(&c, RC_WRITE_ONLY, 1000);
+	core_send(&c, RC_WRITE_ONLY, 0);
+	core_rebuild(&c.a);
+	core_session(&c);
+	assert_int_equal(core_near(&c)->ooo_pkts, 1);
+	near_close(c.a.p, core_near(&c));
+	assert_int_equal(core_used(&c.a), 0);
+	core_pump(&c);
+	core_close(&c);
+}
+
+/* One packet after the other, each a little below: one life spans so much at most, then the next begins. */
+static void near__base_sinks_so_far_only(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 256);
+	for (uint32_t psn = 10 * BASE_REACH; psn > BASE_REACH; psn -= BASE_REACH - 1) {
+		assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_NONE);
+		assert_true(core_near(&c)->pos_held - core_near(&c)->pos_base <= HELD_SPAN);
+	}
+	assert_true(core_ctr(&c.a, CTR_INCARNATIONS) > 0);
+	core_close(&c);
+}
+
 /* --- READ and ATOMIC --- */
 
 /* ACKs stop in front of an unanswered READ, also in mode near; its response opens the way. */
@@ -842,6 +891,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(near__old_life_fails_loudly),
     cmocka_unit_test(near__second_stranger_replaces_the_first),
     cmocka_unit_test(near__lives_keep_their_order_over_a_restart),
+    cmocka_unit_test(near__overtakers_go_with_their_flow),
+    cmocka_unit_test(near__overtakers_go_after_a_restart),
+    cmocka_unit_test(near__base_sinks_so_far_only),
     cmocka_unit_test(near__ceiling_stands_in_front_of_a_read),
     cmocka_unit_test(near__ack_of_repetition_stops_before_an_answer),
     cmocka_unit_test(near__stale_incarnation),

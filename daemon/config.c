@@ -369,6 +369,12 @@ static void write_items(const struct config_key *k, const struct link_config *c,
 
 #define ITEMS_TEXT_MAX (PREFIXES_MAX * 52) /* the longest list: IPv6 prefixes */
 
+void config_carry_over(const struct link_config *from, struct link_config *to)
+{
+	to->barrier_kept =
+	    to->barrier == BARRIER_AUTO && config_barrier(from) == BARRIER_PAIR && !config_acks_early(to);
+}
+
 bool config_reloadable(const struct link_config *from, const struct link_config *to, char err[CONFIG_ERR_MAX])
 {
 	char was[ITEMS_TEXT_MAX], is[ITEMS_TEXT_MAX];
@@ -388,10 +394,9 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
 	if (config_barrier(from) == config_barrier(to))
 		return true;
 	snprintf(err, CONFIG_ERR_MAX,
-	         "%s: with Barrier=auto these modes would need Barrier=%s, which takes a restart: give Barrier=%s to keep "
-	         "it as it is",
-	         to->path, config_barrier(to) == BARRIER_OFF ? "off" : "pair",
-	         config_barrier(from) == BARRIER_OFF ? "off" : "pair");
+	         "%s: AckMode= or PairAckMode= turns early ACKs on, and Barrier=auto with them the barrier, which cannot "
+	         "change while the link runs: restart longreachd for it, or give Barrier=off to do without",
+	         to->path);
 	return false;
 }
 

@@ -40,7 +40,8 @@ struct link_config {
 	enum ack_mode ack_mode;
 	struct pair_mode pair_modes[PAIR_MODES_MAX];
 	uint32_t npair_modes;
-	uint32_t barrier; /* enum barrier_config; see config_barrier() */
+	uint32_t barrier;  /* enum barrier_config; see config_barrier() */
+	bool barrier_kept; /* not in the file: auto stays pair, as it was at the start; see config_carry_over() */
 	uint16_t barrier_skip[BARRIER_SKIP_MAX];
 	uint32_t nbarrier_skip;
 	uint64_t barrier_max_ns;
@@ -90,15 +91,25 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
  * both ends. 0, or -EINVAL with err. */
 int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX]);
 
-/* What Barrier= comes to: auto is pair if any ACKs are early, else off. */
-static inline enum barrier_mode config_barrier(const struct link_config *c)
+/* A running link cannot turn its barrier on or off: its LAN ports, its rules in the kernel and its memory are made for
+ * one of the two. A barrier that is on and no longer needed does no harm, so with Barrier=auto it stays on: `to` notes
+ * that. The other way round early ACKs would have none, which config_reloadable() refuses. To be called before it. */
+void config_carry_over(const struct link_config *from, struct link_config *to);
+
+static inline bool config_acks_early(const struct link_config *c)
 {
 	bool early = c->ack_mode != ACK_MODE_HOST;
 
 	for (uint32_t i = 0; i < c->npair_modes; i++)
 		early |= c->pair_modes[i].mode != ACK_MODE_HOST;
+	return early;
+}
+
+/* What Barrier= comes to: auto is pair if any ACKs are early, or were when the link started, else off. */
+static inline enum barrier_mode config_barrier(const struct link_config *c)
+{
 	if (c->barrier == BARRIER_AUTO)
-		return early ? BARRIER_PAIR : BARRIER_OFF;
+		return config_acks_early(c) || c->barrier_kept ? BARRIER_PAIR : BARRIER_OFF;
 	return c->barrier == BARRIER_SAYS_PAIR ? BARRIER_PAIR : BARRIER_OFF;
 }
 

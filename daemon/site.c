@@ -323,6 +323,8 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 
 void site_reconfigure(struct site *s, const struct link_config *c)
 {
+	bool kept = c->barrier_kept && !s->config.barrier_kept;
+
 	s->config = *c;
 	if (s->link == NULL) {
 		try_start(s);
@@ -330,6 +332,10 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 		return;
 	}
 	log_notice("link %s: takes up its changed file", c->name);
+	if (kept)
+		log_notice("link %s: no ACKs are early any longer; Barrier=auto stays pair, as it was at the start, until "
+		           "longreachd is restarted at both edges",
+		           c->name);
 	/* The session first: where the edges come to disagree, early ACKs end before the mode changes. */
 	peer_reconfigure(s->peer, c);
 	link_reconfigure(s->link, c);

@@ -117,7 +117,7 @@ struct site *sites_find(const struct sites *s, const char *name)
 	return NULL;
 }
 
-static const struct link_config *find_config(const struct site_configs *c, const char *name)
+static struct link_config *find_config(struct site_configs *c, const char *name)
 {
 	for (uint32_t i = 0; i < c->n; i++)
 		if (strcmp(c->list[i].name, name) == 0)
@@ -144,16 +144,17 @@ int sites_start(struct sites *s, const struct site_configs *configs)
 }
 
 /* A link that failed to start has nothing running that a change could break. */
-static int check_reloadable(const struct sites *s, const struct site_configs *next, char *report)
+static int check_reloadable(const struct sites *s, struct site_configs *next, char *report)
 {
 	char err[CONFIG_ERR_MAX];
 	int bad = 0;
 
 	for (uint32_t i = 0; i < s->n; i++) {
-		const struct link_config *to = find_config(next, site_config(s->list[i])->name);
+		struct link_config *to = find_config(next, site_config(s->list[i])->name);
 
 		if (to == NULL || site_link(s->list[i]) == NULL)
 			continue;
+		config_carry_over(site_config(s->list[i]), to);
 		if (!config_reloadable(site_config(s->list[i]), to, err)) {
 			say(report, "%s", err);
 			bad = 1;
@@ -172,7 +173,7 @@ static void remove_site(struct sites *s, uint32_t i)
 	site_free(site);
 }
 
-static void stop_removed(struct sites *s, const struct site_configs *next, char *report)
+static void stop_removed(struct sites *s, struct site_configs *next, char *report)
 {
 	for (uint32_t i = 0; i < s->n;) {
 		const char *name = site_config(s->list[i])->name;
@@ -209,7 +210,7 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		say(report, "link %s: does not start yet: %s", c->name, site_error(site));
 }
 
-static void apply(struct sites *s, const struct site_configs *next, char *report)
+static void apply(struct sites *s, struct site_configs *next, char *report)
 {
 	stop_removed(s, next, report);
 	for (uint32_t i = 0; i < next->n; i++)

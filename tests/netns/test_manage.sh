@@ -44,6 +44,17 @@ reload_mode() { # from to
 	esac || why "$NOTE"
 }
 
+# Nothing is early any longer, and what auto turned on stays on all the same; the log says so, once.
+barrier_stays() {
+	local edge
+	mode_is host || why "the mode is not host" || return
+	for edge in a b; do
+		[ "$(lab_status $edge '.links[0].barrier.mode')" = pair ] || why "edge $edge has changed its barrier" || return
+		[ "$(grep -c 'Barrier=auto stays pair' "$LAB_DIR/$edge/log")" = 1 ] || why "edge $edge did not say so" || return
+	done
+	lab_in ha busybox ping -c 2 -i 0.2 -W 2 $B_HOST >/dev/null || why "no ping between the hosts"
+}
+
 reload_under_load() {
 	local pid
 	lab_rcperf --op mix --qps 2 --size 20000 --secs 2 &
@@ -109,20 +120,32 @@ put_right() { # signal
 	lab_rcperf --iters 50 --depth 8 || why "the hosts do not reach each other directly afterwards"
 }
 
+forwarded() { # edge
+	lab_in "$1" awk '/^Ip:/ && $2 != "Forwarding" { print $7 }' /proc/net/snmp
+}
+
+# The port hands each frame to the daemon and to the kernel, which has a route for it: only the rules stop the second
+# copy. Their counters say that they did.
 closed_while_running() {
-	# With the daemon on, the kernel must not forward the hosts' RoCE: on a cut WAN path between the daemons nothing may
-	# reach host B by the kernel's own route.
-	lab_in ea nft list ruleset | grep -q 4791 || why "no rule keeps the kernel from forwarding RoCE"
+	local before=$(($(forwarded ea) + $(forwarded eb))) dropped
+	lab_rcperf --size 4096 --iters 200 || why "contents, order or count are wrong" || return
+	NOTE="the kernels forwarded $(($(forwarded ea) + $(forwarded eb) - before)) packets"
+	[ $(($(forwarded ea) + $(forwarded eb))) = "$before" ] || why "$NOTE" || return
+	dropped=$(lab_in ea nft -j list table netdev longreach_link | jq '[.. | .counter? // empty | .packets] | add')
+	NOTE="$NOTE; ${dropped:-0} dropped on their way into edge A's"
+	[ "${dropped:-0}" -ge 200 ] || why "$NOTE"
 }
 
 # A daemon that is killed cannot put anything right: bytes that it acknowledged may lie in its buffer, so RoCE must not
-# go around it. The next start takes up where it was.
+# go around it, nor, with the barrier on, a word about them. The next start takes up where it was.
 killed_and_restarted() {
 	{ lab_edge_stop a KILL; } 2>/dev/null
 	! LAB_PATIENCE=10 lab_rcperf --iters 5 --depth 1 --size 4096 || why "RoCE went around a killed edge" || return
-	lab_in ha busybox ping -c 1 -W 2 $B_HOST >/dev/null || why "other traffic stopped with the daemon" || return
+	! lab_in ha busybox ping -c 1 -W 1 $B_HOST >/dev/null || why "IP went around a killed edge" || return
+	lab_in ha busybox ping -c 1 -W 2 10.101.1.1 >/dev/null || why "the edge itself is cut off, too" || return
 	lab_edge_start a
 	lab_link_up || why "the link does not come up again" || return
+	lab_in ha busybox ping -c 1 -W 2 $B_HOST >/dev/null || why "no ping after a restart" || return
 	lab_rcperf --op mix --size 20000 --iters 200 || why "no traffic after a restart"
 }
 
@@ -133,6 +156,7 @@ LAB_MODE=near
 check "both edges up" link_up_noting_state
 check "the kernel does not forward RoCE while the daemon runs" closed_while_running
 check "reload: near becomes host" reload_mode near host
+check "the barrier that auto turned on stays on" barrier_stays
 check "reload: host becomes near" reload_mode host near
 check "reload under load" reload_under_load
 check "a bad value is refused, the running link stays" bad_file 's/^AckMode=.*/AckMode=maybe/' maybe

@@ -399,6 +399,53 @@ static void config_write__can_be_read_back(void **state)
 	free(text);
 }
 
+/* near -> host -> near, as one tries it out: the barrier stays on all the while. */
+static void config_carry_over__keeps_the_barrier_that_auto_turned_on(void **state)
+{
+	struct link_config near, host, again;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	accepts_line("Link", "AckMode=near", &near);
+	accepts(MINIMAL, &host);
+	assert_false(config_reloadable(&near, &host, err));
+	config_carry_over(&near, &host);
+	assert_true(host.barrier_kept);
+	assert_int_equal(config_barrier(&host), BARRIER_PAIR);
+	assert_true(config_reloadable(&near, &host, err));
+
+	accepts_line("Tuning", "DeadPeer=5s", &again);
+	config_carry_over(&host, &again);
+	assert_int_equal(config_barrier(&again), BARRIER_PAIR);
+	assert_true(config_reloadable(&host, &again, err));
+
+	/* the file it started with is that configuration again, byte for byte: "unchanged" */
+	accepts_line("Link", "AckMode=near", &again);
+	config_carry_over(&host, &again);
+	assert_memory_equal(&again, &near, sizeof(near));
+	assert_true(config_reloadable(&host, &again, err));
+}
+
+static void config_carry_over__turns_nothing_on(void **state)
+{
+	struct link_config from, to;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	accepts(MINIMAL, &from);
+	accepts_line("Link", "AckMode=near", &to);
+	config_carry_over(&from, &to);
+	assert_false(to.barrier_kept);
+	assert_false(config_reloadable(&from, &to, err));
+
+	/* what the file says in words is not overruled */
+	accepts_line("Link", "AckMode=near", &from);
+	accepts_line("Link", "Barrier=off", &to);
+	config_carry_over(&from, &to);
+	assert_int_equal(config_barrier(&to), BARRIER_OFF);
+	assert_false(config_reloadable(&from, &to, err));
+}
+
 static void config_reloadable__names_the_key(void **state)
 {
 	struct link_config a, b;
@@ -408,7 +455,7 @@ static void config_reloadable__names_the_key(void **state)
 	accepts(MINIMAL, &a);
 	accepts_line("Link", "AckMode=near", &b);
 	assert_false(config_reloadable(&a, &b, err)); /* the port would have to take all IP */
-	assert_non_null(strstr(err, "Barrier=off"));
+	assert_non_null(strstr(err, "restart longreachd for it, or give Barrier=off"));
 	accepts_line("Link", "AckMode=near\nBarrier=off", &b);
 	assert_false(config_reloadable(&a, &b, err));
 	a = b;
@@ -570,6 +617,8 @@ int main(void)
 	    cmocka_unit_test(config_parse__file_names),
 	    cmocka_unit_test(config_load__says_why_not),
 	    cmocka_unit_test(config_write__can_be_read_back),
+	    cmocka_unit_test(config_carry_over__keeps_the_barrier_that_auto_turned_on),
+	    cmocka_unit_test(config_carry_over__turns_nothing_on),
 	    cmocka_unit_test(config_reloadable__names_the_key),
 	    cmocka_unit_test(config_compatible__links_that_collide),
 	    cmocka_unit_test(security__keys_or_none),

@@ -14,7 +14,8 @@
 # VLAN 100 between host and edge as well, where the kernel has VLAN devices ($LAB_HAS_VLAN): 10.101.11.2 - .1 at site A,
 # 10.101.12.2 - .1 at site B.
 # Both edges forward and have routes to each other's LAN, so that everything also works without a daemon ("direct").
-# MTU 9000 everywhere. On the WAN side segmentation and checksum offloads are off: the line sees packets of wire size.
+# MTU 9000 everywhere. At the hosts and on the WAN side segmentation is off, and on the WAN side checksum offloads too: a
+# veth is no cable and would hand on TCP in pieces of 64 KiB. Edges and line see packets of wire size.
 #
 # Call order: lab_up; lab_line [wanline options]; lab_edges; lab_link_up; ...; lab_edges_stop; lab_down (also by trap).
 # Namespaces are named lr<pid>-..., files are in $LAB_DIR and $LAB_SHM; both are gone after lab_down().
@@ -110,6 +111,7 @@ lab_host() { # host edge site-number
 	done
 	lab_ip "$1" -6 addr add "fd00:101:$3::2/64" dev rdma0 nodad
 	lab_ip "$1" link set rdma0 up
+	lab_offload "$1" rdma0 tso off gso off gro off
 	lab_ip "$1" route add default via "10.101.$3.1"
 	lab_ip "$1" -6 route add default via "fd00:101:$3::1"
 	[ -z "$LAB_HAS_VLAN" ] || lab_vlan "$1" rdma0 "10.101.1$3.2/24" "10.101.1$((3 - $3)).0/24" "10.101.1$3.1"

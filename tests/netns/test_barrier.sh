@@ -118,9 +118,6 @@ nothing_is_left() {
 }
 
 lab_up
-for ns in ha hb; do
-	lab_offload $ns rdma0 tso off gso off gro off
-done
 lab_line --rate $LAB_LINE_RATE --km 300
 lab_server $B_HOST
 check "off: the link comes up" link off

@@ -105,7 +105,7 @@ struct near_flow {
 	bool stalled;        /* far edge says so: in force like host mode */
 	bool held_off;       /* its host was sent away for want of room, and has not been back */
 	bool psns_unknown;   /* pos_next is right only if the last READ fitted one packet: PMTU not known yet */
-	uint8_t rnr_retry;   /* as CM told; 7 infinite */
+	uint8_t rnr_retry;   /* as CM told */
 
 	uint64_t pos_base;     /* where it began */
 	uint64_t pos_next;     /* next expected from the host: all before is committed */

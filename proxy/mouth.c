@@ -5,6 +5,7 @@
 #define RNR_WAIT_MIN_NS 640000ull
 #define RNR_WAIT_MAX_NS 10240000ull
 #define SILENT_AFTER_NS 3000000000ull
+#define RNR_DOUBLINGS   4
 #define RNR_QUIET_NS    300000ull    /* one for all the packets of a burst */
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
 #define CNP_GAP_NS      50000ull     /* a reaction point cuts its rate once per such a time: more say nothing new */
@@ -14,20 +15,29 @@ static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
 	return (f->msn_offset + relative + (FAULT(FAULT_WRONG_MSN) ? 1 : 0)) & ROCE_PSN_MASK;
 }
 
+/* One more RNR NAK at this ceiling. False: its host stands no more of them without progress (RNR Retry Count, which
+ * CM has told), and its QP would fail. Then silence is kinder: the retries against that are others. */
+static bool may_send_away(struct near_flow *f, uint64_t ceiling)
+{
+	if (f->rnr_at != ceiling)
+		f->rnr_row = 0;
+	f->rnr_at = ceiling;
+	if (f->rnr_retry != RNR_RETRY_INFINITE && f->rnr_row >= f->rnr_retry && !FAULT(FAULT_RNR_TO_FINITE))
+		return false;
+	if (f->rnr_row < UINT8_MAX)
+		f->rnr_row++;
+	return true;
+}
+
 /* How long the requester is sent away: about what it takes until a report can bring room, and twice as long each time
  * that it comes back in vain. */
-static uint8_t rnr_syndrome(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
+static uint8_t rnr_syndrome(const struct proxy *p, const struct near_flow *f)
 {
 	uint64_t wait = wan_rtt_ns(&p->rtt) / 2;
 
-	if (f->rnr_at != ceiling)
-		f->rnr_row = 0;
-	else if (f->rnr_row < 4)
-		f->rnr_row++;
-	f->rnr_at = ceiling;
 	if (wait < RNR_WAIT_MIN_NS)
 		wait = RNR_WAIT_MIN_NS;
-	wait <<= f->rnr_row;
+	wait <<= f->rnr_row < RNR_DOUBLINGS ? f->rnr_row - 1 : RNR_DOUBLINGS;
 	if (wait > RNR_WAIT_MAX_NS)
 		wait = RNR_WAIT_MAX_NS;
 	if (!p->wan_up)
@@ -201,9 +211,10 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 			return 0;
 		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS)
 			return 0;
-		if (ceiling < f->pos_max)
-			f->rnr_said_ns = p->now_ns; /* else it becomes an ACK: nothing is refused any more */
-		return say_nak(p, f, ceiling, rnr_syndrome(p, f, ceiling), tx);
+		if (ceiling >= f->pos_max || !may_send_away(f, ceiling))
+			return say_ack(p, f, ceiling, tx); /* nothing is refused any more, or no refusal is left */
+		f->rnr_said_ns = p->now_ns;
+		return say_nak(p, f, ceiling, rnr_syndrome(p, f), tx);
 	default:
 		return 0;
 	}

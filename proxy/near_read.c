@@ -193,7 +193,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	if (op->due && pos >= op->next) { /* it is on its way */
 		if (pos == op->next || given_before_restart(p, f, pos))
 			op->next = op->from = pos;
-		if (f->rnr_retry == 7 && !f->repeats)
+		if (f->rnr_retry == RNR_RETRY_INFINITE && !f->repeats)
 			near_speak(p, f, DUE_RNR);
 		return true;
 	}

@@ -113,7 +113,7 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 	uint64_t ceiling = near_ceiling(p, f);
 
 	if (pos >= ceiling) {
-		if (new_round && tired_of_waiting(p, f, ceiling) && (f->rnr_retry == 7 || FAULT(FAULT_RNR_TO_FINITE)))
+		if (new_round && tired_of_waiting(p, f, ceiling) && (f->rnr_retry == RNR_RETRY_INFINITE || FAULT(FAULT_RNR_TO_FINITE)))
 			near_speak(p, f, DUE_RNR);
 	} else if (ack_req || new_round) {
 		near_speak(p, f, DUE_ACK);

@@ -81,7 +81,7 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 	memset(f, 0, sizeof(*f));
 	f->used = true;
 	f->idx = idx;
-	f->rnr_retry = p->cfg.rnr_retry_infinite ? 7 : 0;
+	f->rnr_retry = p->cfg.rnr_retry_infinite ? RNR_RETRY_INFINITE : 0;
 	dlist_init(&f->ops);
 	timer_init(&f->patience, TK_PATIENCE, idx);
 	timer_init(&f->retire, TK_RETIRE, idx);

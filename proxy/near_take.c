@@ -4,9 +4,9 @@
  * Taking a request: is there room, commit it, and count it as in order once everything before it is here. The order of
  * stores is the promise: the slot is committed before anything can be ACKed.
  *
- * A host for which there is no room is held off with RNR NAKs (mouth.c), never with silence and never with sequence
- * NAKs, which would burn its retries. But the packet that a flow needs next is taken as long as others of the same flow
- * beyond a gap can go for it. */
+ * A host for which there is no room is held off with RNR NAKs (mouth.c), never with sequence NAKs, and with silence only
+ * when its RNR retries are finite and used up: both would burn its retries. But the packet that a flow needs next is
+ * taken as long as others of the same flow beyond a gap can go for it. */
 #include "near_priv.h"
 
 #include "near_fp.h"

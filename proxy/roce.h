@@ -113,6 +113,8 @@ enum roce_class {
 #define AETH_NAK_INV_RD     0x64
 #define AETH_TYPE_MASK      0xe0
 
+#define RNR_RETRY_INFINITE 7 /* RNR Retry Count, IBTA 9.7.5.2.8: for ever */
+
 /* A parsed packet. Offsets count from the first byte of the IP header. */
 struct roce_pkt {
 	struct ip_addr src, dst;

@@ -235,6 +235,42 @@ static void mouth__no_rnr_for_finite_retries_while_waiting(void **state)
 	core_close(&c);
 }
 
+/* Nor more often than it stands while there is no room for it. Progress gives it all of them anew. */
+static void mouth__finite_rnr_retries_are_not_used_up(void **state)
+{
+	const struct core_pkt *k;
+	uint32_t psn = 500, rnr = 0;
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 8);
+	core_connect(&c, 500, 900, 2);
+	c.cut = true;
+	while (core_send(&c, RC_WRITE_ONLY, psn) == DROP_NONE)
+		psn++;
+	for (int i = 0; i < 10; i++) {
+		c.now_ns += 20 * CORE_MS;
+		assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_LAN_NO_ROOM);
+	}
+	while ((k = core_take(&c.a)))
+		rnr += (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK;
+	assert_int_equal(rnr, 2);
+	assert_int_equal(core_ctr(&c.a, CTR_NAKS_TX), 0);
+	c.cut = false;
+	for (int i = 0; i < 3000 && core_near(&c)->pos_settled < POS_ORIGIN + psn; i++) {
+		for (; (k = core_take(&c.b));)
+			if (k->h.ack_req)
+				core_in(&c.b, core_answer(RC_ACK, 0x21, k->h.psn, AETH_ACK_NO_CREDITS, k->h.psn - 499),
+				        0, 0);
+		core_wait(&c, CORE_MS);
+	}
+	c.cut = true;
+	while (core_send(&c, RC_WRITE_ONLY, psn) == DROP_NONE)
+		psn++;
+	assert_int_equal(core_ctr(&c.a, CTR_RNR_NAKS_TX), 3);
+	core_close(&c);
+}
+
 /* A CNP looks like the responder's packets too, and takes nothing from the ACK that is due. */
 static void mouth__cnp_in_the_responders_words(void **state)
 {
@@ -312,6 +348,7 @@ int main(void)
 	    cmocka_unit_test(mouth__full_arena_means_rnr),
 	    cmocka_unit_test(mouth__room_ends_the_hold_off),
 	    cmocka_unit_test(mouth__no_rnr_for_finite_retries_while_waiting),
+	    cmocka_unit_test(mouth__finite_rnr_retries_are_not_used_up),
 	    cmocka_unit_test(mouth__cnp_in_the_responders_words),
 	    cmocka_unit_test(mouth__cnp_once_in_50_us),
 	};

@@ -346,12 +346,14 @@ void check_ack_of_answer(struct qp *q, const struct wqe *w)
 		           (unsigned long long)w->pos_last);
 }
 
-void check_implied_nak(struct qp *q)
+/* `last_ns`: when the requester asked last for a READ; 0: it is an ATOMIC. An edge that was not there to hear it goes on
+ * with the responses that were asked for before, in their old framing: it cannot know that a FIRST is due. */
+void check_implied_nak(struct qp *q, uint64_t last_ns)
 {
 	struct world *w = q->host->w;
 
-	if (w->cfg.lan_clean && !w->cfg.direct && q->req.confusions == 0 &&
-	    w->cfg.edges_from_ns == 0) /* it was deaf for a while */
+	if (w->cfg.lan_clean && !w->cfg.direct && q->req.confusions == 0 && w->cfg.edges_from_ns == 0 &&
+	    (w->edge[q->host->site].restarts == 0 || last_ns == 0 || last_ns >= w->edge[q->host->site].up_ns))
 		check_fail(w, "implied-nak", "QPN %06x was ACKed past its unanswered READ or ATOMIC at position %llu",
 		           q->qpn, (unsigned long long)q->req.pos_una);
 }

@@ -33,7 +33,7 @@ void check_stray(struct host *h, const struct roce_pkt *pkt);
 void check_completion(struct qp *q, const struct wqe *w);
 /* A plain ACK names a READ or ATOMIC without an answer: rxe would take it for the answer. */
 void check_ack_of_answer(struct qp *q, const struct wqe *w);
-void check_implied_nak(struct qp *q);
+void check_implied_nak(struct qp *q, uint64_t last_ns);
 void check_qp_error(struct qp *q, const char *why);
 /* DREQ arrived at side 1. */
 void check_dreq(struct conn *c);

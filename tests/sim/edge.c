@@ -325,6 +325,7 @@ void edge_crash(struct edge *e)
 void edge_restart(struct edge *e, enum proxy_start start)
 {
 	e->down = false;
+	e->up_ns = e->w->q.now_ns;
 	e->restarts++;
 	e->arena_lives += start == PROXY_START_FRESH;
 	world_note(e->w, e->site, "the edge starts again, %s",

@@ -34,6 +34,7 @@ struct edge {
 	struct edge_shard shard[EDGE_SHARDS_MAX];
 	struct wan_pacer pacer;
 	bool down;
+	uint64_t up_ns; /* since when it runs */
 	uint32_t restarts;
 	uint32_t arena_lives; /* how often its arenas were made anew: its arena epoch, as the hello tells it */
 	uint64_t events[EV_COUNT];

@@ -426,8 +426,10 @@ static void implied_nak(struct qp *q)
 	struct requester *r = &q->req;
 
 	r->implied_naks++;
-	check_implied_nak(q);
-	if (r->implied_at == r->pos_una + 1 || (q->model->one_retry && r->retrying))
+	if (r->implied_at == r->pos_una + 1)
+		return;
+	check_implied_nak(q, wqe_at(r, r->msg_completed)->request_ns);
+	if (q->model->one_retry && r->retrying)
 		return;
 	r->implied_at = r->pos_una + 1;
 	if (use_retry(q, "retries exhausted by implied NAKs"))

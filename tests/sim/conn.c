@@ -132,13 +132,20 @@ static void conn_over(struct conn *c)
 	world_conn_over(c->w);
 }
 
+/* Not that of a queue pair that was given up: its edges hold requests that its host repeated until then, nobody tells
+ * them that it is gone, and they go on asking whoever has the number, for GiveUp if need be. Real hosts hand numbers out
+ * in turn (rxe: the next of 131,056), so that one comes back when all of that is over. */
+static void release_qpns(struct conn *c)
+{
+	for (int side = 0; side < 2 && c->w->cfg.recycle && !c->excused; side++)
+		host_release_qpn(c->qp[side]->host, c->qp[side]->qpn);
+}
+
 static void end_round(struct conn *c)
 {
-	for (int side = 0; side < 2; side++) {
-		close_qp(c->qp[side]);
-		if (c->w->cfg.recycle)
-			host_release_qpn(c->qp[side]->host, c->qp[side]->qpn);
-	}
+	close_qp(c->qp[0]);
+	close_qp(c->qp[1]);
+	release_qpns(c);
 	evtimer_cancel(&c->resend);
 	if (++c->round < c->cfg.rounds && !c->excused) {
 		c->state = CONN_WAITING;

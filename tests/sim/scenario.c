@@ -13,8 +13,6 @@
 #define WAN_OVERHEAD (28 + 38)
 
 #define PACKETS_MAX 20000 /* of requests, in all connections together */
-/* An edge asks again, and gets the ACK that was lost or came while it was down, in less than that. */
-#define LOST_ACK_NS 2000000000ull
 #define SEC         1000000000ull
 
 static uint16_t pick_pmtu(struct rng *r)

@@ -7,6 +7,9 @@
 
 #define SCENARIO_CONNS_MAX 32
 
+/* An edge asks again, and gets the ACK that was lost, or came while it was down, in less than that. */
+#define LOST_ACK_NS 2000000000ull
+
 struct scenario {
 	struct world_cfg cfg;
 	struct conn_cfg conn[SCENARIO_CONNS_MAX];

@@ -109,6 +109,8 @@ void scenario_lives(struct scenario *s, struct rng *r)
 		k->first_lost = !c->direct && wanted("first-lost") && rng_chance(r, 0.3);
 		if (rng_chance(r, 0.1))
 			k->answer_late_ns = rng_log_range(r, 100000, 30000000);
+		if (k->answer_late_ns) /* what waits in a queue pair, or has no place there, ends with it: lost ACKs */
+			k->pause_ns += LOST_ACK_NS;
 		if (k->cm && wanted("old-cm") && rng_chance(r, 0.5))
 			k->cm_echo_ns = rng_log_range(r, 200000, 100000000);
 	}

@@ -308,6 +308,17 @@ static void conn_fail_for_error(struct conn *c, int err)
 	conn_fail(c, why);
 }
 
+/* An edge that refuses ours says why and closes. If our hello runs into that, the write fails first. */
+static void conn_fail_for_eof(struct conn *c)
+{
+	unsigned long alert = c->secure ? tls_last_words(bufferevent_openssl_get_ssl(c->bev)) : 0;
+	char why[TLS_WHY_MAX] = "closed by the other edge";
+
+	if (alert != 0)
+		tls_why(c->peer->tls, alert, why);
+	conn_fail(c, why);
+}
+
 static bool conn_secure(struct conn *c);
 
 /* TCP stands, or TLS does. */
@@ -332,7 +343,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	if (what & BEV_EVENT_CONNECTED)
 		on_connected(c);
 	else if (what & BEV_EVENT_EOF)
-		conn_fail(c, "closed by the other edge");
+		conn_fail_for_eof(c);
 	else if (what & BEV_EVENT_ERROR)
 		conn_fail_for_error(c, err);
 }

@@ -371,6 +371,14 @@ static const struct {
     {SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, "the other end has no key in common with this one: a PSKFile= here or there only?"},
 };
 
+unsigned long tls_last_words(SSL *ssl)
+{
+	uint8_t byte;
+
+	ERR_clear_error();
+	return SSL_is_init_finished(ssl) && SSL_read(ssl, &byte, sizeof(byte)) <= 0 ? ERR_get_error() : 0;
+}
+
 void tls_why(const struct tls *t, unsigned long error, char why[TLS_WHY_MAX])
 {
 	int reason = ERR_GET_REASON(error);

@@ -27,4 +27,7 @@ bool tls_export(struct ssl_st *ssl, const uint8_t *context, size_t len, uint8_t 
 /* Why the last connection failed. error: as OpenSSL queued it, 0: not known. */
 void tls_why(const struct tls *t, unsigned long error, char why[TLS_WHY_MAX]);
 
+/* An alert that arrived before a write on the connection failed, as OpenSSL queues errors; 0: none. Reads it. */
+unsigned long tls_last_words(struct ssl_st *ssl);
+
 #endif

@@ -98,5 +98,7 @@ void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot)
 
 bool near_resp_wanted(const struct proxy *p, uint32_t flow, uint64_t pos)
 {
-	return near_op_at(&p->near[flow], pos) != NULL;
+	const struct near_flow *f = &p->near[flow];
+
+	return near_op_at(f, pos) || (f->psns_unknown && pos >= f->pos_next); /* of a READ whose end is not known */
 }

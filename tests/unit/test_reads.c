@@ -115,6 +115,40 @@ static void reads__atomic_is_replayed_after_a_restart(void **state)
 	core_close(&c);
 }
 
+static bool lose_responses(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)dgram;
+	return from != &c->b || len < CORE_PMTU || !*(const bool *)c->arg;
+}
+
+/* The end of a READ has come, its beginning, which would tell the PMTU, has not, and the near edge restarts: what the far
+ * edge knows to have arrived is still there, although it is not known yet that the READ reaches so far. */
+static void reads__early_response_outlives_a_restart(void **state)
+{
+	bool lose = true;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	c.arg = &lose;
+	c.wan = lose_responses;
+	ask(&c, 1, 2, 1, true);
+	core_expect(&c.b, RC_READ_REQUEST, 1);
+	respond(&c, RC_READ_RESP_FIRST, 1, 2);
+	lose = false;
+	respond(&c, RC_READ_RESP_LAST, 2, 2);
+	lose = true;
+	core_wait(&c, 5 * CORE_MS);
+	assert_int_equal(core_near(&c)->pmtu, 0);
+	restart_near(&c);
+	lose = false;
+	core_wait(&c, 20 * CORE_MS);
+	expect_response(&c, RC_READ_RESP_FIRST, 1);
+	expect_response(&c, RC_READ_RESP_LAST, 2);
+	core_close(&c);
+}
+
 /* Half of a READ was given before the restart: the rest comes as the host asks for it, framed anew. */
 static void reads__half_given_read_goes_on_after_a_restart(void **state)
 {
@@ -263,6 +297,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(reads__answer_survives_a_restart),
 	    cmocka_unit_test(reads__atomic_is_replayed_after_a_restart),
+	    cmocka_unit_test(reads__early_response_outlives_a_restart),
 	    cmocka_unit_test(reads__half_given_read_goes_on_after_a_restart),
 	    cmocka_unit_test(reads__kept_answers_go_in_time),
 	    cmocka_unit_test(reads__a_repeated_request_costs_its_own_answer),

@@ -23,9 +23,10 @@
 
 #include "near_fp.h"
 
-#define ROUND_NS       1000000ull    /* no host repeats on its own account sooner */
-#define SILENCE_NS     1000000000ull /* a host with something outstanding repeats sooner */
-#define WINDOW_REACH   512           /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
+#define ROUND_NS     1000000ull   /* no host repeats on its own account sooner */
+#define ROUND_MAX_NS 20000000ull  /* what it sends so long after the beginning of a round need not be of it */
+#define SILENCE_NS   1000000000ull/* a host with something outstanding repeats sooner */
+#define WINDOW_REACH 512          /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
 #define SUSPECT_ROUNDS 3
 #define AHEAD_ROUNDS   3
 
@@ -48,6 +49,13 @@ enum near_life near_stranger_below(struct proxy *p, struct near_flow *f, uint64_
 	return LIFE_UNSURE;
 }
 
+/* The round that was seen to begin ahead of pos_next may still go on. Not if the flow has gone past that place meanwhile
+ * (the length of a READ was learned, and what was held behind it taken), nor after a while: its life may be over. */
+static bool ahead_stands(const struct proxy *p, const struct near_flow *f)
+{
+	return f->stranger.ahead_pos >= f->pos_next && p->now_ns < f->stranger.ahead_ns + ROUND_MAX_NS;
+}
+
 enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
                                    uint32_t fp)
 {
@@ -57,7 +65,7 @@ enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const s
 	if (!starts_message(pkt))
 		return LIFE_SAME;
 	if (s->ahead_pos != pos || s->ahead_fp != fp) {
-		if (s->ahead_rounds && pos > s->ahead_pos)
+		if (s->ahead_rounds && pos > s->ahead_pos && ahead_stands(p, f))
 			return LIFE_SAME; /* of the round that began there */
 		s->ahead_pos = pos;
 		s->ahead_fp = fp;

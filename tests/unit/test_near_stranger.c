@@ -212,6 +212,50 @@ static void stranger__ahead_that_insists_is_a_new_life(void **state)
 	core_close(&c);
 }
 
+/* The same, and the life before ended in the middle of a gap, at a lower place. */
+static void stranger__ahead_of_an_unfilled_gap(void **state)
+{
+	uint32_t ahead = 5000, rounds = 0;
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	core_send(&c, RC_WRITE_ONLY, 8); /* 7 is lost, and the QP is reset */
+	for (; rounds < 12 && core_ctr(&c.a, CTR_INCARNATIONS) == 0; rounds++) {
+		for (uint32_t i = 0; i < 3; i++)
+			core_send(&c, RC_WRITE_ONLY, ahead + i);
+		core_wait(&c, rounds < 4 ? 8 * CORE_MS : 70 * CORE_MS);
+	}
+	assert_in_range(rounds, 3, 6); /* a host repeats seven times */
+	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN + ahead);
+	core_close(&c);
+}
+
+/* The same, and what was ahead in the life before was taken without the host's coming back: the first response of a READ
+ * told how many PSNs are its own. */
+static void stranger__ahead_of_what_was_taken_meanwhile(void **state)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 1);
+	uint32_t ahead = 5000, rounds = 0;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	h.reth_len = 2 * CORE_PMTU;
+	core_in(&c.a, h, 0, 0);
+	core_send(&c, RC_SEND_ONLY, 3);
+	core_in(&c.b, core_answer(RC_READ_RESP_FIRST, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_pump(&c);
+	assert_int_equal(core_near(&c)->pos_next, POS_ORIGIN + 4);
+	for (; rounds < 8 && core_ctr(&c.a, CTR_INCARNATIONS) == 0; rounds++) {
+		core_send(&c, RC_WRITE_ONLY, ahead);
+		core_wait(&c, 4 * CORE_MS);
+	}
+	assert_int_equal(rounds, 3);
+	core_close(&c);
+}
+
 /* And at one so far away that it can be nothing else; but one forged packet is nothing. */
 static void stranger__far_away(void **state)
 {
@@ -289,6 +333,8 @@ int main(void)
 	    cmocka_unit_test(stranger__no_place_for_it),
 	    cmocka_unit_test(stranger__after_silence_needs_no_witness),
 	    cmocka_unit_test(stranger__ahead_that_insists_is_a_new_life),
+	    cmocka_unit_test(stranger__ahead_of_an_unfilled_gap),
+	    cmocka_unit_test(stranger__ahead_of_what_was_taken_meanwhile),
 	    cmocka_unit_test(stranger__far_away),
 	    cmocka_unit_test(stranger__gap_is_no_new_life),
 	    cmocka_unit_test(stranger__opcodes_out_of_order_are_not_carried),

@@ -67,9 +67,23 @@ static uint8_t ack_syndrome(const struct qp *q)
 	return code;
 }
 
+/* A responder that cannot send as fast as it is asked coalesces: the newest ACK is never the one that is missing. */
+static bool coalesced(struct qp *q)
+{
+	struct responder *r = &q->resp;
+	struct reply *last = &r->reply[(r->reply_head + r->reply_n - 1) % REPLIES_MAX];
+
+	if (r->reply_n < REPLIES_MAX || last->kind != REPLY_AETH || (last->syndrome & AETH_TYPE_MASK) != AETH_ACK)
+		return false;
+	last->pos = r->pos_expected - 1;
+	last->msn = r->msn;
+	return true;
+}
+
 static void reply_ack(struct qp *q)
 {
-	reply_aeth(q, ack_syndrome(q), q->resp.pos_expected - 1);
+	if (!coalesced(q))
+		reply_aeth(q, ack_syndrome(q), q->resp.pos_expected - 1);
 }
 
 static void reply_read(struct qp *q, uint64_t pos_first, uint64_t va, uint32_t len, uint32_t msn)

@@ -247,6 +247,7 @@ struct far_flow {
 	struct dnode lan_node;         /* ready to send */
 	uint32_t bytes_out;            /* between acked and tx */
 	uint32_t window_bytes;         /* grows with ACKs, halves on loss */
+	uint32_t rnr_bytes;            /* what may be out since the responder was not ready; doubles with ACKs. 0: all */
 	uint32_t pkts_since_ackreq;    /* packets sent without asking for an ACK */
 	uint64_t rtt_pos, rtt_sent_ns; /* an AckReq under way that was not repeated: measures the responder. 0: none */
 	uint64_t lan_srtt_ns, lan_var_ns; /* of the responder, smoothed; RFC 6298. 0: not measured */

@@ -49,18 +49,20 @@ static void free_settled(struct proxy *p, struct far_flow *f, uint64_t from, uin
 	}
 }
 
-/* The responder has taken `pkts` more PSNs: it lives, and its window grows. */
-static void progress(struct proxy *p, struct far_flow *f, uint64_t pkts)
+/* The responder has taken so many bytes of what was out: it lives, and its window grows by an eighth of them. */
+static void progress(struct proxy *p, struct far_flow *f, uint32_t acked_bytes)
 {
 	far_rtt_end(p, f);
 	f->retries = 0;
 	f->last_progress_ns = p->now_ns;
 	if (f->window_bytes < p->cfg.lan_window_bytes)
-		f->window_bytes += (uint32_t)min_u64(pkts * 512, p->cfg.lan_window_bytes - f->window_bytes);
+		f->window_bytes += (uint32_t)min_u64(acked_bytes / 8, p->cfg.lan_window_bytes - f->window_bytes);
 	if (f->stalled) {
 		f->stalled = false;
 		proxy_event_push(p, EV_FLOW_RESUMED, NULL, f, f->pos_acked, 0);
 	}
+	if (f->rnr_bytes)
+		f->rnr_bytes = f->rnr_bytes < f->window_bytes / 2 ? 2 * f->rnr_bytes + 512 : 0;
 	if (f->rnr)
 		; /* the timer ends the wait that the responder asked for */
 	else if (f->pos_tx > f->pos_acked)
@@ -72,6 +74,7 @@ static void progress(struct proxy *p, struct far_flow *f, uint64_t pkts)
 void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 {
 	uint64_t from = f->pos_acked, held = f->held_bytes;
+	uint32_t out;
 
 	if (f->orphan)
 		upto = min_u64(upto, f->pos_rx); /* more was sent, and given up */
@@ -79,6 +82,7 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 		upto = max_u64(f->pos_rx, f->pos_tx); /* the rest was evicted: it comes again, and is ACKed again */
 	if (upto <= from)
 		return;
+	out = f->bytes_out;
 	settle_counts(p, f, upto);
 	f->pos_acked = upto;
 	f->pos_tx = max_u64(f->pos_tx, upto);
@@ -88,7 +92,7 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 		far_store(p, f);
 	free_settled(p, f, from, upto);
 	share_drained(p, &f->share, held - f->held_bytes, upto - from);
-	progress(p, f, upto - from);
+	progress(p, f, out - f->bytes_out);
 	if (f->orphan && f->pos_acked >= f->pos_rx)
 		timer_set(&p->timers, &f->rto, p->now_ns); /* it is over, but its caller is not done with it */
 	far_report(p, f, f->mode == ACK_MODE_HOST || f->pair_due);
@@ -141,6 +145,7 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 		f->last_progress_ns = p->now_ns; /* it lives, and the near edge may know */
 		far_report(p, f, false);
 		f->rnr = true;
+		f->rnr_bytes = 1; /* one packet at a time: it may have as few receives the next time */
 		barrier_progress(p, f);
 		far_go_back(p, f, pos);
 		timer_set(&p->timers, &f->rto, p->now_ns + roce_rnr_timer_ns(pkt->aeth_syndrome & 0x1f));

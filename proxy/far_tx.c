@@ -32,12 +32,14 @@ static bool tx_available(struct proxy *p, const struct far_flow *f)
 }
 
 /* A responder that has not answered twice, or is probed again, is asked with one packet, not with all that may be in
- * flight. */
+ * flight; one that was not ready gets one, and then more with each that it takes. */
 static uint32_t window_of(const struct far_flow *f)
 {
 	bool probed_again = f->pairing == PAIR_LEARNING && (f->probe_repeats || f->retries);
 
-	return f->retries >= 2 || probed_again ? 1 : f->window_bytes;
+	if (f->retries >= 2 || probed_again)
+		return 1;
+	return f->rnr_bytes && f->rnr_bytes < f->window_bytes ? f->rnr_bytes : f->window_bytes;
 }
 
 void far_kick(struct proxy *p, struct far_flow *f)

@@ -8,6 +8,7 @@
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -145,10 +146,13 @@ static void publish(struct lan_pause *l)
 static void *watch_rings(void *arg)
 {
 	static const struct timespec nap = {.tv_nsec = LOOK_NS};
+	static const struct sched_param first = {.sched_priority = 1};
 	struct lan_pause *l = arg;
 
 	pthread_setname_np(pthread_self(), "lr:pause");
 	prctl(PR_SET_TIMERSLACK, 1ul);
+	/* before whatever else keeps a worker from its ring; without CAP_SYS_NICE a pause may come late */
+	(void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
 	while (!atomic_load_explicit(&l->stop, memory_order_acquire)) {
 		for (unsigned i = 0; i < l->nports; i++)
 			look(l, &l->ports[i]);

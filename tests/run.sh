@@ -81,7 +81,7 @@ netns() {
 
 # The real daemons under the sanitizers: a report, or an end that is not clean, fails the test.
 sanitize() {
-	step 'daemons, tsan, 2 and 3 workers' env LAB_BIN="$PWD/build/gcc-tsan" O=build/gcc tests/netns/run.sh paths manage
+	step 'daemons, tsan, 2 and 3 workers' env LAB_BIN="$PWD/build/gcc-tsan" O=build/gcc tests/netns/run.sh paths manage pause seal
 	step 'daemons, asan+ubsan' env LAB_BIN="$PWD/build/gcc-asan" O=build/gcc tests/netns/run.sh promise link
 }
 
@@ -94,7 +94,7 @@ vm() {
 	fi
 }
 
-declare -A budget=([build]=300 [unit]=120 [sim]=120 [fuzz]=180 [netns]=180 [sanitize]=120 [vm]=240)
+declare -A budget=([build]=240 [unit]=90 [sim]=120 [fuzz]=110 [netns]=240 [sanitize]=150 [vm]=240)
 [ $# -gt 0 ] || set -- build unit sim fuzz netns sanitize vm
 for stage; do
 	start=$SECONDS

@@ -4,7 +4,7 @@
 #
 #   O=build/gcc tests/netns/run.sh [NAME...]     FULL=1: also the long ones (a 10 s cut, a dead host)
 #
-# Prints one line per test and at the end "N passed, N failed".
+# Prints one line per test and at the end what each file took and "N passed, N failed".
 
 here=$(cd "$(dirname "$0")" && pwd)
 log=$(mktemp /tmp/lr-netns.XXXXXX)
@@ -20,10 +20,13 @@ for name in "$@"; do
 done
 [ ${#files[@]} -gt 0 ] || files=("$here"/test_*.sh)
 
+took=
 for file in "${files[@]}"; do
 	[ -r "$file" ] || { echo "no such test: $file" >&2; exit 2; }
+	start=$SECONDS
 	bash "$file"
 	status=$?
+	took+=" ${file##*/test_}:$((SECONDS - start))"
 	# Tests that end otherwise than by their own verdicts did not run to their end.
 	if [ $status -gt 1 ]; then
 		echo "FAIL ${file##*/} ended with status $status"
@@ -31,6 +34,7 @@ for file in "${files[@]}"; do
 	fi
 	[ $status != 130 ] || exit 130
 done
+echo "seconds:${took//.sh:/ }"
 passed=$(grep -c '^ok' "$log")
 failed=$(grep -c '^FAIL' "$log")
 skipped=$(grep -c '^skip' "$log")

@@ -23,10 +23,10 @@
 
 #include "near_fp.h"
 
-#define ROUND_NS     1000000ull   /* no host repeats on its own account sooner */
-#define ROUND_MAX_NS 20000000ull  /* what it sends so long after the beginning of a round need not be of it */
-#define SILENCE_NS   1000000000ull/* a host with something outstanding repeats sooner */
-#define WINDOW_REACH 512          /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
+#define ROUND_NS       1000000ull    /* no host repeats on its own account sooner */
+#define ROUND_MAX_NS   20000000ull   /* what it sends so long after the beginning of a round need not be of it */
+#define SILENCE_NS     1000000000ull /* a host with something outstanding repeats sooner */
+#define WINDOW_REACH   512           /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
 #define SUSPECT_ROUNDS 3
 #define AHEAD_ROUNDS   3
 

@@ -90,6 +90,18 @@ bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	return true;
 }
 
+bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct roce_pkt pkt;
+
+	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE ||
+	    !near_op_begin(p, f, &pkt, f->pos_next, h->psns, f->msn_next + 1, h->fp))
+		return false;
+	f->psns_unknown = pkt.opcode == RC_READ_REQUEST && !f->pmtu && pkt.reth_len > 256;
+	return true;
+}
+
 void near_op_unbegin(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	struct rd_op *op = near_op_at(f, pos);

@@ -126,14 +126,8 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 	while ((slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_next)) != SLOT_NONE) {
 		const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
-		if (h->flags & SF_OWN_RESPONSE) {
-			struct roce_pkt pkt;
-
-			if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE ||
-			    !near_op_begin(p, f, &pkt, f->pos_next, h->psns, f->msn_next + 1, h->fp))
-				break;
-			f->psns_unknown = pkt.opcode == RC_READ_REQUEST && !f->pmtu && pkt.reth_len > 256;
-		}
+		if ((h->flags & SF_OWN_RESPONSE) && !near_op_begin_held(p, f, slot))
+			break;
 		near_in_order(p, f, slot);
 		f->ooo_pkts--;
 	}

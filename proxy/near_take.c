@@ -132,8 +132,13 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 		if (h->flags & SF_OWN_RESPONSE) { /* it was there before the flow's base moved below it */
 			struct rd_op *op = near_op_at(f, f->pos_next);
 
-			if (op)
+			if (op) {
 				op->msn = h->msn;
+			} else if (!near_op_begin_held(p, f, slot)) { /* no room for it now: the host repeats it */
+				f->ooo_pkts--;
+				slot_release(p, slot);
+				break;
+			}
 		}
 		f->ooo_pkts--;
 		near_in_order(p, f, slot);

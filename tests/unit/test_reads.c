@@ -149,6 +149,32 @@ static void reads__early_response_outlives_a_restart(void **state)
 	core_close(&c);
 }
 
+/* What a host had sent before it was lost; its ATOMIC came, and the near edge restarts. When the gap is filled the ATOMIC
+ * is in order, and waits for its answer as if it had come now. */
+static void reads__operation_beyond_a_gap_outlives_a_restart(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_send(&c, RC_FETCH_ADD, 1);
+	core_expect(&c.b, RC_FETCH_ADD, 1);
+	core_ack(&c, 0, AETH_NAK_PSN_SEQ, 0);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN);
+	restart_near(&c);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 0), DROP_NONE);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 1), DROP_LAN_READ_RETRY);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	core_expect(&c.b, RC_FETCH_ADD, 1);
+	respond(&c, RC_ATOMIC_ACK, 1, 2);
+	for (const struct core_pkt *k; (k = core_take(&c.a));)
+		if (k->h.opcode == RC_ATOMIC_ACK)
+			assert_int_equal(k->h.psn, 1);
+	assert_int_equal(core_near(&c)->pos_acked, POS_ORIGIN + 2);
+	core_close(&c);
+}
+
 /* Half of a READ was given before the restart: the rest comes as the host asks for it, framed anew. */
 static void reads__half_given_read_goes_on_after_a_restart(void **state)
 {
@@ -298,6 +324,7 @@ int main(void)
 	    cmocka_unit_test(reads__answer_survives_a_restart),
 	    cmocka_unit_test(reads__atomic_is_replayed_after_a_restart),
 	    cmocka_unit_test(reads__early_response_outlives_a_restart),
+	    cmocka_unit_test(reads__operation_beyond_a_gap_outlives_a_restart),
 	    cmocka_unit_test(reads__half_given_read_goes_on_after_a_restart),
 	    cmocka_unit_test(reads__kept_answers_go_in_time),
 	    cmocka_unit_test(reads__a_repeated_request_costs_its_own_answer),

@@ -53,14 +53,17 @@ enum near_life near_stranger_below(struct proxy *p, struct near_flow *f, uint64_
  * (the length of a READ was learned, and what was held behind it taken), nor after a while: its life may be over. */
 static bool ahead_stands(const struct proxy *p, const struct near_flow *f)
 {
-	return f->stranger.ahead_pos >= f->pos_next && p->now_ns < f->stranger.ahead_ns + ROUND_MAX_NS;
+	const struct near_stranger *s = &f->stranger;
+	bool past = s->ahead_pos < f->pos_next && s->ahead_pos + FLOW_SPAN_MAX >= f->pos_next;
+
+	return !past && p->now_ns < s->ahead_ns + ROUND_MAX_NS;
 }
 
 enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
                                    uint32_t fp)
 {
 	struct near_stranger *s = &f->stranger;
-	bool possible = pos <= f->pos_next + FLOW_SPAN_MAX;
+	bool possible = pos <= f->pos_next + FLOW_SPAN_MAX && pos + FLOW_SPAN_MAX >= f->pos_next;
 
 	if (!starts_message(pkt))
 		return LIFE_SAME;

@@ -275,6 +275,23 @@ static void stranger__far_away(void **state)
 	core_close(&c);
 }
 
+/* The same with several messages in each round, and far below. */
+static void stranger__far_below(void **state)
+{
+	uint32_t away = 0x1000000 - 5000000;
+	struct core c;
+
+	(void)state;
+	open_with_two_messages(&c);
+	for (int round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < 5; i++)
+			core_send(&c, RC_WRITE_ONLY, away + i);
+		core_wait(&c, 4 * CORE_MS);
+	}
+	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN + away);
+	core_close(&c);
+}
+
 /* A lost packet is no new life: the host comes back to it. */
 static void stranger__gap_is_no_new_life(void **state)
 {
@@ -336,6 +353,7 @@ int main(void)
 	    cmocka_unit_test(stranger__ahead_of_an_unfilled_gap),
 	    cmocka_unit_test(stranger__ahead_of_what_was_taken_meanwhile),
 	    cmocka_unit_test(stranger__far_away),
+	    cmocka_unit_test(stranger__far_below),
 	    cmocka_unit_test(stranger__gap_is_no_new_life),
 	    cmocka_unit_test(stranger__opcodes_out_of_order_are_not_carried),
 	    cmocka_unit_test(stranger__opcode_order),

@@ -94,7 +94,7 @@ vm() {
 	fi
 }
 
-declare -A budget=([build]=240 [unit]=90 [sim]=120 [fuzz]=110 [netns]=240 [sanitize]=150 [vm]=240)
+declare -A budget=([build]=240 [unit]=120 [sim]=120 [fuzz]=110 [netns]=240 [sanitize]=130 [vm]=240)
 [ $# -gt 0 ] || set -- build unit sim fuzz netns sanitize vm
 for stage; do
 	start=$SECONDS

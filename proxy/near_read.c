@@ -129,7 +129,7 @@ void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 
 void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
 {
-	struct rd_op *op = dlist_empty(&f->ops) ? NULL : dlist_entry(f->ops.prev, struct rd_op, node);
+	struct rd_op *op = near_op_at(f, f->pos_next - 1); /* not the last one: later ones may be held behind a gap */
 	uint32_t slot;
 
 	f->psns_unknown = false;
@@ -151,7 +151,7 @@ void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
 
 void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu)
 {
-	const struct rd_op *op = dlist_empty(&f->ops) ? NULL : dlist_entry(f->ops.prev, struct rd_op, node);
+	const struct rd_op *op = near_op_at(f, f->pos_next - 1);
 
 	f->pmtu = pmtu;
 	f->open_due = true;

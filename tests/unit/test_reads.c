@@ -318,9 +318,31 @@ static void reads__begun_read_of_rxe_meets_silence(void **state)
 	core_close(&c);
 }
 
+/* With the PMTU unknown a READ counts as one PSN. Its first response tells how many it owns, also if a later READ came
+ * before it and began the flow. */
+static void reads__length_is_learned_for_the_right_one(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	assert_int_equal(ask(&c, 10, 3, 10, true), DROP_NONE);
+	core_expect(&c.b, RC_READ_REQUEST, 10);
+	core_ack(&c, 7, AETH_NAK_PSN_SEQ, 0); /* the first one got lost on its way to the edge */
+	core_wait(&c, CORE_MS);
+	core_forget(&c.a);
+	assert_int_equal(ask(&c, 7, 3, 7, true), DROP_NONE);
+	core_expect(&c.b, RC_READ_REQUEST, 7);
+	respond(&c, three[0], 7, 1);
+	assert_false(core_near(&c)->psns_unknown);
+	assert_true(core_near(&c)->pos_next >= POS_ORIGIN + 10);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(reads__length_is_learned_for_the_right_one),
 	    cmocka_unit_test(reads__answer_survives_a_restart),
 	    cmocka_unit_test(reads__atomic_is_replayed_after_a_restart),
 	    cmocka_unit_test(reads__early_response_outlives_a_restart),

@@ -109,6 +109,9 @@ void near_op_insert(struct near_flow *f, struct rd_op *op);
 /* A READ, ATOMIC or unknown request at pos is about to be taken. msn: relative, with it counted. False: too many. */
 bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
                    uint32_t msn, uint32_t fp);
+/* The turn of a READ in that slot has come: it owns as many PSNs as the PMTU says, which may have been unknown when it was
+ * taken, or says that it still is. */
+void near_op_measure(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot);
 /* The one in that slot, at pos_next: it waited beyond a gap while the edge restarted, and has nothing but its slot. */
 bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* It was not taken: there is no room for its request. */

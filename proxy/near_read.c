@@ -90,6 +90,17 @@ bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	return true;
 }
 
+void near_op_measure(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot)
+{
+	if (op->opcode != RC_READ_REQUEST)
+		return;
+	f->psns_unknown = !f->pmtu && op->len > 256;
+	if (!f->pmtu)
+		return;
+	op->psns = arena_hdr(p->arena, slot)->psns = roce_read_psns(op->len, f->pmtu);
+	arena_amend(p->arena, slot);
+}
+
 bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
@@ -98,7 +109,7 @@ bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot)
 	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE ||
 	    !near_op_begin(p, f, &pkt, f->pos_next, h->psns, f->msn_next + 1, h->fp))
 		return false;
-	f->psns_unknown = pkt.opcode == RC_READ_REQUEST && !f->pmtu && pkt.reth_len > 256;
+	near_op_measure(p, f, near_op_at(f, f->pos_next), slot);
 	return true;
 }
 

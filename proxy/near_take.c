@@ -134,6 +134,7 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 
 			if (op) {
 				op->msn = h->msn;
+				near_op_measure(p, f, op, slot);
 			} else if (!near_op_begin_held(p, f, slot)) { /* no room for it now: the host repeats it */
 				f->ooo_pkts--;
 				slot_release(p, slot);

@@ -81,6 +81,9 @@ uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t 
 		return f->msn_acked;
 	if (op && pos >= op->pos && pos < op->pos + op->psns)
 		return op->msn - (pos == op->pos); /* a READ counts from its start */
+	op = near_op_at(f, pos - 1); /* behind an operation of several PSNs, or in it: it is counted at its start */
+	if (op)
+		return op->msn;
 	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos - 1);
 	return slot == SLOT_NONE ? f->msn_acked : arena_hdr(p->arena, slot)->msn;
 }

@@ -339,9 +339,28 @@ static void reads__length_is_learned_for_the_right_one(void **state)
 	core_close(&c);
 }
 
+/* The responder's first answer may name the last PSN of a READ, in the midst of what was sent. */
+static void reads__first_answer_at_the_end_of_one(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_send(&c, RC_WRITE_FIRST, 0);
+	core_send(&c, RC_WRITE_LAST, 1);
+	assert_int_equal(ask(&c, 2, 3, 2, true), DROP_NONE);
+	core_send(&c, RC_WRITE_ONLY, 5);
+	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 2); /* WRITE and READ */
+	core_wait(&c, CORE_MS);
+	assert_true(core_near(&c)->msn_known);
+	assert_int_equal(core_near(&c)->msn_offset, 0);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(reads__first_answer_at_the_end_of_one),
 	    cmocka_unit_test(reads__length_is_learned_for_the_right_one),
 	    cmocka_unit_test(reads__answer_survives_a_restart),
 	    cmocka_unit_test(reads__atomic_is_replayed_after_a_restart),

@@ -155,16 +155,21 @@ cleartext_nowhere() {
 	NOTE="unsealed, $open packets can be read on the line; sealed, $FOUND"
 }
 
+# Known numbers, unless so many keys have passed since that the old one is gone.
+replays_dropped() {
+	echo $(($(drops_at_b wan_duplicate) + $(drops_at_b wan_bad_key) + $(drops_at_b wan_bad_tag)))
+}
+
 replayed() {
 	local taken before n
-	before=$(drops_at_b wan_duplicate)
+	before=$(replays_dropped)
 	taken=$(lab_status b '.links[0].counters.lan_tx_packets')
 	n=$(replay "$LAB_DIR/replay.pcap") || why "cannot replay" || return
 	sleep 0.3
-	before=$(($(drops_at_b wan_duplicate) - before))
-	[ "$before" = "$n" ] && [ "$n" -gt 50 ] || why "$n replayed, $before dropped as duplicates" || return
+	before=$(($(replays_dropped) - before))
+	[ "$before" = "$n" ] && [ "$n" -ge 10 ] || why "$n replayed, $before dropped" || return
 	[ "$(lab_status b '.links[0].counters.lan_tx_packets')" = "$taken" ] || why "something reached a host" || return
-	NOTE="$n of $n dropped as wan_duplicate"
+	NOTE="$n of $n dropped"
 }
 
 # The UDP payloads of a capture once more, from A's address to B. Prints how many.

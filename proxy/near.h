@@ -84,6 +84,8 @@ void near_wan_kick(struct proxy *p, struct near_flow *f);
 void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wan_flow_open *o);
 /* True if the request at pos_wan may be sent now, by credit and window; *slot is it. */
 bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot);
+/* True if the flow has credit for the request at pos_wan, and the lane has no window for it. */
+bool near_wan_awaits_lane(const struct proxy *p, const struct near_flow *f);
 /* It has been put into a datagram. */
 void near_wan_sent(struct near_flow *f, const struct slot_hdr *h);
 

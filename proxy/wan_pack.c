@@ -190,7 +190,8 @@ void wan_pack_ip(struct wan_build *b)
 	}
 }
 
-/* True if the flow has nothing more that may go. */
+/* True if the flow has nothing more that may go. One that waits for the lane's window keeps its place: what opens that is
+ * the progress of others, of which it does not hear. */
 static bool put_flow(struct wan_build *b, struct near_flow *f)
 {
 	uint32_t slot;
@@ -207,7 +208,7 @@ static bool put_flow(struct wan_build *b, struct near_flow *f)
 				return false;
 		}
 	}
-	return true;
+	return f->older || !near_wan_awaits_lane(b->p, f);
 }
 
 void wan_pack_requests(struct wan_build *b)

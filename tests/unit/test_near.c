@@ -543,6 +543,32 @@ static void near__second_stranger_replaces_the_first(void **state)
 	core_close(&c);
 }
 
+/* A flow that meets a lane whose window others have filled has nothing under way that could wake it: it must get its turn
+ * when theirs is delivered. */
+static void near__waits_for_the_lane_s_window(void **state)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+	uint32_t seen = 0;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	lane_of(c.a.p, core_near(&c)->lane)->window_bytes = 2 * arena_class_bytes(CORE_PMTU + 84);
+	core_send_run(&c, 1, 2);
+	h.dest_qpn = 0x99;
+	assert_int_equal(core_in(&c.a, h, CORE_PMTU, 0), DROP_NONE);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_pending(&c.b), 2);
+	core_forget(&c.b);
+	core_ack(&c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_wait(&c, 5 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c.b));)
+		seen += k->h.dest_qpn == 0x99;
+	assert_true(seen > 0);
+	core_close(&c);
+}
+
 /* A restart while two lives are there: the younger one is the one that is spoken to, whatever their places. */
 static void near__lives_keep_their_order_over_a_restart(void **state)
 {
@@ -890,6 +916,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(near__stranger_after_silence_goes_at_once),
     cmocka_unit_test(near__old_life_fails_loudly),
     cmocka_unit_test(near__second_stranger_replaces_the_first),
+    cmocka_unit_test(near__waits_for_the_lane_s_window),
     cmocka_unit_test(near__lives_keep_their_order_over_a_restart),
     cmocka_unit_test(near__overtakers_go_with_their_flow),
     cmocka_unit_test(near__overtakers_go_after_a_restart),

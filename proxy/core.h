@@ -477,6 +477,13 @@ static inline bool proxy_owns_lane(const struct proxy *p, uint32_t lane)
 	return lane < p->cfg.nlanes && lane % p->cfg.nshards == p->cfg.shard;
 }
 
+/* True for what goes from a local host to a remote one, on a lane of this shard. */
+static inline bool proxy_carries(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	return ip_prefix_any(p->cfg.local, p->cfg.nlocal, src) && ip_prefix_any(p->cfg.remote, p->cfg.nremote, dst) &&
+	       proxy_owns_lane(p, proxy_lane(src, dst, p->cfg.nlanes));
+}
+
 /* --- shared, by file --- */
 
 /* slot.c: takes a slot and accounts for it. SLOT_NONE if there is no room; `urgent` may use the reserve of the pool. */

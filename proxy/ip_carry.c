@@ -65,9 +65,7 @@ enum proxy_drop ip_rx(struct proxy *p, const uint8_t *l3, size_t len, uint16_t v
 		return drop(p, not_roce);
 	if (pkt.len > LAN_IP_MAX)
 		return drop(p, DROP_LAN_TOO_BIG);
-	if (!ip_prefix_any(p->cfg.local, p->cfg.nlocal, &pkt.src) ||
-	    !ip_prefix_any(p->cfg.remote, p->cfg.nremote, &pkt.dst) ||
-	    !proxy_owns_lane(p, proxy_lane(&pkt.src, &pkt.dst, p->cfg.nlanes)))
+	if (!proxy_carries(p, &pkt.src, &pkt.dst))
 		return drop(p, DROP_LAN_FOREIGN);
 	if (pkt.ttl <= 1)
 		return drop(p, DROP_LAN_TTL);

@@ -55,6 +55,20 @@ void near_close(struct proxy *p, struct near_flow *f);
 /* Gives back all slots and operations of the flow. */
 void near_free_slots(struct proxy *p, struct near_flow *f);
 
+/* --- what a packet is in its flow --- */
+
+/* True if a message may begin with it; an unknown opcode may be anything. */
+static inline bool near_starts_message(const struct roce_pkt *pkt)
+{
+	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & ROP_START);
+}
+
+/* Whether the opcode may be the next one: the responder would refuse another, and its QP be lost. */
+static inline bool near_in_sequence(const struct near_flow *f, uint8_t opcode)
+{
+	return !f->op_known || roce_may_follow(f->op_last, opcode);
+}
+
 /* --- another life? near_stranger.c --- */
 
 enum near_life {

@@ -120,11 +120,6 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 	}
 }
 
-static bool starts_message(const struct roce_pkt *pkt)
-{
-	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & (ROP_START | ROP_OWN_RESPONSE));
-}
-
 /* A READ or ATOMIC is repeated whose answer is not kept any more. To ACK past it would say that it was answered, and it
  * must not be executed twice: the flow ends here, loudly. */
 static enum proxy_drop lost_answer(struct proxy *p, struct near_flow *f, uint64_t pos)
@@ -167,7 +162,7 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 		return rx_below(p, f, l3, pkt, pos, vlan_tci, fp);
 	if ((roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) && near_op_again(p, f, pkt, pos, fp))
 		return drop(p, DROP_LAN_READ_RETRY);
-	switch (near_fp_check(p, f, pos, fp, starts_message(pkt))) {
+	switch (near_fp_check(p, f, pos, fp, near_starts_message(pkt))) {
 	case FP_SAME:
 		if (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE)
 			return lost_answer(p, f, pos);

@@ -30,11 +30,6 @@
 #define SUSPECT_ROUNDS 3
 #define AHEAD_ROUNDS   3
 
-static bool starts_message(const struct roce_pkt *pkt)
-{
-	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & ROP_START);
-}
-
 void near_stranger_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
 {
 	f->stranger = (struct near_stranger){
@@ -65,7 +60,7 @@ enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const s
 	struct near_stranger *s = &f->stranger;
 	bool possible = pos <= f->pos_next + FLOW_SPAN_MAX && pos + FLOW_SPAN_MAX >= f->pos_next;
 
-	if (!starts_message(pkt))
+	if (!near_starts_message(pkt))
 		return LIFE_SAME;
 	if (s->ahead_pos != pos || s->ahead_fp != fp) {
 		if (s->ahead_rounds && pos > s->ahead_pos && ahead_stands(p, f))
@@ -92,10 +87,10 @@ void near_stranger_came_back(struct near_flow *f)
 static bool known(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp,
                   bool begins_round)
 {
-	bool starts = starts_message(pkt);
+	bool starts = near_starts_message(pkt);
 
 	if (pos == f->pos_next)
-		return begins_round && starts && (!f->op_known || roce_may_follow(f->op_last, pkt->opcode));
+		return begins_round && starts && near_in_sequence(f, pkt->opcode);
 	if (pos > f->pos_next)
 		return false;
 	if (!starts && arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos) == SLOT_NONE)

@@ -104,12 +104,6 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 	f->pos_next += h->psns;
 }
 
-/* Whether the opcode may be the next one: the responder would refuse another, and its QP be lost. */
-static bool in_sequence(const struct near_flow *f, uint8_t opcode)
-{
-	return !f->op_known || roce_may_follow(f->op_last, opcode);
-}
-
 void near_absorb_held(struct proxy *p, struct near_flow *f)
 {
 	while (f->ooo_pkts) {
@@ -119,7 +113,7 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 		if (slot == SLOT_NONE)
 			break;
 		h = arena_hdr(p->arena, slot);
-		if (!in_sequence(f, h->opcode)) {
+		if (!near_in_sequence(f, h->opcode)) {
 			f->ooo_pkts--;
 			if (near_op_at(f, f->pos_next))
 				near_op_unbegin(p, f, f->pos_next);
@@ -186,7 +180,7 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	bool unknown;
 	uint32_t psns = psns_of(f, pkt, &unknown), slot;
 
-	if (!in_sequence(f, pkt->opcode))
+	if (!near_in_sequence(f, pkt->opcode))
 		return drop(p, DROP_LAN_SEQUENCE);
 	if (psns > FLOW_SPAN_MAX / 2)
 		return drop(p, DROP_LAN_BAD_LENGTH);

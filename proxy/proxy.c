@@ -101,9 +101,7 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 		return ip_rx(p, l3, len, vlan_tci, d);
 	if (d != DROP_NONE)
 		return drop(p, d);
-	if (!ip_prefix_any(p->cfg.local, p->cfg.nlocal, &pkt.src) ||
-	    !ip_prefix_any(p->cfg.remote, p->cfg.nremote, &pkt.dst) ||
-	    !proxy_owns_lane(p, proxy_lane(&pkt.src, &pkt.dst, p->cfg.nlanes)))
+	if (!proxy_carries(p, &pkt.src, &pkt.dst))
 		return drop(p, DROP_LAN_FOREIGN);
 	if (pkt.ttl <= 1)
 		return drop(p, DROP_LAN_TTL);

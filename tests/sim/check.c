@@ -163,9 +163,10 @@ void check_outlived(struct conn *c)
 static void check_alive(const struct said *s)
 {
 	uint64_t every_ns = s->q->conn->cfg.post_every_ns, dead_ns = s->q->peer->host->dead_ns;
+	uint64_t owed_ns = dead_ns > s->q->req.asked_ns ? dead_ns : s->q->req.asked_ns;
 
 	if (every_ns && dead_ns != SIM_NEVER &&
-	    s->w->q.now_ns > dead_ns + every_ns + SILENT_MAX_NS + 2 * world_rtt_ns(s->w) &&
+	    s->w->q.now_ns > owed_ns + every_ns + SILENT_MAX_NS + 2 * world_rtt_ns(s->w) &&
 	    (uint64_t)s->pos + s->is_ack > s->q->req.pos_una)
 		fail_said(s, "ack-for-dead", "its responder's host is dead and has owed an answer for long");
 }

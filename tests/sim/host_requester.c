@@ -360,6 +360,8 @@ struct pkt *requester_next(struct qp *q)
 	p->lost = r->pos_sent == 0 && q->conn->cfg.first_lost;
 	if (r->pos_next > r->pos_sent)
 		r->pos_sent = r->pos_next;
+	if (!r->asked)
+		r->asked_ns = now_of(q);
 	r->asked = true;
 	if (!evtimer_armed(&r->retry))
 		arm_retry(q);

@@ -190,7 +190,7 @@ struct near_flow {
 struct near_unpaired {
 	struct unpaired_source {
 		struct dnode flows;
-		uint32_t n;
+		uint32_t n, n_unknown; /* all; those of sources that had no paired flow */
 	} source[UNPAIRED_BUCKETS];
 	uint32_t paired[UNPAIRED_KNOWN]; /* paired flows, by a hash of their source */
 	uint32_t n;                      /* of all sources */

@@ -10,7 +10,9 @@
  *
  * Nothing of an unpaired flow has been ACKed, so it may go at any time: its host repeats what it sent. Who comes when
  * the share is used up takes the place of the flow that has been quiet for longest, of its own source if that one has
- * its half, else of the source that has most; if that one is not quiet either, the newcomer is dropped and comes again.
+ * its half, else of the source that has most. At once if that source has more than the newcomer's even so: sources end
+ * up with equal numbers, whatever one of them sends. Else only a flow that is quiet goes, or the newcomer is dropped and
+ * comes again.
  *
  * A host that forges the addresses of its whole LAN can keep hosts that have no paired flow from getting one; those that
  * have go on, and open more.
@@ -66,6 +68,7 @@ void near_unpaired_enter(struct proxy *p, struct near_flow *f)
 	dlist_append(&s->flows, &f->unpaired_node);
 	s->n++;
 	f->src_unknown = !*paired_of(p, &f->src);
+	s->n_unknown += f->src_unknown;
 	p->unpaired.n++;
 	p->unpaired.n_unknown += f->src_unknown;
 	p->unpaired.bytes += f->held_bytes;
@@ -77,6 +80,7 @@ static void leave(struct proxy *p, struct near_flow *f)
 		return;
 	dlist_remove(&f->unpaired_node);
 	source_of(p, &f->src)->n--;
+	source_of(p, &f->src)->n_unknown -= f->src_unknown;
 	p->unpaired.n--;
 	p->unpaired.n_unknown -= f->src_unknown;
 	p->unpaired.bytes -= f->held_bytes;
@@ -105,24 +109,40 @@ void near_unpaired_heard(struct proxy *p, struct near_flow *f)
 	dlist_append(&source_of(p, &f->src)->flows, &f->unpaired_node);
 }
 
-/* The source with most unpaired flows. */
-static struct unpaired_source *greediest(struct proxy *p)
+static uint32_t flows_of(const struct unpaired_source *s, bool unknown)
+{
+	return unknown ? s->n_unknown : s->n;
+}
+
+/* The source with most unpaired flows; or with most of those that were opened while it had no pair. */
+static struct unpaired_source *greediest(struct proxy *p, bool unknown)
 {
 	struct unpaired_source *s = &p->unpaired.source[0];
 
 	for (uint32_t i = 1; i < UNPAIRED_BUCKETS; i++)
-		if (p->unpaired.source[i].n > s->n)
+		if (flows_of(&p->unpaired.source[i], unknown) > flows_of(s, unknown))
 			s = &p->unpaired.source[i];
 	return s;
 }
 
-/* Forgets the source's quietest flow. False: it was heard just now, or an older life waits for its end. */
-static bool evict(struct proxy *p, struct unpaired_source *s)
+/* The source's flow that was heard longest ago. Not one that an older life waits for, or that waits for a newer one. */
+static struct near_flow *quietest(const struct unpaired_source *s, bool unknown)
 {
-	struct dnode *n = dlist_first(&s->flows);
-	struct near_flow *f = n ? dlist_entry(n, struct near_flow, unpaired_node) : NULL;
+	for (struct dnode *n = s->flows.next; n != &s->flows; n = n->next) {
+		struct near_flow *f = dlist_entry(n, struct near_flow, unpaired_node);
 
-	if (!f || f->older || f->newer || p->now_ns < f->last_rx_ns + QUIET_NS)
+		if (!f->older && !f->newer && (f->src_unknown || !unknown))
+			return f;
+	}
+	return NULL;
+}
+
+/* Forgets the source's quietest flow, if it has been quiet for so long. */
+static bool evict(struct proxy *p, const struct unpaired_source *s, bool unknown, uint64_t quiet_ns)
+{
+	struct near_flow *f = quietest(s, unknown);
+
+	if (!f || p->now_ns < f->last_rx_ns + quiet_ns)
 		return false;
 	count(p, CTR_UNPAIRED_EVICTED, 1);
 	near_close(p, f);
@@ -131,15 +151,15 @@ static bool evict(struct proxy *p, struct unpaired_source *s)
 
 bool near_unpaired_evict(struct proxy *p)
 {
-	return evict(p, greediest(p));
+	return evict(p, greediest(p, false), false, QUIET_NS);
 }
 
-static bool evict_unknown(struct proxy *p)
+/* Room for one of the source's at the cost of whoever has most: at once if that one has more even then. */
+static bool evict_for(struct proxy *p, const struct unpaired_source *s, bool unknown)
 {
-	struct unpaired_source *s = greediest(p);
-	struct dnode *n = dlist_first(&s->flows);
+	const struct unpaired_source *g = greediest(p, unknown);
 
-	return n && dlist_entry(n, struct near_flow, unpaired_node)->src_unknown && evict(p, s);
+	return evict(p, g, unknown, flows_of(g, unknown) > flows_of(s, unknown) + 1 ? 0 : QUIET_NS);
 }
 
 bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src)
@@ -148,11 +168,11 @@ bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src)
 
 	if (FAULT(FAULT_UNPAIRED_UNBOUNDED))
 		return true;
-	if (s->n >= share_of(p, 16) && !evict(p, s))
+	if (s->n >= share_of(p, 16) && !evict(p, s, false, QUIET_NS))
 		return false;
 	if (!*paired_of(p, src) && p->unpaired.n_unknown >= share_of(p, 16))
-		return evict_unknown(p);
-	return p->unpaired.n < share_of(p, 8) || evict(p, greediest(p));
+		return evict_for(p, s, true);
+	return p->unpaired.n < share_of(p, 8) || evict_for(p, s, false);
 }
 
 bool near_unpaired_may_hold(const struct proxy *p, const struct near_flow *f, uint32_t bytes)

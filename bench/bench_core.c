@@ -134,9 +134,9 @@ static void open_edge(struct edge *e, uint8_t site, uint64_t arena_len, uint64_t
 	e->cfg.nlocal = e->cfg.nremote = 1;
 	e->cfg.local[0] = (struct ip_prefix){.addr = host(site), .len = 128};
 	e->cfg.remote[0] = (struct ip_prefix){.addr = host((uint8_t)(3 - site)), .len = 128};
-	e->cfg.pacer = &e->pacer;
+	e->cfg.path[0].pacer = &e->pacer;
 	e->cfg.rate_hint_bps = 100000000000ull;
-	e->cfg.wan_payload_max = DGRAM_MAX;
+	e->cfg.path[0].payload_max = DGRAM_MAX;
 	if (cipher != SEAL_NONE) {
 		e->cfg.seal = &seal_ops;
 		e->cfg.seal_ctx = open_seal(cipher, site);

@@ -95,8 +95,8 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	p.nlocal = c->nlocal;
 	p.nremote = c->nremote;
 	p.max_flows = shard_flows(c);
-	p.pacer = pacer;
-	p.wan_payload_max = wan_port_payload_max(&c->wan_remote, c->wan_mtu);
+	p.path[0].pacer = pacer;
+	p.path[0].payload_max = wan_port_payload_max(&c->wan_remote, c->wan_mtu);
 	p.rtt_hint_ns = link_plan_rtt_ns(c);
 	p.rate_hint_bps = c->rate_bps;
 	p.dead_peer_ns = c->dead_peer_ns;

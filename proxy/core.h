@@ -31,10 +31,7 @@
 #include "ip_pool.h"
 #include "proxy.h"
 #include "timer.h"
-#include "wan_pacer.h"
-#include "wan_recv.h"
-#include "wan_rtt.h"
-#include "wan_sent.h"
+#include "wan_path.h"
 
 #define POS_ORIGIN (1ull << 40)
 #define RESP_AHEAD 512 /* READ responses may overtake each other by so many */
@@ -302,15 +299,10 @@ struct hostpair {
 struct lane {
 	uint8_t id;
 	struct dnode node; /* lanes with something to send */
-	struct wan_sent sent;
-	struct wan_recv recv;
-	struct timer service; /* reports, spaced repairs, probes */
-	uint64_t reorder_ns;  /* a datagram named missing is lost if one sent so much later has arrived. RFC 8985 */
-	uint64_t acked_end;   /* the highest number that the peer reported as received, + 1 */
-	uint64_t last_progress_ns; /* of the last datagram that was found to have arrived, or probe */
-	uint32_t pto_count;        /* probes in a row that brought nothing */
-	bool probe_due, ping_due, report_due, credit_due; /* frames for the next datagram */
-	uint64_t window_bytes;                            /* slot bytes sent and not settled, as the peer granted */
+	struct pn_space space[PATHS_MAX]; /* of the paths that the link has */
+	struct timer service;             /* reports, spaced repairs, probes */
+	bool credit_due;                  /* a frame for the next datagram */
+	uint64_t window_bytes;            /* slot bytes sent and not settled, as the peer granted */
 	uint32_t flow_initial_bytes; /* credit of a flow before its first report, as the peer granted */
 	uint64_t out_bytes;          /* slot bytes sent, not settled */
 	uint64_t granted_bytes;      /* what we granted last */
@@ -412,7 +404,8 @@ struct proxy {
 	struct timer_heap timers;
 	struct timer keepalive;
 	struct sent_pool sent_pool;
-	struct wan_rtt rtt;
+	struct wan_path path[PATHS_MAX];
+	uint32_t npaths;
 
 	struct dnode mouth;     /* near flows with an AETH to say */
 	struct dnode resp_list; /* near flows with responses to deliver */
@@ -464,6 +457,26 @@ static inline uint64_t min_u64(uint64_t a, uint64_t b)
 static inline uint64_t clamp_u64(uint64_t v, uint64_t lo, uint64_t hi)
 {
 	return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* Round trip to the other edge and back, of the slowest path: what to wait for that came by any. Never 0. */
+static inline uint64_t proxy_rtt_ns(const struct proxy *p)
+{
+	uint64_t rtt = 0;
+
+	for (uint32_t i = 0; i < p->npaths; i++)
+		rtt = max_u64(rtt, wan_rtt_ns(&p->path[i].rtt));
+	return rtt;
+}
+
+/* The least that was measured, of the fastest path. */
+static inline uint64_t proxy_rtt_min_ns(const struct proxy *p)
+{
+	uint64_t rtt = UINT64_MAX;
+
+	for (uint32_t i = 0; i < p->npaths; i++)
+		rtt = min_u64(rtt, wan_rtt_min_ns(&p->path[i].rtt));
+	return rtt;
 }
 
 static inline struct lane *lane_of(struct proxy *p, uint16_t lane)

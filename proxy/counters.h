@@ -48,6 +48,7 @@
 	X(WAN_BAD_KEY, "wan_bad_key", "sealed with a key that is not known, or not any more")                          \
 	X(WAN_REFLECTED, "wan_reflected", "one of this edge's own datagrams came back")                                \
 	X(WAN_BAD_LANE, "wan_bad_lane", "lane out of range or not of this shard")                                      \
+	X(WAN_BAD_PATH, "wan_bad_path", "path that the link does not have")                                             \
 	X(WAN_BAD_EPOCH, "wan_bad_epoch", "datagram of another session")                                               \
 	X(WAN_DUPLICATE, "wan_duplicate", "packet number received before or too old")                                  \
 	X(WAN_BAD_FRAME, "wan_bad_frame", "frame with impossible contents")                                            \

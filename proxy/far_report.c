@@ -64,7 +64,7 @@ void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r)
 void far_report(struct proxy *p, struct far_flow *f, bool at_once)
 {
 	struct lane *l = lane_of(p, f->lane);
-	uint64_t delay = wan_rtt_min_ns(&p->rtt) / 16;
+	uint64_t delay = proxy_rtt_min_ns(p) / 16;
 
 	if (delay < REPORT_MIN_NS)
 		delay = REPORT_MIN_NS;

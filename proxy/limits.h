@@ -21,6 +21,7 @@ enum proxy_limits {
 	/* WAN */
 	LANES_MAX = 256, /* lane is one byte on the wire */
 	SHARDS_MAX = 64,
+	PATHS_MAX = 8, /* of a link: each costs every lane 100 KiB of packet numbers */
 	WAN_MTU_MIN = 1280,
 	WAN_MTU_MAX = 9216,
 	WAN_REFS_MAX = 10, /* packets or control items in one datagram that need repair if it is lost */

@@ -33,7 +33,7 @@ static bool may_send_away(struct near_flow *f, uint64_t ceiling)
  * that it comes back in vain. */
 static uint8_t rnr_syndrome(const struct proxy *p, const struct near_flow *f)
 {
-	uint64_t wait = wan_rtt_ns(&p->rtt) / 2;
+	uint64_t wait = proxy_rtt_ns(p) / 2;
 
 	if (wait < RNR_WAIT_MIN_NS)
 		wait = RNR_WAIT_MIN_NS;

@@ -22,7 +22,7 @@
  * dead, or its edge, or the line may be. The host must not believe that it lives. */
 static bool unheard(const struct proxy *p, const struct near_flow *f)
 {
-	return f->pos_reported < f->pos_next && p->now_ns >= f->heard_ns + p->cfg.stall_ns + 2 * wan_rtt_ns(&p->rtt);
+	return f->pos_reported < f->pos_next && p->now_ns >= f->heard_ns + p->cfg.stall_ns + 2 * proxy_rtt_ns(p);
 }
 
 enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f)

@@ -134,6 +134,8 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 		return drop(p, d);
 	if (!proxy_owns_lane(p, h.lane))
 		return drop(p, DROP_WAN_BAD_LANE);
+	if (h.path >= p->npaths)
+		return drop(p, DROP_WAN_BAD_PATH);
 	if (!p->session_on || h.epoch != p->session.epoch_rx)
 		return drop(p,
 		            p->session_on && h.epoch == p->session.epoch_tx ? DROP_WAN_REFLECTED : DROP_WAN_BAD_EPOCH);
@@ -163,7 +165,7 @@ static void on_keepalive(struct proxy *p)
 	if (p->now_ns >= p->last_tx_ns + p->cfg.keepalive_ns || !p->wan_up) {
 		struct lane *l = &p->lanes[p->cfg.shard]; /* the shard's first lane */
 
-		l->ping_due = true;
+		l->space[0].ping_due = true;
 		wan_lane_kick(p, l);
 	}
 	timer_set(&p->timers, &p->keepalive, p->now_ns + p->cfg.keepalive_ns);
@@ -216,7 +218,7 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns)
 	    !dlist_empty(&p->resp_list))
 		return now_ns;
 	if (!dlist_empty(&p->lane_list))
-		next = min_u64(next, p->pacer_blocked ? wan_pacer_next_ns(p->cfg.pacer) : now_ns);
+		next = min_u64(next, p->pacer_blocked ? wan_pacer_next_ns(p->path[0].pacer) : now_ns);
 	return next;
 }
 
@@ -285,24 +287,25 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 
 size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, struct wan_tx *tx)
 {
-	bool ready = wan_pacer_ready(p->cfg.pacer, now_ns);
+	struct wan_path *path = &p->path[0];
+	bool ready = wan_pacer_ready(path->pacer, now_ns);
 	struct dnode *n, *last = p->lane_list.prev;
 	bool more = true;
 
 	p->now_ns = now_ns;
 	p->pacer_blocked = false;
-	if (cap < p->cfg.wan_payload_max)
+	if (cap < path->payload_max)
 		return 0;
 	while (more && (n = dlist_first(&p->lane_list))) {
 		struct lane *l = dlist_entry(n, struct lane, node);
-		size_t len = wan_lane_build(p, l, buf, cap, ready);
+		size_t len = wan_lane_build(p, l, path, buf, cap, ready);
 
 		more = n != last;
 		if (len) {
-			wan_pacer_take(p->cfg.pacer, now_ns, len);
+			wan_pacer_take(path->pacer, now_ns, len);
 			p->last_tx_ns = now_ns;
 			tx->lane = l->id;
-			tx->path = 0;
+			tx->path = path->id;
 			if (ready)
 				dlist_rotate(&p->lane_list);
 			return len;

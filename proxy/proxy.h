@@ -102,6 +102,12 @@ struct wan_seal_ops {
 	enum proxy_drop (*open)(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len);
 };
 
+/* One WAN route between the edges. */
+struct wan_path_config {
+	struct wan_pacer *pacer;
+	uint16_t payload_max; /* UDP payload of a datagram: path MTU - IP - UDP header. The sealing tag is inside. */
+};
+
 struct proxy_config {
 	uint8_t shard, nshards; /* shard < nshards <= SHARDS_MAX */
 	uint16_t nlanes;        /* 1..LANES_MAX, the same at both edges */
@@ -122,11 +128,10 @@ struct proxy_config {
 	uint32_t naliases;
 
 	/* WAN */
-	struct wan_pacer *pacer;
-	uint16_t
-	    wan_payload_max;    /* UDP payload of a datagram: path MTU - IP - UDP header. The sealing tag is inside. */
+	struct wan_path_config path[PATHS_MAX];
+	uint32_t npaths;        /* 1..PATHS_MAX, the same at both edges and in the same order */
 	uint64_t rtt_hint_ns;   /* expected round trip: sizes the sent map; measured values rule afterwards */
-	uint64_t rate_hint_bps; /* sizes the sent map with rtt_hint_ns: 4 round trips */
+	uint64_t rate_hint_bps; /* of all paths together: sizes the sent map with rtt_hint_ns: 4 round trips */
 	const struct wan_seal_ops *seal; /* NULL: not sealed, a CRC-32 in place of the tag */
 	void *seal_ctx;
 	uint64_t dead_peer_ns;  /* silence after which the other edge counts as dead. default 2 s */
@@ -223,7 +228,7 @@ struct wan_tx {
 	uint8_t path;
 };
 
-/* Builds the next datagram in buf (capacity at least wan_payload_max). Returns its length, 0 if there is nothing to
+/* Builds the next datagram in buf (capacity at least the payload_max of every path). Returns its length, 0 if there is nothing to
  * send or the pacer says not yet. */
 size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, struct wan_tx *tx);
 

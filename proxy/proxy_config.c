@@ -9,7 +9,8 @@ void proxy_config_defaults(struct proxy_config *c)
 	c->nlanes = 64;
 	c->mode = ACK_MODE_HOST;
 	c->max_flows = 4096;
-	c->wan_payload_max = 9000 - 28;
+	c->npaths = 1;
+	c->path[0].payload_max = 9000 - 28;
 	c->rtt_hint_ns = 10000000;
 	c->rate_hint_bps = 10000000000ull;
 	c->dead_peer_ns = 2000000000ull;
@@ -34,13 +35,20 @@ static bool pair_modes_sane(const struct proxy_config *c)
 	return c->npair_modes <= PAIR_MODES_MAX;
 }
 
+static bool paths_sane(const struct proxy_config *c)
+{
+	for (uint32_t i = 0; i < c->npaths && i < PATHS_MAX; i++)
+		if (c->path[i].payload_max < WAN_MTU_MIN - 48 || c->path[i].payload_max > WAN_MTU_MAX)
+			return false;
+	return c->npaths >= 1 && c->npaths <= PATHS_MAX;
+}
+
 bool proxy_config_sane(const struct proxy_config *c)
 {
 	return c->nshards >= 1 && c->nshards <= SHARDS_MAX && c->shard < c->nshards && c->nlanes >= 1 &&
 	       c->nlanes <= LANES_MAX && c->nlanes >= c->nshards && c->mode <= ACK_MODE_FAR &&
 	       c->nlocal <= PREFIXES_MAX && c->nremote <= PREFIXES_MAX && pair_modes_sane(c) && c->max_flows >= 16 &&
-	       c->max_flows <= FLOWS_MAX && c->wan_payload_max >= WAN_MTU_MIN - 48 &&
-	       c->wan_payload_max <= WAN_MTU_MAX && c->rate_hint_bps > 0 && c->rtt_hint_ns > 0 &&
+	       c->max_flows <= FLOWS_MAX && paths_sane(c) && c->rate_hint_bps > 0 && c->rtt_hint_ns > 0 &&
 	       c->barrier <= BARRIER_PAIR && (c->barrier == BARRIER_OFF || c->ip_pool_bytes >= IP_POOL_MIN) &&
 	       c->nbarrier_skip <= BARRIER_SKIP_MAX && c->naliases <= HOST_ALIASES_MAX &&
 	       c->lan_window_bytes >= LAN_PKT_MAX && c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
@@ -72,13 +80,21 @@ enum ack_mode proxy_mode_for(const struct proxy_config *c, const struct ip_addr 
 	return c->mode;
 }
 
+static bool same_paths(const struct proxy_config *a, const struct proxy_config *b)
+{
+	for (uint32_t i = 0; i < a->npaths; i++)
+		if (a->path[i].pacer != b->path[i].pacer || a->path[i].payload_max != b->path[i].payload_max)
+			return false;
+	return a->npaths == b->npaths;
+}
+
 int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t now_ns)
 {
 	struct proxy_config want = *c;
 
 	if (!proxy_config_sane(c) || c->shard != p->cfg.shard || c->nshards != p->cfg.nshards ||
-	    c->nlanes != p->cfg.nlanes || c->max_flows != p->cfg.max_flows || c->pacer != p->cfg.pacer ||
-	    c->seal != p->cfg.seal || c->seal_ctx != p->cfg.seal_ctx || c->wan_payload_max != p->cfg.wan_payload_max ||
+	    c->nlanes != p->cfg.nlanes || c->max_flows != p->cfg.max_flows || !same_paths(c, &p->cfg) ||
+	    c->seal != p->cfg.seal || c->seal_ctx != p->cfg.seal_ctx ||
 	    c->barrier != p->cfg.barrier || c->ip_pool_bytes != p->cfg.ip_pool_bytes ||
 	    c->naliases != p->cfg.naliases || memcmp(c->alias, p->cfg.alias, sizeof(c->alias)) != 0 ||
 	    c->nlocal != p->cfg.nlocal || c->nremote != p->cfg.nremote ||

@@ -34,11 +34,21 @@ static void *bump_take(struct bump *b, size_t n)
 	return b->base ? b->base + at : NULL;
 }
 
+static uint16_t payload_min(const struct proxy_config *c)
+{
+	uint16_t least = UINT16_MAX;
+
+	for (uint32_t i = 0; i < c->npaths; i++)
+		if (c->path[i].payload_max < least)
+			least = c->path[i].payload_max;
+	return least;
+}
+
 static uint32_t sent_pages(const struct proxy_config *c)
 {
 	uint64_t bytes = c->rate_hint_bps / 8 * (c->rtt_hint_ns / 1000) / 1000000 * 4;
-	uint64_t pages = bytes / c->wan_payload_max / SENT_PAGE_ENTRIES + 1;
-	uint64_t floor = SENT_PAGES_OWN * ((uint64_t)c->nlanes / c->nshards + 1) + 256;
+	uint64_t pages = bytes / payload_min(c) / SENT_PAGE_ENTRIES + 1;
+	uint64_t floor = SENT_PAGES_OWN * c->npaths * ((uint64_t)c->nlanes / c->nshards + 1) + 256;
 
 	if (pages > WAN_PN_SPAN / SENT_PAGE_ENTRIES) /* of one lane; more would never be used by one */
 		pages = WAN_PN_SPAN / SENT_PAGE_ENTRIES;
@@ -111,8 +121,8 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->conns = bump_take(b, CM_CONNS * sizeof(*k->conns));
 	k->timers = bump_take(b, k->ntimers * sizeof(*k->timers));
 	k->pages = bump_take(b, sent_pages(c) * sizeof(*k->pages));
-	k->rings = bump_take(b, (size_t)ring_len(c) * k->own_lanes * sizeof(uint32_t));
-	k->rx_bits = bump_take(b, (size_t)k->own_lanes * WAN_RECV_WORDS * sizeof(uint64_t));
+	k->rings = bump_take(b, (size_t)ring_len(c) * c->npaths * k->own_lanes * sizeof(uint32_t));
+	k->rx_bits = bump_take(b, (size_t)k->own_lanes * c->npaths * WAN_RECV_WORDS * sizeof(uint64_t));
 	k->arena_heap = bump_take(b, arena_heap_size(g));
 }
 
@@ -160,8 +170,10 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	cm_table_init(&p->cm, k->conns, CM_CONNS);
 	timer_heap_init(&p->timers, k->timers, k->ntimers);
 	timer_init(&p->keepalive, TK_KEEPALIVE, 0);
-	sent_pool_init(&p->sent_pool, k->pages, sent_pages(&p->cfg), k->own_lanes);
-	wan_rtt_init(&p->rtt, p->cfg.rtt_hint_ns);
+	sent_pool_init(&p->sent_pool, k->pages, sent_pages(&p->cfg), k->own_lanes * p->cfg.npaths);
+	p->npaths = p->cfg.npaths;
+	for (uint8_t i = 0; i < p->npaths; i++)
+		wan_path_init(&p->path[i], i, &p->cfg.path[i], p->cfg.rtt_hint_ns);
 }
 
 static void init_lanes(struct proxy *p, const struct blocks *k)
@@ -171,8 +183,8 @@ static void init_lanes(struct proxy *p, const struct blocks *k)
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++) {
 		if (!proxy_owns_lane(p, i))
 			continue;
-		wan_lane_init(p, &p->lanes[i], (uint8_t)i, k->rings + (size_t)len * own, len,
-		              k->rx_bits + (size_t)WAN_RECV_WORDS * own);
+		wan_lane_init(p, &p->lanes[i], (uint8_t)i, k->rings + (size_t)len * p->npaths * own, len,
+		              k->rx_bits + (size_t)WAN_RECV_WORDS * p->npaths * own);
 		own++;
 	}
 }
@@ -246,7 +258,7 @@ int proxy_init(struct proxy **out, void *heap, void *region, const struct proxy_
 	struct proxy *p;
 	int rc;
 
-	if (!proxy_heap_size(c, g) || !c->pacer)
+	if (!proxy_heap_size(c, g) || !c->path[0].pacer)
 		return -EINVAL;
 	carve(&b, c, g, &k);
 	p = k.p;

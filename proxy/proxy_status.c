@@ -49,11 +49,11 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 	memset(s, 0, sizeof(*s));
 	s->wan_up = p->wan_up && now_ns < p->last_rx_ns + p->cfg.dead_peer_ns;
 	s->mismatch = p->mismatch;
-	s->rtt_min_ns = p->rtt.min_ns;
-	s->rtt_smoothed_ns = p->rtt.smoothed_ns;
+	s->rtt_min_ns = p->path[0].rtt.min_ns;
+	s->rtt_smoothed_ns = p->path[0].rtt.smoothed_ns;
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
-		if (proxy_owns_lane(p, i))
-			s->wan_in_flight_bytes += p->lanes[i].sent.bytes_in_flight;
+		for (uint32_t k = 0; k < p->npaths && proxy_owns_lane(p, i); k++)
+			s->wan_in_flight_bytes += p->lanes[i].space[k].sent.bytes_in_flight;
 	for (int i = 0; i < POOL_COUNT; i++) {
 		s->pool_used[i] = arena_used(p->arena, (enum arena_pool)i);
 		s->pool_capacity[i] = arena_capacity(p->arena, (enum arena_pool)i);

@@ -29,7 +29,7 @@
 
 static uint64_t span_ns(const struct proxy *p)
 {
-	uint64_t rtt = wan_rtt_ns(&p->rtt);
+	uint64_t rtt = proxy_rtt_ns(p);
 
 	return rtt + rtt / 4 + SPAN_MORE_NS;
 }
@@ -83,7 +83,7 @@ static uint64_t open_part(const struct proxy *p, enum arena_pool pool, uint64_t 
 
 static uint64_t line_bytes(const struct proxy *p)
 {
-	return p->cfg.rate_hint_bps / 8000000 * (wan_rtt_ns(&p->rtt) / 1000);
+	return p->cfg.rate_hint_bps / 8000000 * (proxy_rtt_ns(p) / 1000);
 }
 
 uint64_t share_left(const struct proxy *p, enum arena_pool pool)

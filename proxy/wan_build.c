@@ -39,18 +39,18 @@ static void put_report(struct wan_build *b)
 	max_words = (uint32_t)((room - WAN_FRAME_HDR_LEN - WAN_REPORT_BODY_LEN) / 8);
 	if (max_words > WAN_REPORT_WORDS_MAX)
 		max_words = WAN_REPORT_WORDS_MAX;
-	b->l->report_due = false;
-	if (!wan_recv_report(&b->l->recv, b->p->now_ns, &rep, words, max_words))
+	b->s->report_due = false;
+	if (!wan_recv_report(&b->s->recv, b->p->now_ns, &rep, words, max_words))
 		return;
 	n = wan_report_put(b->buf + b->off, room, WF_REPORT, &rep, words);
 	b->off += n;
-	if (b->l->recv.unreported)
-		b->l->report_due = true; /* there is more to tell */
+	if (b->s->recv.unreported)
+		b->s->report_due = true; /* there is more to tell */
 }
 
 static void put_refused(struct wan_build *b)
 {
-	struct wan_recv *r = &b->l->recv;
+	struct wan_recv *r = &b->s->recv;
 	struct wan_report rep = {.base = r->refused_base, .largest = r->next ? r->next - 1 : 0, .words = 1};
 	size_t n = wan_report_put(b->buf + b->off, b->cap - b->off, WF_REFUSED, &rep, &r->refused_bits);
 
@@ -64,12 +64,12 @@ static void put_probe(struct wan_build *b)
 	uint64_t from = 0, sent_ns;
 	size_t n;
 
-	if (!wan_sent_oldest(&b->l->sent, &from, &sent_ns))
+	if (!wan_sent_oldest(&b->s->sent, &from, &sent_ns))
 		from = b->h.wan_pn; /* all has arrived meanwhile */
 	n = wan_probe_put(b->buf + b->off, b->cap - b->off, from);
 	if (n && wan_build_ref(b, REF_PING, 0, 0, 0, 0)) {
 		b->off += n;
-		b->l->probe_due = false;
+		b->s->probe_due = false;
 	}
 }
 
@@ -79,7 +79,7 @@ static void put_ping(struct wan_build *b)
 
 	if (n && wan_build_ref(b, REF_PING, 0, 0, 0, 0)) {
 		b->off += n;
-		b->l->ping_due = false;
+		b->s->ping_due = false;
 	}
 }
 
@@ -200,35 +200,32 @@ bool wan_build_open(struct wan_build *b, struct near_flow *f)
 static bool begin(struct wan_build *b)
 {
 	b->h = (struct wan_hdr){
-	    .lane = b->l->id, .epoch = b->p->session.epoch_tx, .wan_pn = b->l->sent.pn_next};
-	if (!wan_seal_ready(&b->p->cfg, &b->h, b->l->acked_end))
+	    .lane = b->l->id, .path = b->path->id, .epoch = b->p->session.epoch_tx, .wan_pn = b->s->sent.pn_next};
+	if (!wan_seal_ready(&b->p->cfg, &b->h, b->s->acked_end))
 		return false; /* the new key comes with a new session */
-	if (!wan_sent_has_room(&b->l->sent))
-		wan_sent_advance(&b->l->sent, b->p->now_ns, 0); /* room is worth more than knowing of late arrivals */
-	if (!wan_sent_has_room(&b->l->sent)) {
-		wan_lane_wake_at(b->p, b->l, b->p->now_ns + wan_rtt_pto_ns(&b->p->rtt));
+	if (!wan_sent_has_room(&b->s->sent))
+		wan_sent_advance(&b->s->sent, b->p->now_ns, 0); /* room is worth more than knowing of late arrivals */
+	if (!wan_sent_has_room(&b->s->sent)) {
+		wan_lane_wake_at(b->p, b->l, b->p->now_ns + wan_rtt_pto_ns(&b->path->rtt));
 		return false;
 	}
-	b->e = wan_sent_push(&b->l->sent, b->p->now_ns, &b->h.wan_pn);
+	b->e = wan_sent_push(&b->s->sent, b->p->now_ns, &b->h.wan_pn);
 	b->off = wan_hdr_put(b->buf, &b->h);
 	return true;
 }
 
 static void finish(struct wan_build *b)
 {
-	struct lane *l = b->l;
-
 	b->e->bytes = (uint32_t)b->off;
-	l->sent.bytes_in_flight += b->off;
+	b->s->sent.bytes_in_flight += b->off;
 	count(b->p, CTR_WAN_TX_DGRAMS, 1);
 	count(b->p, CTR_WAN_TX_BYTES, b->off);
 	if (!b->data)
 		count(b->p, CTR_WAN_TX_CONTROL, 1);
 	if (b->e->nrefs)
-		wan_lane_wake_at(b->p, l,
-		                 b->p->now_ns + (wan_rtt_pto_ns(&b->p->rtt) << (l->pto_count < 8 ? l->pto_count : 8)));
+		wan_lane_wake_at(b->p, b->l, b->p->now_ns + pn_space_pto_ns(b->s, b->path));
 	else
-		wan_sent_forget_last(&l->sent);
+		wan_sent_forget_last(&b->s->sent);
 }
 
 /* IP packets and requests: the first place in the datagram goes to each in turn. */
@@ -244,20 +241,21 @@ static void pack_new(struct wan_build *b)
 	l->ip_turn = !l->ip_turn;
 }
 
-size_t wan_lane_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, bool data_ok)
+size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, uint8_t *buf, size_t cap, bool data_ok)
 {
-	struct wan_build b = {.p = p, .l = l, .buf = buf};
+	struct pn_space *s = &l->space[path->id];
+	struct wan_build b = {.p = p, .l = l, .path = path, .s = s, .buf = buf};
 
-	b.cap = (cap < p->cfg.wan_payload_max ? cap : p->cfg.wan_payload_max) - WAN_TAG_LEN;
+	b.cap = min_u64(cap, path->payload_max) - WAN_TAG_LEN;
 	if (!begin(&b))
 		return 0;
-	if (l->report_due)
+	if (s->report_due)
 		put_report(&b);
-	if (l->recv.refused_bits)
+	if (s->recv.refused_bits)
 		put_refused(&b);
-	if (l->probe_due)
+	if (s->probe_due)
 		put_probe(&b);
-	if (l->ping_due)
+	if (s->ping_due)
 		put_ping(&b);
 	put_closes(&b);
 	put_flow_reports(&b);
@@ -270,7 +268,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap,
 	if (b.off > WAN_HDR_LEN || l->credit_due)
 		put_credit(&b);
 	if (b.off == WAN_HDR_LEN) {
-		wan_sent_unpush(&l->sent);
+		wan_sent_unpush(&s->sent);
 		return 0;
 	}
 	b.off = wan_seal_datagram(&p->cfg, &b.h, buf, b.off);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * A lane has its own packet numbers, sent map, receive window and reports; the round trip is the path's. Its parts:
+ * A lane has packet numbers, sent map, receive window and reports of its own on each path (struct pn_space); the round
+ * trip is the path's. Its parts:
  * wan_build.c puts a datagram together, wan_pack.c the packets in it, wan_receive.c takes one apart, wan_outcome.c
  * does what follows from its arriving, being lost or refused. Here: the queues between them, and time.
  *
@@ -21,15 +22,15 @@
 
 #define REPORT_DELAY_MIN   50000ull
 #define REPORT_DELAY_MAX   1000000ull
-#define PTO_CAP_NS         100000000ull
 #define WINDOW_FIRST_BYTES (4u << 20)
 
-void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_ring, uint32_t ring_len,
+void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_rings, uint32_t ring_len,
                    uint64_t *rx_bits)
 {
 	l->id = id;
-	wan_sent_init(&l->sent, &p->sent_pool, page_ring, ring_len);
-	wan_recv_init(&l->recv, rx_bits);
+	for (uint8_t i = 0; i < p->npaths; i++)
+		pn_space_init(&l->space[i], i, &p->sent_pool, page_rings + (size_t)ring_len * i, ring_len,
+		              rx_bits + (size_t)WAN_RECV_WORDS * i);
 	timer_init(&l->service, TK_LANE, id);
 	dlist_init(&l->near_list);
 	dlist_init(&l->first);
@@ -40,7 +41,6 @@ void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_r
 	dlist_init(&l->raw_partial);
 	dlist_init(&l->ip_first);
 	dlist_init(&l->ip_partial);
-	l->reorder_ns = REORDER_MIN_NS;
 	l->window_bytes = WINDOW_FIRST_BYTES;
 	l->flow_initial_bytes = CREDIT_MIN_BYTES;
 }
@@ -53,22 +53,17 @@ static void empty_list(struct dnode *head)
 
 void wan_lane_session_start(struct proxy *p, struct lane *l)
 {
-	wan_sent_reset(&l->sent);
-	wan_recv_reset(&l->recv);
+	for (uint32_t i = 0; i < p->npaths; i++)
+		pn_space_reset(&l->space[i], p->now_ns);
 	empty_list(&l->near_list);
 	empty_list(&l->repair);
 	empty_list(&l->spaced);
 	empty_list(&l->first);
-	l->acked_end = 0;
 	l->out_bytes = 0;
 	l->granted_bytes = 0;
 	l->window_bytes = WINDOW_FIRST_BYTES;
 	l->flow_initial_bytes = CREDIT_MIN_BYTES;
-	l->reorder_ns = REORDER_MIN_NS;
-	l->pto_count = 0;
-	l->last_progress_ns = p->now_ns;
-	l->probe_due = l->report_due = false;
-	l->ping_due = l->credit_due = true;
+	l->credit_due = true;
 	raw_forget_partial(p, l);
 	ip_session_start(p, l);
 	l->raw_seq_rx = 0;
@@ -129,9 +124,9 @@ bool wan_lane_has_data(const struct lane *l)
 
 /* --- by time --- */
 
-uint64_t wan_report_delay(const struct proxy *p)
+uint64_t wan_report_delay(const struct wan_path *path)
 {
-	return clamp_u64(wan_rtt_min_ns(&p->rtt) / 16, REPORT_DELAY_MIN, REPORT_DELAY_MAX);
+	return clamp_u64(wan_rtt_min_ns(&path->rtt) / 16, REPORT_DELAY_MIN, REPORT_DELAY_MAX);
 }
 
 static void release_spaced(struct proxy *p, struct lane *l)
@@ -150,57 +145,71 @@ static void release_spaced(struct proxy *p, struct lane *l)
 	}
 }
 
-static void check_pto(struct proxy *p, struct lane *l)
+static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 {
-	uint64_t pn, sent_ns, deadline, pto;
+	const struct wan_path *path = &p->path[s->path];
+	uint64_t pn, sent_ns, deadline, pto = pn_space_pto_ns(s, path);
 
-	if (!wan_sent_oldest(&l->sent, &pn, &sent_ns))
+	if (!wan_sent_oldest(&s->sent, &pn, &sent_ns))
 		return;
-	pto = wan_rtt_pto_ns(&p->rtt) << (l->pto_count < 8 ? l->pto_count : 8);
-	if (pto > PTO_CAP_NS && pto > 2 * wan_rtt_pto_ns(&p->rtt))
-		pto = max_u64(PTO_CAP_NS, 2 * wan_rtt_pto_ns(&p->rtt));
-	deadline = max_u64(sent_ns, l->last_progress_ns) + pto;
+	deadline = max_u64(sent_ns, s->last_progress_ns) + pto;
 	if (p->now_ns < deadline) {
 		wan_lane_wake_at(p, l, deadline);
 		return;
 	}
 	count(p, CTR_WAN_PROBES, 1);
-	l->pto_count++;
-	l->last_progress_ns = p->now_ns;
-	l->probe_due = true;
-	if (!wan_sent_has_room(&l->sent))
-		wan_give_up_oldest(p, l);
+	s->pto_count++;
+	s->last_progress_ns = p->now_ns;
+	s->probe_due = true;
+	if (!wan_sent_has_room(&s->sent))
+		wan_give_up_oldest(p, l, s);
 	wan_lane_kick(p, l);
 	wan_lane_wake_at(p, l, p->now_ns + pto);
 }
 
-void wan_lane_on_timer(struct proxy *p, struct lane *l)
+static void check_report(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	uint64_t due = s->recv.first_unreported_ns + wan_report_delay(&p->path[s->path]);
+
+	if (!s->recv.unreported)
+		return;
+	if (p->now_ns >= due) {
+		s->report_due = true;
+		wan_lane_kick(p, l);
+	} else {
+		wan_lane_wake_at(p, l, due);
+	}
+}
+
+static void check_flow_reports(struct proxy *p, struct lane *l)
 {
 	struct dnode *n = dlist_first(&l->reports);
+	struct far_flow *f = n ? dlist_entry(n, struct far_flow, report_node) : NULL;
+
+	if (!f)
+		return;
+	if (f->report_at_ns <= p->now_ns)
+		wan_lane_kick(p, l);
+	else
+		wan_lane_wake_at(p, l, f->report_at_ns);
+}
+
+void wan_lane_on_timer(struct proxy *p, struct lane *l)
+{
+	bool due = false;
 
 	if (!p->session_on)
 		return;
-	if (l->recv.unreported) {
-		uint64_t due = l->recv.first_unreported_ns + wan_report_delay(p);
+	check_flow_reports(p, l);
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		struct pn_space *s = &l->space[i];
 
-		if (p->now_ns >= due) {
-			l->report_due = true;
-			wan_lane_kick(p, l);
-		} else {
-			wan_lane_wake_at(p, l, due);
-		}
+		check_report(p, l, s);
+		wan_detect_losses(p, l, s);
+		check_pto(p, l, s);
+		due |= s->report_due || s->probe_due;
 	}
-	if (n) {
-		struct far_flow *f = dlist_entry(n, struct far_flow, report_node);
-
-		if (f->report_at_ns <= p->now_ns)
-			wan_lane_kick(p, l);
-		else
-			wan_lane_wake_at(p, l, f->report_at_ns);
-	}
-	wan_detect_losses(p, l);
 	release_spaced(p, l);
-	check_pto(p, l);
-	if (l->report_due || l->probe_due || wan_lane_has_data(l))
+	if (due || wan_lane_has_data(l))
 		wan_lane_kick(p, l); /* the sent map was full when it had its turn */
 }

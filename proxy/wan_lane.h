@@ -10,8 +10,8 @@
 #include "core.h"
 #include "wan_frame.h"
 
-/* page_ring: ring_len (power of two) words for the sent map; rx_bits: WAN_RECV_WORDS words of zeroes. */
-void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_ring, uint32_t ring_len,
+/* page_rings, rx_bits: for each path of the link what pn_space_init() wants, one behind another. */
+void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_rings, uint32_t ring_len,
                    uint64_t *rx_bits);
 /* A new session: numbers start again; slots that wait for the peer are queued anew by their owners. */
 void wan_lane_session_start(struct proxy *p, struct lane *l);
@@ -31,10 +31,11 @@ void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns);
 
 /* True if packets wait to be sent. */
 bool wan_lane_has_data(const struct lane *l);
-/* Builds one sealed datagram in buf; without `data_ok` only what the pacer does not hold back. Returns its length in
- * bytes, 0: nothing to send. */
-size_t wan_lane_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, bool data_ok);
-/* Takes one apart: opened, len without its tag. DROP_NONE, or the last thing in it that was dropped. */
+/* Builds one sealed datagram for a path in buf; without `data_ok` only what the pacer does not hold back. Returns its
+ * length in bytes, 0: nothing to send. */
+size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, uint8_t *buf, size_t cap, bool data_ok);
+/* Takes one apart, which came by the path in its header: opened, len without its tag. DROP_NONE, or the last thing in it
+ * that was dropped. */
 enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len);
 /* Copies a piece into its slot, whose length is w->total. True if the packet is whole now. */
 bool wan_piece_take(struct proxy *p, uint32_t slot, const struct wan_packet *w);

@@ -6,8 +6,6 @@
 
 #include "wan_lane.h"
 
-#define REORDER_MIN_NS 50000ull /* least reordering window: below it bursts of one switch look like losses */
-
 /* --- queues and time: wan_lane.c --- */
 
 /* Puts a slot at the end of a list, off whatever list it was on. */
@@ -15,13 +13,15 @@ void wan_queue_slot(struct proxy *p, struct dnode *list, uint32_t slot, enum slo
 /* Takes it off. */
 void wan_unqueue(struct slot_meta *m);
 /* How long a report may wait for more to tell, ns: a part of the round trip. */
-uint64_t wan_report_delay(const struct proxy *p);
+uint64_t wan_report_delay(const struct wan_path *path);
 
 /* --- a datagram in the making: wan_build.c, wan_pack.c --- */
 
 struct wan_build {
 	struct proxy *p;
 	struct lane *l;
+	struct wan_path *path;
+	struct pn_space *s; /* of the lane on that path */
 	uint8_t *buf;
 	size_t cap, off;      /* bytes: room without the tag, and how far it is filled */
 	struct sent_entry *e; /* what is in it */
@@ -47,12 +47,12 @@ void wan_pack_requests(struct wan_build *b);
 /* --- what became of datagrams: wan_outcome.c --- */
 
 /* A REPORT of the peer. */
-void wan_on_report(struct proxy *p, struct lane *l, const struct wan_report *r);
+void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r);
 /* A REFUSED of the peer. */
-void wan_on_refused(struct proxy *p, struct lane *l, const struct wan_report *r);
+void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r);
 /* Declares lost what is. RFC 8985. */
-void wan_detect_losses(struct proxy *p, struct lane *l);
+void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s);
 /* The sent map is full and nothing is heard: what is oldest goes again under new numbers. */
-void wan_give_up_oldest(struct proxy *p, struct lane *l);
+void wan_give_up_oldest(struct proxy *p, struct lane *l, struct pn_space *s);
 
 #endif

@@ -24,6 +24,7 @@
 struct lane_ctx {
 	struct proxy *p;
 	struct lane *l;
+	struct pn_space *s;
 };
 
 static bool ref_slot(struct proxy *p, const struct wan_ref *r, struct slot_meta **m)
@@ -160,62 +161,51 @@ static void entry_refused(void *arg, const struct sent_entry *e)
 
 /* --- reports --- */
 
-static void adapt_reorder(struct proxy *p, struct lane *l, const struct wan_sent_result *res)
+void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s)
 {
-	uint64_t most = clamp_u64(wan_rtt_min_ns(&p->rtt) / 4, REORDER_MIN_NS, UINT64_MAX);
-
-	if (res->spurious) {
-		count(p, CTR_WAN_SPURIOUS, res->spurious);
-		l->reorder_ns = clamp_u64(res->spurious_ns + res->spurious_ns / 4, 2 * l->reorder_ns, UINT64_MAX);
-	} else {
-		l->reorder_ns -= l->reorder_ns / 1024;
-	}
-	l->reorder_ns = clamp_u64(l->reorder_ns, REORDER_MIN_NS, most);
-}
-
-void wan_detect_losses(struct proxy *p, struct lane *l)
-{
-	struct lane_ctx c = {p, l};
-	uint64_t rtt = wan_rtt_ns(&p->rtt);
+	struct lane_ctx c = {p, l, s};
+	uint64_t rtt = wan_rtt_ns(&p->path[s->path].rtt);
 
 	if (p->now_ns > rtt)
-		wan_sent_detect(&l->sent, p->now_ns, l->reorder_ns, rtt, entry_lost, &c);
-	wan_sent_advance(&l->sent, p->now_ns, rtt);
-	if (wan_sent_any_missing(&l->sent))
-		wan_lane_wake_at(p, l, p->now_ns + l->reorder_ns);
+		wan_sent_detect(&s->sent, p->now_ns, s->reorder_ns, rtt, entry_lost, &c);
+	wan_sent_advance(&s->sent, p->now_ns, rtt);
+	if (wan_sent_any_missing(&s->sent))
+		wan_lane_wake_at(p, l, p->now_ns + s->reorder_ns);
 }
 
-void wan_give_up_oldest(struct proxy *p, struct lane *l)
+void wan_give_up_oldest(struct proxy *p, struct lane *l, struct pn_space *s)
 {
-	struct lane_ctx c = {p, l};
+	struct lane_ctx c = {p, l, s};
 
-	wan_sent_give_up_oldest(&l->sent, p->now_ns, entry_lost, &c);
-	wan_sent_advance(&l->sent, p->now_ns, 0);
+	wan_sent_give_up_oldest(&s->sent, p->now_ns, entry_lost, &c);
+	wan_sent_advance(&s->sent, p->now_ns, 0);
 }
 
-void wan_on_report(struct proxy *p, struct lane *l, const struct wan_report *r)
+void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
 {
-	struct lane_ctx c = {p, l};
+	struct wan_path *path = &p->path[s->path];
+	struct lane_ctx c = {p, l, s};
 	struct wan_sent_result res;
 
-	wan_sent_report(&l->sent, r, entry_acked, &c, &res);
-	if (r->largest < l->sent.pn_next && r->largest >= l->acked_end)
-		l->acked_end = r->largest + 1;
+	wan_sent_report(&s->sent, r, entry_acked, &c, &res);
+	if (r->largest < s->sent.pn_next && r->largest >= s->acked_end)
+		s->acked_end = r->largest + 1;
 	if (res.largest_sent_ns && p->now_ns > res.largest_sent_ns)
-		wan_rtt_sample(&p->rtt, p->now_ns, p->now_ns - res.largest_sent_ns, r->delay_ns);
+		wan_rtt_sample(&path->rtt, p->now_ns, p->now_ns - res.largest_sent_ns, r->delay_ns);
 	if (res.newly_acked) {
-		l->pto_count = 0;
-		l->last_progress_ns = p->now_ns;
+		s->pto_count = 0;
+		s->last_progress_ns = p->now_ns;
 	}
-	adapt_reorder(p, l, &res);
-	wan_detect_losses(p, l);
+	count(p, CTR_WAN_SPURIOUS, res.spurious);
+	pn_space_adapt_reorder(s, path, &res);
+	wan_detect_losses(p, l, s);
 	if (wan_lane_has_data(l))
 		wan_lane_kick(p, l); /* the sent map may have been full */
 }
 
-void wan_on_refused(struct proxy *p, struct lane *l, const struct wan_report *r)
+void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
 {
-	struct lane_ctx c = {p, l};
+	struct lane_ctx c = {p, l, s};
 
-	wan_sent_refused(&l->sent, r, entry_refused, &c);
+	wan_sent_refused(&s->sent, r, entry_refused, &c);
 }

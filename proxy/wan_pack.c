@@ -65,9 +65,10 @@ static void first_send(struct wan_build *b, uint32_t slot)
 		slot_sent(b->p, slot);
 }
 
-static bool fits_any(const struct proxy *p, uint16_t len)
+/* Whole, into an empty datagram of the path. */
+static bool fits_any(const struct wan_build *b, uint16_t len)
 {
-	return (size_t)len + WAN_PACKET_OVERHEAD + WAN_HDR_LEN + WAN_TAG_LEN <= p->cfg.wan_payload_max;
+	return (size_t)len + WAN_PACKET_OVERHEAD + WAN_HDR_LEN + WAN_TAG_LEN <= b->path->payload_max;
 }
 
 /* Sends a slot for the first time, whole; or, if no datagram can hold it, hands it to the repair list to go in pieces.
@@ -78,7 +79,7 @@ static bool put_first(struct wan_build *b, uint32_t slot)
 	struct slot_meta *m = arena_meta(b->p->arena, slot);
 	unsigned units = units_of(h->len);
 
-	if (!fits_any(b->p, h->len)) {
+	if (!fits_any(b, h->len)) {
 		units_mask(0, units, m->lost);
 		m->copies = 1;
 		first_send(b, slot);
@@ -91,9 +92,9 @@ static bool put_first(struct wan_build *b, uint32_t slot)
 	return true;
 }
 
-static uint64_t spacing(const struct proxy *p)
+static uint64_t spacing(const struct wan_path *path)
 {
-	return clamp_u64(wan_rtt_min_ns(&p->rtt) / 16, SPACING_MIN_NS, SPACING_MAX_NS);
+	return clamp_u64(wan_rtt_min_ns(&path->rtt) / 16, SPACING_MIN_NS, SPACING_MAX_NS);
 }
 
 /* A pass over a repaired slot is complete: another copy later, or done. */
@@ -113,7 +114,7 @@ static void pass_done(struct wan_build *b, uint32_t slot)
 	units_mask(0, units, all);
 	m->lost[0] = all[0] & ~m->units[0];
 	m->lost[1] = all[1] & ~m->units[1];
-	m->due_ns = b->p->now_ns + spacing(b->p);
+	m->due_ns = b->p->now_ns + spacing(b->path);
 	wan_queue_slot(b->p, &b->l->spaced, slot, SQ_SPACED);
 	wan_lane_wake_at(b->p, b->l, m->due_ns);
 }
@@ -134,7 +135,7 @@ static bool put_repair(struct wan_build *b, uint32_t slot)
 		if (start + n == units && fit + 1 == n &&
 		    room - WAN_PACKET_OVERHEAD + start * PIECE_UNIT >= arena_hdr(b->p->arena, slot)->len)
 			fit = n; /* the last unit is a short one */
-		if (fit < n && (fits_any(b->p, arena_hdr(b->p->arena, slot)->len) || fit == 0))
+		if (fit < n && (fits_any(b, arena_hdr(b->p->arena, slot)->len) || fit == 0))
 			return false;
 		if (n > fit)
 			n = fit;
@@ -182,7 +183,7 @@ void wan_pack_firsts(struct wan_build *b)
 
 void wan_pack_ip(struct wan_build *b)
 {
-	size_t max = b->p->cfg.wan_payload_max - WAN_TAG_LEN - WAN_HDR_LEN, n;
+	size_t max = b->path->payload_max - WAN_TAG_LEN - WAN_HDR_LEN, n;
 
 	while ((n = ip_wan_put(b->p, b->l, b->buf + b->off, b->cap - b->off, max)) > 0) {
 		b->off += n;

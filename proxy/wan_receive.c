@@ -46,7 +46,7 @@ static bool on_packet(struct proxy *p, struct lane *l, const struct wan_frame *f
 }
 
 /* Control frames. False: malformed. */
-static bool on_control(struct proxy *p, struct lane *l, const struct wan_frame *f)
+static bool on_control(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_frame *f)
 {
 	union {
 		struct wan_flow_open open;
@@ -88,16 +88,16 @@ static bool on_control(struct proxy *p, struct lane *l, const struct wan_frame *
 		break;
 	case WF_REPORT:
 		if ((ok = wan_report_get(f, &u.lane_report)))
-			wan_on_report(p, l, &u.lane_report);
+			wan_on_report(p, l, s, &u.lane_report);
 		break;
 	case WF_REFUSED:
 		if ((ok = wan_report_get(f, &u.lane_report)))
-			wan_on_refused(p, l, &u.lane_report);
+			wan_on_refused(p, l, s, &u.lane_report);
 		break;
 	case WF_PROBE:
 		if ((ok = wan_probe_get(f, &u.pn))) {
-			wan_recv_probe(&l->recv, u.pn, p->now_ns);
-			l->report_due = true;
+			wan_recv_probe(&s->recv, u.pn, p->now_ns);
+			s->report_due = true;
 			wan_lane_kick(p, l);
 		}
 		break;
@@ -110,43 +110,44 @@ static bool on_control(struct proxy *p, struct lane *l, const struct wan_frame *
 	return ok;
 }
 
-static void ask_for_report(struct proxy *p, struct lane *l)
+static void ask_for_report(struct proxy *p, struct lane *l, struct pn_space *s)
 {
-	if (l->recv.unreported >= REPORT_EVERY) {
-		l->report_due = true;
+	if (s->recv.unreported >= REPORT_EVERY) {
+		s->report_due = true;
 		wan_lane_kick(p, l);
-	} else if (l->recv.unreported) {
-		wan_lane_wake_at(p, l, l->recv.first_unreported_ns + wan_report_delay(p));
+	} else if (s->recv.unreported) {
+		wan_lane_wake_at(p, l, s->recv.first_unreported_ns + wan_report_delay(&p->path[s->path]));
 	}
 }
 
 enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len)
 {
+	struct pn_space *s = &l->space[h->path];
 	size_t off = WAN_HDR_LEN;
 	struct wan_frame f;
 	bool wants_report = false, refused = false;
 	enum proxy_drop d = DROP_NONE;
 	int more;
 
-	if (wan_recv_seen(&l->recv, h->wan_pn))
+	if (wan_recv_seen(&s->recv, h->wan_pn))
 		return drop(p, DROP_WAN_DUPLICATE);
 	while ((more = wan_frame_next(dgram, len, &off, &f)) > 0) {
 		if (f.type != WF_REPORT && f.type != WF_REFUSED && f.type != WF_IP)
 			wants_report = true;
 		if (f.type == WF_PACKET)
 			refused |= !on_packet(p, l, &f);
-		else if (!on_control(p, l, &f))
+		else if (!on_control(p, l, s, &f))
 			d = drop(p, DROP_WAN_BAD_FRAME);
 	}
 	if (more < 0)
 		d = drop(p, DROP_WAN_TRUNCATED);
 	if (refused) {
 		drop(p, DROP_WAN_NO_ROOM);
-		l->report_due |= wan_recv_refuse(&l->recv, h->wan_pn);
+		s->report_due |= wan_recv_refuse(&s->recv, h->wan_pn);
 		wan_lane_kick(p, l);
 		return DROP_WAN_NO_ROOM;
 	}
-	wan_recv_mark(&l->recv, h->wan_pn, p->now_ns, wants_report);
-	ask_for_report(p, l);
+	wan_recv_mark(&s->recv, h->wan_pn, p->now_ns, wants_report);
+	ask_for_report(p, l, s);
 	return d;
 }

@@ -129,11 +129,11 @@ static inline void fz_memory(struct fz_edge *e, unsigned site)
 	e->cfg.nlocal = e->cfg.nremote = 1;
 	e->cfg.local[0] = (struct ip_prefix){.addr = fz_ip(site, 0), .len = 96 + 24};
 	e->cfg.remote[0] = (struct ip_prefix){.addr = fz_ip(3 - site, 0), .len = 96 + 24};
-	e->cfg.pacer = &e->pacer;
+	e->cfg.path[0].pacer = &e->pacer;
 	e->cfg.rate_hint_bps = 100000000;
 	e->cfg.rtt_hint_ns = 1000000;
 	e->cfg.ip_pool_bytes = IP_POOL_MIN;
-	e->cfg.wan_payload_max = 1472;
+	e->cfg.path[0].payload_max = 1472;
 	e->g = (struct arena_geometry){.chunk_size = FZ_CHUNK, .max_flows = FZ_FLOWS, .reserve_percent = 25};
 	e->g.len = arena_min_len(FZ_CHUNK, FZ_FLOWS) + (uint64_t)FZ_CHUNKS * FZ_CHUNK;
 	e->heap_len = proxy_heap_size(&e->cfg, &e->g);
@@ -254,7 +254,7 @@ static inline size_t fz_dgram(struct fz_edge *from)
 	struct wan_tx tx;
 	size_t n = proxy_wan_tx(from->p, fz.now_ns, fz.dgram, sizeof(fz.dgram), &tx);
 
-	REQUIRE(n <= from->cfg.wan_payload_max);
+	REQUIRE(n <= from->cfg.path[0].payload_max);
 	return n;
 }
 

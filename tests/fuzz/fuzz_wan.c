@@ -171,7 +171,7 @@ static size_t frame_lane(const struct fz_edge *to, uint8_t *b, size_t cap, struc
 	struct wan_report r = {.words = (uint16_t)(1 + in_u8(in) % 4)};
 
 	if (in_u8(in) % 4 == 0)
-		return wan_probe_put(b, cap, near_to(to->p->lanes[0].recv.next, in));
+		return wan_probe_put(b, cap, near_to(to->p->lanes[0].space[0].recv.next, in));
 	r.base = near_to(s->pn_floor, in) & ~63ull;
 	r.largest = near_to(s->pn_next, in);
 	r.delay_ns = in_u8(in) ? in_u16(in) : in_u64(in);
@@ -185,8 +185,8 @@ static void forge(struct fz_edge *to, struct input *in)
 {
 	struct fz_edge *from = &fz.e[to == &fz.e[0]];
 	uint8_t how = in_u8(in);
-	size_t cap = from->cfg.wan_payload_max - WAN_TAG_LEN, off;
-	uint64_t pn = how & 0x80 ? near_to(to->p->lanes[0].recv.next, in) : fz.hostile_pn++;
+	size_t cap = from->cfg.path[0].payload_max - WAN_TAG_LEN, off;
+	uint64_t pn = how & 0x80 ? near_to(to->p->lanes[0].space[0].recv.next, in) : fz.hostile_pn++;
 
 	off = put_hdr(fz.dgram, to, pn);
 	for (unsigned i = 0; i <= (how >> 6 & 1u); i++) {

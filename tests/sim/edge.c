@@ -54,16 +54,16 @@ static void emit_all_wan(struct edge_shard *s)
 	struct wan_tx tx;
 
 	for (;;) {
-		struct pkt *p = pkt_new(s->cfg.wan_payload_max);
+		struct pkt *p = pkt_new(s->cfg.path[0].payload_max);
 
 		p->len = (uint32_t)proxy_wan_tx(s->p, w->q.now_ns, p->data, p->cap, &tx);
 		if (p->len == 0) {
 			pkt_free(p);
 			return;
 		}
-		if (p->len > s->cfg.wan_payload_max)
+		if (p->len > s->cfg.path[0].payload_max)
 			check_fail(w, "wan-mtu", "datagram of %u bytes, allowed are %u", p->len,
-			           s->cfg.wan_payload_max);
+			           s->cfg.path[0].payload_max);
 		world_log(w, LOG_WAN, "wan tx", s->edge->site, PKTLOG_EDGE, p);
 		link_send(&w->wan[s->edge->site], p);
 	}
@@ -194,8 +194,8 @@ static void shard_config(struct edge_shard *s, uint8_t index)
 	}
 	c->nlocal = c->nremote = 2;
 	c->max_flows = wc->max_flows;
-	c->pacer = &s->edge->pacer;
-	c->wan_payload_max = wc->wan_payload_max;
+	c->path[0].pacer = &s->edge->pacer;
+	c->path[0].payload_max = wc->wan_payload_max;
 	c->rtt_hint_ns = world_rtt_ns(s->edge->w);
 	c->rate_hint_bps = wc->pacer_bps;
 	if (wc->lan_window_bytes)

@@ -109,7 +109,7 @@ static inline void core_edge_open(struct core *c, struct core_edge *e, uint8_t s
 	e->cfg.nlocal = e->cfg.nremote = 1;
 	e->cfg.local[0] = core_prefix(site);
 	e->cfg.remote[0] = core_prefix((uint8_t)(3 - site));
-	e->cfg.pacer = &e->pacer;
+	e->cfg.path[0].pacer = &e->pacer;
 	e->cfg.rate_hint_bps = 1000000000ull;
 	e->cfg.rtt_hint_ns = 1 * CORE_MS;
 	e->g = (struct arena_geometry){.chunk_size = CORE_CHUNK, .max_flows = CORE_FLOWS, .reserve_percent = 25};
@@ -235,7 +235,7 @@ static inline bool core_carry(struct core *c, struct core_edge *from, struct cor
 
 	if (!len)
 		return false;
-	assert_true(len <= from->cfg.wan_payload_max);
+	assert_true(len <= from->cfg.path[0].payload_max);
 	if (c->cut || (c->wan && !c->wan(c, from, buf, len)))
 		return true;
 	c->dgrams++;

@@ -350,7 +350,7 @@ static void ip__jumbo_in_pieces(void **state)
 
 	(void)state;
 	open_barrier(&c);
-	c.a.cfg.wan_payload_max = c.a.p->cfg.wan_payload_max = 1472;
+	c.a.cfg.path[0].payload_max = c.a.p->path[0].payload_max = 1472;
 	for (size_t data = 8000; data < 8130; data++) {
 		say(&c, TCP_PSH, 5000, data);
 		expect_tcp(&c, TCP_PSH, 5000, data);

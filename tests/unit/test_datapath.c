@@ -244,7 +244,7 @@ static void plan__core_gets_the_file_s_values(void **state)
 	assert_int_equal(p.nlanes, 64);
 	assert_int_equal(p.mode, ACK_MODE_NEAR);
 	assert_int_equal(p.stall_ns, 77);
-	assert_int_equal(p.wan_payload_max, 8972);
+	assert_int_equal(p.path[0].payload_max, 8972);
 }
 
 int main(void)

@@ -159,8 +159,8 @@ static void proxy__bad_configs(void **state)
 	REFUSED(max_flows = 15);
 	REFUSED(max_flows = FLOWS_MAX + 1);
 	REFUSED(nlocal = PREFIXES_MAX + 1);
-	REFUSED(wan_payload_max = 500);
-	REFUSED(wan_payload_max = 20000);
+	REFUSED(path[0].payload_max = 500);
+	REFUSED(path[0].payload_max = 20000);
 	REFUSED(lan_window_bytes = 100);
 	REFUSED(lan_timeout_ns = 0);
 #undef REFUSED
@@ -586,7 +586,7 @@ static void proxy__half_a_packet_and_a_crash(void **state)
 	c.now_ns = CORE_START;
 	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 32);
 	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 32);
-	c.a.cfg.wan_payload_max = c.b.cfg.wan_payload_max = 1472;
+	c.a.cfg.path[0].payload_max = c.b.cfg.path[0].payload_max = 1472;
 	for (int i = 0; i < 2; i++) {
 		struct core_edge *e = i ? &c.b : &c.a;
 

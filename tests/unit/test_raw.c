@@ -103,7 +103,7 @@ static void raw__large_packet_over_a_small_mtu(void **state)
 	c.now_ns = CORE_START;
 	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 32);
 	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 32);
-	c.a.cfg.wan_payload_max = c.b.cfg.wan_payload_max = 1472;
+	c.a.cfg.path[0].payload_max = c.b.cfg.path[0].payload_max = 1472;
 	for (int i = 0; i < 2; i++) {
 		struct core_edge *e = i ? &c.b : &c.a;
 

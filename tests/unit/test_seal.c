@@ -455,7 +455,7 @@ static enum proxy_drop at_b(struct sealed *s, size_t len)
 static void get_one(struct sealed *s, bool (*wan)(struct core *, struct core_edge *, uint8_t *, size_t))
 {
 	s->c.wan = wan;
-	s->c.a.p->lanes[0].ping_due = true;
+	s->c.a.p->lanes[0].space[0].ping_due = true;
 	wan_lane_kick(s->c.a.p, &s->c.a.p->lanes[0]);
 	core_pump(&s->c);
 	s->c.wan = NULL;
@@ -501,7 +501,7 @@ static void sealed__every_flipped_bit_is_dropped_by_name(void **state)
 
 		last_dgram[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		d = at_b(&s, last_len);
-		assert_true(d == DROP_WAN_BAD_TAG || d == DROP_WAN_BAD_VERSION || d == DROP_WAN_BAD_LANE ||
+		assert_true(d == DROP_WAN_BAD_TAG || d == DROP_WAN_BAD_VERSION || d == DROP_WAN_BAD_LANE || d == DROP_WAN_BAD_PATH ||
 		            d == DROP_WAN_BAD_EPOCH || d == DROP_WAN_REFLECTED || d == DROP_WAN_BAD_KEY ||
 		            d == DROP_WAN_UNSEALED);
 		last_dgram[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -534,7 +534,7 @@ static void sealed__rekeys_under_load_and_loses_nothing(void **state)
 	sealed_open(&s, 10);
 	for (int i = 0; i < 600; i++) {
 		for (unsigned lane = 0; lane < 2; lane++) {
-			s.c.a.p->lanes[lane].ping_due = s.c.b.p->lanes[lane].ping_due = true;
+			s.c.a.p->lanes[lane].space[0].ping_due = s.c.b.p->lanes[lane].space[0].ping_due = true;
 			wan_lane_kick(s.c.a.p, &s.c.a.p->lanes[lane]);
 			wan_lane_kick(s.c.b.p, &s.c.b.p->lanes[lane]);
 		}

@@ -30,7 +30,7 @@
 	X(LAN_SEQUENCE, "lan_sequence", "opcode that cannot follow the one before it")                                 \
 	X(LAN_WINDOW, "lan_window", "PSN too far from the expected one")                                               \
 	X(LAN_READ_RETRY, "lan_read_retry", "repeated READ or ATOMIC answered from kept responses")                    \
-	X(LAN_ANSWER_LOST, "lan_answer_lost", "READ or ATOMIC repeated after its answer was forgotten: flow failed")   \
+	X(LAN_ANSWER_LOST, "lan_answer_lost", "READ or ATOMIC repeated after its answer was forgotten: fails if it insists") \
 	X(LAN_READS_FULL, "lan_reads_full", "too many READs and ATOMICs open in one flow")                             \
 	X(LAN_ACK_UNMATCHED, "lan_ack_unmatched", "response that belongs to no known flow")                            \
 	X(LAN_ACK_STALE, "lan_ack_stale", "response for a position already settled")                                   \
@@ -115,6 +115,7 @@
 	X(FLOW_RESET, "flow_reset", 'i', "the host reset its QP: a new incarnation begins")                            \
 	X(FLOW_CLOSED, "flow_closed", 'i', "flow forgotten")                                                           \
 	X(FLOW_FAILED, "flow_failed", 'e', "bytes that were acknowledged could not be delivered")                      \
+	X(ANSWER_LOST, "answer_lost", 'e', "a READ or ATOMIC is repeated whose answer is forgotten: its QP ends")            \
 	X(FLOW_ORPHANED, "flow_orphaned", 'w', "the other edge lost its buffer: what came before is still delivered")    \
 	X(FLOW_STALLED, "flow_stalled", 'w', "the responder makes no progress")                                        \
 	X(FLOW_RESUMED, "flow_resumed", 'i', "the responder answers again")                                            \

@@ -14,6 +14,7 @@ enum proxy_limits {
 	PATIENCE_PKTS = 64,   /* packets past a gap before it is called a loss: one adaptive-routing burst */
 	ACK_EVERY_PKTS = 64,  /* an ACK at least this often without AckReq */
 	READS_PER_FLOW = 256, /* open and kept READs and ATOMICs: rxe allows 128 outstanding */
+	OPS_PER_FLOW = 16,    /* of these, on average over the table; a few flows may have all of theirs */
 	TEMPLATE_MAX = 96,    /* ACK packet with IPv6 header: 40 + 8 + 12 + 4 + 4, rounded up */
 	CM_CONNS = 1024,      /* connections in set-up or known by CM, least recently used goes first */
 	PREFIXES_MAX = 32,    /* per side of a link */

@@ -9,14 +9,18 @@
  * Kept until one of
  *   - as many newer ones were answered as a host can have outstanding: it could not have asked for these without it
  *   - KEEP_NS: longer than the local ACK timeout that rdma_cm picks (2.1 s), which a host may stretch fourfold
- *   - where memory is scarce, KEEP_SCARCE_NS: longer than all that hosts are known to take at LAN distance
- *     (ConnectX 2 to 16 ms, timeout 14 67 ms). */
+ *   - where memory or records are scarce, KEEP_SCARCE_NS: longer than all that hosts are known to take at LAN distance
+ *     (ConnectX 2 to 16 ms, timeout 14 67 ms).
+ *
+ * Scarcity never makes it fewer than a host can have outstanding. Answers come in bursts: all that waited for the pair,
+ * or behind a lost one, are given at once, while the host's repetition of all of them is on its way already. Who needs a
+ * record that is not there is held off until one is old enough (near_take_next()). */
 #include "near_priv.h"
 
-#define OPS_KEPT        128 /* answered ones kept per flow: the most that a host has outstanding (rxe) ... */
-#define OPS_KEPT_SCARCE 16  /* ... and where records are scarce: what ConnectX has */
+#define OPS_KEPT       128 /* answered ones kept per flow: the most that a host has outstanding (rxe) */
 #define KEEP_NS        10000000000ull
 #define KEEP_SCARCE_NS 250000000ull
+#define KEEP_LOOK_NS   500000000ull /* it may have become scarce meanwhile */
 
 static bool scarce(const struct proxy *p)
 {
@@ -33,7 +37,7 @@ static bool keep(const struct proxy *p, const struct near_flow *f, const struct 
 {
 	if (op->due)
 		return true;
-	return f->ops_done <= (rd_op_left(p, OP_FOR_KEPT) ? OPS_KEPT : OPS_KEPT_SCARCE) && p->now_ns < op->done_ns + keep_ns(p);
+	return f->ops_done <= (FAULT(FAULT_FEW_ANSWERS_KEPT) ? 16 : OPS_KEPT) && p->now_ns < op->done_ns + keep_ns(p);
 }
 
 static void forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
@@ -69,7 +73,9 @@ void near_ops_retire(struct proxy *p, struct near_flow *f, bool all)
 	if (f->ops_done) {
 		struct rd_op *op = dlist_entry(dlist_first(&f->ops), struct rd_op, node);
 
-		timer_set(&p->timers, &f->retire, max_u64(op->done_ns + keep_ns(p), p->now_ns + KEEP_SCARCE_NS / 4));
+		timer_set(&p->timers, &f->retire,
+		          min_u64(max_u64(op->done_ns + keep_ns(p), p->now_ns + KEEP_SCARCE_NS / 4),
+		                  p->now_ns + KEEP_LOOK_NS));
 	}
 }
 
@@ -83,7 +89,7 @@ void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot)
 
 	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) == DROP_NONE && h->pos + h->psns <= f->pos_settled &&
 	    !FAULT(FAULT_FORGET_ANSWERS))
-		op = near_op_new(p, f, &pkt, h->pos, h->psns, h->msn, h->fp, OP_FOR_KEPT);
+		op = near_op_new(p, f, &pkt, h->pos, h->psns, h->msn, h->fp, OP_FOR_NEAR);
 	if (!op) {
 		arena_free(p->arena, slot);
 		return;

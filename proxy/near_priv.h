@@ -96,6 +96,8 @@ bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len);
 /* Commits the packet at pos. SLOT_NONE: no room. */
 uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                      uint32_t psns, uint32_t fp, uint16_t vlan_tci);
+/* What was held beyond a gap is given up: its host has it still. */
+void near_drop_held(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* The slot at pos_next is committed: it is in order now. */
 void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* Takes in order what was held behind pos_next. */

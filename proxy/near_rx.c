@@ -17,6 +17,8 @@
 #include "near_fp.h"
 
 #define NAK_AGAIN_NS    100000ull     /* a LAN round trip: what was NAKed is not yet repeated within */
+#define INSIST_NS       1000000ull   /* a host that still lacks an answer asks again later than this, a copy comes sooner */
+#define INSIST_MAX_NS   10000000000ull
 #define FAILED_QUIET_NS 2000000000ull /* a failed QP is silent so long before it can be used again */
 
 void near_nak_gap(struct proxy *p, struct near_flow *f)
@@ -53,8 +55,7 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 	if (slot != SLOT_NONE && arena_hdr(p->arena, slot)->fp == fp)
 		return drop(p, DROP_LAN_DUPLICATE);
 	if (slot != SLOT_NONE) { /* neither of the two is believed: what comes after the NAK will tell */
-		slot_release(p, slot);
-		f->ooo_pkts--;
+		near_drop_held(p, f, slot);
 		return drop(p, DROP_LAN_STRANGER);
 	}
 	/* What owns several PSNs or opens an operation waits for its turn: the host sends it again. */
@@ -121,10 +122,17 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 }
 
 /* A READ or ATOMIC is repeated whose answer is not kept any more. To ACK past it would say that it was answered, and it
- * must not be executed twice: the flow ends here, loudly. */
+ * must not be executed twice. A copy that was long under way on the LAN means nothing; from a host that insists the flow
+ * ends here, loudly. */
 static enum proxy_drop lost_answer(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
-	proxy_event_push(p, EV_FLOW_FAILED, f, NULL, pos, 0);
+	if (!f->lost_ns || pos < f->lost_pos || p->now_ns > f->lost_ns + INSIST_MAX_NS) {
+		f->lost_pos = pos;
+		f->lost_ns = p->now_ns;
+	}
+	if (pos != f->lost_pos || p->now_ns < f->lost_ns + INSIST_NS)
+		return drop(p, DROP_LAN_ANSWER_LOST);
+	proxy_event_push(p, EV_ANSWER_LOST, f, NULL, pos, 0);
 	f->failed = true;
 	f->nak_syndrome = 0; /* silence: the host runs into its own retry error, no responder refused anything */
 	f->fail_pos = f->pos_acked;

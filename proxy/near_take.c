@@ -28,6 +28,17 @@ bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
 	       unsent + bytes <= share_limit(p, &f->share, POOL_LAN, unsent, SHARE_BACKLOG);
 }
 
+void near_drop_held(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	uint64_t pos = arena_hdr(p->arena, slot)->pos;
+	const struct rd_op *op = near_op_at(f, pos);
+
+	if (op && op->pos == pos)
+		near_op_unbegin(p, f, pos);
+	slot_release(p, slot);
+	f->ooo_pkts--;
+}
+
 /* The highest packet beyond the gap goes: it was not ACKed, its host sends it again. False: there is none. */
 static bool evict_highest(struct proxy *p, struct near_flow *f)
 {
@@ -38,8 +49,7 @@ static bool evict_highest(struct proxy *p, struct near_flow *f)
 
 		if (slot == SLOT_NONE)
 			continue;
-		slot_release(p, slot);
-		f->ooo_pkts--;
+		near_drop_held(p, f, slot);
 		count(p, CTR_EVICTED, 1);
 		return true;
 	}
@@ -114,10 +124,7 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 			break;
 		h = arena_hdr(p->arena, slot);
 		if (!near_in_sequence(f, h->opcode)) {
-			f->ooo_pkts--;
-			if (near_op_at(f, f->pos_next))
-				near_op_unbegin(p, f, f->pos_next);
-			slot_release(p, slot);
+			near_drop_held(p, f, slot);
 			drop(p, DROP_LAN_SEQUENCE);
 			break;
 		}
@@ -130,8 +137,7 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 				op->msn = h->msn;
 				near_op_measure(p, f, op, slot);
 			} else if (!near_op_begin_held(p, f, slot)) { /* no room for it now: the host repeats it */
-				f->ooo_pkts--;
-				slot_release(p, slot);
+				near_drop_held(p, f, slot);
 				break;
 			}
 		}

@@ -106,7 +106,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	uint32_t n = c->max_flows;
 
 	k->own_lanes = (uint32_t)(c->nlanes + c->nshards - 1) / c->nshards;
-	k->nops = 4 * n + 1024;
+	k->nops = OPS_PER_FLOW * n + 4096;
 	k->ntimers = 7 * n + c->nlanes + BARRIER_QUEUES + 4;
 	k->p = bump_take(b, sizeof(*k->p));
 	k->near = bump_take(b, n * sizeof(*k->near));

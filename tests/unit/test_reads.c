@@ -2,6 +2,8 @@
 /* READ and ATOMIC at the near edge: what the host is given when it asks again, and what survives of it. */
 #include "core_fixture.h"
 
+#include "proxy/near_priv.h"
+
 static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
 
 /* A pair whose PMTU is known on both sides; the next PSN is 2, the next MSN 2. */
@@ -221,6 +223,122 @@ static void reads__kept_answers_go_in_time(void **state)
 	core_close(&c);
 }
 
+/* --- when records are scarce --- */
+
+/* Others have taken all but so many percent of the records. */
+static void take_records(struct core *c, enum rd_op_use leave)
+{
+	while (rd_op_left(c->a.p, leave))
+		assert_non_null(rd_op_take(c->a.p, leave));
+}
+
+/* n ATOMICs at once, and their answers in one burst, as after a pair was learned late. */
+static void burst_of_atomics(struct core *c, uint32_t psn, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(core_send(c, RC_FETCH_ADD, psn + i), DROP_NONE);
+	for (uint32_t i = 0; i < n; i++)
+		core_expect(&c->b, RC_FETCH_ADD, psn + i);
+	for (uint32_t i = 0; i < n; i++)
+		respond(c, RC_ATOMIC_ACK, psn + i, psn + i);
+	for (uint32_t i = 0; i < n; i++)
+		core_expect(&c->a, RC_ATOMIC_ACK, psn + i);
+}
+
+/* The host's timeout has overtaken a burst of answers: it asks for all of them again, and must get them, however many
+ * other flows keep theirs. */
+static void reads__scarcity_forgets_nothing_that_a_host_may_ask_for(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	take_records(&c, OP_FOR_KEPT);
+	burst_of_atomics(&c, 2, 128);
+	core_wait(&c, 70 * CORE_MS);
+	core_forget(&c.a);
+	for (uint32_t psn = 2; psn < 2 + 128; psn++) {
+		assert_int_equal(core_send(&c, RC_FETCH_ADD, psn), DROP_LAN_READ_RETRY);
+		assert_true(core_expect(&c.a, RC_ATOMIC_ACK, psn)->h.atomic_orig == 0x1122334455667788u + psn);
+	}
+	assert_int_equal(core_pending(&c.b), 0);
+	core_wait(&c, 400 * CORE_MS); /* none of them holds a record longer than it must */
+	assert_int_equal(core_near(&c)->nops, 0);
+	core_close(&c);
+}
+
+/* No record is left for one more: its host is sent away until old answers may go, and no answer goes for it. */
+static void reads__without_a_record_the_host_waits(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	burst_of_atomics(&c, 2, 20);
+	take_records(&c, OP_FOR_NEAR);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 22), DROP_LAN_READS_FULL);
+	k = core_expect(&c.a, RC_ACK, 22);
+	assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 2), DROP_LAN_READ_RETRY);
+	core_expect(&c.a, RC_ATOMIC_ACK, 2);
+	core_wait(&c, 800 * CORE_MS);
+	core_forget(&c.a);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 22), DROP_NONE);
+	core_expect(&c.b, RC_FETCH_ADD, 22);
+	core_close(&c);
+}
+
+/* What is repeated long after its answer went was perhaps long under way. Only a host that asks again has lost it. */
+static void reads__a_late_copy_of_a_forgotten_one_ends_nothing(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	burst_of_atomics(&c, 2, 3);
+	core_wait(&c, 11000 * CORE_MS);
+	core_forget(&c.a);
+	assert_int_equal(core_near(&c)->nops, 0);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 4), DROP_LAN_ANSWER_LOST);
+	assert_false(core_near(&c)->failed);
+	core_wait(&c, 70 * CORE_MS);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
+	assert_true(core_near(&c)->failed);
+	assert_true(core_event(&c.a, EV_ANSWER_LOST));
+	assert_int_equal(core_pending(&c.a), 0);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_close(&c);
+}
+
+/* An ATOMIC that began the flow before its base moved below it waits beyond a gap; when it goes for want of room, its
+ * record goes with it. */
+static void reads__what_is_given_up_beyond_a_gap_leaves_no_record(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_send(&c, RC_FETCH_ADD, 1);
+	core_expect(&c.b, RC_FETCH_ADD, 1);
+	core_ack(&c, 0, AETH_NAK_PSN_SEQ, 0);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_near(&c)->nops, 1);
+	near_drop_held(c.a.p, core_near(&c),
+	               arena_find(c.a.p->arena, SLOT_REQ_NEAR, core_near(&c)->idx, POS_ORIGIN + 1));
+	assert_int_equal(core_near(&c)->nops, 0);
+	assert_null(near_op_open(core_near(&c)));
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 0), DROP_NONE);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 1), DROP_NONE);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	core_expect(&c.b, RC_FETCH_ADD, 1);
+	respond(&c, RC_ATOMIC_ACK, 1, 2);
+	assert_int_equal(core_near(&c)->pos_acked, POS_ORIGIN + 2);
+	core_close(&c);
+}
+
 /* --- asking again --- */
 
 /* A host that goes back asks for everything behind too: each is given once more, not once for each that is before it. */
@@ -368,6 +486,10 @@ int main(void)
 	    cmocka_unit_test(reads__operation_beyond_a_gap_outlives_a_restart),
 	    cmocka_unit_test(reads__half_given_read_goes_on_after_a_restart),
 	    cmocka_unit_test(reads__kept_answers_go_in_time),
+	    cmocka_unit_test(reads__scarcity_forgets_nothing_that_a_host_may_ask_for),
+	    cmocka_unit_test(reads__without_a_record_the_host_waits),
+	    cmocka_unit_test(reads__a_late_copy_of_a_forgotten_one_ends_nothing),
+	    cmocka_unit_test(reads__what_is_given_up_beyond_a_gap_leaves_no_record),
 	    cmocka_unit_test(reads__a_repeated_request_costs_its_own_answer),
 	    cmocka_unit_test(reads__what_was_not_asked_for_is_not_repeated),
 	    cmocka_unit_test(reads__begun_read_is_held_off_once_asked_again),

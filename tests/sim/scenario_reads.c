@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scenario_reads.c - what hurts READs and ATOMICs most, made frequent: LANs that lose their responses while edges
- * restart, and long cuts in the middle of them. Its own stream of random numbers: other seeds stay what they are. */
+ * restart, or while very many are outstanding, and long cuts in the middle of them. Its own stream of random numbers: other seeds stay what they are. */
 #include "scenario_reads.h"
 
 #include <string.h>
@@ -62,6 +62,25 @@ static void long_cut(struct world_cfg *c, struct rng *r)
 	c->wan.cut[0].to_ns = c->wan.cut[0].from_ns + 10 * SEC;
 }
 
+/* As many small ones outstanding as rxe allows, so that each burst of answers is longer than what is cheap to keep. */
+static void deep(struct conn_cfg *k, struct rng *r)
+{
+	for (int side = 0; side < 2; side++) {
+		struct msg_plan *plan = &k->plan[side];
+
+		k->depth[side] = 128;
+		if (plan->nmsgs == 0)
+			continue;
+		memset(plan->weight, 0, sizeof(plan->weight));
+		plan->weight[OP_READ] = (uint8_t)rng_range(r, 0, 1);
+		plan->weight[OP_FETCH_ADD] = 1;
+		plan->len_min = 0;
+		plan->len_max = 2u * k->pmtu;
+		plan->nmsgs = rng_range(r, 200, 800);
+	}
+	k->max_rd = 128;
+}
+
 void scenario_reads(struct scenario *s)
 {
 	struct world_cfg *c = &s->cfg;
@@ -70,19 +89,21 @@ void scenario_reads(struct scenario *s)
 
 	rng_init(&r, rng_hash(c->seed, 0x4ead));
 	kind = rng_below(&r, 20);
-	if (kind > 1 || c->direct || c->attack_pkts)
+	if (kind > 2 || c->direct || c->attack_pkts)
 		return;
-	if (kind == 0) {
+	if (kind != 1)
 		lossy_lans(c, &r);
+	if (kind == 0)
 		restarts(c, &r);
-	} else {
+	if (kind == 1)
 		long_cut(c, &r);
-	}
 	for (uint32_t i = 0; i < c->nconns; i++) {
 		mostly_reads(&s->conn[i].plan[0], &r);
 		mostly_reads(&s->conn[i].plan[1], &r);
 		if (kind == 1)
 			long_reads(&s->conn[i], &r);
+		if (kind == 2)
+			deep(&s->conn[i], &r);
 		s->conn[i].reuse = false;
 		s->conn[i].pause_ns += 2 * SEC; /* an edge asks again for lost ACKs in less */
 	}

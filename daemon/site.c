@@ -42,6 +42,7 @@ struct site {
 	bool sampling; /* asked for and not answered yet */
 	struct distance distance;
 	struct log_limit events[EV_COUNT];
+	uint64_t event_counts[EV_COUNT];
 };
 
 /* --- events of the core --- */
@@ -88,7 +89,10 @@ static void on_link_event(void *arg, struct link *l, const struct proxy_event *e
 	uint32_t missed;
 
 	(void)l;
-	if (ev->type >= EV_COUNT || !log_limit_pass(&s->events[ev->type], clock_now_ns(), &missed))
+	if (ev->type >= EV_COUNT)
+		return;
+	s->event_counts[ev->type]++;
+	if (!log_limit_pass(&s->events[ev->type], clock_now_ns(), &missed))
 		return;
 	if (missed > 0 && s->events[ev->type].burst > 1)
 		snprintf(more, sizeof(more), " (and %u times more before that)", missed);
@@ -397,6 +401,11 @@ const char *site_error(const struct site *s)
 const struct distance *site_distance(const struct site *s)
 {
 	return &s->distance;
+}
+
+uint64_t site_event_count(const struct site *s, enum proxy_event_type type)
+{
+	return s->event_counts[type];
 }
 
 void site_peer_status(const struct site *s, struct peer_status *p)

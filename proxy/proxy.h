@@ -261,6 +261,9 @@ struct proxy_link_status {
 	uint64_t pool_used[POOL_COUNT], pool_capacity[POOL_COUNT];
 	uint32_t near_flows, far_flows, max_flows;
 	uint32_t flows_learning; /* far flows whose requester QPN is not known yet */
+	uint32_t flows_held_off; /* near flows whose requester is being held off */
+	uint32_t flows_stalled;  /* of either side: the responder makes no progress */
+	uint32_t flows_rnr;      /* far flows whose responder is in RNR */
 	enum barrier_mode barrier;
 	uint32_t barrier_waiting; /* packets for hosts here that wait for RC bytes */
 	uint64_t ip_used_bytes, ip_capacity_bytes; /* of the memory for IP packets */

@@ -44,6 +44,20 @@ const struct proxy_counters *proxy_counters(const struct proxy *p)
 	return &p->counters;
 }
 
+static void count_flows(const struct proxy *p, struct proxy_link_status *s)
+{
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		const struct near_flow *n = &p->near[i];
+		const struct far_flow *f = &p->far[i];
+
+		s->flows_learning += f->used && f->pairing == PAIR_LEARNING;
+		s->flows_held_off += n->used && n->held_off;
+		s->flows_stalled += n->used && n->stalled;
+		s->flows_stalled += f->used && f->stalled;
+		s->flows_rnr += f->used && f->rnr;
+	}
+}
+
 void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link_status *s)
 {
 	memset(s, 0, sizeof(*s));
@@ -65,8 +79,7 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 	s->barrier_waiting = p->barrier.waiting;
 	s->ip_used_bytes = p->barrier.ip_near.used_bytes + p->barrier.ip_far.used_bytes;
 	s->ip_capacity_bytes = p->barrier.ip_near.capacity_bytes + p->barrier.ip_far.capacity_bytes;
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
-		s->flows_learning += p->far[i].used && p->far[i].pairing == PAIR_LEARNING;
+	count_flows(p, s);
 }
 
 static void near_status(const struct proxy *p, const struct near_flow *f, struct proxy_flow_status *s)

@@ -103,6 +103,7 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	p.keepalive_ns = c->keepalive_ns;
 	p.reorder_ns = c->reorder_ns;
 	p.lan_window_bytes = c->lan_window_bytes;
+	p.lan_host_window_bytes = c->lan_host_window_bytes;
 	p.lan_timeout_ns = c->lan_timeout_ns;
 	p.stall_ns = c->stall_ns;
 	p.give_up_ns = c->give_up_ns;

@@ -140,6 +140,7 @@ struct proxy_config {
 	/* LAN */
 	uint64_t reorder_ns;       /* patience with a gap before it is NAKed. default 30 us */
 	uint32_t lan_window_bytes; /* far edge: most in flight to one QP. default 1 MiB */
+	uint32_t lan_host_window_bytes; /* and to one host. default 4 MiB */
 	uint64_t
 	    lan_timeout_ns;  /* far edge: first retry of an unanswered responder, doubling to 16 times. default 20 ms */
 	uint64_t stall_ns;   /* no progress at a responder for so long: said, flow demoted to host. default 500 ms */

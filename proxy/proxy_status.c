@@ -191,6 +191,24 @@ static int audit_far(const struct far_flow *f)
 	return 0;
 }
 
+/* What is counted as out to a host is out to its flows. */
+static int audit_lan_hosts(const struct proxy *p)
+{
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		const struct lan_host *h = &p->lan_hosts[i];
+		uint64_t out = 0;
+
+		for (const struct dnode *n = h->out.next; h->used && n != &h->out; n = n->next)
+			out += dlist_entry(n, struct far_flow, out_node)->counted_out;
+		if (h->used && (out != h->bytes_out || (dlist_empty(&h->waiting) && timer_armed(&h->overdue))))
+			return -131;
+	}
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		if (p->far[i].used && p->far[i].counted_out > p->far[i].bytes_out)
+			return -132;
+	return 0;
+}
+
 /* Those without a pair are counted as they are. */
 static int audit_unpaired(const struct proxy *p)
 {
@@ -221,6 +239,8 @@ int proxy_audit(struct proxy *p)
 	}
 	if (rc == 0)
 		rc = audit_unpaired(p);
+	if (rc == 0)
+		rc = audit_lan_hosts(p);
 	if (rc == 0)
 		rc = barrier_audit(p);
 	if (rc < 0)

@@ -162,6 +162,7 @@ static void proxy__bad_configs(void **state)
 	REFUSED(path[0].payload_max = 500);
 	REFUSED(path[0].payload_max = 20000);
 	REFUSED(lan_window_bytes = 100);
+	REFUSED(lan_host_window_bytes = 100);
 	REFUSED(lan_timeout_ns = 0);
 #undef REFUSED
 	core_close(&c);

@@ -214,7 +214,7 @@ static void excuse_open(struct world *w)
 	for (uint32_t i = 0; i < w->nconns; i++) {
 		if (w->conn[i].state == CONN_WAITING || w->conn[i].state == CONN_OVER)
 			continue;
-		w->conn[i].excused = true;
+		w->conn[i].excused = w->conn[i].given_up_later = true;
 		eventq_at(&w->q, w->q.now_ns + DEATH_NS, give_up, w, i);
 	}
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link.h"
 
+#define BURST_MAX_NS 20000000ull /* a bad state that few packets pass does not become a cut by that */
+
 void link_init(struct link *l, const struct link_cfg *cfg, struct eventq *q, uint64_t seed,
                void (*deliver)(void *obj, struct pkt *p), void *obj)
 {
@@ -51,8 +53,12 @@ static bool link_loses(struct link *l)
 	const struct link_cfg *c = &l->cfg;
 
 	if (c->burst_enter > 0) {
-		if (rng_chance(&l->rng, l->in_burst ? c->burst_leave : c->burst_enter))
+		bool over = l->in_burst && l->q->now_ns >= l->burst_ns + BURST_MAX_NS;
+
+		if (over || rng_chance(&l->rng, l->in_burst ? c->burst_leave : c->burst_enter)) {
 			l->in_burst = !l->in_burst;
+			l->burst_ns = l->q->now_ns;
+		}
 		if (l->in_burst && rng_chance(&l->rng, c->burst_loss))
 			return true;
 	}

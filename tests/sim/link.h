@@ -48,6 +48,7 @@ struct link {
 	void *obj;
 	uint64_t busy_until_ps; /* picoseconds: at 400 Gbit/s an ACK lasts 2 ns */
 	bool in_burst;
+	uint64_t burst_ns; /* when that last changed */
 	struct pkt *head, *tail; /* under way in order */
 	struct pkt *late;        /* under way on a longer way */
 	struct link_stats stats;

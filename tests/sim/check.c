@@ -421,12 +421,7 @@ void check_qp_error(struct qp *q, const char *why)
 /* The edges may let a DREQ go before the bytes in front of it only when those cannot get through. */
 static bool waived(const struct world *w)
 {
-	uint64_t n = 0;
-
-	for (int site = 0; site < 2; site++)
-		n += edge_counter(&w->edge[site], CTR_BARRIER_WAIVED) +
-		     edge_counter(&w->edge[site], CTR_BARRIER_EXPIRED);
-	return n > 0;
+	return edge_waived(&w->edge[0]) + edge_waived(&w->edge[1]) > 0;
 }
 
 void check_dreq(struct conn *c)

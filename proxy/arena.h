@@ -30,7 +30,7 @@
 #include "limits.h"
 
 #define ARENA_MAGIC          0x4c52434852454e41ull
-#define ARENA_LAYOUT_VERSION 2 /* of descriptors too: near_rebuild.c, far_rebuild.c */
+#define ARENA_LAYOUT_VERSION 3 /* of descriptors too: near_rebuild.c, far_rebuild.c */
 #define SLOT_NONE            UINT32_MAX
 
 enum arena_pool { POOL_LAN, POOL_WAN, POOL_COUNT }; /* packets taken from the LAN; packets taken from the WAN */

@@ -165,6 +165,15 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, f->pos_base, 0);
 }
 
+void near_cm_over(struct proxy *p, const struct near_cm_info *ci)
+{
+	struct near_flow *f = near_find(p, &ci->src, &ci->dst, ci->dest_qpn, ci->vlan_tci);
+
+	if (f && !f->older && f->pos_max == f->pos_base && pos_psn(f->pos_base) == ci->start_psn &&
+	    f->pairing == PAIR_CONFIRMED && f->requester_qpn == ci->requester_qpn)
+		near_close(p, f);
+}
+
 /* --- timers --- */
 
 static void drain_check(struct proxy *p, struct near_flow *f)

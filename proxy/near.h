@@ -49,6 +49,10 @@ struct near_cm_info {
  * fresh, so that a repeated message is harmless; nor if the table is full. */
 void near_cm_open(struct proxy *p, const struct near_cm_info *ci);
 
+/* Its end, which both sides have agreed to. A flow that was never used is forgotten, so that nobody who gets the QPN next
+ * is taken for its owner; one that was used tells a new life by itself (near_stranger.c). */
+void near_cm_over(struct proxy *p, const struct near_cm_info *ci);
+
 /* The newest life of a key (VLAN id, hosts, destination QPN), NULL if there is none. */
 struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                             uint16_t vlan_tci);

@@ -241,8 +241,10 @@ static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
  * and a stray NAK has any. */
 static bool expects_earlier(const struct far_flow *f, const struct roce_pkt *pkt)
 {
-	return pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed &&
-	       pos_near(f->pos_base, pkt->psn) + BELOW_BASE_REACH >= f->pos_base;
+	uint64_t pos = pos_near(f->pos_base, pkt->psn);
+
+	return pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed && pos < f->pos_base &&
+	       pos + BELOW_BASE_REACH >= f->pos_base;
 }
 
 bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)

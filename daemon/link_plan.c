@@ -34,16 +34,18 @@ int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capaci
 	return headroom_deep(&in, d, why);
 }
 
-static uint64_t arena_bytes(const struct link_config *c)
+uint64_t link_plan_arena_bytes(const struct link_config *c, uint64_t rtt_ns)
 {
 	struct headroom_deep d;
-	uint64_t want;
-
-	if (c->arena_bytes)
-		return c->arena_bytes;
 	/* Rate= and Distance= were checked when they were read: what is left at 0 gets the floor */
-	want = link_plan_deep(c, link_plan_rtt_ns(c), 0, 1, &d) == 0 ? 2 * d.wanted_bytes : 0;
+	uint64_t want = link_plan_deep(c, rtt_ns, 0, 1, &d) == 0 ? 2 * d.wanted_bytes : 0;
+
 	return want < ARENA_FLOOR ? ARENA_FLOOR : want;
+}
+
+static uint64_t arena_bytes(const struct link_config *c)
+{
+	return c->arena_bytes ? c->arena_bytes : link_plan_arena_bytes(c, link_plan_rtt_ns(c));
 }
 
 /* Hash luck: with several shards one may get more than its share of the flows, never more than all. */

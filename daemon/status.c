@@ -211,6 +211,8 @@ static void write_deep_buffer(struct json *j, const struct site *s, const struct
 	json_uint(j, "bdp_bytes", d.bdp_bytes);
 	json_uint(j, "wanted_bytes", d.wanted_bytes);
 	json_uint(j, "capacity_bytes", d.capacity_bytes);
+	json_uint(j, "size_wanted_bytes",
+	          link_plan_arena_bytes(site_config(s), distance_in_force_rtt_ns(site_distance(s))));
 	json_uint(j, "xoff_bytes", d.xoff_bytes);
 	json_uint(j, "no_underrun_xon_bytes", d.no_underrun_xon_bytes);
 	json_uint(j, "flow_share_bytes", d.flow_share_bytes);

@@ -88,6 +88,12 @@ struct wan_seal_id {
 	uint8_t phase; /* 0..3: which of the keys that follow one another */
 };
 
+/* Bytes of a datagram that stand elsewhere until it is sealed, which saves a copy. In order, apart, within it. */
+struct wan_seal_part {
+	const uint8_t *from;
+	uint16_t off, len; /* where in the datagram, from the end of its header on */
+};
+
 /* The cipher that seals datagrams. The core calls none by itself; what it promises: a number is sealed once in its
  * session, lane and path, and what open() refuses changes nothing. */
 struct wan_seal_ops {
@@ -95,9 +101,10 @@ struct wan_seal_ops {
 	 * be sent now. acked_end: the peer has taken a datagram of this lane and session below it, and none at or above
 	 * it as far as is known. */
 	int (*phase)(void *ctx, const struct wan_seal_id *id, uint64_t acked_end);
-	/* Encrypts what follows the WAN_HDR_LEN bytes of header, which it vouches for too, in place; writes WAN_TAG_LEN
-	 * bytes behind `len`. */
-	void (*seal)(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len);
+	/* Encrypts what follows the WAN_HDR_LEN bytes of header, which it vouches for too, into buf; writes WAN_TAG_LEN
+	 * bytes behind `len`. Plain bytes stand in buf, but for the n parts: those are read where they are. */
+	void (*seal)(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len,
+	             const struct wan_seal_part *part, unsigned n);
 	/* The reverse: len without the tag, which follows. DROP_NONE, or why not; then buf may hold anything. */
 	enum proxy_drop (*open)(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len);
 };

@@ -271,7 +271,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		wan_sent_unpush(&s->sent);
 		return 0;
 	}
-	b.off = wan_seal_datagram(&p->cfg, &b.h, buf, b.off);
+	b.off = wan_seal_datagram(&p->cfg, &b.h, buf, b.off, b.part, b.nparts);
 	finish(&b);
 	return b.off;
 }

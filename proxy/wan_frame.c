@@ -57,15 +57,6 @@ static uint8_t *frame_begin(uint8_t *buf, size_t cap, uint8_t type, uint8_t flag
 
 size_t wan_packet_put(uint8_t *buf, size_t cap, const struct wan_packet *p)
 {
-	size_t n = wan_packet_put_head(buf, cap, p);
-
-	if (n)
-		memcpy(buf + WAN_PACKET_OVERHEAD, p->data, p->len);
-	return n;
-}
-
-size_t wan_packet_put_head(uint8_t *buf, size_t cap, const struct wan_packet *p)
-{
 	uint8_t *b = frame_begin(buf, cap, WF_PACKET, 0, WAN_PACKET_BODY_LEN + (size_t)p->len);
 
 	if (!b)
@@ -78,6 +69,7 @@ size_t wan_packet_put_head(uint8_t *buf, size_t cap, const struct wan_packet *p)
 	put_be16(b + 20, p->vlan_tci);
 	b[22] = p->kind;
 	b[23] = 0;
+	memcpy(b + WAN_PACKET_BODY_LEN, p->data, p->len);
 	return WAN_PACKET_OVERHEAD + (size_t)p->len;
 }
 
@@ -351,4 +343,87 @@ bool wan_probe_get(const struct wan_frame *f, uint64_t *from_pn)
 size_t wan_ping_put(uint8_t *buf, size_t cap)
 {
 	return frame_begin(buf, cap, WF_PING, 0, 0) ? WAN_FRAME_HDR_LEN : 0;
+}
+
+size_t wan_fec_frame_put(uint8_t *buf, size_t cap, const struct wan_fec *w)
+{
+	uint8_t *b = frame_begin(buf, cap, WF_FEC, 0, WAN_FEC_BODY_LEN + (size_t)w->len);
+
+	if (!b)
+		return 0;
+	put_be64(b, w->base);
+	put_be16(b + 8, w->span);
+	b[10] = w->depth;
+	b[11] = w->group;
+	b[12] = w->row;
+	b[13] = w->rows;
+	put_be16(b + 14, 0);
+	memcpy(b + WAN_FEC_BODY_LEN, w->data, w->len);
+	return WAN_FEC_OVERHEAD + (size_t)w->len;
+}
+
+bool wan_fec_frame_get(const struct wan_frame *f, struct wan_fec *w)
+{
+	const uint8_t *b = f->body;
+
+	if (f->len <= WAN_FEC_BODY_LEN)
+		return false;
+	w->base = get_be64(b);
+	w->span = get_be16(b + 8);
+	w->depth = b[10];
+	w->group = b[11];
+	w->row = b[12];
+	w->rows = b[13];
+	w->len = (uint16_t)(f->len - WAN_FEC_BODY_LEN);
+	w->data = b + WAN_FEC_BODY_LEN;
+	if (w->depth < 1 || w->depth > FEC_DEPTH_MAX || w->group >= w->depth || w->span <= w->group)
+		return false;
+	if (w->span > FEC_BLOCK_MAX || w->span > FEC_PLACES_MAX * w->depth)
+		return false;
+	return w->row < w->rows && w->rows <= FEC_M_MAX && w->base >> 62 == 0;
+}
+
+size_t wan_rebuilt_put(uint8_t *buf, size_t cap, const uint64_t *numbers, uint32_t n)
+{
+	uint8_t *b = frame_begin(buf, cap, WF_REBUILT, 0, 8 * (size_t)n);
+
+	if (!b)
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		put_be64(b + 8 * (size_t)i, numbers[i]);
+	return WAN_FRAME_HDR_LEN + 8 * (size_t)n;
+}
+
+bool wan_rebuilt_get(const struct wan_frame *f, struct wan_rebuilt *r)
+{
+	r->n = f->len / 8;
+	r->numbers = f->body;
+	return f->len % 8 == 0 && r->n >= 1 && r->n <= WAN_REBUILT_MAX;
+}
+
+uint64_t wan_rebuilt_number(const struct wan_rebuilt *r, uint32_t i)
+{
+	return get_be64(r->numbers + 8 * (size_t)i);
+}
+
+size_t wan_arrivals_put(uint8_t *buf, size_t cap, const struct wan_arrivals_frame *a)
+{
+	uint8_t *b = frame_begin(buf, cap, WF_ARRIVALS, 0, 24);
+
+	if (!b)
+		return 0;
+	put_be64(b, a->numbers);
+	put_be64(b + 8, a->lost);
+	put_be64(b + 16, a->bursts);
+	return WAN_FRAME_HDR_LEN + 24;
+}
+
+bool wan_arrivals_get(const struct wan_frame *f, struct wan_arrivals_frame *a)
+{
+	if (f->len != 24)
+		return false;
+	a->numbers = get_be64(f->body);
+	a->lost = get_be64(f->body + 8);
+	a->bursts = get_be64(f->body + 16);
+	return a->numbers >> 62 == 0 && a->bursts <= a->lost && a->lost <= a->numbers;
 }

@@ -30,6 +30,9 @@
 #define WAN_PACKET_OVERHEAD  (WAN_FRAME_HDR_LEN + WAN_PACKET_BODY_LEN)
 #define WAN_IP_BODY_LEN      16 /* body of IP without its data */
 #define WAN_IP_OVERHEAD      (WAN_FRAME_HDR_LEN + WAN_IP_BODY_LEN)
+#define WAN_FEC_BODY_LEN     16 /* body of FEC without its data */
+#define WAN_FEC_OVERHEAD     (WAN_FRAME_HDR_LEN + WAN_FEC_BODY_LEN)
+#define WAN_REBUILT_MAX      64 /* packet numbers in one frame */
 #define WAN_REPORT_BODY_LEN  32
 #define WAN_REPORT_WORDS_MAX 64 /* 4096 packet numbers */
 
@@ -45,10 +48,14 @@ enum wan_frame_type {
 	WF_REFUSED = 0x11,
 	WF_PROBE = 0x12,
 	WF_PING = 0x13,
+	WF_FEC = 0x14,
+	WF_REBUILT = 0x15,
+	WF_ARRIVALS = 0x16,
 };
 
 enum wan_hdr_flags {
 	WAN_FLAG_PHASE = 0x03,  /* sealed: which of the keys that follow one another */
+	WAN_FLAG_FEC = 0x40,    /* member of an erasure group: to be kept for a while */
 	WAN_FLAG_SEALED = 0x80, /* frames and tag are an AEAD's */
 };
 
@@ -150,6 +157,31 @@ struct wan_report {
 	const uint8_t *bits;
 };
 
+/* FEC: base(8) span(2) depth(1) group(1) row(1) rows(1) zero(2) data... A repair datagram; it has no other frame. Of numbers
+ * base .. base + span - 1 those with (number - base) % depth == group are the group. fec_tx.h */
+struct wan_fec {
+	uint64_t base;
+	uint16_t span;      /* 1..FEC_BLOCK_MAX */
+	uint8_t depth;      /* 1..FEC_DEPTH_MAX */
+	uint8_t group;      /* < depth */
+	uint8_t row, rows;  /* this repair, of so many of the group. row < rows <= FEC_M_MAX */
+	uint16_t len;       /* of the longest member */
+	const uint8_t *data;
+};
+
+/* REBUILT: number(8)... Packet numbers that were lost and made up for by FEC. Each is told in three frames. */
+struct wan_rebuilt {
+	uint16_t n; /* 1..WAN_REBUILT_MAX */
+	const uint8_t *numbers;
+};
+
+/* ARRIVALS: numbers(8) lost(8) bursts(8), of this session: what the line itself did, before FEC. wan_arrivals.h */
+struct wan_arrivals_frame {
+	uint64_t numbers; /* looked at */
+	uint64_t lost;    /* of them */
+	uint64_t bursts;  /* runs of lost ones */
+};
+
 /* Writers return the bytes written, 0 if `cap` is too small. The readers get a frame's body; false: malformed. */
 size_t wan_hdr_put(uint8_t *buf, const struct wan_hdr *h);
 enum proxy_drop wan_hdr_get(const uint8_t *buf, size_t len, struct wan_hdr *h);
@@ -164,8 +196,6 @@ struct wan_frame {
 int wan_frame_next(const uint8_t *buf, size_t len, size_t *off, struct wan_frame *f);
 
 size_t wan_packet_put(uint8_t *buf, size_t cap, const struct wan_packet *p);
-/* All but its bytes, whose place is left: the last p->len of what is returned. */
-size_t wan_packet_put_head(uint8_t *buf, size_t cap, const struct wan_packet *p);
 bool wan_packet_get(const struct wan_frame *f, struct wan_packet *p);
 size_t wan_flow_open_put(uint8_t *buf, size_t cap, const struct wan_flow_open *o);
 bool wan_flow_open_get(const struct wan_frame *f, struct wan_flow_open *o);
@@ -186,5 +216,12 @@ uint64_t wan_report_word(const struct wan_report *r, uint32_t w);
 size_t wan_probe_put(uint8_t *buf, size_t cap, uint64_t from_pn);
 bool wan_probe_get(const struct wan_frame *f, uint64_t *from_pn);
 size_t wan_ping_put(uint8_t *buf, size_t cap);
+size_t wan_fec_frame_put(uint8_t *buf, size_t cap, const struct wan_fec *w);
+bool wan_fec_frame_get(const struct wan_frame *f, struct wan_fec *w);
+size_t wan_rebuilt_put(uint8_t *buf, size_t cap, const uint64_t *numbers, uint32_t n);
+bool wan_rebuilt_get(const struct wan_frame *f, struct wan_rebuilt *r);
+uint64_t wan_rebuilt_number(const struct wan_rebuilt *r, uint32_t i);
+size_t wan_arrivals_put(uint8_t *buf, size_t cap, const struct wan_arrivals_frame *a);
+bool wan_arrivals_get(const struct wan_frame *f, struct wan_arrivals_frame *a);
 
 #endif

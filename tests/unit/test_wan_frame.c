@@ -515,6 +515,90 @@ static void wan_frame__random_bodies(void **state)
 	}
 }
 
+/* --- FEC --- */
+
+static bool fec_of(uint8_t *bytes, const struct wan_fec *w, struct wan_fec *got)
+{
+	struct wan_frame f;
+	size_t off = 0, n = wan_fec_frame_put(bytes, 300, w);
+
+	assert_int_equal(n, WAN_FEC_OVERHEAD + w->len);
+	assert_int_equal(wan_frame_next(bytes, n, &off, &f), 1);
+	return wan_fec_frame_get(&f, got);
+}
+
+static void wan_frame__fec_round_trip(void **state)
+{
+	uint8_t bytes[300];
+	struct wan_fec w = {.base = 0x0102030405060708 >> 2, .span = 600, .depth = 32, .group = 31, .row = 3, .rows = 4,
+	                    .len = 100, .data = data}, got;
+
+	(void)state;
+	assert_true(fec_of(bytes, &w, &got));
+	assert_true(got.base == w.base && got.span == 600 && got.depth == 32 && got.group == 31 && got.row == 3 &&
+	            got.rows == 4 && got.len == 100);
+	assert_memory_equal(got.data, data, 100);
+}
+
+static void wan_frame__fec_hostile(void **state)
+{
+	static const struct wan_fec bad[] = {
+	    {.span = 8, .depth = 0, .rows = 1},
+	    {.span = 80, .depth = FEC_DEPTH_MAX + 1, .rows = 1},
+	    {.span = 8, .depth = 2, .group = 2, .rows = 1},
+	    {.span = 1, .depth = 2, .group = 1, .rows = 1},               /* a group without a place */
+	    {.span = 0, .depth = 1, .rows = 1},
+	    {.span = FEC_BLOCK_MAX + 1, .depth = 32, .rows = 1},
+	    {.span = FEC_PLACES_MAX + 1, .depth = 1, .rows = 1},
+	    {.span = 8, .depth = 1, .row = 1, .rows = 1},
+	    {.span = 8, .depth = 1, .rows = FEC_M_MAX + 1},
+	    {.span = 8, .depth = 1, .rows = 0},
+	    {.span = 8, .depth = 1, .rows = 1, .base = 1ull << 62},
+	};
+	uint8_t bytes[300];
+	struct wan_fec got, w;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		w = bad[i];
+		w.len = 10;
+		w.data = data;
+		assert_false(fec_of(bytes, &w, &got));
+	}
+	w = (struct wan_fec){.span = 8, .depth = 1, .rows = 1, .len = 0, .data = data};
+	assert_false(fec_of(bytes, &w, &got));
+}
+
+static void wan_frame__rebuilt_and_arrivals(void **state)
+{
+	uint8_t bytes[600];
+	uint64_t numbers[WAN_REBUILT_MAX] = {1, 1ull << 50};
+	struct wan_arrivals_frame a = {1000, 20, 3}, ga;
+	struct wan_rebuilt r;
+	struct wan_frame f;
+	size_t off = 0;
+
+	(void)state;
+	assert_int_equal(wan_rebuilt_put(bytes, sizeof(bytes), numbers, 2), 20);
+	assert_int_equal(wan_frame_next(bytes, 20, &off, &f), 1);
+	assert_true(wan_rebuilt_get(&f, &r) && r.n == 2);
+	assert_true(wan_rebuilt_number(&r, 0) == 1 && wan_rebuilt_number(&r, 1) == 1ull << 50);
+	f.len = 0;
+	assert_false(wan_rebuilt_get(&f, &r));
+	f.len = 12;
+	assert_false(wan_rebuilt_get(&f, &r));
+	f.len = 8 * (WAN_REBUILT_MAX + 1);
+	assert_false(wan_rebuilt_get(&f, &r));
+	assert_int_equal(wan_arrivals_put(bytes, 27, &a), 0);
+	assert_int_equal(wan_arrivals_put(bytes, 28, &a), 28);
+	off = 0;
+	assert_int_equal(wan_frame_next(bytes, 28, &off, &f), 1);
+	assert_true(wan_arrivals_get(&f, &ga) && ga.numbers == 1000 && ga.lost == 20 && ga.bursts == 3);
+	a.lost = 2000;
+	wan_arrivals_put(bytes, 28, &a);
+	assert_false(wan_arrivals_get(&f, &ga)); /* more lost than there were */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -536,6 +620,9 @@ int main(void)
 	    cmocka_unit_test(wan_frame__next_steps_and_stops),
 	    cmocka_unit_test(wan_frame__next_truncated),
 	    cmocka_unit_test(wan_frame__random_bodies),
+	    cmocka_unit_test(wan_frame__fec_round_trip),
+	    cmocka_unit_test(wan_frame__fec_hostile),
+	    cmocka_unit_test(wan_frame__rebuilt_and_arrivals),
 	};
 
 	for (size_t i = 0; i < sizeof(data); i++)

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fec_config.h - what an operator says about FEC, and what is in force on a path. */
+#ifndef PROXY_FEC_CONFIG_H
+#define PROXY_FEC_CONFIG_H
+
+#include <stdint.h>
+
+enum fec_mode { FEC_OFF, FEC_FIXED, FEC_AUTO };
+
+struct fec_config {
+	enum fec_mode mode;
+	uint8_t k, m; /* FEC_FIXED: m repair datagrams for k others. 1..FEC_K_MAX, 1..FEC_M_MAX */
+};
+
+/* Groups of k datagrams, m repairs each, so many taking turns. */
+struct fec_plan {
+	uint8_t k, m, depth; /* k 0: off */
+};
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wan_arrivals.h - what a line does to datagrams: which came by themselves, and what FEC made up for.
+ *
+ * The receiver sees the losses of a line best: it looks at each word of 64 numbers once, ARRIVALS_LAG numbers later, so
+ * that reordering is no loss. The sums go to the sender in ARRIVALS frames, which may get lost: sums grow. */
+#ifndef PROXY_WAN_ARRIVALS_H
+#define PROXY_WAN_ARRIVALS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wan_frame.h"
+
+#define ARRIVALS_WORDS   32 /* 2048 numbers */
+#define ARRIVALS_LAG     1024
+#define ARRIVALS_REBUILT 128 /* more than between three reports */
+
+struct wan_arrivals {
+	uint64_t came[ARRIVALS_WORDS]; /* bitmap of the latest numbers: came by themselves */
+	uint64_t next;                 /* highest + 1 */
+	uint64_t done;                 /* numbers below are counted; multiple of 64 */
+	bool last_lost;                /* the number before `done` was */
+	struct wan_arrivals_frame sum;
+	uint64_t told_numbers; /* sum.numbers when it was last told */
+	/* what FEC made up for */
+	uint64_t rebuilt[ARRIVALS_REBUILT];
+	uint64_t nrebuilt; /* ever */
+	uint64_t ended[3]; /* nrebuilt at the last three frames, oldest first */
+};
+
+/* Number pn came by itself. */
+void wan_arrivals_note(struct wan_arrivals *a, uint64_t pn);
+/* Number pn was rebuilt. */
+void wan_arrivals_rebuilt(struct wan_arrivals *a, uint64_t pn);
+/* The numbers for the next REBUILT frame. Returns how many, at most `max`. */
+uint32_t wan_arrivals_tell_rebuilt(struct wan_arrivals *a, uint64_t *numbers, uint32_t max);
+/* True if there is something new to tell in an ARRIVALS frame. */
+bool wan_arrivals_due(const struct wan_arrivals *a);
+
+#endif

@@ -55,6 +55,8 @@
 	X(WAN_UNKNOWN_FRAME, "wan_unknown_frame", "frame of an unknown type, skipped")                                 \
 	X(WAN_POSITION_OLD, "wan_position_old", "packet already delivered or already held")                            \
 	X(WAN_FAILED, "wan_failed", "request for a queue pair that failed")                                            \
+	X(FEC_OFF, "fec_off", "repair datagram where FEC is off")                                                      \
+	X(FEC_FORGOTTEN, "fec_forgotten", "repair datagram of a group that came too long ago")                         \
 	X(WAN_STALE_INCARNATION, "wan_stale_incarnation", "frame of an earlier life of a flow")                        \
 	X(WAN_UNKNOWN_FLOW, "wan_unknown_flow", "report for a flow that does not exist")                               \
 	X(WAN_FLOW_TABLE_FULL, "wan_flow_table_full", "no room for one more far flow")                                 \
@@ -94,6 +96,15 @@
 	X(WAN_LOST, "wan_lost", "datagrams found lost")                                                                \
 	X(WAN_SPURIOUS, "wan_spurious", "datagrams found lost that had arrived after all")                             \
 	X(WAN_REPAIRS, "wan_repairs", "packets or pieces sent again")                                                  \
+	X(FEC_TX, "fec_tx_repairs", "repair datagrams of FEC to the other edge")                                       \
+	X(FEC_RX, "fec_rx_repairs", "repair datagrams of FEC from the other edge")                                     \
+	X(FEC_REBUILT, "fec_rebuilt", "lost datagrams that FEC rebuilt here, without a round trip")                    \
+	X(FEC_BEYOND, "fec_beyond", "groups of FEC that lost more than their repairs make up for")                     \
+	X(FEC_SPARED, "fec_spared", "lost datagrams that the other edge rebuilt: not sent again")                      \
+	X(FEC_LATE, "fec_late", "lost datagrams that the other edge rebuilt after they were sent again")               \
+	X(FEC_SENT_AGAIN, "fec_sent_again", "lost datagrams of FEC groups that were sent again")                       \
+	X(FEC_BARE, "fec_bare", "blocks of groups without repairs: FEC's share of the line was used up")               \
+	X(FEC_UNPROTECTED, "fec_unprotected", "datagrams outside of any group: no buffer for their repairs")           \
 	X(WAN_REFUSED, "wan_refused", "datagrams that the other edge had no room for")                                 \
 	X(CREDIT_TAKEN_BACK, "credit_taken_back", "times that a far edge gave up packets of a flow: sent again later") \
 	X(WAN_PROBES, "wan_probes", "probe timeouts")                                                                  \

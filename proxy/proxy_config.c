@@ -17,7 +17,6 @@ void proxy_config_defaults(struct proxy_config *c)
 	c->keepalive_ns = 250000000ull;
 	c->reorder_ns = 30000;
 	c->lan_window_bytes = 1u << 20;
-	c->lan_host_window_bytes = 4u << 20;
 	c->lan_timeout_ns = 20000000ull;
 	c->stall_ns = 500000000ull;
 	c->give_up_ns = 60000000000ull;
@@ -44,15 +43,22 @@ static bool paths_sane(const struct proxy_config *c)
 	return c->npaths >= 1 && c->npaths <= PATHS_MAX;
 }
 
+static bool fec_sane(const struct fec_config *f)
+{
+	if (f->mode != FEC_FIXED)
+		return f->mode == FEC_OFF || f->mode == FEC_AUTO;
+	return f->k >= 1 && f->k <= FEC_K_MAX && f->m >= 1 && f->m <= FEC_M_MAX && f->m <= f->k;
+}
+
 bool proxy_config_sane(const struct proxy_config *c)
 {
 	return c->nshards >= 1 && c->nshards <= SHARDS_MAX && c->shard < c->nshards && c->nlanes >= 1 &&
 	       c->nlanes <= LANES_MAX && c->nlanes >= c->nshards && c->mode <= ACK_MODE_FAR &&
 	       c->nlocal <= PREFIXES_MAX && c->nremote <= PREFIXES_MAX && pair_modes_sane(c) && c->max_flows >= 16 &&
 	       c->max_flows <= FLOWS_MAX && paths_sane(c) && c->rate_hint_bps > 0 && c->rtt_hint_ns > 0 &&
-	       c->barrier <= BARRIER_PAIR && (c->barrier == BARRIER_OFF || c->ip_pool_bytes >= IP_POOL_MIN) &&
+	       fec_sane(&c->fec) && c->barrier <= BARRIER_PAIR && (c->barrier == BARRIER_OFF || c->ip_pool_bytes >= IP_POOL_MIN) &&
 	       c->nbarrier_skip <= BARRIER_SKIP_MAX && c->naliases <= HOST_ALIASES_MAX &&
-	       c->lan_window_bytes >= LAN_PKT_MAX && c->lan_host_window_bytes >= LAN_PKT_MAX && c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
+	       c->lan_window_bytes >= LAN_PKT_MAX && c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
 }
 
 bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a)
@@ -95,7 +101,7 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 
 	if (!proxy_config_sane(c) || c->shard != p->cfg.shard || c->nshards != p->cfg.nshards ||
 	    c->nlanes != p->cfg.nlanes || c->max_flows != p->cfg.max_flows || !same_paths(c, &p->cfg) ||
-	    c->seal != p->cfg.seal || c->seal_ctx != p->cfg.seal_ctx ||
+	    memcmp(&c->fec, &p->cfg.fec, sizeof(c->fec)) != 0 || c->seal != p->cfg.seal || c->seal_ctx != p->cfg.seal_ctx ||
 	    c->barrier != p->cfg.barrier || c->ip_pool_bytes != p->cfg.ip_pool_bytes ||
 	    c->naliases != p->cfg.naliases || memcmp(c->alias, p->cfg.alias, sizeof(c->alias)) != 0 ||
 	    c->nlocal != p->cfg.nlocal || c->nremote != p->cfg.nremote ||

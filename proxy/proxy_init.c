@@ -12,6 +12,7 @@
 #include "barrier.h"
 #include "far.h"
 #include "near.h"
+#include "wan_fec.h"
 #include "wan_lane.h"
 
 #ifdef PROXY_FAULTS
@@ -69,11 +70,10 @@ struct blocks {
 	struct near_flow *near;
 	struct far_flow *far;
 	struct hostpair *pairs;
-	struct lan_host *lan_hosts;
 	struct lane *lanes;
 	struct rd_op *ops;
 	uint32_t *near_inc;
-	struct idx_hash_cell *cells[7];
+	struct idx_hash_cell *cells[6];
 	struct barrier_pair *bpairs;
 	struct barrier_queue *bqueues;
 	struct parcel *parcels;
@@ -85,6 +85,12 @@ struct blocks {
 	uint32_t *rings;
 	uint64_t *rx_bits;
 	void *arena_heap;
+	struct fec_shard *fec;
+	struct fec_space *fec_spaces;
+	uint64_t *fec_cells;
+	uint8_t *fec_pool, *fec_data, *fec_out;
+	uint32_t *fec_free;
+	struct fec_kept *fec_kept;
 	uint32_t nops, ntimers, own_lanes, nparcels;
 };
 
@@ -102,23 +108,39 @@ static void carve_barrier(struct bump *b, const struct proxy_config *c, struct b
 	}
 }
 
+static void carve_fec(struct bump *b, const struct proxy_config *c, struct blocks *k)
+{
+	uint32_t stride = wan_fec_stride(c), bufs = wan_fec_pool_bufs(c), kept = wan_fec_kept(c);
+	size_t spaces = (size_t)k->own_lanes * c->npaths;
+
+	if (!stride)
+		return;
+	k->fec = bump_take(b, sizeof(*k->fec));
+	k->fec_spaces = bump_take(b, spaces * sizeof(*k->fec_spaces));
+	k->fec_cells = bump_take(b, spaces * fec_rx_cells(kept) * sizeof(*k->fec_cells));
+	k->fec_pool = bump_take(b, (size_t)bufs * stride);
+	k->fec_free = bump_take(b, bufs * sizeof(*k->fec_free));
+	k->fec_data = bump_take(b, (size_t)kept * stride);
+	k->fec_kept = bump_take(b, kept * sizeof(*k->fec_kept));
+	k->fec_out = bump_take(b, (size_t)FEC_M_MAX * (stride + WAN_HDR_LEN));
+}
+
 static void carve(struct bump *b, const struct proxy_config *c, const struct arena_geometry *g, struct blocks *k)
 {
 	uint32_t n = c->max_flows;
 
 	k->own_lanes = (uint32_t)(c->nlanes + c->nshards - 1) / c->nshards;
 	k->nops = OPS_PER_FLOW * n + 4096;
-	k->ntimers = 9 * n + c->nlanes + BARRIER_QUEUES + 4;
+	k->ntimers = 7 * n + c->nlanes + BARRIER_QUEUES + 4;
 	k->p = bump_take(b, sizeof(*k->p));
 	k->near = bump_take(b, n * sizeof(*k->near));
 	k->far = bump_take(b, n * sizeof(*k->far));
 	k->pairs = bump_take(b, n * sizeof(*k->pairs));
-	k->lan_hosts = bump_take(b, n * sizeof(*k->lan_hosts));
 	k->lanes = bump_take(b, c->nlanes * sizeof(*k->lanes));
 	k->ops = bump_take(b, k->nops * sizeof(*k->ops));
 	k->near_inc = bump_take(b, n * sizeof(*k->near_inc));
-	for (int i = 0; i < 7; i++)
-		k->cells[i] = bump_take(b, idx_hash_size(i < 6 ? n : BARRIER_QUEUES) * sizeof(struct idx_hash_cell));
+	for (int i = 0; i < 6; i++)
+		k->cells[i] = bump_take(b, idx_hash_size(i < 5 ? n : BARRIER_QUEUES) * sizeof(struct idx_hash_cell));
 	carve_barrier(b, c, k);
 	k->conns = bump_take(b, CM_CONNS * sizeof(*k->conns));
 	k->timers = bump_take(b, k->ntimers * sizeof(*k->timers));
@@ -126,12 +148,13 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->rings = bump_take(b, (size_t)ring_len(c) * c->npaths * k->own_lanes * sizeof(uint32_t));
 	k->rx_bits = bump_take(b, (size_t)k->own_lanes * c->npaths * WAN_RECV_WORDS * sizeof(uint64_t));
 	k->arena_heap = bump_take(b, arena_heap_size(g));
+	carve_fec(b, c, k);
 }
 
 size_t proxy_heap_size(const struct proxy_config *c, const struct arena_geometry *g)
 {
 	struct bump b = {0};
-	struct blocks k;
+	struct blocks k = {0};
 
 	if (!proxy_config_sane(c) || g->max_flows != c->max_flows || arena_heap_size(g) == 0)
 		return 0;
@@ -148,7 +171,6 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	p->near = k->near;
 	p->far = k->far;
 	p->pairs = k->pairs;
-	p->lan_hosts = k->lan_hosts;
 	p->lanes = k->lanes;
 	p->near_inc = k->near_inc;
 	idx_hash_init(&p->near_by_key, k->cells[0], size);
@@ -157,8 +179,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	idx_hash_init(&p->pair_by_hosts, k->cells[3], size);
 	near_unpaired_init(&p->unpaired);
 	idx_hash_init(&p->barrier.pair_by_hosts, k->cells[4], size);
-	idx_hash_init(&p->host_by_addr, k->cells[5], size);
-	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[6], idx_hash_size(BARRIER_QUEUES));
+	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[5], idx_hash_size(BARRIER_QUEUES));
 	barrier_init(p, k->bpairs, k->bqueues, k->parcels, k->nparcels);
 	ip_pool_init(&p->barrier.ip_near, k->ip_bufs[0], k->ip_data[0], p->cfg.ip_pool_bytes / 2);
 	ip_pool_init(&p->barrier.ip_far, k->ip_bufs[1], k->ip_data[1], p->cfg.ip_pool_bytes / 2);
@@ -191,6 +212,22 @@ static void init_lanes(struct proxy *p, const struct blocks *k)
 		              k->rx_bits + (size_t)WAN_RECV_WORDS * p->npaths * own);
 		own++;
 	}
+}
+
+static void init_fec(struct proxy *p, const struct blocks *k)
+{
+	uint32_t stride = wan_fec_stride(&p->cfg), kept = wan_fec_kept(&p->cfg), n = 0;
+
+	if (!stride)
+		return;
+	p->fec = k->fec;
+	fec_code_init(&p->fec->code);
+	fec_pool_init(&p->fec->pool, k->fec_pool, k->fec_free, wan_fec_pool_bufs(&p->cfg), stride);
+	fec_rx_init(&p->fec->rx, &p->fec->code, &p->fec->solver, k->fec_data, k->fec_kept, kept, stride, k->fec_out);
+	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
+		for (uint32_t path = 0; path < p->npaths && proxy_owns_lane(p, i); path++, n++)
+			wan_fec_init_space(&p->lanes[i].space[path], k->fec_spaces + n,
+			                   k->fec_cells + (size_t)fec_rx_cells(kept) * n, n);
 }
 
 /* Takes stock of the slots that an earlier life left: bytes held per flow and lane. */
@@ -258,7 +295,7 @@ int proxy_init(struct proxy **out, void *heap, void *region, const struct proxy_
                const struct arena_geometry *g, enum proxy_start start, uint64_t epoch, uint64_t now_ns)
 {
 	struct bump b = {.base = heap};
-	struct blocks k;
+	struct blocks k = {0};
 	struct proxy *p;
 	int rc;
 
@@ -274,6 +311,7 @@ int proxy_init(struct proxy **out, void *heap, void *region, const struct proxy_
 		return rc;
 	init_tables(p, &k);
 	init_lanes(p, &k);
+	init_fec(p, &k);
 	if (start == PROXY_START_REBUILD)
 		rebuild(p);
 	*out = p;

@@ -9,6 +9,7 @@
 
 #include "far.h"
 #include "near.h"
+#include "wan_fec.h"
 #include "wan_seal.h"
 
 bool wan_build_ref(struct wan_build *b, enum wan_ref_kind kind, uint32_t id, uint16_t gen, unsigned off, unsigned n)
@@ -27,6 +28,24 @@ bool wan_build_refs_full(const struct wan_build *b)
 
 /* --- about datagrams and the lane --- */
 
+/* What FEC made up for; and now and then, what the line did. */
+static void put_arrivals(struct wan_build *b)
+{
+	struct wan_arrivals *a = &b->s->arrivals;
+	uint64_t numbers[WAN_REBUILT_MAX];
+	uint32_t n;
+
+	if (b->cap - b->off < 1000)
+		return;
+	n = wan_arrivals_tell_rebuilt(a, numbers, WAN_REBUILT_MAX);
+	if (n)
+		b->off += wan_rebuilt_put(b->buf + b->off, b->cap - b->off, numbers, n);
+	if (!wan_arrivals_due(a))
+		return;
+	b->off += wan_arrivals_put(b->buf + b->off, b->cap - b->off, &a->sum);
+	a->told_numbers = a->sum.numbers;
+}
+
 static void put_report(struct wan_build *b)
 {
 	struct wan_report rep;
@@ -39,6 +58,8 @@ static void put_report(struct wan_build *b)
 	max_words = (uint32_t)((room - WAN_FRAME_HDR_LEN - WAN_REPORT_BODY_LEN) / 8);
 	if (max_words > WAN_REPORT_WORDS_MAX)
 		max_words = WAN_REPORT_WORDS_MAX;
+	put_arrivals(b);
+	room = b->cap - b->off;
 	b->s->report_due = false;
 	if (!wan_recv_report(&b->s->recv, b->p->now_ns, &rep, words, max_words))
 		return;
@@ -228,6 +249,18 @@ static void finish(struct wan_build *b)
 		wan_sent_forget_last(&b->s->sent);
 }
 
+/* Returns the length of the finished datagram; 0 if there is nothing in it. */
+static size_t seal(struct wan_build *b)
+{
+	if (b->off == WAN_HDR_LEN) {
+		wan_sent_unpush(&b->s->sent);
+		return 0;
+	}
+	b->off = wan_seal_datagram(&b->p->cfg, &b->h, b->buf, b->off);
+	finish(b);
+	return b->off;
+}
+
 /* IP packets and requests: the first place in the datagram goes to each in turn. */
 static void pack_new(struct wan_build *b)
 {
@@ -249,6 +282,12 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	b.cap = min_u64(cap, path->payload_max) - WAN_TAG_LEN;
 	if (!begin(&b))
 		return 0;
+	if (data_ok && wan_fec_urgent(s)) {
+		wan_fec_put(&b);
+		if (b.off > WAN_HDR_LEN)
+			return seal(&b);
+	}
+	b.cap -= wan_fec_room(p);
 	if (s->report_due)
 		put_report(&b);
 	if (s->recv.refused_bits)
@@ -267,11 +306,13 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	}
 	if (b.off > WAN_HDR_LEN || l->credit_due)
 		put_credit(&b);
-	if (b.off == WAN_HDR_LEN) {
-		wan_sent_unpush(&s->sent);
-		return 0;
+	if (b.off > WAN_HDR_LEN) {
+		wan_fec_protect(&b);
+	} else if (data_ok && wan_fec_waiting(s)) {
+		b.cap += wan_fec_room(p);
+		do
+			wan_fec_put(&b);
+		while (b.off == WAN_HDR_LEN && wan_fec_waiting(s));
 	}
-	b.off = wan_seal_datagram(&p->cfg, &b.h, buf, b.off, b.part, b.nparts);
-	finish(&b);
-	return b.off;
+	return seal(&b);
 }

@@ -19,6 +19,7 @@
 #include "far.h"
 #include "ip_carry.h"
 #include "raw.h"
+#include "wan_fec.h"
 
 #define REPORT_DELAY_MIN   50000ull
 #define REPORT_DELAY_MAX   1000000ull
@@ -55,6 +56,8 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 {
 	for (uint32_t i = 0; i < p->npaths; i++)
 		pn_space_reset(&l->space[i], p->now_ns);
+	for (uint32_t i = 0; i < p->npaths; i++)
+		wan_fec_reset_space(p, l, &l->space[i]);
 	empty_list(&l->near_list);
 	empty_list(&l->repair);
 	empty_list(&l->spaced);
@@ -118,7 +121,7 @@ void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32
 
 bool wan_lane_has_data(const struct lane *l)
 {
-	return !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->near_list) ||
+	return l->fec_sending || !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->near_list) ||
 	       !dlist_empty(&l->ip_first);
 }
 
@@ -207,6 +210,7 @@ void wan_lane_on_timer(struct proxy *p, struct lane *l)
 		check_report(p, l, s);
 		wan_detect_losses(p, l, s);
 		check_pto(p, l, s);
+		wan_fec_on_timer(p, l, s);
 		due |= s->report_due || s->probe_due;
 	}
 	release_spaced(p, l);

@@ -27,8 +27,6 @@ struct wan_build {
 	struct sent_entry *e; /* what is in it */
 	struct wan_hdr h;
 	bool data; /* has packets in it */
-	struct wan_seal_part part[WAN_REFS_MAX]; /* their bytes, which are where they were */
-	unsigned nparts;
 };
 
 /* Notes something that must not be lost. False: no place for it. */
@@ -52,6 +50,8 @@ void wan_pack_requests(struct wan_build *b);
 void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r);
 /* A REFUSED of the peer. */
 void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r);
+/* A REBUILT of the peer. False: malformed. */
+bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_frame *f);
 /* Declares lost what is. RFC 8985. */
 void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s);
 /* The sent map is full and nothing is heard: what is oldest goes again under new numbers. */

@@ -148,6 +148,8 @@ static void entry_lost(void *arg, const struct sent_entry *e)
 	struct lane_ctx *c = arg;
 
 	count(c->p, CTR_WAN_LOST, 1);
+	if (e->block)
+		count(c->p, CTR_FEC_SENT_AGAIN, 1);
 	entry_gone(c, e, false);
 }
 
@@ -208,4 +210,23 @@ void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const s
 	struct lane_ctx c = {p, l, s};
 
 	wan_sent_refused(&s->sent, r, entry_refused, &c);
+}
+
+bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_frame *f)
+{
+	struct lane_ctx c = {p, l, s};
+	struct wan_rebuilt r;
+	uint64_t before = p->counters.ctr[CTR_FEC_SPARED];
+
+	if (!wan_rebuilt_get(f, &r))
+		return false;
+	for (uint32_t i = 0; i < r.n; i++) {
+		unsigned was = wan_sent_rebuilt(&s->sent, wan_rebuilt_number(&r, i), entry_acked, &c);
+
+		count(p, CTR_FEC_SPARED, was == 1);
+		count(p, CTR_FEC_LATE, was == 2);
+	}
+	if (p->counters.ctr[CTR_FEC_SPARED] != before)
+		s->last_progress_ns = p->now_ns;
+	return true;
 }

@@ -10,6 +10,7 @@
 
 #include "ip_carry.h"
 #include "near.h"
+#include "wan_fec.h"
 #include "wan_units.h"
 
 #define SPACING_MIN_NS 50000ull
@@ -48,11 +49,9 @@ static bool put_piece(struct wan_build *b, uint32_t slot, unsigned off, unsigned
 	w.offset = (uint16_t)(off * PIECE_UNIT);
 	w.len = (uint16_t)(w.offset + n * PIECE_UNIT > h->len ? (unsigned)(h->len - w.offset) : n * PIECE_UNIT);
 	w.data = arena_data(p->arena, slot) + w.offset;
-	put = wan_packet_put_head(b->buf + b->off, b->cap - b->off, &w);
+	put = wan_packet_put(b->buf + b->off, b->cap - b->off, &w);
 	if (!put)
 		return false;
-	b->part[b->nparts++] =
-	    (struct wan_seal_part){.from = w.data, .off = (uint16_t)(b->off - WAN_HDR_LEN + WAN_PACKET_OVERHEAD), .len = w.len};
 	b->off += put;
 	b->data = true;
 	wan_build_ref(b, REF_SLOT, slot, m->gen, off, n);
@@ -70,7 +69,8 @@ static void first_send(struct wan_build *b, uint32_t slot)
 /* Whole, into an empty datagram of the path. */
 static bool fits_any(const struct wan_build *b, uint16_t len)
 {
-	return (size_t)len + WAN_PACKET_OVERHEAD + WAN_HDR_LEN + WAN_TAG_LEN <= b->path->payload_max;
+	return (size_t)len + WAN_PACKET_OVERHEAD + WAN_HDR_LEN + WAN_TAG_LEN + wan_fec_room(b->p) <=
+	       b->path->payload_max;
 }
 
 /* Sends a slot for the first time, whole; or, if no datagram can hold it, hands it to the repair list to go in pieces.
@@ -185,7 +185,7 @@ void wan_pack_firsts(struct wan_build *b)
 
 void wan_pack_ip(struct wan_build *b)
 {
-	size_t max = b->path->payload_max - WAN_TAG_LEN - WAN_HDR_LEN, n;
+	size_t max = (size_t)b->path->payload_max - WAN_TAG_LEN - WAN_HDR_LEN - wan_fec_room(b->p), n;
 
 	while ((n = ip_wan_put(b->p, b->l, b->buf + b->off, b->cap - b->off, max)) > 0) {
 		b->off += n;

@@ -7,6 +7,9 @@
 #ifndef PROXY_WAN_PATH_H
 #define PROXY_WAN_PATH_H
 
+#include "fec_plan.h"
+#include "fec_tx.h"
+#include "wan_arrivals.h"
 #include "wan_pacer.h"
 #include "wan_recv.h"
 #include "wan_rtt.h"
@@ -19,6 +22,12 @@ struct wan_path {
 	struct wan_pacer *pacer;
 	uint16_t payload_max; /* UDP payload of a datagram, tag included */
 	struct wan_rtt rtt;
+	struct {
+		struct fec_plan plan; /* of blocks that begin now */
+		uint64_t changed_ns;
+		struct fec_measure measure; /* of what it loses, as the peer says */
+		struct fec_budget budget;
+	} fec;
 };
 
 /* One lane's packet numbers on one path. */
@@ -31,6 +40,9 @@ struct pn_space {
 	uint64_t last_progress_ns; /* of the last datagram that was found to have arrived, or probe */
 	uint32_t pto_count;        /* probes in a row that brought nothing */
 	bool probe_due, ping_due, report_due; /* frames for the next datagram */
+	struct wan_arrivals arrivals;         /* of the peer's datagrams here */
+	struct wan_arrivals_frame peer_sum;   /* of ours there, as last told */
+	struct fec_space *fec;                /* wan_fec.h; NULL: FEC is off */
 };
 
 void wan_path_init(struct wan_path *path, uint8_t id, const struct wan_path_config *c, uint64_t rtt_hint_ns);

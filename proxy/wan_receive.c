@@ -10,6 +10,7 @@
 #include "ip_carry.h"
 #include "near.h"
 #include "raw.h"
+#include "wan_fec.h"
 #include "wan_units.h"
 
 #define REPORT_EVERY 64
@@ -101,6 +102,12 @@ static bool on_control(struct proxy *p, struct lane *l, struct pn_space *s, cons
 			wan_lane_kick(p, l);
 		}
 		break;
+	case WF_REBUILT:
+		ok = wan_on_rebuilt(p, l, s, f);
+		break;
+	case WF_ARRIVALS:
+		ok = wan_fec_on_arrivals(p, s, f);
+		break;
 	case WF_PING:
 		break;
 	default:
@@ -120,34 +127,72 @@ static void ask_for_report(struct proxy *p, struct lane *l, struct pn_space *s)
 	}
 }
 
-enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len)
+/* Frames that ask for no report: reports, what goes with them, and what is never repaired. */
+static bool quiet(uint8_t type)
+{
+	return type == WF_REPORT || type == WF_REFUSED || type == WF_IP || type == WF_FEC || type == WF_REBUILT ||
+	       type == WF_ARRIVALS;
+}
+
+struct taken {
+	bool wants_report, refused;
+	enum proxy_drop d;
+};
+
+static void take_frames(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
+                        bool rebuilt, struct taken *t)
 {
 	struct pn_space *s = &l->space[h->path];
 	size_t off = WAN_HDR_LEN;
 	struct wan_frame f;
-	bool wants_report = false, refused = false;
-	enum proxy_drop d = DROP_NONE;
 	int more;
+
+	while ((more = wan_frame_next(dgram, len, &off, &f)) > 0) {
+		bool ok = true;
+
+		t->wants_report |= !quiet(f.type);
+		if (f.type == WF_PACKET)
+			t->refused |= !on_packet(p, l, &f);
+		else if (f.type == WF_FEC) /* no group protects repairs */
+			ok = !rebuilt && wan_fec_on_repair(p, l, s, h, &f, &t->wants_report);
+		else
+			ok = on_control(p, l, s, &f);
+		if (!ok)
+			t->d = drop(p, DROP_WAN_BAD_FRAME);
+	}
+	if (more < 0)
+		t->d = drop(p, DROP_WAN_TRUNCATED);
+}
+
+static enum proxy_drop take(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
+                            bool rebuilt)
+{
+	struct pn_space *s = &l->space[h->path];
+	struct taken t = {.d = DROP_NONE};
 
 	if (wan_recv_seen(&s->recv, h->wan_pn))
 		return drop(p, DROP_WAN_DUPLICATE);
-	while ((more = wan_frame_next(dgram, len, &off, &f)) > 0) {
-		if (f.type != WF_REPORT && f.type != WF_REFUSED && f.type != WF_IP)
-			wants_report = true;
-		if (f.type == WF_PACKET)
-			refused |= !on_packet(p, l, &f);
-		else if (!on_control(p, l, s, &f))
-			d = drop(p, DROP_WAN_BAD_FRAME);
-	}
-	if (more < 0)
-		d = drop(p, DROP_WAN_TRUNCATED);
-	if (refused) {
+	wan_fec_came(p, s, h, dgram, len);
+	take_frames(p, l, h, dgram, len, rebuilt, &t);
+	if (t.refused) {
 		drop(p, DROP_WAN_NO_ROOM);
 		s->report_due |= wan_recv_refuse(&s->recv, h->wan_pn);
 		wan_lane_kick(p, l);
 		return DROP_WAN_NO_ROOM;
 	}
-	wan_recv_mark(&s->recv, h->wan_pn, p->now_ns, wants_report);
+	wan_recv_mark(&s->recv, h->wan_pn, p->now_ns, t.wants_report);
 	ask_for_report(p, l, s);
-	return d;
+	return t.d;
+}
+
+enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len)
+{
+	wan_arrivals_note(&l->space[h->path].arrivals, h->wan_pn);
+	return take(p, l, h, dgram, len, false);
+}
+
+enum proxy_drop wan_lane_rx_rebuilt(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram,
+                                    size_t len)
+{
+	return take(p, l, h, dgram, len, true);
 }

@@ -41,17 +41,13 @@ bool wan_seal_ready(const struct proxy_config *c, struct wan_hdr *h, uint64_t ac
 	return phase >= 0;
 }
 
-size_t wan_seal_datagram(const struct proxy_config *c, const struct wan_hdr *h, uint8_t *buf, size_t len,
-                         const struct wan_seal_part *part, unsigned n)
+size_t wan_seal_datagram(const struct proxy_config *c, const struct wan_hdr *h, uint8_t *buf, size_t len)
 {
 	struct wan_seal_id id = id_of(h);
 
-	if (!c->seal) {
-		for (unsigned i = 0; i < n; i++)
-			memcpy(buf + WAN_HDR_LEN + part[i].off, part[i].from, part[i].len);
+	if (!c->seal)
 		return wan_seal(buf, len);
-	}
-	c->seal->seal(c->seal_ctx, &id, buf, len, part, n);
+	c->seal->seal(c->seal_ctx, &id, buf, len);
 	return len + WAN_TAG_LEN;
 }
 

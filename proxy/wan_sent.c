@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define NO_PN UINT64_MAX
+#define FEC_GRACE_MIN_NS 200000 /* blocks wait for at least 50 us */
 
 void sent_pool_init(struct sent_pool *pool, struct sent_page *pages, uint32_t n, uint32_t lanes)
 {
@@ -58,13 +59,18 @@ void wan_sent_reset(struct wan_sent *s)
 {
 	struct sent_pool *pool = s->pool;
 	uint32_t *ring = s->page_of;
-	uint32_t len = s->ring_mask + 1;
+	uint32_t len = s->ring_mask + 1, nblocks;
+	uint64_t *done;
 
 	for (uint64_t pn = s->pn_floor, held = 0; pn < s->pn_next; pn += 64) {
 		page_release(pool, s->page_of[(pn / 64) & s->ring_mask]);
 		pool->reserve += held++ < SENT_PAGES_OWN;
 	}
+	done = s->block_done_ns;
+	nblocks = s->nblocks;
 	wan_sent_init(s, pool, ring, len);
+	s->block_done_ns = done;
+	s->nblocks = nblocks;
 }
 
 bool wan_sent_has_room(const struct wan_sent *s)
@@ -105,6 +111,7 @@ struct sent_entry *wan_sent_push(struct wan_sent *s, uint64_t now_ns, uint64_t *
 	e->missing_next = NO_PN;
 	e->bytes = 0;
 	e->nrefs = 0;
+	e->block = 0;
 	s->entries_in_flight++;
 	return e;
 }
@@ -200,6 +207,25 @@ void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn
 	}
 }
 
+unsigned wan_sent_rebuilt(struct wan_sent *s, uint64_t pn, wan_sent_fn acked, void *arg)
+{
+	struct sent_page *pg;
+	uint64_t bit = 1ull << (pn % 64);
+
+	if (pn < s->pn_floor || pn >= s->pn_next)
+		return 0;
+	pg = page_at(s, pn);
+	if (pg->resolved & bit) {
+		bool lost = pg->lost & bit;
+
+		pg->lost &= ~bit;
+		return lost ? 2 : 0;
+	}
+	settle(s, pg, entry_at(s, pn), (unsigned)(pn % 64));
+	acked(arg, entry_at(s, pn));
+	return 1;
+}
+
 uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_sent_fn refused, void *arg)
 {
 	uint64_t n = 0;
@@ -223,6 +249,17 @@ uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_se
 	return n;
 }
 
+/* When the entry counts as sent: see wan_sent.h. */
+static uint64_t protected_until(const struct wan_sent *s, const struct sent_entry *e, uint64_t rtt_ns)
+{
+	uint64_t done, most = e->sent_ns + (rtt_ns / 2 > FEC_GRACE_MIN_NS ? rtt_ns / 2 : FEC_GRACE_MIN_NS);
+
+	if (!e->block || !s->block_done_ns || s->block - e->block >= s->nblocks)
+		return e->sent_ns;
+	done = s->block_done_ns[e->block % s->nblocks];
+	return done < e->sent_ns ? e->sent_ns : done < most ? done : most;
+}
+
 uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_ns, uint64_t rtt_ns, wan_sent_fn lost,
                          void *arg)
 {
@@ -235,7 +272,9 @@ uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_n
 		uint64_t bit = 1ull << (pn % 64);
 
 		if (!(pg->resolved & bit)) {
-			if (e->sent_ns + reorder_ns > s->rack_sent_ns && e->sent_ns + rtt_ns + reorder_ns > now_ns)
+			uint64_t sent_ns = protected_until(s, e, rtt_ns);
+
+			if (sent_ns + reorder_ns > s->rack_sent_ns && sent_ns + rtt_ns + reorder_ns > now_ns)
 				return n;
 			settle(s, pg, e, (unsigned)(pn % 64));
 			pg->lost |= bit;

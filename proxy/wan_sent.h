@@ -9,7 +9,11 @@
  *
  * Loss (after RACK, RFC 8985): an entry is lost if a report said explicitly that it was missing, and a datagram sent
  * at least reorder_ns after it has arrived. Never by absence from reports: a report that got lost says nothing. Entries
- * named missing wait in a FIFO; send times grow with the number, so only its head need be looked at. */
+ * named missing wait in a FIFO; send times grow with the number, so only its head need be looked at.
+ *
+ * A member of an erasure group counts as sent when the last repair of its block was: until that has had time to arrive,
+ * and the report behind it, the receiver may rebuild it. FEC gets half a round trip for that and no more
+ * (but 200 us). */
 #ifndef PROXY_WAN_SENT_H
 #define PROXY_WAN_SENT_H
 
@@ -41,6 +45,7 @@ struct sent_entry {
 	uint64_t sent_ns;
 	uint64_t missing_next; /* FIFO of entries named missing */
 	uint32_t bytes;
+	uint32_t block; /* of FEC; 0: none */
 	uint8_t nrefs;
 	struct wan_ref ref[WAN_REFS_MAX];
 };
@@ -75,6 +80,9 @@ struct wan_sent {
 	uint64_t rack_sent_ns;               /* latest send time among the datagrams that arrived */
 	uint64_t bytes_in_flight;
 	uint64_t entries_in_flight;
+	uint32_t block;          /* the newest; FEC only */
+	uint32_t nblocks;        /* length of ... */
+	uint64_t *block_done_ns; /* when the last repair of a block went out, by its id; UINT64_MAX: not yet. NULL: no FEC */
 };
 
 /* n is more than SENT_PAGES_OWN * lanes: no lane can be left without a number to send with. */
@@ -107,6 +115,9 @@ typedef void (*wan_sent_fn)(void *arg, const struct sent_entry *e);
 /* Works off a REPORT: acked() for each entry that it is the first to call received. */
 void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn acked, void *arg,
                      struct wan_sent_result *res);
+/* The peer has rebuilt number pn: acked() as for one that arrived. Returns 1 if the entry was waited for, 2 if it had been
+ * found lost already, 0 else. */
+unsigned wan_sent_rebuilt(struct wan_sent *s, uint64_t pn, wan_sent_fn acked, void *arg);
 /* Works off a REFUSED: refused() for each entry, which is then resolved. Returns how many. */
 uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_sent_fn refused, void *arg);
 

@@ -198,6 +198,7 @@ static void shard_config(struct edge_shard *s, uint8_t index)
 	c->path[0].payload_max = wc->wan_payload_max;
 	c->rtt_hint_ns = world_rtt_ns(s->edge->w);
 	c->rate_hint_bps = wc->pacer_bps;
+	c->fec = wc->fec;
 	if (wc->lan_window_bytes)
 		c->lan_window_bytes = wc->lan_window_bytes;
 	if (wc->reorder_ns)
@@ -277,7 +278,6 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 	e->nshards = wc->nshards[site];
 	e->down = false;
 	e->restarts = 0;
-	e->waived = 0;
 	e->arena_lives = 1;
 	memset(e->events, 0, sizeof(e->events));
 	wan_pacer_init(&e->pacer, wc->pacer_bps, wc->wan_overhead, 20000);
@@ -312,14 +312,8 @@ void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx)
 	}
 }
 
-uint64_t edge_waived(const struct edge *e)
-{
-	return e->waived + (e->down ? 0 : edge_counter(e, CTR_BARRIER_WAIVED) + edge_counter(e, CTR_BARRIER_EXPIRED));
-}
-
 void edge_crash(struct edge *e)
 {
-	e->waived = edge_waived(e);
 	e->down = true;
 	world_note(e->w, e->site, "the edge stops");
 	for (uint32_t i = 0; i < e->nshards; i++) {

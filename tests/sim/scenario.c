@@ -274,7 +274,7 @@ static void describe(struct scenario *s, const char *program)
 
 	snprintf(s->text, sizeof(s->text),
 	         "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU "
-	         "%u%s%s%s%s%s%s%s",
+	         "%u%s%s%s%s%s%s%s%s",
 	         c->direct                  ? "direct"
 	         : c->mode == ACK_MODE_NEAR ? "near"
 	         : c->mode == ACK_MODE_FAR  ? "far"
@@ -282,6 +282,9 @@ static void describe(struct scenario *s, const char *program)
 	         (double)c->wan.rate_bps / 1e9, (double)c->wan.delay_ns / 1e6, c->wan.loss,
 	         c->wan.burst_enter > 0 ? " + bursts" : "", c->nhosts[0], c->nhosts[1], c->nshards[0], c->nshards[1],
 	         c->nconns, s->conn[0].pmtu, c->wan.ncuts ? ", cuts" : "", c->ncrashes ? ", crashes" : "",
+	         c->fec.mode == FEC_OFF     ? ""
+	         : c->fec.mode == FEC_AUTO ? ", FEC auto"
+	                                   : ", FEC",
 	         c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble",
 	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->barrier != BARRIER_OFF ? ", barrier" : "", program);
 }
@@ -305,6 +308,20 @@ static void add_attacker(struct scenario *s, struct rng *r)
 	c->attack_pps = rng_log_range(r, 1000, 200000);
 	c->attack_pkts = 5000;
 	c->attack_ns = rng_log_range(r, 1, 50000000);
+}
+
+/* From a generator of its own: the rest of a scenario does not move with it. */
+static void pick_fec(struct scenario *s, uint64_t seed)
+{
+	struct fec_config *f = &s->cfg.fec;
+	struct rng r;
+
+	rng_init(&r, rng_hash(seed, 0xfec));
+	if (s->cfg.direct || !rng_chance(&r, 0.5))
+		return;
+	f->mode = rng_chance(&r, 0.6) ? FEC_FIXED : FEC_AUTO;
+	f->k = (uint8_t)rng_log_range(&r, 1, 64);
+	f->m = (uint8_t)rng_range(&r, 1, f->k < 8 ? f->k : 8);
 }
 
 void scenario_make(struct scenario *s, uint64_t seed, bool direct)
@@ -343,6 +360,7 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	s->cfg.errors_allowed = direct;
 	s->cfg.deadline_ns = deadline(&s->cfg);
 	pick_barrier(s, &r);
+	pick_fec(s, seed);
 	describe(s, program);
 }
 

@@ -6,8 +6,6 @@
  *     host 1 ===== edge (1..n shards) ===== WAN ===== edge (1..m shards)
  *     ...    ====/                                              \==== ...
  *
- * With a `port` there is a switch between the hosts and the edge, with a queue in front of each of its ports.
- *
  * In a direct world plain routers stand where the edges are: the same hosts on the same wire, without longreach. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -23,7 +21,7 @@
 #include "pktlog.h"
 #include "proxy/proxy.h"
 
-#define HOSTS_MAX 40
+#define HOSTS_MAX 8
 
 struct world_cfg {
 	uint64_t seed;
@@ -35,13 +33,13 @@ struct world_cfg {
 	const struct host_model *model[2][HOSTS_MAX];
 	uint32_t skip_qpns[2][HOSTS_MAX]; /* QPNs that other programs have taken */
 	struct link_cfg lan, wan;         /* both directions alike */
-	struct link_cfg port;             /* of an edge: all hosts of the site share it. rate_bps 0: it has one per host */
 	/* edges */
 	uint32_t nshards[2];
 	uint16_t nlanes;
 	uint16_t wan_payload_max;
 	uint32_t wan_overhead; /* per datagram: UDP, IP and link layer */
 	uint64_t pacer_bps;
+	struct fec_config fec;
 	uint64_t arena_len; /* per shard; 0: what the product of rate and delay asks for */
 	uint32_t chunk_size;
 	uint32_t arena_chunks; /* beside what the arena needs at least; 0: as many as the line asks for */
@@ -83,7 +81,6 @@ struct world {
 	struct host host[2][HOSTS_MAX];
 	struct edge edge[2];
 	struct link up[2][HOSTS_MAX], down[2][HOSTS_MAX]; /* host to edge, edge to host */
-	struct link in[2], out[2];                        /* switch to edge, edge to switch */
 	struct link wan[2];                               /* from site */
 	struct port port[2][HOSTS_MAX], wan_port[2];
 	struct conn *conn;

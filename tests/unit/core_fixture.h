@@ -35,6 +35,13 @@
 
 enum { CORE_QUEUE = 1024, CORE_CHUNK = 1 << 16, CORE_PMTU = 1024, CORE_PUMP_MAX = 20000, CORE_QPN = 0x11 };
 
+#ifndef CORE_FEC
+#define CORE_FEC                                                                                                       \
+	{                                                                                                              \
+		.mode = FEC_OFF                                                                                        \
+	}
+#endif
+
 #define CORE_MS    1000000ull
 #define CORE_US    1000ull
 #define CORE_START 1000000000ull
@@ -112,6 +119,7 @@ static inline void core_edge_open(struct core *c, struct core_edge *e, uint8_t s
 	e->cfg.path[0].pacer = &e->pacer;
 	e->cfg.rate_hint_bps = 1000000000ull;
 	e->cfg.rtt_hint_ns = 1 * CORE_MS;
+	e->cfg.fec = (struct fec_config)CORE_FEC;
 	e->g = (struct arena_geometry){.chunk_size = CORE_CHUNK, .max_flows = CORE_FLOWS, .reserve_percent = 25};
 	e->g.len = arena_min_len(CORE_CHUNK, CORE_FLOWS) + (uint64_t)chunks * CORE_CHUNK;
 	e->region = aligned_alloc(CORE_CHUNK, (e->g.len + CORE_CHUNK - 1) / CORE_CHUNK * CORE_CHUNK);

@@ -563,6 +563,97 @@ static void wan_sent__everything_ends_once(void **state)
 	}
 }
 
+/* --- members of erasure groups --- */
+
+/* A member is lost only when something sent after its group's last repair says so. */
+static void wan_sent__a_member_waits_for_its_group(void **state)
+{
+	uint64_t done[4] = {0};
+	struct fix f;
+
+	(void)state;
+	open_fix(&f, PAGES);
+	f.s.block_done_ns = done;
+	f.s.nblocks = 4;
+	f.s.block = 1;
+	done[1] = UINT64_MAX;
+	send_n(&f, 64);
+	f.pool.pages[f.s.page_of[0]].entry[5].block = 1;
+	report1(&f, 0, 63, BITS(64) & ~(1ull << 5) & ~(1ull << 6));
+	assert_int_equal(detect(&f), 0); /* 6 is none, but stands behind 5 */
+	done[1] = f.now_ns;
+	assert_int_equal(detect(&f), 0);
+	f.now_ns += REORDER_NS + GAP_NS;
+	send_n(&f, 1);
+	report1(&f, 64, 64, 1);
+	assert_int_equal(detect(&f), 2);
+	close_fix(&f);
+}
+
+/* If its group is never done, it waits for half a round trip and no longer. */
+static void wan_sent__grace_ends(void **state)
+{
+	uint64_t done[4] = {0};
+	struct fix f;
+
+	(void)state;
+	open_fix(&f, PAGES);
+	f.s.block_done_ns = done;
+	f.s.nblocks = 4;
+	f.s.block = 1;
+	done[1] = UINT64_MAX;
+	send_n(&f, 2);
+	f.pool.pages[f.s.page_of[0]].entry[0].block = 1;
+	report1(&f, 0, 1, 2);
+	f.now_ns += RTT_NS;
+	assert_int_equal(detect(&f), 0);
+	f.now_ns += RTT_NS / 2 + REORDER_NS;
+	assert_int_equal(detect(&f), 1);
+	close_fix(&f);
+}
+
+/* Blocks that are older than what is remembered are done. */
+static void wan_sent__old_groups_are_done(void **state)
+{
+	uint64_t done[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+	struct fix f;
+
+	(void)state;
+	open_fix(&f, PAGES);
+	f.s.block_done_ns = done;
+	f.s.nblocks = 4;
+	f.s.block = 5;
+	send_n(&f, 64);
+	f.pool.pages[f.s.page_of[0]].entry[5].block = 1;
+	report1(&f, 0, 63, BITS(64) & ~(1ull << 5));
+	assert_int_equal(detect(&f), 1);
+	wan_sent_reset(&f.s);
+	assert_ptr_equal(f.s.block_done_ns, done);
+	assert_int_equal(f.s.nblocks, 4);
+	close_fix(&f);
+}
+
+static void wan_sent__rebuilt_is_acked_and_never_spurious(void **state)
+{
+	struct fix f;
+
+	(void)state;
+	open_fix(&f, PAGES);
+	send_n(&f, 64);
+	report1(&f, 0, 63, BITS(64) & ~3ull);
+	assert_int_equal(wan_sent_rebuilt(&f.s, 0, on_acked, &f), 1);
+	assert_int_equal(f.nacked, 63);
+	assert_int_equal(detect(&f), 1); /* number 1 */
+	assert_int_equal(wan_sent_rebuilt(&f.s, 0, on_acked, &f), 0);
+	assert_int_equal(wan_sent_rebuilt(&f.s, 1, on_acked, &f), 2);
+	report1(&f, 0, 63, BITS(64));
+	assert_int_equal(f.res.spurious, 0);
+	assert_int_equal(f.nacked, 63);
+	assert_int_equal(wan_sent_rebuilt(&f.s, 64, on_acked, &f), 0); /* never sent */
+	assert_int_equal(wan_sent_rebuilt(&f.s, UINT64_MAX, on_acked, &f), 0);
+	close_fix(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -588,6 +679,10 @@ int main(void)
 	    cmocka_unit_test(wan_sent__a_lane_keeps_its_own_pages),
 	    cmocka_unit_test(wan_sent__gives_up_the_oldest_page),
 	    cmocka_unit_test(wan_sent__everything_ends_once),
+	    cmocka_unit_test(wan_sent__a_member_waits_for_its_group),
+	    cmocka_unit_test(wan_sent__grace_ends),
+	    cmocka_unit_test(wan_sent__old_groups_are_done),
+	    cmocka_unit_test(wan_sent__rebuilt_is_acked_and_never_spurious),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wan_fec.h"
+
+#define HOLD_MIN_NS 50000ull
+#define HOLD_MAX_NS 2000000ull
+#define FULL_LANES  4 /* lanes that send at full depth at a time; others have smaller blocks */
+
+/* --- memory --- */
+
+uint32_t wan_fec_stride(const struct proxy_config *c)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < c->npaths; i++)
+		most = c->path[i].payload_max > most ? c->path[i].payload_max : most;
+	return c->fec.mode == FEC_OFF ? 0 : (most + 63) & ~63u;
+}
+
+/* Most repairs of a block. */
+static uint32_t parity_max(const struct proxy_config *c)
+{
+	uint32_t m = c->fec.mode == FEC_FIXED ? c->fec.m : FEC_M_MAX / 2;
+	uint32_t n = m * FEC_DEPTH_MAX;
+
+	return n < FEC_BLOCK_PARITY_MAX ? n : FEC_BLOCK_PARITY_MAX;
+}
+
+uint32_t wan_fec_pool_bufs(const struct proxy_config *c)
+{
+	uint32_t m = c->fec.mode == FEC_FIXED ? c->fec.m : FEC_M_MAX / 2;
+	uint32_t lanes = (uint32_t)c->nlanes / c->nshards + 1;
+
+	return c->fec.mode == FEC_OFF ? 0 : 2 * (FULL_LANES * parity_max(c) + m * lanes);
+}
+
+/* Two blocks of all that the line carries: half a round trip (fec_plan.h). */
+uint32_t wan_fec_kept(const struct proxy_config *c)
+{
+	uint32_t stride = wan_fec_stride(c);
+	uint64_t n;
+
+	if (!stride)
+		return 0;
+	n = c->rate_hint_bps / 8 * (c->rtt_hint_ns / 1000) / 1000000 / 2 / stride;
+	n = min_u64(n, FEC_KEEP_BYTES_MAX / stride);
+	return (uint32_t)clamp_u64(n, FEC_KEEP_MIN, 60000);
+}
+
+void wan_fec_init_space(struct pn_space *s, struct fec_space *f, uint64_t *cells, uint32_t id)
+{
+	s->fec = f;
+	fec_tx_init(&f->tx);
+	f->seen = (struct fec_seen){.space = id, .cell = cells};
+	s->sent.block_done_ns = f->done_ns;
+	s->sent.nblocks = FEC_BLOCKS;
+}
+
+/* --- the plan of a path --- */
+
+static void replan(struct proxy *p, struct wan_path *path)
+{
+	uint64_t rate = atomic_load_explicit(&path->pacer->rate_bps, memory_order_relaxed);
+	struct fec_line line = {.quarter_rtt_datagrams = (double)rate * (double)wan_rtt_min_ns(&path->rtt) / 4 / 8e9 /
+	                                                 (path->payload_max + path->pacer->overhead_bytes)};
+
+	fec_plan_update(&path->fec.plan, &path->fec.changed_ns, &p->cfg.fec, &path->fec.measure, &line, p->now_ns);
+}
+
+void wan_fec_session_start(struct proxy *p)
+{
+	if (!p->fec)
+		return;
+	fec_rx_reset(&p->fec->rx);
+	for (uint32_t i = 0; i < p->npaths; i++)
+		replan(p, &p->path[i]);
+}
+
+void wan_fec_reset_space(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	memset(&s->arrivals, 0, sizeof(s->arrivals));
+	memset(&s->peer_sum, 0, sizeof(s->peer_sum));
+	if (!s->fec)
+		return;
+	l->fec_sending = 0;
+	fec_tx_reset(&s->fec->tx, &p->fec->pool);
+	fec_seen_reset(&p->fec->rx, &s->fec->seen);
+}
+
+/* --- sending --- */
+
+/* How long a block may wait for more datagrams. */
+static uint64_t hold_ns(const struct wan_path *path)
+{
+	return clamp_u64(wan_rtt_min_ns(&path->rtt) / 16, HOLD_MIN_NS, HOLD_MAX_NS);
+}
+
+static uint64_t hold_most_ns(const struct wan_path *path)
+{
+	return max_u64(wan_rtt_min_ns(&path->rtt) / 4, HOLD_MIN_NS);
+}
+
+/* What of the line's rate this shard's budget counts on. */
+static uint64_t share_bps(const struct proxy *p, const struct wan_path *path)
+{
+	return atomic_load_explicit(&path->pacer->rate_bps, memory_order_relaxed) / p->cfg.nshards;
+}
+
+bool wan_fec_urgent(const struct pn_space *s)
+{
+	return s->fec && fec_tx_due(&s->fec->tx, false);
+}
+
+bool wan_fec_waiting(const struct pn_space *s)
+{
+	return s->fec && s->fec->tx.sending;
+}
+
+static void block_done(struct pn_space *s, uint32_t id, uint64_t now_ns)
+{
+	s->sent.block_done_ns[id % FEC_BLOCKS] = now_ns;
+}
+
+void wan_fec_put(struct wan_build *b)
+{
+	struct fec_tx *t = &b->s->fec->tx;
+	struct wan_fec f;
+	size_t n;
+
+	fec_tx_next(t, &b->p->fec->pool, &f);
+	n = wan_fec_frame_put(b->buf + b->off, b->cap - b->off, &f); /* 0: the path has become narrower meanwhile */
+	b->off += n;
+	b->data = true;
+	count(b->p, CTR_FEC_TX, n > 0);
+	if (!t->out.paid)
+		fec_budget_spend(&b->path->fec.budget, &t->out.plan, f.len, share_bps(b->p, b->path));
+	if (!fec_tx_sent(t, &b->p->fec->pool))
+		return;
+	block_done(b->s, t->done_id, b->p->now_ns);
+	if (t->filling)
+		wan_lane_wake_at(b->p, b->l, t->fill.opened_ns + hold_ns(b->path));
+	b->l->fec_sending = (uint8_t)(b->l->fec_sending - !t->sending);
+}
+
+void wan_fec_protect(struct wan_build *b)
+{
+	struct fec_shard *shard = b->p->fec;
+	struct wan_sent *sent = &b->s->sent;
+	uint8_t *symbol = b->buf + WAN_HDR_LEN - FEC_SYMBOL_HDR; /* the header is written again behind it */
+	struct fec_tx *t;
+	bool was_filling, was_sending;
+
+	if (!b->s->fec || !(b->data || b->e->nrefs))
+		return;
+	t = &b->s->fec->tx;
+	was_filling = t->filling;
+	was_sending = t->sending;
+	if (!was_filling && !b->path->fec.plan.k)
+		return;
+	fec_symbol_hdr(symbol, b->off - WAN_HDR_LEN);
+	if (fec_tx_add(t, &shard->pool, &shard->code, &b->path->fec.plan, sent->block + 1, b->h.wan_pn, symbol,
+	               b->off - WAN_HDR_LEN + FEC_SYMBOL_HDR, b->p->now_ns)) {
+		b->h.flags |= WAN_FLAG_FEC;
+		if (t->last_id != sent->block)
+			block_done(b->s, sent->block = t->last_id, UINT64_MAX);
+		b->e->block = t->last_id;
+	} else {
+		count(b->p, CTR_FEC_UNPROTECTED, 1);
+	}
+	wan_hdr_put(b->buf, &b->h);
+	b->l->fec_sending = (uint8_t)(b->l->fec_sending + (t->sending && !was_sending));
+	if (t->filling)
+		wan_lane_wake_at(b->p, b->l, t->fill.opened_ns + hold_ns(b->path));
+	if (t->sending)
+		wan_lane_kick(b->p, b->l);
+}
+
+void wan_fec_on_timer(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	struct wan_path *path = &p->path[s->path];
+	struct fec_tx *t = s->fec ? &s->fec->tx : NULL;
+	uint64_t when, last;
+	unsigned rows;
+
+	if (!t || !t->filling)
+		return;
+	if (t->sending || p->now_ns < t->fill.opened_ns + hold_ns(path)) {
+		wan_lane_wake_at(p, l, max_u64(t->fill.opened_ns, t->sending ? p->now_ns : 0) + hold_ns(path));
+		return;
+	}
+	rows = fec_budget_rows(&path->fec.budget, &t->fill.plan, fec_tx_row_bytes(t), share_bps(p, path), hold_ns(path),
+	                       p->now_ns, &when);
+	last = t->fill.opened_ns + hold_most_ns(path);
+	if (!rows && p->now_ns < last) {
+		wan_lane_wake_at(p, l, min_u64(when, last));
+		return;
+	}
+	t->fill.paid = true;
+	fec_tx_close(t, &p->fec->pool, rows);
+	if (rows) {
+		l->fec_sending++;
+		wan_lane_kick(p, l);
+	} else {
+		block_done(s, t->out.id, p->now_ns);
+		count(p, CTR_FEC_BARE, 1);
+	}
+}
+
+static uint32_t bufs_of(const struct fec_block *b)
+{
+	return (uint32_t)b->plan.depth * b->plan.m;
+}
+
+int wan_fec_audit(const struct proxy *p)
+{
+	uint32_t n = p->fec ? p->fec->pool.nfree : 0;
+
+	for (uint32_t i = 0; p->fec && i < p->cfg.nlanes; i++) {
+		unsigned sending = 0;
+
+		for (uint32_t k = 0; k < p->npaths && proxy_owns_lane(p, i); k++) {
+			const struct fec_tx *t = &p->lanes[i].space[k].fec->tx;
+
+			n += (t->filling ? bufs_of(&t->fill) : 0) + (t->sending ? bufs_of(&t->out) : 0);
+			sending += t->sending;
+		}
+		if (sending != p->lanes[i].fec_sending)
+			return -140;
+	}
+	return !p->fec || n == p->fec->pool.n ? 0 : -140;
+}
+
+/* --- receiving --- */
+
+void wan_fec_came(struct proxy *p, struct pn_space *s, const struct wan_hdr *h, const uint8_t *dgram, size_t len)
+{
+	if (!s->fec)
+		return;
+	if (h->flags & WAN_FLAG_FEC)
+		fec_rx_keep(&p->fec->rx, &s->fec->seen, h->wan_pn, dgram + WAN_HDR_LEN, len - WAN_HDR_LEN);
+	else
+		fec_rx_no_member(&p->fec->rx, &s->fec->seen, h->wan_pn);
+}
+
+struct rebuilt_ctx {
+	struct proxy *p;
+	struct lane *l;
+	struct pn_space *s;
+	const struct wan_hdr *h; /* of the repair */
+};
+
+static void on_rebuilt(void *arg, uint64_t pn, uint8_t *dgram, size_t len)
+{
+	struct rebuilt_ctx *c = arg;
+	struct wan_hdr h = *c->h;
+
+	h.wan_pn = pn;
+	h.flags |= WAN_FLAG_FEC;
+	if (wan_lane_rx_rebuilt(c->p, c->l, &h, dgram, len) == DROP_WAN_NO_ROOM && !FAULT(FAULT_REBUILT_REFUSED))
+		return; /* as if it had come: refused, and not told as rebuilt */
+	count(c->p, CTR_FEC_REBUILT, 1);
+	wan_arrivals_rebuilt(&c->s->arrivals, pn);
+}
+
+bool wan_fec_on_repair(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_hdr *h,
+                       const struct wan_frame *f, bool *hole)
+{
+	struct rebuilt_ctx c = {p, l, s, h};
+	struct wan_fec w;
+
+	if (!wan_fec_frame_get(f, &w))
+		return false;
+	if (!s->fec) {
+		drop(p, DROP_FEC_OFF);
+		return true;
+	}
+	count(p, CTR_FEC_RX, 1);
+	switch (fec_rx_repair(&p->fec->rx, &s->fec->seen, &s->recv, h->wan_pn, &w, on_rebuilt, &c)) {
+	case FEC_WAITS_FOR_MORE:
+		*hole = true;
+		break;
+	case FEC_BEYOND:
+		count(p, CTR_FEC_BEYOND, 1);
+		*hole = true;
+		break;
+	case FEC_FORGOTTEN:
+		drop(p, DROP_FEC_FORGOTTEN);
+		*hole = true;
+		break;
+	case FEC_NONSENSE:
+		return false;
+	default:
+		break;
+	}
+	return true;
+}
+
+bool wan_fec_on_arrivals(struct proxy *p, struct pn_space *s, const struct wan_frame *f)
+{
+	struct wan_path *path = &p->path[s->path];
+	struct wan_arrivals_frame a, *old = &s->peer_sum;
+
+	if (!wan_arrivals_get(f, &a) || a.numbers > s->sent.pn_next)
+		return false;
+	if (a.numbers <= old->numbers || a.lost < old->lost || a.bursts < old->bursts)
+		return true; /* overtaken by a newer one */
+	fec_measure_add(&path->fec.measure, a.numbers - old->numbers, a.lost - old->lost, a.bursts - old->bursts);
+	*old = a;
+	replan(p, path);
+	return true;
+}

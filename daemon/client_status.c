@@ -119,16 +119,17 @@ static void show_pool(FILE *out, const struct jnode *pool, const char *before)
 static void show_plan(FILE *out, const struct jnode *l)
 {
 	const struct jnode *p = j_get(l, "buffer_plan");
-	char t[3][UNITS_TEXT_MAX];
+	char t[4][UNITS_TEXT_MAX], more[96] = "";
 
 	if (p == NULL)
 		return;
+	if (!j_bool(p, "stands_loss"))
+		snprintf(more, sizeof(more), ": %s; Size=auto would be %s at this distance",
+		         j_bool(p, "fills_the_line") ? "losses will slow it down" : "TOO SMALL",
+		         units_show_bytes(t[3], j_number(p, "size_wanted_bytes")));
 	fprintf(out, "  plan      a direction wants %s; one flow is held off at %s, needs %s to fill the line%s\n",
 	        units_show_bytes(t[0], j_number(p, "wanted_bytes")), units_show_bytes(t[1], j_number(p, "xoff_bytes")),
-	        units_show_bytes(t[2], j_number(p, "no_underrun_xon_bytes")),
-	        !j_bool(p, "fills_the_line") ? ": TOO SMALL"
-	        : !j_bool(p, "stands_loss")  ? ": losses will slow it down"
-	                                     : "");
+	        units_show_bytes(t[2], j_number(p, "no_underrun_xon_bytes")), more);
 }
 
 static void show_buffer(FILE *out, const struct jnode *l)

@@ -73,7 +73,7 @@ struct link_config {
 	uint32_t rekey_after; /* datagrams */
 	uint64_t reorder_ns, lan_timeout_ns, stall_ns, give_up_ns, quarantine_ns, dead_peer_ns, keepalive_ns;
 	uint64_t pfc_watchdog_ns;
-	uint32_t lan_window_bytes;
+	uint32_t lan_window_bytes, lan_host_window_bytes;
 	bool rnr_retry_infinite;
 };
 

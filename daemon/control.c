@@ -6,8 +6,7 @@
  * A client sends one line and gets one. What it can cost is bounded: CLIENTS_MAX at a time, CONTROL_LINE_MAX bytes in,
  * and a client that neither asks nor reads is dropped after CLIENT_PATIENCE_S.
  *
- * A status takes time: each link asks its workers. struct query collects the answers; the last one makes the reply. The
- * client may be gone by then, and a link may have been stopped: the query outlives both, and looks links up by name. */
+ * A status takes time: gather.h collects it, and the client may be gone before it is there. */
 #include "daemon/control.h"
 
 #include <errno.h>
@@ -15,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
@@ -24,8 +21,9 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 
-#include "daemon/sites.h"
+#include "daemon/gather.h"
 #include "daemon/status.h"
+#include "daemon/unix_socket.h"
 #include "daemon/version.h"
 
 enum control_limits {
@@ -34,12 +32,11 @@ enum control_limits {
 	WORDS_MAX = 8,
 };
 
-struct query;
-
 struct client {
 	struct control *control;
 	struct bufferevent *bev;
-	struct query *query; /* under way */
+	struct gather *asked; /* a status is under way */
+	enum status_detail detail;
 };
 
 struct control {
@@ -48,25 +45,8 @@ struct control {
 	struct sites *sites;
 	int (*reload)(void *arg, char *report);
 	void *arg;
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char path[UNIX_SOCKET_PATH_MAX];
 	struct client *clients[CLIENTS_MAX];
-};
-
-/* One link's part of a query. */
-struct answer {
-	struct query *query;
-	char name[LINK_NAME_MAX];
-	bool have;
-	struct link_snapshot snap;
-};
-
-struct query {
-	struct client *client; /* NULL: gone */
-	struct sites *sites;
-	enum status_detail detail;
-	uint32_t missing;
-	uint32_t n;
-	struct answer answers[SITES_MAX];
 };
 
 /* --- clients --- */
@@ -76,8 +56,7 @@ static void client_close(struct client *c)
 	for (unsigned i = 0; i < CLIENTS_MAX; i++)
 		if (c->control->clients[i] == c)
 			c->control->clients[i] = NULL;
-	if (c->query != NULL)
-		c->query->client = NULL;
+	gather_forget(&c->asked);
 	bufferevent_free(c->bev);
 	free(c);
 }
@@ -94,7 +73,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 
 	(void)bev;
 	/* One that has shut down its writing side still waits for its answer. */
-	if ((what & BEV_EVENT_EOF) && (c->query != NULL || evbuffer_get_length(bufferevent_get_output(bev)) > 0))
+	if ((what & BEV_EVENT_EOF) && (c->asked != NULL || evbuffer_get_length(bufferevent_get_output(bev)) > 0))
 		return;
 	client_close(c);
 }
@@ -137,93 +116,23 @@ static void reply_short(struct client *c, const char *error, const char *report)
 
 /* --- status --- */
 
-static void query_free(struct query *q)
+static void write_status(void *arg, const struct gathered *links, uint32_t n)
 {
-	for (uint32_t i = 0; i < q->n; i++)
-		free(q->answers[i].snap.flows);
-	free(q);
-}
+	struct client *c = arg;
+	struct json j = {.out = evbuffer_new()};
 
-static void write_links(struct json *j, const struct query *q)
-{
-	json_array(j, "links");
-	for (uint32_t i = 0; i < q->n; i++) {
-		const struct answer *a = &q->answers[i];
-		const struct site *s = sites_find(q->sites, a->name);
-
-		if (s != NULL)
-			status_write(j, s, a->have ? &a->snap : NULL, q->detail);
-	}
-	json_array_end(j);
-}
-
-static void query_finish(struct query *q)
-{
-	struct json j = {.out = q->client != NULL ? evbuffer_new() : NULL};
-
-	if (q->client != NULL)
-		q->client->query = NULL;
-	if (j.out != NULL) {
-		begin_answer(&j, NULL);
-		write_links(&j, q);
-		json_object_end(&j);
-		client_reply(q->client, j.out);
-		evbuffer_free(j.out);
-	} else if (q->client != NULL) {
-		client_close(q->client);
-	}
-	query_free(q);
-}
-
-static void query_settle(struct query *q)
-{
-	if (--q->missing == 0)
-		query_finish(q);
-}
-
-static void on_snapshot(void *arg, struct link *l, struct link_snapshot *snap)
-{
-	struct answer *a = arg;
-
-	(void)l;
-	if (snap != NULL) {
-		a->snap = *snap;
-		a->have = true;
-	}
-	query_settle(a->query);
-}
-
-static void ask(struct query *q, const struct site *s)
-{
-	struct answer *a = &q->answers[q->n++];
-
-	a->query = q;
-	snprintf(a->name, sizeof(a->name), "%s", site_config(s)->name);
-	if (site_link(s) == NULL)
-		return;
-	q->missing++;
-	link_snapshot(site_link(s), true, on_snapshot, a);
-}
-
-/* name NULL: all links. */
-static void query_start(struct client *c, enum status_detail detail, const char *name)
-{
-	struct sites *sites = c->control->sites;
-	struct query *q = calloc(1, sizeof(*q));
-
-	if (q == NULL) {
-		reply_short(c, "the daemon is out of memory", NULL);
+	if (j.out == NULL) {
+		client_close(c);
 		return;
 	}
-	q->client = c;
-	q->sites = sites;
-	q->detail = detail;
-	c->query = q;
-	q->missing = 1; /* held until every link was asked: some answer at once */
-	for (uint32_t i = 0; i < sites->n; i++)
-		if (name == NULL || strcmp(site_config(sites->list[i])->name, name) == 0)
-			ask(q, sites->list[i]);
-	query_settle(q);
+	begin_answer(&j, NULL);
+	json_array(&j, "links");
+	for (uint32_t i = 0; i < n; i++)
+		status_write(&j, links[i].site, links[i].snap, c->detail);
+	json_array_end(&j);
+	json_object_end(&j);
+	client_reply(c, j.out);
+	evbuffer_free(j.out);
 }
 
 static void do_status(struct client *c, char **words, unsigned n)
@@ -247,7 +156,9 @@ static void do_status(struct client *c, char **words, unsigned n)
 		reply_short(c, error, NULL);
 		return;
 	}
-	query_start(c, detail, name);
+	c->detail = detail;
+	if (gather_start(&c->asked, c->control->sites, name, detail == STATUS_FLOWS, write_status, c) < 0)
+		reply_short(c, "the daemon is out of memory", NULL);
 }
 
 /* --- requests --- */
@@ -291,7 +202,7 @@ static void on_read(struct bufferevent *bev, void *arg)
 	char *words[WORDS_MAX];
 	char *line;
 
-	if (c->query != NULL)
+	if (c->asked != NULL)
 		return; /* one request per connection */
 	line = evbuffer_readln(in, NULL, EVBUFFER_EOL_LF);
 	if (line != NULL) {
@@ -335,64 +246,6 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
 }
 
-/* --- the socket --- */
-
-static int make_parent(const char *path, char err[CONFIG_ERR_MAX])
-{
-	char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	char *slash;
-
-	snprintf(dir, sizeof(dir), "%s", path);
-	slash = strrchr(dir, '/');
-	if (slash == NULL || slash == dir)
-		return 0;
-	*slash = '\0';
-	if (mkdir(dir, 0755) == 0 || errno == EEXIST)
-		return 0;
-	snprintf(err, CONFIG_ERR_MAX, "cannot make %s for the control socket: %s", dir, strerror(errno));
-	return -errno;
-}
-
-/* True if something answers at the socket: another daemon. */
-static bool is_alive(const struct sockaddr_un *sun)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool alive;
-
-	if (fd < 0)
-		return false;
-	alive = connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) == 0 || errno == EAGAIN;
-	close(fd);
-	return alive;
-}
-
-static int open_socket(const char *path, char err[CONFIG_ERR_MAX])
-{
-	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	mode_t old_mask;
-	int fd, r;
-
-	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
-	if (is_alive(&sun)) {
-		snprintf(err, CONFIG_ERR_MAX,
-		         "%s: another longreachd is running: stop it, or give --control another path", path);
-		return -EADDRINUSE;
-	}
-	unlink(path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	old_mask = umask(0177);
-	r = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
-	umask(old_mask);
-	if (r == 0)
-		return fd;
-	r = -errno;
-	snprintf(err, CONFIG_ERR_MAX, "%s: cannot make the control socket: %s", path, strerror(-r));
-	close(fd);
-	return r;
-}
-
 int control_start(struct control **out, const char *path, struct event_base *base, struct sites *sites,
                   int (*reload)(void *arg, char *report), void *arg, char err[CONFIG_ERR_MAX])
 {
@@ -402,20 +255,12 @@ int control_start(struct control **out, const char *path, struct event_base *bas
 	snprintf(err, CONFIG_ERR_MAX, "%s: cannot make the control socket", path);
 	if (c == NULL)
 		return -ENOMEM;
-	if (strlen(path) >= sizeof(c->path)) {
-		snprintf(err, CONFIG_ERR_MAX, "%s: too long for a socket: at most %zu characters", path,
-		         sizeof(c->path) - 1);
-		free(c);
-		return -ENAMETOOLONG;
-	}
 	c->base = base;
 	c->sites = sites;
 	c->reload = reload;
 	c->arg = arg;
 	snprintf(c->path, sizeof(c->path), "%s", path);
-	fd = make_parent(path, err);
-	if (fd == 0)
-		fd = open_socket(path, err);
+	fd = unix_socket_open(path, 0600, "the control socket (--control)", err);
 	if (fd >= 0)
 		c->listener = evconnlistener_new(base, on_accept, c, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
 		                                 CLIENTS_MAX, fd);

@@ -87,6 +87,9 @@ static void add_status(struct proxy_link_status *sum, const struct proxy_link_st
 	sum->far_flows += s->far_flows;
 	sum->max_flows += s->max_flows;
 	sum->flows_learning += s->flows_learning;
+	sum->flows_held_off += s->flows_held_off;
+	sum->flows_stalled += s->flows_stalled;
+	sum->flows_rnr += s->flows_rnr;
 	sum->barrier = s->barrier;
 	sum->barrier_waiting += s->barrier_waiting;
 	sum->ip_used_bytes += s->ip_used_bytes;

@@ -34,16 +34,18 @@ int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capaci
 	return headroom_deep(&in, d, why);
 }
 
-static uint64_t arena_bytes(const struct link_config *c)
+uint64_t link_plan_arena_bytes(const struct link_config *c, uint64_t rtt_ns)
 {
 	struct headroom_deep d;
-	uint64_t want;
-
-	if (c->arena_bytes)
-		return c->arena_bytes;
 	/* Rate= and Distance= were checked when they were read: what is left at 0 gets the floor */
-	want = link_plan_deep(c, link_plan_rtt_ns(c), 0, 1, &d) == 0 ? 2 * d.wanted_bytes : 0;
+	uint64_t want = link_plan_deep(c, rtt_ns, 0, 1, &d) == 0 ? 2 * d.wanted_bytes : 0;
+
 	return want < ARENA_FLOOR ? ARENA_FLOOR : want;
+}
+
+static uint64_t arena_bytes(const struct link_config *c)
+{
+	return c->arena_bytes ? c->arena_bytes : link_plan_arena_bytes(c, link_plan_rtt_ns(c));
 }
 
 /* Hash luck: with several shards one may get more than its share of the flows, never more than all. */
@@ -103,6 +105,7 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	p.keepalive_ns = c->keepalive_ns;
 	p.reorder_ns = c->reorder_ns;
 	p.lan_window_bytes = c->lan_window_bytes;
+	p.lan_host_window_bytes = c->lan_host_window_bytes;
 	p.lan_timeout_ns = c->lan_timeout_ns;
 	p.stall_ns = c->stall_ns;
 	p.give_up_ns = c->give_up_ns;

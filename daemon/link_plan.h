@@ -15,6 +15,9 @@ uint64_t link_plan_rtt_ns(const struct link_config *c);
 int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capacity_bytes, unsigned flows,
                    struct headroom_deep *d);
 
+/* [Buffer] Size=auto for that round trip: both directions. */
+uint64_t link_plan_arena_bytes(const struct link_config *c, uint64_t rtt_ns);
+
 /* Arena of one shard. */
 struct arena_geometry link_plan_geometry(const struct link_config *c);
 

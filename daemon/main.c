@@ -10,6 +10,7 @@
 #include <event2/event.h>
 
 #include "daemon/control.h"
+#include "daemon/exporter.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "daemon/options.h"
@@ -20,6 +21,7 @@ struct daemon {
 	struct event_base *base;
 	struct sites sites;
 	struct control *control;
+	struct exporter *exporter; /* NULL: no --metrics */
 	struct event *on_hup, *on_term, *on_int;
 };
 
@@ -98,6 +100,10 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 		log_err("%s", err);
 		return -EINVAL;
 	}
+	if (o->metrics != NULL && exporter_start(&d->exporter, o->metrics, d->base, &d->sites, err) < 0) {
+		log_err("%s", err);
+		return -EINVAL;
+	}
 	if (configs->n == 0)
 		log_warn("no link files in %s: waiting for a reload", o->sources.dir);
 	return sites_start(&d->sites, configs);
@@ -108,6 +114,8 @@ static void tear_down(struct daemon *d)
 	notify_stopping();
 	if (d->control != NULL)
 		control_stop(d->control);
+	if (d->exporter != NULL)
+		exporter_stop(d->exporter);
 	sites_stop(&d->sites);
 	if (d->on_hup != NULL)
 		event_free(d->on_hup);

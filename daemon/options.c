@@ -22,6 +22,8 @@ static const char usage[] =
     "  --check-config      check the link files and exit\n"
     "  --print-config      print the link files with all defaults and exit\n"
     "  --control PATH      the control socket. Default: " CONTROL_PATH "\n"
+    "  --metrics WHERE     serve /metrics for Prometheus over HTTP: PORT (of 127.0.0.1), ADDRESS:PORT,\n"
+    "                      [ADDRESS]:PORT, or the /PATH of a Unix socket. Default: not at all\n"
     "  --pcap DIR          write what passes on LAN and WAN there, for Wireshark\n"
     "  --foreground        as it always is\n"
     "  -v, --verbose       log more\n"
@@ -30,7 +32,7 @@ static const char usage[] =
     "\n"
     "SIGHUP reads the link files again; SIGTERM and SIGINT stop. See longreachd(8), longreach.conf(5).\n";
 
-enum long_options { OPT_CONFIG = 256, OPT_CONFIG_DIR, OPT_CHECK, OPT_PRINT, OPT_CONTROL, OPT_PCAP, OPT_FOREGROUND };
+enum long_options { OPT_CONFIG = 256, OPT_CONFIG_DIR, OPT_CHECK, OPT_PRINT, OPT_CONTROL, OPT_METRICS, OPT_PCAP, OPT_FOREGROUND };
 
 static const struct option long_options[] = {
     {"config", required_argument, NULL, OPT_CONFIG},
@@ -38,6 +40,7 @@ static const struct option long_options[] = {
     {"check-config", no_argument, NULL, OPT_CHECK},
     {"print-config", no_argument, NULL, OPT_PRINT},
     {"control", required_argument, NULL, OPT_CONTROL},
+    {"metrics", required_argument, NULL, OPT_METRICS},
     {"pcap", required_argument, NULL, OPT_PCAP},
     {"foreground", no_argument, NULL, OPT_FOREGROUND},
     {"verbose", no_argument, NULL, 'v'},
@@ -83,6 +86,9 @@ static void take_option(struct options *o, int opt)
 		break;
 	case OPT_CONTROL:
 		o->control_path = optarg;
+		break;
+	case OPT_METRICS:
+		o->metrics = optarg;
 		break;
 	case OPT_PCAP:
 		o->pcap_dir = optarg;

@@ -13,6 +13,7 @@ struct options {
 	struct site_sources sources;
 	const char *pcap_dir; /* NULL: no capture */
 	const char *control_path;
+	const char *metrics; /* where to serve them; NULL: nowhere */
 	bool verbose;
 };
 

@@ -16,6 +16,8 @@
 #include "daemon/units.h"
 #include "headroom/headroom.h"
 
+#define MIB (1ull << 20)
+
 enum site_times {
 	RETRY_S = 5,
 	SAMPLE_S = 1,
@@ -42,6 +44,7 @@ struct site {
 	bool sampling; /* asked for and not answered yet */
 	struct distance distance;
 	struct log_limit events[EV_COUNT];
+	uint64_t event_counts[EV_COUNT];
 };
 
 /* --- events of the core --- */
@@ -88,7 +91,10 @@ static void on_link_event(void *arg, struct link *l, const struct proxy_event *e
 	uint32_t missed;
 
 	(void)l;
-	if (ev->type >= EV_COUNT || !log_limit_pass(&s->events[ev->type], clock_now_ns(), &missed))
+	if (ev->type >= EV_COUNT)
+		return;
+	s->event_counts[ev->type]++;
+	if (!log_limit_pass(&s->events[ev->type], clock_now_ns(), &missed))
 		return;
 	if (missed > 0 && s->events[ev->type].burst > 1)
 		snprintf(more, sizeof(more), " (and %u times more before that)", missed);
@@ -109,22 +115,26 @@ static void init_event_limits(struct site *s)
 
 /* --- samples --- */
 
-/* What the measurement means for the buffer, and whether the one that there is will do. */
+/* What the measurement means for the buffer, and whether the one that there is will do. A running one is not made
+ * larger: its table of chunks and all that lies behind it would have to move under packets that were acknowledged.
+ * Shares and thresholds are fractions of what there is, and follow the round trip at once. */
 static void describe_buffer(const struct site *s, const struct link_snapshot *snap, char *text, size_t cap)
 {
-	char want[UNITS_TEXT_MAX], is[UNITS_TEXT_MAX];
+	char want[UNITS_TEXT_MAX], is[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
+	uint64_t rtt_ns = distance_in_force_rtt_ns(&s->distance);
 	struct headroom_deep d;
+	int n;
 
 	text[0] = '\0';
-	if (link_plan_deep(&s->config, distance_in_force_rtt_ns(&s->distance), snap->status.pool_capacity[POOL_LAN], 1,
-	                   &d) < 0)
+	if (link_plan_deep(&s->config, rtt_ns, snap->status.pool_capacity[POOL_LAN], 1, &d) < 0)
 		return;
 	units_show_bytes(want, (double)d.wanted_bytes);
 	units_show_bytes(is, (double)d.capacity_bytes);
-	snprintf(text, cap, "; the buffer wants %s per direction and has %s%s", want, is,
-	         !d.fills_the_line ? ": too little to fill the line, restart with a larger [Buffer] Size="
-	         : !d.stands_loss  ? ": losses will slow it down"
-	                           : "");
+	units_write_bytes(size, sizeof(size), (link_plan_arena_bytes(&s->config, rtt_ns) + MIB - 1) / MIB * MIB);
+	n = snprintf(text, cap, "; the buffer wants %s per direction and has %s", want, is);
+	if (!d.stands_loss && n > 0 && (size_t)n < cap)
+		snprintf(text + n, cap - (size_t)n, ": %s; a restart with [Buffer] Size=%s mends that",
+		         d.fills_the_line ? "losses will slow it down" : "too little to fill the line", size);
 }
 
 static void say_distance(const struct site *s, const struct link_snapshot *snap, enum distance_news what,
@@ -397,6 +407,11 @@ const char *site_error(const struct site *s)
 const struct distance *site_distance(const struct site *s)
 {
 	return &s->distance;
+}
+
+uint64_t site_event_count(const struct site *s, enum proxy_event_type type)
+{
+	return s->event_counts[type];
 }
 
 void site_peer_status(const struct site *s, struct peer_status *p)

@@ -45,6 +45,8 @@ struct link *site_link(const struct site *s); /* NULL: failed */
 const char *site_error(const struct site *s); /* why failed; empty */
 const struct distance *site_distance(const struct site *s);
 void site_peer_status(const struct site *s, struct peer_status *p);
+/* Seen since the site began, logged or not. */
+uint64_t site_event_count(const struct site *s, enum proxy_event_type type);
 void site_rates(const struct site *s, struct site_rates *r);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "daemon/addr.h"
+#include "daemon/link_counters.h"
 #include "daemon/link_plan.h"
 #include "headroom/headroom.h"
 
@@ -106,57 +107,39 @@ static void write_barrier(struct json *j, const struct proxy_link_status *s)
 	json_object_end(j);
 }
 
-struct flow_counts {
-	uint64_t held_off, stalled, rnr;
-};
-
-static struct flow_counts count_flows(const struct link_snapshot *snap)
-{
-	struct flow_counts n = {0};
-
-	for (uint32_t i = 0; i < snap->nflows; i++) {
-		n.held_off += snap->flows[i].held_off;
-		n.stalled += snap->flows[i].stalled;
-		n.rnr += snap->flows[i].rnr;
-	}
-	return n;
-}
-
 static void write_flow_counts(struct json *j, const struct link_snapshot *snap)
 {
-	struct flow_counts n = count_flows(snap);
-
 	json_object(j, "flow_counts");
 	json_uint(j, "near", snap->status.near_flows);
 	json_uint(j, "far", snap->status.far_flows);
 	json_uint(j, "max", snap->status.max_flows);
 	json_uint(j, "learning", snap->status.flows_learning);
-	json_uint(j, "held_off", n.held_off);
-	json_uint(j, "stalled", n.stalled);
-	json_uint(j, "rnr", n.rnr);
+	json_uint(j, "held_off", snap->status.flows_held_off);
+	json_uint(j, "stalled", snap->status.flows_stalled);
+	json_uint(j, "rnr", snap->status.flows_rnr);
 	json_object_end(j);
 }
 
-static void write_counters(struct json *j, const struct link_snapshot *snap)
+static void write_counters(struct json *j, const struct site *site, const struct link_snapshot *snap)
 {
 	json_object(j, "counters");
 	for (unsigned i = 0; i < CTR_COUNT; i++)
 		json_uint(j, proxy_counter_name((enum proxy_counter)i), snap->counters.ctr[i]);
-	json_uint(j, "rekeys_tx", snap->seal.tx_updates);
-	json_uint(j, "rekeys_rx", snap->seal.rx_updates);
-	json_uint(j, "lan_send_errors", snap->lan_send_errors);
-	json_uint(j, "wan_send_errors", snap->wan_send_errors);
-	json_uint(j, "lan_pauses", snap->lan_pauses);
-	json_uint(j, "lan_pause_watchdog", snap->lan_pause_watchdog);
+#define X(name, field, text) json_uint(j, #name, snap->field);
+	LINK_COUNTERS(X)
+#undef X
 	json_object_end(j);
 	json_object(j, "drops");
 	for (unsigned i = DROP_NONE + 1; i < DROP_COUNT; i++)
 		json_uint(j, proxy_drop_name((enum proxy_drop)i), snap->counters.drop[i]);
-	json_uint(j, "lan_kernel", snap->lan_kernel_drops);
-	json_uint(j, "lan_ring_truncated", snap->lan_truncated);
-	json_uint(j, "wan_kernel", snap->wan_kernel_drops);
-	json_uint(j, "wan_foreign", snap->wan_foreign);
-	json_uint(j, "no_route", snap->no_route);
+#define X(name, field, text) json_uint(j, #name, snap->field);
+	LINK_DROPS(X)
+#undef X
+	json_object_end(j);
+	json_object(j, "events");
+	for (unsigned i = 0; i < EV_COUNT; i++)
+		json_uint(j, proxy_event_name((enum proxy_event_type)i),
+		          site_event_count(site, (enum proxy_event_type)i));
 	json_object_end(j);
 }
 
@@ -228,6 +211,8 @@ static void write_deep_buffer(struct json *j, const struct site *s, const struct
 	json_uint(j, "bdp_bytes", d.bdp_bytes);
 	json_uint(j, "wanted_bytes", d.wanted_bytes);
 	json_uint(j, "capacity_bytes", d.capacity_bytes);
+	json_uint(j, "size_wanted_bytes",
+	          link_plan_arena_bytes(site_config(s), distance_in_force_rtt_ns(site_distance(s))));
 	json_uint(j, "xoff_bytes", d.xoff_bytes);
 	json_uint(j, "no_underrun_xon_bytes", d.no_underrun_xon_bytes);
 	json_uint(j, "flow_share_bytes", d.flow_share_bytes);
@@ -236,7 +221,8 @@ static void write_deep_buffer(struct json *j, const struct site *s, const struct
 	json_object_end(j);
 }
 
-static void write_snapshot(struct json *j, const struct link_snapshot *snap, enum status_detail detail)
+static void write_snapshot(struct json *j, const struct site *s, const struct link_snapshot *snap,
+                           enum status_detail detail)
 {
 	json_uint(j, "taken_ns", snap->taken_ns);
 	json_uint(j, "rtt_ns", snap->status.rtt_smoothed_ns);
@@ -245,7 +231,7 @@ static void write_snapshot(struct json *j, const struct link_snapshot *snap, enu
 	write_pools(j, &snap->status);
 	write_flow_counts(j, snap);
 	write_barrier(j, &snap->status);
-	write_counters(j, snap);
+	write_counters(j, s, snap);
 	if (detail == STATUS_FLOWS)
 		write_flows(j, snap);
 }
@@ -268,7 +254,7 @@ void status_write(struct json *j, const struct site *s, const struct link_snapsh
 	write_distance(j, site_distance(s));
 	if (snap != NULL) {
 		write_deep_buffer(j, s, snap);
-		write_snapshot(j, snap, detail);
+		write_snapshot(j, s, snap, detail);
 	}
 	json_object_end(j);
 }

@@ -5,7 +5,10 @@
  * Documented as bits, the delay is a cable length in metres for mlx5, which ignores what is not 1 to 999; it has 16
  * bits, too few for bits at today's rates.
  *
- * mlnx_qos --help: --pfc, --cable_len, --prio2buffer, --buffer_size, each a list for all eight. */
+ * mlnx_qos --help: --pfc, --prio2buffer, --buffer_size, each a list for all eight; --cable_len, 16 bits. In mlnx-tools'
+ * python/mlnx_qos --pfc without --cable_len sets the length to 0, and --cable_len without --pfc turns PFC off: they
+ * stand in one command. The buffers come before it: the driver does not make a priority lossless whose buffer is too
+ * small for its threshold (mlx5 en/port_buffer.c, update_xoff_threshold). */
 #include <inttypes.h>
 
 #include "headroom/emit.h"
@@ -69,6 +72,21 @@ static void list(FILE *out, const char *option, unsigned mask, bool buffers)
 		fprintf(out, "%s%u", p > 0 ? "," : "", buffers ? buffer_of(mask, p) : (mask >> p) & 1u);
 }
 
+static void mlnx_buffers(const struct report *rep, const char *dev, unsigned mask, FILE *out)
+{
+	fprintf(
+	    out,
+	    "# All of them together must fit into the port's buffer, which `mlnx_qos -i %s` shows; the first is for\n"
+	    "# the lossy priorities.\n",
+	    dev);
+	fprintf(out, "mlnx_qos -i %s", dev);
+	list(out, "prio2buffer", mask, true);
+	fprintf(out, " --buffer_size=%u", 2 * (rep->o->in.port_mtu > 9216 ? rep->o->in.port_mtu : 9216));
+	for (unsigned b = 1; b < HEADROOM_PRIORITIES; b++)
+		fprintf(out, ",%" PRIu64, b <= rep->o->in.n_priorities ? rep->r->size : 0);
+	fputc('\n', out);
+}
+
 int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err)
 {
 	const char *dev = rep->o->dev != NULL ? rep->o->dev : "eth0";
@@ -82,27 +100,16 @@ int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err)
 	if (check_buffers(mask, err) < 0)
 		return -1;
 	emit_head(rep, "#", out);
-	fprintf(out, "# Changing --pfc takes the link down for a moment.\n");
-	fprintf(out, "mlnx_qos -i %s", dev);
-	list(out, "pfc", mask, false);
-	fprintf(out, " --cable_len=%" PRIu64 "\n", emit_length_m(rep));
-	if (rep->o->in.buffer_bytes == 0) {
+	if (rep->o->in.buffer_bytes != 0)
+		mlnx_buffers(rep, dev, mask, out);
+	else
 		fprintf(out,
 		        "# The driver keeps its buffers' sizes; a lossless one must have %" PRIu64
 		        " bytes above XOFF. Give --buffer to set them.\n",
 		        rep->r->headroom_bytes);
-		return 0;
-	}
-	fprintf(
-	    out,
-	    "# All of them together must fit into the port's buffer, which `mlnx_qos -i %s` shows; the first is for\n"
-	    "# the lossy priorities.\n",
-	    dev);
+	fprintf(out, "# Changing --pfc takes the link down for a moment.\n");
 	fprintf(out, "mlnx_qos -i %s", dev);
-	list(out, "prio2buffer", mask, true);
-	fprintf(out, " --buffer_size=%u", 2 * (rep->o->in.port_mtu > 9216 ? rep->o->in.port_mtu : 9216));
-	for (unsigned b = 1; b < HEADROOM_PRIORITIES; b++)
-		fprintf(out, ",%" PRIu64, b <= rep->o->in.n_priorities ? rep->r->size : 0);
-	fputc('\n', out);
+	list(out, "pfc", mask, false);
+	fprintf(out, " --cable_len=%" PRIu64 "\n", emit_length_m(rep));
 	return 0;
 }

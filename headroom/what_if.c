@@ -25,6 +25,22 @@ static int work_out(struct row *row, char *why)
 	return headroom_plan_link(HEADROOM_PHYSICS, &row->in, &row->plan, why);
 }
 
+/* Of the largest headroom to the smallest, among the models that take the length. */
+static double spread(const struct row *row)
+{
+	uint64_t least = UINT64_MAX, most = 0;
+
+	for (enum headroom_model m = 0; m < HEADROOM_MODELS; m++) {
+		uint64_t bytes = row->r[m].headroom_bytes;
+
+		if (row->ok[m] && bytes < least)
+			least = bytes;
+		if (row->ok[m] && bytes > most)
+			most = bytes;
+	}
+	return (double)most / (double)least;
+}
+
 static void text_row(const struct row *row, FILE *out)
 {
 	char length[UNITS_TEXT_MAX], rate[UNITS_TEXT_MAX], bytes[UNITS_TEXT_MAX];
@@ -34,6 +50,7 @@ static void text_row(const struct row *row, FILE *out)
 	fprintf(out, "%8s %6s %6u", length, rate, row->in.port_mtu);
 	for (enum headroom_model m = 0; m < HEADROOM_MODELS; m++)
 		fprintf(out, " %14s", row->ok[m] ? units_show_bytes(bytes, (double)row->r[m].headroom_bytes) : "-");
+	fprintf(out, " %6.1fx", spread(row));
 	fprintf(out, " %10s", units_show_bytes(bytes, (double)row->plan.bdp_bytes));
 	fprintf(out, " %10s\n", units_show_bytes(bytes, (double)row->plan.deep_buffer_bytes));
 }
@@ -43,7 +60,7 @@ static void text_head(FILE *out)
 	fprintf(out, "%8s %6s %6s", "length", "rate", "MTU");
 	for (enum headroom_model m = 0; m < HEADROOM_MODELS; m++)
 		fprintf(out, " %14s", headroom_model_name(m));
-	fprintf(out, " %10s %10s\n", "BDP", "deep");
+	fprintf(out, " %7s %10s %10s\n", "spread", "BDP", "deep");
 }
 
 static void csv_head(FILE *out)
@@ -51,7 +68,7 @@ static void csv_head(FILE *out)
 	fprintf(out, "length_m,rate_bps,port_mtu_bytes");
 	for (enum headroom_model m = 0; m < HEADROOM_MODELS; m++)
 		fprintf(out, ",%s", headroom_model_name(m));
-	fprintf(out, ",bdp_bytes,deep_buffer_bytes,no_underrun_xon_bytes\n");
+	fprintf(out, ",bdp_bytes,deep_buffer_bytes,no_underrun_xon_bytes,spread\n");
 }
 
 static void csv_row(const struct row *row, FILE *out)
@@ -62,8 +79,8 @@ static void csv_row(const struct row *row, FILE *out)
 			fprintf(out, ",%" PRIu64, row->r[m].headroom_bytes);
 		else
 			fputc(',', out);
-	fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", row->plan.bdp_bytes, row->plan.deep_buffer_bytes,
-	        row->plan.no_underrun_xon_bytes);
+	fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.3f\n", row->plan.bdp_bytes, row->plan.deep_buffer_bytes,
+	        row->plan.no_underrun_xon_bytes, spread(row));
 }
 
 static void json_row(const struct row *row, struct json_out *j)
@@ -79,6 +96,8 @@ static void json_row(const struct row *row, struct json_out *j)
 	jo_close(j, '}');
 	jo_uint(j, "bdp_bytes", row->plan.bdp_bytes);
 	jo_uint(j, "deep_buffer_bytes", row->plan.deep_buffer_bytes);
+	jo_uint(j, "no_underrun_xon_bytes", row->plan.no_underrun_xon_bytes);
+	jo_real(j, "spread", spread(row));
 	jo_close(j, '}');
 }
 
@@ -135,6 +154,7 @@ int what_if(const struct options *o, FILE *out, FILE *err)
 		jo_close(&j, ']');
 	if (o->format == FORMAT_TEXT)
 		fprintf(out,
-		        "Headroom of one lossless priority. \"-\": the model's source does not take that length.\n");
+		        "Headroom of one lossless priority. \"-\": the model's source does not take that length. spread: the "
+		        "largest over the smallest.\n");
 	return 0;
 }

@@ -30,7 +30,7 @@
 #include "limits.h"
 
 #define ARENA_MAGIC          0x4c52434852454e41ull
-#define ARENA_LAYOUT_VERSION 2 /* of descriptors too: near_rebuild.c, far_rebuild.c */
+#define ARENA_LAYOUT_VERSION 3 /* of descriptors too: near_rebuild.c, far_rebuild.c */
 #define SLOT_NONE            UINT32_MAX
 
 enum arena_pool { POOL_LAN, POOL_WAN, POOL_COUNT }; /* packets taken from the LAN; packets taken from the WAN */
@@ -82,7 +82,7 @@ struct slot_meta {
 	uint64_t units[2]; /* 64-byte units of the packet: on the way in, those received; on the way out, those the peer
 	                      has */
 	uint64_t lost[2];  /* on the way out: units found lost, to be sent again */
-	uint64_t due_ns;   /* repair queue: not before */
+	uint64_t due_ns;   /* repair queue: not before. Request for a local host: when it was sent last */
 	struct dnode node; /* whatever queue of the core the slot is in; off it before arena_free() */
 	uint32_t next;     /* arena.c's list of free slots */
 	uint16_t gen;      /* changes when the slot is freed: old references to it can be told */

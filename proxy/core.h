@@ -64,6 +64,14 @@ struct share {
 	uint64_t last_bytes, last_positions; /* and in the span before */
 };
 
+/* How fast a flow may be sent to a host, after CNPs (cnp_rate.c). All zero: as fast as it can. */
+struct cnp_rate {
+	uint64_t rate_bps, target_bps;
+	uint32_t alpha, steps;   /* estimate of congestion, in 1/65536; steps of recovery since the last CNP */
+	uint64_t cnp_ns, step_ns; /* when the last CNP counted; up to when steps are made */
+	uint64_t next_ns;        /* no packet before */
+};
+
 enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
 
 /* What a near flow has seen that speaks for a new life of its QP. near_stranger.c. */
@@ -155,6 +163,8 @@ struct near_flow {
 	uint64_t lost_ns;        /* ... and when it first was; 0: none */
 	bool migreq;             /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */
 	struct dnode resp_node;  /* has responses to deliver */
+	struct cnp_rate resp_rate; /* of these */
+	struct timer resp_pace;  /* end of a wait that the rate asks for */
 	struct timer retire;     /* looks for answered operations, or a flow without answers, that may go */
 
 	struct dnode lag_node; /* in barrier_pair.lagging: something was ACKed that is not reported yet */
@@ -197,14 +207,6 @@ struct near_unpaired {
 	uint64_t bytes;                  /* slot bytes that they hold */
 };
 
-/* How fast a far flow may send, after CNPs (far_rate.c). All zero: as fast as it can. */
-struct far_rate {
-	uint64_t rate_bps, target_bps;
-	uint32_t alpha, steps;   /* estimate of congestion, in 1/65536; steps of recovery since the last CNP */
-	uint64_t cnp_ns, step_ns; /* when the last CNP counted; up to when steps are made */
-	uint64_t next_ns;        /* no packet before */
-};
-
 /* The same direction, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
 struct far_flow {
 	bool used;
@@ -243,15 +245,19 @@ struct far_flow {
 	uint32_t msgs_acked;   /* messages in [base, acked) */
 
 	/* sending to the host */
-	struct dnode lan_node;         /* ready to send */
-	uint32_t bytes_out;            /* between acked and tx */
+	struct dnode lan_node;         /* in hostpair.ready: may send */
+	uint32_t deficit;              /* bytes that it may send in its turn */
+	uint32_t bytes_out;            /* between acked and tx ... */
+	uint32_t counted_out;          /* ... of these, in bytes_out of its host */
+	struct dnode out_node;         /* in lan_host.out, while counted_out is not 0 */
+	uint64_t out_ns;               /* when the host was heard last about these */
 	uint32_t window_bytes;         /* grows with ACKs, halves on loss */
 	uint32_t rnr_bytes;            /* what may be out since the responder was not ready; doubles with ACKs. 0: all */
 	uint32_t pkts_since_ackreq;    /* packets sent without asking for an ACK */
 	uint64_t rtt_pos, rtt_sent_ns; /* an AckReq under way that was not repeated: measures the responder. 0: none */
 	uint64_t lan_srtt_ns, lan_var_ns; /* of the responder, smoothed; RFC 6298. 0: not measured */
 	uint8_t retries;                  /* timeouts in a row; of a flow that is learning, turns without an answer */
-	struct far_rate rate;
+	struct cnp_rate rate;
 	struct timer pace;                /* end of a wait that the rate asks for */
 	struct timer rto;                 /* retry, or end of an RNR wait */
 	uint64_t last_progress_ns;        /* last sign of life of the responder */
@@ -285,7 +291,22 @@ struct far_flow {
 	uint8_t template[TEMPLATE_MAX]; /* an ACK made from the responder's first answer */
 };
 
-/* RC traffic from src to dst: unpaired flows are probed one at a time. */
+/* A host here that far flows send to. lan_host.c. */
+struct lan_host {
+	bool used;
+	struct ip_addr addr;
+	uint32_t pairs;           /* host pairs whose responder it is; with the last one it goes */
+	uint64_t bytes_out;       /* on their way to it */
+	uint64_t window_bytes;    /* as much may be: all but the packet that exceeds it */
+	uint64_t threshold_bytes; /* up to here the window grows by what is acknowledged */
+	uint64_t grown_bytes;     /* acknowledged since it grew by a packet */
+	uint64_t cut_ns;          /* when it was cut */
+	struct dnode waiting;     /* host pairs that would send */
+	struct dnode out;         /* far flows with something out, the one heard longest ago first */
+	struct timer overdue;     /* while pairs wait: what is out for too long does not count */
+};
+
+/* RC traffic from src to dst: unpaired flows are probed one at a time, and those that may send take turns. */
 struct hostpair {
 	bool used;
 	struct ip_addr src, dst;
@@ -295,6 +316,10 @@ struct hostpair {
 	bool doubted;            /* an answer in this turn may have been the prober's, or an old one of another flow */
 	struct dnode waiting;    /* far flows */
 	struct timer quarantine; /* nobody is probed before: a late answer would be taken for the next one's */
+	uint32_t lan_host;       /* index: dst */
+	struct dnode turn_node;  /* in proxy.lan_ready or lan_host.waiting */
+	struct dnode ready;      /* far flows that may send */
+	uint32_t deficit;        /* bytes that they may send in the pair's turn */
 };
 
 /* What one lane sends, has sent, and has heard. Only the owning shard's are initialised. */
@@ -366,9 +391,9 @@ struct barrier {
 	struct ip_pool ip_near, ip_far;
 };
 
-/* What a timer is for; its owner is the index of a near flow (first three), far flow (two), host pair, lane or barrier
- * queue. */
-enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LANE, TK_BARRIER, TK_KEEPALIVE };
+/* What a timer is for; its owner is the index of a near flow (first four), far flow (three), host pair, host, lane or
+ * barrier queue. */
+enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_KEEPALIVE };
 
 /* Which list a slot is on. */
 enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX };
@@ -388,6 +413,7 @@ struct proxy {
 	struct near_flow *near; /* max_flows of each of the three */
 	struct far_flow *far;
 	struct hostpair *pairs;
+	struct lan_host *lan_hosts;
 	struct lane *lanes;    /* nlanes; only those of the shard are used */
 	struct dnode ops_free; /* struct rd_op that nobody uses */
 	uint32_t nops_free, nops;
@@ -397,10 +423,10 @@ struct proxy {
 	uint32_t far_orphans;  /* of far_used */
 	uint32_t far_evict_at; /* the flow that gives room next, if it drains nothing; and when all ... */
 	uint64_t far_evict_ns; /* ... are looked at again */
-	uint32_t near_free_hint, far_free_hint, pair_free_hint; /* where to look for a free place first */
+	uint32_t near_free_hint, far_free_hint, pair_free_hint, host_free_hint; /* where to look for a free place first */
 	uint32_t *near_inc; /* last incarnation of each near index: never used twice */
 	uint64_t births;    /* near flows ever opened in this arena */
-	struct idx_hash near_by_key, far_by_peer, far_by_qpn, pair_by_hosts;
+	struct idx_hash near_by_key, far_by_peer, far_by_qpn, pair_by_hosts, host_by_addr;
 
 	struct barrier barrier;
 	struct cm_table cm;
@@ -414,7 +440,7 @@ struct proxy {
 	struct dnode mouth;     /* near flows with an AETH to say */
 	struct dnode resp_list; /* near flows with responses to deliver */
 	struct dnode parcels;   /* struct parcel: packets for hosts that are not RC */
-	struct dnode lan_ready; /* far flows that may send to their host */
+	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
 	struct dnode lane_list; /* lanes with something to send */
 	bool pacer_blocked;     /* what is on lane_list waits for the pacer */
 

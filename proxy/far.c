@@ -20,6 +20,7 @@
 #include "far_priv.h"
 
 #include "barrier.h"
+#include "lan_host.h"
 #include "pair.h"
 #include "wan_lane.h"
 
@@ -66,6 +67,7 @@ void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 	f->pos_rx_max = max_u64(f->pos_rx_max, pos);
 	f->msgs_acked = 0;
 	f->bytes_out = 0;
+	lan_host_less(p, f);
 	f->resp_next = f->pos_ack_seen = 0;
 	memset(f->resp_got, 0, sizeof(f->resp_got));
 }

@@ -6,8 +6,9 @@
  *
  *     far_on_open()        where the flow begins and whose it is                       far.c, far_rx.c
  *     far_on_packet()      put in place by position
- *     far_kick()           it may be sent: the flow is put on the list of ready ones   far_tx.c
- *     far_lan_tx()         to the host
+ *     far_kick()           it may be sent: the flow waits for its turn                  far_tx.c
+ *     lan_turn_tx()        whose turn is it?                                           lan_turn.c, lan_host.c
+ *     far_lan_tx()         to the host                                                 far_tx.c
  *     far_rx()             the host's answer                                           far_answer.c, far_read.c
  *     far_report()         the near edge is to be told                                 far_report.c
  *
@@ -33,7 +34,9 @@ void far_on_close(struct proxy *p, const struct wan_flow_close *c);
 
 /* Puts the flow on the list of ready ones if it may send: window, RNR wait, its turn to be paired. */
 void far_kick(struct proxy *p, struct far_flow *f);
-/* Next request for the host into tx. Returns its L3 length in bytes; 0: none now (and off the list of ready flows). */
+/* L3 length of the next request, if it may go to the host now; 0: none may. */
+uint16_t far_lan_next(struct proxy *p, struct far_flow *f);
+/* That request into tx. Returns its L3 length in bytes. */
 size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
 
 /* --- from hosts --- */
@@ -64,9 +67,5 @@ void far_session_start(struct proxy *p, struct far_flow *f);
 void far_rebuild(struct proxy *p);
 /* And from their slots, after these have been counted (held_bytes, pos_rx_max). */
 void far_rebuild_finish(struct proxy *p);
-
-/* A CNP of a local host about a flow to it: the flow slows down. It does not cross, but in mode host, or if it is about
- * no flow of ours: *cross. far_rate.c. */
-enum proxy_drop far_rx_cnp(struct proxy *p, const struct roce_pkt *pkt, bool *cross);
 
 #endif

@@ -11,6 +11,7 @@
 #include "far_priv.h"
 
 #include "barrier.h"
+#include "lan_host.h"
 #include "pair.h"
 #include "share.h"
 
@@ -93,6 +94,8 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	free_settled(p, f, from, upto);
 	share_drained(p, &f->share, held - f->held_bytes, upto - from);
 	progress(p, f, out - f->bytes_out);
+	lan_host_less(p, f);
+	lan_host_acked(p, f, out - f->bytes_out);
 	if (f->orphan && f->pos_acked >= f->pos_rx)
 		timer_set(&p->timers, &f->rto, p->now_ns); /* it is over, but its caller is not done with it */
 	far_report(p, f, f->mode == ACK_MODE_HOST || f->pair_due);
@@ -159,7 +162,7 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	count(p, CTR_NAKS_RX, 1);
 	if (f->rnr)
 		return DROP_NONE; /* about what was behind the packet that is waited for */
-	far_on_loss(f);
+	far_on_loss(p, f);
 	far_go_back(p, f, pos);
 	return DROP_NONE;
 }

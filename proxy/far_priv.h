@@ -55,8 +55,8 @@ void far_arm_rto(struct proxy *p, struct far_flow *f);
 void far_rtt_end(const struct proxy *p, struct far_flow *f);
 /* Sends again from pos on, but nothing that is acked. */
 void far_go_back(struct proxy *p, struct far_flow *f, uint64_t pos);
-/* Halves the window, once per window sent. */
-void far_on_loss(struct far_flow *f);
+/* What is at pos_acked was lost: half the window, once per window sent; and that of the host. */
+void far_on_loss(struct proxy *p, struct far_flow *f);
 
 /* --- answers: far_answer.c --- */
 
@@ -79,15 +79,6 @@ void far_free_ops(struct proxy *p, struct far_flow *f);
 /* A READ response or ATOMIC acknowledge of the host. */
 enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci);
-
-/* --- what CNPs ask for: far_rate.c --- */
-
-/* The responder's host asks to slow down. */
-void far_rate_cnp(struct proxy *p, struct far_flow *f);
-/* True if the flow's next packet must wait; its pace timer is set then. */
-bool far_rate_waits(struct proxy *p, struct far_flow *f);
-/* A packet of so many bytes has gone to the host. */
-void far_rate_sent(const struct proxy *p, struct far_flow *f, size_t len);
 
 /* --- room for others: far_room.c --- */
 

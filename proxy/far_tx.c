@@ -12,6 +12,8 @@
 #include "far_priv.h"
 
 #include "barrier.h"
+#include "cnp_rate.h"
+#include "lan_host.h"
 #include "pair.h"
 
 #define ACKREQ_EVERY_PKTS 32
@@ -50,7 +52,7 @@ void far_kick(struct proxy *p, struct far_flow *f)
 		return;
 	if (f->pairing == PAIR_LEARNING && !pair_turn(p, f))
 		return;
-	dlist_append_once(&p->lan_ready, &f->lan_node);
+	lan_turn_ready(p, f);
 }
 
 /* --- how long a responder may take --- */
@@ -93,11 +95,14 @@ void far_rtt_end(const struct proxy *p, struct far_flow *f)
 
 /* --- one packet --- */
 
-static bool wants_ackreq(const struct far_flow *f, const struct slot_hdr *h)
+/* So that whatever fills a window is answered: the flow's, or that of its host, which others wait for. */
+static bool wants_ackreq(const struct proxy *p, const struct far_flow *f, const struct slot_hdr *h)
 {
+	bool last_of_turn = f->deficit < h->len || f->rate.rate_bps;
+
 	if ((h->flags & SF_ACK_REQ) || f->pkts_since_ackreq + 1 >= ACKREQ_EVERY_PKTS)
 		return true;
-	if (f->bytes_out + h->len >= window_of(f))
+	if (f->bytes_out + h->len >= window_of(f) || (last_of_turn && lan_host_crowded(p, f, h->len)))
 		return true;
 	return h->pos + h->psns >= f->pos_rx; /* nothing behind it to ask with */
 }
@@ -121,27 +126,45 @@ static void set_ackreq(const struct slot_hdr *h, struct lan_tx *tx)
 		tx->trailer[i] = (uint8_t)(crc >> (8 * i));
 }
 
-size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
+/* The request at pos_tx, SLOT_NONE if it may not go to the host now. */
+static uint32_t next_slot(struct proxy *p, struct far_flow *f)
 {
-	uint32_t slot;
 	const struct slot_hdr *h;
+	uint64_t wait_ns;
+	uint32_t slot;
 
-	dlist_remove(&f->lan_node);
 	if (f->failed || f->rnr || !tx_available(p, f) || (f->bytes_out && f->bytes_out >= window_of(f)))
-		return 0;
+		return SLOT_NONE;
 	slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx);
 	if (slot == SLOT_NONE)
-		return 0;
+		return SLOT_NONE;
 	h = arena_hdr(p->arena, slot);
 	if ((h->flags & SF_OWN_RESPONSE) && (f->nops >= READS_PER_FLOW || !rd_op_left(p, OP_FOR_FAR)))
-		return 0; /* an answer to an earlier one kicks the flow again */
-	if (far_rate_waits(p, f))
-		return 0;
-	far_rate_sent(p, f, h->len);
+		return SLOT_NONE; /* an answer to an earlier one kicks the flow again */
+	wait_ns = cnp_rate_wait_until(p, &f->rate);
+	if (wait_ns)
+		timer_set(&p->timers, &f->pace, wait_ns);
+	return wait_ns ? SLOT_NONE : slot;
+}
+
+uint16_t far_lan_next(struct proxy *p, struct far_flow *f)
+{
+	uint32_t slot = next_slot(p, f);
+
+	return slot == SLOT_NONE ? 0 : arena_hdr(p->arena, slot)->len;
+}
+
+size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx);
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+
+	cnp_rate_sent(p, &f->rate, h->len);
+	arena_meta(p->arena, slot)->due_ns = p->now_ns;
 	slot_to_tx(p, slot, tx);
 	tx->vlan_tci = h->vlan_tci;
 	tx->dst = f->dst;
-	if (wants_ackreq(f, h)) {
+	if (wants_ackreq(p, f, h)) {
 		set_ackreq(h, tx);
 		rtt_begin(p, f, h->pos);
 		f->pkts_since_ackreq = 0;
@@ -157,11 +180,11 @@ size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	if (f->pos_acked == f->pos_tx_max)
 		f->last_progress_ns = p->now_ns; /* it had nothing to answer: its silence was none */
 	f->bytes_out += h->len;
+	lan_host_sent(p, f, h->len);
 	f->pos_tx += h->psns ? h->psns : 1;
 	f->pos_tx_max = max_u64(f->pos_tx_max, f->pos_tx);
 	if (!timer_armed(&f->rto))
 		far_arm_rto(p, f);
-	far_kick(p, f);
 	return (size_t)tx->hdr_len + tx->body_len + tx->trailer_len;
 }
 
@@ -183,11 +206,16 @@ void far_go_back(struct proxy *p, struct far_flow *f, uint64_t pos)
 		f->bytes_out += arena_hdr(p->arena, slot)->len;
 		at += arena_hdr(p->arena, slot)->psns ? arena_hdr(p->arena, slot)->psns : 1;
 	}
+	lan_host_less(p, f);
 	far_kick(p, f);
 }
 
-void far_on_loss(struct far_flow *f)
+void far_on_loss(struct proxy *p, struct far_flow *f)
 {
+	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_acked);
+
+	if (slot != SLOT_NONE)
+		lan_host_lost(p, f, arena_meta(p->arena, slot)->due_ns);
 	if (f->pos_acked < f->pos_recover)
 		return;
 	f->pos_recover = f->pos_tx_max;
@@ -237,12 +265,13 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 		dlist_remove(&f->lan_node);
 		f->pos_tx = f->pos_acked;
 		f->bytes_out = 0;
+		lan_host_less(p, f);
 		pair_unanswered(p, f);
 		return;
 	}
 	if (far_first_op(f))
 		far_first_op(f)->again_ns = p->now_ns;
-	far_on_loss(f);
+	far_on_loss(p, f);
 	far_arm_rto(p, f);
 	far_go_back(p, f, f->pos_acked);
 }

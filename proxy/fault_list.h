@@ -51,4 +51,7 @@ X(NO_CREDIT,          "credit follows drain rate and round trip",       "a flow 
 X(NO_MINIMUM,         "a guaranteed minimum per flow",                  "a flow that has drained nothing yet gets no room in a full pool")
 X(NO_EVICT,           "the next expected packet is always admitted",    "nothing is given up for it, neither by the flow nor by dead ones")
 X(MIDDLE_BELIEVED,   "only what is known again is ACKed again",         "the middle of a settled message is always a repetition")
+X(NO_TURNS,           "flows and host pairs take turns by bytes",       "who is first sends as long as it can")
+X(NO_HOST_WINDOW,     "in flight per destination host, not only per QP", "only the windows of the QPs count")
+X(CNP_IGNORED,        "CNPs of hosts are obeyed",                       "they change nothing")
 X(REBUILT_REFUSED,    "what was refused is not told as taken",          "a datagram that FEC rebuilt and no slot was free for is told as arrived")

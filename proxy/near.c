@@ -88,6 +88,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 	timer_cancel(&p->timers, &f->patience);
 	timer_cancel(&p->timers, &f->retire);
 	timer_cancel(&p->timers, &f->drain);
+	timer_cancel(&p->timers, &f->resp_pace);
 	f->used = false;
 	barrier_mark(p, f);
 	near_store(p, f);
@@ -164,6 +165,15 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, f->pos_base, 0);
 }
 
+void near_cm_over(struct proxy *p, const struct near_cm_info *ci)
+{
+	struct near_flow *f = near_find(p, &ci->src, &ci->dst, ci->dest_qpn, ci->vlan_tci);
+
+	if (f && !f->older && f->pos_max == f->pos_base && pos_psn(f->pos_base) == ci->start_psn &&
+	    f->pairing == PAIR_CONFIRMED && f->requester_qpn == ci->requester_qpn)
+		near_close(p, f);
+}
+
 /* --- timers --- */
 
 static void drain_check(struct proxy *p, struct near_flow *f)
@@ -204,6 +214,9 @@ void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
 		break;
 	case TK_DRAIN:
 		drain_check(p, f);
+		break;
+	case TK_RESP_PACE:
+		dlist_append_once(&p->resp_list, &f->resp_node);
 		break;
 	default:
 		break;

@@ -94,6 +94,8 @@ void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 		return;
 	f->msn_acked = near_msn_at(p, f, pos);
 	f->pos_acked = pos;
+	if (f->mode == ACK_MODE_FAR) /* the others find it again: near all that is here, host what is settled */
+		near_store(p, f);
 	barrier_mark(p, f);
 }
 

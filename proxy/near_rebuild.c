@@ -19,6 +19,7 @@ struct near_desc {
 	struct ip_addr src, dst;
 	uint32_t dest_qpn, requester_qpn;
 	uint64_t born, pos_base, pos_settled;
+	uint64_t pos_acked; /* mode far: stored before each ACK; else whatever it was */
 	uint32_t msn_settled, msn_offset;
 	uint16_t lane, vlan_tci, pmtu;
 	uint8_t pairing, base_fixed, msn_known, failed, rnr_retry, template_len;
@@ -39,6 +40,7 @@ void near_store(struct proxy *p, const struct near_flow *f)
 	    .born = f->born,
 	    .pos_base = f->pos_base,
 	    .pos_settled = f->pos_settled,
+	    .pos_acked = f->pos_acked,
 	    .msn_settled = f->msn_settled,
 	    .msn_offset = f->msn_offset,
 	    .lane = f->lane,
@@ -79,6 +81,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->rnr_retry = d->rnr_retry;
 	near_set_base(f, d->pos_settled);
 	f->pos_base = d->pos_base;
+	f->pos_acked = max_u64(d->pos_acked, d->pos_settled);
 	f->msn_settled = f->msn_next = f->msn_acked = d->msn_settled;
 	f->msn_offset = d->msn_offset;
 	f->template_len = d->template_len;
@@ -118,6 +121,17 @@ static void link_lives(struct proxy *p, struct near_flow *f)
 	timer_set(&p->timers, &older->drain, p->now_ns + OLD_DRAIN_STALL_NS);
 }
 
+/* It may have been ACKed as far as the descriptor or the mode says: no host wants to hear of anything before that. */
+static void rebuild_acked(struct proxy *p, struct near_flow *f)
+{
+	uint64_t acked = min_u64(f->pos_acked, f->pos_next);
+
+	f->pos_acked = f->pos_settled;
+	near_acked(p, f, acked);
+	if (f->pairing != PAIR_LEARNING)
+		near_acked(p, f, near_ceiling(p, f));
+}
+
 static void rebuild_run(struct proxy *p, struct near_flow *f)
 {
 	uint32_t slot;
@@ -133,9 +147,7 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 	}
 	f->pos_max = max_u64(f->pos_next, f->pos_held);
 	f->pos_last_rx = f->pos_next;
-	if (f->pairing != PAIR_LEARNING && near_ceiling(p, f) > f->pos_acked)
-		near_acked(p, f,
-		           near_ceiling(p, f)); /* it may have been ACKed: a repeated packet is ACKed up to here */
+	rebuild_acked(p, f);
 }
 
 void near_rebuild_finish(struct proxy *p)

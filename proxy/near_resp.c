@@ -8,6 +8,7 @@
 #include "near_priv.h"
 
 #include "barrier.h"
+#include "cnp_rate.h"
 #include "mouth.h"
 #include "wan_lane.h"
 
@@ -139,6 +140,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	struct rd_op *op = near_op_due(f);
 	uint32_t slot;
 	const struct slot_hdr *h;
+	uint64_t wait_ns;
 	size_t aeth_off;
 	uint8_t opcode;
 
@@ -153,7 +155,14 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		dlist_remove(&f->resp_node);
 		return 0;
 	}
+	wait_ns = cnp_rate_wait_until(p, &f->resp_rate);
+	if (wait_ns) {
+		dlist_remove(&f->resp_node);
+		timer_set(&p->timers, &f->resp_pace, wait_ns);
+		return 0;
+	}
 	h = arena_hdr(p->arena, slot);
+	cnp_rate_sent(p, &f->resp_rate, h->len);
 	slot_to_tx(p, slot, tx);
 	tx->vlan_tci = f->vlan_tci;
 	tx->dst = f->src;

@@ -13,6 +13,7 @@
 #include "pair.h"
 
 #include "far.h"
+#include "lan_host.h"
 
 #define VOID_QUIET_NS 20000000ull /* a flow that sent nothing again, and got no answer, for so long gets no late ones */
 
@@ -92,9 +93,11 @@ static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src,
 		if (hp->used)
 			continue;
 		memset(hp, 0, sizeof(*hp));
-		hp->used = true;
 		hp->src = *src;
 		hp->dst = *dst;
+		if (!lan_host_join(p, hp))
+			return NULL;
+		hp->used = true;
 		hp->prober = hp->last_prober = NONE;
 		dlist_init(&hp->waiting);
 		timer_init(&hp->quarantine, TK_QUARANTINE, idx);
@@ -166,9 +169,13 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 	if (hp->last_prober == f->idx)
 		hp->last_prober = NONE;
 	turn_over(p, f);
+	dlist_remove(&f->lan_node);
+	f->bytes_out = 0;
+	lan_host_less(p, f);
 	f->hostpair = NONE;
 	if (--hp->flows)
 		return;
+	lan_host_leave(p, hp);
 	timer_cancel(&p->timers, &hp->quarantine);
 	idx_hash_del(&p->pair_by_hosts, hosts_hash(&hp->src, &hp->dst, NONE), (uint32_t)(hp - p->pairs));
 	hp->used = false;
@@ -234,8 +241,10 @@ static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
  * and a stray NAK has any. */
 static bool expects_earlier(const struct far_flow *f, const struct roce_pkt *pkt)
 {
-	return pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed &&
-	       pos_near(f->pos_base, pkt->psn) + BELOW_BASE_REACH >= f->pos_base;
+	uint64_t pos = pos_near(f->pos_base, pkt->psn);
+
+	return pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed && pos < f->pos_base &&
+	       pos + BELOW_BASE_REACH >= f->pos_base;
 }
 
 bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)

@@ -8,13 +8,15 @@
  * other edge is taken on its lane, in the session's epoch, with a good tag.
  *
  * What goes to hosts is served in this order: answers that the edge makes itself (mouth.c; hosts wait for them), what
- * is not RC, responses, requests. Flows within each take turns. What goes to the other edge is served lane by lane, a
+ * is not RC, responses, requests (lan_turn.c). Flows within each take turns. What goes to the other edge is served lane by lane, a
  * datagram each, when the pacer says so; reports and other control are not held back by the pacer.
  *
  * All timers are in one heap, and each belongs to a module (on_timer). */
 #include "barrier.h"
+#include "cnp_rate.h"
 #include "far.h"
 #include "ip_carry.h"
+#include "lan_host.h"
 #include "mouth.h"
 #include "near.h"
 #include "pair.h"
@@ -118,7 +120,7 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 	case ROCE_RC_RESPONSE:
 		return far_rx(p, l3, &pkt, vlan_tci);
 	case ROCE_CNP_CLASS:
-		d = far_rx_cnp(p, &pkt, &cross);
+		d = cnp_rx(p, &pkt, vlan_tci, &cross);
 		return cross ? raw_rx(p, l3, &pkt, vlan_tci) : d;
 	default:
 		return raw_rx(p, l3, &pkt, vlan_tci);
@@ -184,6 +186,9 @@ static void on_timer(struct proxy *p, const struct timer *t)
 		break;
 	case TK_ASK:
 		far_ask(p, &p->far[t->owner]);
+		break;
+	case TK_LAN_HOST:
+		lan_host_on_timer(p, &p->lan_hosts[t->owner]);
 		break;
 	case TK_QUARANTINE:
 		pair_on_timer(p, &p->pairs[t->owner]);
@@ -255,19 +260,6 @@ static size_t tx_response(struct proxy *p, struct lan_tx *tx)
 	return 0;
 }
 
-static size_t tx_request(struct proxy *p, struct lan_tx *tx)
-{
-	struct dnode *n;
-	size_t len;
-
-	while ((n = dlist_first(&p->lan_ready))) {
-		len = far_lan_tx(p, dlist_entry(n, struct far_flow, lan_node), tx);
-		if (len)
-			return len;
-	}
-	return 0;
-}
-
 size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 {
 	size_t len;
@@ -279,7 +271,7 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 	if (!len)
 		len = tx_response(p, tx);
 	if (!len)
-		len = tx_request(p, tx);
+		len = lan_turn_tx(p, tx);
 	if (len) {
 		count(p, CTR_LAN_TX_PKTS, 1);
 		count(p, CTR_LAN_TX_BYTES, len);

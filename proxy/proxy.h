@@ -89,6 +89,12 @@ struct wan_seal_id {
 	uint8_t phase; /* 0..3: which of the keys that follow one another */
 };
 
+/* Bytes of a datagram that stand elsewhere until it is sealed, which saves a copy. In order, apart, within it. */
+struct wan_seal_part {
+	const uint8_t *from;
+	uint16_t off, len; /* where in the datagram, from the end of its header on */
+};
+
 /* The cipher that seals datagrams. The core calls none by itself; what it promises: a number is sealed once in its
  * session, lane and path, and what open() refuses changes nothing. */
 struct wan_seal_ops {
@@ -96,9 +102,10 @@ struct wan_seal_ops {
 	 * be sent now. acked_end: the peer has taken a datagram of this lane and session below it, and none at or above
 	 * it as far as is known. */
 	int (*phase)(void *ctx, const struct wan_seal_id *id, uint64_t acked_end);
-	/* Encrypts what follows the WAN_HDR_LEN bytes of header, which it vouches for too, in place; writes WAN_TAG_LEN
-	 * bytes behind `len`. */
-	void (*seal)(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len);
+	/* Encrypts what follows the WAN_HDR_LEN bytes of header, which it vouches for too, into buf; writes WAN_TAG_LEN
+	 * bytes behind `len`. Plain bytes stand in buf, but for the n parts: those are read where they are. */
+	void (*seal)(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len,
+	             const struct wan_seal_part *part, unsigned n);
 	/* The reverse: len without the tag, which follows. DROP_NONE, or why not; then buf may hold anything. */
 	enum proxy_drop (*open)(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len);
 };
@@ -142,6 +149,7 @@ struct proxy_config {
 	/* LAN */
 	uint64_t reorder_ns;       /* patience with a gap before it is NAKed. default 30 us */
 	uint32_t lan_window_bytes; /* far edge: most in flight to one QP. default 1 MiB */
+	uint32_t lan_host_window_bytes; /* and to one host. default 4 MiB */
 	uint64_t
 	    lan_timeout_ns;  /* far edge: first retry of an unanswered responder, doubling to 16 times. default 20 ms */
 	uint64_t stall_ns;   /* no progress at a responder for so long: said, flow demoted to host. default 500 ms */
@@ -263,6 +271,9 @@ struct proxy_link_status {
 	uint64_t pool_used[POOL_COUNT], pool_capacity[POOL_COUNT];
 	uint32_t near_flows, far_flows, max_flows;
 	uint32_t flows_learning; /* far flows whose requester QPN is not known yet */
+	uint32_t flows_held_off; /* near flows whose requester is being held off */
+	uint32_t flows_stalled;  /* of either side: the responder makes no progress */
+	uint32_t flows_rnr;      /* far flows whose responder is in RNR */
 	enum barrier_mode barrier;
 	uint32_t barrier_waiting; /* packets for hosts here that wait for RC bytes */
 	uint64_t ip_used_bytes, ip_capacity_bytes; /* of the memory for IP packets */

@@ -17,6 +17,7 @@ void proxy_config_defaults(struct proxy_config *c)
 	c->keepalive_ns = 250000000ull;
 	c->reorder_ns = 30000;
 	c->lan_window_bytes = 1u << 20;
+	c->lan_host_window_bytes = 4u << 20;
 	c->lan_timeout_ns = 20000000ull;
 	c->stall_ns = 500000000ull;
 	c->give_up_ns = 60000000000ull;
@@ -58,7 +59,7 @@ bool proxy_config_sane(const struct proxy_config *c)
 	       c->max_flows <= FLOWS_MAX && paths_sane(c) && c->rate_hint_bps > 0 && c->rtt_hint_ns > 0 &&
 	       fec_sane(&c->fec) && c->barrier <= BARRIER_PAIR && (c->barrier == BARRIER_OFF || c->ip_pool_bytes >= IP_POOL_MIN) &&
 	       c->nbarrier_skip <= BARRIER_SKIP_MAX && c->naliases <= HOST_ALIASES_MAX &&
-	       c->lan_window_bytes >= LAN_PKT_MAX && c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
+	       c->lan_window_bytes >= LAN_PKT_MAX && c->lan_host_window_bytes >= LAN_PKT_MAX && c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
 }
 
 bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a)

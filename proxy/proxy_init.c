@@ -70,10 +70,11 @@ struct blocks {
 	struct near_flow *near;
 	struct far_flow *far;
 	struct hostpair *pairs;
+	struct lan_host *lan_hosts;
 	struct lane *lanes;
 	struct rd_op *ops;
 	uint32_t *near_inc;
-	struct idx_hash_cell *cells[6];
+	struct idx_hash_cell *cells[7];
 	struct barrier_pair *bpairs;
 	struct barrier_queue *bqueues;
 	struct parcel *parcels;
@@ -131,16 +132,17 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 
 	k->own_lanes = (uint32_t)(c->nlanes + c->nshards - 1) / c->nshards;
 	k->nops = OPS_PER_FLOW * n + 4096;
-	k->ntimers = 7 * n + c->nlanes + BARRIER_QUEUES + 4;
+	k->ntimers = 9 * n + c->nlanes + BARRIER_QUEUES + 4;
 	k->p = bump_take(b, sizeof(*k->p));
 	k->near = bump_take(b, n * sizeof(*k->near));
 	k->far = bump_take(b, n * sizeof(*k->far));
 	k->pairs = bump_take(b, n * sizeof(*k->pairs));
+	k->lan_hosts = bump_take(b, n * sizeof(*k->lan_hosts));
 	k->lanes = bump_take(b, c->nlanes * sizeof(*k->lanes));
 	k->ops = bump_take(b, k->nops * sizeof(*k->ops));
 	k->near_inc = bump_take(b, n * sizeof(*k->near_inc));
-	for (int i = 0; i < 6; i++)
-		k->cells[i] = bump_take(b, idx_hash_size(i < 5 ? n : BARRIER_QUEUES) * sizeof(struct idx_hash_cell));
+	for (int i = 0; i < 7; i++)
+		k->cells[i] = bump_take(b, idx_hash_size(i < 6 ? n : BARRIER_QUEUES) * sizeof(struct idx_hash_cell));
 	carve_barrier(b, c, k);
 	k->conns = bump_take(b, CM_CONNS * sizeof(*k->conns));
 	k->timers = bump_take(b, k->ntimers * sizeof(*k->timers));
@@ -171,6 +173,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	p->near = k->near;
 	p->far = k->far;
 	p->pairs = k->pairs;
+	p->lan_hosts = k->lan_hosts;
 	p->lanes = k->lanes;
 	p->near_inc = k->near_inc;
 	idx_hash_init(&p->near_by_key, k->cells[0], size);
@@ -179,7 +182,8 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	idx_hash_init(&p->pair_by_hosts, k->cells[3], size);
 	near_unpaired_init(&p->unpaired);
 	idx_hash_init(&p->barrier.pair_by_hosts, k->cells[4], size);
-	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[5], idx_hash_size(BARRIER_QUEUES));
+	idx_hash_init(&p->host_by_addr, k->cells[5], size);
+	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[6], idx_hash_size(BARRIER_QUEUES));
 	barrier_init(p, k->bpairs, k->bqueues, k->parcels, k->nparcels);
 	ip_pool_init(&p->barrier.ip_near, k->ip_bufs[0], k->ip_data[0], p->cfg.ip_pool_bytes / 2);
 	ip_pool_init(&p->barrier.ip_far, k->ip_bufs[1], k->ip_data[1], p->cfg.ip_pool_bytes / 2);

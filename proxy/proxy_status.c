@@ -45,6 +45,20 @@ const struct proxy_counters *proxy_counters(const struct proxy *p)
 	return &p->counters;
 }
 
+static void count_flows(const struct proxy *p, struct proxy_link_status *s)
+{
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		const struct near_flow *n = &p->near[i];
+		const struct far_flow *f = &p->far[i];
+
+		s->flows_learning += f->used && f->pairing == PAIR_LEARNING;
+		s->flows_held_off += n->used && n->held_off;
+		s->flows_stalled += n->used && n->stalled;
+		s->flows_stalled += f->used && f->stalled;
+		s->flows_rnr += f->used && f->rnr;
+	}
+}
+
 void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link_status *s)
 {
 	memset(s, 0, sizeof(*s));
@@ -66,8 +80,7 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 	s->barrier_waiting = p->barrier.waiting;
 	s->ip_used_bytes = p->barrier.ip_near.used_bytes + p->barrier.ip_far.used_bytes;
 	s->ip_capacity_bytes = p->barrier.ip_near.capacity_bytes + p->barrier.ip_far.capacity_bytes;
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
-		s->flows_learning += p->far[i].used && p->far[i].pairing == PAIR_LEARNING;
+	count_flows(p, s);
 }
 
 static void near_status(const struct proxy *p, const struct near_flow *f, struct proxy_flow_status *s)
@@ -179,6 +192,24 @@ static int audit_far(const struct far_flow *f)
 	return 0;
 }
 
+/* What is counted as out to a host is out to its flows. */
+static int audit_lan_hosts(const struct proxy *p)
+{
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		const struct lan_host *h = &p->lan_hosts[i];
+		uint64_t out = 0;
+
+		for (const struct dnode *n = h->out.next; h->used && n != &h->out; n = n->next)
+			out += dlist_entry(n, struct far_flow, out_node)->counted_out;
+		if (h->used && (out != h->bytes_out || (dlist_empty(&h->waiting) && timer_armed(&h->overdue))))
+			return -131;
+	}
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		if (p->far[i].used && p->far[i].counted_out > p->far[i].bytes_out)
+			return -132;
+	return 0;
+}
+
 /* Those without a pair are counted as they are. */
 static int audit_unpaired(const struct proxy *p)
 {
@@ -209,6 +240,8 @@ int proxy_audit(struct proxy *p)
 	}
 	if (rc == 0)
 		rc = audit_unpaired(p);
+	if (rc == 0)
+		rc = audit_lan_hosts(p);
 	if (rc == 0)
 		rc = barrier_audit(p);
 	if (rc == 0)

@@ -30,9 +30,9 @@ static bool is_local(const struct proxy *p, const struct ip_addr *a)
 	return false;
 }
 
-static void open_direction(struct proxy *p, const struct cm_conn *c, bool from_a, uint16_t vlan_tci)
+static struct near_cm_info direction(const struct cm_conn *c, bool from_a, uint16_t vlan_tci)
 {
-	struct near_cm_info ci = {
+	return (struct near_cm_info){
 	    .src = from_a ? c->a : c->b,
 	    .dst = from_a ? c->b : c->a,
 	    .dest_qpn = from_a ? c->qpn_b : c->qpn_a,
@@ -44,9 +44,18 @@ static void open_direction(struct proxy *p, const struct cm_conn *c, bool from_a
 	    .pkey = c->pkey,
 	    .responder = from_a ? c->traits_b : c->traits_a,
 	};
+}
 
-	if (is_local(p, &ci.src))
-		near_cm_open(p, &ci);
+/* The connection begins or is over, in both directions as far as their requesters are local. */
+static void for_both(struct proxy *p, const struct cm_conn *c, uint16_t vlan_tci,
+                     void (*tell)(struct proxy *p, const struct near_cm_info *ci))
+{
+	for (int from_a = 1; from_a >= 0; from_a--) {
+		struct near_cm_info ci = direction(c, from_a, vlan_tci);
+
+		if (is_local(p, &ci.src))
+			tell(p, &ci);
+	}
 }
 
 /* What a CM message means to the flows between its hosts. */
@@ -74,10 +83,10 @@ static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struc
 		c->traits_a = (struct cm_traits){pkt->tos, pkt->migreq};
 	if (c && msg.type == CM_REP)
 		c->traits_b = (struct cm_traits){pkt->tos, pkt->migreq};
-	if (change == CM_OPENED) {
-		open_direction(p, c, true, vlan_tci);
-		open_direction(p, c, false, vlan_tci);
-	}
+	if (change == CM_OPENED)
+		for_both(p, c, vlan_tci, near_cm_open);
+	if (c && msg.type == CM_DREP)
+		for_both(p, c, vlan_tci, near_cm_over);
 	if (msg.type != CM_DREQ && msg.type != CM_DREP)
 		return news;
 	news.ends = true;

@@ -256,7 +256,7 @@ static size_t seal(struct wan_build *b)
 		wan_sent_unpush(&b->s->sent);
 		return 0;
 	}
-	b->off = wan_seal_datagram(&b->p->cfg, &b->h, b->buf, b->off);
+	b->off = wan_seal_datagram(&b->p->cfg, &b->h, b->buf, b->off, b->part, b->nparts);
 	finish(b);
 	return b->off;
 }

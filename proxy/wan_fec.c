@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wan_fec.h"
 
+#include "wan_seal.h"
+
 #define HOLD_MIN_NS 50000ull
 #define HOLD_MAX_NS 2000000ull
 #define FULL_LANES  4 /* lanes that send at full depth at a time; others have smaller blocks */
@@ -156,6 +158,8 @@ void wan_fec_protect(struct wan_build *b)
 	was_sending = t->sending;
 	if (!was_filling && !b->path->fec.plan.k)
 		return;
+	wan_seal_gather(b->buf, b->part, b->nparts);
+	b->nparts = 0;
 	fec_symbol_hdr(symbol, b->off - WAN_HDR_LEN);
 	if (fec_tx_add(t, &shard->pool, &shard->code, &b->path->fec.plan, sent->block + 1, b->h.wan_pn, symbol,
 	               b->off - WAN_HDR_LEN + FEC_SYMBOL_HDR, b->p->now_ns)) {

@@ -57,6 +57,15 @@ static uint8_t *frame_begin(uint8_t *buf, size_t cap, uint8_t type, uint8_t flag
 
 size_t wan_packet_put(uint8_t *buf, size_t cap, const struct wan_packet *p)
 {
+	size_t n = wan_packet_put_head(buf, cap, p);
+
+	if (n)
+		memcpy(buf + WAN_PACKET_OVERHEAD, p->data, p->len);
+	return n;
+}
+
+size_t wan_packet_put_head(uint8_t *buf, size_t cap, const struct wan_packet *p)
+{
 	uint8_t *b = frame_begin(buf, cap, WF_PACKET, 0, WAN_PACKET_BODY_LEN + (size_t)p->len);
 
 	if (!b)
@@ -69,7 +78,6 @@ size_t wan_packet_put(uint8_t *buf, size_t cap, const struct wan_packet *p)
 	put_be16(b + 20, p->vlan_tci);
 	b[22] = p->kind;
 	b[23] = 0;
-	memcpy(b + WAN_PACKET_BODY_LEN, p->data, p->len);
 	return WAN_PACKET_OVERHEAD + (size_t)p->len;
 }
 

@@ -196,6 +196,8 @@ struct wan_frame {
 int wan_frame_next(const uint8_t *buf, size_t len, size_t *off, struct wan_frame *f);
 
 size_t wan_packet_put(uint8_t *buf, size_t cap, const struct wan_packet *p);
+/* All but its bytes, whose place is left: the last p->len of what is returned. */
+size_t wan_packet_put_head(uint8_t *buf, size_t cap, const struct wan_packet *p);
 bool wan_packet_get(const struct wan_frame *f, struct wan_packet *p);
 size_t wan_flow_open_put(uint8_t *buf, size_t cap, const struct wan_flow_open *o);
 bool wan_flow_open_get(const struct wan_frame *f, struct wan_flow_open *o);

@@ -27,6 +27,8 @@ struct wan_build {
 	struct sent_entry *e; /* what is in it */
 	struct wan_hdr h;
 	bool data; /* has packets in it */
+	struct wan_seal_part part[WAN_REFS_MAX]; /* their bytes, which are where they were */
+	unsigned nparts;
 };
 
 /* Notes something that must not be lost. False: no place for it. */

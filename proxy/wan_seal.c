@@ -41,13 +41,22 @@ bool wan_seal_ready(const struct proxy_config *c, struct wan_hdr *h, uint64_t ac
 	return phase >= 0;
 }
 
-size_t wan_seal_datagram(const struct proxy_config *c, const struct wan_hdr *h, uint8_t *buf, size_t len)
+void wan_seal_gather(uint8_t *buf, const struct wan_seal_part *part, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		memcpy(buf + WAN_HDR_LEN + part[i].off, part[i].from, part[i].len);
+}
+
+size_t wan_seal_datagram(const struct proxy_config *c, const struct wan_hdr *h, uint8_t *buf, size_t len,
+                         const struct wan_seal_part *part, unsigned n)
 {
 	struct wan_seal_id id = id_of(h);
 
-	if (!c->seal)
+	if (!c->seal) {
+		wan_seal_gather(buf, part, n);
 		return wan_seal(buf, len);
-	c->seal->seal(c->seal_ctx, &id, buf, len);
+	}
+	c->seal->seal(c->seal_ctx, &id, buf, len, part, n);
 	return len + WAN_TAG_LEN;
 }
 

@@ -14,9 +14,9 @@ struct seal_aead {
 	bool (*init)(void *state, enum seal_cipher c);
 	/* Puts a key in; the one before is gone. */
 	bool (*set_key)(void *state, const uint8_t *key);
-	/* Encrypts in place and writes the tag. */
+	/* Encrypts into `data` and writes the tag. The plain bytes are in place, but for n parts of them. */
 	void (*seal)(void *state, const uint8_t iv[SEAL_IV_LEN], const uint8_t aad[16], uint8_t *data, size_t len,
-	             uint8_t tag[WAN_TAG_LEN]);
+	             const struct wan_seal_part *part, unsigned n, uint8_t tag[WAN_TAG_LEN]);
 	/* Decrypts in place. False: the tag is wrong. */
 	bool (*open)(void *state, const uint8_t iv[SEAL_IV_LEN], const uint8_t aad[16], uint8_t *data, size_t len,
 	             const uint8_t tag[WAN_TAG_LEN]);

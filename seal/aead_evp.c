@@ -44,15 +44,35 @@ static bool evp_set_key(void *state, const uint8_t *key)
 	       EVP_DecryptInit_ex(s->open, NULL, NULL, key, NULL) == 1;
 }
 
+static bool encrypt(EVP_CIPHER_CTX *c, uint8_t *to, const uint8_t *from, size_t len)
+{
+	int n;
+
+	return len == 0 || EVP_EncryptUpdate(c, to, &n, from, (int)len) == 1;
+}
+
+static bool encrypt_all(EVP_CIPHER_CTX *c, uint8_t *data, size_t len, const struct wan_seal_part *part, unsigned n)
+{
+	size_t at = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (!encrypt(c, data + at, data + at, part[i].off - at) ||
+		    !encrypt(c, data + part[i].off, part[i].from, part[i].len))
+			return false;
+		at = (size_t)part[i].off + part[i].len;
+	}
+	return encrypt(c, data + at, data + at, len - at);
+}
+
 static void evp_seal(void *state, const uint8_t iv[SEAL_IV_LEN], const uint8_t aad[16], uint8_t *data, size_t len,
-                     uint8_t tag[WAN_TAG_LEN])
+                     const struct wan_seal_part *part, unsigned nparts, uint8_t tag[WAN_TAG_LEN])
 {
 	struct state *s = state;
 	int n;
 
 	if (EVP_EncryptInit_ex(s->seal, NULL, NULL, NULL, iv) == 1 &&
-	    EVP_EncryptUpdate(s->seal, NULL, &n, aad, 16) == 1 &&
-	    EVP_EncryptUpdate(s->seal, data, &n, data, (int)len) == 1 && EVP_EncryptFinal_ex(s->seal, tag, &n) == 1 &&
+	    EVP_EncryptUpdate(s->seal, NULL, &n, aad, 16) == 1 && encrypt_all(s->seal, data, len, part, nparts) &&
+	    EVP_EncryptFinal_ex(s->seal, tag, &n) == 1 &&
 	    EVP_CIPHER_CTX_ctrl(s->seal, EVP_CTRL_AEAD_GET_TAG, WAN_TAG_LEN, tag) == 1)
 		return;
 	memset(data, 0, len); /* nothing that is not encrypted leaves */

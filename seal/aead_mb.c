@@ -55,32 +55,86 @@ static bool mb_set_key(void *state, const uint8_t *key)
 	}
 }
 
-static void chacha(const struct state *s, bool encrypt, const uint8_t *iv, const uint8_t *aad, uint8_t *data, size_t len,
-                   uint8_t *tag)
+/* A datagram on its way through a cipher. */
+struct pass {
+	IMB_MGR *m;
+	struct state *s;
+	union {
+		struct gcm_context_data gcm;
+		struct chacha20_poly1305_context_data chacha;
+	};
+};
+
+static void begin(struct pass *p, const uint8_t *iv, const uint8_t *aad)
+{
+	if (p->s->cipher == SEAL_AES_256_GCM)
+		IMB_AES256_GCM_INIT(p->m, &p->s->gcm, &p->gcm, iv, aad, 16);
+	else if (p->s->cipher == SEAL_AES_128_GCM)
+		IMB_AES128_GCM_INIT(p->m, &p->s->gcm, &p->gcm, iv, aad, 16);
+	else
+		IMB_CHACHA20_POLY1305_INIT(p->m, p->s->chacha, &p->chacha, iv, aad, 16);
+}
+
+static void encrypt(struct pass *p, uint8_t *to, const uint8_t *from, size_t len)
+{
+	if (p->s->cipher == SEAL_AES_256_GCM)
+		IMB_AES256_GCM_ENC_UPDATE(p->m, &p->s->gcm, &p->gcm, to, from, len);
+	else if (p->s->cipher == SEAL_AES_128_GCM)
+		IMB_AES128_GCM_ENC_UPDATE(p->m, &p->s->gcm, &p->gcm, to, from, len);
+	else
+		IMB_CHACHA20_POLY1305_ENC_UPDATE(p->m, p->s->chacha, &p->chacha, to, from, len);
+}
+
+static void end(struct pass *p, uint8_t *tag)
+{
+	if (p->s->cipher == SEAL_AES_256_GCM)
+		IMB_AES256_GCM_ENC_FINALIZE(p->m, &p->s->gcm, &p->gcm, tag, WAN_TAG_LEN);
+	else if (p->s->cipher == SEAL_AES_128_GCM)
+		IMB_AES128_GCM_ENC_FINALIZE(p->m, &p->s->gcm, &p->gcm, tag, WAN_TAG_LEN);
+	else
+		IMB_CHACHA20_POLY1305_ENC_FINALIZE(p->m, &p->chacha, tag, WAN_TAG_LEN);
+}
+
+static void seal_parts(struct state *s, const uint8_t *iv, const uint8_t *aad, uint8_t *data, size_t len,
+                       const struct wan_seal_part *part, unsigned n, uint8_t *tag)
+{
+	struct pass p = {.m = manager(), .s = s};
+	size_t at = 0;
+
+	begin(&p, iv, aad);
+	for (unsigned i = 0; i < n; i++) {
+		encrypt(&p, data + at, data + at, part[i].off - at);
+		encrypt(&p, data + part[i].off, part[i].from, part[i].len);
+		at = (size_t)part[i].off + part[i].len;
+	}
+	encrypt(&p, data + at, data + at, len - at);
+	end(&p, tag);
+}
+
+static void mb_seal(void *state, const uint8_t iv[SEAL_IV_LEN], const uint8_t aad[16], uint8_t *data, size_t len,
+                    const struct wan_seal_part *part, unsigned n, uint8_t tag[WAN_TAG_LEN])
+{
+	struct gcm_context_data ctx;
+	struct state *s = state;
+
+	if (n || s->cipher == SEAL_CHACHA20_POLY1305)
+		seal_parts(s, iv, aad, data, len, part, n, tag);
+	else if (s->cipher == SEAL_AES_256_GCM)
+		IMB_AES256_GCM_ENC(manager(), &s->gcm, &ctx, data, data, len, iv, aad, 16, tag, WAN_TAG_LEN);
+	else
+		IMB_AES128_GCM_ENC(manager(), &s->gcm, &ctx, data, data, len, iv, aad, 16, tag, WAN_TAG_LEN);
+}
+
+/* The tag that the datagram should have had. */
+static void chacha_open(const struct state *s, const uint8_t *iv, const uint8_t *aad, uint8_t *data, size_t len,
+                        uint8_t *tag)
 {
 	struct chacha20_poly1305_context_data ctx;
 	IMB_MGR *m = manager();
 
 	IMB_CHACHA20_POLY1305_INIT(m, s->chacha, &ctx, iv, aad, 16);
-	if (encrypt)
-		IMB_CHACHA20_POLY1305_ENC_UPDATE(m, s->chacha, &ctx, data, data, len);
-	else
-		IMB_CHACHA20_POLY1305_DEC_UPDATE(m, s->chacha, &ctx, data, data, len);
-	IMB_CHACHA20_POLY1305_ENC_FINALIZE(m, &ctx, tag, WAN_TAG_LEN);
-}
-
-static void mb_seal(void *state, const uint8_t iv[SEAL_IV_LEN], const uint8_t aad[16], uint8_t *data, size_t len,
-                    uint8_t tag[WAN_TAG_LEN])
-{
-	struct gcm_context_data ctx;
-	struct state *s = state;
-
-	if (s->cipher == SEAL_AES_256_GCM)
-		IMB_AES256_GCM_ENC(manager(), &s->gcm, &ctx, data, data, len, iv, aad, 16, tag, WAN_TAG_LEN);
-	else if (s->cipher == SEAL_AES_128_GCM)
-		IMB_AES128_GCM_ENC(manager(), &s->gcm, &ctx, data, data, len, iv, aad, 16, tag, WAN_TAG_LEN);
-	else
-		chacha(s, true, iv, aad, data, len, tag);
+	IMB_CHACHA20_POLY1305_DEC_UPDATE(m, s->chacha, &ctx, data, data, len);
+	IMB_CHACHA20_POLY1305_DEC_FINALIZE(m, &ctx, tag, WAN_TAG_LEN);
 }
 
 static bool mb_open(void *state, const uint8_t iv[SEAL_IV_LEN], const uint8_t aad[16], uint8_t *data, size_t len,
@@ -95,7 +149,7 @@ static bool mb_open(void *state, const uint8_t iv[SEAL_IV_LEN], const uint8_t aa
 	else if (s->cipher == SEAL_AES_128_GCM)
 		IMB_AES128_GCM_DEC(manager(), &s->gcm, &ctx, data, data, len, iv, aad, 16, right, WAN_TAG_LEN);
 	else
-		chacha(s, false, iv, aad, data, len, right);
+		chacha_open(s, iv, aad, data, len, right);
 	return CRYPTO_memcmp(right, tag, WAN_TAG_LEN) == 0;
 }
 

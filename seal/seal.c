@@ -247,7 +247,8 @@ static int seal_phase(void *ctx, const struct wan_seal_id *id, uint64_t acked_en
 	return (int)(l->generation % PHASES);
 }
 
-static void seal_seal(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len)
+static void seal_seal(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len,
+                      const struct wan_seal_part *part, unsigned n)
 {
 	struct seal_keys *k = ((struct seal *)ctx)->tx;
 	struct lane_keys *l = lane_of(k, id);
@@ -255,7 +256,7 @@ static void seal_seal(void *ctx, const struct wan_seal_id *id, uint8_t *buf, siz
 
 	make_nonce(nonce, l->iv[0], id->wan_pn);
 	l->bytes += len;
-	k->aead->seal(l->state[0], nonce, buf, buf + HEADER_LEN, len - HEADER_LEN, buf + len);
+	k->aead->seal(l->state[0], nonce, buf, buf + HEADER_LEN, len - HEADER_LEN, part, n, buf + len);
 }
 
 static enum proxy_drop seal_open(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len)

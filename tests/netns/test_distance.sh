@@ -89,6 +89,23 @@ test_measured() {
 	holds "$(distance measured_m) > 0"
 }
 
+# A running buffer is not resized: both sizes are shown, and the log says what a restart would want.
+too_small() {
+	local size
+	lab_edges_stop
+	: >"$LAB_DIR/a/log"
+	LAB_EXTRA_A= LAB_RATE=100G LAB_BUFFER=64MiB
+	lab_edges
+	lab_link_up || return
+	lab_wait 10 test_measured || why "not measured" || return
+	lab_client a status >"$LAB_DIR/status.txt"
+	grep -q '^  plan .*TOO SMALL; Size=auto would be' "$LAB_DIR/status.txt" || why "$(grep '^  plan' "$LAB_DIR/status.txt")" || return
+	size=$(sed -n 's/.*too little to fill the line; a restart with \[Buffer\] Size=\([0-9]*\)MiB mends that.*/\1/p' "$LAB_DIR/a/log" | head -1)
+	NOTE="64 MiB at 100G: Size=${size}MiB is asked for"
+	# 8 bandwidth-delay products of 3 ms are 286 MiB
+	holds "${size:-0} >= 286 && ${size:-0} < 400" || why "$NOTE"
+}
+
 says_it_in_words() {
 	lab_client a status >"$LAB_DIR/status.txt" || why "no status" || return
 	NOTE=$(grep -m1 '^  distance' "$LAB_DIR/status.txt" | sed 's/^ *//')
@@ -116,5 +133,6 @@ check "distance: a file that agrees" configured 300 false 300
 check "distance: a file that says too little: the larger rules" configured 100 true 300
 check "distance: status says so in words" says_it_in_words
 check "distance: a file that says too much: the larger rules" configured 1000 true 1000
+check "distance: a buffer too small for it says so" too_small
 check "headroom apply: a device without DCB is refused" no_dcb_here
 check_end

@@ -22,7 +22,7 @@ across() {
 }
 
 DEAD_S=8 # the edges give a responder up after 3 s, the host a little later
-FROZEN=18601 HANGING=18602 LOSSY=18603
+FROZEN=18601 HANGING=18602 LOSSY=18603 STUCK=18605
 
 # Host B falls silent for good under load, its TCP connection still open: host A must see its own retry error in time
 # instead of being held off for ever, and edge A must say what it could not deliver.
@@ -55,6 +55,19 @@ next_program() {
 	LAB_PATIENCE=20 lab_rcperf --iters 100 --qps 2 --size 20000 --depth 8 || why "the second program fails"
 }
 
+# The responder reads nothing for five seconds, under a sender that could send ten times what the buffer holds in that
+# time. The sender is held off; its queue pairs live, and what was acknowledged arrives.
+stuck_responder() {
+	local failed
+	LAB_BUFFER=$((5 * 475000000 / 8 / 10)) link "$LAB_MODE" || return
+	across 300 --qps 2 --secs 8 --depth 64 --port $STUCK || return
+	failed=$(lab_status a '.links[0].counters.bytes_failed')
+	NOTE="$NOTE; buffer $(lab_status a '.links[0].buffer.from_lan.capacity_bytes') B"
+	[ "$failed" = 0 ] || why "$failed acknowledged bytes could not be delivered" || return
+	! grep -q flow_failed "$LAB_DIR/a/log" || why "edge A gave a flow up" || return
+	[ "$LAB_MODE" = host ] || grep -q flow_held_off "$LAB_DIR/a/log" || why "the sender was never held off: no test"
+}
+
 # Work that was acknowledged early and then refused: the requester's QP must fail, and the edge must say so.
 late_error() {
 	lab_line_set 300
@@ -70,6 +83,7 @@ lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
 lab_server $B_HOST --port $FROZEN --freeze-ms 200 --freeze-after 100 --recv-depth 32
 lab_server $B_HOST --port $HANGING --hang-ms 1000 --hang-after 0.3
+lab_server $B_HOST --port $STUCK --hang-ms 5000 --hang-after 0.3
 lab_server $B_HOST --port $LOSSY --drop 0.02
 
 for mode in near host; do
@@ -79,6 +93,7 @@ for mode in near host; do
 	check "$mode: a responder without receives for 200 ms" across 300 --op send --size 8192 --iters 2000 --depth 32 \
 		--port $FROZEN
 	check "$mode: a responder that stands still for 1 s" across 300 --secs 2 --depth 32 --port $HANGING
+	check "$mode: a responder that reads nothing for 5 s, buffer a tenth of that" stuck_responder
 	check "$mode: a requester with timers of 2 to 16 ms, as ConnectX, at 1000 km" across 1000 --adaptive-retrans --secs 1 \
 		--depth 32
 	check "$mode: 2048 PSNs in flight at path MTU 256, 1 % lost on the LAN" across 0 --op mix --iters 60 --size 65536 \

@@ -126,6 +126,35 @@ static void note_at_far(struct world *w, struct qp *q)
 	}
 }
 
+/* The far edge has all that the host completed. */
+static bool far_has(struct world *w, struct qp *q)
+{
+	uint64_t before = q->req.pos_at_far;
+	bool has;
+
+	q->req.pos_at_far = 0;
+	note_at_far(w, q);
+	has = q->req.pos_at_far >= q->req.pos_una;
+	q->req.pos_at_far = before > q->req.pos_at_far ? before : q->req.pos_at_far;
+	return has;
+}
+
+/* Arenas are lost. What was completed and not executed must outlive the loss of the near edge's, in mode far; but not
+ * that of the far edge's as well, be it at the same time, after that, or so short before that it has not come again. */
+static void note_loss(struct world *w, struct qp *q, bool near_lost, bool far_lost)
+{
+	struct requester *r = &q->req;
+	bool due = r->completed_at_loss > q->peer->resp.msg;
+
+	if (r->msg_completed > q->peer->resp.msg &&
+	    ((near_lost && far_lost) || (far_lost && due) || (near_lost && r->only_near && !far_has(w, q))))
+		r->gone_for_good = true;
+	if (far_lost)
+		r->only_near = true;
+	if (near_lost)
+		r->completed_at_loss = r->msg_completed;
+}
+
 void check_crash(struct world *w, uint8_t sites, bool lost)
 {
 	for (uint32_t i = 0; i < w->nconns; i++) {
@@ -136,24 +165,26 @@ void check_crash(struct world *w, uint8_t sites, bool lost)
 				continue;
 			if (w->cfg.mode == ACK_MODE_FAR && !w->cfg.direct)
 				note_at_far(w, q);
-			if (lost && sites & 1u << !side)
-				q->req.completed_at_loss = 0; /* and the far edge's memory is gone as well */
-			else if (lost)
-				q->req.completed_at_loss = q->req.msg_completed;
+			if (lost && w->cfg.mode == ACK_MODE_FAR && q->peer)
+				note_loss(w, q, sites & 1u << side, sites & 1u << !side);
 		}
 	}
 }
 
 void check_outlived(struct conn *c)
 {
-	for (int side = 0; side < 2; side++)
-		if (c->w->cfg.mode == ACK_MODE_FAR && c->qp[side]->req.completed_at_loss > c->qp[!side]->resp.msg)
+	for (int side = 0; side < 2; side++) {
+		const struct requester *r = &c->qp[side]->req;
+		const struct qp *peer = c->qp[!side];
+
+		if (c->w->cfg.mode == ACK_MODE_FAR && !r->gone_for_good && !host_is_dead(peer->host) &&
+		    r->completed_at_loss > peer->resp.msg)
 			check_fail(
 			    c->w, "far-promise",
 			    "connection %u from %c: %llu messages were completed when the near edge was lost, %llu "
 			    "executed since",
-			    c->id, 'A' + side, (unsigned long long)c->qp[side]->req.completed_at_loss,
-			    (unsigned long long)c->qp[!side]->resp.msg);
+			    c->id, 'A' + side, (unsigned long long)r->completed_at_loss, (unsigned long long)peer->resp.msg);
+	}
 }
 
 /* A responder may be silent for StallAfter, its edge ask again for as long, and the news of it take a while; then nothing
@@ -239,10 +270,12 @@ static void check_cnp(struct world *w, struct qp *q, const struct roce_pkt *pkt)
 	if (!pkt->becn || pkt->psn != 0 || pkt->payload_len != ROCE_CNP_PAYLOAD)
 		check_fail(w, "cnp-form", "CNP for QPN %06x: BECN %d, psn %06x, %u bytes", q->qpn, pkt->becn, pkt->psn,
 		           pkt->payload_len);
-	if (q->cnp_ns && w->q.now_ns < q->cnp_ns + CNP_GAP_NS)
-		check_fail(w, "cnp-often", "QPN %06x: %llu ns after the last one", q->qpn,
-		           (unsigned long long)(w->q.now_ns - q->cnp_ns));
-	q->cnp_ns = w->q.now_ns;
+	/* one of the edge beside it, and one of the other host's while their pair is not known and CNPs cross */
+	if (q->cnp_ns[0] && w->q.now_ns < q->cnp_ns[0] + CNP_GAP_NS)
+		check_fail(w, "cnp-often", "QPN %06x: %llu ns after the last but one", q->qpn,
+		           (unsigned long long)(w->q.now_ns - q->cnp_ns[0]));
+	q->cnp_ns[0] = q->cnp_ns[1];
+	q->cnp_ns[1] = w->q.now_ns;
 }
 
 /* Somebody new has the QPN and the edge does not know yet: a NAK about the old one's PSNs says nothing to the new one.
@@ -381,19 +414,14 @@ void check_qp_error(struct qp *q, const char *why)
 	if (!w->cfg.errors_allowed && !q->conn->excused && !may_die(q))
 		check_fail(w, "qp-error", "QPN %06x of host %u, site %c, position %llu: %s", q->qpn, q->host->index,
 		           'A' + q->host->site, (unsigned long long)q->req.pos_una, why);
-	else
+	else if (!q->conn->given_up_later) /* till then its responder may still get what the edges have of it */
 		conn_abandon(q->conn);
 }
 
 /* The edges may let a DREQ go before the bytes in front of it only when those cannot get through. */
 static bool waived(const struct world *w)
 {
-	uint64_t n = 0;
-
-	for (int site = 0; site < 2; site++)
-		n += edge_counter(&w->edge[site], CTR_BARRIER_WAIVED) +
-		     edge_counter(&w->edge[site], CTR_BARRIER_EXPIRED);
-	return n > 0;
+	return edge_waived(&w->edge[0]) + edge_waived(&w->edge[1]) > 0;
 }
 
 void check_dreq(struct conn *c)

@@ -52,6 +52,7 @@ struct conn {
 	struct qp *qp[2];
 	struct evtimer step; /* what the state waits for */
 	bool excused;        /* an end died or may fail: no promise about it */
+	bool given_up_later; /* at a time that is set, whatever becomes of it */
 	/* CM */
 	uint32_t comm_id[2];
 	uint64_t transaction, dreq_transaction;

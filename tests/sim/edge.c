@@ -278,6 +278,7 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 	e->nshards = wc->nshards[site];
 	e->down = false;
 	e->restarts = 0;
+	e->waived = 0;
 	e->arena_lives = 1;
 	memset(e->events, 0, sizeof(e->events));
 	wan_pacer_init(&e->pacer, wc->pacer_bps, wc->wan_overhead, 20000);
@@ -312,8 +313,14 @@ void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx)
 	}
 }
 
+uint64_t edge_waived(const struct edge *e)
+{
+	return e->waived + (e->down ? 0 : edge_counter(e, CTR_BARRIER_WAIVED) + edge_counter(e, CTR_BARRIER_EXPIRED));
+}
+
 void edge_crash(struct edge *e)
 {
+	e->waived = edge_waived(e);
 	e->down = true;
 	world_note(e->w, e->site, "the edge stops");
 	for (uint32_t i = 0; i < e->nshards; i++) {

@@ -37,6 +37,7 @@ struct edge {
 	uint64_t up_ns; /* since when it runs */
 	uint32_t restarts;
 	uint32_t arena_lives; /* how often its arenas were made anew: its arena epoch, as the hello tells it */
+	uint64_t waived;      /* by lives before this one: see edge_waived() */
 	uint64_t events[EV_COUNT];
 };
 
@@ -55,6 +56,8 @@ void edge_free(struct edge *e);
 struct edge_shard *edge_shard_of(struct edge *e, const struct ip_addr *a, const struct ip_addr *b);
 uint64_t edge_counter(const struct edge *e, enum proxy_counter c);
 uint64_t edge_drops(const struct edge *e, enum proxy_drop d);
+/* Packets that the barrier let go early. */
+uint64_t edge_waived(const struct edge *e);
 /* Slot bytes in use. */
 uint64_t edge_used(const struct edge *e);
 

@@ -59,6 +59,7 @@ static struct pkt *next_of_active(struct host *h)
 		if (!p)
 			p = requester_next(q);
 		if (p) {
+			host_cnp_sent(q, p->len);
 			h->active_tail = q;
 			return p;
 		}
@@ -196,6 +197,7 @@ static void host_take(struct host *h, const struct pkt *p, const struct roce_pkt
 	}
 	if (q->state != QP_READY)
 		return;
+	host_cnp_rx(q, pkt);
 	if (pkt->class == ROCE_RC_REQUEST)
 		responder_rx(q, p->data, pkt);
 	else if (pkt->class == ROCE_RC_RESPONSE)

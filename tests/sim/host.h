@@ -85,6 +85,8 @@ struct requester {
 	uint64_t pos_at_far;                 /* everything before is, or was, committed at the far edge */
 	uint64_t post_ns;                    /* when the next message may be posted */
 	uint64_t completed_at_loss;          /* messages, when the near edge lost its arena */
+	bool only_near;                      /* the far edge has lost its arena: what it had must come again */
+	bool gone_for_good;                  /* and the near edge before it had */
 	uint64_t bytes_completed;
 	uint64_t naks, rnrs, timeouts, implied_naks, resent;
 	uint64_t flushed; /* messages that ended with the queue pair */
@@ -139,6 +141,18 @@ struct responder {
 	uint64_t duplicates;
 };
 
+/* What a queue pair does about congestion: host_cnp.c. */
+struct reaction {
+	uint64_t told_ns;            /* the last CNP that it sent */
+	double rate_bps, target_bps; /* 0: as fast as its NIC */
+	double alpha;
+	uint64_t cut_ns, step_ns; /* the last CNP that it obeyed; the steps that were made since */
+	uint32_t steps;
+	uint64_t next_ns; /* no packet before */
+	bool waits;       /* an event is on its way for that */
+	uint64_t cuts;
+};
+
 enum qp_state { QP_INIT, QP_READY, QP_ERROR, QP_CLOSED };
 
 struct qp {
@@ -156,7 +170,8 @@ struct qp {
 	uint8_t tos;
 	struct requester req;
 	struct responder resp;
-	uint64_t cnp_ns; /* when the edge last sent one for it; 0: never */
+	uint64_t cnp_ns[2]; /* when the edge last sent one for it, and before that; 0: never */
+	struct reaction rp;
 	bool active;     /* in the host's ring of queue pairs with something to send */
 	struct qp *next_active;
 	struct qp *next_gone;
@@ -193,6 +208,12 @@ void host_kick(struct host *h);
 bool host_is_dead(const struct host *h);
 /* A MAD for QP1 of the other end; takes p. */
 void host_send_mad(struct host *h, struct pkt *p);
+/* Congestion, as a NIC deals with it. A packet came: a CNP is obeyed, a mark is answered. */
+void host_cnp_rx(struct qp *q, const struct roce_pkt *pkt);
+/* True if the queue pair must wait before it sends more; it is activated when the time has come. */
+bool host_cnp_waits(struct qp *q);
+/* It has sent so many bytes. */
+void host_cnp_sent(struct qp *q, uint32_t len);
 /* NULL: never existed. */
 struct qp *host_find_qp(const struct host *h, uint32_t qpn);
 /* The queue pair is gone, its number may be taken again. */

@@ -343,7 +343,7 @@ struct pkt *requester_next(struct qp *q)
 	struct wqe *w;
 	struct pkt *p;
 
-	if (!may_send(q))
+	if (!may_send(q) || host_cnp_waits(q))
 		return NULL;
 	if (r->confused_until)
 		return next_confused(q);

@@ -161,6 +161,8 @@ struct pkt *responder_next(struct qp *q)
 		return NULL;
 	p = &r->reply[r->reply_head];
 	if (p->kind == REPLY_READ) {
+		if (host_cnp_waits(q))
+			return NULL;
 		out = build_read_response(q, p);
 		note_acked(r, p->pos + 1);
 		if (p->pos++ == p->pos_last)

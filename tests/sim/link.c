@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link.h"
 
+#define BURST_MAX_NS 20000000ull /* a bad state that few packets pass does not become a cut by that */
+
 void link_init(struct link *l, const struct link_cfg *cfg, struct eventq *q, uint64_t seed,
                void (*deliver)(void *obj, struct pkt *p), void *obj)
 {
@@ -51,12 +53,27 @@ static bool link_loses(struct link *l)
 	const struct link_cfg *c = &l->cfg;
 
 	if (c->burst_enter > 0) {
-		if (rng_chance(&l->rng, l->in_burst ? c->burst_leave : c->burst_enter))
+		bool over = l->in_burst && l->q->now_ns >= l->burst_ns + BURST_MAX_NS;
+
+		if (over || rng_chance(&l->rng, l->in_burst ? c->burst_leave : c->burst_enter)) {
 			l->in_burst = !l->in_burst;
+			l->burst_ns = l->q->now_ns;
+		}
 		if (l->in_burst && rng_chance(&l->rng, c->burst_loss))
 			return true;
 	}
 	return rng_chance(&l->rng, c->loss);
+}
+
+/* As switches are set up for DCQCN: by chance in between, all above. */
+static bool link_marks(struct link *l, uint64_t waiting)
+{
+	const struct link_cfg *c = &l->cfg;
+
+	if (!c->mark_from_bytes || waiting <= c->mark_from_bytes)
+		return false;
+	return rng_chance(&l->rng,
+	                  (double)(waiting - c->mark_from_bytes) / (double)(c->mark_to_bytes - c->mark_from_bytes));
 }
 
 static void link_tell(struct link *l, const struct pkt *p, enum link_fate fate)
@@ -106,7 +123,7 @@ static void link_fly(struct link *l, struct pkt *p, uint64_t extra_ns)
 void link_send(struct link *l, struct pkt *p)
 {
 	const struct link_cfg *c = &l->cfg;
-	uint64_t now_ps = l->q->now_ns * 1000, bits = 8ull * (p->len + c->overhead_bytes), extra_ns = 0;
+	uint64_t now_ps = l->q->now_ns * 1000, bits = 8ull * (p->len + c->overhead_bytes), extra_ns = 0, waiting;
 
 	if (link_is_cut(l, l->q->now_ns)) {
 		link_drop(l, p, &l->stats.cut, LINK_CUT);
@@ -114,11 +131,15 @@ void link_send(struct link *l, struct pkt *p)
 	}
 	if (l->busy_until_ps < now_ps)
 		l->busy_until_ps = now_ps;
-	if (c->queue_bytes &&
-	    (double)(l->busy_until_ps - now_ps) * (double)c->rate_bps / 8e12 > (double)c->queue_bytes) {
+	waiting = (uint64_t)((double)(l->busy_until_ps - now_ps) * (double)c->rate_bps / 8e12);
+	if (waiting > l->stats.queue_most_bytes)
+		l->stats.queue_most_bytes = waiting;
+	if (c->queue_bytes && waiting > c->queue_bytes) {
 		link_drop(l, p, &l->stats.overflowed, LINK_OVERFLOW);
 		return;
 	}
+	if (link_marks(l, waiting) && pkt_mark_ce(p))
+		l->stats.marked++;
 	l->busy_until_ps += (uint64_t)((double)bits * 1e12 / (double)c->rate_bps);
 	l->stats.sent++;
 	l->stats.wire_bytes += p->len + c->overhead_bytes;

@@ -16,6 +16,9 @@ struct link_cfg {
 	uint64_t rate_bps;                           /* bits per second on the wire */
 	uint64_t delay_ns;                           /* one way */
 	uint64_t queue_bytes;                        /* waiting for the wire; beyond it the tail is dropped. 0: never */
+	/* ECN: nothing is marked with less than that waiting, all with more than mark_to_bytes, in between by chance, more
+	 * and more. 0: never */
+	uint64_t mark_from_bytes, mark_to_bytes;
 	uint32_t overhead_bytes;                     /* on the wire, beside the packet */
 	double loss;                                 /* of each packet */
 	double burst_enter, burst_leave, burst_loss; /* Gilbert: into the bad state, out of it, loss in it */
@@ -30,8 +33,8 @@ struct link_cfg {
 };
 
 struct link_stats {
-	uint64_t sent, delivered, lost, cut, overflowed, reordered, duplicated, corrupted;
-	uint64_t wire_bytes;
+	uint64_t sent, delivered, lost, cut, overflowed, reordered, duplicated, corrupted, marked;
+	uint64_t wire_bytes, queue_most_bytes;
 };
 
 enum link_fate { LINK_SENT, LINK_LOST, LINK_CUT, LINK_OVERFLOW, LINK_REORDERED, LINK_DUPLICATED, LINK_CORRUPTED };
@@ -45,6 +48,7 @@ struct link {
 	void *obj;
 	uint64_t busy_until_ps; /* picoseconds: at 400 Gbit/s an ACK lasts 2 ns */
 	bool in_burst;
+	uint64_t burst_ns; /* when that last changed */
 	struct pkt *head, *tail; /* under way in order */
 	struct pkt *late;        /* under way on a longer way */
 	struct link_stats stats;

@@ -44,6 +44,23 @@ struct pkt *pkt_dup(const struct pkt *p)
 	return d;
 }
 
+bool pkt_mark_ce(struct pkt *p)
+{
+	uint8_t *tos = p->data + 1, shift = p->data[0] >> 4 == 6 ? 4 : 0, ecn = *tos >> shift & 3;
+	uint32_t sum;
+
+	if (ecn == 0)
+		return false;
+	*tos |= (uint8_t)(3u << shift);
+	if (shift)
+		return true;
+	sum = (uint32_t)(p->data[10] << 8 | p->data[11]) + 0xffffu - (3u - ecn); /* RFC 1624: it falls as the field grows */
+	sum = (sum & 0xffff) + (sum >> 16);
+	p->data[10] = (uint8_t)(sum >> 8);
+	p->data[11] = (uint8_t)sum;
+	return true;
+}
+
 void pkt_free(struct pkt *p)
 {
 	p->next = free_list[p->size_class];

@@ -18,6 +18,7 @@ struct pkt {
 	bool strange; /* its sender numbered it wrongly */
 	bool lost;    /* its own wire loses it */
 	bool plain;   /* went past the edges */
+	uint8_t host; /* whose it is, while it waits in the port of an edge */
 	uint8_t data[];
 };
 
@@ -26,6 +27,8 @@ struct pkt {
 struct pkt *pkt_new(size_t cap);
 struct pkt *pkt_dup(const struct pkt *p);
 void pkt_free(struct pkt *p);
+/* A switch marks it CE, if its sender is ECN-capable. RFC 3168. False: it is not. */
+bool pkt_mark_ce(struct pkt *p);
 /* Packets taken and not given back: 0 between two worlds. */
 size_t pkt_live(void);
 

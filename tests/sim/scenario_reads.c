@@ -105,6 +105,7 @@ void scenario_reads(struct scenario *s)
 		if (kind == 2)
 			deep(&s->conn[i], &r);
 		s->conn[i].reuse = false;
+		s->conn[i].confuse = 0; /* with its first packet lost a confused window is the right one to everybody */
 		s->conn[i].pause_ns += 2 * SEC; /* an edge asks again for lost ACKs in less */
 	}
 }

@@ -10,6 +10,7 @@
 #include "faults.h"
 #include "fair.h"
 #include "fullscale.h"
+#include "incast.h"
 #include "pause_link.h"
 #include "runner.h"
 #include "scenario_work.h"
@@ -24,6 +25,7 @@ static const char usage[] =
     "       lrsim --attack         what a hostile host at each site costs the others\n"
     "       lrsim --pause-link     a lossless link with the computed headroom, and with a little less\n"
     "       lrsim --fair NAME      what flows leave each other; `--fair list` lists them\n"
+    "       lrsim --incast         256 queue pairs of 32 hosts into one port with a shallow queue\n"
     "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
     "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";
 
@@ -63,6 +65,7 @@ enum {
 	OPT_LATENCY,
 	OPT_ATTACK,
 	OPT_PAUSE,
+	OPT_INCAST,
 	OPT_LOG,
 	OPT_DIRECT,
 	OPT_KEEP,
@@ -78,6 +81,7 @@ static const struct option options[] = {
     {"many-qps", required_argument, NULL, OPT_MANY},
     {"pause-link", no_argument, NULL, OPT_PAUSE},
     {"attack", no_argument, NULL, OPT_ATTACK},
+    {"incast", no_argument, NULL, OPT_INCAST},
     {"latency", no_argument, NULL, OPT_LATENCY},
     {"log", required_argument, NULL, OPT_LOG},
     {"direct", no_argument, NULL, OPT_DIRECT},
@@ -123,6 +127,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + attack_run();
 	case OPT_PAUSE:
 		return 1 + pause_link_run();
+	case OPT_INCAST:
+		return 1 + incast_run();
 	case OPT_LATENCY:
 		return 1 + fullscale_latency();
 	case OPT_LOG:

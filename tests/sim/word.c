@@ -121,9 +121,7 @@ static void check_entry(struct world *w, const uint8_t *e, int side)
 {
 	struct conn *c = &w->conn[get_be32(e)];
 	uint64_t said = get_be64(e + 8), executed = c->qp[!side]->resp.msg;
-	const struct edge *far = &w->edge[!side];
-	bool waived = far->down || edge_counter(far, CTR_BARRIER_WAIVED) > 0 ||
-	              edge_counter(far, CTR_BARRIER_EXPIRED) > 0;
+	bool waived = edge_waived(&w->edge[!side]) > 0;
 
 	if (c->round != get_be32(e + 4) || executed >= said || c->excused)
 		return;

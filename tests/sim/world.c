@@ -107,16 +107,34 @@ static void go_past(struct world *w, uint8_t site, struct pkt *p)
 	route(w, site, p);
 }
 
+static void to_edge(void *obj, struct pkt *p)
+{
+	struct port *port = obj;
+
+	edge_lan_rx(&port->w->edge[port->site], p->host, p);
+}
+
+static void from_edge(void *obj, struct pkt *p)
+{
+	struct port *port = obj;
+
+	link_send(&port->w->down[port->site][p->host], p);
+}
+
 static void deliver_up(void *obj, struct pkt *p)
 {
 	struct port *port = obj;
 	struct world *w = port->w;
+
+	p->host = port->host;
 
 	w->lan_pkts++;
 	if (w->cfg.direct)
 		route(w, port->site, p);
 	else if (w->q.now_ns < w->cfg.edges_from_ns)
 		go_past(w, port->site, p);
+	else if (w->cfg.port.rate_bps)
+		link_send(&w->in[port->site], p);
 	else
 		edge_lan_rx(&w->edge[port->site], port->host, p);
 }
@@ -143,7 +161,8 @@ void world_lan_send(struct world *w, uint8_t site, uint8_t host, struct pkt *p)
 {
 	world_log(w, LOG_LAN, "edge tx", site, host, p);
 	check_edge_tx(w, site, host, p);
-	link_send(&w->down[site][host], p);
+	p->host = host;
+	link_send(w->cfg.port.rate_bps ? &w->out[site] : &w->down[site][host], p);
 }
 
 /* --- setting up --- */
@@ -156,6 +175,9 @@ static void start_site(struct world *w, uint8_t site)
 	w->wan_port[site] = (struct port){w, site, PKTLOG_EDGE};
 	link_init(&w->wan[site], &c->wan, &w->q, rng_hash(seed, 1), deliver_wan, &w->wan_port[site]);
 	w->wan[site].tell = tell_wan;
+	link_init(&w->in[site], &c->port, &w->q, rng_hash(seed, 501), to_edge, &w->wan_port[site]);
+	link_init(&w->out[site], &c->port, &w->q, rng_hash(seed, 502), from_edge, &w->wan_port[site]);
+	w->out[site].cfg.queue_bytes = 0; /* a driver waits for its NIC */
 	for (uint8_t h = 0; h < c->nhosts[site]; h++) {
 		struct port *port = &w->port[site][h];
 
@@ -192,7 +214,7 @@ static void excuse_open(struct world *w)
 	for (uint32_t i = 0; i < w->nconns; i++) {
 		if (w->conn[i].state == CONN_WAITING || w->conn[i].state == CONN_OVER)
 			continue;
-		w->conn[i].excused = true;
+		w->conn[i].excused = w->conn[i].given_up_later = true;
 		eventq_at(&w->q, w->q.now_ns + DEATH_NS, give_up, w, i);
 	}
 }
@@ -359,6 +381,8 @@ void world_end(struct world *w)
 {
 	for (uint8_t site = 0; site < 2; site++) {
 		link_drain(&w->wan[site]);
+		link_drain(&w->in[site]);
+		link_drain(&w->out[site]);
 		for (uint8_t h = 0; h < w->cfg.nhosts[site]; h++) {
 			link_drain(&w->up[site][h]);
 			link_drain(&w->down[site][h]);

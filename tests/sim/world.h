@@ -6,6 +6,8 @@
  *     host 1 ===== edge (1..n shards) ===== WAN ===== edge (1..m shards)
  *     ...    ====/                                              \==== ...
  *
+ * With a `port` there is a switch between the hosts and the edge, with a queue in front of each of its ports.
+ *
  * In a direct world plain routers stand where the edges are: the same hosts on the same wire, without longreach. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -21,7 +23,7 @@
 #include "pktlog.h"
 #include "proxy/proxy.h"
 
-#define HOSTS_MAX 8
+#define HOSTS_MAX 40
 
 struct world_cfg {
 	uint64_t seed;
@@ -33,6 +35,7 @@ struct world_cfg {
 	const struct host_model *model[2][HOSTS_MAX];
 	uint32_t skip_qpns[2][HOSTS_MAX]; /* QPNs that other programs have taken */
 	struct link_cfg lan, wan;         /* both directions alike */
+	struct link_cfg port;             /* of an edge: all hosts of the site share it. rate_bps 0: it has one per host */
 	/* edges */
 	uint32_t nshards[2];
 	uint16_t nlanes;
@@ -81,6 +84,7 @@ struct world {
 	struct host host[2][HOSTS_MAX];
 	struct edge edge[2];
 	struct link up[2][HOSTS_MAX], down[2][HOSTS_MAX]; /* host to edge, edge to host */
+	struct link in[2], out[2];                        /* switch to edge, edge to switch */
 	struct link wan[2];                               /* from site */
 	struct port port[2][HOSTS_MAX], wan_port[2];
 	struct conn *conn;

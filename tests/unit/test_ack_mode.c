@@ -268,6 +268,40 @@ static void ack_mode__idleness_is_no_silence(void **state)
 	core_close(&c);
 }
 
+/* One that stands still for seconds costs no queue pair: its requester is held off at the ceiling. One that is silent for
+ * good is met with silence in the end, so that its requester fails over. */
+static void ack_mode__a_silent_responder_is_held_for_ten_seconds(void **state)
+{
+	struct core c;
+	uint64_t rnrs;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	core_wait(&c, c.b.cfg.stall_ns + 400 * CORE_MS);
+	assert_true(core_near(&c)->stalled);
+	core_send(&c, RC_WRITE_ONLY, 2); /* not ACKed any more */
+	for (unsigned ms = 0; ms < 9000; ms += 500) {
+		rnrs = core_ctr(&c.a, CTR_RNR_NAKS_TX);
+		core_wait(&c, 500 * CORE_MS);
+		for (unsigned i = 0; i < 3; i++) /* the first two repetitions are met with silence */
+			core_send(&c, RC_WRITE_ONLY, 2);
+		assert_true(core_ctr(&c.a, CTR_RNR_NAKS_TX) > rnrs);
+	}
+	core_wait(&c, 2000 * CORE_MS);
+	core_forget(&c.a);
+	for (unsigned i = 0; i < 8; i++) {
+		core_send(&c, RC_WRITE_ONLY, 2);
+		core_wait(&c, 100 * CORE_MS);
+	}
+	assert_int_equal(core_pending(&c.a), 0);
+	core_ack(&c, 1, AETH_ACK_NO_CREDITS, 2); /* it was only slow */
+	core_wait(&c, CORE_MS);
+	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
 /* A responder without receives lives, however long it takes. */
 static void ack_mode__rnr_is_a_sign_of_life(void **state)
 {
@@ -301,6 +335,7 @@ int main(void)
 	    cmocka_unit_test(ack_mode__reports_wait_for_the_base),
 	    cmocka_unit_test(ack_mode__cut_demotes_until_it_is_heard),
 	    cmocka_unit_test(ack_mode__idleness_is_no_silence),
+	    cmocka_unit_test(ack_mode__a_silent_responder_is_held_for_ten_seconds),
 	    cmocka_unit_test(ack_mode__rnr_is_a_sign_of_life),
 	};
 

@@ -92,6 +92,7 @@ static void config_parse__minimal_file_and_its_defaults(void **state)
 	assert_int_equal(c.max_flows, 4096);
 	assert_int_equal(c.reorder_ns, 30 * US);
 	assert_int_equal(c.lan_window_bytes, 1 << 20);
+	assert_int_equal(c.lan_host_window_bytes, 4 << 20);
 	assert_int_equal(c.lan_timeout_ns, 20 * MS);
 	assert_int_equal(c.stall_ns, 500 * MS);
 	assert_int_equal(c.barrier_max_ns, 1 * S);
@@ -136,6 +137,7 @@ static void config_parse__every_key_takes_a_good_value(void **state)
 	        "[Tuning]\n"
 	        "ReorderWindow=50us\n"
 	        "LanWindow=2MiB\n"
+	        "LanHostWindow=3MiB\n"
 	        "LanTimeout=5ms\n"
 	        "StallAfter=1s\n"
 	        "Quarantine=200ms\n"
@@ -172,6 +174,7 @@ static void config_parse__every_key_takes_a_good_value(void **state)
 	assert_int_equal(c.max_flows, 100000);
 	assert_int_equal(c.reorder_ns, 50 * US);
 	assert_int_equal(c.lan_window_bytes, 2 << 20);
+	assert_int_equal(c.lan_host_window_bytes, 3 << 20);
 	assert_int_equal(c.lan_timeout_ns, 5 * MS);
 	assert_int_equal(c.stall_ns, 1 * S);
 	assert_int_equal(c.barrier_max_ns, 2 * S);

@@ -118,6 +118,8 @@ static void tool_run__json_what_if(void **state)
 	assert_non_null(row);
 	assert_true(j_number(row, "length_m") == 1000);
 	assert_true(j_number(row, "bdp_bytes") == 125000);
+	assert_true(j_number(row, "no_underrun_xon_bytes") > 125000);
+	assert_true(j_number(row, "spread") > 1);
 	jdoc_free(&doc);
 }
 
@@ -156,6 +158,10 @@ static void tool_run__csv(void **state)
 	prints("length_m,rate_bps,port_mtu_bytes,physics,sonic-mellanox,");
 	prints("\n300000,100000000000,4200,37538760,");
 	prints(",37500000,150000000,"); /* BDP and deep buffer */
+	runs("--what-if --csv --length 100m --rate 100G --mtu 9000");
+	prints("\n100,100000000000,9000,");
+	prints(",76180,");
+	prints(",2.048\n"); /* Tofino 132096 over Spectrum 64512 */
 }
 
 static void tool_run__units_as_people_write_them(void **state)
@@ -257,6 +263,8 @@ static void tool_run__emit_linux(void **state)
 	runs("--emit mlnx_qos --rate 100G --length 100m --priorities 3,6 --buffer 200000");
 	prints("mlnx_qos -i eth0 --pfc=0,0,0,1,0,0,1,0 --cable_len=100\n");
 	prints("--prio2buffer=0,0,0,1,0,0,2,0 --buffer_size=18432,200000,200000,0,0,0,0,0\n");
+	/* a priority does not become lossless before its buffer is large enough */
+	assert_true(strstr(out_text, "--buffer_size") < strstr(out_text, "--pfc"));
 	runs("--emit mlnx_qos --rate 100G --rtt 10080ns"); /* 998.02 m at 198000 km/s */
 	prints("--cable_len=999\n");
 	refuses("--emit mlnx_qos --rate 100G --rtt 10100ns", 1, "ignores a cable length of 1000 m");

@@ -252,8 +252,10 @@ static void pair__stray_nak_is_no_answer(void **state)
 	send_to(&c, QPN0, 0x10000);
 	core_expect(&c.b, RC_WRITE_ONLY, 0x10000);
 	core_in(&c.b, core_answer(RC_ACK, 0x66, 0x10000 - BELOW_BASE_REACH - 1, AETH_NAK_PSN_SEQ, 0), 0, 0);
+	core_in(&c.b, core_answer(RC_ACK, 0x66, 0x10002, AETH_NAK_PSN_SEQ, 0), 0, 0); /* nor one that was never sent */
+	core_in(&c.b, core_answer(RC_ACK, 0x66, 0x610000, AETH_NAK_PSN_SEQ, 0), 0, 0);
 	core_pump(&c);
-	assert_int_equal(core_drops(&c.b, DROP_LAN_ACK_UNMATCHED), 1);
+	assert_int_equal(core_drops(&c.b, DROP_LAN_ACK_UNMATCHED), 3);
 	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_LEARNING);
 	assert_int_equal(ack_to(&c, 0x51, 0x10000, 1), DROP_NONE);
 	assert_int_equal(near_of(&c, QPN0)->requester_qpn, 0x51);

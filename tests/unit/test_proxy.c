@@ -162,6 +162,7 @@ static void proxy__bad_configs(void **state)
 	REFUSED(path[0].payload_max = 500);
 	REFUSED(path[0].payload_max = 20000);
 	REFUSED(lan_window_bytes = 100);
+	REFUSED(lan_host_window_bytes = 100);
 	REFUSED(lan_timeout_ns = 0);
 #undef REFUSED
 	core_close(&c);
@@ -543,6 +544,25 @@ static void proxy__rebuilt_edge_acks_before_the_wan_is_back(void **state)
 	core_close(&c);
 }
 
+/* Nor does mode far, for what it has ACKed: a refusal of anything before that is none to the host. */
+static void proxy__rebuilt_edge_knows_what_far_has_acked(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_FAR);
+	core_pair(&c, 0);
+	core_send_run(&c, 1, 5); /* the far edge has them, the responder has not answered */
+	core_wait(&c, CORE_MS);
+	core_forget(&c.a);
+	c.cut = true;
+	core_send_run(&c, 6, 2);
+	core_rebuild(&c.a);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 5), DROP_LAN_DUPLICATE);
+	assert_int_equal(core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS)->h.aeth_msn, 6);
+	core_close(&c);
+}
+
 /* Counting goes on where it was although nothing is held any more. */
 static void proxy__rebuilt_idle_flow_keeps_counting(void **state)
 {
@@ -703,6 +723,7 @@ int main(void)
 	    cmocka_unit_test(proxy__rebuild_far_edge),
 	    cmocka_unit_test(proxy__rebuild_both_edges),
 	    cmocka_unit_test(proxy__rebuilt_edge_acks_before_the_wan_is_back),
+	    cmocka_unit_test(proxy__rebuilt_edge_knows_what_far_has_acked),
 	    cmocka_unit_test(proxy__rebuilt_idle_flow_keeps_counting),
 	    cmocka_unit_test(proxy__half_a_packet_and_a_crash),
 	    cmocka_unit_test(proxy__flows_are_listed),

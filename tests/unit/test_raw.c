@@ -361,9 +361,30 @@ static void raw__repeated_cm_never_resets_a_flow(void **state)
 	core_close(&c);
 }
 
+/* A connection that was closed before one side sent anything: who gets the QPN next, and begins at the same PSN without
+ * CM, is not taken for its requester. The flow that was used stays. */
+static void raw__the_end_of_a_connection_forgets_what_was_never_used(void **state)
+{
+	struct ip_addr from = core_ip(2, 2), to = core_ip(1, 2);
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_connect(&c, 500, 900, 7);
+	assert_non_null(near_find(c.b.p, &from, &to, 0x21, 0));
+	core_send_run(&c, 500, 5);
+	core_cm_in(&c.a, &dreq);
+	core_cm_in(&c.b, &(struct core_cm){.type = 0x16, .local_id = 6, .remote_id = 5});
+	core_pump(&c);
+	assert_null(near_find(c.b.p, &from, &to, 0x21, 0));
+	assert_non_null(core_near(&c));
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(raw__the_end_of_a_connection_forgets_what_was_never_used),
 	    cmocka_unit_test(raw__ud_is_carried_as_it_is),
 	    cmocka_unit_test(raw__other_classes_are_carried),
 	    cmocka_unit_test(raw__once_over_a_rough_line),

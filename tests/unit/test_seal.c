@@ -73,7 +73,7 @@ static void aead__known_answers(void **state)
 			struct keyed k;
 
 			assert_true(open_keyed(&k, seal_aeads[p], want[i].cipher, zero));
-			k.a->seal(k.state, zero, zero, data, sizeof(data), tag);
+			k.a->seal(k.state, zero, zero, data, sizeof(data), NULL, 0, tag);
 			from_hex(right, want[i].text);
 			assert_memory_equal(data, right, sizeof(data));
 			k.a->wipe(k.state);
@@ -95,6 +95,42 @@ static void any_bytes(uint8_t *p, size_t n)
 		p[i] = any_byte();
 }
 
+/* Sealed from parts or in one piece: the same bytes, in every library. */
+static void aead__parts_make_no_difference(void **state)
+{
+	(void)state;
+	for (unsigned c = SEAL_NONE + 1; c < SEAL_CIPHER_COUNT; c++) {
+		for (unsigned n = 0; seal_aeads[n] != NULL; n++) {
+			for (unsigned round = 0; round < 200; round++) {
+				uint8_t key[32], iv[12], aad[16], plain[3000], whole[3000], parted[3000], tag[16], tag2[16];
+				struct wan_seal_part part[4];
+				unsigned parts = 0;
+				struct keyed k;
+
+				any_bytes(key, sizeof(key));
+				any_bytes(iv, sizeof(iv));
+				any_bytes(aad, sizeof(aad));
+				any_bytes(plain, sizeof(plain));
+				memcpy(whole, plain, sizeof(whole));
+				memcpy(parted, plain, sizeof(parted));
+				for (unsigned at = any_byte() % 64; parts < 4; at += any_byte() % 64) {
+					uint16_t len = (uint16_t)(any_byte() * 2 + 1);
+
+					part[parts++] = (struct wan_seal_part){.from = plain + at, .off = (uint16_t)at, .len = len};
+					memset(parted + at, 0xee, len);
+					at += len;
+				}
+				assert_true(open_keyed(&k, seal_aeads[n], c, key));
+				k.a->seal(k.state, iv, aad, whole, sizeof(whole), NULL, 0, tag);
+				k.a->seal(k.state, iv, aad, parted, sizeof(parted), part, parts, tag2);
+				assert_memory_equal(whole, parted, sizeof(whole));
+				assert_memory_equal(tag, tag2, sizeof(tag));
+				k.a->wipe(k.state);
+			}
+		}
+	}
+}
+
 /* Every library opens what every library sealed, whatever the length. */
 static void aead__libraries_agree(void **state)
 {
@@ -112,11 +148,11 @@ static void aead__libraries_agree(void **state)
 				memcpy(data, plain, len);
 				assert_true(open_keyed(&a, seal_aeads[0], c, key));
 				assert_true(open_keyed(&b, seal_aeads[n], c, key));
-				a.a->seal(a.state, iv, aad, data, len, tag);
+				a.a->seal(a.state, iv, aad, data, len, NULL, 0, tag);
 				memcpy(bytes, data, len);
 				assert_true(b.a->open(b.state, iv, aad, data, len, tag));
 				assert_memory_equal(data, plain, len);
-				b.a->seal(b.state, iv, aad, data, len, tag);
+				b.a->seal(b.state, iv, aad, data, len, NULL, 0, tag);
 				assert_memory_equal(data, bytes, len);
 				assert_true(a.a->open(a.state, iv, aad, data, len, tag));
 				memcpy(data, bytes, len);
@@ -183,7 +219,7 @@ static bool make(const struct pair *p, struct dgram *d, uint8_t lane, uint64_t p
 		return false;
 	d->id.phase = (uint8_t)phase;
 	memset(d->buf, (int)pn, d->len);
-	seal_ops.seal(p->tx, &d->id, d->buf, d->len);
+	seal_ops.seal(p->tx, &d->id, d->buf, d->len, NULL, 0);
 	return true;
 }
 
@@ -372,7 +408,7 @@ static void seal_take_rx__keeps_what_is_in_use(void **state)
 	d.id.epoch = 104;
 	d.id.phase = (uint8_t)seal_ops.phase(p.tx, &d.id, 0);
 	memset(d.buf, 0, d.len);
-	seal_ops.seal(p.tx, &d.id, d.buf, d.len);
+	seal_ops.seal(p.tx, &d.id, d.buf, d.len, NULL, 0);
 	assert_int_equal(take(&p, &d), DROP_NONE);
 	d.id.epoch = 103;
 	assert_int_equal(take(&p, &d), DROP_WAN_BAD_KEY);
@@ -560,6 +596,7 @@ int main(void)
 	    cmocka_unit_test(hkdf__vectors_of_rfc_9001),
 	    cmocka_unit_test(aead__known_answers),
 	    cmocka_unit_test(aead__libraries_agree),
+	    cmocka_unit_test(aead__parts_make_no_difference),
 	    cmocka_unit_test(seal_provider__is_measured),
 	    cmocka_unit_test(seal__nonces_and_keys_differ_by_number_and_lane),
 	    cmocka_unit_test(seal__key_and_nonce_as_written),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * The far edge is a sender on a shared LAN. When the responder's host says by CNP that a switch on the way has marked
- * packets of a queue pair, the flow's rate goes down as the requester's own NIC would take it down: the reaction point
- * of DCQCN (Zhu et al., SIGCOMM 2015, section 5).
+ * An edge is a sender on a shared LAN: of requests as far edge, of READ responses as near edge. When a host says by CNP
+ * that a switch on the way has marked packets of a queue pair, what is sent to that queue pair slows down as the NIC at
+ * the other end would slow down: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015, section 5).
  *
  *     CNP                    target = rate;  rate *= 1 - alpha / 2;  alpha = (1 - g) alpha + g
  *     each step without one  alpha *= 1 - g                                        (g = 1/256)
@@ -14,8 +14,10 @@
  * A flow begins at the line's rate with alpha 1, so that the first CNP halves it. CNPs that come within CNP_GAP_NS of
  * one that counted say nothing new. Steps that have passed are made up for when the flow is looked at next; no timer
  * runs for them. What a rate means: between two packets as long passes as the first one takes at that rate. */
-#include "far_priv.h"
+#include "cnp_rate.h"
 
+#include "lan_host.h"
+#include "near.h"
 #include "pair.h"
 
 #define CNP_GAP_NS     50000ull
@@ -32,7 +34,7 @@ static uint64_t line_bps(const struct proxy *p)
 	return p->cfg.rate_hint_bps;
 }
 
-static void step(const struct proxy *p, struct far_rate *r)
+static void step(const struct proxy *p, struct cnp_rate *r)
 {
 	r->alpha -= r->alpha >> G_SHIFT;
 	if (r->steps < FAST_STEPS)
@@ -43,7 +45,7 @@ static void step(const struct proxy *p, struct far_rate *r)
 }
 
 /* The steps that have passed since it was looked at last. */
-static void catch_up(const struct proxy *p, struct far_rate *r)
+static void catch_up(const struct proxy *p, struct cnp_rate *r)
 {
 	uint64_t n = (p->now_ns - r->step_ns) / STEP_NS;
 
@@ -53,19 +55,17 @@ static void catch_up(const struct proxy *p, struct far_rate *r)
 	for (n = min_u64(n, STEPS_MAX); n && r->rate_bps; n--) {
 		step(p, r);
 		if (r->rate_bps >= line_bps(p) - (line_bps(p) >> INCREASE_SHIFT))
-			*r = (struct far_rate){0};
+			*r = (struct cnp_rate){0};
 	}
 }
 
-void far_rate_cnp(struct proxy *p, struct far_flow *f)
+void cnp_rate_cut(const struct proxy *p, struct cnp_rate *r)
 {
-	struct far_rate *r = &f->rate;
-
 	catch_up(p, r);
 	if (r->rate_bps && p->now_ns < r->cnp_ns + CNP_GAP_NS)
 		return;
 	if (!r->rate_bps)
-		*r = (struct far_rate){.rate_bps = line_bps(p), .alpha = ALPHA_ONE};
+		*r = (struct cnp_rate){.rate_bps = line_bps(p), .alpha = ALPHA_ONE};
 	r->target_bps = r->rate_bps;
 	r->rate_bps -= r->rate_bps / 2 * r->alpha / ALPHA_ONE;
 	r->rate_bps = max_u64(r->rate_bps, max_u64(line_bps(p) >> FLOOR_SHIFT, 1));
@@ -74,29 +74,35 @@ void far_rate_cnp(struct proxy *p, struct far_flow *f)
 	r->cnp_ns = r->step_ns = p->now_ns;
 }
 
-bool far_rate_waits(struct proxy *p, struct far_flow *f)
+uint64_t cnp_rate_wait_until(const struct proxy *p, struct cnp_rate *r)
 {
-	catch_up(p, &f->rate);
-	if (!f->rate.rate_bps || p->now_ns >= f->rate.next_ns)
-		return false;
-	timer_set(&p->timers, &f->pace, f->rate.next_ns);
-	return true;
+	catch_up(p, r);
+	return r->rate_bps && p->now_ns < r->next_ns ? r->next_ns : 0;
 }
 
-void far_rate_sent(const struct proxy *p, struct far_flow *f, size_t len)
+void cnp_rate_sent(const struct proxy *p, struct cnp_rate *r, size_t len)
 {
-	if (f->rate.rate_bps)
-		f->rate.next_ns = p->now_ns + len * 8000000000ull / f->rate.rate_bps;
+	if (r->rate_bps)
+		r->next_ns = p->now_ns + len * 8000000000ull / r->rate_bps;
 }
 
-enum proxy_drop far_rx_cnp(struct proxy *p, const struct roce_pkt *pkt, bool *cross)
+/* A queue pair is a responder to one flow and the requester of another: the CNP may be about either's packets. */
+enum proxy_drop cnp_rx(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, bool *cross)
 {
 	struct far_flow *f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
+	struct near_flow *n = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
 
-	*cross = !f || f->mode == ACK_MODE_HOST;
-	if (!f)
+	*cross = f ? f->mode == ACK_MODE_HOST : !n || n->mode == ACK_MODE_HOST;
+	if (!f && !n)
 		return DROP_NONE;
 	count(p, CTR_CNPS_RX, 1);
-	far_rate_cnp(p, f);
+	if (FAULT(FAULT_CNP_IGNORED))
+		return DROP_NONE;
+	if (f) {
+		cnp_rate_cut(p, &f->rate);
+		lan_host_cnp(p, f);
+	}
+	if (n)
+		cnp_rate_cut(p, &n->resp_rate);
 	return DROP_NONE;
 }

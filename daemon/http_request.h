@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http_request.h - the head of an HTTP/1.x request, as far as a read-only server needs it. Pure. */
+#ifndef DAEMON_HTTP_REQUEST_H
+#define DAEMON_HTTP_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HTTP_HEAD_MAX 8192 /* request line and headers; Prometheus sends a few hundred bytes */
+#define HTTP_PATH_MAX 64   /* longer ones are not found here */
+
+enum http_status {
+	HTTP_INCOMPLETE = 0,
+	HTTP_OK = 200,
+	HTTP_BAD_REQUEST = 400,
+	HTTP_NOT_FOUND = 404,
+	HTTP_BAD_METHOD = 405,
+	HTTP_HEAD_TOO_LARGE = 431,
+	HTTP_NO_MEMORY = 503,
+	HTTP_BAD_VERSION = 505,
+};
+
+struct http_request {
+	bool head_only;           /* HEAD: the answer has no body */
+	char path[HTTP_PATH_MAX]; /* without the query */
+};
+
+/* From what has come so far. HTTP_OK: r is set. HTTP_INCOMPLETE: more is needed. Else what to answer. */
+enum http_status http_request_parse(const char *text, size_t len, struct http_request *r);
+const char *http_status_text(enum http_status s);
+
+#endif

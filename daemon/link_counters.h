@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link_counters.h - what the daemon counts beside the core (proxy/counters.h), for status and metrics alike. */
+#ifndef DAEMON_LINK_COUNTERS_H
+#define DAEMON_LINK_COUNTERS_H
+
+/* X(name, field of struct link_snapshot, what is counted) */
+#define LINK_COUNTERS(X)                                                                                               \
+	X(rekeys_tx, seal.tx_updates, "times that a lane went on to its next key, sending")                            \
+	X(rekeys_rx, seal.rx_updates, "times that a lane went on to its next key, receiving")                          \
+	X(lan_send_errors, lan_send_errors, "packets that a LAN port refused")                                         \
+	X(wan_send_errors, wan_send_errors, "datagrams that a WAN socket refused")                                     \
+	X(lan_pauses, lan_pauses, "pauses that hosts were asked for (Pfc=)")                                           \
+	X(lan_pause_watchdog, lan_pause_watchdog, "pauses that the watchdog ended")
+
+/* X(name, field of struct link_snapshot, what happened): drops before or behind the core */
+#define LINK_DROPS(X)                                                                                                  \
+	X(lan_kernel, lan_kernel_drops, "receive ring of a LAN port ran over")                                         \
+	X(lan_ring_truncated, lan_truncated, "frame larger than a place in the ring: TSO towards this edge?")          \
+	X(wan_kernel, wan_kernel_drops, "receive buffer of a WAN socket ran over")                                     \
+	X(wan_foreign, wan_foreign, "datagram from another address than the other edge's")                             \
+	X(no_route, no_route, "packet for a host without a usable next hop")
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Deficit round robin (Shreedhar and Varghese, 1995) in two stages: host pairs take turns, and within a pair its flows.
+ * Who has the turn may send as many bytes as its deficit; one that has not enough for its next packet gets a quantum
+ * and goes to the end.
+ *
+ *     proxy.lan_ready -> host pair -> host pair -> ...          those whose responder's host may be sent more
+ *                          |  ready -> flow -> flow -> ...
+ *     lan_host.waiting -> host pair -> ...                      those whose responder's host has its window full
+ *
+ * A pair that meets a full window waits in the order in which its turn would have come, and goes on with what is left
+ * of its deficit. A requester with a thousand queue pairs gets no more of a responder's port than one with a single one.
+ * The quantum of a flow is a few packets, so that one ACK can answer for all of them. */
+#include "far.h"
+#include "lan_host.h"
+
+#define PAIR_QUANTUM 16896u /* 4 * LAN_PKT_MAX: at least the largest packet, so that each turn sends something */
+#define FLOW_QUANTUM 16896u
+
+void lan_turn_ready(struct proxy *p, struct far_flow *f)
+{
+	struct hostpair *hp = &p->pairs[f->hostpair];
+
+	dlist_append_once(&hp->ready, &f->lan_node);
+	dlist_append_once(&p->lan_ready, &hp->turn_node);
+}
+
+void lan_turn_resume(struct proxy *p, struct lan_host *h)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&h->waiting))) {
+		dlist_remove(n);
+		dlist_append(&p->lan_ready, n);
+	}
+	timer_cancel(&p->timers, &h->overdue);
+}
+
+static void wait_for_host(struct proxy *p, struct hostpair *hp, struct lan_host *h)
+{
+	dlist_remove(&hp->turn_node);
+	dlist_append(&h->waiting, &hp->turn_node);
+	if (!timer_armed(&h->overdue))
+		timer_set(&p->timers, &h->overdue, p->now_ns);
+}
+
+/* Whether it may send len bytes of its deficit; else it gets more and goes to the end. */
+static bool has_turn(uint32_t *deficit, uint32_t quantum, uint32_t len, struct dnode *list)
+{
+	if (*deficit >= len || FAULT(FAULT_NO_TURNS))
+		return true;
+	*deficit += quantum;
+	dlist_rotate(list);
+	return false;
+}
+
+size_t lan_turn_tx(struct proxy *p, struct lan_tx *tx)
+{
+	struct dnode *n, *m;
+
+	while ((n = dlist_first(&p->lan_ready))) {
+		struct hostpair *hp = dlist_entry(n, struct hostpair, turn_node);
+		struct lan_host *h = &p->lan_hosts[hp->lan_host];
+		struct far_flow *f;
+		uint32_t len;
+
+		m = dlist_first(&hp->ready);
+		if (!m) {
+			hp->deficit = 0;
+			dlist_remove(n);
+			continue;
+		}
+		f = dlist_entry(m, struct far_flow, lan_node);
+		len = far_lan_next(p, f);
+		if (!len) {
+			f->deficit = 0;
+			dlist_remove(m);
+			continue;
+		}
+		if (h->bytes_out >= h->window_bytes && !FAULT(FAULT_NO_HOST_WINDOW)) {
+			wait_for_host(p, hp, h);
+			continue;
+		}
+		if (!has_turn(&hp->deficit, PAIR_QUANTUM, len, &p->lan_ready) ||
+		    !has_turn(&f->deficit, FLOW_QUANTUM, len, &hp->ready))
+			continue;
+		hp->deficit -= FAULT(FAULT_NO_TURNS) ? 0 : len;
+		f->deficit -= FAULT(FAULT_NO_TURNS) ? 0 : len;
+		return far_lan_tx(p, f, tx);
+	}
+	return 0;
+}

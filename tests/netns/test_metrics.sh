@@ -1,0 +1,128 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# --metrics: what is scraped is sound, says what status says, and costs a stranger's nonsense nothing.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+WHERE=127.0.0.1:9470
+LAB_DAEMON_ARGS="--metrics $WHERE"
+
+scrape() { # what the edge answers, head and all, in $LAB_DIR/answer, the body in $LAB_DIR/metrics
+	printf 'GET /metrics HTTP/1.1\r\nHost: edge\r\n\r\n' | lab_in ea socat -t5 - TCP:$WHERE >"$LAB_DIR/answer"
+	sed '1,/^\r$/d' "$LAB_DIR/answer" >"$LAB_DIR/metrics"
+}
+
+value() { # series
+	grep -F "$1 " "$LAB_DIR/metrics" | awk '{ print $NF }'
+}
+
+ask() { # bytes to send: the first line of the answer
+	printf "$1" | lab_in ea timeout 12 socat -t12 - TCP:$WHERE 2>/dev/null | head -1 | tr -d '\r'
+}
+
+sound() {
+	local length
+	scrape
+	head -1 "$LAB_DIR/answer" | grep -q '^HTTP/1.1 200 OK' || why "$(head -1 "$LAB_DIR/answer")" || return
+	grep -qi '^Content-Type: text/plain; version=0.0.4' "$LAB_DIR/answer" || why "another content type" || return
+	length=$(sed -n 's/^Content-Length: \([0-9]*\)\r$/\1/p' "$LAB_DIR/answer")
+	[ "$length" = "$(stat -c %s "$LAB_DIR/metrics")" ] || why "Content-Length: $length" || return
+	awk -f "${BASH_SOURCE[0]%/*}/metrics_check.awk" "$LAB_DIR/metrics" >"$LAB_DIR/wrong" || why "$(head -1 "$LAB_DIR/wrong")" || return
+	if command -v promtool >/dev/null; then
+		promtool check metrics <"$LAB_DIR/metrics" >"$LAB_DIR/wrong" 2>&1 || why "promtool: $(head -1 "$LAB_DIR/wrong")" || return
+	fi
+	NOTE="$(grep -c '^# TYPE' "$LAB_DIR/metrics") families, $(grep -vc '^#' "$LAB_DIR/metrics") series, $length bytes"
+}
+
+# Every counter and drop of the status is there and, with nothing going on, has the same value.
+as_status() {
+	local name is want n=0
+	lab_rcperf --iters 200 --size 8192 || why "no traffic" || return
+	sleep 0.5
+	scrape
+	lab_status a '.links[0] | (.counters | to_entries[] | "\(.key)_total{link=\"link\"} \(.value)"),
+		(.drops | to_entries[] | "drops_total{link=\"link\",reason=\"\(.key)\"} \(.value)"),
+		(.events | to_entries[] | "events_total{link=\"link\",event=\"\(.key)\"} \(.value)")' >"$LAB_DIR/wanted"
+	while read -r name want; do
+		is=$(value "longreach_$name")
+		n=$((n + 1))
+		# keepalives go on
+		[[ $name == wan_*x_* ]] && holds "$is > 0 && $is <= $want" && continue
+		[ "$is" = "$want" ] || why "$name is ${is:-missing}, status says $want" || return
+	done <"$LAB_DIR/wanted"
+	[ "$(value 'longreach_link_state{link="link",state="up"}')" = 1 ] || why "the state is not up" || return
+	holds "$(value 'longreach_lan_rx_bytes_total{link="link"}') >= 200 * 8192" || why "too few bytes from hosts" || return
+	NOTE="$n values alike"
+}
+
+distance() {
+	scrape
+	NOTE="$(value 'longreach_distance_measured_meters{link="link"}') m"
+	holds "$(value 'longreach_distance_measured_meters{link="link"}') > 295000" &&
+		[ "$(value 'longreach_distance_differs{link="link"}')" = 1 ] || why "$NOTE"
+}
+
+strangers() {
+	local got
+	for got in 'GET /metricsx HTTP/1.1\r\n\r\n=404 Not Found' 'POST /metrics HTTP/1.1\r\n\r\n=405 Method Not Allowed' \
+		'nonsense\r\n\r\n=400 Bad Request' 'GET / HTTP/3\r\n\r\n=505 HTTP Version Not Supported' \
+		"$(printf 'GET / HTTP/1.1\\r\\nX: %09000d' 0)=431 Request Header Fields Too Large"; do
+		[ "$(ask "${got%=*}")" = "HTTP/1.1 ${got##*=}" ] || why "${got:0:40}: $(ask "${got%=*}")" || return
+	done
+	lab_edge_alive a || why "the edge died"
+}
+
+# Connections that say nothing: a few keep others out, for ten seconds and no longer; packets do not mind.
+silent_ones() {
+	local i start
+	for i in {1..20}; do
+		lab_in ea timeout 14 socat -u TCP:$WHERE - >/dev/null 2>&1 &
+	done
+	sleep 0.5
+	lab_rcperf --iters 200 --size 8192 || why "no traffic beside them" || return
+	start=$SECONDS
+	lab_wait 13 answers || why "still nobody is let in" || return
+	NOTE="answers again after $((SECONDS - start)) s"
+	wait $(jobs -p | grep -vxF "$(printf '%s\n' "${LAB_EDGE_PID[@]}" "$LAB_LINE_PID" $LAB_SERVER_PIDS)") 2>/dev/null
+	return 0
+}
+
+answers() {
+	scrape
+	grep -q '^HTTP/1.1 200' "$LAB_DIR/answer"
+}
+
+no_second_one() { # the same place twice
+	lab_in ea "$LAB_BIN/longreachd" --control "$LAB_DIR/other" --config-dir "$LAB_DIR/empty" --metrics $WHERE \
+		>"$LAB_DIR/other.log" 2>&1
+	[ $? = 1 ] && grep -q 'metrics 127.0.0.1:9470: cannot listen' "$LAB_DIR/other.log" || why "$(tail -1 "$LAB_DIR/other.log")"
+}
+
+unix_socket() {
+	lab_edges_stop
+	LAB_DAEMON_ARGS="--metrics $LAB_DIR/metrics.sock"
+	lab_edge_start a
+	lab_wait 5 test -S "$LAB_DIR/metrics.sock" || why "no socket" || return
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' | socat -t5 - "UNIX:$LAB_DIR/metrics.sock" >"$LAB_DIR/answer"
+	sed '1,/^\r$/d' "$LAB_DIR/answer" >"$LAB_DIR/metrics"
+	[ "$(value 'longreach_link_state{link="link",state="waiting"}')" = 1 ] || why "the state is not waiting" || return
+	lab_edge_stop a
+	[ ! -e "$LAB_DIR/metrics.sock" ] || why "the socket is left"
+}
+
+lab_up
+mkdir "$LAB_DIR/empty"
+lab_line --rate $LAB_LINE_RATE
+lab_line_set 300
+lab_server $B_HOST
+LAB_EXTRA_A=Link.Distance=100km
+lab_edges
+lab_link_up
+check "metrics: a scrape is sound" sound
+check "metrics: they are what status says" as_status
+check "metrics: the measured distance" lab_wait 10 distance
+check "metrics: strangers are answered in short" strangers
+check "metrics: silent connections end" silent_ones
+check "metrics: two daemons at one place" no_second_one
+check "metrics: a Unix socket" unix_socket
+check_end

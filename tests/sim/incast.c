@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * 256 queue pairs of 32 hosts write to one host, all at once, without end.
+ *
+ *     32 hosts --100G--+                                                    +--100G--> host 0
+ *        ...           switch --400G--> edge A ==200G==> edge B --400G--> switch
+ *     8 queue pairs each                                               shallow queues
+ *
+ * Every switch drops the tail and marks with ECN as it is set up for DCQCN; NICs answer marks with CNPs and obey those
+ * that they get. So there are two incasts: into edge A's port, where edge A must answer the marks, and into the port of
+ * host 0, where edge B is the only sender and must obey.
+ *
+ * Measured from when the queue pairs are paired and the windows have settled. */
+#include "incast.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runner.h"
+#include "scenario.h"
+
+#define GBIT    1000000000ull
+#define MSEC    1000000ull
+#define HOSTS   32
+#define QPS     256
+#define PORT    (100 * GBIT)
+#define FROM_NS (30 * MSEC)
+#define TO_NS   (70 * MSEC)
+
+#define JAIN_WANTED  0.9
+#define SHARE_WANTED 0.9
+
+static const uint64_t queues[] = {200 << 10, 500 << 10, 1 << 20};
+
+static struct world world;
+
+static void prepare(struct scenario *s, struct conn_cfg *conn, uint64_t queue_bytes)
+{
+	struct world_cfg *c = &s->cfg;
+
+	scenario_plain(s, 200 * GBIT, 250000, 4096);
+	c->nhosts[0] = HOSTS;
+	for (uint32_t h = 0; h < HOSTS; h++)
+		c->model[0][h] = &host_model_cx;
+	c->lan.rate_bps = PORT;
+	c->lan.queue_bytes = queue_bytes;
+	c->lan.mark_from_bytes = queue_bytes / 8;
+	c->lan.mark_to_bytes = queue_bytes / 2;
+	c->port = c->lan;
+	c->port.rate_bps = 4 * PORT;
+	c->max_flows = 512;
+	c->conn = conn;
+	c->nconns = QPS;
+	for (uint32_t i = 0; i < QPS; i++) {
+		conn[i] = s->conn[0];
+		conn[i].host[0] = (uint8_t)(i % HOSTS);
+		conn[i].tos = 26 << 2 | 2; /* ECT(0) */
+		conn[i].depth[0] = 16;
+	}
+}
+
+static uint64_t executed(const struct conn *c)
+{
+	return c->qp[1]->resp.bytes_executed;
+}
+
+/* Jain's index: 1 is equal, 1/n one has all. */
+static double jain(const uint64_t *x, uint32_t n)
+{
+	double sum = 0, squares = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		sum += (double)x[i];
+		squares += (double)x[i] * (double)x[i];
+	}
+	return squares > 0 ? sum * sum / (n * squares) : 0;
+}
+
+static uint64_t least(const uint64_t *x, uint32_t n)
+{
+	uint64_t min = x[0];
+
+	for (uint32_t i = 1; i < n; i++)
+		min = x[i] < min ? x[i] : min;
+	return min;
+}
+
+static bool run_one(uint64_t queue_bytes)
+{
+	struct scenario s;
+	struct conn_cfg conn[QPS];
+	uint64_t bytes[QPS], sum = 0, dropped[2], hosts_cut = 0;
+	double ceiling, share, index;
+	bool ok;
+
+	prepare(&s, conn, queue_bytes);
+	ceiling = (double)PORT * 4096 / (4096 + 44 + 16.0 * 4096 / 65536 + s.cfg.lan.overhead_bytes);
+	world_start(&world, &s.cfg);
+	world_run_until(&world, FROM_NS);
+	for (uint32_t i = 0; i < QPS && !world.violation[0]; i++)
+		bytes[i] = executed(&world.conn[i]);
+	dropped[0] = world.in[0].stats.overflowed;
+	dropped[1] = world.down[1][0].stats.overflowed;
+	world_run_until(&world, TO_NS);
+	if (world.violation[0]) {
+		run_report(&world, "incast", false);
+		world_end(&world);
+		return false;
+	}
+	for (uint32_t i = 0; i < QPS; i++) {
+		bytes[i] = executed(&world.conn[i]) - bytes[i];
+		sum += bytes[i];
+		hosts_cut += world.conn[i].qp[0]->rp.cuts;
+	}
+	share = (double)sum * 8e9 / ((double)(TO_NS - FROM_NS) * ceiling);
+	index = jain(bytes, QPS);
+	ok = index >= JAIN_WANTED && share >= SHARE_WANTED;
+	printf("incast, queue %4llu KiB: Jain %.3f (wanted %.2f), slowest %3.0f %% of its share, port %5.1f %% (wanted "
+	       "%.0f %%), no QP lost;\n",
+	       (unsigned long long)(queue_bytes >> 10), index, JAIN_WANTED,
+	       100.0 * (double)least(bytes, QPS) * QPS / ((double)sum + 1), 100 * share, 100 * SHARE_WANTED);
+	printf("  edge B: %llu CNPs obeyed, %llu dropped at the port while measured, queue at most %llu KiB, %llu sent "
+	       "again, %llu timeouts\n",
+	       (unsigned long long)edge_counter(&world.edge[1], CTR_CNPS_RX),
+	       (unsigned long long)(world.down[1][0].stats.overflowed - dropped[1]),
+	       (unsigned long long)(world.down[1][0].stats.queue_most_bytes >> 10),
+	       (unsigned long long)edge_counter(&world.edge[1], CTR_LAN_RETRIES),
+	       (unsigned long long)edge_counter(&world.edge[1], CTR_LAN_TIMEOUTS));
+	printf("  edge A: %llu CNPs said, %llu obeyed by hosts, %llu RNR NAKs, %llu dropped at its port while measured: "
+	       "%s\n",
+	       (unsigned long long)edge_counter(&world.edge[0], CTR_CNPS_TX), (unsigned long long)hosts_cut,
+	       (unsigned long long)edge_counter(&world.edge[0], CTR_RNR_NAKS_TX),
+	       (unsigned long long)(world.in[0].stats.overflowed - dropped[0]), ok ? "ok" : "MISSED");
+	fflush(stdout);
+	world_end(&world);
+	return ok;
+}
+
+int incast_run(void)
+{
+	bool ok = true;
+
+	pktlog_init(&world.log, 1024);
+	world.log_packets = false;
+	run_guard(&world);
+	for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++)
+		ok &= run_one(queues[i]);
+	world_free(&world);
+	return ok ? 0 : 1;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/addr.c"
+#include "daemon/exporter_address.c"
+#include "daemon/http_request.c"
+#include "daemon/units.c"
+
+static struct http_request req;
+
+static enum http_status parse(const char *text)
+{
+	memset(&req, 0xff, sizeof(req));
+	return http_request_parse(text, strlen(text), &req);
+}
+
+static void http_request_parse__what_prometheus_sends(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("GET /metrics HTTP/1.1\r\nHost: edge:9470\r\nUser-Agent: Prometheus/2.42.0\r\n"
+	                       "Accept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n\r\n"),
+	                 HTTP_OK);
+	assert_string_equal(req.path, "/metrics");
+	assert_false(req.head_only);
+	assert_int_equal(parse("HEAD /metrics?collect=all HTTP/1.0\r\n\r\n"), HTTP_OK);
+	assert_string_equal(req.path, "/metrics");
+	assert_true(req.head_only);
+	assert_int_equal(parse("GET / HTTP/1.1\n\n"), HTTP_OK); /* bare line feeds: RFC 9112 2.2 allows it */
+	assert_string_equal(req.path, "/");
+}
+
+/* However it comes in pieces: incomplete to the last byte. */
+static void http_request_parse__byte_by_byte(void **state)
+{
+	static const char text[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(text) - 1; n++)
+		assert_int_equal(http_request_parse(text, n, &req), HTTP_INCOMPLETE);
+	assert_int_equal(http_request_parse(text, sizeof(text) - 1, &req), HTTP_OK);
+}
+
+static void http_request_parse__hostile(void **state)
+{
+	static const struct {
+		const char *text;
+		enum http_status status;
+	} cases[] = {
+	    {"\r\n\r\n", HTTP_BAD_REQUEST},
+	    {"GET\r\n\r\n", HTTP_BAD_REQUEST},
+	    {"GET /metrics\r\n\r\n", HTTP_BAD_REQUEST}, /* HTTP/0.9 */
+	    {"GET  HTTP/1.1\r\n\r\n", HTTP_BAD_REQUEST},
+	    {" / HTTP/1.1\r\n\r\n", HTTP_BAD_REQUEST},
+	    {"GET / HTTP/2.0\r\n\r\n", HTTP_BAD_VERSION},
+	    {"GET / HTTP/1.1 \r\n\r\n", HTTP_BAD_VERSION},
+	    {"GET /a b HTTP/1.1\r\n\r\n", HTTP_BAD_REQUEST},
+	    {"GET /\x7f HTTP/1.1\r\n\r\n", HTTP_BAD_REQUEST},
+	    {"GET /\x01 HTTP/1.1\r\n\r\n", HTTP_BAD_REQUEST},
+	    {"GET metrics HTTP/1.1\r\n\r\n", HTTP_BAD_REQUEST},
+	    {"GET http://edge/metrics HTTP/1.1\r\n\r\n", HTTP_BAD_REQUEST},
+	    {"POST /metrics HTTP/1.1\r\nContent-Length: 9999999999999\r\n\r\n", HTTP_BAD_METHOD},
+	    {"get /metrics HTTP/1.1\r\n\r\n", HTTP_BAD_METHOD},
+	    {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", HTTP_BAD_VERSION},
+	    {"\x16\x03\x01\x02", HTTP_INCOMPLETE}, /* TLS */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (parse(cases[i].text) != cases[i].status)
+			fail_msg("case %zu", i);
+}
+
+static void http_request_parse__bounds(void **state)
+{
+	static char text[HTTP_HEAD_MAX + 64];
+
+	(void)state;
+	memset(text, 'a', sizeof(text));
+	memcpy(text, "GET /", 5);
+	assert_int_equal(http_request_parse(text, HTTP_HEAD_MAX - 1, &req), HTTP_INCOMPLETE);
+	assert_int_equal(http_request_parse(text, HTTP_HEAD_MAX, &req), HTTP_HEAD_TOO_LARGE);
+	assert_int_equal(http_request_parse(text, sizeof(text), &req), HTTP_HEAD_TOO_LARGE);
+	/* a path as long as there is room, and one byte longer */
+	memcpy(text + 4 + HTTP_PATH_MAX - 1, " HTTP/1.1\r\n\r\n", 13);
+	assert_int_equal(http_request_parse(text, sizeof(text), &req), HTTP_OK);
+	assert_int_equal(strlen(req.path), HTTP_PATH_MAX - 1);
+	text[4 + HTTP_PATH_MAX - 1] = 'a';
+	memcpy(text + 4 + HTTP_PATH_MAX, " HTTP/1.1\r\n\r\n", 13);
+	assert_int_equal(http_request_parse(text, sizeof(text), &req), HTTP_NOT_FOUND);
+	/* the empty line just beyond the limit does not count */
+	memset(text, 'a', sizeof(text));
+	memcpy(text, "GET / HTTP/1.1\r\n", 16);
+	memcpy(text + HTTP_HEAD_MAX - 2, "\r\n\r\n", 4);
+	assert_int_equal(http_request_parse(text, sizeof(text), &req), HTTP_HEAD_TOO_LARGE);
+}
+
+static void exporter_read_address__forms(void **state)
+{
+	struct sockaddr_storage ss;
+	struct ip_addr a;
+	char text[ADDR_TEXT_MAX];
+	socklen_t len;
+
+	(void)state;
+	assert_int_equal(exporter_read_address("9470", &ss, &len), 0);
+	assert_true(addr_from_sockaddr((struct sockaddr *)&ss, &a));
+	assert_string_equal(addr_write(&a, text, sizeof(text)), "127.0.0.1");
+	assert_int_equal(exporter_read_address("192.0.2.1:65535", &ss, &len), 0);
+	assert_true(addr_from_sockaddr((struct sockaddr *)&ss, &a));
+	assert_string_equal(addr_write(&a, text, sizeof(text)), "192.0.2.1");
+	assert_int_equal(exporter_read_address("[::1]:1", &ss, &len), 0);
+	assert_int_equal(ss.ss_family, AF_INET6);
+}
+
+static void exporter_read_address__nonsense(void **state)
+{
+	static const char *const cases[] = {
+	    "",           "0",         "65536",   "x",        ":9470",      "9470:", "[]:1",
+	    "[127.0.0.1]:1", "::1:9470", "[::1]",   "[::1:9470", "localhost:1", "1.2.3:1", "10.0.0.1:-1",
+	    "1234567890123456789012345678901234567890123456789012345678901234567890:1",
+	};
+	struct sockaddr_storage ss;
+	socklen_t len;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (exporter_read_address(cases[i], &ss, &len) != -EINVAL)
+			fail_msg("%s was taken", cases[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(http_request_parse__what_prometheus_sends),
+	    cmocka_unit_test(http_request_parse__byte_by_byte),
+	    cmocka_unit_test(http_request_parse__hostile),
+	    cmocka_unit_test(http_request_parse__bounds),
+	    cmocka_unit_test(exporter_read_address__forms),
+	    cmocka_unit_test(exporter_read_address__nonsense),
+	};
+
+	return cmocka_run_group_tests_name("http_request", tests, NULL, NULL);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a scrape says of links that this file makes up. The format as a whole is checked by tests/netns/test_metrics.sh. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/distance.c"
+#include "daemon/metrics.c"
+
+struct site {
+	struct link_config config;
+	struct distance distance;
+	struct peer_status peer;
+	bool runs;
+};
+
+const struct link_config *site_config(const struct site *s)
+{
+	return &s->config;
+}
+
+struct link *site_link(const struct site *s)
+{
+	return s->runs ? (struct link *)(uintptr_t)s : NULL;
+}
+
+const struct distance *site_distance(const struct site *s)
+{
+	return &s->distance;
+}
+
+void site_peer_status(const struct site *s, struct peer_status *p)
+{
+	*p = s->peer;
+}
+
+uint64_t site_event_count(const struct site *s, enum proxy_event_type type)
+{
+	(void)s;
+	return 1000 + type;
+}
+
+enum site_state site_state(bool running, const struct peer_status *peer, bool wan_up)
+{
+	(void)peer;
+	return !running ? SITE_FAILED : wan_up ? SITE_UP : SITE_DEAD;
+}
+
+const char *site_state_name(enum site_state state)
+{
+#define X(e, name, text) [SITE_##e] = name,
+	static const char *const names[] = {SITE_STATES(X)};
+#undef X
+
+	return names[state];
+}
+
+const char *ack_mode_name(unsigned mode)
+{
+	return mode == ACK_MODE_NEAR ? "near" : "host";
+}
+
+const char *barrier_mode_name(unsigned mode)
+{
+	return mode == BARRIER_OFF ? "off" : "pair";
+}
+
+int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capacity_bytes, unsigned flows,
+                   struct headroom_deep *d)
+{
+	(void)c;
+	*d = (struct headroom_deep){.wanted_bytes = rtt_ns, .capacity_bytes = capacity_bytes, .xoff_bytes = flows};
+	return 0;
+}
+
+static struct site sites[2];
+static struct link_snapshot snap;
+static char *text;
+
+static void scrape(void)
+{
+	struct gathered links[2] = {{&sites[0], &snap}, {&sites[1], NULL}};
+	struct evbuffer *out = evbuffer_new();
+	size_t len;
+
+	assert_non_null(out);
+	metrics_write(out, links, 2);
+	len = evbuffer_get_length(out);
+	free(text);
+	text = calloc(1, len + 1);
+	assert_non_null(text);
+	evbuffer_remove(out, text, len);
+	evbuffer_free(out);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(sites, 0, sizeof(sites));
+	memset(&snap, 0, sizeof(snap));
+	snprintf(sites[0].config.name, sizeof(sites[0].config.name), "wakkanai");
+	snprintf(sites[1].config.name, sizeof(sites[1].config.name), "kushiro");
+	sites[0].runs = true;
+	snap.status.wan_up = true;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(text);
+	text = NULL;
+	return 0;
+}
+
+static void says(const char *line)
+{
+	size_t len = strlen(line);
+
+	for (const char *at = text; (at = strstr(at, line)) != NULL; at++)
+		if ((at == text || at[-1] == '\n') && at[len] == '\n')
+			return;
+	fail_msg("no line \"%s\" in\n%s", line, text);
+}
+
+static void metrics_write__every_counter_and_drop(void **state)
+{
+	char line[256];
+
+	(void)state;
+	for (unsigned i = 0; i < CTR_COUNT; i++)
+		snap.counters.ctr[i] = 7 + i;
+	for (unsigned i = 0; i < DROP_COUNT; i++)
+		snap.counters.drop[i] = 9000000000000000000ull + i;
+	snap.lan_truncated = 5;
+	snap.lan_pauses = 6;
+	scrape();
+	for (unsigned i = 0; i < CTR_COUNT; i++) {
+		snprintf(line, sizeof(line), "longreach_%s_total{link=\"wakkanai\"} %u",
+		         proxy_counter_name((enum proxy_counter)i), 7 + i);
+		says(line);
+	}
+	for (unsigned i = DROP_NONE + 1; i < DROP_COUNT; i++) {
+		snprintf(line, sizeof(line), "longreach_drops_total{link=\"wakkanai\",reason=\"%s\"} 9000000000000000%03u",
+		         proxy_drop_name((enum proxy_drop)i), i);
+		says(line);
+	}
+	says("longreach_drops_total{link=\"wakkanai\",reason=\"lan_ring_truncated\"} 5");
+	says("longreach_lan_pauses_total{link=\"wakkanai\"} 6");
+	snprintf(line, sizeof(line), "longreach_events_total{link=\"kushiro\",event=\"flow_failed\"} %d",
+	         1000 + EV_FLOW_FAILED);
+	says(line);
+}
+
+static void metrics_write__distance_and_buffer(void **state)
+{
+	(void)state;
+	distance_init(&sites[0].distance, 100000);
+	distance_sample(&sites[0].distance, 3400000);
+	snap.status.rtt_smoothed_ns = 3500000;
+	snap.status.pool_capacity[POOL_LAN] = 1ull << 40;
+	snap.status.near_flows = 3;
+	snap.status.flows_stalled = 2;
+	scrape();
+	says("longreach_rtt_seconds{link=\"wakkanai\"} 0.0035");
+	says("longreach_distance_measured_meters{link=\"wakkanai\"} 340000");
+	says("longreach_distance_configured_meters{link=\"wakkanai\"} 100000");
+	says("longreach_distance_in_force_meters{link=\"wakkanai\"} 340000");
+	says("longreach_distance_differs{link=\"wakkanai\"} 1");
+	says("longreach_buffer_capacity_bytes{link=\"wakkanai\",pool=\"from_lan\"} 1099511627776");
+	says("longreach_buffer_wanted_bytes{link=\"wakkanai\"} 3400000");
+	says("longreach_flows_in_state{link=\"wakkanai\",state=\"stalled\"} 2");
+}
+
+static void metrics_write__a_link_that_does_not_run(void **state)
+{
+	(void)state;
+	scrape();
+	says("longreach_link_state{link=\"kushiro\",state=\"failed\"} 1");
+	says("longreach_link_state{link=\"wakkanai\",state=\"failed\"} 0");
+	says("longreach_link_state{link=\"wakkanai\",state=\"up\"} 1");
+	assert_null(strstr(text, "longreach_flows{link=\"kushiro\""));
+	assert_null(strstr(text, "longreach_acks_tx_total{link=\"kushiro\""));
+}
+
+/* The other edge's name goes into a label: it can neither end it nor begin a line of its own. */
+static void metrics_write__hostile_name(void **state)
+{
+	(void)state;
+	sites[0].peer.met = true;
+	snprintf(sites[0].peer.there.name, sizeof(sites[0].peer.there.name), "a\"} 1\n\\b\xff");
+	scrape();
+	says("longreach_link_info{link=\"wakkanai\",ack_mode=\"host\",barrier=\"off\",encryption=\"none\",edge=\"a\\\"} "
+	     "1?\\\\b?\"} 1");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(metrics_write__every_counter_and_drop, setup, teardown),
+	    cmocka_unit_test_setup_teardown(metrics_write__distance_and_buffer, setup, teardown),
+	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),
+	    cmocka_unit_test_setup_teardown(metrics_write__hostile_name, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("metrics", tests, NULL, NULL);
+}

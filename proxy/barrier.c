@@ -27,7 +27,8 @@
  * DREQ and DREP wait with the barrier off as well: they take the queue pair away that the bytes are on their way to.
  *
  * Not covered, because no edge can see it: a word that goes around the link, over a third host, or to a machine whose
- * addresses nobody has said to be one (struct host_alias). */
+ * addresses nobody has said to be one (struct host_alias). Those that are said to be one have one lane, so that one
+ * shard sees them all. */
 #include "barrier.h"
 
 #include "near.h"
@@ -48,20 +49,7 @@ void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_qu
 
 const struct ip_addr *barrier_host(const struct proxy *p, const struct ip_addr *a)
 {
-	uint32_t lo = 0, hi = p->cfg.naliases;
-
-	while (lo < hi) {
-		uint32_t mid = (lo + hi) / 2;
-		int c = memcmp(p->cfg.alias[mid].addr.b, a->b, sizeof(a->b));
-
-		if (c == 0)
-			return &p->cfg.alias[mid].host;
-		if (c < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return a;
+	return FAULT(FAULT_ALIAS_APART) ? a : proxy_machine(&p->cfg, a);
 }
 
 static struct barrier_pair *find_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)

@@ -524,7 +524,7 @@ static inline bool proxy_owns_lane(const struct proxy *p, uint32_t lane)
 static inline bool proxy_carries(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
 	return ip_prefix_any(p->cfg.local, p->cfg.nlocal, src) && ip_prefix_any(p->cfg.remote, p->cfg.nremote, dst) &&
-	       proxy_owns_lane(p, proxy_lane(src, dst, p->cfg.nlanes));
+	       proxy_owns_lane(p, proxy_lane_between(&p->cfg, src, dst));
 }
 
 /* --- shared, by file --- */

@@ -134,7 +134,7 @@ static bool open_fits(const struct proxy *p, const struct lane *l, const struct 
 {
 	return ip_prefix_any(p->cfg.local, p->cfg.nlocal, &o->dst) &&
 	       ip_prefix_any(p->cfg.remote, p->cfg.nremote, &o->src) &&
-	       proxy_lane(&o->src, &o->dst, p->cfg.nlanes) == l->id;
+	       proxy_lane_between(&p->cfg, &o->src, &o->dst) == l->id;
 }
 
 /* The first FLOW_OPEN. False: no place for its host pair, the flow is gone. */

@@ -30,7 +30,7 @@ static bool skips(const struct proxy *p, const struct ip_pkt *pkt)
 
 enum proxy_drop ip_carry(struct proxy *p, const uint8_t *l3, const struct ip_pkt *pkt, uint16_t vlan_tci, bool exempt)
 {
-	struct lane *l = lane_of(p, proxy_lane(&pkt->src, &pkt->dst, p->cfg.nlanes));
+	struct lane *l = lane_of(p, proxy_lane_between(&p->cfg, &pkt->src, &pkt->dst));
 	uint32_t lagging = exempt ? 0 : barrier_lagging(p, &pkt->src, &pkt->dst);
 	uint32_t n = lagging < BARRIER_ENTRIES_MAX ? lagging : BARRIER_ENTRIES_MAX;
 	size_t before = (size_t)n * BARRIER_ENTRY_LEN;
@@ -190,7 +190,7 @@ static bool deliverable(const struct proxy *p, const struct lane *l, const struc
 		return false;
 	return ip_prefix_any(p->cfg.local, p->cfg.nlocal, &pkt->dst) &&
 	       ip_prefix_any(p->cfg.remote, p->cfg.nremote, &pkt->src) &&
-	       proxy_lane(&pkt->src, &pkt->dst, p->cfg.nlanes) == l->id;
+	       proxy_lane_between(&p->cfg, &pkt->src, &pkt->dst) == l->id;
 }
 
 bool ip_on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)

@@ -43,7 +43,7 @@ static void begin(struct proxy *p, struct near_flow *f, const struct ip_addr *ds
 
 struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
-	struct near_flow *f = near_flow_take(p, &pkt->src, proxy_lane(&pkt->src, &pkt->dst, p->cfg.nlanes), false);
+	struct near_flow *f = near_flow_take(p, &pkt->src, proxy_lane_between(&p->cfg, &pkt->src, &pkt->dst), false);
 
 	if (!f)
 		return NULL;
@@ -146,7 +146,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	if (f) {
 		f = near_succeed(p, f, ci->start_psn, ci->vlan_tci);
 	} else {
-		f = near_flow_take(p, &ci->src, proxy_lane(&ci->src, &ci->dst, p->cfg.nlanes), true);
+		f = near_flow_take(p, &ci->src, proxy_lane_between(&p->cfg, &ci->src, &ci->dst), true);
 		if (f) {
 			begin(p, f, &ci->dst, ci->dest_qpn, ci->vlan_tci, ci->start_psn);
 			idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);

@@ -84,6 +84,29 @@ uint16_t proxy_lane(const struct ip_addr *a, const struct ip_addr *b, uint16_t n
 	return (uint16_t)((h >> 16) % nlanes);
 }
 
+const struct ip_addr *proxy_machine(const struct proxy_config *c, const struct ip_addr *a)
+{
+	uint32_t lo = 0, hi = c->naliases;
+
+	while (lo < hi) {
+		uint32_t mid = (lo + hi) / 2;
+		int order = memcmp(c->alias[mid].addr.b, a->b, sizeof(a->b));
+
+		if (order == 0)
+			return &c->alias[mid].host;
+		if (order < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return a;
+}
+
+uint16_t proxy_lane_between(const struct proxy_config *c, const struct ip_addr *a, const struct ip_addr *b)
+{
+	return proxy_lane(proxy_machine(c, a), proxy_machine(c, b), c->nlanes);
+}
+
 int proxy_wan_lane(const uint8_t *dgram, size_t len)
 {
 	struct wan_hdr h;

@@ -50,7 +50,7 @@ enum barrier_mode {
 	BARRIER_PAIR, /* every packet between the two hosts that is not RC: the port takes all IP */
 };
 
-/* A further address of a machine: counts as `host`. */
+/* A further address of a machine: counts as `host`, for the barrier and for lanes. The other edge has the same ones. */
 struct host_alias {
 	struct ip_addr addr, host;
 };
@@ -198,8 +198,12 @@ void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_
 
 /* --- steering (any thread) --- */
 
-/* Lane of a host pair: symmetric in src and dst. */
+/* Lane of a pair of machines: symmetric in the two. */
 uint16_t proxy_lane(const struct ip_addr *a, const struct ip_addr *b, uint16_t nlanes);
+/* The machine that has this address: c->alias. */
+const struct ip_addr *proxy_machine(const struct proxy_config *c, const struct ip_addr *a);
+/* Lane of what goes between two addresses. */
+uint16_t proxy_lane_between(const struct proxy_config *c, const struct ip_addr *a, const struct ip_addr *b);
 /* Lane of a received datagram, -1 if it is none of ours (too short, unknown version). */
 int proxy_wan_lane(const uint8_t *dgram, size_t len);
 

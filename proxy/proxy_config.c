@@ -51,6 +51,16 @@ static bool fec_sane(const struct fec_config *f)
 	return f->k >= 1 && f->k <= FEC_K_MAX && f->m >= 1 && f->m <= FEC_M_MAX && f->m <= f->k;
 }
 
+/* Ascending, so that they can be searched; and what stands for a machine is no alias itself. */
+static bool aliases_sane(const struct proxy_config *c)
+{
+	for (uint32_t i = 0; i < c->naliases && i < HOST_ALIASES_MAX; i++)
+		if ((i > 0 && memcmp(c->alias[i - 1].addr.b, c->alias[i].addr.b, 16) >= 0) ||
+		    proxy_machine(c, &c->alias[i].host) != &c->alias[i].host)
+			return false;
+	return c->naliases <= HOST_ALIASES_MAX;
+}
+
 bool proxy_config_sane(const struct proxy_config *c)
 {
 	return c->nshards >= 1 && c->nshards <= SHARDS_MAX && c->shard < c->nshards && c->nlanes >= 1 &&
@@ -58,7 +68,7 @@ bool proxy_config_sane(const struct proxy_config *c)
 	       c->nlocal <= PREFIXES_MAX && c->nremote <= PREFIXES_MAX && pair_modes_sane(c) && c->max_flows >= 16 &&
 	       c->max_flows <= FLOWS_MAX && paths_sane(c) && c->rate_hint_bps > 0 && c->rtt_hint_ns > 0 &&
 	       fec_sane(&c->fec) && c->barrier <= BARRIER_PAIR && (c->barrier == BARRIER_OFF || c->ip_pool_bytes >= IP_POOL_MIN) &&
-	       c->nbarrier_skip <= BARRIER_SKIP_MAX && c->naliases <= HOST_ALIASES_MAX &&
+	       c->nbarrier_skip <= BARRIER_SKIP_MAX && aliases_sane(c) &&
 	       c->lan_window_bytes >= LAN_PKT_MAX && c->lan_host_window_bytes >= LAN_PKT_MAX && c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
 }
 

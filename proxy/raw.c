@@ -146,7 +146,7 @@ static uint32_t snapshot(struct proxy *p, const struct roce_pkt *pkt, uint16_t v
 
 enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
-	uint16_t lane = proxy_lane(&pkt->src, &pkt->dst, p->cfg.nlanes);
+	uint16_t lane = proxy_lane_between(&p->cfg, &pkt->src, &pkt->dst);
 	uint32_t room = (uint32_t)(LAN_PKT_MAX - pkt->len) / BARRIER_ENTRY_LEN, n, slot;
 	uint8_t entries[LAN_PKT_MAX];
 	struct lane *l = lane_of(p, lane);

@@ -124,7 +124,7 @@ static void on_wake(void *obj)
 
 struct edge_shard *edge_shard_of(struct edge *e, const struct ip_addr *a, const struct ip_addr *b)
 {
-	return &e->shard[proxy_lane(a, b, e->w->cfg.nlanes) % e->nshards];
+	return &e->shard[proxy_lane_between(&e->shard[0].cfg, a, b) % e->nshards];
 }
 
 void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p)
@@ -175,6 +175,25 @@ static struct ip_prefix site_prefix(uint8_t site, bool ip6)
 	return x;
 }
 
+static int by_address(const void *a, const void *b)
+{
+	return memcmp(((const struct host_alias *)a)->addr.b, ((const struct host_alias *)b)->addr.b, 16);
+}
+
+static void group_addresses(const struct world *w, struct proxy_config *c)
+{
+	for (uint8_t site = 0; site < 2 && w->cfg.groups != GROUPS_NONE; site++)
+		for (uint8_t host = 0; host < w->cfg.nhosts[site]; host++)
+			for (int six = 0; six < 2; six++) {
+				uint8_t first = w->cfg.groups == GROUPS_SITE ? 0 : host;
+
+				if (six || host != first)
+					c->alias[c->naliases++] = (struct host_alias){world_addr(site, host, six),
+					                                              world_addr(site, first, false)};
+			}
+	qsort(c->alias, c->naliases, sizeof(c->alias[0]), by_address);
+}
+
 static void shard_config(struct edge_shard *s, uint8_t index)
 {
 	const struct world_cfg *wc = &s->edge->w->cfg;
@@ -204,6 +223,7 @@ static void shard_config(struct edge_shard *s, uint8_t index)
 	if (wc->reorder_ns)
 		c->reorder_ns = wc->reorder_ns;
 	c->random_seed = (uint32_t)wc->seed;
+	group_addresses(s->edge->w, c);
 }
 
 /* At least four times the product of rate and delay in each direction (DESIGN: what repairs need). */

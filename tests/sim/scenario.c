@@ -286,7 +286,11 @@ static void describe(struct scenario *s, const char *program)
 	         : c->fec.mode == FEC_AUTO ? ", FEC auto"
 	                                   : ", FEC",
 	         c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble",
-	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->barrier != BARRIER_OFF ? ", barrier" : "", program);
+	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->barrier == BARRIER_OFF      ? ""
+	         : c->groups == GROUPS_NONE   ? ", barrier"
+	         : c->groups == GROUPS_HOST   ? ", barrier, hosts of two addresses"
+	                                      : ", barrier, sites of one machine",
+	         program);
 }
 
 /* Programs that say over TCP what is complete. */
@@ -296,6 +300,7 @@ static void pick_barrier(struct scenario *s, struct rng *r)
 		return;
 	s->cfg.barrier = BARRIER_PAIR;
 	s->cfg.word_every = (uint32_t)rng_log_range(r, 1, 100);
+	s->cfg.groups = rng_chance(r, 0.5) ? GROUPS_NONE : rng_chance(r, 0.5) ? GROUPS_HOST : GROUPS_SITE;
 }
 
 /* A host more at each site, with no work but to do harm. */

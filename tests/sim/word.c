@@ -53,11 +53,17 @@ static size_t put_ip(const struct qp *q, uint8_t *l3, size_t l4_len)
 	return 20;
 }
 
-/* Does this connection run now between the same two hosts, on the same addresses? */
-static bool same_hosts(const struct conn *c, const struct conn *other)
+/* Does this connection run now between the same two machines, as the edges see them? */
+static bool same_machines(const struct conn *c, const struct conn *other)
 {
-	return other->state != CONN_WAITING && other->state != CONN_OVER && other->cfg.host[0] == c->cfg.host[0] &&
-	       other->cfg.host[1] == c->cfg.host[1] && other->cfg.ip6 == c->cfg.ip6;
+	enum world_groups groups = c->w->cfg.groups;
+
+	if (other->state == CONN_WAITING || other->state == CONN_OVER)
+		return false;
+	if (groups == GROUPS_SITE)
+		return true;
+	return other->cfg.host[0] == c->cfg.host[0] && other->cfg.host[1] == c->cfg.host[1] &&
+	       (groups == GROUPS_HOST || other->cfg.ip6 == c->cfg.ip6);
 }
 
 static uint32_t put_entries(const struct conn *c, int side, uint8_t *out)
@@ -68,7 +74,7 @@ static uint32_t put_entries(const struct conn *c, int side, uint8_t *out)
 	for (uint32_t i = 0; i < w->nconns; i++) {
 		const struct conn *k = &w->conn[i];
 
-		if (!same_hosts(c, k))
+		if (!same_machines(c, k))
 			continue;
 		put_be32(out, i);
 		put_be32(out + 4, k->round);

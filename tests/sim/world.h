@@ -25,11 +25,19 @@
 
 #define HOSTS_MAX 40
 
+/* What the edges are told to be one machine. */
+enum world_groups {
+	GROUPS_NONE, /* each address is one */
+	GROUPS_HOST, /* both addresses of a host */
+	GROUPS_SITE, /* all addresses of a site: hosts that know of each other's completions */
+};
+
 struct world_cfg {
 	uint64_t seed;
 	bool direct;
 	enum ack_mode mode;
 	enum barrier_mode barrier;
+	enum world_groups groups;
 	uint32_t word_every; /* completions; 0: hosts say nothing */
 	uint32_t nhosts[2];
 	const struct host_model *model[2][HOSTS_MAX];

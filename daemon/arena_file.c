@@ -35,6 +35,7 @@ struct trailer {
 	uint32_t shard, nshards;
 	uint32_t reserve_percent;
 	uint32_t state; /* enum trailer_state */
+	uint64_t lanes; /* 0: of a version that did not say */
 };
 
 static uint64_t round_up(uint64_t n, uint64_t to)
@@ -100,7 +101,7 @@ static bool same_shape(const struct trailer *t, const struct arena_file_params *
 {
 	return t->len == p->geometry.len && t->chunk_size == p->geometry.chunk_size &&
 	       t->max_flows == p->geometry.max_flows && t->reserve_percent == p->geometry.reserve_percent &&
-	       t->shard == p->shard && t->nshards == p->nshards;
+	       t->shard == p->shard && t->nshards == p->nshards && (t->lanes == p->lanes || t->lanes == 0);
 }
 
 /* Is there an arena to go on with? 1, 0 (begin anew), or negative errno if there is one that does not fit. */
@@ -111,6 +112,13 @@ static int look_inside(const struct arena_file *f, const struct arena_file_param
 		return 0;
 	if (same_shape(t, p))
 		return 1;
+	if (t->lanes != p->lanes && t->lanes != 0) {
+		snprintf(err, errlen,
+		         "%s: holds packets of a link with another Lanes= or other groups in [Host]; start with the "
+		         "configuration it was made with until it has drained, or remove the file and lose them",
+		         f->path);
+		return -EEXIST;
+	}
 	snprintf(err, errlen,
 	         "%s: holds packets of a link with Workers=%u, %llu bytes and MaxFlows %u per worker; start with the "
 	         "configuration it was made with until it has drained, or remove the file and lose them",
@@ -229,6 +237,7 @@ static void write_trailer(struct arena_file *f, const struct arena_file_params *
 	                      .shard = p->shard,
 	                      .nshards = p->nshards,
 	                      .reserve_percent = p->geometry.reserve_percent,
+	                      .lanes = p->lanes,
 	                      .state = TRAILER_EMPTY};
 }
 

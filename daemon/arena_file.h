@@ -20,6 +20,7 @@
 struct arena_file_params {
 	const char *dir, *link;
 	uint32_t shard, nshards;
+	uint64_t lanes; /* what decides which lane a flow is on: link_plan_lanes() */
 	struct arena_geometry geometry;
 	uint64_t new_epoch;      /* if the file begins a new life */
 	const char *numa_ifname; /* place near this interface; NULL: anywhere */

@@ -133,7 +133,7 @@ static void fail_unknown(struct parser *p, const char *section, const char *name
 
 		near = config_section_nearest(section);
 		fail_at(p, p->line, "[%s] is not a section: expected %s%s%s", quote(qs, section, strlen(section)),
-		        near != NULL ? "[" : "[Link], [Path], [Buffer], [Security] or [Tuning", near != NULL ? near : "", "]");
+		        near != NULL ? "[" : "[Link], [Host], [Path], [Buffer], [Security] or [Tuning", near != NULL ? near : "", "]");
 	} else if (k != NULL) {
 		fail_at(p, p->line, "%s= stands in [%s]: expected it in [%s]", q, section, k->section);
 	} else {

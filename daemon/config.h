@@ -25,6 +25,15 @@
 #define CONFIG_FILE_MAX (64 << 10) /* bytes of a config file: 32 prefixes a side fit many times over */
 #define FIBRE_PS_PER_M  5000ull    /* one way: 5.00 us/km */
 
+#define HOST_GROUPS_MAX      64
+#define HOST_GROUP_ADDRESSES 4 /* as many IPv6 addresses as a line holds; items that share one are one machine */
+
+/* Addresses of one machine. */
+struct host_group {
+	struct ip_addr addr[HOST_GROUP_ADDRESSES];
+	uint32_t n;
+};
+
 enum barrier_config { BARRIER_AUTO, BARRIER_SAYS_OFF, BARRIER_SAYS_PAIR };
 
 /* All of one link file. Units are in the names; 0 means "not given" only where the key's row in config.c says so. */
@@ -51,6 +60,10 @@ struct link_config {
 	uint32_t workers;
 	int32_t cpus[WORKERS_MAX]; /* -1: not pinned */
 	uint32_t ncpus;
+
+	/* [Host] */
+	struct host_group host_groups[HOST_GROUPS_MAX];
+	uint32_t nhost_groups;
 
 	/* [Path] (one for now) */
 	struct ip_addr wan_local, wan_remote;

@@ -109,6 +109,28 @@ static int check_pair_modes(struct check *ck)
 	return 0;
 }
 
+/* A machine is at one site. */
+static int check_host_groups(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	char t[ADDR_TEXT_MAX];
+
+	for (uint32_t g = 0; g < c->nhost_groups; g++) {
+		const struct host_group *group = &c->host_groups[g];
+		bool local = ip_prefix_any(c->local, c->nlocal, &group->addr[0]);
+
+		for (uint32_t i = 0; i < group->n; i++) {
+			addr_write(&group->addr[i], t, sizeof(t));
+			if (!ip_prefix_any(c->local, c->nlocal, &group->addr[i]) &&
+			    !ip_prefix_any(c->remote, c->nremote, &group->addr[i]))
+				return blame(ck, "Group", "%s is neither in LocalPrefix= nor in RemotePrefix=", t);
+			if (ip_prefix_any(c->local, c->nlocal, &group->addr[i]) != local)
+				return blame(ck, "Group", "%s is not at the same site as the others", t);
+		}
+	}
+	return 0;
+}
+
 static int check_path(struct check *ck)
 {
 	const struct link_config *c = ck->c;
@@ -194,7 +216,7 @@ static int check_security(struct check *ck)
 
 int config_check(const struct link_config *c, const struct config_key **key, char why[CONFIG_WHY_MAX * 2])
 {
-	static int (*const rules[])(struct check *) = {check_required, check_ports,   check_prefixes, check_pair_modes,
+	static int (*const rules[])(struct check *) = {check_required, check_ports,   check_prefixes, check_pair_modes, check_host_groups,
 	                                               check_path,     check_workers, check_security,
 	                                               check_times};
 	struct check ck = {.c = c, .key = key, .why = why};

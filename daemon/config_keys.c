@@ -57,6 +57,11 @@ const struct config_key config_keys[] = {
     {"Link", "CPUs", &type_cpu, MANY(cpus, ncpus, WORKERS_MAX), .max = 4095, .flags = KEY_LIST,
      .help = "CPU for each worker, in order. Not given: the kernel places them.\n"},
 
+    {"Host", "Group", &type_host_group, MANY(host_groups, nhost_groups, HOST_GROUPS_MAX), .flags = KEY_LIST,
+     .help = "Addresses of one machine, ADDRESS+ADDRESS, up to 4: what it says over one waits for what was acknowledged\n"
+             "early over another. Groups that share an address are one. Machines whose programs speak for each other\n"
+             "may stand in one group. Both edges must name the same groups, of both sites.\n"},
+
     {"Path", "LocalAddress", &type_address, ONE(wan_local), .flags = KEY_REQUIRED,
      .help = "This edge's address on the WAN.\n"},
     {"Path", "RemoteAddress", &type_address, ONE(wan_remote), .flags = KEY_REQUIRED,

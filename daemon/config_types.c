@@ -405,6 +405,60 @@ static void write_prefix(const struct config_key *k, const void *field, char *te
 const struct config_type type_prefix = {
     .expected = "prefixes such as 10.1.0.0/16 or 2001:db8:1::/48", .read = read_prefix, .write = write_prefix};
 
+/* ADDRESS+ADDRESS... */
+static int read_host_group(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	struct host_group g = {0};
+	char one[ADDR_TEXT_MAX];
+
+	for (;;) {
+		size_t len = strcspn(text, "+");
+
+		if (g.n == HOST_GROUP_ADDRESSES) {
+			snprintf(why, CONFIG_WHY_MAX, "at most %d addresses: name one of them again in another group",
+			         HOST_GROUP_ADDRESSES);
+			return -EINVAL;
+		}
+		if (len >= sizeof(one))
+			return -EINVAL;
+		memcpy(one, text, len);
+		one[len] = '\0';
+		if (read_address(k, &g.addr[g.n], one, why) < 0)
+			return -EINVAL;
+		for (uint32_t i = 0; i < g.n; i++)
+			if (ip_addr_eq(&g.addr[i], &g.addr[g.n])) {
+				snprintf(why, CONFIG_WHY_MAX, "%s is there twice", one);
+				return -EINVAL;
+			}
+		g.n++;
+		if (text[len] == '\0')
+			break;
+		text += len + 1;
+	}
+	if (g.n < 2)
+		return -EINVAL;
+	memcpy(field, &g, sizeof(g));
+	return 0;
+}
+
+static void write_host_group(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	char one[ADDR_TEXT_MAX];
+	struct host_group g;
+	size_t len = 0;
+
+	(void)k;
+	memcpy(&g, field, sizeof(g));
+	text[0] = '\0';
+	for (uint32_t i = 0; i < g.n && len < cap; i++)
+		len += (size_t)snprintf(text + len, cap - len, "%s%s", i > 0 ? "+" : "",
+		                        addr_write(&g.addr[i], one, sizeof(one)));
+}
+
+const struct config_type type_host_group = {.expected = "ADDRESS+ADDRESS such as 10.1.0.2+10.1.8.2",
+                                            .read = read_host_group,
+                                            .write = write_host_group};
+
 /* LOCAL~REMOTE=MODE */
 static int read_pair_mode(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {

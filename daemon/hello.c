@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/addr.h"
+#include "daemon/host_groups.h"
 #include "daemon/units.h"
 #include "proxy/bytes.h"
 
@@ -16,6 +17,7 @@
 #define HELLO_FIXED_LEN 52
 #define PREFIX_LEN      17
 #define PAIR_MODE_LEN   (1 + 2 * PREFIX_LEN)
+#define GROUPS_LEN      8
 
 /* The length table: what a message of each type may be long. */
 static const struct {
@@ -60,6 +62,7 @@ void hello_from_config(struct hello *h, const struct link_config *c)
 	memcpy(h->pair_modes, c->pair_modes, sizeof(h->pair_modes));
 	h->npair_modes = c->npair_modes;
 	h->barrier = (uint8_t)config_barrier(c);
+	h->host_groups = host_groups_digest(c);
 	h->cipher = (uint8_t)c->encryption;
 	snprintf(h->name, sizeof(h->name), "%s", c->name);
 	memcpy(h->local, c->local, sizeof(h->local));
@@ -80,14 +83,14 @@ static uint8_t *put_prefixes(uint8_t *p, const struct ip_prefix *list, uint32_t 
 /* 0 magic, 4 version, 5 version_min, 6 lanes, 8 boot_id, 12 session, 16 arena_epoch, 24 peer_arena_epoch, 32 rate_bps,
  * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 barrier,
  * 48 cipher, 49 three zeroes; name, local, remote,
- * pair_modes: mode, local, remote each. */
+ * pair_modes: mode, local, remote each; host_groups (8), since the first versions had none. */
 uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 {
 	size_t name_len = strnlen(h->name, sizeof(h->name) - 1);
 	uint8_t *p = body + HELLO_FIXED_LEN;
 
 	_Static_assert(HELLO_FIXED_LEN + LINK_NAME_MAX + 2 * PREFIXES_MAX * PREFIX_LEN +
-	                       PAIR_MODES_MAX * PAIR_MODE_LEN <=
+	                       PAIR_MODES_MAX * PAIR_MODE_LEN + GROUPS_LEN <=
 	                   PEER_BODY_MAX,
 	               "a hello fits");
 	memset(body, 0, HELLO_FIXED_LEN);
@@ -116,7 +119,8 @@ uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 		p = put_prefixes(p, &h->pair_modes[i].local, 1);
 		p = put_prefixes(p, &h->pair_modes[i].remote, 1);
 	}
-	return (uint16_t)(p - body);
+	put_be64(p, h->host_groups);
+	return (uint16_t)(p + GROUPS_LEN - body);
 }
 
 static int get_prefixes(const uint8_t *p, struct ip_prefix *list, uint32_t n)
@@ -154,7 +158,7 @@ static int get_name(const uint8_t *p, size_t len, char name[LINK_NAME_MAX])
 
 int hello_decode(const uint8_t *body, size_t len, struct hello *h)
 {
-	size_t name_len;
+	size_t name_len, known;
 
 	memset(h, 0, sizeof(*h));
 	if (len < HELLO_FIXED_LEN || get_be32(body) != HELLO_MAGIC)
@@ -178,9 +182,12 @@ int hello_decode(const uint8_t *body, size_t len, struct hello *h)
 	if (h->nlocal > PREFIXES_MAX || h->nremote > PREFIXES_MAX || h->npair_modes > PAIR_MODES_MAX ||
 	    name_len >= LINK_NAME_MAX || h->version_min > h->version)
 		return -EPROTO;
-	if (len < HELLO_FIXED_LEN + name_len + (h->nlocal + h->nremote) * (size_t)PREFIX_LEN +
-	              h->npair_modes * (size_t)PAIR_MODE_LEN)
+	known = HELLO_FIXED_LEN + name_len + (h->nlocal + h->nremote) * (size_t)PREFIX_LEN +
+	        h->npair_modes * (size_t)PAIR_MODE_LEN;
+	if (len != known && len < known + GROUPS_LEN)
 		return -EPROTO;
+	if (len > known)
+		h->host_groups = get_be64(body + known);
 	body += HELLO_FIXED_LEN;
 	if (get_name(body, name_len, h->name) < 0 || get_prefixes(body + name_len, h->local, h->nlocal) < 0)
 		return -EPROTO;
@@ -283,6 +290,10 @@ static bool can_carry(const struct hello *here, const struct hello *there, char 
 	}
 	if (here->lanes != there->lanes) {
 		say(text, "Lanes= is %u here and %u there", here->lanes, there->lanes);
+		ok = false;
+	}
+	if (here->host_groups != there->host_groups) { /* they decide about lanes */
+		say(text, "Group= in [Host] names other machines here than there");
 		ok = false;
 	}
 	if (here->cipher != there->cipher) {

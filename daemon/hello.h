@@ -58,6 +58,7 @@ struct hello {
 	struct pair_mode pair_modes[PAIR_MODES_MAX];
 	uint32_t npair_modes;
 	uint8_t barrier;          /* enum barrier_mode */
+	uint64_t host_groups;     /* host_groups_digest(); 0: none, or a version that knows none */
 	char name[LINK_NAME_MAX]; /* of the link at that edge: told, not compared */
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
 	uint32_t nlocal, nremote;

@@ -14,7 +14,8 @@
  * The kernel moves an outer VLAN tag into the packet's metadata before packet sockets look at it, so the layer 3 header
  * is always ETH_HLEN bytes in.
  *
- * proxy_lane(): x = XOR of all 32-bit words of both addresses, lane = ((x * LANE_MULT) >> 16) % nlanes. */
+ * proxy_lane(): x = XOR of all 32-bit words of both addresses, lane = ((x * LANE_MULT) >> 16) % nlanes. Where an address
+ * is an alias, the words of its machine's first address count: their difference is XORed in. */
 
 #define LANE_MULT 0x9E3779B1u
 #define L3(off)   (ETH_HLEN + (off))
@@ -101,6 +102,43 @@ static void emit_xor_words(struct asm_prog *p, uint32_t off, unsigned n)
 	}
 }
 
+static uint32_t fold(const struct ip_addr *a)
+{
+	if (ip_addr_is4(a))
+		return get_be32(a->b + 12);
+	return get_be32(a->b) ^ get_be32(a->b + 4) ^ get_be32(a->b + 8) ^ get_be32(a->b + 12);
+}
+
+/* M[0] ^= what it takes to come from this alias to its machine, if the address at `off` is it. */
+static void emit_alias(struct asm_prog *p, uint32_t off, const struct host_alias *a)
+{
+	bool v4 = ip_addr_is4(&a->addr);
+	unsigned words = v4 ? 1 : 4;
+	const uint8_t *b = a->addr.b + (v4 ? 12 : 0);
+
+	for (unsigned w = 0; w < words; w++) {
+		emit(p, BPF_LD | BPF_W | BPF_ABS, off + w * 4);
+		emit_jump(p, BPF_JEQ, get_be32(b + (size_t)w * 4), 0, (uint8_t)((words - w - 1) * 2 + 3));
+	}
+	emit(p, BPF_LD | BPF_MEM, 0);
+	emit(p, BPF_ALU | BPF_XOR | BPF_K, fold(&a->addr) ^ fold(&a->host));
+	emit(p, BPF_ST, 0);
+}
+
+/* A holds the XOR of both addresses, and then that of their machines. One shard has all lanes: no matter which. */
+static void emit_machines(struct asm_prog *p, const struct lan_filter_spec *s, bool v4)
+{
+	uint32_t src = v4 ? L3(12) : L3(8), dst = v4 ? L3(16) : L3(24);
+
+	if (s->naliases == 0 || s->nshards == 1)
+		return;
+	emit(p, BPF_ST, 0);
+	for (uint32_t i = 0; i < s->naliases && i < HOST_ALIASES_MAX; i++)
+		if (ip_addr_is4(&s->alias[i].addr) == v4)
+			emit_alias(p, ip_prefix_any(s->local, s->nlocal, &s->alias[i].addr) ? src : dst, &s->alias[i]);
+	emit(p, BPF_LD | BPF_MEM, 0);
+}
+
 static void emit_v4(struct asm_prog *p, const struct lan_filter_spec *s)
 {
 	if (!s->all_ip) {
@@ -116,6 +154,7 @@ static void emit_v4(struct asm_prog *p, const struct lan_filter_spec *s)
 	require_prefix(p, L3(12), true, s->local, s->nlocal);
 	require_prefix(p, L3(16), true, s->remote, s->nremote);
 	emit_xor_words(p, L3(12), 2);
+	emit_machines(p, s, true);
 }
 
 static void emit_v6(struct asm_prog *p, const struct lan_filter_spec *s)
@@ -129,6 +168,7 @@ static void emit_v6(struct asm_prog *p, const struct lan_filter_spec *s)
 	require_prefix(p, L3(8), false, s->local, s->nlocal);
 	require_prefix(p, L3(24), false, s->remote, s->nremote);
 	emit_xor_words(p, L3(8), 8);
+	emit_machines(p, s, false);
 }
 
 /* A holds the XOR of both addresses: accept if the lane is of this shard. */
@@ -147,6 +187,7 @@ uint16_t lan_filter_build(const struct lan_filter_spec *s, struct sock_filter pr
 	struct asm_prog p = {.insn = prog};
 	uint16_t to_v4, to_lane;
 
+	_Static_assert(LAN_FILTER_MAX <= BPF_MAXINSNS, "the kernel takes the longest program");
 	emit(&p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE));
 	require_eq(&p, PACKET_HOST);
 	emit(&p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PROTOCOL));

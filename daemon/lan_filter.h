@@ -3,7 +3,7 @@
  *
  * Taken: RoCEv2 (UDP to port 4791, not a fragment, IPv4 without options), or all IP, addressed to this machine's MAC,
  * from a local prefix to a remote one, and of a lane that this worker runs. All else stays with the kernel alone. The
- * lane is the one of proxy_lane(), worked out in BPF: the two must agree. */
+ * lane is the one of proxy_lane_between(), worked out in BPF: the two must agree. */
 #ifndef DAEMON_LAN_FILTER_H
 #define DAEMON_LAN_FILTER_H
 
@@ -13,13 +13,16 @@
 
 #include "proxy/proxy.h"
 
-/* The longest program: two families, two lists of PREFIXES_MAX prefixes of at most 13 instructions, and 64 around. */
-#define LAN_FILTER_MAX (2 * 2 * PREFIXES_MAX * 13 + 64)
+/* The longest program: two families, two lists of PREFIXES_MAX prefixes of at most 13 instructions, an alias of at most
+ * 11, and 64 around. The kernel takes BPF_MAXINSNS. */
+#define LAN_FILTER_MAX (2 * 2 * PREFIXES_MAX * 13 + HOST_ALIASES_MAX * 11 + 64)
 
 struct lan_filter_spec {
 	const struct ip_prefix *local, *remote; /* an empty list lets any address through */
 	uint32_t nlocal, nremote;
 	uint32_t nlanes, nshards, shard;
+	const struct host_alias *alias; /* addresses of machines, as in struct proxy_config */
+	uint32_t naliases;
 	bool all_ip;      /* not RoCEv2 alone */
 	uint32_t snaplen; /* bytes of a taken packet that the filter lets through */
 };

@@ -3,6 +3,7 @@
 
 #include "distance.h"
 #include "headroom/headroom.h"
+#include "host_groups.h"
 #include "wan_port.h"
 
 #define ARENA_FLOOR         (64ull << 20)
@@ -46,6 +47,11 @@ uint64_t link_plan_arena_bytes(const struct link_config *c, uint64_t rtt_ns)
 static uint64_t arena_bytes(const struct link_config *c)
 {
 	return c->arena_bytes ? c->arena_bytes : link_plan_arena_bytes(c, link_plan_rtt_ns(c));
+}
+
+uint64_t link_plan_lanes(const struct link_config *c)
+{
+	return (uint64_t)c->lanes ^ host_groups_digest(c) << 16; /* Lanes= has 9 bits and is not 0 */
 }
 
 /* Hash luck: with several shards one may get more than its share of the flows, never more than all. */
@@ -114,6 +120,7 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	memcpy(p.barrier_skip, c->barrier_skip, sizeof(p.barrier_skip));
 	p.nbarrier_skip = c->nbarrier_skip;
 	p.ip_pool_bytes = p.barrier == BARRIER_OFF ? 0 : ip_pool_bytes(c);
+	p.naliases = host_groups_aliases(c, p.alias);
 	p.quarantine_ns = c->quarantine_ns;
 	p.rnr_retry_infinite = c->rnr_retry_infinite;
 	return p;

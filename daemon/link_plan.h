@@ -18,6 +18,9 @@ int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capaci
 /* [Buffer] Size=auto for that round trip: both directions. */
 uint64_t link_plan_arena_bytes(const struct link_config *c, uint64_t rtt_ns);
 
+/* What decides which lane a flow is on, as one number, not 0. */
+uint64_t link_plan_lanes(const struct link_config *c);
+
 /* Arena of one shard. */
 struct arena_geometry link_plan_geometry(const struct link_config *c);
 

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "host_groups.h"
 #include "link_plan.h"
 #include "log.h"
 
@@ -85,6 +86,7 @@ static int open_arena(struct worker *w, char *err, size_t errlen)
 	                               .link = c->name,
 	                               .shard = w->params.shard,
 	                               .nshards = c->workers,
+	                               .lanes = link_plan_lanes(c),
 	                               .geometry = g,
 	                               .new_epoch = w->params.new_epoch,
 	                               .numa_ifname = c->nlan_ports ? c->lan_ports[0] : NULL};
@@ -166,6 +168,7 @@ static int open_lan(struct worker *w, char *err, size_t errlen)
 {
 	const struct link_config *c = &w->config;
 	bool all_ip = config_barrier(c) != BARRIER_OFF;
+	struct host_alias alias[HOST_ALIASES_MAX];
 	struct lan_port_params lp = {.ring_frames = LAN_RING_FRAMES,
 	                             .filter = {.local = c->local,
 	                                        .remote = c->remote,
@@ -174,6 +177,8 @@ static int open_lan(struct worker *w, char *err, size_t errlen)
 	                                        .nlanes = c->lanes,
 	                                        .nshards = c->workers,
 	                                        .shard = w->params.shard,
+	                                        .alias = alias,
+	                                        .naliases = host_groups_aliases(c, alias),
 	                                        .all_ip = all_ip,
 	                                        .snaplen = all_ip ? LAN_IP_FRAME_MAX : LAN_FRAME_MAX}};
 

@@ -48,7 +48,7 @@ enum proxy_limits {
 	BARRIER_QUEUES = 1024,     /* directed host pairs with packets behind a barrier */
 	BARRIER_RAW_PARCELS = 4096, /* RoCEv2 packets that are not RC, at the edge beside their receiver */
 	BARRIER_SKIP_MAX = 32,     /* ports in BarrierSkip= */
-	HOST_ALIASES_MAX = 256,    /* further addresses of machines */
+	HOST_ALIASES_MAX = 192,    /* further addresses of machines */
 	IP_PARTIAL_MAX = 16,       /* IP packets of a lane that lack pieces: what the WAN reorders over */
 	/* tables */
 	FLOWS_MAX = 1 << 20,

@@ -11,6 +11,7 @@
 #include "daemon/units.c"
 #include "daemon/addr.c"
 #include "daemon/hello.c"
+#include "daemon/host_groups.c"
 
 #define REQUIRE(cond)                                                                                                  \
 	do {                                                                                                           \

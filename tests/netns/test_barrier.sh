@@ -109,6 +109,35 @@ other_ip() {
 		pings "IPv6" $B_HOST6 && pings "IPv6 jumbo" -s 8900 $B_HOST6 && pings "IPv6 fragments" -s 20000 $B_HOST6
 }
 
+GROUP=Host.Group=10.101.1.2+10.101.1.3
+
+# Two workers at one edge: the machine's addresses must come to the same one.
+link_with_group() { # [group]
+	lab_edges_stop
+	LAB_EXTRA="Link.Barrier=pair $*" LAB_EXTRA_A=Link.Workers=2
+	lab_line_set 300
+	lab_edges
+	lab_link_up
+}
+
+# Data from one address of host A, the word from another one.
+WORD_FROM="--ctl-from 10.101.1.3"
+
+groups_must_agree() {
+	lab_edges_stop
+	LAB_EXTRA=Link.Barrier=pair LAB_EXTRA_A=$GROUP
+	lab_edges
+	lab_wait 10 refused || why "state $(lab_status a '.links[0].state')" || return
+	NOTE=$(lab_status a '.links[0].peer.difference')
+	[ "$NOTE" = "Group= in [Host] names other machines here than there" ] || why "$NOTE"
+	lab_edges_stop
+	LAB_EXTRA_A=
+}
+
+refused() {
+	[ "$(lab_status a '.links[0].state')" = refused ] && [ "$(lab_status b '.links[0].state')" = refused ]
+}
+
 nothing_is_left() {
 	local left
 	lab_edges_stop
@@ -138,5 +167,12 @@ lab_servers_stop
 lab_server $B_HOST
 check "pair, 1 % loss: the link comes up" link pair loss=0.01
 check "pair, 1 % loss: every byte is there, $ROUNDS of $ROUNDS" nobody_is_early $ROUNDS
+check "two addresses, no group: the link comes up" link_with_group
+check "two addresses, no group: the word comes before the bytes" hazard_shows $WORD_FROM
+check "two addresses in a group: the link comes up" link_with_group $GROUP
+check "two addresses in a group: every byte is there" nobody_is_early 5 $WORD_FROM
+check "two addresses in a group: TCP" tcp_flows 9000 10 20
+check "groups that differ are refused" groups_must_agree
+check "pair: the link comes up again" link pair
 check "nothing is left behind" nothing_is_left
 check_end

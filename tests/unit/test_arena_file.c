@@ -277,6 +277,29 @@ static void others__full_ones_stop_the_start_and_empty_ones_go(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
+/* Flows would be looked for on other lanes. */
+static void file__of_other_lanes_is_refused_and_kept(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+	char err[512];
+
+	(void)state;
+	p.lanes = 64;
+	open_ok(&f, &p, true);
+	arena_file_in_use(&f);
+	arena_file_close(&f, false);
+	p.lanes = 32;
+	assert_int_equal(open_err(&p, err), -EEXIST);
+	assert_non_null(strstr(err, "another Lanes= or other groups in [Host]"));
+	p.lanes = 64;
+	open_ok(&f, &p, false);
+	arena_file_close(&f, true);
+	p.lanes = 32; /* empty: no matter */
+	open_ok(&f, &p, true);
+	arena_file_close(&f, true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -289,6 +312,7 @@ int main(void)
 	    cmocka_unit_test_teardown(file__garbage_is_not_taken_for_an_arena, empty_dir),
 	    cmocka_unit_test_teardown(file__links_are_not_followed, empty_dir),
 	    cmocka_unit_test_teardown(file__missing_directory_is_a_sentence, empty_dir),
+	    cmocka_unit_test_teardown(file__of_other_lanes_is_refused_and_kept, empty_dir),
 	    cmocka_unit_test_teardown(others__full_ones_stop_the_start_and_empty_ones_go, empty_dir),
 	};
 

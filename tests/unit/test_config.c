@@ -211,6 +211,14 @@ static void config_parse__every_key_refuses_a_bad_value(void **state)
 	             "PairAckMode=10.1.4.1/24~10.2.4.0/24=host: bits behind the prefix are set: did you mean 10.1.4.0/24?");
 	refuses_line("Link", "PairAckMode=10.7.4.0/24~10.2.4.0/24=host",
 	             "PairAckMode= 10.7.4.0/24 has no address of LocalPrefix=");
+	refuses_line("Host", "Group=10.1.0.2", "Group=10.1.0.2: expected ADDRESS+ADDRESS such as 10.1.0.2+10.1.8.2");
+	refuses_line("Host", "Group=10.1.0.2+10.1.0.2", "Group=10.1.0.2+10.1.0.2: 10.1.0.2 is there twice");
+	refuses_line("Host", "Group=10.1.0.2+", "Group=10.1.0.2+: expected ADDRESS+ADDRESS such as 10.1.0.2+10.1.8.2");
+	refuses_line("Host", "Group=10.1.0.1+10.1.0.2+10.1.0.3+10.1.0.4+10.1.0.5",
+	             "Group=10.1.0.1+10.1.0.2+10.1.0.3+10.1.0.4+10.1.0.5: at most 4 addresses: name one of them again in "
+	             "another group");
+	refuses_line("Host", "Group=10.1.0.2+10.9.0.2", "Group= 10.9.0.2 is neither in LocalPrefix= nor in RemotePrefix=");
+	refuses_line("Host", "Group=10.1.0.2+10.2.0.2", "Group= 10.2.0.2 is not at the same site as the others");
 	refuses_line("Link", "Distance=300", "Distance=300: expected auto, or the length of the fibre such as 300km");
 	refuses_line("Link", "Distance=99999km", "Distance=99999km: out of range: expected 1m to 40000km, or auto");
 	refuses_line("Link", "Lanes=0", "Lanes=0: out of range: expected 1 to 256");
@@ -269,7 +277,8 @@ static void config_parse__unknown_and_duplicate_keys(void **state)
 	refuses_line("Link", "Colour=red", "Colour= is not a key of [Link]: longreach.conf(5) lists them");
 	refuses_line("Pth", "Rate=1G", "[Pth] is not a section: expected [Path]");
 	refuses_line("Nonsense", "Rate=1G",
-	             "[Nonsense] is not a section: expected [Link], [Path], [Buffer], [Security] or [Tuning]");
+	             "[Nonsense] is not a section: expected [Link], [Host], [Path], [Buffer], "
+	        "[Security] or [Tuning]");
 	refuses_line("Path", "Rate=40G", "Rate= was given before, in line 8: expected it once");
 	refuses_text("Rate=40G\n", "1: Rate=: expected a section such as [Link] before the first key");
 }

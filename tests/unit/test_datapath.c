@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "daemon/distance.c"
+#include "daemon/host_groups.c"
 #include "daemon/link_plan.c"
 #include "daemon/spsc.h"
 #include "daemon/l4_csum.c"

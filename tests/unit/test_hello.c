@@ -9,6 +9,7 @@
 #include "daemon/units.c"
 #include "daemon/addr.c"
 #include "daemon/hello.c"
+#include "daemon/host_groups.c"
 
 static void add(struct ip_prefix *list, uint32_t *n, const char *text)
 {
@@ -83,7 +84,8 @@ static void hello_decode__refuses_every_cut(void **state)
 
 	(void)state;
 	for (uint16_t n = 0; n < len; n++)
-		assert_int_equal(hello_decode(body, n, &got), -EPROTO);
+		if (n != len - GROUPS_LEN)
+			assert_int_equal(hello_decode(body, n, &got), -EPROTO);
 }
 
 static void hello_decode__refuses_impossible_fields(void **state)
@@ -118,6 +120,103 @@ static void hello_encode__the_largest_fits(void **state)
 	memset(a.name, 'x', LINK_NAME_MAX - 1);
 	assert_int_equal(hello_decode(body, hello_encode(&a, body), &got), 0);
 	assert_memory_equal(&a, &got, sizeof(a));
+}
+
+/* An edge that knows no groups says nothing of them. */
+static void hello_decode__without_groups(void **state)
+{
+	struct hello a = edge_a(), got;
+	uint8_t body[PEER_BODY_MAX];
+	uint16_t len;
+
+	(void)state;
+	a.host_groups = 0x1122334455667788;
+	len = hello_encode(&a, body);
+	assert_int_equal(hello_decode(body, len, &got), 0);
+	assert_true(got.host_groups == a.host_groups);
+	assert_int_equal(hello_decode(body, len - GROUPS_LEN, &got), 0);
+	assert_true(got.host_groups == 0);
+}
+
+/* They decide which lane a packet is on: nothing can be carried before they agree. */
+static void hello_compare__other_groups(void **state)
+{
+	struct hello a = edge_a(), b = edge_b();
+
+	(void)state;
+	a.host_groups = 1;
+	expect_verdict(&a, &b, HELLO_REFUSED, "Group= in [Host] names other machines here than there");
+	b.host_groups = 1;
+	expect_verdict(&a, &b, HELLO_AGREED, "");
+}
+
+static struct ip_addr address(const char *text)
+{
+	struct ip_addr a;
+
+	assert_int_equal(addr_read(text, &a), 0);
+	return a;
+}
+
+static void group(struct link_config *c, const char *a, const char *b, const char *third)
+{
+	struct host_group *g = &c->host_groups[c->nhost_groups++];
+
+	g->addr[0] = address(a);
+	g->addr[1] = address(b);
+	g->n = 2;
+	if (third != NULL)
+		g->addr[g->n++] = address(third);
+}
+
+static void host_groups_aliases__first_address_stands_for_all(void **state)
+{
+	static struct link_config c, other;
+	struct host_alias alias[HOST_ALIASES_MAX];
+	struct proxy_config core;
+
+	(void)state;
+	assert_int_equal(host_groups_aliases(&c, alias), 0);
+	assert_true(host_groups_digest(&c) == 0);
+	group(&c, "10.1.0.9", "10.1.0.2", "fd00::2");
+	group(&c, "10.2.0.7", "10.2.0.3", NULL);
+	group(&c, "10.1.0.9", "10.1.0.1", NULL); /* the first machine again */
+	proxy_config_defaults(&core);
+	core.naliases = host_groups_aliases(&c, core.alias);
+	assert_int_equal(core.naliases, 4);
+	for (unsigned i = 1; i < 4; i++)
+		assert_true(memcmp(core.alias[i - 1].addr.b, core.alias[i].addr.b, 16) < 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct ip_addr a = address(i == 0 ? "10.1.0.9" : i == 1 ? "10.1.0.2" : "fd00::2"), first = address("10.1.0.1");
+
+		assert_true(ip_addr_eq(proxy_machine(&core, &a), &first));
+	}
+	/* the same, said in another order and other pieces */
+	group(&other, "10.2.0.3", "10.2.0.7", NULL);
+	group(&other, "10.1.0.1", "10.1.0.2", NULL);
+	group(&other, "10.1.0.2", "10.1.0.9", "fd00::2");
+	assert_true(host_groups_digest(&c) == host_groups_digest(&other));
+	group(&other, "10.2.0.3", "10.2.0.8", NULL);
+	assert_true(host_groups_digest(&c) != host_groups_digest(&other));
+}
+
+/* As many as a file can name: the core takes them. */
+static void host_groups_aliases__the_most(void **state)
+{
+	static struct link_config c;
+	struct proxy_config core;
+
+	(void)state;
+	for (uint32_t g = 0; g < HOST_GROUPS_MAX; g++) {
+		for (uint32_t i = 0; i < HOST_GROUP_ADDRESSES; i++)
+			c.host_groups[g].addr[i] = (struct ip_addr){.b = {0xfd, [14] = (uint8_t)g, [15] = (uint8_t)i}};
+		c.host_groups[g].n = HOST_GROUP_ADDRESSES;
+	}
+	c.nhost_groups = HOST_GROUPS_MAX;
+	proxy_config_defaults(&core);
+	core.naliases = host_groups_aliases(&c, core.alias);
+	assert_int_equal(core.naliases, HOST_ALIASES_MAX);
+	assert_true(ip_addr_eq(proxy_machine(&core, &c.host_groups[63].addr[3]), &c.host_groups[63].addr[0]));
 }
 
 static void hello_compare__agreed(void **state)
@@ -236,6 +335,10 @@ static void peer_msg_next__length_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(hello_decode__without_groups),
+	    cmocka_unit_test(hello_compare__other_groups),
+	    cmocka_unit_test(host_groups_aliases__first_address_stands_for_all),
+	    cmocka_unit_test(host_groups_aliases__the_most),
 	    cmocka_unit_test(hello_decode__reads_what_was_encoded),
 	    cmocka_unit_test(hello_decode__refuses_every_cut),
 	    cmocka_unit_test(hello_decode__refuses_impossible_fields),

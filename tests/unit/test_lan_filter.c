@@ -19,6 +19,8 @@ struct frame {
 
 /* --- interpreter: what the kernel does with the few instructions that the filter uses --- */
 
+static uint32_t memory[BPF_MEMWORDS];
+
 static bool load(const struct frame *f, uint32_t off, uint32_t n, uint32_t *a)
 {
 	if (off == (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)) {
@@ -67,8 +69,13 @@ static uint32_t run(const struct sock_filter *prog, uint16_t n, const struct fra
 
 		assert_in_range(pc, 0, n - 1u);
 		switch (BPF_CLASS(i->code)) {
+		case BPF_ST:
+			memory[i->k] = a;
+			break;
 		case BPF_LD:
-			if (!load(f, i->k, BPF_SIZE(i->code) == BPF_W ? 4 : BPF_SIZE(i->code) == BPF_H ? 2 : 1, &a))
+			if (BPF_MODE(i->code) == BPF_MEM)
+				a = memory[i->k];
+			else if (!load(f, i->k, BPF_SIZE(i->code) == BPF_W ? 4 : BPF_SIZE(i->code) == BPF_H ? 2 : 1, &a))
 				return 0;
 			break;
 		case BPF_ALU:
@@ -227,6 +234,41 @@ static void filter__takes_each_lane_on_its_shard(void **state)
 	}
 }
 
+/* All addresses of a machine are on one lane, whichever family they are of; and the longest program is within bounds. */
+static void filter__machines_of_many_addresses(void **state)
+{
+	static struct proxy_config c;
+	uint32_t moved = 0;
+
+	(void)state;
+	c.nlanes = NLANES;
+	for (uint32_t i = 0; i < HOST_ALIASES_MAX; i++) { /* ascending: IPv4 stands in front of fd00:: */
+		uint32_t third = HOST_ALIASES_MAX / 3;
+		struct ip_addr addr = i < third         ? addr4(0x0a010100 + i)
+		                      : i < 2 * third ? addr4(0x0a030100 + i)
+		                                      : addr6(0xfd00000100000000, i);
+		struct ip_addr host = i % 2 ? addr4(i < third || i >= 2 * third ? 0x0a010001 + i % 7 : 0x0a030001 + i % 5)
+		                            : addr6(i < third || i >= 2 * third ? 0xfd00000100000000 : 0xfd00000200010002,
+		                                    i < third || i >= 2 * third ? 3 + i % 2 : 0xaabbccdd00000004);
+
+		c.alias[c.naliases++] = (struct host_alias){addr, host};
+	}
+	spec.alias = c.alias;
+	spec.naliases = c.naliases;
+	assert_true(lan_filter_build(&spec, prog) <= BPF_MAXINSNS);
+	for (uint32_t i = 0; i < 400; i++) {
+		uint32_t s = 0x0a010100 + i % 150, d = 0x0a030100 + i * 3 % 200;
+		struct ip_addr sa = addr4(s), da = addr4(d);
+		struct ip_addr s6 = addr6(0xfd00000100000000, i % 250), d6 = addr6(0xfd00000200010002, 0xaabbccdd00000000 + i);
+		struct frame f = frame4(s, d), g = frame6(&s6, &d6);
+
+		moved += proxy_lane_between(&c, &sa, &da) != proxy_lane(&sa, &da, NLANES);
+		assert_int_equal(taker(&f), proxy_lane_between(&c, &sa, &da) % NSHARDS);
+		assert_int_equal(taker(&g), proxy_lane_between(&c, &s6, &d6) % NSHARDS);
+	}
+	assert_true(moved > 50);
+}
+
 static void filter__agrees_with_the_core_about_lanes(void **state)
 {
 	(void)state;
@@ -342,6 +384,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup(filter__takes_each_lane_on_its_shard, set_up),
 	    cmocka_unit_test_setup(filter__all_ip, set_up),
+	    cmocka_unit_test_setup(filter__machines_of_many_addresses, set_up),
 	    cmocka_unit_test_setup(filter__agrees_with_the_core_about_lanes, set_up),
 	    cmocka_unit_test_setup(filter__leaves_foreign_addresses, set_up),
 	    cmocka_unit_test_setup(filter__leaves_what_is_not_roce, set_up),

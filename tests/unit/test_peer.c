@@ -15,6 +15,7 @@
 #include "daemon/units.c"
 #include "daemon/addr.c"
 #include "daemon/hello.c"
+#include "daemon/host_groups.c"
 #include "daemon/log.c"
 #include "daemon/peer.c"
 #include "daemon/tls.c"

@@ -9,7 +9,7 @@
 
 static int serve(const struct opt *o)
 {
-	int fd = wire_listen(&o->addr, o->ctl_port), r;
+	int fd = wire_listen(&o->ctl, o->ctl_port), r;
 
 	if (fd < 0) {
 		fprintf(stderr, "rcperf: cannot listen on port %u: %s\n", o->ctl_port, strerror(-fd));

@@ -24,6 +24,8 @@ static const struct option_row rows[] = {
     {"dev", V_TEXT, F(dev), 0, 0, "IF", "network interface"},
     {"addr", V_ADDR, F(addr), 0, 0, "IP", "own address, configured on the interface"},
     {"peer", V_ADDR, F(peer), 0, 0, "IP", "client: the server's address"},
+    {"ctl", V_ADDR, F(ctl), 0, 0, "IP", "the server's address for TCP [that of the data]"},
+    {"ctl-from", V_ADDR, F(ctl_from), 0, 0, "IP", "client: own address for TCP [--addr]"},
     {"port", V_U32, F(ctl_port), 1, 65535, "N", "TCP port to exchange QPNs and results [18515]"},
     {"op", V_KIND, F(kind), 0, 0, "OP", "write, send, read, fadd, write-imm or mix [write]"},
     {"size", V_SIZE, F(size), 0, SIZE_MAX_BYTES, "BYTES", "message size, k and M allowed [65536]"},
@@ -199,6 +201,16 @@ static bool complain(const char *text)
 	return false;
 }
 
+static void set_ctl(struct opt *o)
+{
+	static const struct ip_addr none;
+
+	if (ip_addr_eq(&o->ctl, &none))
+		o->ctl = o->server ? o->addr : o->peer;
+	if (ip_addr_eq(&o->ctl_from, &none))
+		o->ctl_from = o->addr;
+}
+
 static bool check(const struct opt *o)
 {
 	static const struct ip_addr none;
@@ -265,5 +277,6 @@ bool opt_parse(struct opt *o, int argc, char **argv)
 			return false;
 		i += n;
 	}
+	set_ctl(o);
 	return check(o);
 }

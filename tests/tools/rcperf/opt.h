@@ -25,6 +25,7 @@ struct opt {
 	bool server;
 	const char *dev;
 	struct ip_addr addr, peer;
+	struct ip_addr ctl, ctl_from; /* of the TCP connection: the server's and the client's */
 	uint16_t ctl_port;
 	/* the test: the client's values count at both ends */
 	enum plan_kind kind;

@@ -234,7 +234,7 @@ int session_client(const struct opt *o)
 		return say("client", "no memory");
 	if (s->opt.seed == 0)
 		s->opt.seed = wireup_random_seed();
-	r = wire_connect(&s->w, &o->addr, &o->peer, o->ctl_port, CONNECT_NS);
+	r = wire_connect(&s->w, &o->ctl_from, &o->ctl, o->ctl_port, CONNECT_NS);
 	if (r != 0)
 		snprintf(err, sizeof(err), "control connection: %s", strerror(-r));
 	r = r != 0 ? 2 : run_client(s, err);

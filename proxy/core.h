@@ -310,7 +310,7 @@ struct lan_host {
 struct hostpair {
 	bool used;
 	struct ip_addr src, dst;
-	uint32_t flows;          /* far flows between them; with the last one it goes */
+	uint32_t flows;          /* far flows between them; with the last one it goes, or when its quarantine ends */
 	uint32_t last_prober;    /* whose probe was not answered in time: a late answer is its; NONE */
 	uint32_t prober;         /* far flow whose turn it is, NONE */
 	bool doubted;            /* an answer in this turn may have been the prober's, or an old one of another flow */

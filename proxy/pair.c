@@ -6,7 +6,7 @@
  * yet are sent one at a time per host pair: while one has its turn, an answer to a QPN that nobody owns can only be for
  * it. Within its turn (LanTimeout) it repeats its first packet a few times, as on a LAN that loses one packet in a
  * hundred many turns would be lost otherwise. An unanswered turn ends in quarantine: a late answer would otherwise be
- * taken for the next flow's. A restart begins with one for host pairs with flows that the life before may have probed.
+ * taken for the next flow's; so does the end of a flow in its turn. A restart begins with one for host pairs with flows that the life before may have probed.
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
  * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. */
@@ -84,28 +84,51 @@ static struct hostpair *hostpair_find(struct proxy *p, const struct ip_addr *src
 	return NULL;
 }
 
-static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+static void hostpair_free(struct proxy *p, struct hostpair *hp)
 {
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		uint32_t idx = p->pair_free_hint++ % p->cfg.max_flows;
-		struct hostpair *hp = &p->pairs[idx];
+	timer_cancel(&p->timers, &hp->quarantine);
+	lan_host_leave(p, hp);
+	idx_hash_del(&p->pair_by_hosts, hosts_hash(&hp->src, &hp->dst, NONE), (uint32_t)(hp - p->pairs));
+	hp->used = false;
+	p->pairs_used--;
+}
 
-		if (hp->used)
-			continue;
-		memset(hp, 0, sizeof(*hp));
-		hp->src = *src;
-		hp->dst = *dst;
-		if (!lan_host_join(p, hp))
-			return NULL;
-		hp->used = true;
-		hp->prober = hp->last_prober = NONE;
-		dlist_init(&hp->waiting);
-		timer_init(&hp->quarantine, TK_QUARANTINE, idx);
-		idx_hash_put(&p->pair_by_hosts, hosts_hash(src, dst, NONE), idx);
-		p->pairs_used++;
-		return hp;
+/* A place that nobody has; or, if there is none, of a pair that has nothing left but its quarantine. */
+static struct hostpair *hostpair_place(struct proxy *p)
+{
+	bool full = p->pairs_used == p->cfg.max_flows;
+
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		struct hostpair *hp = &p->pairs[p->pair_free_hint++ % p->cfg.max_flows];
+
+		if (hp->used && full && !hp->flows)
+			hostpair_free(p, hp);
+		if (!hp->used)
+			return hp;
 	}
 	return NULL;
+}
+
+static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	struct hostpair *hp = hostpair_place(p);
+	uint32_t idx;
+
+	if (!hp)
+		return NULL;
+	idx = (uint32_t)(hp - p->pairs);
+	memset(hp, 0, sizeof(*hp));
+	hp->src = *src;
+	hp->dst = *dst;
+	if (!lan_host_join(p, hp))
+		return NULL;
+	hp->used = true;
+	hp->prober = hp->last_prober = NONE;
+	dlist_init(&hp->waiting);
+	timer_init(&hp->quarantine, TK_QUARANTINE, idx);
+	idx_hash_put(&p->pair_by_hosts, hosts_hash(src, dst, NONE), idx);
+	p->pairs_used++;
+	return hp;
 }
 
 bool pair_join(struct proxy *p, struct far_flow *f)
@@ -168,18 +191,17 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 	dlist_remove(&f->pair_node);
 	if (hp->last_prober == f->idx)
 		hp->last_prober = NONE;
+	if (f->probing && f->pos_tx_max > f->pos_acked && !FAULT(FAULT_NO_QUARANTINE)) {
+		end_turn(hp, f); /* its answer may be on its way */
+		timer_set(&p->timers, &hp->quarantine, p->now_ns + p->cfg.quarantine_ns);
+	}
 	turn_over(p, f);
 	dlist_remove(&f->lan_node);
 	f->bytes_out = 0;
 	lan_host_less(p, f);
 	f->hostpair = NONE;
-	if (--hp->flows)
-		return;
-	lan_host_leave(p, hp);
-	timer_cancel(&p->timers, &hp->quarantine);
-	idx_hash_del(&p->pair_by_hosts, hosts_hash(&hp->src, &hp->dst, NONE), (uint32_t)(hp - p->pairs));
-	hp->used = false;
-	p->pairs_used--;
+	if (--hp->flows == 0 && !timer_armed(&hp->quarantine))
+		hostpair_free(p, hp);
 }
 
 bool pair_turn(struct proxy *p, struct far_flow *f)
@@ -222,7 +244,10 @@ void pair_after_restart(struct proxy *p, struct far_flow *f)
 void pair_on_timer(struct proxy *p, struct hostpair *hp)
 {
 	hp->last_prober = NONE;
-	next_turn(p, hp);
+	if (hp->flows)
+		next_turn(p, hp);
+	else
+		hostpair_free(p, hp);
 }
 
 /* --- whose answer --- */

@@ -129,6 +129,29 @@ static void pair__unanswered_probe_means_quarantine(void **state)
 }
 
 /* A responder that is not ready to receive yet is asked again before its requester gives up, and later each time. */
+/* A flow that ends in its turn leaves an answer that may still come: nobody else is asked before that is over, also if
+ * it was the only one between its hosts. */
+static void pair__end_in_its_turn_means_quarantine(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	send_to(&c, QPN0, 0);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	far_on_close(c.b.p, &(struct wan_flow_close){.flow = near_wire_id(c.a.p, near_of(&c, QPN0)),
+	                                              .inc = near_of(&c, QPN0)->inc});
+	send_to(&c, QPN0 + 1, 0);
+	assert_int_equal(core_pending(&c.b), 0);
+	assert_int_equal(ack_to(&c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(near_of(&c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	core_wait(&c, 101 * CORE_MS);
+	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	assert_int_equal(ack_to(&c, peer_of(QPN0 + 1), 0, 1), DROP_NONE);
+	assert_int_equal(near_of(&c, QPN0 + 1)->requester_qpn, peer_of(QPN0 + 1));
+	core_close(&c);
+}
+
 static void pair__next_try_comes_later_and_later(void **state)
 {
 	const struct core_pkt *k;
@@ -370,6 +393,7 @@ int main(void)
 	    cmocka_unit_test(pair__probe_is_one_packet),
 	    cmocka_unit_test(pair__host_pairs_are_independent),
 	    cmocka_unit_test(pair__unanswered_probe_means_quarantine),
+	    cmocka_unit_test(pair__end_in_its_turn_means_quarantine),
 	    cmocka_unit_test(pair__next_try_comes_later_and_later),
 	    cmocka_unit_test(pair__lost_probe_is_repeated),
 	    cmocka_unit_test(pair__a_dead_qp_does_not_block_the_others),

@@ -11,6 +11,9 @@
  *         then               target += line / 256;  rate = (rate + target) / 2     additive increase
  *     rate near the line     the flow is free again: nothing is reckoned for it any more
  *
+ * One of many flows to a host that has no more under way than it may send in a turn is not cut: it is not what fills
+ * the queue, they all together are, and the window of their host answers for that (lan_host.c).
+ *
  * A flow begins at the line's rate with alpha 1, so that the first CNP halves it. CNPs that come within CNP_GAP_NS of
  * one that counted say nothing new. Steps that have passed are made up for when the flow is looked at next; no timer
  * runs for them. What a rate means: between two packets as long passes as the first one takes at that rate. */
@@ -28,6 +31,7 @@
 #define INCREASE_SHIFT 8
 #define FLOOR_SHIFT    10 /* of the line: no flow is stopped by CNPs */
 #define STEPS_MAX      4096
+#define SLACK_NS       10000ull /* waits that are shorter are made up for later: nobody sleeps for less */
 
 static uint64_t line_bps(const struct proxy *p)
 {
@@ -77,13 +81,13 @@ void cnp_rate_cut(const struct proxy *p, struct cnp_rate *r)
 uint64_t cnp_rate_wait_until(const struct proxy *p, struct cnp_rate *r)
 {
 	catch_up(p, r);
-	return r->rate_bps && p->now_ns < r->next_ns ? r->next_ns : 0;
+	return r->rate_bps && p->now_ns + SLACK_NS < r->next_ns ? r->next_ns : 0;
 }
 
 void cnp_rate_sent(const struct proxy *p, struct cnp_rate *r, size_t len)
 {
 	if (r->rate_bps)
-		r->next_ns = p->now_ns + len * 8000000000ull / r->rate_bps;
+		r->next_ns = max_u64(r->next_ns, p->now_ns) + len * 8000000000ull / r->rate_bps;
 }
 
 /* A queue pair is a responder to one flow and the requester of another: the CNP may be about either's packets. */
@@ -99,7 +103,8 @@ enum proxy_drop cnp_rx(struct proxy *p, const struct roce_pkt *pkt, uint16_t vla
 	if (FAULT(FAULT_CNP_IGNORED))
 		return DROP_NONE;
 	if (f) {
-		cnp_rate_cut(p, &f->rate);
+		if (f->bytes_out > LAN_TURN_BYTES || !lan_host_shared(p, f))
+			cnp_rate_cut(p, &f->rate);
 		lan_host_cnp(p, f);
 	}
 	if (n)

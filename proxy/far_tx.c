@@ -98,11 +98,9 @@ void far_rtt_end(const struct proxy *p, struct far_flow *f)
 /* So that whatever fills a window is answered: the flow's, or that of its host, which others wait for. */
 static bool wants_ackreq(const struct proxy *p, const struct far_flow *f, const struct slot_hdr *h)
 {
-	bool last_of_turn = f->deficit < h->len || f->rate.rate_bps;
-
 	if ((h->flags & SF_ACK_REQ) || f->pkts_since_ackreq + 1 >= ACKREQ_EVERY_PKTS)
 		return true;
-	if (f->bytes_out + h->len >= window_of(f) || (last_of_turn && lan_host_crowded(p, f, h->len)))
+	if (f->bytes_out + h->len >= window_of(f) || lan_turn_should_ask(p, f, h->len))
 		return true;
 	return h->pos + h->psns >= f->pos_rx; /* nothing behind it to ask with */
 }

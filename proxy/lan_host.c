@@ -11,8 +11,7 @@
  *     a loss          a half, if what was lost was sent after the last cut
  *     at most         LanHostWindow=
  *
- * The flow that a CNP names slows down by itself as well (cnp_rate.c): its packets may have been marked elsewhere than
- * in front of the host.
+ * A flow that has much under way when a CNP names it slows down by itself as well (cnp_rate.c).
  *
  * What a dead responder was sent is on its way to nowhere. While others wait, what the host has not answered for
  * overdue_ns() is written off: it does not count any more, be it lost or only late. */
@@ -162,11 +161,9 @@ void lan_host_on_timer(struct proxy *p, struct lan_host *h)
 		write_off(p, h);
 }
 
-bool lan_host_crowded(const struct proxy *p, const struct far_flow *f, uint32_t len)
+bool lan_host_shared(const struct proxy *p, const struct far_flow *f)
 {
-	const struct lan_host *h = &p->lan_hosts[p->pairs[f->hostpair].lan_host];
-
-	return h->bytes_out + len > h->window_bytes / 2;
+	return p->lan_hosts[p->pairs[f->hostpair].lan_host].bytes_out > f->counted_out;
 }
 
 /* --- the window --- */

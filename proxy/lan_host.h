@@ -15,6 +15,9 @@
 
 #include "core.h"
 
+/* What a flow sends in a turn: a few packets, so that one ACK can answer for all of them. */
+#define LAN_TURN_BYTES (4u * LAN_PKT_MAX)
+
 /* The host of a pair's responder. False: no place for another one. */
 bool lan_host_join(struct proxy *p, struct hostpair *hp);
 void lan_host_leave(struct proxy *p, struct hostpair *hp);
@@ -29,9 +32,8 @@ void lan_host_acked(struct proxy *p, struct far_flow *f, uint32_t bytes);
 void lan_host_lost(struct proxy *p, struct far_flow *f, uint64_t sent_ns);
 /* A packet of the flow was marked by a switch. */
 void lan_host_cnp(struct proxy *p, struct far_flow *f);
-/* True if the host may be sent len bytes, and more than a half of what it may be sent is on its way with them: whoever
- * is to send now should ask for an answer. */
-bool lan_host_crowded(const struct proxy *p, const struct far_flow *f, uint32_t len);
+/* True if others than this flow have something on its way to the host. */
+bool lan_host_shared(const struct proxy *p, const struct far_flow *f);
 /* While host pairs wait: what the host has not answered for long is written off. */
 void lan_host_on_timer(struct proxy *p, struct lan_host *h);
 
@@ -39,6 +41,9 @@ void lan_host_on_timer(struct proxy *p, struct lan_host *h);
 void lan_turn_ready(struct proxy *p, struct far_flow *f);
 /* The next request for a host into tx. Returns its L3 length, 0: none may go now. */
 size_t lan_turn_tx(struct proxy *p, struct lan_tx *tx);
+/* The flow is about to send len bytes of its turn: true if it should ask for an answer, as others go on before it does,
+ * and its host's window fills. */
+bool lan_turn_should_ask(const struct proxy *p, const struct far_flow *f, uint32_t len);
 /* A host has room again: the pairs that waited for it. */
 void lan_turn_resume(struct proxy *p, struct lan_host *h);
 

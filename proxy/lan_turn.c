@@ -10,19 +10,16 @@
  *     lan_host.waiting -> host pair -> ...                      those whose responder's host has its window full
  *
  * A pair that meets a full window waits in the order in which its turn would have come, and goes on with what is left
- * of its deficit. A requester with a thousand queue pairs gets no more of a responder's port than one with a single one.
- * The quantum of a flow is a few packets, so that one ACK can answer for all of them. */
+ * of its deficit. So does a flow that its rate has interrupted. A requester with a thousand queue pairs gets no more of a responder's port than one with a single one.
+ */
 #include "far.h"
 #include "lan_host.h"
-
-#define PAIR_QUANTUM 16896u /* 4 * LAN_PKT_MAX: at least the largest packet, so that each turn sends something */
-#define FLOW_QUANTUM 16896u
 
 void lan_turn_ready(struct proxy *p, struct far_flow *f)
 {
 	struct hostpair *hp = &p->pairs[f->hostpair];
 
-	dlist_append_once(&hp->ready, &f->lan_node);
+	dlist_append_once(f->deficit ? hp->ready.next : &hp->ready, &f->lan_node);
 	dlist_append_once(&p->lan_ready, &hp->turn_node);
 }
 
@@ -55,6 +52,15 @@ static bool has_turn(uint32_t *deficit, uint32_t quantum, uint32_t len, struct d
 	return false;
 }
 
+bool lan_turn_should_ask(const struct proxy *p, const struct far_flow *f, uint32_t len)
+{
+	const struct hostpair *hp = &p->pairs[f->hostpair];
+	const struct lan_host *h = &p->lan_hosts[hp->lan_host];
+	bool last = f->deficit < len || hp->deficit < len || f->rate.rate_bps;
+
+	return h->bytes_out + len >= h->window_bytes || (last && h->bytes_out + len > h->window_bytes / 2);
+}
+
 size_t lan_turn_tx(struct proxy *p, struct lan_tx *tx)
 {
 	struct dnode *n, *m;
@@ -74,7 +80,8 @@ size_t lan_turn_tx(struct proxy *p, struct lan_tx *tx)
 		f = dlist_entry(m, struct far_flow, lan_node);
 		len = far_lan_next(p, f);
 		if (!len) {
-			f->deficit = 0;
+			if (!timer_armed(&f->pace))
+				f->deficit = 0;
 			dlist_remove(m);
 			continue;
 		}
@@ -82,8 +89,8 @@ size_t lan_turn_tx(struct proxy *p, struct lan_tx *tx)
 			wait_for_host(p, hp, h);
 			continue;
 		}
-		if (!has_turn(&hp->deficit, PAIR_QUANTUM, len, &p->lan_ready) ||
-		    !has_turn(&f->deficit, FLOW_QUANTUM, len, &hp->ready))
+		if (!has_turn(&hp->deficit, LAN_TURN_BYTES, len, &p->lan_ready) ||
+		    !has_turn(&f->deficit, LAN_TURN_BYTES, len, &hp->ready))
 			continue;
 		hp->deficit -= FAULT(FAULT_NO_TURNS) ? 0 : len;
 		f->deficit -= FAULT(FAULT_NO_TURNS) ? 0 : len;

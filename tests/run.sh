@@ -54,6 +54,7 @@ sim() {
 	step 'simulator seeds' build/gcc/lrsim --seeds "$(seeds 400 2000)" --jobs "$jobs"
 	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 40 500)" --jobs "$jobs"
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
+	step 'incast: 256 QPs into one port' build/gcc/lrsim --incast
 	step 'headroom holds, and not with less' build/gcc/lrsim --pause-link
 	# Those that few seeds find at once; FULL: each of them all, see lrsim --faults.
 	if [ -n "$FULL" ]; then

@@ -8,6 +8,8 @@
 #define RNR_DOUBLINGS   4
 #define RNR_QUIET_NS    300000ull    /* one for all the packets of a burst */
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
+#define RNR_CUT_MIN_NS  2560000ull
+#define HOLD_GAP_NS     300000ull    /* of CNPs that keep a buffer from filling: each gets time to show */
 #define CNP_GAP_NS      50000ull     /* a reaction point cuts its rate once per such a time: more say nothing new */
 
 static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
@@ -29,19 +31,27 @@ static bool may_send_away(struct near_flow *f, uint64_t ceiling)
 	return true;
 }
 
+/* The longest that a requester is sent away. One that comes back for ever does so within a round trip of new room, or
+ * two after a cut, which takes one to make room; one whose returns are counted is to be there when they are used up. */
+static uint64_t rnr_wait_max_ns(const struct proxy *p, const struct near_flow *f)
+{
+	uint64_t rtt = proxy_rtt_ns(p);
+
+	if (f->rnr_retry != RNR_RETRY_INFINITE || FAULT(FAULT_RNR_TOO_LONG))
+		return p->wan_up ? RNR_WAIT_MAX_NS : RNR_WAIT_CUT_NS;
+	if (!p->wan_up)
+		return clamp_u64(2 * rtt, RNR_CUT_MIN_NS, RNR_WAIT_CUT_NS);
+	return clamp_u64(rtt, RNR_WAIT_MIN_NS, RNR_WAIT_MAX_NS);
+}
+
 /* How long the requester is sent away: about what it takes until a report can bring room, and twice as long each time
  * that it comes back in vain. */
 static uint8_t rnr_syndrome(const struct proxy *p, const struct near_flow *f)
 {
-	uint64_t wait = proxy_rtt_ns(p) / 2;
+	uint64_t longest = rnr_wait_max_ns(p, f), wait = max_u64(proxy_rtt_ns(p) / 2, RNR_WAIT_MIN_NS);
 
-	if (wait < RNR_WAIT_MIN_NS)
-		wait = RNR_WAIT_MIN_NS;
 	wait <<= f->rnr_row < RNR_DOUBLINGS ? f->rnr_row - 1 : RNR_DOUBLINGS;
-	if (wait > RNR_WAIT_MAX_NS)
-		wait = RNR_WAIT_MAX_NS;
-	if (!p->wan_up)
-		wait = RNR_WAIT_CUT_NS;
+	wait = p->wan_up ? min_u64(wait, longest) : longest;
 	return (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(wait));
 }
 
@@ -99,6 +109,15 @@ static size_t say_cnp(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	f->cnp_said_ns = p->now_ns;
 	count(p, CTR_CNPS_TX, 1);
 	return to_host(f, &pkt, ROCE_CNP_PAYLOAD, tx);
+}
+
+void mouth_cnp_hold(struct proxy *p, struct near_flow *f)
+{
+	uint64_t gap_ns = max_u64(HOLD_GAP_NS, proxy_rtt_ns(p) / 8);
+
+	if (f->cnp_said_ns && p->now_ns < f->cnp_said_ns + gap_ns)
+		return;
+	mouth_cnp(p, f);
 }
 
 void mouth_cnp(struct proxy *p, struct near_flow *f)

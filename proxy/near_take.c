@@ -4,28 +4,45 @@
  * Taking a request: is there room, commit it, and count it as in order once everything before it is here. The order of
  * stores is the promise: the slot is committed before anything can be ACKed.
  *
- * A host for which there is no room is held off with RNR NAKs (mouth.c), never with sequence NAKs, and with silence only
+ * A host that comes near the end of what it may have here gets CNPs. One for which there is no room is held off with RNR NAKs (mouth.c), never with sequence NAKs, and with silence only
  * when its RNR retries are finite and used up: both would burn its retries. But the packet that a flow needs next is
  * taken as long as others of the same flow beyond a gap can go for it. */
 #include "near_priv.h"
 
+#include "mouth.h"
 #include "near_fp.h"
 #include "share.h"
 
+#define SLOW_EVERY_PKTS 8 /* how often is looked whether a host should slow down */
+
+/* True if so many bytes more are within n eighths of what the flow may hold. */
+static bool within(const struct proxy *p, const struct near_flow *f, uint64_t bytes, unsigned n)
+{
+	uint64_t held = near_held(f), unsent = f->held_bytes - f->out_bytes - f->kept_bytes;
+	enum share_depth depth = f->responder_behind ? SHARE_PLAIN : SHARE_REPAIRS;
+
+	if (held + bytes <= share_limit(p, &f->share, POOL_LAN, held, SHARE_BACKLOG) / 8 * n)
+		return true;
+	return held + bytes <= share_limit(p, &f->share, POOL_LAN, held, depth) / 8 * n &&
+	       unsent + bytes <= share_limit(p, &f->share, POOL_LAN, unsent, SHARE_BACKLOG) / 8 * n;
+}
+
 bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
 {
-	uint64_t bytes = arena_class_bytes(len), held = near_held(f),
-	         unsent = f->held_bytes - f->out_bytes - f->kept_bytes;
+	uint64_t bytes = arena_class_bytes(len);
 
 	if (f->pos_next - f->pos_settled >= FLOW_SPAN_MAX - LAN_PKT_MAX)
 		return false;
 	if (f->pairing == PAIR_LEARNING && !near_unpaired_may_hold(p, f, (uint32_t)bytes))
 		return false;
-	if (held + bytes <= share_limit(p, &f->share, POOL_LAN, held, SHARE_BACKLOG))
-		return true;
-	return held + bytes <=
-	           share_limit(p, &f->share, POOL_LAN, held, f->responder_behind ? SHARE_PLAIN : SHARE_REPAIRS) &&
-	       unsent + bytes <= share_limit(p, &f->share, POOL_LAN, unsent, SHARE_BACKLOG);
+	return within(p, f, bytes, 8);
+}
+
+/* Before a host is sent away it is asked to send more slowly: when half of what it may have here is used. */
+static void slow_down(struct proxy *p, struct near_flow *f)
+{
+	if (f->pos_next % SLOW_EVERY_PKTS == 0 && !within(p, f, 0, 4) && !FAULT(FAULT_NO_SOFT_CNP))
+		mouth_cnp_hold(p, f);
 }
 
 void near_drop_held(struct proxy *p, struct near_flow *f, uint32_t slot)
@@ -210,6 +227,7 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	if (FAULT(FAULT_DROP_SLOT) && !own && pos % 61 == 0 && f->pos_next > pos + 1)
 		slot_release(p, slot);
 	near_wan_kick(p, f);
+	slow_down(p, f);
 	speak_after_rx(p, f, pkt->ack_req);
 	return DROP_NONE;
 }

@@ -169,7 +169,9 @@ static void mouth__full_arena_means_rnr(void **state)
 	psn--;
 	assert_int_equal(d, DROP_LAN_NO_ROOM);
 	assert_true(core_event(&c.a, EV_FLOW_HELD_OFF));
-	for (uint32_t expect = 1; (k = core_take(&c.a)); expect++) {
+	while ((k = core_take(&c.a))) {
+		if (k->h.opcode == ROCE_CNP)
+			continue;
 		if (k->h.aeth_syndrome == AETH_ACK_NO_CREDITS) {
 			assert_true(k->h.psn < psn);
 			continue;
@@ -189,6 +191,60 @@ static void mouth__full_arena_means_rnr(void **state)
 	c.now_ns += 20 * CORE_MS;
 	assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_LAN_NO_ROOM); /* it comes back: away again */
 	assert_int_equal(core_expect(&c.a, RC_ACK, psn)->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+	core_close(&c);
+}
+
+/* Long before it is sent away it is asked to send more slowly, and not more often than that can show. */
+static void mouth__cnp_comes_before_rnr(void **state)
+{
+	const struct core_pkt *k;
+	uint64_t last_ns = 0;
+	uint32_t psn = 1, cnps = 0, first = 0;
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 60);
+	core_pair(&c, 0);
+	c.cut = true;
+	while (core_send(&c, RC_WRITE_ONLY, psn) == DROP_NONE) {
+		psn++;
+		c.now_ns += 10 * CORE_US;
+		while ((k = core_take(&c.a))) {
+			if (k->h.opcode != ROCE_CNP)
+				continue;
+			assert_true(!last_ns || k->at_ns >= last_ns + 300 * CORE_US);
+			last_ns = k->at_ns;
+			first = cnps++ ? first : psn;
+		}
+	}
+	assert_in_range(first, psn / 3, psn * 2 / 3);
+	assert_true(cnps > 1);
+	core_close(&c);
+}
+
+/* One that may come back for ever is back within a round trip of new room: its waits do not grow beyond that. */
+static void mouth__rnr_waits_are_bounded_by_the_round_trip(void **state)
+{
+	const struct core_pkt *k;
+	uint64_t longest = 0;
+	uint32_t psn = 1;
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 8);
+	core_pair(&c, 0);
+	for (uint32_t i = 0; i < PATHS_MAX; i++)
+		c.a.p->path[i].rtt.smoothed_ns = c.a.p->path[i].rtt.min_ns = 3 * CORE_MS;
+	while (core_send(&c, RC_WRITE_ONLY, psn) == DROP_NONE)
+		psn++;
+	for (int i = 0; i < 8; i++) {
+		c.now_ns += 20 * CORE_MS;
+		core_send(&c, RC_WRITE_ONLY, psn);
+		while ((k = core_take(&c.a)))
+			if ((k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK)
+				longest = max_u64(longest, roce_rnr_timer_ns(k->h.aeth_syndrome & 31));
+	}
+	assert_int_equal(longest, 3840 * CORE_US); /* the next that IBTA has for 3 ms */
 	core_close(&c);
 }
 
@@ -346,6 +402,8 @@ int main(void)
 	    cmocka_unit_test(mouth__template_from_cm),
 	    cmocka_unit_test(mouth__response_is_rewritten),
 	    cmocka_unit_test(mouth__full_arena_means_rnr),
+	    cmocka_unit_test(mouth__cnp_comes_before_rnr),
+	    cmocka_unit_test(mouth__rnr_waits_are_bounded_by_the_round_trip),
 	    cmocka_unit_test(mouth__room_ends_the_hold_off),
 	    cmocka_unit_test(mouth__no_rnr_for_finite_retries_while_waiting),
 	    cmocka_unit_test(mouth__finite_rnr_retries_are_not_used_up),

@@ -391,9 +391,9 @@ struct barrier {
 	struct ip_pool ip_near, ip_far;
 };
 
-/* What a timer is for; its owner is the index of a near flow (first four), far flow (three), host pair, host, lane or
- * barrier queue. */
-enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_KEEPALIVE };
+/* What a timer is for; its owner is the index of a near flow (first four), far flow (three), host pair, host, lane,
+ * barrier queue or path. */
+enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_KEEPALIVE, TK_PATH };
 
 /* Which list a slot is on. */
 enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX };
@@ -436,6 +436,9 @@ struct proxy {
 	struct wan_path path[PATHS_MAX];
 	uint32_t npaths;
 	struct fec_shard *fec; /* NULL: off */
+	uint32_t paths_usable; /* bit mask: that packets may take, never 0 (wan_path.c) ... */
+	uint32_t paths_ip;     /* ... and of these those that IP packets may (wan_spread.c) */
+	uint8_t path_last;     /* that died last */
 
 	struct dnode mouth;     /* near flows with an AETH to say */
 	struct dnode resp_list; /* near flows with responses to deliver */

@@ -94,6 +94,7 @@
 	X(WAN_RX_BYTES, "wan_rx_bytes", "UDP payload bytes from the other edge")                                       \
 	X(WAN_TX_CONTROL, "wan_tx_control", "datagrams without packets in them")                                       \
 	X(WAN_LOST, "wan_lost", "datagrams found lost")                                                                \
+	X(WAN_MOVED, "wan_moved", "datagrams of a dead path whose contents went again on another")                     \
 	X(WAN_SPURIOUS, "wan_spurious", "datagrams found lost that had arrived after all")                             \
 	X(WAN_REPAIRS, "wan_repairs", "packets or pieces sent again")                                                  \
 	X(FEC_TX, "fec_tx_repairs", "repair datagrams of FEC to the other edge")                                       \
@@ -121,6 +122,8 @@
 #define PROXY_EVENTS(X)                                                                                                \
 	X(WAN_UP, "wan_up", 'i', "the other edge answers")                                                             \
 	X(WAN_DEAD, "wan_dead", 'w', "nothing heard from the other edge")                                              \
+	X(PATH_UP, "path_up", 'i', "a path answers")                                                                   \
+	X(PATH_DEAD, "path_dead", 'w', "a path does not answer")                                                      \
 	X(FLOW_OPENED, "flow_opened", 'i', "first packet of an RC flow")                                               \
 	X(FLOW_PAIRED, "flow_paired", 'i', "the requester's QPN is known")                                             \
 	X(FLOW_RESET, "flow_reset", 'i', "the host reset its QP: a new incarnation begins")                            \

@@ -48,6 +48,7 @@ X(ARENA_EPOCH,        "the peer's arena epoch",                         "flows o
 X(LANE_ONE_WAY,       "a host pair has one lane",                       "the hash is not symmetric")
 X(ONE_POOL,           "each pool keeps its reserve",                    "one direction may take every chunk")
 X(REFUSED_FORGOTTEN,  "refused is no loss, and comes again",            "what was refused is not sent again")
+X(DEAD_PATH_KEEPS,    "what was under way on a dead path goes again",   "it stays there")
 X(NO_CREDIT,          "credit follows drain rate and round trip",       "a flow may hold all that is left of a pool")
 X(NO_MINIMUM,         "a guaranteed minimum per flow",                  "a flow that has drained nothing yet gets no room in a full pool")
 X(NO_EVICT,           "the next expected packet is always admitted",    "nothing is given up for it, neither by the flow nor by dead ones")

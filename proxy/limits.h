@@ -23,6 +23,7 @@ enum proxy_limits {
 	LANES_MAX = 256, /* lane is one byte on the wire */
 	SHARDS_MAX = 64,
 	PATHS_MAX = 8, /* of a link: each costs every lane 100 KiB of packet numbers */
+	PATH_WEIGHT_MAX = 1000,
 	WAN_MTU_MIN = 1280,
 	WAN_MTU_MAX = 9216,
 	WAN_REFS_MAX = 10, /* packets or control items in one datagram that need repair if it is lost */

@@ -24,6 +24,7 @@
 #include "wan_fec.h"
 #include "wan_lane.h"
 #include "wan_seal.h"
+#include "wan_spread.h"
 
 /* --- session --- */
 
@@ -55,6 +56,7 @@ void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_
 	p->wan_up = false;
 	p->last_rx_ns = now_ns;
 	wan_fec_session_start(p);
+	wan_paths_session_start(p);
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
 		if (proxy_owns_lane(p, i))
 			wan_lane_session_start(p, &p->lanes[i]);
@@ -173,6 +175,8 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 		return drop(p, DROP_WAN_BAD_FRAME);
 	count(p, CTR_WAN_RX_DGRAMS, 1);
 	count(p, CTR_WAN_RX_BYTES, len);
+	p->path[h.path].stats.rx_dgrams++;
+	p->path[h.path].stats.rx_bytes += len;
 	p->last_rx_ns = now_ns;
 	if (!p->wan_up) {
 		p->wan_up = true;
@@ -195,6 +199,7 @@ static void on_keepalive(struct proxy *p)
 		l->space[0].ping_due = true;
 		wan_lane_kick(p, l);
 	}
+	wan_spread_sort(p);
 	timer_set(&p->timers, &p->keepalive, p->now_ns + p->cfg.keepalive_ns);
 }
 
@@ -222,6 +227,9 @@ static void on_timer(struct proxy *p, const struct timer *t)
 	case TK_LANE:
 		wan_lane_on_timer(p, &p->lanes[t->owner]);
 		break;
+	case TK_PATH:
+		wan_path_on_timer(p, &p->path[t->owner]);
+		break;
 	case TK_KEEPALIVE:
 		on_keepalive(p);
 		break;
@@ -248,7 +256,7 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns)
 	    !dlist_empty(&p->resp_list))
 		return now_ns;
 	if (!dlist_empty(&p->lane_list))
-		next = min_u64(next, p->pacer_blocked ? wan_pacer_next_ns(p->path[0].pacer) : now_ns);
+		next = min_u64(next, p->pacer_blocked ? wan_spread_next_ns(p) : now_ns);
 	return next;
 }
 
@@ -304,31 +312,31 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 
 size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, struct wan_tx *tx)
 {
-	struct wan_path *path = &p->path[0];
-	bool ready = wan_pacer_ready(path->pacer, now_ns);
 	struct dnode *n, *last = p->lane_list.prev;
 	bool more = true;
 
 	p->now_ns = now_ns;
 	p->pacer_blocked = false;
-	if (cap < path->payload_max)
+	if (cap < wan_spread_payload_max(p))
 		return 0;
 	while (more && (n = dlist_first(&p->lane_list))) {
 		struct lane *l = dlist_entry(n, struct lane, node);
-		size_t len = wan_lane_build(p, l, path, buf, cap, ready);
+		struct wan_path *path;
+		bool held;
+		size_t len = wan_spread_build(p, l, buf, cap, &path, &held);
 
 		more = n != last;
 		if (len) {
+			if (wan_pacer_ready(path->pacer, now_ns))
+				dlist_rotate(&p->lane_list);
 			wan_pacer_take(path->pacer, now_ns, len);
 			p->last_tx_ns = now_ns;
 			tx->lane = l->id;
 			tx->path = path->id;
-			if (ready)
-				dlist_rotate(&p->lane_list);
 			return len;
 		}
 		dlist_remove(n);
-		if (!ready && wan_lane_has_data(l)) {
+		if (held) {
 			dlist_append(&p->lane_list, n);
 			p->pacer_blocked = true;
 		}

@@ -114,7 +114,10 @@ struct wan_seal_ops {
 struct wan_path_config {
 	struct wan_pacer *pacer;
 	uint16_t payload_max; /* UDP payload of a datagram: path MTU - IP - UDP header. The sealing tag is inside. */
+	uint32_t weight;      /* how much it is preferred to others as quick; 0: only if no other lives. default 1 */
 };
+
+enum path_state { PATH_NEW, PATH_UP, PATH_DEAD };
 
 struct proxy_config {
 	uint8_t shard, nshards; /* shard < nshards <= SHARDS_MAX */

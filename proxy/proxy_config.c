@@ -10,7 +10,8 @@ void proxy_config_defaults(struct proxy_config *c)
 	c->mode = ACK_MODE_HOST;
 	c->max_flows = 4096;
 	c->npaths = 1;
-	c->path[0].payload_max = 9000 - 28;
+	for (uint32_t i = 0; i < PATHS_MAX; i++)
+		c->path[i] = (struct wan_path_config){.payload_max = 9000 - 28, .weight = 1};
 	c->rtt_hint_ns = 10000000;
 	c->rate_hint_bps = 10000000000ull;
 	c->dead_peer_ns = 2000000000ull;
@@ -39,7 +40,8 @@ static bool pair_modes_sane(const struct proxy_config *c)
 static bool paths_sane(const struct proxy_config *c)
 {
 	for (uint32_t i = 0; i < c->npaths && i < PATHS_MAX; i++)
-		if (c->path[i].payload_max < WAN_MTU_MIN - 48 || c->path[i].payload_max > WAN_MTU_MAX)
+		if (c->path[i].payload_max < WAN_MTU_MIN - 48 || c->path[i].payload_max > WAN_MTU_MAX ||
+		    c->path[i].weight > PATH_WEIGHT_MAX)
 			return false;
 	return c->npaths >= 1 && c->npaths <= PATHS_MAX;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * What goes into a datagram, in this order: report and refusals, probe, flow frames, repairs, responses and expendable
+ * What goes into a datagram of a path (wan_spread.c chooses it), in this order: report and refusals, probe, flow frames, repairs, responses and expendable
  * packets, new requests (flows take turns, a datagram each) and IP packets, credits. Each thing that must arrive leaves a reference in
  * the sent map; when the datagram is lost the reference says what to send again - its newest state, never the old bytes
  * of a frame. A datagram of nothing but reports is not answered with one, and needs no entry. */
@@ -241,8 +241,12 @@ static void finish(struct wan_build *b)
 	b->s->sent.bytes_in_flight += b->off;
 	count(b->p, CTR_WAN_TX_DGRAMS, 1);
 	count(b->p, CTR_WAN_TX_BYTES, b->off);
-	if (!b->data)
+	if (!b->data) {
 		count(b->p, CTR_WAN_TX_CONTROL, 1);
+		b->path->stats.tx_control++;
+		b->path->stats.tx_control_bytes += b->off;
+	}
+	b->e->place = wan_path_sent(b->p, b->path, b->off, b->e->nrefs > 0);
 	if (b->e->nrefs)
 		wan_lane_wake_at(b->p, b->l, b->p->now_ns + pn_space_pto_ns(b->s, b->path));
 	else
@@ -274,7 +278,8 @@ static void pack_new(struct wan_build *b)
 	l->ip_turn = !l->ip_turn;
 }
 
-size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, uint8_t *buf, size_t cap, bool data_ok)
+size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, uint8_t *buf, size_t cap,
+                      enum wan_contents what)
 {
 	struct pn_space *s = &l->space[path->id];
 	struct wan_build b = {.p = p, .l = l, .path = path, .s = s, .buf = buf};
@@ -296,15 +301,17 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		put_probe(&b);
 	if (s->ping_due)
 		put_ping(&b);
-	put_closes(&b);
-	put_flow_reports(&b);
-	if (data_ok) {
+	if (what >= WAN_CONTROL) {
+		put_closes(&b);
+		put_flow_reports(&b);
+	}
+	if (what == WAN_ALL) {
 		wan_pack_repairs(&b);
 		wan_pack_firsts(&b);
 		wan_pack_repairs(&b); /* what is too large for a datagram goes in pieces */
 		pack_new(&b);
 	}
-	if (b.off > WAN_HDR_LEN || l->credit_due)
+	if (what >= WAN_CONTROL && (b.off > WAN_HDR_LEN || l->credit_due))
 		put_credit(&b);
 	if (b.off > WAN_HDR_LEN) {
 		wan_fec_protect(&b);

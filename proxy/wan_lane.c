@@ -54,10 +54,11 @@ static void empty_list(struct dnode *head)
 
 void wan_lane_session_start(struct proxy *p, struct lane *l)
 {
-	for (uint32_t i = 0; i < p->npaths; i++)
+	for (uint32_t i = 0; i < p->npaths; i++) {
 		pn_space_reset(&l->space[i], p->now_ns);
-	for (uint32_t i = 0; i < p->npaths; i++)
 		wan_fec_reset_space(p, l, &l->space[i]);
+		l->space[i].ping_due = i == 0 || l->id == p->cfg.shard; /* one is enough to try a path */
+	}
 	empty_list(&l->near_list);
 	empty_list(&l->repair);
 	empty_list(&l->spaced);
@@ -209,7 +210,8 @@ void wan_lane_on_timer(struct proxy *p, struct lane *l)
 
 		check_report(p, l, s);
 		wan_detect_losses(p, l, s);
-		check_pto(p, l, s);
+		if (wan_paths_usable(p) & 1u << i)
+			check_pto(p, l, s); /* those that are not have probes of their own */
 		wan_fec_on_timer(p, l, s);
 		due |= s->report_due || s->probe_due;
 	}

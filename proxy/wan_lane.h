@@ -31,9 +31,16 @@ void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns);
 
 /* True if packets wait to be sent. */
 bool wan_lane_has_data(const struct lane *l);
-/* Builds one sealed datagram for a path in buf; without `data_ok` only what the pacer does not hold back. Returns its
- * length in bytes, 0: nothing to send. */
-size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, uint8_t *buf, size_t cap, bool data_ok);
+/* What may be in a datagram. */
+enum wan_contents {
+	WAN_OF_PATH, /* what is about the path itself: it is not in use */
+	WAN_CONTROL, /* what the pacer does not hold back */
+	WAN_ALL,
+};
+
+/* Builds one sealed datagram for a path in buf. Returns its length in bytes, 0: nothing to send. */
+size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, uint8_t *buf, size_t cap,
+                      enum wan_contents what);
 /* Takes one apart, which came by the path in its header: opened, len without its tag. DROP_NONE, or the last thing in it
  * that was dropped. */
 enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len);

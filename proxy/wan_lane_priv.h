@@ -56,6 +56,8 @@ void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const s
 bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_frame *f);
 /* Declares lost what is. RFC 8985. */
 void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s);
+/* Its path is dead: all that is under way goes again, on another. */
+void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s);
 /* The sent map is full and nothing is heard: what is oldest goes again under new numbers. */
 void wan_give_up_oldest(struct proxy *p, struct lane *l, struct pn_space *s);
 

@@ -8,6 +8,7 @@
  *             the responder has it.
  *   lost      units go again, doubled (wan_pack.c); of control frames the flow's newest state goes again.
  *   refused   no loss: one copy goes again a little later.
+ *   moved     its path is dead: one copy goes again at once, on another.
  *
  * Losses are found after RACK (RFC 8985, wan_sent.h). The reordering window grows when something was called lost that
  * arrived after all, up to a quarter of the round trip, and shrinks slowly. */
@@ -58,7 +59,9 @@ static void slot_acked(struct proxy *p, const struct wan_ref *r)
 		wan_unqueue(m);
 }
 
-static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, bool refused)
+enum how { HOW_LOST, HOW_REFUSED, HOW_MOVED };
+
+static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, enum how how)
 {
 	struct slot_meta *m;
 	const struct slot_hdr *h = arena_hdr(p->arena, r->id);
@@ -83,16 +86,16 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 	whole = r->off == 0 && r->n == units_of(h->len);
 	if (whole && (m->in_flight || m->queued == SQ_SPACED))
 		return; /* another copy is under way */
-	if (refused && FAULT(FAULT_REFUSED_FORGOTTEN))
+	if ((how == HOW_REFUSED && FAULT(FAULT_REFUSED_FORGOTTEN)) || (how == HOW_MOVED && FAULT(FAULT_DEAD_PATH_KEEPS)))
 		return;
-	if (refused) {
+	if (how == HOW_REFUSED) {
 		m->copies = 1;
 		m->due_ns = p->now_ns + REFUSED_WAIT_NS;
 		wan_queue_slot(p, &l->spaced, r->id, SQ_SPACED);
 		wan_lane_wake_at(p, l, m->due_ns);
 		return;
 	}
-	m->copies = m->sends == 2 ? 2 : 3;
+	m->copies = how == HOW_MOVED ? 1 : m->sends == 2 ? 2 : 3;
 	if (m->queued != SQ_REPAIR)
 		wan_queue_slot(p, &l->repair, r->id, SQ_REPAIR);
 	wan_lane_kick(p, l);
@@ -133,11 +136,11 @@ static void entry_acked(void *arg, const struct sent_entry *e)
 			slot_acked(c->p, &e->ref[i]);
 }
 
-static void entry_gone(struct lane_ctx *c, const struct sent_entry *e, bool refused)
+static void entry_gone(struct lane_ctx *c, const struct sent_entry *e, enum how how)
 {
 	for (unsigned i = 0; i < e->nrefs; i++) {
 		if (e->ref[i].kind == REF_SLOT)
-			slot_lost(c->p, c->l, &e->ref[i], refused);
+			slot_lost(c->p, c->l, &e->ref[i], how);
 		else
 			control_lost(c->p, c->l, &e->ref[i]);
 	}
@@ -150,7 +153,8 @@ static void entry_lost(void *arg, const struct sent_entry *e)
 	count(c->p, CTR_WAN_LOST, 1);
 	if (e->block)
 		count(c->p, CTR_FEC_SENT_AGAIN, 1);
-	entry_gone(c, e, false);
+	wan_path_lost(&c->p->path[c->s->path], e->place);
+	entry_gone(c, e, HOW_LOST);
 }
 
 static void entry_refused(void *arg, const struct sent_entry *e)
@@ -158,7 +162,16 @@ static void entry_refused(void *arg, const struct sent_entry *e)
 	struct lane_ctx *c = arg;
 
 	count(c->p, CTR_WAN_REFUSED, 1);
-	entry_gone(c, e, true);
+	entry_gone(c, e, HOW_REFUSED);
+}
+
+static void entry_moved(void *arg, const struct sent_entry *e)
+{
+	struct lane_ctx *c = arg;
+
+	count(c->p, CTR_WAN_MOVED, 1);
+	c->p->path[c->s->path].stats.moved++;
+	entry_gone(c, e, HOW_MOVED);
 }
 
 /* --- reports --- */
@@ -183,6 +196,16 @@ void wan_give_up_oldest(struct proxy *p, struct lane *l, struct pn_space *s)
 	wan_sent_advance(&s->sent, p->now_ns, 0);
 }
 
+void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	struct lane_ctx c = {p, l, s};
+
+	if (wan_sent_give_up_all(&s->sent, entry_moved, &c))
+		wan_lane_kick(p, l);
+	wan_sent_advance(&s->sent, p->now_ns, 0);
+	s->pto_count = 0;
+}
+
 void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
 {
 	struct wan_path *path = &p->path[s->path];
@@ -192,6 +215,7 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	wan_sent_report(&s->sent, r, entry_acked, &c, &res);
 	if (r->largest < s->sent.pn_next && r->largest >= s->acked_end)
 		s->acked_end = r->largest + 1;
+	wan_path_answered(p, path, &res);
 	if (res.largest_sent_ns && p->now_ns > res.largest_sent_ns)
 		wan_rtt_sample(&path->rtt, p->now_ns, p->now_ns - res.largest_sent_ns, r->delay_ns);
 	if (res.newly_acked) {

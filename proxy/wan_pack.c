@@ -11,6 +11,7 @@
 #include "ip_carry.h"
 #include "near.h"
 #include "wan_fec.h"
+#include "wan_spread.h"
 #include "wan_units.h"
 
 #define SPACING_MIN_NS 50000ull
@@ -145,8 +146,10 @@ static bool put_repair(struct wan_build *b, uint32_t slot)
 			n = fit;
 		if (!put_piece(b, slot, start, n))
 			return false;
-		if (m->sends > 1)
+		if (m->sends > 1) {
 			count(b->p, CTR_WAN_REPAIRS, 1);
+			b->path->stats.repairs++;
+		}
 		units_mask(start, n, mask);
 		m->lost[0] &= ~mask[0];
 		m->lost[1] &= ~mask[1];
@@ -189,6 +192,8 @@ void wan_pack_ip(struct wan_build *b)
 {
 	size_t max = (size_t)b->path->payload_max - WAN_TAG_LEN - WAN_HDR_LEN - wan_fec_room(b->p), n;
 
+	if (!wan_spread_takes_ip(b->p, b->l, b->path))
+		return;
 	while ((n = ip_wan_put(b->p, b->l, b->buf + b->off, b->cap - b->off, max)) > 0) {
 		b->off += n;
 		b->data = true;

@@ -1,24 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wan_path.h - one WAN route of a link, and what a lane has under way on it.
  *
- * What belongs to the route, whichever lane uses it: round trip, sending time, size of datagrams. What belongs to a lane on a
- * route is a packet number space (RFC 9000 12.3): the numbers it has sent and heard there, and what they tell of losses
- * and of silence. Since numbers count per lane *and* path, reordering between paths can be no loss. */
+ * What belongs to the route, whichever lane uses it: round trip, sending time, size of datagrams, whether it is alive.
+ * What belongs to a lane on a route is a packet number space (RFC 9000 12.3): the numbers it has sent and heard there,
+ * and what they tell of losses and of silence. Since numbers count per lane *and* path, reordering between paths can be
+ * no loss. The theory of life and death is in wan_path.c, of spreading in wan_spread.c. */
 #ifndef PROXY_WAN_PATH_H
 #define PROXY_WAN_PATH_H
 
 #include "fec_plan.h"
 #include "fec_tx.h"
 #include "wan_arrivals.h"
+#include "loss_runs.h"
+#include "timer.h"
 #include "wan_pacer.h"
 #include "wan_recv.h"
 #include "wan_rtt.h"
 #include "wan_sent.h"
 
+struct proxy;
+struct lane;
+
 #define REORDER_MIN_NS 50000ull /* least reordering window: below it bursts of one switch look like losses */
+
+/* What a path has done since the shard began. */
+struct wan_path_stats {
+	uint64_t tx_dgrams, tx_bytes, rx_dgrams, rx_bytes;
+	uint64_t tx_control, tx_control_bytes; /* of these, datagrams without packets */
+	uint64_t lost, spurious, repairs, moved;
+	uint64_t deaths;
+	uint64_t acked_bytes;
+};
 
 struct wan_path {
 	uint8_t id;
+	uint32_t weight;      /* 0: used only if no other lives */
 	struct wan_pacer *pacer;
 	uint16_t payload_max; /* UDP payload of a datagram, tag included */
 	struct wan_rtt rtt;
@@ -28,6 +44,22 @@ struct wan_path {
 		struct fec_measure measure; /* of what it loses, as the peer says */
 		struct fec_budget budget;
 	} fec;
+	/* life: only if there are others */
+	enum path_state state;
+	uint64_t since_ns;    /* of that state */
+	uint64_t waiting_ns;  /* since when something sent is without an answer; 0: nothing is */
+	uint32_t waiting;     /* datagrams sent since that want one */
+	uint32_t answers;     /* dead: to probes, in a row */
+	uint32_t flaps;       /* deaths not long after coming back: more answers are asked for */
+	uint64_t probe_ns;    /* dead: time between probes */
+	uint64_t asked_ns;    /* when something that wants an answer was last sent */
+	struct timer look;
+	/* figures */
+	uint64_t places;      /* datagrams ever sent: the next one's place */
+	uint32_t loss_ppm;    /* smoothed over some hundreds of datagrams */
+	uint64_t rate_from_ns, rate_from_bytes, rate_bps; /* delivery rate, a window at a time */
+	struct loss_runs runs;
+	struct wan_path_stats stats;
 };
 
 /* One lane's packet numbers on one path. */
@@ -57,5 +89,22 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns);
 uint64_t pn_space_pto_ns(const struct pn_space *s, const struct wan_path *path);
 /* Widens the reordering window after losses that were none, narrows it slowly else. */
 void pn_space_adapt_reorder(struct pn_space *s, const struct wan_path *path, const struct wan_sent_result *res);
+
+/* --- life --- */
+
+/* A session begins: nothing is known of any path. */
+void wan_paths_session_start(struct proxy *p);
+/* A datagram of so many bytes was sent; `asks`: the peer will say that it came. Returns its place on the path. */
+uint64_t wan_path_sent(struct proxy *p, struct wan_path *path, size_t bytes, bool asks);
+/* The peer has said of some that they came. */
+void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_sent_result *res);
+/* One that was sent at that place is lost. */
+void wan_path_lost(struct wan_path *path, uint64_t place);
+void wan_path_on_timer(struct proxy *p, struct wan_path *path);
+/* So long may a path not answer before it counts as dead, ns: one round trip if much was sent, else two, and a floor. */
+uint64_t wan_path_patience_ns(const struct wan_path *path);
+
+/* Bit mask of the paths that packets may take. Never 0. */
+uint32_t wan_paths_usable(const struct proxy *p);
 
 #endif

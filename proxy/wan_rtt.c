@@ -9,6 +9,7 @@ enum {
 	RTT_FLOOR_NS = 1000,
 	REPORT_DELAY_MAX_NS = 2000000, /* a peer holds a report back for at most 1 ms; twice that for a busy machine */
 	PTO_MIN_NS = 1000000,
+	RTT_SAMPLES = 16384, /* then all buckets are halved */
 };
 
 void wan_rtt_init(struct wan_rtt *r, uint64_t hint_ns)
@@ -30,6 +31,46 @@ static void track_min(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns)
 		r->min_ns = rtt_ns;
 }
 
+/* Bucket 8 e + m holds what lies between (8 + m) and (9 + m) x 2^e x 125 ns. */
+static uint32_t bucket_of(uint64_t rtt_ns)
+{
+	uint64_t units = rtt_ns / 125;
+	uint32_t e;
+
+	if (units < 8)
+		return 0;
+	e = 60 - (uint32_t)__builtin_clzll(units);
+	e = 8 * e + (uint32_t)(units >> e) - 8;
+	return e < RTT_BUCKETS ? e : RTT_BUCKETS - 1;
+}
+
+static void note(struct wan_rtt *r, uint64_t rtt_ns)
+{
+	r->bucket[bucket_of(rtt_ns)]++;
+	if (++r->samples < RTT_SAMPLES)
+		return;
+	r->samples = 0;
+	for (uint32_t i = 0; i < RTT_BUCKETS; i++)
+		r->samples += r->bucket[i] /= 2;
+}
+
+uint64_t wan_rtt_quantile_ns(const struct wan_rtt *r, uint32_t permille)
+{
+	uint64_t below = 0, want = ((uint64_t)r->samples * permille + 999) / 1000;
+
+	for (uint32_t i = 0; i < RTT_BUCKETS && r->samples; i++) {
+		below += r->bucket[i];
+		if (below >= want)
+			return (125ull * (9 + i % 8)) << i / 8;
+	}
+	return 0;
+}
+
+void wan_rtt_again(struct wan_rtt *r)
+{
+	wan_rtt_init(r, wan_rtt_ns(r));
+}
+
 void wan_rtt_sample(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns, uint64_t peer_delay_ns)
 {
 	uint64_t err;
@@ -40,6 +81,7 @@ void wan_rtt_sample(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns, uint64_
 	if (rtt_ns < RTT_FLOOR_NS)
 		rtt_ns = RTT_FLOOR_NS;
 	r->latest_ns = rtt_ns;
+	note(r, rtt_ns);
 	track_min(r, now_ns, rtt_ns);
 	if (!r->smoothed_ns) {
 		r->smoothed_ns = rtt_ns;

@@ -6,12 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define RTT_BUCKETS 192 /* eight to each power of two from 1 us to 16 s */
+
 struct wan_rtt {
 	uint64_t min_ns; /* smallest in this window and the one before; 0: not measured yet */
 	uint64_t window_min_ns, window_end_ns;
 	uint64_t smoothed_ns, var_ns;
 	uint64_t latest_ns;
 	uint64_t hint_ns; /* stands in until the first measurement */
+	uint32_t bucket[RTT_BUCKETS], samples; /* all are halved now and then: the distribution of late */
 };
 
 void wan_rtt_init(struct wan_rtt *r, uint64_t hint_ns);
@@ -25,5 +28,11 @@ uint64_t wan_rtt_min_ns(const struct wan_rtt *r);
 
 /* Probe timeout without backoff: smoothed + 4 x variation + peer's report delay. RFC 9002 6.2.1. */
 uint64_t wan_rtt_pto_ns(const struct wan_rtt *r);
+
+/* The round trip that so many of a thousand measurements stayed below, ns; 0: nothing is measured. To an eighth. */
+uint64_t wan_rtt_quantile_ns(const struct wan_rtt *r, uint32_t permille);
+
+/* The path is another now: what was measured is a hint at most. */
+void wan_rtt_again(struct wan_rtt *r);
 
 #endif

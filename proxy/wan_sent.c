@@ -109,6 +109,7 @@ struct sent_entry *wan_sent_push(struct wan_sent *s, uint64_t now_ns, uint64_t *
 	e = entry_at(s, *pn);
 	e->sent_ns = now_ns;
 	e->missing_next = NO_PN;
+	e->place = 0;
 	e->bytes = 0;
 	e->nrefs = 0;
 	e->block = 0;
@@ -177,6 +178,7 @@ static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64
 		if (base + bit == largest)
 			res->largest_sent_ns = e->sent_ns;
 		res->newly_acked++;
+		res->newly_acked_bytes += e->bytes;
 		acked(arg, e);
 	}
 	for (; late; late &= late - 1) {
@@ -347,6 +349,25 @@ uint64_t wan_sent_give_up_oldest(struct wan_sent *s, uint64_t now_ns, wan_sent_f
 		pg->lost_ns = now_ns;
 		lost(arg, &pg->entry[bit]);
 		n++;
+	}
+	return n;
+}
+
+uint64_t wan_sent_give_up_all(struct wan_sent *s, wan_sent_fn moved, void *arg)
+{
+	uint64_t n = 0;
+
+	for (uint64_t base = s->pn_floor; base < s->pn_next; base += 64) {
+		struct sent_page *pg = page_at(s, base);
+		uint64_t open = ~pg->resolved & word_mask(base, s->pn_floor, s->pn_next);
+
+		for (; open; open &= open - 1) {
+			unsigned bit = (unsigned)__builtin_ctzll(open);
+
+			settle(s, pg, &pg->entry[bit], bit);
+			moved(arg, &pg->entry[bit]);
+			n++;
+		}
 	}
 	return n;
 }

@@ -44,6 +44,7 @@ struct wan_ref {
 struct sent_entry {
 	uint64_t sent_ns;
 	uint64_t missing_next; /* FIFO of entries named missing */
+	uint64_t place; /* among all datagrams of the shard on that path */
 	uint32_t bytes;
 	uint32_t block; /* of FEC; 0: none */
 	uint8_t nrefs;
@@ -105,6 +106,7 @@ void wan_sent_unpush(struct wan_sent *s);
 
 struct wan_sent_result {
 	uint64_t newly_acked;     /* entries */
+	uint64_t newly_acked_bytes;
 	uint64_t largest_sent_ns; /* send time of r->largest if this report told of it first, else 0 */
 	uint64_t spurious;        /* entries found lost that had arrived */
 	uint64_t spurious_ns;     /* how much longer it would have been right to wait, at most */
@@ -129,6 +131,10 @@ uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_n
 /* The map is full and nothing is heard: what the oldest page still waits for is sent again under new numbers, though
  * nobody said that it was lost. Doubles are harmless. Returns how many entries. */
 uint64_t wan_sent_give_up_oldest(struct wan_sent *s, uint64_t now_ns, wan_sent_fn lost, void *arg);
+
+/* The path is dead: everything that is not resolved is, and goes again elsewhere. Nothing of it is called lost, nor a late
+ * arrival of it spurious. Returns how many entries. */
+uint64_t wan_sent_give_up_all(struct wan_sent *s, wan_sent_fn moved, void *arg);
 
 /* True if entries named missing wait for wan_sent_detect(). */
 bool wan_sent_any_missing(const struct wan_sent *s);

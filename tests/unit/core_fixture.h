@@ -63,7 +63,7 @@ struct core_edge {
 	struct proxy_config cfg;
 	struct arena_geometry g;
 	void *heap, *region;
-	struct wan_pacer pacer;
+	struct wan_pacer pacer, second;
 	struct core_pkt *out; /* ring of CORE_QUEUE */
 	uint32_t out_head, out_tail;
 };
@@ -72,6 +72,7 @@ struct core {
 	struct core_edge a, b;
 	uint64_t now_ns;
 	uint32_t epoch;
+	uint32_t npaths; /* 2, or else 1 */
 	bool cut; /* the WAN carries nothing */
 	/* Looks at a datagram of `from`; false: it gets lost. */
 	bool (*wan)(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len);
@@ -109,6 +110,7 @@ static inline void core_edge_open(struct core *c, struct core_edge *e, uint8_t s
 	memset(e, 0, sizeof(*e));
 	e->c = c;
 	wan_pacer_init(&e->pacer, 1000000000000ull, 66, 1000000);
+	wan_pacer_init(&e->second, 1000000000000ull, 66, 1000000);
 	proxy_config_defaults(&e->cfg);
 	e->cfg.nlanes = 2;
 	e->cfg.mode = mode;
@@ -117,6 +119,8 @@ static inline void core_edge_open(struct core *c, struct core_edge *e, uint8_t s
 	e->cfg.local[0] = core_prefix(site);
 	e->cfg.remote[0] = core_prefix((uint8_t)(3 - site));
 	e->cfg.path[0].pacer = &e->pacer;
+	e->cfg.path[1].pacer = &e->second;
+	e->cfg.npaths = c->npaths ? c->npaths : 1;
 	e->cfg.rate_hint_bps = 1000000000ull;
 	e->cfg.rtt_hint_ns = 1 * CORE_MS;
 	e->cfg.fec = (struct fec_config)CORE_FEC;

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Each path has a pacer that hands out what the path carries. Of those that have sending time now the one that is
+ * quickest gets the next datagram: round trip, more if the path loses (a loss costs about three of them), divided by
+ * its weight. So a link that is not full uses its best path, and one that is full uses every path at its own rate. Packets of
+ * one flow go by all of them; the far edge puts them into order by position, and a number space is never spread, so
+ * nothing is called lost for having come by the longer way.
+ *
+ * Frames about a number space go by its own path, whether that is in use or not: that is how a dead one is found to live.
+ * Those about flows go by the quickest path without asking its pacer.
+ *
+ * IP packets that are not RoCEv2 keep to one path per lane, because TCP takes reordering for loss: one of those that
+ * are nearly as quick as the quickest. */
+#include "wan_spread.h"
+
+#include "wan_lane_priv.h"
+
+static uint64_t cost(const struct wan_path *path)
+{
+	uint64_t rtt = wan_rtt_ns(&path->rtt);
+
+	return (rtt + rtt / 1000 * 3 * path->loss_ppm / 1000) / (path->weight ? path->weight : 1);
+}
+
+/* The quickest of a set that is not empty. */
+static struct wan_path *quickest(struct proxy *p, uint32_t set)
+{
+	struct wan_path *best = NULL;
+
+	for (uint32_t i = 0; i < p->npaths; i++)
+		if (set & 1u << i && (!best || cost(&p->path[i]) < cost(best)))
+			best = &p->path[i];
+	return best;
+}
+
+/* Those with sending time. */
+static uint32_t with_time(const struct proxy *p, uint32_t set)
+{
+	uint32_t ready = 0;
+
+	for (uint32_t i = 0; i < p->npaths; i++)
+		if (set & 1u << i && wan_pacer_ready(p->path[i].pacer, p->now_ns))
+			ready |= 1u << i;
+	return ready;
+}
+
+/* Those with frames about the lane's own numbers on them. */
+static uint32_t with_frames(const struct proxy *p, const struct lane *l)
+{
+	uint32_t set = 0;
+
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		const struct pn_space *s = &l->space[i];
+
+		if (s->report_due || s->probe_due || s->ping_due || s->recv.refused_bits)
+			set |= 1u << i;
+	}
+	return set;
+}
+
+static size_t build(struct proxy *p, struct lane *l, uint32_t i, uint32_t usable, uint32_t ready, uint8_t *buf,
+                    size_t cap, struct wan_path **by)
+{
+	enum wan_contents what = !(usable & 1u << i)  ? WAN_OF_PATH
+	                         : !(ready & 1u << i) ? WAN_CONTROL
+	                                              : WAN_ALL;
+
+	*by = &p->path[i];
+	return wan_lane_build(p, l, *by, buf, cap, what);
+}
+
+size_t wan_spread_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, struct wan_path **by, bool *held)
+{
+	uint32_t usable = wan_paths_usable(p), ready = with_time(p, usable), own = with_frames(p, l), left;
+	size_t len = 0;
+
+	for (left = own; !len && left; left &= left - 1)
+		len = build(p, l, (uint32_t)__builtin_ctz(left), usable, ready, buf, cap, by);
+	for (left = ready & ~own; !len && left; left &= ~(1u << (*by)->id)) {
+		*by = quickest(p, left);
+		len = build(p, l, (*by)->id, usable, ready, buf, cap, by);
+	}
+	if (!len && !ready)
+		len = build(p, l, quickest(p, usable)->id, usable, ready, buf, cap, by);
+	*held = !len && (usable & ~ready) && wan_lane_has_data(l);
+	return len;
+}
+
+uint64_t wan_spread_next_ns(const struct proxy *p)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		uint64_t at = wan_pacer_next_ns(p->path[i].pacer);
+
+		if (wan_paths_usable(p) & 1u << i && (at > p->now_ns || p->npaths == 1))
+			next = min_u64(next, at);
+	}
+	return next == UINT64_MAX ? p->now_ns : next;
+}
+
+size_t wan_spread_payload_max(const struct proxy *p)
+{
+	size_t most = 0;
+
+	for (uint32_t i = 0; i < p->npaths; i++)
+		most = max_u64(most, p->path[i].payload_max);
+	return most;
+}
+
+/* --- IP --- */
+
+void wan_spread_sort(struct proxy *p)
+{
+	uint32_t usable = wan_paths_usable(p);
+	uint64_t least = cost(quickest(p, usable));
+
+	p->paths_ip = 0;
+	for (uint32_t i = 0; i < p->npaths; i++)
+		if (usable & 1u << i && cost(&p->path[i]) <= least + least / 4)
+			p->paths_ip |= 1u << i;
+}
+
+bool wan_spread_takes_ip(const struct proxy *p, const struct lane *l, const struct wan_path *path)
+{
+	uint32_t set = p->paths_ip, n = 0, before = 0; /* how many there are, and lower than this one */
+
+	if (!(set & 1u << path->id))
+		return false;
+	for (; set; set &= set - 1, n++)
+		before += (set & -set) < 1u << path->id;
+	return l->id % n == before;
+}

@@ -400,7 +400,7 @@ static bool may_die(const struct qp *q)
 
 	if (c->edges_from_ns && q->host->w->q.now_ns < c->edges_from_ns + 500000000) /* it has lost much already */
 		return true;
-	if (c->wan.ncuts == 0 && c->ncrashes == 0)
+	if (!world_cfg_is_cut(c) && c->ncrashes == 0)
 		return false;
 	if (q->conn->cfg.rnr_retry < 7) /* it cannot be sent away for as long as it takes */
 		return true;
@@ -430,7 +430,7 @@ void check_dreq(struct conn *c)
 
 	if (c->qp[1]->resp.msg >= c->dreq_completed || w->cfg.direct || c->excused)
 		return;
-	if (waived(w) && (w->cfg.wan.ncuts > 0 || w->cfg.ncrashes > 0 || c->cfg.receive_every_ns > 0))
+	if (waived(w) && (world_cfg_is_cut(&w->cfg) || w->cfg.ncrashes > 0 || c->cfg.receive_every_ns > 0))
 		c->excused = true;
 	else
 		check_fail(w, waived(w) ? "dreq-waived" : "dreq-overtakes",

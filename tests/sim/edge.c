@@ -48,24 +48,35 @@ static void emit_all_lan(struct edge_shard *s)
 		emit_lan(s->edge, &tx);
 }
 
+static uint16_t largest_payload(const struct proxy_config *c)
+{
+	uint16_t most = 0;
+
+	for (uint32_t i = 0; i < c->npaths; i++)
+		if (c->path[i].payload_max > most)
+			most = c->path[i].payload_max;
+	return most;
+}
+
 static void emit_all_wan(struct edge_shard *s)
 {
 	struct world *w = s->edge->w;
+	uint8_t site = s->edge->site;
 	struct wan_tx tx;
 
 	for (;;) {
-		struct pkt *p = pkt_new(s->cfg.path[0].payload_max);
+		struct pkt *p = pkt_new(largest_payload(&s->cfg));
 
 		p->len = (uint32_t)proxy_wan_tx(s->p, w->q.now_ns, p->data, p->cap, &tx);
 		if (p->len == 0) {
 			pkt_free(p);
 			return;
 		}
-		if (p->len > s->cfg.path[0].payload_max)
+		if (p->len > s->cfg.path[tx.path].payload_max)
 			check_fail(w, "wan-mtu", "datagram of %u bytes, allowed are %u", p->len,
-			           s->cfg.path[0].payload_max);
+			           s->cfg.path[tx.path].payload_max);
 		world_log(w, LOG_WAN, "wan tx", s->edge->site, PKTLOG_EDGE, p);
-		link_send(&w->wan[s->edge->site], p);
+		link_send(tx.path ? &w->more[site][tx.path - 1] : &w->wan[site], p);
 	}
 }
 
@@ -213,11 +224,15 @@ static void shard_config(struct edge_shard *s, uint8_t index)
 	}
 	c->nlocal = c->nremote = 2;
 	c->max_flows = wc->max_flows;
-	c->path[0].pacer = &s->edge->pacer;
+	c->path[0].pacer = &s->edge->pacer[0];
 	c->path[0].payload_max = wc->wan_payload_max;
 	c->rtt_hint_ns = world_rtt_ns(s->edge->w);
-	c->rate_hint_bps = wc->pacer_bps;
 	c->fec = wc->fec;
+	for (uint32_t i = 0; i < wc->nmore; i++)
+		c->path[++c->npaths - 1] = (struct wan_path_config){.pacer = &s->edge->pacer[i + 1],
+		                                                    .payload_max = wc->more[i].payload_max,
+		                                                    .weight = wc->more[i].weight};
+	c->rate_hint_bps = world_cfg_pacers_bps(wc);
 	if (wc->lan_window_bytes)
 		c->lan_window_bytes = wc->lan_window_bytes;
 	if (wc->reorder_ns)
@@ -230,7 +245,7 @@ static void shard_config(struct edge_shard *s, uint8_t index)
 static uint64_t arena_len(const struct world *w)
 {
 	const struct world_cfg *c = &w->cfg;
-	uint64_t bdp = (uint64_t)((double)c->pacer_bps / 8e9 * (double)world_rtt_ns(w));
+	uint64_t bdp = (uint64_t)((double)world_cfg_pacers_bps(c) / 8e9 * (double)world_rtt_ns(w));
 	uint64_t len = arena_min_len(c->chunk_size, c->max_flows) + 10 * bdp + 32ull * c->chunk_size;
 
 	if (c->arena_chunks)
@@ -301,7 +316,9 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 	e->waived = 0;
 	e->arena_lives = 1;
 	memset(e->events, 0, sizeof(e->events));
-	wan_pacer_init(&e->pacer, wc->pacer_bps, wc->wan_overhead, 20000);
+	wan_pacer_init(&e->pacer[0], wc->pacer_bps, wc->wan_overhead, 20000);
+	for (uint32_t i = 0; i < wc->nmore; i++)
+		wan_pacer_init(&e->pacer[i + 1], wc->more[i].pacer_bps, wc->wan_overhead, 20000);
 	for (uint32_t i = 0; i < e->nshards; i++) {
 		struct edge_shard *s = &e->shard[i];
 

@@ -14,6 +14,7 @@ struct world;
 struct edge;
 
 #define EDGE_SHARDS_MAX 4
+#define SIM_PATHS_MAX   4
 
 struct edge_shard {
 	struct edge *edge;
@@ -32,7 +33,7 @@ struct edge {
 	uint8_t site;
 	uint32_t nshards;
 	struct edge_shard shard[EDGE_SHARDS_MAX];
-	struct wan_pacer pacer;
+	struct wan_pacer pacer[SIM_PATHS_MAX];
 	bool down;
 	uint64_t up_ns; /* since when it runs */
 	uint32_t restarts;

@@ -45,7 +45,7 @@ static double packet_bytes(uint16_t pmtu)
 	return 20 + 8 + 12 + 4 + pmtu + 16.0 * pmtu / 65536;
 }
 
-static double ceiling_gbps(const struct world_cfg *c, uint16_t pmtu)
+double fullscale_ceiling_gbps(const struct world_cfg *c, uint16_t pmtu)
 {
 	double room = c->wan_payload_max - WAN_HDR_LEN - WAN_TAG_LEN;
 	double wire = c->wan_payload_max + c->wan_overhead;
@@ -85,7 +85,7 @@ static bool run_full(const struct full_run *f)
 
 	scenario_plain(&s, 400 * GBIT, 5000000, f->pmtu);
 	s.cfg.wan.loss = f->loss;
-	ceiling = ceiling_gbps(&s.cfg, f->pmtu);
+	ceiling = fullscale_ceiling_gbps(&s.cfg, f->pmtu);
 	with = measure_gbps(&s);
 	s.cfg.direct = true;
 	s.cfg.errors_allowed = true;
@@ -119,6 +119,7 @@ int fullscale_run(const char *name)
 		ok &= run_full(&runs[i]);
 	}
 	world_free(&world);
+	ok &= fullscale_paths(name, &found) == 0;
 	if (!found && strcmp(name, "list") != 0) {
 		fprintf(stderr, "lrsim: no full-scale run is called '%s'; try --full list\n", name);
 		return 2;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rng.h"
+#include "scenario_paths.h"
 #include "scenario_reads.h"
 #include "scenario_work.h"
 
@@ -268,7 +269,7 @@ static uint64_t deadline(const struct world_cfg *c)
 	return ns + most;
 }
 
-static void describe(struct scenario *s, const char *program)
+static void describe(struct scenario *s, const char *program, const char *paths)
 {
 	const struct world_cfg *c = &s->cfg;
 
@@ -290,7 +291,7 @@ static void describe(struct scenario *s, const char *program)
 	         : c->groups == GROUPS_NONE   ? ", barrier"
 	         : c->groups == GROUPS_HOST   ? ", barrier, hosts of two addresses"
 	                                      : ", barrier, sites of one machine",
-	         program);
+	         program, paths);
 }
 
 /* Programs that say over TCP what is complete. */
@@ -332,7 +333,7 @@ static void pick_fec(struct scenario *s, uint64_t seed)
 void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 {
 	struct rng r, r_work;
-	const char *program;
+	const char *program, *paths;
 	uint16_t pmtu;
 
 	memset(s, 0, sizeof(*s));
@@ -361,12 +362,13 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 		add_attacker(s, &r);
 	if (!*program && !s->cfg.recycle)
 		scenario_reads(s);
+	paths = scenario_paths(s, seed);
 	s->cfg.cm_retry_ns = rng_log_range(&r, 50000000, SEC) + world_cfg_rtt_ns(&s->cfg);
 	s->cfg.errors_allowed = direct;
 	s->cfg.deadline_ns = deadline(&s->cfg);
 	pick_barrier(s, &r);
 	pick_fec(s, seed);
-	describe(s, program);
+	describe(s, program, paths);
 }
 
 void scenario_plain(struct scenario *s, uint64_t rate_bps, uint64_t one_way_ns, uint16_t pmtu)

@@ -20,7 +20,26 @@
 
 uint64_t world_cfg_rtt_ns(const struct world_cfg *c)
 {
-	return 2 * c->wan.delay_ns + 4 * c->lan.delay_ns;
+	uint64_t one_way_ns = c->wan.delay_ns;
+
+	for (uint32_t i = 0; i < c->nmore; i++)
+		if (c->more[i].wan.delay_ns > one_way_ns)
+			one_way_ns = c->more[i].wan.delay_ns;
+	return 2 * one_way_ns + 4 * c->lan.delay_ns;
+}
+
+bool world_cfg_is_cut(const struct world_cfg *c)
+{
+	return c->wan.ncuts > 0 && !c->paths_survive;
+}
+
+uint64_t world_cfg_pacers_bps(const struct world_cfg *c)
+{
+	uint64_t bps = c->pacer_bps;
+
+	for (uint32_t i = 0; i < c->nmore; i++)
+		bps += c->more[i].pacer_bps;
+	return bps;
 }
 
 uint64_t world_rtt_ns(const struct world *w)
@@ -178,6 +197,11 @@ static void start_site(struct world *w, uint8_t site)
 	link_init(&w->in[site], &c->port, &w->q, rng_hash(seed, 501), to_edge, &w->wan_port[site]);
 	link_init(&w->out[site], &c->port, &w->q, rng_hash(seed, 502), from_edge, &w->wan_port[site]);
 	w->out[site].cfg.queue_bytes = 0; /* a driver waits for its NIC */
+	for (uint32_t i = 0; i < c->nmore; i++) {
+		link_init(&w->more[site][i], &c->more[i].wan, &w->q, rng_hash(seed, 0x9a74 + i), deliver_wan,
+		          &w->wan_port[site]);
+		w->more[site][i].tell = tell_wan;
+	}
 	for (uint8_t h = 0; h < c->nhosts[site]; h++) {
 		struct port *port = &w->port[site][h];
 
@@ -383,6 +407,8 @@ void world_end(struct world *w)
 		link_drain(&w->wan[site]);
 		link_drain(&w->in[site]);
 		link_drain(&w->out[site]);
+		for (uint32_t i = 0; i < w->cfg.nmore; i++)
+			link_drain(&w->more[site][i]);
 		for (uint8_t h = 0; h < w->cfg.nhosts[site]; h++) {
 			link_drain(&w->up[site][h]);
 			link_drain(&w->down[site][h]);

@@ -44,6 +44,14 @@ struct world_cfg {
 	uint32_t skip_qpns[2][HOSTS_MAX]; /* QPNs that other programs have taken */
 	struct link_cfg lan, wan;         /* both directions alike */
 	struct link_cfg port;             /* of an edge: all hosts of the site share it. rate_bps 0: it has one per host */
+	struct {                          /* further paths between the edges */
+		struct link_cfg wan;
+		uint64_t pacer_bps;
+		uint16_t payload_max;
+		uint32_t weight;
+	} more[SIM_PATHS_MAX - 1];
+	uint32_t nmore;
+	bool paths_survive; /* the cuts are of paths of which another one lives: hosts must not notice */
 	/* edges */
 	uint32_t nshards[2];
 	uint16_t nlanes;
@@ -93,7 +101,7 @@ struct world {
 	struct edge edge[2];
 	struct link up[2][HOSTS_MAX], down[2][HOSTS_MAX]; /* host to edge, edge to host */
 	struct link in[2], out[2];                        /* switch to edge, edge to switch */
-	struct link wan[2];                               /* from site */
+	struct link wan[2], more[2][SIM_PATHS_MAX - 1];   /* from site */
 	struct port port[2][HOSTS_MAX], wan_port[2];
 	struct conn *conn;
 	uint32_t nconns, conns_over;
@@ -115,7 +123,11 @@ void world_end(struct world *w);
 /* Gives back what is kept from world to world. */
 void world_free(struct world *w);
 
-/* Host to host and back, without queues. */
+/* True if there may be times when nothing crosses. */
+bool world_cfg_is_cut(const struct world_cfg *c);
+/* Sending rate of all paths together, bits per second. */
+uint64_t world_cfg_pacers_bps(const struct world_cfg *c);
+/* Host to host and back by the longest path, without queues. */
 uint64_t world_cfg_rtt_ns(const struct world_cfg *c);
 uint64_t world_rtt_ns(const struct world *w);
 struct ip_addr world_addr(uint8_t site, uint8_t host, bool ip6);

@@ -287,7 +287,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	b.cap = min_u64(cap, path->payload_max) - WAN_TAG_LEN;
 	if (!begin(&b))
 		return 0;
-	if (data_ok && wan_fec_urgent(s)) {
+	if (what == WAN_ALL && wan_fec_urgent(s)) {
 		wan_fec_put(&b);
 		if (b.off > WAN_HDR_LEN)
 			return seal(&b);
@@ -315,7 +315,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		put_credit(&b);
 	if (b.off > WAN_HDR_LEN) {
 		wan_fec_protect(&b);
-	} else if (data_ok && wan_fec_waiting(s)) {
+	} else if (what == WAN_ALL && wan_fec_waiting(s)) {
 		b.cap += wan_fec_room(p);
 		do
 			wan_fec_put(&b);

@@ -88,6 +88,14 @@ void wan_fec_reset_space(struct proxy *p, struct lane *l, struct pn_space *s)
 	fec_seen_reset(&p->fec->rx, &s->fec->seen);
 }
 
+void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	if (!s->fec)
+		return;
+	l->fec_sending = (uint8_t)(l->fec_sending - s->fec->tx.sending);
+	fec_tx_reset(&s->fec->tx, &p->fec->pool);
+}
+
 /* --- sending --- */
 
 /* How long a block may wait for more datagrams. */

@@ -47,6 +47,8 @@ void wan_fec_init_space(struct pn_space *s, struct fec_space *f, uint64_t *cells
 /* A new session: of the shard, of a lane's space. */
 void wan_fec_session_start(struct proxy *p);
 void wan_fec_reset_space(struct proxy *p, struct lane *l, struct pn_space *s);
+/* The path is dead: what is protected goes again on another. */
+void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s);
 
 /* Bytes of a datagram that stay free for what a repair has in front of it. */
 static inline size_t wan_fec_room(const struct proxy *p)

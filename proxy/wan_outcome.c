@@ -16,6 +16,7 @@
 
 #include "far.h"
 #include "near.h"
+#include "wan_fec.h"
 #include "wan_units.h"
 
 #define REFUSED_WAIT_NS  500000ull
@@ -200,6 +201,7 @@ void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s)
 {
 	struct lane_ctx c = {p, l, s};
 
+	wan_fec_abandon(p, l, s);
 	if (wan_sent_give_up_all(&s->sent, entry_moved, &c))
 		wan_lane_kick(p, l);
 	wan_sent_advance(&s->sent, p->now_ns, 0);

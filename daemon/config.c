@@ -367,7 +367,7 @@ static void write_items(const struct config_key *k, const struct link_config *c,
 	}
 }
 
-#define ITEMS_TEXT_MAX (PREFIXES_MAX * 52) /* the longest list: IPv6 prefixes */
+#define ITEMS_TEXT_MAX (HOST_GROUPS_MAX * 168) /* the longest list: groups of IPv6 addresses */
 
 void config_carry_over(const struct link_config *from, struct link_config *to)
 {
@@ -391,13 +391,12 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
 		         to->path, k->name, was[0] != '\0' ? was : "nothing", is[0] != '\0' ? is : "nothing");
 		return false;
 	}
-	if (config_barrier(from) == config_barrier(to))
-		return true;
-	snprintf(err, CONFIG_ERR_MAX,
-	         "%s: AckMode= or PairAckMode= turns early ACKs on, and Barrier=auto with them the barrier, which cannot "
-	         "change while the link runs: restart longreachd for it, or give Barrier=off to do without",
-	         to->path);
-	return false;
+	return true;
+}
+
+bool config_restarts(const struct link_config *from, const struct link_config *to)
+{
+	return config_barrier(from) != config_barrier(to);
 }
 
 static void write_help(const char *help, FILE *out)

@@ -105,8 +105,11 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
 int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX]);
 
 /* A running link cannot turn its barrier on or off: its LAN ports, its rules in the kernel and its memory are made for
- * one of the two. A barrier that is on and no longer needed does no harm, so with Barrier=auto it stays on: `to` notes
- * that. The other way round early ACKs would have none, which config_reloadable() refuses. To be called before it. */
+ * one of the two. Where a reload asks for that, the link is stopped and started again, its arena kept. */
+bool config_restarts(const struct link_config *from, const struct link_config *to);
+
+/* A barrier that is on and no longer needed does no harm, so with Barrier=auto it stays on: `to` notes that. To be called
+ * before config_reloadable() and config_restarts(). */
 void config_carry_over(const struct link_config *from, struct link_config *to);
 
 static inline bool config_acks_early(const struct link_config *c)

@@ -33,7 +33,7 @@ const struct config_key config_keys[] = {
      .flags = KEY_LIST | KEY_RELOADABLE,
      .help = "Another mode than AckMode= between some hosts, whichever of them sends: LOCAL~REMOTE=MODE. The first\n"
              "that fits counts. The other edge names the same, the prefixes swapped, in the same order.\n"},
-    {"Link", "Barrier", &type_barrier, ONE(barrier), .fallback = "auto",
+    {"Link", "Barrier", &type_barrier, ONE(barrier), .fallback = "auto", .flags = KEY_RELOADABLE,
      .help = "What does not overtake RC bytes that were acknowledged early between the same two hosts. pair: everything\n"
              "that is not RC, so that \"done\" said over TCP does not arrive before the data; the port then takes all IP\n"
              "between the prefixes and carries it through this link. off: disconnects (DREQ, DREP) only. auto: pair,\n"

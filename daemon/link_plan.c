@@ -119,7 +119,8 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	p.barrier_max_ns = c->barrier_max_ns;
 	memcpy(p.barrier_skip, c->barrier_skip, sizeof(p.barrier_skip));
 	p.nbarrier_skip = c->nbarrier_skip;
-	p.ip_pool_bytes = p.barrier == BARRIER_OFF ? 0 : ip_pool_bytes(c);
+	/* the least of it also with the barrier off: the other edge's may be on, until the files agree */
+	p.ip_pool_bytes = p.barrier == BARRIER_OFF ? IP_POOL_FLOOR : ip_pool_bytes(c);
 	p.naliases = host_groups_aliases(c, p.alias);
 	p.quarantine_ns = c->quarantine_ns;
 	p.rnr_retry_infinite = c->rnr_retry_infinite;

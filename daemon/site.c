@@ -45,6 +45,8 @@ struct site {
 	struct distance distance;
 	struct log_limit events[EV_COUNT];
 	uint64_t event_counts[EV_COUNT];
+	uint64_t truncated; /* frames larger than a place in a LAN port's ring, so far */
+	struct log_limit truncated_said;
 };
 
 /* --- events of the core --- */
@@ -110,6 +112,7 @@ static void init_event_limits(struct site *s)
 		s->events[i] = (struct log_limit){.window_ns = EVENT_WINDOW_S * NS_PER_S, .burst = EVENTS_PER_WINDOW};
 	/* Each shard says these for itself: one line is enough. */
 	s->events[EV_WAN_UP] = (struct log_limit){.window_ns = NS_PER_S / 10, .burst = 1};
+	s->truncated_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 	s->events[EV_WAN_DEAD] = s->events[EV_REBUILT] = s->events[EV_WAN_UP];
 }
 
@@ -170,6 +173,19 @@ static void measure_distance(struct site *s, const struct link_snapshot *snap)
 		say_distance(s, snap, what, before_ns);
 }
 
+/* A cable carries no frame of 64 KiB: only a host on this machine, over a virtual Ethernet, can send one. */
+static void watch_truncated(struct site *s, const struct link_snapshot *snap)
+{
+	uint64_t before = s->truncated;
+
+	s->truncated = snap->lan_truncated;
+	if (s->truncated > before && log_limit_pass(&s->truncated_said, clock_now_ns(), NULL))
+		log_warn("link %s: %" PRIu64 " frames larger than any packet of a wire came in at a LAN port and were lost: "
+		         "a host on this machine sends with TSO, which an edge cannot undo; on its interface run "
+		         "`ethtool -K NAME tso off gso off` [lan_ring_truncated]",
+		         s->config.name, s->truncated - before);
+}
+
 static void take_sample(void *arg, struct link *l, struct link_snapshot *snap)
 {
 	struct site *s = arg;
@@ -191,6 +207,7 @@ static void take_sample(void *arg, struct link *l, struct link_snapshot *snap)
 	    .wan_lost = ctr[CTR_WAN_LOST] - ctr[CTR_WAN_SPURIOUS],
 	};
 	measure_distance(s, snap);
+	watch_truncated(s, snap);
 	free(snap->flows);
 }
 
@@ -353,14 +370,31 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 	link_reconfigure(s->link, c);
 }
 
-void site_free(struct site *s)
+static void stop(struct site *s)
 {
+	struct link *l = s->link;
+
 	if (s->peer != NULL)
 		peer_stop(s->peer);
-	if (s->link != NULL) {
-		link_stop(s->link);
-		log_notice("link %s: stopped", s->config.name);
-	}
+	s->peer = NULL;
+	s->link = NULL; /* nobody asks it any more */
+	if (l == NULL)
+		return;
+	link_stop(l);
+	log_notice("link %s: stopped", s->config.name);
+}
+
+void site_restart(struct site *s, const struct link_config *c)
+{
+	stop(s);
+	s->config = *c;
+	try_start(s);
+	arm(s);
+}
+
+void site_free(struct site *s)
+{
+	stop(s);
 	event_free(s->timer);
 	free(s);
 }

@@ -13,6 +13,8 @@ struct site;
 /* NULL only without memory: a link that does not start is a site in state failed. */
 struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir);
 void site_reconfigure(struct site *s, const struct link_config *c);
+/* Stops the link and starts it again with c, its arena kept. */
+void site_restart(struct site *s, const struct link_config *c);
 void site_free(struct site *s);
 
 /* X(enumerator, printed name, what it means) */

@@ -193,10 +193,16 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 
 	if (site != NULL) {
 		bool same = memcmp(site_config(site), c, sizeof(*c)) == 0;
+		bool restart = !same && site_link(site) != NULL && config_restarts(site_config(site), c);
 
-		if (!same)
+		if (restart)
+			site_restart(site, c);
+		else if (!same)
 			site_reconfigure(site, c);
-		say(report, "link %s: %s", c->name, same ? "unchanged" : "changed");
+		say(report, "link %s: %s", c->name,
+		    same      ? "unchanged"
+		    : restart ? "restarted, to turn its barrier on or off"
+		              : "changed");
 		return;
 	}
 	if (add_site(s, c) < 0) {

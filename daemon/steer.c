@@ -111,13 +111,15 @@ static void put_ingress(FILE *f, const struct link_config *c)
 	fputs("}\n", f);
 }
 
+/* From the other site RoCEv2 only: an edge there whose barrier is off has its kernel forward all other IP, and one whose
+ * barrier is on keeps its own kernel from it. */
 static void put_forward(FILE *f, const struct link_config *c)
 {
 	put_table(f, "inet", c);
 	fprintf(f, " {\n\tchain forward {\n\t\ttype filter hook forward priority %d; policy accept;\n",
 	        FORWARD_PRIORITY);
 	put_drop(f, c->local, c->nlocal, c->remote, c->nremote, takes_all_ip(c));
-	put_drop(f, c->remote, c->nremote, c->local, c->nlocal, takes_all_ip(c));
+	put_drop(f, c->remote, c->nremote, c->local, c->nlocal, false);
 	fputs("\t}\n}\n", f);
 }
 

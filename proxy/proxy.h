@@ -132,7 +132,7 @@ struct proxy_config {
 	/* barrier */
 	enum barrier_mode barrier;
 	uint64_t barrier_max_ns; /* longest wait. default 1 s */
-	uint32_t ip_pool_bytes;  /* for IP packets that are not RoCEv2, both directions; 0 with BARRIER_OFF */
+	uint32_t ip_pool_bytes;  /* for IP packets that are not RoCEv2, both directions; 0 is possible with BARRIER_OFF */
 	uint16_t barrier_skip[BARRIER_SKIP_MAX]; /* TCP and UDP ports that wait for nothing */
 	uint32_t nbarrier_skip;
 	struct host_alias alias[HOST_ALIASES_MAX]; /* by address, ascending */

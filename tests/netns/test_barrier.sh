@@ -109,6 +109,21 @@ other_ip() {
 		pings "IPv6" $B_HOST6 && pings "IPv6 jumbo" -s 8900 $B_HOST6 && pings "IPv6 fragments" -s 20000 $B_HOST6
 }
 
+# A host on a virtual Ethernet that sends pieces of 64 KiB: they do not fit the ring, and the log says what to do.
+tso_is_named() {
+	local pid
+	lab_in hb timeout 20 socat -u TCP-LISTEN:5202,reuseaddr /dev/null 2>/dev/null &
+	lab_wait 3 lab_listens hb 5202 || why "socat does not listen" || return
+	lab_in ha ethtool -K rdma0 tso on gso on >/dev/null
+	head -c 20M /dev/zero | lab_in ha timeout 5 socat -u - "TCP:$B_HOST:5202" 2>/dev/null &
+	pid=$!
+	lab_wait 8 grep -q 'ethtool -K NAME tso off gso off' "$LAB_DIR/a/log" || why "not in the log"
+	lab_in ha ethtool -K rdma0 tso off gso off >/dev/null
+	wait $pid 2>/dev/null
+	NOTE="$(lab_status a '.links[0].drops.lan_ring_truncated') frames"
+	[ -z "$WHY" ]
+}
+
 GROUP=Host.Group=10.101.1.2+10.101.1.3
 
 # Two workers at one edge: the machine's addresses must come to the same one.
@@ -160,6 +175,7 @@ check "pair: IP that is neither RoCE nor TCP" other_ip
 check "pair: TCP, MTU 9000" tcp_flows 9000 30 20
 check "pair: TCP, MTU 1500" tcp_flows 1500 15 10
 check "pair: RC and TCP side by side" side_by_side
+check "pair: a host with TSO on this machine is named" tso_is_named
 lab_servers_stop
 lab_server $B_HOST --port 22
 check "pair: port 22 waits for nothing" hazard_shows --port 22

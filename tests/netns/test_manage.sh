@@ -55,6 +55,44 @@ barrier_stays() {
 	lab_in ha busybox ping -c 2 -i 0.2 -W 2 $B_HOST >/dev/null || why "no ping between the hosts"
 }
 
+# A link that was started without a barrier gets one when ACKs become early: it is restarted, and says so.
+barrier_turns_on() {
+	local edge
+	lab_edges_stop
+	LAB_MODE=host
+	lab_edges
+	lab_link_up || return
+	[ "$(lab_status a '.links[0].barrier.mode')" = off ] || why "the barrier is not off with host" || return
+	reload_mode host near || return
+	for edge in a b; do
+		[ "$(lab_status $edge '.links[0].barrier.mode')" = pair ] || why "edge $edge has no barrier" || return
+	done
+	grep -q 'restarted, to turn its barrier on or off' "$LAB_DIR/reload.out" || why "$(head -1 "$LAB_DIR/reload.out")" || return
+	lab_in ha busybox ping -c 2 -i 0.2 -W 2 $B_HOST >/dev/null || why "no ping between the hosts"
+}
+
+# The barrier of one edge only: RoCE and all other IP are carried, both ways, and nothing is acknowledged early.
+barrier_at_one_edge() {
+	lab_edges_stop
+	LAB_MODE=near LAB_EXTRA_A=Link.Barrier=pair LAB_EXTRA_B=Link.Barrier=off
+	lab_edges
+	LAB_EXTRA_A= LAB_EXTRA_B=
+	lab_wait 10 disagrees || why "state $(lab_status a '.links[0].state')" || return
+	NOTE=$(lab_status a '.links[0].peer.difference')
+	[ "$NOTE" = "Barrier= is pair here and off there" ] || why "$NOTE" || return
+	lab_in ha busybox ping -c 3 -i 0.2 -W 2 $B_HOST >/dev/null || why "no ping between the hosts" || return
+	lab_rcperf --size 20000 --iters 100 || why "no traffic, or no TCP" || return
+	holds "$(lab_result .here.latency_us.p50) >= 3000" || why "acknowledged early: $(lab_result .here.latency_us.p50) us" || return
+	LAB_MODE=near
+	lab_edges_stop
+	lab_edges
+	lab_link_up
+}
+
+disagrees() {
+	[ "$(lab_status a '.links[0].state')" = mismatch ] && [ "$(lab_status b '.links[0].state')" = mismatch ]
+}
+
 reload_under_load() {
 	local pid
 	lab_rcperf --op mix --qps 2 --size 20000 --secs 2 &
@@ -158,6 +196,8 @@ check "the kernel does not forward RoCE while the daemon runs" closed_while_runn
 check "reload: near becomes host" reload_mode near host
 check "the barrier that auto turned on stays on" barrier_stays
 check "reload: host becomes near" reload_mode host near
+check "reload: near with a barrier, of a link started in host" barrier_turns_on
+check "a barrier at one edge only: IP is carried all the same" barrier_at_one_edge
 check "reload under load" reload_under_load
 check "a bad value is refused, the running link stays" bad_file 's/^AckMode=.*/AckMode=maybe/' maybe
 check "an unknown key is refused, the running link stays" bad_file 's/^AckMode=/AckMod=/' AckMod

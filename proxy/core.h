@@ -188,6 +188,8 @@ struct near_flow {
 	uint64_t last_rx_ns;       /* from the host */
 	uint64_t last_progress_ns; /* at the responder */
 	uint64_t heard_ns;         /* last sign of life of the responder, or since when it has something to answer */
+	struct timer unheard;      /* while it has: tells when that is too long ago */
+	bool demoted, demotion_said; /* no early ACKs since then; and an event told so */
 	uint64_t bytes, messages;  /* taken in order since it began: L3 bytes, message ends */
 	uint8_t template_len;
 	uint8_t template[TEMPLATE_MAX]; /* an ACK of the responder (or made from its CM messages) */
@@ -391,9 +393,9 @@ struct barrier {
 	struct ip_pool ip_near, ip_far;
 };
 
-/* What a timer is for; its owner is the index of a near flow (first four), far flow (three), host pair, host, lane,
+/* What a timer is for; its owner is the index of a near flow (first five), far flow (three), host pair, host, lane,
  * barrier queue or path. */
-enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_KEEPALIVE, TK_PATH };
+enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_KEEPALIVE, TK_PATH };
 
 /* Which list a slot is on. */
 enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX };
@@ -409,6 +411,7 @@ struct proxy {
 	bool mismatch;                   /* the ends disagree: nothing is ACKed early */
 	uint64_t now_ns;                 /* of the call that is going on */
 	uint64_t last_rx_ns, last_tx_ns; /* of the WAN */
+	uint64_t silence_said_ns;        /* last_rx_ns of the silence of which an event told */
 
 	struct near_flow *near; /* max_flows of each of the three */
 	struct far_flow *far;

@@ -80,6 +80,7 @@
 	X(ERR_NAKS_RX, "err_naks_rx", "fatal NAKs from responders")                                                    \
 	X(LAN_TIMEOUTS, "lan_timeouts", "responders that did not answer in time")                                      \
 	X(LAN_RETRIES, "lan_retries", "packets sent to a responder again")                                             \
+	X(DEMOTIONS, "demotions", "near flows that lost their early ACKs as nothing was heard of their responders")      \
 	X(RAW_CARRIED, "raw_carried", "packets carried as they are (UD, UC, QP1, unknown)")                            \
 	X(FLOWS_OPENED, "flows_opened", "near flows opened")                                                           \
 	X(FLOWS_CLOSED, "flows_closed", "near flows closed")                                                           \
@@ -133,6 +134,7 @@
 	X(FLOW_ORPHANED, "flow_orphaned", 'w', "the other edge lost its buffer: what came before is still delivered")    \
 	X(FLOW_STALLED, "flow_stalled", 'w', "the responder makes no progress")                                        \
 	X(FLOW_RESUMED, "flow_resumed", 'i', "the responder answers again")                                            \
+	X(FLOW_DEMOTED, "flow_demoted", 'w', "no early ACKs: nothing heard of the responder, or no progress")          \
 	X(FLOW_HELD_OFF, "flow_held_off", 'w', "requester held off: buffer share used up")                             \
 	X(PAIR_QUARANTINED, "pair_quarantined", 'w', "a probe was not answered")                                       \
 	X(BARRIER_EXPIRED, "barrier_expired", 'w', "packets went before RC bytes in front of them: BarrierMax=")         \

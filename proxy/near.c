@@ -89,6 +89,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 	timer_cancel(&p->timers, &f->retire);
 	timer_cancel(&p->timers, &f->drain);
 	timer_cancel(&p->timers, &f->resp_pace);
+	timer_cancel(&p->timers, &f->unheard);
 	f->used = false;
 	barrier_mark(p, f);
 	near_store(p, f);
@@ -214,6 +215,9 @@ void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
 		break;
 	case TK_DRAIN:
 		drain_check(p, f);
+		break;
+	case TK_UNHEARD:
+		near_unheard_on_timer(p, f);
 		break;
 	case TK_RESP_PACE:
 		dlist_append_once(&p->resp_list, &f->resp_node);

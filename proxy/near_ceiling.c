@@ -9,7 +9,7 @@
  * stand there, never an ACK.
  *
  * "next" is committed here, "far" is committed there as well, "reported" is the responder's. A responder that is
- * silent for StallAfter, or cannot be heard, or a peer whose config disagrees makes any mode count as host. The ceiling never goes back below what was ACKed: if the
+ * silent for StallAfter, or cannot be heard (near_heard.c), or a peer whose config disagrees makes any mode count as host. The ceiling never goes back below what was ACKed: if the
  * far edge loses its arena, what it had is still here, as nothing is freed before the responder has it. Until the
  * responder has answered (or CM has told) neither the requester's QPN nor the responder's MSN is known, and nothing is
  * ACKed. A flow that failed stays where its NAK went. */
@@ -18,18 +18,11 @@
 #include "barrier.h"
 #include "wan_lane.h"
 
-/* The responder owes an answer, and nothing was heard of it for longer than StallAfter and what news take: it may be
- * dead, or its edge, or the line may be. The host must not believe that it lives. */
-static bool unheard(const struct proxy *p, const struct near_flow *f)
-{
-	return f->pos_reported < f->pos_next && p->now_ns >= f->heard_ns + p->cfg.stall_ns + 2 * proxy_rtt_ns(p);
-}
-
 enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f)
 {
 	if (FAULT(FAULT_EARLY_ACKS))
 		return ACK_MODE_NEAR;
-	return p->mismatch || ((f->stalled || unheard(p, f)) && !FAULT(FAULT_NO_DEMOTION)) ? ACK_MODE_HOST : f->mode;
+	return p->mismatch || (near_demoted(p, f) && !FAULT(FAULT_NO_DEMOTION)) ? ACK_MODE_HOST : f->mode;
 }
 
 /* What the mode allows, READs and ATOMICs aside. */

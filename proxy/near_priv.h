@@ -146,6 +146,16 @@ void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu);
 /* Forgets answered operations with their responses: those kept for long enough, or all, open ones too. */
 void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);
 
+/* --- is its responder alive? near_heard.c --- */
+
+/* True while nothing may be ACKed early, as nothing is heard of the responder, or no progress. */
+bool near_demoted(const struct proxy *p, const struct near_flow *f);
+/* It was heard; or it begins to owe an answer. */
+void near_heard(struct proxy *p, struct near_flow *f);
+/* Says it if that has changed. */
+void near_demotion_look(struct proxy *p, struct near_flow *f);
+void near_unheard_on_timer(struct proxy *p, struct near_flow *f);
+
 /* --- promises: near_ceiling.c, near_wan.c, near_rebuild.c --- */
 
 /* Frees what the responder has, up to the first open operation. */

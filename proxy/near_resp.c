@@ -55,7 +55,8 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		return true;
 	if (!op && f->psns_unknown)
 		op = near_op_open(f); /* its length in PSNs comes with the first response */
-	f->heard_ns = p->now_ns; /* a response is a sign of life, too */
+	near_heard(p, f); /* a response is a sign of life, too */
+	near_demotion_look(p, f);
 	slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, w->pos);
 	if (!op || (op->done_ns && slot == SLOT_NONE)) {
 		drop(p, DROP_WAN_POSITION_OLD);

@@ -115,8 +115,8 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
-	if (f->pos_reported == f->pos_next)
-		f->heard_ns = p->now_ns;
+	bool owed_nothing = f->pos_reported == f->pos_next;
+
 	f->msn_next = h->msn;
 	f->op_last = h->opcode;
 	f->op_known = true;
@@ -129,6 +129,8 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 		f->messages++;
 	f->bytes += h->len;
 	f->pos_next += h->psns;
+	if (owed_nothing)
+		near_heard(p, f); /* its time runs from here */
 }
 
 void near_absorb_held(struct proxy *p, struct near_flow *f)

@@ -170,7 +170,7 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	}
 	delivered = min_u64(r->delivered, f->pos_next);
 	if (delivered > f->pos_reported || r->state == WFS_RNR)
-		f->heard_ns = p->now_ns;
+		near_heard(p, f);
 	f->pos_reported = max_u64(f->pos_reported, delivered);
 	f->pos_far = max_u64(f->pos_far, max_u64(f->pos_reported, min_u64(r->received, f->pos_next)));
 	on_credit(p, f, r);
@@ -179,6 +179,7 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	if (!f->stalled)
 		f->stalled_ns = p->now_ns;
 	f->stalled = r->state == WFS_STALLED || r->state == WFS_FAILED;
+	near_demotion_look(p, f);
 	if (r->state == WFS_FAILED)
 		far_failed(p, f, r);
 	near_wan_kick(p, f);

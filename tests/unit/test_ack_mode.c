@@ -236,7 +236,9 @@ static void ack_mode__cut_demotes_until_it_is_heard(void **state)
 	c.now_ns += c.a.cfg.stall_ns - CORE_MS;
 	core_send(&c, RC_WRITE_ONLY, 2);
 	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
+	assert_false(core_event(&c.a, EV_FLOW_DEMOTED));
 	core_wait(&c, 10 * CORE_MS);
+	assert_true(core_event(&c.a, EV_FLOW_DEMOTED)); /* said when it is so, not when somebody asks */
 	core_send(&c, RC_WRITE_ONLY, 3); /* a keepalive, as it were */
 	assert_int_equal(core_pending(&c.a), 0);
 	assert_int_equal(near_mode(c.a.p, core_near(&c)), ACK_MODE_HOST);
@@ -246,6 +248,42 @@ static void ack_mode__cut_demotes_until_it_is_heard(void **state)
 	core_wait(&c, CORE_MS);
 	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
 	assert_int_equal(near_mode(c.a.p, core_near(&c)), ACK_MODE_NEAR);
+	assert_true(core_event(&c.a, EV_FLOW_RESUMED));
+	assert_int_equal(core_ctr(&c.a, CTR_DEMOTIONS), 1);
+	core_close(&c);
+}
+
+/* While the whole line is silent one flow speaks for all; all count. */
+static void ack_mode__a_silent_line_is_said_once(void **state)
+{
+	struct proxy_event ev;
+	struct core c;
+	uint32_t said = 0;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	for (uint32_t psn = 0; psn < 2; psn++) {
+		for (uint32_t qpn = 0x20; qpn < 0x24; qpn++) {
+			struct roce_pkt h = core_req(RC_WRITE_ONLY, psn);
+
+			h.dest_qpn = qpn;
+			core_in(&c.a, h, CORE_PMTU, 0);
+			core_pump(&c);
+			if (!c.cut)
+				core_in(&c.b, core_answer(RC_ACK, qpn, psn, AETH_ACK_NO_CREDITS, psn + 1), 0, 0);
+			core_wait(&c, CORE_MS);
+		}
+		c.cut = true;
+	}
+	core_send(&c, RC_WRITE_ONLY, 1);
+	while (proxy_event_next(c.a.p, &ev))
+		;
+	core_wait(&c, 700 * CORE_MS);
+	while (proxy_event_next(c.a.p, &ev))
+		said += ev.type == EV_FLOW_DEMOTED;
+	assert_int_equal(said, 1);
+	assert_int_equal(core_ctr(&c.a, CTR_DEMOTIONS), 5);
 	core_close(&c);
 }
 
@@ -334,6 +372,7 @@ int main(void)
 	    cmocka_unit_test(ack_mode__per_prefix_pair),
 	    cmocka_unit_test(ack_mode__reports_wait_for_the_base),
 	    cmocka_unit_test(ack_mode__cut_demotes_until_it_is_heard),
+	    cmocka_unit_test(ack_mode__a_silent_line_is_said_once),
 	    cmocka_unit_test(ack_mode__idleness_is_no_silence),
 	    cmocka_unit_test(ack_mode__a_silent_responder_is_held_for_ten_seconds),
 	    cmocka_unit_test(ack_mode__rnr_is_a_sign_of_life),

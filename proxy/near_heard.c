@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A keepalive must not be answered for a responder that may be dead. So a flow loses its early ACKs while the far edge
+ * says that its responder makes no progress, or while nothing was heard of it at all for StallAfter and what news take,
+ * with an answer owed: it may be dead, or its edge, or the line may be. near_mode() asks at each ACK; the timer here is
+ * for those who look at the link, and for them alone: it says when that has become so. One timer per flow, which runs
+ * while something is owed and is late by what was heard meanwhile.
+ *
+ * While the whole line is silent one flow speaks for all. */
+#include "near_priv.h"
+
+static uint64_t patience_ns(const struct proxy *p)
+{
+	return p->cfg.stall_ns + 2 * proxy_rtt_ns(p);
+}
+
+static bool owed(const struct near_flow *f)
+{
+	return f->pos_reported < f->pos_next;
+}
+
+bool near_demoted(const struct proxy *p, const struct near_flow *f)
+{
+	return f->stalled || (owed(f) && p->now_ns >= f->heard_ns + patience_ns(p));
+}
+
+/* False: it was said already, of another flow, that the line is silent. */
+static bool worth_saying(struct proxy *p)
+{
+	bool line_silent = p->now_ns >= p->last_rx_ns + p->cfg.stall_ns, said = p->silence_said_ns == p->last_rx_ns;
+
+	if (line_silent)
+		p->silence_said_ns = p->last_rx_ns;
+	return !(line_silent && said);
+}
+
+void near_demotion_look(struct proxy *p, struct near_flow *f)
+{
+	bool early = f->mode != ACK_MODE_HOST && f->pairing != PAIR_LEARNING, now = early && near_demoted(p, f);
+
+	if (now && !f->demoted) {
+		count(p, CTR_DEMOTIONS, 1);
+		f->demotion_said = worth_saying(p);
+		if (f->demotion_said)
+			proxy_event_push(p, EV_FLOW_DEMOTED, f, NULL, f->pos_reported, near_held(f));
+	} else if (!now && f->demoted && f->demotion_said) {
+		proxy_event_push(p, EV_FLOW_RESUMED, f, NULL, f->pos_reported, 0);
+	}
+	f->demoted = now;
+}
+
+void near_heard(struct proxy *p, struct near_flow *f)
+{
+	f->heard_ns = p->now_ns;
+	if (owed(f) && !timer_armed(&f->unheard))
+		timer_set(&p->timers, &f->unheard, f->heard_ns + patience_ns(p));
+}
+
+void near_unheard_on_timer(struct proxy *p, struct near_flow *f)
+{
+	near_demotion_look(p, f);
+	if (owed(f) && !near_demoted(p, f))
+		timer_set(&p->timers, &f->unheard, f->heard_ns + patience_ns(p));
+}

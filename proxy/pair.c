@@ -230,8 +230,9 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	end_turn(hp, f);
 	hp->last_prober = f->idx;
 	timer_set(&p->timers, &hp->quarantine, p->now_ns + wait);
-	/* Its next try comes later and later: flows that nobody answers must not keep the others waiting. */
-	wait <<= f->retries < 6 ? f->retries - 1 : 6;
+	/* After the third its next try comes later and later: flows that nobody answers must not keep the others waiting.
+	 * But a responder may be late, and ConnectX has given up after 300 ms. */
+	wait <<= f->retries < 3 ? 0 : f->retries < 8 ? f->retries - 2 : 6;
 	timer_set(&p->timers, &f->rto, p->now_ns + wait);
 }
 

@@ -149,7 +149,8 @@ struct near_flow {
 	bool ack_asked;         /* an AckReq beyond pos_acked */
 	uint64_t pos_ack_asked; /* behind the packet with that AckReq */
 	uint64_t rnr_said_ns;   /* when the last RNR NAK went out */
-	uint64_t rnr_at;        /* ceiling of the last RNR NAK, and how many in a row named it */
+	uint64_t rnr_at;        /* ceiling of the last RNR NAK, messages before it, and how many came in a row */
+	uint32_t rnr_msn;
 	uint8_t rnr_row;
 	uint64_t waits_at; /* ceiling at which the host keeps coming back ... */
 	uint8_t waits;     /* ... so many times */

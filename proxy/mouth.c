@@ -18,13 +18,18 @@ static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
 }
 
 /* One more RNR NAK at this ceiling. False: its host stands no more of them without progress (RNR Retry Count, which
- * CM has told), and its QP would fail. Then silence is kinder: the retries against that are others. */
-static bool may_send_away(struct near_flow *f, uint64_t ceiling)
+ * CM has told), and its QP would fail. Then silence is kinder: the retries against that are others. A host that counts
+ * may mean messages by progress. */
+static bool may_send_away(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
 {
-	if (f->rnr_at != ceiling)
+	bool counts = f->rnr_retry != RNR_RETRY_INFINITE;
+	uint32_t msn = near_msn_at(p, f, min_u64(f->pos_next, ceiling));
+
+	if (f->rnr_at != ceiling && (!counts || f->rnr_msn != msn))
 		f->rnr_row = 0;
 	f->rnr_at = ceiling;
-	if (f->rnr_retry != RNR_RETRY_INFINITE && f->rnr_row >= f->rnr_retry && !FAULT(FAULT_RNR_TO_FINITE))
+	f->rnr_msn = msn;
+	if (counts && f->rnr_row >= f->rnr_retry && !FAULT(FAULT_RNR_TO_FINITE))
 		return false;
 	if (f->rnr_row < UINT8_MAX)
 		f->rnr_row++;
@@ -230,7 +235,7 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 			return 0;
 		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS)
 			return 0;
-		if (ceiling >= f->pos_max || !may_send_away(f, ceiling))
+		if (ceiling >= f->pos_max || !may_send_away(p, f, ceiling))
 			return say_ack(p, f, ceiling, tx); /* nothing is refused any more, or no refusal is left */
 		f->rnr_said_ns = p->now_ns;
 		return say_nak(p, f, ceiling, rnr_syndrome(p, f), tx);

@@ -327,6 +327,37 @@ static void mouth__finite_rnr_retries_are_not_used_up(void **state)
 	core_close(&c);
 }
 
+/* Within one long message there is no progress that such a host need count, wherever it is held off. */
+static void mouth__finite_rnr_retries_last_for_the_message(void **state)
+{
+	const struct core_pkt *k;
+	uint32_t psn = 501;
+	struct core c;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 8);
+	core_connect(&c, 500, 900, 1);
+	c.cut = true;
+	core_send(&c, RC_WRITE_FIRST, 500);
+	while (core_send(&c, RC_WRITE_MIDDLE, psn) == DROP_NONE)
+		psn++;
+	assert_int_equal(core_ctr(&c.a, CTR_RNR_NAKS_TX), 1);
+	c.cut = false;
+	for (int i = 0; i < 3000 && core_near(&c)->pos_settled < POS_ORIGIN + psn; i++) {
+		while ((k = core_take(&c.b)))
+			if (k->h.ack_req)
+				core_in(&c.b, core_answer(RC_ACK, 0x21, k->h.psn, AETH_ACK_NO_CREDITS, 0), 0, 0);
+		core_wait(&c, CORE_MS);
+	}
+	c.cut = true;
+	assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, psn++), DROP_NONE);
+	while (core_send(&c, RC_WRITE_MIDDLE, psn) == DROP_NONE)
+		psn++;
+	assert_true(core_near(&c)->held_off);
+	assert_int_equal(core_ctr(&c.a, CTR_RNR_NAKS_TX), 1);
+	core_close(&c);
+}
+
 /* A CNP looks like the responder's packets too, and takes nothing from the ACK that is due. */
 static void mouth__cnp_in_the_responders_words(void **state)
 {
@@ -407,6 +438,7 @@ int main(void)
 	    cmocka_unit_test(mouth__room_ends_the_hold_off),
 	    cmocka_unit_test(mouth__no_rnr_for_finite_retries_while_waiting),
 	    cmocka_unit_test(mouth__finite_rnr_retries_are_not_used_up),
+	    cmocka_unit_test(mouth__finite_rnr_retries_last_for_the_message),
 	    cmocka_unit_test(mouth__cnp_in_the_responders_words),
 	    cmocka_unit_test(mouth__cnp_once_in_50_us),
 	};

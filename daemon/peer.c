@@ -724,16 +724,19 @@ int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_b
 	return 0;
 }
 
-/* The key files may be new ones, under their old names: later connections use them. */
-static void reread_keys(struct peer *p, const struct link_config *c)
+void peer_reread_keys(struct peer *p, const struct link_config *c)
 {
 	char err[CONFIG_ERR_MAX];
 	struct tls *t;
 
+	if (p->tls == NULL)
+		return;
 	if (tls_open(c, &t, err) < 0) {
 		log_err("link %s: the old keys stay in use: %s", p->name, err);
 		return;
 	}
+	if (p->pending != NULL)
+		conn_close(p->pending); /* its handshake asks what is about to be freed */
 	tls_close(p->tls);
 	p->tls = t;
 }
@@ -742,8 +745,7 @@ void peer_reconfigure(struct peer *p, const struct link_config *c)
 {
 	struct hello next = p->here;
 
-	if (p->tls != NULL)
-		reread_keys(p, c);
+	peer_reread_keys(p, c);
 	hello_from_config(&next, c);
 	p->here.rate_bps = next.rate_bps; /* each end's own business: goes out with the next hello */
 	if (memcmp(&next, &p->here, sizeof(next)) == 0)

@@ -24,6 +24,8 @@ int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_b
                const struct peer_user *user, struct peer **p, char err[CONFIG_ERR_MAX]);
 /* The keys of that serial number are in place. */
 void peer_keys_taken(struct peer *p, uint32_t serial);
+/* The key files may be new ones under their old names: later connections use them; the one there is goes on. */
+void peer_reread_keys(struct peer *p, const struct link_config *c);
 /* Says what has changed, if the other edge should know; a new session begins then. */
 void peer_reconfigure(struct peer *p, const struct link_config *c);
 void peer_stop(struct peer *p);

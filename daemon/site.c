@@ -370,6 +370,12 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 	link_reconfigure(s->link, c);
 }
 
+void site_reread_keys(struct site *s)
+{
+	if (s->peer != NULL)
+		peer_reread_keys(s->peer, &s->config);
+}
+
 static void stop(struct site *s)
 {
 	struct link *l = s->link;

@@ -15,6 +15,8 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 void site_reconfigure(struct site *s, const struct link_config *c);
 /* Stops the link and starts it again with c, its arena kept. */
 void site_restart(struct site *s, const struct link_config *c);
+/* A reload that changed nothing in the file: the files that it names may be new ones. */
+void site_reread_keys(struct site *s);
 void site_free(struct site *s);
 
 /* X(enumerator, printed name, what it means) */

@@ -195,9 +195,11 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		bool same = memcmp(site_config(site), c, sizeof(*c)) == 0;
 		bool restart = !same && site_link(site) != NULL && config_restarts(site_config(site), c);
 
-		if (restart)
+		if (same)
+			site_reread_keys(site);
+		else if (restart)
 			site_restart(site, c);
-		else if (!same)
+		else
 			site_reconfigure(site, c);
 		say(report, "link %s: %s", c->name,
 		    same      ? "unchanged"

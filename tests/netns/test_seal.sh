@@ -130,6 +130,25 @@ rekeys() {
 	NOTE="$at_a and $at_b rekeys, $(lab_result '.goodput_gbps * 1000 | round / 1000') Gbit/s"
 }
 
+# Both edges get certificates of another CA and read them again; the session goes on. Then edge A, which has the new ones
+# alone, can only meet an edge B that knows them.
+new_certificates() {
+	local e pid=${LAB_EDGE_PID[b]}
+	lab_rcperf --secs 3 --depth 32 --bidir &
+	local load=$!
+	sleep 0.5
+	own_ca 9 a.link || why "openssl failed" || return
+	for e in a b; do
+		lab_client $e reload >"$LAB_DIR/reload.out" 2>&1 || why "$(head -1 "$LAB_DIR/reload.out")" || return
+	done
+	wait $load || why "contents, order or count are wrong" || return
+	lab_edge_stop a
+	lab_edge_start a
+	lab_link_up 2>/dev/null || why "edge B: $(lab_status b '.links[0].peer.trouble')" || return
+	kill -0 "$pid" 2>/dev/null || why "edge B is another process" || return
+	lab_rcperf --size 4096 --iters 20 || why "no traffic afterwards" || return
+}
+
 captured() { # what edge B saw of the WAN: what was lost on the way to it would be no replay
 	ls "$LAB_DIR"/pcap/b/*wan*
 }
@@ -164,20 +183,31 @@ all_dropped() { # before, how many
 	[ "$(dropped_at_b)" -ge $(($1 + $2)) ]
 }
 
+sent_to_host() {
+	lab_status b '.links[0].counters.lan_tx_packets'
+}
+
+host_has_quiet() {
+	local before
+	before=$(sent_to_host)
+	sleep 0.5
+	[ "$(sent_to_host)" = "$before" ]
+}
+
 # Twice: what had come before edge B knew the session was refused then, and is no replay the first time.
 replayed() {
 	local taken before n now
 	replay "$LAB_DIR/replay.pcap" >/dev/null || why "cannot replay" || return
-	sleep 0.3
+	lab_wait 10 host_has_quiet
 	before=$(dropped_at_b)
-	taken=$(lab_status b '.links[0].counters.lan_tx_packets')
+	taken=$(sent_to_host)
 	[ -n "$before" ] && [ -n "$taken" ] || why "edge B does not say what it dropped" || return
 	n=$(replay "$LAB_DIR/replay.pcap") || why "cannot replay" || return
 	lab_wait 5 all_dropped "$before" "$n"
 	now=$(dropped_at_b)
 	[ $((now - before)) = "$n" ] && [ "$n" -ge 10 ] ||
 		why "$n replayed, $((now - before)) dropped: $(lab_status b '.links[0].drops | tojson')" || return
-	[ "$(lab_status b '.links[0].counters.lan_tx_packets')" = "$taken" ] || why "something reached a host" || return
+	[ "$(sent_to_host)" = "$taken" ] || why "something reached a host" || return
 	NOTE="$n of $n dropped"
 }
 
@@ -226,6 +256,7 @@ lab_line_set 30
 LAB_EXTRA=Tuning.RekeyAfter=1000
 check "the link comes up sealed" link
 check "a rekey every 1,000 datagrams under load loses nothing" rekeys
+check "new certificates come with a reload, under load" new_certificates
 check "nothing of the payload is seen on the line" cleartext_nowhere
 check "a replay of captured datagrams changes nothing" replayed
 check "nor does one into a later session" replayed_into_another_session

@@ -72,6 +72,9 @@ struct cnp_rate {
 	uint64_t next_ns;        /* no packet before */
 };
 
+/* Whether the host must still learn that ACKed work has failed. near_tell.c. */
+enum near_tell { TELL_NOTHING, TELL_LATER, TELL_ASKED };
+
 enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
 
 /* What a near flow has seen that speaks for a new life of its QP. near_stranger.c. */
@@ -102,6 +105,8 @@ struct near_flow {
 	uint16_t pmtu;       /* bytes of payload, 0: not known yet */
 	bool base_fixed;     /* the responder expects pos_base first: no packet below it belongs here */
 	uint32_t fp_count;   /* messages ever noted in the fingerprint ring */
+	bool failing;        /* it refused, and what was executed before that is still to be answered */
+	struct timer fail_timer; /* of that, and of telling the host (tell) */
 	uint64_t fail_pos;   /* failed: where the NAK goes */
 	uint32_t fail_msn;   /* and with which relative MSN */
 	bool msn_known;      /* msn_offset is */
@@ -144,6 +149,12 @@ struct near_flow {
 	enum near_due due;
 	bool cnp_due;           /* and a CNP */
 	uint64_t cnp_said_ns;   /* when the last one went out */
+	enum near_tell tell;    /* failed: the host is to be told without having asked ... */
+	bool tell_due;          /* ... now, by a request that cannot be, ... */
+	uint8_t tell_tries;     /* ... after so many ... */
+	uint32_t tell_psn;      /* ... at this PSN, 24 bits */
+	uint32_t tell_hint;     /* what its last ACK said that it expects; NONE: nothing yet */
+	uint64_t tell_ns;       /* since when */
 	uint8_t nak_syndrome;   /* failed: what the responder said, 0: nothing */
 	bool ack_owed;          /* something was kept back until repeated responses are out */
 	bool ack_asked;         /* an AckReq beyond pos_acked */
@@ -394,9 +405,9 @@ struct barrier {
 	struct ip_pool ip_near, ip_far;
 };
 
-/* What a timer is for; its owner is the index of a near flow (first five), far flow (three), host pair, host, lane,
+/* What a timer is for; its owner is the index of a near flow (first six), far flow (three), host pair, host, lane,
  * barrier queue or path. */
-enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_KEEPALIVE, TK_PATH };
+enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_KEEPALIVE, TK_PATH };
 
 /* Which list a slot is on. */
 enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX };
@@ -424,6 +435,7 @@ struct proxy {
 	struct near_unpaired unpaired;
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */
 	uint32_t near_used, far_used, pairs_used;
+	uint32_t telling;      /* near flows that wait for an answer of their own: TELL_ASKED */
 	uint32_t far_orphans;  /* of far_used */
 	uint32_t far_evict_at; /* the flow that gives room next, if it drains nothing; and when all ... */
 	uint64_t far_evict_ns; /* ... are looked at again */

@@ -117,7 +117,8 @@
 	X(BARRIER_HELD, "barrier_held", "packets that waited for RC bytes acknowledged before them")                   \
 	X(BARRIER_EXEMPT, "barrier_exempt", "packets that wait for nothing: BarrierSkip=, bare TCP ACKs")              \
 	X(BARRIER_WAIVED, "barrier_waived", "packets let go before RC bytes of a flow that cannot go on")              \
-	X(BARRIER_EXPIRED, "barrier_expired", "packets let go after BarrierMax=")
+	X(BARRIER_EXPIRED, "barrier_expired", "packets let go after BarrierMax=")                                      \
+	X(REQUESTERS_TOLD, "requesters_told", "idle requesters whose queue pair was failed: acknowledged work was lost")
 
 /* X(enumerator, printed name, severity: 'i'nfo 'w'arning 'e'rror, what happened) */
 #define PROXY_EVENTS(X)                                                                                                \
@@ -131,6 +132,8 @@
 	X(FLOW_CLOSED, "flow_closed", 'i', "flow forgotten")                                                           \
 	X(FLOW_FAILED, "flow_failed", 'e', "bytes that were acknowledged could not be delivered")                      \
 	X(ANSWER_LOST, "answer_lost", 'e', "a READ or ATOMIC is repeated whose answer is forgotten: its QP ends")            \
+	X(REQUESTER_TOLD, "requester_told", 'w', "idle when acknowledged work failed: its queue pair was made to fail")     \
+	X(REQUESTER_UNTOLD, "requester_untold", 'w', "idle when acknowledged work failed, and does not answer")            \
 	X(FLOW_ORPHANED, "flow_orphaned", 'w', "the other edge lost its buffer: what came before is still delivered")    \
 	X(FLOW_STALLED, "flow_stalled", 'w', "the responder makes no progress")                                        \
 	X(FLOW_RESUMED, "flow_resumed", 'i', "the responder answers again")                                            \

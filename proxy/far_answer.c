@@ -12,6 +12,7 @@
 
 #include "barrier.h"
 #include "lan_host.h"
+#include "near.h"
 #include "pair.h"
 #include "share.h"
 
@@ -134,6 +135,7 @@ static enum proxy_drop nak_below_base(struct proxy *p, struct far_flow *f, uint6
 static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t pos)
 {
 	uint8_t type = pkt->aeth_syndrome & AETH_TYPE_MASK;
+	const struct rd_op *op;
 
 	if (pos < f->pos_base && f->pos_base - pos <= BELOW_BASE_REACH && !f->base_fixed &&
 	    pkt->aeth_syndrome == AETH_NAK_PSN_SEQ)
@@ -143,6 +145,7 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	if (pos > f->pos_tx_max)
 		return drop(p, DROP_LAN_ACK_UNSENT);
 	far_settle(p, f, far_stop_at_op(p, f, pos));
+	op = far_first_op(f);
 	if (type == AETH_RNR_NAK) {
 		count(p, CTR_RNR_NAKS_RX, 1);
 		f->last_progress_ns = p->now_ns; /* it lives, and the near edge may know */
@@ -156,7 +159,7 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	}
 	if (pkt->aeth_syndrome != AETH_NAK_PSN_SEQ) {
 		count(p, CTR_ERR_NAKS_RX, 1);
-		far_fail(p, f, pos, pkt->aeth_syndrome);
+		far_fail(p, f, op && op->pos < pos ? op->pos : pos, pkt->aeth_syndrome); /* its answer was lost */
 		return DROP_NONE;
 	}
 	count(p, CTR_NAKS_RX, 1);
@@ -242,6 +245,8 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	enum proxy_drop d;
 	uint64_t before, at_pos;
 
+	if (p->telling && near_tell_hears(p, pkt, vlan_tci))
+		return DROP_NONE;
 	if (!f || !pair_holds(p, f, pkt)) {
 		f = pair_claim(p, pkt);
 		first = f != NULL;

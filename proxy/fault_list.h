@@ -13,6 +13,7 @@ X(FAR_AS_NEAR,        "mode far: only what the far edge has",           "mode fa
 X(ORPHAN_DROPPED,     "mode far outlives the near edge",                "what came from a near edge that lost its arena is dropped")
 X(NO_DEMOTION,        "nobody is ACKed for a responder that is silent", "mode near stays in force")
 X(STRANGER_BELIEVED,  "a new life must insist",                         "a packet unlike the one that was there is a new life at once")
+X(IDLE_UNTOLD,        "a late error reaches an idle requester too",     "only its requests are refused")
 X(PAST_READ,          "ACKs stop in front of an unanswered READ",       "the ceiling looks at no READ or ATOMIC")
 X(ACK_OVER_ANSWER,    "no ACK over an answer the host may not have",    "an ACK of repeated packets passes answered READs and ATOMICs")
 X(FORGET_ANSWERS,     "answers are kept, over a restart too",           "a restart forgets what was answered")

@@ -134,6 +134,20 @@ void mouth_cnp(struct proxy *p, struct near_flow *f)
 	near_speak(p, f, f->due);
 }
 
+/* A request that nobody can have sent, without a byte in it: near_tell.c. */
+static size_t say_impossible(struct near_flow *f, struct lan_tx *tx)
+{
+	struct roce_pkt pkt;
+
+	f->tell_due = false;
+	if (!as_responder(f, &pkt))
+		return 0;
+	pkt.opcode = f->tell_tries & 1 ? RC_SEND_MIDDLE : RC_WRITE_MIDDLE;
+	pkt.psn = f->tell_psn;
+	pkt.ack_req = true;
+	return to_host(f, &pkt, 0, tx);
+}
+
 /* The first READ or ATOMIC below the ceiling that an ACK must stop in front of, although it was answered: the host has
  * gone back to before it, so it has no use for the answer that is on its way; or the ACK would end on it, which its
  * answer has said already. An ACK that names such a request completes it in rxe, with whatever is in its memory
@@ -212,6 +226,8 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		return say_cnp(p, f, tx);
 	}
 	f->due = DUE_NONE;
+	if (f->tell_due)
+		return say_impossible(f, tx);
 	if (f->pairing == PAIR_LEARNING || !f->template_len)
 		return 0;
 	if (f->failed) /* towards a silent responder's requester silence too; and no NAK of what was not sent */

@@ -82,6 +82,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 	wan_lane_queue_close(p, lane_of(p, f->lane), near_wire_id(p, f), f->inc);
 	near_free_slots(p, f);
 	near_unpaired_leave(p, f);
+	near_tell_end(p, f);
 	dlist_remove(&f->mouth_node);
 	dlist_remove(&f->resp_node);
 	dlist_remove(&f->wan_node);
@@ -221,6 +222,9 @@ void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
 		break;
 	case TK_RESP_PACE:
 		dlist_append_once(&p->resp_list, &f->resp_node);
+		break;
+	case TK_FAIL:
+		near_fail_on_timer(p, f);
 		break;
 	default:
 		break;

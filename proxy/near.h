@@ -57,6 +57,10 @@ void near_cm_over(struct proxy *p, const struct near_cm_info *ci);
 struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                             uint16_t vlan_tci);
 
+/* An answer of a local host, while p->telling. True: it is to a request that the edge has made up to tell it of a failure.
+ * near_tell.c. */
+bool near_tell_hears(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci);
+
 /* --- to hosts --- */
 
 /* Asks the mouth to speak; a stronger reason replaces a weaker one. Nothing for a flow without a pair, or an old life.
@@ -105,7 +109,7 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 
 /* --- time, sessions, restart --- */
 
-/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD) has run out. May close the flow. */
+/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL) has run out. May close the flow. */
 void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind);
 /* Everything that is not settled is sent again. */
 void near_session_start(struct proxy *p, struct near_flow *f);

@@ -156,6 +156,20 @@ void near_heard(struct proxy *p, struct near_flow *f);
 void near_demotion_look(struct proxy *p, struct near_flow *f);
 void near_unheard_on_timer(struct proxy *p, struct near_flow *f);
 
+/* --- failures: near_fail.c, near_tell.c --- */
+
+/* The responder refused what is at pos, or is silent for good (syndrome 0). */
+void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome);
+/* An operation has been answered: perhaps the last one that a refusal waited for. */
+void near_fail_if_answered(struct proxy *p, struct near_flow *f);
+void near_fail_on_timer(struct proxy *p, struct near_flow *f);
+
+/* The flow has failed, work that was ACKed with it: its host is to be told, also if it is idle. */
+void near_tell_begin(struct proxy *p, struct near_flow *f);
+/* No more of that: the flow is closed. */
+void near_tell_end(struct proxy *p, struct near_flow *f);
+void near_tell_on_timer(struct proxy *p, struct near_flow *f);
+
 /* --- promises: near_ceiling.c, near_wan.c, near_rebuild.c --- */
 
 /* Frees what the responder has, up to the first open operation. */

@@ -28,6 +28,31 @@ struct near_desc {
 
 _Static_assert(sizeof(struct near_desc) <= ARENA_DESC_MAX, "near descriptor fits");
 
+/* What happened to it in one byte: 0: nothing; else the syndrome of the responder's NAK, or 1 for silence; FAILED_UNTOLD:
+ * its host must still learn of it. */
+#define FAILED_SILENT 1
+#define FAILED_UNTOLD 0x80
+
+static uint8_t failure_of(const struct near_flow *f)
+{
+	if (!f->failed)
+		return 0;
+	return (uint8_t)((f->nak_syndrome ? f->nak_syndrome : FAILED_SILENT) |
+	                 (f->tell != TELL_NOTHING ? FAILED_UNTOLD : 0));
+}
+
+static void recover_failure(struct proxy *p, struct near_flow *f, const struct near_desc *d)
+{
+	uint8_t how = d->failed & (uint8_t)~FAILED_UNTOLD;
+
+	f->failed = d->failed != 0;
+	f->nak_syndrome = how == FAILED_SILENT ? 0 : how;
+	f->fail_pos = d->pos_settled;
+	f->fail_msn = d->msn_settled;
+	if (d->failed & FAILED_UNTOLD)
+		near_tell_begin(p, f);
+}
+
 void near_store(struct proxy *p, const struct near_flow *f)
 {
 	struct near_desc d = {
@@ -39,9 +64,9 @@ void near_store(struct proxy *p, const struct near_flow *f)
 	    .requester_qpn = f->requester_qpn,
 	    .born = f->born,
 	    .pos_base = f->pos_base,
-	    .pos_settled = f->pos_settled,
+	    .pos_settled = f->failed ? f->fail_pos : f->pos_settled,
 	    .pos_acked = f->pos_acked,
-	    .msn_settled = f->msn_settled,
+	    .msn_settled = f->failed ? f->fail_msn : f->msn_settled,
 	    .msn_offset = f->msn_offset,
 	    .lane = f->lane,
 	    .vlan_tci = f->vlan_tci,
@@ -49,7 +74,7 @@ void near_store(struct proxy *p, const struct near_flow *f)
 	    .pairing = (uint8_t)f->pairing,
 	    .base_fixed = f->base_fixed,
 	    .msn_known = f->msn_known,
-	    .failed = f->failed,
+	    .failed = failure_of(f),
 	    .rnr_retry = f->rnr_retry,
 	    .template_len = f->template_len,
 	};
@@ -77,7 +102,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->pmtu = d->pmtu;
 	f->base_fixed = d->base_fixed;
 	f->msn_known = d->msn_known;
-	f->failed = d->failed;
+	recover_failure(p, f, d);
 	f->rnr_retry = d->rnr_retry;
 	near_set_base(f, d->pos_settled);
 	f->pos_base = d->pos_base;

@@ -94,6 +94,7 @@ static void op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	barrier_mark(p, f);
 	near_settle(p, f);
 	near_ops_retire(p, f, false);
+	near_fail_if_answered(p, f);
 	if (near_ceiling(p, f) > f->pos_acked || (f->ack_owed && !f->repeats)) {
 		f->ack_owed = false;
 		near_speak(p, f, DUE_ACK);

@@ -128,31 +128,6 @@ static void after_progress(struct proxy *p, struct near_flow *f)
 		wan_lane_kick(p, lane_of(p, f->lane));
 }
 
-/* The responder refused, or has not answered for very long (syndrome 0): what is held can reach nobody any more. With a
- * syndrome the host is told; without one it meets silence, as it would from a dead responder. */
-static void far_failed(struct proxy *p, struct near_flow *f, const struct wan_flow_report *r)
-{
-	if (f->failed)
-		return;
-	f->failed = true;
-	f->nak_syndrome = r->syndrome;
-	if (f->pos_acked > f->pos_settled) {
-		count(p, CTR_BYTES_FAILED, near_held(f));
-		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, r->nak_pos, near_held(f));
-	}
-	f->pos_reported = max_u64(f->pos_reported, min_u64(r->delivered, f->pos_next));
-	near_settle(p, f);
-	f->fail_pos = max_u64(min_u64(r->nak_pos, f->pos_next), f->pos_acked);
-	f->fail_msn = f->pos_acked >= f->pos_settled ? f->msn_acked : f->msn_settled;
-	near_free_slots(p, f);
-	f->ooo_pkts = 0;
-	f->pos_settled = f->pos_wan = f->pos_next;
-	f->msn_settled = f->msn_next;
-	near_store(p, f);
-	if (f->nak_syndrome)
-		near_speak(p, f, DUE_NAK);
-}
-
 void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_report *r)
 {
 	struct near_flow *f = near_by_id(p, r->flow, r->inc);
@@ -181,7 +156,7 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	f->stalled = r->state == WFS_STALLED || r->state == WFS_FAILED;
 	near_demotion_look(p, f);
 	if (r->state == WFS_FAILED)
-		far_failed(p, f, r);
+		near_refused(p, f, r->nak_pos, r->syndrome);
 	near_wan_kick(p, f);
 	after_progress(p, f);
 }

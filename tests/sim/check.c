@@ -7,6 +7,7 @@
 
 #include "conn.h"
 #include "host.h"
+#include "refuse.h"
 #include "word.h"
 #include "world.h"
 #include "proxy/icrc.h"
@@ -259,6 +260,8 @@ static void check_request(struct world *w, const struct qp *q, const struct roce
 	const struct requester *r = &q->peer->req;
 	int64_t pos = requester_pos(r, pkt->psn);
 
+	if (refuse_may_tell(q, pkt))
+		return;
 	if (pos < 0 || (uint64_t)pos >= r->pos_sent)
 		check_fail(w, "request-unsent", "%s for QPN %06x psn %06x: position %lld, its requester has sent %llu",
 		           roce_op(pkt->opcode)->name, q->qpn, pkt->psn, (long long)pos,
@@ -416,6 +419,20 @@ void check_qp_error(struct qp *q, const char *why)
 		           'A' + q->host->site, (unsigned long long)q->req.pos_una, why);
 	else if (!q->conn->given_up_later) /* till then its responder may still get what the edges have of it */
 		conn_abandon(q->conn);
+}
+
+/* It was idle, and what its peer had completed before has been executed: unless there are no receives for that. */
+void check_told(struct qp *q)
+{
+	struct world *w = q->host->w;
+
+	if (q->req.pos_una < q->req.pos_sent)
+		check_fail(w, "told-busy", "QPN %06x has requests outstanding, which could be refused", q->qpn);
+	if (w->cfg.lan_clean && !q->resp.receive_every_ns && w->cfg.ncrashes == 0 &&
+	    q->resp.msg < q->peer->req.msg_completed)
+		check_fail(w, "told-early", "QPN %06x has executed %llu messages, its peer has completed %llu", q->qpn,
+		           (unsigned long long)q->resp.msg, (unsigned long long)q->peer->req.msg_completed);
+	conn_abandon(q->conn);
 }
 
 /* The edges may let a DREQ go before the bytes in front of it only when those cannot get through. */

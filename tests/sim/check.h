@@ -35,6 +35,8 @@ void check_completion(struct qp *q, const struct wqe *w);
 void check_ack_of_answer(struct qp *q, const struct wqe *w);
 void check_implied_nak(struct qp *q, uint64_t last_ns);
 void check_qp_error(struct qp *q, const char *why);
+/* An edge has made q's queue pair fail, as its requester's work had failed. */
+void check_told(struct qp *q);
 /* DREQ arrived at side 1. */
 void check_dreq(struct conn *c);
 /* "Done" arrived over UD at side 1. */

@@ -38,6 +38,8 @@ struct conn_cfg {
 	struct msg_plan plan[2]; /* what side 0 (1) asks the other one; keys are filled in */
 	uint32_t depth[2];
 	uint32_t max_rd;
+	uint64_t refuse_msg;     /* side 1 refuses side 0's message of that number, from 1; 0: none. refuse.h */
+	uint8_t refuse_syndrome; /* with that NAK; 0: without a word */
 	uint64_t open_ns;
 	uint64_t pause_ns; /* after everything is done, before the queue pairs go */
 };
@@ -53,6 +55,7 @@ struct conn {
 	struct evtimer step; /* what the state waits for */
 	bool excused;        /* an end died or may fail: no promise about it */
 	bool given_up_later; /* at a time that is set, whatever becomes of it */
+	uint64_t refused_ns; /* when side 1 refused; 0: not */
 	/* CM */
 	uint32_t comm_id[2];
 	uint64_t transaction, dreq_transaction;

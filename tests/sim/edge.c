@@ -235,6 +235,8 @@ static void shard_config(struct edge_shard *s, uint8_t index)
 	c->rate_hint_bps = world_cfg_pacers_bps(wc);
 	if (wc->lan_window_bytes)
 		c->lan_window_bytes = wc->lan_window_bytes;
+	if (wc->give_up_ns)
+		c->give_up_ns = wc->give_up_ns;
 	if (wc->reorder_ns)
 		c->reorder_ns = wc->reorder_ns;
 	c->random_seed = (uint32_t)wc->seed;

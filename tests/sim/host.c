@@ -25,6 +25,7 @@ const struct host_model host_model_rxe = {
     .takes_middle_again = true,
     .ack_each_duplicate = true,
     .ghost_ack_completes = true,
+    .ack_from_zero = true,
     .confused_retry = true,
 };
 

@@ -39,6 +39,7 @@ struct host_model {
 	bool ghost_ack_completes; /* an ACK ahead of what was sent completes work; else it is fatal */
 	bool checks_msn;          /* an ACK whose MSN does not fit its PSN is ignored */
 	bool credits;             /* tells how many receives are posted, and sends no more than it was told */
+	bool ack_from_zero;       /* never asked for anything, it says PSN -1 to what lies behind */
 	bool confused_retry;      /* a timeout that overtakes a completion: see confuse() in host_requester.c */
 };
 
@@ -126,6 +127,8 @@ struct responder {
 	uint32_t off; /* bytes of it taken */
 	uint32_t msn;
 	bool in_message, nak_sent;
+	bool in_send; /* in_message: it is a SEND */
+	bool dying;   /* a NAK is on its way out with which the queue pair ends */
 	uint64_t counter;
 	uint64_t pos_acked;        /* everything before was acknowledged on the wire, by ACK, NAK or response */
 	uint32_t receives;         /* posted */
@@ -245,6 +248,10 @@ void responder_init(struct qp *q, const struct msg_plan *plan, uint32_t psn_star
 void responder_free(struct qp *q);
 struct pkt *responder_next(struct qp *q);
 void responder_rx(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt);
+/* The queue pair ends with a NAK. */
+void responder_refuse(struct qp *q, uint8_t syndrome);
+/* A packet without a byte, in its order. */
+void responder_take_nothing(struct qp *q);
 
 static inline int32_t psn_diff(uint32_t a, uint32_t b)
 {

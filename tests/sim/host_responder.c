@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "conn.h"
+#include "refuse.h"
 #include "world.h"
 
 static uint64_t now_of(const struct qp *q)
@@ -82,8 +83,24 @@ static bool coalesced(struct qp *q)
 
 static void reply_ack(struct qp *q)
 {
+	uint64_t pos = q->resp.pos_expected - 1;
+
+	if (q->model->ack_from_zero && q->resp.pos_expected == 0)
+		pos = 0ull - 1 - q->resp.psn_start;
 	if (!coalesced(q))
-		reply_aeth(q, ack_syndrome(q), q->resp.pos_expected - 1);
+		reply_aeth(q, ack_syndrome(q), pos);
+}
+
+void responder_refuse(struct qp *q, uint8_t syndrome)
+{
+	q->resp.dying = true;
+	reply_aeth(q, syndrome, q->resp.pos_expected);
+}
+
+void responder_take_nothing(struct qp *q)
+{
+	q->resp.pos_expected++;
+	reply_ack(q);
 }
 
 static void reply_read(struct qp *q, uint64_t pos_first, uint64_t va, uint32_t len, uint32_t msn)
@@ -170,8 +187,10 @@ struct pkt *responder_next(struct qp *q)
 		return out;
 	}
 	out = build_aeth(q, p);
-	if (p->pos + 1 > p->pos) /* the ACK of a duplicate before anything was taken has position -1 */
+	if (p->pos <= r->pos_expected) /* the ACK of a duplicate before anything was taken has position -1 or less */
 		note_acked(r, p->pos + (p->kind == REPLY_ATOMIC || (p->syndrome & AETH_TYPE_MASK) == AETH_ACK));
+	if (p->kind == REPLY_AETH)
+		refuse_said(q, p->syndrome);
 	reply_pop(r);
 	return out;
 }
@@ -315,6 +334,7 @@ static void take_data(struct qp *q, const struct msg *m, const uint8_t *l3, cons
 	r->pos_expected++;
 	r->nak_sent = false;
 	r->in_message = true;
+	r->in_send = m->op == OP_SEND || m->op == OP_SEND_IMM;
 	r->off += pkt->payload_len;
 	if (last)
 		executed(q, m);
@@ -373,6 +393,8 @@ static void take(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
 	struct responder *r = &q->resp;
 	struct msg m;
 
+	if (refuse_packet(q, pkt) || refuse_impossible(q, pkt))
+		return;
 	if (r->msg >= r->plan.nmsgs) {
 		wrong(q, "more than was ever sent", pkt);
 		return;
@@ -397,6 +419,8 @@ void responder_rx(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
 	struct responder *r = &q->resp;
 	int32_t diff = psn_diff(pkt->psn, (uint32_t)(r->psn_start + r->pos_expected) & ROCE_PSN_MASK);
 
+	if (r->dying)
+		return;
 	conn_heard(q->conn, q->side);
 	if (!r->silent_until_ns) {
 		r->silent_until_ns = now_of(q) + q->conn->cfg.answer_late_ns;

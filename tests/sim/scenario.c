@@ -7,6 +7,7 @@
 #include "rng.h"
 #include "scenario_paths.h"
 #include "scenario_reads.h"
+#include "scenario_refusals.h"
 #include "scenario_work.h"
 
 /* Ethernet header, FCS, preamble and gap of a LAN packet; UDP, IPv4 and the same of a datagram. */
@@ -362,6 +363,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 		add_attacker(s, &r);
 	if (!*program && !s->cfg.recycle)
 		scenario_reads(s);
+	if (!*program && !s->cfg.recycle)
+		scenario_refusals(s);
 	paths = scenario_paths(s, seed);
 	s->cfg.cm_retry_ns = rng_log_range(&r, 50000000, SEC) + world_cfg_rtt_ns(&s->cfg);
 	s->cfg.errors_allowed = direct;

@@ -6,7 +6,7 @@
 #include "world.h"
 
 /* GiveUp, a requester that is sent away until then, its retries, and the tries of the edge to tell it. */
-#define LEARNED_NS(w) ((w)->cfg.give_up_ns + 10000000000ull + 10 * world_rtt_ns(w))
+#define LEARNED_NS(w) ((w)->cfg.give_up_ns + 20000000000ull + 10 * world_rtt_ns(w))
 
 static uint64_t now_of(const struct qp *q)
 {

@@ -6,22 +6,26 @@
 check_drill() {
 	local name=$1 early="" rc
 	wanted "$name" || return
-	[ "$mode" = near ] && early=--early-acks
+	[ "$mode" = near ] || [ "$mode" = far ] && early=--early-acks
 	pair "$mode-$name" "${rc_seconds:-60}" "rccheck -S -p PORT --timeout ${rc_seconds:-60}" \
 		"rccheck -p PORT --timeout ${rc_seconds:-60} $early --drill ${*:2} PEER"
 	rc=$?
 	finish "$name" $rc "$(sed -n 's/^qp 0: \(told by .*\)/\1/p' "$work/$mode-$name.a" | tail -n 1)"
 }
 
-# A wrong rkey must end in an error at the requester, whatever was ACKed early, and must not touch the target.
+# What a responder refuses (a wrong rkey, too long for its receive), or does not hear as its queue pair is gone, must end
+# in an error at the requester, whatever was ACKed early, and must not touch the target.
 suite_rkey() {
-	local m what
+	local m how what tuning=${tuning:-GiveUp=2s}
 	impair 300 1% 0 0
-	for m in ${modes:-direct host near}; do
+	for m in ${modes:-direct host far near}; do
 		use "$m"
-		for what in busy next idle; do
-			check_drill rkey-$what refuse-$what -n 32 -d 8 -s 16384
-			check_drill rkey-$what-q4 refuse-$what -q 4 -n 32 -d 8 -s 4096
+		for how in rkey length gone; do
+			for what in busy next idle; do
+				check_drill $how-$what refuse-$what --refusal $how -n 32 -d 8 -s 16384
+				[ $how = gone ] && continue
+				check_drill $how-$what-q4 refuse-$what --refusal $how -q 4 -n 32 -d 8 -s 4096
+			done
 		done
 	done
 }

@@ -19,7 +19,7 @@ usage() {
 	  --dead          hosts that die while the buffers are full of their bytes, others must not wait for GiveUp=
 	  --issue3        all of the following
 	  --nvme          a disk over NVMe/RDMA, with loss
-	  --rkey          a wrong rkey ends in an error completion, requester busy and idle
+	  --rkey          what a responder refuses or cannot hear ends in an error, requester busy and idle
 	  --part          rdma_disconnect right after the last completion
 	  --barrier       WRITEs complete, TCP says so, every byte must be there (TELLINGS= in the environment: 1000)
 	  --reads         READ directly and in mode near, medians of 3

@@ -12,6 +12,8 @@
 
 const char *const drill_names[DRILLS] = {"none", "refuse-busy", "refuse-next", "refuse-idle", "tell", "part"};
 
+const char *const refusal_names[REFUSALS] = {"rkey", "length", "gone"};
+
 static size_t window_offset(const struct check *c, const struct qp *q, uint32_t slot)
 {
 	return c->at.window + ((size_t)q->index * c->opt.iters + slot) * c->at.stride;
@@ -31,6 +33,22 @@ void drill_post(struct check *c, struct qp *q, uint32_t slot, uint32_t rkey)
 	pattern_fill(tx, c->opt.size, message_key(c, c->server, q->index, slot));
 	wr.wr.rdma.remote_addr = c->peer_mem + window_offset(c, q, slot);
 	wr.wr.rdma.rkey = rkey;
+	if (ibv_post_send(q->qp, &wr, &bad))
+		fatal("ibv_post_send: %s", strerror(errno));
+	q->next_post++;
+}
+
+void drill_post_too_long(struct check *c, struct qp *q)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)(c->mem + c->at.tx), /* two places in a row, there are at least two */
+	                      .length = (uint32_t)(2 * c->at.stride),
+	                      .lkey = c->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+	                         .num_sge = 1,
+	                         .opcode = IBV_WR_SEND,
+	                         .wr_id = (uint64_t)q->index << 32 | q->next_post},
+	                   *bad;
+
 	if (ibv_post_send(q->qp, &wr, &bad))
 		fatal("ibv_post_send: %s", strerror(errno));
 	q->next_post++;

@@ -35,6 +35,7 @@ static const char usage[] =
     "  --timeout S   give up when not through after so long (300)\n"
     "  --ack-timeout E  4.096 us x 2^E (14)\n"
     "  --drill refuse-busy|refuse-next|refuse-idle|tell|part   instead of phases; see rccheck.h\n"
+    "  --refusal rkey|length|gone      what the drills refuse-* do (rkey)\n"
     "  --break byte|order|atomic|late  do this wrong, to see it found\n";
 
 uint64_t now_ns(void)
@@ -151,7 +152,8 @@ enum {
 	LONG_TIMEOUT,
 	LONG_ACK_TIMEOUT,
 	LONG_BREAK,
-	LONG_DRILL
+	LONG_DRILL,
+	LONG_REFUSAL
 };
 
 static const struct option long_options[] = {
@@ -166,6 +168,7 @@ static const struct option long_options[] = {
     {"ack-timeout", required_argument, NULL, LONG_ACK_TIMEOUT},
     {"break", required_argument, NULL, LONG_BREAK},
     {"drill", required_argument, NULL, LONG_DRILL},
+    {"refusal", required_argument, NULL, LONG_REFUSAL},
     {"server", no_argument, NULL, 'S'},
     {NULL, 0, NULL, 0},
 };
@@ -202,6 +205,9 @@ static void long_option(struct options *o, struct arguments *a, int opt)
 		break;
 	case LONG_DRILL:
 		o->drill = index_of(optarg, drill_names, DRILLS);
+		break;
+	case LONG_REFUSAL:
+		o->refusal = index_of(optarg, refusal_names, REFUSALS);
 		break;
 	case LONG_ACK_TIMEOUT:
 		o->ack_timeout = number(optarg, 0, 31);

@@ -26,7 +26,7 @@
  * on the same queue pair has arrived.
  *
  * A drill goes instead of the phases, with WRITEs of -s bytes:
- *   refuse-*  one WRITE in the middle has a wrong rkey: refuse.c
+ *   refuse-*  one WRITE in the middle has a wrong rkey, or what --refusal says: refuse.c
  *   tell      -r times: when -n WRITEs per queue pair have completed, TCP says so, and the bytes must be there
  *   part      with -R: rdma_disconnect follows right after the last completion, and no byte may be missing
  */
@@ -59,6 +59,10 @@ extern const char *const break_names[BREAKS];
 enum drill { DRILL_NONE, DRILL_REFUSE_BUSY, DRILL_REFUSE_NEXT, DRILL_REFUSE_IDLE, DRILL_TELL, DRILL_PART, DRILLS };
 extern const char *const drill_names[DRILLS];
 
+/* Why a responder takes no more: a wrong rkey, a SEND longer than the receive, its queue pair is in the error state. */
+enum refusal { REFUSAL_RKEY, REFUSAL_LENGTH, REFUSAL_GONE, REFUSALS };
+extern const char *const refusal_names[REFUSALS];
+
 /* What the client decides; the server gets it over the control connection. */
 struct options {
 	uint32_t qps, iters, rounds, depth, size, mtu;
@@ -72,6 +76,7 @@ struct options {
 	uint32_t seconds;     /* rounds go on for so long; 0: `rounds` of them */
 	uint32_t misbehave;   /* enum misbehaviour */
 	uint32_t drill;       /* enum drill, instead of phases */
+	uint32_t refusal;     /* enum refusal, in the drills refuse-* */
 };
 
 /* A posted request. */
@@ -233,6 +238,8 @@ void round_run(struct check *c, enum phase_id phase, uint32_t round);
 void drill_run(struct check *c);
 /* A WRITE of opt.size bytes into that slot of the window; its wr_id says the queue pair and next_post. */
 void drill_post(struct check *c, struct qp *q, uint32_t slot, uint32_t rkey);
+/* A SEND longer than any receive, in its place. */
+void drill_post_too_long(struct check *c, struct qp *q);
 /* The next completion; false, after a little while, if there is none, or one of a queue pair that has had its turn. */
 bool drill_poll(struct check *c, const struct qp *q, struct ibv_wc *wc);
 bool drill_slot_right(const struct check *c, const struct qp *q, uint32_t slot);

@@ -28,8 +28,8 @@
 #define DEAD_BUSY     32
 #define PROBE_MIN_NS  10000000ull
 #define PROBE_MAX_NS  50000000ull /* twenty datagrams of 36 bytes a second */
-#define TRIALS        2
-#define TRIALS_MAX    32
+#define TRIALS        2u
+#define TRIALS_MAX    32u
 #define STEADY_NS     10000000000ull /* up for so long: earlier deaths are forgotten */
 #define PROBES_KEPT   128
 #define RATE_WINDOW_MIN_NS 10000000ull

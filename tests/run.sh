@@ -55,6 +55,7 @@ sim() {
 	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 40 500)" --jobs "$jobs"
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
 	step 'incast: 256 QPs into one port' build/gcc/lrsim --incast
+	step 'a WAN cut for 10 s: who lives' build/gcc/lrsim --cut all
 	step 'headroom holds, and not with less' build/gcc/lrsim --pause-link
 	# Those that few seeds find at once; FULL: each of them all, see lrsim --faults.
 	if [ -n "$FULL" ]; then

@@ -73,6 +73,7 @@ struct requester {
 	struct evtimer retry, rnr_wait;
 	uint32_t tries; /* without progress */
 	bool retrying, failed, asked;
+	uint64_t failed_ns;
 	uint64_t asked_ns; /* when its first packet left */
 	uint32_t rnr_tries;      /* RNR NAKs without progress */
 	uint64_t credit_msgs;    /* messages that have a receive, as the responder said; UINT64_MAX: it does not say */

@@ -62,6 +62,7 @@ static void arm_retry(struct qp *q)
 static void requester_fail(struct qp *q, const char *why)
 {
 	q->req.failed = true;
+	q->req.failed_ns = now_of(q);
 	q->req.flushed = q->req.msg_posted - q->req.msg_completed;
 	q->state = QP_ERROR;
 	evtimer_cancel(&q->req.retry);

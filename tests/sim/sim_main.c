@@ -7,6 +7,7 @@
 
 #include "attack.h"
 #include "check.h"
+#include "cut.h"
 #include "faults.h"
 #include "fair.h"
 #include "fullscale.h"
@@ -25,6 +26,7 @@ static const char usage[] =
     "       lrsim --attack         what a hostile host at each site costs the others\n"
     "       lrsim --pause-link     a lossless link with the computed headroom, and with a little less\n"
     "       lrsim --fair NAME      what flows leave each other; `--fair list` lists them\n"
+    "       lrsim --cut NAME       what lives through a WAN that is cut for 10 s; `--cut list` lists them\n"
     "       lrsim --incast         256 queue pairs of 32 hosts into one port with a shallow queue\n"
     "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
     "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";
@@ -61,6 +63,7 @@ enum {
 	OPT_TABLE,
 	OPT_FULL,
 	OPT_FAIR,
+	OPT_CUT,
 	OPT_MANY,
 	OPT_LATENCY,
 	OPT_ATTACK,
@@ -90,6 +93,7 @@ static const struct option options[] = {
     {"faults", no_argument, NULL, OPT_FAULTS},
     {"fault-table", no_argument, NULL, OPT_TABLE},
     {"fair", required_argument, NULL, OPT_FAIR},
+    {"cut", required_argument, NULL, OPT_CUT},
     {"hard", required_argument, NULL, OPT_HARD},
     {NULL, 0, NULL, 0},
 };
@@ -121,6 +125,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + fullscale_run(arg);
 	case OPT_FAIR:
 		return 1 + fair_run(arg);
+	case OPT_CUT:
+		return 1 + cut_run(arg);
 	case OPT_MANY:
 		return 1 + fullscale_many_qps((uint32_t)atoi(arg));
 	case OPT_ATTACK:

@@ -30,7 +30,8 @@ struct parser {
 	unsigned line;                 /* number of the last line handed out */
 	char *err;                     /* CONFIG_ERR_MAX; empty: no error so far */
 	unsigned err_line;             /* that err speaks of; 0: of none */
-	unsigned given_line[KEYS_MAX]; /* by key: where it was first given, 0: nowhere */
+	uint32_t path;                 /* that the keys of [Path] speak of */
+	unsigned given_line[PATHS_MAX][KEYS_MAX]; /* by path and key: where it was first given, 0: nowhere */
 };
 
 static void fail_at(struct parser *p, unsigned line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -167,7 +168,7 @@ static void take_list(struct parser *p, const struct config_key *k, const char *
 		if (len == 0)
 			return;
 		snprintf(item, sizeof(item), "%.*s", (int)len, s);
-		if (config_key_read(k, p->c, item, why) < 0) {
+		if (config_key_read(k, p->c, 0, item, why) < 0) {
 			fail_value(p, k, value, why);
 			return;
 		}
@@ -177,7 +178,8 @@ static void take_list(struct parser *p, const struct config_key *k, const char *
 
 static void take_value(struct parser *p, const struct config_key *k, const char *value)
 {
-	unsigned *given = &p->given_line[k - config_keys];
+	uint32_t path = k->flags & KEY_PATH ? p->path : 0;
+	unsigned *given = &p->given_line[path][k - config_keys];
 	char why[CONFIG_WHY_MAX];
 
 	if (*given != 0 && !(k->flags & KEY_LIST)) {
@@ -194,8 +196,79 @@ static void take_value(struct parser *p, const struct config_key *k, const char 
 		fail_value(p, k, value, why);
 	} else if (k->flags & KEY_LIST) {
 		take_list(p, k, value);
-	} else if (config_key_read(k, p->c, value, why) < 0) {
+	} else if (config_key_read(k, p->c, path, value, why) < 0) {
 		fail_value(p, k, value, why);
+	}
+}
+
+/* --- [Path NAME] --- */
+
+static void set_path_defaults(struct link_config *c, uint32_t path)
+{
+	char why[CONFIG_WHY_MAX];
+
+	for (uint32_t i = 0; i < config_nkeys; i++)
+		if (config_keys[i].flags & KEY_PATH && config_keys[i].fallback != NULL &&
+		    config_key_read(&config_keys[i], c, path, config_keys[i].fallback, why) < 0)
+			abort(); /* the table contradicts itself */
+}
+
+static bool path_name_is_sound(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len < PATH_NAME_MAX &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
+}
+
+/* The section is of a path: "Path" or "Path NAME". Finds it or begins a new one. */
+static void enter_path(struct parser *p, const char *section)
+{
+	const char *name = section + strlen("Path");
+	struct link_config *c = p->c;
+	char q[QUOTE_MAX + 4];
+
+	name += strspn(name, " \t");
+	for (p->path = 0; p->path < c->npaths; p->path++)
+		if (strcmp(c->paths[p->path].name, name) == 0)
+			return;
+	if (!path_name_is_sound(name))
+		fail_at(p, p->line, "[%s]: expected a name of at most %d letters, digits and . _ -",
+		        quote(q, section, strlen(section)), PATH_NAME_MAX - 1);
+	else if (c->npaths == PATHS_MAX)
+		fail_at(p, p->line, "[%s]: more than %d paths", section, PATHS_MAX);
+	else if (c->npaths > 0 && (*name == '\0' || c->paths[0].name[0] == '\0'))
+		fail_at(p, p->line, "[Path] stands beside [Path %s]: expected a name for each of several paths",
+		        *name != '\0' ? name : c->paths[0].name);
+	else
+		snprintf(c->paths[c->npaths++].name, PATH_NAME_MAX, "%s", name);
+	if (p->err[0] == '\0')
+		set_path_defaults(c, p->path);
+	else
+		p->path = 0;
+}
+
+static bool is_path(const char *section)
+{
+	return strncmp(section, "Path", 4) == 0 && (section[4] == '\0' || is_blank(section[4]));
+}
+
+/* By name, so that both edges number them alike. */
+static void sort_paths(struct parser *p)
+{
+	struct link_config *c = p->c;
+
+	for (uint32_t i = 1; i < c->npaths; i++) {
+		for (uint32_t j = i; j > 0 && strcmp(c->paths[j - 1].name, c->paths[j].name) > 0; j--) {
+			struct path_config swap = c->paths[j];
+			unsigned lines[KEYS_MAX];
+
+			c->paths[j] = c->paths[j - 1];
+			c->paths[j - 1] = swap;
+			memcpy(lines, p->given_line[j], sizeof(lines));
+			memcpy(p->given_line[j], p->given_line[j - 1], sizeof(lines));
+			memcpy(p->given_line[j - 1], lines, sizeof(lines));
+		}
 	}
 }
 
@@ -207,6 +280,12 @@ static int take_pair(void *user, const char *section, const char *name, const ch
 
 	if (p->err[0] != '\0')
 		return 1;
+	if (is_path(section)) {
+		enter_path(p, section);
+		section = "Path";
+		if (p->err[0] != '\0')
+			return 1;
+	}
 	k = config_key_find(section, name);
 	if (k == NULL)
 		fail_unknown(p, section, name);
@@ -224,8 +303,8 @@ static void set_defaults(struct link_config *c)
 	for (uint32_t i = 0; i < WORKERS_MAX; i++)
 		c->cpus[i] = -1;
 	for (uint32_t i = 0; i < config_nkeys; i++)
-		if (config_keys[i].fallback != NULL &&
-		    config_key_read(&config_keys[i], c, config_keys[i].fallback, why) < 0)
+		if (!(config_keys[i].flags & KEY_PATH) && config_keys[i].fallback != NULL &&
+		    config_key_read(&config_keys[i], c, 0, config_keys[i].fallback, why) < 0)
 			abort(); /* the table contradicts itself */
 }
 
@@ -265,14 +344,15 @@ static int set_name(struct parser *p)
 }
 
 /* `%s=: why`, or with the line where the key stands. */
-static void fail_rule(struct parser *p, const struct config_key *k, const char *why)
+static void fail_rule(struct parser *p, const struct config_key *k, uint32_t path, const char *why)
 {
-	unsigned line = k != NULL ? p->given_line[k - config_keys] : 0;
+	unsigned line = k != NULL ? p->given_line[k->flags & KEY_PATH ? path : 0][k - config_keys] : 0;
+	const char *name = k != NULL && k->flags & KEY_PATH ? p->c->paths[path].name : "";
 
 	if (k == NULL)
 		fail_at(p, 0, "%s", why);
 	else if (line == 0)
-		fail_at(p, 0, "[%s] %s= %s", k->section, k->name, why);
+		fail_at(p, 0, "[%s%s%s] %s= %s", k->section, *name != '\0' ? " " : "", name, k->name, why);
 	else
 		fail_at(p, line, "%s= %s", k->name, why);
 }
@@ -281,6 +361,7 @@ static void parse_text(struct parser *p, const char *text, size_t len)
 {
 	char why[CONFIG_WHY_MAX * 2], q[QUOTE_MAX + 4];
 	const struct config_key *k;
+	uint32_t path;
 	int bad_line;
 
 	bad_line = ini_parse_stream(next_line, p, take_pair, p);
@@ -292,8 +373,13 @@ static void parse_text(struct parser *p, const char *text, size_t len)
 		        line_text(text, len, (unsigned)bad_line, q));
 	else if (bad_line < 0)
 		fail_at(p, 0, "not enough memory");
-	if (p->err[0] == '\0' && config_check(p->c, &k, why) < 0)
-		fail_rule(p, k, why);
+	if (p->c->npaths == 0) { /* its keys will be missed */
+		p->c->npaths = 1;
+		set_path_defaults(p->c, 0);
+	}
+	sort_paths(p);
+	if (p->err[0] == '\0' && config_check(p->c, &k, &path, why) < 0)
+		fail_rule(p, k, path, why);
 }
 
 int config_parse(const char *name, const char *text, size_t len, struct link_config *c, char err[CONFIG_ERR_MAX])
@@ -375,10 +461,23 @@ void config_carry_over(const struct link_config *from, struct link_config *to)
 	    to->barrier == BARRIER_AUTO && config_barrier(from) == BARRIER_PAIR && !config_acks_early(to);
 }
 
+static bool same_paths(const struct link_config *a, const struct link_config *b)
+{
+	for (uint32_t i = 0; i < a->npaths && i < b->npaths; i++)
+		if (strcmp(a->paths[i].name, b->paths[i].name) != 0)
+			return false;
+	return a->npaths == b->npaths;
+}
+
 bool config_reloadable(const struct link_config *from, const struct link_config *to, char err[CONFIG_ERR_MAX])
 {
 	char was[ITEMS_TEXT_MAX], is[ITEMS_TEXT_MAX];
 
+	if (!same_paths(from, to)) {
+		snprintf(err, CONFIG_ERR_MAX, "%s: paths cannot come or go while the link runs: restart longreachd for it",
+		         to->path);
+		return false;
+	}
 	for (uint32_t i = 0; i < config_nkeys; i++) {
 		const struct config_key *k = &config_keys[i];
 
@@ -410,16 +509,30 @@ static void write_help(const char *help, FILE *out)
 }
 
 /* A list longer than one line may be goes out with one item per line. */
-static void write_key(const struct config_key *k, const struct link_config *c, FILE *out)
+static void write_key(const struct config_key *k, const struct link_config *c, uint32_t path, FILE *out)
 {
+	uint32_t from = k->flags & KEY_PATH ? path : 0, n = k->flags & KEY_PATH ? path + 1 : config_key_count(k, c);
 	char item[CONFIG_ITEM_MAX];
-	uint32_t n = config_key_count(k, c);
 
 	if (n == 0)
 		fprintf(out, "#%s=\n", k->name);
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = from; i < n; i++) {
 		k->type->write(k, config_key_item(k, c, i), item, sizeof(item));
 		fprintf(out, "%s%s=%s\n", item[0] == '\0' ? "#" : "", k->name, item);
+	}
+}
+
+static void write_path(const struct link_config *c, uint32_t path, FILE *out)
+{
+	const char *name = c->paths[path].name;
+
+	fprintf(out, "\n[Path%s%s]\n", *name != '\0' ? " " : "", name);
+	for (uint32_t i = 0; i < config_nkeys; i++) {
+		if (!(config_keys[i].flags & KEY_PATH))
+			continue;
+		if (path == 0)
+			write_help(config_keys[i].help, out);
+		write_key(&config_keys[i], c, path, out);
 	}
 }
 
@@ -430,12 +543,17 @@ void config_write(const struct link_config *c, FILE *out)
 	fprintf(out, "# %s\n", c->path);
 	for (uint32_t i = 0; i < config_nkeys; i++) {
 		const struct config_key *k = &config_keys[i];
+		bool begins = strcmp(section, k->section) != 0;
 
-		if (strcmp(section, k->section) != 0)
-			fprintf(out, "\n[%s]\n", k->section);
 		section = k->section;
+		for (uint32_t path = 0; begins && k->flags & KEY_PATH && path < c->npaths; path++)
+			write_path(c, path, out);
+		if (k->flags & KEY_PATH)
+			continue;
+		if (begins)
+			fprintf(out, "\n[%s]\n", k->section);
 		write_help(k->help, out);
-		write_key(k, c, out);
+		write_key(k, c, 0, out);
 	}
 }
 

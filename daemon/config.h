@@ -34,6 +34,21 @@ struct host_group {
 	uint32_t n;
 };
 
+#define PATH_NAME_MAX    16
+#define SOURCE_PORTS_MAX 8
+
+/* One WAN route. */
+struct path_config {
+	char name[PATH_NAME_MAX]; /* empty: [Path] */
+	struct ip_addr local, remote;
+	uint16_t port; /* UDP data and TCP control, the same number at both edges */
+	uint64_t rate_bps;
+	uint16_t mtu;  /* IP MTU */
+	uint32_t weight;
+	uint16_t dscp;
+	uint32_t source_ports; /* of each lane */
+};
+
 enum barrier_config { BARRIER_AUTO, BARRIER_SAYS_OFF, BARRIER_SAYS_PAIR };
 
 /* All of one link file. Units are in the names; 0 means "not given" only where the key's row in config.c says so. */
@@ -65,11 +80,9 @@ struct link_config {
 	struct host_group host_groups[HOST_GROUPS_MAX];
 	uint32_t nhost_groups;
 
-	/* [Path] (one for now) */
-	struct ip_addr wan_local, wan_remote;
-	uint16_t wan_port; /* UDP data and TCP control, the same number at both edges */
-	uint64_t rate_bps;
-	uint16_t wan_mtu; /* IP MTU of the path */
+	/* [Path], or several [Path NAME], in the order of their names: so both edges number them alike */
+	struct path_config paths[PATHS_MAX];
+	uint32_t npaths;
 
 	/* [Buffer] */
 	char arena_dir[192];
@@ -111,6 +124,16 @@ bool config_restarts(const struct link_config *from, const struct link_config *t
 /* A barrier that is on and no longer needed does no harm, so with Barrier=auto it stays on: `to` notes that. To be called
  * before config_reloadable() and config_restarts(). */
 void config_carry_over(const struct link_config *from, struct link_config *to);
+
+/* What all paths carry together. */
+static inline uint64_t config_rate_bps(const struct link_config *c)
+{
+	uint64_t bps = 0;
+
+	for (uint32_t i = 0; i < c->npaths; i++)
+		bps += c->paths[i].rate_bps;
+	return bps;
+}
 
 static inline bool config_acks_early(const struct link_config *c)
 {

@@ -13,7 +13,8 @@
 
 struct check {
 	const struct link_config *c;
-	const struct config_key **key; /* to blame */
+	const struct config_key **key; /* to blame, of ... */
+	uint32_t *path;                /* ... that path */
 	char *why;
 };
 
@@ -30,10 +31,20 @@ static int blame(struct check *ck, const char *name, const char *fmt, ...)
 	return -EINVAL;
 }
 
-static int check_required(struct check *ck)
+/* Of some path, which is blamed then. */
+static bool lacks(struct check *ck, const struct config_key *k, uint32_t n)
 {
 	static const struct link_config nothing;
 
+	for (*ck->path = 0; *ck->path < n; ++*ck->path)
+		if (memcmp(config_key_item(k, ck->c, *ck->path), config_key_item(k, &nothing, 0), k->item_size) == 0)
+			return true;
+	*ck->path = 0;
+	return false;
+}
+
+static int check_required(struct check *ck)
+{
 	for (uint32_t i = 0; i < config_nkeys; i++) {
 		const struct config_key *k = &config_keys[i];
 		bool missing;
@@ -43,8 +54,7 @@ static int check_required(struct check *ck)
 		if (k->flags & KEY_LIST)
 			missing = config_key_count(k, ck->c) == 0;
 		else
-			missing = memcmp(config_key_item(k, ck->c, 0), config_key_item(k, &nothing, 0), k->item_size) ==
-			          0;
+			missing = lacks(ck, k, k->flags & KEY_PATH ? ck->c->npaths : 1);
 		if (missing)
 			return blame(ck, k->name, "is missing: expected %s", k->type->expected);
 	}
@@ -131,18 +141,36 @@ static int check_host_groups(struct check *ck)
 	return 0;
 }
 
-static int check_path(struct check *ck)
+static int check_path(struct check *ck, const struct path_config *c)
 {
-	const struct link_config *c = ck->c;
-
-	if (ip_addr_eq(&c->wan_local, &c->wan_remote))
+	if (ip_addr_eq(&c->local, &c->remote))
 		return blame(ck, "RemoteAddress", "is LocalAddress= too: expected the address of the other edge");
-	if (ip_addr_is4(&c->wan_local) != ip_addr_is4(&c->wan_remote))
+	if (ip_addr_is4(&c->local) != ip_addr_is4(&c->remote))
 		return blame(ck, "RemoteAddress",
 		             "and LocalAddress= are of different families: expected both IPv4 or "
 		             "both IPv6");
-	if (c->wan_port == ROCE_PORT_TAKEN)
+	if (c->port == ROCE_PORT_TAKEN)
 		return blame(ck, "Port", "4791 is RoCEv2 itself: expected another port, such as 4790");
+	return 0;
+}
+
+static int check_paths(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	int r = 0;
+
+	for (*ck->path = 0; *ck->path < c->npaths && r == 0; ++*ck->path) {
+		const struct path_config *p = &c->paths[*ck->path];
+
+		r = check_path(ck, p);
+		for (uint32_t j = 0; j < *ck->path && r == 0; j++)
+			if (c->paths[j].port == p->port && ip_addr_eq(&c->paths[j].local, &p->local))
+				r = blame(ck, "Port", "%u is taken at this LocalAddress= by [Path %s]: expected another port",
+				          p->port, c->paths[j].name);
+		if (r < 0)
+			return r;
+	}
+	*ck->path = 0;
 	return 0;
 }
 
@@ -214,14 +242,16 @@ static int check_security(struct check *ck)
 	return 0;
 }
 
-int config_check(const struct link_config *c, const struct config_key **key, char why[CONFIG_WHY_MAX * 2])
+int config_check(const struct link_config *c, const struct config_key **key, uint32_t *path,
+                 char why[CONFIG_WHY_MAX * 2])
 {
 	static int (*const rules[])(struct check *) = {check_required, check_ports,   check_prefixes, check_pair_modes, check_host_groups,
-	                                               check_path,     check_workers, check_security,
+	                                               check_paths,    check_workers, check_security,
 	                                               check_times};
-	struct check ck = {.c = c, .key = key, .why = why};
+	struct check ck = {.c = c, .key = key, .path = path, .why = why};
 
 	*key = NULL;
+	*path = 0;
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
 		int r = rules[i](&ck);
 
@@ -278,8 +308,13 @@ int config_compatible(const struct link_config *a, const struct link_config *b, 
 	if (strcmp(a->name, b->name) == 0)
 		return complain(err, "%.200s: %.200s is a link of the same name: expected another file name", b->path,
 		                a->path);
-	if (ip_addr_eq(&a->wan_local, &b->wan_local) && a->wan_port == b->wan_port)
-		return complain(err, "%.200s: Port=%u is taken at this LocalAddress= by %.200s: expected another port",
-		                b->path, b->wan_port, a->path);
+	for (uint32_t i = 0; i < a->npaths * b->npaths; i++) {
+		const struct path_config *pa = &a->paths[i / b->npaths], *pb = &b->paths[i % b->npaths];
+
+		if (ip_addr_eq(&pa->local, &pb->local) && pa->port == pb->port)
+			return complain(err,
+			                "%.200s: Port=%u is taken at this LocalAddress= by %.200s: expected another port",
+			                b->path, pb->port, a->path);
+	}
 	return check_pairs(a, b, err);
 }

@@ -12,6 +12,9 @@
 #define S  (1000 * MS)
 
 #define ONE(field) .offset = offsetof(struct link_config, field), .item_size = sizeof(((struct link_config *)0)->field)
+#define PATH(field)                                                                                                   \
+	.offset = offsetof(struct link_config, paths[0].field),                                                        \
+	.item_size = sizeof(((struct link_config *)0)->paths[0].field)
 #define MANY(field, count, max_items)                                                                                  \
 	.offset = offsetof(struct link_config, field), .item_size = sizeof(((struct link_config *)0)->field[0]),       \
 	.count_offset = offsetof(struct link_config, count), .count_max = (max_items)
@@ -62,17 +65,26 @@ const struct config_key config_keys[] = {
              "early over another. Groups that share an address are one. Machines whose programs speak for each other\n"
              "may stand in one group. Both edges must name the same groups, of both sites.\n"},
 
-    {"Path", "LocalAddress", &type_address, ONE(wan_local), .flags = KEY_REQUIRED,
+    {"Path", "LocalAddress", &type_address, PATH(local), .flags = KEY_REQUIRED | KEY_PATH,
      .help = "This edge's address on the WAN.\n"},
-    {"Path", "RemoteAddress", &type_address, ONE(wan_remote), .flags = KEY_REQUIRED,
+    {"Path", "RemoteAddress", &type_address, PATH(remote), .flags = KEY_REQUIRED | KEY_PATH,
      .help = "The other edge's address on the WAN.\n"},
-    {"Path", "Port", &type_count, ONE(wan_port), .fallback = "4790", .min = 1, .max = 65535,
+    {"Path", "Port", &type_count, PATH(port), .fallback = "4790", .min = 1, .max = 65535, .flags = KEY_PATH,
      .help = "UDP for data and TCP for control, the same number at both edges.\n"},
-    {"Path", "Rate", &type_rate, ONE(rate_bps), .min = 1000000, .max = 3200000000000ull,
-     .flags = KEY_REQUIRED | KEY_RELOADABLE,
+    {"Path", "Rate", &type_rate, PATH(rate_bps), .min = 1000000, .max = 3200000000000ull,
+     .flags = KEY_REQUIRED | KEY_RELOADABLE | KEY_PATH,
      .help = "What this edge may send into the WAN, in bits per second with all headers.\n"},
-    {"Path", "MTU", &type_packet_size, ONE(wan_mtu), .fallback = "1500", .min = 1500, .max = WAN_MTU_MAX,
+    {"Path", "MTU", &type_packet_size, PATH(mtu), .fallback = "1500", .min = 1500, .max = WAN_MTU_MAX, .flags = KEY_PATH,
      .help = "Largest IP packet that the WAN carries whole. 9000 or more saves processor time.\n"},
+    {"Path", "Weight", &type_count, PATH(weight), .fallback = "1", .min = 0, .max = PATH_WEIGHT_MAX, .flags = KEY_PATH,
+     .help = "How much this path is preferred while it is not full: the round trip counts divided by it. 0: standby, used\n"
+             "only if no path with a weight lives.\n"},
+    {"Path", "DSCP", &type_count, PATH(dscp), .fallback = "0", .min = 0, .max = 63, .flags = KEY_PATH,
+     .help = "Of the datagrams to the other edge.\n"},
+    {"Path", "SourcePorts", &type_count, PATH(source_ports), .fallback = "1", .min = 1, .max = SOURCE_PORTS_MAX,
+     .flags = KEY_PATH,
+     .help = "UDP source ports that each lane's datagrams are spread over, for networks that share equal-cost paths by\n"
+             "ports. Each lane has one of its own in any case.\n"},
 
     {"Buffer", "Directory", &type_directory, ONE(arena_dir), .fallback = "/run/longreach",
      .help = "Where the buffer's file is kept: a hugetlbfs or tmpfs mount with room for Size=.\n"},
@@ -233,6 +245,8 @@ uint32_t config_key_count(const struct config_key *k, const struct link_config *
 {
 	uint32_t n;
 
+	if (k->flags & KEY_PATH)
+		return c->npaths;
 	if (!(k->flags & KEY_LIST))
 		return 1;
 	memcpy(&n, (const char *)c + k->count_offset, sizeof(n));
@@ -241,12 +255,13 @@ uint32_t config_key_count(const struct config_key *k, const struct link_config *
 
 const void *config_key_item(const struct config_key *k, const struct link_config *c, uint32_t i)
 {
-	return (const char *)c + k->offset + i * k->item_size;
+	return (const char *)c + k->offset + i * (k->flags & KEY_PATH ? sizeof(c->paths[0]) : k->item_size);
 }
 
-int config_key_read(const struct config_key *k, struct link_config *c, const char *text, char why[CONFIG_WHY_MAX])
+int config_key_read(const struct config_key *k, struct link_config *c, uint32_t path, const char *text,
+                    char why[CONFIG_WHY_MAX])
 {
-	uint32_t i = 0;
+	uint32_t i = path;
 	int r;
 
 	why[0] = '\0';
@@ -257,7 +272,7 @@ int config_key_read(const struct config_key *k, struct link_config *c, const cha
 			return -EINVAL;
 		}
 	}
-	r = k->type->read(k, (char *)c + k->offset + i * k->item_size, text, why);
+	r = k->type->read(k, (char *)c + ((const char *)config_key_item(k, c, i) - (const char *)c), text, why);
 	if (r < 0 && why[0] == '\0')
 		snprintf(why, CONFIG_WHY_MAX, "expected %s", k->type->expected);
 	if (r == 0 && (k->flags & KEY_LIST))

@@ -38,6 +38,7 @@ enum config_key_flags {
 	KEY_REQUIRED = 1 << 0,
 	KEY_RELOADABLE = 1 << 1, /* may change while the link runs */
 	KEY_LIST = 1 << 2,       /* several items, in one line or in several */
+	KEY_PATH = 1 << 3,       /* of each path: `offset` is of the first one's */
 };
 
 struct config_key {
@@ -65,13 +66,17 @@ const char *config_section_nearest(const char *section);
 bool config_section_known(const char *section);
 
 uint32_t config_key_count(const struct config_key *k, const struct link_config *c); /* items given; 1 if no list */
+/* i: of a list, or of the paths */
 const void *config_key_item(const struct config_key *k, const struct link_config *c, uint32_t i);
 /* Lists: forgets the default. */
 void config_key_clear(const struct config_key *k, struct link_config *c);
-/* Adds (lists) or sets one item. 0, or -EINVAL with `why` a sentence. */
-int config_key_read(const struct config_key *k, struct link_config *c, const char *text, char why[CONFIG_WHY_MAX]);
+/* Adds (lists) or sets one item, of that path for KEY_PATH. 0, or -EINVAL with `why` a sentence. */
+int config_key_read(const struct config_key *k, struct link_config *c, uint32_t path, const char *text,
+                    char why[CONFIG_WHY_MAX]);
 
-/* The rules between keys. 0, or -EINVAL: *key is the one to blame (NULL: none in particular) and `why` says why. */
-int config_check(const struct link_config *c, const struct config_key **key, char why[CONFIG_WHY_MAX * 2]);
+/* The rules between keys. 0, or -EINVAL: *key (of path *path) is the one to blame (NULL: none in particular) and `why` says
+ * why. */
+int config_check(const struct link_config *c, const struct config_key **key, uint32_t *path,
+                 char why[CONFIG_WHY_MAX * 2]);
 
 #endif

@@ -55,8 +55,8 @@ void hello_from_config(struct hello *h, const struct link_config *c)
 {
 	h->version = PEER_VERSION;
 	h->version_min = PEER_VERSION_MIN;
-	h->rate_bps = c->rate_bps;
-	h->wan_mtu = c->wan_mtu;
+	h->rate_bps = config_rate_bps(c);
+	h->wan_mtu = c->paths[0].mtu;
 	h->lanes = (uint16_t)c->lanes;
 	h->ack_mode = (uint8_t)c->ack_mode;
 	memcpy(h->pair_modes, c->pair_modes, sizeof(h->pair_modes));
@@ -69,6 +69,9 @@ void hello_from_config(struct hello *h, const struct link_config *c)
 	memcpy(h->remote, c->remote, sizeof(h->remote));
 	h->nlocal = c->nlocal;
 	h->nremote = c->nremote;
+	h->npaths = c->npaths;
+	for (uint32_t i = 0; i < c->npaths; i++)
+		memcpy(h->paths[i], c->paths[i].name, sizeof(h->paths[i]));
 }
 
 static uint8_t *put_prefixes(uint8_t *p, const struct ip_prefix *list, uint32_t n)
@@ -80,17 +83,31 @@ static uint8_t *put_prefixes(uint8_t *p, const struct ip_prefix *list, uint32_t 
 	return p;
 }
 
+static uint8_t *put_paths(uint8_t *p, const struct hello *h)
+{
+	*p++ = (uint8_t)h->npaths;
+	for (uint32_t i = 0; i < h->npaths; i++) {
+		size_t len = strnlen(h->paths[i], PATH_NAME_MAX - 1);
+
+		*p++ = (uint8_t)len;
+		memcpy(p, h->paths[i], len);
+		p += len;
+	}
+	return p;
+}
+
 /* 0 magic, 4 version, 5 version_min, 6 lanes, 8 boot_id, 12 session, 16 arena_epoch, 24 peer_arena_epoch, 32 rate_bps,
  * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 barrier,
  * 48 cipher, 49 three zeroes; name, local, remote,
- * pair_modes: mode, local, remote each; host_groups (8), since the first versions had none. */
+ * pair_modes: mode, local, remote each; host_groups (8), since the first versions had none; since
+ * version 3 number of paths (1), and of each its name's length (1) and name. */
 uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 {
 	size_t name_len = strnlen(h->name, sizeof(h->name) - 1);
 	uint8_t *p = body + HELLO_FIXED_LEN;
 
 	_Static_assert(HELLO_FIXED_LEN + LINK_NAME_MAX + 2 * PREFIXES_MAX * PREFIX_LEN +
-	                       PAIR_MODES_MAX * PAIR_MODE_LEN + GROUPS_LEN <=
+	                       PAIR_MODES_MAX * PAIR_MODE_LEN + GROUPS_LEN + 1 + PATHS_MAX * PATH_NAME_MAX <=
 	                   PEER_BODY_MAX,
 	               "a hello fits");
 	memset(body, 0, HELLO_FIXED_LEN);
@@ -120,7 +137,8 @@ uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 		p = put_prefixes(p, &h->pair_modes[i].remote, 1);
 	}
 	put_be64(p, h->host_groups);
-	return (uint16_t)(p + GROUPS_LEN - body);
+	p = put_paths(p + GROUPS_LEN, h);
+	return (uint16_t)(p - body);
 }
 
 static int get_prefixes(const uint8_t *p, struct ip_prefix *list, uint32_t n)
@@ -145,7 +163,7 @@ static int get_pair_modes(const uint8_t *p, struct hello *h)
 	return 0;
 }
 
-static int get_name(const uint8_t *p, size_t len, char name[LINK_NAME_MAX])
+static int get_name(const uint8_t *p, size_t len, char *name)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (!isgraph(p[i]) || p[i] > 0x7e)
@@ -153,6 +171,23 @@ static int get_name(const uint8_t *p, size_t len, char name[LINK_NAME_MAX])
 		name[i] = (char)p[i];
 	}
 	name[len] = '\0';
+	return 0;
+}
+
+static int get_paths(const uint8_t *p, size_t len, struct hello *h)
+{
+	const uint8_t *end = p + len;
+
+	h->npaths = *p++;
+	if (h->npaths > PATHS_MAX)
+		return -EPROTO;
+	for (uint32_t i = 0; i < h->npaths; i++) {
+		size_t n;
+
+		if (p == end || (n = *p++) >= PATH_NAME_MAX || n > (size_t)(end - p) || get_name(p, n, h->paths[i]) < 0)
+			return -EPROTO;
+		p += n;
+	}
 	return 0;
 }
 
@@ -188,6 +223,10 @@ int hello_decode(const uint8_t *body, size_t len, struct hello *h)
 		return -EPROTO;
 	if (len > known)
 		h->host_groups = get_be64(body + known);
+	if (len > known + GROUPS_LEN && get_paths(body + known + GROUPS_LEN, len - known - GROUPS_LEN, h) < 0)
+		return -EPROTO;
+	if (h->version >= 3 && h->npaths == 0)
+		return -EPROTO;
 	body += HELLO_FIXED_LEN;
 	if (get_name(body, name_len, h->name) < 0 || get_prefixes(body + name_len, h->local, h->nlocal) < 0)
 		return -EPROTO;
@@ -275,6 +314,40 @@ static bool same_pair_modes(const struct hello *here, const struct hello *there)
 	return true;
 }
 
+static bool has_path(const struct hello *h, const char *name)
+{
+	for (uint32_t i = 0; i < h->npaths; i++)
+		if (strcmp(h->paths[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* A path that `of` has and `in` does not. */
+static bool say_lacking(const struct hello *of, const struct hello *in, const char *where, const char *elsewhere,
+                        char text[HELLO_TEXT_MAX])
+{
+	for (uint32_t i = 0; i < of->npaths; i++) {
+		if (has_path(in, of->paths[i]))
+			continue;
+		say(text, "[Path%s%s] %s is not %s", *of->paths[i] != '\0' ? " " : "", of->paths[i], where, elsewhere);
+		return true;
+	}
+	return false;
+}
+
+static bool same_paths(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX])
+{
+	if (there->npaths == 0 || here->npaths == 0) { /* an older version: one, without a name */
+		if (here->npaths <= 1 && there->npaths <= 1)
+			return true;
+		say(text, "there are several paths, and one edge is of a version that knows one only");
+		return false;
+	}
+	if (say_lacking(here, there, "here", "there", text))
+		return false;
+	return !say_lacking(there, here, "there", "here", text);
+}
+
 static bool can_carry(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX])
 {
 	bool ok = true;
@@ -296,6 +369,8 @@ static bool can_carry(const struct hello *here, const struct hello *there, char 
 		say(text, "Group= in [Host] names other machines here than there");
 		ok = false;
 	}
+	if (!same_paths(here, there, text))
+		ok = false;
 	if (here->cipher != there->cipher) {
 		say(text, "Encryption= is %s here and %s there", seal_cipher_name(here->cipher),
 		    seal_cipher_name(there->cipher));

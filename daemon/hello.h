@@ -14,7 +14,7 @@
 #include "daemon/config.h"
 #include "proxy/proxy.h"
 
-#define PEER_VERSION     2 /* of the messages, of the WAN frames, and of what both mean */
+#define PEER_VERSION     3 /* of the messages, of the WAN frames, and of what both mean */
 #define PEER_VERSION_MIN 2 /* the oldest that this edge can still speak */
 
 enum peer_msg_type {
@@ -58,6 +58,8 @@ struct hello {
 	struct pair_mode pair_modes[PAIR_MODES_MAX];
 	uint32_t npair_modes;
 	uint8_t barrier;          /* enum barrier_mode */
+	char paths[PATHS_MAX][PATH_NAME_MAX]; /* names, in order: that of a path is its number */
+	uint32_t npaths;          /* 0: a version that knows one only */
 	uint64_t host_groups;     /* host_groups_digest(); 0: none, or a version that knows none */
 	char name[LINK_NAME_MAX]; /* of the link at that edge: told, not compared */
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];

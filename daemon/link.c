@@ -41,7 +41,7 @@ struct link {
 	int notify_fd;
 	link_event_fn event_fn;
 	void *event_arg;
-	struct wan_pacer pacer;
+	struct wan_pacer pacers[PATHS_MAX];
 	struct worker *worker[WORKERS_MAX];
 	uint32_t nworkers;
 	link_keys_fn keys_fn;
@@ -301,7 +301,7 @@ static int open_arenas(struct link *l, const char *pcap_dir, char err[CONFIG_ERR
 {
 	const struct link_config *c = &l->config;
 	struct worker_params p = {
-	    .config = c, .pacer = &l->pacer, .pcap_dir = pcap_dir, .notify_fd = l->notify_fd, .may_spin = may_spin(c)};
+	    .config = c, .pacers = l->pacers, .pcap_dir = pcap_dir, .notify_fd = l->notify_fd, .may_spin = may_spin(c)};
 	int r = make_dir(c, err);
 
 	if (r == 0)
@@ -364,7 +364,9 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 	const struct link_config *c = &l->config;
 	int r = open_notify(l, err);
 
-	wan_pacer_init(&l->pacer, c->rate_bps, link_plan_overhead_bytes(c), link_plan_burst_ns(c, may_spin(c)));
+	for (uint32_t i = 0; i < c->npaths; i++)
+		wan_pacer_init(&l->pacers[i], c->paths[i].rate_bps, link_plan_overhead_bytes(&c->paths[i]),
+		               link_plan_burst_ns(c, may_spin(c)));
 	if (r == 0)
 		r = check_ports(c, err);
 	if (r == 0)
@@ -408,12 +410,13 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 void link_reconfigure(struct link *l, const struct link_config *c)
 {
 	l->config = *c;
-	atomic_store_explicit(&l->pacer.rate_bps, c->rate_bps, memory_order_relaxed);
+	for (uint32_t i = 0; i < c->npaths; i++)
+		atomic_store_explicit(&l->pacers[i].rate_bps, c->paths[i].rate_bps, memory_order_relaxed);
 	for (uint32_t i = 0; i < l->nworkers; i++) {
 		struct worker_cmd cmd = {.type = WORKER_RECONFIGURE, .config = malloc(sizeof(*cmd.config))};
 
 		if (cmd.config) {
-			*cmd.config = link_plan_proxy(c, i, &l->pacer);
+			*cmd.config = link_plan_proxy(c, i, l->pacers);
 			if (worker_command(l->worker[i], &cmd))
 				continue;
 			free(cmd.config);

@@ -25,7 +25,7 @@ uint64_t link_plan_rtt_ns(const struct link_config *c)
 int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capacity_bytes, unsigned flows,
                    struct headroom_deep *d)
 {
-	struct headroom_deep_in in = {.rate_bps = c->rate_bps,
+	struct headroom_deep_in in = {.rate_bps = config_rate_bps(c),
 	                              .rtt_ns = rtt_ns,
 	                              .capacity_bytes = capacity_bytes,
 	                              .alpha = HOLD_OFF_ALPHA,
@@ -87,7 +87,7 @@ static uint32_t ip_pool_bytes(const struct link_config *c)
 	return (uint32_t)(bytes / c->workers < IP_POOL_FLOOR ? IP_POOL_FLOOR : bytes / c->workers);
 }
 
-struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard, struct wan_pacer *pacer)
+struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard, struct wan_pacer *pacers)
 {
 	struct proxy_config p = {0};
 
@@ -103,10 +103,14 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	p.nlocal = c->nlocal;
 	p.nremote = c->nremote;
 	p.max_flows = shard_flows(c);
-	p.path[0].pacer = pacer;
-	p.path[0].payload_max = wan_port_payload_max(&c->wan_remote, c->wan_mtu);
+	p.npaths = c->npaths;
+	for (uint32_t i = 0; i < c->npaths; i++)
+		p.path[i] = (struct wan_path_config){
+		    .pacer = &pacers[i],
+		    .payload_max = wan_port_payload_max(&c->paths[i].remote, c->paths[i].mtu),
+		    .weight = c->paths[i].weight};
 	p.rtt_hint_ns = link_plan_rtt_ns(c);
-	p.rate_hint_bps = c->rate_bps;
+	p.rate_hint_bps = config_rate_bps(c);
 	p.dead_peer_ns = c->dead_peer_ns;
 	p.keepalive_ns = c->keepalive_ns;
 	p.reorder_ns = c->reorder_ns;
@@ -130,14 +134,15 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 struct seal_scope link_plan_seal(const struct link_config *c, uint32_t shard)
 {
 	return (struct seal_scope){.nlanes = (uint16_t)c->lanes,
+	                           .npaths = (uint8_t)c->npaths,
 	                           .shard = (uint8_t)shard,
 	                           .nshards = (uint8_t)c->workers,
 	                           .limits = {.datagrams = c->rekey_after, .bytes = SEAL_BYTES_MAX}};
 }
 
-uint32_t link_plan_overhead_bytes(const struct link_config *c)
+uint32_t link_plan_overhead_bytes(const struct path_config *c)
 {
-	return ETHERNET_WIRE_BYTES + (ip_addr_is4(&c->wan_remote) ? WAN_UDP_IP4_HDR : WAN_UDP_IP6_HDR);
+	return ETHERNET_WIRE_BYTES + (ip_addr_is4(&c->remote) ? WAN_UDP_IP4_HDR : WAN_UDP_IP6_HDR);
 }
 
 uint32_t link_plan_burst_ns(const struct link_config *c, bool may_spin)

@@ -25,13 +25,13 @@ uint64_t link_plan_lanes(const struct link_config *c);
 struct arena_geometry link_plan_geometry(const struct link_config *c);
 
 /* Configuration of one shard's core. */
-struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard, struct wan_pacer *pacer);
+struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard, struct wan_pacer *pacers);
 
 /* What a shard's keys are for. */
 struct seal_scope link_plan_seal(const struct link_config *c, uint32_t shard);
 
 /* Header bytes of a WAN datagram on the wire, Ethernet's preamble and gap included: what Rate= counts. */
-uint32_t link_plan_overhead_bytes(const struct link_config *c);
+uint32_t link_plan_overhead_bytes(const struct path_config *c);
 
 /* How much unused sending time the pacer may save up. */
 uint32_t link_plan_burst_ns(const struct link_config *c, bool may_spin);

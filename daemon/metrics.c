@@ -54,7 +54,7 @@ struct view {
 	X(UNDERRUN, "buffer_no_underrun_xon_bytes", "Fill below which the line runs dry before a host is back.", "",   \
 	  v->deep.no_underrun_xon_bytes)                                                                               \
 	X(BDP, "bandwidth_delay_product_bytes", "Rate= times the round trip in force.", "", v->deep.bdp_bytes)         \
-	X(RATE, "rate_bits_per_second", "Rate= of the link file.", "", v->config->rate_bps)                            \
+	X(RATE, "rate_bits_per_second", "Rate= of the link file.", "", config_rate_bps(v->config))                            \
 	X(IN_FLIGHT, "wan_in_flight_bytes", "Sent to the other edge and not reported yet.", "",                        \
 	  v->snap->status.wan_in_flight_bytes)                                                                         \
 	X(NEAR, "flows", "Directions of RC connections, by role of this edge.", ",role=\"near\"",                      \

@@ -3,7 +3,8 @@
  *
  * Theory of operation
  *
- * The edge with the lower WAN address connects to the other one's Port=, which accepts from RemoteAddress= only. Each
+ * The edge with the lower WAN address connects to the other one's Port=, which accepts from RemoteAddress= only. With several
+ * paths it tries one after another until one carries the connection; any will do, it is for words only. Each
  * end sends hello as soon as the connection stands, and again whenever its configuration changes; pings go every
  * second, three seconds without a byte end the connection, and the connecting edge tries again after 100 ms to 2 s.
  *
@@ -72,11 +73,12 @@ struct peer {
 	struct peer_user user;
 	struct tls *tls; /* NULL: Encryption=none */
 	char name[LINK_NAME_MAX];
-	struct ip_addr wan_local, wan_remote;
-	uint16_t port;
-	bool connects; /* this edge has the lower address */
+	struct path_config paths[PATHS_MAX];
+	uint32_t npaths;
+	uint32_t tried; /* connecting edge: path of the last attempt */
+	bool connects;  /* this edge has the lower address on the first path */
 
-	struct evconnlistener *listener;
+	struct evconnlistener *listeners[PATHS_MAX];
 	struct event *retry; /* connecting edge: the next attempt */
 	struct event *tick;  /* every second */
 	uint32_t backoff_ms;
@@ -438,9 +440,10 @@ static int bound_socket(const struct ip_addr *addr, uint16_t port)
 
 static void try_connect(struct peer *p)
 {
+	const struct path_config *path = &p->paths[p->tried = (p->tried + 1) % p->npaths];
 	struct sockaddr_storage to;
-	socklen_t len = addr_to_sockaddr(&p->wan_remote, p->port, &to);
-	int fd = bound_socket(&p->wan_local, 0);
+	socklen_t len = addr_to_sockaddr(&path->remote, path->port, &to);
+	int fd = bound_socket(&path->local, 0);
 	struct conn *c;
 
 	c = fd < 0 ? NULL : conn_open(p, fd);
@@ -480,8 +483,12 @@ static bool may_come_in(struct peer *p, const struct sockaddr *from)
 {
 	char t[ADDR_TEXT_MAX];
 	struct ip_addr a;
+	bool known = false;
 
-	if (!addr_from_sockaddr(from, &a) || !ip_addr_eq(&a, &p->wan_remote)) {
+	if (addr_from_sockaddr(from, &a))
+		for (uint32_t i = 0; i < p->npaths; i++)
+			known |= ip_addr_eq(&a, &p->paths[i].remote);
+	if (!known) {
 		if (log_limit_pass(&p->strangers, clock_now_ns(), NULL))
 			log_warn("link %s: control connection from %s refused: RemoteAddress= is another", p->name,
 			         addr_write(&a, t, sizeof(t)));
@@ -520,25 +527,35 @@ static void on_accept_error(struct evconnlistener *l, void *arg)
 	evconnlistener_disable(l); /* tick enables it again */
 }
 
-static int start_listening(struct peer *p, char err[CONFIG_ERR_MAX])
+static int listen_on(struct peer *p, uint32_t i, char err[CONFIG_ERR_MAX])
 {
-	int fd = bound_socket(&p->wan_local, p->port);
+	const struct path_config *path = &p->paths[i];
+	int fd = bound_socket(&path->local, path->port);
 	char t[ADDR_TEXT_MAX];
 
 	if (fd < 0) {
 		snprintf(err, CONFIG_ERR_MAX, "cannot listen on LocalAddress=%s Port=%u (TCP): %s",
-		         addr_write(&p->wan_local, t, sizeof(t)), p->port, strerror(-fd));
+		         addr_write(&path->local, t, sizeof(t)), path->port, strerror(-fd));
 		return fd;
 	}
-	p->listener = evconnlistener_new(p->base, on_accept, p, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
-	                                 LISTEN_BACKLOG, fd);
-	if (p->listener == NULL) {
+	p->listeners[i] = evconnlistener_new(p->base, on_accept, p, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
+	                                     LISTEN_BACKLOG, fd);
+	if (p->listeners[i] == NULL) {
 		snprintf(err, CONFIG_ERR_MAX, "cannot listen for the other edge: %s", strerror(errno));
 		close(fd);
 		return -ENOMEM;
 	}
-	evconnlistener_set_error_cb(p->listener, on_accept_error);
+	evconnlistener_set_error_cb(p->listeners[i], on_accept_error);
 	return 0;
+}
+
+static int start_listening(struct peer *p, char err[CONFIG_ERR_MAX])
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < p->npaths && r == 0; i++)
+		r = listen_on(p, i, err);
+	return r;
 }
 
 /* --- hello --- */
@@ -559,7 +576,7 @@ static void log_verdict(const struct peer *p)
 	const struct peer_status *s = &p->status;
 	char t[ADDR_TEXT_MAX];
 
-	addr_write(&p->wan_remote, t, sizeof(t));
+	addr_write(&p->paths[0].remote, t, sizeof(t));
 	switch (s->verdict) {
 	case HELLO_AGREED:
 		log_notice("link %s: session with the other edge (%s at %s), ack mode %s", p->name, p->there.name, t,
@@ -649,8 +666,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (p->listener != NULL)
-		evconnlistener_enable(p->listener);
+	for (uint32_t i = 0; i < p->npaths; i++)
+		if (p->listeners[i] != NULL)
+			evconnlistener_enable(p->listeners[i]);
 	if (p->pending != NULL && now_ns - p->pending->opened_ns >= HELLO_WITHIN_MS * NS_PER_MS)
 		conn_fail(p->pending, "no answer");
 	if (p->conn != NULL)
@@ -699,10 +717,10 @@ int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_b
 	p->base = base;
 	p->user = *user;
 	snprintf(p->name, sizeof(p->name), "%s", c->name);
-	p->wan_local = c->wan_local;
-	p->wan_remote = c->wan_remote;
-	p->port = c->wan_port;
-	p->connects = memcmp(&c->wan_local, &c->wan_remote, sizeof(c->wan_local)) < 0;
+	memcpy(p->paths, c->paths, sizeof(p->paths));
+	p->npaths = c->npaths;
+	p->tried = c->npaths - 1;
+	p->connects = memcmp(&c->paths[0].local, &c->paths[0].remote, sizeof(c->paths[0].local)) < 0;
 	init_limits(p);
 	hello_from_config(&p->here, c);
 	p->here.arena_epoch = arena_epoch;
@@ -767,8 +785,9 @@ void peer_stop(struct peer *p)
 		conn_close(p->pending);
 	if (p->conn != NULL)
 		conn_close(p->conn);
-	if (p->listener != NULL)
-		evconnlistener_free(p->listener);
+	for (uint32_t i = 0; i < p->npaths; i++)
+		if (p->listeners[i] != NULL)
+			evconnlistener_free(p->listeners[i]);
 	tls_close(p->tls);
 	OPENSSL_cleanse(&p->offer, sizeof(p->offer));
 	if (p->retry != NULL)

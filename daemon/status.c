@@ -35,14 +35,14 @@ static void write_config(struct json *j, const struct link_config *c)
 	json_bool(j, "sealed", c->encryption != SEAL_NONE);
 	json_string(j, "encryption", seal_cipher_name(c->encryption));
 	json_string(j, "encryption_provider", seal_provider(c->encryption));
-	json_uint(j, "rate_bps", c->rate_bps);
-	json_uint(j, "wan_mtu", c->wan_mtu);
+	json_uint(j, "rate_bps", config_rate_bps(c));
+	json_uint(j, "wan_mtu", c->paths[0].mtu);
 	json_uint(j, "lanes", c->lanes);
 	json_uint(j, "workers", c->workers);
 	json_uint(j, "configured_distance_m", c->distance_m);
-	write_address(j, "local_address", &c->wan_local);
-	write_address(j, "remote_address", &c->wan_remote);
-	json_uint(j, "port", c->wan_port);
+	write_address(j, "local_address", &c->paths[0].local);
+	write_address(j, "remote_address", &c->paths[0].remote);
+	json_uint(j, "port", c->paths[0].port);
 	write_prefixes(j, "local_prefixes", c->local, c->nlocal);
 	write_prefixes(j, "remote_prefixes", c->remote, c->nremote);
 }

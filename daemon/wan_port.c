@@ -6,8 +6,9 @@
  * shorter one may end it. The staging buffer holds several batches one behind another, each datagram where
  * proxy_wan_tx() built it: nothing is copied before the kernel does.
  *
- * Blocking: when a socket is full the rest of the staging buffer simply stays. The core is not asked for
- * more meanwhile, so nothing is lost and nothing grows.
+ * Blocking: when a socket is full what is staged for its path simply stays. The core is not asked for more meanwhile, so
+ * nothing is lost and nothing grows. Where there are other paths, they must not wait for long: then it is dropped, and
+ * goes again like any loss.
  *
  * Errors: a datagram that the kernel refuses is counted and dropped; to the transport it is one more loss. An error
  * left on the socket by an ICMP message is reported by the next send instead of sending, so a failed send is tried
@@ -43,13 +44,15 @@
 #define RX_BUF_LEN      65536
 #define RCV_BUFFER      (32 << 20) /* milliseconds of a fast line while a worker is held up */
 #define SND_BUFFER      (4 << 20)  /* the pacer keeps it nearly empty */
-#define LANE_BYTE       1          /* offset of the lane in a datagram */
+#define LANE_BYTE       1          /* offsets of the lane and the path in a datagram */
+#define PATH_BYTE       2
+#define BLOCKED_TRIES   40         /* flushes, 50 us apart, before a path that takes nothing loses what waits for it */
 
 struct wan_batch {
 	uint32_t off, len;
 	uint16_t seg_len; /* of all datagrams but the last */
 	uint16_t segs;
-	uint8_t lane;
+	uint8_t lane, path;
 	bool closed; /* ended by a shorter datagram */
 };
 
@@ -71,22 +74,32 @@ struct rx_batch {
 	unsigned n; /* messages that hold something */
 };
 
-struct wan_port {
-	struct wan_port_params params;
+/* One path. */
+struct way {
+	struct wan_port_path params;
+	uint16_t payload_max;
 	union sock_addr local, remote;
 	socklen_t addr_len;
 	int rx_fd;
-	int lane_fd[LANES_MAX]; /* -1: not opened yet */
-	uint16_t lane_sport[LANES_MAX];
-	uint16_t payload_max;
+	int lane_fd[LANES_MAX][WAN_SPORTS_MAX]; /* -1: not opened yet */
+	uint8_t turn[LANES_MAX];                /* of the source ports */
+	uint16_t lane_sport[LANES_MAX];         /* of the first one */
 	bool gso;
+	unsigned blocked; /* flushes in a row in which it took nothing */
+	uint8_t *rx_buf;
+	struct rx_batch rx;
+	uint32_t rx_drops; /* of the kernel */
+};
+
+struct wan_port {
+	struct wan_port_params params;
+	uint16_t payload_max; /* of any path */
 	bool blocked;
 	uint8_t *stage;
 	struct wan_batch batch[BATCHES_MAX];
-	unsigned nbatches, next_batch;
-	uint8_t *rx_buf;
-	struct rx_batch rx;
+	unsigned nbatches;
 	struct wan_port_stats stats;
+	struct way way[];
 };
 
 static bool is4(const struct ip_addr *a)
@@ -133,16 +146,16 @@ static int set_int(int fd, int level, int opt, int value)
 	return setsockopt(fd, level, opt, &value, sizeof(value));
 }
 
-static int open_socket(const struct wan_port *p)
+static int open_socket(const struct way *w)
 {
-	return socket(p->local.sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	return socket(w->local.sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-static int fail(char *err, size_t errlen, const struct wan_port *p, const char *what)
+static int fail(char *err, size_t errlen, const struct way *w, const char *what)
 {
 	int e = errno;
 
-	snprintf(err, errlen, "WAN port %u: %s: %s", p->params.port, what, strerror(e));
+	snprintf(err, errlen, "WAN port %u: %s: %s", w->params.port, what, strerror(e));
 	return -e;
 }
 
@@ -150,10 +163,10 @@ static int fail(char *err, size_t errlen, const struct wan_port *p, const char *
 
 /* Sockets that share a port join it unasked, also those of another link or program of ours, and then datagrams go
  * astray. So the first one makes sure that it is alone. */
-static int check_port_free(const struct wan_port *p)
+static int check_port_free(const struct way *w)
 {
-	int fd = open_socket(p);
-	int r = fd < 0 ? -1 : bind(fd, &p->local.sa, p->addr_len);
+	int fd = open_socket(w);
+	int r = fd < 0 ? -1 : bind(fd, &w->local.sa, w->addr_len);
 	int e = errno;
 
 	if (fd >= 0)
@@ -162,7 +175,7 @@ static int check_port_free(const struct wan_port *p)
 	return r;
 }
 
-static int attach_steering(const struct wan_port *p)
+static int attach_steering(const struct wan_port *p, const struct way *w)
 {
 	struct sock_filter prog[] = {
 	    BPF_STMT(BPF_LD | BPF_B | BPF_ABS, LANE_BYTE),
@@ -171,35 +184,35 @@ static int attach_steering(const struct wan_port *p)
 	};
 	struct sock_fprog f = {.len = sizeof(prog) / sizeof(prog[0]), .filter = prog};
 
-	return setsockopt(p->rx_fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &f, sizeof(f));
+	return setsockopt(w->rx_fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &f, sizeof(f));
 }
 
-static int open_rx(struct wan_port *p, char *err, size_t errlen)
+static int open_rx(const struct wan_port *p, struct way *w, char *err, size_t errlen)
 {
-	bool v4 = is4(&p->params.remote);
+	bool v4 = is4(&w->params.remote);
 
-	if (p->params.shard == 0 && check_port_free(p) < 0)
-		return fail(err, errlen, p, "cannot bind the local address (each link needs a port of its own)");
-	p->rx_fd = open_socket(p);
-	if (p->rx_fd < 0)
-		return fail(err, errlen, p, "cannot open a socket");
-	set_int(p->rx_fd, SOL_SOCKET, SO_RCVBUFFORCE, RCV_BUFFER);
-	if (set_int(p->rx_fd, SOL_UDP, UDP_GRO, 1) < 0)
-		log_warn("WAN port %u: this kernel has no UDP_GRO: receiving will be slow", p->params.port);
-	if (set_int(p->rx_fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1) < 0 ||
-	    set_int(p->rx_fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0 || bind(p->rx_fd, &p->local.sa, p->addr_len) < 0)
-		return fail(err, errlen, p, "cannot bind the local address");
-	if (attach_steering(p) < 0)
-		return fail(err, errlen, p, "cannot steer lanes to workers");
+	if (p->params.shard == 0 && check_port_free(w) < 0)
+		return fail(err, errlen, w, "cannot bind the local address (each link and path needs a port of its own)");
+	w->rx_fd = open_socket(w);
+	if (w->rx_fd < 0)
+		return fail(err, errlen, w, "cannot open a socket");
+	set_int(w->rx_fd, SOL_SOCKET, SO_RCVBUFFORCE, RCV_BUFFER);
+	if (set_int(w->rx_fd, SOL_UDP, UDP_GRO, 1) < 0)
+		log_warn("WAN port %u: this kernel has no UDP_GRO: receiving will be slow", w->params.port);
+	if (set_int(w->rx_fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1) < 0 ||
+	    set_int(w->rx_fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0 || bind(w->rx_fd, &w->local.sa, w->addr_len) < 0)
+		return fail(err, errlen, w, "cannot bind the local address");
+	if (attach_steering(p, w) < 0)
+		return fail(err, errlen, w, "cannot steer lanes to workers");
 	return 0;
 }
 
-static void prepare_rx(struct wan_port *p)
+static void prepare_rx(struct way *w)
 {
-	struct rx_batch *b = &p->rx;
+	struct rx_batch *b = &w->rx;
 
 	for (unsigned i = 0; i < RX_MSGS; i++) {
-		b->iov[i] = (struct iovec){p->rx_buf + (size_t)i * RX_BUF_LEN, RX_BUF_LEN};
+		b->iov[i] = (struct iovec){w->rx_buf + (size_t)i * RX_BUF_LEN, RX_BUF_LEN};
 		b->msgs[i].msg_hdr = (struct msghdr){.msg_name = &b->from[i],
 		                                     .msg_namelen = sizeof(b->from[i]),
 		                                     .msg_iov = &b->iov[i],
@@ -231,15 +244,16 @@ static size_t read_control(struct msghdr *m, size_t len, bool *ce)
 	return seg;
 }
 
-static void deliver_message(struct wan_port *p, unsigned i, wan_rx_fn fn, void *arg)
+static void deliver_message(struct wan_port *p, uint8_t path, unsigned i, wan_rx_fn fn, void *arg)
 {
-	struct rx_batch *b = &p->rx;
+	struct way *w = &p->way[path];
+	struct rx_batch *b = &w->rx;
 	size_t len = b->msgs[i].msg_len;
-	uint8_t *data = p->rx_buf + (size_t)i * RX_BUF_LEN;
+	uint8_t *data = w->rx_buf + (size_t)i * RX_BUF_LEN;
 	bool ce;
 	size_t seg = read_control(&b->msgs[i].msg_hdr, len, &ce);
 
-	if (!same_host(&b->from[i], &p->remote)) {
+	if (!same_host(&b->from[i], &w->remote)) {
 		p->stats.rx_foreign++;
 		return;
 	}
@@ -247,48 +261,61 @@ static void deliver_message(struct wan_port *p, unsigned i, wan_rx_fn fn, void *
 		p->stats.rx_truncated++;
 		return;
 	}
-	for (size_t off = 0; off < len; off += seg)
-		fn(arg, port_of(&b->from[i]), data + off, len - off < seg ? len - off : seg, ce);
+	for (size_t off = 0; off < len; off += seg) {
+		size_t n = len - off < seg ? len - off : seg;
+
+		if (n > PATH_BYTE && data[off + PATH_BYTE] != path)
+			p->stats.rx_foreign++;
+		else
+			fn(arg, path, port_of(&b->from[i]), data + off, n, ce);
+	}
 }
 
 unsigned wan_port_receive(struct wan_port *p)
 {
-	int n;
+	unsigned sum = 0;
 
-	prepare_rx(p);
-	n = recvmmsg(p->rx_fd, p->rx.msgs, RX_MSGS, MSG_DONTWAIT, NULL);
-	p->rx.n = n > 0 ? (unsigned)n : 0;
-	return p->rx.n;
+	for (uint32_t i = 0; i < p->params.npaths; i++) {
+		struct way *w = &p->way[i];
+		int n;
+
+		prepare_rx(w);
+		n = recvmmsg(w->rx_fd, w->rx.msgs, RX_MSGS, MSG_DONTWAIT, NULL);
+		w->rx.n = n > 0 ? (unsigned)n : 0;
+		sum += w->rx.n;
+	}
+	return sum;
 }
 
 void wan_port_deliver(struct wan_port *p, wan_rx_fn fn, void *arg)
 {
-	for (unsigned i = 0; i < p->rx.n; i++)
-		deliver_message(p, i, fn, arg);
-	p->rx.n = 0;
+	for (uint8_t path = 0; path < p->params.npaths; path++) {
+		for (unsigned i = 0; i < p->way[path].rx.n; i++)
+			deliver_message(p, path, i, fn, arg);
+		p->way[path].rx.n = 0;
+	}
 }
 
-int wan_port_rx_fd(const struct wan_port *p)
+int wan_port_rx_fd(const struct wan_port *p, uint32_t path)
 {
-	return p->rx_fd;
+	return p->way[path].rx_fd;
 }
 
 /* --- sending --- */
 
-static void learn_sport(struct wan_port *p, uint8_t lane)
+static uint16_t learn_sport(int fd)
 {
 	union sock_addr own;
 	socklen_t len = sizeof(own);
 
-	if (getsockname(p->lane_fd[lane], &own.sa, &len) == 0)
-		p->lane_sport[lane] = port_of(&own);
+	return getsockname(fd, &own.sa, &len) == 0 ? port_of(&own) : 0;
 }
 
-static int open_lane(struct wan_port *p, uint8_t lane)
+static int open_lane(struct way *w, uint8_t lane, uint32_t turn)
 {
-	bool v4 = is4(&p->params.remote);
-	union sock_addr own = p->local;
-	int fd = open_socket(p);
+	bool v4 = is4(&w->params.remote);
+	union sock_addr own = w->local;
+	int fd = open_socket(w);
 
 	if (fd < 0)
 		return -errno;
@@ -297,17 +324,19 @@ static int open_lane(struct wan_port *p, uint8_t lane)
 	else
 		own.in6.sin6_port = 0;
 	set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, SND_BUFFER);
+	set_int(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, w->params.dscp << 2);
 	/* never fragment, and take the configured MTU's word over what ICMP says */
 	if (set_int(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
 	            v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE) < 0 ||
-	    bind(fd, &own.sa, p->addr_len) < 0 || connect(fd, &p->remote.sa, p->addr_len) < 0) {
+	    bind(fd, &own.sa, w->addr_len) < 0 || connect(fd, &w->remote.sa, w->addr_len) < 0) {
 		int e = errno;
 
 		close(fd);
 		return -e;
 	}
-	p->lane_fd[lane] = fd;
-	learn_sport(p, lane);
+	w->lane_fd[lane][turn] = fd;
+	if (turn == 0)
+		w->lane_sport[lane] = learn_sport(fd);
 	return 0;
 }
 
@@ -345,11 +374,11 @@ static int send_twice(int fd, uint8_t *data, size_t len, uint16_t seg_len)
 
 /* Datagrams one by one, for kernels or devices without segmentation. 0 when done, or -EAGAIN with b cut down to the
  * rest. */
-static int send_singly(struct wan_port *p, struct wan_batch *b)
+static int send_singly(struct wan_port *p, int fd, struct wan_batch *b)
 {
 	while (b->segs > 0) {
 		uint32_t len = b->len < b->seg_len ? b->len : b->seg_len;
-		int r = send_twice(p->lane_fd[b->lane], p->stage + b->off, len, 0);
+		int r = send_twice(fd, p->stage + b->off, len, 0);
 
 		if (would_block(r))
 			return -EAGAIN;
@@ -365,22 +394,25 @@ static int send_singly(struct wan_port *p, struct wan_batch *b)
 /* 0 when the batch is done with (sent or counted), -EAGAIN if it must wait. */
 static int send_batch(struct wan_port *p, struct wan_batch *b)
 {
-	int r = p->lane_fd[b->lane] < 0 ? open_lane(p, b->lane) : 0;
+	struct way *w = &p->way[b->path];
+	uint32_t turn = w->turn[b->lane] % w->params.source_ports;
+	int r = w->lane_fd[b->lane][turn] < 0 ? open_lane(w, b->lane, turn) : 0, fd = w->lane_fd[b->lane][turn];
 
 	if (r < 0) {
 		p->stats.tx_errors += b->segs;
 		return 0;
 	}
-	if (!p->gso)
-		return send_singly(p, b);
-	r = send_twice(p->lane_fd[b->lane], p->stage + b->off, b->len, b->seg_len);
+	if (!w->gso)
+		return send_singly(p, fd, b);
+	r = send_twice(fd, p->stage + b->off, b->len, b->seg_len);
 	if (would_block(r))
 		return -EAGAIN;
+	w->turn[b->lane]++;
 	if ((r == -EIO || r == -EINVAL || r == -ENOPROTOOPT) && b->segs > 1) {
-		log_warn("WAN port %u: no UDP segmentation here (%s): sending will be slow", p->params.port,
+		log_warn("WAN port %u: no UDP segmentation here (%s): sending will be slow", w->params.port,
 		         strerror(-r));
-		p->gso = false;
-		return send_singly(p, b);
+		w->gso = false;
+		return send_singly(p, fd, b);
 	}
 	if (r < 0)
 		p->stats.tx_errors += b->segs;
@@ -398,37 +430,60 @@ uint8_t *wan_port_stage(struct wan_port *p, size_t *cap)
 	return p->stage + used;
 }
 
-static bool fits_batch(const struct wan_batch *b, uint8_t lane, size_t len)
+static bool fits_batch(const struct wan_batch *b, const struct wan_tx *tx, size_t len)
 {
-	return !b->closed && b->lane == lane && len <= b->seg_len && b->segs < BATCH_SEGS_MAX &&
+	return !b->closed && b->lane == tx->lane && b->path == tx->path && len <= b->seg_len && b->segs < BATCH_SEGS_MAX &&
 	       b->len + len <= BATCH_BYTES_MAX;
 }
 
-void wan_port_staged(struct wan_port *p, uint8_t lane, size_t len)
+void wan_port_staged(struct wan_port *p, const struct wan_tx *tx, size_t len)
 {
 	struct wan_batch *b = p->nbatches ? &p->batch[p->nbatches - 1] : NULL;
 	uint32_t off = b ? b->off + b->len : 0;
 
-	if (b && fits_batch(b, lane, len)) {
+	if (b && fits_batch(b, tx, len)) {
 		b->len += (uint32_t)len;
 		b->segs++;
 		b->closed = len < b->seg_len;
 		return;
 	}
-	p->batch[p->nbatches++] = (struct wan_batch){
-	    .off = off, .len = (uint32_t)len, .seg_len = (uint16_t)len, .segs = 1, .lane = lane};
+	p->batch[p->nbatches++] = (struct wan_batch){.off = off,
+	                                             .len = (uint32_t)len,
+	                                             .seg_len = (uint16_t)len,
+	                                             .segs = 1,
+	                                             .lane = tx->lane,
+	                                             .path = tx->path};
+}
+
+/* True if the batch stays: its path does not take it now. */
+static bool must_wait(struct wan_port *p, struct wan_batch *b, uint32_t *blocked)
+{
+	struct way *w = &p->way[b->path];
+
+	if (*blocked & 1u << b->path)
+		return true;
+	if (send_batch(p, b) == 0) {
+		w->blocked = 0;
+		return false;
+	}
+	if (p->params.npaths > 1 && ++w->blocked > BLOCKED_TRIES) {
+		p->stats.tx_errors += b->segs;
+		return false;
+	}
+	*blocked |= 1u << b->path;
+	return true;
 }
 
 void wan_port_flush(struct wan_port *p)
 {
-	p->blocked = false;
-	for (; p->next_batch < p->nbatches; p->next_batch++) {
-		if (send_batch(p, &p->batch[p->next_batch]) < 0) {
-			p->blocked = true;
-			return;
-		}
-	}
-	p->next_batch = p->nbatches = 0;
+	uint32_t blocked = 0;
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < p->nbatches; i++)
+		if (must_wait(p, &p->batch[i], &blocked))
+			p->batch[kept++] = p->batch[i];
+	p->nbatches = kept;
+	p->blocked = kept > 0;
 }
 
 bool wan_port_blocked(const struct wan_port *p)
@@ -436,86 +491,109 @@ bool wan_port_blocked(const struct wan_port *p)
 	return p->blocked;
 }
 
-uint16_t wan_port_lane_sport(const struct wan_port *p, uint8_t lane)
+uint16_t wan_port_lane_sport(const struct wan_port *p, const struct wan_tx *tx)
 {
-	return p->lane_sport[lane];
+	return p->way[tx->path].lane_sport[tx->lane];
 }
 
 /* --- life --- */
 
 /* A path MTU above the interface's would make every full datagram fail: better said now. */
-static int check_mtu(const struct wan_port *p, char *err, size_t errlen)
+static int check_mtu(const struct way *w, char *err, size_t errlen)
 {
-	bool v4 = is4(&p->params.remote);
-	int fd = open_socket(p), mtu = 0;
+	bool v4 = is4(&w->params.remote);
+	int fd = open_socket(w), mtu = 0;
 	socklen_t len = sizeof(mtu);
 	int r = -1;
 
-	if (fd >= 0 && connect(fd, &p->remote.sa, p->addr_len) == 0)
+	if (fd >= 0 && connect(fd, &w->remote.sa, w->addr_len) == 0)
 		r = getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len);
 	if (fd >= 0)
 		close(fd);
-	if (r == 0 && mtu > 0 && mtu < p->params.mtu) {
+	if (r == 0 && mtu > 0 && mtu < w->params.mtu) {
 		snprintf(err, errlen,
 		         "WAN port %u: the route to the other edge has MTU %d, the path is configured with %u",
-		         p->params.port, mtu, p->params.mtu);
+		         w->params.port, mtu, w->params.mtu);
 		return -EMSGSIZE;
 	}
 	return 0; /* no route yet: not now an error */
 }
 
+static void init_way(struct way *w, const struct wan_port_path *params)
+{
+	w->params = *params;
+	w->rx_fd = -1;
+	w->gso = true;
+	memset(w->lane_fd, 0xff, sizeof(w->lane_fd));
+	w->payload_max = wan_port_payload_max(&params->remote, params->mtu);
+	w->addr_len = to_sockaddr(&w->local, &params->local, params->port);
+	to_sockaddr(&w->remote, &params->remote, params->port);
+}
+
 int wan_port_open(struct wan_port **port, const struct wan_port_params *params, char *err, size_t errlen)
 {
-	struct wan_port *p = calloc(1, sizeof(*p));
-	int r;
+	struct wan_port *p = calloc(1, sizeof(*p) + params->npaths * sizeof(p->way[0]));
+	bool enough = p && (p->stage = malloc(STAGE_LEN));
+	int r = 0;
 
-	if (p) {
-		p->stage = malloc(STAGE_LEN);
-		p->rx_buf = malloc((size_t)RX_MSGS * RX_BUF_LEN);
+	for (uint32_t i = 0; p && i < params->npaths; i++) {
+		init_way(&p->way[i], &params->path[i]);
+		p->way[i].rx_buf = malloc((size_t)RX_MSGS * RX_BUF_LEN);
+		enough &= p->way[i].rx_buf != NULL;
+		if (p->way[i].payload_max > p->payload_max)
+			p->payload_max = p->way[i].payload_max;
 	}
-	if (!p || !p->stage || !p->rx_buf) {
-		snprintf(err, errlen, "WAN port %u: out of memory", params->port);
-		if (p)
-			free(p->stage);
-		free(p);
-		return -ENOMEM;
+	if (p)
+		p->params = *params;
+	if (!enough) {
+		snprintf(err, errlen, "WAN port %u: out of memory", params->path[0].port);
+		r = -ENOMEM;
 	}
-	p->params = *params;
-	p->rx_fd = -1;
-	p->gso = true;
-	memset(p->lane_fd, 0xff, sizeof(p->lane_fd));
-	p->payload_max = wan_port_payload_max(&params->remote, params->mtu);
-	p->addr_len = to_sockaddr(&p->local, &params->local, params->port);
-	to_sockaddr(&p->remote, &params->remote, params->port);
-	r = open_rx(p, err, errlen);
-	if (r == 0)
-		r = check_mtu(p, err, errlen);
+	for (uint32_t i = 0; i < params->npaths && r == 0; i++) {
+		r = open_rx(p, &p->way[i], err, errlen);
+		if (r == 0)
+			r = check_mtu(&p->way[i], err, errlen);
+	}
 	if (r < 0) {
-		wan_port_close(p);
+		if (p)
+			wan_port_close(p);
 		return r;
 	}
 	*port = p;
 	return 0;
 }
 
-void wan_port_close(struct wan_port *p)
+static void close_way(struct way *w)
 {
 	for (unsigned i = 0; i < LANES_MAX; i++)
-		if (p->lane_fd[i] >= 0)
-			close(p->lane_fd[i]);
-	if (p->rx_fd >= 0)
-		close(p->rx_fd);
+		for (unsigned j = 0; j < WAN_SPORTS_MAX; j++)
+			if (w->lane_fd[i][j] >= 0)
+				close(w->lane_fd[i][j]);
+	if (w->rx_fd >= 0)
+		close(w->rx_fd);
+	free(w->rx_buf);
+}
+
+void wan_port_close(struct wan_port *p)
+{
+	for (uint32_t i = 0; i < p->params.npaths; i++)
+		close_way(&p->way[i]);
 	free(p->stage);
-	free(p->rx_buf);
 	free(p);
 }
 
 void wan_port_stats(struct wan_port *p, struct wan_port_stats *s)
 {
-	uint32_t info[SK_MEMINFO_VARS];
-	socklen_t len = sizeof(info);
+	p->stats.rx_kernel_drops = 0;
+	for (uint32_t i = 0; i < p->params.npaths; i++) {
+		struct way *w = &p->way[i];
+		uint32_t info[SK_MEMINFO_VARS];
+		socklen_t len = sizeof(info);
 
-	if (getsockopt(p->rx_fd, SOL_SOCKET, SO_MEMINFO, info, &len) == 0 && len > SK_MEMINFO_DROPS * sizeof(info[0]))
-		p->stats.rx_kernel_drops = info[SK_MEMINFO_DROPS];
+		if (getsockopt(w->rx_fd, SOL_SOCKET, SO_MEMINFO, info, &len) == 0 &&
+		    len > SK_MEMINFO_DROPS * sizeof(info[0]))
+			w->rx_drops = info[SK_MEMINFO_DROPS];
+		p->stats.rx_kernel_drops += w->rx_drops;
+	}
 	*s = p->stats;
 }

@@ -34,13 +34,13 @@ static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vla
 	proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
 }
 
-static void on_wan_datagram(void *arg, uint16_t sport, uint8_t *dgram, size_t len, bool ce)
+static void on_wan_datagram(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len, bool ce)
 {
 	struct worker *w = arg;
+	const struct path_config *c = &w->config.paths[path];
 
 	if (w->pcap_wan)
-		pcap_udp(w->pcap_wan, w->wall_ns, PCAP_IN, &w->config.wan_remote, sport, &w->config.wan_local,
-		         w->config.wan_port, dgram, len, ce);
+		pcap_udp(w->pcap_wan, w->wall_ns, PCAP_IN, &c->remote, sport, &c->local, c->port, dgram, len, ce);
 	proxy_wan_rx(w->core, w->now_ns, dgram, len, ce);
 }
 
@@ -55,10 +55,11 @@ static unsigned receive_lan(struct worker *w)
 
 /* --- packets out --- */
 
-static void capture_wan_tx(struct worker *w, uint8_t lane, const uint8_t *dgram, size_t len)
+static void capture_wan_tx(struct worker *w, const struct wan_tx *tx, const uint8_t *dgram, size_t len)
 {
-	pcap_udp(w->pcap_wan, w->wall_ns, PCAP_OUT, &w->config.wan_local, wan_port_lane_sport(w->wan, lane),
-	         &w->config.wan_remote, w->config.wan_port, dgram, len, false);
+	const struct path_config *c = &w->config.paths[tx->path];
+
+	pcap_udp(w->pcap_wan, w->wall_ns, PCAP_OUT, &c->local, wan_port_lane_sport(w->wan, tx), &c->remote, c->port, dgram, len, false);
 }
 
 /* Fills the staging buffer once and sends it. */
@@ -73,8 +74,8 @@ static unsigned send_wan(struct worker *w)
 		wan_port_flush(w->wan);
 	while ((buf = wan_port_stage(w->wan, &cap)) && (len = proxy_wan_tx(w->core, w->now_ns, buf, cap, &tx))) {
 		if (w->pcap_wan)
-			capture_wan_tx(w, tx.lane, buf, len);
-		wan_port_staged(w->wan, tx.lane, len);
+			capture_wan_tx(w, &tx, buf, len);
+		wan_port_staged(w->wan, &tx, len);
 		n++;
 	}
 	if (n)
@@ -103,7 +104,7 @@ static void clear_error(int fd)
 
 static void look_at_fds(struct worker *w, const struct timespec *timeout)
 {
-	struct epoll_event ev[LAN_PORTS_MAX + 3];
+	struct epoll_event ev[LAN_PORTS_MAX + PATHS_MAX + 2];
 	int n = epoll_pwait2(w->epoll_fd, ev, (int)(sizeof(ev) / sizeof(ev[0])), timeout, NULL);
 
 	for (int i = 0; i < n; i++) {

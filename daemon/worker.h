@@ -12,7 +12,7 @@
 struct worker_params {
 	const struct link_config *config;
 	uint32_t shard;
-	struct wan_pacer *pacer; /* of the link */
+	struct wan_pacer *pacers; /* of the link, one for each path */
 	const char *pcap_dir;    /* NULL: no capture */
 	uint64_t new_epoch;      /* for an arena that begins anew */
 	int notify_fd;           /* eventfd of the main thread */

@@ -80,7 +80,7 @@ static int start_core(struct worker *w, const struct proxy_config *pc, const str
 static int open_arena(struct worker *w, char *err, size_t errlen)
 {
 	const struct link_config *c = &w->config;
-	struct proxy_config pc = link_plan_proxy(c, w->params.shard, w->params.pacer);
+	struct proxy_config pc = link_plan_proxy(c, w->params.shard, w->params.pacers);
 	struct arena_geometry g = link_plan_geometry(c);
 	struct arena_file_params fp = {.dir = c->arena_dir,
 	                               .link = c->name,
@@ -203,12 +203,19 @@ static int open_lan(struct worker *w, char *err, size_t errlen)
 
 static int open_wan(struct worker *w, char *err, size_t errlen)
 {
-	struct wan_port_params wp = {.local = w->config.wan_local,
-	                             .remote = w->config.wan_remote,
-	                             .port = w->config.wan_port,
-	                             .mtu = w->config.wan_mtu,
-	                             .nshards = w->config.workers,
-	                             .shard = w->params.shard};
+	struct wan_port_params wp = {
+	    .npaths = w->config.npaths, .nshards = w->config.workers, .shard = w->params.shard};
+
+	for (uint32_t i = 0; i < wp.npaths; i++) {
+		const struct path_config *c = &w->config.paths[i];
+
+		wp.path[i] = (struct wan_port_path){.local = c->local,
+		                                    .remote = c->remote,
+		                                    .port = c->port,
+		                                    .mtu = c->mtu,
+		                                    .dscp = (uint8_t)c->dscp,
+		                                    .source_ports = c->source_ports};
+	}
 
 	return wan_port_open(&w->wan, &wp, err, errlen);
 }
@@ -237,8 +244,8 @@ static int open_epoll(struct worker *w, char *err, size_t errlen)
 	w->command_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	r = w->command_fd < 0 || w->epoll_fd < 0 ? -1 : watch(w, w->command_fd);
-	if (r == 0)
-		r = watch(w, wan_port_rx_fd(w->wan));
+	for (uint32_t i = 0; r == 0 && i < w->config.npaths; i++)
+		r = watch(w, wan_port_rx_fd(w->wan, i));
 	if (r == 0)
 		r = watch(w, route_fd(w->routes));
 	for (uint32_t i = 0; r == 0 && i < w->nlan; i++)

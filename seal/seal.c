@@ -34,6 +34,7 @@ struct seal_keys {
 	size_t map_len;
 	uint64_t *updates; /* of the shard; NULL while not in use */
 	uint32_t nlanes;   /* of this shard */
+	uint32_t nspaces;  /* lanes on paths: those of path 0 first */
 	struct lane_keys lane[];
 };
 
@@ -110,7 +111,8 @@ static bool init_lanes(struct seal_keys *k, const struct seal_secret *secret, si
 {
 	unsigned places = k->dir == SEAL_TX ? 1 : GENERATIONS;
 
-	for (uint32_t i = 0; i < k->nlanes; i++) {
+	for (uint32_t i = 0; i < k->nspaces; i++) {
+		uint32_t lane = i % k->nlanes * k->scope.nshards + k->scope.shard;
 		struct lane_keys *l = &k->lane[i];
 
 		for (unsigned j = 0; j < places; j++, states += state_len) {
@@ -118,7 +120,7 @@ static bool init_lanes(struct seal_keys *k, const struct seal_secret *secret, si
 			if (!k->aead->init(l->state[j], k->cipher))
 				return false;
 		}
-		lane_secret(secret, 0, (uint8_t)(i * k->scope.nshards + k->scope.shard), l->secret);
+		lane_secret(secret, (uint8_t)(i / k->nlanes), (uint8_t)lane, l->secret);
 		if (!begin_lane(k, l))
 			return false;
 	}
@@ -133,7 +135,8 @@ static size_t aligned(size_t n)
 struct seal_keys *seal_keys_new(const struct seal_secret *secret, enum seal_direction dir, const struct seal_scope *of)
 {
 	uint32_t nlanes = (uint32_t)(of->nlanes - of->shard + of->nshards - 1) / of->nshards;
-	size_t head = aligned(sizeof(struct seal_keys) + nlanes * sizeof(struct lane_keys));
+	uint32_t nspaces = nlanes * (of->npaths ? of->npaths : 1);
+	size_t head = aligned(sizeof(struct seal_keys) + nspaces * sizeof(struct lane_keys));
 	const struct seal_aead *aead = seal_aead_best(secret->cipher);
 	size_t state_len, len;
 	struct seal_keys *k;
@@ -141,7 +144,7 @@ struct seal_keys *seal_keys_new(const struct seal_secret *secret, enum seal_dire
 	if (aead == NULL)
 		return NULL;
 	state_len = aligned(aead->key_size);
-	len = head + nlanes * (dir == SEAL_TX ? 1 : GENERATIONS) * state_len;
+	len = head + nspaces * (dir == SEAL_TX ? 1 : GENERATIONS) * state_len;
 	k = secret_map(len);
 	if (k == NULL)
 		return NULL;
@@ -152,6 +155,7 @@ struct seal_keys *seal_keys_new(const struct seal_secret *secret, enum seal_dire
 	k->aead = aead;
 	k->map_len = len;
 	k->nlanes = nlanes;
+	k->nspaces = nspaces;
 	if (init_lanes(k, secret, state_len, (uint8_t *)k + head))
 		return k;
 	seal_keys_free(k);
@@ -162,7 +166,7 @@ void seal_keys_free(struct seal_keys *k)
 {
 	if (k == NULL)
 		return;
-	for (uint32_t i = 0; i < k->nlanes; i++)
+	for (uint32_t i = 0; i < k->nspaces; i++)
 		for (unsigned j = 0; j < GENERATIONS; j++)
 			if (k->lane[i].state[j] != NULL)
 				k->aead->wipe(k->lane[i].state[j]);
@@ -214,10 +218,10 @@ void seal_stats(const struct seal *s, struct seal_stats *st)
 
 static struct lane_keys *lane_of(struct seal_keys *k, const struct wan_seal_id *id)
 {
-	if (k == NULL || k->epoch != id->epoch || id->path != 0 || id->lane >= k->scope.nlanes ||
+	if (k == NULL || k->epoch != id->epoch || id->path * k->nlanes >= k->nspaces || id->lane >= k->scope.nlanes ||
 	    id->lane % k->scope.nshards != k->scope.shard)
 		return NULL;
-	return &k->lane[id->lane / k->scope.nshards];
+	return &k->lane[id->path * k->nlanes + id->lane / k->scope.nshards];
 }
 
 /* The packet number, big-endian, over the last eight bytes of the IV. RFC 9001 5.3 */

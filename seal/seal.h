@@ -63,6 +63,7 @@ struct seal_limits {
 
 struct seal_scope {
 	uint16_t nlanes;
+	uint8_t npaths; /* 0 is 1 */
 	uint8_t shard, nshards; /* whose lanes: lane % nshards == shard */
 	struct seal_limits limits;
 };

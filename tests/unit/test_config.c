@@ -78,15 +78,15 @@ static void config_parse__minimal_file_and_its_defaults(void **state)
 	assert_int_equal(c.nlocal, 1);
 	assert_int_equal(c.local[0].len, 96 + 16);
 	assert_int_equal(c.nremote, 1);
-	assert_int_equal(c.rate_bps, 100000000000ull);
+	assert_int_equal(c.paths[0].rate_bps, 100000000000ull);
 	assert_int_equal(c.ack_mode, ACK_MODE_HOST);
 	assert_int_equal(c.distance_m, 0);
 	assert_int_equal(c.lanes, 64);
 	assert_int_equal(c.workers, 1);
 	assert_int_equal(c.ncpus, 0);
 	assert_int_equal(c.cpus[0], -1);
-	assert_int_equal(c.wan_port, 4790);
-	assert_int_equal(c.wan_mtu, 1500);
+	assert_int_equal(c.paths[0].port, 4790);
+	assert_int_equal(c.paths[0].mtu, 1500);
 	assert_string_equal(c.arena_dir, "/run/longreach");
 	assert_int_equal(c.arena_bytes, 0);
 	assert_int_equal(c.max_flows, 4096);
@@ -165,10 +165,10 @@ static void config_parse__every_key_takes_a_good_value(void **state)
 	assert_int_equal(c.ncpus, 2);
 	assert_int_equal(c.cpus[1], 6);
 	assert_int_equal(c.cpus[2], -1);
-	assert_int_equal(c.wan_remote.b[15], 2);
-	assert_int_equal(c.wan_port, 5000);
-	assert_int_equal(c.rate_bps, 2500000000ull);
-	assert_int_equal(c.wan_mtu, 9000);
+	assert_int_equal(c.paths[0].remote.b[15], 2);
+	assert_int_equal(c.paths[0].port, 5000);
+	assert_int_equal(c.paths[0].rate_bps, 2500000000ull);
+	assert_int_equal(c.paths[0].mtu, 9000);
 	assert_string_equal(c.arena_dir, "/mnt/huge");
 	assert_int_equal(c.arena_bytes, 16ull << 30);
 	assert_int_equal(c.max_flows, 100000);
@@ -307,6 +307,79 @@ static void config_parse__rules_between_keys(void **state)
 	             "Keepalive= is more than half of DeadPeer=2s: one lost keepalive would cut the link");
 	refuses_line("Tuning", "LanTimeout=500ms",
 	             "LanTimeout= is not below StallAfter=500ms: a host would be given up before the first retry");
+}
+
+#define TWO_PATHS                                                                                                      \
+	LINK_PART "[Path south]\nLocalAddress=192.0.2.1\nRemoteAddress=198.51.100.1\nRate=100G\n"                     \
+		  "[Path north]\nLocalAddress=192.0.2.9\nRemoteAddress=198.51.100.9\nRate=10G\n"
+
+static void config_parse__several_paths(void **state)
+{
+	char text[4096];
+	struct link_config c;
+	FILE *out;
+
+	(void)state;
+	accepts(TWO_PATHS "Weight=0\nMTU=9000\n" SECURITY "[Path south]\nDSCP=46\n", &c);
+	assert_int_equal(c.npaths, 2);
+	assert_string_equal(c.paths[0].name, "north"); /* both edges number them alike */
+	assert_string_equal(c.paths[1].name, "south");
+	assert_int_equal(c.paths[0].rate_bps, 10000000000ull);
+	assert_int_equal(c.paths[0].weight, 0);
+	assert_int_equal(c.paths[0].mtu, 9000);
+	assert_int_equal(c.paths[0].dscp, 0);
+	assert_int_equal(c.paths[1].weight, 1);
+	assert_int_equal(c.paths[1].mtu, 1500);
+	assert_int_equal(c.paths[1].dscp, 46);
+	assert_int_equal(c.paths[1].port, 4790);
+	assert_int_equal(config_rate_bps(&c), 110000000000ull);
+	out = fmemopen(text, sizeof(text), "w");
+	for (uint32_t i = 0; i < 2; i++)
+		write_path(&c, i, out);
+	fclose(out);
+	assert_non_null(strstr(text, "[Path north]\n"));
+	assert_non_null(strstr(text, "[Path south]\n"));
+	assert_non_null(strstr(text, "DSCP=46\n"));
+}
+
+static void config_parse__several_paths_refused(void **state)
+{
+	char text[4096];
+
+	(void)state;
+	refuses_text(TWO_PATHS SECURITY "[Path]\nRate=1G\n",
+	             "16: [Path] stands beside [Path south]: expected a name for each of several paths");
+	refuses_text(TWO_PATHS "Rate=1G\n" SECURITY, "13: Rate= was given before, in line 12: expected it once");
+	refuses_text(TWO_PATHS "[Path x]\nRate=1G\n" SECURITY,
+	             " [Path x] LocalAddress= is missing: expected an IPv4 or IPv6 address such as 192.0.2.1");
+	refuses_text(TWO_PATHS "[Path a/b]\nRate=1G\n" SECURITY,
+	             "14: [Path a/b]: expected a name of at most 15 letters, digits and . _ -");
+	refuses_text(LINK_PART "[Path b]\nLocalAddress=192.0.2.1\nRemoteAddress=198.51.100.1\nRate=1G\n"
+	                       "[Path a]\nLocalAddress=192.0.2.1\nRemoteAddress=198.51.100.9\nRate=1G\n" SECURITY,
+	             " [Path b] Port= 4790 is taken at this LocalAddress= by [Path a]: expected another port");
+	snprintf(text, sizeof(text), "%s", LINK_PART);
+	for (int i = 0; i <= PATHS_MAX; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "[Path p%d]\nRate=1G\n", i);
+	refuses_text(text, "22: [Path p8]: more than 8 paths");
+}
+
+static void config_reloadable__paths(void **state)
+{
+	struct link_config from, to;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	accepts(TWO_PATHS SECURITY, &from);
+	to = from;
+	to.paths[1].rate_bps = 1000000000;
+	assert_true(config_reloadable(&from, &to, err));
+	to.paths[1].weight = 3;
+	assert_false(config_reloadable(&from, &to, err));
+	assert_non_null(strstr(err, "Weight="));
+	to = from;
+	to.npaths = 1;
+	assert_false(config_reloadable(&from, &to, err));
+	assert_non_null(strstr(err, "paths cannot come or go"));
 }
 
 static void config_parse__syntax(void **state)
@@ -507,7 +580,7 @@ static void config_compatible__links_that_collide(void **state)
 	assert_int_equal(config_compatible(&a, &b, err), -EINVAL);
 	assert_string_equal(err, "/etc/longreach/other.conf: Port=4790 is taken at this LocalAddress= by " FILE_NAME
 	                         ": expected another port");
-	b.wan_port = 4789;
+	b.paths[0].port = 4789;
 	assert_int_equal(config_compatible(&a, &b, err), -EINVAL);
 	assert_string_equal(err,
 	                    "/etc/longreach/other.conf: RemotePrefix=10.2.0.0/16 overlaps RemotePrefix=10.2.0.0/16 "
@@ -619,6 +692,9 @@ int main(void)
 	    cmocka_unit_test(config_parse__missing_keys),
 	    cmocka_unit_test(config_parse__unknown_and_duplicate_keys),
 	    cmocka_unit_test(config_parse__rules_between_keys),
+	    cmocka_unit_test(config_parse__several_paths),
+	    cmocka_unit_test(config_parse__several_paths_refused),
+	    cmocka_unit_test(config_reloadable__paths),
 	    cmocka_unit_test(config_parse__syntax),
 	    cmocka_unit_test(config_parse__hostile_bytes),
 	    cmocka_unit_test(config_parse__a_list_has_an_end),

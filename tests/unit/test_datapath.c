@@ -163,10 +163,12 @@ static void spsc__two_threads_keep_order(void **state)
 
 static struct link_config config_of(uint64_t rate_bps, uint64_t distance_m, uint32_t workers)
 {
-	struct link_config c = {.rate_bps = rate_bps, .distance_m = distance_m, .workers = workers, .max_flows = 1024};
+	struct link_config c = {.npaths = 1, .distance_m = distance_m, .workers = workers, .max_flows = 1024};
 
-	c.wan_remote.b[10] = c.wan_remote.b[11] = 0xff;
-	c.wan_mtu = 9000;
+	c.paths[0].remote.b[10] = c.paths[0].remote.b[11] = 0xff;
+	c.paths[0].mtu = 9000;
+	c.paths[0].rate_bps = rate_bps;
+	c.paths[0].weight = 1;
 	return c;
 }
 
@@ -233,13 +235,14 @@ uint16_t wan_port_payload_max(const struct ip_addr *remote, uint16_t mtu)
 static void plan__core_gets_the_file_s_values(void **state)
 {
 	struct link_config c = config_of(1000000000, 1000, 2);
+	struct wan_pacer pacers[PATHS_MAX];
 	struct proxy_config p;
 
 	(void)state;
 	c.lanes = 64;
 	c.ack_mode = ACK_MODE_NEAR;
 	c.stall_ns = 77;
-	p = link_plan_proxy(&c, 1, NULL);
+	p = link_plan_proxy(&c, 1, pacers);
 	assert_int_equal(p.shard, 1);
 	assert_int_equal(p.nshards, 2);
 	assert_int_equal(p.nlanes, 64);

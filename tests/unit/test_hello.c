@@ -19,7 +19,7 @@ static void add(struct ip_prefix *list, uint32_t *n, const char *text)
 /* The edge at site A, and the one at site B that fits to it. */
 static struct hello edge_a(void)
 {
-	struct hello h = {.version = 1,
+	struct hello h = {.version = 3,
 	                  .version_min = 1,
 	                  .boot_id = 0xaaaa0001,
 	                  .session = 1,
@@ -28,6 +28,8 @@ static struct hello edge_a(void)
 	                  .wan_mtu = 9000,
 	                  .lanes = 64,
 	                  .ack_mode = ACK_MODE_NEAR,
+	                  .npaths = 2,
+	                  .paths = {"north", "south"},
 	                  .name = "to-b"};
 
 	add(h.local, &h.nlocal, "10.1.0.0/16");
@@ -84,8 +86,7 @@ static void hello_decode__refuses_every_cut(void **state)
 
 	(void)state;
 	for (uint16_t n = 0; n < len; n++)
-		if (n != len - GROUPS_LEN)
-			assert_int_equal(hello_decode(body, n, &got), -EPROTO);
+		assert_int_equal(hello_decode(body, n, &got), -EPROTO);
 }
 
 static void hello_decode__refuses_impossible_fields(void **state)
@@ -118,8 +119,59 @@ static void hello_encode__the_largest_fits(void **state)
 	(void)state;
 	a.nlocal = a.nremote = PREFIXES_MAX;
 	memset(a.name, 'x', LINK_NAME_MAX - 1);
+	a.npaths = PATHS_MAX;
+	for (uint32_t i = 0; i < PATHS_MAX; i++)
+		memset(a.paths[i], 'a' + (int)i, PATH_NAME_MAX - 1);
 	assert_int_equal(hello_decode(body, hello_encode(&a, body), &got), 0);
 	assert_memory_equal(&a, &got, sizeof(a));
+}
+
+/* Paths go by their names; an edge that knows no names has one path. */
+static void hello_compare__paths(void **state)
+{
+	struct hello a = edge_a(), b = edge_b();
+	char text[HELLO_TEXT_MAX];
+
+	(void)state;
+	snprintf(b.paths[1], PATH_NAME_MAX, "west");
+	assert_int_equal(hello_compare(&a, &b, text), HELLO_REFUSED);
+	assert_string_equal(text, "[Path south] here is not there");
+	b.npaths = 1;
+	assert_int_equal(hello_compare(&b, &a, text), HELLO_REFUSED);
+	assert_string_equal(text, "[Path south] there is not here");
+	a.paths[0][0] = b.paths[0][0] = '\0';
+	a.npaths = 1;
+	assert_int_equal(hello_compare(&a, &b, text), HELLO_AGREED);
+	b.npaths = 0; /* of an older version */
+	b.version = 2;
+	a.version_min = 2;
+	assert_int_equal(hello_compare(&a, &b, text), HELLO_AGREED);
+	a.npaths = 2;
+	assert_int_equal(hello_compare(&a, &b, text), HELLO_REFUSED);
+	assert_string_equal(text, "there are several paths, and one edge is of a version that knows one only");
+}
+
+static void hello_decode__hostile_paths(void **state)
+{
+	struct hello a = edge_a(), got;
+	uint8_t body[PEER_BODY_MAX], *paths;
+	uint16_t len = hello_encode(&a, body);
+
+	(void)state;
+	paths = body + len - 1 - 2 - 10;
+	assert_int_equal(paths[0], 2);
+	for (unsigned n = 0; n < 256; n++) {
+		paths[0] = (uint8_t)n;
+		assert_int_equal(hello_decode(body, len, &got), n == 1 || n == 2 ? 0 : -EPROTO);
+	}
+	paths[0] = 2;
+	for (unsigned n = 6; n < 256; n++) {
+		paths[1] = (uint8_t)n;
+		assert_int_equal(hello_decode(body, len, &got), -EPROTO);
+	}
+	paths[1] = 5;
+	paths[3] = '\n';
+	assert_int_equal(hello_decode(body, len, &got), -EPROTO);
 }
 
 /* An edge that knows no groups says nothing of them. */
@@ -131,7 +183,9 @@ static void hello_decode__without_groups(void **state)
 
 	(void)state;
 	a.host_groups = 0x1122334455667788;
-	len = hello_encode(&a, body);
+	a.version = 2;
+	a.npaths = 0;
+	len = (uint16_t)(hello_encode(&a, body) - 1);
 	assert_int_equal(hello_decode(body, len, &got), 0);
 	assert_true(got.host_groups == a.host_groups);
 	assert_int_equal(hello_decode(body, len - GROUPS_LEN, &got), 0);
@@ -262,10 +316,10 @@ static void hello_compare__refused(void **state)
 	b.lanes = 32;
 	expect_verdict(&a, &b, HELLO_REFUSED, "Lanes= is 64 here and 32 there");
 	b = edge_b();
-	b.version = 3;
-	b.version_min = 2;
+	b.version = 5;
+	b.version_min = 4;
 	expect_verdict(&a, &b, HELLO_REFUSED,
-	               "this edge speaks protocol 1 to 1, the other one 2 to 3: update the older one");
+	               "this edge speaks protocol 1 to 3, the other one 4 to 5: update the older one");
 	b.version_min = 1; /* can still speak ours */
 	expect_verdict(&a, &b, HELLO_AGREED, "");
 	expect_verdict(&a, &a, HELLO_REFUSED, "RemoteAddress= leads back to this very link");
@@ -335,6 +389,8 @@ static void peer_msg_next__length_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(hello_compare__paths),
+	    cmocka_unit_test(hello_decode__hostile_paths),
 	    cmocka_unit_test(hello_decode__without_groups),
 	    cmocka_unit_test(hello_compare__other_groups),
 	    cmocka_unit_test(host_groups_aliases__first_address_stands_for_all),

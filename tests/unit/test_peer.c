@@ -87,12 +87,13 @@ static void make_config(struct link_config *c, const char *name, unsigned last_b
 	memset(c, 0, sizeof(*c));
 	snprintf(c->name, sizeof(c->name), "%s", name);
 	snprintf(text, sizeof(text), "127.%u.%u.%u", 64 + (pid >> 8 & 0x3f), pid & 0xff, last_byte);
-	assert_int_equal(addr_read(text, &c->wan_local), 0);
+	assert_int_equal(addr_read(text, &c->paths[0].local), 0);
 	snprintf(text, sizeof(text), "127.%u.%u.%u", 64 + (pid >> 8 & 0x3f), pid & 0xff, other_last_byte);
-	assert_int_equal(addr_read(text, &c->wan_remote), 0);
-	c->wan_port = PORT;
+	assert_int_equal(addr_read(text, &c->paths[0].remote), 0);
+	c->npaths = 1;
+	c->paths[0].port = PORT;
 	c->lanes = 64;
-	c->wan_mtu = 1500;
+	c->paths[0].mtu = 1500;
 	c->ack_mode = ACK_MODE_NEAR;
 }
 
@@ -276,7 +277,7 @@ static void peer__reload_begins_a_session_with_mismatch_and_back(void **state)
 	assert_false(l->a.last.mismatch);
 	assert_false(l->b.last.mismatch);
 	/* A rate is each end's own business. */
-	l->b.config.rate_bps = 77;
+	l->b.config.paths[0].rate_bps = 77;
 	peer_reconfigure(l->b.peer, &l->b.config);
 	run_for(l, 50);
 	assert_int_equal(l->a.sessions, 3);
@@ -301,7 +302,7 @@ static void peer__lanes_that_differ_mean_no_session(void **state)
 static int knock(const struct lab *l, const struct ip_addr *from)
 {
 	struct sockaddr_storage to;
-	socklen_t len = addr_to_sockaddr(&l->b.config.wan_local, PORT, &to);
+	socklen_t len = addr_to_sockaddr(&l->b.config.paths[0].local, PORT, &to);
 	int fd = bound_socket(from, 0);
 
 	assert_true(fd >= 0);
@@ -333,7 +334,7 @@ static void peer__garbage_does_not_disturb_the_session(void **state)
 	int fd;
 
 	bring_up(l);
-	fd = knock(l, &l->a.config.wan_local);
+	fd = knock(l, &l->a.config.paths[0].local);
 	run_for(l, 50);
 	assert_int_equal(send(fd, garbage, sizeof(garbage), MSG_NOSIGNAL), sizeof(garbage));
 	run_for(l, 50);
@@ -351,7 +352,7 @@ static void peer__a_flood_of_connections_is_cut(void **state)
 
 	bring_up(l);
 	for (unsigned i = 0; i < 3 * ACCEPTS_PER_S; i++) {
-		fd[i] = knock(l, &l->a.config.wan_local);
+		fd[i] = knock(l, &l->a.config.paths[0].local);
 		run_for(l, 2);
 	}
 	run_for(l, 20);
@@ -723,7 +724,7 @@ static void sealed__older_tls(void **state)
 	int fd, r = -1;
 
 	assert_int_equal(start_edge(l, &l->b), 0);
-	fd = knock(l, &l->a.config.wan_local);
+	fd = knock(l, &l->a.config.paths[0].local);
 	assert_int_equal(tls_open(&l->a.config, &t, err), 0);
 	ssl = tls_connection(t);
 	SSL_set_min_proto_version(ssl, TLS1_2_VERSION);

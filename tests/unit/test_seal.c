@@ -188,7 +188,7 @@ struct pair {
 
 static struct pair open_pair(const struct seal_secret *s, uint64_t limit)
 {
-	struct seal_scope of = {.nlanes = 4, .nshards = 1, .limits = {.datagrams = limit, .bytes = 1ull << 40}};
+	struct seal_scope of = {.nlanes = 4, .npaths = 2, .nshards = 1, .limits = {.datagrams = limit, .bytes = 1ull << 40}};
 	struct pair p = {.tx = seal_new(), .rx = seal_new()};
 
 	seal_take_tx(p.tx, seal_keys_new(s, SEAL_TX, &of));
@@ -248,6 +248,12 @@ static void seal__nonces_and_keys_differ_by_number_and_lane(void **state)
 	assert_int_equal(take(&p, &c), DROP_WAN_BAD_TAG);
 	c.id.lane = 4;
 	assert_int_equal(take(&p, &c), DROP_WAN_BAD_KEY);
+	c.id.lane = 1;
+	assert_int_equal(take(&p, &c), DROP_NONE);
+	c.id.path = 1; /* the same lane has another key on another path */
+	assert_int_equal(take(&p, &c), DROP_WAN_BAD_TAG);
+	c.id.path = 2;
+	assert_int_equal(take(&p, &c), DROP_WAN_BAD_KEY);
 	close_pair(&p);
 }
 
@@ -288,7 +294,7 @@ static void seal__another_direction_epoch_or_path_has_no_key(void **state)
 	d.id.epoch = 8;
 	assert_int_equal(take(&p, &d), DROP_WAN_BAD_KEY);
 	d.id.epoch = 7;
-	d.id.path = 1;
+	d.id.path = 2;
 	assert_int_equal(take(&p, &d), DROP_WAN_BAD_KEY);
 	d.id.path = 0;
 	other.bytes[31] ^= 1;

@@ -155,6 +155,7 @@ struct near_flow {
 	uint32_t tell_psn;      /* ... at this PSN, 24 bits */
 	uint32_t tell_hint;     /* what its last ACK said that it expects; NONE: nothing yet */
 	uint64_t tell_ns;       /* since when */
+	uint64_t slow_look_ns, slow_held; /* when to look next whether the buffer fills, and what was held the last time */
 	uint8_t nak_syndrome;   /* failed: what the responder said, 0: nothing */
 	bool ack_owed;          /* something was kept back until repeated responses are out */
 	bool ack_asked;         /* an AckReq beyond pos_acked */

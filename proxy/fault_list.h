@@ -59,4 +59,3 @@ X(NO_HOST_WINDOW,     "in flight per destination host, not only per QP", "only t
 X(CNP_IGNORED,        "CNPs of hosts are obeyed",                       "they change nothing")
 X(REBUILT_REFUSED,    "what was refused is not told as taken",          "a datagram that FEC rebuilt and no slot was free for is told as arrived")
 X(NO_SOFT_CNP,        "a CNP comes before a requester is held off",     "it is sent away without a warning")
-X(RNR_TOO_LONG,       "a requester that is sent away is back in time",  "RNR waits look at no round trip")

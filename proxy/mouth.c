@@ -9,7 +9,6 @@
 #define RNR_QUIET_NS    300000ull    /* one for all the packets of a burst */
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
 #define RNR_CUT_MIN_NS  2560000ull
-#define HOLD_GAP_NS     300000ull    /* of CNPs that keep a buffer from filling: each gets time to show */
 #define CNP_GAP_NS      50000ull     /* a reaction point cuts its rate once per such a time: more say nothing new */
 
 static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
@@ -42,7 +41,7 @@ static uint64_t rnr_wait_max_ns(const struct proxy *p, const struct near_flow *f
 {
 	uint64_t rtt = proxy_rtt_ns(p);
 
-	if (f->rnr_retry != RNR_RETRY_INFINITE || FAULT(FAULT_RNR_TOO_LONG))
+	if (f->rnr_retry != RNR_RETRY_INFINITE)
 		return p->wan_up ? RNR_WAIT_MAX_NS : RNR_WAIT_CUT_NS;
 	if (!p->wan_up)
 		return clamp_u64(2 * rtt, RNR_CUT_MIN_NS, RNR_WAIT_CUT_NS);
@@ -114,15 +113,6 @@ static size_t say_cnp(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	f->cnp_said_ns = p->now_ns;
 	count(p, CTR_CNPS_TX, 1);
 	return to_host(f, &pkt, ROCE_CNP_PAYLOAD, tx);
-}
-
-void mouth_cnp_hold(struct proxy *p, struct near_flow *f)
-{
-	uint64_t gap_ns = max_u64(HOLD_GAP_NS, proxy_rtt_ns(p) / 8);
-
-	if (f->cnp_said_ns && p->now_ns < f->cnp_said_ns + gap_ns)
-		return;
-	mouth_cnp(p, f);
 }
 
 void mouth_cnp(struct proxy *p, struct near_flow *f)

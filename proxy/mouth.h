@@ -17,9 +17,6 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx);
  * known, as there is neither a QPN to send to nor a template. */
 void mouth_cnp(struct proxy *p, struct near_flow *f);
 
-/* The same because the buffer fills: seldom enough that each one shows before the next. */
-void mouth_cnp_hold(struct proxy *p, struct near_flow *f);
-
 /* Rewrites the AETH of a response that is about to go to the host, in a copy of its header, and patches the ICRC.
  * `after` is the number of bytes between the AETH and the ICRC. Notes what it acknowledges. */
 void mouth_response(struct proxy *p, struct near_flow *f, uint8_t *aeth, size_t after, uint32_t msn,

@@ -13,7 +13,8 @@
 #include "near_fp.h"
 #include "share.h"
 
-#define SLOW_EVERY_PKTS 8 /* how often is looked whether a host should slow down */
+#define SLOW_EVERY_PKTS 8 /* how often is looked whether a host should slow down ... */
+#define SLOW_LOOK_NS    300000ull /* ... at most once in such a time, in which a NIC recovers by half (DCQCN) */
 
 /* True if so many bytes more are within n eighths of what the flow may hold. */
 static bool within(const struct proxy *p, const struct near_flow *f, uint64_t bytes, unsigned n)
@@ -38,11 +39,18 @@ bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
 	return within(p, f, bytes, 8);
 }
 
-/* Before a host is sent away it is asked to send more slowly: when half of what it may have here is used. */
+/* Before a host is sent away it is asked to send more slowly: when half of what it may have here is used, and that has
+ * not become less since it was looked last, so that each CNP has time to show. */
 static void slow_down(struct proxy *p, struct near_flow *f)
 {
-	if (f->pos_next % SLOW_EVERY_PKTS == 0 && !within(p, f, 0, 4) && !FAULT(FAULT_NO_SOFT_CNP))
-		mouth_cnp_hold(p, f);
+	uint64_t held = near_held(f);
+
+	if (f->pos_next % SLOW_EVERY_PKTS || p->now_ns < f->slow_look_ns || within(p, f, 0, 4) || FAULT(FAULT_NO_SOFT_CNP))
+		return;
+	if (held >= f->slow_held)
+		mouth_cnp(p, f);
+	f->slow_held = held;
+	f->slow_look_ns = p->now_ns + max_u64(SLOW_LOOK_NS, proxy_rtt_ns(p) / 8);
 }
 
 void near_drop_held(struct proxy *p, struct near_flow *f, uint32_t slot)

@@ -48,6 +48,27 @@ bool host_is_dead(const struct host *h)
 	return h->w->q.now_ns >= h->dead_ns;
 }
 
+bool host_is_frozen(const struct host *h)
+{
+	return h->w->q.now_ns < h->frozen_until_ns;
+}
+
+static void on_thaw(void *obj, uint64_t arg)
+{
+	struct host *h = obj;
+
+	(void)arg;
+	for (uint32_t i = 0; i < h->nqps; i++)
+		if (h->qps[i] && h->qps[i]->state == QP_READY)
+			qp_activate(h->qps[i]);
+}
+
+void host_freeze(struct host *h, uint64_t for_ns)
+{
+	h->frozen_until_ns = h->w->q.now_ns + for_ns;
+	eventq_at(&h->w->q, h->frozen_until_ns, on_thaw, h, 0);
+}
+
 /* --- sending --- */
 
 /* The next packet of the queue pair whose turn it is; replies go first. */
@@ -89,7 +110,7 @@ static void host_transmit(void *obj)
 	struct host *h = obj;
 	uint64_t now_ns = h->w->q.now_ns;
 
-	if (host_is_dead(h))
+	if (host_is_dead(h) || host_is_frozen(h))
 		return;
 	while (link_free_ns(h->up) <= now_ns + TX_AHEAD_NS) {
 		struct pkt *p = next_packet(h);
@@ -210,6 +231,10 @@ void host_rx(struct host *h, struct pkt *p)
 	struct roce_pkt pkt;
 
 	world_log(h->w, LOG_LAN, "host rx", h->site, h->index, p);
+	if (host_is_frozen(h)) {
+		pkt_free(p);
+		return;
+	}
 	if (!host_is_dead(h) && word_is(p))
 		word_heard(h, p);
 	else if (!host_is_dead(h) && roce_parse(p->data, p->len, &pkt) == DROP_NONE && icrc_check(p->data, &pkt, NULL))

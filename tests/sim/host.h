@@ -197,6 +197,7 @@ struct host {
 	uint32_t nfree;
 	struct pkt *mad_head, *mad_tail; /* CM messages on their way out */
 	uint64_t dead_ns;                /* SIM_NEVER: lives */
+	uint64_t frozen_until_ns;        /* hears, says and times nothing before */
 	struct rng rng;
 	uint8_t scratch[4096];
 };
@@ -210,6 +211,9 @@ void host_rx(struct host *h, struct pkt *p);
 /* There is something to send. */
 void host_kick(struct host *h);
 bool host_is_dead(const struct host *h);
+/* Stops the whole machine, its timers too, for so long; then it goes on as if nothing had been. */
+void host_freeze(struct host *h, uint64_t for_ns);
+bool host_is_frozen(const struct host *h);
 /* A MAD for QP1 of the other end; takes p. */
 void host_send_mad(struct host *h, struct pkt *p);
 /* Congestion, as a NIC deals with it. A packet came: a CNP is obeyed, a mark is answered. */

@@ -97,6 +97,10 @@ static void on_retry_timer(void *obj)
 
 	if (q->state != QP_READY || evtimer_armed(&q->req.rnr_wait))
 		return;
+	if (host_is_frozen(q->host)) {
+		evtimer_set(&q->req.retry, q->host->frozen_until_ns + retry_after_ns(q));
+		return;
+	}
 	q->req.confused_until = 0;
 	q->req.timeouts++;
 	q->req.implied_at = 0;
@@ -144,6 +148,10 @@ static void on_rnr_timer(void *obj)
 
 	if (q->state != QP_READY)
 		return;
+	if (host_is_frozen(q->host)) {
+		evtimer_set(&q->req.rnr_wait, q->host->frozen_until_ns);
+		return;
+	}
 	go_back(q);
 	arm_retry(q);
 }

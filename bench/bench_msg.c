@@ -2,8 +2,10 @@
 /* bench_msg.c - messages over one TCP connection, to compare with: how long until each is there and that is known.
  *
  *     bench_msg serve ADDR PORT                         answers each message with one byte, one connection after the other
- *     bench_msg ask ADDR PORT SIZE DEPTH SECONDS CC     keeps DEPTH messages of SIZE bytes under way by the congestion
- *                                                       control CC; prints "n p50 p99 p99.9" in microseconds
+ *     bench_msg ask ADDR PORT SIZE DEPTH MBPS SECONDS CC
+ *                                                       messages of SIZE bytes, no more than DEPTH under way and MBPS
+ *                                                       started, by the congestion control CC; prints "n p50 p99 p99.9"
+ *                                                       in microseconds
  *
  * A message's time runs from when its first byte is given to the kernel. bench_wan.sh makes the table. */
 #include <arpa/inet.h>
@@ -102,25 +104,28 @@ static int ask(char **arg)
 	static uint64_t begun[DEPTH_MAX], sample[SAMPLES_MAX];
 	struct sockaddr_in to = address(arg[0], arg[1]);
 	uint32_t size = (uint32_t)strtoul(arg[2], NULL, 10), depth = (uint32_t)strtoul(arg[3], NULL, 10);
-	uint64_t end, started = 0, answered = 0, sent_of = 0;
+	uint64_t start, end, started = 0, answered = 0, sent_of = 0;
+	double apart_ns = 8e3 * size / (strtod(arg[4], NULL) + 1e-9);
 	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
 
 	if (size == 0 || size > SIZE_MAX_BYTES || depth == 0 || depth > DEPTH_MAX)
 		die("size or depth");
-	if (fd < 0 || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, arg[5], (socklen_t)strlen(arg[5])) < 0)
-		die(arg[5]);
+	if (fd < 0 || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, arg[6], (socklen_t)strlen(arg[6])) < 0)
+		die(arg[6]);
 	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
 		die("cannot connect");
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (send(fd, &size, sizeof(size), 0) != sizeof(size))
 		die("send");
-	end = now_ns() + strtoull(arg[4], NULL, 10) * 1000000000u;
+	start = now_ns();
+	end = start + strtoull(arg[5], NULL, 10) * 1000000000u;
 	while (now_ns() < end && answered < SAMPLES_MAX) {
-		bool more = sent_of > 0 || started - answered < depth;
+		bool due = (double)(now_ns() - start) >= (double)started * apart_ns;
+		bool more = sent_of > 0 || (due && started - answered < depth);
 		struct pollfd p = {.fd = fd, .events = (short)(POLLIN | (more ? POLLOUT : 0))};
 		ssize_t n;
 
-		if (poll(&p, 1, 100) < 0)
+		if (poll(&p, 1, 1) < 0)
 			die("poll");
 		if (p.revents & POLLIN) {
 			n = recv(fd, buf, DEPTH_MAX, MSG_DONTWAIT);
@@ -149,8 +154,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 4 && strcmp(argv[1], "serve") == 0)
 		return serve(argv + 2);
-	if (argc == 8 && strcmp(argv[1], "ask") == 0)
+	if (argc == 9 && strcmp(argv[1], "ask") == 0)
 		return ask(argv + 2);
-	fprintf(stderr, "usage: bench_msg serve ADDR PORT | ask ADDR PORT SIZE DEPTH SECONDS CC\n");
+	fprintf(stderr, "usage: bench_msg serve ADDR PORT | ask ADDR PORT SIZE DEPTH MBPS SECONDS CC\n");
 	return 2;
 }

@@ -5,15 +5,15 @@
 #
 #   bench/bench_wan.sh [km:loss ...]       loss in per cent; default: four points. FULL=1: 0 to 3000 km, 0 to 1 %
 #
-# Goodput in Mbit/s: what arrived, without the first second. Latency: messages of 64 KiB, eight under way on one QP or one
-# TCP connection, from the sender's call until it knows that the message is there (longreach: AckMode=host), while nothing
-# else is on the line. The line carries LINE, which must be no more than half of what the emulator can do here; segmentation
+# Goodput in Mbit/s: what arrived, without the first second. Latency: messages of 64 KiB at a quarter of the line's rate on
+# one QP or one TCP connection, from the sender's call until it knows that the message is there (longreach: AckMode=host),
+# while nothing else is on the line. The line carries LINE, which must be no more than half of what the emulator can do here; segmentation
 # offloads are off, so that the line loses packets of wire size.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 LINE_MBPS=${LINE_MBPS:-400}
 SECS=${SECS:-4}
 MSG=$((64 << 10))
-DEPTH=8
+DEPTH=64
 WEB_BYTES=$((LINE_MBPS * 1000000 / 8 * (SECS + 2)))
 
 default_points() {
@@ -52,7 +52,7 @@ serve() {
 	mkdir -p "$LAB_SHM/web"
 	truncate -s "$WEB_BYTES" "$LAB_SHM/web/data"
 	# QUIC's server is the one that sends: it stands at site A.
-	ip netns exec "$LAB_ID-ea" gtlsserver -q --no-quic-dump --no-http-dump --cc="${1:-cubic}" -d "$LAB_SHM/web" 192.0.2.1 4433 \
+	ip netns exec "$LAB_ID-ea" gtlsserver -q --no-quic-dump --no-http-dump -d "$LAB_SHM/web" 192.0.2.1 4433 \
 		"$LAB_DIR/web.key" "$LAB_DIR/web.crt" >"$LAB_DIR/web.log" 2>&1 &
 	WEB=$!
 	lab_wait 3 lab_listens eb 5201
@@ -107,11 +107,11 @@ goodput() { # km loss
 
 latency() { # km loss
 	local lr c b
-	c=$(lab_in ea "$LAB_BUILD/bench/bench_msg" ask 192.0.2.2 5300 $MSG $DEPTH "$SECS" cubic)
-	b=$(lab_in ea "$LAB_BUILD/bench/bench_msg" ask 192.0.2.2 5300 $MSG $DEPTH "$SECS" bbr)
+	c=$(lab_in ea "$LAB_BUILD/bench/bench_msg" ask 192.0.2.2 5300 $MSG $DEPTH $((LINE_MBPS / 4)) "$SECS" cubic)
+	b=$(lab_in ea "$LAB_BUILD/bench/bench_msg" ask 192.0.2.2 5300 $MSG $DEPTH $((LINE_MBPS / 4)) "$SECS" bbr)
 	edges host
-	lab_rcperf --op write --size $MSG --depth $DEPTH --secs "$SECS" --warmup 0 || lab_die "longreach: $(tail -1 "$LAB_DIR/rcperf.err")"
-	lr=$(lab_result '.there.latency_us // .here.latency_us // .latency_us | "\(.n) \(.p50 | round) \(.p99 | round) \(.p99_9 | round)"')
+	lab_rcperf --op write --size $MSG --depth $DEPTH --rate "$(awk -v m="$LINE_MBPS" 'BEGIN { print m / 4000 }')" --secs "$SECS" --warmup 0 || lab_die "longreach: $(tail -1 "$LAB_DIR/rcperf.err")"
+	lr=$(lab_result '.here.latency_us | "\(.n) \(.p50 | round) \(.p99 | round) \(.p99_9 | round)"')
 	lab_edges_stop
 	echo "$1 $2 $lr $c $b" | awk '{
 		printf "%5d %6s   %7d %7d %7d   %7d %7d %7d   %7d %7d %7d   %5.2f x at p99.9\n", $1, $2, $4, $5, $6, $8, $9, $10, $12, $13,

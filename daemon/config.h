@@ -49,7 +49,7 @@ struct path_config {
 	uint32_t source_ports; /* of each lane */
 };
 
-enum barrier_config { BARRIER_AUTO, BARRIER_SAYS_OFF, BARRIER_SAYS_PAIR };
+enum barrier_config { BARRIER_AUTO, BARRIER_SAYS_OFF, BARRIER_SAYS_PAIR, BARRIER_SAYS_CAUSAL };
 
 /* All of one link file. Units are in the names; 0 means "not given" only where the key's row in config.c says so. */
 struct link_config {
@@ -149,7 +149,9 @@ static inline enum barrier_mode config_barrier(const struct link_config *c)
 {
 	if (c->barrier == BARRIER_AUTO)
 		return config_acks_early(c) || c->barrier_kept ? BARRIER_PAIR : BARRIER_OFF;
-	return c->barrier == BARRIER_SAYS_PAIR ? BARRIER_PAIR : BARRIER_OFF;
+	return c->barrier == BARRIER_SAYS_CAUSAL ? BARRIER_CAUSAL
+	       : c->barrier == BARRIER_SAYS_PAIR ? BARRIER_PAIR
+	                                         : BARRIER_OFF;
 }
 
 /* Prints the whole configuration as in force, defaults included, in the file's own syntax: to stdout, or anywhere. */

@@ -39,7 +39,8 @@ const struct config_key config_keys[] = {
     {"Link", "Barrier", &type_barrier, ONE(barrier), .fallback = "auto", .flags = KEY_RELOADABLE,
      .help = "What does not overtake RC bytes that were acknowledged early between the same two hosts. pair: everything\n"
              "that is not RC, so that \"done\" said over TCP does not arrive before the data; the port then takes all IP\n"
-             "between the prefixes and carries it through this link. off: disconnects (DREQ, DREP) only. auto: pair,\n"
+             "between the prefixes and carries it through this link. causal: RC messages on other queue pairs of the two\n"
+             "hosts, too. off: disconnects (DREQ, DREP) only. auto: pair,\n"
              "in AckMode=host off. Both edges must agree.\n"},
     {"Link", "BarrierSkip", &type_skip, MANY(barrier_skip, nbarrier_skip, BARRIER_SKIP_MAX), .fallback = "22",
      .min = 0, .max = 65535, .flags = KEY_LIST | KEY_RELOADABLE,

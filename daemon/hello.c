@@ -247,7 +247,10 @@ const char *ack_mode_name(unsigned mode)
 
 const char *barrier_mode_name(unsigned mode)
 {
-	return mode == BARRIER_OFF ? "off" : mode == BARRIER_PAIR ? "pair" : "unknown";
+	return mode == BARRIER_OFF      ? "off"
+	       : mode == BARRIER_PAIR   ? "pair"
+	       : mode == BARRIER_CAUSAL ? "causal"
+	                                : "unknown";
 }
 
 static void say(char text[HELLO_TEXT_MAX], const char *fmt, ...) __attribute__((format(printf, 2, 3)));

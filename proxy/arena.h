@@ -30,7 +30,7 @@
 #include "limits.h"
 
 #define ARENA_MAGIC          0x4c52434852454e41ull
-#define ARENA_LAYOUT_VERSION 3 /* of descriptors too: near_rebuild.c, far_rebuild.c */
+#define ARENA_LAYOUT_VERSION 4 /* of descriptors too: near_rebuild.c, far_rebuild.c */
 #define SLOT_NONE            UINT32_MAX
 
 enum arena_pool { POOL_LAN, POOL_WAN, POOL_COUNT }; /* packets taken from the LAN; packets taken from the WAN */
@@ -65,7 +65,8 @@ struct slot_hdr {
 	uint32_t fp;       /* fingerprint: opcode, length, payload CRC */
 	uint16_t vlan_tci; /* 0: untagged */
 	uint8_t flags;     /* enum slot_flags */
-	uint8_t reserved[21];
+	uint8_t waits;     /* a request that begins a message: entries of the barrier's snapshot behind its bytes, in len */
+	uint8_t reserved[20];
 	uint32_t crc; /* CRC-32 of the 60 bytes before it, with state as SLOT_COMMITTED */
 };
 _Static_assert(sizeof(struct slot_hdr) == 64, "slot header is one cache line");

@@ -24,6 +24,10 @@
  * What never waits is what a program cannot hear as a message: CNPs, bare TCP ACKs, CM but for DREQ and DREP; and what
  * the operator exempts (BarrierSkip=). They overtake; TCP does not mind.
  *
+ * With Barrier=causal an RC message takes a snapshot along, too, of the other flows of its pair: behind the bytes of its
+ * first packet, in the slot (slot_hdr.waits), so that it is repaired, kept and rebuilt with it. What finds no room there
+ * is waived.
+ *
  * DREQ and DREP wait with the barrier off as well: they take the queue pair away that the bytes are on their way to.
  *
  * Not covered, because no edge can see it: a word that goes around the link, over a third host, or to a machine whose
@@ -41,6 +45,8 @@ void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_qu
 	b->pairs = pairs;
 	b->queues = queues;
 	dlist_init(&b->parcels_free);
+	dlist_init(&b->starts);
+	timer_init(&b->starts_limit, TK_STARTS, 0);
 	for (uint32_t i = 0; i < nparcels; i++)
 		dlist_append(&b->parcels_free, &parcels[i].node);
 	for (uint32_t i = 0; i < BARRIER_QUEUES; i++)
@@ -137,6 +143,26 @@ uint32_t barrier_snapshot(struct proxy *p, const struct ip_addr *src, const stru
 	return n;
 }
 
+uint32_t barrier_snapshot_others(struct proxy *p, const struct near_flow *f, uint8_t *out, uint32_t max, bool *more)
+{
+	const struct barrier_pair *bp = find_pair(p, &f->src, &f->dst);
+	uint32_t n = 0;
+
+	*more = false;
+	for (const struct dnode *d = bp ? bp->lagging.next : NULL; bp && d != &bp->lagging; d = d->next) {
+		const struct near_flow *other = dlist_entry(d, struct near_flow, lag_node);
+
+		if (other == f)
+			continue;
+		if (n == max) {
+			*more = true;
+			break;
+		}
+		barrier_entry(p, other, out + (size_t)n++ * BARRIER_ENTRY_LEN);
+	}
+	return n;
+}
+
 static uint32_t list_length(const struct dnode *head)
 {
 	uint32_t n = 0;
@@ -149,6 +175,12 @@ static uint32_t list_length(const struct dnode *head)
 int barrier_audit(struct proxy *p)
 {
 	uint32_t lagging = 0, listed = 0, waiting = 0;
+
+	for (const struct dnode *d = p->barrier.starts.next; d != &p->barrier.starts; d = d->next)
+		if (!dlist_entry(d, struct far_flow, start_node)->used)
+			return -135;
+	if (!dlist_empty(&p->barrier.starts) && !timer_armed(&p->barrier.starts_limit))
+		return -136;
 
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
 		if (lags(&p->near[i]) != dnode_on(&p->near[i].lag_node))

@@ -23,6 +23,8 @@ uint32_t barrier_lagging(struct proxy *p, const struct ip_addr *src, const struc
  */
 uint32_t barrier_snapshot(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint8_t *out,
                           uint32_t max);
+/* The same without f, for a message of its own: as many as max, *more are left. */
+uint32_t barrier_snapshot_others(struct proxy *p, const struct near_flow *f, uint8_t *out, uint32_t max, bool *more);
 /* The entry of one flow. */
 void barrier_entry(const struct proxy *p, const struct near_flow *f, uint8_t *out);
 
@@ -31,10 +33,14 @@ void barrier_entry(const struct proxy *p, const struct near_flow *f, uint8_t *ou
 /* Takes a whole packet from src to dst: it waits behind its snapshot or is queued for its host. False: no room, the
  * caller frees it. */
 bool barrier_admit(struct proxy *p, const struct parcel *what, const struct ip_addr *src, const struct ip_addr *dst);
+/* The request in the slot is next: it begins a message that waits for other flows. It is kicked when they got there. */
+bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot);
+/* The first of those has waited for barrier_max_ns. */
+void barrier_on_starts_timer(struct proxy *p);
 /* The responder of the flow has taken more, or cannot (RNR, stalled, failed, leaving). */
 void barrier_progress(struct proxy *p, struct far_flow *f);
 /* The flow is forgotten: nothing waits for it. */
-void barrier_flow_gone(struct proxy *p, const struct far_flow *f);
+void barrier_flow_gone(struct proxy *p, struct far_flow *f);
 /* The first packet of a queue has waited for barrier_max_ns. */
 void barrier_on_timer(struct proxy *p, struct barrier_queue *q);
 
@@ -46,6 +52,12 @@ uint8_t *parcel_entries(struct proxy *p, const struct parcel *pc);
 size_t parcel_lan_tx(struct proxy *p, struct lan_tx *tx);
 
 /* --- all --- */
+
+/* Barrier=causal: a packet that can wait for other queue pairs is one that begins a message. */
+static inline bool barrier_may_wait(const struct roce_pkt *pkt)
+{
+	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & (ROP_START | ROP_OWN_RESPONSE));
+}
 
 void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_queue *queues, struct parcel *parcels,
                   uint32_t nparcels);

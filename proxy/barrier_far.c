@@ -11,7 +11,10 @@
  * (StallAfter=), its host has sent a DREQ, or its responder is in RNR - a program may be about to say over TCP "post
  * receives". DREQ and DREP wait in RNR as well, and for a host that has sent a DREQ: its queue pair may still live. A
  * flow that is not known here yet is waited for: its first packets are behind this one on the line. What has waited for
- * barrier_max_ns goes all the same. */
+ * barrier_max_ns goes all the same.
+ *
+ * With Barrier=causal a request that begins a message brings such entries along, too, of the other flows of its pair.
+ * Its flow stops in front of it until they are done. That is no cycle: what an entry names was committed before. */
 #include "barrier.h"
 #include "far.h"
 
@@ -110,16 +113,18 @@ static void release(struct proxy *p, struct parcel *pc)
 	dlist_append(&p->parcels, &pc->node);
 }
 
-static void expire(struct proxy *p, struct barrier_queue *q, const struct parcel *pc)
+static void say_expired(struct proxy *p, const struct far_flow *f)
 {
-	const struct far_flow *f = far_by_peer(p, get_be32(parcel_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN));
-
-	(void)q;
 	count(p, CTR_BARRIER_EXPIRED, 1);
 	if (p->barrier.expired_said_ns && p->now_ns < p->barrier.expired_said_ns + SAY_EVERY_NS)
 		return;
 	p->barrier.expired_said_ns = p->now_ns;
 	proxy_event_push(p, EV_BARRIER_EXPIRED, NULL, f, f ? f->pos_acked : 0, p->cfg.barrier_max_ns);
+}
+
+static void expire(struct proxy *p, const struct parcel *pc)
+{
+	say_expired(p, far_by_peer(p, get_be32(parcel_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN)));
 }
 
 /* Lets go what may go, in order. */
@@ -135,13 +140,93 @@ static void run_queue(struct proxy *p, struct barrier_queue *q)
 				timer_set(&p->timers, &q->limit, pc->until_ns);
 				return;
 			}
-			expire(p, q, pc);
+			expire(p, pc);
 		}
 		p->barrier.waiting--;
 		release(p, pc);
 	}
 	free_queue(p, q);
 }
+
+/* --- messages that wait for other queue pairs --- */
+
+static void start_goes(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	dlist_remove(&f->start_node);
+	f->start_passed = pos + 1;
+	if (dlist_empty(&p->barrier.starts))
+		timer_cancel(&p->timers, &p->barrier.starts_limit);
+}
+
+static void start_stays(struct proxy *p, struct far_flow *f)
+{
+	if (dnode_on(&f->start_node))
+		return;
+	f->start_since_ns = p->now_ns;
+	dlist_append(&p->barrier.starts, &f->start_node);
+	count(p, CTR_BARRIER_HELD, 1);
+	if (!timer_armed(&p->barrier.starts_limit))
+		timer_set(&p->timers, &p->barrier.starts_limit, p->now_ns + p->cfg.barrier_max_ns);
+}
+
+bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	const uint8_t *e = arena_data(p->arena, slot) + slot_packet_len(h);
+	bool waived = false;
+
+	if (h->waits == 0 || h->pos < f->start_passed || FAULT(FAULT_STARTS_PASS))
+		return false;
+	for (uint32_t i = 0; i < h->waits; i++, e += BARRIER_ENTRY_LEN) {
+		enum verdict v = look(p, e, false);
+
+		if (v == WAITS) {
+			start_stays(p, f);
+			return true;
+		}
+		waived |= v == WAIVED;
+	}
+	if (waived)
+		count(p, CTR_BARRIER_WAIVED, 1);
+	start_goes(p, f, h->pos);
+	return false;
+}
+
+/* Those between the same machines look again. */
+static void wake_starts(struct proxy *p, const struct far_flow *moved)
+{
+	struct dnode *next;
+
+	for (struct dnode *n = p->barrier.starts.next; n != &p->barrier.starts; n = next) {
+		struct far_flow *f = dlist_entry(n, struct far_flow, start_node);
+
+		next = n->next;
+		if (f->failed)
+			dlist_remove(n);
+		else if (ip_addr_eq(barrier_host(p, &f->src), barrier_host(p, &moved->src)) &&
+		         ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, &moved->dst)))
+			far_kick(p, f);
+	}
+}
+
+void barrier_on_starts_timer(struct proxy *p)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&p->barrier.starts))) {
+		struct far_flow *f = dlist_entry(n, struct far_flow, start_node);
+
+		if (p->now_ns < f->start_since_ns + p->cfg.barrier_max_ns) {
+			timer_set(&p->timers, &p->barrier.starts_limit, f->start_since_ns + p->cfg.barrier_max_ns);
+			return;
+		}
+		say_expired(p, f);
+		start_goes(p, f, f->pos_tx);
+		far_kick(p, f);
+	}
+}
+
+/* --- queues again --- */
 
 void barrier_on_timer(struct proxy *p, struct barrier_queue *q)
 {
@@ -186,12 +271,15 @@ void barrier_progress(struct proxy *p, struct far_flow *f)
 
 	if (q)
 		run_queue(p, q);
+	if (!dlist_empty(&p->barrier.starts))
+		wake_starts(p, f);
 }
 
-void barrier_flow_gone(struct proxy *p, const struct far_flow *f)
+void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 {
 	struct barrier_queue *q = p->barrier.queues_used && f->named ? find_queue(p, &f->src, &f->dst) : NULL;
 
+	dlist_remove(&f->start_node);
 	if (!q)
 		return;
 	for (struct dnode *n = q->waiting.next; n != &q->waiting; n = n->next) {

@@ -289,6 +289,9 @@ struct far_flow {
 	uint32_t pair_msn;      /* ... the responder counts so many messages (24 bits) */
 
 	/* READ and ATOMIC */
+	struct dnode start_node;       /* in barrier.starts: its next message waits for other flows */
+	uint64_t start_since_ns;       /* since when */
+	uint64_t start_passed;         /* position of the last message that was let go */
 	struct dnode ops; /* struct rd_op, sent and not answered, oldest first */
 	uint32_t nops;
 	uint64_t resp_next;                 /* next response expected, within the first operation */
@@ -402,13 +405,15 @@ struct barrier {
 	struct idx_hash pair_by_hosts, queue_by_hosts;
 	struct dnode parcels_free;
 	uint32_t waiting;           /* parcels in queues */
+	struct dnode starts;        /* far flows whose next message waits for other flows, longest first */
+	struct timer starts_limit;  /* the first one has waited for long enough */
 	uint64_t expired_said_ns;   /* when an event last told that a wait was too long */
 	struct ip_pool ip_near, ip_far;
 };
 
 /* What a timer is for; its owner is the index of a near flow (first six), far flow (three), host pair, host, lane,
  * barrier queue or path. */
-enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_KEEPALIVE, TK_PATH };
+enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_STARTS, TK_KEEPALIVE, TK_PATH };
 
 /* Which list a slot is on. */
 enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX };
@@ -559,6 +564,11 @@ void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, u
 /* The packet in a slot as three parts for a host: header copied, body in place, ICRC copied. The caller sets VLAN and
  * next hop. */
 void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx);
+/* L3 bytes of the packet in it, the barrier's entries behind it left aside. */
+static inline uint16_t slot_packet_len(const struct slot_hdr *h)
+{
+	return (uint16_t)(h->len - h->waits * BARRIER_ENTRY_LEN);
+}
 /* A request that the responder has, but that stays in its slot: the WAN has nothing to do with it any more. */
 void slot_keep(struct proxy *p, uint32_t slot);
 /* The slot goes to the other edge for the first time; or what was sent of it counts for nothing any more. */

@@ -195,13 +195,23 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 
 /* --- packets --- */
 
+/* Behind the packet stand whole entries of the barrier, and only behind one that begins a message. */
+static bool entries_behind(const struct slot_hdr *h, const struct roce_pkt *pkt, uint32_t *n)
+{
+	uint32_t more = (uint32_t)h->len - pkt->len;
+
+	*n = more / BARRIER_ENTRY_LEN;
+	return more == 0 || (more % BARRIER_ENTRY_LEN == 0 && *n <= UINT8_MAX && barrier_may_wait(pkt));
+}
+
 /* All pieces are there: what is it, and may it count? */
 static bool complete(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_t vlan_tci)
 {
 	struct slot_hdr *h = arena_hdr(p->arena, slot);
+	uint32_t waits;
 	struct roce_pkt pkt;
 
-	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || pkt.len != h->len ||
+	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || !entries_behind(h, &pkt, &waits) ||
 	    (pkt.class != ROCE_RC_REQUEST && pkt.class != ROCE_RC_UNKNOWN) || pkt.psn != pos_psn(h->pos) ||
 	    !same_name(f, &pkt.src, &pkt.dst, pkt.dest_qpn)) {
 		slot_release(p, slot);
@@ -209,6 +219,7 @@ static bool complete(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_
 		return false;
 	}
 	slot_describe(p, slot, &pkt, vlan_tci);
+	h->waits = (uint8_t)waits;
 	if (!f->pmtu && (roce_op(pkt.opcode)->flags & ROP_PAYLOAD) && !(h->flags & SF_MSG_END) &&
 	    pkt.payload_len >= 256)
 		f->pmtu = pkt.payload_len;

@@ -21,16 +21,28 @@
 #define PROBE_REPEATS     3 /* in a turn, after 1/8, 1/4 and 1/2 of LanTimeout; the turn ends after all of it */
 
 /* A READ of unknown length in PSNs may be sent, nothing behind it. */
-static bool tx_available(struct proxy *p, const struct far_flow *f)
+static bool tx_available(struct proxy *p, struct far_flow *f)
 {
 	uint32_t slot;
 
-	if (f->pos_tx < f->pos_rx)
+	if (f->pos_tx < f->pos_rx && p->cfg.barrier != BARRIER_CAUSAL)
 		return true;
 	if (f->pos_tx > f->pos_rx)
 		return false;
-	slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_rx);
-	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED;
+	slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx);
+	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED &&
+	       !barrier_start_waits(p, f, slot);
+}
+
+/* What comes next may have to wait for other flows, and they for this one. */
+static bool next_may_wait(const struct proxy *p, const struct far_flow *f, const struct slot_hdr *h)
+{
+	uint32_t slot;
+
+	if (p->cfg.barrier != BARRIER_CAUSAL)
+		return false;
+	slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, h->pos + (h->psns ? h->psns : 1));
+	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->waits != 0;
 }
 
 /* A responder that has not answered twice, or is probed again, is asked with one packet, not with all that may be in
@@ -100,7 +112,7 @@ static bool wants_ackreq(const struct proxy *p, const struct far_flow *f, const 
 {
 	if ((h->flags & SF_ACK_REQ) || f->pkts_since_ackreq + 1 >= ACKREQ_EVERY_PKTS)
 		return true;
-	if (f->bytes_out + h->len >= window_of(f) || lan_turn_should_ask(p, f, h->len))
+	if (next_may_wait(p, f, h) || f->bytes_out + h->len >= window_of(f) || lan_turn_should_ask(p, f, h->len))
 		return true;
 	return h->pos + h->psns >= f->pos_rx; /* nothing behind it to ask with */
 }

@@ -21,6 +21,7 @@ X(FEW_ANSWERS_KEPT,   "answers to all that a host has outstanding are kept", "16
 X(NO_REFRAME,         "responses are framed as the host asked last",    "a repeated response is framed as the responder did it")
 X(RNR_IN_READ,        "no RNR NAK within a READ's responses",           "RNR NAKs also where the host has not asked again from")
 X(BARRIER_OFF,        "nothing else overtakes what was ACKed early",    "packets do not wait for what was ACKed before them")
+X(STARTS_PASS,        "causal: messages wait for what was ACKed on other QPs", "messages wait for no other queue pair")
 X(ALIAS_APART,        "all addresses of a machine are one to the barrier", "each address waits for its own bytes only")
 X(NAK_TOO_FAR,        "one mouth: a NAK acknowledges what is before it", "NAKs look at no ceiling")
 X(EARLY_ACKS,         "host mode: nothing before the responder has it", "every mode ACKs early")

@@ -9,6 +9,7 @@
  * taken as long as others of the same flow beyond a gap can go for it. */
 #include "near_priv.h"
 
+#include "barrier.h"
 #include "mouth.h"
 #include "near_fp.h"
 #include "share.h"
@@ -90,18 +91,38 @@ static bool admit_next(struct proxy *p, struct near_flow *f, uint16_t len)
 	return true;
 }
 
+/* What the message that begins with this packet waits for at the far edge: with Barrier=causal, what was ACKed early on
+ * other queue pairs between the two machines. */
+static uint32_t waits_of(struct proxy *p, const struct near_flow *f, const struct roce_pkt *pkt, uint8_t *out)
+{
+	uint32_t room = (uint32_t)(LAN_PKT_MAX - pkt->len) / BARRIER_ENTRY_LEN, n;
+	bool more;
+
+	if (p->cfg.barrier != BARRIER_CAUSAL || !barrier_may_wait(pkt))
+		return 0;
+	n = barrier_snapshot_others(p, f, out, room < UINT8_MAX ? room : UINT8_MAX, &more);
+	if (more)
+		count(p, CTR_BARRIER_WAIVED, 1);
+	return n;
+}
+
 uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                      uint32_t psns, uint32_t fp, uint16_t vlan_tci)
 {
 	bool urgent = pos == f->pos_next && near_held(f) < CREDIT_MIN_BYTES;
-	uint32_t slot = slot_take(p, SLOT_REQ_NEAR, f->idx, f->inc, pos, pkt->len, f->lane, urgent);
+	uint8_t entries[LAN_PKT_MAX];
+	uint32_t waits = waits_of(p, f, pkt, entries);
+	uint16_t len = (uint16_t)(pkt->len + waits * BARRIER_ENTRY_LEN);
+	uint32_t slot = slot_take(p, SLOT_REQ_NEAR, f->idx, f->inc, pos, len, f->lane, urgent);
 	struct slot_hdr *h;
 
 	if (slot == SLOT_NONE)
 		return SLOT_NONE;
 	slot_fill(p, slot, l3, pkt);
 	slot_describe(p, slot, pkt, vlan_tci);
+	memcpy(arena_data(p->arena, slot) + pkt->len, entries, (size_t)waits * BARRIER_ENTRY_LEN);
 	h = arena_hdr(p->arena, slot);
+	h->waits = (uint8_t)waits;
 	h->psns = psns;
 	h->fp = fp;
 	h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);

@@ -224,6 +224,9 @@ static void on_timer(struct proxy *p, const struct timer *t)
 	case TK_BARRIER:
 		barrier_on_timer(p, &p->barrier.queues[t->owner]);
 		break;
+	case TK_STARTS:
+		barrier_on_starts_timer(p);
+		break;
 	case TK_LANE:
 		wan_lane_on_timer(p, &p->lanes[t->owner]);
 		break;

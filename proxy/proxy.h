@@ -48,6 +48,7 @@ enum ack_mode {
 enum barrier_mode {
 	BARRIER_OFF,  /* DREQ and DREP */
 	BARRIER_PAIR, /* every packet between the two hosts that is not RC: the port takes all IP */
+	BARRIER_CAUSAL, /* and RC messages on other queue pairs between them */
 };
 
 /* A further address of a machine: counts as `host`, for the barrier and for lanes. The other edge has the same ones. */

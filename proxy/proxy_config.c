@@ -69,7 +69,7 @@ bool proxy_config_sane(const struct proxy_config *c)
 	       c->nlanes <= LANES_MAX && c->nlanes >= c->nshards && c->mode <= ACK_MODE_FAR &&
 	       c->nlocal <= PREFIXES_MAX && c->nremote <= PREFIXES_MAX && pair_modes_sane(c) && c->max_flows >= 16 &&
 	       c->max_flows <= FLOWS_MAX && paths_sane(c) && c->rate_hint_bps > 0 && c->rtt_hint_ns > 0 &&
-	       fec_sane(&c->fec) && c->barrier <= BARRIER_PAIR && (c->barrier == BARRIER_OFF || c->ip_pool_bytes >= IP_POOL_MIN) &&
+	       fec_sane(&c->fec) && c->barrier <= BARRIER_CAUSAL && (c->barrier == BARRIER_OFF || c->ip_pool_bytes >= IP_POOL_MIN) &&
 	       c->nbarrier_skip <= BARRIER_SKIP_MAX && aliases_sane(c) &&
 	       c->lan_window_bytes >= LAN_PKT_MAX && c->lan_host_window_bytes >= LAN_PKT_MAX && c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
 }

@@ -132,7 +132,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 
 	k->own_lanes = (uint32_t)(c->nlanes + c->nshards - 1) / c->nshards;
 	k->nops = OPS_PER_FLOW * n + 4096;
-	k->ntimers = 11 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 4;
+	k->ntimers = 11 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 5;
 	k->p = bump_take(b, sizeof(*k->p));
 	k->near = bump_take(b, n * sizeof(*k->near));
 	k->far = bump_take(b, n * sizeof(*k->far));

@@ -155,7 +155,7 @@ void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx)
 	memcpy(tx->hdr, data, h->hdr_len);
 	tx->hdr_len = h->hdr_len;
 	tx->body = data + h->hdr_len;
-	tx->body_len = (uint16_t)(h->len - h->hdr_len - ROCE_ICRC_LEN);
-	memcpy(tx->trailer, data + h->len - ROCE_ICRC_LEN, ROCE_ICRC_LEN);
+	tx->body_len = (uint16_t)(slot_packet_len(h) - h->hdr_len - ROCE_ICRC_LEN);
+	memcpy(tx->trailer, data + slot_packet_len(h) - ROCE_ICRC_LEN, ROCE_ICRC_LEN);
 	tx->trailer_len = ROCE_ICRC_LEN;
 }

@@ -109,6 +109,15 @@ other_ip() {
 		pings "IPv6" $B_HOST6 && pings "IPv6 jumbo" -s 8900 $B_HOST6 && pings "IPv6 fragments" -s 20000 $B_HOST6
 }
 
+# Messages wait for those of other queue pairs, and arrive whole all the same.
+causal_traffic() {
+	lab_rcperf --op mix --qps 8 --size 20000 --iters 200 || why "contents, order or count are wrong" || return
+	[ "$(lab_status a '.links[0].barrier.mode')" = causal ] || why "the status does not say causal" || return
+	nobody_is_early 3 --qps 4 --iters 32 || return
+	NOTE="$(lab_status b '.links[0].counters.barrier_held') messages and packets have waited, $(lab_status b '.links[0].counters.barrier_expired') too long"
+	[ "$(lab_status b '.links[0].counters.barrier_held')" -gt 0 ] && [ "$(lab_status b '.links[0].counters.barrier_expired')" = 0 ] || why "$NOTE"
+}
+
 # A host on a virtual Ethernet that sends pieces of 64 KiB: they do not fit the ring, and the log says what to do.
 tso_is_named() {
 	local pid
@@ -183,6 +192,8 @@ lab_servers_stop
 lab_server $B_HOST
 check "pair, 1 % loss: the link comes up" link pair loss=0.01
 check "pair, 1 % loss: every byte is there, $ROUNDS of $ROUNDS" nobody_is_early $ROUNDS
+check "causal: the link comes up" link causal
+check "causal: 8 QPs of mixed messages, and a word" causal_traffic
 check "two addresses, no group: the link comes up" link_with_group
 check "two addresses, no group: the word comes before the bytes" hazard_shows $WORD_FROM
 check "two addresses in a group: the link comes up" link_with_group $GROUP

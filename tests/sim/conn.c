@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "flag.h"
 #include "host_cm.h"
 #include "host_ud.h"
 #include "word.h"
@@ -195,6 +196,7 @@ void conn_executed(struct conn *c, int side)
 {
 	struct qp *q = c->qp[side];
 
+	flag_executed(c, !side, q->resp.msg - 1);
 	maybe_close(c);
 	if (q->can_send && q->state == QP_READY && q->req.plan.workload != WORK_CHANCE)
 		requester_post(q);

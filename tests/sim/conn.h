@@ -65,6 +65,7 @@ struct conn {
 	struct pkt *mad[2], *old_mad[2]; /* REQ and REP of this life and of the one before */
 	uint32_t echoes;
 	bool rtu_seen, dreq_sent, dreq_seen, drep_sent;
+	struct flag_note *flag_first[2], *flag_last[2]; /* flag.h */
 	uint64_t dreq_completed;                 /* messages completed at side 0 when DREQ was first sent */
 	uint64_t latency_sum_ns, latency_max_ns; /* of completions, side 0 */
 };

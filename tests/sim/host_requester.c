@@ -16,6 +16,7 @@
 
 #include "check.h"
 #include "conn.h"
+#include "flag.h"
 #include "workload.h"
 #include "world.h"
 
@@ -175,6 +176,7 @@ static void post_one(struct qp *q)
 		r->own_posted++;
 	r->pos_posted = w->pos_last + 1;
 	r->msg_posted++;
+	flag_posted(q->conn, q->side, r->msg_posted - 1);
 }
 
 /* What the program waits for before it asks for the next message. */

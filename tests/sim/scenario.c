@@ -276,7 +276,7 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 
 	snprintf(s->text, sizeof(s->text),
 	         "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU "
-	         "%u%s%s%s%s%s%s%s%s%s",
+	         "%u%s%s%s%s%s%s%s%s%s%s",
 	         c->direct                  ? "direct"
 	         : c->mode == ACK_MODE_NEAR ? "near"
 	         : c->mode == ACK_MODE_FAR  ? "far"
@@ -288,7 +288,8 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 	         : c->fec.mode == FEC_AUTO ? ", FEC auto"
 	                                   : ", FEC",
 	         c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble",
-	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->barrier == BARRIER_OFF      ? ""
+	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->barrier == BARRIER_CAUSAL ? ", causal" : "",
+	         c->barrier == BARRIER_OFF      ? ""
 	         : c->groups == GROUPS_NONE   ? ", barrier"
 	         : c->groups == GROUPS_HOST   ? ", barrier, hosts of two addresses"
 	                                      : ", barrier, sites of one machine",
@@ -300,8 +301,8 @@ static void pick_barrier(struct scenario *s, struct rng *r)
 {
 	if (s->cfg.direct || rng_chance(r, 0.3))
 		return;
-	s->cfg.barrier = BARRIER_PAIR;
 	s->cfg.word_every = (uint32_t)rng_log_range(r, 1, 100);
+	s->cfg.barrier = rng_chance(r, 0.6) ? BARRIER_PAIR : BARRIER_CAUSAL;
 	s->cfg.groups = rng_chance(r, 0.5) ? GROUPS_NONE : rng_chance(r, 0.5) ? GROUPS_HOST : GROUPS_SITE;
 }
 

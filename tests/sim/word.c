@@ -53,8 +53,7 @@ static size_t put_ip(const struct qp *q, uint8_t *l3, size_t l4_len)
 	return 20;
 }
 
-/* Does this connection run now between the same two machines, as the edges see them? */
-static bool same_machines(const struct conn *c, const struct conn *other)
+bool word_same_machines(const struct conn *c, const struct conn *other)
 {
 	enum world_groups groups = c->w->cfg.groups;
 
@@ -74,7 +73,7 @@ static uint32_t put_entries(const struct conn *c, int side, uint8_t *out)
 	for (uint32_t i = 0; i < w->nconns; i++) {
 		const struct conn *k = &w->conn[i];
 
-		if (!same_machines(c, k))
+		if (!word_same_machines(c, k))
 			continue;
 		put_be32(out, i);
 		put_be32(out + 4, k->round);

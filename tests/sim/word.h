@@ -13,6 +13,8 @@
 
 /* A message of side `side` is complete: it may be told. */
 void word_on_completion(struct conn *c, int side);
+/* Do both connections run now between the same two machines, as the edges see them? */
+bool word_same_machines(const struct conn *c, const struct conn *other);
 /* Does the packet look like one? */
 bool word_is(const struct pkt *p);
 /* It has arrived. */

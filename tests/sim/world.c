@@ -7,6 +7,7 @@
 
 #include "attack.h"
 #include "check.h"
+#include "flag.h"
 #include "host_cm.h"
 
 /* After the last work: the edges report, repair and free what is left. */
@@ -415,8 +416,10 @@ void world_end(struct world *w)
 			host_free(&w->host[site][h]);
 		}
 	}
-	for (uint32_t i = 0; i < w->nconns; i++)
+	for (uint32_t i = 0; i < w->nconns; i++) {
 		host_cm_free(&w->conn[i]);
+		flag_free(&w->conn[i]);
+	}
 	free(w->conn);
 	w->conn = NULL;
 }

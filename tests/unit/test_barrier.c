@@ -478,6 +478,175 @@ static void ip__hostile_frames(void **state)
 	core_close(&c);
 }
 
+/* --- causal: messages on other queue pairs --- */
+
+enum { FLAG_QPN = 0x99, FLAG_FROM = 0x31 };
+
+static void open_causal(struct core *c)
+{
+	open_barrier(c);
+	c->a.cfg.barrier = c->b.cfg.barrier = BARRIER_CAUSAL;
+	c->a.p->cfg = c->a.cfg;
+	c->b.p->cfg = c->b.cfg;
+}
+
+/* A second connection between the two hosts: A's QPN FLAG_FROM begins at 700. */
+static void connect_flag(struct core *c)
+{
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x10, .local_id = 15, .qpn = FLAG_FROM, .psn = 900, .rnr_retry = 7});
+	core_pump(c);
+	core_cm_in(&c->b, &(struct core_cm){.type = 0x13,
+	                                    .local_id = 16,
+	                                    .remote_id = 15,
+	                                    .qpn = FLAG_QPN,
+	                                    .psn = 700,
+	                                    .rnr_retry = 7});
+	core_pump(c);
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x14, .local_id = 15, .remote_id = 16});
+	core_pump(c);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
+static void send_flag(struct core *c, uint8_t opcode, uint32_t psn, size_t len)
+{
+	struct roce_pkt h = core_req(opcode, psn);
+
+	h.dest_qpn = FLAG_QPN;
+	h.reth_len = 8;
+	assert_int_equal(core_in(&c->a, h, len, 0), DROP_NONE);
+	core_pump(c);
+}
+
+static void causal__a_flag_waits_for_data_on_another_qp(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	open_causal(&c);
+	connect_flag(&c);
+	write_500(&c);
+	send_flag(&c, RC_WRITE_ONLY, 700, 8);
+	core_expect_aeth(&c.a, 700, AETH_ACK_NO_CREDITS); /* its own completion is early all the same */
+	assert_true(nothing_for_b(&c));
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
+	core_send(&c, RC_WRITE_ONLY, 501); /* begun later, and of the flow that is waited for */
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	for (int seen = 0; seen < 2;) { /* 501 waits for the flag, which was ACKed before it */
+		k = core_take(&c.b);
+		assert_non_null(k);
+		assert_int_equal(k->h.psn, seen == 0 ? 700 : 501);
+		if (k->h.psn == 700) {
+			assert_int_equal(k->len, 20 + 8 + 12 + 16 + 8 + 4); /* the packet alone */
+			core_in(&c.b, core_answer(RC_ACK, FLAG_FROM, 700, AETH_ACK_NO_CREDITS, 1), 0, 0);
+			core_pump(&c);
+		}
+		seen++;
+	}
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
+	core_close(&c);
+}
+
+/* Its own queue pair has an order of its own; and with Barrier=pair nothing of RC waits. */
+static void causal__only_other_qps(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_causal(&c);
+	connect_flag(&c);
+	write_500(&c);
+	core_send(&c, RC_WRITE_ONLY, 501);
+	core_expect(&c.b, RC_WRITE_ONLY, 501);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 0);
+	core_close(&c);
+	open_barrier(&c);
+	connect_flag(&c);
+	write_500(&c);
+	send_flag(&c, RC_WRITE_ONLY, 700, 8);
+	assert_int_equal(core_pending(&c.b), 1);
+	core_close(&c);
+}
+
+static void causal__waived_and_late(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_causal(&c);
+	connect_flag(&c);
+	write_500(&c);
+	send_flag(&c, RC_WRITE_ONLY, 700, 8);
+	assert_true(nothing_for_b(&c));
+	answer(&c, 500, AETH_RNR_NAK | 1); /* a program may be about to post receives */
+	assert_int_equal(core_pending(&c.b), 1);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
+	core_close(&c);
+
+	open_causal(&c);
+	c.b.cfg.barrier_max_ns = c.b.p->cfg.barrier_max_ns = 50 * CORE_MS;
+	connect_flag(&c);
+	write_500(&c);
+	send_flag(&c, RC_WRITE_ONLY, 700, 8);
+	core_wait(&c, 30 * CORE_MS);
+	core_forget(&c.b); /* 500 again */
+	core_wait(&c, 25 * CORE_MS);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_EXPIRED), 1);
+	assert_true(core_event(&c.b, EV_BARRIER_EXPIRED));
+	assert_true(core_pending(&c.b) > 0);
+	core_close(&c);
+}
+
+/* What is behind the bytes of a message is not part of them: lost and repaired, kept over a restart of either edge. */
+static void causal__outlives_restarts(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_causal(&c);
+	connect_flag(&c);
+	write_500(&c);
+	c.cut = true;
+	send_flag(&c, RC_WRITE_ONLY, 700, 8);
+	c.cut = false;
+	core_rebuild(&c.a);
+	core_session(&c);
+	core_forget(&c.b);
+	core_wait(&c, 5 * CORE_MS);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
+	core_rebuild(&c.b);
+	core_session(&c);
+	core_forget(&c.b);
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(core_take(&c.b)->h.psn, 700);
+	core_close(&c);
+}
+
+/* More flows lag than a full packet of the largest path MTU has room for: as many as fit, and it is counted. */
+static void causal__as_many_as_fit(void **state)
+{
+	struct near_flow *f;
+	uint8_t entries[2 * BARRIER_ENTRY_LEN];
+	struct core c;
+	bool more;
+
+	(void)state;
+	open_causal(&c);
+	connect_flag(&c);
+	write_500(&c);
+	f = core_near(&c);
+	assert_int_equal(barrier_snapshot_others(c.a.p, f, entries, 2, &more), 0); /* none but itself */
+	assert_false(more);
+	send_flag(&c, RC_WRITE_ONLY, 700, 8);
+	assert_int_equal(barrier_snapshot_others(c.a.p, f, entries, 0, &more), 0);
+	assert_true(more);
+	assert_int_equal(barrier_snapshot_others(c.a.p, f, entries, 2, &more), 1);
+	assert_false(more);
+	core_close(&c);
+}
+
 /* Two addresses of one machine: the word comes from the other one. */
 static void barrier__aliases_are_one_machine(void **state)
 {
@@ -554,6 +723,11 @@ int main(void)
 	    cmocka_unit_test(barrier__ends_after_barrier_max),
 	    cmocka_unit_test(barrier__waits_for_a_flow_that_is_not_known_yet),
 	    cmocka_unit_test(barrier__aliases_are_one_machine),
+	    cmocka_unit_test(causal__a_flag_waits_for_data_on_another_qp),
+	    cmocka_unit_test(causal__only_other_qps),
+	    cmocka_unit_test(causal__waived_and_late),
+	    cmocka_unit_test(causal__outlives_restarts),
+	    cmocka_unit_test(causal__as_many_as_fit),
 	    cmocka_unit_test(barrier__after_a_restart_of_the_near_edge),
 	    cmocka_unit_test(barrier__flow_closed_meanwhile),
 	    cmocka_unit_test(ip__jumbo_in_pieces),

@@ -4,6 +4,8 @@
  *     wakkanai: up, ack mode near, sealed with aes-256-gcm (intel-ipsec-mb)
  *       peer      sapporo at 198.51.100.1, connected
  *       wan       rtt 3.01 ms (at most 301 km), loss 0.10 %, repaired 1234, in flight 35.6 MiB
+ *       path      north: up, rtt 3.01 ms (least 3.00 ms, p99 3.2 ms), MTU 9000, delivers 47 Gbit/s of 50 Gbit/s
+ *                 loss 0.1 % now; lost 1200 in 900 bursts, longest 4; reordered 3; repaired 1203, by FEC 0
  *       traffic   from hosts 93.1 Gbit/s, to hosts 0 bit/s, to peer 95.0 Gbit/s, from peer 120 Mbit/s
  *       buffer    from lan 143 MiB of 2.00 GiB (7 %), from wan 0 B of 2.00 GiB (0 %)
  *       flows     2 near, 2 far of 4096; 0 learning, 0 held off, 0 stalled
@@ -76,6 +78,40 @@ static void show_wan(FILE *out, const struct jnode *l)
 	fprintf(out, "; loss %.3g %% now, %.3g %% in all; repaired %" PRIu64 "; in flight %s\n",
 	        j_number(j_get(l, "rates"), "wan_loss") * 100, sent > 0 && lost > 0 ? lost / sent * 100 : 0,
 	        j_uint(counters, "wan_repairs"), units_show_bytes(t[0], j_number(l, "wan_in_flight_bytes")));
+}
+
+/* One line of the path's life, one of its losses. */
+static void show_path(FILE *out, const struct jnode *p)
+{
+	double lost = j_number(p, "lost") - j_number(p, "lost_spuriously"), bursts = j_number(p, "loss_bursts");
+	const char *name = j_text(p, "name");
+	char t[5][UNITS_TEXT_MAX];
+
+	fprintf(out, "  path      %s%s%s", name, *name != '\0' ? ": " : "", j_text(p, "state"));
+	if (strcmp(j_text(p, "state"), "up") == 0 && !j_bool(p, "in_use"))
+		fprintf(out, ", standby");
+	if (j_number(p, "rtt_min_ns") > 0)
+		fprintf(out, ", rtt %s (least %s, p99 %s)", units_show_time(t[0], j_number(p, "rtt_ns")),
+		        units_show_time(t[1], j_number(p, "rtt_min_ns")), units_show_time(t[2], j_number(p, "rtt_p99_ns")));
+	fprintf(out, ", MTU %" PRIu64 ", delivers %s of %s\n", j_uint(p, "mtu"),
+	        units_show_rate(t[3], j_number(p, "delivery_bps")), units_show_rate(t[4], j_number(p, "rate_bps")));
+	fprintf(out,
+	        "            loss %.3g %% now; lost %.0f in %.0f bursts, longest %" PRIu64 "; reordered %" PRIu64
+	        "; repaired %" PRIu64 ", by FEC %" PRIu64 "\n",
+	        j_number(p, "loss_ppm") / 1e4, lost > 0 ? lost : 0, bursts, j_uint(p, "loss_burst_longest"),
+	        j_uint(p, "reordered"), j_uint(p, "repaired_by_retransmission"), j_uint(p, "repaired_by_fec"));
+	if (j_uint(p, "deaths") > 0)
+		fprintf(out, "            died %" PRIu64 " times, %" PRIu64 " datagrams went again elsewhere\n",
+		        j_uint(p, "deaths"), j_uint(p, "moved"));
+}
+
+static void show_paths(FILE *out, const struct jnode *l)
+{
+	const struct jnode *paths = j_get(l, "paths");
+	const struct jnode *p = NULL;
+
+	while (paths && (p = j_next(paths, p)))
+		show_path(out, p);
 }
 
 static void show_distance(FILE *out, const struct jnode *l)
@@ -262,6 +298,7 @@ static void show_link(FILE *out, const struct jnode *l, const struct jnode *befo
 	if (j_get(l, "counters") == NULL)
 		return;
 	show_wan(out, l);
+	show_paths(out, l);
 	show_distance(out, l);
 	show_traffic(out, l);
 	show_buffer(out, l);

@@ -41,6 +41,8 @@ struct link_snapshot {
 	uint64_t taken_ns; /* CLOCK_MONOTONIC */
 	struct proxy_counters counters; /* sum */
 	struct proxy_link_status status; /* sum; RTT: smallest and mean */
+	struct proxy_path_status paths[PATHS_MAX]; /* npaths: sum of the shards; state: the worst; RTT like status */
+	uint32_t npaths;
 	struct proxy_flow_status *flows;
 	uint32_t nflows;
 	uint64_t lan_kernel_drops; /* receive ring overruns of the LAN ports */

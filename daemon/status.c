@@ -7,6 +7,7 @@
 #include "daemon/addr.h"
 #include "daemon/link_counters.h"
 #include "daemon/link_plan.h"
+#include "daemon/wan_port.h"
 #include "headroom/headroom.h"
 
 /* Far more than anyone reads; a bound for what one client can make the daemon hold. */
@@ -221,6 +222,61 @@ static void write_deep_buffer(struct json *j, const struct site *s, const struct
 	json_object_end(j);
 }
 
+static const char *path_state_name(enum path_state state)
+{
+	return state == PATH_UP ? "up" : state == PATH_DEAD ? "dead" : "new";
+}
+
+static void write_path(struct json *j, const struct path_config *c, const struct proxy_path_status *s)
+{
+	const struct wan_path_stats *st = &s->stats;
+
+	json_object(j, NULL);
+	json_string(j, "name", c->name);
+	write_address(j, "local_address", &c->local);
+	write_address(j, "remote_address", &c->remote);
+	json_uint(j, "port", c->port);
+	json_uint(j, "rate_bps", c->rate_bps);
+	json_uint(j, "weight", c->weight);
+	json_string(j, "state", path_state_name(s->state));
+	json_bool(j, "in_use", s->usable);
+	json_uint(j, "since_ns", s->since_ns);
+	json_uint(j, "deaths", st->deaths);
+	json_uint(j, "epoch", s->epoch_tx);
+	json_uint(j, "mtu", s->payload_max ? (uint64_t)s->payload_max + c->mtu - wan_port_payload_max(&c->remote, c->mtu) : 0);
+	json_uint(j, "rtt_min_ns", s->rtt_min_ns);
+	json_uint(j, "rtt_ns", s->rtt_smoothed_ns);
+	json_uint(j, "rtt_p99_ns", s->rtt_p99_ns);
+	json_uint(j, "loss_ppm", s->loss_ppm);
+	json_uint(j, "lost", st->lost);
+	json_uint(j, "lost_spuriously", st->spurious);
+	json_uint(j, "loss_bursts", s->loss_runs);
+	json_uint(j, "loss_burst_longest", s->loss_run_longest);
+	json_uint(j, "reordered", st->reordered);
+	json_uint(j, "reordered_by_most", st->reorder_most);
+	json_uint(j, "reorder_window_ns", s->reorder_window_ns);
+	json_uint(j, "repaired_by_retransmission", st->repairs);
+	json_uint(j, "repaired_by_fec", st->rebuilt);
+	json_uint(j, "moved", st->moved);
+	json_uint(j, "delivery_bps", s->delivery_bps);
+	json_uint(j, "in_flight_bytes", s->in_flight_bytes);
+	json_uint(j, "tx_datagrams", st->tx_dgrams);
+	json_uint(j, "tx_bytes", st->tx_bytes);
+	json_uint(j, "tx_control_datagrams", st->tx_control);
+	json_uint(j, "tx_control_bytes", st->tx_control_bytes);
+	json_uint(j, "rx_datagrams", st->rx_dgrams);
+	json_uint(j, "rx_bytes", st->rx_bytes);
+	json_object_end(j);
+}
+
+static void write_paths(struct json *j, const struct link_config *c, const struct link_snapshot *snap)
+{
+	json_array(j, "paths");
+	for (uint32_t i = 0; i < c->npaths && i < snap->npaths; i++)
+		write_path(j, &c->paths[i], &snap->paths[i]);
+	json_array_end(j);
+}
+
 static void write_snapshot(struct json *j, const struct site *s, const struct link_snapshot *snap,
                            enum status_detail detail)
 {
@@ -254,6 +310,7 @@ void status_write(struct json *j, const struct site *s, const struct link_snapsh
 	write_distance(j, site_distance(s));
 	if (snap != NULL) {
 		write_deep_buffer(j, s, snap);
+		write_paths(j, site_config(s), snap);
 		write_snapshot(j, s, snap, detail);
 	}
 	json_object_end(j);

@@ -27,6 +27,7 @@ struct worker_snapshot {
 	bool out_of_memory;
 	struct proxy_counters counters;
 	struct proxy_link_status status;
+	struct proxy_path_status paths[PATHS_MAX]; /* those that the link has */
 	struct proxy_flow_status *flows;
 	uint32_t nflows;
 	uint64_t lan_ring_drops, lan_truncated, lan_tx_errors;

@@ -27,6 +27,8 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 		seal_stats(w->seal, &s->seal);
 	if (w->pause)
 		lan_pause_stats(w->pause, &s->pause);
+	for (uint32_t i = 0; i < w->config.npaths; i++)
+		proxy_path_status(w->core, i, w->now_ns, &s->paths[i]);
 	wan_port_stats(w->wan, &wan);
 	s->wan_tx_errors = wan.tx_errors;
 	s->wan_rx_drops = wan.rx_kernel_drops;

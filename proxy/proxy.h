@@ -290,6 +290,39 @@ struct proxy_link_status {
 /* The link as this shard sees it. Walks the flow table: not for every packet. */
 void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link_status *s);
 
+/* What a path has done since the shard began. */
+struct wan_path_stats {
+	uint64_t tx_dgrams, tx_bytes, rx_dgrams, rx_bytes;
+	uint64_t tx_control, tx_control_bytes; /* of these, datagrams without packets in them */
+	uint64_t acked_bytes;                  /* that the peer has said to have */
+	uint64_t lost, spurious;               /* datagrams found lost; of these such as had arrived */
+	uint64_t moved;                        /* datagrams whose contents went again elsewhere when it died */
+	uint64_t repairs;                      /* packets or pieces sent on it again */
+	uint64_t rebuilt;                      /* datagrams of the peer that FEC made up for */
+	uint64_t reordered;                    /* datagrams of the peer that a later one had overtaken ... */
+	uint64_t reorder_most;                 /* ... by so many numbers at most */
+	uint64_t deaths;
+};
+
+struct proxy_path_status {
+	enum path_state state;
+	uint64_t since_ns; /* of it, with several paths */
+	bool usable;       /* packets may take it */
+	uint32_t epoch_tx; /* of the session, 0: there is none */
+	uint16_t payload_max;
+	uint64_t rtt_min_ns, rtt_smoothed_ns, rtt_p99_ns; /* 0: not measured */
+	uint32_t loss_ppm;                   /* of late: of a million datagrams */
+	uint64_t loss_runs;                  /* ever; stats.lost in so many rows */
+	uint32_t loss_run_longest;
+	uint64_t reorder_window_ns;          /* widest of any lane */
+	uint64_t delivery_bps;               /* UDP payload that the peer said to have, in the last round trip or 10 ms */
+	uint64_t in_flight_bytes;
+	struct wan_path_stats stats;
+};
+
+/* False: there is no such path. */
+bool proxy_path_status(const struct proxy *p, uint32_t path, uint64_t now_ns, struct proxy_path_status *s);
+
 enum flow_side { FLOW_NEAR, FLOW_FAR };
 enum flow_pairing { PAIR_LEARNING, PAIR_PROVISIONAL, PAIR_CONFIRMED };
 

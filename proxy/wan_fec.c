@@ -270,6 +270,7 @@ static void on_rebuilt(void *arg, uint64_t pn, uint8_t *dgram, size_t len)
 	if (wan_lane_rx_rebuilt(c->p, c->l, &h, dgram, len) == DROP_WAN_NO_ROOM && !FAULT(FAULT_REBUILT_REFUSED))
 		return; /* as if it had come: refused, and not told as rebuilt */
 	count(c->p, CTR_FEC_REBUILT, 1);
+	c->p->path[c->s->path].stats.rebuilt++;
 	wan_arrivals_rebuilt(&c->s->arrivals, pn);
 }
 

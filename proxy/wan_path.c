@@ -24,7 +24,8 @@
 
 #define PTO_CAP_NS    100000000ull
 #define PTO_DOUBLINGS 8
-#define DEAD_FLOOR_NS 5000000ull /* a peer's report delay, a held-up worker at either end */
+#define DEAD_FLOOR_NS 10000000ull /* a peer's report delay, a held-up worker at the other end */
+#define LATE_NS       1000000ull  /* a timer this late: this worker itself was held up */
 #define DEAD_BUSY     32
 #define PROBE_MIN_NS  10000000ull
 #define PROBE_MAX_NS  50000000ull /* twenty datagrams of 36 bytes a second */
@@ -224,8 +225,12 @@ void wan_path_on_timer(struct proxy *p, struct wan_path *path)
 	if (path->state != PATH_DEAD && path->waiting_ns) {
 		uint64_t until = path->waiting_ns + wan_path_patience_ns(path);
 
-		if (p->now_ns >= until)
+		if (p->now_ns > until + LATE_NS) {
+			path->waiting_ns += p->now_ns - until + LATE_NS; /* that was no silence of the path */
+			until = p->now_ns + LATE_NS;
+		} else if (p->now_ns >= until) {
 			die(p, path);
+		}
 		next = min_u64(next, until);
 	}
 	if (path->state == PATH_DEAD) {

@@ -23,15 +23,6 @@ struct lane;
 
 #define REORDER_MIN_NS 50000ull /* least reordering window: below it bursts of one switch look like losses */
 
-/* What a path has done since the shard began. */
-struct wan_path_stats {
-	uint64_t tx_dgrams, tx_bytes, rx_dgrams, rx_bytes;
-	uint64_t tx_control, tx_control_bytes; /* of these, datagrams without packets */
-	uint64_t lost, spurious, repairs, moved;
-	uint64_t deaths;
-	uint64_t acked_bytes;
-};
-
 struct wan_path {
 	uint8_t id;
 	uint32_t weight;      /* 0: used only if no other lives */

@@ -164,6 +164,14 @@ static void take_frames(struct proxy *p, struct lane *l, const struct wan_hdr *h
 		t->d = drop(p, DROP_WAN_TRUNCATED);
 }
 
+static void note_order(struct wan_path_stats *st, const struct pn_space *s, uint64_t pn)
+{
+	if (pn >= s->recv.next)
+		return;
+	st->reordered++;
+	st->reorder_most = max_u64(st->reorder_most, s->recv.next - 1 - pn);
+}
+
 static enum proxy_drop take(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
                             bool rebuilt)
 {
@@ -180,6 +188,8 @@ static enum proxy_drop take(struct proxy *p, struct lane *l, const struct wan_hd
 		wan_lane_kick(p, l);
 		return DROP_WAN_NO_ROOM;
 	}
+	if (!rebuilt)
+		note_order(&p->path[h->path].stats, s, h->wan_pn);
 	wan_recv_mark(&s->recv, h->wan_pn, p->now_ns, t.wants_report);
 	ask_for_report(p, l, s);
 	return t.d;

@@ -3,7 +3,7 @@
  *
  * What a death costs is counted in bytes: what would have been delivered by the end at the ceiling of both paths before (and
  * for as long as what left before is under way) and of one after, less what was. As time at the dead path's rate it may be a round trip and the stated detection time:
- * three round trips and 5 ms (proxy/wan_path.c). */
+ * three round trips and 10 ms (proxy/wan_path.c). */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "scenario.h"
 
 #define GBIT     1000000000ull
-#define FLOOR_NS 5000000ull
+#define FLOOR_NS 10000000ull
 
 struct paths_run {
 	const char *name;

@@ -131,7 +131,7 @@ static void wan_path__death(void **state)
 	k.cut[1] = true;
 	cut_ns = c.now_ns;
 	patience = wan_path_patience_ns(&c.a.p->path[1]);
-	assert_true(patience <= 3 * wan_rtt_ns(&c.a.p->path[1].rtt) + 5 * CORE_MS + 4 * c.a.p->path[1].rtt.var_ns);
+	assert_true(patience <= 3 * wan_rtt_ns(&c.a.p->path[1].rtt) + 10 * CORE_MS + 4 * c.a.p->path[1].rtt.var_ns);
 	core_send_run(&c, 1, 20);
 	assert_int_equal(core_pending(&c.b), 0);
 	core_wait(&c, patience - 1);
@@ -156,11 +156,11 @@ static void wan_path__much_unanswered_shortens_patience(void **state)
 
 	(void)state;
 	wan_rtt_init(&path.rtt, 10 * CORE_MS);
-	assert_int_equal(wan_path_patience_ns(&path), 25 * CORE_MS);
+	assert_int_equal(wan_path_patience_ns(&path), 30 * CORE_MS);
 	path.waiting = 32;
-	assert_int_equal(wan_path_patience_ns(&path), 15 * CORE_MS);
-	path.rtt.var_ns = 2 * CORE_MS; /* a line that wavers is given more */
-	assert_int_equal(wan_path_patience_ns(&path), 18 * CORE_MS);
+	assert_int_equal(wan_path_patience_ns(&path), 20 * CORE_MS);
+	path.rtt.var_ns = 3 * CORE_MS; /* a line that wavers is given more */
+	assert_int_equal(wan_path_patience_ns(&path), 22 * CORE_MS);
 }
 
 static void wan_path__an_idle_path_is_missed_too(void **state)
@@ -172,7 +172,7 @@ static void wan_path__an_idle_path_is_missed_too(void **state)
 	open_two(&c, &k);
 	core_wait(&c, 3 * CORE_MS);
 	k.cut[1] = true;
-	core_wait(&c, c.a.cfg.keepalive_ns + 20 * CORE_MS);
+	core_wait(&c, c.a.cfg.keepalive_ns + 40 * CORE_MS);
 	assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
 	assert_int_equal(state_of(&c.b, 1), PATH_DEAD);
 	assert_int_equal(state_of(&c.a, 0), PATH_UP);
@@ -225,6 +225,26 @@ static void wan_path__comes_back(void **state)
 	assert_int_equal(state_of(&c.a, 1), PATH_UP);
 	assert_true(core_event(&c.a, EV_PATH_UP));
 	assert_int_equal(wan_paths_usable(c.a.p), 3);
+	core_close(&c);
+}
+
+/* A worker that was held up has not heard what waits in its sockets: no path is dead for that. */
+static void wan_path__own_standstill(void **state)
+{
+	struct cuts k;
+	struct core c;
+
+	(void)state;
+	open_two(&c, &k);
+	core_wait(&c, 3 * CORE_MS);
+	c.a.p->path[1].weight = 100;
+	k.cut[1] = true;
+	core_send_run(&c, 1, 20);
+	c.now_ns += wan_path_patience_ns(&c.a.p->path[1]) + 50 * CORE_MS;
+	proxy_tick(c.a.p, c.now_ns);
+	assert_int_equal(state_of(&c.a, 1), PATH_UP);
+	core_wait(&c, 2 * CORE_MS); /* but if it is silent still */
+	assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
 	core_close(&c);
 }
 
@@ -363,6 +383,7 @@ int main(void)
 	    cmocka_unit_test(wan_path__an_idle_path_is_missed_too),
 	    cmocka_unit_test(wan_path__one_way_is_no_way),
 	    cmocka_unit_test(wan_path__comes_back),
+	    cmocka_unit_test(wan_path__own_standstill),
 	    cmocka_unit_test(wan_path__flapping),
 	    cmocka_unit_test(wan_path__all_dead),
 	    cmocka_unit_test(wan_path__standby),

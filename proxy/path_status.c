@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* path_status.c - one path as its shard sees it. */
+#include "core.h"
+
+/* A link with one path does not watch it: the other edge's silence says it all. */
+static enum path_state state_of(const struct proxy *p, const struct wan_path *path, uint64_t now_ns)
+{
+	if (!p->session_on)
+		return PATH_NEW;
+	if (p->npaths > 1)
+		return path->state;
+	if (!p->wan_up)
+		return path->rtt.samples ? PATH_DEAD : PATH_NEW;
+	return now_ns < p->last_rx_ns + p->cfg.dead_peer_ns ? PATH_UP : PATH_DEAD;
+}
+
+bool proxy_path_status(const struct proxy *p, uint32_t i, uint64_t now_ns, struct proxy_path_status *s)
+{
+	const struct wan_path *path = &p->path[i];
+	const struct wan_path_stats *st = &path->stats;
+
+	if (i >= p->npaths)
+		return false;
+	*s = (struct proxy_path_status){.state = state_of(p, path, now_ns),
+	                                .since_ns = path->since_ns,
+	                                .usable = p->session_on && p->paths_usable & 1u << i,
+	                                .epoch_tx = p->session_on ? p->session.epoch_tx : 0,
+	                                .payload_max = path->payload_max,
+	                                .rtt_min_ns = path->rtt.min_ns,
+	                                .rtt_smoothed_ns = path->rtt.smoothed_ns,
+	                                .rtt_p99_ns = wan_rtt_quantile_ns(&path->rtt, 990),
+	                                .loss_ppm = path->loss_ppm,
+	                                .loss_runs = path->runs.runs,
+	                                .loss_run_longest = path->runs.longest,
+	                                .stats = *st};
+	if (now_ns < path->rate_from_ns + 2 * max_u64(wan_rtt_ns(&path->rtt), 1000000000))
+		s->delivery_bps = path->rate_bps;
+	for (uint32_t lane = 0; lane < p->cfg.nlanes; lane++) {
+		if (!proxy_owns_lane(p, lane))
+			continue;
+		s->in_flight_bytes += p->lanes[lane].space[i].sent.bytes_in_flight;
+		s->reorder_window_ns = max_u64(s->reorder_window_ns, p->lanes[lane].space[i].reorder_ns);
+	}
+	return true;
+}

@@ -52,6 +52,8 @@ struct rd_op {
 	uint32_t rkey;     /* near, READ: of the memory, and its end: the same in every repetition */
 	uint64_t end_va;
 	uint32_t fp; /* near: fingerprint of the request */
+	uint32_t room;      /* near: responses for which room is reserved, that have not come yet ... */
+	uint16_t room_each; /* ... with so many slot bytes each */
 	uint8_t opcode;
 	bool due; /* near: the host is owed its responses from `next` on; never false while done_ns is 0 */
 };
@@ -175,6 +177,9 @@ struct near_flow {
 	uint64_t lost_pos;       /* of one that was repeated when its answer was forgotten ... */
 	uint64_t lost_ns;        /* ... and when it first was; 0: none */
 	bool migreq;             /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */
+	uint64_t room_bytes;     /* reserved for responses */
+	struct dnode room_node;  /* in proxy.room_waiting: its next request finds no room for what it brings ... */
+	uint64_t room_ns;        /* ... since then */
 	struct dnode resp_node;  /* has responses to deliver */
 	struct cnp_rate resp_rate; /* of these */
 	struct timer resp_pace;  /* end of a wait that the rate asks for */
@@ -413,7 +418,7 @@ struct barrier {
 
 /* What a timer is for; its owner is the index of a near flow (first six), far flow (three), host pair, host, lane,
  * barrier queue or path. */
-enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_STARTS, TK_KEEPALIVE, TK_PATH };
+enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_STARTS, TK_KEEPALIVE, TK_ROOM, TK_PATH };
 
 /* Which list a slot is on. */
 enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX };
@@ -438,6 +443,9 @@ struct proxy {
 	struct lane *lanes;    /* nlanes; only those of the shard are used */
 	struct dnode ops_free; /* struct rd_op that nobody uses */
 	uint32_t nops_free, nops;
+	uint64_t room_bytes;       /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
+	struct dnode room_waiting; /* near flows */
+	struct timer room_timer;
 	struct near_unpaired unpaired;
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */
 	uint32_t near_used, far_used, pairs_used;

@@ -118,6 +118,7 @@
 	X(BARRIER_EXEMPT, "barrier_exempt", "packets that wait for nothing: BarrierSkip=, bare TCP ACKs")              \
 	X(BARRIER_WAIVED, "barrier_waived", "packets let go before RC bytes of a flow that cannot go on")              \
 	X(BARRIER_EXPIRED, "barrier_expired", "packets let go after BarrierMax=")                                      \
+	X(READS_HELD, "reads_held", "READs and ATOMICs that waited for room for their answers before they crossed")  \
 	X(REQUESTERS_TOLD, "requesters_told", "idle requesters whose queue pair was failed: acknowledged work was lost")
 
 /* X(enumerator, printed name, severity: 'i'nfo 'w'arning 'e'rror, what happened) */

@@ -17,6 +17,7 @@ X(IDLE_UNTOLD,        "a late error reaches an idle requester too",     "only it
 X(PAST_READ,          "ACKs stop in front of an unanswered READ",       "the ceiling looks at no READ or ATOMIC")
 X(ACK_OVER_ANSWER,    "no ACK over an answer the host may not have",    "an ACK of repeated packets passes answered READs and ATOMICs")
 X(FORGET_ANSWERS,     "answers are kept, over a restart too",           "a restart forgets what was answered")
+X(ROOM_NOT_KEPT,      "room for an answer is reserved before its request crosses", "all requests cross at once")
 X(FEW_ANSWERS_KEPT,   "answers to all that a host has outstanding are kept", "16 are kept, however many are outstanding")
 X(NO_REFRAME,         "responses are framed as the host asked last",    "a repeated response is framed as the responder did it")
 X(RNR_IN_READ,        "no RNR NAK within a READ's responses",           "RNR NAKs also where the host has not asked again from")

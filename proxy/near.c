@@ -83,6 +83,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 	near_free_slots(p, f);
 	near_unpaired_leave(p, f);
 	near_tell_end(p, f);
+	near_room_leave(p, f);
 	dlist_remove(&f->mouth_node);
 	dlist_remove(&f->resp_node);
 	dlist_remove(&f->wan_node);

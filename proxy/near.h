@@ -92,6 +92,8 @@ void near_wan_kick(struct proxy *p, struct near_flow *f);
 void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wan_flow_open *o);
 /* True if the request at pos_wan may be sent now, by credit and window; *slot is it. */
 bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot);
+/* Those that wait for room for their answers look again: TK_ROOM. near_room.c. */
+void near_room_look(struct proxy *p);
 /* True if the flow has credit for the request at pos_wan, and the lane has no window for it. */
 bool near_wan_awaits_lane(const struct proxy *p, const struct near_flow *f);
 /* It has been put into a datagram. */

@@ -56,6 +56,7 @@ static void forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	f->ops_done -= op->done_ns != 0;
 	f->repeats -= op->done_ns && op->due;
 	f->nops--;
+	near_room_end(p, f, op);
 	rd_op_give(p, op);
 }
 

@@ -156,6 +156,22 @@ void near_heard(struct proxy *p, struct near_flow *f);
 void near_demotion_look(struct proxy *p, struct near_flow *f);
 void near_unheard_on_timer(struct proxy *p, struct near_flow *f);
 
+/* --- room for answers: near_room.c --- */
+
+/* The request at pos is about to cross. False, if it brings an answer for which there is no room: the flow is kicked when
+ * there is. */
+bool near_room_take(struct proxy *p, struct near_flow *f, uint64_t pos);
+/* A response of the operation has come. True: it had room reserved. */
+bool near_room_use(struct proxy *p, struct near_flow *f, struct rd_op *op);
+/* No more of them come. */
+void near_room_end(struct proxy *p, struct near_flow *f, struct rd_op *op);
+/* It is known now how many come. */
+void near_room_resize(struct proxy *p, struct near_flow *f, struct rd_op *op);
+/* The flow ends, or its responder is silent: nothing is reserved for it any more. */
+void near_room_leave(struct proxy *p, struct near_flow *f);
+/* Something of the pool was freed. */
+void near_room_freed(struct proxy *p);
+
 /* --- failures: near_fail.c, near_tell.c --- */
 
 /* The responder refused what is at pos, or is silent for good (syndrome 0). */

@@ -60,6 +60,7 @@ struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roc
 	op->end_va = pkt->reth_va + pkt->reth_len;
 	op->fp = fp;
 	op->done_ns = op->again_ns = 0;
+	op->room = 0;
 	op->due = true;
 	f->nops++;
 	return op;
@@ -121,6 +122,7 @@ void near_op_unbegin(struct proxy *p, struct near_flow *f, uint64_t pos)
 	if (f->op_open == op)
 		f->op_open = next == &f->ops ? NULL : dlist_entry(next, struct rd_op, node);
 	f->nops--;
+	near_room_end(p, f, op);
 	rd_op_give(p, op);
 }
 
@@ -133,6 +135,7 @@ void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 		f->repeats--;
 	} else {
 		f->ops_done++;
+		near_room_end(p, f, op);
 		f->op_open = next == &f->ops ? NULL : dlist_entry(next, struct rd_op, node);
 	}
 	op->done_ns = p->now_ns;
@@ -148,6 +151,7 @@ void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
 		return;
 	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
 	op->psns = psns;
+	near_room_resize(p, f, op);
 	if (slot != SLOT_NONE) {
 		arena_hdr(p->arena, slot)->psns = psns;
 		arena_amend(p->arena, slot);

@@ -45,6 +45,16 @@ static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *o
 	response_here(p, f, op, slot, &pkt);
 }
 
+static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op, const struct lane *l,
+                          const struct wan_packet *w)
+{
+	uint32_t slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, op->room || w->pos == op->next);
+
+	if (slot != SLOT_NONE)
+		near_room_use(p, f, op);
+	return slot;
+}
+
 bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 {
 	struct near_flow *f = near_by_id(p, w->flow, w->inc);
@@ -63,7 +73,7 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		return true;
 	}
 	if (slot == SLOT_NONE)
-		slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, w->pos == op->next);
+		slot = take_slot(p, f, op, l, w);
 	if (slot == SLOT_NONE) {
 		near_ops_retire(p, f, false);
 		return false;

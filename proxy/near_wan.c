@@ -154,6 +154,8 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	if (!f->stalled)
 		f->stalled_ns = p->now_ns;
 	f->stalled = r->state == WFS_STALLED || r->state == WFS_FAILED;
+	if (f->stalled)
+		near_room_leave(p, f);
 	near_demotion_look(p, f);
 	if (r->state == WFS_FAILED)
 		near_refused(p, f, r->nak_pos, r->syndrome);
@@ -258,15 +260,17 @@ bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot)
 			continue;
 		}
 		h = arena_hdr(p->arena, *slot);
-		return FAULT(FAULT_CREDIT_IGNORED) ||
-		       (f->pos_wan < credit_of(p, f) && l->out_bytes + arena_class_bytes(h->len) <= l->window_bytes);
+		if (!FAULT(FAULT_CREDIT_IGNORED) &&
+		    (f->pos_wan >= credit_of(p, f) || l->out_bytes + arena_class_bytes(h->len) > l->window_bytes))
+			return false;
+		return !(h->flags & SF_OWN_RESPONSE) || near_room_take(p, f, f->pos_wan);
 	}
 	return false;
 }
 
 bool near_wan_awaits_lane(const struct proxy *p, const struct near_flow *f)
 {
-	return f->pos_wan < f->pos_next && f->pos_wan < credit_of(p, f);
+	return f->pos_wan < f->pos_next && f->pos_wan < credit_of(p, f) && !dnode_on(&f->room_node);
 }
 
 void near_wan_sent(struct near_flow *f, const struct slot_hdr *h)

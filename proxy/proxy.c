@@ -236,6 +236,9 @@ static void on_timer(struct proxy *p, const struct timer *t)
 	case TK_KEEPALIVE:
 		on_keepalive(p);
 		break;
+	case TK_ROOM:
+		near_room_look(p);
+		break;
 	default:
 		near_on_timer(p, &p->near[t->owner], t->kind);
 		break;

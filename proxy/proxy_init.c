@@ -191,6 +191,8 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	for (uint32_t i = 0; i < k->nops; i++)
 		dlist_append(&p->ops_free, &k->ops[i].node);
 	p->nops_free = p->nops = k->nops;
+	dlist_init(&p->room_waiting);
+	timer_init(&p->room_timer, TK_ROOM, 0);
 	dlist_init(&p->mouth);
 	dlist_init(&p->resp_list);
 	dlist_init(&p->parcels);

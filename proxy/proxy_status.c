@@ -172,6 +172,8 @@ bool proxy_ceiling(const struct proxy *p, const struct ip_addr *src, const struc
 
 static int audit_near(const struct near_flow *f)
 {
+	uint64_t room = 0;
+
 	if (f->pos_settled > f->pos_next || f->pos_acked > f->pos_next || f->pos_wan > f->pos_next)
 		return -101;
 	if (f->pos_reported > f->pos_next)
@@ -180,6 +182,13 @@ static int audit_near(const struct near_flow *f)
 		return -103;
 	if (f->kept_bytes > f->held_bytes || f->repeats > f->ops_done || f->ops_done > f->nops)
 		return -104;
+	for (const struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
+		const struct rd_op *op = dlist_entry(n, struct rd_op, node);
+
+		room += (uint64_t)op->room * op->room_each;
+	}
+	if (room != f->room_bytes)
+		return -105;
 	return 0;
 }
 

@@ -27,7 +27,7 @@ uint64_t share_positions(const struct proxy *p, const struct share *s, enum aren
 /* True if it holds something and has not drained for some round trips. */
 bool share_stuck(const struct proxy *p, const struct share *s, uint64_t held);
 
-/* Bytes of a pool that are free above its reserve. */
+/* Bytes of a pool that are free above its reserve, and above what answers are awaited for. */
 uint64_t share_left(const struct proxy *p, enum arena_pool pool);
 
 #endif

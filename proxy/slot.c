@@ -49,7 +49,7 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 
 	if (FAULT(FAULT_NEXT_NOT_URGENT))
 		urgent = false;
-	if (!urgent && pool_free(p, pool) < pool_reserve(p, pool) + bytes)
+	if (!urgent && pool_free(p, pool) < pool_reserve(p, pool) + bytes + (pool == POOL_WAN ? p->room_bytes : 0))
 		return SLOT_NONE;
 	slot = arena_alloc(p->arena, kind, flow, inc, pos, len);
 	if (slot == SLOT_NONE)

@@ -544,6 +544,19 @@ static void check_drops(struct world *w, const struct edge *e)
 			check_fail(w, "drop", "edge %c counted %s", 'A' + e->site, proxy_drop_name(wan[i]));
 }
 
+/* For what an edge has asked for it has room, so that being refused is the exception. */
+static void check_refused(struct world *w)
+{
+	for (int site = 0; site < 2; site++) {
+		uint64_t sent = edge_counter(&w->edge[site], CTR_WAN_TX_DGRAMS);
+		uint64_t refused = edge_counter(&w->edge[site], CTR_WAN_REFUSED);
+
+		if (refused > 1000 && refused > sent / 2)
+			check_fail(w, "refused", "the other edge refused %llu of the %llu datagrams of edge %c",
+			           (unsigned long long)refused, (unsigned long long)sent, 'A' + site);
+	}
+}
+
 static void note_held(struct world *w, const struct edge_shard *s)
 {
 	struct proxy_link_status st;
@@ -599,6 +612,7 @@ void check_end(struct world *w)
 	if (w->cfg.direct)
 		return;
 	check_audit(w);
+	check_refused(w);
 	for (int site = 0; site < 2; site++) {
 		if (all_sound(w))
 			check_empty(w, &w->edge[site]);

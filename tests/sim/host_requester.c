@@ -20,7 +20,7 @@
 #include "workload.h"
 #include "world.h"
 
-#define CROSSING_NS 1000000ull /* a response and a repeated request may cross on a LAN for so long */
+#define CROSSING_NS 5000000ull /* a response and a repeated request may cross on a LAN for so long: bursts queue there */
 
 static uint64_t now_of(const struct qp *q)
 {

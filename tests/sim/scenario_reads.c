@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scenario_reads.c - what hurts READs and ATOMICs most, made frequent: LANs that lose their responses while edges
- * restart, or while very many are outstanding, and long cuts in the middle of them. Its own stream of random numbers: other seeds stay what they are. */
+ * restart, or while very many are outstanding, more at once than there is room for, and long cuts in the middle. Its own stream of random numbers: other seeds stay what they are. */
 #include "scenario_reads.h"
 
 #include <string.h>
@@ -81,6 +81,24 @@ static void deep(struct conn_cfg *k, struct rng *r)
 	k->max_rd = 128;
 }
 
+/* More asked for at once than the near edge has room for. */
+static void crowded(struct conn_cfg *k, struct rng *r)
+{
+	for (int side = 0; side < 2; side++) {
+		struct msg_plan *plan = &k->plan[side];
+
+		k->depth[side] = 32;
+		if (plan->nmsgs == 0)
+			continue;
+		plan->weight[OP_WRITE] = 0;
+		plan->len_min = 1;
+		plan->len_max = (uint32_t)rng_range(r, 20, 80) * k->pmtu;
+		plan->nmsgs = rng_range(r, 30, 60);
+	}
+	k->max_rd = 16;
+	k->open_ns = 0;
+}
+
 void scenario_reads(struct scenario *s)
 {
 	struct world_cfg *c = &s->cfg;
@@ -89,14 +107,16 @@ void scenario_reads(struct scenario *s)
 
 	rng_init(&r, rng_hash(c->seed, 0x4ead));
 	kind = rng_below(&r, 20);
-	if (kind > 2 || c->direct || c->attack_pkts)
+	if (kind > 3 || c->direct || c->attack_pkts)
 		return;
-	if (kind != 1)
+	if (kind == 0 || kind == 2)
 		lossy_lans(c, &r);
 	if (kind == 0)
 		restarts(c, &r);
 	if (kind == 1)
 		long_cut(c, &r);
+	if (kind == 3)
+		c->arena_chunks = (uint32_t)rng_range(&r, 16, 24);
 	for (uint32_t i = 0; i < c->nconns; i++) {
 		mostly_reads(&s->conn[i].plan[0], &r);
 		mostly_reads(&s->conn[i].plan[1], &r);
@@ -104,6 +124,8 @@ void scenario_reads(struct scenario *s)
 			long_reads(&s->conn[i], &r);
 		if (kind == 2)
 			deep(&s->conn[i], &r);
+		if (kind == 3)
+			crowded(&s->conn[i], &r);
 		s->conn[i].reuse = false;
 		s->conn[i].confuse = 0; /* with its first packet lost a confused window is the right one to everybody */
 		s->conn[i].pause_ns += 2 * SEC; /* an edge asks again for lost ACKs in less */

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A READ brings as much as it asks for, whatever there is room for, and its answer stays until the host has it and some
+ * time more. Were all let across that hosts ask for, their answers would meet a full pool, be refused and come again, and
+ * what arrives of many would leave each without its end. So a request crosses when there is room for all that it brings:
+ *
+ *     free bytes of the pool of the WAN, above its reserve
+ *     |-- reserved for answers that are on their way --|-- a quarter at least: for others --|
+ *
+ * What is reserved is bytes and no slots; each answer that arrives takes its own, and the last one gives back the rest.
+ * Nobody else gets them: neither a packet (slot_take()) nor a credit (share_left()).
+ *
+ * Flows that find no room wait in order of arrival, their hosts held off by RNR NAKs as they ask again. What is larger
+ * than half of the pool is counted as half. Nobody waits for ever: after WAIT_MAX_NS a request crosses without, as do those
+ * to a responder that is silent, which would keep the room from others for nothing. */
+#include "near_priv.h"
+
+#include "share.h"
+
+#define LOOK_NS     1000000ull
+#define WAIT_MAX_NS 1000000000ull /* longer than answers are kept where memory is scarce (near_keep.c) */
+#define HEADERS     84            /* of a response: IPv6, UDP, BTH, AETH or AtomicAckETH, ICRC */
+
+/* Responses that it brings, and the slot bytes of each. While the PMTU is not known, as if it were 1024. */
+static uint32_t responses(const struct near_flow *f, const struct rd_op *op, uint32_t *each)
+{
+	uint16_t pmtu = f->pmtu ? f->pmtu : 1024;
+
+	*each = arena_class_bytes((uint16_t)(HEADERS + (op->opcode == RC_READ_REQUEST ? pmtu : 8)));
+	return op->opcode == RC_READ_REQUEST ? roce_read_psns(op->len, pmtu) : 1;
+}
+
+static bool fits(const struct proxy *p, const struct near_flow *f, uint64_t need)
+{
+	uint64_t left = share_left(p, POOL_WAN), for_answers = (left + p->room_bytes) / 4 * 3;
+
+	if (dnode_on(&f->room_node) && p->now_ns >= f->room_ns + WAIT_MAX_NS)
+		return true;
+	if (!dlist_empty(&p->room_waiting) && dlist_first(&p->room_waiting) != &f->room_node)
+		return false;
+	return p->room_bytes + min_u64(need, arena_capacity(p->arena, POOL_WAN) / 2) <= for_answers;
+}
+
+static void reserve(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	uint32_t each, n = responses(f, op, &each);
+
+	op->room_each = (uint16_t)each;
+	op->room = (uint32_t)min_u64(n, arena_capacity(p->arena, POOL_WAN) / 2 / each);
+	f->room_bytes += (uint64_t)op->room * each;
+	p->room_bytes += (uint64_t)op->room * each;
+}
+
+static void give_back(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n)
+{
+	f->room_bytes -= (uint64_t)n * op->room_each;
+	p->room_bytes -= (uint64_t)n * op->room_each;
+	op->room -= n;
+}
+
+static void wait(struct proxy *p, struct near_flow *f)
+{
+	if (!dnode_on(&f->room_node)) {
+		dlist_append(&p->room_waiting, &f->room_node);
+		f->room_ns = p->now_ns;
+		count(p, CTR_READS_HELD, 1);
+	}
+	if (!timer_armed(&p->room_timer))
+		timer_set(&p->timers, &p->room_timer, p->now_ns + LOOK_NS);
+}
+
+static void wait_no_more(struct proxy *p, struct near_flow *f)
+{
+	if (!dnode_on(&f->room_node))
+		return;
+	dlist_remove(&f->room_node);
+	near_room_look(p);
+}
+
+bool near_room_take(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	struct rd_op *op = near_op_at(f, pos);
+	uint32_t each;
+
+	if (!op || op->done_ns || op->room || !(roce_op(op->opcode)->flags & ROP_VALID) || FAULT(FAULT_ROOM_NOT_KEPT))
+		return true;
+	if (!f->stalled && !fits(p, f, (uint64_t)responses(f, op, &each) * each)) {
+		wait(p, f);
+		return false;
+	}
+	if (!f->stalled)
+		reserve(p, f, op);
+	wait_no_more(p, f);
+	return true;
+}
+
+bool near_room_use(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	if (!op->room)
+		return false;
+	give_back(p, f, op, 1);
+	return true;
+}
+
+void near_room_end(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	give_back(p, f, op, op->room);
+	near_room_freed(p);
+}
+
+void near_room_resize(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	if (!op->room)
+		return;
+	give_back(p, f, op, op->room);
+	reserve(p, f, op);
+}
+
+void near_room_leave(struct proxy *p, struct near_flow *f)
+{
+	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next)
+		near_room_end(p, f, dlist_entry(n, struct rd_op, node));
+	wait_no_more(p, f);
+}
+
+void near_room_freed(struct proxy *p)
+{
+	if (!dlist_empty(&p->room_waiting))
+		timer_set(&p->timers, &p->room_timer, p->now_ns);
+}
+
+void near_room_look(struct proxy *p)
+{
+	struct dnode *n = dlist_first(&p->room_waiting);
+
+	if (!n)
+		return;
+	near_wan_kick(p, dlist_entry(n, struct near_flow, room_node));
+	timer_set(&p->timers, &p->room_timer, p->now_ns + LOOK_NS);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A READ crosses when there is room for all that it brings. */
+#include "core_fixture.h"
+
+#include "proxy/near_priv.h"
+#include "proxy/share.h"
+
+#define EACH ((uint64_t)arena_class_bytes(CORE_PMTU + 60))
+
+static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
+
+/* A pair whose PMTU is known; the next PSN is 2, the next MSN 2. */
+static void open_pair(struct core *c)
+{
+	core_open(c, ACK_MODE_NEAR);
+	core_send(c, RC_WRITE_FIRST, 0);
+	core_send(c, RC_WRITE_LAST, 1);
+	core_expect(&c->b, RC_WRITE_FIRST, 0);
+	core_ack(c, 0, AETH_ACK_NO_CREDITS, 0);
+	core_expect(&c->b, RC_WRITE_LAST, 1);
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 1);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
+static void ask(struct core *c, uint32_t psn)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, psn);
+
+	h.reth_len = 3 * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+	core_pump(c);
+}
+
+static void respond(struct core *c, uint32_t i, uint32_t psn, uint32_t msn)
+{
+	assert_int_equal(core_in(&c->b, core_answer(three[i], CORE_QPN, psn + i, AETH_ACK_NO_CREDITS, msn), CORE_PMTU, 0),
+	                 DROP_NONE);
+	core_pump(c);
+}
+
+/* As if answers of other flows were awaited for all of the room. */
+static uint64_t crowd(struct core *c)
+{
+	return c->a.p->room_bytes = arena_capacity(c->a.p->arena, POOL_WAN);
+}
+
+static void near_room__is_reserved_and_given_back(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	ask(&c, 2);
+	core_expect(&c.b, RC_READ_REQUEST, 2);
+	assert_int_equal(c.a.p->room_bytes, 3 * EACH);
+	respond(&c, 0, 2, 2);
+	assert_int_equal(c.a.p->room_bytes, 2 * EACH);
+	respond(&c, 1, 2, 2);
+	respond(&c, 2, 2, 2);
+	assert_int_equal(c.a.p->room_bytes, 0);
+	core_send(&c, RC_FETCH_ADD, 5);
+	assert_int_equal(c.a.p->room_bytes, arena_class_bytes(92));
+	core_close(&c);
+}
+
+static void near_room__without_it_the_request_waits_and_its_host_is_held_off(void **state)
+{
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	crowd(&c);
+	ask(&c, 2);
+	core_wait(&c, 20 * CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0);
+	assert_int_equal(core_ctr(&c.a, CTR_READS_HELD), 1);
+	ask(&c, 2);
+	k = core_expect(&c.a, RC_ACK, 2);
+	assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+	c.a.p->room_bytes = 0;
+	core_wait(&c, 2 * CORE_MS);
+	core_expect(&c.b, RC_READ_REQUEST, 2);
+	assert_int_equal(c.a.p->room_bytes, 3 * EACH);
+	assert_true(dlist_empty(&c.a.p->room_waiting));
+	core_close(&c);
+}
+
+/* What is there is no room for in a second goes all the same: there was never any for it, or others do not end. */
+static void near_room__nobody_waits_for_ever(void **state)
+{
+	struct core c;
+	uint64_t others;
+
+	(void)state;
+	open_pair(&c);
+	others = crowd(&c);
+	ask(&c, 2);
+	core_wait(&c, 900 * CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_wait(&c, 200 * CORE_MS);
+	core_expect(&c.b, RC_READ_REQUEST, 2);
+	assert_int_equal(c.a.p->room_bytes, others + 3 * EACH);
+	c.a.p->room_bytes -= others;
+	core_close(&c);
+}
+
+/* Packets that nobody waits for, and credits, leave it alone. */
+static void near_room__others_do_not_get_it(void **state)
+{
+	uint64_t left;
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	left = share_left(c.a.p, POOL_WAN);
+	ask(&c, 2);
+	assert_int_equal(share_left(c.a.p, POOL_WAN), left - 3 * EACH);
+	crowd(&c);
+	assert_int_equal(share_left(c.a.p, POOL_WAN), 0);
+	assert_int_equal(slot_take(c.a.p, SLOT_REQ_FAR, 0, 1, POS_ORIGIN, 1000, 0, false), SLOT_NONE);
+	c.a.p->room_bytes = 3 * EACH;
+	core_close(&c);
+}
+
+/* The length in PSNs of the first READ is not known: room for about as many bytes, and then for what it is. */
+static void near_room__follows_the_pmtu(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	ask(&c, 1);
+	assert_int_equal(core_near(&c)->pmtu, 0);
+	assert_true(c.a.p->room_bytes >= 3 * CORE_PMTU);
+	near_learn_pmtu(c.a.p, core_near(&c), 512);
+	assert_int_equal(c.a.p->room_bytes, 6 * arena_class_bytes(512 + 84));
+	core_close(&c);
+}
+
+/* A responder that is silent keeps no room from others. */
+static void near_room__is_lost_with_a_silent_responder(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_pair(&c);
+	ask(&c, 2);
+	assert_int_equal(c.a.p->room_bytes, 3 * EACH);
+	core_wait(&c, 2000 * CORE_MS);
+	assert_true(core_near(&c)->stalled);
+	assert_int_equal(c.a.p->room_bytes, 0);
+	core_forget(&c.b);
+	for (uint32_t i = 0; i < 3; i++) /* it was only slow */
+		respond(&c, i, 2, 2);
+	assert_null(near_op_open(core_near(&c)));
+	core_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(near_room__is_reserved_and_given_back),
+	    cmocka_unit_test(near_room__without_it_the_request_waits_and_its_host_is_held_off),
+	    cmocka_unit_test(near_room__nobody_waits_for_ever),
+	    cmocka_unit_test(near_room__others_do_not_get_it),
+	    cmocka_unit_test(near_room__follows_the_pmtu),
+	    cmocka_unit_test(near_room__is_lost_with_a_silent_responder),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

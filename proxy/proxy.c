@@ -316,36 +316,40 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 	return len;
 }
 
+/* One that is held by its pacer keeps its place, whatever control of others goes past it: lanes with much to report would
+ * get more turns for data as well, and so have more to report. */
 size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, struct wan_tx *tx)
 {
-	struct dnode *n, *last = p->lane_list.prev;
-	bool more = true;
+	struct dnode *n = p->lane_list.next, *next, *last = p->lane_list.prev;
+	bool more = n != &p->lane_list;
 
 	p->now_ns = now_ns;
 	p->pacer_blocked = false;
 	if (cap < wan_spread_payload_max(p))
 		return 0;
-	while (more && (n = dlist_first(&p->lane_list))) {
+	for (; more; n = next) {
 		struct lane *l = dlist_entry(n, struct lane, node);
 		struct wan_path *path;
 		bool held;
 		size_t len = wan_spread_build(p, l, buf, cap, &path, &held);
 
 		more = n != last;
+		next = n->next;
 		if (len) {
-			if (wan_pacer_ready(path->pacer, now_ns))
-				dlist_rotate(&p->lane_list);
+			if (wan_pacer_ready(path->pacer, now_ns)) {
+				dlist_remove(n);
+				dlist_append(&p->lane_list, n);
+			}
 			wan_pacer_take(path->pacer, now_ns, len);
 			p->last_tx_ns = now_ns;
 			tx->lane = l->id;
 			tx->path = path->id;
 			return len;
 		}
-		dlist_remove(n);
-		if (held) {
-			dlist_append(&p->lane_list, n);
+		if (held)
 			p->pacer_blocked = true;
-		}
+		else
+			dlist_remove(n);
 	}
 	return 0;
 }

@@ -56,6 +56,7 @@ sim() {
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
 	step 'incast: 256 QPs into one port' build/gcc/lrsim --incast
 	step 'a WAN cut for 10 s: who lives' build/gcc/lrsim --cut all
+	step 'a frozen host: what others keep' build/gcc/lrsim --frozen
 	step 'full arena: back within 2 RTT' build/gcc/lrsim --full-arena
 	step 'headroom holds, and not with less' build/gcc/lrsim --pause-link
 	# Those that few seeds find at once; FULL: each of them all, see lrsim --faults.

@@ -10,6 +10,7 @@
 #include "cut.h"
 #include "faults.h"
 #include "fair.h"
+#include "frozen.h"
 #include "full_arena.h"
 #include "fullscale.h"
 #include "incast.h"
@@ -29,6 +30,7 @@ static const char usage[] =
     "       lrsim --fair NAME      what flows leave each other; `--fair list` lists them\n"
     "       lrsim --cut NAME       what lives through a WAN that is cut for 10 s; `--cut list` lists them\n"
     "       lrsim --incast         256 queue pairs of 32 hosts into one port with a shallow queue\n"
+    "       lrsim --frozen         what a host that stands still costs all others, both edges full\n"
     "       lrsim --full-arena     how soon hosts send again when there is room again\n"
     "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
     "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";
@@ -72,6 +74,7 @@ enum {
 	OPT_PAUSE,
 	OPT_INCAST,
 	OPT_ARENA,
+	OPT_FROZEN,
 	OPT_LOG,
 	OPT_DIRECT,
 	OPT_KEEP,
@@ -88,6 +91,7 @@ static const struct option options[] = {
     {"pause-link", no_argument, NULL, OPT_PAUSE},
     {"attack", no_argument, NULL, OPT_ATTACK},
     {"incast", no_argument, NULL, OPT_INCAST},
+    {"frozen", no_argument, NULL, OPT_FROZEN},
     {"full-arena", no_argument, NULL, OPT_ARENA},
     {"latency", no_argument, NULL, OPT_LATENCY},
     {"log", required_argument, NULL, OPT_LOG},
@@ -139,6 +143,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + pause_link_run();
 	case OPT_INCAST:
 		return 1 + incast_run();
+	case OPT_FROZEN:
+		return 1 + frozen_run();
 	case OPT_ARENA:
 		return 1 + full_arena_run();
 	case OPT_LATENCY:

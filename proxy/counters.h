@@ -101,6 +101,7 @@
 	X(FEC_TX, "fec_tx_repairs", "repair datagrams of FEC to the other edge")                                       \
 	X(FEC_RX, "fec_rx_repairs", "repair datagrams of FEC from the other edge")                                     \
 	X(FEC_REBUILT, "fec_rebuilt", "lost datagrams that FEC rebuilt here, without a round trip")                    \
+	X(FEC_DELAY_US, "fec_delay_us", "microseconds that those came later than they would have, summed up")           \
 	X(FEC_BEYOND, "fec_beyond", "groups of FEC that lost more than their repairs make up for")                     \
 	X(FEC_SPARED, "fec_spared", "lost datagrams that the other edge rebuilt: not sent again")                      \
 	X(FEC_LATE, "fec_late", "lost datagrams that the other edge rebuilt after they were sent again")               \
@@ -110,6 +111,7 @@
 	X(WAN_REFUSED, "wan_refused", "datagrams that the other edge had no room for")                                 \
 	X(CREDIT_TAKEN_BACK, "credit_taken_back", "times that a far edge gave up packets of a flow: sent again later") \
 	X(WAN_PROBES, "wan_probes", "probe timeouts")                                                                  \
+	X(WAN_ASKED, "wan_asked", "times that the other edge was asked about datagrams that no report told of")           \
 	X(EVICTED, "evicted", "unacknowledged packets given up for others: who sent them has them still")               \
 	X(BYTES_DELIVERED, "bytes_delivered", "payload bytes that responders acknowledged")                            \
 	X(BYTES_FAILED, "bytes_failed", "acknowledged payload bytes that could not be delivered")                      \

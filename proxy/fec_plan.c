@@ -4,6 +4,7 @@
 #define FADE_NUMBERS 262144.0 /* sums are halved here: 1,000 losses at 0.4 % */
 #define LOST_SEEN    8.0      /* fewer losses say nothing of their rate, ... */
 #define BURSTS_SEEN  4.0      /* ... fewer bursts nothing of their length */
+#define CLEAN_SEEN   16384.0  /* so many without bursts worth counting: there are none */
 #define K_LEAST      8        /* smaller groups cost more than they are worth */
 #define K_AUTO_MAX   64
 #define M_AUTO_MAX   8
@@ -28,7 +29,7 @@ double fec_measure_loss(const struct fec_measure *m)
 
 double fec_measure_burst(const struct fec_measure *m)
 {
-	return m->bursts >= BURSTS_SEEN ? m->lost / m->bursts : 1;
+	return m->bursts >= BURSTS_SEEN ? m->lost / m->bursts : m->numbers >= CLEAN_SEEN ? 1 : FEC_BURST_UNKNOWN;
 }
 
 double fec_left_over(unsigned k, unsigned m, double loss)

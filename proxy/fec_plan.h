@@ -25,6 +25,7 @@
 #define FEC_LEFT    0.004     /* share of losses that `auto` leaves to repetition */
 #define FEC_ON_LOSS 5e-5      /* below half of that a loss in a message of 64 KiB is one in 5,000 */
 #define FEC_HOLD_NS 2000000000ull
+#define FEC_BURST_UNKNOWN 8 /* mean length of bursts, before one is known: what begins with a loss is not to begin with a stall */
 
 struct fec_measure {
 	double numbers, lost, bursts; /* faded sums */
@@ -32,7 +33,7 @@ struct fec_measure {
 
 /* Growth of the receiver's sums. */
 void fec_measure_add(struct fec_measure *m, uint64_t numbers, uint64_t lost, uint64_t bursts);
-/* Share of lost datagrams, and mean length of bursts in datagrams, at least 1. */
+/* Share of lost datagrams, and mean length of bursts in datagrams, at least 1; FEC_BURST_UNKNOWN while it is not known. */
 double fec_measure_loss(const struct fec_measure *m);
 double fec_measure_burst(const struct fec_measure *m);
 

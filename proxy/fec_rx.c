@@ -70,7 +70,8 @@ static uint32_t take_place(struct fec_rx *rx, uint32_t space, uint64_t pn, size_
 	return at;
 }
 
-void fec_rx_keep(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn, const uint8_t *frames, size_t len)
+void fec_rx_keep(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn, const uint8_t *frames, size_t len,
+                 uint64_t now_ns)
 {
 	uint32_t at;
 	uint8_t *d;
@@ -78,6 +79,7 @@ void fec_rx_keep(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn, const ui
 	if (pn >= PN_KEPT_MAX || len + FEC_SYMBOL_HDR > rx->stride)
 		return;
 	at = take_place(rx, seen->space, pn, len + FEC_SYMBOL_HDR);
+	rx->kept[at].came_ns = now_ns;
 	d = data_of(rx, at);
 	memcpy(d + FEC_SYMBOL_HDR, frames, len);
 	fec_symbol_hdr(d, len);
@@ -208,7 +210,7 @@ static bool note(struct fec_rx *rx, struct fec_wait *w, uint32_t space, uint64_t
 
 /* What came out as place `place`: length, CRC, frames. */
 static bool hand_over(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn, const struct wan_fec *f, uint8_t *dgram,
-                      fec_rebuilt_fn rebuilt, void *arg)
+                      uint64_t due_ns, fec_rebuilt_fn rebuilt, void *arg)
 {
 	uint8_t *symbol = dgram + WAN_HDR_LEN - FEC_SYMBOL_HDR;
 	size_t len = get_be16(symbol);
@@ -219,19 +221,30 @@ static bool hand_over(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn, con
 	}
 	if (len + FEC_SYMBOL_HDR > f->len || get_be32(symbol + 2) != crc32_gzip_refl(0, symbol + FEC_SYMBOL_HDR, len))
 		return false;
-	rebuilt(arg, pn, dgram, WAN_HDR_LEN + len);
+	rebuilt(arg, pn, dgram, WAN_HDR_LEN + len, due_ns);
 	return true;
+}
+
+/* About when a lost place would have come: as the next one of the group did, or the one before. */
+static uint64_t due(const struct fec_rx *rx, const struct survey *s, unsigned place)
+{
+	for (unsigned i = 0; i < s->nhave; i++)
+		if (s->have[i] > place || i + 1 == s->nhave)
+			return rx->kept[s->at[i]].came_ns;
+	return 0;
 }
 
 static bool solve(struct fec_rx *rx, struct fec_seen *seen, const struct fec_wait *w, const struct wan_fec *f,
                   const struct survey *s, fec_rebuilt_fn rebuilt, void *arg)
 {
+	uint64_t due_ns[FEC_M_MAX];
 	uint8_t *out[FEC_M_MAX];
 	bool ok = true;
 
 	if (!fec_solver_begin(rx->solver, s->lost, s->nlost, w->row, s->have, s->nhave))
 		return false;
 	for (unsigned x = 0; x < s->nlost; x++) {
+		due_ns[x] = due(rx, s, s->lost[x]); /* before what is rebuilt takes places in the ring */
 		out[x] = rx->out[x] + WAN_HDR_LEN - FEC_SYMBOL_HDR;
 		memset(out[x], 0, f->len);
 	}
@@ -245,8 +258,8 @@ static bool solve(struct fec_rx *rx, struct fec_seen *seen, const struct fec_wai
 	for (unsigned r = 0; r < s->nlost; r++)
 		fec_solver_add(rx->solver, s->nhave + r, data_of(rx, w->at[r]), f->len, out);
 	for (unsigned x = 0; x < s->nlost; x++)
-		ok &= hand_over(rx, seen, f->base + f->group + (uint64_t)s->lost[x] * f->depth, f, rx->out[x], rebuilt,
-		                arg);
+		ok &= hand_over(rx, seen, f->base + f->group + (uint64_t)s->lost[x] * f->depth, f, rx->out[x],
+		                due_ns[x], rebuilt, arg);
 	return ok;
 }
 

@@ -29,7 +29,7 @@
 #define FEC_WAITS 256 /* groups that have repairs, and not enough of them */
 
 struct fec_kept {
-	uint64_t pn;
+	uint64_t pn, came_ns;
 	uint32_t space; /* whose number it is; UINT32_MAX: nobody's */
 	uint16_t len;   /* of the symbol */
 };
@@ -72,7 +72,8 @@ void fec_rx_reset(struct fec_rx *rx);
 void fec_seen_reset(const struct fec_rx *rx, struct fec_seen *seen);
 
 /* A datagram came: a member, with its frames; or none. */
-void fec_rx_keep(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn, const uint8_t *frames, size_t len);
+void fec_rx_keep(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn, const uint8_t *frames, size_t len,
+                 uint64_t now_ns);
 void fec_rx_no_member(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn);
 
 enum fec_outcome {
@@ -84,8 +85,8 @@ enum fec_outcome {
 	FEC_NONSENSE, /* contradicts itself or another repair */
 };
 
-/* dgram: WAN_HDR_LEN bytes of room, then the frames. The caller does with it as with what came, fec_rx_keep() too. */
-typedef void (*fec_rebuilt_fn)(void *arg, uint64_t pn, uint8_t *dgram, size_t len);
+/* dgram: WAN_HDR_LEN bytes of room, then the frames; due_ns: when its neighbour in the group came, 0: it has none. The caller does with it as with what came, fec_rx_keep() too. */
+typedef void (*fec_rebuilt_fn)(void *arg, uint64_t pn, uint8_t *dgram, size_t len, uint64_t due_ns);
 
 /* A repair came, in the datagram pn. recv: what has arrived in this space. Calls rebuilt() for each datagram that it
  * makes up for. */

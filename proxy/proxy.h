@@ -194,6 +194,7 @@ struct proxy_session {
 	uint32_t epoch_tx; /* in datagrams that we send; the peer's epoch_rx. New for each session */
 	uint32_t epoch_rx;
 	uint64_t peer_arena_epoch; /* the life of the peer's arena; 0: not known. Flows of an earlier life are over */
+	bool peer_without_fec;     /* repairs would be for nothing */
 	bool mismatch;             /* the two ends' configs disagree: carry, never ACK early */
 };
 
@@ -271,7 +272,17 @@ bool proxy_event_next(struct proxy *p, struct proxy_event *ev);
 /* The shard's counters, growing from its start on (counters.h says what each means). */
 const struct proxy_counters *proxy_counters(const struct proxy *p);
 
+/* A path as this shard sees it. */
+struct proxy_path_status {
+	struct fec_plan fec; /* in force for what is sent; k 0: none */
+	double measured;     /* datagrams that the next two are about; old ones fade */
+	double loss;         /* of datagrams that are sent, before FEC: the other edge says so */
+	double burst;        /* mean length of bursts of losses, in datagrams of a lane; at least 1 */
+};
+
 struct proxy_link_status {
+	struct proxy_path_status path[PATHS_MAX];
+	uint32_t npaths;
 	bool wan_up; /* heard from the peer within dead_peer_ns in this session */
 	bool mismatch;
 	uint64_t rtt_min_ns, rtt_smoothed_ns; /* 0: not measured */

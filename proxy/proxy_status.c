@@ -64,6 +64,12 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 	memset(s, 0, sizeof(*s));
 	s->wan_up = p->wan_up && now_ns < p->last_rx_ns + p->cfg.dead_peer_ns;
 	s->mismatch = p->mismatch;
+	s->npaths = p->npaths;
+	for (uint32_t i = 0; i < p->npaths; i++)
+		s->path[i] = (struct proxy_path_status){.fec = p->path[i].fec.plan,
+		                                        .measured = p->path[i].fec.measure.numbers,
+		                                        .loss = fec_measure_loss(&p->path[i].fec.measure),
+		                                        .burst = fec_measure_burst(&p->path[i].fec.measure)};
 	s->rtt_min_ns = p->path[0].rtt.min_ns;
 	s->rtt_smoothed_ns = p->path[0].rtt.smoothed_ns;
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)

@@ -62,9 +62,9 @@ uint32_t wan_arrivals_tell_rebuilt(struct wan_arrivals *a, uint64_t *numbers, ui
 	for (uint64_t i = 0; i < n; i++)
 		numbers[i] = a->rebuilt[(from + i) % ARRIVALS_REBUILT];
 	if (from + n == a->nrebuilt) {
-		a->ended[0] = a->ended[1];
-		a->ended[1] = a->ended[2];
-		a->ended[2] = a->nrebuilt;
+		for (unsigned i = 1; i < ARRIVALS_TOLD; i++)
+			a->ended[i - 1] = a->ended[i];
+		a->ended[ARRIVALS_TOLD - 1] = a->nrebuilt;
 	} else {
 		a->ended[0] = from + n; /* a long list: the first part was told once, and reports say it too */
 	}

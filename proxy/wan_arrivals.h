@@ -13,7 +13,8 @@
 
 #define ARRIVALS_WORDS   32 /* 2048 numbers */
 #define ARRIVALS_LAG     1024
-#define ARRIVALS_REBUILT 128 /* more than between three reports */
+#define ARRIVALS_TOLD    12  /* times that a number is told: a burst of losses takes several frames */
+#define ARRIVALS_REBUILT 256 /* more than between so many frames */
 
 struct wan_arrivals {
 	uint64_t came[ARRIVALS_WORDS]; /* bitmap of the latest numbers: came by themselves */
@@ -25,7 +26,7 @@ struct wan_arrivals {
 	/* what FEC made up for */
 	uint64_t rebuilt[ARRIVALS_REBUILT];
 	uint64_t nrebuilt; /* ever */
-	uint64_t ended[3]; /* nrebuilt at the last three frames, oldest first */
+	uint64_t ended[ARRIVALS_TOLD]; /* nrebuilt at the last frames, oldest first */
 };
 
 /* Number pn came by itself. */

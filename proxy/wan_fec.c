@@ -65,6 +65,10 @@ static void replan(struct proxy *p, struct wan_path *path)
 	struct fec_line line = {.quarter_rtt_datagrams = (double)rate * (double)wan_rtt_min_ns(&path->rtt) / 4 / 8e9 /
 	                                                 (path->payload_max + path->pacer->overhead_bytes)};
 
+	if (p->session.peer_without_fec) {
+		path->fec.plan.k = 0;
+		return;
+	}
 	fec_plan_update(&path->fec.plan, &path->fec.changed_ns, &p->cfg.fec, &path->fec.measure, &line, p->now_ns);
 }
 
@@ -248,7 +252,8 @@ void wan_fec_came(struct proxy *p, struct pn_space *s, const struct wan_hdr *h, 
 	if (!s->fec)
 		return;
 	if (h->flags & WAN_FLAG_FEC)
-		fec_rx_keep(&p->fec->rx, &s->fec->seen, h->wan_pn, dgram + WAN_HDR_LEN, len - WAN_HDR_LEN);
+		fec_rx_keep(&p->fec->rx, &s->fec->seen, h->wan_pn, dgram + WAN_HDR_LEN, len - WAN_HDR_LEN,
+		            p->now_ns);
 	else
 		fec_rx_no_member(&p->fec->rx, &s->fec->seen, h->wan_pn);
 }
@@ -260,7 +265,7 @@ struct rebuilt_ctx {
 	const struct wan_hdr *h; /* of the repair */
 };
 
-static void on_rebuilt(void *arg, uint64_t pn, uint8_t *dgram, size_t len)
+static void on_rebuilt(void *arg, uint64_t pn, uint8_t *dgram, size_t len, uint64_t due_ns)
 {
 	struct rebuilt_ctx *c = arg;
 	struct wan_hdr h = *c->h;
@@ -271,6 +276,7 @@ static void on_rebuilt(void *arg, uint64_t pn, uint8_t *dgram, size_t len)
 		return; /* as if it had come: refused, and not told as rebuilt */
 	count(c->p, CTR_FEC_REBUILT, 1);
 	c->p->path[c->s->path].stats.rebuilt++;
+	count(c->p, CTR_FEC_DELAY_US, due_ns ? (c->p->now_ns - due_ns + 500) / 1000 : 0);
 	wan_arrivals_rebuilt(&c->s->arrivals, pn);
 }
 

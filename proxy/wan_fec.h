@@ -10,8 +10,8 @@
  * Receiving: what is rebuilt is taken like a datagram that came (wan_lane_rx()): same window of numbers, same parser.
  * REPORT says then that it arrived, and REBUILT that FEC did it.
  *
- * Loss detection waits for FEC: a member counts as sent when the last repair of its block was (wan_sent.h), half a round
- * trip after it was sent itself at the latest. A block closes by count, or when it is fec_hold_ns() old and the budget
+ * Loss detection waits for FEC: a member counts as sent when the last repair of its block was (wan_sent.h), a round trip
+ * after it was sent itself at the latest. A block closes by count, or when it is fec_hold_ns() old and the budget
  * has something left, or after a quarter of a round trip whatever is left. So no loss waits for a block that does not
  * close. */
 #ifndef PROXY_WAN_FEC_H

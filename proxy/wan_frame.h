@@ -169,7 +169,7 @@ struct wan_fec {
 	const uint8_t *data;
 };
 
-/* REBUILT: number(8)... Packet numbers that were lost and made up for by FEC. Each is told in three frames. */
+/* REBUILT: number(8)... Packet numbers that were lost and made up for by FEC. Each is told in a dozen frames. */
 struct wan_rebuilt {
 	uint16_t n; /* 1..WAN_REBUILT_MAX */
 	const uint8_t *numbers;

@@ -149,6 +149,26 @@ static void release_spaced(struct proxy *p, struct lane *l)
 	}
 }
 
+/* Reports that would have told of a number were lost, all of them: a burst takes a dozen. Others keep coming, so that there
+ * is no silence; but its pages are held for ever, and the sent map fills. So it is asked about, beside the timeout. */
+static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, uint64_t pn, uint64_t sent_ns)
+{
+	const struct wan_path *path = &p->path[s->path];
+	uint64_t due = max_u64(sent_ns + wan_rtt_ns(&path->rtt) / 2, s->asked_ns) + wan_rtt_pto_ns(&path->rtt);
+
+	if (pn >= s->acked_end)
+		return; /* nothing later has been told of either: check_pto() */
+	if (p->now_ns < due) {
+		wan_lane_wake_at(p, l, due);
+		return;
+	}
+	count(p, CTR_WAN_ASKED, 1);
+	s->asked_ns = p->now_ns;
+	s->probe_due = true;
+	wan_lane_kick(p, l);
+	wan_lane_wake_at(p, l, p->now_ns + wan_rtt_pto_ns(&path->rtt));
+}
+
 static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 {
 	const struct wan_path *path = &p->path[s->path];
@@ -156,6 +176,7 @@ static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 
 	if (!wan_sent_oldest(&s->sent, &pn, &sent_ns))
 		return;
+	check_untold(p, l, s, pn, sent_ns);
 	deadline = max_u64(sent_ns, s->last_progress_ns) + pto;
 	if (p->now_ns < deadline) {
 		wan_lane_wake_at(p, l, deadline);

@@ -182,6 +182,7 @@ void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s)
 	struct lane_ctx c = {p, l, s};
 	uint64_t rtt = wan_rtt_ns(&p->path[s->path].rtt);
 
+	s->sent.told_ns = wan_rtt_pto_ns(&p->path[s->path].rtt) - rtt;
 	if (p->now_ns > rtt)
 		wan_sent_detect(&s->sent, p->now_ns, s->reorder_ns, rtt, entry_lost, &c);
 	wan_sent_advance(&s->sent, p->now_ns, rtt);
@@ -242,6 +243,7 @@ bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const s
 {
 	struct lane_ctx c = {p, l, s};
 	struct wan_rebuilt r;
+	struct wan_sent_result res = {0};
 	uint64_t before = p->counters.ctr[CTR_FEC_SPARED];
 
 	if (!wan_rebuilt_get(f, &r))
@@ -251,7 +253,10 @@ bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const s
 
 		count(p, CTR_FEC_SPARED, was == 1);
 		count(p, CTR_FEC_LATE, was == 2);
+		res.spurious += was == 2; /* a repair that was overtaken: too little patience */
 	}
+	if (res.spurious)
+		pn_space_adapt_reorder(s, &p->path[s->path], &res);
 	if (p->counters.ctr[CTR_FEC_SPARED] != before)
 		s->last_progress_ns = p->now_ns;
 	return true;

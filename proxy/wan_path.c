@@ -63,6 +63,7 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns)
 	s->acked_end = 0;
 	s->reorder_ns = REORDER_MIN_NS;
 	s->pto_count = 0;
+	s->asked_ns = 0;
 	s->last_progress_ns = now_ns;
 	s->probe_due = s->report_due = false;
 	s->ping_due = true;

@@ -61,6 +61,7 @@ struct pn_space {
 	uint64_t reorder_ns;       /* a datagram named missing is lost if one sent so much later has arrived. RFC 8985 */
 	uint64_t acked_end;        /* the highest number that the peer reported as received, + 1 */
 	uint64_t last_progress_ns; /* of the last datagram that was found to have arrived, or probe */
+	uint64_t asked_ns;         /* when it last asked about one that no report spoke of */
 	uint32_t pto_count;        /* probes in a row that brought nothing */
 	bool probe_due, ping_due, report_due; /* frames for the next datagram */
 	struct wan_arrivals arrivals;         /* of the peer's datagrams here */

@@ -188,9 +188,12 @@ static enum proxy_drop take(struct proxy *p, struct lane *l, const struct wan_hd
 		wan_lane_kick(p, l);
 		return DROP_WAN_NO_ROOM;
 	}
-	if (!rebuilt)
+	if (rebuilt) {
+		wan_recv_mark_rebuilt(&s->recv, h->wan_pn, p->now_ns, t.wants_report);
+	} else {
 		note_order(&p->path[h->path].stats, s, h->wan_pn);
-	wan_recv_mark(&s->recv, h->wan_pn, p->now_ns, t.wants_report);
+		wan_recv_mark(&s->recv, h->wan_pn, p->now_ns, t.wants_report);
+	}
 	ask_for_report(p, l, s);
 	return t.d;
 }

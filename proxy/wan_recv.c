@@ -56,6 +56,14 @@ void wan_recv_mark(struct wan_recv *r, uint64_t pn, uint64_t now_ns, bool wants_
 		r->first_unreported_ns = now_ns;
 }
 
+void wan_recv_mark_rebuilt(struct wan_recv *r, uint64_t pn, uint64_t now_ns, bool wants_report)
+{
+	uint64_t lowest = r->lowest;
+
+	wan_recv_mark(r, pn, now_ns, wants_report);
+	r->lowest = lowest;
+}
+
 bool wan_recv_refuse(struct wan_recv *r, uint64_t pn)
 {
 	if (!r->refused_bits)

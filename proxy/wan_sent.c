@@ -254,7 +254,7 @@ uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_se
 /* When the entry counts as sent: see wan_sent.h. */
 static uint64_t protected_until(const struct wan_sent *s, const struct sent_entry *e, uint64_t rtt_ns)
 {
-	uint64_t done, most = e->sent_ns + (rtt_ns / 2 > FEC_GRACE_MIN_NS ? rtt_ns / 2 : FEC_GRACE_MIN_NS);
+	uint64_t done, most = e->sent_ns + (rtt_ns > FEC_GRACE_MIN_NS ? rtt_ns : FEC_GRACE_MIN_NS);
 
 	if (!e->block || !s->block_done_ns || s->block - e->block >= s->nblocks)
 		return e->sent_ns;
@@ -275,8 +275,9 @@ uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_n
 
 		if (!(pg->resolved & bit)) {
 			uint64_t sent_ns = protected_until(s, e, rtt_ns);
+			uint64_t told_ns = sent_ns + rtt_ns + reorder_ns + (e->block ? s->told_ns : 0);
 
-			if (sent_ns + reorder_ns > s->rack_sent_ns && sent_ns + rtt_ns + reorder_ns > now_ns)
+			if (sent_ns + reorder_ns > s->rack_sent_ns && told_ns > now_ns)
 				return n;
 			settle(s, pg, e, (unsigned)(pn % 64));
 			pg->lost |= bit;

@@ -12,8 +12,8 @@
  * named missing wait in a FIFO; send times grow with the number, so only its head need be looked at.
  *
  * A member of an erasure group counts as sent when the last repair of its block was: until that has had time to arrive,
- * and the report behind it, the receiver may rebuild it. FEC gets half a round trip for that and no more
- * (but 200 us). */
+ * and the report behind it, the receiver may rebuild it. FEC gets a round trip for that and no more
+ * (but 200 us); before that no report can say that it is missing. */
 #ifndef PROXY_WAN_SENT_H
 #define PROXY_WAN_SENT_H
 
@@ -83,6 +83,7 @@ struct wan_sent {
 	uint64_t entries_in_flight;
 	uint32_t block;          /* the newest; FEC only */
 	uint32_t nblocks;        /* length of ... */
+	uint64_t told_ns;        /* how much longer than a round trip news of what was rebuilt may take */
 	uint64_t *block_done_ns; /* when the last repair of a block went out, by its id; UINT64_MAX: not yet. NULL: no FEC */
 };
 

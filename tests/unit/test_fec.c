@@ -57,15 +57,16 @@ static int open_all(void **state)
 static void arrive(uint64_t pn, bool member)
 {
 	if (member)
-		fec_rx_keep(&t.rx, &t.seen, pn, t.sent[pn] + FEC_SYMBOL_HDR, t.sent_len[pn] - FEC_SYMBOL_HDR);
+		fec_rx_keep(&t.rx, &t.seen, pn, t.sent[pn] + FEC_SYMBOL_HDR, t.sent_len[pn] - FEC_SYMBOL_HDR, t.now_ns);
 	else
 		fec_rx_no_member(&t.rx, &t.seen, pn);
 	wan_recv_mark(&t.recv, pn, t.now_ns, true);
 }
 
-static void on_rebuilt(void *arg, uint64_t pn, uint8_t *dgram, size_t len)
+static void on_rebuilt(void *arg, uint64_t pn, uint8_t *dgram, size_t len, uint64_t due_ns)
 {
 	(void)arg;
+	assert_true(due_ns == 0 || due_ns == 1000);
 	assert_true(pn < t.pn && t.lost[pn] && !t.rebuilt[pn]);
 	assert_int_equal(len, t.sent_len[pn] - FEC_SYMBOL_HDR + WAN_HDR_LEN);
 	assert_memory_equal(dgram + WAN_HDR_LEN, t.sent[pn] + FEC_SYMBOL_HDR, len - WAN_HDR_LEN);
@@ -340,7 +341,7 @@ static void fec__forgotten_members_are_noticed(void **state)
 	for (int i = 0; i < 8; i++)
 		send_member(i == 1);
 	for (uint32_t i = 0; i < KEPT - 3; i++) /* other lanes fill the ring */
-		fec_rx_keep(&t.rx, &(struct fec_seen){.space = 9, .cell = t.cells}, 3000 + i, t.sent[0], 10);
+		fec_rx_keep(&t.rx, &(struct fec_seen){.space = 9, .cell = t.cells}, 3000 + i, t.sent[0], 10, 1);
 	send_repairs();
 	assert_int_equal(t.outcomes[FEC_FORGOTTEN], 2);
 	assert_int_equal(t.nrebuilt, 0);

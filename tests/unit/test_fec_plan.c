@@ -47,7 +47,9 @@ static void fec_measure__nothing_is_no_loss(void **state)
 	struct fec_measure m = {0};
 
 	(void)state;
-	assert_true(fec_measure_loss(&m) == 0 && fec_measure_burst(&m) == 1);
+	assert_true(fec_measure_loss(&m) == 0 && fec_measure_burst(&m) == FEC_BURST_UNKNOWN);
+	fec_measure_add(&m, 20000, 3, 3);
+	assert_true(fec_measure_burst(&m) == 1);
 }
 
 /* Against sums worked out by hand: mean 1, 1 repair: losses in groups with 2 or more, 1 - e^-1 (1 x 1) = 0.632. */

@@ -57,14 +57,14 @@ static void wan_arrivals__a_break_is_no_loss(void **state)
 	assert_int_equal(a.sum.lost, 0);
 }
 
-static void wan_arrivals__told_three_times(void **state)
+static void wan_arrivals__told_often(void **state)
 {
 	uint64_t n[WAN_REBUILT_MAX];
 
 	(void)state;
 	assert_int_equal(wan_arrivals_tell_rebuilt(&a, n, WAN_REBUILT_MAX), 0);
 	wan_arrivals_rebuilt(&a, 7);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < ARRIVALS_TOLD; i++) {
 		assert_int_equal(wan_arrivals_tell_rebuilt(&a, n, WAN_REBUILT_MAX), 1);
 		assert_int_equal(n[0], 7);
 	}
@@ -94,7 +94,7 @@ int main(void)
 	    cmocka_unit_test_setup(wan_arrivals__counts_losses_and_bursts, fresh),
 	    cmocka_unit_test_setup(wan_arrivals__reordering_is_no_loss, fresh),
 	    cmocka_unit_test_setup(wan_arrivals__a_break_is_no_loss, fresh),
-	    cmocka_unit_test_setup(wan_arrivals__told_three_times, fresh),
+	    cmocka_unit_test_setup(wan_arrivals__told_often, fresh),
 	    cmocka_unit_test_setup(wan_arrivals__many_are_told_in_parts, fresh),
 	};
 

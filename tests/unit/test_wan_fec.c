@@ -107,6 +107,7 @@ static void wan_fec__beyond_repair_is_sent_again(void **state)
 {
 	(void)state;
 	open_pair();
+	c.a.p->path[0].fec.plan.depth = 1;
 	lose_from = space_a()->sent.pn_next + 1;
 	lose_to = lose_from + 4;
 	core_send_run(&c, 2, 60);
@@ -244,6 +245,36 @@ static void wan_fec__a_new_session_forgets(void **state)
 	core_close(&c);
 }
 
+/* All reports of a while are lost, later ones come: what they told of is asked for, and its numbers are given back. */
+static bool no_reports;
+
+static bool without_reports(struct core *core, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)dgram;
+	(void)len;
+	return from == &core->a || !no_reports;
+}
+
+static void wan_lane__untold_numbers_are_asked_for(void **state)
+{
+	uint32_t psn = 2;
+
+	(void)state;
+	open_pair();
+	c.wan = without_reports;
+	for (unsigned i = 0; i < 600; i++, psn++) {
+		no_reports = i < 70;
+		core_send_run(&c, psn, 1);
+		core_wait(&c, 25 * CORE_US);
+		expect_writes(psn, 1);
+		core_ack(&c, psn, AETH_ACK_NO_CREDITS, psn + 1);
+	}
+	assert_true(core_ctr(&c.a, CTR_WAN_ASKED) >= 1);
+	assert_true(space_a()->sent.pn_next - space_a()->sent.pn_floor <= 128);
+	assert_int_equal(core_ctr(&c.a, CTR_WAN_LOST), 0);
+	core_close(&c);
+}
+
 static void wan_fec__config_is_checked(void **state)
 {
 	static const struct fec_config bad[] = {{FEC_FIXED, 0, 1},
@@ -276,6 +307,7 @@ int main(void)
 	    cmocka_unit_test(wan_fec__no_repair_in_a_rebuilt_one),
 	    cmocka_unit_test(wan_fec__arrivals_that_cannot_be),
 	    cmocka_unit_test(wan_fec__a_new_session_forgets),
+	    cmocka_unit_test(wan_lane__untold_numbers_are_asked_for),
 	    cmocka_unit_test(wan_fec__config_is_checked),
 	};
 

@@ -302,6 +302,28 @@ static void wan_recv__only_what_wants_it_asks_for_a_report(void **state)
 	assert_int_equal(r.first_unreported_ns, 6);
 }
 
+/* Whatever is rebuilt far back, reports go on to what is new. */
+static void wan_recv__rebuilt_holds_no_report_back(void **state)
+{
+	struct wan_recv r = fresh();
+	uint64_t newest = 0;
+
+	(void)state;
+	for (uint64_t pn = 1; pn < 4000; pn += 2)
+		wan_recv_mark(&r, pn, 5, true);
+	for (int i = 0; i < 64; i++) /* all of them three times */
+		assert_true(wan_recv_report(&r, 6, &rep, words, 4));
+	for (uint64_t pn = 4001; pn < 5000; pn += 64) {
+		wan_recv_mark(&r, pn, 7, true);
+		wan_recv_mark_rebuilt(&r, pn - 3999, 7, true);
+		assert_true(wan_recv_seen(&r, pn - 3999));
+		assert_true(wan_recv_report(&r, 8, &rep, words, 4));
+		if (rep.base + 64ull * rep.words > newest)
+			newest = rep.base + 64ull * rep.words;
+	}
+	assert_true(newest > 4900);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +339,7 @@ int main(void)
 	    cmocka_unit_test(wan_recv__long_reports_are_continued),
 	    cmocka_unit_test(wan_recv__hostile_jump_is_bounded),
 	    cmocka_unit_test(wan_recv__refused_stays_unseen),
+	    cmocka_unit_test(wan_recv__rebuilt_holds_no_report_back),
 	    cmocka_unit_test(wan_recv__only_what_wants_it_asks_for_a_report),
 	};
 

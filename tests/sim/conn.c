@@ -195,8 +195,11 @@ void conn_completed(struct conn *c, int side, const struct wqe *w)
 void conn_executed(struct conn *c, int side)
 {
 	struct qp *q = c->qp[side];
+	const struct requester *r = &c->qp[!side]->req;
 
 	flag_executed(c, !side, q->resp.msg - 1);
+	if (c->w->latency && side == 1)
+		latency_note(c->w->latency, r->ring[(q->resp.msg - 1) & r->ring_mask].posted_ns, now_of(c));
 	maybe_close(c);
 	if (q->can_send && q->state == QP_READY && q->req.plan.workload != WORK_CHANCE)
 		requester_post(q);

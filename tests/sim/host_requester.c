@@ -207,6 +207,8 @@ static bool post_time(struct qp *q)
 	if (now_of(q) < r->post_ns)
 		return false;
 	r->post_ns = now_of(q) + q->conn->cfg.post_every_ns;
+	if (r->post_ns < q->conn->cfg.post_from_ns)
+		r->post_ns = q->conn->cfg.post_from_ns;
 	eventq_at(&q->host->w->q, r->post_ns, on_post_time, q, 0);
 	return true;
 }

@@ -12,6 +12,7 @@
 #include "fair.h"
 #include "frozen.h"
 #include "full_arena.h"
+#include "fec_run.h"
 #include "fullscale.h"
 #include "incast.h"
 #include "pause_link.h"
@@ -23,6 +24,7 @@ static const char usage[] =
     "[--expect-failure]] [-v] [--log FILE]\n"
     "                         [--ignore INVARIANT,...] [--hard first-lost,old-cm,late-edges]\n"
     "       lrsim --full NAME      full scale: 400 Gbit/s x 1000 km; `--full list` lists them\n"
+    "       lrsim --fec NAME       what FEC is worth there; `--fec list` lists the runs\n"
     "       lrsim --many-qps N     N queue pairs from PSN 0 with equal QPNs at both ends\n"
     "       lrsim --latency        completion latency over distance, modes near and host\n"
     "       lrsim --attack         what a hostile host at each site costs the others\n"
@@ -66,6 +68,7 @@ enum {
 	OPT_HARD,
 	OPT_TABLE,
 	OPT_FULL,
+	OPT_FEC,
 	OPT_FAIR,
 	OPT_CUT,
 	OPT_MANY,
@@ -87,6 +90,7 @@ static const struct option options[] = {
     {"fault", required_argument, NULL, OPT_FAULT},
     {"expect-failure", no_argument, NULL, OPT_EXPECT},
     {"full", required_argument, NULL, OPT_FULL},
+    {"fec", required_argument, NULL, OPT_FEC},
     {"many-qps", required_argument, NULL, OPT_MANY},
     {"pause-link", no_argument, NULL, OPT_PAUSE},
     {"attack", no_argument, NULL, OPT_ATTACK},
@@ -131,6 +135,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 0;
 	case OPT_FULL:
 		return 1 + fullscale_run(arg);
+	case OPT_FEC:
+		return 1 + fec_run(arg);
 	case OPT_FAIR:
 		return 1 + fair_run(arg);
 	case OPT_CUT:

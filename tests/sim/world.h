@@ -19,6 +19,7 @@
 #include "edge.h"
 #include "eventq.h"
 #include "host.h"
+#include "latency.h"
 #include "link.h"
 #include "pktlog.h"
 #include "proxy/proxy.h"
@@ -110,6 +111,7 @@ struct world {
 	/* outcome */
 	char violation[512]; /* empty: none */
 	uint64_t completions, lan_pkts, words_heard;
+	struct latency *latency; /* of messages, from site A; NULL: nobody wants to know */
 	uint64_t done_ns; /* when the last connection was over */
 };
 

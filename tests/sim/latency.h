@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* latency.h - how long messages took from posting to being executed at the other host: a histogram with steps of
+ * 1/64 of the value. */
+#ifndef SIM_LATENCY_H
+#define SIM_LATENCY_H
+
+#include <stdint.h>
+
+#define LATENCY_CELLS (64 * 64)
+
+struct latency {
+	uint64_t n;
+	uint64_t from_ns; /* messages that were posted earlier are left out */
+	uint32_t cell[LATENCY_CELLS];
+};
+
+void latency_note(struct latency *l, uint64_t posted_ns, uint64_t now_ns);
+/* The value that a share q of the messages stayed at or below, at most 1/64 too high. 0: there are none. */
+uint64_t latency_quantile_ns(const struct latency *l, double q);
+
+#endif

@@ -136,6 +136,7 @@ static inline void fz_memory(struct fz_edge *e, unsigned site)
 	e->cfg.path[0].payload_max = 1472;
 	e->g = (struct arena_geometry){.chunk_size = FZ_CHUNK, .max_flows = FZ_FLOWS, .reserve_percent = 25};
 	e->g.len = arena_min_len(FZ_CHUNK, FZ_FLOWS) + (uint64_t)FZ_CHUNKS * FZ_CHUNK;
+	e->cfg.fec = (struct fec_config){.mode = FEC_FIXED, .k = 4, .m = 2}; /* what takes most */
 	e->heap_len = proxy_heap_size(&e->cfg, &e->g);
 	REQUIRE(e->heap_len);
 	e->heap = aligned_alloc(64, e->heap_len);
@@ -145,7 +146,8 @@ static inline void fz_memory(struct fz_edge *e, unsigned site)
 
 static inline void fz_start(struct fz_edge *e, enum proxy_start start)
 {
-	memset(e->heap, 0, e->heap_len);
+	REQUIRE(proxy_heap_size(&e->cfg, &e->g) <= e->heap_len);
+	memset(e->heap, 0, proxy_heap_size(&e->cfg, &e->g));
 	REQUIRE(proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, start, 1, fz.now_ns) == 0);
 	REQUIRE(proxy_audit(e->p) == 0);
 }
@@ -174,6 +176,7 @@ static inline void fz_begin(uint8_t how)
 		wan_pacer_init(&e->pacer, 100000000000ull, 66, 1000000);
 		e->cfg.mode = how & 1 ? ACK_MODE_NEAR : ACK_MODE_HOST;
 		e->cfg.barrier = how & 4 ? BARRIER_PAIR : BARRIER_OFF;
+		e->cfg.fec.mode = how & 8 ? FEC_FIXED : FEC_OFF;
 		memset(e->psn, how & 2 ? 0xff : 0, sizeof(e->psn)); /* near the wrap */
 		e->got = false;
 		fz_start(e, PROXY_START_FRESH);

@@ -166,7 +166,7 @@ static size_t frame_flow(const struct fz_edge *to, uint8_t *b, size_t cap, struc
 
 static size_t frame_lane(const struct fz_edge *to, uint8_t *b, size_t cap, struct input *in)
 {
-	const struct wan_sent *s = &to->p->lanes[0].sent;
+	const struct wan_sent *s = &to->p->lanes[0].space[0].sent;
 	uint64_t words[4];
 	struct wan_report r = {.words = (uint16_t)(1 + in_u8(in) % 4)};
 
@@ -180,6 +180,38 @@ static size_t frame_lane(const struct fz_edge *to, uint8_t *b, size_t cap, struc
 	return wan_report_put(b, cap, in_u8(in) & 1 ? WF_REPORT : WF_REFUSED, &r, words);
 }
 
+/* Repairs of groups near what came, with sums of anything; and what the peer says of its own. */
+static size_t frame_fec(const struct fz_edge *to, uint8_t *b, size_t cap, struct input *in)
+{
+	static uint8_t sum[1400];
+	const struct pn_space *s = &to->p->lanes[0].space[0];
+	struct wan_fec f = {.data = sum};
+	struct wan_arrivals_frame a;
+	uint64_t numbers[3];
+
+	switch (in_u8(in) % 4) {
+	case 0:
+		for (unsigned i = 0; i < 3; i++)
+			numbers[i] = near_to(s->sent.pn_floor, in);
+		return wan_rebuilt_put(b, cap, numbers, 1 + in_u8(in) % 3u);
+	case 1:
+		a.numbers = near_to(s->peer_sum.numbers + 64, in);
+		a.lost = near_to(s->peer_sum.lost, in);
+		a.bursts = near_to(s->peer_sum.bursts, in);
+		return wan_arrivals_put(b, cap, &a);
+	default:
+		f.base = near_to(s->recv.next, in);
+		f.span = in_u8(in) ? in_u8(in) : in_u16(in);
+		f.depth = in_u8(in) % (FEC_DEPTH_MAX + 2);
+		f.group = f.depth ? in_u8(in) % (f.depth + 1u) : 0;
+		f.row = in_u8(in) % 4;
+		f.rows = in_u8(in) % 5;
+		f.len = in_u16(in) % sizeof(sum);
+		in_bytes(in, sum, in_u8(in));
+		return wan_fec_frame_put(b, cap, &f);
+	}
+}
+
 /* One datagram with one or two frames. */
 static void forge(struct fz_edge *to, struct input *in)
 {
@@ -189,10 +221,18 @@ static void forge(struct fz_edge *to, struct input *in)
 	uint64_t pn = how & 0x80 ? near_to(to->p->lanes[0].space[0].recv.next, in) : fz.hostile_pn++;
 
 	off = put_hdr(fz.dgram, to, pn);
+	if (how & 0x20)
+		fz.dgram[3] |= WAN_FLAG_FEC;
 	for (unsigned i = 0; i <= (how >> 6 & 1u); i++) {
 		uint8_t *b = fz.dgram + off;
 
-		switch (in_u8(in) % 4) {
+		uint8_t kind = in_u8(in);
+
+		if (kind >= 0xc0) {
+			off += frame_fec(to, b, cap - off, in);
+			continue;
+		}
+		switch (kind % 4) {
 		case 0:
 			off += frame_raw(b, cap - off, in);
 			break;

@@ -114,6 +114,29 @@ static void show_paths(FILE *out, const struct jnode *l)
 		show_path(out, p);
 }
 
+static void show_fec(FILE *out, const struct jnode *l)
+{
+	const struct jnode *f = j_get(l, "fec"), *paths = j_get(f, "paths"), *p = NULL;
+	char t[UNITS_TEXT_MAX];
+
+	if (f == NULL || strcmp(j_text(f, "mode"), "off") == 0)
+		return;
+	fprintf(out, "  fec       %s", j_text(f, "mode"));
+	while ((p = j_next(paths, p)) != NULL) {
+		if (j_uint(p, "k") != 0)
+			fprintf(out, "; %" PRIu64 "+%" PRIu64 " x %" PRIu64, j_uint(p, "k"), j_uint(p, "m"),
+			        j_uint(p, "depth"));
+		else
+			fprintf(out, "; none now");
+		fprintf(out, " at %.3g %% loss in bursts of %.1f", j_number(p, "loss") * 100, j_number(p, "burst"));
+	}
+	fprintf(out,
+	        "; rebuilt %" PRIu64 " here (%s late on average) and %" PRIu64 " there; sent again all the same %" PRIu64
+	        "; overhead %.1f %%\n",
+	        j_uint(f, "rebuilt"), units_show_time(t, j_number(f, "mean_delay_ns")), j_uint(f, "spared"),
+	        j_uint(f, "sent_again"), j_number(f, "overhead") * 100);
+}
+
 static void show_distance(FILE *out, const struct jnode *l)
 {
 	const struct jnode *d = j_get(l, "distance");
@@ -299,6 +322,7 @@ static void show_link(FILE *out, const struct jnode *l, const struct jnode *befo
 		return;
 	show_wan(out, l);
 	show_paths(out, l);
+	show_fec(out, l);
 	show_distance(out, l);
 	show_traffic(out, l);
 	show_buffer(out, l);

@@ -71,6 +71,7 @@ struct link_config {
 	uint64_t barrier_max_ns;
 	uint64_t distance_m; /* 0: auto */
 	uint8_t pfc;         /* 1 + the priority that hosts are paused on; 0: off */
+	struct fec_config fec;
 	uint32_t lanes;
 	uint32_t workers;
 	int32_t cpus[WORKERS_MAX]; /* -1: not pinned */
@@ -153,6 +154,9 @@ static inline enum barrier_mode config_barrier(const struct link_config *c)
 	       : c->barrier == BARRIER_SAYS_PAIR ? BARRIER_PAIR
 	                                         : BARRIER_OFF;
 }
+
+/* FEC= as one would write it. */
+void config_fec_name(const struct fec_config *f, char *text, size_t cap);
 
 /* Prints the whole configuration as in force, defaults included, in the file's own syntax: to stdout, or anywhere. */
 void config_print(const struct link_config *c);

@@ -2,6 +2,7 @@
 /* config_types.c - the kinds of values in a link file: text to field and back. */
 #include "daemon/config_keys.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -243,6 +244,53 @@ static void write_pfc(const struct config_key *k, const void *field, char *text,
 }
 
 const struct config_type type_pfc = {.expected = "off or a priority from 0 to 7", .read = read_pfc, .write = write_pfc};
+
+static int read_fec(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	struct fec_config f;
+	unsigned n, m;
+	char rest;
+
+	(void)k;
+	memset(&f, 0, sizeof(f));
+	if (strcmp(text, "auto") == 0) {
+		f.mode = FEC_AUTO;
+	} else if (strcmp(text, "off") != 0) {
+		if (!isdigit((unsigned char)text[0]) || sscanf(text, "%3u+%3u%c", &n, &m, &rest) != 2)
+			return -EINVAL;
+		if (n < 1 || n > FEC_K_MAX || m < 1 || m > FEC_M_MAX || m > n) {
+			snprintf(why, CONFIG_WHY_MAX,
+			         "expected K+M with K from 1 to %u and M from 1 to %u, and no more than K", FEC_K_MAX,
+			         FEC_M_MAX);
+			return -EINVAL;
+		}
+		f.mode = FEC_FIXED;
+		f.k = (uint8_t)n;
+		f.m = (uint8_t)m;
+	}
+	memcpy(field, &f, sizeof(f));
+	return 0;
+}
+
+void config_fec_name(const struct fec_config *f, char *text, size_t cap)
+{
+	if (f->mode == FEC_FIXED)
+		snprintf(text, cap, "%u+%u", f->k, f->m);
+	else
+		snprintf(text, cap, "%s", f->mode == FEC_AUTO ? "auto" : "off");
+}
+
+static void write_fec(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	struct fec_config f;
+
+	(void)k;
+	memcpy(&f, field, sizeof(f));
+	config_fec_name(&f, text, cap);
+}
+
+const struct config_type type_fec = {
+    .expected = "off, auto, or K+M such as 64+4", .read = read_fec, .write = write_fec};
 
 /* --- names --- */
 

@@ -64,6 +64,7 @@ void hello_from_config(struct hello *h, const struct link_config *c)
 	h->barrier = (uint8_t)config_barrier(c);
 	h->host_groups = host_groups_digest(c);
 	h->cipher = (uint8_t)c->encryption;
+	h->fec = (uint8_t)c->fec.mode;
 	snprintf(h->name, sizeof(h->name), "%s", c->name);
 	memcpy(h->local, c->local, sizeof(h->local));
 	memcpy(h->remote, c->remote, sizeof(h->remote));
@@ -98,7 +99,7 @@ static uint8_t *put_paths(uint8_t *p, const struct hello *h)
 
 /* 0 magic, 4 version, 5 version_min, 6 lanes, 8 boot_id, 12 session, 16 arena_epoch, 24 peer_arena_epoch, 32 rate_bps,
  * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 barrier,
- * 48 cipher, 49 three zeroes; name, local, remote,
+ * 48 cipher, 49 fec, 50 two zeroes; name, local, remote,
  * pair_modes: mode, local, remote each; host_groups (8), since the first versions had none; since
  * version 3 number of paths (1), and of each its name's length (1) and name. */
 uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
@@ -125,6 +126,7 @@ uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 	body[43] = (uint8_t)h->npair_modes;
 	body[47] = h->barrier;
 	body[48] = h->cipher;
+	body[49] = h->fec;
 	body[44] = (uint8_t)h->nlocal;
 	body[45] = (uint8_t)h->nremote;
 	body[46] = (uint8_t)name_len;
@@ -211,6 +213,7 @@ int hello_decode(const uint8_t *body, size_t len, struct hello *h)
 	h->npair_modes = body[43];
 	h->barrier = body[47];
 	h->cipher = body[48];
+	h->fec = body[49];
 	h->nlocal = body[44];
 	h->nremote = body[45];
 	name_len = body[46];
@@ -435,4 +438,5 @@ void hello_epochs(const struct hello *here, const struct hello *there, struct pr
 	s->epoch_tx = epoch_of(here, there);
 	s->epoch_rx = epoch_of(there, here);
 	s->peer_arena_epoch = there->arena_epoch;
+	s->peer_without_fec = there->fec == FEC_OFF;
 }

@@ -72,10 +72,20 @@ static uint64_t clock_ns(void)
 
 /* --- snapshots --- */
 
+/* Of each path, what the worker says that has seen most of it lately. */
+static void add_fec(struct proxy_link_status *sum, const struct proxy_link_status *s, bool first)
+{
+	sum->npaths = s->npaths;
+	for (uint32_t i = 0; i < s->npaths; i++)
+		if (first || s->fec[i].measured > sum->fec[i].measured)
+			sum->fec[i] = s->fec[i];
+}
+
 static void add_status(struct proxy_link_status *sum, const struct proxy_link_status *s, bool first)
 {
 	sum->wan_up = first ? s->wan_up : sum->wan_up && s->wan_up;
 	sum->mismatch |= s->mismatch;
+	add_fec(sum, s, first);
 	if (s->rtt_min_ns && (!sum->rtt_min_ns || s->rtt_min_ns < sum->rtt_min_ns))
 		sum->rtt_min_ns = s->rtt_min_ns;
 	sum->wan_in_flight_bytes += s->wan_in_flight_bytes;

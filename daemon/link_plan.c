@@ -109,6 +109,7 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 		    .pacer = &pacers[i],
 		    .payload_max = wan_port_payload_max(&c->paths[i].remote, c->paths[i].mtu),
 		    .weight = c->paths[i].weight};
+	p.fec = c->fec;
 	p.rtt_hint_ns = link_plan_rtt_ns(c);
 	p.rate_hint_bps = config_rate_bps(c);
 	p.dead_peer_ns = c->dead_peer_ns;

@@ -108,6 +108,37 @@ static void write_barrier(struct json *j, const struct proxy_link_status *s)
 	json_object_end(j);
 }
 
+/* What FEC is, path by path, and what it did; the numbers are among the counters too. */
+static void write_fec(struct json *j, const struct link_config *c, const struct link_snapshot *snap)
+{
+	const uint64_t *n = snap->counters.ctr;
+	char mode[16];
+
+	config_fec_name(&c->fec, mode, sizeof(mode));
+	json_object(j, "fec");
+	json_string(j, "mode", mode);
+	json_uint(j, "rebuilt", n[CTR_FEC_REBUILT]);
+	json_uint(j, "mean_delay_ns", n[CTR_FEC_REBUILT] ? 1000 * n[CTR_FEC_DELAY_US] / n[CTR_FEC_REBUILT] : 0);
+	json_uint(j, "beyond_repair", n[CTR_FEC_BEYOND]);
+	json_uint(j, "spared", n[CTR_FEC_SPARED]);
+	json_uint(j, "sent_again", n[CTR_FEC_SENT_AGAIN]);
+	json_real(j, "overhead", n[CTR_WAN_TX_DGRAMS] ? (double)n[CTR_FEC_TX] / (double)n[CTR_WAN_TX_DGRAMS] : 0);
+	json_array(j, "paths");
+	for (uint32_t i = 0; i < snap->status.npaths; i++) {
+		const struct proxy_fec_status *s = &snap->status.fec[i];
+
+		json_object(j, NULL);
+		json_uint(j, "k", s->plan.k);
+		json_uint(j, "m", s->plan.m);
+		json_uint(j, "depth", s->plan.depth);
+		json_real(j, "loss", s->loss);
+		json_real(j, "burst", s->burst);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_object_end(j);
+}
+
 static void write_flow_counts(struct json *j, const struct link_snapshot *snap)
 {
 	json_object(j, "flow_counts");
@@ -287,6 +318,7 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 	write_pools(j, &snap->status);
 	write_flow_counts(j, snap);
 	write_barrier(j, &snap->status);
+	write_fec(j, site_config(s), snap);
 	write_counters(j, s, snap);
 	if (detail == STATUS_FLOWS)
 		write_flows(j, snap);

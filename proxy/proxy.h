@@ -272,16 +272,16 @@ bool proxy_event_next(struct proxy *p, struct proxy_event *ev);
 /* The shard's counters, growing from its start on (counters.h says what each means). */
 const struct proxy_counters *proxy_counters(const struct proxy *p);
 
-/* A path as this shard sees it. */
-struct proxy_path_status {
-	struct fec_plan fec; /* in force for what is sent; k 0: none */
-	double measured;     /* datagrams that the next two are about; old ones fade */
-	double loss;         /* of datagrams that are sent, before FEC: the other edge says so */
-	double burst;        /* mean length of bursts of losses, in datagrams of a lane; at least 1 */
+/* FEC on a path, for what is sent. */
+struct proxy_fec_status {
+	struct fec_plan plan; /* in force; k 0: none */
+	double measured;      /* datagrams that the next two are about; old ones fade */
+	double loss;          /* of datagrams, before FEC: the other edge says so */
+	double burst;         /* mean length of bursts of losses, in datagrams of a lane; at least 1 */
 };
 
 struct proxy_link_status {
-	struct proxy_path_status path[PATHS_MAX];
+	struct proxy_fec_status fec[PATHS_MAX];
 	uint32_t npaths;
 	bool wan_up; /* heard from the peer within dead_peer_ns in this session */
 	bool mismatch;

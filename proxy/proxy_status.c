@@ -66,7 +66,7 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 	s->mismatch = p->mismatch;
 	s->npaths = p->npaths;
 	for (uint32_t i = 0; i < p->npaths; i++)
-		s->path[i] = (struct proxy_path_status){.fec = p->path[i].fec.plan,
+		s->fec[i] = (struct proxy_fec_status){.plan = p->path[i].fec.plan,
 		                                        .measured = p->path[i].fec.measure.numbers,
 		                                        .loss = fec_measure_loss(&p->path[i].fec.measure),
 		                                        .burst = fec_measure_burst(&p->path[i].fec.measure)};

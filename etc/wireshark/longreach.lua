@@ -23,6 +23,9 @@ local frame_types = {
 	[0x11] = "REFUSED",
 	[0x12] = "PROBE",
 	[0x13] = "PING",
+	[0x14] = "FEC",
+	[0x15] = "REBUILT",
+	[0x16] = "ARRIVALS",
 }
 local packet_kinds = { [0] = "request", [1] = "response", [2] = "raw" }
 local flow_states = { [0] = "ok", [1] = "rnr", [2] = "stalled", [3] = "failed" }
@@ -234,6 +237,35 @@ end
 
 decode[0x13] = function(body, pinfo, tree)
 	return ""
+end
+
+decode[0x14] = function(body, pinfo, tree)
+	if body:len() <= 16 then
+		return nil
+	end
+	tree:add(f.base, body(0, 8))
+	return string.format(" base %s span %d group %d of %d repair %d of %d", tostring(body(0, 8):uint64()),
+		body(8, 2):uint(), body(11, 1):uint(), body(10, 1):uint(), body(12, 1):uint() + 1, body(13, 1):uint())
+end
+
+decode[0x15] = function(body, pinfo, tree)
+	local text = ""
+	if body:len() == 0 or body:len() % 8 ~= 0 then
+		return nil
+	end
+	for i = 0, body:len() / 8 - 1 do
+		tree:add(f.from_pn, body(8 * i, 8))
+		text = text .. " " .. tostring(body(8 * i, 8):uint64())
+	end
+	return text
+end
+
+decode[0x16] = function(body, pinfo, tree)
+	if body:len() ~= 24 then
+		return nil
+	end
+	return string.format(" lost %s of %s in %s bursts", tostring(body(8, 8):uint64()),
+		tostring(body(0, 8):uint64()), tostring(body(16, 8):uint64()))
 end
 
 -- One frame at off of those that end at last. Returns the offset behind it, or nil if it runs over the end.

@@ -135,7 +135,7 @@ static bool measure(const struct run *r, bool lossy, struct measured *m)
 	m->p999_ns = latency_quantile_ns(&latency, 0.999);
 	m->line_loss = (double)world.wan[0].stats.lost / (double)(world.wan[0].stats.sent + 1);
 	proxy_link_status(world.edge[0].shard[0].p, world.q.now_ns, &st);
-	m->plan = st.path[0].fec;
+	m->plan = st.fec[0].plan;
 	if (world.violation[0])
 		run_report(&world, r->name, false);
 	world_end(&world);

@@ -460,6 +460,25 @@ static void config_load__says_why_not(void **state)
 	assert_int_equal(config_load("/", &c, err), -EISDIR);
 }
 
+static void config_parse__fec(void **state)
+{
+	struct link_config c;
+
+	(void)state;
+	accepts(MINIMAL, &c);
+	assert_int_equal(c.fec.mode, FEC_OFF);
+	accepts(MINIMAL "[Link]\nFEC=auto\n", &c);
+	assert_int_equal(c.fec.mode, FEC_AUTO);
+	accepts(MINIMAL "[Link]\nFEC=64+4\n", &c);
+	assert_true(c.fec.mode == FEC_FIXED && c.fec.k == 64 && c.fec.m == 4);
+	refuses_line("Link", "FEC=64", "FEC=64: expected off, auto, or K+M such as 64+4");
+	refuses_line("Link", "FEC=64+4x", "FEC=64+4x: expected off, auto, or K+M such as 64+4");
+	refuses_line("Link", "FEC=4+5",
+	             "FEC=4+5: expected K+M with K from 1 to 128 and M from 1 to 16, and no more than K");
+	refuses_line("Link", "FEC=200+4",
+	             "FEC=200+4: expected K+M with K from 1 to 128 and M from 1 to 16, and no more than K");
+}
+
 /* What --print-config says is read back as the same configuration. */
 static void config_write__can_be_read_back(void **state)
 {
@@ -471,7 +490,7 @@ static void config_write__can_be_read_back(void **state)
 
 	(void)state;
 	accepts(MINIMAL "[Link]\nLocalPrefix=2001:db8::/32 10.9.0.0/24\nWorkers=2\nCPUs=1 3\nDistance=1500m\n"
-	                "[Tuning]\nLanTimeout=1.5ms\nRnrRetry=finite\n",
+	                "FEC=10+2\n[Tuning]\nLanTimeout=1.5ms\nRnrRetry=finite\n",
 	        &c);
 	f = open_memstream(&text, &len);
 	assert_non_null(f);
@@ -700,6 +719,7 @@ int main(void)
 	    cmocka_unit_test(config_parse__a_list_has_an_end),
 	    cmocka_unit_test(config_parse__file_names),
 	    cmocka_unit_test(config_load__says_why_not),
+	    cmocka_unit_test(config_parse__fec),
 	    cmocka_unit_test(config_write__can_be_read_back),
 	    cmocka_unit_test(config_carry_over__keeps_the_barrier_that_auto_turned_on),
 	    cmocka_unit_test(config_carry_over__turns_nothing_on),

@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# FEC between real daemons: what a line loses is rebuilt and hardly anything is sent again; contents are right; status
+# says so. And an edge that has none of it is sent none.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+link() { # FEC of A, FEC of B
+	lab_edges_stop
+	LAB_EXTRA_A=Link.FEC=$1 LAB_EXTRA_B=Link.FEC=$2
+	lab_line_set 3000
+	lab_edges
+	lab_link_up
+}
+
+ctr() { # a|b counter
+	lab_status "$1" ".links[0].counters.$2"
+}
+
+# What both edges did, while rcperf verified every byte: rebuilt, sent again.
+counts() {
+	echo "$(($(ctr a fec_rebuilt) + $(ctr b fec_rebuilt))) $(($(ctr a wan_lost) + $(ctr b wan_lost)))"
+}
+
+transfer() { # line... -- rcperf-options...
+	local line=() before after
+	while [ "$1" != -- ]; do
+		line+=("$1")
+		shift
+	done
+	shift
+	lab_line_set 3000 "${line[@]}"
+	before=$(counts)
+	lab_rcperf "$@" || why "contents, order or count are wrong" || return
+	after=$(counts)
+	REBUILT=$((${after% *} - ${before% *})) AGAIN=$((${after#* } - ${before#* }))
+	NOTE="$REBUILT rebuilt, $AGAIN sent again; $(lab_result '.goodput_gbps * 1000 | round / 1000') Gbit/s"
+}
+
+mended() { # share in percent that FEC must make up for; line... -- rcperf-options...
+	local want=$1
+	shift
+	transfer "$@" || return
+	[ "$REBUILT" -ge 20 ] || why "only $REBUILT datagrams were rebuilt: too few to tell" || return
+	[ $((100 * REBUILT)) -ge $((want * (REBUILT + AGAIN))) ] || why "$NOTE: less than $want % rebuilt"
+}
+
+status_says() {
+	local f
+	f=$(lab_status a '.links[0].fec | [.mode, .paths[0].k, .paths[0].m] | join(" ")')
+	[ "$f" = "16+4 16 4" ] || why "status of A says '$f'" || return
+	holds "$(lab_status a '.links[0].fec.spared') > 0 && $(lab_status b '.links[0].fec.rebuilt') > 0" ||
+		why "status knows of nothing rebuilt" || return
+	holds "$(lab_status a '.links[0].fec.paths[0].loss') > 0.002" || why "A was not told of the losses" || return
+	lab_client a status | grep -q '^  fec  *16+4; 16+4 x ' || why "longreach status has no line about FEC" || return
+	NOTE=$(lab_client a status | sed -n 's/^  fec *//p')
+}
+
+auto_on() {
+	transfer loss=1% -- --secs 4 --depth 32 || return
+	[ "$(lab_status a '.links[0].fec.paths[0].k')" -gt 0 ] || why "auto is still off at 1 % loss" || return
+	NOTE="$NOTE; $(lab_client a status | sed -n 's/^  fec *//p')"
+}
+
+off_there() {
+	transfer loss=1% -- --secs 1 --depth 32 || return
+	[ "$(ctr a fec_tx_repairs)$(ctr b fec_tx_repairs)" = 00 ] || why "repairs for an edge that has none of it"
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE
+lab_server $B_HOST
+
+check "fec: the link comes up with FEC=16+4" link 16+4 16+4
+check "fec: no loss, nothing to do" transfer -- --secs 0.7 --depth 32
+check "fec: 1 % loss is rebuilt" mended 95 loss=1% -- --secs 2 --depth 32
+
+check "fec: single messages, 5 % loss: the tail is protected" mended 90 loss=5% -- --iters 3000 --size 4096 --depth 1
+check "fec: a mix, both ways, 1 % loss, 1 % 200 us late" mended 90 loss=1% reorder=1%,200us \
+	-- --op mix --qps 4 --bidir --secs 2 --size 20000
+check "fec: status tells" status_says
+check "fec: FEC=8+8" link 8+8 8+8
+check "fec: 1 % in bursts of 5 is rebuilt" mended 85 loss=1% burst=5 -- --secs 3 --depth 32
+check "fec: FEC=auto" link auto auto
+check "fec: auto, off on a clean line, on at 1 %" auto_on
+check "fec: FEC=off at the other edge" link 16+4 off
+check "fec: nothing is sent to an edge without" off_there
+check_end

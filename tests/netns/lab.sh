@@ -293,7 +293,8 @@ lab_edge_start() { # a|b
 	mkdir -p "$LAB_DIR/$1" "$LAB_SHM/$1"
 	lab_conf "$1" >"$(lab_conf_path "$1")"
 	ip netns exec "$LAB_ID-e$1" "$LAB_BIN/longreachd" --control "$LAB_DIR/$1/control" \
-		--config "$(lab_conf_path "$1")" ${LAB_PCAP:+--pcap "$LAB_PCAP/$1"} >>"$LAB_DIR/$1/log" 2>&1 &
+		--config "$(lab_conf_path "$1")" ${LAB_PCAP:+--pcap "$LAB_PCAP/$1"} ${LAB_DAEMON_ARGS:-} \
+		>>"$LAB_DIR/$1/log" 2>&1 &
 	LAB_EDGE_PID[$1]=$!
 }
 

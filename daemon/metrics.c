@@ -12,6 +12,8 @@
 
 #include "daemon/link_counters.h"
 #include "daemon/link_plan.h"
+#include "daemon/metrics_paths.h"
+#include "daemon/metrics_text.h"
 #include "daemon/version.h"
 #include "headroom/headroom.h"
 
@@ -101,29 +103,11 @@ static const struct {
 
 /* --- the format --- */
 
-static void head(struct evbuffer *out, const char *family, const char *suffix, const char *type, const char *help)
-{
-	evbuffer_add_printf(out, "# HELP longreach_%s%s %s\n# TYPE longreach_%s%s %s\n", family, suffix, help, family,
-	                    suffix, type);
-}
-
-/* A label's value: what a link file or the other edge chose. */
-static void quoted(struct evbuffer *out, const char *text)
-{
-	evbuffer_add(out, "\"", 1);
-	for (; *text != '\0'; text++)
-		if (*text == '"' || *text == '\\')
-			evbuffer_add_printf(out, "\\%c", *text);
-		else
-			evbuffer_add_printf(out, "%c", *text < ' ' || *text > '~' ? '?' : *text);
-	evbuffer_add(out, "\"", 1);
-}
-
 /* longreach_FAMILY{link="NAME" and no closing brace */
 static void begin_sample(struct evbuffer *out, const char *family, const char *suffix, const struct view *v)
 {
 	evbuffer_add_printf(out, "longreach_%s%s{link=", family, suffix);
-	quoted(out, v->config->name);
+	metrics_quoted(out, v->config->name);
 }
 
 static void put_counter(struct evbuffer *out, const char *family, const struct view *v, const char *label,
@@ -139,9 +123,9 @@ static void put_counter(struct evbuffer *out, const char *family, const struct v
 
 static void put_info(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	head(out, "build_info", "", "gauge", "The daemon's version.");
+	metrics_head(out, "build_info", "", "gauge", "The daemon's version.");
 	evbuffer_add_printf(out, "longreach_build_info{version=\"%s\"} 1\n", LONGREACH_VERSION);
-	head(out, "link_info", "", "gauge", "What a link is: its mode, and the name that the other edge has for it.");
+	metrics_head(out, "link_info", "", "gauge", "What a link is: its mode, and the name that the other edge has for it.");
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
 
@@ -149,14 +133,14 @@ static void put_info(struct evbuffer *out, const struct view *views, uint32_t n)
 		evbuffer_add_printf(out, ",ack_mode=\"%s\",barrier=\"%s\",encryption=\"%s\",edge=",
 		                    ack_mode_name(v->config->ack_mode), barrier_mode_name(config_barrier(v->config)),
 		                    seal_cipher_name(v->config->encryption));
-		quoted(out, v->peer.met ? v->peer.there.name : "");
+		metrics_quoted(out, v->peer.met ? v->peer.there.name : "");
 		evbuffer_add_printf(out, "} 1\n");
 	}
 }
 
 static void put_states(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	head(out, "link_state", "", "gauge", "1 for the state that the link is in.");
+	metrics_head(out, "link_state", "", "gauge", "1 for the state that the link is in.");
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
 		bool wan_up = v->snap != NULL && v->snap->status.wan_up;
@@ -173,7 +157,7 @@ static void put_gauges(struct evbuffer *out, const struct view *views, uint32_t 
 {
 	for (unsigned g = 0; g < GAUGE_COUNT; g++) {
 		if (g == 0 || strcmp(gauges[g].family, gauges[g - 1].family) != 0)
-			head(out, gauges[g].family, "", "gauge", gauges[g].help);
+			metrics_head(out, gauges[g].family, "", "gauge", gauges[g].help);
 		for (uint32_t i = 0; i < n; i++) {
 			if (views[i].snap == NULL)
 				continue;
@@ -188,13 +172,13 @@ static void put_counters(struct evbuffer *out, const struct view *views, uint32_
 	for (unsigned c = 0; c < CTR_COUNT; c++) {
 		const char *name = proxy_counter_name((enum proxy_counter)c);
 
-		head(out, name, "_total", "counter", proxy_counter_text((enum proxy_counter)c));
+		metrics_head(out, name, "_total", "counter", proxy_counter_text((enum proxy_counter)c));
 		for (uint32_t i = 0; i < n; i++)
 			if (views[i].snap != NULL)
 				put_counter(out, name, &views[i], NULL, NULL, views[i].snap->counters.ctr[c]);
 	}
 #define X(name, field, text)                                                                                           \
-	head(out, #name, "_total", "counter", text);                                                                   \
+	metrics_head(out, #name, "_total", "counter", text);                                                                   \
 	for (uint32_t i = 0; i < n; i++)                                                                               \
 		if (views[i].snap != NULL)                                                                             \
 			put_counter(out, #name, &views[i], NULL, NULL, views[i].snap->field);
@@ -204,7 +188,7 @@ static void put_counters(struct evbuffer *out, const struct view *views, uint32_
 
 static void put_drops(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	head(out, "drops", "_total", "counter", "Packets and frames that went no further, by reason.");
+	metrics_head(out, "drops", "_total", "counter", "Packets and frames that went no further, by reason.");
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
 
@@ -221,15 +205,15 @@ static void put_drops(struct evbuffer *out, const struct view *views, uint32_t n
 
 static void put_events(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	head(out, "events", "_total", "counter", "What the log tells, also where it was kept short.");
+	metrics_head(out, "events", "_total", "counter", "What the log tells, also where it was kept short.");
 	for (uint32_t i = 0; i < n; i++)
 		for (unsigned e = 0; e < EV_COUNT; e++)
 			put_counter(out, "events", &views[i], "event", proxy_event_name((enum proxy_event_type)e),
 			            site_event_count(views[i].site, (enum proxy_event_type)e));
-	head(out, "distance_steps", "_total", "counter", "Times that the way has become longer or shorter.");
+	metrics_head(out, "distance_steps", "_total", "counter", "Times that the way has become longer or shorter.");
 	for (uint32_t i = 0; i < n; i++)
 		put_counter(out, "distance_steps", &views[i], NULL, NULL, views[i].distance->steps);
-	head(out, "sessions", "_total", "counter", "Sessions begun with the other edge.");
+	metrics_head(out, "sessions", "_total", "counter", "Sessions begun with the other edge.");
 	for (uint32_t i = 0; i < n; i++)
 		put_counter(out, "sessions", &views[i], NULL, NULL, views[i].peer.sessions);
 }
@@ -257,5 +241,6 @@ void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t 
 	put_gauges(out, views, n);
 	put_counters(out, views, n);
 	put_drops(out, views, n);
+	metrics_paths(out, links, n);
 	put_events(out, views, n);
 }

@@ -12,6 +12,9 @@
 
 #include "daemon/distance.c"
 #include "daemon/metrics.c"
+#undef SECONDS
+#include "daemon/metrics_paths.c"
+#include "daemon/metrics_text.c"
 
 struct site {
 	struct link_config config;
@@ -178,6 +181,21 @@ static void metrics_write__distance_and_buffer(void **state)
 	says("longreach_flows_in_state{link=\"wakkanai\",state=\"stalled\"} 2");
 }
 
+static void metrics_write__each_path(void **state)
+{
+	(void)state;
+	sites[0].config.npaths = snap.npaths = 2;
+	snprintf(sites[0].config.paths[1].name, sizeof(sites[0].config.paths[1].name), "north");
+	snap.paths[1].state = PATH_UP;
+	snap.paths[1].loss_ppm = 1500;
+	snap.paths[1].stats.tx_bytes = 1ull << 50;
+	scrape();
+	says("longreach_path_up{link=\"wakkanai\",path=\"\"} 0");
+	says("longreach_path_up{link=\"wakkanai\",path=\"north\"} 1");
+	says("longreach_path_loss_ratio{link=\"wakkanai\",path=\"north\"} 0.0015");
+	says("longreach_path_tx_bytes_total{link=\"wakkanai\",path=\"north\"} 1125899906842624");
+}
+
 static void metrics_write__a_link_that_does_not_run(void **state)
 {
 	(void)state;
@@ -205,6 +223,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(metrics_write__every_counter_and_drop, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__distance_and_buffer, setup, teardown),
+	    cmocka_unit_test_setup_teardown(metrics_write__each_path, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__hostile_name, setup, teardown),
 	};

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/metrics_paths.h"
+
+#include <inttypes.h>
+
+#include <event2/buffer.h>
+
+#include "daemon/metrics_text.h"
+
+#define SECONDS(ns) ((double)(ns) / 1e9)
+
+/* X(identifier, family, suffix, type, what it is, expression of `s`) */
+#define PATH_FAMILIES(X)                                                                                               \
+	X(UP, "path_up", "", "gauge", "1: the path answers.", s->state == PATH_UP)                                     \
+	X(USABLE, "path_in_use", "", "gauge", "1: packets may take the path.", s->usable)                              \
+	X(RTT, "path_rtt_seconds", "", "gauge", "Round trip, smoothed; 0: not measured.", SECONDS(s->rtt_smoothed_ns)) \
+	X(RTT_LEAST, "path_rtt_least_seconds", "", "gauge", "Least round trip.", SECONDS(s->rtt_min_ns))               \
+	X(RTT_P99, "path_rtt_p99_seconds", "", "gauge", "What 99 of 100 round trips stay below.",                      \
+	  SECONDS(s->rtt_p99_ns))                                                                                      \
+	X(LOSS, "path_loss_ratio", "", "gauge", "Share of the datagrams that were lost of late.",                      \
+	  (double)s->loss_ppm / 1e6)                                                                                   \
+	X(DELIVERY, "path_delivery_bits_per_second", "", "gauge", "UDP payload that the other edge said to have.",     \
+	  s->delivery_bps)                                                                                             \
+	X(IN_FLIGHT, "path_in_flight_bytes", "", "gauge", "Sent and not reported yet.", s->in_flight_bytes)            \
+	X(TX_DGRAMS, "path_tx_datagrams", "_total", "counter", "Datagrams sent.", s->stats.tx_dgrams)                  \
+	X(TX_BYTES, "path_tx_bytes", "_total", "counter", "UDP payload sent.", s->stats.tx_bytes)                      \
+	X(RX_DGRAMS, "path_rx_datagrams", "_total", "counter", "Datagrams received.", s->stats.rx_dgrams)              \
+	X(RX_BYTES, "path_rx_bytes", "_total", "counter", "UDP payload received.", s->stats.rx_bytes)                  \
+	X(LOST, "path_lost", "_total", "counter", "Datagrams found lost.", s->stats.lost)                              \
+	X(SPURIOUS, "path_lost_spuriously", "_total", "counter", "Of these, datagrams that had arrived after all.",    \
+	  s->stats.spurious)                                                                                           \
+	X(REPAIRS, "path_repairs", "_total", "counter", "Packets or pieces sent again.", s->stats.repairs)             \
+	X(REBUILT, "path_rebuilt", "_total", "counter", "Datagrams of the other edge that FEC made up for.",           \
+	  s->stats.rebuilt)                                                                                            \
+	X(REORDERED, "path_reordered", "_total", "counter", "Datagrams that a later one had overtaken.",               \
+	  s->stats.reordered)                                                                                          \
+	X(MOVED, "path_moved", "_total", "counter", "Datagrams whose contents went again elsewhere when it died.",     \
+	  s->stats.moved)                                                                                              \
+	X(DEATHS, "path_deaths", "_total", "counter", "Times that the path was found dead.", s->stats.deaths)
+
+#define X(id, family, suffix, type, help, value) PATH_FAMILY_##id,
+enum path_family { PATH_FAMILIES(X) PATH_FAMILY_COUNT };
+#undef X
+
+static const struct {
+	const char *family, *suffix, *type, *help;
+} families[] = {
+#define X(id, family, suffix, type, help, value) {family, suffix, type, help},
+    PATH_FAMILIES(X)
+#undef X
+};
+
+static double value_of(enum path_family f, const struct proxy_path_status *s)
+{
+	switch (f) {
+#define X(id, family, suffix, type, help, value)                                                                       \
+	case PATH_FAMILY_##id:                                                                                         \
+		return (double)(value);
+		PATH_FAMILIES(X)
+#undef X
+	default:
+		return 0;
+	}
+}
+
+static void put_sample(struct evbuffer *out, enum path_family f, const struct link_config *c, uint32_t path,
+                       const struct proxy_path_status *s)
+{
+	evbuffer_add_printf(out, "longreach_%s%s{link=", families[f].family, families[f].suffix);
+	metrics_quoted(out, c->name);
+	evbuffer_add_printf(out, ",path=");
+	metrics_quoted(out, c->paths[path].name);
+	if (families[f].suffix[0] != '\0') /* counters are whole; a double holds 2^53 of them */
+		evbuffer_add_printf(out, "} %" PRIu64 "\n", (uint64_t)value_of(f, s));
+	else
+		evbuffer_add_printf(out, "} %.15g\n", value_of(f, s));
+}
+
+void metrics_paths(struct evbuffer *out, const struct gathered *links, uint32_t n)
+{
+	for (unsigned f = 0; f < PATH_FAMILY_COUNT; f++) {
+		metrics_head(out, families[f].family, families[f].suffix, families[f].type, families[f].help);
+		for (uint32_t i = 0; i < n; i++) {
+			const struct link_config *c = site_config(links[i].site);
+
+			for (uint32_t p = 0; links[i].snap != NULL && p < c->npaths && p < links[i].snap->npaths; p++)
+				put_sample(out, (enum path_family)f, c, p, &links[i].snap->paths[p]);
+		}
+	}
+}

@@ -31,6 +31,14 @@ void near_nak_gap(struct proxy *p, struct near_flow *f)
 	near_speak(p, f, DUE_NAK);
 }
 
+/* What owns several PSNs or opens an operation waits for its turn beyond a gap: the host sends it again. But behind a READ
+ * whose length in PSNs is not known yet there is no gap, and no host would have a reason to. */
+static bool may_be_held(const struct near_flow *f, const struct roce_pkt *pkt)
+{
+	return pkt->class == ROCE_RC_REQUEST &&
+	       (f->psns_unknown || !(roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE));
+}
+
 static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                               uint64_t pos, uint16_t vlan_tci, uint32_t fp)
 {
@@ -58,9 +66,7 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 		near_drop_held(p, f, slot);
 		return drop(p, DROP_LAN_STRANGER);
 	}
-	/* What owns several PSNs or opens an operation waits for its turn: the host sends it again. */
-	if (pos - f->pos_next < HELD_OOO_MAX && pkt->class == ROCE_RC_REQUEST &&
-	    !(roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) && near_admit(p, f, pkt->len) &&
+	if (pos - f->pos_next < HELD_OOO_MAX && may_be_held(f, pkt) && near_admit(p, f, pkt->len) &&
 	    near_commit(p, f, l3, pkt, pos, 1, fp, vlan_tci) != SLOT_NONE)
 		f->ooo_pkts++;
 	if (f->ooo_pkts >= PATIENCE_PKTS || pos - f->pos_next >= HELD_OOO_MAX)

@@ -178,6 +178,7 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 		}
 		h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
 		arena_amend(p->arena, slot);
+		f->psns_unknown = false; /* a READ in front of it had one PSN */
 		if (h->flags & SF_OWN_RESPONSE) { /* it was there before the flow's base moved below it */
 			struct rd_op *op = near_op_at(f, f->pos_next);
 
@@ -191,6 +192,7 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 		}
 		f->ooo_pkts--;
 		near_in_order(p, f, slot);
+		f->pos_max = max_u64(f->pos_max, f->pos_next); /* of a READ there was only the first PSN */
 	}
 	if (!f->ooo_pkts)
 		timer_cancel(&p->timers, &f->patience);

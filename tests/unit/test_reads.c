@@ -457,6 +457,58 @@ static void reads__length_is_learned_for_the_right_one(void **state)
 	core_close(&c);
 }
 
+/* What comes behind it meanwhile, READs too, is kept, and goes on as soon as its length is known: no host has to repeat it. */
+static void reads__what_follows_one_of_unknown_length_is_kept(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	assert_int_equal(ask(&c, 1, 3, 1, true), DROP_NONE);
+	assert_int_equal(ask(&c, 4, 3, 4, true), DROP_NONE);
+	assert_int_equal(core_send(&c, RC_FETCH_ADD, 7), DROP_NONE);
+	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 8), DROP_NONE);
+	core_expect(&c.b, RC_READ_REQUEST, 1);
+	core_wait(&c, 2 * CORE_MS);
+	assert_int_equal(core_pending(&c.a), 0); /* nor is it asked to */
+	respond(&c, three[0], 1, 2);
+	core_expect(&c.b, RC_READ_REQUEST, 4);
+	core_expect(&c.b, RC_FETCH_ADD, 7);
+	core_expect(&c.b, RC_WRITE_ONLY, 8);
+	assert_int_equal(core_near(&c)->pos_next, POS_ORIGIN + 9);
+	assert_int_equal(near_op_at(core_near(&c), POS_ORIGIN + 6)->psns, 3);
+	respond(&c, three[1], 2, 2);
+	respond(&c, three[2], 3, 2);
+	for (uint32_t i = 0; i < 3; i++)
+		respond(&c, three[i], 4 + i, 3);
+	respond(&c, RC_ATOMIC_ACK, 7, 4);
+	for (uint32_t i = 0; i < 6; i++)
+		expect_response(&c, three[i % 3], 1 + i);
+	assert_int_equal(core_expect(&c.a, RC_ATOMIC_ACK, 7)->h.aeth_msn, 4);
+	core_expect_aeth(&c.a, 8, AETH_ACK_NO_CREDITS);
+	core_close(&c);
+}
+
+/* It restarts while they wait: they are there again, and as many. */
+static void reads__what_follows_outlives_a_restart(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	ask(&c, 1, 3, 1, true);
+	ask(&c, 4, 3, 4, true);
+	core_send(&c, RC_WRITE_ONLY, 7);
+	core_expect(&c.b, RC_READ_REQUEST, 1);
+	restart_near(&c);
+	respond(&c, three[0], 1, 2);
+	core_expect(&c.b, RC_READ_REQUEST, 4);
+	core_expect(&c.b, RC_WRITE_ONLY, 7);
+	core_close(&c);
+}
+
 /* The responder's first answer may name the last PSN of a READ, in the midst of what was sent. */
 static void reads__first_answer_at_the_end_of_one(void **state)
 {
@@ -480,6 +532,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(reads__first_answer_at_the_end_of_one),
 	    cmocka_unit_test(reads__length_is_learned_for_the_right_one),
+	    cmocka_unit_test(reads__what_follows_one_of_unknown_length_is_kept),
+	    cmocka_unit_test(reads__what_follows_outlives_a_restart),
 	    cmocka_unit_test(reads__answer_survives_a_restart),
 	    cmocka_unit_test(reads__atomic_is_replayed_after_a_restart),
 	    cmocka_unit_test(reads__early_response_outlives_a_restart),

@@ -45,6 +45,7 @@ struct rd_op {
 	uint32_t psns;     /* far: 0 while not known */
 	uint32_t msn;      /* near: relative MSN with this operation counted. far: unused */
 	uint32_t len;      /* READ: bytes asked for */
+	uint64_t begun_ns; /* near: when the host asked first */
 	uint64_t done_ns;  /* near: when the host was given the last response; 0: never yet */
 	uint64_t again_ns; /* near: when the host last asked again. far: when it was last sent again */
 	uint64_t next;     /* near: next response for the host, while `due` */

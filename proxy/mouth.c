@@ -48,12 +48,37 @@ static uint64_t rnr_wait_max_ns(const struct proxy *p, const struct near_flow *f
 	return clamp_u64(rtt, RNR_WAIT_MIN_NS, RNR_WAIT_MAX_NS);
 }
 
+/* For a host that waits for an answer: until that can be here; or, when it is late, a part of that time. 0: it waits for
+ * none, or there is no telling. */
+static uint64_t answer_in_ns(const struct proxy *p, const struct near_flow *f)
+{
+	const struct rd_op *op = near_op_open(f);
+	uint64_t at_ns = op ? op->begun_ns + proxy_rtt_ns(p) : 0;
+
+	if (!op || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)
+		return 0;
+	return max_u64(at_ns > p->now_ns ? at_ns - p->now_ns : (p->now_ns - at_ns) / 4, 1);
+}
+
+/* The wait is not more than that, but RNR_WAIT_MIN_NS at least. */
+static uint8_t rnr_code_within(uint64_t ns)
+{
+	uint8_t code = roce_rnr_timer_code(max_u64(ns, RNR_WAIT_MIN_NS));
+
+	return roce_rnr_timer_ns(code) > ns && roce_rnr_timer_ns((uint8_t)(code - 1)) >= RNR_WAIT_MIN_NS ? (uint8_t)(code - 1)
+	                                                                                                  : code;
+}
+
 /* How long the requester is sent away: about what it takes until a report can bring room, and twice as long each time
- * that it comes back in vain. */
+ * that it comes back in vain. One that waits for an answer is to be back when that comes, and rather before: away it
+ * asks for nothing new. */
 static uint8_t rnr_syndrome(const struct proxy *p, const struct near_flow *f)
 {
 	uint64_t longest = rnr_wait_max_ns(p, f), wait = max_u64(proxy_rtt_ns(p) / 2, RNR_WAIT_MIN_NS);
+	uint64_t answer = answer_in_ns(p, f);
 
+	if (answer)
+		return (uint8_t)(AETH_RNR_NAK | rnr_code_within(min_u64(answer, longest)));
 	wait <<= f->rnr_row < RNR_DOUBLINGS ? f->rnr_row - 1 : RNR_DOUBLINGS;
 	wait = p->wan_up ? min_u64(wait, longest) : longest;
 	return (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(wait));

@@ -59,6 +59,7 @@ struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roc
 	op->rkey = pkt->reth_rkey;
 	op->end_va = pkt->reth_va + pkt->reth_len;
 	op->fp = fp;
+	op->begun_ns = p->now_ns;
 	op->done_ns = op->again_ns = 0;
 	op->room = 0;
 	op->due = true;

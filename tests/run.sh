@@ -57,6 +57,8 @@ sim() {
 	step 'incast: 256 QPs into one port' build/gcc/lrsim --incast
 	step 'a WAN cut for 10 s: who lives' build/gcc/lrsim --cut all
 	step 'a frozen host: what others keep' build/gcc/lrsim --frozen
+	step 'READs over 300 km' build/gcc/lrsim --reads 300km-4qp
+	step 'READs over 1000 km' build/gcc/lrsim --reads 1000km-8qp
 	step 'full arena: back within 2 RTT' build/gcc/lrsim --full-arena
 	step 'headroom holds, and not with less' build/gcc/lrsim --pause-link
 	# Those that few seeds find at once; FULL: each of them all, see lrsim --faults.

@@ -16,6 +16,7 @@
 #include "fullscale.h"
 #include "incast.h"
 #include "pause_link.h"
+#include "reads.h"
 #include "runner.h"
 #include "scenario_work.h"
 
@@ -32,6 +33,7 @@ static const char usage[] =
     "       lrsim --fair NAME      what flows leave each other; `--fair list` lists them\n"
     "       lrsim --cut NAME       what lives through a WAN that is cut for 10 s; `--cut list` lists them\n"
     "       lrsim --incast         256 queue pairs of 32 hosts into one port with a shallow queue\n"
+    "       lrsim --reads NAME     READs at 400 Gbit/s; `--reads list` lists them\n"
     "       lrsim --frozen         what a host that stands still costs all others, both edges full\n"
     "       lrsim --full-arena     how soon hosts send again when there is room again\n"
     "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
@@ -78,6 +80,7 @@ enum {
 	OPT_INCAST,
 	OPT_ARENA,
 	OPT_FROZEN,
+	OPT_READS,
 	OPT_LOG,
 	OPT_DIRECT,
 	OPT_KEEP,
@@ -95,6 +98,7 @@ static const struct option options[] = {
     {"pause-link", no_argument, NULL, OPT_PAUSE},
     {"attack", no_argument, NULL, OPT_ATTACK},
     {"incast", no_argument, NULL, OPT_INCAST},
+    {"reads", required_argument, NULL, OPT_READS},
     {"frozen", no_argument, NULL, OPT_FROZEN},
     {"full-arena", no_argument, NULL, OPT_ARENA},
     {"latency", no_argument, NULL, OPT_LATENCY},
@@ -149,6 +153,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + pause_link_run();
 	case OPT_INCAST:
 		return 1 + incast_run();
+	case OPT_READS:
+		return 1 + reads_run(arg);
 	case OPT_FROZEN:
 		return 1 + frozen_run();
 	case OPT_ARENA:

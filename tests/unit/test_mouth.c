@@ -248,6 +248,36 @@ static void mouth__rnr_waits_are_bounded_by_the_round_trip(void **state)
 	core_close(&c);
 }
 
+/* One that asks again for an answer that is still on its way is back just before that can be here. */
+static void mouth__rnr_wait_ends_when_the_answer_is_due(void **state)
+{
+	struct roce_pkt read = core_req(RC_READ_REQUEST, 1);
+	const struct core_pkt *k;
+	uint64_t wait[3] = {0};
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	for (uint32_t i = 0; i < PATHS_MAX; i++)
+		c.a.p->path[i].rtt.smoothed_ns = c.a.p->path[i].rtt.min_ns = 10 * CORE_MS;
+	read.reth_len = CORE_PMTU;
+	core_in(&c.a, read, 0, 0);
+	for (int i = 0; i < 3; i++) { /* 2 ms, 10 ms and 18 ms later: as the two that it is late */
+		c.now_ns += (i ? 8 : 2) * CORE_MS;
+		core_in(&c.a, read, 0, 0);
+		core_in(&c.a, read, 0, 0);
+		core_in(&c.a, read, 0, 0);
+		for (core_collect(&c.a); (k = core_take(&c.a));)
+			if (k->h.opcode == RC_ACK && (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK)
+				wait[i] = roce_rnr_timer_ns(k->h.aeth_syndrome & 31);
+	}
+	assert_int_equal(wait[0], 7680 * CORE_US);
+	assert_int_equal(wait[1], 640 * CORE_US);
+	assert_int_equal(wait[2], 1920 * CORE_US);
+	core_close(&c);
+}
+
 /* Once there is room again the host's next try is taken and ACKed. */
 static void mouth__room_ends_the_hold_off(void **state)
 {
@@ -435,6 +465,7 @@ int main(void)
 	    cmocka_unit_test(mouth__full_arena_means_rnr),
 	    cmocka_unit_test(mouth__cnp_comes_before_rnr),
 	    cmocka_unit_test(mouth__rnr_waits_are_bounded_by_the_round_trip),
+	    cmocka_unit_test(mouth__rnr_wait_ends_when_the_answer_is_due),
 	    cmocka_unit_test(mouth__room_ends_the_hold_off),
 	    cmocka_unit_test(mouth__no_rnr_for_finite_retries_while_waiting),
 	    cmocka_unit_test(mouth__finite_rnr_retries_are_not_used_up),

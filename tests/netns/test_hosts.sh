@@ -59,6 +59,8 @@ next_program() {
 # time. The sender is held off; its queue pairs live, and what was acknowledged arrives.
 stuck_responder() {
 	local failed
+	lab_edges_stop
+	: >"$LAB_DIR/a/log"
 	LAB_BUFFER=$((5 * 475000000 / 8 / 10)) link "$LAB_MODE" || return
 	across 300 --qps 2 --secs 8 --depth 64 --port $STUCK || return
 	failed=$(lab_status a '.links[0].counters.bytes_failed')

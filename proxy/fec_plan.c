@@ -123,7 +123,7 @@ static void update_auto(struct fec_plan *plan, uint64_t *changed_ns, const struc
 		set(plan, changed_ns, &want, now_ns);
 		return;
 	}
-	less = plan_for(LESS_MARGIN * loss, LESS_MARGIN * burst, line);
+	less = plan_for(LESS_MARGIN * loss, 1 + LESS_MARGIN * (burst - 1), line);
 	if (may_drop && (better(plan, &less) || less.depth < plan->depth))
 		set(plan, changed_ns, &less, now_ns);
 }
@@ -137,7 +137,7 @@ static void update_fixed(struct fec_plan *plan, uint64_t *changed_ns, const stru
 	if (plan->k && want.depth < plan->depth) {
 		struct fec_plan less = {.k = c->k, .m = c->m};
 
-		less.depth = (uint8_t)depth_for(LESS_MARGIN * fec_measure_burst(m));
+		less.depth = (uint8_t)depth_for(1 + LESS_MARGIN * (fec_measure_burst(m) - 1));
 		fit_line(&less, line, c->k);
 		if (now_ns < *changed_ns + FEC_HOLD_NS || less.depth >= plan->depth)
 			return;

@@ -318,7 +318,7 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 	e->waived = 0;
 	e->arena_lives = 1;
 	memset(e->events, 0, sizeof(e->events));
-	wan_pacer_init(&e->pacer[0], wc->pacer_bps, wc->wan_overhead, 20000);
+	wan_pacer_init(&e->pacer[0], wc->pacer_bps, wc->wan_overhead, wc->pacer_burst_ns ? wc->pacer_burst_ns : 20000);
 	for (uint32_t i = 0; i < wc->nmore; i++)
 		wan_pacer_init(&e->pacer[i + 1], wc->more[i].pacer_bps, wc->wan_overhead, 20000);
 	for (uint32_t i = 0; i < e->nshards; i++) {

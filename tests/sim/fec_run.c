@@ -20,6 +20,7 @@
 
 #include "proxy/fec_tx.h"
 #include "proxy/wan_frame.h"
+#include "fullscale.h"
 #include "runner.h"
 #include "scenario.h"
 
@@ -55,7 +56,8 @@ static struct conn_cfg conns[QPS];
 struct measured {
 	uint64_t rebuilt, sent_again, repairs, datagrams, beyond, late;
 	uint64_t p50_ns, p999_ns;
-	double gbps, line_loss;
+	double gbps, line_loss, burst;
+	bool smooth;
 	struct fec_plan plan;
 };
 
@@ -76,6 +78,7 @@ static void set_up(const struct run *r, bool lossy, struct scenario *s)
 	scenario_plain(s, 400 * GBIT, RTT_NS / 2, 4096);
 	every_ns = MSG_LEN * 8.0 / (r->load * ceiling_gbps(&s->cfg)) * QPS;
 	s->cfg.fec = r->fec;
+	fullscale_pace(&s->cfg);
 	s->cfg.conn = conns;
 	s->cfg.nconns = QPS;
 	for (uint32_t i = 0; i < QPS; i++) {
@@ -84,13 +87,8 @@ static void set_up(const struct run *r, bool lossy, struct scenario *s)
 		conns[i].post_every_ns = (uint64_t)every_ns;
 		conns[i].post_from_ns = 5 * RTT_NS + (uint64_t)(every_ns * i / QPS); /* when pairs are known */
 	}
-	if (lossy && r->bursts) {
-		s->cfg.wan.burst_leave = 1.0 / 8;
-		s->cfg.wan.burst_enter = 0.01 / 0.99 / 8;
-		s->cfg.wan.burst_loss = 1;
-	} else if (lossy) {
-		s->cfg.wan.loss = 0.01;
-	}
+	if (lossy)
+		link_lossy(&s->cfg.wan, 0.01, r->bursts ? 8 : 1);
 }
 
 static uint64_t both(enum proxy_counter c)
@@ -131,6 +129,7 @@ static bool measure(const struct run *r, bool lossy, struct measured *m)
 	world_run_until(&world, warm + span);
 	take(m, 1);
 	m->gbps = m->gbps * 8 / (double)span;
+	m->burst = fullscale_burst(&world, &m->smooth);
 	m->p50_ns = latency_quantile_ns(&latency, 0.5);
 	m->p999_ns = latency_quantile_ns(&latency, 0.999);
 	m->line_loss = (double)world.wan[0].stats.lost / (double)(world.wan[0].stats.sent + 1);
@@ -153,15 +152,15 @@ static bool one(const struct run *r)
 	share = m.rebuilt ? (double)m.rebuilt / (double)(m.rebuilt + m.sent_again) : 0;
 	ratio = (double)m.p999_ns / (double)(clean.p999_ns ? clean.p999_ns : 1);
 	offered = MSG_LEN * 8.0 * QPS / (double)conns[0].post_every_ns;
-	ok = share >= WANT && ratio <= WANT_LAT && m.gbps > 0.99 * offered;
+	ok = share >= WANT && ratio <= WANT_LAT && m.gbps > 0.99 * offered && m.smooth;
 	printf("%-19s FEC %u+%u x %u: %.2f %% lost, %7llu rebuilt, %5llu sent again: %6.3f %% rebuilt; p50 %.3f p99.9 %.3f "
 	       "ms, without losses %.3f %.3f: x %.3f; %.2f of %.2f Gbit/s, repairs %.1f %% of datagrams, %llu beyond, %llu "
-	       "late: %s\n",
+	       "late, bursts of at most %.1f datagrams: %s\n",
 	       r->name, m.plan.k, m.plan.m, m.plan.depth, 100 * m.line_loss, (unsigned long long)m.rebuilt,
 	       (unsigned long long)m.sent_again, 100 * share, (double)m.p50_ns / 1e6, (double)m.p999_ns / 1e6,
 	       (double)clean.p50_ns / 1e6, (double)clean.p999_ns / 1e6, ratio, m.gbps, offered,
 	       100 * (double)m.repairs / (double)(m.datagrams + 1), (unsigned long long)m.beyond,
-	       (unsigned long long)m.late, ok ? "ok" : "MISSED");
+	       (unsigned long long)m.late, m.burst, ok ? "ok" : "MISSED");
 	fflush(stdout);
 	return ok;
 }

@@ -19,4 +19,16 @@ int fullscale_many_qps(uint32_t n);
 /* Completion latency over distance. */
 int fullscale_latency(void);
 
+/* A path's pacer lets no more than this out at once (one UDP_SEGMENT send); reports and other control go past it. */
+#define PACER_BURST   16
+#define CONTROL_BURST 16
+
+struct world;
+struct world_cfg;
+
+/* Has the pacer save up time for PACER_BURST datagrams. */
+void fullscale_pace(struct world_cfg *c);
+/* Datagrams that stood in front of the wire from site A at most, in full ones; and whether that is within the bound. */
+double fullscale_burst(const struct world *w, bool *ok);
+
 #endif

@@ -10,6 +10,14 @@ void link_init(struct link *l, const struct link_cfg *cfg, struct eventq *q, uin
 	rng_init(&l->rng, seed);
 }
 
+void link_lossy(struct link_cfg *c, double loss, double burst)
+{
+	c->loss = burst > 1 ? 0 : loss;
+	c->burst_leave = burst > 1 ? 1 / burst : 0;
+	c->burst_enter = burst > 1 ? loss / (1 - loss) / burst : 0;
+	c->burst_loss = 1;
+}
+
 static void link_deliver_head(void *obj, uint64_t arg)
 {
 	struct link *l = obj;
@@ -140,6 +148,8 @@ void link_send(struct link *l, struct pkt *p)
 	}
 	if (link_marks(l, waiting) && pkt_mark_ce(p))
 		l->stats.marked++;
+	if (l->busy_until_ps - now_ps > l->stats.queue_peak_ps)
+		l->stats.queue_peak_ps = l->busy_until_ps - now_ps;
 	l->busy_until_ps += (uint64_t)((double)bits * 1e12 / (double)c->rate_bps);
 	l->stats.sent++;
 	l->stats.wire_bytes += p->len + c->overhead_bytes;

@@ -34,6 +34,7 @@ struct link_cfg {
 
 struct link_stats {
 	uint64_t sent, delivered, lost, cut, overflowed, reordered, duplicated, corrupted, marked;
+	uint64_t queue_peak_ps; /* longest time that a packet waited for the wire */
 	uint64_t wire_bytes, queue_most_bytes;
 };
 
@@ -56,6 +57,8 @@ struct link {
 
 void link_init(struct link *l, const struct link_cfg *cfg, struct eventq *q, uint64_t seed,
                void (*deliver)(void *obj, struct pkt *p), void *obj);
+/* That share of packets gets lost, at random or in bursts of that mean length (Gilbert-Elliott: all in the bad state). */
+void link_lossy(struct link_cfg *c, double loss, double burst);
 /* Takes p. */
 void link_send(struct link *l, struct pkt *p);
 /* Gives back what is still under way; the event queue must not run any more. */

@@ -35,6 +35,7 @@
 #include "fec_config.h"
 #include "icrc.h"
 #include "limits.h"
+#include "rate.h"
 #include "roce.h"
 
 /* How far early ACKs reach (promise to the requester). */
@@ -71,15 +72,16 @@ struct pair_mode {
 	enum ack_mode mode;
 };
 
-/* One per path, shared by all shards of a link: a virtual clock that hands out sending time. */
+/* One per path, shared by all shards of a link: a virtual clock that hands out sending time, and who sets its rate. */
 struct wan_pacer {
 	_Atomic uint64_t next_ns;  /* when the line is free again */
-	_Atomic uint64_t rate_bps; /* bits per second, on the wire as counted by overhead_bytes */
+	_Atomic uint64_t rate_bps; /* bits per second, on the wire as counted by overhead_bytes. Of the controller */
 	uint32_t overhead_bytes;   /* per datagram: UDP, IP and link layer */
 	uint32_t burst_ns;         /* unused time that may be saved up, ns */
+	struct rate_control control;
 };
 
-/* rate_bps: bits per second, not 0; it may be changed at any time by storing to the field. */
+/* rate_bps: bits per second, not 0. Controlled by rate_fixed; rate_choose() changes both, at any time. */
 void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns);
 
 /* What a datagram's seal hangs on: all of it stands in its header. */

@@ -235,6 +235,23 @@ static bool begin(struct wan_build *b)
 	return true;
 }
 
+/* For the path's controller. What is not acknowledged is told of with the next that is. */
+static void mark(struct wan_build *b)
+{
+	struct rate_control *c = &b->path->pacer->control;
+	uint32_t bytes = (uint32_t)b->off + b->path->pacer->overhead_bytes;
+
+	if (!rate_tracks(c))
+		return;
+	if (!b->e->nrefs) {
+		b->s->unmarked += b->s->sent.marked_in_flight ? bytes : 0;
+		return;
+	}
+	rate_on_sent(c, &b->e->mark, b->p->now_ns, bytes + b->s->unmarked);
+	b->s->sent.marked_in_flight += b->e->mark.bytes;
+	b->s->unmarked = 0;
+}
+
 static void finish(struct wan_build *b)
 {
 	b->e->bytes = (uint32_t)b->off;
@@ -246,6 +263,7 @@ static void finish(struct wan_build *b)
 		b->path->stats.tx_control++;
 		b->path->stats.tx_control_bytes += b->off;
 	}
+	mark(b);
 	b->e->place = wan_path_sent(b->p, b->path, b->off, b->e->nrefs > 0);
 	if (b->e->nrefs)
 		wan_lane_wake_at(b->p, b->l, b->p->now_ns + pn_space_pto_ns(b->s, b->path));

@@ -55,6 +55,7 @@ static void empty_list(struct dnode *head)
 void wan_lane_session_start(struct proxy *p, struct lane *l)
 {
 	for (uint32_t i = 0; i < p->npaths; i++) {
+		rate_on_gone(&p->path[i].pacer->control, l->space[i].sent.marked_in_flight);
 		pn_space_reset(&l->space[i], p->now_ns);
 		wan_fec_reset_space(p, l, &l->space[i]);
 		l->space[i].ping_due = i == 0 || l->id == p->cfg.shard; /* one is enough to try a path */

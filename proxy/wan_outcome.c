@@ -27,6 +27,7 @@ struct lane_ctx {
 	struct proxy *p;
 	struct lane *l;
 	struct pn_space *s;
+	struct rate_pick pick; /* of what is told to have arrived */
 };
 
 static bool ref_slot(struct proxy *p, const struct wan_ref *r, struct slot_meta **m)
@@ -128,13 +129,33 @@ static void control_lost(struct proxy *p, struct lane *l, const struct wan_ref *
 	}
 }
 
+static struct rate_control *control_of(const struct lane_ctx *c)
+{
+	return &c->p->path[c->s->path].pacer->control;
+}
+
+static void slots_acked(struct lane_ctx *c, const struct sent_entry *e)
+{
+	for (unsigned i = 0; i < e->nrefs; i++)
+		if (e->ref[i].kind == REF_SLOT)
+			slot_acked(c->p, &e->ref[i]);
+}
+
 static void entry_acked(void *arg, const struct sent_entry *e)
 {
 	struct lane_ctx *c = arg;
 
-	for (unsigned i = 0; i < e->nrefs; i++)
-		if (e->ref[i].kind == REF_SLOT)
-			slot_acked(c->p, &e->ref[i]);
+	rate_on_arrived(control_of(c), &c->pick, &e->mark, e->sent_ns, c->p->now_ns);
+	slots_acked(c, e);
+}
+
+/* What the peer needed to have it is there; the line lost it. */
+static void entry_rebuilt(void *arg, const struct sent_entry *e)
+{
+	struct lane_ctx *c = arg;
+
+	rate_on_lost(control_of(c), &e->mark, c->p->now_ns);
+	slots_acked(c, e);
 }
 
 static void entry_gone(struct lane_ctx *c, const struct sent_entry *e, enum how how)
@@ -152,6 +173,7 @@ static void entry_lost(void *arg, const struct sent_entry *e)
 	struct lane_ctx *c = arg;
 
 	count(c->p, CTR_WAN_LOST, 1);
+	rate_on_lost(control_of(c), &e->mark, c->p->now_ns);
 	if (e->block)
 		count(c->p, CTR_FEC_SENT_AGAIN, 1);
 	wan_path_lost(&c->p->path[c->s->path], e->place);
@@ -163,6 +185,7 @@ static void entry_refused(void *arg, const struct sent_entry *e)
 	struct lane_ctx *c = arg;
 
 	count(c->p, CTR_WAN_REFUSED, 1);
+	rate_on_arrived(control_of(c), &c->pick, &e->mark, e->sent_ns, c->p->now_ns); /* the line did its part */
 	entry_gone(c, e, HOW_REFUSED);
 }
 
@@ -171,6 +194,7 @@ static void entry_moved(void *arg, const struct sent_entry *e)
 	struct lane_ctx *c = arg;
 
 	count(c->p, CTR_WAN_MOVED, 1);
+	rate_on_gone(control_of(c), e->mark.bytes);
 	c->p->path[c->s->path].stats.moved++;
 	entry_gone(c, e, HOW_MOVED);
 }
@@ -179,7 +203,7 @@ static void entry_moved(void *arg, const struct sent_entry *e)
 
 void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s)
 {
-	struct lane_ctx c = {p, l, s};
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
 	uint64_t rtt = wan_rtt_ns(&p->path[s->path].rtt);
 
 	s->sent.told_ns = wan_rtt_pto_ns(&p->path[s->path].rtt) - rtt;
@@ -192,7 +216,7 @@ void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s)
 
 void wan_give_up_oldest(struct proxy *p, struct lane *l, struct pn_space *s)
 {
-	struct lane_ctx c = {p, l, s};
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
 
 	wan_sent_give_up_oldest(&s->sent, p->now_ns, entry_lost, &c);
 	wan_sent_advance(&s->sent, p->now_ns, 0);
@@ -200,7 +224,7 @@ void wan_give_up_oldest(struct proxy *p, struct lane *l, struct pn_space *s)
 
 void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s)
 {
-	struct lane_ctx c = {p, l, s};
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
 
 	wan_fec_abandon(p, l, s);
 	if (wan_sent_give_up_all(&s->sent, entry_moved, &c))
@@ -212,15 +236,18 @@ void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s)
 void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
 {
 	struct wan_path *path = &p->path[s->path];
-	struct lane_ctx c = {p, l, s};
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
 	struct wan_sent_result res;
+	uint64_t rtt_ns = 0;
 
 	wan_sent_report(&s->sent, r, entry_acked, &c, &res);
 	if (r->largest < s->sent.pn_next && r->largest >= s->acked_end)
 		s->acked_end = r->largest + 1;
 	wan_path_answered(p, path, &res);
-	if (res.largest_sent_ns && p->now_ns > res.largest_sent_ns)
+	if (res.largest_sent_ns && p->now_ns > res.largest_sent_ns) {
 		wan_rtt_sample(&path->rtt, p->now_ns, p->now_ns - res.largest_sent_ns, r->delay_ns);
+		rtt_ns = path->rtt.latest_ns;
+	}
 	if (res.newly_acked) {
 		s->pto_count = 0;
 		s->last_progress_ns = p->now_ns;
@@ -228,20 +255,21 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	count(p, CTR_WAN_SPURIOUS, res.spurious);
 	pn_space_adapt_reorder(s, path, &res);
 	wan_detect_losses(p, l, s);
+	rate_on_report(&path->pacer->control, &c.pick, p->now_ns, rtt_ns, 0);
 	if (wan_lane_has_data(l))
 		wan_lane_kick(p, l); /* the sent map may have been full */
 }
 
 void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
 {
-	struct lane_ctx c = {p, l, s};
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
 
 	wan_sent_refused(&s->sent, r, entry_refused, &c);
 }
 
 bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_frame *f)
 {
-	struct lane_ctx c = {p, l, s};
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
 	struct wan_rebuilt r;
 	struct wan_sent_result res = {0};
 	uint64_t before = p->counters.ctr[CTR_FEC_SPARED];
@@ -249,7 +277,7 @@ bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const s
 	if (!wan_rebuilt_get(f, &r))
 		return false;
 	for (uint32_t i = 0; i < r.n; i++) {
-		unsigned was = wan_sent_rebuilt(&s->sent, wan_rebuilt_number(&r, i), entry_acked, &c);
+		unsigned was = wan_sent_rebuilt(&s->sent, wan_rebuilt_number(&r, i), entry_rebuilt, &c);
 
 		count(p, CTR_FEC_SPARED, was == 1);
 		count(p, CTR_FEC_LATE, was == 2);

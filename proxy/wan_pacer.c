@@ -2,8 +2,12 @@
 /* Theory of operation: one virtual clock per path says when the line is free again. A sender that takes a datagram's
  * worth of line time moves the clock on; whoever finds the clock ahead of now waits. All shards of a link share the
  * clock through one atomic word, so that any one of them can use the whole rate and together they cannot pass it.
- * Time that nobody used is saved up to burst_ns, no more. */
+ * Time that nobody used is saved up to burst_ns, no more.
+ *
+ * The path's controller (rate.h) sets the rate and how much may be in flight. */
 #include "wan_pacer.h"
+
+#define ROOM_LOOK_NS 100000
 
 void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns)
 {
@@ -11,6 +15,7 @@ void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_by
 	atomic_init(&p->rate_bps, rate_bps);
 	p->overhead_bytes = overhead_bytes;
 	p->burst_ns = burst_ns;
+	rate_init(&p->control, p, rate_bps);
 }
 
 uint64_t wan_pacer_next_ns(struct wan_pacer *p)
@@ -18,9 +23,17 @@ uint64_t wan_pacer_next_ns(struct wan_pacer *p)
 	return atomic_load_explicit(&p->next_ns, memory_order_relaxed);
 }
 
+uint64_t wan_pacer_look_ns(struct wan_pacer *p, uint64_t now_ns)
+{
+	uint64_t next_ns = wan_pacer_next_ns(p);
+
+	/* What makes room may be told to another shard. */
+	return next_ns > now_ns || rate_has_room(&p->control) ? next_ns : now_ns + ROOM_LOOK_NS;
+}
+
 bool wan_pacer_ready(struct wan_pacer *p, uint64_t now_ns)
 {
-	return wan_pacer_next_ns(p) <= now_ns;
+	return wan_pacer_next_ns(p) <= now_ns && rate_has_room(&p->control);
 }
 
 void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len)
@@ -30,6 +43,9 @@ void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len)
 	uint64_t floor = now_ns > p->burst_ns ? now_ns - p->burst_ns : 0;
 	uint64_t old = wan_pacer_next_ns(p), from;
 
+	if (old < floor)
+		rate_time_unused(&p->control);
+	rate_time_taken(&p->control);
 	do {
 		from = old > floor ? old : floor;
 	} while (!atomic_compare_exchange_weak_explicit(&p->next_ns, &old, from + cost, memory_order_relaxed,

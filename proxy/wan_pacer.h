@@ -5,8 +5,10 @@
 
 #include "proxy.h"
 
-/* Earliest time at which the next datagram may go. */
+/* When the line is free again. */
 uint64_t wan_pacer_next_ns(struct wan_pacer *p);
+/* When to look again: that, or a little later if as much is in flight as may be. */
+uint64_t wan_pacer_look_ns(struct wan_pacer *p, uint64_t now_ns);
 bool wan_pacer_ready(struct wan_pacer *p, uint64_t now_ns);
 /* Takes line time for one datagram of payload_len bytes (overhead_bytes are added). */
 void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);

@@ -67,6 +67,7 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns)
 	s->last_progress_ns = now_ns;
 	s->probe_due = s->report_due = false;
 	s->ping_due = true;
+	s->unmarked = 0;
 }
 
 uint64_t pn_space_pto_ns(const struct pn_space *s, const struct wan_path *path)
@@ -293,6 +294,7 @@ void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_
 		if (++path->answers < trials(path))
 			return;
 		wan_rtt_again(&path->rtt);
+		rate_again(&path->pacer->control, p->now_ns);
 	}
 	live(p, path);
 }

@@ -67,6 +67,7 @@ struct pn_space {
 	struct wan_arrivals arrivals;         /* of the peer's datagrams here */
 	struct wan_arrivals_frame peer_sum;   /* of ours there, as last told */
 	struct fec_space *fec;                /* wan_fec.h; NULL: FEC is off */
+	uint32_t unmarked;                    /* bytes sent since the last rate_mark */
 };
 
 void wan_path_init(struct wan_path *path, uint8_t id, const struct wan_path_config *c, uint64_t rtt_hint_ns);

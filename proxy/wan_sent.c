@@ -112,6 +112,7 @@ struct sent_entry *wan_sent_push(struct wan_sent *s, uint64_t now_ns, uint64_t *
 	e->place = 0;
 	e->bytes = 0;
 	e->nrefs = 0;
+	e->mark.bytes = 0;
 	e->block = 0;
 	s->entries_in_flight++;
 	return e;
@@ -132,6 +133,7 @@ static void settle(struct wan_sent *s, struct sent_page *pg, const struct sent_e
 	pg->resolved |= 1ull << bit;
 	s->entries_in_flight--;
 	s->bytes_in_flight -= e->bytes;
+	s->marked_in_flight -= e->mark.bytes;
 }
 
 static void missing_append(struct wan_sent *s, uint64_t pn)

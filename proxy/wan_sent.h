@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "limits.h"
+#include "rate.h"
 #include "wan_frame.h"
 
 enum wan_ref_kind {
@@ -47,6 +48,7 @@ struct sent_entry {
 	uint64_t place; /* among all datagrams of the shard on that path */
 	uint32_t bytes;
 	uint32_t block; /* of FEC; 0: none */
+	struct rate_mark mark;
 	uint8_t nrefs;
 	struct wan_ref ref[WAN_REFS_MAX];
 };
@@ -80,6 +82,7 @@ struct wan_sent {
 	uint64_t missing_head, missing_tail; /* numbers; UINT64_MAX: empty */
 	uint64_t rack_sent_ns;               /* latest send time among the datagrams that arrived */
 	uint64_t bytes_in_flight;
+	uint64_t marked_in_flight; /* bytes of rate_marks */
 	uint64_t entries_in_flight;
 	uint32_t block;          /* the newest; FEC only */
 	uint32_t nblocks;        /* length of ... */

@@ -92,7 +92,7 @@ uint64_t wan_spread_next_ns(const struct proxy *p)
 	uint64_t next = UINT64_MAX;
 
 	for (uint32_t i = 0; i < p->npaths; i++) {
-		uint64_t at = wan_pacer_next_ns(p->path[i].pacer);
+		uint64_t at = wan_pacer_look_ns(p->path[i].pacer, p->now_ns);
 
 		if (wan_paths_usable(p) & 1u << i && (at > p->now_ns || p->npaths == 1))
 			next = min_u64(next, at);

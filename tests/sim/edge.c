@@ -306,6 +306,19 @@ static void shard_init(struct edge_shard *s, enum proxy_start start)
 		           start == PROXY_START_FRESH ? "fresh" : "rebuild", 'A' + e->site, err);
 }
 
+static void pacers_init(struct edge *e)
+{
+	const struct world_cfg *wc = &e->w->cfg;
+
+	for (uint32_t i = 0; i <= wc->nmore; i++) {
+		uint64_t bps = i ? wc->more[i - 1].pacer_bps : wc->pacer_bps;
+
+		wan_pacer_init(&e->pacer[i], bps, wc->wan_overhead,
+		               i == 0 && wc->pacer_burst_ns ? wc->pacer_burst_ns : 20000);
+		rate_choose(&e->pacer[i].control, wc->control, bps);
+	}
+}
+
 void edge_start(struct edge *e, struct world *w, uint8_t site)
 {
 	const struct world_cfg *wc = &w->cfg;
@@ -318,9 +331,7 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 	e->waived = 0;
 	e->arena_lives = 1;
 	memset(e->events, 0, sizeof(e->events));
-	wan_pacer_init(&e->pacer[0], wc->pacer_bps, wc->wan_overhead, wc->pacer_burst_ns ? wc->pacer_burst_ns : 20000);
-	for (uint32_t i = 0; i < wc->nmore; i++)
-		wan_pacer_init(&e->pacer[i + 1], wc->more[i].pacer_bps, wc->wan_overhead, 20000);
+	pacers_init(e);
 	for (uint32_t i = 0; i < e->nshards; i++) {
 		struct edge_shard *s = &e->shard[i];
 
@@ -377,6 +388,7 @@ void edge_restart(struct edge *e, enum proxy_start start)
 	e->arena_lives += start == PROXY_START_FRESH;
 	world_note(e->w, e->site, "the edge starts again, %s",
 	           start == PROXY_START_FRESH ? "afresh" : "from its arena");
+	pacers_init(e);
 	for (uint32_t i = 0; i < e->nshards && e->w->violation[0] == 0; i++) {
 		shard_init(&e->shard[i], start);
 		if (e->w->violation[0] == 0)

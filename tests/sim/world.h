@@ -60,6 +60,7 @@ struct world_cfg {
 	uint32_t wan_overhead; /* per datagram: UDP, IP and link layer */
 	uint64_t pacer_bps;
 	uint32_t pacer_burst_ns; /* sending time that may be saved up; 0: 20 us */
+	enum rate_controller control; /* of every path */
 	struct fec_config fec;
 	uint64_t arena_len; /* per shard; 0: what the product of rate and delay asks for */
 	uint32_t chunk_size;

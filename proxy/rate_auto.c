@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A model of the path, after BBR (draft-ietf-ccwg-bbr): the most that was delivered lately and the least round trip.
+ * Their product is what the line holds without a queue. Everything goes by rounds: a round trip, counted in deliveries.
+ *
+ *   startup    the rate more than doubles each round until it brings no more for FLAT_ROUNDS, or costs losses in a
+ * queue drain      what startup put into the queue goes down       a little less than is delivered, until the queue of
+ * the last probe is gone cruise     as much as is delivered, for some rounds: how many differs, so that two do not keep
+ * step refill     a round without the bounds that losses have set up         a quarter more, to see whether more is
+ * delivered: on while it is probe-rtt  half of what the line holds, when the least round trip was not seen again for
+ * long: the queue may be one's own. One round each MIN_RTT_KEPT_RTTS at most, which bounds its cost to one in a hundred
+ *
+ * The rate is the largest of the samples of this probe and the one before. A sample that was limited by the application
+ * may raise it and never lowers it, nor ends a startup.
+ *
+ * Losses alone mean nothing below LOSS_PPM: random ones must not slow anybody. Those that come while the round trip is
+ * well above the least are a queue that runs over, and any number of them counts (OVERRUN_PPM in the rounds after a
+ * probe, whose own queue is there), as do CE marks. Then the rate goes down until the next probe, which comes late. It
+ * goes down once and not with each loss, so that who does not yield at all does not get everything. By how much follows
+ * from what the last probe brought (kept()): who has more of the line gives more, which is what makes shares equal.
+ * What a probe has gained by making the queue run over is not believed.
+ *
+ * A queue that does not go for long, though nobody here keeps it, is that of a sender that fills it (contended()): then
+ * its delay is no reason to send less, or nothing would be left, and probes come sooner. */
+#include "rate.h"
+
+#include <string.h>
+
+#include "wan_pacer.h"
+
+#define FIRST_BYTES        90000ull /* in flight before anything is known: ten large datagrams, RFC 6928 */
+#define FIRST_RTT_NS       1000000ull
+#define LEAST_BYTES        40000ull
+#define LEAST_BPS          100000ull
+#define FLAT_ROUNDS        3
+#define LOSS_PPM           50000ull
+#define KEPT               86
+#define KEPT_LEAST         80
+#define KEPT_MOST          98
+#define SLOWER             60 /* percent */
+#define SLOWER_ROUNDS      3
+#define OVERRUN_PPM        30000ull
+#define CRUISE_ROUNDS      8 /* and up to as many again */
+#define CRUISE_MAX_NS      3000000000ull
+#define CRUISE_BOUND       80 /* after a back-off */
+#define UP_ROUNDS_MAX      32
+#define CONTENDED_NS       1000000000ull
+#define CONTENDED_RTTS     40
+#define CONTENDED_ROUNDS   3
+#define MIN_RTT_KEPT_NS    5000000000ull
+#define MIN_RTT_KEPT_RTTS  100
+#define PROBE_RTT_LEAST_NS 1000000ull
+#define NONE               UINT64_MAX
+
+enum phase { STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT };
+
+/* In percent: of the rate, and in flight of what the line holds. */
+static const struct {
+	const char *name;
+	uint32_t pace, hold;
+} phases[] = {
+    [STARTUP] = {"startup", 277, 277},    [DRAIN] = {"drain", 40, 277},    [DOWN] = {"down", 80, 130},
+    [CRUISE] = {"cruise", 98, 130},       [REFILL] = {"refill", 100, 130}, [UP] = {"up", 125, 170},
+    [PROBE_RTT] = {"probe-rtt", 100, 50},
+};
+
+struct auto_state {
+	uint32_t phase, rounds, wait, flat; /* rounds: in the phase */
+	bool gave;                          /* backed off since the last probe */
+	uint32_t slower;                    /* rounds in a row */
+	uint64_t phase_ns;                  /* since when */
+	uint64_t bw_bps[2];                 /* this probe's, the last one's */
+	uint64_t up_bps;                    /* of a probe, and not believed yet */
+	uint64_t empty_at_ns;               /* when there was hardly a queue last */
+	uint64_t queued_rtt_ns;             /* least round trip of the last whole round */
+	uint64_t most_bps;                  /* startup: what later rounds must beat; up: the same */
+	uint64_t min_rtt_ns, min_rtt_at_ns;
+	uint64_t short_bps;  /* bound until the next probe */
+	uint64_t high_bytes; /* bound that the probes have found */
+	uint64_t round_end;  /* delivered bytes */
+	/* of the round that goes on */
+	uint64_t acked, lost, ce, rtt_ns, rtts_ns, most_rtt_ns, nrtts, round_bps, most_in_flight;
+	bool limited; /* by the application */
+	bool fresh;   /* bw_bps[0] has a sample that was not */
+	uint64_t now_ns;
+	uint64_t resume_ns; /* probe-rtt: not before */
+	uint32_t random;
+};
+
+_Static_assert(sizeof(struct auto_state) <= RATE_STATE_WORDS * 8, "RATE_STATE_WORDS");
+
+static struct auto_state *of(struct rate_control *c)
+{
+	return (struct auto_state *)c->state;
+}
+
+static uint64_t min_of(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t max_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t percent(uint64_t v, uint32_t of_100)
+{
+	return v / 100 * of_100 + v % 100 * of_100 / 100;
+}
+
+static uint64_t found_bps(const struct auto_state *a)
+{
+	return max_of(a->bw_bps[0], a->bw_bps[1]);
+}
+
+/* What the line holds without a queue. */
+static uint64_t held_bytes(const struct auto_state *a)
+{
+	return rate_bytes(found_bps(a), a->min_rtt_ns);
+}
+
+static uint32_t next_random(struct auto_state *a)
+{
+	a->random ^= a->random << 13;
+	a->random ^= a->random >> 17;
+	a->random ^= a->random << 5;
+	return a->random;
+}
+
+/* --- the queue --- */
+
+static bool queued(const struct auto_state *a, uint64_t rtt_ns, uint32_t over_percent)
+{
+	return rtt_ns != NONE && rtt_ns > a->min_rtt_ns + percent(a->min_rtt_ns, over_percent);
+}
+
+static uint64_t mean_rtt(const struct auto_state *a)
+{
+	return a->nrtts ? a->rtts_ns / a->nrtts : NONE;
+}
+
+/* It has not gone for long, though nothing here keeps it: somebody fills it. */
+static bool contended(const struct auto_state *a)
+{
+	return a->phase != STARTUP && !a->slower &&
+	       a->now_ns > a->empty_at_ns + max_of(CONTENDED_NS, CONTENDED_RTTS * a->min_rtt_ns);
+}
+
+/* --- outputs --- */
+
+static void set_outputs(struct rate_control *c, const struct auto_state *a)
+{
+	uint64_t bps = min_of(found_bps(a), a->short_bps), bytes;
+
+	if (!found_bps(a) || !a->min_rtt_ns) {
+		rate_set(c, percent(rate_from(FIRST_BYTES, FIRST_RTT_NS), phases[STARTUP].pace), FIRST_BYTES);
+		return;
+	}
+	/* Reports bunch: some round trip more than the line holds must be allowed for. */
+	if (contended(a) && a->phase != PROBE_RTT)
+		bytes = percent(rate_bytes(bps, a->queued_rtt_ns), 200);
+	else
+		bytes = percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold);
+	if (a->phase == CRUISE || a->phase == DOWN)
+		bytes = min_of(bytes, percent(a->high_bytes, 85));
+	else if (a->phase == REFILL || a->phase == UP)
+		bytes = min_of(bytes, a->high_bytes);
+	if (a->phase == STARTUP)
+		bytes += FIRST_BYTES;
+	rate_set(c, max_of(percent(bps, phases[a->phase].pace), LEAST_BPS), max_of(bytes, LEAST_BYTES));
+}
+
+/* --- phases --- */
+
+static void enter(struct auto_state *a, enum phase phase, uint64_t now_ns)
+{
+	a->phase = phase;
+	a->phase_ns = now_ns;
+	a->rounds = 0;
+	a->flat = 0;
+	a->most_bps = 0;
+	if (phase == UP)
+		a->up_bps = 0;
+	if (phase == REFILL) {
+		a->short_bps = NONE;
+		a->gave = false;
+	}
+	if (phase == DOWN) {
+		if (a->fresh) {
+			a->bw_bps[1] = a->bw_bps[0];
+			a->bw_bps[0] = 0;
+		}
+		a->fresh = false;
+		a->wait = contended(a) ? CONTENDED_ROUNDS : CRUISE_ROUNDS + next_random(a) % CRUISE_ROUNDS;
+	}
+}
+
+static bool lost_more(const struct auto_state *a, uint64_t ppm)
+{
+	return a->lost * 1000000 > (a->acked + a->lost) * ppm;
+}
+
+/* The queue runs over. */
+static bool congested(const struct auto_state *a)
+{
+	return lost_more(a, LOSS_PPM) || (a->lost && queued(a, mean_rtt(a), 20)) || a->ce;
+}
+
+/* True once no round has brought a quarter (startup) or a tenth (up) more for long enough. */
+static bool brings_no_more(struct auto_state *a, uint32_t by_percent, uint32_t rounds)
+{
+	if (a->round_bps >= a->most_bps + percent(a->most_bps, by_percent)) {
+		a->most_bps = a->round_bps;
+		a->flat = 0;
+	} else if (!a->limited) {
+		a->flat++;
+	}
+	return a->flat >= rounds;
+}
+
+/* A probe has made it run over: losses are told of a round later. */
+static bool overrun(const struct auto_state *a)
+{
+	return queued(a, a->most_rtt_ns, 20) && lost_more(a, OVERRUN_PPM);
+}
+
+/* Percent that are kept. A probe that sends a quarter more brings a quarter more to who has little of the line, and
+ * nothing to who has all of it: so a probe tells how much one has, and who has more gives more. */
+static uint32_t kept(const struct auto_state *a)
+{
+	uint64_t yield, before = found_bps(a);
+
+	if (!a->up_bps || !before)
+		return KEPT;
+	yield = a->up_bps / (before / 100 + 1);
+	yield = yield < 100 ? 100 : yield > 125 ? 125 : yield;
+	return KEPT_LEAST + (uint32_t)(yield - 100) * (KEPT_MOST - KEPT_LEAST) / 25;
+}
+
+static void back_off(struct auto_state *a)
+{
+	uint64_t bps = min_of(found_bps(a), a->short_bps);
+
+	if (a->gave)
+		return;
+	a->gave = true;
+	a->short_bps = percent(bps, kept(a));
+	if (!queued(a, a->rtt_ns, 20))
+		a->short_bps = max_of(a->short_bps, min_of(a->round_bps, bps));
+	a->wait = CRUISE_BOUND;
+}
+
+/* Much less is delivered than was found, and a queue says that it is not for want of sending: the line has become
+ * slower. */
+static void note_slower(struct auto_state *a, uint64_t now_ns)
+{
+	bool slower = !a->limited && queued(a, a->rtt_ns, 20) && a->round_bps < percent(found_bps(a), SLOWER);
+
+	a->slower = slower ? a->slower + 1 : 0;
+	if (a->slower < SLOWER_ROUNDS || a->phase == STARTUP || a->phase == PROBE_RTT)
+		return;
+	a->bw_bps[0] = a->bw_bps[1] = a->round_bps;
+	a->slower = 0;
+	enter(a, DRAIN, now_ns);
+}
+
+static void on_round(struct auto_state *a, uint64_t now_ns)
+{
+	bool over = congested(a);
+
+	note_slower(a, now_ns);
+
+	a->rounds++;
+	switch (a->phase) {
+	case STARTUP:
+		if (brings_no_more(a, 25, FLAT_ROUNDS) || (a->flat && lost_more(a, LOSS_PPM)))
+			enter(a, DRAIN, now_ns);
+		break;
+	case REFILL:
+		enter(a, UP, now_ns);
+		break;
+	case UP:
+		if (over)
+			a->high_bytes = max_of(percent(a->most_in_flight, 90), held_bytes(a));
+		else if (a->high_bytes != NONE)
+			a->high_bytes = max_of(a->high_bytes, percent(a->most_in_flight, 125));
+		if (!over)
+			a->bw_bps[0] = max_of(a->bw_bps[0], a->up_bps);
+		if (over || (!contended(a) && queued(a, a->rtt_ns, 20)) || brings_no_more(a, 10, 1) ||
+		    a->rounds > UP_ROUNDS_MAX)
+			enter(a, DOWN, now_ns);
+		if (over)
+			a->wait = CRUISE_BOUND;
+		break;
+	case CRUISE:
+		if (a->rounds >= a->wait || now_ns >= a->phase_ns + CRUISE_MAX_NS)
+			enter(a, REFILL, now_ns);
+		break;
+	default:
+		break;
+	}
+	if ((over && a->phase == CRUISE && a->rounds > 1) || (overrun(a) && (a->phase == DOWN || a->phase == CRUISE)))
+		back_off(a);
+}
+
+static void begin_round(struct auto_state *a, const struct rate_sample *s)
+{
+	a->round_end = s->delivered_bytes;
+	a->queued_rtt_ns = a->rtt_ns == NONE ? a->min_rtt_ns : a->rtt_ns;
+	a->acked = a->lost = a->ce = a->rtts_ns = a->nrtts = a->most_rtt_ns = a->round_bps = a->most_in_flight = 0;
+	a->rtt_ns = NONE;
+	a->limited = false;
+}
+
+static void on_drained(struct auto_state *a, const struct rate_sample *s)
+{
+	if ((a->phase == DRAIN || a->phase == DOWN) && (s->in_flight_bytes <= held_bytes(a) || a->rounds > 4))
+		enter(a, CRUISE, s->now_ns);
+}
+
+/* --- the least round trip --- */
+
+static uint64_t kept_ns(const struct auto_state *a)
+{
+	return max_of(MIN_RTT_KEPT_NS, MIN_RTT_KEPT_RTTS * a->min_rtt_ns);
+}
+
+static void track_rtt(struct auto_state *a, const struct rate_sample *s)
+{
+	bool old = s->now_ns > a->min_rtt_at_ns + kept_ns(a);
+
+	if (s->rtt_ns) {
+		a->rtt_ns = min_of(a->rtt_ns, s->rtt_ns);
+		a->most_rtt_ns = max_of(a->most_rtt_ns, s->rtt_ns);
+		a->rtts_ns += s->rtt_ns;
+		a->nrtts++;
+		if (!a->min_rtt_ns || s->rtt_ns <= a->min_rtt_ns ||
+		    (a->phase == PROBE_RTT && s->now_ns >= a->resume_ns)) {
+			a->min_rtt_ns = s->rtt_ns;
+			a->min_rtt_at_ns = s->now_ns;
+		}
+	}
+	if (old && a->phase != PROBE_RTT && a->phase != STARTUP) {
+		enter(a, PROBE_RTT, s->now_ns);
+		a->resume_ns = NONE;
+	}
+	if (a->phase != PROBE_RTT)
+		return;
+	if (a->resume_ns == NONE && (s->in_flight_bytes <= held_bytes(a) / 2 + LEAST_BYTES || a->rounds > 1))
+		a->resume_ns = s->now_ns + max_of(a->min_rtt_ns, PROBE_RTT_LEAST_NS);
+	if (s->now_ns >= a->resume_ns && a->min_rtt_at_ns >= a->resume_ns)
+		enter(a, REFILL, s->now_ns);
+}
+
+/* --- the row --- */
+
+static void auto_init(struct rate_control *c, uint64_t now_ns)
+{
+	struct auto_state *a = of(c);
+
+	a->short_bps = a->high_bytes = a->rtt_ns = NONE;
+	a->random = 2463534242u ^ (uint32_t)now_ns;
+	if (!a->random)
+		a->random = 1;
+	a->phase_ns = now_ns;
+	set_outputs(c, a);
+}
+
+static void auto_acked(struct rate_control *c, const struct rate_sample *s)
+{
+	struct auto_state *a = of(c);
+	uint64_t *sample = a->phase == UP || (a->phase == DOWN && a->rounds < 2) ? &a->up_bps : &a->bw_bps[0];
+
+	a->now_ns = s->now_ns;
+	a->acked += s->acked_bytes;
+	a->lost += s->lost_bytes;
+	a->ce += s->ce;
+	a->limited |= s->app_limited;
+	a->most_in_flight = max_of(a->most_in_flight, s->sent_in_flight_bytes);
+	track_rtt(a, s);
+	if (!a->min_rtt_ns)
+		return;
+	if (s->rtt_ns && !queued(a, s->rtt_ns, 10))
+		a->empty_at_ns = s->now_ns;
+	if (s->bw_bps) {
+		a->round_bps = max_of(a->round_bps, s->bw_bps);
+		if (!s->app_limited || s->bw_bps > found_bps(a))
+			*sample = max_of(*sample, s->bw_bps);
+		a->fresh |= !s->app_limited;
+	}
+	on_drained(a, s);
+	if (a->phase == UP && a->rounds && !contended(a) && s->rtt_ns && queued(a, s->rtt_ns, 20) &&
+	    s->in_flight_bytes > percent(held_bytes(a), 120))
+		enter(a, DOWN, s->now_ns);
+	if (s->prior_bytes >= a->round_end) {
+		on_round(a, s->now_ns);
+		begin_round(a, s);
+	}
+	set_outputs(c, a);
+}
+
+static const char *auto_state_name(const struct rate_control *c)
+{
+	return phases[((const struct auto_state *)c->state)->phase].name;
+}
+
+const struct rate_ops rate_auto = {.name = "auto", .init = auto_init, .on_acked = auto_acked, .state = auto_state_name};

@@ -20,6 +20,7 @@
 #include "proxy/wan_frame.h"
 
 #define GBIT 1000000000ull
+#define STARTUP_RTTS 16 /* in which an adaptive controller finds the line: proxy/rate_auto.c */
 
 struct full_run {
 	const char *name;
@@ -27,17 +28,21 @@ struct full_run {
 	double loss;
 	double burst; /* mean length of bursts of losses, all lost in one; 1: at random */
 	double want;  /* share of the ceiling */
+	enum rate_controller control;
 };
 
 static const struct full_run runs[] = {
-    {"400g-1000km-4096", 4096, 0, 1, 0.98},
-    {"400g-1000km-4096-loss0.1", 4096, 0.001, 1, 0.97},
-    {"400g-1000km-4096-loss1", 4096, 0.01, 1, 0.92},
-    {"400g-1000km-4096-loss0.1-burst8", 4096, 0.001, 8, 0.97},
-    {"400g-1000km-4096-loss1-burst8", 4096, 0.01, 8, 0.92},
-    {"400g-1000km-1024", 1024, 0, 1, 0.98},
-    {"400g-1000km-1024-loss0.1", 1024, 0.001, 1, 0.97},
-    {"400g-1000km-1024-loss1", 1024, 0.01, 1, 0.92},
+    {"400g-1000km-4096", 4096, 0, 1, 0.98, RATE_fixed},
+    {"400g-1000km-4096-loss0.1", 4096, 0.001, 1, 0.97, RATE_fixed},
+    {"400g-1000km-4096-loss1", 4096, 0.01, 1, 0.92, RATE_fixed},
+    {"400g-1000km-4096-loss0.1-burst8", 4096, 0.001, 8, 0.97, RATE_fixed},
+    {"400g-1000km-4096-loss1-burst8", 4096, 0.01, 8, 0.92, RATE_fixed},
+    {"400g-1000km-1024", 1024, 0, 1, 0.98, RATE_fixed},
+    {"400g-1000km-1024-loss0.1", 1024, 0.001, 1, 0.97, RATE_fixed},
+    {"400g-1000km-1024-loss1", 1024, 0.01, 1, 0.92, RATE_fixed},
+    {"400g-1000km-auto", 4096, 0, 1, 0.97, RATE_auto},
+    {"400g-1000km-auto-loss0.1", 4096, 0.001, 1, 0.97, RATE_auto},
+    {"400g-1000km-auto-loss1", 4096, 0.01, 1, 0.90, RATE_auto},
 };
 
 static struct world world;
@@ -90,6 +95,8 @@ static double measure_gbps(struct scenario *s, double *burst, bool *smooth)
 
 	world_start(&world, &s->cfg);
 	world_run_until(&world, 3 * rtt_ns + rtt_ns * 3 / 2); /* QPNs cross first */
+	if (s->cfg.control == RATE_auto)
+		world_run_until(&world, world.q.now_ns + STARTUP_RTTS * rtt_ns);
 	from_bytes = world.conn[0].qp[1]->resp.bytes_executed;
 	world_run_until(&world, world.q.now_ns + 20 * rtt_ns);
 	bytes = world.conn[0].qp[1]->resp.bytes_executed - from_bytes;
@@ -108,6 +115,7 @@ static bool run_full(const struct full_run *f)
 
 	scenario_plain(&s, 400 * GBIT, 5000000, f->pmtu);
 	link_lossy(&s.cfg.wan, f->loss, f->burst);
+	s.cfg.control = f->control;
 	ceiling = fullscale_ceiling_gbps(&s.cfg, f->pmtu);
 	fullscale_pace(&s.cfg);
 	with = measure_gbps(&s, &burst, &smooth);

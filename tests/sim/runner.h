@@ -16,7 +16,8 @@ struct run_options {
 	bool quiet;           /* no progress, and in a process of its own: it may die */
 	const uint64_t *skip; /* seeds not to run */
 	uint32_t nskip;
-	const char *log_path; /* every packet event; NULL: only the last ones of a failing seed */
+	const char *log_path;
+	const char *trace_path; /* every packet event; NULL: only the last ones of a failing seed */
 };
 
 #define RUN_FAILED_MAX 64

@@ -372,6 +372,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	s->cfg.deadline_ns = deadline(&s->cfg);
 	pick_barrier(s, &r);
 	pick_fec(s, seed);
+	if (rng_hash(seed, 0x4a7e) % 4 == 0)
+		s->cfg.control = RATE_auto;
 	describe(s, program, paths);
 }
 

@@ -16,6 +16,7 @@
 #include "fullscale.h"
 #include "incast.h"
 #include "pause_link.h"
+#include "rate_run.h"
 #include "reads.h"
 #include "runner.h"
 #include "scenario_work.h"
@@ -36,6 +37,7 @@ static const char usage[] =
     "       lrsim --reads NAME     READs at 400 Gbit/s; `--reads list` lists them\n"
     "       lrsim --frozen         what a host that stands still costs all others, both edges full\n"
     "       lrsim --full-arena     how soon hosts send again when there is room again\n"
+    "       lrsim [--trace FILE] --rate NAME   how the rate controllers share a bottleneck; `--rate list` lists them\n"
     "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
     "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";
 
@@ -81,6 +83,8 @@ enum {
 	OPT_ARENA,
 	OPT_FROZEN,
 	OPT_READS,
+	OPT_RATE,
+	OPT_TRACE,
 	OPT_LOG,
 	OPT_DIRECT,
 	OPT_KEEP,
@@ -102,6 +106,8 @@ static const struct option options[] = {
     {"frozen", no_argument, NULL, OPT_FROZEN},
     {"full-arena", no_argument, NULL, OPT_ARENA},
     {"latency", no_argument, NULL, OPT_LATENCY},
+    {"rate", required_argument, NULL, OPT_RATE},
+    {"trace", required_argument, NULL, OPT_TRACE},
     {"log", required_argument, NULL, OPT_LOG},
     {"direct", no_argument, NULL, OPT_DIRECT},
     {"keep-going", no_argument, NULL, OPT_KEEP},
@@ -161,6 +167,11 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + full_arena_run();
 	case OPT_LATENCY:
 		return 1 + fullscale_latency();
+	case OPT_TRACE:
+		o->trace_path = arg;
+		return 0;
+	case OPT_RATE:
+		return 1 + rate_run(arg, o->trace_path);
 	case OPT_LOG:
 		o->log_path = arg;
 		return 0;

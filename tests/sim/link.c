@@ -18,6 +18,16 @@ void link_lossy(struct link_cfg *c, double loss, double burst)
 	c->burst_loss = 1;
 }
 
+static void arrive(struct link *l, struct pkt *p)
+{
+	if (p->gone) {
+		pkt_free(p);
+		return;
+	}
+	l->stats.delivered++;
+	l->deliver(l->obj, p);
+}
+
 static void link_deliver_head(void *obj, uint64_t arg)
 {
 	struct link *l = obj;
@@ -30,8 +40,7 @@ static void link_deliver_head(void *obj, uint64_t arg)
 	else
 		l->tail = NULL;
 	p->next = NULL;
-	l->stats.delivered++;
-	l->deliver(l->obj, p);
+	arrive(l, p);
 }
 
 /* A packet that took a longer way. */
@@ -44,8 +53,7 @@ static void link_deliver_late(void *obj, uint64_t arg)
 		at = &(*at)->next;
 	*at = p->next;
 	p->next = NULL;
-	l->stats.delivered++;
-	l->deliver(l->obj, p);
+	arrive(l, p);
 }
 
 static bool link_is_cut(const struct link *l, uint64_t now_ns)
@@ -180,6 +188,14 @@ static void free_list(struct pkt *p)
 		pkt_free(p);
 		p = next;
 	}
+}
+
+void link_lose(struct link *l)
+{
+	for (struct pkt *p = l->head; p; p = p->next)
+		p->gone = true;
+	for (struct pkt *p = l->late; p; p = p->next)
+		p->gone = true;
 }
 
 void link_drain(struct link *l)

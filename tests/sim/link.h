@@ -61,6 +61,8 @@ void link_init(struct link *l, const struct link_cfg *cfg, struct eventq *q, uin
 void link_lossy(struct link_cfg *c, double loss, double burst);
 /* Takes p. */
 void link_send(struct link *l, struct pkt *p);
+/* Whatever is under way now never arrives. */
+void link_lose(struct link *l);
 /* Gives back what is still under way; the event queue must not run any more. */
 void link_drain(struct link *l);
 

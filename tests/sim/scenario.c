@@ -6,6 +6,7 @@
 
 #include "rng.h"
 #include "scenario_paths.h"
+#include "scenario_rare.h"
 #include "scenario_reads.h"
 #include "scenario_refusals.h"
 #include "scenario_work.h"
@@ -369,6 +370,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	paths = scenario_paths(s, seed);
 	s->cfg.cm_retry_ns = rng_log_range(&r, 50000000, SEC) + world_cfg_rtt_ns(&s->cfg);
 	s->cfg.errors_allowed = direct;
+	if (!*program && !s->cfg.recycle)
+		program = scenario_rare(s);
 	s->cfg.deadline_ns = deadline(&s->cfg);
 	pick_barrier(s, &r);
 	pick_fec(s, seed);

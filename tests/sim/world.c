@@ -264,8 +264,11 @@ static void on_crash(void *obj, uint64_t arg)
 
 	check_crash(w, w->cfg.crash[arg].sites, w->cfg.crash[arg].lost);
 	for (uint8_t site = 0; site < 2; site++)
-		if (w->cfg.crash[arg].sites & 1u << site)
+		if (w->cfg.crash[arg].sites & 1u << site) {
 			edge_crash(&w->edge[site]);
+			for (uint32_t h = 0; h < w->cfg.nhosts[site] && w->cfg.crash[arg].ring_lost; h++)
+				link_lose(&w->down[site][h]);
+		}
 	eventq_at(&w->q, w->q.now_ns + w->cfg.crash[arg].down_ns, on_edge_up, w, arg);
 }
 

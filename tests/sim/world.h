@@ -73,6 +73,7 @@ struct world_cfg {
 		uint64_t at_ns, down_ns;
 		uint8_t sites; /* bit 0: A, bit 1: B */
 		bool lost;     /* the arena is gone too: the edge starts afresh */
+		bool ring_lost; /* and what it had sent to its hosts and they do not have yet */
 	} crash[4];
 	uint32_t ncrashes;
 	uint64_t host_dies_ns; /* host 0 of site B; SIM_NEVER: lives */

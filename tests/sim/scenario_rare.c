@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scenario_rare.c - coincidences that a rule of the core stands against and that chance alone brings about in one seed of
+ * thousands. Its own stream of random numbers: other seeds stay what they are.
+ *
+ *   arena lost       mode far, slow responders, a near edge that comes back without its memory
+ *   answers lost     an edge goes down with all that lay in its transmit ring: answers that it has counted as given
+ *   cut in a READ    rxe, which takes no RNR NAK there
+ *   late answers     of responders that a host cannot tell apart: same hosts, same PSNs
+ *   besieged         an attack that begins before any pair is known */
+#include "scenario_rare.h"
+
+#include <string.h>
+
+#include "rng.h"
+
+#define MSEC 1000000ull
+
+/* A world without other troubles; its hosts, addresses, PSNs, lanes and sizes stay as they were drawn. */
+static void quiet(struct world_cfg *c)
+{
+	uint64_t rate = c->wan.rate_bps, delay_ns = c->wan.delay_ns;
+	uint32_t overhead = c->wan.overhead_bytes;
+
+	c->wan = (struct link_cfg){.rate_bps = rate, .delay_ns = delay_ns, .overhead_bytes = overhead};
+	c->lan.loss = c->lan.corrupt = c->lan.reorder = c->lan.duplicate = 0;
+	c->lan_clean = true;
+	c->ncrashes = 0;
+	c->arena_chunks = c->nmore = 0;
+	c->paths_survive = false;
+	c->host_dies_ns = SIM_NEVER;
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &c->conn[i];
+
+		k->confuse = 0;
+		k->answer_late_ns = k->post_every_ns = 0;
+		k->receive_every_ns = 0;
+		k->rnr_retry = 7;
+		k->reuse = false;
+	}
+}
+
+static void all_hosts(struct world_cfg *c, const struct host_model *model)
+{
+	for (int site = 0; site < 2; site++)
+		for (uint32_t h = 0; h < c->nhosts[site]; h++)
+			c->model[site][h] = model;
+}
+
+/* One direction, one kind of message. */
+static void only(struct conn_cfg *k, int side, enum msg_op op, uint32_t len, uint64_t nmsgs)
+{
+	struct msg_plan *plan = &k->plan[side];
+
+	memset(k->plan, 0, sizeof(k->plan));
+	plan->weight[op] = 1;
+	plan->len_min = plan->len_max = len;
+	plan->nmsgs = nmsgs;
+}
+
+static void arena_lost(struct world_cfg *c, struct rng *r)
+{
+	int side = (int)rng_below(r, 2);
+
+	c->mode = ACK_MODE_FAR;
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		only(&c->conn[i], side, OP_SEND, (uint32_t)rng_range(r, 1, 2000), 500);
+		c->conn[i].receive_every_ns = rng_range(r, 1, 4) * MSEC;
+		c->conn[i].receives = 2;
+		c->conn[i].depth[side] = 64;
+		c->conn[i].open_ns = 0;
+	}
+	c->ncrashes = 1;
+	c->crash[0].at_ns = 8 * c->wan.delay_ns + rng_range(r, 30, 60) * MSEC;
+	c->crash[0].down_ns = rng_log_range(r, 10000, 20 * MSEC);
+	c->crash[0].sites = (uint8_t)(1 << side);
+	c->crash[0].lost = true;
+}
+
+static void answers_lost(struct world_cfg *c, struct rng *r)
+{
+	static const enum msg_op op[] = {OP_READ, OP_FETCH_ADD, OP_CMP_SWAP};
+	uint64_t at_ns = 8 * c->wan.delay_ns + rng_range(r, 1, 5) * MSEC;
+
+	c->mode = rng_chance(r, 0.5) ? ACK_MODE_NEAR : ACK_MODE_FAR;
+	c->lan.delay_ns = 20000;
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		only(&c->conn[i], 0, op[rng_below(r, 3)], 64, 3000);
+		c->conn[i].depth[0] = 64;
+		c->conn[i].max_rd = 16;
+		c->conn[i].open_ns = 0;
+		c->conn[i].pause_ns += 2000 * MSEC;
+	}
+	for (c->ncrashes = 0; c->ncrashes < 3; c->ncrashes++) {
+		c->crash[c->ncrashes].at_ns = at_ns;
+		c->crash[c->ncrashes].down_ns = rng_log_range(r, 10000, MSEC);
+		c->crash[c->ncrashes].sites = 1;
+		c->crash[c->ncrashes].lost = false;
+		c->crash[c->ncrashes].ring_lost = true;
+		at_ns += c->crash[c->ncrashes].down_ns + 8 * c->wan.delay_ns + rng_range(r, 5, 10) * MSEC;
+	}
+}
+
+static void cut_in_a_read(struct world_cfg *c, struct rng *r)
+{
+	c->mode = ACK_MODE_NEAR;
+	all_hosts(c, &host_model_rxe);
+	c->wan.rate_bps = c->pacer_bps = 1000000000;
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		only(&c->conn[i], 0, OP_READ, 100u * c->conn[i].pmtu, 20);
+		c->conn[i].depth[0] = c->conn[i].max_rd = 4;
+		c->conn[i].open_ns = 0;
+		c->conn[i].pause_ns += 2000 * MSEC;
+	}
+	c->wan.ncuts = 1;
+	c->wan.cut[0].from_ns = 8 * c->wan.delay_ns + 2 * c->cm_retry_ns + rng_range(r, 200, 2000) * 1000;
+	c->wan.cut[0].to_ns = c->wan.cut[0].from_ns + 1000 * MSEC;
+}
+
+static void late_answers(struct world_cfg *c, struct rng *r)
+{
+	c->nconns = (uint32_t)rng_range(r, 3, 4);
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &c->conn[i];
+
+		*k = c->conn[0];
+		k->cm = k->ud = false;
+		k->psn_start[0] = k->psn_start[1] = 0;
+		k->rounds = 1;
+		k->open_ns = i * 1000;
+		only(k, 0, OP_WRITE, 100, 100);
+		k->answer_late_ns = rng_range(r, 21, 39) * MSEC; /* after its turn, in that of the next one */
+		k->pause_ns += LOST_ACK_NS;
+	}
+}
+
+static void besieged(struct world_cfg *c, struct rng *r)
+{
+	all_hosts(c, &host_model_cx);
+	for (int site = 0; site < 2; site++)
+		c->model[site][c->nhosts[site]++] = &host_model_rxe;
+	c->attack_ns = 1;
+	c->attack_pps = rng_log_range(r, 20000, 50000);
+	c->attack_pkts = (uint32_t)c->attack_pps * 6 / 10; /* for longer than ConnectX repeats */
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		c->conn[i].cm = false;
+		c->conn[i].open_ns = rng_range(r, 50, 100) * MSEC;
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*make)(struct world_cfg *c, struct rng *r);
+} kinds[] = {
+    {", arena lost", arena_lost},     {", answers lost", answers_lost}, {", cut in a READ", cut_in_a_read},
+    {", late answers", late_answers}, {", besieged", besieged},
+};
+
+#define KINDS  (sizeof(kinds) / sizeof(kinds[0]))
+#define ONE_IN 45 /* worlds of each kind, of those that may be changed */
+
+const char *scenario_rare(struct scenario *s)
+{
+	struct world_cfg *c = &s->cfg;
+	uint64_t kind;
+	struct rng r;
+
+	rng_init(&r, rng_hash(c->seed, 0x4a4e));
+	kind = rng_below(&r, ONE_IN);
+	if (kind >= KINDS || c->direct || c->attack_pkts)
+		return "";
+	quiet(c);
+	kinds[kind].make(c, &r);
+	return kinds[kind].name;
+}

@@ -235,6 +235,7 @@ void host_rx(struct host *h, struct pkt *p)
 		pkt_free(p);
 		return;
 	}
+	h->rx_sent_ns = p->sent_ns;
 	if (!host_is_dead(h) && word_is(p))
 		word_heard(h, p);
 	else if (!host_is_dead(h) && roce_parse(p->data, p->len, &pkt) == DROP_NONE && icrc_check(p->data, &pkt, NULL))

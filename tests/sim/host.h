@@ -198,6 +198,7 @@ struct host {
 	struct pkt *mad_head, *mad_tail; /* CM messages on their way out */
 	uint64_t dead_ns;                /* SIM_NEVER: lives */
 	uint64_t frozen_until_ns;        /* hears, says and times nothing before */
+	uint64_t rx_sent_ns;             /* when its edge sent the packet that is being received */
 	struct rng rng;
 	uint8_t scratch[4096];
 };

@@ -20,7 +20,7 @@
 #include "workload.h"
 #include "world.h"
 
-#define CROSSING_NS 5000000ull /* a response and a repeated request may cross on a LAN for so long: bursts queue there */
+#define CROSSING_NS 1000000ull /* a repeated request may be under way for so long, while the edge goes on answering */
 
 static uint64_t now_of(const struct qp *q)
 {
@@ -583,7 +583,7 @@ static void on_read_response(struct qp *q, struct wqe *w, uint64_t pos, const ui
 	uint32_t off = (uint32_t)(pos - w->pos_first) * q->pmtu, left = w->msg.len - off;
 
 	if (!q->model->takes_middle_again && pkt->opcode == RC_READ_RESP_MIDDLE && pos == w->pos_request &&
-	    now_of(q) > w->request_ns + CROSSING_NS)
+	    q->host->rx_sent_ns > w->request_ns + CROSSING_NS)
 		return; /* a FIRST is due, and this is not of before it asked again */
 	if (w->msg.op != OP_READ || !read_framed_right(w, pos, pkt->opcode) ||
 	    pkt->payload_len != (left < q->pmtu ? left : q->pmtu)) {

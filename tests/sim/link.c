@@ -141,6 +141,7 @@ void link_send(struct link *l, struct pkt *p)
 	const struct link_cfg *c = &l->cfg;
 	uint64_t now_ps = l->q->now_ns * 1000, bits = 8ull * (p->len + c->overhead_bytes), extra_ns = 0, waiting;
 
+	p->sent_ns = l->q->now_ns;
 	if (link_is_cut(l, l->q->now_ns)) {
 		link_drop(l, p, &l->stats.cut, LINK_CUT);
 		return;

@@ -9,7 +9,7 @@
 
 struct pkt {
 	struct pkt *next;
-	uint64_t deliver_ns;
+	uint64_t sent_ns, deliver_ns; /* by a link */
 	uint32_t len;
 	uint32_t cap;
 	uint16_t vlan_tci;

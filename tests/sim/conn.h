@@ -26,6 +26,7 @@ struct conn_cfg {
 	uint8_t tos;
 	uint8_t rnr_timer;         /* code in RNR NAKs */
 	bool first_lost;           /* the first packet of each life never reaches the edge */
+	bool first_late;           /* the next ones overtake it */
 	uint64_t answer_late_ns;   /* after the first packet that a responder hears */
 	uint64_t cm_echo_ns;       /* CM messages come again so often, also of the life before; 0: not */
 	uint8_t rnr_retry;         /* 7: for ever */

@@ -371,6 +371,7 @@ struct pkt *requester_next(struct qp *q)
 	if (r->pos_next > w->pos_last)
 		r->msg_next++;
 	p->lost = r->pos_sent == 0 && q->conn->cfg.first_lost;
+	p->late = r->pos_sent == 0 && q->conn->cfg.first_late;
 	if (r->pos_next > r->pos_sent)
 		r->pos_sent = r->pos_next;
 	if (!r->asked)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link.h"
 
+#define LATE_NS      5000ull
 #define BURST_MAX_NS 20000000ull /* a bad state that few packets pass does not become a cut by that */
 
 void link_init(struct link *l, const struct link_cfg *cfg, struct eventq *q, uint64_t seed,
@@ -168,6 +169,8 @@ void link_send(struct link *l, struct pkt *p)
 	}
 	if (rng_chance(&l->rng, c->corrupt))
 		link_flip_bits(l, p);
+	if (p->late)
+		extra_ns = LATE_NS;
 	if (rng_chance(&l->rng, c->reorder)) {
 		extra_ns = rng_range(&l->rng, 1, c->reorder_ns);
 		l->stats.reordered++;

@@ -17,6 +17,7 @@ struct pkt {
 	bool damaged; /* bits were flipped under way */
 	bool strange; /* its sender numbered it wrongly */
 	bool lost;    /* its own wire loses it */
+	bool late;    /* or takes it on a longer way */
 	bool gone;    /* so does the one that it is on, with its sender */
 	bool plain;   /* went past the edges */
 	uint8_t host; /* whose it is, while it waits in the port of an edge */

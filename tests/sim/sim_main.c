@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attack.h"
+#include "begin.h"
 #include "check.h"
 #include "cut.h"
 #include "faults.h"
@@ -31,6 +32,7 @@ static const char usage[] =
     "       lrsim --latency        completion latency over distance, modes near and host\n"
     "       lrsim --attack         what a hostile host at each site costs the others\n"
     "       lrsim --pause-link     a lossless link with the computed headroom, and with a little less\n"
+    "       lrsim --begin NAME     how soon a queue pair is answered whose first packet went wrong; `--begin list`\n"
     "       lrsim --fair NAME      what flows leave each other; `--fair list` lists them\n"
     "       lrsim --cut NAME       what lives through a WAN that is cut for 10 s; `--cut list` lists them\n"
     "       lrsim --incast         256 queue pairs of 32 hosts into one port with a shallow queue\n"
@@ -75,6 +77,7 @@ enum {
 	OPT_FEC,
 	OPT_FAIR,
 	OPT_CUT,
+	OPT_BEGIN,
 	OPT_MANY,
 	OPT_LATENCY,
 	OPT_ATTACK,
@@ -116,6 +119,7 @@ static const struct option options[] = {
     {"fault-table", no_argument, NULL, OPT_TABLE},
     {"fair", required_argument, NULL, OPT_FAIR},
     {"cut", required_argument, NULL, OPT_CUT},
+    {"begin", required_argument, NULL, OPT_BEGIN},
     {"hard", required_argument, NULL, OPT_HARD},
     {NULL, 0, NULL, 0},
 };
@@ -147,6 +151,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + fullscale_run(arg);
 	case OPT_FEC:
 		return 1 + fec_run(arg);
+	case OPT_BEGIN:
+		return 1 + begin_run(arg);
 	case OPT_FAIR:
 		return 1 + fair_run(arg);
 	case OPT_CUT:

@@ -63,6 +63,27 @@ static void share__always_the_minimum(void **state)
 	core_close(&c);
 }
 
+/* The rest of a pool is for packets that flows wait for: else flows that lack one each could hold each other up. */
+static void share__the_reserve_is_for_urgent_packets(void **state)
+{
+	struct core c;
+	uint32_t slot, n = 0, urgent = 0;
+
+	(void)state;
+	core_open_with(&c, ACK_MODE_NEAR, 32);
+	core_pair(&c, 0);
+	for (; (slot = slot_take(c.a.p, SLOT_RAW_LAN, 0, 0, n, LAN_PKT_MAX, 0, false)) != SLOT_NONE; n++)
+		;
+	assert_true(pool_free(c.a.p, POOL_LAN) <= pool_reserve(c.a.p, POOL_LAN) + arena_class_bytes(LAN_PKT_MAX));
+	for (; slot_take(c.a.p, SLOT_RAW_LAN, 0, 0, n + urgent, LAN_PKT_MAX, 0, true) != SLOT_NONE; urgent++)
+		;
+	assert_true(urgent >= 4);
+	for (uint32_t pos = 0; pos < n + urgent; pos++)
+		slot_release(c.a.p, arena_find(c.a.p->arena, SLOT_RAW_LAN, 0, pos));
+	assert_int_equal(core_used(&c.a), 0);
+	core_close(&c);
+}
+
 /* --- dead flows --- */
 
 static struct roce_pkt write_to(uint32_t qpn, uint32_t psn)
@@ -285,6 +306,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(share__follows_the_drain),      cmocka_unit_test(share__always_the_minimum),
+	    cmocka_unit_test(share__the_reserve_is_for_urgent_packets),
 	    cmocka_unit_test(share__dead_flows_give_way),    cmocka_unit_test(share__given_up_comes_again),
 	    cmocka_unit_test(share__old_round_says_nothing), cmocka_unit_test(share__next_one_is_admitted),
 	};

@@ -35,8 +35,8 @@ static uint64_t keep_ns(const struct proxy *p)
 
 static bool keep(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
-	if (op->due)
-		return true;
+	if (op->due || FAULT(FAULT_NOT_KEPT))
+		return op->due;
 	return f->ops_done <= (FAULT(FAULT_FEW_ANSWERS_KEPT) ? 16 : OPS_KEPT) && p->now_ns < op->done_ns + keep_ns(p);
 }
 

@@ -218,7 +218,7 @@ static uint32_t psns_of(struct near_flow *f, const struct roce_pkt *pkt, bool *u
 		return 1;
 	if (f->pmtu)
 		return roce_read_psns(pkt->reth_len, f->pmtu);
-	*unknown = pkt->reth_len > 256;
+	*unknown = pkt->reth_len > 256 && !FAULT(FAULT_PMTU_GUESSED);
 	return 1;
 }
 

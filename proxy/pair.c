@@ -278,7 +278,7 @@ bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 	struct hostpair *hp = f->hostpair == NONE ? NULL : &p->pairs[f->hostpair];
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
 
-	if (f->pos_tx_max > f->pos_acked || f->nops || !hp || hp->prober == NONE)
+	if (f->pos_tx_max > f->pos_acked || f->nops || !hp || hp->prober == NONE || FAULT(FAULT_PAIR_FOR_EVER))
 		return true;
 	if (pos >= f->pos_base && pos < f->pos_tx_max &&
 	    p->now_ns < max_u64(f->retried_ns, f->last_progress_ns) + VOID_QUIET_NS) {

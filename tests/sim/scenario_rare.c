@@ -63,6 +63,8 @@ static void arena_lost(struct world_cfg *c, struct rng *r)
 
 	c->mode = ACK_MODE_FAR;
 	for (uint32_t i = 0; i < c->nconns; i++) {
+		/* A DREQ would be let go: what it must wait for stood in the arena that is lost. */
+		c->conn[i].cm = c->conn[i].ud = false;
 		only(&c->conn[i], side, OP_SEND, (uint32_t)rng_range(r, 1, 2000), 500);
 		c->conn[i].receive_every_ns = rng_range(r, 1, 4) * MSEC;
 		c->conn[i].receives = 2;
@@ -83,6 +85,7 @@ static void answers_lost(struct world_cfg *c, struct rng *r)
 
 	c->mode = rng_chance(r, 0.5) ? ACK_MODE_NEAR : ACK_MODE_FAR;
 	c->lan.delay_ns = 20000;
+	c->lan_clean = false; /* what lay in the ring is lost on a LAN */
 	for (uint32_t i = 0; i < c->nconns; i++) {
 		only(&c->conn[i], 0, op[rng_below(r, 3)], 64, 3000);
 		c->conn[i].depth[0] = 64;

@@ -100,6 +100,9 @@ static void show_path(FILE *out, const struct jnode *p)
 	        "; repaired %" PRIu64 ", by FEC %" PRIu64 "\n",
 	        j_number(p, "loss_ppm") / 1e4, lost > 0 ? lost : 0, bursts, j_uint(p, "loss_burst_longest"),
 	        j_uint(p, "reordered"), j_uint(p, "repaired_by_retransmission"), j_uint(p, "repaired_by_fec"));
+	if (strcmp(j_text(p, "rate_control"), "fixed") != 0)
+		fprintf(out, "            rate %s: %s, %s, at most %s in flight\n", j_text(p, "rate_control"), j_text(p, "rate_state"),
+		        units_show_rate(t[0], j_number(p, "pace_bps")), units_show_bytes(t[1], j_number(p, "in_flight_max_bytes")));
 	if (j_uint(p, "deaths") > 0)
 		fprintf(out, "            died %" PRIu64 " times, %" PRIu64 " datagrams went again elsewhere\n",
 		        j_uint(p, "deaths"), j_uint(p, "moved"));

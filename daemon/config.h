@@ -43,6 +43,7 @@ struct path_config {
 	struct ip_addr local, remote;
 	uint16_t port; /* UDP data and TCP control, the same number at both edges */
 	uint64_t rate_bps;
+	enum rate_controller rate_control;
 	uint16_t mtu;  /* IP MTU */
 	uint32_t weight;
 	uint16_t dscp;

@@ -78,6 +78,10 @@ const struct config_key config_keys[] = {
     {"Path", "Rate", &type_rate, PATH(rate_bps), .min = 1000000, .max = 3200000000000ull,
      .flags = KEY_REQUIRED | KEY_RELOADABLE | KEY_PATH,
      .help = "What this edge may send into the WAN, in bits per second with all headers.\n"},
+    {"Path", "RateControl", &type_rate_control, PATH(rate_control), .fallback = "fixed",
+     .flags = KEY_RELOADABLE | KEY_PATH,
+     .help = "fixed: Rate= whatever happens, for a line of one's own. auto: what the line is found to carry and others leave,\n"
+             "at most Rate=, for a line that is shared.\n"},
     {"Path", "MTU", &type_packet_size, PATH(mtu), .fallback = "1500", .min = 1500, .max = WAN_MTU_MAX, .flags = KEY_PATH,
      .help = "Largest IP packet that the WAN carries whole. 9000 or more saves processor time.\n"},
     {"Path", "Weight", &type_count, PATH(weight), .fallback = "1", .min = 0, .max = PATH_WEIGHT_MAX, .flags = KEY_PATH,

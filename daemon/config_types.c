@@ -165,6 +165,31 @@ static void write_barrier(const struct config_key *k, const void *field, char *t
 const struct config_type type_barrier = {
     .expected = "auto, pair, causal or off", .read = read_barrier, .write = write_barrier};
 
+static int read_rate_control(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	(void)k;
+	(void)why;
+	for (uint32_t i = 0; i < RATE_COUNT; i++) {
+		if (strcmp(text, rate_ops_of((enum rate_controller)i)->name) != 0)
+			continue;
+		memcpy(field, &i, sizeof(i));
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static void write_rate_control(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	uint32_t value;
+
+	(void)k;
+	memcpy(&value, field, sizeof(value));
+	snprintf(text, cap, "%s", rate_ops_of((enum rate_controller)value)->name);
+}
+
+const struct config_type type_rate_control = {
+    .expected = "fixed or auto", .read = read_rate_control, .write = write_rate_control};
+
 static int read_rnr_retry(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
 	bool infinite = strcmp(text, "infinite") == 0;

@@ -422,9 +422,11 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 	const struct link_config *c = &l->config;
 	int r = open_notify(l, err);
 
-	for (uint32_t i = 0; i < c->npaths; i++)
+	for (uint32_t i = 0; i < c->npaths; i++) {
 		wan_pacer_init(&l->pacers[i], c->paths[i].rate_bps, link_plan_overhead_bytes(&c->paths[i]),
 		               link_plan_burst_ns(c, may_spin(c)));
+		rate_choose(&l->pacers[i].control, c->paths[i].rate_control, c->paths[i].rate_bps);
+	}
 	if (r == 0)
 		r = check_ports(c, err);
 	if (r == 0)
@@ -469,7 +471,7 @@ void link_reconfigure(struct link *l, const struct link_config *c)
 {
 	l->config = *c;
 	for (uint32_t i = 0; i < c->npaths; i++)
-		atomic_store_explicit(&l->pacers[i].rate_bps, c->paths[i].rate_bps, memory_order_relaxed);
+		rate_choose(&l->pacers[i].control, c->paths[i].rate_control, c->paths[i].rate_bps);
 	for (uint32_t i = 0; i < l->nworkers; i++) {
 		struct worker_cmd cmd = {.type = WORKER_RECONFIGURE, .config = malloc(sizeof(*cmd.config))};
 

@@ -290,6 +290,11 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	json_uint(j, "repaired_by_fec", st->rebuilt);
 	json_uint(j, "moved", st->moved);
 	json_uint(j, "delivery_bps", s->delivery_bps);
+	json_string(j, "rate_control", rate_ops_of(c->rate_control)->name);
+	json_string(j, "rate_state", s->control_state ? s->control_state : "");
+	json_uint(j, "pace_bps", s->pace_bps);
+	if (s->in_flight_max_bytes < UINT64_MAX)
+		json_uint(j, "in_flight_max_bytes", s->in_flight_max_bytes);
 	json_uint(j, "in_flight_bytes", s->in_flight_bytes);
 	json_uint(j, "tx_datagrams", st->tx_dgrams);
 	json_uint(j, "tx_bytes", st->tx_bytes);

@@ -18,9 +18,11 @@ bool proxy_path_status(const struct proxy *p, uint32_t i, uint64_t now_ns, struc
 {
 	const struct wan_path *path = &p->path[i];
 	const struct wan_path_stats *st = &path->stats;
+	const struct rate_control *control;
 
 	if (i >= p->npaths)
 		return false;
+	control = &path->pacer->control;
 	*s = (struct proxy_path_status){.state = state_of(p, path, now_ns),
 	                                .since_ns = path->since_ns,
 	                                .usable = p->session_on && p->paths_usable & 1u << i,
@@ -32,6 +34,10 @@ bool proxy_path_status(const struct proxy *p, uint32_t i, uint64_t now_ns, struc
 	                                .loss_ppm = path->loss_ppm,
 	                                .loss_runs = path->runs.runs,
 	                                .loss_run_longest = path->runs.longest,
+	                                .control = atomic_load(&control->ops)->name,
+	                                .control_state = atomic_load(&control->state_name),
+	                                .pace_bps = atomic_load(&path->pacer->rate_bps),
+	                                .in_flight_max_bytes = atomic_load(&control->in_flight_max_bytes),
 	                                .stats = *st};
 	if (now_ns < path->rate_from_ns + 2 * max_u64(wan_rtt_ns(&path->rtt), 1000000000))
 		s->delivery_bps = path->rate_bps;

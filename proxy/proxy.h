@@ -328,6 +328,9 @@ struct proxy_path_status {
 	uint64_t loss_runs;                  /* ever; stats.lost in so many rows */
 	uint32_t loss_run_longest;
 	uint64_t reorder_window_ns;          /* widest of any lane */
+	const char *control, *control_state; /* who sets the rate, and what it is doing */
+	uint64_t pace_bps;                   /* what may be sent now, of all shards */
+	uint64_t in_flight_max_bytes;        /* UINT64_MAX: any */
 	uint64_t delivery_bps;               /* UDP payload that the peer said to have, in the last round trip or 10 ms */
 	uint64_t in_flight_bytes;
 	struct wan_path_stats stats;

@@ -320,6 +320,9 @@ static void config_parse__several_paths(void **state)
 	FILE *out;
 
 	(void)state;
+	accepts(TWO_PATHS "RateControl=auto\n" SECURITY "[Path south]\nDSCP=46\n", &c);
+	assert_int_equal(c.paths[0].rate_control, RATE_auto);
+	assert_int_equal(c.paths[1].rate_control, RATE_fixed);
 	accepts(TWO_PATHS "Weight=0\nMTU=9000\n" SECURITY "[Path south]\nDSCP=46\n", &c);
 	assert_int_equal(c.npaths, 2);
 	assert_string_equal(c.paths[0].name, "north"); /* both edges number them alike */

@@ -41,6 +41,12 @@ static enum arena_pool pool_of(enum slot_kind kind)
 	return kind == SLOT_REQ_NEAR || kind == SLOT_RESP_FAR || kind == SLOT_RAW_LAN ? POOL_LAN : POOL_WAN;
 }
 
+/* What answers are awaited for is not for what comes unasked. Requests have credit, granted perhaps before that. */
+static uint64_t room_of_others(const struct proxy *p, enum slot_kind kind)
+{
+	return pool_of(kind) == POOL_WAN && kind != SLOT_REQ_FAR ? p->room_bytes : 0;
+}
+
 uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len,
                    uint16_t lane, bool urgent)
 {
@@ -49,7 +55,7 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 
 	if (FAULT(FAULT_NEXT_NOT_URGENT))
 		urgent = false;
-	if (!urgent && pool_free(p, pool) < pool_reserve(p, pool) + bytes + (pool == POOL_WAN ? p->room_bytes : 0))
+	if (!urgent && pool_free(p, pool) < pool_reserve(p, pool) + bytes + room_of_others(p, kind))
 		return SLOT_NONE;
 	slot = arena_alloc(p->arena, kind, flow, inc, pos, len);
 	if (slot == SLOT_NONE)

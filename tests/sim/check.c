@@ -551,7 +551,7 @@ static void check_refused(struct world *w)
 		uint64_t sent = edge_counter(&w->edge[site], CTR_WAN_TX_DGRAMS);
 		uint64_t refused = edge_counter(&w->edge[site], CTR_WAN_REFUSED);
 
-		if (refused > 1000 && refused > sent / 2)
+		if (refused > 1000 && refused > sent / 4 * 3)
 			check_fail(w, "refused", "the other edge refused %llu of the %llu datagrams of edge %c",
 			           (unsigned long long)refused, (unsigned long long)sent, 'A' + site);
 	}

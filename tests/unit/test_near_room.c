@@ -120,7 +120,7 @@ static void near_room__others_do_not_get_it(void **state)
 	assert_int_equal(share_left(c.a.p, POOL_WAN), left - 3 * EACH);
 	crowd(&c);
 	assert_int_equal(share_left(c.a.p, POOL_WAN), 0);
-	assert_int_equal(slot_take(c.a.p, SLOT_REQ_FAR, 0, 1, POS_ORIGIN, 1000, 0, false), SLOT_NONE);
+	assert_int_equal(slot_take(c.a.p, SLOT_RAW_WAN, 0, 1, 1, 1000, 0, false), SLOT_NONE);
 	c.a.p->room_bytes = 3 * EACH;
 	core_close(&c);
 }

@@ -109,9 +109,9 @@ bool wan_recv_report(struct wan_recv *r, uint64_t now_ns, struct wan_report *rep
 		r->lowest = UINT64_MAX;
 		return true;
 	}
-	r->ended[0] = r->ended[1];
-	r->ended[1] = r->ended[2];
-	r->ended[2] = r->next;
+	for (unsigned i = 1; i < REPORTS_TOLD; i++)
+		r->ended[i - 1] = r->ended[i];
+	r->ended[REPORTS_TOLD - 1] = r->next;
 	r->lowest = r->resume = UINT64_MAX;
 	r->unreported = 0;
 	return true;

@@ -2,7 +2,7 @@
 /* wan_recv.h - which packet numbers of one lane have arrived, and what to report about them.
  *
  * A bitmap over the last WAN_RX_BITS numbers serves as replay window and as the source of reports. A report covers
- * the numbers from where the third report before it ended, so that each number is spoken of in at least three, and
+ * the numbers from where the REPORTS_TOLDth report before it ended, so that each number is spoken of in so many, and
  * further back to the lowest one that arrived since. */
 #ifndef PROXY_WAN_RECV_H
 #define PROXY_WAN_RECV_H
@@ -13,13 +13,14 @@
 #include "limits.h"
 #include "wan_frame.h"
 
+#define REPORTS_TOLD   8 /* a burst of losses takes several reports in a row */
 #define WAN_RECV_WORDS (WAN_RX_BITS / 64)
 
 struct wan_recv {
 	uint64_t *bits; /* WAN_RECV_WORDS words: received */
 	uint64_t next;  /* highest number received + 1 */
 	uint64_t largest_ns;
-	uint64_t ended[3];   /* where the last three reports ended, oldest first */
+	uint64_t ended[REPORTS_TOLD]; /* where the last reports ended, oldest first */
 	uint64_t resume;     /* a report too long for one frame goes on from here, UINT64_MAX: none */
 	uint64_t lowest;     /* lowest number since the last report, UINT64_MAX: none */
 	uint32_t unreported; /* datagrams since that want a report */

@@ -311,7 +311,7 @@ static void wan_recv__rebuilt_holds_no_report_back(void **state)
 	(void)state;
 	for (uint64_t pn = 1; pn < 4000; pn += 2)
 		wan_recv_mark(&r, pn, 5, true);
-	for (int i = 0; i < 64; i++) /* all of them three times */
+	for (int i = 0; i < 17 * REPORTS_TOLD; i++) /* all of them, so often */
 		assert_true(wan_recv_report(&r, 6, &rep, words, 4));
 	for (uint64_t pn = 4001; pn < 5000; pn += 64) {
 		wan_recv_mark(&r, pn, 7, true);

@@ -74,7 +74,7 @@ struct pair_mode {
 
 /* One per path, shared by all shards of a link: a virtual clock that hands out sending time, and who sets its rate. */
 struct wan_pacer {
-	_Atomic uint64_t next_ns;  /* when the line is free again */
+	_Atomic uint64_t next;     /* when the line is free again, in 1/PACER_FRACTION ns */
 	_Atomic uint64_t rate_bps; /* bits per second, on the wire as counted by overhead_bytes. Of the controller */
 	uint32_t overhead_bytes;   /* per datagram: UDP, IP and link layer */
 	uint32_t burst_ns;         /* unused time that may be saved up, ns */

@@ -3,6 +3,8 @@
 #ifndef PROXY_WAN_PACER_H
 #define PROXY_WAN_PACER_H
 
+#define PACER_FRACTION 64 /* of a nanosecond: a datagram lasts 180.8 of them at 400 Gbit/s */
+
 #include "proxy.h"
 
 /* When the line is free again. */

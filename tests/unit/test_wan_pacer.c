@@ -39,6 +39,18 @@ static void wan_pacer__keeps_the_rate(void **state)
 	assert_in_range(n * WIRE * 8, 99900000, 100100000); /* 10 ms of 10 Gbit/s, a datagram more or less */
 }
 
+/* A datagram lasts 180.76 ns: in whole nanoseconds this would be 0.4 % too fast. */
+static void wan_pacer__keeps_fast_rates(void **state)
+{
+	struct wan_pacer p;
+	uint64_t n;
+
+	(void)state;
+	wan_pacer_init(&p, 400 * GBPS, OVERHEAD, 2000);
+	n = drain(&p, 1000000, 1000000 + 10000000);
+	assert_in_range(n * WIRE * 8, 3996000000ull, 4002000000ull); /* 10 ms, and the burst */
+}
+
 static void wan_pacer__burst_is_bounded(void **state)
 {
 	struct wan_pacer p;
@@ -141,6 +153,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(wan_pacer__keeps_the_rate),
+	    cmocka_unit_test(wan_pacer__keeps_fast_rates),
 	    cmocka_unit_test(wan_pacer__burst_is_bounded),
 	    cmocka_unit_test(wan_pacer__says_when),
 	    cmocka_unit_test(wan_pacer__overhead_counts),

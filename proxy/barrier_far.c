@@ -69,16 +69,26 @@ static void free_queue(struct proxy *p, struct barrier_queue *q)
 
 enum verdict { WAITS, DONE, WAIVED };
 
+/* The flow, or a later life of it, was here and has been forgotten: all that it had is delivered, or never will be. */
+static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc)
+{
+	const struct barrier *b = &p->barrier;
+
+	for (uint32_t i = 0; i < b->ngone && i < BARRIER_GONE; i++)
+		if (b->gone[i].peer_flow == peer_flow && b->gone[i].peer_epoch == p->session.peer_arena_epoch &&
+		    (int32_t)(b->gone[i].inc - inc) >= 0)
+			return true;
+	return false;
+}
+
 static enum verdict look(struct proxy *p, const uint8_t *entry, bool patient)
 {
 	const struct far_flow *f = far_by_peer(p, get_be32(entry));
 	uint32_t inc = get_be32(entry + 4);
 	uint64_t pos = get_be64(entry + 8);
 
-	if (pos == 0)
-		return DONE; /* barrier_flow_gone() */
-	if (!f || (f->inc != inc && (int32_t)(f->inc - inc) < 0))
-		return WAITS;
+	if (!f || f->gone || (f->inc != inc && (int32_t)(f->inc - inc) < 0))
+		return is_gone(p, get_be32(entry), inc) ? DONE : WAITS;
 	if (f->inc != inc || (f->open && f->pos_acked >= pos))
 		return DONE;
 	if (f->failed || f->stalled || (!patient && (f->leaving || f->rnr)))
@@ -277,18 +287,16 @@ void barrier_progress(struct proxy *p, struct far_flow *f)
 
 void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 {
+	struct barrier *b = &p->barrier;
 	struct barrier_queue *q = p->barrier.queues_used && f->named ? find_queue(p, &f->src, &f->dst) : NULL;
 
 	dlist_remove(&f->start_node);
-	if (!q)
-		return;
-	for (struct dnode *n = q->waiting.next; n != &q->waiting; n = n->next) {
-		const struct parcel *pc = dlist_entry(n, struct parcel, node);
-		uint8_t *e = parcel_entries(p, pc);
-
-		for (uint16_t i = 0; i < pc->n; i++, e += BARRIER_ENTRY_LEN)
-			if (get_be32(e) == f->peer_flow && get_be32(e + 4) == f->inc)
-				put_be64(e + 8, 0);
-	}
-	run_queue(p, q);
+	f->gone = true;
+	b->gone[b->ngone % BARRIER_GONE].peer_epoch = f->peer_epoch ? f->peer_epoch : p->session.peer_arena_epoch;
+	b->gone[b->ngone % BARRIER_GONE].peer_flow = f->peer_flow;
+	b->gone[b->ngone++ % BARRIER_GONE].inc = f->inc;
+	if (q)
+		run_queue(p, q);
+	if (!dlist_empty(&b->starts))
+		wake_starts(p, f);
 }

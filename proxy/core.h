@@ -295,6 +295,7 @@ struct far_flow {
 	uint32_t pair_msn;      /* ... the responder counts so many messages (24 bits) */
 
 	/* READ and ATOMIC */
+	bool gone;                     /* about to be forgotten */
 	struct dnode start_node;       /* in barrier.starts: its next message waits for other flows */
 	uint64_t start_since_ns;       /* since when */
 	uint64_t start_passed;         /* position of the last message that was let go */
@@ -411,6 +412,11 @@ struct barrier {
 	struct idx_hash pair_by_hosts, queue_by_hosts;
 	struct dnode parcels_free;
 	uint32_t waiting;           /* parcels in queues */
+	struct {
+		uint64_t peer_epoch; /* names are those of one life of the near edge's arena */
+		uint32_t peer_flow, inc;
+	} gone[BARRIER_GONE];       /* far flows that were forgotten last: nothing is waited for */
+	uint32_t ngone;             /* ever */
 	struct dnode starts;        /* far flows whose next message waits for other flows, longest first */
 	struct timer starts_limit;  /* the first one has waited for long enough */
 	uint64_t expired_said_ns;   /* when an event last told that a wait was too long */

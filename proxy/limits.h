@@ -49,6 +49,7 @@ enum proxy_limits {
 	BARRIER_QUEUES = 1024,     /* directed host pairs with packets behind a barrier */
 	BARRIER_RAW_PARCELS = 4096, /* RoCEv2 packets that are not RC, at the edge beside their receiver */
 	BARRIER_SKIP_MAX = 32,     /* ports in BarrierSkip= */
+	BARRIER_GONE = 256,        /* far flows that were forgotten, and are known to be */
 	HOST_ALIASES_MAX = 192,    /* further addresses of machines */
 	IP_PARTIAL_MAX = 16,       /* IP packets of a lane that lack pieces: what the WAN reorders over */
 	/* tables */

@@ -39,7 +39,10 @@ static void check_rules(const struct link_config *c)
 	REQUIRE(c->nlocal >= 1 && c->nlocal <= PREFIXES_MAX && c->nremote >= 1 && c->nremote <= PREFIXES_MAX);
 	REQUIRE(c->lanes >= 1 && c->lanes <= LANES_MAX && c->workers >= 1 && c->workers <= WORKERS_MAX);
 	REQUIRE(c->workers <= c->lanes && c->ncpus <= WORKERS_MAX);
-	REQUIRE(c->rate_bps >= 1000000 && c->wan_mtu >= 1500 && c->wan_mtu <= WAN_MTU_MAX && c->wan_port != 0);
+	REQUIRE(c->npaths >= 1 && c->npaths <= PATHS_MAX);
+	for (uint32_t i = 0; i < c->npaths; i++)
+		REQUIRE(c->paths[i].rate_bps >= 1000000 && c->paths[i].mtu >= 1500 && c->paths[i].mtu <= WAN_MTU_MAX &&
+		        c->paths[i].port != 0);
 	REQUIRE(c->max_flows >= 16 && c->max_flows <= FLOWS_MAX);
 	REQUIRE(c->arena_dir[0] == '/' && memchr(c->arena_dir, '\0', sizeof(c->arena_dir)) != NULL);
 	for (uint32_t i = 0; i < c->nlan_ports; i++)

@@ -175,7 +175,7 @@ static inline void fz_begin(uint8_t how)
 
 		wan_pacer_init(&e->pacer, 100000000000ull, 66, 1000000);
 		e->cfg.mode = how & 1 ? ACK_MODE_NEAR : ACK_MODE_HOST;
-		e->cfg.barrier = how & 4 ? BARRIER_PAIR : BARRIER_OFF;
+		e->cfg.barrier = how & 4 ? BARRIER_PAIR : how & 16 ? BARRIER_CAUSAL : BARRIER_OFF;
 		e->cfg.fec.mode = how & 8 ? FEC_FIXED : FEC_OFF;
 		memset(e->psn, how & 2 ? 0xff : 0, sizeof(e->psn)); /* near the wrap */
 		e->got = false;

@@ -624,6 +624,28 @@ static void causal__outlives_restarts(void **state)
 	core_close(&c);
 }
 
+/* The far edge has forgotten the flow that a flag waits for, before it came or while it waits: nothing to wait for. */
+static void causal__flow_closed_meanwhile(void **state)
+{
+	struct wan_flow_close over;
+	struct core c;
+
+	(void)state;
+	open_causal(&c);
+	connect_flag(&c);
+	write_500(&c);
+	over = (struct wan_flow_close){near_wire_id(c.a.p, core_near(&c)), core_near(&c)->inc};
+	send_flag(&c, RC_WRITE_ONLY, 700, 8);
+	assert_true(nothing_for_b(&c));
+	far_on_close(c.b.p, &over);
+	core_pump(&c);
+	assert_int_equal(core_take(&c.b)->h.psn, 700);
+	send_flag(&c, RC_WRITE_ONLY, 701, 8); /* the near edge does not know yet */
+	assert_int_equal(core_take(&c.b)->h.psn, 701);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
+	core_close(&c);
+}
+
 /* More flows lag than a full packet of the largest path MTU has room for: as many as fit, and it is counted. */
 static void causal__as_many_as_fit(void **state)
 {
@@ -727,6 +749,7 @@ int main(void)
 	    cmocka_unit_test(causal__only_other_qps),
 	    cmocka_unit_test(causal__waived_and_late),
 	    cmocka_unit_test(causal__outlives_restarts),
+	    cmocka_unit_test(causal__flow_closed_meanwhile),
 	    cmocka_unit_test(causal__as_many_as_fit),
 	    cmocka_unit_test(barrier__after_a_restart_of_the_near_edge),
 	    cmocka_unit_test(barrier__flow_closed_meanwhile),

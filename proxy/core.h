@@ -228,6 +228,13 @@ struct near_unpaired {
 	uint64_t bytes;                  /* slot bytes that they hold */
 };
 
+/* What a requester's packets look like, for those that an edge makes in its place. */
+struct asks_like {
+	uint16_t sport, pkey;
+	uint8_t tos;
+	bool migreq, known;
+};
+
 /* The same direction, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
 struct far_flow {
 	bool used;
@@ -303,6 +310,10 @@ struct far_flow {
 	uint32_t nops;
 	uint64_t resp_next;                 /* next response expected, within the first operation */
 	uint64_t resp_got[RESP_AHEAD / 64]; /* those that overtook it: bit pos % RESP_AHEAD */
+
+	struct asks_like asks;
+	struct dnode cnp_node; /* in proxy.far_cnps */
+	uint64_t cnp_said_ns;
 
 	/* reports */
 	struct dnode report_node; /* in lane.reports */
@@ -480,6 +491,7 @@ struct proxy {
 	struct dnode mouth;     /* near flows with an AETH to say */
 	struct dnode resp_list; /* near flows with responses to deliver */
 	struct dnode parcels;   /* struct parcel: packets for hosts that are not RC */
+	struct dnode far_cnps;  /* far flows whose responder is to send READ responses more slowly */
 	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
 	struct dnode lane_list; /* lanes with something to send */
 	bool pacer_blocked;     /* what is on lane_list waits for the pacer */

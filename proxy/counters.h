@@ -72,7 +72,7 @@
 	X(ACKS_TX, "acks_tx", "ACKs to requesters")                                                                    \
 	X(NAKS_TX, "naks_tx", "sequence error NAKs to requesters")                                                     \
 	X(RNR_NAKS_TX, "rnr_naks_tx", "RNR NAKs to requesters (hold-off)")                                             \
-	X(CNPS_TX, "cnps_tx", "CNPs to requesters: slow down")                                                         \
+	X(CNPS_TX, "cnps_tx", "CNPs to hosts: slow down")                                                           \
 	X(CNPS_RX, "cnps_rx", "CNPs from responders' hosts, obeyed")                                                   \
 	X(ACKS_RX, "acks_rx", "ACKs from responders")                                                                  \
 	X(NAKS_RX, "naks_rx", "sequence error NAKs from responders")                                                   \

@@ -156,6 +156,7 @@ void far_close(struct proxy *p, struct far_flow *f)
 	pair_leave(p, f);
 	dlist_remove(&f->lan_node);
 	dlist_remove(&f->report_node);
+	dlist_remove(&f->cnp_node);
 	timer_cancel(&p->timers, &f->rto);
 	timer_cancel(&p->timers, &f->pace);
 	timer_cancel(&p->timers, &f->ask);

@@ -39,6 +39,9 @@ uint16_t far_lan_next(struct proxy *p, struct far_flow *f);
 /* That request into tx. Returns its L3 length in bytes. */
 size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
 
+/* The next CNP to a responder whose responses were marked. Returns its L3 length, 0: none. far_cnp.c. */
+size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx);
+
 /* --- from hosts --- */
 
 /* An answer of a local host: ACK, NAK, READ response or ATOMIC acknowledge (IBTA 9.7.5). DROP_NONE: it counted; else

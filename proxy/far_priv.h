@@ -80,6 +80,13 @@ void far_free_ops(struct proxy *p, struct far_flow *f);
 enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci);
 
+/* --- marks on responses: far_cnp.c --- */
+
+/* The READ or ATOMIC in that slot goes to the responder. */
+void far_cnp_learn(const struct proxy *p, struct far_flow *f, uint32_t slot);
+/* A response was marked on the responder's LAN. */
+void far_cnp_due(struct proxy *p, struct far_flow *f);
+
 /* --- room for others: far_room.c --- */
 
 /* When the pool runs low: flows that drain nothing give up what they hold beyond their minimum, some at a time. */

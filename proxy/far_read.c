@@ -160,6 +160,8 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	enum proxy_drop d;
 	uint64_t pos;
 
+	if ((pkt->tos & ECN_MASK) == ECN_CE)
+		far_cnp_due(p, f);
 	if (!op)
 		return drop(p, DROP_LAN_ACK_STALE);
 	if (op->psns == 0 && pkt->psn == pos_psn(op->pos))

@@ -181,8 +181,10 @@ size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	} else {
 		f->pkts_since_ackreq++;
 	}
-	if (h->flags & SF_OWN_RESPONSE)
+	if (h->flags & SF_OWN_RESPONSE) {
 		far_op_begin(p, f, h);
+		far_cnp_learn(p, f, slot);
+	}
 	if (f->pos_tx < f->pos_tx_max) {
 		count(p, CTR_LAN_RETRIES, 1);
 		f->retried_ns = p->now_ns;

@@ -258,7 +258,7 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns)
 {
 	uint64_t next = timer_next(&p->timers);
 
-	if (!dlist_empty(&p->mouth) || !dlist_empty(&p->lan_ready) || !dlist_empty(&p->parcels) ||
+	if (!dlist_empty(&p->mouth) || !dlist_empty(&p->far_cnps) || !dlist_empty(&p->lan_ready) || !dlist_empty(&p->parcels) ||
 	    !dlist_empty(&p->resp_list))
 		return now_ns;
 	if (!dlist_empty(&p->lane_list))
@@ -303,6 +303,8 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 
 	p->now_ns = now_ns;
 	len = tx_mouth(p, tx);
+	if (!len)
+		len = far_cnp_tx(p, tx);
 	if (!len)
 		len = parcel_lan_tx(p, tx);
 	if (!len)

@@ -196,6 +196,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	dlist_init(&p->mouth);
 	dlist_init(&p->resp_list);
 	dlist_init(&p->parcels);
+	dlist_init(&p->far_cnps);
 	dlist_init(&p->lan_ready);
 	dlist_init(&p->lane_list);
 	cm_table_init(&p->cm, k->conns, CM_CONNS);

@@ -10,6 +10,7 @@
 
 #include "begin.h"
 #include "fair.h"
+#include "incast.h"
 #include "proxy/fault.h"
 
 struct fault {
@@ -51,16 +52,26 @@ void faults_list(void)
 		printf("%-24s %-58s %s\n", lower(faults[i].name), faults[i].rule, faults[i].what);
 }
 
+static int incast(const char *name)
+{
+	(void)name;
+	return incast_run();
+}
+
 /* Faults that no seed shows, since hosts mend what they break, only later; and those that cost others their rate. */
 static const struct directed {
 	enum proxy_fault fault;
-	const char *how; /* with its argument; what a unit test shows: its name */
+	const char *how; /* with its argument, if it has one; what a unit test shows: its name */
 	int (*run)(const char *name);
 } directed[] = {
     {FAULT_FIRST_SEEN_IS_FIRST, "--begin overtaken", begin_run},
     {FAULT_BASE_NOT_LOWERED, "--begin lost", begin_run},
     {FAULT_CREDIT_IGNORED, "--fair dead-small", fair_run},
     {FAULT_ONE_POOL, "--fair dead-near", fair_run},
+    {FAULT_NO_TURNS, "--incast", incast},
+    {FAULT_NO_HOST_WINDOW, "--incast", incast},
+    {FAULT_CNP_IGNORED, "--incast", incast},
+    {FAULT_NO_SOFT_CNP, "--incast", incast},
     {FAULT_OLD_LIFE_OVERTAKEN, "near__stranger_waits_for_the_old_life", NULL},
     {FAULT_NEXT_NOT_URGENT, "share__the_reserve_is_for_urgent_packets", NULL},
     {FAULT_NO_MINIMUM, "share__always_the_minimum", NULL},
@@ -77,6 +88,7 @@ static const struct directed *directed_for(int fault)
 /* In a process of its own, without its words: true if it ends well. */
 static bool ends_well(const struct directed *d)
 {
+	const char *space = strchr(d->how, ' ');
 	int status;
 	pid_t pid;
 
@@ -85,7 +97,7 @@ static bool ends_well(const struct directed *d)
 	if (pid == 0) {
 		if (!freopen("/dev/null", "w", stdout))
 			_exit(2);
-		_exit(d->run(strchr(d->how, ' ') + 1));
+		_exit(d->run(space ? space + 1 : ""));
 	}
 	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

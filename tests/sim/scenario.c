@@ -333,6 +333,22 @@ static void pick_fec(struct scenario *s, uint64_t seed)
 	f->m = (uint8_t)rng_range(&r, 1, f->k < 8 ? f->k : 8);
 }
 
+/* Switches that mark, and hosts that are ECN-capable: CNPs go both ways. Draws of its own, so that other seeds stay as
+ * they are. */
+static void pick_marks(struct scenario *s, uint64_t seed)
+{
+	struct link_cfg *l = &s->cfg.lan;
+	struct rng r;
+
+	rng_init(&r, rng_hash(seed, 0xec4));
+	if (!rng_chance(&r, 0.12))
+		return;
+	l->mark_from_bytes = rng_log_range(&r, 1000, 100000);
+	l->mark_to_bytes = l->mark_from_bytes * rng_range(&r, 2, 8);
+	for (uint32_t i = 0; i < s->cfg.nconns; i++)
+		s->conn[i].tos |= 2; /* ECT(0) */
+}
+
 void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 {
 	struct rng r, r_work;
@@ -368,6 +384,7 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	if (!*program && !s->cfg.recycle)
 		scenario_refusals(s);
 	paths = scenario_paths(s, seed);
+	pick_marks(s, seed);
 	s->cfg.cm_retry_ns = rng_log_range(&r, 50000000, SEC) + world_cfg_rtt_ns(&s->cfg);
 	s->cfg.errors_allowed = direct;
 	if (!*program && !s->cfg.recycle)

@@ -253,6 +253,43 @@ static void cnp_rate__slows_responses(void **state)
 	core_close(&c);
 }
 
+/* READ responses that a switch of the responder's LAN has marked: the responder is told, in the requester's words. */
+static void far_cnp__tells_the_responder(void **state)
+{
+	struct roce_pkt read = core_req(RC_READ_REQUEST, 1);
+	const struct core_pkt *k;
+	struct core c;
+
+	(void)state;
+	open_host(&c);
+	core_pair(&c, 0);
+	read.reth_len = 3 * CORE_PMTU;
+	core_near(&c)->pmtu = core_far(&c)->pmtu = CORE_PMTU;
+	assert_int_equal(core_in(&c.a, read, 0, 0), DROP_NONE);
+	core_pump(&c);
+	core_expect(&c.b, RC_READ_REQUEST, 1);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct roce_pkt r = core_answer((uint8_t)(RC_READ_RESP_FIRST + i), CORE_QPN, 1 + i, AETH_ACK_NO_CREDITS, 2);
+
+		r.tos |= ECN_CE;
+		assert_int_equal(core_in(&c.b, r, CORE_PMTU, 0), DROP_NONE);
+		core_pump(&c);
+		c.now_ns += i ? 50 * CORE_US : CORE_US; /* the second is too soon */
+	}
+	for (int i = 0; i < 2; i++) {
+		k = core_expect(&c.b, ROCE_CNP, 0);
+		assert_true(k->h.becn && k->h.dest_qpn == CORE_QPN && k->h.payload_len == ROCE_CNP_PAYLOAD);
+		assert_true(ip_addr_eq(&k->h.src, &read.src) && ip_addr_eq(&k->h.dst, &read.dst));
+		assert_int_equal(k->h.tos, read.tos);
+		assert_int_equal(k->h.udp_sport, read.udp_sport);
+		assert_true(k->h.migreq);
+	}
+	assert_int_equal(core_pending(&c.b), 0);
+	while ((k = core_take(&c.a)))
+		assert_int_not_equal(k->h.tos & ECN_MASK, ECN_CE); /* the marks stay here */
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +300,7 @@ int main(void)
 	    cmocka_unit_test(lan_host__cnp_takes_an_eighth),
 	    cmocka_unit_test(lan_host__dead_queue_pair_is_written_off),
 	    cmocka_unit_test(cnp_rate__slows_responses),
+	    cmocka_unit_test(far_cnp__tells_the_responder),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

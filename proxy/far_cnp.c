@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * READ responses cross the responder's LAN on their way to the far edge, which is their receiver there as the requester
+ * would be without an edge: it answers their CE marks with CNPs to the responder (IBTA A17.9), at most one per 50 us and
+ * flow, and the responder's NIC slows down. They look like the requester's own packets: its last READ tells how. */
+#include "far_priv.h"
+
+#define CNP_GAP_NS 50000ull
+
+void far_cnp_learn(const struct proxy *p, struct far_flow *f, uint32_t slot)
+{
+	struct roce_pkt pkt;
+
+	if (roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt) != DROP_NONE)
+		return;
+	f->asks = (struct asks_like){.sport = pkt.udp_sport, .pkey = pkt.pkey, .tos = pkt.tos, .migreq = pkt.migreq, .known = true};
+}
+
+void far_cnp_due(struct proxy *p, struct far_flow *f)
+{
+	if (!f->asks.known || (f->cnp_said_ns && p->now_ns < f->cnp_said_ns + CNP_GAP_NS))
+		return;
+	dlist_append_once(&p->far_cnps, &f->cnp_node);
+}
+
+size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx)
+{
+	static const uint8_t reserved[ROCE_CNP_PAYLOAD];
+	struct dnode *n = dlist_first(&p->far_cnps);
+	struct far_flow *f;
+	struct roce_pkt pkt;
+
+	if (!n)
+		return 0;
+	dlist_remove(n);
+	f = dlist_entry(n, struct far_flow, cnp_node);
+	f->cnp_said_ns = p->now_ns;
+	count(p, CTR_CNPS_TX, 1);
+	pkt = (struct roce_pkt){
+	    .src = f->src,
+	    .dst = f->dst,
+	    .ip6 = !ip_addr_is4(&f->src),
+	    .tos = (uint8_t)(f->asks.tos & ~ECN_MASK), /* nobody answers a mark on it */
+	    .ttl = 64,
+	    .udp_sport = f->asks.sport,
+	    .opcode = ROCE_CNP,
+	    .becn = true,
+	    .migreq = f->asks.migreq,
+	    .pkey = f->asks.pkey,
+	    .dest_qpn = f->dest_qpn,
+	};
+	tx->hdr_len = (uint16_t)roce_build(tx->hdr, sizeof(tx->hdr), &pkt, reserved, sizeof(reserved));
+	tx->body_len = tx->trailer_len = 0;
+	tx->body = NULL;
+	tx->vlan_tci = f->vlan_tci;
+	tx->dst = f->dst;
+	tx->dscp_ecn = pkt.tos;
+	return tx->hdr_len;
+}

@@ -228,6 +228,24 @@ static void rate__room_is_asked_for_again(void **unused)
 
 /* --- auto --- */
 
+/* At the rate of the line nothing ever queues but what the pacer saves up. */
+static void rate_auto__no_burst_at_the_ceiling(void **unused)
+{
+	struct line l;
+	uint64_t most_ns = 0;
+
+	(void)unused;
+	line_start(&l, 10 * GBPS, 10 * MS, 10 * GBPS);
+	l.lose_every = 1000;
+	for (uint64_t until_ns = l.now_ns + 10 * SEC; l.now_ns < until_ns;) {
+		line_step(&l, until_ns, true);
+		if (l.free_ns > l.now_ns && l.free_ns - l.now_ns > most_ns)
+			most_ns = l.free_ns - l.now_ns;
+	}
+	assert_true(most_ns <= l.pacer.burst_ns + 2 * WIRE * 8 / 10);
+	line_end(&l);
+}
+
 static void rate_auto__startup_finds_400g_within_16_rounds(void **unused)
 {
 	struct line l;
@@ -363,6 +381,7 @@ int main(void)
 	    cmocka_unit_test(rate__choice_is_in_effect_at_once_and_back),
 	    cmocka_unit_test(rate__room_is_asked_for_again),
 	    cmocka_unit_test(rate_auto__startup_finds_400g_within_16_rounds),
+	    cmocka_unit_test(rate_auto__no_burst_at_the_ceiling),
 	    cmocka_unit_test(rate_auto__never_passes_the_ceiling),
 	    cmocka_unit_test(rate_auto__fills_the_line_without_a_queue),
 	    cmocka_unit_test(rate_auto__random_loss_does_not_matter),

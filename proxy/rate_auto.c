@@ -4,12 +4,14 @@
  * A model of the path, after BBR (draft-ietf-ccwg-bbr): the most that was delivered lately and the least round trip.
  * Their product is what the line holds without a queue. Everything goes by rounds: a round trip, counted in deliveries.
  *
- *   startup    the rate more than doubles each round until it brings no more for FLAT_ROUNDS, or costs losses in a
- * queue drain      what startup put into the queue goes down       a little less than is delivered, until the queue of
- * the last probe is gone cruise     as much as is delivered, for some rounds: how many differs, so that two do not keep
- * step refill     a round without the bounds that losses have set up         a quarter more, to see whether more is
- * delivered: on while it is probe-rtt  half of what the line holds, when the least round trip was not seen again for
- * long: the queue may be one's own. One round each MIN_RTT_KEPT_RTTS at most, which bounds its cost to one in a hundred
+ * - startup: the rate more than doubles each round until it brings no more for FLAT_ROUNDS, or costs many losses.
+ * - drain: what startup put into the queue goes.
+ * - down: a little less than is delivered, until the queue of the last probe is gone.
+ * - cruise: as much as is delivered, for some rounds: how many differs, so that two do not keep step.
+ * - refill: a round without the bound that losses have set.
+ * - up: a quarter more, to see whether more is delivered: on while it is and no queue comes of it.
+ * - probe-rtt: half of what the line holds, for a round, when the least round trip was not seen again for long: the queue
+ *   may be one's own. At most once in MIN_RTT_KEPT_RTTS round trips, so it costs one percent at most.
  *
  * The rate is the largest of the samples of this probe and the one before. A sample that was limited by the application
  * may raise it and never lowers it, nor ends a startup.

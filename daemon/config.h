@@ -44,7 +44,8 @@ struct path_config {
 	uint16_t port; /* UDP data and TCP control, the same number at both edges */
 	uint64_t rate_bps;
 	enum rate_controller rate_control;
-	uint16_t mtu;  /* IP MTU */
+	uint16_t mtu;      /* IP MTU, at most */
+	uint16_t path_mtu; /* 0: to be found out */
 	uint32_t weight;
 	uint16_t dscp;
 	uint32_t source_ports; /* of each lane */

@@ -149,6 +149,8 @@ static int check_path(struct check *ck, const struct path_config *c)
 		return blame(ck, "RemoteAddress",
 		             "and LocalAddress= are of different families: expected both IPv4 or "
 		             "both IPv6");
+	if (c->path_mtu > c->mtu)
+		return blame(ck, "PathMTU", "is more than MTU=%u: expected at most that", c->mtu);
 	if (c->port == ROCE_PORT_TAKEN)
 		return blame(ck, "Port", "4791 is RoCEv2 itself: expected another port, such as 4790");
 	return 0;

@@ -84,6 +84,10 @@ const struct config_key config_keys[] = {
              "at most Rate=, for a line that is shared.\n"},
     {"Path", "MTU", &type_packet_size, PATH(mtu), .fallback = "1500", .min = 1500, .max = WAN_MTU_MAX, .flags = KEY_PATH,
      .help = "Largest IP packet that the WAN carries whole. 9000 or more saves processor time.\n"},
+    {"Path", "PathMTU", &type_path_mtu, PATH(path_mtu), .fallback = "auto", .min = 1280, .max = WAN_MTU_MAX,
+     .flags = KEY_PATH,
+     .help = "auto: how large packets the path really carries, up to MTU=, is found out by probes (RFC 8899). Or a size that\n"
+             "is believed.\n"},
     {"Path", "Weight", &type_count, PATH(weight), .fallback = "1", .min = 0, .max = PATH_WEIGHT_MAX, .flags = KEY_PATH,
      .help = "How much this path is preferred while it is not full: the round trip counts divided by it. 0: standby, used\n"
              "only if no path with a weight lives.\n"},

@@ -90,6 +90,8 @@ static void write_number(const struct config_key *k, const void *field, char *te
 const struct config_type type_rate = {.expected = "a bit rate such as 10G, 400G or 2.5Gbit/s", NUMBER(rate)};
 const struct config_type type_time = {.expected = "a time such as 30us, 1.5ms or 2s", NUMBER(time)};
 const struct config_type type_packet_size = {.expected = "bytes, such as 1500, 9000 or 9KiB", NUMBER(bytes)};
+const struct config_type type_path_mtu = {
+    .expected = "auto, or bytes such as 1500 or 9000", NUMBER(bytes), .zero_word = "auto"};
 const struct config_type type_bytes = {.expected = "a size such as 512KiB or 1MiB", NUMBER(bytes)};
 const struct config_type type_count = {.expected = "a whole number", NUMBER(count)};
 const struct config_type type_skip = {.expected = "port numbers such as 22 2049", NUMBER(count)};

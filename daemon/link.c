@@ -127,6 +127,8 @@ static void add_path(struct proxy_path_status *sum, const struct proxy_path_stat
 		sum->rtt_smoothed_ns = sum->rtt_smoothed_ns ? (sum->rtt_smoothed_ns + s->rtt_smoothed_ns) / 2 : s->rtt_smoothed_ns;
 	sum->rtt_p99_ns = s->rtt_p99_ns > sum->rtt_p99_ns ? s->rtt_p99_ns : sum->rtt_p99_ns;
 	sum->loss_ppm = s->loss_ppm > sum->loss_ppm ? s->loss_ppm : sum->loss_ppm;
+	sum->searching |= s->searching;
+	sum->black_holes += s->black_holes;
 	sum->loss_runs += s->loss_runs;
 	if (s->loss_run_longest > sum->loss_run_longest)
 		sum->loss_run_longest = s->loss_run_longest;

@@ -107,7 +107,9 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	for (uint32_t i = 0; i < c->npaths; i++)
 		p.path[i] = (struct wan_path_config){
 		    .pacer = &pacers[i],
-		    .payload_max = wan_port_payload_max(&c->paths[i].remote, c->paths[i].mtu),
+		    .payload_max = wan_port_payload_max(&c->paths[i].remote,
+		                                        c->paths[i].path_mtu ? c->paths[i].path_mtu : c->paths[i].mtu),
+		    .payload_search = c->paths[i].path_mtu == 0,
 		    .weight = c->paths[i].weight};
 	p.fec = c->fec;
 	p.rtt_hint_ns = link_plan_rtt_ns(c);

@@ -128,6 +128,7 @@
 	X(WAN_UP, "wan_up", 'i', "the other edge answers")                                                             \
 	X(WAN_DEAD, "wan_dead", 'w', "nothing heard from the other edge")                                              \
 	X(PATH_UP, "path_up", 'i', "a path answers")                                                                   \
+	X(PATH_NARROWER, "path_narrower", 'w', "a path does not carry datagrams as large as before")                      \
 	X(PATH_DEAD, "path_dead", 'w', "a path does not answer")                                                      \
 	X(FLOW_OPENED, "flow_opened", 'i', "first packet of an RC flow")                                               \
 	X(FLOW_PAIRED, "flow_paired", 'i', "the requester's QPN is known")                                             \

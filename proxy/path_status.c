@@ -28,6 +28,8 @@ bool proxy_path_status(const struct proxy *p, uint32_t i, uint64_t now_ns, struc
 	                                .usable = p->session_on && p->paths_usable & 1u << i,
 	                                .epoch_tx = p->session_on ? p->session.epoch_tx : 0,
 	                                .payload_max = path->payload_max,
+	                                .searching = path->pmtu.probe != 0,
+	                                .black_holes = path->pmtu.holes,
 	                                .rtt_min_ns = path->rtt.min_ns,
 	                                .rtt_smoothed_ns = path->rtt.smoothed_ns,
 	                                .rtt_p99_ns = wan_rtt_quantile_ns(&path->rtt, 990),

@@ -200,6 +200,9 @@ static void on_keepalive(struct proxy *p)
 		wan_lane_kick(p, l);
 	}
 	wan_spread_sort(p);
+	for (uint32_t i = 0; i < p->npaths; i++)
+		if (wan_pmtu_on_timer(&p->path[i].pmtu, p->now_ns))
+			wan_lane_kick(p, &p->lanes[p->cfg.shard]);
 	timer_set(&p->timers, &p->keepalive, p->now_ns + p->cfg.keepalive_ns);
 }
 

@@ -117,6 +117,7 @@ struct wan_seal_ops {
 struct wan_path_config {
 	struct wan_pacer *pacer;
 	uint16_t payload_max; /* UDP payload of a datagram: path MTU - IP - UDP header. The sealing tag is inside. */
+	bool payload_search;  /* that is the most: what the path carries is found out */
 	uint32_t weight;      /* how much it is preferred to others as quick; 0: only if no other lives. default 1 */
 };
 
@@ -322,7 +323,9 @@ struct proxy_path_status {
 	uint64_t since_ns; /* of it, with several paths */
 	bool usable;       /* packets may take it */
 	uint32_t epoch_tx; /* of the session, 0: there is none */
-	uint16_t payload_max;
+	uint16_t payload_max; /* in force */
+	bool searching;       /* for a larger one */
+	uint64_t black_holes; /* times that it became smaller */
 	uint64_t rtt_min_ns, rtt_smoothed_ns, rtt_p99_ns; /* 0: not measured */
 	uint32_t loss_ppm;                   /* of late: of a million datagrams */
 	uint64_t loss_runs;                  /* ever; stats.lost in so many rows */

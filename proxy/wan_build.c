@@ -104,6 +104,22 @@ static void put_ping(struct wan_build *b)
 	}
 }
 
+/* Tries a size: a datagram of its own. */
+static bool put_size_probe(struct wan_build *b, size_t cap)
+{
+	uint16_t size = wan_pmtu_due(&b->path->pmtu);
+	size_t kept = b->cap;
+
+	if (!size || size > cap || !wan_build_ref(b, REF_MTU, size, 0, 0, 0))
+		return false;
+	b->cap = (size_t)size - WAN_TAG_LEN;
+	b->off += wan_ping_put(b->buf + b->off, b->cap - b->off);
+	b->off += wan_pad_put(b->buf + b->off, b->cap - b->off);
+	b->cap = kept;
+	wan_pmtu_sent(&b->path->pmtu);
+	return true;
+}
+
 /* The window that the lane may have now: what it holds already, and half of what is free. */
 static uint64_t lane_window(const struct proxy *p, const struct lane *l)
 {
@@ -310,6 +326,8 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		if (b.off > WAN_HDR_LEN)
 			return seal(&b);
 	}
+	if (what == WAN_ALL && wan_path_asker(p, l) && !s->report_due && put_size_probe(&b, cap))
+		return seal(&b);
 	b.cap -= wan_fec_room(p);
 	if (s->report_due)
 		put_report(&b);

@@ -348,6 +348,14 @@ bool wan_probe_get(const struct wan_frame *f, uint64_t *from_pn)
 	return true;
 }
 
+size_t wan_pad_put(uint8_t *buf, size_t cap)
+{
+	if (cap < WAN_FRAME_HDR_LEN || cap - WAN_FRAME_HDR_LEN > UINT16_MAX)
+		return 0;
+	memset(frame_begin(buf, cap, WF_PAD, 0, cap - WAN_FRAME_HDR_LEN), 0, cap - WAN_FRAME_HDR_LEN);
+	return cap;
+}
+
 size_t wan_ping_put(uint8_t *buf, size_t cap)
 {
 	return frame_begin(buf, cap, WF_PING, 0, 0) ? WAN_FRAME_HDR_LEN : 0;

@@ -51,6 +51,7 @@ enum wan_frame_type {
 	WF_FEC = 0x14,
 	WF_REBUILT = 0x15,
 	WF_ARRIVALS = 0x16,
+	WF_PAD = 0x17, /* nothing, of any length */
 };
 
 enum wan_hdr_flags {
@@ -218,6 +219,8 @@ uint64_t wan_report_word(const struct wan_report *r, uint32_t w);
 size_t wan_probe_put(uint8_t *buf, size_t cap, uint64_t from_pn);
 bool wan_probe_get(const struct wan_frame *f, uint64_t *from_pn);
 size_t wan_ping_put(uint8_t *buf, size_t cap);
+/* Fills all of cap. */
+size_t wan_pad_put(uint8_t *buf, size_t cap);
 size_t wan_fec_frame_put(uint8_t *buf, size_t cap, const struct wan_fec *w);
 bool wan_fec_frame_get(const struct wan_frame *f, struct wan_fec *w);
 size_t wan_rebuilt_put(uint8_t *buf, size_t cap, const uint64_t *numbers, uint32_t n);

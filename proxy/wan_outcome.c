@@ -134,6 +134,11 @@ static struct rate_control *control_of(const struct lane_ctx *c)
 	return &c->p->path[c->s->path].pacer->control;
 }
 
+static bool is_size_probe(const struct sent_entry *e)
+{
+	return e->nrefs == 1 && e->ref[0].kind == REF_MTU;
+}
+
 static void slots_acked(struct lane_ctx *c, const struct sent_entry *e)
 {
 	for (unsigned i = 0; i < e->nrefs; i++)
@@ -146,6 +151,7 @@ static void entry_acked(void *arg, const struct sent_entry *e)
 	struct lane_ctx *c = arg;
 
 	rate_on_arrived(control_of(c), &c->pick, &e->mark, e->sent_ns, c->p->now_ns);
+	wan_path_size_came(c->p, &c->p->path[c->s->path], e->bytes, is_size_probe(e));
 	slots_acked(c, e);
 }
 
@@ -172,6 +178,11 @@ static void entry_lost(void *arg, const struct sent_entry *e)
 {
 	struct lane_ctx *c = arg;
 
+	wan_path_size_lost(c->p, &c->p->path[c->s->path], e->bytes, is_size_probe(e));
+	if (is_size_probe(e)) {
+		rate_on_gone(control_of(c), e->mark.bytes); /* it says nothing of how full the path is */
+		return;
+	}
 	count(c->p, CTR_WAN_LOST, 1);
 	rate_on_lost(control_of(c), &e->mark, c->p->now_ns);
 	if (e->block)
@@ -193,6 +204,7 @@ static void entry_moved(void *arg, const struct sent_entry *e)
 {
 	struct lane_ctx *c = arg;
 
+	wan_path_size_lost(c->p, &c->p->path[c->s->path], is_size_probe(e) ? e->bytes : 0, is_size_probe(e));
 	count(c->p, CTR_WAN_MOVED, 1);
 	rate_on_gone(control_of(c), e->mark.bytes);
 	c->p->path[c->s->path].stats.moved++;

@@ -39,7 +39,8 @@ void wan_path_init(struct wan_path *path, uint8_t id, const struct wan_path_conf
 {
 	path->id = id;
 	path->pacer = c->pacer;
-	path->payload_max = c->payload_max;
+	wan_pmtu_init(&path->pmtu, c->payload_max, c->payload_search);
+	path->payload_max = path->pmtu.size;
 	path->weight = c->weight;
 	wan_rtt_init(&path->rtt, rtt_hint_ns);
 	timer_init(&path->look, TK_PATH, id);
@@ -145,6 +146,8 @@ void wan_paths_session_start(struct proxy *p)
 		path->asked_ns = p->now_ns;
 		path->state = PATH_NEW;
 		path->since_ns = p->now_ns;
+		wan_pmtu_restart(&path->pmtu, p->now_ns);
+		path->payload_max = path->pmtu.size;
 		if (p->npaths > 1)
 			timer_set(&p->timers, &path->look, p->now_ns + p->cfg.keepalive_ns);
 	}
@@ -297,6 +300,32 @@ void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_
 		rate_again(&path->pacer->control, p->now_ns);
 	}
 	live(p, path);
+}
+
+bool wan_path_asker(const struct proxy *p, const struct lane *l)
+{
+	return l == &p->lanes[p->cfg.shard];
+}
+
+static void size_changed(struct proxy *p, struct wan_path *path, bool probe_due)
+{
+	path->payload_max = path->pmtu.size;
+	if (probe_due)
+		wan_lane_kick(p, &p->lanes[p->cfg.shard]);
+}
+
+void wan_path_size_came(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe)
+{
+	size_changed(p, path, wan_pmtu_came(&path->pmtu, bytes, probe, p->now_ns));
+}
+
+void wan_path_size_lost(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe)
+{
+	uint64_t holes = path->pmtu.holes;
+
+	size_changed(p, path, wan_pmtu_lost(&path->pmtu, bytes, probe, wan_rtt_ns(&path->rtt), p->now_ns));
+	if (path->pmtu.holes != holes)
+		proxy_event_push(p, EV_PATH_NARROWER, NULL, NULL, path->id, bytes);
 }
 
 void wan_path_lost(struct wan_path *path, uint64_t place)

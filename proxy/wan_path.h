@@ -14,6 +14,7 @@
 #include "loss_runs.h"
 #include "timer.h"
 #include "wan_pacer.h"
+#include "wan_pmtu.h"
 #include "wan_recv.h"
 #include "wan_rtt.h"
 #include "wan_sent.h"
@@ -27,7 +28,8 @@ struct wan_path {
 	uint8_t id;
 	uint32_t weight;      /* 0: used only if no other lives */
 	struct wan_pacer *pacer;
-	uint16_t payload_max; /* UDP payload of a datagram, tag included */
+	uint16_t payload_max; /* UDP payload of a datagram, tag included: pmtu.size */
+	struct wan_pmtu pmtu;
 	struct wan_rtt rtt;
 	struct {
 		struct fec_plan plan; /* of blocks that begin now */
@@ -93,6 +95,11 @@ uint64_t wan_path_sent(struct proxy *p, struct wan_path *path, size_t bytes, boo
 void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_sent_result *res);
 /* One that was sent at that place is lost. */
 void wan_path_lost(struct wan_path *path, uint64_t place);
+/* What became of a datagram of so many bytes; a probe of the path's size or not. */
+void wan_path_size_came(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe);
+void wan_path_size_lost(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe);
+/* The lane that asks for the path itself: its size, its life. */
+bool wan_path_asker(const struct proxy *p, const struct lane *l);
 void wan_path_on_timer(struct proxy *p, struct wan_path *path);
 /* So long may a path not answer before it counts as dead, ns: one round trip if much was sent, else two, and a floor. */
 uint64_t wan_path_patience_ns(const struct wan_path *path);

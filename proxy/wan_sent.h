@@ -33,6 +33,7 @@ enum wan_ref_kind {
 	REF_FLOW_PAIR,   /* id: far flow */
 	REF_LANE_CREDIT,
 	REF_PING,
+	REF_MTU,         /* of a datagram that tries a size */
 };
 
 struct wan_ref {

@@ -53,7 +53,8 @@ static uint32_t with_frames(const struct proxy *p, const struct lane *l)
 	for (uint32_t i = 0; i < p->npaths; i++) {
 		const struct pn_space *s = &l->space[i];
 
-		if (s->report_due || s->probe_due || s->ping_due || s->recv.refused_bits)
+		if (s->report_due || s->probe_due || s->ping_due || s->recv.refused_bits ||
+		    (wan_path_asker(p, l) && wan_pmtu_due(&p->path[i].pmtu)))
 			set |= 1u << i;
 	}
 	return set;
@@ -105,7 +106,7 @@ size_t wan_spread_payload_max(const struct proxy *p)
 	size_t most = 0;
 
 	for (uint32_t i = 0; i < p->npaths; i++)
-		most = max_u64(most, p->path[i].payload_max);
+		most = max_u64(most, p->cfg.path[i].payload_max);
 	return most;
 }
 

@@ -26,6 +26,7 @@ local frame_types = {
 	[0x14] = "FEC",
 	[0x15] = "REBUILT",
 	[0x16] = "ARRIVALS",
+	[0x17] = "PAD",
 }
 local packet_kinds = { [0] = "request", [1] = "response", [2] = "raw" }
 local flow_states = { [0] = "ok", [1] = "rnr", [2] = "stalled", [3] = "failed" }

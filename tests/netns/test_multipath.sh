@@ -9,7 +9,7 @@
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
-PATH_RATE=${PATH_RATE:-50M}
+PATH_RATE=${PATH_RATE:-30M}
 SECOND_PID=
 TWO_AT_B=two
 
@@ -132,6 +132,24 @@ control_goes_around() {
 	lab_wait 5 both_states_are "up up" || why "paths are $(states a) at A, $(states b) at B"
 }
 
+# The second line takes no packet larger than 4000 bytes from now on: the fabric in between says nothing of it.
+narrow() {
+	local mtu
+	lab_ip line link set wc mtu 4000
+	lab_ip line link set wd mtu 4000
+	lab_rcperf --op write --qps 4 --size 65536 --secs 3 || why "contents, order or count are wrong" || return
+	lab_wait 10 path_mtu_below 1 4001 || why "MTU $(of_path a 1 mtu) is believed" || return
+	mtu=$(of_path a 1 mtu)
+	NOTE="MTU $mtu found, $(of_path a 0 mtu) on the other"
+	lab_ip line link set wc mtu 9000
+	lab_ip line link set wd mtu 9000
+	[ "$mtu" -gt 3900 ] && [ "$(of_path a 0 mtu)" = 9000 ] || why "$NOTE"
+}
+
+path_mtu_below() { # index bound
+	[ "$(of_path a "$1" mtu)" -lt "$2" ] && [ "$(of_path a "$1" mtu_search)" = false ]
+}
+
 disagree() {
 	lab_edges_stop
 	TWO_AT_B=three
@@ -152,6 +170,7 @@ check "two paths carry more than one" carries_more_than_one
 check "the second one cut under load and restored" dies_under_load 1 second "up dead"
 check "the first one cut under load and restored" dies_under_load 0 lab_line_ctl "dead up"
 check "both cut, the second comes back" both_die
+check "the second one becomes narrower" narrow
 check "a session while the first path is cut" control_goes_around
 check "edges with other paths refuse each other" disagree
 kill $SECOND_PID

@@ -232,6 +232,8 @@ static void shard_config(struct edge_shard *s, uint8_t index)
 		c->path[++c->npaths - 1] = (struct wan_path_config){.pacer = &s->edge->pacer[i + 1],
 		                                                    .payload_max = wc->more[i].payload_max,
 		                                                    .weight = wc->more[i].weight};
+	for (uint32_t i = 0; i < c->npaths; i++)
+		c->path[i].payload_search = wc->mtu_search;
 	c->rate_hint_bps = world_cfg_pacers_bps(wc);
 	if (wc->lan_window_bytes)
 		c->lan_window_bytes = wc->lan_window_bytes;

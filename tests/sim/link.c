@@ -147,6 +147,10 @@ void link_send(struct link *l, struct pkt *p)
 		link_drop(l, p, &l->stats.cut, LINK_CUT);
 		return;
 	}
+	if (c->mtu && !p->plain && p->len > c->mtu && l->q->now_ns >= c->mtu_from_ns) {
+		link_drop(l, p, &l->stats.lost, LINK_LOST);
+		return;
+	}
 	if (l->busy_until_ps < now_ps)
 		l->busy_until_ps = now_ps;
 	waiting = (uint64_t)((double)(l->busy_until_ps - now_ps) * (double)c->rate_bps / 8e12);

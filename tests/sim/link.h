@@ -25,6 +25,8 @@ struct link_cfg {
 	double reorder;                              /* share of packets that take reorder_ns longer, at most */
 	uint64_t reorder_ns;
 	double duplicate;
+	uint32_t mtu;          /* bytes of a datagram between edges that the wire carries; 0: all ... */
+	uint64_t mtu_from_ns;  /* ... from then on */
 	double corrupt; /* share of packets with one to three flipped bits */
 	struct {
 		uint64_t from_ns, to_ns;

@@ -41,6 +41,29 @@ static void pick_deaths(struct link_cfg *l, struct rng *r)
 	}
 }
 
+/* A wire that carries less than is configured, from the beginning or from some time on. */
+static void pick_mtu(struct link_cfg *l, struct rng *r, uint16_t payload_max)
+{
+	if (!rng_chance(r, 0.5))
+		return;
+	l->mtu = (uint32_t)rng_range(r, 1200, payload_max);
+	l->mtu_from_ns = rng_chance(r, 0.5) ? 0 : rng_log_range(r, 100000, 100 * MS);
+}
+
+static void pick_mtus(struct scenario *s, uint64_t seed)
+{
+	struct world_cfg *c = &s->cfg;
+	struct rng r;
+
+	rng_init(&r, rng_hash(seed, 0x8899));
+	c->mtu_search = !c->direct && rng_chance(&r, 0.25);
+	if (!c->mtu_search)
+		return;
+	pick_mtu(&c->wan, &r, c->wan_payload_max);
+	for (uint32_t i = 0; i < c->nmore; i++)
+		pick_mtu(&c->more[i].wan, &r, c->more[i].payload_max);
+}
+
 const char *scenario_paths(struct scenario *s, uint64_t seed)
 {
 	struct world_cfg *c = &s->cfg;
@@ -48,8 +71,10 @@ const char *scenario_paths(struct scenario *s, uint64_t seed)
 	struct rng r;
 
 	rng_init(&r, rng_hash(seed, 0x9a745));
-	if (c->direct || !rng_chance(&r, 0.3))
-		return "";
+	if (c->direct || !rng_chance(&r, 0.3)) {
+		pick_mtus(s, seed);
+		return c->mtu_search ? ", MTU search" : "";
+	}
 	c->nmore = (uint32_t)rng_log_range(&r, 1, SIM_PATHS_MAX - 1);
 	for (uint32_t i = 0; i < c->nmore; i++) {
 		pick_path(s, &r, i);
@@ -62,5 +87,8 @@ const char *scenario_paths(struct scenario *s, uint64_t seed)
 		pick_deaths(&c->wan, &r);
 		c->paths_survive = true;
 	}
-	return c->nmore > 1 ? ", many paths" : ", two paths";
+	pick_mtus(s, seed);
+	return c->mtu_search    ? ", paths with MTU search"
+	       : c->nmore > 1 ? ", many paths"
+	                      : ", two paths";
 }

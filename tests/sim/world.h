@@ -52,6 +52,7 @@ struct world_cfg {
 		uint32_t weight;
 	} more[SIM_PATHS_MAX - 1];
 	uint32_t nmore;
+	bool mtu_search; /* of all paths */
 	bool paths_survive; /* the cuts are of paths of which another one lives: hosts must not notice */
 	/* edges */
 	uint32_t nshards[2];

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wan_pmtu.h"
+
+static const uint16_t likely[] = {1472, 1452}; /* an Ethernet, IPv4 and IPv6 */
+
+void wan_pmtu_init(struct wan_pmtu *m, uint16_t max, bool search)
+{
+	*m = (struct wan_pmtu){.search = search && max > PMTU_BASE, .max = max};
+	m->failed = (uint16_t)(max + 1);
+	m->size = max;
+}
+
+void wan_pmtu_restart(struct wan_pmtu *m, uint64_t now_ns)
+{
+	m->lost = 0;
+	m->came_ns = now_ns;
+	m->tries = 0;
+	m->under_way = false;
+	m->probe = 0;
+	m->failed = (uint16_t)(m->max + 1);
+	m->size = m->search ? PMTU_BASE : m->max;
+	if (m->search)
+		m->probe = m->max;
+}
+
+/* What to try next between what came through and what did not. */
+static void go_on(struct wan_pmtu *m, uint64_t now_ns)
+{
+	m->tries = 0;
+	m->under_way = false;
+	m->probe = 0;
+	m->raise_ns = now_ns + PMTU_RAISE_NS;
+	if (m->size >= m->max || m->failed <= m->size + PMTU_CLOSE)
+		return;
+	m->probe = m->failed > m->max ? m->max : (uint16_t)((m->size + m->failed) / 2);
+	for (unsigned i = 0; i < sizeof(likely) / sizeof(likely[0]); i++)
+		if (m->failed <= m->max && likely[i] > m->size && likely[i] < m->failed) {
+			m->probe = likely[i];
+			return;
+		}
+}
+
+uint16_t wan_pmtu_due(const struct wan_pmtu *m)
+{
+	return m->under_way ? 0 : m->probe;
+}
+
+void wan_pmtu_sent(struct wan_pmtu *m)
+{
+	m->under_way = true;
+}
+
+bool wan_pmtu_came(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t now_ns)
+{
+	if (!m->search || bytes <= PMTU_BASE)
+		return false;
+	m->lost = 0;
+	m->came_ns = now_ns;
+	if (!probe || bytes <= m->size || bytes >= m->failed || bytes > m->max)
+		return false;
+	m->size = (uint16_t)bytes;
+	go_on(m, now_ns);
+	return m->probe != 0;
+}
+
+static bool probe_lost(struct wan_pmtu *m, uint32_t bytes, uint64_t now_ns)
+{
+	if (bytes != m->probe || !m->under_way)
+		return false; /* of an earlier search */
+	m->under_way = false;
+	if (++m->tries >= PMTU_TRIES) {
+		m->failed = m->probe;
+		go_on(m, now_ns);
+	}
+	return m->probe != 0;
+}
+
+bool wan_pmtu_lost(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t rtt_ns, uint64_t now_ns)
+{
+	if (!m->search)
+		return false;
+	if (probe)
+		return probe_lost(m, bytes, now_ns);
+	if (bytes <= PMTU_BASE || bytes > m->size)
+		return false;
+	if (++m->lost < PMTU_HOLE || now_ns < m->came_ns + PMTU_SILENT_RTTS * rtt_ns / 2)
+		return false;
+	m->holes++;
+	m->failed = m->size;
+	m->size = PMTU_BASE;
+	m->lost = 0;
+	m->came_ns = now_ns;
+	go_on(m, now_ns);
+	return m->probe != 0;
+}
+
+bool wan_pmtu_on_timer(struct wan_pmtu *m, uint64_t now_ns)
+{
+	if (m->search && !m->probe && m->size < m->max && now_ns >= m->raise_ns) {
+		m->failed = (uint16_t)(m->max + 1);
+		go_on(m, now_ns);
+	}
+	return wan_pmtu_due(m) != 0;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The search for the size of a path (alone), and a core whose path carries less than is configured. */
+#include "core_fixture.h"
+
+#include "proxy/wan_pmtu.h"
+
+#define RTT 10000000ull
+
+/* Searches on a path that carries up to `carries`; returns how many probes it took. */
+static unsigned search(struct wan_pmtu *m, unsigned carries, uint64_t *now_ns)
+{
+	unsigned probes = 0;
+	uint16_t size;
+
+	while ((size = wan_pmtu_due(m))) {
+		assert_true(++probes < 100);
+		wan_pmtu_sent(m);
+		assert_int_equal(wan_pmtu_due(m), 0); /* one at a time */
+		*now_ns += RTT;
+		if (size <= carries)
+			wan_pmtu_came(m, size, true, *now_ns);
+		else
+			wan_pmtu_lost(m, size, true, RTT, *now_ns);
+	}
+	return probes;
+}
+
+static void wan_pmtu__believed(void **state)
+{
+	struct wan_pmtu m;
+
+	(void)state;
+	wan_pmtu_init(&m, 8972, false);
+	wan_pmtu_restart(&m, 1);
+	assert_int_equal(m.size, 8972);
+	assert_int_equal(wan_pmtu_due(&m), 0);
+	for (int i = 0; i < 100; i++)
+		assert_false(wan_pmtu_lost(&m, 8972, false, RTT, (uint64_t)i * (uint64_t)RTT));
+	assert_int_equal(m.size, 8972);
+}
+
+static void wan_pmtu__finds_what_a_path_carries(void **state)
+{
+	(void)state;
+	for (unsigned carries = PMTU_BASE; carries <= 8972; carries += 11) {
+		uint64_t now_ns = 1;
+		struct wan_pmtu m;
+		unsigned probes;
+
+		wan_pmtu_init(&m, 8972, true);
+		wan_pmtu_restart(&m, now_ns);
+		assert_int_equal(m.size, PMTU_BASE);
+		probes = search(&m, carries, &now_ns);
+		assert_true(m.size <= carries);
+		assert_true(carries - m.size <= PMTU_CLOSE);
+		assert_true(probes <= 36);
+	}
+}
+
+static void wan_pmtu__the_likely_sizes_at_once(void **state)
+{
+	uint64_t now_ns = 1;
+	struct wan_pmtu m;
+
+	(void)state;
+	wan_pmtu_init(&m, 8972, true);
+	wan_pmtu_restart(&m, now_ns);
+	assert_int_equal(search(&m, 8972, &now_ns), 1); /* all of it */
+	assert_int_equal(m.size, 8972);
+	wan_pmtu_init(&m, 8972, true);
+	wan_pmtu_restart(&m, now_ns);
+	for (int i = 0; i < PMTU_TRIES; i++) {
+		assert_int_equal(wan_pmtu_due(&m), 8972);
+		wan_pmtu_sent(&m);
+		wan_pmtu_lost(&m, 8972, true, RTT, now_ns);
+	}
+	assert_int_equal(wan_pmtu_due(&m), 1472);
+}
+
+/* Losses among datagrams that come through are no black hole, however many in a row. */
+static void wan_pmtu__black_hole(void **state)
+{
+	uint64_t now_ns = 1;
+	struct wan_pmtu m;
+
+	(void)state;
+	wan_pmtu_init(&m, 8972, true);
+	wan_pmtu_restart(&m, now_ns);
+	search(&m, 8972, &now_ns);
+	for (int i = 0; i < 1000; i++)
+		assert_false(wan_pmtu_lost(&m, 8972, false, RTT, now_ns + 1));
+	now_ns += 100 * RTT;
+	wan_pmtu_came(&m, 8972, false, now_ns);
+	for (int i = 0; i < 1000; i++)
+		wan_pmtu_lost(&m, 8972, false, RTT, now_ns + RTT);
+	assert_int_equal(m.size, 8972);
+	assert_int_equal(m.holes, 0);
+	/* none comes any more */
+	wan_pmtu_came(&m, 8972, false, now_ns);
+	for (int i = 1; i < PMTU_HOLE; i++)
+		assert_false(wan_pmtu_lost(&m, 8972, false, RTT, now_ns + 2 * RTT));
+	assert_true(wan_pmtu_lost(&m, 8972, false, RTT, now_ns + 2 * RTT));
+	assert_int_equal(m.size, PMTU_BASE);
+	assert_int_equal(m.holes, 1);
+	search(&m, 4000, &now_ns);
+	assert_in_range(m.size, 4000 - PMTU_CLOSE, 4000);
+	/* small ones that get lost, and late news of old ones, say nothing */
+	now_ns += 100 * RTT;
+	for (int i = 0; i < 100; i++) {
+		wan_pmtu_lost(&m, PMTU_BASE, false, RTT, now_ns);
+		wan_pmtu_lost(&m, 8972, false, RTT, now_ns);
+	}
+	assert_int_equal(m.holes, 1);
+}
+
+static void wan_pmtu__tries_larger_ones_again(void **state)
+{
+	uint64_t now_ns = 1;
+	struct wan_pmtu m;
+
+	(void)state;
+	wan_pmtu_init(&m, 8972, true);
+	wan_pmtu_restart(&m, now_ns);
+	search(&m, 1472, &now_ns);
+	assert_false(wan_pmtu_on_timer(&m, now_ns + PMTU_RAISE_NS / 2));
+	assert_true(wan_pmtu_on_timer(&m, now_ns + PMTU_RAISE_NS));
+	search(&m, 8972, &now_ns);
+	assert_int_equal(m.size, 8972);
+	assert_false(wan_pmtu_on_timer(&m, now_ns + 2 * PMTU_RAISE_NS));
+}
+
+/* What a peer says of sizes that were never tried changes nothing. */
+static void wan_pmtu__nonsense(void **state)
+{
+	uint64_t now_ns = 1;
+	struct wan_pmtu m;
+
+	(void)state;
+	wan_pmtu_init(&m, 8972, true);
+	wan_pmtu_restart(&m, now_ns);
+	search(&m, 1472, &now_ns);
+	assert_false(wan_pmtu_came(&m, 65000, true, now_ns));
+	assert_false(wan_pmtu_came(&m, m.failed, true, now_ns));
+	assert_false(wan_pmtu_lost(&m, 3000, true, RTT, now_ns));
+	assert_in_range(m.size, 1472, 1472 + PMTU_CLOSE);
+}
+
+/* --- in a core --- */
+
+static size_t carries_bytes;
+
+static bool narrow(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)c;
+	(void)from;
+	(void)dgram;
+	return len <= carries_bytes;
+}
+
+static void open_searching(struct core *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->now_ns = CORE_START;
+	c->wan = narrow;
+	core_edge_open(c, &c->a, 1, ACK_MODE_NEAR, 64);
+	core_edge_open(c, &c->b, 2, ACK_MODE_NEAR, 64);
+	c->a.cfg.path[0].payload_search = c->b.cfg.path[0].payload_search = true;
+	for (int i = 0; i < 2; i++) {
+		struct core_edge *e = i ? &c->b : &c->a;
+
+		core_edge_heap(e);
+		assert_int_equal(proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, 9, c->now_ns), 0);
+	}
+	core_session(c);
+}
+
+static void wan_pmtu__core_searches_and_delivers(void **state)
+{
+	static const size_t sizes[] = {1200, 1472, 3000, 8972};
+	struct core c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		carries_bytes = sizes[i];
+		open_searching(&c);
+		core_pair(&c, 0);
+		core_wait(&c, 2000 * CORE_MS);
+		assert_in_range(c.a.p->path[0].payload_max, sizes[i] - PMTU_CLOSE, sizes[i]);
+		assert_int_equal(core_ctr(&c.a, CTR_WAN_LOST), 0); /* probes are none */
+		core_send_run(&c, 1, 100);
+		core_wait(&c, 10 * CORE_MS);
+		for (uint32_t psn = 1; psn <= 100; psn++)
+			core_expect(&c.b, RC_WRITE_ONLY, psn);
+		core_close(&c);
+	}
+}
+
+static void wan_pmtu__core_falls_into_a_black_hole(void **state)
+{
+	struct core c;
+
+	(void)state;
+	carries_bytes = 8972;
+	open_searching(&c);
+	core_pair(&c, 0);
+	core_wait(&c, 100 * CORE_MS);
+	assert_int_equal(c.a.p->path[0].payload_max, 8972);
+	carries_bytes = 1400;
+	core_event(&c.a, EV_PATH_NARROWER);
+	core_send_run(&c, 1, 100);
+	core_wait(&c, 3000 * CORE_MS);
+	for (uint32_t psn = 1; psn <= 100; psn++)
+		core_expect(&c.b, RC_WRITE_ONLY, psn);
+	assert_true(core_event(&c.a, EV_PATH_NARROWER));
+	assert_in_range(c.a.p->path[0].payload_max, 1400 - PMTU_CLOSE, 1400);
+	core_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(wan_pmtu__believed),
+	    cmocka_unit_test(wan_pmtu__finds_what_a_path_carries),
+	    cmocka_unit_test(wan_pmtu__the_likely_sizes_at_once),
+	    cmocka_unit_test(wan_pmtu__black_hole),
+	    cmocka_unit_test(wan_pmtu__tries_larger_ones_again),
+	    cmocka_unit_test(wan_pmtu__nonsense),
+	    cmocka_unit_test(wan_pmtu__core_searches_and_delivers),
+	    cmocka_unit_test(wan_pmtu__core_falls_into_a_black_hole),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

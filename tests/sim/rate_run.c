@@ -24,29 +24,51 @@ struct rate_case {
 	const char *name;
 	const struct flow_cc *cc[2]; /* the second may be NULL */
 	double bdps, loss;
-	double want[2]; /* least share of the bottleneck of each; 0: only printed */
-	double apart;   /* of two of a kind: most that the larger may be above an equal share; 0: any */
+	double want[2];           /* least share of the bottleneck of each; 0: only printed */
+	double apart;             /* of two of a kind: most that the larger may be above an equal share; 0: any */
+	uint64_t bps, one_way_ns; /* 0: RATE_BPS, ONE_WAY_NS */
 };
 
 static const struct rate_case cases[] = {
-    {"alone", {&flow_auto, NULL}, 1, 0, {0.95, 0}, 0},
-    {"alone-loss0.1", {&flow_auto, NULL}, 1, 0.001, {0.95, 0}, 0},
-    {"alone-loss1", {&flow_auto, NULL}, 1, 0.01, {0.95, 0}, 0},
-    {"alone-loss1-shallow", {&flow_auto, NULL}, 0.25, 0.01, {0.90, 0}, 0},
-    {"auto-auto-0.5bdp", {&flow_auto, &flow_auto}, 0.5, 0, {0, 0}, 0.2},
-    {"auto-auto-1bdp", {&flow_auto, &flow_auto}, 1, 0, {0, 0}, 0.2},
-    {"auto-auto-4bdp", {&flow_auto, &flow_auto}, 4, 0, {0, 0}, 0.2},
-    {"auto-cubic-0.5bdp", {&flow_auto, &flow_cubic}, 0.5, 0, {0.25, 0.2}, 0},
-    {"auto-cubic-1bdp", {&flow_auto, &flow_cubic}, 1, 0, {0.25, 0.2}, 0},
-    {"auto-cubic-4bdp", {&flow_auto, &flow_cubic}, 4, 0, {0.25, 0.2}, 0},
-    {"auto-bbr-0.5bdp", {&flow_auto, &flow_bbr}, 0.5, 0, {0.25, 0.25}, 0},
-    {"auto-bbr-1bdp", {&flow_auto, &flow_bbr}, 1, 0, {0.25, 0.25}, 0},
-    {"auto-bbr-4bdp", {&flow_auto, &flow_bbr}, 4, 0, {0.25, 0.25}, 0},
-    {"bbr-cubic-0.5bdp", {&flow_bbr, &flow_cubic}, 0.5, 0, {0, 0}, 0},
-    {"bbr-cubic-1bdp", {&flow_bbr, &flow_cubic}, 1, 0, {0, 0}, 0},
-    {"bbr-cubic-4bdp", {&flow_bbr, &flow_cubic}, 4, 0, {0, 0}, 0},
-    {"cubic-cubic-1bdp", {&flow_cubic, &flow_cubic}, 1, 0, {0, 0}, 0},
+    {"alone", {&flow_auto, NULL}, 1, 0, {0.95, 0}, 0, 0, 0},
+    {"alone-loss0.1", {&flow_auto, NULL}, 1, 0.001, {0.95, 0}, 0, 0, 0},
+    {"alone-loss1", {&flow_auto, NULL}, 1, 0.01, {0.95, 0}, 0, 0, 0},
+    {"alone-loss1-shallow", {&flow_auto, NULL}, 0.25, 0.01, {0.90, 0}, 0, 0, 0},
+    {"auto-auto-0.5bdp", {&flow_auto, &flow_auto}, 0.5, 0, {0, 0}, 0.2, 0, 0},
+    {"auto-auto-1bdp", {&flow_auto, &flow_auto}, 1, 0, {0, 0}, 0.2, 0, 0},
+    {"auto-auto-4bdp", {&flow_auto, &flow_auto}, 4, 0, {0, 0}, 0.2, 0, 0},
+    {"auto-cubic-0.5bdp", {&flow_auto, &flow_cubic}, 0.5, 0, {0.25, 0.2}, 0, 0, 0},
+    {"auto-cubic-1bdp", {&flow_auto, &flow_cubic}, 1, 0, {0.25, 0.2}, 0, 0, 0},
+    {"auto-cubic-4bdp", {&flow_auto, &flow_cubic}, 4, 0, {0.25, 0.2}, 0, 0, 0},
+    {"auto-bbr-0.5bdp", {&flow_auto, &flow_bbr}, 0.5, 0, {0.25, 0.25}, 0, 0, 0},
+    {"auto-bbr-1bdp", {&flow_auto, &flow_bbr}, 1, 0, {0.25, 0.25}, 0, 0, 0},
+    {"auto-bbr-4bdp", {&flow_auto, &flow_bbr}, 4, 0, {0.25, 0.25}, 0, 0, 0},
+    {"bbr-cubic-0.5bdp", {&flow_bbr, &flow_cubic}, 0.5, 0, {0, 0}, 0, 0, 0},
+    {"bbr-cubic-1bdp", {&flow_bbr, &flow_cubic}, 1, 0, {0, 0}, 0, 0, 0},
+    {"bbr-cubic-4bdp", {&flow_bbr, &flow_cubic}, 4, 0, {0, 0}, 0, 0, 0},
+    {"cubic-cubic-1bdp", {&flow_cubic, &flow_cubic}, 1, 0, {0, 0}, 0, 0, 0},
 };
+
+/* Other lines: only printed. */
+static const struct rate_case others[] = {
+#define OTHER(line, bps, ns)                                                                                           \
+	{line "-alone-loss1", {&flow_auto, NULL}, 1, 0.01, {0, 0}, 0, bps, ns},                                        \
+	    {line "-auto-auto-0.5bdp", {&flow_auto, &flow_auto}, 0.5, 0, {0, 0}, 0, bps, ns},                          \
+	    {line "-auto-auto-4bdp", {&flow_auto, &flow_auto}, 4, 0, {0, 0}, 0, bps, ns},                              \
+	    {line "-auto-cubic-0.5bdp", {&flow_auto, &flow_cubic}, 0.5, 0, {0, 0}, 0, bps, ns},                        \
+	    {line "-auto-cubic-4bdp", {&flow_auto, &flow_cubic}, 4, 0, {0, 0}, 0, bps, ns},                            \
+	    {line "-auto-bbr-1bdp", {&flow_auto, &flow_bbr}, 1, 0, {0, 0}, 0, bps, ns},                                \
+	    {line "-bbr-cubic-0.5bdp", {&flow_bbr, &flow_cubic}, 0.5, 0, {0, 0}, 0, bps, ns},                          \
+	{                                                                                                              \
+		line "-bbr-cubic-4bdp", {&flow_bbr, &flow_cubic}, 4, 0, {0, 0}, 0, bps, ns                             \
+	}
+    OTHER("10g-4ms", 10000000000, 2000000),
+    OTHER("1g-5ms", 1000000000, 2500000),
+    OTHER("200m-100ms", 200000000, 50000000),
+};
+
+#define NCASES  (sizeof(cases) / sizeof(cases[0]))
+#define NOTHERS (sizeof(others) / sizeof(others[0]))
 
 static struct eventq queue;
 static struct link line;
@@ -65,7 +87,7 @@ static void start(void *obj, uint64_t i)
 	const struct rate_case *r = obj;
 
 	there[i] = true;
-	flow_start(&flow[i], (uint8_t)i, r->cc[i], &queue, &line, 4 * RATE_BPS);
+	flow_start(&flow[i], (uint8_t)i, r->cc[i], &queue, &line, 4 * line.cfg.rate_bps);
 }
 
 static void trace(const struct rate_case *r, uint64_t *before)
@@ -104,11 +126,13 @@ static void run_until(const struct rate_case *r, uint64_t ns)
 /* Shares of the bottleneck after the warm-up. */
 static void shares(const struct rate_case *r, bool second_first, double share[2])
 {
-	struct link_cfg c = {
-	    .rate_bps = RATE_BPS, .delay_ns = ONE_WAY_NS, .overhead_bytes = FLOW_OVERHEAD, .loss = r->loss};
+	struct link_cfg c = {.rate_bps = r->bps ? r->bps : RATE_BPS,
+	                     .delay_ns = r->one_way_ns ? r->one_way_ns : ONE_WAY_NS,
+	                     .overhead_bytes = FLOW_OVERHEAD,
+	                     .loss = r->loss};
 	uint64_t from[2] = {0, 0};
 
-	c.queue_bytes = (uint64_t)(r->bdps * (double)RATE_BPS / 8e9 * 2 * (double)ONE_WAY_NS);
+	c.queue_bytes = (uint64_t)(r->bdps * (double)c.rate_bps / 8e9 * 2 * (double)c.delay_ns);
 	eventq_reset(&queue);
 	link_init(&line, &c, &queue, 1 + second_first, on_packet, NULL);
 	there[0] = there[1] = false;
@@ -122,7 +146,7 @@ static void shares(const struct rate_case *r, bool second_first, double share[2]
 	for (int i = 0; i < 2; i++)
 		share[i] = !r->cc[i] ? 0
 		                     : (double)(flow[i].delivered - from[i]) * FLOW_WIRE * 8e9 /
-		                           (double)(RUN_NS - WARM_NS) / (double)RATE_BPS;
+		                           (double)(RUN_NS - WARM_NS) / (double)c.rate_bps;
 	link_drain(&line);
 	for (int i = 0; i < 2 && r->cc[i]; i++)
 		flow_end(&flow[i]);
@@ -133,7 +157,7 @@ static bool run_case(const struct rate_case *r)
 	double share[2], worst[2] = {1, 1}, apart = 0;
 	bool ok = true;
 
-	printf("%-20s", r->name);
+	printf("%-29s", r->name);
 	for (int turn = 0; turn < (r->cc[1] ? 2 : 1); turn++) {
 		shares(r, turn, share);
 		printf("  %s %5.1f %%", r->cc[0]->name, 100 * share[0]);
@@ -174,13 +198,15 @@ int rate_run(const char *name, const char *trace_path)
 		}
 		fprintf(trace_file, "run,flow,control,s,mbit_s,pace_mbit_s,rtt_ms,in_flight_bytes,lost,state\n");
 	}
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < NCASES + NOTHERS; i++) {
+		const struct rate_case *r = i < NCASES ? &cases[i] : &others[i - NCASES];
+
 		if (strcmp(name, "list") == 0)
-			printf("%s\n", cases[i].name);
-		if (strcmp(name, "all") != 0 && strcmp(name, cases[i].name) != 0)
+			printf("%s\n", r->name);
+		if (strcmp(name, i < NCASES ? "all" : "others") != 0 && strcmp(name, r->name) != 0)
 			continue;
 		found = true;
-		ok &= run_case(&cases[i]);
+		ok &= run_case(r);
 	}
 	eventq_free(&queue);
 	if (trace_file)

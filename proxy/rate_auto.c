@@ -169,8 +169,11 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 		bytes = min_of(bytes, percent(a->high_bytes, 85));
 	else if (a->phase == REFILL || a->phase == UP)
 		bytes = min_of(bytes, a->high_bytes);
-	if (a->phase == STARTUP)
+	/* What a few small datagrams brought in a round trip says nothing yet: startup does not go below where it began. */
+	if (a->phase == STARTUP) {
 		bytes += FIRST_BYTES;
+		bps = max_of(bps, rate_from(FIRST_BYTES, max_of(a->min_rtt_ns, FIRST_RTT_NS)));
+	}
 	rate_set(c, max_of(percent(bps, phases[a->phase].pace), LEAST_BPS), max_of(bytes, LEAST_BYTES));
 }
 

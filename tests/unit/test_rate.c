@@ -44,19 +44,24 @@ static void line_end(struct line *l)
 	free(l->told);
 }
 
-static void line_send(struct line *l)
+static void line_send_of(struct line *l, uint32_t payload)
 {
 	struct told *t = &l->told[l->tail % PENDING];
 
 	assert_true(l->tail - l->head < PENDING);
 	*t = (struct told){.sent_ns = l->now_ns, .lost = l->lose_every && l->tail % l->lose_every == 1};
-	rate_on_sent(&l->pacer.control, &t->mark, l->now_ns, WIRE);
-	wan_pacer_take(&l->pacer, l->now_ns, PAYLOAD);
+	rate_on_sent(&l->pacer.control, &t->mark, l->now_ns, payload + OVERHEAD);
+	wan_pacer_take(&l->pacer, l->now_ns, payload);
 	if (l->free_ns < l->now_ns)
 		l->free_ns = l->now_ns;
-	l->free_ns += WIRE * 8 * SEC / l->bps;
+	l->free_ns += (payload + OVERHEAD) * 8 * SEC / l->bps;
 	t->at_ns = l->free_ns + l->rtt_ns;
 	l->tail++;
+}
+
+static void line_send(struct line *l)
+{
+	line_send_of(l, PAYLOAD);
 }
 
 static void line_tell(struct line *l)
@@ -320,6 +325,24 @@ static void rate_auto__who_asks_for_little_is_not_taken_for_slow(void **unused)
 	line_end(&l);
 }
 
+/* Pings and reports are all that crosses at first, and they go past the pacer: the first data finds sending time all the
+ * same, and not what 160 bytes in a round trip make of the rate. */
+static void rate_auto__a_little_control_first_costs_the_data_nothing(void **unused)
+{
+	struct line l;
+
+	(void)unused;
+	line_start(&l, GBPS, 40 * MS, GBPS);
+	for (int i = 0; i < 200; i++) {
+		line_send_of(&l, 100);
+		line_run(&l, (i % 50 ? 1 : 45) * MS, false);
+		assert_true(wan_pacer_next_ns(&l.pacer) < l.now_ns + MS);
+	}
+	line_run(&l, SEC, true);
+	assert_in_range(share(&l, 200 * MS), 80, 100);
+	line_end(&l);
+}
+
 static void rate_auto__follows_a_line_that_becomes_slower_and_faster(void **unused)
 {
 	struct line l;
@@ -386,6 +409,7 @@ int main(void)
 	    cmocka_unit_test(rate_auto__fills_the_line_without_a_queue),
 	    cmocka_unit_test(rate_auto__random_loss_does_not_matter),
 	    cmocka_unit_test(rate_auto__who_asks_for_little_is_not_taken_for_slow),
+	    cmocka_unit_test(rate_auto__a_little_control_first_costs_the_data_nothing),
 	    cmocka_unit_test(rate_auto__follows_a_line_that_becomes_slower_and_faster),
 	    cmocka_unit_test(rate_auto__longer_way_is_believed),
 	    cmocka_unit_test(rate_auto__looking_for_the_least_costs_one_percent),

@@ -32,7 +32,7 @@ static void go_on(struct wan_pmtu *m, uint64_t now_ns)
 	m->raise_ns = now_ns + PMTU_RAISE_NS;
 	if (m->size >= m->max || m->failed <= m->size + PMTU_CLOSE)
 		return;
-	m->probe = m->failed > m->max ? m->max : (uint16_t)((m->size + m->failed) / 2);
+	m->probe = (uint16_t)(m->failed > m->max ? m->max : (m->size + m->failed) / 2);
 	for (unsigned i = 0; i < sizeof(likely) / sizeof(likely[0]); i++)
 		if (m->failed <= m->max && likely[i] > m->size && likely[i] < m->failed) {
 			m->probe = likely[i];

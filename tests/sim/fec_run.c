@@ -21,6 +21,7 @@
 #include "proxy/fec_tx.h"
 #include "proxy/wan_frame.h"
 #include "fullscale.h"
+#include "named.h"
 #include "runner.h"
 #include "scenario.h"
 
@@ -167,24 +168,20 @@ static bool one(const struct run *r)
 	return ok;
 }
 
+static const char *name_of(size_t i)
+{
+	return runs[i].name;
+}
+
+static bool run_nth(size_t i)
+{
+	return one(&runs[i]);
+}
+
 int fec_run(const char *name)
 {
-	bool found = false, ok = true;
+	static const struct named_runs all = {
+	    .option = "--fec", .n = sizeof(runs) / sizeof(runs[0]), .name = name_of, .run = run_nth};
 
-	pktlog_init(&world.log, 1024);
-	run_guard(&world);
-	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-		if (strcmp(name, "list") == 0)
-			printf("%s\n", runs[i].name);
-		if (strcmp(name, "all") != 0 && strcmp(name, runs[i].name) != 0)
-			continue;
-		found = true;
-		ok &= one(&runs[i]);
-	}
-	world_free(&world);
-	if (!found && strcmp(name, "list") != 0) {
-		fprintf(stderr, "lrsim: no run with FEC is called '%s'; try --fec list\n", name);
-		return 2;
-	}
-	return ok ? 0 : 1;
+	return named_run(&all, name, &world);
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "fullscale.h"
+#include "named.h"
 #include "runner.h"
 #include "scenario.h"
 
@@ -113,25 +114,20 @@ static bool run_one(const struct read_run *f)
 	return ok;
 }
 
+static const char *name_of(size_t i)
+{
+	return runs[i].name;
+}
+
+static bool run_nth(size_t i)
+{
+	return run_one(&runs[i]);
+}
+
 int reads_run(const char *name)
 {
-	bool found = strcmp(name, "list") == 0, ok = true;
+	static const struct named_runs all = {
+	    .option = "--reads", .n = sizeof(runs) / sizeof(runs[0]), .name = name_of, .run = run_nth};
 
-	pktlog_init(&world.log, 1024);
-	world.log_packets = false;
-	run_guard(&world);
-	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-		if (strcmp(name, "list") == 0)
-			printf("%s\n", runs[i].name);
-		if (strcmp(name, "all") != 0 && strcmp(name, runs[i].name) != 0)
-			continue;
-		found = true;
-		ok &= run_one(&runs[i]);
-	}
-	world_free(&world);
-	if (!found) {
-		fprintf(stderr, "lrsim: no run with READs is called '%s'; try --reads list\n", name);
-		return 2;
-	}
-	return ok ? 0 : 1;
+	return named_run(&all, name, &world);
 }

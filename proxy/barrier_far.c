@@ -13,6 +13,9 @@
  * flow that is not known here yet is waited for: its first packets are behind this one on the line. What has waited for
  * barrier_max_ns goes all the same.
  *
+ * An entry names flows as the near edge did in the life of its arena in which it was written. What such a life has left
+ * behind (far_orphan.c) is found by that name; what it has not sent never comes, and is waived.
+ *
  * With Barrier=causal a request that begins a message brings such entries along, too, of the other flows of its pair.
  * Its flow stops in front of it until they are done. That is no cycle: what an entry names was committed before. */
 #include "barrier.h"
@@ -70,25 +73,29 @@ static void free_queue(struct proxy *p, struct barrier_queue *q)
 enum verdict { WAITS, DONE, WAIVED };
 
 /* The flow, or a later life of it, was here and has been forgotten: all that it had is delivered, or never will be. */
-static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc)
+static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uint64_t epoch)
 {
 	const struct barrier *b = &p->barrier;
 
 	for (uint32_t i = 0; i < b->ngone && i < BARRIER_GONE; i++)
-		if (b->gone[i].peer_flow == peer_flow && b->gone[i].peer_epoch == p->session.peer_arena_epoch &&
+		if (b->gone[i].peer_flow == peer_flow && b->gone[i].peer_epoch == epoch &&
 		    (int32_t)(b->gone[i].inc - inc) >= 0)
 			return true;
 	return false;
 }
 
-static enum verdict look(struct proxy *p, const uint8_t *entry, bool patient)
+/* epoch: the life of the near edge's arena in which the entry was written. */
+static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, bool patient)
 {
-	const struct far_flow *f = far_by_peer(p, get_be32(entry));
+	const struct far_flow *f = far_by_peer_of(p, get_be32(entry), epoch);
 	uint32_t inc = get_be32(entry + 4);
 	uint64_t pos = get_be64(entry + 8);
 
-	if (!f || f->gone || (f->inc != inc && (int32_t)(f->inc - inc) < 0))
-		return is_gone(p, get_be32(entry), inc) ? DONE : WAITS;
+	if (!f || f->gone || (f->inc != inc && (int32_t)(f->inc - inc) < 0)) {
+		if (is_gone(p, get_be32(entry), inc, epoch))
+			return DONE;
+		return p->session.peer_arena_epoch && epoch != p->session.peer_arena_epoch ? WAIVED : WAITS;
+	}
 	if (f->inc != inc || (f->open && f->pos_acked >= pos))
 		return DONE;
 	if (f->failed || f->stalled || (!patient && (f->leaving || f->rnr)))
@@ -100,11 +107,12 @@ static enum verdict look(struct proxy *p, const uint8_t *entry, bool patient)
 static bool passes(struct proxy *p, struct parcel *pc)
 {
 	const uint8_t *entries = parcel_entries(p, pc);
+	uint64_t epoch = far_epoch(p, pc->peer_epoch);
 
 	if (FAULT(FAULT_BARRIER_OFF))
 		return true;
 	for (; pc->at < pc->n; pc->at++) {
-		enum verdict v = look(p, entries + (size_t)pc->at * BARRIER_ENTRY_LEN, pc->patient);
+		enum verdict v = look(p, entries + (size_t)pc->at * BARRIER_ENTRY_LEN, epoch, pc->patient);
 
 		if (v == WAITS)
 			return false;
@@ -134,7 +142,9 @@ static void say_expired(struct proxy *p, const struct far_flow *f)
 
 static void expire(struct proxy *p, const struct parcel *pc)
 {
-	say_expired(p, far_by_peer(p, get_be32(parcel_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN)));
+	uint32_t peer_flow = get_be32(parcel_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN);
+
+	say_expired(p, far_by_peer_of(p, peer_flow, far_epoch(p, pc->peer_epoch)));
 }
 
 /* Lets go what may go, in order. */
@@ -188,7 +198,7 @@ bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
 	if (h->waits == 0 || h->pos < f->start_passed || FAULT(FAULT_STARTS_PASS))
 		return false;
 	for (uint32_t i = 0; i < h->waits; i++, e += BARRIER_ENTRY_LEN) {
-		enum verdict v = look(p, e, false);
+		enum verdict v = look(p, e, far_epoch(p, f->peer_epoch), false);
 
 		if (v == WAITS) {
 			start_stays(p, f);
@@ -257,6 +267,7 @@ bool barrier_admit(struct proxy *p, const struct parcel *what, const struct ip_a
 	*pc = *what;
 	pc->node = (struct dnode){0};
 	pc->until_ns = p->now_ns + p->cfg.barrier_max_ns;
+	pc->peer_epoch = p->session.peer_arena_epoch;
 	q = pc->n ? find_queue(p, src, dst) : NULL;
 	if (!q && passes(p, pc)) {
 		release(p, pc);
@@ -292,7 +303,7 @@ void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 
 	dlist_remove(&f->start_node);
 	f->gone = true;
-	b->gone[b->ngone % BARRIER_GONE].peer_epoch = f->peer_epoch ? f->peer_epoch : p->session.peer_arena_epoch;
+	b->gone[b->ngone % BARRIER_GONE].peer_epoch = far_epoch(p, f->peer_epoch);
 	b->gone[b->ngone % BARRIER_GONE].peer_flow = f->peer_flow;
 	b->gone[b->ngone++ % BARRIER_GONE].inc = f->inc;
 	if (q)

@@ -393,6 +393,7 @@ struct lane {
 struct parcel {
 	struct dnode node; /* in barrier_queue.waiting, proxy.parcels or barrier.parcels_free */
 	uint64_t until_ns; /* longest wait */
+	uint64_t peer_epoch; /* its snapshot names flows as in that life of the near edge's arena */
 	uint32_t id;       /* a RAW_WAN slot; or the place of a struct ip_buf */
 	uint16_t n, at;    /* entries of its snapshot, and the first that may not be there yet */
 	bool ip;           /* which of the two */

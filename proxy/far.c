@@ -44,6 +44,21 @@ struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow)
 	return NULL;
 }
 
+uint64_t far_epoch(const struct proxy *p, uint64_t peer_epoch)
+{
+	return peer_epoch ? peer_epoch : p->session.peer_arena_epoch;
+}
+
+struct far_flow *far_by_peer_of(struct proxy *p, uint32_t peer_flow, uint64_t peer_epoch)
+{
+	uint32_t h = far_peer_hash(peer_flow), i = h, idx;
+
+	while ((idx = idx_hash_next(&p->far_by_peer, h, &i)) != NONE)
+		if (p->far[idx].peer_flow == peer_flow && far_epoch(p, p->far[idx].peer_epoch) == peer_epoch)
+			return &p->far[idx];
+	return NULL;
+}
+
 void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 {
 	memset(f, 0, sizeof(*f));
@@ -160,8 +175,7 @@ void far_close(struct proxy *p, struct far_flow *f)
 	timer_cancel(&p->timers, &f->rto);
 	timer_cancel(&p->timers, &f->pace);
 	timer_cancel(&p->timers, &f->ask);
-	if (!f->orphan)
-		idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
+	idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
 	f->used = false;
 	far_store(p, f);
 	p->far_used--;

@@ -60,6 +60,10 @@ void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r);
 
 /* The flow that the near edge calls peer_flow, NULL if there is none. */
 struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow);
+/* The one that it called so in that life of its arena, orphans included. */
+struct far_flow *far_by_peer_of(struct proxy *p, uint32_t peer_flow, uint64_t peer_epoch);
+/* The life that names noted with peer_epoch belong to: the present one if none was known then. */
+uint64_t far_epoch(const struct proxy *p, uint64_t peer_epoch);
 /* The flow's timer has run out: retry, end of an RNR wait, another try to be paired. */
 void far_on_timer(struct proxy *p, struct far_flow *f);
 /* The flow's time to ask is there: one that never opened, or is idle, asks whether the near edge still knows it. */

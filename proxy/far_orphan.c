@@ -3,9 +3,9 @@
  *
  * A near edge that lost its arena (power, kernel panic) knows nothing of its flows any more. What came from it before
  * is here, and in mode far it was ACKed because it is here: it must reach the responder. So the flow becomes an orphan:
- * it leaves the table of the peer's names, which mean something else now, reports to nobody, and goes on delivering
- * what is contiguous, up to the first READ or ATOMIC: that and what is behind it was never ACKed, and its responses
- * have no way back.
+ * the peer's frames do not find it any more, as names mean something else now (entries of the barrier that are of its
+ * life do), it reports to nobody, and goes on delivering what is contiguous, up to the first READ or ATOMIC: that and
+ * what is behind it was never ACKed, and its responses have no way back.
  *
  * The host goes on with the same queue pair, and the new near edge opens a flow for it, which begins somewhere in what
  * the orphan holds, or right behind it. That one, the heir, sends nothing until the orphan is gone; then the responder
@@ -55,7 +55,6 @@ bool far_orphan(struct proxy *p, struct far_flow *f)
 	free_from(p, f, end);
 	f->resp_next = f->pos_ack_seen = 0;
 	dlist_remove(&f->report_node);
-	idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
 	f->orphan = true;
 	p->far_orphans++;
 	f->pair_due = false;

@@ -157,6 +157,32 @@ static inline void core_session(struct core *c)
 	core_pump(c);
 }
 
+/* The same, and both know which life of the other's arena they talk to. */
+static inline void core_know_epochs(struct core *c)
+{
+	struct proxy_session sa = {.epoch_tx = ++c->epoch, .epoch_rx = 0x10000 + c->epoch, .peer_arena_epoch = 1};
+	struct proxy_session sb = {.epoch_tx = sa.epoch_rx, .epoch_rx = sa.epoch_tx, .peer_arena_epoch = 1};
+
+	proxy_session_start(c->a.p, &sa, c->now_ns);
+	proxy_session_start(c->b.p, &sb, c->now_ns);
+	core_pump(c);
+}
+
+/* The edge's arena is made anew; the hellos say so. */
+static inline void core_lose(struct core *c, struct core_edge *e, uint64_t epoch)
+{
+	struct proxy_session sa = {.epoch_tx = ++c->epoch, .epoch_rx = 0x10000 + c->epoch};
+	struct proxy_session sb = {.epoch_tx = sa.epoch_rx, .epoch_rx = sa.epoch_tx};
+
+	core_edge_heap(e);
+	assert_int_equal(proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, epoch, c->now_ns), 0);
+	sa.peer_arena_epoch = e == &c->b ? epoch : 1;
+	sb.peer_arena_epoch = e == &c->a ? epoch : 1;
+	proxy_session_start(c->a.p, &sa, c->now_ns);
+	proxy_session_start(c->b.p, &sb, c->now_ns);
+	core_pump(c);
+}
+
 static inline void core_open_with(struct core *c, enum ack_mode mode, uint32_t chunks)
 {
 	memset(c, 0, sizeof(*c));

@@ -2,32 +2,6 @@
 /* What each mode promises, which mode is in force, and what becomes of a promise when an edge loses its memory. */
 #include "core_fixture.h"
 
-/* The far edge's arena is made anew; the hellos say so. */
-static void lose(struct core *c, struct core_edge *e, uint64_t epoch)
-{
-	struct proxy_session sa = {.epoch_tx = ++c->epoch, .epoch_rx = 0x10000 + c->epoch};
-	struct proxy_session sb = {.epoch_tx = sa.epoch_rx, .epoch_rx = sa.epoch_tx};
-
-	core_edge_heap(e);
-	assert_int_equal(proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, epoch, c->now_ns), 0);
-	sa.peer_arena_epoch = e == &c->b ? epoch : 1;
-	sb.peer_arena_epoch = e == &c->a ? epoch : 1;
-	proxy_session_start(c->a.p, &sa, c->now_ns);
-	proxy_session_start(c->b.p, &sb, c->now_ns);
-	core_pump(c);
-}
-
-/* Both know which life of the other's arena they talk to. */
-static void know_epochs(struct core *c)
-{
-	struct proxy_session sa = {.epoch_tx = ++c->epoch, .epoch_rx = 0x10000 + c->epoch, .peer_arena_epoch = 1};
-	struct proxy_session sb = {.epoch_tx = sa.epoch_rx, .epoch_rx = sa.epoch_tx, .peer_arena_epoch = 1};
-
-	proxy_session_start(c->a.p, &sa, c->now_ns);
-	proxy_session_start(c->b.p, &sb, c->now_ns);
-	core_pump(c);
-}
-
 static void reconfigure(struct core_edge *e)
 {
 	assert_int_equal(proxy_reconfigure(e->p, &e->cfg, e->c->now_ns), 0);
@@ -79,13 +53,13 @@ static void ack_mode__far_arena_lost_is_replayed(void **state)
 
 	(void)state;
 	core_open(&c, ACK_MODE_FAR);
-	know_epochs(&c);
+	core_know_epochs(&c);
 	core_pair(&c, 0);
 	core_send_run(&c, 1, 3);
 	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
 	core_forget(&c.b);
 	c.cut = true;
-	lose(&c, &c.b, 99);
+	core_lose(&c, &c.b, 99);
 	core_send(&c, RC_WRITE_ONLY, 4);
 	assert_int_equal(core_pending(&c.a), 0);
 	assert_int_equal(near_ceiling(c.a.p, core_near(&c)), POS_ORIGIN + 4); /* the promise made stays */
@@ -105,12 +79,12 @@ static void ack_mode__near_arena_lost_is_delivered(void **state)
 
 	(void)state;
 	core_open(&c, ACK_MODE_FAR);
-	know_epochs(&c);
+	core_know_epochs(&c);
 	core_pair(&c, 0);
 	core_send_run(&c, 1, 3);
 	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
 	core_forget(&c.b);
-	lose(&c, &c.a, 99);
+	core_lose(&c, &c.a, 99);
 	assert_true(core_event(&c.b, EV_FLOW_ORPHANED));
 	core_send(&c, RC_WRITE_ONLY, 4); /* the same queue pair goes on: behind what is left */
 	core_wait(&c, 25 * CORE_MS);
@@ -136,10 +110,10 @@ static void ack_mode__orphan_without_answer_fails_loudly(void **state)
 
 	(void)state;
 	core_open(&c, ACK_MODE_FAR);
-	know_epochs(&c);
+	core_know_epochs(&c);
 	core_pair(&c, 0);
 	core_send_run(&c, 1, 3);
-	lose(&c, &c.a, 99);
+	core_lose(&c, &c.a, 99);
 	core_wait(&c, c.b.cfg.stall_ns + 500 * CORE_MS);
 	assert_true(core_event(&c.b, EV_FLOW_FAILED));
 	assert_int_equal(core_used(&c.b), 0);

@@ -646,6 +646,54 @@ static void causal__flow_closed_meanwhile(void **state)
 	core_close(&c);
 }
 
+/* The near edge has lost its arena, and its names mean something else now. What it left behind keeps its own: a message
+ * goes as soon as what it waits for is delivered, ... */
+static void causal__outlives_the_near_edge(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_causal(&c);
+	core_know_epochs(&c);
+	connect_flag(&c);
+	write_500(&c);
+	send_flag(&c, RC_WRITE_ONLY, 700, 8);
+	core_lose(&c, &c.a, 99);
+	assert_int_equal(c.b.p->far_orphans, 2);
+	core_expect(&c.b, RC_WRITE_ONLY, 500); /* the new session has it sent again */
+	assert_true(nothing_for_b(&c));
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_take(&c.b)->h.psn, 700);
+	core_in(&c.b, core_answer(RC_ACK, FLAG_FROM, 700, AETH_ACK_NO_CREDITS, 1), 0, 0);
+	core_pump(&c);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(c.b.p->far_orphans, 0);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
+	core_close(&c);
+}
+
+/* ... or is not waited for any more, as it had not come and never will. */
+static void causal__what_the_near_edge_took_along(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_causal(&c);
+	core_know_epochs(&c);
+	connect_flag(&c);
+	core_connect(&c, 500, 900, 7);
+	c.cut = true;
+	core_send(&c, RC_WRITE_ONLY, 500);
+	c.cut = false;
+	core_expect_aeth(&c.a, 500, AETH_ACK_NO_CREDITS);
+	send_flag(&c, RC_WRITE_ONLY, 700, 8);
+	assert_true(nothing_for_b(&c));
+	core_lose(&c, &c.a, 99);
+	assert_int_equal(core_take(&c.b)->h.psn, 700);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
+	core_close(&c);
+}
+
 /* More flows lag than a full packet of the largest path MTU has room for: as many as fit, and it is counted. */
 static void causal__as_many_as_fit(void **state)
 {
@@ -730,6 +778,32 @@ static void barrier__flow_closed_meanwhile(void **state)
 	core_close(&c);
 }
 
+/* The near edge has lost its arena; a flow of its new life has the name of the one that is waited for. */
+static void barrier__names_of_two_lives(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	core_know_epochs(&c);
+	write_500(&c);
+	say(&c, TCP_PSH, 5000, 10);
+	core_lose(&c, &c.a, 99);
+	core_expect(&c.b, RC_WRITE_ONLY, 500);
+	connect_flag(&c);
+	send_flag(&c, RC_WRITE_ONLY, 700, 8);
+	core_expect(&c.b, RC_WRITE_ONLY, 700);
+	assert_int_equal(c.b.p->far[0].peer_flow, c.b.p->far[1].peer_flow);
+	assert_true(c.b.p->far[0].orphan);
+	core_in(&c.b, core_answer(RC_ACK, FLAG_FROM, 700, AETH_ACK_NO_CREDITS, 1), 0, 0);
+	core_pump(&c);
+	assert_true(nothing_for_b(&c));
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(&c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -750,9 +824,12 @@ int main(void)
 	    cmocka_unit_test(causal__waived_and_late),
 	    cmocka_unit_test(causal__outlives_restarts),
 	    cmocka_unit_test(causal__flow_closed_meanwhile),
+	    cmocka_unit_test(causal__outlives_the_near_edge),
+	    cmocka_unit_test(causal__what_the_near_edge_took_along),
 	    cmocka_unit_test(causal__as_many_as_fit),
 	    cmocka_unit_test(barrier__after_a_restart_of_the_near_edge),
 	    cmocka_unit_test(barrier__flow_closed_meanwhile),
+	    cmocka_unit_test(barrier__names_of_two_lives),
 	    cmocka_unit_test(ip__jumbo_in_pieces),
 	    cmocka_unit_test(ip__is_bounded_and_expendable),
 	    cmocka_unit_test(ip__only_between_the_prefixes),

@@ -65,7 +65,7 @@ static void arena_lost(struct world_cfg *c, struct rng *r)
 	for (uint32_t i = 0; i < c->nconns; i++) {
 		/* A DREQ would be let go: what it must wait for stood in the arena that is lost. */
 		c->conn[i].cm = c->conn[i].ud = false;
-		only(&c->conn[i], side, OP_SEND, (uint32_t)rng_range(r, 1, 2000), 60);
+		only(&c->conn[i], side, OP_SEND, (uint32_t)rng_range(r, 1, 2000), 500);
 		c->conn[i].receive_every_ns = rng_range(r, 1, 4) * MSEC;
 		c->conn[i].receives = 2;
 		c->conn[i].depth[side] = 64;

@@ -12,15 +12,17 @@
  * Nobody else gets them: neither a packet (slot_take()) nor a credit (share_left()).
  *
  * Flows that find no room wait in order of arrival, their hosts held off by RNR NAKs as they ask again. What is larger
- * than half of the pool is counted as half. Nobody waits for ever: after WAIT_MAX_NS a request crosses without, as do those
- * to a responder that is silent, which would keep the room from others for nothing. */
+ * than half of the pool is counted as half. Nobody waits for ever: after WAIT_MAX_NS a request crosses without, and much
+ * sooner if its host counts RNR NAKs: that one is not sent away, and its QP would fail. So do those to a responder that
+ * is silent, which would keep the room from others for nothing. */
 #include "near_priv.h"
 
 #include "share.h"
 
-#define LOOK_NS     1000000ull
-#define WAIT_MAX_NS 1000000000ull /* longer than answers are kept where memory is scarce (near_keep.c) */
-#define HEADERS     84            /* of a response: IPv6, UDP, BTH, AETH or AtomicAckETH, ICRC */
+#define LOOK_NS        1000000ull
+#define WAIT_MAX_NS    1000000000ull /* longer than answers are kept where memory is scarce (near_keep.c) */
+#define WAIT_UNHELD_NS 100000000ull  /* ConnectX gives up after 300 ms of silence */
+#define HEADERS        84            /* of a response: IPv6, UDP, BTH, AETH or AtomicAckETH, ICRC */
 
 /* Responses that it brings, and the slot bytes of each. While the PMTU is not known, as if it were 1024. */
 static uint32_t responses(const struct near_flow *f, const struct rd_op *op, uint32_t *each)
@@ -31,11 +33,18 @@ static uint32_t responses(const struct near_flow *f, const struct rd_op *op, uin
 	return op->opcode == RC_READ_REQUEST ? roce_read_psns(op->len, pmtu) : 1;
 }
 
+static bool waited_enough(const struct proxy *p, const struct near_flow *f)
+{
+	uint64_t most = f->rnr_retry == RNR_RETRY_INFINITE ? WAIT_MAX_NS : WAIT_UNHELD_NS;
+
+	return dnode_on(&f->room_node) && p->now_ns >= f->room_ns + most;
+}
+
 static bool fits(const struct proxy *p, const struct near_flow *f, uint64_t need)
 {
 	uint64_t left = share_left(p, POOL_WAN), for_answers = (left + p->room_bytes) / 4 * 3;
 
-	if (dnode_on(&f->room_node) && p->now_ns >= f->room_ns + WAIT_MAX_NS)
+	if (waited_enough(p, f))
 		return true;
 	if (!dlist_empty(&p->room_waiting) && dlist_first(&p->room_waiting) != &f->room_node)
 		return false;
@@ -132,10 +141,15 @@ void near_room_freed(struct proxy *p)
 
 void near_room_look(struct proxy *p)
 {
-	struct dnode *n = dlist_first(&p->room_waiting);
+	struct dnode *first = dlist_first(&p->room_waiting);
 
-	if (!n)
+	if (!first)
 		return;
-	near_wan_kick(p, dlist_entry(n, struct near_flow, room_node));
+	for (struct dnode *n = first; n != &p->room_waiting; n = n->next) {
+		struct near_flow *f = dlist_entry(n, struct near_flow, room_node);
+
+		if (n == first || waited_enough(p, f))
+			near_wan_kick(p, f);
+	}
 	timer_set(&p->timers, &p->room_timer, p->now_ns + LOOK_NS);
 }

@@ -107,6 +107,30 @@ static void near_room__nobody_waits_for_ever(void **state)
 	core_close(&c);
 }
 
+/* A host that counts RNR NAKs is not sent away, and its QP fails after some silence: it does not wait for so long, nor
+ * for others in front of it that can. */
+static void near_room__who_cannot_be_held_off_waits_for_less(void **state)
+{
+	struct core c;
+	uint64_t others;
+
+	(void)state;
+	open_pair(&c);
+	others = crowd(&c);
+	dlist_append(&c.a.p->room_waiting, &c.a.p->near[1].room_node);
+	c.a.p->near[1].room_ns = UINT64_MAX / 2;
+	c.a.p->near[0].rnr_retry = 5;
+	ask(&c, 2);
+	core_wait(&c, 90 * CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_wait(&c, 20 * CORE_MS);
+	core_expect(&c.b, RC_READ_REQUEST, 2);
+	assert_int_equal(c.a.p->room_bytes, others + 3 * EACH);
+	c.a.p->room_bytes -= others;
+	dlist_remove(&c.a.p->near[1].room_node);
+	core_close(&c);
+}
+
 /* Packets that nobody waits for, and credits, leave it alone. */
 static void near_room__others_do_not_get_it(void **state)
 {
@@ -166,6 +190,7 @@ int main(void)
 	    cmocka_unit_test(near_room__is_reserved_and_given_back),
 	    cmocka_unit_test(near_room__without_it_the_request_waits_and_its_host_is_held_off),
 	    cmocka_unit_test(near_room__nobody_waits_for_ever),
+	    cmocka_unit_test(near_room__who_cannot_be_held_off_waits_for_less),
 	    cmocka_unit_test(near_room__others_do_not_get_it),
 	    cmocka_unit_test(near_room__follows_the_pmtu),
 	    cmocka_unit_test(near_room__is_lost_with_a_silent_responder),

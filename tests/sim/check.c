@@ -178,7 +178,7 @@ void check_outlived(struct conn *c)
 		const struct requester *r = &c->qp[side]->req;
 		const struct qp *peer = c->qp[!side];
 
-		if (c->w->cfg.mode == ACK_MODE_FAR && !r->gone_for_good && !host_is_dead(peer->host) &&
+		if (c->w->cfg.mode == ACK_MODE_FAR && !r->gone_for_good && !c->refused_ns && !host_is_dead(peer->host) &&
 		    r->completed_at_loss > peer->resp.msg)
 			check_fail(
 			    c->w, "far-promise",

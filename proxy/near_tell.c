@@ -24,8 +24,9 @@
 
 #include "pair.h"
 
-#define WAIT_NS       10000000ull  /* and two round trips: a request may come that can be refused, and what the responder's */
-                                   /* host sent before its queue pair failed is still under way */
+#define IDLE_NS       100000000ull /* and two round trips: a host whose last requests were lost asks for them again, */
+                                   /* after 67 ms with the usual timeout of 14, and these can be refused */
+#define WAIT_NS       10000000ull  /* as well: what the responder's host sent before its queue pair failed is under way */
 #define STUCK_NS      500000000ull /* the host does not take that: it is told all the same */
 #define FIRST_GAP_NS  4000000ull   /* between tries that are not answered; doubles */
 #define TRIES         8
@@ -98,7 +99,7 @@ void near_tell_begin(struct proxy *p, struct near_flow *f)
 	f->tell = TELL_LATER;
 	f->tell_ns = p->now_ns;
 	f->tell_tries = 0;
-	timer_set(&p->timers, &f->fail_timer, p->now_ns + wait_ns(p));
+	timer_set(&p->timers, &f->fail_timer, p->now_ns + IDLE_NS + 2 * proxy_rtt_ns(p));
 }
 
 void near_tell_end(struct proxy *p, struct near_flow *f)

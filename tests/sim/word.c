@@ -15,10 +15,15 @@
 #define ENTRY_LEN 16 /* connection(4) round(4) completed(8) */
 #define WORD_MAX  9000
 
-static uint64_t hash_of(const uint8_t *body, size_t len)
+/* Like TCP's checksum it is of the addresses and ports, too: no host hears a word with a bit of these flipped, which IPv6
+ * has no checksum for, and to the edges it is a word between other machines. */
+static uint64_t hash_of(const uint8_t *l3, size_t ip_len, const uint8_t *body, size_t len)
 {
+	size_t from = ip_len == 40 ? 8 : 12;
 	uint64_t h = len;
 
+	for (size_t i = from; i < ip_len + 4; i++)
+		h = rng_hash(h, l3[i]);
 	for (size_t i = 8; i < len; i++)
 		h = rng_hash(h, body[i]);
 	return h;
@@ -101,7 +106,6 @@ void word_on_completion(struct conn *c, int side)
 	for (size_t pad = (h >> 32) % 4 ? 0 : (h >> 40) % (WORD_MAX - 60 - len); pad; pad--)
 		body[len++] = (uint8_t)(h >> pad % 50);
 	put_be32(body + 8, (uint32_t)len);
-	put_be64(body, hash_of(body, len));
 	put_be16(l4, PORT);
 	put_be16(l4 + 2, PORT);
 	l4[12] = TCP_LEN / 4 << 4;
@@ -109,6 +113,7 @@ void word_on_completion(struct conn *c, int side)
 	p = pkt_new(40 + TCP_LEN + len);
 	ip_len = put_ip(q, p->data, TCP_LEN + len);
 	memcpy(p->data + ip_len, l4, TCP_LEN + len);
+	put_be64(p->data + ip_len + TCP_LEN, hash_of(p->data, ip_len, body, len));
 	p->len = (uint32_t)(ip_len + TCP_LEN + len);
 	p->vlan_tci = q->vlan_tci;
 	host_send_mad(q->host, p);
@@ -148,7 +153,7 @@ void word_heard(struct host *h, const struct pkt *p)
 	body = p->data + ip.hdr_len + TCP_LEN;
 	len = ip.len - ip.hdr_len - (size_t)TCP_LEN;
 	w->words_heard++;
-	if (len < HEAD_LEN || get_be32(body + 8) != len || get_be64(body) != hash_of(body, len)) {
+	if (len < HEAD_LEN || get_be32(body + 8) != len || get_be64(body) != hash_of(p->data, ip.hdr_len, body, len)) {
 		if (w->cfg.lan.corrupt == 0)
 			check_fail(w, "word-damaged", "%zu bytes arrived at host %u, site %c", len, h->index,
 			           'A' + h->site);

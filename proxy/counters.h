@@ -38,6 +38,7 @@
 	X(LAN_RESP_ORDER, "lan_resp_order", "READ response out of order: the READ is repeated")                        \
 	X(LAN_RAW_NO_ROOM, "lan_raw_no_room", "no slot for an expendable packet")                                      \
 	X(LAN_IP_NO_ROOM, "lan_ip_no_room", "no room for an IP packet that is not RoCEv2")                             \
+	X(RAW_LOST, "raw_lost", "expendable packet that the WAN lost too often; CNP that it lost")                     \
 	X(IP_STALE, "ip_stale", "IP packet that waited too long for the WAN")                                          \
 	X(IP_PIECES, "ip_pieces", "IP packet of which pieces were lost")                                               \
 	X(BARRIER_FULL, "barrier_full", "no room for a packet behind the barrier")                                     \

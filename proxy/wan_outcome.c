@@ -61,6 +61,19 @@ static void slot_acked(struct proxy *p, const struct wan_ref *r)
 		wan_unqueue(m);
 }
 
+/* An expendable packet is not sent again for ever, and a CNP not at all: it speaks of a queue as that is now, and those
+ * of a round trip, repaired together, would come all at once. */
+static bool not_again(struct proxy *p, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct roce_pkt pkt;
+
+	if (h->kind != SLOT_RAW_LAN)
+		return false;
+	return arena_meta(p->arena, slot)->sends >= RAW_SENDS_MAX ||
+	       (roce_parse(arena_data(p->arena, slot), h->len, &pkt) == DROP_NONE && pkt.class == ROCE_CNP_CLASS);
+}
+
 enum how { HOW_LOST, HOW_REFUSED, HOW_MOVED };
 
 static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, enum how how)
@@ -77,7 +90,8 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 	mask[1] &= ~m->units[1];
 	if (!(mask[0] | mask[1]))
 		return;
-	if (h->kind == SLOT_RAW_LAN && m->sends >= RAW_SENDS_MAX) {
+	if (not_again(p, r->id)) {
+		drop(p, DROP_RAW_LOST);
 		slot_release(p, r->id);
 		return;
 	}

@@ -90,6 +90,29 @@ static void raw__once_over_a_rough_line(void **state)
 	core_close(&c);
 }
 
+/* A CNP speaks of a queue as it is now: one that was lost does not come later, with others of that time. */
+static void raw__a_lost_cnp_is_not_repaired(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	c.cut = true;
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(core_in(&c.a, core_req(ROCE_CNP, 0), ROCE_CNP_PAYLOAD, 0), DROP_NONE);
+		core_pump(&c);
+	}
+	assert_int_equal(ud(&c.a, 7, 300), DROP_NONE);
+	core_pump(&c);
+	c.cut = false;
+	core_wait(&c, 500 * CORE_MS);
+	core_expect(&c.b, UD_SEND_ONLY, 7);
+	assert_int_equal(core_pending(&c.b), 0);
+	assert_int_equal(c.a.p->counters.drop[DROP_RAW_LOST], 3);
+	assert_int_equal(core_used(&c.a), 0);
+	core_close(&c);
+}
+
 /* Too large for one datagram: in pieces. */
 static void raw__large_packet_over_a_small_mtu(void **state)
 {
@@ -388,6 +411,7 @@ int main(void)
 	    cmocka_unit_test(raw__ud_is_carried_as_it_is),
 	    cmocka_unit_test(raw__other_classes_are_carried),
 	    cmocka_unit_test(raw__once_over_a_rough_line),
+	    cmocka_unit_test(raw__a_lost_cnp_is_not_repaired),
 	    cmocka_unit_test(raw__large_packet_over_a_small_mtu),
 	    cmocka_unit_test(raw__is_expendable),
 	    cmocka_unit_test(raw__foreign_destination_from_the_peer),

@@ -2,7 +2,8 @@
 /* Theory of operation
  *
  * Such packets cross in slots of their own, named by a sequence number of their lane: repaired when a datagram is lost
- * (a CM request would otherwise be missing for seconds; but no CNP), delivered in the order of arrival, each at most once.
+ * (a CM request would otherwise be missing for seconds; but no CNP), delivered in the order of arrival, each at most
+ * once.
  *
  * CM messages are read on their way, at both edges, so that each knows the QPN pairs of its own hosts before the
  * first packet.

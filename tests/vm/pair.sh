@@ -8,7 +8,7 @@
 server_wait() {
 	on_b -t 10 "for i in \$(seq 200); do
 		grep -qi ':$(printf %04X "$1") 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 && exit 0
-		rdma res show cm_id | grep -q 'state LISTEN' && exit 0
+		rdma res show cm_id | grep 'state LISTEN' | grep -q ':$1 ' && exit 0
 		usleep 30000; done; exit 1" >/dev/null
 }
 

@@ -13,7 +13,7 @@
 #include "wan_fec.h"
 #include "wan_units.h"
 
-#define REPORT_EVERY 256 /* 47 us of 400 Gbit/s, and 0.4 % of its datagrams */
+#define REPORT_EVERY 128 /* 23 us of 400 Gbit/s, and 0.8 % of its datagrams */
 
 bool wan_piece_take(struct proxy *p, uint32_t slot, const struct wan_packet *w)
 {

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "fullscale.h"
+#include "named.h"
 #include "runner.h"
 #include "scenario.h"
 
@@ -204,15 +205,14 @@ static bool run_one(const struct frozen *f)
 	return ok;
 }
 
+static bool run_nth(size_t i)
+{
+	return run_one(&runs[i]);
+}
+
 int frozen_run(void)
 {
-	bool ok = true;
+	static const struct named_runs all = {.n = sizeof(runs) / sizeof(runs[0]), .run = run_nth};
 
-	pktlog_init(&world.log, 1024);
-	world.log_packets = false;
-	run_guard(&world);
-	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
-		ok &= run_one(&runs[i]);
-	world_free(&world);
-	return ok ? 0 : 1;
+	return named_run(&all, "all", &world);
 }

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "named.h"
 #include "runner.h"
 #include "scenario.h"
 
@@ -142,15 +143,14 @@ static bool run_one(uint64_t queue_bytes)
 	return ok;
 }
 
+static bool run_nth(size_t i)
+{
+	return run_one(queues[i]);
+}
+
 int incast_run(void)
 {
-	bool ok = true;
+	static const struct named_runs all = {.n = sizeof(queues) / sizeof(queues[0]), .run = run_nth};
 
-	pktlog_init(&world.log, 1024);
-	world.log_packets = false;
-	run_guard(&world);
-	for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++)
-		ok &= run_one(queues[i]);
-	world_free(&world);
-	return ok ? 0 : 1;
+	return named_run(&all, "all", &world);
 }

@@ -9,8 +9,8 @@
 #include "world.h"
 
 struct named_runs {
-	const char *option; /* of lrsim, as "--cut": for the message */
 	size_t n;
+	const char *option; /* of lrsim, as "--cut": for the message. These two are not asked for "all" */
 	const char *(*name)(size_t i);
 	bool (*run)(size_t i); /* false: a figure is missed, or a rule violated; it has said so */
 };

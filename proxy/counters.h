@@ -97,6 +97,7 @@
 	X(WAN_TX_CONTROL, "wan_tx_control", "datagrams without packets in them")                                       \
 	X(WAN_LOST, "wan_lost", "datagrams found lost")                                                                \
 	X(WAN_MOVED, "wan_moved", "datagrams of a dead path whose contents went again on another")                     \
+	X(WAN_PATH_SLOW, "wan_path_slow", "paths found dead that answered after all")                                  \
 	X(WAN_SPURIOUS, "wan_spurious", "datagrams found lost that had arrived after all")                             \
 	X(WAN_REPAIRS, "wan_repairs", "packets or pieces sent again")                                                  \
 	X(FEC_TX, "fec_tx_repairs", "repair datagrams of FEC to the other edge")                                       \

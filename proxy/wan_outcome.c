@@ -257,6 +257,7 @@ void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s)
 		wan_lane_kick(p, l);
 	wan_sent_advance(&s->sent, p->now_ns, 0);
 	s->pto_count = 0;
+	s->moved_end = s->sent.pn_next;
 }
 
 void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
@@ -267,8 +268,11 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	uint64_t rtt_ns = 0;
 
 	wan_sent_report(&s->sent, r, entry_acked, &c, &res);
-	if (r->largest < s->sent.pn_next && r->largest >= s->acked_end)
+	if (r->largest < s->sent.pn_next && r->largest >= s->acked_end) {
 		s->acked_end = r->largest + 1;
+		if (path->state == PATH_DEAD && r->largest < s->moved_end)
+			wan_path_was_slow(p, path);
+	}
 	wan_path_answered(p, path, &res);
 	if (res.largest_sent_ns && p->now_ns > res.largest_sent_ns) {
 		wan_rtt_sample(&path->rtt, p->now_ns, p->now_ns - res.largest_sent_ns, r->delay_ns);

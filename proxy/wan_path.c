@@ -12,6 +12,9 @@
  *          the datagram after the last one that was answered, which is sent within a round trip after it: so a death is
  *          found within three round trips and the floor.
  *
+ * A death that was none shows itself: the answer to what was sent before it comes after all. Such a path is used again at
+ * once, and the floor doubles, up to HASTY_MAX times; it halves with each death after STEADY_NS of life.
+ *
  * With its death everything that is under way on it goes again on the others at once; doubles are harmless. It is probed
  * then, first every PROBE_MIN_NS, at last every PROBE_MAX_NS, and is used again when TRIALS probes in a row were
  * answered, more of them if it has died again and again.
@@ -27,6 +30,7 @@
 #define DEAD_FLOOR_NS 10000000ull /* a peer's report delay, a held-up worker at the other end */
 #define LATE_NS       1000000ull  /* a timer this late: this worker itself was held up */
 #define DEAD_BUSY     32
+#define HASTY_MAX     4u
 #define PROBE_MIN_NS  10000000ull
 #define PROBE_MAX_NS  50000000ull /* twenty datagrams of 36 bytes a second */
 #define TRIALS        2u
@@ -61,7 +65,7 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns)
 {
 	wan_sent_reset(&s->sent);
 	wan_recv_reset(&s->recv);
-	s->acked_end = 0;
+	s->acked_end = s->moved_end = 0;
 	s->reorder_ns = REORDER_MIN_NS;
 	s->pto_count = 0;
 	s->asked_ns = 0;
@@ -124,7 +128,8 @@ uint32_t wan_paths_usable(const struct proxy *p)
 
 uint64_t wan_path_patience_ns(const struct wan_path *path)
 {
-	uint64_t rtt = wan_rtt_ns(&path->rtt), floor = max_u64(DEAD_FLOOR_NS, 4 * path->rtt.var_ns);
+	uint64_t rtt = wan_rtt_ns(&path->rtt);
+	uint64_t floor = max_u64(DEAD_FLOOR_NS << path->hasty, 4 * path->rtt.var_ns);
 
 	return (path->waiting >= DEAD_BUSY ? rtt : 2 * rtt) + floor;
 }
@@ -141,7 +146,7 @@ void wan_paths_session_start(struct proxy *p)
 	for (uint32_t i = 0; i < p->npaths; i++) {
 		struct wan_path *path = &p->path[i];
 
-		path->waiting_ns = path->waiting = path->answers = path->flaps = 0;
+		path->waiting_ns = path->waiting = path->answers = path->flaps = path->hasty = 0;
 		path->probe_ns = PROBE_MIN_NS;
 		path->asked_ns = p->now_ns;
 		path->state = PATH_NEW;
@@ -169,8 +174,10 @@ static void move_all(struct proxy *p)
 
 static void die(struct proxy *p, struct wan_path *path)
 {
-	if (path->state == PATH_UP && p->now_ns >= path->since_ns + STEADY_NS)
+	if (path->state == PATH_UP && p->now_ns >= path->since_ns + STEADY_NS) {
 		path->flaps = 0;
+		path->hasty /= 2;
+	}
 	path->flaps++;
 	path->answers = 0;
 	path->probe_ns = PROBE_MIN_NS;
@@ -186,6 +193,14 @@ static void live(struct proxy *p, struct wan_path *path)
 	set_state(p, path, PATH_UP);
 	proxy_event_push(p, EV_PATH_UP, NULL, NULL, path->id, wan_rtt_ns(&path->rtt));
 	move_all(p); /* what had nowhere else to go */
+}
+
+void wan_path_was_slow(struct proxy *p, struct wan_path *path)
+{
+	p->counters.ctr[CTR_WAN_PATH_SLOW]++;
+	path->hasty = path->hasty < HASTY_MAX ? path->hasty + 1 : HASTY_MAX;
+	path->flaps -= path->flaps > 0;
+	live(p, path);
 }
 
 static uint32_t trials(const struct wan_path *path)

@@ -44,6 +44,7 @@ struct wan_path {
 	uint32_t waiting;     /* datagrams sent since that want one */
 	uint32_t answers;     /* dead: to probes, in a row */
 	uint32_t flaps;       /* deaths not long after coming back: more answers are asked for */
+	uint32_t hasty;       /* doublings of the floor, for deaths that were none */
 	uint64_t probe_ns;    /* dead: time between probes */
 	uint64_t asked_ns;    /* when something that wants an answer was last sent */
 	struct timer look;
@@ -62,6 +63,7 @@ struct pn_space {
 	struct wan_recv recv;
 	uint64_t reorder_ns;       /* a datagram named missing is lost if one sent so much later has arrived. RFC 8985 */
 	uint64_t acked_end;        /* the highest number that the peer reported as received, + 1 */
+	uint64_t moved_end;        /* all below it was taken back because the path seemed dead */
 	uint64_t last_progress_ns; /* of the last datagram that was found to have arrived, or probe */
 	uint64_t asked_ns;         /* when it last asked about one that no report spoke of */
 	uint32_t pto_count;        /* probes in a row that brought nothing */
@@ -93,6 +95,9 @@ void wan_paths_session_start(struct proxy *p);
 uint64_t wan_path_sent(struct proxy *p, struct wan_path *path, size_t bytes, bool asks);
 /* The peer has said of some that they came. */
 void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_sent_result *res);
+/* It was found dead, and has answered what was sent before: it was only slow, as an edge is whose processor is taken
+ * away. Used again at once, and given more time from now on. */
+void wan_path_was_slow(struct proxy *p, struct wan_path *path);
 /* One that was sent at that place is lost. */
 void wan_path_lost(struct wan_path *path, uint64_t place);
 /* What became of a datagram of so many bytes; a probe of the path's size or not. */

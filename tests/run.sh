@@ -30,9 +30,18 @@ step() {
 	else
 		failed=$((failed + 1))
 		printf 'FAIL  %-34s %4d s   see %s\n' "$name" $((SECONDS - start)) "$log"
-		tail -40 "$log"
+		red+=$(printf '%s:' "$name"; reasons "$log" 2)$'\n'
+		reasons "$log" 12 | grep . || tail -40 "$log"
 	fi
+	# A test that failed once and then passed is not red, but somebody should look at it.
+	grep -a '^unsteady' "$log"
 }
+
+# reasons LOG N: the lines of a log that say what failed, each with the N lines that follow and explain it.
+reasons() {
+	grep -aE -A"$2" '^FAIL|FAILED|[Ee]rror:|Sanitizer|violation:|^not ok' "$1" | head -60
+}
+red=
 summary='passed, |PASSED|seeds,|calls nothing|violations|goodput'
 
 build() {
@@ -112,5 +121,6 @@ done
 say 'time'
 printf '%s' "$table"
 printf 'total    %6d s of 1200 s\n\n' "$SECONDS"
+[ -z "$red" ] || printf 'red:\n%s\n' "$red"
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -3,9 +3,10 @@
 # check.sh - one line per test. To be sourced after lab.sh.
 #
 # A test is a function. It succeeds or fails by its status; it may leave a short remark in NOTE and the reason of a
-# failure in WHY. Results go to standard output and, for run.sh, to the file $CHECK_LOG.
+# failure in WHY. Results go to standard output and, for run.sh, to the file $CHECK_LOG: ok, skip, FAIL, GRAVE.
 
 CHECK_FAILED=0
+CHECK_EDGE_BAD= # LAB_EDGE_BAD of the test that is judged
 : "${CHECK_LOG:=/dev/null}"
 
 check() { # name function arguments...
@@ -16,6 +17,7 @@ check() { # name function arguments...
 	"$@"
 	status=$?
 	end=$(date +%s%N)
+	CHECK_EDGE_BAD=$LAB_EDGE_BAD
 	if [ -n "$LAB_EDGE_BAD" ]; then
 		WHY=$LAB_EDGE_BAD
 		LAB_EDGE_BAD=
@@ -30,9 +32,24 @@ check() { # name function arguments...
 	fi
 	printf '%-4s %-62s %5.1f s  %s\n' "$verdict" "$name" \
 		"$(awk "BEGIN { print ($end - $start) / 1e9 }")" "${WHY:-$NOTE}"
+	if [ $verdict = FAIL ]; then
+		! check_is_grave || verdict=GRAVE
+		check_show
+	fi
 	echo "$verdict $name" >>"$CHECK_LOG"
-	[ $verdict != FAIL ] || check_show
 	return 0
+}
+
+# True for what no busy machine can excuse: an edge that died or was told off by a sanitizer, and bytes, order or memory
+# that are not what was sent. run.sh does not try such a test again.
+check_is_grave() {
+	local f
+	[ -z "$CHECK_EDGE_BAD" ] || return 0
+	for f in "$LAB_DIR"/*.json; do
+		[ ! -s "$f" ] || ! jq -se 'map(objects | .here, .there | objects | .order_wrong, .memory_wrong | numbers)
+			| add // 0 | . > 0' "$f" >/dev/null 2>&1 || return 0
+	done
+	return 1
 }
 
 # What may explain a failure.

@@ -9,6 +9,9 @@
 struct cuts {
 	bool cut[2];
 	uint64_t data[2]; /* datagrams with packets, from A */
+	bool hold;        /* what B sends on the second path comes later: the last of it is kept */
+	uint8_t held[WAN_MTU_MAX];
+	size_t held_len;
 };
 
 static bool carries(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
@@ -18,6 +21,11 @@ static bool carries(struct core *c, struct core_edge *from, uint8_t *dgram, size
 	assert_true(dgram[2] < 2);
 	if (from == &c->a && len > 200)
 		k->data[dgram[2]]++;
+	if (k->hold && from == &c->b && dgram[2] == 1) {
+		memcpy(k->held, dgram, len);
+		k->held_len = len;
+		return false;
+	}
 	return !k->cut[dgram[2]];
 }
 
@@ -146,6 +154,36 @@ static void wan_path__death(void **state)
 	/* and from now on by the other at once */
 	core_send_run(&c, 21, 5);
 	expect_run(&c, 21, 5);
+	core_close(&c);
+}
+
+/* An edge whose processor is taken away is late, not gone: it is used again with its first word, and given more time. */
+static void wan_path__slow_is_not_dead(void **state)
+{
+	uint64_t patience;
+	struct cuts k;
+	struct core c;
+
+	(void)state;
+	open_two(&c, &k);
+	core_wait(&c, 3 * CORE_MS);
+	c.a.p->path[1].weight = 100;
+	patience = wan_path_patience_ns(&c.a.p->path[1]);
+	k.hold = true;
+	core_send_run(&c, 1, 20);
+	core_wait(&c, patience + 1);
+	assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
+	assert_true(k.held_len > 0);
+	k.hold = false;
+	proxy_wan_rx(c.a.p, c.now_ns, k.held, k.held_len, false);
+	assert_int_equal(state_of(&c.a, 1), PATH_UP);
+	assert_int_equal(core_ctr(&c.a, CTR_WAN_PATH_SLOW), 1);
+	assert_true(wan_path_patience_ns(&c.a.p->path[1]) >= patience + 5 * CORE_MS);
+	/* the same again is told once */
+	proxy_wan_rx(c.a.p, c.now_ns, k.held, k.held_len, false);
+	assert_int_equal(core_ctr(&c.a, CTR_WAN_PATH_SLOW), 1);
+	core_wait(&c, CORE_MS);
+	expect_run(&c, 1, 20);
 	core_close(&c);
 }
 
@@ -379,6 +417,7 @@ int main(void)
 	    cmocka_unit_test(wan_path__a_full_line_uses_each_at_its_rate),
 	    cmocka_unit_test(wan_path__without_need_the_quickest),
 	    cmocka_unit_test(wan_path__death),
+	    cmocka_unit_test(wan_path__slow_is_not_dead),
 	    cmocka_unit_test(wan_path__much_unanswered_shortens_patience),
 	    cmocka_unit_test(wan_path__an_idle_path_is_missed_too),
 	    cmocka_unit_test(wan_path__one_way_is_no_way),

@@ -174,6 +174,7 @@ install: $(O)/longreachd $(O)/longreach
 	install -D -m 755 $(O)/longreach $(DESTDIR)$(PREFIX)/bin/longreach
 	install -D -m 644 etc/longreach/example.conf.sample $(DESTDIR)/etc/longreach/example.conf.sample
 	install -D -m 644 etc/wireshark/longreach.lua $(DESTDIR)$(PREFIX)/share/longreach/longreach.lua
+	install -D -m 644 bench/plot_trace.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_trace.gp
 	for p in etc/man/*; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
 	install -d $(DESTDIR)/lib/systemd/system
 	sed 's|/usr/|$(PREFIX)/|g' systemd/longreachd.service >$(DESTDIR)/lib/systemd/system/longreachd.service

@@ -1,28 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-# plot_trace.gp - what rate controllers did over time, from `lrsim --trace trace.csv --rate NAME`.
-# gnuplot -e "trace='trace.csv'; out='trace.svg'; run='auto-cubic-1bdp'" bench/plot_trace.gp
-# A run of two flows is done twice, the second one first in the second turn: turn=1 shows that one.
+# plot_trace.gp - what was sent and what became of it over time: of the paths of a link, from
+#     longreach trace LINK --csv >trace.csv          (longreach trace LINK --plot FILE.svg does it all)
+# or of two flows on one line, from
+#     lrsim --trace trace.csv --rate NAME
+#
+# gnuplot -e "trace='trace.csv'; out='trace.svg'; run='NAME'" bench/plot_trace.gp
+#
+# A run of the simulator is done twice, the second flow first in the second turn: turn=1 shows that one.
 if (!exists("turn")) turn = 0
-set terminal svg size 1000,900 dynamic font 'sans,12' background '#ffffff'
+set terminal svg size 1000,1100 dynamic font 'sans,12' background '#ffffff'
 set output out
 set datafile separator ','
-set multiplot layout 4, 1 title run
+set datafile missing '-'
+set multiplot layout 5, 1 title run
 set border 3
 set tics nomirror
 set grid ytics lc rgb '#dddddd'
 set key outside right top
-colour(i) = word('#1b7f5c #b3542f', i + 1)
-# Of one flow in one turn; time begins again with each turn.
-flow(i) = sprintf('< awk -F, ''$1 == "%s" && $2 == %d { if ($4 + 0 < last) turn++; last = $4 + 0; if (turn + 0 == %d) print }'' %s', run, i, turn, trace)
-name(i) = system(sprintf('awk -F, ''$1 == "%s" && $2 == %d { print $3; exit }'' %s', run, i, trace))
-flows = name(1) eq '' ? 0 : 1
+set lmargin 11
+set rmargin 26
+set yrange [0:*]
+colours = '#1b7f5c #b3542f #3b5ba5 #8a6d1d #7d3f8c #2f8fa3 #8c3f4f #555555'
+colour(i) = word(colours, (i - 1) % 8 + 1)
+# The flows in the order in which they come, and what is known of one in one turn; time begins again with each turn.
+flows = system(sprintf('awk -F, ''$1 == "%s" && !seen[$2]++ { printf "%%s ", $2 }'' "%s"', run, trace))
+n = words(flows)
+flow(i) = sprintf('< awk -F, ''$1 == "%s" && $2 == "%s" { if ($4 + 0 < last) turn++; last = $4 + 0; if (turn + 0 == %d) print }'' "%s"', run, word(flows, i), turn, trace)
+control(i) = system(sprintf('awk -F, ''$1 == "%s" && $2 == "%s" { print $3; exit }'' "%s"', run, word(flows, i), trace))
+name(i) = word(flows, i) eq '-' ? control(i) : word(flows, i).' ('.control(i).')'
 set ylabel 'delivered, Mbit/s'
-plot for [i = 0:flows] flow(i) using 4:5 with lines lc rgb colour(i) title name(i)
+plot for [i = 1:n] flow(i) using 4:5 with lines lc rgb colour(i) title name(i)
+set ylabel 'may be sent, Mbit/s'
+plot for [i = 1:n] flow(i) using 4:6 with lines lc rgb colour(i) title name(i)
 set ylabel 'round trip, ms'
-plot for [i = 0:flows] flow(i) using 4:7 with lines lc rgb colour(i) title name(i)
+plot for [i = 1:n] flow(i) using 4:7 with lines lc rgb colour(i) title name(i)
 set ylabel 'in flight, MB'
-plot for [i = 0:flows] flow(i) using 4:($8 / 1e6) with lines lc rgb colour(i) title name(i)
-set ylabel 'lost, packets'
+plot for [i = 1:n] flow(i) using 4:($8 / 1e6) with lines lc rgb colour(i) title name(i)
+set ylabel 'lost so far'
 set xlabel 's'
-plot for [i = 0:flows] flow(i) using 4:9 with steps lc rgb colour(i) title name(i)
+# What FEC mended is in the daemon's trace only.
+fec = strstrt(system(sprintf('head -1 "%s"', trace)), 'spared_by_fec') > 0 ? n : 0
+plot for [i = 1:n] flow(i) using 4:9 with steps lc rgb colour(i) title name(i), \
+     for [i = 1:fec] flow(i) using 4:13 with steps dt 3 lc rgb colour(i) title 'of these, mended by FEC'
 unset multiplot

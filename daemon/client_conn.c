@@ -106,15 +106,24 @@ static char *read_answer(int fd)
 	return NULL;
 }
 
-char *client_ask(const char *path, const char *request)
+int client_open(const char *path, const char *request)
 {
 	int fd = connect_to(path);
-	char *answer = NULL;
+
+	if (fd < 0 || send_request(fd, request) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+char *client_ask(const char *path, const char *request)
+{
+	int fd = client_open(path, request);
+	char *answer;
 
 	if (fd < 0)
 		return NULL;
-	if (send_request(fd, request) == 0)
-		answer = read_answer(fd);
+	answer = read_answer(fd);
 	close(fd);
 	return answer;
 }

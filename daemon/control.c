@@ -6,7 +6,10 @@
  * A client sends one line and gets one. What it can cost is bounded: CLIENTS_MAX at a time, CONTROL_LINE_MAX bytes in,
  * and a client that neither asks nor reads is dropped after CLIENT_PATIENCE_S.
  *
- * A status takes time: gather.h collects it, and the client may be gone before it is there. */
+ * A status takes time: gather.h collects it, and the client may be gone before it is there.
+ *
+ * A trace has no end: the client gets more every STREAM_EVERY_MS until it closes, and nothing while it has not taken what
+ * it was given. */
 #include "daemon/control.h"
 
 #include <errno.h>
@@ -23,6 +26,7 @@
 
 #include "daemon/gather.h"
 #include "daemon/status.h"
+#include "daemon/trace_stream.h"
 #include "daemon/unix_socket.h"
 #include "daemon/version.h"
 
@@ -30,12 +34,16 @@ enum control_limits {
 	CLIENTS_MAX = 16,
 	CLIENT_PATIENCE_S = 10,
 	WORDS_MAX = 8,
+	STREAM_EVERY_MS = 100,
+	STREAM_BACKLOG = 256 << 10, /* bytes that a reader of a trace may be behind */
 };
 
 struct client {
 	struct control *control;
 	struct bufferevent *bev;
 	struct gather *asked; /* a status is under way */
+	struct trace_stream *stream;
+	struct event *tick; /* of the stream */
 	enum status_detail detail;
 };
 
@@ -57,6 +65,9 @@ static void client_close(struct client *c)
 		if (c->control->clients[i] == c)
 			c->control->clients[i] = NULL;
 	gather_forget(&c->asked);
+	if (c->tick != NULL)
+		event_free(c->tick);
+	trace_stream_close(c->stream);
 	bufferevent_free(c->bev);
 	free(c);
 }
@@ -161,6 +172,87 @@ static void do_status(struct client *c, char **words, unsigned n)
 		reply_short(c, "the daemon is out of memory", NULL);
 }
 
+/* --- traces --- */
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	const struct timeval again = {.tv_usec = STREAM_EVERY_MS * 1000};
+	struct client *c = arg;
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	(void)fd;
+	(void)what;
+	if (evbuffer_get_length(out) < STREAM_BACKLOG && !trace_stream_more(c->stream, out)) {
+		client_close(c);
+		return;
+	}
+	event_add(c->tick, &again);
+}
+
+/* What comes in from one that listens does not matter, but that it goes does. */
+static void on_said_more(struct bufferevent *bev, void *arg)
+{
+	struct evbuffer *in = bufferevent_get_input(bev);
+
+	(void)arg;
+	evbuffer_drain(in, evbuffer_get_length(in));
+}
+
+static void on_stream_event(struct bufferevent *bev, short what, void *arg)
+{
+	(void)bev;
+	(void)what;
+	client_close(arg);
+}
+
+static void stream(struct client *c)
+{
+	const struct timeval patience = {.tv_sec = CLIENT_PATIENCE_S};
+	struct json j = {.out = bufferevent_get_output(c->bev)};
+
+	c->tick = evtimer_new(c->control->base, on_tick, c);
+	if (c->tick == NULL) {
+		client_close(c);
+		return;
+	}
+	bufferevent_setcb(c->bev, on_said_more, NULL, on_stream_event, c);
+	bufferevent_set_timeouts(c->bev, NULL, &patience);
+	begin_answer(&j, NULL);
+	trace_stream_begin(c->stream, &j);
+	json_object_end(&j);
+	evbuffer_add(j.out, "\n", 1);
+	on_tick(-1, 0, c);
+}
+
+static void do_trace(struct client *c, char **words, unsigned n)
+{
+	const char *link = NULL, *path = NULL;
+	char error[CONTROL_LINE_MAX];
+	bool past = false;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (strcmp(words[i], "past") == 0) {
+			past = true;
+		} else if (strcmp(words[i], "link") == 0 && i + 1 < n) {
+			link = words[++i];
+		} else if (strcmp(words[i], "path") == 0 && i + 1 < n) {
+			path = words[++i];
+		} else {
+			link = NULL;
+			break;
+		}
+	}
+	if (link == NULL) {
+		reply_short(c, "trace: expected link NAME [path NAME] [past]", NULL);
+		return;
+	}
+	c->stream = trace_stream_open(c->control->sites, link, path, past, error, sizeof(error));
+	if (c->stream == NULL)
+		reply_short(c, error, NULL);
+	else
+		stream(c);
+}
+
 /* --- requests --- */
 
 static void do_reload(struct client *c)
@@ -177,12 +269,14 @@ static void do_request(struct client *c, char **words, unsigned n)
 		reply_short(c, "expected " CONTROL_PROTOCOL " and a command: is the client of another version?", NULL);
 	else if (strcmp(words[1], "status") == 0)
 		do_status(c, words + 2, n - 2);
+	else if (strcmp(words[1], "trace") == 0)
+		do_trace(c, words + 2, n - 2);
 	else if (strcmp(words[1], "reload") == 0 && n == 2)
 		do_reload(c);
 	else if (strcmp(words[1], "version") == 0 && n == 2)
 		reply_short(c, NULL, NULL);
 	else
-		reply_short(c, "unknown command: expected status, reload or version", NULL);
+		reply_short(c, "unknown command: expected status, trace, reload or version", NULL);
 }
 
 static unsigned split(char *line, char *words[WORDS_MAX])

@@ -2,10 +2,11 @@
 /* control.h - the daemon's Unix socket, for the program longreach and for monitoring.
  *
  * One request per connection: a line "longreach/1 COMMAND [WORD...]". The answer is one line of JSON, then the daemon
- * closes. Every answer has "protocol", "version", "ok", and if not ok "error", a sentence.
+ * closes; a trace goes on until the client does. Every answer has "protocol", "version", "ok", and if not ok "error", a sentence.
  *
  *     version
  *     status [flows] [link NAME]     "links": array, see status.h
+ *     trace link NAME [path NAME] [past]   see trace_stream.h
  *     reload                         "report": what was done, one line per link */
 #ifndef DAEMON_CONTROL_H
 #define DAEMON_CONTROL_H

@@ -36,6 +36,7 @@
 
 struct link {
 	struct link_config config;
+	uint64_t life;
 	struct event_base *base;
 	struct event *notify_event;
 	int notify_fd;
@@ -147,6 +148,8 @@ static void add_path(struct proxy_path_status *sum, const struct proxy_path_stat
 	a->spurious += b->spurious;
 	a->moved += b->moved;
 	a->repairs += b->repairs;
+	a->spared += b->spared;
+	a->probes += b->probes;
 	a->rebuilt += b->rebuilt;
 	a->reordered += b->reordered;
 	a->reorder_most = b->reorder_most > a->reorder_most ? b->reorder_most : a->reorder_most;
@@ -445,6 +448,7 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 int link_start(const struct link_config *c, struct event_base *base, const char *pcap_dir, link_event_fn fn,
                link_keys_fn keys_fn, void *arg, struct link **out, char err[CONFIG_ERR_MAX])
 {
+	static uint64_t lives;
 	struct link *l = calloc(1, sizeof(*l));
 	int r;
 
@@ -453,6 +457,7 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 		return -ENOMEM;
 	}
 	l->config = *c;
+	l->life = ++lives;
 	l->base = base;
 	l->notify_fd = -1;
 	l->event_fn = fn;
@@ -526,6 +531,21 @@ void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial)
 const struct link_config *link_config(const struct link *l)
 {
 	return &l->config;
+}
+
+uint64_t link_life(const struct link *l)
+{
+	return l->life;
+}
+
+uint32_t link_workers(const struct link *l)
+{
+	return l->nworkers;
+}
+
+const struct trace *link_trace(const struct link *l, uint32_t worker)
+{
+	return worker_trace(l->worker[worker]);
 }
 
 uint64_t link_arena_epoch(const struct link *l)

@@ -7,6 +7,7 @@
 #define DAEMON_LINK_H
 
 #include "config.h"
+#include "trace.h"
 
 struct event_base;
 struct link;
@@ -56,6 +57,11 @@ struct link_snapshot {
 	uint64_t lan_pause_watchdog; /* ended by the watchdog */
 	uint64_t no_route;	   /* packets for hosts without a usable next hop */
 };
+
+/* Workers' traces: trace.h. A link that was stopped and started again has another life. */
+uint64_t link_life(const struct link *l);
+uint32_t link_workers(const struct link *l);
+const struct trace *link_trace(const struct link *l, uint32_t worker);
 
 typedef void (*link_snapshot_fn)(void *arg, struct link *l, struct link_snapshot *s);
 /* Asks every worker; calls back on the main thread once all have answered (s is NULL if the link stops before). */

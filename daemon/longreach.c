@@ -10,6 +10,7 @@
 #include "daemon/client_json.h"
 #include "daemon/client_keygen.h"
 #include "daemon/client_status.h"
+#include "daemon/client_trace.h"
 #include "daemon/control.h"
 #include "daemon/version.h"
 #include "headroom/headroom.h"
@@ -23,6 +24,7 @@ enum exit_codes {
 };
 
 static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
+                            "       longreach trace LINK [OPTION]...\n"
                             "       longreach reload\n"
                             "       longreach version\n"
                             "       longreach keygen LINK [OPTION]...\n"
@@ -34,6 +36,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --json    as JSON; the fields are described in longreach(1)\n"
                             "    --watch   again every second\n"
                             "    --check   nothing but the exit code: 0 if every link (or LINK) is up, else 1\n"
+                            "  trace       what the paths of a link do over time: longreach trace --help\n"
                             "  reload      read the link files again\n"
                             "  version     of this program and of the daemon\n"
                             "  keygen      makes the certificates of a new link: longreach keygen --help\n"
@@ -291,21 +294,33 @@ static void take_option(struct request *r, int opt)
 	}
 }
 
+/* Options of its own, too, and --control may stand in front of it as well. */
+static bool is_trace(int argc, char **argv)
+{
+	int at = argc > 1 && strcmp(argv[1], "--control") == 0       ? 3
+	         : argc > 1 && strncmp(argv[1], "--control=", 10) == 0 ? 2
+	                                                               : 1;
+
+	return at < argc && strcmp(argv[at], "trace") == 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct request r = {.control_path = CONTROL_PATH};
 	int opt;
 
-	if (argc > 1 && strcmp(argv[1], "headroom") == 0) /* has options of its own and needs no daemon */
+	if (argc > 1 && strcmp(argv[1], "headroom") == 0) /* has options of its own */
 		return headroom_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "keygen") == 0) /* likewise */
 		return keygen_main(argc - 1, argv + 1);
+	if (is_trace(argc, argv))
+		return trace_main(argc, argv);
 	while ((opt = getopt_long(argc, argv, "hV", long_options, NULL)) != -1)
 		take_option(&r, opt);
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing: status, reload, version, keygen, headroom or help", "");
+		return bad_usage("a command is missing: status, trace, reload, version, keygen, headroom or help", "");
 	if (optind < argc)
 		r.link = argv[optind++];
 	if (optind < argc)

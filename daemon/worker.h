@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "lan_pause.h"
+#include "trace.h"
 
 struct worker_params {
 	const struct link_config *config;
@@ -63,6 +64,9 @@ bool worker_answer(struct worker *w, struct worker_cmd *cmd);
 bool worker_event(struct worker *w, struct proxy_event *ev);
 /* Events that did not fit into the ring, ever. */
 uint64_t worker_events_lost(const struct worker *w);
+
+/* What its paths did over time; to be read from any thread while the worker is. */
+const struct trace *worker_trace(const struct worker *w);
 
 /* Ends and joins the thread. Commands that it did not carry out any more come out of worker_answer(). */
 void worker_stop(struct worker *w);

@@ -21,7 +21,8 @@ static int open_rings(struct worker *w)
 {
 	return spsc_init(&w->commands, COMMANDS, sizeof(struct worker_cmd)) &&
 	               spsc_init(&w->answers, COMMANDS, sizeof(struct worker_cmd)) &&
-	               spsc_init(&w->events, EVENTS, sizeof(struct proxy_event))
+	               spsc_init(&w->events, EVENTS, sizeof(struct proxy_event)) &&
+	               trace_init(&w->trace, w->config.npaths)
 	           ? 0
 	           : -ENOMEM;
 }
@@ -388,7 +389,13 @@ void worker_close(struct worker *w)
 	spsc_free(&w->commands);
 	spsc_free(&w->answers);
 	spsc_free(&w->events);
+	trace_free(&w->trace);
 	free(w);
+}
+
+const struct trace *worker_trace(const struct worker *w)
+{
+	return &w->trace;
 }
 
 uint64_t worker_epoch(const struct worker *w)

@@ -14,6 +14,7 @@
 #include "pcap.h"
 #include "route.h"
 #include "spsc.h"
+#include "trace.h"
 #include "wan_port.h"
 #include "worker.h"
 
@@ -57,6 +58,7 @@ struct worker {
 	uint32_t turn, idle_turns;
 	/* main thread */
 	struct spsc commands, answers, events;
+	struct trace trace;
 	_Atomic uint64_t events_lost;
 	_Atomic bool stop;
 	int command_fd, epoll_fd;

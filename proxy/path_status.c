@@ -14,6 +14,11 @@ static enum path_state state_of(const struct proxy *p, const struct wan_path *pa
 	return now_ns < p->last_rx_ns + p->cfg.dead_peer_ns ? PATH_UP : PATH_DEAD;
 }
 
+const struct wan_path_stats *proxy_path_stats(const struct proxy *p, uint32_t path)
+{
+	return &p->path[path].stats;
+}
+
 bool proxy_path_status(const struct proxy *p, uint32_t i, uint64_t now_ns, struct proxy_path_status *s)
 {
 	const struct wan_path *path = &p->path[i];

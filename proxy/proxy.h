@@ -312,6 +312,8 @@ struct wan_path_stats {
 	uint64_t lost, spurious;               /* datagrams found lost; of these such as had arrived */
 	uint64_t moved;                        /* datagrams whose contents went again elsewhere when it died */
 	uint64_t repairs;                      /* packets or pieces sent on it again */
+	uint64_t spared;                       /* of those lost, such as the peer rebuilt by FEC: not sent again */
+	uint64_t probes;                       /* probe timeouts */
 	uint64_t rebuilt;                      /* datagrams of the peer that FEC made up for */
 	uint64_t reordered;                    /* datagrams of the peer that a later one had overtaken ... */
 	uint64_t reorder_most;                 /* ... by so many numbers at most */
@@ -338,6 +340,9 @@ struct proxy_path_status {
 	uint64_t in_flight_bytes;
 	struct wan_path_stats stats;
 };
+
+/* What has grown on a path, to be looked at as often as one likes. Valid as long as the shard is. */
+const struct wan_path_stats *proxy_path_stats(const struct proxy *p, uint32_t path);
 
 /* False: there is no such path. */
 bool proxy_path_status(const struct proxy *p, uint32_t path, uint64_t now_ns, struct proxy_path_status *s);

@@ -172,7 +172,7 @@ static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, ui
 
 static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 {
-	const struct wan_path *path = &p->path[s->path];
+	struct wan_path *path = &p->path[s->path];
 	uint64_t pn, sent_ns, deadline, pto = pn_space_pto_ns(s, path);
 
 	if (!wan_sent_oldest(&s->sent, &pn, &sent_ns))
@@ -184,6 +184,7 @@ static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 		return;
 	}
 	count(p, CTR_WAN_PROBES, 1);
+	path->stats.probes++;
 	s->pto_count++;
 	s->last_progress_ns = p->now_ns;
 	s->probe_due = true;

@@ -310,6 +310,7 @@ bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const s
 		unsigned was = wan_sent_rebuilt(&s->sent, wan_rebuilt_number(&r, i), entry_rebuilt, &c);
 
 		count(p, CTR_FEC_SPARED, was == 1);
+		p->path[s->path].stats.spared += was == 1;
 		count(p, CTR_FEC_LATE, was == 2);
 		res.spurious += was == 2; /* a repair that was overtaken: too little patience */
 	}

@@ -114,6 +114,8 @@ struct near_flow {
 	uint32_t fail_msn;   /* and with which relative MSN */
 	bool msn_known;      /* msn_offset is */
 	bool failed;         /* the responder refused: silent from here on */
+	bool requester_known; /* it is in proxy.near_by_requester */
+	bool gone;           /* its requester's QPN is in a younger connection: it has nobody to speak to */
 	uint64_t stalled_ns; /* since when the far edge says so */
 	bool stalled;        /* far edge says so: in force like host mode */
 	bool held_off;       /* its host was sent away for want of room, and has not been back */
@@ -475,7 +477,7 @@ struct proxy {
 	uint32_t near_free_hint, far_free_hint, pair_free_hint, host_free_hint; /* where to look for a free place first */
 	uint32_t *near_inc; /* last incarnation of each near index: never used twice */
 	uint64_t births;    /* near flows ever opened in this arena */
-	struct idx_hash near_by_key, far_by_peer, far_by_qpn, pair_by_hosts, host_by_addr;
+	struct idx_hash near_by_key, near_by_requester, far_by_peer, far_by_qpn, pair_by_hosts, host_by_addr;
 
 	struct barrier barrier;
 	struct cm_table cm;

@@ -86,6 +86,7 @@
 	X(FLOWS_OPENED, "flows_opened", "near flows opened")                                                           \
 	X(FLOWS_CLOSED, "flows_closed", "near flows closed")                                                           \
 	X(UNPAIRED_EVICTED, "unpaired_evicted", "near flows forgotten that never got an answer, for want of room")     \
+	X(REQUESTERS_GONE, "requesters_gone", "connections whose requester's QPN was found in a younger one")              \
 	X(INCARNATIONS, "incarnations", "QP resets recognised")                                                        \
 	X(PAIRED_CM, "paired_cm", "QPN pairs learned from CM messages")                                                \
 	X(PAIRED_PROBE, "paired_probe", "QPN pairs learned from the responder's first answer")                         \

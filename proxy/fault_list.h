@@ -56,6 +56,7 @@ X(NO_CREDIT,          "credit follows drain rate and round trip",       "a flow 
 X(NO_MINIMUM,         "a guaranteed minimum per flow",                  "a flow that has drained nothing yet gets no room in a full pool")
 X(NO_EVICT,           "the next expected packet is always admitted",    "nothing is given up for it, neither by the flow nor by dead ones")
 X(PAIR_FOR_EVER,      "a pair is void when its QPN has a new owner",    "it never is")
+X(REQUESTER_SHARED,   "one connection has a requester's QPN",           "all that ever had it are answered for")
 X(NOT_KEPT,           "answers are kept for a host that lost them",     "they are forgotten as soon as they were given")
 X(PMTU_GUESSED,       "a READ's PSNs are not guessed",                  "one, while the PMTU is not known")
 X(MIDDLE_BELIEVED,   "only what is known again is ACKed again",         "the middle of a settled message is always a repetition")

@@ -82,6 +82,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 	wan_lane_queue_close(p, lane_of(p, f->lane), near_wire_id(p, f), f->inc);
 	near_free_slots(p, f);
 	near_unpaired_leave(p, f);
+	near_requester_leave(p, f);
 	near_tell_end(p, f);
 	near_room_leave(p, f);
 	dlist_remove(&f->mouth_node);
@@ -162,6 +163,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	f->rnr_retry = ci->rnr_retry;
 	f->base_fixed = f->msn_known = true;
 	near_unpaired_over(p, f, PAIR_CONFIRMED);
+	near_requester_enter(p, f);
 	f->template_len = (uint8_t)mouth_template_from_cm(f->template, ci);
 	near_store(p, f);
 	count(p, CTR_PAIRED_CM, 1);

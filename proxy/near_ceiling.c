@@ -94,7 +94,7 @@ void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 
 void near_speak(struct proxy *p, struct near_flow *f, enum near_due due)
 {
-	if (f->pairing == PAIR_LEARNING || f->newer)
+	if (f->pairing == PAIR_LEARNING || f->newer || f->gone)
 		return;
 	if (due > f->due)
 		f->due = due;

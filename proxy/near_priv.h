@@ -13,6 +13,11 @@
 
 /* --- places: near_table.c --- */
 
+/* It is certain now which QPN the requester has. A queue pair has one connection: of two flows from one QPN of a host the
+ * older one is over (gone), whether or not anybody has said so. What is ACKed of it is still delivered, but to answer in
+ * its name would be to answer, with its PSNs, the queue pair that has the number now. */
+void near_requester_enter(struct proxy *p, struct near_flow *f);
+void near_requester_leave(struct proxy *p, struct near_flow *f);
 /* Hash of the flow's key in near_by_key. */
 uint32_t near_flow_hash(const struct near_flow *f);
 /* Makes place idx an empty flow: lists and timers initialised, retries as configured. */

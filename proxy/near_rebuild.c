@@ -113,6 +113,8 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	memcpy(f->template, d->template, d->template_len);
 	f->last_rx_ns = p->now_ns;
 	p->near_used++;
+	if (f->pairing == PAIR_CONFIRMED)
+		near_requester_enter(p, f);
 }
 
 void near_rebuild(struct proxy *p)

@@ -163,7 +163,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	slot = op && op->pos + op->psns <= f->pos_next && f->pairing != PAIR_LEARNING && f->msn_known
 	           ? arena_find(p->arena, SLOT_RESP_NEAR, f->idx, op->next)
 	           : SLOT_NONE;
-	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED) {
+	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED || f->gone) {
 		dlist_remove(&f->resp_node);
 		return 0;
 	}

@@ -222,7 +222,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 		f = near_open(p, pkt, vlan_tci);
 	if (!f)
 		return no_place(p);
-	if (f->failed && reborn(p, f, pkt))
+	if (f->gone || (f->failed && reborn(p, f, pkt)))
 		f = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (!f)
 		return no_place(p);

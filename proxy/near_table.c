@@ -43,6 +43,44 @@ struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const st
 	return NULL;
 }
 
+static uint32_t requester_hash(const struct near_flow *f)
+{
+	return key_hash(&f->src, &f->src, f->requester_qpn, 0);
+}
+
+static bool same_key(const struct near_flow *a, const struct near_flow *b)
+{
+	return a->dest_qpn == b->dest_qpn && a->vlan_tci % 4096 == b->vlan_tci % 4096 && ip_addr_eq(&a->dst, &b->dst);
+}
+
+void near_requester_enter(struct proxy *p, struct near_flow *f)
+{
+	uint32_t h = requester_hash(f), i = h, idx;
+
+	while ((idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE) {
+		struct near_flow *other = &p->near[idx];
+
+		if (other == f || other->requester_qpn != f->requester_qpn || !ip_addr_eq(&other->src, &f->src) ||
+		    same_key(other, f) || FAULT(FAULT_REQUESTER_SHARED))
+			continue;
+		other = other->born < f->born ? other : f;
+		count(p, CTR_REQUESTERS_GONE, !other->gone);
+		other->gone = true;
+		dlist_remove(&other->mouth_node);
+		dlist_remove(&other->resp_node);
+	}
+	if (!f->requester_known)
+		idx_hash_put(&p->near_by_requester, h, f->idx);
+	f->requester_known = true;
+}
+
+void near_requester_leave(struct proxy *p, struct near_flow *f)
+{
+	if (f->requester_known)
+		idx_hash_del(&p->near_by_requester, requester_hash(f), f->idx);
+	f->requester_known = false;
+}
+
 uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f)
 {
 	return (uint32_t)p->cfg.shard << 24 | f->idx;

@@ -214,8 +214,10 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 	}
 	if (f->pairing == PAIR_LEARNING && !learn_pair(p, f, r))
 		return;
-	if (r->confirmed)
+	if (r->confirmed) {
 		f->pairing = PAIR_CONFIRMED;
+		near_requester_enter(p, f);
+	}
 	near_store(p, f);
 	if (f->gap_naked == 0 && f->pos_max > f->pos_next)
 		near_nak_gap(p, f);

@@ -65,6 +65,8 @@ static uint32_t ring_len(const struct proxy_config *c)
 	return n;
 }
 
+#define NCELLS 8 /* tables of keys; the last one is of the barrier's queues */
+
 struct blocks {
 	struct proxy *p;
 	struct near_flow *near;
@@ -74,7 +76,7 @@ struct blocks {
 	struct lane *lanes;
 	struct rd_op *ops;
 	uint32_t *near_inc;
-	struct idx_hash_cell *cells[7];
+	struct idx_hash_cell *cells[NCELLS];
 	struct barrier_pair *bpairs;
 	struct barrier_queue *bqueues;
 	struct parcel *parcels;
@@ -141,8 +143,8 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->lanes = bump_take(b, c->nlanes * sizeof(*k->lanes));
 	k->ops = bump_take(b, k->nops * sizeof(*k->ops));
 	k->near_inc = bump_take(b, n * sizeof(*k->near_inc));
-	for (int i = 0; i < 7; i++)
-		k->cells[i] = bump_take(b, idx_hash_size(i < 6 ? n : BARRIER_QUEUES) * sizeof(struct idx_hash_cell));
+	for (int i = 0; i < NCELLS; i++)
+		k->cells[i] = bump_take(b, idx_hash_size(i < NCELLS - 1 ? n : BARRIER_QUEUES) * sizeof(struct idx_hash_cell));
 	carve_barrier(b, c, k);
 	k->conns = bump_take(b, CM_CONNS * sizeof(*k->conns));
 	k->timers = bump_take(b, k->ntimers * sizeof(*k->timers));
@@ -183,7 +185,8 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	near_unpaired_init(&p->unpaired);
 	idx_hash_init(&p->barrier.pair_by_hosts, k->cells[4], size);
 	idx_hash_init(&p->host_by_addr, k->cells[5], size);
-	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[6], idx_hash_size(BARRIER_QUEUES));
+	idx_hash_init(&p->near_by_requester, k->cells[6], size);
+	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[NCELLS - 1], idx_hash_size(BARRIER_QUEUES));
 	barrier_init(p, k->bpairs, k->bqueues, k->parcels, k->nparcels);
 	ip_pool_init(&p->barrier.ip_near, k->ip_bufs[0], k->ip_data[0], p->cfg.ip_pool_bytes / 2);
 	ip_pool_init(&p->barrier.ip_far, k->ip_bufs[1], k->ip_data[1], p->cfg.ip_pool_bytes / 2);

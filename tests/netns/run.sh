@@ -42,7 +42,7 @@ name_of() {
 
 # A file with a failed test has one more try, when all others are through: on two processors that belong to others as
 # well, a program is now and then not run for a second. What failed is named all the same, and what was wrong in a way
-# that no machine can excuse (GRAVE, see check.sh) has no second try; nor have more than two files.
+# that no machine can excuse (GRAVE, see check.sh) has no second try; nor have more than four files.
 again=()
 for file in "${files[@]}"; do
 	[ -r "$file" ] || { echo "no such test: $file" >&2; exit 2; }
@@ -58,7 +58,7 @@ done
 unsteady=0
 for file in "${again[@]}"; do
 	first=$log.$(name_of "$file")
-	if [ ${#again[@]} -gt 2 ]; then
+	if [ ${#again[@]} -gt 4 ]; then
 		cat "$first" >>"$log"
 		continue
 	fi

@@ -30,6 +30,7 @@ static void tell(struct qp *q)
 	if (q->rp.told_ns && now_of(q) < q->rp.told_ns + NP_GAP_NS)
 		return;
 	q->rp.told_ns = now_of(q);
+	q->cnps_sent++;
 	qp_packet(q, &pkt, ROCE_CNP, 0);
 	pkt.becn = true;
 	pkt.tos &= (uint8_t)~ECN_MASK;

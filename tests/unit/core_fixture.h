@@ -197,6 +197,24 @@ static inline void core_open(struct core *c, enum ack_mode mode)
 	core_open_with(c, mode, 32);
 }
 
+/* Mode near, and a WAN whose datagrams have no room for a whole packet. */
+static inline void core_open_small_mtu(struct core *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->now_ns = CORE_START;
+	core_edge_open(c, &c->a, 1, ACK_MODE_NEAR, 32);
+	core_edge_open(c, &c->b, 2, ACK_MODE_NEAR, 32);
+	c->a.cfg.path[0].payload_max = c->b.cfg.path[0].payload_max = 1472;
+	for (int i = 0; i < 2; i++) {
+		struct core_edge *e = i ? &c->b : &c->a;
+
+		core_edge_heap(e);
+		assert_int_equal(
+		    proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, 1, c->now_ns), 0);
+	}
+	core_session(c);
+}
+
 static inline void core_close(struct core *c)
 {
 	struct core_edge *e[2] = {&c->a, &c->b};
@@ -483,6 +501,21 @@ static inline void core_pair(struct core *c, uint32_t psn)
 	core_expect_aeth(&c->a, psn, AETH_ACK_NO_CREDITS);
 	assert_int_equal(core_pending(&c->a), 0);
 	assert_int_equal(core_pending(&c->b), 0);
+}
+
+/* A pair in mode near whose PMTU is known on both sides; the next PSN is 2, the next MSN 2. */
+static inline void core_open_pair(struct core *c)
+{
+	core_open(c, ACK_MODE_NEAR);
+	core_send(c, RC_WRITE_FIRST, 0);
+	core_send(c, RC_WRITE_LAST, 1);
+	core_expect(&c->b, RC_WRITE_FIRST, 0);
+	core_ack(c, 0, AETH_ACK_NO_CREDITS, 0);
+	core_expect(&c->b, RC_WRITE_LAST, 1);
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 1);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
 }
 
 /* --- connection management --- */

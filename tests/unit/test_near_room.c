@@ -9,21 +9,6 @@
 
 static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
 
-/* A pair whose PMTU is known; the next PSN is 2, the next MSN 2. */
-static void open_pair(struct core *c)
-{
-	core_open(c, ACK_MODE_NEAR);
-	core_send(c, RC_WRITE_FIRST, 0);
-	core_send(c, RC_WRITE_LAST, 1);
-	core_expect(&c->b, RC_WRITE_FIRST, 0);
-	core_ack(c, 0, AETH_ACK_NO_CREDITS, 0);
-	core_expect(&c->b, RC_WRITE_LAST, 1);
-	core_ack(c, 1, AETH_ACK_NO_CREDITS, 1);
-	core_wait(c, CORE_MS);
-	core_forget(&c->a);
-	core_forget(&c->b);
-}
-
 static void ask(struct core *c, uint32_t psn)
 {
 	struct roce_pkt h = core_req(RC_READ_REQUEST, psn);
@@ -51,7 +36,7 @@ static void near_room__is_reserved_and_given_back(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	ask(&c, 2);
 	core_expect(&c.b, RC_READ_REQUEST, 2);
 	assert_int_equal(c.a.p->room_bytes, 3 * EACH);
@@ -71,7 +56,7 @@ static void near_room__without_it_the_request_waits_and_its_host_is_held_off(voi
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	crowd(&c);
 	ask(&c, 2);
 	core_wait(&c, 20 * CORE_MS);
@@ -95,7 +80,7 @@ static void near_room__nobody_waits_for_ever(void **state)
 	uint64_t others;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	others = crowd(&c);
 	ask(&c, 2);
 	core_wait(&c, 900 * CORE_MS);
@@ -115,7 +100,7 @@ static void near_room__who_cannot_be_held_off_waits_for_less(void **state)
 	uint64_t others;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	others = crowd(&c);
 	dlist_append(&c.a.p->room_waiting, &c.a.p->near[1].room_node);
 	c.a.p->near[1].room_ns = UINT64_MAX / 2;
@@ -138,7 +123,7 @@ static void near_room__others_do_not_get_it(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	left = share_left(c.a.p, POOL_WAN);
 	ask(&c, 2);
 	assert_int_equal(share_left(c.a.p, POOL_WAN), left - 3 * EACH);
@@ -171,7 +156,7 @@ static void near_room__is_lost_with_a_silent_responder(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	ask(&c, 2);
 	assert_int_equal(c.a.p->room_bytes, 3 * EACH);
 	core_wait(&c, 2000 * CORE_MS);

@@ -602,19 +602,7 @@ static void proxy__half_a_packet_and_a_crash(void **state)
 	struct core c;
 
 	(void)state;
-	memset(&c, 0, sizeof(c));
-	c.now_ns = CORE_START;
-	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 32);
-	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 32);
-	c.a.cfg.path[0].payload_max = c.b.cfg.path[0].payload_max = 1472;
-	for (int i = 0; i < 2; i++) {
-		struct core_edge *e = i ? &c.b : &c.a;
-
-		core_edge_heap(e);
-		assert_int_equal(proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, 1, c.now_ns),
-		                 0);
-	}
-	core_session(&c);
+	core_open_small_mtu(&c);
 	core_pair(&c, 0);
 	c.wan = lose_short_ones;
 	assert_int_equal(core_in(&c.a, h, 4000, 0), DROP_NONE);

@@ -6,21 +6,6 @@
 
 static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
 
-/* A pair whose PMTU is known on both sides; the next PSN is 2, the next MSN 2. */
-static void open_pair(struct core *c)
-{
-	core_open(c, ACK_MODE_NEAR);
-	core_send(c, RC_WRITE_FIRST, 0);
-	core_send(c, RC_WRITE_LAST, 1);
-	core_expect(&c->b, RC_WRITE_FIRST, 0);
-	core_ack(c, 0, AETH_ACK_NO_CREDITS, 0);
-	core_expect(&c->b, RC_WRITE_LAST, 1);
-	core_ack(c, 1, AETH_ACK_NO_CREDITS, 1);
-	core_wait(c, CORE_MS);
-	core_forget(&c->a);
-	core_forget(&c->b);
-}
-
 /* Asks for packets psn .. of a READ of `packets` that began at `first`. */
 static enum proxy_drop ask(struct core *c, uint32_t first, uint32_t packets, uint32_t psn, bool migreq)
 {
@@ -77,7 +62,7 @@ static void reads__answer_survives_a_restart(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	read_three(&c, 2, 2);
 	core_wait(&c, CORE_MS);
 	restart_near(&c);
@@ -101,7 +86,7 @@ static void reads__atomic_is_replayed_after_a_restart(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	assert_int_equal(core_send(&c, RC_FETCH_ADD, 2), DROP_NONE);
 	core_expect(&c.b, RC_FETCH_ADD, 2);
 	respond(&c, RC_ATOMIC_ACK, 2, 2);
@@ -183,7 +168,7 @@ static void reads__half_given_read_goes_on_after_a_restart(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	ask(&c, 2, 3, 2, true);
 	core_expect(&c.b, RC_READ_REQUEST, 2);
 	respond(&c, RC_READ_RESP_FIRST, 2, 2);
@@ -210,7 +195,7 @@ static void reads__kept_answers_go_in_time(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	read_three(&c, 2, 2);
 	read_three(&c, 5, 3);
 	core_wait(&c, CORE_MS);
@@ -252,7 +237,7 @@ static void reads__scarcity_forgets_nothing_that_a_host_may_ask_for(void **state
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	take_records(&c, OP_FOR_KEPT);
 	burst_of_atomics(&c, 2, 128);
 	core_wait(&c, 70 * CORE_MS);
@@ -274,7 +259,7 @@ static void reads__without_a_record_the_host_waits(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	burst_of_atomics(&c, 2, 20);
 	take_records(&c, OP_FOR_NEAR);
 	assert_int_equal(core_send(&c, RC_FETCH_ADD, 22), DROP_LAN_READS_FULL);
@@ -295,7 +280,7 @@ static void reads__a_late_copy_of_a_forgotten_one_ends_nothing(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	burst_of_atomics(&c, 2, 3);
 	core_wait(&c, 11000 * CORE_MS);
 	core_forget(&c.a);
@@ -347,7 +332,7 @@ static void reads__a_repeated_request_costs_its_own_answer(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	for (uint32_t i = 0; i < 8; i++)
 		read_three(&c, 2 + 3 * i, 2 + i);
 	core_wait(&c, 2 * CORE_MS);
@@ -367,7 +352,7 @@ static void reads__what_was_not_asked_for_is_not_repeated(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	read_three(&c, 2, 2);
 	read_three(&c, 5, 3);
 	core_wait(&c, 2 * CORE_MS);
@@ -388,7 +373,7 @@ static void reads__begun_read_is_held_off_once_asked_again(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	ask(&c, 2, 3, 2, true);
 	respond(&c, RC_READ_RESP_FIRST, 2, 2);
 	expect_response(&c, RC_READ_RESP_FIRST, 2);
@@ -421,7 +406,7 @@ static void reads__begun_read_of_rxe_meets_silence(void **state)
 	struct core c;
 
 	(void)state;
-	open_pair(&c);
+	core_open_pair(&c);
 	ask(&c, 2, 3, 2, false);
 	respond(&c, RC_READ_RESP_FIRST, 2, 2);
 	expect_response(&c, RC_READ_RESP_FIRST, 2);

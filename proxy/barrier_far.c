@@ -14,7 +14,9 @@
  * barrier_max_ns goes all the same.
  *
  * An entry names flows as the near edge did in the life of its arena in which it was written. What such a life has left
- * behind (far_orphan.c) is found by that name; what it has not sent never comes, and is waived.
+ * behind (far_orphan.c) is found by that name; what it has not sent never comes, and is waived. What comes from the next
+ * life cannot name it, though its host saw the completions: whatever heeds the barrier, with or without a snapshot, and
+ * DREQ and DREP always, waits for the orphans of its two machines.
  *
  * With Barrier=causal a request that begins a message brings such entries along, too, of the other flows of its pair.
  * Its flow stops in front of it until they are done. That is no cycle: what an entry names was committed before. */
@@ -84,6 +86,12 @@ static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uin
 	return false;
 }
 
+/* The responder of the flow lacks what is waited for. */
+static enum verdict while_it_lacks(const struct far_flow *f, bool patient)
+{
+	return f->failed || f->stalled || (!patient && (f->leaving || f->rnr)) ? WAIVED : WAITS;
+}
+
 /* epoch: the life of the near edge's arena in which the entry was written. */
 static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, bool patient)
 {
@@ -98,13 +106,34 @@ static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, 
 	}
 	if (f->inc != inc || (f->open && f->pos_acked >= pos))
 		return DONE;
-	if (f->failed || f->stalled || (!patient && (f->leaving || f->rnr)))
-		return WAIVED;
-	return WAITS;
+	return while_it_lacks(f, patient);
 }
 
-/* Moves on to the first entry that is waited for. False: there is one. */
-static bool passes(struct proxy *p, struct parcel *pc)
+static bool between(const struct proxy *p, const struct far_flow *f, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	return ip_addr_eq(barrier_host(p, &f->src), barrier_host(p, src)) &&
+	       ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, dst));
+}
+
+/* The first orphan of that session or an earlier one that is waited for; NULL: none. */
+static const struct far_flow *orphan_in_front(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst,
+                                              uint32_t session, bool patient, bool *waived)
+{
+	for (const struct dnode *n = p->orphans.next; n != &p->orphans; n = n->next) {
+		const struct far_flow *o = dlist_entry(n, struct far_flow, orphan_node);
+
+		if (o->gone || o->pos_acked >= o->pos_rx || o->orphan_since > session || !between(p, o, src, dst) ||
+		    FAULT(FAULT_ORPHAN_OVERTAKEN))
+			continue;
+		if (while_it_lacks(o, patient) == WAITS)
+			return o;
+		*waived = true;
+	}
+	return NULL;
+}
+
+/* Moves on to the first entry that is waited for. False: there is one, or an orphan. */
+static bool passes(struct proxy *p, struct parcel *pc, const struct ip_addr *src, const struct ip_addr *dst)
 {
 	const uint8_t *entries = parcel_entries(p, pc);
 	uint64_t epoch = far_epoch(p, pc->peer_epoch);
@@ -118,7 +147,7 @@ static bool passes(struct proxy *p, struct parcel *pc)
 			return false;
 		pc->waived |= v == WAIVED;
 	}
-	return true;
+	return !pc->held || !orphan_in_front(p, src, dst, pc->session, pc->patient, &pc->waived);
 }
 
 /* --- queues --- */
@@ -140,11 +169,15 @@ static void say_expired(struct proxy *p, const struct far_flow *f)
 	proxy_event_push(p, EV_BARRIER_EXPIRED, NULL, f, f ? f->pos_acked : 0, p->cfg.barrier_max_ns);
 }
 
-static void expire(struct proxy *p, const struct parcel *pc)
+static void expire(struct proxy *p, const struct barrier_queue *q, const struct parcel *pc)
 {
-	uint32_t peer_flow = get_be32(parcel_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN);
+	const uint8_t *entry = parcel_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN;
+	bool waived;
 
-	say_expired(p, far_by_peer_of(p, peer_flow, far_epoch(p, pc->peer_epoch)));
+	if (pc->at < pc->n)
+		say_expired(p, far_by_peer_of(p, get_be32(entry), far_epoch(p, pc->peer_epoch)));
+	else
+		say_expired(p, orphan_in_front(p, &q->src, &q->dst, pc->session, pc->patient, &waived));
 }
 
 /* Lets go what may go, in order. */
@@ -155,12 +188,12 @@ static void run_queue(struct proxy *p, struct barrier_queue *q)
 	while ((n = dlist_first(&q->waiting))) {
 		struct parcel *pc = dlist_entry(n, struct parcel, node);
 
-		if (!passes(p, pc)) {
+		if (!passes(p, pc, &q->src, &q->dst)) {
 			if (p->now_ns < pc->until_ns) {
 				timer_set(&p->timers, &q->limit, pc->until_ns);
 				return;
 			}
-			expire(p, pc);
+			expire(p, q, pc);
 		}
 		p->barrier.waiting--;
 		release(p, pc);
@@ -193,10 +226,14 @@ bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	const uint8_t *e = arena_data(p->arena, slot) + slot_packet_len(h);
-	bool waived = false;
+	bool begins = h->flags & (SF_MSG_START | SF_OWN_RESPONSE), waived = false;
 
-	if (h->waits == 0 || h->pos < f->start_passed || FAULT(FAULT_STARTS_PASS))
+	if (!begins || h->pos < f->start_passed || FAULT(FAULT_STARTS_PASS))
 		return false;
+	if (orphan_in_front(p, &f->src, &f->dst, f->orphan ? f->orphan_since - 1 : p->sessions, false, &waived)) {
+		start_stays(p, f);
+		return true;
+	}
 	for (uint32_t i = 0; i < h->waits; i++, e += BARRIER_ENTRY_LEN) {
 		enum verdict v = look(p, e, far_epoch(p, f->peer_epoch), false);
 
@@ -223,8 +260,7 @@ static void wake_starts(struct proxy *p, const struct far_flow *moved)
 		next = n->next;
 		if (f->failed)
 			dlist_remove(n);
-		else if (ip_addr_eq(barrier_host(p, &f->src), barrier_host(p, &moved->src)) &&
-		         ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, &moved->dst)))
+		else if (between(p, f, &moved->src, &moved->dst))
 			far_kick(p, f);
 	}
 }
@@ -268,8 +304,9 @@ bool barrier_admit(struct proxy *p, const struct parcel *what, const struct ip_a
 	pc->node = (struct dnode){0};
 	pc->until_ns = p->now_ns + p->cfg.barrier_max_ns;
 	pc->peer_epoch = p->session.peer_arena_epoch;
-	q = pc->n ? find_queue(p, src, dst) : NULL;
-	if (!q && passes(p, pc)) {
+	pc->session = p->sessions;
+	q = pc->n || (pc->held && !dlist_empty(&p->orphans)) ? find_queue(p, src, dst) : NULL;
+	if (!q && passes(p, pc, src, dst)) {
 		release(p, pc);
 		return true;
 	}

@@ -253,7 +253,8 @@ struct far_flow {
 	enum ack_mode mode;    /* in force at the near edge: what of the reports a host waits for */
 	bool base_fixed;       /* nothing below pos_base belongs to the flow */
 	bool failed;           /* refused or given up: nothing is sent or taken any more */
-	bool orphan;           /* the near edge lost its arena: what came is delivered, and nobody is told */
+	bool orphan;           /* the near edge lost its arena: what came is delivered, and nobody is told ... */
+	uint32_t orphan_since; /* ... from that session on, proxy.sessions */
 	uint32_t heir_of;      /* index of the orphan of the same queue pair, which goes first; NONE */
 	bool stalled;          /* no progress for stall_ns, and said so */
 	bool rnr;              /* the responder said not ready: rto ends the wait */
@@ -306,6 +307,7 @@ struct far_flow {
 	/* READ and ATOMIC */
 	bool gone;                     /* about to be forgotten */
 	struct dnode start_node;       /* in barrier.starts: its next message waits for other flows */
+	struct dnode orphan_node;      /* in proxy.orphans */
 	uint64_t start_since_ns;       /* since when */
 	uint64_t start_passed;         /* position of the last message that was let go */
 	struct dnode ops; /* struct rd_op, sent and not answered, oldest first */
@@ -398,7 +400,9 @@ struct parcel {
 	uint64_t peer_epoch; /* its snapshot names flows as in that life of the near edge's arena */
 	uint32_t id;       /* a RAW_WAN slot; or the place of a struct ip_buf */
 	uint16_t n, at;    /* entries of its snapshot, and the first that may not be there yet */
+	uint32_t session;  /* proxy.sessions when it came: what was an orphan by then is older */
 	bool ip;           /* which of the two */
+	bool held;         /* waits for orphans between its machines: no exemption */
 	bool patient;      /* DREQ, DREP: waits for a responder in RNR or leaving, too */
 	bool waived;       /* an entry was not waited for */
 };
@@ -450,6 +454,7 @@ struct proxy {
 	struct arena *arena;
 	struct proxy_counters counters;
 	struct proxy_session session;
+	uint32_t sessions;               /* begun since the start */
 	bool session_on;                 /* there was a hello: datagrams may be sent and taken */
 	bool wan_up;                     /* and the peer was heard within dead_peer_ns */
 	bool mismatch;                   /* the ends disagree: nothing is ACKed early */
@@ -471,7 +476,6 @@ struct proxy {
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */
 	uint32_t near_used, far_used, pairs_used;
 	uint32_t telling;      /* near flows that wait for an answer of their own: TELL_ASKED */
-	uint32_t far_orphans;  /* of far_used */
 	uint32_t far_evict_at; /* the flow that gives room next, if it drains nothing; and when all ... */
 	uint64_t far_evict_ns; /* ... are looked at again */
 	uint32_t near_free_hint, far_free_hint, pair_free_hint, host_free_hint; /* where to look for a free place first */
@@ -497,6 +501,7 @@ struct proxy {
 	struct dnode far_cnps;  /* far flows whose responder is to send READ responses more slowly */
 	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
 	struct dnode lane_list; /* lanes with something to send */
+	struct dnode orphans;   /* far flows of arenas that the peer has lost */
 	bool pacer_blocked;     /* what is on lane_list waits for the pacer */
 
 	struct proxy_event events[EVENT_RING];

@@ -172,6 +172,7 @@ void far_close(struct proxy *p, struct far_flow *f)
 	dlist_remove(&f->lan_node);
 	dlist_remove(&f->report_node);
 	dlist_remove(&f->cnp_node);
+	dlist_remove(&f->orphan_node);
 	timer_cancel(&p->timers, &f->rto);
 	timer_cancel(&p->timers, &f->pace);
 	timer_cancel(&p->timers, &f->ask);

@@ -9,7 +9,8 @@
  *
  * The host goes on with the same queue pair, and the new near edge opens a flow for it, which begins somewhere in what
  * the orphan holds, or right behind it. That one, the heir, sends nothing until the orphan is gone; then the responder
- * says where it stands, as for any flow whose beginning was not seen.
+ * says where it stands, as for any flow whose beginning was not seen. No snapshot of the new life can name an orphan, so
+ * whatever heeds the barrier waits for all orphans between its machines (barrier_far.c).
  *
  * An orphan whose responder makes no progress for StallAfter has failed, loudly. */
 #include "far_priv.h"
@@ -56,7 +57,8 @@ bool far_orphan(struct proxy *p, struct far_flow *f)
 	f->resp_next = f->pos_ack_seen = 0;
 	dlist_remove(&f->report_node);
 	f->orphan = true;
-	p->far_orphans++;
+	f->orphan_since = p->sessions;
+	dlist_append(&p->orphans, &f->orphan_node);
 	f->pair_due = false;
 	f->last_progress_ns = p->now_ns;
 	proxy_event_push(p, EV_FLOW_ORPHANED, NULL, f, f->pos_acked, f->held_bytes);
@@ -80,7 +82,6 @@ bool far_orphan_over(struct proxy *p, struct far_flow *f)
 
 void far_orphan_gone(struct proxy *p, const struct far_flow *orphan)
 {
-	p->far_orphans--;
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
 		if (!p->far[i].used || p->far[i].heir_of != orphan->idx)
 			continue;
@@ -91,11 +92,10 @@ void far_orphan_gone(struct proxy *p, const struct far_flow *orphan)
 
 void far_orphan_first(struct proxy *p, struct far_flow *f)
 {
-	for (uint32_t i = 0; i < p->cfg.max_flows && p->far_orphans; i++) {
-		const struct far_flow *o = &p->far[i];
+	for (const struct dnode *n = p->orphans.next; n != &p->orphans; n = n->next) {
+		const struct far_flow *o = dlist_entry(n, struct far_flow, orphan_node);
 
-		if (o->used && o->orphan && o->dest_qpn == f->dest_qpn && ip_addr_eq(&o->src, &f->src) &&
-		    ip_addr_eq(&o->dst, &f->dst))
-			f->heir_of = i;
+		if (o->dest_qpn == f->dest_qpn && ip_addr_eq(&o->src, &f->src) && ip_addr_eq(&o->dst, &f->dst))
+			f->heir_of = o->idx;
 	}
 }

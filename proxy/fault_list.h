@@ -10,6 +10,7 @@ X(MISPAIR,            "an answer names the flow that was probed",       "a probe
 X(UNPAIRED_UNBOUNDED, "flows without a pair are bounded",               "flows without a pair may fill the table")
 X(STALE_INCARNATION,  "bytes of an old life never reach a new one",     "incarnations are not told apart")
 X(FAR_AS_NEAR,        "mode far: only what the far edge has",           "mode far ACKs what only the near edge has")
+X(ORPHAN_OVERTAKEN,   "nothing overtakes what a lost near edge has left", "the barrier of its next life looks at no orphan")
 X(ORPHAN_DROPPED,     "mode far outlives the near edge",                "what came from a near edge that lost its arena is dropped")
 X(NO_DEMOTION,        "nobody is ACKed for a responder that is silent", "mode near stays in force")
 X(STRANGER_BELIEVED,  "a new life must insist",                         "a packet unlike the one that was there is a new life at once")

@@ -28,6 +28,12 @@ static bool skips(const struct proxy *p, const struct ip_pkt *pkt)
 	return false;
 }
 
+/* A program cannot hear it as a message, or the operator says that it tells nothing. Both edges ask. */
+static bool is_exempt(const struct proxy *p, const struct ip_pkt *pkt)
+{
+	return pkt->bare_ack || skips(p, pkt);
+}
+
 enum proxy_drop ip_carry(struct proxy *p, const uint8_t *l3, const struct ip_pkt *pkt, uint16_t vlan_tci, bool exempt)
 {
 	struct lane *l = lane_of(p, proxy_lane_between(&p->cfg, &pkt->src, &pkt->dst));
@@ -69,7 +75,7 @@ enum proxy_drop ip_rx(struct proxy *p, const uint8_t *l3, size_t len, uint16_t v
 		return drop(p, DROP_LAN_FOREIGN);
 	if (pkt.ttl <= 1)
 		return drop(p, DROP_LAN_TTL);
-	exempt = pkt.bare_ack || skips(p, &pkt);
+	exempt = is_exempt(p, &pkt);
 	if (exempt)
 		count(p, CTR_BARRIER_EXEMPT, 1);
 	return ip_carry(p, l3, &pkt, vlan_tci, exempt);
@@ -215,6 +221,7 @@ bool ip_on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)
 		ip_pool_give(&p->barrier.ip_far, b);
 		return false;
 	}
+	what.held = !is_exempt(p, &pkt);
 	if (!barrier_admit(p, &what, &pkt.src, &pkt.dst)) {
 		drop(p, DROP_BARRIER_FULL);
 		ip_pool_give(&p->barrier.ip_far, b);

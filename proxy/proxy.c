@@ -52,6 +52,7 @@ void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_
 	p->now_ns = now_ns;
 	p->session = *s;
 	p->session_on = true;
+	p->sessions++;
 	p->mismatch = s->mismatch;
 	p->wan_up = false;
 	p->last_rx_ns = now_ns;

@@ -202,6 +202,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	dlist_init(&p->far_cnps);
 	dlist_init(&p->lan_ready);
 	dlist_init(&p->lane_list);
+	dlist_init(&p->orphans);
 	cm_table_init(&p->cm, k->conns, CM_CONNS);
 	timer_heap_init(&p->timers, k->timers, k->ntimers);
 	timer_init(&p->keepalive, TK_KEEPALIVE, 0);

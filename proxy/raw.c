@@ -127,6 +127,7 @@ static uint32_t snapshot_of_end(struct proxy *p, const struct roce_pkt *pkt, uin
 	return 1;
 }
 
+/* Both edges ask. */
 static bool waits(const struct proxy *p, const struct roce_pkt *pkt, const struct cm_news *news)
 {
 	if (news->ends)
@@ -248,6 +249,7 @@ static uint32_t begin_partial(struct proxy *p, struct lane *l, const struct wan_
 bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_RAW_WAN, l->id, w->pos);
+	struct cm_news news = {0};
 	struct parcel what;
 	struct roce_pkt pkt;
 
@@ -282,7 +284,9 @@ bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 	what = (struct parcel){.id = slot,
 	                       .n = (uint16_t)((arena_hdr(p->arena, slot)->len - pkt.len) / BARRIER_ENTRY_LEN)};
 	if (pkt.opcode == UD_SEND_ONLY && pkt.dest_qpn == 1)
-		what.patient = observe_cm(p, arena_data(p->arena, slot), &pkt, w->vlan_tci).ends;
+		news = observe_cm(p, arena_data(p->arena, slot), &pkt, w->vlan_tci);
+	what.patient = news.ends;
+	what.held = waits(p, &pkt, &news);
 	if (!barrier_admit(p, &what, &pkt.src, &pkt.dst)) {
 		drop(p, DROP_BARRIER_FULL);
 		slot_release(p, slot);

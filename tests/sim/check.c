@@ -172,6 +172,15 @@ void check_crash(struct world *w, uint8_t sites, bool lost)
 	}
 }
 
+bool check_relies(const struct conn *c, int side)
+{
+	if (!c->excused)
+		return true;
+	return c->given_up_later && c->w->cfg.mode == ACK_MODE_FAR && !c->qp[side]->req.gone_for_good &&
+	       c->qp[0]->state == QP_READY && c->qp[1]->state == QP_READY && !c->refused_ns &&
+	       !host_is_dead(c->qp[!side]->host);
+}
+
 void check_outlived(struct conn *c)
 {
 	for (int side = 0; side < 2; side++) {
@@ -447,7 +456,7 @@ void check_dreq(struct conn *c)
 {
 	struct world *w = c->w;
 
-	if (c->qp[1]->resp.msg >= c->dreq_completed || w->cfg.direct || c->excused)
+	if (c->qp[1]->resp.msg >= c->dreq_completed || w->cfg.direct || !check_relies(c, 0))
 		return;
 	if (waived(w) && (world_cfg_is_cut(&w->cfg) || w->cfg.ncrashes > 0 || c->cfg.receive_every_ns > 0))
 		c->excused = true;

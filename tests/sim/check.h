@@ -37,6 +37,9 @@ void check_implied_nak(struct qp *q, uint64_t last_ns);
 void check_qp_error(struct qp *q, const char *why);
 /* An edge has made q's queue pair fail, as its requester's work had failed. */
 void check_told(struct qp *q);
+/* What the side has completed must be executed: the connection is not excused, or only by the loss of an arena that mode
+ * far outlives. */
+bool check_relies(const struct conn *c, int side);
 /* DREQ arrived at side 1. */
 void check_dreq(struct conn *c);
 /* "Done" arrived over UD at side 1. */

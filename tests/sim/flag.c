@@ -70,7 +70,7 @@ static void check_note(struct conn *c, int side, const struct flag_note *note)
 	for (uint32_t i = 0; i < note->n; i++) {
 		const struct conn *k = &w->conn[note->said[i].conn];
 
-		if (k->round != note->said[i].round || k->excused || c->excused ||
+		if (k->round != note->said[i].round || !check_relies(k, side) || !check_relies(c, side) ||
 		    k->qp[!side]->resp.msg >= note->said[i].completed)
 			continue;
 		if (waived && (w->cfg.wan.ncuts > 0 || w->cfg.ncrashes > 0 || k->cfg.receive_every_ns))

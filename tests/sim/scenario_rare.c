@@ -3,6 +3,7 @@
  * thousands. Its own stream of random numbers: other seeds stay what they are.
  *
  *   arena lost       mode far, slow responders, a near edge that comes back without its memory
+ *   words after it   the same with hosts that are always ready but far away, and others that go on: nothing is waived
  *   answers lost     an edge goes down with all that lay in its transmit ring: answers that it has counted as given
  *   cut in a READ    rxe, which takes no RNR NAK there
  *   late answers     of responders that a host cannot tell apart: same hosts, same PSNs
@@ -63,10 +64,8 @@ static void arena_lost(struct world_cfg *c, struct rng *r)
 
 	c->mode = ACK_MODE_FAR;
 	for (uint32_t i = 0; i < c->nconns; i++) {
-		/* A DREQ would be let go: what it must wait for stood in the arena that is lost. */
-		c->conn[i].cm = c->conn[i].ud = false;
 		only(&c->conn[i], side, OP_SEND, (uint32_t)rng_range(r, 1, 2000), 500);
-		c->conn[i].receive_every_ns = rng_range(r, 1, 4) * MSEC;
+		c->conn[i].receive_every_ns = rng_range(r, 1, 3) * MSEC; /* all of it within BarrierMax */
 		c->conn[i].receives = 2;
 		c->conn[i].depth[side] = 64;
 		c->conn[i].open_ns = 0;
@@ -74,6 +73,37 @@ static void arena_lost(struct world_cfg *c, struct rng *r)
 	c->ncrashes = 1;
 	c->crash[0].at_ns = 8 * c->wan.delay_ns + rng_range(r, 30, 60) * MSEC;
 	c->crash[0].down_ns = rng_log_range(r, 10000, 20 * MSEC);
+	c->crash[0].sites = (uint8_t)(1 << side);
+	c->crash[0].lost = true;
+}
+
+/* The far edge has much that its hosts take slowly, as it waits long for their answers. Of the queue pairs half send all
+ * they have at once, the others one message now and then, before and after: what these say, and what disconnects, comes
+ * from a life of the near edge that knows nothing of the first. */
+static void words_after_loss(struct world_cfg *c, struct rng *r)
+{
+	int side = (int)rng_below(r, 2);
+
+	c->mode = ACK_MODE_FAR;
+	c->lan.delay_ns = rng_range(r, 300000, 1000000);
+	c->lan_window_bytes = 16384;
+	c->nconns = (uint32_t)rng_range(r, 4, 8);
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &c->conn[i];
+		bool all_at_once = i % 2 == 0;
+
+		*k = c->conn[0];
+		k->cm = rng_chance(r, 0.5);
+		k->psn_start[side] = (uint32_t)rng_u64(r) & ROCE_PSN_MASK;
+		only(k, side, OP_WRITE, all_at_once ? (uint32_t)rng_range(r, 1000, 2000) : 50, all_at_once ? 500 : 60);
+		k->post_every_ns = all_at_once ? 0 : rng_range(r, 1, 4) * MSEC;
+		k->depth[side] = 128;
+		k->rounds = 1;
+		k->open_ns = 0;
+	}
+	c->ncrashes = 1;
+	c->crash[0].at_ns = 8 * c->wan.delay_ns + rng_range(r, 5, 40) * MSEC;
+	c->crash[0].down_ns = rng_log_range(r, 10000, 5 * MSEC);
 	c->crash[0].sites = (uint8_t)(1 << side);
 	c->crash[0].lost = true;
 }
@@ -156,6 +186,7 @@ static const struct {
 } kinds[] = {
     {", arena lost", arena_lost},     {", answers lost", answers_lost}, {", cut in a READ", cut_in_a_read},
     {", late answers", late_answers}, {", besieged", besieged},
+    {", words after an arena is lost", words_after_loss},
 };
 
 #define KINDS  (sizeof(kinds) / sizeof(kinds[0]))

@@ -133,7 +133,7 @@ static void check_entry(struct world *w, const uint8_t *e, int side)
 	uint64_t said = get_be64(e + 8), executed = c->qp[!side]->resp.msg;
 	bool waived = edge_waived(&w->edge[!side]) > 0;
 
-	if (c->round != get_be32(e + 4) || executed >= said || c->excused)
+	if (c->round != get_be32(e + 4) || executed >= said || !check_relies(c, side))
 		return;
 	if (waived && (world_cfg_is_cut(&w->cfg) || w->cfg.ncrashes > 0 || c->cfg.receive_every_ns))
 		return;

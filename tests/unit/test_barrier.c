@@ -659,7 +659,7 @@ static void causal__outlives_the_near_edge(void **state)
 	write_500(&c);
 	send_flag(&c, RC_WRITE_ONLY, 700, 8);
 	core_lose(&c, &c.a, 99);
-	assert_int_equal(c.b.p->far_orphans, 2);
+	assert_false(dlist_empty(&c.b.p->orphans));
 	core_expect(&c.b, RC_WRITE_ONLY, 500); /* the new session has it sent again */
 	assert_true(nothing_for_b(&c));
 	answer(&c, 500, AETH_ACK_NO_CREDITS);
@@ -667,7 +667,65 @@ static void causal__outlives_the_near_edge(void **state)
 	core_in(&c.b, core_answer(RC_ACK, FLAG_FROM, 700, AETH_ACK_NO_CREDITS, 1), 0, 0);
 	core_pump(&c);
 	core_wait(&c, CORE_MS);
-	assert_int_equal(c.b.p->far_orphans, 0);
+	assert_true(dlist_empty(&c.b.p->orphans));
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
+	core_close(&c);
+}
+
+/* What begins in the new life of the near edge has no snapshot that could name the old one's. */
+static void barrier__waits_for_what_a_lost_near_edge_has_left(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	core_know_epochs(&c);
+	write_500(&c);
+	core_lose(&c, &c.a, 99);
+	core_expect(&c.b, RC_WRITE_ONLY, 500);
+	say(&c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(&c));
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
+	say(&c, TCP_ACK_FLAG, 5000, 0);
+	expect_tcp(&c, TCP_ACK_FLAG, 5000, 0);
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(&c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
+	core_close(&c);
+}
+
+static void barrier__what_is_left_is_not_waited_for_in_rnr(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_barrier(&c);
+	core_know_epochs(&c);
+	write_500(&c);
+	core_lose(&c, &c.a, 99);
+	core_expect(&c.b, RC_WRITE_ONLY, 500);
+	say(&c, TCP_PSH, 5000, 10);
+	answer(&c, 500, AETH_RNR_NAK | 20);
+	expect_tcp(&c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
+	core_close(&c);
+}
+
+static void causal__waits_for_what_a_lost_near_edge_has_left(void **state)
+{
+	struct core c;
+
+	(void)state;
+	open_causal(&c);
+	core_know_epochs(&c);
+	write_500(&c);
+	core_lose(&c, &c.a, 99);
+	core_expect(&c.b, RC_WRITE_ONLY, 500);
+	connect_flag(&c); /* CM goes at once */
+	send_flag(&c, RC_WRITE_ONLY, 700, 8);
+	assert_true(nothing_for_b(&c));
+	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_take(&c.b)->h.psn, 700);
 	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
 	core_close(&c);
 }
@@ -824,6 +882,9 @@ int main(void)
 	    cmocka_unit_test(causal__waived_and_late),
 	    cmocka_unit_test(causal__outlives_restarts),
 	    cmocka_unit_test(causal__flow_closed_meanwhile),
+	    cmocka_unit_test(barrier__waits_for_what_a_lost_near_edge_has_left),
+	    cmocka_unit_test(barrier__what_is_left_is_not_waited_for_in_rnr),
+	    cmocka_unit_test(causal__waits_for_what_a_lost_near_edge_has_left),
 	    cmocka_unit_test(causal__outlives_the_near_edge),
 	    cmocka_unit_test(causal__what_the_near_edge_took_along),
 	    cmocka_unit_test(causal__as_many_as_fit),

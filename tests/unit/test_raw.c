@@ -297,6 +297,30 @@ static void raw__dreq_goes_at_once_when_all_is_delivered(void **state)
 	core_close(&c);
 }
 
+/* Nor what a near edge that has lost its arena has left behind, of which it does not know when the DREQ comes. */
+static void raw__dreq_waits_for_what_a_lost_near_edge_has_left(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_FAR);
+	core_know_epochs(&c);
+	core_connect(&c, 500, 900, 7);
+	core_send(&c, RC_WRITE_ONLY, 500);
+	core_expect_aeth(&c.a, 500, AETH_ACK_NO_CREDITS);
+	core_lose(&c, &c.a, 99);
+	core_forget(&c.b);
+	core_cm_in(&c.a, &dreq);
+	core_wait(&c, CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c.b));)
+		assert_int_equal(k->h.opcode, RC_WRITE_ONLY);
+	answer_500(&c);
+	core_wait(&c, CORE_MS);
+	core_expect(&c.b, UD_SEND_ONLY, 0);
+	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED) + core_ctr(&c.b, CTR_BARRIER_EXPIRED), 0);
+	core_close(&c);
+}
+
 /* A responder that never takes the bytes does not hold the DREQ for ever; that it was let go is counted. */
 static void raw__dreq_is_let_go_in_the_end(void **state)
 {
@@ -406,6 +430,7 @@ int main(void)
 	    cmocka_unit_test(raw__spurious_repair_is_delivered_once),
 	    cmocka_unit_test(raw__dreq_waits_for_the_bytes),
 	    cmocka_unit_test(raw__dreq_goes_at_once_when_all_is_delivered),
+	    cmocka_unit_test(raw__dreq_waits_for_what_a_lost_near_edge_has_left),
 	    cmocka_unit_test(raw__dreq_is_let_go_in_the_end),
 	    cmocka_unit_test(raw__drep_waits_too),
 	    cmocka_unit_test(raw__repeated_cm_never_resets_a_flow),

@@ -71,7 +71,7 @@ uint32_t arena_find(const struct arena *a, enum slot_kind kind, uint32_t flow, u
 }
 
 /* A free slot of that chunk, which has one. */
-static uint32_t slot_take(struct arena *a, uint32_t chunk)
+static uint32_t slot_take(struct arena *a, uint32_t chunk, uint16_t len)
 {
 	struct arena_chunk *c = &a->chunks[chunk];
 	const struct arena_class *class = &a->lay.class[c->class];
@@ -81,7 +81,7 @@ static uint32_t slot_take(struct arena *a, uint32_t chunk)
 		c->free_head = a->meta[slot].next;
 	else
 		slot = arena_slot_id(a, chunk, c->fresh++);
-	a->used_bytes[c->pool] += class->stride;
+	a->used_bytes[c->pool] += arena_class_bytes(len);
 	if (++c->used == class->nslots)
 		arena_chunk_unlink(a, chunk);
 	return slot;
@@ -100,7 +100,20 @@ void arena_slot_drop(struct arena *a, uint32_t slot)
 	a->meta[slot].next = c->free_head;
 	c->free_head = slot;
 	c->used--;
-	a->used_bytes[c->pool] -= a->lay.class[c->class].stride;
+	a->used_bytes[c->pool] -= arena_class_bytes(h->len);
+}
+
+/* One with a free slot that is large enough. Those of larger classes are the last resort: what is free in chunks that are
+ * used in part must not be out of reach, since it counts as free. */
+static uint32_t chunk_for(struct arena *a, enum arena_pool pool, uint8_t class)
+{
+	uint32_t chunk = a->room[pool][class].head;
+
+	if (chunk == CHUNK_NONE)
+		chunk = arena_chunk_take(a, pool, class);
+	while (chunk == CHUNK_NONE && ++class < ARENA_CLASSES)
+		chunk = a->room[pool][class].head;
+	return chunk;
 }
 
 uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len)
@@ -114,12 +127,10 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 		a->misused++;
 		return SLOT_NONE;
 	}
-	chunk = a->room[pool][class].head;
-	if (chunk == CHUNK_NONE)
-		chunk = arena_chunk_take(a, pool, class);
+	chunk = chunk_for(a, pool, class);
 	if (chunk == CHUNK_NONE)
 		return SLOT_NONE;
-	slot = slot_take(a, chunk);
+	slot = slot_take(a, chunk, len);
 	arena_meta_reset(&a->meta[slot]);
 	h = arena_slot_hdr(a, slot);
 	*h = (struct slot_hdr){

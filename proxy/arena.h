@@ -30,7 +30,7 @@
 #include "limits.h"
 
 #define ARENA_MAGIC          0x4c52434852454e41ull
-#define ARENA_LAYOUT_VERSION 4 /* of descriptors too: near_rebuild.c, far_rebuild.c */
+#define ARENA_LAYOUT_VERSION 5 /* of descriptors too: near_rebuild.c, far_rebuild.c */
 #define SLOT_NONE            UINT32_MAX
 
 enum arena_pool { POOL_LAN, POOL_WAN, POOL_COUNT }; /* packets taken from the LAN; packets taken from the WAN */
@@ -144,9 +144,9 @@ struct slot_meta *arena_meta(struct arena *a, uint32_t slot);
 /* The slot of that kind, flow and position (any incarnation), SLOT_NONE if there is none. O(1). */
 uint32_t arena_find(const struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos);
 
-/* Bytes of the size class that a packet of len takes. */
+/* Bytes of the size class of a packet of len. In a pool that is full it may stand in a slot of a larger one. */
 uint32_t arena_class_bytes(uint16_t len);
-/* Slot bytes in use by a pool, and the most it may use now (own chunks and the free ones it may take). */
+/* Slot bytes in use by a pool, as arena_class_bytes() counts them, and the most it may use now (own chunks and the free ones it may take). */
 uint64_t arena_used(const struct arena *a, enum arena_pool pool);
 uint64_t arena_capacity(const struct arena *a, enum arena_pool pool);
 

@@ -106,7 +106,7 @@ static int check_superblock(const struct arena_superblock *s, const struct arena
 static bool hdr_believable(const struct arena *a, const struct arena_chunk *c, const struct slot_hdr *h)
 {
 	return h->crc == arena_hdr_crc(a, h) && arena_kind_known(h->kind) && arena_pool_of(h->kind) == c->pool &&
-	       h->len && h->len <= LAN_PKT_MAX && arena_class_of(h->len) == c->class &&
+	       h->len && h->len <= LAN_PKT_MAX && arena_class_of(h->len) <= c->class &&
 	       (arena_kind_is_raw(h->kind) || h->flow < a->max_flows);
 }
 
@@ -153,7 +153,7 @@ static void slot_restore(struct arena *a, uint32_t slot, const struct slot_hdr *
 	}
 	c->fresh++;
 	c->used++;
-	a->used_bytes[c->pool] += a->lay.class[c->class].stride;
+	a->used_bytes[c->pool] += arena_class_bytes(h->len);
 	arena_meta_reset(&a->meta[slot]);
 	arena_index_insert(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot);
 }

@@ -44,7 +44,7 @@ static int audit_slot_used(const struct arena *a, const struct arena_chunk *c, u
 
 	if (h->state != SLOT_FILLING && h->state != SLOT_COMMITTED)
 		return AUDIT_STATE;
-	if (!arena_kind_known(h->kind) || arena_pool_of(h->kind) != c->pool || arena_class_of(h->len) != c->class)
+	if (!arena_kind_known(h->kind) || arena_pool_of(h->kind) != c->pool || arena_class_of(h->len) > c->class)
 		return AUDIT_HDR_PLACE;
 	if (h->state == SLOT_COMMITTED && h->crc != arena_hdr_crc(a, h))
 		return AUDIT_HDR_CRC;
@@ -83,6 +83,7 @@ static int audit_slots(const struct arena *a, uint32_t chunk, struct audit *sum)
 		if (rc)
 			return rc;
 		used++;
+		sum->used_bytes[c->pool] += arena_class_bytes(h[i].len);
 	}
 	if (used != c->used)
 		return AUDIT_CHUNK_COUNT;
@@ -91,7 +92,6 @@ static int audit_slots(const struct arena *a, uint32_t chunk, struct audit *sum)
 	sum->index_n += used;
 	sum->owned[c->pool]++;
 	sum->with_room[c->pool][c->class] += used < a->lay.class[c->class].nslots;
-	sum->used_bytes[c->pool] += (uint64_t)used * a->lay.class[c->class].stride;
 	return audit_free_chain(a, chunk, c->fresh - used);
 }
 

@@ -174,6 +174,34 @@ static void class_bytes__smallest_that_fits(void **state)
 	}
 }
 
+/* A pool without chunks to take still has what is free in those of larger classes, and gives it out. */
+static void alloc__takes_a_larger_slot_when_its_class_has_none(void **state)
+{
+	(void)state;
+	struct fixture f;
+	uint32_t slot, first = SLOT_NONE;
+	uint64_t pos = 0, used;
+
+	fix_open(&f, FIX_CHUNK, 8, 25);
+	while ((slot = fix_put(f.a, SLOT_RESP_NEAR, 1, 1, pos, 2000)) != SLOT_NONE)
+		first = pos++ == 0 ? slot : first;
+	arena_free(f.a, first);
+	used = arena_used(f.a, POOL_WAN);
+	slot = arena_alloc(f.a, SLOT_RESP_NEAR, 2, 1, 7, 100);
+	assert_int_equal(slot, first);
+	fix_fill(f.a, slot);
+	arena_commit(f.a, slot);
+	assert_int_equal(arena_used(f.a, POOL_WAN), used + 512);
+	assert_int_equal(arena_alloc(f.a, SLOT_RESP_NEAR, 2, 1, 8, 100), SLOT_NONE);
+	assert_int_equal(arena_audit(f.a), 0);
+	fix_reattach(&f);
+	assert_int_equal(arena_hdr(f.a, arena_find(f.a, SLOT_RESP_NEAR, 2, 7))->len, 100);
+	arena_free(f.a, arena_find(f.a, SLOT_RESP_NEAR, 2, 7));
+	assert_int_equal(arena_used(f.a, POOL_WAN), used);
+	assert_int_equal(arena_audit(f.a), 0);
+	fix_close(&f);
+}
+
 /* Every slot of a full arena keeps its own bytes: none overlaps another, or headers, or other chunks. */
 static void data__slots_do_not_overlap(void **state)
 {
@@ -589,6 +617,7 @@ int main(void)
 	    cmocka_unit_test(alloc__clears_what_an_earlier_packet_left),
 	    cmocka_unit_test(alloc__bad_kind_or_length_is_refused_and_seen),
 	    cmocka_unit_test(class_bytes__smallest_that_fits),
+	    cmocka_unit_test(alloc__takes_a_larger_slot_when_its_class_has_none),
 	    cmocka_unit_test(data__slots_do_not_overlap),
 	    cmocka_unit_test(capacity__is_never_less_than_used),
 	    cmocka_unit_test(pools__one_full_leaves_the_other_its_reserve),

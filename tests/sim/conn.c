@@ -78,6 +78,8 @@ static void open_round(struct conn *c)
 		c->qp[side] = new_qp(c, side);
 	reset_qps(c);
 	c->state = CONN_OPENING;
+	c->opening_ns = now_of(c);
+	c->opened_ns = 0;
 	world_note(c->w, 0, "conn %u round %u: QPN %06x and %06x, PSN %06x and %06x", c->id, c->round, c->qp[0]->qpn,
 	           c->qp[1]->qpn, c->qp[0]->req.psn_start, c->qp[1]->req.psn_start);
 	if (c->cfg.cm)
@@ -97,8 +99,10 @@ void conn_ready(struct conn *c, int side, bool can_send)
 	if (q->state != QP_READY || !can_send || q->can_send)
 		return;
 	q->can_send = true;
-	if (c->qp[!side]->can_send)
+	if (c->qp[!side]->can_send) {
 		c->state = CONN_OPEN;
+		c->opened_ns = now_of(c);
+	}
 	requester_post(q);
 }
 

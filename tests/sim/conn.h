@@ -54,6 +54,7 @@ struct conn {
 	uint32_t id, round;
 	enum conn_state state;
 	struct qp *qp[2];
+	uint64_t opening_ns, opened_ns; /* of this round; the second 0: not open yet */
 	struct evtimer step; /* what the state waits for */
 	bool excused;        /* an end died or may fail: no promise about it */
 	bool given_up_later; /* at a time that is set, whatever becomes of it */

@@ -75,6 +75,7 @@ struct requester {
 	bool retrying, failed, asked;
 	uint64_t failed_ns;
 	uint64_t asked_ns; /* when its first packet left */
+	uint64_t waits_ns; /* since when the oldest message has been outstanding, and nothing completed */
 	uint32_t rnr_tries;      /* RNR NAKs without progress */
 	uint64_t credit_msgs;    /* messages that have a receive, as the responder said; UINT64_MAX: it does not say */
 	uint64_t confused_until; /* all before is sent again one PSN too high; 0: in its right mind */

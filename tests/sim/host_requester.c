@@ -372,6 +372,8 @@ struct pkt *requester_next(struct qp *q)
 		r->msg_next++;
 	p->lost = r->pos_sent == 0 && q->conn->cfg.first_lost;
 	p->late = r->pos_sent == 0 && q->conn->cfg.first_late;
+	if (r->pos_una == r->pos_sent)
+		r->waits_ns = now_of(q);
 	if (r->pos_next > r->pos_sent)
 		r->pos_sent = r->pos_next;
 	if (!r->asked)
@@ -393,6 +395,7 @@ static void complete(struct qp *q, struct wqe *w)
 	r->bytes_completed += w->msg.len;
 	conn_completed(q->conn, q->side, w);
 	r->rnr_tries = 0;
+	r->waits_ns = now_of(q);
 }
 
 /* What is acknowledged need not be sent again. */

@@ -31,7 +31,7 @@ trap 'rm -rf "$out"' EXIT INT TERM
 
 "$build/bench_core"
 
-# Instructions per packet that are spent in the functions named.
+# Instructions per packet that are spent in the functions named, with what $seal says.
 instructions() {
 	name=$1
 	shift
@@ -41,28 +41,39 @@ instructions() {
 	done
 	# shellcheck disable=SC2086
 	valgrind --tool=callgrind $toggles --callgrind-out-file="$out/$name" \
-		"$build/bench_core" --packets "$packets" >"$out/$name.log" 2>&1 || {
+		"$build/bench_core" $seal --packets "$packets" >"$out/$name.log" 2>&1 || {
 		cat "$out/$name.log" >&2
 		exit 1
 	}
 	awk '/^packets/ { n = $2 } /Collected/ { c = $NF } END { printf "%.0f\n", c / n }' "$out/$name.log"
 }
 
-near=$(instructions near section_near)
-reports=$(instructions reports section_reports)
-far=$(instructions far section_far_in section_far_acks)
-bytes=$(instructions bytes section_bytes)
+table() { # of what the bare cost consists
+	near=$(instructions near section_near_in section_near_out)
+	reports=$(instructions reports section_reports)
+	far=$(instructions far section_far_in section_far_acks)
+	bytes=$(instructions bytes section_bytes)
+	aead=0
+	[ -z "$seal" ] || aead=$(instructions aead section_aead)
 
-echo
-awk -v near="$near" -v reports="$reports" -v far="$far" -v bytes="$bytes" -v n="$packets" '
-function row(name, v) { printf "%-38s %12d %22.2f\n", name, v, v / bytes }
-BEGIN {
-	printf "instructions (callgrind, %d packets)\n%-38s %12s %22s\n", n, "", "per packet", "x (memcpy + ICRC)"
-	row("near: lan_rx, ACK, wan_tx", near)
-	row("near: reports in", reports)
-	row("far: wan_rx, lan_tx, ACK in, wan_tx", far)
-	row("memcpy + ICRC check", bytes)
-}'
+	echo
+	awk -v near="$near" -v reports="$reports" -v far="$far" -v bytes="$bytes" -v aead="$aead" -v n="$packets" -v bare="$1" '
+	function row(name, v) { printf "%-38s %12d %22.2f\n", name, v, v / (bytes + aead) }
+	BEGIN {
+		printf "instructions (callgrind, %d packets)\n%-38s %12s %22s\n", n, "", "per packet", "x (" bare ")"
+		row("near: lan_rx, ACK, wan_tx", near)
+		row("near: reports in", reports)
+		row("far: wan_rx, lan_tx, ACK in, wan_tx", far)
+		row("memcpy + ICRC check", bytes)
+		if (aead)
+			row("AEAD alone", aead)
+	}'
+}
+
+seal="--seal aes-256-gcm"
+table "memcpy+ICRC+AEAD"
+seal=
+table "memcpy + ICRC"
 
 [ -n "$profile" ] || exit 0
 for path in near reports far; do

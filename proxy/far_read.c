@@ -146,8 +146,8 @@ static bool keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3
 
 	if (slot == SLOT_NONE)
 		return false;
-	slot_fill(p, slot, l3, pkt);
 	slot_describe(p, slot, pkt, vlan_tci);
+	slot_fill(p, slot, l3, pkt);
 	arena_commit(p->arena, slot);
 	wan_lane_queue_first(p, lane_of(p, f->lane), slot);
 	return true;

@@ -9,8 +9,8 @@
  *     register' = register * x^(8n) + crc0(bytes)            crc0: register that starts at 0, not inverted
  *
  * Everything here follows from that line:
- *  - the header with its masked fields goes through the CRC as a copy, the payload from where it lies, once;
- *  - crc0(payload) = register' + register * x^(8n): known after the same pass, at the price of one multiplication;
+ *  - the header with its masked fields goes through the CRC as a copy, the payload from where it lies;
+ *  - the two are fed apart and put together at the price of one multiplication: crc0(payload) is wanted by itself;
  *  - a difference of some header bytes changes the end result by crc0(difference) * x^(8 * bytes behind it).
  *
  * So the one primitive is "multiply by x^(8n) mod P". x^(8n) comes from a table in two levels, n = 128 high + low,
@@ -119,18 +119,20 @@ static void mask_ip(uint8_t *ip, bool ip6)
 	}
 }
 
-/* The register after all that stands before the payload. */
-static uint32_t feed_header(const uint8_t *l3, const struct roce_pkt *pkt)
-{
-	uint8_t pseudo[8 + ROCE_HDR_MAX];
-	uint8_t *ip = pseudo + 8;
+/* All that stands before the payload, with its masked fields. */
+struct pseudo_header {
+	uint8_t bytes[8 + ROCE_HDR_MAX];
+};
 
-	memset(pseudo, 0xff, 8);
+static void mask_header(struct pseudo_header *h, const uint8_t *l3, const struct roce_pkt *pkt)
+{
+	uint8_t *ip = h->bytes + 8;
+
+	memset(h->bytes, 0xff, 8);
 	memcpy(ip, l3, pkt->hdr_len);
 	mask_ip(ip, pkt->ip6);
 	memset(ip + pkt->bth_off - 2, 0xff, 2); /* UDP checksum */
 	ip[pkt->bth_off + 4] = 0xff;            /* resv8a */
-	return feed(0xffffffff, pseudo, 8 + (size_t)pkt->hdr_len);
 }
 
 /* Payload and pad. */
@@ -139,9 +141,23 @@ static size_t covered_tail(const struct roce_pkt *pkt)
 	return (size_t)(pkt->len - pkt->hdr_len - ROCE_ICRC_LEN);
 }
 
+/* The header is read back after the payload: its bytes were written a few at a time, and reading them in larger pieces
+ * waits until all stores before them, those of the packet before among them, are through. */
+static uint32_t compute(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t *payload_crc)
+{
+	size_t tail = covered_tail(pkt);
+	struct pseudo_header h;
+
+	mask_header(&h, l3, pkt);
+	*payload_crc = feed(0, l3 + pkt->hdr_len, tail);
+	return ~(feed_zeros(feed(0xffffffff, h.bytes, 8 + (size_t)pkt->hdr_len), tail) ^ *payload_crc);
+}
+
 uint32_t icrc_compute(const uint8_t *l3, const struct roce_pkt *pkt)
 {
-	return ~feed(feed_header(l3, pkt), l3 + pkt->hdr_len, covered_tail(pkt));
+	uint32_t payload_crc;
+
+	return compute(l3, pkt, &payload_crc);
 }
 
 uint32_t icrc_load(const uint8_t *l3, const struct roce_pkt *pkt)
@@ -156,14 +172,12 @@ void icrc_store(uint8_t *l3, const struct roce_pkt *pkt, uint32_t icrc)
 
 bool icrc_check(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t *payload_crc)
 {
-	size_t tail = covered_tail(pkt);
-	uint32_t before = feed_header(l3, pkt);
-	uint32_t after = feed(before, l3 + pkt->hdr_len, tail);
+	uint32_t crc;
 
-	if (~after != icrc_load(l3, pkt))
+	if (compute(l3, pkt, &crc) != icrc_load(l3, pkt))
 		return false;
 	if (payload_crc)
-		*payload_crc = after ^ feed_zeros(before, tail);
+		*payload_crc = crc;
 	return true;
 }
 

@@ -7,6 +7,10 @@
 #include "core.h"
 #include "near.h"
 #include "share.h"
+#include "stream_copy.h"
+
+#define STREAM_MIN 1024 /* a packet that is shorter stays in the caches, as does the head of one that is not */
+#define SLOT_HEAD  128
 
 uint64_t pool_free(const struct proxy *p, enum arena_pool pool)
 {
@@ -73,8 +77,10 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 void slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt)
 {
 	uint8_t *data = arena_data(p->arena, slot);
+	size_t head = pkt->len < STREAM_MIN ? pkt->len : SLOT_HEAD;
 
-	memcpy(data, l3, pkt->len);
+	memcpy(data, l3, head);
+	stream_copy(data + head, l3 + head, pkt->len - head);
 	roce_dec_ttl(data, pkt);
 	roce_clear_ce(data, pkt);
 }

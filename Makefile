@@ -194,6 +194,6 @@ help:
 	@echo 'make bench            what it costs, beside what one would use instead'
 	@echo 'make check-pure       proof that proxy/ makes no system call'
 clean:
-	rm -rf build demo-out
+	rm -rf build demo-out bench-out
 
 -include $(shell find $(O) $(FO) -name '*.d' 2>/dev/null)

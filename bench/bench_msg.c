@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_msg.c - messages over one TCP connection, to compare with: how long until each is there and that is known.
+/* bench_msg.c - messages over TCP, to compare with: how long until each is there and that is known.
  *
- *     bench_msg serve ADDR PORT                         answers each message with one byte, one connection after the other
- *     bench_msg ask ADDR PORT SIZE DEPTH MBPS SECONDS CC
- *                                                       messages of SIZE bytes, no more than DEPTH under way and MBPS
- *                                                       started, by the congestion control CC; prints "n p50 p99 p99.9"
- *                                                       in microseconds
+ *     bench_msg serve ADDR PORT                answers each message with one byte, any number of connections
+ *     bench_msg ask ADDR PORT SIZE MBPS SECONDS CC [BULK_MBPS one|two]
+ *                                              messages of SIZE bytes, MBPS of them, by the congestion control CC; prints
+ *                                              "n p50 p99 p99.9" in microseconds. With BULK_MBPS a second stream of messages
+ *                                              goes beside the first, on the same connection or on one of its own; its
+ *                                              Mbit/s are printed at the end of the line
  *
- * A message's time runs from when its first byte is given to the kernel. bench_wan.sh makes the table. */
+ * A message's time runs from when it was due, whether the connection would take it then or not, and ends when the answer
+ * is here; one without an answer DRAIN_NS after the last was due counts with the time that it has waited by then. Messages of the first stream go first; those of the second are short (BULK_SIZE) and no more than
+ * NOTSENT_BYTES wait in the kernel unsent, so what one message waits for another is what TCP itself makes it wait.
+ * A message begins with its size in four bytes of the sender's order: both ends are one machine. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +25,39 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SIZE_MAX_BYTES = 1 << 20, DEPTH_MAX = 256, SAMPLES_MAX = 1 << 22 };
+enum {
+	SIZE_MAX_BYTES = 1 << 20,
+	BULK_SIZE = 16 << 10,
+	NOTSENT_BYTES = 16 << 10,
+	UNDER_WAY_MAX = 4096, /* of a connection, both streams */
+	BULK_DEPTH = 512,
+	SAMPLES_MAX = 1 << 22,
+};
 
-static uint8_t buf[SIZE_MAX_BYTES];
+struct stream {
+	uint32_t size;
+	double apart_ns;
+	uint64_t depth, started, answered;
+	uint8_t *message;
+};
+
+struct conn {
+	int fd;
+	struct stream *stream[2]; /* that use it, the more urgent one first; NULL: none */
+	struct stream *now;       /* whose message is being sent, NULL: none */
+	uint32_t sent;            /* of it */
+	struct {
+		struct stream *of;
+		uint64_t due_ns;
+	} way[UNDER_WAY_MAX]; /* in the order in which the answers come */
+	uint64_t first, end;
+};
+
+#define DRAIN_NS 2000000000ull
+
+static uint64_t sample[SAMPLES_MAX];
+static size_t nsamples;
+static uint64_t start_ns, end_ns;
 
 static _Noreturn void die(const char *what)
 {
@@ -49,22 +84,21 @@ static struct sockaddr_in address(const char *ip, const char *port)
 	return a;
 }
 
-/* The size comes first, in four bytes of the sender's order: both ends are one machine. */
+/* --- serving --- */
+
 static void answer(int fd)
 {
+	static uint8_t buf[SIZE_MAX_BYTES];
 	uint32_t size;
-	uint64_t got = 0;
-	ssize_t n;
 
-	if (recv(fd, &size, sizeof(size), MSG_WAITALL) != sizeof(size) || size == 0)
-		return;
-	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0) {
-		uint64_t before = got / size;
+	while (recv(fd, &size, sizeof(size), MSG_WAITALL) == sizeof(size) && size >= sizeof(size) &&
+	       size <= SIZE_MAX_BYTES) {
+		size_t rest = size - sizeof(size);
 
-		got += (uint64_t)n;
-		for (uint64_t i = before; i < got / size; i++)
-			if (send(fd, "", 1, MSG_NOSIGNAL) != 1)
-				return;
+		if (rest && recv(fd, buf, rest, MSG_WAITALL) != (ssize_t)rest)
+			return;
+		if (send(fd, "", 1, MSG_NOSIGNAL) != 1)
+			return;
 	}
 }
 
@@ -74,16 +108,139 @@ static int serve(char **arg)
 	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
 
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-	    bind(fd, (struct sockaddr *)&own, sizeof(own)) < 0 || listen(fd, 1) < 0)
+	    bind(fd, (struct sockaddr *)&own, sizeof(own)) < 0 || listen(fd, 8) < 0)
 		die("cannot listen");
+	signal(SIGCHLD, SIG_IGN);
 	for (;;) {
 		int c = accept(fd, NULL, NULL);
 
 		if (c < 0)
 			die("accept");
-		setsockopt(c, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-		answer(c);
+		if (fork() == 0) {
+			setsockopt(c, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+			answer(c);
+			_exit(0);
+		}
 		close(c);
+	}
+}
+
+/* --- asking --- */
+
+static void stream_init(struct stream *s, uint32_t size, double mbps, uint64_t depth)
+{
+	*s = (struct stream){.size = size, .apart_ns = 8e3 * size / mbps, .depth = depth};
+	s->message = calloc(1, size);
+	if (!s->message)
+		die("memory");
+	memcpy(s->message, &size, sizeof(size));
+}
+
+static void conn_open(struct conn *c, char **arg, const char *cc)
+{
+	struct sockaddr_in to = address(arg[0], arg[1]);
+	int on = 1, notsent = NOTSENT_BYTES;
+
+	c->fd = socket(AF_INET, SOCK_STREAM, 0);
+	if (c->fd < 0 || setsockopt(c->fd, IPPROTO_TCP, TCP_CONGESTION, cc, (socklen_t)strlen(cc)) < 0)
+		die(cc);
+	if (connect(c->fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+		die("cannot connect");
+	if (setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ||
+	    setsockopt(c->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent, sizeof(notsent)) < 0)
+		die("socket options");
+}
+
+static uint64_t due_ns(const struct stream *s)
+{
+	return start_ns + (uint64_t)((double)s->started * s->apart_ns);
+}
+
+/* The next message for a connection that is between two; NULL: none is due. */
+static struct stream *next_of(const struct conn *c, uint64_t at_ns)
+{
+	if (c->end - c->first == UNDER_WAY_MAX || at_ns >= end_ns)
+		return NULL;
+	for (int i = 0; i < 2; i++) {
+		struct stream *s = c->stream[i];
+
+		if (s && s->started - s->answered < s->depth && at_ns >= due_ns(s))
+			return s;
+	}
+	return NULL;
+}
+
+static void push(struct conn *c)
+{
+	ssize_t n;
+
+	if (!c->now) {
+		c->now = next_of(c, now_ns());
+		if (!c->now)
+			return;
+		c->way[c->end % UNDER_WAY_MAX].of = c->now;
+		c->way[c->end++ % UNDER_WAY_MAX].due_ns = due_ns(c->now);
+		c->now->started++;
+		c->sent = 0;
+	}
+	n = send(c->fd, c->now->message + c->sent, c->now->size - c->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n < 0 && errno != EAGAIN)
+		die("send");
+	c->sent += n > 0 ? (uint32_t)n : 0;
+	if (c->sent == c->now->size)
+		c->now = NULL;
+}
+
+static void pull(struct conn *c, const struct stream *timed)
+{
+	static uint8_t buf[UNDER_WAY_MAX];
+	ssize_t n = recv(c->fd, buf, sizeof(buf), MSG_DONTWAIT);
+
+	if (n == 0)
+		die("closed");
+	for (ssize_t i = 0; i < n; i++) {
+		struct stream *s = c->way[c->first % UNDER_WAY_MAX].of;
+
+		if (s == timed && nsamples < SAMPLES_MAX)
+			sample[nsamples++] = now_ns() - c->way[c->first % UNDER_WAY_MAX].due_ns;
+		s->answered++;
+		c->first++;
+	}
+}
+
+static bool all_answered(const struct conn *c, unsigned nconns)
+{
+	for (unsigned i = 0; i < nconns; i++)
+		if (c[i].first != c[i].end)
+			return false;
+	return true;
+}
+
+static void give_up(const struct conn *c, const struct stream *timed)
+{
+	for (uint64_t i = c->first; i < c->end && nsamples < SAMPLES_MAX; i++)
+		if (c->way[i % UNDER_WAY_MAX].of == timed)
+			sample[nsamples++] = now_ns() - c->way[i % UNDER_WAY_MAX].due_ns;
+}
+
+static void run(struct conn *c, unsigned nconns, const struct stream *timed)
+{
+	while (now_ns() < end_ns || (now_ns() < end_ns + DRAIN_NS && !all_answered(c, nconns))) {
+		struct pollfd p[2];
+
+		for (unsigned i = 0; i < nconns; i++) {
+			bool more = c[i].now || next_of(&c[i], now_ns());
+
+			p[i] = (struct pollfd){.fd = c[i].fd, .events = (short)(POLLIN | (more ? POLLOUT : 0))};
+		}
+		if (poll(p, nconns, 1) < 0)
+			die("poll");
+		for (unsigned i = 0; i < nconns; i++) {
+			if (p[i].revents & POLLIN)
+				pull(&c[i], timed);
+			if (p[i].revents & POLLOUT)
+				push(&c[i]);
+		}
 	}
 }
 
@@ -94,59 +251,42 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double quantile_us(const uint64_t *v, size_t n, double q)
+static double quantile_us(double q)
 {
-	return n ? (double)v[(size_t)(q * (double)(n - 1))] * 1e-3 : 0;
+	return nsamples ? (double)sample[(size_t)(q * (double)(nsamples - 1))] * 1e-3 : 0;
 }
 
-static int ask(char **arg)
+/* ADDR PORT SIZE MBPS SECONDS CC [BULK_MBPS one|two] */
+static int ask(int n, char **arg)
 {
-	static uint64_t begun[DEPTH_MAX], sample[SAMPLES_MAX];
-	struct sockaddr_in to = address(arg[0], arg[1]);
-	uint32_t size = (uint32_t)strtoul(arg[2], NULL, 10), depth = (uint32_t)strtoul(arg[3], NULL, 10);
-	uint64_t start, end, started = 0, answered = 0, sent_of = 0;
-	double apart_ns = 8e3 * size / (strtod(arg[4], NULL) + 1e-9);
-	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+	static struct conn c[2];
+	struct stream timed, bulk = {0};
+	uint64_t size = strtoull(arg[2], NULL, 10);
+	double mbps = strtod(arg[3], NULL), seconds = strtod(arg[4], NULL), bulk_mbps = n > 6 ? strtod(arg[6], NULL) : 0;
+	unsigned nconns = bulk_mbps > 0 && strcmp(arg[7], "two") == 0 ? 2 : 1;
 
-	if (size == 0 || size > SIZE_MAX_BYTES || depth == 0 || depth > DEPTH_MAX)
-		die("size or depth");
-	if (fd < 0 || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, arg[6], (socklen_t)strlen(arg[6])) < 0)
-		die(arg[6]);
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
-		die("cannot connect");
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	if (send(fd, &size, sizeof(size), 0) != sizeof(size))
-		die("send");
-	start = now_ns();
-	end = start + strtoull(arg[5], NULL, 10) * 1000000000u;
-	while (now_ns() < end && answered < SAMPLES_MAX) {
-		bool due = (double)(now_ns() - start) >= (double)started * apart_ns;
-		bool more = sent_of > 0 || (due && started - answered < depth);
-		struct pollfd p = {.fd = fd, .events = (short)(POLLIN | (more ? POLLOUT : 0))};
-		ssize_t n;
-
-		if (poll(&p, 1, 1) < 0)
-			die("poll");
-		if (p.revents & POLLIN) {
-			n = recv(fd, buf, DEPTH_MAX, MSG_DONTWAIT);
-			if (n == 0)
-				die("closed");
-			for (ssize_t i = 0; i < n; i++, answered++)
-				sample[answered] = now_ns() - begun[answered % depth];
-		}
-		if (!more || !(p.revents & POLLOUT))
-			continue;
-		if (sent_of == 0)
-			begun[started++ % depth] = now_ns();
-		n = send(fd, buf, size - sent_of, MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n > 0)
-			sent_of = (sent_of + (uint64_t)n) % size;
-		else if (n < 0 && errno != EAGAIN)
-			die("send");
+	if (size < 4 || size > SIZE_MAX_BYTES || mbps <= 0 || seconds <= 0) {
+		errno = EINVAL;
+		die("size, rate or time");
 	}
-	qsort(sample, answered, sizeof(sample[0]), compare);
-	printf("%llu %.0f %.0f %.0f\n", (unsigned long long)answered, quantile_us(sample, answered, 0.5),
-	       quantile_us(sample, answered, 0.99), quantile_us(sample, answered, 0.999));
+	stream_init(&timed, (uint32_t)size, mbps, UNDER_WAY_MAX / 2);
+	for (unsigned i = 0; i < nconns; i++)
+		conn_open(&c[i], arg, arg[5]);
+	c[0].stream[0] = &timed;
+	if (bulk_mbps > 0) {
+		stream_init(&bulk, BULK_SIZE, bulk_mbps, BULK_DEPTH);
+		c[nconns - 1].stream[1] = &bulk;
+	}
+	start_ns = now_ns();
+	end_ns = start_ns + (uint64_t)(seconds * 1e9);
+	run(c, nconns, &timed);
+	for (unsigned i = 0; i < nconns; i++)
+		give_up(&c[i], &timed);
+	qsort(sample, nsamples, sizeof(sample[0]), compare);
+	printf("%zu %.0f %.0f %.0f", nsamples, quantile_us(0.5), quantile_us(0.99), quantile_us(0.999));
+	if (bulk_mbps > 0)
+		printf(" %.0f", (double)bulk.answered * BULK_SIZE * 8e3 / (double)(now_ns() - start_ns));
+	printf("\n");
 	return 0;
 }
 
@@ -154,8 +294,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 4 && strcmp(argv[1], "serve") == 0)
 		return serve(argv + 2);
-	if (argc == 9 && strcmp(argv[1], "ask") == 0)
-		return ask(argv + 2);
-	fprintf(stderr, "usage: bench_msg serve ADDR PORT | ask ADDR PORT SIZE DEPTH MBPS SECONDS CC\n");
+	if ((argc == 8 || argc == 10) && strcmp(argv[1], "ask") == 0)
+		return ask(argc - 2, argv + 2);
+	fprintf(stderr, "usage: bench_msg serve ADDR PORT | ask ADDR PORT SIZE MBPS SECONDS CC [BULK_MBPS one|two]\n");
 	return 2;
 }

@@ -1,148 +1,353 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_wan.sh - sealed longreach beside what one would use instead, on one emulated line: TCP (iperf3, CUBIC and BBR, one
-# stream and eight) and QUIC (Debian's ngtcp2, CUBIC and BBR). Root.
+# bench_wan.sh - sealed longreach beside what one would use instead, on one emulated line. Root.
 #
-#   bench/bench_wan.sh [km:loss ...]       loss in per cent; default: four points. FULL=1: 0 to 3000 km, 0 to 1 %
+#   bench/bench_wan.sh [--secs N] [--line MBPS] [--measure goodput,latency,beside]
+#                      [--set SECTION.KEY=VALUE] [--out DIR]
+#                      [KM:LOSS ...]            loss in per cent; --set adds a line to the link file, e.g. Path.RateControl=auto
 #
-# Goodput in Mbit/s: what arrived, without the first second. Latency: messages of 64 KiB at a quarter of the line's rate on
-# one QP or one TCP connection, from the sender's call until it knows that the message is there (longreach: AckMode=host),
-# while nothing else is on the line. The line carries LINE, which must be no more than half of what the emulator can do here; segmentation
-# offloads are off, so that the line loses packets of wire size.
+# Without points: the grid 0, 100, 300, 1000, 3000 km x 0, 0.01, 0.1, 1 %, in about 20 minutes; with QUICK=1 one point.
+# DIR (default bench-out) gets wan.csv, wan-goodput.svg and wan-latency.svg.
+#
+#   goodput   Mbit/s that arrived, without the beginning. longreach: WRITEs of 64 KiB, four QPs; TCP: iperf3, CUBIC and
+#             BBR, one stream and eight; QUIC: Debian's ngtcp2 sends a file, by CUBIC, and by BBR if its server survives it.
+#   latency   of messages of 64 KiB, a quarter of the line's rate, nothing else on it. longreach: one QP, AckMode=host.
+#             TCP: one connection. From when a message was due until its sender knows that it is there.
+#   beside    the same of messages of 4 KiB (4 % of the line) while a bulk stream takes half of the line and suffers the
+#             same losses. longreach: two QPs of one pair of hosts, so one lane of its transport. TCP: both streams on
+#             one connection, as a tunnel or HTTP/2 does it: whoever comes behind a lost segment waits for it; and on two
+#             connections, which wait for their own losses only. (QUIC's streams would do that on one connection; the
+#             ngtcp2 programs do not time messages.)
+#
+# What is not equal: longreach crosses two more machines (host to edge) on the same processors; its rate is in its link
+# file, and it keeps to it (--set Path.RateControl=auto: it has to find it as TCP has to); TCP is not encrypted, longreach and QUIC are.
+# Offloads are off on the way, so that the line loses packets of wire size (MTU 9000), and the line carries no more than
+# half of what the emulator can do here; both are said in the output. A program that fails prints "-" and why below, and
+# counts neither as 0 nor as beaten.
 . "$(dirname "$0")/../tests/netns/lab.sh"
-LINE_MBPS=${LINE_MBPS:-400}
-SECS=${SECS:-4}
-MSG=$((64 << 10))
-DEPTH=64
-WEB_BYTES=$((LINE_MBPS * 1000000 / 8 * (SECS + 2)))
+. "$(dirname "$0")/bench.sh"
+
+SECS=${SECS:-3} LINE_MBPS= MEASURES=goodput,latency,beside SETTINGS= OUT=bench-out POINTS=()
+MSG=$((64 << 10)) SMALL=4096 BULK=$((16 << 10))
+LINE_MOST=400 # more than two processors with a line, four endpoints and two edges on them carry
+GOODPUTS=(longreach cubic cubic-8 bbr bbr-8 quic-cubic quic-bbr)
+LATENCIES=(longreach cubic bbr)
+BESIDES=(longreach cubic-shared cubic-apart bbr-shared bbr-apart)
+
+usage() {
+	sed -n '5,7s/^# *//p' "$0"
+	exit "$1"
+}
+
+options() {
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--secs) SECS=$2 ;;
+		--line) LINE_MBPS=$2 ;;
+		--measure) MEASURES=$2 ;;
+		--set) SETTINGS="$SETTINGS $2" ;;
+		--out) OUT=$2 ;;
+		--help) usage 0 ;;
+		[0-9]*:[0-9]*) POINTS+=("$1") && shift && continue ;;
+		*) usage 2 >&2 ;;
+		esac
+		shift 2 || usage 2 >&2
+	done
+	[ ${#POINTS[@]} -gt 0 ] || default_points
+}
 
 default_points() {
 	local km loss
-	[ -n "${FULL:-}" ] || { echo 0:0 300:0.1 1000:0 1000:1; return; }
-	for km in 0 100 300 1000 3000; do
-		for loss in 0 0.01 0.1 1; do
-			echo $km:$loss
+	if [ -n "${QUICK:-}" ]; then
+		POINTS=(1000:1)
+		return
+	fi
+	for loss in 0 0.01 0.1 1; do
+		for km in 0 100 300 1000 3000; do
+			POINTS+=($km:$loss)
 		done
 	done
 }
 
 need() {
-	local missing=
-	for p in iperf3 gtlsclient gtlsserver openssl jq; do
+	local p missing=
+	for p in iperf3 gtlsclient gtlsserver openssl jq gnuplot; do
 		command -v $p >/dev/null || missing="$missing $p"
 	done
-	[ -z "$missing" ] || lab_die "missing:$missing (apt-get install iperf3 ngtcp2-client ngtcp2-server openssl jq)"
+	[ -z "$missing" ] || lab_die "missing:$missing (apt-get install iperf3 ngtcp2-client ngtcp2-server openssl jq gnuplot-nox)"
+	for p in cubic bbr; do
+		grep -qw $p /proc/sys/net/ipv4/tcp_available_congestion_control ||
+			lab_die "this kernel has no TCP $p: it has $(cat /proc/sys/net/ipv4/tcp_available_congestion_control)"
+	done
 }
 
-# Half of the emulator's top rate must be at least the line's.
-emulator_is_fast_enough() {
-	local top
-	"$LAB_TOOLS/wanline" --selftest 1 >"$LAB_DIR/selftest" 2>&1
-	top=$(grep -oE 'top rate[^0-9]*[0-9.]+' "$LAB_DIR/selftest" | grep -oE '[0-9.]+$')
-	echo "line: $LINE_MBPS Mbit/s; the emulator's own limit here: ${top:-?} Gbit/s"
+choose_line() {
+	local top half
+	top=$("$LAB_TOOLS/wanline" --selftest 0.3 2>&1 | awk '/top rate:/ { print $3 * 1000 }')
+	half=$(awk -v t="${top:-0}" 'BEGIN { printf "%d", t / 2 }')
+	[ "$half" -gt 0 ] || lab_die "the emulator's selftest fails here"
+	if [ -z "$LINE_MBPS" ]; then
+		LINE_MBPS=$((half < LINE_MOST ? half : LINE_MOST))
+	fi
+	echo "line: $LINE_MBPS Mbit/s, queue 1 MB; the emulator carries up to $top here$([ "$LINE_MBPS" -le "$half" ] || echo ": LESS THAN TWICE AS MUCH")"
+	echo "segmentation offloads: off at edges and hosts; MTU 9000; $SECS s for each figure${SETTINGS:+;$SETTINGS}"
+	awk -v n="$(nproc)" '{ if ($1 > n / 2) print "THE MACHINE IS BUSY, load " $1 " on " n " processors: the figures say nothing" }' /proc/loadavg
+}
+
+# --- what runs. Each leaves its figures in RESULT, or says in WHY why there are none ---
+
+RESULT= WHY=
+
+failed() { # a sentence
+	RESULT= WHY=$*
+	return 1
 }
 
 serve() {
 	ip netns exec "$LAB_ID-eb" iperf3 -s >"$LAB_DIR/iperf3.log" 2>&1 &
-	SERVERS=$!
 	ip netns exec "$LAB_ID-eb" "$LAB_BUILD/bench/bench_msg" serve 192.0.2.2 5300 &
-	SERVERS="$SERVERS $!"
+	lab_server "$B_HOST"
+	lab_server "$B_HOST" --port 18516
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$LAB_DIR/web.key" -out "$LAB_DIR/web.crt" \
 		-days 2 -subj /CN=192.0.2.1 2>/dev/null || lab_die "openssl failed"
 	mkdir -p "$LAB_SHM/web"
-	truncate -s "$WEB_BYTES" "$LAB_SHM/web/data"
-	# QUIC's server is the one that sends: it stands at site A.
-	ip netns exec "$LAB_ID-ea" gtlsserver -q --no-quic-dump --no-http-dump -d "$LAB_SHM/web" 192.0.2.1 4433 \
-		"$LAB_DIR/web.key" "$LAB_DIR/web.crt" >"$LAB_DIR/web.log" 2>&1 &
-	WEB=$!
-	lab_wait 3 lab_listens eb 5201
+	truncate -s $((LINE_MBPS * 1000000 / 8 * (SECS + 3))) "$LAB_SHM/web/data"
+	leave_out_dead_quic
+	lab_wait 3 lab_listens eb 5201 && lab_wait 3 lab_listens eb 5300 || lab_die "iperf3 or bench_msg does not listen"
 }
 
-stop_serving() {
-	kill $SERVERS "$WEB" 2>/dev/null
-	wait $SERVERS "$WEB" 2>/dev/null
-	rm -rf "$LAB_SHM/web"
+goodput_tcp() { # congestion control, streams
+	lab_in ea timeout $((SECS + 8)) iperf3 -c 192.0.2.2 -C "$1" -P "$2" -t "$SECS" -O 1 -J >"$LAB_DIR/tcp.json" 2>"$LAB_DIR/tcp.err"
+	RESULT=$(jq -r '.end.sum_received.bits_per_second / 1e6 | round' "$LAB_DIR/tcp.json" 2>/dev/null)
+	[[ "$RESULT" =~ ^[1-9][0-9]*$ ]] && return
+	failed "iperf3: $(jq -r '.error // empty' "$LAB_DIR/tcp.json" 2>/dev/null | head -1)$(tail -1 "$LAB_DIR/tcp.err")"
 }
 
-tcp() { # congestion control, streams
-	lab_in ea timeout $((SECS + 10)) iperf3 -c 192.0.2.2 -C "$1" -P "$2" -t $((SECS - 1)) -O 1 -J 2>/dev/null |
-		jq -r '.end.sum_received.bits_per_second / 1e6 | round' 2>/dev/null
+size_of() {
+	stat -c %s "$1" 2>/dev/null || echo 0
 }
 
-quic() {
-	local one
+# The server is the one that sends, so it stands at site A. Packets as large as TCP's: its own choice is 1452 bytes.
+goodput_quic() { # congestion control
+	local server client one two dead=
+	ip netns exec "$LAB_ID-ea" gtlsserver -q --no-quic-dump --no-http-dump --cc="$1" --max-udp-payload-size=8900 \
+		-d "$LAB_SHM/web" 192.0.2.1 4433 "$LAB_DIR/web.key" "$LAB_DIR/web.crt" >"$LAB_DIR/web.log" 2>&1 &
+	server=$!
 	rm -rf "$LAB_SHM/got"
 	mkdir -p "$LAB_SHM/got"
-	lab_in eb timeout "$SECS" gtlsclient -q --no-quic-dump --no-http-dump --exit-on-all-streams-close \
+	sleep 0.2
+	ip netns exec "$LAB_ID-eb" timeout $((SECS + 1)) gtlsclient -q --no-quic-dump --no-http-dump --exit-on-all-streams-close \
 		--max-data=256M --max-stream-data-bidi-local=256M --max-window=512M --max-stream-window=512M \
-		--download="$LAB_SHM/got" 192.0.2.1 4433 https://192.0.2.1:4433/data >/dev/null 2>&1 &
+		--download="$LAB_SHM/got" 192.0.2.1 4433 https://192.0.2.1:4433/data >"$LAB_DIR/quic.log" 2>&1 &
+	client=$!
 	sleep 1
-	one=$(stat -c %s "$LAB_SHM/got/data" 2>/dev/null || echo 0)
-	wait $!
-	awk -v a="$one" -v b="$(stat -c %s "$LAB_SHM/got/data" 2>/dev/null || echo 0)" -v s=$((SECS - 1)) \
-		'BEGIN { printf "%.0f\n", (b - a) * 8 / s / 1e6 }'
+	one=$(size_of "$LAB_SHM/got/data")
+	sleep $((SECS - 1))
+	two=$(size_of "$LAB_SHM/got/data")
+	kill -0 $server 2>/dev/null || dead=yes
+	kill $client $server 2>/dev/null
+	wait $client $server 2>/dev/null
 	rm -rf "$LAB_SHM/got"
+	[ -z "$dead" ] || failed "gtlsserver --cc=$1 died: $(tail -1 "$LAB_DIR/web.log" | cut -c1-80)" || return
+	RESULT=$(((two - one) * 8 / (SECS - 1) / 1000000))
+	[ "$RESULT" -gt 0 ] || failed "gtlsclient got $two bytes: $(tail -1 "$LAB_DIR/quic.log" | cut -c1-80)"
 }
+
+rcperf_between_hosts() { # json-file options...
+	LAB_PATIENCE=$((SECS + 20)) lab_rcperf_between $A_HOST $B_HOST "$1" --op write --drain-s 10 "${@:2}" && return
+	failed "rcperf: $(jq -r '.failure // empty' "$1" 2>/dev/null | head -1) $(tail -1 "$LAB_DIR/rcperf.err")"
+}
+
+goodput_longreach() {
+	rcperf_between_hosts "$LAB_DIR/client.json" --size $MSG --depth 16 --qps 4 --secs "$SECS" --warmup 0.25 || return
+	RESULT=$(lab_result '.there.executed_gbps * 1000 | round')
+}
+
+# Debian 12's server ends in an assertion as soon as its BBR sends. Asked once, and said, instead of at each point.
+leave_out_dead_quic() {
+	(goodput_quic bbr) 2>/dev/null && return
+	echo "no quic-bbr: $(tail -1 "$LAB_DIR/web.log" | cut -c1-100)"
+	GOODPUTS=("${GOODPUTS[@]/quic-bbr/}")
+}
+
+run_goodput() { # system
+	case $1 in
+	longreach) goodput_longreach ;;
+	quic-*) goodput_quic "${1#quic-}" ;;
+	*-8) goodput_tcp "${1%-8}" 8 ;;
+	*) goodput_tcp "$1" 1 ;;
+	esac
+}
+
+every_ms() { # bytes Mbit/s
+	awk -v b="$1" -v r="$2" 'BEGIN { printf "%.4f", b * 8 / r / 1000 }'
+}
+
+messages_tcp() { # congestion control, size, Mbit/s [bulk Mbit/s one|two]
+	RESULT=$(lab_in ea timeout $((SECS + 8)) "$LAB_BUILD/bench/bench_msg" ask 192.0.2.2 5300 "$2" "$3" "$SECS" "$1" "${@:4}" 2>"$LAB_DIR/msg.err")
+	[ "$(echo "$RESULT" | awk '{ print $1 + 0 }')" -gt 0 ] || failed "bench_msg: $(tail -1 "$LAB_DIR/msg.err")"
+}
+
+messages_longreach() { # size, Mbit/s, rcperf options
+	rcperf_between_hosts "$LAB_DIR/client.json" --size "$1" --depth 2048 --every-ms "$(every_ms "$1" "$2")" --secs "$SECS" \
+		--warmup 0 "${@:3}" || return
+	RESULT=$(lab_result '.here.latency_us | "\(.n) \(.p50 | round) \(.p99 | round) \(.p99_9 | round)"')
+}
+
+run_latency() { # system
+	if [ "$1" = longreach ]; then
+		messages_longreach $MSG $((LINE_MBPS / 4))
+	else
+		messages_tcp "$1" $MSG $((LINE_MBPS / 4))
+	fi
+}
+
+beside_longreach() {
+	local bulk small="$LAB_DIR/bulk.json"
+	rcperf_between_hosts "$small" --size $BULK --depth 512 --every-ms "$(every_ms $BULK $((LINE_MBPS / 2)))" --secs $((SECS + 1)) \
+		--warmup 0 &
+	bulk=$!
+	sleep 0.5
+	messages_longreach $SMALL $((LINE_MBPS / 25)) --port 18516
+	wait $bulk || failed "the bulk stream: $(jq -r '.failure // empty' "$small" 2>/dev/null | head -1)" || return
+	[ -z "$RESULT" ] || RESULT="$RESULT $(jq '.goodput_gbps * 1000 | round' "$small")"
+	[ -n "$RESULT" ]
+}
+
+run_beside() { # system
+	case $1 in
+	longreach) beside_longreach ;;
+	*-shared) messages_tcp "${1%-*}" $SMALL $((LINE_MBPS / 25)) $((LINE_MBPS / 2)) one ;;
+	*-apart) messages_tcp "${1%-*}" $SMALL $((LINE_MBPS / 25)) $((LINE_MBPS / 2)) two ;;
+	esac
+}
+
+# --- one point ---
 
 edges() { # mode
-	LAB_MODE=$1 LAB_RATE=$((LINE_MBPS * 99 / 100))M lab_edges
-	lab_link_up || exit
+	LAB_MODE=$1 LAB_RATE=$((LINE_MBPS * 99 / 100))M LAB_EXTRA=$SETTINGS
+	lab_edges
+	lab_link_up 2>>"$LAB_DIR/edges.err"
 }
 
-longreach() {
-	edges near
-	lab_rcperf --op write --size 65536 --depth 64 --qps 4 --secs "$SECS" --warmup 0.25 || lab_die "longreach: $(tail -1 "$LAB_DIR/rcperf.err")"
-	lab_result '.there.executed_gbps * 1000 | round'
-	lab_edges_stop
+one() { # km loss measure system
+	RESULT= WHY=
+	if ! "run_$3" "$4"; then
+		WHY=${WHY:-no result}
+		echo "$1,$2,$3,$4,,,,,,${WHY//,/;}" >>"$CSV"
+		printf ' %s -' "$4"
+		return
+	fi
+	if [ "$3" = goodput ]; then
+		echo "$1,$2,$3,$4,$RESULT,,,,," >>"$CSV"
+		printf ' %s %s' "$4" "$RESULT"
+	else
+		echo "$RESULT" | awk -v at="$1,$2,$3,$4" '{ printf "%s,%s,%s,%s,%s,%s,\n", at, $5, $1, $2, $3, $4 }' >>"$CSV"
+		printf ' %s %s' "$4" "$(echo "$RESULT" | awk '{ print $2 "/" $4 }')"
+	fi
 }
 
-goodput() { # km loss
-	local lr c1 c8 b1 b8 q
-	c1=$(tcp cubic 1) c8=$(tcp cubic 8) b1=$(tcp bbr 1) b8=$(tcp bbr 8) q=$(quic) lr=$(longreach)
-	echo "$1 $2 ${lr:-0} ${c1:-0} ${c8:-0} ${b1:-0} ${b8:-0} ${q:-0}" | awk '{
-		best = 0
-		for (i = 4; i <= 8; i++) if ($i > best) best = $i
-		printf "%5d %6s %10d %8d %8d %8d %8d %8d %11.2f x %9.1f x\n", $1, $2, $3, $4, $5, $6, $7, $8, best ? $3 / best : 0, $4 ? $3 / $4 : 0 }'
+measured() {
+	[[ ",$MEASURES," = *,$1,* ]]
 }
 
-latency() { # km loss
-	local lr c b
-	c=$(lab_in ea "$LAB_BUILD/bench/bench_msg" ask 192.0.2.2 5300 $MSG $DEPTH $((LINE_MBPS / 4)) "$SECS" cubic)
-	b=$(lab_in ea "$LAB_BUILD/bench/bench_msg" ask 192.0.2.2 5300 $MSG $DEPTH $((LINE_MBPS / 4)) "$SECS" bbr)
-	edges host
-	lab_rcperf --op write --size $MSG --depth $DEPTH --rate "$(awk -v m="$LINE_MBPS" 'BEGIN { print m / 4000 }')" --secs "$SECS" --warmup 0 || lab_die "longreach: $(tail -1 "$LAB_DIR/rcperf.err")"
-	lr=$(lab_result '.here.latency_us | "\(.n) \(.p50 | round) \(.p99 | round) \(.p99_9 | round)"')
-	lab_edges_stop
-	echo "$1 $2 $lr $c $b" | awk '{
-		printf "%5d %6s   %7d %7d %7d   %7d %7d %7d   %7d %7d %7d   %5.2f x at p99.9\n", $1, $2, $4, $5, $6, $8, $9, $10, $12, $13,
-			$14, $10 < $14 ? $6 / $10 : $6 / $14 }'
-}
-
-at_each_point() { # function
-	local p
-	for p in "${POINTS[@]}"; do
-		lab_line_set "${p%%:*}" "loss=${p#*:}%"
-		"$1" "${p%%:*}" "${p#*:}"
+# Those that need edges last, so that nothing else runs beside the others.
+point() { # km loss
+	local s m mode systems
+	lab_line_set "$1" "loss=$2%"
+	for m in goodput latency beside; do
+		measured $m || continue
+		printf '%5s km %5s %% %-8s' "$1" "$2" $m
+		case $m in
+		goodput) systems=("${GOODPUTS[@]:1}") mode=near ;;
+		latency) systems=("${LATENCIES[@]:1}") mode=host ;;
+		beside) systems=("${BESIDES[@]:1}") mode=host ;;
+		esac
+		for s in ${systems[*]}; do
+			one "$1" "$2" $m "$s"
+		done
+		if edges $mode; then
+			one "$1" "$2" $m longreach
+		else
+			echo "$1,$2,$m,longreach,,,,,,the link does not come up" >>"$CSV"
+			printf ' longreach -'
+		fi
+		lab_edges_stop
+		echo
 	done
 }
 
+# --- what it means ---
+
+value() { # km loss measure system column
+	awk -F, -v k="$1" -v l="$2" -v m="$3" -v s="$4" -v c="$5" '$1 == k && $2 == l && $3 == m && $4 == s { print $c }' "$CSV"
+}
+
+# Of the others that have a figure: the largest goodput, the smallest time.
+best() { # km loss measure column
+	awk -F, -v k="$1" -v l="$2" -v m="$3" -v c="$4" '$1 == k && $2 == l && $3 == m && $4 != "longreach" && $c != "" {
+		if (v == "" || (m == "goodput" ? $c > v : $c < v)) v = $c } END { print v }' "$CSV"
+}
+
+ratio() { # a b
+	awk -v a="$1" -v b="$2" 'BEGIN { if (a == "" || b == "" || b == 0) exit; printf "%.2f", a / b }'
+}
+
+judge() { # what ratio '<=|>=' limit
+	if [ -n "$2" ]; then verdict "$@"; else no_verdict "$1" "no figure of one of the two: see wan.csv"; fi
+}
+
+verdicts() {
+	local p km loss c name
+	printf '\nlongreach beside the best of the others\n'
+	for p in "${POINTS[@]}"; do
+		km=${p%%:*} loss=${p#*:}
+		if measured goodput; then
+			judge "$km km, $loss % loss: goodput / best" \
+				"$(ratio "$(value "$km" "$loss" goodput longreach 5)" "$(best "$km" "$loss" goodput 5)")" '>=' 0.95
+			[ "$p" != 1000:1 ] || judge "$km km, $loss % loss: goodput / one CUBIC stream" \
+				"$(ratio "$(value "$km" "$loss" goodput longreach 5)" "$(value "$km" "$loss" goodput cubic 5)")" '>=' 2
+		fi
+		for m in latency beside; do
+			measured $m || continue
+			for c in 7:p50 8:p99 9:p99.9; do
+				name=${c#*:}
+				# Without losses there is nothing to win: no more than a tenth, and two machines' worth, is to be lost.
+				judge "$km km, $loss % loss: $name of $([ $m = latency ] && echo '64 KiB' || echo '4 KiB beside bulk') / best" \
+					"$(ratio "$(value "$km" "$loss" $m longreach "${c%%:*}")" "$(best "$km" "$loss" $m "${c%%:*}")")" '<=' \
+					"$([ "$loss" = 0 ] && echo 1.1 || echo 1)"
+			done
+		done
+	done
+	awk -F, 'NR > 1 && $10 != "" { print "  no figure: " $4 " " $3 " at " $1 " km, " $2 " %: " $10 }' "$CSV" | sort | uniq -c | sort -rn | head -20
+}
+
+plots() {
+	local kind
+	for kind in goodput latency; do
+		measured $kind || continue
+		gnuplot -e "csv='$CSV'; kind='$kind'; line=$LINE_MBPS; out='$OUT/wan-$kind.svg'" "$LAB_ROOT/bench/plot_wan.gp" ||
+			echo "gnuplot did not draw $OUT/wan-$kind.svg"
+	done
+	echo "figures: $CSV; drawn: $(ls "$OUT"/wan-*.svg 2>/dev/null | tr '\n' ' ')"
+}
+
+options "$@"
 need
 make -s -C "$LAB_ROOT" O="$LAB_BUILD" "$LAB_BUILD/bench/bench_msg" || exit
-POINTS=("$@")
-[ $# -gt 0 ] || mapfile -t POINTS < <(default_points | tr ' ' '\n')
+mkdir -p "$OUT" || exit
+CSV=$OUT/wan.csv
+echo km,loss_percent,measure,system,mbit_s,n,p50_us,p99_us,p99_9_us,why >"$CSV"
 lab_up
 for ns in ea eb; do
-	lab_sysctl $ns net.ipv4.tcp_rmem='4096 131072 67108864'
-	lab_sysctl $ns net.ipv4.tcp_wmem='4096 131072 67108864'
+	lab_sysctl $ns net.ipv4.tcp_rmem='4096 131072 67108864' net.ipv4.tcp_wmem='4096 131072 67108864'
 done
-emulator_is_fast_enough
+choose_line
 lab_line --rate "${LINE_MBPS}M" --queue 1M
-lab_server "$B_HOST"
 serve
-printf '\ngoodput, Mbit/s\n%5s %6s %10s %8s %8s %8s %8s %8s %13s %11s\n' km 'loss%' longreach cubic cubic-8 bbr bbr-8 quic \
-	'of the best' 'of cubic'
-at_each_point goodput
-printf '\nlatency of a message of 64 KiB, microseconds: p50, p99, p99.9\n%5s %6s   %-23s   %-23s   %-23s   longreach / best\n' km 'loss%' \
-	longreach 'TCP CUBIC' 'TCP BBR'
-at_each_point latency
-stop_serving
+echo "goodput in Mbit/s; latency and beside: p50/p99.9 in us"
+for p in "${POINTS[@]}"; do
+	point "${p%%:*}" "${p#*:}"
+done
+verdicts
+plots

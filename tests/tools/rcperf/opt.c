@@ -54,6 +54,7 @@ static const struct option_row rows[] = {
     {"pfc", V_U32, F(pfc), 1, 8, "N", "honour 802.1Qbb pauses of priority N - 1"},
     {"drop", V_SHARE, F(drop), 0, 0.9, "P", "drop this share of the packets received"},
     {"rate", V_GBPS, F(rate_bps), 0.0001, 1000, "GBIT", "send no faster, Gbit/s at layer 3"},
+    {"every-ms", V_MS, F(every_ns), 0.001, 1e6, "MS", "post a message so often, per QP, and time it from when it was due"},
     {"warmup", V_SHARE, F(warmup), 0, 0.9, "P", "share of the run before measuring [0.2]"},
     {"drain-s", V_SECS, F(drain_ns), 0, 86400, "S", "how long the server may need to execute the rest [60]"},
     {"interval", V_SECS, F(interval_ns), 0.01, 3600, "S", "a line of progress that often"},

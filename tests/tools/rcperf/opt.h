@@ -40,6 +40,7 @@ struct opt {
 	bool adaptive_retrans;
 	uint32_t recv_depth;
 	uint64_t rnr_timer_ns;
+	uint64_t every_ns;                /* between messages of a QP; 0: as soon as there is room */
 	uint64_t freeze_ns, freeze_after; /* no receives posted for freeze_ns after so many messages */
 	uint64_t hang_ns, hang_after_ns;  /* the whole endpoint stands still for hang_ns */
 	uint32_t pfc; /* 1 + the priority whose pauses are honoured; 0: none are */

@@ -74,17 +74,44 @@ static void post_one(struct engine *e, struct requester *r)
 	m->npos = rc_op_is_atomic(m->plan.op) ? 1 : roce_read_psns(m->plan.len, e->pmtu);
 	m->epoch = r->epoch - 1;
 	m->read_pos = m->pos;
-	m->posted_ns = e->now_ns;
+	m->posted_ns = e->opt->every_ns ? r->first_ns + m->no * e->opt->every_ns : e->now_ns;
 	if (rc_op_is_atomic(m->plan.op))
 		plan_atomic(r, m);
 	r->pos_end += m->npos;
 	e->stats.msgs_posted++;
 }
 
+static bool has_room(const struct requester *r)
+{
+	return r->msg_end < r->goal && r->msg_end - r->msg_una < r->depth;
+}
+
+/* When the next message may be posted: 0 at once, NEVER without room. */
+static uint64_t next_due_ns(const struct engine *e, const struct requester *r)
+{
+	if (!has_room(r))
+		return NEVER;
+	return r->first_ns && e->opt->every_ns ? r->first_ns + r->msg_end * e->opt->every_ns : 0;
+}
+
 static void post(struct engine *e, struct requester *r)
 {
-	while (r->msg_end < r->goal && r->msg_end - r->msg_una < r->depth)
+	if (r->first_ns == 0)
+		r->first_ns = e->now_ns;
+	while (next_due_ns(e, r) <= e->now_ns)
 		post_one(e, r);
+	engine_wake_at(e, next_due_ns(e, r));
+}
+
+/* NEVER: not before something else happens. */
+static uint64_t post_timer(struct engine *e, struct qp *qp)
+{
+	uint64_t due_ns = qp->req.first_ns != 0 ? next_due_ns(e, &qp->req) : NEVER;
+
+	if (due_ns > e->now_ns)
+		return due_ns;
+	engine_mark_ready(e, qp);
+	return NEVER;
 }
 
 /* ---- timers ---- */
@@ -153,6 +180,7 @@ void req_retry(struct engine *e, struct qp *qp, const char *last_words)
 uint64_t req_timer(struct engine *e, struct qp *qp)
 {
 	struct requester *r = &qp->req;
+	uint64_t due_ns;
 
 	if (r->failed)
 		return NEVER;
@@ -166,7 +194,8 @@ uint64_t req_timer(struct engine *e, struct qp *qp)
 		e->stats.timeouts++;
 		req_retry(e, qp, "retries exhausted, the responder does not answer");
 	}
-	return r->deadline_ns != 0 ? r->deadline_ns : NEVER;
+	due_ns = post_timer(e, qp);
+	return r->deadline_ns != 0 && r->deadline_ns < due_ns ? r->deadline_ns : due_ns;
 }
 
 /* ---- sending ---- */

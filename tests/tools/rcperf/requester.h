@@ -43,6 +43,7 @@ struct requester {
 	uint64_t deadline_ns, rnr_until_ns; /* 0: not armed */
 	uint32_t retries, rnr_retries;      /* since the last progress */
 	uint64_t progress_ns;               /* time of the last progress */
+	uint64_t first_ns;                  /* with --every-ms: when the first message was due; 0: not yet */
 	uint64_t went_back_to;              /* position of the last go-back, until there is progress */
 	uint64_t words[ATOMIC_WORDS];       /* the peer's counters as they must be after all posted atomics */
 	uint64_t seed, peer_init_seed;

@@ -51,6 +51,7 @@ X(FAR_FREES_FIRST,    "delivered position, then free slot (far)",       "the del
 X(ARENA_EPOCH,        "the peer's arena epoch",                         "flows of a lost arena go on")
 X(LANE_ONE_WAY,       "a host pair has one lane",                       "the hash is not symmetric")
 X(ONE_POOL,           "each pool keeps its reserve",                    "one direction may take every chunk")
+X(QUEUE_STALE,        "what is lost is sent again, in every session",   "what the last session had to repair is not, in the next")
 X(REFUSED_FORGOTTEN,  "refused is no loss, and comes again",            "what was refused is not sent again")
 X(DEAD_PATH_KEEPS,    "what was under way on a dead path goes again",   "it stays there")
 X(NO_CREDIT,          "credit follows drain rate and round trip",       "a flow may hold all that is left of a pool")

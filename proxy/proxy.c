@@ -41,6 +41,7 @@ static void requeue_slots(struct proxy *p)
 			continue;
 		m->units[0] = m->units[1] = m->lost[0] = m->lost[1] = 0;
 		m->sends = m->in_flight = m->copies = 0;
+		m->queued = FAULT(FAULT_QUEUE_STALE) ? m->queued : SQ_NONE; /* the lanes' lists are empty */
 		if (h->kind == SLOT_REQ_NEAR)
 			continue;
 		wan_lane_queue_first(p, lane_of(p, m->lane), slot);

@@ -433,9 +433,20 @@ static bool retries_untold(const struct conn *c)
 	return false;
 }
 
+/* A responder has gone without a word: its flow is given up after StallAfter, and what has to wait for it (with
+ * Barrier=causal for what waits for it, too) till then or for the barrier's limit. */
+static bool somebody_is_silent(const struct world *w)
+{
+	for (uint32_t i = 0; i < w->nconns; i++)
+		if (w->conn[i].refused_ns && w->conn[i].cfg.refuse_syndrome == 0)
+			return true;
+	return false;
+}
+
 /* Nobody can hold a host off while the WAN is cut or an edge is down if its QPN is not known yet (without CM the
  * responder's first answer tells it; an edge that was down may have missed CM), or if it will not be held off for as long
- * as that takes. */
+ * as that takes. With Barrier=causal the first message of a queue pair waits for others, too, and who is not known yet
+ * cannot be told. */
 static bool may_die(const struct qp *q)
 {
 	const struct world *w = q->host->w;
@@ -444,6 +455,8 @@ static bool may_die(const struct qp *q)
 	if (w->cfg.edges_from_ns && w->q.now_ns < w->cfg.edges_from_ns + 500000000) /* it has lost much already */
 		return true;
 	if (counts && retries_untold(q->conn))
+		return true;
+	if (w->cfg.barrier == BARRIER_CAUSAL && q->req.pos_una == 0 && !q->conn->cfg.cm && somebody_is_silent(w))
 		return true;
 	if (!interrupted_since(w, q->req.waits_ns))
 		return false;
@@ -475,6 +488,13 @@ void check_told(struct qp *q)
 	conn_abandon(q->conn);
 }
 
+bool check_waits_in_vain(const struct conn *c)
+{
+	const struct world *w = c->w;
+
+	return world_cfg_is_cut(&w->cfg) || w->cfg.ncrashes > 0 || c->cfg.receive_every_ns || somebody_is_silent(w);
+}
+
 /* The edges may let a DREQ go before the bytes in front of it only when those cannot get through. */
 static bool waived(const struct world *w)
 {
@@ -487,7 +507,7 @@ void check_dreq(struct conn *c)
 
 	if (c->qp[1]->resp.msg >= c->dreq_completed || w->cfg.direct || !check_relies(c, 0))
 		return;
-	if (waived(w) && (world_cfg_is_cut(&w->cfg) || w->cfg.ncrashes > 0 || c->cfg.receive_every_ns > 0))
+	if (waived(w) && check_waits_in_vain(c))
 		c->excused = true;
 	else
 		check_fail(w, waived(w) ? "dreq-waived" : "dreq-overtakes",

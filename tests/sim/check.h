@@ -40,6 +40,8 @@ void check_told(struct qp *q);
 /* What the side has completed must be executed: the connection is not excused, or only by the loss of an arena that mode
  * far outlives. */
 bool check_relies(const struct conn *c, int side);
+/* The edges may have waited for as long as they are to (barrier), and let go what had to wait for this connection. */
+bool check_waits_in_vain(const struct conn *c);
 /* DREQ arrived at side 1. */
 void check_dreq(struct conn *c);
 /* "Done" arrived over UD at side 1. */

@@ -2,6 +2,8 @@
 /* The entrance: who is let in, sessions, restarts from the arena, what an observer is told. */
 #include "core_fixture.h"
 
+#include "proxy/wan_lane_priv.h"
+
 /* --- the door --- */
 
 static void proxy__foreign_addresses(void **state)
@@ -322,6 +324,43 @@ static bool lossy(struct core *c, struct core_edge *from, uint8_t *dgram, size_t
 	if ((*s >> 33) % 10 == 1)
 		proxy_wan_rx(from == &c->a ? c->b.p : c->a.p, c->now_ns, dgram, len, false);
 	return true;
+}
+
+/* The first datagram with a packet. */
+static bool lose_first(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	bool *lost = c->arg;
+
+	(void)dgram;
+	if (from == &c->b || len < 200 || *lost)
+		return true;
+	*lost = true;
+	return false;
+}
+
+/* What waits to be repaired when the session ends is sent anew in the next one, and repaired there if need be. */
+static void proxy__loss_in_two_sessions(void **state)
+{
+	bool lost = false;
+	struct core c;
+	struct lane *l;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	c.cut = true;
+	core_send(&c, RC_WRITE_ONLY, 1);
+	l = &c.a.p->lanes[core_near(&c)->lane];
+	wan_queue_slot(c.a.p, &l->repair, arena_find(c.a.p->arena, SLOT_REQ_NEAR, core_near(&c)->idx, POS_ORIGIN + 1),
+	               SQ_REPAIR);
+	c.cut = false;
+	c.wan = lose_first;
+	c.arg = &lost;
+	core_session(&c);
+	assert_true(lost);
+	core_wait(&c, 100 * CORE_MS);
+	core_expect(&c.b, RC_WRITE_ONLY, 1);
+	core_close(&c);
 }
 
 static void proxy__loss_is_repaired(void **state)
@@ -705,6 +744,7 @@ int main(void)
 	    cmocka_unit_test(proxy__dead_peer_is_noticed),
 	    cmocka_unit_test(proxy__cut_line_heals),
 	    cmocka_unit_test(proxy__loss_is_repaired),
+	    cmocka_unit_test(proxy__loss_in_two_sessions),
 	    cmocka_unit_test(proxy__refused_is_not_lost),
 	    cmocka_unit_test(proxy__long_report_ends),
 	    cmocka_unit_test(proxy__rebuild_near_edge),

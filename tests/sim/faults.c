@@ -74,6 +74,7 @@ static const struct directed {
     {FAULT_NO_SOFT_CNP, "--incast", incast},
     {FAULT_OLD_LIFE_OVERTAKEN, "near__stranger_waits_for_the_old_life", NULL},
     {FAULT_NEXT_NOT_URGENT, "share__the_reserve_is_for_urgent_packets", NULL},
+    {FAULT_QUEUE_STALE, "proxy__loss_in_two_sessions", NULL},
     {FAULT_REQUESTER_SHARED, "stranger__of_a_connection_that_is_gone", NULL},
     {FAULT_NO_MINIMUM, "share__always_the_minimum", NULL},
 };

@@ -181,6 +181,7 @@ static void measure(const struct rate_control *c, struct rate_sample *s, const s
 	uint64_t over_ns = sending_ns > telling_ns ? sending_ns : telling_ns;
 
 	s->prior_bytes = m->delivered_bytes;
+	s->datagram_bytes = m->bytes;
 	s->sent_in_flight_bytes = m->in_flight_bytes;
 	s->app_limited = m->app_limited;
 	if (over_ns && pick->sent_ns >= m->first_sent_ns)

@@ -62,6 +62,7 @@ struct rate_sample {
 	uint64_t lost_bytes;      /* lost since then */
 	uint64_t delivered_bytes; /* in total */
 	uint64_t prior_bytes; /* delivered when the latest of those that arrived was sent: for counting round trips */
+	uint64_t datagram_bytes;       /* of the latest of those that arrived */
 	uint64_t in_flight_bytes;      /* now */
 	uint64_t sent_in_flight_bytes; /* when that one was sent */
 	uint64_t ce;                   /* datagrams that came with the ECN mark CE, since the last sample */
@@ -83,7 +84,7 @@ struct rate_ops {
 	const char *(*state)(const struct rate_control *c);
 };
 
-#define RATE_STATE_WORDS 48
+#define RATE_STATE_WORDS 64
 
 struct rate_control {
 	_Atomic(const struct rate_ops *) ops, wanted; /* the second comes with the next report */

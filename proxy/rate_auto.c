@@ -10,8 +10,8 @@
  * - cruise: as much as is delivered, for some rounds: how many differs, so that two do not keep step.
  * - refill: a round without the bound that losses have set.
  * - up: a quarter more, to see whether more is delivered: on while it is and no queue comes of it.
- * - probe-rtt: half of what the line holds, for a round, when the least round trip was not seen again for long: the queue
- *   may be one's own. At most once in MIN_RTT_KEPT_RTTS round trips, so it costs one percent at most.
+ * - probe-rtt: half of what the line holds, for a round, when the least round trip was not seen again for long: the
+ *   queue may be one's own. At most once in MIN_RTT_KEPT_RTTS round trips, so it costs one percent at most.
  *
  * The rate is the largest of the samples of this probe and the one before. A sample that was limited by the application
  * may raise it and never lowers it, nor ends a startup.
@@ -19,22 +19,38 @@
  * Losses alone mean nothing below LOSS_PPM: random ones must not slow anybody. Those that come while the round trip is
  * well above the least are a queue that runs over, and any number of them counts (OVERRUN_PPM in the rounds after a
  * probe, whose own queue is there), as do CE marks. Then the rate goes down until the next probe, which comes late. It
- * goes down once and not with each loss, so that who does not yield at all does not get everything. By how much follows
- * from what the last probe brought (kept()): who has more of the line gives more, which is what makes shares equal.
- * What a probe has gained by making the queue run over is not believed.
+ * goes down once and not with each loss. Two things make shares equal. By how much it goes down follows from what the
+ * last probe brought (kept()): who has more of the line gives more. And the next probe comes the later the more one has
+ * (wait_long()): by the cube root, as with CUBIC, so that it suits any rate; who has less takes what was given. If
+ * nobody takes it several times over (untaken), little is given: one is alone on a line with a short queue. What a
+ * probe has gained by making the queue run over is not believed.
  *
- * A queue that does not go for long, though nobody here keeps it, is that of a sender that fills it (contended()): then
- * its delay is no reason to send less, or nothing would be left, and probes come sooner. */
+ * So much for those that give, too. Of others there are two kinds:
+ *
+ * - Who fills the queue, as CUBIC does. A queue that does not go for long, though nobody here keeps it, is theirs
+ *   (contended()), and its delay is no reason to send less, or nothing would be left (Copa does the same).
+ *   Then as much may be in flight as CUBIC would have in our place (cubic_window.h), which shares with CUBIC as CUBIC
+ *   does. At first, until it has met losses of its own, it follows what the probes bring. After losses one round goes
+ *   by without it: if all that fill the queue are of our kind, they stand back together, for losses come to all at the
+ *   same time, and the queue is gone, and so is the reason.
+ * - Who does not care about losses, as BBR version 1. Then they go on whatever is given (look()), and to give is of no
+ *   use: for DEAF_ROUNDS losses are no reason for anything, as much is in flight as BBR has, and probes are believed.
+ *   CE marks are obeyed all the same.
+ *
+ * Both look like a longer way at first, and a longer way like them. The least round trip is only given up for what is
+ * seen with half of the line's content in flight, and only after BELIEVED_NS, in which BBR empties the queue once. */
 #include "rate.h"
 
 #include <string.h>
 
+#include "cubic_window.h"
 #include "wan_pacer.h"
 
 #define FIRST_BYTES        90000ull /* in flight before anything is known: ten large datagrams, RFC 6928 */
 #define FIRST_RTT_NS       1000000ull
 #define LEAST_BYTES        40000ull
 #define LEAST_BPS          100000ull
+#define SEGMENT_BYTES      1500ull
 #define FLAT_ROUNDS        3
 #define LOSS_PPM           50000ull
 #define KEPT               86
@@ -44,14 +60,25 @@
 #define SLOWER_ROUNDS      3
 #define OVERRUN_PPM        30000ull
 #define CRUISE_ROUNDS      8 /* and up to as many again */
-#define CRUISE_MAX_NS      3000000000ull
-#define CRUISE_BOUND       80 /* after a back-off */
+#define CRUISE_MAX_NS      1500000000ull
+#define WAIT_RTTS          12 /* after a back-off, times the cube root of the segments that the line holds of ours */
+#define WAIT_RTTS_NS       400000000ull
+#define WAIT_MAX_NS        10000000000ull
+#define UNTAKEN            3 /* back-offs in a row whose room nobody took */
+#define UNTAKEN_KEPT       97
 #define UP_ROUNDS_MAX      32
 #define CONTENDED_NS       1000000000ull
 #define CONTENDED_RTTS     40
 #define CONTENDED_ROUNDS   3
+#define WINDOW_PACE        110
+#define LOOK_ROUNDS        16
+#define LOSSES_RARE        12 /* one round of so many has some */
+#define LOSSES_FREQUENT    6
+#define DEAF_ROUNDS        100
+#define DEAF_HOLD          200
 #define MIN_RTT_KEPT_NS    5000000000ull
 #define MIN_RTT_KEPT_RTTS  100
+#define BELIEVED_NS        12000000000ull
 #define PROBE_RTT_LEAST_NS 1000000ull
 #define NONE               UINT64_MAX
 
@@ -68,16 +95,19 @@ static const struct {
 };
 
 struct auto_state {
-	uint32_t phase, rounds, wait, flat; /* rounds: in the phase */
-	bool gave;                          /* backed off since the last probe */
-	uint32_t slower;                    /* rounds in a row */
-	uint64_t phase_ns;                  /* since when */
-	uint64_t bw_bps[2];                 /* this probe's, the last one's */
-	uint64_t up_bps;                    /* of a probe, and not believed yet */
-	uint64_t empty_at_ns;               /* when there was hardly a queue last */
-	uint64_t queued_rtt_ns;             /* least round trip of the last whole round */
-	uint64_t most_bps;                  /* startup: what later rounds must beat; up: the same */
-	uint64_t min_rtt_ns, min_rtt_at_ns;
+	uint32_t phase, rounds, flat; /* rounds: in the phase */
+	uint64_t phase_ns;            /* since when */
+	uint32_t wait_rounds;         /* a cruise lasts so long ... */
+	uint64_t wait_ns;             /* ... or so long */
+	bool gave;                    /* backed off since the last probe */
+	uint32_t untaken;             /* back-offs in a row after which no queue was seen until the next */
+	uint32_t slower;              /* rounds in a row */
+	uint64_t bw_bps[2];           /* this probe's, the last one's */
+	uint64_t up_bps;              /* of a probe, and not believed yet */
+	uint64_t empty_at_ns;         /* when there was hardly a queue last */
+	uint64_t queued_rtt_ns;       /* least round trip of the last whole round */
+	uint64_t most_bps;            /* startup: what later rounds must beat; up: the same */
+	uint64_t min_rtt_ns, min_rtt_at_ns, probed_rtt_at_ns;
 	uint64_t short_bps;  /* bound until the next probe */
 	uint64_t high_bytes; /* bound that the probes have found */
 	uint64_t round_end;  /* delivered bytes */
@@ -86,7 +116,12 @@ struct auto_state {
 	bool limited; /* by the application */
 	bool fresh;   /* bw_bps[0] has a sample that was not */
 	uint64_t now_ns;
-	uint64_t resume_ns; /* probe-rtt: not before */
+	uint64_t resume_ns;         /* probe-rtt: not before */
+	struct cubic_window window; /* while contended; bytes 0: not */
+	bool window_known;          /* has met losses */
+	uint64_t segment_bytes;     /* the largest datagram */
+	uint32_t looked, lossy;     /* rounds outside of probes, and those of them with congestion: lately */
+	uint32_t deaf_rounds;       /* left */
 	uint32_t random;
 };
 
@@ -146,11 +181,28 @@ static uint64_t mean_rtt(const struct auto_state *a)
 /* It has not gone for long, though nothing here keeps it: somebody fills it. */
 static bool contended(const struct auto_state *a)
 {
-	return a->phase != STARTUP && !a->slower &&
-	       a->now_ns > a->empty_at_ns + max_of(CONTENDED_NS, CONTENDED_RTTS * a->min_rtt_ns);
+	return a->phase != STARTUP && a->now_ns > a->empty_at_ns + max_of(CONTENDED_NS, CONTENDED_RTTS * a->min_rtt_ns);
+}
+
+static bool losses_rare(const struct auto_state *a)
+{
+	return a->lossy * LOSSES_RARE <= a->looked;
 }
 
 /* --- outputs --- */
+
+/* In flight, where a queue is not ours. */
+static uint64_t contended_bytes(const struct auto_state *a, uint64_t bps)
+{
+	if (!a->window_known || !losses_rare(a))
+		return percent(rate_bytes(bps, a->queued_rtt_ns), losses_rare(a) ? 130 : 200);
+	return percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold);
+}
+
+static bool window_counts(const struct auto_state *a)
+{
+	return a->window.bytes && a->phase != DOWN && a->phase != DRAIN && a->phase != PROBE_RTT;
+}
 
 static void set_outputs(struct rate_control *c, const struct auto_state *a)
 {
@@ -162,19 +214,27 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 	}
 	/* Reports bunch: some round trip more than the line holds must be allowed for. */
 	if (contended(a) && a->phase != PROBE_RTT)
-		bytes = percent(rate_bytes(bps, a->queued_rtt_ns), 200);
+		bytes = contended_bytes(a, bps);
 	else
 		bytes = percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold);
-	if (a->phase == CRUISE || a->phase == DOWN)
+	if (a->deaf_rounds && a->phase != PROBE_RTT)
+		bytes = max_of(bytes, percent(rate_bytes(bps, a->min_rtt_ns), DEAF_HOLD));
+	else if (a->phase == CRUISE || a->phase == DOWN)
 		bytes = min_of(bytes, percent(a->high_bytes, 85));
 	else if (a->phase == REFILL || a->phase == UP)
 		bytes = min_of(bytes, a->high_bytes);
-	/* What a few small datagrams brought in a round trip says nothing yet: startup does not go below where it began. */
+	/* What a few small datagrams brought in a round trip says nothing yet: startup does not go below where it
+	 * began. */
 	if (a->phase == STARTUP) {
 		bytes += FIRST_BYTES;
 		bps = max_of(bps, rate_from(FIRST_BYTES, max_of(a->min_rtt_ns, FIRST_RTT_NS)));
 	}
-	rate_set(c, max_of(percent(bps, phases[a->phase].pace), LEAST_BPS), max_of(bytes, LEAST_BYTES));
+	bps = percent(bps, phases[a->phase].pace);
+	if (window_counts(a)) {
+		bytes = max_of(bytes, a->window.bytes);
+		bps = max_of(bps, percent(rate_from(a->window.bytes, a->queued_rtt_ns), WINDOW_PACE));
+	}
+	rate_set(c, max_of(bps, LEAST_BPS), max_of(bytes, LEAST_BYTES));
 }
 
 /* --- phases --- */
@@ -198,8 +258,21 @@ static void enter(struct auto_state *a, enum phase phase, uint64_t now_ns)
 			a->bw_bps[0] = 0;
 		}
 		a->fresh = false;
-		a->wait = contended(a) ? CONTENDED_ROUNDS : CRUISE_ROUNDS + next_random(a) % CRUISE_ROUNDS;
+		a->wait_rounds = CRUISE_ROUNDS + next_random(a) % CRUISE_ROUNDS;
+		if (contended(a) || a->deaf_rounds)
+			a->wait_rounds = CONTENDED_ROUNDS;
+		a->wait_ns = CRUISE_MAX_NS;
 	}
+}
+
+/* Until the next probe, after the queue ran over: the longer, the more one has. */
+static void wait_long(struct auto_state *a)
+{
+	uint64_t root_tenths = cube_root(held_bytes(a) * 1000 / a->segment_bytes);
+
+	a->wait_rounds = UINT32_MAX;
+	a->wait_ns = min_of(root_tenths * min_of(WAIT_RTTS * a->min_rtt_ns, WAIT_RTTS_NS) / 10, WAIT_MAX_NS);
+	a->wait_ns = percent(a->wait_ns, 80 + next_random(a) % 41);
 }
 
 static bool lost_more(const struct auto_state *a, uint64_t ppm)
@@ -237,6 +310,8 @@ static uint32_t kept(const struct auto_state *a)
 {
 	uint64_t yield, before = found_bps(a);
 
+	if (a->untaken >= UNTAKEN)
+		return UNTAKEN_KEPT;
 	if (!a->up_bps || !before)
 		return KEPT;
 	yield = a->up_bps / (before / 100 + 1);
@@ -252,9 +327,53 @@ static void back_off(struct auto_state *a)
 		return;
 	a->gave = true;
 	a->short_bps = percent(bps, kept(a));
-	if (!queued(a, a->rtt_ns, 20))
-		a->short_bps = max_of(a->short_bps, min_of(a->round_bps, bps));
-	a->wait = CRUISE_BOUND;
+	a->untaken++;
+	wait_long(a);
+}
+
+/* --- those that do not give --- */
+
+/* Do losses go on, whoever gives? What one's own probe brings is not counted. */
+static void look(struct auto_state *a, bool over)
+{
+	if (a->deaf_rounds) {
+		if (--a->deaf_rounds == 0)
+			a->looked = a->lossy = 0;
+		return;
+	}
+	if (a->phase != CRUISE && a->phase != DOWN)
+		return;
+	if (a->looked >= 2 * LOOK_ROUNDS) {
+		a->looked /= 2;
+		a->lossy /= 2;
+	}
+	a->looked++;
+	if (over && !a->ce && (a->phase == CRUISE || a->rounds >= 2))
+		a->lossy++;
+	if (a->looked >= LOOK_ROUNDS && a->lossy * LOSSES_FREQUENT > a->looked) {
+		a->deaf_rounds = DEAF_ROUNDS;
+		enter(a, REFILL, a->now_ns);
+	}
+}
+
+/* What CUBIC would do. */
+static void keep_window(struct auto_state *a, bool over)
+{
+	if (!contended(a)) {
+		a->window.bytes = 0;
+		a->window_known = false;
+	} else if (!a->window.bytes) {
+		cubic_window_start(&a->window, a->now_ns, a->most_in_flight, a->segment_bytes);
+	} else if (!over) {
+		cubic_window_grow(&a->window, a->now_ns);
+	} else if (a->phase != DOWN) {
+		if (!a->window_known)
+			a->window.bytes = max_of(a->window.bytes, a->most_in_flight);
+		a->window_known = true;
+		cubic_window_cut(&a->window, a->now_ns);
+		if (!a->deaf_rounds && losses_rare(a) && a->window.bytes > held_bytes(a))
+			enter(a, DOWN, a->now_ns);
+	}
 }
 
 /* Much less is delivered than was found, and a queue says that it is not for want of sending: the line has become
@@ -273,9 +392,17 @@ static void note_slower(struct auto_state *a, uint64_t now_ns)
 
 static void on_round(struct auto_state *a, uint64_t now_ns)
 {
-	bool over = congested(a);
+	bool over = congested(a), overran = overrun(a);
 
+	if (a->phase == CRUISE && a->rounds > 3 && queued(a, mean_rtt(a), 8))
+		a->untaken = 0;
+	look(a, over);
+	if (a->deaf_rounds) {
+		over = a->ce;
+		overran = false;
+	}
 	note_slower(a, now_ns);
+	keep_window(a, over);
 
 	a->rounds++;
 	switch (a->phase) {
@@ -297,16 +424,16 @@ static void on_round(struct auto_state *a, uint64_t now_ns)
 		    a->rounds > UP_ROUNDS_MAX)
 			enter(a, DOWN, now_ns);
 		if (over)
-			a->wait = CRUISE_BOUND;
+			wait_long(a);
 		break;
 	case CRUISE:
-		if (a->rounds >= a->wait || now_ns >= a->phase_ns + CRUISE_MAX_NS)
+		if (a->rounds >= a->wait_rounds || now_ns >= a->phase_ns + a->wait_ns)
 			enter(a, REFILL, now_ns);
 		break;
 	default:
 		break;
 	}
-	if ((over && a->phase == CRUISE && a->rounds > 1) || (overrun(a) && (a->phase == DOWN || a->phase == CRUISE)))
+	if ((over && a->phase == CRUISE && a->rounds > 1) || (overran && (a->phase == DOWN || a->phase == CRUISE)))
 		back_off(a);
 }
 
@@ -319,9 +446,11 @@ static void begin_round(struct auto_state *a, const struct rate_sample *s)
 	a->limited = false;
 }
 
+/* While contended not before what that made of the queue is seen. */
 static void on_drained(struct auto_state *a, const struct rate_sample *s)
 {
-	if ((a->phase == DRAIN || a->phase == DOWN) && (s->in_flight_bytes <= held_bytes(a) || a->rounds > 4))
+	if ((a->phase == DRAIN || a->phase == DOWN) && (s->in_flight_bytes <= held_bytes(a) || a->rounds > 4) &&
+	    (!a->window.bytes || a->rounds >= 2))
 		enter(a, CRUISE, s->now_ns);
 }
 
@@ -334,15 +463,14 @@ static uint64_t kept_ns(const struct auto_state *a)
 
 static void track_rtt(struct auto_state *a, const struct rate_sample *s)
 {
-	bool old = s->now_ns > a->min_rtt_at_ns + kept_ns(a);
+	bool old = s->now_ns > max_of(a->min_rtt_at_ns, a->probed_rtt_at_ns) + kept_ns(a);
 
 	if (s->rtt_ns) {
 		a->rtt_ns = min_of(a->rtt_ns, s->rtt_ns);
 		a->most_rtt_ns = max_of(a->most_rtt_ns, s->rtt_ns);
 		a->rtts_ns += s->rtt_ns;
 		a->nrtts++;
-		if (!a->min_rtt_ns || s->rtt_ns <= a->min_rtt_ns ||
-		    (a->phase == PROBE_RTT && s->now_ns >= a->resume_ns)) {
+		if (!a->min_rtt_ns || s->rtt_ns <= a->min_rtt_ns) {
 			a->min_rtt_ns = s->rtt_ns;
 			a->min_rtt_at_ns = s->now_ns;
 		}
@@ -355,8 +483,14 @@ static void track_rtt(struct auto_state *a, const struct rate_sample *s)
 		return;
 	if (a->resume_ns == NONE && (s->in_flight_bytes <= held_bytes(a) / 2 + LEAST_BYTES || a->rounds > 1))
 		a->resume_ns = s->now_ns + max_of(a->min_rtt_ns, PROBE_RTT_LEAST_NS);
-	if (s->now_ns >= a->resume_ns && a->min_rtt_at_ns >= a->resume_ns)
-		enter(a, REFILL, s->now_ns);
+	if (s->now_ns < a->resume_ns || !s->rtt_ns)
+		return;
+	a->probed_rtt_at_ns = s->now_ns;
+	if (s->now_ns > a->min_rtt_at_ns + max_of(BELIEVED_NS, kept_ns(a))) {
+		a->min_rtt_ns = s->rtt_ns;
+		a->min_rtt_at_ns = s->now_ns;
+	}
+	enter(a, REFILL, s->now_ns);
 }
 
 /* --- the row --- */
@@ -366,6 +500,7 @@ static void auto_init(struct rate_control *c, uint64_t now_ns)
 	struct auto_state *a = of(c);
 
 	a->short_bps = a->high_bytes = a->rtt_ns = NONE;
+	a->segment_bytes = SEGMENT_BYTES;
 	a->random = 2463534242u ^ (uint32_t)now_ns;
 	if (!a->random)
 		a->random = 1;
@@ -379,6 +514,7 @@ static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 	uint64_t *sample = a->phase == UP || (a->phase == DOWN && a->rounds < 2) ? &a->up_bps : &a->bw_bps[0];
 
 	a->now_ns = s->now_ns;
+	a->segment_bytes = max_of(a->segment_bytes, s->datagram_bytes);
 	a->acked += s->acked_bytes;
 	a->lost += s->lost_bytes;
 	a->ce += s->ce;

@@ -6,8 +6,7 @@
 #
 # gnuplot -e "trace='trace.csv'; out='trace.svg'; run='NAME'" bench/plot_trace.gp
 #
-# A run of the simulator is done twice, the second flow first in the second turn: turn=1 shows that one.
-if (!exists("turn")) turn = 0
+# A run of the simulator is done from several seeds, whose number ends its name: run='auto-cubic-1g-20ms-1bdp-0'.
 set terminal svg size 1000,1100 dynamic font 'sans,12' background '#ffffff'
 set output out
 set datafile separator ','
@@ -22,10 +21,10 @@ set rmargin 26
 set yrange [0:*]
 colours = '#1b7f5c #b3542f #3b5ba5 #8a6d1d #7d3f8c #2f8fa3 #8c3f4f #555555'
 colour(i) = word(colours, (i - 1) % 8 + 1)
-# The flows in the order in which they come, and what is known of one in one turn; time begins again with each turn.
+# The flows in the order in which they come, and what is known of one.
 flows = system(sprintf('awk -F, ''$1 == "%s" && !seen[$2]++ { printf "%%s ", $2 }'' "%s"', run, trace))
 n = words(flows)
-flow(i) = sprintf('< awk -F, ''$1 == "%s" && $2 == "%s" { if ($4 + 0 < last) turn++; last = $4 + 0; if (turn + 0 == %d) print }'' "%s"', run, word(flows, i), turn, trace)
+flow(i) = sprintf('< awk -F, ''$1 == "%s" && $2 == "%s" '' "%s"', run, word(flows, i), trace)
 control(i) = system(sprintf('awk -F, ''$1 == "%s" && $2 == "%s" { print $3; exit }'' "%s"', run, word(flows, i), trace))
 name(i) = word(flows, i) eq '-' ? control(i) : word(flows, i).' ('.control(i).')'
 set ylabel 'delivered, Mbit/s'

@@ -18,7 +18,7 @@
 #define FLOW_PKT_BYTES 8972u
 #define FLOW_OVERHEAD  66u
 #define FLOW_WIRE      (FLOW_PKT_BYTES + FLOW_OVERHEAD)
-#define FLOW_RING      (1u << 16) /* numbers in flight, at most */
+#define FLOW_RING      (1u << 17) /* numbers in flight, at most */
 #define FLOWS_RUN_MAX  4
 
 struct flow;

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Two model flows (flow.h) over one bottleneck with a queue of 0.5, 1 and 4 bandwidth-delay products, each sending all
- * that its congestion control lets it; what each delivers is counted after a warm-up. BBR (version 1) against CUBIC
- * stands beside, for comparison. Then one alone, with random loss. Flows start 100 ms apart, the second one first in
- * every other run, and what is asserted is the worse of the two. */
+ * Two model flows (flow.h) over one bottleneck, each sending all that its congestion control lets it; what each
+ * delivers is counted after a warm-up. A *spot* is a line (rate, round trip) with a queue of so many bandwidth-delay
+ * products. On each spot run, from the same seeds,
+ *
+ *     auto + auto     the larger may be APART above an equal share
+ *     auto + cubic    auto has a quarter of the line at least; and cubic no less than BBR leaves it, or than half
+ *                     (less NOISE: two CUBICs are further apart)
+ *     auto + bbr      each has a quarter at least
+ *     bbr + cubic     BBR (version 1): what auto is compared with
+ *
+ * A seed says who comes first and how much later the other one does: in every other one more than LATE_ROUNDS round
+ * trips, when the first has the line and the queue to itself. What is held to the quarter and to APART is the worst of
+ * all seeds, what cubic keeps is the mean of them.
+ *
+ * Beside the spots: one alone, with random loss. */
 #include "rate_run.h"
 
 #include <stdio.h>
@@ -13,69 +24,70 @@
 
 #include "flow.h"
 
-#define RATE_BPS   1000000000ull
-#define ONE_WAY_NS 10000000ull
-#define WARM_NS    10000000000ull
-#define RUN_NS     60000000000ull
-#define LATER_NS   100000000ull
-#define TRACE_NS   20000000ull
+#define TRACE_NS    20000000ull
+#define LATE_ROUNDS 30
+#define APART       0.2
+#define QUARTER     0.25
+#define NOISE       0.02
+#define SEEDS_MAX   16
+#define MSEC        1000000ull
+#define SEC         1000000000ull
+#define MBIT        1000000ull
 
-struct rate_case {
+struct rate_line {
 	const char *name;
-	const struct flow_cc *cc[2]; /* the second may be NULL */
+	uint64_t bps, rtt_ns, warm_ns, run_ns;
+	uint32_t seeds;      /* in "all"; 0: not there */
+	uint32_t more_seeds; /* in "grid" */
+};
+
+static const struct rate_line lines[] = {
+    {"200m-10ms", 200 * MBIT, 10 * MSEC, 10 * SEC, 60 * SEC, 4, 8},
+    {"200m-100ms", 200 * MBIT, 100 * MSEC, 60 * SEC, 240 * SEC, 4, 8},
+    {"1g-5ms", 1000 * MBIT, 5 * MSEC, 10 * SEC, 60 * SEC, 2, 8},
+    {"1g-20ms", 1000 * MBIT, 20 * MSEC, 10 * SEC, 60 * SEC, 4, 8},
+    {"1g-100ms", 1000 * MBIT, 100 * MSEC, 60 * SEC, 240 * SEC, 0, 8},
+    {"10g-4ms", 10000 * MBIT, 4 * MSEC, 10 * SEC, 60 * SEC, 0, 4},
+    {"10g-10ms", 10000 * MBIT, 10 * MSEC, 10 * SEC, 60 * SEC, 0, 4},
+    {"10g-100ms", 10000 * MBIT, 100 * MSEC, 60 * SEC, 240 * SEC, 0, 2},
+};
+
+static const struct {
+	const char *name;
+	double bdps;
+} buffers[] = {{"0.5bdp", 0.5}, {"1bdp", 1}, {"4bdp", 4}};
+
+enum pair { AUTO_AUTO, AUTO_CUBIC, AUTO_BBR, BBR_CUBIC, PAIRS };
+
+static const struct flow_cc *const pairs[PAIRS][2] = {[AUTO_AUTO] = {&flow_auto, &flow_auto},
+                                                      [AUTO_CUBIC] = {&flow_auto, &flow_cubic},
+                                                      [AUTO_BBR] = {&flow_auto, &flow_bbr},
+                                                      [BBR_CUBIC] = {&flow_bbr, &flow_cubic}};
+
+static const struct alone {
+	const char *name;
+	double bdps, loss, want;
+} alone[] = {
+    {"alone", 1, 0, 0.95},          {"alone-shallow", 0.25, 0, 0.95},          {"alone-loss0.1", 1, 0.001, 0.95},
+    {"alone-loss1", 1, 0.01, 0.95}, {"alone-loss1-shallow", 0.25, 0.01, 0.90},
+};
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Two flows, or one, on a line. */
+struct rate_case {
+	char name[64];
+	const struct rate_line *line;
 	double bdps, loss;
-	double want[2];           /* least share of the bottleneck of each; 0: only printed */
-	double apart;             /* of two of a kind: most that the larger may be above an equal share; 0: any */
-	uint64_t bps, one_way_ns; /* 0: RATE_BPS, ONE_WAY_NS */
+	const struct flow_cc *cc[2]; /* the second may be NULL */
 };
-
-static const struct rate_case cases[] = {
-    {"alone", {&flow_auto, NULL}, 1, 0, {0.95, 0}, 0, 0, 0},
-    {"alone-loss0.1", {&flow_auto, NULL}, 1, 0.001, {0.95, 0}, 0, 0, 0},
-    {"alone-loss1", {&flow_auto, NULL}, 1, 0.01, {0.95, 0}, 0, 0, 0},
-    {"alone-loss1-shallow", {&flow_auto, NULL}, 0.25, 0.01, {0.90, 0}, 0, 0, 0},
-    /* Not held to the 20 %: between 4 and 40 % above an equal share, by how the probes of the two happen to meet. */
-    {"auto-auto-0.5bdp", {&flow_auto, &flow_auto}, 0.5, 0, {0.25, 0.25}, 0, 0, 0},
-    {"auto-auto-1bdp", {&flow_auto, &flow_auto}, 1, 0, {0, 0}, 0.2, 0, 0},
-    {"auto-auto-4bdp", {&flow_auto, &flow_auto}, 4, 0, {0, 0}, 0.2, 0, 0},
-    {"auto-cubic-0.5bdp", {&flow_auto, &flow_cubic}, 0.5, 0, {0.25, 0.2}, 0, 0, 0},
-    {"auto-cubic-1bdp", {&flow_auto, &flow_cubic}, 1, 0, {0.25, 0.2}, 0, 0, 0},
-    {"auto-cubic-4bdp", {&flow_auto, &flow_cubic}, 4, 0, {0.25, 0.2}, 0, 0, 0},
-    {"auto-bbr-0.5bdp", {&flow_auto, &flow_bbr}, 0.5, 0, {0.25, 0.25}, 0, 0, 0},
-    {"auto-bbr-1bdp", {&flow_auto, &flow_bbr}, 1, 0, {0.25, 0.25}, 0, 0, 0},
-    {"auto-bbr-4bdp", {&flow_auto, &flow_bbr}, 4, 0, {0.25, 0.25}, 0, 0, 0},
-    {"bbr-cubic-0.5bdp", {&flow_bbr, &flow_cubic}, 0.5, 0, {0, 0}, 0, 0, 0},
-    {"bbr-cubic-1bdp", {&flow_bbr, &flow_cubic}, 1, 0, {0, 0}, 0, 0, 0},
-    {"bbr-cubic-4bdp", {&flow_bbr, &flow_cubic}, 4, 0, {0, 0}, 0, 0, 0},
-    {"cubic-cubic-1bdp", {&flow_cubic, &flow_cubic}, 1, 0, {0, 0}, 0, 0, 0},
-};
-
-/* Other lines: only printed. */
-static const struct rate_case others[] = {
-#define OTHER(line, bps, ns)                                                                                           \
-	{line "-alone-loss1", {&flow_auto, NULL}, 1, 0.01, {0, 0}, 0, bps, ns},                                        \
-	    {line "-auto-auto-0.5bdp", {&flow_auto, &flow_auto}, 0.5, 0, {0, 0}, 0, bps, ns},                          \
-	    {line "-auto-auto-4bdp", {&flow_auto, &flow_auto}, 4, 0, {0, 0}, 0, bps, ns},                              \
-	    {line "-auto-cubic-0.5bdp", {&flow_auto, &flow_cubic}, 0.5, 0, {0, 0}, 0, bps, ns},                        \
-	    {line "-auto-cubic-4bdp", {&flow_auto, &flow_cubic}, 4, 0, {0, 0}, 0, bps, ns},                            \
-	    {line "-auto-bbr-1bdp", {&flow_auto, &flow_bbr}, 1, 0, {0, 0}, 0, bps, ns},                                \
-	    {line "-bbr-cubic-0.5bdp", {&flow_bbr, &flow_cubic}, 0.5, 0, {0, 0}, 0, bps, ns},                          \
-	{                                                                                                              \
-		line "-bbr-cubic-4bdp", {&flow_bbr, &flow_cubic}, 4, 0, {0, 0}, 0, bps, ns                             \
-	}
-    OTHER("10g-4ms", 10000000000, 2000000),
-    OTHER("1g-5ms", 1000000000, 2500000),
-    OTHER("200m-100ms", 200000000, 50000000),
-};
-
-#define NCASES  (sizeof(cases) / sizeof(cases[0]))
-#define NOTHERS (sizeof(others) / sizeof(others[0]))
 
 static struct eventq queue;
-static struct link line;
+static struct link wire;
 static struct flow flow[2];
 static bool there[2];
 static FILE *trace_file;
+static bool tracing;
 
 static void on_packet(void *obj, struct pkt *p)
 {
@@ -88,7 +100,7 @@ static void start(void *obj, uint64_t i)
 	const struct rate_case *r = obj;
 
 	there[i] = true;
-	flow_start(&flow[i], (uint8_t)i, r->cc[i], &queue, &line, 4 * line.cfg.rate_bps);
+	flow_start(&flow[i], (uint8_t)i, r->cc[i], &queue, &wire, 4 * wire.cfg.rate_bps);
 }
 
 static void trace(const struct rate_case *r, uint64_t *before)
@@ -116,7 +128,7 @@ static void run_until(const struct rate_case *r, uint64_t ns)
 	if (queue.now_ns == 0)
 		next_ns = before[0] = before[1] = 0;
 	while (queue.n && queue.heap[0].when_ns <= ns) {
-		if (trace_file && queue.now_ns >= next_ns) {
+		if (trace_file && tracing && queue.now_ns >= next_ns) {
 			trace(r, before);
 			next_ns = queue.now_ns + TRACE_NS;
 		}
@@ -124,91 +136,187 @@ static void run_until(const struct rate_case *r, uint64_t ns)
 	}
 }
 
-/* Shares of the bottleneck after the warm-up. */
-static void shares(const struct rate_case *r, bool second_first, double share[2])
+/* When each of the two begins, by the seed. */
+static void begins(const struct rate_line *l, uint32_t seed, uint64_t at_ns[2])
 {
-	struct link_cfg c = {.rate_bps = r->bps ? r->bps : RATE_BPS,
-	                     .delay_ns = r->one_way_ns ? r->one_way_ns : ONE_WAY_NS,
-	                     .overhead_bytes = FLOW_OVERHEAD,
-	                     .loss = r->loss};
-	uint64_t from[2] = {0, 0};
+	struct rng rng;
+	uint64_t later;
 
-	c.queue_bytes = (uint64_t)(r->bdps * (double)c.rate_bps / 8e9 * 2 * (double)c.delay_ns);
+	rng_init(&rng, seed);
+	later = rng_below(&rng, 2 * l->rtt_ns) + l->rtt_ns * (seed / 2 % 2 ? LATE_ROUNDS : 2);
+	at_ns[seed % 2] = 0;
+	at_ns[!(seed % 2)] = later;
+}
+
+/* Shares of the bottleneck after the warm-up. */
+static void shares(const struct rate_case *r, uint32_t seed, double share[2])
+{
+	const struct rate_line *l = r->line;
+	struct link_cfg c = {
+	    .rate_bps = l->bps, .delay_ns = l->rtt_ns / 2, .overhead_bytes = FLOW_OVERHEAD, .loss = r->loss};
+	uint64_t from[2] = {0, 0}, at_ns[2];
+
+	c.queue_bytes = (uint64_t)(r->bdps * (double)l->bps / 8e9 * (double)l->rtt_ns);
 	eventq_reset(&queue);
-	link_init(&line, &c, &queue, 1 + second_first, on_packet, NULL);
+	link_init(&wire, &c, &queue, 1 + seed, on_packet, NULL);
 	there[0] = there[1] = false;
-	eventq_at(&queue, second_first ? LATER_NS : 0, start, (void *)(uintptr_t)r, 0);
-	if (r->cc[1])
-		eventq_at(&queue, second_first ? 0 : LATER_NS, start, (void *)(uintptr_t)r, 1);
-	run_until(r, WARM_NS);
+	begins(l, r->cc[1] ? seed : 0, at_ns);
+	for (uint64_t i = 0; i < 2 && r->cc[i]; i++)
+		eventq_at(&queue, at_ns[i], start, (void *)(uintptr_t)r, i);
+	run_until(r, l->warm_ns);
 	for (int i = 0; i < 2 && r->cc[i]; i++)
 		from[i] = flow[i].delivered;
-	run_until(r, RUN_NS);
+	run_until(r, l->run_ns);
 	for (int i = 0; i < 2; i++)
 		share[i] = !r->cc[i] ? 0
 		                     : (double)(flow[i].delivered - from[i]) * FLOW_WIRE * 8e9 /
-		                           (double)(RUN_NS - WARM_NS) / (double)c.rate_bps;
-	link_drain(&line);
+		                           (double)(l->run_ns - l->warm_ns) / (double)l->bps;
+	link_drain(&wire);
 	for (int i = 0; i < 2 && r->cc[i]; i++)
 		flow_end(&flow[i]);
 }
 
-static bool run_case(const struct rate_case *r)
+/* --- a spot --- */
+
+struct seen {
+	double least[2], mean[2], apart; /* of each flow; most that the larger of the two was above an equal share */
+};
+
+static void see(struct seen *s, const double share[2], uint32_t seeds)
 {
-	double share[2], worst[2] = {1, 1}, apart = 0;
+	double more = share[0] > share[1] ? share[0] : share[1], a = 2 * more / (share[0] + share[1]) - 1;
+
+	for (int i = 0; i < 2; i++) {
+		s->least[i] = share[i] < s->least[i] ? share[i] : s->least[i];
+		s->mean[i] += share[i] / seeds;
+	}
+	s->apart = a > s->apart ? a : s->apart;
+}
+
+static struct seen run_pair(const struct rate_line *l, size_t buffer, enum pair pair, uint32_t seeds, bool verbose)
+{
+	struct rate_case r = {.line = l, .bdps = buffers[buffer].bdps, .cc = {pairs[pair][0], pairs[pair][1]}};
+	struct seen s = {.least = {1, 1}};
+	double share[2];
+
+	for (uint32_t seed = 0; seed < seeds; seed++) {
+		snprintf(r.name, sizeof(r.name), "%s-%s-%s-%s-%u", r.cc[0]->name, r.cc[1]->name, l->name,
+		         buffers[buffer].name, seed);
+		shares(&r, seed, share);
+		see(&s, share, seeds);
+		if (verbose)
+			printf("  %-36s %s %5.1f %% %s %5.1f %%\n", r.name, r.cc[0]->name, 100 * share[0],
+			       r.cc[1]->name, 100 * share[1]);
+	}
+	return s;
+}
+
+static bool verdict(bool ok)
+{
+	printf("%s", ok ? "" : " MISSED");
+	return ok;
+}
+
+static bool run_spot(const struct rate_line *l, size_t buffer, uint32_t seeds, bool verbose)
+{
+	struct seen s[PAIRS];
+	double bearable;
 	bool ok = true;
 
-	printf("%-29s", r->name);
-	for (int turn = 0; turn < (r->cc[1] ? 2 : 1); turn++) {
-		shares(r, turn, share);
-		printf("  %s %5.1f %%", r->cc[0]->name, 100 * share[0]);
-		if (r->cc[1])
-			printf(" %s %5.1f %%", r->cc[1]->name, 100 * share[1]);
-		for (int i = 0; i < 2; i++)
-			worst[i] = share[i] < worst[i] ? share[i] : worst[i];
-		if (r->apart > 0) {
-			double more = share[0] > share[1] ? share[0] : share[1],
-			       a = 2 * more / (share[0] + share[1]) - 1;
-
-			apart = a > apart ? a : apart;
-		}
-	}
-	for (int i = 0; i < 2; i++)
-		ok &= worst[i] >= r->want[i];
-	ok &= apart <= r->apart;
-	if (r->want[0] > 0)
-		printf("; wanted %.0f %%", 100 * r->want[0]);
-	if (r->want[1] > 0)
-		printf(" and %.0f %%", 100 * r->want[1]);
-	if (r->apart > 0)
-		printf("; %.1f %% above an equal share, allowed are %.0f %%", 100 * apart, 100 * r->apart);
-	printf("%s\n", r->want[0] > 0 || r->apart > 0 ? ok ? ": ok" : ": MISSED" : "");
+	for (int p = 0; p < PAIRS; p++)
+		s[p] = run_pair(l, buffer, p, seeds, verbose);
+	bearable = s[BBR_CUBIC].mean[1] < 0.5 - NOISE ? s[BBR_CUBIC].mean[1] : 0.5 - NOISE;
+	printf("%-10s %-6s | auto+auto %4.1f %% apart, %4.1f %% of the line", l->name, buffers[buffer].name,
+	       100 * s[AUTO_AUTO].apart, 100 * (s[AUTO_AUTO].mean[0] + s[AUTO_AUTO].mean[1]));
+	ok &= verdict(s[AUTO_AUTO].apart <= APART);
+	printf(" | cubic keeps %4.1f %% beside auto, %4.1f %% beside bbr", 100 * s[AUTO_CUBIC].mean[1],
+	       100 * s[BBR_CUBIC].mean[1]);
+	ok &= verdict(s[AUTO_CUBIC].mean[1] >= bearable);
+	printf(" | beside cubic auto has %4.1f %% (bbr %4.1f %%)", 100 * s[AUTO_CUBIC].least[0],
+	       100 * s[BBR_CUBIC].least[0]);
+	ok &= verdict(s[AUTO_CUBIC].least[0] >= QUARTER);
+	printf(" | beside bbr %4.1f %%, bbr %4.1f %%", 100 * s[AUTO_BBR].least[0], 100 * s[AUTO_BBR].least[1]);
+	ok &= verdict(s[AUTO_BBR].least[0] >= QUARTER && s[AUTO_BBR].least[1] >= QUARTER);
+	printf(" : %s\n", ok ? "ok" : "MISSED");
 	fflush(stdout);
 	return ok;
 }
 
+/* "auto-cubic-1g-20ms-4bdp": those two there, and only printed. */
+static bool run_two(const char *name, const struct rate_line *l, size_t buffer)
+{
+	char two[64];
+
+	for (int p = 0; p < PAIRS; p++) {
+		snprintf(two, sizeof(two), "%s-%s-%s-%s", pairs[p][0]->name, pairs[p][1]->name, l->name,
+		         buffers[buffer].name);
+		if (strcmp(name, two) == 0) {
+			run_pair(l, buffer, p, l->more_seeds, true);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* --- one alone --- */
+
+static bool run_alone(const struct alone *a)
+{
+	static const struct rate_line line = {"1g-20ms", 1000 * MBIT, 20 * MSEC, 10 * SEC, 60 * SEC, 1, 1};
+	struct rate_case r = {.line = &line, .bdps = a->bdps, .loss = a->loss, .cc = {&flow_auto, NULL}};
+	double share[2];
+
+	snprintf(r.name, sizeof(r.name), "%s", a->name);
+	shares(&r, 0, share);
+	printf("%-20s auto %5.1f %%; wanted %.0f %%: %s\n", a->name, 100 * share[0], 100 * a->want,
+	       share[0] >= a->want ? "ok" : "MISSED");
+	return share[0] >= a->want;
+}
+
+/* --- which --- */
+
+static bool chosen(const char *name, const char *all, const char *one)
+{
+	if (strcmp(name, "list") == 0)
+		printf("%s\n", one);
+	return strcmp(name, all) == 0 || strcmp(name, one) == 0;
+}
+
+static void trace_start(const char *path)
+{
+	trace_file = fopen(path, "w");
+	if (!trace_file) {
+		perror(path);
+		exit(2);
+	}
+	tracing = true;
+	fprintf(trace_file, "run,flow,control,s,mbit_s,pace_mbit_s,rtt_ms,in_flight_bytes,lost,state\n");
+}
+
 int rate_run(const char *name, const char *trace_path)
 {
-	bool found = strcmp(name, "list") == 0, ok = true;
+	bool found = strcmp(name, "list") == 0, ok = true, grid = strcmp(name, "grid") == 0;
 
-	if (trace_path) {
-		trace_file = fopen(trace_path, "w");
-		if (!trace_file) {
-			perror(trace_path);
-			return 2;
+	if (trace_path)
+		trace_start(trace_path);
+	for (size_t i = 0; i < COUNT(alone); i++)
+		if (chosen(name, grid ? "grid" : "all", alone[i].name)) {
+			found = true;
+			ok &= run_alone(&alone[i]);
 		}
-		fprintf(trace_file, "run,flow,control,s,mbit_s,pace_mbit_s,rtt_ms,in_flight_bytes,lost,state\n");
-	}
-	for (size_t i = 0; i < NCASES + NOTHERS; i++) {
-		const struct rate_case *r = i < NCASES ? &cases[i] : &others[i - NCASES];
+	for (size_t i = 0; i < COUNT(lines); i++)
+		for (size_t b = 0; b < COUNT(buffers); b++) {
+			char spot[48];
+			bool one;
 
-		if (strcmp(name, "list") == 0)
-			printf("%s\n", r->name);
-		if (strcmp(name, i < NCASES ? "all" : "others") != 0 && strcmp(name, r->name) != 0)
-			continue;
-		found = true;
-		ok &= run_case(r);
-	}
+			snprintf(spot, sizeof(spot), "%s-%s", lines[i].name, buffers[b].name);
+			one = strcmp(name, spot) == 0;
+			found |= run_two(name, &lines[i], b);
+			if (!chosen(name, grid ? "grid" : "all", spot) || (!one && !grid && !lines[i].seeds))
+				continue;
+			found = true;
+			ok &= run_spot(&lines[i], b, one || grid ? lines[i].more_seeds : lines[i].seeds, one);
+		}
 	eventq_free(&queue);
 	if (trace_file)
 		fclose(trace_file);

@@ -3,8 +3,9 @@
 #ifndef SIM_RATE_RUN_H
 #define SIM_RATE_RUN_H
 
-/* "list" lists, "all" runs all that is asserted, "others" the same on other lines, which is only printed. trace: NULL,
- * or where a CSV of each flow over time goes. Returns an exit code. */
+/* "list" lists, "all" runs what takes half a minute, "grid" more lines from more seeds (twenty minutes); or a spot, as
+ * "1g-20ms-4bdp"; or two there, as "auto-cubic-1g-20ms-4bdp". trace: NULL, or where a CSV of each flow over time goes.
+ * Returns an exit code. */
 int rate_run(const char *name, const char *trace);
 
 #endif

@@ -6,9 +6,17 @@
 #define BURSTS_SEEN  4.0      /* ... fewer bursts nothing of their length */
 #define CLEAN_SEEN   16384.0  /* so many without bursts worth counting: there are none */
 #define K_LEAST      8        /* smaller groups cost more than they are worth */
-#define K_AUTO_MAX   64
-#define M_AUTO_MAX   8
-#define LESS_MARGIN  1.5
+#define FIXED_LOSS   0.001    /* depth is for at least so much */
+#define COST_MOST    3.0      /* repairs for each datagram, on an idle line */
+#define FULL_LOSSES  10.0     /* the same, where they take the place of datagrams: so many for each loss, ... */
+#define FULL_LEAST   0.05     /* ... or this, ... */
+#define FULL_MOST    0.5      /* ... and no more than this */
+#define FULL_STEP    0.93     /* what a full line gives up of them at a time, ... */
+#define FULL_NEAR    1.3      /* ... from so many times the least on */
+#define WORTH        0.5      /* share of losses left over, more than which FEC is worth nothing */
+#define KEEP_COST    1.25
+#define KEEP_LEFT    4.0      /* 6 % of error in the loss make a factor of 2 */
+#define KEEP_ROOM    1.25
 
 void fec_measure_add(struct fec_measure *m, uint64_t numbers, uint64_t lost, uint64_t bursts)
 {
@@ -29,68 +37,190 @@ double fec_measure_loss(const struct fec_measure *m)
 
 double fec_measure_burst(const struct fec_measure *m)
 {
-	return m->bursts >= BURSTS_SEEN ? m->lost / m->bursts : m->numbers >= CLEAN_SEEN ? 1 : FEC_BURST_UNKNOWN;
+	if (m->bursts >= BURSTS_SEEN)
+		return m->lost / m->bursts;
+	if (m->numbers < CLEAN_SEEN)
+		return FEC_BURST_UNKNOWN;
+	return m->bursts > 0 && m->lost > m->bursts ? m->lost / m->bursts : 1;
 }
 
-double fec_left_over(unsigned k, unsigned m, double loss)
+/* e^-x for x >= 0: e^(x/1024) by its series, squared ten times. (libm is not of the core.) */
+static double exp_minus(double x)
 {
-	double mean = (k + m) * loss, term = 1, losses = 0, over = 0;
+	double y = x / 1024, e = 1 + y * (1 + y / 2 * (1 + y / 3 * (1 + y / 4 * (1 + y / 5))));
 
-	if (mean <= 0)
+	for (unsigned i = 0; i < 10; i++)
+		e *= e;
+	return 1 / e;
+}
+
+static double power(double base, unsigned n)
+{
+	double v = 1;
+
+	while (n--)
+		v *= base;
+	return v;
+}
+
+/* The losses of one group: how likely n of them are, n = 0, 1, 2... */
+struct losses {
+	double mean;  /* of a group */
+	double q, batches;
+	double p, before; /* of n and n - 1 */
+	double within;    /* sum of i x p(i) up to n */
+	unsigned n;
+};
+
+static struct losses losses_of(unsigned numbers, unsigned depth, double loss, double burst)
+{
+	struct losses s = {.mean = numbers * loss, .q = power(1 - 1 / (burst > 1 ? burst : 1), depth)};
+
+	s.batches = s.mean * (1 - s.q);
+	s.p = exp_minus(s.batches);
+	return s;
+}
+
+static void losses_next(struct losses *s)
+{
+	double n = ++s->n, p;
+
+	p = ((s->batches * (1 - s->q) + 2 * s->q * (n - 1)) * s->p - s->q * s->q * (n - 2) * s->before) / n;
+	s->before = s->p;
+	s->p = p > 0 ? p : 0;
+	s->within += n * s->p;
+}
+
+double fec_left_over(const struct fec_plan *plan, double loss, double burst)
+{
+	struct losses s = losses_of((unsigned)plan->k + plan->m, plan->depth, loss, burst);
+
+	if (s.mean <= 0)
 		return 0;
-	for (unsigned n = 0; n <= k + m; n++) {
-		losses += n * term;
-		if (n > m)
-			over += n * term;
-		term *= mean / (n + 1);
+	while (s.n < plan->m)
+		losses_next(&s);
+	return s.within < s.mean ? 1 - s.within / s.mean : 0;
+}
+
+static double cost_of(const struct fec_plan *p)
+{
+	return (double)p->m / p->k;
+}
+
+/* --- what could be done --- */
+
+struct best {
+	struct fec_plan few, fewest, most, last; /* few, most: the cheapest; fewest, last: in the room that there is, and that has to be */
+	double afford, full; /* what those may cost */
+	double fewest_left, last_left;
+};
+
+static void cheaper(struct fec_plan *best, const struct fec_plan *p)
+{
+	if (!best->k || cost_of(p) < cost_of(best))
+		*best = *p;
+}
+
+static unsigned m_most(unsigned k, unsigned depth)
+{
+	unsigned m = FEC_BLOCK_PARITY_MAX / depth, span = FEC_BLOCK_MAX / depth;
+
+	if (m > FEC_M_MAX)
+		m = FEC_M_MAX;
+	return k + m <= span ? m : span > k ? span - k : 0;
+}
+
+/* All m for that k and depth, from what is lost on average. */
+static void try_groups(struct best *b, unsigned k, unsigned depth, double loss, double burst)
+{
+	struct fec_plan p = {.k = (uint8_t)k, .depth = (uint8_t)depth};
+	unsigned most = m_most(k, depth), m = (unsigned)(k * loss);
+
+	for (m = m < 1 ? 1 : m > most ? most : m; m <= most; m++) {
+		double left;
+
+		p.m = (uint8_t)m;
+		left = fec_left_over(&p, loss, burst);
+		if (left <= FEC_LEFT_MOST && cost_of(&p) <= b->full)
+			cheaper(&b->most, &p);
+		if (cost_of(&p) <= b->afford && (!b->fewest.k || left < b->fewest_left)) {
+			b->fewest = p;
+			b->fewest_left = left;
+		}
+		if (cost_of(&p) <= b->full && (!b->last.k || left < b->last_left)) {
+			b->last = p;
+			b->last_left = left;
+		}
+		if (left <= FEC_LEFT_FEW) {
+			cheaper(&b->few, &p);
+			return;
+		}
 	}
-	return over / losses;
 }
 
-static unsigned repairs_for(unsigned k, double loss)
+static const uint8_t depths[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32};
+static const uint8_t sizes[] = {240, 200, 160, 128, 96, 64, 48, 32, 24, 16, 12, 8};
+
+/* Repairs for each datagram that the line has room for. */
+static double cost_most(const struct fec_line *line)
 {
-	unsigned m = 1;
-
-	while (m < M_AUTO_MAX && fec_left_over(k, m, loss) > FEC_LEFT)
-		m++;
-	return m;
+	if (line->full || line->load >= FEC_LOAD_MOST)
+		return 0;
+	return line->load > FEC_LOAD_MOST / (1 + COST_MOST) ? FEC_LOAD_MOST / line->load - 1 : COST_MOST;
 }
 
-static unsigned depth_for(double burst)
+static double cost_full(double loss)
 {
-	unsigned depth = burst < 1.25 ? 1 : (unsigned)(4 * burst);
+	double cost = FULL_LOSSES * loss;
 
-	return depth < FEC_DEPTH_MAX ? depth : FEC_DEPTH_MAX;
+	return cost > FULL_MOST ? FULL_MOST : cost < FULL_LEAST ? FULL_LEAST : cost;
 }
 
-/* Groups that fill in time: fewer at a time first, then smaller ones. */
-static void fit_line(struct fec_plan *p, const struct fec_line *line, unsigned k_least)
+static void try_all(struct best *b, double loss, double burst, const struct fec_line *line)
 {
-	double room = line->quarter_rtt_datagrams;
+	for (unsigned d = 0; d < sizeof(depths) && (d == 0 || depths[d] * K_LEAST <= line->block_datagrams); d++) {
+		double most = line->block_datagrams / depths[d];
+		unsigned k = most > FEC_K_MAX ? FEC_K_MAX : most < K_LEAST ? K_LEAST : (unsigned)most;
 
-	while (p->depth > 1 && (double)p->k * p->depth > room)
-		p->depth--;
-	while (p->k > k_least && p->k > room)
-		p->k--;
+		if (d > 0 && burst < 1.05)
+			break; /* it would only take longer */
+		try_groups(b, k, depths[d], loss, burst);
+		for (unsigned i = 0; i < sizeof(sizes); i++)
+			if (sizes[i] < k)
+				try_groups(b, sizes[i], depths[d], loss, burst);
+	}
 }
 
-static bool better(const struct fec_plan *a, const struct fec_plan *b)
+/* A full line does not say how much more it is to carry. Often it is what a moment has left: so the last steps are small. */
+static void step_down(struct best *b, const struct fec_plan *plan, double loss, double burst, const struct fec_line *line)
 {
-	return !b->k || (unsigned)a->m * b->k > (unsigned)b->m * a->k;
+	double near = b->most.k ? FULL_NEAR * cost_of(&b->most) : 0, step = FULL_STEP * cost_of(plan);
+
+	*b = (struct best){.afford = near < step ? near : step, .full = b->full};
+	try_all(b, loss, burst, line);
 }
 
-static struct fec_plan plan_for(double loss, double burst, const struct fec_line *line)
+static struct fec_plan plan_for(const struct fec_plan *plan, double loss, double burst, const struct fec_line *line)
 {
-	struct fec_plan p = {.k = K_AUTO_MAX, .m = 1, .depth = (uint8_t)depth_for(burst)};
+	struct best b = {.afford = cost_most(line), .full = cost_full(loss)};
 
-	fit_line(&p, line, K_LEAST);
-	while (p.k > K_LEAST && fec_left_over(p.k, M_AUTO_MAX, loss) > FEC_LEFT)
-		p.k /= 2;
-	if (p.k < K_LEAST)
-		p.k = K_LEAST;
-	p.m = (uint8_t)repairs_for(p.k, loss);
-	return p;
+	try_all(&b, loss, burst, line);
+	if (line->full && plan->k)
+		step_down(&b, plan, loss, burst, line);
+	if (b.few.k && cost_of(&b.few) <= b.afford)
+		return b.few;
+	if (b.fewest.k && b.fewest_left <= FEC_LEFT_MOST)
+		return b.fewest;
+	if (b.most.k)
+		return b.most;
+	if (b.fewest.k && (!b.last.k || b.fewest_left < b.last_left)) {
+		b.last = b.fewest;
+		b.last_left = b.fewest_left;
+	}
+	return b.last_left <= WORTH ? b.last : (struct fec_plan){0};
 }
+
+/* --- which is taken --- */
 
 static void set(struct fec_plan *plan, uint64_t *changed_ns, const struct fec_plan *to, uint64_t now_ns)
 {
@@ -100,49 +230,74 @@ static void set(struct fec_plan *plan, uint64_t *changed_ns, const struct fec_pl
 	*changed_ns = now_ns;
 }
 
+static bool fits(const struct fec_plan *p, const struct fec_line *line)
+{
+	return p->k * p->depth <= KEEP_ROOM * line->block_datagrams || (p->k <= K_LEAST && p->depth == 1);
+}
+
 static void update_auto(struct fec_plan *plan, uint64_t *changed_ns, const struct fec_measure *m,
                         const struct fec_line *line, uint64_t now_ns)
 {
-	double loss = fec_measure_loss(m), burst = fec_measure_burst(m);
+	double loss = fec_measure_loss(m), burst = fec_measure_burst(m), left;
 	bool may_drop = now_ns >= *changed_ns + FEC_HOLD_NS;
-	struct fec_plan want = plan_for(loss, burst, line), less;
+	struct fec_plan want;
 
-	if (!plan->k) {
-		if (loss >= FEC_ON_LOSS && m->lost >= LOST_SEEN && line->quarter_rtt_datagrams >= K_LEAST)
-			set(plan, changed_ns, &want, now_ns);
+	if (!plan->k && (loss < FEC_ON_LOSS || m->lost < LOST_SEEN || line->block_datagrams < K_LEAST))
 		return;
-	}
-	if (loss < FEC_ON_LOSS / 2 || line->quarter_rtt_datagrams < K_LEAST / 2.0) {
+	if (plan->k && (loss < FEC_ON_LOSS / 2 || line->block_datagrams < K_LEAST / 2.0)) {
 		if (may_drop)
 			set(plan, changed_ns, &(struct fec_plan){0}, now_ns);
 		return;
 	}
-	if (better(&want, plan) || want.depth > plan->depth) {
-		if (want.depth < plan->depth)
-			want.depth = plan->depth;
+	want = plan_for(plan, loss, burst, line);
+	if (!plan->k || !want.k) {
 		set(plan, changed_ns, &want, now_ns);
 		return;
 	}
-	less = plan_for(LESS_MARGIN * loss, 1 + LESS_MARGIN * (burst - 1), line);
-	if (may_drop && (better(plan, &less) || less.depth < plan->depth))
-		set(plan, changed_ns, &less, now_ns);
+	left = fec_left_over(&want, loss, burst);
+	if (fits(plan, line) && fec_left_over(plan, loss, burst) <= KEEP_LEFT * (left > FEC_LEFT_FEW ? left : FEC_LEFT_FEW)) {
+		bool too_much = line->full || line->load * (1 + cost_of(plan)) > (FEC_LOAD_MOST + 1) / 2;
+
+		if (!(too_much && cost_of(plan) > cost_of(&want)) && (cost_of(plan) <= KEEP_COST * cost_of(&want) || !may_drop))
+			return;
+	}
+	set(plan, changed_ns, &want, now_ns);
+}
+
+/* k and m are given: the least depth that does, or the one that leaves fewest over. */
+static struct fec_plan fixed_for(const struct fec_config *c, double loss, double burst, const struct fec_line *line)
+{
+	struct fec_plan best = {.k = c->k, .m = c->m, .depth = 1}, p = best;
+	double least = fec_left_over(&best, loss, burst);
+
+	for (unsigned d = 1; d < sizeof(depths) && least > FEC_LEFT_FEW; d++) {
+		double left;
+
+		p.depth = depths[d];
+		if (p.k * p.depth > line->block_datagrams || m_most(p.k, p.depth) < p.m)
+			break;
+		left = fec_left_over(&p, loss, burst);
+		if (left < least / 2) {
+			best = p;
+			least = left;
+		}
+	}
+	return best;
 }
 
 static void update_fixed(struct fec_plan *plan, uint64_t *changed_ns, const struct fec_config *c,
                          const struct fec_measure *m, const struct fec_line *line, uint64_t now_ns)
 {
-	struct fec_plan want = {.k = c->k, .m = c->m, .depth = (uint8_t)depth_for(fec_measure_burst(m))};
+	double loss = fec_measure_loss(m), burst = fec_measure_burst(m);
+	struct fec_plan want;
 
-	fit_line(&want, line, c->k);
-	if (plan->k && want.depth < plan->depth) {
-		struct fec_plan less = {.k = c->k, .m = c->m};
-
-		less.depth = (uint8_t)depth_for(1 + LESS_MARGIN * (fec_measure_burst(m) - 1));
-		fit_line(&less, line, c->k);
-		if (now_ns < *changed_ns + FEC_HOLD_NS || less.depth >= plan->depth)
-			return;
-		want = less;
-	}
+	if (loss < FIXED_LOSS)
+		loss = FIXED_LOSS;
+	want = fixed_for(c, loss, burst, line);
+	if (plan->k == c->k && plan->m == c->m && fits(plan, line) &&
+	    fec_left_over(plan, loss, burst) <= KEEP_LEFT * fec_left_over(&want, loss, burst) + FEC_LEFT_FEW &&
+	    now_ns < *changed_ns + FEC_HOLD_NS)
+		return;
 	set(plan, changed_ns, &want, now_ns);
 }
 
@@ -154,5 +309,5 @@ void fec_plan_update(struct fec_plan *plan, uint64_t *changed_ns, const struct f
 	else if (c->mode == FEC_FIXED)
 		update_fixed(plan, changed_ns, c, m, line, now_ns);
 	else
-		plan->k = 0;
+		*plan = (struct fec_plan){0};
 }

@@ -27,7 +27,7 @@ static void give_back(struct fec_pool *pool, const struct fec_block *b)
 void fec_tx_init(struct fec_tx *t)
 {
 	t->filling = t->sending = false;
-	t->next = t->since = 0;
+	t->next = 0;
 	t->last_id = t->done_id = 0;
 }
 
@@ -127,7 +127,6 @@ bool fec_tx_add(struct fec_tx *t, struct fec_pool *pool, const struct fec_code *
 	b->members++;
 	t->last_id = b->id;
 	b->span = (uint16_t)(pn - b->base + 1);
-	t->since++;
 	if (full(b) && !t->sending)
 		fec_tx_close(t, pool, b->plan.m);
 	return true;
@@ -165,13 +164,6 @@ void fec_tx_close(struct fec_tx *t, struct fec_pool *pool, unsigned rows)
 	skip_empty(t);
 }
 
-bool fec_tx_due(const struct fec_tx *t, bool idle)
-{
-	if (!t->sending)
-		return false;
-	return idle || t->since >= t->out.plan.k / t->out.plan.m || (t->filling && full(&t->fill));
-}
-
 void fec_tx_next(const struct fec_tx *t, const struct fec_pool *pool, struct wan_fec *f)
 {
 	const struct fec_block *b = &t->out;
@@ -189,7 +181,6 @@ void fec_tx_next(const struct fec_tx *t, const struct fec_pool *pool, struct wan
 
 bool fec_tx_sent(struct fec_tx *t, struct fec_pool *pool)
 {
-	t->since = 0;
 	t->next++;
 	skip_empty(t);
 	if (t->next < t->out.rows * t->out.plan.depth)

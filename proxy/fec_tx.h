@@ -9,9 +9,11 @@
  * empty.
  *
  * Repairs are summed up while datagrams go out: no datagram is kept. When a block has k members for each group, or
- * time is up, its repairs go out, the first of each group, then the second of each, spread between the datagrams of
- * the block behind it: what takes one repair of a group does not take the next. So there are two blocks: one that
- * fills, one that goes out.
+ * time is up, its repairs go out before anything else, the first of each group, then the second of each: what takes one
+ * repair of a group does not take the next, any more than it takes two of its members. Not spread between the
+ * datagrams of the next block: what was lost would wait for them twice as long, and they would take places of the next
+ * block's groups. What has to go in between (reports) fills the next block meanwhile; so there are two, one that fills
+ * and one that goes out.
  *
  * Who closes a block before it is full asks the budget (fec_budget): repairs that are not due to k members may cost no
  * more than m/k of the line. Thus FEC takes at most that share at any load, and the tail of a message on an idle line
@@ -62,7 +64,6 @@ struct fec_tx {
 	bool filling, sending; /* which of the two blocks is there */
 	struct fec_block fill, out;
 	uint16_t next;  /* repair of `out`, by row, then group */
-	uint16_t since; /* datagrams since the last repair */
 	uint32_t last_id; /* of the block that the last member went into */
 	uint32_t done_id; /* of the last block whose repairs are all out */
 };
@@ -83,8 +84,6 @@ size_t fec_tx_row_bytes(const struct fec_tx *t);
 /* The block that fills is to go out with so many rows, 0: it goes without. Not while another goes out. */
 void fec_tx_close(struct fec_tx *t, struct fec_pool *pool, unsigned rows);
 
-/* Is a repair to go before anything else? idle: there is nothing else. */
-bool fec_tx_due(const struct fec_tx *t, bool idle);
 /* The next repair; its data stay valid until fec_tx_sent(). Only if `sending`. */
 void fec_tx_next(const struct fec_tx *t, const struct fec_pool *pool, struct wan_fec *f);
 /* It was sent. True: it was the last one of block done_id. */

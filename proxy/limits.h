@@ -35,13 +35,14 @@ enum proxy_limits {
 	HOLD_OFF_ALPHA = 3, /* a flow that drains well may hold about so many times what is free of its pool (share.c) */
 	CREDIT_MIN_BYTES = 64 << 10, /* a flow's credit never falls below this */
 	/* FEC */
-	FEC_K_MAX = 128, /* datagrams of a group, ... */
+	FEC_K_MAX = 240, /* datagrams of a group, ... */
 	FEC_M_MAX = 16,  /* ... and repair datagrams for them: what coding costs grows with it */
-	FEC_PLACES_MAX = 192, /* numbers of a group, with those between that it does not protect */
+	FEC_PLACES_MAX = 240, /* numbers of a group, with those between that it does not protect: places and repairs are the 256
+	                         elements of a field */
 	FEC_DEPTH_MAX = 32,   /* groups that take turns: a burst of losses so long takes one datagram of each */
 	FEC_BLOCK_MAX = 4096, /* numbers of all of them: 37 MB at 9000 */
 	FEC_BLOCK_PARITY_MAX = 256, /* repair datagrams of all of them */
-	FEC_KEEP_BYTES_MAX = 64 << 20, /* what a receiver keeps of datagrams that came, per shard: two blocks */
+	FEC_KEEP_BYTES_MAX = 72 << 20, /* what a receiver keeps of datagrams that came, per shard: two blocks */
 	FEC_KEEP_MIN = 512,            /* the same, datagrams, at least */
 	/* barrier */
 	LAN_IP_MAX = 9216,         /* an IP packet that is not RoCEv2: jumbo frames */

@@ -76,6 +76,9 @@ struct pair_mode {
 struct wan_pacer {
 	_Atomic uint64_t next;     /* when the line is free again, in 1/PACER_FRACTION ns */
 	_Atomic uint64_t rate_bps; /* bits per second, on the wire as counted by overhead_bytes. Of the controller */
+	/* What FEC has to know of the line's load, ever: */
+	_Atomic uint64_t data_bytes;  /* in datagrams with packets, without what is around */
+	_Atomic uint64_t other_bytes; /* of the line, for datagrams without; FEC's repairs are neither */
 	uint32_t overhead_bytes;   /* per datagram: UDP, IP and link layer */
 	uint32_t burst_ns;         /* unused time that may be saved up, ns */
 	struct rate_control control;
@@ -187,8 +190,8 @@ int proxy_init(struct proxy **p, void *heap, void *region, const struct proxy_co
                enum proxy_start start, uint64_t epoch, uint64_t now_ns);
 
 /* Changes what may change while running: mode, pair_modes (flows that are open take the new one: what was ACKed stays
- * ACKed, and the new ceiling holds from here on), pacer rate, lan_*, reorder_ns, *_ns. -EINVAL and nothing changed
- * if anything else differs. */
+ * ACKed, and the new ceiling holds from here on), pacer rate, lan_*, reorder_ns, *_ns; fec, but not off and on. -EINVAL and
+ * nothing changed if anything else differs. */
 int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t now_ns);
 
 /* --- session with the other edge --- */
@@ -280,7 +283,10 @@ struct proxy_fec_status {
 	struct fec_plan plan; /* in force; k 0: none */
 	double measured;      /* datagrams that the next two are about; old ones fade */
 	double loss;          /* of datagrams, before FEC: the other edge says so */
-	double burst;         /* mean length of bursts of losses, in datagrams of a lane; at least 1 */
+	double burst;         /* mean length of bursts of losses, in datagrams of a lane; at least 1; a guess while unknown */
+	bool burst_known;
+	double load;          /* share of the line's time that all but repairs took lately */
+	bool full;            /* with repairs, it took all of it */
 };
 
 struct proxy_link_status {

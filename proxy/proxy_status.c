@@ -69,7 +69,10 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 		s->fec[i] = (struct proxy_fec_status){.plan = p->path[i].fec.plan,
 		                                        .measured = p->path[i].fec.measure.numbers,
 		                                        .loss = fec_measure_loss(&p->path[i].fec.measure),
-		                                        .burst = fec_measure_burst(&p->path[i].fec.measure)};
+		                                        .burst = fec_measure_burst(&p->path[i].fec.measure),
+		                                        .burst_known = p->path[i].fec.measure.bursts > 0,
+		                                        .load = p->path[i].fec.load,
+		                                        .full = p->path[i].fec.full};
 	s->rtt_min_ns = p->path[0].rtt.min_ns;
 	s->rtt_smoothed_ns = p->path[0].rtt.smoothed_ns;
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)

@@ -294,6 +294,7 @@ static size_t seal(struct wan_build *b)
 		wan_sent_unpush(&b->s->sent);
 		return 0;
 	}
+	wan_fec_note_load(b, b->off + WAN_TAG_LEN);
 	b->off = wan_seal_datagram(&b->p->cfg, &b->h, b->buf, b->off, b->part, b->nparts);
 	finish(b);
 	return b->off;
@@ -321,7 +322,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	b.cap = min_u64(cap, path->payload_max) - WAN_TAG_LEN;
 	if (!begin(&b))
 		return 0;
-	if (what == WAN_ALL && wan_fec_urgent(s)) {
+	while (what == WAN_ALL && wan_fec_waiting(s)) {
 		wan_fec_put(&b);
 		if (b.off > WAN_HDR_LEN)
 			return seal(&b);
@@ -349,13 +350,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	}
 	if (what >= WAN_CONTROL && (b.off > WAN_HDR_LEN || l->credit_due))
 		put_credit(&b);
-	if (b.off > WAN_HDR_LEN) {
+	if (b.off > WAN_HDR_LEN)
 		wan_fec_protect(&b);
-	} else if (what == WAN_ALL && wan_fec_waiting(s)) {
-		b.cap += wan_fec_room(p);
-		do
-			wan_fec_put(&b);
-		while (b.off == WAN_HDR_LEN && wan_fec_waiting(s));
-	}
 	return seal(&b);
 }

@@ -3,9 +3,13 @@
 
 #include "wan_seal.h"
 
-#define HOLD_MIN_NS 50000ull
-#define HOLD_MAX_NS 2000000ull
-#define FULL_LANES  4 /* lanes that send at full depth at a time; others have smaller blocks */
+#define HOLD_MIN_NS   50000ull
+#define BLOCK_SMALL   32     /* datagrams that a block may wait for, if the line is slow: for a quarter of a round trip */
+#define LOOK_NUMBERS  16384  /* a line's load is looked at over so many datagrams' time: a burst of the pacer is 0.1 % of it */
+#define FILLED_FADE   4096.0 /* datagrams over which the rate of lanes is averaged */
+#define LANE_LEAST    8      /* datagrams of a block: a lane that sends fewer is idle, its line not slow */
+#define SPARE_LOAD    0.125  /* a line that is less loaded may have blocks closed with an eighth of their members, no less */
+#define FULL_LANES    4      /* lanes that send at full depth at a time; others have smaller blocks */
 
 /* --- memory --- */
 
@@ -18,21 +22,12 @@ uint32_t wan_fec_stride(const struct proxy_config *c)
 	return c->fec.mode == FEC_OFF ? 0 : (most + 63) & ~63u;
 }
 
-/* Most repairs of a block. */
-static uint32_t parity_max(const struct proxy_config *c)
-{
-	uint32_t m = c->fec.mode == FEC_FIXED ? c->fec.m : FEC_M_MAX / 2;
-	uint32_t n = m * FEC_DEPTH_MAX;
-
-	return n < FEC_BLOCK_PARITY_MAX ? n : FEC_BLOCK_PARITY_MAX;
-}
-
+/* For any plan: it may change while the link runs. */
 uint32_t wan_fec_pool_bufs(const struct proxy_config *c)
 {
-	uint32_t m = c->fec.mode == FEC_FIXED ? c->fec.m : FEC_M_MAX / 2;
 	uint32_t lanes = (uint32_t)c->nlanes / c->nshards + 1;
 
-	return c->fec.mode == FEC_OFF ? 0 : 2 * (FULL_LANES * parity_max(c) + m * lanes);
+	return c->fec.mode == FEC_OFF ? 0 : 2 * (FULL_LANES * FEC_BLOCK_PARITY_MAX + FEC_M_MAX * lanes);
 }
 
 /* Two blocks of all that the line carries: half a round trip (fec_plan.h). */
@@ -59,11 +54,126 @@ void wan_fec_init_space(struct pn_space *s, struct fec_space *f, uint64_t *cells
 
 /* --- the plan of a path --- */
 
-static void replan(struct proxy *p, struct wan_path *path)
+/* Datagrams that the line carries in a time. */
+static double carried(const struct wan_path *path, uint64_t ns)
 {
 	uint64_t rate = atomic_load_explicit(&path->pacer->rate_bps, memory_order_relaxed);
-	struct fec_line line = {.quarter_rtt_datagrams = (double)rate * (double)wan_rtt_min_ns(&path->rtt) / 4 / 8e9 /
-	                                                 (path->payload_max + path->pacer->overhead_bytes)};
+
+	return (double)rate * (double)ns / 8e9 / (path->payload_max + path->pacer->overhead_bytes);
+}
+
+/* The part of a round trip that a block may take; more where the line is so slow that nothing would come together. */
+static uint64_t part_ns(const struct wan_path *path, unsigned part)
+{
+	uint64_t rtt = wan_rtt_min_ns(&path->rtt), small = (uint64_t)(BLOCK_SMALL / carried(path, 1));
+
+	return max_u64(rtt / part, min_u64(rtt / 4, small));
+}
+
+/* How long a block may wait for more datagrams. */
+static uint64_t hold_ns(const struct wan_path *path)
+{
+	return max_u64(part_ns(path, FEC_HOLD_PART), HOLD_MIN_NS);
+}
+
+/* A block closed: what its lane sends in hold_ns(), averaged over datagrams, so that busy lanes count most. */
+static void note_filled(struct wan_path *path, const struct fec_block *b, uint64_t now_ns)
+{
+	double most = carried(path, hold_ns(path)), n = b->members;
+
+	if (now_ns > b->opened_ns && n * (double)hold_ns(path) < most * (double)(now_ns - b->opened_ns))
+		most = n * (double)hold_ns(path) / (double)(now_ns - b->opened_ns);
+	path->fec.filled += n;
+	path->fec.filled_rate += n * most;
+	while (path->fec.filled > FILLED_FADE) {
+		path->fec.filled /= 2;
+		path->fec.filled_rate /= 2;
+	}
+}
+
+/* A line with room can afford blocks that are closed with a part of their members, and all of their repairs. */
+static double lane_room(const struct wan_path *path, const struct fec_line *line)
+{
+	double sends = path->fec.filled_rate / path->fec.filled * FEC_HOLD_PART / (FEC_HOLD_PART + 1);
+	double spare = line->full ? 0 : FEC_LOAD_MOST / (line->load > SPARE_LOAD ? line->load : SPARE_LOAD) - 1;
+
+	return spare > 0 ? sends * (1 + spare) : sends;
+}
+
+static struct fec_line line_of(const struct proxy *p, const struct wan_path *path)
+{
+	struct fec_line line = {.block_datagrams = carried(path, part_ns(path, FEC_BLOCK_PART)),
+	                        .load = path->fec.load,
+	                        .full = path->fec.full};
+	double lane = path->fec.filled > 0 ? lane_room(path, &line) : line.block_datagrams;
+
+	if (p->cfg.fec.mode == FEC_AUTO && lane < line.block_datagrams)
+		line.block_datagrams = lane > LANE_LEAST ? lane : LANE_LEAST;
+	return line;
+}
+
+static uint64_t since(_Atomic uint64_t *sum, uint64_t *before)
+{
+	uint64_t was = *before;
+
+	*before = atomic_load_explicit(sum, memory_order_relaxed);
+	return *before - was;
+}
+
+/* What of the line all shards took lately. True: that is news. Packets often go alone where the line has room for that,
+ * and together where it has not. So how full it is follows from what it would carry if all datagrams were full, and had
+ * as many repairs each as they have. */
+static bool look_at_load(struct proxy *p, struct wan_path *path)
+{
+	struct fec_load *look = &path->fec.look;
+	double datagrams = carried(path, p->now_ns - look->ns), line, data, around, with = 1;
+
+	if (p->now_ns < look->ns + wan_rtt_min_ns(&path->rtt) || datagrams < LOOK_NUMBERS)
+		return false;
+	line = datagrams * (path->payload_max + path->pacer->overhead_bytes);
+	around = look->packed_data > 0 ? look->packed_line / look->packed_data
+	                                 : 1 + (double)(WAN_HDR_LEN + WAN_TAG_LEN + path->pacer->overhead_bytes) / path->payload_max;
+	data = (double)since(&path->pacer->data_bytes, &look->data_bytes) * around;
+	if (look->packed > 0 && look->datagrams > 0)
+		with += look->repairs / look->datagrams / (look->packed_line / look->packed);
+	path->fec.load = (data + (double)since(&path->pacer->other_bytes, &look->other_bytes)) / line;
+	path->fec.full = path->fec.load * with >= FEC_LOAD_FULL;
+	look->repairs = look->datagrams = 0;
+	look->packed /= 2;
+	look->packed_data /= 2;
+	look->packed_line /= 2;
+	look->ns = p->now_ns;
+	return true;
+}
+
+void wan_fec_note_load(struct wan_build *b, size_t len)
+{
+	struct wan_pacer *pacer = b->path->pacer;
+	struct fec_load *look = &b->path->fec.look;
+	uint64_t line = len + pacer->overhead_bytes, data = b->off - WAN_HDR_LEN;
+
+	if (!b->s->fec)
+		return;
+	if (b->repair) {
+		look->repairs += (double)line;
+		return;
+	}
+	if (!b->data) {
+		atomic_fetch_add_explicit(&pacer->other_bytes, line, memory_order_relaxed);
+		return;
+	}
+	atomic_fetch_add_explicit(&pacer->data_bytes, data, memory_order_relaxed);
+	look->datagrams++;
+	if (wan_lane_has_packets(b->l)) {
+		look->packed++;
+		look->packed_data += (double)data;
+		look->packed_line += (double)line;
+	}
+}
+
+static void replan(struct proxy *p, struct wan_path *path)
+{
+	struct fec_line line = line_of(p, path);
 
 	if (p->session.peer_without_fec) {
 		path->fec.plan.k = 0;
@@ -77,8 +187,23 @@ void wan_fec_session_start(struct proxy *p)
 	if (!p->fec)
 		return;
 	fec_rx_reset(&p->fec->rx);
-	for (uint32_t i = 0; i < p->npaths; i++)
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		struct wan_path *path = &p->path[i];
+
+		path->fec.look.ns = p->now_ns;
+		since(&path->pacer->data_bytes, &path->fec.look.data_bytes);
+		since(&path->pacer->other_bytes, &path->fec.look.other_bytes);
+		replan(p, path);
+	}
+}
+
+void wan_fec_reconfigured(struct proxy *p)
+{
+	for (uint32_t i = 0; p->fec && i < p->npaths; i++) {
+		p->path[i].fec.plan.k = 0;
+		p->path[i].fec.changed_ns = 0;
 		replan(p, &p->path[i]);
+	}
 }
 
 void wan_fec_reset_space(struct proxy *p, struct lane *l, struct pn_space *s)
@@ -102,26 +227,15 @@ void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s)
 
 /* --- sending --- */
 
-/* How long a block may wait for more datagrams. */
-static uint64_t hold_ns(const struct wan_path *path)
-{
-	return clamp_u64(wan_rtt_min_ns(&path->rtt) / 16, HOLD_MIN_NS, HOLD_MAX_NS);
-}
-
 static uint64_t hold_most_ns(const struct wan_path *path)
 {
-	return max_u64(wan_rtt_min_ns(&path->rtt) / 4, HOLD_MIN_NS);
+	return max_u64(wan_rtt_min_ns(&path->rtt) / 4, hold_ns(path));
 }
 
 /* What of the line's rate this shard's budget counts on. */
 static uint64_t share_bps(const struct proxy *p, const struct wan_path *path)
 {
 	return atomic_load_explicit(&path->pacer->rate_bps, memory_order_relaxed) / p->cfg.nshards;
-}
-
-bool wan_fec_urgent(const struct pn_space *s)
-{
-	return s->fec && fec_tx_due(&s->fec->tx, false);
 }
 
 bool wan_fec_waiting(const struct pn_space *s)
@@ -143,7 +257,7 @@ void wan_fec_put(struct wan_build *b)
 	fec_tx_next(t, &b->p->fec->pool, &f);
 	n = wan_fec_frame_put(b->buf + b->off, b->cap - b->off, &f); /* 0: the path has become narrower meanwhile */
 	b->off += n;
-	b->data = true;
+	b->data = b->repair = true;
 	count(b->p, CTR_FEC_TX, n > 0);
 	if (!t->out.paid)
 		fec_budget_spend(&b->path->fec.budget, &t->out.plan, f.len, share_bps(b->p, b->path));
@@ -183,7 +297,10 @@ void wan_fec_protect(struct wan_build *b)
 		count(b->p, CTR_FEC_UNPROTECTED, 1);
 	}
 	wan_hdr_put(b->buf, &b->h);
-	b->l->fec_sending = (uint8_t)(b->l->fec_sending + (t->sending && !was_sending));
+	if (t->sending && !was_sending) {
+		note_filled(b->path, &t->out, b->p->now_ns);
+		b->l->fec_sending++;
+	}
 	if (t->filling)
 		wan_lane_wake_at(b->p, b->l, t->fill.opened_ns + hold_ns(b->path));
 	if (t->sending)
@@ -211,6 +328,7 @@ void wan_fec_on_timer(struct proxy *p, struct lane *l, struct pn_space *s)
 		return;
 	}
 	t->fill.paid = true;
+	note_filled(path, &t->fill, p->now_ns);
 	fec_tx_close(t, &p->fec->pool, rows);
 	if (rows) {
 		l->fec_sending++;
@@ -324,6 +442,7 @@ bool wan_fec_on_arrivals(struct proxy *p, struct pn_space *s, const struct wan_f
 		return true; /* overtaken by a newer one */
 	fec_measure_add(&path->fec.measure, a.numbers - old->numbers, a.lost - old->lost, a.bursts - old->bursts);
 	*old = a;
-	replan(p, path);
+	if (look_at_load(p, path) || !path->fec.plan.k)
+		replan(p, path);
 	return true;
 }

@@ -11,9 +11,15 @@
  * REPORT says then that it arrived, and REBUILT that FEC did it.
  *
  * Loss detection waits for FEC: a member counts as sent when the last repair of its block was (wan_sent.h), a round trip
- * after it was sent itself at the latest. A block closes by count, or when it is fec_hold_ns() old and the budget
+ * after it was sent itself at the latest. A block closes by count, or when it is hold_ns() old and the budget
  * has something left, or after a quarter of a round trip whatever is left. So no loss waits for a block that does not
- * close. */
+ * close.
+ *
+ * Groups are of one path, and so are their repairs. What counts is how many of the k + m are lost, and repairs are few of
+ * them: on another path they would be spared what hits a twentieth of the group, would come as late as the slower of two
+ * paths, and a path that dies takes more members than m repairs make up for wherever those are. What is under way on a
+ * dead path goes again on the others (wan_path.c). So each path has the groups that fit its own losses, bursts, load
+ * and round trip (fec_plan.h): a clean one has none. */
 #ifndef PROXY_WAN_FEC_H
 #define PROXY_WAN_FEC_H
 
@@ -47,6 +53,8 @@ void wan_fec_init_space(struct pn_space *s, struct fec_space *f, uint64_t *cells
 /* A new session: of the shard, of a lane's space. */
 void wan_fec_session_start(struct proxy *p);
 void wan_fec_reset_space(struct proxy *p, struct lane *l, struct pn_space *s);
+/* FEC= has changed, from and to something that is not off. Blocks that have begun end as they began. */
+void wan_fec_reconfigured(struct proxy *p);
 /* The path is dead: what is protected goes again on another. */
 void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s);
 
@@ -56,13 +64,14 @@ static inline size_t wan_fec_room(const struct proxy *p)
 	return p->fec ? FEC_ROOM : 0;
 }
 
-/* Sending. A repair has to go before anything else; there is one that can go. */
-bool wan_fec_urgent(const struct pn_space *s);
+/* Sending. There is a repair to go, before anything else. */
 bool wan_fec_waiting(const struct pn_space *s);
 /* The next repair, instead of frames. */
 void wan_fec_put(struct wan_build *b);
 /* The datagram is finished and not sealed yet: into a group with it. */
 void wan_fec_protect(struct wan_build *b);
+/* It goes out, with so many bytes. */
+void wan_fec_note_load(struct wan_build *b, size_t len);
 void wan_fec_on_timer(struct proxy *p, struct lane *l, struct pn_space *s);
 
 /* 0, or -140: buffers for repairs are lost or counted twice. */

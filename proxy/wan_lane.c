@@ -121,10 +121,15 @@ void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32
 	wan_lane_kick(p, l);
 }
 
+bool wan_lane_has_packets(const struct lane *l)
+{
+	return !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->near_list) ||
+	       !dlist_empty(&l->ip_first);
+}
+
 bool wan_lane_has_data(const struct lane *l)
 {
-	return l->fec_sending || !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->near_list) ||
-	       !dlist_empty(&l->ip_first);
+	return l->fec_sending || wan_lane_has_packets(l);
 }
 
 /* --- by time --- */

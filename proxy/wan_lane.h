@@ -31,6 +31,8 @@ void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns);
 
 /* True if packets wait to be sent. */
 bool wan_lane_has_data(const struct lane *l);
+/* Packets among it. */
+bool wan_lane_has_packets(const struct lane *l);
 /* What may be in a datagram. */
 enum wan_contents {
 	WAN_OF_PATH, /* what is about the path itself: it is not in use */

@@ -27,6 +27,7 @@ struct wan_build {
 	struct sent_entry *e; /* what is in it */
 	struct wan_hdr h;
 	bool data; /* has packets in it */
+	bool repair; /* it is one of FEC */
 	struct wan_seal_part part[WAN_REFS_MAX]; /* their bytes, which are where they were */
 	unsigned nparts;
 };

@@ -16,6 +16,8 @@ void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_by
 {
 	atomic_init(&p->next, 0);
 	atomic_init(&p->rate_bps, rate_bps);
+	atomic_init(&p->data_bytes, 0);
+	atomic_init(&p->other_bytes, 0);
 	p->overhead_bytes = overhead_bytes;
 	p->burst_ns = burst_ns;
 	rate_init(&p->control, p, rate_bps);

@@ -36,6 +36,15 @@ struct wan_path {
 		uint64_t changed_ns;
 		struct fec_measure measure; /* of what it loses, as the peer says */
 		struct fec_budget budget;
+		/* what it carries */
+		struct fec_load {
+			uint64_t ns, data_bytes, other_bytes; /* at the last look: when, and the pacer's sums */
+			double repairs, datagrams; /* of this shard since: bytes on the line, and other ones with packets */
+			double packed, packed_data, packed_line; /* of these, as full as can be: their number, bytes within, on the line */
+		} look;
+		double load; /* share of its time for all but repairs, if datagrams were full */
+		bool full;   /* with repairs, nothing was left */
+		double filled, filled_rate; /* sums over datagrams in blocks: their number, and what their lane sends in a block's time */
 	} fec;
 	/* life: only if there are others */
 	enum path_state state;

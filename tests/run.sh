@@ -54,7 +54,7 @@ reasons() {
 	grep -aE -A"$2" '(^|\] )FAIL |FAILED|[Ee]rror:|Sanitizer|violation:|^not ok' "$1" | head -60
 }
 red=
-summary='passed, |PASSED|seeds,|calls nothing|violations|goodput'
+summary='passed, |PASSED|seeds,|calls nothing|violations|goodput|rebuilt;'
 
 build() {
 	step 'build gcc' make -j"$jobs" O=build/gcc CC=gcc all
@@ -93,6 +93,13 @@ sim() {
 		done
 	fi
 	step '400G x 1000 km, 1 % loss' build/gcc/lrsim --full 400g-1000km-4096-loss1
+	if [ -z "$FULL" ]; then
+		step 'FEC=auto, bursts, an idle line' build/gcc/lrsim --fec auto-burst8-load1
+	else
+		for run in $(build/gcc/lrsim --fec list); do
+			step "FEC $run" build/gcc/lrsim --fec "$run"
+		done
+	fi
 	[ -z "$FULL" ] || for run in $(build/gcc/lrsim --full list); do
 		step "full scale $run" build/gcc/lrsim --full "$run"
 	done

@@ -24,6 +24,8 @@ void latency_note(struct latency *l, uint64_t posted_ns, uint64_t now_ns)
 		return;
 	l->cell[cell_of(now_ns - posted_ns)]++;
 	l->n++;
+	if (l->slice_ns && now_ns - posted_ns > l->late_ns && (posted_ns - l->from_ns) / l->slice_ns < LATENCY_SLICES)
+		l->late[(posted_ns - l->from_ns) / l->slice_ns]++;
 }
 
 uint64_t latency_quantile_ns(const struct latency *l, double q)

@@ -477,9 +477,9 @@ static void config_parse__fec(void **state)
 	refuses_line("Link", "FEC=64", "FEC=64: expected off, auto, or K+M such as 64+4");
 	refuses_line("Link", "FEC=64+4x", "FEC=64+4x: expected off, auto, or K+M such as 64+4");
 	refuses_line("Link", "FEC=4+5",
-	             "FEC=4+5: expected K+M with K from 1 to 128 and M from 1 to 16, and no more than K");
-	refuses_line("Link", "FEC=200+4",
-	             "FEC=200+4: expected K+M with K from 1 to 128 and M from 1 to 16, and no more than K");
+	             "FEC=4+5: expected K+M with K from 1 to 240 and M from 1 to 16, and no more than K");
+	refuses_line("Link", "FEC=241+4",
+	             "FEC=241+4: expected K+M with K from 1 to 240 and M from 1 to 16, and no more than K");
 }
 
 /* What --print-config says is read back as the same configuration. */

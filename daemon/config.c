@@ -495,7 +495,7 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
 
 bool config_restarts(const struct link_config *from, const struct link_config *to)
 {
-	return config_barrier(from) != config_barrier(to);
+	return config_barrier(from) != config_barrier(to) || (from->fec.mode == FEC_OFF) != (to->fec.mode == FEC_OFF);
 }
 
 static void write_help(const char *help, FILE *out)

@@ -203,7 +203,7 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 			site_reconfigure(site, c);
 		say(report, "link %s: %s", c->name,
 		    same      ? "unchanged"
-		    : restart ? "restarted, to turn its barrier on or off"
+		    : restart ? "restarted, to turn its barrier or FEC on or off"
 		              : "changed");
 		return;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* proxy_config.c - what a shard is told: defaults, what is possible, what may change while it runs. */
 #include "near.h"
+#include "wan_fec.h"
 
 void proxy_config_defaults(struct proxy_config *c)
 {
@@ -111,10 +112,11 @@ static bool same_paths(const struct proxy_config *a, const struct proxy_config *
 int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t now_ns)
 {
 	struct proxy_config want = *c;
+	bool fec;
 
 	if (!proxy_config_sane(c) || c->shard != p->cfg.shard || c->nshards != p->cfg.nshards ||
 	    c->nlanes != p->cfg.nlanes || c->max_flows != p->cfg.max_flows || !same_paths(c, &p->cfg) ||
-	    memcmp(&c->fec, &p->cfg.fec, sizeof(c->fec)) != 0 || c->seal != p->cfg.seal || c->seal_ctx != p->cfg.seal_ctx ||
+	    (c->fec.mode == FEC_OFF) != (p->cfg.fec.mode == FEC_OFF) || c->seal != p->cfg.seal || c->seal_ctx != p->cfg.seal_ctx ||
 	    c->barrier != p->cfg.barrier || c->ip_pool_bytes != p->cfg.ip_pool_bytes ||
 	    c->naliases != p->cfg.naliases || memcmp(c->alias, p->cfg.alias, sizeof(c->alias)) != 0 ||
 	    c->nlocal != p->cfg.nlocal || c->nremote != p->cfg.nremote ||
@@ -124,7 +126,10 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 	want.rtt_hint_ns = p->cfg.rtt_hint_ns; /* they sized memory at the start */
 	want.rate_hint_bps = p->cfg.rate_hint_bps;
 	p->now_ns = now_ns;
+	fec = c->fec.mode != p->cfg.fec.mode || c->fec.k != p->cfg.fec.k || c->fec.m != p->cfg.fec.m;
 	p->cfg = want;
+	if (fec)
+		wan_fec_reconfigured(p);
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
 		struct near_flow *f = &p->near[i];
 		enum ack_mode mode = f->used ? proxy_mode_for(&want, &f->src, &f->dst) : f->mode;

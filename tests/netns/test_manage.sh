@@ -67,7 +67,7 @@ barrier_turns_on() {
 	for edge in a b; do
 		[ "$(lab_status $edge '.links[0].barrier.mode')" = pair ] || why "edge $edge has no barrier" || return
 	done
-	grep -q 'restarted, to turn its barrier on or off' "$LAB_DIR/reload.out" || why "$(head -1 "$LAB_DIR/reload.out")" || return
+	grep -q 'restarted, to turn its barrier or FEC on or off' "$LAB_DIR/reload.out" || why "$(head -1 "$LAB_DIR/reload.out")" || return
 	lab_in ha busybox ping -c 2 -i 0.2 -W 2 $B_HOST >/dev/null || why "no ping between the hosts"
 }
 

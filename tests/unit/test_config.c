@@ -556,6 +556,23 @@ static void config_carry_over__turns_nothing_on(void **state)
 	assert_true(config_restarts(&from, &to));
 }
 
+/* Other groups are taken up as it runs; on or off takes memory. */
+static void config_restarts__fec_on_or_off(void **state)
+{
+	struct link_config off, fixed, automatic;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	accepts(MINIMAL, &off);
+	accepts_line("Link", "FEC=64+4", &fixed);
+	accepts_line("Link", "FEC=auto", &automatic);
+	assert_true(config_reloadable(&fixed, &automatic, err));
+	assert_false(config_restarts(&fixed, &automatic));
+	assert_true(config_reloadable(&off, &automatic, err));
+	assert_true(config_restarts(&off, &automatic));
+	assert_true(config_restarts(&fixed, &off));
+}
+
 static void config_reloadable__names_the_key(void **state)
 {
 	struct link_config a, b;
@@ -726,6 +743,7 @@ int main(void)
 	    cmocka_unit_test(config_write__can_be_read_back),
 	    cmocka_unit_test(config_carry_over__keeps_the_barrier_that_auto_turned_on),
 	    cmocka_unit_test(config_carry_over__turns_nothing_on),
+	    cmocka_unit_test(config_restarts__fec_on_or_off),
 	    cmocka_unit_test(config_reloadable__names_the_key),
 	    cmocka_unit_test(config_compatible__links_that_collide),
 	    cmocka_unit_test(security__keys_or_none),

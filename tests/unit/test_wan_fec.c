@@ -275,6 +275,36 @@ static void wan_lane__untold_numbers_are_asked_for(void **state)
 	core_close(&c);
 }
 
+/* Other groups from the next block on; nothing that is under way suffers. Not on or off: memory was made for it. */
+static void wan_fec__groups_change_while_it_runs(void **state)
+{
+	static const struct fec_config change[] = {{FEC_FIXED, 4, 4}, {FEC_AUTO, 0, 0}, {FEC_FIXED, 16, 1}};
+	struct proxy_config cfg;
+	uint32_t psn = 2;
+
+	(void)state;
+	open_pair();
+	for (size_t i = 0; i < 3; i++) {
+		core_send_run(&c, psn, 5); /* a block that has begun */
+		cfg = c.a.cfg;
+		cfg.fec = change[i];
+		assert_int_equal(proxy_reconfigure(c.a.p, &cfg, c.now_ns), 0);
+		lose_from = space_a()->sent.pn_next + 1;
+		lose_to = lose_from + 1;
+		core_send_run(&c, psn + 5, 35);
+		core_wait(&c, 5 * CORE_MS);
+		expect_writes(psn, 40);
+		core_ack(&c, psn + 39, AETH_ACK_NO_CREDITS, psn + 40);
+		psn += 40;
+		assert_int_equal(c.a.p->path[0].fec.plan.k, change[i].k); /* auto: none for so few losses */
+	}
+	assert_true(core_ctr(&c.b, CTR_FEC_REBUILT) >= 2); /* what auto has begun without groups is sent again */
+	assert_int_equal(core_ctr(&c.b, CTR_FEC_REBUILT) + core_ctr(&c.a, CTR_WAN_LOST), 3);
+	cfg.fec = (struct fec_config){.mode = FEC_OFF};
+	assert_int_equal(proxy_reconfigure(c.a.p, &cfg, c.now_ns), -EINVAL);
+	core_close(&c);
+}
+
 static void wan_fec__config_is_checked(void **state)
 {
 	static const struct fec_config bad[] = {{FEC_FIXED, 0, 1},
@@ -308,6 +338,7 @@ int main(void)
 	    cmocka_unit_test(wan_fec__arrivals_that_cannot_be),
 	    cmocka_unit_test(wan_fec__a_new_session_forgets),
 	    cmocka_unit_test(wan_lane__untold_numbers_are_asked_for),
+	    cmocka_unit_test(wan_fec__groups_change_while_it_runs),
 	    cmocka_unit_test(wan_fec__config_is_checked),
 	};
 

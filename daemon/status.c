@@ -133,6 +133,7 @@ static void write_fec(struct json *j, const struct link_config *c, const struct 
 		json_uint(j, "depth", s->plan.depth);
 		json_real(j, "loss", s->loss);
 		json_real(j, "burst", s->burst);
+		json_real(j, "load", s->load);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -258,7 +259,8 @@ static const char *path_state_name(enum path_state state)
 	return state == PATH_UP ? "up" : state == PATH_DEAD ? "dead" : "new";
 }
 
-static void write_path(struct json *j, const struct path_config *c, const struct proxy_path_status *s)
+static void write_path(struct json *j, const struct path_config *c, const struct proxy_path_status *s,
+                       const struct proxy_fec_status *fec)
 {
 	const struct wan_path_stats *st = &s->stats;
 
@@ -281,6 +283,9 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	json_uint(j, "rtt_ns", s->rtt_smoothed_ns);
 	json_uint(j, "rtt_p99_ns", s->rtt_p99_ns);
 	json_uint(j, "loss_ppm", s->loss_ppm);
+	json_real(j, "line_loss", fec->loss);
+	if (fec->burst_known)
+		json_real(j, "line_loss_burst", fec->burst);
 	json_uint(j, "lost", st->lost);
 	json_uint(j, "lost_spuriously", st->spurious);
 	json_uint(j, "loss_bursts", s->loss_runs);
@@ -289,7 +294,8 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	json_uint(j, "reordered_by_most", st->reorder_most);
 	json_uint(j, "reorder_window_ns", s->reorder_window_ns);
 	json_uint(j, "repaired_by_retransmission", st->repairs);
-	json_uint(j, "repaired_by_fec", st->rebuilt);
+	json_uint(j, "repaired_by_fec", st->spared);
+	json_uint(j, "rebuilt_by_fec", st->rebuilt);
 	json_uint(j, "moved", st->moved);
 	json_uint(j, "delivery_bps", s->delivery_bps);
 	json_string(j, "rate_control", rate_ops_of(c->rate_control)->name);
@@ -311,7 +317,7 @@ static void write_paths(struct json *j, const struct link_config *c, const struc
 {
 	json_array(j, "paths");
 	for (uint32_t i = 0; i < c->npaths && i < snap->npaths; i++)
-		write_path(j, &c->paths[i], &snap->paths[i]);
+		write_path(j, &c->paths[i], &snap->paths[i], &snap->status.fec[i]);
 	json_array_end(j);
 }
 

@@ -62,6 +62,61 @@ auto_on() {
 	NOTE="$NOTE; $(lab_client a status | sed -n 's/^  fec *//p')"
 }
 
+# Both edges take up another FEC= while packets flow.
+reload_to() { # FEC
+	local edge pid before
+	before=$(ctr a lan_rx_bytes)
+	lab_line_set 3000 loss=1%
+	lab_rcperf --secs 2 --depth 32 >"$LAB_DIR/rcperf.out" 2>&1 &
+	pid=$!
+	lab_wait 10 flows $((before + 64 * 65536)) || why "no traffic" || return
+	for edge in a b; do
+		sed -i "s/^FEC=.*/FEC=$1/" "$(lab_conf_path $edge)"
+		lab_client $edge reload >"$LAB_DIR/reload.out" 2>&1 || why "$(head -1 "$LAB_DIR/reload.out")" || return
+		grep -q ": changed" "$LAB_DIR/reload.out" || why "$(head -1 "$LAB_DIR/reload.out")" || return
+	done
+	wait $pid || why "contents, order or count are wrong beside it: $(tail -1 "$LAB_DIR/rcperf.out")" || return
+	lab_wait 5 fec_is "$1" || why "status: $(lab_status a '.links[0].fec.mode')"
+}
+
+# On or off takes memory: the link is restarted, its arena kept.
+turned_off() {
+	local edge
+	for edge in a b; do
+		sed -i "s/^FEC=.*/FEC=off/" "$(lab_conf_path $edge)"
+		lab_client $edge reload >"$LAB_DIR/reload.out" 2>&1 || why "$(head -1 "$LAB_DIR/reload.out")" || return
+		grep -q ': restarted, to turn' "$LAB_DIR/reload.out" || why "$(head -1 "$LAB_DIR/reload.out")" || return
+	done
+	lab_link_up || return
+	fec_is off || why "status: $(lab_status a '.links[0].fec.mode')" || return
+	transfer loss=1% -- --secs 1 --depth 32 || return
+	[ "$(ctr a fec_tx_repairs)" = 0 ] || why "repairs all the same"
+}
+
+flows() { # bytes from hosts: more than fit the send queue, so some are acknowledged
+	[ "$(ctr a lan_rx_bytes)" -gt "$1" ]
+}
+
+fec_is() {
+	[ "$(lab_status a '.links[0].fec.mode')" = "$1" ]
+}
+
+# The way there, before FEC and after it, as each path's own; and the same of the metrics.
+per_path() {
+	local p
+	p=$(lab_status a '.links[0].paths[0] | [.rtt_min_ns, .rtt_ns, .rtt_p99_ns, .line_loss, .line_loss_burst, .reordered,
+		.repaired_by_fec, .rebuilt_by_fec, .repaired_by_retransmission, .delivery_bps, .state, .epoch] |
+		map(select(. == null)) | length')
+	[ "$p" = 0 ] || why "$p of a path's figures are missing" || return
+	p=$(lab_status a '.links[0].paths[0] | [.line_loss, .line_loss_burst, .repaired_by_fec] | map(tostring) | join(" ")')
+	set -- $p
+	holds "$1 > 0.003 && $1 < 0.03 && $2 > 2 && $2 < 12 && $3 > 20" ||
+		why "1 % in bursts of 5 is shown as $1 in bursts of $2, $3 repaired by FEC" || return
+	holds "$3 == $(ctr a fec_spared)" || why "repaired by FEC: $3, and $(ctr a fec_spared) in all" || return
+	lab_client a status | grep -q 'the line loses .* %, in bursts of ' || why "longreach status has no line about it" || return
+	NOTE="$1 in bursts of $2; $3 repaired by FEC"
+}
+
 off_there() {
 	transfer loss=1% -- --secs 1 --depth 32 || return
 	[ "$(ctr a fec_tx_repairs)$(ctr b fec_tx_repairs)" = 00 ] || why "repairs for an edge that has none of it"
@@ -81,6 +136,10 @@ check "fec: a mix, both ways, 1 % loss, 1 % 200 us late" mended 90 loss=1% reord
 check "fec: status tells" status_says
 check "fec: FEC=8+8" link 8+8 8+8
 check "fec: 1 % in bursts of 5 is rebuilt" mended 85 loss=1% burst=5 -- --secs 3 --depth 32
+check "fec: figures of the path" per_path
+check "fec: another K+M by reload, under load" reload_to 16+4
+check "fec: auto by reload, under load" reload_to auto
+check "fec: off by reload: the link restarts" turned_off
 check "fec: FEC=auto" link auto auto
 check "fec: auto, off on a clean line, on at 1 %" auto_on
 check "fec: FEC=off at the other edge" link 16+4 off

@@ -55,6 +55,24 @@ as_status() {
 	NOTE="$n values alike"
 }
 
+# The same of what is told of a path.
+path_as_status() {
+	local name is want n=0
+	scrape
+	lab_status a '.links[0].paths[0] | "path_lost_total \(.lost)", "path_loss_bursts_total \(.loss_bursts)",
+		"path_loss_burst_longest_datagrams \(.loss_burst_longest)", "path_reordered_total \(.reordered)",
+		"path_reordered_by_most_datagrams \(.reordered_by_most)", "path_repairs_total \(.repaired_by_retransmission)",
+		"path_repaired_by_fec_total \(.repaired_by_fec)", "path_rebuilt_total \(.rebuilt_by_fec)",
+		"path_line_loss_ratio \(.line_loss)", "path_epoch \(.epoch)", "path_rtt_least_seconds \(.rtt_min_ns / 1e9)"' >"$LAB_DIR/wanted"
+	while read -r name want; do
+		is=$(grep "^longreach_$name{" "$LAB_DIR/metrics" | awk '{ print $NF }')
+		n=$((n + 1))
+		holds "${is:--1} == $want" || why "$name is ${is:-missing}, status says $want" || return
+	done <"$LAB_DIR/wanted"
+	holds "$(value 'longreach_path_up{link="link",path=""}') == 1" || why "the path is not up" || return
+	NOTE="$n values alike"
+}
+
 distance() {
 	scrape
 	NOTE="$(value 'longreach_distance_measured_meters{link="link"}') m"
@@ -120,6 +138,7 @@ lab_edges
 lab_link_up
 check "metrics: a scrape is sound" sound
 check "metrics: they are what status says" as_status
+check "metrics: those of the path, too" path_as_status
 check "metrics: the measured distance" lab_wait 10 distance
 check "metrics: strangers are answered in short" strangers
 check "metrics: silent connections end" silent_ones

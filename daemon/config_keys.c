@@ -56,7 +56,8 @@ const struct config_key config_keys[] = {
              "what stops this machine for less than Tuning.PfcWatchdog=. The hosts, or the switch, must honour it.\n"},
     {"Link", "FEC", &type_fec, ONE(fec), .fallback = "off", .flags = KEY_RELOADABLE,
      .help = "Repair datagrams, so that a loss costs no round trip: M for K others, as K+M; auto: as many as the\n"
-             "measured losses ask for and the line has room for, none on a clean one. Takes memory at both edges, which must both not say off.\n"},
+             "measured losses ask for and the line has room for, none on a clean one. Takes memory at both edges, which must\n"
+             "both not say off.\n"},
     {"Link", "Lanes", &type_count, ONE(lanes), .fallback = "64", .min = 1, .max = LANES_MAX,
      .help = "Independent streams that host pairs are spread over. Both edges must agree.\n"},
     {"Link", "Workers", &type_count, ONE(workers), .fallback = "1", .min = 1, .max = WORKERS_MAX,

@@ -145,7 +145,7 @@ bench-bin: $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
 $(O)/bench/%: $(O)/bench/%.o $(O)/libseal.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) $(LIBS_SEAL) -lm
 bench: all bench-bin
-	$(Q)O=$(O) bench/run.sh
+	$(Q)O=$(O) QUICK=$(QUICK) bench/run.sh $(BENCH)
 demo: deps
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)O=$(O) bench/demo.sh $(DEMO)
@@ -191,7 +191,7 @@ help:
 	@echo 'make sim SEED=17      one seed of the simulator, or a range: SEED=1-2000'
 	@echo 'make fuzz SECONDS=60  each fuzzer for so long'
 	@echo 'make vm               guests with the kernel RDMA; VM="--full", "--accept", see tests/vm/run.sh --help'
-	@echo 'make bench            what it costs, beside what one would use instead'
+	@echo 'make bench            what it costs, beside what one would use instead (root, 40 minutes; QUICK=1: 5; BENCH="wan fair")'
 	@echo 'make check-pure       proof that proxy/ makes no system call'
 clean:
 	rm -rf build demo-out bench-out

@@ -21,6 +21,7 @@
 SECS=30 LINE_MBPS=200 KM=2000 OUT=bench-out BUFFERS=()
 
 options() {
+	[ -z "${QUICK:-}" ] || SECS=12
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--secs) SECS=$2 ;;
@@ -35,8 +36,7 @@ options() {
 		esac
 		shift 2 || exit 2
 	done
-	[ ${#BUFFERS[@]} -gt 0 ] || BUFFERS=(0.5 1 4)
-	[ -z "${QUICK:-}" ] || { BUFFERS=(1) && SECS=12; }
+	[ ${#BUFFERS[@]} -gt 0 ] || { [ -n "${QUICK:-}" ] && BUFFERS=(1) || BUFFERS=(0.5 1 4); }
 }
 
 has_cc() {

@@ -11,6 +11,8 @@ count() { # operation, times
 		awk '/Collected/ { print $NF }'
 }
 
+[ -z "${QUICK:-}" ] || exit 0
+
 printf '\ninstructions per datagram (rebuild: per group)\n'
 for op in copy keep add2 add4 add8 rebuild1 rebuild4; do
 	a=$(count $op 100) b=$(count $op 300)

@@ -81,6 +81,7 @@ lab_server "$B_HOST"
 LAB_RATE=400M lab_edges
 lab_link_up
 echo "garbage, $RATE datagrams/s of 1400 bytes for $SECS s; datagrams taken of those sent, processor time each"
+flood $PORT 192.0.2.9 noise >/dev/null # receive buffers have their memory from the first burst on
 discarded 192.0.2.1
 edge "edge: another host's noise" 192.0.2.9 noise
 edge "edge: noise in the peer's name" 192.0.2.1 noise

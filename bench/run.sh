@@ -1,19 +1,120 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh - the benchmarks one after the other. Each prints ratios against what it is measured beside.
+# run.sh - the benchmarks one after the other, and at the end one table of what they found against its limits.
+#
+#   O=build/gcc bench/run.sh [PART...]      all of them, or those named; QUICK=1: a glance at each, under 5 minutes
+#
+# Each prints what it measured beside what. A part that fails or takes three times as long as it should is said to have
+# failed, and the others go on. Everything is kept in bench-out ($BENCH_OUT): PART.log, verdicts.tsv, CSVs, pictures.
+# Needs root (network namespaces), and a machine that does nothing else.
 cd "$(dirname "$0")/.." || exit 2
 O=${O:-build/gcc}
+OUT=${BENCH_OUT:-bench-out}
 export O
-status=0
-for b in bench/bench_*.sh; do
-	[ -x "$b" ] || continue
-	printf '\n=== %s\n' "${b##*/}"
-	"$b" || status=1
+export BENCH_VERDICTS=$OUT/verdicts.tsv
+
+# Name, minutes, minutes if quick, what it is.
+PARTS='core 6 0.3 a packet in the core: nanoseconds, instructions, beside copy + ICRC + AEAD
+seal 0.1 0.1 the ciphers, by library
+arena 0.2 0.2 the deep buffer, beside a copy
+fec 1 0.2 erasure code, beside a copy
+edge 0.5 0.3 a packet through a whole edge, beside a forwarder that does nothing to it
+flood 1.5 0.5 garbage at the UDP port, beside a socket that throws it away
+fair 7 1.2 one bottleneck, beside CUBIC, BBR and itself
+wan 22 1.3 goodput and latency over distance and loss, beside TCP and QUIC'
+
+run_part() { # name
+	local quick=${QUICK:-}
+	case $1 in
+	core) if [ -n "$quick" ]; then "$O/bench/bench_core" --seal aes-256-gcm; else bench/bench_core.sh; fi ;;
+	seal | arena) "$O/bench/bench_$1" ;;
+	fec) bench/bench_fec.sh ;;
+	edge | flood) SECS=${SECS:-${quick:+2}} bench/bench_$1.sh ;;
+	fair | wan) bench/bench_$1.sh --out "$OUT" ;;
+	esac
+}
+
+# What parts that print no verdicts of their own are held to.
+judge_part() { # name log
+	local BENCH_NAME=bench_$1
+	case $1 in
+	core) judge_lines "$2" '/^sealed|x \(memcpy\+ICRC\+AEAD\)/ { sealed = 1 } /x \(memcpy \+ ICRC\)/ { sealed = 0 }
+		/^instructions/ { unit = "instructions" } /^held/ { unit = "ns, " $2 " packets held" }
+		sealed && /^(near: lan_rx|far: wan_rx)/ { print $1 " sealed packet / bare cost, " unit "\t" $NF "\t<=\t1.5" }' ;;
+	flood) judge_lines "$2" '/^edge: / && / x / { sub(/^edge: /, "")
+		for (i = 1; i <= NF; i++) if ($i == "x") x = $(i - 1); else if ($i == "KiB") kib = $(i - 1) + 0
+		split($0, name, /  +/)
+		print name[1] ": processor time / discarding socket\t" x "\t<=\t1"
+		print name[1] ": memory, KiB\t" kib "\t<=\t128" }' ;;
+	esac
+}
+
+judge_lines() { # log awk-program that prints: what, figure, operator, limit
+	local what figure op limit
+	while IFS=$'\t' read -r what figure op limit; do
+		verdict "$what" "$figure" "$op" "$limit"
+	done < <(awk "$2" "$1")
+}
+
+# A part has a process group of its own (timeout makes it), so that one that hangs goes with all that it has begun.
+part() { # number name minutes what
+	local status log=$OUT/$2.log began=$SECONDS BENCH_NAME=bench_$2
+	printf '\n=== [%d/%d] %s: %s (about %s min)\n' "$1" "$TOTAL" "$2" "$4" "$3"
+	: >"$log"
+	timeout -k 20 "$(awk -v m="$3" 'BEGIN { print int(m * 180 + 60) }')" bash "$0" --part "$2" >"$log" 2>&1 &
+	RUNNING=$!
+	tail -n +1 -f -s 0.5 --pid=$RUNNING "$log"
+	wait $RUNNING
+	status=$?
+	RUNNING=
+	if [ $status != 0 ]; then
+		no_verdict "all of it" "$([ $status = 124 ] && echo 'took too long' || echo "ended with status $status"): see $log"
+		FAILED="$FAILED $2"
+	fi
+	judge_part "$2" "$log"
+	printf '=== %s: %d s, %d s in all\n' "$2" $((SECONDS - began)) "$SECONDS"
+}
+
+interrupted() {
+	[ -z "$RUNNING" ] || { kill "$RUNNING" && wait "$RUNNING"; } 2>/dev/null
+	table
+	exit 130
+}
+
+table() {
+	printf '\n=== what was found, against its limits\n'
+	awk -F'\t' '{
+		if ($1 != last) print (last == "" ? "" : "\n") $1
+		last = $1
+		n[$5]++
+		printf "  %-66s %9s  %-10s %s\n", $2, $3, $4, $5 }
+		END { printf "\n%d PASS, %d short, %d without a figure\n", n["PASS"], n["short"], n["-"] }' "$BENCH_VERDICTS"
+	echo "kept in $OUT; it took $((SECONDS / 60)) min $((SECONDS % 60)) s"
+}
+
+if [ "${1:-}" = --part ]; then
+	run_part "$2"
+	exit
+fi
+
+. bench/bench.sh
+mkdir -p "$OUT" || exit 2
+: >"$BENCH_VERDICTS"
+trap interrupted INT TERM
+RUNNING= FAILED= TOTAL=0 i=0
+chosen() {
+	[ ${#WANTED[@]} = 0 ] || [[ " ${WANTED[*]} " = *" $1 "* ]]
+}
+WANTED=("$@")
+for name in "${WANTED[@]}"; do
+	grep -q "^$name " <<<"$PARTS" || { echo "run.sh: no part $name: $(cut -d' ' -f1 <<<"$PARTS" | tr '\n' ' ')" >&2; exit 2; }
 done
-for c in bench/bench_*.c; do
-	name=$(basename "$c" .c)
-	[ -e "bench/$name.sh" ] && continue
-	printf '\n=== %s\n' "$name"
-	"$O/bench/$name" || status=1
-done
-exit $status
+while read -r name rest; do
+	chosen "$name" && TOTAL=$((TOTAL + 1))
+done <<<"$PARTS"
+while read -r name minutes quick what <&3; do
+	chosen "$name" || continue
+	part $((++i)) "$name" "$([ -n "${QUICK:-}" ] && echo "$quick" || echo "$minutes")" "$what"
+done 3<<<"$PARTS"
+table
+[ -z "$FAILED" ] || { echo "FAILED:$FAILED" && exit 1; }

@@ -27,6 +27,8 @@ bool trace_init(struct trace *t, uint32_t npaths)
 	t->npaths = npaths;
 	t->mask = slots - 1;
 	t->cells = calloc(slots, sizeof(*t->cells));
+	for (uint64_t i = 0; t->cells && i < slots; i++)
+		atomic_store(&t->cells[i].word[0], 0); /* has its memory now, and does not grow while it fills */
 	return t->cells != NULL;
 }
 

@@ -28,13 +28,9 @@ uint64_t arena_used(const struct arena *a, enum arena_pool pool)
 	return a->used_bytes[pool];
 }
 
-/* In slots of the largest class, the one that makes the most of a chunk. */
 uint64_t arena_capacity(const struct arena *a, enum arena_pool pool)
 {
-	const struct arena_class *class = &a->lay.class[ARENA_CLASSES - 1];
-	uint64_t chunks = (uint64_t)a->owned[pool] + arena_chunks_takeable(a, pool);
-
-	return chunks * class->nslots * class->stride;
+	return a->capacity_bytes[pool];
 }
 
 struct slot_hdr *arena_hdr(struct arena *a, uint32_t slot)

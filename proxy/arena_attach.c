@@ -73,6 +73,7 @@ int arena_format(struct arena **out, void *region, const struct arena_geometry *
 	memset(a->table, 0, l.nchunks * sizeof(a->table[0]));
 	for (uint32_t chunk = l.nchunks; chunk-- > 0;)
 		arena_chunk_free_push(a, chunk);
+	arena_chunks_counted(a);
 	memset((uint8_t *)s + sizeof(s->magic), 0, sizeof(*s) - sizeof(s->magic));
 	s->layout = ARENA_LAYOUT_VERSION;
 	s->epoch = epoch;
@@ -208,6 +209,7 @@ static void chunks_sort_in(struct arena *a)
 		if (c->used < a->lay.class[c->class].nslots)
 			arena_chunk_link(a, chunk);
 	}
+	arena_chunks_counted(a);
 }
 
 int arena_attach(struct arena **out, void *region, const struct arena_geometry *g, void *heap)

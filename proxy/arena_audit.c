@@ -28,6 +28,7 @@ enum audit_failure {
 	AUDIT_FREE_LIST = -18,     /* list of free chunks: wrong chunk, or not all of them */
 	AUDIT_SPARE = -19,         /* spare chunk of another class or in use */
 	AUDIT_CHUNK_EMPTY = -20,   /* chunk counts as used and is empty */
+	AUDIT_CAPACITY = -21,      /* what a pool may use in all */
 };
 
 struct audit {
@@ -182,6 +183,8 @@ static int audit_sums(const struct arena *a, const struct audit *sum)
 			return AUDIT_USED_BYTES;
 		if (a->owned[pool] != sum->owned[pool])
 			return AUDIT_OWNED;
+		if (a->capacity_bytes[pool] != arena_chunks_capacity(a, (enum arena_pool)pool))
+			return AUDIT_CAPACITY;
 	}
 	return a->nfree == sum->free + sum->spare ? AUDIT_OK : AUDIT_NFREE;
 }

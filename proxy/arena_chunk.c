@@ -57,6 +57,21 @@ uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool)
 	return a->nfree > kept ? a->nfree - kept : 0;
 }
 
+/* In slots of the largest class, the one that makes the most of a chunk. */
+uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool)
+{
+	const struct arena_class *class = &a->lay.class[ARENA_CLASSES - 1];
+	uint64_t chunks = (uint64_t)a->owned[pool] + arena_chunks_takeable(a, pool);
+
+	return chunks * class->nslots * class->stride;
+}
+
+void arena_chunks_counted(struct arena *a)
+{
+	a->capacity_bytes[POOL_LAN] = arena_chunks_capacity(a, POOL_LAN);
+	a->capacity_bytes[POOL_WAN] = arena_chunks_capacity(a, POOL_WAN);
+}
+
 /* Any chunk that waits in some class: all of them are empty. */
 static uint32_t steal_spare(struct arena *a)
 {
@@ -121,6 +136,7 @@ uint32_t arena_chunk_take(struct arena *a, enum arena_pool pool, uint8_t class)
 	c->free_head = SLOT_NONE;
 	a->nfree--;
 	a->owned[pool]++;
+	arena_chunks_counted(a);
 	arena_chunk_link(a, chunk);
 	return chunk;
 }
@@ -133,6 +149,7 @@ void arena_chunk_empty(struct arena *a, uint32_t chunk)
 	arena_chunk_unlink(a, chunk);
 	a->nfree++;
 	a->owned[c->pool]--;
+	arena_chunks_counted(a);
 	if (*spare == CHUNK_NONE) {
 		c->use = CHUNK_SPARE;
 		*spare = chunk;

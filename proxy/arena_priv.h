@@ -124,6 +124,7 @@ struct arena {
 	uint32_t owned[POOL_COUNT]; /* used chunks */
 	uint32_t reserve;           /* chunks that each pool can always reach */
 	uint64_t used_bytes[POOL_COUNT];
+	uint64_t capacity_bytes[POOL_COUNT]; /* follows from nfree and owned: arena_chunks_counted() */
 
 	struct arena_desc_copy *desc; /* [table][index][copy] */
 	uint32_t *desc_seq;           /* [table][index]: sequence of the newest copy, 0: none */
@@ -145,6 +146,9 @@ void arena_slot_drop(struct arena *a, uint32_t slot);
 
 /* arena_chunk.c */
 uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class);
+/* Slot bytes of the chunks that the pool has or may take, worked out; and for both, after nfree or owned have changed. */
+uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool);
+void arena_chunks_counted(struct arena *a);
 /* Free chunks that the pool may take now. */
 uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool);
 /* A chunk with room for the pool and class, put into its list. CHUNK_NONE: the pool is full. */

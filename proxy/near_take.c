@@ -17,12 +17,14 @@
 #define SLOW_EVERY_PKTS 8 /* how often is looked whether a host should slow down ... */
 #define SLOW_LOOK_NS    300000ull /* ... at most once in such a time, in which a NIC recovers by half (DCQCN) */
 
-/* True if so many bytes more are within n eighths of what the flow may hold. */
+/* True if so many bytes more are within n eighths of what the flow may hold. Most hold less than anyone may. */
 static bool within(const struct proxy *p, const struct near_flow *f, uint64_t bytes, unsigned n)
 {
 	uint64_t held = near_held(f), unsent = f->held_bytes - f->out_bytes - f->kept_bytes;
 	enum share_depth depth = f->responder_behind ? SHARE_PLAIN : SHARE_REPAIRS;
 
+	if (held + bytes <= share_open_part(p, POOL_LAN, held) / 8 * n)
+		return true;
 	if (held + bytes <= share_limit(p, &f->share, POOL_LAN, held, SHARE_BACKLOG) / 8 * n)
 		return true;
 	return held + bytes <= share_limit(p, &f->share, POOL_LAN, held, depth) / 8 * n &&

@@ -73,14 +73,6 @@ static bool young(const struct proxy *p, const struct share *s, uint64_t held)
 	return held == 0 || p->now_ns < s->since_ns + YOUNG * span_ns(p);
 }
 
-/* Half of what is left in the part of the pool that is for everyone: so the next one finds as much. */
-static uint64_t open_part(const struct proxy *p, enum arena_pool pool, uint64_t held)
-{
-	uint64_t kept = arena_capacity(p->arena, pool) / 8 * KEPT_8THS, left = share_left(p, pool);
-
-	return (held + (left > kept ? left - kept : 0)) / 2;
-}
-
 static uint64_t line_bytes(const struct proxy *p)
 {
 	return p->cfg.rate_hint_bps / 8000000 * (proxy_rtt_ns(p) / 1000);
@@ -93,6 +85,14 @@ uint64_t share_left(const struct proxy *p, enum arena_pool pool)
 	return free_bytes > reserve ? free_bytes - reserve : 0;
 }
 
+/* Half of what is left in the part of the pool that is for everyone: so the next one finds as much. */
+uint64_t share_open_part(const struct proxy *p, enum arena_pool pool, uint64_t held)
+{
+	uint64_t kept = arena_capacity(p->arena, pool) / 8 * KEPT_8THS, left = share_left(p, pool);
+
+	return (held + (left > kept ? left - kept : 0)) / 2;
+}
+
 uint64_t share_limit(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held,
                      enum share_depth depth)
 {
@@ -101,7 +101,7 @@ uint64_t share_limit(const struct proxy *p, const struct share *s, enum arena_po
 
 	if (FAULT(FAULT_NO_CREDIT))
 		return room;
-	limit = max_u64(min_u64(limit, room / 8 * 7), open_part(p, pool, held));
+	limit = max_u64(min_u64(limit, room / 8 * 7), share_open_part(p, pool, held));
 	if (young(p, s, held))
 		limit = max_u64(limit, min_u64(TRUST * line_bytes(p), room / 4 * 3));
 	return FAULT(FAULT_NO_MINIMUM) ? limit : max_u64(limit, CREDIT_MIN_BYTES);

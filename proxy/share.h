@@ -18,6 +18,8 @@ enum share_depth {
 	    4, /* in all, if it may be losses on the WAN: each costs a round trip of all that is behind it */
 };
 
+/* Slot bytes that any flow may hold which holds `held` of that pool, whatever it drains. */
+uint64_t share_open_part(const struct proxy *p, enum arena_pool pool, uint64_t held);
 /* Slot bytes that a flow which holds `held` of that pool may hold in all. Never below CREDIT_MIN_BYTES. */
 uint64_t share_limit(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held,
                      enum share_depth depth);

@@ -89,7 +89,7 @@ static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uin
 /* The responder of the flow lacks what is waited for. */
 static enum verdict while_it_lacks(const struct far_flow *f, bool patient)
 {
-	return f->failed || f->stalled || (!patient && (f->leaving || f->rnr)) ? WAIVED : WAITS;
+	return f->failed || f->stalled || (!patient && (f->leaving || f->rnr) && !FAULT(FAULT_RNR_WAITED_FOR)) ? WAIVED : WAITS;
 }
 
 /* epoch: the life of the near edge's arena in which the entry was written. */

@@ -170,6 +170,8 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 		return drop(p, DROP_LAN_RESP_ORDER);
 	pos = pos_near(f->resp_next, pkt->psn);
 	if (pos < f->resp_next) {
+		if (FAULT(FAULT_RESPONSES_TWICE))
+			keep_response(p, f, l3, pkt, pos, vlan_tci);
 		end_if_answered(p, f, op); /* an earlier life of the edge may have taken all of it */
 		return drop(p, DROP_LAN_ACK_STALE);
 	}

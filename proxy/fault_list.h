@@ -67,3 +67,8 @@ X(NO_HOST_WINDOW,     "in flight per destination host, not only per QP", "only t
 X(CNP_IGNORED,        "CNPs of hosts are obeyed",                       "they change nothing")
 X(REBUILT_REFUSED,    "what was refused is not told as taken",          "a datagram that FEC rebuilt and no slot was free for is told as arrived")
 X(NO_SOFT_CNP,        "a CNP comes before a requester is held off",     "it is sent away without a warning")
+X(READ_CROSSES_AGAIN, "a repeated READ does not cross again",            "the near edge goes back to it on the WAN as well")
+X(RESPONSES_TWICE,    "the far edge knows responses that it had",       "those to a READ that it repeats cross all again")
+X(REFUSAL_UNTOLD,     "what the responder refuses the requester is told", "a refusal that is reported is ignored")
+X(RNR_WAITED_FOR,     "a word does not wait for a responder in RNR",     "it does, until BarrierMax")
+X(ANY_LAYOUT,         "an unknown layout of the arena is refused",       "it is taken for the known one")

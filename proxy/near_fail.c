@@ -49,7 +49,7 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 
 void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome)
 {
-	if (f->failed || f->failing)
+	if (f->failed || f->failing || FAULT(FAULT_REFUSAL_UNTOLD))
 		return;
 	f->failing = true;
 	f->fail_pos = pos;

@@ -218,6 +218,10 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		return false;
 	if (f->pairing == PAIR_LEARNING)
 		return true;
+	if (FAULT(FAULT_READ_CROSSES_AGAIN) && op->due && f->pos_wan > op->pos) {
+		f->pos_wan = op->pos;
+		near_wan_kick(p, f);
+	}
 	if (op->due && pos >= op->next) { /* it is on its way */
 		if (pos == op->next || given_before_restart(p, f, pos))
 			op->next = op->from = pos;

@@ -54,7 +54,7 @@ reasons() {
 	grep -aE -A"$2" '(^|\] )FAIL |FAILED|[Ee]rror:|Sanitizer|violation:|^not ok' "$1" | head -60
 }
 red=
-summary='passed, |PASSED|seeds,|calls nothing|violations|goodput|rebuilt;'
+summary='passed, |faults, |PASSED|seeds,|calls nothing|violations|goodput|rebuilt;'
 
 build() {
 	step 'build gcc' make -j"$jobs" O=build/gcc CC=gcc all
@@ -140,6 +140,10 @@ done
 say 'time'
 printf '%s' "$table"
 printf 'total    %6d s of 1200 s\n\n' "$SECONDS"
+if [ -n "$FULL" ] && [ -f $logs/every_deliberate_bug.log ]; then
+	say 'deliberate bugs: what finds them, after how many seeds'
+	cat $logs/every_deliberate_bug.log
+fi
 [ -z "$red" ] || printf 'red:\n%s\n' "$red"
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -580,11 +580,59 @@ static void audit_shard(struct world *w, struct edge_shard *s)
 		check_pairing(w, &flow);
 }
 
+/* For what an edge has asked for it has room, so that being refused is the exception. */
+static void check_refused(struct world *w)
+{
+	for (int site = 0; site < 2 && !w->edge[site].down; site++) {
+		uint64_t sent = edge_counter(&w->edge[site], CTR_WAN_TX_DGRAMS);
+		uint64_t refused = edge_counter(&w->edge[site], CTR_WAN_REFUSED);
+
+		if (refused > 1000 && refused > sent / 2)
+			check_fail(w, "refused", "the other edge refused %llu of the %llu datagrams of edge %c",
+			           (unsigned long long)refused, (unsigned long long)sent, 'A' + site);
+	}
+}
+
 void check_audit(struct world *w)
 {
 	for (int site = 0; site < 2; site++)
 		for (uint32_t i = 0; i < w->edge[site].nshards && !w->edge[site].down; i++)
 			audit_shard(w, &w->edge[site].shard[i]);
+	check_refused(w);
+}
+
+/* What is on its way to a queue pair that died stays until its flow is forgotten. */
+static bool all_sound(const struct world *w)
+{
+	for (uint32_t i = 0; i < w->nconns; i++)
+		if (w->conn[i].excused)
+			return false;
+	return true;
+}
+
+/* No queue pair was reset, so no flow has begun again. */
+static void check_lives(struct world *w, const struct edge *e)
+{
+	uint64_t n = edge_counter(e, CTR_INCARNATIONS);
+
+	if (n == 0 || w->cfg.recycle || !w->cfg.lan_clean || w->cfg.ncrashes > 0 || w->cfg.attack_pps || w->cfg.edges_from_ns ||
+	    !all_sound(w))
+		return;
+	for (uint32_t i = 0; i < w->nconns; i++)
+		if (w->conn[i].cfg.reuse || w->conn[i].cfg.confuse > 0)
+			return;
+	check_fail(w, "lives", "edge %c saw %llu queue pairs begin again, and none did", 'A' + e->site, (unsigned long long)n);
+}
+
+/* What was sent once and not lost, refused or given up has come once. */
+static void check_twice(struct world *w, const struct edge *e, const struct edge *from)
+{
+	uint64_t old = edge_drops(e, DROP_WAN_POSITION_OLD);
+
+	if (old && w->cfg.ncrashes == 0 && edge_counter(from, CTR_WAN_REPAIRS) == 0 &&
+	    edge_counter(from, CTR_WAN_REFUSED) == 0 && edge_counter(e, CTR_EVICTED) == 0)
+		check_fail(w, "twice", "edge %c was sent %llu packets again though none was lost", 'A' + e->site,
+		           (unsigned long long)old);
 }
 
 /* Drops that only a damaged packet or a bug can cause. */
@@ -604,19 +652,6 @@ static void check_drops(struct world *w, const struct edge *e)
 			check_fail(w, "drop", "edge %c counted %s", 'A' + e->site, proxy_drop_name(wan[i]));
 }
 
-/* For what an edge has asked for it has room, so that being refused is the exception. */
-static void check_refused(struct world *w)
-{
-	for (int site = 0; site < 2; site++) {
-		uint64_t sent = edge_counter(&w->edge[site], CTR_WAN_TX_DGRAMS);
-		uint64_t refused = edge_counter(&w->edge[site], CTR_WAN_REFUSED);
-
-		if (refused > 1000 && refused > sent / 2)
-			check_fail(w, "refused", "the other edge refused %llu of the %llu datagrams of edge %c",
-			           (unsigned long long)refused, (unsigned long long)sent, 'A' + site);
-	}
-}
-
 static void note_held(struct world *w, const struct edge_shard *s)
 {
 	struct proxy_link_status st;
@@ -633,6 +668,17 @@ static void note_held(struct world *w, const struct edge_shard *s)
 			           f.side == FLOW_NEAR ? "near" : "far", f.flow, f.inc, f.dest_qpn,
 			           (unsigned long long)f.pos_next, (unsigned long long)f.pos_acked,
 			           (unsigned long long)f.pos_delivered, (unsigned long long)f.buffered_bytes);
+}
+
+/* A responder that only takes its time, be it with its receives, is not waited for that long. */
+static void check_expired(struct world *w, const struct edge *e)
+{
+	uint64_t n = edge_counter(e, CTR_BARRIER_EXPIRED);
+
+	if (n && w->cfg.wan.ncuts == 0 && w->cfg.ncrashes == 0 && w->cfg.host_dies_ns == SIM_NEVER && w->cfg.lan_clean &&
+	    all_sound(w))
+		check_fail(w, "barrier-expired", "edge %c let %llu packets go that had waited for BarrierMax", 'A' + e->site,
+		           (unsigned long long)n);
 }
 
 static void check_barrier_empty(struct world *w, const struct edge_shard *s)
@@ -658,24 +704,17 @@ static void check_empty(struct world *w, struct edge *e)
 		           (unsigned long long)used);
 }
 
-/* What is on its way to a queue pair that died stays until its flow is forgotten. */
-static bool all_sound(const struct world *w)
-{
-	for (uint32_t i = 0; i < w->nconns; i++)
-		if (w->conn[i].excused)
-			return false;
-	return true;
-}
-
 void check_end(struct world *w)
 {
 	if (w->cfg.direct)
 		return;
 	check_audit(w);
-	check_refused(w);
 	for (int site = 0; site < 2; site++) {
 		if (all_sound(w))
 			check_empty(w, &w->edge[site]);
 		check_drops(w, &w->edge[site]);
+		check_twice(w, &w->edge[site], &w->edge[!site]);
+		check_lives(w, &w->edge[site]);
+		check_expired(w, &w->edge[site]);
 	}
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "begin.h"
+#include "cut.h"
 #include "fair.h"
 #include "incast.h"
 #include "proxy/fault.h"
@@ -66,8 +67,10 @@ static const struct directed {
 } directed[] = {
     {FAULT_FIRST_SEEN_IS_FIRST, "--begin overtaken", begin_run},
     {FAULT_BASE_NOT_LOWERED, "--begin lost", begin_run},
-    {FAULT_CREDIT_IGNORED, "--fair dead-small", fair_run},
+    {FAULT_RNR_TO_FINITE, "--cut near-rnr-retry-3", cut_run},
     {FAULT_ONE_POOL, "--fair dead-near", fair_run},
+    {FAULT_NO_CREDIT, "--fair dead-near", fair_run},
+    {FAULT_NO_EVICT, "--fair dead-near", fair_run},
     {FAULT_NO_TURNS, "--incast", incast},
     {FAULT_NO_HOST_WINDOW, "--incast", incast},
     {FAULT_CNP_IGNORED, "--incast", incast},
@@ -77,6 +80,7 @@ static const struct directed {
     {FAULT_QUEUE_STALE, "proxy__loss_in_two_sessions", NULL},
     {FAULT_REQUESTER_SHARED, "stranger__of_a_connection_that_is_gone", NULL},
     {FAULT_NO_MINIMUM, "share__always_the_minimum", NULL},
+    {FAULT_ANY_LAYOUT, "attach__unknown_version_is_left_alone", NULL},
 };
 
 static const struct directed *directed_for(int fault)
@@ -104,6 +108,20 @@ static bool ends_well(const struct directed *d)
 	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Whether it ends well without a fault. Faults that one run shows stand behind each other in the list. */
+static bool is_sound(const struct directed *d)
+{
+	static const char *last;
+	static bool sound;
+
+	if (last && strcmp(last, d->how) == 0)
+		return sound;
+	memset(proxy_faults, 0, sizeof(proxy_faults));
+	last = d->how;
+	sound = ends_well(d);
+	return sound;
+}
+
 /* True if the run tells the fault; without it the run must end well. */
 static bool show_directed(const struct directed *d)
 {
@@ -114,8 +132,8 @@ static bool show_directed(const struct directed *d)
 		printf("%-24s %-58s %8s           unit test %s\n", lower(f->name), f->rule, "-", d->how);
 		return true;
 	}
+	sound = is_sound(d);
 	memset(proxy_faults, 0, sizeof(proxy_faults));
-	sound = ends_well(d);
 	proxy_faults[d->fault] = true;
 	shown = !ends_well(d);
 	printf("%-24s %-58s %8s           %s%s\n", lower(f->name), f->rule, shown ? "-" : "MISSED", d->how,

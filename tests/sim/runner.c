@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -140,6 +141,22 @@ static bool skipped(const struct run_options *o, uint64_t seed)
 	return false;
 }
 
+/* The first seed that failed in any part: none goes beyond it, unless all are wanted. */
+static uint64_t *first_failed;
+
+static bool beyond_first(const struct run_options *o, uint64_t seed)
+{
+	return first_failed && !o->keep_going && seed > __atomic_load_n(first_failed, __ATOMIC_RELAXED);
+}
+
+static void note_failed(uint64_t seed)
+{
+	uint64_t was = first_failed ? __atomic_load_n(first_failed, __ATOMIC_RELAXED) : 0;
+
+	while (seed < was && !__atomic_compare_exchange_n(first_failed, &was, seed, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
 /* Every jobs-th seed, beginning with the part-th. */
 static void run_part(const struct run_options *o, uint32_t part, struct run_totals *t)
 {
@@ -153,11 +170,15 @@ static void run_part(const struct run_options *o, uint32_t part, struct run_tota
 	if (!o->quiet)
 		run_guard(&w);
 	for (uint64_t seed = o->first + part; seed <= o->last; seed += o->jobs) {
+		if (beyond_first(o, seed))
+			break;
 		if (skipped(o, seed))
 			continue;
 		run_one(&w, seed, o, t);
 		if (part == 0 && !o->quiet)
 			progress(o, seed, t, &next);
+		if (t->violations)
+			note_failed(t->first_violation);
 		if (t->violations && !o->keep_going)
 			break;
 	}
@@ -188,6 +209,10 @@ static bool run_children(const struct run_options *o, struct run_totals *sum)
 
 	if (pipe(fd) != 0)
 		return false;
+	first_failed = mmap(NULL, sizeof(*first_failed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (first_failed == MAP_FAILED)
+		return false;
+	*first_failed = UINT64_MAX;
 	for (uint32_t part = 0; part < o->jobs; part++) {
 		if (fork() == 0) {
 			struct run_totals t = {.first_violation = UINT64_MAX};
@@ -204,6 +229,8 @@ static bool run_children(const struct run_options *o, struct run_totals *sum)
 	for (struct run_totals t; read(fd[0], &t, sizeof(t)) == (ssize_t)sizeof(t);)
 		add(sum, &t);
 	close(fd[0]);
+	munmap(first_failed, sizeof(*first_failed));
+	first_failed = NULL;
 	return sound;
 }
 

@@ -4,6 +4,9 @@
  *
  *   arena lost       mode far, slow responders, a near edge that comes back without its memory
  *   words after it   the same with hosts that are always ready but far away, and others that go on: nothing is waived
+ *   CM again         connection after connection, whose CM messages come again while it lives, and after that
+ *   late receives    one every second or so, as if a word were needed for each
+ *   slow and many    responders that take a message now and then, more of them than the far edge has room for
  *   answers lost     an edge goes down with all that lay in its transmit ring: answers that it has counted as given
  *   cut in a READ    rxe, which takes no RNR NAK there
  *   late answers     of responders that a host cannot tell apart: same hosts, same PSNs
@@ -108,6 +111,56 @@ static void words_after_loss(struct world_cfg *c, struct rng *r)
 	c->crash[0].lost = true;
 }
 
+static void cm_again(struct world_cfg *c, struct rng *r)
+{
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &c->conn[i];
+
+		k->cm = true;
+		k->ud = false;
+		k->rounds = 3;
+		k->cm_echo_ns = rng_log_range(r, 200000, 20 * MSEC);
+	}
+}
+
+static void late_receives(struct world_cfg *c, struct rng *r)
+{
+	c->mode = ACK_MODE_NEAR;
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &c->conn[i];
+
+		only(k, 0, OP_SEND, (uint32_t)rng_range(r, 1, 3u * k->pmtu), 12);
+		k->cm = k->ud = false; /* a DREQ waits for BarrierMax */
+		k->receive_every_ns = rng_range(r, 1100, 1500) * MSEC;
+		k->receives = 1;
+		k->depth[0] = 4;
+		k->rounds = 1;
+		k->open_ns = 0;
+		k->pause_ns += 2000 * MSEC;
+	}
+}
+
+static void slow_and_many(struct world_cfg *c, struct rng *r)
+{
+	c->mode = ACK_MODE_NEAR;
+	c->wan.loss = 0.01;
+	c->arena_chunks = (uint32_t)rng_range(r, 8, 16);
+	c->nconns = 12;
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &c->conn[i];
+
+		*k = c->conn[0];
+		k->cm = k->ud = false;
+		only(k, 0, OP_SEND, (uint32_t)rng_range(r, 4, 30) * k->pmtu, 60);
+		k->receive_every_ns = rng_range(r, 2, 8) * MSEC;
+		k->receives = 1;
+		k->depth[0] = 60;
+		k->rounds = 1;
+		k->open_ns = i * 100000;
+		k->pause_ns += 2000 * MSEC;
+	}
+}
+
 static void answers_lost(struct world_cfg *c, struct rng *r)
 {
 	static const enum msg_op op[] = {OP_READ, OP_FETCH_ADD, OP_CMP_SWAP};
@@ -187,6 +240,9 @@ static const struct {
     {", arena lost", arena_lost},     {", answers lost", answers_lost}, {", cut in a READ", cut_in_a_read},
     {", late answers", late_answers}, {", besieged", besieged},
     {", words after an arena is lost", words_after_loss},
+    {", CM again", cm_again},
+    {", late receives", late_receives},
+    {", slow and many", slow_and_many},
 };
 
 #define KINDS  (sizeof(kinds) / sizeof(kinds[0]))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_fec.c - what FEC costs beside a memcpy of the same datagram: adding one to its repairs (m of them, as the sender
- * does with each), keeping one (as the receiver does), and rebuilding one of a group of 64.
+ * does with each), keeping one (as the receiver does), and rebuilding lost ones of a group.
  *
  *     bench_fec              nanoseconds, and how many copies that is
  *     bench_fec OP N         does OP N times and no more: for counting instructions (bench_fec.sh) */
@@ -11,7 +11,7 @@
 
 #include "proxy/fec_rx.h"
 
-enum { LEN = 8900, STRIDE = 8960, K = 64, RING = 4096, ROUNDS = 5 };
+enum { LEN = 8900, STRIDE = 8960, RING = 4096, ROUNDS = 5 };
 
 static struct fec_code code;
 static struct fec_solver solver;
@@ -51,33 +51,33 @@ static const uint8_t *datagram(unsigned i)
 	return frames + (size_t)(i % RING) * STRIDE;
 }
 
-static void copy(unsigned n, unsigned m)
+static void copy(unsigned n, unsigned k, unsigned m)
 {
-	(void)m;
+	(void)k, (void)m;
 	for (unsigned i = 0; i < n; i++)
 		memcpy(ring + (size_t)(i % RING) * STRIDE, datagram(i), LEN);
 }
 
-static void add(unsigned n, unsigned m)
+static void add(unsigned n, unsigned k, unsigned m)
 {
 	for (unsigned i = 0; i < n; i++)
-		fec_code_add(&code, i % K, datagram(i), LEN, repair, m);
+		fec_code_add(&code, i % k, datagram(i), LEN, repair, m);
 }
 
-static void keep(unsigned n, unsigned m)
+static void keep(unsigned n, unsigned k, unsigned m)
 {
-	(void)m;
+	(void)k, (void)m;
 	for (unsigned i = 0; i < n; i++)
 		fec_rx_keep(&rx, &seen, i, datagram(i), LEN, i);
 }
 
-/* m lost ones of a group of K, from all that came; per group. */
-static void rebuild(unsigned n, unsigned m)
+/* m lost ones of a group of k, from all that came; per group. */
+static void rebuild(unsigned n, unsigned k, unsigned m)
 {
-	uint8_t lost[FEC_M_MAX], row[FEC_M_MAX], have[K];
+	uint8_t lost[FEC_M_MAX], row[FEC_M_MAX], have[FEC_K_MAX];
 	unsigned nhave = 0;
 
-	for (unsigned i = 0; i < K; i++) {
+	for (unsigned i = 0; i < k; i++) {
 		if (i < m)
 			lost[i] = row[i] = (uint8_t)i;
 		else
@@ -87,24 +87,26 @@ static void rebuild(unsigned n, unsigned m)
 		if (!fec_solver_begin(&solver, lost, m, row, have, nhave))
 			exit(1);
 		for (unsigned s = 0; s < nhave; s++)
-			fec_solver_add(&solver, s, datagram(i * K + s), LEN, repair);
+			fec_solver_add(&solver, s, datagram(i * k + s), LEN, repair);
 		for (unsigned r = 0; r < m; r++)
-			fec_solver_add(&solver, nhave + r, datagram(i * K + nhave + r), LEN, repair);
+			fec_solver_add(&solver, nhave + r, datagram(i * k + nhave + r), LEN, repair);
 	}
 }
 
 static const struct op {
 	const char *name, *what;
-	void (*run)(unsigned n, unsigned m);
-	unsigned m, n;
+	void (*run)(unsigned n, unsigned k, unsigned m);
+	unsigned k, m, n;
 } ops[] = {
-    {"copy", "memcpy of a datagram", copy, 0, 20000},
-    {"keep", "receiver: keep a datagram (copy, CRC)", keep, 0, 20000},
-    {"add2", "sender: add a datagram to 2 repairs", add, 2, 20000},
-    {"add4", "sender: add a datagram to 4 repairs", add, 4, 20000},
-    {"add8", "sender: add a datagram to 8 repairs", add, 8, 20000},
-    {"rebuild1", "receiver: rebuild 1 of a group of 64", rebuild, 1, 500},
-    {"rebuild4", "receiver: rebuild 4 of a group of 64", rebuild, 4, 500},
+    {"copy", "memcpy of a datagram", copy, 0, 0, 20000},
+    {"keep", "receiver: keep a datagram (copy, CRC)", keep, 0, 0, 20000},
+    {"add2", "sender: add a datagram to 2 repairs", add, 64, 2, 20000},
+    {"add4", "sender: add a datagram to 4 repairs", add, 64, 4, 20000},
+    {"add8", "sender: add a datagram to 8 repairs", add, 64, 8, 20000},
+    {"add12", "sender: add a datagram to 12 repairs of 240", add, 240, 12, 20000},
+    {"rebuild1", "receiver: rebuild 1 of a group of 64", rebuild, 64, 1, 500},
+    {"rebuild4", "receiver: rebuild 4 of a group of 64", rebuild, 64, 4, 500},
+    {"rebuild3", "receiver: rebuild 3 of a group of 240", rebuild, 240, 3, 100},
 };
 
 static double now_s(void)
@@ -123,7 +125,7 @@ static double ns_each(const struct op *o)
 	for (int r = 0; r < ROUNDS; r++) {
 		double t = now_s();
 
-		o->run(o->n, o->m);
+		o->run(o->n, o->k, o->m);
 		t = (now_s() - t) * 1e9 / o->n;
 		best = t < best ? t : best;
 	}
@@ -139,7 +141,7 @@ int main(int argc, char **argv)
 		double ns;
 
 		if (argc == 3 && strcmp(argv[1], ops[i].name) == 0) {
-			ops[i].run((unsigned)atoi(argv[2]), ops[i].m);
+			ops[i].run((unsigned)atoi(argv[2]), ops[i].k, ops[i].m);
 			return 0;
 		}
 		if (argc > 1)

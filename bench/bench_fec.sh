@@ -14,7 +14,7 @@ count() { # operation, times
 [ -z "${QUICK:-}" ] || exit 0
 
 printf '\ninstructions per datagram (rebuild: per group)\n'
-for op in copy keep add2 add4 add8 rebuild1 rebuild4; do
+for op in copy keep add2 add4 add8 add12 rebuild1 rebuild4 rebuild3; do
 	a=$(count $op 100) b=$(count $op 300)
 	n=$(((b - a) / 200))
 	: "${base:=$n}"

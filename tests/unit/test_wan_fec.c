@@ -275,6 +275,62 @@ static void wan_lane__untold_numbers_are_asked_for(void **state)
 	core_close(&c);
 }
 
+/* One of two paths loses: it has groups, the other none, and all of its repairs are its own. */
+static unsigned fec_on[2], sent_on[2];
+
+static bool second_loses(struct core *core, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	struct wan_hdr h;
+
+	assert_int_equal(wan_hdr_get(dgram, len, &h), DROP_NONE);
+	if (from != &core->a)
+		return true;
+	sent_on[h.path]++;
+	fec_on[h.path] += first_frame(dgram) == WF_FEC;
+	return h.path == 0 || h.wan_pn % 25 != 7;
+}
+
+static void wan_fec__each_path_has_groups_of_its_own(void **state)
+{
+	struct proxy_config cfg;
+	uint32_t psn = 0;
+
+	(void)state;
+	memset(&c, 0, sizeof(c));
+	c.now_ns = CORE_START;
+	c.npaths = 2;
+	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 64);
+	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 64);
+	core_session(&c);
+	core_pair(&c, 0);
+	core_wait(&c, 3 * CORE_MS);
+	core_forget(&c.a);
+	core_forget(&c.b);
+	cfg = c.a.cfg;
+	cfg.fec = (struct fec_config){.mode = FEC_AUTO};
+	assert_int_equal(proxy_reconfigure(c.a.p, &cfg, c.now_ns), 0);
+	wan_pacer_init(&c.a.pacer, 1000000000000ull, 66, 50); /* so that a burst takes both */
+	wan_pacer_init(&c.a.second, 1000000000000ull, 66, 50);
+	c.wan = second_loses;
+	for (unsigned i = 0; i < 1200; i++) {
+		core_send_run(&c, psn + 1, 40);
+		for (unsigned ms = 0; ms < 8 && core_pending(&c.b) < 40; ms++)
+			core_wait(&c, CORE_MS); /* the first losses are sent again */
+		core_forget(&c.a);
+		expect_writes(psn + 1, 40);
+		psn += 40;
+		core_ack(&c, psn, AETH_ACK_NO_CREDITS, psn + 1);
+	}
+	assert_true(sent_on[0] > 3000 && sent_on[1] > 3000);
+	assert_int_equal(c.a.p->path[0].fec.plan.k, 0);
+	assert_true(c.a.p->path[0].fec.measure.numbers > 1000 && c.a.p->path[0].fec.measure.lost == 0);
+	assert_int_not_equal(c.a.p->path[1].fec.plan.k, 0);
+	assert_int_equal(fec_on[0], 0);
+	assert_true(fec_on[1] > 100);
+	assert_true(core_ctr(&c.b, CTR_FEC_REBUILT) > 20);
+	core_close(&c);
+}
+
 /* Other groups from the next block on; nothing that is under way suffers. Not on or off: memory was made for it. */
 static void wan_fec__groups_change_while_it_runs(void **state)
 {
@@ -338,6 +394,7 @@ int main(void)
 	    cmocka_unit_test(wan_fec__arrivals_that_cannot_be),
 	    cmocka_unit_test(wan_fec__a_new_session_forgets),
 	    cmocka_unit_test(wan_lane__untold_numbers_are_asked_for),
+	    cmocka_unit_test(wan_fec__each_path_has_groups_of_its_own),
 	    cmocka_unit_test(wan_fec__groups_change_while_it_runs),
 	    cmocka_unit_test(wan_fec__config_is_checked),
 	};

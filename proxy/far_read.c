@@ -45,6 +45,22 @@ static void op_end(struct proxy *p, struct far_flow *f, struct rd_op *op)
 	f->resp_next = op ? op->pos : 0;
 }
 
+/* A responder knows more than an edge that has been restarted: it answers the first request that is repeated with an ACK
+ * of the last one it ever had. What has not been sent again is not among the operations yet. Returns the first one with
+ * responses of its own before upto, else upto. */
+static uint64_t stop_at_unsent(struct proxy *p, const struct far_flow *f, uint64_t upto)
+{
+	for (uint64_t pos = max_u64(f->pos_tx, f->pos_acked); pos < upto;) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos);
+		const struct slot_hdr *h = slot == SLOT_NONE ? NULL : arena_hdr(p->arena, slot);
+
+		if (h && h->flags & SF_OWN_RESPONSE && roce_op(h->opcode)->flags & ROP_VALID)
+			return pos;
+		pos += h ? h->psns : 1;
+	}
+	return upto;
+}
+
 uint64_t far_stop_at_op(struct proxy *p, struct far_flow *f, uint64_t upto)
 {
 	struct rd_op *op;
@@ -62,7 +78,7 @@ uint64_t far_stop_at_op(struct proxy *p, struct far_flow *f, uint64_t upto)
 		}
 		return op->pos;
 	}
-	return upto;
+	return FAULT(FAULT_FAR_PAST_READ) ? upto : stop_at_unsent(p, f, upto);
 }
 
 void far_free_ops(struct proxy *p, struct far_flow *f)

@@ -512,6 +512,25 @@ static void reads__first_answer_at_the_end_of_one(void **state)
 	core_close(&c);
 }
 
+/* The responder's ACK of the last request it ever had, said to a far edge that has been restarted and sent nothing yet:
+ * the READ's responses went down with it. */
+static void reads__an_ack_is_no_response_after_a_restart(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open_pair(&c);
+	core_send(&c, RC_WRITE_ONLY, 2);
+	ask(&c, 3, 3, 3, false);
+	core_expect(&c.b, RC_WRITE_ONLY, 2);
+	core_expect(&c.b, RC_READ_REQUEST, 3);
+	core_rebuild(&c.b);
+	assert_int_equal(core_in(&c.b, core_answer(RC_ACK, CORE_QPN, 5, AETH_ACK_NO_CREDITS, 4), 0, 0), DROP_NONE);
+	core_session(&c);
+	core_expect(&c.b, RC_READ_REQUEST, 3);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -533,6 +552,7 @@ int main(void)
 	    cmocka_unit_test(reads__what_was_not_asked_for_is_not_repeated),
 	    cmocka_unit_test(reads__begun_read_is_held_off_once_asked_again),
 	    cmocka_unit_test(reads__begun_read_of_rxe_meets_silence),
+	    cmocka_unit_test(reads__an_ack_is_no_response_after_a_restart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

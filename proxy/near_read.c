@@ -17,13 +17,21 @@
 
 #define AGAIN_QUIET_NS 200000ull /* a LAN round trip: repeated requests within are one */
 
+static bool owns(const struct rd_op *op, uint64_t pos)
+{
+	return pos >= op->pos && pos < op->pos + op->psns;
+}
+
+/* Most ask for the oldest open one, whose responses come, and others for the newest: a host may have a hundred between. */
 struct rd_op *near_op_at(const struct near_flow *f, uint64_t pos)
 {
+	if (f->op_open && owns(f->op_open, pos))
+		return f->op_open;
 	for (struct dnode *n = f->ops.prev; n != &f->ops; n = n->prev) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);
 
 		if (pos >= op->pos)
-			return pos < op->pos + op->psns ? op : NULL;
+			return owns(op, pos) ? op : NULL;
 	}
 	return NULL;
 }

@@ -120,14 +120,11 @@ static bool reframe(const struct slot_hdr *h, const uint8_t *data, struct lan_tx
 	const uint8_t *payload = data + h->hdr_len;
 	size_t len;
 
+	if (h->opcode != RC_READ_RESP_LAST && h->opcode != RC_READ_RESP_MIDDLE)
+		return true; /* FIRST and ONLY are right as they are */
 	if (roce_parse(data, h->len, &pkt) != DROP_NONE || !icrc_check(data, &pkt, NULL))
 		return false;
-	if (pkt.opcode == RC_READ_RESP_LAST)
-		pkt.opcode = RC_READ_RESP_ONLY;
-	else if (pkt.opcode == RC_READ_RESP_MIDDLE)
-		pkt.opcode = RC_READ_RESP_FIRST;
-	else
-		return true; /* FIRST and ONLY are right as they are */
+	pkt.opcode = pkt.opcode == RC_READ_RESP_LAST ? RC_READ_RESP_ONLY : RC_READ_RESP_FIRST;
 	len = roce_build(whole, sizeof(whole), &pkt, payload, pkt.payload_len);
 	if (!len)
 		return false;

@@ -37,8 +37,8 @@ set ylabel 'in flight, MB'
 plot for [i = 1:n] flow(i) using 4:($8 / 1e6) with lines lc rgb colour(i) title name(i)
 set ylabel 'lost so far'
 set xlabel 's'
-# What FEC mended is in the daemon's trace only.
+# What FEC mended before it was found lost is not among the lost, and in the daemon's trace only.
 fec = strstrt(system(sprintf('head -1 "%s"', trace)), 'spared_by_fec') > 0 ? n : 0
 plot for [i = 1:n] flow(i) using 4:9 with steps lc rgb colour(i) title name(i), \
-     for [i = 1:fec] flow(i) using 4:13 with steps dt 3 lc rgb colour(i) title 'of these, mended by FEC'
+     for [i = 1:fec] flow(i) using 4:13 with steps dt 3 lc rgb colour(i) title 'besides: mended by FEC'
 unset multiplot

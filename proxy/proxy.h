@@ -318,7 +318,7 @@ struct wan_path_stats {
 	uint64_t lost, spurious;               /* datagrams found lost; of these such as had arrived */
 	uint64_t moved;                        /* datagrams whose contents went again elsewhere when it died */
 	uint64_t repairs;                      /* packets or pieces sent on it again */
-	uint64_t spared;                       /* of those lost, such as the peer rebuilt by FEC: not sent again */
+	uint64_t spared;                       /* that the line lost and the peer rebuilt by FEC in time: not among `lost` */
 	uint64_t probes;                       /* probe timeouts */
 	uint64_t rebuilt;                      /* datagrams of the peer that FEC made up for */
 	uint64_t reordered;                    /* datagrams of the peer that a later one had overtaken ... */

@@ -104,6 +104,8 @@ static void show_path(FILE *out, const struct jnode *p)
 	if (strcmp(j_text(p, "rate_control"), "fixed") != 0)
 		fprintf(out, "            rate %s: %s, %s, at most %s in flight\n", j_text(p, "rate_control"), j_text(p, "rate_state"),
 		        units_show_rate(t[0], j_number(p, "pace_bps")), units_show_bytes(t[1], j_number(p, "in_flight_max_bytes")));
+	if (j_uint(p, "marked") > 0 || strcmp(j_text(p, "ecn"), "failed") == 0)
+		fprintf(out, "            ECN %s: %" PRIu64 " marks obeyed\n", j_text(p, "ecn"), j_uint(p, "marked"));
 	if (j_uint(p, "deaths") > 0)
 		fprintf(out, "            died %" PRIu64 " times, %" PRIu64 " datagrams went again elsewhere\n",
 		        j_uint(p, "deaths"), j_uint(p, "moved"));

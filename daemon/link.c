@@ -153,6 +153,7 @@ static void add_path(struct proxy_path_status *sum, const struct proxy_path_stat
 	a->rebuilt += b->rebuilt;
 	a->reordered += b->reordered;
 	a->reorder_most = b->reorder_most > a->reorder_most ? b->reorder_most : a->reorder_most;
+	a->marked += b->marked;
 	a->deaths += b->deaths;
 }
 

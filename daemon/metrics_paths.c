@@ -48,6 +48,8 @@
 	X(REORDERED, "path_reordered", "_total", "counter", "Datagrams that a later one had overtaken.",               \
 	  s->stats.reordered)                                                                                          \
 	X(REORDER_MOST, "path_reordered_by_most_datagrams", "", "gauge", "By how many at most.", s->stats.reorder_most) \
+	X(MARKED, "path_marked", "_total", "counter", "Datagrams that came with the ECN mark CE, and were obeyed.",    \
+	  s->stats.marked)                                                                                             \
 	X(MOVED, "path_moved", "_total", "counter", "Datagrams whose contents went again elsewhere when it died.",     \
 	  s->stats.moved)                                                                                              \
 	X(DEATHS, "path_deaths", "_total", "counter", "Times that the path was found dead.", s->stats.deaths)

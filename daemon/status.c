@@ -292,6 +292,8 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	json_uint(j, "loss_burst_longest", s->loss_run_longest);
 	json_uint(j, "reordered", st->reordered);
 	json_uint(j, "reordered_by_most", st->reorder_most);
+	json_string(j, "ecn", ecn_state_name(s->ecn));
+	json_uint(j, "marked", st->marked);
 	json_uint(j, "reorder_window_ns", s->reorder_window_ns);
 	json_uint(j, "repaired_by_retransmission", st->repairs);
 	json_uint(j, "repaired_by_fec", st->spared);

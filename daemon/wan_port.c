@@ -54,6 +54,7 @@ struct wan_batch {
 	uint16_t segs;
 	uint8_t lane, path;
 	bool closed; /* ended by a shorter datagram */
+	bool ect;
 };
 
 union sock_addr {
@@ -84,6 +85,7 @@ struct way {
 	int lane_fd[LANES_MAX][WAN_SPORTS_MAX]; /* -1: not opened yet */
 	uint8_t turn[LANES_MAX];                /* of the source ports */
 	uint16_t lane_sport[LANES_MAX];         /* of the first one */
+	bool lane_ect[LANES_MAX][WAN_SPORTS_MAX]; /* it sends ECT(0) */
 	bool gso;
 	unsigned blocked; /* flushes in a row in which it took nothing */
 	uint8_t *rx_buf;
@@ -223,12 +225,13 @@ static void prepare_rx(struct way *w)
 	}
 }
 
-/* Size of the datagrams in a message (its whole length if it is a single one) and whether they carry CE. */
-static size_t read_control(struct msghdr *m, size_t len, bool *ce)
+/* Size of the datagrams in a message (its whole length if it is a single one) and their ECN field: the kernel joins only
+ * such as have the same. */
+static size_t read_control(struct msghdr *m, size_t len, uint8_t *ecn)
 {
 	size_t seg = len;
 
-	*ce = false;
+	*ecn = 0;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
 			int v;
@@ -238,7 +241,7 @@ static size_t read_control(struct msghdr *m, size_t len, bool *ce)
 				seg = (size_t)v;
 		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) ||
 		           (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
-			*ce = (*(const uint8_t *)CMSG_DATA(c) & 3) == 3; /* IPV6_TCLASS is an int: low byte first */
+			*ecn = *(const uint8_t *)CMSG_DATA(c) & ECN_MASK; /* IPV6_TCLASS is an int: low byte first */
 		}
 	}
 	return seg;
@@ -250,8 +253,8 @@ static void deliver_message(struct wan_port *p, uint8_t path, unsigned i, wan_rx
 	struct rx_batch *b = &w->rx;
 	size_t len = b->msgs[i].msg_len;
 	uint8_t *data = w->rx_buf + (size_t)i * RX_BUF_LEN;
-	bool ce;
-	size_t seg = read_control(&b->msgs[i].msg_hdr, len, &ce);
+	uint8_t ecn;
+	size_t seg = read_control(&b->msgs[i].msg_hdr, len, &ecn);
 
 	if (!same_host(&b->from[i], &w->remote)) {
 		p->stats.rx_foreign++;
@@ -267,7 +270,7 @@ static void deliver_message(struct wan_port *p, uint8_t path, unsigned i, wan_rx
 		if (n > PATH_BYTE && data[off + PATH_BYTE] != path)
 			p->stats.rx_foreign++;
 		else
-			fn(arg, path, port_of(&b->from[i]), data + off, n, ce);
+			fn(arg, path, port_of(&b->from[i]), data + off, n, ecn);
 	}
 }
 
@@ -311,6 +314,14 @@ static uint16_t learn_sport(int fd)
 	return getsockname(fd, &own.sa, &len) == 0 ? port_of(&own) : 0;
 }
 
+static void set_tos(const struct way *w, int fd, bool ect)
+{
+	bool v4 = is4(&w->params.remote);
+
+	set_int(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS,
+	        w->params.dscp << 2 | (ect ? ECN_ECT0 : 0));
+}
+
 static int open_lane(struct way *w, uint8_t lane, uint32_t turn)
 {
 	bool v4 = is4(&w->params.remote);
@@ -324,7 +335,8 @@ static int open_lane(struct way *w, uint8_t lane, uint32_t turn)
 	else
 		own.in6.sin6_port = 0;
 	set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, SND_BUFFER);
-	set_int(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, w->params.dscp << 2);
+	set_tos(w, fd, false);
+	w->lane_ect[lane][turn] = false;
 	/* never fragment, and take the configured MTU's word over what ICMP says */
 	if (set_int(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
 	            v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE) < 0 ||
@@ -402,6 +414,10 @@ static int send_batch(struct wan_port *p, struct wan_batch *b)
 		p->stats.tx_errors += b->segs;
 		return 0;
 	}
+	if (w->lane_ect[b->lane][turn] != b->ect) {
+		set_tos(w, fd, b->ect);
+		w->lane_ect[b->lane][turn] = b->ect;
+	}
 	if (!w->gso)
 		return send_singly(p, fd, b);
 	r = send_twice(fd, p->stage + b->off, b->len, b->seg_len);
@@ -432,7 +448,7 @@ uint8_t *wan_port_stage(struct wan_port *p, size_t *cap)
 
 static bool fits_batch(const struct wan_batch *b, const struct wan_tx *tx, size_t len)
 {
-	return !b->closed && b->lane == tx->lane && b->path == tx->path && len <= b->seg_len && b->segs < BATCH_SEGS_MAX &&
+	return !b->closed && b->lane == tx->lane && b->path == tx->path && b->ect == tx->ect && len <= b->seg_len && b->segs < BATCH_SEGS_MAX &&
 	       b->len + len <= BATCH_BYTES_MAX;
 }
 
@@ -452,7 +468,8 @@ void wan_port_staged(struct wan_port *p, const struct wan_tx *tx, size_t len)
 	                                             .seg_len = (uint16_t)len,
 	                                             .segs = 1,
 	                                             .lane = tx->lane,
-	                                             .path = tx->path};
+	                                             .path = tx->path,
+	                                             .ect = tx->ect};
 }
 
 /* True if the batch stays: its path does not take it now. */

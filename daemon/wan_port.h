@@ -45,8 +45,9 @@ struct wan_port_stats {
 	uint64_t rx_kernel_drops; /* socket buffer was full */
 };
 
-/* sport: the sender's source port. */
-typedef void (*wan_rx_fn)(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len, bool ce);
+/* sport: the sender's source port; ecn: the field of the IP header. */
+typedef void (*wan_rx_fn)(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len,
+                          uint8_t ecn);
 
 struct wan_port;
 

@@ -34,14 +34,15 @@ static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vla
 	proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
 }
 
-static void on_wan_datagram(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len, bool ce)
+static void on_wan_datagram(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len, uint8_t ecn)
 {
 	struct worker *w = arg;
 	const struct path_config *c = &w->config.paths[path];
 
 	if (w->pcap_wan)
-		pcap_udp(w->pcap_wan, w->wall_ns, PCAP_IN, &c->remote, sport, &c->local, c->port, dgram, len, ce);
-	proxy_wan_rx(w->core, w->now_ns, dgram, len, ce);
+		pcap_udp(w->pcap_wan, w->wall_ns, PCAP_IN, &c->remote, sport, &c->local, c->port, dgram, len,
+		         ecn == ECN_CE);
+	proxy_wan_rx(w->core, w->now_ns, dgram, len, ecn);
 }
 
 static unsigned receive_lan(struct worker *w)

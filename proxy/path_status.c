@@ -30,6 +30,7 @@ bool proxy_path_status(const struct proxy *p, uint32_t i, uint64_t now_ns, struc
 	control = &path->pacer->control;
 	*s = (struct proxy_path_status){.state = state_of(p, path, now_ns),
 	                                .since_ns = path->since_ns,
+	                                .ecn = path->ecn.state,
 	                                .usable = p->session_on && p->paths_usable & 1u << i,
 	                                .epoch_tx = p->session_on ? p->session.epoch_tx : 0,
 	                                .payload_max = path->payload_max,

@@ -154,12 +154,11 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 	}
 }
 
-enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, size_t len, bool ce)
+enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, size_t len, uint8_t ecn)
 {
 	struct wan_hdr h;
 	enum proxy_drop d = wan_hdr_get(dgram, len, &h);
 
-	(void)ce; /* for the rate controllers to come */
 	p->now_ns = now_ns;
 	if (d != DROP_NONE)
 		return drop(p, d);
@@ -184,7 +183,7 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 		p->wan_up = true;
 		proxy_event_push(p, EV_WAN_UP, NULL, NULL, 0, 0);
 	}
-	return wan_lane_rx(p, &p->lanes[h.lane], &h, dgram, len);
+	return wan_lane_rx(p, &p->lanes[h.lane], &h, dgram, len, ecn);
 }
 
 /* --- time --- */
@@ -351,6 +350,7 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 			p->last_tx_ns = now_ns;
 			tx->lane = l->id;
 			tx->path = path->id;
+			tx->ect = wan_ecn_sends(&path->ecn, now_ns, rate_tracks(&path->pacer->control));
 			return len;
 		}
 		if (held)

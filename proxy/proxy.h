@@ -37,6 +37,7 @@
 #include "limits.h"
 #include "rate.h"
 #include "roce.h"
+#include "wan_ecn.h"
 
 /* How far early ACKs reach (promise to the requester). */
 enum ack_mode {
@@ -223,8 +224,8 @@ int proxy_wan_lane(const uint8_t *dgram, size_t len);
 /* One packet from a host, from its IP header on. vlan_tci 0: untagged. Takes RoCEv2 between the prefixes, and with
  * BARRIER_PAIR all other IP; everything else is dropped by name. The bytes are copied or not needed after return. */
 enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len, uint16_t vlan_tci);
-/* One datagram (UDP payload) from the other edge, opened in place; ce: it carried the ECN mark CE. */
-enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, size_t len, bool ce);
+/* One datagram (UDP payload) from the other edge, opened in place, and the ECN field that it came with. */
+enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, size_t len, uint8_t ecn);
 
 /* Runs what is due. */
 void proxy_tick(struct proxy *p, uint64_t now_ns);
@@ -251,6 +252,7 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx);
 struct wan_tx {
 	uint8_t lane;
 	uint8_t path;
+	bool ect; /* to be sent as ECT(0), else as not ECN-capable */
 };
 
 /* Builds the next datagram in buf (capacity at least the payload_max of every path). Returns its length, 0 if there is nothing to
@@ -323,12 +325,14 @@ struct wan_path_stats {
 	uint64_t rebuilt;                      /* datagrams of the peer that FEC made up for */
 	uint64_t reordered;                    /* datagrams of the peer that a later one had overtaken ... */
 	uint64_t reorder_most;                 /* ... by so many numbers at most */
+	uint64_t marked;                       /* datagrams that came with CE there, and were obeyed */
 	uint64_t deaths;
 };
 
 struct proxy_path_status {
 	enum path_state state;
 	uint64_t since_ns; /* of it, with several paths */
+	enum ecn_state ecn;
 	bool usable;       /* packets may take it */
 	uint32_t epoch_tx; /* of the session, 0: there is none */
 	uint16_t payload_max; /* in force */

@@ -25,6 +25,7 @@
 
 /* ECN field of an IP header, RFC 3168. */
 #define ECN_MASK 3
+#define ECN_ECT0 2
 #define ECN_CE   3
 
 /* An address of either family; IPv4 is stored v4-mapped (::ffff:a.b.c.d). */

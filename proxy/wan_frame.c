@@ -304,7 +304,8 @@ size_t wan_report_put(uint8_t *buf, size_t cap, uint8_t type, const struct wan_r
 	put_be64(b + 8, r->largest);
 	put_be64(b + 16, r->delay_ns);
 	put_be16(b + 24, r->words);
-	memset(b + 26, 0, 6);
+	put_be24(b + 26, r->ecn.ect0);
+	put_be24(b + 29, r->ecn.ce);
 	for (uint32_t w = 0; w < r->words; w++)
 		put_be64(b + WAN_REPORT_BODY_LEN + 8 * (size_t)w, words[w]);
 	return WAN_FRAME_HDR_LEN + WAN_REPORT_BODY_LEN + 8 * (size_t)r->words;
@@ -320,6 +321,7 @@ bool wan_report_get(const struct wan_frame *f, struct wan_report *r)
 	r->largest = get_be64(b + 8);
 	r->delay_ns = get_be64(b + 16);
 	r->words = get_be16(b + 24);
+	r->ecn = (struct wan_ecn_counts){.ect0 = get_be24(b + 26), .ce = get_be24(b + 29)};
 	r->bits = b + WAN_REPORT_BODY_LEN;
 	return r->base % 64 == 0 && r->base >> 62 == 0 && r->largest >> 62 == 0 && r->words >= 1 &&
 	       r->words <= WAN_REPORT_WORDS_MAX && f->len == WAN_REPORT_BODY_LEN + 8 * r->words;

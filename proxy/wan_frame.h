@@ -22,6 +22,7 @@
 #include "ip_pool.h"
 #include "limits.h"
 #include "roce.h"
+#include "wan_ecn.h"
 
 #define WAN_VERSION          0x4c
 #define WAN_HDR_LEN          16
@@ -147,14 +148,16 @@ struct wan_lane_credit {
 	uint32_t flow_initial_bytes; /* credit of a flow before its first report */
 };
 
-/* REPORT and REFUSED: base(8) largest(8) delay_ns(8) words(2) zero(6) then words x 64 bits; bit i of word w (lsb first)
+/* REPORT and REFUSED: base(8) largest(8) delay_ns(8) words(2) ect0(3) ce(3) then words x 64 bits; bit i of word w (lsb first)
  * is packet number base + 64 w + i. REPORT: 1 received, 0 not received (so far). REFUSED: 1 refused, 0 says nothing.
- * A number outside is not spoken of: absence never means lost. */
+ * A number outside is not spoken of: absence never means lost. REPORT: datagrams that came as ECT(0) and as CE, in the
+ * session, modulo 2^24 (wan_ecn.h); edges of earlier versions say 0 and look at neither. */
 struct wan_report {
 	uint64_t base;     /* multiple of 64 */
 	uint64_t largest;  /* highest number received */
 	uint64_t delay_ns; /* between receiving it and sending this */
 	uint16_t words;    /* 1..WAN_REPORT_WORDS_MAX */
+	struct wan_ecn_counts ecn;
 	const uint8_t *bits;
 };
 

@@ -28,6 +28,7 @@ struct lane_ctx {
 	struct lane *l;
 	struct pn_space *s;
 	struct rate_pick pick; /* of what is told to have arrived */
+	uint32_t ect_acked;    /* of that, sent as ECT(0) */
 };
 
 static bool ref_slot(struct proxy *p, const struct wan_ref *r, struct slot_meta **m)
@@ -165,6 +166,7 @@ static void entry_acked(void *arg, const struct sent_entry *e)
 	struct lane_ctx *c = arg;
 
 	rate_on_arrived(control_of(c), &c->pick, &e->mark, e->sent_ns, c->p->now_ns);
+	c->ect_acked += e->sent_ns >= c->p->path[c->s->path].ecn.since_ns;
 	wan_path_size_came(c->p, &c->p->path[c->s->path], e->bytes, is_size_probe(e));
 	slots_acked(c, e);
 }
@@ -266,6 +268,7 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	struct lane_ctx c = {.p = p, .l = l, .s = s};
 	struct wan_sent_result res;
 	uint64_t rtt_ns = 0;
+	uint32_t marks;
 
 	wan_sent_report(&s->sent, r, entry_acked, &c, &res);
 	if (r->largest < s->sent.pn_next && r->largest >= s->acked_end) {
@@ -285,7 +288,9 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	count(p, CTR_WAN_SPURIOUS, res.spurious);
 	pn_space_adapt_reorder(s, path, &res);
 	wan_detect_losses(p, l, s);
-	rate_on_report(&path->pacer->control, &c.pick, p->now_ns, rtt_ns, 0);
+	marks = wan_ecn_told(&path->ecn, &s->ecn_heard, r->ecn, c.ect_acked);
+	path->stats.marked += marks;
+	rate_on_report(&path->pacer->control, &c.pick, p->now_ns, rtt_ns, marks);
 	if (wan_lane_has_data(l))
 		wan_lane_kick(p, l); /* the sent map may have been full */
 }

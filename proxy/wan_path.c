@@ -65,6 +65,7 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns)
 {
 	wan_sent_reset(&s->sent);
 	wan_recv_reset(&s->recv);
+	s->ecn_heard = (struct wan_ecn_counts){0};
 	s->acked_end = s->moved_end = 0;
 	s->reorder_ns = REORDER_MIN_NS;
 	s->pto_count = 0;
@@ -152,6 +153,7 @@ void wan_paths_session_start(struct proxy *p)
 		path->state = PATH_NEW;
 		path->since_ns = p->now_ns;
 		wan_pmtu_restart(&path->pmtu, p->now_ns);
+		wan_ecn_restart(&path->ecn);
 		path->payload_max = path->pmtu.size;
 		if (p->npaths > 1)
 			timer_set(&p->timers, &path->look, p->now_ns + p->cfg.keepalive_ns);

@@ -11,6 +11,7 @@
 #include "fec_plan.h"
 #include "fec_tx.h"
 #include "wan_arrivals.h"
+#include "wan_ecn.h"
 #include "loss_runs.h"
 #include "timer.h"
 #include "wan_pacer.h"
@@ -31,6 +32,7 @@ struct wan_path {
 	uint16_t payload_max; /* UDP payload of a datagram, tag included: pmtu.size */
 	struct wan_pmtu pmtu;
 	struct wan_rtt rtt;
+	struct wan_ecn ecn;
 	struct {
 		struct fec_plan plan; /* of blocks that begin now */
 		uint64_t changed_ns;
@@ -70,6 +72,7 @@ struct pn_space {
 	uint8_t path;
 	struct wan_sent sent;
 	struct wan_recv recv;
+	struct wan_ecn_counts ecn_heard; /* of ours there */
 	uint64_t reorder_ns;       /* a datagram named missing is lost if one sent so much later has arrived. RFC 8985 */
 	uint64_t acked_end;        /* the highest number that the peer reported as received, + 1 */
 	uint64_t moved_end;        /* all below it was taken back because the path seemed dead */

@@ -199,8 +199,11 @@ static enum proxy_drop take(struct proxy *p, struct lane *l, const struct wan_hd
 	return t.d;
 }
 
-enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len)
+enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
+                            uint8_t ecn)
 {
+	if (!wan_recv_seen(&l->space[h->path].recv, h->wan_pn))
+		wan_ecn_came(&l->space[h->path].recv.ecn, ecn);
 	wan_arrivals_note(&l->space[h->path].arrivals, h->wan_pn);
 	return take(p, l, h, dgram, len, false);
 }

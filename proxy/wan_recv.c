@@ -102,6 +102,7 @@ bool wan_recv_report(struct wan_recv *r, uint64_t now_ns, struct wan_report *rep
 	rep->words = (uint16_t)(nwords < max_words ? nwords : max_words);
 	rep->largest = r->next - 1;
 	rep->delay_ns = now_ns - r->largest_ns;
+	rep->ecn = r->ecn;
 	for (uint32_t w = 0; w < rep->words; w++)
 		words[w] = *word_of(r, rep->base + 64ull * w);
 	if (nwords > max_words) {

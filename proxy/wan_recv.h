@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "limits.h"
+#include "wan_ecn.h"
 #include "wan_frame.h"
 
 #define REPORTS_TOLD   8 /* a burst of losses takes several reports in a row */
@@ -20,6 +21,7 @@ struct wan_recv {
 	uint64_t *bits; /* WAN_RECV_WORDS words: received */
 	uint64_t next;  /* highest number received + 1 */
 	uint64_t largest_ns;
+	struct wan_ecn_counts ecn;
 	uint64_t ended[REPORTS_TOLD]; /* where the last reports ended, oldest first */
 	uint64_t resume;     /* a report too long for one frame goes on from here, UINT64_MAX: none */
 	uint64_t lowest;     /* lowest number since the last report, UINT64_MAX: none */

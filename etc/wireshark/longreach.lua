@@ -79,6 +79,8 @@ local f = {
 	largest = ProtoField.uint64("longreach.report.largest", "Largest received"),
 	delay = ProtoField.uint64("longreach.report.delay_ns", "Delay (ns)"),
 	words = ProtoField.uint16("longreach.report.words", "Words"),
+	ect0 = ProtoField.uint24("longreach.report.ect0", "Came as ECT(0)"),
+	ce = ProtoField.uint24("longreach.report.ce", "Came as CE"),
 	bits = ProtoField.uint64("longreach.report.bits", "Bits", base.HEX),
 	from_pn = ProtoField.uint64("longreach.from_pn", "From WAN packet number"),
 }
@@ -219,6 +221,8 @@ local function decode_report(body, pinfo, tree)
 	tree:add(f.largest, body(8, 8))
 	tree:add(f.delay, body(16, 8))
 	tree:add(f.words, body(24, 2))
+	tree:add(f.ect0, body(26, 3))
+	tree:add(f.ce, body(29, 3))
 	for w = 0, body(24, 2):uint() - 1 do
 		tree:add(f.bits, body(REPORT_BODY_LEN + 8 * w, 8))
 	end

@@ -72,6 +72,8 @@ static void emit_all_wan(struct edge_shard *s)
 			pkt_free(p);
 			return;
 		}
+		p->dgram = true;
+		p->ecn = tx.ect ? 2 : 0;
 		if (p->len > s->cfg.path[tx.path].payload_max)
 			check_fail(w, "wan-mtu", "datagram of %u bytes, allowed are %u", p->len,
 			           s->cfg.path[tx.path].payload_max);
@@ -168,7 +170,7 @@ void edge_wan_rx(struct edge *e, struct pkt *p)
 		world_log(e->w, LOG_WAN, e->down ? "(down)" : "no lane", e->site, PKTLOG_EDGE, p);
 	} else {
 		struct edge_shard *s = &e->shard[(uint32_t)lane % e->nshards];
-		enum proxy_drop d = proxy_wan_rx(s->p, now_of(e), p->data, p->len, false);
+		enum proxy_drop d = proxy_wan_rx(s->p, now_of(e), p->data, p->len, p->ecn);
 
 		world_log(e->w, LOG_WAN, d == DROP_NONE ? "wan rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
 		shard_run(s);

@@ -162,6 +162,8 @@ void link_send(struct link *l, struct pkt *p)
 	}
 	if (link_marks(l, waiting) && pkt_mark_ce(p))
 		l->stats.marked++;
+	if (c->bleach)
+		p->ecn = 0;
 	if (l->busy_until_ps - now_ps > l->stats.queue_peak_ps)
 		l->stats.queue_peak_ps = l->busy_until_ps - now_ps;
 	l->busy_until_ps += (uint64_t)((double)bits * 1e12 / (double)c->rate_bps);

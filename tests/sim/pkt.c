@@ -40,6 +40,8 @@ struct pkt *pkt_dup(const struct pkt *p)
 	d->damaged = p->damaged;
 	d->strange = p->strange;
 	d->plain = p->plain;
+	d->dgram = p->dgram;
+	d->ecn = p->ecn;
 	memcpy(d->data, p->data, p->len);
 	return d;
 }
@@ -49,6 +51,10 @@ bool pkt_mark_ce(struct pkt *p)
 	uint8_t *tos = p->data + 1, shift = p->data[0] >> 4 == 6 ? 4 : 0, ecn = *tos >> shift & 3;
 	uint32_t sum;
 
+	if (p->dgram) {
+		p->ecn = p->ecn ? 3 : 0;
+		return p->ecn;
+	}
 	if (ecn == 0)
 		return false;
 	*tos |= (uint8_t)(3u << shift);

@@ -20,6 +20,8 @@ struct pkt {
 	bool late;    /* or takes it on a longer way */
 	bool gone;    /* so does the one that it is on, with its sender */
 	bool plain;   /* went past the edges */
+	bool dgram;   /* a UDP payload between edges, without its headers ... */
+	uint8_t ecn;  /* ... of which this is the ECN field */
 	uint8_t host; /* whose it is, while it waits in the port of an edge */
 	uint8_t data[];
 };

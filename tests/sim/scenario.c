@@ -349,6 +349,20 @@ static void pick_marks(struct scenario *s, uint64_t seed)
 		s->conn[i].tos |= 2; /* ECT(0) */
 }
 
+/* The WAN's routers mark, or clear the field, or mark everything. */
+static void pick_wan_marks(struct scenario *s, uint64_t seed)
+{
+	struct link_cfg *l = &s->cfg.wan;
+	struct rng r;
+
+	rng_init(&r, rng_hash(seed, 0xec5));
+	if (s->cfg.direct || !rng_chance(&r, 0.3))
+		return;
+	l->bleach = rng_chance(&r, 0.2);
+	l->mark_from_bytes = rng_chance(&r, 0.1) ? 1 : rng_log_range(&r, 10000, 1000000);
+	l->mark_to_bytes = l->mark_from_bytes * rng_range(&r, 2, 8);
+}
+
 void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 {
 	struct rng r, r_work;
@@ -385,6 +399,7 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 		scenario_refusals(s);
 	paths = scenario_paths(s, seed);
 	pick_marks(s, seed);
+	pick_wan_marks(s, seed);
 	s->cfg.cm_retry_ns = rng_log_range(&r, 50000000, SEC) + world_cfg_rtt_ns(&s->cfg);
 	s->cfg.errors_allowed = direct;
 	if (!*program && !s->cfg.recycle)

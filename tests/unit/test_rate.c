@@ -21,6 +21,7 @@
 struct line {
 	uint64_t bps, rtt_ns, free_ns, now_ns;
 	uint32_t lose_every; /* 0: none */
+	uint32_t mark_every;
 	struct wan_pacer pacer;
 	struct told {
 		uint64_t at_ns, sent_ns;
@@ -73,7 +74,8 @@ static void line_tell(struct line *l)
 		rate_on_lost(&l->pacer.control, &t->mark, l->now_ns);
 	} else {
 		rate_on_arrived(&l->pacer.control, &pick, &t->mark, t->sent_ns, l->now_ns);
-		rate_on_report(&l->pacer.control, &pick, l->now_ns, l->now_ns - t->sent_ns, 0);
+		rate_on_report(&l->pacer.control, &pick, l->now_ns, l->now_ns - t->sent_ns,
+		               l->mark_every && l->head % l->mark_every == 0);
 		l->delivered += WIRE;
 		if (t->sent_ns >= l->round_end) {
 			l->round_end = l->now_ns;
@@ -307,6 +309,26 @@ static void rate_auto__random_loss_does_not_matter(void **unused)
 	line_end(&l);
 }
 
+/* As if a router marked one datagram in 200: no queue, no loss, and less is sent all the same. */
+static void rate_auto__marks_are_obeyed(void **unused)
+{
+	struct line l;
+	uint64_t before;
+
+	(void)unused;
+	line_start(&l, GBPS, 20 * MS, 4 * GBPS);
+	line_run(&l, 3 * SEC, true);
+	before = share(&l, 3 * SEC);
+	l.mark_every = 200;
+	line_run(&l, SEC, true);
+	assert_in_range(before, 96, 100);
+	assert_in_range(share(&l, 3 * SEC), 10, 90);
+	l.mark_every = 0;
+	line_run(&l, 3 * SEC, true);
+	assert_in_range(share(&l, 3 * SEC), 94, 100);
+	line_end(&l);
+}
+
 /* A tenth of the line is asked for, for long; then all of it. */
 static void rate_auto__who_asks_for_little_is_not_taken_for_slow(void **unused)
 {
@@ -408,6 +430,7 @@ int main(void)
 	    cmocka_unit_test(rate_auto__never_passes_the_ceiling),
 	    cmocka_unit_test(rate_auto__fills_the_line_without_a_queue),
 	    cmocka_unit_test(rate_auto__random_loss_does_not_matter),
+	    cmocka_unit_test(rate_auto__marks_are_obeyed),
 	    cmocka_unit_test(rate_auto__who_asks_for_little_is_not_taken_for_slow),
 	    cmocka_unit_test(rate_auto__a_little_control_first_costs_the_data_nothing),
 	    cmocka_unit_test(rate_auto__follows_a_line_that_becomes_slower_and_faster),

@@ -64,7 +64,7 @@ static const struct wan_flow_pair a_pair = {.flow = 1,
                                             .confirmed = true,
                                             .template_len = 60,
                                             .template = data};
-static const struct wan_report a_report = {.base = 128, .largest = 300, .delay_ns = 77, .words = 3};
+static const struct wan_report a_report = {.base = 128, .largest = 300, .delay_ns = 77, .words = 3, .ecn = {0xfedcba, 0x123456}};
 
 static struct wan_flow_open an_open(void)
 {
@@ -372,6 +372,8 @@ static void wan_frame__report_round_trip(void **state)
 	assert_int_equal(r.largest, 300);
 	assert_int_equal(r.delay_ns, 77);
 	assert_int_equal(r.words, 3);
+	assert_int_equal(r.ecn.ect0, 0xfedcba);
+	assert_int_equal(r.ecn.ce, 0x123456);
 	for (uint32_t i = 0; i < 3; i++)
 		assert_true(wan_report_word(&r, i) == w[i]);
 }

@@ -356,10 +356,10 @@ static void pick_wan_marks(struct scenario *s, uint64_t seed)
 	struct rng r;
 
 	rng_init(&r, rng_hash(seed, 0xec5));
-	if (s->cfg.direct || !rng_chance(&r, 0.3))
+	if (s->cfg.direct || !rng_chance(&r, 0.5))
 		return;
-	l->bleach = rng_chance(&r, 0.2);
-	l->mark_from_bytes = rng_chance(&r, 0.1) ? 1 : rng_log_range(&r, 10000, 1000000);
+	l->bleach = rng_chance(&r, 0.3);
+	l->mark_from_bytes = rng_chance(&r, 0.2) ? 1 : rng_log_range(&r, 500, 100000);
 	l->mark_to_bytes = l->mark_from_bytes * rng_range(&r, 2, 8);
 }
 

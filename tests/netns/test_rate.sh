@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# RateControl=auto between real daemons: a line of less than half of Rate=, 50 ms long, is found and kept, with losses too;
+# routers' marks are obeyed, and a path that clears them is found out. rcperf verifies every byte.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+LINE_MBPS=200
+KM=5000 # 50 ms there and back
+
+link() {
+	lab_edges_stop
+	lab_line_set $KM
+	lab_edges
+	lab_link_up
+}
+
+# At least so many per cent of the line, beginning and end included: on two busy processors, a floor and no figure.
+share() { # percent rcperf-options...
+	local want=$1 got
+	shift
+	lab_rcperf --size 65536 --depth 64 "$@" || why "contents, order or count are wrong" || return
+	got=$(lab_result ".goodput_gbps * 100000 / $LINE_MBPS | round")
+	NOTE="$got % of the line, wanted are $want %; $(lab_client a status | sed -n 's/^ *rate auto: //p')"
+	[ "$got" -ge "$want" ] || why "$NOTE"
+}
+
+lossy() {
+	lab_line_set $KM loss=1%
+	share "$@"
+}
+
+ecn() { # a|b
+	lab_status "$1" '.links[0].paths[0].ecn'
+}
+
+used() {
+	[ "$(ecn a)" = used ] || why "ECN is '$(ecn a)' at the edge that sent, on a path that keeps the field"
+}
+
+# What a router on the way does to the field.
+router() { # nft statement
+	lab_in eb nft -f - <<-END
+		table ip router
+		flush table ip router
+		table ip router {
+			chain way {
+				type filter hook prerouting priority mangle
+				ip saddr 192.0.2.1 udp sport != 0 ip ecn ect0 $1
+			}
+		}
+	END
+}
+
+marked() {
+	local before after
+	before=$(lab_status a '.links[0].paths[0].marked')
+	router "numgen random mod 100 < 2 ip ecn set ce" || why "nft does not mark here" || return
+	lab_line_set $KM
+	lab_rcperf --size 65536 --depth 64 --secs 1 || why "contents, order or count are wrong" || return
+	after=$(lab_status a '.links[0].paths[0].marked')
+	NOTE="$((after - before)) marks obeyed"
+	[ "$after" -gt "$before" ] || why "no mark came back to the sender"
+	[ "$(ecn a)" = used ] || why "ECN is '$(ecn a)'"
+}
+
+bleached() {
+	router "ip ecn set not-ect" || why "nft does not clear the field here" || return
+	link || return
+	lab_rcperf --size 65536 --depth 64 --secs 1 || why "contents, order or count are wrong" || return
+	[ "$(ecn a)" = failed ] || why "ECN is '$(ecn a)' on a path that clears the field"
+}
+
+LAB_RATE=475M LAB_EXTRA=Path.RateControl=auto
+lab_up
+lab_line --rate ${LINE_MBPS}M --queue 25ms
+lab_server $B_HOST
+check "rate: the link comes up with RateControl=auto" link
+check "rate: the line is found" share 45 --secs 3
+check "rate: ECT(0) is sent, and comes through" used
+check "rate: 1 % of losses" lossy 35 --secs 2
+check "rate: marks are obeyed" marked
+check "rate: a path that clears them is found out" bleached
+check_end

@@ -94,6 +94,11 @@ void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wa
 bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot);
 /* Those that wait for room for their answers look again: TK_ROOM. near_room.c. */
 void near_room_look(struct proxy *p);
+/* An older life of its queue pair still drains: nothing of this one is sent. */
+static inline bool near_wan_waits_for_older(const struct near_flow *f)
+{
+	return f->older && !FAULT(FAULT_OLD_LIFE_OVERTAKEN);
+}
 /* True if the flow has credit for the request at pos_wan, and the lane has no window for it. */
 bool near_wan_awaits_lane(const struct proxy *p, const struct near_flow *f);
 /* It has been put into a datagram. */

@@ -231,7 +231,7 @@ void near_wan_kick(struct proxy *p, struct near_flow *f)
 {
 	struct lane *l = lane_of(p, f->lane);
 
-	if ((f->older && !FAULT(FAULT_OLD_LIFE_OVERTAKEN)) || !p->session_on)
+	if (near_wan_waits_for_older(f) || !p->session_on)
 		return;
 	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent)) {
 		dlist_append_once(&l->near_list, &f->wan_node);

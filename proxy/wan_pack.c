@@ -208,7 +208,7 @@ static bool put_flow(struct wan_build *b, struct near_flow *f)
 
 	if (f->open_due && !wan_build_open(b, f))
 		return false;
-	while (!f->older && near_wan_next(b->p, f, &slot)) {
+	while (!near_wan_waits_for_older(f) && near_wan_next(b->p, f, &slot)) {
 		if (!put_first(b, slot))
 			return false;
 		near_wan_sent(f, arena_hdr(b->p->arena, slot));
@@ -218,7 +218,7 @@ static bool put_flow(struct wan_build *b, struct near_flow *f)
 				return false;
 		}
 	}
-	return f->older || !near_wan_awaits_lane(b->p, f);
+	return near_wan_waits_for_older(f) || !near_wan_awaits_lane(b->p, f);
 }
 
 void wan_pack_requests(struct wan_build *b)

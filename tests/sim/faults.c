@@ -67,6 +67,7 @@ static const struct directed {
 } directed[] = {
     {FAULT_FIRST_SEEN_IS_FIRST, "--begin overtaken", begin_run},
     {FAULT_BASE_NOT_LOWERED, "--begin lost", begin_run},
+    {FAULT_OLD_LIFE_OVERTAKEN, "--begin reset", begin_run},
     {FAULT_RNR_TO_FINITE, "--cut near-rnr-retry-3", cut_run},
     {FAULT_ONE_POOL, "--fair dead-near", fair_run},
     {FAULT_NO_CREDIT, "--fair dead-near", fair_run},
@@ -75,7 +76,6 @@ static const struct directed {
     {FAULT_NO_HOST_WINDOW, "--incast", incast},
     {FAULT_CNP_IGNORED, "--incast", incast},
     {FAULT_NO_SOFT_CNP, "--incast", incast},
-    {FAULT_OLD_LIFE_OVERTAKEN, "near__stranger_waits_for_the_old_life", NULL},
     {FAULT_NEXT_NOT_URGENT, "share__the_reserve_is_for_urgent_packets", NULL},
     {FAULT_QUEUE_STALE, "proxy__loss_in_two_sessions", NULL},
     {FAULT_REQUESTER_SHARED, "stranger__of_a_connection_that_is_gone", NULL},

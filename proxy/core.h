@@ -177,6 +177,7 @@ struct near_flow {
 	struct rd_op *op_open;   /* the first without an answer, NULL: all are answered */
 	uint32_t nops, ops_done; /* all, and those answered */
 	uint32_t repeats;        /* answered ones that are owed again */
+	uint64_t asked_again, asked_again_ns; /* where the host last asked for one again, and when; 0: never */
 	uint64_t lost_pos;       /* of one that was repeated when its answer was forgotten ... */
 	uint64_t lost_ns;        /* ... and when it first was; 0: none */
 	bool migreq;             /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */

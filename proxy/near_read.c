@@ -226,6 +226,8 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		return false;
 	if (f->pairing == PAIR_LEARNING)
 		return true;
+	f->asked_again = pos;
+	f->asked_again_ns = p->now_ns;
 	if (FAULT(FAULT_READ_CROSSES_AGAIN) && op->due && f->pos_wan > op->pos) {
 		f->pos_wan = op->pos;
 		near_wan_kick(p, f);

@@ -12,6 +12,8 @@
 #include "mouth.h"
 #include "wan_lane.h"
 
+#define ASKING_NS 200000ull /* more than a NIC takes between two requests that it repeats */
+
 /* --- from the other edge --- */
 
 static void response_here(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t slot,
@@ -144,6 +146,15 @@ static void acked_with_response(struct proxy *p, struct near_flow *f, const stru
 	barrier_mark(p, f);
 }
 
+/* A host that has gone back asks again for one operation after the other: a response behind those that it is about to ask
+ * for would be an implied NAK of them. Returns until when to wait, 0: not at all. */
+static uint64_t until_asked(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+{
+	uint64_t until = f->asked_again_ns + ASKING_NS;
+
+	return f->asked_again_ns && op->pos > f->asked_again && p->now_ns < until ? until : 0;
+}
+
 size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	struct rd_op *op = near_op_due(f);
@@ -164,7 +175,9 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		dlist_remove(&f->resp_node);
 		return 0;
 	}
-	wait_ns = cnp_rate_wait_until(p, &f->resp_rate);
+	wait_ns = until_asked(p, f, op);
+	if (!wait_ns)
+		wait_ns = cnp_rate_wait_until(p, &f->resp_rate);
 	if (wait_ns) {
 		dlist_remove(&f->resp_node);
 		timer_set(&p->timers, &f->resp_pace, wait_ns);

@@ -210,12 +210,17 @@ static void start_over_behind(struct near_flow *f, const struct rd_op *op)
 	}
 }
 
+static bool at_hand(struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, pos);
+
+	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED;
+}
+
 /* A host that asks from further on than it was given was given that by an earlier life of this edge. */
 static bool given_before_restart(struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
-	uint32_t slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, pos - 1);
-
-	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED;
+	return at_hand(p, f, pos - 1);
 }
 
 bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp)
@@ -235,7 +240,9 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	if (op->due && pos >= op->next) { /* it is on its way */
 		if (pos == op->next || given_before_restart(p, f, pos))
 			op->next = op->from = pos;
-		if (f->rnr_retry == RNR_RETRY_INFINITE && !f->repeats)
+		if (at_hand(p, f, op->next))
+			dlist_append_once(&p->resp_list, &f->resp_node);
+		else if (f->rnr_retry == RNR_RETRY_INFINITE && !f->repeats)
 			near_speak(p, f, DUE_RNR);
 		return true;
 	}

@@ -531,6 +531,35 @@ static void reads__an_ack_is_no_response_after_a_restart(void **state)
 	core_close(&c);
 }
 
+/* A host that has gone back is about to ask for all of it again, one request after the other: a response behind those
+ * would be an implied NAK of them. One that asks for no more waits for a moment only. */
+static void reads__no_response_ahead_of_what_is_asked_again(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open_pair(&c);
+	read_three(&c, 2, 2);
+	ask(&c, 5, 3, 5, true);
+	core_expect(&c.b, RC_READ_REQUEST, 5);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(ask(&c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_response(&c, three[i], 2 + i);
+	respond(&c, RC_READ_RESP_FIRST, 5, 3);
+	assert_int_equal(core_pending(&c.a), 0);
+	assert_int_equal(ask(&c, 5, 3, 5, true), DROP_LAN_READ_RETRY); /* there it is */
+	expect_response(&c, RC_READ_RESP_FIRST, 5);
+	core_wait(&c, CORE_MS);
+	assert_int_equal(ask(&c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
+	core_forget(&c.a);
+	respond(&c, RC_READ_RESP_MIDDLE, 6, 3);
+	assert_int_equal(core_pending(&c.a), 0);
+	core_wait(&c, CORE_MS);
+	expect_response(&c, RC_READ_RESP_FIRST, 5); /* begun anew, as the host has */
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -552,6 +581,7 @@ int main(void)
 	    cmocka_unit_test(reads__what_was_not_asked_for_is_not_repeated),
 	    cmocka_unit_test(reads__begun_read_is_held_off_once_asked_again),
 	    cmocka_unit_test(reads__begun_read_of_rxe_meets_silence),
+	    cmocka_unit_test(reads__no_response_ahead_of_what_is_asked_again),
 	    cmocka_unit_test(reads__an_ack_is_no_response_after_a_restart),
 	};
 

@@ -131,6 +131,7 @@ struct near_flow {
 	uint64_t pos_far;      /* committed at the far edge, as it reported: reported <= far <= next */
 	uint64_t pos_settled;  /* slots before are freed; never past an unanswered READ */
 	uint64_t pos_wan;      /* next to be sent to the far edge for the first time in this session */
+	bool sent_before;      /* some of it was sent in an earlier one */
 	uint64_t pos_credit;   /* the far edge takes requests before it */
 	uint16_t again_round;  /* changes when the far edge has given up what it had */
 	bool credit_known;     /* a report has set pos_credit in this session */
@@ -266,6 +267,7 @@ struct far_flow {
 	uint64_t pos_acked;    /* the responder has all before */
 	uint64_t pos_tx;       /* next to be sent to it */
 	uint64_t pos_tx_max;   /* highest ever sent + 1: what may be ACKed */
+	bool resumed;          /* an earlier life of this edge may have delivered more: the responder may be ahead */
 	uint64_t pos_rx;       /* all before has come over the WAN */
 	uint64_t pos_rx_max;   /* highest that has come + 1 */
 	uint64_t pos_credit;   /* granted; taken back only with what is here beyond it (far_room.c) ... */

@@ -170,6 +170,18 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	return DROP_NONE;
 }
 
+/* The responder has more than this life of the edge has sent it, from an earlier one whose arena is gone: it answers what
+ * is repeated with an ACK of the last that it has. All that is here before that need not be sent. */
+static void catch_up(struct far_flow *f, uint64_t pos)
+{
+	if (!f->resumed)
+		return;
+	if (pos < f->pos_tx_max)
+		f->resumed = false; /* they are level */
+	else
+		f->pos_tx_max = max_u64(f->pos_tx_max, min_u64(pos + 1, f->pos_rx));
+}
+
 static enum proxy_drop rx_ack(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn), upto;
@@ -179,7 +191,8 @@ static enum proxy_drop rx_ack(struct proxy *p, struct far_flow *f, const struct 
 	count(p, CTR_ACKS_RX, 1);
 	if (pos + 1 <= f->pos_acked)
 		return drop(p, DROP_LAN_ACK_STALE);
-	if (pos >= f->pos_tx_max && !FAULT(FAULT_GHOST_ACK_HEARD))
+	catch_up(f, pos);
+	if (pos >= f->pos_tx_max && !f->resumed && !FAULT(FAULT_GHOST_ACK_HEARD))
 		return drop(p, DROP_LAN_ACK_UNSENT);
 	f->pos_ack_seen = max_u64(f->pos_ack_seen, pos + 1);
 	upto = far_stop_at_op(p, f, pos + 1);

@@ -50,13 +50,15 @@ static void op_end(struct proxy *p, struct far_flow *f, struct rd_op *op)
  * responses of its own before upto, else upto. */
 static uint64_t stop_at_unsent(struct proxy *p, const struct far_flow *f, uint64_t upto)
 {
-	for (uint64_t pos = max_u64(f->pos_tx, f->pos_acked); pos < upto;) {
+	for (uint64_t pos = max_u64(f->pos_tx, f->pos_acked); pos < min_u64(upto, f->pos_rx);) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos);
 		const struct slot_hdr *h = slot == SLOT_NONE ? NULL : arena_hdr(p->arena, slot);
 
-		if (h && h->flags & SF_OWN_RESPONSE && roce_op(h->opcode)->flags & ROP_VALID)
+		if (!h || h->state != SLOT_COMMITTED)
+			break; /* cannot be: all before pos_rx is here */
+		if (h->flags & SF_OWN_RESPONSE && roce_op(h->opcode)->flags & ROP_VALID)
 			return pos;
-		pos += h ? h->psns : 1;
+		pos += max_u64(h->psns, 1);
 	}
 	return upto;
 }

@@ -105,6 +105,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	recover_failure(p, f, d);
 	f->rnr_retry = d->rnr_retry;
 	near_set_base(f, d->pos_settled);
+	f->sent_before = true;
 	f->pos_base = d->pos_base;
 	f->pos_acked = max_u64(d->pos_acked, d->pos_settled);
 	f->msn_settled = f->msn_next = f->msn_acked = d->msn_settled;

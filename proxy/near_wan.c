@@ -301,10 +301,13 @@ void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wa
 		o->flags |= WOF_HOST_MODE;
 	if (near_mode(p, f) == ACK_MODE_FAR)
 		o->flags |= WOF_FAR_MODE;
+	if (f->sent_before)
+		o->flags |= WOF_RESUMED;
 }
 
 void near_session_start(struct proxy *p, struct near_flow *f)
 {
+	f->sent_before |= f->pos_wan > f->pos_base;
 	f->pos_wan = f->pos_settled;
 	f->pos_far = f->pos_reported; /* it may have come back without its arena */
 	f->out_bytes = 0;

@@ -82,7 +82,14 @@ struct wan_packet {
 	const uint8_t *data;
 };
 
-enum wan_open_flags { WOF_BASE_FIXED = 1, WOF_PAIRED = 2, WOF_HOST_MODE = 4, WOF_FRESH_MSN = 8, WOF_FAR_MODE = 16 };
+enum wan_open_flags {
+	WOF_BASE_FIXED = 1,
+	WOF_PAIRED = 2,
+	WOF_HOST_MODE = 4,
+	WOF_FRESH_MSN = 8,
+	WOF_FAR_MODE = 16,
+	WOF_RESUMED = 32, /* some of it crossed in an earlier session: an earlier life of the far edge may have delivered it */
+};
 
 /* FLOW_OPEN, near to far, whenever a flow begins, its base moves or a session starts:
  * flow(4) inc(4) pos_base(8) dest_qpn(4) requester_qpn(4) vlan(2) pmtu(2) zero(4) src(16) dst(16) */

@@ -797,6 +797,58 @@ static void far__cnp_never_stops_a_flow(void **state)
 	core_close(&c);
 }
 
+static bool nothing_from_b(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)dgram;
+	return from == &c->a || len == 0;
+}
+
+/* The responder of core_connect() has all up to psn. */
+static void answered(struct core *c, uint32_t psn)
+{
+	core_in(&c->b, core_answer(RC_ACK, 0x21, psn, AETH_ACK_NO_CREDITS, psn), 0, 0);
+	core_pump(c);
+}
+
+/* The responder has more than the near edge was told when the far edge loses its memory: it answers what is repeated with
+ * an ACK of the last that it has, which this life of the edge has not sent. */
+static void far__responder_ahead_of_a_lost_memory(void **state)
+{
+	const uint32_t n = 200;
+	uint32_t last = 0;
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_connect(&c, 1, 100, 7);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	core_expect(&c.b, RC_WRITE_ONLY, 1);
+	answered(&c, 1);
+	core_wait(&c, 50 * CORE_MS);
+	c.wan = nothing_from_b; /* A hears no more of what is delivered */
+	core_send_run(&c, 2, n - 1);
+	for (const struct core_pkt *k; (k = core_take(&c.b));) {
+		last = k->h.psn;
+		answered(&c, last);
+	}
+	assert_in_range(last, 20, n);
+	c.wan = NULL;
+	core_lose(&c, &c.b, 2);
+	assert_true(core_pending(&c.b) > 0); /* it comes again, and is answered: */
+	core_forget(&c.b);
+	answered(&c, last);
+	assert_true(pos_psn(core_far(&c)->pos_acked) > 20);
+	for (int i = 0; i < 50 && pos_psn(core_far(&c)->pos_acked) <= n; i++) {
+		core_wait(&c, 10 * CORE_MS);
+		for (const struct core_pkt *k; (k = core_take(&c.b));)
+			if (k->h.opcode != RC_ACK)
+				last = k->h.psn > last ? k->h.psn : last;
+		answered(&c, last);
+	}
+	assert_int_equal(pos_psn(core_far(&c)->pos_acked), n + 1);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -830,6 +882,7 @@ int main(void)
 	    cmocka_unit_test(far__cnp_is_obeyed),
 	    cmocka_unit_test(far__cnp_crosses_in_mode_host),
 	    cmocka_unit_test(far__cnp_never_stops_a_flow),
+	    cmocka_unit_test(far__responder_ahead_of_a_lost_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,6 +79,7 @@ static const struct directed {
     {FAULT_NEXT_NOT_URGENT, "share__the_reserve_is_for_urgent_packets", NULL},
     {FAULT_QUEUE_STALE, "proxy__loss_in_two_sessions", NULL},
     {FAULT_REQUESTER_SHARED, "stranger__of_a_connection_that_is_gone", NULL},
+    {FAULT_MIDDLE_BELIEVED, "stranger__whose_beginning_was_lost", NULL},
     {FAULT_NO_MINIMUM, "share__always_the_minimum", NULL},
     {FAULT_ANY_LAYOUT, "attach__unknown_version_is_left_alone", NULL},
 };

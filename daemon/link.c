@@ -466,7 +466,7 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 	l->event_arg = arg;
 	r = bring_up(l, pcap_dir, err);
 	if (r < 0) {
-		link_stop(l);
+		link_stop(l, false);
 		return r;
 	}
 	*out = l;
@@ -600,12 +600,12 @@ static void hand_back(struct link *l)
 		         c->name, c->arena_dir);
 }
 
-void link_stop(struct link *l)
+void link_stop(struct link *l, bool comes_back)
 {
 	stop_workers(l);
 	hand_back(l);
 	for (uint32_t i = 0; i < l->nworkers; i++)
-		worker_close(l->worker[i]);
+		worker_close(l->worker[i], comes_back);
 	if (l->notify_event)
 		event_free(l->notify_event);
 	if (l->notify_fd >= 0)

@@ -31,7 +31,7 @@ void link_session(struct link *l, const struct proxy_session *s, const struct se
 void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial);
 
 /* Stops the workers, restores interfaces and kernel rules, unmaps the arena (kept in its file). */
-void link_stop(struct link *l);
+void link_stop(struct link *l, bool comes_back);
 
 const struct link_config *link_config(const struct link *l);
 /* Random id of this life of the arena; in hello. */

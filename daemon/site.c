@@ -273,7 +273,7 @@ static int start(struct site *s, char err[CONFIG_ERR_MAX])
 	r = peer_start(&s->config, link_arena_epoch(s->link), s->base, &user, &s->peer, err);
 	if (r < 0) {
 		s->peer = NULL;
-		link_stop(s->link);
+		link_stop(s->link, false);
 		s->link = NULL;
 	}
 	return r;
@@ -376,7 +376,7 @@ void site_reread_keys(struct site *s)
 		peer_reread_keys(s->peer, &s->config);
 }
 
-static void stop(struct site *s)
+static void stop(struct site *s, bool comes_back)
 {
 	struct link *l = s->link;
 
@@ -386,13 +386,13 @@ static void stop(struct site *s)
 	s->link = NULL; /* nobody asks it any more */
 	if (l == NULL)
 		return;
-	link_stop(l);
+	link_stop(l, comes_back);
 	log_notice("link %s: stopped", s->config.name);
 }
 
 void site_restart(struct site *s, const struct link_config *c)
 {
-	stop(s);
+	stop(s, true);
 	s->config = *c;
 	try_start(s);
 	arm(s);
@@ -400,7 +400,7 @@ void site_restart(struct site *s, const struct link_config *c)
 
 void site_free(struct site *s)
 {
-	stop(s);
+	stop(s, false);
 	event_free(s->timer);
 	free(s);
 }

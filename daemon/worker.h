@@ -72,7 +72,8 @@ const struct trace *worker_trace(const struct worker *w);
 void worker_stop(struct worker *w);
 /* Some host has been told that bytes arrived which its responder does not have yet. After worker_stop(). */
 bool worker_owes(const struct worker *w);
-void worker_close(struct worker *w);
+/* comes_back: the link is started again at once, and what is known of its flows is kept though no packet is left. */
+void worker_close(struct worker *w, bool comes_back);
 
 uint64_t worker_epoch(const struct worker *w);
 /* It took up an arena of an earlier run. */

@@ -133,7 +133,7 @@ int worker_open_arena(struct worker **out, const struct worker_params *p, char *
 	else
 		r = open_arena(w, err, errlen);
 	if (r < 0) {
-		worker_close(w);
+		worker_close(w, false);
 		return r;
 	}
 	*out = w;
@@ -366,9 +366,9 @@ static void close_fd(int fd)
 		close(fd);
 }
 
-void worker_close(struct worker *w)
+void worker_close(struct worker *w, bool comes_back)
 {
-	bool empty = drained(w);
+	bool empty = !comes_back && drained(w);
 
 	if (w->pause)
 		lan_pause_stop(w->pause);

@@ -316,6 +316,7 @@ int proxy_init(struct proxy **out, void *heap, void *region, const struct proxy_
 	p = k.p;
 	p->cfg = *c;
 	p->now_ns = now_ns;
+	p->last_rx_ns = now_ns; /* silence counts from here */
 	rc = start == PROXY_START_FRESH ? arena_format(&p->arena, region, g, epoch, k.arena_heap)
 	                                : arena_attach(&p->arena, region, g, k.arena_heap);
 	if (rc < 0)

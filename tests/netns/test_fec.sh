@@ -79,15 +79,22 @@ reload_to() { # FEC
 	lab_wait 5 fec_is "$1" || why "status: $(lab_status a '.links[0].fec.mode')"
 }
 
-# On or off takes memory: the link is restarted, its arena kept.
+# On or off takes memory: the link is restarted, its arena kept, and so are the queue pairs: both edges under load, the
+# responder ahead of what the requester's edge was told.
 turned_off() {
-	local edge
+	local edge pid before
+	before=$(ctr a lan_rx_bytes)
+	lab_line_set 3000
+	lab_rcperf --secs 3 --depth 32 >"$LAB_DIR/rcperf.out" 2>&1 &
+	pid=$!
+	lab_wait 10 flows $((before + 64 * 65536)) || why "no traffic" || return
 	for edge in a b; do
 		sed -i "s/^FEC=.*/FEC=off/" "$(lab_conf_path $edge)"
 		lab_client $edge reload >"$LAB_DIR/reload.out" 2>&1 || why "$(head -1 "$LAB_DIR/reload.out")" || return
 		grep -q ': restarted, to turn' "$LAB_DIR/reload.out" || why "$(head -1 "$LAB_DIR/reload.out")" || return
 	done
 	lab_link_up || return
+	wait $pid || why "contents, order or count are wrong beside it: $(lab_result .failure)" || return
 	fec_is off || why "status: $(lab_status a '.links[0].fec.mode')" || return
 	transfer loss=1% -- --secs 1 --depth 32 || return
 	[ "$(ctr a fec_tx_repairs)" = 0 ] || why "repairs all the same"

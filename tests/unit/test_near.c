@@ -450,6 +450,24 @@ static void near__duplicate_does_not_pass_the_ceiling(void **state)
 	core_close(&c);
 }
 
+/* A host that waits for an edge which has just been started, and has not met the other one yet, is held off: silence would
+ * end its queue pair. */
+static void near__held_off_before_the_first_session(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_HOST);
+	core_pair(&c, 0);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	c.now_ns += c.a.cfg.give_up_ns;
+	core_rebuild(&c.a);
+	c.now_ns += CORE_MS;
+	core_send(&c, RC_WRITE_ONLY, 1);
+	assert_true(RNR_TYPE(core_take(&c.a)->h.aeth_syndrome) == AETH_RNR_NAK);
+	core_close(&c);
+}
+
 /* Same PSNs, other bytes: the QP was reset. The new life is neither sent nor ACKed before the old one's bytes are the
  * responder's. */
 static void near__stranger_waits_for_the_old_life(void **state)
@@ -912,6 +930,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(near__duplicate_is_acked_again),
     cmocka_unit_test(near__settled_duplicate_is_known_by_fingerprint),
     cmocka_unit_test(near__duplicate_does_not_pass_the_ceiling),
+    cmocka_unit_test(near__held_off_before_the_first_session),
     cmocka_unit_test(near__stranger_waits_for_the_old_life),
     cmocka_unit_test(near__stranger_after_silence_goes_at_once),
     cmocka_unit_test(near__old_life_fails_loudly),

@@ -6,6 +6,7 @@
 . "$(dirname "$0")/check.sh"
 
 STALL_US=150000
+LOSSY= # packets are lost in the ring, as is expected
 
 thread_of() { # edge name: its tid
 	local t
@@ -25,6 +26,13 @@ stall_worker() {
 		hog $STALL_US 2>/dev/null
 }
 
+# Where packets are lost by the thousand, an edge slowed down by a sanitizer may see a host out of its seven retries. That is
+# what Pfc= is for, so only what happens with it must not end so.
+gave_up() {
+	[ -n "$LOSSY" ] && [ "$(lab_result '.here.order_wrong + .here.memory_wrong + .there.order_wrong + .there.memory_wrong')" = 0 ] &&
+		lab_result '.failure + .peer_failure' | grep -q 'retries exhausted'
+}
+
 run() { # link-file-lines... : leaves the ring's drops in DROPS, the pauses in PAUSES
 	local client i
 	lab_edges_stop
@@ -42,14 +50,14 @@ run() { # link-file-lines... : leaves the ring's drops in DROPS, the pauses in P
 		stall_worker || { wait $client; WHY="a processor cannot be taken away here"; return 77; }
 		sleep 0.1
 	done
-	wait $client || why "contents, order or count are wrong" || return
+	wait $client || gave_up || why "contents, order or count are wrong: $(lab_result .failure)" || return
 	DROPS=$(lab_status a '.links[0].drops.lan_kernel')
 	PAUSES=$(lab_status a '.links[0].counters | "\(.lan_pauses) pauses, \(.lan_pause_watchdog) ended by the watchdog"')
 	NOTE="$DROPS packets lost in the ring; $PAUSES"
 }
 
 without_pfc() {
-	run Link.Pfc=off || return
+	LOSSY=1 run Link.Pfc=off || return
 	[ "$DROPS" -gt 0 ] || { WHY="too slow a machine: the ring did not run over even without pauses"; return 77; }
 }
 
@@ -59,7 +67,7 @@ with_pfc() {
 }
 
 watchdog() {
-	run Link.Pfc=3 Tuning.PfcWatchdog=2ms || return
+	LOSSY=1 run Link.Pfc=3 Tuning.PfcWatchdog=2ms || return
 	[[ $PAUSES != *" 0 ended"* ]] || why "$NOTE"
 }
 

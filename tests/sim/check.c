@@ -290,14 +290,16 @@ static void check_cnp(struct world *w, struct qp *q, const struct roce_pkt *pkt)
 	if (!pkt->becn || pkt->psn != 0 || pkt->payload_len != ROCE_CNP_PAYLOAD)
 		check_fail(w, "cnp-form", "CNP for QPN %06x: BECN %d, psn %06x, %u bytes", q->qpn, pkt->becn, pkt->psn,
 		           pkt->payload_len);
-	if (q->cnp_ns && w->q.now_ns < q->cnp_ns + CNP_GAP_NS) {
+	/* one of the edge beside it, and those of the other host's while their pair is not known and CNPs cross */
+	if (q->cnp_ns[0] && w->q.now_ns < q->cnp_ns[0] + CNP_GAP_NS) {
 		if (!q->peer || !q->peer->cnps_sent)
-			check_fail(w, "cnp-often", "QPN %06x: %llu ns after the last, and its responder has sent none",
-			           q->qpn, (unsigned long long)(w->q.now_ns - q->cnp_ns));
+			check_fail(w, "cnp-often", "QPN %06x: %llu ns after the last but one, and its responder has sent none",
+			           q->qpn, (unsigned long long)(w->q.now_ns - q->cnp_ns[0]));
 		else
 			q->peer->cnps_sent--;
 	}
-	q->cnp_ns = w->q.now_ns;
+	q->cnp_ns[0] = q->cnp_ns[1];
+	q->cnp_ns[1] = w->q.now_ns;
 }
 
 /* Somebody new has the QPN and the edge does not know yet: a NAK about the old one's PSNs says nothing to the new one.

@@ -175,7 +175,7 @@ struct qp {
 	uint8_t tos;
 	struct requester req;
 	struct responder resp;
-	uint64_t cnp_ns;    /* when the edge last sent one for it; 0: never */
+	uint64_t cnp_ns[2]; /* when the edge last sent one for it, and before that; 0: never */
 	uint32_t cnps_sent; /* to its peer, by its host; crossing while the pair is not known, they may arrive together */
 	struct reaction rp;
 	bool active;     /* in the host's ring of queue pairs with something to send */

@@ -125,7 +125,7 @@ vm() {
 		step 'guests, all programs' tests/vm/run.sh --full --build build/gcc
 		step 'guests, acceptance' tests/vm/run.sh --accept --build build/gcc
 	else
-		grave='[1-9][0-9]* wrong|not there|killed' step 'guests' tests/vm/run.sh --quick --build build/gcc
+		grave='[1-9][0-9]* wrong|a wrong|not there|died|killed|early' step 'guests' tests/vm/run.sh --quick --build build/gcc
 	fi
 }
 

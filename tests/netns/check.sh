@@ -6,22 +6,21 @@
 # failure in WHY. Results go to standard output and, for run.sh, to the file $CHECK_LOG: ok, skip, FAIL, GRAVE.
 
 CHECK_FAILED=0
-CHECK_EDGE_BAD= # LAB_EDGE_BAD of the test that is judged
 : "${CHECK_LOG:=/dev/null}"
 
 check() { # name function arguments...
-	local name=$1 start end status verdict=ok
+	local name=$1 start end status verdict=ok failure=FAIL
 	shift
 	NOTE= WHY=
 	start=$(date +%s%N)
 	"$@"
 	status=$?
 	end=$(date +%s%N)
-	CHECK_EDGE_BAD=$LAB_EDGE_BAD
 	if [ -n "$LAB_EDGE_BAD" ]; then
 		WHY=$LAB_EDGE_BAD
 		LAB_EDGE_BAD=
 		status=1
+		failure=GRAVE
 		grep -hE -A12 'Sanitizer|runtime error:' "$LAB_DIR"/[ab]/log | head -40
 	fi
 	if [ $status = 77 ]; then
@@ -33,20 +32,21 @@ check() { # name function arguments...
 	printf '%-4s %-62s %5.1f s  %s\n' "$verdict" "$name" \
 		"$(awk "BEGIN { print ($end - $start) / 1e9 }")" "${WHY:-$NOTE}"
 	if [ $verdict = FAIL ]; then
-		! check_is_grave || verdict=GRAVE
+		! check_wrong_data || failure=GRAVE
+		verdict=$failure
 		check_show
 	fi
 	echo "$verdict $name" >>"$CHECK_LOG"
 	return 0
 }
 
-# True for what no busy machine can excuse: an edge that died or was told off by a sanitizer, and bytes, order or memory
-# that are not what was sent. run.sh does not try such a test again.
-check_is_grave() {
+# True if an endpoint found bytes, order, memory or an answer that are not what they must be. Like an edge that died or was
+# told off by a sanitizer, no busy machine excuses it: run.sh does not try such a test again.
+check_wrong_data() {
 	local f
-	[ -z "$CHECK_EDGE_BAD" ] || return 0
 	for f in "$LAB_DIR"/*.json; do
-		[ ! -s "$f" ] || ! jq -se 'map(objects | .here, .there | objects | .order_wrong, .memory_wrong | numbers)
+		[ ! -s "$f" ] || ! jq -se 'map(objects | .here, .there | objects | .ghost_acks, .msn_wrong, .resp_malformed,
+			.read_wrong, .atomic_wrong, .packets_wrong, .order_wrong, .memory_wrong, .missing_at_dreq | numbers)
 			| add // 0 | . > 0' "$f" >/dev/null 2>&1 || return 0
 	done
 	return 1

@@ -62,40 +62,32 @@ auto_on() {
 	NOTE="$NOTE; $(lab_client a status | sed -n 's/^  fec *//p')"
 }
 
-# Both edges take up another FEC= while packets flow.
-reload_to() { # FEC
+# Both edges take up another FEC= while packets flow, and say so; every byte is right all the same.
+reload_under_load() { # FEC what-each-edge-says seconds line...
 	local edge pid before
 	before=$(ctr a lan_rx_bytes)
-	lab_line_set 3000 loss=1%
-	lab_rcperf --secs 2 --depth 32 >"$LAB_DIR/rcperf.out" 2>&1 &
+	lab_line_set 3000 "${@:4}"
+	lab_rcperf --secs "$3" --depth 32 &
 	pid=$!
 	lab_wait 10 flows $((before + 64 * 65536)) || why "no traffic" || return
 	for edge in a b; do
 		sed -i "s/^FEC=.*/FEC=$1/" "$(lab_conf_path $edge)"
 		lab_client $edge reload >"$LAB_DIR/reload.out" 2>&1 || why "$(head -1 "$LAB_DIR/reload.out")" || return
-		grep -q ": changed" "$LAB_DIR/reload.out" || why "$(head -1 "$LAB_DIR/reload.out")" || return
+		grep -q "$2" "$LAB_DIR/reload.out" || why "$(head -1 "$LAB_DIR/reload.out")" || return
 	done
-	wait $pid || why "contents, order or count are wrong beside it: $(tail -1 "$LAB_DIR/rcperf.out")" || return
+	wait $pid || why "contents, order or count are wrong beside it: $(lab_result .failure)" || return
 	lab_wait 5 fec_is "$1" || why "status: $(lab_status a '.links[0].fec.mode')"
+}
+
+reload_to() { # FEC
+	reload_under_load "$1" ': changed' 2 loss=1%
 }
 
 # On or off takes memory: the link is restarted, its arena kept, and so are the queue pairs: both edges under load, the
 # responder ahead of what the requester's edge was told.
 turned_off() {
-	local edge pid before
-	before=$(ctr a lan_rx_bytes)
-	lab_line_set 3000
-	lab_rcperf --secs 3 --depth 32 >"$LAB_DIR/rcperf.out" 2>&1 &
-	pid=$!
-	lab_wait 10 flows $((before + 64 * 65536)) || why "no traffic" || return
-	for edge in a b; do
-		sed -i "s/^FEC=.*/FEC=off/" "$(lab_conf_path $edge)"
-		lab_client $edge reload >"$LAB_DIR/reload.out" 2>&1 || why "$(head -1 "$LAB_DIR/reload.out")" || return
-		grep -q ': restarted, to turn' "$LAB_DIR/reload.out" || why "$(head -1 "$LAB_DIR/reload.out")" || return
-	done
+	reload_under_load off ': restarted, to turn' 3 || return
 	lab_link_up || return
-	wait $pid || why "contents, order or count are wrong beside it: $(lab_result .failure)" || return
-	fec_is off || why "status: $(lab_status a '.links[0].fec.mode')" || return
 	transfer loss=1% -- --secs 1 --depth 32 || return
 	[ "$(ctr a fec_tx_repairs)" = 0 ] || why "repairs all the same"
 }

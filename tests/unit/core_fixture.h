@@ -503,12 +503,11 @@ static inline void core_pair(struct core *c, uint32_t psn)
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
-/* A pair in mode near whose PMTU is known on both sides; the next PSN is 2, the next MSN 2. */
-static inline void core_open_pair(struct core *c)
+/* The same by a message of two packets, so that the PMTU is known on both sides; the next PSN is 2, the next MSN 2. */
+static inline void core_pair_with_pmtu(struct core *c)
 {
-	core_open(c, ACK_MODE_NEAR);
-	core_send(c, RC_WRITE_FIRST, 0);
-	core_send(c, RC_WRITE_LAST, 1);
+	assert_int_equal(core_send(c, RC_WRITE_FIRST, 0), DROP_NONE);
+	assert_int_equal(core_send(c, RC_WRITE_LAST, 1), DROP_NONE);
 	core_expect(&c->b, RC_WRITE_FIRST, 0);
 	core_ack(c, 0, AETH_ACK_NO_CREDITS, 0);
 	core_expect(&c->b, RC_WRITE_LAST, 1);
@@ -516,6 +515,12 @@ static inline void core_open_pair(struct core *c)
 	core_wait(c, CORE_MS);
 	core_forget(&c->a);
 	core_forget(&c->b);
+}
+
+static inline void core_open_pair(struct core *c)
+{
+	core_open(c, ACK_MODE_NEAR);
+	core_pair_with_pmtu(c);
 }
 
 /* --- connection management --- */

@@ -38,20 +38,6 @@ static enum proxy_drop respond(struct core *c, uint8_t opcode, uint32_t psn, uin
 	return d;
 }
 
-/* A pair whose PMTU is known on both sides. */
-static void pair_with_pmtu(struct core *c)
-{
-	assert_int_equal(core_send(c, RC_WRITE_FIRST, 0), DROP_NONE);
-	assert_int_equal(core_send(c, RC_WRITE_LAST, 1), DROP_NONE);
-	core_expect(&c->b, RC_WRITE_FIRST, 0);
-	core_ack(c, 0, AETH_ACK_NO_CREDITS, 0);
-	core_expect(&c->b, RC_WRITE_LAST, 1);
-	core_ack(c, 1, AETH_ACK_NO_CREDITS, 1);
-	core_wait(c, CORE_MS);
-	core_forget(&c->a);
-	core_forget(&c->b);
-}
-
 /* --- window and AckReq --- */
 
 static void far__window_bounds_what_is_out(void **state)
@@ -348,7 +334,7 @@ static void far__read_crosses_and_comes_back(void **state)
 
 	(void)state;
 	core_open(&c, ACK_MODE_NEAR);
-	pair_with_pmtu(&c);
+	core_pair_with_pmtu(&c);
 	read_request(&c, 2, 3);
 	core_expect(&c.b, RC_READ_REQUEST, 2);
 	core_send(&c, RC_WRITE_ONLY, 5); /* a READ of three packets owns three PSNs */
@@ -375,7 +361,7 @@ static void far__responses_are_put_in_order(void **state)
 
 	(void)state;
 	core_open(&c, ACK_MODE_NEAR);
-	pair_with_pmtu(&c);
+	core_pair_with_pmtu(&c);
 	read_request(&c, 2, 3);
 	assert_int_equal(respond(&c, RC_READ_RESP_LAST, 4, 2), DROP_NONE);
 	assert_int_equal(respond(&c, RC_READ_RESP_MIDDLE, 3, 2), DROP_NONE);
@@ -412,7 +398,7 @@ static void far__lost_response_repeats_the_read(void **state)
 
 	(void)state;
 	core_open(&c, ACK_MODE_NEAR);
-	pair_with_pmtu(&c);
+	core_pair_with_pmtu(&c);
 	read_request(&c, 2, 3);
 	core_forget(&c.b);
 	respond(&c, RC_READ_RESP_FIRST, 2, 2);
@@ -437,7 +423,7 @@ static void far__ack_past_a_read_is_an_implied_nak(void **state)
 
 	(void)state;
 	core_open(&c, ACK_MODE_HOST);
-	pair_with_pmtu(&c);
+	core_pair_with_pmtu(&c);
 	core_send(&c, RC_WRITE_ONLY, 2);
 	read_request(&c, 3, 1);
 	core_send(&c, RC_WRITE_ONLY, 4);
@@ -485,7 +471,7 @@ static void far__wrong_kind_of_response(void **state)
 
 	(void)state;
 	core_open(&c, ACK_MODE_NEAR);
-	pair_with_pmtu(&c);
+	core_pair_with_pmtu(&c);
 	core_send(&c, RC_FETCH_ADD, 2);
 	assert_int_equal(respond(&c, RC_READ_RESP_ONLY, 2, 2), DROP_LAN_ACK_UNSENT);
 	assert_int_equal(respond(&c, RC_READ_RESP_ONLY, 3, 2), DROP_LAN_ACK_UNSENT);

@@ -63,6 +63,9 @@ Q ?= @
 
 -include local.mk
 
+# Objects stay, so that a second `make` makes only what changed.
+.SECONDARY:
+
 # The first target, for a bare `make`.
 .PHONY: all
 all: $(O)/longreachd $(O)/longreach tools

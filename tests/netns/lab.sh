@@ -347,6 +347,14 @@ lab_link_up() {
 	return 1
 }
 
+# Both edges anew, with what LAB_* say now, on a line of so many km.
+lab_relink() { # km [line options as words]
+	lab_edges_stop
+	lab_line_set "$@"
+	lab_edges
+	lab_link_up
+}
+
 lab_logs() {
 	local e
 	for e in a b; do

@@ -10,11 +10,8 @@ ROUNDS=${ROUNDS:-10} # FULL=1: a thousand
 [ -z "${FULL:-}" ] || ROUNDS=1000
 
 link() { # barrier [line options]
-	lab_edges_stop
 	LAB_EXTRA="Link.Barrier=$1"
-	lab_line_set 300 "${@:2}"
-	lab_edges
-	lab_link_up
+	lab_relink 300 "${@:2}"
 }
 
 # So many times 64 WRITEs of 64 KiB and the word: EARLY words were heard before the bytes, MISSED messages were missing.
@@ -137,11 +134,8 @@ GROUP=Host.Group=10.101.1.2+10.101.1.3
 
 # Two workers at one edge: the machine's addresses must come to the same one.
 link_with_group() { # [group]
-	lab_edges_stop
 	LAB_EXTRA="Link.Barrier=pair $*" LAB_EXTRA_A=Link.Workers=2
-	lab_line_set 300
-	lab_edges
-	lab_link_up
+	lab_relink 300
 }
 
 # Data from one address of host A, the word from another one.

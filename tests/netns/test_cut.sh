@@ -9,11 +9,8 @@ CUT_S=${CUT_S:-3}
 
 cut_under_load() { # mode
 	local pid status
-	lab_edges_stop
 	LAB_MODE=$1
-	lab_line_set 300
-	lab_edges
-	lab_link_up || return
+	lab_relink 300 || return
 	lab_rcperf --secs $((CUT_S + 3)) --depth 32 --qps 2 &
 	pid=$!
 	sleep 1
@@ -30,11 +27,8 @@ cut_under_load() { # mode
 # What was acknowledged early lies in the buffer of the edge that is killed; its next life delivers it.
 killed_under_load() { # edge
 	local pid status
-	lab_edges_stop
 	LAB_MODE=near
-	lab_line_set 300
-	lab_edges
-	lab_link_up || return
+	lab_relink 300 || return
 	lab_rcperf --secs 4 --depth 32 --qps 2 &
 	pid=$!
 	sleep 1.5

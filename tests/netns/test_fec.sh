@@ -6,11 +6,8 @@
 . "$(dirname "$0")/check.sh"
 
 link() { # FEC of A, FEC of B
-	lab_edges_stop
 	LAB_EXTRA_A=Link.FEC=$1 LAB_EXTRA_B=Link.FEC=$2
-	lab_line_set 3000
-	lab_edges
-	lab_link_up
+	lab_relink 3000
 }
 
 ctr() { # a|b counter

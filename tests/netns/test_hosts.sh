@@ -6,11 +6,8 @@
 . "$(dirname "$0")/check.sh"
 
 link() { # mode
-	lab_edges_stop
 	LAB_MODE=$1
-	lab_line_set 300
-	lab_edges
-	lab_link_up
+	lab_relink 300
 }
 
 # km, then rcperf's options. Servers of different habits listen on ports of their own.

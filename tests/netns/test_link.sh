@@ -7,11 +7,8 @@
 SAME_QPN_PORT=18600
 
 link() { # mode
-	lab_edges_stop
 	LAB_MODE=$1
-	lab_line_set 300
-	lab_edges
-	lab_link_up
+	lab_relink 300
 }
 
 # One test on a 300 km line with what the line does given as words, up to "--"; then rcperf's options.

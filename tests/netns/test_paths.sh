@@ -5,10 +5,7 @@
 . "$(dirname "$0")/check.sh"
 
 link() {
-	lab_edges_stop
-	lab_line_set 300 loss=0.1%
-	lab_edges
-	lab_link_up
+	lab_relink 300 loss=0.1%
 }
 
 goodput_note() {

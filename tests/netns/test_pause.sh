@@ -35,12 +35,9 @@ gave_up() {
 
 run() { # link-file-lines... : leaves the ring's drops in DROPS, the pauses in PAUSES
 	local client i
-	lab_edges_stop
 	LAB_EXTRA_A=$*
 	LAB_MODE=near
-	lab_line_set 0
-	lab_edges
-	lab_link_up || return
+	lab_relink 0 || return
 	taskset -c 0 ip netns exec "$LAB_ID-ha" "$LAB_TOOLS/rcperf" client --dev rdma0 --addr $A_HOST --peer $B_HOST --json \
 		--mtu 1024 --depth 256 --qps 2 --secs 2 --pfc 4 >"$LAB_DIR/client.json" 2>"$LAB_DIR/rcperf.err" &
 	client=$!

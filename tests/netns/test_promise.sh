@@ -14,11 +14,8 @@ latency() { # km: p50 and least latency of one small WRITE at a time, in LATENCY
 }
 
 link() { # mode km
-	lab_edges_stop
 	LAB_MODE=$1
-	lab_line_set "$2"
-	lab_edges
-	lab_link_up
+	lab_relink "$2"
 }
 
 host_waits() { # km

@@ -9,10 +9,7 @@ LINE_MBPS=200
 KM=5000 # 50 ms there and back
 
 link() {
-	lab_edges_stop
-	lab_line_set $KM
-	lab_edges
-	lab_link_up
+	lab_relink $KM
 }
 
 # At least so many per cent of the line, beginning and end included: on two busy processors, a floor and no figure.

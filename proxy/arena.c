@@ -33,6 +33,16 @@ uint64_t arena_capacity(const struct arena *a, enum arena_pool pool)
 	return a->capacity_bytes[pool];
 }
 
+uint64_t arena_room(const struct arena *a, enum arena_pool pool, uint16_t len)
+{
+	uint8_t class = arena_class_of(len);
+	uint64_t slots = (uint64_t)arena_chunks_takeable(a, pool) * a->lay.class[class].nslots;
+
+	for (uint8_t c = class; c < ARENA_CLASSES; c++)
+		slots += a->room[pool][c].slots;
+	return slots * arena_class_bytes(len);
+}
+
 struct slot_hdr *arena_hdr(struct arena *a, uint32_t slot)
 {
 	return arena_slot_hdr(a, slot);
@@ -78,6 +88,7 @@ static uint32_t slot_take(struct arena *a, uint32_t chunk, uint16_t len)
 	else
 		slot = arena_slot_id(a, chunk, c->fresh++);
 	a->used_bytes[c->pool] += arena_class_bytes(len);
+	a->room[c->pool][c->class].slots--;
 	if (++c->used == class->nslots)
 		arena_chunk_unlink(a, chunk);
 	return slot;
@@ -97,6 +108,7 @@ void arena_slot_drop(struct arena *a, uint32_t slot)
 	c->free_head = slot;
 	c->used--;
 	a->used_bytes[c->pool] -= arena_class_bytes(h->len);
+	a->room[c->pool][c->class].slots++;
 }
 
 /* One with a free slot that is large enough. Those of larger classes are the last resort: what is free in chunks that are

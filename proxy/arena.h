@@ -149,6 +149,8 @@ uint32_t arena_class_bytes(uint16_t len);
 /* Slot bytes in use by a pool, as arena_class_bytes() counts them, and the most it may use now (own chunks and the free ones it may take). */
 uint64_t arena_used(const struct arena *a, enum arena_pool pool);
 uint64_t arena_capacity(const struct arena *a, enum arena_pool pool);
+/* Slot bytes that packets of `len` find a place in, and no more: chunks that are used in part have none for larger ones. */
+uint64_t arena_room(const struct arena *a, enum arena_pool pool, uint16_t len);
 
 /* Walks all committed slots (after attach; any order). *cursor starts at 0. SLOT_NONE at the end. */
 uint32_t arena_next_committed(struct arena *a, uint32_t *cursor);

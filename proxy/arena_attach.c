@@ -156,6 +156,7 @@ static void slot_restore(struct arena *a, uint32_t slot, const struct slot_hdr *
 	c->fresh++;
 	c->used++;
 	a->used_bytes[c->pool] += arena_class_bytes(h->len);
+	a->room[c->pool][c->class].slots--; /* its chunk is counted in chunks_sort_in() */
 	arena_meta_reset(&a->meta[slot]);
 	arena_index_insert(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot);
 }
@@ -207,6 +208,7 @@ static void chunks_sort_in(struct arena *a)
 		c->use = CHUNK_USED;
 		a->nfree--;
 		a->owned[c->pool]++;
+		a->room[c->pool][c->class].slots += a->lay.class[c->class].nslots;
 		if (c->used < a->lay.class[c->class].nslots)
 			arena_chunk_link(a, chunk);
 	}

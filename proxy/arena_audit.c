@@ -29,11 +29,13 @@ enum audit_failure {
 	AUDIT_SPARE = -19,         /* spare chunk of another class or in use */
 	AUDIT_CHUNK_EMPTY = -20,   /* chunk counts as used and is empty */
 	AUDIT_CAPACITY = -21,      /* what a pool may use in all */
+	AUDIT_SLOTS = -22,         /* free slots in used chunks */
 };
 
 struct audit {
 	uint32_t index_n;
 	uint32_t owned[POOL_COUNT], with_room[POOL_COUNT][ARENA_CLASSES];
+	uint32_t slots[POOL_COUNT][ARENA_CLASSES];
 	uint32_t free, spare;
 	uint64_t used_bytes[POOL_COUNT];
 };
@@ -93,6 +95,7 @@ static int audit_slots(const struct arena *a, uint32_t chunk, struct audit *sum)
 	sum->index_n += used;
 	sum->owned[c->pool]++;
 	sum->with_room[c->pool][c->class] += used < a->lay.class[c->class].nslots;
+	sum->slots[c->pool][c->class] += a->lay.class[c->class].nslots - used;
 	return audit_free_chain(a, chunk, c->fresh - used);
 }
 
@@ -164,6 +167,8 @@ static int audit_lists(const struct arena *a, const struct audit *sum)
 			if (rc)
 				return rc;
 			nspare += a->room[pool][class].spare != CHUNK_NONE;
+			if (a->room[pool][class].slots != sum->slots[pool][class])
+				return AUDIT_SLOTS;
 		}
 	}
 	if (nspare != sum->spare)

@@ -136,6 +136,7 @@ uint32_t arena_chunk_take(struct arena *a, enum arena_pool pool, uint8_t class)
 	c->free_head = SLOT_NONE;
 	a->nfree--;
 	a->owned[pool]++;
+	a->room[pool][class].slots += a->lay.class[class].nslots;
 	arena_chunks_counted(a);
 	arena_chunk_link(a, chunk);
 	return chunk;
@@ -149,6 +150,7 @@ void arena_chunk_empty(struct arena *a, uint32_t chunk)
 	arena_chunk_unlink(a, chunk);
 	a->nfree++;
 	a->owned[c->pool]--;
+	a->room[c->pool][c->class].slots -= a->lay.class[c->class].nslots;
 	arena_chunks_counted(a);
 	if (*spare == CHUNK_NONE) {
 		c->use = CHUNK_SPARE;

@@ -118,6 +118,7 @@ struct arena {
 	struct {
 		uint32_t head, tail; /* used chunks with room */
 		uint32_t spare;      /* CHUNK_NONE, or the free chunk kept in this class */
+		uint32_t slots;      /* free ones in used chunks */
 	} room[POOL_COUNT][ARENA_CLASSES];
 	uint32_t free_head;         /* free chunks that are not spares */
 	uint32_t nfree;             /* free chunks, spares included */

@@ -474,6 +474,7 @@ struct proxy {
 	uint32_t nops_free, nops;
 	uint64_t room_bytes;       /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
 	struct dnode room_waiting; /* near flows */
+	uint64_t room_exceeded_ns; /* when one whose host can be held off went across without room all the same */
 	struct timer room_timer;
 	struct near_unpaired unpaired;
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */

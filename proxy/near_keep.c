@@ -22,10 +22,15 @@
 #define KEEP_SCARCE_NS 250000000ull
 #define KEEP_LOOK_NS   500000000ull /* it may have become scarce meanwhile */
 
+/* Less than that part of it is left: of its chunks, too, as what is kept is often little of many of them. */
+static bool pool_scarce(const struct proxy *p, enum arena_pool pool, uint32_t part)
+{
+	return min_u64(pool_free(p, pool), arena_room(p->arena, pool, LAN_PKT_MAX)) < arena_capacity(p->arena, pool) / part;
+}
+
 static bool scarce(const struct proxy *p)
 {
-	return !rd_op_left(p, OP_FOR_KEPT) || pool_free(p, POOL_WAN) < arena_capacity(p->arena, POOL_WAN) / 2 ||
-	       pool_free(p, POOL_LAN) < arena_capacity(p->arena, POOL_LAN) / 4;
+	return !rd_op_left(p, OP_FOR_KEPT) || pool_scarce(p, POOL_WAN, 2) || pool_scarce(p, POOL_LAN, 4);
 }
 
 static uint64_t keep_ns(const struct proxy *p)

@@ -9,12 +9,14 @@
  *     |-- reserved for answers that are on their way --|-- a quarter at least: for others --|
  *
  * What is reserved is bytes and no slots; each answer that arrives takes its own, and the last one gives back the rest.
- * Nobody else gets them: neither a packet (slot_take()) nor a credit (share_left()).
+ * Nobody else gets them: neither a packet (slot_take()) nor a credit (share_left()). Free bytes are no room if they lie
+ * in chunks of smaller slots, where answers are kept: so a request waits for slots of its answer's size as well.
  *
  * Flows that find no room wait in order of arrival, their hosts held off by RNR NAKs as they ask again. What is larger
- * than half of the pool is counted as half. Nobody waits for ever: after WAIT_MAX_NS a request crosses without, and much
- * sooner if its host counts RNR NAKs: that one is not sent away, and its QP would fail. So do those to a responder that
- * is silent, which would keep the room from others for nothing. */
+ * than half of the pool is counted as half. Nobody waits for ever: after WAIT_MAX_NS the first one crosses without, one in
+ * such a time, and none while the line is silent. Were all to go that a cut has kept waiting, the pool would fill up with
+ * answers that lack their ends. A request crosses much sooner if its host counts RNR NAKs: that one is not sent away, and
+ * its QP would fail. So do those to a responder that is silent, which would keep the room from others for nothing. */
 #include "near_priv.h"
 
 #include "share.h"
@@ -33,22 +35,45 @@ static uint32_t responses(const struct near_flow *f, const struct rd_op *op, uin
 	return op->opcode == RC_READ_REQUEST ? roce_read_psns(op->len, pmtu) : 1;
 }
 
+/* The first one, if none went without room so shortly before, and not into a line that is cut. */
 static bool waited_enough(const struct proxy *p, const struct near_flow *f)
 {
-	uint64_t most = f->rnr_retry == RNR_RETRY_INFINITE ? WAIT_MAX_NS : WAIT_UNHELD_NS;
-
-	return dnode_on(&f->room_node) && p->now_ns >= f->room_ns + most;
+	if (!dnode_on(&f->room_node))
+		return false;
+	if (f->rnr_retry != RNR_RETRY_INFINITE)
+		return p->now_ns >= f->room_ns + WAIT_UNHELD_NS;
+	return dlist_first(&p->room_waiting) == &f->room_node &&
+	       p->now_ns >= max_u64(f->room_ns, p->room_exceeded_ns) + WAIT_MAX_NS &&
+	       p->now_ns < p->last_rx_ns + 2 * p->cfg.keepalive_ns;
 }
 
-static bool fits(const struct proxy *p, const struct near_flow *f, uint64_t need)
+/* Above the reserve and what is reserved already; and no more than there are slots for such answers. */
+static uint64_t room_left(const struct proxy *p, uint32_t each)
 {
-	uint64_t left = share_left(p, POOL_WAN), for_answers = (left + p->room_bytes) / 4 * 3;
+	uint64_t slots = arena_room(p->arena, POOL_WAN, (uint16_t)each), taken = pool_reserve(p, POOL_WAN) + p->room_bytes;
 
-	if (waited_enough(p, f))
-		return true;
+	return min_u64(share_left(p, POOL_WAN), slots > taken ? slots - taken : 0);
+}
+
+static bool fits(const struct proxy *p, const struct near_flow *f, uint64_t need, uint32_t each)
+{
+	uint64_t for_answers = (room_left(p, each) + p->room_bytes) / 4 * 3;
+
 	if (!dlist_empty(&p->room_waiting) && dlist_first(&p->room_waiting) != &f->room_node)
 		return false;
 	return p->room_bytes + min_u64(need, arena_capacity(p->arena, POOL_WAN) / 2) <= for_answers;
+}
+
+/* It may go: there is room, or it has waited for long enough. */
+static bool may_go(struct proxy *p, const struct near_flow *f, uint64_t need, uint32_t each)
+{
+	if (fits(p, f, need, each))
+		return true;
+	if (!waited_enough(p, f))
+		return false;
+	if (f->rnr_retry == RNR_RETRY_INFINITE)
+		p->room_exceeded_ns = p->now_ns;
+	return true;
 }
 
 static void reserve(struct proxy *p, struct near_flow *f, struct rd_op *op)
@@ -90,11 +115,12 @@ static void wait_no_more(struct proxy *p, struct near_flow *f)
 bool near_room_take(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	struct rd_op *op = near_op_at(f, pos);
-	uint32_t each;
+	uint32_t each, n;
 
 	if (!op || op->done_ns || op->room || !(roce_op(op->opcode)->flags & ROP_VALID) || FAULT(FAULT_ROOM_NOT_KEPT))
 		return true;
-	if (!f->stalled && !fits(p, f, (uint64_t)responses(f, op, &each) * each)) {
+	n = responses(f, op, &each);
+	if (!f->stalled && !may_go(p, f, (uint64_t)n * each, each)) {
 		wait(p, f);
 		return false;
 	}

@@ -248,6 +248,34 @@ static void capacity__is_never_less_than_used(void **state)
 	}
 }
 
+/* Packets of each size find a place in as much as is said, wherever smaller ones are left over. */
+static void room__is_what_packets_of_that_size_find_a_place_in(void **state)
+{
+	(void)state;
+	for (unsigned left = 0; left < ARENA_CLASSES; left++) {
+		for (unsigned class = 0; class < ARENA_CLASSES; class ++) {
+			uint32_t per_chunk = FIX_CHUNK / (class_lens[left] + 64u);
+			uint64_t pos = 0, room;
+			struct fixture f;
+
+			fix_open(&f, FIX_CHUNK, 12, 25);
+			assert_int_equal(fill_pool(f.a, SLOT_REQ_FAR, class_lens[left], &pos), 9 * per_chunk);
+			assert_int_equal(arena_room(f.a, POOL_WAN, class_lens[class]), 0);
+			for (uint64_t i = 0; i < 6 * per_chunk; i++)
+				if (i % per_chunk)
+					free_range(f.a, SLOT_REQ_FAR, i, i + 1);
+			free_range(f.a, SLOT_REQ_FAR, 6 * per_chunk, pos);
+			fix_reattach(&f);
+			room = arena_room(f.a, POOL_WAN, class_lens[class]);
+			assert_int_equal(room % class_lens[class], 0);
+			assert_int_equal(fill_pool(f.a, SLOT_RESP_NEAR, class_lens[class], &pos), room / class_lens[class]);
+			assert_true(class > left ? room <= 3 * FIX_CHUNK : room > 3 * FIX_CHUNK);
+			assert_int_equal(arena_audit(f.a), 0);
+			fix_close(&f);
+		}
+	}
+}
+
 static void pools__one_full_leaves_the_other_its_reserve(void **state)
 {
 	(void)state;
@@ -620,6 +648,7 @@ int main(void)
 	    cmocka_unit_test(alloc__takes_a_larger_slot_when_its_class_has_none),
 	    cmocka_unit_test(data__slots_do_not_overlap),
 	    cmocka_unit_test(capacity__is_never_less_than_used),
+	    cmocka_unit_test(room__is_what_packets_of_that_size_find_a_place_in),
 	    cmocka_unit_test(pools__one_full_leaves_the_other_its_reserve),
 	    cmocka_unit_test(free__chunks_move_between_classes),
 	    cmocka_unit_test(free__spare_chunks_are_no_ones),

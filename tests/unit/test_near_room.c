@@ -92,6 +92,98 @@ static void near_room__nobody_waits_for_ever(void **state)
 	core_close(&c);
 }
 
+/* As if those of another flow were waiting behind the first one, since so long ago. */
+static void another_waits(struct core *c, uint64_t ns)
+{
+	dlist_append(&c->a.p->room_waiting, &c->a.p->near[1].room_node);
+	c->a.p->near[1].room_ns = c->now_ns - ns;
+}
+
+/* They go one by one: were all to go that have waited for long enough, each would find the others' answers in its way. */
+static void near_room__without_room_one_goes_at_a_time(void **state)
+{
+	struct core c;
+	uint64_t others;
+
+	(void)state;
+	core_open_pair(&c);
+	others = crowd(&c);
+	c.a.p->room_exceeded_ns = c.now_ns + 800 * CORE_MS; /* so long after the READ */
+	ask(&c, 2);
+	core_wait(&c, 1700 * CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0);
+	core_wait(&c, 200 * CORE_MS);
+	core_expect(&c.b, RC_READ_REQUEST, 2);
+	assert_in_range(c.a.p->room_exceeded_ns, c.now_ns - 200 * CORE_MS, c.now_ns);
+	c.a.p->room_bytes -= others;
+	core_close(&c);
+}
+
+static void near_room__the_first_in_the_queue_goes_first(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open_pair(&c);
+	crowd(&c);
+	another_waits(&c, 0);
+	ask(&c, 2);
+	core_wait(&c, 1500 * CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0);
+	dlist_remove(&c.a.p->near[1].room_node);
+	core_wait(&c, 2 * CORE_MS);
+	core_expect(&c.b, RC_READ_REQUEST, 2);
+	c.a.p->room_bytes = 3 * EACH;
+	core_close(&c);
+}
+
+/* A cut keeps answers from coming, which is no reason to ask for more of them. */
+static void near_room__a_line_that_is_cut_hurries_nobody(void **state)
+{
+	struct core c;
+	uint64_t others;
+
+	(void)state;
+	core_open_pair(&c);
+	others = crowd(&c);
+	ask(&c, 2);
+	core_wait(&c, 100 * CORE_MS);
+	c.cut = true;
+	core_wait(&c, 1500 * CORE_MS);
+	assert_int_equal(c.a.p->room_bytes, others);
+	c.cut = false;
+	core_wait(&c, 500 * CORE_MS);
+	core_expect(&c.b, RC_READ_REQUEST, 2);
+	assert_int_equal(c.a.p->room_bytes, others + 3 * EACH);
+	c.a.p->room_bytes -= others;
+	core_close(&c);
+}
+
+/* What is kept is little of many chunks: most bytes of the pool are free, and no slot is that could take an answer. */
+static void near_room__is_slots_of_the_right_size(void **state)
+{
+	uint32_t slot, small[8192], n = 0;
+	struct core c;
+
+	(void)state;
+	core_open_pair(&c);
+	while ((slot = slot_take(c.a.p, SLOT_RAW_WAN, 0, 0, n, 100, 0, true)) != SLOT_NONE)
+		small[n++] = slot;
+	for (uint32_t i = 0; i < n; i++)
+		if (i % 64)
+			slot_release(c.a.p, small[i]);
+	assert_true(pool_free(c.a.p, POOL_WAN) > arena_capacity(c.a.p->arena, POOL_WAN) / 10 * 9);
+	ask(&c, 2);
+	core_wait(&c, 20 * CORE_MS);
+	assert_int_equal(core_pending(&c.b), 0);
+	assert_int_equal(core_ctr(&c.a, CTR_READS_HELD), 1);
+	for (uint32_t i = 0; i < n; i += 64)
+		slot_release(c.a.p, small[i]);
+	core_wait(&c, 2 * CORE_MS);
+	core_expect(&c.b, RC_READ_REQUEST, 2);
+	core_close(&c);
+}
+
 /* A host that counts RNR NAKs is not sent away, and its QP fails after some silence: it does not wait for so long, nor
  * for others in front of it that can. */
 static void near_room__who_cannot_be_held_off_waits_for_less(void **state)
@@ -175,6 +267,10 @@ int main(void)
 	    cmocka_unit_test(near_room__is_reserved_and_given_back),
 	    cmocka_unit_test(near_room__without_it_the_request_waits_and_its_host_is_held_off),
 	    cmocka_unit_test(near_room__nobody_waits_for_ever),
+	    cmocka_unit_test(near_room__without_room_one_goes_at_a_time),
+	    cmocka_unit_test(near_room__the_first_in_the_queue_goes_first),
+	    cmocka_unit_test(near_room__a_line_that_is_cut_hurries_nobody),
+	    cmocka_unit_test(near_room__is_slots_of_the_right_size),
 	    cmocka_unit_test(near_room__who_cannot_be_held_off_waits_for_less),
 	    cmocka_unit_test(near_room__others_do_not_get_it),
 	    cmocka_unit_test(near_room__follows_the_pmtu),

@@ -252,6 +252,30 @@ static void reads__scarcity_forgets_nothing_that_a_host_may_ask_for(void **state
 	core_close(&c);
 }
 
+/* Memory is scarce, too, when all chunks are taken, by little in each of them. */
+static void reads__what_is_kept_gives_way_when_chunks_are_scarce(void **state)
+{
+	uint32_t slot, small[8192], n = 0;
+	struct core c;
+
+	(void)state;
+	core_open_pair(&c);
+	read_three(&c, 2, 2);
+	core_wait(&c, 1000 * CORE_MS);
+	assert_int_equal(core_near(&c)->nops, 1);
+	while ((slot = slot_take(c.a.p, SLOT_RAW_WAN, 0, 0, n, 100, 0, true)) != SLOT_NONE)
+		small[n++] = slot;
+	for (uint32_t i = 0; i < n; i++)
+		if (i % 64)
+			slot_release(c.a.p, small[i]);
+	assert_true(pool_free(c.a.p, POOL_WAN) > arena_capacity(c.a.p->arena, POOL_WAN) / 10 * 9);
+	core_wait(&c, 600 * CORE_MS);
+	assert_int_equal(core_near(&c)->nops, 0);
+	for (uint32_t i = 0; i < n; i += 64)
+		slot_release(c.a.p, small[i]);
+	core_close(&c);
+}
+
 /* No record is left for one more: its host is sent away until old answers may go, and no answer goes for it. */
 static void reads__without_a_record_the_host_waits(void **state)
 {
@@ -574,6 +598,7 @@ int main(void)
 	    cmocka_unit_test(reads__half_given_read_goes_on_after_a_restart),
 	    cmocka_unit_test(reads__kept_answers_go_in_time),
 	    cmocka_unit_test(reads__scarcity_forgets_nothing_that_a_host_may_ask_for),
+	    cmocka_unit_test(reads__what_is_kept_gives_way_when_chunks_are_scarce),
 	    cmocka_unit_test(reads__without_a_record_the_host_waits),
 	    cmocka_unit_test(reads__a_late_copy_of_a_forgotten_one_ends_nothing),
 	    cmocka_unit_test(reads__what_is_given_up_beyond_a_gap_leaves_no_record),

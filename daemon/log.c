@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOG_LINE_MAX 1024
@@ -41,6 +42,20 @@ static const char *level_word(enum log_level level)
 	return "";
 }
 
+/* The journal puts the time and the name in front of a line by itself. */
+static int put_head(char *line, size_t cap, enum log_level level)
+{
+	struct timespec now;
+	struct tm day;
+
+	if (log_to_journal)
+		return snprintf(line, cap, "<%d>", (int)level);
+	clock_gettime(CLOCK_REALTIME, &now);
+	localtime_r(&now.tv_sec, &day);
+	return snprintf(line, cap, "%02d:%02d:%02d.%03ld longreachd: %s", day.tm_hour, day.tm_min, day.tm_sec,
+	                now.tv_nsec / 1000000, level_word(level));
+}
+
 static void write_all(const char *p, size_t len)
 {
 	while (len > 0) {
@@ -65,10 +80,7 @@ void log_at(enum log_level level, const char *fmt, ...)
 
 	if (level == LOG_LEVEL_DEBUG && !log_verbose)
 		return;
-	if (log_to_journal)
-		head = snprintf(line, sizeof(line), "<%d>", (int)level);
-	else
-		head = snprintf(line, sizeof(line), "longreachd: %s", level_word(level));
+	head = put_head(line, sizeof(line), level);
 	va_start(ap, fmt);
 	body = vsnprintf(line + head, sizeof(line) - 1 - (size_t)head, fmt, ap);
 	va_end(ap);

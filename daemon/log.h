@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h - lines on stderr, with systemd's priority prefixes when a journal reads them.
+/* log.h - lines on stderr, with systemd's priority prefixes when a journal reads them, else with the time of day.
  *
  * Any thread may log: each line is one write(2). Control characters in a line are shown as '?', so that nothing a
  * peer sent can forge a line. */

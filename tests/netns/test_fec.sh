@@ -64,7 +64,7 @@ reload_under_load() { # FEC what-each-edge-says seconds line...
 	local edge pid before
 	before=$(ctr a lan_rx_bytes)
 	lab_line_set 3000 "${@:4}"
-	lab_rcperf --secs "$3" --depth 32 &
+	lab_rcperf --secs "$3" --depth 32 --timeout-ms 268 & # a restart takes half a second on a busy machine
 	pid=$!
 	lab_wait 10 flows $((before + 64 * 65536)) || why "no traffic" || return
 	for edge in a b; do

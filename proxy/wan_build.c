@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * What goes into a datagram of a path (wan_spread.c chooses it), in this order: report and refusals, probe, flow frames, repairs, responses and expendable
- * packets, new requests (flows take turns, a datagram each) and IP packets, credits. Each thing that must arrive leaves a reference in
- * the sent map; when the datagram is lost the reference says what to send again - its newest state, never the old bytes
- * of a frame. A datagram of nothing but reports is not answered with one, and needs no entry. */
+ * What goes into a datagram of a path (wan_spread.c chooses it), in this order: report and refusals, probe, flow frames,
+ * repairs, responses and expendable packets, new requests (flows take turns, a datagram each) and IP packets, credits;
+ * and in what is left, reports that would be due soon. Each thing that must arrive leaves a reference in the sent map;
+ * when the datagram is lost the reference says what to send again - its newest state, never the old bytes of a frame. A datagram of nothing but reports is not answered with one, and needs no entry. */
 #include "wan_lane_priv.h"
 
 #include "far.h"
 #include "near.h"
 #include "wan_fec.h"
 #include "wan_seal.h"
+
+#define RIDE_ROOM 256 /* a report of 16 words, two of flows */
 
 bool wan_build_ref(struct wan_build *b, enum wan_ref_kind kind, uint32_t id, uint16_t gen, unsigned off, unsigned n)
 {
@@ -197,14 +199,15 @@ static bool put_flow_report(struct wan_build *b, struct far_flow *f)
 	return true;
 }
 
-static void put_flow_reports(struct wan_build *b)
+/* Those that are due by then. */
+static void put_flow_reports(struct wan_build *b, uint64_t until_ns)
 {
 	struct dnode *n;
 
 	while ((n = dlist_first(&b->l->reports))) {
 		struct far_flow *f = dlist_entry(n, struct far_flow, report_node);
 
-		if (f->report_at_ns > b->p->now_ns) {
+		if (f->report_at_ns > until_ns) {
 			wan_lane_wake_at(b->p, b->l, f->report_at_ns);
 			return;
 		}
@@ -212,6 +215,22 @@ static void put_flow_reports(struct wan_build *b)
 			return;
 		dlist_remove(n);
 	}
+}
+
+/* A datagram that goes anyway takes along what would soon be a datagram of its own: reports that have waited for half of
+ * their time. Not sooner, or a stream both ways would tell of each number within its next few datagrams, and a burst could
+ * take all of them. Last, so that no packet is cut in two for it. */
+static void put_soon_due(struct wan_build *b, bool flow_reports)
+{
+	uint64_t ahead_ns = wan_report_delay(b->path) / 2;
+	const struct wan_recv *r = &b->s->recv;
+
+	if (b->off == WAN_HDR_LEN || b->cap - b->off < RIDE_ROOM)
+		return;
+	if (r->unreported && !b->s->report_due && b->p->now_ns >= r->first_unreported_ns + ahead_ns)
+		put_report(b);
+	if (flow_reports)
+		put_flow_reports(b, b->p->now_ns + ahead_ns);
 }
 
 bool wan_build_open(struct wan_build *b, struct near_flow *f)
@@ -340,7 +359,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		put_ping(&b);
 	if (what >= WAN_CONTROL) {
 		put_closes(&b);
-		put_flow_reports(&b);
+		put_flow_reports(&b, p->now_ns);
 	}
 	if (what == WAN_ALL) {
 		wan_pack_repairs(&b);
@@ -350,6 +369,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	}
 	if (what >= WAN_CONTROL && (b.off > WAN_HDR_LEN || l->credit_due))
 		put_credit(&b);
+	put_soon_due(&b, what >= WAN_CONTROL);
 	if (b.off > WAN_HDR_LEN)
 		wan_fec_protect(&b);
 	return seal(&b);

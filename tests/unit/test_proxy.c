@@ -471,6 +471,37 @@ static void proxy__long_report_ends(void **state)
 	core_close(&c);
 }
 
+/* --- reports without a datagram of their own --- */
+
+/* Edge b owes reports of a WRITE, due in 50 us. After `us` its host sends something that crosses anyway. Returns how many
+ * datagrams of nothing but control edge b has sent for it. */
+static uint64_t control_beside_data(unsigned us)
+{
+	struct roce_pkt h = core_answer(RC_WRITE_ONLY, CORE_QPN + 1, 7, 0, 0);
+	uint64_t before;
+	struct core c;
+
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	core_wait(&c, CORE_MS);
+	before = core_ctr(&c.b, CTR_WAN_TX_CONTROL);
+	core_send(&c, RC_WRITE_ONLY, 1);
+	core_wait(&c, us * CORE_US);
+	assert_int_equal(core_ctr(&c.b, CTR_WAN_TX_CONTROL), before);
+	assert_int_equal(core_in(&c.b, h, CORE_PMTU, 0), DROP_NONE);
+	core_wait(&c, (52 - us) * CORE_US);
+	before = core_ctr(&c.b, CTR_WAN_TX_CONTROL) - before;
+	core_close(&c);
+	return before;
+}
+
+static void proxy__soon_due_reports_ride(void **state)
+{
+	(void)state;
+	assert_int_equal(control_beside_data(30), 0);
+	assert_int_equal(control_beside_data(10), 1); /* too soon: later ones would tell of the same again and again */
+}
+
 /* --- rebuild --- */
 
 /* Takes what host B gets, in order, and answers what asks for it. */
@@ -747,6 +778,7 @@ int main(void)
 	    cmocka_unit_test(proxy__loss_in_two_sessions),
 	    cmocka_unit_test(proxy__refused_is_not_lost),
 	    cmocka_unit_test(proxy__long_report_ends),
+	    cmocka_unit_test(proxy__soon_due_reports_ride),
 	    cmocka_unit_test(proxy__rebuild_near_edge),
 	    cmocka_unit_test(proxy__rebuild_far_edge),
 	    cmocka_unit_test(proxy__rebuild_both_edges),

@@ -278,7 +278,7 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	}
 	wan_path_answered(p, path, &res);
 	if (res.largest_sent_ns && p->now_ns > res.largest_sent_ns) {
-		wan_rtt_sample(&path->rtt, p->now_ns, p->now_ns - res.largest_sent_ns, r->delay_ns);
+		wan_path_round_trip(p, path, p->now_ns - res.largest_sent_ns, r->delay_ns);
 		rtt_ns = path->rtt.latest_ns;
 	}
 	if (res.newly_acked) {

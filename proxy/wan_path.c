@@ -4,7 +4,8 @@
  * A path lives as long as what is sent on it is answered on it: a REPORT of the peer comes by the path it speaks of, so
  * one that tells of an arrival proves both directions.
  *
- *   new    at the beginning of a session. Used like one that lives as long as none is known to.
+ *   new    at the beginning of a session. Used like one that lives as long as none is known to; what it was given then
+ *          waits for no longer than the others would take, since nothing is known of it but a hint.
  *   up     something was answered.
  *   dead   something was sent, and for wan_path_patience_ns() after it nothing was answered: a round trip and a floor
  *          if DEAD_BUSY datagrams or more are waiting (no loss takes all of those), else two round trips and the floor,
@@ -127,9 +128,20 @@ uint32_t wan_paths_usable(const struct proxy *p)
 
 /* --- life and death --- */
 
-uint64_t wan_path_patience_ns(const struct wan_path *path)
+/* One that has not answered is taken to be no longer than the longest of those that have. */
+static uint64_t supposed_rtt_ns(const struct proxy *p, const struct wan_path *path)
 {
-	uint64_t rtt = wan_rtt_ns(&path->rtt);
+	uint64_t longest = 0;
+
+	for (uint32_t i = 0; path->state == PATH_NEW && i < p->npaths; i++)
+		if (p->path[i].state == PATH_UP)
+			longest = max_u64(longest, p->path[i].rtt.smoothed_ns);
+	return longest ? min_u64(longest, wan_rtt_ns(&path->rtt)) : wan_rtt_ns(&path->rtt);
+}
+
+uint64_t wan_path_patience_ns(const struct proxy *p, const struct wan_path *path)
+{
+	uint64_t rtt = supposed_rtt_ns(p, path);
 	uint64_t floor = max_u64(DEAD_FLOOR_NS << path->hasty, 4 * path->rtt.var_ns);
 
 	return (path->waiting >= DEAD_BUSY ? rtt : 2 * rtt) + floor;
@@ -225,7 +237,7 @@ static uint64_t look_dead(struct proxy *p, struct wan_path *path)
 
 	if (p->now_ns < path->asked_ns + path->probe_ns)
 		return path->asked_ns + path->probe_ns;
-	if (path->waiting_ns && p->now_ns >= path->waiting_ns + wan_path_patience_ns(path)) {
+	if (path->waiting_ns && p->now_ns >= path->waiting_ns + wan_path_patience_ns(p, path)) {
 		path->answers = 0;
 		path->waiting_ns = 0;
 	}
@@ -245,7 +257,7 @@ void wan_path_on_timer(struct proxy *p, struct wan_path *path)
 	if (!p->session_on || p->npaths == 1)
 		return;
 	if (path->state != PATH_DEAD && path->waiting_ns) {
-		uint64_t until = path->waiting_ns + wan_path_patience_ns(path);
+		uint64_t until = path->waiting_ns + wan_path_patience_ns(p, path);
 
 		if (p->now_ns > until + LATE_NS) {
 			path->waiting_ns += p->now_ns - until + LATE_NS; /* that was no silence of the path */
@@ -277,9 +289,9 @@ uint64_t wan_path_sent(struct proxy *p, struct wan_path *path, size_t bytes, boo
 			path->waiting_ns = p->now_ns;
 			path->waiting = 1;
 			if (p->npaths > 1)
-				timer_set_earlier(&p->timers, &path->look, p->now_ns + wan_path_patience_ns(path));
+				timer_set_earlier(&p->timers, &path->look, p->now_ns + wan_path_patience_ns(p, path));
 		} else if (path->waiting == DEAD_BUSY && p->npaths > 1) {
-			timer_set_earlier(&p->timers, &path->look, path->waiting_ns + wan_path_patience_ns(path));
+			timer_set_earlier(&p->timers, &path->look, path->waiting_ns + wan_path_patience_ns(p, path));
 		}
 	}
 	return path->places++;
@@ -317,6 +329,16 @@ void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_
 		rate_again(&path->pacer->control, p->now_ns);
 	}
 	live(p, path);
+}
+
+void wan_path_round_trip(struct proxy *p, struct wan_path *path, uint64_t rtt_ns, uint64_t peer_delay_ns)
+{
+	bool first = !path->rtt.smoothed_ns;
+
+	wan_rtt_sample(&path->rtt, p->now_ns, rtt_ns, peer_delay_ns);
+	for (uint32_t i = 0; first && i < p->npaths; i++)
+		if (p->path[i].state == PATH_NEW) /* it may have had its time */
+			timer_set_earlier(&p->timers, &p->path[i].look, p->now_ns + 1);
 }
 
 bool wan_path_asker(const struct proxy *p, const struct lane *l)

@@ -107,6 +107,8 @@ void wan_paths_session_start(struct proxy *p);
 uint64_t wan_path_sent(struct proxy *p, struct wan_path *path, size_t bytes, bool asks);
 /* The peer has said of some that they came. */
 void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_sent_result *res);
+/* Something was answered so long after it was sent, the peer's own delay included. */
+void wan_path_round_trip(struct proxy *p, struct wan_path *path, uint64_t rtt_ns, uint64_t peer_delay_ns);
 /* It was found dead, and has answered what was sent before: it was only slow, as an edge is whose processor is taken
  * away. Used again at once, and given more time from now on. */
 void wan_path_was_slow(struct proxy *p, struct wan_path *path);
@@ -119,7 +121,7 @@ void wan_path_size_lost(struct proxy *p, struct wan_path *path, uint32_t bytes, 
 bool wan_path_asker(const struct proxy *p, const struct lane *l);
 void wan_path_on_timer(struct proxy *p, struct wan_path *path);
 /* So long may a path not answer before it counts as dead, ns: one round trip if much was sent, else two, and a floor. */
-uint64_t wan_path_patience_ns(const struct wan_path *path);
+uint64_t wan_path_patience_ns(const struct proxy *p, const struct wan_path *path);
 
 /* Bit mask of the paths that packets may take. Never 0. */
 uint32_t wan_paths_usable(const struct proxy *p);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wan_pmtu.h"
 
+#include <string.h>
+
 static const uint16_t likely[] = {1472, 1452}; /* an Ethernet, IPv4 and IPv6 */
 
 void wan_pmtu_init(struct wan_pmtu *m, uint16_t max, bool search)
@@ -12,7 +14,7 @@ void wan_pmtu_init(struct wan_pmtu *m, uint16_t max, bool search)
 
 void wan_pmtu_restart(struct wan_pmtu *m, uint64_t now_ns)
 {
-	m->lost = 0;
+	memset(m->lost, 0, sizeof(m->lost));
 	m->came_ns = now_ns;
 	m->tries = 0;
 	m->under_way = false;
@@ -50,12 +52,26 @@ void wan_pmtu_sent(struct wan_pmtu *m)
 	m->under_way = true;
 }
 
+/* True if it was larger than what is left of the losses, or none is. */
+static bool refute(struct wan_pmtu *m, uint32_t bytes)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < PMTU_HOLE; i++) {
+		if (m->lost[i] <= bytes)
+			m->lost[i] = 0;
+		else
+			all = false;
+	}
+	return all;
+}
+
 bool wan_pmtu_came(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t now_ns)
 {
 	if (!m->search || bytes <= PMTU_BASE)
 		return false;
-	m->lost = 0;
-	m->came_ns = now_ns;
+	if (refute(m, bytes))
+		m->came_ns = now_ns;
 	if (!probe || bytes <= m->size || bytes >= m->failed || bytes > m->max)
 		return false;
 	m->size = (uint16_t)bytes;
@@ -75,20 +91,41 @@ static bool probe_lost(struct wan_pmtu *m, uint32_t bytes, uint64_t now_ns)
 	return m->probe != 0;
 }
 
+/* The largest of the losses when there are enough of them, else 0. */
+static uint16_t note_loss(struct wan_pmtu *m, uint32_t bytes)
+{
+	uint16_t most = (uint16_t)bytes;
+	bool noted = false;
+
+	for (unsigned i = 0; i < PMTU_HOLE; i++) {
+		if (!m->lost[i] && noted)
+			return 0;
+		if (!m->lost[i]) {
+			m->lost[i] = (uint16_t)bytes;
+			noted = true;
+		}
+		most = m->lost[i] > most ? m->lost[i] : most;
+	}
+	return most;
+}
+
 bool wan_pmtu_lost(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t rtt_ns, uint64_t now_ns)
 {
+	uint16_t most;
+
 	if (!m->search)
 		return false;
 	if (probe)
 		return probe_lost(m, bytes, now_ns);
 	if (bytes <= PMTU_BASE || bytes > m->size)
 		return false;
-	if (++m->lost < PMTU_HOLE || now_ns < m->came_ns + PMTU_SILENT_RTTS * rtt_ns / 2)
+	most = note_loss(m, bytes);
+	if (!most || now_ns < m->came_ns + PMTU_SILENT_RTTS * rtt_ns / 2)
 		return false;
 	m->holes++;
-	m->failed = m->size;
+	m->failed = most;
 	m->size = PMTU_BASE;
-	m->lost = 0;
+	memset(m->lost, 0, sizeof(m->lost));
 	m->came_ns = now_ns;
 	go_on(m, now_ns);
 	return m->probe != 0;

@@ -8,8 +8,9 @@
  * through and what did not, first at the payload of an Ethernet, then by halves, to PMTU_CLOSE bytes. A probe is a
  * datagram of its own, padded, with nothing in it that would be missed; its loss is no loss of the path.
  *
- * Black hole: datagrams above the base get lost and none comes through for PMTU_SILENT_RTTS half round trips. Then the path
- * is back at the base and the search begins again, below the size that failed. What is too large now goes in pieces.
+ * Black hole: PMTU_HOLE datagrams above the base are lost, none as large as any of them comes through after it, nor has for
+ * PMTU_SILENT_RTTS half round trips one as large as all of them; smaller ones may. Then the path is back at the base and the
+ * search begins again, below the largest that failed. What is too large now goes in pieces.
  * Every PMTU_RAISE_NS a search that ended below the configured size is tried again from there. */
 #ifndef PROXY_WAN_PMTU_H
 #define PROXY_WAN_PMTU_H
@@ -32,8 +33,8 @@ struct wan_pmtu {
 	uint16_t probe; /* size to try, 0: the search is over */
 	bool under_way; /* it was sent */
 	uint8_t tries;
-	uint32_t lost;  /* above the base, since one came through */
-	uint64_t came_ns; /* when one did, or might first have */
+	uint16_t lost[PMTU_HOLE]; /* sizes of losses above the base, if none so large came through since; 0: no loss */
+	uint64_t came_ns; /* when one came through that was as large as all of these, or might first have */
 	uint64_t raise_ns; /* when to try larger ones again */
 	uint64_t holes; /* ever */
 };

@@ -14,6 +14,7 @@
 #include "proxy/ip.h"
 
 #define INTERRUPTION_REPAIR_NS 20000000ull
+#define NARROWER_RTTS 4 /* losses, each found a round trip later */
 #define CNP_GAP_NS 50000 /* between two CNPs to one queue pair */
 
 static const char *ignored;
@@ -416,11 +417,24 @@ void check_implied_nak(struct qp *q, uint64_t last_ns)
 		           q->qpn, (unsigned long long)q->req.pos_una);
 }
 
+/* A wire carries less from some time on: whatever is larger is lost, the message by which a host tells the other one to be
+ * ready, too, until four such losses have told the edge (wan_pmtu.h). */
+static bool narrowed_since(const struct world *w, const struct link_cfg *l, uint64_t from_ns, uint64_t repair_ns)
+{
+	return w->cfg.mtu_search && l->mtu_from_ns && l->mtu_from_ns <= w->q.now_ns &&
+	       l->mtu_from_ns + NARROWER_RTTS * world_rtt_ns(w) + repair_ns >= from_ns;
+}
+
 /* Nothing crossed, or an edge was down, at some time since then; what was lost meanwhile has to be found and repaired. */
 static bool interrupted_since(const struct world *w, uint64_t from_ns)
 {
 	uint64_t now_ns = w->q.now_ns, repair_ns = INTERRUPTION_REPAIR_NS + 4 * world_rtt_ns(w);
 
+	for (uint32_t i = 0; i < w->cfg.nmore; i++)
+		if (narrowed_since(w, &w->cfg.more[i].wan, from_ns, repair_ns))
+			return true;
+	if (narrowed_since(w, &w->cfg.wan, from_ns, repair_ns))
+		return true;
 	for (uint32_t i = 0; i < w->cfg.wan.ncuts && !w->cfg.paths_survive; i++)
 		if (w->cfg.wan.cut[i].from_ns <= now_ns && w->cfg.wan.cut[i].to_ns + repair_ns >= from_ns)
 			return true;

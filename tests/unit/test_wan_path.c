@@ -138,7 +138,7 @@ static void wan_path__death(void **state)
 	c.a.p->path[1].weight = 100; /* all go by the second */
 	k.cut[1] = true;
 	cut_ns = c.now_ns;
-	patience = wan_path_patience_ns(&c.a.p->path[1]);
+	patience = wan_path_patience_ns(c.a.p, &c.a.p->path[1]);
 	assert_true(patience <= 3 * wan_rtt_ns(&c.a.p->path[1].rtt) + 10 * CORE_MS + 4 * c.a.p->path[1].rtt.var_ns);
 	core_send_run(&c, 1, 20);
 	assert_int_equal(core_pending(&c.b), 0);
@@ -168,7 +168,7 @@ static void wan_path__slow_is_not_dead(void **state)
 	open_two(&c, &k);
 	core_wait(&c, 3 * CORE_MS);
 	c.a.p->path[1].weight = 100;
-	patience = wan_path_patience_ns(&c.a.p->path[1]);
+	patience = wan_path_patience_ns(c.a.p, &c.a.p->path[1]);
 	k.hold = true;
 	core_send_run(&c, 1, 20);
 	core_wait(&c, patience + 1);
@@ -178,7 +178,7 @@ static void wan_path__slow_is_not_dead(void **state)
 	proxy_wan_rx(c.a.p, c.now_ns, k.held, k.held_len, false);
 	assert_int_equal(state_of(&c.a, 1), PATH_UP);
 	assert_int_equal(core_ctr(&c.a, CTR_WAN_PATH_SLOW), 1);
-	assert_true(wan_path_patience_ns(&c.a.p->path[1]) >= patience + 5 * CORE_MS);
+	assert_true(wan_path_patience_ns(c.a.p, &c.a.p->path[1]) >= patience + 5 * CORE_MS);
 	/* the same again is told once */
 	proxy_wan_rx(c.a.p, c.now_ns, k.held, k.held_len, false);
 	assert_int_equal(core_ctr(&c.a, CTR_WAN_PATH_SLOW), 1);
@@ -190,15 +190,59 @@ static void wan_path__slow_is_not_dead(void **state)
 /* Much that nobody answers is no accident: one round trip is enough. */
 static void wan_path__much_unanswered_shortens_patience(void **state)
 {
-	struct wan_path path = {.waiting = 31};
+	struct wan_path path = {.state = PATH_UP, .waiting = 31};
 
 	(void)state;
 	wan_rtt_init(&path.rtt, 10 * CORE_MS);
-	assert_int_equal(wan_path_patience_ns(&path), 30 * CORE_MS);
+	assert_int_equal(wan_path_patience_ns(NULL, &path), 30 * CORE_MS);
 	path.waiting = 32;
-	assert_int_equal(wan_path_patience_ns(&path), 20 * CORE_MS);
+	assert_int_equal(wan_path_patience_ns(NULL, &path), 20 * CORE_MS);
 	path.rtt.var_ns = 3 * CORE_MS; /* a line that wavers is given more */
-	assert_int_equal(wan_path_patience_ns(&path), 22 * CORE_MS);
+	assert_int_equal(wan_path_patience_ns(NULL, &path), 22 * CORE_MS);
+}
+
+/* Of one that has never answered only a hint is known; it is given as much time as the longest of the others takes, at most. */
+static void wan_path__a_new_one_is_like_the_others(void **state)
+{
+	struct wan_path *path;
+	struct cuts k;
+	struct core c;
+
+	(void)state;
+	open_two(&c, &k);
+	core_wait(&c, 3 * CORE_MS);
+	path = c.a.p->path;
+	wan_rtt_init(&path[1].rtt, 100 * CORE_MS);
+	path[0].rtt.smoothed_ns = 30 * CORE_MS;
+	assert_int_equal(wan_path_patience_ns(c.a.p, &path[1]), 210 * CORE_MS);
+	path[1].state = PATH_NEW;
+	assert_int_equal(wan_path_patience_ns(c.a.p, &path[1]), 70 * CORE_MS);
+	path[0].rtt.smoothed_ns = 200 * CORE_MS;
+	assert_int_equal(wan_path_patience_ns(c.a.p, &path[1]), 210 * CORE_MS);
+	path[0].state = PATH_NEW;
+	path[0].rtt.smoothed_ns = 30 * CORE_MS;
+	assert_int_equal(wan_path_patience_ns(c.a.p, &path[1]), 210 * CORE_MS);
+	core_close(&c);
+}
+
+/* One that never answers is found dead in that time. */
+static void wan_path__stillborn(void **state)
+{
+	struct cuts k = {.cut[1] = true};
+	struct core c = {.now_ns = CORE_START, .npaths = 2, .wan = carries, .arg = &k};
+
+	(void)state;
+	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 64);
+	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 64);
+	wan_rtt_init(&c.a.p->path[0].rtt, 1000 * CORE_MS);
+	wan_rtt_init(&c.a.p->path[1].rtt, 1000 * CORE_MS);
+	core_session(&c);
+	core_wait(&c, 3 * CORE_MS);
+	assert_int_equal(state_of(&c.a, 0), PATH_UP);
+	assert_int_equal(state_of(&c.a, 1), PATH_NEW);
+	core_wait(&c, 12 * CORE_MS);
+	assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
+	core_close(&c);
 }
 
 static void wan_path__an_idle_path_is_missed_too(void **state)
@@ -278,7 +322,7 @@ static void wan_path__own_standstill(void **state)
 	c.a.p->path[1].weight = 100;
 	k.cut[1] = true;
 	core_send_run(&c, 1, 20);
-	c.now_ns += wan_path_patience_ns(&c.a.p->path[1]) + 50 * CORE_MS;
+	c.now_ns += wan_path_patience_ns(c.a.p, &c.a.p->path[1]) + 50 * CORE_MS;
 	proxy_tick(c.a.p, c.now_ns);
 	assert_int_equal(state_of(&c.a, 1), PATH_UP);
 	core_wait(&c, 2 * CORE_MS); /* but if it is silent still */
@@ -419,6 +463,8 @@ int main(void)
 	    cmocka_unit_test(wan_path__death),
 	    cmocka_unit_test(wan_path__slow_is_not_dead),
 	    cmocka_unit_test(wan_path__much_unanswered_shortens_patience),
+	    cmocka_unit_test(wan_path__a_new_one_is_like_the_others),
+	    cmocka_unit_test(wan_path__stillborn),
 	    cmocka_unit_test(wan_path__an_idle_path_is_missed_too),
 	    cmocka_unit_test(wan_path__one_way_is_no_way),
 	    cmocka_unit_test(wan_path__comes_back),

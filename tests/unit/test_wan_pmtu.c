@@ -113,6 +113,36 @@ static void wan_pmtu__black_hole(void **state)
 	assert_int_equal(m.holes, 1);
 }
 
+/* What a path carries has shrunk to something between the base and what is sent: the smaller ones come through as ever,
+ * but for what chance takes. */
+static void wan_pmtu__black_hole_for_large_ones_only(void **state)
+{
+	uint64_t now_ns = 1;
+	struct wan_pmtu m;
+	unsigned large = 0;
+
+	(void)state;
+	wan_pmtu_init(&m, 8972, true);
+	wan_pmtu_restart(&m, now_ns);
+	search(&m, 8972, &now_ns);
+	for (unsigned i = 0; !m.holes && i < 1000; i++) {
+		now_ns += RTT / 10;
+		if (i % 10 == 0) {
+			wan_pmtu_lost(&m, 7280 + i % 7 * 200, false, RTT, now_ns);
+			large++;
+		} else if (i % 10 == 5) {
+			wan_pmtu_lost(&m, 4200, false, RTT, now_ns);
+		} else {
+			assert_false(wan_pmtu_came(&m, 4200 + i % 10, false, now_ns));
+		}
+	}
+	assert_int_equal(m.holes, 1);
+	assert_in_range(large, PMTU_HOLE - 1, PMTU_HOLE);
+	assert_in_range(m.failed, 7280, 8972);
+	search(&m, 5000, &now_ns);
+	assert_in_range(m.size, 5000 - PMTU_CLOSE, 5000);
+}
+
 static void wan_pmtu__tries_larger_ones_again(void **state)
 {
 	uint64_t now_ns = 1;
@@ -223,6 +253,7 @@ int main(void)
 	    cmocka_unit_test(wan_pmtu__finds_what_a_path_carries),
 	    cmocka_unit_test(wan_pmtu__the_likely_sizes_at_once),
 	    cmocka_unit_test(wan_pmtu__black_hole),
+	    cmocka_unit_test(wan_pmtu__black_hole_for_large_ones_only),
 	    cmocka_unit_test(wan_pmtu__tries_larger_ones_again),
 	    cmocka_unit_test(wan_pmtu__nonsense),
 	    cmocka_unit_test(wan_pmtu__core_searches_and_delivers),

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * What goes into a datagram of a path (wan_spread.c chooses it), in this order: report and refusals, probe, flow frames,
- * repairs, responses and expendable packets, new requests (flows take turns, a datagram each) and IP packets, credits;
- * and in what is left, reports that would be due soon. Each thing that must arrive leaves a reference in the sent map;
- * when the datagram is lost the reference says what to send again - its newest state, never the old bytes of a frame. A datagram of nothing but reports is not answered with one, and needs no entry. */
+ * What goes into a datagram of a path (wan_spread.c chooses it), in this order: report and refusals, probe, flow
+ * frames, repairs, responses and expendable packets, new requests (flows take turns, a datagram each) and IP packets,
+ * credits; and in what is left, reports that would be due soon. Each thing that must arrive leaves a reference in the
+ * sent map; when the datagram is lost the reference says what to send again - its newest state, never the old bytes
+ * of a frame. A datagram of nothing but reports is not answered with one, and needs no entry. */
 #include "wan_lane_priv.h"
 
 #include "far.h"

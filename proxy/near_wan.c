@@ -185,9 +185,11 @@ static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
 /* The first news of a pair. False: the position that it speaks of is none of the flow's. */
 static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
-	if (r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH && !FAULT(FAULT_BASE_NOT_LOWERED))
+	bool lower = r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH;
+
+	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))
 		begin_lower(p, f, r->pos_base);
-	if (r->at_pos > f->pos_max || r->at_pos < f->pos_base)
+	if (r->at_pos > f->pos_max || (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))
 		return false;
 	f->requester_qpn = r->requester_qpn;
 	memcpy(f->template, r->template, r->template_len);

@@ -238,7 +238,7 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 
 void pair_after_restart(struct proxy *p, struct far_flow *f)
 {
-	if (f->pairing == PAIR_LEARNING && f->hostpair != NONE)
+	if (f->pairing == PAIR_LEARNING && f->hostpair != NONE && !FAULT(FAULT_RESTART_AT_ONCE))
 		timer_set(&p->timers, &p->pairs[f->hostpair].quarantine, p->now_ns + p->cfg.quarantine_ns);
 }
 
@@ -320,7 +320,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 		/* the deliberate bug: the answer is given to whoever is next */
 		f = dlist_entry(dlist_first(&hp->waiting), struct far_flow, pair_node);
 	}
-	f->pairing = PAIR_PROVISIONAL;
+	f->pairing = FAULT(FAULT_FIRST_DECIDES) ? PAIR_CONFIRMED : PAIR_PROVISIONAL;
 	pair_enter(p, f, pkt->dest_qpn);
 	dlist_remove(&f->pair_node);
 	if (hp->last_prober == f->idx) {

@@ -44,6 +44,7 @@
 #include <string.h>
 
 #include "cubic_window.h"
+#include "fault.h"
 #include "wan_pacer.h"
 
 #define FIRST_BYTES        90000ull /* in flight before anything is known: ten large datagrams, RFC 6928 */
@@ -517,7 +518,7 @@ static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 	a->segment_bytes = max_of(a->segment_bytes, s->datagram_bytes);
 	a->acked += s->acked_bytes;
 	a->lost += s->lost_bytes;
-	a->ce += s->ce;
+	a->ce += FAULT(FAULT_MARKS_IGNORED) ? 0 : s->ce;
 	a->limited |= s->app_limited;
 	a->most_in_flight = max_of(a->most_in_flight, s->sent_in_flight_bytes);
 	track_rtt(a, s);

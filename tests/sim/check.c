@@ -303,6 +303,24 @@ static void check_cnp(struct world *w, struct qp *q, const struct roce_pkt *pkt)
 	q->cnp_ns[1] = w->q.now_ns;
 }
 
+/* The edge beside it knows this owner of the QPN: a flow of its that is where it is. */
+static bool owner_known(const struct world *w, const struct qp *q)
+{
+	struct edge *e = (struct edge *)&w->edge[q->host->site];
+	struct proxy_flow_status f;
+	uint32_t cursor = 0;
+
+	while (proxy_flow_next(edge_shard_of(e, &q->addr, &q->peer_addr)->p, &cursor, &f)) {
+		int64_t pos = requester_pos(&q->req, (uint32_t)f.pos_next & ROCE_PSN_MASK);
+
+		if (f.side == FLOW_NEAR && f.pairing == PAIR_CONFIRMED && f.requester_qpn == q->qpn &&
+		    f.dest_qpn == q->dest_qpn && ip_addr_eq(&f.src, &q->addr) && ip_addr_eq(&f.dst, &q->peer_addr) &&
+		    pos >= 0 && (uint64_t)pos <= q->req.pos_sent)
+			return true;
+	}
+	return false;
+}
+
 /* Somebody new has the QPN and the edge does not know yet: a NAK about the old one's PSNs says nothing to the new one.
  * An ACK would, if the new one had sent that. */
 static bool about_another(const struct world *w, const struct qp *q, const struct roce_pkt *pkt)
@@ -314,7 +332,7 @@ static bool about_another(const struct world *w, const struct qp *q, const struc
 	if (!q || !ip_addr_eq(&q->peer_addr, &pkt->src) || !q->req.asked)
 		return true;
 	pos = requester_pos(&q->req, pkt->psn);
-	return pos < 0 || (uint64_t)pos > q->req.pos_sent;
+	return (pos < 0 || (uint64_t)pos > q->req.pos_sent) && !owner_known(w, q);
 }
 
 static void check_rc(struct world *w, struct host *h, const struct pkt *p, const struct roce_pkt *pkt)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edge.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,9 @@
 
 /* Runs without time passing before it counts as a spin. */
 #define SPINS_MAX 1000
+/* One restart in so many follows an attempt of a version that has another layout. The field stays in its place. */
+#define OTHER_VERSION_ONE_IN 4
+#define LAYOUT_OFF 8
 
 static uint64_t now_of(const struct edge *e)
 {
@@ -384,6 +388,28 @@ void edge_crash(struct edge *e)
 	}
 }
 
+/* A version that does not know the layout of the arenas is started first, and must leave them alone. */
+static void refuse_layout(struct edge *e)
+{
+	uint64_t id = rng_hash(e->w->cfg.seed, 0x1a70 + 2 * e->restarts + e->site);
+
+	if (id % OTHER_VERSION_ONE_IN)
+		return;
+	for (uint32_t i = 0; i < e->nshards; i++) {
+		struct edge_shard *s = &e->shard[i];
+		uint32_t *layout = (void *)((uint8_t *)s->region + LAYOUT_OFF), known = *layout;
+		int err;
+
+		*layout = known + 1;
+		memset(s->heap, 0, s->heap_len);
+		err = proxy_init(&s->p, s->heap, s->region, &s->cfg, &s->geometry, PROXY_START_REBUILD, id, now_of(e));
+		if (err != -EPROTO)
+			check_fail(e->w, "layout", "proxy_init() of edge %c with an arena of layout %u: %d", 'A' + e->site,
+			           known + 1, err);
+		*layout = known;
+	}
+}
+
 void edge_restart(struct edge *e, enum proxy_start start)
 {
 	e->down = false;
@@ -392,6 +418,8 @@ void edge_restart(struct edge *e, enum proxy_start start)
 	e->arena_lives += start == PROXY_START_FRESH;
 	world_note(e->w, e->site, "the edge starts again, %s",
 	           start == PROXY_START_FRESH ? "afresh" : "from its arena");
+	if (start == PROXY_START_REBUILD)
+		refuse_layout(e);
 	pacers_init(e);
 	for (uint32_t i = 0; i < e->nshards && e->w->violation[0] == 0; i++) {
 		shard_init(&e->shard[i], start);

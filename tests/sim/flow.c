@@ -23,6 +23,8 @@ static void send_one(struct flow *f)
 	p->len = FLOW_PKT_BYTES;
 	memcpy(p->data, &f->next, sizeof(f->next));
 	p->data[8] = f->id;
+	p->dgram = true;
+	p->ecn = f->cc->ecn ? 2 : 0;
 	f->next++;
 	if (!evtimer_armed(&f->timeout))
 		evtimer_set(&f->timeout, f->q->now_ns + RTO_MIN_NS + 2 * f->srtt_ns);
@@ -74,9 +76,11 @@ static void told(void *obj, uint64_t until)
 	struct flow *f = obj;
 	uint64_t rtt_ns = 0;
 
+	f->marks = 0;
 	while (f->ntold < until) {
-		uint64_t seq = f->arrived[f->ntold++ % FLOW_RING];
+		uint64_t told = f->arrived[f->ntold++ % FLOW_RING], seq = told & ~FLOW_MARKED;
 
+		f->marks += seq != told;
 		rtt_ns = f->q->now_ns - flow_entry(f, seq)->sent_ns;
 		on_ack(f, seq);
 	}
@@ -109,6 +113,10 @@ void flow_arrived(struct flow *f, struct pkt *p)
 	uint64_t seq, wait_ns = f->rtt_ns / 16;
 
 	memcpy(&seq, p->data, sizeof(seq));
+	if (p->ecn == 3) {
+		seq |= FLOW_MARKED;
+		f->marked++;
+	}
 	pkt_free(p);
 	f->arrived[f->narrived++ % FLOW_RING] = seq;
 	if (f->narrived % f->cc->ack_every == 0 || !f->cc->ack_waits) {

@@ -19,6 +19,7 @@
 #define FLOW_OVERHEAD  66u
 #define FLOW_WIRE      (FLOW_PKT_BYTES + FLOW_OVERHEAD)
 #define FLOW_RING      (1u << 17) /* numbers in flight, at most */
+#define FLOW_MARKED    (1ull << 63) /* CE */
 #define FLOWS_RUN_MAX  4
 
 struct flow;
@@ -27,6 +28,7 @@ struct flow_cc {
 	const char *name;
 	uint32_t ack_every; /* packets to an acknowledgement ... */
 	bool ack_waits;     /* ... or a sixteenth of the round trip */
+	bool ecn;           /* routers may mark, and marks are obeyed */
 	void (*start)(struct flow *f);
 	/* True: one may go now. Else *when_ns: look again then, SIM_NEVER: with the next acknowledgement. */
 	bool (*may_send)(struct flow *f, uint64_t *when_ns);
@@ -71,8 +73,9 @@ struct flow {
 	uint64_t delivered, delivered_ns, lost;
 	uint64_t srtt_ns;
 	struct flow_sent *sent;
-	uint64_t *arrived; /* ring of numbers, in order of arrival */
-	uint64_t narrived, ntold;
+	uint64_t *arrived; /* ring of numbers, in order of arrival, with FLOW_MARKED */
+	uint64_t narrived, ntold, marked;
+	uint64_t marks; /* that the acknowledgement tells of which is being worked off */
 	struct evtimer wake, timeout, report;
 	union {
 		struct cubic cubic;

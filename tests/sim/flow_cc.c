@@ -43,7 +43,7 @@ static void auto_lost(struct flow *f, uint64_t seq)
 
 static void auto_told(struct flow *f, uint64_t rtt_ns)
 {
-	rate_on_report(&f->lr.pacer.control, &f->lr.pick, f->q->now_ns, rtt_ns, 0);
+	rate_on_report(&f->lr.pacer.control, &f->lr.pick, f->q->now_ns, rtt_ns, f->marks);
 	f->lr.pick = (struct rate_pick){.sent_ns = 0};
 }
 
@@ -52,8 +52,8 @@ static void auto_timeout(struct flow *f)
 	(void)f;
 }
 
-const struct flow_cc flow_auto = {"auto",    64,         true,      auto_start, auto_may_send,
-                                  auto_sent, auto_acked, auto_lost, auto_told,  auto_timeout};
+const struct flow_cc flow_auto = {"auto",        64,        true,       true,      auto_start,  auto_may_send,
+                                  auto_sent, auto_acked, auto_lost, auto_told, auto_timeout};
 
 /* --- CUBIC --- */
 
@@ -132,7 +132,7 @@ static void cubic_timeout(struct flow *f)
 	f->cubic.recover = f->next;
 }
 
-const struct flow_cc flow_cubic = {"cubic",    1,           false,      cubic_start, cubic_may_send,
+const struct flow_cc flow_cubic = {"cubic",    1,           false,      false,      cubic_start, cubic_may_send,
                                    cubic_sent, cubic_acked, cubic_lost, cubic_told,  cubic_timeout};
 
 /* --- like BBR --- */
@@ -240,5 +240,5 @@ static void bbr_acked(struct flow *f, uint64_t seq, uint64_t rtt_ns)
 	bbr_cycle(f);
 }
 
-const struct flow_cc flow_bbr = {"bbr",    1,         false,      bbr_start,  bbr_may_send,
+const struct flow_cc flow_bbr = {"bbr",    1,         false,      false,      bbr_start,  bbr_may_send,
                                  bbr_sent, bbr_acked, cubic_sent, cubic_told, auto_timeout};

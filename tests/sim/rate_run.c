@@ -15,7 +15,7 @@
  * trips, when the first has the line and the queue to itself. What is held to the quarter and to APART is the worst of
  * all seeds, what cubic keeps is the mean of them.
  *
- * Beside the spots: one alone, with random loss. */
+ * Beside the spots: one alone, with random loss; and two where routers mark, to see that marks are obeyed. */
 #include "rate_run.h"
 
 #include <stdio.h>
@@ -29,6 +29,8 @@
 #define APART       0.2
 #define QUARTER     0.25
 #define NOISE       0.02
+#define MARKED      0.15 /* of all packets, where a queue marks ... */
+#define MARKED_USED 0.9  /* ... and its line is to be used so far */
 #define SEEDS_MAX   16
 #define MSEC        1000000ull
 #define SEC         1000000000ull
@@ -78,7 +80,7 @@ static const struct alone {
 struct rate_case {
 	char name[64];
 	const struct rate_line *line;
-	double bdps, loss;
+	double bdps, loss, marks; /* marks: from that many products on, all from twice as many; 0: none */
 	const struct flow_cc *cc[2]; /* the second may be NULL */
 };
 
@@ -157,6 +159,8 @@ static void shares(const struct rate_case *r, uint32_t seed, double share[2])
 	uint64_t from[2] = {0, 0}, at_ns[2];
 
 	c.queue_bytes = (uint64_t)(r->bdps * (double)l->bps / 8e9 * (double)l->rtt_ns);
+	c.mark_from_bytes = (uint64_t)(r->marks * (double)l->bps / 8e9 * (double)l->rtt_ns);
+	c.mark_to_bytes = 2 * c.mark_from_bytes;
 	eventq_reset(&queue);
 	link_init(&wire, &c, &queue, 1 + seed, on_packet, NULL);
 	there[0] = there[1] = false;
@@ -273,6 +277,25 @@ static bool run_alone(const struct alone *a)
 	return share[0] >= a->want;
 }
 
+/* --- marks --- */
+
+/* Two of ours on a line that would hold four products in its queue, and marks long before that. */
+static bool run_marked(void)
+{
+	static const struct rate_line line = {"1g-20ms", 1000 * MBIT, 20 * MSEC, 10 * SEC, 60 * SEC, 1, 1};
+	struct rate_case r = {
+	    .name = "marked", .line = &line, .bdps = 4, .marks = 0.05, .cc = {&flow_auto, &flow_auto}};
+	double share[2], marked;
+	bool ok;
+
+	shares(&r, 0, share);
+	marked = (double)(flow[0].marked + flow[1].marked) / (double)(flow[0].narrived + flow[1].narrived);
+	ok = marked <= MARKED && share[0] + share[1] >= MARKED_USED;
+	printf("%-20s auto+auto %5.1f %% of the line, wanted %.0f %%; marked %4.1f %%, at most %.0f %%: %s\n", r.name,
+	       100 * (share[0] + share[1]), 100 * MARKED_USED, 100 * marked, 100 * MARKED, ok ? "ok" : "MISSED");
+	return ok;
+}
+
 /* --- which --- */
 
 static bool chosen(const char *name, const char *all, const char *one)
@@ -304,6 +327,10 @@ int rate_run(const char *name, const char *trace_path)
 			found = true;
 			ok &= run_alone(&alone[i]);
 		}
+	if (chosen(name, grid ? "grid" : "all", "marked")) {
+		found = true;
+		ok &= run_marked();
+	}
 	for (size_t i = 0; i < COUNT(lines); i++)
 		for (size_t b = 0; b < COUNT(buffers); b++) {
 			char spot[48];

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 
 #define LOG_LINES 200
 #define LOG_CAP   16384
+#define SEED_LIMIT_S 60 /* of processor time */
 
 static const struct world *guarded;
 
@@ -86,12 +88,22 @@ static void print_seed(const struct world *w, const char *text, double took_s)
 	print_edge(w, 1);
 }
 
+static void note_violation(struct run_totals *t, uint64_t seed, const char *what)
+{
+	if (t->violations++ && t->first_violation < seed)
+		return;
+	t->first_violation = seed;
+	snprintf(t->violation, sizeof(t->violation), "%.*s", (int)strcspn(what, ":"), what);
+}
+
 static void run_one(struct world *w, uint64_t seed, const struct run_options *o, struct run_totals *t)
 {
 	struct scenario s;
 	double start = seconds();
 
 	scenario_make(&s, seed, o->direct);
+	if (o->where && !strstr(s.text, o->where))
+		return;
 	world_start(w, &s.cfg);
 	world_run(w);
 	t->seeds++;
@@ -103,13 +115,7 @@ static void run_one(struct world *w, uint64_t seed, const struct run_options *o,
 	if (o->verbose)
 		print_seed(w, s.text, seconds() - start);
 	if (w->violation[0]) {
-		if (t->nfailed < RUN_FAILED_MAX)
-			t->failed[t->nfailed++] = seed;
-		if (t->violations++ == 0) {
-			t->first_violation = seed;
-			snprintf(t->violation, sizeof(t->violation), "%.*s", (int)strcspn(w->violation, ":"),
-			         w->violation);
-		}
+		note_violation(t, seed, w->violation);
 		if (!o->expect_failure && !o->quiet)
 			run_report(w, s.text, o->direct);
 	}
@@ -133,28 +139,33 @@ static void progress(const struct run_options *o, uint64_t seed, const struct ru
 	        (unsigned long long)t->violations);
 }
 
-static bool skipped(const struct run_options *o, uint64_t seed)
-{
-	for (uint32_t i = 0; i < o->nskip; i++)
-		if (o->skip[i] == seed)
-			return true;
-	return false;
-}
-
-/* The first seed that failed in any part: none goes beyond it, unless all are wanted. */
-static uint64_t *first_failed;
+/* What the processes of a run know of each other. */
+static struct shared {
+	uint64_t first_failed;     /* the first seed that failed in any part: none goes beyond it, unless all are wanted */
+	uint64_t at[RUN_JOBS_MAX]; /* the seed that each is at */
+	pid_t pid[RUN_JOBS_MAX];
+} *shared;
 
 static bool beyond_first(const struct run_options *o, uint64_t seed)
 {
-	return first_failed && !o->keep_going && seed > __atomic_load_n(first_failed, __ATOMIC_RELAXED);
+	return shared && !o->keep_going && seed > __atomic_load_n(&shared->first_failed, __ATOMIC_RELAXED);
 }
 
 static void note_failed(uint64_t seed)
 {
-	uint64_t was = first_failed ? __atomic_load_n(first_failed, __ATOMIC_RELAXED) : 0;
+	uint64_t was = shared ? __atomic_load_n(&shared->first_failed, __ATOMIC_RELAXED) : 0;
 
-	while (seed < was && !__atomic_compare_exchange_n(first_failed, &was, seed, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (seed < was && !__atomic_compare_exchange_n(&shared->first_failed, &was, seed, false, __ATOMIC_RELAXED,
+	                                                  __ATOMIC_RELAXED))
 		;
+}
+
+/* A deliberate bug may make a seed spin: it dies then. */
+static void limit_seed(void)
+{
+	const struct itimerval limit = {.it_value.tv_sec = SEED_LIMIT_S};
+
+	setitimer(ITIMER_VIRTUAL, &limit, NULL);
 }
 
 /* Every jobs-th seed, beginning with the part-th. */
@@ -172,8 +183,10 @@ static void run_part(const struct run_options *o, uint32_t part, struct run_tota
 	for (uint64_t seed = o->first + part; seed <= o->last; seed += o->jobs) {
 		if (beyond_first(o, seed))
 			break;
-		if (skipped(o, seed))
-			continue;
+		if (shared)
+			shared->at[part] = seed;
+		if (o->quiet)
+			limit_seed();
 		run_one(&w, seed, o, t);
 		if (part == 0 && !o->quiet)
 			progress(o, seed, t, &next);
@@ -193,12 +206,38 @@ static void add(struct run_totals *sum, const struct run_totals *t)
 	sum->completions += t->completions;
 	sum->violations += t->violations;
 	sum->given_up += t->given_up;
-	for (uint32_t i = 0; i < t->nfailed && sum->nfailed < RUN_FAILED_MAX; i++)
-		sum->failed[sum->nfailed++] = t->failed[i];
 	if (t->first_violation < sum->first_violation) {
 		sum->first_violation = t->first_violation;
 		memcpy(sum->violation, t->violation, sizeof(sum->violation));
 	}
+}
+
+/* In a child. */
+static void run_part_for(const struct run_options *o, uint32_t part, int fd)
+{
+	struct run_totals t = {.first_violation = UINT64_MAX};
+
+	run_part(o, part, &t);
+	fflush(stdout);
+	_exit(write(fd, &t, sizeof(t)) == (ssize_t)sizeof(t) ? 0 : 2);
+}
+
+/* A child has ended. False: not well; then its seed has failed, and it ends the others' way like any that does. */
+static bool part_ended(const struct run_options *o, pid_t pid, int status, struct run_totals *sum)
+{
+	char what[32];
+	uint32_t part = 0;
+
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	while (part + 1 < o->jobs && shared->pid[part] != pid)
+		part++;
+	snprintf(what, sizeof(what), WIFSIGNALED(status) ? "died of signal %d" : "died with %d",
+	         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	note_failed(shared->at[part]);
+	if (o->quiet)
+		note_violation(sum, shared->at[part], what);
+	return false;
 }
 
 /* A child per part; each writes its totals into a pipe. False: one died. */
@@ -209,28 +248,26 @@ static bool run_children(const struct run_options *o, struct run_totals *sum)
 
 	if (pipe(fd) != 0)
 		return false;
-	first_failed = mmap(NULL, sizeof(*first_failed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (first_failed == MAP_FAILED)
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
 		return false;
-	*first_failed = UINT64_MAX;
+	shared->first_failed = UINT64_MAX;
 	for (uint32_t part = 0; part < o->jobs; part++) {
-		if (fork() == 0) {
-			struct run_totals t = {.first_violation = UINT64_MAX};
-
-			run_part(o, part, &t);
-			fflush(stdout);
-			_exit(write(fd[1], &t, sizeof(t)) == (ssize_t)sizeof(t) ? 0 : 2);
-		}
+		shared->pid[part] = fork();
+		if (shared->pid[part] == 0)
+			run_part_for(o, part, fd[1]);
 	}
-	for (uint32_t part = 0; part < o->jobs; part++)
-		if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-			sound = false;
+	for (uint32_t part = 0; part < o->jobs; part++) {
+		pid_t pid = wait(&status);
+
+		sound &= pid > 0 && part_ended(o, pid, status, sum);
+	}
 	close(fd[1]);
 	for (struct run_totals t; read(fd[0], &t, sizeof(t)) == (ssize_t)sizeof(t);)
 		add(sum, &t);
 	close(fd[0]);
-	munmap(first_failed, sizeof(*first_failed));
-	first_failed = NULL;
+	munmap(shared, sizeof(*shared));
+	shared = NULL;
 	return sound;
 }
 

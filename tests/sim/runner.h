@@ -8,26 +8,23 @@
 
 #include "world.h"
 
+#define RUN_JOBS_MAX 64
+
 struct run_options {
 	uint64_t first, last; /* seeds */
 	uint32_t jobs;
 	bool direct, verbose, keep_going;
 	bool expect_failure, fault_table;
-	bool quiet;           /* no progress, and in a process of its own: it may die */
-	const uint64_t *skip; /* seeds not to run */
-	uint32_t nskip;
+	bool quiet;           /* no progress, and in processes of its own: one that dies is a violation of its seed */
+	const char *where;    /* only seeds whose scenario says so; NULL: all */
 	const char *log_path;
 	const char *trace_path; /* every packet event; NULL: only the last ones of a failing seed */
 };
-
-#define RUN_FAILED_MAX 64
 
 struct run_totals {
 	uint64_t seeds, packets, events, completions, given_up, violations;
 	uint64_t first_violation;        /* seed; UINT64_MAX: none */
 	char violation[64];              /* the first one's name */
-	uint64_t failed[RUN_FAILED_MAX]; /* the first seeds that failed */
-	uint32_t nfailed;
 	double took_s;
 };
 

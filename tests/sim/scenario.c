@@ -277,7 +277,7 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 
 	snprintf(s->text, sizeof(s->text),
 	         "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU "
-	         "%u%s%s%s%s%s%s%s%s%s%s",
+	         "%u%s%s%s%s%s%s%s%s%s%s%s%s",
 	         c->direct                  ? "direct"
 	         : c->mode == ACK_MODE_NEAR ? "near"
 	         : c->mode == ACK_MODE_FAR  ? "far"
@@ -289,7 +289,8 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 	         : c->fec.mode == FEC_AUTO ? ", FEC auto"
 	                                   : ", FEC",
 	         c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble",
-	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->barrier == BARRIER_CAUSAL ? ", causal" : "",
+	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->recycle ? ", QPNs again" : "",
+	         c->arena_chunks ? ", little memory" : "", c->barrier == BARRIER_CAUSAL ? ", causal" : "",
 	         c->barrier == BARRIER_OFF      ? ""
 	         : c->groups == GROUPS_NONE   ? ", barrier"
 	         : c->groups == GROUPS_HOST   ? ", barrier, hosts of two addresses"

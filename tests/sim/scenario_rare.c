@@ -10,7 +10,12 @@
  *   answers lost     an edge goes down with all that lay in its transmit ring: answers that it has counted as given
  *   cut in a READ    rxe, which takes no RNR NAK there
  *   late answers     of responders that a host cannot tell apart: same hosts, same PSNs
- *   besieged         an attack that begins before any pair is known */
+ *   besieged         an attack that begins before any pair is known
+ *   restart in turns the same answers, and the far edge restarts meanwhile: whose they are it does not know any more
+ *   lost beginnings  queue pairs that begin again, and the first packet of each life is lost
+ *   cut, restart     the far edge restarts when the near one has much to send again
+ *   old hands        QPNs that go from hand to hand, at both ends
+ *   rebuilt, no room slow and many, and FEC brings back what there is no room for */
 #include "scenario_rare.h"
 
 #include <string.h>
@@ -161,6 +166,13 @@ static void slow_and_many(struct world_cfg *c, struct rng *r)
 	}
 }
 
+static void rebuilt_for_nothing(struct world_cfg *c, struct rng *r)
+{
+	slow_and_many(c, r);
+	c->wan.loss = 0.03;
+	c->fec = (struct fec_config){.mode = FEC_FIXED, .k = (uint8_t)rng_range(r, 4, 12), .m = 2};
+}
+
 static void answers_lost(struct world_cfg *c, struct rng *r)
 {
 	static const enum msg_op op[] = {OP_READ, OP_FETCH_ADD, OP_CMP_SWAP};
@@ -219,6 +231,80 @@ static void late_answers(struct world_cfg *c, struct rng *r)
 	}
 }
 
+/* The far edge goes down when an answer to the first of them is late, or to the second, and begins with the first. */
+static void restart_in_turns(struct world_cfg *c, struct rng *r)
+{
+	late_answers(c, r);
+	c->ncrashes = 1;
+	c->crash[0].at_ns = c->wan.delay_ns + rng_range(r, 2, 150) * MSEC;
+	c->crash[0].down_ns = rng_log_range(r, 10000, MSEC);
+	c->crash[0].sites = 2;
+	c->crash[0].lost = c->crash[0].ring_lost = false;
+}
+
+static void lost_beginnings(struct world_cfg *c, struct rng *r)
+{
+	c->mode = rng_chance(r, 0.7) ? ACK_MODE_NEAR : ACK_MODE_FAR;
+	c->lan_clean = false;
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &c->conn[i];
+
+		k->cm = k->ud = false;
+		k->reuse = k->first_lost = true;
+		k->psn_start[0] = k->psn_start[1] = 0;
+		only(k, 0, rng_chance(r, 0.5) ? OP_WRITE : OP_SEND, (uint32_t)rng_range(r, 3, 12) * k->pmtu, 20);
+		k->rounds = 3;
+		k->pause_ns += LOST_ACK_NS;
+	}
+}
+
+/* What was lost while nothing crossed is known to be lost and not sent again yet when the other edge restarts. */
+static void cut_and_restart(struct world_cfg *c, struct rng *r)
+{
+	uint64_t rtt_ns = world_cfg_rtt_ns(c), from_ns = 4 * rtt_ns + rng_range(r, 1, 5) * MSEC;
+
+	c->mode = ACK_MODE_NEAR;
+	c->wan.loss = 0.05;
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &c->conn[i];
+
+		k->cm = k->ud = false;
+		only(k, 0, OP_WRITE, 20u * k->pmtu, 12000 / 20 / c->nconns);
+		k->depth[0] = 64;
+		k->rounds = 1;
+		k->open_ns = 0;
+		k->pause_ns += LOST_ACK_NS;
+	}
+	c->wan.ncuts = 1;
+	c->wan.cut[0].from_ns = from_ns;
+	c->wan.cut[0].to_ns = from_ns + 3 * rtt_ns;
+	c->ncrashes = 1;
+	c->crash[0].at_ns = c->wan.cut[0].to_ns + rng_range(r, 100, 500) * rtt_ns / 100;
+	c->crash[0].down_ns = 10000;
+	c->crash[0].sites = 2;
+	c->crash[0].lost = c->crash[0].ring_lost = false;
+}
+
+static void old_hands(struct world_cfg *c, struct rng *r)
+{
+	c->recycle = true;
+	c->nconns = (uint32_t)rng_range(r, 6, 12);
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &c->conn[i];
+
+		*k = c->conn[0];
+		k->host[0] = (uint8_t)rng_below(r, c->nhosts[0]);
+		k->host[1] = (uint8_t)rng_below(r, c->nhosts[1]);
+		k->cm = k->ud = false;
+		k->psn_start[0] = (uint32_t)rng_u64(r) & ROCE_PSN_MASK;
+		only(k, 0, OP_WRITE, (uint32_t)rng_range(r, 1, 6) * k->pmtu, rng_range(r, 3, 40));
+		k->plan[0].weight[OP_READ] = (uint8_t)rng_below(r, 3);
+		k->rounds = 4;
+		k->open_ns = rng_range(r, 0, 20) * MSEC;
+		k->pause_ns = c->conn[0].pause_ns;
+	}
+}
+
 static void besieged(struct world_cfg *c, struct rng *r)
 {
 	all_hosts(c, &host_model_cx);
@@ -243,6 +329,11 @@ static const struct {
     {", CM again", cm_again},
     {", late receives", late_receives},
     {", slow and many", slow_and_many},
+    {", restart in turns", restart_in_turns},
+    {", lost beginnings", lost_beginnings},
+    {", cut, restart", cut_and_restart},
+    {", old hands", old_hands},
+    {", rebuilt for nothing", rebuilt_for_nothing},
 };
 
 #define KINDS  (sizeof(kinds) / sizeof(kinds[0]))

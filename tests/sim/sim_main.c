@@ -25,7 +25,7 @@
 static const char usage[] =
     "usage: lrsim --seeds A[-B] [--jobs N] [--direct] [--keep-going] [--fault NAME "
     "[--expect-failure]] [-v] [--log FILE]\n"
-    "                         [--ignore INVARIANT,...] [--hard first-lost,old-cm,late-edges]\n"
+    "                         [--ignore INVARIANT,...] [--hard first-lost,old-cm,late-edges] [--where TEXT]\n"
     "       lrsim --full NAME      full scale: 400 Gbit/s x 1000 km; `--full list` lists them\n"
     "       lrsim --fec NAME       what FEC is worth there; `--fec list` lists the runs\n"
     "       lrsim --many-qps N     N queue pairs from PSN 0 with equal QPNs at both ends\n"
@@ -91,7 +91,8 @@ enum {
 	OPT_LOG,
 	OPT_DIRECT,
 	OPT_KEEP,
-	OPT_IGNORE
+	OPT_IGNORE,
+	OPT_WHERE
 };
 
 static const struct option options[] = {
@@ -115,6 +116,7 @@ static const struct option options[] = {
     {"direct", no_argument, NULL, OPT_DIRECT},
     {"keep-going", no_argument, NULL, OPT_KEEP},
     {"ignore", required_argument, NULL, OPT_IGNORE},
+    {"where", required_argument, NULL, OPT_WHERE},
     {"faults", no_argument, NULL, OPT_FAULTS},
     {"fault-table", no_argument, NULL, OPT_TABLE},
     {"fair", required_argument, NULL, OPT_FAIR},
@@ -132,7 +134,7 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return parse_range(arg, o) ? 0 : 1 + fail("seeds are a number or a range like 1-40", arg);
 	case OPT_JOBS:
 		o->jobs = (uint32_t)atoi(arg);
-		return o->jobs >= 1 && o->jobs <= 64 ? 0 : 1 + fail("jobs are 1 to 64", arg);
+		return o->jobs >= 1 && o->jobs <= RUN_JOBS_MAX ? 0 : 1 + fail("jobs are 1 to 64", arg);
 	case OPT_FAULT:
 		return faults_set(arg) ? 0 : 1 + fail("no such fault; --faults lists them", arg);
 	case OPT_EXPECT:
@@ -186,6 +188,9 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 0;
 	case OPT_IGNORE:
 		check_ignore(arg);
+		return 0;
+	case OPT_WHERE:
+		o->where = arg;
 		return 0;
 	case OPT_KEEP:
 		o->keep_going = true;

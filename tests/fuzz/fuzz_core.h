@@ -21,6 +21,7 @@
 #include "proxy/far.h"
 #include "proxy/near.h"
 #include "proxy/proxy.h"
+#include "proxy/roce.h"
 #include "proxy/wan_frame.h"
 #include "proxy/wan_lane.h"
 #include "proxy/wan_seal.h"
@@ -43,6 +44,8 @@ enum {
 	FZ_QPNS = 3,
 	FZ_PMTU = 256,
 };
+
+#define FZ_BPS 100000000000ull
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -98,6 +101,7 @@ struct fz_edge {
 	void *heap, *region;
 	size_t heap_len;
 	struct wan_pacer pacer;
+	enum rate_controller control;
 	uint8_t site;
 	uint32_t psn[FZ_QPNS]; /* next PSN of the site's own requester per QPN */
 	/* what the site's responder got last */
@@ -146,6 +150,8 @@ static inline void fz_memory(struct fz_edge *e, unsigned site)
 
 static inline void fz_start(struct fz_edge *e, enum proxy_start start)
 {
+	wan_pacer_init(&e->pacer, FZ_BPS, 66, 1000000); /* lives as long as its shard */
+	rate_choose(&e->pacer.control, e->control, FZ_BPS);
 	REQUIRE(proxy_heap_size(&e->cfg, &e->g) <= e->heap_len);
 	memset(e->heap, 0, proxy_heap_size(&e->cfg, &e->g));
 	REQUIRE(proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, start, 1, fz.now_ns) == 0);
@@ -173,7 +179,7 @@ static inline void fz_begin(uint8_t how)
 	for (int i = 0; i < 2; i++) {
 		struct fz_edge *e = &fz.e[i];
 
-		wan_pacer_init(&e->pacer, 100000000000ull, 66, 1000000);
+		e->control = how & 32 ? RATE_auto : RATE_fixed; /* auto sends ECT(0), and obeys marks */
 		e->cfg.mode = how & 1 ? ACK_MODE_NEAR : ACK_MODE_HOST;
 		e->cfg.barrier = how & 4 ? BARRIER_PAIR : how & 16 ? BARRIER_CAUSAL : BARRIER_OFF;
 		e->cfg.fec.mode = how & 8 ? FEC_FIXED : FEC_OFF;
@@ -251,27 +257,30 @@ static inline void fz_settle(void)
 	}
 }
 
-/* The next datagram of an edge, 0 if it has none. */
-static inline size_t fz_dgram(struct fz_edge *from)
+/* The next datagram of an edge, 0 if it has none; the ECN field that it leaves with. */
+static inline size_t fz_dgram(struct fz_edge *from, uint8_t *ecn)
 {
-	struct wan_tx tx;
+	struct wan_tx tx = {.ect = false};
 	size_t n = proxy_wan_tx(from->p, fz.now_ns, fz.dgram, sizeof(fz.dgram), &tx);
 
 	REQUIRE(n <= from->cfg.path[0].payload_max);
+	REQUIRE(!tx.ect || from->control == RATE_auto);
+	*ecn = tx.ect ? ECN_ECT0 : 0;
 	return n;
 }
 
-/* Everything that an edge has to say crosses, but for every `lose`th. */
+/* Everything that an edge has to say crosses, but for every `lose`th; and of what may be marked a fourth is. */
 static inline void fz_cross(struct fz_edge *from, struct fz_edge *to, unsigned lose)
 {
 	size_t n;
 	unsigned k = 0;
+	uint8_t ecn;
 
-	while ((n = fz_dgram(from)) > 0) {
+	while ((n = fz_dgram(from, &ecn)) > 0) {
 		REQUIRE(++k < FZ_BURST_MAX);
 		if (lose && k % lose == 0)
 			continue;
-		proxy_wan_rx(to->p, fz.now_ns, fz.dgram, n, false);
+		proxy_wan_rx(to->p, fz.now_ns, fz.dgram, n, ecn && k % 4 == 0 ? ECN_CE : ecn);
 	}
 }
 

@@ -3,7 +3,7 @@
  * tag.
  *
  * Steps beside ordinary life: frames of any type with any body; frames of known types whose names and positions lie
- * near real ones; real datagrams with bytes changed. */
+ * near real ones; real datagrams with bytes changed. Each with any ECN field, and counts of marks near those heard. */
 #include "fuzz_core.h"
 
 static size_t put_hdr(uint8_t *buf, const struct fz_edge *to, uint64_t pn)
@@ -13,10 +13,10 @@ static size_t put_hdr(uint8_t *buf, const struct fz_edge *to, uint64_t pn)
 	return wan_hdr_put(buf, &h);
 }
 
-static void deliver(struct fz_edge *to, size_t len)
+static void deliver(struct fz_edge *to, size_t len, uint8_t ecn)
 {
 	len = wan_seal(fz.dgram, len);
-	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, len, false);
+	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, len, ecn & ECN_MASK);
 }
 
 /* Some flow of either table, by number; NULL if there is none. */
@@ -167,6 +167,7 @@ static size_t frame_flow(const struct fz_edge *to, uint8_t *b, size_t cap, struc
 static size_t frame_lane(const struct fz_edge *to, uint8_t *b, size_t cap, struct input *in)
 {
 	const struct wan_sent *s = &to->p->lanes[0].space[0].sent;
+	const struct wan_ecn_counts *heard = &to->p->lanes[0].space[0].ecn_heard;
 	uint64_t words[4];
 	struct wan_report r = {.words = (uint16_t)(1 + in_u8(in) % 4)};
 
@@ -177,6 +178,8 @@ static size_t frame_lane(const struct fz_edge *to, uint8_t *b, size_t cap, struc
 	r.delay_ns = in_u8(in) ? in_u16(in) : in_u64(in);
 	for (unsigned i = 0; i < 4; i++)
 		words[i] = in_u8(in) & 1 ? ~0ull : in_u32(in) * 0x100000001ull;
+	r.ecn.ect0 = (uint32_t)near_to(heard->ect0, in) & ECN_COUNT_MASK;
+	r.ecn.ce = (uint32_t)near_to(heard->ce, in) & ECN_COUNT_MASK;
 	return wan_report_put(b, cap, in_u8(in) & 1 ? WF_REPORT : WF_REFUSED, &r, words);
 }
 
@@ -247,33 +250,35 @@ static void forge(struct fz_edge *to, struct input *in)
 			break;
 		}
 	}
-	deliver(to, off);
+	deliver(to, off, how);
 }
 
 /* The next real datagram with some bytes changed. */
 static void change(struct fz_edge *to, struct input *in)
 {
 	struct fz_edge *from = &fz.e[to == &fz.e[0]];
-	size_t n = fz_dgram(from);
+	uint8_t ecn;
+	size_t n = fz_dgram(from, &ecn);
 
 	if (n < WAN_HDR_LEN + WAN_TAG_LEN)
 		return;
 	for (unsigned i = in_u8(in) % 4u + 1; i; i--)
 		fz.dgram[in_u16(in) % (n - WAN_TAG_LEN)] ^= in_u8(in);
-	deliver(to, n - WAN_TAG_LEN);
+	deliver(to, n - WAN_TAG_LEN, ecn);
 }
 
 /* A real datagram twice, or cut short. */
 static void replay(struct fz_edge *to, struct input *in)
 {
 	struct fz_edge *from = &fz.e[to == &fz.e[0]];
-	size_t n = fz_dgram(from), cut = in_u16(in);
+	uint8_t ecn;
+	size_t n = fz_dgram(from, &ecn), cut = in_u16(in);
 
 	if (n < WAN_HDR_LEN + WAN_TAG_LEN)
 		return;
-	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, cut % n, false);
-	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, n, false);
-	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, n, false);
+	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, cut % n, ecn);
+	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, n, ecn);
+	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, n, (uint8_t)(cut & ECN_MASK)); /* by another way */
 }
 
 static void hostile(uint8_t what, struct input *in)

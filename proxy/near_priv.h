@@ -13,9 +13,10 @@
 
 /* --- places: near_table.c --- */
 
-/* It is certain now which QPN the requester has. A queue pair has one connection: of two flows from one QPN of a host the
- * older one is over (gone), whether or not anybody has said so. What is ACKed of it is still delivered, but to answer in
- * its name would be to answer, with its PSNs, the queue pair that has the number now. */
+/* It is known now which QPN the requester has, by one answer or for certain. A queue pair has one connection: of two flows
+ * from one QPN of a host the older one is over (gone), whether or not anybody has said so, once the younger one is
+ * certain. What is ACKed of it is still delivered, but to answer in its name would be to answer, with its PSNs, the queue
+ * pair that has the number now. */
 void near_requester_enter(struct proxy *p, struct near_flow *f);
 void near_requester_leave(struct proxy *p, struct near_flow *f);
 /* Hash of the flow's key in near_by_key. */

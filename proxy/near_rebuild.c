@@ -114,7 +114,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	memcpy(f->template, d->template, d->template_len);
 	f->last_rx_ns = p->now_ns;
 	p->near_used++;
-	if (f->pairing == PAIR_CONFIRMED)
+	if (f->pairing != PAIR_LEARNING)
 		near_requester_enter(p, f);
 }
 

@@ -58,16 +58,19 @@ void near_requester_enter(struct proxy *p, struct near_flow *f)
 	uint32_t h = requester_hash(f), i = h, idx;
 
 	while ((idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE) {
-		struct near_flow *other = &p->near[idx];
+		struct near_flow *other = &p->near[idx], *younger, *older;
 
 		if (other == f || other->requester_qpn != f->requester_qpn || !ip_addr_eq(&other->src, &f->src) ||
 		    same_key(other, f) || FAULT(FAULT_REQUESTER_SHARED))
 			continue;
-		other = other->born < f->born ? other : f;
-		count(p, CTR_REQUESTERS_GONE, !other->gone);
-		other->gone = true;
-		dlist_remove(&other->mouth_node);
-		dlist_remove(&other->resp_node);
+		younger = other->born < f->born ? f : other;
+		older = younger == f ? other : f;
+		if (younger->pairing != PAIR_CONFIRMED)
+			continue;
+		count(p, CTR_REQUESTERS_GONE, !older->gone);
+		older->gone = true;
+		dlist_remove(&older->mouth_node);
+		dlist_remove(&older->resp_node);
 	}
 	if (!f->requester_known)
 		idx_hash_put(&p->near_by_requester, h, f->idx);

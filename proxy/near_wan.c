@@ -197,6 +197,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	f->base_fixed = true;
 	f->msn_known = true;
 	near_unpaired_over(p, f, PAIR_PROVISIONAL);
+	near_requester_enter(p, f);
 	near_store(p, f);
 	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
 	count(p, CTR_PAIRED_PROBE, 1);

@@ -94,6 +94,8 @@ static const struct untold {
      "a flow gives up what else it holds for its next packet: later, and nothing is lost"},
     {FAULT_NO_MINIMUM, "share__always_the_minimum",
      "half of what is left of the part for everyone is never nothing: later, and nothing is lost"},
+    {FAULT_RESPONSES_TWICE, "far__lost_response_repeats_the_read",
+     "the near edge drops what it has had: only the line carries it twice"},
     {FAULT_FIRST_DECIDES, "pair__second_answer_confirms",
      "no host gives a wrong first answer, and a forged one RC itself believes"},
 };

@@ -339,6 +339,19 @@ static void stranger__opcode_order(void **state)
 	assert_false(roce_may_follow(RC_WRITE_MIDDLE, RC_READ_REQUEST));
 }
 
+/* CM says that the requester's QP talks to another one now. */
+static void connect_elsewhere(struct core *c, uint32_t requester_qpn)
+{
+	near_cm_open(c->a.p, &(struct near_cm_info){.src = core_ip(1, 2),
+	                                            .dst = core_ip(2, 2),
+	                                            .dest_qpn = 0x99,
+	                                            .requester_qpn = requester_qpn,
+	                                            .start_psn = 7,
+	                                            .pmtu = CORE_PMTU,
+	                                            .pkey = 0xffff,
+	                                            .rnr_retry = 7});
+}
+
 /* The requester's QP has been connected elsewhere, and its old responder's QPN is another one's now: what that one sends
  * is a new life at once, and no word about the old one goes to the QP that has the number. */
 static void stranger__of_a_connection_that_is_gone(void **state)
@@ -352,14 +365,7 @@ static void stranger__of_a_connection_that_is_gone(void **state)
 	core_send(&c, RC_WRITE_ONLY, 1);
 	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
 	old = core_near(&c);
-	near_cm_open(c.a.p, &(struct near_cm_info){.src = core_ip(1, 2),
-	                                           .dst = core_ip(2, 2),
-	                                           .dest_qpn = 0x99,
-	                                           .requester_qpn = 0x21,
-	                                           .start_psn = 7,
-	                                           .pmtu = CORE_PMTU,
-	                                           .pkey = 0xffff,
-	                                           .rnr_retry = 7});
+	connect_elsewhere(&c, 0x21);
 	assert_true(old->gone);
 	assert_int_equal(core_ctr(&c.a, CTR_REQUESTERS_GONE), 1);
 	core_send(&c, RC_WRITE_ONLY, 5); /* a gap of the old life */
@@ -368,6 +374,23 @@ static void stranger__of_a_connection_that_is_gone(void **state)
 	assert_ptr_not_equal(core_near(&c), old);
 	assert_int_equal(core_near(&c)->pairing, PAIR_LEARNING);
 	core_expect(&c.b, RC_WRITE_ONLY, 1); /* what was ACKed is delivered all the same */
+	core_close(&c);
+}
+
+/* So is one that spoke once, whose pair no second answer has confirmed. */
+static void stranger__of_a_connection_that_spoke_once(void **state)
+{
+	struct core c;
+
+	(void)state;
+	core_open(&c, ACK_MODE_NEAR);
+	core_pair(&c, 0);
+	assert_int_equal(core_near(&c)->pairing, PAIR_PROVISIONAL);
+	connect_elsewhere(&c, core_near(&c)->requester_qpn);
+	assert_true(core_near(&c)->gone);
+	core_send(&c, RC_WRITE_ONLY, 5);
+	core_wait(&c, 20 * CORE_MS);
+	assert_int_equal(core_pending(&c.a), 0);
 	core_close(&c);
 }
 
@@ -387,6 +410,7 @@ int main(void)
 	    cmocka_unit_test(stranger__far_away),
 	    cmocka_unit_test(stranger__far_below),
 	    cmocka_unit_test(stranger__of_a_connection_that_is_gone),
+	    cmocka_unit_test(stranger__of_a_connection_that_spoke_once),
 	    cmocka_unit_test(stranger__gap_is_no_new_life),
 	    cmocka_unit_test(stranger__opcodes_out_of_order_are_not_carried),
 	    cmocka_unit_test(stranger__opcode_order),

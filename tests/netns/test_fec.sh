@@ -131,7 +131,8 @@ check "fec: a mix, both ways, 1 % loss, 1 % 200 us late" mended 90 loss=1% reord
 	-- --op mix --qps 4 --bidir --secs 2 --size 20000
 check "fec: status tells" status_says
 check "fec: FEC=8+8" link 8+8 8+8
-check "fec: 1 % in bursts of 5 is rebuilt" mended 85 loss=1% burst=5 -- --secs 3 --depth 32
+# One burst in six is longer than 8, and 3 s have some thirty of them.
+check "fec: 1 % in bursts of 5 is rebuilt" mended 65 loss=1% burst=5 -- --secs 3 --depth 32
 check "fec: figures of the path" per_path
 check "fec: another K+M by reload, under load" reload_to 16+4
 check "fec: auto by reload, under load" reload_to auto

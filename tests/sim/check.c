@@ -321,12 +321,14 @@ static bool owner_known(const struct world *w, const struct qp *q)
 	return false;
 }
 
-/* Somebody new has the QPN and the edge does not know yet: a NAK about the old one's PSNs says nothing to the new one.
- * An ACK would, if the new one had sent that. */
+/* Somebody new has the QPN, or nobody, and the edge does not know yet: a NAK about the old one's PSNs says nothing to the
+ * new one. An ACK would, if the new one had sent that. A CNP asks for a little patience at most. */
 static bool about_another(const struct world *w, const struct qp *q, const struct roce_pkt *pkt)
 {
 	int64_t pos;
 
+	if (w->cfg.recycle && pkt->class == ROCE_CNP_CLASS)
+		return !q || !ip_addr_eq(&q->peer_addr, &pkt->src);
 	if (!w->cfg.recycle || pkt->opcode != RC_ACK || (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
 		return false;
 	if (!q || !ip_addr_eq(&q->peer_addr, &pkt->src) || !q->req.asked)

@@ -227,7 +227,7 @@ static bool run_spot(const struct rate_line *l, size_t buffer, uint32_t seeds, b
 	double bearable;
 	bool ok = true;
 
-	for (int p = 0; p < PAIRS; p++)
+	for (enum pair p = 0; p < PAIRS; p++)
 		s[p] = run_pair(l, buffer, p, seeds, verbose);
 	bearable = s[BBR_CUBIC].mean[1] < 0.5 - NOISE ? s[BBR_CUBIC].mean[1] : 0.5 - NOISE;
 	printf("%-10s %-6s | auto+auto %4.1f %% apart, %4.1f %% of the line", l->name, buffers[buffer].name,
@@ -251,7 +251,7 @@ static bool run_two(const char *name, const struct rate_line *l, size_t buffer)
 {
 	char two[64];
 
-	for (int p = 0; p < PAIRS; p++) {
+	for (enum pair p = 0; p < PAIRS; p++) {
 		snprintf(two, sizeof(two), "%s-%s-%s-%s", pairs[p][0]->name, pairs[p][1]->name, l->name,
 		         buffers[buffer].name);
 		if (strcmp(name, two) == 0) {

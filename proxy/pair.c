@@ -6,7 +6,8 @@
  * yet are sent one at a time per host pair: while one has its turn, an answer to a QPN that nobody owns can only be for
  * it. Within its turn (LanTimeout) it repeats its first packet a few times, as on a LAN that loses one packet in a
  * hundred many turns would be lost otherwise. An unanswered turn ends in quarantine: a late answer would otherwise be
- * taken for the next flow's; so does the end of a flow in its turn. A restart begins with one for host pairs with flows that the life before may have probed.
+ * taken for the next flow's; so does the end of a flow in its turn. A restart begins with one for host pairs with flows
+ * that the life before may have probed.
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
  * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. */

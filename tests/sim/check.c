@@ -12,9 +12,9 @@
 #include "world.h"
 #include "proxy/icrc.h"
 #include "proxy/ip.h"
+#include "proxy/wan_pmtu.h"
 
 #define INTERRUPTION_REPAIR_NS 20000000ull
-#define NARROWER_RTTS 4 /* losses, each found a round trip later */
 #define CNP_GAP_NS 50000 /* between two CNPs to one queue pair */
 
 static const char *ignored;
@@ -444,11 +444,11 @@ void check_implied_nak(struct qp *q, uint64_t last_ns)
 }
 
 /* A wire carries less from some time on: whatever is larger is lost, the message by which a host tells the other one to be
- * ready, too, until four such losses have told the edge (wan_pmtu.h). */
+ * ready, too, until so many losses have told the edge, each found a round trip after it was sent. */
 static bool narrowed_since(const struct world *w, const struct link_cfg *l, uint64_t from_ns, uint64_t repair_ns)
 {
 	return w->cfg.mtu_search && l->mtu_from_ns && l->mtu_from_ns <= w->q.now_ns &&
-	       l->mtu_from_ns + NARROWER_RTTS * world_rtt_ns(w) + repair_ns >= from_ns;
+	       l->mtu_from_ns + PMTU_HOLE * world_rtt_ns(w) + repair_ns >= from_ns;
 }
 
 /* Nothing crossed, or an edge was down, at some time since then; what was lost meanwhile has to be found and repaired. */

@@ -523,6 +523,36 @@ static inline void core_open_pair(struct core *c)
 	core_pair_with_pmtu(c);
 }
 
+/* Slots of one small packet in each of many chunks. */
+struct core_scatter {
+	uint32_t slot[8192], n;
+};
+
+#define CORE_SCATTER 64 /* of so many slots one is kept */
+
+/* Most bytes of the near edge's POOL_WAN are free, and no slot for a large packet is. */
+static inline void core_scatter(struct core *c, struct core_scatter *s)
+{
+	struct proxy *p = c->a.p;
+	uint32_t slot;
+
+	s->n = 0;
+	while ((slot = slot_take(p, SLOT_RAW_WAN, 0, 0, s->n, 100, 0, true)) != SLOT_NONE) {
+		assert_true(s->n < sizeof(s->slot) / sizeof(s->slot[0]));
+		s->slot[s->n++] = slot;
+	}
+	for (uint32_t i = 0; i < s->n; i++)
+		if (i % CORE_SCATTER)
+			slot_release(p, s->slot[i]);
+	assert_true(pool_free(p, POOL_WAN) > arena_capacity(p->arena, POOL_WAN) / 10 * 9);
+}
+
+static inline void core_gather(struct core *c, const struct core_scatter *s)
+{
+	for (uint32_t i = 0; i < s->n; i += CORE_SCATTER)
+		slot_release(c->a.p, s->slot[i]);
+}
+
 /* --- connection management --- */
 
 struct core_cm {

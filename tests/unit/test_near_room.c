@@ -162,23 +162,17 @@ static void near_room__a_line_that_is_cut_hurries_nobody(void **state)
 /* What is kept is little of many chunks: most bytes of the pool are free, and no slot is that could take an answer. */
 static void near_room__is_slots_of_the_right_size(void **state)
 {
-	uint32_t slot, small[8192], n = 0;
+	struct core_scatter small;
 	struct core c;
 
 	(void)state;
 	core_open_pair(&c);
-	while ((slot = slot_take(c.a.p, SLOT_RAW_WAN, 0, 0, n, 100, 0, true)) != SLOT_NONE)
-		small[n++] = slot;
-	for (uint32_t i = 0; i < n; i++)
-		if (i % 64)
-			slot_release(c.a.p, small[i]);
-	assert_true(pool_free(c.a.p, POOL_WAN) > arena_capacity(c.a.p->arena, POOL_WAN) / 10 * 9);
+	core_scatter(&c, &small);
 	ask(&c, 2);
 	core_wait(&c, 20 * CORE_MS);
 	assert_int_equal(core_pending(&c.b), 0);
 	assert_int_equal(core_ctr(&c.a, CTR_READS_HELD), 1);
-	for (uint32_t i = 0; i < n; i += 64)
-		slot_release(c.a.p, small[i]);
+	core_gather(&c, &small);
 	core_wait(&c, 2 * CORE_MS);
 	core_expect(&c.b, RC_READ_REQUEST, 2);
 	core_close(&c);

@@ -255,7 +255,7 @@ static void reads__scarcity_forgets_nothing_that_a_host_may_ask_for(void **state
 /* Memory is scarce, too, when all chunks are taken, by little in each of them. */
 static void reads__what_is_kept_gives_way_when_chunks_are_scarce(void **state)
 {
-	uint32_t slot, small[8192], n = 0;
+	struct core_scatter small;
 	struct core c;
 
 	(void)state;
@@ -263,16 +263,10 @@ static void reads__what_is_kept_gives_way_when_chunks_are_scarce(void **state)
 	read_three(&c, 2, 2);
 	core_wait(&c, 1000 * CORE_MS);
 	assert_int_equal(core_near(&c)->nops, 1);
-	while ((slot = slot_take(c.a.p, SLOT_RAW_WAN, 0, 0, n, 100, 0, true)) != SLOT_NONE)
-		small[n++] = slot;
-	for (uint32_t i = 0; i < n; i++)
-		if (i % 64)
-			slot_release(c.a.p, small[i]);
-	assert_true(pool_free(c.a.p, POOL_WAN) > arena_capacity(c.a.p->arena, POOL_WAN) / 10 * 9);
+	core_scatter(&c, &small);
 	core_wait(&c, 600 * CORE_MS);
 	assert_int_equal(core_near(&c)->nops, 0);
-	for (uint32_t i = 0; i < n; i += 64)
-		slot_release(c.a.p, small[i]);
+	core_gather(&c, &small);
 	core_close(&c);
 }
 

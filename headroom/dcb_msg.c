@@ -127,17 +127,6 @@ static const uint8_t *next(struct reader *r, uint16_t *type, size_t *len)
 	return data;
 }
 
-/* The message's head is checked and passed. *type tells what it is. */
-static int open_message(const void *buf, size_t len, uint32_t seq, struct nlmsghdr *h)
-{
-	if (len < sizeof(*h))
-		return -EBADMSG;
-	memcpy(h, buf, sizeof(*h));
-	if (h->nlmsg_len < MSG_HEAD || h->nlmsg_len > len || h->nlmsg_seq != seq)
-		return -EBADMSG;
-	return 0;
-}
-
 /* NLMSG_ERROR: 0 is an ACK. Always <= 0. */
 static int error_of(const uint8_t *buf, const struct nlmsghdr *h)
 {
@@ -176,54 +165,57 @@ static void read_ieee(struct reader r, struct dcb_settings *s)
 	}
 }
 
-int dcb_msg_read(const void *buf, size_t len, uint32_t seq, struct dcb_settings *s)
+/* Opens an answer of that type: 1, and *ieee is what is in its DCB_ATTR_IEEE. 0: it is an ACK instead. Below: what it
+ * says is wrong, or is wrong with it. */
+static int open_answer(const void *buf, size_t len, uint32_t seq, uint16_t wanted, struct reader *ieee)
 {
 	const uint8_t *bytes = buf, *data;
 	struct nlmsghdr h;
 	struct reader r;
 	uint16_t type;
 	size_t size;
-	int err = open_message(buf, len, seq, &h);
 
-	*s = (struct dcb_settings){0};
-	if (err < 0)
-		return err;
-	if (h.nlmsg_type == NLMSG_ERROR) {
-		err = error_of(bytes, &h);
-		return err == 0 ? -EBADMSG : err; /* an ACK has no settings */
-	}
-	if (h.nlmsg_type != RTM_GETDCB || h.nlmsg_len < MSG_HEAD + sizeof(struct dcbmsg))
+	if (len < sizeof(h))
+		return -EBADMSG;
+	memcpy(&h, buf, sizeof(h));
+	if (h.nlmsg_len < MSG_HEAD || h.nlmsg_len > len || h.nlmsg_seq != seq)
+		return -EBADMSG;
+	if (h.nlmsg_type == NLMSG_ERROR)
+		return error_of(bytes, &h);
+	if (h.nlmsg_type != wanted || h.nlmsg_len < MSG_HEAD + sizeof(struct dcbmsg))
 		return -EBADMSG;
 	r = (struct reader){bytes + MSG_HEAD + sizeof(struct dcbmsg), bytes + h.nlmsg_len};
 	while ((data = next(&r, &type, &size)) != NULL)
 		if (type == DCB_ATTR_IEEE) {
-			read_ieee((struct reader){data, data + size}, s);
-			return 0;
+			*ieee = (struct reader){data, data + size};
+			return 1;
 		}
 	return -EBADMSG;
+}
+
+int dcb_msg_read(const void *buf, size_t len, uint32_t seq, struct dcb_settings *s)
+{
+	struct reader ieee;
+	int r = open_answer(buf, len, seq, RTM_GETDCB, &ieee);
+
+	*s = (struct dcb_settings){0};
+	if (r <= 0)
+		return r == 0 ? -EBADMSG : r; /* an ACK has no settings */
+	read_ieee(ieee, s);
+	return 0;
 }
 
 /* The kernel answers a set with RTM_SETDCB and one byte in DCB_ATTR_IEEE: 0, or the error truncated to 8 bits. */
 int dcb_msg_acked(const void *buf, size_t len, uint32_t seq)
 {
-	const uint8_t *bytes = buf, *data;
-	struct nlmsghdr h;
-	struct reader r;
-	uint16_t type;
-	size_t size;
-	int err = open_message(buf, len, seq, &h);
+	struct reader ieee;
+	int r = open_answer(buf, len, seq, RTM_SETDCB, &ieee);
 
-	if (err < 0)
-		return err;
-	if (h.nlmsg_type == NLMSG_ERROR)
-		return error_of(bytes, &h);
-	if (h.nlmsg_type != RTM_SETDCB || h.nlmsg_len < MSG_HEAD + sizeof(struct dcbmsg))
+	if (r <= 0)
+		return r;
+	if (ieee.at == ieee.end)
 		return -EBADMSG;
-	r = (struct reader){bytes + MSG_HEAD + sizeof(struct dcbmsg), bytes + h.nlmsg_len};
-	while ((data = next(&r, &type, &size)) != NULL)
-		if (type == DCB_ATTR_IEEE && size >= 1)
-			return (int8_t)data[0] > 0 ? -EBADMSG : (int8_t)data[0];
-	return -EBADMSG;
+	return (int8_t)*ieee.at > 0 ? -EBADMSG : (int8_t)*ieee.at;
 }
 
 unsigned dcb_compare(const struct dcb_settings *want, const struct dcb_settings *is)

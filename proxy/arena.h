@@ -131,8 +131,8 @@ uint32_t arena_damaged(const struct arena *a);
 uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len);
 /* Makes it truth. */
 void arena_commit(struct arena *a, uint32_t slot);
-/* A committed slot whose msn or psns the caller has changed: its CRC is made anew. A crash in between loses the slot, so
- * only what was not ACKed yet may be changed. */
+/* A committed slot whose msn or psns the caller has changed: its CRC is made anew. A crash in between loses the slot,
+ * so only what was not ACKed yet may be changed. */
 void arena_amend(struct arena *a, uint32_t slot);
 /* Takes it out of the index and frees it; gen changes. */
 void arena_free(struct arena *a, uint32_t slot);
@@ -146,10 +146,12 @@ uint32_t arena_find(const struct arena *a, enum slot_kind kind, uint32_t flow, u
 
 /* Bytes of the size class of a packet of len. In a pool that is full it may stand in a slot of a larger one. */
 uint32_t arena_class_bytes(uint16_t len);
-/* Slot bytes in use by a pool, as arena_class_bytes() counts them, and the most it may use now (own chunks and the free ones it may take). */
+/* Slot bytes in use by a pool, as arena_class_bytes() counts them, and the most it may use now (own chunks and the free
+ * ones it may take). */
 uint64_t arena_used(const struct arena *a, enum arena_pool pool);
 uint64_t arena_capacity(const struct arena *a, enum arena_pool pool);
-/* Slot bytes that packets of `len` find a place in, and no more: chunks that are used in part have none for larger ones. */
+/* Slot bytes that packets of `len` find a place in, and no more: chunks that are used in part have none for larger
+ * ones. */
 uint64_t arena_room(const struct arena *a, enum arena_pool pool, uint16_t len);
 
 /* Walks all committed slots (after attach; any order). *cursor starts at 0. SLOT_NONE at the end. */

@@ -48,6 +48,11 @@ static inline uint32_t arena_index_tag(uint8_t kind, uint32_t flow, uint64_t pos
 	return ((uint32_t)x & ~(uint32_t)(ARENA_INDEX_LINE - 1)) | (uint32_t)(pos & (ARENA_INDEX_LINE - 1));
 }
 
+static inline const struct arena_index_entry *arena_index_home(const struct arena_index *ix, uint32_t tag)
+{
+	return &ix->tab[tag & ix->mask];
+}
+
 static inline void arena_index_insert(struct arena_index *ix, uint32_t tag, uint32_t slot)
 {
 	uint32_t i = tag & ix->mask;

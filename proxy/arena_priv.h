@@ -147,7 +147,8 @@ void arena_slot_drop(struct arena *a, uint32_t slot);
 
 /* arena_chunk.c */
 uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class);
-/* Slot bytes of the chunks that the pool has or may take, worked out; and for both, after nfree or owned have changed. */
+/* Slot bytes of the chunks that the pool has or may take, worked out; and for both, after nfree or owned have
+ * changed. */
 uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool);
 void arena_chunks_counted(struct arena *a);
 /* Free chunks that the pool may take now. */

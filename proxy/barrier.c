@@ -24,9 +24,9 @@
  * What never waits is what a program cannot hear as a message: CNPs, bare TCP ACKs, CM but for DREQ and DREP; and what
  * the operator exempts (BarrierSkip=). They overtake; TCP does not mind.
  *
- * With Barrier=causal an RC message takes a snapshot along, too, of the other flows of its pair: behind the bytes of its
- * first packet, in the slot (slot_hdr.waits), so that it is repaired, kept and rebuilt with it. What finds no room there
- * is waived.
+ * With Barrier=causal an RC message takes a snapshot along, too, of the other flows of its pair: behind the bytes of
+ * its first packet, in the slot (slot_hdr.waits), so that it is repaired, kept and rebuilt with it. What finds no room
+ * there is waived.
  *
  * DREQ and DREP wait with the barrier off as well: they take the queue pair away that the bytes are on their way to.
  *

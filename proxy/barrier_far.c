@@ -9,14 +9,14 @@
  * An entry is done when the responder has ACKed the position, or when the flow has begun a later life. It is *waived*,
  * and the packet counted, when waiting would be for nothing or for ever: the flow has failed, makes no progress
  * (StallAfter=), its host has sent a DREQ, or its responder is in RNR - a program may be about to say over TCP "post
- * receives". DREQ and DREP wait in RNR as well, and for a host that has sent a DREQ: its queue pair may still live. A
- * flow that is not known here yet is waited for: its first packets are behind this one on the line. What has waited for
- * barrier_max_ns goes all the same.
+ * receives". DREQ and DREP wait for the flow of their own queue pair in RNR as well, and for a host that has sent a
+ * DREQ: it may still live. A flow that is not known here yet is waited for: its first packets are behind this one on
+ * the line. What has waited for barrier_max_ns goes all the same.
  *
  * An entry names flows as the near edge did in the life of its arena in which it was written. What such a life has left
- * behind (far_orphan.c) is found by that name; what it has not sent never comes, and is waived. What comes from the next
- * life cannot name it, though its host saw the completions: whatever heeds the barrier, with or without a snapshot, and
- * DREQ and DREP always, waits for the orphans of its two machines.
+ * behind (far_orphan.c) is found by that name; what it has not sent never comes, and is waived. What comes from the
+ * next life cannot name it, though its host saw the completions: whatever heeds the barrier, with or without a
+ * snapshot, and DREQ and DREP always, waits for the orphans of its two machines.
  *
  * With Barrier=causal a request that begins a message brings such entries along, too, of the other flows of its pair.
  * Its flow stops in front of it until they are done. That is no cycle: what an entry names was committed before. */
@@ -86,14 +86,18 @@ static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uin
 	return false;
 }
 
-/* The responder of the flow lacks what is waited for. */
-static enum verdict while_it_lacks(const struct far_flow *f, bool patient)
+/* The responder of the flow lacks what is waited for; pc: by whom, NULL: a message of another queue pair. */
+static enum verdict while_it_lacks(const struct far_flow *f, const struct parcel *pc)
 {
-	return f->failed || f->stalled || (!patient && (f->leaving || f->rnr) && !FAULT(FAULT_RNR_WAITED_FOR)) ? WAIVED : WAITS;
+	bool patient = pc && pc->patient && (pc->ends_qpn == NONE || pc->ends_qpn == f->dest_qpn);
+
+	if (f->failed || f->stalled)
+		return WAIVED;
+	return (f->leaving || f->rnr) && !patient && !FAULT(FAULT_RNR_WAITED_FOR) ? WAIVED : WAITS;
 }
 
 /* epoch: the life of the near edge's arena in which the entry was written. */
-static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, bool patient)
+static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, const struct parcel *pc)
 {
 	const struct far_flow *f = far_by_peer_of(p, get_be32(entry), epoch);
 	uint32_t inc = get_be32(entry + 4);
@@ -106,7 +110,7 @@ static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, 
 	}
 	if (f->inc != inc || (f->open && f->pos_acked >= pos))
 		return DONE;
-	return while_it_lacks(f, patient);
+	return while_it_lacks(f, pc);
 }
 
 static bool between(const struct proxy *p, const struct far_flow *f, const struct ip_addr *src, const struct ip_addr *dst)
@@ -117,7 +121,7 @@ static bool between(const struct proxy *p, const struct far_flow *f, const struc
 
 /* The first orphan of that session or an earlier one that is waited for; NULL: none. */
 static const struct far_flow *orphan_in_front(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst,
-                                              uint32_t session, bool patient, bool *waived)
+                                              uint32_t session, const struct parcel *pc, bool *waived)
 {
 	for (const struct dnode *n = p->orphans.next; n != &p->orphans; n = n->next) {
 		const struct far_flow *o = dlist_entry(n, struct far_flow, orphan_node);
@@ -125,7 +129,7 @@ static const struct far_flow *orphan_in_front(struct proxy *p, const struct ip_a
 		if (o->gone || o->pos_acked >= o->pos_rx || o->orphan_since > session || !between(p, o, src, dst) ||
 		    FAULT(FAULT_ORPHAN_OVERTAKEN))
 			continue;
-		if (while_it_lacks(o, patient) == WAITS)
+		if (while_it_lacks(o, pc) == WAITS)
 			return o;
 		*waived = true;
 	}
@@ -141,13 +145,13 @@ static bool passes(struct proxy *p, struct parcel *pc, const struct ip_addr *src
 	if (FAULT(FAULT_BARRIER_OFF))
 		return true;
 	for (; pc->at < pc->n; pc->at++) {
-		enum verdict v = look(p, entries + (size_t)pc->at * BARRIER_ENTRY_LEN, epoch, pc->patient);
+		enum verdict v = look(p, entries + (size_t)pc->at * BARRIER_ENTRY_LEN, epoch, pc);
 
 		if (v == WAITS)
 			return false;
 		pc->waived |= v == WAIVED;
 	}
-	return !pc->held || !orphan_in_front(p, src, dst, pc->session, pc->patient, &pc->waived);
+	return !pc->held || !orphan_in_front(p, src, dst, pc->session, pc, &pc->waived);
 }
 
 /* --- queues --- */
@@ -177,7 +181,7 @@ static void expire(struct proxy *p, const struct barrier_queue *q, const struct 
 	if (pc->at < pc->n)
 		say_expired(p, far_by_peer_of(p, get_be32(entry), far_epoch(p, pc->peer_epoch)));
 	else
-		say_expired(p, orphan_in_front(p, &q->src, &q->dst, pc->session, pc->patient, &waived));
+		say_expired(p, orphan_in_front(p, &q->src, &q->dst, pc->session, pc, &waived));
 }
 
 /* Lets go what may go, in order. */
@@ -230,12 +234,12 @@ bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
 
 	if (!begins || h->pos < f->start_passed || FAULT(FAULT_STARTS_PASS))
 		return false;
-	if (orphan_in_front(p, &f->src, &f->dst, f->orphan ? f->orphan_since - 1 : p->sessions, false, &waived)) {
+	if (orphan_in_front(p, &f->src, &f->dst, f->orphan ? f->orphan_since - 1 : p->sessions, NULL, &waived)) {
 		start_stays(p, f);
 		return true;
 	}
 	for (uint32_t i = 0; i < h->waits; i++, e += BARRIER_ENTRY_LEN) {
-		enum verdict v = look(p, e, far_epoch(p, f->peer_epoch), false);
+		enum verdict v = look(p, e, far_epoch(p, f->peer_epoch), NULL);
 
 		if (v == WAITS) {
 			start_stays(p, f);

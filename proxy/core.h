@@ -161,7 +161,7 @@ struct near_flow {
 	uint32_t tell_psn;      /* ... at this PSN, 24 bits */
 	uint32_t tell_hint;     /* what its last ACK said that it expects; NONE: nothing yet */
 	uint64_t tell_ns;       /* since when */
-	uint64_t slow_look_ns, slow_held; /* when to look next whether the buffer fills, and what was held the last time */
+	uint64_t slow_look_ns, slow_held; /* when to look next whether the buffer fills, and what was held last time */
 	uint8_t nak_syndrome;   /* failed: what the responder said, 0: nothing */
 	bool ack_owed;          /* something was kept back until repeated responses are out */
 	bool ack_asked;         /* an AckReq beyond pos_acked */
@@ -286,7 +286,7 @@ struct far_flow {
 	struct dnode out_node;         /* in lan_host.out, while counted_out is not 0 */
 	uint64_t out_ns;               /* when the host was heard last about these */
 	uint32_t window_bytes;         /* grows with ACKs, halves on loss */
-	uint32_t rnr_bytes;            /* what may be out since the responder was not ready; doubles with ACKs. 0: all */
+	uint32_t rnr_bytes;            /* what may be out since the responder was in RNR; doubles with ACKs. 0: all */
 	uint32_t pkts_since_ackreq;    /* packets sent without asking for an ACK */
 	uint64_t rtt_pos, rtt_sent_ns; /* an AckReq under way that was not repeated: measures the responder. 0: none */
 	uint64_t lan_srtt_ns, lan_var_ns; /* of the responder, smoothed; RFC 6298. 0: not measured */
@@ -356,6 +356,8 @@ struct hostpair {
 	uint32_t flows;          /* far flows between them; with the last one it goes, or when its quarantine ends */
 	uint32_t last_prober;    /* whose probe was not answered in time: a late answer is its; NONE */
 	uint32_t prober;         /* far flow whose turn it is, NONE */
+	uint64_t since_ns;       /* when it was first heard of */
+	bool asked;              /* one of its flows has had a turn since then */
 	bool doubted;            /* an answer in this turn may have been the prober's, or an old one of another flow */
 	struct dnode waiting;    /* far flows */
 	struct timer quarantine; /* nobody is probed before: a late answer would be taken for the next one's */
@@ -406,7 +408,8 @@ struct parcel {
 	uint32_t session;  /* proxy.sessions when it came: what was an orphan by then is older */
 	bool ip;           /* which of the two */
 	bool held;         /* waits for orphans between its machines: no exemption */
-	bool patient;      /* DREQ, DREP: waits for a responder in RNR or leaving, too */
+	bool patient;      /* DREQ, DREP: waits for its own responder in RNR or leaving, too: ... */
+	uint32_t ends_qpn; /* ... this one; NONE: there is no telling, it may be any */
 	bool waived;       /* an entry was not waited for */
 };
 
@@ -446,7 +449,25 @@ struct barrier {
 
 /* What a timer is for; its owner is the index of a near flow (first six), far flow (three), host pair, host, lane,
  * barrier queue or path. */
-enum timer_kind { TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL, TK_RTO, TK_PACE, TK_ASK, TK_QUARANTINE, TK_LAN_HOST, TK_LANE, TK_BARRIER, TK_STARTS, TK_KEEPALIVE, TK_ROOM, TK_PATH };
+enum timer_kind {
+	TK_PATIENCE,
+	TK_RETIRE,
+	TK_DRAIN,
+	TK_RESP_PACE,
+	TK_UNHEARD,
+	TK_FAIL,
+	TK_RTO,
+	TK_PACE,
+	TK_ASK,
+	TK_QUARANTINE,
+	TK_LAN_HOST,
+	TK_LANE,
+	TK_BARRIER,
+	TK_STARTS,
+	TK_KEEPALIVE,
+	TK_ROOM,
+	TK_PATH
+};
 
 /* Which list a slot is on. */
 enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX };
@@ -482,7 +503,7 @@ struct proxy {
 	uint32_t telling;      /* near flows that wait for an answer of their own: TELL_ASKED */
 	uint32_t far_evict_at; /* the flow that gives room next, if it drains nothing; and when all ... */
 	uint64_t far_evict_ns; /* ... are looked at again */
-	uint32_t near_free_hint, far_free_hint, pair_free_hint, host_free_hint; /* where to look for a free place first */
+	uint32_t near_free_hint, far_free_hint, pair_free_hint, host_free_hint; /* where a free place is sought first */
 	uint32_t *near_inc; /* last incarnation of each near index: never used twice */
 	uint64_t births;    /* near flows ever opened in this arena */
 	struct idx_hash near_by_key, near_by_requester, far_by_peer, far_by_qpn, pair_by_hosts, host_by_addr;
@@ -507,6 +528,7 @@ struct proxy {
 	struct dnode lane_list; /* lanes with something to send */
 	struct dnode orphans;   /* far flows of arenas that the peer has lost */
 	bool pacer_blocked;     /* what is on lane_list waits for the pacer */
+	bool waits;             /* the paths' controllers were told that something does */
 
 	struct proxy_event events[EVENT_RING];
 	uint32_t ev_head, ev_tail; /* written, read */

@@ -88,6 +88,7 @@
 	X(UNPAIRED_EVICTED, "unpaired_evicted", "near flows forgotten that never got an answer, for want of room")     \
 	X(REQUESTERS_GONE, "requesters_gone", "connections whose requester's QPN was found in a younger one")              \
 	X(INCARNATIONS, "incarnations", "QP resets recognised")                                                        \
+	X(BEGAN_LOWER, "began_lower", "flows that were found to begin before the first packet that came")             \
 	X(PAIRED_CM, "paired_cm", "QPN pairs learned from CM messages")                                                \
 	X(PAIRED_PROBE, "paired_probe", "QPN pairs learned from the responder's first answer")                         \
 	X(PAIR_QUARANTINES, "pair_quarantines", "host pairs put aside after an unanswered probe")                      \

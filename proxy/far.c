@@ -237,8 +237,8 @@ void far_ask(struct proxy *p, struct far_flow *f)
 
 void far_session_start(struct proxy *p, struct far_flow *f)
 {
-	if (!FAULT(FAULT_ARENA_EPOCH) && p->session.peer_arena_epoch && f->peer_epoch &&
-	    f->peer_epoch != p->session.peer_arena_epoch) {
+	if (p->session.peer_arena_epoch && f->peer_epoch && f->peer_epoch != p->session.peer_arena_epoch &&
+	    !FAULT(FAULT_ARENA_EPOCH)) {
 		if (!FAULT(FAULT_ORPHAN_DROPPED) && far_orphan(p, f))
 			return;
 		supersede(p, f); /* the peer has lost its memory of it: its numbers begin anew */

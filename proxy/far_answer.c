@@ -170,8 +170,8 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	return DROP_NONE;
 }
 
-/* The responder has more than this life of the edge has sent it, from an earlier one whose arena is gone: it answers what
- * is repeated with an ACK of the last that it has. All that is here before that need not be sent. */
+/* The responder has more than this life of the edge has sent it, from an earlier one whose arena is gone: it answers
+ * what is repeated with an ACK of the last that it has. All that is here before that need not be sent. */
 static void catch_up(struct far_flow *f, uint64_t pos)
 {
 	if (!f->resumed)

@@ -2,8 +2,8 @@
 /* Theory of operation
  *
  * READ responses cross the responder's LAN on their way to the far edge, which is their receiver there as the requester
- * would be without an edge: it answers their CE marks with CNPs to the responder (IBTA A17.9), at most one per 50 us and
- * flow, and the responder's NIC slows down. They look like the requester's own packets: its last READ tells how. */
+ * would be without an edge: it answers their CE marks with CNPs to the responder (IBTA A17.9), at most one per 50 us
+ * and flow, and the responder's NIC slows down. They look like the requester's own packets: its last READ tells how. */
 #include "far_priv.h"
 
 #define CNP_GAP_NS 50000ull

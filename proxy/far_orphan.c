@@ -9,8 +9,8 @@
  *
  * The host goes on with the same queue pair, and the new near edge opens a flow for it, which begins somewhere in what
  * the orphan holds, or right behind it. That one, the heir, sends nothing until the orphan is gone; then the responder
- * says where it stands, as for any flow whose beginning was not seen. No snapshot of the new life can name an orphan, so
- * whatever heeds the barrier waits for all orphans between its machines (barrier_far.c).
+ * says where it stands, as for any flow whose beginning was not seen. No snapshot of the new life can name an orphan,
+ * so whatever heeds the barrier waits for all orphans between its machines (barrier_far.c).
  *
  * An orphan whose responder makes no progress for StallAfter has failed, loudly. */
 #include "far_priv.h"

@@ -45,9 +45,9 @@ static void op_end(struct proxy *p, struct far_flow *f, struct rd_op *op)
 	f->resp_next = op ? op->pos : 0;
 }
 
-/* A responder knows more than an edge that has been restarted: it answers the first request that is repeated with an ACK
- * of the last one it ever had. What has not been sent again is not among the operations yet. Returns the first one with
- * responses of its own before upto, else upto. */
+/* A responder knows more than an edge that has been restarted: it answers the first request that is repeated with an
+ * ACK of the last one it ever had. What has not been sent again is not among the operations yet. Returns the first one
+ * with responses of its own before upto, else upto. */
 static uint64_t stop_at_unsent(struct proxy *p, const struct far_flow *f, uint64_t upto)
 {
 	for (uint64_t pos = max_u64(f->pos_tx, f->pos_acked); pos < min_u64(upto, f->pos_rx);) {

@@ -271,8 +271,8 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		return true;
 	}
 	/* Before the base of a flow that may still begin earlier it is kept; a FLOW_OPEN will say so. */
-	if (!FAULT(FAULT_DELIVERED_AGAIN) && f->open && w->pos < f->pos_rx &&
-	    (f->base_fixed || w->pos >= f->pos_base)) {
+	if (f->open && w->pos < f->pos_rx && (f->base_fixed || w->pos >= f->pos_base) &&
+	    !FAULT(FAULT_DELIVERED_AGAIN)) {
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fault.h - deliberate bugs, to show that the simulator finds them: FAULT(FAULT_X) is true while X is switched on.
  *
+ * It stands last in its condition: a run in which it was never asked for is the same with it, and the simulator spares
+ * itself that one.
+ *
  * Only in builds with -DPROXY_FAULTS (the simulator's): a normal build has no trace of them. */
 #ifndef PROXY_FAULT_H
 #define PROXY_FAULT_H
@@ -15,8 +18,9 @@ enum proxy_fault {
 };
 
 #ifdef PROXY_FAULTS
-extern bool proxy_faults[FAULT_COUNT]; /* all false at start */
-#define FAULT(f) proxy_faults[f]
+extern bool proxy_faults[FAULT_COUNT];      /* all false at start */
+extern bool proxy_fault_asked[FAULT_COUNT]; /* whoever wants to know sets them to false before */
+#define FAULT(f) (proxy_fault_asked[f] = true, proxy_faults[f])
 #else
 #define FAULT(f) 0
 #endif

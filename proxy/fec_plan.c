@@ -191,7 +191,8 @@ static void try_all(struct best *b, double loss, double burst, const struct fec_
 	}
 }
 
-/* A full line does not say how much more it is to carry. Often it is what a moment has left: so the last steps are small. */
+/* A full line does not say how much more it is to carry. Often it is what a moment has left: so the last steps are
+ * small. */
 static void step_down(struct best *b, const struct fec_plan *plan, double loss, double burst, const struct fec_line *line)
 {
 	double near = b->most.k ? FULL_NEAR * cost_of(&b->most) : 0, step = FULL_STEP * cost_of(plan);

@@ -14,17 +14,17 @@
  * A block of k x depth has to fill in FEC_BLOCK_PART of a round trip: a message waits for its repairs so long. So k and
  * depth compete for the same numbers, and which is worth more depends on the line: all pairs are tried.
  *
- *   few       A flow is in order: one datagram that nothing makes up for holds it up for a round trip, with all its messages
- *             of that time. To keep the 99.9th percentile of their latency, FEC_LEFT_FEW of the losses may be left.
- *             The cheapest code that does it is taken, if the line has room for it beside what it carries.
+ *   few       A flow is in order: one datagram that nothing makes up for holds it up for a round trip, with all its
+ *             messages of that time. To keep the 99.9th percentile of their latency, FEC_LEFT_FEW of the losses may be
+ *             left. The cheapest code that does it is taken, if the line has room for it beside what it carries.
  *   fewest    else, the code that leaves fewest over in the room that there is;
- *   most      but no more than FEC_LEFT_MOST, whatever the line carries: the cheapest such code on a full line, where each
- *             repair takes the place of a datagram, if it costs no more than ten times the losses. Else what can be had
- *             for that; none if it is worth little.
+ *   most      but no more than FEC_LEFT_MOST, whatever the line carries: the cheapest such code on a full line, where
+ *             each repair takes the place of a datagram, if it costs no more than ten times the losses. Else what can
+ *             be had for that; none if it is worth little.
  *
- * A plan is kept while it does what the best one does and costs less than KEEP_COST times that. More protection comes at
- * once, and so does less where the line is short, in steps as it nears the least that does; else less comes FEC_HOLD_NS after the last change at the soonest, and
- * none below half of the loss that switches FEC on. */
+ * A plan is kept while it does what the best one does and costs less than KEEP_COST times that. More protection comes
+ * at once, and so does less where the line is short, in steps as it nears the least that does; else less comes
+ * FEC_HOLD_NS after the last change at the soonest, and none below half of the loss that switches FEC on. */
 #ifndef PROXY_FEC_PLAN_H
 #define PROXY_FEC_PLAN_H
 
@@ -50,7 +50,8 @@ struct fec_measure {
 
 /* Growth of the receiver's sums. */
 void fec_measure_add(struct fec_measure *m, uint64_t numbers, uint64_t lost, uint64_t bursts);
-/* Share of lost datagrams, and mean length of bursts in datagrams, at least 1; FEC_BURST_UNKNOWN while it is not known. */
+/* Share of lost datagrams, and mean length of bursts in datagrams, at least 1; FEC_BURST_UNKNOWN while it is not
+ * known. */
 double fec_measure_loss(const struct fec_measure *m);
 double fec_measure_burst(const struct fec_measure *m);
 

@@ -85,7 +85,8 @@ enum fec_outcome {
 	FEC_NONSENSE, /* contradicts itself or another repair */
 };
 
-/* dgram: WAN_HDR_LEN bytes of room, then the frames; due_ns: when its neighbour in the group came, 0: it has none. The caller does with it as with what came, fec_rx_keep() too. */
+/* dgram: WAN_HDR_LEN bytes of room, then the frames; due_ns: when its neighbour in the group came, 0: it has none. The
+ * caller does with it as with what came, fec_rx_keep() too. */
 typedef void (*fec_rebuilt_fn)(void *arg, uint64_t pn, uint8_t *dgram, size_t len, uint64_t due_ns);
 
 /* A repair came, in the datagram pn. recv: what has arrived in this space. Calls rebuilt() for each datagram that it

@@ -2,8 +2,8 @@
 /* Theory of operation
  *
  * Each flow has a window of its own, but hundreds of them may go to one port: what they have under way together must
- * fit the queue of the switch in front of it, and nobody but the edge can see to that, as it is the one sender of all of
- * them. So each host has a window too, in bytes, which is shared by turns (lan_turn.c):
+ * fit the queue of the switch in front of it, and nobody but the edge can see to that, as it is the one sender of all
+ * of them. So each host has a window too, in bytes, which is shared by turns (lan_turn.c):
  *
  *     begins with     HOST_WINDOW_FIRST, and doubles per round trip until something is lost or marked
  *     acknowledged    one packet more per window, while it is the window that limits

@@ -10,7 +10,8 @@
  *     lan_host.waiting -> host pair -> ...                      those whose responder's host has its window full
  *
  * A pair that meets a full window waits in the order in which its turn would have come, and goes on with what is left
- * of its deficit. So does a flow that its rate has interrupted. A requester with a thousand queue pairs gets no more of a responder's port than one with a single one.
+ * of its deficit. So does a flow that its rate has interrupted. A requester with a thousand queue pairs gets no more of
+ * a responder's port than one with a single one.
  */
 #include "far.h"
 #include "lan_host.h"

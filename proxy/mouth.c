@@ -48,8 +48,8 @@ static uint64_t rnr_wait_max_ns(const struct proxy *p, const struct near_flow *f
 	return clamp_u64(rtt, RNR_WAIT_MIN_NS, RNR_WAIT_MAX_NS);
 }
 
-/* For a host that waits for an answer: until that can be here; or, when it is late, a part of that time. 0: it waits for
- * none, or there is no telling. */
+/* For a host that waits for an answer: until that can be here; or, when it is late, a part of that time. 0: it waits
+ * for none, or there is no telling. */
 static uint64_t answer_in_ns(const struct proxy *p, const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);

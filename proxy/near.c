@@ -144,8 +144,8 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 {
 	struct near_flow *f = near_find(p, &ci->src, &ci->dst, ci->dest_qpn, ci->vlan_tci);
 
-	if (!FAULT(FAULT_CM_REPEATED) && f && f->pos_next == f->pos_base && f->requester_qpn == ci->requester_qpn &&
-	    f->base_fixed)
+	if (f && f->pos_next == f->pos_base && f->requester_qpn == ci->requester_qpn && f->base_fixed &&
+	    !FAULT(FAULT_CM_REPEATED))
 		return;
 	if (f) {
 		f = near_succeed(p, f, ci->start_psn, ci->vlan_tci);

@@ -49,16 +49,16 @@ struct near_cm_info {
  * fresh, so that a repeated message is harmless; nor if the table is full. */
 void near_cm_open(struct proxy *p, const struct near_cm_info *ci);
 
-/* Its end, which both sides have agreed to. A flow that was never used is forgotten, so that nobody who gets the QPN next
- * is taken for its owner; one that was used tells a new life by itself (near_stranger.c). */
+/* Its end, which both sides have agreed to. A flow that was never used is forgotten, so that nobody who gets the QPN
+ * next is taken for its owner; one that was used tells a new life by itself (near_stranger.c). */
 void near_cm_over(struct proxy *p, const struct near_cm_info *ci);
 
 /* The newest life of a key (VLAN id, hosts, destination QPN), NULL if there is none. */
 struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                             uint16_t vlan_tci);
 
-/* An answer of a local host, while p->telling. True: it is to a request that the edge has made up to tell it of a failure.
- * near_tell.c. */
+/* An answer of a local host, while p->telling. True: it is to a request that the edge has made up to tell it of a
+ * failure. near_tell.c. */
 bool near_tell_hears(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci);
 
 /* --- to hosts --- */
@@ -116,7 +116,8 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 
 /* --- time, sessions, restart --- */
 
-/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL) has run out. May close the flow. */
+/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL) has run out. May close the
+ * flow. */
 void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind);
 /* Everything that is not settled is sent again. */
 void near_session_start(struct proxy *p, struct near_flow *f);

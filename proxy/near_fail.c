@@ -3,8 +3,8 @@
  *
  * The responder refused, or has not answered for very long (syndrome 0): what is held can reach nobody any more. With a
  * syndrome the host is told so at the place that was refused, which acknowledges all before it (IBTA 9.7.5.1); without
- * one it meets silence, as it would from a dead responder. Where that place was ACKed early, and the host asks for nothing
- * more, see near_tell.c.
+ * one it meets silence, as it would from a dead responder. Where that place was ACKed early, and the host asks for
+ * nothing more, see near_tell.c.
  *
  *     refused --> READs and ATOMICs before that place are answered --> failed
  *

@@ -6,10 +6,10 @@
  * extended headers and payload.
  *
  * What is still held says its fingerprint itself (slot header). Of what is settled, the starts and ends of the last
- * messages are remembered, in position order, in the arena; that is more than a host has outstanding, whatever the sizes.
- * What lies between them is nobody's for certain: the first packet of a new life may be lost, and the second, taken for a
- * repetition, would get an ACK of all that the old life had. It is passed over in silence, which costs no host anything:
- * its ACK comes with the end of the message.
+ * messages are remembered, in position order, in the arena; that is more than a host has outstanding, whatever the
+ * sizes. What lies between them is nobody's for certain: the first packet of a new life may be lost, and the second,
+ * taken for a repetition, would get an ACK of all that the old life had. It is passed over in silence, which costs no
+ * host anything: its ACK comes with the end of the message.
  */
 #include "near_fp.h"
 
@@ -75,7 +75,7 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 	if (slot != SLOT_NONE)
 		return arena_hdr(p->arena, slot)->fp == fp ? FP_SAME : FP_STRANGE;
 	e = pos >= f->pos_base ? message_at(p, f, pos) : NULL;
-	if (FAULT(FAULT_STALE_INCARNATION) || (FAULT(FAULT_MIDDLE_BELIEVED) && e && !starts_message))
+	if (FAULT(FAULT_STALE_INCARNATION) || (e && !starts_message && FAULT(FAULT_MIDDLE_BELIEVED)))
 		return FP_SAME;
 	if (e && e[0] == (uint32_t)pos && e[1] == fp)
 		return FP_SAME;

@@ -3,8 +3,8 @@
  *
  * Answered operations are kept, with request and responses, for a host whose response got lost on its LAN. What is kept
  * is in the arena, in the slots where it came: a request below pos_settled is one that was answered, the responses at
- * its positions are its answer. So a restart forgets nothing (near_rebuild.c), and an ATOMIC is replayed, never executed
- * twice. The request's slot goes first, then the responses': an answer that is there in part would be none.
+ * its positions are its answer. So a restart forgets nothing (near_rebuild.c), and an ATOMIC is replayed, never
+ * executed twice. The request's slot goes first, then the responses': an answer that is there in part would be none.
  *
  * Kept until one of
  *   - as many newer ones were answered as a host can have outstanding: it could not have asked for these without it
@@ -13,8 +13,8 @@
  *     (ConnectX 2 to 16 ms, timeout 14 67 ms).
  *
  * Scarcity never makes it fewer than a host can have outstanding. Answers come in bursts: all that waited for the pair,
- * or behind a lost one, are given at once, while the host's repetition of all of them is on its way already. Who needs a
- * record that is not there is held off until one is old enough (near_take_next()). */
+ * or behind a lost one, are given at once, while the host's repetition of all of them is on its way already. Who needs
+ * a record that is not there is held off until one is old enough (near_take_next()). */
 #include "near_priv.h"
 
 #define OPS_KEPT       128 /* answered ones kept per flow: the most that a host has outstanding (rxe) */

@@ -13,10 +13,10 @@
 
 /* --- places: near_table.c --- */
 
-/* It is known now which QPN the requester has, by one answer or for certain. A queue pair has one connection: of two flows
- * from one QPN of a host the older one is over (gone), whether or not anybody has said so, once the younger one is
- * certain. What is ACKed of it is still delivered, but to answer in its name would be to answer, with its PSNs, the queue
- * pair that has the number now. */
+/* It is known now which QPN the requester has, by one answer or for certain. A queue pair has one connection: of two
+ * flows from one QPN of a host the older one is over (gone), whether or not anybody has said so, once the younger one
+ * is certain. What is ACKed of it is still delivered, but to answer in its name would be to answer, with its PSNs, the
+ * queue pair that has the number now. */
 void near_requester_enter(struct proxy *p, struct near_flow *f);
 void near_requester_leave(struct proxy *p, struct near_flow *f);
 /* Hash of the flow's key in near_by_key. */
@@ -131,8 +131,8 @@ void near_op_insert(struct near_flow *f, struct rd_op *op);
 /* A READ, ATOMIC or unknown request at pos is about to be taken. msn: relative, with it counted. False: too many. */
 bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
                    uint32_t msn, uint32_t fp);
-/* The turn of a READ in that slot has come: it owns as many PSNs as the PMTU says, which may have been unknown when it was
- * taken, or says that it still is. */
+/* The turn of a READ in that slot has come: it owns as many PSNs as the PMTU says, which may have been unknown when it
+ * was taken, or says that it still is. */
 void near_op_measure(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot);
 /* The one in that slot, at pos_next: it waited beyond a gap while the edge restarted, and has nothing but its slot. */
 bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot);
@@ -164,8 +164,8 @@ void near_unheard_on_timer(struct proxy *p, struct near_flow *f);
 
 /* --- room for answers: near_room.c --- */
 
-/* The request at pos is about to cross. False, if it brings an answer for which there is no room: the flow is kicked when
- * there is. */
+/* The request at pos is about to cross. False, if it brings an answer for which there is no room: the flow is kicked
+ * when there is. */
 bool near_room_take(struct proxy *p, struct near_flow *f, uint64_t pos);
 /* A response of the operation has come. True: it had room reserved. */
 bool near_room_use(struct proxy *p, struct near_flow *f, struct rd_op *op);

@@ -4,8 +4,8 @@
  * READ, ATOMIC and unknown requests own a place in the flow that only the responder can fill: the ceiling stands in
  * front of the first one that is open. An unknown request counts as answered once the responder has acknowledged it.
  *
- * An operation is owed to the host (`due`) from its request on, and is given in PSN order, `next` by `next`. A host that
- * asks again, possibly for the rest only, never makes the request cross again. It
+ * An operation is owed to the host (`due`) from its request on, and is given in PSN order, `next` by `next`. A host
+ * that asks again, possibly for the rest only, never makes the request cross again. It
  *   - waits for what has not come yet: the answer is on its way, and will be framed as it asked last (`from`); or
  *   - has lost what it was given: that operation, from there on, is owed again, and nothing else is; what follows it
  *     asks for itself. What of later ones was given in part starts over, as the host will take it in order only.
@@ -22,7 +22,8 @@ static bool owns(const struct rd_op *op, uint64_t pos)
 	return pos >= op->pos && pos < op->pos + op->psns;
 }
 
-/* Most ask for the oldest open one, whose responses come, and others for the newest: a host may have a hundred between. */
+/* Most ask for the oldest open one, whose responses come, and others for the newest: a host may have a hundred
+ * between. */
 struct rd_op *near_op_at(const struct near_flow *f, uint64_t pos)
 {
 	if (f->op_open && owns(f->op_open, pos))
@@ -233,7 +234,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		return true;
 	f->asked_again = pos;
 	f->asked_again_ns = p->now_ns;
-	if (FAULT(FAULT_READ_CROSSES_AGAIN) && op->due && f->pos_wan > op->pos) {
+	if (op->due && f->pos_wan > op->pos && FAULT(FAULT_READ_CROSSES_AGAIN)) {
 		f->pos_wan = op->pos;
 		near_wan_kick(p, f);
 	}

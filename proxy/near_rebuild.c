@@ -28,8 +28,8 @@ struct near_desc {
 
 _Static_assert(sizeof(struct near_desc) <= ARENA_DESC_MAX, "near descriptor fits");
 
-/* What happened to it in one byte: 0: nothing; else the syndrome of the responder's NAK, or 1 for silence; FAILED_UNTOLD:
- * its host must still learn of it. */
+/* What happened to it in one byte: 0: nothing; else the syndrome of the responder's NAK, or 1 for silence;
+ * FAILED_UNTOLD: its host must still learn of it. */
 #define FAILED_SILENT 1
 #define FAILED_UNTOLD 0x80
 

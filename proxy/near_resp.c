@@ -146,8 +146,8 @@ static void acked_with_response(struct proxy *p, struct near_flow *f, const stru
 	barrier_mark(p, f);
 }
 
-/* A host that has gone back asks again for one operation after the other: a response behind those that it is about to ask
- * for would be an implied NAK of them. Returns until when to wait, 0: not at all. */
+/* A host that has gone back asks again for one operation after the other: a response behind those that it is about to
+ * ask for would be an implied NAK of them. Returns until when to wait, 0: not at all. */
 static uint64_t until_asked(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
 	uint64_t until = f->asked_again_ns + ASKING_NS;

@@ -2,8 +2,9 @@
 /* Theory of operation
  *
  * A READ brings as much as it asks for, whatever there is room for, and its answer stays until the host has it and some
- * time more. Were all let across that hosts ask for, their answers would meet a full pool, be refused and come again, and
- * what arrives of many would leave each without its end. So a request crosses when there is room for all that it brings:
+ * time more. Were all let across that hosts ask for, their answers would meet a full pool, be refused and come again,
+ * and what arrives of many would leave each without its end. So a request crosses when there is room for all that it
+ * brings:
  *
  *     free bytes of the pool of the WAN, above its reserve
  *     |-- reserved for answers that are on their way --|-- a quarter at least: for others --|
@@ -13,10 +14,11 @@
  * in chunks of smaller slots, where answers are kept: so a request waits for slots of its answer's size as well.
  *
  * Flows that find no room wait in order of arrival, their hosts held off by RNR NAKs as they ask again. What is larger
- * than half of the pool is counted as half. Nobody waits for ever: after WAIT_MAX_NS the first one crosses without, one in
- * such a time, and none while the line is silent. Were all to go that a cut has kept waiting, the pool would fill up with
- * answers that lack their ends. A request crosses much sooner if its host counts RNR NAKs: that one is not sent away, and
- * its QP would fail. So do those to a responder that is silent, which would keep the room from others for nothing. */
+ * than half of the pool is counted as half. Nobody waits for ever: after WAIT_MAX_NS the first one crosses without, one
+ * in such a time, and none while the line is silent. Were all to go that a cut has kept waiting, the pool would fill up
+ * with answers that lack their ends. A request crosses much sooner if its host counts RNR NAKs: that one is not sent
+ * away, and its QP would fail. So do those to a responder that is silent, which would keep the room from others for
+ * nothing. */
 #include "near_priv.h"
 
 #include "share.h"

@@ -86,6 +86,7 @@ static enum proxy_drop rx_below(struct proxy *p, struct near_flow *f, const uint
 		f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base); /* all single PSNs: see below */
 	near_set_base(f, pos);
 	near_fp_reset(p, f);
+	count(p, CTR_BEGAN_LOWER, 1);
 	f->pos_last_rx = pos;
 	f->open_due = true;
 	near_store(p, f);

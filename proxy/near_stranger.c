@@ -44,8 +44,9 @@ enum near_life near_stranger_below(struct proxy *p, struct near_flow *f, uint64_
 	return LIFE_UNSURE;
 }
 
-/* The round that was seen to begin ahead of pos_next may still go on. Not if the flow has gone past that place meanwhile
- * (the length of a READ was learned, and what was held behind it taken), nor after a while: its life may be over. */
+/* The round that was seen to begin ahead of pos_next may still go on. Not if the flow has gone past that place
+ * meanwhile (the length of a READ was learned, and what was held behind it taken), nor after a while: its life may be
+ * over. */
 static bool ahead_stands(const struct proxy *p, const struct near_flow *f)
 {
 	const struct near_stranger *s = &f->stranger;

@@ -13,13 +13,14 @@
  *                                                               +------------+ any other NAK: it is told
  *
  * The request is a MIDDLE where no message has begun. It counts only at the PSN that the host expects next, which is
- * known if the other direction was used; else whatever is tried first is answered with it. A host whose one NAK was lost
- * says no more about what lies ahead, but still answers what lies behind, half of all PSNs away. A host that is within a
- * message that its peer never finished may take one kind of MIDDLE, so SEND and WRITE take turns. Neither has a payload:
- * whatever the host thinks of it, no byte of its memory changes.
+ * known if the other direction was used; else whatever is tried first is answered with it. A host whose one NAK was
+ * lost says no more about what lies ahead, but still answers what lies behind, half of all PSNs away. A host that is
+ * within a message that its peer never finished may take one kind of MIDDLE, so SEND and WRITE take turns. Neither has
+ * a payload: whatever the host thinks of it, no byte of its memory changes.
  *
  * It must not meet a queue pair that has got the number meanwhile: nothing is sent once another flow between the two
- * hosts has it, the tries are over after a second, and the first PSN is not one that queue pairs are likely to begin at. */
+ * hosts has it, the tries are over after a second, and the first PSN is not one that queue pairs are likely to begin
+ * at. */
 #include "near_priv.h"
 
 #include "pair.h"
@@ -27,7 +28,6 @@
 #define IDLE_NS       100000000ull /* and two round trips: a host whose last requests were lost asks for them again, */
                                    /* after 67 ms with the usual timeout of 14, and these can be refused */
 #define WAIT_NS       10000000ull  /* as well: what the responder's host sent before its queue pair failed is under way */
-#define STUCK_NS      500000000ull /* the host does not take that: it is told all the same */
 #define FIRST_GAP_NS  4000000ull   /* between tries that are not answered; doubles */
 #define TRIES         8
 #define PSN_JUMP      0x400000u    /* a quarter of all PSNs */
@@ -45,12 +45,17 @@ static const struct far_flow *reverse_of(struct proxy *p, const struct near_flow
 	return r && !r->failed && r->dest_qpn == f->requester_qpn ? r : NULL;
 }
 
+/* The host does not take what is there for it. Twice stall_ns, for that may wait by the barrier for what another queue
+ * pair does not take: it is let go once that one counts as stalled, and that is found when it is repeated. */
+static bool is_stuck(const struct proxy *p, const struct far_flow *r)
+{
+	return p->now_ns - r->last_progress_ns >= 2 * p->cfg.stall_ns;
+}
+
 /* Something of the other direction is, or may be, on its way to the host. */
 static bool more_comes(const struct proxy *p, const struct far_flow *r)
 {
-	uint64_t quiet_ns = p->now_ns - r->last_progress_ns;
-
-	return quiet_ns < wait_ns(p) || (r->pos_acked < r->pos_rx_max && quiet_ns < STUCK_NS);
+	return p->now_ns - r->last_progress_ns < wait_ns(p) || (r->pos_acked < r->pos_rx_max && !is_stuck(p, r));
 }
 
 /* Whether the requester's QPN has been seen in another connection between the two hosts since the flow failed. */

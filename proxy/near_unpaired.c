@@ -2,8 +2,8 @@
 /* Theory of operation
  *
  * Anything with a source in the local prefixes can open a flow by sending one packet to a QPN that nobody has. Such a
- * flow stays unpaired: no responder ever answers it. What unpaired flows may take is bounded, so that a host that sprays
- * QPNs costs itself its place and nobody else theirs:
+ * flow stays unpaired: no responder ever answers it. What unpaired flows may take is bounded, so that a host that
+ * sprays QPNs costs itself its place and nobody else theirs:
  *
  *     an eighth of the table, half of that for one source, half of it for sources without any paired flow,
  *     a sixteenth of the LAN pool (but one packet each)
@@ -11,11 +11,11 @@
  * Nothing of an unpaired flow has been ACKed, so it may go at any time: its host repeats what it sent. Who comes when
  * the share is used up takes the place of the flow that has been quiet for longest, of its own source if that one has
  * its half, else of the source that has most. At once if that source has more than the newcomer's even so: sources end
- * up with equal numbers, whatever one of them sends. Else only a flow that is quiet goes, or the newcomer is dropped and
- * comes again.
+ * up with equal numbers, whatever one of them sends. Else only a flow that is quiet goes, or the newcomer is dropped
+ * and comes again.
  *
- * A host that forges the addresses of its whole LAN can keep hosts that have no paired flow from getting one; those that
- * have go on, and open more.
+ * A host that forges the addresses of its whole LAN can keep hosts that have no paired flow from getting one; those
+ * that have go on, and open more.
  *
  * Sources are counted by a hash of their address. Two that share a bucket share its half. */
 #include "near_priv.h"

@@ -179,6 +179,7 @@ static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
 	near_set_base(f, pos);
 	near_fp_reset(p, f);
 	f->open_due = true;
+	count(p, CTR_BEGAN_LOWER, 1);
 	near_speak(p, f, DUE_NAK);
 }
 
@@ -265,8 +266,8 @@ bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot)
 			continue;
 		}
 		h = arena_hdr(p->arena, *slot);
-		if (!FAULT(FAULT_CREDIT_IGNORED) &&
-		    (f->pos_wan >= credit_of(p, f) || l->out_bytes + arena_class_bytes(h->len) > l->window_bytes))
+		if ((f->pos_wan >= credit_of(p, f) || l->out_bytes + arena_class_bytes(h->len) > l->window_bytes) &&
+		    !FAULT(FAULT_CREDIT_IGNORED))
 			return false;
 		return !(h->flags & SF_OWN_RESPONSE) || near_room_take(p, f, f->pos_wan);
 	}

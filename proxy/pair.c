@@ -9,6 +9,12 @@
  * taken for the next flow's; so does the end of a flow in its turn. A restart begins with one for host pairs with flows
  * that the life before may have probed.
  *
+ * Two hosts may have talked past the edges until a moment ago. Their answers to that still come while the first of
+ * their flows have their turns, and would be taken for theirs. Such hosts give themselves away: an answer that nobody
+ * can have asked for, as no flow between them has been sent to yet, is one to what went past, and no flow is tried
+ * before there has been none for UNASKED_QUIET_NS. That ends after UNASKED_MAX_NS at the latest, as anybody may forge
+ * them.
+ *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
  * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. */
 #include "pair.h"
@@ -16,6 +22,8 @@
 #include "far.h"
 #include "lan_host.h"
 
+#define UNASKED_QUIET_NS 20000000ull
+#define UNASKED_MAX_NS   200000000ull
 #define VOID_QUIET_NS 20000000ull /* a flow that sent nothing again, and got no answer, for so long gets no late ones */
 
 static uint64_t addr_word(const struct ip_addr *a, int half)
@@ -125,6 +133,7 @@ static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src,
 		return NULL;
 	hp->used = true;
 	hp->prober = hp->last_prober = NONE;
+	hp->since_ns = p->now_ns;
 	dlist_init(&hp->waiting);
 	timer_init(&hp->quarantine, TK_QUARANTINE, idx);
 	idx_hash_put(&p->pair_by_hosts, hosts_hash(src, dst, NONE), idx);
@@ -148,6 +157,7 @@ bool pair_join(struct proxy *p, struct far_flow *f)
 static void begin_turn(struct hostpair *hp, struct far_flow *f)
 {
 	hp->doubted = false;
+	hp->asked = true;
 	hp->prober = f->idx;
 	f->probing = true;
 }
@@ -308,11 +318,27 @@ static struct far_flow *candidate(struct proxy *p, struct hostpair *hp)
 	return hp->last_prober != NONE ? &p->far[hp->last_prober] : NULL;
 }
 
+/* An answer between hosts of which none was asked for anything. */
+static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt *pkt)
+{
+	uint64_t until;
+
+	if (!hp)
+		hp = hostpair_new(p, &pkt->dst, &pkt->src);
+	if (!hp || FAULT(FAULT_UNASKED_UNHEARD))
+		return;
+	until = min_u64(p->now_ns + UNASKED_QUIET_NS, hp->since_ns + UNASKED_MAX_NS);
+	if (until > p->now_ns && (!timer_armed(&hp->quarantine) || hp->quarantine.when_ns < until))
+		timer_set(&p->timers, &hp->quarantine, until);
+}
+
 struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
 	struct far_flow *f = hp ? candidate(p, hp) : NULL;
 
+	if (!hp || !hp->asked)
+		unasked(p, hp, pkt);
 	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* without AETH it does not say how many messages were counted */
 	if (!in_flight(f, pkt) && !expects_earlier(f, pkt))

@@ -8,8 +8,8 @@
  * other edge is taken on its lane, in the session's epoch, with a good tag.
  *
  * What goes to hosts is served in this order: answers that the edge makes itself (mouth.c; hosts wait for them), what
- * is not RC, responses, requests (lan_turn.c). Flows within each take turns. What goes to the other edge is served lane by lane, a
- * datagram each, when the pacer says so; reports and other control are not held back by the pacer.
+ * is not RC, responses, requests (lan_turn.c). Flows within each take turns. What goes to the other edge is served lane
+ * by lane, a datagram each, when the pacer says so; reports and other control are not held back by the pacer.
  *
  * All timers are in one heap, and each belongs to a module (on_timer). */
 #include "barrier.h"
@@ -322,8 +322,17 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 	return len;
 }
 
-/* One that is held by its pacer keeps its place, whatever control of others goes past it: lanes with much to report would
- * get more turns for data as well, and so have more to report. */
+static void note_waiting(struct proxy *p, bool waits)
+{
+	if (p->waits == waits)
+		return;
+	p->waits = waits;
+	for (uint32_t i = 0; i < p->npaths; i++)
+		rate_waits(&p->path[i].pacer->control, waits);
+}
+
+/* One that is held by its pacer keeps its place, whatever control of others goes past it: lanes with much to report
+ * would get more turns for data as well, and so have more to report. */
 size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, struct wan_tx *tx)
 {
 	struct dnode *n = p->lane_list.next, *next, *last = p->lane_list.prev;
@@ -347,6 +356,8 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 				dlist_append(&p->lane_list, n);
 			}
 			wan_pacer_take(path->pacer, now_ns, len);
+			if (wan_lane_has_data(l))
+				note_waiting(p, true);
 			p->last_tx_ns = now_ns;
 			tx->lane = l->id;
 			tx->path = path->id;
@@ -358,5 +369,6 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 		else
 			dlist_remove(n);
 	}
+	note_waiting(p, p->pacer_blocked);
 	return 0;
 }

@@ -81,12 +81,14 @@ struct wan_pacer {
 	_Atomic uint64_t data_bytes;  /* in datagrams with packets, without what is around */
 	_Atomic uint64_t other_bytes; /* of the line, for datagrams without; FEC's repairs are neither */
 	uint32_t overhead_bytes;   /* per datagram: UDP, IP and link layer */
-	uint32_t burst_ns;         /* unused time that may be saved up, ns */
+	_Atomic uint32_t burst_ns; /* unused time that may be saved up */
 	struct rate_control control;
 };
 
 /* rate_bps: bits per second, not 0. Controlled by rate_fixed; rate_choose() changes both, at any time. */
 void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns);
+/* At any time. */
+void wan_pacer_set_burst(struct wan_pacer *p, uint32_t burst_ns);
 
 /* What a datagram's seal hangs on: all of it stands in its header. */
 struct wan_seal_id {
@@ -191,8 +193,8 @@ int proxy_init(struct proxy **p, void *heap, void *region, const struct proxy_co
                enum proxy_start start, uint64_t epoch, uint64_t now_ns);
 
 /* Changes what may change while running: mode, pair_modes (flows that are open take the new one: what was ACKed stays
- * ACKed, and the new ceiling holds from here on), pacer rate, lan_*, reorder_ns, *_ns; fec, but not off and on. -EINVAL and
- * nothing changed if anything else differs. */
+ * ACKed, and the new ceiling holds from here on), pacer rate, lan_*, reorder_ns, *_ns; fec, but not off and on. -EINVAL
+ * and nothing changed if anything else differs. */
 int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t now_ns);
 
 /* --- session with the other edge --- */
@@ -255,8 +257,8 @@ struct wan_tx {
 	bool ect; /* to be sent as ECT(0), else as not ECN-capable */
 };
 
-/* Builds the next datagram in buf (capacity at least the payload_max of every path). Returns its length, 0 if there is nothing to
- * send or the pacer says not yet. */
+/* Builds the next datagram in buf (capacity at least the payload_max of every path). Returns its length, 0 if there is
+ * nothing to send or the pacer says not yet. */
 size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, struct wan_tx *tx);
 
 /* When to call again if nothing comes in: now or earlier means at once; UINT64_MAX never. */

@@ -16,7 +16,7 @@
 #include "wan_lane.h"
 
 #ifdef PROXY_FAULTS
-bool proxy_faults[FAULT_COUNT];
+bool proxy_faults[FAULT_COUNT], proxy_fault_asked[FAULT_COUNT];
 #endif
 
 /* --- memory --- */

@@ -101,12 +101,24 @@ bool rate_has_room(struct rate_control *c)
 	return false;
 }
 
+void rate_waits(struct rate_control *c, bool waits)
+{
+	if (waits)
+		ADD(c->waiting, 1);
+	else
+		atomic_fetch_sub_explicit(&c->waiting, 1, memory_order_relaxed);
+}
+
 void rate_time_unused(struct rate_control *c)
 {
-	uint64_t in_flight = LOAD(c->in_flight_bytes);
+	uint64_t in_flight = LOAD(c->in_flight_bytes), until = LOAD(c->delivered_bytes) + in_flight + 1;
 
-	if (rate_tracks(c) && (!LOAD(c->full) || !in_flight))
-		STORE(c->app_limited_until, LOAD(c->delivered_bytes) + in_flight + 1);
+	if (!rate_tracks(c) || (LOAD(c->full) && in_flight))
+		return;
+	if (LOAD(c->waiting))
+		STORE(c->late_until, until);
+	else
+		STORE(c->app_limited_until, until);
 }
 
 void rate_on_sent(struct rate_control *c, struct rate_mark *m, uint64_t now_ns, uint32_t bytes)
@@ -126,7 +138,8 @@ void rate_on_sent(struct rate_control *c, struct rate_mark *m, uint64_t now_ns, 
 	                        .first_sent_ns = LOAD(c->first_sent_ns),
 	                        .in_flight_bytes = in_flight + bytes,
 	                        .bytes = bytes,
-	                        .app_limited = LOAD(c->app_limited_until) != 0};
+	                        .app_limited = LOAD(c->app_limited_until) != 0,
+	                        .late = LOAD(c->late_until) != 0};
 	if ((!ops->on_sent && !(ops->on_idle && in_flight == 0)) || !enter(c))
 		return;
 	if (ops->on_idle && in_flight == 0)
@@ -184,8 +197,17 @@ static void measure(const struct rate_control *c, struct rate_sample *s, const s
 	s->datagram_bytes = m->bytes;
 	s->sent_in_flight_bytes = m->in_flight_bytes;
 	s->app_limited = m->app_limited;
+	s->late = m->late;
 	if (over_ns && pick->sent_ns >= m->first_sent_ns)
 		s->bw_bps = rate_from(LOAD(c->delivered_bytes) - m->delivered_bytes, over_ns);
+}
+
+static void pass(struct rate_control *c, _Atomic uint64_t *until)
+{
+	uint64_t bytes = LOAD(*until);
+
+	if (bytes && LOAD(c->delivered_bytes) > bytes)
+		STORE(*until, 0);
 }
 
 void rate_on_report(struct rate_control *c, const struct rate_pick *pick, uint64_t now_ns, uint64_t rtt_ns, uint64_t ce)
@@ -198,11 +220,9 @@ void rate_on_report(struct rate_control *c, const struct rate_pick *pick, uint64
 	if (LOAD(c->wanted) == LOAD(c->ops) && !pick->mark.bytes)
 		return;
 	if (pick->mark.bytes) {
-		uint64_t until = LOAD(c->app_limited_until);
-
 		STORE(c->first_sent_ns, pick->sent_ns);
-		if (until && LOAD(c->delivered_bytes) > until)
-			STORE(c->app_limited_until, 0);
+		pass(c, &c->app_limited_until);
+		pass(c, &c->late_until);
 	}
 	if (!enter(c))
 		return;

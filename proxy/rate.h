@@ -14,7 +14,9 @@
  * was sent (struct rate_mark, in its entry of the sent map). When it is known to have arrived, what was delivered
  * since then, over the longer of the time it took to send and the time it took to be told, is a sample: no report that
  * bunches arrivals can make it too high. A sample is application-limited if the pacer had time to give in that
- * flight that nobody took, other than for want of room in flight.
+ * flight that nobody took, other than for want of room in flight, and nothing waited to be sent. If something did, it
+ * is the processor that came late: such a sample is late. It says as little about the line, but that more was asked for
+ * and no more came.
  *
  * Bytes are those of the line, overhead included, so that rates can be compared with the pacer's. What is never
  * acknowledged (reports, FEC repairs) is counted with the next datagram that is: a share of repairs must not look like
@@ -50,7 +52,7 @@ struct rate_mark {
 	uint64_t first_sent_ns;                 /* when the one was sent whose delivery was the last known then */
 	uint64_t in_flight_bytes;               /* itself included */
 	uint32_t bytes;
-	bool app_limited;
+	bool app_limited, late;
 };
 
 /* What is known after a report. */
@@ -66,7 +68,7 @@ struct rate_sample {
 	uint64_t in_flight_bytes;      /* now */
 	uint64_t sent_in_flight_bytes; /* when that one was sent */
 	uint64_t ce;                   /* datagrams that came with the ECN mark CE, since the last sample */
-	bool app_limited;
+	bool app_limited, late;
 };
 
 struct rate_ops {
@@ -93,7 +95,8 @@ struct rate_control {
 	_Atomic uint64_t in_flight_max_bytes;
 	_Atomic uint64_t delivered_bytes, lost_bytes, in_flight_bytes, ce;
 	_Atomic uint64_t delivered_ns, first_sent_ns;
-	_Atomic uint64_t app_limited_until; /* delivered_bytes; 0: it is not */
+	_Atomic uint64_t app_limited_until, late_until; /* delivered_bytes; 0: it is not */
+	_Atomic uint32_t waiting;           /* shards with something to send that may not go yet */
 	_Atomic bool full;                  /* as much is in flight as may be: idle time is not the application's */
 	atomic_flag busy;
 	/* of whoever holds `busy` */
@@ -121,6 +124,8 @@ static inline bool rate_tracks(struct rate_control *c)
 
 /* False: as much is in flight as may be. */
 bool rate_has_room(struct rate_control *c);
+/* A shard has more to send than may go, or has no longer. */
+void rate_waits(struct rate_control *c, bool waits);
 /* The pacer had time that nobody took. */
 void rate_time_unused(struct rate_control *c);
 static inline void rate_time_taken(struct rate_control *c)

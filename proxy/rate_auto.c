@@ -14,7 +14,7 @@
  *   queue may be one's own. At most once in MIN_RTT_KEPT_RTTS round trips, so it costs one percent at most.
  *
  * The rate is the largest of the samples of this probe and the one before. A sample that was limited by the application
- * may raise it and never lowers it, nor ends a startup.
+ * may raise it and never lowers it, nor ends a startup. One that came late may end it.
  *
  * Losses alone mean nothing below LOSS_PPM: random ones must not slow anybody. Those that come while the round trip is
  * well above the least are a queue that runs over, and any number of them counts (OVERRUN_PPM in the rounds after a
@@ -32,13 +32,17 @@
  *   Then as much may be in flight as CUBIC would have in our place (cubic_window.h), which shares with CUBIC as CUBIC
  *   does. At first, until it has met losses of its own, it follows what the probes bring. After losses one round goes
  *   by without it: if all that fill the queue are of our kind, they stand back together, for losses come to all at the
- *   same time, and the queue is gone, and so is the reason.
+ *   same time, and the queue is gone, and so is the reason. What is paced meets a full queue more often than what goes
+ *   by acknowledgements, and at 10 Gbit/s losses are seconds apart: so each probe-rtt, with the queue without us, tells
+ *   what the others have (weigh()), and the window goes to two thirds of that if it is less, and to as much if it is
+ *   more.
  * - Who does not care about losses, as BBR version 1. Then they go on whatever is given (look()), and to give is of no
  *   use: for DEAF_ROUNDS losses are no reason for anything, as much is in flight as BBR has, and probes are believed.
  *   CE marks are obeyed all the same.
  *
  * Both look like a longer way at first, and a longer way like them. The least round trip is only given up for what is
- * seen with half of the line's content in flight, and only after BELIEVED_NS, in which BBR empties the queue once. */
+ * seen with half of the line's content in flight, and only after BELIEVED_NS, in which BBR empties the queue once; and
+ * if a queue is somebody's, only once it is the same PROBED_RTTS times, for CUBIC's rises and falls. */
 #include "rate.h"
 
 #include <string.h>
@@ -72,6 +76,7 @@
 #define CONTENDED_RTTS     40
 #define CONTENDED_ROUNDS   3
 #define WINDOW_PACE        110
+#define WEIGHED            66 /* percent of what others have: two fifths of all */
 #define LOOK_ROUNDS        16
 #define LOSSES_RARE        12 /* one round of so many has some */
 #define LOSSES_FREQUENT    6
@@ -80,6 +85,8 @@
 #define MIN_RTT_KEPT_NS    5000000000ull
 #define MIN_RTT_KEPT_RTTS  100
 #define BELIEVED_NS        12000000000ull
+#define PROBED_RTTS        4
+#define ALIKE              10 /* percent */
 #define PROBE_RTT_LEAST_NS 1000000ull
 #define NONE               UINT64_MAX
 
@@ -114,12 +121,16 @@ struct auto_state {
 	uint64_t round_end;  /* delivered bytes */
 	/* of the round that goes on */
 	uint64_t acked, lost, ce, rtt_ns, rtts_ns, most_rtt_ns, nrtts, round_bps, most_in_flight;
-	bool limited; /* by the application */
+	bool limited; /* by the application, or late */
+	bool idle;    /* by the application */
 	bool fresh;   /* bw_bps[0] has a sample that was not */
 	uint64_t now_ns;
 	uint64_t resume_ns;         /* probe-rtt: not before */
 	struct cubic_window window; /* while contended; bytes 0: not */
 	bool window_known;          /* has met losses */
+	uint64_t before_bytes, before_rtt_ns; /* probe-rtt: in flight and seen before */
+	uint64_t drained_bytes;               /* delivered when as little was in flight as is wanted */
+	uint64_t probed_rtt_ns[PROBED_RTTS];  /* what the last ones have seen */
 	uint64_t segment_bytes;     /* the largest datagram */
 	uint32_t looked, lossy;     /* rounds outside of probes, and those of them with congestion: lately */
 	uint32_t deaf_rounds;       /* left */
@@ -247,6 +258,11 @@ static void enter(struct auto_state *a, enum phase phase, uint64_t now_ns)
 	a->rounds = 0;
 	a->flat = 0;
 	a->most_bps = 0;
+	if (phase == PROBE_RTT) {
+		a->before_rtt_ns = a->queued_rtt_ns;
+		a->before_bytes = a->most_in_flight;
+		a->resume_ns = NONE;
+	}
 	if (phase == UP)
 		a->up_bps = 0;
 	if (phase == REFILL) {
@@ -293,7 +309,7 @@ static bool brings_no_more(struct auto_state *a, uint32_t by_percent, uint32_t r
 	if (a->round_bps >= a->most_bps + percent(a->most_bps, by_percent)) {
 		a->most_bps = a->round_bps;
 		a->flat = 0;
-	} else if (!a->limited) {
+	} else if (!a->idle) {
 		a->flat++;
 	}
 	return a->flat >= rounds;
@@ -378,10 +394,11 @@ static void keep_window(struct auto_state *a, bool over)
 }
 
 /* Much less is delivered than was found, and a queue says that it is not for want of sending: the line has become
- * slower. */
+ * slower. Not so beside those who fill the queue: it is theirs then, and less was sent. */
 static void note_slower(struct auto_state *a, uint64_t now_ns)
 {
-	bool slower = !a->limited && queued(a, a->rtt_ns, 20) && a->round_bps < percent(found_bps(a), SLOWER);
+	bool slower = !a->limited && !a->window_known && queued(a, a->rtt_ns, 20) &&
+	              a->round_bps < percent(found_bps(a), SLOWER);
 
 	a->slower = slower ? a->slower + 1 : 0;
 	if (a->slower < SLOWER_ROUNDS || a->phase == STARTUP || a->phase == PROBE_RTT)
@@ -444,7 +461,7 @@ static void begin_round(struct auto_state *a, const struct rate_sample *s)
 	a->queued_rtt_ns = a->rtt_ns == NONE ? a->min_rtt_ns : a->rtt_ns;
 	a->acked = a->lost = a->ce = a->rtts_ns = a->nrtts = a->most_rtt_ns = a->round_bps = a->most_in_flight = 0;
 	a->rtt_ns = NONE;
-	a->limited = false;
+	a->limited = a->idle = false;
 }
 
 /* While contended not before what that made of the queue is seen. */
@@ -462,6 +479,45 @@ static uint64_t kept_ns(const struct auto_state *a)
 	return max_of(MIN_RTT_KEPT_NS, MIN_RTT_KEPT_RTTS * a->min_rtt_ns);
 }
 
+/* Whoever fills a queue by losses lets it fall and rise again; a longer way is the same each time. */
+static bool probes_alike(const struct auto_state *a)
+{
+	uint64_t least = NONE, most = 0;
+
+	for (int i = 0; i < PROBED_RTTS; i++) {
+		least = min_of(least, a->probed_rtt_ns[i]);
+		most = max_of(most, a->probed_rtt_ns[i]);
+	}
+	return most <= least + percent(least, ALIKE);
+}
+
+/* What the round trip fell by when nearly all of ours had left the queue tells how fast the line is, and so what others
+ * have on it. */
+static uint64_t others_bytes(const struct auto_state *a, const struct rate_sample *s)
+{
+	uint64_t left = s->sent_in_flight_bytes, fell_ns, all;
+
+	if (a->before_bytes <= left || a->before_rtt_ns <= s->rtt_ns)
+		return 0;
+	fell_ns = max_of(a->before_rtt_ns - s->rtt_ns, a->before_rtt_ns / 16);
+	all = rate_bytes(rate_from(a->before_bytes - left, fell_ns), s->rtt_ns);
+	return all > left ? all - left : 0;
+}
+
+/* Two windows that grow and fall by losses come together slowly. */
+static void weigh(struct auto_state *a, const struct rate_sample *s)
+{
+	uint64_t others = others_bytes(a, s), window = a->window.bytes;
+
+	if (!others || !contended(a) || !a->window_known || !losses_rare(a))
+		return;
+	if (window < percent(others, WEIGHED))
+		cubic_window_start(&a->window, a->now_ns, min_of(percent(others, WEIGHED), 2 * window),
+		                   a->segment_bytes);
+	else if (window > others)
+		cubic_window_start(&a->window, a->now_ns, max_of(others, window / 2), a->segment_bytes);
+}
+
 static void track_rtt(struct auto_state *a, const struct rate_sample *s)
 {
 	bool old = s->now_ns > max_of(a->min_rtt_at_ns, a->probed_rtt_at_ns) + kept_ns(a);
@@ -476,18 +532,21 @@ static void track_rtt(struct auto_state *a, const struct rate_sample *s)
 			a->min_rtt_at_ns = s->now_ns;
 		}
 	}
-	if (old && a->phase != PROBE_RTT && a->phase != STARTUP) {
+	if (old && a->phase != PROBE_RTT && a->phase != STARTUP)
 		enter(a, PROBE_RTT, s->now_ns);
-		a->resume_ns = NONE;
-	}
 	if (a->phase != PROBE_RTT)
 		return;
-	if (a->resume_ns == NONE && (s->in_flight_bytes <= held_bytes(a) / 2 + LEAST_BYTES || a->rounds > 1))
+	if (a->resume_ns == NONE && (s->in_flight_bytes <= held_bytes(a) / 2 + LEAST_BYTES || a->rounds > 1)) {
 		a->resume_ns = s->now_ns + max_of(a->min_rtt_ns, PROBE_RTT_LEAST_NS);
-	if (s->now_ns < a->resume_ns || !s->rtt_ns)
+		a->drained_bytes = s->delivered_bytes;
+	}
+	if (s->now_ns < a->resume_ns || !s->rtt_ns || s->prior_bytes < a->drained_bytes)
 		return;
+	weigh(a, s);
 	a->probed_rtt_at_ns = s->now_ns;
-	if (s->now_ns > a->min_rtt_at_ns + max_of(BELIEVED_NS, kept_ns(a))) {
+	memmove(a->probed_rtt_ns + 1, a->probed_rtt_ns, sizeof(a->probed_rtt_ns) - sizeof(a->probed_rtt_ns[0]));
+	a->probed_rtt_ns[0] = s->rtt_ns;
+	if (s->now_ns > a->min_rtt_at_ns + max_of(BELIEVED_NS, kept_ns(a)) && (!contended(a) || probes_alike(a))) {
 		a->min_rtt_ns = s->rtt_ns;
 		a->min_rtt_at_ns = s->now_ns;
 	}
@@ -519,7 +578,8 @@ static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 	a->acked += s->acked_bytes;
 	a->lost += s->lost_bytes;
 	a->ce += FAULT(FAULT_MARKS_IGNORED) ? 0 : s->ce;
-	a->limited |= s->app_limited;
+	a->limited |= s->app_limited || s->late;
+	a->idle |= s->app_limited;
 	a->most_in_flight = max_of(a->most_in_flight, s->sent_in_flight_bytes);
 	track_rtt(a, s);
 	if (!a->min_rtt_ns)
@@ -528,9 +588,9 @@ static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 		a->empty_at_ns = s->now_ns;
 	if (s->bw_bps) {
 		a->round_bps = max_of(a->round_bps, s->bw_bps);
-		if (!s->app_limited || s->bw_bps > found_bps(a))
+		if (!(s->app_limited || s->late) || s->bw_bps > found_bps(a))
 			*sample = max_of(*sample, s->bw_bps);
-		a->fresh |= !s->app_limited;
+		a->fresh |= !(s->app_limited || s->late);
 	}
 	on_drained(a, s);
 	if (a->phase == UP && a->rounds && !contended(a) && s->rtt_ns && queued(a, s->rtt_ns, 20) &&

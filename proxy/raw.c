@@ -286,6 +286,7 @@ bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 	if (pkt.opcode == UD_SEND_ONLY && pkt.dest_qpn == 1)
 		news = observe_cm(p, arena_data(p->arena, slot), &pkt, w->vlan_tci);
 	what.patient = news.ends;
+	what.ends_qpn = news.known ? news.dest_qpn : NONE;
 	what.held = waits(p, &pkt, &news);
 	if (!barrier_admit(p, &what, &pkt.src, &pkt.dst)) {
 		drop(p, DROP_BARRIER_FULL);

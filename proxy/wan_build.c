@@ -131,15 +131,25 @@ static uint64_t lane_window(const struct proxy *p, const struct lane *l)
 	return l->rx_held_bytes + (half > 2 * CREDIT_MIN_BYTES ? half : 2 * CREDIT_MIN_BYTES);
 }
 
+/* What was granted is no longer what may be: by much, or the lane has used up more than half of what it could have beyond
+ * what is held, and there is room for that. If that is held for dead flows, nothing of it comes back. */
+static bool credit_is_old(const struct proxy *p, const struct lane *l, uint64_t window)
+{
+	uint64_t held = l->rx_held_bytes, granted = l->granted_bytes, beyond = window - held;
+	uint64_t diff = window > granted ? window - granted : granted - window;
+
+	return diff > granted / 8 ||
+	       (granted < held + beyond / 2 && arena_room(p->arena, POOL_WAN, LAN_PKT_MAX) > beyond && !FAULT(FAULT_WINDOW_UNTOLD));
+}
+
 static void put_credit(struct wan_build *b)
 {
 	struct lane *l = b->l;
 	uint64_t window = lane_window(b->p, l);
-	uint64_t diff = window > l->granted_bytes ? window - l->granted_bytes : l->granted_bytes - window;
 	struct wan_lane_credit c = {.window_bytes = window};
 	size_t n;
 
-	if (!l->credit_due && diff <= l->granted_bytes / 8)
+	if (!l->credit_due && !credit_is_old(b->p, l, window))
 		return;
 	c.flow_initial_bytes = (uint32_t)clamp_u64(pool_free(b->p, POOL_WAN) / 64, CREDIT_MIN_BYTES, 16u << 20);
 	if (wan_build_refs_full(b))

@@ -10,16 +10,16 @@
  * Receiving: what is rebuilt is taken like a datagram that came (wan_lane_rx()): same window of numbers, same parser.
  * REPORT says then that it arrived, and REBUILT that FEC did it.
  *
- * Loss detection waits for FEC: a member counts as sent when the last repair of its block was (wan_sent.h), a round trip
- * after it was sent itself at the latest. A block closes by count, or when it is hold_ns() old and the budget
+ * Loss detection waits for FEC: a member counts as sent when the last repair of its block was (wan_sent.h), a round
+ * trip after it was sent itself at the latest. A block closes by count, or when it is hold_ns() old and the budget
  * has something left, or after a quarter of a round trip whatever is left. So no loss waits for a block that does not
  * close.
  *
- * Groups are of one path, and so are their repairs. What counts is how many of the k + m are lost, and repairs are few of
- * them: on another path they would be spared what hits a twentieth of the group, would come as late as the slower of two
- * paths, and a path that dies takes more members than m repairs make up for wherever those are. What is under way on a
- * dead path goes again on the others (wan_path.c). So each path has the groups that fit its own losses, bursts, load
- * and round trip (fec_plan.h): a clean one has none. */
+ * Groups are of one path, and so are their repairs. What counts is how many of the k + m are lost, and repairs are few
+ * of them: on another path they would be spared what hits a twentieth of the group, would come as late as the slower of
+ * two paths, and a path that dies takes more members than m repairs make up for wherever those are. What is under way
+ * on a dead path goes again on the others (wan_path.c). So each path has the groups that fit its own losses, bursts,
+ * load and round trip (fec_plan.h): a clean one has none. */
 #ifndef PROXY_WAN_FEC_H
 #define PROXY_WAN_FEC_H
 

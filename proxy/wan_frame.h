@@ -6,8 +6,8 @@
  *     version(1) lane(1) path(1) flags(1) epoch(4) wan_pn(8) | frame... | tag(16)
  *
  * The header stays in the clear when the link is sealed: it is the associated data. The tag is wan_seal.h's. A frame is
- * type(1) flags(1) length(2) and `length` bytes of body, so that a receiver skips types it does not know. Packets are named by (flow id, incarnation, position): a PSN crosses only
- * inside the host's own packet.
+ * type(1) flags(1) length(2) and `length` bytes of body, so that a receiver skips types it does not know. Packets are
+ * named by (flow id, incarnation, position): a PSN crosses only inside the host's own packet.
  *
  * PACKET and the FLOW frames are reliable: lost datagrams have their contents sent again. REPORT, REFUSED and PROBE
  * are not: newer ones replace them. IP is not either: what it carries is expendable. */
@@ -155,10 +155,10 @@ struct wan_lane_credit {
 	uint32_t flow_initial_bytes; /* credit of a flow before its first report */
 };
 
-/* REPORT and REFUSED: base(8) largest(8) delay_ns(8) words(2) ect0(3) ce(3) then words x 64 bits; bit i of word w (lsb first)
- * is packet number base + 64 w + i. REPORT: 1 received, 0 not received (so far). REFUSED: 1 refused, 0 says nothing.
- * A number outside is not spoken of: absence never means lost. REPORT: datagrams that came as ECT(0) and as CE, in the
- * session, modulo 2^24 (wan_ecn.h); edges of earlier versions say 0 and look at neither. */
+/* REPORT and REFUSED: base(8) largest(8) delay_ns(8) words(2) ect0(3) ce(3) then words x 64 bits; bit i of word w (lsb
+ * first) is packet number base + 64 w + i. REPORT: 1 received, 0 not received (so far). REFUSED: 1 refused, 0 says
+ * nothing. A number outside is not spoken of: absence never means lost. REPORT: datagrams that came as ECT(0) and as
+ * CE, in the session, modulo 2^24 (wan_ecn.h); edges of earlier versions say 0 and look at neither. */
 struct wan_report {
 	uint64_t base;     /* multiple of 64 */
 	uint64_t largest;  /* highest number received */
@@ -168,8 +168,8 @@ struct wan_report {
 	const uint8_t *bits;
 };
 
-/* FEC: base(8) span(2) depth(1) group(1) row(1) rows(1) zero(2) data... A repair datagram; it has no other frame. Of numbers
- * base .. base + span - 1 those with (number - base) % depth == group are the group. fec_tx.h */
+/* FEC: base(8) span(2) depth(1) group(1) row(1) rows(1) zero(2) data... A repair datagram; it has no other frame. Of
+ * numbers base .. base + span - 1 those with (number - base) % depth == group are the group. fec_tx.h */
 struct wan_fec {
 	uint64_t base;
 	uint16_t span;      /* 1..FEC_BLOCK_MAX */

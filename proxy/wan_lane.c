@@ -155,8 +155,9 @@ static void release_spaced(struct proxy *p, struct lane *l)
 	}
 }
 
-/* Reports that would have told of a number were lost, all of them: a burst takes a dozen. Others keep coming, so that there
- * is no silence; but its pages are held for ever, and the sent map fills. So it is asked about, beside the timeout. */
+/* Reports that would have told of a number were lost, all of them: a burst takes a dozen. Others keep coming, so that
+ * there is no silence; but its pages are held for ever, and the sent map fills. So it is asked about, beside the
+ * timeout. */
 static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, uint64_t pn, uint64_t sent_ns)
 {
 	const struct wan_path *path = &p->path[s->path];

@@ -43,8 +43,8 @@ enum wan_contents {
 /* Builds one sealed datagram for a path in buf. Returns its length in bytes, 0: nothing to send. */
 size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, uint8_t *buf, size_t cap,
                       enum wan_contents what);
-/* Takes one apart, which came by the path in its header: opened, len without its tag. DROP_NONE, or the last thing in it
- * that was dropped. */
+/* Takes one apart, which came by the path in its header: opened, len without its tag. DROP_NONE, or the last thing in
+ * it that was dropped. */
 enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
                             uint8_t ecn);
 /* The same for one that FEC has rebuilt. */

@@ -4,8 +4,8 @@
  * clock through one atomic word, so that any one of them can use the whole rate and together they cannot pass it.
  * Time that nobody used is saved up to burst_ns, no more.
  *
- * It counts in fractions of a nanosecond and rounds up: whole ones, rounded down, were 0.4 % too fast at 400 Gbit/s, and
- * the queue in front of such a line grew for as long as there was a backlog.
+ * It counts in fractions of a nanosecond and rounds up: whole ones, rounded down, were 0.4 % too fast at 400 Gbit/s,
+ * and the queue in front of such a line grew for as long as there was a backlog.
  *
  * The path's controller (rate.h) sets the rate and how much may be in flight. */
 #include "wan_pacer.h"
@@ -19,8 +19,13 @@ void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_by
 	atomic_init(&p->data_bytes, 0);
 	atomic_init(&p->other_bytes, 0);
 	p->overhead_bytes = overhead_bytes;
-	p->burst_ns = burst_ns;
+	atomic_init(&p->burst_ns, burst_ns);
 	rate_init(&p->control, p, rate_bps);
+}
+
+void wan_pacer_set_burst(struct wan_pacer *p, uint32_t burst_ns)
+{
+	atomic_store_explicit(&p->burst_ns, burst_ns, memory_order_relaxed);
 }
 
 uint64_t wan_pacer_next_ns(struct wan_pacer *p)
@@ -48,7 +53,8 @@ void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len)
 	uint64_t rate = atomic_load_explicit(&p->rate_bps, memory_order_relaxed);
 	uint64_t bits = (payload_len + p->overhead_bytes) * 8;
 	uint64_t cost = rate ? (bits * 1000000000 * PACER_FRACTION + rate - 1) / rate : bits * 1000000000 * PACER_FRACTION;
-	uint64_t floor = (now_ns > p->burst_ns ? now_ns - p->burst_ns : 0) * PACER_FRACTION;
+	uint64_t saved_ns = atomic_load_explicit(&p->burst_ns, memory_order_relaxed);
+	uint64_t floor = (now_ns > saved_ns ? now_ns - saved_ns : 0) * PACER_FRACTION;
 	uint64_t old = atomic_load_explicit(&p->next, memory_order_relaxed), from;
 
 	if (old < floor)

@@ -200,8 +200,8 @@ void wan_pack_ip(struct wan_build *b)
 	}
 }
 
-/* True if the flow has nothing more that may go. One that waits for the lane's window keeps its place: what opens that is
- * the progress of others, of which it does not hear. */
+/* True if the flow has nothing more that may go. One that waits for the lane's window keeps its place: what opens that
+ * is the progress of others, of which it does not hear. */
 static bool put_flow(struct wan_build *b, struct near_flow *f)
 {
 	uint32_t slot;

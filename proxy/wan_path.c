@@ -9,15 +9,15 @@
  *   up     something was answered.
  *   dead   something was sent, and for wan_path_patience_ns() after it nothing was answered: a round trip and a floor
  *          if DEAD_BUSY datagrams or more are waiting (no loss takes all of those), else two round trips and the floor,
- *          which leaves time for a probe of the lane (check_pto()) to be answered. A cut is noticed by its first victim,
- *          the datagram after the last one that was answered, which is sent within a round trip after it: so a death is
- *          found within three round trips and the floor.
+ *          which leaves time for a probe of the lane (check_pto()) to be answered. A cut is noticed by its first
+ *          victim, the datagram after the last one that was answered, which is sent within a round trip after it: so a
+ *          death is found within three round trips and the floor.
  *
- * A death that was none shows itself: the answer to what was sent before it comes after all. Such a path is used again at
- * once, and the floor doubles, up to HASTY_MAX times; it halves with each death after STEADY_NS of life.
+ * A death that was none shows itself: the answer to what was sent before it comes after all. Such a path is used again
+ * at once, and the floor doubles, up to HASTY_MAX times; it halves with each death after STEADY_NS of life.
  *
- * With its death everything that is under way on it goes again on the others at once; doubles are harmless. It is probed
- * then, first every PROBE_MIN_NS, at last every PROBE_MAX_NS, and is used again when TRIALS probes in a row were
+ * With its death everything that is under way on it goes again on the others at once; doubles are harmless. It is
+ * probed then, first every PROBE_MIN_NS, at last every PROBE_MAX_NS, and is used again when TRIALS probes in a row were
  * answered, more of them if it has died again and again.
  *
  * If all are dead the link is: the one that died last is used on, as if it were the only one, and its packets stay

@@ -120,7 +120,8 @@ void wan_path_size_lost(struct proxy *p, struct wan_path *path, uint32_t bytes, 
 /* The lane that asks for the path itself: its size, its life. */
 bool wan_path_asker(const struct proxy *p, const struct lane *l);
 void wan_path_on_timer(struct proxy *p, struct wan_path *path);
-/* So long may a path not answer before it counts as dead, ns: one round trip if much was sent, else two, and a floor. */
+/* So long may a path not answer before it counts as dead, ns: one round trip if much was sent, else two, and a
+ * floor. */
 uint64_t wan_path_patience_ns(const struct proxy *p, const struct wan_path *path);
 
 /* Bit mask of the paths that packets may take. Never 0. */

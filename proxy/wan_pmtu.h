@@ -4,13 +4,13 @@
  * Theory of operation
  *
  * A path begins at PMTU_BASE, which every path carries, and the size configured for it is the first one tried: on most
- * paths one round trip settles it. If it does not come through in PMTU_TRIES probes, the search goes on between what came
- * through and what did not, first at the payload of an Ethernet, then by halves, to PMTU_CLOSE bytes. A probe is a
+ * paths one round trip settles it. If it does not come through in PMTU_TRIES probes, the search goes on between what
+ * came through and what did not, first at the payload of an Ethernet, then by halves, to PMTU_CLOSE bytes. A probe is a
  * datagram of its own, padded, with nothing in it that would be missed; its loss is no loss of the path.
  *
- * Black hole: PMTU_HOLE datagrams above the base are lost, none as large as any of them comes through after it, nor has for
- * PMTU_SILENT_RTTS half round trips one as large as all of them; smaller ones may. Then the path is back at the base and the
- * search begins again, below the largest that failed. What is too large now goes in pieces.
+ * Black hole: PMTU_HOLE datagrams above the base are lost, none as large as any of them comes through after it, nor has
+ * for PMTU_SILENT_RTTS half round trips one as large as all of them; smaller ones may. Then the path is back at the
+ * base and the search begins again, below the largest that failed. What is too large now goes in pieces.
  * Every PMTU_RAISE_NS a search that ended below the configured size is tried again from there. */
 #ifndef PROXY_WAN_PMTU_H
 #define PROXY_WAN_PMTU_H

@@ -3,7 +3,8 @@
  *
  * A datagram is taken once: its number is noted, and a second one with it is dropped. If one of its packets found no
  * room, it is not noted but named in a REFUSED, and all of it may come again: whatever is in it is harmless when taken
- * twice. Reports are asked for by everything but reports and IP packets, after REPORT_EVERY datagrams or a part of the round trip. */
+ * twice. Reports are asked for by everything but reports and IP packets, after REPORT_EVERY datagrams or a part of the
+ * round trip. */
 #include "wan_lane_priv.h"
 
 #include "far.h"

@@ -39,8 +39,8 @@ void wan_recv_reset(struct wan_recv *r);
 bool wan_recv_seen(const struct wan_recv *r, uint64_t pn);
 /* Notes a number as received. */
 void wan_recv_mark(struct wan_recv *r, uint64_t pn, uint64_t now_ns, bool wants_report);
-/* The same for one that FEC rebuilt, which is told by name (wan_arrivals.h): reports do not reach back for it. Far back as
- * it is, and as often as it happens, they would hardly get to what is new. */
+/* The same for one that FEC rebuilt, which is told by name (wan_arrivals.h): reports do not reach back for it. Far back
+ * as it is, and as often as it happens, they would hardly get to what is new. */
 void wan_recv_mark_rebuilt(struct wan_recv *r, uint64_t pn, uint64_t now_ns, bool wants_report);
 /* Notes a number as refused: it stays unseen. False if it does not fit beside the ones noted (counts as lost then). */
 bool wan_recv_refuse(struct wan_recv *r, uint64_t pn);

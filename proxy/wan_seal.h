@@ -16,8 +16,8 @@
 bool wan_seal_ready(const struct proxy_config *c, struct wan_hdr *h, uint64_t acked_end);
 /* Puts the parts where they belong. */
 void wan_seal_gather(uint8_t *buf, const struct wan_seal_part *part, unsigned n);
-/* Seals `len` bytes, whose header is h; buf has room for WAN_TAG_LEN more. n parts of them are elsewhere. Returns the new
- * length. */
+/* Seals `len` bytes, whose header is h; buf has room for WAN_TAG_LEN more. n parts of them are elsewhere. Returns the
+ * new length. */
 size_t wan_seal_datagram(const struct proxy_config *c, const struct wan_hdr *h, uint8_t *buf, size_t len,
                          const struct wan_seal_part *part, unsigned n);
 /* Opens a datagram in place: *len becomes the length without the tag. */

@@ -122,8 +122,8 @@ typedef void (*wan_sent_fn)(void *arg, const struct sent_entry *e);
 /* Works off a REPORT: acked() for each entry that it is the first to call received. */
 void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn acked, void *arg,
                      struct wan_sent_result *res);
-/* The peer has rebuilt number pn: acked() as for one that arrived. Returns 1 if the entry was waited for, 2 if it had been
- * found lost already, 0 else. */
+/* The peer has rebuilt number pn: acked() as for one that arrived. Returns 1 if the entry was waited for, 2 if it had
+ * been found lost already, 0 else. */
 unsigned wan_sent_rebuilt(struct wan_sent *s, uint64_t pn, wan_sent_fn acked, void *arg);
 /* Works off a REFUSED: refused() for each entry, which is then resolved. Returns how many. */
 uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_sent_fn refused, void *arg);
@@ -137,8 +137,8 @@ uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_n
  * nobody said that it was lost. Doubles are harmless. Returns how many entries. */
 uint64_t wan_sent_give_up_oldest(struct wan_sent *s, uint64_t now_ns, wan_sent_fn lost, void *arg);
 
-/* The path is dead: everything that is not resolved is, and goes again elsewhere. Nothing of it is called lost, nor a late
- * arrival of it spurious. Returns how many entries. */
+/* The path is dead: everything that is not resolved is, and goes again elsewhere. Nothing of it is called lost, nor a
+ * late arrival of it spurious. Returns how many entries. */
 uint64_t wan_sent_give_up_all(struct wan_sent *s, wan_sent_fn moved, void *arg);
 
 /* True if entries named missing wait for wan_sent_detect(). */

@@ -3,12 +3,12 @@
  *
  * Each path has a pacer that hands out what the path carries. Of those that have sending time now the one that is
  * quickest gets the next datagram: round trip, more if the path loses (a loss costs about three of them), divided by
- * its weight. So a link that is not full uses its best path, and one that is full uses every path at its own rate. Packets of
- * one flow go by all of them; the far edge puts them into order by position, and a number space is never spread, so
- * nothing is called lost for having come by the longer way.
+ * its weight. So a link that is not full uses its best path, and one that is full uses every path at its own rate.
+ * Packets of one flow go by all of them; the far edge puts them into order by position, and a number space is never
+ * spread, so nothing is called lost for having come by the longer way.
  *
- * Frames about a number space go by its own path, whether that is in use or not: that is how a dead one is found to live.
- * Those about flows go by the quickest path without asking its pacer.
+ * Frames about a number space go by its own path, whether that is in use or not: that is how a dead one is found to
+ * live. Those about flows go by the quickest path without asking its pacer.
  *
  * IP packets that are not RoCEv2 keep to one path per lane, because TCP takes reordering for loss: one of those that
  * are nearly as quick as the quickest. */

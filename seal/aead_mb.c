@@ -9,6 +9,8 @@
 
 #include "seal/aead.h"
 
+#define BLOCK 16u /* of AES; ChaCha20 has larger ones, and cares less */
+
 struct state {
 	struct gcm_key_data gcm;
 	uint8_t chacha[SEAL_KEY_MAX];
@@ -95,6 +97,26 @@ static void end(struct pass *p, uint8_t *tag)
 		IMB_CHACHA20_POLY1305_ENC_FINALIZE(p->m, &p->chacha, tag, WAN_TAG_LEN);
 }
 
+/* Encrypts what stands before a part, from `at` on, and of the part its whole blocks: one that is cut in two costs as
+ * much as many whole ones. What is left of the part at either end is copied, and goes with what stands around it. Returns
+ * up to where all is encrypted. */
+static size_t encrypt_part(struct pass *p, uint8_t *data, size_t at, const struct wan_seal_part *part)
+{
+	size_t head = -(size_t)part->off % BLOCK, end = (size_t)part->off + part->len, body;
+
+	if (part->len < head + BLOCK) {
+		memcpy(data + part->off, part->from, part->len);
+		return at;
+	}
+	body = (part->len - head) / BLOCK * BLOCK;
+	memcpy(data + part->off, part->from, head);
+	encrypt(p, data + at, data + at, (size_t)part->off + head - at);
+	encrypt(p, data + part->off + head, part->from + head, body);
+	at = (size_t)part->off + head + body;
+	memcpy(data + at, part->from + head + body, end - at);
+	return at;
+}
+
 static void seal_parts(struct state *s, const uint8_t *iv, const uint8_t *aad, uint8_t *data, size_t len,
                        const struct wan_seal_part *part, unsigned n, uint8_t *tag)
 {
@@ -102,11 +124,8 @@ static void seal_parts(struct state *s, const uint8_t *iv, const uint8_t *aad, u
 	size_t at = 0;
 
 	begin(&p, iv, aad);
-	for (unsigned i = 0; i < n; i++) {
-		encrypt(&p, data + at, data + at, part[i].off - at);
-		encrypt(&p, data + part[i].off, part[i].from, part[i].len);
-		at = (size_t)part[i].off + part[i].len;
-	}
+	for (unsigned i = 0; i < n; i++)
+		at = encrypt_part(&p, data, at, &part[i]);
 	encrypt(&p, data + at, data + at, len - at);
 	end(&p, tag);
 }

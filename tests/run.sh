@@ -75,7 +75,7 @@ sim() {
 	step 'simulator seeds' build/gcc/lrsim --seeds "$(seeds 400 2000)" --jobs "$jobs"
 	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 40 500)" --jobs "$jobs"
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
-	step 'rate controllers on one bottleneck' build/gcc/lrsim --rate "$(pick all grid)"
+	step 'rate controllers on one bottleneck' build/gcc/lrsim --jobs "$jobs" --rate "$(pick all grid)"
 	step 'incast: 256 QPs into one port' build/gcc/lrsim --incast
 	step 'a WAN cut for 10 s: who lives' build/gcc/lrsim --cut all
 	step 'a frozen host: what others keep' build/gcc/lrsim --frozen

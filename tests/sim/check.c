@@ -673,15 +673,16 @@ static void check_lives(struct world *w, const struct edge *e)
 	check_fail(w, "lives", "edge %c saw %llu queue pairs begin again, and none did", 'A' + e->site, (unsigned long long)n);
 }
 
-/* What was sent once and not lost, refused or given up has come once; but where a LAN lets packets overtake each other, or
- * the first ones were taken for those of the life before under the same numbers, a life may begin lower than was thought,
- * and what was sent of it goes again. */
+/* What was sent once and not lost, refused or given up has come once; but where a life began lower than was thought, as the
+ * LAN let packets overtake each other or the first ones were taken for those of the life before under the same numbers,
+ * what was sent of it goes again. */
 static void check_twice(struct world *w, const struct edge *e, const struct edge *from)
 {
 	uint64_t old = edge_drops(e, DROP_WAN_POSITION_OLD);
 
-	if (old && w->cfg.lan_clean && !w->cfg.recycle && w->cfg.ncrashes == 0 && edge_counter(from, CTR_WAN_REPAIRS) == 0 &&
-	    edge_counter(from, CTR_WAN_REFUSED) == 0 && edge_counter(e, CTR_EVICTED) == 0)
+	if (old && w->cfg.ncrashes == 0 && edge_counter(from, CTR_BEGAN_LOWER) == 0 &&
+	    edge_counter(from, CTR_WAN_REPAIRS) == 0 && edge_counter(from, CTR_WAN_REFUSED) == 0 &&
+	    edge_counter(e, CTR_EVICTED) == 0)
 		check_fail(w, "twice", "edge %c was sent %llu packets again though none was lost", 'A' + e->site,
 		           (unsigned long long)old);
 }
@@ -721,17 +722,14 @@ static void note_held(struct world *w, const struct edge_shard *s)
 			           (unsigned long long)f.pos_delivered, (unsigned long long)f.buffered_bytes);
 }
 
-/* DREQ and DREP wait for a responder in RNR, too, since it may live on; and for each of the other queue pairs of their two
- * machines. One that takes a message now and then keeps them for as long as they may be kept. */
+/* DREQ and DREP wait for the responder of their own queue pair in RNR, too, since it may live on. One that takes a message
+ * now and then keeps them for as long as they may be kept. */
 static bool dreq_waits_in_rnr(const struct world *w)
 {
-	bool cm = false, slow = false;
-
-	for (uint32_t i = 0; i < w->nconns; i++) {
-		cm |= w->conn[i].cfg.cm;
-		slow |= w->conn[i].cfg.receive_every_ns > 0;
-	}
-	return cm && slow;
+	for (uint32_t i = 0; i < w->nconns; i++)
+		if (w->conn[i].cfg.cm && w->conn[i].cfg.receive_every_ns)
+			return true;
+	return false;
 }
 
 /* A responder that only takes its time, be it with its receives, is not waited for that long; but with Barrier=causal

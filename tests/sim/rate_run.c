@@ -18,9 +18,13 @@
  * Beside the spots: one alone, with random loss; and two where routers mark, to see that marks are obeyed. */
 #include "rate_run.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "flow.h"
 
@@ -49,7 +53,7 @@ static const struct rate_line lines[] = {
     {"1g-5ms", 1000 * MBIT, 5 * MSEC, 10 * SEC, 60 * SEC, 2, 8},
     {"1g-20ms", 1000 * MBIT, 20 * MSEC, 10 * SEC, 60 * SEC, 4, 8},
     {"1g-100ms", 1000 * MBIT, 100 * MSEC, 60 * SEC, 240 * SEC, 0, 8},
-    {"10g-4ms", 10000 * MBIT, 4 * MSEC, 10 * SEC, 60 * SEC, 0, 4},
+    {"10g-4ms", 10000 * MBIT, 4 * MSEC, 10 * SEC, 60 * SEC, 2, 4},
     {"10g-10ms", 10000 * MBIT, 10 * MSEC, 10 * SEC, 60 * SEC, 0, 4},
     {"10g-100ms", 10000 * MBIT, 100 * MSEC, 60 * SEC, 240 * SEC, 0, 2},
 };
@@ -298,11 +302,94 @@ static bool run_marked(void)
 
 /* --- which --- */
 
+/* One line of output with its verdict. */
+struct item {
+	const struct alone *alone;    /* one alone; or */
+	const struct rate_line *line; /* a spot: with that buffer; or, neither: marks */
+	size_t buffer;
+	uint32_t seeds;
+	bool verbose;
+};
+
+static struct item items[COUNT(alone) + 1 + COUNT(lines) * COUNT(buffers)];
+static size_t nitems;
+
+static bool run_item(const struct item *i)
+{
+	if (i->alone)
+		return run_alone(i->alone);
+	return i->line ? run_spot(i->line, i->buffer, i->seeds, i->verbose) : run_marked();
+}
+
 static bool chosen(const char *name, const char *all, const char *one)
 {
 	if (strcmp(name, "list") == 0)
 		printf("%s\n", one);
 	return strcmp(name, all) == 0 || strcmp(name, one) == 0;
+}
+
+/* False: there is none of that name. */
+static bool choose(const char *name)
+{
+	bool found = strcmp(name, "list") == 0, grid = strcmp(name, "grid") == 0;
+	const char *all = grid ? "grid" : "all";
+
+	for (size_t i = COUNT(lines); i-- > 0;) /* those first that take long */
+		for (size_t b = 0; b < COUNT(buffers); b++) {
+			const struct rate_line *l = &lines[i];
+			char spot[48];
+			bool one;
+
+			snprintf(spot, sizeof(spot), "%s-%s", l->name, buffers[b].name);
+			one = strcmp(name, spot) == 0;
+			found |= run_two(name, l, b);
+			if (!chosen(name, all, spot) || (!one && !grid && !l->seeds))
+				continue;
+			items[nitems++] = (struct item){.line = l,
+			                                .buffer = b,
+			                                .seeds = one || grid ? l->more_seeds : l->seeds,
+			                                .verbose = one};
+		}
+	for (size_t i = 0; i < COUNT(alone); i++)
+		if (chosen(name, all, alone[i].name))
+			items[nitems++] = (struct item){.alone = &alone[i]};
+	if (chosen(name, all, "marked"))
+		items[nitems++] = (struct item){.alone = NULL};
+	return found || nitems;
+}
+
+/* Each process takes the next item that nobody has. */
+static bool run_items(_Atomic size_t *taken)
+{
+	bool ok = true;
+
+	for (size_t i; (i = atomic_fetch_add(taken, 1)) < nitems;) {
+		ok &= run_item(&items[i]);
+		fflush(stdout);
+	}
+	return ok;
+}
+
+static bool run_in_jobs(uint32_t jobs)
+{
+	_Atomic size_t *taken =
+	    mmap(NULL, sizeof(*taken), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	bool ok;
+	int status;
+
+	if (taken == MAP_FAILED) {
+		perror("lrsim: mmap");
+		exit(2);
+	}
+	fflush(stdout);
+	for (uint32_t j = 1; j < jobs; j++)
+		if (fork() == 0)
+			_exit(run_items(taken) ? 0 : 1);
+	ok = run_items(taken);
+	for (uint32_t j = 1; j < jobs; j++)
+		ok &= wait(&status) > 0 && status == 0;
+	munmap(taken, sizeof(*taken));
+	return ok;
 }
 
 static void trace_start(const char *path)
@@ -316,41 +403,21 @@ static void trace_start(const char *path)
 	fprintf(trace_file, "run,flow,control,s,mbit_s,pace_mbit_s,rtt_ms,in_flight_bytes,lost,state\n");
 }
 
-int rate_run(const char *name, const char *trace_path)
+int rate_run(const char *name, uint32_t jobs, const char *trace_path)
 {
-	bool found = strcmp(name, "list") == 0, ok = true, grid = strcmp(name, "grid") == 0;
+	bool ok;
 
 	if (trace_path)
 		trace_start(trace_path);
-	for (size_t i = 0; i < COUNT(alone); i++)
-		if (chosen(name, grid ? "grid" : "all", alone[i].name)) {
-			found = true;
-			ok &= run_alone(&alone[i]);
-		}
-	if (chosen(name, grid ? "grid" : "all", "marked")) {
-		found = true;
-		ok &= run_marked();
+	nitems = 0;
+	if (!choose(name)) {
+		fprintf(stderr, "lrsim: no rate run is called '%s'; try --rate list\n", name);
+		return 2;
 	}
-	for (size_t i = 0; i < COUNT(lines); i++)
-		for (size_t b = 0; b < COUNT(buffers); b++) {
-			char spot[48];
-			bool one;
-
-			snprintf(spot, sizeof(spot), "%s-%s", lines[i].name, buffers[b].name);
-			one = strcmp(name, spot) == 0;
-			found |= run_two(name, &lines[i], b);
-			if (!chosen(name, grid ? "grid" : "all", spot) || (!one && !grid && !lines[i].seeds))
-				continue;
-			found = true;
-			ok &= run_spot(&lines[i], b, one || grid ? lines[i].more_seeds : lines[i].seeds, one);
-		}
+	ok = run_in_jobs(trace_path ? 1 : jobs); /* one file, one writer */
 	eventq_free(&queue);
 	if (trace_file)
 		fclose(trace_file);
 	trace_file = NULL;
-	if (!found) {
-		fprintf(stderr, "lrsim: no rate run is called '%s'; try --rate list\n", name);
-		return 2;
-	}
 	return ok ? 0 : 1;
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,11 +14,16 @@
 
 #define LOG_LINES 200
 #define LOG_CAP   16384
-#define SEED_LIMIT_S 60 /* of processor time */
+
+struct run_totals {
+	uint64_t seeds, packets, events, completions, given_up, violations;
+	uint64_t first_violation; /* seed; UINT64_MAX: none */
+	double took_s;
+};
 
 static const struct world *guarded;
 
-static double seconds(void)
+double run_seconds(void)
 {
 	struct timespec t;
 
@@ -88,18 +92,26 @@ static void print_seed(const struct world *w, const char *text, double took_s)
 	print_edge(w, 1);
 }
 
-static void note_violation(struct run_totals *t, uint64_t seed, const char *what)
+static void note_violation(struct run_totals *t, uint64_t seed)
 {
-	if (t->violations++ && t->first_violation < seed)
-		return;
-	t->first_violation = seed;
-	snprintf(t->violation, sizeof(t->violation), "%.*s", (int)strcspn(what, ":"), what);
+	t->violations++;
+	t->first_violation = seed < t->first_violation ? seed : t->first_violation;
+}
+
+static void end_world(struct world *w)
+{
+	world_end(w);
+	if (pkt_live() != 0) {
+		fprintf(stderr, "lrsim: seed %llu: the simulator itself has lost %zu packets\n",
+		        (unsigned long long)w->cfg.seed, pkt_live());
+		exit(2);
+	}
 }
 
 static void run_one(struct world *w, uint64_t seed, const struct run_options *o, struct run_totals *t)
 {
 	struct scenario s;
-	double start = seconds();
+	double start = run_seconds();
 
 	scenario_make(&s, seed, o->direct);
 	if (o->where && !strstr(s.text, o->where))
@@ -113,23 +125,29 @@ static void run_one(struct world *w, uint64_t seed, const struct run_options *o,
 	for (uint32_t i = 0; i < w->nconns; i++)
 		t->given_up += w->conn[i].excused;
 	if (o->verbose)
-		print_seed(w, s.text, seconds() - start);
+		print_seed(w, s.text, run_seconds() - start);
 	if (w->violation[0]) {
-		note_violation(t, seed, w->violation);
-		if (!o->expect_failure && !o->quiet)
+		note_violation(t, seed);
+		if (!o->expect_failure)
 			run_report(w, s.text, o->direct);
 	}
-	world_end(w);
-	if (pkt_live() != 0) {
-		fprintf(stderr, "lrsim: seed %llu: the simulator itself has lost %zu packets\n",
-		        (unsigned long long)seed, pkt_live());
-		exit(2);
-	}
+	end_world(w);
+}
+
+void run_quietly(struct world *w, uint64_t seed, uint64_t events_max)
+{
+	struct scenario s;
+
+	scenario_make(&s, seed, false);
+	s.cfg.events_max = events_max;
+	world_start(w, &s.cfg);
+	world_run(w);
+	end_world(w);
 }
 
 static void progress(const struct run_options *o, uint64_t seed, const struct run_totals *t, double *next)
 {
-	double now = seconds();
+	double now = run_seconds();
 
 	if (now < *next)
 		return;
@@ -160,35 +178,24 @@ static void note_failed(uint64_t seed)
 		;
 }
 
-/* A deliberate bug may make a seed spin: it dies then. */
-static void limit_seed(void)
-{
-	const struct itimerval limit = {.it_value.tv_sec = SEED_LIMIT_S};
-
-	setitimer(ITIMER_VIRTUAL, &limit, NULL);
-}
-
 /* Every jobs-th seed, beginning with the part-th. */
 static void run_part(const struct run_options *o, uint32_t part, struct run_totals *t)
 {
 	static struct world w;
-	double next = seconds() + 2;
+	double next = run_seconds() + 2;
 
 	pktlog_init(&w.log, LOG_CAP);
 	w.log_packets = true;
 	if (o->log_path)
 		w.log.live = strcmp(o->log_path, "-") == 0 ? stdout : fopen(o->log_path, "w");
-	if (!o->quiet)
-		run_guard(&w);
+	run_guard(&w);
 	for (uint64_t seed = o->first + part; seed <= o->last; seed += o->jobs) {
 		if (beyond_first(o, seed))
 			break;
 		if (shared)
 			shared->at[part] = seed;
-		if (o->quiet)
-			limit_seed();
 		run_one(&w, seed, o, t);
-		if (part == 0 && !o->quiet)
+		if (part == 0)
 			progress(o, seed, t, &next);
 		if (t->violations)
 			note_failed(t->first_violation);
@@ -206,10 +213,8 @@ static void add(struct run_totals *sum, const struct run_totals *t)
 	sum->completions += t->completions;
 	sum->violations += t->violations;
 	sum->given_up += t->given_up;
-	if (t->first_violation < sum->first_violation) {
+	if (t->first_violation < sum->first_violation)
 		sum->first_violation = t->first_violation;
-		memcpy(sum->violation, t->violation, sizeof(sum->violation));
-	}
 }
 
 /* In a child. */
@@ -223,20 +228,15 @@ static void run_part_for(const struct run_options *o, uint32_t part, int fd)
 }
 
 /* A child has ended. False: not well; then its seed has failed, and it ends the others' way like any that does. */
-static bool part_ended(const struct run_options *o, pid_t pid, int status, struct run_totals *sum)
+static bool part_ended(const struct run_options *o, pid_t pid, int status)
 {
-	char what[32];
 	uint32_t part = 0;
 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return true;
 	while (part + 1 < o->jobs && shared->pid[part] != pid)
 		part++;
-	snprintf(what, sizeof(what), WIFSIGNALED(status) ? "died of signal %d" : "died with %d",
-	         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	note_failed(shared->at[part]);
-	if (o->quiet)
-		note_violation(sum, shared->at[part], what);
 	return false;
 }
 
@@ -260,7 +260,7 @@ static bool run_children(const struct run_options *o, struct run_totals *sum)
 	for (uint32_t part = 0; part < o->jobs; part++) {
 		pid_t pid = wait(&status);
 
-		sound &= pid > 0 && part_ended(o, pid, status, sum);
+		sound &= pid > 0 && part_ended(o, pid, status);
 	}
 	close(fd[1]);
 	for (struct run_totals t; read(fd[0], &t, sizeof(t)) == (ssize_t)sizeof(t);)
@@ -284,25 +284,26 @@ static int verdict(const struct run_options *o, const struct run_totals *t, bool
 	return 0;
 }
 
-bool run_totals(const struct run_options *o, struct run_totals *t)
+/* Runs the seeds until one fails (or all). False: a process died. */
+static bool run_all(const struct run_options *o, struct run_totals *t)
 {
-	double start = seconds();
+	double start = run_seconds();
 	bool sound = true;
 
 	*t = (struct run_totals){.first_violation = UINT64_MAX};
 	fflush(stdout);
-	if (o->jobs > 1 || o->quiet)
+	if (o->jobs > 1)
 		sound = run_children(o, t);
 	else
 		run_part(o, 0, t);
-	t->took_s = seconds() - start;
+	t->took_s = run_seconds() - start;
 	return sound;
 }
 
 int run_seeds(const struct run_options *o)
 {
 	struct run_totals t;
-	bool sound = run_totals(o, &t);
+	bool sound = run_all(o, &t);
 
 	printf("lrsim: %llu seeds, %llu packets, %llu events, %llu messages, %llu connections given up, %.1f s, %llu "
 	       "violations%s\n",

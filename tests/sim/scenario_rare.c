@@ -37,6 +37,7 @@ static void quiet(struct world_cfg *c)
 	c->arena_chunks = c->nmore = 0;
 	c->paths_survive = false;
 	c->host_dies_ns = SIM_NEVER;
+	c->edges_from_ns = 0;
 	for (uint32_t i = 0; i < c->nconns; i++) {
 		struct conn_cfg *k = &c->conn[i];
 

@@ -9,8 +9,9 @@
 #include "begin.h"
 #include "check.h"
 #include "cut.h"
-#include "faults.h"
 #include "fair.h"
+#include "fault_table.h"
+#include "faults.h"
 #include "frozen.h"
 #include "full_arena.h"
 #include "fec_run.h"
@@ -39,7 +40,8 @@ static const char usage[] =
     "       lrsim --reads NAME     READs at 400 Gbit/s; `--reads list` lists them\n"
     "       lrsim --frozen         what a host that stands still costs all others, both edges full\n"
     "       lrsim --full-arena     how soon hosts send again when there is room again\n"
-    "       lrsim [--trace FILE] --rate NAME   how the rate controllers share a bottleneck; `--rate list` lists them\n"
+    "       lrsim [--jobs N] [--trace FILE] --rate NAME   how the rate controllers share a bottleneck; `--rate list` lists "
+    "them\n"
     "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
     "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";
 
@@ -179,7 +181,7 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		o->trace_path = arg;
 		return 0;
 	case OPT_RATE:
-		return 1 + rate_run(arg, o->trace_path);
+		return 1 + rate_run(arg, o->jobs, o->trace_path);
 	case OPT_LOG:
 		o->log_path = arg;
 		return 0;
@@ -222,5 +224,5 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
-	return o.fault_table ? faults_table(&o) : run_seeds(&o);
+	return o.fault_table ? fault_table(&o) : run_seeds(&o);
 }

@@ -339,6 +339,8 @@ static bool step(struct world *w)
 {
 	if (w->violation[0] || !eventq_step(&w->q))
 		return false;
+	if (w->cfg.events_max && w->q.fired > w->cfg.events_max)
+		check_fail(w, "endless", "more than %llu events", (unsigned long long)w->cfg.events_max);
 	if (w->cfg.audit && !w->cfg.direct && w->q.fired % AUDIT_EVENTS == 0)
 		check_audit(w);
 	return true;

@@ -87,6 +87,7 @@ struct world_cfg {
 	uint32_t nconns;
 	uint64_t cm_retry_ns;
 	uint64_t deadline_ns;   /* all work must be done by then; 0: it need not end (a measurement) */
+	uint64_t events_max;    /* what takes more goes round in circles; 0: any */
 	bool errors_allowed;    /* queue pairs may run out of retries */
 	bool audit;             /* every 1,000 events */
 	uint64_t edges_from_ns; /* before that the hosts' packets go past them */

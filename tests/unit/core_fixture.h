@@ -104,6 +104,14 @@ static inline void core_edge_heap(struct core_edge *e)
 	memset(e->heap, 0, len);
 }
 
+/* Begins anew, with its configuration as it is now and an empty arena. */
+static inline void core_begin(struct core_edge *e, uint64_t arena_epoch)
+{
+	core_edge_heap(e);
+	assert_int_equal(
+	    proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, arena_epoch, e->c->now_ns), 0);
+}
+
 static inline void core_edge_open(struct core *c, struct core_edge *e, uint8_t site, enum ack_mode mode,
                                   uint32_t chunks)
 {
@@ -130,9 +138,7 @@ static inline void core_edge_open(struct core *c, struct core_edge *e, uint8_t s
 	e->out = calloc(CORE_QUEUE, sizeof(*e->out));
 	assert_true(e->region && e->out);
 	memset(e->region, 0xa5, e->g.len);
-	core_edge_heap(e);
-	assert_int_equal(
-	    proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, 77u + site, c->now_ns), 0);
+	core_begin(e, 77u + site);
 }
 
 /* Power off and on again: the heap is lost, the arena stays. */
@@ -146,41 +152,33 @@ static inline void core_rebuild(struct core_edge *e)
 
 static inline void core_pump(struct core *c);
 
-/* Both edges have said hello (again). */
-static inline void core_session(struct core *c)
+/* Both edges have said hello (again), and which life of their arena it is; 0: not said. */
+static inline void core_hello(struct core *c, uint64_t arena_a, uint64_t arena_b)
 {
-	struct proxy_session sa = {.epoch_tx = ++c->epoch, .epoch_rx = 0x10000 + c->epoch};
-	struct proxy_session sb = {.epoch_tx = sa.epoch_rx, .epoch_rx = sa.epoch_tx};
+	struct proxy_session sa = {.epoch_tx = ++c->epoch, .epoch_rx = 0x10000 + c->epoch, .peer_arena_epoch = arena_b};
+	struct proxy_session sb = {.epoch_tx = sa.epoch_rx, .epoch_rx = sa.epoch_tx, .peer_arena_epoch = arena_a};
 
 	proxy_session_start(c->a.p, &sa, c->now_ns);
 	proxy_session_start(c->b.p, &sb, c->now_ns);
 	core_pump(c);
 }
 
-/* The same, and both know which life of the other's arena they talk to. */
+static inline void core_session(struct core *c)
+{
+	core_hello(c, 0, 0);
+}
+
+/* Both know which life of the other's arena they talk to. */
 static inline void core_know_epochs(struct core *c)
 {
-	struct proxy_session sa = {.epoch_tx = ++c->epoch, .epoch_rx = 0x10000 + c->epoch, .peer_arena_epoch = 1};
-	struct proxy_session sb = {.epoch_tx = sa.epoch_rx, .epoch_rx = sa.epoch_tx, .peer_arena_epoch = 1};
-
-	proxy_session_start(c->a.p, &sa, c->now_ns);
-	proxy_session_start(c->b.p, &sb, c->now_ns);
-	core_pump(c);
+	core_hello(c, 1, 1);
 }
 
 /* The edge's arena is made anew; the hellos say so. */
 static inline void core_lose(struct core *c, struct core_edge *e, uint64_t epoch)
 {
-	struct proxy_session sa = {.epoch_tx = ++c->epoch, .epoch_rx = 0x10000 + c->epoch};
-	struct proxy_session sb = {.epoch_tx = sa.epoch_rx, .epoch_rx = sa.epoch_tx};
-
-	core_edge_heap(e);
-	assert_int_equal(proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, epoch, c->now_ns), 0);
-	sa.peer_arena_epoch = e == &c->b ? epoch : 1;
-	sb.peer_arena_epoch = e == &c->a ? epoch : 1;
-	proxy_session_start(c->a.p, &sa, c->now_ns);
-	proxy_session_start(c->b.p, &sb, c->now_ns);
-	core_pump(c);
+	core_begin(e, epoch);
+	core_hello(c, e == &c->a ? epoch : 1, e == &c->b ? epoch : 1);
 }
 
 static inline void core_open_with(struct core *c, enum ack_mode mode, uint32_t chunks)
@@ -195,24 +193,6 @@ static inline void core_open_with(struct core *c, enum ack_mode mode, uint32_t c
 static inline void core_open(struct core *c, enum ack_mode mode)
 {
 	core_open_with(c, mode, 32);
-}
-
-/* Mode near, and a WAN whose datagrams have no room for a whole packet. */
-static inline void core_open_small_mtu(struct core *c)
-{
-	memset(c, 0, sizeof(*c));
-	c->now_ns = CORE_START;
-	core_edge_open(c, &c->a, 1, ACK_MODE_NEAR, 32);
-	core_edge_open(c, &c->b, 2, ACK_MODE_NEAR, 32);
-	c->a.cfg.path[0].payload_max = c->b.cfg.path[0].payload_max = 1472;
-	for (int i = 0; i < 2; i++) {
-		struct core_edge *e = i ? &c->b : &c->a;
-
-		core_edge_heap(e);
-		assert_int_equal(
-		    proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, 1, c->now_ns), 0);
-	}
-	core_session(c);
 }
 
 static inline void core_close(struct core *c)
@@ -503,6 +483,18 @@ static inline void core_pair(struct core *c, uint32_t psn)
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
+/* n WRITEs from psn on, delivered and answered: nothing of them is left. Each MSN is its PSN + 1, as behind PSN 0. */
+static inline void core_deliver(struct core *c, uint32_t psn, uint32_t n)
+{
+	core_send_run(c, psn, n);
+	core_ack(c, psn + n - 1, AETH_ACK_NO_CREDITS, psn + n);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(core_used(&c->b), 0);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
 /* The same by a message of two packets, so that the PMTU is known on both sides; the next PSN is 2, the next MSN 2. */
 static inline void core_pair_with_pmtu(struct core *c)
 {
@@ -517,11 +509,63 @@ static inline void core_pair_with_pmtu(struct core *c)
 	core_forget(&c->b);
 }
 
-static inline void core_open_pair(struct core *c)
+/* --- what a test begins with: `struct core *c = core_given(state, mode);`; CORE_TEST() in its list closes them --- */
+
+/* Two edges that have said hello, their arenas of so many chunks. */
+static inline struct core *core_given_chunks(void **state, enum ack_mode mode, uint32_t chunks)
 {
-	core_open(c, ACK_MODE_NEAR);
-	core_pair_with_pmtu(c);
+	struct core *c = malloc(sizeof(*c));
+
+	assert_non_null(c);
+	core_open_with(c, mode, chunks);
+	*state = c;
+	return c;
 }
+
+static inline struct core *core_given(void **state, enum ack_mode mode)
+{
+	return core_given_chunks(state, mode, 32);
+}
+
+/* And a WAN whose datagrams have no room for a whole packet. */
+static inline struct core *core_given_small_mtu(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	c->a.cfg.path[0].payload_max = c->b.cfg.path[0].payload_max = 1472;
+	core_begin(&c->a, 1);
+	core_begin(&c->b, 1);
+	core_session(c);
+	return c;
+}
+
+/* And a flow whose PSN 0 is delivered. */
+static inline struct core *core_given_pair(void **state, enum ack_mode mode)
+{
+	struct core *c = core_given(state, mode);
+
+	core_pair(c, 0);
+	return c;
+}
+
+/* And a flow whose PMTU is known: its next PSN is 2, its next MSN 2. */
+static inline struct core *core_given_pmtu(void **state, enum ack_mode mode)
+{
+	struct core *c = core_given(state, mode);
+
+	core_pair_with_pmtu(c);
+	return c;
+}
+
+static inline int core_done(void **state)
+{
+	if (*state)
+		core_close(*state);
+	free(*state);
+	return 0;
+}
+
+#define CORE_TEST(t) cmocka_unit_test_teardown(t, core_done)
 
 /* Slots of one small packet in each of many chunks. */
 struct core_scatter {

@@ -9,347 +9,300 @@ static void reconfigure(struct core_edge *e)
 	core_forget(e);
 }
 
+/* Host A believes PSNs 0 to 3 delivered, of which the responder has answered 0; each edge knows the other's arena. */
+static struct core *given_three_acked_by_far(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_FAR);
+
+	core_know_epochs(c);
+	core_pair(c, 0);
+	core_send_run(c, 1, 3);
+	core_expect_aeth(&c->a, 3, AETH_ACK_NO_CREDITS);
+	core_forget(&c->b);
+	return c;
+}
+
 static void ack_mode__far_waits_for_the_far_edge_only(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_FAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_FAR);
-	core_pair(&c, 0);
-	c.cut = true;
-	core_send(&c, RC_WRITE_ONLY, 1);
-	assert_int_equal(core_pending(&c.a), 0); /* here, but not there */
-	c.cut = false;
-	core_wait(&c, 20 * CORE_MS);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS); /* there, and not with the responder */
-	core_expect(&c.b, RC_WRITE_ONLY, 1);
-	assert_int_equal(core_near(&c)->pos_reported, POS_ORIGIN + 1);
-	core_close(&c);
+	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 1);
+	assert_int_equal(core_pending(&c->a), 0); /* here, but not there */
+	c->cut = false;
+	core_wait(c, 20 * CORE_MS);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS); /* there, and not with the responder */
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	assert_int_equal(core_near(c)->pos_reported, POS_ORIGIN + 1);
 }
 
 /* A hole at the far edge: what is behind it is there, and not in order. */
 static void ack_mode__far_counts_only_what_is_contiguous(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_FAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_FAR);
-	core_pair(&c, 0);
-	c.cut = true;
-	core_send(&c, RC_WRITE_ONLY, 1);
-	c.cut = false;
-	core_send(&c, RC_WRITE_ONLY, 2);
-	assert_int_equal(core_far(&c)->pos_rx, POS_ORIGIN + 1);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_wait(&c, 20 * CORE_MS);
-	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 1);
+	c->cut = false;
+	core_send(c, RC_WRITE_ONLY, 2);
+	assert_int_equal(core_far(c)->pos_rx, POS_ORIGIN + 1);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_wait(c, 20 * CORE_MS);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
 }
 
 /* What was ACKed is still at the near edge: it is sent once more, and meanwhile nothing new is ACKed. */
 static void ack_mode__far_arena_lost_is_replayed(void **state)
 {
-	struct core c;
+	struct core *c = given_three_acked_by_far(state);
 
-	(void)state;
-	core_open(&c, ACK_MODE_FAR);
-	core_know_epochs(&c);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 3);
-	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
-	core_forget(&c.b);
-	c.cut = true;
-	core_lose(&c, &c.b, 99);
-	core_send(&c, RC_WRITE_ONLY, 4);
-	assert_int_equal(core_pending(&c.a), 0);
-	assert_int_equal(near_ceiling(c.a.p, core_near(&c)), POS_ORIGIN + 4); /* the promise made stays */
-	c.cut = false;
-	core_wait(&c, 50 * CORE_MS);
+	c->cut = true;
+	core_lose(c, &c->b, 99);
+	core_send(c, RC_WRITE_ONLY, 4);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(near_ceiling(c->a.p, core_near(c)), POS_ORIGIN + 4); /* the promise made stays */
+	c->cut = false;
+	core_wait(c, 50 * CORE_MS);
 	for (uint32_t psn = 1; psn <= 4; psn++)
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
-	core_expect_aeth(&c.a, 4, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
+	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
 }
 
 /* The near edge comes back without its arena: what was ACKed is delivered by the far one, and then the host goes on. */
 static void ack_mode__near_arena_lost_is_delivered(void **state)
 {
-	struct core c;
+	struct core *c = given_three_acked_by_far(state);
 	uint32_t psn = 1;
 
-	(void)state;
-	core_open(&c, ACK_MODE_FAR);
-	core_know_epochs(&c);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 3);
-	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
-	core_forget(&c.b);
-	core_lose(&c, &c.a, 99);
-	assert_true(core_event(&c.b, EV_FLOW_ORPHANED));
-	core_send(&c, RC_WRITE_ONLY, 4); /* the same queue pair goes on: behind what is left */
-	core_wait(&c, 25 * CORE_MS);
-	for (const struct core_pkt *k; (k = core_take(&c.b));)
+	core_lose(c, &c->a, 99);
+	assert_true(core_event(&c->b, EV_FLOW_ORPHANED));
+	core_send(c, RC_WRITE_ONLY, 4); /* the same queue pair goes on: behind what is left */
+	core_wait(c, 25 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->b));)
 		assert_in_range(k->h.psn, 1, 3);
-	core_ack(&c, 3, AETH_ACK_NO_CREDITS, 4);
-	core_wait(&c, CORE_MS);
-	for (const struct core_pkt *k; (k = core_take(&c.b));)
+	core_ack(c, 3, AETH_ACK_NO_CREDITS, 4);
+	core_wait(c, CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->b));)
 		psn = k->h.psn;
 	assert_int_equal(psn, 4);
-	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 5);
-	core_wait(&c, CORE_MS);
-	core_expect_aeth(&c.a, 4, AETH_ACK_NO_CREDITS);
-	assert_false(core_event(&c.b, EV_FLOW_FAILED));
-	assert_true(dlist_empty(&c.b.p->orphans));
-	core_close(&c);
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 5);
+	core_wait(c, CORE_MS);
+	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
+	assert_false(core_event(&c->b, EV_FLOW_FAILED));
+	assert_true(dlist_empty(&c->b.p->orphans));
 }
 
 /* ... or it is said that it could not. */
 static void ack_mode__orphan_without_answer_fails_loudly(void **state)
 {
-	struct core c;
+	struct core *c = given_three_acked_by_far(state);
 
-	(void)state;
-	core_open(&c, ACK_MODE_FAR);
-	core_know_epochs(&c);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 3);
-	core_lose(&c, &c.a, 99);
-	core_wait(&c, c.b.cfg.stall_ns + 500 * CORE_MS);
-	assert_true(core_event(&c.b, EV_FLOW_FAILED));
-	assert_int_equal(core_used(&c.b), 0);
-	assert_int_equal(c.b.p->far_used, 0);
-	core_close(&c);
+	core_lose(c, &c->a, 99);
+	core_wait(c, c->b.cfg.stall_ns + 500 * CORE_MS);
+	assert_true(core_event(&c->b, EV_FLOW_FAILED));
+	assert_int_equal(core_used(&c->b), 0);
+	assert_int_equal(c->b.p->far_used, 0);
 }
 
 static void ack_mode__changes_for_live_flows(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	c.cut = true;
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	c.a.cfg.mode = c.b.cfg.mode = ACK_MODE_FAR;
-	reconfigure(&c.a);
-	core_send(&c, RC_WRITE_ONLY, 2);
-	assert_int_equal(core_pending(&c.a), 0);
-	assert_int_equal(near_ceiling(c.a.p, core_near(&c)), POS_ORIGIN + 2); /* 1 was promised */
-	c.cut = false;
-	core_wait(&c, 20 * CORE_MS);
-	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_far(&c)->mode, ACK_MODE_FAR);
-	c.a.cfg.mode = ACK_MODE_HOST;
-	reconfigure(&c.a);
-	core_send(&c, RC_WRITE_ONLY, 3);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_ack(&c, 3, AETH_ACK_NO_CREDITS, 4);
-	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_far(&c)->mode, ACK_MODE_HOST);
-	core_close(&c);
+	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	c->a.cfg.mode = c->b.cfg.mode = ACK_MODE_FAR;
+	reconfigure(&c->a);
+	core_send(c, RC_WRITE_ONLY, 2);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(near_ceiling(c->a.p, core_near(c)), POS_ORIGIN + 2); /* 1 was promised */
+	c->cut = false;
+	core_wait(c, 20 * CORE_MS);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_far(c)->mode, ACK_MODE_FAR);
+	c->a.cfg.mode = ACK_MODE_HOST;
+	reconfigure(&c->a);
+	core_send(c, RC_WRITE_ONLY, 3);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_ack(c, 3, AETH_ACK_NO_CREDITS, 4);
+	core_expect_aeth(&c->a, 3, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_far(c)->mode, ACK_MODE_HOST);
 }
 
 /* The first prefix pair that fits decides, for new flows and for those that are open. */
 static void ack_mode__per_prefix_pair(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	struct pair_mode all = {core_prefix(1), core_prefix(2), ACK_MODE_HOST},
 	                 one = {{core_ip(1, 2), 128}, {core_ip(2, 2), 128}, ACK_MODE_FAR};
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	c.a.cfg.pair_modes[0] = one;
-	c.a.cfg.pair_modes[1] = all;
-	c.a.cfg.npair_modes = 2;
-	reconfigure(&c.a);
-	core_pair(&c, 0);
-	assert_int_equal(core_near(&c)->mode, ACK_MODE_FAR);
-	c.a.cfg.pair_modes[0] = all;
-	reconfigure(&c.a);
-	assert_int_equal(core_near(&c)->mode, ACK_MODE_HOST);
-	c.a.cfg.npair_modes = 0;
-	reconfigure(&c.a);
-	assert_int_equal(core_near(&c)->mode, ACK_MODE_NEAR);
-	c.a.cfg.npair_modes = PAIR_MODES_MAX + 1;
-	assert_int_equal(proxy_reconfigure(c.a.p, &c.a.cfg, c.now_ns), -EINVAL);
-	core_close(&c);
+	c->a.cfg.pair_modes[0] = one;
+	c->a.cfg.pair_modes[1] = all;
+	c->a.cfg.npair_modes = 2;
+	reconfigure(&c->a);
+	core_pair(c, 0);
+	assert_int_equal(core_near(c)->mode, ACK_MODE_FAR);
+	c->a.cfg.pair_modes[0] = all;
+	reconfigure(&c->a);
+	assert_int_equal(core_near(c)->mode, ACK_MODE_HOST);
+	c->a.cfg.npair_modes = 0;
+	reconfigure(&c->a);
+	assert_int_equal(core_near(c)->mode, ACK_MODE_NEAR);
+	c->a.cfg.npair_modes = PAIR_MODES_MAX + 1;
+	assert_int_equal(proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns), -EINVAL);
 }
 
 /* While the flow may still begin lower, the far edge's counts say nothing: its first packet may not be the first. */
 static void ack_mode__reports_wait_for_the_base(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_send(&c, RC_WRITE_ONLY, 6);
-	core_wait(&c, 5 * CORE_MS);
-	assert_int_equal(core_near(&c)->pos_reported, POS_ORIGIN + 6);
-	core_forget(&c.b);
-	core_ack(&c, 0, AETH_NAK_PSN_SEQ, 0); /* the responder waits for 0, which was lost before the edge */
-	core_wait(&c, 5 * CORE_MS);
-	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN);
-	assert_int_equal(core_near(&c)->pos_reported, POS_ORIGIN);
-	assert_int_equal(core_near(&c)->pos_far, POS_ORIGIN);
-	core_close(&c);
+	core_send(c, RC_WRITE_ONLY, 6);
+	core_wait(c, 5 * CORE_MS);
+	assert_int_equal(core_near(c)->pos_reported, POS_ORIGIN + 6);
+	core_forget(&c->b);
+	core_ack(c, 0, AETH_NAK_PSN_SEQ, 0); /* the responder waits for 0, which was lost before the edge */
+	core_wait(c, 5 * CORE_MS);
+	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN);
+	assert_int_equal(core_near(c)->pos_reported, POS_ORIGIN);
+	assert_int_equal(core_near(c)->pos_far, POS_ORIGIN);
 }
 
 /* The line is cut: what is committed here is ACKed, but not for ever, as nobody knows whether the responder lives. */
 static void ack_mode__cut_demotes_until_it_is_heard(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_wait(&c, 60000 * CORE_MS); /* idle: no debt */
-	c.cut = true;
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	c.now_ns += c.a.cfg.stall_ns - CORE_MS;
-	core_send(&c, RC_WRITE_ONLY, 2);
-	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
-	assert_false(core_event(&c.a, EV_FLOW_DEMOTED));
-	core_wait(&c, 10 * CORE_MS);
-	assert_true(core_event(&c.a, EV_FLOW_DEMOTED)); /* said when it is so, not when somebody asks */
-	core_send(&c, RC_WRITE_ONLY, 3); /* a keepalive, as it were */
-	assert_int_equal(core_pending(&c.a), 0);
-	assert_int_equal(near_mode(c.a.p, core_near(&c)), ACK_MODE_HOST);
-	c.cut = false;
-	core_wait(&c, 200 * CORE_MS);
-	core_ack(&c, 1, AETH_ACK_NO_CREDITS, 2);
-	core_wait(&c, CORE_MS);
-	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
-	assert_int_equal(near_mode(c.a.p, core_near(&c)), ACK_MODE_NEAR);
-	assert_true(core_event(&c.a, EV_FLOW_RESUMED));
-	assert_int_equal(core_ctr(&c.a, CTR_DEMOTIONS), 1);
-	core_close(&c);
+	core_wait(c, 60000 * CORE_MS); /* idle: no debt */
+	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	c->now_ns += c->a.cfg.stall_ns - CORE_MS;
+	core_send(c, RC_WRITE_ONLY, 2);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
+	assert_false(core_event(&c->a, EV_FLOW_DEMOTED));
+	core_wait(c, 10 * CORE_MS);
+	assert_true(core_event(&c->a, EV_FLOW_DEMOTED)); /* said when it is so, not when somebody asks */
+	core_send(c, RC_WRITE_ONLY, 3); /* a keepalive, as it were */
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(near_mode(c->a.p, core_near(c)), ACK_MODE_HOST);
+	c->cut = false;
+	core_wait(c, 200 * CORE_MS);
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 2);
+	core_wait(c, CORE_MS);
+	core_expect_aeth(&c->a, 3, AETH_ACK_NO_CREDITS);
+	assert_int_equal(near_mode(c->a.p, core_near(c)), ACK_MODE_NEAR);
+	assert_true(core_event(&c->a, EV_FLOW_RESUMED));
+	assert_int_equal(core_ctr(&c->a, CTR_DEMOTIONS), 1);
 }
 
 /* While the whole line is silent one flow speaks for all; all count. */
 static void ack_mode__a_silent_line_is_said_once(void **state)
 {
 	struct proxy_event ev;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint32_t said = 0;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	for (uint32_t psn = 0; psn < 2; psn++) {
 		for (uint32_t qpn = 0x20; qpn < 0x24; qpn++) {
 			struct roce_pkt h = core_req(RC_WRITE_ONLY, psn);
 
 			h.dest_qpn = qpn;
-			core_in(&c.a, h, CORE_PMTU, 0);
-			core_pump(&c);
-			if (!c.cut)
-				core_in(&c.b, core_answer(RC_ACK, qpn, psn, AETH_ACK_NO_CREDITS, psn + 1), 0, 0);
-			core_wait(&c, CORE_MS);
+			core_in(&c->a, h, CORE_PMTU, 0);
+			core_pump(c);
+			if (!c->cut)
+				core_in(&c->b, core_answer(RC_ACK, qpn, psn, AETH_ACK_NO_CREDITS, psn + 1), 0, 0);
+			core_wait(c, CORE_MS);
 		}
-		c.cut = true;
+		c->cut = true;
 	}
-	core_send(&c, RC_WRITE_ONLY, 1);
-	while (proxy_event_next(c.a.p, &ev))
+	core_send(c, RC_WRITE_ONLY, 1);
+	while (proxy_event_next(c->a.p, &ev))
 		;
-	core_wait(&c, 700 * CORE_MS);
-	while (proxy_event_next(c.a.p, &ev))
+	core_wait(c, 700 * CORE_MS);
+	while (proxy_event_next(c->a.p, &ev))
 		said += ev.type == EV_FLOW_DEMOTED;
 	assert_int_equal(said, 1);
-	assert_int_equal(core_ctr(&c.a, CTR_DEMOTIONS), 5);
-	core_close(&c);
+	assert_int_equal(core_ctr(&c->a, CTR_DEMOTIONS), 5);
 }
 
 /* Idle for longer than GiveUp, then the first packet is lost on the far LAN: neither stalled nor failed by that. */
 static void ack_mode__idleness_is_no_silence(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_wait(&c, c.b.cfg.give_up_ns + 1000 * CORE_MS);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_forget(&c.b);
-	core_wait(&c, 30 * CORE_MS);
-	core_expect(&c.b, RC_WRITE_ONLY, 1); /* again */
-	assert_false(core_far(&c)->failed || core_far(&c)->stalled);
-	core_wait(&c, c.b.cfg.stall_ns + 400 * CORE_MS);
-	assert_true(core_far(&c)->stalled);
-	core_close(&c);
+	core_wait(c, c->b.cfg.give_up_ns + 1000 * CORE_MS);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_forget(&c->b);
+	core_wait(c, 30 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 1); /* again */
+	assert_false(core_far(c)->failed || core_far(c)->stalled);
+	core_wait(c, c->b.cfg.stall_ns + 400 * CORE_MS);
+	assert_true(core_far(c)->stalled);
 }
 
 /* One that stands still for seconds costs no queue pair: its requester is held off at the ceiling. One that is silent for
  * good is met with silence in the end, so that its requester fails over. */
 static void ack_mode__a_silent_responder_is_held_for_ten_seconds(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint64_t rnrs;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_wait(&c, c.b.cfg.stall_ns + 400 * CORE_MS);
-	assert_true(core_near(&c)->stalled);
-	core_send(&c, RC_WRITE_ONLY, 2); /* not ACKed any more */
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_wait(c, c->b.cfg.stall_ns + 400 * CORE_MS);
+	assert_true(core_near(c)->stalled);
+	core_send(c, RC_WRITE_ONLY, 2); /* not ACKed any more */
 	for (unsigned ms = 0; ms < 9000; ms += 500) {
-		rnrs = core_ctr(&c.a, CTR_RNR_NAKS_TX);
-		core_wait(&c, 500 * CORE_MS);
+		rnrs = core_ctr(&c->a, CTR_RNR_NAKS_TX);
+		core_wait(c, 500 * CORE_MS);
 		for (unsigned i = 0; i < 3; i++) /* the first two repetitions are met with silence */
-			core_send(&c, RC_WRITE_ONLY, 2);
-		assert_true(core_ctr(&c.a, CTR_RNR_NAKS_TX) > rnrs);
+			core_send(c, RC_WRITE_ONLY, 2);
+		assert_true(core_ctr(&c->a, CTR_RNR_NAKS_TX) > rnrs);
 	}
-	core_wait(&c, 2000 * CORE_MS);
-	core_forget(&c.a);
+	core_wait(c, 2000 * CORE_MS);
+	core_forget(&c->a);
 	for (unsigned i = 0; i < 8; i++) {
-		core_send(&c, RC_WRITE_ONLY, 2);
-		core_wait(&c, 100 * CORE_MS);
+		core_send(c, RC_WRITE_ONLY, 2);
+		core_wait(c, 100 * CORE_MS);
 	}
-	assert_int_equal(core_pending(&c.a), 0);
-	core_ack(&c, 1, AETH_ACK_NO_CREDITS, 2); /* it was only slow */
-	core_wait(&c, CORE_MS);
-	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 2); /* it was only slow */
+	core_wait(c, CORE_MS);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
 }
 
 /* A responder without receives lives, however long it takes. */
 static void ack_mode__rnr_is_a_sign_of_life(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send(&c, RC_SEND_ONLY, 1);
+	core_send(c, RC_SEND_ONLY, 1);
 	for (int i = 0; i < 100; i++) {
-		core_ack(&c, 1, AETH_RNR_NAK | 20, 1); /* 10.24 ms */
-		core_wait(&c, 11 * CORE_MS);
+		core_ack(c, 1, AETH_RNR_NAK | 20, 1); /* 10.24 ms */
+		core_wait(c, 11 * CORE_MS);
 	}
-	core_forget(&c.a);
-	core_send(&c, RC_SEND_ONLY, 2);
-	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_ctr(&c.a, CTR_RNR_NAKS_TX), 0);
-	core_close(&c);
+	core_forget(&c->a);
+	core_send(c, RC_SEND_ONLY, 2);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_ctr(&c->a, CTR_RNR_NAKS_TX), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ack_mode__far_waits_for_the_far_edge_only),
-	    cmocka_unit_test(ack_mode__far_counts_only_what_is_contiguous),
-	    cmocka_unit_test(ack_mode__far_arena_lost_is_replayed),
-	    cmocka_unit_test(ack_mode__near_arena_lost_is_delivered),
-	    cmocka_unit_test(ack_mode__orphan_without_answer_fails_loudly),
-	    cmocka_unit_test(ack_mode__changes_for_live_flows),
-	    cmocka_unit_test(ack_mode__per_prefix_pair),
-	    cmocka_unit_test(ack_mode__reports_wait_for_the_base),
-	    cmocka_unit_test(ack_mode__cut_demotes_until_it_is_heard),
-	    cmocka_unit_test(ack_mode__a_silent_line_is_said_once),
-	    cmocka_unit_test(ack_mode__idleness_is_no_silence),
-	    cmocka_unit_test(ack_mode__a_silent_responder_is_held_for_ten_seconds),
-	    cmocka_unit_test(ack_mode__rnr_is_a_sign_of_life),
+	    CORE_TEST(ack_mode__far_waits_for_the_far_edge_only),
+	    CORE_TEST(ack_mode__far_counts_only_what_is_contiguous),
+	    CORE_TEST(ack_mode__far_arena_lost_is_replayed),
+	    CORE_TEST(ack_mode__near_arena_lost_is_delivered),
+	    CORE_TEST(ack_mode__orphan_without_answer_fails_loudly),
+	    CORE_TEST(ack_mode__changes_for_live_flows),
+	    CORE_TEST(ack_mode__per_prefix_pair),
+	    CORE_TEST(ack_mode__reports_wait_for_the_base),
+	    CORE_TEST(ack_mode__cut_demotes_until_it_is_heard),
+	    CORE_TEST(ack_mode__a_silent_line_is_said_once),
+	    CORE_TEST(ack_mode__idleness_is_no_silence),
+	    CORE_TEST(ack_mode__a_silent_responder_is_held_for_ten_seconds),
+	    CORE_TEST(ack_mode__rnr_is_a_sign_of_life),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

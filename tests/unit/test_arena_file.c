@@ -9,10 +9,11 @@
 #include <cmocka.h>
 
 #include "daemon/arena_file.c"
+#include "daemon/resident.c"
 
 #define LEN (4u << 20)
 
-/* arena_file.c logs through this. */
+/* They log through this. */
 void log_at(enum log_level level, const char *fmt, ...)
 {
 	(void)level;

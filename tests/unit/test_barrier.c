@@ -8,22 +8,21 @@
 
 enum { TCP_ACK_FLAG = 0x10, TCP_PSH = 0x18, TCP_SYN = 0x02, TCP_FIN = 0x11, POOL = 4 << 20, L3_MAX = 9300 };
 
-static void open_barrier(struct core *c)
+static struct core *given_barrier(void **state)
 {
-	struct core_edge *e[2] = {&c->a, &c->b};
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	core_open(c, ACK_MODE_NEAR);
 	for (int i = 0; i < 2; i++) {
-		e[i]->cfg.barrier = BARRIER_PAIR;
-		e[i]->cfg.ip_pool_bytes = POOL;
-		core_edge_heap(e[i]);
-		assert_int_equal(proxy_init(&e[i]->p, e[i]->heap, e[i]->region, &e[i]->cfg, &e[i]->g, PROXY_START_FRESH,
-		                            77u + (unsigned)i, c->now_ns),
-		                 0);
+		struct core_edge *e = i ? &c->b : &c->a;
+
+		e->cfg.barrier = BARRIER_PAIR;
+		e->cfg.ip_pool_bytes = POOL;
+		core_begin(e, 77u + (unsigned)i);
 	}
 	core_session(c);
 	core_forget(&c->a);
 	core_forget(&c->b);
+	return c;
 }
 
 /* A TCP segment from host 2 of site 1 to host 2 of site 2. */
@@ -91,6 +90,14 @@ static void write_500(struct core *c)
 	core_expect(&c->b, RC_WRITE_ONLY, 500);
 }
 
+static struct core *given_write_500(void **state)
+{
+	struct core *c = given_barrier(state);
+
+	write_500(c);
+	return c;
+}
+
 static void answer(struct core *c, uint32_t psn, uint8_t syndrome)
 {
 	core_in(&c->b, core_answer(RC_ACK, 0x21, psn, syndrome, 1), 0, 0);
@@ -99,213 +106,176 @@ static void answer(struct core *c, uint32_t psn, uint8_t syndrome)
 
 static void barrier__tcp_waits_for_what_was_acked_before_it(void **state)
 {
-	struct core c;
+	struct core *c = given_write_500(state);
 
-	(void)state;
-	open_barrier(&c);
-	write_500(&c);
-	assert_int_equal(say(&c, TCP_PSH, 5000, 100), DROP_NONE);
-	assert_true(nothing_for_b(&c));
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
-	core_send(&c, RC_WRITE_ONLY, 501); /* later than the word: not waited for */
-	core_expect(&c.b, RC_WRITE_ONLY, 501);
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	expect_tcp(&c, TCP_PSH, 5000, 100);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
-	core_close(&c);
+	assert_int_equal(say(c, TCP_PSH, 5000, 100), DROP_NONE);
+	assert_true(nothing_for_b(c));
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 1);
+	core_send(c, RC_WRITE_ONLY, 501); /* later than the word: not waited for */
+	core_expect(&c->b, RC_WRITE_ONLY, 501);
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_PSH, 5000, 100);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
 }
 
 static void barrier__nothing_acked_nothing_waited_for(void **state)
 {
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_barrier(&c);
-	say(&c, TCP_PSH, 5000, 1);
-	expect_tcp(&c, TCP_PSH, 5000, 1);
-	write_500(&c);
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	core_wait(&c, CORE_MS);
-	say(&c, TCP_PSH, 5000, 2);
-	expect_tcp(&c, TCP_PSH, 5000, 2);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 0);
-	core_close(&c);
+	say(c, TCP_PSH, 5000, 1);
+	expect_tcp(c, TCP_PSH, 5000, 1);
+	write_500(c);
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	core_wait(c, CORE_MS);
+	say(c, TCP_PSH, 5000, 2);
+	expect_tcp(c, TCP_PSH, 5000, 2);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 0);
 }
 
 /* Order is kept among those that wait, and what opens or closes a connection is a word too. */
 static void barrier__order_is_kept(void **state)
 {
-	struct core c;
+	struct core *c = given_write_500(state);
 
-	(void)state;
-	open_barrier(&c);
-	write_500(&c);
-	say(&c, TCP_SYN, 5000, 0);
-	core_send(&c, RC_WRITE_ONLY, 501);
-	core_expect(&c.b, RC_WRITE_ONLY, 501);
-	say(&c, TCP_PSH, 5000, 3000);
-	say(&c, TCP_FIN, 5000, 0);
-	assert_true(nothing_for_b(&c));
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	expect_tcp(&c, TCP_SYN, 5000, 0);
-	assert_true(nothing_for_b(&c));
-	answer(&c, 501, AETH_ACK_NO_CREDITS);
-	expect_tcp(&c, TCP_PSH, 5000, 3000);
-	expect_tcp(&c, TCP_FIN, 5000, 0);
-	core_close(&c);
+	say(c, TCP_SYN, 5000, 0);
+	core_send(c, RC_WRITE_ONLY, 501);
+	core_expect(&c->b, RC_WRITE_ONLY, 501);
+	say(c, TCP_PSH, 5000, 3000);
+	say(c, TCP_FIN, 5000, 0);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_SYN, 5000, 0);
+	assert_true(nothing_for_b(c));
+	answer(c, 501, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_PSH, 5000, 3000);
+	expect_tcp(c, TCP_FIN, 5000, 0);
 }
 
 static void barrier__exempt_packets_overtake(void **state)
 {
-	struct core c;
+	struct core *c = given_write_500(state);
 
-	(void)state;
-	open_barrier(&c);
-	write_500(&c);
-	say(&c, TCP_PSH, 5000, 10);
-	say(&c, TCP_ACK_FLAG, 5000, 0);
-	expect_tcp(&c, TCP_ACK_FLAG, 5000, 0);
-	say(&c, TCP_PSH, 22, 10);
-	expect_tcp(&c, TCP_PSH, 22, 10);
-	assert_true(nothing_for_b(&c));
-	assert_int_equal(core_ctr(&c.a, CTR_BARRIER_EXEMPT), 2);
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	expect_tcp(&c, TCP_PSH, 5000, 10);
-	core_close(&c);
+	say(c, TCP_PSH, 5000, 10);
+	say(c, TCP_ACK_FLAG, 5000, 0);
+	expect_tcp(c, TCP_ACK_FLAG, 5000, 0);
+	say(c, TCP_PSH, 22, 10);
+	expect_tcp(c, TCP_PSH, 22, 10);
+	assert_true(nothing_for_b(c));
+	assert_int_equal(core_ctr(&c->a, CTR_BARRIER_EXEMPT), 2);
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_PSH, 5000, 10);
 }
 
 /* UD waits as well; a CNP does not. */
 static void barrier__roce_that_is_not_rc(void **state)
 {
 	struct roce_pkt h = core_req(UD_SEND_ONLY, 3);
-	struct core c;
+	struct core *c = given_write_500(state);
 
-	(void)state;
-	open_barrier(&c);
-	write_500(&c);
 	h.dest_qpn = 77;
-	core_in(&c.a, h, 256, 0);
+	core_in(&c->a, h, 256, 0);
 	h.opcode = ROCE_CNP;
-	core_in(&c.a, h, 16, 0);
-	core_pump(&c);
-	core_expect(&c.b, ROCE_CNP, 3);
-	assert_true(nothing_for_b(&c));
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	core_expect(&c.b, UD_SEND_ONLY, 3);
-	core_close(&c);
+	core_in(&c->a, h, 16, 0);
+	core_pump(c);
+	core_expect(&c->b, ROCE_CNP, 3);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	core_expect(&c->b, UD_SEND_ONLY, 3);
 }
 
 /* A UD packet that fills its slot has no room for a snapshot there: it goes the way of IP. */
 static void barrier__large_ud_takes_its_snapshot_along(void **state)
 {
 	struct roce_pkt h = core_req(UD_SEND_ONLY, 3);
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_barrier(&c);
 	for (uint32_t q = 0; q < 6; q++) {
-		core_cm_in(&c.a, &(struct core_cm){
+		core_cm_in(&c->a, &(struct core_cm){
 		                     .type = 0x10, .local_id = 50 + q, .qpn = 0x30 + q, .psn = 900, .rnr_retry = 7});
-		core_cm_in(&c.b, &(struct core_cm){.type = 0x13,
+		core_cm_in(&c->b, &(struct core_cm){.type = 0x13,
 		                                   .local_id = 60 + q,
 		                                   .remote_id = 50 + q,
 		                                   .qpn = 0x40 + q,
 		                                   .psn = 500,
 		                                   .rnr_retry = 7});
-		core_pump(&c);
+		core_pump(c);
 		h = core_req(RC_WRITE_ONLY, 500);
 		h.dest_qpn = 0x40 + q;
 		h.ack_req = true;
-		assert_int_equal(core_in(&c.a, h, 64, 0), DROP_NONE);
-		core_pump(&c);
+		assert_int_equal(core_in(&c->a, h, 64, 0), DROP_NONE);
+		core_pump(c);
 	}
-	core_forget(&c.a);
-	core_forget(&c.b);
-	assert_int_equal(barrier_lagging(c.a.p, &h.src, &h.dst), 6);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	assert_int_equal(barrier_lagging(c->a.p, &h.src, &h.dst), 6);
 	h = core_req(UD_SEND_ONLY, 3);
 	h.dest_qpn = 77;
-	assert_int_equal(core_in(&c.a, h, 4096, 0), DROP_NONE);
-	core_pump(&c);
-	assert_int_equal(core_ctr(&c.a, CTR_IP_CARRIED), 1);
+	assert_int_equal(core_in(&c->a, h, 4096, 0), DROP_NONE);
+	core_pump(c);
+	assert_int_equal(core_ctr(&c->a, CTR_IP_CARRIED), 1);
 	for (uint32_t q = 0; q < 6; q++) {
-		assert_true(nothing_for_b(&c));
-		assert_int_equal(core_in(&c.b, core_answer(RC_ACK, 0x30 + q, 500, AETH_ACK_NO_CREDITS, 1), 0, 0),
+		assert_true(nothing_for_b(c));
+		assert_int_equal(core_in(&c->b, core_answer(RC_ACK, 0x30 + q, 500, AETH_ACK_NO_CREDITS, 1), 0, 0),
 		                 DROP_NONE);
-		core_pump(&c);
+		core_pump(c);
 	}
-	core_expect(&c.b, UD_SEND_ONLY, 3);
-	core_close(&c);
+	core_expect(&c->b, UD_SEND_ONLY, 3);
 }
 
 static void barrier__is_waived_in_rnr(void **state)
 {
-	struct core c;
+	struct core *c = given_write_500(state);
 
-	(void)state;
-	open_barrier(&c);
-	write_500(&c);
-	say(&c, TCP_PSH, 5000, 10);
-	assert_true(nothing_for_b(&c));
-	answer(&c, 500, AETH_RNR_NAK | 20);
-	expect_tcp(&c, TCP_PSH, 5000, 10);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
-	core_close(&c);
+	say(c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_RNR_NAK | 20);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 1);
 }
 
 static void barrier__is_waived_when_refused(void **state)
 {
-	struct core c;
+	struct core *c = given_write_500(state);
 
-	(void)state;
-	open_barrier(&c);
-	write_500(&c);
-	say(&c, TCP_PSH, 5000, 10);
-	answer(&c, 500, AETH_NAK_REM_ACCESS);
-	expect_tcp(&c, TCP_PSH, 5000, 10);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
-	core_close(&c);
+	say(c, TCP_PSH, 5000, 10);
+	answer(c, 500, AETH_NAK_REM_ACCESS);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 1);
 }
 
 /* Host B disconnects: nothing has to reach its queue pair any more. */
 static void barrier__is_waived_when_the_host_leaves(void **state)
 {
-	struct core c;
+	struct core *c = given_write_500(state);
 
-	(void)state;
-	open_barrier(&c);
-	write_500(&c);
-	say(&c, TCP_PSH, 5000, 10);
-	assert_true(nothing_for_b(&c));
-	core_cm_in(&c.b, &(struct core_cm){.type = 0x15, .local_id = 6, .remote_id = 5, .qpn = 0x21});
-	core_pump(&c);
-	expect_tcp(&c, TCP_PSH, 5000, 10);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
-	core_close(&c);
+	say(c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(c));
+	core_cm_in(&c->b, &(struct core_cm){.type = 0x15, .local_id = 6, .remote_id = 5, .qpn = 0x21});
+	core_pump(c);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 1);
 }
 
 /* A responder that answers something, but never this. */
 static void barrier__ends_after_barrier_max(void **state)
 {
 	bool there = false;
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_barrier(&c);
-	c.b.cfg.stall_ns = 100 * 1000 * CORE_MS;
-	c.b.cfg.give_up_ns = 200 * 1000 * CORE_MS;
-	assert_int_equal(proxy_reconfigure(c.b.p, &c.b.cfg, c.now_ns), 0);
-	write_500(&c);
-	say(&c, TCP_PSH, 5000, 10);
-	core_wait(&c, c.b.cfg.barrier_max_ns - CORE_MS);
-	while (core_pending(&c.b))
-		assert_int_equal(core_take(&c.b)->h.opcode, RC_WRITE_ONLY);
-	core_wait(&c, 2 * CORE_MS);
-	for (const struct core_pkt *k; (k = core_take(&c.b));)
+	c->b.cfg.stall_ns = 100 * 1000 * CORE_MS;
+	c->b.cfg.give_up_ns = 200 * 1000 * CORE_MS;
+	assert_int_equal(proxy_reconfigure(c->b.p, &c->b.cfg, c->now_ns), 0);
+	write_500(c);
+	say(c, TCP_PSH, 5000, 10);
+	core_wait(c, c->b.cfg.barrier_max_ns - CORE_MS);
+	while (core_pending(&c->b))
+		assert_int_equal(core_take(&c->b)->h.opcode, RC_WRITE_ONLY);
+	core_wait(c, 2 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->b));)
 		there |= k->len == 50;
 	assert_true(there);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_EXPIRED), 1);
-	assert_true(core_event(&c.b, EV_BARRIER_EXPIRED));
-	core_close(&c);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_EXPIRED), 1);
+	assert_true(core_event(&c->b, EV_BARRIER_EXPIRED));
 }
 
 /* The far edge has not heard of the flow yet: the word is the first to arrive. */
@@ -317,23 +287,20 @@ static bool lose_all_but_ip(struct core *c, struct core_edge *from, uint8_t *dgr
 
 static void barrier__waits_for_a_flow_that_is_not_known_yet(void **state)
 {
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_barrier(&c);
-	core_connect(&c, 500, 900, 7);
-	c.wan = lose_all_but_ip;
-	core_send(&c, RC_WRITE_ONLY, 500);
-	core_expect_aeth(&c.a, 500, AETH_ACK_NO_CREDITS);
-	say(&c, TCP_PSH, 5000, 10);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
-	c.wan = NULL;
-	core_wait(&c, 200 * CORE_MS);
-	core_expect(&c.b, RC_WRITE_ONLY, 500);
-	core_forget(&c.b);
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	expect_tcp(&c, TCP_PSH, 5000, 10);
-	core_close(&c);
+	core_connect(c, 500, 900, 7);
+	c->wan = lose_all_but_ip;
+	core_send(c, RC_WRITE_ONLY, 500);
+	core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS);
+	say(c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 1);
+	c->wan = NULL;
+	core_wait(c, 200 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 500);
+	core_forget(&c->b);
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_PSH, 5000, 10);
 }
 
 /* Jumbo frames over a WAN of 1500, in pieces; and one of which a piece is lost never arrives, and holds nobody up. */
@@ -346,29 +313,26 @@ static bool lose_third(struct core *c, struct core_edge *from, uint8_t *dgram, s
 static void ip__jumbo_in_pieces(void **state)
 {
 	int n = 0;
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_barrier(&c);
-	c.a.cfg.path[0].payload_max = c.a.p->path[0].payload_max = 1472;
+	c->a.cfg.path[0].payload_max = c->a.p->path[0].payload_max = 1472;
 	for (size_t data = 8000; data < 8130; data++) {
-		say(&c, TCP_PSH, 5000, data);
-		expect_tcp(&c, TCP_PSH, 5000, data);
+		say(c, TCP_PSH, 5000, data);
+		expect_tcp(c, TCP_PSH, 5000, data);
 	}
-	say(&c, TCP_PSH, 5000, LAN_IP_MAX - 40);
-	expect_tcp(&c, TCP_PSH, 5000, LAN_IP_MAX - 40);
-	assert_int_equal(say(&c, TCP_PSH, 5000, LAN_IP_MAX - 39), DROP_LAN_TOO_BIG);
-	c.wan = lose_third;
-	c.arg = &n;
-	say(&c, TCP_PSH, 5000, 8000);
-	assert_true(nothing_for_b(&c));
+	say(c, TCP_PSH, 5000, LAN_IP_MAX - 40);
+	expect_tcp(c, TCP_PSH, 5000, LAN_IP_MAX - 40);
+	assert_int_equal(say(c, TCP_PSH, 5000, LAN_IP_MAX - 39), DROP_LAN_TOO_BIG);
+	c->wan = lose_third;
+	c->arg = &n;
+	say(c, TCP_PSH, 5000, 8000);
+	assert_true(nothing_for_b(c));
 	for (int i = 0; i < IP_PARTIAL_MAX + 2; i++) {
 		n = i < IP_PARTIAL_MAX ? 0 : 100;
-		say(&c, TCP_PSH, 5000, 8000);
+		say(c, TCP_PSH, 5000, 8000);
 	}
-	assert_true(core_drops(&c.b, DROP_IP_PIECES) > 0);
-	assert_int_equal(core_pending(&c.b), 2);
-	core_close(&c);
+	assert_true(core_drops(&c->b, DROP_IP_PIECES) > 0);
+	assert_int_equal(core_pending(&c->b), 2);
 }
 
 /* What TCP sends cannot take RC's room, and what is not wanted any more goes. */
@@ -377,45 +341,44 @@ static void ip__is_bounded_and_expendable(void **state)
 	uint8_t l3[L3_MAX];
 	size_t len = tcp(l3, TCP_PSH, 5000, 1400);
 	uint32_t taken = 0;
-	struct core c;
+	struct core *c = given_write_500(state);
 
-	(void)state;
-	open_barrier(&c);
-	write_500(&c);
-	c.cut = true;
-	while (proxy_lan_rx(c.a.p, c.now_ns, l3, len, 0) == DROP_NONE)
+	c->cut = true;
+	while (proxy_lan_rx(c->a.p, c->now_ns, l3, len, 0) == DROP_NONE)
 		taken++;
 	assert_true(taken > 100 && taken * len < POOL / 2);
-	assert_int_equal(core_drops(&c.a, DROP_LAN_IP_NO_ROOM), 1);
-	core_send(&c, RC_WRITE_ONLY, 501); /* RC does not notice */
-	core_expect_aeth(&c.a, 501, AETH_ACK_NO_CREDITS);
-	c.now_ns += 1100 * CORE_MS;
-	c.cut = false;
-	core_wait(&c, 10 * CORE_MS);
-	while (core_pending(&c.b))
-		assert_int_equal(core_take(&c.b)->h.opcode, RC_WRITE_ONLY);
-	core_close(&c);
+	assert_int_equal(core_drops(&c->a, DROP_LAN_IP_NO_ROOM), 1);
+	core_send(c, RC_WRITE_ONLY, 501); /* RC does not notice */
+	core_expect_aeth(&c->a, 501, AETH_ACK_NO_CREDITS);
+	c->now_ns += 1100 * CORE_MS;
+	c->cut = false;
+	core_wait(c, 10 * CORE_MS);
+	while (core_pending(&c->b))
+		assert_int_equal(core_take(&c->b)->h.opcode, RC_WRITE_ONLY);
 }
 
 static void ip__only_between_the_prefixes(void **state)
 {
 	uint8_t l3[L3_MAX];
 	size_t len = tcp(l3, TCP_PSH, 5000, 10);
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_barrier(&c);
 	l3[8] = 1;
-	assert_int_equal(proxy_lan_rx(c.a.p, c.now_ns, l3, len, 0), DROP_LAN_TTL);
+	assert_int_equal(proxy_lan_rx(c->a.p, c->now_ns, l3, len, 0), DROP_LAN_TTL);
 	tcp(l3, TCP_PSH, 5000, 10);
 	l3[17] = 99;
-	assert_int_equal(proxy_lan_rx(c.a.p, c.now_ns, l3, len, 0), DROP_LAN_FOREIGN);
+	assert_int_equal(proxy_lan_rx(c->a.p, c->now_ns, l3, len, 0), DROP_LAN_FOREIGN);
 	tcp(l3, TCP_PSH, 5000, 10);
-	assert_int_equal(proxy_lan_rx(c.a.p, c.now_ns, l3, len - 1, 0), DROP_LAN_TRUNCATED);
-	core_close(&c);
-	core_open(&c, ACK_MODE_NEAR); /* and with the barrier off none at all */
-	assert_int_equal(proxy_lan_rx(c.a.p, c.now_ns, l3, len, 0), DROP_LAN_NOT_ROCE);
-	core_close(&c);
+	assert_int_equal(proxy_lan_rx(c->a.p, c->now_ns, l3, len - 1, 0), DROP_LAN_TRUNCATED);
+}
+
+static void ip__does_not_cross_with_the_barrier_off(void **state)
+{
+	uint8_t l3[L3_MAX];
+	size_t len = tcp(l3, TCP_PSH, 5000, 10);
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	assert_int_equal(proxy_lan_rx(c->a.p, c->now_ns, l3, len, 0), DROP_LAN_NOT_ROCE);
 }
 
 static bool frame(struct core *c, struct wan_ip w)
@@ -438,56 +401,55 @@ static void ip__hostile_frames(void **state)
 	const struct wan_ip good = {.seq = 5, .total = (uint16_t)len, .len = (uint16_t)len, .data = data};
 	struct wan_ip w;
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_barrier(&c);
 	w = good;
 	w.total = IP_BUF_MAX + 1;
-	assert_false(frame(&c, w));
+	assert_false(frame(c, w));
 	w = good;
 	w.offset = 32; /* no unit begins there */
-	assert_false(frame(&c, w));
+	assert_false(frame(c, w));
 	w = good;
 	w.offset = 64; /* goes beyond the end */
-	assert_false(frame(&c, w));
+	assert_false(frame(c, w));
 	w = good;
 	w.entries = (uint16_t)(len / BARRIER_ENTRY_LEN + 1); /* more snapshot than bytes */
-	assert_false(frame(&c, w));
+	assert_false(frame(c, w));
 	w = good;
 	w.entries = 3; /* in front of the packet stands no snapshot: what follows is no packet */
-	assert_false(frame(&c, w));
+	assert_false(frame(c, w));
 	w = good;
 	w.len = w.total = (uint16_t)(len - 1); /* shorter than its IP header says */
-	assert_false(frame(&c, w));
+	assert_false(frame(c, w));
 	data[19] = 99; /* of another lane, or to a host that is not there */
 	data[16] = 11;
-	assert_false(frame(&c, good));
+	assert_false(frame(c, good));
 	h.ttl = 64;
 	w = good;
 	w.len = w.total = (uint16_t)roce_build(data, sizeof(data), &h, core_payload(0, 1), 64);
-	assert_false(frame(&c, w)); /* RC has a way of its own */
-	assert_true(nothing_for_b(&c));
+	assert_false(frame(c, w)); /* RC has a way of its own */
+	assert_true(nothing_for_b(c));
 	for (uint64_t seq = 100; seq < 100 + 3 * IP_PARTIAL_MAX; seq++) { /* beginnings without an end */
 		w = (struct wan_ip){.seq = seq, .total = 9000, .len = 64, .data = data};
-		frame(&c, w);
+		frame(c, w);
 	}
-	assert_true(c.b.p->lanes[0].nip_partial == IP_PARTIAL_MAX);
-	core_session(&c);
-	assert_int_equal(c.b.p->barrier.ip_far.used_bytes, 0);
-	core_close(&c);
+	assert_true(c->b.p->lanes[0].nip_partial == IP_PARTIAL_MAX);
+	core_session(c);
+	assert_int_equal(c->b.p->barrier.ip_far.used_bytes, 0);
 }
 
 /* --- causal: messages on other queue pairs --- */
 
 enum { FLAG_QPN = 0x99, FLAG_FROM = 0x31 };
 
-static void open_causal(struct core *c)
+static struct core *given_causal(void **state)
 {
-	open_barrier(c);
+	struct core *c = given_barrier(state);
+
 	c->a.cfg.barrier = c->b.cfg.barrier = BARRIER_CAUSAL;
 	c->a.p->cfg = c->a.cfg;
 	c->b.p->cfg = c->b.cfg;
+	return c;
 }
 
 /* A second connection between the two hosts: A's QPN FLAG_FROM begins at 700. */
@@ -518,238 +480,241 @@ static void send_flag(struct core *c, uint8_t opcode, uint32_t psn, size_t len)
 	core_pump(c);
 }
 
+/* A responder in RNR is waited for by the disconnect of its own queue pair, which would take the bytes along, and by no
+ * other. */
+static void barrier__dreq_waits_in_rnr_for_its_own_queue_pair(void **state)
+{
+	struct core *c = given_barrier(state);
+
+	connect_flag(c);
+	write_500(c);
+	answer(c, 500, AETH_RNR_NAK | 20);
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x15, .local_id = 15, .remote_id = 16, .qpn = FLAG_QPN});
+	core_pump(c);
+	core_expect(&c->b, UD_SEND_ONLY, 0);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 1);
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x15, .local_id = 5, .remote_id = 6, .qpn = CORE_QPN});
+	core_pump(c);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	core_expect(&c->b, UD_SEND_ONLY, 0);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 1);
+}
+
+/* By host B: the flag is there. */
+static void answer_flag(struct core *c)
+{
+	core_in(&c->b, core_answer(RC_ACK, FLAG_FROM, 700, AETH_ACK_NO_CREDITS, 1), 0, 0);
+	core_pump(c);
+}
+
+/* Both connections, with a WRITE on the first one that host A believes complete and host B has not answered. */
+static struct core *given_flag_and_write_500(void **state)
+{
+	struct core *c = given_causal(state);
+
+	connect_flag(c);
+	write_500(c);
+	return c;
+}
+
 static void causal__a_flag_waits_for_data_on_another_qp(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = given_flag_and_write_500(state);
 
-	(void)state;
-	open_causal(&c);
-	connect_flag(&c);
-	write_500(&c);
-	send_flag(&c, RC_WRITE_ONLY, 700, 8);
-	core_expect_aeth(&c.a, 700, AETH_ACK_NO_CREDITS); /* its own completion is early all the same */
-	assert_true(nothing_for_b(&c));
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
-	core_send(&c, RC_WRITE_ONLY, 501); /* begun later, and of the flow that is waited for */
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	core_expect_aeth(&c->a, 700, AETH_ACK_NO_CREDITS); /* its own completion is early all the same */
+	assert_true(nothing_for_b(c));
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 1);
+	core_send(c, RC_WRITE_ONLY, 501); /* begun later, and of the flow that is waited for */
+	answer(c, 500, AETH_ACK_NO_CREDITS);
 	for (int seen = 0; seen < 2;) { /* 501 waits for the flag, which was ACKed before it */
-		k = core_take(&c.b);
+		k = core_take(&c->b);
 		assert_non_null(k);
 		assert_int_equal(k->h.psn, seen == 0 ? 700 : 501);
 		if (k->h.psn == 700) {
 			assert_int_equal(k->len, 20 + 8 + 12 + 16 + 8 + 4); /* the packet alone */
-			core_in(&c.b, core_answer(RC_ACK, FLAG_FROM, 700, AETH_ACK_NO_CREDITS, 1), 0, 0);
-			core_pump(&c);
+			answer_flag(c);
 		}
 		seen++;
 	}
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
-	core_close(&c);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
 }
 
-/* Its own queue pair has an order of its own; and with Barrier=pair nothing of RC waits. */
+/* Its own queue pair has an order of its own. */
 static void causal__only_other_qps(void **state)
 {
-	struct core c;
+	struct core *c = given_flag_and_write_500(state);
 
-	(void)state;
-	open_causal(&c);
-	connect_flag(&c);
-	write_500(&c);
-	core_send(&c, RC_WRITE_ONLY, 501);
-	core_expect(&c.b, RC_WRITE_ONLY, 501);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 0);
-	core_close(&c);
-	open_barrier(&c);
-	connect_flag(&c);
-	write_500(&c);
-	send_flag(&c, RC_WRITE_ONLY, 700, 8);
-	assert_int_equal(core_pending(&c.b), 1);
-	core_close(&c);
+	core_send(c, RC_WRITE_ONLY, 501);
+	core_expect(&c->b, RC_WRITE_ONLY, 501);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 0);
 }
 
-static void causal__waived_and_late(void **state)
+static void barrier__pair_leaves_rc_alone(void **state)
 {
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_causal(&c);
-	connect_flag(&c);
-	write_500(&c);
-	send_flag(&c, RC_WRITE_ONLY, 700, 8);
-	assert_true(nothing_for_b(&c));
-	answer(&c, 500, AETH_RNR_NAK | 1); /* a program may be about to post receives */
-	assert_int_equal(core_pending(&c.b), 1);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
-	core_close(&c);
+	connect_flag(c);
+	write_500(c);
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	assert_int_equal(core_pending(&c->b), 1);
+}
 
-	open_causal(&c);
-	c.b.cfg.barrier_max_ns = c.b.p->cfg.barrier_max_ns = 50 * CORE_MS;
-	connect_flag(&c);
-	write_500(&c);
-	send_flag(&c, RC_WRITE_ONLY, 700, 8);
-	core_wait(&c, 30 * CORE_MS);
-	core_forget(&c.b); /* 500 again */
-	core_wait(&c, 25 * CORE_MS);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_EXPIRED), 1);
-	assert_true(core_event(&c.b, EV_BARRIER_EXPIRED));
-	assert_true(core_pending(&c.b) > 0);
-	core_close(&c);
+static void causal__is_waived_in_rnr(void **state)
+{
+	struct core *c = given_flag_and_write_500(state);
+
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_RNR_NAK | 1); /* a program may be about to post receives */
+	assert_int_equal(core_pending(&c->b), 1);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 1);
+}
+
+static void causal__ends_after_barrier_max(void **state)
+{
+	struct core *c = given_causal(state);
+
+	c->b.cfg.barrier_max_ns = c->b.p->cfg.barrier_max_ns = 50 * CORE_MS;
+	connect_flag(c);
+	write_500(c);
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	core_wait(c, 30 * CORE_MS);
+	core_forget(&c->b); /* 500 again */
+	core_wait(c, 25 * CORE_MS);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_EXPIRED), 1);
+	assert_true(core_event(&c->b, EV_BARRIER_EXPIRED));
+	assert_true(core_pending(&c->b) > 0);
 }
 
 /* What is behind the bytes of a message is not part of them: lost and repaired, kept over a restart of either edge. */
 static void causal__outlives_restarts(void **state)
 {
-	struct core c;
+	struct core *c = given_flag_and_write_500(state);
 
-	(void)state;
-	open_causal(&c);
-	connect_flag(&c);
-	write_500(&c);
-	c.cut = true;
-	send_flag(&c, RC_WRITE_ONLY, 700, 8);
-	c.cut = false;
-	core_rebuild(&c.a);
-	core_session(&c);
-	core_forget(&c.b);
-	core_wait(&c, 5 * CORE_MS);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
-	core_rebuild(&c.b);
-	core_session(&c);
-	core_forget(&c.b);
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_take(&c.b)->h.psn, 700);
-	core_close(&c);
+	c->cut = true;
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	c->cut = false;
+	core_rebuild(&c->a);
+	core_session(c);
+	core_forget(&c->b);
+	core_wait(c, 5 * CORE_MS);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 1);
+	core_rebuild(&c->b);
+	core_session(c);
+	core_forget(&c->b);
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_take(&c->b)->h.psn, 700);
 }
 
 /* The far edge has forgotten the flow that a flag waits for, before it came or while it waits: nothing to wait for. */
 static void causal__flow_closed_meanwhile(void **state)
 {
 	struct wan_flow_close over;
-	struct core c;
+	struct core *c = given_flag_and_write_500(state);
 
-	(void)state;
-	open_causal(&c);
-	connect_flag(&c);
-	write_500(&c);
-	over = (struct wan_flow_close){near_wire_id(c.a.p, core_near(&c)), core_near(&c)->inc};
-	send_flag(&c, RC_WRITE_ONLY, 700, 8);
-	assert_true(nothing_for_b(&c));
-	far_on_close(c.b.p, &over);
-	core_pump(&c);
-	assert_int_equal(core_take(&c.b)->h.psn, 700);
-	send_flag(&c, RC_WRITE_ONLY, 701, 8); /* the near edge does not know yet */
-	assert_int_equal(core_take(&c.b)->h.psn, 701);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
-	core_close(&c);
+	over = (struct wan_flow_close){near_wire_id(c->a.p, core_near(c)), core_near(c)->inc};
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	assert_true(nothing_for_b(c));
+	far_on_close(c->b.p, &over);
+	core_pump(c);
+	assert_int_equal(core_take(&c->b)->h.psn, 700);
+	send_flag(c, RC_WRITE_ONLY, 701, 8); /* the near edge does not know yet */
+	assert_int_equal(core_take(&c->b)->h.psn, 701);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 1);
 }
 
 /* The near edge has lost its arena, and its names mean something else now. What it left behind keeps its own: a message
  * goes as soon as what it waits for is delivered, ... */
 static void causal__outlives_the_near_edge(void **state)
 {
-	struct core c;
+	struct core *c = given_causal(state);
 
-	(void)state;
-	open_causal(&c);
-	core_know_epochs(&c);
-	connect_flag(&c);
-	write_500(&c);
-	send_flag(&c, RC_WRITE_ONLY, 700, 8);
-	core_lose(&c, &c.a, 99);
-	assert_false(dlist_empty(&c.b.p->orphans));
-	core_expect(&c.b, RC_WRITE_ONLY, 500); /* the new session has it sent again */
-	assert_true(nothing_for_b(&c));
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_take(&c.b)->h.psn, 700);
-	core_in(&c.b, core_answer(RC_ACK, FLAG_FROM, 700, AETH_ACK_NO_CREDITS, 1), 0, 0);
-	core_pump(&c);
-	core_wait(&c, CORE_MS);
-	assert_true(dlist_empty(&c.b.p->orphans));
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
-	core_close(&c);
+	core_know_epochs(c);
+	connect_flag(c);
+	write_500(c);
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	core_lose(c, &c->a, 99);
+	assert_false(dlist_empty(&c->b.p->orphans));
+	core_expect(&c->b, RC_WRITE_ONLY, 500); /* the new session has it sent again */
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_take(&c->b)->h.psn, 700);
+	answer_flag(c);
+	core_wait(c, CORE_MS);
+	assert_true(dlist_empty(&c->b.p->orphans));
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
+}
+
+/* What host A believes complete is the far edge's alone, which has sent it again in the new session. */
+static void lose_near_edge_after_write_500(struct core *c)
+{
+	core_know_epochs(c);
+	write_500(c);
+	core_lose(c, &c->a, 99);
+	core_expect(&c->b, RC_WRITE_ONLY, 500);
 }
 
 /* What begins in the new life of the near edge has no snapshot that could name the old one's. */
 static void barrier__waits_for_what_a_lost_near_edge_has_left(void **state)
 {
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_barrier(&c);
-	core_know_epochs(&c);
-	write_500(&c);
-	core_lose(&c, &c.a, 99);
-	core_expect(&c.b, RC_WRITE_ONLY, 500);
-	say(&c, TCP_PSH, 5000, 10);
-	assert_true(nothing_for_b(&c));
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_HELD), 1);
-	say(&c, TCP_ACK_FLAG, 5000, 0);
-	expect_tcp(&c, TCP_ACK_FLAG, 5000, 0);
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	expect_tcp(&c, TCP_PSH, 5000, 10);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
-	core_close(&c);
+	lose_near_edge_after_write_500(c);
+	say(c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(c));
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 1);
+	say(c, TCP_ACK_FLAG, 5000, 0);
+	expect_tcp(c, TCP_ACK_FLAG, 5000, 0);
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
 }
 
 static void barrier__what_is_left_is_not_waited_for_in_rnr(void **state)
 {
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_barrier(&c);
-	core_know_epochs(&c);
-	write_500(&c);
-	core_lose(&c, &c.a, 99);
-	core_expect(&c.b, RC_WRITE_ONLY, 500);
-	say(&c, TCP_PSH, 5000, 10);
-	answer(&c, 500, AETH_RNR_NAK | 20);
-	expect_tcp(&c, TCP_PSH, 5000, 10);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
-	core_close(&c);
+	lose_near_edge_after_write_500(c);
+	say(c, TCP_PSH, 5000, 10);
+	answer(c, 500, AETH_RNR_NAK | 20);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 1);
 }
 
 static void causal__waits_for_what_a_lost_near_edge_has_left(void **state)
 {
-	struct core c;
+	struct core *c = given_causal(state);
 
-	(void)state;
-	open_causal(&c);
-	core_know_epochs(&c);
-	write_500(&c);
-	core_lose(&c, &c.a, 99);
-	core_expect(&c.b, RC_WRITE_ONLY, 500);
-	connect_flag(&c); /* CM goes at once */
-	send_flag(&c, RC_WRITE_ONLY, 700, 8);
-	assert_true(nothing_for_b(&c));
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_take(&c.b)->h.psn, 700);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
-	core_close(&c);
+	lose_near_edge_after_write_500(c);
+	connect_flag(c); /* CM goes at once */
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_take(&c->b)->h.psn, 700);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
 }
 
 /* ... or is not waited for any more, as it had not come and never will. */
 static void causal__what_the_near_edge_took_along(void **state)
 {
-	struct core c;
+	struct core *c = given_causal(state);
 
-	(void)state;
-	open_causal(&c);
-	core_know_epochs(&c);
-	connect_flag(&c);
-	core_connect(&c, 500, 900, 7);
-	c.cut = true;
-	core_send(&c, RC_WRITE_ONLY, 500);
-	c.cut = false;
-	core_expect_aeth(&c.a, 500, AETH_ACK_NO_CREDITS);
-	send_flag(&c, RC_WRITE_ONLY, 700, 8);
-	assert_true(nothing_for_b(&c));
-	core_lose(&c, &c.a, 99);
-	assert_int_equal(core_take(&c.b)->h.psn, 700);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 1);
-	core_close(&c);
+	core_know_epochs(c);
+	connect_flag(c);
+	core_connect(c, 500, 900, 7);
+	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 500);
+	c->cut = false;
+	core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS);
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	assert_true(nothing_for_b(c));
+	core_lose(c, &c->a, 99);
+	assert_int_equal(core_take(&c->b)->h.psn, 700);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 1);
 }
 
 /* More flows lag than a full packet of the largest path MTU has room for: as many as fit, and it is counted. */
@@ -757,22 +722,17 @@ static void causal__as_many_as_fit(void **state)
 {
 	struct near_flow *f;
 	uint8_t entries[2 * BARRIER_ENTRY_LEN];
-	struct core c;
+	struct core *c = given_flag_and_write_500(state);
 	bool more;
 
-	(void)state;
-	open_causal(&c);
-	connect_flag(&c);
-	write_500(&c);
-	f = core_near(&c);
-	assert_int_equal(barrier_snapshot_others(c.a.p, f, entries, 2, &more), 0); /* none but itself */
+	f = core_near(c);
+	assert_int_equal(barrier_snapshot_others(c->a.p, f, entries, 2, &more), 0); /* none but itself */
 	assert_false(more);
-	send_flag(&c, RC_WRITE_ONLY, 700, 8);
-	assert_int_equal(barrier_snapshot_others(c.a.p, f, entries, 0, &more), 0);
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	assert_int_equal(barrier_snapshot_others(c->a.p, f, entries, 0, &more), 0);
 	assert_true(more);
-	assert_int_equal(barrier_snapshot_others(c.a.p, f, entries, 2, &more), 1);
+	assert_int_equal(barrier_snapshot_others(c->a.p, f, entries, 2, &more), 1);
 	assert_false(more);
-	core_close(&c);
 }
 
 /* Two addresses of one machine: the word comes from the other one. */
@@ -781,120 +741,109 @@ static void barrier__aliases_are_one_machine(void **state)
 	struct ip_addr one = core_ip(1, 2), other = core_ip(1, 9);
 	uint8_t l3[L3_MAX];
 	size_t len = tcp(l3, TCP_PSH, 5000, 10);
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_barrier(&c);
 	for (int i = 0; i < 2; i++) {
-		struct core_edge *e = i ? &c.b : &c.a;
+		struct core_edge *e = i ? &c->b : &c->a;
 
 		e->cfg.alias[0] = (struct host_alias){other, one};
 		e->cfg.naliases = 1;
 		e->p->cfg = e->cfg;
 	}
-	write_500(&c);
+	write_500(c);
 	l3[15] = 9;
-	assert_int_equal(proxy_lan_rx(c.a.p, c.now_ns, l3, len, 0), DROP_NONE);
-	core_pump(&c);
-	assert_true(nothing_for_b(&c));
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_pending(&c.b), 1);
-	core_close(&c);
+	assert_int_equal(proxy_lan_rx(c->a.p, c->now_ns, l3, len, 0), DROP_NONE);
+	core_pump(c);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c->b), 1);
 }
 
 /* The near edge comes back with its arena: what it may have ACKed before counts as ACKed. */
 static void barrier__after_a_restart_of_the_near_edge(void **state)
 {
-	struct core c;
+	struct core *c = given_write_500(state);
 
-	(void)state;
-	open_barrier(&c);
-	write_500(&c);
-	core_rebuild(&c.a);
-	core_session(&c);
-	core_forget(&c.b);
-	say(&c, TCP_PSH, 5000, 10);
-	assert_true(nothing_for_b(&c));
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	expect_tcp(&c, TCP_PSH, 5000, 10);
-	core_close(&c);
+	core_rebuild(&c->a);
+	core_session(c);
+	core_forget(&c->b);
+	say(c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_PSH, 5000, 10);
 }
 
 /* The far edge has forgotten the flow because the near edge closed it: nothing to wait for. */
 static void barrier__flow_closed_meanwhile(void **state)
 {
-	struct core c;
+	struct core *c = given_write_500(state);
 
-	(void)state;
-	open_barrier(&c);
-	write_500(&c);
-	say(&c, TCP_PSH, 5000, 10);
-	assert_true(nothing_for_b(&c));
-	far_on_close(c.b.p, &(struct wan_flow_close){near_wire_id(c.a.p, core_near(&c)), core_near(&c)->inc});
-	core_pump(&c);
-	expect_tcp(&c, TCP_PSH, 5000, 10);
-	core_close(&c);
+	say(c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(c));
+	far_on_close(c->b.p, &(struct wan_flow_close){near_wire_id(c->a.p, core_near(c)), core_near(c)->inc});
+	core_pump(c);
+	expect_tcp(c, TCP_PSH, 5000, 10);
 }
 
 /* The near edge has lost its arena; a flow of its new life has the name of the one that is waited for. */
 static void barrier__names_of_two_lives(void **state)
 {
-	struct core c;
+	struct core *c = given_barrier(state);
 
-	(void)state;
-	open_barrier(&c);
-	core_know_epochs(&c);
-	write_500(&c);
-	say(&c, TCP_PSH, 5000, 10);
-	core_lose(&c, &c.a, 99);
-	core_expect(&c.b, RC_WRITE_ONLY, 500);
-	connect_flag(&c);
-	send_flag(&c, RC_WRITE_ONLY, 700, 8);
-	core_expect(&c.b, RC_WRITE_ONLY, 700);
-	assert_int_equal(c.b.p->far[0].peer_flow, c.b.p->far[1].peer_flow);
-	assert_true(c.b.p->far[0].orphan);
-	core_in(&c.b, core_answer(RC_ACK, FLAG_FROM, 700, AETH_ACK_NO_CREDITS, 1), 0, 0);
-	core_pump(&c);
-	assert_true(nothing_for_b(&c));
-	answer(&c, 500, AETH_ACK_NO_CREDITS);
-	expect_tcp(&c, TCP_PSH, 5000, 10);
-	assert_int_equal(core_ctr(&c.b, CTR_BARRIER_WAIVED), 0);
-	core_close(&c);
+	core_know_epochs(c);
+	write_500(c);
+	say(c, TCP_PSH, 5000, 10);
+	core_lose(c, &c->a, 99);
+	core_expect(&c->b, RC_WRITE_ONLY, 500);
+	connect_flag(c);
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	core_expect(&c->b, RC_WRITE_ONLY, 700);
+	assert_int_equal(c->b.p->far[0].peer_flow, c->b.p->far[1].peer_flow);
+	assert_true(c->b.p->far[0].orphan);
+	answer_flag(c);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(barrier__tcp_waits_for_what_was_acked_before_it),
-	    cmocka_unit_test(barrier__nothing_acked_nothing_waited_for),
-	    cmocka_unit_test(barrier__order_is_kept),
-	    cmocka_unit_test(barrier__exempt_packets_overtake),
-	    cmocka_unit_test(barrier__roce_that_is_not_rc),
-	    cmocka_unit_test(barrier__large_ud_takes_its_snapshot_along),
-	    cmocka_unit_test(barrier__is_waived_in_rnr),
-	    cmocka_unit_test(barrier__is_waived_when_refused),
-	    cmocka_unit_test(barrier__is_waived_when_the_host_leaves),
-	    cmocka_unit_test(barrier__ends_after_barrier_max),
-	    cmocka_unit_test(barrier__waits_for_a_flow_that_is_not_known_yet),
-	    cmocka_unit_test(barrier__aliases_are_one_machine),
-	    cmocka_unit_test(causal__a_flag_waits_for_data_on_another_qp),
-	    cmocka_unit_test(causal__only_other_qps),
-	    cmocka_unit_test(causal__waived_and_late),
-	    cmocka_unit_test(causal__outlives_restarts),
-	    cmocka_unit_test(causal__flow_closed_meanwhile),
-	    cmocka_unit_test(barrier__waits_for_what_a_lost_near_edge_has_left),
-	    cmocka_unit_test(barrier__what_is_left_is_not_waited_for_in_rnr),
-	    cmocka_unit_test(causal__waits_for_what_a_lost_near_edge_has_left),
-	    cmocka_unit_test(causal__outlives_the_near_edge),
-	    cmocka_unit_test(causal__what_the_near_edge_took_along),
-	    cmocka_unit_test(causal__as_many_as_fit),
-	    cmocka_unit_test(barrier__after_a_restart_of_the_near_edge),
-	    cmocka_unit_test(barrier__flow_closed_meanwhile),
-	    cmocka_unit_test(barrier__names_of_two_lives),
-	    cmocka_unit_test(ip__jumbo_in_pieces),
-	    cmocka_unit_test(ip__is_bounded_and_expendable),
-	    cmocka_unit_test(ip__only_between_the_prefixes),
-	    cmocka_unit_test(ip__hostile_frames),
+	    CORE_TEST(barrier__tcp_waits_for_what_was_acked_before_it),
+	    CORE_TEST(barrier__nothing_acked_nothing_waited_for),
+	    CORE_TEST(barrier__order_is_kept),
+	    CORE_TEST(barrier__exempt_packets_overtake),
+	    CORE_TEST(barrier__roce_that_is_not_rc),
+	    CORE_TEST(barrier__large_ud_takes_its_snapshot_along),
+	    CORE_TEST(barrier__is_waived_in_rnr),
+	    CORE_TEST(barrier__dreq_waits_in_rnr_for_its_own_queue_pair),
+	    CORE_TEST(barrier__is_waived_when_refused),
+	    CORE_TEST(barrier__is_waived_when_the_host_leaves),
+	    CORE_TEST(barrier__ends_after_barrier_max),
+	    CORE_TEST(barrier__waits_for_a_flow_that_is_not_known_yet),
+	    CORE_TEST(barrier__aliases_are_one_machine),
+	    CORE_TEST(causal__a_flag_waits_for_data_on_another_qp),
+	    CORE_TEST(causal__only_other_qps),
+	    CORE_TEST(barrier__pair_leaves_rc_alone),
+	    CORE_TEST(causal__is_waived_in_rnr),
+	    CORE_TEST(causal__ends_after_barrier_max),
+	    CORE_TEST(causal__outlives_restarts),
+	    CORE_TEST(causal__flow_closed_meanwhile),
+	    CORE_TEST(barrier__waits_for_what_a_lost_near_edge_has_left),
+	    CORE_TEST(barrier__what_is_left_is_not_waited_for_in_rnr),
+	    CORE_TEST(causal__waits_for_what_a_lost_near_edge_has_left),
+	    CORE_TEST(causal__outlives_the_near_edge),
+	    CORE_TEST(causal__what_the_near_edge_took_along),
+	    CORE_TEST(causal__as_many_as_fit),
+	    CORE_TEST(barrier__after_a_restart_of_the_near_edge),
+	    CORE_TEST(barrier__flow_closed_meanwhile),
+	    CORE_TEST(barrier__names_of_two_lives),
+	    CORE_TEST(ip__jumbo_in_pieces),
+	    CORE_TEST(ip__is_bounded_and_expendable),
+	    CORE_TEST(ip__only_between_the_prefixes),
+	    CORE_TEST(ip__does_not_cross_with_the_barrier_off),
+	    CORE_TEST(ip__hostile_frames),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,73 +43,62 @@ static enum proxy_drop respond(struct core *c, uint8_t opcode, uint32_t psn, uin
 static void far__window_bounds_what_is_out(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint32_t n = 0;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	set_window(&c, 4300); /* four packets: fewer than a datagram brings */
-	core_far(&c)->window_bytes = 4300;
-	run_quiet(&c, 1, 20);
-	for (; (k = core_take(&c.b)); n++) {
+	set_window(c, 4300); /* four packets: fewer than a datagram brings */
+	core_far(c)->window_bytes = 4300;
+	run_quiet(c, 1, 20);
+	for (; (k = core_take(&c->b)); n++) {
 		assert_int_equal(k->h.psn, 1 + n);
 		assert_int_equal(k->h.ack_req, n == 3); /* asked for where the window ends */
 	}
 	assert_int_equal(n, 4);
-	core_ack(&c, 2, AETH_ACK_NO_CREDITS, 3); /* half of it */
-	for (n = 0; (k = core_take(&c.b)); n++)
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3); /* half of it */
+	for (n = 0; (k = core_take(&c->b)); n++)
 		assert_int_equal(k->h.psn, 5 + n);
 	assert_int_equal(n, 2);
-	core_close(&c);
 }
 
 /* The host's own AckReq stays, one is added now and then, and at the end, where nothing behind it could ask. */
 static void far__ackreq_is_added(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint32_t asked = 0;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	c.cut = true;
-	run_quiet(&c, 1, 50);
-	c.cut = false;
-	core_wait(&c, 15 * CORE_MS);
+	c->cut = true;
+	run_quiet(c, 1, 50);
+	c->cut = false;
+	core_wait(c, 15 * CORE_MS);
 	for (uint32_t psn = 1; psn <= 50; psn++) {
-		k = core_expect(&c.b, RC_WRITE_ONLY, psn); /* the fixture has checked its ICRC */
+		k = core_expect(&c->b, RC_WRITE_ONLY, psn); /* the fixture has checked its ICRC */
 		asked += k->h.ack_req;
 		if (psn == 50)
 			assert_true(k->h.ack_req);
 		assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, psn), CORE_PMTU);
 	}
 	assert_in_range(asked, 2, 15);
-	core_close(&c);
 }
 
 /* A bit flipped in an edge's memory must reach the host as a wrong ICRC, also where AckReq was patched. */
 static void far__flipped_bit_stays_visible(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	struct lan_tx tx;
 	struct roce_pkt pkt;
 	uint8_t l3[LAN_PKT_MAX];
 	uint32_t slot;
 	size_t n;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	set_window(&c, LAN_PKT_MAX);
-	core_far(&c)->window_bytes = 100;
-	run_quiet(&c, 1, 2); /* 1 is out, 2 waits */
-	slot = arena_find(c.b.p->arena, SLOT_REQ_FAR, core_far(&c)->idx, POS_ORIGIN + 2);
+	set_window(c, LAN_PKT_MAX);
+	core_far(c)->window_bytes = 100;
+	run_quiet(c, 1, 2); /* 1 is out, 2 waits */
+	slot = arena_find(c->b.p->arena, SLOT_REQ_FAR, core_far(c)->idx, POS_ORIGIN + 2);
 	assert_true(slot != SLOT_NONE);
-	arena_data(c.b.p->arena, slot)[500] ^= 4;
-	assert_int_equal(core_in(&c.b, core_answer(RC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0), DROP_NONE);
-	n = proxy_lan_tx(c.b.p, c.now_ns, &tx);
+	arena_data(c->b.p->arena, slot)[500] ^= 4;
+	assert_int_equal(core_in(&c->b, core_answer(RC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0), DROP_NONE);
+	n = proxy_lan_tx(c->b.p, c->now_ns, &tx);
 	assert_true(n > 0);
 	memcpy(l3, tx.hdr, tx.hdr_len);
 	memcpy(l3 + tx.hdr_len, tx.body, tx.body_len);
@@ -117,211 +106,170 @@ static void far__flipped_bit_stays_visible(void **state)
 	assert_int_equal(roce_parse(l3, n, &pkt), DROP_NONE);
 	assert_true(pkt.ack_req);
 	assert_false(icrc_check(l3, &pkt, NULL));
-	core_close(&c);
 }
 
 /* --- what the responder says --- */
 
 static void far__ack_frees_both_edges(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 10);
-	core_ack(&c, 10, AETH_ACK_NO_CREDITS, 11);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_used(&c.a), 0);
-	assert_int_equal(core_used(&c.b), 0);
-	assert_int_equal(core_ctr(&c.b, CTR_BYTES_DELIVERED), 11 * CORE_PMTU);
-	core_close(&c);
+	core_deliver(c, 1, 10);
+	assert_int_equal(core_ctr(&c->b, CTR_BYTES_DELIVERED), 11 * CORE_PMTU);
 }
 
 static void far__nak_goes_back(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 6);
-	core_forget(&c.b);
-	core_ack(&c, 4, AETH_NAK_PSN_SEQ, 4);
+	core_send_run(c, 1, 6);
+	core_forget(&c->b);
+	core_ack(c, 4, AETH_NAK_PSN_SEQ, 4);
 	for (uint32_t psn = 4; psn <= 6; psn++)
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
-	assert_int_equal(core_pending(&c.b), 0);
-	assert_int_equal(core_ctr(&c.b, CTR_LAN_RETRIES), 3);
-	assert_int_equal(core_far(&c)->pos_acked, POS_ORIGIN + 4); /* a NAK acknowledges what is before it */
-	core_close(&c);
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(core_ctr(&c->b, CTR_LAN_RETRIES), 3);
+	assert_int_equal(core_far(c)->pos_acked, POS_ORIGIN + 4); /* a NAK acknowledges what is before it */
 }
 
 /* Each packet that comes before its receive is posted comes in vain: after the wait one goes, then more. */
 static void far__goes_on_gently_after_rnr(void **state)
 {
 	uint8_t code = 5;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 30);
-	core_forget(&c.b);
-	core_ack(&c, 1, AETH_RNR_NAK | code, 1);
-	core_wait(&c, roce_rnr_timer_ns(code));
-	core_expect(&c.b, RC_WRITE_ONLY, 1);
-	assert_int_equal(core_pending(&c.b), 0);
-	core_ack(&c, 1, AETH_ACK_NO_CREDITS, 2);
-	assert_in_range(core_pending(&c.b), 1, 3);
-	core_forget(&c.b);
-	core_ack(&c, 2, AETH_RNR_NAK | code, 2);
-	core_wait(&c, roce_rnr_timer_ns(code));
-	core_expect(&c.b, RC_WRITE_ONLY, 2);
-	assert_int_equal(core_pending(&c.b), 0);
+	core_send_run(c, 1, 30);
+	core_forget(&c->b);
+	core_ack(c, 1, AETH_RNR_NAK | code, 1);
+	core_wait(c, roce_rnr_timer_ns(code));
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 2);
+	assert_in_range(core_pending(&c->b), 1, 3);
+	core_forget(&c->b);
+	core_ack(c, 2, AETH_RNR_NAK | code, 2);
+	core_wait(c, roce_rnr_timer_ns(code));
+	core_expect(&c->b, RC_WRITE_ONLY, 2);
+	assert_int_equal(core_pending(&c->b), 0);
 	for (uint32_t psn = 2; psn <= 30; psn++) {
-		core_ack(&c, psn, AETH_ACK_NO_CREDITS, psn + 1);
-		core_forget(&c.b);
+		core_ack(c, psn, AETH_ACK_NO_CREDITS, psn + 1);
+		core_forget(&c->b);
 	}
-	assert_int_equal(core_far(&c)->rnr_bytes, 0);
-	core_close(&c);
+	assert_int_equal(core_far(c)->rnr_bytes, 0);
 }
 
 static void far__rnr_wait_is_honoured(void **state)
 {
 	const uint8_t code = 14; /* 1.28 ms */
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint32_t window;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 5);
-	core_forget(&c.b);
-	window = core_far(&c)->window_bytes;
-	core_ack(&c, 3, AETH_RNR_NAK | code, 3);
-	core_ack(&c, 3, AETH_NAK_PSN_SEQ, 3); /* rxe says this at once about what was behind */
-	core_send(&c, RC_WRITE_ONLY, 6);
-	core_wait(&c, roce_rnr_timer_ns(code) - 1);
-	assert_int_equal(core_pending(&c.b), 0);
-	core_wait(&c, 1);
-	core_expect(&c.b, RC_WRITE_ONLY, 3);
-	assert_int_equal(core_far(&c)->window_bytes, window); /* a busy responder is no loss */
-	core_close(&c);
+	core_send_run(c, 1, 5);
+	core_forget(&c->b);
+	window = core_far(c)->window_bytes;
+	core_ack(c, 3, AETH_RNR_NAK | code, 3);
+	core_ack(c, 3, AETH_NAK_PSN_SEQ, 3); /* rxe says this at once about what was behind */
+	core_send(c, RC_WRITE_ONLY, 6);
+	core_wait(c, roce_rnr_timer_ns(code) - 1);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 3);
+	assert_int_equal(core_far(c)->window_bytes, window); /* a busy responder is no loss */
 }
 
 /* Silence: again from the oldest, each time after twice as long, up to sixteen times. */
 static void far__timeout_backs_off(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint64_t last, gap = 0;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	last = c.now_ns;
-	core_send_run(&c, 1, 3);
-	core_forget(&c.b);
+	last = c->now_ns;
+	core_send_run(c, 1, 3);
+	core_forget(&c->b);
 	for (int i = 0; i < 6; i++) {
 		const struct core_pkt *k;
 		uint64_t before = gap;
 
-		while (!core_pending(&c.b))
-			core_wait(&c, CORE_MS);
-		k = core_expect(&c.b, RC_WRITE_ONLY, 1);
+		while (!core_pending(&c->b))
+			core_wait(c, CORE_MS);
+		k = core_expect(&c->b, RC_WRITE_ONLY, 1);
 		gap = k->at_ns - last;
 		last = k->at_ns;
-		core_forget(&c.b);
+		core_forget(&c->b);
 		if (i == 0)
-			assert_in_range(gap, c.b.cfg.lan_timeout_ns - CORE_MS, c.b.cfg.lan_timeout_ns + CORE_MS);
+			assert_in_range(gap, c->b.cfg.lan_timeout_ns - CORE_MS, c->b.cfg.lan_timeout_ns + CORE_MS);
 		else if (i < 5)
 			assert_in_range(gap, 2 * before - CORE_MS, 2 * before + CORE_MS);
 		else
 			assert_in_range(gap, before - CORE_MS, before + CORE_MS);
 	}
-	core_close(&c);
 }
 
 /* The window halves on loss, once per loss, and grows with ACKs. */
 static void far__window_halves_once_per_loss(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint32_t w;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	w = core_far(&c)->window_bytes;
-	core_send_run(&c, 1, 10);
-	core_ack(&c, 2, AETH_NAK_PSN_SEQ, 2);
-	assert_int_equal(core_far(&c)->window_bytes, w / 2);
-	core_ack(&c, 3, AETH_NAK_PSN_SEQ, 3);
-	assert_true(core_far(&c)->window_bytes < w * 3 / 4);
-	assert_true(core_far(&c)->window_bytes >= w / 2);
-	core_ack(&c, 10, AETH_ACK_NO_CREDITS, 11);
-	assert_true(core_far(&c)->window_bytes > w / 2);
-	core_close(&c);
+	w = core_far(c)->window_bytes;
+	core_send_run(c, 1, 10);
+	core_ack(c, 2, AETH_NAK_PSN_SEQ, 2);
+	assert_int_equal(core_far(c)->window_bytes, w / 2);
+	core_ack(c, 3, AETH_NAK_PSN_SEQ, 3);
+	assert_true(core_far(c)->window_bytes < w * 3 / 4);
+	assert_true(core_far(c)->window_bytes >= w / 2);
+	core_ack(c, 10, AETH_ACK_NO_CREDITS, 11);
+	assert_true(core_far(c)->window_bytes > w / 2);
 }
 
 static void far__ack_of_unsent_is_dropped(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 3);
-	core_forget(&c.a);
-	assert_int_equal(core_ack(&c, 4, AETH_ACK_NO_CREDITS, 5), DROP_LAN_ACK_UNSENT);
-	assert_int_equal(core_ack(&c, 5, AETH_NAK_PSN_SEQ, 5), DROP_LAN_ACK_UNSENT);
-	assert_int_equal(core_ack(&c, 0x700000, AETH_ACK_NO_CREDITS, 5), DROP_LAN_ACK_UNSENT);
-	assert_int_equal(core_far(&c)->pos_acked, POS_ORIGIN + 1);
-	assert_int_equal(core_ack(&c, 0, AETH_ACK_NO_CREDITS, 1), DROP_LAN_ACK_STALE);
-	assert_int_equal(core_ack(&c, 3, AETH_ACK_NO_CREDITS, 4), DROP_NONE);
-	core_close(&c);
+	core_send_run(c, 1, 3);
+	core_forget(&c->a);
+	assert_int_equal(core_ack(c, 4, AETH_ACK_NO_CREDITS, 5), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(core_ack(c, 5, AETH_NAK_PSN_SEQ, 5), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(core_ack(c, 0x700000, AETH_ACK_NO_CREDITS, 5), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(core_far(c)->pos_acked, POS_ORIGIN + 1);
+	assert_int_equal(core_ack(c, 0, AETH_ACK_NO_CREDITS, 1), DROP_LAN_ACK_STALE);
+	assert_int_equal(core_ack(c, 3, AETH_ACK_NO_CREDITS, 4), DROP_NONE);
 }
 
 /* A fatal NAK reaches the requester with the responder's own code, and the loss is said. */
 static void far__fatal_nak_reaches_the_requester(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 4);
-	core_forget(&c.a);
-	core_ack(&c, 2, AETH_NAK_REM_ACCESS, 2);
-	core_wait(&c, CORE_MS);
-	k = core_expect_aeth(&c.a, 2, AETH_NAK_REM_ACCESS); /* 1 is delivered */
+	core_send_run(c, 1, 4);
+	core_forget(&c->a);
+	core_ack(c, 2, AETH_NAK_REM_ACCESS, 2);
+	core_wait(c, CORE_MS);
+	k = core_expect_aeth(&c->a, 2, AETH_NAK_REM_ACCESS); /* 1 is delivered */
 	assert_int_equal(k->h.aeth_msn, 2);
-	assert_true(core_event(&c.b, EV_FLOW_FAILED));
-	assert_int_equal(core_ctr(&c.b, CTR_ERR_NAKS_RX), 1);
-	core_close(&c);
+	assert_true(core_event(&c->b, EV_FLOW_FAILED));
+	assert_int_equal(core_ctr(&c->b, CTR_ERR_NAKS_RX), 1);
 }
 
 /* No answer for stall_ns: said, and the near edge stops to ACK early until the responder is back. */
 static void far__stall_demotes_to_host(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	core_event(&c.b, EV_COUNT);
-	core_wait(&c, c.b.cfg.stall_ns + 400 * CORE_MS);
-	assert_true(core_event(&c.b, EV_FLOW_STALLED));
-	assert_true(core_near(&c)->stalled);
-	core_send(&c, RC_WRITE_ONLY, 2);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_ack(&c, 1, AETH_ACK_NO_CREDITS, 2);
-	core_wait(&c, CORE_MS);
-	assert_true(core_event(&c.b, EV_FLOW_RESUMED));
-	assert_false(core_near(&c)->stalled);
-	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	core_event(&c->b, EV_COUNT);
+	core_wait(c, c->b.cfg.stall_ns + 400 * CORE_MS);
+	assert_true(core_event(&c->b, EV_FLOW_STALLED));
+	assert_true(core_near(c)->stalled);
+	core_send(c, RC_WRITE_ONLY, 2);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 2);
+	core_wait(c, CORE_MS);
+	assert_true(core_event(&c->b, EV_FLOW_RESUMED));
+	assert_false(core_near(c)->stalled);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
 }
 
 /* --- READ and ATOMIC --- */
@@ -330,154 +278,127 @@ static void far__read_crosses_and_comes_back(void **state)
 {
 	static const uint8_t ops[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair_with_pmtu(&c);
-	read_request(&c, 2, 3);
-	core_expect(&c.b, RC_READ_REQUEST, 2);
-	core_send(&c, RC_WRITE_ONLY, 5); /* a READ of three packets owns three PSNs */
-	core_expect(&c.b, RC_WRITE_ONLY, 5);
+	read_request(c, 2, 3);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	core_send(c, RC_WRITE_ONLY, 5); /* a READ of three packets owns three PSNs */
+	core_expect(&c->b, RC_WRITE_ONLY, 5);
 	for (uint32_t i = 0; i < 3; i++) {
-		assert_int_equal(respond(&c, ops[i], 2 + i, 2), DROP_NONE);
-		k = core_expect(&c.a, ops[i], 2 + i);
+		assert_int_equal(respond(c, ops[i], 2 + i, 2), DROP_NONE);
+		k = core_expect(&c->a, ops[i], 2 + i);
 		assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, 2 + i), CORE_PMTU);
 		assert_int_equal(k->h.ttl, 63);
 	}
-	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
-	core_ack(&c, 5, AETH_ACK_NO_CREDITS, 3);
-	core_wait(&c, 2 * CORE_MS);
-	assert_int_equal(arena_used(c.a.p->arena, POOL_LAN), arena_class_bytes(100)); /* for a retry, as is the answer */
-	assert_int_equal(arena_used(c.a.p->arena, POOL_WAN), 3 * arena_class_bytes(CORE_PMTU + 60));
-	assert_int_equal(core_used(&c.b), 0);
-	core_close(&c);
+	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
+	core_ack(c, 5, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, 2 * CORE_MS);
+	assert_int_equal(arena_used(c->a.p->arena, POOL_LAN), arena_class_bytes(100)); /* for a retry, as is the answer */
+	assert_int_equal(arena_used(c->a.p->arena, POOL_WAN), 3 * arena_class_bytes(CORE_PMTU + 60));
+	assert_int_equal(core_used(&c->b), 0);
 }
 
 /* Responses that overtake each other on the LAN reach the host in PSN order. */
 static void far__responses_are_put_in_order(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair_with_pmtu(&c);
-	read_request(&c, 2, 3);
-	assert_int_equal(respond(&c, RC_READ_RESP_LAST, 4, 2), DROP_NONE);
-	assert_int_equal(respond(&c, RC_READ_RESP_MIDDLE, 3, 2), DROP_NONE);
-	assert_int_equal(core_pending(&c.a), 0);
-	assert_int_equal(respond(&c, RC_READ_RESP_FIRST, 2, 2), DROP_NONE);
-	core_expect(&c.a, RC_READ_RESP_FIRST, 2);
-	core_expect(&c.a, RC_READ_RESP_MIDDLE, 3);
-	core_expect(&c.a, RC_READ_RESP_LAST, 4);
-	core_close(&c);
+	read_request(c, 2, 3);
+	assert_int_equal(respond(c, RC_READ_RESP_LAST, 4, 2), DROP_NONE);
+	assert_int_equal(respond(c, RC_READ_RESP_MIDDLE, 3, 2), DROP_NONE);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(respond(c, RC_READ_RESP_FIRST, 2, 2), DROP_NONE);
+	core_expect(&c->a, RC_READ_RESP_FIRST, 2);
+	core_expect(&c->a, RC_READ_RESP_MIDDLE, 3);
+	core_expect(&c->a, RC_READ_RESP_LAST, 4);
 }
 
 /* The first of the responses is lost, and the second is the first answer ever: its MSN counts the READ, wherever in the
  * READ it lies. */
 static void far__first_answer_from_inside_a_read(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	read_request(&c, 0, 2);
-	core_expect(&c.b, RC_READ_REQUEST, 0);
-	assert_int_equal(respond(&c, RC_READ_RESP_LAST, 1, 1), DROP_LAN_RESP_ORDER);
-	assert_int_equal(respond(&c, RC_READ_RESP_FIRST, 0, 1), DROP_NONE);
-	assert_int_equal(respond(&c, RC_READ_RESP_LAST, 1, 1), DROP_NONE);
-	assert_int_equal(core_expect(&c.a, RC_READ_RESP_FIRST, 0)->h.aeth_msn, 1);
-	core_close(&c);
+	read_request(c, 0, 2);
+	core_expect(&c->b, RC_READ_REQUEST, 0);
+	assert_int_equal(respond(c, RC_READ_RESP_LAST, 1, 1), DROP_LAN_RESP_ORDER);
+	assert_int_equal(respond(c, RC_READ_RESP_FIRST, 0, 1), DROP_NONE);
+	assert_int_equal(respond(c, RC_READ_RESP_LAST, 1, 1), DROP_NONE);
+	assert_int_equal(core_expect(&c->a, RC_READ_RESP_FIRST, 0)->h.aeth_msn, 1);
 }
 
 /* A lost response: the READ goes again whole with its own PSN, what is there already is dropped. */
 static void far__lost_response_repeats_the_read(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair_with_pmtu(&c);
-	read_request(&c, 2, 3);
-	core_forget(&c.b);
-	respond(&c, RC_READ_RESP_FIRST, 2, 2);
-	respond(&c, RC_READ_RESP_LAST, 4, 2);
-	core_wait(&c, 30 * CORE_MS);
-	k = core_expect(&c.b, RC_READ_REQUEST, 2);
+	read_request(c, 2, 3);
+	core_forget(&c->b);
+	respond(c, RC_READ_RESP_FIRST, 2, 2);
+	respond(c, RC_READ_RESP_LAST, 4, 2);
+	core_wait(c, 30 * CORE_MS);
+	k = core_expect(&c->b, RC_READ_REQUEST, 2);
 	assert_int_equal(k->h.reth_len, 3 * CORE_PMTU);
 	assert_int_equal(k->h.reth_va, 0x7000);
-	assert_int_equal(respond(&c, RC_READ_RESP_FIRST, 2, 2), DROP_LAN_ACK_STALE);
-	assert_int_equal(respond(&c, RC_READ_RESP_MIDDLE, 3, 2), DROP_NONE);
-	core_expect(&c.a, RC_READ_RESP_FIRST, 2);
-	core_expect(&c.a, RC_READ_RESP_MIDDLE, 3);
-	core_expect(&c.a, RC_READ_RESP_LAST, 4);
-	assert_int_equal(core_pending(&c.a), 0);
-	assert_int_equal(core_drops(&c.a, DROP_WAN_POSITION_OLD), 0); /* the first one did not cross twice */
-	core_close(&c);
+	assert_int_equal(respond(c, RC_READ_RESP_FIRST, 2, 2), DROP_LAN_ACK_STALE);
+	assert_int_equal(respond(c, RC_READ_RESP_MIDDLE, 3, 2), DROP_NONE);
+	core_expect(&c->a, RC_READ_RESP_FIRST, 2);
+	core_expect(&c->a, RC_READ_RESP_MIDDLE, 3);
+	core_expect(&c->a, RC_READ_RESP_LAST, 4);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_drops(&c->a, DROP_WAN_POSITION_OLD), 0); /* the first one did not cross twice */
 }
 
 /* An ACK past a READ without response is an implied NAK of it: it settles what is before, and the READ goes again. */
 static void far__ack_past_a_read_is_an_implied_nak(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair_with_pmtu(&c);
-	core_send(&c, RC_WRITE_ONLY, 2);
-	read_request(&c, 3, 1);
-	core_send(&c, RC_WRITE_ONLY, 4);
-	core_forget(&c.b);
-	core_wait(&c, CORE_MS); /* long enough that the response is not just on its way */
-	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 4);
-	core_wait(&c, CORE_MS);
-	core_expect(&c.b, RC_READ_REQUEST, 3);
-	assert_int_equal(core_far(&c)->pos_acked, POS_ORIGIN + 3);
-	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_pending(&c.a), 0); /* nothing past the READ */
-	respond(&c, RC_READ_RESP_ONLY, 3, 3);
-	core_expect(&c.a, RC_READ_RESP_ONLY, 3);
-	core_close(&c);
+	core_send(c, RC_WRITE_ONLY, 2);
+	read_request(c, 3, 1);
+	core_send(c, RC_WRITE_ONLY, 4);
+	core_forget(&c->b);
+	core_wait(c, CORE_MS); /* long enough that the response is not just on its way */
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 4);
+	core_wait(c, CORE_MS);
+	core_expect(&c->b, RC_READ_REQUEST, 3);
+	assert_int_equal(core_far(c)->pos_acked, POS_ORIGIN + 3);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c->a), 0); /* nothing past the READ */
+	respond(c, RC_READ_RESP_ONLY, 3, 3);
+	core_expect(&c->a, RC_READ_RESP_ONLY, 3);
 }
 
 static void far__atomic_is_answered_once(void **state)
 {
 	struct roce_pkt r = core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2);
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send(&c, RC_FETCH_ADD, 1);
-	core_expect(&c.b, RC_FETCH_ADD, 1);
+	core_send(c, RC_FETCH_ADD, 1);
+	core_expect(&c->b, RC_FETCH_ADD, 1);
 	r.atomic_orig = 0x1122334455667788;
-	assert_int_equal(core_in(&c.b, r, 0, 0), DROP_NONE);
-	core_pump(&c);
-	k = core_expect(&c.a, RC_ATOMIC_ACK, 1);
+	assert_int_equal(core_in(&c->b, r, 0, 0), DROP_NONE);
+	core_pump(c);
+	k = core_expect(&c->a, RC_ATOMIC_ACK, 1);
 	assert_true(k->h.atomic_orig == 0x1122334455667788);
-	c.now_ns += 5 * CORE_MS;
-	core_send(&c, RC_FETCH_ADD, 1); /* its answer got lost on the LAN: from what is kept, not executed again */
-	k = core_expect(&c.a, RC_ATOMIC_ACK, 1);
+	c->now_ns += 5 * CORE_MS;
+	core_send(c, RC_FETCH_ADD, 1); /* its answer got lost on the LAN: from what is kept, not executed again */
+	k = core_expect(&c->a, RC_ATOMIC_ACK, 1);
 	assert_true(k->h.atomic_orig == 0x1122334455667788);
-	assert_int_equal(core_pending(&c.b), 0);
-	core_close(&c);
+	assert_int_equal(core_pending(&c->b), 0);
 }
 
 /* The wrong kind of answer to an operation is no answer. */
 static void far__wrong_kind_of_response(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair_with_pmtu(&c);
-	core_send(&c, RC_FETCH_ADD, 2);
-	assert_int_equal(respond(&c, RC_READ_RESP_ONLY, 2, 2), DROP_LAN_ACK_UNSENT);
-	assert_int_equal(respond(&c, RC_READ_RESP_ONLY, 3, 2), DROP_LAN_ACK_UNSENT);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+	core_send(c, RC_FETCH_ADD, 2);
+	assert_int_equal(respond(c, RC_READ_RESP_ONLY, 2, 2), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(respond(c, RC_READ_RESP_ONLY, 3, 2), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 /* --- what comes over the WAN --- */
@@ -499,22 +420,19 @@ static bool lose_first_open(struct core *c, struct core_edge *from, uint8_t *dgr
 
 static void far__waits_for_the_open(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	int lost = 0;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	c.wan = lose_first_open;
-	c.arg = &lost;
-	core_send(&c, RC_WRITE_ONLY, 0);
-	core_send(&c, RC_WRITE_ONLY, 1);
+	c->wan = lose_first_open;
+	c->arg = &lost;
+	core_send(c, RC_WRITE_ONLY, 0);
+	core_send(c, RC_WRITE_ONLY, 1);
 	assert_int_equal(lost, 1);
-	assert_int_equal(core_pending(&c.b), 0);
-	core_wait(&c, 50 * CORE_MS);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	core_ack(&c, 0, AETH_ACK_NO_CREDITS, 1);
-	core_expect(&c.b, RC_WRITE_ONLY, 1);
-	core_close(&c);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 50 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	core_ack(c, 0, AETH_ACK_NO_CREDITS, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
 }
 
 /* A flow that is closed while it still waits for its FLOW_OPEN costs nothing and leaves nothing. */
@@ -523,20 +441,17 @@ static void far__closed_before_it_was_open(void **state)
 	struct wan_packet w = {.flow = 3, .inc = 9, .pos = POS_ORIGIN + 5, .kind = WP_REQUEST};
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 5);
 	uint8_t l3[LAN_PKT_MAX];
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	struct lane *l;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	l = lane_of(c.b.p, proxy_lane(&h.src, &h.dst, c.b.cfg.nlanes));
+	l = lane_of(c->b.p, proxy_lane(&h.src, &h.dst, c->b.cfg.nlanes));
 	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 5), 100);
 	w.data = l3;
-	assert_true(far_on_packet(c.b.p, l, &w));
-	assert_true(core_used(&c.b) > 0);
-	far_on_close(c.b.p, &(struct wan_flow_close){.flow = 3, .inc = 9});
-	assert_int_equal(core_used(&c.b), 0);
-	assert_int_equal(c.b.p->far_used, 0);
-	core_close(&c);
+	assert_true(far_on_packet(c->b.p, l, &w));
+	assert_true(core_used(&c->b) > 0);
+	far_on_close(c->b.p, &(struct wan_flow_close){.flow = 3, .inc = 9});
+	assert_int_equal(core_used(&c->b), 0);
+	assert_int_equal(c->b.p->far_used, 0);
 }
 
 /* Frames of an earlier life are dropped by name. */
@@ -545,34 +460,27 @@ static void far__stale_incarnation(void **state)
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
 	struct wan_packet w = {.kind = WP_REQUEST, .pos = POS_ORIGIN + 1};
 	uint8_t l3[LAN_PKT_MAX];
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	struct far_flow *f;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	f = core_far(&c);
+	f = core_far(c);
 	w.flow = f->peer_flow;
 	w.inc = f->inc - 1;
 	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
 	w.data = l3;
-	assert_true(far_on_packet(c.b.p, lane_of(c.b.p, f->lane), &w));
-	assert_int_equal(core_drops(&c.b, DROP_WAN_STALE_INCARNATION), 1);
-	assert_int_equal(core_used(&c.b), 0);
-	core_close(&c);
+	assert_true(far_on_packet(c->b.p, lane_of(c->b.p, f->lane), &w));
+	assert_int_equal(core_drops(&c->b, DROP_WAN_STALE_INCARNATION), 1);
+	assert_int_equal(core_used(&c->b), 0);
 }
 
 /* A packet whose PSN is not that of its position, or that is no request, never reaches the host. */
 static void far__wrong_contents_are_dropped(void **state)
 {
 	static const uint8_t ops[] = {RC_ACK, RC_READ_RESP_ONLY, UD_SEND_ONLY, RC_WRITE_ONLY};
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	struct far_flow *f;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	f = core_far(&c);
+	f = core_far(c);
 	for (size_t i = 0; i < sizeof(ops); i++) {
 		struct roce_pkt h = core_req(ops[i], ops[i] == RC_WRITE_ONLY ? 2 : 1);
 		struct wan_packet w = {.kind = WP_REQUEST, .flow = f->peer_flow, .inc = f->inc, .pos = POS_ORIGIN + 1};
@@ -580,57 +488,50 @@ static void far__wrong_contents_are_dropped(void **state)
 
 		w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
 		w.data = l3;
-		assert_true(far_on_packet(c.b.p, lane_of(c.b.p, f->lane), &w));
-		assert_int_equal(core_used(&c.b), 0);
+		assert_true(far_on_packet(c->b.p, lane_of(c->b.p, f->lane), &w));
+		assert_int_equal(core_used(&c->b), 0);
 	}
-	assert_int_equal(core_drops(&c.b, DROP_WAN_BAD_FRAME), sizeof(ops));
-	core_close(&c);
+	assert_int_equal(core_drops(&c->b, DROP_WAN_BAD_FRAME), sizeof(ops));
 }
 
 /* A peer opens flows only between its hosts and ours, on their lane, at a place that a flow can have. */
 static void far__impossible_opens_are_refused(void **state)
 {
 	struct wan_flow_open good = {.flow = 3, .inc = 9, .pos_base = POS_ORIGIN, .dest_qpn = 5}, o;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	uint16_t lane;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	good.src = core_ip(1, 2);
 	good.dst = core_ip(2, 2);
-	lane = proxy_lane(&good.src, &good.dst, c.b.cfg.nlanes);
+	lane = proxy_lane(&good.src, &good.dst, c->b.cfg.nlanes);
 	o = good;
 	o.dst = core_ip(9, 9);
-	far_on_open(c.b.p, lane_of(c.b.p, proxy_lane(&o.src, &o.dst, c.b.cfg.nlanes)), &o);
+	far_on_open(c->b.p, lane_of(c->b.p, proxy_lane(&o.src, &o.dst, c->b.cfg.nlanes)), &o);
 	o = good;
 	o.src = core_ip(2, 3);
-	far_on_open(c.b.p, lane_of(c.b.p, proxy_lane(&o.src, &o.dst, c.b.cfg.nlanes)), &o);
-	far_on_open(c.b.p, lane_of(c.b.p, !lane), &good);
-	assert_int_equal(c.b.p->far_used, 0);
-	assert_int_equal(core_drops(&c.b, DROP_WAN_BAD_FRAME), 3);
-	far_on_open(c.b.p, lane_of(c.b.p, lane), &good);
-	assert_int_equal(c.b.p->far_used, 1);
+	far_on_open(c->b.p, lane_of(c->b.p, proxy_lane(&o.src, &o.dst, c->b.cfg.nlanes)), &o);
+	far_on_open(c->b.p, lane_of(c->b.p, !lane), &good);
+	assert_int_equal(c->b.p->far_used, 0);
+	assert_int_equal(core_drops(&c->b, DROP_WAN_BAD_FRAME), 3);
+	far_on_open(c->b.p, lane_of(c->b.p, lane), &good);
+	assert_int_equal(c->b.p->far_used, 1);
 	o = good;
 	o.pos_base = POS_ORIGIN - (1u << 20); /* no near edge extends a flow so far down */
-	far_on_open(c.b.p, lane_of(c.b.p, lane), &o);
+	far_on_open(c->b.p, lane_of(c->b.p, lane), &o);
 	o = good;
 	o.dest_qpn = 6; /* another name */
-	far_on_open(c.b.p, lane_of(c.b.p, lane), &o);
-	assert_int_equal(core_drops(&c.b, DROP_WAN_BAD_FRAME), 5);
-	assert_int_equal(far_by_peer(c.b.p, 3)->pos_base, POS_ORIGIN);
-	core_close(&c);
+	far_on_open(c->b.p, lane_of(c->b.p, lane), &o);
+	assert_int_equal(core_drops(&c->b, DROP_WAN_BAD_FRAME), 5);
+	assert_int_equal(far_by_peer(c->b.p, 3)->pos_base, POS_ORIGIN);
 }
 
 /* A request under the right flow's name for another host or QP never reaches a host. */
 static void far__packets_bear_the_flow_s_name(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	struct far_flow *f;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	f = core_far(&c);
+	f = core_far(c);
 	for (int i = 0; i < 3; i++) {
 		struct wan_packet w = {.kind = WP_REQUEST, .flow = f->peer_flow, .inc = f->inc, .pos = POS_ORIGIN + 1};
 		struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
@@ -641,11 +542,10 @@ static void far__packets_bear_the_flow_s_name(void **state)
 		h.dest_qpn = i == 2 ? CORE_QPN + 1 : CORE_QPN;
 		w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
 		w.data = l3;
-		assert_true(far_on_packet(c.b.p, lane_of(c.b.p, f->lane), &w));
+		assert_true(far_on_packet(c->b.p, lane_of(c->b.p, f->lane), &w));
 	}
-	assert_int_equal(core_drops(&c.b, DROP_WAN_BAD_FRAME), 3);
-	assert_int_equal(core_used(&c.b), 0);
-	core_close(&c);
+	assert_int_equal(core_drops(&c->b, DROP_WAN_BAD_FRAME), 3);
+	assert_int_equal(core_used(&c->b), 0);
 }
 
 /* A copy of a packet that comes after the end of its flow opens nothing for good. */
@@ -653,36 +553,29 @@ static void far__late_copy_goes_again(void **state)
 {
 	struct wan_packet w = {.kind = WP_REQUEST, .flow = 5, .inc = 3, .pos = POS_ORIGIN, .total = 200, .len = 64};
 	uint8_t data[64] = {0};
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	w.data = data;
-	assert_true(far_on_packet(c.b.p, lane_of(c.b.p, 0), &w));
-	assert_int_equal(c.b.p->far_used, 1);
-	assert_true(core_used(&c.b) > 0);
-	core_wait(&c, 1100 * CORE_MS);
-	assert_int_equal(c.b.p->far_used, 0);
-	assert_int_equal(core_used(&c.b), 0);
-	core_close(&c);
+	assert_true(far_on_packet(c->b.p, lane_of(c->b.p, 0), &w));
+	assert_int_equal(c->b.p->far_used, 1);
+	assert_true(core_used(&c->b) > 0);
+	core_wait(c, 1100 * CORE_MS);
+	assert_int_equal(c->b.p->far_used, 0);
+	assert_int_equal(core_used(&c->b), 0);
 }
 
 /* The end of a flow is lost on its way: the far edge finds out. */
 static void far__lost_close_is_repaired(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	c.cut = true;
-	near_close(c.a.p, core_near(&c));
-	core_pump(&c);
-	c.cut = false;
-	assert_int_equal(c.b.p->far_used, 1);
-	core_wait(&c, 61000 * CORE_MS);
-	assert_int_equal(c.b.p->far_used, 0);
-	core_close(&c);
+	c->cut = true;
+	near_close(c->a.p, core_near(c));
+	core_pump(c);
+	c->cut = false;
+	assert_int_equal(c->b.p->far_used, 1);
+	core_wait(c, 61000 * CORE_MS);
+	assert_int_equal(c->b.p->far_used, 0);
 }
 
 /* --- CNPs --- */
@@ -754,34 +647,26 @@ static void far__cnp_is_obeyed(void **state)
 /* In mode host nobody but the requester itself can slow the flow down for good: there it crosses as well. */
 static void far__cnp_crosses_in_mode_host(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair(&c, 0);
-	assert_int_equal(cnp(&c), DROP_NONE);
-	core_expect(&c.a, ROCE_CNP, 0);
-	assert_true(core_far(&c)->rate.rate_bps > 0);
-	core_close(&c);
+	assert_int_equal(cnp(c), DROP_NONE);
+	core_expect(&c->a, ROCE_CNP, 0);
+	assert_true(core_far(c)->rate.rate_bps > 0);
 }
 
 /* CNPs without end: slow, but never at a stop. */
 static void far__cnp_never_stops_a_flow(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	for (int i = 0; i < 1000; i++) {
-		cnp(&c);
-		core_wait(&c, 50 * CORE_US);
+		cnp(c);
+		core_wait(c, 50 * CORE_US);
 	}
-	assert_in_range(core_far(&c)->rate.rate_bps, c.b.cfg.rate_hint_bps >> 10, c.b.cfg.rate_hint_bps / 100);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_wait(&c, 20 * CORE_MS);
-	core_expect(&c.b, RC_WRITE_ONLY, 1);
-	core_close(&c);
+	assert_in_range(core_far(c)->rate.rate_bps, c->b.cfg.rate_hint_bps >> 10, c->b.cfg.rate_hint_bps / 100);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_wait(c, 20 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
 }
 
 static bool nothing_from_b(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
@@ -803,73 +688,70 @@ static void far__responder_ahead_of_a_lost_memory(void **state)
 {
 	const uint32_t n = 200;
 	uint32_t last = 0;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_connect(&c, 1, 100, 7);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_expect(&c.b, RC_WRITE_ONLY, 1);
-	answered(&c, 1);
-	core_wait(&c, 50 * CORE_MS);
-	c.wan = nothing_from_b; /* A hears no more of what is delivered */
-	core_send_run(&c, 2, n - 1);
-	for (const struct core_pkt *k; (k = core_take(&c.b));) {
+	core_connect(c, 1, 100, 7);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	answered(c, 1);
+	core_wait(c, 50 * CORE_MS);
+	c->wan = nothing_from_b; /* A hears no more of what is delivered */
+	core_send_run(c, 2, n - 1);
+	for (const struct core_pkt *k; (k = core_take(&c->b));) {
 		last = k->h.psn;
-		answered(&c, last);
+		answered(c, last);
 	}
 	assert_in_range(last, 20, n);
-	c.wan = NULL;
-	core_lose(&c, &c.b, 2);
-	assert_true(core_pending(&c.b) > 0); /* it comes again, and is answered: */
-	core_forget(&c.b);
-	answered(&c, last);
-	assert_true(pos_psn(core_far(&c)->pos_acked) > 20);
-	for (int i = 0; i < 50 && pos_psn(core_far(&c)->pos_acked) <= n; i++) {
-		core_wait(&c, 10 * CORE_MS);
-		for (const struct core_pkt *k; (k = core_take(&c.b));)
+	c->wan = NULL;
+	core_lose(c, &c->b, 2);
+	assert_true(core_pending(&c->b) > 0); /* it comes again, and is answered: */
+	core_forget(&c->b);
+	answered(c, last);
+	assert_true(pos_psn(core_far(c)->pos_acked) > 20);
+	for (int i = 0; i < 50 && pos_psn(core_far(c)->pos_acked) <= n; i++) {
+		core_wait(c, 10 * CORE_MS);
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
 			if (k->h.opcode != RC_ACK)
 				last = k->h.psn > last ? k->h.psn : last;
-		answered(&c, last);
+		answered(c, last);
 	}
-	assert_int_equal(pos_psn(core_far(&c)->pos_acked), n + 1);
-	core_close(&c);
+	assert_int_equal(pos_psn(core_far(c)->pos_acked), n + 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(far__window_bounds_what_is_out),
-	    cmocka_unit_test(far__ackreq_is_added),
-	    cmocka_unit_test(far__flipped_bit_stays_visible),
-	    cmocka_unit_test(far__ack_frees_both_edges),
-	    cmocka_unit_test(far__nak_goes_back),
-	    cmocka_unit_test(far__rnr_wait_is_honoured),
-	    cmocka_unit_test(far__goes_on_gently_after_rnr),
-	    cmocka_unit_test(far__timeout_backs_off),
-	    cmocka_unit_test(far__window_halves_once_per_loss),
-	    cmocka_unit_test(far__ack_of_unsent_is_dropped),
-	    cmocka_unit_test(far__fatal_nak_reaches_the_requester),
-	    cmocka_unit_test(far__stall_demotes_to_host),
-	    cmocka_unit_test(far__read_crosses_and_comes_back),
-	    cmocka_unit_test(far__responses_are_put_in_order),
-	    cmocka_unit_test(far__first_answer_from_inside_a_read),
-	    cmocka_unit_test(far__lost_response_repeats_the_read),
-	    cmocka_unit_test(far__ack_past_a_read_is_an_implied_nak),
-	    cmocka_unit_test(far__atomic_is_answered_once),
-	    cmocka_unit_test(far__wrong_kind_of_response),
-	    cmocka_unit_test(far__waits_for_the_open),
-	    cmocka_unit_test(far__closed_before_it_was_open),
-	    cmocka_unit_test(far__stale_incarnation),
-	    cmocka_unit_test(far__wrong_contents_are_dropped),
-	    cmocka_unit_test(far__impossible_opens_are_refused),
-	    cmocka_unit_test(far__packets_bear_the_flow_s_name),
-	    cmocka_unit_test(far__late_copy_goes_again),
-	    cmocka_unit_test(far__lost_close_is_repaired),
+	    CORE_TEST(far__window_bounds_what_is_out),
+	    CORE_TEST(far__ackreq_is_added),
+	    CORE_TEST(far__flipped_bit_stays_visible),
+	    CORE_TEST(far__ack_frees_both_edges),
+	    CORE_TEST(far__nak_goes_back),
+	    CORE_TEST(far__rnr_wait_is_honoured),
+	    CORE_TEST(far__goes_on_gently_after_rnr),
+	    CORE_TEST(far__timeout_backs_off),
+	    CORE_TEST(far__window_halves_once_per_loss),
+	    CORE_TEST(far__ack_of_unsent_is_dropped),
+	    CORE_TEST(far__fatal_nak_reaches_the_requester),
+	    CORE_TEST(far__stall_demotes_to_host),
+	    CORE_TEST(far__read_crosses_and_comes_back),
+	    CORE_TEST(far__responses_are_put_in_order),
+	    CORE_TEST(far__first_answer_from_inside_a_read),
+	    CORE_TEST(far__lost_response_repeats_the_read),
+	    CORE_TEST(far__ack_past_a_read_is_an_implied_nak),
+	    CORE_TEST(far__atomic_is_answered_once),
+	    CORE_TEST(far__wrong_kind_of_response),
+	    CORE_TEST(far__waits_for_the_open),
+	    CORE_TEST(far__closed_before_it_was_open),
+	    CORE_TEST(far__stale_incarnation),
+	    CORE_TEST(far__wrong_contents_are_dropped),
+	    CORE_TEST(far__impossible_opens_are_refused),
+	    CORE_TEST(far__packets_bear_the_flow_s_name),
+	    CORE_TEST(far__late_copy_goes_again),
+	    CORE_TEST(far__lost_close_is_repaired),
 	    cmocka_unit_test(far__cnp_is_obeyed),
-	    cmocka_unit_test(far__cnp_crosses_in_mode_host),
-	    cmocka_unit_test(far__cnp_never_stops_a_flow),
-	    cmocka_unit_test(far__responder_ahead_of_a_lost_memory),
+	    CORE_TEST(far__cnp_crosses_in_mode_host),
+	    CORE_TEST(far__cnp_never_stops_a_flow),
+	    CORE_TEST(far__responder_ahead_of_a_lost_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

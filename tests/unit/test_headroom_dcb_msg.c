@@ -129,6 +129,25 @@ static void dcb_msg_acked__answers(void **state)
 	assert_int_equal(dcb_msg_acked(ok, sizeof(ok), SEQ), -EBADMSG);
 }
 
+/* An answer to something else, an ACK without settings, an answer without a byte in it. */
+static void dcb_msg_read__what_is_no_answer(void **state)
+{
+	_Alignas(4) uint8_t buf[DCB_MSG_MAX];
+	_Alignas(4) uint8_t ack[] = {0x14, 0, 0, 0, NLMSG_ERROR, 0, 0, 0, 0x34, 0xeb, 0, 0x6b, 0, 0, 0, 0, 0, 0, 0, 0};
+	_Alignas(4) uint8_t empty[] = {0x18, 0, 0, 0, 0x4f, 0, 0,    0, 0x34, 0xeb, 0, 0x6b,
+	                               0,    0, 0, 0, 0,    0, 0x14, 0, 4,    0,    DCB_ATTR_IEEE, 0};
+	struct dcb_settings s;
+	size_t len = answer(buf, &pfc_wanted);
+
+	(void)state;
+	assert_int_equal(dcb_msg_acked(buf, len, SEQ), -EBADMSG);
+	buf[4] = RTM_SETDCB;
+	assert_int_equal(dcb_msg_read(buf, len, SEQ, &s), -EBADMSG);
+	assert_int_equal(dcb_msg_acked(ack, sizeof(ack), SEQ), 0);
+	assert_int_equal(dcb_msg_read(ack, sizeof(ack), SEQ, &s), -EBADMSG);
+	assert_int_equal(dcb_msg_acked(empty, sizeof(empty), SEQ), -EBADMSG);
+}
+
 /* Cut anywhere, or with any byte changed: an error or an answer, never a read beyond the end (the sanitizer watches).
  */
 static void dcb_msg_read__hostile(void **state)
@@ -185,10 +204,15 @@ static void dcb_compare__what_a_driver_changed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(dcb_msg_get__as_dcb_sends_it), cmocka_unit_test(dcb_msg_set__as_dcb_sends_it),
-	    cmocka_unit_test(dcb_msg_get__names),           cmocka_unit_test(dcb_msg_read__settings),
-	    cmocka_unit_test(dcb_msg_read__no_dcb),         cmocka_unit_test(dcb_msg_acked__answers),
-	    cmocka_unit_test(dcb_msg_read__hostile),        cmocka_unit_test(dcb_compare__what_a_driver_changed),
+	    cmocka_unit_test(dcb_msg_get__as_dcb_sends_it),
+	    cmocka_unit_test(dcb_msg_set__as_dcb_sends_it),
+	    cmocka_unit_test(dcb_msg_get__names),
+	    cmocka_unit_test(dcb_msg_read__settings),
+	    cmocka_unit_test(dcb_msg_read__no_dcb),
+	    cmocka_unit_test(dcb_msg_acked__answers),
+	    cmocka_unit_test(dcb_msg_read__what_is_no_answer),
+	    cmocka_unit_test(dcb_msg_read__hostile),
+	    cmocka_unit_test(dcb_compare__what_a_driver_changed),
 	};
 
 	return cmocka_run_group_tests_name("headroom_dcb_msg", tests, NULL, NULL);

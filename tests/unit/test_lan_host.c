@@ -33,9 +33,9 @@ static void pair_one(struct core *c, uint8_t requester, uint32_t qpn)
 	core_forget(&c->a);
 }
 
-static void open_host(struct core *c)
+static struct core *given_host(void **state)
 {
-	core_open_with(c, ACK_MODE_NEAR, 200);
+	return core_given_chunks(state, ACK_MODE_NEAR, 200);
 }
 
 static struct lan_host *host_b(struct core *c)
@@ -62,29 +62,26 @@ static void answer(struct core *c, uint8_t requester, uint32_t qpn, uint32_t psn
 static void lan_host__bounds_all_queue_pairs_together(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = given_host(state);
 	uint32_t n = 0;
 	bool asked = false;
 
-	(void)state;
-	open_host(&c);
 	for (uint32_t qpn = 1; qpn <= 4; qpn++)
-		pair_one(&c, 2, qpn);
-	host_b(&c)->window_bytes = 8 * PKT;
+		pair_one(c, 2, qpn);
+	host_b(c)->window_bytes = 8 * PKT;
 	for (uint32_t qpn = 1; qpn <= 4; qpn++)
-		give(&c, 2, qpn, 1, 10);
-	core_pump(&c);
-	while ((k = core_take(&c.b))) {
+		give(c, 2, qpn, 1, 10);
+	core_pump(c);
+	while ((k = core_take(&c->b))) {
 		n++;
 		asked = k->h.ack_req;
 	}
 	assert_int_equal(n, 8);
 	assert_true(asked); /* the last one that fits asks for an answer: nothing else will */
-	assert_int_equal(host_b(&c)->bytes_out, 8 * PKT);
-	assert_false(dlist_empty(&host_b(&c)->waiting));
-	answer(&c, 2, 1, 2, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_pending(&c.b), 4); /* as many as were answered, and as much the window has grown */
-	core_close(&c);
+	assert_int_equal(host_b(c)->bytes_out, 8 * PKT);
+	assert_false(dlist_empty(&host_b(c)->waiting));
+	answer(c, 2, 1, 2, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c->b), 4); /* as many as were answered, and as much the window has grown */
 }
 
 /* Each has its quantum of bytes, then it is the next one's turn. */
@@ -92,16 +89,14 @@ static void lan_turn__queue_pairs_take_turns(void **state)
 {
 	const struct core_pkt *k;
 	uint32_t n[3] = {0}, row = 0, last = 0;
-	struct core c;
+	struct core *c = given_host(state);
 
-	(void)state;
-	open_host(&c);
-	pair_one(&c, 2, 1);
-	pair_one(&c, 2, 2);
-	give(&c, 2, 1, 1, 50);
-	give(&c, 2, 2, 1, 50);
-	core_pump(&c);
-	while ((k = core_take(&c.b))) {
+	pair_one(c, 2, 1);
+	pair_one(c, 2, 2);
+	give(c, 2, 1, 1, 50);
+	give(c, 2, 2, 1, 50);
+	core_pump(c);
+	while ((k = core_take(&c->b))) {
 		row = k->h.dest_qpn == last ? row + 1 : 1;
 		last = k->h.dest_qpn;
 		n[last]++;
@@ -111,146 +106,130 @@ static void lan_turn__queue_pairs_take_turns(void **state)
 	}
 	assert_int_equal(n[1], 50);
 	assert_int_equal(n[2], 50);
-	core_close(&c);
 }
 
 /* A requester with three queue pairs gets as much as one with a single one. */
 static void lan_turn__host_pairs_take_turns(void **state)
 {
 	uint32_t n[4] = {0};
-	struct core c;
+	struct core *c = given_host(state);
 
-	(void)state;
-	open_host(&c);
 	for (uint32_t qpn = 1; qpn <= 3; qpn++)
-		pair_one(&c, 2, qpn);
-	pair_one(&c, 3, 4);
+		pair_one(c, 2, qpn);
+	pair_one(c, 3, 4);
 	for (uint32_t qpn = 1; qpn <= 3; qpn++)
-		give(&c, 2, qpn, 1, 50);
-	give(&c, 3, 4, 1, 60);
-	core_pump(&c);
+		give(c, 2, qpn, 1, 50);
+	give(c, 3, 4, 1, 60);
+	core_pump(c);
 	for (uint32_t i = 0; i < 90; i++) {
-		const struct core_pkt *k = core_take(&c.b);
+		const struct core_pkt *k = core_take(&c->b);
 
 		assert_non_null(k);
 		n[k->h.src.b[15]]++;
 	}
 	assert_in_range(n[2], 38, 52);
 	assert_in_range(n[3], 38, 52);
-	core_close(&c);
 }
 
 /* Doubles with what is acknowledged; one half less for a loss, and no second time for what was sent before that. */
 static void lan_host__window_grows_and_is_halved_once(void **state)
 {
 	struct lan_host *h;
-	struct core c;
+	struct core *c = given_host(state);
 
-	(void)state;
-	open_host(&c);
-	pair_one(&c, 2, 1);
-	pair_one(&c, 2, 2);
-	h = host_b(&c);
+	pair_one(c, 2, 1);
+	pair_one(c, 2, 2);
+	h = host_b(c);
 	h->window_bytes = 40 * PKT;
-	give(&c, 2, 1, 1, 30);
-	give(&c, 2, 2, 1, 30);
-	core_wait(&c, 10 * CORE_US);
-	answer(&c, 2, 1, 5, AETH_ACK_NO_CREDITS);
+	give(c, 2, 1, 1, 30);
+	give(c, 2, 2, 1, 30);
+	core_wait(c, 10 * CORE_US);
+	answer(c, 2, 1, 5, AETH_ACK_NO_CREDITS);
 	assert_int_equal(h->window_bytes, 45 * PKT);
-	answer(&c, 2, 1, 8, AETH_NAK_PSN_SEQ);
+	answer(c, 2, 1, 8, AETH_NAK_PSN_SEQ);
 	assert_int_equal(h->window_bytes, 47 * PKT - 47 * PKT / 2);
-	answer(&c, 2, 2, 4, AETH_NAK_PSN_SEQ); /* was lost beside it */
+	answer(c, 2, 2, 4, AETH_NAK_PSN_SEQ); /* was lost beside it */
 	assert_in_range(h->window_bytes, 47 * PKT - 47 * PKT / 2, 47 * PKT - 47 * PKT / 2 + LAN_PKT_MAX);
-	core_wait(&c, 10 * CORE_US);
-	core_close(&c);
+	core_wait(c, 10 * CORE_US);
 }
 
 static void lan_host__cnp_takes_an_eighth(void **state)
 {
 	struct roce_pkt cnp = core_answer(ROCE_CNP, 1, 0, 0, 0);
 	struct lan_host *h;
-	struct core c;
+	struct core *c = given_host(state);
 	uint64_t was;
 
-	(void)state;
-	open_host(&c);
-	pair_one(&c, 2, 1);
+	pair_one(c, 2, 1);
 	cnp.becn = true;
-	h = host_b(&c);
+	h = host_b(c);
 	was = h->window_bytes;
-	assert_int_equal(core_in(&c.b, cnp, ROCE_CNP_PAYLOAD, 0), DROP_NONE);
-	assert_int_equal(core_in(&c.b, cnp, ROCE_CNP_PAYLOAD, 0), DROP_NONE); /* says nothing new */
+	assert_int_equal(core_in(&c->b, cnp, ROCE_CNP_PAYLOAD, 0), DROP_NONE);
+	assert_int_equal(core_in(&c->b, cnp, ROCE_CNP_PAYLOAD, 0), DROP_NONE); /* says nothing new */
 	assert_int_equal(h->window_bytes, was - was / 8);
-	core_wait(&c, CORE_MS);
+	core_wait(c, CORE_MS);
 	for (int i = 0; i < 200; i++) {
-		core_in(&c.b, cnp, ROCE_CNP_PAYLOAD, 0);
-		core_wait(&c, CORE_MS);
+		core_in(&c->b, cnp, ROCE_CNP_PAYLOAD, 0);
+		core_wait(c, CORE_MS);
 	}
 	assert_in_range(h->window_bytes, 4 * LAN_PKT_MAX, 4 * LAN_PKT_MAX + 1);
-	core_close(&c);
 }
 
 /* What a dead queue pair was sent keeps the others waiting for a millisecond, not for its retries. */
 static void lan_host__dead_queue_pair_is_written_off(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = given_host(state);
 	uint32_t n = 0;
 
-	(void)state;
-	open_host(&c);
-	pair_one(&c, 2, 1);
-	pair_one(&c, 2, 2);
-	host_b(&c)->window_bytes = 10 * PKT;
-	give(&c, 2, 1, 1, 20);
-	core_pump(&c);
-	assert_int_equal(core_pending(&c.b), 10);
-	core_forget(&c.b);
-	give(&c, 2, 2, 1, 5);
-	core_pump(&c);
-	assert_int_equal(core_pending(&c.b), 0);
-	core_wait(&c, 3 * CORE_MS);
-	while ((k = core_take(&c.b)))
+	pair_one(c, 2, 1);
+	pair_one(c, 2, 2);
+	host_b(c)->window_bytes = 10 * PKT;
+	give(c, 2, 1, 1, 20);
+	core_pump(c);
+	assert_int_equal(core_pending(&c->b), 10);
+	core_forget(&c->b);
+	give(c, 2, 2, 1, 5);
+	core_pump(c);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 3 * CORE_MS);
+	while ((k = core_take(&c->b)))
 		n += k->h.dest_qpn == 2;
 	assert_int_equal(n, 5);
-	core_close(&c);
 }
 
 /* READ responses to a host slow down as well when it says that they are marked. */
 static void cnp_rate__slows_responses(void **state)
 {
 	struct roce_pkt read = core_req(RC_READ_REQUEST, 1), cnp = core_req(ROCE_CNP, 0);
-	struct core c;
+	struct core *c = given_host(state);
 	uint32_t n;
 
-	(void)state;
-	open_host(&c);
-	core_pair(&c, 0);
+	core_pair(c, 0);
 	read.reth_len = 40 * CORE_PMTU;
-	core_near(&c)->pmtu = CORE_PMTU;
-	core_far(&c)->pmtu = CORE_PMTU;
-	assert_int_equal(core_in(&c.a, read, 0, 0), DROP_NONE);
-	core_pump(&c);
-	core_expect(&c.b, RC_READ_REQUEST, 1);
+	core_near(c)->pmtu = CORE_PMTU;
+	core_far(c)->pmtu = CORE_PMTU;
+	assert_int_equal(core_in(&c->a, read, 0, 0), DROP_NONE);
+	core_pump(c);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
 	cnp.becn = true;
 	cnp.ack_req = false;
-	assert_int_equal(core_in(&c.a, cnp, ROCE_CNP_PAYLOAD, 0), DROP_NONE);
-	assert_int_equal(core_near(&c)->resp_rate.rate_bps, c.a.cfg.rate_hint_bps / 2);
+	assert_int_equal(core_in(&c->a, cnp, ROCE_CNP_PAYLOAD, 0), DROP_NONE);
+	assert_int_equal(core_near(c)->resp_rate.rate_bps, c->a.cfg.rate_hint_bps / 2);
 	for (uint32_t i = 0; i < 40; i++) {
 		struct roce_pkt r = core_answer(i == 0    ? RC_READ_RESP_FIRST
 		                                : i == 39 ? RC_READ_RESP_LAST
 		                                          : RC_READ_RESP_MIDDLE,
 		                                CORE_QPN, 1 + i, AETH_ACK_NO_CREDITS, 2);
 
-		assert_int_equal(core_in(&c.b, r, CORE_PMTU, 0), DROP_NONE);
+		assert_int_equal(core_in(&c->b, r, CORE_PMTU, 0), DROP_NONE);
 	}
-	core_wait(&c, 175 * CORE_US); /* half of 1 Gbit/s: 17 us each */
-	n = core_pending(&c.a);
+	core_wait(c, 175 * CORE_US); /* half of 1 Gbit/s: 17 us each */
+	n = core_pending(&c->a);
 	assert_in_range(n, 8, 13);
-	core_wait(&c, 2 * CORE_MS);
-	assert_int_equal(core_pending(&c.a), 40);
-	assert_int_equal(core_pending(&c.b), 0); /* it did not cross */
-	core_close(&c);
+	core_wait(c, 2 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 40);
+	assert_int_equal(core_pending(&c->b), 0); /* it did not cross */
 }
 
 /* READ responses that a switch of the responder's LAN has marked: the responder is told, in the requester's words. */
@@ -258,49 +237,46 @@ static void far_cnp__tells_the_responder(void **state)
 {
 	struct roce_pkt read = core_req(RC_READ_REQUEST, 1);
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = given_host(state);
 
-	(void)state;
-	open_host(&c);
-	core_pair(&c, 0);
+	core_pair(c, 0);
 	read.reth_len = 3 * CORE_PMTU;
-	core_near(&c)->pmtu = core_far(&c)->pmtu = CORE_PMTU;
-	assert_int_equal(core_in(&c.a, read, 0, 0), DROP_NONE);
-	core_pump(&c);
-	core_expect(&c.b, RC_READ_REQUEST, 1);
+	core_near(c)->pmtu = core_far(c)->pmtu = CORE_PMTU;
+	assert_int_equal(core_in(&c->a, read, 0, 0), DROP_NONE);
+	core_pump(c);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
 	for (uint32_t i = 0; i < 3; i++) {
 		struct roce_pkt r = core_answer((uint8_t)(RC_READ_RESP_FIRST + i), CORE_QPN, 1 + i, AETH_ACK_NO_CREDITS, 2);
 
 		r.tos |= ECN_CE;
-		assert_int_equal(core_in(&c.b, r, CORE_PMTU, 0), DROP_NONE);
-		core_pump(&c);
-		c.now_ns += i ? 50 * CORE_US : CORE_US; /* the second is too soon */
+		assert_int_equal(core_in(&c->b, r, CORE_PMTU, 0), DROP_NONE);
+		core_pump(c);
+		c->now_ns += i ? 50 * CORE_US : CORE_US; /* the second is too soon */
 	}
 	for (int i = 0; i < 2; i++) {
-		k = core_expect(&c.b, ROCE_CNP, 0);
+		k = core_expect(&c->b, ROCE_CNP, 0);
 		assert_true(k->h.becn && k->h.dest_qpn == CORE_QPN && k->h.payload_len == ROCE_CNP_PAYLOAD);
 		assert_true(ip_addr_eq(&k->h.src, &read.src) && ip_addr_eq(&k->h.dst, &read.dst));
 		assert_int_equal(k->h.tos, read.tos);
 		assert_int_equal(k->h.udp_sport, read.udp_sport);
 		assert_true(k->h.migreq);
 	}
-	assert_int_equal(core_pending(&c.b), 0);
-	while ((k = core_take(&c.a)))
+	assert_int_equal(core_pending(&c->b), 0);
+	while ((k = core_take(&c->a)))
 		assert_int_not_equal(k->h.tos & ECN_MASK, ECN_CE); /* the marks stay here */
-	core_close(&c);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(lan_host__bounds_all_queue_pairs_together),
-	    cmocka_unit_test(lan_turn__queue_pairs_take_turns),
-	    cmocka_unit_test(lan_turn__host_pairs_take_turns),
-	    cmocka_unit_test(lan_host__window_grows_and_is_halved_once),
-	    cmocka_unit_test(lan_host__cnp_takes_an_eighth),
-	    cmocka_unit_test(lan_host__dead_queue_pair_is_written_off),
-	    cmocka_unit_test(cnp_rate__slows_responses),
-	    cmocka_unit_test(far_cnp__tells_the_responder),
+	    CORE_TEST(lan_host__bounds_all_queue_pairs_together),
+	    CORE_TEST(lan_turn__queue_pairs_take_turns),
+	    CORE_TEST(lan_turn__host_pairs_take_turns),
+	    CORE_TEST(lan_host__window_grows_and_is_halved_once),
+	    CORE_TEST(lan_host__cnp_takes_an_eighth),
+	    CORE_TEST(lan_host__dead_queue_pair_is_written_off),
+	    CORE_TEST(cnp_rate__slows_responses),
+	    CORE_TEST(far_cnp__tells_the_responder),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

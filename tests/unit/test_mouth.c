@@ -20,12 +20,9 @@ static void check_aeths(struct core *c, uint64_t ceiling)
 /* Whatever the host does in mode host, nothing passes what the responder has ACKed. */
 static void mouth__nothing_beyond_the_ceiling(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 	uint64_t s = 99, delivered = 1, next = 1;
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair(&c, 0);
 	for (int i = 0; i < 2000; i++) {
 		struct roce_pkt h;
 
@@ -34,16 +31,16 @@ static void mouth__nothing_beyond_the_ceiling(void **state)
 		case 0: /* the responder ACKs some of it */
 			delivered += (s >> 20) % (next - delivered + 1);
 			if (delivered > 1)
-				core_ack(&c, (uint32_t)delivered - 1, AETH_ACK_NO_CREDITS, (uint32_t)delivered);
+				core_ack(c, (uint32_t)delivered - 1, AETH_ACK_NO_CREDITS, (uint32_t)delivered);
 			break;
 		case 1:
-			core_wait(&c, (s >> 20) % (2 * CORE_MS));
+			core_wait(c, (s >> 20) % (2 * CORE_MS));
 			break;
 		case 2: /* ahead */
-			core_in(&c.a, core_req(RC_WRITE_ONLY, (uint32_t)(next + 1 + (s >> 20) % 90)), CORE_PMTU, 0);
+			core_in(&c->a, core_req(RC_WRITE_ONLY, (uint32_t)(next + 1 + (s >> 20) % 90)), CORE_PMTU, 0);
 			break;
 		case 3: /* again */
-			core_in(&c.a,
+			core_in(&c->a,
 			        core_req(RC_WRITE_ONLY, (uint32_t)(next - 1 - (s >> 20) % (next - delivered + 1))),
 			        CORE_PMTU, 0);
 			break;
@@ -52,16 +49,15 @@ static void mouth__nothing_beyond_the_ceiling(void **state)
 				break;
 			h = core_req(RC_WRITE_ONLY, (uint32_t)next);
 			h.ack_req = s >> 59 & 1;
-			if (core_in(&c.a, h, CORE_PMTU, 0) == DROP_NONE && core_near(&c)->pos_next > POS_ORIGIN + next)
-				next = core_near(&c)->pos_next - POS_ORIGIN;
+			if (core_in(&c->a, h, CORE_PMTU, 0) == DROP_NONE && core_near(c)->pos_next > POS_ORIGIN + next)
+				next = core_near(c)->pos_next - POS_ORIGIN;
 			break;
 		}
-		core_pump(&c);
-		core_forget(&c.b);
-		check_aeths(&c, POS_ORIGIN + delivered);
+		core_pump(c);
+		core_forget(&c->b);
+		check_aeths(c, POS_ORIGIN + delivered);
 	}
-	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
-	core_close(&c);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
 /* MigReq, P_Key, DSCP, source port, addresses and VLAN are the responder's; credits are 31. */
@@ -69,24 +65,22 @@ static void mouth__template_is_kept(void **state)
 {
 	struct roce_pkt a = core_answer(RC_ACK, CORE_QPN, 0, 0x05, 1), h = core_req(RC_WRITE_ONLY, 0);
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_in(&c.a, h, CORE_PMTU, 0x6007);
-	core_pump(&c);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	core_in(&c->a, h, CORE_PMTU, 0x6007);
+	core_pump(c);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
 	a.migreq = false;
 	a.pkey = 0x8123;
 	a.tos = 0x6a;
 	a.udp_sport = 0xdead;
-	assert_int_equal(core_in(&c.b, a, 0, 0x6007), DROP_NONE);
-	core_pump(&c);
-	core_expect_aeth(&c.a, 0, AETH_ACK_NO_CREDITS); /* the responder granted credits: not passed on */
+	assert_int_equal(core_in(&c->b, a, 0, 0x6007), DROP_NONE);
+	core_pump(c);
+	core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS); /* the responder granted credits: not passed on */
 	h.psn = 1;
-	core_in(&c.a, h, CORE_PMTU, 0x6007);
-	core_pump(&c);
-	k = core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	core_in(&c->a, h, CORE_PMTU, 0x6007);
+	core_pump(c);
+	k = core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 	assert_false(k->h.migreq);
 	assert_int_equal(k->h.pkey, 0x8123);
 	assert_int_equal(k->h.tos, 0x6a);
@@ -95,7 +89,6 @@ static void mouth__template_is_kept(void **state)
 	assert_int_equal(k->h.dest_qpn, CORE_QPN);
 	assert_false(k->h.ack_req);
 	assert_true(k->h.ttl > 1);
-	core_close(&c);
 }
 
 /* Before the responder has said anything, CM messages say what its packets look like. */
@@ -135,41 +128,36 @@ static void mouth__response_is_rewritten(void **state)
 {
 	struct roce_pkt r = core_answer(RC_READ_RESP_ONLY, CORE_QPN, 1, 0x03, 0x41);
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_send(&c, RC_WRITE_ONLY, 0);
-	core_ack(&c, 0, AETH_ACK_NO_CREDITS, 0x40);
-	core_forget(&c.a);
-	core_send(&c, RC_READ_REQUEST, 1);
-	assert_int_equal(core_in(&c.b, r, CORE_PMTU, 0), DROP_NONE);
-	core_pump(&c);
-	k = core_expect(&c.a, RC_READ_RESP_ONLY, 1); /* the fixture checks the patched ICRC */
+	core_send(c, RC_WRITE_ONLY, 0);
+	core_ack(c, 0, AETH_ACK_NO_CREDITS, 0x40);
+	core_forget(&c->a);
+	core_send(c, RC_READ_REQUEST, 1);
+	assert_int_equal(core_in(&c->b, r, CORE_PMTU, 0), DROP_NONE);
+	core_pump(c);
+	k = core_expect(&c->a, RC_READ_RESP_ONLY, 1); /* the fixture checks the patched ICRC */
 	assert_int_equal(k->h.aeth_syndrome, AETH_ACK_NO_CREDITS);
 	assert_int_equal(k->h.aeth_msn, 0x41);
 	assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, 1), CORE_PMTU);
-	core_close(&c);
 }
 
 /* Buffer full: the requester is sent away by RNR NAK at the ceiling, with a time, and not by silence or NAKs. */
 static void mouth__full_arena_means_rnr(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 8);
 	uint32_t psn = 1, rnr = 0;
 	enum proxy_drop d = DROP_NONE;
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 8);
-	core_pair(&c, 0);
-	c.cut = true;
+	core_pair(c, 0);
+	c->cut = true;
 	for (; psn < 5000 && d == DROP_NONE; psn++)
-		d = core_send(&c, RC_WRITE_ONLY, psn);
+		d = core_send(c, RC_WRITE_ONLY, psn);
 	psn--;
 	assert_int_equal(d, DROP_LAN_NO_ROOM);
-	assert_true(core_event(&c.a, EV_FLOW_HELD_OFF));
-	while ((k = core_take(&c.a))) {
+	assert_true(core_event(&c->a, EV_FLOW_HELD_OFF));
+	while ((k = core_take(&c->a))) {
 		if (k->h.opcode == ROCE_CNP)
 			continue;
 		if (k->h.aeth_syndrome == AETH_ACK_NO_CREDITS) {
@@ -183,15 +171,14 @@ static void mouth__full_arena_means_rnr(void **state)
 	}
 	assert_int_equal(rnr, 1);
 	for (uint32_t i = 1; i < 30; i++) /* what was behind it in flight */
-		core_send(&c, RC_WRITE_ONLY, psn + i);
-	for (; (k = core_take(&c.a)); rnr++)
+		core_send(c, RC_WRITE_ONLY, psn + i);
+	for (; (k = core_take(&c->a)); rnr++)
 		assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
 	assert_int_equal(rnr, 1); /* one for a burst */
-	assert_int_equal(core_ctr(&c.a, CTR_NAKS_TX), 0);
-	c.now_ns += 20 * CORE_MS;
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_LAN_NO_ROOM); /* it comes back: away again */
-	assert_int_equal(core_expect(&c.a, RC_ACK, psn)->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
-	core_close(&c);
+	assert_int_equal(core_ctr(&c->a, CTR_NAKS_TX), 0);
+	c->now_ns += 20 * CORE_MS;
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_LAN_NO_ROOM); /* it comes back: away again */
+	assert_int_equal(core_expect(&c->a, RC_ACK, psn)->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
 }
 
 /* Long before it is sent away it is asked to send more slowly, and not more often than that can show. */
@@ -200,16 +187,14 @@ static void mouth__cnp_comes_before_rnr(void **state)
 	const struct core_pkt *k;
 	uint64_t last_ns = 0;
 	uint32_t psn = 1, cnps = 0, first = 0;
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 60);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 60);
-	core_pair(&c, 0);
-	c.cut = true;
-	while (core_send(&c, RC_WRITE_ONLY, psn) == DROP_NONE) {
+	core_pair(c, 0);
+	c->cut = true;
+	while (core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE) {
 		psn++;
-		c.now_ns += 10 * CORE_US;
-		while ((k = core_take(&c.a))) {
+		c->now_ns += 10 * CORE_US;
+		while ((k = core_take(&c->a))) {
 			if (k->h.opcode != ROCE_CNP)
 				continue;
 			assert_true(!last_ns || k->at_ns >= last_ns + 300 * CORE_US);
@@ -219,7 +204,6 @@ static void mouth__cnp_comes_before_rnr(void **state)
 	}
 	assert_in_range(first, psn / 3, psn * 2 / 3);
 	assert_true(cnps > 1);
-	core_close(&c);
 }
 
 /* One that may come back for ever is back within a round trip of new room: its waits do not grow beyond that. */
@@ -228,24 +212,21 @@ static void mouth__rnr_waits_are_bounded_by_the_round_trip(void **state)
 	const struct core_pkt *k;
 	uint64_t longest = 0;
 	uint32_t psn = 1;
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 8);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 8);
-	core_pair(&c, 0);
+	core_pair(c, 0);
 	for (uint32_t i = 0; i < PATHS_MAX; i++)
-		c.a.p->path[i].rtt.smoothed_ns = c.a.p->path[i].rtt.min_ns = 3 * CORE_MS;
-	while (core_send(&c, RC_WRITE_ONLY, psn) == DROP_NONE)
+		c->a.p->path[i].rtt.smoothed_ns = c->a.p->path[i].rtt.min_ns = 3 * CORE_MS;
+	while (core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE)
 		psn++;
 	for (int i = 0; i < 8; i++) {
-		c.now_ns += 20 * CORE_MS;
-		core_send(&c, RC_WRITE_ONLY, psn);
-		while ((k = core_take(&c.a)))
+		c->now_ns += 20 * CORE_MS;
+		core_send(c, RC_WRITE_ONLY, psn);
+		while ((k = core_take(&c->a)))
 			if ((k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK)
 				longest = max_u64(longest, roce_rnr_timer_ns(k->h.aeth_syndrome & 31));
 	}
 	assert_int_equal(longest, 3840 * CORE_US); /* the next that IBTA has for 3 ms */
-	core_close(&c);
 }
 
 /* One that asks again for an answer that is still on its way is back just before that can be here. */
@@ -254,71 +235,61 @@ static void mouth__rnr_wait_ends_when_the_answer_is_due(void **state)
 	struct roce_pkt read = core_req(RC_READ_REQUEST, 1);
 	const struct core_pkt *k;
 	uint64_t wait[3] = {0};
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	for (uint32_t i = 0; i < PATHS_MAX; i++)
-		c.a.p->path[i].rtt.smoothed_ns = c.a.p->path[i].rtt.min_ns = 10 * CORE_MS;
+		c->a.p->path[i].rtt.smoothed_ns = c->a.p->path[i].rtt.min_ns = 10 * CORE_MS;
 	read.reth_len = CORE_PMTU;
-	core_in(&c.a, read, 0, 0);
+	core_in(&c->a, read, 0, 0);
 	for (int i = 0; i < 3; i++) { /* 2 ms, 10 ms and 18 ms later: as the two that it is late */
-		c.now_ns += (i ? 8 : 2) * CORE_MS;
-		core_in(&c.a, read, 0, 0);
-		core_in(&c.a, read, 0, 0);
-		core_in(&c.a, read, 0, 0);
-		for (core_collect(&c.a); (k = core_take(&c.a));)
+		c->now_ns += (i ? 8 : 2) * CORE_MS;
+		core_in(&c->a, read, 0, 0);
+		core_in(&c->a, read, 0, 0);
+		core_in(&c->a, read, 0, 0);
+		for (core_collect(&c->a); (k = core_take(&c->a));)
 			if (k->h.opcode == RC_ACK && (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK)
 				wait[i] = roce_rnr_timer_ns(k->h.aeth_syndrome & 31);
 	}
 	assert_int_equal(wait[0], 7680 * CORE_US);
 	assert_int_equal(wait[1], 640 * CORE_US);
 	assert_int_equal(wait[2], 1920 * CORE_US);
-	core_close(&c);
 }
 
 /* Once there is room again the host's next try is taken and ACKed. */
 static void mouth__room_ends_the_hold_off(void **state)
 {
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 8);
 	uint32_t psn = 1;
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 8);
-	core_pair(&c, 0);
-	c.cut = true;
-	while (core_send(&c, RC_WRITE_ONLY, psn) == DROP_NONE)
+	core_pair(c, 0);
+	c->cut = true;
+	while (core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE)
 		psn++;
-	c.cut = false;
-	core_forget(&c.a);
-	for (int i = 0; i < 3000 && core_near(&c)->pos_settled < POS_ORIGIN + psn; i++) {
-		for (const struct core_pkt *k; (k = core_take(&c.b));)
+	c->cut = false;
+	core_forget(&c->a);
+	for (int i = 0; i < 3000 && core_near(c)->pos_settled < POS_ORIGIN + psn; i++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
 			if (k->h.ack_req)
-				core_ack(&c, k->h.psn, AETH_ACK_NO_CREDITS, k->h.psn + 1);
-		core_wait(&c, CORE_MS);
+				core_ack(c, k->h.psn, AETH_ACK_NO_CREDITS, k->h.psn + 1);
+		core_wait(c, CORE_MS);
 	}
-	core_forget(&c.a);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_NONE);
-	core_expect_aeth(&c.a, psn, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	core_forget(&c->a);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_NONE);
+	core_expect_aeth(&c->a, psn, AETH_ACK_NO_CREDITS);
 }
 
 /* A requester whose RNR retries are finite (CM says so) is not sent away for what would only take a moment. */
 static void mouth__no_rnr_for_finite_retries_while_waiting(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_connect(&c, 500, 900, 3);
-	core_send(&c, RC_WRITE_ONLY, 500);
+	core_connect(c, 500, 900, 3);
+	core_send(c, RC_WRITE_ONLY, 500);
 	for (int i = 0; i < 10; i++) {
-		c.now_ns += 5 * CORE_MS;
-		core_send(&c, RC_WRITE_ONLY, 500);
+		c->now_ns += 5 * CORE_MS;
+		core_send(c, RC_WRITE_ONLY, 500);
 	}
-	assert_int_equal(core_ctr(&c.a, CTR_RNR_NAKS_TX), 0);
-	core_close(&c);
+	assert_int_equal(core_ctr(&c->a, CTR_RNR_NAKS_TX), 0);
 }
 
 /* Nor more often than it stands while there is no room for it. Progress gives it all of them anew. */
@@ -326,35 +297,32 @@ static void mouth__finite_rnr_retries_are_not_used_up(void **state)
 {
 	const struct core_pkt *k;
 	uint32_t psn = 500, rnr = 0;
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 8);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 8);
-	core_connect(&c, 500, 900, 2);
-	c.cut = true;
-	while (core_send(&c, RC_WRITE_ONLY, psn) == DROP_NONE)
+	core_connect(c, 500, 900, 2);
+	c->cut = true;
+	while (core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE)
 		psn++;
 	for (int i = 0; i < 10; i++) {
-		c.now_ns += 20 * CORE_MS;
-		assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_LAN_NO_ROOM);
+		c->now_ns += 20 * CORE_MS;
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_LAN_NO_ROOM);
 	}
-	while ((k = core_take(&c.a)))
+	while ((k = core_take(&c->a)))
 		rnr += (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK;
 	assert_int_equal(rnr, 2);
-	assert_int_equal(core_ctr(&c.a, CTR_NAKS_TX), 0);
-	c.cut = false;
-	for (int i = 0; i < 3000 && core_near(&c)->pos_settled < POS_ORIGIN + psn; i++) {
-		for (; (k = core_take(&c.b));)
+	assert_int_equal(core_ctr(&c->a, CTR_NAKS_TX), 0);
+	c->cut = false;
+	for (int i = 0; i < 3000 && core_near(c)->pos_settled < POS_ORIGIN + psn; i++) {
+		for (; (k = core_take(&c->b));)
 			if (k->h.ack_req)
-				core_in(&c.b, core_answer(RC_ACK, 0x21, k->h.psn, AETH_ACK_NO_CREDITS, k->h.psn - 499),
+				core_in(&c->b, core_answer(RC_ACK, 0x21, k->h.psn, AETH_ACK_NO_CREDITS, k->h.psn - 499),
 				        0, 0);
-		core_wait(&c, CORE_MS);
+		core_wait(c, CORE_MS);
 	}
-	c.cut = true;
-	while (core_send(&c, RC_WRITE_ONLY, psn) == DROP_NONE)
+	c->cut = true;
+	while (core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE)
 		psn++;
-	assert_int_equal(core_ctr(&c.a, CTR_RNR_NAKS_TX), 3);
-	core_close(&c);
+	assert_int_equal(core_ctr(&c->a, CTR_RNR_NAKS_TX), 3);
 }
 
 /* Within one long message there is no progress that such a host need count, wherever it is held off. */
@@ -362,30 +330,27 @@ static void mouth__finite_rnr_retries_last_for_the_message(void **state)
 {
 	const struct core_pkt *k;
 	uint32_t psn = 501;
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 8);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 8);
-	core_connect(&c, 500, 900, 1);
-	c.cut = true;
-	core_send(&c, RC_WRITE_FIRST, 500);
-	while (core_send(&c, RC_WRITE_MIDDLE, psn) == DROP_NONE)
+	core_connect(c, 500, 900, 1);
+	c->cut = true;
+	core_send(c, RC_WRITE_FIRST, 500);
+	while (core_send(c, RC_WRITE_MIDDLE, psn) == DROP_NONE)
 		psn++;
-	assert_int_equal(core_ctr(&c.a, CTR_RNR_NAKS_TX), 1);
-	c.cut = false;
-	for (int i = 0; i < 3000 && core_near(&c)->pos_settled < POS_ORIGIN + psn; i++) {
-		while ((k = core_take(&c.b)))
+	assert_int_equal(core_ctr(&c->a, CTR_RNR_NAKS_TX), 1);
+	c->cut = false;
+	for (int i = 0; i < 3000 && core_near(c)->pos_settled < POS_ORIGIN + psn; i++) {
+		while ((k = core_take(&c->b)))
 			if (k->h.ack_req)
-				core_in(&c.b, core_answer(RC_ACK, 0x21, k->h.psn, AETH_ACK_NO_CREDITS, 0), 0, 0);
-		core_wait(&c, CORE_MS);
+				core_in(&c->b, core_answer(RC_ACK, 0x21, k->h.psn, AETH_ACK_NO_CREDITS, 0), 0, 0);
+		core_wait(c, CORE_MS);
 	}
-	c.cut = true;
-	assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, psn++), DROP_NONE);
-	while (core_send(&c, RC_WRITE_MIDDLE, psn) == DROP_NONE)
+	c->cut = true;
+	assert_int_equal(core_send(c, RC_WRITE_MIDDLE, psn++), DROP_NONE);
+	while (core_send(c, RC_WRITE_MIDDLE, psn) == DROP_NONE)
 		psn++;
-	assert_true(core_near(&c)->held_off);
-	assert_int_equal(core_ctr(&c.a, CTR_RNR_NAKS_TX), 1);
-	core_close(&c);
+	assert_true(core_near(c)->held_off);
+	assert_int_equal(core_ctr(&c->a, CTR_RNR_NAKS_TX), 1);
 }
 
 /* A CNP looks like the responder's packets too, and takes nothing from the ACK that is due. */
@@ -394,26 +359,24 @@ static void mouth__cnp_in_the_responders_words(void **state)
 	static const uint8_t zeroes[ROCE_CNP_PAYLOAD];
 	struct roce_pkt a = core_answer(RC_ACK, CORE_QPN, 0, 0x05, 1), h = core_req(RC_WRITE_ONLY, 0);
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_in(&c.a, h, CORE_PMTU, 0x6007);
-	mouth_cnp(c.a.p, near_find(c.a.p, &h.src, &h.dst, CORE_QPN, 0x6007)); /* to whom? */
-	core_pump(&c);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
+	core_in(&c->a, h, CORE_PMTU, 0x6007);
+	mouth_cnp(c->a.p, near_find(c->a.p, &h.src, &h.dst, CORE_QPN, 0x6007)); /* to whom? */
+	core_pump(c);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
 	a.pkey = 0x8123;
 	a.tos = 0x6a;
 	a.migreq = false;
-	core_in(&c.b, a, 0, 0x6007);
-	core_pump(&c);
-	core_forget(&c.a);
+	core_in(&c->b, a, 0, 0x6007);
+	core_pump(c);
+	core_forget(&c->a);
 	h.psn = 1;
-	core_in(&c.a, h, CORE_PMTU, 0x6007);
-	mouth_cnp(c.a.p, near_find(c.a.p, &h.src, &h.dst, CORE_QPN, 0x6007));
-	core_pump(&c);
-	k = core_expect(&c.a, ROCE_CNP, 0);
+	core_in(&c->a, h, CORE_PMTU, 0x6007);
+	mouth_cnp(c->a.p, near_find(c->a.p, &h.src, &h.dst, CORE_QPN, 0x6007));
+	core_pump(c);
+	k = core_expect(&c->a, ROCE_CNP, 0);
 	assert_true(k->h.becn);
 	assert_false(k->h.migreq || k->h.ack_req || k->h.solicited);
 	assert_int_equal(k->h.dest_qpn, CORE_QPN);
@@ -423,55 +386,50 @@ static void mouth__cnp_in_the_responders_words(void **state)
 	assert_int_equal(k->vlan_tci, 0x6007);
 	assert_int_equal(k->h.payload_len, ROCE_CNP_PAYLOAD);
 	assert_memory_equal(k->l3 + k->h.hdr_len, zeroes, ROCE_CNP_PAYLOAD);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 }
 
 /* However often it is wished for. */
 static void mouth__cnp_once_in_50_us(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint64_t last = 0;
 	uint32_t n = 0;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	for (int i = 0; i < 500; i++) {
 		const struct core_pkt *k;
 
-		mouth_cnp(c.a.p, core_near(&c));
-		mouth_cnp(c.a.p, core_near(&c));
-		core_pump(&c);
-		for (; (k = core_take(&c.a)); n++) {
+		mouth_cnp(c->a.p, core_near(c));
+		mouth_cnp(c->a.p, core_near(c));
+		core_pump(c);
+		for (; (k = core_take(&c->a)); n++) {
 			assert_int_equal(k->h.opcode, ROCE_CNP);
 			assert_true(!last || k->at_ns - last >= 50 * CORE_US);
 			last = k->at_ns;
 		}
-		c.now_ns += CORE_US;
+		c->now_ns += CORE_US;
 	}
 	assert_int_equal(n, 10); /* 500 us */
-	assert_int_equal(core_ctr(&c.a, CTR_CNPS_TX), n);
-	core_close(&c);
+	assert_int_equal(core_ctr(&c->a, CTR_CNPS_TX), n);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(mouth__nothing_beyond_the_ceiling),
-	    cmocka_unit_test(mouth__template_is_kept),
+	    CORE_TEST(mouth__nothing_beyond_the_ceiling),
+	    CORE_TEST(mouth__template_is_kept),
 	    cmocka_unit_test(mouth__template_from_cm),
-	    cmocka_unit_test(mouth__response_is_rewritten),
-	    cmocka_unit_test(mouth__full_arena_means_rnr),
-	    cmocka_unit_test(mouth__cnp_comes_before_rnr),
-	    cmocka_unit_test(mouth__rnr_waits_are_bounded_by_the_round_trip),
-	    cmocka_unit_test(mouth__rnr_wait_ends_when_the_answer_is_due),
-	    cmocka_unit_test(mouth__room_ends_the_hold_off),
-	    cmocka_unit_test(mouth__no_rnr_for_finite_retries_while_waiting),
-	    cmocka_unit_test(mouth__finite_rnr_retries_are_not_used_up),
-	    cmocka_unit_test(mouth__finite_rnr_retries_last_for_the_message),
-	    cmocka_unit_test(mouth__cnp_in_the_responders_words),
-	    cmocka_unit_test(mouth__cnp_once_in_50_us),
+	    CORE_TEST(mouth__response_is_rewritten),
+	    CORE_TEST(mouth__full_arena_means_rnr),
+	    CORE_TEST(mouth__cnp_comes_before_rnr),
+	    CORE_TEST(mouth__rnr_waits_are_bounded_by_the_round_trip),
+	    CORE_TEST(mouth__rnr_wait_ends_when_the_answer_is_due),
+	    CORE_TEST(mouth__room_ends_the_hold_off),
+	    CORE_TEST(mouth__no_rnr_for_finite_retries_while_waiting),
+	    CORE_TEST(mouth__finite_rnr_retries_are_not_used_up),
+	    CORE_TEST(mouth__finite_rnr_retries_last_for_the_message),
+	    CORE_TEST(mouth__cnp_in_the_responders_words),
+	    CORE_TEST(mouth__cnp_once_in_50_us),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

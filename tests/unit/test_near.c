@@ -26,36 +26,31 @@ static enum proxy_drop in_quiet(struct core *c, uint32_t psn)
 
 static void near__in_order_is_carried_and_acked(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 100);
+	core_pair(c, 100);
 	for (uint32_t psn = 101; psn < 105; psn++) {
-		assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_NONE);
-		core_expect_aeth(&c.a, psn, AETH_ACK_NO_CREDITS);
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_NONE);
+		core_expect_aeth(&c->a, psn, AETH_ACK_NO_CREDITS);
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
 	}
-	core_close(&c);
 }
 
 /* What arrives at the responder is what the requester sent, hop and AckReq bit aside. */
 static void near__bytes_are_the_host_s(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_HOST);
 	const struct core_pkt *k;
 	struct roce_pkt h = core_req(RC_WRITE_ONLY_IMM, 100);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
 	h.imm = 0xabcdef01;
 	h.tos = 0x6a;
 	h.pkey = 0x8001;
 	h.migreq = false;
 	h.solicited = true;
-	assert_int_equal(core_in(&c.a, h, 333, 0x2005), DROP_NONE);
-	core_pump(&c);
-	k = core_expect(&c.b, RC_WRITE_ONLY_IMM, 100);
+	assert_int_equal(core_in(&c->a, h, 333, 0x2005), DROP_NONE);
+	core_pump(c);
+	k = core_expect(&c->b, RC_WRITE_ONLY_IMM, 100);
 	assert_int_equal(k->vlan_tci, 0x2005);
 	assert_int_equal(k->h.ttl, 63);
 	assert_int_equal(k->h.tos, 0x6a);
@@ -66,127 +61,100 @@ static void near__bytes_are_the_host_s(void **state)
 	assert_int_equal(k->h.udp_sport, 0xc123);
 	assert_int_equal(k->h.payload_len, 333);
 	assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, 100), 333);
-	core_close(&c);
 }
 
 static void near__nothing_is_acked_while_learning(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	for (uint32_t psn = 0; psn < 10; psn++)
-		core_send(&c, RC_WRITE_ONLY, psn);
+		core_send(c, RC_WRITE_ONLY, psn);
 	for (int i = 0; i < 5; i++)
-		core_send(&c, RC_WRITE_ONLY, 0); /* also not if the host asks again */
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+		core_send(c, RC_WRITE_ONLY, 0); /* also not if the host asks again */
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 /* Mode near: what is committed. Without AckReq an ACK comes at least every ACK_EVERY_PKTS. */
 static void near__acks_are_coalesced(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	for (uint32_t psn = 1; psn < ACK_EVERY_PKTS; psn++)
-		assert_int_equal(in_quiet(&c, psn), DROP_NONE);
-	assert_int_equal(core_pending(&c.a), 0);
-	in_quiet(&c, ACK_EVERY_PKTS);
-	core_expect_aeth(&c.a, ACK_EVERY_PKTS, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+		assert_int_equal(in_quiet(c, psn), DROP_NONE);
+	assert_int_equal(core_pending(&c->a), 0);
+	in_quiet(c, ACK_EVERY_PKTS);
+	core_expect_aeth(&c->a, ACK_EVERY_PKTS, AETH_ACK_NO_CREDITS);
 }
 
 static void near__one_ack_for_a_burst(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	for (uint32_t psn = 1; psn <= 20; psn++)
-		core_in(&c.a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, 0);
-	core_pump(&c);
-	core_expect_aeth(&c.a, 20, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+		core_in(&c->a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, 0);
+	core_pump(c);
+	core_expect_aeth(&c->a, 20, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 /* Mode near does not wait for the WAN; mode host waits for the responder. */
 static void near__mode_near_acks_over_a_cut(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	c.cut = true;
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 }
 
 static void near__mode_host_waits_for_the_responder(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 5);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_ack(&c, 3, AETH_ACK_NO_CREDITS, 4);
-	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_ack(&c, 5, AETH_ACK_NO_CREDITS, 6);
-	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	core_send_run(c, 1, 5);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_ack(c, 3, AETH_ACK_NO_CREDITS, 4);
+	core_expect_aeth(&c->a, 3, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_ack(c, 5, AETH_ACK_NO_CREDITS, 6);
+	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 }
 
 static void near__mismatch_is_never_acked_early(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	struct proxy_session s;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	s = c.a.p->session;
+	s = c->a.p->session;
 	s.mismatch = true;
-	proxy_session_start(c.a.p, &s, c.now_ns);
-	proxy_session_start(c.b.p, &c.b.p->session, c.now_ns);
-	core_pump(&c);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_ack(&c, 1, AETH_ACK_NO_CREDITS, 2);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	proxy_session_start(c->a.p, &s, c->now_ns);
+	proxy_session_start(c->b.p, &c->b.p->session, c->now_ns);
+	core_pump(c);
+	core_send(c, RC_WRITE_ONLY, 1);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 2);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 }
 
 /* The MSN counts messages, not packets, from what the responder said first. */
 static void near__msn_counts_messages(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	const struct core_pkt *k;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_send(&c, RC_WRITE_ONLY, 100);
-	core_expect(&c.b, RC_WRITE_ONLY, 100);
-	core_ack(&c, 100, AETH_ACK_NO_CREDITS, 0xfffffe); /* wraps soon */
-	k = core_expect_aeth(&c.a, 100, AETH_ACK_NO_CREDITS);
+	core_send(c, RC_WRITE_ONLY, 100);
+	core_expect(&c->b, RC_WRITE_ONLY, 100);
+	core_ack(c, 100, AETH_ACK_NO_CREDITS, 0xfffffe); /* wraps soon */
+	k = core_expect_aeth(&c->a, 100, AETH_ACK_NO_CREDITS);
 	assert_int_equal(k->h.aeth_msn, 0xfffffe);
-	core_send(&c, RC_SEND_ONLY, 101);
-	k = core_expect_aeth(&c.a, 101, AETH_ACK_NO_CREDITS);
+	core_send(c, RC_SEND_ONLY, 101);
+	k = core_expect_aeth(&c->a, 101, AETH_ACK_NO_CREDITS);
 	assert_int_equal(k->h.aeth_msn, 0xffffff);
-	core_in(&c.a, core_req(RC_WRITE_FIRST, 102), CORE_PMTU, 0);
-	core_in(&c.a, core_req(RC_WRITE_MIDDLE, 103), CORE_PMTU, 0);
-	core_send(&c, RC_WRITE_LAST, 104);
-	k = core_expect_aeth(&c.a, 104, AETH_ACK_NO_CREDITS);
+	core_in(&c->a, core_req(RC_WRITE_FIRST, 102), CORE_PMTU, 0);
+	core_in(&c->a, core_req(RC_WRITE_MIDDLE, 103), CORE_PMTU, 0);
+	core_send(c, RC_WRITE_LAST, 104);
+	k = core_expect_aeth(&c->a, 104, AETH_ACK_NO_CREDITS);
 	assert_int_equal(k->h.aeth_msn, 0);
-	core_close(&c);
 }
 
 /* --- gaps --- */
@@ -194,135 +162,108 @@ static void near__msn_counts_messages(void **state)
 static void near__short_reordering_is_no_gap(void **state)
 {
 	static const uint32_t order[] = {3, 1, 2, 6, 5, 4};
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	for (size_t i = 0; i < 6; i++) {
-		assert_int_equal(in_quiet(&c, order[i]), DROP_NONE);
-		c.now_ns += CORE_US;
+		assert_int_equal(in_quiet(c, order[i]), DROP_NONE);
+		c->now_ns += CORE_US;
 	}
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_ctr(&c.a, CTR_NAKS_TX), 0);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_ctr(&c->a, CTR_NAKS_TX), 0);
 	for (uint32_t psn = 1; psn <= 6; psn++)
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
-	core_send(&c, RC_WRITE_ONLY, 7);
-	assert_int_equal(core_expect_aeth(&c.a, 7, AETH_ACK_NO_CREDITS)->h.aeth_msn, 8);
-	core_close(&c);
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
+	core_send(c, RC_WRITE_ONLY, 7);
+	assert_int_equal(core_expect_aeth(&c->a, 7, AETH_ACK_NO_CREDITS)->h.aeth_msn, 8);
 }
 
 /* Patience, then one NAK at the gap, then silence until it is mended; then everything held counts. */
 static void near__gap_is_naked_once(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	const struct core_pkt *k;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	in_quiet(&c, 3);
-	in_quiet(&c, 4);
-	core_wait(&c, c.a.cfg.reorder_ns - 1);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_wait(&c, 1);
-	k = core_expect_aeth(&c.a, 2, AETH_NAK_PSN_SEQ);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	in_quiet(c, 3);
+	in_quiet(c, 4);
+	core_wait(c, c->a.cfg.reorder_ns - 1);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_wait(c, 1);
+	k = core_expect_aeth(&c->a, 2, AETH_NAK_PSN_SEQ);
 	assert_int_equal(k->h.aeth_msn, 2);
-	in_quiet(&c, 5);
-	core_wait(&c, 10 * CORE_MS);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_forget(&c.b);
-	core_send(&c, RC_WRITE_ONLY, 2);
-	core_expect_aeth(&c.a, 4, AETH_ACK_NO_CREDITS); /* 3 and 4 were kept; 5 was not: the host sends it again */
-	assert_int_equal(core_ctr(&c.a, CTR_NAKS_TX), 1);
-	core_close(&c);
+	in_quiet(c, 5);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_forget(&c->b);
+	core_send(c, RC_WRITE_ONLY, 2);
+	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS); /* 3 and 4 were kept; 5 was not: the host sends it again */
+	assert_int_equal(core_ctr(&c->a, CTR_NAKS_TX), 1);
 }
 
 /* Many packets behind a gap are a loss at once. */
 static void near__patience_ends_by_packets(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	for (uint32_t i = 0; i < PATIENCE_PKTS - 1; i++)
-		in_quiet(&c, 2 + i);
-	assert_int_equal(core_pending(&c.a), 0);
-	in_quiet(&c, 2 + PATIENCE_PKTS - 1);
-	core_expect_aeth(&c.a, 1, AETH_NAK_PSN_SEQ);
-	core_close(&c);
+		in_quiet(c, 2 + i);
+	assert_int_equal(core_pending(&c->a), 0);
+	in_quiet(c, 2 + PATIENCE_PKTS - 1);
+	core_expect_aeth(&c->a, 1, AETH_NAK_PSN_SEQ);
 }
 
 /* The host went back, and what was missing got lost again. */
 static void near__second_loss_is_naked_again(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	for (uint32_t psn = 2; psn < 8; psn++)
-		in_quiet(&c, psn);
-	core_wait(&c, CORE_MS);
-	core_expect_aeth(&c.a, 1, AETH_NAK_PSN_SEQ);
+		in_quiet(c, psn);
+	core_wait(c, CORE_MS);
+	core_expect_aeth(&c->a, 1, AETH_NAK_PSN_SEQ);
 	for (uint32_t psn = 2; psn < 8; psn++)
-		core_in(&c.a, quiet(psn), CORE_PMTU, 0);
-	core_wait(&c, CORE_MS);
-	core_expect_aeth(&c.a, 1, AETH_NAK_PSN_SEQ);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+		core_in(&c->a, quiet(psn), CORE_PMTU, 0);
+	core_wait(c, CORE_MS);
+	core_expect_aeth(&c->a, 1, AETH_NAK_PSN_SEQ);
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 /* A NAK also acknowledges: in mode host it must not do that for what the responder lacks. */
 static void near__nak_stays_at_the_ceiling(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 3);
-	in_quiet(&c, 6);
-	core_wait(&c, CORE_MS);
-	for (const struct core_pkt *k; (k = core_take(&c.a));)
+	core_send_run(c, 1, 3);
+	in_quiet(c, 6);
+	core_wait(c, CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->a));)
 		assert_true(k->h.psn <= 1); /* 1 is the oldest that the responder has not ACKed */
-	core_close(&c);
 }
 
 static void near__far_psn_is_refused(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	assert_int_equal(in_quiet(&c, 1 + FLOW_SPAN_MAX + 1), DROP_LAN_WINDOW);
-	assert_int_equal(in_quiet(&c, 0x800000), DROP_LAN_WINDOW);
-	core_close(&c);
+	assert_int_equal(in_quiet(c, 1 + FLOW_SPAN_MAX + 1), DROP_LAN_WINDOW);
+	assert_int_equal(in_quiet(c, 0x800000), DROP_LAN_WINDOW);
 }
 
 static void near__psn_wraps(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0xfffffd);
+	core_pair(c, 0xfffffd);
 	for (uint32_t i = 0; i < 6; i++) {
 		uint32_t psn = (0xfffffe + i) & ROCE_PSN_MASK;
 
-		assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_NONE);
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
-		core_expect_aeth(&c.a, psn, AETH_ACK_NO_CREDITS);
-		core_ack(&c, psn, AETH_ACK_NO_CREDITS, 2 + i);
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_NONE);
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
+		core_expect_aeth(&c->a, psn, AETH_ACK_NO_CREDITS);
+		core_ack(c, psn, AETH_ACK_NO_CREDITS, 2 + i);
 	}
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_used(&c.a), 0);
-	assert_int_equal(core_used(&c.b), 0);
-	core_close(&c);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(core_used(&c->b), 0);
 }
 
 /* --- beginnings --- */
@@ -330,235 +271,190 @@ static void near__psn_wraps(void **state)
 /* The first packet seen was overtaken: lower ones move the base down, and the responder gets them first. */
 static void near__base_extends_downwards(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	c.cut = true;
-	assert_int_equal(in_quiet(&c, 103), DROP_NONE);
-	assert_int_equal(in_quiet(&c, 101), DROP_NONE);
-	assert_int_equal(in_quiet(&c, 100), DROP_NONE);
-	assert_int_equal(in_quiet(&c, 102), DROP_NONE);
-	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN + 100);
-	assert_int_equal(core_near(&c)->pos_next, POS_ORIGIN + 104);
-	c.cut = false;
-	core_wait(&c, 100 * CORE_MS);
-	core_expect(&c.b, RC_WRITE_ONLY, 100);
-	core_ack(&c, 100, AETH_ACK_NO_CREDITS, 1);
+	c->cut = true;
+	assert_int_equal(in_quiet(c, 103), DROP_NONE);
+	assert_int_equal(in_quiet(c, 101), DROP_NONE);
+	assert_int_equal(in_quiet(c, 100), DROP_NONE);
+	assert_int_equal(in_quiet(c, 102), DROP_NONE);
+	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN + 100);
+	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 104);
+	c->cut = false;
+	core_wait(c, 100 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 100);
+	core_ack(c, 100, AETH_ACK_NO_CREDITS, 1);
 	for (uint32_t psn = 101; psn < 104; psn++)
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
-	core_close(&c);
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
 }
 
 /* Also after they were sent on: the far edge begins again further down. */
 static void near__base_extends_after_sending(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	in_quiet(&c, 101);
-	core_expect(&c.b, RC_WRITE_ONLY, 101); /* the responder expects 100 and says nothing, or NAKs */
-	in_quiet(&c, 100);
-	core_expect(&c.b, RC_WRITE_ONLY, 100);
-	core_ack(&c, 100, AETH_ACK_NO_CREDITS, 1);
-	core_wait(&c, CORE_MS);
-	core_expect(&c.b, RC_WRITE_ONLY, 101);
-	core_ack(&c, 101, AETH_ACK_NO_CREDITS, 2);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_used(&c.a), 0);
-	core_close(&c);
+	in_quiet(c, 101);
+	core_expect(&c->b, RC_WRITE_ONLY, 101); /* the responder expects 100 and says nothing, or NAKs */
+	in_quiet(c, 100);
+	core_expect(&c->b, RC_WRITE_ONLY, 100);
+	core_ack(c, 100, AETH_ACK_NO_CREDITS, 1);
+	core_wait(c, CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 101);
+	core_ack(c, 101, AETH_ACK_NO_CREDITS, 2);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_used(&c->a), 0);
 }
 
 /* The responder waits for a PSN below what was ever seen: the requester is told. */
 static void near__nak_below_the_base_reaches_the_host(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	in_quiet(&c, 101);
-	core_expect(&c.b, RC_WRITE_ONLY, 101);
-	core_ack(&c, 99, AETH_NAK_PSN_SEQ, 0);
-	core_expect_aeth(&c.a, 99, AETH_NAK_PSN_SEQ);
+	in_quiet(c, 101);
+	core_expect(&c->b, RC_WRITE_ONLY, 101);
+	core_ack(c, 99, AETH_NAK_PSN_SEQ, 0);
+	core_expect_aeth(&c->a, 99, AETH_NAK_PSN_SEQ);
 	for (uint32_t psn = 99; psn < 102; psn++) {
-		in_quiet(&c, psn);
-		core_wait(&c, CORE_MS);
+		in_quiet(c, psn);
+		core_wait(c, CORE_MS);
 	}
-	core_forget(&c.a);
+	core_forget(&c->a);
 	for (uint32_t psn = 99; psn < 102; psn++)
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
-	core_ack(&c, 101, AETH_ACK_NO_CREDITS, 3);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_used(&c.a), 0);
-	core_close(&c);
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
+	core_ack(c, 101, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_used(&c->a), 0);
 }
 
 /* --- duplicates and strangers --- */
 
 static void near__duplicate_is_acked_again(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 5);
-	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
-	core_forget(&c.b);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 3), DROP_LAN_DUPLICATE); /* its AckReq bit differs: no matter */
-	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_pending(&c.b), 0); /* and does not cross again */
-	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
-	core_close(&c);
+	core_send_run(c, 1, 5);
+	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
+	core_forget(&c->b);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 3), DROP_LAN_DUPLICATE); /* its AckReq bit differs: no matter */
+	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c->b), 0); /* and does not cross again */
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
 /* Also when the bytes are long delivered and only the ring of fingerprints remembers. */
 static void near__settled_duplicate_is_known_by_fingerprint(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 5);
-	core_ack(&c, 5, AETH_ACK_NO_CREDITS, 6);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_used(&c.a), 0);
-	core_forget(&c.a);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 4), DROP_LAN_DUPLICATE);
-	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
-	core_close(&c);
+	core_deliver(c, 1, 5);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 4), DROP_LAN_DUPLICATE);
+	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
 /* Mode host: a duplicate of what the responder has not ACKed is not ACKed by being repeated. */
 static void near__duplicate_does_not_pass_the_ceiling(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair(&c, 0);
-	core_send(&c, RC_WRITE_ONLY, 1);
+	core_send(c, RC_WRITE_ONLY, 1);
 	for (int i = 0; i < 6; i++) {
-		core_send(&c, RC_WRITE_ONLY, 1);
-		c.now_ns += CORE_MS;
+		core_send(c, RC_WRITE_ONLY, 1);
+		c->now_ns += CORE_MS;
 	}
-	for (const struct core_pkt *k; (k = core_take(&c.a));)
+	for (const struct core_pkt *k; (k = core_take(&c->a));)
 		assert_true(RNR_TYPE(k->h.aeth_syndrome) == AETH_RNR_NAK && k->h.psn == 1);
-	core_close(&c);
 }
 
 /* A host that waits for an edge which has just been started, and has not met the other one yet, is held off: silence would
  * end its queue pair. */
 static void near__held_off_before_the_first_session(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair(&c, 0);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	c.now_ns += c.a.cfg.give_up_ns;
-	core_rebuild(&c.a);
-	c.now_ns += CORE_MS;
-	core_send(&c, RC_WRITE_ONLY, 1);
-	assert_true(RNR_TYPE(core_take(&c.a)->h.aeth_syndrome) == AETH_RNR_NAK);
-	core_close(&c);
+	core_send(c, RC_WRITE_ONLY, 1);
+	c->now_ns += c->a.cfg.give_up_ns;
+	core_rebuild(&c->a);
+	c->now_ns += CORE_MS;
+	core_send(c, RC_WRITE_ONLY, 1);
+	assert_true(RNR_TYPE(core_take(&c->a)->h.aeth_syndrome) == AETH_RNR_NAK);
 }
 
 /* Same PSNs, other bytes: the QP was reset. The new life is neither sent nor ACKed before the old one's bytes are the
  * responder's. */
 static void near__stranger_waits_for_the_old_life(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	struct near_flow *f;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 4);
-	core_expect_aeth(&c.a, 4, AETH_ACK_NO_CREDITS);
+	core_send_run(c, 1, 4);
+	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
 	for (uint32_t psn = 1; psn <= 4; psn++)
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
-	c.salt = 1;
-	assert_int_equal(core_insist(&c, RC_WRITE_ONLY, 0), DROP_NONE);
-	f = core_near(&c);
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
+	c->salt = 1;
+	assert_int_equal(core_insist(c, RC_WRITE_ONLY, 0), DROP_NONE);
+	f = core_near(c);
 	assert_non_null(f->older);
-	assert_true(core_event(&c.a, EV_FLOW_RESET));
-	core_wait(&c, 5 * CORE_MS);
-	assert_int_equal(core_pending(&c.b), 0); /* the old life is in flight */
-	assert_int_equal(core_pending(&c.a), 0);
-	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 5);
-	core_wait(&c, CORE_MS);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	assert_int_equal(core_pending(&c.a), 0); /* ACKed only after the responder has answered in the new life */
-	core_ack(&c, 0, AETH_ACK_NO_CREDITS, 1);
-	assert_int_equal(core_expect_aeth(&c.a, 0, AETH_ACK_NO_CREDITS)->h.aeth_msn, 1);
-	assert_null(core_near(&c)->older);
-	core_close(&c);
+	assert_true(core_event(&c->a, EV_FLOW_RESET));
+	core_wait(c, 5 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0); /* the old life is in flight */
+	assert_int_equal(core_pending(&c->a), 0);
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 5);
+	core_wait(c, CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(core_pending(&c->a), 0); /* ACKed only after the responder has answered in the new life */
+	core_ack(c, 0, AETH_ACK_NO_CREDITS, 1);
+	assert_int_equal(core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS)->h.aeth_msn, 1);
+	assert_null(core_near(c)->older);
 }
 
 /* Nothing is left of the old life: the new one goes at once. */
 static void near__stranger_after_silence_goes_at_once(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_wait(&c, 1001 * CORE_MS);
-	c.salt = 1;
-	core_send(&c, RC_WRITE_ONLY, 0);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_ack(&c, 0, AETH_ACK_NO_CREDITS, 1);
-	core_expect_aeth(&c.a, 0, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 1);
-	core_close(&c);
+	core_wait(c, 1001 * CORE_MS);
+	c->salt = 1;
+	core_send(c, RC_WRITE_ONLY, 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_ack(c, 0, AETH_ACK_NO_CREDITS, 1);
+	core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 1);
 }
 
 /* A responder that is gone does not hold the new life for ever, and the loss is said. */
 static void near__old_life_fails_loudly(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 4);
-	core_forget(&c.b);
-	c.salt = 1;
-	core_insist(&c, RC_WRITE_ONLY, 0);
-	core_event(&c.a, EV_COUNT);
-	core_wait(&c, 2000 * CORE_MS);
-	assert_true(core_event(&c.a, EV_FLOW_FAILED));
-	assert_true(core_ctr(&c.a, CTR_BYTES_FAILED) > 0);
-	assert_null(core_near(&c)->older);
-	core_close(&c);
+	core_send_run(c, 1, 4);
+	core_forget(&c->b);
+	c->salt = 1;
+	core_insist(c, RC_WRITE_ONLY, 0);
+	core_event(&c->a, EV_COUNT);
+	core_wait(c, 2000 * CORE_MS);
+	assert_true(core_event(&c->a, EV_FLOW_FAILED));
+	assert_true(core_ctr(&c->a, CTR_BYTES_FAILED) > 0);
+	assert_null(core_near(c)->older);
 }
 
 /* A third life while the first still drains: the second never began. */
 static void near__second_stranger_replaces_the_first(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 4);
-	core_forget(&c.b);
-	c.salt = 1;
-	core_insist(&c, RC_WRITE_ONLY, 0);
-	c.salt = 2;
-	core_insist(&c, RC_WRITE_ONLY, 0);
-	core_forget(&c.b);
-	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 5);
-	core_wait(&c, CORE_MS);
-	assert_memory_equal(core_expect(&c.b, RC_WRITE_ONLY, 0)->l3 + 56, core_payload(2, 0), 100);
-	assert_int_equal(core_pending(&c.b), 0);
-	core_close(&c);
+	core_send_run(c, 1, 4);
+	core_forget(&c->b);
+	c->salt = 1;
+	core_insist(c, RC_WRITE_ONLY, 0);
+	c->salt = 2;
+	core_insist(c, RC_WRITE_ONLY, 0);
+	core_forget(&c->b);
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 5);
+	core_wait(c, CORE_MS);
+	assert_memory_equal(core_expect(&c->b, RC_WRITE_ONLY, 0)->l3 + 56, core_payload(2, 0), 100);
+	assert_int_equal(core_pending(&c->b), 0);
 }
 
 /* A flow that meets a lane whose window others have filled has nothing under way that could wake it: it must get its turn
@@ -567,94 +463,78 @@ static void near__waits_for_the_lane_s_window(void **state)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
 	uint32_t seen = 0;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	lane_of(c.a.p, core_near(&c)->lane)->window_bytes = 2 * arena_class_bytes(CORE_PMTU + 84);
-	core_send_run(&c, 1, 2);
+	lane_of(c->a.p, core_near(c)->lane)->window_bytes = 2 * arena_class_bytes(CORE_PMTU + 84);
+	core_send_run(c, 1, 2);
 	h.dest_qpn = 0x99;
-	assert_int_equal(core_in(&c.a, h, CORE_PMTU, 0), DROP_NONE);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_pending(&c.b), 2);
-	core_forget(&c.b);
-	core_ack(&c, 2, AETH_ACK_NO_CREDITS, 3);
-	core_wait(&c, 5 * CORE_MS);
-	for (const struct core_pkt *k; (k = core_take(&c.b));)
+	assert_int_equal(core_in(&c->a, h, CORE_PMTU, 0), DROP_NONE);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_pending(&c->b), 2);
+	core_forget(&c->b);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, 5 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->b));)
 		seen += k->h.dest_qpn == 0x99;
 	assert_true(seen > 0);
-	core_close(&c);
 }
 
 /* A restart while two lives are there: the younger one is the one that is spoken to, whatever their places. */
 static void near__lives_keep_their_order_over_a_restart(void **state)
 {
 	uint32_t old_idx;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	c.a.p->near_free_hint = CORE_FLOWS - 1;
-	core_send(&c, RC_WRITE_ONLY, 0);
-	old_idx = core_near(&c)->idx;
-	core_wait(&c, 1001 * CORE_MS);
-	c.cut = true;
-	c.salt = 1;
-	core_send(&c, RC_WRITE_ONLY, 0);
-	assert_true(core_near(&c)->idx < old_idx);
-	core_rebuild(&c.a);
-	assert_int_equal(core_near(&c)->older->idx, old_idx);
-	assert_int_equal(core_near(&c)->born, c.a.p->births);
-	core_close(&c);
+	c->a.p->near_free_hint = CORE_FLOWS - 1;
+	core_send(c, RC_WRITE_ONLY, 0);
+	old_idx = core_near(c)->idx;
+	core_wait(c, 1001 * CORE_MS);
+	c->cut = true;
+	c->salt = 1;
+	core_send(c, RC_WRITE_ONLY, 0);
+	assert_true(core_near(c)->idx < old_idx);
+	core_rebuild(&c->a);
+	assert_int_equal(core_near(c)->older->idx, old_idx);
+	assert_int_equal(core_near(c)->born, c->a.p->births);
 }
 
 /* What was seen before the base moved below it goes with the flow, however far behind the base it lies. */
 static void near__overtakers_go_with_their_flow(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_send(&c, RC_WRITE_ONLY, 1000);
-	core_send(&c, RC_WRITE_ONLY, 0);
-	assert_int_equal(core_near(&c)->ooo_pkts, 1);
-	near_close(c.a.p, core_near(&c));
-	assert_int_equal(core_used(&c.a), 0);
-	core_pump(&c);
-	core_close(&c);
+	core_send(c, RC_WRITE_ONLY, 1000);
+	core_send(c, RC_WRITE_ONLY, 0);
+	assert_int_equal(core_near(c)->ooo_pkts, 1);
+	near_close(c->a.p, core_near(c));
+	assert_int_equal(core_used(&c->a), 0);
+	core_pump(c);
 }
 
 static void near__overtakers_go_after_a_restart(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_send(&c, RC_WRITE_ONLY, 1000);
-	core_send(&c, RC_WRITE_ONLY, 0);
-	core_rebuild(&c.a);
-	core_session(&c);
-	assert_int_equal(core_near(&c)->ooo_pkts, 1);
-	near_close(c.a.p, core_near(&c));
-	assert_int_equal(core_used(&c.a), 0);
-	core_pump(&c);
-	core_close(&c);
+	core_send(c, RC_WRITE_ONLY, 1000);
+	core_send(c, RC_WRITE_ONLY, 0);
+	core_rebuild(&c->a);
+	core_session(c);
+	assert_int_equal(core_near(c)->ooo_pkts, 1);
+	near_close(c->a.p, core_near(c));
+	assert_int_equal(core_used(&c->a), 0);
+	core_pump(c);
 }
 
 /* One packet after the other, each a little below: one life spans so much at most, then the next begins. */
 static void near__base_sinks_so_far_only(void **state)
 {
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 256);
 	for (uint32_t psn = 10 * BASE_REACH; psn > BASE_REACH; psn -= BASE_REACH - 1) {
-		assert_int_equal(core_send(&c, RC_WRITE_ONLY, psn), DROP_NONE);
-		assert_true(core_near(&c)->pos_held - core_near(&c)->pos_base <= HELD_SPAN);
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_NONE);
+		assert_true(core_near(c)->pos_held - core_near(c)->pos_base <= HELD_SPAN);
 	}
-	assert_true(core_ctr(&c.a, CTR_INCARNATIONS) > 0);
-	core_close(&c);
+	assert_true(core_ctr(&c->a, CTR_INCARNATIONS) > 0);
 }
 
 /* --- READ and ATOMIC --- */
@@ -662,62 +542,54 @@ static void near__base_sinks_so_far_only(void **state)
 /* ACKs stop in front of an unanswered READ, also in mode near; its response opens the way. */
 static void near__ceiling_stands_in_front_of_a_read(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	struct roce_pkt h = core_req(RC_READ_REQUEST, 1), r;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	h.reth_len = CORE_PMTU;
-	assert_int_equal(core_in(&c.a, h, 0, 0), DROP_NONE);
-	core_pump(&c);
-	core_near(&c)->pmtu = CORE_PMTU;
-	core_send(&c, RC_WRITE_ONLY, 2);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_expect(&c.b, RC_READ_REQUEST, 1);
-	core_forget(&c.b);
+	assert_int_equal(core_in(&c->a, h, 0, 0), DROP_NONE);
+	core_pump(c);
+	core_near(c)->pmtu = CORE_PMTU;
+	core_send(c, RC_WRITE_ONLY, 2);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	core_forget(&c->b);
 	r = core_answer(RC_READ_RESP_ONLY, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2);
-	assert_int_equal(core_in(&c.b, r, CORE_PMTU, 0), DROP_NONE);
-	core_pump(&c);
-	core_expect(&c.a, RC_READ_RESP_ONLY, 1);
-	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	assert_int_equal(core_in(&c->b, r, CORE_PMTU, 0), DROP_NONE);
+	core_pump(c);
+	core_expect(&c->a, RC_READ_RESP_ONLY, 1);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
 }
 
 /* A host that goes back to before an answered READ gets no ACK that ends on it or passes it: rxe would take that for
  * the answer. It is ACKed up to the READ, asks again, and gets the answer. */
 static void near__ack_of_repetition_stops_before_an_answer(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	struct roce_pkt h = core_req(RC_READ_REQUEST, 2), r;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_near(&c)->pmtu = CORE_PMTU;
-	core_send(&c, RC_WRITE_ONLY, 1);
+	core_near(c)->pmtu = CORE_PMTU;
+	core_send(c, RC_WRITE_ONLY, 1);
 	h.reth_len = CORE_PMTU;
-	assert_int_equal(core_in(&c.a, h, 0, 0), DROP_NONE);
-	core_send(&c, RC_WRITE_ONLY, 3);
-	core_wait(&c, CORE_MS);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_in(&c->a, h, 0, 0), DROP_NONE);
+	core_send(c, RC_WRITE_ONLY, 3);
+	core_wait(c, CORE_MS);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 	r = core_answer(RC_READ_RESP_ONLY, CORE_QPN, 2, AETH_ACK_NO_CREDITS, 3);
-	assert_int_equal(core_in(&c.b, r, CORE_PMTU, 0), DROP_NONE);
-	core_pump(&c);
-	core_expect(&c.a, RC_READ_RESP_ONLY, 2);
-	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
-	core_forget(&c.a);
-	c.now_ns += CORE_MS;
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_in(&c.a, h, 0, 0), DROP_LAN_READ_RETRY);
-	core_pump(&c);
-	core_expect(&c.a, RC_READ_RESP_ONLY, 2);
-	core_forget(&c.a);
-	core_send(&c, RC_WRITE_ONLY, 3);
-	core_expect_aeth(&c.a, 3, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	assert_int_equal(core_in(&c->b, r, CORE_PMTU, 0), DROP_NONE);
+	core_pump(c);
+	core_expect(&c->a, RC_READ_RESP_ONLY, 2);
+	core_expect_aeth(&c->a, 3, AETH_ACK_NO_CREDITS);
+	core_forget(&c->a);
+	c->now_ns += CORE_MS;
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_in(&c->a, h, 0, 0), DROP_LAN_READ_RETRY);
+	core_pump(c);
+	core_expect(&c->a, RC_READ_RESP_ONLY, 2);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 3);
+	core_expect_aeth(&c->a, 3, AETH_ACK_NO_CREDITS);
 }
 
 /* --- what the peer says --- */
@@ -726,62 +598,52 @@ static void near__ack_of_repetition_stops_before_an_answer(void **state)
 static void near__stale_incarnation(void **state)
 {
 	struct wan_flow_report r = {.received = POS_ORIGIN + 2, .delivered = POS_ORIGIN + 2};
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 	struct near_flow *f;
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair(&c, 0);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	f = core_near(&c);
-	r.flow = near_wire_id(c.a.p, f);
+	core_send(c, RC_WRITE_ONLY, 1);
+	f = core_near(c);
+	r.flow = near_wire_id(c->a.p, f);
 	r.inc = f->inc - 1;
-	near_on_report(c.a.p, lane_of(c.a.p, 0), &r);
-	core_pump(&c);
-	assert_int_equal(core_pending(&c.a), 0);
-	assert_int_equal(core_drops(&c.a, DROP_WAN_STALE_INCARNATION), 1);
+	near_on_report(c->a.p, lane_of(c->a.p, 0), &r);
+	core_pump(c);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_drops(&c->a, DROP_WAN_STALE_INCARNATION), 1);
 	r.flow += 1;
-	near_on_report(c.a.p, lane_of(c.a.p, 0), &r);
+	near_on_report(c->a.p, lane_of(c->a.p, 0), &r);
 	r.flow = 5u << 24; /* another shard's */
-	near_on_report(c.a.p, lane_of(c.a.p, 0), &r);
-	assert_int_equal(core_drops(&c.a, DROP_WAN_UNKNOWN_FLOW), 2);
-	core_close(&c);
+	near_on_report(c->a.p, lane_of(c->a.p, 0), &r);
+	assert_int_equal(core_drops(&c->a, DROP_WAN_UNKNOWN_FLOW), 2);
 }
 
 /* A report of more than was sent acknowledges no more than is here. */
 static void near__report_beyond_what_is_here(void **state)
 {
 	struct wan_flow_report r = {.received = 1ull << 61, .delivered = 1ull << 61, .credit = 1ull << 61};
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 	struct near_flow *f;
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair(&c, 0);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	f = core_near(&c);
-	r.flow = near_wire_id(c.a.p, f);
+	core_send(c, RC_WRITE_ONLY, 1);
+	f = core_near(c);
+	r.flow = near_wire_id(c->a.p, f);
 	r.inc = f->inc;
-	near_on_report(c.a.p, lane_of(c.a.p, 0), &r);
-	core_pump(&c);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_near(&c)->pos_reported, POS_ORIGIN + 2);
-	core_close(&c);
+	near_on_report(c->a.p, lane_of(c->a.p, 0), &r);
+	core_pump(c);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_near(c)->pos_reported, POS_ORIGIN + 2);
 }
 
 /* The template of a pair must be an ACK between the flow's own hosts. */
 static void near__foreign_template_is_refused(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	struct near_flow *f;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_send(&c, RC_WRITE_ONLY, 0);
-	f = core_near(&c);
+	core_send(c, RC_WRITE_ONLY, 0);
+	f = core_near(c);
 	for (int i = 0; i < 4; i++) {
 		struct roce_pkt h = core_answer(i == 0 ? RC_WRITE_ONLY : RC_ACK, 0x33, 0, AETH_ACK_NO_CREDITS, 1);
-		struct wan_flow_pair r = {.flow = near_wire_id(c.a.p, f),
+		struct wan_flow_pair r = {.flow = near_wire_id(c->a.p, f),
 		                          .inc = f->inc,
 		                          .pos_base = POS_ORIGIN,
 		                          .at_pos = POS_ORIGIN,
@@ -796,11 +658,10 @@ static void near__foreign_template_is_refused(void **state)
 		r.template_len = (uint16_t)roce_build(t, sizeof(t), &h, NULL, 0);
 		if (i == 3)
 			r.template_len = 20;
-		near_on_pair(c.a.p, &r);
+		near_on_pair(c->a.p, &r);
 		assert_int_equal(f->pairing, PAIR_LEARNING);
 	}
-	assert_int_equal(core_drops(&c.a, DROP_WAN_BAD_FRAME), 4);
-	core_close(&c);
+	assert_int_equal(core_drops(&c->a, DROP_WAN_BAD_FRAME), 4);
 }
 
 /* A response for an operation that the flow has not reached (its base moved down meanwhile) waits. */
@@ -812,31 +673,28 @@ static void near__response_beyond_the_next_waits(void **state)
 	struct wan_flow_pair r = {.pos_base = POS_ORIGIN + 8, .at_pos = POS_ORIGIN + 8, .requester_qpn = 0x33};
 	uint8_t t[TEMPLATE_MAX], l3[LAN_PKT_MAX], dgram[WAN_MTU_MAX];
 	struct wan_hdr wh = {.wan_pn = 1000};
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	struct near_flow *f;
 	size_t n;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_send(&c, RC_READ_REQUEST, 10);
-	f = core_near(&c);
-	r.flow = w.flow = near_wire_id(c.a.p, f);
+	core_send(c, RC_READ_REQUEST, 10);
+	f = core_near(c);
+	r.flow = w.flow = near_wire_id(c->a.p, f);
 	r.inc = w.inc = f->inc;
 	r.template = t;
 	r.template_len = (uint16_t)roce_build(t, sizeof(t), &a, NULL, 0);
-	near_on_pair(c.a.p, &r);
+	near_on_pair(c->a.p, &r);
 	assert_int_equal(f->pos_next, POS_ORIGIN + 8);
 	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 10), 100);
 	w.data = l3;
 	wh.lane = (uint8_t)f->lane;
-	wh.epoch = c.a.p->session.epoch_rx;
+	wh.epoch = c->a.p->session.epoch_rx;
 	n = wan_hdr_put(dgram, &wh);
 	n += wan_packet_put(dgram + n, 4000, &w);
 	n = wan_seal(dgram, n);
-	assert_int_equal(proxy_wan_rx(c.a.p, c.now_ns, dgram, n, false), DROP_NONE);
-	core_pump(&c); /* audits */
+	assert_int_equal(proxy_wan_rx(c->a.p, c->now_ns, dgram, n, false), DROP_NONE);
+	core_pump(c); /* audits */
 	assert_true(f->pos_acked <= f->pos_next);
-	core_close(&c);
 }
 
 /* The far edge says, by a report without credit, that it has not heard where the flow begins. */
@@ -844,22 +702,18 @@ static void near__missing_open_is_sent_again(void **state)
 {
 	struct wan_flow_report r = {0};
 	struct near_flow *f;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint64_t before;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	f = core_near(&c);
-	r.flow = near_wire_id(c.a.p, f);
+	f = core_near(c);
+	r.flow = near_wire_id(c->a.p, f);
 	r.inc = f->inc;
-	before = c.dgrams;
-	near_on_report(c.a.p, lane_of(c.a.p, f->lane), &r);
+	before = c->dgrams;
+	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
 	assert_true(f->open_due);
-	core_pump(&c);
+	core_pump(c);
 	assert_false(f->open_due);
-	assert_true(c.dgrams > before);
-	core_close(&c);
+	assert_true(c->dgrams > before);
 }
 
 /* A report about a flow that is not known here is answered with its end; one about another shard's is not. */
@@ -867,88 +721,81 @@ static void near__unknown_flow_is_closed(void **state)
 {
 	struct wan_flow_report r = {.flow = 7, .inc = 1, .credit = 1};
 	struct lane *l;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	l = lane_of(c.a.p, 0);
-	near_on_report(c.a.p, l, &r);
+	l = lane_of(c->a.p, 0);
+	near_on_report(c->a.p, l, &r);
 	assert_false(dlist_empty(&l->closes));
-	core_pump(&c);
+	core_pump(c);
 	assert_true(dlist_empty(&l->closes));
 	r.flow |= 5u << 24;
-	near_on_report(c.a.p, l, &r);
+	near_on_report(c->a.p, l, &r);
 	assert_true(dlist_empty(&l->closes));
-	core_close(&c);
 }
 
 /* A CE mark is answered with a CNP here and does not cross. */
 static void near__ce_is_answered(void **state)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	h.tos = 0x60 | ECN_CE;
-	assert_int_equal(core_in(&c.a, h, CORE_PMTU, 0), DROP_NONE);
-	core_pump(&c);
-	core_expect(&c.a, ROCE_CNP, 0);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_expect(&c.b, RC_WRITE_ONLY, 1)->h.tos, 0x62); /* ECT(0); its DSCP is as it was */
-	core_ack(&c, 1, AETH_ACK_NO_CREDITS, 2);
+	assert_int_equal(core_in(&c->a, h, CORE_PMTU, 0), DROP_NONE);
+	core_pump(c);
+	core_expect(&c->a, ROCE_CNP, 0);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 1)->h.tos, 0x62); /* ECT(0); its DSCP is as it was */
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 2);
 	h.psn = 2;
 	h.tos = 0x62;
-	core_in(&c.a, h, CORE_PMTU, 0);
-	core_pump(&c);
-	core_expect_aeth(&c.a, 2, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_expect(&c.b, RC_WRITE_ONLY, 2)->h.tos, 0x62);
-	core_close(&c);
+	core_in(&c->a, h, CORE_PMTU, 0);
+	core_pump(c);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 2)->h.tos, 0x62);
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(near__in_order_is_carried_and_acked),
-    cmocka_unit_test(near__bytes_are_the_host_s),
-    cmocka_unit_test(near__nothing_is_acked_while_learning),
-    cmocka_unit_test(near__acks_are_coalesced),
-    cmocka_unit_test(near__one_ack_for_a_burst),
-    cmocka_unit_test(near__mode_near_acks_over_a_cut),
-    cmocka_unit_test(near__mode_host_waits_for_the_responder),
-    cmocka_unit_test(near__mismatch_is_never_acked_early),
-    cmocka_unit_test(near__msn_counts_messages),
-    cmocka_unit_test(near__short_reordering_is_no_gap),
-    cmocka_unit_test(near__gap_is_naked_once),
-    cmocka_unit_test(near__patience_ends_by_packets),
-    cmocka_unit_test(near__second_loss_is_naked_again),
-    cmocka_unit_test(near__nak_stays_at_the_ceiling),
-    cmocka_unit_test(near__far_psn_is_refused),
-    cmocka_unit_test(near__psn_wraps),
-    cmocka_unit_test(near__base_extends_downwards),
-    cmocka_unit_test(near__base_extends_after_sending),
-    cmocka_unit_test(near__nak_below_the_base_reaches_the_host),
-    cmocka_unit_test(near__duplicate_is_acked_again),
-    cmocka_unit_test(near__settled_duplicate_is_known_by_fingerprint),
-    cmocka_unit_test(near__duplicate_does_not_pass_the_ceiling),
-    cmocka_unit_test(near__held_off_before_the_first_session),
-    cmocka_unit_test(near__stranger_waits_for_the_old_life),
-    cmocka_unit_test(near__stranger_after_silence_goes_at_once),
-    cmocka_unit_test(near__old_life_fails_loudly),
-    cmocka_unit_test(near__second_stranger_replaces_the_first),
-    cmocka_unit_test(near__waits_for_the_lane_s_window),
-    cmocka_unit_test(near__lives_keep_their_order_over_a_restart),
-    cmocka_unit_test(near__overtakers_go_with_their_flow),
-    cmocka_unit_test(near__overtakers_go_after_a_restart),
-    cmocka_unit_test(near__base_sinks_so_far_only),
-    cmocka_unit_test(near__ceiling_stands_in_front_of_a_read),
-    cmocka_unit_test(near__ack_of_repetition_stops_before_an_answer),
-    cmocka_unit_test(near__stale_incarnation),
-    cmocka_unit_test(near__missing_open_is_sent_again),
-    cmocka_unit_test(near__unknown_flow_is_closed),
-    cmocka_unit_test(near__report_beyond_what_is_here),
-    cmocka_unit_test(near__foreign_template_is_refused),
-    cmocka_unit_test(near__response_beyond_the_next_waits),
-	    cmocka_unit_test(near__ce_is_answered),
+    CORE_TEST(near__in_order_is_carried_and_acked),
+    CORE_TEST(near__bytes_are_the_host_s),
+    CORE_TEST(near__nothing_is_acked_while_learning),
+    CORE_TEST(near__acks_are_coalesced),
+    CORE_TEST(near__one_ack_for_a_burst),
+    CORE_TEST(near__mode_near_acks_over_a_cut),
+    CORE_TEST(near__mode_host_waits_for_the_responder),
+    CORE_TEST(near__mismatch_is_never_acked_early),
+    CORE_TEST(near__msn_counts_messages),
+    CORE_TEST(near__short_reordering_is_no_gap),
+    CORE_TEST(near__gap_is_naked_once),
+    CORE_TEST(near__patience_ends_by_packets),
+    CORE_TEST(near__second_loss_is_naked_again),
+    CORE_TEST(near__nak_stays_at_the_ceiling),
+    CORE_TEST(near__far_psn_is_refused),
+    CORE_TEST(near__psn_wraps),
+    CORE_TEST(near__base_extends_downwards),
+    CORE_TEST(near__base_extends_after_sending),
+    CORE_TEST(near__nak_below_the_base_reaches_the_host),
+    CORE_TEST(near__duplicate_is_acked_again),
+    CORE_TEST(near__settled_duplicate_is_known_by_fingerprint),
+    CORE_TEST(near__duplicate_does_not_pass_the_ceiling),
+    CORE_TEST(near__held_off_before_the_first_session),
+    CORE_TEST(near__stranger_waits_for_the_old_life),
+    CORE_TEST(near__stranger_after_silence_goes_at_once),
+    CORE_TEST(near__old_life_fails_loudly),
+    CORE_TEST(near__second_stranger_replaces_the_first),
+    CORE_TEST(near__waits_for_the_lane_s_window),
+    CORE_TEST(near__lives_keep_their_order_over_a_restart),
+    CORE_TEST(near__overtakers_go_with_their_flow),
+    CORE_TEST(near__overtakers_go_after_a_restart),
+    CORE_TEST(near__base_sinks_so_far_only),
+    CORE_TEST(near__ceiling_stands_in_front_of_a_read),
+    CORE_TEST(near__ack_of_repetition_stops_before_an_answer),
+    CORE_TEST(near__stale_incarnation),
+    CORE_TEST(near__missing_open_is_sent_again),
+    CORE_TEST(near__unknown_flow_is_closed),
+    CORE_TEST(near__report_beyond_what_is_here),
+    CORE_TEST(near__foreign_template_is_refused),
+    CORE_TEST(near__response_beyond_the_next_waits),
+	    CORE_TEST(near__ce_is_answered),
 };
 
 int main(void)

@@ -13,19 +13,15 @@ static void respond(struct core *c, uint32_t psn, uint32_t msn)
 static void near_fail__nak_counts_what_was_executed(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair(&c, 0);
 	for (uint32_t psn = 1; psn < 4; psn++) {
-		core_send(&c, RC_WRITE_ONLY, psn);
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
+		core_send(c, RC_WRITE_ONLY, psn);
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
 	}
-	core_ack(&c, 3, AETH_NAK_REM_ACCESS, 3);
-	k = core_expect_aeth(&c.a, 3, AETH_NAK_REM_ACCESS);
+	core_ack(c, 3, AETH_NAK_REM_ACCESS, 3);
+	k = core_expect_aeth(&c->a, 3, AETH_NAK_REM_ACCESS);
 	assert_int_equal(k->h.aeth_msn, 3);
-	core_close(&c);
 }
 
 static bool lose_from_far(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
@@ -47,58 +43,50 @@ static void near_fail__answers_come_first(void **state)
 {
 	const struct core_pkt *k;
 	bool lose = true;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	c.arg = &lose;
-	c.wan = lose_from_far;
-	core_send(&c, RC_FETCH_ADD, 1);
-	core_send(&c, RC_FETCH_ADD, 2);
-	core_send(&c, RC_WRITE_ONLY, 3);
-	core_expect(&c.b, RC_FETCH_ADD, 1);
-	core_expect(&c.b, RC_FETCH_ADD, 2);
-	core_expect(&c.b, RC_WRITE_ONLY, 3);
-	respond(&c, 1, 2);
-	respond(&c, 2, 3);
-	core_ack(&c, 3, AETH_NAK_REM_ACCESS, 3);
-	core_wait(&c, 5 * CORE_MS);
-	assert_true(core_near(&c)->failing);
-	assert_int_equal(core_pending(&c.a), 0);
+	c->arg = &lose;
+	c->wan = lose_from_far;
+	core_send(c, RC_FETCH_ADD, 1);
+	core_send(c, RC_FETCH_ADD, 2);
+	core_send(c, RC_WRITE_ONLY, 3);
+	core_expect(&c->b, RC_FETCH_ADD, 1);
+	core_expect(&c->b, RC_FETCH_ADD, 2);
+	core_expect(&c->b, RC_WRITE_ONLY, 3);
+	respond(c, 1, 2);
+	respond(c, 2, 3);
+	core_ack(c, 3, AETH_NAK_REM_ACCESS, 3);
+	core_wait(c, 5 * CORE_MS);
+	assert_true(core_near(c)->failing);
+	assert_int_equal(core_pending(&c->a), 0);
 	lose = false;
-	core_wait(&c, 50 * CORE_MS);
-	core_expect(&c.a, RC_ATOMIC_ACK, 1);
-	core_expect(&c.a, RC_ATOMIC_ACK, 2);
-	k = core_expect_aeth(&c.a, 3, AETH_NAK_REM_ACCESS);
+	core_wait(c, 50 * CORE_MS);
+	core_expect(&c->a, RC_ATOMIC_ACK, 1);
+	core_expect(&c->a, RC_ATOMIC_ACK, 2);
+	k = core_expect_aeth(&c->a, 3, AETH_NAK_REM_ACCESS);
 	assert_int_equal(k->h.aeth_msn, 3);
-	assert_true(core_near(&c)->failed);
-	core_close(&c);
+	assert_true(core_near(c)->failed);
 }
 
 /* An answer that is lost on the responder's LAN does not come any more: what it would have answered is what is refused. */
 static void near_fail__what_has_no_answer_is_refused(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send(&c, RC_FETCH_ADD, 1);
-	core_send(&c, RC_WRITE_ONLY, 2);
-	core_expect(&c.b, RC_FETCH_ADD, 1);
-	core_expect(&c.b, RC_WRITE_ONLY, 2);
-	core_ack(&c, 2, AETH_NAK_REM_ACCESS, 2);
-	core_expect_aeth(&c.a, 1, AETH_NAK_REM_ACCESS);
-	core_close(&c);
+	core_send(c, RC_FETCH_ADD, 1);
+	core_send(c, RC_WRITE_ONLY, 2);
+	core_expect(&c->b, RC_FETCH_ADD, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 2);
+	core_ack(c, 2, AETH_NAK_REM_ACCESS, 2);
+	core_expect_aeth(&c->a, 1, AETH_NAK_REM_ACCESS);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(near_fail__nak_counts_what_was_executed),
-	    cmocka_unit_test(near_fail__answers_come_first),
-	    cmocka_unit_test(near_fail__what_has_no_answer_is_refused),
+	    CORE_TEST(near_fail__nak_counts_what_was_executed),
+	    CORE_TEST(near_fail__answers_come_first),
+	    CORE_TEST(near_fail__what_has_no_answer_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

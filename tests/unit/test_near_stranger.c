@@ -20,15 +20,16 @@ static void messages(struct core *c, uint32_t first, uint32_t n)
 	core_pump(c);
 }
 
-static void open_with_two_messages(struct core *c)
+static struct core *given_two_messages(void **state)
 {
-	core_open(c, ACK_MODE_NEAR);
-	core_pair(c, 0);
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
 	messages(c, 1, 2);
 	core_expect_aeth(&c->a, 6, AETH_ACK_NO_CREDITS);
 	core_forget(&c->b);
 	core_wait(c, 20 * CORE_MS);
 	core_forget(&c->b);
+	return c;
 }
 
 /* What rxe does: a WRITE of no bytes at the PSN of the second message, and that one and the next numbered one too high,
@@ -49,186 +50,158 @@ static void confused_window(struct core *c)
 static void stranger__confused_window_counts_for_nothing(void **state)
 {
 	struct near_flow *f;
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
-	f = core_near(&c);
-	confused_window(&c);
-	assert_int_equal(core_pending(&c.a), 0); /* and nothing of it is answered */
-	assert_int_equal(core_drops(&c.a, DROP_LAN_STRANGER), 4);
-	core_wait(&c, 100 * CORE_MS);
+	f = core_near(c);
+	confused_window(c);
+	assert_int_equal(core_pending(&c->a), 0); /* and nothing of it is answered */
+	assert_int_equal(core_drops(&c->a, DROP_LAN_STRANGER), 4);
+	core_wait(c, 100 * CORE_MS);
 	for (uint32_t psn = 4; psn <= 6; psn++) /* right again */
-		assert_int_equal(part(&c, psn, psn - 4), DROP_LAN_DUPLICATE);
-	core_pump(&c);
-	core_expect_aeth(&c.a, 6, AETH_ACK_NO_CREDITS);
-	messages(&c, 7, 1);
-	core_forget(&c.b);
-	assert_ptr_equal(core_near(&c), f);
-	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
-	core_close(&c);
+		assert_int_equal(part(c, psn, psn - 4), DROP_LAN_DUPLICATE);
+	core_pump(c);
+	core_expect_aeth(&c->a, 6, AETH_ACK_NO_CREDITS);
+	messages(c, 7, 1);
+	core_forget(&c->b);
+	assert_ptr_equal(core_near(c), f);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
 /* It has heard of all ACKs meanwhile and goes on at once. */
 static void stranger__host_goes_on_behind_it(void **state)
 {
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
-	confused_window(&c);
-	core_wait(&c, 100 * CORE_MS);
-	messages(&c, 7, 1);
-	core_expect_aeth(&c.a, 9, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
-	core_close(&c);
+	confused_window(c);
+	core_wait(c, 100 * CORE_MS);
+	messages(c, 7, 1);
+	core_expect_aeth(&c->a, 9, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
 /* In the middle of a message longer than all that is outstanding there is no start to know it by. */
 static void stranger__suspicion_does_not_last(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	assert_int_equal(core_send(&c, RC_WRITE_FIRST, 1), DROP_NONE);
+	assert_int_equal(core_send(c, RC_WRITE_FIRST, 1), DROP_NONE);
 	for (uint32_t psn = 2; psn < 8; psn++)
-		assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, psn), DROP_NONE);
-	core_ack(&c, 7, AETH_ACK_NO_CREDITS, 1);
-	core_forget(&c.a);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 5), DROP_LAN_STRANGER);
+		assert_int_equal(core_send(c, RC_WRITE_MIDDLE, psn), DROP_NONE);
+	core_ack(c, 7, AETH_ACK_NO_CREDITS, 1);
+	core_forget(&c->a);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 5), DROP_LAN_STRANGER);
 	for (int round = 0; round < 2; round++) {
-		core_wait(&c, 4 * CORE_MS);
-		assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, 4), DROP_LAN_STRANGER);
-		assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, 8), DROP_LAN_STRANGER);
+		core_wait(c, 4 * CORE_MS);
+		assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 4), DROP_LAN_STRANGER);
+		assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 8), DROP_LAN_STRANGER);
 	}
-	core_wait(&c, 4 * CORE_MS);
-	assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, 4), DROP_LAN_DUPLICATE);
-	assert_int_equal(core_send(&c, RC_WRITE_MIDDLE, 8), DROP_NONE);
-	core_close(&c);
+	core_wait(c, 4 * CORE_MS);
+	assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 4), DROP_LAN_DUPLICATE);
+	assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 8), DROP_NONE);
 }
 
 static void stranger__that_insists_is_a_new_life(void **state)
 {
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
-	c.salt = 1;
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 1), DROP_LAN_STRANGER);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 2), DROP_LAN_STRANGER); /* what follows it does not decide */
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 1), DROP_LAN_STRANGER); /* nor a copy made on the LAN */
-	core_wait(&c, 4 * CORE_MS);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 1), DROP_NONE);
-	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 1);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+	c->salt = 1;
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_LAN_STRANGER);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 2), DROP_LAN_STRANGER); /* what follows it does not decide */
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_LAN_STRANGER); /* nor a copy made on the LAN */
+	core_wait(c, 4 * CORE_MS);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_NONE);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 1);
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 static void stranger__after_silence_needs_no_witness(void **state)
 {
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
-	core_wait(&c, 1000 * CORE_MS);
-	c.salt = 1;
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 1), DROP_NONE);
-	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 1);
-	core_close(&c);
+	core_wait(c, 1000 * CORE_MS);
+	c->salt = 1;
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_NONE);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 1);
 }
 
 /* The first packet of a new life is lost: the second one is not known, and nothing is ACKed for it. The end of a
  * message that is known is. */
 static void stranger__whose_beginning_was_lost(void **state)
 {
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
-	core_ack(&c, 6, AETH_ACK_NO_CREDITS, 3);
-	core_wait(&c, 20 * CORE_MS);
-	core_forget(&c.a);
-	c.salt = 1;
-	assert_int_equal(part(&c, 5, 1), DROP_LAN_DUPLICATE);
-	assert_int_equal(part(&c, 6, 2), DROP_LAN_DUPLICATE);
-	core_pump(&c);
-	assert_int_equal(core_pending(&c.a), 0);
-	c.salt = 0;
-	assert_int_equal(part(&c, 5, 1), DROP_LAN_DUPLICATE);
-	assert_int_equal(part(&c, 6, 2), DROP_LAN_DUPLICATE);
-	core_pump(&c);
-	core_expect_aeth(&c.a, 6, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	core_ack(c, 6, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, 20 * CORE_MS);
+	core_forget(&c->a);
+	c->salt = 1;
+	assert_int_equal(part(c, 5, 1), DROP_LAN_DUPLICATE);
+	assert_int_equal(part(c, 6, 2), DROP_LAN_DUPLICATE);
+	core_pump(c);
+	assert_int_equal(core_pending(&c->a), 0);
+	c->salt = 0;
+	assert_int_equal(part(c, 5, 1), DROP_LAN_DUPLICATE);
+	assert_int_equal(part(c, 6, 2), DROP_LAN_DUPLICATE);
+	core_pump(c);
+	core_expect_aeth(&c->a, 6, AETH_ACK_NO_CREDITS);
 }
 
 /* A new life for which the table has no place: what follows it must not be taken for the old life's, and ACKed. */
 static void stranger__no_place_for_it(void **state)
 {
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
-	core_ack(&c, 6, AETH_ACK_NO_CREDITS, 3);
+	core_ack(c, 6, AETH_ACK_NO_CREDITS, 3);
 	for (uint32_t i = 0; i < CORE_FLOWS; i++) {
 		struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
 
 		h.dest_qpn = 0x1000 + i;
-		core_in(&c.a, h, CORE_PMTU, 0);
+		core_in(&c->a, h, CORE_PMTU, 0);
 	}
-	core_wait(&c, 1000 * CORE_MS);
-	core_forget(&c.a);
+	core_wait(c, 1000 * CORE_MS);
+	core_forget(&c->a);
 	for (uint32_t i = 0; i < CORE_FLOWS; i++) {
 		struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
 
 		h.dest_qpn = 0x2000 + i;
-		core_in(&c.a, h, CORE_PMTU, 0);
+		core_in(&c->a, h, CORE_PMTU, 0);
 	}
-	c.salt = 1;
-	assert_int_not_equal(part(&c, 1, 0), DROP_NONE);
-	assert_int_equal(part(&c, 2, 1), DROP_LAN_STRANGER);
-	assert_int_equal(part(&c, 3, 2), DROP_LAN_STRANGER);
-	core_pump(&c);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+	c->salt = 1;
+	assert_int_not_equal(part(c, 1, 0), DROP_NONE);
+	assert_int_equal(part(c, 2, 1), DROP_LAN_STRANGER);
+	assert_int_equal(part(c, 3, 2), DROP_LAN_STRANGER);
+	core_pump(c);
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 /* A QP is used again by another process, at a PSN ahead: it never comes back to what is expected. */
 static void stranger__ahead_that_insists_is_a_new_life(void **state)
 {
 	uint32_t ahead = 5000, rounds = 0;
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
-	for (; rounds < 8 && core_ctr(&c.a, CTR_INCARNATIONS) == 0; rounds++) {
+	for (; rounds < 8 && core_ctr(&c->a, CTR_INCARNATIONS) == 0; rounds++) {
 		for (uint32_t i = 0; i < 3; i++)
-			core_send(&c, RC_WRITE_ONLY, ahead + i);
-		core_wait(&c, 4 * CORE_MS);
+			core_send(c, RC_WRITE_ONLY, ahead + i);
+		core_wait(c, 4 * CORE_MS);
 	}
 	assert_in_range(rounds, 3, 4);
-	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN + ahead);
-	core_close(&c);
+	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN + ahead);
 }
 
 /* The same, and the life before ended in the middle of a gap, at a lower place. */
 static void stranger__ahead_of_an_unfilled_gap(void **state)
 {
 	uint32_t ahead = 5000, rounds = 0;
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
-	core_send(&c, RC_WRITE_ONLY, 8); /* 7 is lost, and the QP is reset */
-	for (; rounds < 12 && core_ctr(&c.a, CTR_INCARNATIONS) == 0; rounds++) {
+	core_send(c, RC_WRITE_ONLY, 8); /* 7 is lost, and the QP is reset */
+	for (; rounds < 12 && core_ctr(&c->a, CTR_INCARNATIONS) == 0; rounds++) {
 		for (uint32_t i = 0; i < 3; i++)
-			core_send(&c, RC_WRITE_ONLY, ahead + i);
-		core_wait(&c, rounds < 4 ? 8 * CORE_MS : 70 * CORE_MS);
+			core_send(c, RC_WRITE_ONLY, ahead + i);
+		core_wait(c, rounds < 4 ? 8 * CORE_MS : 70 * CORE_MS);
 	}
 	assert_in_range(rounds, 3, 6); /* a host repeats seven times */
-	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN + ahead);
-	core_close(&c);
+	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN + ahead);
 }
 
 /* The same, and what was ahead in the life before was taken without the host's coming back: the first response of a READ
@@ -237,92 +210,76 @@ static void stranger__ahead_of_what_was_taken_meanwhile(void **state)
 {
 	struct roce_pkt h = core_req(RC_READ_REQUEST, 1);
 	uint32_t ahead = 5000, rounds = 0;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	h.reth_len = 2 * CORE_PMTU;
-	core_in(&c.a, h, 0, 0);
-	core_send(&c, RC_SEND_ONLY, 3);
-	core_in(&c.b, core_answer(RC_READ_RESP_FIRST, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
-	core_pump(&c);
-	assert_int_equal(core_near(&c)->pos_next, POS_ORIGIN + 4);
-	for (; rounds < 8 && core_ctr(&c.a, CTR_INCARNATIONS) == 0; rounds++) {
-		core_send(&c, RC_WRITE_ONLY, ahead);
-		core_wait(&c, 4 * CORE_MS);
+	core_in(&c->a, h, 0, 0);
+	core_send(c, RC_SEND_ONLY, 3);
+	core_in(&c->b, core_answer(RC_READ_RESP_FIRST, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_pump(c);
+	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 4);
+	for (; rounds < 8 && core_ctr(&c->a, CTR_INCARNATIONS) == 0; rounds++) {
+		core_send(c, RC_WRITE_ONLY, ahead);
+		core_wait(c, 4 * CORE_MS);
 	}
 	assert_int_equal(rounds, 3);
-	core_close(&c);
 }
 
 /* And at one so far away that it can be nothing else; but one forged packet is nothing. */
 static void stranger__far_away(void **state)
 {
 	uint32_t away = 7000000;
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, away), DROP_LAN_WINDOW);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, away), DROP_LAN_WINDOW);
-	core_wait(&c, 4 * CORE_MS);
-	messages(&c, 7, 1);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, away), DROP_LAN_WINDOW);
-	core_wait(&c, 4 * CORE_MS);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, away), DROP_NONE);
-	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN + away);
-	core_close(&c);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, away), DROP_LAN_WINDOW);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, away), DROP_LAN_WINDOW);
+	core_wait(c, 4 * CORE_MS);
+	messages(c, 7, 1);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, away), DROP_LAN_WINDOW);
+	core_wait(c, 4 * CORE_MS);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, away), DROP_NONE);
+	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN + away);
 }
 
 /* The same with several messages in each round, and far below. */
 static void stranger__far_below(void **state)
 {
 	uint32_t away = 0x1000000 - 5000000;
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
 	for (int round = 0; round < 2; round++) {
 		for (uint32_t i = 0; i < 5; i++)
-			core_send(&c, RC_WRITE_ONLY, away + i);
-		core_wait(&c, 4 * CORE_MS);
+			core_send(c, RC_WRITE_ONLY, away + i);
+		core_wait(c, 4 * CORE_MS);
 	}
-	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN + away);
-	core_close(&c);
+	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN + away);
 }
 
 /* A lost packet is no new life: the host comes back to it. */
 static void stranger__gap_is_no_new_life(void **state)
 {
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
 	for (int round = 0; round < 10; round++) {
 		for (uint32_t psn = 10; psn < 20; psn++)
-			core_send(&c, RC_WRITE_ONLY, psn);
-		core_wait(&c, 4 * CORE_MS);
-		core_send(&c, RC_WRITE_LAST, 6); /* of what the host repeats, this one arrives */
+			core_send(c, RC_WRITE_ONLY, psn);
+		core_wait(c, 4 * CORE_MS);
+		core_send(c, RC_WRITE_LAST, 6); /* of what the host repeats, this one arrives */
 	}
-	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
-	core_close(&c);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
 /* The responder would refuse it, and its QP be lost. IBTA 9.7.4.1.3. */
 static void stranger__opcodes_out_of_order_are_not_carried(void **state)
 {
-	struct core c;
+	struct core *c = given_two_messages(state);
 
-	(void)state;
-	open_with_two_messages(&c);
-	assert_int_equal(core_send(&c, RC_WRITE_LAST, 7), DROP_LAN_SEQUENCE);
-	assert_int_equal(core_send(&c, RC_WRITE_FIRST, 7), DROP_NONE);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 8), DROP_LAN_SEQUENCE);
-	assert_int_equal(core_send(&c, RC_SEND_LAST, 8), DROP_LAN_SEQUENCE);
-	assert_int_equal(core_send(&c, RC_READ_REQUEST, 8), DROP_LAN_SEQUENCE);
-	assert_int_equal(core_send(&c, RC_WRITE_LAST_IMM, 8), DROP_NONE);
-	core_close(&c);
+	assert_int_equal(core_send(c, RC_WRITE_LAST, 7), DROP_LAN_SEQUENCE);
+	assert_int_equal(core_send(c, RC_WRITE_FIRST, 7), DROP_NONE);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 8), DROP_LAN_SEQUENCE);
+	assert_int_equal(core_send(c, RC_SEND_LAST, 8), DROP_LAN_SEQUENCE);
+	assert_int_equal(core_send(c, RC_READ_REQUEST, 8), DROP_LAN_SEQUENCE);
+	assert_int_equal(core_send(c, RC_WRITE_LAST_IMM, 8), DROP_NONE);
 }
 
 static void stranger__opcode_order(void **state)
@@ -357,62 +314,55 @@ static void connect_elsewhere(struct core *c, uint32_t requester_qpn)
 static void stranger__of_a_connection_that_is_gone(void **state)
 {
 	struct near_flow *old;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_connect(&c, 1, 100, 7);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	old = core_near(&c);
-	connect_elsewhere(&c, 0x21);
+	core_connect(c, 1, 100, 7);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	old = core_near(c);
+	connect_elsewhere(c, 0x21);
 	assert_true(old->gone);
-	assert_int_equal(core_ctr(&c.a, CTR_REQUESTERS_GONE), 1);
-	core_send(&c, RC_WRITE_ONLY, 5); /* a gap of the old life */
-	core_wait(&c, 20 * CORE_MS);
-	assert_int_equal(core_pending(&c.a), 0);
-	assert_ptr_not_equal(core_near(&c), old);
-	assert_int_equal(core_near(&c)->pairing, PAIR_LEARNING);
-	core_expect(&c.b, RC_WRITE_ONLY, 1); /* what was ACKed is delivered all the same */
-	core_close(&c);
+	assert_int_equal(core_ctr(&c->a, CTR_REQUESTERS_GONE), 1);
+	core_send(c, RC_WRITE_ONLY, 5); /* a gap of the old life */
+	core_wait(c, 20 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_ptr_not_equal(core_near(c), old);
+	assert_int_equal(core_near(c)->pairing, PAIR_LEARNING);
+	core_expect(&c->b, RC_WRITE_ONLY, 1); /* what was ACKed is delivered all the same */
 }
 
 /* So is one that spoke once, whose pair no second answer has confirmed. */
 static void stranger__of_a_connection_that_spoke_once(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	assert_int_equal(core_near(&c)->pairing, PAIR_PROVISIONAL);
-	connect_elsewhere(&c, core_near(&c)->requester_qpn);
-	assert_true(core_near(&c)->gone);
-	core_send(&c, RC_WRITE_ONLY, 5);
-	core_wait(&c, 20 * CORE_MS);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+	assert_int_equal(core_near(c)->pairing, PAIR_PROVISIONAL);
+	connect_elsewhere(c, core_near(c)->requester_qpn);
+	assert_true(core_near(c)->gone);
+	core_send(c, RC_WRITE_ONLY, 5);
+	core_wait(c, 20 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(stranger__confused_window_counts_for_nothing),
-	    cmocka_unit_test(stranger__host_goes_on_behind_it),
-	    cmocka_unit_test(stranger__suspicion_does_not_last),
-	    cmocka_unit_test(stranger__that_insists_is_a_new_life),
-	    cmocka_unit_test(stranger__whose_beginning_was_lost),
-	    cmocka_unit_test(stranger__no_place_for_it),
-	    cmocka_unit_test(stranger__after_silence_needs_no_witness),
-	    cmocka_unit_test(stranger__ahead_that_insists_is_a_new_life),
-	    cmocka_unit_test(stranger__ahead_of_an_unfilled_gap),
-	    cmocka_unit_test(stranger__ahead_of_what_was_taken_meanwhile),
-	    cmocka_unit_test(stranger__far_away),
-	    cmocka_unit_test(stranger__far_below),
-	    cmocka_unit_test(stranger__of_a_connection_that_is_gone),
-	    cmocka_unit_test(stranger__of_a_connection_that_spoke_once),
-	    cmocka_unit_test(stranger__gap_is_no_new_life),
-	    cmocka_unit_test(stranger__opcodes_out_of_order_are_not_carried),
+	    CORE_TEST(stranger__confused_window_counts_for_nothing),
+	    CORE_TEST(stranger__host_goes_on_behind_it),
+	    CORE_TEST(stranger__suspicion_does_not_last),
+	    CORE_TEST(stranger__that_insists_is_a_new_life),
+	    CORE_TEST(stranger__whose_beginning_was_lost),
+	    CORE_TEST(stranger__no_place_for_it),
+	    CORE_TEST(stranger__after_silence_needs_no_witness),
+	    CORE_TEST(stranger__ahead_that_insists_is_a_new_life),
+	    CORE_TEST(stranger__ahead_of_an_unfilled_gap),
+	    CORE_TEST(stranger__ahead_of_what_was_taken_meanwhile),
+	    CORE_TEST(stranger__far_away),
+	    CORE_TEST(stranger__far_below),
+	    CORE_TEST(stranger__of_a_connection_that_is_gone),
+	    CORE_TEST(stranger__of_a_connection_that_spoke_once),
+	    CORE_TEST(stranger__gap_is_no_new_life),
+	    CORE_TEST(stranger__opcodes_out_of_order_are_not_carried),
 	    cmocka_unit_test(stranger__opcode_order),
 	};
 

@@ -7,16 +7,17 @@
 #define WAIT (150 * CORE_MS) /* more than the edge waits for a request that it can refuse */
 
 /* PSN 1 is ACKed early, and its responder refuses it. */
-static void refused_late(struct core *c, uint8_t syndrome)
+static struct core *given_refused_late(void **state, uint8_t syndrome)
 {
-	core_open(c, ACK_MODE_NEAR);
-	core_pair(c, 0);
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
 	core_send(c, RC_WRITE_ONLY, 1);
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 	core_expect(&c->b, RC_WRITE_ONLY, 1);
 	core_ack(c, 1, syndrome, 1);
 	assert_true(core_near(c)->failed);
 	assert_int_equal(core_pending(&c->a), 0);
+	return c;
 }
 
 /* Host A answers what its responder's half was asked. */
@@ -50,211 +51,181 @@ static uint32_t expect_impossible(struct core *c, uint8_t *opcode)
 
 static void near_tell__idle_requester_is_made_to_fail(void **state)
 {
-	struct core c;
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 	uint8_t op[3];
 
-	(void)state;
-	refused_late(&c, AETH_NAK_REM_ACCESS);
-	core_wait(&c, WAIT);
-	expect_impossible(&c, &op[0]);
-	answer(&c, 0x123456, AETH_NAK_PSN_SEQ); /* which PSN it expects */
-	assert_int_equal(expect_impossible(&c, &op[1]), 0x123456);
+	core_wait(c, WAIT);
+	expect_impossible(c, &op[0]);
+	answer(c, 0x123456, AETH_NAK_PSN_SEQ); /* which PSN it expects */
+	assert_int_equal(expect_impossible(c, &op[1]), 0x123456);
 	assert_int_not_equal(op[0], op[1]);
-	answer(&c, 0x123456, AETH_ACK_NO_CREDITS); /* it was within a message of that kind */
-	assert_int_equal(expect_impossible(&c, &op[2]), 0x123457);
+	answer(c, 0x123456, AETH_ACK_NO_CREDITS); /* it was within a message of that kind */
+	assert_int_equal(expect_impossible(c, &op[2]), 0x123457);
 	assert_int_not_equal(op[1], op[2]);
-	answer(&c, 0x123457, AETH_NAK_INV_REQ);
-	assert_true(core_event(&c.a, EV_REQUESTER_TOLD));
-	core_wait(&c, 5000 * CORE_MS);
-	assert_int_equal(core_pending(&c.a), 0);
-	assert_int_equal(core_pending(&c.b), 0); /* nothing of it reached the responder */
-	assert_int_equal(c.a.p->telling, 0);
-	core_close(&c);
+	answer(c, 0x123457, AETH_NAK_INV_REQ);
+	assert_true(core_event(&c->a, EV_REQUESTER_TOLD));
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_pending(&c->b), 0); /* nothing of it reached the responder */
+	assert_int_equal(c->a.p->telling, 0);
 }
 
 /* A host that was never asked for anything may say PSN -1 to what it takes for a repetition. */
 static void near_tell__an_ack_that_says_nothing_is_passed(void **state)
 {
-	struct core c;
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 	uint32_t first;
 	uint8_t op;
 
-	(void)state;
-	refused_late(&c, AETH_NAK_REM_ACCESS);
-	core_wait(&c, WAIT);
-	expect_impossible(&c, &op);
-	answer(&c, 0xffffff, AETH_ACK_NO_CREDITS);
-	first = expect_impossible(&c, &op);
+	core_wait(c, WAIT);
+	expect_impossible(c, &op);
+	answer(c, 0xffffff, AETH_ACK_NO_CREDITS);
+	first = expect_impossible(c, &op);
 	assert_int_equal(first, 0);
-	answer(&c, 0xffffff, AETH_ACK_NO_CREDITS);
-	assert_int_equal(expect_impossible(&c, &op), 0x400000);
-	answer(&c, 0xffffff, AETH_ACK_NO_CREDITS);
-	assert_int_equal(expect_impossible(&c, &op), 0x800000);
-	answer(&c, 77, AETH_NAK_PSN_SEQ);
-	assert_int_equal(expect_impossible(&c, &op), 77);
-	core_close(&c);
+	answer(c, 0xffffff, AETH_ACK_NO_CREDITS);
+	assert_int_equal(expect_impossible(c, &op), 0x400000);
+	answer(c, 0xffffff, AETH_ACK_NO_CREDITS);
+	assert_int_equal(expect_impossible(c, &op), 0x800000);
+	answer(c, 77, AETH_NAK_PSN_SEQ);
+	assert_int_equal(expect_impossible(c, &op), 77);
 }
 
 /* A request before that is refused, and is enough. It may be one that was lost on the LAN, and comes after the host's
  * timeout. */
 static void near_tell__a_request_is_refused_instead(void **state)
 {
-	struct core c;
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 
-	(void)state;
-	refused_late(&c, AETH_NAK_REM_ACCESS);
-	core_wait(&c, 75 * CORE_MS);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_send(&c, RC_WRITE_ONLY, 2);
-	core_expect_aeth(&c.a, 2, AETH_NAK_REM_ACCESS);
-	core_wait(&c, 5000 * CORE_MS);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+	core_wait(c, 75 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_send(c, RC_WRITE_ONLY, 2);
+	core_expect_aeth(&c->a, 2, AETH_NAK_REM_ACCESS);
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 /* Nothing was ACKed that failed: the refusal has a request to go to. */
 static void near_tell__not_where_the_refusal_is_in_time(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_pair(&c, 0);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_expect(&c.b, RC_WRITE_ONLY, 1);
-	core_ack(&c, 1, AETH_NAK_REM_ACCESS, 1);
-	core_expect_aeth(&c.a, 1, AETH_NAK_REM_ACCESS);
-	core_wait(&c, 5000 * CORE_MS);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
+	core_expect_aeth(&c->a, 1, AETH_NAK_REM_ACCESS);
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 /* A responder that is gone says nothing, and its requester must learn of that too. */
 static void near_tell__silence_of_the_responder_is_told(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint8_t op;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	core_wait(&c, 70000 * CORE_MS);
-	assert_true(core_near(&c)->failed);
-	expect_impossible(&c, &op);
-	core_close(&c);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	core_wait(c, 70000 * CORE_MS);
+	assert_true(core_near(c)->failed);
+	expect_impossible(c, &op);
 }
 
 /* What the responder had sent before it failed arrives first, and the PSN behind it is known. */
 static void near_tell__what_was_sent_to_it_goes_first(void **state)
 {
 	struct roce_pkt h = core_req(RC_SEND_ONLY, 500);
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint8_t op;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	h.src = core_ip(2, 2);
 	h.dst = core_ip(1, 2);
 	for (int i = 0; i < 2; i++, h.psn++) {
-		core_in(&c.b, h, CORE_PMTU, 0);
-		core_pump(&c);
-		core_expect(&c.a, RC_SEND_ONLY, 500 + (uint32_t)i);
+		core_in(&c->b, h, CORE_PMTU, 0);
+		core_pump(c);
+		core_expect(&c->a, RC_SEND_ONLY, 500 + (uint32_t)i);
 		if (i == 0)
-			answer(&c, 500, AETH_ACK_NO_CREDITS);
+			answer(c, 500, AETH_ACK_NO_CREDITS);
 	}
-	core_send(&c, RC_WRITE_ONLY, 1);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	core_ack(&c, 1, AETH_NAK_REM_ACCESS, 1);
-	assert_true(core_near(&c)->failed);
-	for (int i = 0; i < 20; i++) { /* 501 is repeated until it is taken */
-		core_wait(&c, 10 * CORE_MS);
-		for (const struct core_pkt *k; (k = core_take(&c.a));)
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
+	assert_true(core_near(c)->failed);
+	for (int i = 0; i < 90; i++) { /* 501 is repeated until it is taken: longer than StallAfter=, which may let it go */
+		core_wait(c, 10 * CORE_MS);
+		for (const struct core_pkt *k; (k = core_take(&c->a));)
 			assert_int_equal(k->h.opcode, RC_SEND_ONLY);
 	}
-	answer(&c, 501, AETH_ACK_NO_CREDITS);
-	core_wait(&c, WAIT);
-	assert_int_equal(expect_impossible(&c, &op), 502);
-	core_close(&c);
+	answer(c, 501, AETH_ACK_NO_CREDITS);
+	core_wait(c, WAIT);
+	assert_int_equal(expect_impossible(c, &op), 502);
 }
 
 /* The edge restarts before it has said so, and remembers; also what the responder's word was. */
 static void near_tell__outlives_a_restart(void **state)
 {
-	struct core c;
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 	uint8_t op;
 
-	(void)state;
-	refused_late(&c, AETH_NAK_REM_ACCESS);
-	core_rebuild(&c.a);
-	core_session(&c);
-	core_wait(&c, WAIT);
-	expect_impossible(&c, &op);
-	answer(&c, 9, AETH_NAK_INV_REQ);
-	core_rebuild(&c.a);
-	core_session(&c);
-	core_wait(&c, 1500 * CORE_MS);
-	assert_int_equal(core_pending(&c.a), 0); /* once is enough */
-	core_send(&c, RC_WRITE_ONLY, 2);
-	core_expect_aeth(&c.a, 2, AETH_NAK_REM_ACCESS);
-	core_close(&c);
+	core_rebuild(&c->a);
+	core_session(c);
+	core_wait(c, WAIT);
+	expect_impossible(c, &op);
+	answer(c, 9, AETH_NAK_INV_REQ);
+	core_rebuild(&c->a);
+	core_session(c);
+	core_wait(c, 1500 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0); /* once is enough */
+	core_send(c, RC_WRITE_ONLY, 2);
+	core_expect_aeth(&c->a, 2, AETH_NAK_REM_ACCESS);
 }
 
 /* A host that does not answer, as its queue pair is gone, is not asked for ever. */
 static void near_tell__ends_with_a_word(void **state)
 {
-	struct core c;
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 	uint32_t first = 0;
 	bool behind = false;
 	int n = 0;
 
-	(void)state;
-	refused_late(&c, AETH_NAK_REM_ACCESS);
-	core_wait(&c, 20000 * CORE_MS);
-	for (const struct core_pkt *k; (k = core_take(&c.a)); n++) {
+	core_wait(c, 20000 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->a)); n++) {
 		first = n ? first : k->h.psn;
 		behind |= k->h.psn == (first ^ PSN_HALF);
 	}
 	assert_in_range(n, 5, 20);
 	assert_true(behind); /* a host that has said its NAK answers only that */
-	assert_true(core_event(&c.a, EV_REQUESTER_UNTOLD));
-	assert_int_equal(c.a.p->telling, 0);
-	core_close(&c);
+	assert_true(core_event(&c->a, EV_REQUESTER_UNTOLD));
+	assert_int_equal(c->a.p->telling, 0);
 }
 
 /* The number has gone to another connection of the two hosts: that one has nothing to do with it. */
 static void near_tell__never_to_another_queue_pair(void **state)
 {
-	struct core c;
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 
-	(void)state;
-	refused_late(&c, AETH_NAK_REM_ACCESS);
-	near_cm_open(c.a.p, &(struct near_cm_info){.src = core_ip(1, 2),
+	near_cm_open(c->a.p, &(struct near_cm_info){.src = core_ip(1, 2),
 	                                           .dst = core_ip(2, 2),
 	                                           .dest_qpn = 0x99,
 	                                           .requester_qpn = CORE_QPN,
 	                                           .pmtu = CORE_PMTU,
 	                                           .pkey = 0xffff,
 	                                           .rnr_retry = 7});
-	core_wait(&c, 5000 * CORE_MS);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(near_tell__idle_requester_is_made_to_fail),
-	    cmocka_unit_test(near_tell__an_ack_that_says_nothing_is_passed),
-	    cmocka_unit_test(near_tell__a_request_is_refused_instead),
-	    cmocka_unit_test(near_tell__not_where_the_refusal_is_in_time),
-	    cmocka_unit_test(near_tell__silence_of_the_responder_is_told),
-	    cmocka_unit_test(near_tell__what_was_sent_to_it_goes_first),
-	    cmocka_unit_test(near_tell__outlives_a_restart),
-	    cmocka_unit_test(near_tell__ends_with_a_word),
-	    cmocka_unit_test(near_tell__never_to_another_queue_pair),
+	    CORE_TEST(near_tell__idle_requester_is_made_to_fail),
+	    CORE_TEST(near_tell__an_ack_that_says_nothing_is_passed),
+	    CORE_TEST(near_tell__a_request_is_refused_instead),
+	    CORE_TEST(near_tell__not_where_the_refusal_is_in_time),
+	    CORE_TEST(near_tell__silence_of_the_responder_is_told),
+	    CORE_TEST(near_tell__what_was_sent_to_it_goes_first),
+	    CORE_TEST(near_tell__outlives_a_restart),
+	    CORE_TEST(near_tell__ends_with_a_word),
+	    CORE_TEST(near_tell__never_to_another_queue_pair),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,201 +43,171 @@ static void quiet(struct core *c)
 
 static void unpaired__one_source_has_half_of_the_share(void **state)
 {
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 256);
-	know(&c, 2);
-	assert_int_equal(spray(&c, 9, 0x1000, 500), HALF);
-	assert_int_equal(core_drops(&c.a, DROP_LAN_UNPAIRED_FULL), 500 - HALF);
-	assert_int_equal(c.a.p->unpaired.n, HALF);
-	core_pump(&c);
-	core_forget(&c.b);
-	core_pair(&c, 0); /* another host is served as ever */
-	core_close(&c);
+	know(c, 2);
+	assert_int_equal(spray(c, 9, 0x1000, 500), HALF);
+	assert_int_equal(core_drops(&c->a, DROP_LAN_UNPAIRED_FULL), 500 - HALF);
+	assert_int_equal(c->a.p->unpaired.n, HALF);
+	core_pump(c);
+	core_forget(&c->b);
+	core_pair(c, 0); /* another host is served as ever */
 }
 
 static void unpaired__all_sources_have_the_share(void **state)
 {
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 256);
 	for (uint8_t host = 10; host < 60; host++) {
-		know(&c, host);
-		spray(&c, host, 0x1000, 20);
+		know(c, host);
+		spray(c, host, 0x1000, 20);
 	}
-	assert_int_equal(c.a.p->unpaired.n, SHARE);
-	core_pump(&c);
-	core_close(&c);
+	assert_int_equal(c->a.p->unpaired.n, SHARE);
+	core_pump(c);
 }
 
 /* Addresses that were never heard of take half; who has a paired flow gets another one. */
 static void unpaired__unknown_sources_have_half_of_the_share(void **state)
 {
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 256);
-	core_pair(&c, 0);
+	core_pair(c, 0);
 	for (uint8_t host = 10; host < 250; host++)
-		spray(&c, host, 0x1000, 1);
-	assert_int_equal(c.a.p->unpaired.n_unknown, HALF);
-	assert_true(core_drops(&c.a, DROP_LAN_UNPAIRED_FULL) >= 240 - HALF - 10); /* but for those that share a bucket */
-	assert_int_equal(write_to(&c, 2, 0x999), DROP_NONE);
-	core_pump(&c);
-	core_close(&c);
+		spray(c, host, 0x1000, 1);
+	assert_int_equal(c->a.p->unpaired.n_unknown, HALF);
+	assert_true(core_drops(&c->a, DROP_LAN_UNPAIRED_FULL) >= 240 - HALF - 10); /* but for those that share a bucket */
+	assert_int_equal(write_to(c, 2, 0x999), DROP_NONE);
+	core_pump(c);
 }
 
 static void unpaired__the_quiet_one_goes(void **state)
 {
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 256);
-	assert_int_equal(spray(&c, 9, 0x1000, HALF), HALF);
-	quiet(&c);
-	assert_int_equal(write_to(&c, 9, 0x1000), DROP_LAN_DUPLICATE); /* the first one is heard again */
-	assert_int_equal(write_to(&c, 9, 0x2000), DROP_NONE);
-	assert_int_equal(core_ctr(&c.a, CTR_UNPAIRED_EVICTED), 1);
-	assert_int_equal(write_to(&c, 9, 0x1000), DROP_LAN_DUPLICATE); /* it is still there, */
-	assert_int_equal(write_to(&c, 9, 0x1001), DROP_NONE);          /* the second one went */
-	core_pump(&c);
-	core_close(&c);
+	assert_int_equal(spray(c, 9, 0x1000, HALF), HALF);
+	quiet(c);
+	assert_int_equal(write_to(c, 9, 0x1000), DROP_LAN_DUPLICATE); /* the first one is heard again */
+	assert_int_equal(write_to(c, 9, 0x2000), DROP_NONE);
+	assert_int_equal(core_ctr(&c->a, CTR_UNPAIRED_EVICTED), 1);
+	assert_int_equal(write_to(c, 9, 0x1000), DROP_LAN_DUPLICATE); /* it is still there, */
+	assert_int_equal(write_to(c, 9, 0x1001), DROP_NONE);          /* the second one went */
+	core_pump(c);
 }
 
 /* Who comes when all is taken gets the place of the source that has most, not of one with a single QP. */
 static void unpaired__the_greediest_pays(void **state)
 {
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 256);
 	for (uint8_t host = 10; host < 10 + HALF; host++)
-		assert_int_equal(write_to(&c, host, 0x1000), DROP_NONE);
-	know(&c, 9);
-	know(&c, 200);
-	assert_int_equal(spray(&c, 9, 0x1000, SHARE), SHARE - HALF);
-	quiet(&c);
-	assert_int_equal(write_to(&c, 200, 0x1000), DROP_NONE);
+		assert_int_equal(write_to(c, host, 0x1000), DROP_NONE);
+	know(c, 9);
+	know(c, 200);
+	assert_int_equal(spray(c, 9, 0x1000, SHARE), SHARE - HALF);
+	quiet(c);
+	assert_int_equal(write_to(c, 200, 0x1000), DROP_NONE);
 	for (uint8_t host = 10; host < 10 + HALF; host++)
-		assert_int_equal(write_to(&c, host, 0x1000), DROP_LAN_DUPLICATE);
-	core_pump(&c);
-	core_close(&c);
+		assert_int_equal(write_to(c, host, 0x1000), DROP_LAN_DUPLICATE);
+	core_pump(c);
 }
 
 /* A host that nobody knows yet gets its flows at once, however fast another one of the kind sprays. */
 static void unpaired__a_sprayer_gives_way(void **state)
 {
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 256);
-	assert_int_equal(spray(&c, 9, 0x1000, 500), HALF);
-	assert_int_equal(write_to(&c, 2, 0x11), DROP_NONE);
-	assert_int_equal(spray(&c, 9, 0x2000, 500), 0);
-	assert_int_equal(write_to(&c, 2, 0x11), DROP_LAN_DUPLICATE);
-	assert_int_equal(spray(&c, 2, 0x100, HALF), HALF / 2 - 1); /* half each, and no more */
-	assert_int_equal(c.a.p->unpaired.n, HALF);
-	core_pump(&c);
-	core_close(&c);
+	assert_int_equal(spray(c, 9, 0x1000, 500), HALF);
+	assert_int_equal(write_to(c, 2, 0x11), DROP_NONE);
+	assert_int_equal(spray(c, 9, 0x2000, 500), 0);
+	assert_int_equal(write_to(c, 2, 0x11), DROP_LAN_DUPLICATE);
+	assert_int_equal(spray(c, 2, 0x100, HALF), HALF / 2 - 1); /* half each, and no more */
+	assert_int_equal(c->a.p->unpaired.n, HALF);
+	core_pump(c);
 }
 
 static void unpaired__a_paired_flow_stays(void **state)
 {
 	struct near_flow *f;
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
 	uint32_t inc;
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 256);
-	core_pair(&c, 0);
-	f = core_near(&c);
+	core_pair(c, 0);
+	f = core_near(c);
 	inc = f->inc;
 	for (uint32_t round = 1; round <= 5; round++) {
 		for (uint8_t host = 10; host < 60; host++)
-			spray(&c, host, 0x1000 * round, 20);
-		quiet(&c);
+			spray(c, host, 0x1000 * round, 20);
+		quiet(c);
 	}
 	assert_true(f->used && f->inc == inc);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 1), DROP_NONE);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_NONE);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 }
 
 static void unpaired__hold_a_sixteenth_of_the_pool(void **state)
 {
 	uint64_t cap;
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 64);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 64);
-	c.cut = true;
-	cap = arena_capacity(c.a.p->arena, POOL_LAN);
+	c->cut = true;
+	cap = arena_capacity(c->a.p->arena, POOL_LAN);
 	for (uint32_t qpn = 0x1000; qpn < 0x1000 + HALF; qpn++) {
 		for (uint32_t psn = 0; psn < 60; psn++) {
 			struct roce_pkt h = core_req(RC_WRITE_ONLY, psn);
 
 			h.dest_qpn = qpn;
-			core_in(&c.a, h, CORE_PMTU, 0);
+			core_in(&c->a, h, CORE_PMTU, 0);
 		}
 	}
-	assert_true(c.a.p->unpaired.bytes > cap / 32);
-	assert_true(c.a.p->unpaired.bytes <= cap / 16 + HALF * (uint64_t)arena_class_bytes(CORE_PMTU + 84));
-	assert_true(core_drops(&c.a, DROP_LAN_NO_ROOM) > 0);
-	core_close(&c);
+	assert_true(c->a.p->unpaired.bytes > cap / 32);
+	assert_true(c->a.p->unpaired.bytes <= cap / 16 + HALF * (uint64_t)arena_class_bytes(CORE_PMTU + 84));
+	assert_true(core_drops(&c->a, DROP_LAN_NO_ROOM) > 0);
 }
 
 static void unpaired__the_pair_frees_the_share(void **state)
 {
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 256);
-	core_pair(&c, 0);
-	assert_int_equal(c.a.p->unpaired.n, 0);
-	assert_int_equal(c.a.p->unpaired.bytes, 0);
-	write_to(&c, 9, 0x1000);
-	assert_int_equal(c.a.p->unpaired.n, 1);
-	core_rebuild(&c.a);
-	assert_int_equal(c.a.p->unpaired.n, 1);
-	assert_true(c.a.p->unpaired.bytes > 0);
-	core_session(&c);
-	core_close(&c);
+	core_pair(c, 0);
+	assert_int_equal(c->a.p->unpaired.n, 0);
+	assert_int_equal(c->a.p->unpaired.bytes, 0);
+	write_to(c, 9, 0x1000);
+	assert_int_equal(c->a.p->unpaired.n, 1);
+	core_rebuild(&c->a);
+	assert_int_equal(c->a.p->unpaired.n, 1);
+	assert_true(c->a.p->unpaired.bytes > 0);
+	core_session(c);
 }
 
 /* A host that gave up: its flow goes, at both edges, also if the near edge was restarted meanwhile. */
 static void unpaired__forsaken_after_a_restart(void **state)
 {
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 256);
-	assert_int_equal(write_to(&c, 9, 0x1000), DROP_NONE);
-	core_pump(&c);
-	core_rebuild(&c.a);
-	core_session(&c);
-	assert_true(core_used(&c.a) && core_used(&c.b));
-	core_wait(&c, FORSAKEN_NS + CORE_MS);
-	assert_int_equal(c.a.p->near_used, 0);
-	assert_int_equal(core_used(&c.a), 0);
-	assert_int_equal(core_used(&c.b), 0);
-	core_close(&c);
+	assert_int_equal(write_to(c, 9, 0x1000), DROP_NONE);
+	core_pump(c);
+	core_rebuild(&c->a);
+	core_session(c);
+	assert_true(core_used(&c->a) && core_used(&c->b));
+	core_wait(c, FORSAKEN_NS + CORE_MS);
+	assert_int_equal(c->a.p->near_used, 0);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(core_used(&c->b), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(unpaired__one_source_has_half_of_the_share),
-	    cmocka_unit_test(unpaired__all_sources_have_the_share),
-	    cmocka_unit_test(unpaired__unknown_sources_have_half_of_the_share),
-	    cmocka_unit_test(unpaired__the_quiet_one_goes),
-	    cmocka_unit_test(unpaired__the_greediest_pays),
-	    cmocka_unit_test(unpaired__a_sprayer_gives_way),
-	    cmocka_unit_test(unpaired__a_paired_flow_stays),
-	    cmocka_unit_test(unpaired__hold_a_sixteenth_of_the_pool),
-	    cmocka_unit_test(unpaired__the_pair_frees_the_share),
-	    cmocka_unit_test(unpaired__forsaken_after_a_restart),
+	    CORE_TEST(unpaired__one_source_has_half_of_the_share),
+	    CORE_TEST(unpaired__all_sources_have_the_share),
+	    CORE_TEST(unpaired__unknown_sources_have_half_of_the_share),
+	    CORE_TEST(unpaired__the_quiet_one_goes),
+	    CORE_TEST(unpaired__the_greediest_pays),
+	    CORE_TEST(unpaired__a_sprayer_gives_way),
+	    CORE_TEST(unpaired__a_paired_flow_stays),
+	    CORE_TEST(unpaired__hold_a_sixteenth_of_the_pool),
+	    CORE_TEST(unpaired__the_pair_frees_the_share),
+	    CORE_TEST(unpaired__forsaken_after_a_restart),
 	};
 
 	return cmocka_run_group_tests_name("near_unpaired", tests, NULL, NULL);

@@ -38,65 +38,67 @@ static struct near_flow *near_of(struct core *c, uint32_t qpn)
 	return f;
 }
 
+/* A flow to host B's QPN `qpn`, whose PSN 0 is answered to host A's. */
+static struct core *given_pair(void **state, uint32_t qpn, uint32_t requester_qpn)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	send_to(c, qpn, 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	ack_to(c, requester_qpn, 0, 1);
+	return c;
+}
+
 /* One probe at a time, and every flow gets the QPN that its responder answers to. */
 static void pair__equal_qpns_from_psn_0(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	const struct core_pkt *k;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	for (uint32_t i = 0; i < FLOWS; i++)
-		send_to(&c, QPN0 + i, 0);
+		send_to(c, QPN0 + i, 0);
 	for (uint32_t i = 0; i < FLOWS; i++) {
-		assert_int_equal(core_pending(&c.b), 1); /* one is out, all others wait */
-		k = core_take(&c.b);
+		assert_int_equal(core_pending(&c->b), 1); /* one is out, all others wait */
+		k = core_take(&c->b);
 		assert_int_equal(k->h.psn, 0);
 		assert_true(k->h.ack_req);
-		assert_int_equal(ack_to(&c, peer_of(k->h.dest_qpn), 0, 1), DROP_NONE);
+		assert_int_equal(ack_to(c, peer_of(k->h.dest_qpn), 0, 1), DROP_NONE);
 	}
 	for (uint32_t i = 0; i < FLOWS; i++)
-		assert_int_equal(near_of(&c, QPN0 + i)->requester_qpn, peer_of(QPN0 + i));
-	assert_int_equal(core_pending(&c.a), FLOWS);
-	while ((k = core_take(&c.a)))
+		assert_int_equal(near_of(c, QPN0 + i)->requester_qpn, peer_of(QPN0 + i));
+	assert_int_equal(core_pending(&c->a), FLOWS);
+	while ((k = core_take(&c->a)))
 		assert_int_equal(k->h.aeth_syndrome, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_ctr(&c.b, CTR_PAIR_QUARANTINES), 0);
-	core_close(&c);
+	assert_int_equal(core_ctr(&c->b, CTR_PAIR_QUARANTINES), 0);
 }
 
 /* Only one packet of an unpaired flow is out until it is answered. */
 static void pair__probe_is_one_packet(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	uint32_t n = 0;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	for (uint32_t psn = 0; psn < 5; psn++)
-		send_to(&c, QPN0, psn);
-	send_to(&c, QPN0 + 1, 0);
-	for (const struct core_pkt *k; (k = core_take(&c.b)); n++)
+		send_to(c, QPN0, psn);
+	send_to(c, QPN0 + 1, 0);
+	for (const struct core_pkt *k; (k = core_take(&c->b)); n++)
 		assert_int_equal(k->h.dest_qpn, QPN0); /* nothing of the other flow */
 	assert_true(n >= 1);
-	core_close(&c);
 }
 
 /* Other host pairs do not wait for this one. */
 static void pair__host_pairs_are_independent(void **state)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	send_to(&c, QPN0, 0);
+	send_to(c, QPN0, 0);
 	h.src = core_ip(1, 3);
 	h.dest_qpn = QPN0;
-	core_in(&c.a, h, CORE_PMTU, 0);
-	core_pump(&c);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	core_close(&c);
+	core_in(&c->a, h, CORE_PMTU, 0);
+	core_pump(c);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
 }
 
 /* No answer in time: nobody else is probed for a while, since a late answer would be taken for the next one's. */
@@ -104,51 +106,45 @@ static void pair__unanswered_probe_means_quarantine(void **state)
 {
 	const struct core_pkt *k;
 	uint64_t unanswered;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	send_to(&c, QPN0, 0);
-	send_to(&c, QPN0 + 1, 0);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	core_wait(&c, c.b.cfg.lan_timeout_ns);
+	send_to(c, QPN0, 0);
+	send_to(c, QPN0 + 1, 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	core_wait(c, c->b.cfg.lan_timeout_ns);
 	for (int repeat = 0; repeat < 3; repeat++)
-		assert_int_equal(core_expect(&c.b, RC_WRITE_ONLY, 0)->h.dest_qpn, QPN0);
-	unanswered = c.now_ns;
-	assert_int_equal(core_ctr(&c.b, CTR_PAIR_QUARANTINES), 1);
-	core_wait(&c, c.b.cfg.quarantine_ns - CORE_MS);
-	assert_int_equal(core_pending(&c.b), 0);
-	core_wait(&c, 2 * CORE_MS);
-	k = core_expect(&c.b, RC_WRITE_ONLY, 0);
+		assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 0)->h.dest_qpn, QPN0);
+	unanswered = c->now_ns;
+	assert_int_equal(core_ctr(&c->b, CTR_PAIR_QUARANTINES), 1);
+	core_wait(c, c->b.cfg.quarantine_ns - CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 2 * CORE_MS);
+	k = core_expect(&c->b, RC_WRITE_ONLY, 0);
 	assert_int_equal(k->h.dest_qpn, QPN0 + 1); /* the other's turn */
-	assert_true(k->at_ns >= unanswered + c.b.cfg.quarantine_ns);
-	assert_int_equal(ack_to(&c, 0x77, 0, 1), DROP_NONE);
-	assert_int_equal(near_of(&c, QPN0 + 1)->requester_qpn, 0x77);
-	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_LEARNING);
-	core_close(&c);
+	assert_true(k->at_ns >= unanswered + c->b.cfg.quarantine_ns);
+	assert_int_equal(ack_to(c, 0x77, 0, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x77);
+	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_LEARNING);
 }
 
 /* A flow that ends in its turn leaves an answer that may still come: nobody else is asked before that is over, also if
  * it was the only one between its hosts. */
 static void pair__end_in_its_turn_means_quarantine(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	send_to(&c, QPN0, 0);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	far_on_close(c.b.p, &(struct wan_flow_close){.flow = near_wire_id(c.a.p, near_of(&c, QPN0)),
-	                                              .inc = near_of(&c, QPN0)->inc});
-	send_to(&c, QPN0 + 1, 0);
-	assert_int_equal(core_pending(&c.b), 0);
-	assert_int_equal(ack_to(&c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
-	assert_int_equal(near_of(&c, QPN0 + 1)->pairing, PAIR_LEARNING);
-	core_wait(&c, 101 * CORE_MS);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	assert_int_equal(ack_to(&c, peer_of(QPN0 + 1), 0, 1), DROP_NONE);
-	assert_int_equal(near_of(&c, QPN0 + 1)->requester_qpn, peer_of(QPN0 + 1));
-	core_close(&c);
+	send_to(c, QPN0, 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	far_on_close(c->b.p, &(struct wan_flow_close){.flow = near_wire_id(c->a.p, near_of(c, QPN0)),
+	                                              .inc = near_of(c, QPN0)->inc});
+	send_to(c, QPN0 + 1, 0);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	core_wait(c, 101 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(ack_to(c, peer_of(QPN0 + 1), 0, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, peer_of(QPN0 + 1));
 }
 
 /* A responder that is not ready to receive yet is asked again before its requester gives up (ConnectX: 300 ms), then
@@ -158,255 +154,245 @@ static void pair__next_try_comes_later_and_later(void **state)
 	static const uint32_t quarantines[] = {0, 1, 1, 2, 4};
 	const struct core_pkt *k;
 	uint64_t last_ns = 0, gap_ns;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	send_to(&c, QPN0, 0);
+	send_to(c, QPN0, 0);
 	for (int turn = 0; turn < 5; turn++) {
-		for (int ms = 0; ms < 2000 && !core_pending(&c.b); ms++)
-			core_wait(&c, CORE_MS);
-		k = core_expect(&c.b, RC_WRITE_ONLY, 0);
+		for (int ms = 0; ms < 2000 && !core_pending(&c->b); ms++)
+			core_wait(c, CORE_MS);
+		k = core_expect(&c->b, RC_WRITE_ONLY, 0);
 		gap_ns = k->at_ns - last_ns;
 		last_ns = k->at_ns;
 		if (turn)
-			assert_in_range(gap_ns, c.b.cfg.quarantine_ns * quarantines[turn],
-			                c.b.cfg.quarantine_ns * quarantines[turn] + 2 * c.b.cfg.lan_timeout_ns);
-		core_wait(&c, c.b.cfg.lan_timeout_ns);
-		core_forget(&c.b); /* repetitions of the same turn */
+			assert_in_range(gap_ns, c->b.cfg.quarantine_ns * quarantines[turn],
+			                c->b.cfg.quarantine_ns * quarantines[turn] + 2 * c->b.cfg.lan_timeout_ns);
+		core_wait(c, c->b.cfg.lan_timeout_ns);
+		core_forget(&c->b); /* repetitions of the same turn */
 	}
-	assert_true(core_event(&c.b, EV_PAIR_QUARANTINED));
-	core_close(&c);
+	assert_true(core_event(&c->b, EV_PAIR_QUARANTINED));
 }
 
 /* The probe, or its answer, is lost on the LAN: it is repeated within the turn, and nobody has to wait. */
 static void pair__lost_probe_is_repeated(void **state)
 {
 	uint32_t more = 0;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	for (uint32_t psn = 0; psn < 3; psn++)
-		send_to(&c, QPN0, psn);
-	send_to(&c, QPN0 + 1, 0);
-	core_forget(&c.b);
-	core_wait(&c, c.b.cfg.lan_timeout_ns / 8);
-	assert_int_equal(core_expect(&c.b, RC_WRITE_ONLY, 0)->h.dest_qpn, QPN0);
-	assert_int_equal(core_pending(&c.b), 0); /* one packet, not all */
-	assert_int_equal(ack_to(&c, 0x77, 0, 1), DROP_NONE);
-	assert_int_equal(near_of(&c, QPN0)->requester_qpn, 0x77);
-	assert_int_equal(core_ctr(&c.b, CTR_PAIR_QUARANTINES), 0);
-	for (const struct core_pkt *k; (k = core_take(&c.b));)
+		send_to(c, QPN0, psn);
+	send_to(c, QPN0 + 1, 0);
+	core_forget(&c->b);
+	core_wait(c, c->b.cfg.lan_timeout_ns / 8);
+	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 0)->h.dest_qpn, QPN0);
+	assert_int_equal(core_pending(&c->b), 0); /* one packet, not all */
+	assert_int_equal(ack_to(c, 0x77, 0, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x77);
+	assert_int_equal(core_ctr(&c->b, CTR_PAIR_QUARANTINES), 0);
+	for (const struct core_pkt *k; (k = core_take(&c->b));)
 		more += k->h.dest_qpn == QPN0;
 	assert_int_equal(more, 2); /* now it sends all that it may */
-	core_close(&c);
 }
 
 /* A flow that is never answered comes again later; the others are not held up by it for ever. */
 static void pair__a_dead_qp_does_not_block_the_others(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	uint32_t paired = 0;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	for (uint32_t i = 0; i < 4; i++)
-		send_to(&c, QPN0 + i, 0);
+		send_to(c, QPN0 + i, 0);
 	for (int ms = 0; ms < 3000; ms++) {
-		for (const struct core_pkt *k; (k = core_take(&c.b));)
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
 			if (k->h.dest_qpn != QPN0)
-				ack_to(&c, peer_of(k->h.dest_qpn), 0, 1);
-		core_wait(&c, CORE_MS);
+				ack_to(c, peer_of(k->h.dest_qpn), 0, 1);
+		core_wait(c, CORE_MS);
 	}
 	for (uint32_t i = 0; i < 4; i++)
-		paired += near_of(&c, QPN0 + i)->pairing != PAIR_LEARNING;
+		paired += near_of(c, QPN0 + i)->pairing != PAIR_LEARNING;
 	assert_int_equal(paired, 3);
 	for (uint32_t i = 1; i < 4; i++)
-		assert_int_equal(near_of(&c, QPN0 + i)->requester_qpn, peer_of(QPN0 + i));
-	core_close(&c);
+		assert_int_equal(near_of(c, QPN0 + i)->requester_qpn, peer_of(QPN0 + i));
 }
 
 /* An ACK to a QPN that is paired says nothing about the flow that is being probed. */
 static void pair__ack_to_a_paired_qpn_decides_nothing(void **state)
 {
-	struct core c;
+	struct core *c = given_pair(state, QPN0, 0x51);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	send_to(&c, QPN0, 0);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	ack_to(&c, 0x51, 0, 1);
-	send_to(&c, QPN0, 1); /* in flight, unanswered */
-	core_expect(&c.b, RC_WRITE_ONLY, 1);
-	send_to(&c, QPN0 + 1, 0);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	ack_to(&c, 0x51, 0, 1); /* a late copy of the first answer */
-	assert_int_equal(near_of(&c, QPN0 + 1)->pairing, PAIR_LEARNING);
-	assert_int_equal(core_drops(&c.b, DROP_LAN_ACK_STALE), 1);
-	ack_to(&c, 0x52, 0, 1);
-	assert_int_equal(near_of(&c, QPN0 + 1)->requester_qpn, 0x52);
-	assert_int_equal(near_of(&c, QPN0)->requester_qpn, 0x51);
-	core_close(&c);
+	send_to(c, QPN0, 1); /* in flight, unanswered */
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	send_to(c, QPN0 + 1, 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	ack_to(c, 0x51, 0, 1); /* a late copy of the first answer */
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	assert_int_equal(core_drops(&c->b, DROP_LAN_ACK_STALE), 1);
+	ack_to(c, 0x52, 0, 1);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x52);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
 }
 
 /* An answer that nobody waits for belongs to nobody. */
 static void pair__unexpected_answers_are_dropped(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	assert_int_equal(ack_to(&c, 0x51, 0, 1), DROP_LAN_ACK_UNMATCHED); /* no flow at all */
-	send_to(&c, QPN0, 0);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	assert_int_equal(ack_to(&c, 0x51, 5, 1), DROP_LAN_ACK_UNMATCHED); /* not what is out */
-	assert_int_equal(ack_to(&c, 0x51, 0x800000, 1), DROP_LAN_ACK_UNMATCHED);
-	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_LEARNING);
-	core_close(&c);
+	assert_int_equal(ack_to(c, 0x51, 0, 1), DROP_LAN_ACK_UNMATCHED); /* no flow at all */
+	core_wait(c, 20 * CORE_MS);
+	send_to(c, QPN0, 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(ack_to(c, 0x51, 5, 1), DROP_LAN_ACK_UNMATCHED); /* not what is out */
+	assert_int_equal(ack_to(c, 0x51, 0x800000, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_LEARNING);
+}
+
+/* Hosts that talked past the edges until now: the answers to that come while their flows begin, with PSNs like those. None
+ * has its turn before they are over; ... */
+static void pair__answers_to_what_went_past_the_edges(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	ack_to(c, 0x51, 0, 1);
+	core_wait(c, 15 * CORE_MS);
+	send_to(c, QPN0, 0);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(ack_to(c, 0x52, 0, 1), DROP_LAN_ACK_UNMATCHED);
+	core_wait(c, 15 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 6 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(ack_to(c, 0x53, 0, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x53);
+}
+
+/* ... but whoever forges such answers cannot keep them from it for ever. */
+static void pair__forged_answers_do_not_hold_it_for_ever(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	for (uint64_t from_ns = c->now_ns; core_pending(&c->b) == 0; core_wait(c, 10 * CORE_MS)) {
+		ack_to(c, 0x51, 0, 1);
+		if (c->now_ns == from_ns)
+			send_to(c, QPN0, 0);
+		assert_true(c->now_ns <= from_ns + 200 * CORE_MS);
+	}
 }
 
 /* A responder may expect what was overtaken in front of the first packet seen, but not a packet of long ago: a stray or
  * forged NAK would take the turn of the true answer, and the flow would never hear it. */
 static void pair__stray_nak_is_no_answer(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	send_to(&c, QPN0, 0x10000);
-	core_expect(&c.b, RC_WRITE_ONLY, 0x10000);
-	core_in(&c.b, core_answer(RC_ACK, 0x66, 0x10000 - BELOW_BASE_REACH - 1, AETH_NAK_PSN_SEQ, 0), 0, 0);
-	core_in(&c.b, core_answer(RC_ACK, 0x66, 0x10002, AETH_NAK_PSN_SEQ, 0), 0, 0); /* nor one that was never sent */
-	core_in(&c.b, core_answer(RC_ACK, 0x66, 0x610000, AETH_NAK_PSN_SEQ, 0), 0, 0);
-	core_pump(&c);
-	assert_int_equal(core_drops(&c.b, DROP_LAN_ACK_UNMATCHED), 3);
-	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_LEARNING);
-	assert_int_equal(ack_to(&c, 0x51, 0x10000, 1), DROP_NONE);
-	assert_int_equal(near_of(&c, QPN0)->requester_qpn, 0x51);
-	core_close(&c);
+	send_to(c, QPN0, 0x10000);
+	core_expect(&c->b, RC_WRITE_ONLY, 0x10000);
+	core_in(&c->b, core_answer(RC_ACK, 0x66, 0x10000 - BELOW_BASE_REACH - 1, AETH_NAK_PSN_SEQ, 0), 0, 0);
+	core_in(&c->b, core_answer(RC_ACK, 0x66, 0x10002, AETH_NAK_PSN_SEQ, 0), 0, 0); /* nor one that was never sent */
+	core_in(&c->b, core_answer(RC_ACK, 0x66, 0x610000, AETH_NAK_PSN_SEQ, 0), 0, 0);
+	core_pump(c);
+	assert_int_equal(core_drops(&c->b, DROP_LAN_ACK_UNMATCHED), 3);
+	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_LEARNING);
+	assert_int_equal(ack_to(c, 0x51, 0x10000, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
 }
 
 /* Provisional until a second answer at another PSN. */
 static void pair__second_answer_confirms(void **state)
 {
-	struct core c;
+	struct core *c = given_pair(state, QPN0, 0x51);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	send_to(&c, QPN0, 0);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	ack_to(&c, 0x51, 0, 1);
-	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_PROVISIONAL);
-	ack_to(&c, 0x51, 0, 1);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_PROVISIONAL);
-	send_to(&c, QPN0, 1);
-	ack_to(&c, 0x51, 1, 2);
-	send_to(&c, QPN0, 2);
-	ack_to(&c, 0x51, 2, 3);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(near_of(&c, QPN0)->pairing, PAIR_CONFIRMED);
-	core_close(&c);
+	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_PROVISIONAL);
+	ack_to(c, 0x51, 0, 1);
+	core_wait(c, CORE_MS);
+	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_PROVISIONAL);
+	send_to(c, QPN0, 1);
+	ack_to(c, 0x51, 1, 2);
+	send_to(c, QPN0, 2);
+	ack_to(c, 0x51, 2, 3);
+	core_wait(c, CORE_MS);
+	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_CONFIRMED);
 }
 
 /* A requester's QPN that comes back under another flow: the old pair is void, the new one is right. */
 static void pair__reused_requester_qpn(void **state)
 {
-	struct core c;
+	struct core *c = given_pair(state, QPN0, 0x51);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	send_to(&c, QPN0, 0);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	ack_to(&c, 0x51, 0, 1);
-	core_wait(&c, 100 * CORE_MS);
-	send_to(&c, QPN0 + 1, 0); /* the host destroyed the first QP and made a new one with the same number */
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	assert_int_equal(ack_to(&c, 0x51, 0, 1), DROP_NONE);
-	assert_int_equal(near_of(&c, QPN0 + 1)->requester_qpn, 0x51);
-	core_close(&c);
+	core_wait(c, 100 * CORE_MS);
+	send_to(c, QPN0 + 1, 0); /* the host destroyed the first QP and made a new one with the same number */
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(ack_to(c, 0x51, 0, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
 }
 
 /* The old flow has sent something again a moment ago: a late answer to that may still come, but not one about a PSN that
  * it never sent. */
 static void pair__reused_requester_qpn_at_another_psn(void **state)
 {
-	struct core c;
+	struct core *c = given_pair(state, QPN0, 0x51);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	send_to(&c, QPN0, 0);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	ack_to(&c, 0x51, 0, 1);
-	send_to(&c, QPN0, 1);
-	core_wait(&c, c.b.cfg.lan_timeout_ns); /* sent again */
-	ack_to(&c, 0x51, 1, 2);
-	core_forget(&c.b);
-	send_to(&c, QPN0 + 1, 0);
-	assert_int_equal(ack_to(&c, 0x51, 0, 1), DROP_LAN_ACK_STALE);
-	send_to(&c, QPN0 + 2, 5000); /* its turn comes with the end of the other's */
-	core_wait(&c, c.b.cfg.lan_timeout_ns + c.b.cfg.quarantine_ns);
-	far_by_peer(c.b.p, near_wire_id(c.a.p, near_of(&c, QPN0)))->retried_ns = c.now_ns;
-	assert_int_equal(ack_to(&c, 0x51, 5000, 1), DROP_NONE);
-	assert_int_equal(near_of(&c, QPN0 + 2)->requester_qpn, 0x51);
-	core_close(&c);
+	send_to(c, QPN0, 1);
+	core_wait(c, c->b.cfg.lan_timeout_ns); /* sent again */
+	ack_to(c, 0x51, 1, 2);
+	core_forget(&c->b);
+	send_to(c, QPN0 + 1, 0);
+	assert_int_equal(ack_to(c, 0x51, 0, 1), DROP_LAN_ACK_STALE);
+	send_to(c, QPN0 + 2, 5000); /* its turn comes with the end of the other's */
+	core_wait(c, c->b.cfg.lan_timeout_ns + c->b.cfg.quarantine_ns);
+	far_by_peer(c->b.p, near_wire_id(c->a.p, near_of(c, QPN0)))->retried_ns = c->now_ns;
+	assert_int_equal(ack_to(c, 0x51, 5000, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0 + 2)->requester_qpn, 0x51);
 }
 
 /* Answers overtake each other on the LAN: a late one to a flow that is idle is not the next flow's. */
 static void pair__overtaken_answer_decides_nothing(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	for (uint32_t psn = 0; psn < 3; psn++)
-		send_to(&c, QPN0, psn);
-	ack_to(&c, 0x51, 0, 1);
-	ack_to(&c, 0x51, 2, 3);
+		send_to(c, QPN0, psn);
+	ack_to(c, 0x51, 0, 1);
+	ack_to(c, 0x51, 2, 3);
 	for (uint32_t psn = 0; psn < 3; psn++)
-		send_to(&c, QPN0 + 1, psn);
-	core_forget(&c.b);
-	assert_int_equal(ack_to(&c, 0x51, 1, 2), DROP_LAN_ACK_STALE);
-	assert_int_equal(near_of(&c, QPN0 + 1)->pairing, PAIR_LEARNING);
-	assert_int_equal(ack_to(&c, 0x52, 0, 1), DROP_NONE);
-	assert_int_equal(near_of(&c, QPN0 + 1)->requester_qpn, 0x52);
-	core_close(&c);
+		send_to(c, QPN0 + 1, psn);
+	core_forget(&c->b);
+	assert_int_equal(ack_to(c, 0x51, 1, 2), DROP_LAN_ACK_STALE);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	assert_int_equal(ack_to(c, 0x52, 0, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x52);
 }
 
 /* CM tells both QPNs: no probe, and all flows may send at once. */
 static void pair__cm_needs_no_probe(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_connect(&c, 500, 900, 7);
-	core_send(&c, RC_WRITE_ONLY, 500);
-	assert_int_equal(core_expect_aeth(&c.a, 500, AETH_ACK_NO_CREDITS)->h.dest_qpn, 0x21);
-	assert_int_equal(near_of(&c, CORE_QPN)->pairing, PAIR_CONFIRMED);
-	core_close(&c);
+	core_connect(c, 500, 900, 7);
+	core_send(c, RC_WRITE_ONLY, 500);
+	assert_int_equal(core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS)->h.dest_qpn, 0x21);
+	assert_int_equal(near_of(c, CORE_QPN)->pairing, PAIR_CONFIRMED);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(pair__equal_qpns_from_psn_0),
-	    cmocka_unit_test(pair__probe_is_one_packet),
-	    cmocka_unit_test(pair__host_pairs_are_independent),
-	    cmocka_unit_test(pair__unanswered_probe_means_quarantine),
-	    cmocka_unit_test(pair__end_in_its_turn_means_quarantine),
-	    cmocka_unit_test(pair__next_try_comes_later_and_later),
-	    cmocka_unit_test(pair__lost_probe_is_repeated),
-	    cmocka_unit_test(pair__a_dead_qp_does_not_block_the_others),
-	    cmocka_unit_test(pair__ack_to_a_paired_qpn_decides_nothing),
-	    cmocka_unit_test(pair__unexpected_answers_are_dropped),
-	    cmocka_unit_test(pair__stray_nak_is_no_answer),
-	    cmocka_unit_test(pair__second_answer_confirms),
-	    cmocka_unit_test(pair__reused_requester_qpn),
-	    cmocka_unit_test(pair__reused_requester_qpn_at_another_psn),
-	    cmocka_unit_test(pair__overtaken_answer_decides_nothing),
-	    cmocka_unit_test(pair__cm_needs_no_probe),
+	    CORE_TEST(pair__equal_qpns_from_psn_0),
+	    CORE_TEST(pair__probe_is_one_packet),
+	    CORE_TEST(pair__host_pairs_are_independent),
+	    CORE_TEST(pair__unanswered_probe_means_quarantine),
+	    CORE_TEST(pair__end_in_its_turn_means_quarantine),
+	    CORE_TEST(pair__next_try_comes_later_and_later),
+	    CORE_TEST(pair__lost_probe_is_repeated),
+	    CORE_TEST(pair__a_dead_qp_does_not_block_the_others),
+	    CORE_TEST(pair__ack_to_a_paired_qpn_decides_nothing),
+	    CORE_TEST(pair__unexpected_answers_are_dropped),
+	    CORE_TEST(pair__stray_nak_is_no_answer),
+	    CORE_TEST(pair__second_answer_confirms),
+	    CORE_TEST(pair__reused_requester_qpn),
+	    CORE_TEST(pair__reused_requester_qpn_at_another_psn),
+	    CORE_TEST(pair__overtaken_answer_decides_nothing),
+	    CORE_TEST(pair__cm_needs_no_probe),
+	    CORE_TEST(pair__answers_to_what_went_past_the_edges),
+	    CORE_TEST(pair__forged_answers_do_not_hold_it_for_ever),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,93 +9,81 @@
 static void proxy__foreign_addresses(void **state)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	h.src = core_ip(3, 2);
-	assert_int_equal(core_in(&c.a, h, 64, 0), DROP_LAN_FOREIGN);
+	assert_int_equal(core_in(&c->a, h, 64, 0), DROP_LAN_FOREIGN);
 	h = core_req(RC_WRITE_ONLY, 0);
 	h.dst = core_ip(3, 2);
-	assert_int_equal(core_in(&c.a, h, 64, 0), DROP_LAN_FOREIGN);
+	assert_int_equal(core_in(&c->a, h, 64, 0), DROP_LAN_FOREIGN);
 	h.dst = core_ip(1, 3); /* between two local hosts */
-	assert_int_equal(core_in(&c.a, h, 64, 0), DROP_LAN_FOREIGN);
-	assert_int_equal(core_in(&c.b, core_req(RC_WRITE_ONLY, 0), 64, 0), DROP_LAN_FOREIGN); /* wrong side */
-	assert_int_equal(core_used(&c.a), 0);
-	core_close(&c);
+	assert_int_equal(core_in(&c->a, h, 64, 0), DROP_LAN_FOREIGN);
+	assert_int_equal(core_in(&c->b, core_req(RC_WRITE_ONLY, 0), 64, 0), DROP_LAN_FOREIGN); /* wrong side */
+	assert_int_equal(core_used(&c->a), 0);
 }
 
 static void proxy__ttl(void **state)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	for (uint8_t ttl = 0; ttl < 2; ttl++) {
 		h.ttl = ttl;
-		assert_int_equal(core_in(&c.a, h, 64, 0), DROP_LAN_TTL);
+		assert_int_equal(core_in(&c->a, h, 64, 0), DROP_LAN_TTL);
 	}
 	h.ttl = 2;
-	assert_int_equal(core_in(&c.a, h, 64, 0), DROP_NONE);
-	core_pump(&c);
-	assert_int_equal(core_expect(&c.b, RC_WRITE_ONLY, 0)->h.ttl, 1);
-	core_close(&c);
+	assert_int_equal(core_in(&c->a, h, 64, 0), DROP_NONE);
+	core_pump(c);
+	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 0)->h.ttl, 1);
 }
 
 static void proxy__damaged_packets(void **state)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
 	uint8_t buf[300];
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	size_t n;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	n = roce_build(buf, sizeof(buf), &h, core_payload(0, 0), 128);
 	for (size_t i = 0; i < n; i += 7) {
 		buf[i] ^= 0x10;
-		proxy_lan_rx(c.a.p, c.now_ns, buf, n, 0);
+		proxy_lan_rx(c->a.p, c->now_ns, buf, n, 0);
 		buf[i] ^= 0x10;
 	}
 	for (size_t len = 0; len < n; len++)
-		assert_int_not_equal(proxy_lan_rx(c.a.p, c.now_ns, buf, len, 0), DROP_NONE);
-	core_pump(&c);
-	assert_true(core_drops(&c.a, DROP_LAN_BAD_ICRC) > 10);
+		assert_int_not_equal(proxy_lan_rx(c->a.p, c->now_ns, buf, len, 0), DROP_NONE);
+	core_pump(c);
+	assert_true(core_drops(&c->a, DROP_LAN_BAD_ICRC) > 10);
 	/* the mutable bytes (ToS, TTL, resv8a) may change on the way: nothing else got in, once at most */
-	assert_true(core_ctr(&c.a, CTR_LAN_RX_PKTS) <= 3);
-	core_close(&c);
+	assert_true(core_ctr(&c->a, CTR_LAN_RX_PKTS) <= 3);
 }
 
 static void proxy__datagrams_of_another_session(void **state)
 {
 	uint8_t buf[200] = {0};
 	struct wan_hdr h = {.wan_pn = 0};
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	size_t n;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	h.epoch = c.b.p->session.epoch_rx + 1;
+	h.epoch = c->b.p->session.epoch_rx + 1;
 	n = wan_seal(buf, wan_hdr_put(buf, &h));
-	assert_int_equal(proxy_wan_rx(c.b.p, c.now_ns, buf, n, false), DROP_WAN_BAD_EPOCH);
+	assert_int_equal(proxy_wan_rx(c->b.p, c->now_ns, buf, n, false), DROP_WAN_BAD_EPOCH);
 	h.epoch--;
 	h.lane = 2; /* two lanes: 0 and 1 */
 	n = wan_seal(buf, wan_hdr_put(buf, &h));
-	assert_int_equal(proxy_wan_rx(c.b.p, c.now_ns, buf, n, false), DROP_WAN_BAD_LANE);
+	assert_int_equal(proxy_wan_rx(c->b.p, c->now_ns, buf, n, false), DROP_WAN_BAD_LANE);
 	h.lane = 1;
 	h.wan_pn = 1000;
 	n = wan_seal(buf, wan_hdr_put(buf, &h));
 	buf[9] ^= 1;
-	assert_int_equal(proxy_wan_rx(c.b.p, c.now_ns, buf, n, false), DROP_WAN_BAD_TAG);
+	assert_int_equal(proxy_wan_rx(c->b.p, c->now_ns, buf, n, false), DROP_WAN_BAD_TAG);
 	buf[9] ^= 1;
-	assert_int_equal(proxy_wan_rx(c.b.p, c.now_ns, buf, n, false), DROP_NONE);
-	assert_int_equal(proxy_wan_rx(c.b.p, c.now_ns, buf, n, false), DROP_WAN_DUPLICATE);
-	assert_int_equal(proxy_wan_rx(c.b.p, c.now_ns, buf, 15, false), DROP_WAN_TRUNCATED);
+	assert_int_equal(proxy_wan_rx(c->b.p, c->now_ns, buf, n, false), DROP_NONE);
+	assert_int_equal(proxy_wan_rx(c->b.p, c->now_ns, buf, n, false), DROP_WAN_DUPLICATE);
+	assert_int_equal(proxy_wan_rx(c->b.p, c->now_ns, buf, 15, false), DROP_WAN_TRUNCATED);
 	h.wan_pn = 1ull << 62;
 	n = wan_seal(buf, wan_hdr_put(buf, &h));
-	assert_int_equal(proxy_wan_rx(c.b.p, c.now_ns, buf, n, false), DROP_WAN_BAD_FRAME);
-	core_close(&c);
+	assert_int_equal(proxy_wan_rx(c->b.p, c->now_ns, buf, n, false), DROP_WAN_BAD_FRAME);
 }
 
 static void proxy__lane_is_symmetric(void **state)
@@ -142,17 +130,15 @@ static void proxy__prefixes(void **state)
 static void proxy__bad_configs(void **state)
 {
 	struct proxy_config good, bad;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	good = c.a.cfg;
-	assert_true(proxy_heap_size(&good, &c.a.g) > 0);
+	good = c->a.cfg;
+	assert_true(proxy_heap_size(&good, &c->a.g) > 0);
 #define REFUSED(change)                                                                                                \
 	bad = good;                                                                                                    \
 	bad.change;                                                                                                    \
-	assert_int_equal(proxy_heap_size(&bad, &c.a.g), 0);                                                            \
-	assert_int_equal(proxy_reconfigure(c.a.p, &bad, c.now_ns), -EINVAL)
+	assert_int_equal(proxy_heap_size(&bad, &c->a.g), 0);                                                            \
+	assert_int_equal(proxy_reconfigure(c->a.p, &bad, c->now_ns), -EINVAL)
 	REFUSED(nshards = 0);
 	REFUSED(shard = 1);
 	REFUSED(nlanes = 0);
@@ -167,50 +153,42 @@ static void proxy__bad_configs(void **state)
 	REFUSED(lan_host_window_bytes = 100);
 	REFUSED(lan_timeout_ns = 0);
 #undef REFUSED
-	core_close(&c);
 }
 
 static void proxy__reconfigure_keeps_what_sizes_memory(void **state)
 {
 	struct proxy_config want;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	want = c.a.cfg;
+	want = c->a.cfg;
 	want.nlanes = 1;
-	assert_int_equal(proxy_reconfigure(c.a.p, &want, c.now_ns), -EINVAL);
-	want = c.a.cfg;
+	assert_int_equal(proxy_reconfigure(c->a.p, &want, c->now_ns), -EINVAL);
+	want = c->a.cfg;
 	want.local[0].len--;
-	assert_int_equal(proxy_reconfigure(c.a.p, &want, c.now_ns), -EINVAL);
-	want = c.a.cfg;
+	assert_int_equal(proxy_reconfigure(c->a.p, &want, c->now_ns), -EINVAL);
+	want = c->a.cfg;
 	want.reorder_ns = 77;
 	want.rate_hint_bps = 1;
-	assert_int_equal(proxy_reconfigure(c.a.p, &want, c.now_ns), 0);
-	assert_int_equal(c.a.p->cfg.reorder_ns, 77);
-	assert_int_not_equal(c.a.p->cfg.rate_hint_bps, 1);
-	core_close(&c);
+	assert_int_equal(proxy_reconfigure(c->a.p, &want, c->now_ns), 0);
+	assert_int_equal(c->a.p->cfg.reorder_ns, 77);
+	assert_int_not_equal(c->a.p->cfg.rate_hint_bps, 1);
 }
 
 /* near becomes host on a live flow: what is not delivered is not ACKed any more. */
 static void proxy__mode_may_change_live(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	c.a.cfg.mode = ACK_MODE_HOST;
-	assert_int_equal(proxy_reconfigure(c.a.p, &c.a.cfg, c.now_ns), 0);
-	core_pump(&c);
-	core_forget(&c.a);
-	core_send(&c, RC_WRITE_ONLY, 1);
-	assert_int_equal(core_pending(&c.a), 0);
-	c.a.cfg.mode = ACK_MODE_NEAR;
-	assert_int_equal(proxy_reconfigure(c.a.p, &c.a.cfg, c.now_ns), 0);
-	core_pump(&c);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	c->a.cfg.mode = ACK_MODE_HOST;
+	assert_int_equal(proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns), 0);
+	core_pump(c);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 1);
+	assert_int_equal(core_pending(&c->a), 0);
+	c->a.cfg.mode = ACK_MODE_NEAR;
+	assert_int_equal(proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns), 0);
+	core_pump(c);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 }
 
 /* --- sessions --- */
@@ -237,80 +215,74 @@ static void proxy__nothing_crosses_without_a_session(void **state)
 /* Whatever the peer may lack goes again; what it has is not delivered twice. */
 static void proxy__session_restart_resends(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 5);
+	core_send_run(c, 1, 5);
 	for (uint32_t psn = 1; psn <= 5; psn++)
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
-	c.cut = true;
-	core_send_run(&c, 6, 5);
-	c.cut = false;
-	core_session(&c);
-	core_wait(&c, CORE_MS);
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
+	c->cut = true;
+	core_send_run(c, 6, 5);
+	c->cut = false;
+	core_session(c);
+	core_wait(c, CORE_MS);
 	for (uint32_t psn = 6; psn <= 10; psn++)
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
-	assert_int_equal(core_pending(&c.b), 0);
-	core_ack(&c, 10, AETH_ACK_NO_CREDITS, 11);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_used(&c.a), 0);
-	assert_int_equal(core_used(&c.b), 0);
-	core_close(&c);
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_ack(c, 10, AETH_ACK_NO_CREDITS, 11);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(core_used(&c->b), 0);
 }
 
 static void proxy__dead_peer_is_noticed(void **state)
 {
 	struct proxy_link_status s;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_wait(&c, 10 * CORE_MS);
-	assert_true(core_event(&c.a, EV_WAN_UP));
-	proxy_link_status(c.a.p, c.now_ns, &s);
+	core_wait(c, 10 * CORE_MS);
+	assert_true(core_event(&c->a, EV_WAN_UP));
+	proxy_link_status(c->a.p, c->now_ns, &s);
 	assert_true(s.wan_up);
-	core_wait(&c, 10000 * CORE_MS); /* idle, but alive */
-	assert_false(core_event(&c.a, EV_WAN_DEAD));
-	c.cut = true;
-	core_wait(&c, c.a.cfg.dead_peer_ns + 2 * c.a.cfg.keepalive_ns);
-	assert_true(core_event(&c.a, EV_WAN_DEAD));
-	proxy_link_status(c.a.p, c.now_ns, &s);
+	core_wait(c, 10000 * CORE_MS); /* idle, but alive */
+	assert_false(core_event(&c->a, EV_WAN_DEAD));
+	c->cut = true;
+	core_wait(c, c->a.cfg.dead_peer_ns + 2 * c->a.cfg.keepalive_ns);
+	assert_true(core_event(&c->a, EV_WAN_DEAD));
+	proxy_link_status(c->a.p, c->now_ns, &s);
 	assert_false(s.wan_up);
-	c.cut = false;
-	core_wait(&c, 2000 * CORE_MS);
-	assert_true(core_event(&c.a, EV_WAN_UP));
-	core_close(&c);
+	c->cut = false;
+	core_wait(c, 2000 * CORE_MS);
+	assert_true(core_event(&c->a, EV_WAN_UP));
+}
+
+/* Host B takes what comes, from PSN `next` on, and ACKs where it is asked to. Returns the PSN it waits for then. */
+static uint32_t respond_for(struct core *c, int for_ms, uint32_t next)
+{
+	for (int ms = 0; ms < for_ms; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));) {
+			if (k->h.psn == next)
+				next++;
+			if (k->h.ack_req)
+				core_ack(c, next - 1, AETH_ACK_NO_CREDITS, next);
+		}
+		core_wait(c, CORE_MS);
+	}
+	return next;
 }
 
 /* A line that was cut under load comes back: everything arrives once, and nothing waits for long. */
 static void proxy__cut_line_heals(void **state)
 {
-	uint32_t next = 1;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 50);
-	c.cut = true;
-	core_send_run(&c, 51, 200);
-	core_wait(&c, 1500 * CORE_MS);
-	c.cut = false;
-	for (int ms = 0; ms < 1000; ms++) {
-		for (const struct core_pkt *k; (k = core_take(&c.b));) {
-			if (k->h.psn == next)
-				next++;
-			if (k->h.ack_req)
-				core_ack(&c, next - 1, AETH_ACK_NO_CREDITS, next);
-		}
-		core_wait(&c, CORE_MS);
-	}
-	assert_int_equal(next, 251);
-	assert_int_equal(core_used(&c.a), 0);
-	assert_int_equal(core_used(&c.b), 0);
-	core_close(&c);
+	core_send_run(c, 1, 50);
+	c->cut = true;
+	core_send_run(c, 51, 200);
+	core_wait(c, 1500 * CORE_MS);
+	c->cut = false;
+	assert_int_equal(respond_for(c, 1000, 1), 251);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(core_used(&c->b), 0);
 }
 
 /* Random loss and duplication both ways: in order, once, and no slot is left. */
@@ -342,63 +314,62 @@ static bool lose_first(struct core *c, struct core_edge *from, uint8_t *dgram, s
 static void proxy__loss_in_two_sessions(void **state)
 {
 	bool lost = false;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	struct lane *l;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	c.cut = true;
-	core_send(&c, RC_WRITE_ONLY, 1);
-	l = &c.a.p->lanes[core_near(&c)->lane];
-	wan_queue_slot(c.a.p, &l->repair, arena_find(c.a.p->arena, SLOT_REQ_NEAR, core_near(&c)->idx, POS_ORIGIN + 1),
+	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 1);
+	l = &c->a.p->lanes[core_near(c)->lane];
+	wan_queue_slot(c->a.p, &l->repair, arena_find(c->a.p->arena, SLOT_REQ_NEAR, core_near(c)->idx, POS_ORIGIN + 1),
 	               SQ_REPAIR);
-	c.cut = false;
-	c.wan = lose_first;
-	c.arg = &lost;
-	core_session(&c);
+	c->cut = false;
+	c->wan = lose_first;
+	c->arg = &lost;
+	core_session(c);
 	assert_true(lost);
-	core_wait(&c, 100 * CORE_MS);
-	core_expect(&c.b, RC_WRITE_ONLY, 1);
-	core_close(&c);
+	core_wait(c, 100 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
 }
 
 static void proxy__loss_is_repaired(void **state)
 {
 	uint64_t seed = 1;
 	uint32_t next = 1;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	c.wan = lossy;
-	c.arg = &seed;
+	c->wan = lossy;
+	c->arg = &seed;
 	for (uint32_t psn = 1; psn <= 600; psn += 20) {
-		core_send_run(&c, psn, 20);
-		core_wait(&c, 500 * CORE_US);
-		for (const struct core_pkt *k; (k = core_take(&c.b));) {
+		core_send_run(c, psn, 20);
+		core_wait(c, 500 * CORE_US);
+		for (const struct core_pkt *k; (k = core_take(&c->b));) {
 			assert_int_equal(k->h.psn, next);
 			assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, next), CORE_PMTU);
 			next++;
 			if (k->h.ack_req)
-				core_ack(&c, next - 1, AETH_ACK_NO_CREDITS, next);
+				core_ack(c, next - 1, AETH_ACK_NO_CREDITS, next);
 		}
 	}
-	for (int ms = 0; ms < 500; ms++) {
-		for (const struct core_pkt *k; (k = core_take(&c.b));) {
-			if (k->h.psn == next)
-				next++;
-			if (k->h.ack_req)
-				core_ack(&c, next - 1, AETH_ACK_NO_CREDITS, next);
-		}
-		core_wait(&c, CORE_MS);
-	}
-	assert_int_equal(next, 601);
-	assert_true(core_ctr(&c.a, CTR_WAN_LOST) > 0);
-	assert_int_equal(core_used(&c.a), 0);
-	assert_int_equal(core_used(&c.b), 0);
-	core_close(&c);
+	assert_int_equal(respond_for(c, 500, next), 601);
+	assert_true(core_ctr(&c->a, CTR_WAN_LOST) > 0);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(core_used(&c->b), 0);
+}
+
+/* What the pacer holds back is something that waits: the path's controller is told of it, and when it has gone. */
+static void proxy__controllers_are_told_what_waits(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	atomic_store(&c->a.pacer.rate_bps, 1000000); /* a packet takes 9 ms */
+	core_send_run(c, 1, 1);
+	core_pump(c);
+	assert_int_equal(atomic_load(&c->a.pacer.control.waiting), 0);
+	core_send_run(c, 2, 3);
+	core_pump(c);
+	assert_int_equal(atomic_load(&c->a.pacer.control.waiting), 1);
+	core_wait(c, 100 * CORE_MS);
+	assert_int_equal(atomic_load(&c->a.pacer.control.waiting), 0);
 }
 
 /* The far edge has no room for what many flows send at once: it says so, nothing counts as lost, all of it arrives. */
@@ -451,24 +422,21 @@ static void proxy__long_report_ends(void **state)
 	uint8_t buf[WAN_MTU_MAX];
 	struct wan_hdr h = {.lane = 0, .wan_pn = 20000};
 	struct wan_tx tx;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	size_t n;
 	int reports = 0;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_wait(&c, CORE_MS);
-	h.epoch = c.b.p->session.epoch_rx;
+	core_wait(c, CORE_MS);
+	h.epoch = c->b.p->session.epoch_rx;
 	n = wan_hdr_put(buf, &h);
 	n += wan_ping_put(buf + n, 100);
 	n = wan_seal(buf, n);
-	assert_int_equal(proxy_wan_rx(c.b.p, c.now_ns, buf, n, false), DROP_NONE);
-	c.now_ns += 10 * CORE_MS;
-	proxy_tick(c.b.p, c.now_ns);
-	while (proxy_wan_tx(c.b.p, c.now_ns, buf, sizeof(buf), &tx) > 0)
+	assert_int_equal(proxy_wan_rx(c->b.p, c->now_ns, buf, n, false), DROP_NONE);
+	c->now_ns += 10 * CORE_MS;
+	proxy_tick(c->b.p, c->now_ns);
+	while (proxy_wan_tx(c->b.p, c->now_ns, buf, sizeof(buf), &tx) > 0)
 		assert_true(++reports < 100);
 	assert_true(reports >= 20000 / 4096);
-	core_close(&c);
 }
 
 /* --- reports without a datagram of their own --- */
@@ -598,64 +566,47 @@ static void proxy__rebuild_both_edges(void **state)
 /* The first ACK after a rebuild needs no WAN. */
 static void proxy__rebuilt_edge_acks_before_the_wan_is_back(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	c.cut = true;
-	core_send_run(&c, 1, 5);
-	core_forget(&c.a);
-	core_rebuild(&c.a);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 3), DROP_LAN_DUPLICATE);
-	assert_int_equal(core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS)->h.aeth_msn, 6);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 6), DROP_NONE);
-	assert_int_equal(core_expect_aeth(&c.a, 6, AETH_ACK_NO_CREDITS)->h.aeth_msn, 7);
-	core_close(&c);
+	c->cut = true;
+	core_send_run(c, 1, 5);
+	core_forget(&c->a);
+	core_rebuild(&c->a);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 3), DROP_LAN_DUPLICATE);
+	assert_int_equal(core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS)->h.aeth_msn, 6);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 6), DROP_NONE);
+	assert_int_equal(core_expect_aeth(&c->a, 6, AETH_ACK_NO_CREDITS)->h.aeth_msn, 7);
 }
 
 /* Nor does mode far, for what it has ACKed: a refusal of anything before that is none to the host. */
 static void proxy__rebuilt_edge_knows_what_far_has_acked(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_FAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_FAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 5); /* the far edge has them, the responder has not answered */
-	core_wait(&c, CORE_MS);
-	core_forget(&c.a);
-	c.cut = true;
-	core_send_run(&c, 6, 2);
-	core_rebuild(&c.a);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 5), DROP_LAN_DUPLICATE);
-	assert_int_equal(core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS)->h.aeth_msn, 6);
-	core_close(&c);
+	core_send_run(c, 1, 5); /* the far edge has them, the responder has not answered */
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	c->cut = true;
+	core_send_run(c, 6, 2);
+	core_rebuild(&c->a);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 5), DROP_LAN_DUPLICATE);
+	assert_int_equal(core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS)->h.aeth_msn, 6);
 }
 
 /* Counting goes on where it was although nothing is held any more. */
 static void proxy__rebuilt_idle_flow_keeps_counting(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 5);
-	core_ack(&c, 5, AETH_ACK_NO_CREDITS, 6);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_used(&c.a), 0);
-	core_forget(&c.a);
-	core_forget(&c.b);
-	core_rebuild(&c.a);
-	core_rebuild(&c.b);
-	core_session(&c);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 6), DROP_NONE);
-	assert_int_equal(core_expect_aeth(&c.a, 6, AETH_ACK_NO_CREDITS)->h.aeth_msn, 7);
-	core_expect(&c.b, RC_WRITE_ONLY, 6);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 4), DROP_LAN_DUPLICATE);
-	assert_int_equal(core_ctr(&c.a, CTR_INCARNATIONS), 0);
-	core_close(&c);
+	core_deliver(c, 1, 5);
+	core_rebuild(&c->a);
+	core_rebuild(&c->b);
+	core_session(c);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 6), DROP_NONE);
+	assert_int_equal(core_expect_aeth(&c->a, 6, AETH_ACK_NO_CREDITS)->h.aeth_msn, 7);
+	core_expect(&c->b, RC_WRITE_ONLY, 6);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 4), DROP_LAN_DUPLICATE);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
 /* Loses the last of the pieces of a packet: the datagram that is shorter than the others. */
@@ -669,22 +620,19 @@ static bool lose_short_ones(struct core *c, struct core_edge *from, uint8_t *dgr
 static void proxy__half_a_packet_and_a_crash(void **state)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
-	struct core c;
+	struct core *c = core_given_small_mtu(state);
 
-	(void)state;
-	core_open_small_mtu(&c);
-	core_pair(&c, 0);
-	c.wan = lose_short_ones;
-	assert_int_equal(core_in(&c.a, h, 4000, 0), DROP_NONE);
-	core_wait(&c, 5 * CORE_MS);
-	assert_int_equal(core_pending(&c.b), 0);
-	assert_true(core_used(&c.b) > 0);
-	c.wan = NULL;
-	core_rebuild(&c.b);
-	core_session(&c);
-	core_wait(&c, 50 * CORE_MS);
-	assert_int_equal(core_expect(&c.b, RC_WRITE_ONLY, 1)->h.payload_len, 4000);
-	core_close(&c);
+	core_pair(c, 0);
+	c->wan = lose_short_ones;
+	assert_int_equal(core_in(&c->a, h, 4000, 0), DROP_NONE);
+	core_wait(c, 5 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_true(core_used(&c->b) > 0);
+	c->wan = NULL;
+	core_rebuild(&c->b);
+	core_session(c);
+	core_wait(c, 50 * CORE_MS);
+	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 1)->h.payload_len, 4000);
 }
 
 /* --- what an observer is told --- */
@@ -693,12 +641,10 @@ static void proxy__flows_are_listed(void **state)
 {
 	struct proxy_flow_status s;
 	uint32_t cursor = 0, n = 0;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 7);
-	while (proxy_flow_next(c.a.p, &cursor, &s)) {
+	core_pair(c, 7);
+	while (proxy_flow_next(c->a.p, &cursor, &s)) {
 		assert_int_equal(s.side, FLOW_NEAR);
 		assert_int_equal(s.dest_qpn, CORE_QPN);
 		assert_int_equal(s.pos_next, POS_ORIGIN + 8);
@@ -706,32 +652,28 @@ static void proxy__flows_are_listed(void **state)
 		n++;
 	}
 	cursor = 0;
-	while (proxy_flow_next(c.b.p, &cursor, &s)) {
+	while (proxy_flow_next(c->b.p, &cursor, &s)) {
 		assert_int_equal(s.side, FLOW_FAR);
 		assert_int_equal(s.pos_delivered, POS_ORIGIN + 8);
 		n++;
 	}
 	assert_int_equal(n, 2);
-	core_close(&c);
 }
 
 static void proxy__events_are_bounded(void **state)
 {
 	struct proxy_event ev;
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	int n = 0;
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
 	for (int i = 0; i < 3 * EVENT_RING; i++)
-		proxy_event_push(c.a.p, EV_TABLE_FULL, NULL, NULL, 0, (uint64_t)i);
-	while (proxy_event_next(c.a.p, &ev))
+		proxy_event_push(c->a.p, EV_TABLE_FULL, NULL, NULL, 0, (uint64_t)i);
+	while (proxy_event_next(c->a.p, &ev))
 		n++;
 	assert_int_equal(n, EVENT_RING);
-	proxy_event_push(c.a.p, EV_REBUILT, NULL, NULL, 0, 5);
-	assert_true(proxy_event_next(c.a.p, &ev));
+	proxy_event_push(c->a.p, EV_REBUILT, NULL, NULL, 0, 5);
+	assert_true(proxy_event_next(c->a.p, &ev));
 	assert_int_equal(ev.type, EV_REBUILT);
-	core_close(&c);
 }
 
 /* More flows than the table holds: refused by name; those that are there go on. */
@@ -740,55 +682,52 @@ static void proxy__flow_table_is_bounded(void **state)
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
 	enum proxy_drop d = DROP_NONE;
 	uint32_t n = 0;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
 	for (; n < 100 && d == DROP_NONE; n++) {
 		h.dest_qpn = 0x1000 + n;
-		d = core_in(&c.a, h, 64, 0);
-		core_pump(&c);
+		d = core_in(&c->a, h, 64, 0);
+		core_pump(c);
 	}
 	assert_int_equal(d, DROP_LAN_FLOW_TABLE_FULL);
 	assert_true(n <= 32);
-	assert_true(core_event(&c.a, EV_TABLE_FULL));
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 1), DROP_NONE);
-	core_expect_aeth(&c.a, 1, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	assert_true(core_event(&c->a, EV_TABLE_FULL));
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_NONE);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(proxy__foreign_addresses),
-	    cmocka_unit_test(proxy__ttl),
-	    cmocka_unit_test(proxy__damaged_packets),
-	    cmocka_unit_test(proxy__datagrams_of_another_session),
+	    CORE_TEST(proxy__foreign_addresses),
+	    CORE_TEST(proxy__ttl),
+	    CORE_TEST(proxy__damaged_packets),
+	    CORE_TEST(proxy__datagrams_of_another_session),
 	    cmocka_unit_test(proxy__lane_is_symmetric),
 	    cmocka_unit_test(proxy__prefixes),
-	    cmocka_unit_test(proxy__bad_configs),
-	    cmocka_unit_test(proxy__reconfigure_keeps_what_sizes_memory),
-	    cmocka_unit_test(proxy__mode_may_change_live),
+	    CORE_TEST(proxy__bad_configs),
+	    CORE_TEST(proxy__reconfigure_keeps_what_sizes_memory),
+	    CORE_TEST(proxy__mode_may_change_live),
 	    cmocka_unit_test(proxy__nothing_crosses_without_a_session),
-	    cmocka_unit_test(proxy__session_restart_resends),
-	    cmocka_unit_test(proxy__dead_peer_is_noticed),
-	    cmocka_unit_test(proxy__cut_line_heals),
-	    cmocka_unit_test(proxy__loss_is_repaired),
-	    cmocka_unit_test(proxy__loss_in_two_sessions),
+	    CORE_TEST(proxy__session_restart_resends),
+	    CORE_TEST(proxy__dead_peer_is_noticed),
+	    CORE_TEST(proxy__cut_line_heals),
+	    CORE_TEST(proxy__loss_is_repaired),
+	    CORE_TEST(proxy__loss_in_two_sessions),
+	    CORE_TEST(proxy__controllers_are_told_what_waits),
 	    cmocka_unit_test(proxy__refused_is_not_lost),
-	    cmocka_unit_test(proxy__long_report_ends),
+	    CORE_TEST(proxy__long_report_ends),
 	    cmocka_unit_test(proxy__soon_due_reports_ride),
 	    cmocka_unit_test(proxy__rebuild_near_edge),
 	    cmocka_unit_test(proxy__rebuild_far_edge),
 	    cmocka_unit_test(proxy__rebuild_both_edges),
-	    cmocka_unit_test(proxy__rebuilt_edge_acks_before_the_wan_is_back),
-	    cmocka_unit_test(proxy__rebuilt_edge_knows_what_far_has_acked),
-	    cmocka_unit_test(proxy__rebuilt_idle_flow_keeps_counting),
-	    cmocka_unit_test(proxy__half_a_packet_and_a_crash),
-	    cmocka_unit_test(proxy__flows_are_listed),
-	    cmocka_unit_test(proxy__events_are_bounded),
-	    cmocka_unit_test(proxy__flow_table_is_bounded),
+	    CORE_TEST(proxy__rebuilt_edge_acks_before_the_wan_is_back),
+	    CORE_TEST(proxy__rebuilt_edge_knows_what_far_has_acked),
+	    CORE_TEST(proxy__rebuilt_idle_flow_keeps_counting),
+	    CORE_TEST(proxy__half_a_packet_and_a_crash),
+	    CORE_TEST(proxy__flows_are_listed),
+	    CORE_TEST(proxy__events_are_bounded),
+	    CORE_TEST(proxy__flow_table_is_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

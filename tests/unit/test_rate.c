@@ -22,6 +22,7 @@ struct line {
 	uint64_t bps, rtt_ns, free_ns, now_ns;
 	uint32_t lose_every; /* 0: none */
 	uint32_t mark_every;
+	uint64_t wakes_ns; /* the sender has the processor only so often; 0: always */
 	struct wan_pacer pacer;
 	struct told {
 		uint64_t at_ns, sent_ns;
@@ -93,6 +94,8 @@ static bool line_step(struct line *l, uint64_t until_ns, bool hungry)
 
 	if (hungry && rate_has_room(&l->pacer.control))
 		send_ns = wan_pacer_next_ns(&l->pacer) > l->now_ns ? wan_pacer_next_ns(&l->pacer) : l->now_ns;
+	if (l->wakes_ns && send_ns != UINT64_MAX)
+		send_ns += (l->wakes_ns - send_ns % l->wakes_ns) % l->wakes_ns;
 	if (told_ns > until_ns && send_ns > until_ns) {
 		l->now_ns = until_ns;
 		return false;
@@ -215,6 +218,28 @@ static void rate__choice_is_in_effect_at_once_and_back(void **unused)
 	assert_int_equal(atomic_load(&p.rate_bps), 10 * GBPS);
 	rate_on_lost(&p.control, &m, SEC); /* sent under the other one */
 	assert_int_equal(atomic_load(&p.control.in_flight_bytes), 0);
+}
+
+/* Unused time is the application's, unless something waited to be sent; with one shard waiting of two, too. */
+static void rate__unused_time_is_late_while_something_waits(void **unused)
+{
+	struct wan_pacer p;
+	struct rate_mark m;
+
+	(void)unused;
+	for (int waiting = 0; waiting <= 2; waiting++) {
+		wan_pacer_init(&p, 10 * GBPS, OVERHEAD, 0);
+		rate_choose(&p.control, RATE_auto, 10 * GBPS);
+		for (int i = 0; i < 2; i++)
+			rate_waits(&p.control, true);
+		for (int i = waiting; i < 2; i++)
+			rate_waits(&p.control, false);
+		wan_pacer_take(&p, SEC, PAYLOAD);
+		wan_pacer_take(&p, 2 * SEC, PAYLOAD);
+		rate_on_sent(&p.control, &m, 2 * SEC, WIRE);
+		assert_int_equal(m.late, waiting > 0);
+		assert_int_equal(m.app_limited, waiting == 0);
+	}
 }
 
 static void rate__room_is_asked_for_again(void **unused)
@@ -365,6 +390,41 @@ static void rate_auto__a_little_control_first_costs_the_data_nothing(void **unus
 	line_end(&l);
 }
 
+/* A sender that gets the processor every 3 ms, and has something to send all the time: startup ends, and what was found
+ * is no bound when it comes in time again. */
+static void rate_auto__a_late_sender_ends_startup(void **unused)
+{
+	struct line l;
+
+	(void)unused;
+	line_start(&l, GBPS, 20 * MS, 4 * GBPS);
+	rate_waits(&l.pacer.control, true);
+	l.wakes_ns = 3 * MS;
+	line_run(&l, 2 * SEC, true);
+	assert_string_not_equal(state(&l), "startup");
+	l.wakes_ns = 0;
+	line_run(&l, 8 * SEC, true);
+	assert_in_range(share(&l, SEC), 90, 100);
+	line_end(&l);
+}
+
+/* In time now and then is enough: what was found then is not lowered by late samples. */
+static void rate_auto__lateness_does_not_lower_what_was_found(void **unused)
+{
+	struct line l;
+	uint64_t found;
+
+	(void)unused;
+	line_start(&l, GBPS, 20 * MS, 4 * GBPS);
+	rate_waits(&l.pacer.control, true);
+	line_run(&l, 3 * SEC, true);
+	found = pace(&l);
+	l.wakes_ns = 3 * MS;
+	line_run(&l, 10 * SEC, true);
+	assert_true(pace(&l) >= found * 75 / 100);
+	line_end(&l);
+}
+
 static void rate_auto__follows_a_line_that_becomes_slower_and_faster(void **unused)
 {
 	struct line l;
@@ -424,6 +484,7 @@ int main(void)
 	    cmocka_unit_test(rate__in_flight_goes_down_whatever_becomes_of_it),
 	    cmocka_unit_test(rate__bunched_reports_make_no_rate),
 	    cmocka_unit_test(rate__choice_is_in_effect_at_once_and_back),
+	    cmocka_unit_test(rate__unused_time_is_late_while_something_waits),
 	    cmocka_unit_test(rate__room_is_asked_for_again),
 	    cmocka_unit_test(rate_auto__startup_finds_400g_within_16_rounds),
 	    cmocka_unit_test(rate_auto__no_burst_at_the_ceiling),
@@ -433,6 +494,8 @@ int main(void)
 	    cmocka_unit_test(rate_auto__marks_are_obeyed),
 	    cmocka_unit_test(rate_auto__who_asks_for_little_is_not_taken_for_slow),
 	    cmocka_unit_test(rate_auto__a_little_control_first_costs_the_data_nothing),
+	    cmocka_unit_test(rate_auto__a_late_sender_ends_startup),
+	    cmocka_unit_test(rate_auto__lateness_does_not_lower_what_was_found),
 	    cmocka_unit_test(rate_auto__follows_a_line_that_becomes_slower_and_faster),
 	    cmocka_unit_test(rate_auto__longer_way_is_believed),
 	    cmocka_unit_test(rate_auto__looking_for_the_least_costs_one_percent),

@@ -46,6 +46,33 @@ static void read_three(struct core *c, uint32_t psn, uint32_t msn)
 	}
 }
 
+/* Of a READ of three from PSN 2 on the first packet has been given. */
+static void begin_read(struct core *c, bool migreq)
+{
+	ask(c, 2, 3, 2, migreq);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	respond(c, RC_READ_RESP_FIRST, 2, 2);
+	expect_response(c, RC_READ_RESP_FIRST, 2);
+}
+
+/* The host asks for the rest of it, and gets that framed anew. */
+static void expect_the_rest(struct core *c)
+{
+	ask(c, 2, 3, 3, true);
+	core_forget(&c->a);
+	respond(c, RC_READ_RESP_MIDDLE, 3, 2);
+	expect_response(c, RC_READ_RESP_FIRST, 3);
+	respond(c, RC_READ_RESP_LAST, 4, 2);
+	expect_response(c, RC_READ_RESP_LAST, 4);
+}
+
+static void lose_the_line(struct core *c)
+{
+	c->cut = true;
+	core_wait(c, 2 * c->a.cfg.dead_peer_ns);
+	core_forget(&c->a);
+}
+
 static void restart_near(struct core *c)
 {
 	core_rebuild(&c->a);
@@ -59,47 +86,41 @@ static void restart_near(struct core *c)
 
 static void reads__answer_survives_a_restart(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	read_three(&c, 2, 2);
-	core_wait(&c, CORE_MS);
-	restart_near(&c);
-	assert_int_equal(ask(&c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
+	read_three(c, 2, 2);
+	core_wait(c, CORE_MS);
+	restart_near(c);
+	assert_int_equal(ask(c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
 	for (uint32_t i = 0; i < 3; i++)
-		expect_response(&c, three[i], 2 + i);
-	c.now_ns += CORE_MS;
-	assert_int_equal(ask(&c, 2, 3, 4, true), DROP_LAN_READ_RETRY);
-	expect_response(&c, RC_READ_RESP_ONLY, 4);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_pending(&c.b), 0);
-	assert_false(core_near(&c)->failed);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 5), DROP_NONE); /* and the flow goes on */
-	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+		expect_response(c, three[i], 2 + i);
+	c->now_ns += CORE_MS;
+	assert_int_equal(ask(c, 2, 3, 4, true), DROP_LAN_READ_RETRY);
+	expect_response(c, RC_READ_RESP_ONLY, 4);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_false(core_near(c)->failed);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 5), DROP_NONE); /* and the flow goes on */
+	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 }
 
 static void reads__atomic_is_replayed_after_a_restart(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 2), DROP_NONE);
-	core_expect(&c.b, RC_FETCH_ADD, 2);
-	respond(&c, RC_ATOMIC_ACK, 2, 2);
-	k = core_expect(&c.a, RC_ATOMIC_ACK, 2);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 2), DROP_NONE);
+	core_expect(&c->b, RC_FETCH_ADD, 2);
+	respond(c, RC_ATOMIC_ACK, 2, 2);
+	k = core_expect(&c->a, RC_ATOMIC_ACK, 2);
 	assert_true(k->h.atomic_orig == 0x1122334455667788 + 2);
-	restart_near(&c);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 2), DROP_LAN_READ_RETRY);
-	k = core_expect(&c.a, RC_ATOMIC_ACK, 2);
+	restart_near(c);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 2), DROP_LAN_READ_RETRY);
+	k = core_expect(&c->a, RC_ATOMIC_ACK, 2);
 	assert_true(k->h.atomic_orig == 0x1122334455667788 + 2);
 	assert_int_equal(k->h.aeth_msn, 2);
-	core_wait(&c, 5 * CORE_MS);
-	assert_int_equal(core_pending(&c.b), 0); /* never executed twice */
-	core_close(&c);
+	core_wait(c, 5 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0); /* never executed twice */
 }
 
 static bool lose_responses(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
@@ -113,99 +134,93 @@ static bool lose_responses(struct core *c, struct core_edge *from, uint8_t *dgra
 static void reads__early_response_outlives_a_restart(void **state)
 {
 	bool lose = true;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	c.arg = &lose;
-	c.wan = lose_responses;
-	ask(&c, 1, 2, 1, true);
-	core_expect(&c.b, RC_READ_REQUEST, 1);
-	respond(&c, RC_READ_RESP_FIRST, 1, 2);
+	c->arg = &lose;
+	c->wan = lose_responses;
+	ask(c, 1, 2, 1, true);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	respond(c, RC_READ_RESP_FIRST, 1, 2);
 	lose = false;
-	respond(&c, RC_READ_RESP_LAST, 2, 2);
+	respond(c, RC_READ_RESP_LAST, 2, 2);
 	lose = true;
-	core_wait(&c, 5 * CORE_MS);
-	assert_int_equal(core_near(&c)->pmtu, 0);
-	restart_near(&c);
+	core_wait(c, 5 * CORE_MS);
+	assert_int_equal(core_near(c)->pmtu, 0);
+	restart_near(c);
 	lose = false;
-	core_wait(&c, 20 * CORE_MS);
-	expect_response(&c, RC_READ_RESP_FIRST, 1);
-	expect_response(&c, RC_READ_RESP_LAST, 2);
-	core_close(&c);
+	core_wait(c, 20 * CORE_MS);
+	expect_response(c, RC_READ_RESP_FIRST, 1);
+	expect_response(c, RC_READ_RESP_LAST, 2);
+}
+
+/* The ATOMIC 1 has come, and its responder says that it waits for 0, which was lost before the edge: the ATOMIC lies
+ * beyond a gap. */
+static struct core *given_an_atomic_beyond_a_gap(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	core_send(c, RC_FETCH_ADD, 1);
+	core_expect(&c->b, RC_FETCH_ADD, 1);
+	core_ack(c, 0, AETH_NAK_PSN_SEQ, 0);
+	core_wait(c, CORE_MS);
+	return c;
+}
+
+/* The ATOMIC has crossed behind the WRITE, and its answer has come back. */
+static void expect_write_and_atomic(struct core *c)
+{
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	core_expect(&c->b, RC_FETCH_ADD, 1);
+	respond(c, RC_ATOMIC_ACK, 1, 2);
+	assert_int_equal(core_near(c)->pos_acked, POS_ORIGIN + 2);
 }
 
 /* What a host had sent before it was lost; its ATOMIC came, and the near edge restarts. When the gap is filled the ATOMIC
  * is in order, and waits for its answer as if it had come now. */
 static void reads__operation_beyond_a_gap_outlives_a_restart(void **state)
 {
-	struct core c;
+	struct core *c = given_an_atomic_beyond_a_gap(state);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_send(&c, RC_FETCH_ADD, 1);
-	core_expect(&c.b, RC_FETCH_ADD, 1);
-	core_ack(&c, 0, AETH_NAK_PSN_SEQ, 0);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_near(&c)->pos_base, POS_ORIGIN);
-	restart_near(&c);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 0), DROP_NONE);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 1), DROP_LAN_READ_RETRY);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	core_expect(&c.b, RC_FETCH_ADD, 1);
-	respond(&c, RC_ATOMIC_ACK, 1, 2);
-	for (const struct core_pkt *k; (k = core_take(&c.a));)
+	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN);
+	restart_near(c);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 0), DROP_NONE);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 1), DROP_LAN_READ_RETRY);
+	expect_write_and_atomic(c);
+	for (const struct core_pkt *k; (k = core_take(&c->a));)
 		if (k->h.opcode == RC_ATOMIC_ACK)
 			assert_int_equal(k->h.psn, 1);
-	assert_int_equal(core_near(&c)->pos_acked, POS_ORIGIN + 2);
-	core_close(&c);
 }
 
 /* Half of a READ was given before the restart: the rest comes as the host asks for it, framed anew. */
 static void reads__half_given_read_goes_on_after_a_restart(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	ask(&c, 2, 3, 2, true);
-	core_expect(&c.b, RC_READ_REQUEST, 2);
-	respond(&c, RC_READ_RESP_FIRST, 2, 2);
-	expect_response(&c, RC_READ_RESP_FIRST, 2);
-	core_rebuild(&c.a);
-	core_collect(&c.a);
-	core_forget(&c.a);
-	core_session(&c);
-	core_forget(&c.a);
-	core_forget(&c.b); /* the request again, perhaps: its responder knows it */
-	ask(&c, 2, 3, 3, true);
-	core_forget(&c.a);
-	respond(&c, RC_READ_RESP_MIDDLE, 3, 2);
-	expect_response(&c, RC_READ_RESP_FIRST, 3);
-	respond(&c, RC_READ_RESP_LAST, 4, 2);
-	expect_response(&c, RC_READ_RESP_LAST, 4);
-	core_close(&c);
+	begin_read(c, true);
+	core_rebuild(&c->a);
+	core_collect(&c->a);
+	core_forget(&c->a);
+	core_session(c);
+	core_forget(&c->a);
+	core_forget(&c->b); /* the request again, perhaps: its responder knows it */
+	expect_the_rest(c);
 }
 
 /* Answers without their request, and the other way round, are swept up; nothing leaks once they have been kept long
  * enough. */
 static void reads__kept_answers_go_in_time(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	read_three(&c, 2, 2);
-	read_three(&c, 5, 3);
-	core_wait(&c, CORE_MS);
-	restart_near(&c);
-	assert_int_equal(arena_used(c.a.p->arena, POOL_WAN), 6 * arena_class_bytes(CORE_PMTU + 60));
-	slot_release(c.a.p, arena_find(c.a.p->arena, SLOT_RESP_NEAR, core_near(&c)->idx, POS_ORIGIN + 3));
-	core_wait(&c, 12000 * CORE_MS);
-	assert_int_equal(core_used(&c.a), 0);
-	assert_int_equal(core_near(&c)->kept_bytes, 0);
-	core_close(&c);
+	read_three(c, 2, 2);
+	read_three(c, 5, 3);
+	core_wait(c, CORE_MS);
+	restart_near(c);
+	assert_int_equal(arena_used(c->a.p->arena, POOL_WAN), 6 * arena_class_bytes(CORE_PMTU + 60));
+	slot_release(c->a.p, arena_find(c->a.p->arena, SLOT_RESP_NEAR, core_near(c)->idx, POS_ORIGIN + 3));
+	core_wait(c, 12000 * CORE_MS);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(core_near(c)->kept_bytes, 0);
 }
 
 /* --- when records are scarce --- */
@@ -234,112 +249,90 @@ static void burst_of_atomics(struct core *c, uint32_t psn, uint32_t n)
  * other flows keep theirs. */
 static void reads__scarcity_forgets_nothing_that_a_host_may_ask_for(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	take_records(&c, OP_FOR_KEPT);
-	burst_of_atomics(&c, 2, 128);
-	core_wait(&c, 70 * CORE_MS);
-	core_forget(&c.a);
+	take_records(c, OP_FOR_KEPT);
+	burst_of_atomics(c, 2, 128);
+	core_wait(c, 70 * CORE_MS);
+	core_forget(&c->a);
 	for (uint32_t psn = 2; psn < 2 + 128; psn++) {
-		assert_int_equal(core_send(&c, RC_FETCH_ADD, psn), DROP_LAN_READ_RETRY);
-		assert_true(core_expect(&c.a, RC_ATOMIC_ACK, psn)->h.atomic_orig == 0x1122334455667788u + psn);
+		assert_int_equal(core_send(c, RC_FETCH_ADD, psn), DROP_LAN_READ_RETRY);
+		assert_true(core_expect(&c->a, RC_ATOMIC_ACK, psn)->h.atomic_orig == 0x1122334455667788u + psn);
 	}
-	assert_int_equal(core_pending(&c.b), 0);
-	core_wait(&c, 400 * CORE_MS); /* none of them holds a record longer than it must */
-	assert_int_equal(core_near(&c)->nops, 0);
-	core_close(&c);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 400 * CORE_MS); /* none of them holds a record longer than it must */
+	assert_int_equal(core_near(c)->nops, 0);
 }
 
 /* Memory is scarce, too, when all chunks are taken, by little in each of them. */
 static void reads__what_is_kept_gives_way_when_chunks_are_scarce(void **state)
 {
 	struct core_scatter small;
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	read_three(&c, 2, 2);
-	core_wait(&c, 1000 * CORE_MS);
-	assert_int_equal(core_near(&c)->nops, 1);
-	core_scatter(&c, &small);
-	core_wait(&c, 600 * CORE_MS);
-	assert_int_equal(core_near(&c)->nops, 0);
-	core_gather(&c, &small);
-	core_close(&c);
+	read_three(c, 2, 2);
+	core_wait(c, 1000 * CORE_MS);
+	assert_int_equal(core_near(c)->nops, 1);
+	core_scatter(c, &small);
+	core_wait(c, 600 * CORE_MS);
+	assert_int_equal(core_near(c)->nops, 0);
+	core_gather(c, &small);
 }
 
 /* No record is left for one more: its host is sent away until old answers may go, and no answer goes for it. */
 static void reads__without_a_record_the_host_waits(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	burst_of_atomics(&c, 2, 20);
-	take_records(&c, OP_FOR_NEAR);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 22), DROP_LAN_READS_FULL);
-	k = core_expect(&c.a, RC_ACK, 22);
+	burst_of_atomics(c, 2, 20);
+	take_records(c, OP_FOR_NEAR);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 22), DROP_LAN_READS_FULL);
+	k = core_expect(&c->a, RC_ACK, 22);
 	assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 2), DROP_LAN_READ_RETRY);
-	core_expect(&c.a, RC_ATOMIC_ACK, 2);
-	core_wait(&c, 800 * CORE_MS);
-	core_forget(&c.a);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 22), DROP_NONE);
-	core_expect(&c.b, RC_FETCH_ADD, 22);
-	core_close(&c);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 2), DROP_LAN_READ_RETRY);
+	core_expect(&c->a, RC_ATOMIC_ACK, 2);
+	core_wait(c, 800 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 22), DROP_NONE);
+	core_expect(&c->b, RC_FETCH_ADD, 22);
 }
 
 /* What is repeated long after its answer went was perhaps long under way. Only a host that asks again has lost it. */
 static void reads__a_late_copy_of_a_forgotten_one_ends_nothing(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	burst_of_atomics(&c, 2, 3);
-	core_wait(&c, 11000 * CORE_MS);
-	core_forget(&c.a);
-	assert_int_equal(core_near(&c)->nops, 0);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 4), DROP_LAN_ANSWER_LOST);
-	assert_false(core_near(&c)->failed);
-	core_wait(&c, 70 * CORE_MS);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
-	assert_true(core_near(&c)->failed);
-	assert_true(core_event(&c.a, EV_ANSWER_LOST));
-	assert_int_equal(core_pending(&c.a), 0);
-	assert_int_equal(core_pending(&c.b), 0);
-	core_close(&c);
+	burst_of_atomics(c, 2, 3);
+	core_wait(c, 11000 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(core_near(c)->nops, 0);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 4), DROP_LAN_ANSWER_LOST);
+	assert_false(core_near(c)->failed);
+	core_wait(c, 70 * CORE_MS);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
+	assert_true(core_near(c)->failed);
+	assert_true(core_event(&c->a, EV_ANSWER_LOST));
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_pending(&c->b), 0);
 }
 
 /* An ATOMIC that began the flow before its base moved below it waits beyond a gap; when it goes for want of room, its
  * record goes with it. */
 static void reads__what_is_given_up_beyond_a_gap_leaves_no_record(void **state)
 {
-	struct core c;
+	struct core *c = given_an_atomic_beyond_a_gap(state);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_send(&c, RC_FETCH_ADD, 1);
-	core_expect(&c.b, RC_FETCH_ADD, 1);
-	core_ack(&c, 0, AETH_NAK_PSN_SEQ, 0);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(core_near(&c)->nops, 1);
-	near_drop_held(c.a.p, core_near(&c),
-	               arena_find(c.a.p->arena, SLOT_REQ_NEAR, core_near(&c)->idx, POS_ORIGIN + 1));
-	assert_int_equal(core_near(&c)->nops, 0);
-	assert_null(near_op_open(core_near(&c)));
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 0), DROP_NONE);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 1), DROP_NONE);
-	core_expect(&c.b, RC_WRITE_ONLY, 0);
-	core_expect(&c.b, RC_FETCH_ADD, 1);
-	respond(&c, RC_ATOMIC_ACK, 1, 2);
-	assert_int_equal(core_near(&c)->pos_acked, POS_ORIGIN + 2);
-	core_close(&c);
+	assert_int_equal(core_near(c)->nops, 1);
+	near_drop_held(c->a.p, core_near(c),
+	               arena_find(c->a.p->arena, SLOT_REQ_NEAR, core_near(c)->idx, POS_ORIGIN + 1));
+	assert_int_equal(core_near(c)->nops, 0);
+	assert_null(near_op_open(core_near(c)));
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 0), DROP_NONE);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 1), DROP_NONE);
+	expect_write_and_atomic(c);
 }
 
 /* --- asking again --- */
@@ -347,39 +340,33 @@ static void reads__what_is_given_up_beyond_a_gap_leaves_no_record(void **state)
 /* A host that goes back asks for everything behind too: each is given once more, not once for each that is before it. */
 static void reads__a_repeated_request_costs_its_own_answer(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
 	for (uint32_t i = 0; i < 8; i++)
-		read_three(&c, 2 + 3 * i, 2 + i);
-	core_wait(&c, 2 * CORE_MS);
-	core_forget(&c.a);
+		read_three(c, 2 + 3 * i, 2 + i);
+	core_wait(c, 2 * CORE_MS);
+	core_forget(&c->a);
 	for (uint32_t i = 0; i < 8; i++)
-		assert_int_equal(ask(&c, 2 + 3 * i, 3, 2 + 3 * i, true), DROP_LAN_READ_RETRY);
+		assert_int_equal(ask(c, 2 + 3 * i, 3, 2 + 3 * i, true), DROP_LAN_READ_RETRY);
 	for (uint32_t psn = 2; psn < 2 + 24; psn++)
-		expect_response(&c, three[(psn - 2) % 3], psn);
-	assert_int_equal(core_pending(&c.a), 0);
-	assert_int_equal(core_pending(&c.b), 0);
-	core_close(&c);
+		expect_response(c, three[(psn - 2) % 3], psn);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_pending(&c->b), 0);
 }
 
 /* Only the one that was lost is asked for: only it is given. */
 static void reads__what_was_not_asked_for_is_not_repeated(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	read_three(&c, 2, 2);
-	read_three(&c, 5, 3);
-	core_wait(&c, 2 * CORE_MS);
-	core_forget(&c.a);
-	ask(&c, 2, 3, 3, true);
-	expect_response(&c, RC_READ_RESP_FIRST, 3);
-	expect_response(&c, RC_READ_RESP_LAST, 4);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+	read_three(c, 2, 2);
+	read_three(c, 5, 3);
+	core_wait(c, 2 * CORE_MS);
+	core_forget(&c->a);
+	ask(c, 2, 3, 3, true);
+	expect_response(c, RC_READ_RESP_FIRST, 3);
+	expect_response(c, RC_READ_RESP_LAST, 4);
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 /* --- holding off --- */
@@ -388,220 +375,181 @@ static void reads__what_was_not_asked_for_is_not_repeated(void **state)
 static void reads__begun_read_is_held_off_once_asked_again(void **state)
 {
 	const struct core_pkt *k;
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	ask(&c, 2, 3, 2, true);
-	respond(&c, RC_READ_RESP_FIRST, 2, 2);
-	expect_response(&c, RC_READ_RESP_FIRST, 2);
-	c.cut = true;
-	core_wait(&c, 2 * c.a.cfg.dead_peer_ns);
-	core_forget(&c.a);
-	core_in(&c.a, core_req(RC_WRITE_ONLY, 5), CORE_PMTU, 0);
-	near_speak(c.a.p, core_near(&c), DUE_RNR);
-	core_pump(&c);
-	assert_int_equal(core_pending(&c.a), 0);
-	ask(&c, 2, 3, 3, true);
-	k = core_expect(&c.a, RC_ACK, 3);
+	begin_read(c, true);
+	lose_the_line(c);
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 5), CORE_PMTU, 0);
+	near_speak(c->a.p, core_near(c), DUE_RNR);
+	core_pump(c);
+	assert_int_equal(core_pending(&c->a), 0);
+	ask(c, 2, 3, 3, true);
+	k = core_expect(&c->a, RC_ACK, 3);
 	assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
 	assert_int_equal(k->h.aeth_msn, 2);
-	c.cut = false;
-	core_wait(&c, 20 * CORE_MS);
-	ask(&c, 2, 3, 3, true);
-	core_forget(&c.a);
-	respond(&c, RC_READ_RESP_MIDDLE, 3, 2);
-	expect_response(&c, RC_READ_RESP_FIRST, 3);
-	respond(&c, RC_READ_RESP_LAST, 4, 2);
-	expect_response(&c, RC_READ_RESP_LAST, 4);
-	core_expect_aeth(&c.a, 5, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+	c->cut = false;
+	core_wait(c, 20 * CORE_MS);
+	expect_the_rest(c);
+	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 }
 
 /* rxe ends its QP on anything but a response within a READ, and asks for ever: silence is right for it. */
 static void reads__begun_read_of_rxe_meets_silence(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	ask(&c, 2, 3, 2, false);
-	respond(&c, RC_READ_RESP_FIRST, 2, 2);
-	expect_response(&c, RC_READ_RESP_FIRST, 2);
-	c.cut = true;
-	core_wait(&c, 2 * c.a.cfg.dead_peer_ns);
-	core_forget(&c.a);
+	begin_read(c, false);
+	lose_the_line(c);
 	for (int i = 0; i < 4; i++) {
-		ask(&c, 2, 3, 3, false);
-		core_wait(&c, 70 * CORE_MS);
+		ask(c, 2, 3, 3, false);
+		core_wait(c, 70 * CORE_MS);
 	}
-	assert_int_equal(core_pending(&c.a), 0);
-	core_close(&c);
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 /* With the PMTU unknown a READ counts as one PSN. Its first response tells how many it owns, also if a later READ came
  * before it and began the flow. */
 static void reads__length_is_learned_for_the_right_one(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	assert_int_equal(ask(&c, 10, 3, 10, true), DROP_NONE);
-	core_expect(&c.b, RC_READ_REQUEST, 10);
-	core_ack(&c, 7, AETH_NAK_PSN_SEQ, 0); /* the first one got lost on its way to the edge */
-	core_wait(&c, CORE_MS);
-	core_forget(&c.a);
-	assert_int_equal(ask(&c, 7, 3, 7, true), DROP_NONE);
-	core_expect(&c.b, RC_READ_REQUEST, 7);
-	respond(&c, three[0], 7, 1);
-	assert_false(core_near(&c)->psns_unknown);
-	assert_int_equal(core_near(&c)->pos_next, POS_ORIGIN + 13); /* and the later one's is right, too */
-	core_close(&c);
+	assert_int_equal(ask(c, 10, 3, 10, true), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 10);
+	core_ack(c, 7, AETH_NAK_PSN_SEQ, 0); /* the first one got lost on its way to the edge */
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(ask(c, 7, 3, 7, true), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 7);
+	respond(c, three[0], 7, 1);
+	assert_false(core_near(c)->psns_unknown);
+	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 13); /* and the later one's is right, too */
 }
 
 /* What comes behind it meanwhile, READs too, is kept, and goes on as soon as its length is known: no host has to repeat it. */
 static void reads__what_follows_one_of_unknown_length_is_kept(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	assert_int_equal(ask(&c, 1, 3, 1, true), DROP_NONE);
-	assert_int_equal(ask(&c, 4, 3, 4, true), DROP_NONE);
-	assert_int_equal(core_send(&c, RC_FETCH_ADD, 7), DROP_NONE);
-	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 8), DROP_NONE);
-	core_expect(&c.b, RC_READ_REQUEST, 1);
-	core_wait(&c, 2 * CORE_MS);
-	assert_int_equal(core_pending(&c.a), 0); /* nor is it asked to */
-	respond(&c, three[0], 1, 2);
-	core_expect(&c.b, RC_READ_REQUEST, 4);
-	core_expect(&c.b, RC_FETCH_ADD, 7);
-	core_expect(&c.b, RC_WRITE_ONLY, 8);
-	assert_int_equal(core_near(&c)->pos_next, POS_ORIGIN + 9);
-	assert_int_equal(near_op_at(core_near(&c), POS_ORIGIN + 6)->psns, 3);
-	respond(&c, three[1], 2, 2);
-	respond(&c, three[2], 3, 2);
+	assert_int_equal(ask(c, 1, 3, 1, true), DROP_NONE);
+	assert_int_equal(ask(c, 4, 3, 4, true), DROP_NONE);
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 7), DROP_NONE);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 8), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	core_wait(c, 2 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0); /* nor is it asked to */
+	respond(c, three[0], 1, 2);
+	core_expect(&c->b, RC_READ_REQUEST, 4);
+	core_expect(&c->b, RC_FETCH_ADD, 7);
+	core_expect(&c->b, RC_WRITE_ONLY, 8);
+	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 9);
+	assert_int_equal(near_op_at(core_near(c), POS_ORIGIN + 6)->psns, 3);
+	respond(c, three[1], 2, 2);
+	respond(c, three[2], 3, 2);
 	for (uint32_t i = 0; i < 3; i++)
-		respond(&c, three[i], 4 + i, 3);
-	respond(&c, RC_ATOMIC_ACK, 7, 4);
+		respond(c, three[i], 4 + i, 3);
+	respond(c, RC_ATOMIC_ACK, 7, 4);
 	for (uint32_t i = 0; i < 6; i++)
-		expect_response(&c, three[i % 3], 1 + i);
-	assert_int_equal(core_expect(&c.a, RC_ATOMIC_ACK, 7)->h.aeth_msn, 4);
-	core_expect_aeth(&c.a, 8, AETH_ACK_NO_CREDITS);
-	core_close(&c);
+		expect_response(c, three[i % 3], 1 + i);
+	assert_int_equal(core_expect(&c->a, RC_ATOMIC_ACK, 7)->h.aeth_msn, 4);
+	core_expect_aeth(&c->a, 8, AETH_ACK_NO_CREDITS);
 }
 
 /* It restarts while they wait: they are there again, and as many. */
 static void reads__what_follows_outlives_a_restart(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	ask(&c, 1, 3, 1, true);
-	ask(&c, 4, 3, 4, true);
-	core_send(&c, RC_WRITE_ONLY, 7);
-	core_expect(&c.b, RC_READ_REQUEST, 1);
-	restart_near(&c);
-	respond(&c, three[0], 1, 2);
-	core_expect(&c.b, RC_READ_REQUEST, 4);
-	core_expect(&c.b, RC_WRITE_ONLY, 7);
-	core_close(&c);
+	ask(c, 1, 3, 1, true);
+	ask(c, 4, 3, 4, true);
+	core_send(c, RC_WRITE_ONLY, 7);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	restart_near(c);
+	respond(c, three[0], 1, 2);
+	core_expect(&c->b, RC_READ_REQUEST, 4);
+	core_expect(&c->b, RC_WRITE_ONLY, 7);
 }
 
 /* The responder's first answer may name the last PSN of a READ, in the midst of what was sent. */
 static void reads__first_answer_at_the_end_of_one(void **state)
 {
-	struct core c;
+	struct core *c = core_given(state, ACK_MODE_HOST);
 
-	(void)state;
-	core_open(&c, ACK_MODE_HOST);
-	core_send(&c, RC_WRITE_FIRST, 0);
-	core_send(&c, RC_WRITE_LAST, 1);
-	assert_int_equal(ask(&c, 2, 3, 2, true), DROP_NONE);
-	core_send(&c, RC_WRITE_ONLY, 5);
-	core_ack(&c, 4, AETH_ACK_NO_CREDITS, 2); /* WRITE and READ */
-	core_wait(&c, CORE_MS);
-	assert_true(core_near(&c)->msn_known);
-	assert_int_equal(core_near(&c)->msn_offset, 0);
-	core_close(&c);
+	core_send(c, RC_WRITE_FIRST, 0);
+	core_send(c, RC_WRITE_LAST, 1);
+	assert_int_equal(ask(c, 2, 3, 2, true), DROP_NONE);
+	core_send(c, RC_WRITE_ONLY, 5);
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 2); /* WRITE and READ */
+	core_wait(c, CORE_MS);
+	assert_true(core_near(c)->msn_known);
+	assert_int_equal(core_near(c)->msn_offset, 0);
 }
 
 /* The responder's ACK of the last request it ever had, said to a far edge that has been restarted and sent nothing yet:
  * the READ's responses went down with it. */
 static void reads__an_ack_is_no_response_after_a_restart(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	core_send(&c, RC_WRITE_ONLY, 2);
-	ask(&c, 3, 3, 3, false);
-	core_expect(&c.b, RC_WRITE_ONLY, 2);
-	core_expect(&c.b, RC_READ_REQUEST, 3);
-	core_rebuild(&c.b);
-	assert_int_equal(core_in(&c.b, core_answer(RC_ACK, CORE_QPN, 5, AETH_ACK_NO_CREDITS, 4), 0, 0), DROP_NONE);
-	core_session(&c);
-	core_expect(&c.b, RC_READ_REQUEST, 3);
-	core_close(&c);
+	core_send(c, RC_WRITE_ONLY, 2);
+	ask(c, 3, 3, 3, false);
+	core_expect(&c->b, RC_WRITE_ONLY, 2);
+	core_expect(&c->b, RC_READ_REQUEST, 3);
+	core_rebuild(&c->b);
+	assert_int_equal(core_in(&c->b, core_answer(RC_ACK, CORE_QPN, 5, AETH_ACK_NO_CREDITS, 4), 0, 0), DROP_NONE);
+	core_session(c);
+	core_expect(&c->b, RC_READ_REQUEST, 3);
 }
 
 /* A host that has gone back is about to ask for all of it again, one request after the other: a response behind those
  * would be an implied NAK of them. One that asks for no more waits for a moment only. */
 static void reads__no_response_ahead_of_what_is_asked_again(void **state)
 {
-	struct core c;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open_pair(&c);
-	read_three(&c, 2, 2);
-	ask(&c, 5, 3, 5, true);
-	core_expect(&c.b, RC_READ_REQUEST, 5);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(ask(&c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
+	read_three(c, 2, 2);
+	ask(c, 5, 3, 5, true);
+	core_expect(&c->b, RC_READ_REQUEST, 5);
+	core_wait(c, CORE_MS);
+	assert_int_equal(ask(c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
 	for (uint32_t i = 0; i < 3; i++)
-		expect_response(&c, three[i], 2 + i);
-	respond(&c, RC_READ_RESP_FIRST, 5, 3);
-	assert_int_equal(core_pending(&c.a), 0);
-	assert_int_equal(ask(&c, 5, 3, 5, true), DROP_LAN_READ_RETRY); /* there it is */
-	expect_response(&c, RC_READ_RESP_FIRST, 5);
-	core_wait(&c, CORE_MS);
-	assert_int_equal(ask(&c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
-	core_forget(&c.a);
-	respond(&c, RC_READ_RESP_MIDDLE, 6, 3);
-	assert_int_equal(core_pending(&c.a), 0);
-	core_wait(&c, CORE_MS);
-	expect_response(&c, RC_READ_RESP_FIRST, 5); /* begun anew, as the host has */
-	core_close(&c);
+		expect_response(c, three[i], 2 + i);
+	respond(c, RC_READ_RESP_FIRST, 5, 3);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(ask(c, 5, 3, 5, true), DROP_LAN_READ_RETRY); /* there it is */
+	expect_response(c, RC_READ_RESP_FIRST, 5);
+	core_wait(c, CORE_MS);
+	assert_int_equal(ask(c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
+	core_forget(&c->a);
+	respond(c, RC_READ_RESP_MIDDLE, 6, 3);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_wait(c, CORE_MS);
+	expect_response(c, RC_READ_RESP_FIRST, 5); /* begun anew, as the host has */
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(reads__first_answer_at_the_end_of_one),
-	    cmocka_unit_test(reads__length_is_learned_for_the_right_one),
-	    cmocka_unit_test(reads__what_follows_one_of_unknown_length_is_kept),
-	    cmocka_unit_test(reads__what_follows_outlives_a_restart),
-	    cmocka_unit_test(reads__answer_survives_a_restart),
-	    cmocka_unit_test(reads__atomic_is_replayed_after_a_restart),
-	    cmocka_unit_test(reads__early_response_outlives_a_restart),
-	    cmocka_unit_test(reads__operation_beyond_a_gap_outlives_a_restart),
-	    cmocka_unit_test(reads__half_given_read_goes_on_after_a_restart),
-	    cmocka_unit_test(reads__kept_answers_go_in_time),
-	    cmocka_unit_test(reads__scarcity_forgets_nothing_that_a_host_may_ask_for),
-	    cmocka_unit_test(reads__what_is_kept_gives_way_when_chunks_are_scarce),
-	    cmocka_unit_test(reads__without_a_record_the_host_waits),
-	    cmocka_unit_test(reads__a_late_copy_of_a_forgotten_one_ends_nothing),
-	    cmocka_unit_test(reads__what_is_given_up_beyond_a_gap_leaves_no_record),
-	    cmocka_unit_test(reads__a_repeated_request_costs_its_own_answer),
-	    cmocka_unit_test(reads__what_was_not_asked_for_is_not_repeated),
-	    cmocka_unit_test(reads__begun_read_is_held_off_once_asked_again),
-	    cmocka_unit_test(reads__begun_read_of_rxe_meets_silence),
-	    cmocka_unit_test(reads__no_response_ahead_of_what_is_asked_again),
-	    cmocka_unit_test(reads__an_ack_is_no_response_after_a_restart),
+	    CORE_TEST(reads__first_answer_at_the_end_of_one),
+	    CORE_TEST(reads__length_is_learned_for_the_right_one),
+	    CORE_TEST(reads__what_follows_one_of_unknown_length_is_kept),
+	    CORE_TEST(reads__what_follows_outlives_a_restart),
+	    CORE_TEST(reads__answer_survives_a_restart),
+	    CORE_TEST(reads__atomic_is_replayed_after_a_restart),
+	    CORE_TEST(reads__early_response_outlives_a_restart),
+	    CORE_TEST(reads__operation_beyond_a_gap_outlives_a_restart),
+	    CORE_TEST(reads__half_given_read_goes_on_after_a_restart),
+	    CORE_TEST(reads__kept_answers_go_in_time),
+	    CORE_TEST(reads__scarcity_forgets_nothing_that_a_host_may_ask_for),
+	    CORE_TEST(reads__what_is_kept_gives_way_when_chunks_are_scarce),
+	    CORE_TEST(reads__without_a_record_the_host_waits),
+	    CORE_TEST(reads__a_late_copy_of_a_forgotten_one_ends_nothing),
+	    CORE_TEST(reads__what_is_given_up_beyond_a_gap_leaves_no_record),
+	    CORE_TEST(reads__a_repeated_request_costs_its_own_answer),
+	    CORE_TEST(reads__what_was_not_asked_for_is_not_repeated),
+	    CORE_TEST(reads__begun_read_is_held_off_once_asked_again),
+	    CORE_TEST(reads__begun_read_of_rxe_meets_silence),
+	    CORE_TEST(reads__no_response_ahead_of_what_is_asked_again),
+	    CORE_TEST(reads__an_ack_is_no_response_after_a_restart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

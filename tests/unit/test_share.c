@@ -19,27 +19,24 @@ static void share__follows_the_drain(void **state)
 {
 	struct share s = {0};
 	uint64_t open, rate_per_ms = 2000000, most = 0;
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 640);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 640);
-	c.a.p->now_ns = c.now_ns;
-	share_begin(c.a.p, &s);
+	c->a.p->now_ns = c->now_ns;
+	share_begin(c->a.p, &s);
 	for (int ms = 0; ms < 100; ms++) {
-		pass(&c, CORE_MS);
-		share_drained(c.a.p, &s, rate_per_ms, 100);
-		most = max_u64(most, limit(&c, &s, 1));
+		pass(c, CORE_MS);
+		share_drained(c->a.p, &s, rate_per_ms, 100);
+		most = max_u64(most, limit(c, &s, 1));
 	}
-	open = share_limit(c.a.p, &(struct share){0}, POOL_LAN, 1, SHARE_PLAIN);
+	open = share_limit(c->a.p, &(struct share){0}, POOL_LAN, 1, SHARE_PLAIN);
 	assert_true(most >= SHARE_PLAIN * 3 * rate_per_ms); /* of a round trip of 1 ms, and what hosts take */
 	assert_true(open < most);
-	assert_true(share_positions(c.a.p, &s, POOL_LAN, 1) >= 300);
-	assert_false(share_stuck(c.a.p, &s, 1));
-	pass(&c, 100 * CORE_MS);
-	assert_true(share_stuck(c.a.p, &s, 1));
-	assert_int_equal(limit(&c, &s, 1), open);
-	assert_int_equal(share_positions(c.a.p, &s, POOL_LAN, 1), 0);
-	core_close(&c);
+	assert_true(share_positions(c->a.p, &s, POOL_LAN, 1) >= 300);
+	assert_false(share_stuck(c->a.p, &s, 1));
+	pass(c, 100 * CORE_MS);
+	assert_true(share_stuck(c->a.p, &s, 1));
+	assert_int_equal(limit(c, &s, 1), open);
+	assert_int_equal(share_positions(c->a.p, &s, POOL_LAN, 1), 0);
 }
 
 /* However full the pool: the minimum. And many that hold what they may leave room for one more. */
@@ -47,41 +44,35 @@ static void share__always_the_minimum(void **state)
 {
 	struct share s = {0};
 	uint64_t before;
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 32);
-	share_begin(c.a.p, &s);
-	pass(&c, 1000 * CORE_MS);
-	before = limit(&c, &s, 1);
-	for (uint32_t pos = 0; share_left(c.a.p, POOL_LAN) > 0; pos++)
-		assert_int_not_equal(arena_alloc(c.a.p->arena, SLOT_REQ_NEAR, 31, 1, pos, LAN_PKT_MAX), SLOT_NONE);
+	share_begin(c->a.p, &s);
+	pass(c, 1000 * CORE_MS);
+	before = limit(c, &s, 1);
+	for (uint32_t pos = 0; share_left(c->a.p, POOL_LAN) > 0; pos++)
+		assert_int_not_equal(arena_alloc(c->a.p->arena, SLOT_REQ_NEAR, 31, 1, pos, LAN_PKT_MAX), SLOT_NONE);
 	assert_true(before > CREDIT_MIN_BYTES);
-	assert_int_equal(limit(&c, &s, 1), CREDIT_MIN_BYTES);
-	for (uint32_t pos = 0; arena_find(c.a.p->arena, SLOT_REQ_NEAR, 31, pos) != SLOT_NONE; pos++)
-		arena_free(c.a.p->arena, arena_find(c.a.p->arena, SLOT_REQ_NEAR, 31, pos));
-	core_close(&c);
+	assert_int_equal(limit(c, &s, 1), CREDIT_MIN_BYTES);
+	for (uint32_t pos = 0; arena_find(c->a.p->arena, SLOT_REQ_NEAR, 31, pos) != SLOT_NONE; pos++)
+		arena_free(c->a.p->arena, arena_find(c->a.p->arena, SLOT_REQ_NEAR, 31, pos));
 }
 
 /* The rest of a pool is for packets that flows wait for: else flows that lack one each could hold each other up. */
 static void share__the_reserve_is_for_urgent_packets(void **state)
 {
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
 	uint32_t slot, n = 0, urgent = 0;
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 32);
-	core_pair(&c, 0);
-	for (; (slot = slot_take(c.a.p, SLOT_RAW_LAN, 0, 0, n, LAN_PKT_MAX, 0, false)) != SLOT_NONE; n++)
+	core_pair(c, 0);
+	for (; (slot = slot_take(c->a.p, SLOT_RAW_LAN, 0, 0, n, LAN_PKT_MAX, 0, false)) != SLOT_NONE; n++)
 		;
-	assert_true(pool_free(c.a.p, POOL_LAN) <= pool_reserve(c.a.p, POOL_LAN) + arena_class_bytes(LAN_PKT_MAX));
-	for (; slot_take(c.a.p, SLOT_RAW_LAN, 0, 0, n + urgent, LAN_PKT_MAX, 0, true) != SLOT_NONE; urgent++)
+	assert_true(pool_free(c->a.p, POOL_LAN) <= pool_reserve(c->a.p, POOL_LAN) + arena_class_bytes(LAN_PKT_MAX));
+	for (; slot_take(c->a.p, SLOT_RAW_LAN, 0, 0, n + urgent, LAN_PKT_MAX, 0, true) != SLOT_NONE; urgent++)
 		;
 	assert_true(urgent >= 4);
 	for (uint32_t pos = 0; pos < n + urgent; pos++)
-		slot_release(c.a.p, arena_find(c.a.p->arena, SLOT_RAW_LAN, 0, pos));
-	assert_int_equal(core_used(&c.a), 0);
-	core_close(&c);
+		slot_release(c->a.p, arena_find(c->a.p->arena, SLOT_RAW_LAN, 0, pos));
+	assert_int_equal(core_used(&c->a), 0);
 }
 
 /* --- dead flows --- */
@@ -197,35 +188,32 @@ static bool lose_some(struct core *c, struct core_edge *from, uint8_t *dgram, si
 static void share__given_up_comes_again(void **state)
 {
 	uint32_t sent[1] = {0}, next[1] = {0};
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 320);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 320);
-	c.wan = lose_some;
+	c->wan = lose_some;
 	for (int ms = 0; ms < 3000 && next[0] < MUCH; ms++) {
 		struct far_flow *f;
 
-		feed(&c, 0, 1, sent, MUCH);
-		f = core_far(&c);
+		feed(c, 0, 1, sent, MUCH);
+		f = core_far(c);
 		if (ms % 7 == 3 && f->open && f->pos_rx_max > f->pos_tx + 2) { /* as far_room.c does it */
 			for (uint64_t pos = f->pos_tx + 2; pos < f->pos_rx_max; pos++) {
-				uint32_t slot = arena_find(c.b.p->arena, SLOT_REQ_FAR, f->idx, pos);
+				uint32_t slot = arena_find(c->b.p->arena, SLOT_REQ_FAR, f->idx, pos);
 
 				if (slot != SLOT_NONE)
-					slot_release(c.b.p, slot);
+					slot_release(c->b.p, slot);
 			}
 			f->pos_rx_max = f->pos_credit = f->again_from = f->pos_tx + 2;
 			f->pos_rx = min_u64(f->pos_rx, f->pos_rx_max);
 			f->again_round++;
-			far_report(c.b.p, f, true);
+			far_report(c->b.p, f, true);
 		}
 		if (ms % 3 == 0)
-			answer_from(&c, 0, next);
-		core_wait(&c, CORE_MS);
+			answer_from(c, 0, next);
+		core_wait(c, CORE_MS);
 	}
 	assert_int_equal(next[0], MUCH);
-	assert_true(core_ctr(&c.a, CTR_CREDIT_TAKEN_BACK) > 3);
-	core_close(&c);
+	assert_true(core_ctr(&c->a, CTR_CREDIT_TAKEN_BACK) > 3);
 }
 
 /* A late report of an earlier round neither gives nor takes. */
@@ -234,45 +222,41 @@ static void share__old_round_says_nothing(void **state)
 	struct near_flow *f;
 	struct wan_flow_report r;
 	uint64_t wan;
-	struct core c;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
-	(void)state;
-	core_open(&c, ACK_MODE_NEAR);
-	core_pair(&c, 0);
-	core_send_run(&c, 1, 30);
-	f = core_near(&c);
-	r = (struct wan_flow_report){.flow = near_wire_id(c.a.p, f),
+	core_send_run(c, 1, 30);
+	f = core_near(c);
+	r = (struct wan_flow_report){.flow = near_wire_id(c->a.p, f),
 	                             .inc = f->inc,
 	                             .received = f->pos_reported,
 	                             .delivered = f->pos_reported,
 	                             .credit = f->pos_settled + 5,
 	                             .again_from = f->pos_settled + 5,
 	                             .again_round = 2};
-	near_on_report(c.a.p, lane_of(c.a.p, f->lane), &r);
+	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
 	assert_int_equal(f->pos_credit, f->pos_settled + 5);
 	assert_int_equal(f->pos_wan, f->pos_settled + 5);
 	wan = f->pos_wan;
 	r.again_round = 1;
 	r.credit += 100;
-	near_on_report(c.a.p, lane_of(c.a.p, f->lane), &r);
+	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
 	r.credit = 1;
-	near_on_report(c.a.p, lane_of(c.a.p, f->lane), &r);
+	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
 	assert_int_equal(f->pos_credit, f->pos_settled + 5);
 	assert_int_equal(f->pos_wan, wan);
 	r.again_round = 2;
 	r.credit = f->pos_settled + 9;
-	near_on_report(c.a.p, lane_of(c.a.p, f->lane), &r);
+	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
 	assert_int_equal(f->pos_credit, f->pos_settled + 9);
 	r.again_round = 3; /* hostile: neither below what is settled nor beyond what was sent */
 	r.again_from = 0;
-	near_on_report(c.a.p, lane_of(c.a.p, f->lane), &r);
+	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
 	assert_int_equal(f->pos_wan, f->pos_settled);
 	r.again_round = 4;
 	r.again_from = UINT64_MAX;
-	near_on_report(c.a.p, lane_of(c.a.p, f->lane), &r);
+	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
 	assert_int_equal(f->pos_wan, f->pos_settled);
-	core_pump(&c);
-	core_close(&c);
+	core_pump(c);
 }
 
 /* Packets beyond a gap hold all that a flow may have; the one that is missing gets the place of the highest. */
@@ -280,35 +264,32 @@ static void share__next_one_is_admitted(void **state)
 {
 	struct near_flow *f;
 	uint32_t ooo, pos = 0;
-	struct core c;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
 
-	(void)state;
-	core_open_with(&c, ACK_MODE_NEAR, 32);
-	core_pair(&c, 0);
-	c.cut = true;
-	f = core_near(&c);
+	core_pair(c, 0);
+	c->cut = true;
+	f = core_near(c);
 	for (uint32_t psn = 2; psn < 2 + PATIENCE_PKTS; psn++)
-		assert_int_equal(core_in(&c.a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, 0), DROP_NONE);
+		assert_int_equal(core_in(&c->a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, 0), DROP_NONE);
 	ooo = f->ooo_pkts;
 	assert_true(f->held_bytes > CREDIT_MIN_BYTES);
-	for (; share_left(c.a.p, POOL_LAN) > 0; pos++) /* others */
-		assert_int_not_equal(arena_alloc(c.a.p->arena, SLOT_REQ_NEAR, 31, 1, pos, LAN_PKT_MAX), SLOT_NONE);
-	assert_int_equal(core_in(&c.a, core_req(RC_WRITE_ONLY, 1), CORE_PMTU, 0), DROP_NONE);
+	for (; share_left(c->a.p, POOL_LAN) > 0; pos++) /* others */
+		assert_int_not_equal(arena_alloc(c->a.p->arena, SLOT_REQ_NEAR, 31, 1, pos, LAN_PKT_MAX), SLOT_NONE);
+	assert_int_equal(core_in(&c->a, core_req(RC_WRITE_ONLY, 1), CORE_PMTU, 0), DROP_NONE);
 	assert_true(f->pos_next > POS_ORIGIN + 2);
-	assert_true(f->pos_next <= POS_ORIGIN + 2 + ooo - core_ctr(&c.a, CTR_EVICTED));
-	assert_true(core_ctr(&c.a, CTR_EVICTED) > 0);
+	assert_true(f->pos_next <= POS_ORIGIN + 2 + ooo - core_ctr(&c->a, CTR_EVICTED));
+	assert_true(core_ctr(&c->a, CTR_EVICTED) > 0);
 	while (pos--)
-		arena_free(c.a.p->arena, arena_find(c.a.p->arena, SLOT_REQ_NEAR, 31, pos));
-	core_close(&c);
+		arena_free(c->a.p->arena, arena_find(c->a.p->arena, SLOT_REQ_NEAR, 31, pos));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(share__follows_the_drain),      cmocka_unit_test(share__always_the_minimum),
-	    cmocka_unit_test(share__the_reserve_is_for_urgent_packets),
-	    cmocka_unit_test(share__dead_flows_give_way),    cmocka_unit_test(share__given_up_comes_again),
-	    cmocka_unit_test(share__old_round_says_nothing), cmocka_unit_test(share__next_one_is_admitted),
+	    CORE_TEST(share__follows_the_drain),      CORE_TEST(share__always_the_minimum),
+	    CORE_TEST(share__the_reserve_is_for_urgent_packets),
+	    cmocka_unit_test(share__dead_flows_give_way),    CORE_TEST(share__given_up_comes_again),
+	    CORE_TEST(share__old_round_says_nothing), CORE_TEST(share__next_one_is_admitted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,18 +29,25 @@ static bool carries(struct core *c, struct core_edge *from, uint8_t *dgram, size
 	return !k->cut[dgram[2]];
 }
 
-static void open_two(struct core *c, struct cuts *k)
+/* A flow whose PSN 0 is delivered, and time for both paths to come up; c->arg cuts them. */
+static struct core *given_two_paths(void **state)
 {
-	memset(c, 0, sizeof(*c));
-	memset(k, 0, sizeof(*k));
+	static struct cuts cuts;
+	struct core *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	cuts = (struct cuts){0};
 	c->now_ns = CORE_START;
 	c->npaths = 2;
 	c->wan = carries;
-	c->arg = k;
+	c->arg = &cuts;
 	core_edge_open(c, &c->a, 1, ACK_MODE_NEAR, 64);
 	core_edge_open(c, &c->b, 2, ACK_MODE_NEAR, 64);
 	core_session(c);
 	core_pair(c, 0);
+	core_wait(c, 3 * CORE_MS);
+	*state = c;
+	return c;
 }
 
 static enum path_state state_of(const struct core_edge *e, uint32_t path)
@@ -56,135 +63,116 @@ static void expect_run(struct core *c, uint32_t psn, uint32_t n)
 
 static void wan_path__both_are_up_after_a_round_trip(void **state)
 {
-	struct cuts k;
-	struct core c;
+	struct core *c = given_two_paths(state);
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
 	for (uint32_t i = 0; i < 2; i++) {
-		assert_int_equal(state_of(&c.a, i), PATH_UP);
-		assert_int_equal(state_of(&c.b, i), PATH_UP);
+		assert_int_equal(state_of(&c->a, i), PATH_UP);
+		assert_int_equal(state_of(&c->b, i), PATH_UP);
 	}
-	assert_int_equal(wan_paths_usable(c.a.p), 3);
-	core_close(&c);
+	assert_int_equal(wan_paths_usable(c->a.p), 3);
 }
 
 /* Each takes what its pacer gives it. */
 static void wan_path__a_full_line_uses_each_at_its_rate(void **state)
 {
-	struct cuts k;
-	struct core c;
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
-	wan_pacer_init(&c.a.pacer, 3000000000ull, 66, 1000);
-	wan_pacer_init(&c.a.second, 1000000000ull, 66, 1000);
-	memset(k.data, 0, sizeof(k.data));
+	wan_pacer_init(&c->a.pacer, 3000000000ull, 66, 1000);
+	wan_pacer_init(&c->a.second, 1000000000ull, 66, 1000);
+	memset(k->data, 0, sizeof(k->data));
 	for (uint32_t at = 0; at < 400; at += 50) {
-		core_send_run(&c, 1 + at, 50);
-		core_wait(&c, CORE_MS);
-		core_forget(&c.a);
-		expect_run(&c, 1 + at, 50);
-		core_ack(&c, at + 50, AETH_ACK_NO_CREDITS, at + 51);
+		core_send_run(c, 1 + at, 50);
+		core_wait(c, CORE_MS);
+		core_forget(&c->a);
+		expect_run(c, 1 + at, 50);
+		core_ack(c, at + 50, AETH_ACK_NO_CREDITS, at + 51);
 	}
-	assert_true(k.data[1] > 10);
-	assert_in_range(k.data[0], 2 * k.data[1], 4 * k.data[1]);
-	core_close(&c);
+	assert_true(k->data[1] > 10);
+	assert_in_range(k->data[0], 2 * k->data[1], 4 * k->data[1]);
+}
+
+/* 20 packets while the second path is the quicker one: who takes them? */
+static void send_20_and_count(struct core *c, uint32_t psn)
+{
+	struct cuts *k = c->arg;
+
+	c->a.p->path[0].rtt.smoothed_ns = 5 * CORE_MS;
+	c->a.p->path[1].rtt.smoothed_ns = 2 * CORE_MS;
+	memset(k->data, 0, sizeof(k->data));
+	core_send_run(c, psn, 20);
 }
 
 static void wan_path__without_need_the_quickest(void **state)
 {
-	struct cuts k;
-	struct core c;
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
-	c.a.p->path[0].rtt.smoothed_ns = 5 * CORE_MS;
-	c.a.p->path[1].rtt.smoothed_ns = 2 * CORE_MS;
-	memset(k.data, 0, sizeof(k.data));
-	core_send_run(&c, 1, 20);
-	assert_true(k.data[1] > 0);
-	assert_int_equal(k.data[0], 0);
+	send_20_and_count(c, 1);
+	assert_true(k->data[1] > 0);
+	assert_int_equal(k->data[0], 0);
 	/* a weight makes up for three times the round trip, a loss of one in two for more than that */
-	c.a.p->path[0].rtt.smoothed_ns = 5 * CORE_MS;
-	c.a.p->path[1].rtt.smoothed_ns = 2 * CORE_MS;
-	c.a.p->path[0].weight = 3;
-	memset(k.data, 0, sizeof(k.data));
-	core_send_run(&c, 21, 20);
-	assert_int_equal(k.data[1], 0);
-	c.a.p->path[0].rtt.smoothed_ns = 5 * CORE_MS;
-	c.a.p->path[1].rtt.smoothed_ns = 2 * CORE_MS;
-	c.a.p->path[0].loss_ppm = 500000;
-	memset(k.data, 0, sizeof(k.data));
-	core_send_run(&c, 41, 20);
-	assert_int_equal(k.data[0], 0);
-	core_close(&c);
+	c->a.p->path[0].weight = 3;
+	send_20_and_count(c, 21);
+	assert_int_equal(k->data[1], 0);
+	c->a.p->path[0].loss_ppm = 500000;
+	send_20_and_count(c, 41);
+	assert_int_equal(k->data[0], 0);
 }
 
 /* Found within the stated time, and what was under way is there at once; nobody is told of a loss. */
 static void wan_path__death(void **state)
 {
-	struct cuts k;
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
 	uint64_t cut_ns, patience;
-	struct core c;
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
-	core_event(&c.a, EV_PATH_DEAD);
-	c.a.p->path[1].weight = 100; /* all go by the second */
-	k.cut[1] = true;
-	cut_ns = c.now_ns;
-	patience = wan_path_patience_ns(c.a.p, &c.a.p->path[1]);
-	assert_true(patience <= 3 * wan_rtt_ns(&c.a.p->path[1].rtt) + 10 * CORE_MS + 4 * c.a.p->path[1].rtt.var_ns);
-	core_send_run(&c, 1, 20);
-	assert_int_equal(core_pending(&c.b), 0);
-	core_wait(&c, patience - 1);
-	assert_int_equal(state_of(&c.a, 1), PATH_UP);
-	core_wait(&c, 2);
-	assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
-	assert_true(c.a.p->path[1].since_ns <= cut_ns + patience + 1);
-	assert_true(core_event(&c.a, EV_PATH_DEAD));
-	expect_run(&c, 1, 20);
-	assert_true(c.a.p->path[1].stats.moved >= 2);
-	assert_int_equal(core_ctr(&c.a, CTR_WAN_LOST), 0);
+	core_event(&c->a, EV_PATH_DEAD);
+	c->a.p->path[1].weight = 100; /* all go by the second */
+	k->cut[1] = true;
+	cut_ns = c->now_ns;
+	patience = wan_path_patience_ns(c->a.p, &c->a.p->path[1]);
+	assert_true(patience <= 3 * wan_rtt_ns(&c->a.p->path[1].rtt) + 10 * CORE_MS + 4 * c->a.p->path[1].rtt.var_ns);
+	core_send_run(c, 1, 20);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, patience - 1);
+	assert_int_equal(state_of(&c->a, 1), PATH_UP);
+	core_wait(c, 2);
+	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
+	assert_true(c->a.p->path[1].since_ns <= cut_ns + patience + 1);
+	assert_true(core_event(&c->a, EV_PATH_DEAD));
+	expect_run(c, 1, 20);
+	assert_true(c->a.p->path[1].stats.moved >= 2);
+	assert_int_equal(core_ctr(&c->a, CTR_WAN_LOST), 0);
 	/* and from now on by the other at once */
-	core_send_run(&c, 21, 5);
-	expect_run(&c, 21, 5);
-	core_close(&c);
+	core_send_run(c, 21, 5);
+	expect_run(c, 21, 5);
 }
 
 /* An edge whose processor is taken away is late, not gone: it is used again with its first word, and given more time. */
 static void wan_path__slow_is_not_dead(void **state)
 {
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
 	uint64_t patience;
-	struct cuts k;
-	struct core c;
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
-	c.a.p->path[1].weight = 100;
-	patience = wan_path_patience_ns(c.a.p, &c.a.p->path[1]);
-	k.hold = true;
-	core_send_run(&c, 1, 20);
-	core_wait(&c, patience + 1);
-	assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
-	assert_true(k.held_len > 0);
-	k.hold = false;
-	proxy_wan_rx(c.a.p, c.now_ns, k.held, k.held_len, false);
-	assert_int_equal(state_of(&c.a, 1), PATH_UP);
-	assert_int_equal(core_ctr(&c.a, CTR_WAN_PATH_SLOW), 1);
-	assert_true(wan_path_patience_ns(c.a.p, &c.a.p->path[1]) >= patience + 5 * CORE_MS);
+	c->a.p->path[1].weight = 100;
+	patience = wan_path_patience_ns(c->a.p, &c->a.p->path[1]);
+	k->hold = true;
+	core_send_run(c, 1, 20);
+	core_wait(c, patience + 1);
+	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
+	assert_true(k->held_len > 0);
+	k->hold = false;
+	proxy_wan_rx(c->a.p, c->now_ns, k->held, k->held_len, false);
+	assert_int_equal(state_of(&c->a, 1), PATH_UP);
+	assert_int_equal(core_ctr(&c->a, CTR_WAN_PATH_SLOW), 1);
+	assert_true(wan_path_patience_ns(c->a.p, &c->a.p->path[1]) >= patience + 5 * CORE_MS);
 	/* the same again is told once */
-	proxy_wan_rx(c.a.p, c.now_ns, k.held, k.held_len, false);
-	assert_int_equal(core_ctr(&c.a, CTR_WAN_PATH_SLOW), 1);
-	core_wait(&c, CORE_MS);
-	expect_run(&c, 1, 20);
-	core_close(&c);
+	proxy_wan_rx(c->a.p, c->now_ns, k->held, k->held_len, false);
+	assert_int_equal(core_ctr(&c->a, CTR_WAN_PATH_SLOW), 1);
+	core_wait(c, CORE_MS);
+	expect_run(c, 1, 20);
 }
 
 /* Much that nobody answers is no accident: one round trip is enough. */
@@ -204,25 +192,20 @@ static void wan_path__much_unanswered_shortens_patience(void **state)
 /* Of one that has never answered only a hint is known; it is given as much time as the longest of the others takes, at most. */
 static void wan_path__a_new_one_is_like_the_others(void **state)
 {
+	struct core *c = given_two_paths(state);
 	struct wan_path *path;
-	struct cuts k;
-	struct core c;
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
-	path = c.a.p->path;
+	path = c->a.p->path;
 	wan_rtt_init(&path[1].rtt, 100 * CORE_MS);
 	path[0].rtt.smoothed_ns = 30 * CORE_MS;
-	assert_int_equal(wan_path_patience_ns(c.a.p, &path[1]), 210 * CORE_MS);
+	assert_int_equal(wan_path_patience_ns(c->a.p, &path[1]), 210 * CORE_MS);
 	path[1].state = PATH_NEW;
-	assert_int_equal(wan_path_patience_ns(c.a.p, &path[1]), 70 * CORE_MS);
+	assert_int_equal(wan_path_patience_ns(c->a.p, &path[1]), 70 * CORE_MS);
 	path[0].rtt.smoothed_ns = 200 * CORE_MS;
-	assert_int_equal(wan_path_patience_ns(c.a.p, &path[1]), 210 * CORE_MS);
+	assert_int_equal(wan_path_patience_ns(c->a.p, &path[1]), 210 * CORE_MS);
 	path[0].state = PATH_NEW;
 	path[0].rtt.smoothed_ns = 30 * CORE_MS;
-	assert_int_equal(wan_path_patience_ns(c.a.p, &path[1]), 210 * CORE_MS);
-	core_close(&c);
+	assert_int_equal(wan_path_patience_ns(c->a.p, &path[1]), 210 * CORE_MS);
 }
 
 /* One that never answers is found dead in that time. */
@@ -247,200 +230,173 @@ static void wan_path__stillborn(void **state)
 
 static void wan_path__an_idle_path_is_missed_too(void **state)
 {
-	struct cuts k;
-	struct core c;
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
-	k.cut[1] = true;
-	core_wait(&c, c.a.cfg.keepalive_ns + 40 * CORE_MS);
-	assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
-	assert_int_equal(state_of(&c.b, 1), PATH_DEAD);
-	assert_int_equal(state_of(&c.a, 0), PATH_UP);
-	core_close(&c);
+	k->cut[1] = true;
+	core_wait(c, c->a.cfg.keepalive_ns + 40 * CORE_MS);
+	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
+	assert_int_equal(state_of(&c->b, 1), PATH_DEAD);
+	assert_int_equal(state_of(&c->a, 0), PATH_UP);
 }
 
 static void wan_path__one_way_is_no_way(void **state)
 {
-	struct cuts k;
-	struct core c;
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
-	c.b.p->path[1].state = PATH_UP;
-	k.cut[1] = true;
-	core_wait(&c, 300 * CORE_MS);
+	c->b.p->path[1].state = PATH_UP;
+	k->cut[1] = true;
+	core_wait(c, 300 * CORE_MS);
 	/* B is heard on it, but answers nothing of what A sends there */
-	c.wan = NULL;
-	c.a.p->path[1].stats.rx_dgrams = 0;
+	c->wan = NULL;
+	c->a.p->path[1].stats.rx_dgrams = 0;
 	for (int i = 0; i < 20; i++) {
 		uint8_t dgram[WAN_HDR_LEN + WAN_FRAME_HDR_LEN + WAN_TAG_LEN];
-		struct wan_hdr h = {.path = 1, .epoch = c.a.p->session.epoch_rx, .wan_pn = 500u + (unsigned)i};
+		struct wan_hdr h = {.path = 1, .epoch = c->a.p->session.epoch_rx, .wan_pn = 500u + (unsigned)i};
 		size_t n = wan_hdr_put(dgram, &h);
 
 		n += wan_ping_put(dgram + n, sizeof(dgram) - n);
-		n = wan_seal_datagram(&c.a.cfg, &h, dgram, n, NULL, 0);
-		assert_int_equal(proxy_wan_rx(c.a.p, c.now_ns, dgram, n, false), DROP_NONE);
+		n = wan_seal_datagram(&c->a.cfg, &h, dgram, n, NULL, 0);
+		assert_int_equal(proxy_wan_rx(c->a.p, c->now_ns, dgram, n, false), DROP_NONE);
 	}
-	assert_int_equal(c.a.p->path[1].stats.rx_dgrams, 20);
-	assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
-	core_close(&c);
+	assert_int_equal(c->a.p->path[1].stats.rx_dgrams, 20);
+	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
 }
 
 static void wan_path__comes_back(void **state)
 {
-	struct cuts k;
-	struct core c;
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
-	k.cut[1] = true;
-	core_wait(&c, 5000 * CORE_MS);
-	assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
-	assert_true(c.a.p->lanes[0].space[1].sent.entries_in_flight <= 128); /* of probes */
-	core_event(&c.a, EV_PATH_UP);
-	k.cut[1] = false;
-	core_wait(&c, c.a.cfg.keepalive_ns + 100 * CORE_MS);
-	assert_int_equal(state_of(&c.a, 1), PATH_UP);
-	assert_true(core_event(&c.a, EV_PATH_UP));
-	assert_int_equal(wan_paths_usable(c.a.p), 3);
-	core_close(&c);
+	k->cut[1] = true;
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
+	assert_true(c->a.p->lanes[0].space[1].sent.entries_in_flight <= 128); /* of probes */
+	core_event(&c->a, EV_PATH_UP);
+	k->cut[1] = false;
+	core_wait(c, c->a.cfg.keepalive_ns + 100 * CORE_MS);
+	assert_int_equal(state_of(&c->a, 1), PATH_UP);
+	assert_true(core_event(&c->a, EV_PATH_UP));
+	assert_int_equal(wan_paths_usable(c->a.p), 3);
 }
 
 /* A worker that was held up has not heard what waits in its sockets: no path is dead for that. */
 static void wan_path__own_standstill(void **state)
 {
-	struct cuts k;
-	struct core c;
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
-	c.a.p->path[1].weight = 100;
-	k.cut[1] = true;
-	core_send_run(&c, 1, 20);
-	c.now_ns += wan_path_patience_ns(c.a.p, &c.a.p->path[1]) + 50 * CORE_MS;
-	proxy_tick(c.a.p, c.now_ns);
-	assert_int_equal(state_of(&c.a, 1), PATH_UP);
-	core_wait(&c, 2 * CORE_MS); /* but if it is silent still */
-	assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
-	core_close(&c);
+	c->a.p->path[1].weight = 100;
+	k->cut[1] = true;
+	core_send_run(c, 1, 20);
+	c->now_ns += wan_path_patience_ns(c->a.p, &c->a.p->path[1]) + 50 * CORE_MS;
+	proxy_tick(c->a.p, c->now_ns);
+	assert_int_equal(state_of(&c->a, 1), PATH_UP);
+	core_wait(c, 2 * CORE_MS); /* but if it is silent still */
+	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
 }
 
 /* A path that dies again and again has to answer longer each time. */
 static void wan_path__flapping(void **state)
 {
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
 	uint64_t took_ns[4];
-	struct cuts k;
-	struct core c;
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
 	for (int i = 0; i < 4; i++) {
 		uint64_t from_ns;
 
-		k.cut[1] = true;
-		core_wait(&c, 2000 * CORE_MS);
-		assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
-		k.cut[1] = false;
-		from_ns = c.now_ns;
-		while (state_of(&c.a, 1) == PATH_DEAD && c.now_ns < from_ns + 5000 * CORE_MS)
-			core_wait(&c, CORE_MS);
-		assert_int_equal(state_of(&c.a, 1), PATH_UP);
-		took_ns[i] = c.now_ns - from_ns;
+		k->cut[1] = true;
+		core_wait(c, 2000 * CORE_MS);
+		assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
+		k->cut[1] = false;
+		from_ns = c->now_ns;
+		while (state_of(&c->a, 1) == PATH_DEAD && c->now_ns < from_ns + 5000 * CORE_MS)
+			core_wait(c, CORE_MS);
+		assert_int_equal(state_of(&c->a, 1), PATH_UP);
+		took_ns[i] = c->now_ns - from_ns;
 	}
 	assert_true(took_ns[3] > took_ns[0] + 50 * CORE_MS);
 	assert_true(took_ns[3] < 1000 * CORE_MS);
-	core_close(&c);
 }
 
 /* All dead: nothing is given up, and whichever comes back carries it. */
-static void wan_path__all_dead(void **state)
+static void all_die_and_one_returns(void **state, uint32_t path)
 {
-	struct cuts k;
-	struct core c;
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
 
-	(void)state;
-	for (int back = 0; back < 2; back++) {
-		open_two(&c, &k);
-		core_wait(&c, 3 * CORE_MS);
-		k.cut[0] = k.cut[1] = true;
-		core_send_run(&c, 1, 30);
-		core_wait(&c, 3000 * CORE_MS);
-		assert_int_equal(state_of(&c.a, 0), PATH_DEAD);
-		assert_int_equal(state_of(&c.a, 1), PATH_DEAD);
-		assert_int_not_equal(wan_paths_usable(c.a.p), 0);
-		assert_true(core_event(&c.a, EV_WAN_DEAD));
-		k.cut[back] = false;
-		core_wait(&c, 1000 * CORE_MS);
-		expect_run(&c, 1, 30);
-		core_close(&c);
-	}
+	k->cut[0] = k->cut[1] = true;
+	core_send_run(c, 1, 30);
+	core_wait(c, 3000 * CORE_MS);
+	assert_int_equal(state_of(&c->a, 0), PATH_DEAD);
+	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
+	assert_int_not_equal(wan_paths_usable(c->a.p), 0);
+	assert_true(core_event(&c->a, EV_WAN_DEAD));
+	k->cut[path] = false;
+	core_wait(c, 1000 * CORE_MS);
+	expect_run(c, 1, 30);
+}
+
+static void wan_path__all_dead_and_the_first_returns(void **state)
+{
+	all_die_and_one_returns(state, 0);
+}
+
+static void wan_path__all_dead_and_the_second_returns(void **state)
+{
+	all_die_and_one_returns(state, 1);
 }
 
 static void wan_path__standby(void **state)
 {
-	struct cuts k;
-	struct core c;
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
 
-	(void)state;
-	open_two(&c, &k);
-	c.a.p->path[1].weight = 0;
-	core_session(&c);
-	core_wait(&c, 3 * CORE_MS);
-	wan_pacer_init(&c.a.pacer, 1000000000ull, 66, 1000); /* however full the other is */
-	memset(k.data, 0, sizeof(k.data));
-	core_send_run(&c, 1, 40);
-	core_wait(&c, 5 * CORE_MS);
-	assert_int_equal(k.data[1], 0);
-	core_forget(&c.b);
-	k.cut[0] = true;
-	core_send_run(&c, 41, 40);
-	core_wait(&c, 100 * CORE_MS);
-	assert_true(k.data[1] > 0);
-	expect_run(&c, 41, 40);
-	core_close(&c);
+	c->a.p->path[1].weight = 0;
+	core_session(c);
+	core_wait(c, 3 * CORE_MS);
+	wan_pacer_init(&c->a.pacer, 1000000000ull, 66, 1000); /* however full the other is */
+	memset(k->data, 0, sizeof(k->data));
+	core_send_run(c, 1, 40);
+	core_wait(c, 5 * CORE_MS);
+	assert_int_equal(k->data[1], 0);
+	core_forget(&c->b);
+	k->cut[0] = true;
+	core_send_run(c, 41, 40);
+	core_wait(c, 100 * CORE_MS);
+	assert_true(k->data[1] > 0);
+	expect_run(c, 41, 40);
 }
 
 /* The same number on two paths names two datagrams. */
 static void wan_path__numbers_are_the_paths_own(void **state)
 {
+	struct core *c = given_two_paths(state);
 	uint8_t dgram[WAN_HDR_LEN + WAN_FRAME_HDR_LEN + WAN_TAG_LEN];
-	struct cuts k;
-	struct core c;
 
-	(void)state;
-	open_two(&c, &k);
 	for (uint8_t path = 0; path < 3; path++) {
-		struct wan_hdr h = {.path = path, .epoch = c.b.p->session.epoch_rx, .wan_pn = 1000};
+		struct wan_hdr h = {.path = path, .epoch = c->b.p->session.epoch_rx, .wan_pn = 1000};
 		size_t n = wan_hdr_put(dgram, &h);
 		enum proxy_drop d;
 
 		n += wan_ping_put(dgram + n, sizeof(dgram) - n);
-		n = wan_seal_datagram(&c.b.cfg, &h, dgram, n, NULL, 0);
-		d = proxy_wan_rx(c.b.p, c.now_ns, dgram, n, false);
+		n = wan_seal_datagram(&c->b.cfg, &h, dgram, n, NULL, 0);
+		d = proxy_wan_rx(c->b.p, c->now_ns, dgram, n, false);
 		assert_int_equal(d, path < 2 ? DROP_NONE : DROP_WAN_BAD_PATH);
 		if (path < 2)
-			assert_int_equal(proxy_wan_rx(c.b.p, c.now_ns, dgram, n, false), DROP_WAN_DUPLICATE);
+			assert_int_equal(proxy_wan_rx(c->b.p, c->now_ns, dgram, n, false), DROP_WAN_DUPLICATE);
 	}
-	core_close(&c);
 }
 
 /* TCP takes reordering for loss: one lane's IP packets go by one path, which may be any that is nearly as quick. */
 static void wan_path__ip_keeps_to_one(void **state)
 {
-	struct cuts k;
-	struct core c;
+	struct core *c = given_two_paths(state);
 	struct proxy *p;
 
-	(void)state;
-	open_two(&c, &k);
-	core_wait(&c, 3 * CORE_MS);
-	p = c.a.p;
+	p = c->a.p;
 	p->path[0].rtt.smoothed_ns = 10 * CORE_MS;
 	p->path[1].rtt.smoothed_ns = 11 * CORE_MS;
 	wan_spread_sort(p);
@@ -451,29 +407,29 @@ static void wan_path__ip_keeps_to_one(void **state)
 	p->path[1].rtt.smoothed_ns = 20 * CORE_MS;
 	wan_spread_sort(p);
 	assert_true(wan_spread_takes_ip(p, &p->lanes[1], &p->path[0]));
-	core_close(&c);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(wan_path__both_are_up_after_a_round_trip),
-	    cmocka_unit_test(wan_path__a_full_line_uses_each_at_its_rate),
-	    cmocka_unit_test(wan_path__without_need_the_quickest),
-	    cmocka_unit_test(wan_path__death),
-	    cmocka_unit_test(wan_path__slow_is_not_dead),
+	    CORE_TEST(wan_path__both_are_up_after_a_round_trip),
+	    CORE_TEST(wan_path__a_full_line_uses_each_at_its_rate),
+	    CORE_TEST(wan_path__without_need_the_quickest),
+	    CORE_TEST(wan_path__death),
+	    CORE_TEST(wan_path__slow_is_not_dead),
 	    cmocka_unit_test(wan_path__much_unanswered_shortens_patience),
-	    cmocka_unit_test(wan_path__a_new_one_is_like_the_others),
+	    CORE_TEST(wan_path__a_new_one_is_like_the_others),
 	    cmocka_unit_test(wan_path__stillborn),
-	    cmocka_unit_test(wan_path__an_idle_path_is_missed_too),
-	    cmocka_unit_test(wan_path__one_way_is_no_way),
-	    cmocka_unit_test(wan_path__comes_back),
-	    cmocka_unit_test(wan_path__own_standstill),
-	    cmocka_unit_test(wan_path__flapping),
-	    cmocka_unit_test(wan_path__all_dead),
-	    cmocka_unit_test(wan_path__standby),
-	    cmocka_unit_test(wan_path__numbers_are_the_paths_own),
-	    cmocka_unit_test(wan_path__ip_keeps_to_one),
+	    CORE_TEST(wan_path__an_idle_path_is_missed_too),
+	    CORE_TEST(wan_path__one_way_is_no_way),
+	    CORE_TEST(wan_path__comes_back),
+	    CORE_TEST(wan_path__own_standstill),
+	    CORE_TEST(wan_path__flapping),
+	    CORE_TEST(wan_path__all_dead_and_the_first_returns),
+	    CORE_TEST(wan_path__all_dead_and_the_second_returns),
+	    CORE_TEST(wan_path__standby),
+	    CORE_TEST(wan_path__numbers_are_the_paths_own),
+	    CORE_TEST(wan_path__ip_keeps_to_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,16 @@
 
 #define RTT 10000000ull
 
+/* A search that has just begun. */
+static struct wan_pmtu begun(uint64_t now_ns)
+{
+	struct wan_pmtu m;
+
+	wan_pmtu_init(&m, 8972, true);
+	wan_pmtu_restart(&m, now_ns);
+	return m;
+}
+
 /* Searches on a path that carries up to `carries`; returns how many probes it took. */
 static unsigned search(struct wan_pmtu *m, unsigned carries, uint64_t *now_ns)
 {
@@ -44,11 +54,9 @@ static void wan_pmtu__finds_what_a_path_carries(void **state)
 	(void)state;
 	for (unsigned carries = PMTU_BASE; carries <= 8972; carries += 11) {
 		uint64_t now_ns = 1;
-		struct wan_pmtu m;
+		struct wan_pmtu m = begun(now_ns);
 		unsigned probes;
 
-		wan_pmtu_init(&m, 8972, true);
-		wan_pmtu_restart(&m, now_ns);
 		assert_int_equal(m.size, PMTU_BASE);
 		probes = search(&m, carries, &now_ns);
 		assert_true(m.size <= carries);
@@ -60,15 +68,12 @@ static void wan_pmtu__finds_what_a_path_carries(void **state)
 static void wan_pmtu__the_likely_sizes_at_once(void **state)
 {
 	uint64_t now_ns = 1;
-	struct wan_pmtu m;
+	struct wan_pmtu m = begun(now_ns);
 
 	(void)state;
-	wan_pmtu_init(&m, 8972, true);
-	wan_pmtu_restart(&m, now_ns);
 	assert_int_equal(search(&m, 8972, &now_ns), 1); /* all of it */
 	assert_int_equal(m.size, 8972);
-	wan_pmtu_init(&m, 8972, true);
-	wan_pmtu_restart(&m, now_ns);
+	m = begun(now_ns);
 	for (int i = 0; i < PMTU_TRIES; i++) {
 		assert_int_equal(wan_pmtu_due(&m), 8972);
 		wan_pmtu_sent(&m);
@@ -81,11 +86,9 @@ static void wan_pmtu__the_likely_sizes_at_once(void **state)
 static void wan_pmtu__black_hole(void **state)
 {
 	uint64_t now_ns = 1;
-	struct wan_pmtu m;
+	struct wan_pmtu m = begun(now_ns);
 
 	(void)state;
-	wan_pmtu_init(&m, 8972, true);
-	wan_pmtu_restart(&m, now_ns);
 	search(&m, 8972, &now_ns);
 	for (int i = 0; i < 1000; i++)
 		assert_false(wan_pmtu_lost(&m, 8972, false, RTT, now_ns + 1));
@@ -118,12 +121,10 @@ static void wan_pmtu__black_hole(void **state)
 static void wan_pmtu__black_hole_for_large_ones_only(void **state)
 {
 	uint64_t now_ns = 1;
-	struct wan_pmtu m;
+	struct wan_pmtu m = begun(now_ns);
 	unsigned large = 0;
 
 	(void)state;
-	wan_pmtu_init(&m, 8972, true);
-	wan_pmtu_restart(&m, now_ns);
 	search(&m, 8972, &now_ns);
 	for (unsigned i = 0; !m.holes && i < 1000; i++) {
 		now_ns += RTT / 10;
@@ -146,11 +147,9 @@ static void wan_pmtu__black_hole_for_large_ones_only(void **state)
 static void wan_pmtu__tries_larger_ones_again(void **state)
 {
 	uint64_t now_ns = 1;
-	struct wan_pmtu m;
+	struct wan_pmtu m = begun(now_ns);
 
 	(void)state;
-	wan_pmtu_init(&m, 8972, true);
-	wan_pmtu_restart(&m, now_ns);
 	search(&m, 1472, &now_ns);
 	assert_false(wan_pmtu_on_timer(&m, now_ns + PMTU_RAISE_NS / 2));
 	assert_true(wan_pmtu_on_timer(&m, now_ns + PMTU_RAISE_NS));
@@ -163,11 +162,9 @@ static void wan_pmtu__tries_larger_ones_again(void **state)
 static void wan_pmtu__nonsense(void **state)
 {
 	uint64_t now_ns = 1;
-	struct wan_pmtu m;
+	struct wan_pmtu m = begun(now_ns);
 
 	(void)state;
-	wan_pmtu_init(&m, 8972, true);
-	wan_pmtu_restart(&m, now_ns);
 	search(&m, 1472, &now_ns);
 	assert_false(wan_pmtu_came(&m, 65000, true, now_ns));
 	assert_false(wan_pmtu_came(&m, m.failed, true, now_ns));
@@ -195,13 +192,19 @@ static void open_searching(struct core *c)
 	core_edge_open(c, &c->a, 1, ACK_MODE_NEAR, 64);
 	core_edge_open(c, &c->b, 2, ACK_MODE_NEAR, 64);
 	c->a.cfg.path[0].payload_search = c->b.cfg.path[0].payload_search = true;
-	for (int i = 0; i < 2; i++) {
-		struct core_edge *e = i ? &c->b : &c->a;
-
-		core_edge_heap(e);
-		assert_int_equal(proxy_init(&e->p, e->heap, e->region, &e->cfg, &e->g, PROXY_START_FRESH, 9, c->now_ns), 0);
-	}
+	core_begin(&c->a, 9);
+	core_begin(&c->b, 9);
 	core_session(c);
+	core_pair(c, 0);
+}
+
+/* 100 WRITEs, the first of PSN 1, which are there after so long. */
+static void expect_delivery(struct core *c, uint64_t within_ns)
+{
+	core_send_run(c, 1, 100);
+	core_wait(c, within_ns);
+	for (uint32_t psn = 1; psn <= 100; psn++)
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
 }
 
 static void wan_pmtu__core_searches_and_delivers(void **state)
@@ -213,14 +216,10 @@ static void wan_pmtu__core_searches_and_delivers(void **state)
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		carries_bytes = sizes[i];
 		open_searching(&c);
-		core_pair(&c, 0);
 		core_wait(&c, 2000 * CORE_MS);
 		assert_in_range(c.a.p->path[0].payload_max, sizes[i] - PMTU_CLOSE, sizes[i]);
 		assert_int_equal(core_ctr(&c.a, CTR_WAN_LOST), 0); /* probes are none */
-		core_send_run(&c, 1, 100);
-		core_wait(&c, 10 * CORE_MS);
-		for (uint32_t psn = 1; psn <= 100; psn++)
-			core_expect(&c.b, RC_WRITE_ONLY, psn);
+		expect_delivery(&c, 10 * CORE_MS);
 		core_close(&c);
 	}
 }
@@ -232,15 +231,11 @@ static void wan_pmtu__core_falls_into_a_black_hole(void **state)
 	(void)state;
 	carries_bytes = 8972;
 	open_searching(&c);
-	core_pair(&c, 0);
 	core_wait(&c, 100 * CORE_MS);
 	assert_int_equal(c.a.p->path[0].payload_max, 8972);
 	carries_bytes = 1400;
 	core_event(&c.a, EV_PATH_NARROWER);
-	core_send_run(&c, 1, 100);
-	core_wait(&c, 3000 * CORE_MS);
-	for (uint32_t psn = 1; psn <= 100; psn++)
-		core_expect(&c.b, RC_WRITE_ONLY, psn);
+	expect_delivery(&c, 3000 * CORE_MS);
 	assert_true(core_event(&c.a, EV_PATH_NARROWER));
 	assert_in_range(c.a.p->path[0].payload_max, 1400 - PMTU_CLOSE, 1400);
 	core_close(&c);

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * For each fault the first seed is sought that fails with it and not without it. One process has the table and says what
+ * is to be done next; the jobs, processes of their own, do one thing after the other:
+ *
+ *     table                              job
+ *       | struct task: fault, seed -----> runs it
+ *       | <------ struct result: how it failed, how many events, which faults it came by
+ *
+ * First the directed runs, which are long, and then, fault by fault, the seeds in their order. Each fault has one job as
+ * long as there are faults enough, so that none idles and few seeds are run in vain beyond the one that fails.
+ *
+ * Before a seed is run with a fault it is run without, once for all of them. If it fails then it is left out. If it never
+ * came by the place of the fault (proxy_fault_asked) it would be the same run with it: it is not run at all, and counts
+ * as one that does not fail. With the fault it may have so many times the events that it had without; what takes more
+ * goes round in circles.
+ *
+ * A job that dies has failed its seed; there is a new one for the next. */
+#include "fault_table.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "begin.h"
+#include "cut.h"
+#include "fair.h"
+#include "faults.h"
+#include "incast.h"
+#include "rate_run.h"
+#include "scenario.h"
+#include "scenario_work.h"
+#include "proxy/fault.h"
+
+#define SEED_LIMIT_S  60 /* of processor time: what spins within one event dies then */
+#define EVENTS_TIMES  20
+#define EVENTS_MORE   1000000ull
+#define PROGRESS_S    10
+#define NO_SEED       UINT64_MAX
+#define DIRECTED_MAX  16
+
+/* --- what is known of the faults --- */
+
+static int rate(const char *name)
+{
+	return rate_run(name, 1, NULL);
+}
+
+static int incast(const char *name)
+{
+	(void)name;
+	return incast_run();
+}
+
+/* --hard KIND --seeds SEED */
+static int hard_seed(const char *kind)
+{
+	static struct world w;
+
+	pktlog_init(&w.log, 16);
+	scenario_hard(kind);
+	run_quietly(&w, strtoull(strrchr(kind, ' '), NULL, 10), 0);
+	return w.violation[0] != 0;
+}
+
+/* Faults that no seed shows, since hosts mend what they break, only later; those that cost others their rate; and one
+ * against what a network should not do, with worlds of its own. */
+static const struct directed {
+	enum proxy_fault fault;
+	const char *how; /* with its argument, if it has one */
+	int (*run)(const char *name);
+} directed[] = {
+    {FAULT_FIRST_SEEN_IS_FIRST, "--begin overtaken", begin_run},
+    {FAULT_BASE_NOT_LOWERED, "--begin lost", begin_run},
+    {FAULT_OLD_LIFE_OVERTAKEN, "--begin reset", begin_run},
+    {FAULT_RNR_TO_FINITE, "--cut near-rnr-retry-3", cut_run},
+    {FAULT_ONE_POOL, "--fair dead-near", fair_run},
+    {FAULT_NO_CREDIT, "--fair dead-near", fair_run},
+    {FAULT_NO_EVICT, "--fair dead-near", fair_run},
+    {FAULT_WINDOW_UNTOLD, "--fair dead-small", fair_run},
+    {FAULT_NO_TURNS, "--incast", incast},
+    {FAULT_NO_HOST_WINDOW, "--incast", incast},
+    {FAULT_CNP_IGNORED, "--incast", incast},
+    {FAULT_NO_SOFT_CNP, "--incast", incast},
+    {FAULT_MARKS_IGNORED, "--rate marked", rate},
+    {FAULT_UNASKED_UNHEARD, "--hard late-edges --seeds 142", hard_seed},
+};
+
+#define NDIRECTED (sizeof(directed) / sizeof(directed[0]))
+
+/* Faults that no simulated world shows. */
+static const struct untold {
+	enum proxy_fault fault;
+	const char *test, *why;
+} untold[] = {
+    {FAULT_NEXT_NOT_URGENT, "share__the_reserve_is_for_urgent_packets",
+     "a flow gives up what else it holds for its next packet: later, and nothing is lost"},
+    {FAULT_NO_MINIMUM, "share__always_the_minimum",
+     "half of what is left of the part for everyone is never nothing: later, and nothing is lost"},
+    {FAULT_FIRST_DECIDES, "pair__second_answer_confirms",
+     "no host gives a wrong first answer, and a forged one RC itself believes"},
+};
+
+/* What the scenario of a seed must say for the fault to have a chance, where that is few of them and coming by its place
+ * does not tell: the others count as seeds that do not fail. */
+static const char *where(int fault)
+{
+	static const char *const said[FAULT_COUNT] = {
+	    [FAULT_ROOM_NOT_KEPT] = ", cuts",
+	    [FAULT_NO_REFRAME] = ", cuts",
+	    [FAULT_RNR_IN_READ] = ", crashes",
+	    [FAULT_ORPHAN_OVERTAKEN] = ", words after an arena is lost",
+	    [FAULT_ORPHAN_DROPPED] = ", crashes",
+	    [FAULT_NO_DEMOTION] = ", a host dies",
+	    [FAULT_RESTART_AT_ONCE] = ", crashes",
+	    [FAULT_UNCONFIRMED_ACKED] = ", LAN trouble",
+	    [FAULT_MIDDLE_BELIEVED] = ", LAN trouble",
+	    [FAULT_NEAR_FREES_FIRST] = ", crashes",
+	    [FAULT_FAR_FREES_FIRST] = ", crashes",
+	    [FAULT_ARENA_EPOCH] = ", crashes",
+	    [FAULT_ANY_LAYOUT] = ", crashes",
+	    [FAULT_QUEUE_STALE] = ", crashes",
+	    [FAULT_REQUESTER_SHARED] = ", QPNs again",
+	    [FAULT_PAIR_FOR_EVER] = ", QPNs again",
+	    [FAULT_REBUILT_REFUSED] = ", rebuilt for nothing",
+	    [FAULT_RNR_WAITED_FOR] = ", late receives",
+	};
+
+	return said[fault];
+}
+
+static const struct untold *untold_for(int fault)
+{
+	for (size_t i = 0; i < sizeof(untold) / sizeof(untold[0]); i++)
+		if ((int)untold[i].fault == fault)
+			return &untold[i];
+	return NULL;
+}
+
+/* Its place among the directed, NDIRECTED: it is none of them. */
+static size_t directed_at(int fault)
+{
+	size_t i = 0;
+
+	while (i < NDIRECTED && (int)directed[i].fault != fault)
+		i++;
+	return i;
+}
+
+/* The first of the directed that is shown by the same run. */
+static size_t first_of(size_t at)
+{
+	size_t i = 0;
+
+	while (strcmp(directed[i].how, directed[at].how) != 0)
+		i++;
+	return i;
+}
+
+/* --- what a job does --- */
+
+struct task {
+	bool is_directed;
+	int fault;           /* FAULT_COUNT: without one */
+	size_t at;           /* directed */
+	uint64_t seed;       /* otherwise */
+	uint64_t events_max; /* of the seed; 0: any */
+};
+
+struct result {
+	bool failed;
+	char what[64]; /* how, if it was a seed */
+	uint64_t events;
+	double took_s;
+	bool asked[FAULT_COUNT]; /* it came by their places */
+};
+
+/* In a process of its own, without its words: true if it ends well. */
+static bool ends_well(const struct directed *d)
+{
+	const char *space = strchr(d->how, ' ');
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (!freopen("/dev/null", "w", stdout))
+			_exit(2);
+		_exit(d->run(space ? space + 1 : ""));
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void do_seed(struct world *w, const struct task *t, struct result *r)
+{
+	const struct itimerval limit = {.it_value.tv_sec = SEED_LIMIT_S};
+
+	setitimer(ITIMER_VIRTUAL, &limit, NULL);
+	memset(proxy_fault_asked, 0, sizeof(proxy_fault_asked));
+	run_quietly(w, t->seed, t->events_max);
+	memcpy(r->asked, proxy_fault_asked, sizeof(r->asked));
+	r->events = w->q.fired;
+	r->failed = w->violation[0] != 0;
+	snprintf(r->what, sizeof(r->what), "%.*s", (int)strcspn(w->violation, ":"), w->violation);
+}
+
+static void job_main(int fd)
+{
+	static struct world w;
+	struct task t;
+
+	pktlog_init(&w.log, 16);
+	while (recv(fd, &t, sizeof(t), 0) == (ssize_t)sizeof(t)) {
+		struct result r = {.failed = false};
+		double start = run_seconds();
+
+		faults_only(t.fault);
+		if (t.is_directed)
+			r.failed = !ends_well(&directed[t.at]);
+		else
+			do_seed(&w, &t, &r);
+		r.took_s = run_seconds() - start;
+		if (send(fd, &r, sizeof(r), MSG_NOSIGNAL) != (ssize_t)sizeof(r))
+			break;
+	}
+	_exit(0);
+}
+
+/* --- the table --- */
+
+/* A fault that seeds are to find. */
+struct row {
+	uint64_t next;  /* seed: those before were run, are under way or need not be run */
+	uint64_t found; /* the lowest that failed; NO_SEED: none yet */
+	uint32_t busy;  /* jobs that run a seed with it */
+	char what[64];  /* how that one failed */
+	double took_s;  /* of all jobs together */
+};
+
+/* A seed without a fault. */
+struct bare {
+	enum { BARE_UNKNOWN, BARE_UNDER_WAY, BARE_SOUND, BARE_FAILS } state;
+	uint64_t events;
+	bool asked[FAULT_COUNT];
+};
+
+struct job {
+	pid_t pid;
+	int fd;
+	bool busy;
+	struct task task;
+};
+
+static struct {
+	uint64_t first, last;
+	uint32_t njobs;
+	struct job job[RUN_JOBS_MAX];
+	struct row row[FAULT_COUNT];
+	struct bare *bare;                       /* of the seeds from the first on */
+	size_t runs_given;                       /* directed: those given to a job, ... */
+	bool run_over[2][DIRECTED_MAX];          /* ... over, without their fault and with it, ... */
+	bool run_failed[2][DIRECTED_MAX];        /* ... and how they ended */
+	int printed;                             /* rows */
+	uint32_t missed;
+	uint64_t nruns; /* of seeds */
+} table;
+
+_Static_assert(NDIRECTED <= DIRECTED_MAX, "as many as there is room for");
+
+static bool by_seeds(int fault)
+{
+	return directed_at(fault) == NDIRECTED && !untold_for(fault);
+}
+
+static struct bare *bare_of(uint64_t seed)
+{
+	return &table.bare[seed - table.first];
+}
+
+static bool is_decided(const struct row *r)
+{
+	return !r->busy && r->next > (r->found == NO_SEED ? table.last : r->found - 1);
+}
+
+/* The scenario of the seed says so. */
+static bool says(uint64_t seed, const char *text)
+{
+	struct scenario s;
+
+	if (!text)
+		return true;
+	scenario_make(&s, seed, false);
+	return strstr(s.text, text) != NULL;
+}
+
+/* The row's next seed that must be run, without the fault at first. False: none, or it waits for another job. */
+static bool next_seed(int fault, struct task *t)
+{
+	struct row *r = &table.row[fault];
+	uint64_t end = r->found == NO_SEED ? table.last + 1 : r->found;
+
+	for (; r->next < end; r->next++) {
+		struct bare *b = bare_of(r->next);
+
+		if (b->state == BARE_FAILS || (b->state == BARE_SOUND && !b->asked[fault]) || !says(r->next, where(fault)))
+			continue;
+		if (b->state == BARE_UNDER_WAY)
+			return false;
+		*t = (struct task){.fault = FAULT_COUNT, .seed = r->next};
+		if (b->state == BARE_UNKNOWN) {
+			b->state = BARE_UNDER_WAY;
+			return true;
+		}
+		t->fault = fault;
+		t->events_max = EVENTS_TIMES * b->events + EVENTS_MORE;
+		r->next++;
+		r->busy++;
+		return true;
+	}
+	return false;
+}
+
+/* Twice as many as there are faults: without it, once for each kind, and with it. */
+static bool next_directed(struct task *t)
+{
+	while (table.runs_given < 2 * NDIRECTED) {
+		size_t at = table.runs_given / 2;
+		bool bare = table.runs_given++ % 2 == 0;
+
+		if (bare && first_of(at) != at)
+			continue;
+		*t = (struct task){.is_directed = true, .at = at, .fault = bare ? FAULT_COUNT : (int)directed[at].fault};
+		return true;
+	}
+	return false;
+}
+
+static bool next_task(struct task *t)
+{
+	if (next_directed(t))
+		return true;
+	for (int shared = 0; shared < 2; shared++)
+		for (int fault = table.printed; fault < FAULT_COUNT; fault++)
+			if (by_seeds(fault) && (shared || !table.row[fault].busy) && next_seed(fault, t))
+				return true;
+	return false;
+}
+
+static void note_bare(const struct task *t, const struct result *r)
+{
+	struct bare *b = bare_of(t->seed);
+
+	b->state = r->failed ? BARE_FAILS : BARE_SOUND;
+	b->events = r->events;
+	memcpy(b->asked, r->asked, sizeof(b->asked));
+	if (r->failed)
+		printf("lrsim: seed %llu fails without a fault, and is left out: %s\n", (unsigned long long)t->seed, r->what);
+}
+
+static void note(const struct task *t, const struct result *r)
+{
+	struct row *row;
+
+	if (t->is_directed) {
+		table.run_over[t->fault != FAULT_COUNT][t->at] = true;
+		table.run_failed[t->fault != FAULT_COUNT][t->at] = r->failed;
+		return;
+	}
+	table.nruns++;
+	if (t->fault == FAULT_COUNT) {
+		note_bare(t, r);
+		return;
+	}
+	row = &table.row[t->fault];
+	row->busy--;
+	row->took_s += r->took_s;
+	if (r->failed && t->seed < row->found) {
+		row->found = t->seed;
+		memcpy(row->what, r->what, sizeof(row->what));
+	}
+}
+
+/* --- printing --- */
+
+static void print_row(int fault, const char *seeds)
+{
+	printf("%-24s %-58s %8s ", faults_name(fault), faults_rule(fault), seeds);
+}
+
+/* False: its run is not over. */
+static bool print_directed(int fault)
+{
+	size_t at = directed_at(fault), first = first_of(at);
+
+	if (!table.run_over[0][first] || !table.run_over[1][at])
+		return false;
+	print_row(fault, table.run_failed[1][at] ? "-" : "MISSED");
+	printf("%8s  %s%s\n", "", directed[at].how, table.run_failed[0][first] ? ", which fails without it, too" : "");
+	table.missed += !table.run_failed[1][at] || table.run_failed[0][first];
+	return true;
+}
+
+/* False: it is not decided yet. */
+static bool print_seeds(int fault)
+{
+	const struct row *r = &table.row[fault];
+	char seeds[24] = "MISSED";
+
+	if (!is_decided(r))
+		return false;
+	if (r->found != NO_SEED)
+		snprintf(seeds, sizeof(seeds), "%llu", (unsigned long long)(r->found - table.first + 1));
+	print_row(fault, seeds);
+	printf("%8.1f  %s\n", r->took_s, r->what);
+	table.missed += r->found == NO_SEED;
+	return true;
+}
+
+static bool print_untold(int fault)
+{
+	print_row(fault, "-");
+	printf("%8s  unit test %s: %s\n", "", untold_for(fault)->test, untold_for(fault)->why);
+	return true;
+}
+
+/* In their order, as far as they are known. */
+static void print_rows(void)
+{
+	for (; table.printed < FAULT_COUNT; table.printed++)
+		if (untold_for(table.printed)              ? !print_untold(table.printed)
+		    : directed_at(table.printed) < NDIRECTED ? !print_directed(table.printed)
+		                                             : !print_seeds(table.printed))
+			return;
+}
+
+static void print_progress(double start_s, double *next_s)
+{
+	uint32_t decided = 0;
+
+	if (run_seconds() < *next_s)
+		return;
+	*next_s = run_seconds() + PROGRESS_S;
+	for (int i = 0; i < FAULT_COUNT; i++)
+		decided += i < table.printed || (by_seeds(i) && is_decided(&table.row[i]));
+	fprintf(stderr, "lrsim: %u of %d faults, %llu runs of seeds, %.0f s\n", decided, FAULT_COUNT,
+	        (unsigned long long)table.nruns, run_seconds() - start_s);
+}
+
+/* --- jobs --- */
+
+static void job_start(struct job *j)
+{
+	int fd[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd) != 0) {
+		perror("lrsim: socketpair");
+		exit(2);
+	}
+	fflush(stdout);
+	j->pid = fork();
+	if (j->pid < 0) {
+		perror("lrsim: fork");
+		exit(2);
+	}
+	if (j->pid == 0) {
+		for (uint32_t i = 0; i < table.njobs; i++)
+			if (&table.job[i] != j && table.job[i].pid)
+				close(table.job[i].fd);
+		close(fd[0]);
+		job_main(fd[1]);
+	}
+	close(fd[1]);
+	j->fd = fd[0];
+	j->busy = false;
+}
+
+static void job_died(struct job *j, struct result *r)
+{
+	int status = 0;
+
+	close(j->fd);
+	waitpid(j->pid, &status, 0);
+	*r = (struct result){.failed = true};
+	snprintf(r->what, sizeof(r->what), WIFSIGNALED(status) ? "died of signal %d" : "died with %d",
+	         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	job_start(j);
+}
+
+static void job_heard(struct job *j)
+{
+	struct task t = j->task;
+	struct result r;
+
+	j->busy = false;
+	if (recv(j->fd, &r, sizeof(r), 0) != (ssize_t)sizeof(r))
+		job_died(j, &r);
+	note(&t, &r);
+}
+
+/* Gives those work that have none. False: nobody has any. */
+static bool give_work(void)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < table.njobs; i++) {
+		struct job *j = &table.job[i];
+
+		if (!j->busy && next_task(&j->task))
+			j->busy = send(j->fd, &j->task, sizeof(j->task), MSG_NOSIGNAL) == (ssize_t)sizeof(j->task);
+		any |= j->busy;
+	}
+	return any;
+}
+
+static void hear(void)
+{
+	struct pollfd fds[RUN_JOBS_MAX];
+
+	for (uint32_t i = 0; i < table.njobs; i++)
+		fds[i] = (struct pollfd){.fd = table.job[i].busy ? table.job[i].fd : -1, .events = POLLIN};
+	if (poll(fds, table.njobs, PROGRESS_S * 1000) <= 0)
+		return;
+	for (uint32_t i = 0; i < table.njobs; i++)
+		if (fds[i].revents)
+			job_heard(&table.job[i]);
+}
+
+int fault_table(const struct run_options *o)
+{
+	double start_s = run_seconds(), next_s = start_s + PROGRESS_S;
+
+	table.first = o->first;
+	table.last = o->last;
+	table.njobs = o->jobs;
+	table.bare = calloc(o->last - o->first + 1, sizeof(*table.bare));
+	if (!table.bare) {
+		perror("lrsim: fault table");
+		return 2;
+	}
+	for (int i = 0; i < FAULT_COUNT; i++)
+		table.row[i] = (struct row){.next = o->first, .found = NO_SEED};
+	setvbuf(stdout, NULL, _IOLBF, 0); /* a line each, as it comes */
+	printf("%-24s %-58s %8s %8s\n", "fault", "rule", "seeds", "seconds");
+	for (uint32_t i = 0; i < table.njobs; i++)
+		job_start(&table.job[i]);
+	while (give_work()) {
+		hear();
+		print_rows();
+		print_progress(start_s, &next_s);
+	}
+	print_rows(); /* those at the end of which nothing was to be run */
+	for (uint32_t i = 0; i < table.njobs; i++) {
+		close(table.job[i].fd);
+		waitpid(table.job[i].pid, NULL, 0);
+	}
+	free(table.bare);
+	printf("lrsim: %d faults, %u missed by seeds %llu-%llu; %llu runs of seeds, %.0f s with %u jobs\n", FAULT_COUNT,
+	       table.missed, (unsigned long long)o->first, (unsigned long long)o->last, (unsigned long long)table.nruns,
+	       run_seconds() - start_s, table.njobs);
+	return table.missed ? 1 : 0;
+}

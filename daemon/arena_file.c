@@ -7,9 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <net/if.h>
-#include <numa.h>
-#include <numaif.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -19,10 +16,10 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "resident.h"
 
 #define TRAILER_MAGIC 0x4c52545241494c31ull
 #define MAP_ALIGN     (2ull << 20) /* a huge page, and the largest chunk */
-#define NODE_PATH_MAX 64
 
 enum trailer_state { TRAILER_EMPTY = 1, TRAILER_IN_USE = 2 };
 
@@ -126,41 +123,7 @@ static int look_inside(const struct arena_file *f, const struct arena_file_param
 	return -EEXIST;
 }
 
-/* --- placement --- */
-
-static int numa_node_of(const char *ifname)
-{
-	char path[NODE_PATH_MAX + IF_NAMESIZE];
-	FILE *file;
-	int node = -1;
-
-	snprintf(path, sizeof(path), "/sys/class/net/%s/device/numa_node", ifname);
-	file = fopen(path, "re");
-	if (!file)
-		return -1;
-	if (fscanf(file, "%d", &node) != 1)
-		node = -1;
-	fclose(file);
-	return node;
-}
-
-/* Before the first page is taken. Preferred, not bound: a full node is no reason to fail. */
-static void place(const struct arena_file *f, const char *ifname)
-{
-	struct bitmask *nodes;
-	int node;
-
-	if (!ifname || numa_available() < 0 || numa_max_node() == 0)
-		return;
-	node = numa_node_of(ifname);
-	if (node < 0)
-		return;
-	nodes = numa_allocate_nodemask();
-	numa_bitmask_setbit(nodes, (unsigned)node);
-	if (mbind(f->region, f->map_len, MPOL_PREFERRED, nodes->maskp, nodes->size + 1, 0) < 0)
-		log_warn("%s: cannot be placed on NUMA node %d: %s", f->path, node, strerror(errno));
-	numa_free_nodemask(nodes);
-}
+/* --- the mapping --- */
 
 static int take_room(struct arena_file *f, char *err, size_t errlen)
 {
@@ -218,7 +181,7 @@ static int map_file(struct arena_file *f, const struct arena_file_params *p, cha
 	f->region = map_aligned(f->fd, f->map_len);
 	if (!f->region)
 		return complain(f, err, errlen, "cannot map");
-	place(f, p->numa_ifname);
+	resident_place(f->region, f->map_len, p->numa_ifname, f->path);
 	madvise(f->region, f->map_len, MADV_DONTDUMP);
 	if (!huge)
 		madvise(f->region, f->map_len, MADV_HUGEPAGE);

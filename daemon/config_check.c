@@ -263,18 +263,6 @@ int config_check(const struct link_config *c, const struct config_key **key, uin
 	return 0;
 }
 
-static int complain(char err[CONFIG_ERR_MAX], const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static int complain(char err[CONFIG_ERR_MAX], const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(err, CONFIG_ERR_MAX, fmt, ap);
-	va_end(ap);
-	return -EINVAL;
-}
-
 /* The first prefix of each that share addresses; false if none do. */
 static bool find_overlap(const struct ip_prefix *a, uint32_t na, const struct ip_prefix *b, uint32_t nb,
                          const struct ip_prefix **pa, const struct ip_prefix **pb)
@@ -298,25 +286,29 @@ static int check_pairs(const struct link_config *a, const struct link_config *b,
 	if (!find_overlap(a->local, a->nlocal, b->local, b->nlocal, &la, &lb) ||
 	    !find_overlap(a->remote, a->nremote, b->remote, b->nremote, &ra, &rb))
 		return 0;
-	return complain(
-	    err,
-	    "%.160s: RemotePrefix=%s overlaps RemotePrefix=%s of %.160s, for the same local hosts: expected one "
-	    "link for each pair of hosts",
-	    b->path, addr_write_prefix(rb, tb, sizeof(tb)), addr_write_prefix(ra, ta, sizeof(ta)), a->path);
+	snprintf(err, CONFIG_ERR_MAX,
+	         "%.160s: RemotePrefix=%s overlaps RemotePrefix=%s of %.160s, for the same local hosts: expected one "
+	         "link for each pair of hosts",
+	         b->path, addr_write_prefix(rb, tb, sizeof(tb)), addr_write_prefix(ra, ta, sizeof(ta)), a->path);
+	return -EINVAL;
 }
 
 int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
 {
-	if (strcmp(a->name, b->name) == 0)
-		return complain(err, "%.200s: %.200s is a link of the same name: expected another file name", b->path,
-		                a->path);
+	if (strcmp(a->name, b->name) == 0) {
+		snprintf(err, CONFIG_ERR_MAX, "%.200s: %.200s is a link of the same name: expected another file name",
+		         b->path, a->path);
+		return -EINVAL;
+	}
 	for (uint32_t i = 0; i < a->npaths * b->npaths; i++) {
 		const struct path_config *pa = &a->paths[i / b->npaths], *pb = &b->paths[i % b->npaths];
 
-		if (ip_addr_eq(&pa->local, &pb->local) && pa->port == pb->port)
-			return complain(err,
-			                "%.200s: Port=%u is taken at this LocalAddress= by %.200s: expected another port",
-			                b->path, pb->port, a->path);
+		if (ip_addr_eq(&pa->local, &pb->local) && pa->port == pb->port) {
+			snprintf(err, CONFIG_ERR_MAX,
+			         "%.200s: Port=%u is taken at this LocalAddress= by %.200s: expected another port",
+			         b->path, pb->port, a->path);
+			return -EINVAL;
+		}
 	}
 	return check_pairs(a, b, err);
 }

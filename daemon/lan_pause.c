@@ -9,7 +9,6 @@
 #include <linux/sockios.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "thread.h"
 
 #define LOOK_NS          100000 /* the ring is looked at so often */
 #define RATE_UNKNOWN_BPS 100000000000ull
@@ -167,15 +167,10 @@ static void *watch_rings(void *arg)
 
 int lan_pause_run(struct lan_pause *l)
 {
-	sigset_t all, old;
-	int r;
+	int r = thread_start(&l->thread, watch_rings, l);
 
-	sigfillset(&all); /* signals are the main thread's */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&l->thread, NULL, watch_rings, l);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	l->running = r == 0;
-	return -r;
+	return r;
 }
 
 void lan_pause_stats(struct lan_pause *l, struct lan_pause_stats *s)

@@ -430,7 +430,7 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		wan_pacer_init(&l->pacers[i], c->paths[i].rate_bps, link_plan_overhead_bytes(&c->paths[i]),
-		               link_plan_burst_ns(c, may_spin(c)));
+		               link_plan_burst_ns(&c->paths[i], may_spin(c)));
 		rate_choose(&l->pacers[i].control, c->paths[i].rate_control, c->paths[i].rate_bps);
 	}
 	if (r == 0)
@@ -478,8 +478,10 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 void link_reconfigure(struct link *l, const struct link_config *c)
 {
 	l->config = *c;
-	for (uint32_t i = 0; i < c->npaths; i++)
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		wan_pacer_set_burst(&l->pacers[i], link_plan_burst_ns(&c->paths[i], may_spin(c)));
 		rate_choose(&l->pacers[i].control, c->paths[i].rate_control, c->paths[i].rate_bps);
+	}
 	for (uint32_t i = 0; i < l->nworkers; i++) {
 		struct worker_cmd cmd = {.type = WORKER_RECONFIGURE, .config = malloc(sizeof(*cmd.config))};
 

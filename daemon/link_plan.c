@@ -16,6 +16,7 @@
 #define ETHERNET_WIRE_BYTES 38     /* header, FCS, preamble, gap */
 #define BURST_SPIN_NS       20000  /* a spinning worker is late by little */
 #define BURST_SLEEP_NS      400000 /* a sleeping one by as much as this */
+#define BURST_DATAGRAMS     16     /* and on a slow line of one's own so many: any router's queue holds them */
 
 uint64_t link_plan_rtt_ns(const struct link_config *c)
 {
@@ -148,8 +149,11 @@ uint32_t link_plan_overhead_bytes(const struct path_config *c)
 	return ETHERNET_WIRE_BYTES + (ip_addr_is4(&c->remote) ? WAN_UDP_IP4_HDR : WAN_UDP_IP6_HDR);
 }
 
-uint32_t link_plan_burst_ns(const struct link_config *c, bool may_spin)
+uint32_t link_plan_burst_ns(const struct path_config *c, bool may_spin)
 {
-	(void)c;
-	return may_spin ? BURST_SPIN_NS : BURST_SLEEP_NS;
+	uint64_t bits = 8ull * BURST_DATAGRAMS * (c->mtu + ETHERNET_WIRE_BYTES);
+	uint64_t slow_ns = bits * 1000000000 / c->rate_bps; /* at 1 Mbit/s 1.2 s: no overflow */
+	uint64_t late_ns = may_spin ? BURST_SPIN_NS : BURST_SLEEP_NS;
+
+	return (uint32_t)(c->rate_control == RATE_fixed && slow_ns > late_ns ? slow_ns : late_ns);
 }

@@ -33,7 +33,9 @@ struct seal_scope link_plan_seal(const struct link_config *c, uint32_t shard);
 /* Header bytes of a WAN datagram on the wire, Ethernet's preamble and gap included: what Rate= counts. */
 uint32_t link_plan_overhead_bytes(const struct path_config *c);
 
-/* How much unused sending time the pacer may save up. */
-uint32_t link_plan_burst_ns(const struct link_config *c, bool may_spin);
+/* How much unused sending time the path's pacer may save up, ns: what a late worker may make up for. At least 16 of the
+ * largest datagrams at a fixed rate: a slow line is to be filled though a scheduler wakes the worker a slice late. Not
+ * so where the rate is found: in a queue that others use, too, bursts are losses, and whoever has more of them less. */
+uint32_t link_plan_burst_ns(const struct path_config *c, bool may_spin);
 
 #endif

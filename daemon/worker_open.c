@@ -4,7 +4,6 @@
 #include "worker_priv.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,8 @@
 #include "host_groups.h"
 #include "link_plan.h"
 #include "log.h"
+#include "resident.h"
+#include "thread.h"
 
 static int open_rings(struct worker *w)
 {
@@ -25,6 +26,12 @@ static int open_rings(struct worker *w)
 	               trace_init(&w->trace, w->config.npaths)
 	           ? 0
 	           : -ENOMEM;
+}
+
+/* Whose NUMA node the memory is wanted on. */
+static const char *lan_ifname(const struct link_config *c)
+{
+	return c->nlan_ports ? c->lan_ports[0] : NULL;
 }
 
 static int map_heap(struct worker *w, const struct proxy_config *pc, const struct arena_geometry *g, char *err,
@@ -42,6 +49,7 @@ static int map_heap(struct worker *w, const struct proxy_config *pc, const struc
 		snprintf(err, errlen, "%s: no memory for %zu MiB of tables", w->label, w->heap_len >> 20);
 		return -ENOMEM;
 	}
+	resident_place(w->heap, w->heap_len, lan_ifname(&w->config), w->label);
 	madvise(w->heap, w->heap_len, MADV_HUGEPAGE);
 	return 0;
 }
@@ -90,7 +98,7 @@ static int open_arena(struct worker *w, char *err, size_t errlen)
 	                               .lanes = link_plan_lanes(c),
 	                               .geometry = g,
 	                               .new_epoch = w->params.new_epoch,
-	                               .numa_ifname = c->nlan_ports ? c->lan_ports[0] : NULL};
+	                               .numa_ifname = lan_ifname(c)};
 	int r;
 
 	if (c->encryption != SEAL_NONE) {
@@ -109,6 +117,10 @@ static int open_arena(struct worker *w, char *err, size_t errlen)
 		r = map_heap(w, &pc, &g, err, errlen);
 	if (r == 0)
 		r = start_core(w, &pc, &g, err, errlen);
+	if (r == 0)
+		w->resident = resident_start((struct resident_piece[RESIDENT_PIECES]){{w->heap, w->heap_len},
+		                                                                      {w->arena.region, w->arena.map_len}},
+		                             w->label);
 	return r;
 }
 
@@ -275,20 +287,14 @@ int worker_open_ports(struct worker *w, char *err, size_t errlen)
 
 int worker_run(struct worker *w, char *err, size_t errlen)
 {
-	sigset_t all, old;
-	int r;
+	int r = thread_start(&w->thread, worker_main, w);
 
-	/* signals are the main thread's */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&w->thread, NULL, worker_main, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (r)
-		snprintf(err, errlen, "%s: cannot start a thread: %s", w->label, strerror(r));
 	w->running = r == 0;
-	if (r == 0 && w->pause && (r = -lan_pause_run(w->pause)) != 0)
-		snprintf(err, errlen, "%s: cannot start a thread: %s", w->label, strerror(r));
-	return -r;
+	if (r == 0 && w->pause)
+		r = lan_pause_run(w->pause);
+	if (r < 0)
+		snprintf(err, errlen, "%s: cannot start a thread: %s", w->label, strerror(-r));
+	return r;
 }
 
 static void wake(const struct worker *w)
@@ -382,6 +388,7 @@ void worker_close(struct worker *w, bool comes_back)
 	pcap_close(w->pcap_wan);
 	close_fd(w->command_fd);
 	close_fd(w->epoll_fd);
+	resident_stop(w->resident);
 	arena_file_close(&w->arena, empty);
 	if (w->heap)
 		munmap(w->heap, w->heap_len);

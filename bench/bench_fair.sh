@@ -159,7 +159,8 @@ lab_up
 for ns in ea eb; do
 	lab_sysctl $ns net.ipv4.tcp_rmem='4096 131072 67108864' net.ipv4.tcp_wmem='4096 131072 67108864'
 done
-lab_line --rate "${LINE_MBPS}M" --km "$KM" --queue 1M
+# The line keeps the memory that it was started with: the largest buffer's.
+lab_line --rate "${LINE_MBPS}M" --km "$KM" --queue "$(queue_bytes "$(printf '%s\n' "${BUFFERS[@]}" | sort -g | tail -1)")"
 start_edges
 for n in 1 2; do
 	ip netns exec "$LAB_ID-eb" iperf3 -s -p $((5200 + n)) >/dev/null 2>&1 &

@@ -26,7 +26,7 @@ wan 22 1.3 goodput and latency over distance and loss, beside TCP and QUIC'
 run_part() { # name
 	local quick=${QUICK:-}
 	case $1 in
-	core) if [ -n "$quick" ]; then "$O/bench/bench_core" --seal aes-256-gcm; else bench/bench_core.sh; fi ;;
+	core) bench/bench_core.sh ;;
 	seal | arena) "$O/bench/bench_$1" ;;
 	fec) bench/bench_fec.sh ;;
 	edge | flood) SECS=${SECS:-${quick:+2}} bench/bench_$1.sh ;;
@@ -38,9 +38,6 @@ run_part() { # name
 judge_part() { # name log
 	local BENCH_NAME=bench_$1
 	case $1 in
-	core) judge_lines "$2" '/^sealed|x \(memcpy\+ICRC\+AEAD\)/ { sealed = 1 } /x \(memcpy \+ ICRC\)/ { sealed = 0 }
-		/^instructions/ { unit = "instructions" } /^held/ { unit = "ns, " $2 " packets held" }
-		sealed && /^(near: lan_rx|far: wan_rx)/ { print $1 " sealed packet / bare cost, " unit "\t" $NF "\t<=\t1.5" }' ;;
 	flood) judge_lines "$2" '/^edge: / && / x / { sub(/^edge: /, "")
 		for (i = 1; i <= NF; i++) if ($i == "x") x = $(i - 1); else if ($i == "KiB") kib = $(i - 1) + 0
 		split($0, name, /  +/)

@@ -178,7 +178,7 @@ closed_while_running() {
 # go around it, nor, with the barrier on, a word about them. The next start takes up where it was.
 killed_and_restarted() {
 	{ lab_edge_stop a KILL; } 2>/dev/null
-	! LAB_PATIENCE=5 lab_rcperf --iters 5 --depth 1 --size 4096 || why "RoCE went around a killed edge" || return
+	! LAB_PATIENCE=2 lab_rcperf --iters 5 --depth 1 --size 4096 || why "RoCE went around a killed edge" || return
 	! lab_in ha busybox ping -c 1 -W 1 $B_HOST >/dev/null || why "IP went around a killed edge" || return
 	lab_in ha busybox ping -c 1 -W 2 10.101.1.1 >/dev/null || why "the edge itself is cut off, too" || return
 	lab_edge_start a

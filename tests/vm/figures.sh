@@ -6,12 +6,18 @@ median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] + 0 }'
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", (b + 0 != 0 ? a / b : 0) }'; }
 at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 
+# perftest measures the clock of its processor first, and says 0 where that fails, on a machine with much other work.
+perf_says() { # as perf, and it must say how fast
+	perf "$@" && [ "$gbps" != 0 ]
+}
+
 # once MODE KM NAME N ARGS...: one throughput, kept under MODE-NAME.
 once() {
 	local m=$1 name=$3
 	[ "$line_km" = "$2" ] || line_set "$2" "$line_loss" "$line_reorder" "$line_dup"
 	[ "$mode" = "$m" ] || use "$m"
-	if ! perf "$name" "${@:5}" -n "$4" || [ "$gbps" = 0 ]; then
+	if ! perf_says "$name" "${@:5}" -n "$4" &&
+		! { [ "$pair_detail" = "exit 0/0" ] && perf_says "$name" "${@:5}" -n "$4"; }; then
 		bad "$name" "$pair_detail, $gbps Gbit/s"
 		show "$m-$name"
 	fi

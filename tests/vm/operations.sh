@@ -2,38 +2,51 @@
 # SPDX-License-Identifier: Apache-2.0
 # operations.sh - READs and ATOMICs: how fast, how often executed, with how many packets; sourced by run.sh.
 
-# Medians of three, turn about, because the machine has other work.
-compare_reads() { # NAME LOSS BOUND ITERATIONS_DIRECT
-	local i name=$1
-	wanted "$name" || return
-	impair 300 "$2" 0 0
+# Medians of three, turn about, because the machine has other work. Each lasts some seconds: a host's timeout takes 70 ms.
+reads_by_turns() { # NAME DIRECT_READS NEAR_READS READS_AT_A_TIME
+	local i
 	for i in 1 2 3; do
-		once direct 300 "$name" "$4" ib_read_bw -s 65536
-		once near 300 "$name" 300 ib_read_bw -s 65536
+		once direct 300 "$1" "$2" ib_read_bw -s 65536 -o "$4"
+		once near 300 "$1" "$3" ib_read_bw -s 65536 -o "$4"
 	done
-	verdict "$name, near / direct" "$(ratio "$(median_of near "$name")" "$(median_of direct "$name")")" "$3"
 }
 
-# Guests and edges share few processors, and what the edges take of them the guests lack. Here the line is the narrowest
-# place; two READs fill it and do not overrun its queue.
-compare_reads_slow_line() { # NAME BOUND
-	local i name=$1
-	wanted "$name" || return
-	impair 300 0 0 0
-	line_ctl set rate=100M
-	for i in 1 2 3; do
-		once direct 300 "$name" 200 ib_read_bw -s 65536 -o 2
-		rate=97M once near 300 "$name" 200 ib_read_bw -s 65536 -o 2
-	done
-	line_ctl set rate=2G
-	verdict "$name, near / direct" "$(ratio "$(median_of near "$name")" "$(median_of direct "$name")")" "$2"
+near_by_direct() { # NAME
+	ratio "$(median_of near "$1")" "$(median_of direct "$1")"
 }
 
+# Half of what came through without a rate, in steps of 50 Mbit/s: this machine carries it with edges on it.
+line_mbps() { # NAME of what was measured without
+	median <"$work/near-$1.gbps" | awk '{ m = int($1 * 1000 / 2 / 50) * 50; print m < 100 ? 100 : m }'
+}
+
+# Five READs at a time fill the line, and its queue takes all of them.
+reads_on_a_line() { # NAME MBPS
+	local reads=$(($2 * 4000000 / 8 / 65536)) rate=$(($2 * 99 / 100))M
+	line_ctl set "rate=$2M" queue=1M
+	reads_by_turns "$1" $reads $reads 5
+	line_ctl set rate=0 queue=10ms
+}
+
+# In the field a line is narrower than the processors at its ends. Here guests, edges and emulator share two of them:
+# without a rate of the line the figure says what the edges take from the guests. It is shown, with a limit of its own;
+# what is promised is judged on a line that has a rate.
 suite_reads() {
+	local name=read-300km mbps
 	perf_seconds=120
-	compare_reads_slow_line read-300km-100M 0.9
-	compare_reads read-300km 0 0.9 300
-	compare_reads read-300km-1% 1% 1 100
+	if wanted $name; then
+		impair 300 0 0 0
+		reads_by_turns $name 3000 3000 16
+		verdict "$name, no rate: near / direct" "$(near_by_direct $name)" 0.6
+		mbps=$(line_mbps $name)
+		reads_on_a_line $name-${mbps}M "$mbps"
+		verdict "$name, a line of $mbps Mbit/s: near / direct" "$(near_by_direct $name-${mbps}M)" 0.9
+	fi
+	if wanted $name-1%; then
+		impair 300 1% 0 0
+		reads_by_turns $name-1% 400 3000 16
+		verdict "$name, 1 % loss: near / direct" "$(near_by_direct $name-1%)" 1
+	fi
 }
 
 # Loses and doubles what the guests send to their edges, too: retries at every turn. (The shell there would take its own

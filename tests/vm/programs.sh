@@ -16,15 +16,15 @@ check_rping() {
 	finish rping $rc "$pair_detail"
 }
 
-# perf NAME PROGRAM ARGS...: leaves Gbit/s in $gbps.
+# perf NAME PROGRAM ARGS...: leaves Gbit/s in $gbps, of perftest's MiB/s: in Gbit/s it prints two digits.
 perf() {
 	local name=$1 prog=$2 rc
 	shift 2
 	gbps=0
-	pair "$mode-$name" "${perf_seconds:-60}" "$prog -d rxe0 -x ${gid_index:-1} -F --report_gbits -p PORT $*" \
-		"$prog -d rxe0 -x ${gid_index:-1} -F --report_gbits -p PORT $* PEER"
+	pair "$mode-$name" "${perf_seconds:-60}" "$prog -d rxe0 -x ${gid_index:-1} -F -p PORT $*" \
+		"$prog -d rxe0 -x ${gid_index:-1} -F -p PORT $* PEER"
 	rc=$?
-	gbps=$(awk '$1 ~ /^[0-9]+$/ && NF >= 5 && $4 ~ /^[0-9.]+$/ { g = $4 } END { print g + 0 }' "$work/$mode-$name.a")
+	gbps=$(awk '$1 ~ /^[0-9]+$/ && NF >= 5 && $4 ~ /^[0-9.]+$/ { m = $4 } END { printf "%.4g", m * 8 * 1.048576 / 1000 }' "$work/$mode-$name.a")
 	return $rc
 }
 

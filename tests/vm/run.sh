@@ -22,7 +22,7 @@ usage() {
 	  --rkey          what a responder refuses or cannot hear ends in an error, requester busy and idle
 	  --part          rdma_disconnect right after the last completion
 	  --barrier       WRITEs complete, TCP says so, every byte must be there (TELLINGS= in the environment: 1000)
-	  --reads         READ directly and in mode near, medians of 3
+	  --reads         READ directly and in mode near, with the line's rate as the limit and without, medians of 3
 	  --atomics       exactly once, with loss and duplication on the line and on the LANs
 	  --packets       mixed traffic sends no more packets than without early ACKs
 	  --one CMD       client CMD in guest a; --server CMD in guest b before it (PEER stands for guest b's address)

@@ -383,6 +383,7 @@ struct lane {
 	struct dnode first;          /* RESP and RAW slots to send for the first time */
 	struct dnode repair;         /* slots with lost units */
 	struct dnode spaced;         /* further copies of repairs, by due_ns */
+	struct dnode copies;         /* those that are due, and go when nothing else would */
 	struct dnode closes;         /* FLOW_CLOSE frames to send */
 	struct dnode reports;        /* far flows with something to report, by report_at_ns */
 	struct dnode ip_first;       /* struct ip_buf: IP packets to send, oldest first */
@@ -470,7 +471,7 @@ enum timer_kind {
 };
 
 /* Which list a slot is on. */
-enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_RAW_RX };
+enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_COPY, SQ_RAW_RX };
 
 /* A shard. */
 struct proxy {

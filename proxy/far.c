@@ -147,7 +147,7 @@ void far_free_requests(struct proxy *p, struct far_flow *f)
 void far_free_responses(struct proxy *p, struct far_flow *f)
 {
 	struct lane *l = lane_of(p, f->lane);
-	struct dnode *lists[] = {&l->first, &l->repair, &l->spaced};
+	struct dnode *lists[] = {&l->first, &l->repair, &l->spaced, &l->copies};
 
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		for (struct dnode *n = lists[i]->next, *next; n != lists[i]; n = next) {

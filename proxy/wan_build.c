@@ -3,7 +3,7 @@
  *
  * What goes into a datagram of a path (wan_spread.c chooses it), in this order: report and refusals, probe, flow
  * frames, repairs, responses and expendable packets, new requests (flows take turns, a datagram each) and IP packets,
- * credits; and in what is left, reports that would be due soon. Each thing that must arrive leaves a reference in the
+ * second copies of repairs, credits; and in what is left, reports that would be due soon. Each thing that must arrive leaves a reference in the
  * sent map; when the datagram is lost the reference says what to send again - its newest state, never the old bytes
  * of a frame. A datagram of nothing but reports is not answered with one, and needs no entry. */
 #include "wan_lane_priv.h"
@@ -377,6 +377,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		wan_pack_firsts(&b);
 		wan_pack_repairs(&b); /* what is too large for a datagram goes in pieces */
 		pack_new(&b);
+		wan_pack_copies(&b);
 	}
 	if (what >= WAN_CONTROL && (b.off > WAN_HDR_LEN || l->credit_due))
 		put_credit(&b);

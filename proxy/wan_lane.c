@@ -7,8 +7,8 @@
  * does what follows from its arriving, being lost or refused. Here: the queues between them, and time.
  *
  * A slot that is to be sent is in at most one queue: first (responses and expendable packets that were never sent),
- * repair (units were lost), spaced (another copy, later). Requests are not queued slot by slot: their flows take turns
- * on near_list, and each knows the position it is at.
+ * repair (units were lost), spaced (another copy, later), copies (another copy, when nothing else would go). Requests
+ * are not queued slot by slot: their flows take turns on near_list, and each knows the position it is at.
  *
  * All that a lane does by time is in one timer (wan_lane_on_timer): report delay, spaced copies, flow reports, probe.
  *
@@ -24,6 +24,7 @@
 #define REPORT_DELAY_MIN   50000ull
 #define REPORT_DELAY_MAX   1000000ull
 #define WINDOW_FIRST_BYTES (4u << 20)
+#define PPM                1000000
 
 void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_rings, uint32_t ring_len,
                    uint64_t *rx_bits)
@@ -37,6 +38,7 @@ void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_r
 	dlist_init(&l->first);
 	dlist_init(&l->repair);
 	dlist_init(&l->spaced);
+	dlist_init(&l->copies);
 	dlist_init(&l->reports);
 	dlist_init(&l->closes);
 	dlist_init(&l->raw_partial);
@@ -63,6 +65,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	empty_list(&l->near_list);
 	empty_list(&l->repair);
 	empty_list(&l->spaced);
+	empty_list(&l->copies);
 	empty_list(&l->first);
 	l->out_bytes = 0;
 	l->granted_bytes = 0;
@@ -124,7 +127,7 @@ void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32
 bool wan_lane_has_packets(const struct lane *l)
 {
 	return !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->near_list) ||
-	       !dlist_empty(&l->ip_first);
+	       !dlist_empty(&l->ip_first) || !dlist_empty(&l->copies);
 }
 
 bool wan_lane_has_data(const struct lane *l)
@@ -139,6 +142,32 @@ uint64_t wan_report_delay(const struct wan_path *path)
 	return clamp_u64(wan_rtt_min_ns(&path->rtt) / 16, REPORT_DELAY_MIN, REPORT_DELAY_MAX);
 }
 
+/* What waits at the far edge while this slot is missing there, bytes. Of responses it is not known: all of the lane. */
+static uint64_t waiting_behind(const struct proxy *p, const struct lane *l, const struct slot_hdr *h)
+{
+	return h->kind == SLOT_REQ_NEAR ? p->near[h->flow].out_bytes : l->out_bytes;
+}
+
+/* Which path a copy will take is not known. */
+static uint64_t worst_loss_ppm(const struct proxy *p)
+{
+	uint64_t ppm = 0;
+
+	for (uint32_t i = 0; i < p->npaths; i++)
+		ppm = max_u64(ppm, p->path[i].loss_ppm);
+	return ppm;
+}
+
+/* The second copy of what was lost once. It takes the place of a packet, if there is one. If the first is lost as well
+ * then all that is behind it waits for a round trip: expected to be less than the packet, it is not worth its room. */
+static bool can_wait(const struct proxy *p, const struct lane *l, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	const struct slot_meta *m = arena_meta(p->arena, slot);
+
+	return m->sends == 2 && m->in_flight && waiting_behind(p, l, h) * worst_loss_ppm(p) / PPM < h->len;
+}
+
 static void release_spaced(struct proxy *p, struct lane *l)
 {
 	struct dnode *n;
@@ -150,7 +179,10 @@ static void release_spaced(struct proxy *p, struct lane *l)
 			wan_lane_wake_at(p, l, m->due_ns);
 			return;
 		}
-		wan_queue_slot(p, &l->repair, slot_of_meta(p, m), SQ_REPAIR);
+		if (can_wait(p, l, slot_of_meta(p, m)))
+			wan_queue_slot(p, &l->copies, slot_of_meta(p, m), SQ_COPY);
+		else
+			wan_queue_slot(p, &l->repair, slot_of_meta(p, m), SQ_REPAIR);
 		wan_lane_kick(p, l);
 	}
 }

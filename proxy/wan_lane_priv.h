@@ -40,6 +40,7 @@ bool wan_build_open(struct wan_build *b, struct near_flow *f);
 
 /* Lost units, oldest loss first. */
 void wan_pack_repairs(struct wan_build *b);
+void wan_pack_copies(struct wan_build *b);
 /* Responses and expendable packets that were never sent. */
 void wan_pack_firsts(struct wan_build *b);
 /* IP packets that are not RoCEv2. */

@@ -5,7 +5,8 @@
  * both ends keep bitmaps of units, so pieces may be cut differently when they are sent again.
  *
  * Repairs are doubled: one loss makes two copies, a second loss three, spaced by a part of the round trip so that one
- * burst does not take all of them. A copy is not sent any more once the peer has the packet. */
+ * burst does not take all of them. A copy is not sent any more once the peer has the packet. The second copy after a
+ * first loss may have to wait until nothing else would go (can_wait() in wan_lane.c). */
 #include "wan_lane_priv.h"
 
 #include "ip_carry.h"
@@ -159,13 +160,23 @@ static bool put_repair(struct wan_build *b, uint32_t slot)
 	return true;
 }
 
-void wan_pack_repairs(struct wan_build *b)
+static void pack_again(struct wan_build *b, const struct dnode *list)
 {
 	struct dnode *n;
 
-	while ((n = dlist_first(&b->l->repair)))
+	while ((n = dlist_first(list)))
 		if (!put_repair(b, slot_of_meta(b->p, dlist_entry(n, struct slot_meta, node))))
 			return;
+}
+
+void wan_pack_repairs(struct wan_build *b)
+{
+	pack_again(b, &b->l->repair);
+}
+
+void wan_pack_copies(struct wan_build *b)
+{
+	pack_again(b, &b->l->copies);
 }
 
 static bool full(const struct wan_build *b)

@@ -331,6 +331,50 @@ static void proxy__loss_in_two_sessions(void **state)
 	core_expect(&c->b, RC_WRITE_ONLY, 1);
 }
 
+/* The first datagram with a packet; and when it was found lost, all that the peer has to say. */
+static bool lose_first_then_reports(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	if (from == &c->b)
+		return !core_ctr(&c->a, CTR_WAN_REPAIRS);
+	return lose_first(c, from, dgram, len);
+}
+
+/* A line that takes a millisecond for a packet, and 40 of them waiting when the second copy of a repair is due. Returns
+ * the repairs that went while others waited. */
+static uint64_t repairs_on_full_line(void **state, uint32_t loss_ppm)
+{
+	bool lost = false;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	uint64_t meanwhile;
+
+	c->wan = lose_first_then_reports;
+	c->arg = &lost;
+	core_send_run(c, 1, 1);
+	core_send_run(c, 2, 3);
+	while (!core_ctr(&c->a, CTR_WAN_REPAIRS))
+		core_wait(c, 10 * CORE_US);
+	c->a.p->path[0].loss_ppm = loss_ppm;
+	atomic_store(&c->a.pacer.rate_bps, 9000000);
+	core_send_run(c, 5, 40);
+	core_wait(c, 10 * CORE_MS);
+	meanwhile = core_ctr(&c->a, CTR_WAN_REPAIRS);
+	assert_false(dlist_empty(&c->a.p->lanes[core_near(c)->lane].near_list));
+	core_wait(c, 50 * CORE_MS);
+	assert_int_equal(core_ctr(&c->a, CTR_WAN_REPAIRS), 2);
+	return meanwhile;
+}
+
+/* The second copy of a repair goes behind what is new, unless much would wait if the first got lost as well. */
+static void proxy__second_copy_gives_way(void **state)
+{
+	assert_int_equal(repairs_on_full_line(state, 10000), 1);
+}
+
+static void proxy__second_copy_is_worth_it(void **state)
+{
+	assert_int_equal(repairs_on_full_line(state, 900000), 2);
+}
+
 static void proxy__loss_is_repaired(void **state)
 {
 	uint64_t seed = 1;
@@ -714,6 +758,8 @@ int main(void)
 	    CORE_TEST(proxy__cut_line_heals),
 	    CORE_TEST(proxy__loss_is_repaired),
 	    CORE_TEST(proxy__loss_in_two_sessions),
+	    CORE_TEST(proxy__second_copy_gives_way),
+	    CORE_TEST(proxy__second_copy_is_worth_it),
 	    CORE_TEST(proxy__controllers_are_told_what_waits),
 	    cmocka_unit_test(proxy__refused_is_not_lost),
 	    CORE_TEST(proxy__long_report_ends),

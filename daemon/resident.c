@@ -72,6 +72,7 @@ struct resident {
 	_Atomic bool stop;
 	struct resident_piece piece[RESIDENT_PIECES];
 	char what[WHAT_MAX];
+	bool locks; /* of its thread: false once it was refused */
 };
 
 /* What an older kernel is told page by page; another thread may write into the same page, so a word of it is written as
@@ -87,16 +88,14 @@ static void touch(uint8_t *at, size_t len)
 /* In steps, so that a stop is not kept waiting. */
 static void take(struct resident *r, const struct resident_piece *p)
 {
-	bool may_lock = true;
-
 	for (size_t i = 0; i < p->len && !atomic_load_explicit(&r->stop, memory_order_relaxed); i += STEP) {
 		size_t n = p->len - i < STEP ? p->len - i : STEP;
 
 		if (madvise(p->at + i, n, MADV_POPULATE_WRITE) < 0 && errno == EINVAL)
 			touch(p->at + i, n);
-		if (may_lock && mlock(p->at + i, n) < 0) {
+		if (r->locks && mlock(p->at + i, n) < 0) {
 			log_warn("%s: its memory can be swapped out: %s (LimitMEMLOCK=)", r->what, strerror(errno));
-			may_lock = false;
+			r->locks = false;
 		}
 	}
 }
@@ -119,6 +118,7 @@ struct resident *resident_start(const struct resident_piece piece[RESIDENT_PIECE
 	if (!r)
 		return NULL;
 	atomic_init(&r->stop, false);
+	r->locks = true;
 	memcpy(r->piece, piece, sizeof(r->piece));
 	snprintf(r->what, sizeof(r->what), "%s", what);
 	if (thread_start(&r->thread, take_all, r) < 0) {

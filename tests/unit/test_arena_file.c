@@ -10,6 +10,7 @@
 
 #include "daemon/arena_file.c"
 #include "daemon/resident.c"
+#include "no_numa.h"
 
 #define LEN (4u << 20)
 
@@ -18,39 +19,6 @@ void log_at(enum log_level level, const char *fmt, ...)
 {
 	(void)level;
 	(void)fmt;
-}
-
-/* One node, as libnuma says on a machine without NUMA; so nothing below is reached. */
-int numa_available(void)
-{
-	return -1;
-}
-
-int numa_max_node(void)
-{
-	return 0;
-}
-
-struct bitmask *numa_allocate_nodemask(void)
-{
-	return NULL;
-}
-
-struct bitmask *numa_bitmask_setbit(struct bitmask *m, unsigned n)
-{
-	(void)n;
-	return m;
-}
-
-void numa_bitmask_free(struct bitmask *m)
-{
-	(void)m;
-}
-
-long mbind(void *start, unsigned long len, int mode, const unsigned long *nmask, unsigned long maxnode, unsigned flags)
-{
-	(void)start, (void)len, (void)mode, (void)nmask, (void)maxnode, (void)flags;
-	return -1;
 }
 
 static char dir[] = "/dev/shm/test_arena_file.XXXXXX";

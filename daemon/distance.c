@@ -6,6 +6,7 @@
  * them counts. That is steady on an idle link, which sees few packets, and it would notice a longer way after twelve
  * seconds only. So two values in a row that are all more than 5 % (and more than the machines' share) above it are
  * believed: the older ones are forgotten. A shorter way is believed at once, because nothing makes a packet early.
+ * For the same reason nothing is said of a way before the second value, least of all that its file is wrong.
  * Together: a longer way is noticed two to five seconds after a protection switch. */
 #include "distance.h"
 
@@ -82,7 +83,7 @@ static enum distance_news news(struct distance *d)
 	enum distance_news what = DISTANCE_SAME;
 
 	if (d->said_ns == 0)
-		what = DISTANCE_MEASURED;
+		what = d->n >= DISTANCE_RISE ? DISTANCE_MEASURED : DISTANCE_SAME;
 	else if (is_longer(d->said_ns, d->least_ns))
 		what = DISTANCE_LONGER;
 	else if (is_longer(d->least_ns, d->said_ns))
@@ -120,7 +121,7 @@ static bool is_beyond(const struct distance *d)
 
 bool distance_differs(const struct distance *d)
 {
-	if (d->configured_m == 0 || d->least_ns == 0)
+	if (d->configured_m == 0 || d->said_ns == 0)
 		return false;
 	return is_beyond(d) || d->least_ns < percent_less(fibre_rtt_ns(d->configured_m));
 }

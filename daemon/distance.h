@@ -11,13 +11,13 @@ enum distance_limits {
 	DISTANCE_FLOOR_NS = 200000,   /* of a round trip: machines that sleep between packets may take so much of it */
 	DISTANCE_PERCENT = 5,         /* difference that matters */
 	DISTANCE_SAMPLES = 10,        /* seconds that the least round trip is taken from */
-	DISTANCE_RISE = 2,            /* samples in a row that a longer way is believed after */
+	DISTANCE_RISE = 2,            /* samples in a row that a way, or a longer one, is believed after */
 };
 
 struct distance {
 	uint64_t configured_m; /* Distance=; 0: auto */
 	uint64_t least_ns;     /* round trip; 0: not measured */
-	uint64_t said_ns;      /* that was last spoken of */
+	uint64_t said_ns;      /* that was last spoken of; 0: nothing was said yet */
 	uint64_t steps;        /* how often the way has changed since the first measurement */
 	uint64_t recent_ns[DISTANCE_SAMPLES];
 	unsigned n, next; /* samples there; where the next goes */

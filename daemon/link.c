@@ -270,7 +270,7 @@ static void keys_taken(struct link *l, uint32_t serial)
 		l->keys_fn(l->event_arg, l, serial);
 }
 
-/* carried_out: false if the link stops and the worker never saw the command. */
+/* carried_out: false if the link stops, whether the worker saw the command or not. */
 static void take_answer(struct link *l, struct worker_cmd *cmd, bool carried_out)
 {
 	switch (cmd->type) {
@@ -281,10 +281,9 @@ static void take_answer(struct link *l, struct worker_cmd *cmd, bool carried_out
 		seal_keys_free(cmd->keys);
 		return;
 	case WORKER_RX_KEYS:
+		seal_keys_free(cmd->keys); /* if they were not taken */
 		if (carried_out)
 			keys_taken(l, cmd->serial);
-		else
-			seal_keys_free(cmd->keys);
 		return;
 	case WORKER_SNAPSHOT:
 		break;

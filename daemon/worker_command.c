@@ -78,6 +78,7 @@ static void carry_out(struct worker *w, struct worker_cmd *cmd)
 		return;
 	case WORKER_RX_KEYS:
 		seal_take_rx(w->seal, cmd->keys, w->epoch_rx);
+		cmd->keys = NULL; /* not the asker's any more */
 		break;
 	case WORKER_RECONFIGURE:
 		reconfigure(w, cmd->config);

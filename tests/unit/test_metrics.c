@@ -166,6 +166,7 @@ static void metrics_write__distance_and_buffer(void **state)
 	(void)state;
 	distance_init(&sites[0].distance, 100000);
 	distance_sample(&sites[0].distance, 3400000);
+	distance_sample(&sites[0].distance, 3400000);
 	snap.status.rtt_smoothed_ns = 3500000;
 	snap.status.pool_capacity[POOL_LAN] = 1ull << 40;
 	snap.status.near_flows = 3;

@@ -25,6 +25,7 @@
 #define REPORT_DELAY_MAX   1000000ull
 #define WINDOW_FIRST_BYTES (4u << 20)
 #define PPM                1000000
+#define COPY_WORTH         4ull
 
 void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_rings, uint32_t ring_len,
                    uint64_t *rx_bits)
@@ -158,14 +159,15 @@ static uint64_t worst_loss_ppm(const struct proxy *p)
 	return ppm;
 }
 
-/* The second copy of what was lost once. It takes the place of a packet, if there is one. If the first is lost as well
- * then all that is behind it waits for a round trip: expected to be less than the packet, it is not worth its room. */
+/* The second copy of what was lost once. On a full line it takes the place of a packet. If the first is lost as well then
+ * all that is behind it waits for another round trip. That costs nothing while others fill the line and the flow may hold
+ * so much; a quarter of it is reckoned with. If that is expected to be less than the packet, the copy is not worth it. */
 static bool can_wait(const struct proxy *p, const struct lane *l, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	const struct slot_meta *m = arena_meta(p->arena, slot);
 
-	return m->sends == 2 && m->in_flight && waiting_behind(p, l, h) * worst_loss_ppm(p) / PPM < h->len;
+	return m->sends == 2 && m->in_flight && waiting_behind(p, l, h) * worst_loss_ppm(p) / PPM < COPY_WORTH * h->len;
 }
 
 static void release_spaced(struct proxy *p, struct lane *l)

@@ -337,6 +337,7 @@ struct far_flow {
 /* A host here that far flows send to. lan_host.c. */
 struct lan_host {
 	bool used;
+	struct dnode free_node;   /* in proxy.hosts_free */
 	struct ip_addr addr;
 	uint32_t pairs;           /* host pairs whose responder it is; with the last one it goes */
 	uint64_t bytes_out;       /* on their way to it */
@@ -352,6 +353,7 @@ struct lan_host {
 /* RC traffic from src to dst: unpaired flows are probed one at a time, and those that may send take turns. */
 struct hostpair {
 	bool used;
+	struct dnode place_node; /* without flows: in proxy.pairs_free, pairs_unasked or pairs_left */
 	struct ip_addr src, dst;
 	uint32_t flows;          /* far flows between them; with the last one it goes, or when its quarantine ends */
 	uint32_t last_prober;    /* whose probe was not answered in time: a late answer is its; NONE */
@@ -500,11 +502,13 @@ struct proxy {
 	struct timer room_timer;
 	struct near_unpaired unpaired;
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */
-	uint32_t near_used, far_used, pairs_used;
+	uint32_t near_used, far_used;
 	uint32_t telling;      /* near flows that wait for an answer of their own: TELL_ASKED */
 	uint32_t far_evict_at; /* the flow that gives room next, if it drains nothing; and when all ... */
 	uint64_t far_evict_ns; /* ... are looked at again */
-	uint32_t near_free_hint, far_free_hint, pair_free_hint, host_free_hint; /* where a free place is sought first */
+	uint32_t near_free_hint, far_free_hint; /* where a free place is sought first */
+	struct dnode pairs_free, hosts_free;
+	struct dnode pairs_unasked, pairs_left; /* nothing but a quarantine, oldest first: never had a flow; had some */
 	uint32_t *near_inc; /* last incarnation of each near index: never used twice */
 	uint64_t births;    /* near flows ever opened in this arena */
 	struct idx_hash near_by_key, near_by_requester, far_by_peer, far_by_qpn, pair_by_hosts, host_by_addr;

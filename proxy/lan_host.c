@@ -41,23 +41,27 @@ static struct lan_host *host_find(struct proxy *p, const struct ip_addr *a)
 	return NULL;
 }
 
+void lan_host_init(struct proxy *p)
+{
+	dlist_init(&p->hosts_free);
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		dlist_append(&p->hosts_free, &p->lan_hosts[i].free_node);
+}
+
+/* There is one: there are as many as host pairs, and each of these has one host. */
 static struct lan_host *host_new(struct proxy *p, const struct ip_addr *a)
 {
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		uint32_t idx = p->host_free_hint++ % p->cfg.max_flows;
-		struct lan_host *h = &p->lan_hosts[idx];
+	struct lan_host *h = dlist_entry(dlist_first(&p->hosts_free), struct lan_host, free_node);
+	uint32_t idx = (uint32_t)(h - p->lan_hosts);
 
-		if (h->used)
-			continue;
-		*h = (struct lan_host){.used = true, .addr = *a, .threshold_bytes = UINT64_MAX};
-		h->window_bytes = min_u64(HOST_WINDOW_FIRST, p->cfg.lan_host_window_bytes);
-		dlist_init(&h->waiting);
-		dlist_init(&h->out);
-		timer_init(&h->overdue, TK_LAN_HOST, idx);
-		idx_hash_put(&p->host_by_addr, addr_hash(a), idx);
-		return h;
-	}
-	return NULL;
+	dlist_remove(&h->free_node);
+	*h = (struct lan_host){.used = true, .addr = *a, .threshold_bytes = UINT64_MAX};
+	h->window_bytes = min_u64(HOST_WINDOW_FIRST, p->cfg.lan_host_window_bytes);
+	dlist_init(&h->waiting);
+	dlist_init(&h->out);
+	timer_init(&h->overdue, TK_LAN_HOST, idx);
+	idx_hash_put(&p->host_by_addr, addr_hash(a), idx);
+	return h;
 }
 
 static struct lan_host *host_of(struct proxy *p, const struct far_flow *f)
@@ -65,18 +69,15 @@ static struct lan_host *host_of(struct proxy *p, const struct far_flow *f)
 	return f->hostpair == NONE ? NULL : &p->lan_hosts[p->pairs[f->hostpair].lan_host];
 }
 
-bool lan_host_join(struct proxy *p, struct hostpair *hp)
+void lan_host_join(struct proxy *p, struct hostpair *hp)
 {
 	struct lan_host *h = host_find(p, &hp->dst);
 
 	if (!h)
 		h = host_new(p, &hp->dst);
-	if (!h)
-		return false;
 	h->pairs++;
 	hp->lan_host = (uint32_t)(h - p->lan_hosts);
 	dlist_init(&hp->ready);
-	return true;
 }
 
 void lan_host_leave(struct proxy *p, struct hostpair *hp)
@@ -89,6 +90,7 @@ void lan_host_leave(struct proxy *p, struct hostpair *hp)
 	timer_cancel(&p->timers, &h->overdue);
 	idx_hash_del(&p->host_by_addr, addr_hash(&h->addr), hp->lan_host);
 	h->used = false;
+	dlist_append(&p->hosts_free, &h->free_node);
 }
 
 /* --- what is on its way --- */

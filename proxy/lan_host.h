@@ -18,8 +18,10 @@
 /* What a flow sends in a turn: a few packets, so that one ACK can answer for all of them. */
 #define LAN_TURN_BYTES (4u * LAN_PKT_MAX)
 
-/* The host of a pair's responder. False: no place for another one. */
-bool lan_host_join(struct proxy *p, struct hostpair *hp);
+/* No hosts: at the beginning. */
+void lan_host_init(struct proxy *p);
+/* The host of a pair's responder. */
+void lan_host_join(struct proxy *p, struct hostpair *hp);
 void lan_host_leave(struct proxy *p, struct hostpair *hp);
 
 /* A packet of so many bytes went to the host, counted in bytes_out already. */

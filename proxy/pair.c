@@ -80,6 +80,15 @@ void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 
 /* --- host pairs --- */
 
+void pair_init(struct proxy *p)
+{
+	dlist_init(&p->pairs_free);
+	dlist_init(&p->pairs_unasked);
+	dlist_init(&p->pairs_left);
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		dlist_append(&p->pairs_free, &p->pairs[i].place_node);
+}
+
 static struct hostpair *hostpair_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
 	uint32_t h = hosts_hash(src, dst, NONE), i = h, idx;
@@ -99,23 +108,24 @@ static void hostpair_free(struct proxy *p, struct hostpair *hp)
 	lan_host_leave(p, hp);
 	idx_hash_del(&p->pair_by_hosts, hosts_hash(&hp->src, &hp->dst, NONE), (uint32_t)(hp - p->pairs));
 	hp->used = false;
-	p->pairs_used--;
+	dlist_remove(&hp->place_node);
+	dlist_append(&p->pairs_free, &hp->place_node);
 }
 
-/* A place that nobody has; or, if there is none, of a pair that has nothing left but its quarantine. */
+/* A place that nobody has; or, if there is none, of a pair that has nothing left but its quarantine: the oldest one,
+ * and first of those that answers made. Whoever sends answers that nobody asked for can fill the table, and each costs
+ * these few steps, whatever it holds. */
 static struct hostpair *hostpair_place(struct proxy *p)
 {
-	bool full = p->pairs_used == p->cfg.max_flows;
+	struct dnode *idle;
 
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		struct hostpair *hp = &p->pairs[p->pair_free_hint++ % p->cfg.max_flows];
-
-		if (hp->used && full && !hp->flows)
-			hostpair_free(p, hp);
-		if (!hp->used)
-			return hp;
+	if (dlist_empty(&p->pairs_free)) {
+		idle = dlist_first(dlist_empty(&p->pairs_unasked) ? &p->pairs_left : &p->pairs_unasked);
+		if (!idle)
+			return NULL;
+		hostpair_free(p, dlist_entry(idle, struct hostpair, place_node));
 	}
-	return NULL;
+	return dlist_entry(dlist_first(&p->pairs_free), struct hostpair, place_node);
 }
 
 static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
@@ -126,18 +136,14 @@ static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src,
 	if (!hp)
 		return NULL;
 	idx = (uint32_t)(hp - p->pairs);
-	memset(hp, 0, sizeof(*hp));
-	hp->src = *src;
-	hp->dst = *dst;
-	if (!lan_host_join(p, hp))
-		return NULL;
-	hp->used = true;
+	dlist_remove(&hp->place_node);
+	*hp = (struct hostpair){.used = true, .src = *src, .dst = *dst};
+	lan_host_join(p, hp);
 	hp->prober = hp->last_prober = NONE;
 	hp->since_ns = p->now_ns;
 	dlist_init(&hp->waiting);
 	timer_init(&hp->quarantine, TK_QUARANTINE, idx);
 	idx_hash_put(&p->pair_by_hosts, hosts_hash(src, dst, NONE), idx);
-	p->pairs_used++;
 	return hp;
 }
 
@@ -149,7 +155,8 @@ bool pair_join(struct proxy *p, struct far_flow *f)
 		hp = hostpair_new(p, &f->src, &f->dst);
 	if (!hp)
 		return false;
-	hp->flows++;
+	if (hp->flows++ == 0)
+		dlist_remove(&hp->place_node);
 	f->hostpair = (uint32_t)(hp - p->pairs);
 	return true;
 }
@@ -211,7 +218,10 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 	f->bytes_out = 0;
 	lan_host_less(p, f);
 	f->hostpair = NONE;
-	if (--hp->flows == 0 && !timer_armed(&hp->quarantine))
+	if (--hp->flows)
+		return;
+	dlist_append(&p->pairs_left, &hp->place_node);
+	if (!timer_armed(&hp->quarantine))
 		hostpair_free(p, hp);
 }
 
@@ -323,8 +333,11 @@ static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt 
 {
 	uint64_t until;
 
-	if (!hp)
+	if (!hp) {
 		hp = hostpair_new(p, &pkt->dst, &pkt->src);
+		if (hp)
+			dlist_append(&p->pairs_unasked, &hp->place_node);
+	}
 	if (!hp || FAULT(FAULT_UNASKED_UNHEARD))
 		return;
 	until = min_u64(p->now_ns + UNASKED_QUIET_NS, hp->since_ns + UNASKED_MAX_NS);

@@ -5,6 +5,8 @@
 
 #include "core.h"
 
+/* No host pairs: at the beginning. */
+void pair_init(struct proxy *p);
 /* The flow's hosts are known: it joins the flows between them. False: no place for another host pair. */
 bool pair_join(struct proxy *p, struct far_flow *f);
 /* The flow has something to send and no pair: it waits for its turn. True if it has it. */

@@ -11,7 +11,9 @@
  * reach without a hole. */
 #include "barrier.h"
 #include "far.h"
+#include "lan_host.h"
 #include "near.h"
+#include "pair.h"
 #include "wan_fec.h"
 #include "wan_lane.h"
 
@@ -182,6 +184,8 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	idx_hash_init(&p->far_by_peer, k->cells[1], size);
 	idx_hash_init(&p->far_by_qpn, k->cells[2], size);
 	idx_hash_init(&p->pair_by_hosts, k->cells[3], size);
+	pair_init(p);
+	lan_host_init(p);
 	near_unpaired_init(&p->unpaired);
 	idx_hash_init(&p->barrier.pair_by_hosts, k->cells[4], size);
 	idx_hash_init(&p->host_by_addr, k->cells[5], size);

@@ -228,6 +228,36 @@ static int audit_lan_hosts(const struct proxy *p)
 	return 0;
 }
 
+static uint32_t list_len(const struct dnode *head)
+{
+	uint32_t len = 0;
+
+	for (const struct dnode *n = head->next; n != head; n = n->next)
+		len++;
+	return len;
+}
+
+/* Host pairs without flows, free places and those of hosts: each on the list that it is sought on. */
+static int audit_pairs(const struct proxy *p)
+{
+	uint32_t used = 0, idle = 0, hosts = 0;
+
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		const struct hostpair *hp = &p->pairs[i];
+
+		used += hp->used;
+		idle += hp->used && !hp->flows;
+		hosts += p->lan_hosts[i].used;
+		if (dnode_on(&hp->place_node) != (!hp->used || !hp->flows))
+			return -133;
+	}
+	return list_len(&p->pairs_free) + used == p->cfg.max_flows &&
+	               list_len(&p->pairs_unasked) + list_len(&p->pairs_left) == idle &&
+	               list_len(&p->hosts_free) + hosts == p->cfg.max_flows
+	           ? 0
+	           : -134;
+}
+
 /* Those without a pair are counted as they are. */
 static int audit_unpaired(const struct proxy *p)
 {
@@ -260,6 +290,8 @@ int proxy_audit(struct proxy *p)
 		rc = audit_unpaired(p);
 	if (rc == 0)
 		rc = audit_lan_hosts(p);
+	if (rc == 0)
+		rc = audit_pairs(p);
 	if (rc == 0)
 		rc = barrier_audit(p);
 	if (rc == 0)

@@ -277,6 +277,99 @@ static void pair__forged_answers_do_not_hold_it_for_ever(void **state)
 	}
 }
 
+/* --- places --- */
+
+/* An answer that nobody asked for, each between other hosts. */
+static void unasked(struct core *c, uint32_t i)
+{
+	struct roce_pkt h = core_answer(RC_ACK, 0x51, 0, AETH_ACK_NO_CREDITS, 1);
+
+	h.src = core_ip(2, (uint8_t)(10 + i));
+	h.dst = core_ip(1, (uint8_t)(100 + i));
+	assert_int_equal(core_in(&c->b, h, 0, 0), DROP_LAN_ACK_UNMATCHED);
+	core_pump(c);
+}
+
+static bool remembered(struct core *c, uint32_t i)
+{
+	struct ip_addr requester = core_ip(1, (uint8_t)(100 + i));
+
+	for (uint32_t k = 0; k < CORE_FLOWS; k++)
+		if (c->b.p->pairs[k].used && ip_addr_eq(&c->b.p->pairs[k].src, &requester))
+			return true;
+	return false;
+}
+
+/* The table is full of what answers made: the oldest of them gives its place, and hosts with flows never do. */
+static void pair__a_full_table_gives_the_oldest_place(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	for (uint32_t i = 0; i < CORE_FLOWS - 1; i++)
+		unasked(c, i);
+	for (uint32_t i = 0; i < CORE_FLOWS - 1; i++)
+		assert_true(remembered(c, i));
+	for (uint32_t i = 0; i < 2 * CORE_FLOWS; i++) {
+		unasked(c, CORE_FLOWS - 1 + i);
+		assert_true(remembered(c, CORE_FLOWS - 1 + i));
+		assert_false(remembered(c, i));
+		assert_true(remembered(c, i + 1));
+	}
+	assert_int_not_equal(far_by_peer(c->b.p, near_wire_id(c->a.p, near_of(c, QPN0)))->hostpair, NONE);
+}
+
+/* A quarantine after a flow's turn is there for answers that may still come: it goes only once none is left that
+ * answers made. */
+static void pair__what_answers_made_gives_its_place_first(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct ip_addr requester = core_ip(1, 2);
+
+	send_to(c, QPN0, 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	far_on_close(c->b.p, &(struct wan_flow_close){.flow = near_wire_id(c->a.p, near_of(c, QPN0)),
+	                                              .inc = near_of(c, QPN0)->inc});
+	for (uint32_t i = 0; i < 3 * CORE_FLOWS; i++)
+		unasked(c, i);
+	send_to(c, QPN0 + 1, 0);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_true(ip_addr_eq(&c->b.p->pairs[0].src, &requester));
+}
+
+/* All have flows: nothing is remembered of an answer that nobody asked for, and nobody loses a place. */
+static void pair__a_table_without_places_remembers_nothing(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	for (uint32_t i = 0; i < CORE_FLOWS - 1; i++) {
+		struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+
+		h.src = core_ip(1, (uint8_t)(10 + i));
+		core_in(&c->a, h, CORE_PMTU, 0);
+		core_pump(c);
+		core_wait(c, CORE_MS);
+	}
+	assert_true(dlist_empty(&c->b.p->pairs_free));
+	unasked(c, 1);
+	assert_false(remembered(c, 1));
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
+}
+
+/* Hosts leave in any order: every place comes back. */
+static void pair__places_come_back(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	for (uint32_t round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < CORE_FLOWS; i++)
+			unasked(c, i);
+		assert_true(dlist_empty(&c->b.p->pairs_free));
+		core_wait(c, 100 * CORE_MS);
+		for (uint32_t i = 0; i < CORE_FLOWS; i++)
+			assert_false(c->b.p->pairs[i].used || c->b.p->lan_hosts[i].used);
+	}
+}
+
 /* A responder may expect what was overtaken in front of the first packet seen, but not a packet of long ago: a stray or
  * forged NAK would take the turn of the true answer, and the flow would never hear it. */
 static void pair__stray_nak_is_no_answer(void **state)
@@ -393,6 +486,10 @@ int main(void)
 	    CORE_TEST(pair__cm_needs_no_probe),
 	    CORE_TEST(pair__answers_to_what_went_past_the_edges),
 	    CORE_TEST(pair__forged_answers_do_not_hold_it_for_ever),
+	    CORE_TEST(pair__a_full_table_gives_the_oldest_place),
+	    CORE_TEST(pair__what_answers_made_gives_its_place_first),
+	    CORE_TEST(pair__a_table_without_places_remembers_nothing),
+	    CORE_TEST(pair__places_come_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,8 +101,9 @@ void attack_start(struct world *w)
 		return;
 	rng_init(&rng, rng_hash(w->cfg.seed, 0xa77ac4));
 	left[0] = left[1] = w->cfg.attack_pkts;
+	/* Nothing stands between a forged answer and its host before there are edges. */
 	for (uint64_t site = 0; site < 2; site++)
-		eventq_at(&w->q, w->cfg.attack_ns, fire, w, site);
+		eventq_at(&w->q, w->cfg.attack_ns + w->cfg.edges_from_ns, fire, w, site);
 }
 
 /* --- the named run --- */

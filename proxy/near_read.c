@@ -12,7 +12,9 @@
  * So each request costs at most its own answer once, whatever a host repeats.
  *
  * A READ owns as many PSNs as its response has packets. While the PMTU is not known it is taken for one, and the flow
- * says so (psns_unknown) until a payload or the first response has told. How long answers are kept: near_keep.c. */
+ * says so (psns_unknown) until a payload or the first response has told. Until then a READ behind it that ends where it
+ * ends may be the rest of it, for a host that had its first responses before there was an edge: it has to ask once
+ * more. How long answers are kept: near_keep.c. */
 #include "near_priv.h"
 
 #define AGAIN_QUIET_NS 200000ull /* a LAN round trip: repeated requests within are one */
@@ -196,6 +198,13 @@ static bool same_op(const struct rd_op *op, const struct roce_pkt *pkt, uint32_t
 	if (pkt->opcode != RC_READ_REQUEST)
 		return op->fp == fp;
 	return op->rkey == pkt->reth_rkey && op->end_va == pkt->reth_va + pkt->reth_len;
+}
+
+bool near_op_may_be_rest(const struct near_flow *f, const struct roce_pkt *pkt)
+{
+	const struct rd_op *op = f->psns_unknown ? near_op_at(f, f->pos_next - 1) : NULL;
+
+	return op && same_op(op, pkt, 0) && pkt->opcode == RC_READ_REQUEST && pkt->reth_len < op->len;
 }
 
 /* What was given of later ones in part came too early for a host that is at an earlier place. */

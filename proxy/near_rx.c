@@ -251,6 +251,8 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 	if (!possible)
 		return drop(p, DROP_LAN_WINDOW);
+	if (pos >= f->pos_next && near_op_may_be_rest(f, pkt))
+		return drop(p, DROP_LAN_READ_RETRY);
 	if (pos == f->pos_next) {
 		f->pos_last_rx = pos;
 		return near_take_next(p, f, l3, pkt, vlan_tci, fp);

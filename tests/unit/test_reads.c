@@ -454,6 +454,29 @@ static void reads__what_follows_one_of_unknown_length_is_kept(void **state)
 	core_expect_aeth(&c->a, 8, AETH_ACK_NO_CREDITS);
 }
 
+/* But the rest of it is no READ of its own: the host had the beginning before there was an edge. */
+static void reads__rest_of_one_of_unknown_length(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	assert_int_equal(ask(c, 1, 4, 1, true), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	assert_int_equal(ask(c, 1, 4, 2, true), DROP_LAN_READ_RETRY);
+	assert_int_equal(ask(c, 1, 4, 3, true), DROP_LAN_READ_RETRY);
+	respond(c, RC_READ_RESP_FIRST, 1, 2);
+	core_forget(&c->a);
+	assert_int_equal(core_near(c)->nops, 1);
+	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 5);
+	assert_int_equal(core_near(c)->ooo_pkts, 0);
+	respond(c, RC_READ_RESP_MIDDLE, 2, 2);
+	respond(c, RC_READ_RESP_MIDDLE, 3, 2);
+	respond(c, RC_READ_RESP_LAST, 4, 2);
+	core_forget(&c->a);
+	assert_int_equal(ask(c, 1, 4, 3, true), DROP_LAN_READ_RETRY);
+	expect_response(c, RC_READ_RESP_FIRST, 3);
+	assert_int_equal(core_expect(&c->a, RC_READ_RESP_LAST, 4)->h.aeth_msn, 2);
+}
+
 /* It restarts while they wait: they are there again, and as many. */
 static void reads__what_follows_outlives_a_restart(void **state)
 {
@@ -532,6 +555,7 @@ int main(void)
 	    CORE_TEST(reads__first_answer_at_the_end_of_one),
 	    CORE_TEST(reads__length_is_learned_for_the_right_one),
 	    CORE_TEST(reads__what_follows_one_of_unknown_length_is_kept),
+	    CORE_TEST(reads__rest_of_one_of_unknown_length),
 	    CORE_TEST(reads__what_follows_outlives_a_restart),
 	    CORE_TEST(reads__answer_survives_a_restart),
 	    CORE_TEST(reads__atomic_is_replayed_after_a_restart),

@@ -274,10 +274,6 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 	if (f->retries < UINT8_MAX)
 		f->retries++;
 	if (f->pairing == PAIR_LEARNING) {
-		dlist_remove(&f->lan_node);
-		f->pos_tx = f->pos_acked;
-		f->bytes_out = 0;
-		lan_host_less(p, f);
 		pair_unanswered(p, f);
 		return;
 	}

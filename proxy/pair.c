@@ -11,9 +11,9 @@
  *
  * Two hosts may have talked past the edges until a moment ago. Their answers to that still come while the first of
  * their flows have their turns, and would be taken for theirs. Such hosts give themselves away: an answer that nobody
- * can have asked for, as no flow between them has been sent to yet, is one to what went past, and no flow is tried
- * before there has been none for UNASKED_QUIET_NS. That ends after UNASKED_MAX_NS at the latest, as anybody may forge
- * them.
+ * can have asked for, as no flow is being tried, or one from a later PSN on, is one to what went past. Whose turn it is
+ * has it again later, and no flow is tried before there has been none for UNASKED_QUIET_NS. That ends UNASKED_MAX_NS
+ * after the hosts were first heard of, as anybody may forge them.
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
  * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. */
@@ -139,7 +139,7 @@ static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src,
 	dlist_remove(&hp->place_node);
 	*hp = (struct hostpair){.used = true, .src = *src, .dst = *dst};
 	lan_host_join(p, hp);
-	hp->prober = hp->last_prober = NONE;
+	hp->prober = hp->last_prober = hp->interrupted = NONE;
 	hp->since_ns = p->now_ns;
 	dlist_init(&hp->waiting);
 	timer_init(&hp->quarantine, TK_QUARANTINE, idx);
@@ -164,7 +164,7 @@ bool pair_join(struct proxy *p, struct far_flow *f)
 static void begin_turn(struct hostpair *hp, struct far_flow *f)
 {
 	hp->doubted = false;
-	hp->asked = true;
+	hp->interrupted = NONE;
 	hp->prober = f->idx;
 	f->probing = true;
 }
@@ -174,6 +174,16 @@ static void end_turn(struct hostpair *hp, struct far_flow *f)
 	hp->prober = NONE;
 	f->probing = false;
 	f->probe_repeats = 0;
+}
+
+/* It is as if nothing had been sent in its turn, which is over. */
+static void take_turn_back(struct proxy *p, struct hostpair *hp, struct far_flow *f)
+{
+	end_turn(hp, f);
+	dlist_remove(&f->lan_node);
+	f->pos_tx = f->pos_acked;
+	f->bytes_out = 0;
+	lan_host_less(p, f);
 }
 
 static void next_turn(struct proxy *p, struct hostpair *hp)
@@ -202,17 +212,19 @@ static void turn_over(struct proxy *p, struct far_flow *f)
 void pair_leave(struct proxy *p, struct far_flow *f)
 {
 	struct hostpair *hp;
+	bool asked;
 
 	if (f->hostpair == NONE)
 		return;
 	hp = &p->pairs[f->hostpair];
+	asked = (f->probing || hp->interrupted == f->idx) && f->pos_tx_max > f->pos_acked;
 	dlist_remove(&f->pair_node);
 	if (hp->last_prober == f->idx)
 		hp->last_prober = NONE;
-	if (f->probing && f->pos_tx_max > f->pos_acked && !FAULT(FAULT_NO_QUARANTINE)) {
-		end_turn(hp, f); /* its answer may be on its way */
+	if (asked && !FAULT(FAULT_NO_QUARANTINE)) /* its answer may be on its way */
 		timer_set(&p->timers, &hp->quarantine, p->now_ns + p->cfg.quarantine_ns);
-	}
+	if (hp->interrupted == f->idx)
+		hp->interrupted = NONE;
 	turn_over(p, f);
 	dlist_remove(&f->lan_node);
 	f->bytes_out = 0;
@@ -225,14 +237,25 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 		hostpair_free(p, hp);
 }
 
+/* Those that were never tried go first; but nobody in front of the one whose turn was taken back, as answers to it may
+ * still come. */
+static void wait_for_turn(struct proxy *p, struct hostpair *hp, struct far_flow *f)
+{
+	struct dnode *front = hp->waiting.next;
+
+	if (hp->interrupted != NONE && front == &p->far[hp->interrupted].pair_node)
+		front = front->next;
+	dlist_append(f->retries ? &hp->waiting : front, &f->pair_node);
+}
+
 bool pair_turn(struct proxy *p, struct far_flow *f)
 {
 	struct hostpair *hp = &p->pairs[f->hostpair];
 
 	if (f->probing || FAULT(FAULT_PROBE_TOGETHER))
 		return true;
-	if (!dnode_on(&f->pair_node)) /* those that were never tried go first */
-		dlist_append(f->retries ? &hp->waiting : hp->waiting.next, &f->pair_node);
+	if (!dnode_on(&f->pair_node))
+		wait_for_turn(p, hp, f);
 	if (hp->prober != NONE || timer_armed(&hp->quarantine) || dlist_first(&hp->waiting) != &f->pair_node)
 		return false;
 	dlist_remove(&f->pair_node);
@@ -248,7 +271,7 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	count(p, CTR_PAIR_QUARANTINES, 1);
 	if (f->retries == 1)
 		proxy_event_push(p, EV_PAIR_QUARANTINED, NULL, f, f->pos_acked, wait);
-	end_turn(hp, f);
+	take_turn_back(p, hp, f);
 	hp->last_prober = f->idx;
 	timer_set(&p->timers, &hp->quarantine, p->now_ns + wait);
 	/* After the third its next try comes later and later: flows that nobody answers must not keep the others waiting.
@@ -274,14 +297,24 @@ void pair_on_timer(struct proxy *p, struct hostpair *hp)
 
 /* --- whose answer --- */
 
-/* About something that was sent. A responder that is ahead, as it has it all from an edge that lost its memory, answers
- * about more: that would say how many messages it has counted at a place which is not known here. */
+/* About something that was sent. */
 static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
 	bool inside = pkt->opcode != RC_ACK && pos == f->pos_tx_max; /* of a READ whose length is not known */
 
-	return pos + 1 >= f->pos_acked && (pos < f->pos_tx_max || inside);
+	return pos >= f->pos_acked && (pos < f->pos_tx_max || inside);
+}
+
+/* A responder that is ahead, as it has had it all from an edge that lost its memory, or before there was one, answers
+ * what is repeated with an ACK of the last that it has. All before that place is here: the near edge, which has it too,
+ * knows what the responder has counted there. */
+static bool is_ahead(const struct far_flow *f, const struct roce_pkt *pkt)
+{
+	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
+
+	return pkt->opcode == RC_ACK && (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK && pos >= f->pos_tx_max &&
+	       pos < f->pos_rx;
 }
 
 /* A responder that waits for what was overtaken in front of the first packet seen; half of all PSNs are in front of it,
@@ -292,6 +325,12 @@ static bool expects_earlier(const struct far_flow *f, const struct roce_pkt *pkt
 
 	return pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed && pos < f->pos_base &&
 	       pos + BELOW_BASE_REACH >= f->pos_base;
+}
+
+/* About what was before all that the flow has been sent: whoever answers so was asked by another one. */
+static bool is_behind(const struct far_flow *f, const struct roce_pkt *pkt)
+{
+	return pos_near(f->pos_acked, pkt->psn) < f->pos_acked && !expects_earlier(f, pkt);
 }
 
 bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
@@ -328,7 +367,21 @@ static struct far_flow *candidate(struct proxy *p, struct hostpair *hp)
 	return hp->last_prober != NONE ? &p->far[hp->last_prober] : NULL;
 }
 
-/* An answer between hosts of which none was asked for anything. */
+/* Nobody was asked, as it were: whose turn it is has it again, first of all, and none hears a late answer. */
+static void interrupt(struct proxy *p, struct hostpair *hp)
+{
+	struct far_flow *f = hp->prober == NONE ? NULL : &p->far[hp->prober];
+
+	hp->last_prober = NONE;
+	if (!f)
+		return;
+	take_turn_back(p, hp, f);
+	timer_cancel(&p->timers, &f->rto);
+	hp->interrupted = f->idx;
+	dlist_append(hp->waiting.next, &f->pair_node);
+}
+
+/* An answer between hosts to a QPN that no flow has, and none of the flow that was asked, if one was. */
 static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt *pkt)
 {
 	uint64_t until;
@@ -341,8 +394,11 @@ static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt 
 	if (!hp || FAULT(FAULT_UNASKED_UNHEARD))
 		return;
 	until = min_u64(p->now_ns + UNASKED_QUIET_NS, hp->since_ns + UNASKED_MAX_NS);
-	if (until > p->now_ns && (!timer_armed(&hp->quarantine) || hp->quarantine.when_ns < until))
+	if (until <= p->now_ns)
+		return;
+	if (!timer_armed(&hp->quarantine) || hp->quarantine.when_ns < until)
 		timer_set(&p->timers, &hp->quarantine, until);
+	interrupt(p, hp);
 }
 
 struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
@@ -350,16 +406,19 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
 	struct far_flow *f = hp ? candidate(p, hp) : NULL;
 
-	if (!hp || !hp->asked)
+	if (!f || is_behind(f, pkt)) {
 		unasked(p, hp, pkt);
-	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
+		return NULL;
+	}
+	if (!(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* without AETH it does not say how many messages were counted */
-	if (!in_flight(f, pkt) && !expects_earlier(f, pkt))
+	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !is_ahead(f, pkt))
 		return NULL;
 	if (FAULT(FAULT_MISPAIR) && dlist_first(&hp->waiting)) {
 		/* the deliberate bug: the answer is given to whoever is next */
 		f = dlist_entry(dlist_first(&hp->waiting), struct far_flow, pair_node);
 	}
+	f->resumed |= is_ahead(f, pkt);
 	f->pairing = FAULT(FAULT_FIRST_DECIDES) ? PAIR_CONFIRMED : PAIR_PROVISIONAL;
 	pair_enter(p, f, pkt->dest_qpn);
 	dlist_remove(&f->pair_node);

@@ -264,6 +264,82 @@ static void pair__answers_to_what_went_past_the_edges(void **state)
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x53);
 }
 
+/* ... whose turn it is has it again afterwards, before all others, as answers to it may still be on their way. */
+static void pair__answers_past_the_edges_take_a_turn_back(void **state)
+{
+	const struct core_pkt *k;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	send_to(c, QPN0, 5);
+	core_expect(&c->b, RC_WRITE_ONLY, 5);
+	assert_int_equal(ack_to(c, 0x51, 3, 4), DROP_LAN_ACK_UNMATCHED); /* to another one, which will say 5 as well */
+	assert_int_equal(ack_to(c, 0x51, 5, 6), DROP_LAN_ACK_UNMATCHED);
+	send_to(c, QPN0 + 1, 5);
+	core_wait(c, 19 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 2 * CORE_MS);
+	k = core_expect(&c->b, RC_WRITE_ONLY, 5);
+	assert_int_equal(k->h.dest_qpn, QPN0);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(ack_to(c, 0x52, 5, 6), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x52);
+	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 5)->h.dest_qpn, QPN0 + 1);
+}
+
+/* If that flow ends instead, it is as if it had ended in its turn. */
+static void pair__end_after_a_turn_taken_back_means_quarantine(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	send_to(c, QPN0, 5);
+	core_expect(&c->b, RC_WRITE_ONLY, 5);
+	ack_to(c, 0x51, 3, 4);
+	far_on_close(c->b.p, &(struct wan_flow_close){.flow = near_wire_id(c->a.p, near_of(c, QPN0)),
+	                                              .inc = near_of(c, QPN0)->inc});
+	send_to(c, QPN0 + 1, 5);
+	core_wait(c, 99 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 2 * CORE_MS);
+	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 5)->h.dest_qpn, QPN0 + 1);
+}
+
+/* An ACK of what was before the first packet seen is none of that packet, nor has a QPN a new owner by it. */
+static void pair__ack_of_what_was_before_is_no_answer(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	core_wait(c, 300 * CORE_MS);
+	send_to(c, QPN0 + 1, 5);
+	core_expect(&c->b, RC_WRITE_ONLY, 5);
+	assert_int_equal(ack_to(c, 0x51, 4, 5), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(ack_to(c, 0x52, 4, 5), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	assert_int_equal(ack_to(c, 0x52, 5, 6), DROP_NONE); /* those hosts have been known for too long for doubts */
+}
+
+/* A host that goes back to what its responder has had already, and the edges have not: the responder says that it has
+ * the last of it, and was not asked for that, as a flow that had no answer is tried again with one packet. */
+static void pair__responder_that_is_ahead(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	for (uint32_t psn = 6; psn < 8; psn++)
+		send_to(c, QPN0, psn);
+	core_wait(c, c->b.cfg.lan_timeout_ns);
+	for (uint32_t psn = 0; psn < 8; psn++)
+		send_to(c, QPN0, psn);
+	core_forget(&c->b);
+	core_wait(c, c->b.cfg.quarantine_ns + CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(ack_to(c, 0x51, 8, 9), DROP_LAN_ACK_UNMATCHED); /* what is not here cannot be counted */
+	assert_int_equal(ack_to(c, 0x51, 5, 6), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
+	assert_int_equal(core_expect_aeth(&c->a, 7, AETH_ACK_NO_CREDITS)->h.aeth_msn, 8);
+	core_expect(&c->b, RC_WRITE_ONLY, 6);
+	assert_int_equal(ack_to(c, 0x51, 7, 8), DROP_NONE);
+}
+
 /* ... but whoever forges such answers cannot keep them from it for ever. */
 static void pair__forged_answers_do_not_hold_it_for_ever(void **state)
 {
@@ -384,6 +460,8 @@ static void pair__stray_nak_is_no_answer(void **state)
 	core_pump(c);
 	assert_int_equal(core_drops(&c->b, DROP_LAN_ACK_UNMATCHED), 3);
 	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_LEARNING);
+	core_wait(c, 20 * CORE_MS); /* it may have been one to what went past the edges */
+	core_expect(&c->b, RC_WRITE_ONLY, 0x10000);
 	assert_int_equal(ack_to(c, 0x51, 0x10000, 1), DROP_NONE);
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
 }
@@ -485,6 +563,10 @@ int main(void)
 	    CORE_TEST(pair__overtaken_answer_decides_nothing),
 	    CORE_TEST(pair__cm_needs_no_probe),
 	    CORE_TEST(pair__answers_to_what_went_past_the_edges),
+	    CORE_TEST(pair__answers_past_the_edges_take_a_turn_back),
+	    CORE_TEST(pair__end_after_a_turn_taken_back_means_quarantine),
+	    CORE_TEST(pair__ack_of_what_was_before_is_no_answer),
+	    CORE_TEST(pair__responder_that_is_ahead),
 	    CORE_TEST(pair__forged_answers_do_not_hold_it_for_ever),
 	    CORE_TEST(pair__a_full_table_gives_the_oldest_place),
 	    CORE_TEST(pair__what_answers_made_gives_its_place_first),

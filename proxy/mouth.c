@@ -69,6 +69,16 @@ static uint8_t rnr_code_within(uint64_t ns)
 	                                                                                                  : code;
 }
 
+/* One that has filled its buffer far beyond what the line needs does not come for every bit of room that a report brings:
+ * all that it has under way is lost each time. It is back before an eighth of what waits has gone, even if the line is
+ * all its own. */
+static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
+{
+	if (!f->held_off || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)
+		return 0;
+	return min_u64((uint64_t)((double)near_unsent(f) / 8 * 8e9 / (double)p->cfg.rate_hint_bps), RNR_WAIT_CUT_NS);
+}
+
 /* How long the requester is sent away: about what it takes until a report can bring room, and twice as long each time
  * that it comes back in vain. One that waits for an answer is to be back when that comes, and rather before: away it
  * asks for nothing new. */
@@ -80,7 +90,7 @@ static uint8_t rnr_syndrome(const struct proxy *p, const struct near_flow *f)
 	if (answer)
 		return (uint8_t)(AETH_RNR_NAK | rnr_code_within(min_u64(answer, longest)));
 	wait <<= f->rnr_row < RNR_DOUBLINGS ? f->rnr_row - 1 : RNR_DOUBLINGS;
-	wait = p->wan_up ? min_u64(wait, longest) : longest;
+	wait = p->wan_up ? max_u64(min_u64(wait, longest), backlog_ns(p, f)) : longest;
 	return (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(wait));
 }
 

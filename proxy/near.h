@@ -28,6 +28,12 @@ static inline uint64_t near_held(const struct near_flow *f)
 	return f->held_bytes - f->kept_bytes;
 }
 
+/* Of them: not sent to the far edge yet. */
+static inline uint64_t near_unsent(const struct near_flow *f)
+{
+	return f->held_bytes - f->out_bytes - f->kept_bytes;
+}
+
 /* --- from hosts --- */
 
 /* A request of a local host, whole, with a good ICRC. payload_crc: from icrc_check(). Opens the flow if there is none.

@@ -20,7 +20,7 @@
 /* True if so many bytes more are within n eighths of what the flow may hold. Most hold less than anyone may. */
 static bool within(const struct proxy *p, const struct near_flow *f, uint64_t bytes, unsigned n)
 {
-	uint64_t held = near_held(f), unsent = f->held_bytes - f->out_bytes - f->kept_bytes;
+	uint64_t held = near_held(f), unsent = near_unsent(f);
 	enum share_depth depth = f->responder_behind ? SHARE_PLAIN : SHARE_REPAIRS;
 
 	if (held + bytes <= share_open_part(p, POOL_LAN, held) / 8 * n)

@@ -229,6 +229,37 @@ static void mouth__rnr_waits_are_bounded_by_the_round_trip(void **state)
 	assert_int_equal(longest, 3840 * CORE_US); /* the next that IBTA has for 3 ms */
 }
 
+/* One that has much more here than the line needs is back when an eighth of that has gone, not each time that a packet
+ * has; unless its returns are counted. */
+static void mouth__rnr_wait_follows_the_backlog(void **state)
+{
+	const struct core_pkt *k;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 60);
+	struct near_flow *f;
+	uint64_t wait[2] = {0};
+	uint32_t psn = 1;
+
+	core_pair(c, 0);
+	f = core_near(c);
+	for (uint32_t i = 0; i < PATHS_MAX; i++)
+		c->a.p->path[i].rtt.smoothed_ns = c->a.p->path[i].rtt.min_ns = 3 * CORE_MS;
+	atomic_store(&c->a.pacer.rate_bps, 1000000);
+	while (core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE)
+		psn++;
+	for (int i = 0; i < 2; i++) {
+		core_forget(&c->a);
+		c->now_ns += CORE_MS;
+		f->rnr_retry = i ? 3 : RNR_RETRY_INFINITE;
+		c->a.p->cfg.rate_hint_bps = near_unsent(f) * 100; /* an eighth of it: 10 ms */
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_LAN_NO_ROOM);
+		for (core_collect(&c->a); (k = core_take(&c->a));)
+			if (k->h.opcode == RC_ACK && (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK)
+				wait[i] = roce_rnr_timer_ns(k->h.aeth_syndrome & 31);
+	}
+	assert_int_equal(wait[0], 10240 * CORE_US); /* the next that IBTA has */
+	assert_true(wait[1] > 0 && wait[1] < wait[0]);
+}
+
 /* One that asks again for an answer that is still on its way is back just before that can be here. */
 static void mouth__rnr_wait_ends_when_the_answer_is_due(void **state)
 {
@@ -423,6 +454,7 @@ int main(void)
 	    CORE_TEST(mouth__full_arena_means_rnr),
 	    CORE_TEST(mouth__cnp_comes_before_rnr),
 	    CORE_TEST(mouth__rnr_waits_are_bounded_by_the_round_trip),
+	    CORE_TEST(mouth__rnr_wait_follows_the_backlog),
 	    CORE_TEST(mouth__rnr_wait_ends_when_the_answer_is_due),
 	    CORE_TEST(mouth__room_ends_the_hold_off),
 	    CORE_TEST(mouth__no_rnr_for_finite_retries_while_waiting),

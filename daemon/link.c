@@ -28,6 +28,7 @@
 #include "link_plan.h"
 #include "log.h"
 #include "offload.h"
+#include "route.h"
 #include "steer.h"
 #include "worker.h"
 
@@ -43,6 +44,7 @@ struct link {
 	link_event_fn event_fn;
 	void *event_arg;
 	struct wan_pacer pacers[PATHS_MAX];
+	struct routes *routes;
 	struct worker *worker[WORKERS_MAX];
 	uint32_t nworkers;
 	link_keys_fn keys_fn;
@@ -206,6 +208,7 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.wan_kernel_drops += s->wan_rx_drops;
 	r->sum.wan_foreign += s->wan_foreign;
 	r->sum.no_route += s->no_route;
+	r->sum.unknown_hosts += s->unknown_hosts;
 	r->sum.seal.tx_updates += s->seal.tx_updates;
 	r->sum.seal.rx_updates += s->seal.rx_updates;
 	r->sum.lan_pauses += s->pause.xoffs;
@@ -438,8 +441,12 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 		r = open_arenas(l, pcap_dir, err);
 	if (r == 0)
 		r = take_over(l, err);
+	if (r == 0)
+		r = route_open(&l->routes, c->lan_ports, c->nlan_ports, l->nworkers, err, CONFIG_ERR_MAX);
 	for (uint32_t i = 0; r == 0 && i < l->nworkers; i++)
-		r = worker_open_ports(l->worker[i], err, CONFIG_ERR_MAX);
+		r = worker_open_ports(l->worker[i], route_worker(l->routes, i), err, CONFIG_ERR_MAX);
+	if (r == 0)
+		r = route_run(l->routes, err, CONFIG_ERR_MAX);
 	for (uint32_t i = 0; r == 0 && i < l->nworkers; i++)
 		r = worker_run(l->worker[i], err, CONFIG_ERR_MAX);
 	return r;
@@ -607,6 +614,7 @@ void link_stop(struct link *l, bool comes_back)
 	hand_back(l);
 	for (uint32_t i = 0; i < l->nworkers; i++)
 		worker_close(l->worker[i], comes_back);
+	route_close(l->routes);
 	if (l->notify_event)
 		event_free(l->notify_event);
 	if (l->notify_fd >= 0)

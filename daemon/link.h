@@ -56,6 +56,7 @@ struct link_snapshot {
 	uint64_t lan_pauses;	   /* that hosts were asked for (Pfc=) */
 	uint64_t lan_pause_watchdog; /* ended by the watchdog */
 	uint64_t no_route;	   /* packets for hosts without a usable next hop */
+	uint64_t unknown_hosts;	   /* packets for hosts that were not asked about, as too many others were */
 };
 
 /* Workers' traces: trace.h. A link that was stopped and started again has another life. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* route.h - the next hop towards a host, from the kernel's routing and neighbour tables.
+/* route.h - next hops for the workers of a link, asked for by a thread of its own.
  *
- * One cache per worker, bounded. The kernel is asked over rtnetlink on a miss and again every second or so; what it
- * says has changed (route_fd readable) is forgotten at once. A neighbour without an address is resolved by the
- * kernel: we only ask it to. */
+ * Main thread: route_open(), route_run(), route_close(). Each worker has an end of its own, route_worker(), and calls
+ * route_lookup() for each packet and route_take() once a turn. */
 #ifndef DAEMON_ROUTE_H
 #define DAEMON_ROUTE_H
 
@@ -11,27 +10,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "next_hop.h"
-#include "proxy/roce.h"
+#include "route_table.h"
 
-struct route_cache;
+struct routes;
+struct route_worker;
 
-/* 0 or negative errno with err (of errlen bytes) a sentence. */
-int route_open(struct route_cache **rc, const char (*ports)[IF_NAMESIZE], uint32_t nports, char *err, size_t errlen);
-void route_close(struct route_cache *rc);
+/* Both: 0 or negative errno with err (of errlen bytes) a sentence. */
+int route_open(struct routes **r, const char (*ports)[IF_NAMESIZE], uint32_t nports, uint32_t nworkers, char *err,
+               size_t errlen);
+int route_run(struct routes *r, char *err, size_t errlen);
+/* After the workers have ended. NULL does nothing. */
+void route_close(struct routes *r);
 
-enum route_answer {
-	ROUTE_OK,
-	ROUTE_RESOLVING, /* the way is known, the neighbour's address is being asked for */
-	ROUTE_NONE,      /* no route, or one that leads out of no LAN port */
-};
+struct route_worker *route_worker(struct routes *r, uint32_t i);
 
-/* *hop is filled in with ROUTE_OK only, and valid until the next call. */
-enum route_answer route_lookup(struct route_cache *rc, const struct ip_addr *dst, uint64_t now_ns,
+/* Never waits. *hop is filled in with ROUTE_OK only, and valid until the next call. */
+enum route_answer route_lookup(struct route_worker *w, const struct ip_addr *dst, uint64_t now_ns,
                                const struct next_hop **hop);
-
-/* Readable when the kernel has changes to tell; then call route_changed(). */
-int route_fd(const struct route_cache *rc);
-void route_changed(struct route_cache *rc);
+/* Takes up what the thread has found out. */
+void route_take(struct route_worker *w, uint64_t now_ns);
+/* An eventfd, readable when there is something to take. */
+int route_fd(const struct route_worker *w);
 
 #endif

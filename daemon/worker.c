@@ -114,10 +114,8 @@ static void look_at_fds(struct worker *w, const struct timespec *timeout)
 	for (int i = 0; i < n; i++) {
 		if (ev[i].events & EPOLLERR)
 			clear_error(ev[i].data.fd);
-		if (ev[i].data.fd == w->command_fd)
-			drain_fd(w->command_fd);
-		else if (ev[i].data.fd == route_fd(w->routes))
-			route_changed(w->routes);
+		if (ev[i].data.fd == w->command_fd || ev[i].data.fd == route_fd(w->routes))
+			drain_fd(ev[i].data.fd);
 	}
 }
 
@@ -162,6 +160,7 @@ static unsigned take_turn(struct worker *w)
 	wan_port_deliver(w->wan, on_wan_datagram, w);
 	n += receive_lan(w);
 	proxy_tick(w->core, w->now_ns);
+	route_take(w->routes, w->now_ns);
 	n += worker_send_lan(w);
 	n += send_wan(w);
 	worker_pass_events(w);

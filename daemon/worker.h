@@ -33,7 +33,7 @@ struct worker_snapshot {
 	uint32_t nflows;
 	uint64_t lan_ring_drops, lan_truncated, lan_tx_errors;
 	uint64_t wan_tx_errors, wan_rx_drops, wan_foreign;
-	uint64_t no_route;
+	uint64_t no_route, unknown_hosts;
 	struct seal_stats seal;
 	struct lan_pause_stats pause;
 };
@@ -50,11 +50,12 @@ struct worker_cmd {
 };
 
 struct worker;
+struct route_worker;
 
 /* Takes or makes the arena and starts the core on it. 0 or negative errno with err (of errlen bytes) a sentence. */
 int worker_open_arena(struct worker **w, const struct worker_params *p, char *err, size_t errlen);
-/* Opens LAN and WAN. In the order of the shards (wan_port.h). */
-int worker_open_ports(struct worker *w, char *err, size_t errlen);
+/* Opens LAN and WAN. In the order of the shards (wan_port.h). routes: its end of the link's. */
+int worker_open_ports(struct worker *w, struct route_worker *routes, char *err, size_t errlen);
 int worker_run(struct worker *w, char *err, size_t errlen);
 
 /* False if the worker has not taken up earlier commands for long. */

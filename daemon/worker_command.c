@@ -15,6 +15,7 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 	s->counters = *proxy_counters(w->core);
 	proxy_link_status(w->core, w->now_ns, &s->status);
 	s->no_route = w->no_route;
+	s->unknown_hosts = w->unknown_hosts;
 	for (uint32_t i = 0; i < w->nlan; i++) {
 		struct lan_port_stats lan;
 

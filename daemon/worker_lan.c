@@ -25,6 +25,10 @@ static bool address_frame(struct worker *w, struct lan_frame *f)
 	const struct next_hop *hop;
 	enum route_answer answer = route_lookup(w->routes, &f->pkt.dst, w->now_ns, &hop);
 
+	if (answer == ROUTE_REFUSED) {
+		w->unknown_hosts++;
+		return false;
+	}
 	if (answer != ROUTE_OK || lan_wait_holds(&w->waiting, &f->pkt.dst)) {
 		if (answer == ROUTE_NONE || !lan_wait_put(&w->waiting, &f->pkt, w->now_ns))
 			w->no_route++;
@@ -72,22 +76,23 @@ static unsigned send_lan_batch(struct worker *w)
 	return got;
 }
 
-/* A packet that waited, as a frame. False if its host is not known yet. */
-static bool address_waiting(struct worker *w, const struct waiting_packet *p, struct lan_frame *f)
+/* A packet that waited, as a frame if its host is known now. */
+static enum route_answer address_waiting(struct worker *w, const struct waiting_packet *p, struct lan_frame *f)
 {
 	const struct next_hop *hop;
+	enum route_answer answer = route_lookup(w->routes, &p->dst, w->now_ns, &hop);
 
-	if (route_lookup(w->routes, &p->dst, w->now_ns, &hop) != ROUTE_OK)
-		return false;
+	if (answer != ROUTE_OK)
+		return answer;
 	f->port = hop->port;
 	f->eth_len = (uint8_t)next_hop_eth(hop, !ip_addr_is4(&p->dst), p->vlan_tci, f->eth);
 	f->pkt.hdr_len = f->pkt.trailer_len = 0;
 	f->pkt.body = p->bytes;
 	f->pkt.body_len = p->len;
-	return true;
+	return ROUTE_OK;
 }
 
-/* Sends those whose host has answered, forgets those that waited too long. */
+/* Sends those whose host has answered, forgets those that there is no way for, or that waited too long. */
 static void send_waiting(struct worker *w)
 {
 	unsigned n = 0;
@@ -96,9 +101,11 @@ static void send_waiting(struct worker *w)
 	for (uint32_t i = 0; i < w->waiting.n;) {
 		const struct waiting_packet *p = lan_wait_at(&w->waiting, i);
 
-		if (address_waiting(w, p, &w->frames[n])) {
+		enum route_answer answer = address_waiting(w, p, &w->frames[n]);
+
+		if (answer == ROUTE_OK) {
 			n++;
-		} else if (p->until_ns > w->now_ns) {
+		} else if (answer != ROUTE_NONE && p->until_ns > w->now_ns) {
 			i++;
 			continue;
 		} else {

@@ -270,12 +270,11 @@ static int open_epoll(struct worker *w, char *err, size_t errlen)
 	return r;
 }
 
-int worker_open_ports(struct worker *w, char *err, size_t errlen)
+int worker_open_ports(struct worker *w, struct route_worker *routes, char *err, size_t errlen)
 {
-	int r = route_open(&w->routes, w->config.lan_ports, w->config.nlan_ports, err, errlen);
+	int r = open_captures(w, err, errlen);
 
-	if (r == 0)
-		r = open_captures(w, err, errlen);
+	w->routes = routes;
 	if (r == 0)
 		r = open_wan(w, err, errlen);
 	if (r == 0)
@@ -382,8 +381,6 @@ void worker_close(struct worker *w, bool comes_back)
 		w->lan_ops->close(w->lan[i]);
 	if (w->wan)
 		wan_port_close(w->wan);
-	if (w->routes)
-		route_close(w->routes);
 	pcap_close(w->pcap_lan);
 	pcap_close(w->pcap_wan);
 	close_fd(w->command_fd);

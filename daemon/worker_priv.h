@@ -27,7 +27,7 @@ enum worker_limits {
 	RETRY_NS = 50000,    /* a blocked port is tried again */
 	SPIN_NS = 50000,     /* waits shorter than this are spun over, if at all */
 	IDLE_TURNS_MAX = 16, /* turns without work although the core says "at once", before a short sleep */
-	LOOK_EVERY = 256,    /* turns between looks at epoll while busy, for routes that changed */
+	LOOK_EVERY = 256,    /* turns between looks at epoll while busy, for errors that an interface left */
 };
 
 struct worker {
@@ -49,10 +49,10 @@ struct worker {
 	uint32_t nlan;
 	struct lan_pause *pause; /* NULL: Pfc=off */
 	struct wan_port *wan;
-	struct route_cache *routes;
+	struct route_worker *routes;
 	struct lan_frame frames[LAN_TX_BATCH];
 	struct lan_wait waiting;
-	uint64_t no_route;
+	uint64_t no_route, unknown_hosts;
 	struct pcap *pcap_lan, *pcap_wan;
 	uint64_t wall_ns; /* CLOCK_REALTIME of this turn, for captures */
 	uint64_t now_ns;  /* of this turn */

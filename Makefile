@@ -6,8 +6,9 @@
 #   SAN=asan|tsan   sanitizer build
 #   LTO=            without optimisation across files (gcc only; longreachd and the benchmarks)
 #
-# Folder rules: proxy/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, daemon/*.c -> longreachd and longreach,
-# tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each, tests/unit/test_X.c -> one cmocka program each.
+# Folder rules: proxy/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, daemon/*.c -> longreachd
+# and longreach, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each, tests/unit/test_X.c -> one cmocka
+# program each.
 
 CC      ?= gcc
 ifeq ($(origin CC),default)
@@ -25,8 +26,8 @@ OPT     ?= -O2 -g
 CFLAGS_ALL := -std=gnu17 $(WARN) $(OPT) -fno-omit-frame-pointer -MMD -MP -I. $(CFLAGS)
 LDFLAGS_ALL := $(LDFLAGS)
 
-# The core is many small files, and a packet goes through twenty of them: calls between them are 7 % of its cost. Objects
-# are fat, so that tests link as fast as ever.
+# The core is many small files, and a packet goes through twenty of them: calls between them are 7 % of its cost.
+# Objects are fat, so that tests link as fast as ever.
 LTO ?= $(if $(SAN)$(findstring clang,$(CC)),,-flto=auto -ffat-lto-objects)
 LDFLAGS_ALL += $(if $(LTO),-fno-lto)
 LDFLAGS_LTO = $(filter-out -fno-lto,$(LDFLAGS_ALL)) $(LTO)

@@ -11,10 +11,10 @@
  *     bytes    memcpy + ICRC                          the same packets, checked and copied
  *     AEAD     the cipher alone                       the same packets, with --seal: near seals, far opens
  *
- * Making the hosts' packets and carrying datagrams is not timed. "held" is the number of packets that A's deep buffer has
- * at once: with few under way, all memory stays in the caches; with many, it is as on a long line. The bare copy goes
- * into as many places in turn, for memory is no less cold in a buffer that nobody manages; what it costs into 64 that
- * stay in the caches is printed too, and counts for nothing.
+ * Making the hosts' packets and carrying datagrams is not timed. "held" is the number of packets that A's deep buffer
+ * has at once: with few under way, all memory stays in the caches; with many, it is as on a long line. The bare copy
+ * goes into as many places in turn, for memory is no less cold in a buffer that nobody manages; what it costs into 64
+ * that stay in the caches is printed too, and counts for nothing.
  *
  *     bench_core                       the table
  *     bench_core --seal CIPHER         the same on a sealed link, beside the bare cost of cipher, copy and ICRC
@@ -192,7 +192,8 @@ static struct bench *open_bench(uint64_t arena_len, enum seal_cipher cipher)
 
 /* --- hosts and the line: not timed --- */
 
-/* Of the batch that is going on: the same whenever they are made. Just made, they are in the caches, as a port has them. */
+/* Of the batch that is going on: the same whenever they are made. Just made, they are in the caches, as a port has
+ * them. */
 static void make_packets(struct bench *t)
 {
 	uint8_t payload[PAYLOAD];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_fec.c - what FEC costs beside a memcpy of the same datagram: adding one to its repairs (m of them, as the sender
- * does with each), keeping one (as the receiver does), and rebuilding lost ones of a group.
+/* bench_fec.c - what FEC costs beside a memcpy of the same datagram: adding one to its repairs (m of them, as the
+ * sender does with each), keeping one (as the receiver does), and rebuilding lost ones of a group.
  *
  *     bench_fec              nanoseconds, and how many copies that is
  *     bench_fec OP N         does OP N times and no more: for counting instructions (bench_fec.sh) */

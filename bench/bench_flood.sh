@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench_flood.sh - what garbage at the UDP port costs an edge, beside a process that throws the same away. Root.
 #
-# Edge A's machine sends at a fixed rate to edge B's port on a sealed link, then to a discarding socket on the machine of
-# edge B. Processor time per datagram that came, memory before and after, and what the link itself carries meanwhile.
+# Edge A's machine sends at a fixed rate to edge B's port on a sealed link, then to a discarding socket on the machine
+# of edge B. Processor time per datagram that came, memory before and after, and what the link itself carries meanwhile.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 RATE=${RATE:-50000}
 SECS=${SECS:-5}

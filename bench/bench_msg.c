@@ -8,10 +8,11 @@
  *                                              goes beside the first, on the same connection or on one of its own; its
  *                                              Mbit/s are printed at the end of the line
  *
- * A message's time runs from when it was due, whether the connection would take it then or not, and ends when the answer
- * is here; one without an answer DRAIN_NS after the last was due counts with the time that it has waited by then. Messages of the first stream go first; those of the second are short (BULK_SIZE) and no more than
- * NOTSENT_BYTES wait in the kernel unsent, so what one message waits for another is what TCP itself makes it wait.
- * A message begins with its size in four bytes of the sender's order: both ends are one machine. */
+ * A message's time runs from when it was due, whether the connection would take it then or not, and ends when the
+ * answer is here; one without an answer DRAIN_NS after the last was due counts with the time that it has waited by
+ * then. Messages of the first stream go first; those of the second are short (BULK_SIZE) and no more than NOTSENT_BYTES
+ * wait in the kernel unsent, so what one message waits for another is what TCP itself makes it wait. A message begins
+ * with its size in four bytes of the sender's order: both ends are one machine. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>

@@ -20,10 +20,10 @@
 #             ngtcp2 programs do not time messages.)
 #
 # What is not equal: longreach crosses two more machines (host to edge) on the same processors; its rate is in its link
-# file, and it keeps to it (--set Path.RateControl=auto: it has to find it as TCP has to); TCP is not encrypted, longreach and QUIC are.
-# Offloads are off on the way, so that the line loses packets of wire size (MTU 9000), and the line carries no more than
-# half of what the emulator can do here; both are said in the output. A program that fails prints "-" and why below, and
-# counts neither as 0 nor as beaten.
+# file, and it keeps to it (--set Path.RateControl=auto: it has to find it as TCP has to); TCP is not encrypted,
+# longreach and QUIC are. Offloads are off on the way, so that the line loses packets of wire size (MTU 9000), and the
+# line carries no more than half of what the emulator can do here; both are said in the output. A program that fails
+# prints "-" and why below, and counts neither as 0 nor as beaten.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/bench.sh"
 
@@ -312,7 +312,8 @@ verdicts() {
 			measured $m || continue
 			for c in 7:p50 8:p99 9:p99.9; do
 				name=${c#*:}
-				# Without losses there is nothing to win: no more than a tenth, and two machines' worth, is to be lost.
+				# Without losses there is nothing to win: no more than a tenth, and two machines' worth,
+				# is to be lost.
 				judge "$km km, $loss % loss: $name of $([ $m = latency ] && echo '64 KiB' || echo '4 KiB beside bulk') / best" \
 					"$(ratio "$(value "$km" "$loss" $m longreach "${c%%:*}")" "$(best "$km" "$loss" $m "${c%%:*}")")" '<=' \
 					"$([ "$loss" = 0 ] && echo 1.1 || echo 1)"

@@ -120,12 +120,12 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
  * both ends. 0, or -EINVAL with err. */
 int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX]);
 
-/* A running link cannot turn its barrier or FEC on or off: its LAN ports, its rules in the kernel and its memory are made
- * for one of the two. Where a reload asks for that, the link is stopped and started again, its arena kept. */
+/* A running link cannot turn its barrier or FEC on or off: its LAN ports, its rules in the kernel and its memory are
+ * made for one of the two. Where a reload asks for that, the link is stopped and started again, its arena kept. */
 bool config_restarts(const struct link_config *from, const struct link_config *to);
 
-/* A barrier that is on and no longer needed does no harm, so with Barrier=auto it stays on: `to` notes that. To be called
- * before config_reloadable() and config_restarts(). */
+/* A barrier that is on and no longer needed does no harm, so with Barrier=auto it stays on: `to` notes that. To be
+ * called before config_reloadable() and config_restarts(). */
 void config_carry_over(const struct link_config *from, struct link_config *to);
 
 /* What all paths carry together. */

@@ -74,8 +74,8 @@ void config_key_clear(const struct config_key *k, struct link_config *c);
 int config_key_read(const struct config_key *k, struct link_config *c, uint32_t path, const char *text,
                     char why[CONFIG_WHY_MAX]);
 
-/* The rules between keys. 0, or -EINVAL: *key (of path *path) is the one to blame (NULL: none in particular) and `why` says
- * why. */
+/* The rules between keys. 0, or -EINVAL: *key (of path *path) is the one to blame (NULL: none in particular) and `why`
+ * says why. */
 int config_check(const struct link_config *c, const struct config_key **key, uint32_t *path,
                  char why[CONFIG_WHY_MAX * 2]);
 

@@ -8,8 +8,8 @@
  *
  * A status takes time: gather.h collects it, and the client may be gone before it is there.
  *
- * A trace has no end: the client gets more every STREAM_EVERY_MS until it closes, and nothing while it has not taken what
- * it was given. */
+ * A trace has no end: the client gets more every STREAM_EVERY_MS until it closes, and nothing while it has not taken
+ * what it was given. */
 #include "daemon/control.h"
 
 #include <errno.h>

@@ -2,7 +2,8 @@
 /* control.h - the daemon's Unix socket, for the program longreach and for monitoring.
  *
  * One request per connection: a line "longreach/1 COMMAND [WORD...]". The answer is one line of JSON, then the daemon
- * closes; a trace goes on until the client does. Every answer has "protocol", "version", "ok", and if not ok "error", a sentence.
+ * closes; a trace goes on until the client does. Every answer has "protocol", "version", "ok", and if not ok "error", a
+ * sentence.
  *
  *     version
  *     status [flows] [link NAME]     "links": array, see status.h

@@ -98,10 +98,9 @@ static uint8_t *put_paths(uint8_t *p, const struct hello *h)
 }
 
 /* 0 magic, 4 version, 5 version_min, 6 lanes, 8 boot_id, 12 session, 16 arena_epoch, 24 peer_arena_epoch, 32 rate_bps,
- * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 barrier,
- * 48 cipher, 49 fec, 50 two zeroes; name, local, remote,
- * pair_modes: mode, local, remote each; host_groups (8), since the first versions had none; since
- * version 3 number of paths (1), and of each its name's length (1) and name. */
+ * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 barrier, 48 cipher, 49 fec, 50
+ * two zeroes; name, local, remote, pair_modes: mode, local, remote each; host_groups (8), since the first versions had
+ * none; since version 3 number of paths (1), and of each its name's length (1) and name. */
 uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 {
 	size_t name_len = strnlen(h->name, sizeof(h->name) - 1);

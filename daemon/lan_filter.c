@@ -14,8 +14,8 @@
  * The kernel moves an outer VLAN tag into the packet's metadata before packet sockets look at it, so the layer 3 header
  * is always ETH_HLEN bytes in.
  *
- * proxy_lane(): x = XOR of all 32-bit words of both addresses, lane = ((x * LANE_MULT) >> 16) % nlanes. Where an address
- * is an alias, the words of its machine's first address count: their difference is XORed in. */
+ * proxy_lane(): x = XOR of all 32-bit words of both addresses, lane = ((x * LANE_MULT) >> 16) % nlanes. Where an
+ * address is an alias, the words of its machine's first address count: their difference is XORed in. */
 
 #define LANE_MULT 0x9E3779B1u
 #define L3(off)   (ETH_HLEN + (off))

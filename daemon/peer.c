@@ -3,8 +3,8 @@
  *
  * Theory of operation
  *
- * The edge with the lower WAN address connects to the other one's Port=, which accepts from RemoteAddress= only. With several
- * paths it tries one after another until one carries the connection; any will do, it is for words only. Each
+ * The edge with the lower WAN address connects to the other one's Port=, which accepts from RemoteAddress= only. With
+ * several paths it tries one after another until one carries the connection; any will do, it is for words only. Each
  * end sends hello as soon as the connection stands, and again whenever its configuration changes; pings go every
  * second, three seconds without a byte end the connection, and the connecting edge tries again after 100 ms to 2 s.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation: the first touch of a page is a fault that finds a page and fills it with zeros, of a huge page half
- * a millisecond's work or more. Left to the packet path, the first messages of a link waited for tens of those. */
+/* Theory of operation: the first touch of a page is a fault that finds a page and fills it with zeros, of a huge page
+ * half a millisecond's work or more. Left to the packet path, the first messages of a link waited for tens of those. */
 #define _GNU_SOURCE /* a thread's name */
 #include "resident.h"
 

@@ -111,8 +111,8 @@ static void put_ingress(FILE *f, const struct link_config *c)
 	fputs("}\n", f);
 }
 
-/* From the other site RoCEv2 only: an edge there whose barrier is off has its kernel forward all other IP, and one whose
- * barrier is on keeps its own kernel from it. */
+/* From the other site RoCEv2 only: an edge there whose barrier is off has its kernel forward all other IP, and one
+ * whose barrier is on keeps its own kernel from it. */
 static void put_forward(FILE *f, const struct link_config *c)
 {
 	put_table(f, "inet", c);

@@ -2,9 +2,9 @@
 /* asic.c - the devices that the models' sources have tables for.
  *
  * Spectrum: sonic-buildimage platform/mellanox/asic_table.j2. Its port_max_shp and port_reserved_shp are in cells:
- * sonic-swss buffer_check_headroom_mellanox.lua refuses a port whose shared headroom passes
- * (port_max_shp + port_reserved_shp) * cell_size. Tofino-2: platform/barefoot/asic_table.j2. 82599 and X540: Linux
- * ixgbe_type.h, whose delays are in model_annex_o.c; their cells are not published. */
+ * sonic-swss buffer_check_headroom_mellanox.lua refuses a port whose shared headroom passes (port_max_shp +
+ * port_reserved_shp) * cell_size. Tofino-2: platform/barefoot/asic_table.j2. 82599 and X540: Linux ixgbe_type.h, whose
+ * delays are in model_annex_o.c; their cells are not published. */
 #include <string.h>
 
 #include "headroom/headroom.h"

@@ -98,8 +98,8 @@ static uint32_t slot_take(struct arena *a, uint32_t chunk, uint16_t len)
 	return slot;
 }
 
-/* A cache line that is about to be written. The empty asm has an effect as far as gcc can tell: it drops calls of functions
- * that do nothing but prefetch. */
+/* A cache line that is about to be written. The empty asm has an effect as far as gcc can tell: it drops calls of
+ * functions that do nothing but prefetch. */
 static inline void fetch(const void *line)
 {
 	__builtin_prefetch(line, 1);
@@ -143,8 +143,8 @@ void arena_slot_drop(struct arena *a, uint32_t slot)
 	a->room[c->pool][c->class].slots++;
 }
 
-/* One with a free slot that is large enough. Those of larger classes are the last resort: what is free in chunks that are
- * used in part must not be out of reach, since it counts as free. */
+/* One with a free slot that is large enough. Those of larger classes are the last resort: what is free in chunks that
+ * are used in part must not be out of reach, since it counts as free. */
 static uint32_t chunk_for(struct arena *a, enum arena_pool pool, uint8_t class)
 {
 	uint32_t chunk = a->room[pool][class].head;

@@ -69,9 +69,9 @@ static uint8_t rnr_code_within(uint64_t ns)
 	                                                                                                  : code;
 }
 
-/* One that has filled its buffer far beyond what the line needs does not come for every bit of room that a report brings:
- * all that it has under way is lost each time. It is back before an eighth of what waits has gone, even if the line is
- * all its own. */
+/* One that has filled its buffer far beyond what the line needs does not come for every bit of room that a report
+ * brings: all that it has under way is lost each time. It is back before an eighth of what waits has gone, even if the
+ * line is all its own. */
 static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 {
 	if (!f->held_off || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)

@@ -31,8 +31,8 @@ void near_nak_gap(struct proxy *p, struct near_flow *f)
 	near_speak(p, f, DUE_NAK);
 }
 
-/* What owns several PSNs or opens an operation waits for its turn beyond a gap: the host sends it again. But behind a READ
- * whose length in PSNs is not known yet there is no gap, and no host would have a reason to. */
+/* What owns several PSNs or opens an operation waits for its turn beyond a gap: the host sends it again. But behind a
+ * READ whose length in PSNs is not known yet there is no gap, and no host would have a reason to. */
 static bool may_be_held(const struct near_flow *f, const struct roce_pkt *pkt)
 {
 	return pkt->class == ROCE_RC_REQUEST &&
@@ -129,8 +129,8 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 }
 
 /* A READ or ATOMIC is repeated whose answer is not kept any more. To ACK past it would say that it was answered, and it
- * must not be executed twice. A copy that was long under way on the LAN means nothing; from a host that insists the flow
- * ends here, loudly. */
+ * must not be executed twice. A copy that was long under way on the LAN means nothing; from a host that insists the
+ * flow ends here, loudly. */
 static enum proxy_drop lost_answer(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	if (!f->lost_ns || pos < f->lost_pos || p->now_ns > f->lost_ns + INSIST_MAX_NS) {

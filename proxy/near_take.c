@@ -4,9 +4,10 @@
  * Taking a request: is there room, commit it, and count it as in order once everything before it is here. The order of
  * stores is the promise: the slot is committed before anything can be ACKed.
  *
- * A host that comes near the end of what it may have here gets CNPs. One for which there is no room is held off with RNR NAKs (mouth.c), never with sequence NAKs, and with silence only
- * when its RNR retries are finite and used up: both would burn its retries. But the packet that a flow needs next is
- * taken as long as others of the same flow beyond a gap can go for it. */
+ * A host that comes near the end of what it may have here gets CNPs. One for which there is no room is held off with
+ * RNR NAKs (mouth.c), never with sequence NAKs, and with silence only when its RNR retries are finite and used up: both
+ * would burn its retries. But the packet that a flow needs next is taken as long as others of the same flow beyond a
+ * gap can go for it. */
 #include "near_priv.h"
 
 #include "barrier.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* roce.h - the RoCEv2 packet codec: IPv4/IPv6, UDP, BTH and the extended headers of RC.
  *
- * One parse per packet: everything else in longreach reads struct roce_pkt. The opcode table lists
- * the headers of each opcode; all offsets are derived from that list.
- * Source of the formats: InfiniBand Architecture Specification vol. 1, chapter 9 (BTH 9.2, opcodes
- * table 38, extended headers 9.3) and annex A17 (RoCEv2). */
+ * One parse per packet: everything else in longreach reads struct roce_pkt. The opcode table lists the headers of each
+ * opcode; all offsets are derived from that list. Source of the formats: InfiniBand Architecture Specification vol. 1,
+ * chapter 9 (BTH 9.2, opcodes table 38, extended headers 9.3) and annex A17 (RoCEv2). */
 #ifndef PROXY_ROCE_H
 #define PROXY_ROCE_H
 
@@ -155,9 +154,9 @@ struct roce_pkt {
 	uint32_t deth_src_qpn;
 };
 
-/* Parses one packet that starts at its IP header. `len` may exceed the IP length (Ethernet padding).
- * Checks every length; does not check the ICRC (icrc.h). Unknown RC opcodes and other classes parse
- * with the payload starting behind the BTH. Returns DROP_NONE, or why it is not a sound RoCEv2 packet. */
+/* Parses one packet that starts at its IP header. `len` may exceed the IP length (Ethernet padding). Checks every
+ * length; does not check the ICRC (icrc.h). Unknown RC opcodes and other classes parse with the payload starting behind
+ * the BTH. Returns DROP_NONE, or why it is not a sound RoCEv2 packet. */
 enum proxy_drop roce_parse(const uint8_t *l3, size_t len, struct roce_pkt *pkt);
 
 /* Builds a packet into `buf` (capacity `cap`) from the fields of `pkt` (src, dst, ip6, tos, ttl, udp_sport,

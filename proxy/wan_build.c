@@ -3,9 +3,10 @@
  *
  * What goes into a datagram of a path (wan_spread.c chooses it), in this order: report and refusals, probe, flow
  * frames, repairs, responses and expendable packets, new requests (flows take turns, a datagram each) and IP packets,
- * second copies of repairs, credits; and in what is left, reports that would be due soon. Each thing that must arrive leaves a reference in the
- * sent map; when the datagram is lost the reference says what to send again - its newest state, never the old bytes
- * of a frame. A datagram of nothing but reports is not answered with one, and needs no entry. */
+ * second copies of repairs, credits; and in what is left, reports that would be due soon. Each thing that must arrive
+ * leaves a reference in the sent map; when the datagram is lost the reference says what to send again - its newest
+ * state, never the old bytes of a frame. A datagram of nothing but reports is not answered with one, and needs no
+ * entry. */
 #include "wan_lane_priv.h"
 
 #include "far.h"
@@ -131,8 +132,8 @@ static uint64_t lane_window(const struct proxy *p, const struct lane *l)
 	return l->rx_held_bytes + (half > 2 * CREDIT_MIN_BYTES ? half : 2 * CREDIT_MIN_BYTES);
 }
 
-/* What was granted is no longer what may be: by much, or the lane has used up more than half of what it could have beyond
- * what is held, and there is room for that. If that is held for dead flows, nothing of it comes back. */
+/* What was granted is no longer what may be: by much, or the lane has used up more than half of what it could have
+ * beyond what is held, and there is room for that. If that is held for dead flows, nothing of it comes back. */
 static bool credit_is_old(const struct proxy *p, const struct lane *l, uint64_t window)
 {
 	uint64_t held = l->rx_held_bytes, granted = l->granted_bytes, beyond = window - held;
@@ -228,9 +229,9 @@ static void put_flow_reports(struct wan_build *b, uint64_t until_ns)
 	}
 }
 
-/* A datagram that goes anyway takes along what would soon be a datagram of its own: reports that have waited for half of
- * their time. Not sooner, or a stream both ways would tell of each number within its next few datagrams, and a burst could
- * take all of them. Last, so that no packet is cut in two for it. */
+/* A datagram that goes anyway takes along what would soon be a datagram of its own: reports that have waited for half
+ * of their time. Not sooner, or a stream both ways would tell of each number within its next few datagrams, and a burst
+ * could take all of them. Last, so that no packet is cut in two for it. */
 static void put_soon_due(struct wan_build *b, bool flow_reports)
 {
 	uint64_t ahead_ns = wan_report_delay(b->path) / 2;

@@ -159,9 +159,10 @@ static uint64_t worst_loss_ppm(const struct proxy *p)
 	return ppm;
 }
 
-/* The second copy of what was lost once. On a full line it takes the place of a packet. If the first is lost as well then
- * all that is behind it waits for another round trip. That costs nothing while others fill the line and the flow may hold
- * so much; a quarter of it is reckoned with. If that is expected to be less than the packet, the copy is not worth it. */
+/* The second copy of what was lost once. On a full line it takes the place of a packet. If the first is lost as well
+ * then all that is behind it waits for another round trip. That costs nothing while others fill the line and the flow
+ * may hold so much; a quarter of it is reckoned with. If that is expected to be less than the packet, the copy is not
+ * worth it. */
 static bool can_wait(const struct proxy *p, const struct lane *l, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);

@@ -12,8 +12,8 @@
  * named missing wait in a FIFO; send times grow with the number, so only its head need be looked at.
  *
  * A member of an erasure group counts as sent when the last repair of its block was: until that has had time to arrive,
- * and the report behind it, the receiver may rebuild it. FEC gets a round trip for that and no more
- * (but 200 us); before that no report can say that it is missing. */
+ * and the report behind it, the receiver may rebuild it. FEC gets a round trip for that and no more (but 200 us);
+ * before that no report can say that it is missing. */
 #ifndef PROXY_WAN_SENT_H
 #define PROXY_WAN_SENT_H
 

@@ -98,8 +98,8 @@ static void end(struct pass *p, uint8_t *tag)
 }
 
 /* Encrypts what stands before a part, from `at` on, and of the part its whole blocks: one that is cut in two costs as
- * much as many whole ones. What is left of the part at either end is copied, and goes with what stands around it. Returns
- * up to where all is encrypted. */
+ * much as many whole ones. What is left of the part at either end is copied, and goes with what stands around it.
+ * Returns up to where all is encrypted. */
 static size_t encrypt_part(struct pass *p, uint8_t *data, size_t at, const struct wan_seal_part *part)
 {
 	size_t head = -(size_t)part->off % BLOCK, end = (size_t)part->off + part->len, body;

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh - all stages of `make test`, each within its budget; a table of what they took; "N passed, N failed" at the end.
+# run.sh - all stages of `make test`, each within its budget; a table of what they took; "N passed, N failed" at the
+# end.
 #
 #   tests/run.sh [STAGE...]      stages: build unit sim fuzz netns sanitize vm
 #   FULL=1                       the long form of each (make test-all)

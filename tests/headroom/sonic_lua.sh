@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Holds the models sonic-mellanox and sonic-barefoot against SONiC's own scripts, on random links. Their code is not part
-# of this project: give a checkout of github.com/sonic-net/sonic-swss. Needs lua5.1 and jq.
+# Holds the models sonic-mellanox and sonic-barefoot against SONiC's own scripts, on random links. Their code is not
+# part of this project: give a checkout of github.com/sonic-net/sonic-swss. Needs lua5.1 and jq.
 #
 #     O=build/gcc tests/headroom/sonic_lua.sh SONIC-SWSS [links [seed]]
 

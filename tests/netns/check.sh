@@ -40,8 +40,8 @@ check() { # name function arguments...
 	return 0
 }
 
-# True if an endpoint found bytes, order, memory or an answer that are not what they must be. Like an edge that died or was
-# told off by a sanitizer, no busy machine excuses it: run.sh does not try such a test again.
+# True if an endpoint found bytes, order, memory or an answer that are not what they must be. Like an edge that died or
+# was told off by a sanitizer, no busy machine excuses it: run.sh does not try such a test again.
 check_wrong_data() {
 	local f
 	for f in "$LAB_DIR"/*.json; do

@@ -12,10 +12,10 @@
 #   fd00:101:1::2     ::1  2001:db8::1                           2001:db8::2  ::1    fd00:101:2::2
 #
 # VLAN 100 between host and edge as well, where the kernel has VLAN devices ($LAB_HAS_VLAN): 10.101.11.2 - .1 at site A,
-# 10.101.12.2 - .1 at site B.
-# Both edges forward and have routes to each other's LAN, so that everything also works without a daemon ("direct").
-# MTU 9000 everywhere. At the hosts and on the WAN side segmentation is off, and on the WAN side checksum offloads too: a
-# veth is no cable and would hand on TCP in pieces of 64 KiB. Edges and line see packets of wire size.
+# 10.101.12.2 - .1 at site B. Both edges forward and have routes to each other's LAN, so that everything also works
+# without a daemon ("direct"). MTU 9000 everywhere. At the hosts and on the WAN side segmentation is off, and on the WAN
+# side checksum offloads too: a veth is no cable and would hand on TCP in pieces of 64 KiB. Edges and line see packets
+# of wire size.
 #
 # Call order: lab_up; lab_line [wanline options]; lab_edges; lab_link_up; ...; lab_edges_stop; lab_down (also by trap).
 # Namespaces are named lr<pid>-..., files are in $LAB_DIR and $LAB_SHM; both are gone after lab_down().

@@ -15,8 +15,8 @@ one_of() {
 	ONE=${!n}
 }
 
-# Pairs of QPNs are learned one after the other; with losses on the LAN that takes 40 of them longer than a host that gives
-# up after 80 ms has patience.
+# Pairs of QPNs are learned one after the other; with losses on the LAN that takes 40 of them longer than a host that
+# gives up after 80 ms has patience.
 add_habit() {
 	[ "$1" = --adaptive-retrans ] && [ "$QPS" -gt 8 ] && return
 	TRAFFIC="$TRAFFIC $*"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The barrier: a sender completes its WRITEs and then says so over TCP. By then every byte is there; with the barrier off
-# it is not. rcperf counts what was not executed when the word was heard. And TCP itself: exempt ports, throughput,
+# The barrier: a sender completes its WRITEs and then says so over TCP. By then every byte is there; with the barrier
+# off it is not. rcperf counts what was not executed when the word was heard. And TCP itself: exempt ports, throughput,
 # the kernel's forwarding, what is left behind.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"

@@ -26,8 +26,8 @@ stall_worker() {
 		hog $STALL_US 2>/dev/null
 }
 
-# Where packets are lost by the thousand, an edge slowed down by a sanitizer may see a host out of its seven retries. That is
-# what Pfc= is for, so only what happens with it must not end so.
+# Where packets are lost by the thousand, an edge slowed down by a sanitizer may see a host out of its seven retries.
+# That is what Pfc= is for, so only what happens with it must not end so.
 gave_up() {
 	[ -n "$LOSSY" ] && [ "$(lab_result '.here.order_wrong + .here.memory_wrong + .there.order_wrong + .there.memory_wrong')" = 0 ] &&
 		lab_result '.failure + .peer_failure' | grep -q 'retries exhausted'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# RateControl=auto between real daemons: a line of less than half of Rate=, 50 ms long, is found and kept, with losses too;
-# routers' marks are obeyed, and a path that clears them is found out. rcperf verifies every byte.
+# RateControl=auto between real daemons: a line of less than half of Rate=, 50 ms long, is found and kept, with losses
+# too; routers' marks are obeyed, and a path that clears them is found out. rcperf verifies every byte.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 

@@ -130,8 +130,8 @@ rekeys() {
 	NOTE="$at_a and $at_b rekeys, $(lab_result '.goodput_gbps * 1000 | round / 1000') Gbit/s"
 }
 
-# Both edges get certificates of another CA and read them again; the session goes on. Then edge A, which has the new ones
-# alone, can only meet an edge B that knows them.
+# Both edges get certificates of another CA and read them again; the session goes on. Then edge A, which has the new
+# ones alone, can only meet an edge B that knows them.
 new_certificates() {
 	local e pid=${LAB_EDGE_PID[b]}
 	lab_rcperf --secs 3 --depth 32 --bidir &

@@ -11,8 +11,8 @@
  *   garbage    one of the above with bits flipped
  *
  * An answer to a PSN that is outstanding, with another host's address, would be believed, as RC itself would: who can
- * forge addresses on a LAN can end any QP on it. Nor can a host get its first pair while another one forges all addresses
- * of the site; the named run lets every host have one before. */
+ * forge addresses on a LAN can end any QP on it. Nor can a host get its first pair while another one forges all
+ * addresses of the site; the named run lets every host have one before. */
 #include "attack.h"
 
 #include <stdio.h>

@@ -2,12 +2,12 @@
 /* Theory of operation
  *
  * A queue pair of which nothing is known begins, and its first packet is overtaken by the next, or lost on the LAN. The
- * edges must find its beginning without help: rxe, which sends here, repeats nothing for 72 ms, and all must be complete
- * long before that. Seeds cannot show it: whatever goes wrong, a host's repetition mends it in the end.
+ * edges must find its beginning without help: rxe, which sends here, repeats nothing for 72 ms, and all must be
+ * complete long before that. Seeds cannot show it: whatever goes wrong, a host's repetition mends it in the end.
  *
- * And one that begins again too early for its responder: its program has seen all completions, resets it and sends at once,
- * from PSN 0 as before, while the edges still have most of its old life, which a responder in RNR takes a message every
- * 3 ms. The responder is reset when it has all. Were the new life's packets not to wait, they would pass for
+ * And one that begins again too early for its responder: its program has seen all completions, resets it and sends at
+ * once, from PSN 0 as before, while the edges still have most of its old life, which a responder in RNR takes a message
+ * every 3 ms. The responder is reset when it has all. Were the new life's packets not to wait, they would pass for
  * repetitions of the old one's. */
 #include "begin.h"
 
@@ -28,8 +28,8 @@ static const struct begin {
 	bool lost, overtaken;
 	uint64_t within_ns;
 } runs[] = {
-    /* QPNs cross out of band (3 times one way), there and back until the responder is heard; and if the host must be asked
-     * for what is lost, there and back once more. A millisecond of patience and LANs. */
+    /* QPNs cross out of band (3 times one way), there and back until the responder is heard; and if the host must be
+     * asked for what is lost, there and back once more. A millisecond of patience and LANs. */
     {"lost", true, false, 7 * ONE_WAY + MSEC},
     {"overtaken", false, true, 5 * ONE_WAY + MSEC},
 };

@@ -206,8 +206,9 @@ void check_outlived(struct conn *c)
 	}
 }
 
-/* A responder may be silent for StallAfter, its edge ask again for as long, and the news of it take a while; then nothing
- * new is ACKed for it. Only where something is asked of it again and again: it owes an answer from the first on. */
+/* A responder may be silent for StallAfter, its edge ask again for as long, and the news of it take a while; then
+ * nothing new is ACKed for it. Only where something is asked of it again and again: it owes an answer from the first
+ * on. */
 #define SILENT_MAX_NS 1200000000ull
 
 static void check_alive(const struct said *s)
@@ -321,8 +322,8 @@ static bool owner_known(const struct world *w, const struct qp *q)
 	return false;
 }
 
-/* Somebody new has the QPN, or nobody, and the edge does not know yet: a NAK about the old one's PSNs says nothing to the
- * new one. An ACK would, if the new one had sent that. A CNP asks for a little patience at most. */
+/* Somebody new has the QPN, or nobody, and the edge does not know yet: a NAK about the old one's PSNs says nothing to
+ * the new one. An ACK would, if the new one had sent that. A CNP asks for a little patience at most. */
 static bool about_another(const struct world *w, const struct qp *q, const struct roce_pkt *pkt)
 {
 	int64_t pos;
@@ -431,8 +432,8 @@ void check_ack_of_answer(struct qp *q, const struct wqe *w)
 		           (unsigned long long)w->pos_last);
 }
 
-/* `last_ns`: when the requester asked last for a READ; 0: it is an ATOMIC. An edge that was not there to hear it goes on
- * with the responses that were asked for before, in their old framing: it cannot know that a FIRST is due. */
+/* `last_ns`: when the requester asked last for a READ; 0: it is an ATOMIC. An edge that was not there to hear it goes
+ * on with the responses that were asked for before, in their old framing: it cannot know that a FIRST is due. */
 void check_implied_nak(struct qp *q, uint64_t last_ns)
 {
 	struct world *w = q->host->w;
@@ -443,15 +444,16 @@ void check_implied_nak(struct qp *q, uint64_t last_ns)
 		           q->qpn, (unsigned long long)q->req.pos_una);
 }
 
-/* A wire carries less from some time on: whatever is larger is lost, the message by which a host tells the other one to be
- * ready, too, until so many losses have told the edge, each found a round trip after it was sent. */
+/* A wire carries less from some time on: whatever is larger is lost, the message by which a host tells the other one to
+ * be ready, too, until so many losses have told the edge, each found a round trip after it was sent. */
 static bool narrowed_since(const struct world *w, const struct link_cfg *l, uint64_t from_ns, uint64_t repair_ns)
 {
 	return w->cfg.mtu_search && l->mtu_from_ns && l->mtu_from_ns <= w->q.now_ns &&
 	       l->mtu_from_ns + PMTU_HOLE * world_rtt_ns(w) + repair_ns >= from_ns;
 }
 
-/* Nothing crossed, or an edge was down, at some time since then; what was lost meanwhile has to be found and repaired. */
+/* Nothing crossed, or an edge was down, at some time since then; what was lost meanwhile has to be found and
+ * repaired. */
 static bool interrupted_since(const struct world *w, uint64_t from_ns)
 {
 	uint64_t now_ns = w->q.now_ns, repair_ns = INTERRUPTION_REPAIR_NS + 4 * world_rtt_ns(w);
@@ -470,8 +472,8 @@ static bool interrupted_since(const struct world *w, uint64_t from_ns)
 	return false;
 }
 
-/* CM tells an edge how often a host comes back after an RNR NAK; one that was down meanwhile takes it for a host that does
- * for ever. */
+/* CM tells an edge how often a host comes back after an RNR NAK; one that was down meanwhile takes it for a host that
+ * does for ever. */
 static bool retries_untold(const struct conn *c)
 {
 	const struct world_cfg *w = &c->w->cfg;
@@ -493,9 +495,9 @@ static bool somebody_is_silent(const struct world *w)
 }
 
 /* Nobody can hold a host off while the WAN is cut or an edge is down if its QPN is not known yet (without CM the
- * responder's first answer tells it; an edge that was down may have missed CM), or if it will not be held off for as long
- * as that takes. With Barrier=causal the first message of a queue pair waits for others, too, and who is not known yet
- * cannot be told. */
+ * responder's first answer tells it; an edge that was down may have missed CM), or if it will not be held off for as
+ * long as that takes. With Barrier=causal the first message of a queue pair waits for others, too, and who is not known
+ * yet cannot be told. */
 static bool may_die(const struct qp *q)
 {
 	const struct world *w = q->host->w;
@@ -673,9 +675,9 @@ static void check_lives(struct world *w, const struct edge *e)
 	check_fail(w, "lives", "edge %c saw %llu queue pairs begin again, and none did", 'A' + e->site, (unsigned long long)n);
 }
 
-/* What was sent once and not lost, refused or given up has come once; but where a life began lower than was thought, as the
- * LAN let packets overtake each other or the first ones were taken for those of the life before under the same numbers,
- * what was sent of it goes again. */
+/* What was sent once and not lost, refused or given up has come once; but where a life began lower than was thought, as
+ * the LAN let packets overtake each other or the first ones were taken for those of the life before under the same
+ * numbers, what was sent of it goes again. */
 static void check_twice(struct world *w, const struct edge *e, const struct edge *from)
 {
 	uint64_t old = edge_drops(e, DROP_WAN_POSITION_OLD);
@@ -722,8 +724,8 @@ static void note_held(struct world *w, const struct edge_shard *s)
 			           (unsigned long long)f.pos_delivered, (unsigned long long)f.buffered_bytes);
 }
 
-/* DREQ and DREP wait for the responder of their own queue pair in RNR, too, since it may live on. One that takes a message
- * now and then keeps them for as long as they may be kept. */
+/* DREQ and DREP wait for the responder of their own queue pair in RNR, too, since it may live on. One that takes a
+ * message now and then keeps them for as long as they may be kept. */
 static bool dreq_waits_in_rnr(const struct world *w)
 {
 	for (uint32_t i = 0; i < w->nconns; i++)

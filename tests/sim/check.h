@@ -37,8 +37,8 @@ void check_implied_nak(struct qp *q, uint64_t last_ns);
 void check_qp_error(struct qp *q, const char *why);
 /* An edge has made q's queue pair fail, as its requester's work had failed. */
 void check_told(struct qp *q);
-/* What the side has completed must be executed: the connection is not excused, or only by the loss of an arena that mode
- * far outlives. */
+/* What the side has completed must be executed: the connection is not excused, or only by the loss of an arena that
+ * mode far outlives. */
 bool check_relies(const struct conn *c, int side);
 /* The edges may have waited for as long as they are to (barrier), and let go what had to wait for this connection. */
 bool check_waits_in_vain(const struct conn *c);

@@ -138,8 +138,8 @@ static void conn_over(struct conn *c)
 }
 
 /* Not that of a queue pair that was given up: its edges hold requests that its host repeated until then, nobody tells
- * them that it is gone, and they go on asking whoever has the number, for GiveUp if need be. Real hosts hand numbers out
- * in turn (rxe: the next of 131,056), so that one comes back when all of that is over. */
+ * them that it is gone, and they go on asking whoever has the number, for GiveUp if need be. Real hosts hand numbers
+ * out in turn (rxe: the next of 131,056), so that one comes back when all of that is over. */
 static void release_qpns(struct conn *c)
 {
 	for (int side = 0; side < 2 && c->w->cfg.recycle && !c->excused; side++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Hosts like ConnectX (seven retries, the first after 2, 4, 8 and 16 ms) have WRITEs, READs, ATOMICs and all of them mixed
- * outstanding when the WAN is cut. Each run says what must become of their queue pairs: all go on after the cut, or all
- * are dead by their own retries, within the time that longreach.conf(5) gives. */
+ * Hosts like ConnectX (seven retries, the first after 2, 4, 8 and 16 ms) have WRITEs, READs, ATOMICs and all of them
+ * mixed outstanding when the WAN is cut. Each run says what must become of their queue pairs: all go on after the cut,
+ * or all are dead by their own retries, within the time that longreach.conf(5) gives. */
 #include "cut.h"
 
 #include <stdio.h>
@@ -29,8 +29,8 @@ struct cut {
 	uint64_t dies_from_ns, dies_to_ns; /* after the beginning of the cut; 0: it lives */
 };
 
-/* The retries of the model, one after the other: 2 + 4 + 8 + 16 + 4 x 67 ms. And some to get there: what was ACKed last,
- * and RNR NAKs as many as it stands. */
+/* The retries of the model, one after the other: 2 + 4 + 8 + 16 + 4 x 67 ms. And some to get there: what was ACKed
+ * last, and RNR NAKs as many as it stands. */
 #define RETRIES_NS   (290 * MSEC)
 #define RETRIES_MAX  (500 * MSEC)
 #define GIVE_UP_NS   (60 * SEC) /* the default */

@@ -2,8 +2,8 @@
 /* Theory of operation
  *
  * 400 Gbit/s x 1000 km, 1 % of the datagrams lost both ways, at random or in bursts of mean 8 (Gilbert-Elliott: in the
- * bad state all are lost), at 1, 85 and 95 % of the payload ceiling of the bare line: FEC's share comes on top. Messages of
- * 64 KiB go out evenly over so many queue pairs. Measured after a while:
+ * bad state all are lost), at 1, 85 and 95 % of the payload ceiling of the bare line: FEC's share comes on top.
+ * Messages of 64 KiB go out evenly over so many queue pairs. Measured after a while:
  *
  *   - which share of the lost datagrams FEC rebuilt before they were sent again;
  *   - the latency of messages, from posting to being executed at the other host (mode near), beside that on the same
@@ -12,15 +12,15 @@
  *   - and, a slice of time after the other, what was in force and how many messages posted then came late: a
  *     datagram that had to be sent again shows as some hundreds of them in one or two slices, a queue as some in each.
  *
- * What can be reached. A queue pair is in order: one datagram that FEC cannot rebuild holds up all its messages for a round
- * trip, 1/16 of all here. 0.1 % of them may be late, so of 5.6 million datagrams a second 1.6 may be left over: 3e-7 of all,
- * 3e-5 of the lost. A group of a field of 256 elements has at most 256 - 16 members with 16 repairs. At random losses 240+12
- * leaves 1.4e-5, and its 5.0 % are just what 95 % of payload leave: 0.05 % of the messages are late in the long run.
- * In bursts the groups of a block take turns, and a block may take no longer than 1.2 times allow: a twelfth of the round
- * trip, 4,600 datagrams. 220+13 x 18 does it, with one block in 40,000 that fails; its 5.9 % fit up to 94 %. At 95 % there is
- * room for 240+11 x 16, of which one in 1,100 fails and holds up nearly all queue pairs at once: a stall of a round trip
- * every 0.8 seconds, 1 % of the messages. So there the percentile is kept in most stretches of a fifth of a second, as in this
- * run, and not in the long run. */
+ * What can be reached. A queue pair is in order: one datagram that FEC cannot rebuild holds up all its messages for a
+ * round trip, 1/16 of all here. 0.1 % of them may be late, so of 5.6 million datagrams a second 1.6 may be left over:
+ * 3e-7 of all, 3e-5 of the lost. A group of a field of 256 elements has at most 256 - 16 members with 16 repairs. At
+ * random losses 240+12 leaves 1.4e-5, and its 5.0 % are just what 95 % of payload leave: 0.05 % of the messages are
+ * late in the long run. In bursts the groups of a block take turns, and a block may take no longer than 1.2 times
+ * allow: a twelfth of the round trip, 4,600 datagrams. 220+13 x 18 does it, with one block in 40,000 that fails; its
+ * 5.9 % fit up to 94 %. At 95 % there is room for 240+11 x 16, of which one in 1,100 fails and holds up nearly all
+ * queue pairs at once: a stall of a round trip every 0.8 seconds, 1 % of the messages. So there the percentile is kept
+ * in most stretches of a fifth of a second, as in this run, and not in the long run. */
 #include "fec_run.h"
 
 #include <stdio.h>

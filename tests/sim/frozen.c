@@ -7,11 +7,11 @@
  *
  *     A0 A1 A2 <===> edge A <====> edge B <===> B0 (stands still) B1 B2
  *
- * While it stands still every queue pair between the others keeps 90 % of what it has while it does not. They could have
- * more, as nothing is executed at B0 now; but what is sent to it is still carried until its credit is used up, in turns
- * with the others of its lane, so beside the world without it they have a little less. A fifth of a second after it goes
- * on, every queue pair of that host goes on as well, none was lost, and the line is full again: nothing waits for
- * something that waits for it. */
+ * While it stands still every queue pair between the others keeps 90 % of what it has while it does not. They could
+ * have more, as nothing is executed at B0 now; but what is sent to it is still carried until its credit is used up, in
+ * turns with the others of its lane, so beside the world without it they have a little less. A fifth of a second after
+ * it goes on, every queue pair of that host goes on as well, none was lost, and the line is full again: nothing waits
+ * for something that waits for it. */
 #include "frozen.h"
 
 #include <stdio.h>

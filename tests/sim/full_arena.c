@@ -12,9 +12,9 @@
  *           |___________.-'__/ <--> lag: at most 2 round trips
  *                      room
  *
- * (A rate over some window would not do: what was buffered is executed at the rate of the LAN, a flow without early ACKs
- * catches up with them at once, and hosts that fill an empty buffer are faster than the line.) At the end everything
- * that was posted must be executed, once, with the right bytes, and no queue pair lost. */
+ * (A rate over some window would not do: what was buffered is executed at the rate of the LAN, a flow without early
+ * ACKs catches up with them at once, and hosts that fill an empty buffer are faster than the line.) At the end
+ * everything that was posted must be executed, once, with the right bytes, and no queue pair lost. */
 #include "full_arena.h"
 
 #include <stdio.h>

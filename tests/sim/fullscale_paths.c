@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fullscale_paths.c - two paths of 200 Gbit/s as one of 400, and one of them dying.
  *
- * What a death costs is counted in bytes: what would have been delivered by the end at the ceiling of both paths before (and
- * for as long as what left before is under way) and of one after, less what was. As time at the dead path's rate it may be a round trip and the stated detection time:
- * three round trips and 10 ms (proxy/wan_path.c). */
+ * What a death costs is counted in bytes: what would have been delivered by the end at the ceiling of both paths before
+ * (and for as long as what left before is under way) and of one after, less what was. As time at the dead path's rate
+ * it may be a round trip and the stated detection time: three round trips and 10 ms (proxy/wan_path.c). */
 #include <stdio.h>
 #include <string.h>
 

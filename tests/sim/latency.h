@@ -13,7 +13,8 @@ struct latency {
 	uint64_t n;
 	uint64_t from_ns; /* messages that were posted earlier are left out */
 	uint32_t cell[LATENCY_CELLS];
-	/* When those were posted that took longer than late_ns: how many in each slice of time, from from_ns on. 0: not asked */
+	/* When those were posted that took longer than late_ns: how many in each slice of time, from from_ns on. 0: not
+	 * asked */
 	uint64_t late_ns, slice_ns;
 	uint32_t late[LATENCY_SLICES];
 };

@@ -16,8 +16,8 @@ struct link_cfg {
 	uint64_t rate_bps;                           /* bits per second on the wire */
 	uint64_t delay_ns;                           /* one way */
 	uint64_t queue_bytes;                        /* waiting for the wire; beyond it the tail is dropped. 0: never */
-	/* ECN: nothing is marked with less than that waiting, all with more than mark_to_bytes, in between by chance, more
-	 * and more. 0: never */
+	/* ECN: nothing is marked with less than that waiting, all with more than mark_to_bytes, in between by chance,
+	 * more and more. 0: never */
 	uint64_t mark_from_bytes, mark_to_bytes;
 	bool bleach; /* the ECN field of datagrams between edges is cleared */
 	uint32_t overhead_bytes;                     /* on the wire, beside the packet */
@@ -60,7 +60,8 @@ struct link {
 
 void link_init(struct link *l, const struct link_cfg *cfg, struct eventq *q, uint64_t seed,
                void (*deliver)(void *obj, struct pkt *p), void *obj);
-/* That share of packets gets lost, at random or in bursts of that mean length (Gilbert-Elliott: all in the bad state). */
+/* That share of packets gets lost, at random or in bursts of that mean length (Gilbert-Elliott: all in the bad
+ * state). */
 void link_lossy(struct link_cfg *c, double loss, double burst);
 /* Takes p. */
 void link_send(struct link *l, struct pkt *p);

@@ -7,7 +7,8 @@
  *     min( queue pairs x outstanding READs x their length / round trip,  what the line carries of responses )
  *
  * and what is measured is how near to it the requesters come, in spite of NICs that ask again after 2 ms whatever the
- * distance is; and how many packets that costs on the near LAN: at least one for each response and one for each READ. */
+ * distance is; and how many packets that costs on the near LAN: at least one for each response and one for each
+ * READ. */
 #include "reads.h"
 
 #include <stdio.h>

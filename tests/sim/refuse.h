@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* refuse.h - a responder that refuses one message, or is gone from there on, and a requester that must learn of it, idle or
- * not. */
+/* refuse.h - a responder that refuses one message, or is gone from there on, and a requester that must learn of it,
+ * idle or not. */
 #ifndef SIM_REFUSE_H
 #define SIM_REFUSE_H
 

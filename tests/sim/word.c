@@ -15,8 +15,8 @@
 #define ENTRY_LEN 16 /* connection(4) round(4) completed(8) */
 #define WORD_MAX  9000
 
-/* Like TCP's checksum it is of the addresses and ports, too: no host hears a word with a bit of these flipped, which IPv6
- * has no checksum for, and to the edges it is a word between other machines. */
+/* Like TCP's checksum it is of the addresses and ports, too: no host hears a word with a bit of these flipped, which
+ * IPv6 has no checksum for, and to the edges it is a word between other machines. */
 static uint64_t hash_of(const uint8_t *l3, size_t ip_len, const uint8_t *body, size_t len)
 {
 	size_t from = ip_len == 40 ? 8 : 12;

@@ -2,7 +2,8 @@
 /* word.h - what a program says to the other host by another channel than RC: "so much of it is done".
  *
  * A host that has seen completions sends a packet of TCP's looks that names how many messages of each connection to
- * that host are complete. When it arrives, they must have been executed there. It may get lost; it never comes again. */
+ * that host are complete. When it arrives, they must have been executed there. It may get lost; it never comes
+ * again. */
 #ifndef SIM_WORD_H
 #define SIM_WORD_H
 

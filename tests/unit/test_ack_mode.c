@@ -241,8 +241,8 @@ static void ack_mode__idleness_is_no_silence(void **state)
 	assert_true(core_far(c)->stalled);
 }
 
-/* One that stands still for seconds costs no queue pair: its requester is held off at the ceiling. One that is silent for
- * good is met with silence in the end, so that its requester fails over. */
+/* One that stands still for seconds costs no queue pair: its requester is held off at the ceiling. One that is silent
+ * for good is met with silence in the end, so that its requester fails over. */
 static void ack_mode__a_silent_responder_is_held_for_ten_seconds(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);

@@ -682,8 +682,8 @@ static void answered(struct core *c, uint32_t psn)
 	core_pump(c);
 }
 
-/* The responder has more than the near edge was told when the far edge loses its memory: it answers what is repeated with
- * an ACK of the last that it has, which this life of the edge has not sent. */
+/* The responder has more than the near edge was told when the far edge loses its memory: it answers what is repeated
+ * with an ACK of the last that it has, which this life of the edge has not sent. */
 static void far__responder_ahead_of_a_lost_memory(void **state)
 {
 	const uint32_t n = 200;

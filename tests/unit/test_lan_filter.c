@@ -234,7 +234,8 @@ static void filter__takes_each_lane_on_its_shard(void **state)
 	}
 }
 
-/* All addresses of a machine are on one lane, whichever family they are of; and the longest program is within bounds. */
+/* All addresses of a machine are on one lane, whichever family they are of; and the longest program is within
+ * bounds. */
 static void filter__machines_of_many_addresses(void **state)
 {
 	static struct proxy_config c;

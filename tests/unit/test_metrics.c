@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a scrape says of links that this file makes up. The format as a whole is checked by tests/netns/test_metrics.sh. */
+/* What a scrape says of links that this file makes up. The format as a whole is checked by
+ * tests/netns/test_metrics.sh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -368,8 +368,8 @@ static void near__duplicate_does_not_pass_the_ceiling(void **state)
 		assert_true(RNR_TYPE(k->h.aeth_syndrome) == AETH_RNR_NAK && k->h.psn == 1);
 }
 
-/* A host that waits for an edge which has just been started, and has not met the other one yet, is held off: silence would
- * end its queue pair. */
+/* A host that waits for an edge which has just been started, and has not met the other one yet, is held off: silence
+ * would end its queue pair. */
 static void near__held_off_before_the_first_session(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_HOST);
@@ -459,8 +459,8 @@ static void near__second_stranger_replaces_the_first(void **state)
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
-/* A flow that meets a lane whose window others have filled has nothing under way that could wake it: it must get its turn
- * when theirs is delivered. */
+/* A flow that meets a lane whose window others have filled has nothing under way that could wake it: it must get its
+ * turn when theirs is delivered. */
 static void near__waits_for_the_lane_s_window(void **state)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);

@@ -68,7 +68,8 @@ static void near_fail__answers_come_first(void **state)
 	assert_true(core_near(c)->failed);
 }
 
-/* An answer that is lost on the responder's LAN does not come any more: what it would have answered is what is refused. */
+/* An answer that is lost on the responder's LAN does not come any more: what it would have answered is what is
+ * refused. */
 static void near_fail__what_has_no_answer_is_refused(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);

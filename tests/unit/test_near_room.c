@@ -107,7 +107,8 @@ static void another_waits(struct core *c, uint64_t ns)
 	c->a.p->near[1].room_ns = c->now_ns - ns;
 }
 
-/* They go one by one: were all to go that have waited for long enough, each would find the others' answers in its way. */
+/* They go one by one: were all to go that have waited for long enough, each would find the others' answers in its
+ * way. */
 static void near_room__without_room_one_goes_at_a_time(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);

@@ -204,8 +204,8 @@ static void stranger__ahead_of_an_unfilled_gap(void **state)
 	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN + ahead);
 }
 
-/* The same, and what was ahead in the life before was taken without the host's coming back: the first response of a READ
- * told how many PSNs are its own. */
+/* The same, and what was ahead in the life before was taken without the host's coming back: the first response of a
+ * READ told how many PSNs are its own. */
 static void stranger__ahead_of_what_was_taken_meanwhile(void **state)
 {
 	struct roce_pkt h = core_req(RC_READ_REQUEST, 1);
@@ -309,8 +309,8 @@ static void connect_elsewhere(struct core *c, uint32_t requester_qpn)
 	                                            .rnr_retry = 7});
 }
 
-/* The requester's QP has been connected elsewhere, and its old responder's QPN is another one's now: what that one sends
- * is a new life at once, and no word about the old one goes to the QP that has the number. */
+/* The requester's QP has been connected elsewhere, and its old responder's QPN is another one's now: what that one
+ * sends is a new life at once, and no word about the old one goes to the QP that has the number. */
 static void stranger__of_a_connection_that_is_gone(void **state)
 {
 	struct near_flow *old;

@@ -245,8 +245,8 @@ static void pair__unexpected_answers_are_dropped(void **state)
 	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_LEARNING);
 }
 
-/* Hosts that talked past the edges until now: the answers to that come while their flows begin, with PSNs like those. None
- * has its turn before they are over; ... */
+/* Hosts that talked past the edges until now: the answers to that come while their flows begin, with PSNs like those.
+ * None has its turn before they are over; ... */
 static void pair__answers_to_what_went_past_the_edges(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -495,8 +495,8 @@ static void pair__reused_requester_qpn(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
 }
 
-/* The old flow has sent something again a moment ago: a late answer to that may still come, but not one about a PSN that
- * it never sent. */
+/* The old flow has sent something again a moment ago: a late answer to that may still come, but not one about a PSN
+ * that it never sent. */
 static void pair__reused_requester_qpn_at_another_psn(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);

@@ -485,8 +485,8 @@ static void proxy__long_report_ends(void **state)
 
 /* --- reports without a datagram of their own --- */
 
-/* Edge b owes reports of a WRITE, due in 50 us. After `us` its host sends something that crosses anyway. Returns how many
- * datagrams of nothing but control edge b has sent for it. */
+/* Edge b owes reports of a WRITE, due in 50 us. After `us` its host sends something that crosses anyway. Returns how
+ * many datagrams of nothing but control edge b has sent for it. */
 static uint64_t control_beside_data(unsigned us)
 {
 	struct roce_pkt h = core_answer(RC_WRITE_ONLY, CORE_QPN + 1, 7, 0, 0);

@@ -372,8 +372,8 @@ static void rate_auto__who_asks_for_little_is_not_taken_for_slow(void **unused)
 	line_end(&l);
 }
 
-/* Pings and reports are all that crosses at first, and they go past the pacer: the first data finds sending time all the
- * same, and not what 160 bytes in a round trip make of the rate. */
+/* Pings and reports are all that crosses at first, and they go past the pacer: the first data finds sending time all
+ * the same, and not what 160 bytes in a round trip make of the rate. */
 static void rate_auto__a_little_control_first_costs_the_data_nothing(void **unused)
 {
 	struct line l;

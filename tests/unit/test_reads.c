@@ -129,8 +129,8 @@ static bool lose_responses(struct core *c, struct core_edge *from, uint8_t *dgra
 	return from != &c->b || len < CORE_PMTU || !*(const bool *)c->arg;
 }
 
-/* The end of a READ has come, its beginning, which would tell the PMTU, has not, and the near edge restarts: what the far
- * edge knows to have arrived is still there, although it is not known yet that the READ reaches so far. */
+/* The end of a READ has come, its beginning, which would tell the PMTU, has not, and the near edge restarts: what the
+ * far edge knows to have arrived is still there, although it is not known yet that the READ reaches so far. */
 static void reads__early_response_outlives_a_restart(void **state)
 {
 	bool lose = true;
@@ -175,8 +175,8 @@ static void expect_write_and_atomic(struct core *c)
 	assert_int_equal(core_near(c)->pos_acked, POS_ORIGIN + 2);
 }
 
-/* What a host had sent before it was lost; its ATOMIC came, and the near edge restarts. When the gap is filled the ATOMIC
- * is in order, and waits for its answer as if it had come now. */
+/* What a host had sent before it was lost; its ATOMIC came, and the near edge restarts. When the gap is filled the
+ * ATOMIC is in order, and waits for its answer as if it had come now. */
 static void reads__operation_beyond_a_gap_outlives_a_restart(void **state)
 {
 	struct core *c = given_an_atomic_beyond_a_gap(state);
@@ -337,7 +337,8 @@ static void reads__what_is_given_up_beyond_a_gap_leaves_no_record(void **state)
 
 /* --- asking again --- */
 
-/* A host that goes back asks for everything behind too: each is given once more, not once for each that is before it. */
+/* A host that goes back asks for everything behind too: each is given once more, not once for each that is before
+ * it. */
 static void reads__a_repeated_request_costs_its_own_answer(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -425,7 +426,8 @@ static void reads__length_is_learned_for_the_right_one(void **state)
 	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 13); /* and the later one's is right, too */
 }
 
-/* What comes behind it meanwhile, READs too, is kept, and goes on as soon as its length is known: no host has to repeat it. */
+/* What comes behind it meanwhile, READs too, is kept, and goes on as soon as its length is known: no host has to repeat
+ * it. */
 static void reads__what_follows_one_of_unknown_length_is_kept(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);

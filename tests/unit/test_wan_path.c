@@ -149,7 +149,8 @@ static void wan_path__death(void **state)
 	expect_run(c, 21, 5);
 }
 
-/* An edge whose processor is taken away is late, not gone: it is used again with its first word, and given more time. */
+/* An edge whose processor is taken away is late, not gone: it is used again with its first word, and given more
+ * time. */
 static void wan_path__slow_is_not_dead(void **state)
 {
 	struct core *c = given_two_paths(state);
@@ -189,7 +190,8 @@ static void wan_path__much_unanswered_shortens_patience(void **state)
 	assert_int_equal(wan_path_patience_ns(NULL, &path), 22 * CORE_MS);
 }
 
-/* Of one that has never answered only a hint is known; it is given as much time as the longest of the others takes, at most. */
+/* Of one that has never answered only a hint is known; it is given as much time as the longest of the others takes, at
+ * most. */
 static void wan_path__a_new_one_is_like_the_others(void **state)
 {
 	struct core *c = given_two_paths(state);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # operations.sh - READs and ATOMICs: how fast, how often executed, with how many packets; sourced by run.sh.
 
-# Medians of three, turn about, because the machine has other work. Each lasts some seconds: a host's timeout takes 70 ms.
+# Medians of three, turn about, because the machine has other work. Each lasts some seconds: a host's timeout takes 70
+# ms.
 reads_by_turns() { # NAME DIRECT_READS NEAR_READS READS_AT_A_TIME
 	local i
 	for i in 1 2 3; do
@@ -66,8 +67,8 @@ suite_atomics() {
 	for m in ${modes:-near host}; do
 		use "$m"
 		check_rc atomics -P fadd,cas,mix -q 4 -b -n 200
-		# Not mixed with others: on a LAN that loses, rxe completes READs and ATOMICs behind others without their
-		# answers, also with nothing between the guests.
+		# Not mixed with others: on a LAN that loses, rxe completes READs and ATOMICs behind others without
+		# their answers, also with nothing between the guests.
 		lan_impair loss 1% duplicate 1%
 		rc_seconds=200 check_rc atomics-bad-lan -P fadd,cas -q 2 -b -n 100 -r 5
 		lan_impair

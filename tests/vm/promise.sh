@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # promise.sh - what a completion is worth: errors that come late, words by TCP, an end right behind; sourced by run.sh.
 
-# check_drill NAME DRILL ARGS...: rccheck's drill, as strict as the mode allows; what the client said goes into the line.
+# check_drill NAME DRILL ARGS...: rccheck's drill, as strict as the mode allows; what the client said goes into the
+# line.
 check_drill() {
 	local name=$1 early="" rc
 	wanted "$name" || return
@@ -13,8 +14,8 @@ check_drill() {
 	finish "$name" $rc "$(sed -n 's/^qp 0: \(told by .*\)/\1/p' "$work/$mode-$name.a" | tail -n 1)"
 }
 
-# What a responder refuses (a wrong rkey, too long for its receive), or does not hear as its queue pair is gone, must end
-# in an error at the requester, whatever was ACKed early, and must not touch the target.
+# What a responder refuses (a wrong rkey, too long for its receive), or does not hear as its queue pair is gone, must
+# end in an error at the requester, whatever was ACKed early, and must not touch the target.
 suite_rkey() {
 	local m how what tuning=${tuning:-GiveUp=2s}
 	impair 300 1% 0 0

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* port.h - RoCEv2 packets in and out of one interface: a packet socket with a receive ring, batches out.
  *
- * The kernel keeps the address (it answers ARP, ping and TCP); only UDP 4791 is ours. guard.h
- * keeps the kernel from answering it too. */
+ * The kernel keeps the address (it answers ARP, ping and TCP); only UDP 4791 is ours. guard.h keeps the kernel from
+ * answering it too. */
 #ifndef RCPERF_PORT_H
 #define RCPERF_PORT_H
 

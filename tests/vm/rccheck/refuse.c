@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* refuse.c - a request among good ones that the responder refuses, or does not hear any more. What was before it must be
- * executed, nothing behind it, and the requester must learn of it: by that request's completion or, if completions come
- * early, by a later request's (busy, next) or from its queue pair without asking (idle). */
+/* refuse.c - a request among good ones that the responder refuses, or does not hear any more. What was before it must
+ * be executed, nothing behind it, and the requester must learn of it: by that request's completion or, if completions
+ * come early, by a later request's (busy, next) or from its queue pair without asking (idle). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

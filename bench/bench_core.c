@@ -468,8 +468,14 @@ static void print_row(const struct bench *t, const double v[SECTIONS])
 	bool sealed = t->cipher != SEAL_NONE;
 	double bare_ns = v[S_BYTES] + (sealed ? v[S_AEAD] : 0);
 	char many[40], few[40];
-	const char *const names[SECTIONS] = {"near: lan_rx, ACK, wan_tx", "  lan_rx, ACK", "  wan_tx", "near: reports in",
-	                                     "far: wan_rx, lan_tx, ACK in, wan_tx", many, few, "AEAD alone"};
+	const char *const names[SECTIONS] = {"near: lan_rx, ACK, wan_tx",
+	                                     "  lan_rx, ACK",
+	                                     "  wan_tx",
+	                                     "near: reports in",
+	                                     "far: wan_rx, lan_tx, ACK in, wan_tx",
+	                                     many,
+	                                     few,
+	                                     "AEAD alone"};
 
 	snprintf(many, sizeof(many), "memcpy + ICRC check, %zu places", t->many.slots);
 	snprintf(few, sizeof(few), "memcpy + ICRC check, %zu places", t->few.slots);
@@ -548,7 +554,8 @@ int main(int argc, char **argv)
 	if (count) {
 		warm_up(t, 1, (uint32_t)(packets + BATCH - 1) / BATCH);
 	} else {
-		printf("core, %d-byte payloads, one flow, the least of %d x %d packets, ", PAYLOAD, ROUNDS, BATCHES * BATCH);
+		printf("core, %d-byte payloads, one flow, the least of %d x %d packets, ", PAYLOAD, ROUNDS,
+		       BATCHES * BATCH);
 		printf(cipher == SEAL_NONE ? "not sealed\n" : "sealed with %s by %s\n", seal_cipher_name(cipher),
 		       seal_provider(cipher));
 		row(t, 1);

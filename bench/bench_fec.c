@@ -148,8 +148,8 @@ int main(int argc, char **argv)
 			continue;
 		ns = ns_each(&ops[i]);
 		base = i ? base : ns;
-		printf("%-10s %-40s %8.0f ns of %d bytes, %5.2f GB/s, %5.2f copies\n", ops[i].name, ops[i].what, ns, LEN,
-		       LEN / ns, ns / base);
+		printf("%-10s %-40s %8.0f ns of %d bytes, %5.2f GB/s, %5.2f copies\n", ops[i].name, ops[i].what, ns,
+		       LEN, LEN / ns, ns / base);
 	}
 	return argc > 1;
 }

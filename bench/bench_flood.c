@@ -4,8 +4,8 @@
  *     bench_flood send SRC DST PORT RATE SECONDS KIND    RATE datagrams/s; prints how many went
  *         KIND  noise    1400 random bytes
  *               header   the same behind a header of the right version, lane 0, made-up session, number and tag
- *     bench_flood discard ADDR PORT     takes what comes and throws it away, as cheaply as a process can: batches of 64 by
- *                                       recvmmsg; prints how many came (on SIGTERM)
+ *     bench_flood discard ADDR PORT     takes what comes and throws it away, as cheaply as a process can: batches of 64
+ *                                       by recvmmsg; prints how many came (on SIGTERM)
  *
  * IPv4. Whoever can forge the peer's address sends from it (SRC is only bound). bench_flood.sh makes the table. */
 #define _GNU_SOURCE /* recvmmsg, sendmmsg */

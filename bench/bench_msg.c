@@ -3,10 +3,10 @@
  *
  *     bench_msg serve ADDR PORT                answers each message with one byte, any number of connections
  *     bench_msg ask ADDR PORT SIZE MBPS SECONDS CC [BULK_MBPS one|two]
- *                                              messages of SIZE bytes, MBPS of them, by the congestion control CC; prints
- *                                              "n p50 p99 p99.9" in microseconds. With BULK_MBPS a second stream of messages
- *                                              goes beside the first, on the same connection or on one of its own; its
- *                                              Mbit/s are printed at the end of the line
+ *                                              messages of SIZE bytes, MBPS of them, by the congestion control CC;
+ *                                              prints "n p50 p99 p99.9" in microseconds. With BULK_MBPS a second
+ *                                              stream of messages goes beside the first, on the same connection or
+ *                                              on one of its own; its Mbit/s are printed at the end of the line
  *
  * A message's time runs from when it was due, whether the connection would take it then or not, and ends when the
  * answer is here; one without an answer DRAIN_NS after the last was due counts with the time that it has waited by
@@ -263,7 +263,8 @@ static int ask(int n, char **arg)
 	static struct conn c[2];
 	struct stream timed, bulk = {0};
 	uint64_t size = strtoull(arg[2], NULL, 10);
-	double mbps = strtod(arg[3], NULL), seconds = strtod(arg[4], NULL), bulk_mbps = n > 6 ? strtod(arg[6], NULL) : 0;
+	double mbps = strtod(arg[3], NULL), seconds = strtod(arg[4], NULL),
+	       bulk_mbps = n > 6 ? strtod(arg[6], NULL) : 0;
 	unsigned nconns = bulk_mbps > 0 && strcmp(arg[7], "two") == 0 ? 2 : 1;
 
 	if (size < 4 || size > SIZE_MAX_BYTES || mbps <= 0 || seconds <= 0) {

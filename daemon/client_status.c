@@ -5,7 +5,7 @@
  *       peer      sapporo at 198.51.100.1, connected
  *       wan       rtt 3.01 ms (at most 301 km), loss 0.10 %, repaired 1234, in flight 35.6 MiB
  *       path      north: up, rtt 3.01 ms (least 3.00 ms, p99 3.2 ms), MTU 9000, delivers 47 Gbit/s of 50 Gbit/s
- *                 the line loses 0.1 %, in bursts of 1.3; lost 1200 in 900 bursts, longest 4; reordered 3; repaired 1203, by FEC 0
+ *                 the line loses 0.1 %, in bursts of 1.3; lost 1200 in 900 bursts, longest 4; reordered 3; ...
  *       traffic   from hosts 93.1 Gbit/s, to hosts 0 bit/s, to peer 95.0 Gbit/s, from peer 120 Mbit/s
  *       buffer    from lan 143 MiB of 2.00 GiB (7 %), from wan 0 B of 2.00 GiB (0 %)
  *       flows     2 near, 2 far of 4096; 0 learning, 0 held off, 0 stalled
@@ -92,18 +92,20 @@ static void show_path(FILE *out, const struct jnode *p)
 		fprintf(out, ", standby");
 	if (j_number(p, "rtt_min_ns") > 0)
 		fprintf(out, ", rtt %s (least %s, p99 %s)", units_show_time(t[0], j_number(p, "rtt_ns")),
-		        units_show_time(t[1], j_number(p, "rtt_min_ns")), units_show_time(t[2], j_number(p, "rtt_p99_ns")));
+		        units_show_time(t[1], j_number(p, "rtt_min_ns")),
+		        units_show_time(t[2], j_number(p, "rtt_p99_ns")));
 	fprintf(out, ", MTU %" PRIu64 ", delivers %s of %s\n", j_uint(p, "mtu"),
 	        units_show_rate(t[3], j_number(p, "delivery_bps")), units_show_rate(t[4], j_number(p, "rate_bps")));
 	fprintf(out,
-	        "            the line loses %.3g %%, in bursts of %.1f; lost %.0f in %.0f bursts, longest %" PRIu64 "; reordered %" PRIu64
-	        "; repaired %" PRIu64 ", by FEC %" PRIu64 "\n",
+	        "            the line loses %.3g %%, in bursts of %.1f; lost %.0f in %.0f bursts, longest %" PRIu64
+	        "; reordered %" PRIu64 "; repaired %" PRIu64 ", by FEC %" PRIu64 "\n",
 	        j_number(p, "line_loss") * 100, j_get(p, "line_loss_burst") ? j_number(p, "line_loss_burst") : 1.0,
 	        lost > 0 ? lost : 0, bursts, j_uint(p, "loss_burst_longest"), j_uint(p, "reordered"),
 	        j_uint(p, "repaired_by_retransmission"), j_uint(p, "repaired_by_fec"));
 	if (strcmp(j_text(p, "rate_control"), "fixed") != 0)
-		fprintf(out, "            rate %s: %s, %s, at most %s in flight\n", j_text(p, "rate_control"), j_text(p, "rate_state"),
-		        units_show_rate(t[0], j_number(p, "pace_bps")), units_show_bytes(t[1], j_number(p, "in_flight_max_bytes")));
+		fprintf(out, "            rate %s: %s, %s, at most %s in flight\n", j_text(p, "rate_control"),
+		        j_text(p, "rate_state"), units_show_rate(t[0], j_number(p, "pace_bps")),
+		        units_show_bytes(t[1], j_number(p, "in_flight_max_bytes")));
 	if (j_uint(p, "marked") > 0 || strcmp(j_text(p, "ecn"), "failed") == 0)
 		fprintf(out, "            ECN %s: %" PRIu64 " marks obeyed\n", j_text(p, "ecn"), j_uint(p, "marked"));
 	if (j_uint(p, "deaths") > 0)
@@ -137,8 +139,8 @@ static void show_fec(FILE *out, const struct jnode *l)
 		fprintf(out, " at %.3g %% loss in bursts of %.1f", j_number(p, "loss") * 100, j_number(p, "burst"));
 	}
 	fprintf(out,
-	        "; rebuilt %" PRIu64 " here (%s late on average) and %" PRIu64 " there; sent again all the same %" PRIu64
-	        "; overhead %.1f %%\n",
+	        "; rebuilt %" PRIu64 " here (%s late on average) and %" PRIu64
+	        " there; sent again all the same %" PRIu64 "; overhead %.1f %%\n",
 	        j_uint(f, "rebuilt"), units_show_time(t, j_number(f, "mean_delay_ns")), j_uint(f, "spared"),
 	        j_uint(f, "sent_again"), j_number(f, "overhead") * 100);
 }

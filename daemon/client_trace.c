@@ -99,8 +99,9 @@ static void show_table_row(struct session *s, const struct row *row)
 static void show_csv_row(struct session *s, const struct row *row)
 {
 	if (s->rows_shown == 0)
-		fprintf(s->out, "run,flow,control,s,mbit_s,pace_mbit_s,rtt_ms,in_flight_bytes,lost,state,sent_mbit_s,resent,"
-		                "spared_by_fec,rebuilt_by_fec,probe_timeouts,payload_max,unix_s,marks\n");
+		fprintf(s->out,
+		        "run,flow,control,s,mbit_s,pace_mbit_s,rtt_ms,in_flight_bytes,lost,state,sent_mbit_s,resent,"
+		        "spared_by_fec,rebuilt_by_fec,probe_timeouts,payload_max,unix_s,marks\n");
 	fprintf(s->out,
 	        "%s,%s,%s,%.6f,%.3f,%.3f,%.4f,%.0f,%" PRIu64 ",%s,%.3f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
 	        ",%u,%.6f,%s\n",
@@ -206,8 +207,9 @@ static int listen_to(struct session *s)
 		if (poll(&p, 1, 50) <= 0)
 			continue;
 		if (receive(s) <= 0) {
-			fprintf(stderr, s->greeted ? "longreach: the daemon has ended the trace: it or the link is gone\n"
-			                           : "longreach: the daemon did not answer\n");
+			fprintf(stderr, s->greeted
+			                    ? "longreach: the daemon has ended the trace: it or the link is gone\n"
+			                    : "longreach: the daemon did not answer\n");
 			return s->greeted ? EXIT_NO : EXIT_SILENCE;
 		}
 		code = take_lines(s);

@@ -134,7 +134,8 @@ static void fail_unknown(struct parser *p, const char *section, const char *name
 
 		near = config_section_nearest(section);
 		fail_at(p, p->line, "[%s] is not a section: expected %s%s%s", quote(qs, section, strlen(section)),
-		        near != NULL ? "[" : "[Link], [Host], [Path], [Buffer], [Security] or [Tuning", near != NULL ? near : "", "]");
+		        near != NULL ? "[" : "[Link], [Host], [Path], [Buffer], [Security] or [Tuning",
+		        near != NULL ? near : "", "]");
 	} else if (k != NULL) {
 		fail_at(p, p->line, "%s= stands in [%s]: expected it in [%s]", q, section, k->section);
 	} else {
@@ -474,8 +475,8 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
 	char was[ITEMS_TEXT_MAX], is[ITEMS_TEXT_MAX];
 
 	if (!same_paths(from, to)) {
-		snprintf(err, CONFIG_ERR_MAX, "%s: paths cannot come or go while the link runs: restart longreachd for it",
-		         to->path);
+		snprintf(err, CONFIG_ERR_MAX,
+		         "%s: paths cannot come or go while the link runs: restart longreachd for it", to->path);
 		return false;
 	}
 	for (uint32_t i = 0; i < config_nkeys; i++) {

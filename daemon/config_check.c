@@ -167,7 +167,8 @@ static int check_paths(struct check *ck)
 		r = check_path(ck, p);
 		for (uint32_t j = 0; j < *ck->path && r == 0; j++)
 			if (c->paths[j].port == p->port && ip_addr_eq(&c->paths[j].local, &p->local))
-				r = blame(ck, "Port", "%u is taken at this LocalAddress= by [Path %s]: expected another port",
+				r = blame(ck, "Port",
+				          "%u is taken at this LocalAddress= by [Path %s]: expected another port",
 				          p->port, c->paths[j].name);
 		if (r < 0)
 			return r;
@@ -247,9 +248,9 @@ static int check_security(struct check *ck)
 int config_check(const struct link_config *c, const struct config_key **key, uint32_t *path,
                  char why[CONFIG_WHY_MAX * 2])
 {
-	static int (*const rules[])(struct check *) = {check_required, check_ports,   check_prefixes, check_pair_modes, check_host_groups,
-	                                               check_paths,    check_workers, check_security,
-	                                               check_times};
+	static int (*const rules[])(struct check *) = {check_required,   check_ports,       check_prefixes,
+	                                               check_pair_modes, check_host_groups, check_paths,
+	                                               check_workers,    check_security,    check_times};
 	struct check ck = {.c = c, .key = key, .path = path, .why = why};
 
 	*key = NULL;

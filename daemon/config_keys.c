@@ -37,17 +37,18 @@ const struct config_key config_keys[] = {
      .help = "Another mode than AckMode= between some hosts, whichever of them sends: LOCAL~REMOTE=MODE. The first\n"
              "that fits counts. The other edge names the same, the prefixes swapped, in the same order.\n"},
     {"Link", "Barrier", &type_barrier, ONE(barrier), .fallback = "auto", .flags = KEY_RELOADABLE,
-     .help = "What does not overtake RC bytes that were acknowledged early between the same two hosts. pair: everything\n"
-             "that is not RC, so that \"done\" said over TCP does not arrive before the data; the port then takes all IP\n"
-             "between the prefixes and carries it through this link. causal: RC messages on other queue pairs of the two\n"
-             "hosts, too. off: disconnects (DREQ, DREP) only. auto: pair,\n"
-             "in AckMode=host off. Both edges must agree.\n"},
+     .help = "What does not overtake RC bytes that were acknowledged early between the same two hosts. pair:\n"
+             "everything that is not RC, so that \"done\" said over TCP does not arrive before the data; the port\n"
+             "then takes all IP between the prefixes and carries it through this link. causal: RC messages on other queue\n"
+             "pairs of the two hosts, too. off: disconnects (DREQ, DREP) only. auto: pair, in AckMode=host off. Both\n"
+             "edges must agree.\n"},
     {"Link", "BarrierSkip", &type_skip, MANY(barrier_skip, nbarrier_skip, BARRIER_SKIP_MAX), .fallback = "22",
      .min = 0, .max = 65535, .flags = KEY_LIST | KEY_RELOADABLE,
      .help = "TCP and UDP ports, of either end, whose packets wait for nothing. Any in the file replace the 22.\n"},
     {"Link", "BarrierMax", &type_time, ONE(barrier_max_ns), .fallback = "1s", .min = 0, .max = 60 * S,
      .flags = KEY_RELOADABLE,
-     .help = "Longest wait of a packet for the bytes that were acknowledged before it; then it goes, and is counted.\n"},
+     .help = "Longest wait of a packet for the bytes that were acknowledged before it; then it goes, and is\n"
+             "counted.\n"},
     {"Link", "Distance", &type_distance, ONE(distance_m), .fallback = "auto", .min = 1, .max = 40000000,
      .help = "Length of the fibre. Sizes the buffer at the start. auto: as for 1000km. Once the round trip has been\n"
              "measured the larger of the two counts, and more than 5% between them is reported.\n"},
@@ -56,8 +57,8 @@ const struct config_key config_keys[] = {
              "what stops this machine for less than Tuning.PfcWatchdog=. The hosts, or the switch, must honour it.\n"},
     {"Link", "FEC", &type_fec, ONE(fec), .fallback = "off", .flags = KEY_RELOADABLE,
      .help = "Repair datagrams, so that a loss costs no round trip: M for K others, as K+M; auto: as many as the\n"
-             "measured losses ask for and the line has room for, none on a clean one. Takes memory at both edges, which must\n"
-             "both not say off.\n"},
+             "measured losses ask for and the line has room for, none on a clean one. Takes memory at both edges,\n"
+             "which must both not say off.\n"},
     {"Link", "Lanes", &type_count, ONE(lanes), .fallback = "64", .min = 1, .max = LANES_MAX,
      .help = "Independent streams that host pairs are spread over. Both edges must agree.\n"},
     {"Link", "Workers", &type_count, ONE(workers), .fallback = "1", .min = 1, .max = WORKERS_MAX,
@@ -66,9 +67,9 @@ const struct config_key config_keys[] = {
      .help = "CPU for each worker, in order. Not given: the kernel places them.\n"},
 
     {"Host", "Group", &type_host_group, MANY(host_groups, nhost_groups, HOST_GROUPS_MAX), .flags = KEY_LIST,
-     .help = "Addresses of one machine, ADDRESS+ADDRESS, up to 4: what it says over one waits for what was acknowledged\n"
-             "early over another. Groups that share an address are one. Machines whose programs speak for each other\n"
-             "may stand in one group. Both edges must name the same groups, of both sites.\n"},
+     .help = "Addresses of one machine, ADDRESS+ADDRESS, up to 4: what it says over one waits for what was\n"
+             "acknowledged early over another. Groups that share an address are one. Machines whose programs speak\n"
+             "for each other may stand in one group. Both edges must name the same groups, of both sites.\n"},
 
     {"Path", "LocalAddress", &type_address, PATH(local), .flags = KEY_REQUIRED | KEY_PATH,
      .help = "This edge's address on the WAN.\n"},
@@ -81,23 +82,24 @@ const struct config_key config_keys[] = {
      .help = "What this edge may send into the WAN, in bits per second with all headers.\n"},
     {"Path", "RateControl", &type_rate_control, PATH(rate_control), .fallback = "fixed",
      .flags = KEY_RELOADABLE | KEY_PATH,
-     .help = "fixed: Rate= whatever happens, for a line of one's own. auto: what the line is found to carry and others leave,\n"
-             "at most Rate=, for a line that is shared.\n"},
-    {"Path", "MTU", &type_packet_size, PATH(mtu), .fallback = "1500", .min = 1500, .max = WAN_MTU_MAX, .flags = KEY_PATH,
+     .help = "fixed: Rate= whatever happens, for a line of one's own. auto: what the line is found to carry and\n"
+             "others leave, at most Rate=, for a line that is shared.\n"},
+    {"Path", "MTU", &type_packet_size, PATH(mtu), .fallback = "1500", .min = 1500, .max = WAN_MTU_MAX,
+     .flags = KEY_PATH,
      .help = "Largest IP packet that the WAN carries whole. 9000 or more saves processor time.\n"},
     {"Path", "PathMTU", &type_path_mtu, PATH(path_mtu), .fallback = "auto", .min = 1280, .max = WAN_MTU_MAX,
      .flags = KEY_PATH,
-     .help = "auto: how large packets the path really carries, up to MTU=, is found out by probes (RFC 8899). Or a size that\n"
-             "is believed.\n"},
+     .help = "auto: how large packets the path really carries, up to MTU=, is found out by probes (RFC 8899). Or a\n"
+             "size that is believed.\n"},
     {"Path", "Weight", &type_count, PATH(weight), .fallback = "1", .min = 0, .max = PATH_WEIGHT_MAX, .flags = KEY_PATH,
-     .help = "How much this path is preferred while it is not full: the round trip counts divided by it. 0: standby, used\n"
-             "only if no path with a weight lives.\n"},
+     .help = "How much this path is preferred while it is not full: the round trip counts divided by it. 0: standby,\n"
+             "used only if no path with a weight lives.\n"},
     {"Path", "DSCP", &type_count, PATH(dscp), .fallback = "0", .min = 0, .max = 63, .flags = KEY_PATH,
      .help = "Of the datagrams to the other edge.\n"},
     {"Path", "SourcePorts", &type_count, PATH(source_ports), .fallback = "1", .min = 1, .max = SOURCE_PORTS_MAX,
      .flags = KEY_PATH,
-     .help = "UDP source ports that each lane's datagrams are spread over, for networks that share equal-cost paths by\n"
-             "ports. Each lane has one of its own in any case.\n"},
+     .help = "UDP source ports that each lane's datagrams are spread over, for networks that share equal-cost paths\n"
+             "by ports. Each lane has one of its own in any case.\n"},
 
     {"Buffer", "Directory", &type_directory, ONE(arena_dir), .fallback = "/run/longreach",
      .help = "Where the buffer's file is kept: a hugetlbfs or tmpfs mount with room for Size=.\n"},
@@ -108,8 +110,8 @@ const struct config_key config_keys[] = {
              "waiting for the first answer of their responder.\n"},
 
     {"Security", "Encryption", &type_cipher, ONE(encryption), .fallback = "aes-256-gcm",
-     .help = "How datagrams are sealed; the control channel is TLS 1.3 then. none: neither; whoever is on the line may\n"
-             "read, forge and end everything. Both edges must agree.\n"},
+     .help = "How datagrams are sealed; the control channel is TLS 1.3 then. none: neither; whoever is on the line\n"
+             "may read, forge and end everything. Both edges must agree.\n"},
     {"Security", "Certificate", &type_file, ONE(certificate_file),
      .help = "What this edge shows the other one, and its private key (mode 600). longreach keygen makes them.\n"},
     {"Security", "Key", &type_file, ONE(key_file), .help = ""},
@@ -144,7 +146,8 @@ const struct config_key config_keys[] = {
      .flags = KEY_RELOADABLE, .help = "Silence after which the other edge counts as dead.\n"},
     {"Tuning", "Keepalive", &type_time, ONE(keepalive_ns), .fallback = "250ms", .min = 10 * MS, .max = 60 * S,
      .flags = KEY_RELOADABLE, .help = "Longest silence towards the other edge.\n"},
-    {"Tuning", "RekeyAfter", &type_count, ONE(rekey_after), .fallback = "4194304", .min = 100, .max = SEAL_DATAGRAMS_MAX,
+    {"Tuning", "RekeyAfter", &type_count, ONE(rekey_after), .fallback = "4194304", .min = 100,
+     .max = SEAL_DATAGRAMS_MAX,
      .help = "Datagrams of one lane after which it goes on to its next key; 16 GiB, if they come first.\n"},
     {"Tuning", "PfcWatchdog", &type_time, ONE(pfc_watchdog_ns), .fallback = "5ms", .min = 1 * MS, .max = 1 * S,
      .help = "Longest pause with Pfc=: what has not emptied its ring by then is broken, and the fabric goes first.\n"},

@@ -139,8 +139,10 @@ static void write_ack_mode(const struct config_key *k, const void *field, char *
 const struct config_type type_ack_mode = {
     .expected = "near, far or host", .read = read_ack_mode, .write = write_ack_mode};
 
-static const char *const barrier_word[] = {
-    [BARRIER_AUTO] = "auto", [BARRIER_SAYS_OFF] = "off", [BARRIER_SAYS_PAIR] = "pair", [BARRIER_SAYS_CAUSAL] = "causal"};
+static const char *const barrier_word[] = {[BARRIER_AUTO] = "auto",
+                                           [BARRIER_SAYS_OFF] = "off",
+                                           [BARRIER_SAYS_PAIR] = "pair",
+                                           [BARRIER_SAYS_CAUSAL] = "causal"};
 
 static int read_barrier(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {

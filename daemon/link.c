@@ -127,7 +127,8 @@ static void add_path(struct proxy_path_status *sum, const struct proxy_path_stat
 	if (s->rtt_min_ns && (!sum->rtt_min_ns || s->rtt_min_ns < sum->rtt_min_ns))
 		sum->rtt_min_ns = s->rtt_min_ns;
 	if (s->rtt_smoothed_ns)
-		sum->rtt_smoothed_ns = sum->rtt_smoothed_ns ? (sum->rtt_smoothed_ns + s->rtt_smoothed_ns) / 2 : s->rtt_smoothed_ns;
+		sum->rtt_smoothed_ns = sum->rtt_smoothed_ns ? (sum->rtt_smoothed_ns + s->rtt_smoothed_ns) / 2
+		                                            : s->rtt_smoothed_ns;
 	sum->rtt_p99_ns = s->rtt_p99_ns > sum->rtt_p99_ns ? s->rtt_p99_ns : sum->rtt_p99_ns;
 	sum->loss_ppm = s->loss_ppm > sum->loss_ppm ? s->loss_ppm : sum->loss_ppm;
 	sum->searching |= s->searching;
@@ -501,7 +502,8 @@ void link_reconfigure(struct link *l, const struct link_config *c)
 	}
 }
 
-static struct seal_keys *make_keys(const struct link *l, const struct seal_secret *s, enum seal_direction dir, uint32_t shard)
+static struct seal_keys *make_keys(const struct link *l, const struct seal_secret *s, enum seal_direction dir,
+                                   uint32_t shard)
 {
 	struct seal_scope of = link_plan_seal(&l->config, shard);
 

@@ -56,7 +56,7 @@ struct view {
 	X(UNDERRUN, "buffer_no_underrun_xon_bytes", "Fill below which the line runs dry before a host is back.", "",   \
 	  v->deep.no_underrun_xon_bytes)                                                                               \
 	X(BDP, "bandwidth_delay_product_bytes", "Rate= times the round trip in force.", "", v->deep.bdp_bytes)         \
-	X(RATE, "rate_bits_per_second", "Rate= of the link file.", "", config_rate_bps(v->config))                            \
+	X(RATE, "rate_bits_per_second", "Rate= of the link file.", "", config_rate_bps(v->config))                     \
 	X(IN_FLIGHT, "wan_in_flight_bytes", "Sent to the other edge and not reported yet.", "",                        \
 	  v->snap->status.wan_in_flight_bytes)                                                                         \
 	X(NEAR, "flows", "Directions of RC connections, by role of this edge.", ",role=\"near\"",                      \
@@ -125,7 +125,8 @@ static void put_info(struct evbuffer *out, const struct view *views, uint32_t n)
 {
 	metrics_head(out, "build_info", "", "gauge", "The daemon's version.");
 	evbuffer_add_printf(out, "longreach_build_info{version=\"%s\"} 1\n", LONGREACH_VERSION);
-	metrics_head(out, "link_info", "", "gauge", "What a link is: its mode, and the name that the other edge has for it.");
+	metrics_head(out, "link_info", "", "gauge",
+	             "What a link is: its mode, and the name that the other edge has for it.");
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
 
@@ -178,7 +179,7 @@ static void put_counters(struct evbuffer *out, const struct view *views, uint32_
 				put_counter(out, name, &views[i], NULL, NULL, views[i].snap->counters.ctr[c]);
 	}
 #define X(name, field, text)                                                                                           \
-	metrics_head(out, #name, "_total", "counter", text);                                                                   \
+	metrics_head(out, #name, "_total", "counter", text);                                                           \
 	for (uint32_t i = 0; i < n; i++)                                                                               \
 		if (views[i].snap != NULL)                                                                             \
 			put_counter(out, #name, &views[i], NULL, NULL, views[i].snap->field);

@@ -23,8 +23,8 @@
 	X(LINE_LOSS, "path_line_loss_ratio", "", "gauge",                                                              \
 	  "Share of the datagrams that did not come by themselves, says the other edge; FEC made up for some.",        \
 	  fec->loss)                                                                                                   \
-	X(LINE_BURST, "path_line_loss_burst_datagrams", "", "gauge",                                                   \
-	  "Mean length of bursts of these; 0: not known.", fec->burst_known ? fec->burst : 0)                          \
+	X(LINE_BURST, "path_line_loss_burst_datagrams", "", "gauge", "Mean length of bursts of these; 0: not known.",  \
+	  fec->burst_known ? fec->burst : 0)                                                                           \
 	X(BURST_LONGEST, "path_loss_burst_longest_datagrams", "", "gauge",                                             \
 	  "Most datagrams in a row that were found lost.", s->loss_run_longest)                                        \
 	X(FEC_GROUP, "path_fec_group_datagrams", "", "gauge", "K of the K+M in force; 0: none.", fec->plan.k)          \
@@ -41,13 +41,14 @@
 	  s->stats.spurious)                                                                                           \
 	X(BURSTS, "path_loss_bursts", "_total", "counter", "Runs of datagrams found lost.", s->loss_runs)              \
 	X(REPAIRS, "path_repairs", "_total", "counter", "Packets or pieces sent again.", s->stats.repairs)             \
-	X(SPARED, "path_repaired_by_fec", "_total", "counter",                                                         \
-	  "Datagrams that FEC made up for at the other edge.", s->stats.spared)                                        \
+	X(SPARED, "path_repaired_by_fec", "_total", "counter", "Datagrams that FEC made up for at the other edge.",    \
+	  s->stats.spared)                                                                                             \
 	X(REBUILT, "path_rebuilt", "_total", "counter", "Datagrams of the other edge that FEC made up for.",           \
 	  s->stats.rebuilt)                                                                                            \
 	X(REORDERED, "path_reordered", "_total", "counter", "Datagrams that a later one had overtaken.",               \
 	  s->stats.reordered)                                                                                          \
-	X(REORDER_MOST, "path_reordered_by_most_datagrams", "", "gauge", "By how many at most.", s->stats.reorder_most) \
+	X(REORDER_MOST, "path_reordered_by_most_datagrams", "", "gauge", "By how many at most.",                       \
+	  s->stats.reorder_most)                                                                                       \
 	X(MARKED, "path_marked", "_total", "counter", "Datagrams that came with the ECN mark CE, and were obeyed.",    \
 	  s->stats.marked)                                                                                             \
 	X(MOVED, "path_moved", "_total", "counter", "Datagrams whose contents went again elsewhere when it died.",     \

@@ -32,7 +32,16 @@ static const char usage[] =
     "\n"
     "SIGHUP reads the link files again; SIGTERM and SIGINT stop. See longreachd(8), longreach.conf(5).\n";
 
-enum long_options { OPT_CONFIG = 256, OPT_CONFIG_DIR, OPT_CHECK, OPT_PRINT, OPT_CONTROL, OPT_METRICS, OPT_PCAP, OPT_FOREGROUND };
+enum long_options {
+	OPT_CONFIG = 256,
+	OPT_CONFIG_DIR,
+	OPT_CHECK,
+	OPT_PRINT,
+	OPT_CONTROL,
+	OPT_METRICS,
+	OPT_PCAP,
+	OPT_FOREGROUND
+};
 
 static const struct option long_options[] = {
     {"config", required_argument, NULL, OPT_CONFIG},

@@ -189,7 +189,8 @@ static void offer_key(struct peer *p)
 	hello_epochs(&p->here, &p->there, &s);
 	p->offer.epoch = s.epoch_tx;
 	p->offer_serial++;
-	if (!export_secret(p->conn, p->connects ? KEY_FROM_CONNECTING : KEY_FROM_LISTENING, p->offer_serial, &p->offer)) {
+	if (!export_secret(p->conn, p->connects ? KEY_FROM_CONNECTING : KEY_FROM_LISTENING, p->offer_serial,
+	                   &p->offer)) {
 		log_err("link %s: no key can be had from TLS", p->name);
 		return;
 	}

@@ -180,7 +180,8 @@ static void watch_truncated(struct site *s, const struct link_snapshot *snap)
 
 	s->truncated = snap->lan_truncated;
 	if (s->truncated > before && log_limit_pass(&s->truncated_said, clock_now_ns(), NULL))
-		log_warn("link %s: %" PRIu64 " frames larger than any packet of a wire came in at a LAN port and were lost: "
+		log_warn("link %s: %" PRIu64
+		         " frames larger than any packet of a wire came in at a LAN port and were lost: "
 		         "a host on this machine sends with TSO, which an edge cannot undo; on its interface run "
 		         "`ethtool -K NAME tso off gso off` [lan_ring_truncated]",
 		         s->config.name, s->truncated - before);
@@ -362,8 +363,8 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 	}
 	log_notice("link %s: takes up its changed file", c->name);
 	if (kept)
-		log_notice("link %s: no ACKs are early any longer; Barrier=auto stays pair, as it was at the start, until "
-		           "longreachd is restarted at both edges",
+		log_notice("link %s: no ACKs are early any longer; Barrier=auto stays pair, as it was at the start, "
+		           "until longreachd is restarted at both edges",
 		           c->name);
 	/* The session first: where the edges come to disagree, early ACKs end before the mode changes. */
 	peer_reconfigure(s->peer, c);

@@ -276,7 +276,8 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	json_uint(j, "since_ns", s->since_ns);
 	json_uint(j, "deaths", st->deaths);
 	json_uint(j, "epoch", s->epoch_tx);
-	json_uint(j, "mtu", s->payload_max ? (uint64_t)s->payload_max + c->mtu - wan_port_payload_max(&c->remote, c->mtu) : 0);
+	json_uint(j, "mtu",
+	          s->payload_max ? (uint64_t)s->payload_max + c->mtu - wan_port_payload_max(&c->remote, c->mtu) : 0);
 	json_bool(j, "mtu_search", s->searching);
 	json_uint(j, "mtu_black_holes", s->black_holes);
 	json_uint(j, "rtt_min_ns", s->rtt_min_ns);

@@ -233,8 +233,9 @@ static int read_hex(const char *text, uint8_t *out, size_t *len)
 			continue;
 		if (!isxdigit((unsigned char)*text) || digits == 2 * PSK_MAX)
 			return -EINVAL;
-		value = value << 4 | (unsigned)(isdigit((unsigned char)*text) ? *text - '0'
-		                                                              : tolower((unsigned char)*text) - 'a' + 10);
+		value = value << 4 |
+		        (unsigned)(isdigit((unsigned char)*text) ? *text - '0'
+		                                                 : tolower((unsigned char)*text) - 'a' + 10);
 		if (digits++ % 2 == 1)
 			out[digits / 2 - 1] = (uint8_t)value;
 	}
@@ -341,8 +342,9 @@ bool tls_proven(const struct tls *t, SSL *ssl)
 
 bool tls_export(SSL *ssl, const uint8_t *context, size_t len, uint8_t out[SEAL_SECRET_LEN])
 {
-	return SSL_is_init_finished(ssl) && SSL_export_keying_material(ssl, out, SEAL_SECRET_LEN, exporter_label,
-	                                                               sizeof(exporter_label) - 1, context, len, 1) == 1;
+	return SSL_is_init_finished(ssl) &&
+	       SSL_export_keying_material(ssl, out, SEAL_SECRET_LEN, exporter_label, sizeof(exporter_label) - 1,
+	                                  context, len, 1) == 1;
 }
 
 /* --- what went wrong --- */
@@ -358,17 +360,20 @@ static const struct {
     {SSL_R_UNEXPECTED_EOF_WHILE_READING, "closed by the other edge"},
     {SSL_R_HTTP_REQUEST, "the other end speaks HTTP, not TLS"},
     {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, "the other end shows no certificate"},
-    {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, "the other edge expects a certificate: has it a PSKFile= and this one not?"},
+    {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED,
+     "the other edge expects a certificate: has it a PSKFile= and this one not?"},
     {SSL_R_TLSV1_ALERT_UNKNOWN_CA, "the other edge refuses our certificate: its CA= did not sign it"},
     {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, "the other edge refuses our certificate: it has expired"},
     {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, "the other edge refuses our certificate: its PeerName= is another name"},
     {SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, "the other edge refuses our certificate"},
-    {SSL_R_TLSV1_ALERT_DECRYPT_ERROR, "the other edge refuses our certificate or pre-shared key: it does not fit its own"},
+    {SSL_R_TLSV1_ALERT_DECRYPT_ERROR,
+     "the other edge refuses our certificate or pre-shared key: it does not fit its own"},
     {SSL_R_BINDER_DOES_NOT_VERIFY, "the other end has another PSKFile="},
     {SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER, "the other end refuses our pre-shared key: its PSKFile= is another"},
     {SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM, "the other end does not have the pre-shared key"},
     {SSL_R_NO_SHARED_CIPHER, "the other end does not have the pre-shared key, or no cipher suite in common"},
-    {SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, "the other end has no key in common with this one: a PSKFile= here or there only?"},
+    {SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE,
+     "the other end has no key in common with this one: a PSKFile= here or there only?"},
 };
 
 unsigned long tls_last_words(SSL *ssl)

@@ -63,7 +63,8 @@ static void capture_wan_tx(struct worker *w, const struct wan_tx *tx, const uint
 {
 	const struct path_config *c = &w->config.paths[tx->path];
 
-	pcap_udp(w->pcap_wan, w->wall_ns, PCAP_OUT, &c->local, wan_port_lane_sport(w->wan, tx), &c->remote, c->port, dgram, len, false);
+	pcap_udp(w->pcap_wan, w->wall_ns, PCAP_OUT, &c->local, wan_port_lane_sport(w->wan, tx), &c->remote, c->port,
+	         dgram, len, false);
 }
 
 /* Fills the staging buffer once and sends it. */

@@ -43,7 +43,7 @@ enum worker_cmd_type { WORKER_SESSION, WORKER_RX_KEYS, WORKER_RECONFIGURE, WORKE
 struct worker_cmd {
 	enum worker_cmd_type type;
 	struct proxy_session session;     /* SESSION */
-	struct seal_keys *keys;           /* SESSION: to seal with, NULL: not sealed. RX_KEYS: to open with, NULL when taken */
+	struct seal_keys *keys; /* SESSION: to seal with, NULL: not sealed. RX_KEYS: to open with, NULL when taken */
 	uint32_t serial;                  /* RX_KEYS: the asker's */
 	struct proxy_config *config;      /* RECONFIGURE: comes back in the answer */
 	struct worker_snapshot *snapshot; /* SNAPSHOT: comes back in the answer */

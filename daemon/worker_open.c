@@ -118,9 +118,10 @@ static int open_arena(struct worker *w, char *err, size_t errlen)
 	if (r == 0)
 		r = start_core(w, &pc, &g, err, errlen);
 	if (r == 0)
-		w->resident = resident_start((struct resident_piece[RESIDENT_PIECES]){{w->heap, w->heap_len},
-		                                                                      {w->arena.region, w->arena.map_len}},
-		                             w->label);
+		w->resident = resident_start(
+		    (struct resident_piece[RESIDENT_PIECES]){{w->heap, w->heap_len},
+		                                             {w->arena.region, w->arena.map_len}},
+		    w->label);
 	return r;
 }
 

@@ -75,7 +75,8 @@ int emit_nxos(const struct report *rep, FILE *out, FILE *err)
 		return -1;
 	}
 	emit_head(rep, "!", out);
-	fprintf(out, "! What belongs to these classes is for a policy-map type qos to say (match cos or dscp, set qos-group).\n");
+	fprintf(out, "! What belongs to these classes is for a policy-map type qos to say (match cos or dscp, set "
+	             "qos-group).\n");
 	fprintf(out, "policy-map type network-qos LONGREACH\n");
 	for (unsigned p = 1; p < HEADROOM_PRIORITIES; p++)
 		if ((mask & 1u << p) != 0)

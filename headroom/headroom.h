@@ -232,7 +232,7 @@ struct headroom_deep {
 	uint64_t capacity_bytes;
 	uint64_t xoff_bytes;            /* fill at which a flow that is alone is held off */
 	uint64_t flow_share_bytes;      /* of each of `flows` when all are held off */
-	uint64_t no_underrun_xon_bytes; /* fill that the line needs for the time until a host that was held off is back */
+	uint64_t no_underrun_xon_bytes; /* fill that the line needs until a host that was held off is back */
 	bool fills_the_line;            /* XOFF is not below it */
 	bool stands_loss;               /* the capacity is not below what is wanted */
 };

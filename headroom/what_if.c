@@ -153,8 +153,8 @@ int what_if(const struct options *o, FILE *out, FILE *err)
 	if (o->format == FORMAT_JSON)
 		jo_close(&j, ']');
 	if (o->format == FORMAT_TEXT)
-		fprintf(out,
-		        "Headroom of one lossless priority. \"-\": the model's source does not take that length. spread: the "
-		        "largest over the smallest.\n");
+		fprintf(out, "Headroom of one lossless priority. \"-\": the model's source does not take that length. "
+		             "spread: the "
+		             "largest over the smallest.\n");
 	return 0;
 }

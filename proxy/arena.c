@@ -57,7 +57,8 @@ struct slot_meta *arena_meta(struct arena *a, uint32_t slot)
 
 static uint8_t *slot_data(const struct arena *a, const struct arena_class *class, uint32_t slot)
 {
-	return arena_chunk_base(a, slot >> a->lay.shift) + class->data_off + (size_t)(slot & a->slot_mask) * class->stride;
+	return arena_chunk_base(a, slot >> a->lay.shift) + class->data_off +
+	       (size_t)(slot & a->slot_mask) * class->stride;
 }
 
 uint8_t *arena_data(struct arena *a, uint32_t slot)

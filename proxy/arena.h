@@ -65,7 +65,7 @@ struct slot_hdr {
 	uint32_t fp;       /* fingerprint: opcode, length, payload CRC */
 	uint16_t vlan_tci; /* 0: untagged */
 	uint8_t flags;     /* enum slot_flags */
-	uint8_t waits;     /* a request that begins a message: entries of the barrier's snapshot behind its bytes, in len */
+	uint8_t waits; /* a request that begins a message: entries of the barrier's snapshot behind its bytes, in len */
 	uint8_t reserved[20];
 	uint32_t crc; /* CRC-32 of the 60 bytes before it, with state as SLOT_COMMITTED */
 };

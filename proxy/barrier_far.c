@@ -113,7 +113,8 @@ static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, 
 	return while_it_lacks(f, pc);
 }
 
-static bool between(const struct proxy *p, const struct far_flow *f, const struct ip_addr *src, const struct ip_addr *dst)
+static bool between(const struct proxy *p, const struct far_flow *f, const struct ip_addr *src,
+                    const struct ip_addr *dst)
 {
 	return ip_addr_eq(barrier_host(p, &f->src), barrier_host(p, src)) &&
 	       ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, dst));

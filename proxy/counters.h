@@ -21,16 +21,17 @@
 	X(LAN_TOO_BIG, "lan_too_big", "larger than a slot")                                                            \
 	X(LAN_FOREIGN, "lan_foreign", "source or destination outside the prefixes of the link")                        \
 	X(LAN_FLOW_TABLE_FULL, "lan_flow_table_full", "no room for one more flow")                                     \
-	X(LAN_UNPAIRED_FULL, "lan_unpaired_full", "one more QP of a source that has too many without an answer")      \
+	X(LAN_UNPAIRED_FULL, "lan_unpaired_full", "one more QP of a source that has too many without an answer")       \
 	X(LAN_NO_ROOM, "lan_no_room", "no slot: requester held off by RNR NAK")                                        \
 	X(LAN_GAP, "lan_gap", "behind a gap that was NAKed already")                                                   \
 	X(LAN_FAILED, "lan_failed", "for a queue pair whose responder refused or vanished")                            \
 	X(LAN_DUPLICATE, "lan_duplicate", "request packet received before")                                            \
-	X(LAN_STRANGER, "lan_stranger", "unlike what its PSN held before: a reset only if it comes again")               \
+	X(LAN_STRANGER, "lan_stranger", "unlike what its PSN held before: a reset only if it comes again")             \
 	X(LAN_SEQUENCE, "lan_sequence", "opcode that cannot follow the one before it")                                 \
 	X(LAN_WINDOW, "lan_window", "PSN too far from the expected one")                                               \
 	X(LAN_READ_RETRY, "lan_read_retry", "repeated READ or ATOMIC answered from kept responses")                    \
-	X(LAN_ANSWER_LOST, "lan_answer_lost", "READ or ATOMIC repeated after its answer was forgotten: fails if it insists") \
+	X(LAN_ANSWER_LOST, "lan_answer_lost",                                                                          \
+	  "READ or ATOMIC repeated after its answer was forgotten: fails if it insists")                               \
 	X(LAN_READS_FULL, "lan_reads_full", "too many READs and ATOMICs open in one flow")                             \
 	X(LAN_ACK_UNMATCHED, "lan_ack_unmatched", "response that belongs to no known flow")                            \
 	X(LAN_ACK_STALE, "lan_ack_stale", "response for a position already settled")                                   \
@@ -45,11 +46,11 @@
 	X(WAN_TRUNCATED, "wan_truncated", "datagram or frame shorter than its headers say")                            \
 	X(WAN_BAD_VERSION, "wan_bad_version", "unknown datagram version")                                              \
 	X(WAN_BAD_TAG, "wan_bad_tag", "datagram damaged or forged")                                                    \
-	X(WAN_UNSEALED, "wan_unsealed", "datagram without a seal on a sealed link")                                     \
+	X(WAN_UNSEALED, "wan_unsealed", "datagram without a seal on a sealed link")                                    \
 	X(WAN_BAD_KEY, "wan_bad_key", "sealed with a key that is not known, or not any more")                          \
 	X(WAN_REFLECTED, "wan_reflected", "one of this edge's own datagrams came back")                                \
 	X(WAN_BAD_LANE, "wan_bad_lane", "lane out of range or not of this shard")                                      \
-	X(WAN_BAD_PATH, "wan_bad_path", "path that the link does not have")                                             \
+	X(WAN_BAD_PATH, "wan_bad_path", "path that the link does not have")                                            \
 	X(WAN_BAD_EPOCH, "wan_bad_epoch", "datagram of another session")                                               \
 	X(WAN_DUPLICATE, "wan_duplicate", "packet number received before or too old")                                  \
 	X(WAN_BAD_FRAME, "wan_bad_frame", "frame with impossible contents")                                            \
@@ -73,7 +74,7 @@
 	X(ACKS_TX, "acks_tx", "ACKs to requesters")                                                                    \
 	X(NAKS_TX, "naks_tx", "sequence error NAKs to requesters")                                                     \
 	X(RNR_NAKS_TX, "rnr_naks_tx", "RNR NAKs to requesters (hold-off)")                                             \
-	X(CNPS_TX, "cnps_tx", "CNPs to hosts: slow down")                                                           \
+	X(CNPS_TX, "cnps_tx", "CNPs to hosts: slow down")                                                              \
 	X(CNPS_RX, "cnps_rx", "CNPs from responders' hosts, obeyed")                                                   \
 	X(ACKS_RX, "acks_rx", "ACKs from responders")                                                                  \
 	X(NAKS_RX, "naks_rx", "sequence error NAKs from responders")                                                   \
@@ -81,14 +82,14 @@
 	X(ERR_NAKS_RX, "err_naks_rx", "fatal NAKs from responders")                                                    \
 	X(LAN_TIMEOUTS, "lan_timeouts", "responders that did not answer in time")                                      \
 	X(LAN_RETRIES, "lan_retries", "packets sent to a responder again")                                             \
-	X(DEMOTIONS, "demotions", "near flows that lost their early ACKs as nothing was heard of their responders")      \
+	X(DEMOTIONS, "demotions", "near flows that lost their early ACKs as nothing was heard of their responders")    \
 	X(RAW_CARRIED, "raw_carried", "packets carried as they are (UD, UC, QP1, unknown)")                            \
 	X(FLOWS_OPENED, "flows_opened", "near flows opened")                                                           \
 	X(FLOWS_CLOSED, "flows_closed", "near flows closed")                                                           \
 	X(UNPAIRED_EVICTED, "unpaired_evicted", "near flows forgotten that never got an answer, for want of room")     \
-	X(REQUESTERS_GONE, "requesters_gone", "connections whose requester's QPN was found in a younger one")              \
+	X(REQUESTERS_GONE, "requesters_gone", "connections whose requester's QPN was found in a younger one")          \
 	X(INCARNATIONS, "incarnations", "QP resets recognised")                                                        \
-	X(BEGAN_LOWER, "began_lower", "flows that were found to begin before the first packet that came")             \
+	X(BEGAN_LOWER, "began_lower", "flows that were found to begin before the first packet that came")              \
 	X(PAIRED_CM, "paired_cm", "QPN pairs learned from CM messages")                                                \
 	X(PAIRED_PROBE, "paired_probe", "QPN pairs learned from the responder's first answer")                         \
 	X(PAIR_QUARANTINES, "pair_quarantines", "host pairs put aside after an unanswered probe")                      \
@@ -105,7 +106,7 @@
 	X(FEC_TX, "fec_tx_repairs", "repair datagrams of FEC to the other edge")                                       \
 	X(FEC_RX, "fec_rx_repairs", "repair datagrams of FEC from the other edge")                                     \
 	X(FEC_REBUILT, "fec_rebuilt", "lost datagrams that FEC rebuilt here, without a round trip")                    \
-	X(FEC_DELAY_US, "fec_delay_us", "microseconds that those came later than they would have, summed up")           \
+	X(FEC_DELAY_US, "fec_delay_us", "microseconds that those came later than they would have, summed up")          \
 	X(FEC_BEYOND, "fec_beyond", "groups of FEC that lost more than their repairs make up for")                     \
 	X(FEC_SPARED, "fec_spared", "lost datagrams that the other edge rebuilt: not sent again")                      \
 	X(FEC_LATE, "fec_late", "lost datagrams that the other edge rebuilt after they were sent again")               \
@@ -115,8 +116,8 @@
 	X(WAN_REFUSED, "wan_refused", "datagrams that the other edge had no room for")                                 \
 	X(CREDIT_TAKEN_BACK, "credit_taken_back", "times that a far edge gave up packets of a flow: sent again later") \
 	X(WAN_PROBES, "wan_probes", "probe timeouts")                                                                  \
-	X(WAN_ASKED, "wan_asked", "times that the other edge was asked about datagrams that no report told of")           \
-	X(EVICTED, "evicted", "unacknowledged packets given up for others: who sent them has them still")               \
+	X(WAN_ASKED, "wan_asked", "times that the other edge was asked about datagrams that no report told of")        \
+	X(EVICTED, "evicted", "unacknowledged packets given up for others: who sent them has them still")              \
 	X(BYTES_DELIVERED, "bytes_delivered", "payload bytes that responders acknowledged")                            \
 	X(BYTES_FAILED, "bytes_failed", "acknowledged payload bytes that could not be delivered")                      \
 	X(IP_CARRIED, "ip_carried", "IP packets that are not RoCEv2, carried as they are")                             \
@@ -124,7 +125,7 @@
 	X(BARRIER_EXEMPT, "barrier_exempt", "packets that wait for nothing: BarrierSkip=, bare TCP ACKs")              \
 	X(BARRIER_WAIVED, "barrier_waived", "packets let go before RC bytes of a flow that cannot go on")              \
 	X(BARRIER_EXPIRED, "barrier_expired", "packets let go after BarrierMax=")                                      \
-	X(READS_HELD, "reads_held", "READs and ATOMICs that waited for room for their answers before they crossed")  \
+	X(READS_HELD, "reads_held", "READs and ATOMICs that waited for room for their answers before they crossed")    \
 	X(REQUESTERS_TOLD, "requesters_told", "idle requesters whose queue pair was failed: acknowledged work was lost")
 
 /* X(enumerator, printed name, severity: 'i'nfo 'w'arning 'e'rror, what happened) */
@@ -132,23 +133,24 @@
 	X(WAN_UP, "wan_up", 'i', "the other edge answers")                                                             \
 	X(WAN_DEAD, "wan_dead", 'w', "nothing heard from the other edge")                                              \
 	X(PATH_UP, "path_up", 'i', "a path answers")                                                                   \
-	X(PATH_NARROWER, "path_narrower", 'w', "a path does not carry datagrams as large as before")                      \
-	X(PATH_DEAD, "path_dead", 'w', "a path does not answer")                                                      \
+	X(PATH_NARROWER, "path_narrower", 'w', "a path does not carry datagrams as large as before")                   \
+	X(PATH_DEAD, "path_dead", 'w', "a path does not answer")                                                       \
 	X(FLOW_OPENED, "flow_opened", 'i', "first packet of an RC flow")                                               \
 	X(FLOW_PAIRED, "flow_paired", 'i', "the requester's QPN is known")                                             \
 	X(FLOW_RESET, "flow_reset", 'i', "the host reset its QP: a new incarnation begins")                            \
 	X(FLOW_CLOSED, "flow_closed", 'i', "flow forgotten")                                                           \
 	X(FLOW_FAILED, "flow_failed", 'e', "bytes that were acknowledged could not be delivered")                      \
-	X(ANSWER_LOST, "answer_lost", 'e', "a READ or ATOMIC is repeated whose answer is forgotten: its QP ends")            \
-	X(REQUESTER_TOLD, "requester_told", 'w', "idle when acknowledged work failed: its queue pair was made to fail")     \
-	X(REQUESTER_UNTOLD, "requester_untold", 'w', "idle when acknowledged work failed, and does not answer")            \
-	X(FLOW_ORPHANED, "flow_orphaned", 'w', "the other edge lost its buffer: what came before is still delivered")    \
+	X(ANSWER_LOST, "answer_lost", 'e', "a READ or ATOMIC is repeated whose answer is forgotten: its QP ends")      \
+	X(REQUESTER_TOLD, "requester_told", 'w',                                                                       \
+	  "idle when acknowledged work failed: its queue pair was made to fail")                                       \
+	X(REQUESTER_UNTOLD, "requester_untold", 'w', "idle when acknowledged work failed, and does not answer")        \
+	X(FLOW_ORPHANED, "flow_orphaned", 'w', "the other edge lost its buffer: what came before is still delivered")  \
 	X(FLOW_STALLED, "flow_stalled", 'w', "the responder makes no progress")                                        \
 	X(FLOW_RESUMED, "flow_resumed", 'i', "the responder answers again")                                            \
 	X(FLOW_DEMOTED, "flow_demoted", 'w', "no early ACKs: nothing heard of the responder, or no progress")          \
 	X(FLOW_HELD_OFF, "flow_held_off", 'w', "requester held off: buffer share used up")                             \
 	X(PAIR_QUARANTINED, "pair_quarantined", 'w', "a probe was not answered")                                       \
-	X(BARRIER_EXPIRED, "barrier_expired", 'w', "packets went before RC bytes in front of them: BarrierMax=")         \
+	X(BARRIER_EXPIRED, "barrier_expired", 'w', "packets went before RC bytes in front of them: BarrierMax=")       \
 	X(TABLE_FULL, "table_full", 'w', "a bounded table is full")                                                    \
 	X(REBUILT, "rebuilt", 'i', "state rebuilt from the arena")
 

@@ -44,7 +44,8 @@ static void free_settled(struct proxy *p, struct far_flow *f, uint64_t from, uin
 			const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
 			psns = h->psns ? h->psns : 1;
-			count(p, CTR_BYTES_DELIVERED, (uint64_t)(slot_packet_len(h) - h->hdr_len - ROCE_ICRC_LEN - h->pad));
+			count(p, CTR_BYTES_DELIVERED,
+			      (uint64_t)(slot_packet_len(h) - h->hdr_len - ROCE_ICRC_LEN - h->pad));
 			slot_release(p, slot);
 		}
 		pos += psns;

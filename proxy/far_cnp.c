@@ -14,7 +14,8 @@ void far_cnp_learn(const struct proxy *p, struct far_flow *f, uint32_t slot)
 
 	if (roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt) != DROP_NONE)
 		return;
-	f->asks = (struct asks_like){.sport = pkt.udp_sport, .pkey = pkt.pkey, .tos = pkt.tos, .migreq = pkt.migreq, .known = true};
+	f->asks = (struct asks_like){
+	    .sport = pkt.udp_sport, .pkey = pkt.pkey, .tos = pkt.tos, .migreq = pkt.migreq, .known = true};
 }
 
 void far_cnp_due(struct proxy *p, struct far_flow *f)

@@ -110,7 +110,8 @@ static double cost_of(const struct fec_plan *p)
 /* --- what could be done --- */
 
 struct best {
-	struct fec_plan few, fewest, most, last; /* few, most: the cheapest; fewest, last: in the room that there is, and that has to be */
+	/* few, most: the cheapest; fewest, last: in the room that there is, and that has to be */
+	struct fec_plan few, fewest, most, last;
 	double afford, full; /* what those may cost */
 	double fewest_left, last_left;
 };
@@ -193,7 +194,8 @@ static void try_all(struct best *b, double loss, double burst, const struct fec_
 
 /* A full line does not say how much more it is to carry. Often it is what a moment has left: so the last steps are
  * small. */
-static void step_down(struct best *b, const struct fec_plan *plan, double loss, double burst, const struct fec_line *line)
+static void step_down(struct best *b, const struct fec_plan *plan, double loss, double burst,
+                      const struct fec_line *line)
 {
 	double near = b->most.k ? FULL_NEAR * cost_of(&b->most) : 0, step = FULL_STEP * cost_of(plan);
 
@@ -256,10 +258,12 @@ static void update_auto(struct fec_plan *plan, uint64_t *changed_ns, const struc
 		return;
 	}
 	left = fec_left_over(&want, loss, burst);
-	if (fits(plan, line) && fec_left_over(plan, loss, burst) <= KEEP_LEFT * (left > FEC_LEFT_FEW ? left : FEC_LEFT_FEW)) {
+	if (fits(plan, line) &&
+	    fec_left_over(plan, loss, burst) <= KEEP_LEFT * (left > FEC_LEFT_FEW ? left : FEC_LEFT_FEW)) {
 		bool too_much = line->full || line->load * (1 + cost_of(plan)) > (FEC_LOAD_MOST + 1) / 2;
 
-		if (!(too_much && cost_of(plan) > cost_of(&want)) && (cost_of(plan) <= KEEP_COST * cost_of(&want) || !may_drop))
+		if (!(too_much && cost_of(plan) > cost_of(&want)) &&
+		    (cost_of(plan) <= KEEP_COST * cost_of(&want) || !may_drop))
 			return;
 	}
 	set(plan, changed_ns, &want, now_ns);

@@ -38,9 +38,9 @@
 #define FEC_LEFT_MOST 4e-3 /* ... and at any load */
 #define FEC_ON_LOSS 5e-5      /* below half of that a loss in a message of 64 KiB is one in 5,000 */
 #define FEC_HOLD_NS 2000000000ull
-#define FEC_BURST_UNKNOWN 8 /* mean length of bursts, before one is known: what begins with a loss is not to begin with a stall */
+#define FEC_BURST_UNKNOWN 8 /* mean length of bursts before one is known: no stall for what begins with a loss */
 #define FEC_BLOCK_PART 14 /* a block has this part of a round trip to fill, ... */
-#define FEC_HOLD_PART  12 /* ... and is closed after this part: so it may take all of what the line carries, at 6/7 of its rate */
+#define FEC_HOLD_PART  12 /* ... and is closed after this part: it may take all of the line, at 6/7 of its rate */
 #define FEC_LOAD_MOST 0.9988 /* of a line's time, that data and repairs together may be planned to take, ... */
 #define FEC_LOAD_FULL 0.9994 /* ... and from where on nothing was left of it */
 

@@ -278,7 +278,7 @@ enum fec_outcome fec_rx_repair(struct fec_rx *rx, struct fec_seen *seen, const s
 		return FEC_FORGOTTEN;
 	if (!note(rx, w, seen->space, pn, f))
 		return FEC_NONSENSE;
-	look_around(rx, seen, recv, f, &s); /* again: what the repair took the place of may have been one of the group */
+	look_around(rx, seen, recv, f, &s); /* again: the repair may have taken the place of one of the group */
 	if (s.forgotten)
 		return FEC_FORGOTTEN;
 	if (s.nlost > w->n)

@@ -10,7 +10,7 @@ enum proxy_limits {
 	PSN_HALF = 1 << 23,         /* serial arithmetic on 24 bits */
 	FLOW_SPAN_MAX = 1 << 22,    /* PSNs between the oldest unsettled and the newest: half of half the PSN space, so
 	                               that neither a stale PSN nor a new one can be mistaken for the other */
-	FP_RING = 1024,       /* words of fingerprint ring per flow: 512 starts and ends of messages, more than a host has outstanding */
+	FP_RING = 1024,       /* words of fingerprint ring per flow: 512 starts and ends of messages */
 	PATIENCE_PKTS = 64,   /* packets past a gap before it is called a loss: one adaptive-routing burst */
 	ACK_EVERY_PKTS = 64,  /* an ACK at least this often without AckReq */
 	READS_PER_FLOW = 256, /* open and kept READs and ATOMICs: rxe allows 128 outstanding */
@@ -27,18 +27,17 @@ enum proxy_limits {
 	WAN_MTU_MIN = 1280,
 	WAN_MTU_MAX = 9216,
 	WAN_REFS_MAX = 10, /* packets or control items in one datagram that need repair if it is lost */
-	WAN_PN_SPAN =
-	    1 << 18, /* packet numbers of one lane between the oldest unsettled and the newest: 2.3 GB at 9000 */
+	WAN_PN_SPAN = 1 << 18, /* packet numbers of a lane, from the oldest unsettled to the newest: 2.3 GB at 9000 */
 	WAN_RX_BITS = 1 << 19,       /* receiver remembers twice that, so that "old" is never "lost" */
 	WAN_TAG_LEN = 16,            /* room for the AEAD tag, kept also while the link is not sealed */
 	PIECE_UNIT = 64,             /* pieces of packets are cut at multiples of this: 66 units make a slot */
-	HOLD_OFF_ALPHA = 3, /* a flow that drains well may hold about so many times what is free of its pool (share.c) */
+	HOLD_OFF_ALPHA = 3, /* times what is free of its pool that a flow may hold, if it drains well (share.c) */
 	CREDIT_MIN_BYTES = 64 << 10, /* a flow's credit never falls below this */
 	/* FEC */
 	FEC_K_MAX = 240, /* datagrams of a group, ... */
 	FEC_M_MAX = 16,  /* ... and repair datagrams for them: what coding costs grows with it */
-	FEC_PLACES_MAX = 240, /* numbers of a group, with those between that it does not protect: places and repairs are the 256
-	                         elements of a field */
+	FEC_PLACES_MAX = 240, /* numbers of a group, those between that it does not protect among them: places and
+	                         repairs are the 256 elements of a field */
 	FEC_DEPTH_MAX = 32,   /* groups that take turns: a burst of losses so long takes one datagram of each */
 	FEC_BLOCK_MAX = 4096, /* numbers of all of them: 37 MB at 9000 */
 	FEC_BLOCK_PARITY_MAX = 256, /* repair datagrams of all of them */

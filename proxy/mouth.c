@@ -4,7 +4,7 @@
 /* 0.64 ms: short against a host's patience, long against a LAN round trip. IBTA table 45. */
 #define RNR_WAIT_MIN_NS 640000ull
 #define RNR_WAIT_MAX_NS 10240000ull
-#define SILENT_AFTER_NS 10000000000ull /* of holding a host off for a responder that is silent: it may only stand still */
+#define SILENT_AFTER_NS 10000000000ull /* of holding a host off for a silent responder: it may only stand still */
 #define RNR_DOUBLINGS   4
 #define RNR_QUIET_NS    300000ull    /* one for all the packets of a burst */
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
@@ -65,8 +65,9 @@ static uint8_t rnr_code_within(uint64_t ns)
 {
 	uint8_t code = roce_rnr_timer_code(max_u64(ns, RNR_WAIT_MIN_NS));
 
-	return roce_rnr_timer_ns(code) > ns && roce_rnr_timer_ns((uint8_t)(code - 1)) >= RNR_WAIT_MIN_NS ? (uint8_t)(code - 1)
-	                                                                                                  : code;
+	return roce_rnr_timer_ns(code) > ns && roce_rnr_timer_ns((uint8_t)(code - 1)) >= RNR_WAIT_MIN_NS
+	           ? (uint8_t)(code - 1)
+	           : code;
 }
 
 /* One that has filled its buffer far beyond what the line needs does not come for every bit of room that a report

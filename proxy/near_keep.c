@@ -25,7 +25,8 @@
 /* Less than that part of it is left: of its chunks, too, as what is kept is often little of many of them. */
 static bool pool_scarce(const struct proxy *p, enum arena_pool pool, uint32_t part)
 {
-	return min_u64(pool_free(p, pool), arena_room(p->arena, pool, LAN_PKT_MAX)) < arena_capacity(p->arena, pool) / part;
+	return min_u64(pool_free(p, pool), arena_room(p->arena, pool, LAN_PKT_MAX)) <
+	       arena_capacity(p->arena, pool) / part;
 }
 
 static bool scarce(const struct proxy *p)

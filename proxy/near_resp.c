@@ -50,7 +50,8 @@ static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *o
 static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op, const struct lane *l,
                           const struct wan_packet *w)
 {
-	uint32_t slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, op->room || w->pos == op->next);
+	uint32_t slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id,
+	                          op->room || w->pos == op->next);
 
 	if (slot != SLOT_NONE)
 		near_room_use(p, f, op);

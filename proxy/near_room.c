@@ -52,7 +52,8 @@ static bool waited_enough(const struct proxy *p, const struct near_flow *f)
 /* Above the reserve and what is reserved already; and no more than there are slots for such answers. */
 static uint64_t room_left(const struct proxy *p, uint32_t each)
 {
-	uint64_t slots = arena_room(p->arena, POOL_WAN, (uint16_t)each), taken = pool_reserve(p, POOL_WAN) + p->room_bytes;
+	uint64_t slots = arena_room(p->arena, POOL_WAN, (uint16_t)each),
+	         taken = pool_reserve(p, POOL_WAN) + p->room_bytes;
 
 	return min_u64(share_left(p, POOL_WAN), slots > taken ? slots - taken : 0);
 }

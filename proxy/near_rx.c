@@ -17,7 +17,7 @@
 #include "near_fp.h"
 
 #define NAK_AGAIN_NS    100000ull     /* a LAN round trip: what was NAKed is not yet repeated within */
-#define INSIST_NS       1000000ull   /* a host that still lacks an answer asks again later than this, a copy comes sooner */
+#define INSIST_NS       1000000ull   /* a host that lacks an answer asks again later than this, a copy comes sooner */
 #define INSIST_MAX_NS   10000000000ull
 #define FAILED_QUIET_NS 2000000000ull /* a failed QP is silent so long before it can be used again */
 
@@ -121,7 +121,8 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 	uint64_t ceiling = near_ceiling(p, f);
 
 	if (pos >= ceiling) {
-		if (new_round && tired_of_waiting(p, f, ceiling) && (f->rnr_retry == RNR_RETRY_INFINITE || FAULT(FAULT_RNR_TO_FINITE)))
+		if (new_round && tired_of_waiting(p, f, ceiling) &&
+		    (f->rnr_retry == RNR_RETRY_INFINITE || FAULT(FAULT_RNR_TO_FINITE)))
 			near_speak(p, f, DUE_RNR);
 	} else if (ack_req || new_round) {
 		near_speak(p, f, DUE_ACK);

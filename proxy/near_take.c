@@ -49,7 +49,8 @@ static void slow_down(struct proxy *p, struct near_flow *f)
 {
 	uint64_t held = near_held(f);
 
-	if (f->pos_next % SLOW_EVERY_PKTS || p->now_ns < f->slow_look_ns || within(p, f, 0, 4) || FAULT(FAULT_NO_SOFT_CNP))
+	if (f->pos_next % SLOW_EVERY_PKTS || p->now_ns < f->slow_look_ns || within(p, f, 0, 4) ||
+	    FAULT(FAULT_NO_SOFT_CNP))
 		return;
 	if (held >= f->slow_held)
 		mouth_cnp(p, f);

@@ -27,7 +27,7 @@
 
 #define IDLE_NS       100000000ull /* and two round trips: a host whose last requests were lost asks for them again, */
                                    /* after 67 ms with the usual timeout of 14, and these can be refused */
-#define WAIT_NS       10000000ull  /* as well: what the responder's host sent before its queue pair failed is under way */
+#define WAIT_NS       10000000ull  /* as well: what the responder's host sent before its QP failed is under way */
 #define FIRST_GAP_NS  4000000ull   /* between tries that are not answered; doubles */
 #define TRIES         8
 #define PSN_JUMP      0x400000u    /* a quarter of all PSNs */
@@ -66,7 +66,8 @@ static bool qpn_taken(const struct proxy *p, const struct near_flow *f)
 		const struct far_flow *r = &p->far[i];
 
 		if (n->used && n->born > f->born && n->pairing != PAIR_LEARNING &&
-		    n->requester_qpn == f->requester_qpn && ip_addr_eq(&n->src, &f->src) && ip_addr_eq(&n->dst, &f->dst))
+		    n->requester_qpn == f->requester_qpn && ip_addr_eq(&n->src, &f->src) &&
+		    ip_addr_eq(&n->dst, &f->dst))
 			return true;
 		if (r->used && r->dest_qpn == f->requester_qpn && r->requester_qpn != f->dest_qpn &&
 		    r->last_progress_ns > f->tell_ns && ip_addr_eq(&r->src, &f->dst) && ip_addr_eq(&r->dst, &f->src))

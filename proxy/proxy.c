@@ -262,8 +262,8 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns)
 {
 	uint64_t next = timer_next(&p->timers);
 
-	if (!dlist_empty(&p->mouth) || !dlist_empty(&p->far_cnps) || !dlist_empty(&p->lan_ready) || !dlist_empty(&p->parcels) ||
-	    !dlist_empty(&p->resp_list))
+	if (!dlist_empty(&p->mouth) || !dlist_empty(&p->far_cnps) || !dlist_empty(&p->lan_ready) ||
+	    !dlist_empty(&p->parcels) || !dlist_empty(&p->resp_list))
 		return now_ns;
 	if (!dlist_empty(&p->lane_list))
 		next = min_u64(next, p->pacer_blocked ? wan_spread_next_ns(p) : now_ns);

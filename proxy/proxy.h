@@ -142,7 +142,7 @@ struct proxy_config {
 	/* barrier */
 	enum barrier_mode barrier;
 	uint64_t barrier_max_ns; /* longest wait. default 1 s */
-	uint32_t ip_pool_bytes;  /* for IP packets that are not RoCEv2, both directions; 0 is possible with BARRIER_OFF */
+	uint32_t ip_pool_bytes;  /* for IP packets that are not RoCEv2, both directions; 0 only with BARRIER_OFF */
 	uint16_t barrier_skip[BARRIER_SKIP_MAX]; /* TCP and UDP ports that wait for nothing */
 	uint32_t nbarrier_skip;
 	struct host_alias alias[HOST_ALIASES_MAX]; /* by address, ascending */
@@ -287,7 +287,7 @@ struct proxy_fec_status {
 	struct fec_plan plan; /* in force; k 0: none */
 	double measured;      /* datagrams that the next two are about; old ones fade */
 	double loss;          /* of datagrams, before FEC: the other edge says so */
-	double burst;         /* mean length of bursts of losses, in datagrams of a lane; at least 1; a guess while unknown */
+	double burst; /* mean length of bursts of losses, in datagrams of a lane; at least 1; a guess while unknown */
 	bool burst_known;
 	double load;          /* share of the line's time that all but repairs took lately */
 	bool full;            /* with repairs, it took all of it */
@@ -322,7 +322,7 @@ struct wan_path_stats {
 	uint64_t lost, spurious;               /* datagrams found lost; of these such as had arrived */
 	uint64_t moved;                        /* datagrams whose contents went again elsewhere when it died */
 	uint64_t repairs;                      /* packets or pieces sent on it again */
-	uint64_t spared;                       /* that the line lost and the peer rebuilt by FEC in time: not among `lost` */
+	uint64_t spared; /* that the line lost and the peer rebuilt by FEC in time: not among `lost` */
 	uint64_t probes;                       /* probe timeouts */
 	uint64_t rebuilt;                      /* datagrams of the peer that FEC made up for */
 	uint64_t reordered;                    /* datagrams of the peer that a later one had overtaken ... */
@@ -348,7 +348,7 @@ struct proxy_path_status {
 	const char *control, *control_state; /* who sets the rate, and what it is doing */
 	uint64_t pace_bps;                   /* what may be sent now, of all shards */
 	uint64_t in_flight_max_bytes;        /* UINT64_MAX: any */
-	uint64_t delivery_bps;               /* UDP payload that the peer said to have, in the last round trip or 10 ms */
+	uint64_t delivery_bps; /* UDP payload that the peer said to have, in the last round trip or 10 ms */
 	uint64_t in_flight_bytes;
 	struct wan_path_stats stats;
 };

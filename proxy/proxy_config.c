@@ -70,9 +70,10 @@ bool proxy_config_sane(const struct proxy_config *c)
 	       c->nlanes <= LANES_MAX && c->nlanes >= c->nshards && c->mode <= ACK_MODE_FAR &&
 	       c->nlocal <= PREFIXES_MAX && c->nremote <= PREFIXES_MAX && pair_modes_sane(c) && c->max_flows >= 16 &&
 	       c->max_flows <= FLOWS_MAX && paths_sane(c) && c->rate_hint_bps > 0 && c->rtt_hint_ns > 0 &&
-	       fec_sane(&c->fec) && c->barrier <= BARRIER_CAUSAL && (c->barrier == BARRIER_OFF || c->ip_pool_bytes >= IP_POOL_MIN) &&
-	       c->nbarrier_skip <= BARRIER_SKIP_MAX && aliases_sane(c) &&
-	       c->lan_window_bytes >= LAN_PKT_MAX && c->lan_host_window_bytes >= LAN_PKT_MAX && c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
+	       fec_sane(&c->fec) && c->barrier <= BARRIER_CAUSAL &&
+	       (c->barrier == BARRIER_OFF || c->ip_pool_bytes >= IP_POOL_MIN) && c->nbarrier_skip <= BARRIER_SKIP_MAX &&
+	       aliases_sane(c) && c->lan_window_bytes >= LAN_PKT_MAX && c->lan_host_window_bytes >= LAN_PKT_MAX &&
+	       c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
 }
 
 bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a)
@@ -116,11 +117,11 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 
 	if (!proxy_config_sane(c) || c->shard != p->cfg.shard || c->nshards != p->cfg.nshards ||
 	    c->nlanes != p->cfg.nlanes || c->max_flows != p->cfg.max_flows || !same_paths(c, &p->cfg) ||
-	    (c->fec.mode == FEC_OFF) != (p->cfg.fec.mode == FEC_OFF) || c->seal != p->cfg.seal || c->seal_ctx != p->cfg.seal_ctx ||
-	    c->barrier != p->cfg.barrier || c->ip_pool_bytes != p->cfg.ip_pool_bytes ||
-	    c->naliases != p->cfg.naliases || memcmp(c->alias, p->cfg.alias, sizeof(c->alias)) != 0 ||
-	    c->nlocal != p->cfg.nlocal || c->nremote != p->cfg.nremote ||
-	    memcmp(c->local, p->cfg.local, sizeof(c->local)) != 0 ||
+	    (c->fec.mode == FEC_OFF) != (p->cfg.fec.mode == FEC_OFF) || c->seal != p->cfg.seal ||
+	    c->seal_ctx != p->cfg.seal_ctx || c->barrier != p->cfg.barrier ||
+	    c->ip_pool_bytes != p->cfg.ip_pool_bytes || c->naliases != p->cfg.naliases ||
+	    memcmp(c->alias, p->cfg.alias, sizeof(c->alias)) != 0 || c->nlocal != p->cfg.nlocal ||
+	    c->nremote != p->cfg.nremote || memcmp(c->local, p->cfg.local, sizeof(c->local)) != 0 ||
 	    memcmp(c->remote, p->cfg.remote, sizeof(c->remote)) != 0)
 		return -EINVAL;
 	want.rtt_hint_ns = p->cfg.rtt_hint_ns; /* they sized memory at the start */

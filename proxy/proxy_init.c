@@ -146,7 +146,8 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->ops = bump_take(b, k->nops * sizeof(*k->ops));
 	k->near_inc = bump_take(b, n * sizeof(*k->near_inc));
 	for (int i = 0; i < NCELLS; i++)
-		k->cells[i] = bump_take(b, idx_hash_size(i < NCELLS - 1 ? n : BARRIER_QUEUES) * sizeof(struct idx_hash_cell));
+		k->cells[i] = bump_take(b, idx_hash_size(i < NCELLS - 1 ? n : BARRIER_QUEUES) *
+		                               sizeof(struct idx_hash_cell));
 	carve_barrier(b, c, k);
 	k->conns = bump_take(b, CM_CONNS * sizeof(*k->conns));
 	k->timers = bump_take(b, k->ntimers * sizeof(*k->timers));

@@ -80,7 +80,8 @@ static uint64_t line_bytes(const struct proxy *p)
 
 uint64_t share_left(const struct proxy *p, enum arena_pool pool)
 {
-	uint64_t free_bytes = pool_free(p, pool), reserve = pool_reserve(p, pool) + (pool == POOL_WAN ? p->room_bytes : 0);
+	uint64_t free_bytes = pool_free(p, pool),
+	         reserve = pool_reserve(p, pool) + (pool == POOL_WAN ? p->room_bytes : 0);
 
 	return free_bytes > reserve ? free_bytes - reserve : 0;
 }

@@ -140,7 +140,8 @@ static bool credit_is_old(const struct proxy *p, const struct lane *l, uint64_t 
 	uint64_t diff = window > granted ? window - granted : granted - window;
 
 	return diff > granted / 8 ||
-	       (granted < held + beyond / 2 && arena_room(p->arena, POOL_WAN, LAN_PKT_MAX) > beyond && !FAULT(FAULT_WINDOW_UNTOLD));
+	       (granted < held + beyond / 2 && arena_room(p->arena, POOL_WAN, LAN_PKT_MAX) > beyond &&
+	        !FAULT(FAULT_WINDOW_UNTOLD));
 }
 
 static void put_credit(struct wan_build *b)

@@ -4,11 +4,11 @@
 #include "wan_seal.h"
 
 #define HOLD_MIN_NS   50000ull
-#define BLOCK_SMALL   32     /* datagrams that a block may wait for, if the line is slow: for a quarter of a round trip */
-#define LOOK_NUMBERS  16384  /* a line's load is looked at over so many datagrams' time: a burst of the pacer is 0.1 % of it */
+#define BLOCK_SMALL   32     /* datagrams that a block may wait for on a slow line: for a quarter of a round trip */
+#define LOOK_NUMBERS  16384  /* datagrams' time over which load is looked at: a burst of the pacer is 0.1 % of it */
 #define FILLED_FADE   4096.0 /* datagrams over which the rate of lanes is averaged */
 #define LANE_LEAST    8      /* datagrams of a block: a lane that sends fewer is idle, its line not slow */
-#define SPARE_LOAD    0.125  /* a line that is less loaded may have blocks closed with an eighth of their members, no less */
+#define SPARE_LOAD    0.125  /* on a line less loaded than that blocks may close with an eighth of their members */
 #define FULL_LANES    4      /* lanes that send at full depth at a time; others have smaller blocks */
 
 /* --- memory --- */
@@ -131,8 +131,9 @@ static bool look_at_load(struct proxy *p, struct wan_path *path)
 	if (p->now_ns < look->ns + wan_rtt_min_ns(&path->rtt) || datagrams < LOOK_NUMBERS)
 		return false;
 	line = datagrams * (path->payload_max + path->pacer->overhead_bytes);
-	around = look->packed_data > 0 ? look->packed_line / look->packed_data
-	                                 : 1 + (double)(WAN_HDR_LEN + WAN_TAG_LEN + path->pacer->overhead_bytes) / path->payload_max;
+	around = look->packed_data > 0
+	             ? look->packed_line / look->packed_data
+	             : 1 + (double)(WAN_HDR_LEN + WAN_TAG_LEN + path->pacer->overhead_bytes) / path->payload_max;
 	data = (double)since(&path->pacer->data_bytes, &look->data_bytes) * around;
 	if (look->packed > 0 && look->datagrams > 0)
 		with += look->repairs / look->datagrams / (look->packed_line / look->packed);

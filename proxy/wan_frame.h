@@ -88,7 +88,7 @@ enum wan_open_flags {
 	WOF_HOST_MODE = 4,
 	WOF_FRESH_MSN = 8,
 	WOF_FAR_MODE = 16,
-	WOF_RESUMED = 32, /* some of it crossed in an earlier session: an earlier life of the far edge may have delivered it */
+	WOF_RESUMED = 32, /* some of it crossed in an earlier session: the far edge may have delivered it */
 };
 
 /* FLOW_OPEN, near to far, whenever a flow begins, its base moves or a session starts:

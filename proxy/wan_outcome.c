@@ -103,7 +103,8 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 	whole = r->off == 0 && r->n == units_of(h->len);
 	if (whole && (m->in_flight || m->queued == SQ_SPACED))
 		return; /* another copy is under way */
-	if ((how == HOW_REFUSED && FAULT(FAULT_REFUSED_FORGOTTEN)) || (how == HOW_MOVED && FAULT(FAULT_DEAD_PATH_KEEPS)))
+	if ((how == HOW_REFUSED && FAULT(FAULT_REFUSED_FORGOTTEN)) ||
+	    (how == HOW_MOVED && FAULT(FAULT_DEAD_PATH_KEEPS)))
 		return;
 	if (how == HOW_REFUSED) {
 		m->copies = 1;

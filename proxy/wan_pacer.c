@@ -52,7 +52,8 @@ void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len)
 {
 	uint64_t rate = atomic_load_explicit(&p->rate_bps, memory_order_relaxed);
 	uint64_t bits = (payload_len + p->overhead_bytes) * 8;
-	uint64_t cost = rate ? (bits * 1000000000 * PACER_FRACTION + rate - 1) / rate : bits * 1000000000 * PACER_FRACTION;
+	uint64_t cost = rate ? (bits * 1000000000 * PACER_FRACTION + rate - 1) / rate
+	                     : bits * 1000000000 * PACER_FRACTION;
 	uint64_t saved_ns = atomic_load_explicit(&p->burst_ns, memory_order_relaxed);
 	uint64_t floor = (now_ns > saved_ns ? now_ns - saved_ns : 0) * PACER_FRACTION;
 	uint64_t old = atomic_load_explicit(&p->next, memory_order_relaxed), from;

@@ -54,8 +54,8 @@ static bool put_piece(struct wan_build *b, uint32_t slot, unsigned off, unsigned
 	put = wan_packet_put_head(b->buf + b->off, b->cap - b->off, &w);
 	if (!put)
 		return false;
-	b->part[b->nparts++] =
-	    (struct wan_seal_part){.from = w.data, .off = (uint16_t)(b->off - WAN_HDR_LEN + WAN_PACKET_OVERHEAD), .len = w.len};
+	b->part[b->nparts++] = (struct wan_seal_part){
+	    .from = w.data, .off = (uint16_t)(b->off - WAN_HDR_LEN + WAN_PACKET_OVERHEAD), .len = w.len};
 	b->off += put;
 	b->data = true;
 	wan_build_ref(b, REF_SLOT, slot, m->gen, off, n);

@@ -41,12 +41,15 @@ struct wan_path {
 		/* what it carries */
 		struct fec_load {
 			uint64_t ns, data_bytes, other_bytes; /* at the last look: when, and the pacer's sums */
-			double repairs, datagrams; /* of this shard since: bytes on the line, and other ones with packets */
-			double packed, packed_data, packed_line; /* of these, as full as can be: their number, bytes within, on the line */
+			/* of this shard since: bytes on the line, and other ones with packets */
+			double repairs, datagrams;
+			/* of these, as full as can be: their number, bytes within, on the line */
+			double packed, packed_data, packed_line;
 		} look;
 		double load; /* share of its time for all but repairs, if datagrams were full */
 		bool full;   /* with repairs, nothing was left */
-		double filled, filled_rate; /* sums over datagrams in blocks: their number, and what their lane sends in a block's time */
+		/* sums over datagrams in blocks: their number, and what their lane sends in a block's time */
+		double filled, filled_rate;
 	} fec;
 	/* life: only if there are others */
 	enum path_state state;
@@ -73,7 +76,7 @@ struct pn_space {
 	struct wan_sent sent;
 	struct wan_recv recv;
 	struct wan_ecn_counts ecn_heard; /* of ours there */
-	uint64_t reorder_ns;       /* a datagram named missing is lost if one sent so much later has arrived. RFC 8985 */
+	uint64_t reorder_ns; /* a datagram named missing is lost if one sent so much later has arrived. RFC 8985 */
 	uint64_t acked_end;        /* the highest number that the peer reported as received, + 1 */
 	uint64_t moved_end;        /* all below it was taken back because the path seemed dead */
 	uint64_t last_progress_ns; /* of the last datagram that was found to have arrived, or probe */

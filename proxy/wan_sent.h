@@ -88,7 +88,7 @@ struct wan_sent {
 	uint32_t block;          /* the newest; FEC only */
 	uint32_t nblocks;        /* length of ... */
 	uint64_t told_ns;        /* how much longer than a round trip news of what was rebuilt may take */
-	uint64_t *block_done_ns; /* when the last repair of a block went out, by its id; UINT64_MAX: not yet. NULL: no FEC */
+	uint64_t *block_done_ns; /* when a block's last repair went out, by id; UINT64_MAX: not yet. NULL: no FEC */
 };
 
 /* n is more than SENT_PAGES_OWN * lanes: no lane can be left without a number to send with. */

@@ -61,7 +61,8 @@ static struct roce_pkt make(const struct world *w, uint8_t site, uint64_t kind)
 		h.opcode = rng_chance(&rng, 0.5) ? RC_ACK : RC_READ_RESP_ONLY;
 		h.dest_qpn = (uint32_t)rng_range(&rng, 0x10, 0x40);
 		/* half of the PSN space away from where the work goes on */
-		h.psn = (uint32_t)((w->cfg.conn[0].psn_start[!site] + (1 << 23) - (1 << 20) + rng_below(&rng, 1 << 21)) &
+		h.psn = (uint32_t)((w->cfg.conn[0].psn_start[!site] + (1 << 23) - (1 << 20) +
+		                    rng_below(&rng, 1 << 21)) &
 		                   ROCE_PSN_MASK);
 		h.aeth_syndrome = (uint8_t)rng_below(&rng, 256);
 		break;
@@ -166,8 +167,8 @@ int attack_run(void)
 	world_end(&world);
 	harmed = quiet < 0 ? -1 : seconds(ATTACK_PPS);
 	if (harmed > 0) {
-		printf("attack: %d QPs at 10 Gbit/s over 300 km, and a host at each site that sends %d packets a second "
-		       "to do harm:\n  %.1f ms, without it %.1f ms: %.3f of the rate (at least 0.9 expected)\n",
+		printf("attack: %d QPs at 10 Gbit/s over 300 km, and a host at each site that sends %d packets a "
+		       "second to do harm:\n  %.1f ms, without it %.1f ms: %.3f of the rate (at least 0.9 expected)\n",
 		       CONNS, ATTACK_PPS, harmed * 1e3, quiet * 1e3, quiet / harmed);
 		print_drops(0);
 		print_drops(1);

@@ -44,7 +44,8 @@ static bool run(const struct begin *b)
 
 	scenario_plain(&s, 10000000000ull, ONE_WAY, 4096);
 	s.cfg.model[0][0] = s.cfg.model[1][0] = &host_model_rxe;
-	s.conn[0].plan[0] = (struct msg_plan){.weight[OP_WRITE] = 1, .nmsgs = MESSAGES, .len_min = 1000, .len_max = 1000};
+	s.conn[0].plan[0] = (struct msg_plan){
+	    .weight[OP_WRITE] = 1, .nmsgs = MESSAGES, .len_min = 1000, .len_max = 1000};
 	s.conn[0].psn_start[0] = 1000;
 	s.conn[0].pause_ns = 1000 * MSEC;
 	s.conn[0].first_lost = b->lost;

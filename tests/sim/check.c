@@ -195,14 +195,15 @@ void check_outlived(struct conn *c)
 		const struct requester *r = &c->qp[side]->req;
 		const struct qp *peer = c->qp[!side];
 
-		if (c->w->cfg.mode == ACK_MODE_FAR && !r->gone_for_good && !c->refused_ns && !host_is_dead(peer->host) &&
-		    r->completed_at_loss > peer->resp.msg &&
+		if (c->w->cfg.mode == ACK_MODE_FAR && !r->gone_for_good && !c->refused_ns &&
+		    !host_is_dead(peer->host) && r->completed_at_loss > peer->resp.msg &&
 		    !takes_its_time(peer, r->completed_at_loss - peer->resp.msg))
 			check_fail(
 			    c->w, "far-promise",
 			    "connection %u from %c: %llu messages were completed when the near edge was lost, %llu "
 			    "executed since",
-			    c->id, 'A' + side, (unsigned long long)r->completed_at_loss, (unsigned long long)peer->resp.msg);
+			    c->id, 'A' + side, (unsigned long long)r->completed_at_loss,
+			    (unsigned long long)peer->resp.msg);
 	}
 }
 
@@ -295,8 +296,9 @@ static void check_cnp(struct world *w, struct qp *q, const struct roce_pkt *pkt)
 	/* one of the edge beside it, and those of the other host's while their pair is not known and CNPs cross */
 	if (q->cnp_ns[0] && w->q.now_ns < q->cnp_ns[0] + CNP_GAP_NS) {
 		if (!q->peer || !q->peer->cnps_sent)
-			check_fail(w, "cnp-often", "QPN %06x: %llu ns after the last but one, and its responder has sent none",
-			           q->qpn, (unsigned long long)(w->q.now_ns - q->cnp_ns[0]));
+			check_fail(w, "cnp-often",
+			           "QPN %06x: %llu ns after the last but one, and its responder has sent none", q->qpn,
+			           (unsigned long long)(w->q.now_ns - q->cnp_ns[0]));
 		else
 			q->peer->cnps_sent--;
 	}
@@ -467,7 +469,8 @@ static bool interrupted_since(const struct world *w, uint64_t from_ns)
 		if (w->cfg.wan.cut[i].from_ns <= now_ns && w->cfg.wan.cut[i].to_ns + repair_ns >= from_ns)
 			return true;
 	for (uint32_t i = 0; i < w->cfg.ncrashes; i++)
-		if (w->cfg.crash[i].at_ns <= now_ns && w->cfg.crash[i].at_ns + w->cfg.crash[i].down_ns + repair_ns >= from_ns)
+		if (w->cfg.crash[i].at_ns <= now_ns &&
+		    w->cfg.crash[i].at_ns + w->cfg.crash[i].down_ns + repair_ns >= from_ns)
 			return true;
 	return false;
 }
@@ -479,7 +482,8 @@ static bool retries_untold(const struct conn *c)
 	const struct world_cfg *w = &c->w->cfg;
 
 	for (uint32_t i = 0; i < w->ncrashes; i++)
-		if ((!c->opened_ns || w->crash[i].at_ns <= c->opened_ns) && w->crash[i].at_ns + w->crash[i].down_ns >= c->opening_ns)
+		if ((!c->opened_ns || w->crash[i].at_ns <= c->opened_ns) &&
+		    w->crash[i].at_ns + w->crash[i].down_ns >= c->opening_ns)
 			return true;
 	return false;
 }
@@ -666,13 +670,14 @@ static void check_lives(struct world *w, const struct edge *e)
 {
 	uint64_t n = edge_counter(e, CTR_INCARNATIONS);
 
-	if (n == 0 || w->cfg.recycle || !w->cfg.lan_clean || w->cfg.ncrashes > 0 || w->cfg.attack_pps || w->cfg.edges_from_ns ||
-	    !all_sound(w))
+	if (n == 0 || w->cfg.recycle || !w->cfg.lan_clean || w->cfg.ncrashes > 0 || w->cfg.attack_pps ||
+	    w->cfg.edges_from_ns || !all_sound(w))
 		return;
 	for (uint32_t i = 0; i < w->nconns; i++)
 		if (w->conn[i].cfg.reuse || w->conn[i].cfg.confuse > 0)
 			return;
-	check_fail(w, "lives", "edge %c saw %llu queue pairs begin again, and none did", 'A' + e->site, (unsigned long long)n);
+	check_fail(w, "lives", "edge %c saw %llu queue pairs begin again, and none did", 'A' + e->site,
+	           (unsigned long long)n);
 }
 
 /* What was sent once and not lost, refused or given up has come once; but where a life began lower than was thought, as
@@ -740,10 +745,10 @@ static void check_expired(struct world *w, const struct edge *e)
 {
 	uint64_t n = edge_counter(e, CTR_BARRIER_EXPIRED);
 
-	if (n && w->cfg.barrier != BARRIER_CAUSAL && !dreq_waits_in_rnr(w) && w->cfg.wan.ncuts == 0 && w->cfg.ncrashes == 0 &&
-	    w->cfg.host_dies_ns == SIM_NEVER && w->cfg.lan_clean && all_sound(w))
-		check_fail(w, "barrier-expired", "edge %c let %llu packets go that had waited for BarrierMax", 'A' + e->site,
-		           (unsigned long long)n);
+	if (n && w->cfg.barrier != BARRIER_CAUSAL && !dreq_waits_in_rnr(w) && w->cfg.wan.ncuts == 0 &&
+	    w->cfg.ncrashes == 0 && w->cfg.host_dies_ns == SIM_NEVER && w->cfg.lan_clean && all_sound(w))
+		check_fail(w, "barrier-expired", "edge %c let %llu packets go that had waited for BarrierMax",
+		           'A' + e->site, (unsigned long long)n);
 }
 
 static void check_barrier_empty(struct world *w, const struct edge_shard *s)

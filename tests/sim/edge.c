@@ -37,7 +37,8 @@ static void emit_lan(struct edge *e, const struct lan_tx *tx)
 	p->vlan_tci = tx->vlan_tci;
 	if (!world_host_of(e->w, &tx->dst, &site, &host) || site != e->site) {
 		if (!check_odd_ip(e->w, p))
-			check_fail(e->w, "next-hop", "edge %c sends to an address that is not on its LAN", 'A' + e->site);
+			check_fail(e->w, "next-hop", "edge %c sends to an address that is not on its LAN",
+			           'A' + e->site);
 		pkt_free(p);
 		return;
 	}
@@ -404,8 +405,8 @@ static void refuse_layout(struct edge *e)
 		memset(s->heap, 0, s->heap_len);
 		err = proxy_init(&s->p, s->heap, s->region, &s->cfg, &s->geometry, PROXY_START_REBUILD, id, now_of(e));
 		if (err != -EPROTO)
-			check_fail(e->w, "layout", "proxy_init() of edge %c with an arena of layout %u: %d", 'A' + e->site,
-			           known + 1, err);
+			check_fail(e->w, "layout", "proxy_init() of edge %c with an arena of layout %u: %d",
+			           'A' + e->site, known + 1, err);
 		*layout = known;
 	}
 }

@@ -107,7 +107,8 @@ static void take(struct measured *m, int sign)
 	uint64_t bytes = 0, posted = 0;
 
 	for (uint32_t i = 0; i < QPS; i++)
-		bytes += world.conn[i].qp[1]->resp.bytes_executed, posted += world.conn[i].qp[0]->req.msg_posted * MSG_LEN;
+		bytes += world.conn[i].qp[1]->resp.bytes_executed,
+		    posted += world.conn[i].qp[0]->req.msg_posted * MSG_LEN;
 	m->rebuilt = both(CTR_FEC_REBUILT) - (sign > 0 ? m->rebuilt : 0);
 	m->sent_again = both(CTR_WAN_LOST) - (sign > 0 ? m->sent_again : 0);
 	m->repairs = both(CTR_FEC_TX) - (sign > 0 ? m->repairs : 0);
@@ -162,8 +163,9 @@ static void print_slices(const struct measured *m)
 	for (unsigned i = 0; i < SLICES; i++) {
 		const struct slice *s = &m->slice[i];
 
-		printf("    %2u: %3u+%-2u x %-2u at load %.4f%s, %llu groups beyond repair, %u messages beyond x %.1f\n", i,
-		       s->fec.plan.k, s->fec.plan.m, s->fec.plan.depth, s->fec.load, s->fec.full ? ", full" : "",
+		printf("    %2u: %3u+%-2u x %-2u at load %.4f%s, %llu groups beyond repair, %u messages beyond "
+		       "x %.1f\n",
+		       i, s->fec.plan.k, s->fec.plan.m, s->fec.plan.depth, s->fec.load, s->fec.full ? ", full" : "",
 		       (unsigned long long)(s->beyond - beyond), latency.late[i], WANT_LAT);
 		beyond = s->beyond;
 	}
@@ -183,8 +185,10 @@ static bool one(const struct run *r)
 	ratio = (double)m.p999_ns / (double)(clean.p999_ns ? clean.p999_ns : 1);
 	offered = m.posted; /* a pair that was lost makes its queue pair begin late */
 	ok = share >= WANT && ratio <= r->want_lat && m.gbps > 0.99 * offered && m.smooth;
-	printf("%-19s FEC %u+%u x %u: %.2f %% lost, %7llu rebuilt, %5llu sent again: %6.3f %% rebuilt; p50 %.3f p99.9 %.3f "
-	       "ms, without losses %.3f %.3f: x %.3f; %.2f of %.2f Gbit/s, repairs %.1f %% of datagrams, %llu beyond, %llu "
+	printf("%-19s FEC %u+%u x %u: %.2f %% lost, %7llu rebuilt, %5llu sent again: %6.3f %% rebuilt; p50 %.3f p99.9 "
+	       "%.3f "
+	       "ms, without losses %.3f %.3f: x %.3f; %.2f of %.2f Gbit/s, repairs %.1f %% of datagrams, %llu beyond, "
+	       "%llu "
 	       "late, bursts of at most %.1f datagrams: %s\n",
 	       r->name, plan->k, plan->m, plan->depth, 100 * m.line_loss, (unsigned long long)m.rebuilt,
 	       (unsigned long long)m.sent_again, 100 * share, (double)m.p50_ns / 1e6, (double)m.p999_ns / 1e6,

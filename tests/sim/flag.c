@@ -75,10 +75,11 @@ static void check_note(struct conn *c, int side, const struct flag_note *note)
 			continue;
 		if (waived && check_waits_in_vain(k))
 			continue;
-		check_fail(w, waived ? "flag-waived" : "flag-overtakes",
-		           "connection %u: message %llu from %c relies on %llu messages of connection %u, %llu were executed",
-		           c->id, (unsigned long long)note->msg, 'A' + side, (unsigned long long)note->said[i].completed, k->id,
-		           (unsigned long long)k->qp[!side]->resp.msg);
+		check_fail(
+		    w, waived ? "flag-waived" : "flag-overtakes",
+		    "connection %u: message %llu from %c relies on %llu messages of connection %u, %llu were executed",
+		    c->id, (unsigned long long)note->msg, 'A' + side, (unsigned long long)note->said[i].completed,
+		    k->id, (unsigned long long)k->qp[!side]->resp.msg);
 		return;
 	}
 }

@@ -159,7 +159,8 @@ static double worst_kept(const struct conn_cfg *conn, const struct measured *m, 
 }
 
 /* Share of the line, in the worse direction; *stuck: queue pairs that do not go on. */
-static double line_share(const struct conn_cfg *conn, const struct scenario *s, const struct measured *m, uint32_t *stuck)
+static double line_share(const struct conn_cfg *conn, const struct scenario *s, const struct measured *m,
+                         uint32_t *stuck)
 {
 	double line = fullscale_ceiling_gbps(&s->cfg, 4096) / 8 * (double)(END_NS - AGAIN_NS), share[2] = {0, 0};
 
@@ -195,11 +196,13 @@ static bool run_one(const struct frozen *f)
 	ok = !world.violation[0] && kept >= WANTED && kept_without >= WANTED_WITHOUT && share >= WANTED && stuck == 0;
 	if (world.violation[0])
 		run_report(&world, f->name, false);
-	printf("frozen host, %-4s pools up to %2.0f and %2.0f %% full; the worst of the others keeps %5.1f %% (wanted %.0f), "
-	       "%5.1f %% of what it has without that host (%.0f); then %u QPs stand still, the line is %5.1f %% full (%.0f): "
+	printf("frozen host, %-4s pools up to %2.0f and %2.0f %% full; the worst of the others keeps %5.1f %% (wanted "
+	       "%.0f), "
+	       "%5.1f %% of what it has without that host (%.0f); then %u QPs stand still, the line is %5.1f %% full "
+	       "(%.0f): "
 	       "%s\n",
-	       f->name, frozen.full[0], frozen.full[1], 100 * kept, 100 * WANTED, 100 * kept_without, 100 * WANTED_WITHOUT,
-	       stuck, 100 * share, 100 * WANTED, ok ? "ok" : "MISSED");
+	       f->name, frozen.full[0], frozen.full[1], 100 * kept, 100 * WANTED, 100 * kept_without,
+	       100 * WANTED_WITHOUT, stuck, 100 * share, 100 * WANTED, ok ? "ok" : "MISSED");
 	fflush(stdout);
 	world_end(&world);
 	return ok;

@@ -97,8 +97,8 @@ static bool say_control(const struct control *a, const struct control *b)
 	double bytes = (double)(b->bytes - a->bytes) / (double)(b->forward_bytes - a->forward_bytes);
 	bool ok = dgrams < 0.01 && bytes < 0.005;
 
-	printf("    control: %.3f %% of forward datagrams, %.4f %% of bytes; wanted less than 1 and 0.5: %s\n", 100 * dgrams,
-	       100 * bytes, ok ? "ok" : "MISSED");
+	printf("    control: %.3f %% of forward datagrams, %.4f %% of bytes; wanted less than 1 and 0.5: %s\n",
+	       100 * dgrams, 100 * bytes, ok ? "ok" : "MISSED");
 	return ok;
 }
 
@@ -162,8 +162,8 @@ static bool run_death(const struct paths_run *r)
 	may_ms = (4.0 * (double)rtt_ns + FLOOR_NS) / 1e6;
 	world_run_until(&world, cut_ns + 52 * rtt_ns);
 	back = (double)deliver_for(10 * rtt_ns) * 8 / (10.0 * (double)rtt_ns);
-	printf("%-26s costs %.1f ms of one path's rate, allowed are %.1f; longest pause %.1f ms; back: %5.2f %%, wanted "
-	       "%.0f %%: %s\n",
+	printf("%-26s costs %.1f ms of one path's rate, allowed are %.1f; longest pause %.1f ms; back: %5.2f %%, "
+	       "wanted %.0f %%: %s\n",
 	       r->name, cost_ms, may_ms, (double)pause_ns / 1e6, 50 * back / ceiling, 100 * r->want,
 	       cost_ms <= may_ms && back >= 2 * r->want * ceiling ? "ok" : "MISSED");
 	return end(&s, r->name) && cost_ms <= may_ms && back >= 2 * r->want * ceiling;

@@ -176,7 +176,7 @@ struct qp {
 	struct requester req;
 	struct responder resp;
 	uint64_t cnp_ns[2]; /* when the edge last sent one for it, and before that; 0: never */
-	uint32_t cnps_sent; /* to its peer, by its host; crossing while the pair is not known, they may arrive together */
+	uint32_t cnps_sent; /* to its peer, by its host; until the pair is known they may arrive together */
 	struct reaction rp;
 	bool active;     /* in the host's ring of queue pairs with something to send */
 	struct qp *next_active;

@@ -124,8 +124,8 @@ static bool run_one(uint64_t queue_bytes)
 	dropped[1] = world.down[1][0].stats.overflowed - dropped[1];
 	ok = index >= JAIN_WANTED && share >= SHARE_WANTED && slowest >= SLOWEST_WANTED && dropped[0] <= DROPS_MOST &&
 	     dropped[1] <= DROPS_MOST;
-	printf("incast, queue %4llu KiB: Jain %.3f (wanted %.2f), slowest %3.0f %% of its share (%.0f %%), port %5.1f %% "
-	       "(%.0f %%), no QP lost;\n",
+	printf("incast, queue %4llu KiB: Jain %.3f (wanted %.2f), slowest %3.0f %% of its share (%.0f %%), port "
+	       "%5.1f %% (%.0f %%), no QP lost;\n",
 	       (unsigned long long)(queue_bytes >> 10), index, JAIN_WANTED, 100 * slowest, 100 * SLOWEST_WANTED,
 	       100 * share, 100 * SHARE_WANTED);
 	printf("  edge B: %llu CNPs obeyed, %llu sent again, %llu timeouts; port of host 0: %llu dropped (at most %d), "
@@ -134,7 +134,8 @@ static bool run_one(uint64_t queue_bytes)
 	       (unsigned long long)edge_counter(&world.edge[1], CTR_LAN_RETRIES),
 	       (unsigned long long)edge_counter(&world.edge[1], CTR_LAN_TIMEOUTS), (unsigned long long)dropped[1],
 	       DROPS_MOST, (unsigned long long)(world.down[1][0].stats.queue_most_bytes >> 10));
-	printf("  edge A: %llu CNPs said, %llu obeyed by hosts, %llu RNR NAKs; its port: %llu dropped (at most %d): %s\n",
+	printf("  edge A: %llu CNPs said, %llu obeyed by hosts, %llu RNR NAKs; its port: %llu dropped "
+	       "(at most %d): %s\n",
 	       (unsigned long long)edge_counter(&world.edge[0], CTR_CNPS_TX), (unsigned long long)hosts_cut,
 	       (unsigned long long)edge_counter(&world.edge[0], CTR_RNR_NAKS_TX), (unsigned long long)dropped[0],
 	       DROPS_MOST, ok ? "ok" : "MISSED");

@@ -60,7 +60,8 @@ bool pkt_mark_ce(struct pkt *p)
 	*tos |= (uint8_t)(3u << shift);
 	if (shift)
 		return true;
-	sum = (uint32_t)(p->data[10] << 8 | p->data[11]) + 0xffffu - (3u - ecn); /* RFC 1624: it falls as the field grows */
+	sum = (uint32_t)(p->data[10] << 8 | p->data[11]) + 0xffffu -
+	      (3u - ecn); /* RFC 1624: it falls as the field grows */
 	sum = (sum & 0xffff) + (sum >> 16);
 	p->data[10] = (uint8_t)(sum >> 8);
 	p->data[11] = (uint8_t)sum;

@@ -40,7 +40,8 @@ struct read_run {
 
 static const struct read_run runs[] = {
     {"300km-4qp", 1500000, 4, 0, 0.9, 1.1},
-    {"300km-4qp-loss0.1", 1500000, 4, 0.001, 0.5, 1.3}, /* a round trip of 16 READs mostly has one loss, and waits for it */
+    {"300km-4qp-loss0.1", 1500000, 4, 0.001, 0.5,
+     1.3}, /* a round trip of 16 READs mostly has one loss, and waits for it */
     {"300km-16qp", 1500000, 16, 0, 0.9, 1.1},
     {"1000km-8qp", 5000000, 8, 0, 0.9, 1.1},
 };
@@ -107,10 +108,11 @@ static bool run_one(const struct read_run *f)
 	s.cfg.errors_allowed = true;
 	direct = measure(f, &s, &direct_pkts);
 	ok = with >= f->want * ceiling && pkts <= f->want_pkts * least;
-	printf("READ %-18s %6.1f Gbit/s = %5.1f %% of %6.1f (%s; wanted %.0f %%); %5.1f packets on the near LAN per MiB, %4.2f "
+	printf("READ %-18s %6.1f Gbit/s = %5.1f %% of %6.1f (%s; wanted %.0f %%); %5.1f packets on the near LAN per "
+	       "MiB, %4.2f "
 	       "of the least (at most %.1f); direct %6.1f Gbit/s, %5.1f packets: %s\n",
-	       f->name, with, 100 * with / ceiling, ceiling, own < line ? "what is outstanding" : "the line", 100 * f->want,
-	       pkts, pkts / least, f->want_pkts, direct, direct_pkts, ok ? "ok" : "MISSED");
+	       f->name, with, 100 * with / ceiling, ceiling, own < line ? "what is outstanding" : "the line",
+	       100 * f->want, pkts, pkts / least, f->want_pkts, direct, direct_pkts, ok ? "ok" : "MISSED");
 	fflush(stdout);
 	return ok;
 }

@@ -36,11 +36,12 @@ static void on_learned(void *obj, uint64_t arg)
 	if (c->state == CONN_OVER)
 		return;
 	if (q->state != QP_ERROR && !never_learns(q))
-		check_fail(c->w, "late-error",
-		           "QPN %06x: message %llu was refused at %.3f s, and its requester, which has completed %llu of "
-		           "%llu, does not know",
-		           q->qpn, (unsigned long long)c->cfg.refuse_msg - 1, (double)c->refused_ns / 1e9,
-		           (unsigned long long)q->req.msg_completed, (unsigned long long)q->req.plan.nmsgs);
+		check_fail(
+		    c->w, "late-error",
+		    "QPN %06x: message %llu was refused at %.3f s, and its requester, which has completed %llu of "
+		    "%llu, does not know",
+		    q->qpn, (unsigned long long)c->cfg.refuse_msg - 1, (double)c->refused_ns / 1e9,
+		    (unsigned long long)q->req.msg_completed, (unsigned long long)q->req.plan.nmsgs);
 	else
 		conn_abandon(c);
 }
@@ -65,7 +66,8 @@ bool refuse_packet(struct qp *q, const struct roce_pkt *pkt)
 
 	if (q->resp.dying)
 		return true;
-	if (q->side != 1 || !k->refuse_msg || q->resp.msg + 1 < k->refuse_msg || !(roce_op(pkt->opcode)->flags & ROP_START))
+	if (q->side != 1 || !k->refuse_msg || q->resp.msg + 1 < k->refuse_msg ||
+	    !(roce_op(pkt->opcode)->flags & ROP_START))
 		return false;
 	refused(q);
 	if (k->refuse_syndrome)

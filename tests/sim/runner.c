@@ -159,7 +159,7 @@ static void progress(const struct run_options *o, uint64_t seed, const struct ru
 
 /* What the processes of a run know of each other. */
 static struct shared {
-	uint64_t first_failed;     /* the first seed that failed in any part: none goes beyond it, unless all are wanted */
+	uint64_t first_failed; /* the first seed that failed in any part: none goes beyond it, unless all are wanted */
 	uint64_t at[RUN_JOBS_MAX]; /* the seed that each is at */
 	pid_t pid[RUN_JOBS_MAX];
 } *shared;

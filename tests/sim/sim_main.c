@@ -40,7 +40,8 @@ static const char usage[] =
     "       lrsim --reads NAME     READs at 400 Gbit/s; `--reads list` lists them\n"
     "       lrsim --frozen         what a host that stands still costs all others, both edges full\n"
     "       lrsim --full-arena     how soon hosts send again when there is room again\n"
-    "       lrsim [--jobs N] [--trace FILE] --rate NAME   how the rate controllers share a bottleneck; `--rate list` lists "
+    "       lrsim [--jobs N] [--trace FILE] --rate NAME   how the rate controllers share a bottleneck; `--rate list` "
+    "lists "
     "them\n"
     "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
     "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";

@@ -44,7 +44,7 @@ struct world_cfg {
 	const struct host_model *model[2][HOSTS_MAX];
 	uint32_t skip_qpns[2][HOSTS_MAX]; /* QPNs that other programs have taken */
 	struct link_cfg lan, wan;         /* both directions alike */
-	struct link_cfg port;             /* of an edge: all hosts of the site share it. rate_bps 0: it has one per host */
+	struct link_cfg port; /* of an edge: all hosts of the site share it. rate_bps 0: it has one per host */
 	struct {                          /* further paths between the edges */
 		struct link_cfg wan;
 		uint64_t pacer_bps;

@@ -268,7 +268,8 @@ static void room__is_what_packets_of_that_size_find_a_place_in(void **state)
 			fix_reattach(&f);
 			room = arena_room(f.a, POOL_WAN, class_lens[class]);
 			assert_int_equal(room % class_lens[class], 0);
-			assert_int_equal(fill_pool(f.a, SLOT_RESP_NEAR, class_lens[class], &pos), room / class_lens[class]);
+			assert_int_equal(fill_pool(f.a, SLOT_RESP_NEAR, class_lens[class], &pos),
+			                 room / class_lens[class]);
 			assert_true(class > left ? room <= 3 * FIX_CHUNK : room > 3 * FIX_CHUNK);
 			assert_int_equal(arena_audit(f.a), 0);
 			fix_close(&f);

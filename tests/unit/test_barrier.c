@@ -455,7 +455,8 @@ static struct core *given_causal(void **state)
 /* A second connection between the two hosts: A's QPN FLAG_FROM begins at 700. */
 static void connect_flag(struct core *c)
 {
-	core_cm_in(&c->a, &(struct core_cm){.type = 0x10, .local_id = 15, .qpn = FLAG_FROM, .psn = 900, .rnr_retry = 7});
+	core_cm_in(&c->a,
+	           &(struct core_cm){.type = 0x10, .local_id = 15, .qpn = FLAG_FROM, .psn = 900, .rnr_retry = 7});
 	core_pump(c);
 	core_cm_in(&c->b, &(struct core_cm){.type = 0x13,
 	                                    .local_id = 16,

@@ -207,17 +207,20 @@ static void config_parse__every_key_refuses_a_bad_value(void **state)
 	             "10.1.4.0/24~10.2.4.0/24=host");
 	refuses_line("Link", "PairAckMode=10.1.4.0/24~10.2.4.0/24=fast",
 	             "PairAckMode=10.1.4.0/24~10.2.4.0/24=fast: the mode is near, far or host");
-	refuses_line("Link", "PairAckMode=10.1.4.1/24~10.2.4.0/24=host",
-	             "PairAckMode=10.1.4.1/24~10.2.4.0/24=host: bits behind the prefix are set: did you mean 10.1.4.0/24?");
+	refuses_line(
+	    "Link", "PairAckMode=10.1.4.1/24~10.2.4.0/24=host",
+	    "PairAckMode=10.1.4.1/24~10.2.4.0/24=host: bits behind the prefix are set: did you mean 10.1.4.0/24?");
 	refuses_line("Link", "PairAckMode=10.7.4.0/24~10.2.4.0/24=host",
 	             "PairAckMode= 10.7.4.0/24 has no address of LocalPrefix=");
 	refuses_line("Host", "Group=10.1.0.2", "Group=10.1.0.2: expected ADDRESS+ADDRESS such as 10.1.0.2+10.1.8.2");
 	refuses_line("Host", "Group=10.1.0.2+10.1.0.2", "Group=10.1.0.2+10.1.0.2: 10.1.0.2 is there twice");
 	refuses_line("Host", "Group=10.1.0.2+", "Group=10.1.0.2+: expected ADDRESS+ADDRESS such as 10.1.0.2+10.1.8.2");
-	refuses_line("Host", "Group=10.1.0.1+10.1.0.2+10.1.0.3+10.1.0.4+10.1.0.5",
-	             "Group=10.1.0.1+10.1.0.2+10.1.0.3+10.1.0.4+10.1.0.5: at most 4 addresses: name one of them again in "
-	             "another group");
-	refuses_line("Host", "Group=10.1.0.2+10.9.0.2", "Group= 10.9.0.2 is neither in LocalPrefix= nor in RemotePrefix=");
+	refuses_line(
+	    "Host", "Group=10.1.0.1+10.1.0.2+10.1.0.3+10.1.0.4+10.1.0.5",
+	    "Group=10.1.0.1+10.1.0.2+10.1.0.3+10.1.0.4+10.1.0.5: at most 4 addresses: name one of them again in "
+	    "another group");
+	refuses_line("Host", "Group=10.1.0.2+10.9.0.2",
+	             "Group= 10.9.0.2 is neither in LocalPrefix= nor in RemotePrefix=");
 	refuses_line("Host", "Group=10.1.0.2+10.2.0.2", "Group= 10.2.0.2 is not at the same site as the others");
 	refuses_line("Link", "Distance=300", "Distance=300: expected auto, or the length of the fibre such as 300km");
 	refuses_line("Link", "Distance=99999km", "Distance=99999km: out of range: expected 1m to 40000km, or auto");
@@ -665,7 +668,8 @@ static void security__keys_or_none(void **state)
 	accepts(MINIMAL, &c);
 	assert_int_equal(c.encryption, SEAL_NONE);
 	refuses_text(LINK_PART PATH_PART,
-	             " [Security] Encryption= is aes-256-gcm, but there are no keys: `longreach keygen site-b` makes them and says "
+	             " [Security] Encryption= is aes-256-gcm, but there are no keys: `longreach keygen site-b` makes "
+	             "them and says "
 	             "what to write here; or write Encryption=none if whoever is on the line may read and forge "
 	             "everything");
 	refuses_text(LINK_PART PATH_PART KEYS(HAS_CERTIFICATE, HAS_KEY, HAS_CA, ""),
@@ -686,8 +690,8 @@ static void example_file__names_every_key_with_its_default(void **state)
 		const struct config_key *k = &config_keys[i];
 
 		/* what the security of a link hangs on is filled in, as if it were required */
-		bool filled_in = k->flags & KEY_REQUIRED ||
-		                 (strcmp(k->section, "Security") == 0 && strstr("Certificate Key CA PeerName", k->name));
+		bool filled_in = k->flags & KEY_REQUIRED || (strcmp(k->section, "Security") == 0 &&
+		                                             strstr("Certificate Key CA PeerName", k->name));
 
 		snprintf(want, sizeof(want), "\n%s%s=%s", filled_in ? "" : "#", k->name,
 		         k->fallback != NULL ? k->fallback : "");

@@ -293,7 +293,8 @@ static void far__read_crosses_and_comes_back(void **state)
 	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 	core_ack(c, 5, AETH_ACK_NO_CREDITS, 3);
 	core_wait(c, 2 * CORE_MS);
-	assert_int_equal(arena_used(c->a.p->arena, POOL_LAN), arena_class_bytes(100)); /* for a retry, as is the answer */
+	/* for a retry, as is the answer */
+	assert_int_equal(arena_used(c->a.p->arena, POOL_LAN), arena_class_bytes(100));
 	assert_int_equal(arena_used(c->a.p->arena, POOL_WAN), 3 * arena_class_bytes(CORE_PMTU + 60));
 	assert_int_equal(core_used(&c->b), 0);
 }
@@ -600,7 +601,8 @@ static uint32_t delivered_in(struct core *c, uint64_t ns)
 	while (c->now_ns < end) {
 		for (const struct core_pkt *k; (k = core_take(&c->b)); n++)
 			if (k->h.ack_req)
-				core_in(&c->b, core_answer(RC_ACK, CORE_QPN, k->h.psn, AETH_ACK_NO_CREDITS, k->h.psn + 1),
+				core_in(&c->b,
+				        core_answer(RC_ACK, CORE_QPN, k->h.psn, AETH_ACK_NO_CREDITS, k->h.psn + 1),
 				        0, 0);
 		core_wait(c, 10 * CORE_US);
 	}

@@ -36,7 +36,8 @@ static double cost(const struct fec_plan *p)
 
 static double left(unsigned k, unsigned m, unsigned depth, double loss, double burst)
 {
-	return fec_left_over(&(struct fec_plan){.k = (uint8_t)k, .m = (uint8_t)m, .depth = (uint8_t)depth}, loss, burst);
+	return fec_left_over(&(struct fec_plan){.k = (uint8_t)k, .m = (uint8_t)m, .depth = (uint8_t)depth}, loss,
+	                     burst);
 }
 
 static void assert_near(double v, double want, double share)
@@ -115,7 +116,8 @@ static double lost_beyond(const struct fec_plan *p, double loss, double burst, u
 
 static void fec_left_over__bursts(void **state)
 {
-	static const struct fec_plan plans[] = {{64, 4, 1}, {64, 4, 8}, {64, 4, 16}, {120, 8, 12}, {16, 2, 32}, {240, 8, 16}};
+	static const struct fec_plan plans[] = {{64, 4, 1},   {64, 4, 8},  {64, 4, 16},
+	                                        {120, 8, 12}, {16, 2, 32}, {240, 8, 16}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {

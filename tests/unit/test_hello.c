@@ -241,7 +241,8 @@ static void host_groups_aliases__first_address_stands_for_all(void **state)
 	for (unsigned i = 1; i < 4; i++)
 		assert_true(memcmp(core.alias[i - 1].addr.b, core.alias[i].addr.b, 16) < 0);
 	for (unsigned i = 0; i < 3; i++) {
-		struct ip_addr a = address(i == 0 ? "10.1.0.9" : i == 1 ? "10.1.0.2" : "fd00::2"), first = address("10.1.0.1");
+		static const char *const further[] = {"10.1.0.9", "10.1.0.2", "fd00::2"};
+		struct ip_addr a = address(further[i]), first = address("10.1.0.1");
 
 		assert_true(ip_addr_eq(proxy_machine(&core, &a), &first));
 	}

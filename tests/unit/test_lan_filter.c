@@ -60,6 +60,11 @@ static bool taken(unsigned op, uint32_t a, uint32_t k)
 	return op == BPF_JEQ ? a == k : (a & k) != 0;
 }
 
+static unsigned width(uint16_t code)
+{
+	return BPF_SIZE(code) == BPF_W ? 4 : BPF_SIZE(code) == BPF_H ? 2 : 1;
+}
+
 static uint32_t run(const struct sock_filter *prog, uint16_t n, const struct frame *f)
 {
 	uint32_t a = 0, x = 0;
@@ -75,7 +80,7 @@ static uint32_t run(const struct sock_filter *prog, uint16_t n, const struct fra
 		case BPF_LD:
 			if (BPF_MODE(i->code) == BPF_MEM)
 				a = memory[i->k];
-			else if (!load(f, i->k, BPF_SIZE(i->code) == BPF_W ? 4 : BPF_SIZE(i->code) == BPF_H ? 2 : 1, &a))
+			else if (!load(f, i->k, width(i->code), &a))
 				return 0;
 			break;
 		case BPF_ALU:
@@ -248,9 +253,10 @@ static void filter__machines_of_many_addresses(void **state)
 		struct ip_addr addr = i < third         ? addr4(0x0a010100 + i)
 		                      : i < 2 * third ? addr4(0x0a030100 + i)
 		                                      : addr6(0xfd00000100000000, i);
-		struct ip_addr host = i % 2 ? addr4(i < third || i >= 2 * third ? 0x0a010001 + i % 7 : 0x0a030001 + i % 5)
-		                            : addr6(i < third || i >= 2 * third ? 0xfd00000100000000 : 0xfd00000200010002,
-		                                    i < third || i >= 2 * third ? 3 + i % 2 : 0xaabbccdd00000004);
+		struct ip_addr host = i % 2
+		                          ? addr4(i < third || i >= 2 * third ? 0x0a010001 + i % 7 : 0x0a030001 + i % 5)
+		                          : addr6(i < third || i >= 2 * third ? 0xfd00000100000000 : 0xfd00000200010002,
+		                                  i < third || i >= 2 * third ? 3 + i % 2 : 0xaabbccdd00000004);
 
 		c.alias[c.naliases++] = (struct host_alias){addr, host};
 	}
@@ -260,7 +266,8 @@ static void filter__machines_of_many_addresses(void **state)
 	for (uint32_t i = 0; i < 400; i++) {
 		uint32_t s = 0x0a010100 + i % 150, d = 0x0a030100 + i * 3 % 200;
 		struct ip_addr sa = addr4(s), da = addr4(d);
-		struct ip_addr s6 = addr6(0xfd00000100000000, i % 250), d6 = addr6(0xfd00000200010002, 0xaabbccdd00000000 + i);
+		struct ip_addr s6 = addr6(0xfd00000100000000, i % 250),
+		               d6 = addr6(0xfd00000200010002, 0xaabbccdd00000000 + i);
 		struct frame f = frame4(s, d), g = frame6(&s6, &d6);
 
 		moved += proxy_lane_between(&c, &sa, &da) != proxy_lane(&sa, &da, NLANES);

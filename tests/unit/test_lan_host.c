@@ -246,7 +246,8 @@ static void far_cnp__tells_the_responder(void **state)
 	core_pump(c);
 	core_expect(&c->b, RC_READ_REQUEST, 1);
 	for (uint32_t i = 0; i < 3; i++) {
-		struct roce_pkt r = core_answer((uint8_t)(RC_READ_RESP_FIRST + i), CORE_QPN, 1 + i, AETH_ACK_NO_CREDITS, 2);
+		struct roce_pkt r = core_answer((uint8_t)(RC_READ_RESP_FIRST + i), CORE_QPN, 1 + i, AETH_ACK_NO_CREDITS,
+		                                2);
 
 		r.tos |= ECN_CE;
 		assert_int_equal(core_in(&c->b, r, CORE_PMTU, 0), DROP_NONE);

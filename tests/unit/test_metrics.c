@@ -151,7 +151,8 @@ static void metrics_write__every_counter_and_drop(void **state)
 		says(line);
 	}
 	for (unsigned i = DROP_NONE + 1; i < DROP_COUNT; i++) {
-		snprintf(line, sizeof(line), "longreach_drops_total{link=\"wakkanai\",reason=\"%s\"} 9000000000000000%03u",
+		snprintf(line, sizeof(line),
+		         "longreach_drops_total{link=\"wakkanai\",reason=\"%s\"} 9000000000000000%03u",
 		         proxy_drop_name((enum proxy_drop)i), i);
 		says(line);
 	}
@@ -216,8 +217,9 @@ static void metrics_write__hostile_name(void **state)
 	sites[0].peer.met = true;
 	snprintf(sites[0].peer.there.name, sizeof(sites[0].peer.there.name), "a\"} 1\n\\b\xff");
 	scrape();
-	says("longreach_link_info{link=\"wakkanai\",ack_mode=\"host\",barrier=\"off\",encryption=\"none\",edge=\"a\\\"} "
-	     "1?\\\\b?\"} 1");
+	says(
+	    "longreach_link_info{link=\"wakkanai\",ack_mode=\"host\",barrier=\"off\",encryption=\"none\",edge=\"a\\\"} "
+	    "1?\\\\b?\"} 1");
 }
 
 int main(void)

@@ -20,8 +20,9 @@ static void ask(struct core *c, uint32_t psn)
 
 static void respond(struct core *c, uint32_t i, uint32_t psn, uint32_t msn)
 {
-	assert_int_equal(core_in(&c->b, core_answer(three[i], CORE_QPN, psn + i, AETH_ACK_NO_CREDITS, msn), CORE_PMTU, 0),
-	                 DROP_NONE);
+	assert_int_equal(
+	    core_in(&c->b, core_answer(three[i], CORE_QPN, psn + i, AETH_ACK_NO_CREDITS, msn), CORE_PMTU, 0),
+	    DROP_NONE);
 	core_pump(c);
 }
 

@@ -150,7 +150,8 @@ static void near_tell__what_was_sent_to_it_goes_first(void **state)
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
 	assert_true(core_near(c)->failed);
-	for (int i = 0; i < 90; i++) { /* 501 is repeated until it is taken: longer than StallAfter=, which may let it go */
+	/* 501 is repeated until it is taken: longer than StallAfter=, which may let it go */
+	for (int i = 0; i < 90; i++) {
 		core_wait(c, 10 * CORE_MS);
 		for (const struct core_pkt *k; (k = core_take(&c->a));)
 			assert_int_equal(k->h.opcode, RC_SEND_ONLY);

@@ -75,7 +75,8 @@ static void unpaired__unknown_sources_have_half_of_the_share(void **state)
 	for (uint8_t host = 10; host < 250; host++)
 		spray(c, host, 0x1000, 1);
 	assert_int_equal(c->a.p->unpaired.n_unknown, HALF);
-	assert_true(core_drops(&c->a, DROP_LAN_UNPAIRED_FULL) >= 240 - HALF - 10); /* but for those that share a bucket */
+	/* but for those that share a bucket */
+	assert_true(core_drops(&c->a, DROP_LAN_UNPAIRED_FULL) >= 240 - HALF - 10);
 	assert_int_equal(write_to(c, 2, 0x999), DROP_NONE);
 	core_pump(c);
 }

@@ -570,7 +570,8 @@ static void sealed__wrong_ca(void **state)
 	struct lab *l = *state;
 
 	use_keys(&l->a.config, "wrong", 'a');
-	expect_trouble(l, "the other edge's certificate is not signed by CA=", "the other edge refuses our certificate");
+	expect_trouble(l, "the other edge's certificate is not signed by CA=",
+	               "the other edge refuses our certificate");
 }
 
 /* Only the listening edge can see it: a's CA file is the right one, its certificate is not. */

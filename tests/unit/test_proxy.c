@@ -137,7 +137,7 @@ static void proxy__bad_configs(void **state)
 #define REFUSED(change)                                                                                                \
 	bad = good;                                                                                                    \
 	bad.change;                                                                                                    \
-	assert_int_equal(proxy_heap_size(&bad, &c->a.g), 0);                                                            \
+	assert_int_equal(proxy_heap_size(&bad, &c->a.g), 0);                                                           \
 	assert_int_equal(proxy_reconfigure(c->a.p, &bad, c->now_ns), -EINVAL)
 	REFUSED(nshards = 0);
 	REFUSED(shard = 1);

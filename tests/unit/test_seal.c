@@ -102,7 +102,8 @@ static void aead__parts_make_no_difference(void **state)
 	for (unsigned c = SEAL_NONE + 1; c < SEAL_CIPHER_COUNT; c++) {
 		for (unsigned n = 0; seal_aeads[n] != NULL; n++) {
 			for (unsigned round = 0; round < 200; round++) {
-				uint8_t key[32], iv[12], aad[16], plain[3000], whole[3000], parted[3000], tag[16], tag2[16];
+				uint8_t key[32], iv[12], aad[16], plain[3000], whole[3000], parted[3000], tag[16],
+				    tag2[16];
 				struct wan_seal_part part[4];
 				unsigned parts = 0;
 				struct keyed k;
@@ -116,7 +117,8 @@ static void aead__parts_make_no_difference(void **state)
 				for (unsigned at = any_byte() % 64; parts < 4; at += any_byte() % 64) {
 					uint16_t len = (uint16_t)(any_byte() * 2 + 1);
 
-					part[parts++] = (struct wan_seal_part){.from = plain + at, .off = (uint16_t)at, .len = len};
+					part[parts++] = (struct wan_seal_part){
+					    .from = plain + at, .off = (uint16_t)at, .len = len};
 					memset(parted + at, 0xee, len);
 					at += len;
 				}
@@ -188,7 +190,8 @@ struct pair {
 
 static struct pair open_pair(const struct seal_secret *s, uint64_t limit)
 {
-	struct seal_scope of = {.nlanes = 4, .npaths = 2, .nshards = 1, .limits = {.datagrams = limit, .bytes = 1ull << 40}};
+	struct seal_scope of = {
+	    .nlanes = 4, .npaths = 2, .nshards = 1, .limits = {.datagrams = limit, .bytes = 1ull << 40}};
 	struct pair p = {.tx = seal_new(), .rx = seal_new()};
 
 	seal_take_tx(p.tx, seal_keys_new(s, SEAL_TX, &of));
@@ -543,9 +546,9 @@ static void sealed__every_flipped_bit_is_dropped_by_name(void **state)
 
 		last_dgram[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		d = at_b(&s, last_len);
-		assert_true(d == DROP_WAN_BAD_TAG || d == DROP_WAN_BAD_VERSION || d == DROP_WAN_BAD_LANE || d == DROP_WAN_BAD_PATH ||
-		            d == DROP_WAN_BAD_EPOCH || d == DROP_WAN_REFLECTED || d == DROP_WAN_BAD_KEY ||
-		            d == DROP_WAN_UNSEALED);
+		assert_true(d == DROP_WAN_BAD_TAG || d == DROP_WAN_BAD_VERSION || d == DROP_WAN_BAD_LANE ||
+		            d == DROP_WAN_BAD_PATH || d == DROP_WAN_BAD_EPOCH || d == DROP_WAN_REFLECTED ||
+		            d == DROP_WAN_BAD_KEY || d == DROP_WAN_UNSEALED);
 		last_dgram[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
 	assert_int_equal(at_b(&s, last_len), DROP_NONE);

@@ -64,7 +64,8 @@ static const struct wan_flow_pair a_pair = {.flow = 1,
                                             .confirmed = true,
                                             .template_len = 60,
                                             .template = data};
-static const struct wan_report a_report = {.base = 128, .largest = 300, .delay_ns = 77, .words = 3, .ecn = {0xfedcba, 0x123456}};
+static const struct wan_report a_report = {
+    .base = 128, .largest = 300, .delay_ns = 77, .words = 3, .ecn = {0xfedcba, 0x123456}};
 
 static struct wan_flow_open an_open(void)
 {

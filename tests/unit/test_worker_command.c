@@ -31,7 +31,8 @@ void lan_pause_stats(struct lan_pause *p, struct lan_pause_stats *s)
 static void command__keys_that_were_taken_are_not_in_the_answer(void **state)
 {
 	const struct seal_secret secret = {.cipher = SEAL_AES_128_GCM, .epoch = 7, .bytes = {1}};
-	const struct seal_scope of = {.nlanes = 2, .npaths = 1, .nshards = 1, .limits = {.datagrams = 1000, .bytes = 1 << 20}};
+	const struct seal_scope of = {
+	    .nlanes = 2, .npaths = 1, .nshards = 1, .limits = {.datagrams = 1000, .bytes = 1 << 20}};
 	struct worker w = {.seal = seal_new()};
 	struct worker_cmd cmd = {.type = WORKER_RX_KEYS, .serial = 3, .keys = seal_keys_new(&secret, SEAL_RX, &of)};
 

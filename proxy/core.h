@@ -52,7 +52,7 @@ struct rd_op {
 	uint64_t from;     /* near: where the host's latest request for it began: FIRST is there, LAST at the end */
 	uint32_t rkey;     /* near, READ: of the memory, and its end: the same in every repetition */
 	uint64_t end_va;
-	uint32_t fp; /* near: fingerprint of the request */
+	uint32_t fp;        /* near: fingerprint of the request */
 	uint32_t room;      /* near: responses for which room is reserved, that have not come yet ... */
 	uint16_t room_each; /* ... with so many slot bytes each */
 	uint8_t opcode;
@@ -70,9 +70,9 @@ struct share {
 /* How fast a flow may be sent to a host, after CNPs (cnp_rate.c). All zero: as fast as it can. */
 struct cnp_rate {
 	uint64_t rate_bps, target_bps;
-	uint32_t alpha, steps;   /* estimate of congestion, in 1/65536; steps of recovery since the last CNP */
+	uint32_t alpha, steps;    /* estimate of congestion, in 1/65536; steps of recovery since the last CNP */
 	uint64_t cnp_ns, step_ns; /* when the last CNP counted; up to when steps are made */
-	uint64_t next_ns;        /* no packet before */
+	uint64_t next_ns;         /* no packet before */
 };
 
 /* Whether the host must still learn that ACKed work has failed. near_tell.c. */
@@ -104,23 +104,23 @@ struct near_flow {
 	struct ip_addr src, dst;          /* requester, responder */
 	uint32_t dest_qpn, requester_qpn; /* the second is valid unless PAIR_LEARNING */
 	enum flow_pairing pairing;
-	enum ack_mode mode;  /* as configured; see near_mode() */
-	uint16_t pmtu;       /* bytes of payload, 0: not known yet */
-	bool base_fixed;     /* the responder expects pos_base first: no packet below it belongs here */
-	uint32_t fp_count;   /* messages ever noted in the fingerprint ring */
-	bool failing;        /* it refused, and what was executed before that is still to be answered */
+	enum ack_mode mode;      /* as configured; see near_mode() */
+	uint16_t pmtu;           /* bytes of payload, 0: not known yet */
+	bool base_fixed;         /* the responder expects pos_base first: no packet below it belongs here */
+	uint32_t fp_count;       /* messages ever noted in the fingerprint ring */
+	bool failing;            /* it refused, and what was executed before that is still to be answered */
 	struct timer fail_timer; /* of that, and of telling the host (tell) */
-	uint64_t fail_pos;   /* failed: where the NAK goes */
-	uint32_t fail_msn;   /* and with which relative MSN */
-	bool msn_known;      /* msn_offset is */
-	bool failed;         /* the responder refused: silent from here on */
-	bool requester_known; /* it is in proxy.near_by_requester */
-	bool gone;           /* its requester's QPN is in a younger connection: it has nobody to speak to */
-	uint64_t stalled_ns; /* since when the far edge says so */
-	bool stalled;        /* far edge says so: in force like host mode */
-	bool held_off;       /* its host was sent away for want of room, and has not been back */
-	bool psns_unknown;   /* pos_next is right only if the last READ fitted one packet: PMTU not known yet */
-	uint8_t rnr_retry;   /* as CM told */
+	uint64_t fail_pos;       /* failed: where the NAK goes */
+	uint32_t fail_msn;       /* and with which relative MSN */
+	bool msn_known;          /* msn_offset is */
+	bool failed;             /* the responder refused: silent from here on */
+	bool requester_known;    /* it is in proxy.near_by_requester */
+	bool gone;               /* its requester's QPN is in a younger connection: it has nobody to speak to */
+	uint64_t stalled_ns;     /* since when the far edge says so */
+	bool stalled;            /* far edge says so: in force like host mode */
+	bool held_off;           /* its host was sent away for want of room, and has not been back */
+	bool psns_unknown;       /* pos_next is right only if the last READ fitted one packet: PMTU not known yet */
+	uint8_t rnr_retry;       /* as CM told */
 
 	uint64_t pos_base;     /* where it began */
 	uint64_t pos_next;     /* next expected from the host: all before is committed */
@@ -153,42 +153,42 @@ struct near_flow {
 	/* what the mouth has to say */
 	struct dnode mouth_node; /* in proxy.mouth */
 	enum near_due due;
-	bool cnp_due;           /* and a CNP */
-	uint64_t cnp_said_ns;   /* when the last one went out */
-	enum near_tell tell;    /* failed: the host is to be told without having asked ... */
-	bool tell_due;          /* ... now, by a request that cannot be, ... */
-	uint8_t tell_tries;     /* ... after so many ... */
-	uint32_t tell_psn;      /* ... at this PSN, 24 bits */
-	uint32_t tell_hint;     /* what its last ACK said that it expects; NONE: nothing yet */
-	uint64_t tell_ns;       /* since when */
+	bool cnp_due;                     /* and a CNP */
+	uint64_t cnp_said_ns;             /* when the last one went out */
+	enum near_tell tell;              /* failed: the host is to be told without having asked ... */
+	bool tell_due;                    /* ... now, by a request that cannot be, ... */
+	uint8_t tell_tries;               /* ... after so many ... */
+	uint32_t tell_psn;                /* ... at this PSN, 24 bits */
+	uint32_t tell_hint;               /* what its last ACK said that it expects; NONE: nothing yet */
+	uint64_t tell_ns;                 /* since when */
 	uint64_t slow_look_ns, slow_held; /* when to look next whether the buffer fills, and what was held last time */
-	uint8_t nak_syndrome;   /* failed: what the responder said, 0: nothing */
-	bool ack_owed;          /* something was kept back until repeated responses are out */
-	bool ack_asked;         /* an AckReq beyond pos_acked */
-	uint64_t pos_ack_asked; /* behind the packet with that AckReq */
-	uint64_t rnr_said_ns;   /* when the last RNR NAK went out */
-	uint64_t rnr_at;        /* ceiling of the last RNR NAK, messages before it, and how many came in a row */
+	uint8_t nak_syndrome;             /* failed: what the responder said, 0: nothing */
+	bool ack_owed;                    /* something was kept back until repeated responses are out */
+	bool ack_asked;                   /* an AckReq beyond pos_acked */
+	uint64_t pos_ack_asked;           /* behind the packet with that AckReq */
+	uint64_t rnr_said_ns;             /* when the last RNR NAK went out */
+	uint64_t rnr_at; /* ceiling of the last RNR NAK, messages before it, and how many came in a row */
 	uint32_t rnr_msn;
 	uint8_t rnr_row;
 	uint64_t waits_at; /* ceiling at which the host keeps coming back ... */
 	uint8_t waits;     /* ... so many times */
 
 	/* READ and ATOMIC */
-	struct dnode ops;        /* struct rd_op: answered ones that are kept, then open ones */
-	struct rd_op *op_open;   /* the first without an answer, NULL: all are answered */
-	uint32_t nops, ops_done; /* all, and those answered */
-	uint32_t repeats;        /* answered ones that are owed again */
+	struct dnode ops;                     /* struct rd_op: answered ones that are kept, then open ones */
+	struct rd_op *op_open;                /* the first without an answer, NULL: all are answered */
+	uint32_t nops, ops_done;              /* all, and those answered */
+	uint32_t repeats;                     /* answered ones that are owed again */
 	uint64_t asked_again, asked_again_ns; /* where the host last asked for one again, and when; 0: never */
-	uint64_t lost_pos;       /* of one that was repeated when its answer was forgotten ... */
-	uint64_t lost_ns;        /* ... and when it first was; 0: none */
-	bool migreq;             /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */
-	uint64_t room_bytes;     /* reserved for responses */
-	struct dnode room_node;  /* in proxy.room_waiting: its next request finds no room for what it brings ... */
-	uint64_t room_ns;        /* ... since then */
-	struct dnode resp_node;  /* has responses to deliver */
+	uint64_t lost_pos;                    /* of one that was repeated when its answer was forgotten ... */
+	uint64_t lost_ns;                     /* ... and when it first was; 0: none */
+	bool migreq;                          /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */
+	uint64_t room_bytes;                  /* reserved for responses */
+	struct dnode room_node;    /* in proxy.room_waiting: its next request finds no room for what it brings ... */
+	uint64_t room_ns;          /* ... since then */
+	struct dnode resp_node;    /* has responses to deliver */
 	struct cnp_rate resp_rate; /* of these */
-	struct timer resp_pace;  /* end of a wait that the rate asks for */
-	struct timer retire;     /* looks for answered operations, or a flow without answers, that may go */
+	struct timer resp_pace;    /* end of a wait that the rate asks for */
+	struct timer retire;       /* looks for answered operations, or a flow without answers, that may go */
 
 	struct dnode lag_node; /* in barrier_pair.lagging: something was ACKed that is not reported yet */
 
@@ -205,15 +205,15 @@ struct near_flow {
 	bool responder_behind; /* the far edge holds much that its responder has not taken */
 	struct share share;    /* of POOL_LAN */
 
-	struct near_flow *older;   /* incarnation before, still draining: this one does not send until it is gone */
-	struct near_flow *newer;   /* incarnation after: this one drains, and is not in the table of keys */
-	struct timer drain;        /* an older one must make progress by then */
-	uint64_t last_rx_ns;       /* from the host */
-	uint64_t last_progress_ns; /* at the responder */
-	uint64_t heard_ns;         /* last sign of life of the responder, or since when it has something to answer */
-	struct timer unheard;      /* while it has: tells when that is too long ago */
+	struct near_flow *older;     /* incarnation before, still draining: this one does not send until it is gone */
+	struct near_flow *newer;     /* incarnation after: this one drains, and is not in the table of keys */
+	struct timer drain;          /* an older one must make progress by then */
+	uint64_t last_rx_ns;         /* from the host */
+	uint64_t last_progress_ns;   /* at the responder */
+	uint64_t heard_ns;           /* last sign of life of the responder, or since when it has something to answer */
+	struct timer unheard;        /* while it has: tells when that is too long ago */
 	bool demoted, demotion_said; /* no early ACKs since then; and an event told so */
-	uint64_t bytes, messages;  /* taken in order since it began: L3 bytes, message ends */
+	uint64_t bytes, messages;    /* taken in order since it began: L3 bytes, message ends */
 	uint8_t template_len;
 	uint8_t template[TEMPLATE_MAX]; /* an ACK of the responder (or made from its CM messages) */
 };
@@ -292,10 +292,10 @@ struct far_flow {
 	uint64_t lan_srtt_ns, lan_var_ns; /* of the responder, smoothed; RFC 6298. 0: not measured */
 	uint8_t retries;                  /* timeouts in a row; of a flow that is learning, turns without an answer */
 	struct cnp_rate rate;
-	struct timer pace;                /* end of a wait that the rate asks for */
-	struct timer rto;                 /* retry, or end of an RNR wait */
-	uint64_t last_progress_ns;        /* last sign of life of the responder */
-	uint64_t pos_recover;             /* one window cut per loss: until this is acked */
+	struct timer pace;         /* end of a wait that the rate asks for */
+	struct timer rto;          /* retry, or end of an RNR wait */
+	uint64_t last_progress_ns; /* last sign of life of the responder */
+	uint64_t pos_recover;      /* one window cut per loss: until this is acked */
 
 	/* pairing */
 	uint32_t hostpair;      /* index of struct hostpair, NONE: not joined */
@@ -308,12 +308,12 @@ struct far_flow {
 	uint32_t pair_msn;      /* ... the responder counts so many messages (24 bits) */
 
 	/* READ and ATOMIC */
-	bool gone;                     /* about to be forgotten */
-	struct dnode start_node;       /* in barrier.starts: its next message waits for other flows */
-	struct dnode orphan_node;      /* in proxy.orphans */
-	uint64_t start_since_ns;       /* since when */
-	uint64_t start_passed;         /* position of the last message that was let go */
-	struct dnode ops; /* struct rd_op, sent and not answered, oldest first */
+	bool gone;                /* about to be forgotten */
+	struct dnode start_node;  /* in barrier.starts: its next message waits for other flows */
+	struct dnode orphan_node; /* in proxy.orphans */
+	uint64_t start_since_ns;  /* since when */
+	uint64_t start_passed;    /* position of the last message that was let go */
+	struct dnode ops;         /* struct rd_op, sent and not answered, oldest first */
 	uint32_t nops;
 	uint64_t resp_next;                 /* next response expected, within the first operation */
 	uint64_t resp_got[RESP_AHEAD / 64]; /* those that overtook it: bit pos % RESP_AHEAD */
@@ -337,7 +337,7 @@ struct far_flow {
 /* A host here that far flows send to. lan_host.c. */
 struct lan_host {
 	bool used;
-	struct dnode free_node;   /* in proxy.hosts_free */
+	struct dnode free_node; /* in proxy.hosts_free */
 	struct ip_addr addr;
 	uint32_t pairs;           /* host pairs whose responder it is; with the last one it goes */
 	uint64_t bytes_out;       /* on their way to it */
@@ -372,28 +372,28 @@ struct hostpair {
 /* What one lane sends, has sent, and has heard. Only the owning shard's are initialised. */
 struct lane {
 	uint8_t id;
-	struct dnode node; /* lanes with something to send */
+	struct dnode node;                /* lanes with something to send */
 	struct pn_space space[PATHS_MAX]; /* of the paths that the link has */
 	struct timer service;             /* reports, spaced repairs, probes */
 	uint8_t fec_sending;              /* spaces with repairs that are to go out */
 	bool credit_due;                  /* a frame for the next datagram */
 	uint64_t window_bytes;            /* slot bytes sent and not settled, as the peer granted */
-	uint32_t flow_initial_bytes; /* credit of a flow before its first report, as the peer granted */
-	uint64_t out_bytes;          /* slot bytes sent, not settled */
-	uint64_t granted_bytes;      /* what we granted last */
-	struct dnode near_list;      /* near flows with requests to send */
-	struct dnode first;          /* RESP and RAW slots to send for the first time */
-	struct dnode repair;         /* slots with lost units */
-	struct dnode spaced;         /* further copies of repairs, by due_ns */
-	struct dnode copies;         /* those that are due, and go when nothing else would */
-	struct dnode closes;         /* FLOW_CLOSE frames to send */
-	struct dnode reports;        /* far flows with something to report, by report_at_ns */
-	struct dnode ip_first;       /* struct ip_buf: IP packets to send, oldest first */
-	struct dnode ip_partial;     /* struct ip_buf: that lack pieces, oldest first */
+	uint32_t flow_initial_bytes;      /* credit of a flow before its first report, as the peer granted */
+	uint64_t out_bytes;               /* slot bytes sent, not settled */
+	uint64_t granted_bytes;           /* what we granted last */
+	struct dnode near_list;           /* near flows with requests to send */
+	struct dnode first;               /* RESP and RAW slots to send for the first time */
+	struct dnode repair;              /* slots with lost units */
+	struct dnode spaced;              /* further copies of repairs, by due_ns */
+	struct dnode copies;              /* those that are due, and go when nothing else would */
+	struct dnode closes;              /* FLOW_CLOSE frames to send */
+	struct dnode reports;             /* far flows with something to report, by report_at_ns */
+	struct dnode ip_first;            /* struct ip_buf: IP packets to send, oldest first */
+	struct dnode ip_partial;          /* struct ip_buf: that lack pieces, oldest first */
 	uint32_t nip_partial;
-	uint64_t ip_seq_tx;          /* number of the last IP packet that was given one */
-	bool ip_turn;                /* IP packets before requests in the next datagram */
-	struct dnode raw_partial;    /* RAW_WAN slots that lack pieces, oldest first */
+	uint64_t ip_seq_tx;       /* number of the last IP packet that was given one */
+	bool ip_turn;             /* IP packets before requests in the next datagram */
+	struct dnode raw_partial; /* RAW_WAN slots that lack pieces, oldest first */
 	uint32_t nraw_partial;
 	uint64_t raw_seq_tx;    /* next number of an expendable packet */
 	uint64_t raw_seq_rx;    /* highest + 1 */
@@ -403,17 +403,17 @@ struct lane {
 
 /* A packet that is not RC at the edge beside its receiver: behind a barrier, or on its way to the host. */
 struct parcel {
-	struct dnode node; /* in barrier_queue.waiting, proxy.parcels or barrier.parcels_free */
-	uint64_t until_ns; /* longest wait */
+	struct dnode node;   /* in barrier_queue.waiting, proxy.parcels or barrier.parcels_free */
+	uint64_t until_ns;   /* longest wait */
 	uint64_t peer_epoch; /* its snapshot names flows as in that life of the near edge's arena */
-	uint32_t id;       /* a RAW_WAN slot; or the place of a struct ip_buf */
-	uint16_t n, at;    /* entries of its snapshot, and the first that may not be there yet */
-	uint32_t session;  /* proxy.sessions when it came: what was an orphan by then is older */
-	bool ip;           /* which of the two */
-	bool held;         /* waits for orphans between its machines: no exemption */
-	bool patient;      /* DREQ, DREP: waits for its own responder in RNR or leaving, too: ... */
-	uint32_t ends_qpn; /* ... this one; NONE: there is no telling, it may be any */
-	bool waived;       /* an entry was not waited for */
+	uint32_t id;         /* a RAW_WAN slot; or the place of a struct ip_buf */
+	uint16_t n, at;      /* entries of its snapshot, and the first that may not be there yet */
+	uint32_t session;    /* proxy.sessions when it came: what was an orphan by then is older */
+	bool ip;             /* which of the two */
+	bool held;           /* waits for orphans between its machines: no exemption */
+	bool patient;        /* DREQ, DREP: waits for its own responder in RNR or leaving, too: ... */
+	uint32_t ends_qpn;   /* ... this one; NONE: there is no telling, it may be any */
+	bool waived;         /* an entry was not waited for */
 };
 
 /* Near: requests from one host to another, as far as something of them was ACKed and is not reported yet. */
@@ -438,15 +438,15 @@ struct barrier {
 	uint32_t pair_hint, queue_hint, queues_used;
 	struct idx_hash pair_by_hosts, queue_by_hosts;
 	struct dnode parcels_free;
-	uint32_t waiting;           /* parcels in queues */
+	uint32_t waiting; /* parcels in queues */
 	struct {
 		uint64_t peer_epoch; /* names are those of one life of the near edge's arena */
 		uint32_t peer_flow, inc;
-	} gone[BARRIER_GONE];       /* far flows that were forgotten last: nothing is waited for */
-	uint32_t ngone;             /* ever */
-	struct dnode starts;        /* far flows whose next message waits for other flows, longest first */
-	struct timer starts_limit;  /* the first one has waited for long enough */
-	uint64_t expired_said_ns;   /* when an event last told that a wait was too long */
+	} gone[BARRIER_GONE];      /* far flows that were forgotten last: nothing is waited for */
+	uint32_t ngone;            /* ever */
+	struct dnode starts;       /* far flows whose next message waits for other flows, longest first */
+	struct timer starts_limit; /* the first one has waited for long enough */
+	uint64_t expired_said_ns;  /* when an event last told that a wait was too long */
 	struct ip_pool ip_near, ip_far;
 };
 
@@ -509,8 +509,8 @@ struct proxy {
 	uint32_t near_free_hint, far_free_hint; /* where a free place is sought first */
 	struct dnode pairs_free, hosts_free;
 	struct dnode pairs_unasked, pairs_left; /* nothing but a quarantine, oldest first: never had a flow; had some */
-	uint32_t *near_inc; /* last incarnation of each near index: never used twice */
-	uint64_t births;    /* near flows ever opened in this arena */
+	uint32_t *near_inc;                     /* last incarnation of each near index: never used twice */
+	uint64_t births;                        /* near flows ever opened in this arena */
 	struct idx_hash near_by_key, near_by_requester, far_by_peer, far_by_qpn, pair_by_hosts, host_by_addr;
 
 	struct barrier barrier;

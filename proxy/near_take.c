@@ -144,12 +144,22 @@ static void learn_pmtu_from_request(struct proxy *p, struct near_flow *f, const 
 		near_learn_pmtu(p, f, pkt->payload_len);
 }
 
+void near_drop_inside(struct proxy *p, struct near_flow *f, uint64_t from, uint64_t upto)
+{
+	for (uint64_t pos = from; f->ooo_pkts && pos < min_u64(upto, f->pos_held); pos++) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
+
+		if (slot != SLOT_NONE)
+			near_drop_held(p, f, slot);
+	}
+}
+
 void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
-
 	bool owed_nothing = f->pos_reported == f->pos_next;
 
+	near_drop_inside(p, f, h->pos + 1, h->pos + h->psns);
 	f->msn_next = h->msn;
 	f->op_last = h->opcode;
 	f->op_known = true;
@@ -166,6 +176,16 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 		near_heard(p, f); /* its time runs from here */
 }
 
+/* What is held at pos_next may be the rest of the READ before it. */
+static bool held_may_be_rest(struct proxy *p, const struct near_flow *f, uint32_t slot)
+{
+	struct roce_pkt pkt;
+
+	return f->psns_unknown &&
+	       roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt) == DROP_NONE &&
+	       near_op_may_be_rest(f, &pkt);
+}
+
 void near_absorb_held(struct proxy *p, struct near_flow *f)
 {
 	while (f->ooo_pkts) {
@@ -175,6 +195,10 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 		if (slot == SLOT_NONE)
 			break;
 		h = arena_hdr(p->arena, slot);
+		if (held_may_be_rest(p, f, slot)) {
+			near_drop_held(p, f, slot);
+			break;
+		}
 		if (!near_in_sequence(f, h->opcode)) {
 			near_drop_held(p, f, slot);
 			drop(p, DROP_LAN_SEQUENCE);

@@ -479,6 +479,41 @@ static void reads__rest_of_one_of_unknown_length(void **state)
 	assert_int_equal(core_expect(&c->a, RC_READ_RESP_LAST, 4)->h.aeth_msn, 2);
 }
 
+/* Nor is it one behind a READ that is still held itself: it goes as soon as it is known what that owns, ... */
+static void reads__rest_of_one_that_is_held(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	ask(c, 1, 3, 1, true);
+	ask(c, 4, 4, 4, true);
+	ask(c, 4, 4, 6, true);
+	assert_int_equal(core_near(c)->ooo_pkts, 2);
+	respond(c, RC_READ_RESP_FIRST, 1, 2);
+	assert_int_equal(core_near(c)->nops, 2);
+	assert_int_equal(core_near(c)->ooo_pkts, 0);
+	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 8);
+	core_wait(c, CORE_MS);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	core_expect(&c->b, RC_READ_REQUEST, 4);
+	assert_int_equal(core_pending(&c->b), 0);
+}
+
+/* ... or, as long as it is not, in its turn. */
+static void reads__rest_of_one_that_was_held(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	ask(c, 1, 1, 1, true);
+	ask(c, 3, 4, 3, true);
+	ask(c, 3, 4, 4, true);
+	assert_int_equal(core_near(c)->ooo_pkts, 2);
+	core_send(c, RC_WRITE_ONLY, 2);
+	assert_int_equal(core_near(c)->ooo_pkts, 0);
+	assert_int_equal(core_near(c)->nops, 2);
+	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 4);
+	assert_true(core_near(c)->psns_unknown);
+}
+
 /* It restarts while they wait: they are there again, and as many. */
 static void reads__what_follows_outlives_a_restart(void **state)
 {
@@ -558,6 +593,8 @@ int main(void)
 	    CORE_TEST(reads__length_is_learned_for_the_right_one),
 	    CORE_TEST(reads__what_follows_one_of_unknown_length_is_kept),
 	    CORE_TEST(reads__rest_of_one_of_unknown_length),
+	    CORE_TEST(reads__rest_of_one_that_is_held),
+	    CORE_TEST(reads__rest_of_one_that_was_held),
 	    CORE_TEST(reads__what_follows_outlives_a_restart),
 	    CORE_TEST(reads__answer_survives_a_restart),
 	    CORE_TEST(reads__atomic_is_replayed_after_a_restart),

@@ -183,11 +183,18 @@ static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
 	near_speak(p, f, DUE_NAK);
 }
 
-/* The first news of a pair. False: the position that it speaks of is none of the flow's. */
+/* The first news of a pair. False: the position that it speaks of is none of the flow's; or the flow is gone. */
 static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
 	bool lower = r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH;
 
+	/* The host has gone back since, to before what the responder was sent first and has taken: it had all of that
+	 * from nobody known here. The far edge takes it no more for this life. Nothing was ACKed: the host begins
+	 * another one. */
+	if (r->pos_base > f->pos_base) {
+		near_close(p, f);
+		return false;
+	}
 	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))
 		begin_lower(p, f, r->pos_base);
 	if (r->at_pos > f->pos_max || (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))

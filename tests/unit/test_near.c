@@ -306,6 +306,30 @@ static void near__base_extends_after_sending(void **state)
 	assert_int_equal(core_used(&c->a), 0);
 }
 
+/* Too late, if the responder has taken what came first: it had the rest from nobody known here, and the far edge begins
+ * there for good. The host, which has lost the answers, is heard anew. */
+static void near__base_extends_after_an_answer(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	in_quiet(c, 102);
+	core_expect(&c->b, RC_WRITE_ONLY, 102);
+	c->cut = true;
+	core_ack(c, 102, AETH_ACK_NO_CREDITS, 3);
+	for (uint32_t psn = 100; psn < 103; psn++)
+		in_quiet(c, psn);
+	c->cut = false;
+	core_wait(c, 100 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	for (uint32_t psn = 100; psn < 103; psn++)
+		in_quiet(c, psn);
+	core_expect(&c->b, RC_WRITE_ONLY, 100);
+	core_ack(c, 102, AETH_ACK_NO_CREDITS, 3);
+	assert_int_equal(core_expect_aeth(&c->a, 102, AETH_ACK_NO_CREDITS)->h.aeth_msn, 3);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_used(&c->a), 0);
+}
+
 /* The responder waits for a PSN below what was ever seen: the requester is told. */
 static void near__nak_below_the_base_reaches_the_host(void **state)
 {
@@ -775,6 +799,7 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__psn_wraps),
     CORE_TEST(near__base_extends_downwards),
     CORE_TEST(near__base_extends_after_sending),
+    CORE_TEST(near__base_extends_after_an_answer),
     CORE_TEST(near__nak_below_the_base_reaches_the_host),
     CORE_TEST(near__duplicate_is_acked_again),
     CORE_TEST(near__settled_duplicate_is_known_by_fingerprint),

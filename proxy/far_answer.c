@@ -171,10 +171,17 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	return DROP_NONE;
 }
 
-/* The responder has more than this life of the edge has sent it, from an earlier one whose arena is gone: it answers
- * what is repeated with an ACK of the last that it has. All that is here before that need not be sent. */
+#define AHEAD_RETRIES 2 /* no late answer of another life comes twice to what is repeated for the third time */
+
+/* The responder has more than this life of the edge has sent it, from an earlier one whose arena is gone, or from
+ * before there was one: it answers what is repeated with an ACK of the last that it has. All that is here before that
+ * need not be sent. Where nobody has told that it may be so the responder is believed when it insists. */
 static void catch_up(struct far_flow *f, uint64_t pos)
 {
+	if (!f->resumed && pos >= f->pos_tx_max && f->retries >= AHEAD_RETRIES) {
+		f->resumed = pos == f->pos_ahead;
+		f->pos_ahead = pos;
+	}
 	if (!f->resumed)
 		return;
 	if (pos < f->pos_tx_max)

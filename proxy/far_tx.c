@@ -45,13 +45,13 @@ static bool next_may_wait(const struct proxy *p, const struct far_flow *f, const
 	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->waits != 0;
 }
 
-/* A responder that has not answered twice, or is probed again, is asked with one packet, not with all that may be in
- * flight; one that was not ready gets one, and then more with each that it takes. */
+/* A responder that has not answered twice, or is probed again (but has it all: pair.c), is asked with one packet, not
+ * with all that may be in flight; one that was not ready gets one, and then more with each that it takes. */
 static uint32_t window_of(const struct far_flow *f)
 {
-	bool probed_again = f->pairing == PAIR_LEARNING && (f->probe_repeats || f->retries);
+	bool learning = f->pairing == PAIR_LEARNING;
 
-	if (f->retries >= 2 || probed_again)
+	if (learning ? (f->probe_repeats || f->retries) && !f->pos_ahead : f->retries >= 2)
 		return 1;
 	return f->rnr_bytes && f->rnr_bytes < f->window_bytes ? f->rnr_bytes : f->window_bytes;
 }

@@ -307,14 +307,25 @@ static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
 }
 
 /* A responder that is ahead, as it has had it all from an edge that lost its memory, or before there was one, answers
- * what is repeated with an ACK of the last that it has. All before that place is here: the near edge, which has it too,
- * knows what the responder has counted there. */
+ * what is repeated with an ACK of the last that it has. */
 static bool is_ahead(const struct far_flow *f, const struct roce_pkt *pkt)
 {
-	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
+	return (f->retries || f->probe_repeats) && pkt->opcode == RC_ACK &&
+	       (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK && pos_near(f->pos_acked, pkt->psn) >= f->pos_tx_max;
+}
 
-	return pkt->opcode == RC_ACK && (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK && pos >= f->pos_tx_max &&
-	       pos < f->pos_rx;
+/* All before that place is here: the near edge, which has it too, knows what the responder has counted there. */
+static bool is_ahead_within(const struct far_flow *f, const struct roce_pkt *pkt)
+{
+	return is_ahead(f, pkt) && pos_near(f->pos_acked, pkt->psn) < f->pos_rx;
+}
+
+/* Else whose answer it is does not help yet. But all that is here may be sent again at once, as the responder has it: a
+ * READ among it has answers of its own. */
+static void send_all(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
+{
+	f->pos_ahead = pos_near(f->pos_acked, pkt->psn);
+	far_kick(p, f);
 }
 
 /* A responder that waits for what was overtaken in front of the first packet seen; half of all PSNs are in front of it,
@@ -412,13 +423,16 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	}
 	if (!(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* without AETH it does not say how many messages were counted */
-	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !is_ahead(f, pkt))
+	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !is_ahead_within(f, pkt)) {
+		if (is_ahead(f, pkt))
+			send_all(p, f, pkt);
 		return NULL;
+	}
 	if (FAULT(FAULT_MISPAIR) && dlist_first(&hp->waiting)) {
 		/* the deliberate bug: the answer is given to whoever is next */
 		f = dlist_entry(dlist_first(&hp->waiting), struct far_flow, pair_node);
 	}
-	f->resumed |= is_ahead(f, pkt);
+	f->resumed |= is_ahead_within(f, pkt);
 	f->pairing = FAULT(FAULT_FIRST_DECIDES) ? PAIR_CONFIRMED : PAIR_PROVISIONAL;
 	pair_enter(p, f, pkt->dest_qpn);
 	dlist_remove(&f->pair_node);

@@ -720,6 +720,29 @@ static void far__responder_ahead_of_a_lost_memory(void **state)
 	assert_int_equal(pos_psn(core_far(c)->pos_acked), n + 1);
 }
 
+/* Nobody has told that it may be, as the edges came when the responder had all of it already: it is believed when it
+ * says so again and again. */
+static void far__responder_that_insists_on_being_ahead(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	set_window(c, 4300);
+	core_far(c)->window_bytes = 4300;
+	run_quiet(c, 1, 20);
+	for (int i = 0; i < 2; i++) /* a late one of another life, and its copy */
+		assert_int_equal(core_ack(c, 18, AETH_ACK_NO_CREDITS, 19), DROP_LAN_ACK_UNSENT);
+	core_wait(c, 3 * c->b.cfg.lan_timeout_ns + CORE_MS); /* repeated twice */
+	assert_int_equal(core_far(c)->retries, 2);
+	assert_int_equal(core_ack(c, 17, AETH_ACK_NO_CREDITS, 18), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(core_ack(c, 18, AETH_ACK_NO_CREDITS, 19), DROP_LAN_ACK_UNSENT);
+	core_forget(&c->b);
+	assert_int_equal(core_ack(c, 18, AETH_ACK_NO_CREDITS, 19), DROP_NONE);
+	core_wait(c, CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 19);
+	assert_int_equal(core_ack(c, 20, AETH_ACK_NO_CREDITS, 21), DROP_NONE);
+	assert_false(core_far(c)->resumed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -754,6 +777,7 @@ int main(void)
 	    CORE_TEST(far__cnp_crosses_in_mode_host),
 	    CORE_TEST(far__cnp_never_stops_a_flow),
 	    CORE_TEST(far__responder_ahead_of_a_lost_memory),
+	    CORE_TEST(far__responder_that_insists_on_being_ahead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -323,12 +323,15 @@ static void pair__responder_that_is_ahead(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
 
+	c->b.p->cfg.lan_window_bytes = 1;
 	for (uint32_t psn = 6; psn < 8; psn++)
-		send_to(c, QPN0, psn);
+		send_to(c, QPN0, psn); /* the first of them goes to the host */
+	assert_int_equal(ack_to(c, 0x51, 7, 8), DROP_LAN_ACK_UNMATCHED); /* nothing has been repeated yet */
 	core_wait(c, c->b.cfg.lan_timeout_ns);
 	for (uint32_t psn = 0; psn < 8; psn++)
 		send_to(c, QPN0, psn);
 	core_forget(&c->b);
+	c->b.p->cfg.lan_window_bytes = c->b.cfg.lan_window_bytes;
 	core_wait(c, c->b.cfg.quarantine_ns + CORE_MS);
 	core_expect(&c->b, RC_WRITE_ONLY, 0);
 	assert_int_equal(core_pending(&c->b), 0);
@@ -338,6 +341,29 @@ static void pair__responder_that_is_ahead(void **state)
 	assert_int_equal(core_expect_aeth(&c->a, 7, AETH_ACK_NO_CREDITS)->h.aeth_msn, 8);
 	core_expect(&c->b, RC_WRITE_ONLY, 6);
 	assert_int_equal(ack_to(c, 0x51, 7, 8), DROP_NONE);
+}
+
+/* If it names a place that is not known here it gets all that is, and a READ has an answer of its own. */
+static void pair__responder_that_is_far_ahead(void **state)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 1);
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	send_to(c, QPN0, 0);
+	h.dest_qpn = QPN0;
+	h.reth_len = 3 * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+	core_pump(c);
+	core_wait(c, c->b.cfg.lan_timeout_ns);
+	core_forget(&c->b);
+	core_wait(c, c->b.cfg.quarantine_ns + CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(ack_to(c, 0x51, 40, 30), DROP_LAN_ACK_UNMATCHED);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	core_in(&c->b, core_answer(RC_READ_RESP_FIRST, 0x51, 1, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_pump(c);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
 }
 
 /* ... but whoever forges such answers cannot keep them from it for ever. */
@@ -567,6 +593,7 @@ int main(void)
 	    CORE_TEST(pair__end_after_a_turn_taken_back_means_quarantine),
 	    CORE_TEST(pair__ack_of_what_was_before_is_no_answer),
 	    CORE_TEST(pair__responder_that_is_ahead),
+	    CORE_TEST(pair__responder_that_is_far_ahead),
 	    CORE_TEST(pair__forged_answers_do_not_hold_it_for_ever),
 	    CORE_TEST(pair__a_full_table_gives_the_oldest_place),
 	    CORE_TEST(pair__what_answers_made_gives_its_place_first),

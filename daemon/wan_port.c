@@ -10,6 +10,11 @@
  * nothing is lost and nothing grows. Where there are other paths, they must not wait for long: then it is dropped, and
  * goes again like any loss.
  *
+ * Strays: a datagram that cannot be of this session, by its header, is sorted out by the kernel (wan_filter.h) into a
+ * socket of its own that wakes nobody: a flood of garbage costs no wakeups, and does not fill the buffer in which ours
+ * wait. It is looked at all the same, later and many at a time, for the reason that it is dropped for; and because the
+ * kernel judges only the first of those that it has joined, and knows a new session a little late.
+ *
  * Errors: a datagram that the kernel refuses is counted and dropped; to the transport it is one more loss. An error
  * left on the socket by an ICMP message is reported by the next send instead of sending, so a failed send is tried
  * twice. */
@@ -17,7 +22,6 @@
 #include "wan_port.h"
 
 #include <errno.h>
-#include <linux/filter.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -28,6 +32,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "wan_filter.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -43,9 +48,8 @@
 #define RX_MSGS         8
 #define RX_BUF_LEN      65536
 #define RCV_BUFFER      (32 << 20) /* milliseconds of a fast line while a worker is held up */
+#define STRAY_BUFFER    (8 << 20)  /* 200,000 datagrams a second, when they begin after a rest; then millions */
 #define SND_BUFFER      (4 << 20)  /* the pacer keeps it nearly empty */
-#define LANE_BYTE       1          /* offsets of the lane and the path in a datagram */
-#define PATH_BYTE       2
 #define BLOCKED_TRIES   40         /* flushes, 50 us apart, before a path that takes nothing loses what waits for it */
 
 struct wan_batch {
@@ -81,7 +85,7 @@ struct way {
 	uint16_t payload_max;
 	union sock_addr local, remote;
 	socklen_t addr_len;
-	int rx_fd;
+	int rx_fd, stray_fd;
 	int lane_fd[LANES_MAX][WAN_SPORTS_MAX]; /* -1: not opened yet */
 	uint8_t turn[LANES_MAX];                /* of the source ports */
 	uint16_t lane_sport[LANES_MAX];         /* of the first one */
@@ -90,7 +94,7 @@ struct way {
 	unsigned blocked; /* flushes in a row in which it took nothing */
 	uint8_t *rx_buf;
 	struct rx_batch rx;
-	uint32_t rx_drops; /* of the kernel */
+	uint32_t rx_drops, stray_drops; /* of the kernel */
 };
 
 struct wan_port {
@@ -177,36 +181,49 @@ static int check_port_free(const struct way *w)
 	return r;
 }
 
-static int attach_steering(const struct wan_port *p, const struct way *w)
+static int attach_filter(struct way *w, uint32_t nshards, uint8_t path, uint32_t epoch)
 {
-	struct sock_filter prog[] = {
-	    BPF_STMT(BPF_LD | BPF_B | BPF_ABS, LANE_BYTE),
-	    BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, p->params.nshards),
-	    BPF_STMT(BPF_RET | BPF_A, 0),
-	};
-	struct sock_fprog f = {.len = sizeof(prog) / sizeof(prog[0]), .filter = prog};
+	struct wan_filter_spec spec = {.remote = w->params.remote, .nshards = nshards, .path = path, .epoch = epoch};
+	struct sock_filter prog[WAN_FILTER_MAX];
+	struct sock_fprog f = {.len = wan_filter_build(&spec, prog), .filter = prog};
 
 	return setsockopt(w->rx_fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &f, sizeof(f));
 }
 
-static int open_rx(const struct wan_port *p, struct way *w, char *err, size_t errlen)
+/* All that share the port take joined datagrams: the kernel joins before it sorts. */
+static int open_rx(const struct way *w, int *fd, int buffer)
 {
 	bool v4 = is4(&w->params.remote);
 
+	*fd = open_socket(w);
+	if (*fd < 0)
+		return -1;
+	set_int(*fd, SOL_SOCKET, SO_RCVBUFFORCE, buffer);
+	if (set_int(*fd, SOL_UDP, UDP_GRO, 1) < 0)
+		log_warn("WAN port %u: this kernel has no UDP_GRO: receiving will be slow", w->params.port);
+	if (set_int(*fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1) < 0 ||
+	    set_int(*fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0)
+		return -1;
+	return bind(*fd, &w->local.sa, w->addr_len);
+}
+
+/* In the order that the filter counts them in. */
+static int open_receivers(const struct wan_port *p, uint8_t path, struct way *w, char *err, size_t errlen)
+{
 	if (p->params.shard == 0 && check_port_free(w) < 0)
 		return fail(err, errlen, w, "cannot bind the local address (each link and path needs a port of its own)");
-	w->rx_fd = open_socket(w);
-	if (w->rx_fd < 0)
-		return fail(err, errlen, w, "cannot open a socket");
-	set_int(w->rx_fd, SOL_SOCKET, SO_RCVBUFFORCE, RCV_BUFFER);
-	if (set_int(w->rx_fd, SOL_UDP, UDP_GRO, 1) < 0)
-		log_warn("WAN port %u: this kernel has no UDP_GRO: receiving will be slow", w->params.port);
-	if (set_int(w->rx_fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1) < 0 ||
-	    set_int(w->rx_fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0 || bind(w->rx_fd, &w->local.sa, w->addr_len) < 0)
-		return fail(err, errlen, w, "cannot bind the local address");
-	if (attach_steering(p, w) < 0)
+	if (open_rx(w, &w->rx_fd, RCV_BUFFER) < 0 || open_rx(w, &w->stray_fd, STRAY_BUFFER) < 0)
+		return fail(err, errlen, w, "cannot open a socket on the local address");
+	if (attach_filter(w, p->params.nshards, path, 0) < 0)
 		return fail(err, errlen, w, "cannot steer lanes to workers");
 	return 0;
+}
+
+void wan_port_session(struct wan_port *p, uint32_t epoch)
+{
+	for (uint8_t i = 0; i < p->params.npaths; i++)
+		if (attach_filter(&p->way[i], p->params.nshards, i, epoch) < 0)
+			log_warn("WAN port %u: receiving will be late: %s", p->way[i].params.port, strerror(errno));
 }
 
 static void prepare_rx(struct way *w)
@@ -247,7 +264,8 @@ static size_t read_control(struct msghdr *m, size_t len, uint8_t *ecn)
 	return seg;
 }
 
-static void deliver_message(struct wan_port *p, uint8_t path, unsigned i, wan_rx_fn fn, void *arg)
+/* How many of its datagrams were taken. */
+static unsigned deliver_message(struct wan_port *p, uint8_t path, unsigned i, wan_rx_fn fn, void *arg)
 {
 	struct way *w = &p->way[path];
 	struct rx_batch *b = &w->rx;
@@ -255,48 +273,72 @@ static void deliver_message(struct wan_port *p, uint8_t path, unsigned i, wan_rx
 	uint8_t *data = w->rx_buf + (size_t)i * RX_BUF_LEN;
 	uint8_t ecn;
 	size_t seg = read_control(&b->msgs[i].msg_hdr, len, &ecn);
+	unsigned taken = 0;
 
 	if (!same_host(&b->from[i], &w->remote)) {
 		p->stats.rx_foreign++;
-		return;
+		return 0;
 	}
 	if (b->msgs[i].msg_hdr.msg_flags & MSG_TRUNC) {
 		p->stats.rx_truncated++;
-		return;
+		return 0;
 	}
 	for (size_t off = 0; off < len; off += seg) {
 		size_t n = len - off < seg ? len - off : seg;
 
-		if (n > PATH_BYTE && data[off + PATH_BYTE] != path)
+		if (n > WAN_PATH_BYTE && data[off + WAN_PATH_BYTE] != path)
 			p->stats.rx_foreign++;
 		else
-			fn(arg, path, port_of(&b->from[i]), data + off, n, ecn);
+			taken += fn(arg, path, port_of(&b->from[i]), data + off, n, ecn);
 	}
+	return taken;
 }
 
-unsigned wan_port_receive(struct wan_port *p)
+/* Into the places of the batch that are left. */
+static enum wan_port_batch receive(struct way *w, int fd)
 {
-	unsigned sum = 0;
+	int n = w->rx.n < RX_MSGS ? recvmmsg(fd, w->rx.msgs + w->rx.n, RX_MSGS - w->rx.n, MSG_DONTWAIT, NULL) : 0;
+
+	w->rx.n += n > 0 ? (unsigned)n : 0;
+	return w->rx.n == RX_MSGS ? WAN_BATCH_FULL : n > 0 ? WAN_BATCH_PART : WAN_BATCH_EMPTY;
+}
+
+enum wan_port_batch wan_port_receive(struct wan_port *p)
+{
+	enum wan_port_batch most = WAN_BATCH_EMPTY;
 
 	for (uint32_t i = 0; i < p->params.npaths; i++) {
-		struct way *w = &p->way[i];
-		int n;
+		enum wan_port_batch b;
 
-		prepare_rx(w);
-		n = recvmmsg(w->rx_fd, w->rx.msgs, RX_MSGS, MSG_DONTWAIT, NULL);
-		w->rx.n = n > 0 ? (unsigned)n : 0;
-		sum += w->rx.n;
+		prepare_rx(&p->way[i]);
+		b = receive(&p->way[i], p->way[i].rx_fd);
+		most = b > most ? b : most;
 	}
-	return sum;
+	return most;
 }
 
-void wan_port_deliver(struct wan_port *p, wan_rx_fn fn, void *arg)
+enum wan_port_batch wan_port_receive_strays(struct wan_port *p)
 {
+	enum wan_port_batch most = WAN_BATCH_EMPTY;
+
+	for (uint32_t i = 0; i < p->params.npaths; i++) {
+		enum wan_port_batch b = receive(&p->way[i], p->way[i].stray_fd);
+
+		most = b > most ? b : most;
+	}
+	return most;
+}
+
+unsigned wan_port_deliver(struct wan_port *p, wan_rx_fn fn, void *arg)
+{
+	unsigned taken = 0;
+
 	for (uint8_t path = 0; path < p->params.npaths; path++) {
 		for (unsigned i = 0; i < p->way[path].rx.n; i++)
-			deliver_message(p, path, i, fn, arg);
+			taken += deliver_message(p, path, i, fn, arg);
 		p->way[path].rx.n = 0;
 	}
+	return taken;
 }
 
 int wan_port_rx_fd(const struct wan_port *p, uint32_t path)
@@ -539,7 +581,7 @@ static int check_mtu(const struct way *w, char *err, size_t errlen)
 static void init_way(struct way *w, const struct wan_port_path *params)
 {
 	w->params = *params;
-	w->rx_fd = -1;
+	w->rx_fd = w->stray_fd = -1;
 	w->gso = true;
 	memset(w->lane_fd, 0xff, sizeof(w->lane_fd));
 	w->payload_max = wan_port_payload_max(&params->remote, params->mtu);
@@ -547,15 +589,23 @@ static void init_way(struct way *w, const struct wan_port_path *params)
 	to_sockaddr(&w->remote, &params->remote, params->port);
 }
 
+/* Its pages are there from the start. Of zeros the compiler would make a calloc(), which leaves them to a flood. */
+static uint8_t *make_buffer(size_t len)
+{
+	uint8_t *b = malloc(len);
+
+	return b ? memset(b, 0xff, len) : NULL;
+}
+
 int wan_port_open(struct wan_port **port, const struct wan_port_params *params, char *err, size_t errlen)
 {
 	struct wan_port *p = calloc(1, sizeof(*p) + params->npaths * sizeof(p->way[0]));
-	bool enough = p && (p->stage = malloc(STAGE_LEN));
+	bool enough = p && (p->stage = make_buffer(STAGE_LEN));
 	int r = 0;
 
 	for (uint32_t i = 0; p && i < params->npaths; i++) {
 		init_way(&p->way[i], &params->path[i]);
-		p->way[i].rx_buf = malloc((size_t)RX_MSGS * RX_BUF_LEN);
+		p->way[i].rx_buf = make_buffer((size_t)RX_MSGS * RX_BUF_LEN);
 		enough &= p->way[i].rx_buf != NULL;
 		if (p->way[i].payload_max > p->payload_max)
 			p->payload_max = p->way[i].payload_max;
@@ -566,8 +616,8 @@ int wan_port_open(struct wan_port **port, const struct wan_port_params *params, 
 		snprintf(err, errlen, "WAN port %u: out of memory", params->path[0].port);
 		r = -ENOMEM;
 	}
-	for (uint32_t i = 0; i < params->npaths && r == 0; i++) {
-		r = open_rx(p, &p->way[i], err, errlen);
+	for (uint8_t i = 0; i < params->npaths && r == 0; i++) {
+		r = open_receivers(p, i, &p->way[i], err, errlen);
 		if (r == 0)
 			r = check_mtu(&p->way[i], err, errlen);
 	}
@@ -588,6 +638,8 @@ static void close_way(struct way *w)
 				close(w->lane_fd[i][j]);
 	if (w->rx_fd >= 0)
 		close(w->rx_fd);
+	if (w->stray_fd >= 0)
+		close(w->stray_fd);
 	free(w->rx_buf);
 }
 
@@ -599,18 +651,25 @@ void wan_port_close(struct wan_port *p)
 	free(p);
 }
 
+static void read_drops(int fd, uint32_t *drops)
+{
+	uint32_t info[SK_MEMINFO_VARS];
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len) == 0 && len > SK_MEMINFO_DROPS * sizeof(info[0]))
+		*drops = info[SK_MEMINFO_DROPS];
+}
+
 void wan_port_stats(struct wan_port *p, struct wan_port_stats *s)
 {
-	p->stats.rx_kernel_drops = 0;
+	p->stats.rx_kernel_drops = p->stats.rx_stray_drops = 0;
 	for (uint32_t i = 0; i < p->params.npaths; i++) {
 		struct way *w = &p->way[i];
-		uint32_t info[SK_MEMINFO_VARS];
-		socklen_t len = sizeof(info);
 
-		if (getsockopt(w->rx_fd, SOL_SOCKET, SO_MEMINFO, info, &len) == 0 &&
-		    len > SK_MEMINFO_DROPS * sizeof(info[0]))
-			w->rx_drops = info[SK_MEMINFO_DROPS];
+		read_drops(w->rx_fd, &w->rx_drops);
+		read_drops(w->stray_fd, &w->stray_drops);
 		p->stats.rx_kernel_drops += w->rx_drops;
+		p->stats.rx_stray_drops += w->stray_drops;
 	}
 	*s = p->stats;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wan_port.h - one worker's UDP sockets towards the other edge, on all paths.
  *
- * Receiving: all workers of a link bind the same address and port; the kernel picks the socket by the lane byte of
- * the datagram. wan_port_open() must therefore be called for shard 0, 1, 2... in that order.
+ * Receiving: all workers of a link bind the same address and port; the kernel picks the socket by the header of the
+ * datagram: the worker by its lane, and whether it can be of this session or is a stray (wan_filter.h).
+ * wan_port_open() must therefore be called for shard 0, 1, 2... in that order.
  * Sending: one socket per lane and path (or several) with a source port of its own, which spreads lanes over equal-cost
  * routes. Datagrams are built in a staging buffer and leave in batches of equal size, lane and path (UDP_SEGMENT):
  *
@@ -43,10 +44,11 @@ struct wan_port_stats {
 	uint64_t rx_foreign; /* datagrams from another address than the other edge's, or of another path */
 	uint64_t rx_truncated;
 	uint64_t rx_kernel_drops; /* socket buffer was full */
+	uint64_t rx_stray_drops;  /* that of the strays was */
 };
 
-/* sport: the sender's source port; ecn: the field of the IP header. */
-typedef void (*wan_rx_fn)(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len,
+/* sport: the sender's source port; ecn: the field of the IP header. False: dropped. */
+typedef bool (*wan_rx_fn)(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len,
                           uint8_t ecn);
 
 struct wan_port;
@@ -58,14 +60,24 @@ void wan_port_close(struct wan_port *p);
 /* Largest UDP payload for an IP MTU. */
 uint16_t wan_port_payload_max(const struct ip_addr *remote, uint16_t mtu);
 
-/* Readable when datagrams wait. */
+/* Another session has begun: until it is said, its datagrams are strays. Before the first one all are. */
+void wan_port_session(struct wan_port *p, uint32_t epoch);
+
+/* Readable when datagrams wait that are no strays. */
 int wan_port_rx_fd(const struct wan_port *p, uint32_t path);
-/* Takes a bounded batch of waiting datagrams from the kernel. Returns how many messages (of one or more datagrams)
- * came. A call of its own so that the clock can be read in between: a datagram must never be given a time before it
- * came. */
-unsigned wan_port_receive(struct wan_port *p);
-/* Hands over what the last wan_port_receive() took. */
-void wan_port_deliver(struct wan_port *p, wan_rx_fn fn, void *arg);
+
+enum wan_port_batch {
+	WAN_BATCH_EMPTY,
+	WAN_BATCH_PART,
+	WAN_BATCH_FULL, /* more may wait */
+};
+/* Takes a bounded batch of waiting datagrams from the kernel. A call of its own so that the clock can be read in
+ * between: a datagram must never be given a time before it came. */
+enum wan_port_batch wan_port_receive(struct wan_port *p);
+/* Has strays take the places of the batch that are left. */
+enum wan_port_batch wan_port_receive_strays(struct wan_port *p);
+/* Hands over what was taken since the last call. Returns how many datagrams were not dropped. */
+unsigned wan_port_deliver(struct wan_port *p, wan_rx_fn fn, void *arg);
 
 /* Where to build the next datagram; NULL if a flush must come first or the port is blocked. */
 uint8_t *wan_port_stage(struct wan_port *p, size_t *cap);

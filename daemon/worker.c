@@ -5,9 +5,11 @@
  * bounded batches from the LAN ports, lets the core's timers run, and sends what the core has to send. Batches are
  * small enough that no source waits long for another, large enough to make system calls cheap.
  *
- * After a turn that did something comes the next one at once: polling while busy. After one that did nothing the worker
- * sleeps in epoll until input comes or until the core's next deadline; with cores to spare it spins over waits of a few
- * microseconds instead. epoll is only the alarm clock: each turn looks at every source anyway.
+ * After a turn that did something comes the next one at once: polling while busy. After one that did nothing, or had
+ * only datagrams to drop, the worker sleeps in epoll until input comes or until the core's next deadline; with cores to
+ * spare it spins over waits of a few microseconds instead. epoll is only the alarm clock: each turn looks at every
+ * source anyway, except for strays (wan_port.h). These wake nobody. They are looked at every other millisecond while
+ * the worker is awake, and it gets up for them: the more there are, the more often.
  *
  * Files: worker.c the loop, worker_lan.c packets for hosts, worker_command.c the main thread's wishes,
  * worker_open.c life and death. */
@@ -37,7 +39,7 @@ static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vla
 	proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
 }
 
-static void on_wan_datagram(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len, uint8_t ecn)
+static bool on_wan_datagram(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len, uint8_t ecn)
 {
 	struct worker *w = arg;
 	const struct path_config *c = &w->config.paths[path];
@@ -45,7 +47,7 @@ static void on_wan_datagram(void *arg, uint8_t path, uint16_t sport, uint8_t *dg
 	if (w->pcap_wan)
 		pcap_udp(w->pcap_wan, w->wall_ns, PCAP_IN, &c->remote, sport, &c->local, c->port, dgram, len,
 		         ecn == ECN_CE);
-	proxy_wan_rx(w->core, w->now_ns, dgram, len, ecn);
+	return proxy_wan_rx(w->core, w->now_ns, dgram, len, ecn) == DROP_NONE;
 }
 
 static unsigned receive_lan(struct worker *w)
@@ -128,7 +130,8 @@ static bool blocked(struct worker *w)
 /* How long there is nothing to do, unless something comes in. */
 static uint64_t time_to_sleep(struct worker *w)
 {
-	uint64_t wake = proxy_next_wake(w->core, w->now_ns);
+	uint64_t next = proxy_next_wake(w->core, w->now_ns);
+	uint64_t wake = next < w->strays_latest_ns ? next : w->strays_latest_ns;
 	uint64_t wait = wake > w->now_ns ? wake - w->now_ns : 0;
 
 	if (blocked(w))
@@ -147,18 +150,36 @@ static void sleep_until_work(struct worker *w)
 	pcap_flush(w->pcap_lan);
 	pcap_flush(w->pcap_wan);
 	look_at_fds(w, wait > INT64_MAX ? NULL : &ts);
+	w->now_ns = worker_clock_ns(CLOCK_MONOTONIC); /* strays may have become due */
+}
+
+/* The fewer strays there were, the longer the next ones may wait. */
+static void plan_strays(struct worker *w, enum wan_port_batch got)
+{
+	if (got == WAN_BATCH_FULL) {
+		w->strays_gap_ns = STRAYS_NS / 2;
+		return;
+	}
+	if (w->strays_gap_ns < STRAYS_IDLE_NS)
+		w->strays_gap_ns *= 2;
+	w->strays_at_ns = w->now_ns + STRAYS_NS;
+	w->strays_latest_ns = w->now_ns + w->strays_gap_ns;
 }
 
 static unsigned take_turn(struct worker *w)
 {
 	/* before the clock: a round trip that began in this turn must not seem to end before it began */
-	unsigned n = wan_port_receive(w->wan);
+	bool look = w->now_ns >= w->strays_at_ns, more = wan_port_receive(w->wan) == WAN_BATCH_FULL;
+	enum wan_port_batch strays = look ? wan_port_receive_strays(w->wan) : WAN_BATCH_EMPTY;
+	unsigned n = more || strays == WAN_BATCH_FULL;
 
 	w->now_ns = worker_clock_ns(CLOCK_MONOTONIC);
 	if (w->params.pcap_dir)
 		w->wall_ns = worker_clock_ns(CLOCK_REALTIME);
+	if (look)
+		plan_strays(w, strays);
 	n += worker_run_commands(w);
-	wan_port_deliver(w->wan, on_wan_datagram, w);
+	n += wan_port_deliver(w->wan, on_wan_datagram, w);
 	n += receive_lan(w);
 	proxy_tick(w->core, w->now_ns);
 	route_take(w->routes, w->now_ns);

@@ -24,9 +24,11 @@ enum worker_limits {
 	LAN_RING_FRAMES = 4096, /* about a millisecond at 100 Gbit/s and 4 KiB */
 	LAN_RX_BUDGET = 64,     /* per port and turn */
 	EVENTS_BUDGET = 64,
-	RETRY_NS = 50000,    /* a blocked port is tried again */
-	SPIN_NS = 50000,     /* waits shorter than this are spun over, if at all */
-	IDLE_TURNS_MAX = 16, /* turns without work although the core says "at once", before a short sleep */
+	RETRY_NS = 50000,                /* a blocked port is tried again */
+	SPIN_NS = 50000,                 /* waits shorter than this are spun over, if at all */
+	STRAYS_NS = 2000000,             /* strays are looked at once in so long, at most ... */
+	STRAYS_IDLE_NS = STRAYS_NS * 16, /* ... and at least */
+	IDLE_TURNS_MAX = 16,             /* turns without work although the core says "at once", before a short sleep */
 	LOOK_EVERY = 256,    /* turns between looks at epoll while busy, for errors that an interface left */
 };
 
@@ -54,8 +56,11 @@ struct worker {
 	struct lan_wait waiting;
 	uint64_t no_route, unknown_hosts;
 	struct pcap *pcap_lan, *pcap_wan;
-	uint64_t wall_ns; /* CLOCK_REALTIME of this turn, for captures */
-	uint64_t now_ns;  /* of this turn */
+	uint64_t wall_ns;          /* CLOCK_REALTIME of this turn, for captures */
+	uint64_t now_ns;           /* of this turn */
+	uint64_t strays_at_ns;     /* strays may be looked at from then on ... */
+	uint64_t strays_latest_ns; /* ... and are, if nothing else wakes the worker */
+	uint64_t strays_gap_ns;    /* between the last look and the latest */
 	uint32_t turn, idle_turns;
 	/* main thread */
 	struct spsc commands, answers, events;

@@ -238,6 +238,60 @@ replayed_into_another_session() {
 	NOTE="$n of $n dropped as wan_bad_epoch"
 }
 
+# --- floods ---
+
+# 100 bytes a datagram, six at a time, a third each: a header with a made-up epoch, another version, and the right
+# version from a host that is not the other edge. Prints how many went.
+garbage() { # times
+	lab_in ea perl -MIO::Socket::INET -e '
+		($to, $times) = @ARGV;
+		($peer, $host) = map { IO::Socket::INET->new(Proto => "udp", LocalAddr => $_, PeerAddr => $to) or die $! }
+			"192.0.2.1", "192.0.2.9";
+		$fill = "x" x 84;
+		for (1 .. $times) {
+			for (1 .. 2) {
+				$peer->send(pack("CCCCNQ>", 0x4c, 0, 0, 0x80, rand(2 ** 32), $n) . $fill);
+				$peer->send(pack("CCCCNQ>", 0x4d, 0, 0, 0x80, rand(2 ** 32), $n) . $fill);
+				$host->send(pack("CCCCNQ>", 0x4c, 0, 0, 0x80, rand(2 ** 32), $n) . $fill);
+				$n += 3;
+			}
+			select(undef, undef, undef, 0.0002);
+		}
+		print $n' "192.0.2.2:$PORT" "$1"
+}
+
+worker_sleeps() { # a|b: how often its worker has gone to sleep
+	local task
+	task=$(grep -l '^lr:link:0' "/proc/${LAB_EDGE_PID[$1]}"/task/*/comm)
+	awk '/^voluntary/ { print $2 }' "${task%comm}status"
+}
+
+drops_by_name() {
+	lab_status b '.links[0].drops | "\(.wan_bad_epoch) \(.wan_bad_version) \(.wan_foreign) \(.wan_flood + .wan_kernel)"'
+}
+
+flooded() {
+	local n before after all sleeps ms i
+	lab_in ea ip addr add 192.0.2.9/24 dev wan0
+	link || return
+	read -ra before < <(drops_by_name)
+	all=$(dropped_at_b)
+	sleeps=$(worker_sleeps b)
+	ms=$(date +%s%3N)
+	n=$(garbage 3000) || why "cannot send" || return
+	ms=$(($(date +%s%3N) - ms))
+	sleeps=$(($(worker_sleeps b) - sleeps))
+	lab_wait 5 all_dropped "$all" "$n"
+	read -ra after < <(drops_by_name)
+	for i in 0 1 2; do
+		[ $((after[i] - before[i])) = $((n / 3)) ] || why "$n sent, dropped ${before[*]}, then ${after[*]}" || return
+	done
+	[ "${after[3]}" = 0 ] || why "${after[3]} found no room" || return
+	[ "$sleeps" -lt $((ms * 4 / 5)) ] || why "$n datagrams woke the worker $sleeps times in $ms ms" || return
+	lab_rcperf --size 4096 --iters 20 || why "no traffic afterwards" || return
+	NOTE="$n datagrams, all counted; in $ms ms the worker got up $sleeps times"
+}
+
 lab_up
 cp -r "$LAB_DIR/keys" "$LAB_DIR/right"
 lab_line --rate $LAB_LINE_RATE
@@ -258,4 +312,5 @@ check "new certificates come with a reload, under load" new_certificates
 check "nothing of the payload is seen on the line" cleartext_nowhere
 check "a replay of captured datagrams changes nothing" replayed
 check "nor does one into a later session" replayed_into_another_session
+check "a flood of garbage is counted by name and wakes nobody" flooded
 check_end

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client_status.c - the daemon's status for people.
  *
- *     wakkanai: up, ack mode near, sealed with aes-256-gcm (intel-ipsec-mb)
- *       peer      sapporo at 198.51.100.1, connected
- *       wan       rtt 3.01 ms (at most 301 km), loss 0.10 %, repaired 1234, in flight 35.6 MiB
- *       path      north: up, rtt 3.01 ms (least 3.00 ms, p99 3.2 ms), MTU 9000, delivers 47 Gbit/s of 50 Gbit/s
- *                 the line loses 0.1 %, in bursts of 1.3; lost 1200 in 900 bursts, longest 4; reordered 3; ...
- *       traffic   from hosts 93.1 Gbit/s, to hosts 0 bit/s, to peer 95.0 Gbit/s, from peer 120 Mbit/s
- *       buffer    from lan 143 MiB of 2.00 GiB (7 %), from wan 0 B of 2.00 GiB (0 %)
- *       flows     2 near, 2 far of 4096; 0 learning, 0 held off, 0 stalled
- *       drops     lan_gap 3
+ *     link: up, ack mode near, sealed with aes-256-gcm (intel-ipsec-mb)
+ *       peer      link at 192.0.2.2, control connected
+ *       wan       rtt 6.35 ms, least 3.25 ms; loss 0.0726 % now, 0.0901 % in all; repaired 59; in flight 392 KiB
+ *       path      up, rtt 6.35 ms (least 3.25 ms, p99 12.3 ms), MTU 9000, delivers 367 Mbit/s of 400 Mbit/s
+ *                 the line loses 0.0851 %, in bursts of 1.0; lost 30 in 30 bursts, longest 1; reordered 0; repa ...
+ *       distance  measured: at most 317 km, auto; reckons with 317 km
+ *       outward   400 Mbit/s from hosts, 368 Mbit/s to peer
+ *       inward    1.21 Mbit/s from peer, 264 kbit/s to hosts
+ *       buffer    outward 4.84 MiB of 31.0 MiB (16 %), inward 0 B of 31.0 MiB (0 %)
+ *       plan      a direction wants 619 KiB; one flow is held off at 23.2 MiB, needs 232 KiB to fill the line
+ *       flows     2 near, 0 far (at most 4096 of each); 0 learning, 2 held off, 0 stalled, 0 in RNR
+ *       barrier   pair; 0 waiting, 0 have waited, 0 waived, 0 after BarrierMax=; 11 IP packets carried
+ *       drops     lan_no_room 12334
  */
 #include "daemon/client_status.h"
 

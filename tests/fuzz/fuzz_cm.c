@@ -7,23 +7,14 @@
  *
  * Checked: a pair opens only by a REP to a REQ that is still open, once, ends once, repeats change nothing, and the
  * pointer given out lies in the table and belongs to the two hosts. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "proxy/bytes.h"
 #include "proxy/cm.h"
 #include "proxy/limits.h"
 
-#define REQUIRE(cond)                                                                                                  \
-	do {                                                                                                           \
-		if (!(cond))                                                                                           \
-			abort();                                                                                       \
-	} while (0)
-
 enum { CONNS = 5, STEP_DATA = 36, MAD_LEN = 256 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct ip_addr host(unsigned i)
 {

@@ -4,9 +4,10 @@
  * Beside memory safety: what is refused is refused with a sentence that begins with the file's name and has one line;
  * what is accepted obeys the rules that the rest of the daemon relies on, and is the same again when it is printed and
  * read back. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "daemon/units.c"
 #include "daemon/addr.c"
@@ -15,15 +16,7 @@
 #include "daemon/config_check.c"
 #include "daemon/config.c"
 
-#define REQUIRE(cond)                                                                                                  \
-	do {                                                                                                           \
-		if (!(cond))                                                                                           \
-			abort();                                                                                       \
-	} while (0)
-
 #define NAME "fuzz.conf"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_sentence(const char *err)
 {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "proxy/ip.h"
 #include "proxy/core.h"
 #include "proxy/far.h"
@@ -25,14 +26,6 @@
 #include "proxy/wan_frame.h"
 #include "proxy/wan_lane.h"
 #include "proxy/wan_seal.h"
-
-#define REQUIRE(cond)                                                                                                  \
-	do {                                                                                                           \
-		if (!(cond)) {                                                                                         \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);                                     \
-			abort();                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 enum {
 	FZ_CHUNK = 1 << 16,
@@ -46,8 +39,6 @@ enum {
 };
 
 #define FZ_BPS 100000000000ull
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct input {
 	const uint8_t *data;

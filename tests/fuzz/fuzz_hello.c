@@ -4,22 +4,14 @@
  * Beside memory safety: a message never takes more bytes than there are, the same bytes never give two readings, a
  * hello that was understood reads the same after being written again, and two edges come to mirrored verdicts and
  * epochs. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "daemon/units.c"
 #include "daemon/addr.c"
 #include "daemon/hello.c"
 #include "daemon/host_groups.c"
-
-#define REQUIRE(cond)                                                                                                  \
-	do {                                                                                                           \
-		if (!(cond))                                                                                           \
-			abort();                                                                                       \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_pair(const struct hello *a, const struct hello *b)
 {

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as an HTTP request, as they come in pieces: what is decided of a beginning stays decided, and a path that
  * was taken is a path. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "daemon/http_request.c"
+#include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "daemon/http_request.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -15,12 +13,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct http_request r;
 	enum http_status whole = http_request_parse(text, size, &r), begun = HTTP_INCOMPLETE;
 
-	if (whole == HTTP_OK &&
-	    (r.path[0] != '/' || memchr(r.path, '\0', sizeof(r.path)) == NULL || strpbrk(r.path, " ?\r\n") != NULL))
-		abort();
+	if (whole == HTTP_OK)
+		REQUIRE(r.path[0] == '/' && memchr(r.path, '\0', sizeof(r.path)) && !strpbrk(r.path, " ?\r\n"));
 	for (size_t n = 0; n < size && begun == HTTP_INCOMPLETE; n++)
 		begun = http_request_parse(text, n, &r);
-	if (begun != HTTP_INCOMPLETE && begun != whole)
-		abort();
+	REQUIRE(begun == HTTP_INCOMPLETE || begun == whole);
 	return 0;
 }

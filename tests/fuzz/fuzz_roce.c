@@ -3,22 +3,14 @@
  *
  * Beside memory safety it checks what the rest of the core relies on: offsets within the packet, an ICRC that agrees
  * with a bitwise one, patches that agree with recomputing, and that what was read can be written again. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "proxy/icrc.h"
 #include "proxy/limits.h"
 #include "proxy/roce.h"
 #include "tests/unit/slow_icrc.h"
-
-#define REQUIRE(cond)                                                                                                  \
-	do {                                                                                                           \
-		if (!(cond))                                                                                           \
-			abort();                                                                                       \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_offsets(const struct roce_pkt *pkt, size_t size)
 {

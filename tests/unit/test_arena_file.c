@@ -10,16 +10,10 @@
 
 #include "daemon/arena_file.c"
 #include "daemon/resident.c"
+#include "no_log.h"
 #include "no_numa.h"
 
 #define LEN (4u << 20)
-
-/* They log through this. */
-void log_at(enum log_level level, const char *fmt, ...)
-{
-	(void)level;
-	(void)fmt;
-}
 
 static char dir[] = "/dev/shm/test_arena_file.XXXXXX";
 

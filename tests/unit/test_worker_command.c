@@ -7,14 +7,9 @@
 #include <cmocka.h>
 
 #include "daemon/worker_command.c"
+#include "no_log.h"
 
-/* Of ports and log: nothing here asks them. */
-void log_at(enum log_level level, const char *fmt, ...)
-{
-	(void)level;
-	(void)fmt;
-}
-
+/* Of ports: nothing here asks them. */
 void wan_port_stats(struct wan_port *w, struct wan_port_stats *s)
 {
 	(void)w;

@@ -256,3 +256,10 @@ void conn_init(struct conn *c, struct world *w, uint32_t id, const struct conn_c
 	host_cm_init(c);
 	evtimer_set(&c->step, cfg->open_ns);
 }
+
+uint64_t conn_bytes_executed(const struct conn *c)
+{
+	int to = c->cfg.plan[0].nmsgs ? 1 : 0;
+
+	return c->qp[to] ? c->qp[to]->resp.bytes_executed : 0;
+}

@@ -88,4 +88,7 @@ void conn_abandon(struct conn *c);
 /* All that one side asked for or was asked for is done, as that side sees it. */
 bool conn_side_done(const struct conn *c, int side);
 
+/* Of a connection whose one side asks the other: what that one has executed in this round. */
+uint64_t conn_bytes_executed(const struct conn *c);
+
 #endif

@@ -91,13 +91,6 @@ static void die(void *obj, uint64_t i)
 		c->qp[to]->state = QP_CLOSED;
 }
 
-static uint64_t delivered(const struct conn *c)
-{
-	int to = c->cfg.plan[0].nmsgs ? 1 : 0;
-
-	return c->qp[to] ? c->qp[to]->resp.bytes_executed : 0;
-}
-
 static void note_pools(struct measured *m)
 {
 	for (int site = 0; site < 2; site++) {
@@ -136,12 +129,12 @@ static bool measure(const struct fair *f, bool with_dying, struct measured *m)
 	m->n = 4 * 2 * EACH;
 	for (uint32_t i = 0; i < m->n; i++) {
 		m->is_new[i] = conn[i].open_ns > 0;
-		m->bytes[i] = delivered(&world.conn[i]);
+		m->bytes[i] = conn_bytes_executed(&world.conn[i]);
 	}
 	note_pools(m);
 	world_run_until(&world, f->to_ns);
 	for (uint32_t i = 0; i < m->n; i++)
-		m->bytes[i] = delivered(&world.conn[i]) - m->bytes[i];
+		m->bytes[i] = conn_bytes_executed(&world.conn[i]) - m->bytes[i];
 	ok = world.violation[0] == 0;
 	if (!ok)
 		run_report(&world, f->name, false);

@@ -80,13 +80,6 @@ static uint32_t fill(const struct scenario *s, struct conn_cfg *conn, bool with)
 	return n;
 }
 
-static uint64_t executed(const struct conn *c)
-{
-	int to = c->cfg.plan[0].nmsgs ? 1 : 0;
-
-	return c->qp[to] ? c->qp[to]->resp.bytes_executed : 0;
-}
-
 static void note_pools(struct measured *m)
 {
 	for (int site = 0; site < 2; site++) {
@@ -112,11 +105,11 @@ static void measure(struct measured *m, uint64_t from_ns, uint64_t to_ns)
 {
 	world_run_until(&world, from_ns);
 	for (uint32_t i = 0; i < world.nconns; i++)
-		m->bytes[i] = executed(&world.conn[i]);
+		m->bytes[i] = conn_bytes_executed(&world.conn[i]);
 	note_pools(m);
 	world_run_until(&world, to_ns);
 	for (uint32_t i = 0; i < world.nconns; i++)
-		m->bytes[i] = executed(&world.conn[i]) - m->bytes[i];
+		m->bytes[i] = conn_bytes_executed(&world.conn[i]) - m->bytes[i];
 }
 
 enum host_0 { ABSENT, RUNNING, FREEZES };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rng.h - the simulator's only source of chance: xoshiro256**, seeded with splitmix64.
+/* rng.h - chance that a seed decides: xoshiro256**, seeded with splitmix64. The simulator has no other, wanline neither.
  *
  * Each link and each decision-maker has a generator of its own, so that one more draw in one place does not
  * change what happens everywhere else: a failing seed stays recognisable while it is being debugged. */

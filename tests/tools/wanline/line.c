@@ -13,47 +13,12 @@ enum desc_state { DESC_IN_ORDER, DESC_LATE, DESC_GONE };
 #define MACS_LEN     12u
 #define ASSUMED_BPS  10000000000ull /* an unlimited line's memory is sized for this */
 
-/* --- chance: xoshiro256**, seeded by splitmix64 --- */
-
-static uint64_t splitmix64(uint64_t *x)
-{
-	uint64_t z = (*x += 0x9e3779b97f4a7c15ull);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
-
-static void rng_seed(struct line_rng *r, uint64_t seed, uint64_t stream)
-{
-	uint64_t x = seed * 0x2545f4914f6cdd1dull + stream;
-
-	for (int i = 0; i < 4; i++)
-		r->s[i] = splitmix64(&x);
-}
-
-static uint64_t rotl(uint64_t x, int k)
-{
-	return (x << k) | (x >> (64 - k));
-}
-
-static uint64_t rng_next(struct line_rng *r)
-{
-	uint64_t *s = r->s, result = rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
-
-	s[2] ^= s[0];
-	s[3] ^= s[1];
-	s[1] ^= s[2];
-	s[0] ^= s[3];
-	s[2] ^= t;
-	s[3] = rotl(s[3], 45);
-	return result;
-}
+/* --- chance --- */
 
 /* Draws in any case, so that a stream does not depend on the probability. */
-static bool chance(struct line_rng *r, double p)
+static bool chance(struct rng *r, double p)
 {
-	return (double)(rng_next(r) >> 11) * 0x1p-53 < p;
+	return (double)(rng_u64(r) >> 11) * 0x1p-53 < p;
 }
 
 /* Gilbert: in a burst every frame is lost; a burst ends with probability 1/mean, and begins as often as makes the share
@@ -103,12 +68,12 @@ static void *map_pages(size_t len)
 
 int line_init(struct line *l, const struct line_params *p, uint64_t mem_size, uint64_t seed)
 {
-	struct line_rng *streams[] = {&l->rng_loss, &l->rng_jitter, &l->rng_reorder, &l->rng_dup, &l->rng_corrupt};
+	struct rng *streams[] = {&l->rng_loss, &l->rng_jitter, &l->rng_reorder, &l->rng_dup, &l->rng_corrupt};
 
 	memset(l, 0, sizeof(*l));
 	l->p = *p;
 	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++)
-		rng_seed(streams[i], seed, i);
+		rng_init(streams[i], seed * 0x2545f4914f6cdd1dull + i);
 	l->mem_size = mem_size;
 	l->desc_count = 1u << 16;
 	while (l->desc_count < mem_size / 256)
@@ -230,7 +195,7 @@ static void copy_frame(uint8_t *to, const struct line_frame *f)
 /* One bit behind the MAC addresses and the ethertype: a frame that goes elsewhere would be a loss, not a corruption. */
 static void corrupt(struct line *l, uint8_t *frame, uint32_t len)
 {
-	uint64_t bit = rng_next(&l->rng_corrupt) % ((uint64_t)(len - 14) * 8);
+	uint64_t bit = rng_u64(&l->rng_corrupt) % ((uint64_t)(len - 14) * 8);
 
 	frame[14 + bit / 8] ^= (uint8_t)(1u << (bit % 8));
 	l->n.corrupted++;
@@ -253,7 +218,7 @@ static void launch(struct line *l, uint64_t out_ns, const struct line_frame *f, 
 	if (l->p.corrupt > 0 && len > 14 && chance(&l->rng_corrupt, l->p.corrupt))
 		corrupt(l, to, len);
 	if (l->p.jitter_ns != 0)
-		due_ns += rng_next(&l->rng_jitter) % (l->p.jitter_ns + 1);
+		due_ns += rng_u64(&l->rng_jitter) % (l->p.jitter_ns + 1);
 	if (l->p.reorder > 0 && chance(&l->rng_reorder, l->p.reorder) && l->nlate < LINE_REORDER_MAX) {
 		d->due_ns = due_ns + l->p.reorder_ns;
 		d->state = DESC_LATE;

@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/sim/rng.h"
+
 #define LINE_FRAME_MAX   9600u
 #define LINE_NEVER       UINT64_MAX
 #define LINE_REORDER_MAX 8192u /* frames held back at a time */
@@ -82,10 +84,6 @@ struct line_late {
 	uint64_t due_ns, seq;
 };
 
-struct line_rng {
-	uint64_t s[4];
-};
-
 struct line {
 	struct line_params p;
 	struct line_counters n;
@@ -94,7 +92,7 @@ struct line {
 	uint64_t last_due_ns; /* of those in order: jitter and a shortened delay never overtake */
 	uint64_t queue_peak_ns;
 	bool in_burst;
-	struct line_rng rng_loss, rng_jitter, rng_reorder, rng_dup, rng_corrupt;
+	struct rng rng_loss, rng_jitter, rng_reorder, rng_dup, rng_corrupt;
 
 	uint8_t *mem;
 	uint64_t mem_size, head, tail; /* head, tail never wrap */

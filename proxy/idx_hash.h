@@ -7,6 +7,9 @@
 #define PROXY_IDX_HASH_H
 
 #include <stdint.h>
+#include <string.h>
+
+#include "roce.h"
 
 struct idx_hash_cell {
 	uint32_t hash;
@@ -25,6 +28,15 @@ static inline uint64_t hash_mix(uint64_t x)
 	x ^= x >> 32;
 	x *= 0xd6e8feb86659fd93ull;
 	return x ^ x >> 32;
+}
+
+static inline uint32_t addr_hash(const struct ip_addr *a)
+{
+	uint64_t hi, lo;
+
+	memcpy(&hi, a->b, 8);
+	memcpy(&lo, a->b + 8, 8);
+	return (uint32_t)hash_mix(hi ^ hash_mix(lo));
 }
 
 /* Power of two that holds n entries at half load. */

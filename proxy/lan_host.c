@@ -22,15 +22,6 @@
 #define CNP_GAP_NS        50000ull /* a notification point says it once per flow in such a time */
 #define OVERDUE_MIN_NS    1000000ull
 
-static uint32_t addr_hash(const struct ip_addr *a)
-{
-	uint64_t hi, lo;
-
-	memcpy(&hi, a->b, 8);
-	memcpy(&lo, a->b + 8, 8);
-	return (uint32_t)hash_mix(hi ^ hash_mix(lo));
-}
-
 static struct lan_host *host_find(struct proxy *p, const struct ip_addr *a)
 {
 	uint32_t h = addr_hash(a), i = h, idx;

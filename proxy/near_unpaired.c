@@ -23,24 +23,15 @@
 #define QUIET_NS 100000000ull /* longer than an honest flow waits for its pair, and than hosts wait to repeat */
 #define FLOOR    32           /* flows, however small the table */
 
-static uint32_t hash_of(const struct ip_addr *src)
-{
-	uint64_t hi, lo;
-
-	memcpy(&hi, src->b, 8);
-	memcpy(&lo, src->b + 8, 8);
-	return (uint32_t)hash_mix(hi ^ hash_mix(lo));
-}
-
 static struct unpaired_source *source_of(struct proxy *p, const struct ip_addr *src)
 {
-	return &p->unpaired.source[hash_of(src) % UNPAIRED_BUCKETS];
+	return &p->unpaired.source[addr_hash(src) % UNPAIRED_BUCKETS];
 }
 
 /* Paired flows of the source, and of those few that share its place. */
 static uint32_t *paired_of(struct proxy *p, const struct ip_addr *src)
 {
-	return &p->unpaired.paired[hash_of(src) / UNPAIRED_BUCKETS % UNPAIRED_KNOWN];
+	return &p->unpaired.paired[addr_hash(src) / UNPAIRED_BUCKETS % UNPAIRED_KNOWN];
 }
 
 /* A part of the table, but not less than FLOOR. */

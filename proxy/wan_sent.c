@@ -136,6 +136,20 @@ static void settle(struct wan_sent *s, struct sent_page *pg, const struct sent_e
 	s->marked_in_flight -= e->mark.bytes;
 }
 
+/* Settles the entries that `bits` names, and hands each out. How many they are. */
+static uint64_t settle_each(struct wan_sent *s, struct sent_page *pg, uint64_t bits, wan_sent_fn fn, void *arg)
+{
+	uint64_t n = 0;
+
+	for (; bits; bits &= bits - 1, n++) {
+		unsigned bit = (unsigned)__builtin_ctzll(bits);
+
+		settle(s, pg, &pg->entry[bit], bit);
+		fn(arg, &pg->entry[bit]);
+	}
+	return n;
+}
+
 static void missing_append(struct wan_sent *s, uint64_t pn)
 {
 	entry_at(s, pn)->missing_next = NO_PN;
@@ -242,13 +256,7 @@ uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_se
 			continue;
 		pg = page_at(s, base);
 		bits = wan_report_word(r, w) & word_mask(base, s->pn_floor, s->pn_next) & ~pg->resolved;
-		for (; bits; bits &= bits - 1) {
-			unsigned bit = (unsigned)__builtin_ctzll(bits);
-
-			settle(s, pg, &pg->entry[bit], bit);
-			refused(arg, &pg->entry[bit]);
-			n++;
-		}
+		n += settle_each(s, pg, bits, refused, arg);
 	}
 	return n;
 }
@@ -339,21 +347,17 @@ void wan_sent_forget_last(struct wan_sent *s)
 uint64_t wan_sent_give_up_oldest(struct wan_sent *s, uint64_t now_ns, wan_sent_fn lost, void *arg)
 {
 	struct sent_page *pg;
-	uint64_t open, n = 0;
+	uint64_t open;
 
 	if (s->pn_floor + 64 > s->pn_next)
 		return 0;
 	pg = page_at(s, s->pn_floor);
-	for (open = ~pg->resolved; open; open &= open - 1) {
-		unsigned bit = (unsigned)__builtin_ctzll(open);
-
-		settle(s, pg, &pg->entry[bit], bit);
-		pg->lost |= 1ull << bit;
+	open = ~pg->resolved;
+	if (open) {
+		pg->lost |= open;
 		pg->lost_ns = now_ns;
-		lost(arg, &pg->entry[bit]);
-		n++;
 	}
-	return n;
+	return settle_each(s, pg, open, lost, arg);
 }
 
 uint64_t wan_sent_give_up_all(struct wan_sent *s, wan_sent_fn moved, void *arg)
@@ -364,13 +368,7 @@ uint64_t wan_sent_give_up_all(struct wan_sent *s, wan_sent_fn moved, void *arg)
 		struct sent_page *pg = page_at(s, base);
 		uint64_t open = ~pg->resolved & word_mask(base, s->pn_floor, s->pn_next);
 
-		for (; open; open &= open - 1) {
-			unsigned bit = (unsigned)__builtin_ctzll(open);
-
-			settle(s, pg, &pg->entry[bit], bit);
-			moved(arg, &pg->entry[bit]);
-			n++;
-		}
+		n += settle_each(s, pg, open, moved, arg);
 	}
 	return n;
 }

@@ -5,7 +5,7 @@
  *       peer      link at 192.0.2.2, control connected
  *       wan       rtt 6.35 ms, least 3.25 ms; loss 0.0726 % now, 0.0901 % in all; repaired 59; in flight 392 KiB
  *       path      up, rtt 6.35 ms (least 3.25 ms, p99 12.3 ms), MTU 9000, delivers 367 Mbit/s of 400 Mbit/s
- *                 the line loses 0.0851 %, in bursts of 1.0; lost 30 in 30 bursts, longest 1; reordered 0; repa ...
+ *                 the line loses 0.0851 %, in bursts of 1.0; lost 30 in 30 bursts, longest 1; reordered 0; ...
  *       distance  measured: at most 317 km, auto; reckons with 317 km
  *       outward   400 Mbit/s from hosts, 368 Mbit/s to peer
  *       inward    1.21 Mbit/s from peer, 264 kbit/s to hosts

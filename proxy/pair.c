@@ -11,9 +11,9 @@
  *
  * Two hosts may have talked past the edges until a moment ago. Their answers to that still come while the first of
  * their flows have their turns, and would be taken for theirs. Such hosts give themselves away: an answer that nobody
- * can have asked for, as no flow is being tried, or one from a later PSN on, is one to what went past. Whose turn it is
- * has it again later, and no flow is tried before there has been none for UNASKED_QUIET_NS. That ends UNASKED_MAX_NS
- * after the hosts were first heard of, as anybody may forge them.
+ * can have asked for, as no flow has been tried yet, or one from a little later on, is one to what went past. Whose
+ * turn it is has it again later, and no flow is tried before there has been none for UNASKED_QUIET_NS. That ends
+ * UNASKED_MAX_NS after the hosts were first heard of, as anybody may forge them.
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
  * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. */
@@ -165,6 +165,7 @@ static void begin_turn(struct hostpair *hp, struct far_flow *f)
 {
 	hp->doubted = false;
 	hp->interrupted = NONE;
+	hp->asked = true;
 	hp->prober = f->idx;
 	f->probing = true;
 }
@@ -338,10 +339,13 @@ static bool expects_earlier(const struct far_flow *f, const struct roce_pkt *pkt
 	       pos + BELOW_BASE_REACH >= f->pos_base;
 }
 
-/* About what was before all that the flow has been sent: whoever answers so was asked by another one. */
+/* About what was not long before all that the flow has been sent: whoever answers so was asked by another one, and what
+ * it says next may look like the flow's. */
 static bool is_behind(const struct far_flow *f, const struct roce_pkt *pkt)
 {
-	return pos_near(f->pos_acked, pkt->psn) < f->pos_acked && !expects_earlier(f, pkt);
+	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
+
+	return pos < f->pos_acked && pos + BELOW_BASE_REACH >= f->pos_acked && !expects_earlier(f, pkt);
 }
 
 bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
@@ -412,16 +416,30 @@ static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt 
 	interrupt(p, hp);
 }
 
+/* No flow between these hosts can have been asked for that: they talk past the edges. */
+static bool nobody_asked(const struct proxy *p, const struct hostpair *hp, const struct far_flow *asked,
+                         const struct roce_pkt *pkt)
+{
+	const struct far_flow *next;
+
+	if (!hp || !hp->asked)
+		return true;
+	if (asked)
+		return is_behind(asked, pkt);
+	next = hp->interrupted == NONE ? NULL : &p->far[hp->interrupted];
+	return next && (is_behind(next, pkt) || in_flight(next, pkt));
+}
+
 struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
 	struct far_flow *f = hp ? candidate(p, hp) : NULL;
 
-	if (!f || is_behind(f, pkt)) {
+	if (nobody_asked(p, hp, f, pkt)) {
 		unasked(p, hp, pkt);
 		return NULL;
 	}
-	if (!(roce_op(pkt->opcode)->flags & ROP_AETH))
+	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* without AETH it does not say how many messages were counted */
 	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !is_ahead_within(f, pkt)) {
 		if (is_ahead(f, pkt))

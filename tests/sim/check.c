@@ -475,12 +475,14 @@ static bool interrupted_since(const struct world *w, uint64_t from_ns)
 	return false;
 }
 
-/* CM tells an edge how often a host comes back after an RNR NAK; one that was down meanwhile takes it for a host that
- * does for ever. */
+/* CM tells an edge how often a host comes back after an RNR NAK; one that was down meanwhile, or not in the way yet,
+ * takes it for a host that does for ever. */
 static bool retries_untold(const struct conn *c)
 {
 	const struct world_cfg *w = &c->w->cfg;
 
+	if (c->opening_ns < w->edges_from_ns)
+		return true;
 	for (uint32_t i = 0; i < w->ncrashes; i++)
 		if ((!c->opened_ns || w->crash[i].at_ns <= c->opened_ns) &&
 		    w->crash[i].at_ns + w->crash[i].down_ns >= c->opening_ns)

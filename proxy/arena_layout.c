@@ -23,7 +23,7 @@ uint64_t arena_min_len(uint32_t chunk_size, uint32_t max_flows)
 {
 	if (!chunk_size)
 		return 0;
-	/* One word more than chunks, because count_chunks() sizes the table before it rounds up. */
+	/* One word more than chunks, because place_region() sizes the table before it rounds up. */
 	return chunks_offset(max_flows, ARENA_CHUNKS_MIN + 1, chunk_size) + (uint64_t)ARENA_CHUNKS_MIN * chunk_size;
 }
 

@@ -7,7 +7,7 @@
  *     barrier_snapshot()    a packet leaves: what was ACKed before it and is not delivered
  *     barrier_admit()       it has come: it waits, or goes to its host                  barrier_far.c
  *     barrier_progress()    a far flow has got further, or cannot go on
- *     barrier_lan_tx()      packets for hosts that wait no more                         parcel.c */
+ *     parcel_lan_tx()       packets for hosts that wait no more                         parcel.c */
 #ifndef PROXY_BARRIER_H
 #define PROXY_BARRIER_H
 

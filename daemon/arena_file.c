@@ -79,8 +79,8 @@ static bool read_trailer(int fd, struct trailer *t)
 
 	if (fstat(fd, &st) < 0 || st.st_size < (off_t)(2 * MAP_ALIGN) || st.st_size % (off_t)MAP_ALIGN)
 		return false;
-	/* mapped, not read: hugetlbfs before Linux 6.4 reads nothing that was never touched, and pread() is no shorter
-	 */
+	/* mapped, not read: hugetlbfs before Linux 6.4 reads nothing that was never touched, and pread() is no
+	 * shorter */
 	page = mmap(NULL, MAP_ALIGN, PROT_READ, MAP_SHARED, fd, st.st_size - (off_t)MAP_ALIGN);
 	if (page == MAP_FAILED)
 		return false;

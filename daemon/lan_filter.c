@@ -48,8 +48,8 @@ static void require_clear(struct asm_prog *p, uint32_t mask)
 	emit(p, BPF_RET | BPF_K, 0);
 }
 
-/* Tests `bits` leading bits of the address at `off`; falls out at its end on a miss, leaves a jump to patch on a hit.
- */
+/* Tests `bits` leading bits of the address at `off`; falls out at its end on a miss, leaves a jump to patch on a
+ * hit. */
 static uint16_t emit_prefix(struct asm_prog *p, uint32_t off, const uint8_t *addr, unsigned bits)
 {
 	unsigned words = (bits + 31) / 32;

@@ -23,8 +23,8 @@ void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(pr
 #define log_info(...)   log_at(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...)  log_at(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* Keeps a repeated message from filling the disk: `burst` lines per window, then silence. Zero-initialise the counts.
- */
+/* Keeps a repeated message from filling the disk: `burst` lines per window, then silence. Zero-initialise the
+ * counts. */
 struct log_limit {
 	uint64_t window_ns;
 	uint32_t burst;

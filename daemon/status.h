@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status.h - the state of a link as JSON. The fields are described in longreach(1); they are added to, never renamed.
- */
+/* status.h - the state of a link as JSON. The fields are described in longreach(1); they are added to, never
+ * renamed. */
 #ifndef DAEMON_STATUS_H
 #define DAEMON_STATUS_H
 

@@ -47,8 +47,8 @@ enum slot_kind {
 
 enum slot_state { SLOT_FREE = 0, SLOT_FILLING = 1, SLOT_COMMITTED = 2 };
 
-/* 64 bytes in the arena. `state`, `kind` and `crc` are arena.c's; the caller fills in the rest before arena_commit().
- */
+/* 64 bytes in the arena. `state`, `kind` and `crc` are arena.c's; the caller fills in the rest before
+ * arena_commit(). */
 struct slot_hdr {
 	uint8_t state; /* enum slot_state */
 	uint8_t kind;  /* enum slot_kind */

@@ -19,8 +19,8 @@
 void barrier_mark(struct proxy *p, struct near_flow *f);
 /* How many flows from src to dst lag: the entries that a snapshot has. */
 uint32_t barrier_lagging(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst);
-/* Writes the snapshot of all flows from src to dst, at most max entries of BARRIER_ENTRY_LEN bytes. Returns how many.
- */
+/* Writes the snapshot of all flows from src to dst, at most max entries of BARRIER_ENTRY_LEN bytes. Returns how
+ * many. */
 uint32_t barrier_snapshot(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint8_t *out,
                           uint32_t max);
 /* The same without f, for a message of its own: as many as max, *more are left. */

@@ -37,8 +37,8 @@
 #define RESP_AHEAD 512 /* READ responses may overtake each other by so many */
 #define NONE       UINT32_MAX
 
-/* An open or kept READ, ATOMIC or unknown request: it owns the PSNs pos .. pos + psns. From a pool, in order per flow.
- */
+/* An open or kept READ, ATOMIC or unknown request: it owns the PSNs pos .. pos + psns. From a pool, in order per
+ * flow. */
 struct rd_op {
 	struct dnode node; /* ops of its flow, or ops_free of the shard */
 	uint64_t pos;

@@ -69,8 +69,8 @@ bool near_tell_hears(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_
 
 /* --- to hosts --- */
 
-/* Asks the mouth to speak; a stronger reason replaces a weaker one. Nothing for a flow without a pair, or an old life.
- */
+/* Asks the mouth to speak; a stronger reason replaces a weaker one. Nothing for a flow without a pair, or an old
+ * life. */
 void near_speak(struct proxy *p, struct near_flow *f, enum near_due due);
 /* The mode in force: the configured one, or host while the responder is silent or the edges disagree. */
 enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f);

@@ -6,8 +6,8 @@
  * near_rebuild() takes up descriptors, near_rebuild_finish() walks each flow's slots in order up to the first hole and
  * puts two lives of one key in the order of their births.
  *
- * A descriptor is stored before anything that it promises is said, and before a slot is freed that it made superfluous.
- */
+ * A descriptor is stored before anything that it promises is said, and before a slot is freed that it made
+ * superfluous. */
 #include "near_priv.h"
 
 #include "near_fp.h"

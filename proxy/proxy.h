@@ -18,8 +18,8 @@
  *         proxy_event_next() until false
  *         sleep until proxy_next_wake() or input
  *
- * Vocabulary: near = beside the requester, far = beside the responder; each edge is both, for the two directions.
- */
+ * Vocabulary: near = beside the requester, far = beside the responder; each edge is both, for the two
+ * directions. */
 #ifndef PROXY_PROXY_H
 #define PROXY_PROXY_H
 
@@ -178,8 +178,8 @@ void proxy_config_defaults(struct proxy_config *c);
 
 struct proxy;
 
-/* Zeroed heap bytes (64-byte aligned) that proxy_init() needs, without the arena's region. 0: bad config or geometry.
- */
+/* Zeroed heap bytes (64-byte aligned) that proxy_init() needs, without the arena's region. 0: bad config or
+ * geometry. */
 size_t proxy_heap_size(const struct proxy_config *c, const struct arena_geometry *g);
 
 enum proxy_start {

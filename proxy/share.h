@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* share.h - how much of a pool one flow may hold: as much as it drains in a few round trips. The story is in share.c.
- */
+/* share.h - how much of a pool one flow may hold: as much as it drains in a few round trips. The story is in
+ * share.c. */
 #ifndef PROXY_SHARE_H
 #define PROXY_SHARE_H
 
@@ -23,8 +23,8 @@ uint64_t share_open_part(const struct proxy *p, enum arena_pool pool, uint64_t h
 /* Slot bytes that a flow which holds `held` of that pool may hold in all. Never below CREDIT_MIN_BYTES. */
 uint64_t share_limit(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held,
                      enum share_depth depth);
-/* Positions that it drains in SHARE_REPAIRS round trips: of small packets and READs they are more than its bytes say.
- */
+/* Positions that it drains in SHARE_REPAIRS round trips: of small packets and READs they are more than its bytes
+ * say. */
 uint64_t share_positions(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held);
 /* True if it holds something and has not drained for some round trips. */
 bool share_stuck(const struct proxy *p, const struct share *s, uint64_t held);

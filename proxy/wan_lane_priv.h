@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_lane_priv.h - what the parts of a lane share: wan_lane.c, wan_build.c, wan_pack.c, wan_outcome.c, wan_receive.c.
- */
+/* wan_lane_priv.h - what the parts of a lane share: wan_lane.c, wan_build.c, wan_pack.c, wan_outcome.c,
+ * wan_receive.c. */
 #ifndef PROXY_WAN_LANE_PRIV_H
 #define PROXY_WAN_LANE_PRIV_H
 

@@ -24,8 +24,8 @@ void check_ignore(const char *invariants);
 void check_edge_rx(struct world *w, const struct pkt *p, const struct roce_pkt *pkt);
 /* A packet leaves the edge of `site` for a host there. */
 void check_edge_tx(struct world *w, uint8_t site, uint8_t host, const struct pkt *p);
-/* A packet of an attacker, or one damaged on a LAN, that is no RoCEv2 (any more): it is carried as the IP that it is.
- */
+/* A packet of an attacker, or one damaged on a LAN, that is no RoCEv2 (any more): it is carried as the IP that it
+ * is. */
 bool check_odd_ip(const struct world *w, const struct pkt *p);
 /* A packet came to a host for which there is no queue pair with that peer. */
 void check_stray(struct host *h, const struct roce_pkt *pkt);
@@ -46,8 +46,8 @@ bool check_waits_in_vain(const struct conn *c);
 void check_dreq(struct conn *c);
 /* "Done" arrived over UD at side 1. */
 void check_ud_done(struct conn *c);
-/* Edges (bit 0: site A) are about to stop; lost: with their arenas. And what must be executed long after such a loss.
- */
+/* Edges (bit 0: site A) are about to stop; lost: with their arenas. And what must be executed long after such a
+ * loss. */
 void check_crash(struct world *w, uint8_t sites, bool lost);
 void check_outlived(struct conn *c);
 /* A round of a connection is over. */

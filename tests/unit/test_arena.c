@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots: classes, pools and their reserves, chunks that change class, the index, and a long random run against a model.
- */
+/* Slots: classes, pools and their reserves, chunks that change class, the index, and a long random run against a
+ * model. */
 #include "arena_fixture.h"
 
 static const uint16_t class_lens[ARENA_CLASSES] = {512, 1152, 2176, 4224};

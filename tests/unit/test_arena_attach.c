@@ -274,8 +274,8 @@ static void attach__headers_of_an_earlier_life_do_not_count(void **state)
 	fix_close(&f);
 }
 
-/* Packets whose bytes are whole arrays of believable headers, freed, and then the chunk gets a class with more headers.
- */
+/* Packets whose bytes are whole arrays of believable headers, freed, and then the chunk gets a class with more
+ * headers. */
 static void attach__data_that_looks_like_headers_does_not_count(void **state)
 {
 	(void)state;

@@ -278,8 +278,8 @@ static double term(const struct headroom_result *r, const char *name)
 	return 0;
 }
 
-/* DV = 2 MaxFrame + 672 + 2 cable + 2 interface + higher layer, by hand: 2 x 12304 + 672 + 2 x 5000 + 2 x 18944 + 6144
- */
+/* DV = 2 MaxFrame + 672 + 2 cable + 2 interface + higher layer, by hand: 2 x 12304 + 672 + 2 x 5000 + 2 x 18944 +
+ * 6144 */
 static void headroom_compute__annex_o_delay_value(void **state)
 {
 	struct headroom_in in = link_of(100, 10000, 1500);

@@ -148,8 +148,8 @@ static void dcb_msg_read__what_is_no_answer(void **state)
 	assert_int_equal(dcb_msg_acked(empty, sizeof(empty), SEQ), -EBADMSG);
 }
 
-/* Cut anywhere, or with any byte changed: an error or an answer, never a read beyond the end (the sanitizer watches).
- */
+/* Cut anywhere, or with any byte changed: an error or an answer, never a read beyond the end (the sanitizer
+ * watches). */
 static void dcb_msg_read__hostile(void **state)
 {
 	_Alignas(4) uint8_t buf[DCB_MSG_MAX], bad[DCB_MSG_MAX];

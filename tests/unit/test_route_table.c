@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker knows of next hops, and when it asks: what is known is used, what nobody has is asked about in bounds.
- */
+/* What a worker knows of next hops, and when it asks: what is known is used, what nobody has is asked about in
+ * bounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -8,8 +8,8 @@
  * again and not executed, READs are answered again from memory, atomics from the saved result.
  *
  * Every payload byte is checked where it was placed, against what the plan says the message that is due must hold. So a
- * message that is executed twice, left out or moved shows as wrong bytes or a wrong operation, length or address.
- */
+ * message that is executed twice, left out or moved shows as wrong bytes or a wrong operation, length or
+ * address. */
 #include "responder.h"
 
 #include <errno.h>

@@ -86,8 +86,8 @@ bool rsp_pump(struct engine *e, struct qp *qp, unsigned budget);
 /* Timers; returns when to look again. */
 uint64_t rsp_timer(struct engine *e, struct qp *qp);
 
-/* memory.c: digest of the exposed memory, and the same worked out from the plan: what it must be after `msgs` messages.
- */
+/* memory.c: digest of the exposed memory, and the same worked out from the plan: what it must be after `msgs`
+ * messages. */
 uint64_t rsp_memory_digest(const struct responder *r);
 uint64_t rsp_expected_digest(const struct plan *p, uint64_t seed, uint64_t init_seed, uint64_t msgs,
                              const uint64_t words[ATOMIC_WORDS]);

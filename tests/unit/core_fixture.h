@@ -181,12 +181,17 @@ static inline void core_lose(struct core *c, struct core_edge *e, uint64_t epoch
 	core_hello(c, e == &c->a ? epoch : 1, e == &c->b ? epoch : 1);
 }
 
+static inline void core_edges_open(struct core *c, enum ack_mode mode, uint32_t chunks_a, uint32_t chunks_b)
+{
+	core_edge_open(c, &c->a, 1, mode, chunks_a);
+	core_edge_open(c, &c->b, 2, mode, chunks_b);
+}
+
 static inline void core_open_with(struct core *c, enum ack_mode mode, uint32_t chunks)
 {
 	memset(c, 0, sizeof(*c));
 	c->now_ns = CORE_START;
-	core_edge_open(c, &c->a, 1, mode, chunks);
-	core_edge_open(c, &c->b, 2, mode, chunks);
+	core_edges_open(c, mode, chunks, chunks);
 	core_session(c);
 }
 

@@ -202,8 +202,7 @@ static void proxy__nothing_crosses_without_a_session(void **state)
 	(void)state;
 	memset(&c, 0, sizeof(c));
 	c.now_ns = CORE_START;
-	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 32);
-	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 32);
+	core_edges_open(&c, ACK_MODE_NEAR, 32, 32);
 	assert_int_equal(core_send(&c, RC_WRITE_ONLY, 0), DROP_NONE); /* taken, kept */
 	assert_int_equal(proxy_wan_tx(c.a.p, c.now_ns, buf, sizeof(buf), &tx), 0);
 	core_session(&c);
@@ -426,8 +425,8 @@ static void proxy__refused_is_not_lost(void **state)
 	(void)state;
 	memset(&c, 0, sizeof(c));
 	c.now_ns = CORE_START;
-	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 640); /* all of it within the share of unpaired flows */
-	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 4);
+	/* all that a takes is within the share of unpaired flows */
+	core_edges_open(&c, ACK_MODE_NEAR, 640, 4);
 	core_session(&c);
 	for (uint32_t psn = 0; psn < EACH; psn++)
 		for (uint32_t i = 0; i < FLOWS; i++) {

@@ -131,8 +131,7 @@ static void share__dead_flows_give_way(void **state)
 	(void)state;
 	memset(&c, 0, sizeof(c));
 	c.now_ns = CORE_START;
-	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 900);
-	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 60);
+	core_edges_open(&c, ACK_MODE_NEAR, 900, 60);
 	core_session(&c);
 	c.b.cfg.lan_window_bytes = 16384; /* bounds what the test has to hold */
 	assert_int_equal(proxy_reconfigure(c.b.p, &c.b.cfg, c.now_ns), 0);

@@ -175,8 +175,7 @@ static void trace_look__a_death_at_once(void **state)
 	memset(&c, 0, sizeof(c));
 	c.now_ns = CORE_START;
 	c.npaths = 2;
-	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 32);
-	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 32);
+	core_edges_open(&c, ACK_MODE_NEAR, 32, 32);
 	core_session(&c);
 	assert_true(trace_init(&t, 2));
 	core_wait(&c, 3 * CORE_MS);

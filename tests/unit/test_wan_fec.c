@@ -299,8 +299,7 @@ static void wan_fec__each_path_has_groups_of_its_own(void **state)
 	memset(&c, 0, sizeof(c));
 	c.now_ns = CORE_START;
 	c.npaths = 2;
-	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 64);
-	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 64);
+	core_edges_open(&c, ACK_MODE_NEAR, 64, 64);
 	core_session(&c);
 	core_pair(&c, 0);
 	core_wait(&c, 3 * CORE_MS);

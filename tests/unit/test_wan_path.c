@@ -41,8 +41,7 @@ static struct core *given_two_paths(void **state)
 	c->npaths = 2;
 	c->wan = carries;
 	c->arg = &cuts;
-	core_edge_open(c, &c->a, 1, ACK_MODE_NEAR, 64);
-	core_edge_open(c, &c->b, 2, ACK_MODE_NEAR, 64);
+	core_edges_open(c, ACK_MODE_NEAR, 64, 64);
 	core_session(c);
 	core_pair(c, 0);
 	core_wait(c, 3 * CORE_MS);
@@ -217,8 +216,7 @@ static void wan_path__stillborn(void **state)
 	struct core c = {.now_ns = CORE_START, .npaths = 2, .wan = carries, .arg = &k};
 
 	(void)state;
-	core_edge_open(&c, &c.a, 1, ACK_MODE_NEAR, 64);
-	core_edge_open(&c, &c.b, 2, ACK_MODE_NEAR, 64);
+	core_edges_open(&c, ACK_MODE_NEAR, 64, 64);
 	wan_rtt_init(&c.a.p->path[0].rtt, 1000 * CORE_MS);
 	wan_rtt_init(&c.a.p->path[1].rtt, 1000 * CORE_MS);
 	core_session(&c);

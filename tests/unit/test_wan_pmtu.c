@@ -189,8 +189,7 @@ static void open_searching(struct core *c)
 	memset(c, 0, sizeof(*c));
 	c->now_ns = CORE_START;
 	c->wan = narrow;
-	core_edge_open(c, &c->a, 1, ACK_MODE_NEAR, 64);
-	core_edge_open(c, &c->b, 2, ACK_MODE_NEAR, 64);
+	core_edges_open(c, ACK_MODE_NEAR, 64, 64);
 	c->a.cfg.path[0].payload_search = c->b.cfg.path[0].payload_search = true;
 	core_begin(&c->a, 9);
 	core_begin(&c->b, 9);

@@ -9,6 +9,12 @@
 : "${BENCH_VERDICTS:=/dev/null}"
 BENCH_NAME=$(basename "${0%.sh}")
 
+# A busy machine makes figures worthless.
+say_if_busy() {
+	awk -v n="$(nproc)" '$1 > n / 2 {
+		print "THE MACHINE IS BUSY, load " $1 " on " n " processors: the figures say nothing" }' /proc/loadavg
+}
+
 verdict() { # what figure '<=|>=|<|>' limit
 	local mark=short
 	awk "BEGIN { exit !($2 $3 $4) }" && mark=PASS

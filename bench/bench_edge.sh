@@ -17,8 +17,9 @@ measure() { # label pid:name...
 	local label=$1 before=() p gbps packets i=0
 	shift
 	for p; do before+=("$(cpu_ticks "${p%%:*}")"); done
-	lab_rcperf --op write --size 65536 --depth 32 --mtu 4096 --secs "$SECS" || lab_die "$label: $(tail -1 "$LAB_DIR/rcperf.err")"
-	gbps=$(tail -1 "$LAB_DIR/client.json" | jq -r '[.goodput_gbps, .there.executed_gbps] | map(select(. > 0)) | min')
+	lab_rcperf --op write --size 65536 --depth 32 --mtu 4096 --secs "$SECS" ||
+		lab_die "$label: $(tail -1 "$LAB_DIR/rcperf.err")"
+	gbps=$(lab_goodput_gbps)
 	packets=$(tail -1 "$LAB_DIR/client.json" | jq -r ".verified_bytes / $PACKET | floor")
 	printf '%-12s %6.2f Gbit/s' "$label" "$gbps"
 	for p; do

@@ -48,7 +48,8 @@ has_cc() {
 eval "$(declare -f lab_conf | sed '1s/lab_conf/lab_conf_of_all/')"
 
 conf_of_pair() { # a|b host-number port
-	lab_conf_of_all "$1" | sed -E "/Prefix=(10.101.1[12]|fd00)/d; s|(Prefix=10.101.[12].)0/24|\1$2/32|; s|^\[Path\]|&\nPort=$3|"
+	lab_conf_of_all "$1" |
+		sed -E "/Prefix=(10.101.1[12]|fd00)/d; s|(Prefix=10.101.[12].)0/24|\1$2/32|; s|^\[Path\]|&\nPort=$3|"
 }
 
 lab_conf() { # a|b
@@ -68,13 +69,15 @@ start_edges() {
 }
 
 both_up() {
-	[ "$(lab_status a '[.links[].state] | join(" ")')" = "up up" ] && [ "$(lab_status b '[.links[].state] | join(" ")')" = "up up" ]
+	[ "$(lab_status a '[.links[].state] | join(" ")')" = "up up" ] &&
+		[ "$(lab_status b '[.links[].state] | join(" ")')" = "up up" ]
 }
 
 # --- senders: each writes the Mbit/s that arrived into a file, or nothing ---
 
 send_tcp() { # congestion control, which of two, file
-	lab_in ea timeout $((SECS + 8)) iperf3 -c 192.0.2.2 -p $((5200 + $2)) -C "$1" -t $((SECS - SECS / 3)) -O $((SECS / 3)) -J 2>/dev/null |
+	lab_in ea timeout $((SECS + 8)) iperf3 -c 192.0.2.2 -p $((5200 + $2)) -C "$1" -t $((SECS - SECS / 3)) \
+		-O $((SECS / 3)) -J 2>/dev/null |
 		jq -r '.end.sum_received.bits_per_second // empty | . / 1e6' >"$3" 2>/dev/null
 }
 
@@ -107,12 +110,14 @@ pair() { # buffer first second
 	a=$(cat "$LAB_DIR/got.1" 2>/dev/null) b=$(cat "$LAB_DIR/got.2" 2>/dev/null)
 	echo "$1,$2,$3,$a,$b" >>"$CSV"
 	if [ -z "$a" ] || [ -z "$b" ]; then
-		printf '%6s  %-10s %-10s          -          -   no figure of %s\n' "$1" "$2" "$3" "$([ -n "$a" ] && echo "$3" || echo "$2")"
+		printf '%6s  %-10s %-10s          -          -   no figure of %s\n' "$1" "$2" "$3" \
+			"$([ -n "$a" ] && echo "$3" || echo "$2")"
 		return
 	fi
 	GOT["$1 $2 $3"]="$a $b"
 	awk -v q="$1" -v x="$2" -v y="$3" -v a="$a" -v b="$b" -v l="$LINE_MBPS" 'BEGIN {
-		printf "%6s  %-10s %-10s %10.1f %10.1f %9.2f %9.2f %9.0f %%\n", q, x, y, a, b, a / (a + b), a / b, 100 * (a + b) / l }'
+		printf "%6s  %-10s %-10s %10.1f %10.1f %9.2f %9.2f %9.0f %%\n",
+			q, x, y, a, b, a / (a + b), a / b, 100 * (a + b) / l }'
 }
 
 queue_bytes() { # bandwidth-delay products
@@ -135,7 +140,8 @@ verdicts() { # buffer
 	beside_bbr=$(of "$1 bbr cubic" 'b')
 	if [ -n "$beside_lr" ] && [ -n "$beside_bbr" ]; then
 		judge "$1 BDP: CUBIC beside longreach / beside BBR, or half of the line" \
-			"$(awk -v l="$beside_lr" -v b="$beside_bbr" -v h="$half" 'BEGIN { printf "%.2f", l / (b < h ? b : h) }')" '>=' 1
+			"$(awk -v l="$beside_lr" -v b="$beside_bbr" -v h="$half" \
+				'BEGIN { printf "%.2f", l / (b < h ? b : h) }')" '>=' 1
 	else
 		no_verdict "$1 BDP: CUBIC beside longreach / beside BBR, or half of the line" "no figure of one of them"
 	fi
@@ -168,7 +174,7 @@ for n in 1 2; do
 	lab_wait 3 lab_listens eb $((5200 + n)) || lab_die "iperf3 does not listen"
 done
 echo "line: $LINE_MBPS Mbit/s, $KM km; $SECS s for each pair, the last two thirds of it counted"
-awk -v n="$(nproc)" '{ if ($1 > n / 2) print "THE MACHINE IS BUSY, load " $1 " on " n " processors: the figures say nothing" }' /proc/loadavg
+say_if_busy
 printf '%6s  %-10s %-10s %10s %10s %9s %9s %11s\n' buffer first second Mbit/s Mbit/s share ratio 'of the line'
 for buffer in "${BUFFERS[@]}"; do
 	for p in "${PAIRS[@]}"; do

@@ -34,7 +34,8 @@ memory_settles() { # pid
 }
 
 came_to_b() {
-	lab_status b '.links[0].counters.wan_rx_datagrams + ([.links[0].drops | to_entries[] | select(.key | startswith("wan_")) | .value] | add)'
+	lab_status b '.links[0] | .counters.wan_rx_datagrams +
+		([.drops | to_entries[] | select(.key | startswith("wan_")) | .value] | add)'
 }
 
 idle_ticks() { # pid: in as many seconds as a flood lasts
@@ -98,7 +99,7 @@ pairs() { # label source kind
 
 goodput() {
 	lab_rcperf --op write --size 65536 --depth 32 --secs "$1" || lab_die "contents, order or count are wrong"
-	tail -1 "$LAB_DIR/client.json" | jq -r '[.goodput_gbps, .there.executed_gbps] | map(select(. > 0)) | min * 1000 | round / 1000'
+	lab_goodput_gbps | jq '. * 1000 | round / 1000'
 }
 
 make -s -C "$LAB_ROOT" O="$LAB_BUILD" "$FLOOD" || exit

@@ -74,7 +74,8 @@ need() {
 	for p in iperf3 gtlsclient gtlsserver openssl jq gnuplot; do
 		command -v $p >/dev/null || missing="$missing $p"
 	done
-	[ -z "$missing" ] || lab_die "missing:$missing (apt-get install iperf3 ngtcp2-client ngtcp2-server openssl jq gnuplot-nox)"
+	[ -z "$missing" ] ||
+		lab_die "missing:$missing (apt-get install iperf3 ngtcp2-client ngtcp2-server openssl jq gnuplot-nox)"
 	for p in cubic bbr; do
 		grep -qw $p /proc/sys/net/ipv4/tcp_available_congestion_control ||
 			lab_die "this kernel has no TCP $p: it has $(cat /proc/sys/net/ipv4/tcp_available_congestion_control)"
@@ -89,9 +90,10 @@ choose_line() {
 	if [ -z "$LINE_MBPS" ]; then
 		LINE_MBPS=$((half < LINE_MOST ? half : LINE_MOST))
 	fi
-	echo "line: $LINE_MBPS Mbit/s, queue 1 MB; the emulator carries up to $top here$([ "$LINE_MBPS" -le "$half" ] || echo ": LESS THAN TWICE AS MUCH")"
+	echo "line: $LINE_MBPS Mbit/s, queue 1 MB; the emulator carries up to $top here$(
+		[ "$LINE_MBPS" -le "$half" ] || echo ": LESS THAN TWICE AS MUCH")"
 	echo "segmentation offloads: off at edges and hosts; MTU 9000; $SECS s for each figure${SETTINGS:+;$SETTINGS}"
-	awk -v n="$(nproc)" '{ if ($1 > n / 2) print "THE MACHINE IS BUSY, load " $1 " on " n " processors: the figures say nothing" }' /proc/loadavg
+	say_if_busy
 }
 
 # --- what runs. Each leaves its figures in RESULT, or says in WHY why there are none ---
@@ -117,7 +119,8 @@ serve() {
 }
 
 goodput_tcp() { # congestion control, streams
-	lab_in ea timeout $((SECS + 8)) iperf3 -c 192.0.2.2 -C "$1" -P "$2" -t "$SECS" -O 1 -J >"$LAB_DIR/tcp.json" 2>"$LAB_DIR/tcp.err"
+	lab_in ea timeout $((SECS + 8)) iperf3 -c 192.0.2.2 -C "$1" -P "$2" -t "$SECS" -O 1 -J \
+		>"$LAB_DIR/tcp.json" 2>"$LAB_DIR/tcp.err"
 	RESULT=$(jq -r '.end.sum_received.bits_per_second / 1e6 | round' "$LAB_DIR/tcp.json" 2>/dev/null)
 	[[ "$RESULT" =~ ^[1-9][0-9]*$ ]] && return
 	failed "iperf3: $(jq -r '.error // empty' "$LAB_DIR/tcp.json" 2>/dev/null | head -1)$(tail -1 "$LAB_DIR/tcp.err")"
@@ -136,7 +139,8 @@ goodput_quic() { # congestion control
 	rm -rf "$LAB_SHM/got"
 	mkdir -p "$LAB_SHM/got"
 	sleep 0.2
-	ip netns exec "$LAB_ID-eb" timeout $((SECS + 1)) gtlsclient -q --no-quic-dump --no-http-dump --exit-on-all-streams-close \
+	ip netns exec "$LAB_ID-eb" timeout $((SECS + 1)) gtlsclient -q \
+		--no-quic-dump --no-http-dump --exit-on-all-streams-close \
 		--max-data=256M --max-stream-data-bidi-local=256M --max-window=512M --max-stream-window=512M \
 		--download="$LAB_SHM/got" 192.0.2.1 4433 https://192.0.2.1:4433/data >"$LAB_DIR/quic.log" 2>&1 &
 	client=$!
@@ -184,7 +188,8 @@ every_ms() { # bytes Mbit/s
 }
 
 messages_tcp() { # congestion control, size, Mbit/s [bulk Mbit/s one|two]
-	RESULT=$(lab_in ea timeout $((SECS + 8)) "$LAB_BUILD/bench/bench_msg" ask 192.0.2.2 5300 "$2" "$3" "$SECS" "$1" "${@:4}" 2>"$LAB_DIR/msg.err")
+	RESULT=$(lab_in ea timeout $((SECS + 8)) "$LAB_BUILD/bench/bench_msg" ask 192.0.2.2 5300 \
+		"$2" "$3" "$SECS" "$1" "${@:4}" 2>"$LAB_DIR/msg.err")
 	[ "$(echo "$RESULT" | awk '{ print $1 + 0 }')" -gt 0 ] || failed "bench_msg: $(tail -1 "$LAB_DIR/msg.err")"
 }
 
@@ -204,8 +209,8 @@ run_latency() { # system
 
 beside_longreach() {
 	local bulk small="$LAB_DIR/bulk.json"
-	rcperf_between_hosts "$small" --size $BULK --depth 512 --every-ms "$(every_ms $BULK $((LINE_MBPS / 2)))" --secs $((SECS + 1)) \
-		--warmup 0 &
+	rcperf_between_hosts "$small" --size $BULK --depth 512 --every-ms "$(every_ms $BULK $((LINE_MBPS / 2)))" \
+		--secs $((SECS + 1)) --warmup 0 &
 	bulk=$!
 	sleep 0.5
 	messages_longreach $SMALL $((LINE_MBPS / 25)) --port 18516
@@ -298,15 +303,16 @@ judge() { # what ratio '<=|>=' limit
 }
 
 verdicts() {
-	local p km loss c name
+	local p km loss c name ours
 	printf '\nlongreach beside the best of the others\n'
 	for p in "${POINTS[@]}"; do
 		km=${p%%:*} loss=${p#*:}
 		if measured goodput; then
+			ours=$(value "$km" "$loss" goodput longreach 5)
 			judge "$km km, $loss % loss: goodput / best" \
-				"$(ratio "$(value "$km" "$loss" goodput longreach 5)" "$(best "$km" "$loss" goodput 5)")" '>=' 0.95
+				"$(ratio "$ours" "$(best "$km" "$loss" goodput 5)")" '>=' 0.95
 			[ "$p" != 1000:1 ] || judge "$km km, $loss % loss: goodput / one CUBIC stream" \
-				"$(ratio "$(value "$km" "$loss" goodput longreach 5)" "$(value "$km" "$loss" goodput cubic 5)")" '>=' 2
+				"$(ratio "$ours" "$(value "$km" "$loss" goodput cubic 5)")" '>=' 2
 		fi
 		for m in latency beside; do
 			measured $m || continue
@@ -314,13 +320,16 @@ verdicts() {
 				name=${c#*:}
 				# Without losses there is nothing to win: no more than a tenth, and two machines' worth,
 				# is to be lost.
-				judge "$km km, $loss % loss: $name of $([ $m = latency ] && echo '64 KiB' || echo '4 KiB beside bulk') / best" \
-					"$(ratio "$(value "$km" "$loss" $m longreach "${c%%:*}")" "$(best "$km" "$loss" $m "${c%%:*}")")" '<=' \
+				judge "$km km, $loss % loss: $name of $(
+					[ $m = latency ] && echo '64 KiB' || echo '4 KiB beside bulk') / best" \
+					"$(ratio "$(value "$km" "$loss" $m longreach "${c%%:*}")" \
+						"$(best "$km" "$loss" $m "${c%%:*}")")" '<=' \
 					"$([ "$loss" = 0 ] && echo 1.1 || echo 1)"
 			done
 		done
 	done
-	awk -F, 'NR > 1 && $10 != "" { print "  no figure: " $4 " " $3 " at " $1 " km, " $2 " %: " $10 }' "$CSV" | sort | uniq -c | sort -rn | head -20
+	awk -F, 'NR > 1 && $10 != "" { print "  no figure: " $4 " " $3 " at " $1 " km, " $2 " %: " $10 }' "$CSV" |
+		sort | uniq -c | sort -rn | head -20
 }
 
 plots() {

@@ -66,8 +66,10 @@ explain() {
   outstanding: $out_kib KiB. Every byte is checked at host B, and so are order and number.
 
   What matters is outstanding bytes / round trip against the rate of the line: RC waits for the answer of the other
-  end, so one QP can never pass $out_kib KiB per round trip. On a $(calc '%.3g' "$RATE_MBPS / 1000") Gbit/s line that is the same picture as the usual 8 MiB
-  (128 x 64 KiB) on a line of $(calc '%.0f' "$RATE_MBPS / 1000 * 8 * 1024 / $out_kib") Gbit/s. Distances count 5 us per km, one way.
+  end, so one QP can never pass $out_kib KiB per round trip. On a $(calc '%.3g' "$RATE_MBPS / 1000") Gbit/s line that is
+  the same picture as the usual 8 MiB (128 x 64 KiB) on a line of $(
+	calc '%.0f' "$RATE_MBPS / 1000 * 8 * 1024 / $out_kib") Gbit/s.
+  Distances count 5 us per km, one way.
 
   direct:    the edges only route.
   longreach: the edges answer the hosts at LAN distance and repair the line's losses between them (AckMode=$LAB_MODE).
@@ -185,7 +187,8 @@ report() {
 	echo
 	table | tee "$OUT/demo.txt"
 	echo
-	(printf '#what\tkm\tloss_percent\tgbps\tverified_bytes\tverdict\thost_retries\n' && cat "$LAB_DIR/results") >"$OUT/demo.tsv"
+	(printf '#what\tkm\tloss_percent\tgbps\tverified_bytes\tverdict\thost_retries\n' && cat "$LAB_DIR/results") \
+		>"$OUT/demo.tsv"
 	echo "  Goodput is what host B executed, payload only; its ceiling on this line is" \
 		"$(calc '%.3f' "$RATE_MBPS / 1000 * 4096 / (4096 + 100)") Gbit/s."
 	echo "  table: $OUT/demo.txt, $OUT/demo.tsv"

@@ -65,7 +65,8 @@ part() { # number name minutes what
 	status=$?
 	RUNNING=
 	if [ $status != 0 ]; then
-		no_verdict "all of it" "$([ $status = 124 ] && echo 'took too long' || echo "ended with status $status"): see $log"
+		no_verdict "all of it" \
+			"$([ $status = 124 ] && echo 'took too long' || echo "ended with status $status"): see $log"
 		FAILED="$FAILED $2"
 	fi
 	judge_part "$2" "$log"
@@ -104,7 +105,10 @@ chosen() {
 }
 WANTED=("$@")
 for name in "${WANTED[@]}"; do
-	grep -q "^$name " <<<"$PARTS" || { echo "run.sh: no part $name: $(cut -d' ' -f1 <<<"$PARTS" | tr '\n' ' ')" >&2; exit 2; }
+	grep -q "^$name " <<<"$PARTS" || {
+		echo "run.sh: no part $name: $(cut -d' ' -f1 <<<"$PARTS" | tr '\n' ' ')" >&2
+		exit 2
+	}
 done
 while read -r name rest; do
 	chosen "$name" && TOTAL=$((TOTAL + 1))

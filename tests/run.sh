@@ -27,7 +27,8 @@ step() {
 	log=$logs/${name//[^a-zA-Z0-9]/_}.log
 	if "$@" >"$log" 2>&1 || again "$log" "$@"; then
 		passed=$((passed + 1))
-		printf 'ok    %-34s %4d s   %s\n' "$name" $((SECONDS - start)) "$(grep -aE "$summary" "$log" | tail -1 | cut -c1-110)"
+		printf 'ok    %-34s %4d s   %s\n' "$name" $((SECONDS - start)) \
+			"$(grep -aE "$summary" "$log" | tail -1 | cut -c1-110)"
 	else
 		failed=$((failed + 1))
 		printf 'FAIL  %-34s %4d s   see %s\n' "$name" $((SECONDS - start)) "$log"
@@ -117,7 +118,8 @@ netns() {
 
 # The real daemons under the sanitizers: a report, or an end that is not clean, fails the test.
 sanitize() {
-	step 'daemons, tsan, 2 and 3 workers' env LAB_BIN="$PWD/build/gcc-tsan" O=build/gcc tests/netns/run.sh paths manage pause seal
+	step 'daemons, tsan, 2 and 3 workers' env LAB_BIN="$PWD/build/gcc-tsan" O=build/gcc \
+		tests/netns/run.sh paths manage pause seal
 	step 'daemons, asan+ubsan' env LAB_BIN="$PWD/build/gcc-asan" O=build/gcc tests/netns/run.sh promise link
 }
 
@@ -126,7 +128,8 @@ vm() {
 		step 'guests, all programs' tests/vm/run.sh --full --build build/gcc
 		step 'guests, acceptance' tests/vm/run.sh --accept --build build/gcc
 	else
-		grave='[1-9][0-9]* wrong|a wrong|not there|died|killed|early' step 'guests' tests/vm/run.sh --quick --build build/gcc
+		grave='[1-9][0-9]* wrong|a wrong|not there|died|killed|early' \
+			step 'guests' tests/vm/run.sh --quick --build build/gcc
 	fi
 }
 

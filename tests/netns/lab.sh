@@ -215,7 +215,7 @@ lab_line() { # wanline options...
 }
 
 lab_line_ctl() { # cut | uncut | set key=value... | stats | show
-	"$LAB_TOOLS/wanline" ctl "$LAB_DIR/line.sock" "$@" >"$LAB_DIR/ctl.out" 2>&1 || return 1
+	"$LAB_TOOLS/wanline" ctl "${LAB_LINE_CTL:-$LAB_DIR/line.sock}" "$@" >"$LAB_DIR/ctl.out" 2>&1 || return 1
 	case $1 in stats | show) cat "$LAB_DIR/ctl.out" ;; esac
 }
 
@@ -425,4 +425,9 @@ lab_rcperf_between() { # from to json-file options...
 
 lab_result() { # jq expression on the last result
 	jq -r "$1" "$LAB_DIR/client.json"
+}
+
+# Of the last result: what came back as done, or what the other host has executed; the lesser, if both are known.
+lab_goodput_gbps() {
+	tail -1 "$LAB_DIR/client.json" | jq -r '[.goodput_gbps, .there.executed_gbps] | map(select(. > 0)) | min'
 }

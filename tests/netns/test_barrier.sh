@@ -66,7 +66,8 @@ stream() { # MB
 	lab_in hb timeout 60 socat -u TCP-LISTEN:5201,reuseaddr "CREATE:$LAB_DIR/got" 2>"$LAB_DIR/socat.err" &
 	lab_wait 3 lab_listens hb 5201 || why "socat does not listen" || return
 	start=$(date +%s%N)
-	lab_in ha timeout 60 socat -u "OPEN:$LAB_DIR/sent" "TCP:$B_HOST:5201" || why "socat: no connection, or it broke" || return
+	lab_in ha timeout 60 socat -u "OPEN:$LAB_DIR/sent" "TCP:$B_HOST:5201" ||
+		why "socat: no connection, or it broke" || return
 	wait $!
 	end=$(date +%s%N)
 	MBIT=$(($1 * 8 * 1048576 * 1000 / (end - start)))
@@ -108,11 +109,14 @@ other_ip() {
 
 # Messages wait for those of other queue pairs, and arrive whole all the same.
 causal_traffic() {
+	local held expired
 	lab_rcperf --op mix --qps 8 --size 20000 --iters 200 || why "contents, order or count are wrong" || return
 	[ "$(lab_status a '.links[0].barrier.mode')" = causal ] || why "the status does not say causal" || return
 	nobody_is_early 3 --qps 4 --iters 32 || return
-	NOTE="$(lab_status b '.links[0].counters.barrier_held') messages and packets have waited, $(lab_status b '.links[0].counters.barrier_expired') too long"
-	[ "$(lab_status b '.links[0].counters.barrier_held')" -gt 0 ] && [ "$(lab_status b '.links[0].counters.barrier_expired')" = 0 ] || why "$NOTE"
+	held=$(lab_status b '.links[0].counters.barrier_held')
+	expired=$(lab_status b '.links[0].counters.barrier_expired')
+	NOTE="$held messages and packets have waited, $expired too long"
+	[ "$held" -gt 0 ] && [ "$expired" = 0 ] || why "$NOTE"
 }
 
 # A host on a virtual Ethernet that sends pieces of 64 KiB: they do not fit the ring, and the log says what to do.

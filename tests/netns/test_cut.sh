@@ -4,6 +4,11 @@
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
+note_verified() {
+	NOTE=$(lab_result '"\(.messages) messages, \(.verified_bytes / 1e6 | round) MB verified, " +
+		"host retries \(.here.retries)"')
+}
+
 CUT_S=${FULL:+10}
 CUT_S=${CUT_S:-3}
 
@@ -20,7 +25,7 @@ cut_under_load() { # mode
 	wait $pid
 	status=$?
 	[ $status = 0 ] || why "the hosts did not come through (rcperf status $status): $(lab_result .failure)" || return
-	NOTE="$(lab_result '"\(.messages) messages, \(.verified_bytes / 1e6 | round) MB verified, host retries \(.here.retries)"')"
+	note_verified
 	lab_edge_alive a && lab_edge_alive b || why "an edge died"
 }
 
@@ -38,7 +43,7 @@ killed_under_load() { # edge
 	wait $pid
 	status=$?
 	[ $status = 0 ] || why "the hosts did not come through (rcperf status $status): $(lab_result .failure)" || return
-	NOTE="$(lab_result '"\(.messages) messages, \(.verified_bytes / 1e6 | round) MB verified, host retries \(.here.retries)"')"
+	note_verified
 }
 
 lab_up

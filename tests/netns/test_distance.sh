@@ -99,8 +99,10 @@ too_small() {
 	lab_link_up || return
 	lab_wait 10 measurement_said || why "not measured" || return
 	lab_client a status >"$LAB_DIR/status.txt"
-	grep -q '^  plan .*TOO SMALL; Size=auto would be' "$LAB_DIR/status.txt" || why "$(grep '^  plan' "$LAB_DIR/status.txt")" || return
-	size=$(sed -n 's/.*too little to fill the line; a restart with \[Buffer\] Size=\([0-9]*\)MiB mends that.*/\1/p' "$LAB_DIR/a/log" | head -1)
+	grep -q '^  plan .*TOO SMALL; Size=auto would be' "$LAB_DIR/status.txt" ||
+		why "$(grep '^  plan' "$LAB_DIR/status.txt")" || return
+	size=$(sed -n 's/.*too little to fill the line; a restart with \[Buffer\] Size=\([0-9]*\)MiB mends that.*/\1/p' \
+		"$LAB_DIR/a/log" | head -1)
 	NOTE="64 MiB at 100G: Size=${size}MiB is asked for"
 	# 8 bandwidth-delay products of 3 ms are 286 MiB
 	holds "${size:-0} >= 286 && ${size:-0} < 400" || why "$NOTE"

@@ -15,7 +15,8 @@ across() {
 	lab_line_set "$1" loss=0.1%
 	shift
 	lab_rcperf "$@" || why "contents, order or count are wrong" || return
-	NOTE="$(lab_result '"\(.goodput_gbps * 1000 | round / 1000) Gbit/s, host retries \(.here.retries), RNR \(.here.rnr_rx)"')"
+	NOTE=$(lab_result '"\(.goodput_gbps * 1000 | round / 1000) Gbit/s, host retries \(.here.retries), " +
+		"RNR \(.here.rnr_rx)"')
 }
 
 DEAD_S=8 # the edges give a responder up after 3 s, the host a little later

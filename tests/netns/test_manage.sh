@@ -67,7 +67,8 @@ barrier_turns_on() {
 	for edge in a b; do
 		[ "$(lab_status $edge '.links[0].barrier.mode')" = pair ] || why "edge $edge has no barrier" || return
 	done
-	grep -q 'restarted, to turn its barrier or FEC on or off' "$LAB_DIR/reload.out" || why "$(head -1 "$LAB_DIR/reload.out")" || return
+	grep -q 'restarted, to turn its barrier or FEC on or off' "$LAB_DIR/reload.out" ||
+		why "$(head -1 "$LAB_DIR/reload.out")" || return
 	lab_in ha busybox ping -c 2 -i 0.2 -W 2 $B_HOST >/dev/null || why "no ping between the hosts"
 }
 
@@ -82,7 +83,8 @@ barrier_at_one_edge() {
 	[ "$NOTE" = "Barrier= is pair here and off there" ] || why "$NOTE" || return
 	lab_in ha busybox ping -c 3 -i 0.2 -W 2 $B_HOST >/dev/null || why "no ping between the hosts" || return
 	lab_rcperf --size 20000 --iters 100 || why "no traffic, or no TCP" || return
-	holds "$(lab_result .here.latency_us.p50) >= 3000" || why "acknowledged early: $(lab_result .here.latency_us.p50) us" || return
+	holds "$(lab_result .here.latency_us.p50) >= 3000" ||
+		why "acknowledged early: $(lab_result .here.latency_us.p50) us" || return
 	LAB_MODE=near
 	lab_edges_stop
 	lab_edges

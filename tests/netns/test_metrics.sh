@@ -27,9 +27,11 @@ sound() {
 	grep -qi '^Content-Type: text/plain; version=0.0.4' "$LAB_DIR/answer" || why "another content type" || return
 	length=$(sed -n 's/^Content-Length: \([0-9]*\)\r$/\1/p' "$LAB_DIR/answer")
 	[ "$length" = "$(stat -c %s "$LAB_DIR/metrics")" ] || why "Content-Length: $length" || return
-	awk -f "${BASH_SOURCE[0]%/*}/metrics_check.awk" "$LAB_DIR/metrics" >"$LAB_DIR/wrong" || why "$(head -1 "$LAB_DIR/wrong")" || return
+	awk -f "${BASH_SOURCE[0]%/*}/metrics_check.awk" "$LAB_DIR/metrics" >"$LAB_DIR/wrong" ||
+		why "$(head -1 "$LAB_DIR/wrong")" || return
 	if command -v promtool >/dev/null; then
-		promtool check metrics <"$LAB_DIR/metrics" >"$LAB_DIR/wrong" 2>&1 || why "promtool: $(head -1 "$LAB_DIR/wrong")" || return
+		promtool check metrics <"$LAB_DIR/metrics" >"$LAB_DIR/wrong" 2>&1 ||
+			why "promtool: $(head -1 "$LAB_DIR/wrong")" || return
 	fi
 	NOTE="$(grep -c '^# TYPE' "$LAB_DIR/metrics") families, $(grep -vc '^#' "$LAB_DIR/metrics") series, $length bytes"
 }
@@ -63,7 +65,8 @@ path_as_status() {
 		"path_loss_burst_longest_datagrams \(.loss_burst_longest)", "path_reordered_total \(.reordered)",
 		"path_reordered_by_most_datagrams \(.reordered_by_most)", "path_repairs_total \(.repaired_by_retransmission)",
 		"path_repaired_by_fec_total \(.repaired_by_fec)", "path_rebuilt_total \(.rebuilt_by_fec)",
-		"path_line_loss_ratio \(.line_loss)", "path_epoch \(.epoch)", "path_rtt_least_seconds \(.rtt_min_ns / 1e9)"' >"$LAB_DIR/wanted"
+		"path_line_loss_ratio \(.line_loss)", "path_epoch \(.epoch)", "path_rtt_least_seconds \(.rtt_min_ns / 1e9)"' \
+		>"$LAB_DIR/wanted"
 	while read -r name want; do
 		is=$(grep "^longreach_$name{" "$LAB_DIR/metrics" | awk '{ print $NF }')
 		n=$((n + 1))
@@ -113,7 +116,8 @@ answers() {
 no_second_one() { # the same place twice
 	lab_in ea "$LAB_BIN/longreachd" --control "$LAB_DIR/other" --config-dir "$LAB_DIR/empty" --metrics $WHERE \
 		>"$LAB_DIR/other.log" 2>&1
-	[ $? = 1 ] && grep -q 'metrics 127.0.0.1:9470: cannot listen' "$LAB_DIR/other.log" || why "$(tail -1 "$LAB_DIR/other.log")"
+	[ $? = 1 ] && grep -q 'metrics 127.0.0.1:9470: cannot listen' "$LAB_DIR/other.log" ||
+		why "$(tail -1 "$LAB_DIR/other.log")"
 }
 
 unix_socket() {

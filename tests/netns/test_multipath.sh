@@ -43,13 +43,14 @@ second_line() {
 		lab_ip $ns link set wan1 up
 		lab_offload $ns wan1 tso off gso off tx-udp-segmentation off tx off gro on
 	done
-	ip netns exec "$LAB_ID-line" "$LAB_TOOLS/wanline" --ctl "$LAB_DIR/line2.sock" --rate "$PATH_RATE" wc wd 2>>"$LAB_DIR/line2.log" &
+	ip netns exec "$LAB_ID-line" "$LAB_TOOLS/wanline" --ctl "$LAB_DIR/line2.sock" --rate "$PATH_RATE" wc wd \
+		2>>"$LAB_DIR/line2.log" &
 	SECOND_PID=$!
 	lab_wait 3 second show || lab_die "the second line does not start: $(tail -1 "$LAB_DIR/line2.log")"
 }
 
-second() { # like lab_line_ctl, for the second line
-	"$LAB_TOOLS/wanline" ctl "$LAB_DIR/line2.sock" "$@"
+second() { # lab_line_ctl of the second line
+	LAB_LINE_CTL=$LAB_DIR/line2.sock lab_line_ctl "$@"
 }
 
 states() { # a|b: "one two"
@@ -163,7 +164,7 @@ lab_line --rate "$PATH_RATE"
 second_line
 LAB_RATE=$PATH_RATE
 lab_line_set 100
-second set km=300 >/dev/null
+second set km=300
 lab_server $B_HOST
 check "two paths come up" comes_up
 check "two paths are both used" use_both

@@ -29,7 +29,8 @@ stall_worker() {
 # Where packets are lost by the thousand, an edge slowed down by a sanitizer may see a host out of its seven retries.
 # That is what Pfc= is for, so only what happens with it must not end so.
 gave_up() {
-	[ -n "$LOSSY" ] && [ "$(lab_result '.here.order_wrong + .here.memory_wrong + .there.order_wrong + .there.memory_wrong')" = 0 ] &&
+	[ -n "$LOSSY" ] &&
+		[ "$(lab_result '[.here, .there | .order_wrong + .memory_wrong] | add')" = 0 ] &&
 		lab_result '.failure + .peer_failure' | grep -q 'retries exhausted'
 }
 

@@ -113,7 +113,8 @@ check "rcperf: a responder that stands still for 150 ms" mends ".here.timeouts >
 check "rcperf: paced to 0.5 Gbit/s" mends ".goodput_gbps > 0.1 and .goodput_gbps < 0.51" \
 	direct "" --rate 0.5 --depth 16 --secs 1
 check "rcperf: finite RNR retries run out" fails "RNR retries exhausted" \
-	direct "--recv-depth 16 --freeze-ms 500 --freeze-after 100 --rnr-timer-ms 1" --rnr-retry 3 --op send --iters 2000 --size 5000
+	direct "--recv-depth 16 --freeze-ms 500 --freeze-after 100 --rnr-timer-ms 1" \
+	--rnr-retry 3 --op send --iters 2000 --size 5000
 check "rcperf: finite retries run out, repeated after 2 to 16 ms as ConnectX does" fails "retries exhausted" \
 	direct "--hang-ms 1500 --hang-after 0.2" --adaptive-retrans --iters 100000 --size 16384
 check "rcperf: a wrong R_Key is refused" fails "remote access error" direct "" --bad-rkey-at 500 --iters 1000

@@ -46,11 +46,11 @@ own_ca() { # days-of-A's-certificate name
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$d/ca.key" -out "$d/ca.crt" -days 9 \
 		-subj /CN=own -addext keyUsage=critical,keyCertSign 2>/dev/null || return
 	for s in a b; do
-		openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$d/$s.key" -out "$d/$s.csr" -subj "/CN=$s" \
-			2>/dev/null || return
+		openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$d/$s.key" -out "$d/$s.csr" \
+			-subj "/CN=$s" 2>/dev/null || return
 		printf 'subjectAltName=DNS:%s\n' "$([ $s = a ] && echo "$2" || echo b.link)" >"$d/$s.ext"
-		openssl x509 -req -in "$d/$s.csr" -CA "$d/ca.crt" -CAkey "$d/ca.key" -days "$([ $s = a ] && echo "$1" || echo 9)" \
-			-extfile "$d/$s.ext" -out "$d/$s.crt" 2>/dev/null || return
+		openssl x509 -req -in "$d/$s.csr" -CA "$d/ca.crt" -CAkey "$d/ca.key" \
+			-days "$([ $s = a ] && echo "$1" || echo 9)" -extfile "$d/$s.ext" -out "$d/$s.crt" 2>/dev/null || return
 		chmod 600 "$d/$s.key"
 		cp "$d/$s.key" "$LAB_DIR/keys/$s/link.key"
 		cp "$d/$s.crt" "$LAB_DIR/keys/$s/link.crt"

@@ -66,7 +66,8 @@ under_loss() {
 	holds "$pace > 0.99 * $RATE_MBPS && $pace < 1.01 * $RATE_MBPS" || why "rate: $pace Mbit/s" || return
 	holds "$(quantile mbit_s 0.5) < 1.05 * $RATE_MBPS" || why "faster than the line: $NOTE" || return
 	holds "$rtt >= 3 && $rtt < 6" || why "round trip: $NOTE" || return
-	cut -d, -f"$(column marks)" "$LAB_DIR/trace.csv" | grep -q 'lost.*resent\|resent.*lost' || why "no row is marked lost and resent"
+	cut -d, -f"$(column marks)" "$LAB_DIR/trace.csv" | grep -q 'lost.*resent\|resent.*lost' ||
+		why "no row is marked lost and resent"
 }
 
 # The last seconds are still known to one who asks later, and drawn.

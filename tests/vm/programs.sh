@@ -24,7 +24,8 @@ perf() {
 	pair "$mode-$name" "${perf_seconds:-60}" "$prog -d rxe0 -x ${gid_index:-1} -F -p PORT $*" \
 		"$prog -d rxe0 -x ${gid_index:-1} -F -p PORT $* PEER"
 	rc=$?
-	gbps=$(awk '$1 ~ /^[0-9]+$/ && NF >= 5 && $4 ~ /^[0-9.]+$/ { m = $4 } END { printf "%.4g", m * 8 * 1.048576 / 1000 }' "$work/$mode-$name.a")
+	gbps=$(awk '$1 ~ /^[0-9]+$/ && NF >= 5 && $4 ~ /^[0-9.]+$/ { m = $4 }
+		END { printf "%.4g", m * 8 * 1.048576 / 1000 }' "$work/$mode-$name.a")
 	return $rc
 }
 

@@ -44,7 +44,8 @@ usage() {
 	exit "${1:-2}"
 }
 
-what=quick modes="" km="" loss="" reorder="" dup="" rate=2G workers=1,1 build=$top/build/gcc pcap="" logs="" only=. stop="" tuning=""
+what=quick modes="" km="" loss="" reorder="" dup="" rate=2G workers=1,1
+build=$top/build/gcc pcap="" logs="" only=. stop="" tuning=""
 one="" server="" repeat=1 until_said='^$.'
 while [ $# -gt 0 ]; do
 	case $1 in

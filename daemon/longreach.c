@@ -283,9 +283,8 @@ static void take_option(struct request *r, int opt)
 	case 'c':
 		r->control_path = optarg;
 		break;
-	case 'h':
-		r->command = "help";
-		break;
+	case 'h': /* whatever else is said */
+		exit(do_help(r));
 	case 'V':
 		r->command = "version";
 		break;

@@ -121,6 +121,13 @@ bad_file() { # sed-expression expected-in-the-message
 	lab_rcperf --size 4096 --iters 20 || why "no traffic after a refused file"
 }
 
+help_for_a_command() {
+	local status
+	"$LAB_BIN/longreach" status --help >"$LAB_DIR/help.txt" 2>&1
+	status=$?
+	[ $status = 0 ] && grep -q '^usage: longreach status' "$LAB_DIR/help.txt" || why "$(head -1 "$LAB_DIR/help.txt")"
+}
+
 check_config_says() {
 	cp "$(lab_conf_path a)" "$LAB_DIR/bad.conf"
 	sed -i 's/^MTU=.*/MTU=banana/' "$LAB_DIR/bad.conf"
@@ -204,6 +211,7 @@ check "reload under load" reload_under_load
 check "a bad value is refused, the running link stays" bad_file 's/^AckMode=.*/AckMode=maybe/' maybe
 check "an unknown key is refused, the running link stays" bad_file 's/^AckMode=/AckMod=/' AckMod
 check "--check-config quotes what is wrong" check_config_says
+check "longreach status --help helps" help_for_a_command
 check "ping and TCP pass beside RDMA" other_traffic
 check "SIGKILL: RoCE stays closed; a restart carries on" killed_and_restarted
 check "SIGTERM: rules and offloads as before, hosts go direct" put_right TERM

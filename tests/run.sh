@@ -79,6 +79,8 @@ sim() {
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
 	step 'rate controllers on one bottleneck' build/gcc/lrsim --jobs "$jobs" --rate "$(pick all grid)"
 	step 'incast: 256 QPs into one port' build/gcc/lrsim --incast
+	step 'a beginning without help' build/gcc/lrsim --begin all
+	step 'dead flows: what others keep' build/gcc/lrsim --fair "$(pick dead-near all)"
 	step 'a WAN cut for 10 s: who lives' build/gcc/lrsim --cut all
 	step 'a frozen host: what others keep' build/gcc/lrsim --frozen
 	step 'READs over 300 km' build/gcc/lrsim --reads 300km-4qp

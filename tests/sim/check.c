@@ -250,6 +250,8 @@ static void check_aeth(const struct said *s)
 		fail_said(s, "credits", "an edge cannot know the responder's credits");
 	if ((syndrome & AETH_TYPE_MASK) == AETH_NAK && syndrome != AETH_NAK_PSN_SEQ && !s->q->conn->excused)
 		fail_said(s, "fatal-nak", "no responder refused anything");
+	if ((syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK && s->w->cfg.warned && s->q->cnp_ns[1] == 0)
+		fail_said(s, "unwarned", "it is sent away, and was not asked to send more slowly");
 }
 
 static void check_answer(struct world *w, struct qp *q, const struct roce_pkt *pkt)
@@ -280,7 +282,7 @@ static void check_request(struct world *w, const struct qp *q, const struct roce
 	const struct requester *r = &q->peer->req;
 	int64_t pos = requester_pos(r, pkt->psn);
 
-	if (refuse_may_tell(q, pkt))
+	if (refuse_may_tell(q, pkt) || conn_life_is_over(q->conn))
 		return;
 	if (pos < 0 || (uint64_t)pos >= r->pos_sent)
 		check_fail(w, "request-unsent", "%s for QPN %06x psn %06x: position %lld, its requester has sent %llu",
@@ -531,6 +533,17 @@ void check_qp_error(struct qp *q, const char *why)
 		conn_abandon(q->conn);
 }
 
+/* The edge heard the count from CM, counts with it, and falls silent then; unless the responder itself sends it away.
+ */
+void check_rnr_spent(struct qp *q)
+{
+	struct world *w = q->host->w;
+
+	if (!w->cfg.direct && w->cfg.ncrashes == 0 && w->cfg.edges_from_ns == 0 && !q->conn->cfg.receive_every_ns)
+		check_fail(w, "rnr-spent", "QPN %06x stands %u RNR NAKs in a row, and got one more", q->qpn,
+		           q->conn->cfg.rnr_retry);
+}
+
 /* It was idle, and what its peer had completed before has been executed: unless there are no receives for that. */
 void check_told(struct qp *q)
 {
@@ -579,6 +592,19 @@ void check_ud_done(struct conn *c)
 	if (c->qp[1]->resp.msg < c->dreq_completed && (w->cfg.direct || w->cfg.mode == ACK_MODE_HOST) && !c->excused)
 		check_fail(w, "done-early", "connection %u: side A says done after %llu messages, %llu executed at B",
 		           c->id, (unsigned long long)c->dreq_completed, (unsigned long long)c->qp[1]->resp.msg);
+}
+
+void check_late(struct conn *c)
+{
+	if (!c->excused)
+		check_fail(
+		    c->w, "late",
+		    "connection %u: %.3f ms after it was opened A>B %llu messages are complete and %llu executed of "
+		    "%llu, B>A %llu and %llu of %llu",
+		    c->id, (double)c->cfg.within_ns / 1e6, (unsigned long long)c->qp[0]->req.msg_completed,
+		    (unsigned long long)c->qp[1]->resp.msg, (unsigned long long)c->cfg.plan[0].nmsgs,
+		    (unsigned long long)c->qp[1]->req.msg_completed, (unsigned long long)c->qp[0]->resp.msg,
+		    (unsigned long long)c->cfg.plan[1].nmsgs);
 }
 
 static void check_direction(struct conn *c, int side)
@@ -676,7 +702,7 @@ static void check_lives(struct world *w, const struct edge *e)
 	    w->cfg.edges_from_ns || !all_sound(w))
 		return;
 	for (uint32_t i = 0; i < w->nconns; i++)
-		if (w->conn[i].cfg.reuse || w->conn[i].cfg.confuse > 0)
+		if (w->conn[i].cfg.reuse || w->conn[i].cfg.lives > 1 || w->conn[i].cfg.confuse > 0)
 			return;
 	check_fail(w, "lives", "edge %c saw %llu queue pairs begin again, and none did", 'A' + e->site,
 	           (unsigned long long)n);

@@ -34,6 +34,8 @@ void check_completion(struct qp *q, const struct wqe *w);
 /* A plain ACK names a READ or ATOMIC without an answer: rxe would take it for the answer. */
 void check_ack_of_answer(struct qp *q, const struct wqe *w);
 void check_implied_nak(struct qp *q, uint64_t last_ns);
+/* A requester was sent away more often than it stands: its edge knows how often that is. */
+void check_rnr_spent(struct qp *q);
 void check_qp_error(struct qp *q, const char *why);
 /* An edge has made q's queue pair fail, as its requester's work had failed. */
 void check_told(struct qp *q);
@@ -50,6 +52,8 @@ void check_ud_done(struct conn *c);
  * loss. */
 void check_crash(struct world *w, uint8_t sites, bool lost);
 void check_outlived(struct conn *c);
+/* It is still open, and has been for as long as it may. */
+void check_late(struct conn *c);
 /* A round of a connection is over. */
 void check_conn_done(struct conn *c);
 /* All shards, all pairings. */

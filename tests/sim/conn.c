@@ -70,6 +70,14 @@ static void reset_qps(struct conn *c)
 	}
 }
 
+static void on_promised(void *obj, uint64_t round)
+{
+	struct conn *c = obj;
+
+	if (c->state == CONN_OPEN && c->round == round)
+		check_late(c);
+}
+
 static void open_round(struct conn *c)
 {
 	bool fresh = c->round == 0 || !c->cfg.reuse;
@@ -80,6 +88,7 @@ static void open_round(struct conn *c)
 	c->state = CONN_OPENING;
 	c->opening_ns = now_of(c);
 	c->opened_ns = 0;
+	c->life[0] = c->life[1] = 0;
 	world_note(c->w, 0, "conn %u round %u: QPN %06x and %06x, PSN %06x and %06x", c->id, c->round, c->qp[0]->qpn,
 	           c->qp[1]->qpn, c->qp[0]->req.psn_start, c->qp[1]->req.psn_start);
 	if (c->cfg.cm)
@@ -102,6 +111,8 @@ void conn_ready(struct conn *c, int side, bool can_send)
 	if (c->qp[!side]->can_send) {
 		c->state = CONN_OPEN;
 		c->opened_ns = now_of(c);
+		if (c->cfg.within_ns)
+			eventq_at(&c->w->q, now_of(c) + c->cfg.within_ns, on_promised, c, c->round);
 	}
 	requester_post(q);
 }
@@ -111,6 +122,52 @@ void conn_heard(struct conn *c, int side)
 	/* "communication established": the first packet stands for a lost RTU */
 	if ((c->cfg.cm || c->cfg.ud) && c->state == CONN_OPENING)
 		conn_ready(c, side, true);
+}
+
+/* --- one life after the other --- */
+
+#define RESET_NS 5000 /* what a program needs to see that all is done, and to reset its queue pair */
+
+static bool last_life(const struct conn *c, int side)
+{
+	return c->life[side] + 1 >= c->cfg.lives;
+}
+
+static struct msg_plan next_plan(struct conn *c, int side)
+{
+	struct msg_plan plan = round_plan(c, 0);
+
+	plan.key = rng_hash(plan.key, ++c->life[side]);
+	return plan;
+}
+
+static void reset_requester(void *obj, uint64_t arg)
+{
+	struct conn *c = obj;
+	struct qp *q = c->qp[0];
+	struct msg_plan plan = next_plan(c, 0);
+
+	(void)arg;
+	if (q->state != QP_READY)
+		return;
+	requester_init(q, &plan, 0, c->cfg.depth[0], c->cfg.max_rd);
+	requester_post(q);
+}
+
+static void reset_responder(void *obj, uint64_t arg)
+{
+	struct conn *c = obj;
+	struct qp *q = c->qp[1];
+	struct msg_plan plan = next_plan(c, 1);
+
+	(void)arg;
+	if (q->state == QP_READY)
+		responder_init(q, &plan, 0, c->cfg.max_rd);
+}
+
+bool conn_life_is_over(const struct conn *c)
+{
+	return c->life[1] < c->life[0];
 }
 
 /* --- closing --- */
@@ -171,7 +228,7 @@ void conn_disconnected(struct conn *c)
 /* With CM side 0 disconnects when it is done itself; without, the programs agree out of band. */
 static void maybe_close(struct conn *c)
 {
-	if (c->state != CONN_OPEN)
+	if (c->state != CONN_OPEN || !last_life(c, 0) || !last_life(c, 1))
 		return;
 	if (c->cfg.cm || c->cfg.ud ? !conn_side_done(c, 0) : !conn_side_done(c, 0) || !conn_side_done(c, 1))
 		return;
@@ -191,6 +248,8 @@ void conn_completed(struct conn *c, int side, const struct wqe *w)
 	}
 	check_completion(c->qp[side], w);
 	word_on_completion(c, side);
+	if (side == 0 && c->qp[0]->req.msg_completed == c->qp[0]->req.plan.nmsgs && !last_life(c, 0))
+		eventq_at(&c->w->q, now_of(c) + RESET_NS, reset_requester, c, 0);
 	maybe_close(c);
 	if (c->dreq_seen)
 		host_cm_try_drep(c);
@@ -204,6 +263,8 @@ void conn_executed(struct conn *c, int side)
 	flag_executed(c, !side, q->resp.msg - 1);
 	if (c->w->latency && side == 1)
 		latency_note(c->w->latency, r->ring[(q->resp.msg - 1) & r->ring_mask].posted_ns, now_of(c));
+	if (side == 1 && q->resp.msg == q->resp.plan.nmsgs && !last_life(c, 1))
+		eventq_at(&c->w->q, now_of(c) + RESET_NS, reset_responder, c, 0);
 	maybe_close(c);
 	if (q->can_send && q->state == QP_READY && q->req.plan.workload != WORK_CHANCE)
 		requester_post(q);
@@ -249,12 +310,33 @@ static void on_step(void *obj)
 	}
 }
 
+static void on_given_up(void *obj, uint64_t arg)
+{
+	(void)arg;
+	conn_abandon(obj);
+}
+
+/* The process is gone that owned the responder. */
+static void on_death(void *obj, uint64_t arg)
+{
+	struct conn *c = obj;
+	struct qp *q = c->qp[c->cfg.plan[0].nmsgs ? 1 : 0];
+
+	(void)arg;
+	c->excused = true;
+	if (q)
+		q->state = QP_CLOSED;
+	eventq_at(&c->w->q, now_of(c) + DEATH_NS, on_given_up, c, 0);
+}
+
 void conn_init(struct conn *c, struct world *w, uint32_t id, const struct conn_cfg *cfg)
 {
 	*c = (struct conn){.w = w, .cfg = *cfg, .id = id};
 	evtimer_init(&c->step, &w->q, on_step, c);
 	host_cm_init(c);
 	evtimer_set(&c->step, cfg->open_ns);
+	if (cfg->dies_ns)
+		eventq_at(&w->q, cfg->dies_ns, on_death, c, 0);
 }
 
 uint64_t conn_bytes_executed(const struct conn *c)

@@ -5,7 +5,9 @@
  *
  * A round is one life of a pair of queue pairs. With CM it is opened by REQ/REP/RTU and closed by DREQ/DREP; without,
  * QPNs cross out of band after a while (as perftest and NCCL do over TCP). The next round takes fresh QPNs, or resets
- * the same pair and begins again from PSN 0. */
+ * the same pair and begins again from PSN 0. Within a round a queue pair may have several lives: side 0 asks, resets
+ * its queue pair as soon as all is complete there and asks on from PSN 0, whatever side 1 still lacks, which resets its
+ * own when it has all. */
 #ifndef SIM_CONN_H
 #define SIM_CONN_H
 
@@ -42,9 +44,14 @@ struct conn_cfg {
 	uint32_t max_rd;
 	uint64_t refuse_msg;     /* side 1 refuses side 0's message of that number, from 1; 0: none. refuse.h */
 	uint8_t refuse_syndrome; /* with that NAK; 0: without a word */
+	uint32_t lives;          /* of each round; 0: one */
+	uint64_t dies_ns;        /* then the process is gone that is asked; 0: it lives */
+	uint64_t within_ns;      /* of being open all of a round must be done, or it is late; 0: whenever */
 	uint64_t open_ns;
 	uint64_t pause_ns; /* after everything is done, before the queue pairs go */
 };
+
+#define DEATH_NS 2000000000ull /* after a death its peers get that long to notice */
 
 enum conn_state { CONN_WAITING, CONN_OPENING, CONN_OPEN, CONN_CLOSING, CONN_OVER };
 
@@ -52,6 +59,7 @@ struct conn {
 	struct world *w;
 	struct conn_cfg cfg;
 	uint32_t id, round;
+	uint32_t life[2]; /* of this round: side 0 asks in its, side 1 takes in its */
 	enum conn_state state;
 	struct qp *qp[2];
 	uint64_t opening_ns, opened_ns; /* of this round; the second 0: not open yet */
@@ -70,6 +78,7 @@ struct conn {
 	bool rtu_seen, dreq_sent, dreq_seen, drep_sent;
 	struct flag_note *flag_first[2], *flag_last[2]; /* flag.h */
 	uint64_t dreq_completed;                 /* messages completed at side 0 when DREQ was first sent */
+	uint64_t bytes_marked;                   /* crowd.c */
 	uint64_t latency_sum_ns, latency_max_ns; /* of completions, side 0 */
 };
 
@@ -78,6 +87,8 @@ void conn_init(struct conn *c, struct world *w, uint32_t id, const struct conn_c
 void conn_completed(struct conn *c, int side, const struct wqe *w);
 void conn_executed(struct conn *c, int side);
 void conn_heard(struct conn *c, int side);
+/* Side 0 has ended the life of which side 1 still lacks some. */
+bool conn_life_is_over(const struct conn *c);
 /* CM did its part. */
 void conn_ready(struct conn *c, int side, bool can_send);
 void conn_disconnected(struct conn *c);

@@ -74,21 +74,11 @@ static uint32_t fill(const struct fair *f, const struct scenario *s, struct conn
 				conn[n] = one_way(s, host, from);
 				conn[n].open_ns = i < EACH ? 0 : f->new_ns;
 			}
-	for (uint32_t i = 0; i < 2 * f->dying && with_dying; i++, n++)
+	for (uint32_t i = 0; i < 2 * f->dying && with_dying; i++, n++) {
 		conn[n] = one_way(s, 0, i % 2 ? 1 : 0);
+		conn[n].dies_ns = DIES_NS + i / 2 * f->every_ns;
+	}
 	return n;
-}
-
-/* The process that owned the responder is gone. */
-static void die(void *obj, uint64_t i)
-{
-	struct world *w = obj;
-	struct conn *c = &w->conn[i];
-	int to = c->cfg.plan[0].nmsgs ? 1 : 0;
-
-	c->excused = true;
-	if (c->qp[to])
-		c->qp[to]->state = QP_CLOSED;
 }
 
 static void note_pools(struct measured *m)
@@ -123,8 +113,6 @@ static bool measure(const struct fair *f, bool with_dying, struct measured *m)
 	s.cfg.conn = conn;
 	s.cfg.nconns = fill(f, &s, conn, with_dying);
 	world_start(&world, &s.cfg);
-	for (uint32_t i = 4 * 2 * EACH; i < s.cfg.nconns; i++)
-		eventq_at(&world.q, DIES_NS + (i - 4 * 2 * EACH) / 2 * f->every_ns, die, &world, i);
 	world_run_until(&world, f->from_ns);
 	m->n = 4 * 2 * EACH;
 	for (uint32_t i = 0; i < m->n; i++) {

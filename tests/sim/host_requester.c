@@ -500,6 +500,7 @@ static void on_rnr_nak(struct qp *q, uint64_t pos, uint8_t code)
 	r->rnrs++;
 	r->tries = 0;
 	if (q->conn->cfg.rnr_retry < 7 && ++r->rnr_tries > q->conn->cfg.rnr_retry) {
+		check_rnr_spent(q);
 		requester_fail(q, "RNR retries exhausted");
 		return;
 	}

@@ -15,7 +15,6 @@
 #include "incast.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "named.h"
 #include "runner.h"
@@ -64,80 +63,48 @@ static void prepare(struct scenario *s, struct conn_cfg *conn, uint64_t queue_by
 	}
 }
 
-static uint64_t executed(const struct conn *c)
-{
-	return c->qp[1]->resp.bytes_executed;
-}
-
-/* Jain's index: 1 is equal, 1/n one has all. */
-static double jain(const uint64_t *x, uint32_t n)
-{
-	double sum = 0, squares = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		sum += (double)x[i];
-		squares += (double)x[i] * (double)x[i];
-	}
-	return squares > 0 ? sum * sum / (n * squares) : 0;
-}
-
-static uint64_t least(const uint64_t *x, uint32_t n)
-{
-	uint64_t min = x[0];
-
-	for (uint32_t i = 1; i < n; i++)
-		min = x[i] < min ? x[i] : min;
-	return min;
-}
-
 static bool run_one(uint64_t queue_bytes)
 {
 	struct scenario s;
 	struct conn_cfg conn[QPS];
-	uint64_t bytes[QPS], sum = 0, dropped[2], hosts_cut = 0;
-	double ceiling, share, index, slowest;
+	struct crowd_seen seen;
+	uint64_t hosts_cut = 0;
+	double ceiling, share;
 	bool ok;
 
 	prepare(&s, conn, queue_bytes);
 	ceiling = (double)PORT * 4096 / (4096 + 44 + 16.0 * 4096 / 65536 + s.cfg.lan.overhead_bytes);
 	world_start(&world, &s.cfg);
 	world_run_until(&world, FROM_NS);
-	for (uint32_t i = 0; i < QPS && !world.violation[0]; i++)
-		bytes[i] = executed(&world.conn[i]);
-	dropped[0] = world.in[0].stats.overflowed;
-	dropped[1] = world.down[1][0].stats.overflowed;
+	if (!world.violation[0])
+		crowd_mark(&world);
 	world_run_until(&world, TO_NS);
 	if (world.violation[0]) {
 		run_report(&world, "incast", false);
 		world_end(&world);
 		return false;
 	}
-	for (uint32_t i = 0; i < QPS; i++) {
-		bytes[i] = executed(&world.conn[i]) - bytes[i];
-		sum += bytes[i];
+	for (uint32_t i = 0; i < QPS; i++)
 		hosts_cut += world.conn[i].qp[0]->rp.cuts;
-	}
-	share = (double)sum * 8e9 / ((double)(TO_NS - FROM_NS) * ceiling);
-	slowest = (double)least(bytes, QPS) * QPS / ((double)sum + 1);
-	index = jain(bytes, QPS);
-	dropped[0] = world.in[0].stats.overflowed - dropped[0];
-	dropped[1] = world.down[1][0].stats.overflowed - dropped[1];
-	ok = index >= JAIN_WANTED && share >= SHARE_WANTED && slowest >= SLOWEST_WANTED && dropped[0] <= DROPS_MOST &&
-	     dropped[1] <= DROPS_MOST;
-	printf("incast, queue %4llu KiB: Jain %.3f (wanted %.2f), slowest %3.0f %% of its share (%.0f %%), port "
-	       "%5.1f %% (%.0f %%), no QP lost;\n",
-	       (unsigned long long)(queue_bytes >> 10), index, JAIN_WANTED, 100 * slowest, 100 * SLOWEST_WANTED,
-	       100 * share, 100 * SHARE_WANTED);
+	crowd_see(&world, &seen);
+	share = (double)seen.bytes * 8e9 / ((double)(TO_NS - FROM_NS) * ceiling);
+	ok = seen.jain >= JAIN_WANTED && share >= SHARE_WANTED && seen.slowest >= SLOWEST_WANTED &&
+	     seen.dropped_in <= DROPS_MOST && seen.dropped_out <= DROPS_MOST;
+	printf(
+	    "incast, queue %4llu KiB: Jain %.3f (wanted %.2f), slowest %3.0f %% of its share (%.0f %%), port %5.1f %% "
+	    "(%.0f %%), no QP lost;\n",
+	    (unsigned long long)(queue_bytes >> 10), seen.jain, JAIN_WANTED, 100 * seen.slowest, 100 * SLOWEST_WANTED,
+	    100 * share, 100 * SHARE_WANTED);
 	printf("  edge B: %llu CNPs obeyed, %llu sent again, %llu timeouts; port of host 0: %llu dropped (at most %d), "
 	       "queue up to %llu KiB\n",
 	       (unsigned long long)edge_counter(&world.edge[1], CTR_CNPS_RX),
 	       (unsigned long long)edge_counter(&world.edge[1], CTR_LAN_RETRIES),
-	       (unsigned long long)edge_counter(&world.edge[1], CTR_LAN_TIMEOUTS), (unsigned long long)dropped[1],
+	       (unsigned long long)edge_counter(&world.edge[1], CTR_LAN_TIMEOUTS), (unsigned long long)seen.dropped_out,
 	       DROPS_MOST, (unsigned long long)(world.down[1][0].stats.queue_most_bytes >> 10));
 	printf("  edge A: %llu CNPs said, %llu obeyed by hosts, %llu RNR NAKs; its port: %llu dropped "
 	       "(at most %d): %s\n",
 	       (unsigned long long)edge_counter(&world.edge[0], CTR_CNPS_TX), (unsigned long long)hosts_cut,
-	       (unsigned long long)edge_counter(&world.edge[0], CTR_RNR_NAKS_TX), (unsigned long long)dropped[0],
+	       (unsigned long long)edge_counter(&world.edge[0], CTR_RNR_NAKS_TX), (unsigned long long)seen.dropped_in,
 	       DROPS_MOST, ok ? "ok" : "MISSED");
 	fflush(stdout);
 	world_end(&world);

@@ -87,6 +87,8 @@ static bool link_marks(struct link *l, uint64_t waiting)
 {
 	const struct link_cfg *c = &l->cfg;
 
+	if (rng_chance(&l->rng, c->mark))
+		return true;
 	if (!c->mark_from_bytes || waiting <= c->mark_from_bytes)
 		return false;
 	return rng_chance(&l->rng,

@@ -19,6 +19,7 @@ struct link_cfg {
 	/* ECN: nothing is marked with less than that waiting, all with more than mark_to_bytes, in between by chance,
 	 * more and more. 0: never */
 	uint64_t mark_from_bytes, mark_to_bytes;
+	double mark; /* share of packets that are marked whatever is waiting here: by another queue on the way */
 	bool bleach; /* the ECN field of datagrams between edges is cleared */
 	uint32_t overhead_bytes;                     /* on the wire, beside the packet */
 	double loss;                                 /* of each packet */

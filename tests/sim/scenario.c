@@ -9,6 +9,7 @@
 #include "scenario_rare.h"
 #include "scenario_reads.h"
 #include "scenario_refusals.h"
+#include "scenario_timed.h"
 #include "scenario_work.h"
 
 /* Ethernet header, FCS, preamble and gap of a LAN packet; UDP, IPv4 and the same of a datagram. */
@@ -367,7 +368,7 @@ static void pick_wan_marks(struct scenario *s, uint64_t seed)
 void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 {
 	struct rng r, r_work;
-	const char *program, *paths;
+	const char *program, *paths, *timed;
 	uint16_t pmtu;
 
 	memset(s, 0, sizeof(*s));
@@ -405,12 +406,13 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	s->cfg.errors_allowed = direct;
 	if (!*program && !s->cfg.recycle)
 		program = scenario_rare(s);
-	s->cfg.deadline_ns = deadline(&s->cfg);
 	pick_barrier(s, &r);
 	pick_fec(s, seed);
 	if (rng_hash(seed, 0x4a7e) % 4 == 0)
 		s->cfg.control = RATE_auto;
-	describe(s, program, paths);
+	timed = scenario_timed(s);
+	s->cfg.deadline_ns = deadline(&s->cfg);
+	describe(s, *timed ? timed : program, *timed ? "" : paths);
 }
 
 void scenario_plain(struct scenario *s, uint64_t rate_bps, uint64_t one_way_ns, uint16_t pmtu)

@@ -5,7 +5,7 @@
 
 #include "world.h"
 
-#define SCENARIO_CONNS_MAX 32
+#define SCENARIO_CONNS_MAX 96
 
 /* An edge asks again, and gets the ACK that was lost, or came while it was down, in less than that. */
 #define LOST_ACK_NS 2000000000ull

@@ -16,9 +16,6 @@
 /* An audit reads every slot: this often is enough to put a violation beside its cause. */
 #define AUDIT_EVENTS 1000
 
-/* After a host's death its peers get that long to notice. */
-#define DEATH_NS 2000000000ull
-
 uint64_t world_cfg_rtt_ns(const struct world_cfg *c)
 {
 	uint64_t one_way_ns = c->wan.delay_ns;
@@ -325,6 +322,7 @@ void world_start(struct world *w, const struct world_cfg *cfg)
 	for (; w->nconns < cfg->nconns; w->nconns++)
 		conn_init(&w->conn[w->nconns], w, w->nconns, &cfg->conn[w->nconns]);
 	attack_start(w);
+	crowd_start(w);
 }
 
 /* --- running --- */

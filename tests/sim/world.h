@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "conn.h"
+#include "crowd.h"
 #include "edge.h"
 #include "eventq.h"
 #include "host.h"
@@ -85,6 +86,7 @@ struct world_cfg {
 	/* work */
 	struct conn_cfg *conn;
 	uint32_t nconns;
+	struct crowd_cfg crowd;
 	uint64_t cm_retry_ns;
 	uint64_t deadline_ns;   /* all work must be done by then; 0: it need not end (a measurement) */
 	uint64_t events_max;    /* what takes more goes round in circles; 0: any */
@@ -92,6 +94,7 @@ struct world_cfg {
 	bool audit;             /* every 1,000 events */
 	uint64_t edges_from_ns; /* before that the hosts' packets go past them */
 	bool recycle;           /* QPNs of queue pairs that are gone are taken again, by whoever comes */
+	bool warned;            /* no edge sends anybody away before it has asked it to send more slowly */
 	bool lan_clean;         /* nothing is lost or reordered on the LANs */
 };
 
@@ -113,6 +116,7 @@ struct world {
 	uint32_t nconns, conns_over;
 	struct pktlog log;
 	bool log_packets;
+	uint64_t dropped_marked[2]; /* crowd.c */
 	/* outcome */
 	char violation[512]; /* empty: none */
 	uint64_t completions, lan_pkts, words_heard;

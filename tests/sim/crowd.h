@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crowd.h - how many queue pairs of site A share a port: what each gets of it, and what the ports drop. */
+#ifndef SIM_CROWD_H
+#define SIM_CROWD_H
+
+#include <stdint.h>
+
+struct world;
+
+/* What must be true of all connections from A together, between two moments. */
+struct crowd_cfg {
+	uint64_t from_ns, to_ns; /* to_ns 0: nothing must */
+	uint32_t drops_most;     /* at the port of edge A, and at that of host 0 of site B */
+	uint32_t jain_percent;   /* Jain's index, at least */
+	uint32_t line_percent;   /* of the WAN, at most; 0: any */
+};
+
+struct crowd_seen {
+	uint64_t bytes;                   /* executed, of all together */
+	double jain;                      /* Jain's index: 1 is equal, 1/n one has all */
+	double slowest;                   /* of an equal share */
+	uint64_t dropped_in, dropped_out; /* at the port of edge A, at that of host 0 of site B */
+};
+
+/* What is seen counts from now. */
+void crowd_mark(struct world *w);
+void crowd_see(const struct world *w, struct crowd_seen *s);
+/* Judges by w->cfg.crowd. */
+void crowd_start(struct world *w);
+
+#endif

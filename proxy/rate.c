@@ -39,6 +39,7 @@ static void begin(struct rate_control *c, const struct rate_ops *ops, uint64_t n
 	c->seen_delivered = LOAD(c->delivered_bytes);
 	c->seen_lost = LOAD(c->lost_bytes);
 	c->seen_ce = LOAD(c->ce);
+	rate_catch_up(c, 0);
 	ops->init(c, now_ns);
 	STORE(c->state_name, ops->state(c));
 	STORE(c->ops, ops);
@@ -91,6 +92,11 @@ void rate_set(struct rate_control *c, uint64_t bps, uint64_t in_flight_max_bytes
 	STORE(c->in_flight_max_bytes, in_flight_max_bytes);
 }
 
+void rate_catch_up(struct rate_control *c, uint64_t ns)
+{
+	STORE(c->catch_up_ns, ns);
+}
+
 /* --- what is sent --- */
 
 bool rate_has_room(struct rate_control *c)
@@ -109,11 +115,22 @@ void rate_waits(struct rate_control *c, bool waits)
 		atomic_fetch_sub_explicit(&c->waiting, 1, memory_order_relaxed);
 }
 
+/* Nothing more might have been sent. */
+static bool had_no_room(struct rate_control *c)
+{
+	return LOAD(c->full) && LOAD(c->in_flight_bytes);
+}
+
+bool rate_is_late(struct rate_control *c)
+{
+	return rate_tracks(c) && LOAD(c->waiting) && !had_no_room(c);
+}
+
 void rate_time_unused(struct rate_control *c)
 {
-	uint64_t in_flight = LOAD(c->in_flight_bytes), until = LOAD(c->delivered_bytes) + in_flight + 1;
+	uint64_t until = LOAD(c->delivered_bytes) + LOAD(c->in_flight_bytes) + 1;
 
-	if (!rate_tracks(c) || (LOAD(c->full) && in_flight))
+	if (!rate_tracks(c) || had_no_room(c))
 		return;
 	if (LOAD(c->waiting))
 		STORE(c->late_until, until);

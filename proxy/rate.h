@@ -15,8 +15,8 @@
  * since then, over the longer of the time it took to send and the time it took to be told, is a sample: no report that
  * bunches arrivals can make it too high. A sample is application-limited if the pacer had time to give in that
  * flight that nobody took, other than for want of room in flight, and nothing waited to be sent. If something did, it
- * is the processor that came late: such a sample is late. It says as little about the line, but that more was asked for
- * and no more came.
+ * is the processor that came late: such a sample is late, unless the pacer makes up for it. It says as little about the
+ * line, but that more was asked for and no more came.
  *
  * Bytes are those of the line, overhead included, so that rates can be compared with the pacer's. What is never
  * acknowledged (reports, FEC repairs) is counted with the next datagram that is: a share of repairs must not look like
@@ -93,6 +93,7 @@ struct rate_control {
 	struct wan_pacer *pacer;
 	_Atomic uint64_t ceiling_bps;
 	_Atomic uint64_t in_flight_max_bytes;
+	_Atomic uint64_t catch_up_ns;
 	_Atomic uint64_t delivered_bytes, lost_bytes, in_flight_bytes, ce;
 	_Atomic uint64_t delivered_ns, first_sent_ns;
 	_Atomic uint64_t app_limited_until, late_until; /* delivered_bytes; 0: it is not */
@@ -126,8 +127,17 @@ static inline bool rate_tracks(struct rate_control *c)
 bool rate_has_room(struct rate_control *c);
 /* A shard has more to send than may go, or has no longer. */
 void rate_waits(struct rate_control *c, bool waits);
-/* The pacer had time that nobody took. */
+/* The pacer had time that nobody took; was it for want of neither data nor room, but of the processor? */
 void rate_time_unused(struct rate_control *c);
+bool rate_is_late(struct rate_control *c);
+static inline uint64_t rate_catch_up_ns(struct rate_control *c)
+{
+	return atomic_load_explicit(&c->catch_up_ns, memory_order_relaxed);
+}
+static inline uint64_t rate_ceiling_bps(struct rate_control *c)
+{
+	return atomic_load_explicit(&c->ceiling_bps, memory_order_relaxed);
+}
 static inline void rate_time_taken(struct rate_control *c)
 {
 	atomic_store_explicit(&c->full, false, memory_order_relaxed);
@@ -158,6 +168,9 @@ extern const struct rate_ops rate_fixed, rate_auto;
 
 /* What the pacer hands out, never above the ceiling, and what may be in flight (UINT64_MAX: anything). */
 void rate_set(struct rate_control *c, uint64_t bps, uint64_t in_flight_max_bytes);
+/* How much of the time that the processor was late the pacer makes up for, by sending half as fast again. It begins
+ * with none. */
+void rate_catch_up(struct rate_control *c, uint64_t ns);
 /* Bytes that a rate carries in a time. */
 uint64_t rate_bytes(uint64_t bps, uint64_t ns);
 /* The rate of bytes in a time that is not 0. */

@@ -25,6 +25,9 @@
  * nobody takes it several times over (untaken), little is given: one is alone on a line with a short queue. What a
  * probe has gained by making the queue run over is not believed.
  *
+ * A worker that is woken late now and then must not get less for it, whoever is punctual beside it: the pacer makes up
+ * for the time (rate_catch_up()), and where reports come late and in bunches, more may be in flight (bunched_bytes()).
+ *
  * So much for those that give, too. Of others there are two kinds:
  *
  * - Who fills the queue, as CUBIC does. A queue that does not go for long, though nobody here keeps it, is theirs
@@ -62,7 +65,7 @@
 #define KEPT_LEAST         80
 #define KEPT_MOST          98
 #define SLOWER             60 /* percent */
-#define SLOWER_ROUNDS      3
+#define SLOWER_ROUNDS      8
 #define OVERRUN_PPM        30000ull
 #define CRUISE_ROUNDS      8 /* and up to as many again */
 #define CRUISE_MAX_NS      1500000000ull
@@ -88,6 +91,8 @@
 #define PROBED_RTTS        4
 #define ALIKE              10 /* percent */
 #define PROBE_RTT_LEAST_NS 1000000ull
+#define BUNCH_ROUNDS       8
+#define BUNCH_HOLD         40 /* percent */
 #define NONE               UINT64_MAX
 
 enum phase { STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT };
@@ -132,6 +137,9 @@ struct auto_state {
 	uint64_t drained_bytes;               /* delivered when as little was in flight as is wanted */
 	uint64_t probed_rtt_ns[PROBED_RTTS];  /* what the last ones have seen */
 	uint64_t segment_bytes;     /* the largest datagram */
+	uint64_t bunch_bytes[2];    /* most that came beyond what was due: in these rounds, and the ones before */
+	uint64_t due_ns, came_bytes; /* since when, and what came */
+	uint32_t bunch_rounds;
 	uint32_t looked, lossy;     /* rounds outside of probes, and those of them with congestion: lately */
 	uint32_t deaf_rounds;       /* left */
 	uint32_t random;
@@ -211,6 +219,15 @@ static uint64_t contended_bytes(const struct auto_state *a, uint64_t bps)
 	return percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold);
 }
 
+/* A worker that is woken late tells late, and much at once. Until it does, more seems to be in flight than is: without
+ * room for that the sender stands still meanwhile. None is given after a back-off, when the queue needs time. */
+static uint64_t bunched_bytes(const struct auto_state *a)
+{
+	if (a->phase != CRUISE || a->gave)
+		return 0;
+	return min_of(max_of(a->bunch_bytes[0], a->bunch_bytes[1]), percent(held_bytes(a), BUNCH_HOLD));
+}
+
 static bool window_counts(const struct auto_state *a)
 {
 	return a->window.bytes && a->phase != DOWN && a->phase != DRAIN && a->phase != PROBE_RTT;
@@ -228,7 +245,7 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 	if (contended(a) && a->phase != PROBE_RTT)
 		bytes = contended_bytes(a, bps);
 	else
-		bytes = percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold);
+		bytes = percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold) + bunched_bytes(a);
 	if (a->deaf_rounds && a->phase != PROBE_RTT)
 		bytes = max_of(bytes, percent(rate_bytes(bps, a->min_rtt_ns), DEAF_HOLD));
 	else if (a->phase == CRUISE || a->phase == DOWN)
@@ -247,6 +264,7 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 		bps = max_of(bps, percent(rate_from(a->window.bytes, a->queued_rtt_ns), WINDOW_PACE));
 	}
 	rate_set(c, max_of(bps, LEAST_BPS), max_of(bytes, LEAST_BYTES));
+	rate_catch_up(c, a->min_rtt_ns);
 }
 
 /* --- phases --- */
@@ -408,6 +426,29 @@ static void note_slower(struct auto_state *a, uint64_t now_ns)
 	enter(a, DRAIN, now_ns);
 }
 
+/* What was told beyond the rate, counted from when no more was told than that (extra_acked of BBR). */
+static void track_bunches(struct auto_state *a, const struct rate_sample *s)
+{
+	uint64_t due = rate_bytes(found_bps(a), s->now_ns - a->due_ns);
+
+	if (a->came_bytes <= due) {
+		a->due_ns = s->now_ns;
+		a->came_bytes = due = 0;
+	}
+	a->came_bytes += s->acked_bytes;
+	if (a->phase != STARTUP && a->came_bytes > due)
+		a->bunch_bytes[0] = max_of(a->bunch_bytes[0], a->came_bytes - due);
+}
+
+static void age_bunches(struct auto_state *a)
+{
+	if (++a->bunch_rounds < BUNCH_ROUNDS)
+		return;
+	a->bunch_rounds = 0;
+	a->bunch_bytes[1] = a->bunch_bytes[0];
+	a->bunch_bytes[0] = 0;
+}
+
 static void on_round(struct auto_state *a, uint64_t now_ns)
 {
 	bool over = congested(a), overran = overrun(a);
@@ -421,6 +462,7 @@ static void on_round(struct auto_state *a, uint64_t now_ns)
 	}
 	note_slower(a, now_ns);
 	keep_window(a, over);
+	age_bunches(a);
 
 	a->rounds++;
 	switch (a->phase) {
@@ -592,6 +634,7 @@ static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 			*sample = max_of(*sample, s->bw_bps);
 		a->fresh |= !(s->app_limited || s->late);
 	}
+	track_bunches(a, s);
 	on_drained(a, s);
 	if (a->phase == UP && a->rounds && !contended(a) && s->rtt_ns && queued(a, s->rtt_ns, 20) &&
 	    s->in_flight_bytes > percent(held_bytes(a), 120))

@@ -5,6 +5,9 @@
  * does flow 1 ---- link (rate, queue, delay, loss) ------> ...
  *     ...    --/                                    \--> ...        acknowledgements are never lost
  *
+ * Who sends and who receives may be threads that are woken late (struct flow_worker): what comes meanwhile waits for
+ * them.
+ *
  * The transport is the same for all: packets are numbered and never sent again under the same number; one is lost when
  * one that was sent three later has arrived (the link keeps order), or by timeout. What differs is the congestion
  * control, a row of functions; that of longreach is proxy/rate_auto.c itself, behind its own pacer. */
@@ -14,6 +17,7 @@
 #include "eventq.h"
 #include "link.h"
 #include "proxy/wan_pacer.h"
+#include "rng.h"
 
 #define FLOW_PKT_BYTES 8972u
 #define FLOW_OVERHEAD  66u
@@ -61,6 +65,20 @@ struct bbr {
 	bool filled, drained;
 };
 
+/* How late a thread is woken: a little each time, and by chance now and then by much, evenly on a logarithmic scale. */
+struct flow_lateness {
+	uint64_t usual_ns; /* up to that; 0: never late at all */
+	double share;      /* of the wakings that are later: */
+	uint64_t least_ns, most_ns;
+};
+
+/* It is awake for no time, and sleeps until something comes. */
+struct flow_worker {
+	struct flow_lateness lateness;
+	struct rng rng;
+	uint64_t wakes_ns; /* woken already, and not awake before then */
+};
+
 struct flow {
 	const struct flow_cc *cc;
 	struct eventq *q;
@@ -77,6 +95,8 @@ struct flow {
 	uint64_t narrived, ntold, marked;
 	uint64_t marks; /* that the acknowledgement tells of which is being worked off */
 	struct evtimer wake, timeout, report;
+	struct flow_worker sender, receiver;
+	uint32_t burst_ns; /* that the pacer saves up */
 	union {
 		struct cubic cubic;
 		struct bbr bbr;
@@ -87,8 +107,17 @@ struct flow {
 	};
 };
 
-void flow_start(struct flow *f, uint8_t id, const struct flow_cc *cc, struct eventq *q, struct link *link,
-                uint64_t ceiling_bps);
+/* What it is before flow_start(). */
+struct flow_cfg {
+	uint8_t id;
+	const struct flow_cc *cc;
+	uint64_t ceiling_bps;
+	struct flow_lateness lateness; /* of each of its ends */
+	uint32_t burst_ns;             /* that longreach's pacer saves up */
+	uint64_t seed;
+};
+
+void flow_start(struct flow *f, const struct flow_cfg *cfg, struct eventq *q, struct link *link);
 /* A packet of it has crossed; takes it. */
 void flow_arrived(struct flow *f, struct pkt *p);
 void flow_end(struct flow *f);

@@ -9,7 +9,7 @@
 
 static void auto_start(struct flow *f)
 {
-	wan_pacer_init(&f->lr.pacer, f->ceiling_bps, FLOW_OVERHEAD, 20000);
+	wan_pacer_init(&f->lr.pacer, f->ceiling_bps, FLOW_OVERHEAD, f->burst_ns);
 	rate_choose(&f->lr.pacer.control, RATE_auto, f->ceiling_bps);
 	rate_waits(&f->lr.pacer.control, true);
 	rate_again(&f->lr.pacer.control, f->q->now_ns + f->id * 7919u);

@@ -148,6 +148,64 @@ static void rate_auto__a_small_fall_is_bounded(void **unused)
 	assert_about(others_bytes(&a, &s), 7 * MB * 16 - MB);
 }
 
+/* --- reports that come late --- */
+
+/* Of a line of 1 Gbit/s, alone on it, a report each millisecond. */
+static struct auto_state given_reports(void)
+{
+	struct auto_state a = given_contended();
+
+	a.empty_at_ns = a.now_ns;
+	for (int i = 0; i < 100; i++) {
+		a.now_ns += MS;
+		track_bunches(&a, &(struct rate_sample){.now_ns = a.now_ns, .acked_bytes = MB / 8});
+	}
+	return a;
+}
+
+static void told_late(struct auto_state *a, uint64_t ms)
+{
+	a->now_ns += ms * MS;
+	track_bunches(a, &(struct rate_sample){.now_ns = a->now_ns, .acked_bytes = ms * MB / 8});
+	a->now_ns += MS;
+	track_bunches(a, &(struct rate_sample){.now_ns = a->now_ns, .acked_bytes = MB / 8});
+}
+
+static void rate_auto__late_reports_have_room_in_flight(void **unused)
+{
+	struct auto_state a = given_reports();
+
+	(void)unused;
+	assert_in_range(bunched_bytes(&a), 0, MB / 8);
+	told_late(&a, 6);
+	assert_int_equal(bunched_bytes(&a), 6 * MB / 8);
+	told_late(&a, 4);
+	assert_int_equal(bunched_bytes(&a), 6 * MB / 8);
+	told_late(&a, 30);
+	assert_int_equal(bunched_bytes(&a), percent(held_bytes(&a), BUNCH_HOLD));
+}
+
+/* Probes, and a queue that ran over, need none; and what is over is forgotten. */
+static void rate_auto__late_reports_have_no_room_for_ever(void **unused)
+{
+	struct auto_state a = given_reports(), over = a, up = a;
+
+	(void)unused;
+	told_late(&a, 6);
+	for (int i = 0; i < 2 * BUNCH_ROUNDS; i++) {
+		assert_true(bunched_bytes(&a) > 0);
+		age_bunches(&a);
+	}
+	assert_int_equal(bunched_bytes(&a), 0);
+	told_late(&over, 6);
+	over.short_bps = NONE;
+	back_off(&over);
+	assert_int_equal(bunched_bytes(&over), 0);
+	told_late(&up, 6);
+	enter(&up, UP, up.now_ns);
+	assert_int_equal(bunched_bytes(&up), 0);
+}
+
 /* --- the least round trip --- */
 
 /* What the probe saw; little is in flight, and the window is not looked at. */
@@ -211,6 +269,8 @@ static void rate_auto__without_contention_one_probe_is_believed(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(rate_auto__late_reports_have_room_in_flight),
+	    cmocka_unit_test(rate_auto__late_reports_have_no_room_for_ever),
 	    cmocka_unit_test(rate_auto__who_has_less_goes_to_two_thirds_of_the_others),
 	    cmocka_unit_test(rate_auto__who_has_more_goes_to_as_much_as_the_others),
 	    cmocka_unit_test(rate_auto__a_fair_window_is_kept),

@@ -126,6 +126,100 @@ static void wan_pacer__two_shards_share(void **state)
 	assert_in_range(sent[1] * WIRE * 8, 40000000, 60000000);
 }
 
+/* --- lateness --- */
+
+enum { BYTE_NS = 2, SIZE = 1000, LAST_NS = SIZE * BYTE_NS };
+
+/* Two nanoseconds to a byte. The first datagram went at 1 ms, something waits, and up to that much is made up for. */
+static void late_start(struct wan_pacer *p, uint64_t ceiling_bps, uint64_t catch_up_ns)
+{
+	wan_pacer_init(p, 4 * GBPS, 0, 0);
+	wan_pacer_take(p, 1000000, SIZE);
+	rate_choose(&p->control, RATE_auto, ceiling_bps);
+	atomic_store(&p->rate_bps, 4 * GBPS);
+	rate_catch_up(&p->control, catch_up_ns);
+	rate_waits(&p->control, true);
+}
+
+/* When the line is free after so many, the first of them late by 3 datagrams. */
+static uint64_t free_after(struct wan_pacer *p, int n)
+{
+	uint64_t t = 1000000 + 4 * LAST_NS;
+
+	for (int i = 0; i < n; i++, t = wan_pacer_next_ns(p))
+		wan_pacer_take(p, t, SIZE);
+	return t - 1000000;
+}
+
+/* Half as fast again until it is as if nobody had been late, and no faster then. Whole nanoseconds are rounded up. */
+static void wan_pacer__makes_up_for_lateness(void **state)
+{
+	struct wan_pacer p;
+
+	(void)state;
+	late_start(&p, 40 * GBPS, 1000000);
+	assert_in_range(free_after(&p, 1), 4 * LAST_NS + LAST_NS * 2 / 3, 4 * LAST_NS + LAST_NS * 2 / 3 + 1);
+	late_start(&p, 40 * GBPS, 1000000);
+	assert_in_range(free_after(&p, 9), 10 * LAST_NS, 10 * LAST_NS + 9);
+	late_start(&p, 40 * GBPS, 1000000);
+	assert_in_range(free_after(&p, 20), 21 * LAST_NS, 21 * LAST_NS + 9);
+}
+
+static void wan_pacer__makes_up_for_no_more_than_it_may(void **state)
+{
+	struct wan_pacer p;
+
+	(void)state;
+	late_start(&p, 40 * GBPS, LAST_NS);
+	assert_in_range(free_after(&p, 20), 23 * LAST_NS, 23 * LAST_NS + 1);
+	late_start(&p, 40 * GBPS, 0);
+	assert_int_equal(free_after(&p, 20), 24 * LAST_NS);
+}
+
+static void wan_pacer__makes_up_below_the_ceiling(void **state)
+{
+	struct wan_pacer p;
+
+	(void)state;
+	late_start(&p, 4 * GBPS, 1000000);
+	assert_int_equal(free_after(&p, 20), 24 * LAST_NS);
+	late_start(&p, 5 * GBPS, 1000000); /* a fifth less time for each */
+	assert_in_range(free_after(&p, 1), 4 * LAST_NS + LAST_NS * 4 / 5, 4 * LAST_NS + LAST_NS * 4 / 5 + 1);
+}
+
+/* For want of data, or of room in flight. */
+static void wan_pacer__makes_up_for_nothing_but_lateness(void **state)
+{
+	struct wan_pacer p;
+	struct rate_mark m;
+
+	(void)state;
+	late_start(&p, 40 * GBPS, 1000000);
+	rate_waits(&p.control, false);
+	assert_int_equal(free_after(&p, 20), 24 * LAST_NS);
+	late_start(&p, 40 * GBPS, 1000000);
+	while (rate_has_room(&p.control))
+		rate_on_sent(&p.control, &m, 1000000, SIZE);
+	assert_int_equal(free_after(&p, 20), 24 * LAST_NS);
+}
+
+/* What is made up for is not missing in the delivery rate; what is not, is. */
+static void wan_pacer__says_what_is_lost(void **state)
+{
+	struct wan_pacer p;
+	struct rate_mark m;
+
+	(void)state;
+	late_start(&p, 40 * GBPS, 3 * LAST_NS);
+	free_after(&p, 1);
+	rate_on_sent(&p.control, &m, 1010000, SIZE);
+	assert_false(m.late || m.app_limited);
+	late_start(&p, 40 * GBPS, 3 * LAST_NS - 1);
+	free_after(&p, 1);
+	rate_on_sent(&p.control, &m, 1010000, SIZE);
+	assert_true(m.late);
+}
+
 enum { TAKES = 200000 };
 
 static void *take_many(void *arg)
@@ -159,6 +253,11 @@ int main(void)
 	    cmocka_unit_test(wan_pacer__overhead_counts),
 	    cmocka_unit_test(wan_pacer__rate_may_change),
 	    cmocka_unit_test(wan_pacer__two_shards_share),
+	    cmocka_unit_test(wan_pacer__makes_up_for_lateness),
+	    cmocka_unit_test(wan_pacer__makes_up_for_no_more_than_it_may),
+	    cmocka_unit_test(wan_pacer__makes_up_below_the_ceiling),
+	    cmocka_unit_test(wan_pacer__makes_up_for_nothing_but_lateness),
+	    cmocka_unit_test(wan_pacer__says_what_is_lost),
 	    cmocka_unit_test(wan_pacer__no_time_is_lost_between_threads),
 	};
 

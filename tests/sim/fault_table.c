@@ -8,8 +8,8 @@
  *       | struct task: fault, seed -----> runs it
  *       | <------ struct result: how it failed, how many events, which faults it came by
  *
- * First the directed runs, and then, fault by fault, the seeds in their order. Each fault has one job as long as there are
- * faults enough, so that none idles and few seeds are run in vain beyond the one that fails.
+ * Fault by fault, the seeds in their order. Each fault has one job as long as there are faults enough, so that none idles
+ * and few seeds are run in vain beyond the one that fails.
  *
  * Before a seed is run with a fault it is run without, once for all of them. If it fails then it is left out. If it never
  * came by the place of the fault (proxy_fault_asked) it would be the same run with it: it is not run at all, and counts
@@ -31,7 +31,6 @@
 
 #include "faults.h"
 #include "scenario.h"
-#include "scenario_work.h"
 #include "proxy/fault.h"
 
 #define SEED_LIMIT_S  60 /* of processor time: what spins within one event dies then */
@@ -39,34 +38,10 @@
 #define EVENTS_MORE   1000000ull
 #define PROGRESS_S    10
 #define NO_SEED       UINT64_MAX
-#define DIRECTED_MAX  16
 
 /* --- what is known of the faults --- */
 
-/* --hard KIND --seeds SEED */
-static int hard_seed(const char *kind)
-{
-	static struct world w;
-
-	pktlog_init(&w.log, 16);
-	scenario_hard(kind);
-	run_quietly(&w, strtoull(strrchr(kind, ' '), NULL, 10), 0);
-	return w.violation[0] != 0;
-}
-
-/* Faults that no seed shows: one against what a network should not do, in a world that only --hard draws, as few of its
- * like are clean without the fault. */
-static const struct directed {
-	enum proxy_fault fault;
-	const char *how; /* with its argument, if it has one */
-	int (*run)(const char *name);
-} directed[] = {
-    {FAULT_UNASKED_UNHEARD, "--hard late-edges --seeds 2149", hard_seed},
-};
-
-#define NDIRECTED (sizeof(directed) / sizeof(directed[0]))
-
-/* Faults that no simulated world shows. */
+/* Faults that no seed shows. */
 static const struct untold {
 	enum proxy_fault fault;
 	const char *test, *why;
@@ -77,6 +52,8 @@ static const struct untold {
      "half of what is left of the part for everyone is never nothing: later, and nothing is lost"},
     {FAULT_FIRST_DECIDES, "pair__second_answer_confirms",
      "no host gives a wrong first answer, and a forged one RC itself believes"},
+    {FAULT_UNASKED_UNHEARD, "pair__answers_to_what_went_past_the_edges",
+     "no host talks past the edges, but in worlds of --hard late-edges, of which some fail without it"},
 };
 
 /* What the scenario of a seed must say for the fault to have a chance, where that is few of them and coming by its place
@@ -128,58 +105,21 @@ static const struct untold *untold_for(int fault)
 	return NULL;
 }
 
-/* Its place among the directed, NDIRECTED: it is none of them. */
-static size_t directed_at(int fault)
-{
-	size_t i = 0;
-
-	while (i < NDIRECTED && (int)directed[i].fault != fault)
-		i++;
-	return i;
-}
-
-/* The first of the directed that is shown by the same run. */
-static size_t first_of(size_t at)
-{
-	size_t i = 0;
-
-	while (strcmp(directed[i].how, directed[at].how) != 0)
-		i++;
-	return i;
-}
-
 /* --- what a job does --- */
 
 struct task {
-	bool is_directed;
-	int fault;           /* FAULT_COUNT: without one */
-	size_t at;           /* directed */
-	uint64_t seed;       /* otherwise */
+	int fault; /* FAULT_COUNT: without one */
+	uint64_t seed;
 	uint64_t events_max; /* of the seed; 0: any */
 };
 
 struct result {
 	bool failed;
-	char what[64]; /* how, if it was a seed */
+	char what[64]; /* how */
 	uint64_t events;
 	double took_s;
 	bool asked[FAULT_COUNT]; /* it came by their places */
 };
-
-/* In a process of its own, without its words: true if it ends well. */
-static bool ends_well(const struct directed *d)
-{
-	const char *space = strchr(d->how, ' ');
-	int status;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		if (!freopen("/dev/null", "w", stdout))
-			_exit(2);
-		_exit(d->run(space ? space + 1 : ""));
-	}
-	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 static void do_seed(struct world *w, const struct task *t, struct result *r)
 {
@@ -205,10 +145,7 @@ static void job_main(int fd)
 		double start = run_seconds();
 
 		faults_only(t.fault);
-		if (t.is_directed)
-			r.failed = !ends_well(&directed[t.at]);
-		else
-			do_seed(&w, &t, &r);
+		do_seed(&w, &t, &r);
 		r.took_s = run_seconds() - start;
 		if (send(fd, &r, sizeof(r), MSG_NOSIGNAL) != (ssize_t)sizeof(r))
 			break;
@@ -247,19 +184,14 @@ static struct {
 	struct job job[RUN_JOBS_MAX];
 	struct row row[FAULT_COUNT];
 	struct bare *bare;                       /* of the seeds from the first on */
-	size_t runs_given;                       /* directed: those given to a job, ... */
-	bool run_over[2][DIRECTED_MAX];          /* ... over, without their fault and with it, ... */
-	bool run_failed[2][DIRECTED_MAX];        /* ... and how they ended */
 	int printed;                             /* rows */
 	uint32_t missed;
 	uint64_t nruns; /* of seeds */
 } table;
 
-_Static_assert(NDIRECTED <= DIRECTED_MAX, "as many as there is room for");
-
 static bool by_seeds(int fault)
 {
-	return directed_at(fault) == NDIRECTED && !untold_for(fault);
+	return !untold_for(fault);
 }
 
 static struct bare *bare_of(uint64_t seed)
@@ -310,25 +242,8 @@ static bool next_seed(int fault, struct task *t)
 	return false;
 }
 
-/* Twice as many as there are faults: without it, once for each kind, and with it. */
-static bool next_directed(struct task *t)
-{
-	while (table.runs_given < 2 * NDIRECTED) {
-		size_t at = table.runs_given / 2;
-		bool bare = table.runs_given++ % 2 == 0;
-
-		if (bare && first_of(at) != at)
-			continue;
-		*t = (struct task){.is_directed = true, .at = at, .fault = bare ? FAULT_COUNT : (int)directed[at].fault};
-		return true;
-	}
-	return false;
-}
-
 static bool next_task(struct task *t)
 {
-	if (next_directed(t))
-		return true;
 	for (int shared = 0; shared < 2; shared++)
 		for (int fault = table.printed; fault < FAULT_COUNT; fault++)
 			if (by_seeds(fault) && (shared || !table.row[fault].busy) && next_seed(fault, t))
@@ -351,11 +266,6 @@ static void note(const struct task *t, const struct result *r)
 {
 	struct row *row;
 
-	if (t->is_directed) {
-		table.run_over[t->fault != FAULT_COUNT][t->at] = true;
-		table.run_failed[t->fault != FAULT_COUNT][t->at] = r->failed;
-		return;
-	}
 	table.nruns++;
 	if (t->fault == FAULT_COUNT) {
 		note_bare(t, r);
@@ -375,19 +285,6 @@ static void note(const struct task *t, const struct result *r)
 static void print_row(int fault, const char *seeds)
 {
 	printf("%-24s %-58s %8s ", faults_name(fault), faults_rule(fault), seeds);
-}
-
-/* False: its run is not over. */
-static bool print_directed(int fault)
-{
-	size_t at = directed_at(fault), first = first_of(at);
-
-	if (!table.run_over[0][first] || !table.run_over[1][at])
-		return false;
-	print_row(fault, table.run_failed[1][at] ? "-" : "MISSED");
-	printf("%8s  %s%s\n", "", directed[at].how, table.run_failed[0][first] ? ", which fails without it, too" : "");
-	table.missed += !table.run_failed[1][at] || table.run_failed[0][first];
-	return true;
 }
 
 /* False: it is not decided yet. */
@@ -417,9 +314,7 @@ static bool print_untold(int fault)
 static void print_rows(void)
 {
 	for (; table.printed < FAULT_COUNT; table.printed++)
-		if (untold_for(table.printed)              ? !print_untold(table.printed)
-		    : directed_at(table.printed) < NDIRECTED ? !print_directed(table.printed)
-		                                             : !print_seeds(table.printed))
+		if (untold_for(table.printed) ? !print_untold(table.printed) : !print_seeds(table.printed))
 			return;
 }
 

@@ -92,7 +92,8 @@
 #define ALIKE              10 /* percent */
 #define PROBE_RTT_LEAST_NS 1000000ull
 #define BUNCH_ROUNDS       8
-#define BUNCH_HOLD         40 /* percent */
+#define BUNCH_HOLD         40 /* percent, or, if that is less: */
+#define BUNCH_NS           10000000ull
 #define NONE               UINT64_MAX
 
 enum phase { STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT };
@@ -220,12 +221,14 @@ static uint64_t contended_bytes(const struct auto_state *a, uint64_t bps)
 }
 
 /* A worker that is woken late tells late, and much at once. Until it does, more seems to be in flight than is: without
- * room for that the sender stands still meanwhile. None is given after a back-off, when the queue needs time. */
+ * room for that the sender stands still meanwhile. None is given after a back-off, when the queue needs time, and no
+ * more than workers are late: what comes at once on a longer way is the room that another link left. */
 static uint64_t bunched_bytes(const struct auto_state *a)
 {
 	if (a->phase != CRUISE || a->gave)
 		return 0;
-	return min_of(max_of(a->bunch_bytes[0], a->bunch_bytes[1]), percent(held_bytes(a), BUNCH_HOLD));
+	return min_of(max_of(a->bunch_bytes[0], a->bunch_bytes[1]),
+	              min_of(percent(held_bytes(a), BUNCH_HOLD), rate_bytes(found_bps(a), BUNCH_NS)));
 }
 
 static bool window_counts(const struct auto_state *a)

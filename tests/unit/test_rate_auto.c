@@ -185,6 +185,17 @@ static void rate_auto__late_reports_have_room_in_flight(void **unused)
 	assert_int_equal(bunched_bytes(&a), percent(held_bytes(&a), BUNCH_HOLD));
 }
 
+/* A worker is late by some milliseconds, however long the way is. */
+static void rate_auto__late_reports_have_no_more_room_on_a_longer_way(void **unused)
+{
+	struct auto_state a = given_reports();
+
+	(void)unused;
+	a.min_rtt_ns = 100 * MS;
+	told_late(&a, 30);
+	assert_int_equal(bunched_bytes(&a), rate_bytes(LINE_BPS, BUNCH_NS));
+}
+
 /* Probes, and a queue that ran over, need none; and what is over is forgotten. */
 static void rate_auto__late_reports_have_no_room_for_ever(void **unused)
 {
@@ -270,6 +281,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(rate_auto__late_reports_have_room_in_flight),
+	    cmocka_unit_test(rate_auto__late_reports_have_no_more_room_on_a_longer_way),
 	    cmocka_unit_test(rate_auto__late_reports_have_no_room_for_ever),
 	    cmocka_unit_test(rate_auto__who_has_less_goes_to_two_thirds_of_the_others),
 	    cmocka_unit_test(rate_auto__who_has_more_goes_to_as_much_as_the_others),

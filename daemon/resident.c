@@ -111,7 +111,7 @@ static void *take_all(void *arg)
 	return NULL;
 }
 
-struct resident *resident_start(const struct resident_piece piece[RESIDENT_PIECES], const char *what)
+struct resident *resident_start(const struct resident_piece *piece, const char *what)
 {
 	struct resident *r = calloc(1, sizeof(*r));
 

@@ -21,11 +21,11 @@ struct resident_piece {
 
 struct resident;
 
-/* Takes every page of the pieces and locks it, on a thread of its own: gigabytes take seconds, and hosts wait for a
+/* Takes every page of RESIDENT_PIECES pieces and locks it, on a thread of its own: gigabytes take seconds, and hosts wait for a
  * daemon that comes back. They can be used meanwhile, and keep what they hold. Room for them must have been taken
  * (fallocate), or a full tmpfs ends the process. If they may not all be locked, they are taken all the same, and that
  * is logged once, with what in front. NULL if there is no thread: pages then come when they are touched. */
-struct resident *resident_start(const struct resident_piece piece[RESIDENT_PIECES], const char *what);
+struct resident *resident_start(const struct resident_piece *pieces, const char *what);
 /* Before one of the pieces is unmapped, ready or not. NULL does nothing. */
 void resident_stop(struct resident *r);
 

@@ -196,6 +196,8 @@ void near_fail_on_timer(struct proxy *p, struct near_flow *f);
 void near_tell_begin(struct proxy *p, struct near_flow *f);
 /* No more of that: the flow is closed. */
 void near_tell_end(struct proxy *p, struct near_flow *f);
+/* Its host has sent something, and so is not idle. */
+void near_tell_later(struct proxy *p, struct near_flow *f);
 void near_tell_on_timer(struct proxy *p, struct near_flow *f);
 
 /* --- promises: near_ceiling.c, near_wan.c, near_rebuild.c --- */

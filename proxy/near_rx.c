@@ -194,6 +194,7 @@ static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f, uint3
 	f->pos_max = max_u64(f->pos_max, pos_near(f->pos_next, psn) + 1);
 	if (f->nak_syndrome)
 		near_speak(p, f, DUE_NAK);
+	near_tell_later(p, f);
 	return drop(p, DROP_LAN_FAILED);
 }
 

@@ -105,7 +105,15 @@ void near_tell_begin(struct proxy *p, struct near_flow *f)
 	f->tell = TELL_LATER;
 	f->tell_ns = p->now_ns;
 	f->tell_tries = 0;
-	timer_set(&p->timers, &f->fail_timer, p->now_ns + IDLE_NS + 2 * proxy_rtt_ns(p));
+	near_tell_later(p, f);
+}
+
+/* A host whose ACKs were lost repeats what it need not. That is refused, or meets silence as from a dead responder: it
+ * comes to its own end then. */
+void near_tell_later(struct proxy *p, struct near_flow *f)
+{
+	if (f->tell == TELL_LATER)
+		timer_set(&p->timers, &f->fail_timer, p->now_ns + IDLE_NS + 2 * proxy_rtt_ns(p));
 }
 
 void near_tell_end(struct proxy *p, struct near_flow *f)

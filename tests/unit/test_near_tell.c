@@ -104,6 +104,22 @@ static void near_tell__a_request_is_refused_instead(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
+/* Its ACKs were lost: it repeats what it need not and meets the responder's silence. Not idle until it stops. */
+static void near_tell__not_while_it_repeats(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+	uint8_t op;
+
+	core_near(c)->nak_syndrome = 0;
+	for (int i = 0; i < 5; i++) {
+		core_wait(c, 67 * CORE_MS);
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_LAN_FAILED);
+	}
+	assert_int_equal(core_pending(&c->a), 0);
+	core_wait(c, WAIT);
+	expect_impossible(c, &op);
+}
+
 /* Nothing was ACKed that failed: the refusal has a request to go to. */
 static void near_tell__not_where_the_refusal_is_in_time(void **state)
 {
@@ -221,6 +237,7 @@ int main(void)
 	    CORE_TEST(near_tell__idle_requester_is_made_to_fail),
 	    CORE_TEST(near_tell__an_ack_that_says_nothing_is_passed),
 	    CORE_TEST(near_tell__a_request_is_refused_instead),
+	    CORE_TEST(near_tell__not_while_it_repeats),
 	    CORE_TEST(near_tell__not_where_the_refusal_is_in_time),
 	    CORE_TEST(near_tell__silence_of_the_responder_is_told),
 	    CORE_TEST(near_tell__what_was_sent_to_it_goes_first),

@@ -182,8 +182,7 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 	if (!f->open) {
 		if (!open_first(p, f, o))
 			return;
-	} else if (!f->base_fixed && o->pos_base < f->pos_base && f->pos_acked == f->pos_base &&
-	           (!f->nops || f->pairing == PAIR_LEARNING)) {
+	} else if (!f->base_fixed && o->pos_base < f->pos_base && f->pos_acked == f->pos_base && !f->nops) {
 		far_begin_at(p, f, o->pos_base); /* something was overtaken at the start */
 	}
 	if (o->pmtu && !f->pmtu)

@@ -18,7 +18,6 @@
 
 #include "barrier.h"
 #include "mouth.h"
-#include "near_fp.h"
 #include "wan_lane.h"
 
 void near_set_base(struct near_flow *f, uint64_t pos)
@@ -28,20 +27,6 @@ void near_set_base(struct near_flow *f, uint64_t pos)
 	f->op_known = false;
 	if (f->pos_max < pos)
 		f->pos_max = pos;
-}
-
-void near_begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
-{
-	for (uint64_t at = f->pos_base; at < f->pos_next;) {
-		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, at);
-
-		f->ooo_pkts += slot != SLOT_NONE;
-		at += slot == SLOT_NONE ? 1 : arena_hdr(p->arena, slot)->psns;
-	}
-	near_set_base(f, pos);
-	near_fp_reset(p, f);
-	f->open_due = true;
-	count(p, CTR_BEGAN_LOWER, 1);
 }
 
 /* Gives a new flow the rest of its key, and where it begins. */

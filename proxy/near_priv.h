@@ -51,8 +51,6 @@ bool near_unpaired_may_hold(const struct proxy *p, const struct near_flow *f, ui
 
 /* The flow begins at pos, with nothing taken, ACKed or sent. */
 void near_set_base(struct near_flow *f, uint64_t pos);
-/* It began at pos, lower than was thought: what was in order is held until what is in front of it comes. */
-void near_begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos);
 /* A flow that begins at this packet, entered into the table. NULL: table full. */
 struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci);
 /* The host reset its QP: the flow that is there drains, a new one, which begins at psn (24 bits), takes its place for

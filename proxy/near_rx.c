@@ -80,8 +80,15 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 static enum proxy_drop rx_below(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint64_t pos, uint16_t vlan_tci, uint32_t fp)
 {
-	near_begin_lower(p, f, pos);
+	bool had = f->pos_max > f->pos_base;
+
+	if (had)
+		f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base); /* all single PSNs: see below */
+	near_set_base(f, pos);
+	near_fp_reset(p, f);
+	count(p, CTR_BEGAN_LOWER, 1);
 	f->pos_last_rx = pos;
+	f->open_due = true;
 	near_store(p, f);
 	return near_take_next(p, f, l3, pkt, vlan_tci, fp);
 }
@@ -89,7 +96,7 @@ static enum proxy_drop rx_below(struct proxy *p, struct near_flow *f, const uint
 static bool may_extend_down(const struct near_flow *f, uint64_t pos)
 {
 	return !FAULT(FAULT_FIRST_SEEN_IS_FIRST) && !f->base_fixed && f->pos_acked == f->pos_base &&
-	       f->pos_reported == f->pos_base && pos < f->pos_base && f->pos_base - pos < BASE_REACH &&
+	       f->pos_reported == f->pos_base && !f->nops && pos < f->pos_base && f->pos_base - pos < BASE_REACH &&
 	       f->pos_next - f->pos_base < BASE_REACH && f->pos_held - pos <= HELD_SPAN;
 }
 

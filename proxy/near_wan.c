@@ -172,6 +172,17 @@ static bool template_fits(const struct near_flow *f, const struct wan_flow_pair 
 	       pkt.opcode == RC_ACK && ip_addr_eq(&pkt.src, &f->dst) && ip_addr_eq(&pkt.dst, &f->src);
 }
 
+/* The responder waits for something below what was taken for the beginning, which never came here: tell the host. */
+static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base);
+	near_set_base(f, pos);
+	near_fp_reset(p, f);
+	f->open_due = true;
+	count(p, CTR_BEGAN_LOWER, 1);
+	near_speak(p, f, DUE_NAK);
+}
+
 /* The first news of a pair. False: the position that it speaks of is none of the flow's; or the flow is gone. */
 static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
@@ -184,11 +195,8 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 		near_close(p, f);
 		return false;
 	}
-	/* The responder waits for something which never came here: tell the host. */
-	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED)) {
-		near_begin_lower(p, f, r->pos_base);
-		near_speak(p, f, DUE_NAK);
-	}
+	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))
+		begin_lower(p, f, r->pos_base);
 	if (r->at_pos > f->pos_max || (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))
 		return false;
 	f->requester_qpn = r->requester_qpn;

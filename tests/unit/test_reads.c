@@ -426,38 +426,6 @@ static void reads__length_is_learned_for_the_right_one(void **state)
 	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 13); /* and the later one's is right, too */
 }
 
-/* A flow that begins with a READ of known length, and what is behind it, begins lower still: the far edge, which has asked
- * for it already, begins there, too, and nothing waits any more for what is in order. */
-static void reads__base_sinks_below_one(void **state)
-{
-	struct core *c = core_given(state, ACK_MODE_NEAR);
-
-	core_send(c, RC_WRITE_FIRST, 10);
-	core_send(c, RC_WRITE_LAST, 11);
-	ask(c, 12, 3, 12, true);
-	core_send(c, RC_WRITE_ONLY, 15);
-	core_wait(c, CORE_MS);
-	assert_int_equal(core_far(c)->nops, 1);
-	core_forget(&c->b);
-	core_send(c, RC_WRITE_ONLY, 9);
-	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN + 9);
-	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 16);
-	assert_int_equal(core_near(c)->ooo_pkts, 0);
-	core_wait(c, c->b.cfg.lan_timeout_ns / 8);
-	core_expect(&c->b, RC_WRITE_ONLY, 9);
-	core_ack(c, 9, AETH_ACK_NO_CREDITS, 1);
-	core_wait(c, CORE_MS);
-	core_expect_aeth(&c->a, 11, AETH_ACK_NO_CREDITS);
-	core_expect(&c->b, RC_WRITE_FIRST, 10);
-	core_expect(&c->b, RC_WRITE_LAST, 11);
-	core_expect(&c->b, RC_READ_REQUEST, 12);
-	core_ack(c, 11, AETH_ACK_NO_CREDITS, 2);
-	for (uint32_t i = 0; i < 3; i++) {
-		respond(c, three[i], 12 + i, 3);
-		expect_response(c, three[i], 12 + i);
-	}
-}
-
 /* What comes behind it meanwhile, READs too, is kept, and goes on as soon as its length is known: no host has to repeat
  * it. */
 static void reads__what_follows_one_of_unknown_length_is_kept(void **state)
@@ -623,7 +591,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(reads__first_answer_at_the_end_of_one),
 	    CORE_TEST(reads__length_is_learned_for_the_right_one),
-	    CORE_TEST(reads__base_sinks_below_one),
 	    CORE_TEST(reads__what_follows_one_of_unknown_length_is_kept),
 	    CORE_TEST(reads__rest_of_one_of_unknown_length),
 	    CORE_TEST(reads__rest_of_one_that_is_held),

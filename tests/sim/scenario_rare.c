@@ -171,7 +171,7 @@ static void rebuilt_for_nothing(struct world_cfg *c, struct rng *r)
 {
 	slow_and_many(c, r);
 	c->wan.loss = 0.08;
-	c->arena_chunks = 8;
+	c->arena_chunks = 12;
 	c->fec = (struct fec_config){.mode = FEC_FIXED, .k = (uint8_t)rng_range(r, 4, 12), .m = 2};
 }
 

@@ -135,7 +135,7 @@ vm() {
 	fi
 }
 
-declare -A budget=([build]=240 [unit]=120 [sim]=120 [fuzz]=110 [netns]=240 [sanitize]=130 [vm]=240)
+declare -A budget=([build]=160 [unit]=100 [sim]=130 [fuzz]=120 [netns]=460 [sanitize]=110 [vm]=120)
 [ $# -gt 0 ] || set -- build unit sim fuzz netns sanitize vm
 for stage; do
 	start=$SECONDS

@@ -31,7 +31,7 @@ static inline uint64_t near_held(const struct near_flow *f)
 /* Of them: not sent to the far edge yet. */
 static inline uint64_t near_unsent(const struct near_flow *f)
 {
-	return f->held_bytes - f->out_bytes - f->kept_bytes;
+	return near_held(f) - f->out_bytes;
 }
 
 /* --- from hosts --- */

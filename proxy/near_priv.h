@@ -106,8 +106,6 @@ uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, co
 void near_drop_held(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* The slot at pos_next is committed: it is in order now. */
 void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot);
-/* What was held in [from, upto) is given up: a READ owns these places. */
-void near_drop_inside(struct proxy *p, struct near_flow *f, uint64_t from, uint64_t upto);
 /* Takes in order what was held behind pos_next. */
 void near_absorb_held(struct proxy *p, struct near_flow *f);
 /* The packet that is expected: taken, with what was held behind it, or its host is held off. */

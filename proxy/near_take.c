@@ -144,7 +144,8 @@ static void learn_pmtu_from_request(struct proxy *p, struct near_flow *f, const 
 		near_learn_pmtu(p, f, pkt->payload_len);
 }
 
-void near_drop_inside(struct proxy *p, struct near_flow *f, uint64_t from, uint64_t upto)
+/* What was held in [from, upto) is given up: a READ owns these places. */
+static void drop_inside(struct proxy *p, struct near_flow *f, uint64_t from, uint64_t upto)
 {
 	for (uint64_t pos = from; f->ooo_pkts && pos < min_u64(upto, f->pos_held); pos++) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
@@ -159,7 +160,7 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	bool owed_nothing = f->pos_reported == f->pos_next;
 
-	near_drop_inside(p, f, h->pos + 1, h->pos + h->psns);
+	drop_inside(p, f, h->pos + 1, h->pos + h->psns);
 	f->msn_next = h->msn;
 	f->op_last = h->opcode;
 	f->op_known = true;

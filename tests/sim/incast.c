@@ -45,12 +45,7 @@ static void prepare(struct scenario *s, struct conn_cfg *conn, uint64_t queue_by
 	c->nhosts[0] = HOSTS;
 	for (uint32_t h = 0; h < HOSTS; h++)
 		c->model[0][h] = &host_model_cx;
-	c->lan.rate_bps = PORT;
-	c->lan.queue_bytes = queue_bytes;
-	c->lan.mark_from_bytes = queue_bytes / 8;
-	c->lan.mark_to_bytes = queue_bytes / 2;
-	c->port = c->lan;
-	c->port.rate_bps = 4 * PORT;
+	scenario_shallow_ports(c, PORT, queue_bytes);
 	c->max_flows = 4096;
 	c->conn = conn;
 	c->nconns = QPS;

@@ -448,3 +448,13 @@ void scenario_plain(struct scenario *s, uint64_t rate_bps, uint64_t one_way_ns, 
 	                               .max_rd = 16,
 	                               .plan[0] = {.nmsgs = UINT64_MAX / 2, .len_min = 65536, .len_max = 65536}};
 }
+
+void scenario_shallow_ports(struct world_cfg *c, uint64_t rate_bps, uint64_t queue_bytes)
+{
+	c->lan.rate_bps = rate_bps;
+	c->lan.queue_bytes = queue_bytes;
+	c->lan.mark_from_bytes = queue_bytes / 8;
+	c->lan.mark_to_bytes = queue_bytes / 2;
+	c->port = c->lan;
+	c->port.rate_bps = 4 * rate_bps;
+}

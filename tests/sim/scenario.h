@@ -21,4 +21,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct);
 /* A quiet world of one host per site: what the named runs start from. */
 void scenario_plain(struct scenario *s, uint64_t rate_bps, uint64_t one_way_ns, uint16_t pmtu);
 
+/* Hosts behind ports of that rate with a shallow queue, which marks from an eighth of it on; and an edge whose own port
+ * is four times as fast. */
+void scenario_shallow_ports(struct world_cfg *c, uint64_t rate_bps, uint64_t queue_bytes);
+
 #endif

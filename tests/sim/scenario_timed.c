@@ -180,12 +180,7 @@ static void incast(struct scenario *s, struct rng *r)
 	c->nhosts[0] = 8;
 	for (uint32_t h = 0; h < c->nhosts[0]; h++)
 		c->model[0][h] = &host_model_cx;
-	c->lan.rate_bps = port_bps;
-	c->lan.queue_bytes = queue_bytes;
-	c->lan.mark_from_bytes = queue_bytes / 8;
-	c->lan.mark_to_bytes = queue_bytes / 2;
-	c->port = c->lan;
-	c->port.rate_bps = 4 * port_bps;
+	scenario_shallow_ports(c, port_bps, queue_bytes);
 	c->lan_clean = false; /* before the windows have settled */
 	c->crowd = (struct crowd_cfg){.from_ns = 30 * MSEC, .to_ns = 50 * MSEC, .drops_most = 4, .jain_percent = 92};
 	c->nconns = 64;

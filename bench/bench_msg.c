@@ -26,6 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/attention.h"
+
 enum {
 	SIZE_MAX_BYTES = 1 << 20,
 	BULK_SIZE = 16 << 10,
@@ -294,6 +296,7 @@ static int ask(int n, char **arg)
 
 int main(int argc, char **argv)
 {
+	attention_ask(0); /* as rcperf does */
 	if (argc == 4 && strcmp(argv[1], "serve") == 0)
 		return serve(argv + 2);
 	if ((argc == 8 || argc == 10) && strcmp(argv[1], "ask") == 0)

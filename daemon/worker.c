@@ -19,14 +19,13 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "attention.h"
 #include "log.h"
 
-#define NICE (-10)
+#define NICE (-10) /* who wakes late sends late: nine times the usual weight */
 
 /* --- packets in --- */
 
@@ -210,14 +209,6 @@ static void pin_thread(const struct worker *w)
 		log_warn("link %s: cannot run on CPU %d", w->label, w->params.cpu);
 }
 
-/* Who wakes late sends late. A weight of nine times the usual, where that is allowed; not SCHED_FIFO, which the kernel
- * stops for tens of milliseconds each second once a worker is busy all the time. */
-static void put_first(void)
-{
-	prctl(PR_SET_TIMERSLACK, 1ul);
-	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
-}
-
 void *worker_main(void *arg)
 {
 	static const struct timespec now = {0};
@@ -225,7 +216,7 @@ void *worker_main(void *arg)
 
 	name_thread(w);
 	pin_thread(w);
-	put_first();
+	attention_ask(NICE);
 	while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
 		if (take_turn(w) == 0)
 			sleep_until_work(w);

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/attention.h"
 #include "pattern.h"
 #include "proxy/icrc.h"
 
@@ -66,7 +66,7 @@ int engine_open(struct engine *e, const struct opt *o, char err[256])
 
 	*e = (struct engine){.opt = o, .nqps = o->qps, .pmtu = o->mtu, .next_timer_ns = NEVER, .ctl_fd = -1};
 	e->deep = (uint64_t)roce_read_psns(o->size, o->mtu) * o->depth * o->qps >= NAP_DEPTH;
-	(void)prctl(PR_SET_TIMERSLACK, 1);
+	attention_ask(0); /* a NIC would not wait for its turn */
 	e->now_ns = clock_ns();
 	r = port_open(&e->port, o, err);
 	if (r != 0)

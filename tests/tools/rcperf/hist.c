@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* Values below HIST_SUB have a bucket each; above, the leading bit picks the row and the next five the column. */
+/* Values below HIST_SUB have a bucket each; above, the leading bit picks the row and the next HIST_SUB_BITS the column. */
 static size_t bucket_of(uint64_t ns)
 {
 	unsigned top;
@@ -11,7 +11,7 @@ static size_t bucket_of(uint64_t ns)
 	if (ns < HIST_SUB)
 		return (size_t)ns;
 	top = 63 - (unsigned)__builtin_clzll(ns);
-	return (size_t)(top - 4) * HIST_SUB + (size_t)((ns >> (top - 5)) & (HIST_SUB - 1));
+	return (size_t)(top - HIST_SUB_BITS + 1) * HIST_SUB + (size_t)((ns >> (top - HIST_SUB_BITS)) & (HIST_SUB - 1));
 }
 
 static uint64_t upper_edge(size_t b)

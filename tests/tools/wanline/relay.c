@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
 #include <errno.h>
-#include <linux/sched/types.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ctl.h"
+#include "daemon/attention.h"
 #include "relay.h"
 #include "units.h"
 
@@ -19,7 +16,7 @@
 #define SHORT_LINE_NS      (300 * NS_PER_US) /* below this a frame that comes in must wake the thread */
 #define OVERSLEEP_START_NS (25 * NS_PER_US)
 #define OVERSLEEP_MAX_NS   (50 * NS_PER_US)
-#define SLICE_NS           (100 * NS_PER_US)
+#define NICE               (-15)
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -42,17 +39,6 @@ void relay_options_default(struct relay_options *o)
 	o->grain_ns = 40 * NS_PER_US;
 	o->seed = 1;
 	o->ring_frames = 4096;
-}
-
-/* Wake soon, by fair means: a high weight and, where the kernel knows it (6.12), a short slice. SCHED_FIFO would be
- * throttled for tens of milliseconds once the line is busy. */
-static void ask_for_attention(void)
-{
-	struct sched_attr attr = {.size = sizeof(attr), .sched_nice = -15, .sched_runtime = SLICE_NS};
-
-	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-	if (syscall(SYS_sched_setattr, 0, &attr, 0) < 0)
-		setpriority(PRIO_PROCESS, 0, -15);
 }
 
 static uint64_t memory_for(const struct line_params *p, uint64_t max_delay_ns)
@@ -278,7 +264,7 @@ void relay_run(struct relay *r, uint64_t run_ns)
 {
 	if (r->stop_flag == NULL)
 		r->signal_fd = open_signals();
-	ask_for_attention();
+	attention_ask(NICE);
 	r->start_ns = relay_now_ns();
 	while (!r->stop && (r->stop_flag == NULL || !*r->stop_flag)) {
 		if (!round_trip(r))

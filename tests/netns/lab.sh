@@ -29,6 +29,7 @@ LAB_ID=lr$$
 LAB_DIR=
 LAB_SHM=
 LAB_LINE_PID=
+LAB_MORE_NS= # made by a script itself, to go with the others
 declare -A LAB_EDGE_PID=()
 LAB_EDGE_BAD= # what an edge did that no edge may do: for check.sh
 
@@ -189,7 +190,7 @@ lab_down() {
 	trap '' INT TERM HUP
 	trap - EXIT
 	[ -n "$LAB_DIR" ] || exit "$status"
-	for ns in ha hb ea eb line; do
+	for ns in ha hb ea eb line $LAB_MORE_NS; do
 		lab_end_pids "$ns"
 		ip netns del "$LAB_ID-$ns" 2>/dev/null
 	done

@@ -33,7 +33,7 @@ void hist_add(struct hist *h, uint64_t ns)
 
 uint64_t hist_quantile(const struct hist *h, double share)
 {
-	uint64_t need = (uint64_t)(share * (double)h->n), seen = 0;
+	uint64_t need = h->n > 0 ? (uint64_t)(share * (double)(h->n - 1)) : 0, seen = 0;
 
 	for (size_t i = 0; i < sizeof(h->bucket) / sizeof(h->bucket[0]); i++) {
 		seen += h->bucket[i];

@@ -2,19 +2,20 @@
 /* bench_msg.c - messages over TCP, to compare with: how long until each is there and that is known.
  *
  *     bench_msg serve ADDR PORT                answers each message with one byte, any number of connections
- *     bench_msg ask ADDR PORT SIZE MBPS SECONDS CC [BULK_MBPS one|two]
+ *     bench_msg ask ADDR PORT SIZE MBPS SECONDS CC TIMES [BULK_MBPS one|two]
  *                                              messages of SIZE bytes, MBPS of them, by the congestion control CC;
- *                                              prints "n p50 p99 p99.9" in microseconds. With BULK_MBPS a second
- *                                              stream of messages goes beside the first, on the same connection or
- *                                              on one of its own; its Mbit/s are printed at the end of the line
+ *                                              when each was due and done goes to the file TIMES (bench_times.c).
+ *                                              With BULK_MBPS a second stream of messages goes beside the first, on
+ *                                              the same connection or on one of its own; its Mbit/s are printed
  *
  * A message's time runs from when it was due, whether the connection would take it then or not, and ends when the
- * answer is here; one without an answer DRAIN_NS after the last was due counts with the time that it has waited by
- * then. Messages of the first stream go first; those of the second are short (BULK_SIZE) and no more than NOTSENT_BYTES
- * wait in the kernel unsent, so what one message waits for another is what TCP itself makes it wait. A message begins
- * with its size in four bytes of the sender's order: both ends are one machine. */
+ * answer is here; one without an answer DRAIN_NS after the last was due is done then. Messages of the first stream go
+ * first; those of the second are short (BULK_SIZE) and no more than NOTSENT_BYTES wait in the kernel unsent, so what
+ * one message waits for another is what TCP itself makes it wait. A message begins with its size in four bytes of the
+ * sender's order: both ends are one machine. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -34,7 +35,6 @@ enum {
 	NOTSENT_BYTES = 16 << 10,
 	UNDER_WAY_MAX = 4096, /* of a connection, both streams */
 	BULK_DEPTH = 512,
-	SAMPLES_MAX = 1 << 22,
 };
 
 struct stream {
@@ -58,8 +58,7 @@ struct conn {
 
 #define DRAIN_NS 2000000000ull
 
-static uint64_t sample[SAMPLES_MAX];
-static size_t nsamples;
+static FILE *times;
 static uint64_t start_ns, end_ns;
 
 static _Noreturn void die(const char *what)
@@ -194,6 +193,11 @@ static void push(struct conn *c)
 		c->now = NULL;
 }
 
+static void note(uint64_t due_ns)
+{
+	fprintf(times, "%" PRIu64 " %" PRIu64 "\n", due_ns, now_ns());
+}
+
 static void pull(struct conn *c, const struct stream *timed)
 {
 	static uint8_t buf[UNDER_WAY_MAX];
@@ -204,8 +208,8 @@ static void pull(struct conn *c, const struct stream *timed)
 	for (ssize_t i = 0; i < n; i++) {
 		struct stream *s = c->way[c->first % UNDER_WAY_MAX].of;
 
-		if (s == timed && nsamples < SAMPLES_MAX)
-			sample[nsamples++] = now_ns() - c->way[c->first % UNDER_WAY_MAX].due_ns;
+		if (s == timed)
+			note(c->way[c->first % UNDER_WAY_MAX].due_ns);
 		s->answered++;
 		c->first++;
 	}
@@ -221,9 +225,9 @@ static bool all_answered(const struct conn *c, unsigned nconns)
 
 static void give_up(const struct conn *c, const struct stream *timed)
 {
-	for (uint64_t i = c->first; i < c->end && nsamples < SAMPLES_MAX; i++)
+	for (uint64_t i = c->first; i < c->end; i++)
 		if (c->way[i % UNDER_WAY_MAX].of == timed)
-			sample[nsamples++] = now_ns() - c->way[i % UNDER_WAY_MAX].due_ns;
+			note(c->way[i % UNDER_WAY_MAX].due_ns);
 }
 
 static void run(struct conn *c, unsigned nconns, const struct stream *timed)
@@ -247,32 +251,23 @@ static void run(struct conn *c, unsigned nconns, const struct stream *timed)
 	}
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double quantile_us(double q)
-{
-	return nsamples ? (double)sample[(size_t)(q * (double)(nsamples - 1))] * 1e-3 : 0;
-}
-
-/* ADDR PORT SIZE MBPS SECONDS CC [BULK_MBPS one|two] */
+/* ADDR PORT SIZE MBPS SECONDS CC TIMES [BULK_MBPS one|two] */
 static int ask(int n, char **arg)
 {
 	static struct conn c[2];
 	struct stream timed, bulk = {0};
 	uint64_t size = strtoull(arg[2], NULL, 10);
 	double mbps = strtod(arg[3], NULL), seconds = strtod(arg[4], NULL),
-	       bulk_mbps = n > 6 ? strtod(arg[6], NULL) : 0;
-	unsigned nconns = bulk_mbps > 0 && strcmp(arg[7], "two") == 0 ? 2 : 1;
+	       bulk_mbps = n > 7 ? strtod(arg[7], NULL) : 0;
+	unsigned nconns = bulk_mbps > 0 && strcmp(arg[8], "two") == 0 ? 2 : 1;
 
 	if (size < 4 || size > SIZE_MAX_BYTES || mbps <= 0 || seconds <= 0) {
 		errno = EINVAL;
 		die("size, rate or time");
 	}
+	times = fopen(arg[6], "w");
+	if (!times)
+		die(arg[6]);
 	stream_init(&timed, (uint32_t)size, mbps, UNDER_WAY_MAX / 2);
 	for (unsigned i = 0; i < nconns; i++)
 		conn_open(&c[i], arg, arg[5]);
@@ -286,11 +281,9 @@ static int ask(int n, char **arg)
 	run(c, nconns, &timed);
 	for (unsigned i = 0; i < nconns; i++)
 		give_up(&c[i], &timed);
-	qsort(sample, nsamples, sizeof(sample[0]), compare);
-	printf("%zu %.0f %.0f %.0f", nsamples, quantile_us(0.5), quantile_us(0.99), quantile_us(0.999));
+	fclose(times);
 	if (bulk_mbps > 0)
-		printf(" %.0f", (double)bulk.answered * BULK_SIZE * 8e3 / (double)(now_ns() - start_ns));
-	printf("\n");
+		printf("%.0f\n", (double)bulk.answered * BULK_SIZE * 8e3 / (double)(now_ns() - start_ns));
 	return 0;
 }
 
@@ -299,8 +292,8 @@ int main(int argc, char **argv)
 	attention_ask(0); /* as rcperf does */
 	if (argc == 4 && strcmp(argv[1], "serve") == 0)
 		return serve(argv + 2);
-	if ((argc == 8 || argc == 10) && strcmp(argv[1], "ask") == 0)
+	if ((argc == 9 || argc == 11) && strcmp(argv[1], "ask") == 0)
 		return ask(argc - 2, argv + 2);
-	fprintf(stderr, "usage: bench_msg serve ADDR PORT | ask ADDR PORT SIZE MBPS SECONDS CC [BULK_MBPS one|two]\n");
+	fprintf(stderr, "usage: bench_msg serve ADDR PORT | ask ADDR PORT SIZE MBPS SECONDS CC TIMES [BULK_MBPS one|two]\n");
 	return 2;
 }

@@ -4,13 +4,15 @@
 #
 #   bench/bench_wan.sh [--secs N] [--rounds N] [--line MBPS] [--measure goodput,latency,beside]
 #                      [--set SECTION.KEY=VALUE] [--out DIR]
-#                      [KM:LOSS ...]            loss in per cent; --set adds a line to the link file, e.g. Path.RateControl=auto
+#                      [KM:LOSS ...]
 #
-# Without points: the grid 0, 100, 300, 1000, 3000 km x 0, 0.01, 0.1, 1 %, in about 20 minutes; with QUICK=1 one point.
+# LOSS is in per cent; --set adds a line to the link file, for instance Path.RateControl=auto.
+#
+# Without points: the grid 0, 100, 300, 1000, 3000 km x 0, 0.01, 0.1, 1 %, in half an hour; with QUICK=1 one point.
 # DIR (default bench-out) gets wan.csv, wan-goodput.svg and wan-latency.svg.
 #
 #   goodput   Mbit/s that arrived, without the beginning. longreach: WRITEs of 64 KiB, four QPs; TCP: iperf3, CUBIC and
-#             BBR, one stream and eight; QUIC: Debian's ngtcp2 sends a file, by CUBIC, and by BBR if its server survives it.
+#             BBR, one stream and eight; QUIC: Debian's ngtcp2 sends a file, by CUBIC, and by BBR if its server survives.
 #   latency   of messages of 64 KiB, a quarter of the line's rate, nothing else on it. longreach: one QP, AckMode=host.
 #             TCP: one connection, from a host on site A's LAN to one on site B's, over a forwarder in user space in the
 #             place of each longreachd, which does nothing to what it forwards; and (-direct) between the two machines
@@ -21,9 +23,8 @@
 #             for it; and on two connections, which wait for their own losses only. (QUIC's streams would do that on one
 #             connection; the ngtcp2 programs do not time messages.)
 #
-# Times are taken in rounds, each system once in each, and the median of the rounds is what counts: on a machine with
-# two processors some process waits for milliseconds every few seconds, and the 99.9th percentile of 500 messages is
-# what the second worst of them took.
+# Times are taken in rounds, each system once in each, and counted together, without those messages that were due while
+# this machine stood still (bench_times.c).
 #
 # What is not equal: for goodput, longreach crosses two more machines (host to edge) on the same processors; its rate is
 # in its link file, and it keeps to it (--set Path.RateControl=auto: it has to find it as TCP has to); TCP is not
@@ -33,7 +34,7 @@
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/bench.sh"
 
-SECS=${SECS:-3} ROUNDS=3 LINE_MBPS= MEASURES=goodput,latency,beside SETTINGS= OUT=bench-out POINTS=()
+SECS=${SECS:-2} ROUNDS=3 LINE_MBPS= MEASURES=goodput,latency,beside SETTINGS= OUT=bench-out POINTS=()
 MSG=$((64 << 10)) SMALL=4096 BULK=$((16 << 10))
 LINE_MOST=400 # more than two processors with a line, four endpoints and two edges on them carry
 GOODPUTS=(longreach cubic cubic-8 bbr bbr-8 quic-cubic quic-bbr)
@@ -221,14 +222,13 @@ every_ms() { # bytes Mbit/s
 
 messages_tcp() { # namespace, server, congestion control, size, Mbit/s [bulk Mbit/s one|two]
 	RESULT=$(lab_in "$1" timeout $((SECS + 8)) "$LAB_BUILD/bench/bench_msg" ask "$2" 5300 \
-		"$4" "$5" "$SECS" "$3" "${@:6}" 2>"$LAB_DIR/msg.err")
-	[ "$(echo "$RESULT" | awk '{ print $1 + 0 }')" -gt 0 ] || failed "bench_msg: $(tail -1 "$LAB_DIR/msg.err")"
+		"$4" "$5" "$SECS" "$3" "$TIMES" "${@:6}" 2>"$LAB_DIR/msg.err") ||
+		failed "bench_msg: $(tail -1 "$LAB_DIR/msg.err")"
 }
 
 messages_longreach() { # size, Mbit/s, rcperf options
-	rcperf_between_hosts "$LAB_DIR/client.json" --size "$1" --depth 2048 --every-ms "$(every_ms "$1" "$2")" --secs "$SECS" \
-		--warmup 0 "${@:3}" || return
-	RESULT=$(lab_result '.here.latency_us | "\(.n) \(.p50 | round) \(.p99 | round) \(.p99_9 | round)"')
+	rcperf_between_hosts "$LAB_DIR/client.json" --size "$1" --depth 2048 --every-ms "$(every_ms "$1" "$2")" \
+		--secs "$SECS" --warmup 0 --times "$TIMES" "${@:3}"
 }
 
 run_latency() { # system
@@ -240,15 +240,15 @@ run_latency() { # system
 }
 
 beside_longreach() {
-	local bulk small="$LAB_DIR/bulk.json"
-	rcperf_between_hosts "$small" --size $BULK --depth 512 --every-ms "$(every_ms $BULK $((LINE_MBPS / 2)))" \
+	local bulk bulk_json="$LAB_DIR/bulk.json"
+	rcperf_between_hosts "$bulk_json" --size $BULK --depth 512 --every-ms "$(every_ms $BULK $((LINE_MBPS / 2)))" \
 		--secs $((SECS + 1)) --warmup 0 &
 	bulk=$!
 	sleep 0.5
-	messages_longreach $SMALL $((LINE_MBPS / 25)) --port 18516
-	wait $bulk || failed "the bulk stream: $(jq -r '.failure // empty' "$small" 2>/dev/null | head -1)" || return
-	[ -z "$RESULT" ] || RESULT="$RESULT $(jq '.goodput_gbps * 1000 | round' "$small")"
-	[ -n "$RESULT" ]
+	messages_longreach $SMALL $((LINE_MBPS / 25)) --port 18516 || WHY=${WHY:-no result}
+	wait $bulk || failed "the bulk stream: $(jq -r '.failure // empty' "$bulk_json" 2>/dev/null | head -1)" || return
+	RESULT=$(jq '.goodput_gbps * 1000 | round' "$bulk_json")
+	[ -z "$WHY" ]
 }
 
 run_beside() { # system
@@ -262,13 +262,13 @@ run_beside() { # system
 # --- one point ---
 
 edges() { # mode
-	LAB_MODE=$1 LAB_RATE=$((LINE_MBPS * 995))k LAB_EXTRA=$SETTINGS
+	LAB_MODE=$1 LAB_RATE=$((LINE_MBPS * 999))k LAB_EXTRA=$SETTINGS
 	lab_edges
 	lab_link_up 2>>"$LAB_DIR/edges.err"
 }
 
 no_figure() { # km loss measure system
-	echo "$1,$2,$3,$4,,,,,,${WHY//,/;}" >>"$CSV"
+	echo "$1,$2,$3,$4,,,,,,,${WHY//,/;}" >>"$CSV"
 	printf ' %s -' "$4"
 }
 
@@ -277,7 +277,7 @@ goodputs() { # km loss, systems...
 	for s in "${@:3}"; do
 		RESULT= WHY=
 		if run_goodput "$s"; then
-			echo "$1,$2,goodput,$s,$RESULT,,,,," >>"$CSV"
+			echo "$1,$2,goodput,$s,$RESULT,,,,,," >>"$CSV"
 			printf ' %s %s' "$s" "$RESULT"
 		else
 			no_figure "$1" "$2" goodput "$s"
@@ -285,37 +285,31 @@ goodputs() { # km loss, systems...
 	done
 }
 
-# "n p50 p99 p99.9 [Mbit/s]" of each round in, the median of each column out.
-median_round() {
-	awk '{ for (i = 1; i <= NF; i++) v[i, NR] = $i; nf = NF }
-		END {
-			for (i = 1; i <= nf; i++) {
-				for (j = 2; j <= NR; j++)
-					for (k = j; k > 1 && v[i, k] + 0 < v[i, k - 1] + 0; k--) {
-						t = v[i, k]; v[i, k] = v[i, k - 1]; v[i, k - 1] = t }
-				printf "%s ", v[i, int((NR + 1) / 2)]
-			}
-		}'
+median() {
+	sort -n | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'
 }
 
 # A system that fails in one round has no figure.
 times() { # km loss measure, systems...
 	local r s
-	declare -A rounds=() why=()
+	declare -A bulk=() why=()
+	rm -f "$LAB_DIR"/times.*
 	for ((r = 0; r < ROUNDS; r++)); do
 		for s in "${@:4}"; do
-			RESULT= WHY=
-			if "run_$3" "$s"; then rounds[$s]+=$RESULT$'\n'; else why[$s]=${WHY:-no result}; fi
+			RESULT= WHY= TIMES=$LAB_DIR/times.$s.$r
+			if "run_$3" "$s"; then bulk[$s]+="$RESULT "; else why[$s]=${WHY:-no result}; fi
 		done
 	done
 	for s in "${@:4}"; do
 		WHY=${why[$s]:-}
+		[ -n "$WHY" ] || RESULT=$("$LAB_BUILD/bench/bench_times" quantiles "$LAB_DIR/stalls" $(($1 / 100 + 3)) \
+			"$LAB_DIR/times.$s".* 2>"$LAB_DIR/times.err") || WHY=$(tail -1 "$LAB_DIR/times.err")
 		if [ -n "$WHY" ]; then
 			no_figure "$1" "$2" "$3" "$s"
 			continue
 		fi
-		RESULT=$(printf '%s' "${rounds[$s]}" | median_round)
-		echo "$RESULT" | awk -v at="$1,$2,$3,$s" '{ printf "%s,%s,%s,%s,%s,%s,\n", at, $5, $1, $2, $3, $4 }' >>"$CSV"
+		echo "$RESULT" | awk -v at="$1,$2,$3,$s" -v bulk="$(tr ' ' '\n' <<<"${bulk[$s]}" | grep . | median)" '{
+			printf "%s,%s,%s,%s,%s,%s,%s,\n", at, bulk, $1, $2, $3, $4, $5 }' >>"$CSV"
 		printf ' %s %s' "$s" "$(echo "$RESULT" | awk '{ print $2 "/" $3 "/" $4 }')"
 	done
 }
@@ -361,9 +355,9 @@ value() { # km loss measure system column
 
 # Of the others that have a figure: the largest goodput, the smallest time. iperf3 counts what was under way when it
 # began to count: more than the line carries is what the line carries.
-best() { # km loss measure column [those to be left out]
-	awk -F, -v k="$1" -v l="$2" -v m="$3" -v c="$4" -v out="${5:-none}" -v line="$LINE_MBPS" '
-		$1 == k && $2 == l && $3 == m && $4 != "longreach" && $4 !~ out && $c != "" {
+best() { # km loss measure column
+	awk -F, -v k="$1" -v l="$2" -v m="$3" -v c="$4" -v line="$LINE_MBPS" '
+		$1 == k && $2 == l && $3 == m && $4 != "longreach" && $c != "" {
 			x = m == "goodput" && $c > line ? line : $c
 			if (v == "" || (m == "goodput" ? x > v : x < v)) v = x }
 		END { print v }' "$CSV"
@@ -403,7 +397,7 @@ verdicts() {
 			done
 		done
 	done
-	awk -F, 'NR > 1 && $10 != "" { print "  no figure: " $4 " " $3 " at " $1 " km, " $2 " %: " $10 }' "$CSV" |
+	awk -F, 'NR > 1 && $11 != "" { print "  no figure: " $4 " " $3 " at " $1 " km, " $2 " %: " $11 }' "$CSV" |
 		sort | uniq -c | sort -rn | head -20
 }
 
@@ -414,15 +408,17 @@ plots() {
 		gnuplot -e "csv='$CSV'; kind='$kind'; line=$LINE_MBPS; out='$OUT/wan-$kind.svg'" "$LAB_ROOT/bench/plot_wan.gp" ||
 			echo "gnuplot did not draw $OUT/wan-$kind.svg"
 	done
+	awk -v s="$SECONDS" '{ n++; ms += ($2 - $1) / 1e6 } END {
+		printf "a processor of this machine stood still %d times in %d s, for %.0f ms in all\n", n, s, ms }' "$LAB_DIR/stalls"
 	echo "figures: $CSV; drawn: $(ls "$OUT"/wan-*.svg 2>/dev/null | tr '\n' ' ')"
 }
 
 options "$@"
 need
-make -s -C "$LAB_ROOT" O="$LAB_BUILD" "$LAB_BUILD/bench/bench_msg" || exit
+make -s -C "$LAB_ROOT" O="$LAB_BUILD" "$LAB_BUILD/bench/bench_msg" "$LAB_BUILD/bench/bench_times" || exit
 mkdir -p "$OUT" || exit
 CSV=$OUT/wan.csv
-echo km,loss_percent,measure,system,mbit_s,n,p50_us,p99_us,p99_9_us,why >"$CSV"
+echo km,loss_percent,measure,system,mbit_s,n,p50_us,p99_us,p99_9_us,left_out,why >"$CSV"
 lab_up
 for ns in ea eb; do
 	lab_sysctl $ns net.ipv4.tcp_rmem='4096 131072 67108864' net.ipv4.tcp_wmem='4096 131072 67108864'
@@ -430,7 +426,8 @@ done
 choose_line
 lab_line --rate "${LINE_MBPS}M" --queue 1M
 serve
-echo "goodput in Mbit/s; latency and beside: p50/p99.9 in us"
+ip netns exec "$LAB_ID-line" "$LAB_BUILD/bench/bench_times" watch "$LAB_DIR/stalls" & # ends with the namespace
+echo "goodput in Mbit/s; latency and beside: p50/p99/p99.9 in us"
 for p in "${POINTS[@]}"; do
 	point "${p%%:*}" "${p#*:}"
 done

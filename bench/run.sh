@@ -21,7 +21,7 @@ fec 1 0.2 erasure code, beside a copy
 edge 0.5 0.3 a packet through a whole edge, beside a forwarder that does nothing to it
 flood 1.5 0.5 garbage at the UDP port, beside a socket that throws it away
 fair 10 1.7 one bottleneck, beside CUBIC, BBR and itself
-wan 22 1.3 goodput and latency over distance and loss, beside TCP and QUIC'
+wan 32 1.8 goodput and latency over distance and loss, beside TCP and QUIC'
 
 run_part() { # name
 	local quick=${QUICK:-}

@@ -3,6 +3,8 @@
  *
  * requester.c tells the rules. Each answer is held against what was sent: its PSN (never one that was not sent), its
  * MSN, the opcode that its latest request calls for, its bytes. */
+#include <inttypes.h>
+
 #include "engine.h"
 #include "pattern.h"
 
@@ -40,6 +42,8 @@ static void complete(struct engine *e, struct requester *r, struct msg *m)
 	e->stats.bytes_done += m->plan.len;
 	meter_add(&e->done, e->now_ns, m->plan.len);
 	hist_add(&e->latency, e->now_ns - m->posted_ns);
+	if (e->times != NULL)
+		fprintf(e->times, "%" PRIu64 " %" PRIu64 "\n", m->posted_ns, e->now_ns);
 }
 
 /* Settles all positions below `upto` as far as ACKs can. False if a READ or atomic is in the way. */

@@ -71,6 +71,10 @@ int engine_open(struct engine *e, const struct opt *o, char err[256])
 	r = port_open(&e->port, o, err);
 	if (r != 0)
 		return r;
+	if (o->times != NULL && (e->times = fopen(o->times, "w")) == NULL) {
+		snprintf(err, 256, "cannot write %s: %s", o->times, strerror(errno));
+		return -errno;
+	}
 	e->qps = calloc(o->qps, sizeof(*e->qps));
 	e->ready = calloc(o->qps, sizeof(struct qp *));
 	if (e->qps == NULL || e->ready == NULL) {
@@ -97,6 +101,9 @@ void engine_close(struct engine *e)
 	free(e->ready);
 	e->qps = NULL;
 	e->ready = NULL;
+	if (e->times != NULL)
+		fclose(e->times);
+	e->times = NULL;
 	port_close(&e->port);
 }
 

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "hist.h"
 #include "meter.h"
@@ -56,6 +57,7 @@ struct engine {
 	struct stats stats;
 	struct meter done, exec; /* completions, executions */
 	struct hist latency;
+	FILE *times; /* of --times; NULL: none */
 	char failure[256]; /* why the first QP failed; empty: none did */
 };
 

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* Values below HIST_SUB have a bucket each; above, the leading bit picks the row and the next HIST_SUB_BITS the column. */
+/* Values below HIST_SUB have a bucket each; above, the leading bit picks the row and the next bits the column. */
 static size_t bucket_of(uint64_t ns)
 {
 	unsigned top;

@@ -62,6 +62,7 @@ static const struct option_row rows[] = {
     {"ring", V_SIZE, F(ring_bytes), 1 << 20, 1u << 30, "BYTES", "receive ring [32M]"},
     {"bad-rkey-at", V_U64, F(bad_rkey_at), 0, 1e15, "N", "message N gets a wrong R_Key: the responder must refuse"},
     {"bad-byte-at", V_U64, F(bad_byte_at), 0, 1e15, "N", "message N gets one wrong byte: the responder must notice"},
+    {"times", V_TEXT, F(times), 0, 0, "FILE", "for each message, when it was due and when it was done (monotonic ns)"},
     {"json", V_FLAG, F(json), 0, 0, NULL, "one JSON object instead of a summary line"},
     {"once", V_FLAG, F(once), 0, 0, NULL, "server: end after one test"},
     {"quiet", V_FLAG, F(quiet), 0, 0, NULL, "server: no summaries"},

@@ -52,6 +52,7 @@ struct opt {
 	uint8_t tos, ttl;
 	/* lies, to see that they are found: message numbers, -1 for none */
 	int64_t bad_rkey_at, bad_byte_at;
+	const char *times; /* file for when each message was due and done; NULL: none */
 	bool json, once, quiet;
 };
 

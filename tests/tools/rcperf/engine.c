@@ -18,6 +18,7 @@
 enum {
 	RX_BATCH = 128,
 	QP_BUDGET = 16,        /* packets of one QP before the next gets its turn */
+	NICE = -10,            /* a NIC does not wait for its turn */
 	CTL_LOOK_NS = 1000000, /* how often a busy loop looks at the control connection */
 	LONGEST_SLEEP_NS = 100000000,
 	NAP_NS = 50000,
@@ -66,7 +67,7 @@ int engine_open(struct engine *e, const struct opt *o, char err[256])
 
 	*e = (struct engine){.opt = o, .nqps = o->qps, .pmtu = o->mtu, .next_timer_ns = NEVER, .ctl_fd = -1};
 	e->deep = (uint64_t)roce_read_psns(o->size, o->mtu) * o->depth * o->qps >= NAP_DEPTH;
-	attention_ask(0); /* a NIC would not wait for its turn */
+	attention_ask(NICE);
 	e->now_ns = clock_ns();
 	r = port_open(&e->port, o, err);
 	if (r != 0)

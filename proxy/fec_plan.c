@@ -2,17 +2,22 @@
 #include "fec_plan.h"
 
 #define FADE_NUMBERS 262144.0 /* sums are halved here: 1,000 losses at 0.4 % */
-#define LOST_SEEN    8.0      /* fewer losses say nothing of their rate, ... */
-#define BURSTS_SEEN  4.0      /* ... fewer bursts nothing of their length */
+#define PRIOR_LOST    1.0     /* what a line is taken for of which nothing is known yet: ... */
+#define PRIOR_NUMBERS 1000.0  /* ... one that loses 0.1 % */
+#define BURSTS_SEEN  4.0      /* fewer bursts say nothing of their length */
 #define CLEAN_SEEN   16384.0  /* so many without bursts worth counting: there are none */
-#define K_LEAST      8        /* smaller groups cost more than they are worth */
+#define K_LEAST      4        /* datagrams of a block: a line that has fewer in a round trip repeats as quickly */
+#define BLOCK_BURSTS 16       /* bursts of that length are reckoned with only in blocks so many times as long */
 #define FIXED_LOSS   0.001    /* depth is for at least so much */
-#define COST_MOST    3.0      /* repairs for each datagram, on an idle line */
-#define FULL_LOSSES  10.0     /* the same, where they take the place of datagrams: so many for each loss, ... */
-#define FULL_LEAST   0.05     /* ... or this, ... */
+#define COST_MOST    1.0      /* repairs for each datagram, on an idle line: a long message waits for them */
+#define FULL_SLACK   0.004    /* where load is known as well as that, a line that is full gives up repairs in steps */
+#define FULL_LOSSES  10.0     /* what it may keep at first, for each datagram: so many for each loss, ... */
+#define FULL_COST    0.05     /* ... or this, ... */
 #define FULL_MOST    0.5      /* ... and no more than this */
-#define FULL_STEP    0.93     /* what a full line gives up of them at a time, ... */
-#define FULL_NEAR    1.3      /* ... from so many times the least on */
+#define FULL_STEP    0.93     /* what is left of them after a step, ... */
+#define FULL_NEAR    1.3      /* ... from so many times the least that is of use on; ... */
+#define FULL_LOOKS   40       /* ... which it keeps for so many steps */
+#define FULL_LEAST   0.003    /* less than this is not worth the coding */
 #define WORTH        0.5      /* share of losses left over, more than which FEC is worth nothing */
 #define KEEP_COST    1.25
 #define KEEP_LEFT    4.0      /* 6 % of error in the loss make a factor of 2 */
@@ -33,6 +38,11 @@ void fec_measure_add(struct fec_measure *m, uint64_t numbers, uint64_t lost, uin
 double fec_measure_loss(const struct fec_measure *m)
 {
 	return m->numbers > 0 ? m->lost / m->numbers : 0;
+}
+
+double fec_measure_expected(const struct fec_measure *m)
+{
+	return (m->lost + PRIOR_LOST) / (m->numbers + PRIOR_NUMBERS);
 }
 
 double fec_measure_burst(const struct fec_measure *m)
@@ -110,10 +120,11 @@ static double cost_of(const struct fec_plan *p)
 /* --- what could be done --- */
 
 struct best {
-	/* few, most: the cheapest; fewest, last: in the room that there is, and that has to be */
-	struct fec_plan few, fewest, most, last;
-	double afford, full; /* what those may cost */
-	double fewest_left, last_left;
+	/* few, most: the cheapest that do; fewest: what leaves fewest over in the room that there is */
+	struct fec_plan few, fewest, most;
+	double left;         /* what `few` may leave over; `most`: FEC_LEFT_MOST */
+	double afford, full; /* what few and fewest may cost, and `most` */
+	double fewest_left;
 };
 
 static void cheaper(struct fec_plan *best, const struct fec_plan *p)
@@ -132,10 +143,15 @@ static unsigned m_most(unsigned k, unsigned depth)
 }
 
 /* All m for that k and depth, from what is lost on average. */
-static void try_groups(struct best *b, unsigned k, unsigned depth, double loss, double burst)
+static void try_groups(struct best *b, unsigned k, unsigned depth, unsigned repairs, double loss, double burst)
 {
 	struct fec_plan p = {.k = (uint8_t)k, .depth = (uint8_t)depth};
 	unsigned most = m_most(k, depth), m = (unsigned)(k * loss);
+
+	if (most > repairs / depth)
+		most = repairs / depth;
+	if (!most)
+		return;
 
 	for (m = m < 1 ? 1 : m > most ? most : m; m <= most; m++) {
 		double left;
@@ -148,11 +164,7 @@ static void try_groups(struct best *b, unsigned k, unsigned depth, double loss, 
 			b->fewest = p;
 			b->fewest_left = left;
 		}
-		if (cost_of(&p) <= b->full && (!b->last.k || left < b->last_left)) {
-			b->last = p;
-			b->last_left = left;
-		}
-		if (left <= FEC_LEFT_FEW) {
+		if (left <= b->left) {
 			cheaper(&b->few, &p);
 			return;
 		}
@@ -165,62 +177,88 @@ static const uint8_t sizes[] = {240, 200, 160, 128, 96, 64, 48, 32, 24, 16, 12, 
 /* Repairs for each datagram that the line has room for. */
 static double cost_most(const struct fec_line *line)
 {
-	if (line->full || line->load >= FEC_LOAD_MOST)
+	double most = fec_load_most(line);
+
+	if (line->full || line->load >= most)
 		return 0;
-	return line->load > FEC_LOAD_MOST / (1 + COST_MOST) ? FEC_LOAD_MOST / line->load - 1 : COST_MOST;
+	return line->load > most / (1 + COST_MOST) ? most / line->load - 1 : COST_MOST;
+}
+
+/* Of a block: what comes behind it waits until they are out. */
+static unsigned repairs_most(const struct fec_line *line)
+{
+	double n = line->rtt_datagrams / FEC_REPAIRS_PART;
+
+	return n >= FEC_BLOCK_PARITY_MAX ? FEC_BLOCK_PARITY_MAX : n < 2 ? 2 : (unsigned)n;
+}
+
+static void try_all(struct best *b, double loss, double burst, const struct fec_line *line)
+{
+	unsigned repairs = repairs_most(line);
+
+	for (unsigned d = 0; d < sizeof(depths) && (d == 0 || depths[d] <= line->block_datagrams); d++) {
+		double most = line->block_datagrams / depths[d];
+		unsigned k = most > FEC_K_MAX ? FEC_K_MAX : most < 1 ? 1 : (unsigned)most;
+
+		if (d > 0 && burst < 1.05)
+			break; /* it would only take longer */
+		try_groups(b, k, depths[d], repairs, loss, burst);
+		for (unsigned i = 0; i < sizeof(sizes); i++)
+			if (sizes[i] < k)
+				try_groups(b, sizes[i], depths[d], repairs, loss, burst);
+	}
+}
+
+/* What may be left over: so few that hardly any of a round trip's datagrams are. */
+static double left_few(double loss, const struct fec_line *line)
+{
+	double lost = loss * line->rtt_datagrams;
+
+	if (lost * FEC_LEFT_MOST <= FEC_LEFT_RTT)
+		return FEC_LEFT_MOST;
+	return lost * FEC_LEFT_FEW >= FEC_LEFT_RTT ? FEC_LEFT_FEW : FEC_LEFT_RTT / lost;
+}
+
+static struct fec_plan best_of(const struct best *b)
+{
+	if (b->few.k && cost_of(&b->few) <= b->afford)
+		return b->few;
+	return b->fewest.k && b->fewest_left <= WORTH ? b->fewest : (struct fec_plan){0};
 }
 
 static double cost_full(double loss)
 {
 	double cost = FULL_LOSSES * loss;
 
-	return cost > FULL_MOST ? FULL_MOST : cost < FULL_LEAST ? FULL_LEAST : cost;
+	return cost > FULL_MOST ? FULL_MOST : cost < FULL_COST ? FULL_COST : cost;
 }
 
-static void try_all(struct best *b, double loss, double burst, const struct fec_line *line)
+/* A full line does not say how much more it is to carry. Often it is what a moment has left: so it goes down to what is
+ * of use, the last steps are small, and it stays there for a while. Then it is a line that is full. */
+static struct fec_plan step_down(const struct fec_plan *plan, double loss, double burst, const struct fec_line *line)
 {
-	for (unsigned d = 0; d < sizeof(depths) && (d == 0 || depths[d] * K_LEAST <= line->block_datagrams); d++) {
-		double most = line->block_datagrams / depths[d];
-		unsigned k = most > FEC_K_MAX ? FEC_K_MAX : most < K_LEAST ? K_LEAST : (unsigned)most;
+	struct best b = {.full = cost_full(loss)};
+	double near, step = plan->k ? FULL_STEP * cost_of(plan) : 0;
+	bool stays = line->full <= FULL_LOOKS;
 
-		if (d > 0 && burst < 1.05)
-			break; /* it would only take longer */
-		try_groups(b, k, depths[d], loss, burst);
-		for (unsigned i = 0; i < sizeof(sizes); i++)
-			if (sizes[i] < k)
-				try_groups(b, sizes[i], depths[d], loss, burst);
-	}
-}
-
-/* A full line does not say how much more it is to carry. Often it is what a moment has left: so the last steps are
- * small. */
-static void step_down(struct best *b, const struct fec_plan *plan, double loss, double burst,
-                      const struct fec_line *line)
-{
-	double near = b->most.k ? FULL_NEAR * cost_of(&b->most) : 0, step = FULL_STEP * cost_of(plan);
-
-	*b = (struct best){.afford = near < step ? near : step, .full = b->full};
-	try_all(b, loss, burst, line);
+	if (step < FULL_LEAST || line->slack > FULL_SLACK)
+		return (struct fec_plan){0};
+	try_all(&b, loss, burst, line);
+	near = stays && b.most.k ? FULL_NEAR * cost_of(&b.most) : step;
+	b = (struct best){.afford = near < step ? near : step, .full = b.full, .left = left_few(loss, line)};
+	try_all(&b, loss, burst, line);
+	return stays && b.most.k && !(b.fewest.k && b.fewest_left <= FEC_LEFT_MOST) ? b.most : best_of(&b);
 }
 
 static struct fec_plan plan_for(const struct fec_plan *plan, double loss, double burst, const struct fec_line *line)
 {
-	struct best b = {.afford = cost_most(line), .full = cost_full(loss)};
+	struct best b = {.afford = cost_most(line), .left = left_few(loss, line)};
 
-	try_all(&b, loss, burst, line);
-	if (line->full && plan->k)
-		step_down(&b, plan, loss, burst, line);
-	if (b.few.k && cost_of(&b.few) <= b.afford)
-		return b.few;
-	if (b.fewest.k && b.fewest_left <= FEC_LEFT_MOST)
-		return b.fewest;
-	if (b.most.k)
-		return b.most;
-	if (b.fewest.k && (!b.last.k || b.fewest_left < b.last_left)) {
-		b.last = b.fewest;
-		b.last_left = b.fewest_left;
-	}
-	return b.last_left <= WORTH ? b.last : (struct fec_plan){0};
+	if (line->full)
+		return step_down(plan, loss, burst, line);
+	if (b.afford > 0)
+		try_all(&b, loss, burst, line);
+	return best_of(&b);
 }
 
 /* --- which is taken --- */
@@ -238,14 +276,24 @@ static bool fits(const struct fec_plan *p, const struct fec_line *line)
 	return p->k * p->depth <= KEEP_ROOM * line->block_datagrams || (p->k <= K_LEAST && p->depth == 1);
 }
 
+/* Depth for bursts that nobody has seen is for blocks that are long enough. */
+static double burst_of(const struct fec_measure *m, const struct fec_line *line)
+{
+	double burst = fec_measure_burst(m), most = line->block_datagrams / BLOCK_BURSTS;
+
+	if (m->bursts >= BURSTS_SEEN || burst <= most)
+		return burst;
+	return most > 1 ? most : 1;
+}
+
 static void update_auto(struct fec_plan *plan, uint64_t *changed_ns, const struct fec_measure *m,
                         const struct fec_line *line, uint64_t now_ns)
 {
-	double loss = fec_measure_loss(m), burst = fec_measure_burst(m), left;
+	double loss = fec_measure_expected(m), burst = burst_of(m, line), left;
 	bool may_drop = now_ns >= *changed_ns + FEC_HOLD_NS;
 	struct fec_plan want;
 
-	if (!plan->k && (loss < FEC_ON_LOSS || m->lost < LOST_SEEN || line->block_datagrams < K_LEAST))
+	if (!plan->k && (loss < FEC_ON_LOSS || line->block_datagrams < K_LEAST))
 		return;
 	if (plan->k && (loss < FEC_ON_LOSS / 2 || line->block_datagrams < K_LEAST / 2.0)) {
 		if (may_drop)
@@ -260,7 +308,7 @@ static void update_auto(struct fec_plan *plan, uint64_t *changed_ns, const struc
 	left = fec_left_over(&want, loss, burst);
 	if (fits(plan, line) &&
 	    fec_left_over(plan, loss, burst) <= KEEP_LEFT * (left > FEC_LEFT_FEW ? left : FEC_LEFT_FEW)) {
-		bool too_much = line->full || line->load * (1 + cost_of(plan)) > (FEC_LOAD_MOST + 1) / 2;
+		bool too_much = line->full || line->load * (1 + cost_of(plan)) > fec_load_full(line->slack);
 
 		if (!(too_much && cost_of(plan) > cost_of(&want)) &&
 		    (cost_of(plan) <= KEEP_COST * cost_of(&want) || !may_drop))

@@ -206,8 +206,8 @@ void fec_budget_spend(struct fec_budget *b, const struct fec_plan *plan, size_t 
 	b->next_ns += saving_ns(plan, bytes, share_bps);
 }
 
-unsigned fec_budget_rows(struct fec_budget *b, const struct fec_plan *plan, size_t row_bytes, uint64_t share_bps,
-                         uint64_t saved_ns, uint64_t now_ns, uint64_t *when_ns)
+unsigned fec_budget_rows(struct fec_budget *b, const struct fec_plan *plan, unsigned least, size_t row_bytes,
+                         uint64_t share_bps, uint64_t saved_ns, uint64_t now_ns, uint64_t *when_ns)
 {
 	uint64_t row_ns = saving_ns(plan, row_bytes, share_bps), floor, rows;
 
@@ -216,8 +216,8 @@ unsigned fec_budget_rows(struct fec_budget *b, const struct fec_plan *plan, size
 	floor = now_ns > saved_ns ? now_ns - saved_ns : 0;
 	if (b->next_ns < floor)
 		b->next_ns = floor;
-	if (b->next_ns + row_ns > now_ns) {
-		*when_ns = b->next_ns + row_ns;
+	if (b->next_ns + least * row_ns > now_ns) {
+		*when_ns = b->next_ns + least * row_ns;
 		return 0;
 	}
 	rows = (now_ns - b->next_ns) / row_ns;

@@ -95,10 +95,10 @@ struct fec_budget {
 	uint64_t next_ns; /* a virtual clock, as in wan_pacer.c: what was spent is paid for then */
 };
 
-/* How many rows of `row_bytes` (at most plan->m) may be sent now; 0: *when_ns says when one may. share_bps: the line's
- * rate, or what of it this budget may count on. saved_ns: time that may have been saved up. */
-unsigned fec_budget_rows(struct fec_budget *b, const struct fec_plan *plan, size_t row_bytes, uint64_t share_bps,
-                         uint64_t saved_ns, uint64_t now_ns, uint64_t *when_ns);
+/* How many rows of `row_bytes` (at least `least`, at most plan->m) may be sent now; 0: *when_ns says when `least` may.
+ * share_bps: the line's rate, or what of it this budget may count on. saved_ns: time that may have been saved up. */
+unsigned fec_budget_rows(struct fec_budget *b, const struct fec_plan *plan, unsigned least, size_t row_bytes,
+                         uint64_t share_bps, uint64_t saved_ns, uint64_t now_ns, uint64_t *when_ns);
 /* A repair that was due anyway: counts too. */
 void fec_budget_spend(struct fec_budget *b, const struct fec_plan *plan, size_t bytes, uint64_t share_bps);
 

@@ -327,8 +327,10 @@ static void note_waiting(struct proxy *p, bool waits)
 	if (p->waits == waits)
 		return;
 	p->waits = waits;
-	for (uint32_t i = 0; i < p->npaths; i++)
+	for (uint32_t i = 0; i < p->npaths; i++) {
 		rate_waits(&p->path[i].pacer->control, waits);
+		p->path[i].fec.look.idle |= !waits;
+	}
 }
 
 /* One that is held by its pacer keeps its place, whatever control of others goes past it: lanes with much to report

@@ -361,7 +361,8 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	}
 	if (what == WAN_ALL && wan_path_asker(p, l) && !s->report_due && put_size_probe(&b, cap))
 		return seal(&b);
-	b.cap -= wan_fec_room(p);
+	b.fec_room = wan_fec_room(path, s);
+	b.cap -= b.fec_room;
 	if (s->report_due)
 		put_report(&b);
 	if (s->recv.refused_bits)

@@ -5,11 +5,17 @@
 
 #define HOLD_MIN_NS   50000ull
 #define BLOCK_SMALL   32     /* datagrams that a block may wait for on a slow line: for a quarter of a round trip */
-#define LOOK_NUMBERS  16384  /* datagrams' time over which load is looked at: a burst of the pacer is 0.1 % of it */
+#define LOOK_NUMBERS  16384  /* datagrams' time that load is looked at: a burst of the pacer is 0.1 % of it; ... */
+#define LOOK_NS       50000000ull /* ... no longer: a line that fills up is to have its room in the first second */
+#define LOOK_SLACK    16     /* datagrams of such a burst */
+#define LOOKS_MOST    16     /* that load is averaged over */
+#define BUSY_LEAST    32     /* datagrams without a pause that make a line full, or its worker */
+#define BLOCK_LEAST   11     /* ... and for a round trip: a message of 64 KiB */
 #define FILLED_FADE   4096.0 /* datagrams over which the rate of lanes is averaged */
 #define LANE_LEAST    8      /* datagrams of a block: a lane that sends fewer is idle, its line not slow */
 #define SPARE_LOAD    0.125  /* on a line less loaded than that blocks may close with an eighth of their members */
-#define FULL_LANES    4      /* lanes that send at full depth at a time; others have smaller blocks */
+#define FULL_LANES    4      /* lanes that send at full depth at a time; others have smaller blocks: ... */
+#define SHORT_LANES   16     /* ... so many one group each */
 
 /* --- memory --- */
 
@@ -22,25 +28,29 @@ uint32_t wan_fec_stride(const struct proxy_config *c)
 	return c->fec.mode == FEC_OFF ? 0 : (most + 63) & ~63u;
 }
 
-/* For any plan: it may change while the link runs. */
+static uint64_t rtt_datagrams(const struct proxy_config *c)
+{
+	return c->rate_hint_bps / 8 * (c->rtt_hint_ns / 1000) / 1000000 / wan_fec_stride(c);
+}
+
+/* For any plan: it may change while the link runs. A lane that finds none left goes without repairs for a block. */
 uint32_t wan_fec_pool_bufs(const struct proxy_config *c)
 {
-	uint32_t lanes = (uint32_t)c->nlanes / c->nshards + 1;
+	uint64_t lanes = min_u64((uint64_t)c->nlanes / c->nshards + 1, SHORT_LANES), full;
 
-	return c->fec.mode == FEC_OFF ? 0 : 2 * (FULL_LANES * FEC_BLOCK_PARITY_MAX + FEC_M_MAX * lanes);
+	if (c->fec.mode == FEC_OFF)
+		return 0;
+	full = clamp_u64(rtt_datagrams(c) / FEC_REPAIRS_PART, FEC_M_MAX, FEC_BLOCK_PARITY_MAX);
+	return (uint32_t)(2 * (FULL_LANES * full + FEC_M_MAX * lanes));
 }
 
 /* Two blocks of all that the line carries: half a round trip (fec_plan.h). */
 uint32_t wan_fec_kept(const struct proxy_config *c)
 {
-	uint32_t stride = wan_fec_stride(c);
-	uint64_t n;
-
-	if (!stride)
+	if (c->fec.mode == FEC_OFF)
 		return 0;
-	n = c->rate_hint_bps / 8 * (c->rtt_hint_ns / 1000) / 1000000 / 2 / stride;
-	n = min_u64(n, FEC_KEEP_BYTES_MAX / stride);
-	return (uint32_t)clamp_u64(n, FEC_KEEP_MIN, 60000);
+	return (uint32_t)clamp_u64(min_u64(rtt_datagrams(c) / 2, FEC_KEEP_BYTES_MAX / wan_fec_stride(c)), FEC_KEEP_MIN,
+	                           60000);
 }
 
 void wan_fec_init_space(struct pn_space *s, struct fec_space *f, uint64_t *cells, uint32_t id)
@@ -65,15 +75,27 @@ static double carried(const struct wan_path *path, uint64_t ns)
 /* The part of a round trip that a block may take; more where the line is so slow that nothing would come together. */
 static uint64_t part_ns(const struct wan_path *path, unsigned part)
 {
-	uint64_t rtt = wan_rtt_min_ns(&path->rtt), small = (uint64_t)(BLOCK_SMALL / carried(path, 1));
+	uint64_t rtt = wan_rtt_min_ns(&path->rtt), datagram = (uint64_t)(1 / carried(path, 1));
 
-	return max_u64(rtt / part, min_u64(rtt / 4, small));
+	return max_u64(rtt / part, max_u64(min_u64(rtt / 4, BLOCK_SMALL * datagram), min_u64(rtt, BLOCK_LEAST * datagram)));
 }
 
-/* How long a block may wait for more datagrams. */
+/* How long a block may wait for more datagrams, ... */
 static uint64_t hold_ns(const struct wan_path *path)
 {
 	return max_u64(part_ns(path, FEC_HOLD_PART), HOLD_MIN_NS);
+}
+
+/* ... and how long if its lane has none. */
+static uint64_t hold_dry_ns(const struct wan_path *path)
+{
+	return max_u64(wan_rtt_min_ns(&path->rtt) / FEC_HOLD_PART, HOLD_MIN_NS);
+}
+
+/* When the block that fills is old enough. */
+static uint64_t closes_ns(const struct wan_path *path, const struct lane *l, const struct fec_tx *t)
+{
+	return t->fill.opened_ns + (wan_lane_has_packets(l) ? hold_ns(path) : hold_dry_ns(path));
 }
 
 /* A block closed: what its lane sends in hold_ns(), averaged over datagrams, so that busy lanes count most. */
@@ -95,7 +117,8 @@ static void note_filled(struct wan_path *path, const struct fec_block *b, uint64
 static double lane_room(const struct wan_path *path, const struct fec_line *line)
 {
 	double sends = path->fec.filled_rate / path->fec.filled * FEC_HOLD_PART / (FEC_HOLD_PART + 1);
-	double spare = line->full ? 0 : FEC_LOAD_MOST / (line->load > SPARE_LOAD ? line->load : SPARE_LOAD) - 1;
+	double load = line->load > SPARE_LOAD ? line->load : SPARE_LOAD;
+	double spare = line->full ? 0 : fec_load_most(line) / load - 1;
 
 	return spare > 0 ? sends * (1 + spare) : sends;
 }
@@ -103,12 +126,17 @@ static double lane_room(const struct wan_path *path, const struct fec_line *line
 static struct fec_line line_of(const struct proxy *p, const struct wan_path *path)
 {
 	struct fec_line line = {.block_datagrams = carried(path, part_ns(path, FEC_BLOCK_PART)),
+	                        .rtt_datagrams = carried(path, wan_rtt_min_ns(&path->rtt)),
 	                        .load = path->fec.load,
+	                        .slack = path->fec.slack > FEC_SLACK ? path->fec.slack : FEC_SLACK,
 	                        .full = path->fec.full};
 	double lane = path->fec.filled > 0 ? lane_room(path, &line) : line.block_datagrams;
 
-	if (p->cfg.fec.mode == FEC_AUTO && lane < line.block_datagrams)
-		line.block_datagrams = lane > LANE_LEAST ? lane : LANE_LEAST;
+	if (p->cfg.fec.mode == FEC_AUTO && lane < line.block_datagrams) {
+		double least = line.block_datagrams < LANE_LEAST ? line.block_datagrams : LANE_LEAST;
+
+		line.block_datagrams = lane > least ? lane : least;
+	}
 	return line;
 }
 
@@ -120,16 +148,37 @@ static uint64_t since(_Atomic uint64_t *sum, uint64_t *before)
 	return *before - was;
 }
 
-/* What of the line all shards took lately. True: that is news. Packets often go alone where the line has room for that,
- * and together where it has not. So how full it is follows from what it would carry if all datagrams were full, and had
- * as many repairs each as they have. */
-static bool look_at_load(struct proxy *p, struct wan_path *path)
+static uint64_t look_after_ns(const struct wan_path *path)
+{
+	uint64_t numbers_ns = (uint64_t)(LOOK_NUMBERS / carried(path, 1));
+
+	return max_u64(wan_rtt_min_ns(&path->rtt), min_u64(numbers_ns, LOOK_NS));
+}
+
+/* A look that finds what was found before makes it surer. */
+static void note_load(struct wan_path *path, double load, double slack)
+{
+	struct fec_load *look = &path->fec.look;
+	double off = load - path->fec.load;
+
+	if (!look->looks || off > slack || off < -slack) {
+		look->looks = 0;
+		path->fec.load = load;
+	}
+	look->looks += look->looks < LOOKS_MOST;
+	path->fec.load += (load - path->fec.load) / look->looks;
+	path->fec.slack = slack / look->looks > FEC_SLACK ? slack / look->looks : FEC_SLACK;
+}
+
+/* What of the line all shards took lately. Packets often go alone where the line has room for that, and together where
+ * it has not. So how full it is follows from what it would carry if all datagrams were full, and had as many repairs
+ * each as they have. */
+static void look_at_load(struct proxy *p, struct wan_path *path)
 {
 	struct fec_load *look = &path->fec.look;
 	double datagrams = carried(path, p->now_ns - look->ns), line, data, around, with = 1;
+	bool full;
 
-	if (p->now_ns < look->ns + wan_rtt_min_ns(&path->rtt) || datagrams < LOOK_NUMBERS)
-		return false;
 	line = datagrams * (path->payload_max + path->pacer->overhead_bytes);
 	around = look->packed_data > 0
 	             ? look->packed_line / look->packed_data
@@ -137,14 +186,28 @@ static bool look_at_load(struct proxy *p, struct wan_path *path)
 	data = (double)since(&path->pacer->data_bytes, &look->data_bytes) * around;
 	if (look->packed > 0 && look->datagrams > 0)
 		with += look->repairs / look->datagrams / (look->packed_line / look->packed);
-	path->fec.load = (data + (double)since(&path->pacer->other_bytes, &look->other_bytes)) / line;
-	path->fec.full = path->fec.load * with >= FEC_LOAD_FULL;
+	note_load(path, (data + (double)since(&path->pacer->other_bytes, &look->other_bytes)) / line,
+	          LOOK_SLACK / datagrams);
+	full = path->fec.load * with >= fec_load_full(path->fec.slack) || (!look->idle && look->datagrams >= BUSY_LEAST);
+	path->fec.full = full ? path->fec.full + 1 : 0;
+	look->idle = !p->waits;
 	look->repairs = look->datagrams = 0;
 	look->packed /= 2;
 	look->packed_data /= 2;
 	look->packed_line /= 2;
 	look->ns = p->now_ns;
-	return true;
+	look->next_ns = p->now_ns + look_after_ns(path);
+}
+
+static void replan(struct proxy *p, struct wan_path *path)
+{
+	struct fec_line line = line_of(p, path);
+
+	if (p->session.peer_without_fec) {
+		path->fec.plan.k = 0;
+		return;
+	}
+	fec_plan_update(&path->fec.plan, &path->fec.changed_ns, &p->cfg.fec, &path->fec.measure, &line, p->now_ns);
 }
 
 void wan_fec_note_load(struct wan_build *b, size_t len)
@@ -155,6 +218,10 @@ void wan_fec_note_load(struct wan_build *b, size_t len)
 
 	if (!b->s->fec)
 		return;
+	if (b->p->now_ns >= look->next_ns) {
+		look_at_load(b->p, b->path);
+		replan(b->p, b->path);
+	}
 	if (b->repair) {
 		look->repairs += (double)line;
 		return;
@@ -172,17 +239,6 @@ void wan_fec_note_load(struct wan_build *b, size_t len)
 	}
 }
 
-static void replan(struct proxy *p, struct wan_path *path)
-{
-	struct fec_line line = line_of(p, path);
-
-	if (p->session.peer_without_fec) {
-		path->fec.plan.k = 0;
-		return;
-	}
-	fec_plan_update(&path->fec.plan, &path->fec.changed_ns, &p->cfg.fec, &path->fec.measure, &line, p->now_ns);
-}
-
 void wan_fec_session_start(struct proxy *p)
 {
 	if (!p->fec)
@@ -192,6 +248,7 @@ void wan_fec_session_start(struct proxy *p)
 		struct wan_path *path = &p->path[i];
 
 		path->fec.look.ns = p->now_ns;
+		path->fec.look.next_ns = p->now_ns + look_after_ns(path);
 		since(&path->pacer->data_bytes, &path->fec.look.data_bytes);
 		since(&path->pacer->other_bytes, &path->fec.look.other_bytes);
 		replan(p, path);
@@ -266,7 +323,7 @@ void wan_fec_put(struct wan_build *b)
 		return;
 	block_done(b->s, t->done_id, b->p->now_ns);
 	if (t->filling)
-		wan_lane_wake_at(b->p, b->l, t->fill.opened_ns + hold_ns(b->path));
+		wan_lane_wake_at(b->p, b->l, closes_ns(b->path, b->l, t));
 	b->l->fec_sending = (uint8_t)(b->l->fec_sending - !t->sending);
 }
 
@@ -303,7 +360,7 @@ void wan_fec_protect(struct wan_build *b)
 		b->l->fec_sending++;
 	}
 	if (t->filling)
-		wan_lane_wake_at(b->p, b->l, t->fill.opened_ns + hold_ns(b->path));
+		wan_lane_wake_at(b->p, b->l, closes_ns(b->path, b->l, t));
 	if (t->sending)
 		wan_lane_kick(b->p, b->l);
 }
@@ -313,17 +370,20 @@ void wan_fec_on_timer(struct proxy *p, struct lane *l, struct pn_space *s)
 	struct wan_path *path = &p->path[s->path];
 	struct fec_tx *t = s->fec ? &s->fec->tx : NULL;
 	uint64_t when, last;
-	unsigned rows;
+	unsigned rows, least;
 
 	if (!t || !t->filling)
 		return;
-	if (t->sending || p->now_ns < t->fill.opened_ns + hold_ns(path)) {
-		wan_lane_wake_at(p, l, max_u64(t->fill.opened_ns, t->sending ? p->now_ns : 0) + hold_ns(path));
+	when = closes_ns(path, l, t);
+	if (t->sending || p->now_ns < when) {
+		wan_lane_wake_at(p, l, t->sending ? p->now_ns + hold_dry_ns(path) : when);
 		return;
 	}
-	rows = fec_budget_rows(&path->fec.budget, &t->fill.plan, fec_tx_row_bytes(t), share_bps(p, path), hold_ns(path),
-	                       p->now_ns, &when);
-	last = t->fill.opened_ns + hold_most_ns(path);
+	last = t->fill.opened_ns + hold_ns(path);
+	least = p->now_ns < last && t->fill.plan.m > 1 ? 2 : 1;
+	rows = fec_budget_rows(&path->fec.budget, &t->fill.plan, least, fec_tx_row_bytes(t), share_bps(p, path),
+	                       hold_ns(path), p->now_ns, &when);
+	last = least > 1 ? last : t->fill.opened_ns + hold_most_ns(path);
 	if (!rows && p->now_ns < last) {
 		wan_lane_wake_at(p, l, min_u64(when, last));
 		return;
@@ -443,7 +503,7 @@ bool wan_fec_on_arrivals(struct proxy *p, struct pn_space *s, const struct wan_f
 		return true; /* overtaken by a newer one */
 	fec_measure_add(&path->fec.measure, a.numbers - old->numbers, a.lost - old->lost, a.bursts - old->bursts);
 	*old = a;
-	if (look_at_load(p, path) || !path->fec.plan.k)
+	if (!path->fec.plan.k)
 		replan(p, path);
 	return true;
 }

@@ -13,7 +13,8 @@
  * Loss detection waits for FEC: a member counts as sent when the last repair of its block was (wan_sent.h), a round
  * trip after it was sent itself at the latest. A block closes by count, or when it is hold_ns() old and the budget
  * has something left, or after a quarter of a round trip whatever is left. So no loss waits for a block that does not
- * close.
+ * close. On a slow line, where few datagrams come together, blocks may be older; but what has nothing behind it in its
+ * lane closes one as soon as it would be old enough on a fast line: mostly it ends a message.
  *
  * Groups are of one path, and so are their repairs. What counts is how many of the k + m are lost, and repairs are few
  * of them: on another path they would be spared what hits a twentieth of the group, would come as late as the slower of
@@ -58,10 +59,10 @@ void wan_fec_reconfigured(struct proxy *p);
 /* The path is dead: what is protected goes again on another. */
 void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s);
 
-/* Bytes of a datagram that stay free for what a repair has in front of it. */
-static inline size_t wan_fec_room(const struct proxy *p)
+/* Bytes of the next datagram that stay free for what a repair has in front of it; none if it is for no group. */
+static inline size_t wan_fec_room(const struct wan_path *path, const struct pn_space *s)
 {
-	return p->fec ? FEC_ROOM : 0;
+	return s->fec && (s->fec->tx.filling || path->fec.plan.k) ? FEC_ROOM : 0;
 }
 
 /* Sending. There is a repair to go, before anything else. */

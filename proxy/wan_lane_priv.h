@@ -24,6 +24,7 @@ struct wan_build {
 	struct pn_space *s; /* of the lane on that path */
 	uint8_t *buf;
 	size_t cap, off;      /* bytes: room without the tag, and how far it is filled */
+	size_t fec_room;      /* that is kept free for what a repair of it would have in front */
 	struct sent_entry *e; /* what is in it */
 	struct wan_hdr h;
 	bool data; /* has packets in it */

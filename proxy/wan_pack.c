@@ -73,7 +73,7 @@ static void first_send(struct wan_build *b, uint32_t slot)
 /* Whole, into an empty datagram of the path. */
 static bool fits_any(const struct wan_build *b, uint16_t len)
 {
-	return (size_t)len + WAN_PACKET_OVERHEAD + WAN_HDR_LEN + WAN_TAG_LEN + wan_fec_room(b->p) <=
+	return (size_t)len + WAN_PACKET_OVERHEAD + WAN_HDR_LEN + WAN_TAG_LEN + b->fec_room <=
 	       b->path->payload_max;
 }
 
@@ -201,7 +201,7 @@ void wan_pack_firsts(struct wan_build *b)
 
 void wan_pack_ip(struct wan_build *b)
 {
-	size_t max = (size_t)b->path->payload_max - WAN_TAG_LEN - WAN_HDR_LEN - wan_fec_room(b->p), n;
+	size_t max = (size_t)b->path->payload_max - WAN_TAG_LEN - WAN_HDR_LEN - b->fec_room, n;
 
 	if (!wan_spread_takes_ip(b->p, b->l, b->path))
 		return;

@@ -41,13 +41,17 @@ struct wan_path {
 		/* what it carries */
 		struct fec_load {
 			uint64_t ns, data_bytes, other_bytes; /* at the last look: when, and the pacer's sums */
+			uint64_t next_ns;                     /* when to look again */
+			bool idle;                            /* since then this shard had nothing waiting once */
+			unsigned looks;                       /* in a row that found about the same load */
 			/* of this shard since: bytes on the line, and other ones with packets */
 			double repairs, datagrams;
 			/* of these, as full as can be: their number, bytes within, on the line */
 			double packed, packed_data, packed_line;
 		} look;
 		double load; /* share of its time for all but repairs, if datagrams were full */
-		bool full;   /* with repairs, nothing was left */
+		double slack; /* how far that may be off */
+		unsigned full; /* with repairs, nothing was left, at the last so many looks */
 		/* sums over datagrams in blocks: their number, and what their lane sends in a block's time */
 		double filled, filled_rate;
 	} fec;

@@ -99,6 +99,8 @@ sim() {
 	step '400G x 1000 km, 1 % loss' build/gcc/lrsim --full 400g-1000km-4096-loss1
 	if [ -z "$FULL" ]; then
 		step 'FEC=auto, bursts, an idle line' build/gcc/lrsim --fec auto-burst8-load1
+		step 'FEC=auto, a slow line, messages' build/gcc/lrsim --fec slow-msgs-1000km-1
+		step 'FEC=auto, a slow line, full' build/gcc/lrsim --fec slow-full-1000km-1
 	else
 		for run in $(build/gcc/lrsim --fec list); do
 			step "FEC $run" build/gcc/lrsim --fec "$run"

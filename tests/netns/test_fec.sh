@@ -53,10 +53,21 @@ status_says() {
 	NOTE=$(lab_client a status | sed -n 's/^  fec *//p')
 }
 
+# Messages on a quarter of the line, from the first one on.
 auto_on() {
-	transfer loss=1% -- --secs 4 --depth 32 || return
-	[ "$(lab_status a '.links[0].fec.paths[0].k')" -gt 0 ] || why "auto is still off at 1 % loss" || return
+	mended 95 loss=1% -- --secs 4 --size 65536 --every-ms 4.4 --depth 512 || return
+	[ "$(lab_status a '.links[0].fec.paths[0].k')" -gt 0 ] || why "auto is off at 1 % loss" || return
 	NOTE="$NOTE; $(lab_client a status | sed -n 's/^  fec *//p')"
+}
+
+# A full line has none, but for the moment that it takes to see that.
+auto_full() {
+	local repairs datagrams
+	repairs=$(ctr a fec_tx_repairs) datagrams=$(ctr a wan_tx_datagrams)
+	transfer loss=1% -- --secs 4 --depth 32 || return
+	repairs=$(($(ctr a fec_tx_repairs) - repairs)) datagrams=$(($(ctr a wan_tx_datagrams) - datagrams))
+	NOTE="$NOTE; $repairs repairs, $datagrams datagrams"
+	[ $((100 * repairs)) -lt "$datagrams" ] || why "$NOTE: a full line pays for FEC"
 }
 
 # Both edges take up another FEC= while packets flow, and say so; every byte is right all the same.
@@ -139,7 +150,8 @@ check "fec: another K+M by reload, under load" reload_to 16+4
 check "fec: auto by reload, under load" reload_to auto
 check "fec: off by reload: the link restarts" turned_off
 check "fec: FEC=auto" link auto auto
-check "fec: auto, off on a clean line, on at 1 %" auto_on
+check "fec: auto, a line with room, 1 % is rebuilt" auto_on
+check "fec: auto, a full line has no repairs" auto_full
 check "fec: FEC=off at the other edge" link 16+4 off
 check "fec: nothing is sent to an edge without" off_there
 check_end

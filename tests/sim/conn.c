@@ -246,6 +246,8 @@ void conn_completed(struct conn *c, int side, const struct wqe *w)
 		if (latency_ns > c->latency_max_ns)
 			c->latency_max_ns = latency_ns;
 	}
+	if (side == 0 && c->w->latency && c->w->latency->completed && c->w->latency->conn == c->id)
+		latency_note(c->w->latency, w->posted_ns, now_of(c));
 	check_completion(c->qp[side], w);
 	word_on_completion(c, side);
 	if (side == 0 && c->qp[0]->req.msg_completed == c->qp[0]->req.plan.nmsgs && !last_life(c, 0))
@@ -261,7 +263,7 @@ void conn_executed(struct conn *c, int side)
 	const struct requester *r = &c->qp[!side]->req;
 
 	flag_executed(c, !side, q->resp.msg - 1);
-	if (c->w->latency && side == 1)
+	if (c->w->latency && !c->w->latency->completed && side == 1)
 		latency_note(c->w->latency, r->ring[(q->resp.msg - 1) & r->ring_mask].posted_ns, now_of(c));
 	if (side == 1 && q->resp.msg == q->resp.plan.nmsgs && !last_life(c, 1))
 		eventq_at(&c->w->q, now_of(c) + RESET_NS, reset_responder, c, 0);

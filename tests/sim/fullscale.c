@@ -29,20 +29,25 @@ struct full_run {
 	double burst; /* mean length of bursts of losses, all lost in one; 1: at random */
 	double want;  /* share of the ceiling */
 	enum rate_controller control;
+	enum fec_mode fec;
 };
 
 static const struct full_run runs[] = {
-    {"400g-1000km-4096", 4096, 0, 1, 0.98, RATE_fixed},
-    {"400g-1000km-4096-loss0.1", 4096, 0.001, 1, 0.97, RATE_fixed},
-    {"400g-1000km-4096-loss1", 4096, 0.01, 1, 0.92, RATE_fixed},
-    {"400g-1000km-4096-loss0.1-burst8", 4096, 0.001, 8, 0.97, RATE_fixed},
-    {"400g-1000km-4096-loss1-burst8", 4096, 0.01, 8, 0.92, RATE_fixed},
-    {"400g-1000km-1024", 1024, 0, 1, 0.98, RATE_fixed},
-    {"400g-1000km-1024-loss0.1", 1024, 0.001, 1, 0.97, RATE_fixed},
-    {"400g-1000km-1024-loss1", 1024, 0.01, 1, 0.92, RATE_fixed},
-    {"400g-1000km-auto", 4096, 0, 1, 0.97, RATE_auto},
-    {"400g-1000km-auto-loss0.1", 4096, 0.001, 1, 0.97, RATE_auto},
-    {"400g-1000km-auto-loss1", 4096, 0.01, 1, 0.90, RATE_auto},
+    {"400g-1000km-4096", 4096, 0, 1, 0.98, RATE_fixed, FEC_OFF},
+    {"400g-1000km-4096-loss0.1", 4096, 0.001, 1, 0.97, RATE_fixed, FEC_OFF},
+    {"400g-1000km-4096-loss1", 4096, 0.01, 1, 0.92, RATE_fixed, FEC_OFF},
+    {"400g-1000km-4096-loss0.1-burst8", 4096, 0.001, 8, 0.97, RATE_fixed, FEC_OFF},
+    {"400g-1000km-4096-loss1-burst8", 4096, 0.01, 8, 0.92, RATE_fixed, FEC_OFF},
+    {"400g-1000km-1024", 1024, 0, 1, 0.98, RATE_fixed, FEC_OFF},
+    {"400g-1000km-1024-loss0.1", 1024, 0.001, 1, 0.97, RATE_fixed, FEC_OFF},
+    {"400g-1000km-1024-loss1", 1024, 0.01, 1, 0.92, RATE_fixed, FEC_OFF},
+    {"400g-1000km-auto", 4096, 0, 1, 0.97, RATE_auto, FEC_OFF},
+    {"400g-1000km-auto-loss0.1", 4096, 0.001, 1, 0.97, RATE_auto, FEC_OFF},
+    {"400g-1000km-auto-loss1", 4096, 0.01, 1, 0.90, RATE_auto, FEC_OFF},
+    {"400g-1000km-fec", 4096, 0, 1, 0.98, RATE_fixed, FEC_AUTO},
+    {"400g-1000km-fec-loss1", 4096, 0.01, 1, 0.92, RATE_fixed, FEC_AUTO},
+    {"400g-1000km-fec-loss1-burst8", 4096, 0.01, 8, 0.92, RATE_fixed, FEC_AUTO},
+    {"400g-1000km-auto-fec-loss1", 4096, 0.01, 1, 0.90, RATE_auto, FEC_AUTO},
 };
 
 static struct world world;
@@ -116,6 +121,7 @@ static bool run_full(const struct full_run *f)
 	scenario_plain(&s, 400 * GBIT, 5000000, f->pmtu);
 	link_lossy(&s.cfg.wan, f->loss, f->burst);
 	s.cfg.control = f->control;
+	s.cfg.fec.mode = f->fec;
 	ceiling = fullscale_ceiling_gbps(&s.cfg, f->pmtu);
 	fullscale_pace(&s.cfg);
 	with = measure_gbps(&s, &burst, &smooth);

@@ -410,7 +410,7 @@ static void fec_budget__share_of_the_line(void **state)
 
 	(void)state;
 	for (uint64_t now = 1000000; now < end; now += 10000) {
-		unsigned rows = fec_budget_rows(&b, &plan, 9000, rate, 100000, now, &when);
+		unsigned rows = fec_budget_rows(&b, &plan, 1, 9000, rate, 100000, now, &when);
 
 		assert_true(rows <= plan.m);
 		if (!rows)
@@ -428,11 +428,11 @@ static void fec_budget__after_a_rest_all_rows(void **state)
 	uint64_t when = 0;
 
 	(void)state;
-	assert_int_equal(fec_budget_rows(&b, &plan, 9000, 1000000, 0, 1000000000000ull, &when), 4);
-	assert_int_equal(fec_budget_rows(&b, &plan, 9000, 1000000, 0, 1000000000000ull, &when), 0);
+	assert_int_equal(fec_budget_rows(&b, &plan, 1, 9000, 1000000, 0, 1000000000000ull, &when), 4);
+	assert_int_equal(fec_budget_rows(&b, &plan, 1, 9000, 1000000, 0, 1000000000000ull, &when), 0);
 	fec_budget_spend(&b, &plan, 9000, 1000000);
-	assert_int_equal(fec_budget_rows(&b, &plan, 9000, 1000000, 0, when, &when), 0);
-	assert_int_equal(fec_budget_rows(&b, &plan, 9000, 1000000, 0, when, &when), 1);
+	assert_int_equal(fec_budget_rows(&b, &plan, 1, 9000, 1000000, 0, when, &when), 0);
+	assert_int_equal(fec_budget_rows(&b, &plan, 1, 9000, 1000000, 0, when, &when), 1);
 }
 
 #define CASE(f) cmocka_unit_test_setup(f, open_all)

@@ -12,7 +12,8 @@
 #include "proxy/fec_plan.h"
 
 static const struct fec_config automatic = {.mode = FEC_AUTO};
-static const struct fec_line wide = {.block_datagrams = 4000};
+static const struct fec_line wide = {.block_datagrams = 4000, .rtt_datagrams = 55000, .slack = FEC_SLACK};
+static const struct fec_line slow = {.block_datagrams = 11, .rtt_datagrams = 55, .slack = 30 * FEC_SLACK};
 
 static struct fec_measure measured(double loss, double burst)
 {
@@ -133,8 +134,31 @@ static void fec_plan__off_while_little_is_lost(void **state)
 {
 	(void)state;
 	assert_int_equal(plan_at(0, 1, &wide).k, 0);
-	assert_int_equal(plan_at(0.00003, 1, &wide).k, 0);
+	assert_int_equal(plan_at(0.00001, 1, &wide).k, 0);
 	assert_int_not_equal(plan_at(0.0001, 1, &wide).k, 0);
+}
+
+/* Until a line has shown that it loses nothing, a loss is expected of it; when it has, FEC goes. */
+static void fec_plan__what_is_not_known_is_expected(void **state)
+{
+	static const struct fec_line *const lines[] = {&wide, &slow};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct fec_measure m = {0};
+		struct fec_plan p = {0};
+		uint64_t changed = 0, now = 1;
+
+		fec_plan_update(&p, &changed, &automatic, &m, lines[i], now);
+		assert_int_not_equal(p.k, 0);
+		assert_true(fec_left_over(&p, 0.001, 1) <= FEC_LEFT_MOST && cost(&p) <= 0.25);
+		fec_measure_add(&m, 20000, 0, 0);
+		fec_plan_update(&p, &changed, &automatic, &m, lines[i], now += FEC_HOLD_NS);
+		assert_int_not_equal(p.k, 0);
+		fec_measure_add(&m, 100000, 0, 0);
+		fec_plan_update(&p, &changed, &automatic, &m, lines[i], now += FEC_HOLD_NS);
+		assert_int_equal(p.k, 0);
+	}
 }
 
 static void fec_plan__more_loss_more_repairs(void **state)
@@ -154,27 +178,22 @@ static void fec_plan__more_loss_more_repairs(void **state)
 	assert_true(before > 0.1 && before < 1);
 }
 
-/* A full line gets the least that makes up for 99 % of the losses; one with room, what makes up for nearly all. */
+/* A line with room gets what makes up for nearly all losses, and never more than there is room for. */
 static void fec_plan__as_much_as_there_is_room(void **state)
 {
 	static const double bursts[] = {1, 8};
 
 	(void)state;
 	for (size_t i = 0; i < 2; i++) {
-		struct fec_line line = {.block_datagrams = 4000};
-		struct fec_plan idle = plan_at(0.01, bursts[i], &line), full, p;
+		struct fec_line line = wide;
+		struct fec_plan idle = plan_at(0.01, bursts[i], &line), p;
 
-		line.load = 0.96;
-		line.full = true;
-		full = plan_at(0.01, bursts[i], &line);
-		assert_true(fec_left_over(&idle, 0.01, bursts[i]) <= FEC_LEFT_FEW);
-		assert_true(fec_left_over(&full, 0.01, bursts[i]) <= FEC_LEFT_MOST);
-		assert_true(cost(&full) < 0.045 && cost(&idle) < 0.065 && cost(&full) < 0.8 * cost(&idle));
-		line.full = false;
-		for (line.load = 0.5; line.load < 1; line.load += 0.01) {
+		assert_true(fec_left_over(&idle, 0.01, bursts[i]) <= FEC_LEFT_FEW && cost(&idle) < 0.065);
+		for (line.load = 0.5; line.load < 0.99; line.load += 0.01) {
 			p = plan_at(0.01, bursts[i], &line);
-			assert_true(line.load * (1 + cost(&p)) <= FEC_LOAD_MOST || cost(&p) <= cost(&full));
-			assert_true(fec_left_over(&p, 0.01, bursts[i]) <= FEC_LEFT_MOST);
+			assert_true(!p.k || line.load * (1 + cost(&p)) <= fec_load_most(&line));
+			assert_true(line.load > 0.955 ||
+			            (p.k && fec_left_over(&p, 0.01, bursts[i]) <= FEC_LEFT_MOST));
 		}
 	}
 }
@@ -182,7 +201,7 @@ static void fec_plan__as_much_as_there_is_room(void **state)
 /* Groups that take turns are cheaper than more repairs, as far as a block may go. */
 static void fec_plan__bursts_make_depth(void **state)
 {
-	struct fec_line narrow = {.block_datagrams = 300};
+	struct fec_line narrow = {.block_datagrams = 300, .rtt_datagrams = 3600};
 	struct fec_plan p = plan_at(0.01, 8, &wide), n = plan_at(0.01, 8, &narrow);
 
 	(void)state;
@@ -196,18 +215,51 @@ static void fec_plan__bursts_make_depth(void **state)
 /* A block that fills for longer saves little. */
 static void fec_plan__slow_line_small_groups(void **state)
 {
-	struct fec_line slow = {.block_datagrams = 20}, slower = {.block_datagrams = 3};
+	struct fec_line slower = {.block_datagrams = 4, .rtt_datagrams = 4}, slowest = {.block_datagrams = 3};
 	struct fec_plan p = plan_at(0.01, 1, &slow);
 
 	(void)state;
-	assert_true(p.k >= 8 && p.k * p.depth <= 20);
-	assert_int_equal(plan_at(0.01, 8, &slower).k, 0);
+	assert_true(p.k >= 8 && p.k * p.depth <= 11);
+	assert_true(fec_left_over(&p, 0.01, 1) <= FEC_LEFT_RTT / (0.01 * slow.rtt_datagrams));
+	p = plan_at(0.01, 1, &slower);
+	assert_true(p.k == 4 && p.m <= 2);
+	assert_int_equal(plan_at(0.01, 1, &slowest).k, 0);
+}
+
+/* What comes behind a block waits until its repairs are out. */
+static void fec_plan__a_message_does_not_wait_long_for_repairs(void **state)
+{
+	struct fec_line line = slow;
+
+	(void)state;
+	for (line.rtt_datagrams = 20; line.rtt_datagrams < 2000; line.rtt_datagrams *= 2) {
+		for (double burst = 1; burst < 10; burst++) {
+			struct fec_plan p = plan_at(0.02, burst, &line);
+
+			assert_true(p.m * p.depth <= 2 || p.m * p.depth <= line.rtt_datagrams / 5);
+		}
+	}
+}
+
+/* Depth for bursts that nobody has seen would cost a slow line more than all that is lost. */
+static void fec_plan__bursts_nobody_has_seen(void **state)
+{
+	struct fec_measure m = {0};
+	struct fec_plan p = {0};
+	uint64_t changed = 0;
+
+	(void)state;
+	fec_plan_update(&p, &changed, &automatic, &m, &wide, 1);
+	assert_true(p.depth > 4);
+	p = (struct fec_plan){0};
+	fec_plan_update(&p, &changed, &automatic, &m, &slow, 1);
+	assert_int_equal(p.depth, 1);
 }
 
 /* Half of the rate for 1 % of losses would be too much, and for bursts longer than a block of no use. */
 static void fec_plan__costs_no_more_than_it_is_worth(void **state)
 {
-	struct fec_line line = {.block_datagrams = 40, .load = 0.9, .full = true};
+	struct fec_line line = {.block_datagrams = 40, .rtt_datagrams = 600, .load = 0.9};
 	struct fec_plan p;
 
 	(void)state;
@@ -215,7 +267,7 @@ static void fec_plan__costs_no_more_than_it_is_worth(void **state)
 	assert_int_not_equal(plan_at(0.01, 1, &line).k, 0);
 	line.block_datagrams = 300;
 	p = plan_at(0.01, 8, &line);
-	assert_true(p.k && cost(&p) <= 0.1);
+	assert_true(p.k && 0.9 * (1 + cost(&p)) <= 1);
 }
 
 static void fec_plan__hysteresis(void **state)
@@ -223,9 +275,10 @@ static void fec_plan__hysteresis(void **state)
 	struct fec_plan p = {0}, before;
 	uint64_t changed = 0, now = 1;
 	struct fec_measure m = measured(0.01, 1);
-	struct fec_line line = {.block_datagrams = 4000, .load = 0.94};
+	struct fec_line line = wide;
 
 	(void)state;
+	line.load = 0.94;
 	fec_plan_update(&p, &changed, &automatic, &m, &line, now);
 	before = p;
 	for (int i = 0; i < 100; i++) { /* what wavers changes nothing */
@@ -246,11 +299,11 @@ static void fec_plan__hysteresis(void **state)
 	now += FEC_HOLD_NS;
 	fec_plan_update(&p, &changed, &automatic, &m, &line, now);
 	assert_true(p.k && p.m * before.k < before.m * p.k);
-	m = measured(0.00003, 1); /* above half of what switches it on */
+	m = measured(0.00001, 1); /* above half of what switches it on */
 	now += FEC_HOLD_NS;
 	fec_plan_update(&p, &changed, &automatic, &m, &line, now);
 	assert_int_not_equal(p.k, 0);
-	m = measured(0.00001, 1);
+	m = measured(0, 1);
 	now += FEC_HOLD_NS;
 	fec_plan_update(&p, &changed, &automatic, &m, &line, now);
 	assert_int_equal(p.k, 0);
@@ -260,20 +313,61 @@ static void fec_plan__hysteresis(void **state)
 static void fec_plan__a_line_that_fills_up(void **state)
 {
 	struct fec_measure m = measured(0.01, 8);
-	struct fec_line line = {.block_datagrams = 4000, .load = 0.5};
+	struct fec_line line = wide;
 	struct fec_plan p = {0}, before;
 	uint64_t changed = 0;
 
 	(void)state;
 	fec_plan_update(&p, &changed, &automatic, &m, &line, 1);
 	before = p;
-	line = (struct fec_line){.block_datagrams = 4000, .load = 0.95, .full = true};
+	line.load = 0.95;
+	line.full = 1;
 	fec_plan_update(&p, &changed, &automatic, &m, &line, 2);
 	assert_true(cost(&p) < cost(&before) && fec_left_over(&p, 0.01, 8) <= FEC_LEFT_MOST);
-	line.full = false;
+	line.full = 0;
 	line.load = 0.5;
 	fec_plan_update(&p, &changed, &automatic, &m, &line, 3);
 	assert_true(fec_left_over(&p, 0.01, 8) <= FEC_LEFT_FEW);
+}
+
+/* One that stays full has none in the end: repetition costs it the losses, and groups several times as much. It goes in
+ * steps, for often what makes it full is over soon. */
+static void fec_plan__a_line_that_stays_full(void **state)
+{
+	struct fec_measure m = measured(0.01, 1);
+	struct fec_line line = wide;
+	struct fec_plan p = {0};
+	uint64_t changed = 0;
+	double sum = 0;
+
+	(void)state;
+	fec_plan_update(&p, &changed, &automatic, &m, &line, 1);
+	line.load = 0.95;
+	for (line.full = 1; line.full <= 100; line.full++) {
+		fec_plan_update(&p, &changed, &automatic, &m, &line, 1 + line.full);
+		assert_true(line.full > 30 || fec_left_over(&p, 0.01, 1) <= 2 * FEC_LEFT_MOST);
+		sum += p.k ? cost(&p) : 0;
+	}
+	assert_int_equal(p.k, 0);
+	assert_true(sum < 2); /* looks: of 10 ms each at 1000 km */
+	fec_plan_update(&p, &changed, &automatic, &m, &line, 200);
+	assert_int_equal(p.k, 0);
+}
+
+/* A slow line has none at once: what is known of its load says nothing of steps. */
+static void fec_plan__a_slow_line_that_fills_up(void **state)
+{
+	struct fec_measure m = measured(0.01, 1);
+	struct fec_line line = slow;
+	struct fec_plan p = {0};
+	uint64_t changed = 0;
+
+	(void)state;
+	fec_plan_update(&p, &changed, &automatic, &m, &line, 1);
+	assert_int_not_equal(p.k, 0);
+	line.full = 1;
+	fec_plan_update(&p, &changed, &automatic, &m, &line, 2);
+	assert_int_equal(p.k, 0);
 }
 
 static void fec_plan__fixed_keeps_its_numbers(void **state)
@@ -315,11 +409,16 @@ int main(void)
 	    cmocka_unit_test(fec_measure__nothing_is_no_loss),
 	    cmocka_unit_test(fec_left_over__known_values),
 	    cmocka_unit_test(fec_plan__off_while_little_is_lost),
+	    cmocka_unit_test(fec_plan__what_is_not_known_is_expected),
 	    cmocka_unit_test(fec_plan__more_loss_more_repairs),
 	    cmocka_unit_test(fec_left_over__bursts),
 	    cmocka_unit_test(fec_plan__as_much_as_there_is_room),
 	    cmocka_unit_test(fec_plan__costs_no_more_than_it_is_worth),
 	    cmocka_unit_test(fec_plan__a_line_that_fills_up),
+	    cmocka_unit_test(fec_plan__a_line_that_stays_full),
+	    cmocka_unit_test(fec_plan__a_slow_line_that_fills_up),
+	    cmocka_unit_test(fec_plan__a_message_does_not_wait_long_for_repairs),
+	    cmocka_unit_test(fec_plan__bursts_nobody_has_seen),
 	    cmocka_unit_test(fec_plan__bursts_make_depth),
 	    cmocka_unit_test(fec_plan__slow_line_small_groups),
 	    cmocka_unit_test(fec_plan__hysteresis),

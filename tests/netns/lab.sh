@@ -41,6 +41,7 @@ LAB_EDGE_BAD= # what an edge did that no edge may do: for check.sh
 : "${LAB_BUFFER:=64MiB}"
 : "${LAB_FAMILY:=4}"      # addresses of the WAN path
 : "${LAB_ENCRYPTION:=aes-256-gcm}" # or none; the keys are made by lab_up
+: "${LAB_FEC:=off}"       # so that what is lost is sent again; extra lines with Link.FEC= come before it
 
 A_HOST=10.101.1.2
 B_HOST=10.101.2.2
@@ -265,6 +266,7 @@ lab_conf() { # a|b: this edge's link file; extra lines "Section.Key=Value" in $L
 			Security.Encryption=$LAB_ENCRYPTION
 		END
 		[ "$LAB_ENCRYPTION" = none ] || lab_keys_conf "$1"
+		[[ "${extra:-} ${LAB_EXTRA:-}" = *Link.FEC=* ]] || echo "Link.FEC=$LAB_FEC"
 		printf '%s\n' ${extra:-} ${LAB_EXTRA:-}
 	} | awk -F. '
 		NF > 1 {

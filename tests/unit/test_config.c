@@ -472,6 +472,8 @@ static void config_parse__fec(void **state)
 
 	(void)state;
 	accepts(MINIMAL, &c);
+	assert_int_equal(c.fec.mode, FEC_AUTO);
+	accepts(MINIMAL "[Link]\nFEC=off\n", &c);
 	assert_int_equal(c.fec.mode, FEC_OFF);
 	accepts(MINIMAL "[Link]\nFEC=auto\n", &c);
 	assert_int_equal(c.fec.mode, FEC_AUTO);
@@ -566,7 +568,7 @@ static void config_restarts__fec_on_or_off(void **state)
 	char err[CONFIG_ERR_MAX];
 
 	(void)state;
-	accepts(MINIMAL, &off);
+	accepts_line("Link", "FEC=off", &off);
 	accepts_line("Link", "FEC=64+4", &fixed);
 	accepts_line("Link", "FEC=auto", &automatic);
 	assert_true(config_reloadable(&fixed, &automatic, err));

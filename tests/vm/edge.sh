@@ -14,6 +14,7 @@ edge_config() { # SITE OWN OTHER MODE WORKERS
 	AckMode=$4${barrier:+
 	Barrier=$barrier}
 	Workers=$5
+	FEC=off
 
 	[Path]
 	LocalAddress=10.9.0.$2

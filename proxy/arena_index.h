@@ -11,9 +11,11 @@
  * The entry's home is the tag's low bits. That is why deletion never looks at a slot header, and why a lookup looks
  * only at headers whose tag agrees.
  *
- * Packets of a flow come and go in order, so eight consecutive positions share one home line: only the position's upper
- * bits are mixed, the lower three choose the place in the line. That makes one cache miss of eight. The price is longer
- * runs when the table is at its fullest, which takes an arena full of the smallest packets.
+ * Packets of a flow come and go in order, so 32 consecutive positions have their homes side by side: only the
+ * position's upper bits are mixed, the lower five choose the place in a run of four cache lines. That makes one cache
+ * miss of eight, and of these only one of four is somewhere else in memory. The price is longer probes when the table
+ * is at its fullest, which takes an arena full of the smallest packets; even there runs of 32 cost no more than they
+ * save.
  *
  * The table does not compare keys, it yields candidates; arena.c looks at the header. One key may be there more than
  * once (two incarnations of a flow); removal is by slot. */
@@ -34,18 +36,22 @@ struct arena_index {
 	uint32_t n; /* entries in use */
 };
 
-enum { ARENA_INDEX_LINE_LOG2 = 3, ARENA_INDEX_LINE = 1 << ARENA_INDEX_LINE_LOG2 };
+enum {
+	ARENA_INDEX_RUN_LOG2 = 5,
+	ARENA_INDEX_RUN = 1 << ARENA_INDEX_RUN_LOG2, /* positions of a flow whose homes are beside each other */
+	ARENA_INDEX_LINE = 8,                        /* entries in a cache line */
+};
 
 static inline uint32_t arena_index_tag(uint8_t kind, uint32_t flow, uint64_t pos)
 {
-	uint64_t x = (pos >> ARENA_INDEX_LINE_LOG2) + ((uint64_t)flow << 3 | kind) * 0x9e3779b97f4a7c15ull;
+	uint64_t x = (pos >> ARENA_INDEX_RUN_LOG2) + ((uint64_t)flow << 3 | kind) * 0x9e3779b97f4a7c15ull;
 
 	x ^= x >> 32;
 	x *= 0xd6e8feb86659fd93ull;
 	x ^= x >> 32;
 	x *= 0xd6e8feb86659fd93ull;
 	x ^= x >> 32;
-	return ((uint32_t)x & ~(uint32_t)(ARENA_INDEX_LINE - 1)) | (uint32_t)(pos & (ARENA_INDEX_LINE - 1));
+	return ((uint32_t)x & ~(uint32_t)(ARENA_INDEX_RUN - 1)) | (uint32_t)(pos & (ARENA_INDEX_RUN - 1));
 }
 
 static inline const struct arena_index_entry *arena_index_home(const struct arena_index *ix, uint32_t tag)

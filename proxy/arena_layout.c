@@ -77,7 +77,7 @@ static size_t heap_take(struct arena_layout *l, size_t len)
 
 static void place_heap(struct arena_layout *l, uint32_t max_flows)
 {
-	l->index_entries = ARENA_INDEX_LINE;
+	l->index_entries = ARENA_INDEX_RUN;
 	while (l->index_entries < 2ull * l->nchunks * l->class[0].nslots)
 		l->index_entries *= 2;
 	heap_take(l, sizeof(struct arena));

@@ -109,20 +109,23 @@ static inline void fetch(const void *line)
 
 /* What is written if the next packet is like this one: its slot, in the chunk that this one was taken from, and now and
  * then its line of the index. Nobody has touched that memory for a round trip, and a copy into it would wait for every
- * line; so they are fetched while there is other work to do. */
-static void fetch_next(const struct arena *a, uint32_t chunk, const struct slot_hdr *h)
+ * line; so they are fetched while there is other work to do. That is once this packet has been copied: the copy would
+ * share its few places for lines under way with them. */
+static void fetch_next(const struct arena *a, uint32_t slot, const struct slot_hdr *h)
 {
+	uint32_t chunk = slot >> a->lay.shift, next;
 	const struct arena_chunk *c = &a->chunks[chunk];
 	const struct arena_class *class = &a->lay.class[c->class];
-	uint32_t slot = c->free_head != SLOT_NONE ? c->free_head : arena_slot_id(a, chunk, c->fresh);
-	const uint8_t *data = slot_data(a, class, slot);
+	const uint8_t *data;
 
 	if (h->pos % ARENA_INDEX_LINE == 0)
 		fetch(arena_index_home(&a->index, arena_index_tag(h->kind, h->flow, h->pos + ARENA_INDEX_LINE)));
 	if (c->used == class->nslots)
 		return;
-	fetch(arena_slot_hdr(a, slot));
-	fetch(&a->meta[slot]);
+	next = c->free_head != SLOT_NONE ? c->free_head : arena_slot_id(a, chunk, c->fresh);
+	data = slot_data(a, class, next);
+	fetch(arena_slot_hdr(a, next));
+	fetch(&a->meta[next]);
 	for (uint32_t at = 0; at < h->len; at += CACHE_LINE)
 		fetch(data + at);
 }
@@ -177,7 +180,6 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 	*h = (struct slot_hdr){
 	    .state = SLOT_FILLING, .kind = (uint8_t)kind, .len = len, .flow = flow, .inc = inc, .pos = pos};
 	arena_index_insert(&a->index, arena_index_tag((uint8_t)kind, flow, pos), slot);
-	fetch_next(a, chunk, h);
 	return slot;
 }
 
@@ -199,6 +201,7 @@ void arena_commit(struct arena *a, uint32_t slot)
 	}
 	h->crc = arena_hdr_crc(a, h);
 	arena_set_state(h, SLOT_COMMITTED);
+	fetch_next(a, slot, h);
 }
 
 void arena_amend(struct arena *a, uint32_t slot)

@@ -6,7 +6,10 @@
 
 #include "arena_priv.h"
 
-#define CACHE_LINE 64
+enum {
+	CACHE_LINE = 64,
+	FETCH_LINES = 22, /* at once: a third of the largest slot */
+};
 
 uint64_t arena_epoch(const struct arena *a)
 {
@@ -107,27 +110,36 @@ static inline void fetch(const void *line)
 	__asm__ volatile("");
 }
 
+void arena_fetch(struct arena *a)
+{
+	const uint8_t *at = a->fetch.at, *end = a->fetch.end;
+
+	for (int i = 0; i < FETCH_LINES && at < end; i++, at += CACHE_LINE)
+		fetch(at);
+	a->fetch.at = at;
+}
+
 /* What is written if the next packet is like this one: its slot, in the chunk that this one was taken from, and now and
  * then its line of the index. Nobody has touched that memory for a round trip, and a copy into it would wait for every
  * line; so they are fetched while there is other work to do. That is once this packet has been copied: the copy would
- * share its few places for lines under way with them. */
-static void fetch_next(const struct arena *a, uint32_t slot, const struct slot_hdr *h)
+ * share its few places for lines under way with them. And a part at a time, since processors forget what they have no
+ * place for: the data is left to arena_fetch(). */
+static void fetch_next(struct arena *a, uint32_t slot, const struct slot_hdr *h)
 {
 	uint32_t chunk = slot >> a->lay.shift, next;
 	const struct arena_chunk *c = &a->chunks[chunk];
 	const struct arena_class *class = &a->lay.class[c->class];
-	const uint8_t *data;
 
 	if (h->pos % ARENA_INDEX_LINE == 0)
 		fetch(arena_index_home(&a->index, arena_index_tag(h->kind, h->flow, h->pos + ARENA_INDEX_LINE)));
 	if (c->used == class->nslots)
 		return;
 	next = c->free_head != SLOT_NONE ? c->free_head : arena_slot_id(a, chunk, c->fresh);
-	data = slot_data(a, class, next);
 	fetch(arena_slot_hdr(a, next));
 	fetch(&a->meta[next]);
-	for (uint32_t at = 0; at < h->len; at += CACHE_LINE)
-		fetch(data + at);
+	a->fetch.at = slot_data(a, class, next);
+	a->fetch.end = a->fetch.at + h->len;
+	arena_fetch(a);
 }
 
 /* The state byte goes first: whatever stops us afterwards, the packet is gone. */

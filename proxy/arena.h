@@ -129,8 +129,11 @@ uint32_t arena_damaged(const struct arena *a);
 /* A slot for a packet of `len` (1..LAN_PKT_MAX) bytes, SLOT_FILLING, header zeroed but for kind, flow, inc, pos, len;
  * and entered into the index (RAW kinds too). SLOT_NONE if the pool has no room. */
 uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len);
-/* Makes it truth. */
+/* Makes it truth. Begins to fetch the memory that the next packet is likely to be written to. */
 void arena_commit(struct arena *a, uint32_t slot);
+/* Fetches some more of it. Called twice for a packet that comes in, with other work between; nothing but time depends
+ * on it. */
+void arena_fetch(struct arena *a);
 /* A committed slot whose msn or psns the caller has changed: its CRC is made anew. A crash in between loses the slot,
  * so only what was not ACKed yet may be changed. */
 void arena_amend(struct arena *a, uint32_t slot);

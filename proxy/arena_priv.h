@@ -137,6 +137,10 @@ struct arena {
 	uint32_t crc_committed; /* CRC-32 of the one byte SLOT_COMMITTED */
 	uint32_t damaged;
 	uint32_t misused; /* calls that no correct core makes: ignored, and shown by arena_audit() */
+
+	struct {
+		const uint8_t *at, *end;
+	} fetch; /* where the next packet is likely to be written, and was not fetched yet */
 };
 
 /* arena_layout.c. False: impossible geometry. */

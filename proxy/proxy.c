@@ -123,10 +123,12 @@ int proxy_wan_lane(const uint8_t *dgram, size_t len)
 enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len, uint16_t vlan_tci)
 {
 	struct roce_pkt pkt;
-	enum proxy_drop d = roce_parse(l3, len, &pkt);
+	enum proxy_drop d;
 	uint32_t payload_crc;
 	bool cross;
 
+	arena_fetch(p->arena);
+	d = roce_parse(l3, len, &pkt);
 	p->now_ns = now_ns;
 	if (p->cfg.barrier != BARRIER_OFF && (d == DROP_LAN_NOT_ROCE || d == DROP_LAN_FRAGMENT || d == DROP_LAN_NOT_IP))
 		return ip_rx(p, l3, len, vlan_tci, d);
@@ -136,6 +138,7 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 		return drop(p, DROP_LAN_FOREIGN);
 	if (pkt.ttl <= 1)
 		return drop(p, DROP_LAN_TTL);
+	arena_fetch(p->arena);
 	if (!icrc_check(l3, &pkt, &payload_crc) && !FAULT(FAULT_ICRC_UNCHECKED))
 		return drop(p, DROP_LAN_BAD_ICRC);
 	count(p, CTR_LAN_RX_PKTS, 1);

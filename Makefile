@@ -23,7 +23,10 @@ SECONDS ?= 60
 
 WARN    := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 OPT     ?= -O2 -g
-CFLAGS_ALL := -std=gnu17 $(WARN) $(OPT) -fno-omit-frame-pointer -MMD -MP -I. $(CFLAGS)
+# For any x86-64, but as processors of these years like it: by default gcc clears and copies structs with string
+# instructions, which take dozens of cycles to begin.
+TUNE    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mtune=icelake-server)
+CFLAGS_ALL := -std=gnu17 $(WARN) $(OPT) $(TUNE) -fno-omit-frame-pointer -MMD -MP -I. $(CFLAGS)
 LDFLAGS_ALL := $(LDFLAGS)
 
 # The core is many small files, and a packet goes through twenty of them: calls between them are 7 % of its cost.

@@ -6,6 +6,7 @@
 
 #include <openssl/crypto.h>
 
+#include "proxy/bytes.h"
 #include "seal/aead.h"
 #include "seal/hkdf.h"
 #include "seal/secret_mem.h"
@@ -14,15 +15,16 @@ enum {
 	HEADER_LEN = 16,
 	GENERATIONS = 3, /* of a receiver: before, current, next */
 	PHASES = 4,
+	NOT_HERE = UINT16_MAX,
 };
 
 /* One lane in one direction. Generation g's key is keys[g % GENERATIONS] at a receiver, keys[0] at a sender. */
 struct lane_keys {
-	uint8_t secret[SEAL_SECRET_LEN];         /* of the newest generation there is a key of */
+	uint8_t secret[SEAL_SECRET_LEN]; /* of the newest generation there is a key of */
 	uint8_t iv[GENERATIONS][SEAL_IV_LEN];
 	void *state[GENERATIONS];
-	uint64_t generation;                     /* current */
-	uint64_t first_pn, bytes;                /* sender: what the current one was used for */
+	uint64_t generation;      /* current */
+	uint64_t first_pn, bytes; /* sender: what the current one was used for */
 };
 
 struct seal_keys {
@@ -32,9 +34,10 @@ struct seal_keys {
 	struct seal_scope scope;
 	const struct seal_aead *aead;
 	size_t map_len;
-	uint64_t *updates; /* of the shard; NULL while not in use */
-	uint32_t nlanes;   /* of this shard */
-	uint32_t nspaces;  /* lanes on paths: those of path 0 first */
+	uint64_t *updates;         /* of the shard; NULL while not in use */
+	uint32_t nlanes;           /* of this shard */
+	uint32_t nspaces;          /* lanes on paths: those of path 0 first */
+	uint16_t place[LANES_MAX]; /* of a lane among the shard's; NOT_HERE: it is another one's */
 	struct lane_keys lane[];
 };
 
@@ -111,10 +114,13 @@ static bool init_lanes(struct seal_keys *k, const struct seal_secret *secret, si
 {
 	unsigned places = k->dir == SEAL_TX ? 1 : GENERATIONS;
 
+	for (uint32_t i = 0; i < LANES_MAX; i++)
+		k->place[i] = NOT_HERE;
 	for (uint32_t i = 0; i < k->nspaces; i++) {
 		uint32_t lane = i % k->nlanes * k->scope.nshards + k->scope.shard;
 		struct lane_keys *l = &k->lane[i];
 
+		k->place[lane] = (uint16_t)(i % k->nlanes);
 		for (unsigned j = 0; j < places; j++, states += state_len) {
 			l->state[j] = states;
 			if (!k->aead->init(l->state[j], k->cipher))
@@ -218,18 +224,16 @@ void seal_stats(const struct seal *s, struct seal_stats *st)
 
 static struct lane_keys *lane_of(struct seal_keys *k, const struct wan_seal_id *id)
 {
-	if (k == NULL || k->epoch != id->epoch || id->path * k->nlanes >= k->nspaces || id->lane >= k->scope.nlanes ||
-	    id->lane % k->scope.nshards != k->scope.shard)
+	if (k == NULL || k->epoch != id->epoch || id->path * k->nlanes >= k->nspaces || k->place[id->lane] == NOT_HERE)
 		return NULL;
-	return &k->lane[id->path * k->nlanes + id->lane / k->scope.nshards];
+	return &k->lane[id->path * k->nlanes + k->place[id->lane]];
 }
 
 /* The packet number, big-endian, over the last eight bytes of the IV. RFC 9001 5.3 */
 static void make_nonce(uint8_t nonce[SEAL_IV_LEN], const uint8_t iv[SEAL_IV_LEN], uint64_t pn)
 {
-	memcpy(nonce, iv, SEAL_IV_LEN);
-	for (int i = 0; i < 8; i++)
-		nonce[SEAL_IV_LEN - 1 - i] ^= (uint8_t)(pn >> 8 * i);
+	memcpy(nonce, iv, SEAL_IV_LEN - sizeof(pn));
+	put_be64(nonce + SEAL_IV_LEN - sizeof(pn), get_be64(iv + SEAL_IV_LEN - sizeof(pn)) ^ pn);
 }
 
 static bool used_up(const struct seal_keys *k, const struct lane_keys *l, uint64_t pn, uint64_t times)

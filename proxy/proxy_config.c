@@ -78,11 +78,11 @@ bool proxy_config_sane(const struct proxy_config *c)
 
 bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a)
 {
-	unsigned bytes = p->len / 8, bits = p->len % 8;
+	uint64_t hi = get_be64(p->addr.b) ^ get_be64(a->b), lo = get_be64(p->addr.b + 8) ^ get_be64(a->b + 8);
 
-	if (p->len > 128 || memcmp(p->addr.b, a->b, bytes) != 0)
-		return false;
-	return bits == 0 || ((p->addr.b[bytes] ^ a->b[bytes]) & (0xff00 >> bits) & 0xff) == 0;
+	if (p->len <= 64)
+		return p->len == 0 || hi >> (64 - p->len) == 0;
+	return p->len <= 128 && hi == 0 && lo >> (128 - p->len) == 0;
 }
 
 bool ip_prefix_any(const struct ip_prefix *list, uint32_t n, const struct ip_addr *a)

@@ -119,9 +119,8 @@ static enum roce_class class_of(uint8_t opcode)
 
 static void addr_from_ip4(struct ip_addr *a, const uint8_t *b)
 {
-	memset(a->b, 0, 10);
-	memset(a->b + 10, 0xff, 2);
-	memcpy(a->b + 12, b, 4);
+	put_be64(a->b, 0);
+	put_be64(a->b + 8, 0xffff00000000 | get_be32(b));
 }
 
 /* Sets addresses, tos, ttl, len and bth_off. */

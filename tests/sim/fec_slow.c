@@ -7,7 +7,8 @@
  *   full   Four queue pairs with as much as they may have out. What FEC=auto carries beside FEC=off, from when the
  *          line is full: over the first second, and after it. Each repair takes the place of a datagram, and
  *          repetition costs the losses and no more: so there is to be no difference. Where nothing is lost, not even
- *          the 26 bytes that a datagram of a group leaves free: 0.3 %.
+ *          the 26 bytes that a datagram of a group leaves free: 0.3 %. With RateControl=auto as well: its rate may be
+ *          above what is carried, and yet the line is full.
  *   msgs   Messages of 64 KiB, evenly over a quarter of the line, in mode host: until the sender knows. The 99.9th
  *          percentile beside that of the same line without losses, the median, and the share of lost datagrams that
  *          was rebuilt, from one second after the first message on: by then the other edge has told of the first
@@ -56,37 +57,44 @@ static const struct slow_run {
 	double load; /* of messages */
 	uint32_t secs; /* that are measured */
 	double want_lat; /* 0: no worse than with FEC=off */
+	enum rate_controller control;
 } runs[] = {
-    {"slow-full-1000km-0", FULL, 1000, 0, 1, 0, 20, 0},
-    {"slow-full-100km-1", FULL, 100, 0.01, 1, 0, 8, 0},
-    {"slow-full-300km-0.1", FULL, 300, 0.001, 1, 0, 8, 0},
-    {"slow-full-300km-1", FULL, 300, 0.01, 1, 0, 8, 0},
-    {"slow-full-1000km-0.1", FULL, 1000, 0.001, 1, 0, 8, 0},
-    {"slow-full-1000km-1", FULL, 1000, 0.01, 1, 0, 8, 0},
-    {"slow-full-3000km-0.1", FULL, 3000, 0.001, 1, 0, 8, 0},
-    {"slow-full-3000km-1", FULL, 3000, 0.01, 1, 0, 8, 0},
-    {"slow-full-1000km-1-burst3", FULL, 1000, 0.01, 3, 0, 8, 0},
-    {"slow-msgs-100km-1", MSGS, 100, 0.01, 1, 0.25, 60, 1.4},
-    {"slow-msgs-300km-0.01", MSGS, 300, 0.0001, 1, 0.25, 60, WANT_LAT},
-    {"slow-msgs-300km-0.1", MSGS, 300, 0.001, 1, 0.25, 60, WANT_LAT},
-    {"slow-msgs-300km-1", MSGS, 300, 0.01, 1, 0.25, 60, WANT_LAT},
-    {"slow-msgs-1000km-0.01", MSGS, 1000, 0.0001, 1, 0.25, 60, WANT_LAT},
-    {"slow-msgs-1000km-0.1", MSGS, 1000, 0.001, 1, 0.25, 60, WANT_LAT},
-    {"slow-msgs-1000km-1", MSGS, 1000, 0.01, 1, 0.25, 60, WANT_LAT},
-    {"slow-msgs-3000km-0.01", MSGS, 3000, 0.0001, 1, 0.25, 60, WANT_LAT},
-    {"slow-msgs-3000km-0.1", MSGS, 3000, 0.001, 1, 0.25, 60, WANT_LAT},
-    {"slow-msgs-3000km-1", MSGS, 3000, 0.01, 1, 0.25, 60, WANT_LAT},
-    {"slow-msgs-1000km-1-load50", MSGS, 1000, 0.01, 1, 0.5, 60, WANT_LAT},
-    {"slow-msgs-1000km-1-load80", MSGS, 1000, 0.01, 1, 0.8, 60, WANT_LAT},
-    {"slow-msgs-1000km-1-load90", MSGS, 1000, 0.01, 1, 0.9, 60, 0},
-    {"slow-msgs-1000km-1-load97", MSGS, 1000, 0.01, 1, 0.97, 60, 0},
-    {"slow-msgs-300km-1-burst3", MSGS, 300, 0.01, 3, 0.25, 60, 0},
-    {"slow-msgs-1000km-1-burst3", MSGS, 1000, 0.01, 3, 0.25, 60, 0},
-    {"slow-msgs-3000km-1-burst3", MSGS, 3000, 0.01, 3, 0.25, 60, 1.3},
-    {"slow-beside-300km-1", BESIDE, 300, 0.01, 1, 0.5, 30, 1.35},
-    {"slow-beside-1000km-1", BESIDE, 1000, 0.01, 1, 0.5, 30, WANT_LAT},
-    {"slow-beside-3000km-1", BESIDE, 3000, 0.01, 1, 0.5, 30, WANT_LAT},
-    {"slow-clean-1000km", CLEAN, 1000, 0, 1, 0.25, 10, 0},
+    {"slow-full-1000km-0", FULL, 1000, 0, 1, 0, 20, 0, RATE_fixed},
+    {"slow-full-100km-1", FULL, 100, 0.01, 1, 0, 8, 0, RATE_fixed},
+    {"slow-full-300km-0.1", FULL, 300, 0.001, 1, 0, 8, 0, RATE_fixed},
+    {"slow-full-300km-1", FULL, 300, 0.01, 1, 0, 8, 0, RATE_fixed},
+    {"slow-full-1000km-0.1", FULL, 1000, 0.001, 1, 0, 8, 0, RATE_fixed},
+    {"slow-full-1000km-1", FULL, 1000, 0.01, 1, 0, 8, 0, RATE_fixed},
+    {"slow-full-3000km-0.1", FULL, 3000, 0.001, 1, 0, 8, 0, RATE_fixed},
+    {"slow-full-3000km-1", FULL, 3000, 0.01, 1, 0, 8, 0, RATE_fixed},
+    {"slow-full-1000km-1-burst3", FULL, 1000, 0.01, 3, 0, 8, 0, RATE_fixed},
+    {"slow-full-100km-1-auto", FULL, 100, 0.01, 1, 0, 30, 0, RATE_auto},
+    {"slow-full-1000km-0.1-auto", FULL, 1000, 0.001, 1, 0, 30, 0, RATE_auto},
+    {"slow-full-1000km-1-auto", FULL, 1000, 0.01, 1, 0, 30, 0, RATE_auto},
+    {"slow-full-3000km-1-auto", FULL, 3000, 0.01, 1, 0, 30, 0, RATE_auto},
+    {"slow-msgs-100km-1", MSGS, 100, 0.01, 1, 0.25, 60, 1.4, RATE_fixed},
+    {"slow-msgs-300km-0.01", MSGS, 300, 0.0001, 1, 0.25, 60, WANT_LAT, RATE_fixed},
+    {"slow-msgs-300km-0.1", MSGS, 300, 0.001, 1, 0.25, 60, WANT_LAT, RATE_fixed},
+    {"slow-msgs-300km-1", MSGS, 300, 0.01, 1, 0.25, 60, WANT_LAT, RATE_fixed},
+    {"slow-msgs-1000km-0.01", MSGS, 1000, 0.0001, 1, 0.25, 60, WANT_LAT, RATE_fixed},
+    {"slow-msgs-1000km-0.1", MSGS, 1000, 0.001, 1, 0.25, 60, WANT_LAT, RATE_fixed},
+    {"slow-msgs-1000km-1", MSGS, 1000, 0.01, 1, 0.25, 60, WANT_LAT, RATE_fixed},
+    {"slow-msgs-3000km-0.01", MSGS, 3000, 0.0001, 1, 0.25, 60, WANT_LAT, RATE_fixed},
+    {"slow-msgs-3000km-0.1", MSGS, 3000, 0.001, 1, 0.25, 60, WANT_LAT, RATE_fixed},
+    {"slow-msgs-3000km-1", MSGS, 3000, 0.01, 1, 0.25, 60, WANT_LAT, RATE_fixed},
+    {"slow-msgs-300km-1-auto", MSGS, 300, 0.01, 1, 0.25, 60, WANT_LAT, RATE_auto},
+    {"slow-msgs-1000km-1-auto", MSGS, 1000, 0.01, 1, 0.25, 60, WANT_LAT, RATE_auto},
+    {"slow-msgs-1000km-1-load50", MSGS, 1000, 0.01, 1, 0.5, 60, WANT_LAT, RATE_fixed},
+    {"slow-msgs-1000km-1-load80", MSGS, 1000, 0.01, 1, 0.8, 60, WANT_LAT, RATE_fixed},
+    {"slow-msgs-1000km-1-load90", MSGS, 1000, 0.01, 1, 0.9, 60, 0, RATE_fixed},
+    {"slow-msgs-1000km-1-load97", MSGS, 1000, 0.01, 1, 0.97, 60, 0, RATE_fixed},
+    {"slow-msgs-300km-1-burst3", MSGS, 300, 0.01, 3, 0.25, 60, 0, RATE_fixed},
+    {"slow-msgs-1000km-1-burst3", MSGS, 1000, 0.01, 3, 0.25, 60, 0, RATE_fixed},
+    {"slow-msgs-3000km-1-burst3", MSGS, 3000, 0.01, 3, 0.25, 60, 1.3, RATE_fixed},
+    {"slow-beside-300km-1", BESIDE, 300, 0.01, 1, 0.5, 30, 1.35, RATE_fixed},
+    {"slow-beside-1000km-1", BESIDE, 1000, 0.01, 1, 0.5, 30, WANT_LAT, RATE_fixed},
+    {"slow-beside-3000km-1", BESIDE, 3000, 0.01, 1, 0.5, 30, WANT_LAT, RATE_fixed},
+    {"slow-clean-1000km", CLEAN, 1000, 0, 1, 0.25, 10, 0, RATE_fixed},
 };
 
 static struct conn_cfg conns[CONNS];
@@ -118,6 +126,7 @@ static uint64_t set_up(const struct slow_run *r, enum fec_mode mode, double loss
 	s->cfg.mode = r->kind == FULL ? ACK_MODE_NEAR : ACK_MODE_HOST;
 	s->cfg.conn = conns;
 	s->cfg.nconns = r->kind == FULL ? CONNS : r->kind == BESIDE ? 2 : 1;
+	s->cfg.control = r->control;
 	link_lossy(&s->cfg.wan, loss, r->burst);
 	for (uint32_t i = 0; i < s->cfg.nconns; i++) {
 		conns[i] = s->conn[0];

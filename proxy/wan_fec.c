@@ -248,6 +248,7 @@ void wan_fec_session_start(struct proxy *p)
 		struct wan_path *path = &p->path[i];
 
 		path->fec.look.ns = p->now_ns;
+		path->fec.look.idle = true;
 		path->fec.look.next_ns = p->now_ns + look_after_ns(path);
 		since(&path->pacer->data_bytes, &path->fec.look.data_bytes);
 		since(&path->pacer->other_bytes, &path->fec.look.other_bytes);

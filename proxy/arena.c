@@ -8,7 +8,7 @@
 
 enum {
 	CACHE_LINE = 64,
-	FETCH_LINES = 22, /* at once: a third of the largest slot */
+	FETCH_LINES = 14, /* at once: a fifth of the largest slot */
 };
 
 uint64_t arena_epoch(const struct arena *a)

@@ -131,8 +131,7 @@ uint32_t arena_damaged(const struct arena *a);
 uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len);
 /* Makes it truth. Begins to fetch the memory that the next packet is likely to be written to. */
 void arena_commit(struct arena *a, uint32_t slot);
-/* Fetches some more of it. Called twice for a packet that comes in, with other work between; nothing but time depends
- * on it. */
+/* Fetches some more of it. Called four times for a packet, with other work between; nothing but time depends on it. */
 void arena_fetch(struct arena *a);
 /* A committed slot whose msn or psns the caller has changed: its CRC is made anew. A crash in between loses the slot,
  * so only what was not ACKed yet may be changed. */

@@ -291,5 +291,6 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	near_wan_kick(p, f);
 	slow_down(p, f);
 	speak_after_rx(p, f, pkt->ack_req);
+	arena_fetch(p->arena);
 	return DROP_NONE;
 }

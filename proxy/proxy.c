@@ -134,6 +134,7 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 		return ip_rx(p, l3, len, vlan_tci, d);
 	if (d != DROP_NONE)
 		return drop(p, d);
+	arena_fetch(p->arena);
 	if (!proxy_carries(p, &pkt.src, &pkt.dst))
 		return drop(p, DROP_LAN_FOREIGN);
 	if (pkt.ttl <= 1)

@@ -91,6 +91,8 @@ static const struct slow_run {
     {"slow-msgs-300km-1-burst3", MSGS, 300, 0.01, 3, 0.25, 60, 0, RATE_fixed},
     {"slow-msgs-1000km-1-burst3", MSGS, 1000, 0.01, 3, 0.25, 60, 0, RATE_fixed},
     {"slow-msgs-3000km-1-burst3", MSGS, 3000, 0.01, 3, 0.25, 60, 1.3, RATE_fixed},
+    {"slow-beside-100km-0.01", BESIDE, 100, 0.0001, 1, 0.5, 30, WANT_LAT, RATE_fixed},
+    {"slow-beside-1000km-0.01", BESIDE, 1000, 0.0001, 1, 0.5, 30, WANT_LAT, RATE_fixed},
     {"slow-beside-300km-1", BESIDE, 300, 0.01, 1, 0.5, 30, 1.35, RATE_fixed},
     {"slow-beside-1000km-1", BESIDE, 1000, 0.01, 1, 0.5, 30, WANT_LAT, RATE_fixed},
     {"slow-beside-3000km-1", BESIDE, 3000, 0.01, 1, 0.5, 30, WANT_LAT, RATE_fixed},

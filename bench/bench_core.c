@@ -13,10 +13,11 @@
  *
  * Making the hosts' packets and carrying datagrams is not timed. Each batch of 64 packets goes both ways in turn,
  * through the edges and past them, so that what slows the processor down slows both. A block of eight batches is judged
- * by itself; the figures are medians of all blocks, and "half of all" says between what the ratios of the middle half
- * lie. "held" is the number of packets that A's deep buffer has at once: few are more than a core's own caches hold;
- * many are as on a long line. The bare copy goes into as many places in turn, for memory is no less cold in a buffer
- * that nobody manages; what it costs into 64 that stay in the caches is printed too, and counts for nothing.
+ * by itself; of the third in which the processor was quickest the figures are medians, and "half of all" says between
+ * what the ratios of the middle half lie. "held" is the number of packets that A's deep buffer has at once: few are
+ * more than a core's own caches hold; many are as on a long line. The bare copy goes into as many places in turn, for
+ * memory is no less cold in a buffer that nobody manages; what it costs into 64 that stay in the caches is printed too,
+ * and counts for nothing.
  *
  *     bench_core                       the table
  *     bench_core --seal CIPHER         the same on a sealed link, beside the bare cost of cipher, copy and ICRC
@@ -43,6 +44,7 @@ enum {
 	FLOWS = 64,
 	BLOCK = 8, /* batches that are judged together: as long as a chunk of the arena lasts */
 	BLOCKS = 750,
+	KEPT = BLOCKS / 3,
 	STACK_ALIGN = 16,
 	STACK_PLACES = 4,
 	STEP_NS = 20000, /* of virtual time, per batch: 100 Gbit/s */
@@ -513,12 +515,32 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Moves to the front the blocks in which the processor was at its quickest: another thread on the same core takes half
+ * of it now and then, and that shows in what needs nothing but the core, the cipher or else the copy between caches. */
+static void keep_quickest(struct took *took, int yardstick)
+{
+	static double sorted[BLOCKS];
+	int kept = 0;
+
+	memcpy(sorted, took->ns[yardstick], sizeof(sorted));
+	qsort(sorted, BLOCKS, sizeof(sorted[0]), ascending);
+	for (int i = 0; i < BLOCKS && kept < KEPT; i++) {
+		if (took->ns[yardstick][i] > sorted[KEPT - 1])
+			continue;
+		for (int s = 0; s < SECTIONS; s++) {
+			took->ns[s][kept] = took->ns[s][i];
+			took->ratio[s][kept] = took->ratio[s][i];
+		}
+		kept++;
+	}
+}
+
 static void print_section(const char *name, double *ns, double *ratio)
 {
-	qsort(ns, BLOCKS, sizeof(*ns), ascending);
-	qsort(ratio, BLOCKS, sizeof(*ratio), ascending);
-	printf("%-38s %12.1f %22.2f %9.2f - %.2f\n", name, ns[BLOCKS / 2], ratio[BLOCKS / 2], ratio[BLOCKS / 4],
-	       ratio[BLOCKS * 3 / 4]);
+	qsort(ns, KEPT, sizeof(*ns), ascending);
+	qsort(ratio, KEPT, sizeof(*ratio), ascending);
+	printf("%-38s %12.1f %22.2f %9.2f - %.2f\n", name, ns[KEPT / 2], ratio[KEPT / 2], ratio[KEPT / 4],
+	       ratio[KEPT * 3 / 4]);
 }
 
 /* The bare cost: one copy, ICRC, and the cipher if there is one. */
@@ -548,6 +570,7 @@ static void row(struct bench *t, struct took *took, uint32_t line)
 	warm_up(t, line, line + 1000);
 	for (int i = 0; i < BLOCKS; i++)
 		time_block(t, took, i);
+	keep_quickest(took, t->cipher == SEAL_NONE ? S_BYTES_FEW : S_AEAD);
 	print_row(t, took);
 }
 
@@ -603,7 +626,7 @@ int main(int argc, char **argv)
 		struct took *took = map(sizeof(*took));
 
 		time_the_clock();
-		printf("core, %d-byte payloads, one flow, the median of %d x %d packets, ", PAYLOAD, BLOCKS,
+		printf("core, %d-byte payloads, one flow, the median of %d of %d x %d packets, ", PAYLOAD, KEPT, BLOCKS,
 		       BLOCK * BATCH);
 		printf(cipher == SEAL_NONE ? "not sealed\n" : "sealed with %s by %s\n", seal_cipher_name(cipher),
 		       seal_provider(cipher));

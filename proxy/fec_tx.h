@@ -13,8 +13,8 @@
  * repair of a group does not take the next, any more than it takes two of its members. Not spread between the
  * datagrams of the next block: what was lost would wait for them twice as long, and they would take places of the next
  * block's groups. (At 400 Mbit/s x 1000 km and 80 % load that made the 99.9th percentile 1.4 times as long, and nowhere
- * the median shorter by more than a twentieth.) What has to go in between (reports) fills the next block meanwhile; so there are two, one that fills
- * and one that goes out.
+ * the median shorter by more than a twentieth.) What has to go in between (reports) fills the next block meanwhile; so
+ * there are two, one that fills and one that goes out.
  *
  * Who closes a block before it is full asks the budget (fec_budget): repairs that are not due to k members may cost no
  * more than m/k of the line. Thus FEC takes at most that share at any load, and the tail of a message on an idle line

@@ -262,7 +262,7 @@ run_beside() { # system
 # --- one point ---
 
 edges() { # mode
-	LAB_MODE=$1 LAB_RATE=$((LINE_MBPS * 999))k LAB_FEC=auto LAB_EXTRA=$SETTINGS
+	LAB_MODE=$1 LAB_RATE=$((LINE_MBPS * 999))k LAB_EXTRA=$SETTINGS
 	lab_edges
 	lab_link_up 2>>"$LAB_DIR/edges.err"
 }

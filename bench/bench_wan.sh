@@ -36,6 +36,7 @@
 
 SECS=${SECS:-2} ROUNDS=3 LINE_MBPS= MEASURES=goodput,latency,beside SETTINGS= OUT=bench-out POINTS=()
 MSG=$((64 << 10)) SMALL=4096 BULK=$((16 << 10))
+RING=4M       # 80 ms of the line; to make one of 32 MB keeps a processor for 100 ms
 LINE_MOST=400 # more than two processors with a line, four endpoints and two edges on them carry
 GOODPUTS=(longreach cubic cubic-8 bbr bbr-8 quic-cubic quic-bbr)
 LATENCIES=(longreach cubic bbr cubic-direct bbr-direct)
@@ -140,8 +141,8 @@ serve() {
 	ip netns exec "$LAB_ID-eb" iperf3 -s >"$LAB_DIR/iperf3.log" 2>&1 &
 	ip netns exec "$LAB_ID-eb" "$LAB_BUILD/bench/bench_msg" serve 192.0.2.2 5300 &
 	ip netns exec "$LAB_ID-tb" "$LAB_BUILD/bench/bench_msg" serve 10.102.2.2 5300 &
-	lab_server "$B_HOST"
-	lab_server "$B_HOST" --port 18516
+	lab_server "$B_HOST" --ring $RING
+	lab_server "$B_HOST" --ring $RING --port 18516
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$LAB_DIR/web.key" -out "$LAB_DIR/web.crt" \
 		-days 2 -subj /CN=192.0.2.1 2>/dev/null || lab_die "openssl failed"
 	mkdir -p "$LAB_SHM/web"
@@ -191,7 +192,8 @@ goodput_quic() { # congestion control
 
 rcperf_between_hosts() { # json-file options...
 	[ -z "$NO_LINK" ] || failed "$NO_LINK" || return
-	LAB_PATIENCE=$((SECS + 20)) lab_rcperf_between $A_HOST $B_HOST "$1" --op write --drain-s 10 "${@:2}" && return
+	LAB_PATIENCE=$((SECS + 20)) lab_rcperf_between $A_HOST $B_HOST "$1" --op write --drain-s 10 --ring $RING "${@:2}" &&
+		return
 	failed "rcperf: $(jq -r '.failure // empty' "$1" 2>/dev/null | head -1) $(tail -1 "$LAB_DIR/rcperf.err")"
 }
 

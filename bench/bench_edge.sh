@@ -6,7 +6,6 @@
 # as an edge's LAN port does, and does nothing to it. Both runs use the same hosts on the same line; processor time per
 # 4 KiB packet is read from /proc for the line and for both edges in the same run.
 . "$(dirname "$0")/../tests/netns/lab.sh"
-. "$(dirname "$0")/bench.sh"
 SECS=${SECS:-5}
 PACKET=4096
 

@@ -73,8 +73,9 @@ int engine_open(struct engine *e, const struct opt *o, char err[256])
 	if (r != 0)
 		return r;
 	if (o->times != NULL && (e->times = fopen(o->times, "w")) == NULL) {
-		snprintf(err, 256, "cannot write %s: %s", o->times, strerror(errno));
-		return -errno;
+		r = -errno;
+		snprintf(err, 256, "cannot write %s: %s", o->times, strerror(-r));
+		return r;
 	}
 	e->qps = calloc(o->qps, sizeof(*e->qps));
 	e->ready = calloc(o->qps, sizeof(struct qp *));

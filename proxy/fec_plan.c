@@ -6,7 +6,9 @@
 #define PRIOR_NUMBERS 1000.0  /* ... one that loses 0.1 % */
 #define BURSTS_SEEN  4.0      /* fewer bursts say nothing of their length */
 #define CLEAN_SEEN   16384.0  /* so many without bursts worth counting: there are none */
-#define K_LEAST      4        /* datagrams of a block: a line that has fewer in a round trip repeats as quickly */
+#define K_LEAST      4        /* datagrams of a block */
+#define RTT_BEGIN    6        /* ... and of a round trip: a line that has fewer repeats as quickly; ... */
+#define RTT_LEAST    4        /* ... with fewer than these it is over at once: the line is not what it was taken for */
 #define BLOCK_BURSTS 16       /* bursts of that length are reckoned with only in blocks so many times as long */
 #define FIXED_LOSS   0.001    /* depth is for at least so much */
 #define COST_MOST    1.0      /* repairs for each datagram, on an idle line: a long message waits for them */
@@ -293,6 +295,10 @@ static void update_auto(struct fec_plan *plan, uint64_t *changed_ns, const struc
 	bool may_drop = now_ns >= *changed_ns + FEC_HOLD_NS;
 	struct fec_plan want;
 
+	if (line->rtt_datagrams < (plan->k ? RTT_LEAST : RTT_BEGIN)) {
+		set(plan, changed_ns, &(struct fec_plan){0}, now_ns);
+		return;
+	}
 	if (!plan->k && (loss < FEC_ON_LOSS || line->block_datagrams < K_LEAST))
 		return;
 	if (plan->k && (loss < FEC_ON_LOSS / 2 || line->block_datagrams < K_LEAST / 2.0)) {

@@ -215,7 +215,8 @@ static void fec_plan__bursts_make_depth(void **state)
 /* A block that fills for longer saves little. */
 static void fec_plan__slow_line_small_groups(void **state)
 {
-	struct fec_line slower = {.block_datagrams = 4, .rtt_datagrams = 4}, slowest = {.block_datagrams = 3};
+	struct fec_line slower = {.block_datagrams = 4, .rtt_datagrams = 6};
+	struct fec_line slowest = {.block_datagrams = 3, .rtt_datagrams = 6};
 	struct fec_plan p = plan_at(0.01, 1, &slow);
 
 	(void)state;
@@ -224,6 +225,30 @@ static void fec_plan__slow_line_small_groups(void **state)
 	p = plan_at(0.01, 1, &slower);
 	assert_true(p.k == 4 && p.m <= 2);
 	assert_int_equal(plan_at(0.01, 1, &slowest).k, 0);
+}
+
+/* Where a round trip is over before a block is full, repetition is as quick; a plan for a line that was taken for a
+ * longer one ends at once, not after FEC_HOLD_NS. */
+static void fec_plan__short_line_none(void **state)
+{
+	struct fec_measure m = {.numbers = 100000, .lost = 1000, .bursts = 1000};
+	struct fec_line line = slow;
+	struct fec_plan p = {0};
+	uint64_t changed = 0;
+
+	(void)state;
+	line.rtt_datagrams = 5;
+	fec_plan_update(&p, &changed, &automatic, &m, &line, 1);
+	assert_int_equal(p.k, 0);
+	line.rtt_datagrams = 6;
+	fec_plan_update(&p, &changed, &automatic, &m, &line, 2);
+	assert_int_not_equal(p.k, 0);
+	line.rtt_datagrams = 5; /* a little less than it was: that is how it is measured */
+	fec_plan_update(&p, &changed, &automatic, &m, &line, 3);
+	assert_int_not_equal(p.k, 0);
+	line.rtt_datagrams = 3;
+	fec_plan_update(&p, &changed, &automatic, &m, &line, 4);
+	assert_int_equal(p.k, 0);
 }
 
 /* What comes behind a block waits until its repairs are out. */
@@ -421,6 +446,7 @@ int main(void)
 	    cmocka_unit_test(fec_plan__bursts_nobody_has_seen),
 	    cmocka_unit_test(fec_plan__bursts_make_depth),
 	    cmocka_unit_test(fec_plan__slow_line_small_groups),
+		cmocka_unit_test(fec_plan__short_line_none),
 	    cmocka_unit_test(fec_plan__hysteresis),
 	    cmocka_unit_test(fec_plan__fixed_keeps_its_numbers),
 	    cmocka_unit_test(fec_plan__off_is_off),

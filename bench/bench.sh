@@ -7,6 +7,7 @@
 # of what is measured and no success: its verdict is "-" and says why.
 
 : "${BENCH_VERDICTS:=/dev/null}"
+LAB_FEC=auto # as it is by itself, where tests want repetition
 BENCH_NAME=$(basename "${0%.sh}")
 
 # A busy machine makes figures worthless.

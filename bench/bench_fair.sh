@@ -59,7 +59,7 @@ lab_conf() { # a|b
 
 start_edges() {
 	local e
-	LAB_MODE=near LAB_RATE=${LINE_MBPS}M LAB_EXTRA=Path.RateControl=auto
+	LAB_MODE=near LAB_FEC=off LAB_RATE=${LINE_MBPS}M LAB_EXTRA=Path.RateControl=auto
 	for e in a b; do
 		mkdir -p "$LAB_DIR/$e"
 		conf_of_pair $e 3 4792 >"$LAB_DIR/$e/two.conf"

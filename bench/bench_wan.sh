@@ -27,7 +27,7 @@
 # this machine stood still (bench_times.c).
 #
 # What is not equal: for goodput, longreach crosses two more machines (host to edge) on the same processors; its rate is
-# in its link file (and FEC=auto), and it keeps to it (--set Path.RateControl=auto: it has to find it as TCP has to); TCP is not
+# in its link file, and it keeps to it (--set Path.RateControl=auto: it has to find it as TCP has to); TCP is not
 # encrypted, longreach and QUIC are. Offloads are off on the way, so that the line loses packets of wire size (MTU
 # 9000), and the line carries no more than half of what the emulator can do here; both are said in the output. A program
 # that fails prints "-" and why below, and counts neither as 0 nor as beaten.
@@ -264,7 +264,7 @@ run_beside() { # system
 # --- one point ---
 
 edges() { # mode
-	LAB_MODE=$1 LAB_RATE=$((LINE_MBPS * 999))k LAB_FEC=auto LAB_EXTRA=$SETTINGS
+	LAB_MODE=$1 LAB_RATE=$((LINE_MBPS * 999))k LAB_EXTRA=$SETTINGS
 	lab_edges
 	lab_link_up 2>>"$LAB_DIR/edges.err"
 }

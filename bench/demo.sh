@@ -11,6 +11,7 @@ RATE_MBPS=1000
 SIZE=16384
 DEPTH=16
 OUT=$LAB_ROOT/demo-out
+LAB_FEC=auto # edges as they are, where tests want repetition
 
 usage() {
 	cat <<END

@@ -358,6 +358,19 @@ static void fail_rule(struct parser *p, const struct config_key *k, uint32_t pat
 		fail_at(p, line, "%s= %s", k->name, why);
 }
 
+/* Where the line is shared with others losses are of congestion in most cases, and repairs would add to it: there FEC is
+ * for those who ask for it. */
+static void choose_fec(struct parser *p)
+{
+	const struct config_key *k = config_key_find("Link", "FEC");
+
+	if (p->given_line[0][k - config_keys] != 0)
+		return;
+	for (uint32_t i = 0; i < p->c->npaths; i++)
+		if (p->c->paths[i].rate_control == RATE_auto)
+			p->c->fec = (struct fec_config){.mode = FEC_OFF};
+}
+
 static void parse_text(struct parser *p, const char *text, size_t len)
 {
 	char why[CONFIG_WHY_MAX * 2], q[QUOTE_MAX + 4];
@@ -379,6 +392,7 @@ static void parse_text(struct parser *p, const char *text, size_t len)
 		set_path_defaults(p->c, 0);
 	}
 	sort_paths(p);
+	choose_fec(p);
 	if (p->err[0] == '\0' && config_check(p->c, &k, &path, why) < 0)
 		fail_rule(p, k, path, why);
 }

@@ -55,10 +55,10 @@ const struct config_key config_keys[] = {
     {"Link", "Pfc", &type_pfc, ONE(pfc), .fallback = "off",
      .help = "Priority on which hosts are paused (IEEE 802.1Qbb) before the receive ring of a LAN port runs over, for\n"
              "what stops this machine for less than Tuning.PfcWatchdog=. The hosts, or the switch, must honour it.\n"},
-    {"Link", "FEC", &type_fec, ONE(fec), .fallback = "off", .flags = KEY_RELOADABLE,
+    {"Link", "FEC", &type_fec, ONE(fec), .fallback = "auto", .flags = KEY_RELOADABLE,
      .help = "Repair datagrams, so that a loss costs no round trip: M for K others, as K+M; auto: as many as the\n"
              "measured losses ask for and the line has room for, none on a clean or a full one. Takes memory at both\n"
-             "edges, which must both not say off.\n"},
+             "edges, which must both not say off. Not given where a path says RateControl=auto: off.\n"},
     {"Link", "Lanes", &type_count, ONE(lanes), .fallback = "64", .min = 1, .max = LANES_MAX,
      .help = "Independent streams that host pairs are spread over. Both edges must agree.\n"},
     {"Link", "Workers", &type_count, ONE(workers), .fallback = "1", .min = 1, .max = WORKERS_MAX,

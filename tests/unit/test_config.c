@@ -472,9 +472,13 @@ static void config_parse__fec(void **state)
 
 	(void)state;
 	accepts(MINIMAL, &c);
-	assert_int_equal(c.fec.mode, FEC_OFF);
+	assert_int_equal(c.fec.mode, FEC_AUTO);
 	accepts(MINIMAL "[Link]\nFEC=off\n", &c);
 	assert_int_equal(c.fec.mode, FEC_OFF);
+	accepts(MINIMAL "[Path]\nRateControl=auto\n", &c);
+	assert_int_equal(c.fec.mode, FEC_OFF);
+	accepts(MINIMAL "[Path]\nRateControl=auto\n[Link]\nFEC=auto\n", &c);
+	assert_int_equal(c.fec.mode, FEC_AUTO);
 	accepts(MINIMAL "[Link]\nFEC=auto\n", &c);
 	assert_int_equal(c.fec.mode, FEC_AUTO);
 	accepts(MINIMAL "[Link]\nFEC=64+4\n", &c);

@@ -32,6 +32,9 @@
  * and 30 s at 0.01 %, which each hurt the 99.9th percentile of messages of 64 KiB. Bursts are guessed too, but only
  * where a block is long enough for some depth: on a slow line that would cost more than it mends.
  *
+ * Where a round trip holds only a few datagrams (a slow line to a near site) repetition is as quick, and hosts that wait
+ * for each message would pay for the repairs: no FEC there, and none before the round trip is known.
+ *
  * A plan is kept while it does what the best one does and costs less than KEEP_COST times that. More protection comes
  * at once, and so does less where the line is short; else less comes FEC_HOLD_NS after the last change at the soonest,
  * and none below half of the loss that switches FEC on. */

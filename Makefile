@@ -75,7 +75,14 @@ Q ?= @
 .PHONY: all
 all: $(O)/longreachd $(O)/longreach tools
 
-$(O)/%.o: %.c
+# What objects were made with: another compiler or other flags make them again.
+MADE_WITH := $(CC) $(CFLAGS_ALL) $(EXTRA_CFLAGS) $(LTO)
+.PHONY: FORCE
+$(O)/made-with: FORCE
+	@mkdir -p $(O)
+	@echo '$(MADE_WITH)' | cmp -s - $@ || echo '$(MADE_WITH)' >$@
+
+$(O)/%.o: %.c $(O)/made-with
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(EXTRA_CFLAGS) -c -o $@ $<
 
@@ -120,7 +127,7 @@ unit: $(UNIT_BINS)
 .PHONY: sim-bin sim
 sim-bin: $(O)/lrsim
 SIM_OBJS := $(patsubst %.c,$(O)/sim-build/%.o,$(SIM_SRC) $(PROXY_SRC))
-$(O)/sim-build/%.o: %.c
+$(O)/sim-build/%.o: %.c $(O)/made-with
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(CFLAGS_ALL) -DPROXY_FAULTS -c -o $@ $<
 $(O)/lrsim: $(SIM_OBJS) $(O)/libheadroom.a

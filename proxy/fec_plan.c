@@ -7,7 +7,7 @@
 #define BURSTS_SEEN  4.0      /* fewer bursts say nothing of their length */
 #define CLEAN_SEEN   16384.0  /* so many without bursts worth counting: there are none */
 #define K_LEAST      4        /* datagrams of a block */
-#define RTT_BEGIN    6        /* ... and of a round trip: a line that has fewer repeats as quickly; ... */
+#define RTT_BEGIN    5        /* ... and of a round trip: a line that has fewer repeats as quickly; ... */
 #define RTT_LEAST    4        /* ... with fewer than these it is over at once: the line is not what it was taken for */
 #define BLOCK_BURSTS 16       /* bursts of that length are reckoned with only in blocks so many times as long */
 #define FIXED_LOSS   0.001    /* depth is for at least so much */

@@ -33,7 +33,7 @@
  * where a block is long enough for some depth: on a slow line that would cost more than it mends.
  *
  * Where a round trip holds only a few datagrams (a slow line to a near site) repetition is as quick, and hosts that wait
- * for each message would pay for the repairs: no FEC there, and none before the round trip is known.
+ * for each message would pay for the repairs: no FEC there. It ends as soon as the line is found to be like that.
  *
  * A plan is kept while it does what the best one does and costs less than KEEP_COST times that. More protection comes
  * at once, and so does less where the line is short; else less comes FEC_HOLD_NS after the last change at the soonest,

@@ -203,7 +203,7 @@ static void replan(struct proxy *p, struct wan_path *path)
 {
 	struct fec_line line = line_of(p, path);
 
-	if (p->session.peer_without_fec || (p->cfg.fec.mode == FEC_AUTO && !wan_rtt_measured(&path->rtt))) {
+	if (p->session.peer_without_fec) {
 		path->fec.plan.k = 0;
 		return;
 	}

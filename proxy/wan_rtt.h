@@ -25,10 +25,6 @@ void wan_rtt_sample(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns, uint64_
 /* Smoothed, or the hint while nothing is measured. Never 0. */
 uint64_t wan_rtt_ns(const struct wan_rtt *r);
 uint64_t wan_rtt_min_ns(const struct wan_rtt *r);
-static inline bool wan_rtt_measured(const struct wan_rtt *r)
-{
-	return r->min_ns;
-}
 
 /* Probe timeout without backoff: smoothed + 4 x variation + peer's report delay. RFC 9002 6.2.1. */
 uint64_t wan_rtt_pto_ns(const struct wan_rtt *r);

@@ -215,8 +215,8 @@ static void fec_plan__bursts_make_depth(void **state)
 /* A block that fills for longer saves little. */
 static void fec_plan__slow_line_small_groups(void **state)
 {
-	struct fec_line slower = {.block_datagrams = 4, .rtt_datagrams = 6};
-	struct fec_line slowest = {.block_datagrams = 3, .rtt_datagrams = 6};
+	struct fec_line slower = {.block_datagrams = 4, .rtt_datagrams = 5};
+	struct fec_line slowest = {.block_datagrams = 3, .rtt_datagrams = 5};
 	struct fec_plan p = plan_at(0.01, 1, &slow);
 
 	(void)state;
@@ -237,13 +237,13 @@ static void fec_plan__short_line_none(void **state)
 	uint64_t changed = 0;
 
 	(void)state;
-	line.rtt_datagrams = 5;
+	line.rtt_datagrams = 4;
 	fec_plan_update(&p, &changed, &automatic, &m, &line, 1);
 	assert_int_equal(p.k, 0);
-	line.rtt_datagrams = 6;
+	line.rtt_datagrams = 5;
 	fec_plan_update(&p, &changed, &automatic, &m, &line, 2);
 	assert_int_not_equal(p.k, 0);
-	line.rtt_datagrams = 5; /* a little less than it was: that is how it is measured */
+	line.rtt_datagrams = 4; /* a little less than it was: that is how it is measured */
 	fec_plan_update(&p, &changed, &automatic, &m, &line, 3);
 	assert_int_not_equal(p.k, 0);
 	line.rtt_datagrams = 3;

@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+#define EVIDENCE_CLEAN 4 /* of a lost probe, if fewer than one of 16 others were lost; ... */
+#define EVIDENCE_LOSSY 2 /* ... than one of 4, or if it is not known */
+#define EVIDENCE_BAD   1
+#define EVIDENCE_ENOUGH (PMTU_TRIES * EVIDENCE_CLEAN)
+
 static const uint16_t likely[] = {1472, 1452}; /* an Ethernet, IPv4 and IPv6 */
 
 void wan_pmtu_init(struct wan_pmtu *m, uint16_t max, bool search)
@@ -12,32 +17,35 @@ void wan_pmtu_init(struct wan_pmtu *m, uint16_t max, bool search)
 	m->size = max;
 }
 
+static void try_size(struct wan_pmtu *m, uint16_t size)
+{
+	m->probe = size;
+	m->under_way = m->doubt = false;
+	m->evidence = 0;
+}
+
 void wan_pmtu_restart(struct wan_pmtu *m, uint64_t now_ns)
 {
 	memset(m->lost, 0, sizeof(m->lost));
 	m->came_ns = now_ns;
-	m->tries = 0;
-	m->under_way = false;
-	m->probe = 0;
+	try_size(m, 0);
 	m->failed = (uint16_t)(m->max + 1);
 	m->size = m->search ? PMTU_BASE : m->max;
 	if (m->search)
-		m->probe = m->max;
+		try_size(m, m->max);
 }
 
 /* What to try next between what came through and what did not. */
 static void go_on(struct wan_pmtu *m, uint64_t now_ns)
 {
-	m->tries = 0;
-	m->under_way = false;
-	m->probe = 0;
+	try_size(m, 0);
 	m->raise_ns = now_ns + PMTU_RAISE_NS;
 	if (m->size >= m->max || m->failed <= m->size + PMTU_CLOSE)
 		return;
-	m->probe = (uint16_t)(m->failed > m->max ? m->max : (m->size + m->failed) / 2);
+	try_size(m, (uint16_t)(m->failed > m->max ? m->max : (m->size + m->failed) / 2));
 	for (unsigned i = 0; i < sizeof(likely) / sizeof(likely[0]); i++)
 		if (m->failed <= m->max && likely[i] > m->size && likely[i] < m->failed) {
-			m->probe = likely[i];
+			try_size(m, likely[i]);
 			return;
 		}
 }
@@ -50,6 +58,7 @@ uint16_t wan_pmtu_due(const struct wan_pmtu *m)
 void wan_pmtu_sent(struct wan_pmtu *m)
 {
 	m->under_way = true;
+	m->came = m->missed = 0;
 }
 
 /* True if it was larger than what is left of the losses, or none is. */
@@ -68,10 +77,17 @@ static bool refute(struct wan_pmtu *m, uint32_t bytes)
 
 bool wan_pmtu_came(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t now_ns)
 {
-	if (!m->search || bytes <= PMTU_BASE)
+	if (!m->search)
+		return false;
+	m->came += !probe;
+	if (bytes <= PMTU_BASE)
 		return false;
 	if (refute(m, bytes))
 		m->came_ns = now_ns;
+	if (m->doubt && bytes >= m->probe) {
+		go_on(m, now_ns);
+		return m->probe != 0;
+	}
 	if (!probe || bytes <= m->size || bytes >= m->failed || bytes > m->max)
 		return false;
 	m->size = (uint16_t)bytes;
@@ -79,12 +95,33 @@ bool wan_pmtu_came(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t now_
 	return m->probe != 0;
 }
 
+/* What the loss of a probe says. While a size in force is doubted, nobody knows which others should have come. */
+static uint8_t evidence(const struct wan_pmtu *m)
+{
+	uint32_t all = m->came + m->missed;
+
+	if (m->doubt)
+		return EVIDENCE_LOSSY;
+	return m->missed * 16 <= all ? EVIDENCE_CLEAN : m->missed * 4 <= all ? EVIDENCE_LOSSY : EVIDENCE_BAD;
+}
+
+static void fall(struct wan_pmtu *m, uint64_t now_ns)
+{
+	m->holes++;
+	m->size = PMTU_BASE;
+	memset(m->lost, 0, sizeof(m->lost));
+	m->came_ns = now_ns;
+}
+
 static bool probe_lost(struct wan_pmtu *m, uint32_t bytes, uint64_t now_ns)
 {
 	if (bytes != m->probe || !m->under_way)
 		return false; /* of an earlier search */
 	m->under_way = false;
-	if (++m->tries >= PMTU_TRIES) {
+	m->evidence += evidence(m);
+	if (m->evidence >= EVIDENCE_ENOUGH) {
+		if (m->doubt)
+			fall(m, now_ns);
 		m->failed = m->probe;
 		go_on(m, now_ns);
 	}
@@ -117,18 +154,15 @@ bool wan_pmtu_lost(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t rtt_
 		return false;
 	if (probe)
 		return probe_lost(m, bytes, now_ns);
+	m->missed += bytes <= m->size;
 	if (bytes <= PMTU_BASE || bytes > m->size)
 		return false;
 	most = note_loss(m, bytes);
-	if (!most || now_ns < m->came_ns + PMTU_SILENT_RTTS * rtt_ns / 2)
+	if (m->doubt || !most || now_ns < m->came_ns + PMTU_SILENT_RTTS * rtt_ns / 2)
 		return false;
-	m->holes++;
-	m->failed = most;
-	m->size = PMTU_BASE;
-	memset(m->lost, 0, sizeof(m->lost));
-	m->came_ns = now_ns;
-	go_on(m, now_ns);
-	return m->probe != 0;
+	try_size(m, most);
+	m->doubt = true;
+	return true;
 }
 
 bool wan_pmtu_on_timer(struct wan_pmtu *m, uint64_t now_ns)

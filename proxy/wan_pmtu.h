@@ -4,13 +4,18 @@
  * Theory of operation
  *
  * A path begins at PMTU_BASE, which every path carries, and the size configured for it is the first one tried: on most
- * paths one round trip settles it. If it does not come through in PMTU_TRIES probes, the search goes on between what
- * came through and what did not, first at the payload of an Ethernet, then by halves, to PMTU_CLOSE bytes. A probe is a
+ * paths one round trip settles it. If several probes of it do not come through, the search goes on between what came
+ * through and what did not, first at the payload of an Ethernet, then by halves, to PMTU_CLOSE bytes. A probe is a
  * datagram of its own, padded, with nothing in it that would be missed; its loss is no loss of the path.
  *
- * Black hole: PMTU_HOLE datagrams above the base are lost, none as large as any of them comes through after it, nor has
- * for PMTU_SILENT_RTTS half round trips one as large as all of them; smaller ones may. Then the path is back at the
- * base and the search begins again, below the largest that failed. What is too large now goes in pieces.
+ * How many probes tell a size that is too large from a line that loses many? PMTU_TRIES, if hardly any others were lost
+ * meanwhile, of sizes that are known to come through; if more were, up to four times as many.
+ *
+ * Black hole: it is doubted that a size comes through when PMTU_HOLE datagrams above the base are lost, none as large as
+ * any of them comes through after it, nor has for PMTU_SILENT_RTTS half round trips one as large as all of them; smaller
+ * ones may. So it goes on a full line, too, whose queue takes small ones more often than large ones. So the largest that
+ * failed is tried in twice PMTU_TRIES probes, and if neither these come through nor anything else as large, the path is
+ * back at the base and the search begins again, below that size. What is too large now goes in pieces.
  * Every PMTU_RAISE_NS a search that ended below the configured size is tried again from there. */
 #ifndef PROXY_WAN_PMTU_H
 #define PROXY_WAN_PMTU_H
@@ -31,8 +36,10 @@ struct wan_pmtu {
 	uint16_t size;  /* in force */
 	uint16_t failed; /* the least that did not come through, max + 1: none */
 	uint16_t probe; /* size to try, 0: the search is over */
-	bool under_way; /* it was sent */
-	uint8_t tries;
+	bool under_way; /* it was sent ... */
+	uint32_t came, missed; /* ... and since then so many others came or were lost */
+	bool doubt;       /* the probe is of a size in force */
+	uint8_t evidence; /* of probes that were lost, in quarters of one on a line that loses hardly any others */
 	uint16_t lost[PMTU_HOLE]; /* sizes of losses above the base, if none so large came through since; 0: no loss */
 	uint64_t came_ns; /* when one came through that was as large as all of these, or might first have */
 	uint64_t raise_ns; /* when to try larger ones again */

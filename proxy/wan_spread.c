@@ -45,6 +45,21 @@ static uint32_t with_time(const struct proxy *p, uint32_t set)
 	return ready;
 }
 
+static bool size_probe_due(const struct proxy *p, const struct lane *l, uint32_t path)
+{
+	return wan_path_asker(p, l) && wan_pmtu_due(&p->path[path].pmtu);
+}
+
+/* What takes sending time waits for it. */
+static bool waits(const struct proxy *p, const struct lane *l, uint32_t set)
+{
+	bool due = false;
+
+	for (uint32_t i = 0; i < p->npaths; i++)
+		due |= set & 1u << i && size_probe_due(p, l, i);
+	return set && (due || wan_lane_has_data(l));
+}
+
 /* Those with frames about the lane's own numbers on them. */
 static uint32_t with_frames(const struct proxy *p, const struct lane *l)
 {
@@ -53,8 +68,7 @@ static uint32_t with_frames(const struct proxy *p, const struct lane *l)
 	for (uint32_t i = 0; i < p->npaths; i++) {
 		const struct pn_space *s = &l->space[i];
 
-		if (s->report_due || s->probe_due || s->ping_due || s->recv.refused_bits ||
-		    (wan_path_asker(p, l) && wan_pmtu_due(&p->path[i].pmtu)))
+		if (s->report_due || s->probe_due || s->ping_due || s->recv.refused_bits || size_probe_due(p, l, i))
 			set |= 1u << i;
 	}
 	return set;
@@ -84,7 +98,7 @@ size_t wan_spread_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t ca
 	}
 	if (!len && !ready)
 		len = build(p, l, quickest(p, usable)->id, usable, ready, buf, cap, by);
-	*held = !len && (usable & ~ready) && wan_lane_has_data(l);
+	*held = !len && waits(p, l, usable & ~ready);
 	return len;
 }
 

@@ -103,6 +103,13 @@ static void wan_pmtu__black_hole(void **state)
 	for (int i = 1; i < PMTU_HOLE; i++)
 		assert_false(wan_pmtu_lost(&m, 8972, false, RTT, now_ns + 2 * RTT));
 	assert_true(wan_pmtu_lost(&m, 8972, false, RTT, now_ns + 2 * RTT));
+	assert_int_equal(m.size, 8972); /* not before it was tried */
+	for (int i = 0; i < 2 * PMTU_TRIES; i++) {
+		assert_int_equal(m.holes, 0);
+		assert_int_equal(wan_pmtu_due(&m), 8972);
+		wan_pmtu_sent(&m);
+		assert_true(wan_pmtu_lost(&m, 8972, true, RTT, now_ns));
+	}
 	assert_int_equal(m.size, PMTU_BASE);
 	assert_int_equal(m.holes, 1);
 	search(&m, 4000, &now_ns);
@@ -126,7 +133,7 @@ static void wan_pmtu__black_hole_for_large_ones_only(void **state)
 
 	(void)state;
 	search(&m, 8972, &now_ns);
-	for (unsigned i = 0; !m.holes && i < 1000; i++) {
+	for (unsigned i = 0; !wan_pmtu_due(&m) && i < 1000; i++) {
 		now_ns += RTT / 10;
 		if (i % 10 == 0) {
 			wan_pmtu_lost(&m, 7280 + i % 7 * 200, false, RTT, now_ns);
@@ -137,11 +144,66 @@ static void wan_pmtu__black_hole_for_large_ones_only(void **state)
 			assert_false(wan_pmtu_came(&m, 4200 + i % 10, false, now_ns));
 		}
 	}
-	assert_int_equal(m.holes, 1);
 	assert_in_range(large, PMTU_HOLE - 1, PMTU_HOLE);
-	assert_in_range(m.failed, 7280, 8972);
+	assert_in_range(m.probe, 7280, 8972);
 	search(&m, 5000, &now_ns);
+	assert_int_equal(m.holes, 1);
 	assert_in_range(m.size, 5000 - PMTU_CLOSE, 5000);
+}
+
+/* A full queue has no room for the large ones, which are few, and takes those that are a little smaller: until one of
+ * the probes comes through, or a datagram of that size. */
+static void wan_pmtu__a_full_queue_is_no_black_hole(void **state)
+{
+	for (unsigned by_probe = 0; by_probe < 2; by_probe++) {
+		uint64_t now_ns = 1;
+		struct wan_pmtu m = begun(now_ns);
+
+		(void)state;
+		search(&m, 8972, &now_ns);
+		for (unsigned doubts = 0; doubts < 100; doubts++) {
+			now_ns += 10 * RTT;
+			for (int i = 0; i < PMTU_HOLE; i++) {
+				wan_pmtu_lost(&m, 8972, false, RTT, now_ns);
+				wan_pmtu_came(&m, 8300, false, now_ns);
+			}
+			for (int i = 1; i < 2 * PMTU_TRIES; i++) {
+				assert_int_equal(wan_pmtu_due(&m), 8972);
+				wan_pmtu_sent(&m);
+				wan_pmtu_came(&m, 8300, false, now_ns);
+				wan_pmtu_lost(&m, 8972, true, RTT, now_ns);
+			}
+			wan_pmtu_sent(&m);
+			wan_pmtu_came(&m, 8972, by_probe, now_ns);
+			assert_int_equal(wan_pmtu_due(&m), 0);
+		}
+		assert_int_equal(m.size, 8972);
+		assert_int_equal(m.holes, 0);
+	}
+}
+
+/* The more others are lost the less the loss of a probe says. */
+static void wan_pmtu__a_line_that_loses_many(void **state)
+{
+	static const struct {
+		unsigned came, lost, tries;
+	} lines[] = {{0, 0, 3}, {100, 0, 3}, {100, 5, 3}, {100, 10, 6}, {100, 30, 6}, {100, 50, 12}, {0, 100, 12}};
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(lines) / sizeof(lines[0]); n++) {
+		struct wan_pmtu m = begun(1);
+
+		for (unsigned i = 0; i < lines[n].tries; i++) {
+			assert_int_equal(wan_pmtu_due(&m), 8972);
+			wan_pmtu_sent(&m);
+			for (unsigned k = 0; k < lines[n].came; k++)
+				wan_pmtu_came(&m, 100, false, RTT);
+			for (unsigned k = 0; k < lines[n].lost; k++)
+				wan_pmtu_lost(&m, PMTU_BASE, false, RTT, RTT);
+			wan_pmtu_lost(&m, 8972, true, RTT, RTT);
+		}
+		assert_int_equal(wan_pmtu_due(&m), 1472);
+	}
 }
 
 static void wan_pmtu__tries_larger_ones_again(void **state)
@@ -240,6 +302,25 @@ static void wan_pmtu__core_falls_into_a_black_hole(void **state)
 	core_close(&c);
 }
 
+/* The shard's first lane has nothing to send but the probe, and others take all of the line: it gets its turn. */
+static void wan_pmtu__core_probe_waits_for_the_pacer(void **state)
+{
+	struct core c;
+	unsigned ms = 0;
+
+	(void)state;
+	carries_bytes = 8972;
+	open_searching(&c);
+	core_wait(&c, 100 * CORE_MS);
+	carries_bytes = 1400;
+	wan_pacer_init(&c.a.pacer, 2000000, 66, 16);
+	core_send_run(&c, 1, 100);
+	for (; ms < 5000 && c.a.p->path[0].payload_max > 1400; ms++)
+		core_wait(&c, CORE_MS);
+	assert_true(c.a.p->path[0].payload_max <= 1400);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,10 +329,13 @@ int main(void)
 	    cmocka_unit_test(wan_pmtu__the_likely_sizes_at_once),
 	    cmocka_unit_test(wan_pmtu__black_hole),
 	    cmocka_unit_test(wan_pmtu__black_hole_for_large_ones_only),
+	    cmocka_unit_test(wan_pmtu__a_full_queue_is_no_black_hole),
+	    cmocka_unit_test(wan_pmtu__a_line_that_loses_many),
 	    cmocka_unit_test(wan_pmtu__tries_larger_ones_again),
 	    cmocka_unit_test(wan_pmtu__nonsense),
 	    cmocka_unit_test(wan_pmtu__core_searches_and_delivers),
 	    cmocka_unit_test(wan_pmtu__core_falls_into_a_black_hole),
+	    cmocka_unit_test(wan_pmtu__core_probe_waits_for_the_pacer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,11 +26,13 @@ struct seal_aead {
 /* All that were built in, NULL at the end. */
 extern const struct seal_aead *const seal_aeads[];
 
-/* The fastest for a cipher, measured at the first call (about a millisecond). NULL: none has it. */
+#define SEAL_LIBRARIES_MAX 2
+
+/* Nanoseconds to seal and open `len` bytes (at most 16384) by each of seal_aeads, the best of some; 0: it does not have
+ * the cipher. Takes a few milliseconds. */
+void seal_aead_measure_all(enum seal_cipher c, size_t len, double ns[SEAL_LIBRARIES_MAX]);
+/* The fastest for a cipher, measured so at the first call. NULL: none has it. */
 const struct seal_aead *seal_aead_best(enum seal_cipher c);
-/* Nanoseconds to seal and open `len` bytes (at most 16384) with it, the best of some hundred microseconds; 0: it does
- * not have the cipher. */
-double seal_aead_measure(const struct seal_aead *a, enum seal_cipher c, size_t len);
 
 unsigned seal_key_len(enum seal_cipher c);
 

@@ -218,7 +218,7 @@ help:
 	@echo 'make sim SEED=17      one seed of the simulator, or a range: SEED=1-2000'
 	@echo 'make fuzz SECONDS=60  each fuzzer for so long'
 	@echo 'make vm               guests with the kernel RDMA; VM="--full", "--accept", see tests/vm/run.sh --help'
-	@echo 'make bench            what it costs, beside what one would use instead (root, 55 minutes);'
+	@echo 'make bench            what it costs, beside what one would use instead (root, 50 minutes);'
 	@echo '                      QUICK=1: 5 minutes; BENCH="wan fair": these alone'
 	@echo 'make check-pure       proof that proxy/ makes no system call'
 clean:

@@ -5,7 +5,7 @@
 #
 #   bench/bench_fair.sh [--secs N] [--line MBPS] [--km KM] [--out DIR] [BUFFER ...]      BUFFER in bandwidth-delay products
 #
-# Default: 0.5, 1 and 4 of them, about 13 minutes; with QUICK=1 one of 1. Two senders at a time, begun together, both all
+# Default: 0.5, 1 and 4 of them, about 12 minutes; with QUICK=1 one of 1. Two senders at a time, begun together, both all
 # the time with something to send; what arrives of each in the last two thirds counts. Two links come together within
 # half a minute, and then their shares still swing for tens of seconds (lrsim --rate late-4bdp): they run five times as
 # long. DIR (default bench-out) gets fair.csv. The verdicts are those that one may ask of a neighbour:

@@ -20,7 +20,7 @@ arena 0.2 0.2 the deep buffer, beside a copy
 fec 1 0.2 erasure code, beside a copy
 edge 0.5 0.3 a packet through a whole edge, beside a forwarder that does nothing to it
 flood 1.5 0.5 garbage at the UDP port, beside a socket that throws it away
-fair 10 1.7 one bottleneck, beside CUBIC, BBR and itself
+fair 12 1.7 one bottleneck, beside CUBIC, BBR and itself
 wan 32 1.8 goodput and latency over distance and loss, beside TCP and QUIC'
 
 run_part() { # name

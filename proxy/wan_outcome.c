@@ -41,7 +41,31 @@ static bool ref_slot(struct proxy *p, const struct wan_ref *r, struct slot_meta 
 	return true;
 }
 
-static void slot_acked(struct proxy *p, const struct wan_ref *r)
+static void repair(struct proxy *p, struct lane *l, uint32_t slot, uint8_t copies)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+
+	m->copies = copies;
+	if (m->queued != SQ_REPAIR)
+		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
+	wan_lane_kick(p, l);
+}
+
+static uint8_t copies_of(const struct slot_meta *m)
+{
+	return m->sends == 2 ? 2 : 3;
+}
+
+/* A copy that was lost waited for what else was under way, and that was only a piece: nothing else brings the rest. */
+static void repair_rest(struct proxy *p, struct lane *l, uint32_t slot)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+
+	if (!m->in_flight && !m->queued && (m->lost[0] | m->lost[1]))
+		repair(p, l, slot, copies_of(m));
+}
+
+static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 {
 	struct slot_meta *m;
 	const struct slot_hdr *h = arena_hdr(p->arena, r->id);
@@ -54,8 +78,10 @@ static void slot_acked(struct proxy *p, const struct wan_ref *r)
 	m->units[1] |= mask[1];
 	m->lost[0] &= ~mask[0];
 	m->lost[1] &= ~mask[1];
-	if (!units_all(m->units, units_of(h->len)))
+	if (!units_all(m->units, units_of(h->len))) {
+		repair_rest(p, l, r->id);
 		return;
+	}
 	if (h->kind != SLOT_REQ_NEAR)
 		slot_release(p, r->id); /* the peer has it: it is its now */
 	else if (m->queued)
@@ -89,8 +115,10 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 	units_mask(r->off, r->n, mask);
 	mask[0] &= ~m->units[0];
 	mask[1] &= ~m->units[1];
-	if (!(mask[0] | mask[1]))
+	if (!(mask[0] | mask[1])) {
+		repair_rest(p, l, r->id);
 		return;
+	}
 	if (not_again(p, r->id)) {
 		drop(p, DROP_RAW_LOST);
 		slot_release(p, r->id);
@@ -113,10 +141,7 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 		wan_lane_wake_at(p, l, m->due_ns);
 		return;
 	}
-	m->copies = how == HOW_MOVED ? 1 : m->sends == 2 ? 2 : 3;
-	if (m->queued != SQ_REPAIR)
-		wan_queue_slot(p, &l->repair, r->id, SQ_REPAIR);
-	wan_lane_kick(p, l);
+	repair(p, l, r->id, how == HOW_MOVED ? 1 : copies_of(m));
 }
 
 static void control_lost(struct proxy *p, struct lane *l, const struct wan_ref *r)
@@ -159,7 +184,7 @@ static void slots_acked(struct lane_ctx *c, const struct sent_entry *e)
 {
 	for (unsigned i = 0; i < e->nrefs; i++)
 		if (e->ref[i].kind == REF_SLOT)
-			slot_acked(c->p, &e->ref[i]);
+			slot_acked(c->p, c->l, &e->ref[i]);
 }
 
 static void entry_acked(void *arg, const struct sent_entry *e)

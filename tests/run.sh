@@ -75,6 +75,7 @@ unit() {
 
 sim() {
 	step 'simulator seeds' build/gcc/lrsim --seeds "$(seeds 400 2000)" --jobs "$jobs"
+	step 'seeds that found something' build/gcc/lrsim --seeds 1321
 	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 40 500)" --jobs "$jobs"
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
 	step 'rate controllers on one bottleneck' build/gcc/lrsim --jobs "$jobs" --rate "$(pick all grid)"

@@ -24,6 +24,7 @@ const struct seal_aead *const seal_aeads[] = {
 #endif
     NULL,
 };
+_Static_assert(sizeof(seal_aeads) / sizeof(seal_aeads[0]) <= SEAL_LIBRARIES_MAX + 1, "SEAL_LIBRARIES_MAX");
 
 const char *seal_cipher_name(unsigned c)
 {

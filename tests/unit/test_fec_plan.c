@@ -446,7 +446,7 @@ int main(void)
 	    cmocka_unit_test(fec_plan__bursts_nobody_has_seen),
 	    cmocka_unit_test(fec_plan__bursts_make_depth),
 	    cmocka_unit_test(fec_plan__slow_line_small_groups),
-		cmocka_unit_test(fec_plan__short_line_none),
+	    cmocka_unit_test(fec_plan__short_line_none),
 	    cmocka_unit_test(fec_plan__hysteresis),
 	    cmocka_unit_test(fec_plan__fixed_keeps_its_numbers),
 	    cmocka_unit_test(fec_plan__off_is_off),

@@ -155,11 +155,11 @@ static void wan_pmtu__black_hole_for_large_ones_only(void **state)
  * the probes comes through, or a datagram of that size. */
 static void wan_pmtu__a_full_queue_is_no_black_hole(void **state)
 {
+	(void)state;
 	for (unsigned by_probe = 0; by_probe < 2; by_probe++) {
 		uint64_t now_ns = 1;
 		struct wan_pmtu m = begun(now_ns);
 
-		(void)state;
 		search(&m, 8972, &now_ns);
 		for (unsigned doubts = 0; doubts < 100; doubts++) {
 			now_ns += 10 * RTT;

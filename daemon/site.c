@@ -82,8 +82,6 @@ static void describe_extent(const struct proxy_event *ev, char *text, size_t cap
 	text[0] = '\0';
 	if (ev->type == EV_FLOW_FAILED)
 		snprintf(text, cap, ", %" PRIu64 " bytes from position %" PRIu64, ev->value, ev->pos);
-	if (ev->type == EV_ANSWER_LOST)
-		snprintf(text, cap, ", PSN 0x%06x", (unsigned)(ev->pos & ROCE_PSN_MASK));
 }
 
 static void on_link_event(void *arg, struct link *l, const struct proxy_event *ev)

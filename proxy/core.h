@@ -142,6 +142,14 @@ struct near_flow {
 	uint8_t op_last;
 	struct near_stranger stranger;
 	uint64_t silent_ns; /* how long its host said nothing before the last packet */
+	bool doubted;       /* began with what may be a repetition: the life before stands until the responder answers */
+	bool begins_inside; /* pos_base is within a READ, of which the responder counted the beginning */
+	uint32_t psn_origin; /* 24 bits: where the queue pair's lives begin, as far as is known */
+	uint64_t acked_ns;   /* when pos_acked moved last */
+	bool replaces;       /* the far edge is to forget this flow first: the life before */
+	uint32_t replaced_flow, replaced_inc;
+	uint32_t msn_hint, msn_hint_span; /* doubted: the MSN before pos_base in the life before, and how many messages
+	                                     followed; span 0: not known */
 
 	/* gaps */
 	uint64_t pos_last_rx;  /* of the packet before: a lower one begins a new round of the host */
@@ -179,8 +187,6 @@ struct near_flow {
 	uint32_t nops, ops_done;              /* all, and those answered */
 	uint32_t repeats;                     /* answered ones that are owed again */
 	uint64_t asked_again, asked_again_ns; /* where the host last asked for one again, and when; 0: never */
-	uint64_t lost_pos;                    /* of one that was repeated when its answer was forgotten ... */
-	uint64_t lost_ns;                     /* ... and when it first was; 0: none */
 	bool migreq;                          /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */
 	uint64_t room_bytes;                  /* reserved for responses */
 	struct dnode room_node;    /* in proxy.room_waiting: its next request finds no room for what it brings ... */
@@ -208,6 +214,8 @@ struct near_flow {
 	struct near_flow *older;     /* incarnation before, still draining: this one does not send until it is gone */
 	struct near_flow *newer;     /* incarnation after: this one drains, and is not in the table of keys */
 	struct timer drain;          /* an older one must make progress by then */
+	bool drain_pinged;           /* the far edge was asked for a sign of life since the line was last heard */
+	uint64_t line_back_ns;       /* until then the line was silent while it drained */
 	uint64_t last_rx_ns;         /* from the host */
 	uint64_t last_progress_ns;   /* at the responder */
 	uint64_t heard_ns;           /* last sign of life of the responder, or since when it has something to answer */
@@ -486,6 +494,7 @@ struct proxy {
 	uint32_t sessions;               /* begun since the start */
 	bool session_on;                 /* there was a hello: datagrams may be sent and taken */
 	bool wan_up;                     /* and the peer was heard within dead_peer_ns */
+	uint64_t wan_heard_since_ns;     /* without a pause of two keepalives */
 	bool mismatch;                   /* the ends disagree: nothing is ACKed early */
 	uint64_t now_ns;                 /* of the call that is going on */
 	uint64_t last_rx_ns, last_tx_ns; /* of the WAN */

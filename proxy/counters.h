@@ -30,8 +30,6 @@
 	X(LAN_SEQUENCE, "lan_sequence", "opcode that cannot follow the one before it")                                 \
 	X(LAN_WINDOW, "lan_window", "PSN too far from the expected one")                                               \
 	X(LAN_READ_RETRY, "lan_read_retry", "repeated READ or ATOMIC answered from kept responses")                    \
-	X(LAN_ANSWER_LOST, "lan_answer_lost",                                                                          \
-	  "READ or ATOMIC repeated after its answer was forgotten: fails if it insists")                               \
 	X(LAN_READS_FULL, "lan_reads_full", "too many READs and ATOMICs open in one flow")                             \
 	X(LAN_ACK_UNMATCHED, "lan_ack_unmatched", "response that belongs to no known flow")                            \
 	X(LAN_ACK_STALE, "lan_ack_stale", "response for a position already settled")                                   \
@@ -89,6 +87,7 @@
 	X(UNPAIRED_EVICTED, "unpaired_evicted", "near flows forgotten that never got an answer, for want of room")     \
 	X(REQUESTERS_GONE, "requesters_gone", "connections whose requester's QPN was found in a younger one")          \
 	X(INCARNATIONS, "incarnations", "QP resets recognised")                                                        \
+	X(DOUBTS, "doubts", "packets that a host repeats, or a new life of its QP begins with: the responder was asked") \
 	X(BEGAN_LOWER, "began_lower", "flows that were found to begin before the first packet that came")              \
 	X(PAIRED_CM, "paired_cm", "QPN pairs learned from CM messages")                                                \
 	X(PAIRED_PROBE, "paired_probe", "QPN pairs learned from the responder's first answer")                         \
@@ -137,10 +136,10 @@
 	X(PATH_DEAD, "path_dead", 'w', "a path does not answer")                                                       \
 	X(FLOW_OPENED, "flow_opened", 'i', "first packet of an RC flow")                                               \
 	X(FLOW_PAIRED, "flow_paired", 'i', "the requester's QPN is known")                                             \
+	X(FLOW_DOUBTED, "flow_doubted", 'i', "a repetition, or the beginning of a new life: the responder decides")    \
 	X(FLOW_RESET, "flow_reset", 'i', "the host reset its QP: a new incarnation begins")                            \
 	X(FLOW_CLOSED, "flow_closed", 'i', "flow forgotten")                                                           \
 	X(FLOW_FAILED, "flow_failed", 'e', "bytes that were acknowledged could not be delivered")                      \
-	X(ANSWER_LOST, "answer_lost", 'e', "a READ or ATOMIC is repeated whose answer is forgotten: its QP ends")      \
 	X(REQUESTER_TOLD, "requester_told", 'w',                                                                       \
 	  "idle when acknowledged work failed: its queue pair was made to fail")                                       \
 	X(REQUESTER_UNTOLD, "requester_untold", 'w', "idle when acknowledged work failed, and does not answer")        \

@@ -17,6 +17,8 @@ X(ORPHAN_DROPPED,     "mode far outlives the near edge",
 X(NO_DEMOTION,        "nobody is ACKed for a responder that is silent",  "mode near stays in force")
 X(STRANGER_BELIEVED,  "a new life must insist",
                       "a packet unlike the one that was there is a new life at once")
+X(MEMORY_DECIDES,     "in doubt the responder decides",
+                      "what is like a packet that was ACKed is ACKed again, however long ago that was")
 X(IDLE_UNTOLD,        "a late error reaches an idle requester too",      "only its requests are refused")
 X(PAST_READ,          "ACKs stop in front of an unanswered READ",        "the ceiling looks at no READ or ATOMIC")
 X(ACK_OVER_ANSWER,    "no ACK over an answer the host may not have",

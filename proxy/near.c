@@ -8,9 +8,13 @@
  *          freed            held                 expected     out of order
  *
  * One key (VLAN, hosts, destination QPN) may have two lives at a time. A host that resets its QP begins a new one; the
- * old one leaves the table of keys, is not ACKed any more and drains: the new one's packets are not sent on before the
- * old one's bytes are delivered, or have failed loudly because nothing moved for OLD_DRAIN_STALL_NS. A third life ends
- * the second one, which has sent nothing yet.
+ * old one leaves the table of keys, is not ACKed any more and drains: the new one's packets are not sent on before what
+ * was ACKed of the old one is delivered, or has failed loudly because nothing was heard of its responder for too long
+ * (drain_limit()). A third life ends the second one, which has sent nothing yet.
+ *
+ * A packet that may be a repetition, or the beginning of a new life with the same words, begins a life in doubt
+ * (near_stranger.c): it crosses, and the responder's answer tells. If it was a repetition the responder is ahead, and
+ * the far edge catches up with it.
  *
  * A flow is closed when it was replaced and has drained, when it never got an answer and its host has given up, or when
  * the table is full and it has been idle for longest. Nothing that was ACKed and not delivered is closed silently. */
@@ -38,6 +42,7 @@ static void begin(struct proxy *p, struct near_flow *f, const struct ip_addr *ds
 	f->vlan_tci = vlan_tci;
 	f->mode = proxy_mode_for(&p->cfg, &f->src, dst);
 	near_set_base(f, POS_ORIGIN + psn);
+	f->psn_origin = psn;
 	f->open_due = true;
 }
 
@@ -101,19 +106,31 @@ void near_close(struct proxy *p, struct near_flow *f)
 		near_wan_kick(p, newer);
 }
 
-/* `old` has been replaced by f: it leaves the table of keys and has OLD_DRAIN_STALL_NS from its last progress on. */
+/* Until when a life that was replaced may wait for its responder: for DRAIN_STALL_NS and some round trips from its last
+ * sign of life on, or since the line is back. What it has been silent for already counts: the new life's host is met
+ * with silence meanwhile, and ConnectX gives up after 300 ms. */
+static uint64_t drain_limit(const struct proxy *p, const struct near_flow *old)
+{
+	uint64_t from = max_u64(old->heard_ns, max_u64(p->wan_heard_since_ns, old->line_back_ns));
+
+	return from + DRAIN_STALL_NS + 4 * proxy_rtt_ns(p);
+}
+
+/* `old` has been replaced by f: it leaves the table of keys, and the far edge is to forget it before it hears of f. */
 static void drain_before(struct proxy *p, struct near_flow *old, struct near_flow *f)
 {
 	if (!old->newer)
 		idx_hash_del(&p->near_by_key, near_flow_hash(old), old->idx);
 	old->newer = f;
 	f->older = old;
+	f->replaces = true;
+	f->replaced_flow = near_wire_id(p, old);
+	f->replaced_inc = old->inc;
 	dlist_remove(&old->mouth_node);
-	old->last_progress_ns = p->now_ns;
-	timer_set(&p->timers, &old->drain, p->now_ns + OLD_DRAIN_STALL_NS);
+	timer_set(&p->timers, &old->drain, p->now_ns);
 }
 
-struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
+static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
 {
 	struct ip_addr src = old->src, dst = old->dst;
 	uint32_t qpn = old->dest_qpn;
@@ -127,16 +144,63 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
 	f = near_flow_take(p, &src, drains->lane, false);
 	if (!f)
 		return NULL;
-	count(p, CTR_INCARNATIONS, 1);
 	begin(p, f, &dst, qpn, vlan_tci, psn);
 	near_unpaired_enter(p, f);
 	if (drains->used && drains != f)
 		drain_before(p, drains, f);
 	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
+	return f;
+}
+
+/* Nothing was promised of the life before that is not delivered: nobody waits for the rest of it. */
+static void close_older_if_kept(struct proxy *p, struct near_flow *f)
+{
+	if (f->older && near_kept_its_word(f->older))
+		near_close(p, f->older);
+}
+
+struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
+{
+	struct near_flow *f = succeed(p, old, psn, vlan_tci);
+
+	if (!f)
+		return NULL;
+	count(p, CTR_INCARNATIONS, 1);
 	near_store(p, f);
 	proxy_event_push(p, EV_FLOW_RESET, f, NULL, f->pos_base, 0);
-	if (f->older && drains->pos_settled == drains->pos_next)
-		near_close(p, drains);
+	close_older_if_kept(p, f);
+	return f;
+}
+
+/* What the responder counts in front of the life in doubt, and behind all that it may repeat. */
+static void hint_msn(struct near_flow *f, uint32_t msn_before, uint32_t msn_after)
+{
+	f->msn_hint = msn_before & ROCE_PSN_MASK;
+	f->msn_hint_span = ((msn_after - msn_before) & ROCE_PSN_MASK) + 1;
+}
+
+struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
+{
+	const struct rd_op *op = near_op_at(old, pos_near(old->pos_next, psn));
+	uint32_t origin = old->psn_origin, before = op ? old->msn_offset + op->msn - 1 : 0;
+	uint32_t after = old->msn_offset + old->msn_next;
+	bool known = op && old->msn_known, inside = op && pos_psn(op->pos) != psn;
+	uint8_t rnr_retry = old->rnr_retry;
+	struct near_flow *f = succeed(p, old, psn, vlan_tci);
+
+	if (!f)
+		return NULL;
+	f->doubted = true;
+	f->sent_before = true; /* the responder may be ahead of it */
+	f->psn_origin = origin;
+	f->begins_inside = inside;
+	f->rnr_retry = rnr_retry;
+	if (known)
+		hint_msn(f, before, after);
+	count(p, CTR_DOUBTS, 1);
+	near_store(p, f);
+	proxy_event_push(p, EV_FLOW_DOUBTED, f, NULL, f->pos_base, 0);
+	close_older_if_kept(p, f);
 	return f;
 }
 
@@ -181,15 +245,49 @@ void near_cm_over(struct proxy *p, const struct near_cm_info *ci)
 
 /* --- timers --- */
 
+/* How often a life that drains is looked at: an answer of the far edge is here by then. */
+static uint64_t drain_look_ns(const struct proxy *p)
+{
+	return DRAIN_LOOK_NS + 2 * proxy_rtt_ns(p);
+}
+
+/* The far edge was heard within what an answer to a question takes. If not it is asked, and the line is silent if it was
+ * asked already. */
+static bool line_is_heard(struct proxy *p, struct near_flow *f)
+{
+	struct lane *l = lane_of(p, f->lane);
+
+	if (p->now_ns <= p->last_rx_ns + drain_look_ns(p)) {
+		f->drain_pinged = false;
+		return true;
+	}
+	if (f->drain_pinged)
+		f->line_back_ns = p->now_ns;
+	f->drain_pinged = true;
+	l->space[0].ping_due = true;
+	wan_lane_kick(p, l);
+	return false;
+}
+
+/* Nobody gains by the end of a life whose host may only repeat what it sent, as long as that does not begin where the
+ * responder stands: the rest would be lost. */
+static bool may_be_the_same(const struct near_flow *f)
+{
+	const struct near_flow *newer = f->newer;
+
+	return newer && newer->doubted && pos_near(f->pos_reported, pos_psn(newer->pos_base)) > f->pos_reported;
+}
+
+/* A life that was replaced has failed when its responder has been silent for too long on a line that was not. */
 static void drain_check(struct proxy *p, struct near_flow *f)
 {
-	if (p->now_ns < f->last_progress_ns + OLD_DRAIN_STALL_NS) {
-		timer_set(&p->timers, &f->drain, f->last_progress_ns + OLD_DRAIN_STALL_NS);
+	if (!line_is_heard(p, f) || p->now_ns < drain_limit(p, f) || may_be_the_same(f)) {
+		timer_set(&p->timers, &f->drain, p->now_ns + drain_look_ns(p));
 		return;
 	}
-	if (f->pos_acked > f->pos_settled) {
+	if (f->pos_acked > f->pos_reported) {
 		count(p, CTR_BYTES_FAILED, near_held(f));
-		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, f->pos_settled, near_held(f));
+		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, f->pos_reported, near_held(f));
 	}
 	near_close(p, f);
 }

@@ -67,6 +67,8 @@ uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t 
 
 	if (f->failed)
 		return f->fail_msn;
+	if (f->begins_inside && pos == f->pos_base)
+		return 1; /* a READ counts from its start */
 	if (pos == f->pos_next)
 		return f->msn_next;
 	if (pos == f->pos_settled)
@@ -88,6 +90,7 @@ void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 		return;
 	f->msn_acked = near_msn_at(p, f, pos);
 	f->pos_acked = pos;
+	f->acked_ns = p->now_ns;
 	if (f->mode == ACK_MODE_FAR) /* the others find it again: near all that is here, host what is settled */
 		near_store(p, f);
 	barrier_mark(p, f);

@@ -9,7 +9,8 @@
  * messages are remembered, in position order, in the arena; that is more than a host has outstanding, whatever the
  * sizes. What lies between them is nobody's for certain: the first packet of a new life may be lost, and the second,
  * taken for a repetition, would get an ACK of all that the old life had. It is passed over in silence, which costs no
- * host anything: its ACK comes with the end of the message.
+ * host anything: its ACK comes with the end of the message. But a host may have sent all that its window holds and no
+ * end (rxe: 129 PSNs), and have lost the ACK of that. So what is inside the message that is not over yet is told apart.
  */
 #include "near_fp.h"
 
@@ -66,6 +67,12 @@ static const uint32_t *message_at(struct proxy *p, const struct near_flow *f, ui
 	return entry(p, f, lo - 1);
 }
 
+/* The packet in front of pos_next is not the last one of its message. */
+static bool in_message(const struct near_flow *f)
+{
+	return f->op_known && !(roce_op(f->op_last)->flags & ROP_END);
+}
+
 enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp,
                               bool starts_message)
 {
@@ -79,7 +86,9 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 		return FP_SAME;
 	if (e && e[0] == (uint32_t)pos && e[1] == fp)
 		return FP_SAME;
-	return starts_message ? FP_STRANGE : FP_STALE;
+	if (starts_message)
+		return FP_STRANGE;
+	return e && e[0] != (uint32_t)pos && e == entry(p, f, f->fp_count - 1) && in_message(f) ? FP_OPEN : FP_STALE;
 }
 
 void near_fp_recover(struct proxy *p, struct near_flow *f)

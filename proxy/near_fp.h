@@ -8,6 +8,7 @@
 enum fp_verdict {
 	FP_SAME,    /* a repetition */
 	FP_STRANGE, /* another packet at a place that is taken: the QP was reset */
+	FP_OPEN,    /* inside the message that is not over yet: a repetition, as far as can be said */
 	FP_STALE,   /* inside a message that is too old to be remembered: neither can be said */
 };
 

@@ -8,7 +8,8 @@
 #define HELD_OOO_MAX       (4 * PATIENCE_PKTS) /* positions past a gap that may be held */
 #define BASE_REACH         4096                /* how far below the first packet seen an overtaken one may lie */
 #define HELD_SPAN          (2 * BASE_REACH + HELD_OOO_MAX) /* as far behind the base as that leaves slots, with holes */
-#define OLD_DRAIN_STALL_NS 500000000ull        /* an old incarnation without progress for so long has failed */
+#define DRAIN_STALL_NS     150000000ull /* a life that was replaced has failed after such a silence of its responder */
+#define DRAIN_LOOK_NS      10000000ull  /* it is looked at so often, and two round trips */
 #define FORSAKEN_NS        5000000000ull       /* longer than hosts wait between two repetitions */
 
 /* --- places: near_table.c --- */
@@ -56,6 +57,13 @@ struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_
 /* The host reset its QP: the flow that is there drains, a new one, which begins at psn (24 bits), takes its place for
  * what comes now. NULL: table full. */
 struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci);
+/* The same, but perhaps the host only repeats what it sent from psn on: the responder will tell. NULL: table full. */
+struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci);
+/* True if the responder has all that was ACKed to the host, or has refused it. */
+static inline bool near_kept_its_word(const struct near_flow *f)
+{
+	return f->failed || f->pos_acked <= f->pos_reported;
+}
 /* Forgets the flow and all that it holds; the far edge is told, and the life after it may begin to send. */
 void near_close(struct proxy *p, struct near_flow *f);
 /* Gives back all slots and operations of the flow. */
@@ -82,6 +90,9 @@ enum near_life {
 	LIFE_NEW,    /* the host has reset its QP */
 	LIFE_UNSURE, /* it may not count, nor be answered, until more is known */
 };
+/* The packet at pos, below pos_next, is what was there before, or looks like it. True if it can only be a repetition,
+ * and may be answered from memory; false: a new life may begin with the same words, and the responder must decide. */
+bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_t pos);
 /* A stranger came: deaf and silent from here until it is known what it is. */
 void near_stranger_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
 /* A packet at a place below pos_next that held another one. */

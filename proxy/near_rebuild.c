@@ -105,6 +105,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	recover_failure(p, f, d);
 	f->rnr_retry = d->rnr_retry;
 	near_set_base(f, d->pos_settled);
+	f->psn_origin = pos_psn(d->pos_base);
 	f->sent_before = true;
 	f->pos_base = d->pos_base;
 	f->pos_acked = max_u64(d->pos_acked, d->pos_settled);
@@ -146,7 +147,10 @@ static void link_lives(struct proxy *p, struct near_flow *f)
 		return;
 	older->newer = newer;
 	newer->older = older;
-	timer_set(&p->timers, &older->drain, p->now_ns + OLD_DRAIN_STALL_NS);
+	newer->replaces = true;
+	newer->replaced_flow = near_wire_id(p, older);
+	newer->replaced_inc = older->inc;
+	timer_set(&p->timers, &older->drain, p->now_ns + DRAIN_STALL_NS);
 }
 
 /* It may have been ACKed as far as the descriptor or the mode says: no host wants to hear of anything before that. */

@@ -143,6 +143,7 @@ static void acked_with_response(struct proxy *p, struct near_flow *f, const stru
 	if (op->pos + op->psns <= f->pos_acked)
 		return;
 	f->pos_acked = op->pos + op->psns;
+	f->acked_ns = p->now_ns;
 	f->msn_acked = op->msn;
 	barrier_mark(p, f);
 }

@@ -4,7 +4,8 @@
  * A packet from the host is one of four things:
  *   next      taken, with what was held behind it (near_take.c)
  *   gap       held for a while (adaptive routing reorders), then NAKed once; then only the missing one helps
- *   again     its fingerprint (near_fp.c) is the one seen at that position: ACKed again
+ *   again     its fingerprint (near_fp.c) is the one seen at that position: ACKed again if it can only be a repetition,
+ *             else the responder decides
  *   stranger  its fingerprint differs: if it insists, the host reset its QP and a new incarnation begins
  *             (near_stranger.c, near.c)
  *
@@ -17,8 +18,6 @@
 #include "near_fp.h"
 
 #define NAK_AGAIN_NS    100000ull     /* a LAN round trip: what was NAKed is not yet repeated within */
-#define INSIST_NS       1000000ull   /* a host that lacks an answer asks again later than this, a copy comes sooner */
-#define INSIST_MAX_NS   10000000000ull
 #define FAILED_QUIET_NS 2000000000ull /* a failed QP is silent so long before it can be used again */
 
 void near_nak_gap(struct proxy *p, struct near_flow *f)
@@ -129,27 +128,6 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 	}
 }
 
-/* A READ or ATOMIC is repeated whose answer is not kept any more. To ACK past it would say that it was answered, and it
- * must not be executed twice. A copy that was long under way on the LAN means nothing; from a host that insists the
- * flow ends here, loudly. */
-static enum proxy_drop lost_answer(struct proxy *p, struct near_flow *f, uint64_t pos)
-{
-	if (!f->lost_ns || pos < f->lost_pos || p->now_ns > f->lost_ns + INSIST_MAX_NS) {
-		f->lost_pos = pos;
-		f->lost_ns = p->now_ns;
-	}
-	if (pos != f->lost_pos || p->now_ns < f->lost_ns + INSIST_NS)
-		return drop(p, DROP_LAN_ANSWER_LOST);
-	proxy_event_push(p, EV_ANSWER_LOST, f, NULL, pos, 0);
-	f->failed = true;
-	f->nak_syndrome = 0; /* silence: the host runs into its own retry error, no responder refused anything */
-	f->fail_pos = f->pos_acked;
-	f->fail_msn = f->msn_acked;
-	barrier_mark(p, f);
-	near_store(p, f);
-	return drop(p, DROP_LAN_ANSWER_LOST);
-}
-
 /* A flow could not be opened. */
 static enum proxy_drop no_place(struct proxy *p)
 {
@@ -171,19 +149,56 @@ static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const ui
 	return near_take_next(p, next, l3, pkt, vlan_tci, fp);
 }
 
+/* Perhaps the host repeats this, perhaps a new life of its QP begins with it: the responder knows, and gets it. */
+static enum proxy_drop in_doubt(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                                uint16_t vlan_tci, uint32_t fp)
+{
+	struct near_flow *next = near_succeed_in_doubt(p, f, pkt->psn, vlan_tci);
+
+	return next ? near_take_next(p, next, l3, pkt, vlan_tci, fp) : no_place(p);
+}
+
+/* The packet at pos was there before, or one that looks like it. */
+static enum proxy_drop rx_same(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                               uint64_t pos, uint16_t vlan_tci, uint32_t fp)
+{
+	if (!near_surely_again(p, f, pos))
+		return in_doubt(p, f, l3, pkt, vlan_tci, fp);
+	answer_again(p, f, pos, pkt->ack_req);
+	f->pos_last_rx = pos;
+	return drop(p, DROP_LAN_DUPLICATE);
+}
+
+/* A READ, ATOMIC or unknown request at the place of one: answered from what is kept if it can only be a repetition. An
+ * answer that is not kept any more is the responder's to give again: it executes no ATOMIC twice. */
+static bool answers_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp,
+                          bool *doubt)
+{
+	bool op = near_op_at(f, pos) != NULL, sure = near_surely_again(p, f, pos);
+
+	*doubt = op ? !sure : near_fp_check(p, f, pos, fp, true) == FP_SAME;
+	return op && sure && near_op_again(p, f, pkt, pos, fp);
+}
+
 static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint64_t pos, uint16_t vlan_tci, uint32_t fp)
 {
+	bool doubt;
+
 	if (may_extend_down(f, pos))
 		return rx_below(p, f, l3, pkt, pos, vlan_tci, fp);
-	if ((roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) && near_op_again(p, f, pkt, pos, fp))
-		return drop(p, DROP_LAN_READ_RETRY);
+	if (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) {
+		if (answers_again(p, f, pkt, pos, fp, &doubt))
+			return drop(p, DROP_LAN_READ_RETRY);
+		if (doubt)
+			return in_doubt(p, f, l3, pkt, vlan_tci, fp);
+	}
 	switch (near_fp_check(p, f, pos, fp, near_starts_message(pkt))) {
 	case FP_SAME:
-		if (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE)
-			return lost_answer(p, f, pos);
-		answer_again(p, f, pos, pkt->ack_req);
-		f->pos_last_rx = pos;
+		return rx_same(p, f, l3, pkt, pos, vlan_tci, fp);
+	case FP_OPEN:
+		if (pkt->ack_req || pos <= f->pos_last_rx)
+			return rx_same(p, f, l3, pkt, pos, vlan_tci, fp);
 		return drop(p, DROP_LAN_DUPLICATE);
 	case FP_STALE:
 		return drop(p, DROP_LAN_DUPLICATE);

@@ -118,7 +118,7 @@ static void after_progress(struct proxy *p, struct near_flow *f)
 		dlist_append_once(&p->resp_list, &f->resp_node);
 	near_settle(p, f);
 	barrier_mark(p, f);
-	if (f->newer && f->pos_settled == f->pos_next) {
+	if (f->newer && near_kept_its_word(f)) {
 		near_close(p, f);
 		return;
 	}
@@ -183,6 +183,19 @@ static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
 	near_speak(p, f, DUE_NAK);
 }
 
+/* By how much the responder counts more messages than are known here. To a repeated READ some say how many they have
+ * executed by now, not by then: what the life before knew is right unless it is another life, and then that began with
+ * the same count. */
+static uint32_t msn_offset_of(const struct proxy *p, const struct near_flow *f, const struct wan_flow_pair *r)
+{
+	uint32_t at = r->at_pos == f->pos_base ? 0 : near_msn_at(p, f, r->at_pos); /* in front of its first READ, too */
+	uint32_t said = (r->msn - at) & ROCE_PSN_MASK;
+
+	if (f->doubted && ((said - f->msn_hint) & ROCE_PSN_MASK) < f->msn_hint_span)
+		return f->msn_hint;
+	return said;
+}
+
 /* The first news of a pair. False: the position that it speaks of is none of the flow's; or the flow is gone. */
 static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
@@ -207,7 +220,8 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	near_unpaired_over(p, f, PAIR_PROVISIONAL);
 	near_requester_enter(p, f);
 	near_store(p, f);
-	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
+	f->msn_offset = msn_offset_of(p, f, r);
+	f->doubted = f->replaces = false;
 	count(p, CTR_PAIRED_PROBE, 1);
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
 	return true;

@@ -182,6 +182,8 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 	count(p, CTR_WAN_RX_BYTES, len);
 	p->path[h.path].stats.rx_dgrams++;
 	p->path[h.path].stats.rx_bytes += len;
+	if (!p->wan_up || now_ns >= p->last_rx_ns + 2 * p->cfg.keepalive_ns)
+		p->wan_heard_since_ns = now_ns;
 	p->last_rx_ns = now_ns;
 	if (!p->wan_up) {
 		p->wan_up = true;

@@ -248,16 +248,20 @@ static void put_soon_due(struct wan_build *b, bool flow_reports)
 
 bool wan_build_open(struct wan_build *b, struct near_flow *f)
 {
+	struct wan_flow_close over = {.flow = f->replaced_flow, .inc = f->replaced_inc};
 	struct wan_flow_open o;
-	size_t n;
+	size_t n, before = 0;
 
 	if (wan_build_refs_full(b))
 		return false;
+	/* In front of it: the life before is over, and must reach the queue pair no more. */
+	if (f->replaces && !f->older)
+		before = wan_flow_close_put(b->buf + b->off, b->cap - b->off, &over);
 	near_open_frame(b->p, f, &o);
-	n = wan_flow_open_put(b->buf + b->off, b->cap - b->off, &o);
+	n = wan_flow_open_put(b->buf + b->off + before, b->cap - b->off - before, &o);
 	if (!n)
 		return false;
-	b->off += n;
+	b->off += before + n;
 	wan_build_ref(b, REF_FLOW_OPEN, f->idx, (uint16_t)f->inc, 0, 0);
 	f->open_due = false;
 	f->open_sent = true;

@@ -562,6 +562,12 @@ static inline struct core *core_given_pmtu(void **state, enum ack_mode mode)
 	return c;
 }
 
+/* The flow is far from where its queue pair's lives begin: what it repeats can be of no other life. */
+static inline void core_long_life(struct core *c)
+{
+	core_near(c)->psn_origin = 0x800000;
+}
+
 static inline int core_done(void **state)
 {
 	if (*state)

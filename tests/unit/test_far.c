@@ -377,6 +377,7 @@ static void far__atomic_is_answered_once(void **state)
 	const struct core_pkt *k;
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
+	core_long_life(c);
 	core_send(c, RC_FETCH_ADD, 1);
 	core_expect(&c->b, RC_FETCH_ADD, 1);
 	r.atomic_orig = 0x1122334455667788;

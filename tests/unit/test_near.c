@@ -372,10 +372,11 @@ static void near__settled_duplicate_is_known_by_fingerprint(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
+	core_long_life(c);
 	core_deliver(c, 1, 5);
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 4), DROP_LAN_DUPLICATE);
 	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
+	assert_int_equal(core_ctr(&c->a, CTR_DOUBTS), 0);
 }
 
 /* Mode host: a duplicate of what the responder has not ACKed is not ACKed by being repeated. */
@@ -465,6 +466,47 @@ static void near__old_life_fails_loudly(void **state)
 	assert_null(core_near(c)->older);
 }
 
+/* A job was killed with bytes under way and begins again with the same queue pairs: its responder's silence until now
+ * counts, so that the new life is met with hardly any. */
+static void near__long_stalled_life_gives_way_at_once(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send_run(c, 1, 4);
+	core_forget(&c->b);
+	core_wait(c, 10000 * CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	core_event(&c->a, EV_COUNT);
+	c->salt = 1;
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 0), DROP_NONE);
+	core_wait(c, 20 * CORE_MS);
+	assert_true(core_event(&c->a, EV_FLOW_FAILED));
+	assert_true(core_ctr(&c->a, CTR_BYTES_FAILED) > 0);
+	assert_memory_equal(core_expect(&c->b, RC_WRITE_ONLY, 0)->l3 + 56, core_payload(1, 0), 100);
+}
+
+/* While the line is cut nobody knows whether the responder is silent: nothing that was ACKed is given up. */
+static void near__old_life_outlasts_a_cut(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	c->cut = true;
+	core_send_run(c, 1, 4);
+	core_wait(c, 1001 * CORE_MS);
+	c->salt = 1;
+	core_insist(c, RC_WRITE_ONLY, 0);
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(core_ctr(&c->a, CTR_BYTES_FAILED), 0);
+	c->cut = false;
+	core_wait(c, 100 * CORE_MS);
+	for (uint32_t psn = 1; psn <= 4; psn++) {
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
+		core_ack(c, psn, AETH_ACK_NO_CREDITS, psn + 1);
+	}
+	assert_int_equal(core_ctr(&c->a, CTR_BYTES_FAILED), 0);
+}
+
 /* A third life while the first still drains: the second never began. */
 static void near__second_stranger_replaces_the_first(void **state)
 {
@@ -512,10 +554,11 @@ static void near__lives_keep_their_order_over_a_restart(void **state)
 	struct core *c = core_given(state, ACK_MODE_NEAR);
 
 	c->a.p->near_free_hint = CORE_FLOWS - 1;
-	core_send(c, RC_WRITE_ONLY, 0);
+	core_pair(c, 0);
 	old_idx = core_near(c)->idx;
-	core_wait(c, 1001 * CORE_MS);
 	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 1); /* ACKed, and not delivered */
+	core_wait(c, 1001 * CORE_MS);
 	c->salt = 1;
 	core_send(c, RC_WRITE_ONLY, 0);
 	assert_true(core_near(c)->idx < old_idx);
@@ -594,6 +637,7 @@ static void near__ack_of_repetition_stops_before_an_answer(void **state)
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	struct roce_pkt h = core_req(RC_READ_REQUEST, 2), r;
 
+	core_long_life(c);
 	core_near(c)->pmtu = CORE_PMTU;
 	core_send(c, RC_WRITE_ONLY, 1);
 	h.reth_len = CORE_PMTU;
@@ -810,7 +854,9 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__old_life_fails_loudly),
     CORE_TEST(near__second_stranger_replaces_the_first),
     CORE_TEST(near__waits_for_the_lane_s_window),
-    CORE_TEST(near__lives_keep_their_order_over_a_restart),
+    CORE_TEST(near__long_stalled_life_gives_way_at_once),
+	    CORE_TEST(near__old_life_outlasts_a_cut),
+	    CORE_TEST(near__lives_keep_their_order_over_a_restart),
     CORE_TEST(near__overtakers_go_with_their_flow),
     CORE_TEST(near__overtakers_go_after_a_restart),
     CORE_TEST(near__base_sinks_so_far_only),

@@ -24,6 +24,7 @@ static struct core *given_two_messages(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
+	core_long_life(c);
 	messages(c, 1, 2);
 	core_expect_aeth(&c->a, 6, AETH_ACK_NO_CREDITS);
 	core_forget(&c->b);
@@ -84,6 +85,7 @@ static void stranger__suspicion_does_not_last(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
+	core_long_life(c);
 	assert_int_equal(core_send(c, RC_WRITE_FIRST, 1), DROP_NONE);
 	for (uint32_t psn = 2; psn < 8; psn++)
 		assert_int_equal(core_send(c, RC_WRITE_MIDDLE, psn), DROP_NONE);
@@ -143,6 +145,131 @@ static void stranger__whose_beginning_was_lost(void **state)
 	assert_int_equal(part(c, 6, 2), DROP_LAN_DUPLICATE);
 	core_pump(c);
 	core_expect_aeth(&c->a, 6, AETH_ACK_NO_CREDITS);
+}
+
+/* --- the same words: a repetition, or a new life? --- */
+
+/* The responder has had one message and the host its ACK; then the host is silent for so long. */
+static struct core *given_one_word(void **state, enum ack_mode mode, uint64_t silent_ns)
+{
+	struct core *c = core_given_pair(state, mode);
+
+	core_deliver(c, 1, 1);
+	core_wait(c, silent_ns - (silent_ns > CORE_MS ? CORE_MS : 0));
+	core_forget(&c->a);
+	core_forget(&c->b);
+	return c;
+}
+
+/* Says the first word of all again: nobody but the responder knows what it is, so it gets it, and nothing is said before
+ * it has answered. */
+static void says_it_again(struct core *c)
+{
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 0), DROP_NONE);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_ctr(&c->a, CTR_DOUBTS), 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+}
+
+static void again__new_life_with_the_same_words(void **state)
+{
+	static const enum ack_mode mode[] = {ACK_MODE_NEAR, ACK_MODE_HOST};
+
+	for (int i = 0; i < 2; i++) {
+		struct core *c = given_one_word(state, mode[i], i ? 60000 * CORE_MS : 2 * CORE_MS);
+
+		says_it_again(c);
+		/* The responder begins anew, and knows the requester by another number. */
+		assert_int_equal(core_in(&c->b, core_answer(RC_ACK, 0x77, 0, AETH_ACK_NO_CREDITS, 1), 0, 0), DROP_NONE);
+		core_pump(c);
+		assert_int_equal(core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS)->h.dest_qpn, 0x77);
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_NONE);
+		core_expect(&c->b, RC_WRITE_ONLY, 1);
+		if (i == 0) {
+			core_done(state);
+			*state = NULL;
+		}
+	}
+}
+
+/* It was a repetition of two messages whose ACK was lost: the responder answers the first with an ACK of all that it has
+ * had, and the host goes on. */
+static void again__repetition_is_what_the_responder_says(void **state)
+{
+	struct core *c = given_one_word(state, ACK_MODE_NEAR, 70 * CORE_MS);
+
+	says_it_again(c);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_NONE);
+	for (int i = 0; i < 4; i++) {
+		core_wait(c, 3 * CORE_MS);
+		core_in(&c->b, core_answer(RC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0);
+		core_pump(c);
+	}
+	assert_int_equal(core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS)->h.aeth_msn, 2);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 2), DROP_NONE);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
+	core_expect(&c->b, RC_WRITE_ONLY, 2);
+}
+
+/* A copy that comes at once, and a repetition that has crossed its ACK, are no new life. */
+static void again__at_once_is_a_repetition(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send_run(c, 1, 1);
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 2);
+	core_wait(c, CORE_MS / 2);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 0), DROP_LAN_DUPLICATE);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c->b), 0);
+}
+
+/* Far from where the queue pair's lives begin an ACK that was lost is said again, whenever the host comes back, but not
+ * after a silence longer than any host's. */
+static void again__in_the_middle_of_a_life(void **state)
+{
+	struct core *c = given_one_word(state, ACK_MODE_NEAR, 2000 * CORE_MS);
+
+	core_long_life(c);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_LAN_DUPLICATE);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	core_wait(c, 11000 * CORE_MS);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_NONE);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+}
+
+/* A message longer than the host's window: the ACK of all that is outstanding was lost, and no end of a message comes
+ * that could be ACKed instead. */
+static void again__inside_a_long_message(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	assert_int_equal(core_send(c, RC_WRITE_FIRST, 1), DROP_NONE);
+	for (uint32_t psn = 2; psn < 200; psn++)
+		assert_int_equal(core_send(c, RC_WRITE_MIDDLE, psn), DROP_NONE);
+	while (core_used(&c->a)) {
+		core_forget(&c->b);
+		core_ack(c, pos_psn(core_far(c)->pos_tx - 1), AETH_ACK_NO_CREDITS, 1);
+		core_wait(c, CORE_MS);
+	}
+	core_long_life(c);
+	for (int timeout = 0; timeout < 5; timeout++) {
+		core_wait(c, 70 * CORE_MS);
+		core_forget(&c->a);
+		assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 150), DROP_LAN_DUPLICATE);
+		core_expect_aeth(&c->a, 199, AETH_ACK_NO_CREDITS);
+	}
+	core_near(c)->psn_origin = 0; /* and where a life might begin so, the responder says it */
+	core_wait(c, 70 * CORE_MS);
+	core_forget(&c->b);
+	assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 150), DROP_NONE);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_expect(&c->b, RC_WRITE_MIDDLE, 150);
 }
 
 /* A new life for which the table has no place: what follows it must not be taken for the old life's, and ACKed. */
@@ -363,6 +490,11 @@ int main(void)
 	    CORE_TEST(stranger__of_a_connection_that_spoke_once),
 	    CORE_TEST(stranger__gap_is_no_new_life),
 	    CORE_TEST(stranger__opcodes_out_of_order_are_not_carried),
+	    CORE_TEST(again__new_life_with_the_same_words),
+	    CORE_TEST(again__repetition_is_what_the_responder_says),
+	    CORE_TEST(again__at_once_is_a_repetition),
+	    CORE_TEST(again__in_the_middle_of_a_life),
+	    CORE_TEST(again__inside_a_long_message),
 	    cmocka_unit_test(stranger__opcode_order),
 	};
 

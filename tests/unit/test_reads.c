@@ -80,6 +80,7 @@ static void restart_near(struct core *c)
 	core_wait(c, CORE_MS);
 	core_forget(&c->a);
 	core_forget(&c->b);
+	core_long_life(c);
 }
 
 /* --- what survives --- */
@@ -252,6 +253,7 @@ static void reads__scarcity_forgets_nothing_that_a_host_may_ask_for(void **state
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
 	take_records(c, OP_FOR_KEPT);
+	core_long_life(c);
 	burst_of_atomics(c, 2, 128);
 	core_wait(c, 70 * CORE_MS);
 	core_forget(&c->a);
@@ -298,25 +300,22 @@ static void reads__without_a_record_the_host_waits(void **state)
 	core_expect(&c->b, RC_FETCH_ADD, 22);
 }
 
-/* What is repeated long after its answer went was perhaps long under way. Only a host that asks again has lost it. */
-static void reads__a_late_copy_of_a_forgotten_one_ends_nothing(void **state)
+/* An ATOMIC is repeated whose answer is not kept any more. Nobody here can tell what it was: the responder gets it, which
+ * executes no ATOMIC twice, and nothing is said before it has answered. */
+static void reads__a_forgotten_answer_is_the_responders_to_give_again(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
 	burst_of_atomics(c, 2, 3);
 	core_wait(c, 11000 * CORE_MS);
 	core_forget(&c->a);
+	core_forget(&c->b);
 	assert_int_equal(core_near(c)->nops, 0);
-	assert_int_equal(core_send(c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
-	assert_int_equal(core_send(c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
-	assert_int_equal(core_send(c, RC_FETCH_ADD, 4), DROP_LAN_ANSWER_LOST);
-	assert_false(core_near(c)->failed);
-	core_wait(c, 70 * CORE_MS);
-	assert_int_equal(core_send(c, RC_FETCH_ADD, 3), DROP_LAN_ANSWER_LOST);
-	assert_true(core_near(c)->failed);
-	assert_true(core_event(&c->a, EV_ANSWER_LOST));
+	assert_int_equal(core_send(c, RC_FETCH_ADD, 3), DROP_NONE);
+	core_pump(c);
+	assert_int_equal(core_ctr(&c->a, CTR_DOUBTS), 1);
 	assert_int_equal(core_pending(&c->a), 0);
-	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(core_pending(&c->b), 1);
 }
 
 /* An ATOMIC that began the flow before its base moved below it waits beyond a gap; when it goes for want of room, its
@@ -343,6 +342,7 @@ static void reads__a_repeated_request_costs_its_own_answer(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
+	core_long_life(c);
 	for (uint32_t i = 0; i < 8; i++)
 		read_three(c, 2 + 3 * i, 2 + i);
 	core_wait(c, 2 * CORE_MS);
@@ -360,6 +360,7 @@ static void reads__what_was_not_asked_for_is_not_repeated(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
+	core_long_life(c);
 	read_three(c, 2, 2);
 	read_three(c, 5, 3);
 	core_wait(c, 2 * CORE_MS);
@@ -566,6 +567,7 @@ static void reads__no_response_ahead_of_what_is_asked_again(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
+	core_long_life(c);
 	read_three(c, 2, 2);
 	ask(c, 5, 3, 5, true);
 	core_expect(&c->b, RC_READ_REQUEST, 5);
@@ -605,7 +607,7 @@ int main(void)
 	    CORE_TEST(reads__scarcity_forgets_nothing_that_a_host_may_ask_for),
 	    CORE_TEST(reads__what_is_kept_gives_way_when_chunks_are_scarce),
 	    CORE_TEST(reads__without_a_record_the_host_waits),
-	    CORE_TEST(reads__a_late_copy_of_a_forgotten_one_ends_nothing),
+	    CORE_TEST(reads__a_forgotten_answer_is_the_responders_to_give_again),
 	    CORE_TEST(reads__what_is_given_up_beyond_a_gap_leaves_no_record),
 	    CORE_TEST(reads__a_repeated_request_costs_its_own_answer),
 	    CORE_TEST(reads__what_was_not_asked_for_is_not_repeated),

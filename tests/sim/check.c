@@ -356,7 +356,7 @@ static void check_rc(struct world *w, struct host *h, const struct pkt *p, const
 		           roce_op(pkt->opcode)->name, pkt->psn, pkt->dest_qpn, h->index, 'A' + h->site);
 		return;
 	}
-	if (p->vlan_tci != q->vlan_tci || pkt->pkey != q->pkey || pkt->migreq != (q->peer->model->window_psns == 0) ||
+	if (p->vlan_tci != q->vlan_tci || pkt->pkey != q->pkey || pkt->migreq != q->peer->model->migreq ||
 	    (pkt->tos >> 2 != q->tos >> 2 && w->cfg.lan.corrupt == 0)) /* the ICRC does not cover it */
 		check_fail(w, "template", "%s for QPN %06x: VLAN %u P_Key %04x MigReq %d DSCP %u are not its peer's",
 		           roce_op(pkt->opcode)->name, q->qpn, p->vlan_tci, pkt->pkey, pkt->migreq, pkt->tos >> 2);
@@ -632,6 +632,12 @@ void check_conn_done(struct conn *c)
 
 /* --- the edges as a whole --- */
 
+/* Its queue pair goes from life to life, and its peer's does not. */
+static bool recurs_alone(const struct qp *q)
+{
+	return q->conn->cfg.reuse && q->conn->cfg.recur == 1u << q->side;
+}
+
 static void check_pairing(struct world *w, const struct proxy_flow_status *st)
 {
 	uint8_t site, host;
@@ -640,6 +646,8 @@ static void check_pairing(struct world *w, const struct proxy_flow_status *st)
 	if (st->side != FLOW_NEAR || st->pairing == PAIR_LEARNING || w->cfg.recycle)
 		return;
 	q = world_host_of(w, &st->src, &site, &host) ? host_find_qp(&w->host[site][host], st->requester_qpn) : NULL;
+	if (q && recurs_alone(q))
+		return; /* it may have talked to that one in an earlier life */
 	if (!q || q->dest_qpn != st->dest_qpn || !ip_addr_eq(&q->peer_addr, &st->dst))
 		check_fail(w, "mispaired", "flow to QPN %06x is paired with QPN %06x, which talks to QPN %06x",
 		           st->dest_qpn, st->requester_qpn, q ? q->dest_qpn : 0);

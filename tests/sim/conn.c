@@ -42,7 +42,8 @@ static struct msg_plan round_plan(const struct conn *c, int side)
 
 	if (c->cfg.same_start)
 		plan.key_first = rng_hash(c->w->cfg.seed, c->id * 2 + (uint64_t)side + 77) | 1;
-	plan.key = rng_hash(rng_hash(c->w->cfg.seed, c->id), (uint64_t)c->round * 2 + (uint64_t)side);
+	plan.key = rng_hash(rng_hash(c->w->cfg.seed, c->id),
+	                    (uint64_t)(c->cfg.same_words ? 0 : c->round) * 2 + (uint64_t)side);
 	return plan;
 }
 
@@ -65,6 +66,7 @@ static void reset_qps(struct conn *c)
 		q->dest_qpn = q->peer->qpn;
 		q->state = QP_INIT;
 		q->can_send = false;
+		q->pmtu = c->round % 2 && c->cfg.pmtu_next ? c->cfg.pmtu_next : c->cfg.pmtu;
 		requester_init(q, &plan[side], round_psn(c, side), c->cfg.depth[side], c->cfg.max_rd);
 		responder_init(q, &plan[!side], round_psn(c, !side), c->cfg.max_rd);
 	}
@@ -78,12 +80,17 @@ static void on_promised(void *obj, uint64_t round)
 		check_late(c);
 }
 
+/* The side goes on with the queue pair that it has. */
+static bool recurs(const struct conn *c, int side)
+{
+	return c->round > 0 && c->cfg.reuse && (!c->cfg.recur || c->cfg.recur & 1u << side);
+}
+
 static void open_round(struct conn *c)
 {
-	bool fresh = c->round == 0 || !c->cfg.reuse;
-
-	for (int side = 0; side < 2 && fresh; side++)
-		c->qp[side] = new_qp(c, side);
+	for (int side = 0; side < 2; side++)
+		if (!recurs(c, side))
+			c->qp[side] = new_qp(c, side);
 	reset_qps(c);
 	c->state = CONN_OPENING;
 	c->opening_ns = now_of(c);
@@ -211,7 +218,7 @@ static void end_round(struct conn *c)
 	evtimer_cancel(&c->resend);
 	if (++c->round < c->cfg.rounds && !c->excused) {
 		c->state = CONN_WAITING;
-		evtimer_set(&c->step, now_of(c) + (c->cfg.reuse ? 0 : c->cfg.pause_ns));
+		evtimer_set(&c->step, now_of(c) + c->cfg.gap_ns + (c->cfg.reuse ? 0 : c->cfg.pause_ns));
 		return;
 	}
 	conn_over(c);

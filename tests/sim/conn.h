@@ -21,9 +21,13 @@
 struct conn_cfg {
 	uint8_t host[2];
 	bool ip6, cm;
-	bool ud;         /* without CM: wired up over UD, as UCX does */
-	bool reuse;      /* rounds reset the same queue pairs */
-	bool same_start; /* and send the same first message */
+	bool ud;            /* without CM: wired up over UD, as UCX does */
+	bool reuse;         /* rounds reset the same queue pairs */
+	uint8_t recur;      /* reuse: of these sides only, a bit each; the others take fresh ones. 0: of both */
+	bool same_start;    /* and send the same first message */
+	bool same_words;    /* and send the same all over */
+	uint64_t gap_ns;    /* between two lives, beside what setting up takes */
+	uint16_t pmtu_next; /* of every second life; 0: the same */
 	uint16_t vlan_tci, pkey, pmtu;
 	uint8_t tos;
 	uint8_t rnr_timer;         /* code in RNR NAKs */
@@ -63,10 +67,10 @@ struct conn {
 	enum conn_state state;
 	struct qp *qp[2];
 	uint64_t opening_ns, opened_ns; /* of this round; the second 0: not open yet */
-	struct evtimer step; /* what the state waits for */
-	bool excused;        /* an end died or may fail: no promise about it */
-	bool given_up_later; /* at a time that is set, whatever becomes of it */
-	uint64_t refused_ns; /* when side 1 refused; 0: not */
+	struct evtimer step;            /* what the state waits for */
+	bool excused;                   /* an end died or may fail: no promise about it */
+	bool given_up_later;            /* at a time that is set, whatever becomes of it */
+	uint64_t refused_ns;            /* when side 1 refused; 0: not */
 	/* CM */
 	uint32_t comm_id[2];
 	uint64_t transaction, dreq_transaction;
@@ -77,9 +81,9 @@ struct conn {
 	uint32_t echoes;
 	bool rtu_seen, dreq_sent, dreq_seen, drep_sent;
 	struct flag_note *flag_first[2], *flag_last[2]; /* flag.h */
-	uint64_t dreq_completed;                 /* messages completed at side 0 when DREQ was first sent */
-	uint64_t bytes_marked;                   /* crowd.c */
-	uint64_t latency_sum_ns, latency_max_ns; /* of completions, side 0 */
+	uint64_t dreq_completed;                        /* messages completed at side 0 when DREQ was first sent */
+	uint64_t bytes_marked;                          /* crowd.c */
+	uint64_t latency_sum_ns, latency_max_ns;        /* of completions, side 0 */
 };
 
 void conn_init(struct conn *c, struct world *w, uint32_t id, const struct conn_cfg *cfg);

@@ -29,16 +29,12 @@ const struct host_model host_model_rxe = {
     .confused_retry = true,
 };
 
-const struct host_model host_model_cx = {
-    .name = "cx",
-    .ack_req_every = 64,
-    .timeout_ns = 67108864,
-    .adaptive = true,
-    .retries = 7,
-    .rnr_nak_waits = true,
-    .checks_msn = true,
-    .credits = true,
-};
+#define CX_TRAITS                                                                                                      \
+	.migreq = true, .ack_req_every = 64, .timeout_ns = 67108864, .adaptive = true, .retries = 7,                   \
+	.rnr_nak_waits = true, .checks_msn = true, .credits = true
+
+const struct host_model host_model_cx = {.name = "cx", CX_TRAITS};
+const struct host_model host_model_cx_window = {.name = "cx_window", .window_psns = 100, CX_TRAITS};
 
 /* How far ahead of the wire the NIC works: keeps a fast wire busy without an event per nanosecond. */
 #define TX_AHEAD_NS 200
@@ -172,7 +168,7 @@ void qp_packet(const struct qp *q, struct roce_pkt *pkt, enum roce_opcode op, ui
 	    .ttl = 64,
 	    .udp_sport = q->sport,
 	    .opcode = (uint8_t)op,
-	    .migreq = q->model->window_psns == 0, /* ConnectX sets it, rxe does not */
+	    .migreq = q->model->migreq, /* ConnectX sets it, rxe does not */
 	    .pkey = q->pkey,
 	    .dest_qpn = q->dest_qpn,
 	    .psn = psn & ROCE_PSN_MASK,

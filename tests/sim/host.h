@@ -26,6 +26,7 @@ struct host;
 struct host_model {
 	const char *name;
 	uint32_t window_psns;   /* most beyond the last ACK; 0: no bound but the queue depth */
+	bool migreq;            /* BTH.MigReq of its packets */
 	uint32_t ack_req_every; /* packets of a long message; its last one asks always */
 	uint64_t timeout_ns;
 	bool adaptive;       /* first four retries after 2, 4, 8, 16 ms whatever timeout_ns says */
@@ -43,7 +44,8 @@ struct host_model {
 	bool confused_retry;      /* a timeout that overtakes a completion: see confuse() in host_requester.c */
 };
 
-extern const struct host_model host_model_rxe, host_model_cx;
+/* cx_window: a ConnectX with a send window, shorter than many a message. */
+extern const struct host_model host_model_rxe, host_model_cx, host_model_cx_window;
 
 #define AT_EDGE_BITS 8192
 

@@ -42,7 +42,11 @@ uint64_t payload_key(const struct msg_plan *plan, uint64_t va)
 
 void msg_describe(const struct msg_plan *plan, uint64_t i, struct msg *m)
 {
-	uint64_t h = rng_hash(payload_key(plan, (i + 1) << MSG_VA_SHIFT), i);
+	uint64_t h;
+
+	if (plan->constant)
+		i = 0;
+	h = rng_hash(payload_key(plan, (i + 1) << MSG_VA_SHIFT), i);
 
 	*m = (struct msg){
 	    .op = pick_op(plan, h >> 8),

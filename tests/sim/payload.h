@@ -31,6 +31,7 @@ struct msg_plan {
 	uint64_t nmsgs;
 	uint32_t len_min, len_max; /* each factor of two equally likely; zero lengths now and then if len_min is 0 */
 	uint8_t weight[OP_COUNT];  /* how often each operation; all 0: WRITE */
+	bool constant;             /* every message is the first one again, to its last byte */
 	uint64_t key_first;        /* of the first message, instead of key: the same in every incarnation. 0: no */
 	enum workload workload;
 	uint8_t group, peer_group, window;

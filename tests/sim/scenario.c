@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rng.h"
+#include "scenario_lives.h"
 #include "scenario_paths.h"
 #include "scenario_rare.h"
 #include "scenario_reads.h"
@@ -262,14 +263,17 @@ static uint64_t patience(const struct world_cfg *c, const struct conn_cfg *k)
 /* Generous: this finds what hangs, not what is slow. */
 static uint64_t deadline(const struct world_cfg *c)
 {
-	uint64_t ns = (c->direct ? 3000 : 60) * SEC, most = 0;
+	uint64_t ns = (c->direct ? 3000 : 60) * SEC, most = 0, gaps = 0;
 
 	for (uint32_t i = 0; i < c->wan.ncuts; i++)
 		ns += 4 * (c->wan.cut[i].to_ns - c->wan.cut[i].from_ns);
 	for (uint32_t i = 0; i < c->nconns; i++)
 		if (patience(c, &c->conn[i]) > most)
 			most = patience(c, &c->conn[i]);
-	return ns + most;
+	for (uint32_t i = 0; i < c->nconns; i++)
+		if (c->conn[i].rounds * c->conn[i].gap_ns > gaps)
+			gaps = c->conn[i].rounds * c->conn[i].gap_ns;
+	return ns + most + gaps;
 }
 
 static void describe(struct scenario *s, const char *program, const char *paths)
@@ -406,6 +410,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	s->cfg.errors_allowed = direct;
 	if (!*program && !s->cfg.recycle)
 		program = scenario_rare(s);
+	if (!*program && !s->cfg.recycle)
+		program = scenario_words(s);
 	pick_barrier(s, &r);
 	pick_fec(s, seed);
 	if (rng_hash(seed, 0x4a7e) % 4 == 0)

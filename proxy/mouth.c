@@ -254,7 +254,7 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	f->due = DUE_NONE;
 	if (f->tell_due)
 		return say_impossible(f, tx);
-	if (f->pairing == PAIR_LEARNING || !f->template_len)
+	if ((f->pairing == PAIR_LEARNING && !near_may_hold_off(f, due)) || !f->template_len)
 		return 0;
 	if (f->failed) /* towards a silent responder's requester silence too; and no NAK of what was not sent */
 		return f->nak_syndrome && ceiling < f->pos_max ? say_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;

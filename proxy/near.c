@@ -22,12 +22,15 @@
 
 #include "barrier.h"
 #include "mouth.h"
+#include "near_fp.h"
 #include "wan_lane.h"
 
 void near_set_base(struct near_flow *f, uint64_t pos)
 {
 	f->pos_base = f->pos_next = f->pos_acked = f->pos_far = f->pos_reported = f->pos_settled = f->pos_wan = pos;
 	f->msn_next = f->msn_settled = f->msn_acked = 0;
+	f->msn_hint_span = 0;
+	f->template_len = f->doubted ? 0 : f->template_len; /* what it would say was counted from another place */
 	f->op_known = false;
 	if (f->pos_max < pos)
 		f->pos_max = pos;
@@ -172,31 +175,57 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
 	return f;
 }
 
-/* What the responder counts in front of the life in doubt, and behind all that it may repeat. */
-static void hint_msn(struct near_flow *f, uint32_t msn_before, uint32_t msn_after)
+/* If it is the same life, this is the requester, and so much the responder has counted before psn. */
+struct before {
+	bool known, inside; /* inside: psn is within a READ */
+	uint32_t msn, after; /* as on the wire; messages that followed */
+	uint32_t requester_qpn, origin;
+	uint8_t rnr_retry, template_len, template[TEMPLATE_MAX];
+};
+
+static void note_before(struct proxy *p, const struct near_flow *old, uint32_t psn, struct before *b)
 {
-	f->msn_hint = msn_before & ROCE_PSN_MASK;
-	f->msn_hint_span = ((msn_after - msn_before) & ROCE_PSN_MASK) + 1;
+	uint64_t pos = pos_near(old->pos_next, psn);
+	const struct rd_op *op = near_op_at(old, pos);
+
+	b->known = near_fp_messages_from(p, old, pos, &b->after) && old->msn_known;
+	b->inside = op && op->pos < pos;
+	b->msn = old->msn_offset + old->msn_next - b->after;
+	b->requester_qpn = old->requester_qpn;
+	b->origin = old->psn_origin;
+	b->rnr_retry = old->rnr_retry;
+	b->template_len = b->known ? old->template_len : 0;
+	memcpy(b->template, old->template, b->template_len);
+}
+
+/* Its host may be held off in the name of the responder, while that is asked: an RNR NAK at the first PSN of all
+ * acknowledges nothing, whosoever it is. */
+static void take_over(struct near_flow *f, const struct before *b)
+{
+	f->psn_origin = b->origin;
+	f->begins_inside = b->inside;
+	f->rnr_retry = b->rnr_retry;
+	f->requester_qpn = b->requester_qpn;
+	f->template_len = b->template_len;
+	memcpy(f->template, b->template, b->template_len);
+	if (!b->known)
+		return;
+	f->msn_offset = f->msn_hint = (b->msn - b->inside) & ROCE_PSN_MASK; /* a READ is counted at its start */
+	f->msn_hint_span = b->after + b->inside + 1;
 }
 
 struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
 {
-	const struct rd_op *op = near_op_at(old, pos_near(old->pos_next, psn));
-	uint32_t origin = old->psn_origin, before = op ? old->msn_offset + op->msn - 1 : 0;
-	uint32_t after = old->msn_offset + old->msn_next;
-	bool known = op && old->msn_known, inside = op && pos_psn(op->pos) != psn;
-	uint8_t rnr_retry = old->rnr_retry;
-	struct near_flow *f = succeed(p, old, psn, vlan_tci);
+	struct near_flow *f;
+	struct before b;
 
+	note_before(p, old, psn, &b);
+	f = succeed(p, old, psn, vlan_tci);
 	if (!f)
 		return NULL;
 	f->doubted = true;
 	f->sent_before = true; /* the responder may be ahead of it */
-	f->psn_origin = origin;
-	f->begins_inside = inside;
-	f->rnr_retry = rnr_retry;
-	if (known)
-		hint_msn(f, before, after);
+	take_over(f, &b);
 	count(p, CTR_DOUBTS, 1);
 	near_store(p, f);
 	proxy_event_push(p, EV_FLOW_DOUBTED, f, NULL, f->pos_base, 0);

@@ -69,6 +69,14 @@ bool near_tell_hears(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_
 
 /* --- to hosts --- */
 
+/* While nobody knows whether the host repeats what it sent or begins a new life, it may be sent away for a while, as the
+ * life before would be: that acknowledges nothing. */
+static inline bool near_may_hold_off(const struct near_flow *f, enum near_due due)
+{
+	bool rxe_inside_read = f->begins_inside && !f->migreq; /* it takes nothing but responses there, see mouth.c */
+
+	return f->doubted && f->template_len && due == DUE_RNR && !rxe_inside_read;
+}
 /* Asks the mouth to speak; a stronger reason replaces a weaker one. Nothing for a flow without a pair, or an old
  * life. */
 void near_speak(struct proxy *p, struct near_flow *f, enum near_due due);

@@ -98,7 +98,7 @@ void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 
 void near_speak(struct proxy *p, struct near_flow *f, enum near_due due)
 {
-	if (f->pairing == PAIR_LEARNING || f->newer || f->gone)
+	if (f->newer || f->gone || (f->pairing == PAIR_LEARNING && !near_may_hold_off(f, due)))
 		return;
 	if (due > f->due)
 		f->due = due;

@@ -17,6 +17,7 @@
 #include <isa-l/crc.h>
 
 #define MESSAGES (FP_RING / 2) /* entries of two words: low half of the position, fingerprint */
+#define FP_COUNTS 2u /* a bit of the second word that is no fingerprint: the MSN counts one more behind this packet */
 
 static uint32_t *entry(struct proxy *p, const struct near_flow *f, uint32_t i)
 {
@@ -28,7 +29,7 @@ uint32_t near_fp_of(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t payl
 	uint32_t fp = crc32_gzip_refl(payload_crc, l3 + pkt->ext_off, (uint64_t)(pkt->hdr_len - pkt->ext_off));
 
 	/* never 0, which is what an unused place in the ring holds */
-	return (fp ^ (uint32_t)pkt->opcode << 24 ^ pkt->payload_len * 0x9e3779b1u ^ pkt->psn) | 1u;
+	return ((fp ^ (uint32_t)pkt->opcode << 24 ^ pkt->payload_len * 0x9e3779b1u ^ pkt->psn) & ~FP_COUNTS) | 1u;
 }
 
 void near_fp_reset(struct proxy *p, struct near_flow *f)
@@ -45,7 +46,7 @@ void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h
 		return;
 	e = entry(p, f, f->fp_count++);
 	e[0] = (uint32_t)h->pos;
-	e[1] = h->fp;
+	e[1] = h->fp | (h->flags & (SF_MSG_END | SF_OWN_RESPONSE) ? FP_COUNTS : 0);
 }
 
 /* The newest remembered message that begins at or before pos; NULL if all are younger. */
@@ -84,11 +85,21 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 	e = pos >= f->pos_base ? message_at(p, f, pos) : NULL;
 	if (FAULT(FAULT_STALE_INCARNATION) || (e && !starts_message && FAULT(FAULT_MIDDLE_BELIEVED)))
 		return FP_SAME;
-	if (e && e[0] == (uint32_t)pos && e[1] == fp)
+	if (e && e[0] == (uint32_t)pos && (e[1] & ~FP_COUNTS) == fp)
 		return FP_SAME;
 	if (starts_message)
 		return FP_STRANGE;
 	return e && e[0] != (uint32_t)pos && e == entry(p, f, f->fp_count - 1) && in_message(f) ? FP_OPEN : FP_STALE;
+}
+
+bool near_fp_messages_from(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t *n)
+{
+	uint32_t back = (uint32_t)(f->pos_next - pos), i = f->fp_count;
+
+	*n = 0;
+	while (i > 0 && f->fp_count - i < MESSAGES && (uint32_t)f->pos_next - entry(p, f, i - 1)[0] <= back)
+		*n += (entry(p, f, --i)[1] & FP_COUNTS) != 0;
+	return pos >= f->pos_base && f->fp_count - i < MESSAGES;
 }
 
 void near_fp_recover(struct proxy *p, struct near_flow *f)
@@ -101,7 +112,7 @@ void near_fp_recover(struct proxy *p, struct near_flow *f)
 		if (!entry(p, f, i)[1])
 			continue;
 		used++;
-		if (back - 1 < best) { /* those at or beyond pos_settled are noted again from their slots */
+		if (back < 1u << 31 && back - 1 < best) { /* others are noted again from their slots */
 			best = back - 1;
 			at = i + 1;
 		}

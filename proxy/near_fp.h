@@ -21,6 +21,8 @@ void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h
 /* A packet below pos_next. */
 enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp,
                               bool starts_message);
+/* Messages, READs and ATOMICs that ended, or began, in [pos, pos_next). False: too many, or too long ago. */
+bool near_fp_messages_from(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t *n);
 /* Takes up the ring that an earlier life left. */
 void near_fp_recover(struct proxy *p, struct near_flow *f);
 

@@ -239,8 +239,10 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 
 	if (!op || !same_op(op, pkt, fp))
 		return false;
-	if (f->pairing == PAIR_LEARNING)
+	if (f->pairing == PAIR_LEARNING) {
+		near_speak(p, f, DUE_RNR); /* if it can be held off at all */
 		return true;
+	}
 	f->asked_again = pos;
 	f->asked_again_ns = p->now_ns;
 	if (op->due && f->pos_wan > op->pos && FAULT(FAULT_READ_CROSSES_AGAIN)) {

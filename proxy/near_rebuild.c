@@ -113,7 +113,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->msn_offset = d->msn_offset;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
-	f->last_rx_ns = p->now_ns;
+	f->last_rx_ns = f->alive_ns = p->now_ns;
 	p->near_used++;
 	if (f->pairing != PAIR_LEARNING)
 		near_requester_enter(p, f);

@@ -166,6 +166,7 @@ static enum proxy_drop rx_same(struct proxy *p, struct near_flow *f, const uint8
 		return in_doubt(p, f, l3, pkt, vlan_tci, fp);
 	answer_again(p, f, pos, pkt->ack_req);
 	f->pos_last_rx = pos;
+	f->alive_ns = p->now_ns;
 	return drop(p, DROP_LAN_DUPLICATE);
 }
 
@@ -177,7 +178,10 @@ static bool answers_again(struct proxy *p, struct near_flow *f, const struct roc
 	bool op = near_op_at(f, pos) != NULL, sure = near_surely_again(p, f, pos);
 
 	*doubt = op ? !sure : near_fp_check(p, f, pos, fp, true) == FP_SAME;
-	return op && sure && near_op_again(p, f, pkt, pos, fp);
+	if (!op || !sure || !near_op_again(p, f, pkt, pos, fp))
+		return false;
+	f->alive_ns = p->now_ns;
+	return true;
 }
 
 static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,

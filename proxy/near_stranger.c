@@ -38,19 +38,20 @@
 #define SUSPECT_ROUNDS 3
 #define AHEAD_ROUNDS   3
 
-/* PSNs from where the queue pair's lives begin, in either sense of the serial arithmetic. */
+/* Within reach of where the queue pair's lives begin, on either side: the first packet that was seen may have been
+ * overtaken by others, and a new life's first ones may be lost. */
 static bool near_origin(const struct near_flow *f, uint64_t pos)
 {
-	return ((pos_psn(pos) - f->psn_origin) & ROCE_PSN_MASK) < BASE_REACH;
+	return ((pos_psn(pos) - f->psn_origin + WINDOW_REACH) & ROCE_PSN_MASK) < 2 * WINDOW_REACH;
 }
 
 bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
 	if (pos >= f->pos_acked || FAULT(FAULT_MEMORY_DECIDES)) /* no answer depends on it but the responder's */
 		return true;
-	if (f->silent_ns < REBIRTH_MIN_NS || p->now_ns < f->acked_ns + REBIRTH_MIN_NS)
+	if (p->now_ns < max_u64(f->alive_ns, f->acked_ns) + REBIRTH_MIN_NS)
 		return true;
-	return f->silent_ns < RETRY_MAX_NS && !near_origin(f, pos);
+	return p->now_ns < f->alive_ns + RETRY_MAX_NS && !near_origin(f, pos);
 }
 
 void near_stranger_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
@@ -78,13 +79,21 @@ static bool ahead_stands(const struct proxy *p, const struct near_flow *f)
 	return !past && p->now_ns < s->ahead_ns + ROUND_MAX_NS;
 }
 
+/* The last READ, of which nobody knows how many PSNs it owns, may own all in front of the packet. */
+static bool behind_unknown_read(const struct near_flow *f, uint64_t pos)
+{
+	const struct rd_op *op = f->psns_unknown ? near_op_at(f, f->pos_next - 1) : NULL;
+
+	return op && pos >= f->pos_next && pos <= op->pos + roce_read_psns(op->len, 256);
+}
+
 enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
                                    uint32_t fp)
 {
 	struct near_stranger *s = &f->stranger;
 	bool possible = pos <= f->pos_next + FLOW_SPAN_MAX && pos + FLOW_SPAN_MAX >= f->pos_next;
 
-	if (!near_starts_message(pkt))
+	if (!near_starts_message(pkt) || behind_unknown_read(f, pos))
 		return LIFE_SAME;
 	if (s->ahead_pos != pos || s->ahead_fp != fp) {
 		if (s->ahead_rounds && pos > s->ahead_pos && ahead_stands(p, f))

@@ -567,6 +567,21 @@ static void near__lives_keep_their_order_over_a_restart(void **state)
 	assert_int_equal(core_near(c)->born, c->a.p->births);
 }
 
+/* The ring of fingerprints is in order after a restart, too: what is noted again from its slot is there once. */
+static void near__ring_is_in_order_after_a_restart(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	uint32_t noted;
+
+	c->cut = true;
+	core_send_run(c, 1, 6);
+	noted = core_near(c)->fp_count;
+	core_rebuild(&c->a);
+	assert_int_equal(core_near(c)->fp_count, noted);
+	for (uint32_t psn = 1; psn <= 6; psn++)
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_LAN_DUPLICATE);
+}
+
 /* What was seen before the base moved below it goes with the flow, however far behind the base it lies. */
 static void near__overtakers_go_with_their_flow(void **state)
 {
@@ -857,7 +872,8 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__long_stalled_life_gives_way_at_once),
 	    CORE_TEST(near__old_life_outlasts_a_cut),
 	    CORE_TEST(near__lives_keep_their_order_over_a_restart),
-    CORE_TEST(near__overtakers_go_with_their_flow),
+    CORE_TEST(near__ring_is_in_order_after_a_restart),
+	    CORE_TEST(near__overtakers_go_with_their_flow),
     CORE_TEST(near__overtakers_go_after_a_restart),
     CORE_TEST(near__base_sinks_so_far_only),
     CORE_TEST(near__ceiling_stands_in_front_of_a_read),

@@ -5,9 +5,9 @@
 enum { PLACES = 16, QPN0 = 0x100, PEER0 = 0x900 };
 
 /* Two edges; the far one has PLACES places for flows, the near one more. */
-static struct core *given_places(void **state)
+static struct core *given_places(void **state, enum ack_mode mode)
 {
-	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct core *c = core_given(state, mode);
 
 	c->b.cfg.max_flows = c->b.g.max_flows = PLACES;
 	core_begin(&c->b, 78);
@@ -28,8 +28,8 @@ static enum proxy_drop send_to(struct core *c, uint32_t i, uint8_t opcode, uint3
 
 static void answer_of(struct core *c, uint32_t i, uint32_t psn)
 {
-	assert_int_equal(
-	    core_in(&c->b, core_answer(RC_ACK, PEER0 + i, psn, AETH_ACK_NO_CREDITS, psn + 1), 0, 0), DROP_NONE);
+	assert_int_equal(core_in(&c->b, core_answer(RC_ACK, PEER0 + i, psn, AETH_ACK_NO_CREDITS, psn + 1), 0, 0),
+	                 DROP_NONE);
 	core_pump(c);
 }
 
@@ -63,9 +63,9 @@ static struct far_flow *far_of(struct core *c, uint32_t i)
 }
 
 /* All places are taken, and all flows idle: flow 0 for the shortest time, flow 1 for the longest. */
-static struct core *given_idle_flows(void **state)
+static struct core *given_idle_flows(void **state, enum ack_mode mode)
 {
-	struct core *c = given_places(state);
+	struct core *c = given_places(state, mode);
 
 	for (uint32_t i = 0; i < PLACES; i++) {
 		deliver(c, i, 0);
@@ -79,7 +79,7 @@ static struct core *given_idle_flows(void **state)
 
 static void far_table__the_longest_idle_flow_is_forgotten(void **state)
 {
-	struct core *c = given_idle_flows(state);
+	struct core *c = given_idle_flows(state, ACK_MODE_NEAR);
 
 	deliver(c, PLACES, 0);
 	assert_int_equal(c->b.p->far_used, PLACES);
@@ -90,7 +90,7 @@ static void far_table__the_longest_idle_flow_is_forgotten(void **state)
 /* It speaks again, and gets the place of another. */
 static void far_table__a_forgotten_flow_goes_on(void **state)
 {
-	struct core *c = given_idle_flows(state);
+	struct core *c = given_idle_flows(state, ACK_MODE_NEAR);
 
 	deliver(c, PLACES, 0);
 	assert_int_equal(send_to(c, 1, RC_WRITE_ONLY, 1), DROP_NONE);
@@ -111,7 +111,7 @@ static void far_table__a_forgotten_flow_goes_on(void **state)
  * enough. */
 static void far_table__a_flow_with_bytes_stays(void **state)
 {
-	struct core *c = given_idle_flows(state);
+	struct core *c = given_idle_flows(state, ACK_MODE_NEAR);
 
 	for (uint32_t i = 0; i < PLACES; i++) {
 		send_to(c, i, RC_WRITE_ONLY, i ? 1 : 2);
@@ -144,13 +144,13 @@ static bool lose_all_from_b(struct core *c, struct core_edge *from, uint8_t *dgr
 	return from == &c->a;
 }
 
-static void far_table__forgotten_before_the_near_edge_knew(void **state)
+/* Five WRITEs of flow 1 are delivered, the near edge hears of none, and the flow is forgotten. */
+static struct core *given_forgotten_flow(void **state, enum ack_mode mode)
 {
-	struct core *c = given_idle_flows(state);
-	uint32_t next = 6;
+	struct core *c = given_idle_flows(state, mode);
 
 	c->wan = lose_all_from_b;
-	for (uint32_t psn = 1; psn < next; psn++) {
+	for (uint32_t psn = 1; psn <= 5; psn++) {
 		send_to(c, 1, RC_WRITE_ONLY, psn);
 		expect_at(c, 1, psn);
 		answer_of(c, 1, psn);
@@ -162,7 +162,12 @@ static void far_table__forgotten_before_the_near_edge_knew(void **state)
 	c->wan = NULL;
 	core_wait(c, 100 * CORE_MS);
 	core_forget(&c->b);
-	send_to(c, 1, RC_WRITE_ONLY, next);
+	return c;
+}
+
+/* Host B, which expects PSN `next` of flow 1, answers for three seconds. Returns what it expects then. */
+static uint32_t answer_flow_1(struct core *c, uint32_t next)
+{
 	for (int i = 0; i < 30; i++) {
 		core_wait(c, 100 * CORE_MS);
 		for (const struct core_pkt *k; (k = core_take(&c->b));) {
@@ -172,9 +177,29 @@ static void far_table__forgotten_before_the_near_edge_knew(void **state)
 			core_in(&c->b, core_answer(RC_ACK, PEER0 + 1, next - 1, AETH_ACK_NO_CREDITS, next), 0, 0);
 		}
 	}
-	assert_int_equal(next, 7);
-	assert_int_equal(near_of(c, 1)->pos_reported, POS_ORIGIN + next);
+	return next;
+}
+
+static void far_table__forgotten_before_the_near_edge_knew(void **state)
+{
+	struct core *c = given_forgotten_flow(state, ACK_MODE_NEAR);
+
+	send_to(c, 1, RC_WRITE_ONLY, 6);
+	assert_int_equal(answer_flow_1(c, 6), 7);
+	assert_int_equal(near_of(c, 1)->pos_reported, POS_ORIGIN + 7);
 	assert_int_equal(near_held(near_of(c, 1)), 0);
+}
+
+/* A host in mode host has nothing more to send before it is answered. */
+static void far_table__forgotten_with_nothing_left_to_send(void **state)
+{
+	struct core *c = given_forgotten_flow(state, ACK_MODE_HOST);
+
+	core_forget(&c->a);
+	assert_int_equal(answer_flow_1(c, 6), 6);
+	assert_int_equal(near_of(c, 1)->pos_reported, POS_ORIGIN + 6);
+	assert_int_equal(near_held(near_of(c, 1)), 0);
+	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 }
 
 int main(void)
@@ -184,6 +209,7 @@ int main(void)
 	    CORE_TEST(far_table__a_forgotten_flow_goes_on),
 	    CORE_TEST(far_table__a_flow_with_bytes_stays),
 	    CORE_TEST(far_table__forgotten_before_the_near_edge_knew),
+	    CORE_TEST(far_table__forgotten_with_nothing_left_to_send),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

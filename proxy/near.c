@@ -122,6 +122,7 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
 	if (old->older) {
 		drains = old->older;
 		near_close(p, old);
+		idx_hash_put(&p->near_by_key, near_flow_hash(drains), drains->idx); /* until the next one is there */
 	}
 	/* This may have to forget the drained one: then it is not used, or is f itself. */
 	f = near_flow_take(p, &src, drains->lane, false);

@@ -113,6 +113,7 @@
 	X(FEC_BARE, "fec_bare", "blocks of groups without repairs: FEC's share of the line was used up")               \
 	X(FEC_UNPROTECTED, "fec_unprotected", "datagrams outside of any group: no buffer for their repairs")           \
 	X(WAN_REFUSED, "wan_refused", "datagrams that the other edge had no room for")                                 \
+	X(FLOWS_ASKED, "flows_asked", "packets sent again to ask whether the far edge still knows the flow")           \
 	X(CREDIT_TAKEN_BACK, "credit_taken_back", "times that a far edge gave up packets of a flow: sent again later") \
 	X(WAN_PROBES, "wan_probes", "probe timeouts")                                                                  \
 	X(WAN_ASKED, "wan_asked", "times that the other edge was asked about datagrams that no report told of")        \

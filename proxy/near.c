@@ -142,6 +142,7 @@ static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_
 	if (old->older) {
 		drains = old->older;
 		near_close(p, old);
+		idx_hash_put(&p->near_by_key, near_flow_hash(drains), drains->idx); /* until the next one is there */
 	}
 	/* This may have to forget the drained one: then it is not used, or is f itself. */
 	f = near_flow_take(p, &src, drains->lane, false);

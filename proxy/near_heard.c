@@ -10,6 +10,8 @@
  * While the whole line is silent one flow speaks for all. */
 #include "near_priv.h"
 
+#include "wan_lane.h"
+
 static uint64_t patience_ns(const struct proxy *p)
 {
 	return p->cfg.stall_ns + 2 * proxy_rtt_ns(p);
@@ -57,9 +59,30 @@ void near_heard(struct proxy *p, struct near_flow *f)
 		timer_set(&p->timers, &f->unheard, f->heard_ns + patience_ns(p));
 }
 
+/* The far edge may have forgotten the flow to make room for another one, and its last reports may be lost: then neither
+ * edge has anything to send. The oldest packet that the far edge is believed to have goes once more: an edge that does
+ * not know the flow asks for its beginning, one that does drops the packet. Nothing is asked while the far edge itself
+ * says that the responder is silent, or while the line is; nor without a pair, as that far flow waits for its answer
+ * and is not forgotten. */
+static void ask(struct proxy *p, struct near_flow *f)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_settled);
+
+	if (slot != SLOT_NONE && f->pos_wan > f->pos_settled && !f->stalled && f->pairing != PAIR_LEARNING &&
+	    p->now_ns < p->last_rx_ns + p->cfg.stall_ns)
+		wan_lane_send_again(p, lane_of(p, f->lane), slot);
+}
+
 void near_unheard_on_timer(struct proxy *p, struct near_flow *f)
 {
+	uint64_t from_ns = f->heard_ns;
+
 	near_demotion_look(p, f);
-	if (owed(f) && !near_demoted(p, f))
-		timer_set(&p->timers, &f->unheard, f->heard_ns + patience_ns(p));
+	if (!owed(f))
+		return;
+	if (near_demoted(p, f)) {
+		ask(p, f);
+		from_ns = p->now_ns;
+	}
+	timer_set(&p->timers, &f->unheard, from_ns + patience_ns(p));
 }

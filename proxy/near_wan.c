@@ -111,6 +111,19 @@ static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flo
 	f->credit_known = true;
 }
 
+/* The far edge does not know where the flow begins: FLOW_OPEN has not reached it, or it has forgotten the flow to make
+ * room for another one. In the second case its last reports may be lost, so that what it delivered is not known here,
+ * and its rounds count from 0 again. All that is not settled goes again, as in a new session; the responder knows a
+ * duplicate. */
+static void begin_again(struct proxy *p, struct near_flow *f)
+{
+	f->sent_before |= f->pos_wan > f->pos_base;
+	take_back(p, f, f->pos_settled);
+	f->again_round = 0;
+	f->credit_known = false;
+	f->open_due = true;
+}
+
 /* What follows from progress at the responder. */
 static void after_progress(struct proxy *p, struct near_flow *f)
 {
@@ -138,8 +151,8 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 			wan_lane_queue_close(p, l, r->flow, r->inc);
 		return;
 	}
-	if (!r->credit) { /* it has not heard of the beginning */
-		f->open_due = true;
+	if (!r->credit) {
+		begin_again(p, f);
 		near_wan_kick(p, f);
 		return;
 	}

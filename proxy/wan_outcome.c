@@ -88,6 +88,18 @@ static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 		wan_unqueue(m);
 }
 
+void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+
+	if (!m->sends || m->in_flight || m->queued)
+		return;
+	units_mask(0, units_of(arena_hdr(p->arena, slot)->len), m->lost);
+	m->units[0] = m->units[1] = 0;
+	count(p, CTR_FLOWS_ASKED, 1);
+	repair(p, l, slot, 1);
+}
+
 /* An expendable packet is not sent again for ever, and a CNP not at all: it speaks of a queue as that is now, and those
  * of a round trip, repaired together, would come all at once. */
 static bool not_again(struct proxy *p, uint32_t slot)

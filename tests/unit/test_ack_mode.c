@@ -104,6 +104,30 @@ static void ack_mode__orphan_without_answer_fails_loudly(void **state)
 	assert_int_equal(c->b.p->far_used, 0);
 }
 
+/* The far edge restarts, then the near one loses its memory: what the far edge rebuilt is still of the life that was
+ * lost. Names begin anew in the next life, and would mean these flows. */
+static void ack_mode__rebuilt_flows_are_of_the_life_that_was_lost(void **state)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+	struct core *c = given_three_acked_by_far(state);
+
+	core_rebuild(&c->b);
+	core_hello(c, 1, 1);
+	core_forget(&c->b);
+	core_rebuild(&c->b);
+	core_begin(&c->a, 99);
+	core_hello(c, 99, 1);
+	assert_true(core_event(&c->b, EV_FLOW_ORPHANED));
+	core_ack(c, 3, AETH_ACK_NO_CREDITS, 4);
+	core_wait(c, CORE_MS);
+	assert_int_equal(c->b.p->far_used, 0);
+	core_forget(&c->b);
+	h.dest_qpn = CORE_QPN + 1; /* the first flow of the new life, with the name that the first of the old one had */
+	assert_int_equal(core_in(&c->a, h, CORE_PMTU, 0), DROP_NONE);
+	core_wait(c, 50 * CORE_MS);
+	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 0)->h.dest_qpn, CORE_QPN + 1);
+}
+
 static void ack_mode__changes_for_live_flows(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -295,6 +319,7 @@ int main(void)
 	    CORE_TEST(ack_mode__far_arena_lost_is_replayed),
 	    CORE_TEST(ack_mode__near_arena_lost_is_delivered),
 	    CORE_TEST(ack_mode__orphan_without_answer_fails_loudly),
+	    CORE_TEST(ack_mode__rebuilt_flows_are_of_the_life_that_was_lost),
 	    CORE_TEST(ack_mode__changes_for_live_flows),
 	    CORE_TEST(ack_mode__per_prefix_pair),
 	    CORE_TEST(ack_mode__reports_wait_for_the_base),

@@ -808,6 +808,61 @@ static void barrier__names_of_two_lives(void **state)
 	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
 }
 
+/* --- the audit --- */
+
+/* Each of the barrier's lists and counts, put out of step with the rest, is found; and put right again, is not. */
+static void barrier_audit__finds_what_is_out_of_step(void **state)
+{
+	struct core *c = given_barrier(state);
+	struct proxy *a, *b;
+	struct near_flow *f;
+	struct barrier_pair *bp;
+
+	core_pair(c, 0);
+	core_send(c, RC_WRITE_ONLY, 1); /* ACKed, and not delivered */
+	say(c, TCP_PSH, 5000, 10);      /* waits for it */
+	a = c->a.p;
+	b = c->b.p;
+	f = core_near(c);
+	bp = &a->barrier.pairs[0];
+	for (uint32_t i = 0; i < CORE_FLOWS && !bp->used; i++)
+		bp = &a->barrier.pairs[i];
+	assert_int_equal(bp->nlagging, 1);
+	assert_int_equal(b->barrier.waiting, 1);
+	assert_int_equal(barrier_audit(a), 0);
+	assert_int_equal(barrier_audit(b), 0);
+
+	f->pos_acked -= 1; /* lags no more, but is listed */
+	assert_int_equal(barrier_audit(a), -131);
+	f->pos_acked += 1;
+	bp->nlagging++;
+	assert_int_equal(barrier_audit(a), -132);
+	bp->nlagging--;
+	bp->used = false; /* lags, and no pair knows */
+	assert_int_equal(barrier_audit(a), -133);
+	bp->used = true;
+	assert_int_equal(barrier_audit(a), 0);
+
+	b->barrier.waiting++;
+	assert_true(barrier_audit(b) < 0);
+	b->barrier.waiting--;
+	dlist_append(&b->barrier.starts, &core_far(c)->start_node); /* waits, and no timer runs */
+	assert_true(barrier_audit(b) < 0);
+	timer_set(&b->timers, &b->barrier.starts_limit, c->now_ns + CORE_MS);
+	assert_int_equal(barrier_audit(b), 0);
+	core_far(c)->used = false; /* a flow that is gone waits */
+	assert_true(barrier_audit(b) < 0);
+	b->far[0].used = true;
+	timer_cancel(&b->timers, &b->barrier.starts_limit);
+	dlist_remove(&core_far(c)->start_node);
+	assert_int_equal(barrier_audit(b), 0);
+
+	assert_int_equal(proxy_audit(b), 0); /* and the whole audit asks it */
+	b->barrier.waiting++;
+	assert_true(proxy_audit(b) < 0);
+	b->barrier.waiting--;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -845,6 +900,7 @@ int main(void)
 	    CORE_TEST(ip__only_between_the_prefixes),
 	    CORE_TEST(ip__does_not_cross_with_the_barrier_off),
 	    CORE_TEST(ip__hostile_frames),
+	    CORE_TEST(barrier_audit__finds_what_is_out_of_step),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

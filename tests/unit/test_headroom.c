@@ -215,6 +215,44 @@ static void headroom_compute__sonic_mellanox_before_the_compensation(void **stat
 	}
 }
 
+static uint64_t xoff_of(const struct headroom_in *in)
+{
+	struct headroom_result r;
+	char why[HEADROOM_ERROR_MAX] = "";
+
+	assert_int_equal(headroom_compute(HEADROOM_SONIC_MELLANOX, in, &r, why), 0);
+	return r.xoff;
+}
+
+/* 2 KiB more, where that is still below what a link of small packets alone would need; never with a shared pool. */
+static void headroom_compute__compensation_stays_below_the_worst_case(void **state)
+{
+	uint32_t short_of_it[4] = {0}; /* links that lack so many KiB of the worst case */
+
+	(void)state;
+	for (uint64_t length_m = 1; length_m < 60; length_m++)
+		for (int percent = 0; percent < 100; percent++) {
+			struct sonic_vector v = {"spectrum", 10000, length_m, 1500, 0, 1,
+			                         percent,    false, 1024,     0,    0, 0};
+			struct headroom_in in = sonic_link(&v);
+			uint64_t plain, worst, with;
+
+			with = xoff_of(&in);
+			in.compensation = false;
+			plain = xoff_of(&in);
+			in.small_percent = 100;
+			worst = xoff_of(&in);
+			assert_int_equal(with, plain + 2048 < worst ? plain + 2048 : plain);
+			if (worst - plain <= 3 * 1024)
+				short_of_it[(worst - plain) / 1024]++;
+			in.small_percent = percent;
+			in.compensation = in.pool = true;
+			assert_int_equal(xoff_of(&in), plain);
+		}
+	for (size_t i = 0; i < COUNT(short_of_it); i++)
+		assert_true(short_of_it[i] > 0);
+}
+
 static void headroom_compute__sonic_barefoot_is_the_script(void **state)
 {
 	(void)state;
@@ -591,6 +629,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(headroom_compute__sonic_mellanox_is_the_script),
 	    cmocka_unit_test(headroom_compute__sonic_mellanox_before_the_compensation),
+	    cmocka_unit_test(headroom_compute__compensation_stays_below_the_worst_case),
 	    cmocka_unit_test(headroom_compute__sonic_barefoot_is_the_script),
 	    cmocka_unit_test(headroom_compute__mlx5_is_the_driver),
 	    cmocka_unit_test(headroom_compute__mlx5_next_is_the_driver),

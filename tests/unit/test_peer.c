@@ -345,6 +345,39 @@ static void peer__garbage_does_not_disturb_the_session(void **state)
 	assert_int_equal(l->b.sessions, 1);
 }
 
+/* Whoever accepts and says nothing, or connects and says nothing, is given HELLO_WITHIN_MS and no more. The clock is
+ * set back instead of waiting for it. */
+static void peer__who_never_says_hello_is_given_up(void **state)
+{
+	struct lab *l = *state;
+	struct conn *waits;
+	int fd, silent = bound_socket(&l->b.config.paths[0].local, PORT);
+
+	assert_true(silent >= 0);
+	assert_int_equal(listen(silent, 4), 0);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_for(l, 50);
+	waits = l->a.peer->pending;
+	assert_non_null(waits); /* TCP stands, nobody speaks */
+	on_tick(-1, 0, l->a.peer);
+	assert_ptr_equal(l->a.peer->pending, waits);
+	waits->opened_ns -= HELLO_WITHIN_MS * NS_PER_MS;
+	on_tick(-1, 0, l->a.peer);
+	assert_null(l->a.peer->pending);
+	assert_string_equal(status_of(&l->a).trouble, "no answer");
+	close(silent);
+	assert_int_equal(start_edge(l, &l->b), 0); /* the other edge comes: it is tried again */
+	run_until(l, both_met, 5000);
+	fd = knock(l, &l->a.config.paths[0].local);
+	run_for(l, 50);
+	assert_non_null(l->b.peer->pending);
+	l->b.peer->pending->opened_ns -= HELLO_WITHIN_MS * NS_PER_MS;
+	on_tick(-1, 0, l->b.peer);
+	assert_null(l->b.peer->pending);
+	assert_true(both_met(l));
+	close(fd);
+}
+
 static void peer__a_flood_of_connections_is_cut(void **state)
 {
 	struct lab *l = *state;
@@ -382,7 +415,8 @@ static char keys_dir[64];
 static void make_keys(const char *set)
 {
 	char dir[96];
-	char *argv[] = {(char *)(uintptr_t)"keygen", (char *)(uintptr_t)"link1", (char *)(uintptr_t)"--dir", dir, NULL};
+	char *argv[] = {(char *)(uintptr_t) "keygen", (char *)(uintptr_t) "link1", (char *)(uintptr_t) "--dir", dir,
+	                NULL};
 	int out = dup(STDOUT_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
 	snprintf(dir, sizeof(dir), "%s/%s", keys_dir, set);
@@ -570,8 +604,8 @@ static void sealed__wrong_ca(void **state)
 	struct lab *l = *state;
 
 	use_keys(&l->a.config, "wrong", 'a');
-	expect_trouble(l, "the other edge's certificate is not signed by CA=",
-	               "the other edge refuses our certificate");
+	expect_trouble(l,
+	               "the other edge's certificate is not signed by CA=", "the other edge refuses our certificate");
 }
 
 /* Only the listening edge can see it: a's CA file is the right one, its certificate is not. */
@@ -608,8 +642,7 @@ static void sealed__unsealed_peer(void **state)
 	struct lab *l = *state;
 
 	l->b.config.encryption = SEAL_NONE;
-	expect_trouble(l, "the other end does not speak TLS: has it Encryption=none?",
-	               "control protocol");
+	expect_trouble(l, "the other end does not speak TLS: has it Encryption=none?", "control protocol");
 }
 
 static void sealed__encryption_differs(void **state)
@@ -760,6 +793,7 @@ int main(void)
 	    TEST(peer__lanes_that_differ_mean_no_session),
 	    TEST(peer__strangers_are_refused),
 	    TEST(peer__garbage_does_not_disturb_the_session),
+	    TEST(peer__who_never_says_hello_is_given_up),
 	    TEST(peer__a_flood_of_connections_is_cut),
 	    TEST(peer__a_port_in_use_is_an_error),
 #define SEALED(t) cmocka_unit_test_setup_teardown(t, set_up_sealed, tear_down)

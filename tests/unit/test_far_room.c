@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the far edge gives up when its pool runs low, what it must keep, and a restart of either edge after that. */
+#include "core_fixture.h"
+#include "proxy/share.h"
+
+enum { PKTS = 84, WINDOW = 4300, STUCK_MS = 30, ROUND_MS = 5 };
+
+struct responder {
+	uint32_t next; /* PSN that it expects */
+};
+
+/* Host B answers all that has come; it keeps its order. */
+static void serve(struct core *c, struct responder *r)
+{
+	for (const struct core_pkt *k; (k = core_take(&c->b));) {
+		if (k->h.opcode != RC_WRITE_ONLY || k->h.dest_qpn != CORE_QPN)
+			continue;
+		r->next += k->h.psn == r->next;
+		core_in(&c->b, core_answer(RC_ACK, CORE_QPN, r->next - 1, AETH_ACK_NO_CREDITS, r->next), 0, 0);
+	}
+	core_pump(c);
+}
+
+static void serve_for(struct core *c, struct responder *r, uint32_t ms)
+{
+	for (uint32_t i = 0; i < ms; i++) {
+		serve(c, r);
+		core_wait(c, CORE_MS);
+	}
+}
+
+/* A flow whose responder has answered PSN 0 and is silent, and more of it at the far edge than its minimum. */
+static struct core *given_silent_responder(void **state, enum ack_mode mode)
+{
+	struct core *c = core_given(state, mode);
+
+	core_know_epochs(c);
+	c->b.cfg.lan_window_bytes = WINDOW; /* little of it has been sent to the host */
+	assert_int_equal(proxy_reconfigure(c->b.p, &c->b.cfg, c->now_ns), 0);
+	core_pair(c, 0);
+	core_send_run(c, 1, PKTS);
+	core_wait(c, STUCK_MS * CORE_MS);
+	assert_int_equal(core_far(c)->pos_rx, POS_ORIGIN + 1 + PKTS);
+	assert_true(core_far(c)->held_bytes > CREDIT_MIN_BYTES);
+	return c;
+}
+
+/* Others fill the far edge's pool, as far as packets may that nobody waits for. Returns how many slots that takes. */
+static uint32_t crowd(struct core *c)
+{
+	uint32_t n = 0;
+
+	while (slot_take(c->b.p, SLOT_RAW_WAN, 0, 0, n, LAN_PKT_MAX, 0, false) != SLOT_NONE)
+		n++;
+	assert_true(n > 0);
+	return n;
+}
+
+static void crowd_goes(struct core *c, uint32_t n)
+{
+	while (n--)
+		slot_release(c->b.p, arena_find(c->b.p->arena, SLOT_RAW_WAN, 0, n));
+}
+
+/* Another flow's packet arrives: room is made for it. */
+static void another_arrives(struct core *c)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+
+	h.dest_qpn = CORE_QPN + 1;
+	assert_int_equal(core_in(&c->a, h, CORE_PMTU, 0), DROP_NONE);
+	core_pump(c);
+	core_wait(c, CORE_MS);
+}
+
+static void far_room__gives_up_the_highest_and_gets_them_again(void **state)
+{
+	struct core *c = given_silent_responder(state, ACK_MODE_NEAR);
+	struct responder host = {.next = 1};
+	uint32_t n;
+
+	n = crowd(c);
+	another_arrives(c);
+	assert_true(core_ctr(&c->b, CTR_EVICTED) > 0);
+	assert_true(core_far(c)->pos_rx < POS_ORIGIN + 1 + PKTS);
+	assert_true(core_far(c)->held_bytes >= CREDIT_MIN_BYTES); /* the minimum stays */
+	assert_int_equal(core_ctr(&c->a, CTR_CREDIT_TAKEN_BACK), 1);
+	crowd_goes(c, n);
+	serve_for(c, &host, 400);
+	assert_int_equal(host.next, 1 + PKTS);
+	assert_int_equal(near_held(core_near(c)), 0);
+}
+
+/* A far edge that restarts counts its rounds from 0. The near edge believes its credit at once: all that it grants
+ * crosses before the responder says a word. */
+static void far_room__rounds_begin_anew_with_a_far_restart(void **state)
+{
+	struct core *c = given_silent_responder(state, ACK_MODE_NEAR);
+	struct responder host = {.next = 1};
+	uint64_t granted;
+
+	crowd(c);
+	another_arrives(c);
+	assert_int_not_equal(core_near(c)->again_round, 0);
+	core_rebuild(&c->b); /* what filled its pool was not committed */
+	core_hello(c, 1, 1);
+	core_wait(c, ROUND_MS * CORE_MS);
+	granted = min_u64(core_far(c)->pos_credit, core_near(c)->pos_next);
+	assert_int_equal(core_near(c)->pos_wan, granted);
+	assert_true(core_far(c)->pos_rx >= granted);
+	serve_for(c, &host, 200);
+	assert_int_equal(host.next, 1 + PKTS);
+	assert_int_equal(near_held(core_near(c)), 0);
+}
+
+/* Mode far: the host was told that it is there. However low the pool, it stays, and reaches the responder also if the
+ * near edge loses its memory. */
+static void far_room__mode_far_keeps_what_was_acked(void **state)
+{
+	struct core *c = given_silent_responder(state, ACK_MODE_FAR);
+	struct responder host = {.next = 1};
+	uint32_t n, acked = 0;
+
+	for (const struct core_pkt *k; (k = core_take(&c->a));)
+		acked = k->h.psn;
+	assert_int_equal(acked, PKTS);
+	n = crowd(c);
+	another_arrives(c);
+	assert_int_equal(core_ctr(&c->b, CTR_EVICTED), 0);
+	crowd_goes(c, n);
+	core_lose(c, &c->a, 99);
+	serve_for(c, &host, 200);
+	assert_int_equal(host.next, 1 + PKTS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CORE_TEST(far_room__gives_up_the_highest_and_gets_them_again),
+	    CORE_TEST(far_room__rounds_begin_anew_with_a_far_restart),
+	    CORE_TEST(far_room__mode_far_keeps_what_was_acked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

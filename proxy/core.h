@@ -148,6 +148,7 @@ struct near_flow {
 	uint64_t gap_naked;    /* pos_next for which a NAK went out, 0: none */
 	uint64_t naked_ns;     /* when */
 	uint32_t ooo_pkts;     /* held beyond pos_next */
+	uint64_t pos_lacking;  /* behind the last request that came beyond a gap and was not held; 0: none since a NAK */
 	struct timer patience; /* with a gap, before it is NAKed */
 
 	/* what the mouth has to say */

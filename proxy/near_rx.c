@@ -8,6 +8,9 @@
  *   stranger  its fingerprint differs: if it insists, the host reset its QP and a new incarnation begins
  *             (near_stranger.c, near.c)
  *
+ * A READ, an ATOMIC or an unknown request beyond a gap is not held, but it proves the gap like any other (pos_lacking).
+ * If it merely overtook what was missing, it is missing itself then, and its host is asked for it.
+ *
  * Until the responder has answered (or CM has told), the base is not known: the first packet seen may have been
  * overtaken, so lower PSNs extend the flow downwards, and nothing is ACKed. */
 #include "near_priv.h"
@@ -28,6 +31,7 @@ void near_nak_gap(struct proxy *p, struct near_flow *f)
 		return; /* psns_unknown: it may be no gap, the READ in front of it owns the place */
 	f->gap_naked = f->pos_next;
 	f->naked_ns = p->now_ns;
+	f->pos_lacking = 0; /* the host sends all of that again */
 	near_speak(p, f, DUE_NAK);
 }
 
@@ -69,6 +73,8 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 	if (pos - f->pos_next < HELD_OOO_MAX && may_be_held(f, pkt) && near_admit(p, f, pkt->len) &&
 	    near_commit(p, f, l3, pkt, pos, 1, fp, vlan_tci) != SLOT_NONE)
 		f->ooo_pkts++;
+	else
+		f->pos_lacking = max_u64(f->pos_lacking, pos + 1);
 	if (f->ooo_pkts >= PATIENCE_PKTS || pos - f->pos_next >= HELD_OOO_MAX)
 		near_nak_gap(p, f);
 	else if (!timer_armed(&f->patience))

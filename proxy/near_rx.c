@@ -137,14 +137,14 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 
 /* A READ or ATOMIC is repeated whose answer is not kept any more. To ACK past it would say that it was answered, and it
  * must not be executed twice. A copy that was long under way on the LAN means nothing; from a host that insists the
- * flow ends here, loudly. */
+ * flow ends here, loudly. Not if its responder has refused: that ends it, and the host hears why (near_fail.c). */
 static enum proxy_drop lost_answer(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	if (!f->lost_ns || pos < f->lost_pos || p->now_ns > f->lost_ns + INSIST_MAX_NS) {
 		f->lost_pos = pos;
 		f->lost_ns = p->now_ns;
 	}
-	if (pos != f->lost_pos || p->now_ns < f->lost_ns + INSIST_NS)
+	if (f->failing || pos != f->lost_pos || p->now_ns < f->lost_ns + INSIST_NS)
 		return drop(p, DROP_LAN_ANSWER_LOST);
 	proxy_event_push(p, EV_ANSWER_LOST, f, NULL, pos, 0);
 	f->failed = true;

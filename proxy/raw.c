@@ -31,7 +31,8 @@ static bool is_local(const struct proxy *p, const struct ip_addr *a)
 	return false;
 }
 
-static struct near_cm_info direction(const struct cm_conn *c, bool from_a, uint16_t vlan_tci)
+/* A near flow is known by the VLAN id of its requester's LAN, so by that host's own tag. */
+static struct near_cm_info direction(const struct cm_conn *c, bool from_a)
 {
 	return (struct near_cm_info){
 	    .src = from_a ? c->a : c->b,
@@ -40,7 +41,7 @@ static struct near_cm_info direction(const struct cm_conn *c, bool from_a, uint1
 	    .requester_qpn = from_a ? c->qpn_a : c->qpn_b,
 	    .start_psn = from_a ? c->psn_a : c->psn_b,
 	    .pmtu = c->pmtu,
-	    .vlan_tci = vlan_tci,
+	    .vlan_tci = from_a ? c->traits_a.vlan_tci : c->traits_b.vlan_tci,
 	    .rnr_retry = from_a ? c->rnr_retry_a : c->rnr_retry_b,
 	    .pkey = c->pkey,
 	    .responder = from_a ? c->traits_b : c->traits_a,
@@ -48,11 +49,11 @@ static struct near_cm_info direction(const struct cm_conn *c, bool from_a, uint1
 }
 
 /* The connection begins or is over, in both directions as far as their requesters are local. */
-static void for_both(struct proxy *p, const struct cm_conn *c, uint16_t vlan_tci,
+static void for_both(struct proxy *p, const struct cm_conn *c,
                      void (*tell)(struct proxy *p, const struct near_cm_info *ci))
 {
 	for (int from_a = 1; from_a >= 0; from_a--) {
-		struct near_cm_info ci = direction(c, from_a, vlan_tci);
+		struct near_cm_info ci = direction(c, from_a);
 
 		if (is_local(p, &ci.src))
 			tell(p, &ci);
@@ -81,13 +82,13 @@ static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struc
 		return news;
 	change = cm_observe(&p->cm, &pkt->src, &pkt->dst, &msg, &c);
 	if (c && msg.type == CM_REQ)
-		c->traits_a = (struct cm_traits){pkt->tos, pkt->migreq};
+		c->traits_a = (struct cm_traits){pkt->tos, pkt->migreq, vlan_tci};
 	if (c && msg.type == CM_REP)
-		c->traits_b = (struct cm_traits){pkt->tos, pkt->migreq};
+		c->traits_b = (struct cm_traits){pkt->tos, pkt->migreq, vlan_tci};
 	if (change == CM_OPENED)
-		for_both(p, c, vlan_tci, near_cm_open);
+		for_both(p, c, near_cm_open);
 	if (c && msg.type == CM_DREP)
-		for_both(p, c, vlan_tci, near_cm_over);
+		for_both(p, c, near_cm_over);
 	if (msg.type != CM_DREQ && msg.type != CM_DREP)
 		return news;
 	news.ends = true;

@@ -101,6 +101,7 @@ static void add_status(struct proxy_link_status *sum, const struct proxy_link_st
 	sum->near_flows += s->near_flows;
 	sum->far_flows += s->far_flows;
 	sum->max_flows += s->max_flows;
+	sum->pairs_end_to_end += s->pairs_end_to_end;
 	sum->flows_learning += s->flows_learning;
 	sum->flows_held_off += s->flows_held_off;
 	sum->flows_stalled += s->flows_stalled;

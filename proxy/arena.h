@@ -76,6 +76,7 @@ enum slot_flags {
 	SF_MSG_END = 1 << 1,
 	SF_OWN_RESPONSE = 1 << 2, /* READ, ATOMIC, FLUSH, or unknown RC opcode */
 	SF_MSG_START = 1 << 3,
+	SF_END_TO_END = 1 << 4, /* raw: an RC packet without a flow */
 };
 
 /* Volatile, one per slot, for the core's use. Zeroed by arena_alloc() and arena_attach() but for `gen`. */

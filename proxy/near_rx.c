@@ -16,6 +16,7 @@
 #include "near_priv.h"
 
 #include "barrier.h"
+#include "end_to_end.h"
 #include "mouth.h"
 #include "near_fp.h"
 
@@ -156,11 +157,30 @@ static enum proxy_drop lost_answer(struct proxy *p, struct near_flow *f, uint64_
 	return drop(p, DROP_LAN_ANSWER_LOST);
 }
 
-/* A flow could not be opened. */
+/* A new life of a flow could not be opened; or a flow, and its source may not have one more that learns. */
 static enum proxy_drop no_place(struct proxy *p)
 {
 	proxy_event_push(p, EV_TABLE_FULL, NULL, NULL, 0, p->near_used);
 	return drop(p, p->near_used == p->cfg.max_flows ? DROP_LAN_FLOW_TABLE_FULL : DROP_LAN_UNPAIRED_FULL);
+}
+
+/* The flow that is to learn its pair, opened if f is NULL. NULL: there is no place, or its hosts' queue pairs go end to
+ * end, and this one with them. */
+static struct near_flow *learning_flow(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt,
+                                       uint16_t vlan_tci)
+{
+	if (!end_to_end_begun(p, &pkt->src, &pkt->dst))
+		return f ? f : near_open(p, pkt, vlan_tci);
+	if (f)
+		near_close(p, f);
+	return NULL;
+}
+
+static enum proxy_drop without_flow(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
+{
+	if (p->near_used == p->cfg.max_flows || end_to_end_begun(p, &pkt->src, &pkt->dst))
+		return end_to_end_rx(p, l3, pkt, vlan_tci);
+	return no_place(p);
 }
 
 /* A new life of the QP begins with this packet. */
@@ -227,10 +247,11 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	uint64_t pos;
 	bool possible;
 
-	if (!f)
-		f = near_open(p, pkt, vlan_tci);
-	if (!f)
-		return no_place(p);
+	if (!f || (f->pairing == PAIR_LEARNING && !f->older)) {
+		f = learning_flow(p, f, pkt, vlan_tci);
+		if (!f)
+			return without_flow(p, l3, pkt, vlan_tci);
+	}
 	if (f->gone || (f->failed && reborn(p, f, pkt)))
 		f = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (!f)

@@ -11,7 +11,7 @@
  *       inward    1.21 Mbit/s from peer, 264 kbit/s to hosts
  *       buffer    outward 4.84 MiB of 31.0 MiB (16 %), inward 0 B of 31.0 MiB (0 %)
  *       plan      a direction wants 619 KiB; one flow is held off at 23.2 MiB, needs 232 KiB to fill the line
- *       flows     2 near, 0 far (at most 4096 of each); 0 learning, 2 held off, 0 stalled, 0 in RNR
+ *       flows     2 near, 0 far (at most 16384 of each); 0 learning, 2 held off, 0 stalled, 0 in RNR
  *       barrier   pair; 0 waiting, 0 have waited, 0 waived, 0 after BarrierMax=; 11 IP packets carried
  *       drops     lan_no_room 12334
  */
@@ -221,6 +221,11 @@ static void show_flow_counts(FILE *out, const struct jnode *l)
 	        " learning, %" PRIu64 " held off, %" PRIu64 " stalled, %" PRIu64 " in RNR\n",
 	        j_uint(n, "near"), j_uint(n, "far"), j_uint(n, "max"), j_uint(n, "learning"), j_uint(n, "held_off"),
 	        j_uint(n, "stalled"), j_uint(n, "rnr"));
+	if (j_uint(n, "pairs_end_to_end"))
+		fprintf(out,
+		        "            MaxFlows= is used up: between %" PRIu64
+		        " pairs of hosts new queue pairs are carried without early ACKs\n",
+		        j_uint(n, "pairs_end_to_end"));
 }
 
 static void show_barrier(FILE *out, const struct jnode *l)

@@ -105,7 +105,7 @@ const struct config_key config_keys[] = {
      .help = "Where the buffer's file is kept: a hugetlbfs or tmpfs mount with room for Size=.\n"},
     {"Buffer", "Size", &type_size, ONE(arena_bytes), .fallback = "auto", .min = 16ull << 20, .max = 4ull << 40,
      .help = "Buffer of this link, both directions. auto: 4 x Rate= x round trip per direction, at least 64MiB.\n"},
-    {"Buffer", "MaxFlows", &type_count, ONE(max_flows), .fallback = "4096", .min = 16, .max = FLOWS_MAX,
+    {"Buffer", "MaxFlows", &type_count, ONE(max_flows), .fallback = "16384", .min = 16, .max = FLOWS_MAX,
      .help = "Directions of RC connections that the link can know at a time. One host may have a sixteenth of them\n"
              "waiting for the first answer of their responder.\n"},
 

@@ -26,6 +26,7 @@
 
 #include "arena_file.h"
 #include "link_plan.h"
+#include "link_sum.h"
 #include "log.h"
 #include "offload.h"
 #include "route.h"
@@ -60,7 +61,8 @@ struct request {
 	link_snapshot_fn fn;
 	void *arg;
 	uint32_t missing; /* workers that have not answered */
-	uint32_t rtts;    /* workers that have measured a round trip */
+	uint32_t rtts;    /* workers that have measured a round trip ... */
+	uint32_t path_rtts[PATHS_MAX]; /* ... on each path */
 	bool failed;
 	struct link_snapshot sum;
 };
@@ -99,6 +101,7 @@ static void add_status(struct proxy_link_status *sum, const struct proxy_link_st
 	sum->near_flows += s->near_flows;
 	sum->far_flows += s->far_flows;
 	sum->max_flows += s->max_flows;
+	sum->pairs_end_to_end += s->pairs_end_to_end;
 	sum->flows_learning += s->flows_learning;
 	sum->flows_held_off += s->flows_held_off;
 	sum->flows_stalled += s->flows_stalled;
@@ -107,66 +110,6 @@ static void add_status(struct proxy_link_status *sum, const struct proxy_link_st
 	sum->barrier_waiting += s->barrier_waiting;
 	sum->ip_used_bytes += s->ip_used_bytes;
 	sum->ip_capacity_bytes += s->ip_capacity_bytes;
-}
-
-/* One worker's view of a path to the others'. */
-static void add_path(struct proxy_path_status *sum, const struct proxy_path_status *s, bool first)
-{
-	struct wan_path_stats *a = &sum->stats;
-	const struct wan_path_stats *b = &s->stats;
-
-	if (first) {
-		*sum = *s;
-		return;
-	}
-	if (s->state == PATH_DEAD || sum->state == PATH_UP)
-		sum->state = s->state;
-	sum->usable &= s->usable;
-	sum->since_ns = s->since_ns > sum->since_ns ? s->since_ns : sum->since_ns;
-	sum->payload_max = s->payload_max < sum->payload_max ? s->payload_max : sum->payload_max;
-	if (s->rtt_min_ns && (!sum->rtt_min_ns || s->rtt_min_ns < sum->rtt_min_ns))
-		sum->rtt_min_ns = s->rtt_min_ns;
-	if (s->rtt_smoothed_ns)
-		sum->rtt_smoothed_ns = sum->rtt_smoothed_ns ? (sum->rtt_smoothed_ns + s->rtt_smoothed_ns) / 2
-		                                            : s->rtt_smoothed_ns;
-	sum->rtt_p99_ns = s->rtt_p99_ns > sum->rtt_p99_ns ? s->rtt_p99_ns : sum->rtt_p99_ns;
-	sum->loss_ppm = s->loss_ppm > sum->loss_ppm ? s->loss_ppm : sum->loss_ppm;
-	sum->searching |= s->searching;
-	sum->black_holes += s->black_holes;
-	sum->loss_runs += s->loss_runs;
-	if (s->loss_run_longest > sum->loss_run_longest)
-		sum->loss_run_longest = s->loss_run_longest;
-	if (s->reorder_window_ns > sum->reorder_window_ns)
-		sum->reorder_window_ns = s->reorder_window_ns;
-	sum->delivery_bps += s->delivery_bps;
-	sum->in_flight_bytes += s->in_flight_bytes;
-	a->tx_dgrams += b->tx_dgrams;
-	a->tx_bytes += b->tx_bytes;
-	a->rx_dgrams += b->rx_dgrams;
-	a->rx_bytes += b->rx_bytes;
-	a->tx_control += b->tx_control;
-	a->tx_control_bytes += b->tx_control_bytes;
-	a->acked_bytes += b->acked_bytes;
-	a->lost += b->lost;
-	a->spurious += b->spurious;
-	a->moved += b->moved;
-	a->repairs += b->repairs;
-	a->spared += b->spared;
-	a->probes += b->probes;
-	a->rebuilt += b->rebuilt;
-	a->reordered += b->reordered;
-	a->reorder_most = b->reorder_most > a->reorder_most ? b->reorder_most : a->reorder_most;
-	a->marked += b->marked;
-	a->deaths += b->deaths;
-}
-
-/* Mean over the workers that have measured one; n counts those before this one. */
-static void add_rtt(struct proxy_link_status *sum, uint64_t rtt_ns, uint32_t *n)
-{
-	if (!rtt_ns)
-		return;
-	sum->rtt_smoothed_ns = (sum->rtt_smoothed_ns * *n + rtt_ns) / (*n + 1);
-	++*n;
 }
 
 static void add_counters(struct proxy_counters *sum, const struct proxy_counters *c)
@@ -197,8 +140,8 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	add_status(&r->sum.status, &s->status, r->missing == l->nworkers);
 	r->sum.npaths = l->config.npaths;
 	for (uint32_t i = 0; i < r->sum.npaths; i++)
-		add_path(&r->sum.paths[i], &s->paths[i], r->missing == l->nworkers);
-	add_rtt(&r->sum.status, s->status.rtt_smoothed_ns, &r->rtts);
+		link_sum_path(&r->sum.paths[i], &s->paths[i], r->missing == l->nworkers, &r->path_rtts[i]);
+	link_sum_rtt(&r->sum.status.rtt_smoothed_ns, &r->rtts, s->status.rtt_smoothed_ns);
 	add_counters(&r->sum.counters, &s->counters);
 	if (s->out_of_memory || !add_flows(&r->sum, s))
 		r->failed = true;

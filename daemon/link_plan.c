@@ -65,6 +65,12 @@ static uint32_t shard_flows(const struct link_config *c)
 	return n < 16 ? 16 : (uint32_t)n;
 }
 
+/* Descriptors and fingerprints of all flows: beside the buffer, not out of it, as it may be the smaller of the two. */
+static uint64_t tables_bytes(uint32_t max_flows)
+{
+	return arena_min_len(CHUNK_MIN, max_flows) - arena_min_len(CHUNK_MIN, 1);
+}
+
 struct arena_geometry link_plan_geometry(const struct link_config *c)
 {
 	struct arena_geometry g = {
@@ -73,6 +79,7 @@ struct arena_geometry link_plan_geometry(const struct link_config *c)
 
 	while (g.chunk_size > CHUNK_MIN && len / g.chunk_size < CHUNKS_WANTED)
 		g.chunk_size /= 2;
+	len += tables_bytes(g.max_flows);
 	if (len < arena_min_len(g.chunk_size, g.max_flows))
 		len = arena_min_len(g.chunk_size, g.max_flows);
 	g.len = (len + g.chunk_size - 1) / g.chunk_size * g.chunk_size;

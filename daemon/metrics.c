@@ -63,6 +63,9 @@ struct view {
 	  v->snap->status.near_flows)                                                                                  \
 	X(FAR, "flows", "", ",role=\"far\"", v->snap->status.far_flows)                                                \
 	X(FLOWS_MAX, "flows_max", "Most flows of either role.", "", v->snap->status.max_flows)                         \
+	X(PAIRS_END_TO_END, "pairs_end_to_end",                                                                        \
+	  "Pairs of hosts with queue pairs beyond MaxFlows=, carried without early ACKs.", "",                         \
+	  v->snap->status.pairs_end_to_end)                                                                            \
 	X(LEARNING, "flows_in_state", "Flows that are not simply going on.", ",state=\"learning\"",                    \
 	  v->snap->status.flows_learning)                                                                              \
 	X(HELD_OFF, "flows_in_state", "", ",state=\"held_off\"", v->snap->status.flows_held_off)                       \

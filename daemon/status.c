@@ -150,6 +150,7 @@ static void write_flow_counts(struct json *j, const struct link_snapshot *snap)
 	json_uint(j, "held_off", snap->status.flows_held_off);
 	json_uint(j, "stalled", snap->status.flows_stalled);
 	json_uint(j, "rnr", snap->status.flows_rnr);
+	json_uint(j, "pairs_end_to_end", snap->status.pairs_end_to_end);
 	json_object_end(j);
 }
 

@@ -74,8 +74,9 @@ _Static_assert(sizeof(struct slot_hdr) == 64, "slot header is one cache line");
 enum slot_flags {
 	SF_ACK_REQ = 1 << 0,
 	SF_MSG_END = 1 << 1,
-	SF_OWN_RESPONSE = 1 << 2, /* READ, ATOMIC, or unknown RC opcode */
+	SF_OWN_RESPONSE = 1 << 2, /* READ, ATOMIC, FLUSH, or unknown RC opcode */
 	SF_MSG_START = 1 << 3,
+	SF_END_TO_END = 1 << 4, /* raw: an RC packet without a flow */
 };
 
 /* Volatile, one per slot, for the core's use. Zeroed by arena_alloc() and arena_attach() but for `gen`. */

@@ -310,7 +310,7 @@ bool barrier_admit(struct proxy *p, const struct parcel *what, const struct ip_a
 	pc->until_ns = p->now_ns + p->cfg.barrier_max_ns;
 	pc->peer_epoch = p->session.peer_arena_epoch;
 	pc->session = p->sessions;
-	q = pc->n || (pc->held && !dlist_empty(&p->orphans)) ? find_queue(p, src, dst) : NULL;
+	q = pc->n || pc->in_order || (pc->held && !dlist_empty(&p->orphans)) ? find_queue(p, src, dst) : NULL;
 	if (!q && passes(p, pc, src, dst)) {
 		release(p, pc);
 		return true;

@@ -39,6 +39,7 @@ void cm_parse(const uint8_t *l3, const struct roce_pkt *pkt, struct cm_msg *msg)
 struct cm_traits {
 	uint8_t tos;
 	bool migreq;
+	uint16_t vlan_tci; /* of its own LAN: the sites may number their VLANs apart */
 };
 
 /* One connection as CM describes it. `a` sent the REQ. */

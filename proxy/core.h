@@ -157,6 +157,7 @@ struct near_flow {
 	uint64_t gap_naked;    /* pos_next for which a NAK went out, 0: none */
 	uint64_t naked_ns;     /* when */
 	uint32_t ooo_pkts;     /* held beyond pos_next */
+	uint64_t pos_lacking;  /* behind the last request that came beyond a gap and was not held; 0: none since a NAK */
 	struct timer patience; /* with a gap, before it is NAKed */
 
 	/* what the mouth has to say */
@@ -425,6 +426,7 @@ struct parcel {
 	bool patient;        /* DREQ, DREP: waits for its own responder in RNR or leaving, too: ... */
 	uint32_t ends_qpn;   /* ... this one; NONE: there is no telling, it may be any */
 	bool waived;         /* an entry was not waited for */
+	bool in_order;       /* stays behind whatever waits between its machines, though it has no snapshot itself */
 };
 
 /* Near: requests from one host to another, as far as something of them was ACKed and is not reported yet. */
@@ -459,6 +461,13 @@ struct barrier {
 	struct timer starts_limit; /* the first one has waited for long enough */
 	uint64_t expired_said_ns;  /* when an event last told that a wait was too long */
 	struct ip_pool ip_near, ip_far;
+};
+
+/* Queue pairs that have no flow; by a hash of requester and responder. end_to_end.c. */
+struct end_to_end {
+	uint64_t begun_ns[END_TO_END_PLACES]; /* when a request of a local requester was carried last; 0: never */
+	uint64_t asked_ns[END_TO_END_PLACES]; /* when one was delivered to a local responder last; 0: never */
+	uint64_t held_bytes;                  /* slot bytes of such packets on their way to the other edge */
 };
 
 /* What a timer is for; its owner is the index of a near flow (first six), far flow (three), host pair, host, lane,
@@ -513,6 +522,7 @@ struct proxy {
 	uint64_t room_exceeded_ns; /* when one whose host can be held off went across without room all the same */
 	struct timer room_timer;
 	struct near_unpaired unpaired;
+	struct end_to_end end_to_end;
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */
 	uint32_t near_used, far_used;
 	uint32_t telling;      /* near flows that wait for an answer of their own: TELL_ASKED */

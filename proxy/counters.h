@@ -82,6 +82,7 @@
 	X(LAN_RETRIES, "lan_retries", "packets sent to a responder again")                                             \
 	X(DEMOTIONS, "demotions", "near flows that lost their early ACKs as nothing was heard of their responders")    \
 	X(RAW_CARRIED, "raw_carried", "packets carried as they are (UD, UC, QP1, unknown)")                            \
+	X(END_TO_END, "end_to_end", "RC packets carried without a flow, for want of a place: no early ACKs")            \
 	X(FLOWS_OPENED, "flows_opened", "near flows opened")                                                           \
 	X(FLOWS_CLOSED, "flows_closed", "near flows closed")                                                           \
 	X(UNPAIRED_EVICTED, "unpaired_evicted", "near flows forgotten that never got an answer, for want of room")     \
@@ -152,6 +153,8 @@
 	X(PAIR_QUARANTINED, "pair_quarantined", 'w', "a probe was not answered")                                       \
 	X(BARRIER_EXPIRED, "barrier_expired", 'w', "packets went before RC bytes in front of them: BarrierMax=")       \
 	X(TABLE_FULL, "table_full", 'w', "a bounded table is full")                                                    \
+	X(END_TO_END, "end_to_end", 'w',                                                                               \
+	  "MaxFlows= is used up: new queue pairs between two hosts are carried without early ACKs")                    \
 	X(REBUILT, "rebuilt", 'i', "state rebuilt from the arena")
 
 #define X(e, name, text) DROP_##e,

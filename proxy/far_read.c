@@ -5,6 +5,8 @@
  * overtake others are noted in a bitmap. A READ that lost a response is sent again whole, with its own PSN and length;
  * what was already taken is dropped by position.
  *
+ * FLUSH and ATOMIC WRITE are operations of one PSN like ATOMICs; their answer is a READ response without a byte.
+ *
  * ACKs stop in front of an operation without its responses: one past it is an implied NAK (IBTA 9.7.5.1.4). */
 #include "far_priv.h"
 
@@ -151,7 +153,8 @@ static enum proxy_drop response_fits(const struct far_flow *f, const struct rd_o
 		return DROP_LAN_ACK_UNSENT;
 	if (pos >= op->pos + op->psns || pos >= f->resp_next + RESP_AHEAD)
 		return DROP_LAN_RESP_ORDER;
-	if ((op->opcode == RC_READ_REQUEST) == (pkt->opcode == RC_ATOMIC_ACK))
+	if (!roce_answers(op->opcode, pkt->opcode) ||
+	    (FAULT(FAULT_FLUSH_UNANSWERED) && op->opcode != RC_READ_REQUEST && pkt->opcode != RC_ATOMIC_ACK))
 		return DROP_LAN_ACK_UNSENT;
 	return DROP_NONE;
 }

@@ -54,6 +54,7 @@ enum proxy_limits {
 	IP_PARTIAL_MAX = 16,       /* IP packets of a lane that lack pieces: what the WAN reorders over */
 	/* tables */
 	FLOWS_MAX = 1 << 20,
+	END_TO_END_PLACES = 4096, /* pairs of hosts with queue pairs beyond MaxFlows=, before they share places: 64 KiB */
 	EVENT_RING = 1024,
 };
 

@@ -63,6 +63,9 @@ void near_cm_over(struct proxy *p, const struct near_cm_info *ci);
 struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                             uint16_t vlan_tci);
 
+/* True if a flow of that requester's QPN to that responder has something that was not answered: it answers that itself. */
+bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder, uint32_t qpn);
+
 /* An answer of a local host, while p->telling. True: it is to a request that the edge has made up to tell it of a
  * failure. near_tell.c. */
 bool near_tell_hears(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci);

@@ -38,6 +38,7 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 	timer_cancel(&p->timers, &f->fail_timer);
 	near_free_slots(p, f);
 	f->ooo_pkts = 0;
+	f->pos_lacking = 0;
 	f->pos_settled = f->pos_wan = f->pos_next;
 	f->msn_settled = f->msn_next;
 	if (late)

@@ -11,6 +11,10 @@
  *     asks for itself. What of later ones was given in part starts over, as the host will take it in order only.
  * So each request costs at most its own answer once, whatever a host repeats.
  *
+ * FLUSH and ATOMIC WRITE are kept and replayed like ATOMICs, not asked for anew like READs. IBTA lets a responder
+ * execute neither twice (oA19-14, oA19-15), and one that has forgotten them, as rxe forgets each FLUSH, drops the
+ * repetition in silence.
+ *
  * A READ owns as many PSNs as its response has packets. While the PMTU is not known it is taken for one, and the flow
  * says so (psns_unknown) until a payload or the first response has told. Until then a READ behind it that ends where it
  * ends may be the rest of it, for a host that had its first responses before there was an edge: it has to ask once

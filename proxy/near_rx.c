@@ -9,11 +9,15 @@
  *   stranger  its fingerprint differs: if it insists, the host reset its QP and a new incarnation begins
  *             (near_stranger.c, near.c)
  *
+ * A READ, an ATOMIC or an unknown request beyond a gap is not held, but it proves the gap like any other (pos_lacking).
+ * If it merely overtook what was missing, it is missing itself then, and its host is asked for it.
+ *
  * Until the responder has answered (or CM has told), the base is not known: the first packet seen may have been
  * overtaken, so lower PSNs extend the flow downwards, and nothing is ACKed. */
 #include "near_priv.h"
 
 #include "barrier.h"
+#include "end_to_end.h"
 #include "mouth.h"
 #include "near_fp.h"
 
@@ -27,6 +31,7 @@ void near_nak_gap(struct proxy *p, struct near_flow *f)
 		return; /* psns_unknown: it may be no gap, the READ in front of it owns the place */
 	f->gap_naked = f->pos_next;
 	f->naked_ns = p->now_ns;
+	f->pos_lacking = 0; /* the host sends all of that again */
 	near_speak(p, f, DUE_NAK);
 }
 
@@ -68,6 +73,8 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 	if (pos - f->pos_next < HELD_OOO_MAX && may_be_held(f, pkt) && near_admit(p, f, pkt->len) &&
 	    near_commit(p, f, l3, pkt, pos, 1, fp, vlan_tci) != SLOT_NONE)
 		f->ooo_pkts++;
+	else
+		f->pos_lacking = max_u64(f->pos_lacking, pos + 1);
 	if (f->ooo_pkts >= PATIENCE_PKTS || pos - f->pos_next >= HELD_OOO_MAX)
 		near_nak_gap(p, f);
 	else if (!timer_armed(&f->patience))
@@ -128,11 +135,30 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 	}
 }
 
-/* A flow could not be opened. */
+/* A new life of a flow could not be opened; or a flow, and its source may not have one more that learns. */
 static enum proxy_drop no_place(struct proxy *p)
 {
 	proxy_event_push(p, EV_TABLE_FULL, NULL, NULL, 0, p->near_used);
 	return drop(p, p->near_used == p->cfg.max_flows ? DROP_LAN_FLOW_TABLE_FULL : DROP_LAN_UNPAIRED_FULL);
+}
+
+/* The flow that is to learn its pair, opened if f is NULL. NULL: there is no place, or its hosts' queue pairs go end to
+ * end, and this one with them. */
+static struct near_flow *learning_flow(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt,
+                                       uint16_t vlan_tci)
+{
+	if (!end_to_end_begun(p, &pkt->src, &pkt->dst))
+		return f ? f : near_open(p, pkt, vlan_tci);
+	if (f)
+		near_close(p, f);
+	return NULL;
+}
+
+static enum proxy_drop without_flow(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
+{
+	if (p->near_used == p->cfg.max_flows || end_to_end_begun(p, &pkt->src, &pkt->dst))
+		return end_to_end_rx(p, l3, pkt, vlan_tci);
+	return no_place(p);
 }
 
 /* A new life of the QP begins with this packet. */
@@ -194,6 +220,8 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	if (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) {
 		if (answers_again(p, f, pkt, pos, fp, &doubt))
 			return drop(p, DROP_LAN_READ_RETRY);
+		if (doubt && f->failing)
+			return drop(p, DROP_LAN_FAILED); /* its responder has refused: the host hears of it soon */
 		if (doubt)
 			return in_doubt(p, f, l3, pkt, vlan_tci, fp);
 	}
@@ -240,10 +268,11 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	uint64_t pos;
 	bool possible;
 
-	if (!f)
-		f = near_open(p, pkt, vlan_tci);
-	if (!f)
-		return no_place(p);
+	if (!f || (f->pairing == PAIR_LEARNING && !f->older)) {
+		f = learning_flow(p, f, pkt, vlan_tci);
+		if (!f)
+			return without_flow(p, l3, pkt, vlan_tci);
+	}
 	if (f->gone || (f->failed && reborn(p, f, pkt)))
 		f = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (!f)

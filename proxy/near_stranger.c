@@ -47,7 +47,8 @@ static bool near_origin(const struct near_flow *f, uint64_t pos)
 
 bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
-	if (pos >= f->pos_acked || FAULT(FAULT_MEMORY_DECIDES)) /* no answer depends on it but the responder's */
+	/* never ACKed: no answer depends on it but the responder's, which may be a refusal that is on its way */
+	if (pos >= f->pos_acked || f->failing || FAULT(FAULT_MEMORY_DECIDES))
 		return true;
 	if (p->now_ns < max_u64(f->alive_ns, f->acked_ns) + REBIRTH_MIN_NS)
 		return true;

@@ -84,6 +84,20 @@ void near_requester_leave(struct proxy *p, struct near_flow *f)
 	f->requester_known = false;
 }
 
+bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder, uint32_t qpn)
+{
+	uint32_t h = key_hash(requester, requester, qpn, 0), i = h, idx;
+
+	while ((idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE) {
+		const struct near_flow *f = &p->near[idx];
+
+		if (f->requester_qpn == qpn && ip_addr_eq(&f->src, requester) && ip_addr_eq(&f->dst, responder) &&
+		    (f->pos_acked < f->pos_max || f->repeats))
+			return true;
+	}
+	return false;
+}
+
 uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f)
 {
 	return (uint32_t)p->cfg.shard << 24 | f->idx;

@@ -223,7 +223,7 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 		near_in_order(p, f, slot);
 		f->pos_max = max_u64(f->pos_max, f->pos_next); /* of a READ there was only the first PSN */
 	}
-	if (!f->ooo_pkts)
+	if (!f->ooo_pkts && f->pos_lacking <= f->pos_next)
 		timer_cancel(&p->timers, &f->patience);
 	else
 		timer_set(&p->timers, &f->patience, p->now_ns + p->cfg.reorder_ns);
@@ -234,6 +234,7 @@ static enum proxy_drop hold_off(struct proxy *p, struct near_flow *f, enum proxy
 	if (!f->held_off)
 		proxy_event_push(p, EV_FLOW_HELD_OFF, f, NULL, f->pos_next, near_held(f));
 	f->held_off = true;
+	f->pos_lacking = 0; /* it comes back with all of it */
 	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host did send it */
 	near_speak(p, f, DUE_RNR);
 	return drop(p, why);

@@ -303,6 +303,7 @@ struct proxy_link_status {
 	uint64_t wan_in_flight_bytes;
 	uint64_t pool_used[POOL_COUNT], pool_capacity[POOL_COUNT];
 	uint32_t near_flows, far_flows, max_flows;
+	uint32_t pairs_end_to_end; /* pairs of hosts with queue pairs beyond max_flows, carried without early ACKs */
 	uint32_t flows_learning; /* far flows whose requester QPN is not known yet */
 	uint32_t flows_held_off; /* near flows whose requester is being held off */
 	uint32_t flows_stalled;  /* of either side: the responder makes no progress */

@@ -9,7 +9,7 @@ void proxy_config_defaults(struct proxy_config *c)
 	c->nshards = 1;
 	c->nlanes = 64;
 	c->mode = ACK_MODE_HOST;
-	c->max_flows = 4096;
+	c->max_flows = 16384;
 	c->npaths = 1;
 	for (uint32_t i = 0; i < PATHS_MAX; i++)
 		c->path[i] = (struct wan_path_config){.payload_max = 9000 - 28, .weight = 1};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* proxy_status.c - what happened and what is: events, counters, link and flow status; and the audit for tests. */
 #include "barrier.h"
+#include "end_to_end.h"
 #include "near.h"
 #include "wan_fec.h"
 
@@ -85,6 +86,7 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 	s->near_flows = p->near_used;
 	s->far_flows = p->far_used;
 	s->max_flows = p->cfg.max_flows;
+	s->pairs_end_to_end = end_to_end_pairs(p, now_ns);
 	s->barrier = p->cfg.barrier;
 	s->barrier_waiting = p->barrier.waiting;
 	s->ip_used_bytes = p->barrier.ip_near.used_bytes + p->barrier.ip_far.used_bytes;

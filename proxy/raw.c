@@ -8,6 +8,8 @@
  * CM messages are read on their way, at both edges, so that each knows the QPN pairs of its own hosts before the
  * first packet.
  *
+ * RC packets that have no flow (end_to_end.c) go the same way.
+ *
  * A packet that has to wait for RC bytes at the other edge (barrier.c) takes its snapshot along, behind its own bytes
  * in the slot. A DREQ or DREP always has to, behind the flow of its connection at least: a host must not tear down the
  * QP that bytes are on their way to. A packet without room for the snapshot in its slot goes the way of IP
@@ -15,6 +17,7 @@
 #include "raw.h"
 
 #include "barrier.h"
+#include "end_to_end.h"
 #include "ip_carry.h"
 #include "near.h"
 #include "pair.h"
@@ -31,7 +34,8 @@ static bool is_local(const struct proxy *p, const struct ip_addr *a)
 	return false;
 }
 
-static struct near_cm_info direction(const struct cm_conn *c, bool from_a, uint16_t vlan_tci)
+/* A near flow is known by the VLAN id of its requester's LAN, so by that host's own tag. */
+static struct near_cm_info direction(const struct cm_conn *c, bool from_a)
 {
 	return (struct near_cm_info){
 	    .src = from_a ? c->a : c->b,
@@ -40,7 +44,7 @@ static struct near_cm_info direction(const struct cm_conn *c, bool from_a, uint1
 	    .requester_qpn = from_a ? c->qpn_a : c->qpn_b,
 	    .start_psn = from_a ? c->psn_a : c->psn_b,
 	    .pmtu = c->pmtu,
-	    .vlan_tci = vlan_tci,
+	    .vlan_tci = from_a ? c->traits_a.vlan_tci : c->traits_b.vlan_tci,
 	    .rnr_retry = from_a ? c->rnr_retry_a : c->rnr_retry_b,
 	    .pkey = c->pkey,
 	    .responder = from_a ? c->traits_b : c->traits_a,
@@ -48,11 +52,11 @@ static struct near_cm_info direction(const struct cm_conn *c, bool from_a, uint1
 }
 
 /* The connection begins or is over, in both directions as far as their requesters are local. */
-static void for_both(struct proxy *p, const struct cm_conn *c, uint16_t vlan_tci,
+static void for_both(struct proxy *p, const struct cm_conn *c,
                      void (*tell)(struct proxy *p, const struct near_cm_info *ci))
 {
 	for (int from_a = 1; from_a >= 0; from_a--) {
-		struct near_cm_info ci = direction(c, from_a, vlan_tci);
+		struct near_cm_info ci = direction(c, from_a);
 
 		if (is_local(p, &ci.src))
 			tell(p, &ci);
@@ -81,13 +85,13 @@ static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struc
 		return news;
 	change = cm_observe(&p->cm, &pkt->src, &pkt->dst, &msg, &c);
 	if (c && msg.type == CM_REQ)
-		c->traits_a = (struct cm_traits){pkt->tos, pkt->migreq};
+		c->traits_a = (struct cm_traits){pkt->tos, pkt->migreq, vlan_tci};
 	if (c && msg.type == CM_REP)
-		c->traits_b = (struct cm_traits){pkt->tos, pkt->migreq};
+		c->traits_b = (struct cm_traits){pkt->tos, pkt->migreq, vlan_tci};
 	if (change == CM_OPENED)
-		for_both(p, c, vlan_tci, near_cm_open);
+		for_both(p, c, near_cm_open);
 	if (c && msg.type == CM_DREP)
-		for_both(p, c, vlan_tci, near_cm_over);
+		for_both(p, c, near_cm_over);
 	if (msg.type != CM_DREQ && msg.type != CM_DREP)
 		return news;
 	news.ends = true;
@@ -127,11 +131,14 @@ static uint32_t snapshot_of_end(struct proxy *p, const struct roce_pkt *pkt, uin
 	return 1;
 }
 
-/* Both edges ask. */
+/* Both edges ask. An RC request without a flow is to the barrier what it is to it with one: with Barrier=causal it waits
+ * for other queue pairs. Its answer has nothing to wait for. */
 static bool waits(const struct proxy *p, const struct roce_pkt *pkt, const struct cm_news *news)
 {
 	if (news->ends)
 		return true;
+	if (is_rc(pkt))
+		return p->cfg.barrier == BARRIER_CAUSAL && pkt->class != ROCE_RC_RESPONSE;
 	return p->cfg.barrier != BARRIER_OFF && pkt->class != ROCE_CNP_CLASS && pkt->dest_qpn != 1;
 }
 
@@ -149,7 +156,7 @@ static uint32_t snapshot(struct proxy *p, const struct roce_pkt *pkt, uint16_t v
 enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
 	uint16_t lane = proxy_lane_between(&p->cfg, &pkt->src, &pkt->dst);
-	uint32_t room = (uint32_t)(LAN_PKT_MAX - pkt->len) / BARRIER_ENTRY_LEN, n, slot;
+	uint32_t room = (uint32_t)(LAN_PKT_MAX - pkt->len) / BARRIER_ENTRY_LEN, n, slot, bytes;
 	uint8_t entries[LAN_PKT_MAX];
 	struct lane *l = lane_of(p, lane);
 	struct cm_news news = {0};
@@ -163,10 +170,15 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	if (p->cfg.barrier != BARRIER_OFF && waits(p, pkt, &news) && barrier_lagging(p, &pkt->src, &pkt->dst) > room) {
 		struct ip_pkt ip;
 
+		if (is_rc(pkt)) /* the other edge must see what it is */
+			return drop(p, DROP_LAN_RAW_NO_ROOM);
 		if (ip_parse(l3, pkt->len, &ip) == DROP_NONE)
 			return ip_carry(p, l3, &ip, vlan_tci, false);
 	}
 	n = snapshot(p, pkt, vlan_tci, &news, entries, room);
+	bytes = is_rc(pkt) ? arena_class_bytes((uint16_t)(pkt->len + n * BARRIER_ENTRY_LEN)) : 0;
+	if (bytes && !end_to_end_may_hold(p, bytes))
+		return drop(p, DROP_LAN_RAW_NO_ROOM);
 	slot = slot_take(p, SLOT_RAW_LAN, l->id, 0, l->raw_seq_tx, (uint16_t)(pkt->len + n * BARRIER_ENTRY_LEN), lane,
 	                 false);
 	if (slot == SLOT_NONE)
@@ -175,10 +187,13 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	memcpy(arena_data(p->arena, slot), l3, pkt->len);
 	memcpy(arena_data(p->arena, slot) + pkt->len, entries, (size_t)n * BARRIER_ENTRY_LEN);
 	roce_dec_ttl(arena_data(p->arena, slot), pkt);
-	roce_clear_ce(arena_data(p->arena, slot), pkt);
+	if (!bytes) /* else the responder itself answers the mark */
+		roce_clear_ce(arena_data(p->arena, slot), pkt);
 	arena_hdr(p->arena, slot)->vlan_tci = vlan_tci;
+	arena_hdr(p->arena, slot)->flags = bytes ? SF_END_TO_END : 0;
+	p->end_to_end.held_bytes += bytes;
 	arena_commit(p->arena, slot);
-	count(p, CTR_RAW_CARRIED, 1);
+	count(p, bytes ? CTR_END_TO_END : CTR_RAW_CARRIED, 1);
 	wan_lane_queue_first(p, l, slot);
 	return DROP_NONE;
 }
@@ -214,8 +229,7 @@ static bool deliverable(struct proxy *p, uint32_t slot, struct roce_pkt *pkt)
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
 	return roce_parse(arena_data(p->arena, slot), h->len, pkt) == DROP_NONE &&
-	       (h->len - pkt->len) % BARRIER_ENTRY_LEN == 0 && pkt->class != ROCE_RC_REQUEST &&
-	       pkt->class != ROCE_RC_RESPONSE && is_local(p, &pkt->dst);
+	       (h->len - pkt->len) % BARRIER_ENTRY_LEN == 0 && is_local(p, &pkt->dst);
 }
 
 static void drop_oldest_partial(struct proxy *p, struct lane *l)
@@ -279,6 +293,11 @@ bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		slot_release(p, slot);
 		return true;
 	}
+	if (is_rc(&pkt) && !end_to_end_admit(p, &pkt)) {
+		drop(p, DROP_WAN_UNKNOWN_FLOW);
+		slot_release(p, slot);
+		return true;
+	}
 	arena_hdr(p->arena, slot)->vlan_tci = w->vlan_tci;
 	arena_meta(p->arena, slot)->queued = SQ_RAW_RX;
 	what = (struct parcel){.id = slot,
@@ -288,6 +307,7 @@ bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 	what.patient = news.ends;
 	what.ends_qpn = news.known ? news.dest_qpn : NONE;
 	what.held = waits(p, &pkt, &news);
+	what.in_order = is_rc(&pkt) && what.held;
 	if (!barrier_admit(p, &what, &pkt.src, &pkt.dst)) {
 		drop(p, DROP_BARRIER_FULL);
 		slot_release(p, slot);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* raw.h - carries what is not RC (UD, UC, QP1, vendor opcodes) as it is, and reads the CM messages among it. */
+/* raw.h - carries what is not RC, or has no flow (UD, UC, QP1, vendor opcodes) as it is, and reads the CM messages among it. */
 #ifndef PROXY_RAW_H
 #define PROXY_RAW_H
 

@@ -27,6 +27,7 @@
 /* Lengths of the extended headers, in the order in which they follow the BTH. IBTA 9.3. */
 enum ext_len {
 	DETH_LEN = 8,
+	FETH_LEN = 4,
 	RETH_LEN = 16,
 	ATOMICETH_LEN = 28,
 	AETH_LEN = 4,
@@ -37,8 +38,8 @@ enum ext_len {
 
 #define EXT_IF(flags, which) (((flags)&ROP_##which) != 0 ? which##_LEN : 0)
 #define EXT_LEN(flags)                                                                                                 \
-	(EXT_IF(flags, DETH) + EXT_IF(flags, RETH) + EXT_IF(flags, ATOMICETH) + EXT_IF(flags, AETH) +                  \
-	 EXT_IF(flags, ATOMICACKETH) + EXT_IF(flags, IMM) + EXT_IF(flags, IETH))
+	(EXT_IF(flags, DETH) + EXT_IF(flags, FETH) + EXT_IF(flags, RETH) + EXT_IF(flags, ATOMICETH) +                  \
+	 EXT_IF(flags, AETH) + EXT_IF(flags, ATOMICACKETH) + EXT_IF(flags, IMM) + EXT_IF(flags, IETH))
 
 _Static_assert(IP6_LEN + UDP_LEN + ROCE_BTH_LEN + ATOMICETH_LEN <= ROCE_HDR_MAX, "ROCE_HDR_MAX holds any header");
 
@@ -50,7 +51,7 @@ _Static_assert(IP6_LEN + UDP_LEN + ROCE_BTH_LEN + ATOMICETH_LEN <= ROCE_HDR_MAX,
 #define DATA              ROP_PAYLOAD
 #define OWN               ROP_OWN_RESPONSE
 
-/* IBTA table 38. READ and ATOMIC requests are whole messages. An ACK is not a part of a message. */
+/* IBTA table 38. READ, ATOMIC and FLUSH requests are whole messages. An ACK is not a part of a message. */
 static const struct roce_opinfo ops[256] = {
     OP(RC_SEND_FIRST, "SEND_FIRST", REQ | START | DATA),
     OP(RC_SEND_MIDDLE, "SEND_MIDDLE", REQ | DATA),
@@ -75,6 +76,8 @@ static const struct roce_opinfo ops[256] = {
     OP(RC_FETCH_ADD, "FETCH_ADD", REQ | START | END | OWN | ROP_ATOMICETH),
     OP(RC_SEND_LAST_INV, "SEND_LAST_INV", REQ | END | DATA | ROP_IETH),
     OP(RC_SEND_ONLY_INV, "SEND_ONLY_INV", REQ | START | END | DATA | ROP_IETH),
+    OP(RC_FLUSH, "FLUSH", REQ | START | END | OWN | ROP_FETH | ROP_RETH),
+    OP(RC_ATOMIC_WRITE, "ATOMIC_WRITE", REQ | START | END | OWN | DATA | ROP_RETH),
     OP(UD_SEND_ONLY, "UD_SEND_ONLY", START | END | DATA | ROP_DETH),
     OP(UD_SEND_ONLY_IMM, "UD_SEND_ONLY_IMM", START | END | DATA | ROP_DETH | ROP_IMM),
     /* its 16 reserved bytes count as payload */
@@ -102,6 +105,19 @@ bool roce_may_follow(uint8_t before, uint8_t opcode)
 	if (was & ROP_END)
 		return is & ROP_START;
 	return !(is & ROP_START) && is_write(before) == is_write(opcode);
+}
+
+bool roce_answers(uint8_t request, uint8_t response)
+{
+	switch (request) {
+	case RC_READ_REQUEST:
+		return response >= RC_READ_RESP_FIRST && response <= RC_READ_RESP_ONLY;
+	case RC_FLUSH:
+	case RC_ATOMIC_WRITE:
+		return response == RC_READ_RESP_ONLY;
+	default:
+		return response == RC_ATOMIC_ACK;
+	}
 }
 
 static enum roce_class class_of(uint8_t opcode)
@@ -292,6 +308,10 @@ static void get_ext(const uint8_t *p, struct roce_pkt *pkt)
 
 	if (flags & ROP_DETH)
 		p = get_deth(p, pkt);
+	if (flags & ROP_FETH) {
+		pkt->feth = get_be32(p);
+		p += FETH_LEN;
+	}
 	if (flags & ROP_RETH)
 		p = get_reth(p, pkt);
 	if (flags & ROP_ATOMICETH)
@@ -420,6 +440,10 @@ static void put_ext(uint8_t *p, const struct roce_pkt *pkt)
 
 	if (flags & ROP_DETH)
 		p = put_deth(p, pkt);
+	if (flags & ROP_FETH) {
+		put_be32(p, pkt->feth);
+		p += FETH_LEN;
+	}
 	if (flags & ROP_RETH)
 		p = put_reth(p, pkt);
 	if (flags & ROP_ATOMICETH)

@@ -3,7 +3,7 @@
  *
  * One parse per packet: everything else in longreach reads struct roce_pkt. The opcode table lists the headers of each
  * opcode; all offsets are derived from that list. Source of the formats: InfiniBand Architecture Specification vol. 1,
- * chapter 9 (BTH 9.2, opcodes table 38, extended headers 9.3) and annex A17 (RoCEv2). */
+ * chapter 9 (BTH 9.2, opcodes table 38, extended headers 9.3), annexes A17 (RoCEv2) and A19 (FLUSH, ATOMIC WRITE). */
 #ifndef PROXY_ROCE_H
 #define PROXY_ROCE_H
 
@@ -57,6 +57,8 @@ enum roce_opcode {
 	RC_RESERVED_15 = 0x15,
 	RC_SEND_LAST_INV = 0x16,
 	RC_SEND_ONLY_INV = 0x17,
+	RC_FLUSH = 0x1c,
+	RC_ATOMIC_WRITE = 0x1d,
 	UD_SEND_ONLY = 0x64,
 	UD_SEND_ONLY_IMM = 0x65,
 	ROCE_CNP = 0x81,
@@ -70,7 +72,7 @@ enum roce_op_flags {
 	ROP_START = 1 << 3,    /* first packet of a message */
 	ROP_END = 1 << 4,      /* last packet of a message */
 	ROP_PAYLOAD = 1 << 5,
-	ROP_OWN_RESPONSE = 1 << 6, /* READ, ATOMIC: answered by a response of its own, not by an ACK */
+	ROP_OWN_RESPONSE = 1 << 6, /* READ, ATOMIC, FLUSH: answered by a response of its own, not by an ACK */
 	ROP_RETH = 1 << 7,
 	ROP_AETH = 1 << 8,
 	ROP_IMM = 1 << 9,
@@ -78,6 +80,7 @@ enum roce_op_flags {
 	ROP_ATOMICETH = 1 << 11,
 	ROP_ATOMICACKETH = 1 << 12,
 	ROP_DETH = 1 << 13,
+	ROP_FETH = 1 << 14,
 };
 
 struct roce_opinfo {
@@ -92,6 +95,11 @@ const struct roce_opinfo *roce_op(uint8_t opcode);
 /* True if a request with that opcode may come right behind one with the opcode before it: a message is a FIRST, MIDDLEs
  * and a LAST of one kind with nothing between, or one packet. IBTA 9.7.4.1.3. What is unknown may stand anywhere. */
 bool roce_may_follow(uint8_t before, uint8_t opcode);
+
+/* True if a packet with the opcode `response` can be an answer to a request with an own response: READ by READ
+ * responses, FLUSH and ATOMIC WRITE by a READ RESPONSE ONLY without payload (IBTA annex A19; rxe_resp.c), all else by an
+ * ATOMIC acknowledge. */
+bool roce_answers(uint8_t request, uint8_t response);
 
 enum roce_class {
 	ROCE_RC_REQUEST,  /* known RC request */
@@ -141,6 +149,7 @@ struct roce_pkt {
 	uint64_t reth_va;
 	uint32_t reth_rkey;
 	uint32_t reth_len;
+	uint32_t feth; /* FLUSH: placement type in bits 3..0, selectivity level in bits 5..4 */
 	uint32_t imm;
 	uint32_t ieth_rkey;
 	uint8_t aeth_syndrome;

@@ -148,6 +148,8 @@ void slot_release(struct proxy *p, uint32_t slot)
 		near_hold(p, &p->near[h->flow], -(int64_t)bytes);
 	if (h->kind == SLOT_REQ_FAR)
 		p->far[h->flow].held_bytes -= bytes;
+	if (h->flags & SF_END_TO_END)
+		p->end_to_end.held_bytes -= bytes;
 	if (pool_of(h->kind) == POOL_WAN)
 		l->rx_held_bytes -= bytes;
 	else

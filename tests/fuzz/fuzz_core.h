@@ -337,6 +337,11 @@ static inline void fz_host_answers(struct fz_edge *e)
 		h.opcode = e->last.reth_len <= FZ_PMTU ? RC_READ_RESP_ONLY : RC_READ_RESP_FIRST;
 	if (e->last.opcode == RC_FETCH_ADD || e->last.opcode == RC_CMP_SWAP)
 		h.opcode = RC_ATOMIC_ACK;
+	if (e->last.opcode == RC_FLUSH || e->last.opcode == RC_ATOMIC_WRITE) {
+		h.opcode = RC_READ_RESP_ONLY;
+		fz_lan(e, h, 0, 0);
+		return;
+	}
 	fz_lan(e, h, fz_payload_len(h.opcode), 0);
 	for (uint32_t i = 1; h.opcode != RC_ACK && i < roce_read_psns(e->last.reth_len, FZ_PMTU) && i < 8; i++) {
 		h.psn = (h.psn + 1) & ROCE_PSN_MASK;

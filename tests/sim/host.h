@@ -100,7 +100,7 @@ struct requester {
 /* Credits of an AETH: what code n stands for. IBTA 9.7.5.1.1, table 45. */
 uint32_t aeth_credits(uint8_t code);
 
-enum reply_kind { REPLY_AETH, REPLY_READ, REPLY_ATOMIC };
+enum reply_kind { REPLY_AETH, REPLY_READ, REPLY_ATOMIC, REPLY_EMPTY }; /* empty: a READ response without a byte */
 
 struct reply {
 	enum reply_kind kind;
@@ -113,11 +113,11 @@ struct reply {
 	uint64_t orig;
 };
 
-/* A READ or ATOMIC that can be answered again. */
+/* A READ, ATOMIC, FLUSH or ATOMIC WRITE that can be answered again. */
 struct own_kept {
 	uint64_t pos_first, pos_last, orig;
 	uint32_t msn;
-	bool is_atomic;
+	enum reply_kind kind;
 };
 
 #define REPLIES_MAX  256

@@ -168,10 +168,7 @@ static void post_one(struct qp *q)
 	msg_describe(&r->plan, r->msg_posted, &w->msg);
 	w->pos_last = w->pos_first + (w->msg.op >= OP_FETCH_ADD ? 1 : packets_of(w->msg.len, q->pmtu)) - 1;
 	w->orig = r->counter;
-	if (w->msg.op == OP_FETCH_ADD)
-		r->counter += w->msg.swap_add;
-	if (w->msg.op == OP_CMP_SWAP && (w->msg.compare_hits || w->msg.compare == r->counter))
-		r->counter = w->msg.swap_add;
+	r->counter = msg_counter_after(&w->msg, r->counter);
 	if (msg_own_response(&w->msg))
 		r->own_posted++;
 	r->pos_posted = w->pos_last + 1;
@@ -317,6 +314,21 @@ static struct pkt *build_atomic(struct qp *q, const struct wqe *w)
 	return qp_build(q, &pkt, NULL, 0);
 }
 
+/* Every bit of a FLUSH and its range means something to the responder; an ATOMIC WRITE has its 8 bytes as payload. */
+static struct pkt *build_flush_or_atomic_write(struct qp *q, const struct wqe *w)
+{
+	bool flush = w->msg.op == OP_FLUSH;
+	struct roce_pkt pkt;
+
+	qp_packet(q, &pkt, flush ? RC_FLUSH : RC_ATOMIC_WRITE, (uint32_t)(q->req.psn_start + q->req.pos_next));
+	pkt.ack_req = true;
+	pkt.feth = (uint32_t)w->msg.compare;
+	pkt.reth_va = w->msg.va;
+	pkt.reth_rkey = w->msg.rkey;
+	pkt.reth_len = flush ? (uint32_t)(w->msg.compare >> 32) : 8;
+	return qp_build(q, &pkt, (const uint8_t *)&w->msg.swap_add, flush ? 0 : 8);
+}
+
 /* What is left of the message before: nothing. */
 static struct pkt *build_nothing(struct qp *q)
 {
@@ -365,7 +377,9 @@ struct pkt *requester_next(struct qp *q)
 		p = build_read(q, w);
 		r->pos_next = w->pos_last + 1;
 	} else {
-		p = w->msg.op > OP_READ ? build_atomic(q, w) : build_data(q, w);
+		p = msg_empty_response(&w->msg) ? build_flush_or_atomic_write(q, w)
+		    : w->msg.op > OP_READ       ? build_atomic(q, w)
+		                                : build_data(q, w);
 		r->pos_next++;
 	}
 	if (r->pos_next > w->pos_last)
@@ -610,10 +624,22 @@ static void on_read_response(struct qp *q, struct wqe *w, uint64_t pos, const ui
 
 static void on_atomic_response(struct qp *q, struct wqe *w, uint64_t pos, const struct roce_pkt *pkt)
 {
-	if (w->msg.op < OP_FETCH_ADD || pkt->atomic_orig != w->orig) {
+	if ((w->msg.op != OP_FETCH_ADD && w->msg.op != OP_CMP_SWAP) || pkt->atomic_orig != w->orig) {
 		check_fail(q->host->w, "atomic-result",
 		           "QPN %06x position %llu: got %llx, executed once in order it is %llx", q->qpn,
 		           (unsigned long long)pos, (unsigned long long)pkt->atomic_orig, (unsigned long long)w->orig);
+		return;
+	}
+	complete(q, w);
+	progress(q);
+}
+
+static void on_empty_response(struct qp *q, struct wqe *w, uint64_t pos, const struct roce_pkt *pkt)
+{
+	if (pkt->opcode != RC_READ_RESP_ONLY || pkt->payload_len) {
+		check_fail(q->host->w, "response-framing", "QPN %06x position %llu: opcode %02x with %u bytes for a %s",
+		           q->qpn, (unsigned long long)pos, pkt->opcode, pkt->payload_len,
+		           w->msg.op == OP_FLUSH ? "FLUSH" : "ATOMIC WRITE");
 		return;
 	}
 	complete(q, w);
@@ -638,6 +664,8 @@ static void on_response(struct qp *q, const uint8_t *l3, const struct roce_pkt *
 		implied_nak(q);
 	else if (pkt->opcode == RC_ATOMIC_ACK)
 		on_atomic_response(q, wqe_at(r, r->msg_completed), (uint64_t)pos, pkt);
+	else if (msg_empty_response(&wqe_at(r, r->msg_completed)->msg))
+		on_empty_response(q, wqe_at(r, r->msg_completed), (uint64_t)pos, pkt);
 	else
 		on_read_response(q, wqe_at(r, r->msg_completed), (uint64_t)pos, l3, pkt);
 }

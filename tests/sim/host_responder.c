@@ -6,6 +6,7 @@
 #include "host.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 #include "conn.h"
@@ -118,13 +119,14 @@ static void reply_read(struct qp *q, uint64_t pos_first, uint64_t va, uint32_t l
 	qp_activate(q);
 }
 
-static void reply_atomic(struct qp *q, uint64_t pos, uint64_t orig, uint32_t msn)
+/* kind: REPLY_ATOMIC or REPLY_EMPTY. */
+static void reply_one(struct qp *q, enum reply_kind kind, uint64_t pos, uint64_t orig, uint32_t msn)
 {
 	struct reply *p = reply_push(&q->resp);
 
 	if (!p)
 		return;
-	p->kind = REPLY_ATOMIC;
+	p->kind = kind;
 	p->pos = pos;
 	p->orig = orig;
 	p->msn = msn;
@@ -153,10 +155,12 @@ static struct pkt *build_read_response(struct qp *q, const struct reply *p)
 
 static struct pkt *build_aeth(struct qp *q, const struct reply *p)
 {
+	static const enum roce_opcode opcode[] = {
+	    [REPLY_AETH] = RC_ACK, [REPLY_ATOMIC] = RC_ATOMIC_ACK, [REPLY_EMPTY] = RC_READ_RESP_ONLY};
 	struct roce_pkt pkt;
 
-	qp_packet(q, &pkt, p->kind == REPLY_ATOMIC ? RC_ATOMIC_ACK : RC_ACK, (uint32_t)(q->resp.psn_start + p->pos));
-	pkt.aeth_syndrome = p->kind == REPLY_ATOMIC ? ack_syndrome(q) : p->syndrome;
+	qp_packet(q, &pkt, opcode[p->kind], (uint32_t)(q->resp.psn_start + p->pos));
+	pkt.aeth_syndrome = p->kind == REPLY_AETH ? p->syndrome : ack_syndrome(q);
 	pkt.aeth_msn = p->msn;
 	pkt.atomic_orig = p->orig;
 	return qp_build(q, &pkt, NULL, 0);
@@ -188,7 +192,7 @@ struct pkt *responder_next(struct qp *q)
 	}
 	out = build_aeth(q, p);
 	if (p->pos <= r->pos_expected) /* the ACK of a duplicate before anything was taken has position -1 or less */
-		note_acked(r, p->pos + (p->kind == REPLY_ATOMIC || (p->syndrome & AETH_TYPE_MASK) == AETH_ACK));
+		note_acked(r, p->pos + (p->kind != REPLY_AETH || (p->syndrome & AETH_TYPE_MASK) == AETH_ACK));
 	if (p->kind == REPLY_AETH)
 		refuse_said(q, p->syndrome);
 	reply_pop(r);
@@ -208,9 +212,9 @@ static struct own_kept *find_kept(struct responder *r, uint64_t pos)
 	return NULL;
 }
 
-static void keep(struct responder *r, uint64_t pos_first, uint64_t pos_last, uint64_t orig, bool is_atomic)
+static void keep(struct responder *r, uint64_t pos_first, uint64_t pos_last, uint64_t orig, enum reply_kind kind)
 {
-	r->kept[r->kept_n++ % r->kept_max] = (struct own_kept){pos_first, pos_last, orig, r->msn, is_atomic};
+	r->kept[r->kept_n++ % r->kept_max] = (struct own_kept){pos_first, pos_last, orig, r->msn, kind};
 }
 
 static void on_duplicate(struct qp *q, uint64_t pos, const struct roce_pkt *pkt)
@@ -227,8 +231,8 @@ static void on_duplicate(struct qp *q, uint64_t pos, const struct roce_pkt *pkt)
 	k = find_kept(r, pos);
 	if (!k)
 		return;
-	if (k->is_atomic)
-		reply_atomic(q, pos, k->orig, k->msn);
+	if (k->kind != REPLY_READ)
+		reply_one(q, k->kind, pos, k->orig, k->msn);
 	else if (pkt->opcode == RC_READ_REQUEST)
 		reply_read(q, pos, pkt->reth_va, pkt->reth_len, k->msn);
 }
@@ -354,7 +358,7 @@ static void take_read(struct qp *q, const struct msg *m, const struct roce_pkt *
 	r->pos_expected += packets_of(m->len, q->pmtu);
 	r->nak_sent = false;
 	executed(q, m);
-	keep(r, pos, r->pos_expected - 1, 0, false);
+	keep(r, pos, r->pos_expected - 1, 0, REPLY_READ);
 	reply_read(q, pos, m->va, m->len, r->msn);
 }
 
@@ -377,15 +381,43 @@ static void take_atomic(struct qp *q, const struct msg *m, const struct roce_pkt
 		wrong(q, "another request was due than this ATOMIC", pkt);
 		return;
 	}
-	if (m->op == OP_FETCH_ADD)
-		r->counter += pkt->atomic_swap_add;
-	else if (orig == pkt->atomic_compare)
-		r->counter = pkt->atomic_swap_add;
+	r->counter = msg_counter_after(m, r->counter);
 	r->pos_expected++;
 	r->nak_sent = false;
 	executed(q, m);
-	keep(r, pos, pos, orig, true);
-	reply_atomic(q, pos, orig, r->msn);
+	keep(r, pos, pos, orig, REPLY_ATOMIC);
+	reply_one(q, REPLY_ATOMIC, pos, orig, r->msn);
+}
+
+static bool flush_or_atomic_write_fits(const struct msg *m, const uint8_t *l3, const struct roce_pkt *pkt)
+{
+	if (pkt->reth_va != m->va || pkt->reth_rkey != m->rkey)
+		return false;
+	if (m->op == OP_FLUSH)
+		return pkt->opcode == RC_FLUSH && pkt->feth == (uint32_t)m->compare &&
+		       pkt->reth_len == (uint32_t)(m->compare >> 32) && pkt->payload_len == 0;
+	return m->op == OP_ATOMIC_WRITE && pkt->opcode == RC_ATOMIC_WRITE && pkt->reth_len == 8 &&
+	       pkt->payload_len == 8 && memcmp(l3 + pkt->hdr_len, &m->swap_add, 8) == 0;
+}
+
+/* Neither is executed twice, and both are answered by a READ response without a byte (IBTA annex A19, rxe_resp.c). rxe
+ * finds no FLUSH that it has executed and is silent when it is repeated: no network could help a program there. */
+static void take_flush_or_atomic_write(struct qp *q, const struct msg *m, const uint8_t *l3,
+                                       const struct roce_pkt *pkt)
+{
+	struct responder *r = &q->resp;
+	uint64_t pos = r->pos_expected;
+
+	if (!flush_or_atomic_write_fits(m, l3, pkt)) {
+		wrong(q, "another request was due", pkt);
+		return;
+	}
+	r->counter = msg_counter_after(m, r->counter);
+	r->pos_expected++;
+	r->nak_sent = false;
+	executed(q, m);
+	keep(r, pos, pos, 0, REPLY_EMPTY);
+	reply_one(q, REPLY_EMPTY, pos, 0, r->msn);
 }
 
 static void take(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
@@ -404,6 +436,8 @@ static void take(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
 		take_read(q, &m, pkt);
 	else if (pkt->opcode == RC_FETCH_ADD || pkt->opcode == RC_CMP_SWAP)
 		take_atomic(q, &m, pkt);
+	else if (pkt->opcode == RC_FLUSH || pkt->opcode == RC_ATOMIC_WRITE)
+		take_flush_or_atomic_write(q, &m, l3, pkt);
 	else
 		take_data(q, &m, l3, pkt);
 }

@@ -58,7 +58,7 @@ void msg_describe(const struct msg_plan *plan, uint64_t i, struct msg *m)
 	    .compare = h >> 3,
 	};
 	if (!workload_message(plan, i, &m->op, &m->len))
-		m->len = m->op >= OP_FETCH_ADD ? 8 : pick_len(plan, h);
+		m->len = m->op == OP_FLUSH ? 0 : m->op >= OP_FETCH_ADD ? 8 : pick_len(plan, h);
 }
 
 /* Eight words from one mix: cheap, and still different for every block of every address. */

@@ -11,7 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum msg_op { OP_SEND, OP_SEND_IMM, OP_WRITE, OP_WRITE_IMM, OP_READ, OP_FETCH_ADD, OP_CMP_SWAP, OP_COUNT };
+enum msg_op {
+	OP_SEND,
+	OP_SEND_IMM,
+	OP_WRITE,
+	OP_WRITE_IMM,
+	OP_READ,
+	OP_FETCH_ADD,
+	OP_CMP_SWAP,
+	OP_FLUSH,
+	OP_ATOMIC_WRITE,
+	OP_COUNT
+};
 
 #define MSG_VA_SHIFT 24 /* addresses per message: 16 MiB */
 
@@ -39,13 +50,13 @@ struct msg_plan {
 
 struct msg {
 	enum msg_op op;
-	uint32_t len; /* bytes; 8 for ATOMIC */
+	uint32_t len; /* bytes; 8 for ATOMIC, 0 for FLUSH */
 	uint64_t va;
 	uint32_t rkey;
 	uint32_t imm;
-	uint64_t swap_add;
+	uint64_t swap_add; /* ATOMIC WRITE: what it writes */
 	bool compare_hits; /* CMP_SWAP: compares with what the counter holds then */
-	uint64_t compare;  /* else with this */
+	uint64_t compare;  /* else with this; FLUSH: FETH, and in the upper half the length of its range */
 };
 
 void msg_describe(const struct msg_plan *plan, uint64_t i, struct msg *m);
@@ -53,6 +64,27 @@ void msg_describe(const struct msg_plan *plan, uint64_t i, struct msg *m);
 static inline bool msg_own_response(const struct msg *m)
 {
 	return m->op >= OP_READ;
+}
+
+/* Answered by a READ response without a byte. */
+static inline bool msg_empty_response(const struct msg *m)
+{
+	return m->op == OP_FLUSH || m->op == OP_ATOMIC_WRITE;
+}
+
+/* The counter that ATOMICs work on, once this one has been executed. */
+static inline uint64_t msg_counter_after(const struct msg *m, uint64_t counter)
+{
+	switch (m->op) {
+	case OP_FETCH_ADD:
+		return counter + m->swap_add;
+	case OP_CMP_SWAP:
+		return m->compare_hits || m->compare == counter ? m->swap_add : counter;
+	case OP_ATOMIC_WRITE:
+		return m->swap_add;
+	default:
+		return counter;
+	}
 }
 
 static inline bool msg_takes_receive(const struct msg *m)

@@ -155,7 +155,7 @@ static void pick_ops(struct msg_plan *plan, struct rng *r)
 	else if (kind == 1)
 		plan->weight[OP_SEND] = plan->weight[OP_SEND_IMM] = 1;
 	else
-		for (int i = 0; i < (kind == 2 ? OP_READ : OP_COUNT); i++)
+		for (int i = 0; i < (kind == 2 ? OP_READ : OP_CMP_SWAP + 1); i++)
 			plan->weight[i] = (uint8_t)rng_below(r, 4);
 }
 
@@ -355,6 +355,28 @@ static void pick_marks(struct scenario *s, uint64_t seed)
 		s->conn[i].tos |= 2; /* ECT(0) */
 }
 
+/* FLUSH and ATOMIC WRITE among the rest. */
+static void pick_flushes(struct scenario *s, uint64_t seed)
+{
+	struct rng r;
+
+	rng_init(&r, rng_hash(seed, 0xf1a5));
+	if (!rng_chance(&r, 0.15))
+		return;
+	for (uint32_t i = 0; i < s->cfg.nconns; i++)
+		for (int side = 0; side < 2; side++) {
+			struct msg_plan *plan = &s->conn[i].plan[side];
+			uint32_t sum = 0;
+
+			for (int op = 0; op < OP_COUNT; op++)
+				sum += plan->weight[op];
+			if (!sum)
+				plan->weight[OP_WRITE] = 2;
+			plan->weight[OP_FLUSH] = (uint8_t)rng_range(&r, 1, 3);
+			plan->weight[OP_ATOMIC_WRITE] = (uint8_t)rng_range(&r, 0, 3);
+		}
+}
+
 /* The WAN's routers mark, or clear the field, or mark everything. */
 static void pick_wan_marks(struct scenario *s, uint64_t seed)
 {
@@ -412,6 +434,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 		program = scenario_rare(s);
 	if (!*program && !s->cfg.recycle)
 		program = scenario_words(s);
+	if (!*program)
+		pick_flushes(s, seed);
 	pick_barrier(s, &r);
 	pick_fec(s, seed);
 	if (rng_hash(seed, 0x4a7e) % 4 == 0)

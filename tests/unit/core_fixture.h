@@ -615,6 +615,7 @@ struct core_cm {
 	uint32_t local_id, remote_id;
 	uint32_t qpn, psn; /* DREQ: qpn is the receiver's */
 	uint8_t rnr_retry;
+	uint16_t vlan_tci;
 };
 
 static inline enum proxy_drop core_cm_in(struct core_edge *e, const struct core_cm *m)
@@ -650,7 +651,7 @@ static inline enum proxy_drop core_cm_in(struct core_edge *e, const struct core_
 	}
 	n = roce_build(buf, sizeof(buf), &h, mad, sizeof(mad));
 	assert_true(n > 0);
-	return proxy_lan_rx(e->p, e->c->now_ns, buf, n, 0);
+	return proxy_lan_rx(e->p, e->c->now_ns, buf, n, m->vlan_tci);
 }
 
 /* A connects to B: A's QPN 0x21 begins at psn_a, B's QPN CORE_QPN at psn_b. Messages are taken off the queues. */

@@ -89,7 +89,7 @@ static void config_parse__minimal_file_and_its_defaults(void **state)
 	assert_int_equal(c.paths[0].mtu, 1500);
 	assert_string_equal(c.arena_dir, "/run/longreach");
 	assert_int_equal(c.arena_bytes, 0);
-	assert_int_equal(c.max_flows, 4096);
+	assert_int_equal(c.max_flows, 16384);
 	assert_int_equal(c.reorder_ns, 30 * US);
 	assert_int_equal(c.lan_window_bytes, 1 << 20);
 	assert_int_equal(c.lan_host_window_bytes, 4 << 20);

@@ -182,15 +182,38 @@ static void plan__rtt_follows_the_fibre(void **state)
 	assert_int_equal(link_plan_rtt_ns(&c), 10000000 + 200000);
 }
 
+/* Beside the buffer: what each flow takes in the arena. */
+static uint64_t tables_of(const struct arena_geometry *g)
+{
+	return g->max_flows * (FP_RING * sizeof(uint32_t) + 1024);
+}
+
+static void plan__tables_are_beside_the_buffer(void **state)
+{
+	struct link_config c = config_of(1000000000, 1000, 1);
+	struct arena_geometry g;
+
+	(void)state;
+	for (uint32_t flows = 16; flows <= 1 << 16; flows *= 4) {
+		c.max_flows = flows;
+		g = link_plan_geometry(&c);
+		assert_in_range(g.len - g.max_flows * FP_RING * sizeof(uint32_t), 64 << 20,
+		                (64 << 20) + (uint64_t)flows * 2048 + (1 << 20));
+	}
+}
+
 static void plan__arena_is_four_bdp_each_way(void **state)
 {
 	struct link_config c = config_of(400000000000ull, 1000000, 1);
 	uint64_t bdp = 400000000000ull / 8 / 1000 * 10200 / 1000;
+	struct arena_geometry g;
 
 	(void)state;
-	assert_in_range(link_plan_geometry(&c).len, 8 * bdp, 8 * bdp + (2 << 20));
+	g = link_plan_geometry(&c);
+	assert_in_range(g.len, 8 * bdp + tables_of(&g), 8 * bdp + 2 * tables_of(&g) + (2 << 20));
 	c.workers = 4;
-	assert_in_range(link_plan_geometry(&c).len, 2 * bdp, 2 * bdp + (2 << 20));
+	g = link_plan_geometry(&c);
+	assert_in_range(g.len, 2 * bdp + tables_of(&g), 2 * bdp + 2 * tables_of(&g) + (2 << 20));
 	assert_int_equal(link_plan_geometry(&c).chunk_size, 2 << 20);
 }
 
@@ -200,12 +223,12 @@ static void plan__small_arenas_get_small_chunks(void **state)
 	struct arena_geometry g = link_plan_geometry(&c);
 
 	(void)state;
-	assert_int_equal(g.len, 64 << 20);
+	assert_in_range(g.len, (64 << 20) + tables_of(&g), (64 << 20) + 2 * tables_of(&g));
 	assert_int_equal(g.chunk_size, 512 << 10);
 	c.arena_bytes = 16 << 20;
 	c.max_flows = 64;
 	g = link_plan_geometry(&c);
-	assert_int_equal(g.len, 16 << 20);
+	assert_in_range(g.len, (16 << 20) + tables_of(&g), (16 << 20) + 2 * tables_of(&g) + g.chunk_size);
 	assert_int_equal(g.chunk_size, 128 << 10);
 	c.workers = 16;
 	g = link_plan_geometry(&c);
@@ -261,6 +284,7 @@ int main(void)
 	    cmocka_unit_test(spsc__full_and_empty),
 	    cmocka_unit_test(spsc__two_threads_keep_order),
 	    cmocka_unit_test(plan__rtt_follows_the_fibre),
+	    cmocka_unit_test(plan__tables_are_beside_the_buffer),
 	    cmocka_unit_test(plan__arena_is_four_bdp_each_way),
 	    cmocka_unit_test(plan__small_arenas_get_small_chunks),
 	    cmocka_unit_test(plan__flows_leave_room_for_hash_luck),

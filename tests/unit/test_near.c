@@ -228,6 +228,53 @@ static void near__second_loss_is_naked_again(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
+/* A request of a kind that is not held beyond a gap speaks for the gap as well: nothing else may ever follow it. */
+static void gap_before(void **state, uint8_t opcode)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	for (int round = 0; round < 2; round++) { /* the host repeats it behind the same gap: that is still one NAK */
+		assert_int_equal(core_send(c, opcode, 2), round ? DROP_LAN_GAP : DROP_NONE);
+		core_wait(c, round ? 4000 * CORE_MS : c->a.cfg.reorder_ns);
+	}
+	core_expect_aeth(&c->a, 1, AETH_NAK_PSN_SEQ);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	core_wait(c, 100 * CORE_MS); /* the NAK told the host to send all again: it is waited for in silence */
+	assert_int_equal(core_ctr(&c->a, CTR_NAKS_TX), 1);
+}
+
+static void near__gap_before_a_read_is_naked(void **state)
+{
+	gap_before(state, RC_READ_REQUEST);
+}
+
+static void near__gap_before_an_atomic_is_naked(void **state)
+{
+	gap_before(state, RC_CMP_SWAP);
+}
+
+static void near__gap_before_an_unknown_is_naked(void **state)
+{
+	gap_before(state, RC_RESERVED_15);
+}
+
+/* What it overtook has come, but the READ itself was not held: the host is told, as it has no reason to repeat it. */
+static void near__read_that_overtook_is_asked_for(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_in(&c->a, core_req(RC_READ_REQUEST, 2), 0, 0);
+	in_quiet(c, 1);
+	core_forget(&c->a); /* perhaps an ACK of 1 */
+	core_wait(c, CORE_MS);
+	core_expect_aeth(&c->a, 2, AETH_NAK_PSN_SEQ);
+	core_send(c, RC_READ_REQUEST, 2);
+	core_wait(c, 100 * CORE_MS);
+	assert_int_equal(core_ctr(&c->a, CTR_NAKS_TX), 1);
+}
+
 /* A NAK also acknowledges: in mode host it must not do that for what the responder lacks. */
 static void near__nak_stays_at_the_ceiling(void **state)
 {
@@ -853,6 +900,10 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__gap_is_naked_once),
     CORE_TEST(near__patience_ends_by_packets),
     CORE_TEST(near__second_loss_is_naked_again),
+    CORE_TEST(near__gap_before_a_read_is_naked),
+    CORE_TEST(near__gap_before_an_atomic_is_naked),
+    CORE_TEST(near__gap_before_an_unknown_is_naked),
+    CORE_TEST(near__read_that_overtook_is_asked_for),
     CORE_TEST(near__nak_stays_at_the_ceiling),
     CORE_TEST(near__far_psn_is_refused),
     CORE_TEST(near__psn_wraps),

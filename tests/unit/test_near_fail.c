@@ -68,6 +68,40 @@ static void near_fail__answers_come_first(void **state)
 	assert_true(core_near(c)->failed);
 }
 
+/* Meanwhile the host asks for an answer that is forgotten: that ends no flow whose responder has refused already, and
+ * the refusal is still what the host hears. */
+static void near_fail__a_forgotten_answer_does_not_hide_the_refusal(void **state)
+{
+	bool lose = false;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	c->arg = &lose;
+	c->wan = lose_from_far;
+	core_send(c, RC_FETCH_ADD, 1);
+	respond(c, 1, 2);
+	core_wait(c, 11000 * CORE_MS);
+	assert_int_equal(core_near(c)->nops, 0);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	lose = true;
+	core_send(c, RC_FETCH_ADD, 2);
+	core_send(c, RC_WRITE_ONLY, 3);
+	respond(c, 2, 3);
+	core_ack(c, 3, AETH_NAK_REM_ACCESS, 3);
+	core_wait(c, 5 * CORE_MS);
+	assert_true(core_near(c)->failing);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(core_send(c, RC_FETCH_ADD, 1), DROP_LAN_FAILED);
+		core_wait(c, 5 * CORE_MS);
+	}
+	assert_int_equal(core_ctr(&c->a, CTR_DOUBTS), 0);
+	lose = false;
+	core_wait(c, 50 * CORE_MS);
+	core_expect(&c->a, RC_ATOMIC_ACK, 2);
+	core_expect_aeth(&c->a, 3, AETH_NAK_REM_ACCESS);
+	assert_true(core_near(c)->failed);
+}
+
 /* An answer that is lost on the responder's LAN does not come any more: what it would have answered is what is
  * refused. */
 static void near_fail__what_has_no_answer_is_refused(void **state)
@@ -87,6 +121,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(near_fail__nak_counts_what_was_executed),
 	    CORE_TEST(near_fail__answers_come_first),
+	    CORE_TEST(near_fail__a_forgotten_answer_does_not_hide_the_refusal),
 	    CORE_TEST(near_fail__what_has_no_answer_is_refused),
 	};
 

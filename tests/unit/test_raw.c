@@ -363,6 +363,49 @@ static void raw__the_end_of_a_connection_forgets_what_was_never_used(void **stat
 	assert_non_null(core_near(c));
 }
 
+/* Each site has VLAN ids of its own: a flow is known by the one of its requester's LAN, whoever's message came last. */
+static void raw__cm_opens_by_the_requester_s_vlan(void **state)
+{
+	struct ip_addr a = core_ip(1, 2), b = core_ip(2, 2);
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	const struct near_flow *f;
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 500);
+
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x10,
+	                                    .local_id = 5,
+	                                    .qpn = 0x21,
+	                                    .psn = 900,
+	                                    .rnr_retry = 3,
+	                                    .vlan_tci = 0x6064}); /* PCP 3, VLAN 100 */
+	core_pump(c);
+	core_cm_in(&c->b, &(struct core_cm){.type = 0x13,
+	                                    .local_id = 6,
+	                                    .remote_id = 5,
+	                                    .qpn = CORE_QPN,
+	                                    .psn = 500,
+	                                    .rnr_retry = 2,
+	                                    .vlan_tci = 200});
+	core_pump(c);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	f = near_find(c->a.p, &a, &b, CORE_QPN, 100);
+	assert_non_null(f);
+	assert_int_equal(f->pmtu, CORE_PMTU);
+	assert_int_equal(f->rnr_retry, 2);
+	assert_null(near_find(c->a.p, &a, &b, CORE_QPN, 200));
+	f = near_find(c->b.p, &b, &a, 0x21, 200);
+	assert_non_null(f);
+	assert_int_equal(f->rnr_retry, 3);
+	assert_null(near_find(c->b.p, &b, &a, 0x21, 100));
+	core_in(&c->a, h, CORE_PMTU, 0x6064);
+	core_pump(c);
+	assert_int_equal(core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS)->vlan_tci, 0x6064); /* nothing to be learned */
+	assert_int_equal(c->a.p->near_used, 1);
+	core_cm_in(&c->b, &(struct core_cm){.type = 0x16, .local_id = 6, .remote_id = 5, .vlan_tci = 200});
+	core_pump(c);
+	assert_null(near_find(c->b.p, &b, &a, 0x21, 200)); /* never used: gone with its connection */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -383,6 +426,7 @@ int main(void)
 	    CORE_TEST(raw__dreq_is_let_go_in_the_end),
 	    CORE_TEST(raw__drep_waits_too),
 	    CORE_TEST(raw__repeated_cm_never_resets_a_flow),
+	    CORE_TEST(raw__cm_opens_by_the_requester_s_vlan),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

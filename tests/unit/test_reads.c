@@ -124,6 +124,97 @@ static void reads__atomic_is_replayed_after_a_restart(void **state)
 	assert_int_equal(core_pending(&c->b), 0); /* never executed twice */
 }
 
+static size_t payload_of(uint8_t opcode)
+{
+	return opcode == RC_ATOMIC_WRITE ? 8 : 0;
+}
+
+static enum proxy_drop ask_once(struct core *c, uint8_t opcode, uint32_t psn)
+{
+	enum proxy_drop d = core_in(&c->a, core_req(opcode, psn), payload_of(opcode), 0);
+
+	core_pump(c);
+	return d;
+}
+
+static enum proxy_drop answer_empty(struct core *c, uint8_t opcode, uint32_t psn, uint32_t msn)
+{
+	enum proxy_drop d = core_in(&c->b, core_answer(opcode, CORE_QPN, psn, AETH_ACK_NO_CREDITS, msn), 0, 0);
+
+	core_pump(c);
+	return d;
+}
+
+/* FLUSH and ATOMIC WRITE are answered by a READ RESPONSE ONLY without a byte, and executed once. */
+static void read_response_answers(void **state, uint8_t opcode)
+{
+	const struct core_pkt *k;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	assert_int_equal(ask_once(c, opcode, 2), DROP_NONE);
+	k = core_expect(&c->b, opcode, 2);
+	assert_int_equal(k->h.payload_len, payload_of(opcode));
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 3), DROP_NONE);
+	core_expect(&c->b, RC_WRITE_ONLY, 3);
+	assert_int_equal(core_pending(&c->a), 0); /* nothing is ACKed past it, in mode near either */
+	assert_int_equal(answer_empty(c, RC_READ_RESP_ONLY, 2, 2), DROP_NONE);
+	k = core_expect(&c->a, RC_READ_RESP_ONLY, 2);
+	assert_int_equal(k->h.aeth_msn, 2);
+	assert_int_equal(k->h.payload_len, 0);
+	core_expect_aeth(&c->a, 3, AETH_ACK_NO_CREDITS);
+	for (int life = 0; life < 2; life++) {
+		core_long_life(c);
+		core_wait(c, CORE_MS);
+		assert_int_equal(ask_once(c, opcode, 2), DROP_LAN_READ_RETRY);
+		k = core_expect(&c->a, RC_READ_RESP_ONLY, 2);
+		assert_int_equal(k->h.aeth_msn, 2);
+		core_wait(c, 5 * CORE_MS);
+		assert_int_equal(core_pending(&c->b), 0); /* never executed twice */
+		restart_near(c);
+	}
+}
+
+static void reads__flush_is_answered(void **state)
+{
+	read_response_answers(state, RC_FLUSH);
+}
+
+static void reads__atomic_write_is_answered(void **state)
+{
+	read_response_answers(state, RC_ATOMIC_WRITE);
+}
+
+/* Each kind of request has its kind of answer. */
+static void reads__an_answer_fits_its_request(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	ask_once(c, RC_FLUSH, 2);
+	assert_int_equal(answer_empty(c, RC_ATOMIC_ACK, 2, 2), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(answer_empty(c, RC_READ_RESP_FIRST, 2, 2), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(answer_empty(c, RC_READ_RESP_ONLY, 2, 2), DROP_NONE);
+	ask_once(c, RC_FETCH_ADD, 3);
+	assert_int_equal(answer_empty(c, RC_READ_RESP_ONLY, 3, 3), DROP_LAN_ACK_UNSENT);
+	assert_int_equal(answer_empty(c, RC_ATOMIC_ACK, 3, 3), DROP_NONE);
+	assert_int_equal(ask(c, 4, 1, 4, true), DROP_NONE);
+	assert_int_equal(answer_empty(c, RC_ATOMIC_ACK, 4, 4), DROP_LAN_ACK_UNSENT);
+}
+
+/* The responder's answer is lost on its LAN: an ACK past the request says so, and the far edge asks again. */
+static void reads__lost_flush_answer_is_asked_for(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	ask_once(c, RC_FLUSH, 2);
+	core_send(c, RC_WRITE_ONLY, 3);
+	core_forget(&c->b);
+	core_wait(c, CORE_MS);
+	core_ack(c, 3, AETH_ACK_NO_CREDITS, 3);
+	core_expect(&c->b, RC_FLUSH, 2);
+	assert_int_equal(answer_empty(c, RC_READ_RESP_ONLY, 2, 2), DROP_NONE);
+	core_expect(&c->a, RC_READ_RESP_ONLY, 2);
+}
+
 static bool lose_responses(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
 {
 	(void)dgram;
@@ -600,6 +691,10 @@ int main(void)
 	    CORE_TEST(reads__what_follows_outlives_a_restart),
 	    CORE_TEST(reads__answer_survives_a_restart),
 	    CORE_TEST(reads__atomic_is_replayed_after_a_restart),
+    CORE_TEST(reads__flush_is_answered),
+    CORE_TEST(reads__atomic_write_is_answered),
+    CORE_TEST(reads__an_answer_fits_its_request),
+    CORE_TEST(reads__lost_flush_answer_is_asked_for),
 	    CORE_TEST(reads__early_response_outlives_a_restart),
 	    CORE_TEST(reads__operation_beyond_a_gap_outlives_a_restart),
 	    CORE_TEST(reads__half_given_read_goes_on_after_a_restart),

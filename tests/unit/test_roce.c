@@ -87,6 +87,7 @@ static struct roce_pkt sample(uint8_t opcode, bool ip6)
 	    .reth_va = 0x0102030405060708,
 	    .reth_rkey = 0x11121314,
 	    .reth_len = 0x21222324,
+	    .feth = 0x25262728,
 	    .imm = 0x31323334,
 	    .ieth_rkey = 0x41424344,
 	    .aeth_syndrome = 0x63,
@@ -132,7 +133,8 @@ static void roce_op__ext_len_of_every_opcode(void **state)
 	    {RC_READ_RESP_LAST, 4}, {RC_READ_RESP_ONLY, 4},  {RC_ACK, 4},
 	    {RC_ATOMIC_ACK, 12},    {RC_CMP_SWAP, 28},       {RC_FETCH_ADD, 28},
 	    {RC_SEND_LAST_INV, 4},  {RC_SEND_ONLY_INV, 4},   {UD_SEND_ONLY, 8},
-	    {UD_SEND_ONLY_IMM, 12}, {ROCE_CNP, 0},
+	    {UD_SEND_ONLY_IMM, 12}, {RC_FLUSH, 20},          {RC_ATOMIC_WRITE, 16},
+	    {ROCE_CNP, 0},
 	};
 	unsigned valid = 0;
 
@@ -156,13 +158,14 @@ static void roce_op__never_null(void **state)
 	assert_int_equal(roce_op(RC_RESERVED_15)->flags, 0);
 }
 
-/* A request starts a message, goes on or ends it; only READ and ATOMIC have responses of their own. */
+/* A request starts a message, goes on or ends it; only READ, ATOMIC and FLUSH have responses of their own. */
 static void roce_op__message_flags(void **state)
 {
 	(void)state;
 	for (unsigned op = 0; op < 32; op++) {
 		unsigned flags = roce_op((uint8_t)op)->flags;
-		bool own = op == RC_READ_REQUEST || op == RC_CMP_SWAP || op == RC_FETCH_ADD;
+		bool own = op == RC_READ_REQUEST || op == RC_CMP_SWAP || op == RC_FETCH_ADD || op == RC_FLUSH ||
+		           op == RC_ATOMIC_WRITE;
 		bool response = op >= RC_READ_RESP_FIRST && op <= RC_ATOMIC_ACK;
 
 		if (!(flags & ROP_VALID))
@@ -447,6 +450,7 @@ static void assert_same_fields(const struct roce_pkt *got, const struct roce_pkt
 	assert_int_equal(got->reth_va, flags & ROP_RETH ? want->reth_va : 0);
 	assert_int_equal(got->reth_rkey, flags & ROP_RETH ? want->reth_rkey : 0);
 	assert_int_equal(got->reth_len, flags & ROP_RETH ? want->reth_len : 0);
+	assert_int_equal(got->feth, flags & ROP_FETH ? want->feth : 0);
 	assert_int_equal(got->imm, flags & ROP_IMM ? want->imm : 0);
 	assert_int_equal(got->ieth_rkey, flags & ROP_IETH ? want->ieth_rkey : 0);
 	assert_int_equal(got->aeth_syndrome, flags & ROP_AETH ? want->aeth_syndrome : 0);
@@ -485,6 +489,7 @@ static void roce_build__every_opcode_there_and_back(void **state)
 /* What stands between BTH and payload, as the specification draws it, for each opcode that has anything there. */
 static void roce_build__extended_headers_byte_by_byte(void **state)
 {
+#define FETH "\x25\x26\x27\x28"
 #define RETH "\x01\x02\x03\x04\x05\x06\x07\x08\x11\x12\x13\x14\x21\x22\x23\x24"
 #define IMM  "\x31\x32\x33\x34"
 #define IETH "\x41\x42\x43\x44"
@@ -516,6 +521,8 @@ static void roce_build__extended_headers_byte_by_byte(void **state)
 	    ROW(RC_FETCH_ADD, ATOMIC),
 	    ROW(RC_SEND_LAST_INV, IETH),
 	    ROW(RC_SEND_ONLY_INV, IETH),
+	    ROW(RC_FLUSH, FETH RETH),
+	    ROW(RC_ATOMIC_WRITE, RETH),
 	    ROW(UD_SEND_ONLY, DETH),
 	    ROW(UD_SEND_ONLY_IMM, DETH IMM),
 	};

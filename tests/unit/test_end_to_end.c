@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queue pairs beyond MaxFlows=: carried without a flow, in both directions, and never ACKed by an edge. */
+#define CORE_FLOWS 16
+#include "core_fixture.h"
+
+#include "proxy/end_to_end.h"
+#include "proxy/near_priv.h"
+
+enum { PLACED = 0x100, BEYOND = 0x700, REQUESTERS = 0x1000 }; /* a requester's QPN is its responder's and that more */
+
+static enum proxy_drop send_to(struct core *c, uint8_t opcode, uint32_t qpn, uint32_t psn)
+{
+	struct roce_pkt h = core_req(opcode, psn);
+	enum proxy_drop d;
+
+	h.dest_qpn = qpn;
+	d = core_in(&c->a, h, core_len(opcode), 0);
+	core_pump(c);
+	return d;
+}
+
+static enum proxy_drop answer_of(struct core *c, uint8_t opcode, uint32_t qpn, uint32_t psn, uint32_t msn)
+{
+	enum proxy_drop d = core_in(
+	    &c->b, core_answer(opcode, REQUESTERS + qpn, psn, AETH_ACK_NO_CREDITS, msn), opcode == RC_ACK ? 0 : CORE_PMTU, 0);
+
+	core_pump(c);
+	return d;
+}
+
+/* The host's own packet, of that QP, with its payload. */
+static void expect_request(struct core *c, uint8_t opcode, uint32_t qpn, uint32_t psn)
+{
+	const struct core_pkt *k = core_expect(&c->b, opcode, psn);
+
+	assert_int_equal(k->h.dest_qpn, qpn);
+	assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, psn), core_len(opcode));
+}
+
+static void place(struct core *c, uint32_t qpn)
+{
+	assert_int_equal(send_to(c, RC_WRITE_ONLY, qpn, 0), DROP_NONE);
+	expect_request(c, RC_WRITE_ONLY, qpn, 0);
+	assert_int_equal(answer_of(c, RC_ACK, qpn, 0, 1), DROP_NONE);
+	core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS);
+}
+
+/* All places but so many have paired flows that were heard a moment ago. */
+static struct core *given_full_but(void **state, uint32_t places)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	for (uint32_t i = 0; i < CORE_FLOWS - places; i++)
+		place(c, PLACED + i);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_pending(&c->b), 0);
+	return c;
+}
+
+/* In mode near, too, the first who says ACK is the responder, and what it says is what its requester gets. */
+static void end_to_end__beyond_the_table(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	const struct core_pkt *k;
+
+	for (uint32_t psn = 7; psn < 12; psn++) {
+		assert_int_equal(send_to(c, RC_WRITE_ONLY, BEYOND, psn), DROP_NONE);
+		expect_request(c, RC_WRITE_ONLY, BEYOND, psn);
+	}
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(answer_of(c, RC_ACK, BEYOND, 11, 77), DROP_NONE);
+	k = core_expect_aeth(&c->a, 11, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.dest_qpn, REQUESTERS + BEYOND);
+	assert_int_equal(k->h.aeth_msn, 77);
+	assert_int_equal(core_ctr(&c->a, CTR_END_TO_END), 5);
+	assert_int_equal(core_ctr(&c->b, CTR_END_TO_END), 1);
+	assert_int_equal(core_ctr(&c->a, CTR_RAW_CARRIED), 0);
+	assert_true(core_event(&c->a, EV_END_TO_END));
+	assert_int_equal(end_to_end_pairs(c->a.p, c->now_ns), 1);
+	core_wait(c, 5 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_used(&c->a) + core_used(&c->b), 0);
+	assert_int_equal(c->a.p->end_to_end.held_bytes, 0);
+	assert_int_equal(send_to(c, RC_WRITE_ONLY, PLACED, 1), DROP_NONE); /* the others go on as before */
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+}
+
+static void end_to_end__reads_and_naks(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	const struct core_pkt *k;
+
+	assert_int_equal(send_to(c, RC_READ_REQUEST, BEYOND, 7), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 7);
+	assert_int_equal(answer_of(c, RC_READ_RESP_ONLY, BEYOND, 7, 1), DROP_NONE);
+	k = core_expect(&c->a, RC_READ_RESP_ONLY, 7);
+	assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, 7), CORE_PMTU);
+	assert_int_equal(send_to(c, RC_RESERVED_15, BEYOND, 8), DROP_NONE);
+	core_expect(&c->b, RC_RESERVED_15, 8);
+	core_in(&c->b, core_answer(RC_ACK, REQUESTERS + BEYOND, 8, AETH_NAK_INV_REQ, 1), 0, 0);
+	core_pump(c);
+	core_expect_aeth(&c->a, 8, AETH_NAK_INV_REQ);
+}
+
+static bool lose_one(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	int *left = c->arg;
+
+	(void)dgram;
+	return from != &c->a || len < CORE_PMTU || (*left)-- <= 0;
+}
+
+static void end_to_end__loss_on_the_wan_is_repaired(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	int left = 1;
+
+	c->arg = &left;
+	c->wan = lose_one;
+	send_to(c, RC_WRITE_ONLY, BEYOND, 7);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 50 * CORE_MS);
+	expect_request(c, RC_WRITE_ONLY, BEYOND, 7);
+	assert_int_equal(core_pending(&c->b), 0);
+}
+
+/* A place that becomes free is not for a queue pair whose packets are under way: only after a second of quiet. */
+static void end_to_end__no_flow_while_its_packets_are_under_way(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+
+	send_to(c, RC_WRITE_ONLY, BEYOND, 0);
+	expect_request(c, RC_WRITE_ONLY, BEYOND, 0);
+	for (uint32_t i = 0; i < CORE_FLOWS; i += 2) {
+		struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+
+		near_close(c->a.p, near_find(c->a.p, &src, &dst, PLACED + i, 0));
+	}
+	core_pump(c);
+	for (uint32_t psn = 1; psn < 4; psn++) {
+		core_wait(c, 900 * CORE_MS);
+		assert_int_equal(send_to(c, RC_WRITE_ONLY, BEYOND, psn), DROP_NONE);
+		expect_request(c, RC_WRITE_ONLY, BEYOND, psn);
+		assert_int_equal(c->a.p->near_used, CORE_FLOWS / 2);
+		send_to(c, RC_WRITE_ONLY, BEYOND + 1, psn); /* nor for others between these hosts, which would learn */
+		expect_request(c, RC_WRITE_ONLY, BEYOND + 1, psn);
+		assert_int_equal(c->a.p->near_used, CORE_FLOWS / 2);
+	}
+	assert_int_equal(core_pending(&c->a), 0);
+	core_wait(c, 1000 * CORE_MS);
+	assert_int_equal(end_to_end_pairs(c->a.p, c->now_ns), 0);
+	place(c, BEYOND + 2);
+	assert_int_equal(c->a.p->near_used, CORE_FLOWS / 2 + 1);
+}
+
+/* An answer to a request without a flow looks like the answer that a probed flow waits for: it pairs nobody. */
+static void end_to_end__an_answer_pairs_nobody(void **state)
+{
+	struct core *c = given_full_but(state, 1);
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+	const struct far_flow *far;
+
+	send_to(c, RC_WRITE_ONLY, PLACED + 0x80, 0); /* the last place: learns */
+	expect_request(c, RC_WRITE_ONLY, PLACED + 0x80, 0);
+	far = far_by_peer(c->b.p, near_wire_id(c->a.p, near_find(c->a.p, &src, &dst, PLACED + 0x80, 0)));
+	send_to(c, RC_WRITE_ONLY, BEYOND, 0);
+	expect_request(c, RC_WRITE_ONLY, BEYOND, 0);
+	assert_int_equal(answer_of(c, RC_ACK, BEYOND, 0, 5), DROP_NONE);
+	assert_int_equal(core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS)->h.dest_qpn, REQUESTERS + BEYOND);
+	assert_int_equal(far->pairing, PAIR_LEARNING);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(answer_of(c, RC_ACK, PLACED + 0x80, 0, 6), DROP_NONE); /* and its own goes end to end, too */
+	assert_int_equal(core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS)->h.dest_qpn, REQUESTERS + PLACED + 0x80);
+	core_forget(&c->b);
+	send_to(c, RC_WRITE_ONLY, PLACED + 0x80, 1); /* nothing of it was ACKed here: it goes on like the others */
+	expect_request(c, RC_WRITE_ONLY, PLACED + 0x80, 1);
+	assert_null(near_find(c->a.p, &src, &dst, PLACED + 0x80, 0));
+	assert_int_equal(core_pending(&c->a), 0);
+}
+
+/* Between other hosts nothing changes. */
+static void end_to_end__other_hosts_learn(void **state)
+{
+	struct core *c = given_full_but(state, 1);
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+
+	h.dest_qpn = BEYOND;
+	c->a.p->end_to_end.begun_ns[0] = c->b.p->end_to_end.asked_ns[0] = 0;
+	send_to(c, RC_WRITE_ONLY, PLACED + 0x80, 0);
+	send_to(c, RC_WRITE_ONLY, BEYOND, 0);
+	assert_true(end_to_end_begun(c->a.p, &h.src, &h.dst));
+	h.src = core_ip(1, 3);
+	assert_false(end_to_end_begun(c->a.p, &h.src, &h.dst));
+	assert_false(end_to_end_asked(c->b.p, &h.src, &h.dst));
+}
+
+/* The other edge cannot have a host told anything that it did not ask for: nobody was carried. */
+static void end_to_end__an_answer_to_nobody(void **state)
+{
+	struct core *c = given_full_but(state, 1);
+	uint64_t begun;
+
+	send_to(c, RC_WRITE_ONLY, PLACED + 0x80, 0);
+	send_to(c, RC_WRITE_ONLY, BEYOND, 0);
+	core_forget(&c->b);
+	begun = core_drops(&c->a, DROP_WAN_UNKNOWN_FLOW);
+	memset(c->a.p->end_to_end.begun_ns, 0, sizeof(c->a.p->end_to_end.begun_ns)); /* as after a restart */
+	assert_int_equal(answer_of(c, RC_ACK, BEYOND, 0, 1), DROP_NONE);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_drops(&c->a, DROP_WAN_UNKNOWN_FLOW), begun + 1);
+}
+
+/* A flow answers its requester itself, whatever its responder says to others. */
+static void end_to_end__an_answer_to_a_flow_s_requester(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+
+	send_to(c, RC_WRITE_ONLY, BEYOND, 0);
+	assert_true(end_to_end_begun(c->a.p, &src, &dst));
+	assert_false(near_awaits(c->a.p, &src, &dst, REQUESTERS + PLACED)); /* idle: a stale ACK does no harm */
+	c->cut = true;
+	send_to(c, RC_READ_REQUEST, PLACED, 1);
+	assert_true(near_awaits(c->a.p, &src, &dst, REQUESTERS + PLACED));
+	assert_false(near_awaits(c->a.p, &src, &dst, REQUESTERS + BEYOND));
+}
+
+/* Their window is all that paces such hosts: flows must not starve for them. */
+static void end_to_end__memory_is_bounded(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	uint64_t most = arena_capacity(c->a.p->arena, POOL_LAN) / 8;
+	enum proxy_drop d = DROP_NONE;
+
+	c->cut = true;
+	for (uint32_t psn = 0; psn < 1000; psn++)
+		d = send_to(c, RC_WRITE_ONLY, BEYOND, psn);
+	assert_int_equal(d, DROP_LAN_RAW_NO_ROOM);
+	assert_true(arena_used(c->a.p->arena, POOL_LAN) <= most);
+	assert_int_equal(send_to(c, RC_WRITE_ONLY, PLACED, 1), DROP_NONE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CORE_TEST(end_to_end__beyond_the_table),
+	    CORE_TEST(end_to_end__reads_and_naks),
+	    CORE_TEST(end_to_end__loss_on_the_wan_is_repaired),
+	    CORE_TEST(end_to_end__no_flow_while_its_packets_are_under_way),
+	    CORE_TEST(end_to_end__an_answer_pairs_nobody),
+	    CORE_TEST(end_to_end__other_hosts_learn),
+	    CORE_TEST(end_to_end__an_answer_to_nobody),
+	    CORE_TEST(end_to_end__an_answer_to_a_flow_s_requester),
+	    CORE_TEST(end_to_end__memory_is_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

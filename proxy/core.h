@@ -33,7 +33,14 @@
 #include "timer.h"
 #include "wan_path.h"
 
+/* Where positions begin, and what no position reaches: at a thousand million packets per second in a hundred years. */
+#ifdef PROXY_FAULTS
+extern uint64_t proxy_pos_origin; /* the simulator begins just below whatever may be a limit */
+#define POS_ORIGIN proxy_pos_origin
+#else
 #define POS_ORIGIN (1ull << 40)
+#endif
+#define POS_END (1ull << 62)
 #define RESP_AHEAD 512 /* READ responses may overtake each other by so many */
 #define NONE       UINT32_MAX
 

@@ -8,7 +8,7 @@
 
 #include "far.h"
 
-#define POS_NEVER (1ull << 62)
+#define POS_NEVER POS_END /* of a lowest position: there is none yet */
 
 /* --- table and life: far.c --- */
 

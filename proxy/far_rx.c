@@ -122,7 +122,7 @@ static bool same_name(struct far_flow *f, const struct ip_addr *src, const struc
  * before. Whatever walks positions of a flow relies on it. */
 static bool base_possible(const struct far_flow *f, uint64_t base)
 {
-	if (base >> 42)
+	if (base >= POS_END)
 		return false;
 	if (f->open)
 		return base >= f->pos_base || f->pos_base - base <= BELOW_BASE_REACH;
@@ -251,7 +251,7 @@ static uint32_t place(struct proxy *p, struct lane *l, struct far_flow *f, const
 /* A position that the flow may have: not absurd, and not further below its beginning than a near edge would go. */
 static bool in_reach(const struct far_flow *f, uint64_t pos)
 {
-	if (pos >> 42)
+	if (pos >= POS_END)
 		return false;
 	if (f->open)
 		return pos < f->pos_acked + FLOW_SPAN_MAX && (f->base_fixed || pos + BELOW_BASE_REACH >= f->pos_base);

@@ -19,6 +19,7 @@
 
 #ifdef PROXY_FAULTS
 bool proxy_faults[FAULT_COUNT], proxy_fault_asked[FAULT_COUNT];
+uint64_t proxy_pos_origin = 1ull << 40;
 #endif
 
 /* --- memory --- */

@@ -75,8 +75,11 @@ Q ?= @
 .PHONY: all
 all: $(O)/longreachd $(O)/longreach tools
 
+# A core that counts what each call does: tests/sim/steps.h.
+STEPS := -fsanitize-coverage=trace-pc
+
 # What objects were made with: another compiler or other flags make them again.
-MADE_WITH := $(CC) $(CFLAGS_ALL) $(EXTRA_CFLAGS) $(LTO)
+MADE_WITH := $(CC) $(CFLAGS_ALL) $(EXTRA_CFLAGS) $(LTO) $(STEPS)
 .PHONY: FORCE
 $(O)/made-with: FORCE
 	@mkdir -p $(O)
@@ -130,10 +133,17 @@ SIM_OBJS := $(patsubst %.c,$(O)/sim-build/%.o,$(SIM_SRC) $(PROXY_SRC))
 $(O)/sim-build/%.o: %.c $(O)/made-with
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(CFLAGS_ALL) -DPROXY_FAULTS -c -o $@ $<
+$(O)/sim-build/proxy/%.o: CFLAGS_ALL += $(STEPS)
 $(O)/lrsim: $(SIM_OBJS) $(O)/libheadroom.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lm
 sim: $(O)/lrsim
 	$(O)/lrsim --seeds $(SEED)
+
+# and the unit test that needs what only this build has
+SIM_CORE := $(patsubst %.c,$(O)/sim-build/%.o,$(PROXY_SRC) tests/sim/steps.c)
+$(O)/unit/test_bounds: $(O)/sim-build/tests/unit/test_bounds.o $(SIM_CORE)
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lcmocka -lm
 
 # --- the core makes no system call, reads no clock, allocates nothing ---
 PURE_ALLOWED := memcpy|memmove|memset|memcmp|_GLOBAL_OFFSET_TABLE_

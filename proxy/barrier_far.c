@@ -146,7 +146,7 @@ static bool passes(struct proxy *p, struct parcel *pc, const struct ip_addr *src
 	if (FAULT(FAULT_BARRIER_OFF))
 		return true;
 	for (; pc->at < pc->n; pc->at++) {
-		enum verdict v = look(p, entries + (size_t)pc->at * BARRIER_ENTRY_LEN, epoch, pc);
+		enum verdict v = work_take(p) ? look(p, entries + (size_t)pc->at * BARRIER_ENTRY_LEN, epoch, pc) : WAITS;
 
 		if (v == WAITS)
 			return false;
@@ -193,7 +193,15 @@ static void run_queue(struct proxy *p, struct barrier_queue *q)
 	while ((n = dlist_first(&q->waiting))) {
 		struct parcel *pc = dlist_entry(n, struct parcel, node);
 
+		if (!work_take(p)) {
+			timer_set(&p->timers, &q->limit, p->now_ns);
+			return;
+		}
 		if (!passes(p, pc, &q->src, &q->dst)) {
+			if (!p->work_left) {
+				timer_set(&p->timers, &q->limit, p->now_ns);
+				return;
+			}
 			if (p->now_ns < pc->until_ns) {
 				timer_set(&p->timers, &q->limit, pc->until_ns);
 				return;

@@ -33,7 +33,14 @@
 #include "timer.h"
 #include "wan_path.h"
 
+/* Where positions begin, and what no position reaches: at a thousand million packets per second in a hundred years. */
+#ifdef PROXY_FAULTS
+extern uint64_t proxy_pos_origin; /* the simulator begins just below whatever may be a limit */
+#define POS_ORIGIN proxy_pos_origin
+#else
 #define POS_ORIGIN (1ull << 40)
+#endif
+#define POS_END (1ull << 62)
 #define RESP_AHEAD 512 /* READ responses may overtake each other by so many */
 #define NONE       UINT32_MAX
 
@@ -56,6 +63,7 @@ struct rd_op {
 	uint32_t room;      /* near: responses for which room is reserved, that have not come yet ... */
 	uint16_t room_each; /* ... with so many slot bytes each */
 	uint8_t opcode;
+	struct dnode resps; /* near: slots of its responses, by slot_meta.node */
 	bool due; /* near: the host is owed its responses from `next` on; never false while done_ns is 0 */
 };
 
@@ -129,7 +137,10 @@ struct near_flow {
 	uint64_t pos_acked;    /* ACKed to the host */
 	uint64_t pos_reported; /* delivered, as the far edge reported */
 	uint64_t pos_far;      /* committed at the far edge, as it reported: reported <= far <= next */
-	uint64_t pos_settled;  /* slots before are freed; never past an unanswered READ */
+	uint64_t pos_settled;  /* slots before are free, or about to be; never past an unanswered READ */
+	uint64_t pos_freed, pos_free_to; /* slots between the two are to be freed */
+	uint64_t back_at, back_to; /* the far edge has given up what it had from pos_wan on: between the two slots still
+	                              have to be told, and nothing is sent before */
 	uint64_t pos_wan;      /* next to be sent to the far edge for the first time in this session */
 	bool sent_before;      /* some of it was sent in an earlier one */
 	uint64_t pos_credit;   /* the far edge takes requests before it */
@@ -185,6 +196,8 @@ struct near_flow {
 
 	/* READ and ATOMIC */
 	struct dnode ops;                     /* struct rd_op: answered ones that are kept, then open ones */
+	struct dnode ops_dead;                /* forgotten, but not their slots yet */
+	uint32_t nresps;                      /* slots of responses, of forgotten operations too */
 	struct rd_op *op_open;                /* the first without an answer, NULL: all are answered */
 	uint32_t nops, ops_done;              /* all, and those answered */
 	uint32_t repeats;                     /* answered ones that are owed again */
@@ -213,6 +226,9 @@ struct near_flow {
 	bool responder_behind; /* the far edge holds much that its responder has not taken */
 	struct share share;    /* of POOL_LAN */
 
+	struct dnode free_node;      /* in proxy.near_free: nothing is left of its last flow */
+	struct dnode work_node;      /* in proxy.near_work: what a call has left for the next tick */
+	bool absorbing;              /* of that: packets held from pos_next on are in order */
 	struct near_flow *older;     /* incarnation before, still draining: this one does not send until it is gone */
 	struct near_flow *newer;     /* incarnation after: this one drains, and is not in the table of keys */
 	struct timer drain;          /* an older one must make progress by then */
@@ -275,6 +291,7 @@ struct far_flow {
 	uint16_t pmtu;         /* bytes of payload, 0: not known yet */
 	uint64_t pos_base;     /* where it begins */
 	uint64_t pos_acked;    /* the responder has all before */
+	uint64_t pos_freed;    /* slots from here to pos_acked are to be freed */
 	uint64_t pos_tx;       /* next to be sent to it */
 	uint64_t pos_tx_max;   /* highest ever sent + 1: what may be ACKed */
 	bool resumed;          /* an earlier life of this edge may have delivered more: the responder may be ahead */
@@ -337,6 +354,12 @@ struct far_flow {
 	struct dnode report_node; /* in lane.reports */
 	uint64_t report_at_ns;    /* when it is due; 0: at once */
 	struct timer ask;         /* asks the near edge whether it knows the flow */
+
+	struct dnode free_node; /* in proxy.far_free: nothing is left of its last flow */
+	struct dnode work_node; /* in proxy.far_work: what a call has left for the next tick */
+	bool settling;          /* of that: up to pos_ack_seen the responder has it */
+	struct dnode slots;     /* of requests, by slot_meta.node */
+	uint32_t nresps;        /* slots of responses that the near edge does not have yet */
 
 	uint64_t held_bytes;      /* slot bytes in use by requests */
 	struct share share;       /* of POOL_WAN */
@@ -528,12 +551,17 @@ struct proxy {
 	uint32_t telling;      /* near flows that wait for an answer of their own: TELL_ASKED */
 	uint32_t far_evict_at; /* the flow that gives room next, if it drains nothing; and when all ... */
 	uint64_t far_evict_ns; /* ... are looked at again */
-	uint32_t near_free_hint, far_free_hint; /* where a free place is sought first */
+	struct dnode near_free, far_free;       /* places, the one that was given back first in front */
+	uint32_t near_evict_at, far_idle_at;    /* where a flow that may go is sought first */
+	uint32_t work_left;                     /* of CALL_WORK, in the call that is going on */
+	struct dnode near_work, far_work;       /* flows with something left to do ... */
+	struct dnode dead_slots;                /* ... and slots that are to be freed, by slot_meta.node */
 	struct dnode pairs_free, hosts_free;
 	struct dnode pairs_unasked, pairs_left; /* nothing but a quarantine, oldest first: never had a flow; had some */
 	uint32_t *near_inc;                     /* last incarnation of each near index: never used twice */
 	uint64_t births;                        /* near flows ever opened in this arena */
-	struct idx_hash near_by_key, near_by_requester, far_by_peer, far_by_qpn, pair_by_hosts, host_by_addr;
+	struct idx_hash near_by_key, near_by_requester, far_by_peer, far_by_qpn, far_by_dest, pair_by_hosts,
+	    host_by_addr;
 
 	struct barrier barrier;
 	struct cm_table cm;
@@ -560,6 +588,28 @@ struct proxy {
 	struct proxy_event events[EVENT_RING];
 	uint32_t ev_head, ev_tail; /* written, read */
 };
+
+/* --- bounded work ---
+ *
+ * What came in may concern any number of packets: a report that settles a million, a flow that ends with all that it
+ * holds. No call works off more than CALL_WORK of them; flows are put on near_work or far_work with what is left, and
+ * proxy_tick() goes on, at once, as proxy_next_wake() says. Places of a flow are not used again before all its slots
+ * are free, since a slot is found by place and position. */
+
+/* One more packet or position may be looked at. False: not in this call. */
+static inline bool work_take(struct proxy *p)
+{
+	if (!p->work_left)
+		return false;
+	p->work_left--;
+	return true;
+}
+
+/* So many were looked at. */
+static inline void work_done(struct proxy *p, uint32_t n)
+{
+	p->work_left -= p->work_left < n ? p->work_left : n;
+}
 
 /* --- small things --- */
 

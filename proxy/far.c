@@ -61,9 +61,11 @@ struct far_flow *far_by_peer_of(struct proxy *p, uint32_t peer_flow, uint64_t pe
 
 void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 {
+	dlist_remove(&f->free_node);
 	memset(f, 0, sizeof(*f));
 	f->used = true;
 	f->idx = idx;
+	dlist_init(&f->slots);
 	f->hostpair = f->heir_of = NONE;
 	f->pos_low = POS_NEVER;
 	f->window_bytes = p->cfg.lan_window_bytes;
@@ -78,7 +80,7 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
 	far_free_ops(p, f); /* what was sent was too early to be answered */
-	f->pos_base = f->pos_acked = f->pos_tx = f->pos_tx_max = f->pos_rx = pos;
+	f->pos_base = f->pos_freed = f->pos_acked = f->pos_tx = f->pos_tx_max = f->pos_rx = pos;
 	f->pos_rx_max = max_u64(f->pos_rx_max, pos);
 	f->msgs_acked = 0;
 	f->bytes_out = 0;
@@ -87,42 +89,35 @@ void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 	memset(f->resp_got, 0, sizeof(f->resp_got));
 }
 
-/* Table full: the flow that has been idle for longest is forgotten. If it speaks again it is opened again. */
-static struct far_flow *evict(struct proxy *p)
+/* Table full: of the next flows in it the one that has been idle for longest, and for long enough, is forgotten. If it
+ * speaks again it is opened again. */
+static void evict(struct proxy *p)
 {
 	struct far_flow *victim = NULL;
 
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		struct far_flow *f = &p->far[i];
+	while (work_take(p)) {
+		struct far_flow *f = &p->far[p->far_idle_at];
 
-		if (f->held_bytes || f->nops || p->now_ns < f->last_progress_ns + EVICT_IDLE_NS)
+		p->far_idle_at = (p->far_idle_at + 1) % p->cfg.max_flows;
+		if (!f->used || f->held_bytes || f->nops || p->now_ns < f->last_progress_ns + EVICT_IDLE_NS)
 			continue;
 		if (!victim || f->last_progress_ns < victim->last_progress_ns)
 			victim = f;
 	}
-	if (!victim)
-		return NULL;
-	far_close(p, victim);
-	far_flow_init(p, victim, victim->idx);
-	return victim;
+	if (victim)
+		far_close(p, victim);
 }
 
 static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc)
 {
-	struct far_flow *f = NULL;
+	struct far_flow *f;
 
-	for (uint32_t i = 0; i < p->cfg.max_flows && !f; i++) {
-		uint32_t idx = p->far_free_hint++ % p->cfg.max_flows;
-
-		if (!p->far[idx].used) {
-			f = &p->far[idx];
-			far_flow_init(p, f, idx);
-		}
-	}
-	if (!f)
-		f = evict(p);
-	if (!f)
+	if (dlist_empty(&p->far_free))
+		evict(p);
+	if (dlist_empty(&p->far_free))
 		return NULL;
+	f = dlist_entry(dlist_first(&p->far_free), struct far_flow, free_node);
+	far_flow_init(p, f, (uint32_t)(f - p->far));
 	f->peer_flow = peer_flow;
 	f->peer_epoch = p->session.peer_arena_epoch;
 	f->inc = inc;
@@ -134,38 +129,44 @@ static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_f
 
 void far_free_requests(struct proxy *p, struct far_flow *f)
 {
-	uint64_t from = f->open ? min_u64(f->pos_low, f->pos_acked) : f->pos_low;
-
-	for (uint64_t pos = from; f->held_bytes && pos < f->pos_rx_max; pos++) {
-		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos);
-
-		if (slot != SLOT_NONE)
-			slot_release(p, slot);
-	}
+	dlist_move_all(&p->dead_slots, &f->slots);
+	f->pos_freed = f->pos_acked;
 }
 
-void far_free_responses(struct proxy *p, struct far_flow *f)
+bool far_response_dead(const struct proxy *p, const struct slot_hdr *h)
 {
-	struct lane *l = lane_of(p, f->lane);
-	struct dnode *lists[] = {&l->first, &l->repair, &l->spaced, &l->copies};
+	const struct far_flow *f = &p->far[h->flow];
 
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		for (struct dnode *n = lists[i]->next, *next; n != lists[i]; n = next) {
-			uint32_t slot = slot_of_meta(p, dlist_entry(n, struct slot_meta, node));
-			const struct slot_hdr *h = arena_hdr(p->arena, slot);
-
-			next = n->next;
-			if (h->kind == SLOT_RESP_FAR && h->flow == f->idx)
-				slot_release(p, slot);
-		}
-	}
+	return h->kind == SLOT_RESP_FAR && (!f->used || f->orphan);
 }
+
+/* --- by the responder's QPN --- */
+
+uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
+{
+	return (uint32_t)hash_mix(addr_hash(src) ^ hash_mix((uint64_t)addr_hash(dst) << 32 | dest_qpn));
+}
+
+struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
+                             uint32_t *i)
+{
+	uint32_t h = far_dest_hash(src, dst, dest_qpn), idx;
+
+	while ((idx = idx_hash_next(&p->far_by_dest, h, i)) != NONE) {
+		struct far_flow *f = &p->far[idx];
+
+		if (f->dest_qpn == dest_qpn && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst))
+			return f;
+	}
+	return NULL;
+}
+
+/* --- end --- */
 
 void far_close(struct proxy *p, struct far_flow *f)
 {
 	barrier_flow_gone(p, f);
 	far_free_requests(p, f);
-	far_free_responses(p, f);
 	far_free_ops(p, f);
 	pair_remove(p, f);
 	pair_leave(p, f);
@@ -177,9 +178,13 @@ void far_close(struct proxy *p, struct far_flow *f)
 	timer_cancel(&p->timers, &f->pace);
 	timer_cancel(&p->timers, &f->ask);
 	idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
+	if (f->named)
+		idx_hash_del(&p->far_by_dest, far_dest_hash(&f->src, &f->dst, f->dest_qpn), f->idx);
+	dlist_remove(&f->work_node);
 	f->used = false;
 	far_store(p, f);
 	p->far_used--;
+	far_place_left(p, f);
 	if (f->orphan)
 		far_orphan_gone(p, f);
 }

@@ -21,6 +21,22 @@
 
 #define BELOW_BASE_REACH 4096 /* as far as a near edge extends a flow downwards */
 
+/* A slot of the place is free. If it was the last one, and the flow is over, the place is. */
+static inline void far_place_left(struct proxy *p, struct far_flow *f)
+{
+	if (!f->used && !f->held_bytes && !f->nresps && !dnode_on(&f->free_node))
+		dlist_append(&p->far_free, &f->free_node);
+}
+
+/* Goes on with what a call has left of the flow, or has just begun. Leaves the rest for the next tick. */
+void far_work(struct proxy *p, struct far_flow *f);
+/* A response whose flow is over: nobody waits for it. */
+bool far_response_dead(const struct proxy *p, const struct slot_hdr *h);
+/* The flow with that responder's QPN, orphans included; *i begins with the hash. NULL: no other. */
+struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
+                             uint32_t *i);
+uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn);
+
 /* --- from the other edge --- */
 
 /* Opens a flow, or tells something new about it. What cannot be is dropped and counted. */

@@ -18,10 +18,12 @@
 #include "raw.h"
 #include "share.h"
 
-/* Messages and bytes under way in [pos_acked, upto), which has been acknowledged. */
-static void settle_counts(struct proxy *p, struct far_flow *f, uint64_t upto)
+/* Messages and bytes under way in [pos_acked, upto), which has been acknowledged. Returns how far it has come. */
+static uint64_t settle_counts(struct proxy *p, struct far_flow *f, uint64_t upto)
 {
-	for (uint64_t pos = f->pos_acked; pos < upto;) {
+	uint64_t pos = f->pos_acked;
+
+	while (pos < upto && work_take(p)) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos);
 		const struct slot_hdr *h;
 
@@ -35,12 +37,16 @@ static void settle_counts(struct proxy *p, struct far_flow *f, uint64_t upto)
 			f->bytes_out -= h->len <= f->bytes_out ? h->len : f->bytes_out;
 		pos += h->psns ? h->psns : 1;
 	}
+	return min_u64(pos, upto);
 }
 
-static void free_settled(struct proxy *p, struct far_flow *f, uint64_t from, uint64_t upto)
+/* What is settled; the rest later. */
+static void free_some(struct proxy *p, struct far_flow *f)
 {
-	for (uint64_t pos = from; pos < upto;) {
-		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos), psns = 1;
+	uint64_t from = f->pos_freed, held = f->held_bytes;
+
+	while (f->pos_freed < f->pos_acked && work_take(p)) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_freed), psns = 1;
 
 		if (slot != SLOT_NONE) {
 			const struct slot_hdr *h = arena_hdr(p->arena, slot);
@@ -50,8 +56,12 @@ static void free_settled(struct proxy *p, struct far_flow *f, uint64_t from, uin
 			      (uint64_t)(slot_packet_len(h) - h->hdr_len - ROCE_ICRC_LEN - h->pad));
 			slot_release(p, slot);
 		}
-		pos += psns;
+		f->pos_freed += psns;
 	}
+	if (f->pos_freed > from)
+		share_drained(p, &f->share, held - f->held_bytes, f->pos_freed - from);
+	if (f->pos_freed < f->pos_acked)
+		far_work_later(p, f);
 }
 
 /* The responder has taken so many bytes of what was out: it lives, and its window grows by an eighth of them. */
@@ -78,7 +88,7 @@ static void progress(struct proxy *p, struct far_flow *f, uint32_t acked_bytes)
 
 void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 {
-	uint64_t from = f->pos_acked, held = f->held_bytes;
+	uint64_t from = f->pos_acked, come;
 	uint32_t out;
 
 	if (f->orphan)
@@ -88,15 +98,20 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	if (upto <= from)
 		return;
 	out = f->bytes_out;
-	settle_counts(p, f, upto);
+	come = settle_counts(p, f, upto);
+	if (come < upto) {
+		f->settling = true;
+		f->pos_ack_seen = max_u64(f->pos_ack_seen, upto);
+		far_work_later(p, f);
+		upto = come;
+	}
 	f->pos_acked = upto;
 	f->pos_tx = max_u64(f->pos_tx, upto);
 	f->base_fixed = true;
 	far_drop_below_base(p, f);
 	if (!FAULT(FAULT_FAR_FREES_FIRST))
 		far_store(p, f);
-	free_settled(p, f, from, upto);
-	share_drained(p, &f->share, held - f->held_bytes, upto - from);
+	free_some(p, f);
 	progress(p, f, out - f->bytes_out);
 	lan_host_less(p, f);
 	lan_host_acked(p, f, out - f->bytes_out);
@@ -104,6 +119,24 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 		timer_set(&p->timers, &f->rto, p->now_ns); /* it is over, but its caller is not done with it */
 	far_report(p, f, f->mode == ACK_MODE_HOST || f->pair_due);
 	barrier_progress(p, f);
+}
+
+void far_work(struct proxy *p, struct far_flow *f)
+{
+	bool settling = f->settling;
+
+	dlist_remove(&f->work_node);
+	f->settling = false;
+	free_some(p, f);
+	if (f->base_fixed)
+		far_drop_below_base(p, f);
+	if (f->failed)
+		return;
+	if (f->open)
+		far_advance_rx(p, f);
+	if (settling && f->pos_ack_seen > f->pos_acked)
+		far_settle(p, f, far_stop_at_op(p, f, f->pos_ack_seen));
+	far_kick(p, f);
 }
 
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)

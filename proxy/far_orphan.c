@@ -52,7 +52,6 @@ bool far_orphan(struct proxy *p, struct far_flow *f)
 	if (end == f->pos_acked)
 		return false;
 	far_free_ops(p, f);
-	far_free_responses(p, f);
 	free_from(p, f, end);
 	f->resp_next = f->pos_ack_seen = 0;
 	dlist_remove(&f->report_node);
@@ -82,20 +81,23 @@ bool far_orphan_over(struct proxy *p, struct far_flow *f)
 
 void far_orphan_gone(struct proxy *p, const struct far_flow *orphan)
 {
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		if (!p->far[i].used || p->far[i].heir_of != orphan->idx)
+	uint32_t i = far_dest_hash(&orphan->src, &orphan->dst, orphan->dest_qpn);
+	struct far_flow *f;
+
+	while ((f = far_by_dest(p, &orphan->src, &orphan->dst, orphan->dest_qpn, &i))) {
+		if (f->heir_of != orphan->idx)
 			continue;
-		p->far[i].heir_of = NONE;
-		far_kick(p, &p->far[i]);
+		f->heir_of = NONE;
+		far_kick(p, f);
 	}
 }
 
 void far_orphan_first(struct proxy *p, struct far_flow *f)
 {
-	for (const struct dnode *n = p->orphans.next; n != &p->orphans; n = n->next) {
-		const struct far_flow *o = dlist_entry(n, struct far_flow, orphan_node);
+	uint32_t i = far_dest_hash(&f->src, &f->dst, f->dest_qpn);
+	const struct far_flow *o;
 
-		if (o->dest_qpn == f->dest_qpn && ip_addr_eq(&o->src, &f->src) && ip_addr_eq(&o->dst, &f->dst))
+	while ((o = far_by_dest(p, &f->src, &f->dst, f->dest_qpn, &i)))
+		if (o->orphan)
 			f->heir_of = o->idx;
-	}
 }

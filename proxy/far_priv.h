@@ -8,7 +8,7 @@
 
 #include "far.h"
 
-#define POS_NEVER (1ull << 62)
+#define POS_NEVER POS_END /* of a lowest position: there is none yet */
 
 /* --- table and life: far.c --- */
 
@@ -22,9 +22,13 @@ void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos);
 struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc, bool *full);
 /* Forgets the flow and all that it holds. Silent: who has something to say about it says it before. */
 void far_close(struct proxy *p, struct far_flow *f);
-/* Gives back the slots of all requests; and of responses that still wait for the WAN. */
+/* Gives back the slots of all requests, in the next ticks. */
 void far_free_requests(struct proxy *p, struct far_flow *f);
-void far_free_responses(struct proxy *p, struct far_flow *f);
+/* Something of the flow is left for the next tick. */
+static inline void far_work_later(struct proxy *p, struct far_flow *f)
+{
+	dlist_append_once(&p->far_work, &f->work_node);
+}
 
 /* --- after the near edge: far_orphan.c --- */
 
@@ -60,7 +64,7 @@ void far_on_loss(struct proxy *p, struct far_flow *f);
 
 /* --- answers: far_answer.c --- */
 
-/* Everything before `upto` is the responder's. Descriptor first, then the slots. */
+/* Everything before `upto` is the responder's. Descriptor first, then the slots. The rest follows if it is very much. */
 void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto);
 /* The responder refused at pos, or (syndrome 0) will never answer: the flow's bytes have failed, loudly. */
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome);

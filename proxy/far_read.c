@@ -50,7 +50,7 @@ static void op_end(struct proxy *p, struct far_flow *f, struct rd_op *op)
 /* A responder knows more than an edge that has been restarted: it answers the first request that is repeated with an
  * ACK of the last one it ever had. What has not been sent again is not among the operations yet. Returns the first one
  * with responses of its own before upto, else upto. */
-static uint64_t stop_at_unsent(struct proxy *p, const struct far_flow *f, uint64_t upto)
+static uint64_t stop_at_unsent(struct proxy *p, struct far_flow *f, uint64_t upto)
 {
 	for (uint64_t pos = max_u64(f->pos_tx, f->pos_acked); pos < min_u64(upto, f->pos_rx);) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos);
@@ -60,6 +60,12 @@ static uint64_t stop_at_unsent(struct proxy *p, const struct far_flow *f, uint64
 			break; /* cannot be: all before pos_rx is here */
 		if (h->flags & SF_OWN_RESPONSE && roce_op(h->opcode)->flags & ROP_VALID)
 			return pos;
+		if (!work_take(p)) {
+			f->settling = true;
+			f->pos_ack_seen = max_u64(f->pos_ack_seen, upto);
+			far_work_later(p, f);
+			return pos;
+		}
 		pos += max_u64(h->psns, 1);
 	}
 	return upto;

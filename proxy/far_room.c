@@ -89,9 +89,11 @@ void far_make_room(struct proxy *p)
 		return;
 	if (p->now_ns < p->far_evict_ns)
 		return;
-	for (uint32_t i = 0; i < LOOK_STEP; i++) {
-		if (gives_way(p, &p->far[p->far_evict_at]))
+	for (uint32_t i = 0; i < LOOK_STEP && work_take(p); i++) {
+		if (gives_way(p, &p->far[p->far_evict_at])) {
+			work_done(p, EVICT_STEP);
 			return;
+		}
 		p->far_evict_at = (p->far_evict_at + 1) % p->cfg.max_flows;
 		if (p->far_evict_at == 0) {
 			p->far_evict_ns = p->now_ns + LOOK_AGAIN_NS;

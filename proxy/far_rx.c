@@ -31,6 +31,10 @@ void far_advance_rx(struct proxy *p, struct far_flow *f)
 
 		if (h->state != SLOT_COMMITTED || h->psns == 0)
 			break; /* psns 0: a READ whose PMTU is not known yet */
+		if (!work_take(p)) {
+			far_work_later(p, f);
+			break;
+		}
 		asked |= (h->flags & SF_ACK_REQ) != 0;
 		f->pos_rx += h->psns;
 	}
@@ -101,13 +105,17 @@ void far_drop_below_base(struct proxy *p, struct far_flow *f)
 	for (; f->pos_low < f->pos_base; f->pos_low++) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_low);
 
+		if (!work_take(p)) {
+			far_work_later(p, f);
+			return;
+		}
 		if (slot != SLOT_NONE)
 			slot_release(p, slot);
 	}
 }
 
 /* The first to name the flow fixes its name; what bears another is not of this flow. */
-static bool same_name(struct far_flow *f, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
+static bool same_name(struct proxy *p, struct far_flow *f, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
 {
 	if (f->named)
 		return f->dest_qpn == dest_qpn && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst);
@@ -115,6 +123,7 @@ static bool same_name(struct far_flow *f, const struct ip_addr *src, const struc
 	f->src = *src;
 	f->dst = *dst;
 	f->dest_qpn = dest_qpn;
+	idx_hash_put(&p->far_by_dest, far_dest_hash(src, dst, dest_qpn), f->idx);
 	return true;
 }
 
@@ -122,7 +131,7 @@ static bool same_name(struct far_flow *f, const struct ip_addr *src, const struc
  * before. Whatever walks positions of a flow relies on it. */
 static bool base_possible(const struct far_flow *f, uint64_t base)
 {
-	if (base >> 42)
+	if (base >= POS_END)
 		return false;
 	if (f->open)
 		return base >= f->pos_base || f->pos_base - base <= BELOW_BASE_REACH;
@@ -175,7 +184,7 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 		return;
 	}
 	f->mode = o->flags & WOF_HOST_MODE ? ACK_MODE_HOST : o->flags & WOF_FAR_MODE ? ACK_MODE_FAR : ACK_MODE_NEAR;
-	if (!same_name(f, &o->src, &o->dst, o->dest_qpn)) {
+	if (!same_name(p, f, &o->src, &o->dst, o->dest_qpn)) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
@@ -214,7 +223,7 @@ static bool complete(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_
 
 	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || !entries_behind(h, &pkt, &waits) ||
 	    (pkt.class != ROCE_RC_REQUEST && pkt.class != ROCE_RC_UNKNOWN) || pkt.psn != pos_psn(h->pos) ||
-	    !same_name(f, &pkt.src, &pkt.dst, pkt.dest_qpn)) {
+	    !same_name(p, f, &pkt.src, &pkt.dst, pkt.dest_qpn)) {
 		slot_release(p, slot);
 		drop(p, DROP_WAN_BAD_FRAME);
 		return false;
@@ -251,7 +260,7 @@ static uint32_t place(struct proxy *p, struct lane *l, struct far_flow *f, const
 /* A position that the flow may have: not absurd, and not further below its beginning than a near edge would go. */
 static bool in_reach(const struct far_flow *f, uint64_t pos)
 {
-	if (pos >> 42)
+	if (pos >= POS_END)
 		return false;
 	if (f->open)
 		return pos < f->pos_acked + FLOW_SPAN_MAX && (f->base_fixed || pos + BELOW_BASE_REACH >= f->pos_base);

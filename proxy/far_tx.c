@@ -213,8 +213,8 @@ void far_go_back(struct proxy *p, struct far_flow *f, uint64_t pos)
 	for (uint64_t at = f->pos_acked; at < f->pos_tx;) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, at);
 
-		if (slot == SLOT_NONE)
-			break;
+		if (slot == SLOT_NONE || !work_take(p))
+			break; /* so much more may be out for a while */
 		f->bytes_out += arena_hdr(p->arena, slot)->len;
 		at += arena_hdr(p->arena, slot)->psns ? arena_hdr(p->arena, slot)->psns : 1;
 	}

@@ -56,13 +56,18 @@ double fec_measure_burst(const struct fec_measure *m)
 	return m->bursts > 0 && m->lost > m->bursts ? m->lost / m->bursts : 1;
 }
 
+static double fourth(double v)
+{
+	v *= v;
+	return v * v;
+}
+
 /* e^-x for x >= 0: e^(x/1024) by its series, squared ten times. (libm is not of the core.) */
 static double exp_minus(double x)
 {
 	double y = x / 1024, e = 1 + y * (1 + y / 2 * (1 + y / 3 * (1 + y / 4 * (1 + y / 5))));
 
-	for (unsigned i = 0; i < 10; i++)
-		e *= e;
+	e = fourth(fourth(fourth(fourth(fourth(e)))));
 	return 1 / e;
 }
 
@@ -84,9 +89,15 @@ struct losses {
 	unsigned n;
 };
 
-static struct losses losses_of(unsigned numbers, unsigned depth, double loss, double burst)
+/* How likely a burst that took one of a group takes the next of it, too. */
+static double goes_on(unsigned depth, double burst)
 {
-	struct losses s = {.mean = numbers * loss, .q = power(1 - 1 / (burst > 1 ? burst : 1), depth)};
+	return power(1 - 1 / (burst > 1 ? burst : 1), depth);
+}
+
+static struct losses losses_of(unsigned numbers, double loss, double q)
+{
+	struct losses s = {.mean = numbers * loss, .q = q};
 
 	s.batches = s.mean * (1 - s.q);
 	s.p = exp_minus(s.batches);
@@ -103,15 +114,20 @@ static void losses_next(struct losses *s)
 	s->within += n * s->p;
 }
 
-double fec_left_over(const struct fec_plan *plan, double loss, double burst)
+static double left_over(const struct fec_plan *plan, double loss, double q)
 {
-	struct losses s = losses_of((unsigned)plan->k + plan->m, plan->depth, loss, burst);
+	struct losses s = losses_of((unsigned)plan->k + plan->m, loss, q);
 
 	if (s.mean <= 0)
 		return 0;
 	while (s.n < plan->m)
 		losses_next(&s);
 	return s.within < s.mean ? 1 - s.within / s.mean : 0;
+}
+
+double fec_left_over(const struct fec_plan *plan, double loss, double burst)
+{
+	return left_over(plan, loss, goes_on(plan->depth, burst));
 }
 
 static double cost_of(const struct fec_plan *p)
@@ -145,7 +161,7 @@ static unsigned m_most(unsigned k, unsigned depth)
 }
 
 /* All m for that k and depth, from what is lost on average. */
-static void try_groups(struct best *b, unsigned k, unsigned depth, unsigned repairs, double loss, double burst)
+static void try_groups(struct best *b, unsigned k, unsigned depth, unsigned repairs, double loss, double q)
 {
 	struct fec_plan p = {.k = (uint8_t)k, .depth = (uint8_t)depth};
 	unsigned most = m_most(k, depth), m = (unsigned)(k * loss);
@@ -159,7 +175,7 @@ static void try_groups(struct best *b, unsigned k, unsigned depth, unsigned repa
 		double left;
 
 		p.m = (uint8_t)m;
-		left = fec_left_over(&p, loss, burst);
+		left = left_over(&p, loss, q);
 		if (left <= FEC_LEFT_MOST && cost_of(&p) <= b->full)
 			cheaper(&b->most, &p);
 		if (cost_of(&p) <= b->afford && (!b->fewest.k || left < b->fewest_left)) {
@@ -199,15 +215,15 @@ static void try_all(struct best *b, double loss, double burst, const struct fec_
 	unsigned repairs = repairs_most(line);
 
 	for (unsigned d = 0; d < sizeof(depths) && (d == 0 || depths[d] <= line->block_datagrams); d++) {
-		double most = line->block_datagrams / depths[d];
+		double most = line->block_datagrams / depths[d], q = goes_on(depths[d], burst);
 		unsigned k = most > FEC_K_MAX ? FEC_K_MAX : most < 1 ? 1 : (unsigned)most;
 
 		if (d > 0 && burst < 1.05)
 			break; /* it would only take longer */
-		try_groups(b, k, depths[d], repairs, loss, burst);
+		try_groups(b, k, depths[d], repairs, loss, q);
 		for (unsigned i = 0; i < sizeof(sizes); i++)
 			if (sizes[i] < k)
-				try_groups(b, sizes[i], depths[d], repairs, loss, burst);
+				try_groups(b, sizes[i], depths[d], repairs, loss, q);
 	}
 }
 

@@ -66,7 +66,7 @@ size_t lan_turn_tx(struct proxy *p, struct lan_tx *tx)
 {
 	struct dnode *n, *m;
 
-	while ((n = dlist_first(&p->lan_ready))) {
+	while ((n = dlist_first(&p->lan_ready)) && work_take(p)) {
 		struct hostpair *hp = dlist_entry(n, struct hostpair, turn_node);
 		struct lan_host *h = &p->lan_hosts[hp->lan_host];
 		struct far_flow *f;

@@ -28,6 +28,7 @@
 void near_set_base(struct near_flow *f, uint64_t pos)
 {
 	f->pos_base = f->pos_next = f->pos_acked = f->pos_far = f->pos_reported = f->pos_settled = f->pos_wan = pos;
+	f->pos_freed = f->pos_free_to = pos;
 	f->msn_next = f->msn_settled = f->msn_acked = 0;
 	f->msn_hint_span = 0;
 	f->template_len = f->doubted ? 0 : f->template_len; /* what it would say was counted from another place */
@@ -67,12 +68,10 @@ struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_
 void near_free_slots(struct proxy *p, struct near_flow *f)
 {
 	near_ops_retire(p, f, true);
-	for (uint64_t pos = f->pos_settled; f->held_bytes && pos < f->pos_held; pos++) {
-		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
-
-		if (slot != SLOT_NONE)
-			slot_release(p, slot);
-	}
+	f->pos_free_to = max_u64(max_u64(f->pos_next, f->pos_held), f->pos_free_to);
+	f->back_at = f->back_to = 0;
+	f->absorbing = false;
+	near_work(p, f);
 }
 
 void near_close(struct proxy *p, struct near_flow *f)
@@ -105,6 +104,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 	barrier_mark(p, f);
 	near_store(p, f);
 	p->near_used--;
+	near_place_left(p, f);
 	if (newer)
 		near_wan_kick(p, newer);
 }

@@ -59,6 +59,16 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci);
  * next is taken for its owner; one that was used tells a new life by itself (near_stranger.c). */
 void near_cm_over(struct proxy *p, const struct near_cm_info *ci);
 
+/* A slot of the place is free. If it was the last one, and the flow is over, the place is. */
+static inline void near_place_left(struct proxy *p, struct near_flow *f)
+{
+	if (!f->used && !f->held_bytes && !f->nresps && !dnode_on(&f->work_node) && !dnode_on(&f->free_node))
+		dlist_append(&p->near_free, &f->free_node);
+}
+
+/* Goes on with what a call has left of the flow, or has just begun. Leaves the rest for the next tick. */
+void near_work(struct proxy *p, struct near_flow *f);
+
 /* The newest life of a key (VLAN id, hosts, destination QPN), NULL if there is none. */
 struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                             uint16_t vlan_tci);
@@ -142,8 +152,8 @@ void near_session_start(struct proxy *p, struct near_flow *f);
 void near_rebuild(struct proxy *p);
 /* A request below pos_settled, found in the arena: its operation was answered, and is kept. */
 void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot);
-/* True if a response at pos belongs to an operation that is open or kept. After near_rebuild_finish(). */
-bool near_resp_wanted(const struct proxy *p, uint32_t flow, uint64_t pos);
+/* A response, found in the arena: its operation's, which is open or kept, or else freed. After near_rebuild_finish(). */
+void near_resp_adopt(struct proxy *p, uint32_t slot);
 /* And from their slots, after these have been counted (held_bytes; ooo_pkts: all of them). */
 void near_rebuild_finish(struct proxy *p);
 

@@ -46,35 +46,49 @@ static bool keep(const struct proxy *p, const struct near_flow *f, const struct 
 	return f->ops_done <= (FAULT(FAULT_FEW_ANSWERS_KEPT) ? 16 : OPS_KEPT) && p->now_ns < op->done_ns + keep_ns(p);
 }
 
-static void forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
+/* Its responses are freed by the next ticks. One whose request is not below pos_freed has it freed when that comes by. */
+void near_op_free(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
 
-	if (slot != SLOT_NONE && op->pos < f->pos_settled) {
+	if (slot != SLOT_NONE && op->pos < f->pos_freed) {
 		f->kept_bytes -= arena_class_bytes(arena_hdr(p->arena, slot)->len);
 		slot_release(p, slot);
 	}
-	for (uint32_t i = 0; i < op->psns; i++) {
-		slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, op->pos + i);
-		if (slot != SLOT_NONE)
-			slot_release(p, slot);
-	}
+	rd_op_give(p, op);
+}
+
+static void forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
 	f->ops_done -= op->done_ns != 0;
 	f->repeats -= op->done_ns && op->due;
 	f->nops--;
 	near_room_end(p, f, op);
-	rd_op_give(p, op);
+	near_op_free(p, f, op);
+}
+
+static void forget_all(struct proxy *p, struct near_flow *f)
+{
+	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next)
+		near_room_end(p, f, dlist_entry(n, struct rd_op, node));
+	dlist_move_all(&f->ops_dead, &f->ops);
+	f->op_open = NULL;
+	f->nops = f->ops_done = f->repeats = 0;
 }
 
 void near_ops_retire(struct proxy *p, struct near_flow *f, bool all)
 {
 	if (all)
-		f->op_open = NULL;
+		forget_all(p, f);
 	while (!dlist_empty(&f->ops)) {
 		struct rd_op *op = dlist_entry(dlist_first(&f->ops), struct rd_op, node);
 
-		if (!all && keep(p, f, op))
+		if (keep(p, f, op))
 			break;
+		if (!work_take(p)) {
+			timer_set(&p->timers, &f->retire, p->now_ns);
+			return;
+		}
 		forget(p, f, op);
 	}
 	if (f->ops_done) {
@@ -109,9 +123,14 @@ void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot)
 	f->held_bytes += arena_class_bytes(h->len);
 }
 
-bool near_resp_wanted(const struct proxy *p, uint32_t flow, uint64_t pos)
+void near_resp_adopt(struct proxy *p, uint32_t slot)
 {
-	const struct near_flow *f = &p->near[flow];
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct near_flow *f = &p->near[h->flow];
+	struct rd_op *op = near_resp_op(f, h->pos);
 
-	return near_op_at(f, pos) || (f->psns_unknown && pos >= f->pos_next); /* of a READ whose end is not known */
+	if (op)
+		dlist_append(&op->resps, &arena_meta(p->arena, slot)->node);
+	else
+		slot_release(p, slot);
 }

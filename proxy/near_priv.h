@@ -20,6 +20,8 @@
  * queue pair that has the number now. */
 void near_requester_enter(struct proxy *p, struct near_flow *f);
 void near_requester_leave(struct proxy *p, struct near_flow *f);
+/* True if the requester's QPN was seen in a younger connection between the same hosts. */
+bool near_requester_younger(struct proxy *p, const struct near_flow *f);
 /* Hash of the flow's key in near_by_key. */
 uint32_t near_flow_hash(const struct near_flow *f);
 /* Makes place idx an empty flow: lists and timers initialised, retries as configured. */
@@ -160,7 +162,13 @@ void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns);
 /* pmtu in bytes: 256, 512, 1024, 2048 or 4096. */
 void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu);
 
+/* The operation that a response at pos is of; NULL: none. near_resp.c. */
+struct rd_op *near_resp_op(const struct near_flow *f, uint64_t pos);
+
 /* --- answers that are kept: near_keep.c --- */
+
+/* An operation that is forgotten: gives back its request and its record. */
+void near_op_free(struct proxy *p, struct near_flow *f, struct rd_op *op);
 
 /* Forgets answered operations with their responses: those kept for long enough, or all, open ones too. */
 void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);

@@ -47,14 +47,25 @@ static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *o
 	response_here(p, f, op, slot, &pkt);
 }
 
+/* The one whose length in PSNs is not known owns what comes behind it. */
+struct rd_op *near_resp_op(const struct near_flow *f, uint64_t pos)
+{
+	struct rd_op *op = near_op_at(f, pos);
+
+	return op || !f->psns_unknown || pos < f->pos_next ? op : near_op_at(f, f->pos_next - 1);
+}
+
 static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op, const struct lane *l,
                           const struct wan_packet *w)
 {
 	uint32_t slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id,
 	                          op->room || w->pos == op->next);
 
-	if (slot != SLOT_NONE)
-		near_room_use(p, f, op);
+	if (slot == SLOT_NONE)
+		return slot;
+	near_room_use(p, f, op);
+	dlist_append(&(near_resp_op(f, w->pos) ? near_resp_op(f, w->pos) : op)->resps,
+	             &arena_meta(p->arena, slot)->node);
 	return slot;
 }
 

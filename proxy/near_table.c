@@ -77,6 +77,20 @@ void near_requester_enter(struct proxy *p, struct near_flow *f)
 	f->requester_known = true;
 }
 
+bool near_requester_younger(struct proxy *p, const struct near_flow *f)
+{
+	uint32_t h = requester_hash(f), i = h, idx;
+
+	while ((idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE) {
+		const struct near_flow *n = &p->near[idx];
+
+		if (n->born > f->born && n->pairing != PAIR_LEARNING && n->requester_qpn == f->requester_qpn &&
+		    ip_addr_eq(&n->src, &f->src) && ip_addr_eq(&n->dst, &f->dst))
+			return true;
+	}
+	return false;
+}
+
 void near_requester_leave(struct proxy *p, struct near_flow *f)
 {
 	if (f->requester_known)
@@ -120,22 +134,13 @@ struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc)
 	return f;
 }
 
-/* There is a free one. */
-static uint32_t take_index(struct proxy *p)
-{
-	uint32_t idx;
-
-	do
-		idx = p->near_free_hint++ % p->cfg.max_flows;
-	while (p->near[idx].used);
-	return idx;
-}
-
 void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 {
+	dlist_remove(&f->free_node);
 	memset(f, 0, sizeof(*f));
 	f->used = true;
 	f->idx = idx;
+	dlist_init(&f->ops_dead);
 	f->rnr_retry = p->cfg.rnr_retry_infinite ? RNR_RETRY_INFINITE : 0;
 	dlist_init(&f->ops);
 	timer_init(&f->patience, TK_PATIENCE, idx);
@@ -147,15 +152,18 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 	timer_set(&p->timers, &f->retire, p->now_ns + FORSAKEN_NS);
 }
 
-/* The paired flow that was silent for longest, and for idle_ns at least: forgetting it loses nothing that was ACKed,
- * and if it speaks again it is opened and paired again. */
+/* A paired flow that was silent for idle_ns at least, of the next ones in the table the one that was for longest:
+ * forgetting it loses nothing that was ACKed, and if it speaks again it is opened and paired again. */
 static struct near_flow *find_victim(struct proxy *p, uint64_t idle_ns)
 {
 	struct near_flow *victim = NULL;
 
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		struct near_flow *f = &p->near[i];
+	while (work_take(p)) {
+		struct near_flow *f = &p->near[p->near_evict_at];
 
+		p->near_evict_at = (p->near_evict_at + 1) % p->cfg.max_flows;
+		if (p->near_evict_at == 0 && !victim)
+			p->near_full_until_ns = p->now_ns + LOOK_AGAIN_NS; /* unless one is found now */
 		if (!f->used || f->pos_settled != f->pos_next || f->older || f->newer || f->ooo_pkts)
 			continue;
 		if (p->now_ns < f->last_rx_ns + idle_ns)
@@ -178,8 +186,6 @@ static bool make_place(struct proxy *p, bool paired)
 	victim = find_victim(p, paired ? IDLE_PAIRED_NS : IDLE_UNPAIRED_NS);
 	if (victim)
 		near_close(p, victim);
-	else
-		p->near_full_until_ns = p->now_ns + LOOK_AGAIN_NS;
 	return victim != NULL;
 }
 
@@ -190,10 +196,12 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 
 	if (!paired && !near_unpaired_admit(p, src))
 		return NULL;
-	if (p->near_used == p->cfg.max_flows && !make_place(p, paired))
+	if (dlist_empty(&p->near_free) && !make_place(p, paired))
 		return NULL;
-	idx = take_index(p);
-	f = &p->near[idx];
+	if (dlist_empty(&p->near_free))
+		return NULL; /* there will be one when its slots are free */
+	f = dlist_entry(dlist_first(&p->near_free), struct near_flow, free_node);
+	idx = (uint32_t)(f - p->near);
 	near_flow_init(p, f, idx);
 	f->inc = ++p->near_inc[idx];
 	f->born = ++p->births;

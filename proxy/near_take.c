@@ -74,7 +74,7 @@ static bool evict_highest(struct proxy *p, struct near_flow *f)
 {
 	if (FAULT(FAULT_NO_EVICT))
 		return false;
-	while (f->ooo_pkts && f->pos_held > f->pos_next + 1) {
+	while (f->ooo_pkts && f->pos_held > f->pos_next + 1 && work_take(p)) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, --f->pos_held);
 
 		if (slot == SLOT_NONE)
@@ -189,12 +189,18 @@ static bool held_may_be_rest(struct proxy *p, const struct near_flow *f, uint32_
 
 void near_absorb_held(struct proxy *p, struct near_flow *f)
 {
+	f->absorbing = false;
 	while (f->ooo_pkts) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_next);
 		struct slot_hdr *h;
 
 		if (slot == SLOT_NONE)
 			break;
+		if (!work_take(p)) {
+			f->absorbing = true;
+			dlist_append_once(&p->near_work, &f->work_node);
+			return;
+		}
 		h = arena_hdr(p->arena, slot);
 		if (held_may_be_rest(p, f, slot)) {
 			near_drop_held(p, f, slot);
@@ -266,6 +272,8 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	bool unknown;
 	uint32_t psns = psns_of(f, pkt, &unknown), slot;
 
+	if (f->absorbing)
+		return drop(p, DROP_LAN_DUPLICATE); /* it is here, and about to be taken */
 	if (!near_in_sequence(f, pkt->opcode))
 		return drop(p, DROP_LAN_SEQUENCE);
 	if (psns > FLOW_SPAN_MAX / 2)

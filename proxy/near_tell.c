@@ -23,6 +23,7 @@
  * at. */
 #include "near_priv.h"
 
+#include "far.h"
 #include "pair.h"
 
 #define IDLE_NS       100000000ull /* and two round trips: a host whose last requests were lost asks for them again, */
@@ -59,20 +60,16 @@ static bool more_comes(const struct proxy *p, const struct far_flow *r)
 }
 
 /* Whether the requester's QPN has been seen in another connection between the two hosts since the flow failed. */
-static bool qpn_taken(const struct proxy *p, const struct near_flow *f)
+static bool qpn_taken(struct proxy *p, const struct near_flow *f)
 {
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		const struct near_flow *n = &p->near[i];
-		const struct far_flow *r = &p->far[i];
+	uint32_t i = far_dest_hash(&f->dst, &f->src, f->requester_qpn);
+	const struct far_flow *r;
 
-		if (n->used && n->born > f->born && n->pairing != PAIR_LEARNING &&
-		    n->requester_qpn == f->requester_qpn && ip_addr_eq(&n->src, &f->src) &&
-		    ip_addr_eq(&n->dst, &f->dst))
+	if (near_requester_younger(p, f))
+		return true;
+	while ((r = far_by_dest(p, &f->dst, &f->src, f->requester_qpn, &i)))
+		if (r->requester_qpn != f->dest_qpn && r->last_progress_ns > f->tell_ns)
 			return true;
-		if (r->used && r->dest_qpn == f->requester_qpn && r->requester_qpn != f->dest_qpn &&
-		    r->last_progress_ns > f->tell_ns && ip_addr_eq(&r->src, &f->dst) && ip_addr_eq(&r->dst, &f->src))
-			return true;
-	}
 	return false;
 }
 

@@ -117,9 +117,9 @@ static struct unpaired_source *greediest(struct proxy *p, bool unknown)
 }
 
 /* The source's flow that was heard longest ago. Not one that an older life waits for, or that waits for a newer one. */
-static struct near_flow *quietest(const struct unpaired_source *s, bool unknown)
+static struct near_flow *quietest(struct proxy *p, const struct unpaired_source *s, bool unknown)
 {
-	for (struct dnode *n = s->flows.next; n != &s->flows; n = n->next) {
+	for (struct dnode *n = s->flows.next; n != &s->flows && work_take(p); n = n->next) {
 		struct near_flow *f = dlist_entry(n, struct near_flow, unpaired_node);
 
 		if (!f->older && !f->newer && (f->src_unknown || !unknown))
@@ -131,7 +131,7 @@ static struct near_flow *quietest(const struct unpaired_source *s, bool unknown)
 /* Forgets the source's quietest flow, if it has been quiet for so long. */
 static bool evict(struct proxy *p, const struct unpaired_source *s, bool unknown, uint64_t quiet_ns)
 {
-	struct near_flow *f = quietest(s, unknown);
+	struct near_flow *f = quietest(p, s, unknown);
 
 	if (!f || p->now_ns < f->last_rx_ns + quiet_ns)
 		return false;

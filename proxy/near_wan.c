@@ -29,9 +29,7 @@ static void settle_slot(struct proxy *p, struct near_flow *f, uint32_t slot)
 void near_settle(struct proxy *p, struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
-	uint64_t target = min_u64(f->pos_reported, f->pos_next), pos = f->pos_settled, held = near_held(f);
-	uint64_t from = pos;
-	uint32_t msn = f->msn_settled;
+	uint64_t target = min_u64(f->pos_reported, f->pos_next);
 
 	if (!f->msn_known)
 		return;
@@ -39,51 +37,61 @@ void near_settle(struct proxy *p, struct near_flow *f)
 		target = op->pos;
 	if (target <= f->pos_settled)
 		return;
-	while (pos < target) { /* first what the descriptor must say ... */
-		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
-
-		if (slot == SLOT_NONE) {
-			pos++;
-			continue;
-		}
-		msn = arena_hdr(p->arena, slot)->msn;
-		pos += arena_hdr(p->arena, slot)->psns;
-	}
-	pos = f->pos_settled;
-	f->pos_settled = target;
-	f->msn_settled = msn;
+	f->msn_settled = near_msn_at(p, f, target);
+	f->pos_settled = target; /* first what the descriptor must say ... */
 	if (!FAULT(FAULT_NEAR_FREES_FIRST))
 		near_store(p, f);
-	while (pos < target) { /* ... then free */
-		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos), psns = 1;
+	f->pos_free_to = max_u64(f->pos_free_to, target);
+	f->last_progress_ns = p->now_ns;
+	f->pos_wan = max_u64(f->pos_wan, f->pos_settled);
+	near_work(p, f); /* ... then free */
+}
+
+/* --- what is left for later --- */
+
+static void free_some(struct proxy *p, struct near_flow *f)
+{
+	uint64_t from = f->pos_freed, held = near_held(f);
+
+	while (f->pos_freed < f->pos_free_to && work_take(p)) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_freed), psns = 1;
 
 		if (slot != SLOT_NONE) {
 			psns = arena_hdr(p->arena, slot)->psns;
 			settle_slot(p, f, slot);
 		}
-		pos += psns;
+		f->pos_freed += psns;
+		if (!f->held_bytes)
+			f->pos_freed = max_u64(f->pos_freed, f->pos_free_to);
 	}
-	share_drained(p, &f->share, held - near_held(f), target - from);
-	f->last_progress_ns = p->now_ns;
-	f->pos_wan = max_u64(f->pos_wan, f->pos_settled);
+	if (f->pos_freed > from)
+		share_drained(p, &f->share, held - near_held(f), f->pos_freed - from);
 }
 
-/* The far edge has given up what came at and beyond `from`, to make room for others; it is sent again as credit
- * allows. References of the sent map to these slots are void: whatever becomes of the datagrams under way says nothing
- * about what the far edge has now. */
-static void take_back(struct proxy *p, struct near_flow *f, uint64_t from)
+/* Requests of forgotten operations. */
+static void free_dead_ops(struct proxy *p, struct near_flow *f)
 {
-	from = max_u64(from, f->pos_settled);
-	for (uint64_t pos = from; pos < f->pos_wan;) {
-		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
+	struct dnode *n;
+
+	while ((n = dlist_first(&f->ops_dead)) && work_take(p))
+		near_op_free(p, f, dlist_entry(n, struct rd_op, node));
+}
+
+/* References of the sent map to slots that the far edge has given up are void: whatever becomes of the datagrams under
+ * way says nothing about what the far edge has now. */
+static void take_back_some(struct proxy *p, struct near_flow *f)
+{
+	f->back_at = max_u64(f->back_at, f->pos_settled);
+	while (f->back_at < f->back_to && work_take(p)) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->back_at);
 		struct slot_meta *m;
 
 		if (slot == SLOT_NONE) {
-			pos++;
+			f->back_at++;
 			continue;
 		}
 		m = arena_meta(p->arena, slot);
-		pos += arena_hdr(p->arena, slot)->psns;
+		f->back_at += arena_hdr(p->arena, slot)->psns;
 		slot_unsent(p, slot);
 		dlist_remove(&m->node);
 		m->queued = SQ_NONE;
@@ -91,9 +99,45 @@ static void take_back(struct proxy *p, struct near_flow *f, uint64_t from)
 		m->in_flight = m->copies = 0;
 		m->gen++;
 	}
+}
+
+static bool work_is_left(const struct near_flow *f)
+{
+	return f->pos_freed < f->pos_free_to || !dlist_empty(&f->ops_dead) || f->back_at < f->back_to || f->absorbing;
+}
+
+void near_work(struct proxy *p, struct near_flow *f)
+{
+	bool later = dnode_on(&f->work_node);
+
+	free_some(p, f);
+	free_dead_ops(p, f);
+	take_back_some(p, f);
+	if (f->absorbing)
+		near_absorb_held(p, f);
+	if (work_is_left(f)) {
+		dlist_append_once(&p->near_work, &f->work_node);
+		return;
+	}
+	dlist_remove(&f->work_node);
+	near_place_left(p, f);
+	if (later && f->used)
+		near_wan_kick(p, f);
+}
+
+/* The far edge has given up what came at and beyond `from`, to make room for others; it is sent again as credit
+ * allows. */
+static void take_back(struct proxy *p, struct near_flow *f, uint64_t from)
+{
+	from = max_u64(from, f->pos_settled);
+	if (from < f->pos_wan || f->back_at < f->back_to) {
+		f->back_to = max_u64(f->back_at < f->back_to ? f->back_to : 0, f->pos_wan);
+		f->back_at = from; /* what was told already is told again */
+	}
 	f->pos_wan = min_u64(f->pos_wan, from);
 	f->pos_far = max_u64(f->pos_reported, min_u64(f->pos_far, from));
 	count(p, CTR_CREDIT_TAKEN_BACK, 1);
+	near_work(p, f);
 }
 
 /* Credit only grows, but for a new round: reports overtake each other, and an old round's says nothing any more. */
@@ -291,11 +335,13 @@ bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot)
 {
 	struct lane *l = lane_of(p, f->lane);
 
-	while (f->pos_wan < f->pos_next) {
+	while (f->pos_wan < f->pos_next && f->back_at >= f->back_to) {
 		const struct slot_hdr *h;
 
 		*slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_wan);
 		if (*slot == SLOT_NONE) {
+			if (!work_take(p))
+				return false;
 			f->pos_wan++;
 			continue;
 		}

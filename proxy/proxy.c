@@ -51,6 +51,7 @@ static void requeue_slots(struct proxy *p)
 void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_t now_ns)
 {
 	p->now_ns = now_ns;
+	p->work_left = UINT32_MAX; /* of everything that is here */
 	p->session = *s;
 	p->session_on = true;
 	p->sessions++;
@@ -118,6 +119,12 @@ int proxy_wan_lane(const uint8_t *dgram, size_t len)
 	return wan_hdr_get(dgram, len, &h) == DROP_NONE ? h.lane : -1;
 }
 
+static void begin_call(struct proxy *p, uint64_t now_ns)
+{
+	p->now_ns = now_ns;
+	p->work_left = CALL_WORK;
+}
+
 /* --- packets in --- */
 
 enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len, uint16_t vlan_tci)
@@ -129,7 +136,7 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 
 	arena_fetch(p->arena);
 	d = roce_parse(l3, len, &pkt);
-	p->now_ns = now_ns;
+	begin_call(p, now_ns);
 	if (p->cfg.barrier != BARRIER_OFF && (d == DROP_LAN_NOT_ROCE || d == DROP_LAN_FRAGMENT || d == DROP_LAN_NOT_IP))
 		return ip_rx(p, l3, len, vlan_tci, d);
 	if (d != DROP_NONE)
@@ -163,7 +170,7 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 	struct wan_hdr h;
 	enum proxy_drop d = wan_hdr_get(dgram, len, &h);
 
-	p->now_ns = now_ns;
+	begin_call(p, now_ns);
 	if (d != DROP_NONE)
 		return drop(p, d);
 	if (!proxy_owns_lane(p, h.lane))
@@ -255,19 +262,41 @@ static void on_timer(struct proxy *p, const struct timer *t)
 	}
 }
 
+#define TIMER_WORK 4 /* of CALL_WORK: what a timer does beside its packets */
+
+/* What earlier calls have left. Each flow gets what there is, in turn. */
+static void go_on(struct proxy *p)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&p->near_work)) && work_take(p)) {
+		dlist_rotate(&p->near_work);
+		near_work(p, dlist_entry(n, struct near_flow, work_node));
+	}
+	while ((n = dlist_first(&p->far_work)) && work_take(p))
+		far_work(p, dlist_entry(n, struct far_flow, work_node));
+	while ((n = dlist_first(&p->dead_slots)) && work_take(p))
+		slot_release(p, slot_of_meta(p, dlist_entry(n, struct slot_meta, node)));
+}
+
 void proxy_tick(struct proxy *p, uint64_t now_ns)
 {
 	struct timer *t;
 
-	p->now_ns = now_ns;
-	while ((t = timer_pop(&p->timers, now_ns)))
+	begin_call(p, now_ns);
+	while (p->work_left > CALL_WORK / 2 && (t = timer_pop(&p->timers, now_ns))) {
 		on_timer(p, t);
+		work_done(p, TIMER_WORK);
+	}
+	go_on(p);
 }
 
 uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns)
 {
 	uint64_t next = timer_next(&p->timers);
 
+	if (!dlist_empty(&p->near_work) || !dlist_empty(&p->far_work) || !dlist_empty(&p->dead_slots))
+		return now_ns;
 	if (!dlist_empty(&p->mouth) || !dlist_empty(&p->far_cnps) || !dlist_empty(&p->lan_ready) ||
 	    !dlist_empty(&p->parcels) || !dlist_empty(&p->resp_list))
 		return now_ns;
@@ -283,7 +312,7 @@ static size_t tx_mouth(struct proxy *p, struct lan_tx *tx)
 	struct dnode *n;
 	size_t len;
 
-	while ((n = dlist_first(&p->mouth))) {
+	while ((n = dlist_first(&p->mouth)) && work_take(p)) {
 		dlist_remove(n);
 		len = mouth_speak(p, dlist_entry(n, struct near_flow, mouth_node), tx);
 		if (len)
@@ -297,7 +326,7 @@ static size_t tx_response(struct proxy *p, struct lan_tx *tx)
 	struct dnode *n;
 	size_t len;
 
-	while ((n = dlist_first(&p->resp_list))) {
+	while ((n = dlist_first(&p->resp_list)) && work_take(p)) {
 		len = near_resp_tx(p, dlist_entry(n, struct near_flow, resp_node), tx);
 		if (len) {
 			dlist_rotate(&p->resp_list);
@@ -311,7 +340,7 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 {
 	size_t len;
 
-	p->now_ns = now_ns;
+	begin_call(p, now_ns);
 	len = tx_mouth(p, tx);
 	if (!len)
 		len = far_cnp_tx(p, tx);
@@ -346,7 +375,7 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 	struct dnode *n = p->lane_list.next, *next, *last = p->lane_list.prev;
 	bool more = n != &p->lane_list;
 
-	p->now_ns = now_ns;
+	begin_call(p, now_ns);
 	p->pacer_blocked = false;
 	if (cap < wan_spread_payload_max(p))
 		return 0;
@@ -374,8 +403,8 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 		}
 		if (held)
 			p->pacer_blocked = true;
-		else
-			dlist_remove(n);
+		else if (p->work_left || !wan_lane_has_packets(l))
+			dlist_remove(n); /* else it has more to look at in the next call */
 	}
 	note_waiting(p, p->pacer_blocked);
 	return 0;

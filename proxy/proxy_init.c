@@ -19,6 +19,7 @@
 
 #ifdef PROXY_FAULTS
 bool proxy_faults[FAULT_COUNT], proxy_fault_asked[FAULT_COUNT];
+uint64_t proxy_pos_origin = 1ull << 40;
 #endif
 
 /* --- memory --- */
@@ -67,7 +68,7 @@ static uint32_t ring_len(const struct proxy_config *c)
 	return n;
 }
 
-#define NCELLS 8 /* tables of keys; the last one is of the barrier's queues */
+#define NCELLS 9 /* tables of keys; the last one is of the barrier's queues */
 
 struct blocks {
 	struct proxy *p;
@@ -191,6 +192,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	idx_hash_init(&p->barrier.pair_by_hosts, k->cells[4], size);
 	idx_hash_init(&p->host_by_addr, k->cells[5], size);
 	idx_hash_init(&p->near_by_requester, k->cells[6], size);
+	idx_hash_init(&p->far_by_dest, k->cells[7], size);
 	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[NCELLS - 1], idx_hash_size(BARRIER_QUEUES));
 	barrier_init(p, k->bpairs, k->bqueues, k->parcels, k->nparcels);
 	ip_pool_init(&p->barrier.ip_near, k->ip_bufs[0], k->ip_data[0], p->cfg.ip_pool_bytes / 2);
@@ -208,6 +210,15 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	dlist_init(&p->lan_ready);
 	dlist_init(&p->lane_list);
 	dlist_init(&p->orphans);
+	dlist_init(&p->near_work);
+	dlist_init(&p->far_work);
+	dlist_init(&p->dead_slots);
+	dlist_init(&p->near_free);
+	dlist_init(&p->far_free);
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		dlist_append(&p->near_free, &p->near[i].free_node);
+		dlist_append(&p->far_free, &p->far[i].free_node);
+	}
 	cm_table_init(&p->cm, k->conns, CM_CONNS);
 	timer_heap_init(&p->timers, k->timers, k->ntimers);
 	timer_init(&p->keepalive, TK_KEEPALIVE, 0);
@@ -261,7 +272,7 @@ static void adopt_slots(struct proxy *p)
 		                              : h->kind == SLOT_REQ_FAR && h->pos < p->far[h->flow].pos_acked);
 		uint32_t bytes = arena_class_bytes(h->len);
 
-		if (!known || (settled && !(near && (h->flags & SF_OWN_RESPONSE)))) {
+		if (!known || (near && h->kind == SLOT_REQ_NEAR && !settled && p->near[h->flow].failed) || (settled && !(near && (h->flags & SF_OWN_RESPONSE)))) {
 			arena_free(p->arena, slot);
 			continue;
 		}
@@ -277,22 +288,27 @@ static void adopt_slots(struct proxy *p)
 		} else if (h->kind == SLOT_REQ_FAR) {
 			p->far[h->flow].held_bytes += bytes;
 			p->far[h->flow].pos_rx_max = max_u64(p->far[h->flow].pos_rx_max, h->pos + 1);
+			dlist_append(&p->far[h->flow].slots, &arena_meta(p->arena, slot)->node);
+		} else if (h->kind == SLOT_RESP_NEAR) {
+			p->near[h->flow].nresps++;
+		} else if (h->kind == SLOT_RESP_FAR) {
+			p->far[h->flow].nresps++;
 		}
 		if (h->kind == SLOT_REQ_FAR || h->kind == SLOT_RESP_NEAR)
 			p->lanes[arena_meta(p->arena, slot)->lane].rx_held_bytes += bytes;
 	}
 }
 
-/* Responses whose request has been forgotten already. */
-static void free_orphans(struct proxy *p)
+/* Responses; those whose request has been forgotten already go. */
+static void adopt_responses(struct proxy *p)
 {
 	uint32_t cursor = 0, slot;
 
 	while ((slot = arena_next_committed(p->arena, &cursor)) != SLOT_NONE) {
 		const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
-		if (h->kind == SLOT_RESP_NEAR && !near_resp_wanted(p, h->flow, h->pos))
-			slot_release(p, slot);
+		if (h->kind == SLOT_RESP_NEAR)
+			near_resp_adopt(p, slot);
 	}
 }
 
@@ -302,7 +318,7 @@ static void rebuild(struct proxy *p)
 	far_rebuild(p);
 	adopt_slots(p);
 	near_rebuild_finish(p);
-	free_orphans(p);
+	adopt_responses(p);
 	far_rebuild_finish(p);
 	proxy_event_push(p, EV_REBUILT, NULL, NULL, 0, p->near_used + p->far_used);
 }
@@ -321,6 +337,7 @@ int proxy_init(struct proxy **out, void *heap, void *region, const struct proxy_
 	p = k.p;
 	p->cfg = *c;
 	p->now_ns = now_ns;
+	p->work_left = UINT32_MAX; /* a start has a promise of its own */
 	p->last_rx_ns = now_ns; /* silence counts from here */
 	rc = start == PROXY_START_FRESH ? arena_format(&p->arena, region, g, epoch, k.arena_heap)
 	                                : arena_attach(&p->arena, region, g, k.arena_heap);

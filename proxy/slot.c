@@ -5,6 +5,7 @@
  * The last eighth of each pool is for urgent packets: the one that a flow waits for next. Out-of-order packets of many
  * flows could otherwise fill a pool while every flow lacks its next one, and nothing would ever drain. */
 #include "core.h"
+#include "far.h"
 #include "near.h"
 #include "share.h"
 
@@ -63,8 +64,14 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 	arena_meta(p->arena, slot)->lane = (uint8_t)lane;
 	if (kind == SLOT_REQ_NEAR)
 		near_hold(p, &p->near[flow], bytes);
-	if (kind == SLOT_REQ_FAR)
+	if (kind == SLOT_REQ_FAR) {
 		far_hold(p, &p->far[flow], bytes);
+		dlist_append(&p->far[flow].slots, &arena_meta(p->arena, slot)->node);
+	}
+	if (kind == SLOT_RESP_NEAR)
+		p->near[flow].nresps++;
+	if (kind == SLOT_RESP_FAR)
+		p->far[flow].nresps++;
 	if (pool == POOL_WAN)
 		lane_of(p, lane)->rx_held_bytes += bytes;
 	return slot;
@@ -141,13 +148,10 @@ void slot_release(struct proxy *p, uint32_t slot)
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct slot_meta *m = arena_meta(p->arena, slot);
 	struct lane *l = lane_of(p, m->lane);
-	uint32_t bytes = arena_class_bytes(h->len);
+	uint32_t bytes = arena_class_bytes(h->len), flow = h->flow;
+	enum slot_kind kind = h->kind;
 
 	dlist_remove(&m->node);
-	if (h->kind == SLOT_REQ_NEAR)
-		near_hold(p, &p->near[h->flow], -(int64_t)bytes);
-	if (h->kind == SLOT_REQ_FAR)
-		p->far[h->flow].held_bytes -= bytes;
 	if (h->flags & SF_END_TO_END)
 		p->end_to_end.held_bytes -= bytes;
 	if (pool_of(h->kind) == POOL_WAN)
@@ -155,6 +159,26 @@ void slot_release(struct proxy *p, uint32_t slot)
 	else
 		slot_unsent(p, slot);
 	arena_free(p->arena, slot);
+	switch (kind) {
+	case SLOT_REQ_NEAR:
+		near_hold(p, &p->near[flow], -(int64_t)bytes);
+		near_place_left(p, &p->near[flow]);
+		break;
+	case SLOT_RESP_NEAR:
+		p->near[flow].nresps--;
+		near_place_left(p, &p->near[flow]);
+		break;
+	case SLOT_REQ_FAR:
+		p->far[flow].held_bytes -= bytes;
+		far_place_left(p, &p->far[flow]);
+		break;
+	case SLOT_RESP_FAR:
+		p->far[flow].nresps--;
+		far_place_left(p, &p->far[flow]);
+		break;
+	default:
+		break;
+	}
 }
 
 void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx)

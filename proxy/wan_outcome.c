@@ -131,6 +131,10 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 		repair_rest(p, l, r->id);
 		return;
 	}
+	if (far_response_dead(p, h)) {
+		slot_release(p, r->id);
+		return;
+	}
 	if (not_again(p, r->id)) {
 		drop(p, DROP_RAW_LOST);
 		slot_release(p, r->id);

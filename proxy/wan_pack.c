@@ -9,6 +9,7 @@
  * first loss may have to wait until nothing else would go (can_wait() in wan_lane.c). */
 #include "wan_lane_priv.h"
 
+#include "far.h"
 #include "ip_carry.h"
 #include "near.h"
 #include "wan_fec.h"
@@ -160,13 +161,26 @@ static bool put_repair(struct wan_build *b, uint32_t slot)
 	return true;
 }
 
+/* A response that nobody waits for any more goes instead of being sent. */
+static bool drop_dead(struct proxy *p, uint32_t slot)
+{
+	if (!far_response_dead(p, arena_hdr(p->arena, slot)))
+		return false;
+	work_done(p, 1);
+	slot_release(p, slot);
+	return true;
+}
+
 static void pack_again(struct wan_build *b, const struct dnode *list)
 {
 	struct dnode *n;
 
-	while ((n = dlist_first(list)))
-		if (!put_repair(b, slot_of_meta(b->p, dlist_entry(n, struct slot_meta, node))))
+	while ((n = dlist_first(list)) && b->p->work_left) {
+		uint32_t slot = slot_of_meta(b->p, dlist_entry(n, struct slot_meta, node));
+
+		if (!drop_dead(b->p, slot) && !put_repair(b, slot))
 			return;
+	}
 }
 
 void wan_pack_repairs(struct wan_build *b)
@@ -188,10 +202,12 @@ void wan_pack_firsts(struct wan_build *b)
 {
 	struct dnode *n;
 
-	while ((n = dlist_first(&b->l->first))) {
+	while ((n = dlist_first(&b->l->first)) && b->p->work_left) {
 		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
 		uint32_t slot = slot_of_meta(b->p, m);
 
+		if (drop_dead(b->p, slot))
+			continue;
 		if (!put_first(b, slot))
 			return;
 		if (m->queued == SQ_FIRST)

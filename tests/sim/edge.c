@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "proxy/ip.h"
+#include "steps.h"
 #include "world.h"
 
 /* Runs without time passing before it counts as a spin. */
@@ -20,6 +21,16 @@
 static uint64_t now_of(const struct edge *e)
 {
 	return e->w->q.now_ns;
+}
+
+/* A call into the core has returned: did it do more work than one may? */
+static void end_call(struct edge *e, const char *call)
+{
+	uint64_t steps = steps_end(call);
+
+	if (steps > STEPS_MAX)
+		check_fail(e->w, "steps", "%s of edge %c took %llu steps", call, 'A' + e->site,
+		           (unsigned long long)steps);
 }
 
 /* --- packets out --- */
@@ -48,9 +59,15 @@ static void emit_lan(struct edge *e, const struct lan_tx *tx)
 static void emit_all_lan(struct edge_shard *s)
 {
 	struct lan_tx tx;
+	size_t len;
 
-	while (s->edge->w->violation[0] == 0 && proxy_lan_tx(s->p, now_of(s->edge), &tx) > 0)
-		emit_lan(s->edge, &tx);
+	do {
+		steps_begin();
+		len = proxy_lan_tx(s->p, now_of(s->edge), &tx);
+		end_call(s->edge, "proxy_lan_tx");
+		if (len)
+			emit_lan(s->edge, &tx);
+	} while (len && s->edge->w->violation[0] == 0);
 }
 
 static uint16_t largest_payload(const struct proxy_config *c)
@@ -72,7 +89,9 @@ static void emit_all_wan(struct edge_shard *s)
 	for (;;) {
 		struct pkt *p = pkt_new(largest_payload(&s->cfg));
 
+		steps_begin();
 		p->len = (uint32_t)proxy_wan_tx(s->p, w->q.now_ns, p->data, p->cap, &tx);
+		end_call(s->edge, "proxy_wan_tx");
 		if (p->len == 0) {
 			pkt_free(p);
 			return;
@@ -117,8 +136,11 @@ static void shard_run(struct edge_shard *s)
 {
 	uint64_t now_ns = now_of(s->edge), wake_ns;
 
-	if (proxy_next_wake(s->p, now_ns) <= now_ns)
+	if (proxy_next_wake(s->p, now_ns) <= now_ns) {
+		steps_begin();
 		proxy_tick(s->p, now_ns);
+		end_call(s->edge, "proxy_tick");
+	}
 	emit_all_lan(s);
 	emit_all_wan(s);
 	take_events(s);
@@ -160,7 +182,9 @@ void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p)
 		if (ip_parse(p->data, p->len, &ip) != DROP_NONE)
 			ip.src = ip.dst = (struct ip_addr){0}; /* broken packets go to any */
 		s = edge_shard_of(e, &ip.src, &ip.dst);
+		steps_begin();
 		d = proxy_lan_rx(s->p, now_of(e), p->data, p->len, p->vlan_tci);
+		end_call(e, "proxy_lan_rx");
 		world_log(e->w, LOG_LAN, d == DROP_NONE ? "edge rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
 		shard_run(s);
 	}
@@ -175,8 +199,11 @@ void edge_wan_rx(struct edge *e, struct pkt *p)
 		world_log(e->w, LOG_WAN, e->down ? "(down)" : "no lane", e->site, PKTLOG_EDGE, p);
 	} else {
 		struct edge_shard *s = &e->shard[(uint32_t)lane % e->nshards];
-		enum proxy_drop d = proxy_wan_rx(s->p, now_of(e), p->data, p->len, p->ecn);
+		enum proxy_drop d;
 
+		steps_begin();
+		d = proxy_wan_rx(s->p, now_of(e), p->data, p->len, p->ecn);
+		end_call(e, "proxy_wan_rx");
 		world_log(e->w, LOG_WAN, d == DROP_NONE ? "wan rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
 		shard_run(s);
 	}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "scenario.h"
+#include "steps.h"
 
 #define LOG_LINES 200
 #define LOG_CAP   16384
@@ -19,6 +20,7 @@ struct run_totals {
 	uint64_t seeds, packets, events, completions, given_up, violations;
 	uint64_t first_violation; /* seed; UINT64_MAX: none */
 	double took_s;
+	struct steps_call most, longest;
 };
 
 static const struct world *guarded;
@@ -203,6 +205,8 @@ static void run_part(const struct run_options *o, uint32_t part, struct run_tota
 			break;
 	}
 	world_free(&w);
+	t->most = steps_most;
+	t->longest = steps_longest;
 }
 
 static void add(struct run_totals *sum, const struct run_totals *t)
@@ -213,6 +217,10 @@ static void add(struct run_totals *sum, const struct run_totals *t)
 	sum->completions += t->completions;
 	sum->violations += t->violations;
 	sum->given_up += t->given_up;
+	if (t->most.steps > sum->most.steps)
+		sum->most = t->most;
+	if (t->longest.ns > sum->longest.ns)
+		sum->longest = t->longest;
 	if (t->first_violation < sum->first_violation)
 		sum->first_violation = t->first_violation;
 }
@@ -310,5 +318,9 @@ int run_seeds(const struct run_options *o)
 	       (unsigned long long)t.seeds, (unsigned long long)t.packets, (unsigned long long)t.events,
 	       (unsigned long long)t.completions, (unsigned long long)t.given_up, t.took_s,
 	       (unsigned long long)t.violations, sound ? "" : ", and a process died");
+	if (o->verbose && t.most.what)
+		printf("lrsim: most steps %llu (%s, %.1f us), longest call %.1f us (%s, %llu steps)\n",
+		       (unsigned long long)t.most.steps, t.most.what, (double)t.most.ns / 1e3,
+		       (double)t.longest.ns / 1e3, t.longest.what, (unsigned long long)t.longest.steps);
 	return verdict(o, &t, sound);
 }

@@ -9,6 +9,7 @@
 #include "check.h"
 #include "flag.h"
 #include "host_cm.h"
+#include "proxy/core.h"
 
 /* After the last work: the edges report, repair and free what is left. */
 #define DRAIN_STEP_NS 10000000ull
@@ -301,9 +302,22 @@ static void start_death(struct world *w)
 	eventq_at(&w->q, w->cfg.host_dies_ns + DEATH_NS, on_death, w, true);
 }
 
+/* Where positions begin: in half of the seeds where they do in the field, else a round of PSNs below the end of a field
+ * of some width, which a flow passes whose PSNs wrap. Below the end of all positions are two: none reaches that. */
+static uint64_t pos_origin(uint64_t seed)
+{
+	static const uint8_t widths[] = {32, 42, 48, 62};
+	uint64_t h = rng_hash(seed, 0x905), end = 1ull << widths[h / 2 % sizeof(widths)];
+
+	if (h % 2)
+		return 1ull << 40;
+	return end - (end == POS_END ? 2ull : 1ull) * (ROCE_PSN_MASK + 1);
+}
+
 void world_start(struct world *w, const struct world_cfg *cfg)
 {
 	w->cfg = *cfg;
+	proxy_pos_origin = pos_origin(cfg->seed);
 	eventq_reset(&w->q);
 	pktlog_reset(&w->log);
 	w->violation[0] = 0;

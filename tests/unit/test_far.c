@@ -452,6 +452,7 @@ static void far__closed_before_it_was_open(void **state)
 	assert_true(far_on_packet(c->b.p, l, &w));
 	assert_true(core_used(&c->b) > 0);
 	far_on_close(c->b.p, &(struct wan_flow_close){.flow = 3, .inc = 9});
+	core_pump(c);
 	assert_int_equal(core_used(&c->b), 0);
 	assert_int_equal(c->b.p->far_used, 0);
 }

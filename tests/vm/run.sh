@@ -283,4 +283,4 @@ print_table
 grep -h "LOST BY THE EMULATOR" "$work/line.log"
 note "done"
 echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+[ $failed = 0 ] && [ $passed -gt 0 ]

@@ -11,52 +11,18 @@ FULL=${FULL:-}
 jobs=$(nproc)
 logs=build/test-logs
 mkdir -p $logs
-passed=0 failed=0
 table=""
+# shellcheck source=step.sh
+. tests/step.sh
 
 # pick SHORT LONG, by FULL; seeds SHORT LONG: a range.
 pick() { [ -n "$FULL" ] && echo "$2" || echo "$1"; }
 seeds() { echo "1-$(pick "$1" "$2")"; }
 
+# The last line of a command that counts its tests.
+counted='^[1-9][0-9]* passed, 0 failed'
+
 say() { printf '\n=== %s\n' "$*"; }
-
-# step NAME COMMAND...: one verdict. Output goes to a log, its last lines are shown when it fails.
-step() {
-	local name=$1 log start=$SECONDS
-	shift
-	log=$logs/${name//[^a-zA-Z0-9]/_}.log
-	if "$@" >"$log" 2>&1 || again "$log" "$@"; then
-		passed=$((passed + 1))
-		printf 'ok    %-34s %4d s   %s\n' "$name" $((SECONDS - start)) \
-			"$(grep -aE "$summary" "$log" | tail -1 | cut -c1-110)"
-	else
-		failed=$((failed + 1))
-		printf 'FAIL  %-34s %4d s   see %s\n' "$name" $((SECONDS - start)) "$log"
-		red+=$(printf '%s:' "$name"; reasons "$log" 2)$'\n'
-		reasons "$log" 12 | grep . || tail -40 "$log"
-	fi
-	# A test that failed once and then passed is not red, but somebody should look at it.
-	grep -a '^unsteady' "$log"
-}
-
-# again LOG COMMAND...: the second try of a step that may have one ($grave: what its failures must not say), as the
-# guests are not run for seconds when this machine's processors are others' as well.
-again() {
-	local log=$1
-	shift
-	[ -n "$grave" ] && [ "$(grep -ac ' FAIL ' "$log")" -le 2 ] && ! grep -aqE ' FAIL .*('"$grave"')' "$log" || return
-	mv "$log" "$log.first"
-	"$@" >"$log" 2>&1 || return
-	sed -n 's/.* FAIL /unsteady: failed once: /p' "$log.first" >>"$log"
-}
-grave=
-
-# reasons LOG N: the lines of a log that say what failed, each with the N lines that follow and explain it.
-reasons() {
-	grep -aE -A"$2" '(^|\] )FAIL |FAILED|[Ee]rror:|Sanitizer|violation:|^not ok' "$1" | head -60
-}
-red=
-summary='passed, |faults, |PASSED|seeds,|calls nothing|violations|goodput|rebuilt;'
 
 build() {
 	step 'build gcc' make -j"$jobs" O=build/gcc CC=gcc all
@@ -69,8 +35,34 @@ build() {
 }
 
 unit() {
+	ends=$counted step 'the tests of these tests' tests/harness.sh
 	step 'unit tests' make -j"$jobs" O=build/gcc CC=gcc unit
 	step 'unit tests, asan+ubsan' make -j"$jobs" O=build/gcc-asan CC=gcc SAN=asan unit
+}
+
+# each_run OPTION NAME: a step for every run that lrsim lists.
+each_run() {
+	local run runs
+	runs=$(build/gcc/lrsim "--$1" list)
+	for run in ${runs:-nothing-listed}; do
+		step "$2 $run" build/gcc/lrsim "--$1" "$run"
+	done
+}
+
+# Each deliberate bug names its violations, or a unit test that is there.
+faults_named() {
+	local t
+	build/gcc/lrsim --faults || return
+	for t in $(build/gcc/lrsim --faults | sed -n 's/^ *shown by \([a-z_]*__[a-z_]*\)$/\1/p'); do
+		grep -qrw "$t" tests/unit || { echo "FAIL there is no unit test $t" && return 1; }
+	done
+}
+
+# A deliberate bug that is only seen by what else goes wrong counts as missed.
+missed_by_its_rule() {
+	local said
+	! said=$(build/gcc/lrsim --seeds 1-4 --fault wrong_msn --ignore msn --expect-failure) || return
+	grep 'not found in 4 seeds, of which [1-9] fail by other rules' <<<"$said"
 }
 
 sim() {
@@ -88,6 +80,9 @@ sim() {
 	step 'READs over 1000 km' build/gcc/lrsim --reads 1000km-8qp
 	step 'full arena: back within 2 RTT' build/gcc/lrsim --full-arena
 	step 'headroom holds, and not with less' build/gcc/lrsim --pause-link
+	step 'hostile hosts cost the others little' build/gcc/lrsim --attack
+	step 'deliberate bugs name their violations' faults_named
+	step 'a bug found by another rule is missed' missed_by_its_rule
 	# Those that few seeds find at once; FULL: each of them all, see lrsim --faults.
 	if [ -n "$FULL" ]; then
 		step 'every deliberate bug' build/gcc/lrsim --fault-table --seeds 1-500 --jobs "$jobs"
@@ -103,13 +98,9 @@ sim() {
 		step 'FEC=auto, a slow line, messages' build/gcc/lrsim --fec slow-msgs-1000km-1
 		step 'FEC=auto, a slow line, full' build/gcc/lrsim --fec slow-full-1000km-1
 	else
-		for run in $(build/gcc/lrsim --fec list); do
-			step "FEC $run" build/gcc/lrsim --fec "$run"
-		done
+		each_run fec 'FEC'
+		each_run full 'full scale'
 	fi
-	[ -z "$FULL" ] || for run in $(build/gcc/lrsim --full list); do
-		step "full scale $run" build/gcc/lrsim --full "$run"
-	done
 	[ -z "$FULL" ] || step 'latency over distance' build/gcc/lrsim --latency
 }
 
@@ -118,17 +109,18 @@ fuzz() {
 }
 
 netns() {
-	step 'namespaces' env O=build/gcc FULL="$FULL" tests/netns/run.sh
+	ends=$counted step 'namespaces' env O=build/gcc FULL="$FULL" tests/netns/run.sh
 }
 
 # The real daemons under the sanitizers: a report, or an end that is not clean, fails the test.
 sanitize() {
-	step 'daemons, tsan, 2 and 3 workers' env LAB_BIN="$PWD/build/gcc-tsan" O=build/gcc \
+	ends=$counted step 'daemons, tsan, 2 and 3 workers' env LAB_BIN="$PWD/build/gcc-tsan" O=build/gcc \
 		tests/netns/run.sh paths manage pause seal
-	step 'daemons, asan+ubsan' env LAB_BIN="$PWD/build/gcc-asan" O=build/gcc tests/netns/run.sh promise link
+	ends=$counted step 'daemons, asan+ubsan' env LAB_BIN="$PWD/build/gcc-asan" O=build/gcc tests/netns/run.sh promise link
 }
 
 vm() {
+	local ends=$counted
 	if [ -n "$FULL" ]; then
 		step 'guests, all programs' tests/vm/run.sh --full --build build/gcc
 		step 'guests, acceptance' tests/vm/run.sh --accept --build build/gcc
@@ -153,6 +145,4 @@ if [ -n "$FULL" ] && [ -f $logs/every_deliberate_bug.log ]; then
 	say 'deliberate bugs: what finds them, after how many seeds'
 	cat $logs/every_deliberate_bug.log
 fi
-[ -z "$red" ] || printf 'red:\n%s\n' "$red"
-printf '%d passed, %d failed\n' "$passed" "$failed"
-[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+verdict

@@ -3,7 +3,9 @@
 # check.sh - one line per test. To be sourced after lab.sh.
 #
 # A test is a function. It succeeds or fails by its status; it may leave a short remark in NOTE and the reason of a
-# failure in WHY. Results go to standard output and, for run.sh, to the file $CHECK_LOG: ok, skip, FAIL, GRAVE.
+# failure in WHY. A test that has left a reason has failed, whatever its status: it said so and went on. Status 77 skips
+# it, with the reason in WHY or NOTE. Results go to standard output and, for run.sh, to the file $CHECK_LOG: ok, skip,
+# FAIL, GRAVE, and "end" as the last line. A file without "end" has not run to its end.
 
 CHECK_FAILED=0
 : "${CHECK_LOG:=/dev/null}"
@@ -23,6 +25,7 @@ check() { # name function arguments...
 		failure=GRAVE
 		grep -hE -A12 'Sanitizer|runtime error:' "$LAB_DIR"/[ab]/log | head -40
 	fi
+	[ $status != 0 ] || [ -z "$WHY" ] || status=1
 	if [ $status = 77 ]; then
 		verdict=skip
 	elif [ $status != 0 ]; then
@@ -36,6 +39,7 @@ check() { # name function arguments...
 		verdict=$failure
 		check_show
 	fi
+	[ $verdict != skip ] || name="$name: ${WHY:-${NOTE:-no reason given}}"
 	echo "$verdict $name" >>"$CHECK_LOG"
 	return 0
 }
@@ -78,6 +82,7 @@ holds() {
 
 check_end() {
 	[ ${#LAB_EDGE_PID[@]} = 0 ] || check "the edges end in good order" lab_edges_stop
+	echo end >>"$CHECK_LOG"
 	[ $CHECK_FAILED = 0 ]
 	exit
 }

@@ -5,9 +5,10 @@
 #   O=build/gcc tests/netns/run.sh [NAME...]     FULL=1: also the long ones (a 10 s cut, a dead host)
 #
 # Prints one line per test and at the end what each file took and "N passed, N failed", with those that failed in one of
-# two tries and passed in the other as "unsteady".
+# two tries and passed in the other as "unsteady", those that were skipped with their reason. A file that does not run to
+# its end, or has tested nothing, is red: tests/harness.sh tests that, with files of its own in $LAB_TESTS.
 
-here=$(cd "$(dirname "$0")" && pwd)
+here=${LAB_TESTS:-$(cd "$(dirname "$0")" && pwd)}
 log=$(mktemp /tmp/lr-netns.XXXXXX)
 trap 'rm -f "$log" "$log".*' EXIT
 trap 'exit 130' INT TERM
@@ -27,11 +28,20 @@ run() { # file log: runs it once, verdicts to the log
 	status=$?
 	took+=" $(name_of "$1"):$((SECONDS - start))"
 	[ $status != 130 ] || exit 130
-	# Tests that end otherwise than by their own verdicts did not run to their end.
-	if [ $status -gt 1 ]; then
-		echo "FAIL ${1##*/} ended with status $status"
-		echo "GRAVE ${1##*/}" >>"$2"
+	touch "$2"
+	if [ "$(tail -n 1 "$2")" != end ]; then
+		aborted "$@" "did not run to its end (status $status)"
+	elif ! grep -qE '^(ok|skip|FAIL|GRAVE) ' "$2"; then
+		aborted "$@" "has tested nothing"
+	elif [ $status != "$(grep -cE -m1 '^(FAIL|GRAVE) ' "$2")" ]; then
+		aborted "$@" "ended with status $status, which is not what its tests say"
 	fi
+	sed -i '/^end$/d' "$2"
+}
+
+aborted() { # file log what
+	echo "FAIL ${1##*/} $3"
+	echo "GRAVE ${1##*/} $3" >>"$2"
 }
 
 name_of() {
@@ -90,7 +100,7 @@ for file in "${again[@]}"; do
 		"$first" "$log.again" >>"$log"
 	rm "$log.again"
 done
-sed -n 's/^once/unsteady: failed once:/p' "$log"
+sed -n 's/^once/unsteady: failed once:/p; s/^skip /skipped: /p' "$log"
 unsteady=$(grep -c '^once' "$log")
 echo "seconds:$took"
 passed=$(grep -cE '^(ok|once)' "$log")

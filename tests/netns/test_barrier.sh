@@ -151,9 +151,9 @@ groups_must_agree() {
 	lab_edges
 	lab_wait 10 refused || why "state $(lab_status a '.links[0].state')" || return
 	NOTE=$(lab_status a '.links[0].peer.difference')
-	[ "$NOTE" = "Group= in [Host] names other machines here than there" ] || why "$NOTE"
 	lab_edges_stop
 	LAB_EXTRA_A=
+	[ "$NOTE" = "Group= in [Host] names other machines here than there" ] || why "$NOTE"
 }
 
 refused() {

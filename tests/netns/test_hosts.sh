@@ -26,18 +26,22 @@ FROZEN=18601 HANGING=18602 LOSSY=18603 STUCK=18605
 # instead of being held off for ever, and edge A must say what it could not deliver.
 dead_responder() {
 	local pid server
-	lab_server $B_HOST --port 18604
+	lab_server $B_HOST --port 18604 || why "the server does not start" || return
 	server=${LAB_SERVER_PIDS##* }
+	: >"$LAB_DIR/a/log"
 	LAB_EXTRA="Tuning.GiveUp=3s Tuning.StallAfter=500ms" link "$LAB_MODE" || return
 	LAB_PATIENCE=$DEAD_S lab_rcperf --secs 300 --depth 16 --port 18604 &
 	pid=$!
 	sleep 1
 	kill -STOP $(lab_children "$server")
-	wait $pid
+	! wait $pid || why "the requester ended well, though nobody answers it"
 	{ kill -9 $(lab_children "$server") "$server"; wait "$server"; } 2>/dev/null
+	[ -z "$WHY" ] || return
 	NOTE=$(lab_result '.failure // empty' 2>/dev/null | cut -c1-90)
 	# It knows when its retries are used up; that it then waits for the other program's report is its own affair.
 	[[ $NOTE == *"retries exhausted"* ]] || why "after $DEAD_S s the requester still has not heard of it: $NOTE" || return
+	[ "$LAB_MODE" = host ] || grep -q flow_failed "$LAB_DIR/a/log" ||
+		why "edge A does not say which flow it could not deliver" || return
 	lab_edge_alive a && lab_edge_alive b || why "an edge died"
 }
 

@@ -65,7 +65,7 @@ marked() {
 	lab_rcperf --size 65536 --depth 64 --secs 1 || why "contents, order or count are wrong" || return
 	after=$(lab_status a '.links[0].paths[0].marked')
 	NOTE="$((after - before)) marks obeyed"
-	[ "$after" -gt "$before" ] || why "no mark came back to the sender"
+	[ "$after" -gt "$before" ] || why "no mark came back to the sender" || return
 	[ "$(ecn a)" = used ] || why "ECN is '$(ecn a)'"
 }
 

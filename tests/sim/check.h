@@ -5,6 +5,7 @@
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pkt.h"
@@ -19,6 +20,9 @@ struct wqe;
 void check_fail(struct world *w, const char *invariant, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Violations of these (a list) do not count: to look behind a known one. */
 void check_ignore(const char *invariants);
+/* Whether a list of invariants, with commas or blanks between, has that one: its name ends where `invariant` does or has
+ * a colon, as in world.violation. */
+bool check_named(const char *list, const char *invariant);
 
 /* A packet from a host reaches the edge of `site`, which is up. */
 void check_edge_rx(struct world *w, const struct pkt *p, const struct roce_pkt *pkt);

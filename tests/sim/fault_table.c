@@ -16,6 +16,9 @@
  * as one that does not fail. With the fault it may have so many times the events that it had without; what takes more
  * goes round in circles.
  *
+ * A seed counts if it fails by a violation that the fault is known by (faults_shown_by). One that fails by another does not
+ * show that anybody looks at the rule: it is counted apart.
+ *
  * A job that dies has failed its seed; there is a new one for the next. */
 #include "fault_table.h"
 
@@ -29,6 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "faults.h"
 #include "scenario.h"
 #include "proxy/fault.h"
@@ -97,6 +101,14 @@ static const char *where(int fault)
 	return said[fault];
 }
 
+const char *fault_table_unit_test(int fault)
+{
+	for (size_t i = 0; i < sizeof(untold) / sizeof(untold[0]); i++)
+		if ((int)untold[i].fault == fault)
+			return untold[i].test;
+	return NULL;
+}
+
 static const struct untold *untold_for(int fault)
 {
 	for (size_t i = 0; i < sizeof(untold) / sizeof(untold[0]); i++)
@@ -161,6 +173,8 @@ struct row {
 	uint64_t found; /* the lowest that failed; NO_SEED: none yet */
 	uint32_t busy;  /* jobs that run a seed with it */
 	char what[64];  /* how that one failed */
+	char other[64]; /* how a seed failed that does not count */
+	uint32_t others; /* so many of these */
 	double took_s;  /* of all jobs together */
 };
 
@@ -274,7 +288,12 @@ static void note(const struct task *t, const struct result *r)
 	row = &table.row[t->fault];
 	row->busy--;
 	row->took_s += r->took_s;
-	if (r->failed && t->seed < row->found) {
+	if (!r->failed)
+		return;
+	if (!faults_shown_by(t->fault) || !check_named(faults_shown_by(t->fault), r->what)) {
+		row->others++;
+		memcpy(row->other, r->what, sizeof(row->other));
+	} else if (t->seed < row->found) {
 		row->found = t->seed;
 		memcpy(row->what, r->what, sizeof(row->what));
 	}
@@ -298,7 +317,10 @@ static bool print_seeds(int fault)
 	if (r->found != NO_SEED)
 		snprintf(seeds, sizeof(seeds), "%llu", (unsigned long long)(r->found - table.first + 1));
 	print_row(fault, seeds);
-	printf("%8.1f  %s\n", r->took_s, r->what);
+	printf("%8.1f  %s", r->took_s, r->what);
+	if (r->others)
+		printf("%s%u otherwise: %s", r->found != NO_SEED ? ", " : "", r->others, r->other);
+	printf("\n");
 	table.missed += r->found == NO_SEED;
 	return true;
 }

@@ -5,7 +5,10 @@
 
 #include "runner.h"
 
-/* Each fault alone over the seeds, in their order, until one fails. Exit code: 1 if a fault is never found. */
+/* The unit test that tells of a fault which no seed shows; NULL: seeds show it. */
+const char *fault_table_unit_test(int fault);
+/* Each fault alone over the seeds, in their order, until one fails as the fault
+ * must (faults_shown_by). Exit code: 1 if a fault is never found. */
 int fault_table(const struct run_options *o);
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
+#include "fault_table.h"
 #include "proxy/fault.h"
 
 struct fault {
@@ -15,6 +17,82 @@ static const struct fault faults[FAULT_COUNT] = {
 #define X(name, rule, what) {#name, rule, what},
 #include "proxy/fault_list.h"
 #undef X
+};
+
+/* For each fault the violations that its rule is known by; see faults_shown_by. A new fault needs a line here, or one in
+ * fault_table.c that names a unit test. */
+static const char *const shown_by[FAULT_COUNT] = {
+    [FAULT_ACK_TOO_FAR] = "ack-ceiling",
+    [FAULT_WRONG_MSN] = "msn",
+    [FAULT_DROP_SLOT] = "progress, late, incomplete, endless",
+    [FAULT_MISPAIR] = "mispaired, stray",
+    [FAULT_UNPAIRED_UNBOUNDED] = "refused",
+    [FAULT_STALE_INCARNATION] = "request-unsent, ack-unsent, execution",
+    [FAULT_FAR_AS_NEAR] = "ack-promise, far-promise, completion-early",
+    [FAULT_ORPHAN_OVERTAKEN] = "word-overtakes, flag-overtakes, dreq-overtakes",
+    [FAULT_ORPHAN_DROPPED] = "far-promise",
+    [FAULT_NO_DEMOTION] = "ack-for-dead",
+    [FAULT_STRANGER_BELIEVED] = "lives, request-unsent",
+    [FAULT_IDLE_UNTOLD] = "late-error",
+    [FAULT_PAST_READ] = "implied-nak, atomic-counter",
+    [FAULT_ACK_OVER_ANSWER] = "ack-of-answer",
+    [FAULT_FORGET_ANSWERS] = "qp-error, atomic-result",
+    [FAULT_ROOM_NOT_KEPT] = "refused",
+    [FAULT_FEW_ANSWERS_KEPT] = "qp-error, atomic-result",
+    [FAULT_NO_REFRAME] = "response-framing, implied-nak",
+    [FAULT_RNR_IN_READ] = "qp-error",
+    [FAULT_BARRIER_OFF] = "word-overtakes, word-waived, dreq-overtakes, dreq-waived",
+    [FAULT_STARTS_PASS] = "flag-overtakes, flag-waived",
+    [FAULT_ALIAS_APART] = "word-overtakes",
+    [FAULT_NAK_TOO_FAR] = "ack-ceiling",
+    [FAULT_EARLY_ACKS] = "ack-promise, completion-early",
+    [FAULT_CREDITS_TOLD] = "credits",
+    [FAULT_OWN_CLOTHES] = "template",
+    [FAULT_ICRC_UNCHECKED] = "icrc",
+    [FAULT_ICRC_UNPATCHED] = "icrc",
+    [FAULT_FIRST_SEEN_IS_FIRST] = "late, lives",
+    [FAULT_BASE_NOT_LOWERED] = "late",
+    [FAULT_PROBE_TOGETHER] = "qp-error, progress, late",
+    [FAULT_NO_QUARANTINE] = "mispaired, stray",
+    [FAULT_RESTART_AT_ONCE] = "mispaired, stray",
+    [FAULT_UNCONFIRMED_ACKED] = "ack-unsent, ack-below-start, completion-unsent, ack-promise",
+    [FAULT_PAIRED_DECIDES] = "mispaired, stray",
+    [FAULT_GHOST_ACK_HEARD] = "ack-promise, ack-unsent",
+    [FAULT_CM_REPEATED] = "lives",
+    [FAULT_OLD_LIFE_OVERTAKEN] = "request-unsent, execution",
+    [FAULT_DELIVERED_AGAIN] = "slot-leak, execution, request-unsent",
+    [FAULT_FAR_PAST_READ] = "progress, late, endless",
+    [FAULT_NAK_REPEATED] = "qp-error",
+    [FAULT_HOLD_BY_SILENCE] = "qp-error, late",
+    [FAULT_RNR_TO_FINITE] = "rnr-spent",
+    [FAULT_CREDIT_IGNORED] = "progress, late, endless",
+    [FAULT_NEAR_FREES_FIRST] = "slot-leak",
+    [FAULT_FAR_FREES_FIRST] = "progress, late, endless, slot-leak",
+    [FAULT_ARENA_EPOCH] = "word-overtakes, flag-overtakes, dreq-overtakes, ack-promise, far-promise",
+    [FAULT_LANE_ONE_WAY] = "qp-error, progress, late",
+    [FAULT_ONE_POOL] = "progress, late",
+    [FAULT_QUEUE_STALE] = "progress, late, endless",
+    [FAULT_REFUSED_FORGOTTEN] = "progress, late, endless",
+    [FAULT_DEAD_PATH_KEEPS] = "progress, late, endless",
+    [FAULT_NO_CREDIT] = "late, qp-error",
+    [FAULT_WINDOW_UNTOLD] = "late, qp-error",
+    [FAULT_NO_EVICT] = "late, qp-error",
+    [FAULT_PAIR_FOR_EVER] = "mispaired, stray, qp-error, progress",
+    [FAULT_REQUESTER_SHARED] = "ack-ceiling, ack-below-start, ack-unsent",
+    [FAULT_NOT_KEPT] = "qp-error, atomic-result",
+    [FAULT_PMTU_GUESSED] = "msn, response-framing",
+    [FAULT_MIDDLE_BELIEVED] = "ack-unsent, ack-below-start, completion-unsent",
+    [FAULT_NO_TURNS] = "unequal",
+    [FAULT_NO_HOST_WINDOW] = "port-overrun",
+    [FAULT_CNP_IGNORED] = "port-overrun, unequal",
+    [FAULT_MARKS_IGNORED] = "marks-ignored",
+    [FAULT_REBUILT_REFUSED] = "progress, late, endless",
+    [FAULT_NO_SOFT_CNP] = "unwarned",
+    [FAULT_READ_CROSSES_AGAIN] = "twice",
+    [FAULT_RESPONSES_TWICE] = "twice",
+    [FAULT_REFUSAL_UNTOLD] = "late-error, told-early, told-busy",
+    [FAULT_RNR_WAITED_FOR] = "barrier-expired",
+    [FAULT_ANY_LAYOUT] = "layout",
 };
 
 /* "WRONG_MSN" is called wrong_msn. */
@@ -56,8 +134,44 @@ void faults_only(int fault)
 		proxy_faults[i] = i == fault;
 }
 
-void faults_list(void)
+struct fault_set faults_off(void)
+{
+	struct fault_set set;
+
+	memcpy(set.on, proxy_faults, sizeof(set.on));
+	faults_only(FAULT_COUNT);
+	return set;
+}
+
+void faults_on(const struct fault_set *set)
+{
+	memcpy(proxy_faults, set->on, sizeof(set->on));
+}
+
+const char *faults_shown_by(int fault)
+{
+	return shown_by[fault];
+}
+
+bool faults_show(const char *violation)
 {
 	for (int i = 0; i < FAULT_COUNT; i++)
-		printf("%-24s %-58s %s\n", faults_name(i), faults[i].rule, faults[i].what);
+		if (proxy_faults[i] && shown_by[i] && check_named(shown_by[i], violation))
+			return true;
+	return false;
+}
+
+int faults_list(void)
+{
+	int unnamed = 0;
+
+	for (int i = 0; i < FAULT_COUNT; i++) {
+		const char *test = fault_table_unit_test(i);
+
+		printf("%-24s %-58s %s\n%-24s shown by %s\n", faults_name(i), faults[i].rule, faults[i].what, "",
+		       shown_by[i] ? shown_by[i] : test ? test : "NOTHING: name its violations in tests/sim/faults.c");
+		unnamed += !shown_by[i] && !test;
+	}
+	printf("lrsim: %d faults, %d without a violation of their own\n", FAULT_COUNT, unnamed);
+	return unnamed ? 1 : 0;
 }

@@ -43,7 +43,7 @@ static const char usage[] =
     "       lrsim [--jobs N] [--trace FILE] --rate NAME   how the rate controllers share a bottleneck; `--rate list` "
     "lists "
     "them\n"
-    "       lrsim --faults         the deliberate bugs for --fault, each with the rule it breaks\n"
+    "       lrsim --faults         the deliberate bugs for --fault, each with its rule and the violations it must show\n"
     "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";
 
 static int fail(const char *what, const char *arg)
@@ -147,8 +147,7 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		scenario_hard(arg);
 		return 0;
 	case OPT_FAULTS:
-		faults_list();
-		return 1;
+		return 1 + faults_list();
 	case OPT_TABLE:
 		o->fault_table = true;
 		return 0;

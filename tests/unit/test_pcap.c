@@ -198,8 +198,10 @@ static void dissector__shows_every_frame(void **state)
 	size_t n;
 
 	(void)state;
-	if (system("command -v tshark >/dev/null 2>&1") != 0 || access(LUA, R_OK) != 0)
+	if (system("command -v tshark >/dev/null 2>&1") != 0 || access(LUA, R_OK) != 0) {
+		print_message("skipped: no tshark, or not at the top of the tree: the dissector is not tried\n");
 		skip();
+	}
 	write_capture();
 	snprintf(cmd, sizeof(cmd), "tshark -X lua_script:%s -r %s/t-wan.3.pcapng -V 2>&1", LUA, dir);
 	f = popen(cmd, "r");

@@ -1,0 +1,158 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# harness.sh - tests of what runs the tests: stubs that die, say nothing, skip or go on after a failure must be seen for
+# what they are by netns/run.sh (with netns/check.sh) and by step.sh. Needs no privileges; takes some seconds.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d /tmp/lr-harness.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+tried=0 wrong=0
+
+judge() { # name status: of the condition that was looked at last
+	tried=$((tried + 1))
+	if [ "$2" = 0 ]; then
+		printf 'ok    %s\n' "$1"
+	else
+		wrong=$((wrong + 1))
+		printf 'FAIL  %s\n' "$1"
+		sed 's/^/    /' "$work/out"
+	fi
+}
+
+# --- netns/run.sh: files of tests ---
+
+stub() { # name: its lines from standard input
+	{
+		printf '. %q\n' "$here/netns/lab.sh" "$here/netns/check.sh"
+		cat
+	} >"$work/test_$1.sh"
+}
+
+stub good <<-'END'
+	check "good: the one test" true
+	check_end
+END
+stub bad <<-'END'
+	check "bad: the one test" false
+	check_end
+END
+stub died <<-'END'
+	check "died: the first test" true
+	lab_die "no namespace"
+END
+stub left <<-'END'
+	check "left: the first test" true
+	exit 0
+END
+stub died_within <<-'END'
+	check "died within: the one test" lab_die "the line refuses"
+	check_end
+END
+stub killed <<-'END'
+	check "killed: the first test" true
+	kill -KILL $$
+END
+stub empty <<-'END'
+	check_end
+END
+stub skips <<-'END'
+	no_vlan() { NOTE="this kernel has no VLAN devices"; return 77; }
+	check "skips: a good test" true
+	check "skips: hosts in a VLAN" no_vlan
+	check_end
+END
+stub goes_on <<-'END'
+	two() { false || why "the first half is wrong"; true; }
+	check "goes on: a test of two halves" two
+	check_end
+END
+stub second_try <<-'END'
+	once() { [ -e "$STUB_STATE" ] || { touch "$STUB_STATE"; return 1; }; }
+	check "second try: passes then" once
+	check_end
+END
+stub dies_second <<-'END'
+	once() { [ ! -e "$STUB_STATE" ] || lab_die "in the second try"; touch "$STUB_STATE"; return 1; }
+	check "dies in the second try" once
+	check_end
+END
+stub status <<-'END'
+	check "status: a good test" true
+	echo end >>"$CHECK_LOG"
+	exit 1
+END
+
+# files RED|GREEN PATTERN FILE...: how these end together, and what their run must say.
+files() {
+	local want=$1 pattern=$2 status
+	shift 2
+	rm -f "$work/state"
+	STUB_STATE=$work/state LAB_TESTS=$work bash "$here/netns/run.sh" "$@" >"$work/out" 2>&1
+	status=$?
+	[ "$([ $status = 0 ] && echo GREEN || echo RED)" = "$want" ] && grep -qE -- "$pattern" "$work/out"
+	judge "files $*: $want, '$pattern'" $?
+}
+
+files GREEN '^1 passed, 0 failed$' good
+files RED '^0 passed, 1 failed$' bad
+files RED '^FAIL test_died.sh did not run to its end' died
+files RED ', 3 failed$' died left died_within
+files RED '^FAIL test_left.sh did not run to its end' good left
+files RED '^FAIL test_killed.sh did not run to its end' good killed
+files RED '^FAIL test_empty.sh has tested nothing' good empty
+files GREEN '^skipped: skips: hosts in a VLAN: this kernel has no VLAN devices$' skips
+files GREEN '^2 passed, 0 failed, 1 skipped$' good skips
+files RED 'the first half is wrong' good goes_on
+files GREEN '^unsteady: failed once: second try: passes then$' second_try
+files RED '^FAIL test_dies_second.sh did not run to its end' good dies_second
+files RED 'which is not what its tests say' status
+
+# --- step.sh: commands ---
+
+says() { # status line...
+	printf '%s\n' "${@:2}"
+	return "$1"
+}
+
+# What a command says at its first and at every other call, and how it ends: two arguments each.
+by_turns() { # status1 text1 status2 text2
+	echo called >>"$work/calls"
+	[ "$(wc -l <"$work/calls")" = 1 ] || shift 2
+	printf '%b\n' "$2"
+	return "$1"
+}
+
+# steps RED|GREEN CALLS PATTERN COMMAND...: how a step ends, how often its command ran ("": any), what all of it says.
+steps() {
+	local want=$1 calls=$2 pattern=$3
+	shift 3
+	: >"$work/calls"
+	(
+		logs=$work
+		. "$here/step.sh"
+		ends='^[1-9][0-9]* passed, 0 failed' grave='a wrong|died'
+		step stub "$@"
+		verdict
+	) >"$work/out" 2>&1
+	[ "$([ $? = 0 ] && echo GREEN || echo RED)" = "$want" ] && grep -qE -- "$pattern" "$work/out" &&
+		{ [ -z "$calls" ] || [ "$(wc -l <"$work/calls")" = "$calls" ]; }
+	judge "step $*: $want, '$pattern'" $?
+}
+
+ok='1 passed, 0 failed' fails='[  9s] FAIL  near  cut\n0 passed, 1 failed'
+steps GREEN "" "^$ok" says 0 "$ok"
+steps RED "" '^FAIL  stub' says 1 "$ok"
+steps RED "" "without '" says 0 ""
+steps RED "" "without '" says 0 "0 passed, 0 failed"
+steps RED "" '^FAIL  stub' bash -c 'kill -KILL $$'
+steps GREEN 2 '^stub: unsteady: failed once: *near  cut' by_turns 1 "$fails" 0 "$ok"
+steps RED 2 '^FAIL  stub' by_turns 1 "$fails" 1 "$fails"
+steps RED 2 '^FAIL  stub' by_turns 1 "$fails" 0 ""
+steps RED 1 '^FAIL  stub' by_turns 1 'run.sh: no guests' 0 "$ok"
+steps RED 1 '^FAIL  stub' by_turns 1 '[  9s] FAIL  near  cut' 0 "$ok"
+steps RED 1 '^FAIL  stub' by_turns 1 '0 passed, 0 failed' 0 "$ok"
+steps RED 1 '^FAIL  stub' by_turns 1 '[  9s] FAIL  near  longreachd died\n0 passed, 1 failed' 0 "$ok"
+steps GREEN "" '^stub: skipped: hosts in a VLAN: no such devices' says 0 'skipped: hosts in a VLAN: no such devices' "$ok"
+
+echo "$((tried - wrong)) passed, $wrong failed"
+[ $wrong = 0 ]

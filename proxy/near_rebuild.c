@@ -22,7 +22,7 @@ struct near_desc {
 	uint64_t pos_acked; /* mode far: stored before each ACK; else whatever it was */
 	uint32_t msn_settled, msn_offset;
 	uint16_t lane, vlan_tci, pmtu;
-	uint8_t pairing, base_fixed, msn_known, failed, rnr_retry, template_len;
+	uint8_t pairing, begins, msn_known, failed, rnr_retry, template_len;
 	uint8_t template[TEMPLATE_MAX];
 };
 
@@ -53,6 +53,15 @@ static void recover_failure(struct proxy *p, struct near_flow *f, const struct n
 		near_tell_begin(p, f);
 }
 
+/* What is known of its beginning. */
+enum { BEGINS_FIXED = 1, BEGINS_IN_DOUBT = 2, BEGINS_INSIDE = 4 };
+
+static uint8_t begins_of(const struct near_flow *f)
+{
+	return (uint8_t)((f->base_fixed ? BEGINS_FIXED : 0) | (f->doubted ? BEGINS_IN_DOUBT : 0) |
+	                 (f->begins_inside ? BEGINS_INSIDE : 0));
+}
+
 void near_store(struct proxy *p, const struct near_flow *f)
 {
 	struct near_desc d = {
@@ -72,7 +81,7 @@ void near_store(struct proxy *p, const struct near_flow *f)
 	    .vlan_tci = f->vlan_tci,
 	    .pmtu = f->pmtu,
 	    .pairing = (uint8_t)f->pairing,
-	    .base_fixed = f->base_fixed,
+	    .begins = begins_of(f),
 	    .msn_known = f->msn_known,
 	    .failed = failure_of(f),
 	    .rnr_retry = f->rnr_retry,
@@ -100,7 +109,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->requester_qpn = d->requester_qpn;
 	f->pairing = d->pairing;
 	f->pmtu = d->pmtu;
-	f->base_fixed = d->base_fixed;
+	f->base_fixed = d->begins & BEGINS_FIXED;
 	f->msn_known = d->msn_known;
 	recover_failure(p, f, d);
 	f->rnr_retry = d->rnr_retry;
@@ -111,6 +120,8 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->pos_acked = max_u64(d->pos_acked, d->pos_settled);
 	f->msn_settled = f->msn_next = f->msn_acked = d->msn_settled;
 	f->msn_offset = d->msn_offset;
+	f->doubted = d->begins & BEGINS_IN_DOUBT;
+	f->begins_inside = d->begins & BEGINS_INSIDE;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
 	f->last_rx_ns = f->alive_ns = p->now_ns;

@@ -80,12 +80,14 @@ static bool ahead_stands(const struct proxy *p, const struct near_flow *f)
 	return !past && p->now_ns < s->ahead_ns + ROUND_MAX_NS;
 }
 
-/* The last READ, of which nobody knows how many PSNs it owns, may own all in front of the packet. */
-static bool behind_unknown_read(const struct near_flow *f, uint64_t pos)
+/* The last READ, of which nobody knows how many PSNs it owns, may own all in front of the packet; and while the line is
+ * silent nobody can learn it. */
+static bool behind_unknown_read(const struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
 	const struct rd_op *op = f->psns_unknown ? near_op_at(f, f->pos_next - 1) : NULL;
+	bool silent = p->now_ns > p->last_rx_ns + 2 * p->cfg.keepalive_ns;
 
-	return op && pos >= f->pos_next && pos <= op->pos + roce_read_psns(op->len, 256);
+	return op && pos >= f->pos_next && (silent || pos <= op->pos + roce_read_psns(op->len, 256));
 }
 
 enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
@@ -94,7 +96,7 @@ enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const s
 	struct near_stranger *s = &f->stranger;
 	bool possible = pos <= f->pos_next + FLOW_SPAN_MAX && pos + FLOW_SPAN_MAX >= f->pos_next;
 
-	if (!near_starts_message(pkt) || behind_unknown_read(f, pos))
+	if (!near_starts_message(pkt) || behind_unknown_read(p, f, pos))
 		return LIFE_SAME;
 	if (s->ahead_pos != pos || s->ahead_fp != fp) {
 		if (s->ahead_rounds && pos > s->ahead_pos && ahead_stands(p, f))

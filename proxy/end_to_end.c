@@ -2,9 +2,9 @@
 /* Theory of operation
  *
  * A queue pair that finds the table of near flows full of paired ones in use is not turned away. Its packets cross like
- * those that are not RC (raw.c): at most once, in the order of their sequence unless one is lost on the WAN, and then
- * RC itself repeats. The responder's answers come back the same way. Nothing is ACKed by an edge, so nothing is
- * promised, and nothing of it waits at the barrier for itself.
+ * those that are not RC (raw.c): at most once, repaired, and in their order; what does not come in time RC itself sends
+ * again. The responder's answers come back the same way. Nothing is ACKed by an edge, so nothing is promised, and nothing
+ * else waits at the barrier for it.
  *
  *     host A --request--> near: no place --raw--> far: notes that A asks --> host B
  *            <---answer-- near: it was asked <--raw-- far: no flow has that QPN <--answer--
@@ -12,10 +12,10 @@
  * An answer names only the QPN that it goes to. Between two hosts of which one asks in this way, an answer to an unknown
  * QPN could be meant for a flow that is being probed or for such a request, so it decides nothing. Hence the unit is the
  * pair of hosts: while requests between them go end to end, no flow between them is opened that would have to learn its
- * pair, and those that have not learned it by then are given up (nothing of them was ACKed), but only when the news of a
- * pair that the far edge learned before can be under way no more: it would have taken answers that nobody gets. What CM tells of, and what is
- * paired, goes on. So no queue pair gets a flow while its earlier packets are under way: only BEGUN_QUIET_NS after the
- * last one between the hosts.
+ * pair, and those that have not learned it by then are given up (nothing of them was ACKed). But only when the news of a
+ * pair that the far edge learned before can be under way no more: it has taken answers that nobody else would give. What
+ * CM tells of, and what is paired, goes on. So no queue pair gets a flow while its earlier packets are under way: only
+ * BEGUN_QUIET_NS after the last one between the hosts.
  *
  * Pairs of hosts share places by a hash. Two that share one are both carried so: slower, and safe. */
 #include "end_to_end.h"

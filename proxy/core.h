@@ -433,6 +433,9 @@ struct lane {
 	uint64_t raw_seq_tx;    /* next number of an expendable packet */
 	uint64_t raw_seq_rx;    /* highest + 1 */
 	uint64_t raw_seen[16];  /* bitmap of the 1024 before it */
+	uint64_t raw_next;      /* everything before has come, or is not waited for any more */
+	struct dnode raw_held;  /* RAW_WAN slots of RC packets that overtook others, in their order */
+	uint32_t nraw_held;
 	uint64_t rx_held_bytes; /* slot bytes of the WAN pool that the lane holds */
 };
 
@@ -489,7 +492,9 @@ struct barrier {
 /* Queue pairs that have no flow; by a hash of requester and responder. end_to_end.c. */
 struct end_to_end {
 	uint64_t begun_ns[END_TO_END_PLACES]; /* when a request of a local requester was carried last; 0: never */
+	uint64_t since_ns[END_TO_END_PLACES]; /* and the first one since they were quiet */
 	uint64_t asked_ns[END_TO_END_PLACES]; /* when one was delivered to a local responder last; 0: never */
+	struct timer hold;                    /* RC packets that overtook others look again whether to wait */
 	uint64_t held_bytes;                  /* slot bytes of such packets on their way to the other edge */
 };
 
@@ -512,6 +517,7 @@ enum timer_kind {
 	TK_STARTS,
 	TK_KEEPALIVE,
 	TK_ROOM,
+	TK_RAW_HOLD,
 	TK_PATH
 };
 

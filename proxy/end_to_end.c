@@ -2,9 +2,9 @@
 /* Theory of operation
  *
  * A queue pair that finds the table of near flows full of paired ones in use is not turned away. Its packets cross like
- * those that are not RC (raw.c): at most once, in the order of their sequence unless one is lost on the WAN, and then
- * RC itself repeats. The responder's answers come back the same way. Nothing is ACKed by an edge, so nothing is
- * promised, and nothing of it waits at the barrier for itself.
+ * those that are not RC (raw.c): at most once, repaired, and in their order; what does not come in time RC itself sends
+ * again. The responder's answers come back the same way. Nothing is ACKed by an edge, so nothing is promised, and nothing
+ * else waits at the barrier for it.
  *
  *     host A --request--> near: no place --raw--> far: notes that A asks --> host B
  *            <---answer-- near: it was asked <--raw-- far: no flow has that QPN <--answer--
@@ -12,9 +12,10 @@
  * An answer names only the QPN that it goes to. Between two hosts of which one asks in this way, an answer to an unknown
  * QPN could be meant for a flow that is being probed or for such a request, so it decides nothing. Hence the unit is the
  * pair of hosts: while requests between them go end to end, no flow between them is opened that would have to learn its
- * pair, and those that were about to learn are given up (nothing of them was ACKed). What CM tells of, and what is
- * paired, goes on. So no queue pair gets a flow while its earlier packets are under way: only BEGUN_QUIET_NS after the
- * last one between the hosts.
+ * pair, and those that have not learned it by then are given up (nothing of them was ACKed). But only when the news of a
+ * pair that the far edge learned before can be under way no more: it has taken answers that nobody else would give. What
+ * CM tells of, and what is paired, goes on. So no queue pair gets a flow while its earlier packets are under way: only
+ * BEGUN_QUIET_NS after the last one between the hosts.
  *
  * Pairs of hosts share places by a hash. Two that share one are both carried so: slower, and safe. */
 #include "end_to_end.h"
@@ -24,6 +25,7 @@
 
 #define BEGUN_QUIET_NS 1000000000ull /* since the last request: no answer to one is under way any more */
 #define ASKED_QUIET_NS 500000000ull  /* less, so that the far edge is never the last to let flows learn */
+#define SETTLE_MORE_NS 1000000ull    /* beside three round trips: the news of a pair is here, repaired if it was lost */
 #define POOL_PART      8             /* of the pool that such packets may hold: the host's window is all that paces them */
 
 static uint32_t place_of(const struct ip_addr *requester, const struct ip_addr *responder)
@@ -46,13 +48,22 @@ bool end_to_end_asked(const struct proxy *p, const struct ip_addr *requester, co
 	return lately(p, p->end_to_end.asked_ns[place_of(requester, responder)], ASKED_QUIET_NS);
 }
 
+bool end_to_end_settled(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	uint64_t since_ns = p->end_to_end.since_ns[place_of(src, dst)];
+
+	return end_to_end_begun(p, src, dst) && p->now_ns >= since_ns + 3 * proxy_rtt_ns(p) + SETTLE_MORE_NS;
+}
+
 enum proxy_drop end_to_end_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
-	uint64_t *begun_ns = &p->end_to_end.begun_ns[place_of(&pkt->src, &pkt->dst)];
+	uint32_t place = place_of(&pkt->src, &pkt->dst);
+	uint64_t *begun_ns = &p->end_to_end.begun_ns[place];
 
 	if (!lately(p, *begun_ns, BEGUN_QUIET_NS)) {
 		struct near_flow who = {.src = pkt->src, .dst = pkt->dst, .dest_qpn = pkt->dest_qpn, .idx = NONE};
 
+		p->end_to_end.since_ns[place] = p->now_ns;
 		proxy_event_push(p, EV_END_TO_END, &who, NULL, 0, p->near_used);
 	}
 	*begun_ns = p->now_ns;

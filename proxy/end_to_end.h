@@ -11,6 +11,8 @@
 /* True if requests from src to dst were carried without a flow lately: none is opened between them that would have to
  * learn its pair. */
 bool end_to_end_begun(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst);
+/* True if that has gone on for so long that a flow between them which has no pair yet gets none. */
+bool end_to_end_settled(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst);
 /* A request of a local host that has no flow. As raw_rx(). */
 enum proxy_drop end_to_end_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
 /* True if requests of requester came to the local responder without a flow lately: an answer to a QPN that no flow is

@@ -303,7 +303,8 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 
 	if (p->telling && near_tell_hears(p, pkt, vlan_tci))
 		return DROP_NONE;
-	if ((!f || (f->pos_tx_max <= f->pos_acked && !f->nops)) && end_to_end_asked(p, &pkt->dst, &pkt->src))
+	if ((!f || (f->pos_tx_max <= f->pos_acked && !f->nops)) && end_to_end_asked(p, &pkt->dst, &pkt->src) &&
+	    !FAULT(FAULT_END_TO_END_CLAIMED))
 		return raw_rx(p, l3, pkt, vlan_tci); /* perhaps to a request that has no flow */
 	if (!f || !pair_holds(p, f, pkt)) {
 		f = pair_claim(p, pkt);

@@ -27,6 +27,7 @@ X(FORGET_ANSWERS,     "answers are kept, over a restart too",            "a rest
 X(ROOM_NOT_KEPT,      "room for an answer is reserved before its request crosses", "all requests cross at once")
 X(FEW_ANSWERS_KEPT,   "answers to all that a host has outstanding are kept",
                       "16 are kept, however many are outstanding")
+X(END_TO_END_CLAIMED, "an answer to a request without a flow pairs nobody", "it is taken for a probed flow's")
 X(FLUSH_UNANSWERED,   "a READ response answers a FLUSH or ATOMIC WRITE",
                       "the far edge takes READ responses for READs only")
 X(NO_REFRAME,         "responses are framed as the host asked last",

@@ -149,6 +149,8 @@ static struct near_flow *learning_flow(struct proxy *p, struct near_flow *f, con
 {
 	if (!end_to_end_begun(p, &pkt->src, &pkt->dst))
 		return f ? f : near_open(p, pkt, vlan_tci);
+	if (f && !end_to_end_settled(p, &pkt->src, &pkt->dst))
+		return f;
 	if (f)
 		near_close(p, f);
 	return NULL;

@@ -253,6 +253,9 @@ static void on_timer(struct proxy *p, const struct timer *t)
 	case TK_KEEPALIVE:
 		on_keepalive(p);
 		break;
+	case TK_RAW_HOLD:
+		raw_on_timer(p);
+		break;
 	case TK_ROOM:
 		near_room_look(p);
 		break;

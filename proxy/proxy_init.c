@@ -137,7 +137,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 
 	k->own_lanes = (uint32_t)(c->nlanes + c->nshards - 1) / c->nshards;
 	k->nops = OPS_PER_FLOW * n + 4096;
-	k->ntimers = 11 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 5;
+	k->ntimers = 11 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 6;
 	k->p = bump_take(b, sizeof(*k->p));
 	k->near = bump_take(b, n * sizeof(*k->near));
 	k->far = bump_take(b, n * sizeof(*k->far));
@@ -203,6 +203,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	p->nops_free = p->nops = k->nops;
 	dlist_init(&p->room_waiting);
 	timer_init(&p->room_timer, TK_ROOM, 0);
+	timer_init(&p->end_to_end.hold, TK_RAW_HOLD, 0);
 	dlist_init(&p->mouth);
 	dlist_init(&p->resp_list);
 	dlist_init(&p->parcels);

@@ -8,7 +8,9 @@
  * CM messages are read on their way, at both edges, so that each knows the QPN pairs of its own hosts before the
  * first packet.
  *
- * RC packets that have no flow (end_to_end.c) go the same way.
+ * RC packets that have no flow (end_to_end.c) go the same way, and in their order: a responder calls what comes too early
+ * a loss, and has all of it sent again over the whole distance. One that overtook others, on another path or as they
+ * were lost, waits for them for two round trips (raw_held).
  *
  * A packet that has to wait for RC bytes at the other edge (barrier.c) takes its snapshot along, behind its own bytes
  * in the slot. A DREQ or DREP always has to, behind the flow of its connection at least: a host must not tear down the
@@ -23,8 +25,10 @@
 #include "pair.h"
 #include "wan_lane.h"
 
-#define RAW_WINDOW      1024
-#define RAW_PARTIAL_MAX 64
+#define RAW_WINDOW       1024
+#define RAW_PARTIAL_MAX  64
+#define RAW_HELD_MAX     512        /* of a lane: half of the window */
+#define RAW_HOLD_MORE_NS 1000000ull /* beside two round trips, in which a repair is here */
 
 static bool is_local(const struct proxy *p, const struct ip_addr *a)
 {
@@ -238,12 +242,6 @@ static void drop_oldest_partial(struct proxy *p, struct lane *l)
 	slot_release(p, slot_of_meta(p, dlist_entry(dlist_first(&l->raw_partial), struct slot_meta, node)));
 }
 
-void raw_forget_partial(struct proxy *p, struct lane *l)
-{
-	while (!dlist_empty(&l->raw_partial))
-		drop_oldest_partial(p, l);
-}
-
 /* A slot for a packet of which the first piece has come. The other edge gives such packets up after some tries, so
  * those that wait for pieces are bounded. */
 static uint32_t begin_partial(struct proxy *p, struct lane *l, const struct wan_packet *w)
@@ -260,11 +258,91 @@ static uint32_t begin_partial(struct proxy *p, struct lane *l, const struct wan_
 	return slot;
 }
 
+/* A whole packet goes to its host, or to the barrier. */
+static void deliver(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct parcel what = {.id = slot, .n = (uint16_t)((h->len - pkt->len) / BARRIER_ENTRY_LEN)};
+	struct cm_news news = {0};
+
+	if (is_rc(pkt) && !end_to_end_admit(p, pkt)) {
+		drop(p, DROP_WAN_UNKNOWN_FLOW);
+		slot_release(p, slot);
+		return;
+	}
+	if (pkt->opcode == UD_SEND_ONLY && pkt->dest_qpn == 1)
+		news = observe_cm(p, arena_data(p->arena, slot), pkt, h->vlan_tci);
+	what.patient = news.ends;
+	what.ends_qpn = news.known ? news.dest_qpn : NONE;
+	what.held = waits(p, pkt, &news);
+	what.in_order = is_rc(pkt) && what.held;
+	if (!barrier_admit(p, &what, &pkt->src, &pkt->dst)) {
+		drop(p, DROP_BARRIER_FULL);
+		slot_release(p, slot);
+	}
+}
+
+static uint64_t seq_of(struct proxy *p, const struct dnode *n)
+{
+	return arena_hdr(p->arena, slot_of_meta(p, dlist_entry(n, struct slot_meta, node)))->pos;
+}
+
+static void hold(struct proxy *p, struct lane *l, uint32_t slot)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+	struct dnode *n = l->raw_held.prev;
+
+	while (n != &l->raw_held && seq_of(p, n) > arena_hdr(p->arena, slot)->pos)
+		n = n->prev;
+	dlist_append(n->next, &m->node);
+	m->due_ns = p->now_ns + 2 * proxy_rtt_ns(p) + RAW_HOLD_MORE_NS;
+	l->nraw_held++;
+}
+
+/* Those that need not wait: all before them has come, or they have waited for long enough. */
+static void let_go(struct proxy *p, struct lane *l)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&l->raw_held))) {
+		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
+		uint32_t slot = slot_of_meta(p, m);
+		struct roce_pkt pkt;
+
+		if (l->raw_seq_rx > RAW_WINDOW)
+			l->raw_next = max_u64(l->raw_next, l->raw_seq_rx - RAW_WINDOW);
+		while (l->raw_next < l->raw_seq_rx && raw_seen(l, l->raw_next))
+			l->raw_next++;
+		if (seq_of(p, n) >= l->raw_next && p->now_ns < m->due_ns && l->nraw_held <= RAW_HELD_MAX && p->session_on)
+			break;
+		l->raw_next = max_u64(l->raw_next, seq_of(p, n) + 1);
+		dlist_remove(n);
+		l->nraw_held--;
+		roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt); /* it was sound */
+		deliver(p, slot, &pkt);
+	}
+	if (n && !timer_armed(&p->end_to_end.hold))
+		timer_set(&p->timers, &p->end_to_end.hold, dlist_entry(n, struct slot_meta, node)->due_ns);
+}
+
+void raw_on_timer(struct proxy *p)
+{
+	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
+		if (proxy_owns_lane(p, i))
+			let_go(p, &p->lanes[i]);
+}
+
+void raw_forget_partial(struct proxy *p, struct lane *l)
+{
+	while (!dlist_empty(&l->raw_partial))
+		drop_oldest_partial(p, l);
+	l->raw_next = UINT64_MAX;
+	let_go(p, l);
+}
+
 bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_RAW_WAN, l->id, w->pos);
-	struct cm_news news = {0};
-	struct parcel what;
 	struct roce_pkt pkt;
 
 	if (w->pos >> 62) {
@@ -293,24 +371,12 @@ bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		slot_release(p, slot);
 		return true;
 	}
-	if (is_rc(&pkt) && !end_to_end_admit(p, &pkt)) {
-		drop(p, DROP_WAN_UNKNOWN_FLOW);
-		slot_release(p, slot);
-		return true;
-	}
 	arena_hdr(p->arena, slot)->vlan_tci = w->vlan_tci;
 	arena_meta(p->arena, slot)->queued = SQ_RAW_RX;
-	what = (struct parcel){.id = slot,
-	                       .n = (uint16_t)((arena_hdr(p->arena, slot)->len - pkt.len) / BARRIER_ENTRY_LEN)};
-	if (pkt.opcode == UD_SEND_ONLY && pkt.dest_qpn == 1)
-		news = observe_cm(p, arena_data(p->arena, slot), &pkt, w->vlan_tci);
-	what.patient = news.ends;
-	what.ends_qpn = news.known ? news.dest_qpn : NONE;
-	what.held = waits(p, &pkt, &news);
-	what.in_order = is_rc(&pkt) && what.held;
-	if (!barrier_admit(p, &what, &pkt.src, &pkt.dst)) {
-		drop(p, DROP_BARRIER_FULL);
-		slot_release(p, slot);
-	}
+	if (is_rc(&pkt))
+		hold(p, l, slot);
+	else
+		deliver(p, slot, &pkt);
+	let_go(p, l);
 	return true;
 }

@@ -11,7 +11,10 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 /* From the other edge. False: no room. */
 bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
 
-/* Gives up the packets that lack pieces: a new session begins. */
+/* RC packets that have waited for long enough for those that they overtook go on: TK_RAW_HOLD. */
+void raw_on_timer(struct proxy *p);
+
+/* Gives up the packets that lack pieces, and waits for none: a new session begins. */
 void raw_forget_partial(struct proxy *p, struct lane *l);
 
 #endif

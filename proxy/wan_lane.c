@@ -43,6 +43,7 @@ void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_r
 	dlist_init(&l->reports);
 	dlist_init(&l->closes);
 	dlist_init(&l->raw_partial);
+	dlist_init(&l->raw_held);
 	dlist_init(&l->ip_first);
 	dlist_init(&l->ip_partial);
 	l->window_bytes = WINDOW_FIRST_BYTES;
@@ -77,6 +78,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	ip_session_start(p, l);
 	l->raw_seq_rx = 0;
 	memset(l->raw_seen, 0, sizeof(l->raw_seen));
+	l->raw_next = 0;
 	wan_lane_kick(p, l);
 }
 

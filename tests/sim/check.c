@@ -132,6 +132,8 @@ static void check_ceiling(const struct said *s)
 	struct edge *e = &s->w->edge[q->host->site];
 	uint64_t ceiling, delivered;
 
+	if (s->w->cfg.no_place && (uint64_t)s->pos + s->is_ack <= q->peer->resp.pos_acked)
+		return; /* the responder has said so itself, perhaps to a queue pair without a flow */
 	if (!proxy_ceiling(edge_shard_of(e, &q->addr, &q->peer_addr)->p, &q->addr, &q->peer_addr, q->dest_qpn, &ceiling,
 	                   &delivered))
 		fail_said(s, "ack-no-flow", "the edge has no such flow");
@@ -834,7 +836,9 @@ static void check_empty(struct world *w, struct edge *e)
 		note_held(w, &e->shard[i]);
 	for (uint32_t i = 0; i < e->nshards; i++)
 		check_barrier_empty(w, &e->shard[i]);
-	if (used)
+	/* A host that hears the end of it past its flow, which has just begun to learn, repeats nothing more: what the flow
+	 * holds, none of it ACKed, goes with GiveUp. */
+	if (used && !w->cfg.no_place)
 		check_fail(w, "slot-leak", "edge %c holds %llu bytes of slots after all is done", 'A' + e->site,
 		           (unsigned long long)used);
 }

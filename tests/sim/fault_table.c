@@ -96,6 +96,7 @@ static const char *where(int fault)
 	    [FAULT_CNP_IGNORED] = ", incast",
 	    [FAULT_NO_SOFT_CNP] = ", more than the line",
 	    [FAULT_MARKS_IGNORED] = ", marked",
+	    [FAULT_END_TO_END_CLAIMED] = ", no place",
 	};
 
 	return said[fault];

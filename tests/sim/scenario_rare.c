@@ -15,6 +15,7 @@
  *   lost beginnings  queue pairs that begin again, and the first packet of each life is lost
  *   cut, restart     the far edge restarts when the near one has much to send again
  *   old hands        QPNs that go from hand to hand, at both ends
+ *   no place         more queue pairs than the tables of flows have places for
  *   rebuilt, no room slow and many, and FEC brings back what there is no room for */
 #include "scenario_rare.h"
 
@@ -321,6 +322,41 @@ static void besieged(struct world_cfg *c, struct rng *r)
 	}
 }
 
+static void no_place(struct world_cfg *c, struct rng *r)
+{
+	c->no_place = true;
+	c->lan_clean = false; /* answers to a flow that is given up for going end to end are lost to their requester */
+	c->nshards[0] = c->nshards[1] = 1; /* as many near flows as the other edge has places for them */
+	c->max_flows = 16;
+	all_hosts(c, &host_model_rxe); /* ConnectX asks again long before an answer can have come from so far */
+	c->nconns = (uint32_t)rng_range(r, 24, 64);
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		struct conn_cfg *k = &c->conn[i];
+
+		*k = c->conn[0];
+		k->host[0] = (uint8_t)rng_below(r, c->nhosts[0]);
+		k->host[1] = (uint8_t)rng_below(r, c->nhosts[1]);
+		k->cm = rng_chance(r, 0.2);
+		k->ud = false;
+		k->psn_start[0] = k->psn_start[1] = rng_chance(r, 0.7) ? 0 : (uint32_t)rng_u64(r) & ROCE_PSN_MASK;
+		for (int side = 0; side < 2; side++) {
+			struct msg_plan *plan = &k->plan[side];
+
+			*plan = (struct msg_plan){.len_min = 1, .len_max = 8u * k->pmtu, .nmsgs = rng_range(r, 5, 60)};
+			for (int op = 0; op < OP_COUNT; op++)
+				plan->weight[op] = (uint8_t)rng_below(r, 3);
+			plan->weight[OP_WRITE]++;
+		}
+		k->rounds = (uint32_t)rng_range(r, 1, 2);
+		k->open_ns = rng_log_range(r, 1000, 100 * MSEC);
+		k->pause_ns = 2000 * MSEC; /* longer than a pair of hosts is kept from learning */
+	}
+	if (rng_chance(r, 0.5)) {
+		c->wan.loss = 0.01;
+		c->wan.reorder = 0.01;
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*make)(struct world_cfg *c, struct rng *r);
@@ -336,6 +372,7 @@ static const struct {
     {", cut, restart", cut_and_restart},
     {", old hands", old_hands},
     {", rebuilt for nothing", rebuilt_for_nothing},
+    {", no place", no_place},
 };
 
 #define KINDS  (sizeof(kinds) / sizeof(kinds[0]))

@@ -93,6 +93,7 @@ struct world_cfg {
 	bool errors_allowed;    /* queue pairs may run out of retries */
 	bool audit;             /* every 1,000 events */
 	uint64_t edges_from_ns; /* before that the hosts' packets go past them */
+	bool no_place;          /* queue pairs may have no flow: what the responder says itself crosses */
 	bool recycle;           /* QPNs of queue pairs that are gone are taken again, by whoever comes */
 	bool warned;            /* no edge sends anybody away before it has asked it to send more slowly */
 	bool lan_clean;         /* nothing is lost or reordered on the LANs */

@@ -124,6 +124,41 @@ static void end_to_end__loss_on_the_wan_is_repaired(void **state)
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
+/* A responder would call what comes too early a loss. */
+static void end_to_end__order_over_a_loss(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	int left = 1;
+
+	c->arg = &left;
+	c->wan = lose_one;
+	for (uint32_t psn = 7; psn < 12; psn++)
+		send_to(c, RC_WRITE_ONLY, BEYOND, psn);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 50 * CORE_MS);
+	for (uint32_t psn = 7; psn < 12; psn++)
+		expect_request(c, RC_WRITE_ONLY, BEYOND, psn);
+	assert_int_equal(core_pending(&c->b), 0);
+}
+
+/* What does not come at all is not waited for long: then the responder says so, and the host sends it again. */
+static void end_to_end__order_is_not_waited_for_in_vain(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	int left = 1000;
+
+	c->arg = &left;
+	c->wan = lose_one;
+	send_to(c, RC_WRITE_ONLY, BEYOND, 6);
+	send_to(c, RC_READ_REQUEST, BEYOND + 1, 0); /* too small to be lost here */
+	send_to(c, RC_READ_REQUEST, BEYOND, 7);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 2);
+	core_expect(&c->b, RC_READ_REQUEST, 0);
+	core_expect(&c->b, RC_READ_REQUEST, 7);
+}
+
 /* A place that becomes free is not for a queue pair whose packets are under way: only after a second of quiet. */
 static void end_to_end__no_flow_while_its_packets_are_under_way(void **state)
 {
@@ -171,6 +206,7 @@ static void end_to_end__an_answer_pairs_nobody(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 	assert_int_equal(answer_of(c, RC_ACK, PLACED + 0x80, 0, 6), DROP_NONE); /* and its own goes end to end, too */
 	assert_int_equal(core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS)->h.dest_qpn, REQUESTERS + PLACED + 0x80);
+	core_wait(c, 10 * CORE_MS);
 	core_forget(&c->b);
 	send_to(c, RC_WRITE_ONLY, PLACED + 0x80, 1); /* nothing of it was ACKed here: it goes on like the others */
 	expect_request(c, RC_WRITE_ONLY, PLACED + 0x80, 1);
@@ -246,6 +282,8 @@ int main(void)
 	    CORE_TEST(end_to_end__beyond_the_table),
 	    CORE_TEST(end_to_end__reads_and_naks),
 	    CORE_TEST(end_to_end__loss_on_the_wan_is_repaired),
+	    CORE_TEST(end_to_end__order_over_a_loss),
+	    CORE_TEST(end_to_end__order_is_not_waited_for_in_vain),
 	    CORE_TEST(end_to_end__no_flow_while_its_packets_are_under_way),
 	    CORE_TEST(end_to_end__an_answer_pairs_nobody),
 	    CORE_TEST(end_to_end__other_hosts_learn),

@@ -155,6 +155,8 @@ void near_op_unbegin(struct proxy *p, struct near_flow *f, uint64_t pos);
 void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* The host asks again for the operation at pos. True if it was answered or will be; false: it is another one. */
 bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp);
+/* The packet, at pos, asks for the rest of a READ that is open or kept. */
+bool near_op_is_rest(const struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos);
 /* The packet, at pos_next or beyond, may ask for the rest of the last READ, whose length in PSNs is not known. */
 bool near_op_may_be_rest(const struct near_flow *f, const struct roce_pkt *pkt);
 /* The last READ, whose length in PSNs was not known, owns so many. */

@@ -204,6 +204,13 @@ static bool same_op(const struct rd_op *op, const struct roce_pkt *pkt, uint32_t
 	return op->rkey == pkt->reth_rkey && op->end_va == pkt->reth_va + pkt->reth_len;
 }
 
+bool near_op_is_rest(const struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos)
+{
+	const struct rd_op *op = pkt->opcode == RC_READ_REQUEST ? near_op_at(f, pos) : NULL;
+
+	return op && op->pos < pos && same_op(op, pkt, 0);
+}
+
 bool near_op_may_be_rest(const struct near_flow *f, const struct roce_pkt *pkt)
 {
 	const struct rd_op *op = f->psns_unknown ? near_op_at(f, f->pos_next - 1) : NULL;

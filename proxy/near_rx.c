@@ -167,8 +167,11 @@ static enum proxy_drop without_flow(struct proxy *p, const uint8_t *l3, const st
 static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                   uint16_t vlan_tci, uint32_t fp)
 {
+	bool rest = near_op_is_rest(f, pkt, pos_near(f->pos_next, pkt->psn));
 	struct near_flow *next = near_succeed(p, f, pkt->psn, vlan_tci);
 
+	if (next)
+		next->begins_inside = rest;
 	if (!next) { /* it will insist; until then the rest of its window would pass for the old life's */
 		if (f->used)
 			near_stranger_wait(p, f, pos_near(f->pos_next, pkt->psn), fp);

@@ -14,9 +14,10 @@ usage() {
 	usage: run.sh [what] [options]
 	what:
 	  --quick         the most telling programs in both modes, under 4 minutes (default)
-	  --full          all programs in both modes with loss, reordering and duplication; and --issue3
+	  --full          all programs in both modes with loss, reordering and duplication; and --lan, --issue3
 	  --accept        the figures: directly against longreach, medians of 3; a cut line
 	  --dead          hosts that die while the buffers are full of their bytes, others must not wait for GiveUp=
+	  --lan           LANs that lose 1 % and reorder 1 %, directly and in both modes
 	  --issue3        all of the following
 	  --nvme          a disk over NVMe/RDMA, with loss
 	  --rkey          what a responder refuses or cannot hear ends in an error, requester busy and idle
@@ -49,7 +50,7 @@ build=$top/build/gcc pcap="" logs="" only=. stop="" tuning=""
 one="" server="" repeat=1 until_said='^$.'
 while [ $# -gt 0 ]; do
 	case $1 in
-	--quick | --full | --accept | --dead | --issue3 | --nvme | --rkey | --part | --barrier | --reads | \
+	--quick | --full | --accept | --dead | --lan | --issue3 | --nvme | --rkey | --part | --barrier | --reads | \
 		--atomics | --packets | --shell) what=${1#--} ;;
 	--one) what=one one=$2 && shift ;;
 	--server) server=$2 && shift ;;
@@ -84,7 +85,7 @@ port=20000
 passed=0 failed=0
 mode=direct line_km=0
 start_s=$(date +%s)
-case $what in quick) limit_s=230 ;; *) limit_s=3000 ;; esac
+case $what in quick) limit_s=250 ;; *) limit_s=3000 ;; esac
 table=$work/table
 : >"$table"
 
@@ -106,6 +107,8 @@ table=$work/table
 . "$here/promise.sh"
 # shellcheck source=operations.sh
 . "$here/operations.sh"
+# shellcheck source=lan.sh
+. "$here/lan.sh"
 
 cleanup() {
 	trap '' INT TERM HUP
@@ -168,6 +171,9 @@ suite_quick() {
 		[ "$m" = near ] || continue
 		check_nvme nvme 1 16 512
 		check_near_is_early
+		lan_trouble on
+		check_rc lan -P send,write,imm -q 2 -n 24
+		lan_over
 		check_cut ""
 	done
 	perf_seconds=30
@@ -207,6 +213,7 @@ suite_full() {
 		check_cut ""
 		[ "$m" = near ] && check_cut_full
 	done
+	suite_lan
 	suite_issue3
 }
 

@@ -14,9 +14,10 @@ usage() {
 	usage: run.sh [what] [options]
 	what:
 	  --quick         the most telling programs in both modes, under 4 minutes (default)
-	  --full          all programs in both modes with loss, reordering and duplication; and --lan, --issue3
+	  --full          all programs in both modes with loss, reordering and duplication; and --lives, --lan, --issue3
 	  --accept        the figures: directly against longreach, medians of 3; a cut line
 	  --dead          hosts that die while the buffers are full of their bytes, others must not wait for GiveUp=
+	  --lives         programs that are restarted with the same QPNs, PSNs and contents, directly and in both modes
 	  --lan           LANs that lose 1 % and reorder 1 %, directly and in both modes
 	  --issue3        all of the following
 	  --nvme          a disk over NVMe/RDMA, with loss
@@ -50,7 +51,7 @@ build=$top/build/gcc pcap="" logs="" only=. stop="" tuning=""
 one="" server="" repeat=1 until_said='^$.'
 while [ $# -gt 0 ]; do
 	case $1 in
-	--quick | --full | --accept | --dead | --lan | --issue3 | --nvme | --rkey | --part | --barrier | --reads | \
+	--quick | --full | --accept | --dead | --lives | --lan | --issue3 | --nvme | --rkey | --part | --barrier | --reads | \
 		--atomics | --packets | --shell) what=${1#--} ;;
 	--one) what=one one=$2 && shift ;;
 	--server) server=$2 && shift ;;
@@ -109,6 +110,8 @@ table=$work/table
 . "$here/operations.sh"
 # shellcheck source=lan.sh
 . "$here/lan.sh"
+# shellcheck source=lives.sh
+. "$here/lives.sh"
 
 cleanup() {
 	trap '' INT TERM HUP
@@ -213,6 +216,7 @@ suite_full() {
 		check_cut ""
 		[ "$m" = near ] && check_cut_full
 	done
+	suite_lives
 	suite_lan
 	suite_issue3
 }

@@ -23,6 +23,8 @@ uint64_t message_key(const struct check *c, bool from_server, uint32_t qp, uint3
 	uint64_t k = mix64(c->opt.seed + STEP);
 
 	k = mix64(k ^ ((uint64_t)from_server << 32 | qp));
+	if (c->opt.same && c->phase < PHASES)
+		return k;
 	k = mix64(k ^ ((uint64_t)c->phase << 32 | c->round));
 	return mix64(k ^ (0x100000000ULL | seq));
 }

@@ -27,6 +27,8 @@ static const char usage[] =
     "  -P LIST       phases of send,write,imm,read,fadd,cas,mix,lat (all)\n"
     "  -b            both ways at once          -R     connect by rdma_cm\n"
     "  --fixed       every message -s bytes     --seed N\n"
+    "  --same        every message of a queue pair has the same contents\n"
+    "  --psn N       the first PSN, at both ends; not with -R (each its own, random)\n"
     "  --rnr         the receivers are slow\n"
     "  --early-acks  completions may come before the responder has executed\n"
     "  --lat-min US  no completion may come sooner than this\n"
@@ -153,7 +155,9 @@ enum {
 	LONG_ACK_TIMEOUT,
 	LONG_BREAK,
 	LONG_DRILL,
-	LONG_REFUSAL
+	LONG_REFUSAL,
+	LONG_PSN,
+	LONG_SAME
 };
 
 static const struct option long_options[] = {
@@ -169,6 +173,8 @@ static const struct option long_options[] = {
     {"break", required_argument, NULL, LONG_BREAK},
     {"drill", required_argument, NULL, LONG_DRILL},
     {"refusal", required_argument, NULL, LONG_REFUSAL},
+    {"psn", required_argument, NULL, LONG_PSN},
+    {"same", no_argument, NULL, LONG_SAME},
     {"server", no_argument, NULL, 'S'},
     {NULL, 0, NULL, 0},
 };
@@ -208,6 +214,12 @@ static void long_option(struct options *o, struct arguments *a, int opt)
 		break;
 	case LONG_REFUSAL:
 		o->refusal = index_of(optarg, refusal_names, REFUSALS);
+		break;
+	case LONG_PSN:
+		o->first_psn = number(optarg, 0, 0xffffff);
+		break;
+	case LONG_SAME:
+		o->same = 1;
 		break;
 	case LONG_ACK_TIMEOUT:
 		o->ack_timeout = number(optarg, 0, 31);
@@ -271,6 +283,8 @@ static void parse(struct check *c, struct arguments *a, int argc, char **argv)
 	}
 	if (o->drill == DRILL_PART && !o->cm)
 		fatal("the drill 'part' ends connections of rdma_cm: -R");
+	if (o->same && o->phases & ~(1u << PHASE_SEND | 1u << PHASE_WRITE | 1u << PHASE_IMM | 1u << PHASE_LAT))
+		fatal("--same goes with -P send,write,imm,lat: what the others do follows from their contents");
 	a->host = argv[optind];
 }
 
@@ -411,7 +425,8 @@ int main(int argc, char **argv)
 	                                 .phases = (1u << PHASES) - 1,
 	                                 .seed = 1,
 	                                 .stall_s = 40,
-	                                 .ack_timeout = 14}};
+	                                 .ack_timeout = 14,
+	                                 .first_psn = PSN_RANDOM}};
 	struct arguments a = {.port = 18600, .timeout_s = 300};
 	bool clean;
 

@@ -25,6 +25,10 @@
  * completed. With --early-acks, for ACKs that are given before that, it looks when a SEND posted behind the others
  * on the same queue pair has arrived.
  *
+ * Contents follow from --seed and the phases alone: another run of the same options sends the same bytes. With --psn 0 and with QPNs that
+ * come again (they do when the device was made anew) it is a life that its packets do not tell from the one before;
+ * --same takes away the differences within a life as well. lives.sh does that.
+ *
  * A drill goes instead of the phases, with WRITEs of -s bytes:
  *   refuse-*  one WRITE in the middle has a wrong rkey, or what --refusal says: refuse.c
  *   tell      -r times: when -n WRITEs per queue pair have completed, TCP says so, and the bytes must be there
@@ -47,6 +51,8 @@
 #define RD_ATOMIC      16
 #define COMPLAINTS_MAX 20
 #define MEMORY_MAX     (768ULL << 20)
+#define MEMORY_AT      0x600000000000ULL /* wanted: packets of two lives are alike only if their addresses are */
+#define PSN_RANDOM     UINT32_MAX
 
 enum phase_id { PHASE_SEND, PHASE_WRITE, PHASE_IMM, PHASE_READ, PHASE_FADD, PHASE_CAS, PHASE_MIX, PHASE_LAT, PHASES };
 extern const char *const phase_names[PHASES];
@@ -77,6 +83,8 @@ struct options {
 	uint32_t misbehave;   /* enum misbehaviour */
 	uint32_t drill;       /* enum drill, instead of phases */
 	uint32_t refusal;     /* enum refusal, in the drills refuse-* */
+	uint32_t first_psn;   /* of every queue pair, at both ends; PSN_RANDOM: one of its own each */
+	uint32_t same;        /* all messages of a queue pair have the same contents */
 };
 
 /* A posted request. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -100,7 +101,7 @@ void wire_open(struct check *c)
 	if (!c->cq)
 		fatal("no completion queue: %s", strerror(errno));
 	fcntl(c->channel->fd, F_SETFL, O_NONBLOCK);
-	c->mem = mmap(NULL, c->at.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	c->mem = mmap((void *)MEMORY_AT, c->at.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (c->mem == MAP_FAILED)
 		fatal("no memory for %zu bytes", c->at.total);
 	c->mr = ibv_reg_mr(c->pd, c->mem, c->at.total, ACCESS);
@@ -189,6 +190,8 @@ static void connect_qp(struct check *c, struct qp *q, int sgid_index)
 	if (m.w[0] != q->index)
 		fatal("queue pair %u where %u was due", m.w[0], q->index);
 	memcpy(&gid, &m.w[3], sizeof(gid));
+	if (c->opt.first_psn != PSN_RANDOM)
+		printf("qp %u: QPN %u to %u, PSN %u\n", q->index, q->qp->qp_num, m.w[1], q->psn);
 	to_rtr(c, q, m.w[1], m.w[2], &gid, sgid_index);
 	to_rts(c, q);
 }
@@ -207,7 +210,7 @@ static void connect_all(struct check *c)
 		q->qp = ibv_create_qp(c->pd, &attr);
 		if (!q->qp)
 			fatal("ibv_create_qp: %s", strerror(errno));
-		q->psn = (uint32_t)mix64(now_ns() + i) & 0xffffff;
+		q->psn = c->opt.first_psn != PSN_RANDOM ? c->opt.first_psn : (uint32_t)mix64(now_ns() + i) & 0xffffff;
 		to_init(q);
 		tell_qp(c, q, &gid);
 	}

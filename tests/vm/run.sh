@@ -86,7 +86,7 @@ port=20000
 passed=0 failed=0
 mode=direct line_km=0
 start_s=$(date +%s)
-case $what in quick) limit_s=230 ;; *) limit_s=3000 ;; esac
+case $what in quick) limit_s=250 ;; *) limit_s=3000 ;; esac
 table=$work/table
 : >"$table"
 

@@ -129,7 +129,7 @@ unit: $(UNIT_BINS)
 # --- simulator: its own build of the core, with the deliberate bugs that it must find ---
 .PHONY: sim-bin sim
 sim-bin: $(O)/lrsim
-SIM_OBJS := $(patsubst %.c,$(O)/sim-build/%.o,$(SIM_SRC) $(PROXY_SRC))
+SIM_OBJS := $(patsubst %.c,$(O)/sim-build/%.o,$(SIM_SRC) $(PROXY_SRC) daemon/lan_wait.c)
 $(O)/sim-build/%.o: %.c $(O)/made-with
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(CFLAGS_ALL) -DPROXY_FAULTS -c -o $@ $<

@@ -3,7 +3,9 @@
  *
  * The first packet for a host often finds its neighbour unresolved. To drop it would be sound (RC sends it again), but
  * it may be the one that decides how fast a connection starts, so a few wait for the answer, as they would
- * in the kernel. Bounded, per host and in all, and in time. One per worker. */
+ * in the kernel. Bounded, per host and in all, and in time. One per worker.
+ *
+ * Probes never wait here (struct lan_tx): several of them would go out at once, and their answers say the same. */
 #ifndef DAEMON_LAN_WAIT_H
 #define DAEMON_LAN_WAIT_H
 

@@ -2,7 +2,7 @@
 /* Theory of operation
  *
  * Packet bodies lie in the arena and are valid only until the core is called for something else. So a batch is
- * fetched, addressed, and sent or copied before anything else happens.
+ * fetched, addressed, and sent or copied before anything else happens but proxy_lan_unsent().
  *
  * A device that takes nothing more makes its port "blocked": the core is then not asked for packets for hosts, and the
  * send is tried again after a short sleep. There is no event to wait for: a full device queue has none. */
@@ -19,19 +19,25 @@ static void capture_lan_tx(struct worker *w, const struct lan_tx *t)
 	pcap_packet(w->pcap_lan, w->wall_ns, PCAP_OUT, parts, 3);
 }
 
+/* Probes do not wait for a next hop: the core asks again, and knows then what is on its way. */
+static void no_way(struct worker *w, const struct lan_tx *t, enum route_answer answer)
+{
+	if (t->probe)
+		proxy_lan_unsent(w->core, w->now_ns, t);
+	if (answer == ROUTE_REFUSED)
+		w->unknown_hosts++;
+	else if (answer == ROUTE_NONE || (!t->probe && !lan_wait_put(&w->waiting, t, w->now_ns)))
+		w->no_route++;
+}
+
 /* Puts the Ethernet header in front. False if there is no way to that host now: the packet is dropped or waits. */
 static bool address_frame(struct worker *w, struct lan_frame *f)
 {
 	const struct next_hop *hop;
 	enum route_answer answer = route_lookup(w->routes, &f->pkt.dst, w->now_ns, &hop);
 
-	if (answer == ROUTE_REFUSED) {
-		w->unknown_hosts++;
-		return false;
-	}
 	if (answer != ROUTE_OK || lan_wait_holds(&w->waiting, &f->pkt.dst)) {
-		if (answer == ROUTE_NONE || !lan_wait_put(&w->waiting, &f->pkt, w->now_ns))
-			w->no_route++;
+		no_way(w, &f->pkt, answer);
 		return false;
 	}
 	f->port = hop->port;

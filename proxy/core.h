@@ -329,7 +329,16 @@ struct far_flow {
 	uint32_t hostpair;      /* index of struct hostpair, NONE: not joined */
 	struct dnode pair_node; /* waiting for its turn to be probed */
 	bool probing;           /* has its turn */
-	uint8_t probe_repeats;  /* in this turn */
+	uint8_t probe_repeats;  /* in this turn, since its last answer that could be another flow's */
+	uint16_t probes;        /* packets sent in this turn */
+	uint16_t asked[2];      /* sent while it had no pair: since asked_since_ns, and in the PAIR_LATE_NS before */
+	uint64_t asked_since_ns;
+	bool probe_more;             /* the next packet may be sent on top of what is unanswered */
+	uint64_t tx_max_before;      /* pos_tx_max before the packet that was sent last */
+	uint64_t progress_before_ns; /* last_progress_ns when the turn began */
+	bool unsent;                 /* its last turn was taken back, as there was no way to the host */
+	bool bound;                  /* it has or had a pair: requester_qpn is the last one */
+	uint16_t repeated;           /* packets sent again lately, while it had a pair: late answers may come to them */
 	uint64_t retried_ns;    /* last time something was sent to the host again */
 	bool pair_due;          /* FLOW_PAIR to be sent */
 	uint64_t pair_at_pos;   /* the first answer said: before this position ... */
@@ -384,6 +393,19 @@ struct lan_host {
 	struct timer overdue;     /* while pairs wait: what is out for too long does not count */
 };
 
+#define PAIR_ASKED_MAX 8
+#define PAIR_HEARD_MAX 4
+
+/* What a flow has asked without being paired by an answer: one may come at any time. pair.c. */
+struct pair_asked {
+	uint64_t at_ns;     /* the last one, at the latest */
+	uint32_t flow;      /* index; NONE: of flows that are gone, or of several */
+	uint32_t qpn;       /* answers go to this one; NONE: it is not known */
+	uint32_t psn, span; /* about PSNs psn .. psn + span, both 24 bits */
+	uint32_t n;         /* packets that were sent, each of which may be answered */
+	bool ahead;         /* its responder may answer beyond that: it had more from an earlier life of an edge */
+};
+
 /* RC traffic from src to dst: unpaired flows are probed one at a time, and those that may send take turns. */
 struct hostpair {
 	bool used;
@@ -398,6 +420,12 @@ struct hostpair {
 	bool doubted;            /* an answer in this turn may have been the prober's, or an old one of another flow */
 	struct dnode waiting;    /* far flows */
 	struct timer quarantine; /* nobody is probed before: a late answer would be taken for the next one's */
+	uint8_t unsent_row;      /* probes that could not be sent, in a row */
+	uint32_t nasked, nheard;
+	struct pair_asked asked_of[PAIR_ASKED_MAX];
+	struct {
+		uint32_t qpn, n; /* n answers to it in this turn that could be the prober's, or another flow's */
+	} heard[PAIR_HEARD_MAX];
 	uint32_t lan_host;       /* index: dst */
 	struct dnode turn_node;  /* in proxy.lan_ready or lan_host.waiting */
 	struct dnode ready;      /* far flows that may send */

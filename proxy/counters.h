@@ -93,6 +93,9 @@
 	X(PAIRED_CM, "paired_cm", "QPN pairs learned from CM messages")                                                \
 	X(PAIRED_PROBE, "paired_probe", "QPN pairs learned from the responder's first answer")                         \
 	X(PAIR_QUARANTINES, "pair_quarantines", "host pairs put aside after an unanswered probe")                      \
+	X(PAIR_DOUBTS, "pair_doubts", "answers that more than one queue pair could have been meant by: asked again")   \
+	X(PAIRS_UNSENT, "pairs_unsent", "probes that had no next hop yet")                                             \
+	X(PAIRS_CORRECTED, "pairs_corrected", "pairs found wrong before anything was acknowledged by them")            \
 	X(WAN_TX_DGRAMS, "wan_tx_datagrams", "datagrams to the other edge")                                            \
 	X(WAN_TX_BYTES, "wan_tx_bytes", "UDP payload bytes to the other edge")                                         \
 	X(WAN_RX_DGRAMS, "wan_rx_datagrams", "datagrams from the other edge")                                          \
@@ -151,6 +154,8 @@
 	X(FLOW_DEMOTED, "flow_demoted", 'w', "no early ACKs: nothing heard of the responder, or no progress")          \
 	X(FLOW_HELD_OFF, "flow_held_off", 'w', "requester held off: buffer share used up")                             \
 	X(PAIR_QUARANTINED, "pair_quarantined", 'w', "a probe was not answered")                                       \
+	X(PAIR_WRONG, "pair_wrong", 'e',                                                                               \
+	  "answers of another queue pair were taken for this one's: it is made to fail")                               \
 	X(BARRIER_EXPIRED, "barrier_expired", 'w', "packets went before RC bytes in front of them: BarrierMax=")       \
 	X(TABLE_FULL, "table_full", 'w', "a bounded table is full")                                                    \
 	X(END_TO_END, "end_to_end", 'w',                                                                               \

@@ -50,6 +50,12 @@ void far_on_close(struct proxy *p, const struct wan_flow_close *c);
 
 /* Puts the flow on the list of ready ones if it may send: window, RNR wait, its turn to be paired. */
 void far_kick(struct proxy *p, struct far_flow *f);
+/* Its answer could be another flow's: it is asked once more, with its next packet if there is one. */
+void far_ask_again(struct proxy *p, struct far_flow *f);
+/* No progress for long? Says so; true if it was given up. */
+bool far_overdue(struct proxy *p, struct far_flow *f);
+/* Its responder answers to another QPN than the one whose answers have counted for it: it has failed, loudly. */
+void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
 /* L3 length of the next request, if it may go to the host now; 0: none may. */
 uint16_t far_lan_next(struct proxy *p, struct far_flow *f);
 /* That request into tx. Returns its L3 length in bytes. */

@@ -154,6 +154,12 @@ void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrom
 	barrier_progress(p, f);
 }
 
+void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
+{
+	proxy_event_push(p, EV_PAIR_WRONG, NULL, f, f->pos_acked, requester_qpn);
+	far_fail(p, f, f->pos_acked, 0);
+}
+
 /* --- ACK and NAK --- */
 
 /* The responder expects something below what we took for the beginning. */

@@ -51,6 +51,8 @@ static uint32_t window_of(const struct far_flow *f)
 {
 	bool learning = f->pairing == PAIR_LEARNING;
 
+	if (learning && f->probe_more)
+		return UINT32_MAX;
 	if (learning ? (f->probe_repeats || f->retries) && !f->pos_ahead : f->retries >= 2)
 		return 1;
 	return f->rnr_bytes && f->rnr_bytes < f->window_bytes ? f->rnr_bytes : f->window_bytes;
@@ -110,7 +112,7 @@ void far_rtt_end(const struct proxy *p, struct far_flow *f)
 /* So that whatever fills a window is answered: the flow's, or that of its host, which others wait for. */
 static bool wants_ackreq(const struct proxy *p, const struct far_flow *f, const struct slot_hdr *h)
 {
-	if ((h->flags & SF_ACK_REQ) || f->pkts_since_ackreq + 1 >= ACKREQ_EVERY_PKTS)
+	if ((h->flags & SF_ACK_REQ) || f->probe_more || f->pkts_since_ackreq + 1 >= ACKREQ_EVERY_PKTS)
 		return true;
 	if (next_may_wait(p, f, h) || f->bytes_out + h->len >= window_of(f) || lan_turn_should_ask(p, f, h->len))
 		return true;
@@ -185,12 +187,16 @@ size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 		far_op_begin(p, f, h);
 		far_cnp_learn(p, f, slot);
 	}
+	tx->probe = f->pairing == PAIR_LEARNING && !FAULT(FAULT_PROBE_WAITS);
+	tx->flow = f->idx;
+	pair_sent(p, f);
 	if (f->pos_tx < f->pos_tx_max) {
 		count(p, CTR_LAN_RETRIES, 1);
 		f->retried_ns = p->now_ns;
 	}
 	if (f->pos_acked == f->pos_tx_max)
 		f->last_progress_ns = p->now_ns; /* it had nothing to answer: its silence was none */
+	f->probe_more = false;
 	f->bytes_out += h->len;
 	lan_host_sent(p, f, h->len);
 	f->pos_tx += h->psns ? h->psns : 1;
@@ -244,6 +250,26 @@ static void check_stall(struct proxy *p, struct far_flow *f)
 	barrier_progress(p, f);
 }
 
+void far_ask_again(struct proxy *p, struct far_flow *f)
+{
+	f->probe_repeats = 1; /* one packet, and those waits of the turn that are left after it */
+	far_arm_rto(p, f);
+	f->probe_more = f->pos_tx < f->pos_rx;
+	if (f->probe_more)
+		far_kick(p, f);
+	else
+		far_go_back(p, f, f->pos_acked);
+}
+
+bool far_overdue(struct proxy *p, struct far_flow *f)
+{
+	check_stall(p, f);
+	if (p->now_ns < f->last_progress_ns + p->cfg.give_up_ns || f->pos_rx <= f->pos_acked)
+		return false;
+	far_fail(p, f, f->pos_acked, 0);
+	return true;
+}
+
 void far_on_timer(struct proxy *p, struct far_flow *f)
 {
 	if (f->orphan && far_orphan_over(p, f))
@@ -252,11 +278,8 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 		far_kick(p, f);
 		return;
 	}
-	check_stall(p, f);
-	if (p->now_ns >= f->last_progress_ns + p->cfg.give_up_ns && f->pos_rx > f->pos_acked) {
-		far_fail(p, f, f->pos_acked, 0);
+	if (far_overdue(p, f))
 		return;
-	}
 	if (f->rnr) {
 		f->rnr = false;
 		far_go_back(p, f, f->pos_acked);

@@ -50,6 +50,9 @@ X(BASE_NOT_LOWERED,   "a NAK below the base goes to the requester",
 X(PROBE_TOGETHER,     "one unpaired flow per host pair at a time",       "all send at once")
 X(NO_QUARANTINE,      "quarantine after an unanswered probe",            "the next one is tried at once")
 X(UNASKED_UNHEARD,    "quarantine for hosts that talked past the edges", "answers that nobody asked for change nothing")
+X(LATE_DECIDES,       "an answer names a flow if no other can be meant", "it is the probed flow's, whoever was asked before")
+X(PROBE_WAITS,        "a probe is sent at once or not at all",           "it waits for a MAC address like other packets")
+X(PAIR_UNCORRECTED,   "a wrong pair is put right, or fails",             "what the far edge finds later is ignored")
 X(RESTART_AT_ONCE,    "quarantine after a restart",
                       "who has no pair is tried at once, whoever was before")
 X(FIRST_DECIDES,      "a pair is provisional until a second answer",     "the first one is enough")

@@ -284,16 +284,50 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	return true;
 }
 
+/* Its requester has been told something, as it seemed: an ACK, or some of an answer. */
+static bool has_said(const struct near_flow *f)
+{
+	return f->pos_acked > f->pos_base || f->ops_done || (f->op_open && f->op_open->next > f->op_open->pos);
+}
+
+/* The far edge has found that the requester is another one. What was said went to a queue pair that had not asked, and
+ * that may have taken it for the answer to something else: only if nothing was said nobody has been misled. False: the
+ * flow fails, and the queue pair that was misled with it. */
+static bool correct_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
+{
+	if (FAULT(FAULT_PAIR_UNCORRECTED))
+		return false;
+	if (has_said(f) || r->pos_base != f->pos_base || r->at_pos > f->pos_max || r->at_pos < f->pos_base) {
+		proxy_event_push(p, EV_PAIR_WRONG, f, NULL, f->pos_acked, r->requester_qpn);
+		near_refused(p, f, f->pos_settled, 0);
+		return false;
+	}
+	near_requester_leave(p, f);
+	f->requester_qpn = r->requester_qpn;
+	memcpy(f->template, r->template, r->template_len);
+	f->template_len = (uint8_t)r->template_len;
+	f->gone = false;
+	f->pairing = PAIR_PROVISIONAL;
+	near_requester_enter(p, f);
+	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
+	count(p, CTR_PAIRS_CORRECTED, 1);
+	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
+	return true;
+}
+
 void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 {
 	struct near_flow *f = near_by_id(p, r->flow, r->inc);
+	bool other = f && f->pairing != PAIR_LEARNING && f->requester_qpn != r->requester_qpn;
 
-	if (!f || f->pairing == PAIR_CONFIRMED)
+	if (!f || (other ? f->failed || f->failing : f->pairing == PAIR_CONFIRMED))
 		return;
 	if (!template_fits(f, r)) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
+	if (other && !correct_pair(p, f, r))
+		return;
 	if (f->pairing == PAIR_LEARNING && !learn_pair(p, f, r))
 		return;
 	if (r->confirmed) {

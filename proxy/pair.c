@@ -9,6 +9,16 @@
  * taken for the next flow's; so does the end of a flow in its turn. A restart begins with one for host pairs with flows
  * that the life before may have probed.
  *
+ * A responder may be later than that: a machine that is not scheduled, a NIC that PFC stops. What was asked of flows
+ * that have no pair yet, or have gone, is remembered (asked_of): which PSNs, and how many packets. An answer that could
+ * be one to that is nobody's, but the probed flow is asked once more, with its next packet if it has one. The answer to
+ * that may be about a PSN that no other flow was asked about. Or there are more answers to its QPN in the end than the
+ * other flow can have been asked for: each packet of it is answered once, twice if the LAN doubles it. On a LAN that
+ * answers it takes some round trips more; if nobody was late, none. Only after PAIR_LATE_NS a packet is answered no
+ * more.
+ *
+ * A probe that has no next hop yet is not sent later, when others are: its turn is taken back (pair_unsent).
+ *
  * Two hosts may have talked past the edges until a moment ago. Their answers to that still come while the first of
  * their flows have their turns, and would be taken for theirs. Such hosts give themselves away: an answer that nobody
  * can have asked for, as no flow has been tried yet, or one from a little later on, is one to what went past. Whose
@@ -22,6 +32,13 @@
 #include "far.h"
 #include "lan_host.h"
 
+#define PAIR_LATE_NS     30000000000ull /* an answer is not later than that: no requester waits for so long */
+#define REPEATED_MAX     16             /* packets that a flow has sent again in vain that are told apart from more */
+#define ASKED_AFTER_LIFE 16 /* packets that a flow without a pair may have been asked in the life before a restart */
+#define ASKED_MAX        256 /* more packets of a flow count as so many: forged answers make an edge ask */
+#define IN_DOUBT_MAX     64 /* packets of a turn beyond those that could prove whose the answers are */
+#define UNSENT_WAIT_NS   1000000ull /* until a probe is tried again that had no next hop; doubles ... */
+#define UNSENT_DOUBLINGS 5          /* ... so often */
 #define UNASKED_QUIET_NS 20000000ull
 #define UNASKED_MAX_NS   200000000ull
 #define VOID_QUIET_NS 20000000ull /* a flow that sent nothing again, and got no answer, for so long gets no late ones */
@@ -75,6 +92,7 @@ void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 	if (owner && owner != f)
 		pair_remove(p, owner); /* it learns again if it ever speaks */
 	f->requester_qpn = requester_qpn;
+	f->bound = true;
 	idx_hash_put(&p->far_by_qpn, qpn_hash(f), f->idx);
 }
 
@@ -161,8 +179,189 @@ bool pair_join(struct proxy *p, struct far_flow *f)
 	return true;
 }
 
+/* --- what was asked, and may still be answered --- */
+
+static uint32_t asked_lately(const struct proxy *p, const struct far_flow *f)
+{
+	if (p->now_ns > f->asked_since_ns + 2 * PAIR_LATE_NS)
+		return 0;
+	return f->asked[0] + (p->now_ns > f->asked_since_ns + PAIR_LATE_NS ? 0u : f->asked[1]);
+}
+
+static void count_asked(const struct proxy *p, struct far_flow *f)
+{
+	if (p->now_ns > f->asked_since_ns + PAIR_LATE_NS) {
+		f->asked[1] = p->now_ns > f->asked_since_ns + 2 * PAIR_LATE_NS ? 0 : f->asked[0];
+		f->asked[0] = 0;
+		f->asked_since_ns = p->now_ns;
+	}
+	if (f->asked[0] < UINT16_MAX)
+		f->asked[0]++;
+	if (f->probes < UINT16_MAX)
+		f->probes++;
+}
+
+void pair_sent(struct proxy *p, struct far_flow *f)
+{
+	if (f->pairing == PAIR_LEARNING) {
+		f->tx_max_before = f->pos_tx_max;
+		count_asked(p, f);
+		return;
+	}
+	if (f->pos_tx == f->pos_tx_max)
+		return;
+	if (p->now_ns > f->retried_ns + PAIR_LATE_NS)
+		f->repeated = 0;
+	if (f->repeated < REPEATED_MAX)
+		f->repeated++;
+}
+
+static void asked_drop(struct hostpair *hp, struct pair_asked *a)
+{
+	*a = hp->asked_of[--hp->nasked];
+}
+
+/* Flows that have a pair again, or nothing to fear from. */
+static void asked_forget(struct hostpair *hp, const struct far_flow *f)
+{
+	for (uint32_t i = hp->nasked; i-- > 0;)
+		if (hp->asked_of[i].flow == f->idx)
+			asked_drop(hp, &hp->asked_of[i]);
+}
+
+static void asked_expire(const struct proxy *p, struct hostpair *hp)
+{
+	for (uint32_t i = hp->nasked; i-- > 0;)
+		if (p->now_ns > hp->asked_of[i].at_ns + PAIR_LATE_NS)
+			asked_drop(hp, &hp->asked_of[i]);
+}
+
+static void asked_widen(struct pair_asked *a, const struct pair_asked *more)
+{
+	bool same = a->flow == more->flow && a->psn == more->psn;
+
+	a->psn = same ? a->psn : 0;
+	a->span = same ? (uint32_t)max_u64(a->span, more->span) : ROCE_PSN_MASK;
+	a->n = (uint32_t)max_u64(a->n, more->n);
+	a->at_ns = more->at_ns;
+	a->ahead |= more->ahead;
+	if (a->flow != more->flow)
+		a->flow = NONE;
+}
+
+/* Of flows without a pair nothing is left out: if there are too many, the last place stands for all of them. Of others
+ * it is known whose answers they are, and only a QPN that comes again makes them dangerous. */
+static void asked_add(const struct proxy *p, struct hostpair *hp, const struct pair_asked *a)
+{
+	asked_expire(p, hp);
+	for (uint32_t i = 0; i < hp->nasked; i++)
+		if (a->flow != NONE && hp->asked_of[i].flow == a->flow) {
+			asked_widen(&hp->asked_of[i], a);
+			return;
+		}
+	for (uint32_t i = 0; hp->nasked == PAIR_ASKED_MAX && i < PAIR_ASKED_MAX; i++)
+		if (hp->asked_of[i].qpn != NONE)
+			asked_drop(hp, &hp->asked_of[i]);
+	if (hp->nasked < PAIR_ASKED_MAX)
+		hp->asked_of[hp->nasked++] = *a;
+	else if (a->qpn == NONE)
+		asked_widen(&hp->asked_of[PAIR_ASKED_MAX - 1], a);
+}
+
+/* The flow's turn ends without a pair. */
+static void asked_in_vain(const struct proxy *p, struct hostpair *hp, const struct far_flow *f)
+{
+	struct pair_asked a = {.flow = f->idx,
+	                       .qpn = NONE,
+	                       .psn = pos_psn(f->pos_acked),
+	                       .span = (uint32_t)min_u64(f->pos_tx_max - f->pos_acked, PSN_HALF),
+	                       .n = (uint32_t)min_u64(asked_lately(p, f), ASKED_MAX),
+	                       .at_ns = p->now_ns,
+	                       .ahead = f->resumed};
+
+	if (a.n)
+		asked_add(p, hp, &a);
+}
+
+/* A flow goes. What it was asked is nobody's now; what it was sent again, or what was under way while it had a pair,
+ * may be answered to a QPN that is somebody else's by then. */
+static void asked_leave(const struct proxy *p, struct hostpair *hp, const struct far_flow *f)
+{
+	struct pair_asked a = {.flow = NONE,
+	                       .qpn = f->requester_qpn,
+	                       .psn = pos_psn(f->pos_base),
+	                       .span = (uint32_t)min_u64(f->pos_tx_max - f->pos_base, ROCE_PSN_MASK),
+	                       .n = p->now_ns > f->retried_ns + PAIR_LATE_NS ? 0 : f->repeated,
+	                       .at_ns = p->now_ns};
+
+	for (uint32_t i = 0; i < hp->nasked; i++)
+		if (hp->asked_of[i].flow == f->idx)
+			hp->asked_of[i].flow = NONE;
+	a.n += (uint32_t)min_u64(f->pos_tx_max - f->pos_acked, REPEATED_MAX);
+	if (f->bound && a.n)
+		asked_add(p, hp, &a);
+}
+
+static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt);
+
+/* Whether it may be an answer to what another one than f was asked. */
+static bool asked_answered(const struct pair_asked *a, const struct far_flow *f, const struct roce_pkt *pkt)
+{
+	uint32_t d = (pkt->psn - a->psn) & ROCE_PSN_MASK;
+	uint8_t type = pkt->aeth_syndrome & AETH_TYPE_MASK;
+
+	if (a->flow == f->idx || (a->qpn != NONE && a->qpn != pkt->dest_qpn))
+		return false;
+	if (d < a->span || (d == a->span && (pkt->opcode != RC_ACK || type != AETH_ACK)))
+		return true; /* a NAK may ask for what is next, and a READ be longer than is known */
+	if (pkt->opcode != RC_ACK)
+		return false;
+	if (pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && d >= 0x1000000u - BELOW_BASE_REACH)
+		return true;
+	return type == AETH_ACK && d < PSN_HALF && (a->ahead || !in_flight(f, pkt));
+}
+
+/* Packets of any other flow that it may be the answer to, at most; 0: it can only be the flow's. */
+static uint32_t asked_of_others(struct proxy *p, struct hostpair *hp, const struct far_flow *f,
+                                const struct roce_pkt *pkt)
+{
+	uint32_t most = 0;
+
+	if (hp->nasked)
+		asked_expire(p, hp);
+	for (uint32_t i = 0; i < hp->nasked; i++)
+		if (asked_answered(&hp->asked_of[i], f, pkt))
+			most = (uint32_t)max_u64(most, hp->asked_of[i].n);
+	return FAULT(FAULT_LATE_DECIDES) ? 0 : most;
+}
+
+/* How many answers to that QPN there were in this turn, with this one; of a READ's the first only, as each repetition
+ * brings one. */
+static uint32_t answers_heard(struct hostpair *hp, const struct roce_pkt *pkt)
+{
+	uint32_t i = 0;
+
+	while (i < PAIR_HEARD_MAX && i < hp->nheard && hp->heard[i].qpn != pkt->dest_qpn)
+		i++;
+	if (i == PAIR_HEARD_MAX)
+		i = hp->nheard % PAIR_HEARD_MAX;
+	if (i >= hp->nheard || hp->heard[i].qpn != pkt->dest_qpn) {
+		hp->heard[i].qpn = pkt->dest_qpn;
+		hp->heard[i].n = 0;
+		hp->nheard++;
+	}
+	if (pkt->opcode != RC_READ_RESP_LAST)
+		hp->heard[i].n++;
+	return hp->heard[i].n;
+}
+
+/* --- turns --- */
+
 static void begin_turn(struct hostpair *hp, struct far_flow *f)
 {
+	hp->nheard = 0;
+	f->probes = 0;
+	f->progress_before_ns = f->last_progress_ns;
 	hp->doubted = false;
 	hp->interrupted = NONE;
 	hp->asked = true;
@@ -170,17 +369,20 @@ static void begin_turn(struct hostpair *hp, struct far_flow *f)
 	f->probing = true;
 }
 
-static void end_turn(struct hostpair *hp, struct far_flow *f)
+static void end_turn(const struct proxy *p, struct hostpair *hp, struct far_flow *f)
 {
+	if (f->probes && f->pairing == PAIR_LEARNING)
+		asked_in_vain(p, hp, f);
 	hp->prober = NONE;
 	f->probing = false;
+	f->probe_more = f->unsent = false;
 	f->probe_repeats = 0;
 }
 
 /* It is as if nothing had been sent in its turn, which is over. */
 static void take_turn_back(struct proxy *p, struct hostpair *hp, struct far_flow *f)
 {
-	end_turn(hp, f);
+	end_turn(p, hp, f);
 	dlist_remove(&f->lan_node);
 	f->pos_tx = f->pos_acked;
 	f->bytes_out = 0;
@@ -206,7 +408,7 @@ static void turn_over(struct proxy *p, struct far_flow *f)
 
 	if (!f->probing)
 		return;
-	end_turn(hp, f);
+	end_turn(p, hp, f);
 	next_turn(p, hp);
 }
 
@@ -227,6 +429,7 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 	if (hp->interrupted == f->idx)
 		hp->interrupted = NONE;
 	turn_over(p, f);
+	asked_leave(p, hp, f);
 	dlist_remove(&f->lan_node);
 	f->bytes_out = 0;
 	lan_host_less(p, f);
@@ -234,7 +437,7 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 	if (--hp->flows)
 		return;
 	dlist_append(&p->pairs_left, &hp->place_node);
-	if (!timer_armed(&hp->quarantine))
+	if (!timer_armed(&hp->quarantine) && !hp->nasked)
 		hostpair_free(p, hp);
 }
 
@@ -272,6 +475,7 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	count(p, CTR_PAIR_QUARANTINES, 1);
 	if (f->retries == 1)
 		proxy_event_push(p, EV_PAIR_QUARANTINED, NULL, f, f->pos_acked, wait);
+	hp->unsent_row = 0;
 	take_turn_back(p, hp, f);
 	hp->last_prober = f->idx;
 	timer_set(&p->timers, &hp->quarantine, p->now_ns + wait);
@@ -281,19 +485,64 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	timer_set(&p->timers, &f->rto, p->now_ns + wait);
 }
 
+/* It is not quarantine, as nothing was sent that could be answered late. Whose turn it was stays in front. */
+void pair_unsent(struct proxy *p, struct far_flow *f)
+{
+	bool again = f->unsent;
+	struct hostpair *hp;
+
+	if (f->hostpair == NONE || !f->probing)
+		return;
+	hp = &p->pairs[f->hostpair];
+	count(p, CTR_PAIRS_UNSENT, 1);
+	f->probes--;
+	f->asked[0]--;
+	f->pos_tx_max = f->tx_max_before;
+	if (again)
+		f->last_progress_ns = f->progress_before_ns;
+	f->rtt_pos = 0;
+	take_turn_back(p, hp, f);
+	timer_cancel(&p->timers, &f->rto);
+	f->unsent = true;
+	hp->interrupted = f->idx;
+	dlist_append(hp->waiting.next, &f->pair_node);
+	timer_set(&p->timers, &hp->quarantine, p->now_ns + (UNSENT_WAIT_NS << hp->unsent_row));
+	if (hp->unsent_row < UNSENT_DOUBLINGS)
+		hp->unsent_row++;
+}
+
 void pair_after_restart(struct proxy *p, struct far_flow *f)
 {
+	struct pair_asked a = {.flow = f->idx,
+	                       .qpn = NONE,
+	                       .psn = pos_psn(f->pos_acked),
+	                       .span = PSN_HALF,
+	                       .n = ASKED_AFTER_LIFE,
+	                       .at_ns = p->now_ns,
+	                       .ahead = true};
+
+	if (f->pairing == PAIR_LEARNING && f->hostpair != NONE) {
+		f->asked[0] = ASKED_AFTER_LIFE;
+		f->asked_since_ns = p->now_ns;
+		asked_add(p, &p->pairs[f->hostpair], &a);
+	}
 	if (f->pairing == PAIR_LEARNING && f->hostpair != NONE && !FAULT(FAULT_RESTART_AT_ONCE))
 		timer_set(&p->timers, &p->pairs[f->hostpair].quarantine, p->now_ns + p->cfg.quarantine_ns);
 }
 
 void pair_on_timer(struct proxy *p, struct hostpair *hp)
 {
+	struct dnode *n = dlist_first(&hp->waiting);
+
 	hp->last_prober = NONE;
+	if (hp->unsent_row && n)
+		far_overdue(p, dlist_entry(n, struct far_flow, pair_node));
+	if (!hp->used || timer_armed(&hp->quarantine))
+		return; /* that flow is gone, and was the last one, or asked */
 	if (hp->flows)
 		next_turn(p, hp);
-	else
-		hostpair_free(p, hp);
+	else if (!hp->nasked)
+		hostpair_free(p, hp); /* else it goes when its place is needed */
 }
 
 /* --- whose answer --- */
@@ -348,6 +597,14 @@ static bool is_behind(const struct far_flow *f, const struct roce_pkt *pkt)
 	return pos < f->pos_acked && pos + BELOW_BASE_REACH >= f->pos_acked && !expects_earlier(f, pkt);
 }
 
+/* Nobody takes an answer that another flow could be meant by, which was asked `others` packets. */
+static void ask_in_doubt(struct proxy *p, struct far_flow *f, uint32_t others)
+{
+	count(p, CTR_PAIR_DOUBTS, 1);
+	if (f->probing && f->probes < 2 * others + IN_DOUBT_MAX)
+		far_ask_again(p, f);
+}
+
 bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = f->hostpair == NONE ? NULL : &p->pairs[f->hostpair];
@@ -366,6 +623,12 @@ bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 	}
 	if (!in_flight(&p->far[hp->prober], pkt))
 		return true;
+	/* It may be a later one to what was sent twice: whose it is shows by their number. */
+	if (pos >= f->pos_base && pos < f->pos_tx_max && p->now_ns < f->retried_ns + PAIR_LATE_NS && f->repeated &&
+	    answers_heard(hp, pkt) <= 2u * f->repeated && !FAULT(FAULT_LATE_DECIDES)) {
+		ask_in_doubt(p, &p->far[hp->prober], f->repeated);
+		return true;
+	}
 	pair_remove(p, f);
 	return false;
 }
@@ -417,15 +680,14 @@ static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt 
 }
 
 /* No flow between these hosts can have been asked for that: they talk past the edges. */
-static bool nobody_asked(const struct proxy *p, const struct hostpair *hp, const struct far_flow *asked,
-                         const struct roce_pkt *pkt)
+static bool nobody_asked(struct proxy *p, struct hostpair *hp, const struct far_flow *asked, const struct roce_pkt *pkt)
 {
 	const struct far_flow *next;
 
 	if (!hp || !hp->asked)
 		return true;
 	if (asked)
-		return is_behind(asked, pkt);
+		return is_behind(asked, pkt) && !asked_of_others(p, hp, asked, pkt);
 	next = hp->interrupted == NONE ? NULL : &p->far[hp->interrupted];
 	return next && (is_behind(next, pkt) || in_flight(next, pkt));
 }
@@ -434,6 +696,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
 	struct far_flow *f = hp ? candidate(p, hp) : NULL;
+	uint32_t others;
 
 	if (nobody_asked(p, hp, f, pkt)) {
 		unasked(p, hp, pkt);
@@ -446,13 +709,25 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 			send_all(p, f, pkt);
 		return NULL;
 	}
+	others = asked_of_others(p, hp, f, pkt);
+	if (others && answers_heard(hp, pkt) <= 2 * others) {
+		ask_in_doubt(p, f, others);
+		return NULL;
+	}
 	if (FAULT(FAULT_MISPAIR) && dlist_first(&hp->waiting)) {
 		/* the deliberate bug: the answer is given to whoever is next */
 		f = dlist_entry(dlist_first(&hp->waiting), struct far_flow, pair_node);
 	}
+	if (f->bound && f->requester_qpn != pkt->dest_qpn && f->pos_acked > f->pos_base) {
+		far_mispaired(p, f, pkt->dest_qpn); /* by answers to that one, and they were not its own */
+		return NULL;
+	}
 	f->resumed |= is_ahead_within(f, pkt);
 	f->pairing = FAULT(FAULT_FIRST_DECIDES) ? PAIR_CONFIRMED : PAIR_PROVISIONAL;
 	pair_enter(p, f, pkt->dest_qpn);
+	asked_forget(hp, f);
+	f->asked[0] = f->asked[1] = 0;
+	hp->unsent_row = 0;
 	dlist_remove(&f->pair_node);
 	if (hp->last_prober == f->idx) {
 		hp->last_prober = NONE;

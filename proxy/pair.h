@@ -13,6 +13,10 @@ bool pair_join(struct proxy *p, struct far_flow *f);
 bool pair_turn(struct proxy *p, struct far_flow *f);
 /* An answer to a QPN that is not paired: the flow that it must be for, which is paired with it; NULL if none. */
 struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt);
+/* A packet of a flow without a pair was given to the port; or one of a paired flow once more. */
+void pair_sent(struct proxy *p, struct far_flow *f);
+/* The packet that was sent last has no way to the host: the flow's turn is taken back, and comes again soon. */
+void pair_unsent(struct proxy *p, struct far_flow *f);
 /* The flow was here before a restart: if it has no pair, an answer to it may still be on its way. */
 void pair_after_restart(struct proxy *p, struct far_flow *f);
 /* The flow whose turn it was got no answer in time: quarantine_ns for the host pair, longer and longer for the flow. */

@@ -344,6 +344,7 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 	size_t len;
 
 	begin_call(p, now_ns);
+	tx->probe = false;
 	len = tx_mouth(p, tx);
 	if (!len)
 		len = far_cnp_tx(p, tx);
@@ -358,6 +359,13 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 		count(p, CTR_LAN_TX_BYTES, len);
 	}
 	return len;
+}
+
+void proxy_lan_unsent(struct proxy *p, uint64_t now_ns, const struct lan_tx *tx)
+{
+	begin_call(p, now_ns);
+	if (tx->probe)
+		pair_unsent(p, &p->far[tx->flow]);
 }
 
 static void note_waiting(struct proxy *p, bool waits)

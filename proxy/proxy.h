@@ -247,10 +247,17 @@ struct lan_tx {
 	uint16_t vlan_tci;
 	struct ip_addr dst; /* whose next hop to use */
 	uint8_t dscp_ecn;
+	bool probe; /* of a flow without a pair: it is sent now, or proxy_lan_unsent() is called. It is never kept for
+	               later, as its answer is told from others by when it was sent */
+	uint32_t flow; /* with `probe`: which far flow */
 };
 
 /* Next packet for a host. Returns its L3 length, 0 if there is none now. */
 size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx);
+
+/* The probe that proxy_lan_tx() gave last has no way to its host now, and was dropped: its flow asks again in a while.
+ * Bodies of packets given before stay valid. */
+void proxy_lan_unsent(struct proxy *p, uint64_t now_ns, const struct lan_tx *tx);
 
 struct wan_tx {
 	uint8_t lane;

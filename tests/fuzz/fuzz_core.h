@@ -228,6 +228,8 @@ static inline void fz_take(struct fz_edge *e)
 		struct roce_pkt pkt;
 
 		fz_check_out(e, &tx, len);
+		if (tx.probe && (fz.now_ns >> 10) % 8 == 0)
+			proxy_lan_unsent(e->p, fz.now_ns, &tx);
 		if (roce_parse(tx.hdr, len, &pkt) == DROP_NONE && pkt.class == ROCE_RC_REQUEST) {
 			e->last = pkt;
 			e->got = true;

@@ -35,6 +35,34 @@ static void end_call(struct edge *e, const char *call)
 
 /* --- packets out --- */
 
+static void shard_run(struct edge_shard *s);
+
+/* The edge knows where the host is from now on. */
+static void on_hop(void *obj, uint64_t arg)
+{
+	struct edge *e = obj;
+
+	(void)arg;
+	for (uint32_t i = 0; i < e->nshards && !e->down; i++)
+		shard_run(&e->shard[i]);
+}
+
+/* Asks, like the daemon's workers, when the first packet for it is there. */
+static bool hop_known(struct edge *e, const struct ip_addr *dst)
+{
+	uint64_t wait_ns = e->w->cfg.arp_ns[e->site], *hop_ns;
+	uint8_t site, host;
+
+	if (!wait_ns || !world_host_of(e->w, dst, &site, &host) || site != e->site)
+		return true;
+	hop_ns = &e->w->hop_ns[site][host];
+	if (!*hop_ns) {
+		*hop_ns = now_of(e) + wait_ns;
+		eventq_at(&e->w->q, *hop_ns, on_hop, e, 0);
+	}
+	return now_of(e) >= *hop_ns;
+}
+
 static void emit_lan(struct edge *e, const struct lan_tx *tx)
 {
 	struct pkt *p = pkt_new((size_t)tx->hdr_len + tx->body_len + tx->trailer_len);
@@ -56,18 +84,47 @@ static void emit_lan(struct edge *e, const struct lan_tx *tx)
 	world_lan_send(e->w, site, host, p);
 }
 
+/* As send_waiting() of the daemon. */
+static void emit_waiting(struct edge_shard *s)
+{
+	struct lan_tx tx = {.hdr_len = 0};
+
+	for (uint32_t i = 0; i < s->waiting.n;) {
+		const struct waiting_packet *p = lan_wait_at(&s->waiting, i);
+
+		if (hop_known(s->edge, &p->dst) && p->until_ns > now_of(s->edge)) {
+			tx.body = p->bytes;
+			tx.body_len = p->len;
+			tx.vlan_tci = p->vlan_tci;
+			tx.dst = p->dst;
+			emit_lan(s->edge, &tx);
+		} else if (p->until_ns > now_of(s->edge)) {
+			i++;
+			continue;
+		}
+		lan_wait_remove(&s->waiting, i);
+	}
+}
+
 static void emit_all_lan(struct edge_shard *s)
 {
 	struct lan_tx tx;
 	size_t len;
 
+	emit_waiting(s);
 	do {
 		steps_begin();
 		len = proxy_lan_tx(s->p, now_of(s->edge), &tx);
 		end_call(s->edge, "proxy_lan_tx");
-		if (len)
+		if (!len)
+			break;
+		if (hop_known(s->edge, &tx.dst) && !lan_wait_holds(&s->waiting, &tx.dst))
 			emit_lan(s->edge, &tx);
-	} while (len && s->edge->w->violation[0] == 0);
+		else if (tx.probe)
+			proxy_lan_unsent(s->p, now_of(s->edge), &tx);
+		else
+			lan_wait_put(&s->waiting, &tx, now_of(s->edge));
+	} while (s->edge->w->violation[0] == 0);
 }
 
 static uint16_t largest_payload(const struct proxy_config *c)
@@ -335,6 +392,7 @@ static void shard_init(struct edge_shard *s, enum proxy_start start)
 	int err;
 
 	memset(s->heap, 0, s->heap_len);
+	lan_wait_init(&s->waiting);
 	err = proxy_init(&s->p, s->heap, s->region, &s->cfg, &s->geometry, start,
 	                 rng_hash(e->w->cfg.seed, e->site + 2 * e->restarts), now_of(e));
 	if (err)

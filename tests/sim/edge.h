@@ -8,6 +8,7 @@
 
 #include "eventq.h"
 #include "pkt.h"
+#include "daemon/lan_wait.h"
 #include "proxy/proxy.h"
 
 struct world;
@@ -24,6 +25,7 @@ struct edge_shard {
 	void *heap, *region; /* kept from world to world */
 	size_t heap_cap, heap_len, region_cap;
 	struct evtimer wake;
+	struct lan_wait waiting; /* packets for hosts whose MAC address is being asked for */
 	uint64_t woken_ns; /* virtual time of the last run, and how often in a row it stood still */
 	uint32_t spins;
 };

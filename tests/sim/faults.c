@@ -33,6 +33,7 @@ static const char *const shown_by[FAULT_COUNT] = {
     [FAULT_ORPHAN_DROPPED] = "far-promise",
     [FAULT_NO_DEMOTION] = "ack-for-dead",
     [FAULT_MEMORY_DECIDES] = "progress, qp-error, ack-unsent, incomplete, word-overtakes, dreq-overtakes",
+    [FAULT_LATE_DECIDES] = "mispaired, stray, ack-unsent, ack-ceiling, msn",
     [FAULT_END_TO_END_CLAIMED] = "mispaired, stray, progress, qp-error, ack-unsent, ack-of-answer",
     [FAULT_FLUSH_UNANSWERED] = "qp-error, progress, incomplete, late",
     [FAULT_STRANGER_BELIEVED] = "lives, request-unsent",

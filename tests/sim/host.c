@@ -54,15 +54,42 @@ static void on_thaw(void *obj, uint64_t arg)
 	struct host *h = obj;
 
 	(void)arg;
+	if (host_is_frozen(h))
+		return; /* it stands still again already */
 	for (uint32_t i = 0; i < h->nqps; i++)
 		if (h->qps[i] && h->qps[i]->state == QP_READY)
 			qp_activate(h->qps[i]);
+	h->keeps = false;
+	while (h->kept_head) {
+		struct pkt *p = h->kept_head;
+
+		h->kept_head = p->next;
+		p->next = NULL;
+		host_rx(h, p);
+	}
+	host_kick(h);
 }
 
 void host_freeze(struct host *h, uint64_t for_ns)
 {
 	h->frozen_until_ns = h->w->q.now_ns + for_ns;
 	eventq_at(&h->w->q, h->frozen_until_ns, on_thaw, h, 0);
+}
+
+void host_pause(struct host *h, uint64_t for_ns)
+{
+	h->keeps = true;
+	host_freeze(h, for_ns);
+}
+
+static void keep_for_later(struct host *h, struct pkt *p)
+{
+	p->next = NULL;
+	if (h->kept_head)
+		h->kept_tail->next = p;
+	else
+		h->kept_head = p;
+	h->kept_tail = p;
 }
 
 /* --- sending --- */
@@ -228,7 +255,10 @@ void host_rx(struct host *h, struct pkt *p)
 
 	world_log(h->w, LOG_LAN, "host rx", h->site, h->index, p);
 	if (host_is_frozen(h)) {
-		pkt_free(p);
+		if (h->keeps)
+			keep_for_later(h, p);
+		else
+			pkt_free(p);
 		return;
 	}
 	h->rx_sent_ns = p->sent_ns;
@@ -272,6 +302,12 @@ void host_free(struct host *h)
 		struct pkt *p = h->mad_head;
 
 		h->mad_head = p->next;
+		pkt_free(p);
+	}
+	while (h->kept_head) {
+		struct pkt *p = h->kept_head;
+
+		h->kept_head = p->next;
 		pkt_free(p);
 	}
 }

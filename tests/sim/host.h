@@ -202,6 +202,8 @@ struct host {
 	struct pkt *mad_head, *mad_tail; /* CM messages on their way out */
 	uint64_t dead_ns;                /* SIM_NEVER: lives */
 	uint64_t frozen_until_ns;        /* hears, says and times nothing before */
+	bool keeps;                      /* meanwhile: what comes is taken afterwards */
+	struct pkt *kept_head, *kept_tail;
 	uint64_t rx_sent_ns;             /* when its edge sent the packet that is being received */
 	struct rng rng;
 	uint8_t scratch[4096];
@@ -218,6 +220,9 @@ void host_kick(struct host *h);
 bool host_is_dead(const struct host *h);
 /* Stops the whole machine, its timers too, for so long; then it goes on as if nothing had been. */
 void host_freeze(struct host *h, uint64_t for_ns);
+/* The same, but what comes meanwhile is not lost: a virtual machine that is not scheduled, a NIC that PFC has stopped.
+ */
+void host_pause(struct host *h, uint64_t for_ns);
 bool host_is_frozen(const struct host *h);
 /* A MAD for QP1 of the other end; takes p. */
 void host_send_mad(struct host *h, struct pkt *p);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rng.h"
+#include "scenario_late.h"
 #include "scenario_lives.h"
 #include "scenario_paths.h"
 #include "scenario_rare.h"
@@ -441,6 +442,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	if (rng_hash(seed, 0x4a7e) % 4 == 0)
 		s->cfg.control = RATE_auto;
 	timed = scenario_timed(s);
+	if (!*timed && !*program)
+		program = scenario_late(s);
 	s->cfg.deadline_ns = deadline(&s->cfg);
 	describe(s, *timed ? timed : program, *timed ? "" : paths);
 }

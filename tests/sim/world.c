@@ -293,6 +293,13 @@ static void on_death(void *obj, uint64_t give_up)
 	}
 }
 
+static void on_pause(void *obj, uint64_t i)
+{
+	struct world *w = obj;
+
+	host_pause(&w->host[w->cfg.pause[i].site][w->cfg.pause[i].host], w->cfg.pause[i].for_ns);
+}
+
 static void start_death(struct world *w)
 {
 	w->host[1][0].dead_ns = w->cfg.host_dies_ns;
@@ -328,6 +335,9 @@ void world_start(struct world *w, const struct world_cfg *cfg)
 	if (!cfg->direct)
 		start_edges(w);
 	start_death(w);
+	memset(w->hop_ns, 0, sizeof(w->hop_ns));
+	for (uint32_t i = 0; i < cfg->npauses; i++)
+		eventq_at(&w->q, cfg->pause[i].at_ns, on_pause, w, i);
 	w->conn = calloc(cfg->nconns, sizeof(*w->conn));
 	if (!w->conn) {
 		perror("lrsim: connections");

@@ -70,6 +70,8 @@ struct world_cfg {
 	uint32_t max_flows;
 	uint32_t lan_window_bytes;
 	uint64_t reorder_ns, give_up_ns; /* of the edges; 0: the default */
+	uint64_t
+	    arp_ns[2]; /* from the first packet for a host of that site until its edge knows where it is; 0: it knows */
 	/* what happens to the edges */
 	struct {
 		uint64_t at_ns, down_ns;
@@ -78,6 +80,11 @@ struct world_cfg {
 		bool ring_lost; /* and what it had sent to its hosts and they do not have yet */
 	} crash[4];
 	uint32_t ncrashes;
+	struct { /* machines that stand still, and take what came meanwhile afterwards */
+		uint64_t at_ns, for_ns;
+		uint8_t site, host;
+	} pause[4];
+	uint32_t npauses;
 	uint64_t host_dies_ns; /* host 0 of site B; SIM_NEVER: lives */
 	uint64_t attack_pps;   /* of the last host of each site, which has no work; 0: there is none. attack.h */
 	uint64_t attack_ns;    /* when it begins */
@@ -113,6 +120,7 @@ struct world {
 	struct link in[2], out[2];                        /* switch to edge, edge to switch */
 	struct link wan[2], more[2][SIM_PATHS_MAX - 1];   /* from site */
 	struct port port[2][HOSTS_MAX], wan_port[2];
+	uint64_t hop_ns[2][HOSTS_MAX]; /* when the edge knows where the host is; 0: nobody has asked yet */
 	struct conn *conn;
 	uint32_t nconns, conns_over;
 	struct pktlog log;

@@ -49,6 +49,8 @@ static struct core *given_pair(void **state, uint32_t qpn, uint32_t requester_qp
 	return c;
 }
 
+static uint32_t answer_until_paired(struct core *c, uint32_t qpn, uint32_t requester_qpn);
+
 /* One probe at a time, and every flow gets the QPN that its responder answers to. */
 static void pair__equal_qpns_from_psn_0(void **state)
 {
@@ -122,8 +124,8 @@ static void pair__unanswered_probe_means_quarantine(void **state)
 	k = core_expect(&c->b, RC_WRITE_ONLY, 0);
 	assert_int_equal(k->h.dest_qpn, QPN0 + 1); /* the other's turn */
 	assert_true(k->at_ns >= unanswered + c->b.cfg.quarantine_ns);
-	assert_int_equal(ack_to(c, 0x77, 0, 1), DROP_NONE);
-	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x77);
+	ack_to(c, 0x77, 0, 1);
+	answer_until_paired(c, QPN0 + 1, 0x77);
 	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_LEARNING);
 }
 
@@ -142,9 +144,7 @@ static void pair__end_in_its_turn_means_quarantine(void **state)
 	assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
 	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
 	core_wait(c, 101 * CORE_MS);
-	core_expect(&c->b, RC_WRITE_ONLY, 0);
-	assert_int_equal(ack_to(c, peer_of(QPN0 + 1), 0, 1), DROP_NONE);
-	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, peer_of(QPN0 + 1));
+	answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1));
 }
 
 /* A responder that is not ready to receive yet is asked again before its requester gives up (ConnectX: 300 ms), then
@@ -569,6 +569,424 @@ static void pair__overtaken_answer_decides_nothing(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x52);
 }
 
+/* --- answers that are late --- */
+
+/* The packets of the probed flow are answered to that QPN until it is paired. Returns how many answers it took. */
+static uint32_t answer_until_paired(struct core *c, uint32_t qpn, uint32_t requester_qpn)
+{
+	uint32_t n = 0;
+
+	while (near_of(c, qpn)->pairing == PAIR_LEARNING && n < 200) {
+		const struct core_pkt *k = core_take(&c->b);
+
+		if (!k) {
+			core_wait(c, CORE_MS);
+			continue;
+		}
+		assert_int_equal(k->h.dest_qpn, qpn);
+		ack_to(c, requester_qpn, k->h.psn, k->h.psn + 1);
+		n++;
+	}
+	assert_int_equal(near_of(c, qpn)->requester_qpn, requester_qpn);
+	core_forget(&c->b);
+	return n;
+}
+
+/* n flows from QPN0 on, each with one packet at PSN 0; they have their turns and nobody answers for so long. */
+static struct core *given_unanswered(void **state, uint32_t n, uint64_t ns)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	for (uint32_t i = 0; i < n; i++)
+		send_to(c, QPN0 + i, 0);
+	core_wait(c, ns);
+	return c;
+}
+
+/* Whoever has the turn is answered, until all have a pair. */
+static void answer_all(struct core *c, uint32_t n)
+{
+	uint32_t paired = 0;
+
+	for (int ms = 0; ms < 3000 && paired < n; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			ack_to(c, peer_of(k->h.dest_qpn), k->h.psn, k->h.psn + 1);
+		core_wait(c, CORE_MS);
+		paired = 0;
+		for (uint32_t i = 0; i < n; i++)
+			paired += near_of(c, QPN0 + i)->pairing != PAIR_LEARNING;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_not_equal(near_of(c, QPN0 + i)->pairing, PAIR_LEARNING);
+		assert_int_equal(near_of(c, QPN0 + i)->requester_qpn, peer_of(QPN0 + i));
+	}
+}
+
+/* In quarantine nobody else has been asked: a late answer is that flow's. */
+static void pair__late_answer_in_quarantine(void **state)
+{
+	struct core *c = given_unanswered(state, 2, 60 * CORE_MS);
+
+	assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, peer_of(QPN0));
+	core_forget(&c->b);
+	core_wait(c, 5 * CORE_MS); /* nor is there anything to wait for any more */
+	assert_int_equal(core_pending(&c->b), 2);
+	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 1);
+}
+
+/* The flow waits for another turn when it is paired: it has none then, which would never end. */
+static void pair__late_answer_to_one_that_waits(void **state)
+{
+	struct core *c = given_unanswered(state, 3, 60 * CORE_MS);
+
+	send_to(c, QPN0, 1);
+	core_forget(&c->b);
+	assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_NONE);
+	answer_all(c, 3);
+	send_to(c, QPN0 + 3, 0);
+	answer_all(c, 4);
+}
+
+/* A machine that stood still for longer answers all of it in the turn of another flow. */
+static void pair__late_answers_after_quarantine(void **state)
+{
+	struct core *c = given_unanswered(state, 2, 121 * CORE_MS);
+
+	core_forget(&c->b);
+	for (int i = 0; i < 4; i++) /* as often as it was asked */
+		assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	assert_in_range(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 9, 9); /* twice 4, and one more */
+	core_wait(c, 200 * CORE_MS);
+	assert_int_equal(answer_until_paired(c, QPN0, peer_of(QPN0)), 1); /* nobody else can be meant any more */
+}
+
+/* Each of these answers may be doubled on its way. */
+static void pair__late_answers_doubled(void **state)
+{
+	struct core *c = given_unanswered(state, 2, 121 * CORE_MS);
+
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+}
+
+static void ask_read(struct core *c, uint32_t qpn)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 0);
+
+	h.dest_qpn = qpn;
+	h.reth_len = 2 * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+	core_pump(c);
+}
+
+/* The answer to a READ has two packets that could be told from others: it counts once. */
+static void pair__late_answers_to_reads(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	ask_read(c, QPN0);
+	ask_read(c, QPN0 + 1);
+	core_wait(c, 121 * CORE_MS);
+	for (int i = 0; i < 8; i++) {
+		core_in(&c->b, core_answer(RC_READ_RESP_FIRST, 0x51, 0, AETH_ACK_NO_CREDITS, 1), CORE_PMTU, 0);
+		core_pump(c); /* it is asked again */
+		core_in(&c->b, core_answer(RC_READ_RESP_LAST, 0x51, 1, AETH_ACK_NO_CREDITS, 1), CORE_PMTU, 0);
+		core_pump(c);
+	}
+	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_LEARNING);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	core_in(&c->b, core_answer(RC_READ_RESP_FIRST, 0x51, 0, AETH_ACK_NO_CREDITS, 1), CORE_PMTU, 0);
+	core_pump(c);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
+}
+
+/* A flow that has more to send is asked with more: the answer to that names a PSN that no other one was asked. */
+static void pair__psn_that_no_other_was_asked(void **state)
+{
+	struct core *c = given_unanswered(state, 2, 60 * CORE_MS);
+
+	for (uint32_t psn = 1; psn < 3; psn++)
+		send_to(c, QPN0 + 1, psn);
+	far_by_peer(c->b.p, near_wire_id(c->a.p, near_of(c, QPN0 + 1)))->window_bytes = 1;
+	core_forget(&c->b);
+	core_wait(c, 61 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_true(core_expect(&c->b, RC_WRITE_ONLY, 1)->h.ack_req);
+	assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(ack_to(c, peer_of(QPN0 + 1), 1, 2), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, peer_of(QPN0 + 1));
+}
+
+/* All were asked, and all answers come at once after a second; or the machine was gone, and answers from then on. */
+static void pair__host_that_stood_still(void **state)
+{
+	struct core *c = given_unanswered(state, 12, 1000 * CORE_MS);
+
+	answer_all(c, 12);
+}
+
+static void pair__host_that_was_not_there(void **state)
+{
+	struct core *c = given_unanswered(state, 12, 1000 * CORE_MS);
+
+	core_forget(&c->b);
+	answer_all(c, 12);
+}
+
+/* More of them than are remembered one by one. */
+static void pair__many_unanswered(void **state)
+{
+	struct core *c = given_unanswered(state, FLOWS, 1500 * CORE_MS);
+
+	assert_int_equal(ack_to(c, 0x51, 0, 1), DROP_LAN_ACK_UNMATCHED);
+	answer_all(c, FLOWS);
+}
+
+/* The flow has gone, and all flows of its hosts with it: its answer may come for half a minute. */
+static void pair__answers_to_a_flow_that_has_gone(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	send_to(c, QPN0, 0);
+	far_on_close(c->b.p, &(struct wan_flow_close){.flow = near_wire_id(c->a.p, near_of(c, QPN0)),
+	                                              .inc = near_of(c, QPN0)->inc});
+	core_wait(c, 1000 * CORE_MS);
+	core_forget(&c->b);
+	send_to(c, QPN0 + 1, 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 3);
+}
+
+/* A flow that had a pair has gone, and was sent something again before: its QPN has a new owner, the answers may be the
+ * old one's. */
+static void pair__answers_to_a_pair_that_has_gone(void **state)
+{
+	uint32_t n = 0;
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	send_to(c, QPN0, 1);
+	core_wait(c, c->b.cfg.lan_timeout_ns); /* sent again */
+	ack_to(c, 0x51, 1, 2);
+	core_forget(&c->b);
+	far_on_close(c->b.p, &(struct wan_flow_close){.flow = near_wire_id(c->a.p, near_of(c, QPN0)),
+	                                              .inc = near_of(c, QPN0)->inc});
+	send_to(c, QPN0 + 1, 1);
+	while (near_of(c, QPN0 + 1)->pairing == PAIR_LEARNING && ++n < 50)
+		ack_to(c, 0x51, 1, 2);
+	assert_in_range(n, 3, 5);
+	send_to(c, QPN0 + 2, 1);
+	assert_int_equal(ack_to(c, 0x52, 1, 2), DROP_NONE); /* no answer of its can go to this one */
+}
+
+static void pair__nobody_answers_after_half_a_minute(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	send_to(c, QPN0, 0);
+	far_on_close(c->b.p, &(struct wan_flow_close){.flow = near_wire_id(c->a.p, near_of(c, QPN0)),
+	                                              .inc = near_of(c, QPN0)->inc});
+	core_wait(c, 31000 * CORE_MS);
+	core_forget(&c->b);
+	send_to(c, QPN0 + 1, 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(ack_to(c, peer_of(QPN0 + 1), 0, 1), DROP_NONE);
+}
+
+/* A restart does not know what was asked before. */
+static void pair__late_answers_after_a_restart(void **state)
+{
+	struct core *c = given_unanswered(state, 2, CORE_MS);
+
+	core_rebuild(&c->b);
+	core_session(c);
+	core_forget(&c->b);
+	core_wait(c, 99 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 26 * CORE_MS);
+	core_forget(&c->b);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(ack_to(c, peer_of(QPN0 + 2), 0, 1), DROP_LAN_ACK_UNMATCHED);
+	answer_all(c, 2);
+}
+
+/* The QPN of a flow that was sent again lately has a new owner: more answers than were asked for show it. */
+static void pair__reused_requester_qpn_after_a_retry(void **state)
+{
+	uint32_t n = 0;
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	send_to(c, QPN0, 1);
+	core_wait(c, c->b.cfg.lan_timeout_ns); /* sent again, twice */
+	ack_to(c, 0x51, 1, 2);
+	core_wait(c, 100 * CORE_MS);
+	core_forget(&c->b);
+	send_to(c, QPN0 + 1, 1);
+	while (near_of(c, QPN0 + 1)->pairing == PAIR_LEARNING && ++n < 50)
+		ack_to(c, 0x51, 1, 2);
+	assert_in_range(n, 2, 5);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
+}
+
+/* --- a probe that has no next hop --- */
+
+/* A second of ARP: nothing is sent before it is over, and then each flow is asked once. */
+static void pair__probes_do_not_wait_for_a_next_hop(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	c->b.no_hop = true;
+	for (uint32_t i = 0; i < 12; i++)
+		send_to(c, QPN0 + i, 0);
+	core_wait(c, 1000 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_in_range(core_ctr(&c->b, CTR_PAIRS_UNSENT), 20, 60);
+	c->b.no_hop = false;
+	while (!core_pending(&c->b))
+		core_wait(c, CORE_MS);
+	assert_true(c->now_ns <= CORE_START + 1033 * CORE_MS);
+	for (uint32_t i = 0; i < 12; i++) {
+		const struct core_pkt *k = core_take(&c->b);
+
+		assert_non_null(k);
+		assert_int_equal(ack_to(c, peer_of(k->h.dest_qpn), 0, 1), DROP_NONE);
+	}
+	answer_all(c, 12);
+	assert_int_equal(core_ctr(&c->b, CTR_PAIR_QUARANTINES), 0);
+	assert_int_equal(core_ctr(&c->b, CTR_PAIR_DOUBTS), 0);
+}
+
+/* What could not be sent leaves no answer that others would have to wait for, or be taken for. */
+static void pair__unsent_leaves_nothing(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	c->b.no_hop = true;
+	send_to(c, QPN0, 0);
+	core_wait(c, 200 * CORE_MS);
+	c->b.no_hop = false;
+	far_on_close(c->b.p, &(struct wan_flow_close){.flow = near_wire_id(c->a.p, near_of(c, QPN0)),
+	                                              .inc = near_of(c, QPN0)->inc});
+	send_to(c, QPN0 + 1, 0);
+	core_wait(c, 33 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(ack_to(c, peer_of(QPN0 + 1), 0, 1), DROP_NONE);
+}
+
+/* What was sent in the same turn before the way was lost may be answered late. */
+static void pair__way_lost_within_a_turn(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	send_to(c, QPN0, 0);
+	c->b.no_hop = true;
+	core_wait(c, 50 * CORE_MS);
+	c->b.no_hop = false;
+	far_on_close(c->b.p, &(struct wan_flow_close){.flow = near_wire_id(c->a.p, near_of(c, QPN0)),
+	                                              .inc = near_of(c, QPN0)->inc});
+	send_to(c, QPN0 + 1, 0);
+	core_wait(c, 101 * CORE_MS);
+	core_forget(&c->b);
+	assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 3); /* one was sent */
+}
+
+/* Nobody ever finds the host: that is said, and given up as with a responder that never answers. */
+static void pair__host_without_a_next_hop_is_given_up(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	c->b.no_hop = true;
+	c->b.p->cfg.give_up_ns = 5000 * CORE_MS;
+	send_to(c, QPN0, 0);
+	core_wait(c, c->b.cfg.stall_ns + 100 * CORE_MS);
+	assert_true(core_event(&c->b, EV_FLOW_STALLED));
+	for (int i = 0; i < 9; i++) { /* its requester has not given up */
+		core_wait(c, 500 * CORE_MS);
+		send_to(c, QPN0, 0);
+		if (i == 6)
+			send_to(c, QPN0 + 1, 0);
+	}
+	assert_true(core_event(&c->b, EV_FLOW_FAILED));
+	c->b.no_hop = false; /* others are not given up with it */
+	core_wait(c, 40 * CORE_MS);
+	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 1);
+}
+
+/* --- a pair that was wrong --- */
+
+/* What the far edge would say: the flow's requester is another one. */
+static void say_pair(struct core *c, uint32_t requester_qpn)
+{
+	struct near_flow *n = near_of(c, QPN0);
+	struct roce_pkt ack = core_answer(RC_ACK, requester_qpn, 0, AETH_ACK_NO_CREDITS, 1);
+	uint8_t template[TEMPLATE_MAX];
+	struct wan_flow_pair r = {.flow = near_wire_id(c->a.p, n),
+	                          .inc = n->inc,
+	                          .requester_qpn = requester_qpn,
+	                          .pos_base = n->pos_base,
+	                          .at_pos = n->pos_base,
+	                          .msn = 0,
+	                          .template = template};
+
+	r.template_len = (uint8_t)roce_build(template, sizeof(template), &ack, NULL, 0);
+	near_on_pair(c->a.p, &r);
+	core_pump(c);
+}
+
+static void pair__corrected_before_anything_was_said(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_HOST);
+
+	send_to(c, QPN0, 0);
+	say_pair(c, 0x66);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x66);
+	assert_int_equal(core_pending(&c->a), 0);
+	say_pair(c, 0x51);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
+	assert_int_equal(core_ctr(&c->a, CTR_PAIRS_CORRECTED), 1);
+	assert_false(core_event(&c->a, EV_PAIR_WRONG));
+	ack_to(c, 0x51, 0, 1);
+	assert_int_equal(core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS)->h.dest_qpn, 0x51);
+	assert_true(near_of(c, QPN0)->requester_known);
+}
+
+static void pair__wrong_after_an_ack_fails(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x66);
+
+	core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS);
+	say_pair(c, 0x51);
+	assert_true(core_event(&c->a, EV_PAIR_WRONG));
+	assert_true(near_of(c, QPN0)->failed);
+	send_to(c, QPN0, 1);
+	core_wait(c, 5 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0); /* silence: nobody gets another ACK by it */
+}
+
+/* The far edge finds a new owner of the QPN, and then that the old one's responder answers to another QPN. */
+static void pair__answers_of_another_fail_it(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x66);
+
+	core_wait(c, 100 * CORE_MS);
+	send_to(c, QPN0 + 1, 0);
+	assert_int_equal(ack_to(c, 0x66, 0, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x66);
+	core_forget(&c->b);
+	send_to(c, QPN0, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	ack_to(c, 0x51, 1, 2);
+	assert_true(core_event(&c->b, EV_PAIR_WRONG));
+	core_wait(c, CORE_MS);
+	assert_true(near_of(c, QPN0)->failed);
+}
+
 /* CM tells both QPNs: no probe, and all flows may send at once. */
 static void pair__cm_needs_no_probe(void **state)
 {
@@ -611,6 +1029,27 @@ int main(void)
 	    CORE_TEST(pair__what_answers_made_gives_its_place_first),
 	    CORE_TEST(pair__a_table_without_places_remembers_nothing),
 	    CORE_TEST(pair__places_come_back),
+	    CORE_TEST(pair__late_answer_in_quarantine),
+	    CORE_TEST(pair__late_answer_to_one_that_waits),
+	    CORE_TEST(pair__late_answers_after_quarantine),
+	    CORE_TEST(pair__late_answers_doubled),
+	    CORE_TEST(pair__late_answers_to_reads),
+	    CORE_TEST(pair__psn_that_no_other_was_asked),
+	    CORE_TEST(pair__host_that_stood_still),
+	    CORE_TEST(pair__host_that_was_not_there),
+	    CORE_TEST(pair__many_unanswered),
+	    CORE_TEST(pair__answers_to_a_flow_that_has_gone),
+	    CORE_TEST(pair__answers_to_a_pair_that_has_gone),
+	    CORE_TEST(pair__nobody_answers_after_half_a_minute),
+	    CORE_TEST(pair__late_answers_after_a_restart),
+	    CORE_TEST(pair__reused_requester_qpn_after_a_retry),
+	    CORE_TEST(pair__probes_do_not_wait_for_a_next_hop),
+	    CORE_TEST(pair__unsent_leaves_nothing),
+	    CORE_TEST(pair__way_lost_within_a_turn),
+	    CORE_TEST(pair__host_without_a_next_hop_is_given_up),
+	    CORE_TEST(pair__corrected_before_anything_was_said),
+	    CORE_TEST(pair__wrong_after_an_ack_fails),
+	    CORE_TEST(pair__answers_of_another_fail_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

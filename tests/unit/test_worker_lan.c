@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What becomes of packets for hosts whose next hop is not known. The core, the routes and the port are the test's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "daemon/lan_wait.c"
+#include "daemon/worker_lan.c"
+
+static struct worker *w;
+static struct lan_tx core_has[8];
+static unsigned ncore, nunsent, nsent;
+static enum route_answer answer;
+
+size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
+{
+	(void)p;
+	(void)now_ns;
+	if (ncore == 0)
+		return 0;
+	*tx = core_has[--ncore];
+	return tx->hdr_len;
+}
+
+void proxy_lan_unsent(struct proxy *p, uint64_t now_ns, const struct lan_tx *tx)
+{
+	(void)p;
+	(void)now_ns;
+	assert_true(tx->probe);
+	nunsent++;
+}
+
+enum route_answer route_lookup(struct route_worker *r, const struct ip_addr *dst, uint64_t now_ns,
+                               const struct next_hop **hop)
+{
+	static const struct next_hop known;
+
+	(void)r;
+	(void)dst;
+	(void)now_ns;
+	*hop = &known;
+	return answer;
+}
+
+size_t next_hop_eth(const struct next_hop *hop, bool ip6, uint16_t tci, uint8_t eth[NEXT_HOP_ETH_MAX])
+{
+	(void)hop;
+	(void)ip6;
+	(void)tci;
+	(void)eth;
+	return 14;
+}
+
+void pcap_packet(struct pcap *p, uint64_t wall_ns, enum pcap_dir dir, const struct iovec *parts, unsigned n)
+{
+	(void)p;
+	(void)wall_ns;
+	(void)dir;
+	(void)parts;
+	(void)n;
+}
+
+static void tx_batch(struct lan_port *port, const struct lan_frame *const *frames, unsigned n)
+{
+	(void)port;
+	(void)frames;
+	nsent += n;
+}
+
+static bool tx_blocked(const struct lan_port *port)
+{
+	(void)port;
+	return false;
+}
+
+static const struct lan_port_ops ops = {.tx_batch = tx_batch, .tx_blocked = tx_blocked};
+
+static int begin(void **state)
+{
+	(void)state;
+	w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
+	assert_non_null(w);
+	memset(w, 0, sizeof(*w));
+	w->lan_ops = &ops;
+	w->nlan = 1;
+	lan_wait_init(&w->waiting);
+	ncore = nunsent = nsent = 0;
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	free(w);
+	return 0;
+}
+
+/* The core gives a packet for the host, a probe or not, and the worker's turn comes. */
+static void turn_with(bool probe)
+{
+	core_has[ncore++] = (struct lan_tx){.hdr_len = 40, .dst = {.b = {10}}, .probe = probe};
+	worker_send_lan(w);
+}
+
+static void worker_lan__a_probe_never_waits(void **state)
+{
+	(void)state;
+	answer = ROUTE_RESOLVING;
+	turn_with(true);
+	assert_int_equal(nunsent, 1);
+	assert_int_equal(w->waiting.n, 0);
+	assert_int_equal(w->no_route, 0);
+	turn_with(false);
+	assert_int_equal(w->waiting.n, 1);
+	assert_int_equal(nunsent, 1);
+	answer = ROUTE_OK;
+	turn_with(true);
+	assert_int_equal(nsent, 2); /* the other one is out of its way by now */
+	assert_int_equal(nunsent, 1);
+}
+
+/* Something for its host waits still, in a turn in which the way becomes known. */
+static void worker_lan__a_probe_does_not_wait_behind_others(void **state)
+{
+	struct lan_tx probe = {.hdr_len = 40, .dst = {.b = {10}}, .probe = true};
+	struct lan_frame f = {.pkt = probe};
+
+	(void)state;
+	answer = ROUTE_RESOLVING;
+	turn_with(false);
+	answer = ROUTE_OK;
+	assert_false(address_frame(w, &f));
+	assert_int_equal(nunsent, 1);
+	assert_int_equal(w->waiting.n, 1);
+}
+
+/* The core hears of it whatever the reason is. */
+static void worker_lan__a_probe_without_a_way(void **state)
+{
+	(void)state;
+	answer = ROUTE_NONE;
+	turn_with(true);
+	assert_int_equal(nunsent, 1);
+	assert_int_equal(w->no_route, 1);
+	answer = ROUTE_REFUSED;
+	turn_with(true);
+	assert_int_equal(nunsent, 2);
+	assert_int_equal(w->unknown_hosts, 1);
+	turn_with(false);
+	assert_int_equal(nunsent, 2);
+	assert_int_equal(w->unknown_hosts, 2);
+	assert_int_equal(w->waiting.n, 0);
+}
+
+#define WORKER_TEST(t) cmocka_unit_test_setup_teardown(t, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    WORKER_TEST(worker_lan__a_probe_never_waits),
+	    WORKER_TEST(worker_lan__a_probe_does_not_wait_behind_others),
+	    WORKER_TEST(worker_lan__a_probe_without_a_way),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -33,7 +33,7 @@ bool lan_wait_put(struct lan_wait *w, const struct lan_tx *tx, uint64_t now_ns)
 		return false;
 	p = &w->packet[w->order[w->n++]];
 	p->dst = tx->dst;
-	p->until_ns = now_ns + LAN_WAIT_NS;
+	p->until_ns = now_ns + (tx->answer ? LAN_ANSWER_NS : LAN_WAIT_NS);
 	p->vlan_tci = tx->vlan_tci;
 	p->len = (uint16_t)len;
 	memcpy(p->bytes, tx->hdr, tx->hdr_len);

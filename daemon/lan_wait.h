@@ -5,7 +5,8 @@
  * it may be the one that decides how fast a connection starts, so a few wait for the answer, as they would
  * in the kernel. Bounded, per host and in all, and in time. One per worker.
  *
- * Probes never wait here (struct lan_tx): several of them would go out at once, and their answers say the same. */
+ * Answers wait for LAN_ANSWER_NS only: the host repeats what lacks one, and a late one might meet another life of its
+ * queue pair. Probes never wait here (struct lan_tx): several of them would go out at once, and their answers say the same. */
 #ifndef DAEMON_LAN_WAIT_H
 #define DAEMON_LAN_WAIT_H
 

@@ -109,7 +109,7 @@ static void send_waiting(struct worker *w)
 
 		enum route_answer answer = address_waiting(w, p, &w->frames[n]);
 
-		if (answer == ROUTE_OK) {
+		if (answer == ROUTE_OK && p->until_ns > w->now_ns) {
 			n++;
 		} else if (answer != ROUTE_NONE && p->until_ns > w->now_ns) {
 			i++;

@@ -29,7 +29,7 @@
 
 #include "near_fp.h"
 
-#define REBIRTH_MIN_NS 1000000ull     /* no queue pair is reset, agreed upon and used again sooner */
+#define REBIRTH_MIN_NS LAN_ANSWER_NS  /* no queue pair is reset, agreed upon and used again sooner */
 #define RETRY_MAX_NS   10000000000ull /* no host repeats later: rdma_cm picks 2.1 s, which may stretch fourfold */
 #define ROUND_NS       1000000ull    /* no host repeats on its own account sooner */
 #define ROUND_MAX_NS   20000000ull   /* what it sends so long after the beginning of a round need not be of it */

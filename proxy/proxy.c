@@ -346,12 +346,15 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 	begin_call(p, now_ns);
 	tx->probe = false;
 	len = tx_mouth(p, tx);
+	tx->answer = len > 0;
 	if (!len)
 		len = far_cnp_tx(p, tx);
 	if (!len)
 		len = parcel_lan_tx(p, tx);
-	if (!len)
+	if (!len) {
 		len = tx_response(p, tx);
+		tx->answer = len > 0;
+	}
 	if (!len)
 		len = lan_turn_tx(p, tx);
 	if (len) {

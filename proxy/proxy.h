@@ -250,7 +250,11 @@ struct lan_tx {
 	bool probe; /* of a flow without a pair: it is sent now, or proxy_lan_unsent() is called. It is never kept for
 	               later, as its answer is told from others by when it was sent */
 	uint32_t flow; /* with `probe`: which far flow */
+	bool answer;   /* it acknowledges something: out of date in LAN_ANSWER_NS, or a queue pair that was used again
+	                  might take it for its own */
 };
+
+#define LAN_ANSWER_NS 1000000u /* no queue pair is reset, agreed upon and used again sooner */
 
 /* Next packet for a host. Returns its L3 length, 0 if there is none now. */
 size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx);

@@ -164,8 +164,11 @@ fuzz-bin: $(addprefix $(FO)/fuzz_,$(FUZZ_NAMES))
 $(FO)/obj/%.o: %.c
 	@mkdir -p $(dir $@)
 	$(Q)clang -std=gnu17 -O1 -g -MMD -MP -I. $(FUZZ_FLAGS) -c -o $@ $<
-$(FO)/fuzz_%: $(FO)/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,$(FO)/obj/%.o,$(PROXY_SRC) $(SEAL_SRC))
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(LIBS_CORE) -linih $(filter-out -lIPSec_MB,$(LIBS_SEAL))
+$(FO)/obj/proxy/%.o: FUZZ_FLAGS += $(STEPS)
+# libFuzzer has a function of that name that refuses to run
+$(FO)/obj/tests/sim/steps.o: FUZZ_FLAGS += -D__sanitizer_cov_trace_pc=__wrap___sanitizer_cov_trace_pc
+$(FO)/fuzz_%: $(FO)/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,$(FO)/obj/%.o,$(PROXY_SRC) $(SEAL_SRC) tests/sim/steps.c)
+	$(Q)clang -fsanitize=fuzzer,address,undefined -Wl,--wrap=__sanitizer_cov_trace_pc -o $@ $^ $(LIBS_CORE) -linih $(filter-out -lIPSec_MB,$(LIBS_SEAL))
 fuzz: fuzz-bin
 	$(Q)set -e; for f in $(FUZZ_NAMES); do echo "fuzz $$f: $(SECONDS) s"; mkdir -p $(FO)/corpus/$$f; \
 		$(FO)/fuzz_$$f -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=4096 -print_final_stats=0 -verbosity=0 \

@@ -105,4 +105,5 @@ X(RESPONSES_TWICE,    "the far edge knows responses that it had",
                       "those to a READ that it repeats cross all again")
 X(REFUSAL_UNTOLD,     "what the responder refuses the requester is told", "a refusal that is reported is ignored")
 X(RNR_WAITED_FOR,     "a word does not wait for a responder in RNR",     "it does, until BarrierMax")
+X(WORK_UNBOUNDED,     "no call does unbounded work",                     "a call works off all that there is")
 X(ANY_LAYOUT,         "an unknown layout of the arena is refused",       "it is taken for the known one")

@@ -122,7 +122,7 @@ int proxy_wan_lane(const uint8_t *dgram, size_t len)
 static void begin_call(struct proxy *p, uint64_t now_ns)
 {
 	p->now_ns = now_ns;
-	p->work_left = CALL_WORK;
+	p->work_left = FAULT(FAULT_WORK_UNBOUNDED) ? UINT32_MAX : CALL_WORK;
 }
 
 /* --- packets in --- */

@@ -34,6 +34,8 @@ void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_r
 	for (uint8_t i = 0; i < p->npaths; i++)
 		pn_space_init(&l->space[i], i, &p->sent_pool, page_rings + (size_t)ring_len * i, ring_len,
 		              rx_bits + (size_t)WAN_RECV_WORDS * i);
+	for (uint8_t i = 0; i < p->npaths; i++)
+		l->space[i].sent.work = &p->work_left;
 	timer_init(&l->service, TK_LANE, id);
 	dlist_init(&l->near_list);
 	dlist_init(&l->first);
@@ -275,6 +277,7 @@ void wan_lane_on_timer(struct proxy *p, struct lane *l)
 		struct pn_space *s = &l->space[i];
 
 		check_report(p, l, s);
+		wan_go_on(p, l, s);
 		wan_detect_losses(p, l, s);
 		if (wan_paths_usable(p) & 1u << i)
 			check_pto(p, l, s); /* those that are not have probes of their own */

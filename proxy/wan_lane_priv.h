@@ -61,6 +61,8 @@ bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const s
 void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s);
 /* Its path is dead: all that is under way goes again, on another. */
 void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s);
+/* Goes on with what a call has left: a report, or what goes again elsewhere. */
+void wan_go_on(struct proxy *p, struct lane *l, struct pn_space *s);
 /* The sent map is full and nothing is heard: what is oldest goes again under new numbers. */
 void wan_give_up_oldest(struct proxy *p, struct lane *l, struct pn_space *s);
 

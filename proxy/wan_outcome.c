@@ -198,6 +198,7 @@ static bool is_size_probe(const struct sent_entry *e)
 
 static void slots_acked(struct lane_ctx *c, const struct sent_entry *e)
 {
+	work_done(c->p, 1u + e->nrefs);
 	for (unsigned i = 0; i < e->nrefs; i++)
 		if (e->ref[i].kind == REF_SLOT)
 			slot_acked(c->p, c->l, &e->ref[i]);
@@ -224,6 +225,7 @@ static void entry_rebuilt(void *arg, const struct sent_entry *e)
 
 static void entry_gone(struct lane_ctx *c, const struct sent_entry *e, enum how how)
 {
+	work_done(c->p, 1u + e->nrefs);
 	for (unsigned i = 0; i < e->nrefs; i++) {
 		if (e->ref[i].kind == REF_SLOT)
 			slot_lost(c->p, c->l, &e->ref[i], how);
@@ -281,7 +283,7 @@ void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s)
 		wan_sent_detect(&s->sent, p->now_ns, s->reorder_ns, rtt, entry_lost, &c);
 	wan_sent_advance(&s->sent, p->now_ns, rtt);
 	if (wan_sent_any_missing(&s->sent))
-		wan_lane_wake_at(p, l, p->now_ns + s->reorder_ns);
+		wan_lane_wake_at(p, l, p->now_ns + (p->work_left ? s->reorder_ns : 0));
 }
 
 void wan_give_up_oldest(struct proxy *p, struct lane *l, struct pn_space *s)
@@ -296,12 +298,31 @@ void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s)
 {
 	struct lane_ctx c = {.p = p, .l = l, .s = s};
 
+	if (!s->moving)
+		s->moved_end = s->sent.pn_next;
 	wan_fec_abandon(p, l, s);
 	if (wan_sent_give_up_all(&s->sent, entry_moved, &c))
 		wan_lane_kick(p, l);
 	wan_sent_advance(&s->sent, p->now_ns, 0);
+	s->moving = s->sent.entries_in_flight != 0;
+	if (s->moving)
+		wan_lane_wake_at(p, l, p->now_ns);
 	s->pto_count = 0;
-	s->moved_end = s->sent.pn_next;
+}
+
+/* What there was too much of for one call is kept, and goes on by the lane's timer; a newer report takes its place. */
+static void keep_rest(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r, bool cut)
+{
+	if (!cut) {
+		s->rest.words = 0;
+		return;
+	}
+	if (r != &s->rest) {
+		memcpy(s->rest_bits, r->bits, 8 * (size_t)r->words);
+		s->rest = *r;
+		s->rest.bits = s->rest_bits;
+	}
+	wan_lane_wake_at(p, l, p->now_ns);
 }
 
 void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
@@ -310,7 +331,7 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	struct lane_ctx c = {.p = p, .l = l, .s = s};
 	struct wan_sent_result res;
 	uint64_t rtt_ns = 0;
-	uint32_t marks;
+	uint32_t marks = 0;
 
 	wan_sent_report(&s->sent, r, entry_acked, &c, &res);
 	if (r->largest < s->sent.pn_next && r->largest >= s->acked_end) {
@@ -330,12 +351,27 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	count(p, CTR_WAN_SPURIOUS, res.spurious);
 	pn_space_adapt_reorder(s, path, &res);
 	wan_detect_losses(p, l, s);
-	marks = wan_ecn_told(&path->ecn, &s->ecn_heard, r->ecn, c.ect_acked);
-	path->stats.marked += marks;
+	s->ect_acked += c.ect_acked;
+	if (!res.cut) {
+		marks = wan_ecn_told(&path->ecn, &s->ecn_heard, r->ecn, s->ect_acked);
+		path->stats.marked += marks;
+		s->ect_acked = 0;
+	}
 	rate_on_report(&path->pacer->control, &c.pick, p->now_ns, rtt_ns, marks);
 	if (wan_lane_has_data(l))
 		wan_lane_kick(p, l); /* the sent map may have been full */
+	keep_rest(p, l, s, r, res.cut);
 }
+
+void wan_go_on(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	if (s->rest.words)
+		wan_on_report(p, l, s, &s->rest);
+	s->moving &= p->path[s->path].state == PATH_DEAD;
+	if (s->moving)
+		wan_move_all(p, l, s);
+}
+
 
 void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
 {

@@ -72,7 +72,9 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns)
 	s->pto_count = 0;
 	s->asked_ns = 0;
 	s->last_progress_ns = now_ns;
-	s->probe_due = s->report_due = false;
+	s->probe_due = s->report_due = s->moving = false;
+	s->rest.words = 0;
+	s->ect_acked = 0;
 	s->ping_due = true;
 	s->unmarked = 0;
 }

@@ -87,7 +87,11 @@ struct pn_space {
 	uint64_t asked_ns;         /* when it last asked about one that no report spoke of */
 	uint32_t pto_count;        /* probes in a row that brought nothing */
 	bool probe_due, ping_due, report_due; /* frames for the next datagram */
-	struct wan_arrivals arrivals;         /* of the peer's datagrams here */
+	bool moving;                          /* what is under way is taken back, in portions */
+	struct wan_report rest;               /* the last report, as long as it is not worked off; words 0: it is ... */
+	uint8_t rest_bits[8 * WAN_REPORT_WORDS_MAX];
+	uint32_t ect_acked;           /* ... and what it said so far to have arrived, sent as ECT(0) */
+	struct wan_arrivals arrivals; /* of the peer's datagrams here */
 	struct wan_arrivals_frame peer_sum;   /* of ours there, as last told */
 	struct fec_space *fec;                /* wan_fec.h; NULL: FEC is off */
 	uint32_t unmarked;                    /* bytes sent since the last rate_mark */

@@ -59,6 +59,7 @@ void wan_sent_reset(struct wan_sent *s)
 {
 	struct sent_pool *pool = s->pool;
 	uint32_t *ring = s->page_of;
+	const uint32_t *work = s->work;
 	uint32_t len = s->ring_mask + 1, nblocks;
 	uint64_t *done;
 
@@ -69,6 +70,7 @@ void wan_sent_reset(struct wan_sent *s)
 	done = s->block_done_ns;
 	nblocks = s->nblocks;
 	wan_sent_init(s, pool, ring, len);
+	s->work = work;
 	s->block_done_ns = done;
 	s->nblocks = nblocks;
 }
@@ -136,6 +138,11 @@ static void settle(struct wan_sent *s, struct sent_page *pg, const struct sent_e
 	s->marked_in_flight -= e->mark.bytes;
 }
 
+static bool work_left(const struct wan_sent *s)
+{
+	return !s->work || *s->work;
+}
+
 /* Settles the entries that `bits` names, and hands each out. How many they are. */
 static uint64_t settle_each(struct wan_sent *s, struct sent_page *pg, uint64_t bits, wan_sent_fn fn, void *arg)
 {
@@ -184,7 +191,7 @@ static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64
 	uint64_t late = word & valid & pg->lost;
 	uint64_t missing = ~word & valid & ~pg->resolved & ~pg->missing & word_mask(base, 0, largest);
 
-	for (; fresh; fresh &= fresh - 1) {
+	for (; fresh && work_left(s); fresh &= fresh - 1) {
 		unsigned bit = (unsigned)__builtin_ctzll(fresh);
 		struct sent_entry *e = &pg->entry[bit];
 
@@ -206,6 +213,7 @@ static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64
 		if (s->rack_sent_ns > e->sent_ns && s->rack_sent_ns - e->sent_ns > res->spurious_ns)
 			res->spurious_ns = s->rack_sent_ns - e->sent_ns;
 	}
+	res->cut = fresh != 0;
 	pg->missing |= missing;
 	for (; missing; missing &= missing - 1)
 		missing_append(s, base + (unsigned)__builtin_ctzll(missing));
@@ -217,7 +225,7 @@ void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn
 	memset(res, 0, sizeof(*res));
 	if (r->largest >= s->pn_next)
 		return; /* speaks of what was never sent */
-	for (uint32_t w = 0; w < r->words; w++) {
+	for (uint32_t w = 0; w < r->words && !res->cut; w++) {
 		uint64_t base = r->base + 64ull * w;
 
 		if (base >= s->pn_floor && base < s->pn_next)
@@ -287,7 +295,7 @@ uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_n
 			uint64_t sent_ns = protected_until(s, e, rtt_ns);
 			uint64_t told_ns = sent_ns + rtt_ns + reorder_ns + (e->block ? s->told_ns : 0);
 
-			if (sent_ns + reorder_ns > s->rack_sent_ns && told_ns > now_ns)
+			if ((sent_ns + reorder_ns > s->rack_sent_ns && told_ns > now_ns) || !work_left(s))
 				return n;
 			settle(s, pg, e, (unsigned)(pn % 64));
 			pg->lost |= bit;
@@ -364,7 +372,7 @@ uint64_t wan_sent_give_up_all(struct wan_sent *s, wan_sent_fn moved, void *arg)
 {
 	uint64_t n = 0;
 
-	for (uint64_t base = s->pn_floor; base < s->pn_next; base += 64) {
+	for (uint64_t base = s->pn_floor; base < s->pn_next && work_left(s); base += 64) {
 		struct sent_page *pg = page_at(s, base);
 		uint64_t open = ~pg->resolved & word_mask(base, s->pn_floor, s->pn_next);
 

@@ -88,6 +88,8 @@ struct wan_sent {
 	uint32_t block;          /* the newest; FEC only */
 	uint32_t nblocks;        /* length of ... */
 	uint64_t told_ns;        /* how much longer than a round trip news of what was rebuilt may take */
+	const uint32_t *work;    /* entries are handed out while it is not 0, which the functions that get them count
+	                            down; NULL: as many as there are */
 	uint64_t *block_done_ns; /* when a block's last repair went out, by id; UINT64_MAX: not yet. NULL: no FEC */
 };
 
@@ -115,6 +117,7 @@ struct wan_sent_result {
 	uint64_t largest_sent_ns; /* send time of r->largest if this report told of it first, else 0 */
 	uint64_t spurious;        /* entries found lost that had arrived */
 	uint64_t spurious_ns;     /* how much longer it would have been right to wait, at most */
+	bool cut;                 /* there was too much work: the report is to be worked off again */
 };
 
 typedef void (*wan_sent_fn)(void *arg, const struct sent_entry *e);
@@ -138,7 +141,8 @@ uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_n
 uint64_t wan_sent_give_up_oldest(struct wan_sent *s, uint64_t now_ns, wan_sent_fn lost, void *arg);
 
 /* The path is dead: everything that is not resolved is, and goes again elsewhere. Nothing of it is called lost, nor a
- * late arrival of it spurious. Returns how many entries. */
+ * late arrival of it spurious. Returns how many entries; whole pages, so that entries_in_flight tells whether more is
+ * left. */
 uint64_t wan_sent_give_up_all(struct wan_sent *s, wan_sent_fn moved, void *arg);
 
 /* True if entries named missing wait for wan_sent_detect(). */

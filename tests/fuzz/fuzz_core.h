@@ -5,7 +5,7 @@
  * time passes, a session begins again, an edge is rebuilt from its arena. In between come the hostile steps of the
  * fuzzer that includes this. So hostile bytes meet flows in every state.
  *
- * Checked: neither edge ever emits without end at one moment, nothing leaves for a host outside the edge's own
+ * Checked: no call into the core does more work than one may, neither edge ever emits without end at one moment, nothing leaves for a host outside the edge's own
  * prefixes, every AETH packet has a right ICRC, both shards pass their audit. Memory is bounded by construction: all of
  * it is given at the start, and the address sanitizer guards its edges. */
 #ifndef TESTS_FUZZ_CORE_H
@@ -26,6 +26,7 @@
 #include "proxy/wan_frame.h"
 #include "proxy/wan_lane.h"
 #include "proxy/wan_seal.h"
+#include "tests/sim/steps.h"
 
 enum {
 	FZ_CHUNK = 1 << 16,
@@ -39,6 +40,9 @@ enum {
 };
 
 #define FZ_BPS 100000000000ull
+
+/* The sanitizers' own checks are steps, too. */
+#define FZ_STEPS_MAX (3 * STEPS_MAX)
 
 struct input {
 	const uint8_t *data;
@@ -109,6 +113,39 @@ struct fz {
 };
 
 static struct fz fz;
+
+static inline void fz_called(const char *what)
+{
+	uint64_t steps = steps_end(what);
+
+	if (steps > FZ_STEPS_MAX)
+		fprintf(stderr, "%s took %llu steps\n", what, (unsigned long long)steps);
+	REQUIRE(steps <= FZ_STEPS_MAX);
+}
+
+static inline void fz_wan_rx(struct fz_edge *to, size_t len, uint8_t ecn)
+{
+	steps_begin();
+	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, len, ecn);
+	fz_called("proxy_wan_rx");
+}
+
+static inline void fz_lan_rx(struct fz_edge *e, const uint8_t *l3, size_t len, uint16_t vlan)
+{
+	steps_begin();
+	proxy_lan_rx(e->p, fz.now_ns, l3, len, vlan);
+	fz_called("proxy_lan_rx");
+}
+
+static inline size_t fz_lan_tx(struct fz_edge *e, struct lan_tx *tx)
+{
+	size_t len;
+
+	steps_begin();
+	len = proxy_lan_tx(e->p, fz.now_ns, tx);
+	fz_called("proxy_lan_tx");
+	return len;
+}
 
 static inline struct ip_addr fz_ip(unsigned site, unsigned host)
 {
@@ -224,7 +261,7 @@ static inline void fz_take(struct fz_edge *e)
 	size_t len;
 	int n = 0;
 
-	while ((len = proxy_lan_tx(e->p, fz.now_ns, &tx)) > 0) {
+	while ((len = fz_lan_tx(e, &tx)) > 0) {
 		struct roce_pkt pkt;
 
 		fz_check_out(e, &tx, len);
@@ -243,7 +280,9 @@ static inline void fz_settle(void)
 	struct proxy_event ev;
 
 	for (int i = 0; i < 2; i++) {
+		steps_begin();
 		proxy_tick(fz.e[i].p, fz.now_ns);
+		fz_called("proxy_tick");
 		fz_take(&fz.e[i]);
 		while (proxy_event_next(fz.e[i].p, &ev))
 			;
@@ -254,8 +293,11 @@ static inline void fz_settle(void)
 static inline size_t fz_dgram(struct fz_edge *from, uint8_t *ecn)
 {
 	struct wan_tx tx = {.ect = false};
-	size_t n = proxy_wan_tx(from->p, fz.now_ns, fz.dgram, sizeof(fz.dgram), &tx);
+	size_t n;
 
+	steps_begin();
+	n = proxy_wan_tx(from->p, fz.now_ns, fz.dgram, sizeof(fz.dgram), &tx);
+	fz_called("proxy_wan_tx");
 	REQUIRE(n <= from->cfg.path[0].payload_max);
 	REQUIRE(!tx.ect || from->control == RATE_auto);
 	*ecn = tx.ect ? ECN_ECT0 : 0;
@@ -273,7 +315,7 @@ static inline void fz_cross(struct fz_edge *from, struct fz_edge *to, unsigned l
 		REQUIRE(++k < FZ_BURST_MAX);
 		if (lose && k % lose == 0)
 			continue;
-		proxy_wan_rx(to->p, fz.now_ns, fz.dgram, n, ecn && k % 4 == 0 ? ECN_CE : ecn);
+		fz_wan_rx(to, n, ecn && k % 4 == 0 ? ECN_CE : ecn);
 	}
 }
 
@@ -299,7 +341,7 @@ static inline void fz_lan(struct fz_edge *e, struct roce_pkt h, size_t payload_l
 	memset(payload, (int)(h.psn & 0xff), payload_len);
 	n = roce_build(buf, sizeof(buf), &h, payload, payload_len);
 	if (n)
-		proxy_lan_rx(e->p, fz.now_ns, buf, n, vlan);
+		fz_lan_rx(e, buf, n, vlan);
 }
 
 /* --- ordinary life --- */

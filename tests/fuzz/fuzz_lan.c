@@ -81,7 +81,7 @@ static void cm(struct fz_edge *e, struct input *in)
 	put_be24(d + 44, e->psn[0] + in_u8(in));
 	d[50] = in_u8(in);
 	n = roce_build(buf, sizeof(buf), &h, mad, sizeof(mad));
-	proxy_lan_rx(e->p, fz.now_ns, buf, n, 0);
+	fz_lan_rx(e, buf, n, 0);
 }
 
 /* Plain bytes; if they are a packet, its ICRC is put right. */
@@ -94,7 +94,7 @@ static void bytes(struct fz_edge *e, struct input *in)
 	n = in_bytes(in, buf, n);
 	if (roce_parse(buf, n, &pkt) == DROP_NONE && pkt.len <= n)
 		icrc_store(buf, &pkt, icrc_compute(buf, &pkt));
-	proxy_lan_rx(e->p, fz.now_ns, buf, n, 0);
+	fz_lan_rx(e, buf, n, 0);
 }
 
 /* A sound packet with header bytes changed and the ICRC put right again. */
@@ -111,7 +111,7 @@ static void bent(struct fz_edge *e, struct input *in)
 		buf[in_u8(in) % 80u] ^= in_u8(in);
 	if (roce_parse(buf, n, &pkt) == DROP_NONE && pkt.len <= n)
 		icrc_store(buf, &pkt, icrc_compute(buf, &pkt));
-	proxy_lan_rx(e->p, fz.now_ns, buf, n, 0);
+	fz_lan_rx(e, buf, n, 0);
 }
 
 static void hostile(uint8_t what, struct input *in)

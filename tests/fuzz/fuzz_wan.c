@@ -16,7 +16,7 @@ static size_t put_hdr(uint8_t *buf, const struct fz_edge *to, uint64_t pn)
 static void deliver(struct fz_edge *to, size_t len, uint8_t ecn)
 {
 	len = wan_seal(fz.dgram, len);
-	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, len, ecn & ECN_MASK);
+	fz_wan_rx(to, len, ecn & ECN_MASK);
 }
 
 /* Some flow of either table, by number; NULL if there is none. */
@@ -276,9 +276,9 @@ static void replay(struct fz_edge *to, struct input *in)
 
 	if (n < WAN_HDR_LEN + WAN_TAG_LEN)
 		return;
-	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, cut % n, ecn);
-	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, n, ecn);
-	proxy_wan_rx(to->p, fz.now_ns, fz.dgram, n, (uint8_t)(cut & ECN_MASK)); /* by another way */
+	fz_wan_rx(to, cut % n, ecn);
+	fz_wan_rx(to, n, ecn);
+	fz_wan_rx(to, n, (uint8_t)(cut & ECN_MASK)); /* by another way */
 }
 
 static void hostile(uint8_t what, struct input *in)

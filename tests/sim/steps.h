@@ -10,8 +10,9 @@
 
 #include <stdint.h>
 
-/* The most that one call may take: some hundred microseconds, whatever came in. An ordinary one takes 100 to 1,000. */
-#define STEPS_MAX 20000000u
+/* The most that one call may take: some hundred microseconds, whatever came in. An ordinary one takes 100 to 1,000;
+ * 256 packets that one call works off (CALL_WORK) take 40,000. */
+#define STEPS_MAX 60000u
 
 struct steps_call {
 	const char *what; /* name of the call */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ends where: positions, and how much work one call into the core does. The core of this test is the simulator's,
  * which counts its steps and lets positions begin anywhere. */
+#define CORE_FLOWS 4096
 #include "core_fixture.h"
 
+#include "proxy/far_priv.h"
+#include "proxy/near_priv.h"
 #include "tests/sim/steps.h"
 
 /* --- positions --- */
@@ -64,6 +67,198 @@ static void bounds__positions_end(void **state)
 	assert_true(core_drops(&c->b, DROP_WAN_BAD_FRAME) > 0);
 }
 
+/* --- work --- */
+
+static uint64_t worst; /* steps of a call since the test began */
+
+static void called(const char *what)
+{
+	uint64_t steps = steps_end(what);
+
+	if (steps > worst)
+		worst = steps;
+}
+
+static bool carry(struct core *c, struct core_edge *from, struct core_edge *to)
+{
+	uint8_t buf[WAN_MTU_MAX];
+	struct wan_tx tx;
+	size_t len;
+
+	steps_begin();
+	len = proxy_wan_tx(from->p, c->now_ns, buf, sizeof(buf), &tx);
+	called("proxy_wan_tx");
+	if (!len)
+		return false;
+	steps_begin();
+	proxy_wan_rx(to->p, c->now_ns, buf, len, false);
+	called("proxy_wan_rx");
+	return true;
+}
+
+static bool tick(struct core_edge *e)
+{
+	if (proxy_next_wake(e->p, e->c->now_ns) > e->c->now_ns)
+		return false;
+	steps_begin();
+	proxy_tick(e->p, e->c->now_ns);
+	called("proxy_tick");
+	return true;
+}
+
+/* Until nothing moves any more; what leaves for hosts is looked at by nobody. */
+static void run(struct core *c)
+{
+	struct core_edge *edges[] = {&c->a, &c->b};
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (int i = 0; i < 2; i++) {
+			struct lan_tx tx;
+			size_t len;
+
+			more |= tick(edges[i]);
+			do {
+				steps_begin();
+				len = proxy_lan_tx(edges[i]->p, c->now_ns, &tx);
+				called("proxy_lan_tx");
+			} while (len);
+			more |= carry(c, edges[i], edges[!i]);
+		}
+	}
+	assert_int_equal(proxy_audit(c->a.p), 0);
+	assert_int_equal(proxy_audit(c->b.p), 0);
+}
+
+static uint32_t places(const struct dnode *list)
+{
+	uint32_t n = 0;
+
+	for (const struct dnode *d = list->next; d != list; d = d->next)
+		n++;
+	return n;
+}
+
+/* A host that nobody answers asks for as much as a flow may have open, in a few packets, on eight QPs, and is heard no
+ * more: all of them are forgotten in one moment. */
+static void bounds__forgetting_long_reads(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	worst = 0;
+	c->cut = true;
+	for (uint32_t qp = 0; qp < 8; qp++) {
+		for (uint32_t i = 0; i < 4; i++) {
+			static const uint8_t ops[] = {RC_WRITE_FIRST, RC_WRITE_LAST, RC_READ_REQUEST, RC_READ_REQUEST};
+			struct roce_pkt h = core_req(ops[i], i < 3 ? i : 2 + (1u << 20));
+
+			h.dest_qpn = 0x100 + qp;
+			h.reth_len = (1u << 20) * CORE_PMTU;
+			assert_int_equal(core_in(&c->a, h, core_len(ops[i]), 0), DROP_NONE);
+		}
+	}
+	assert_int_equal(c->a.p->near_used, 8);
+	c->now_ns += 6000 * CORE_MS;
+	for (int i = 0; i < 100 && core_used(&c->a); i++)
+		tick(&c->a);
+	assert_int_equal(c->a.p->near_used, 0);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(places(&c->a.p->near_free), CORE_FLOWS);
+	assert_in_range(worst, 1, STEPS_MAX);
+}
+
+/* As many small packets, from PSN 1 on, as a flow may hold; all go to the responder, who answers none. */
+static uint32_t send_many(struct core *c)
+{
+	for (uint32_t psn = 1;; psn++) {
+		struct roce_pkt h = core_req(RC_WRITE_ONLY, psn);
+
+		h.ack_req = false;
+		h.reth_len = 16;
+		if (psn % 100 == 0)
+			run(c);
+		if (psn == 5000 || core_in(&c->a, h, 16, 0) != DROP_NONE) {
+			run(c);
+			return psn - 1;
+		}
+	}
+}
+
+/* One ACK is about all that a flow holds, as it may be after a restart. */
+static void bounds__one_ack_for_many(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 512);
+	uint32_t n;
+
+	core_pair(c, 0);
+	send_many(c);
+	core_rebuild(&c->b);
+	core_session(c);
+	core_forget(&c->b);
+	n = (uint32_t)(core_far(c)->pos_rx - POS_ORIGIN) - 1; /* as many as credit lets across */
+	assert_in_range(n, 2 * CALL_WORK, 5000);
+	worst = 0;
+	steps_begin();
+	core_in(&c->b, core_answer(RC_ACK, CORE_QPN, n, AETH_ACK_NO_CREDITS, n + 1), 0, 0);
+	called("proxy_lan_rx");
+	run(c);
+	c->now_ns += 10 * CORE_MS;
+	run(c);
+	assert_true(core_far(c)->pos_acked > POS_ORIGIN + n);
+	assert_true(core_near(c)->pos_settled > POS_ORIGIN + n);
+	assert_in_range(worst, 1, STEPS_MAX);
+}
+
+/* A flow that holds much ends. */
+static void bounds__closing_a_long_flow(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 512);
+
+	core_pair(c, 0);
+	assert_in_range(send_many(c), 2000, 5000);
+	worst = 0;
+	steps_begin();
+	near_close(c->a.p, core_near(c));
+	called("near_close");
+	run(c);
+	assert_int_equal(c->b.p->far_used, 0);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(core_used(&c->b), 0);
+	assert_int_equal(places(&c->b.p->far_free), CORE_FLOWS);
+	assert_in_range(worst, 1, STEPS_MAX);
+}
+
+/* What no place is free for does not look at all of them. */
+static void bounds__full_far_table(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct lane *l;
+	struct wan_flow_open o = {.inc = 1, .pos_base = POS_ORIGIN, .src = core_ip(1, 2), .dst = core_ip(2, 2)};
+	bool full;
+
+	l = lane_of(c->b.p, proxy_lane_between(&c->b.cfg, &o.src, &o.dst));
+	for (o.flow = 0; o.flow < CORE_FLOWS; o.flow++) {
+		o.dest_qpn = 0x100 + o.flow;
+		far_on_open(c->b.p, l, &o);
+	}
+	assert_int_equal(c->b.p->far_used, CORE_FLOWS);
+	for (int i = 0; i < 3; i++) {
+		c->b.p->work_left = CALL_WORK;
+		steps_begin();
+		assert_null(far_flow_for(c->b.p, l, CORE_FLOWS + 7, 1, &full));
+		assert_in_range(steps_end("far_flow_for"), 1, STEPS_MAX / 8); /* a datagram may name several */
+	}
+	assert_true(full);
+	c->now_ns += 3000 * CORE_MS; /* they are idle now: one is found sooner or later */
+	c->b.p->now_ns = c->now_ns;
+	for (int i = 0; i < CORE_FLOWS && full; i++) {
+		c->b.p->work_left = CALL_WORK;
+		far_flow_for(c->b.p, l, CORE_FLOWS + 7, 1, &full);
+	}
+	assert_false(full);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -71,6 +266,10 @@ int main(void)
 	    POSITION_TEST(bounds__positions_pass_42_bits),
 	    POSITION_TEST(bounds__positions_pass_48_bits),
 	    POSITION_TEST(bounds__positions_end),
+	    CORE_TEST(bounds__forgetting_long_reads),
+	    CORE_TEST(bounds__one_ack_for_many),
+	    CORE_TEST(bounds__closing_a_long_flow),
+	    CORE_TEST(bounds__full_far_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "scenario_rare.h"
 #include "scenario_reads.h"
 #include "scenario_refusals.h"
+#include "scenario_scarce.h"
 #include "scenario_timed.h"
 #include "scenario_work.h"
 
@@ -406,6 +407,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	s->cfg.errors_allowed = direct;
 	if (!*program && !s->cfg.recycle)
 		program = scenario_rare(s);
+	if (!*program && !s->cfg.recycle)
+		program = scenario_scarce(s);
 	pick_barrier(s, &r);
 	pick_fec(s, seed);
 	if (rng_hash(seed, 0x4a7e) % 4 == 0)

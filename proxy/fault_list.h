@@ -85,6 +85,8 @@ X(NO_MINIMUM,         "a guaranteed minimum per flow",
                       "a flow that has drained nothing yet gets no room in a full pool")
 X(NO_EVICT,           "the next expected packet is always admitted",
                       "nothing is given up for it, neither by the flow nor by dead ones")
+X(ROUNDS_KEPT,        "rounds of credit begin anew with a session",      "those of the session before go on")
+X(FORGOTTEN_UNTOLD,   "what the far edge has forgotten goes again",      "only FLOW_OPEN does")
 X(PAIR_FOR_EVER,      "a pair is void when its QPN has a new owner",     "it never is")
 X(REQUESTER_SHARED,   "one connection has a requester's QPN",            "all that ever had it are answered for")
 X(NOT_KEPT,           "answers are kept for a host that lost them",

@@ -161,11 +161,13 @@ static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flo
  * duplicate. */
 static void begin_again(struct proxy *p, struct near_flow *f)
 {
+	f->open_due = true;
+	if (FAULT(FAULT_FORGOTTEN_UNTOLD))
+		return;
 	f->sent_before |= f->pos_wan > f->pos_base;
 	take_back(p, f, f->pos_settled);
 	f->again_round = 0;
 	f->credit_known = false;
-	f->open_due = true;
 }
 
 /* What follows from progress at the responder. */
@@ -430,7 +432,8 @@ void near_session_start(struct proxy *p, struct near_flow *f)
 	f->pos_far = f->pos_reported; /* it may have come back without its arena */
 	f->out_bytes = 0;
 	f->credit_known = false;
-	f->again_round = 0;
+	if (!FAULT(FAULT_ROUNDS_KEPT))
+		f->again_round = 0;
 	f->open_due = true;
 	f->open_sent = false;
 	f->stalled = false;

@@ -314,7 +314,7 @@ static void shard_config(struct edge_shard *s, uint8_t index)
 		c->remote[six] = site_prefix(!site, six);
 	}
 	c->nlocal = c->nremote = 2;
-	c->max_flows = wc->max_flows;
+	c->max_flows = site && wc->max_flows_b ? wc->max_flows_b : wc->max_flows;
 	c->path[0].pacer = &s->edge->pacer[0];
 	c->path[0].payload_max = wc->wan_payload_max;
 	c->rtt_hint_ns = world_rtt_ns(s->edge->w);
@@ -436,7 +436,7 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 		shard_config(s, (uint8_t)i);
 		s->geometry = (struct arena_geometry){.len = arena_len(w),
 		                                      .chunk_size = wc->chunk_size,
-		                                      .max_flows = wc->max_flows,
+		                                      .max_flows = s->cfg.max_flows,
 		                                      .reserve_percent = 25};
 		shard_memory(s);
 		shard_init(s, PROXY_START_FRESH);

@@ -11,6 +11,7 @@
 #include "scenario_rare.h"
 #include "scenario_reads.h"
 #include "scenario_refusals.h"
+#include "scenario_scarce.h"
 #include "scenario_timed.h"
 #include "scenario_work.h"
 
@@ -435,6 +436,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 		program = scenario_rare(s);
 	if (!*program && !s->cfg.recycle)
 		program = scenario_words(s);
+	if (!*program && !s->cfg.recycle)
+		program = scenario_scarce(s);
 	if (!*program)
 		pick_flushes(s, seed);
 	pick_barrier(s, &r);

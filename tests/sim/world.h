@@ -68,6 +68,7 @@ struct world_cfg {
 	uint32_t chunk_size;
 	uint32_t arena_chunks; /* beside what the arena needs at least; 0: as many as the line asks for */
 	uint32_t max_flows;
+	uint32_t max_flows_b; /* of edge B; 0: as many as A */
 	uint32_t lan_window_bytes;
 	uint64_t reorder_ns, give_up_ns; /* of the edges; 0: the default */
 	uint64_t

@@ -128,6 +128,22 @@ static void ack_mode__rebuilt_flows_are_of_the_life_that_was_lost(void **state)
 	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 0)->h.dest_qpn, CORE_QPN + 1);
 }
 
+/* A report, be it of nothing new, is believed for what it names, not for what lies here. */
+static void ack_mode__far_believes_what_is_reported(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_FAR);
+	struct near_flow *f = core_near(c);
+	struct wan_flow_report r;
+
+	far_report_frame(c->b.p, core_far(c), &r);
+	c->cut = true;
+	core_send_run(c, 1, 3);
+	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
+	core_pump(c);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(near_ceiling(c->a.p, f), POS_ORIGIN + 1);
+}
+
 static void ack_mode__changes_for_live_flows(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -320,6 +336,7 @@ int main(void)
 	    CORE_TEST(ack_mode__near_arena_lost_is_delivered),
 	    CORE_TEST(ack_mode__orphan_without_answer_fails_loudly),
 	    CORE_TEST(ack_mode__rebuilt_flows_are_of_the_life_that_was_lost),
+	    CORE_TEST(ack_mode__far_believes_what_is_reported),
 	    CORE_TEST(ack_mode__changes_for_live_flows),
 	    CORE_TEST(ack_mode__per_prefix_pair),
 	    CORE_TEST(ack_mode__reports_wait_for_the_base),

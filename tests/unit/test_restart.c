@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an edge knows of its flows is the same after a restart, and goes on to have its effect. */
+#include "core_fixture.h"
+#include "proxy/near_priv.h"
+
+enum { VLAN = 0x2007 };
+
+#define SAME(field) assert_int_equal(now->field, was.field)
+
+static void same_near(const struct near_flow *now, struct near_flow was)
+{
+	SAME(idx);
+	SAME(inc);
+	SAME(born);
+	SAME(lane);
+	SAME(vlan_tci);
+	SAME(dest_qpn);
+	SAME(requester_qpn);
+	SAME(pairing);
+	SAME(mode);
+	SAME(pmtu);
+	SAME(base_fixed);
+	SAME(msn_known);
+	SAME(rnr_retry);
+	SAME(pos_base);
+	SAME(pos_next);
+	SAME(pos_acked);
+	SAME(pos_settled);
+	SAME(msn_next);
+	SAME(msn_acked);
+	SAME(msn_settled);
+	SAME(msn_offset);
+	SAME(held_bytes);
+	SAME(template_len);
+	assert_memory_equal(now->template, was.template, was.template_len);
+}
+
+static void same_far(const struct far_flow *now, struct far_flow was)
+{
+	SAME(idx);
+	SAME(inc);
+	SAME(peer_flow);
+	SAME(peer_epoch);
+	SAME(lane);
+	SAME(vlan_tci);
+	SAME(dest_qpn);
+	SAME(requester_qpn);
+	SAME(pairing);
+	SAME(pmtu);
+	SAME(base_fixed);
+	SAME(pos_base);
+	SAME(pos_acked);
+	SAME(pos_rx);
+	SAME(msgs_acked);
+	SAME(pair_at_pos);
+	SAME(pair_msn);
+	SAME(held_bytes);
+	SAME(template_len);
+	assert_memory_equal(now->template, was.template, was.template_len);
+}
+
+/* A flow in a VLAN whose host counts RNR NAKs, of which all that can be known is known, with bytes on their way. */
+static void restart__knows_what_it_knew(void **state)
+{
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+	const struct near_cm_info ci = {.src = src,
+	                                .dst = dst,
+	                                .dest_qpn = CORE_QPN,
+	                                .requester_qpn = 0x21,
+	                                .start_psn = 500,
+	                                .pmtu = CORE_PMTU,
+	                                .vlan_tci = VLAN,
+	                                .pkey = 0xffff,
+	                                .rnr_retry = 5};
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct near_flow *near;
+	struct far_flow *far;
+	struct near_flow near_was;
+	struct far_flow far_was;
+
+	core_know_epochs(c);
+	near_cm_open(c->a.p, &ci);
+	for (uint32_t psn = 500; psn < 510; psn++)
+		assert_int_equal(core_in(&c->a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, VLAN), DROP_NONE);
+	core_pump(c);
+	core_in(&c->b, core_answer(RC_ACK, 0x21, 503, AETH_ACK_NO_CREDITS, 4), 0, VLAN);
+	core_wait(c, CORE_MS);
+	near = near_find(c->a.p, &src, &dst, CORE_QPN, VLAN);
+	assert_non_null(near);
+	far = far_by_peer(c->b.p, near_wire_id(c->a.p, near));
+	assert_non_null(far);
+	assert_int_equal(far->pmtu, CORE_PMTU);
+	assert_int_equal(far->pos_acked, POS_ORIGIN + 504);
+	near_was = *near;
+	far_was = *far;
+	core_rebuild(&c->a);
+	core_rebuild(&c->b);
+	same_near(&c->a.p->near[near_was.idx], near_was);
+	same_far(&c->b.p->far[far_was.idx], far_was);
+	assert_int_equal(c->a.p->near_used, 1);
+	assert_int_equal(c->b.p->far_used, 1);
+}
+
+/* The far edge sends what it has, and has no answer to, without waiting for its peer. */
+static void restart__far_edge_goes_on_by_itself(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send_run(c, 1, 3);
+	core_forget(&c->b);
+	core_rebuild(&c->b);
+	core_pump(c);
+	for (uint32_t psn = 1; psn <= 3; psn++)
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
+}
+
+/* Two lives of a key, the older one in front in the table. The younger one is spoken to, and the older one has its time
+ * to drain, and no more. */
+static void restart__old_life_drains(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	uint32_t old_idx = core_near(c)->idx;
+
+	core_send_run(c, 1, 4);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	c->salt = 1;
+	core_insist(c, RC_WRITE_ONLY, 0);
+	assert_true(core_near(c)->idx > old_idx);
+	core_rebuild(&c->a);
+	core_session(c);
+	assert_true(core_near(c)->idx > old_idx);
+	assert_int_equal(core_near(c)->older->idx, old_idx);
+	core_event(&c->a, EV_COUNT);
+	core_wait(c, 600 * CORE_MS);
+	assert_true(core_event(&c->a, EV_FLOW_FAILED));
+	assert_null(core_near(c)->older);
+	assert_int_equal(c->a.p->near_used, 1);
+}
+
+/* A refusal is said again with the same PSN and MSN. */
+static void restart__refusal_is_the_same(void **state)
+{
+	const struct core_pkt *k;
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
+	uint32_t msn;
+
+	core_send_run(c, 1, 4);
+	core_forget(&c->a);
+	core_ack(c, 3, AETH_NAK_REM_ACCESS, 3);
+	core_wait(c, CORE_MS);
+	msn = core_expect_aeth(&c->a, 3, AETH_NAK_REM_ACCESS)->h.aeth_msn;
+	assert_int_equal(msn, 3);
+	core_rebuild(&c->a);
+	core_session(c);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 3);
+	k = core_expect_aeth(&c->a, 3, AETH_NAK_REM_ACCESS);
+	assert_int_equal(k->h.aeth_msn, msn);
+}
+
+/* --- what ends leaves nothing --- */
+
+static void read_of_two(struct core *c, uint32_t psn)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, psn);
+
+	h.reth_len = 2 * CORE_PMTU;
+	assert_int_equal(core_in(&c->a, h, 0, 0), DROP_NONE);
+	core_pump(c);
+}
+
+/* The near edge has lost its arena. What was ACKed in mode far is delivered; the READ behind it, and what follows,
+ * never was, and is not. */
+static void restart__orphan_ends_in_front_of_a_read(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_FAR);
+
+	core_know_epochs(c);
+	core_pair_with_pmtu(c);
+	core_send_run(c, 2, 3);
+	read_of_two(c, 5);
+	core_send_run(c, 7, 2);
+	assert_int_equal(core_far(c)->pos_rx, POS_ORIGIN + 9);
+	core_forget(&c->b);
+	core_lose(c, &c->a, 99);
+	assert_true(core_event(&c->b, EV_FLOW_ORPHANED));
+	core_wait(c, CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->b));)
+		assert_in_range(k->h.psn, 2, 4);
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 5);
+	core_wait(c, CORE_MS);
+	assert_int_equal(c->b.p->far_used, 0);
+	assert_int_equal(core_used(&c->b), 0);
+}
+
+/* A flow ends while its responses wait for a line that is cut. */
+static void restart__responses_go_with_their_flow(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	read_of_two(c, 2);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	c->cut = true;
+	core_in(&c->b, core_answer(RC_READ_RESP_FIRST, CORE_QPN, 2, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_in(&c->b, core_answer(RC_READ_RESP_LAST, CORE_QPN, 3, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	assert_true(arena_used(c->b.p->arena, POOL_LAN) > 0); /* not sent yet */
+	far_on_close(c->b.p, &(struct wan_flow_close){.flow = core_far(c)->peer_flow, .inc = core_far(c)->inc});
+	assert_int_equal(core_used(&c->b), 0);
+	core_pump(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CORE_TEST(restart__knows_what_it_knew),
+	    CORE_TEST(restart__far_edge_goes_on_by_itself),
+	    CORE_TEST(restart__old_life_drains),
+	    CORE_TEST(restart__refusal_is_the_same),
+	    CORE_TEST(restart__orphan_ends_in_front_of_a_read),
+	    CORE_TEST(restart__responses_go_with_their_flow),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

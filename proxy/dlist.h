@@ -56,6 +56,18 @@ static inline struct dnode *dlist_first(const struct dnode *head)
 	return head->next == head ? NULL : head->next;
 }
 
+/* All of `from` go to the end of the other list. */
+static inline void dlist_splice(struct dnode *head, struct dnode *from)
+{
+	if (dlist_empty(from))
+		return;
+	from->next->prev = head->prev;
+	head->prev->next = from->next;
+	from->prev->next = head;
+	head->prev = from->prev;
+	from->next = from->prev = from;
+}
+
 /* The first one goes to the end. */
 static inline void dlist_rotate(struct dnode *head)
 {

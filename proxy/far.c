@@ -69,6 +69,7 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	f->window_bytes = p->cfg.lan_window_bytes;
 	f->last_progress_ns = p->now_ns;
 	dlist_init(&f->ops);
+	dlist_init(&f->agains);
 	timer_init(&f->rto, TK_RTO, idx);
 	timer_init(&f->pace, TK_PACE, idx);
 	timer_init(&f->ask, TK_ASK, idx);
@@ -147,7 +148,7 @@ void far_free_requests(struct proxy *p, struct far_flow *f)
 void far_free_responses(struct proxy *p, struct far_flow *f)
 {
 	struct lane *l = lane_of(p, f->lane);
-	struct dnode *lists[] = {&l->first, &l->repair, &l->spaced, &l->copies};
+	struct dnode *lists[] = {&l->first, &l->repair, &l->spaced, &l->refused, &l->copies};
 
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		for (struct dnode *n = lists[i]->next, *next; n != lists[i]; n = next) {
@@ -230,6 +231,7 @@ void far_ask(struct proxy *p, struct far_flow *f)
 {
 	bool waits = !f->open || f->held_bytes;
 
+	far_again_expire(p, f);
 	if (p->now_ns >= f->last_progress_ns + (waits ? ASK_WAITING_NS : ASK_IDLE_NS))
 		far_report(p, f, true);
 	timer_set(&p->timers, &f->ask, p->now_ns + (waits ? ASK_WAITING_NS : ASK_LOOK_NS));

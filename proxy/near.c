@@ -135,7 +135,7 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
 	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
 	near_store(p, f);
 	proxy_event_push(p, EV_FLOW_RESET, f, NULL, f->pos_base, 0);
-	if (f->older && drains->pos_settled == drains->pos_next)
+	if (f->older && near_drained(drains))
 		near_close(p, drains);
 	return f;
 }

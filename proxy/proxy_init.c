@@ -136,7 +136,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 
 	k->own_lanes = (uint32_t)(c->nlanes + c->nshards - 1) / c->nshards;
 	k->nops = OPS_PER_FLOW * n + 4096;
-	k->ntimers = 11 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 5;
+	k->ntimers = 11 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 6;
 	k->p = bump_take(b, sizeof(*k->p));
 	k->near = bump_take(b, n * sizeof(*k->near));
 	k->far = bump_take(b, n * sizeof(*k->far));
@@ -200,7 +200,9 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 		dlist_append(&p->ops_free, &k->ops[i].node);
 	p->nops_free = p->nops = k->nops;
 	dlist_init(&p->room_waiting);
+	dlist_init(&p->given);
 	timer_init(&p->room_timer, TK_ROOM, 0);
+	timer_init(&p->given_timer, TK_GIVEN, 0);
 	dlist_init(&p->mouth);
 	dlist_init(&p->resp_list);
 	dlist_init(&p->parcels);
@@ -283,16 +285,16 @@ static void adopt_slots(struct proxy *p)
 	}
 }
 
-/* Responses whose request has been forgotten already. */
-static void free_orphans(struct proxy *p)
+/* Responses, once it is known which of them are still waited for. */
+static void adopt_responses(struct proxy *p)
 {
 	uint32_t cursor = 0, slot;
 
 	while ((slot = arena_next_committed(p->arena, &cursor)) != SLOT_NONE) {
 		const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
-		if (h->kind == SLOT_RESP_NEAR && !near_resp_wanted(p, h->flow, h->pos))
-			slot_release(p, slot);
+		if (h->kind == SLOT_RESP_NEAR)
+			near_resp_adopt(p, slot);
 	}
 }
 
@@ -302,7 +304,7 @@ static void rebuild(struct proxy *p)
 	far_rebuild(p);
 	adopt_slots(p);
 	near_rebuild_finish(p);
-	free_orphans(p);
+	adopt_responses(p);
 	far_rebuild_finish(p);
 	proxy_event_push(p, EV_REBUILT, NULL, NULL, 0, p->near_used + p->far_used);
 }

@@ -30,6 +30,7 @@ static const char *state_text(const char *state)
 	    {"refused", "refused: the edges cannot work together"},
 	    {"dead", "dead: nothing is heard from the other edge"},
 	    {"mismatch", "mismatch: carried, nothing is acknowledged early"},
+	    {"stuck", "stuck: a buffer is full, and nothing of it has gone for seconds"},
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)

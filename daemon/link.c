@@ -97,6 +97,7 @@ static void add_status(struct proxy_link_status *sum, const struct proxy_link_st
 	for (unsigned i = 0; i < POOL_COUNT; i++) {
 		sum->pool_used[i] += s->pool_used[i];
 		sum->pool_capacity[i] += s->pool_capacity[i];
+		sum->pool_stuck[i] |= s->pool_stuck[i];
 	}
 	sum->near_flows += s->near_flows;
 	sum->far_flows += s->far_flows;

@@ -6,7 +6,6 @@
 #include "host_groups.h"
 #include "wan_port.h"
 
-#define ARENA_FLOOR         (64ull << 20)
 #define CHUNKS_WANTED       128 /* two pools, four size classes, and some choice */
 #define CHUNK_MAX           (2u << 20)
 #define CHUNK_MIN           (64u << 10)
@@ -38,11 +37,7 @@ int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capaci
 
 uint64_t link_plan_arena_bytes(const struct link_config *c, uint64_t rtt_ns)
 {
-	struct headroom_deep d;
-	/* Rate= and Distance= were checked when they were read: what is left at 0 gets the floor */
-	uint64_t want = link_plan_deep(c, rtt_ns, 0, 1, &d) == 0 ? 2 * d.wanted_bytes : 0;
-
-	return want < ARENA_FLOOR ? ARENA_FLOOR : want;
+	return headroom_deep_arena_bytes(config_rate_bps(c), rtt_ns);
 }
 
 static uint64_t arena_bytes(const struct link_config *c)

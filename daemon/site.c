@@ -406,7 +406,7 @@ void site_free(struct site *s)
 
 /* --- state --- */
 
-enum site_state site_state(bool running, const struct peer_status *peer, bool wan_up)
+enum site_state site_state(bool running, const struct peer_status *peer, const struct proxy_link_status *s)
 {
 	if (!running)
 		return SITE_FAILED;
@@ -414,8 +414,10 @@ enum site_state site_state(bool running, const struct peer_status *peer, bool wa
 		return SITE_WAITING;
 	if (peer->verdict == HELLO_REFUSED)
 		return SITE_REFUSED;
-	if (!wan_up)
+	if (!s || !s->wan_up)
 		return SITE_DEAD;
+	if (s->pool_stuck[POOL_LAN] || s->pool_stuck[POOL_WAN])
+		return SITE_STUCK;
 	return peer->verdict == HELLO_MISMATCH ? SITE_MISMATCH : SITE_UP;
 }
 

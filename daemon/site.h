@@ -26,6 +26,7 @@ void site_free(struct site *s);
 	X(REFUSED, "refused", "the edges cannot work together: nothing is carried")                                    \
 	X(DEAD, "dead", "nothing is heard from the other edge")                                                        \
 	X(MISMATCH, "mismatch", "the edges disagree: carried, never acknowledged early")                               \
+	X(STUCK, "stuck", "a buffer is full, and nothing of it has gone for seconds")                                  \
 	X(UP, "up", "carries")
 
 #define X(e, name, text) SITE_##e,
@@ -34,7 +35,7 @@ enum site_state { SITE_STATES(X) SITE_STATE_COUNT };
 
 const char *site_state_name(enum site_state s);
 /* From the peer's and the core's view. Pure. */
-enum site_state site_state(bool running, const struct peer_status *peer, bool wan_up);
+enum site_state site_state(bool running, const struct peer_status *peer, const struct proxy_link_status *s);
 
 /* Rates over the last second or so, from two samples. */
 struct site_rates {

@@ -93,6 +93,7 @@ static void write_pools(struct json *j, const struct proxy_link_status *s)
 		json_object(j, names[i]);
 		json_uint(j, "used_bytes", s->pool_used[i]);
 		json_uint(j, "capacity_bytes", s->pool_capacity[i]);
+		json_bool(j, "stuck", s->pool_stuck[i]);
 		json_object_end(j);
 	}
 	json_object_end(j);
@@ -343,14 +344,13 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 
 void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail)
 {
-	bool wan_up = snap != NULL && snap->status.wan_up;
 	struct peer_status peer;
 
 	site_peer_status(s, &peer);
 	json_object(j, NULL);
 	json_string(j, "name", site_config(s)->name);
 	json_string(j, "config", site_config(s)->path);
-	json_string(j, "state", site_state_name(site_state(site_link(s) != NULL, &peer, wan_up)));
+	json_string(j, "state", site_state_name(site_state(site_link(s) != NULL, &peer, snap ? &snap->status : NULL)));
 	json_string(j, "error", site_error(s));
 	write_config(j, site_config(s));
 	write_peer(j, &peer);

@@ -13,6 +13,18 @@
 #include "headroom/model.h"
 #include "headroom/physics.h"
 
+#define ARENA_FLOOR (64ull << 20)
+
+uint64_t headroom_deep_arena_bytes(uint64_t rate_bps, uint64_t rtt_ns)
+{
+	struct headroom_deep_in in = {.rate_bps = rate_bps, .rtt_ns = rtt_ns, .alpha = 1, .flows = 1};
+	char why[HEADROOM_ERROR_MAX];
+	struct headroom_deep d;
+	uint64_t want = headroom_deep(&in, &d, why) == 0 ? 2 * d.wanted_bytes : 0;
+
+	return want < ARENA_FLOOR ? ARENA_FLOOR : want;
+}
+
 int headroom_deep(const struct headroom_deep_in *in, struct headroom_deep *d, char why[HEADROOM_ERROR_MAX])
 {
 	*d = (struct headroom_deep){0};

@@ -240,6 +240,10 @@ struct headroom_deep {
 /* 0 or -EINVAL, as headroom_compute(). */
 int headroom_deep(const struct headroom_deep_in *in, struct headroom_deep *d, char why[HEADROOM_ERROR_MAX]);
 
+/* Bytes of memory that an edge takes for both directions of a link if nobody says how much: what headroom_deep() wants
+ * of each, and 64 MiB at least. */
+uint64_t headroom_deep_arena_bytes(uint64_t rate_bps, uint64_t rtt_ns);
+
 /* Pause quanta within which 802.3 (31B.3.7) wants a port of that rate to stop; 0: the rate is not in the table. */
 uint32_t headroom_quanta(uint64_t rate_bps);
 

@@ -57,14 +57,22 @@ struct rd_op {
 	uint64_t again_ns; /* near: when the host last asked again. far: when it was last sent again */
 	uint64_t next;     /* near: next response for the host, while `due` */
 	uint64_t from;     /* near: where the host's latest request for it began: FIRST is there, LAST at the end */
+	uint64_t given;    /* near, READ: what lies before was here once; what of it is not here is read again */
+	uint64_t again_from, again_upto; /* near, READ: was asked of the far edge again, ... */
+	uint64_t again_heard_ns;         /* ... and when, or when the last of it came. far: when it last progressed */
 	uint32_t rkey;     /* near, READ: of the memory, and its end: the same in every repetition */
 	uint64_t end_va;
 	uint32_t fp;        /* near: fingerprint of the request */
 	uint32_t room;      /* near: responses for which room is reserved, that have not come yet ... */
 	uint16_t room_each; /* ... with so many slot bytes each */
 	uint8_t opcode;
-	struct dnode resps; /* near: slots of its responses, by slot_meta.node */
-	bool due; /* near: the host is owed its responses from `next` on; never false while done_ns is 0 */
+	bool due; /* near: the host is owed its responses from `next` on; never false while done_ns is 0. far: is to be
+	             sent */
+	bool reread;    /* near, READ: what is missing below `given` may be read again: its host has asked, or it was
+	                   given up here */
+	bool again_due; /* near, READ: a READ_AGAIN frame for [again_from, again_upto) is to go */
+	bool resumed;   /* near: from an earlier life of this edge: how much its host was given is not known */
+	bool windowed;  /* near, READ: larger than all the room that one may have: that is kept for what comes next */
 };
 
 /* What a flow has drained lately, and since when it has held something: what it may hold follows from it (share.c). */
@@ -197,12 +205,14 @@ struct near_flow {
 	/* READ and ATOMIC */
 	struct dnode ops;                     /* struct rd_op: answered ones that are kept, then open ones */
 	struct dnode ops_dead;                /* forgotten, but not their slots yet */
-	uint32_t nresps;                      /* slots of responses, of forgotten operations too */
 	struct rd_op *op_open;                /* the first without an answer, NULL: all are answered */
 	uint32_t nops, ops_done;              /* all, and those answered */
 	uint32_t repeats;                     /* answered ones that are owed again */
 	uint64_t asked_again, asked_again_ns; /* where the host last asked for one again, and when; 0: never */
 	bool migreq;                          /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */
+	uint32_t agains_due;                  /* operations with again_due */
+	struct dnode resps;                   /* slots of responses that are here and were not given to the host yet; */
+	uint64_t resp_bytes;                  /* their slot bytes; results of ATOMICs stay among them */
 	uint64_t room_bytes;                  /* reserved for responses */
 	struct dnode room_node;    /* in proxy.room_waiting: its next request finds no room for what it brings ... */
 	uint64_t room_ns;          /* ... since then */
@@ -352,6 +362,12 @@ struct far_flow {
 	uint64_t start_passed;    /* position of the last message that was let go */
 	struct dnode ops;         /* struct rd_op, sent and not answered, oldest first */
 	uint32_t nops;
+	struct dnode agains; /* struct rd_op: parts of answered READs that the near edge asks for again. far_again.c */
+	uint32_t nagains;
+	uint64_t part_end;  /* the first operation, a READ, was sent again for what lies before this; 0: it was not */
+	uint64_t resp_lost; /* responses before this were dropped: their READs are to be sent again */
+	bool part_wanted;   /* something of the first operation was lost: the timer sends it again for the rest of it */
+	bool part_due;      /* the first operation is to be sent again for the rest of it, nothing else with it */
 	uint64_t resp_next;                 /* next response expected, within the first operation */
 	uint64_t resp_got[RESP_AHEAD / 64]; /* those that overtook it: bit pos % RESP_AHEAD */
 
@@ -448,6 +464,7 @@ struct lane {
 	struct dnode first;               /* RESP and RAW slots to send for the first time */
 	struct dnode repair;              /* slots with lost units */
 	struct dnode spaced;              /* further copies of repairs, by due_ns */
+	struct dnode refused;             /* slots that the peer had no room for, by due_ns */
 	struct dnode copies;              /* those that are due, and go when nothing else would */
 	struct dnode closes;              /* FLOW_CLOSE frames to send */
 	struct dnode reports;             /* far flows with something to report, by report_at_ns */
@@ -546,11 +563,12 @@ enum timer_kind {
 	TK_KEEPALIVE,
 	TK_ROOM,
 	TK_RAW_HOLD,
+	TK_GIVEN,
 	TK_PATH
 };
 
 /* Which list a slot is on. */
-enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_COPY, SQ_RAW_RX };
+enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_REFUSED, SQ_COPY, SQ_RAW_RX, SQ_GIVEN };
 
 /* A shard. */
 struct proxy {
@@ -576,6 +594,16 @@ struct proxy {
 	uint32_t nops_free, nops;
 	uint64_t room_bytes;       /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
 	struct dnode room_waiting; /* near flows */
+	uint64_t released[POOL_COUNT];      /* slots ever freed; and how many that were when it was looked last */
+	uint64_t released_then[POOL_COUNT];
+	uint64_t full_ns[POOL_COUNT]; /* since when the pool is full and none of it is freed; 0: it is not */
+	bool stuck[POOL_COUNT];       /* for so long that an event has told so */
+	struct dnode given;        /* READ responses that hosts were given, oldest first: kept while nobody needs room */
+	uint64_t given_bytes;      /* their slot bytes: they count as free */
+	struct timer given_timer;  /* the oldest have been there for long enough */
+	uint64_t refused_next_ns;  /* slots that were refused: the next one goes then ... */
+	uint64_t refused_look_ns;  /* ... and how fast changes once in a round trip, since then ... */
+	uint8_t refused_slow;      /* ... which is the line's rate divided by 2 to the power of this */
 	uint64_t room_exceeded_ns; /* when one whose host can be held off went across without room all the same */
 	struct timer room_timer;
 	struct near_unpaired unpaired;
@@ -748,7 +776,16 @@ void slot_sent(struct proxy *p, uint32_t slot);
 void slot_unsent(struct proxy *p, uint32_t slot);
 /* Frees a slot wherever it is queued, keeping held and lane counts right. */
 void slot_release(struct proxy *p, uint32_t slot);
-/* Bytes that a pool has free, and how much of it only urgent packets may take. */
+/* A response that its host was given goes on the list of those, where it counts as free; and off it, for good. */
+void slot_given(struct proxy *p, uint32_t slot);
+void slot_given_release(struct proxy *p, uint32_t slot);
+/* Frees up to n of these, the oldest first. False: there was none. */
+bool slot_given_free(struct proxy *p, unsigned n);
+/* Looks whether a pool is full without progress: now and then. */
+void slot_look_stuck(struct proxy *p);
+/* TK_GIVEN: those go that nobody has asked for. */
+void slot_given_on_timer(struct proxy *p);
+/* Bytes that a pool has free, or at once if they are needed; and how much of it only urgent packets may take. */
 uint64_t pool_free(const struct proxy *p, enum arena_pool pool);
 uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool);
 

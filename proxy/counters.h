@@ -54,6 +54,7 @@
 	X(WAN_BAD_FRAME, "wan_bad_frame", "frame with impossible contents")                                            \
 	X(WAN_UNKNOWN_FRAME, "wan_unknown_frame", "frame of an unknown type, skipped")                                 \
 	X(WAN_POSITION_OLD, "wan_position_old", "packet already delivered or already held")                            \
+	X(WAN_UNWANTED, "wan_unwanted", "response that nobody waits for any more")                                     \
 	X(WAN_FAILED, "wan_failed", "request for a queue pair that failed")                                            \
 	X(FEC_OFF, "fec_off", "repair datagram where FEC is off")                                                      \
 	X(FEC_FORGOTTEN, "fec_forgotten", "repair datagram of a group that came too long ago")                         \
@@ -130,6 +131,7 @@
 	X(BARRIER_WAIVED, "barrier_waived", "packets let go before RC bytes of a flow that cannot go on")              \
 	X(BARRIER_EXPIRED, "barrier_expired", "packets let go after BarrierMax=")                                      \
 	X(READS_HELD, "reads_held", "READs and ATOMICs that waited for room for their answers before they crossed")    \
+	X(READS_AGAIN, "reads_again", "READs asked of their responder once more: their host lost what it was given")   \
 	X(REQUESTERS_TOLD, "requesters_told", "idle requesters whose queue pair was failed: acknowledged work was lost")
 
 /* X(enumerator, printed name, severity: 'i'nfo 'w'arning 'e'rror, what happened) */
@@ -160,6 +162,7 @@
 	X(TABLE_FULL, "table_full", 'w', "a bounded table is full")                                                    \
 	X(END_TO_END, "end_to_end", 'w',                                                                               \
 	  "MaxFlows= is used up: new queue pairs between two hosts are carried without early ACKs")                    \
+	X(POOL_STUCK, "pool_stuck", 'e', "a buffer is full, and nothing of it has gone for seconds")                   \
 	X(REBUILT, "rebuilt", 'i', "state rebuilt from the arena")
 
 #define X(e, name, text) DROP_##e,

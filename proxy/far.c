@@ -71,6 +71,7 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	f->window_bytes = p->cfg.lan_window_bytes;
 	f->last_progress_ns = p->now_ns;
 	dlist_init(&f->ops);
+	dlist_init(&f->agains);
 	timer_init(&f->rto, TK_RTO, idx);
 	timer_init(&f->pace, TK_PACE, idx);
 	timer_init(&f->ask, TK_ASK, idx);
@@ -235,6 +236,7 @@ void far_ask(struct proxy *p, struct far_flow *f)
 {
 	bool waits = !f->open || f->held_bytes;
 
+	far_again_expire(p, f);
 	if (p->now_ns >= f->last_progress_ns + (waits ? ASK_WAITING_NS : ASK_IDLE_NS))
 		far_report(p, f, true);
 	timer_set(&p->timers, &f->ask, p->now_ns + (waits ? ASK_WAITING_NS : ASK_LOOK_NS));

@@ -43,6 +43,8 @@ uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uin
 void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o);
 /* A request or a piece of one. False: no room, the datagram is to be refused. */
 bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
+/* A part of a READ that was answered is to be read again. far_again.c. */
+void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *r);
 /* The near edge has forgotten the flow. */
 void far_on_close(struct proxy *p, const struct wan_flow_close *c);
 

@@ -84,6 +84,32 @@ void far_free_ops(struct proxy *p, struct far_flow *f);
 enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci);
 
+/* A READ that the far edge makes for a part of one of the host's, as the host's own look (f->asks). */
+size_t far_build_read(const struct far_flow *f, uint64_t pos, uint64_t va, uint32_t rkey, uint32_t len,
+                      struct lan_tx *tx);
+/* The first operation is to be sent again for what it lacks, nothing else. Once in OP_AGAIN_QUIET_NS, by the timer. */
+void far_part_later(struct proxy *p, struct far_flow *f);
+bool far_part_now(struct proxy *p, struct far_flow *f);
+/* It goes into tx; 0: not now. Its length: FAR_PART_LEN. */
+#define FAR_PART_LEN 100
+size_t far_part_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
+/* Commits a response and sends it on; true also if it is on its way already. False: no room. `urgent`: the reserve of the
+ * pool may be used. */
+bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
+                       uint16_t vlan_tci, bool urgent);
+
+/* --- READs of the near edge's: far_again.c --- */
+
+/* One that is to go to the responder; and into tx. Returns its L3 length. */
+bool far_again_due(const struct far_flow *f);
+size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
+/* A response at pos. False: it is none of theirs. */
+bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
+                  uint16_t vlan_tci);
+/* Forgets those that have not moved for long; all of them. */
+void far_again_expire(struct proxy *p, struct far_flow *f);
+void far_again_free(struct proxy *p, struct far_flow *f);
+
 /* --- marks on responses: far_cnp.c --- */
 
 /* The READ or ATOMIC in that slot goes to the responder. */

@@ -2,16 +2,25 @@
 /* Theory of operation
  *
  * READ and ATOMIC: their responses are taken in PSN order, committed, and cross as packets of their own. Those that
- * overtake others are noted in a bitmap. A READ that lost a response is sent again whole, with its own PSN and length;
- * what was already taken is dropped by position.
+ * overtake others are noted in a bitmap.
+ *
+ * A READ that lost a response is sent again for what it lacks, as requesters do (IBTA 9.7.5.1.3): with the PSN of the
+ * first response that is missing, its address moved on and its length cut, to what there is room for here. So a READ
+ * that is larger than the pool comes in parts. It was sent whole first: the responder counts it once, and all that
+ * follows has the PSNs and MSNs that it would have without an edge. Responses of later READs that were dropped
+ * meanwhile are asked for in the same way, each when its turn comes. What is taken twice is dropped by position.
  *
  * FLUSH and ATOMIC WRITE are operations of one PSN like ATOMICs; their answer is a READ response without a byte.
  *
  * ACKs stop in front of an operation without its responses: one past it is an implied NAK (IBTA 9.7.5.1.4). */
 #include "far_priv.h"
 
+#include "icrc.h"
+#include "lan_host.h"
+#include "share.h"
 #include "wan_lane.h"
 
+#define PART_MIN         16 /* responses that are asked for at least, however full the pool is */
 #define OP_AGAIN_QUIET_NS 500000ull /* one repetition of a READ per so long */
 
 void far_op_begin(struct proxy *p, struct far_flow *f, const struct slot_hdr *h)
@@ -24,10 +33,7 @@ void far_op_begin(struct proxy *p, struct far_flow *f, const struct slot_hdr *h)
 	op = rd_op_take(p, OP_FOR_FAR);
 	if (!op)
 		return; /* far_lan_tx asked for one before */
-	op->pos = h->pos;
-	op->psns = h->psns;
-	op->opcode = h->opcode;
-	op->again_ns = p->now_ns;
+	*op = (struct rd_op){.node = op->node, .pos = h->pos, .psns = h->psns, .opcode = h->opcode, .again_ns = p->now_ns};
 	if (dlist_empty(&f->ops) && f->resp_next < op->pos)
 		f->resp_next = op->pos;
 	dlist_append(&f->ops, &op->node);
@@ -45,6 +51,10 @@ static void op_end(struct proxy *p, struct far_flow *f, struct rd_op *op)
 	f->nops--;
 	op = far_first_op(f);
 	f->resp_next = op ? op->pos : 0;
+	f->part_end = 0;
+	f->part_due = f->part_wanted = false;
+	if (op && f->resp_next < f->resp_lost && op->opcode == RC_READ_REQUEST && op->psns)
+		far_part_now(p, f);
 }
 
 /* A responder knows more than an edge that has been restarted: it answers the first request that is repeated with an
@@ -96,6 +106,95 @@ void far_free_ops(struct proxy *p, struct far_flow *f)
 	while (!dlist_empty(&f->ops))
 		rd_op_give(p, dlist_entry(dlist_first(&f->ops), struct rd_op, node));
 	f->nops = 0;
+	f->part_due = f->part_wanted = false;
+	f->part_end = f->resp_lost = 0;
+	far_again_free(p, f);
+}
+
+/* --- a READ in parts --- */
+
+/* Responses of the flow that may be taken now: half of what is left of the pool, and some in any case. */
+static uint32_t part_room(const struct proxy *p, const struct far_flow *f)
+{
+	uint32_t each = arena_class_bytes((uint16_t)(f->pmtu + 84));
+
+	return (uint32_t)clamp_u64(share_left(p, POOL_LAN) / 2 / each, PART_MIN, FLOW_SPAN_MAX);
+}
+
+bool far_part_now(struct proxy *p, struct far_flow *f)
+{
+	const struct rd_op *op = far_first_op(f);
+
+	if (!op || op->opcode != RC_READ_REQUEST || !op->psns || !f->pmtu || f->failed || f->hostpair == NONE)
+		return false;
+	f->part_due = true;
+	lan_turn_ready(p, f);
+	return true;
+}
+
+void far_part_later(struct proxy *p, struct far_flow *f)
+{
+	const struct rd_op *op = far_first_op(f);
+
+	f->part_wanted = true;
+	timer_set(&p->timers, &f->rto, max_u64(p->now_ns + 4 * p->cfg.reorder_ns, op->again_ns + OP_AGAIN_QUIET_NS));
+}
+
+size_t far_build_read(const struct far_flow *f, uint64_t pos, uint64_t va, uint32_t rkey, uint32_t len,
+                      struct lan_tx *tx)
+{
+	struct roce_pkt pkt = {
+	    .src = f->src,
+	    .dst = f->dst,
+	    .ip6 = !ip_addr_is4(&f->src),
+	    .tos = f->asks.tos,
+	    .ttl = 64,
+	    .udp_sport = f->asks.sport,
+	    .opcode = RC_READ_REQUEST,
+	    .ack_req = true,
+	    .migreq = f->asks.migreq,
+	    .pkey = f->asks.pkey,
+	    .dest_qpn = f->dest_qpn,
+	    .psn = pos_psn(pos),
+	    .reth_va = va,
+	    .reth_rkey = rkey,
+	    .reth_len = len,
+	};
+
+	tx->hdr_len = (uint16_t)roce_build(tx->hdr, sizeof(tx->hdr), &pkt, NULL, 0);
+	tx->body_len = tx->trailer_len = 0;
+	tx->body = NULL;
+	tx->vlan_tci = f->vlan_tci;
+	tx->dst = f->dst;
+	tx->dscp_ecn = pkt.tos;
+	return tx->hdr_len;
+}
+
+size_t far_part_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
+{
+	struct rd_op *op = far_first_op(f);
+	uint32_t slot = op ? arena_find(p->arena, SLOT_REQ_FAR, f->idx, op->pos) : SLOT_NONE;
+	uint64_t skip, n;
+	struct roce_pkt pkt;
+	const uint8_t *data;
+
+	f->part_due = f->part_wanted = false;
+	if (slot == SLOT_NONE)
+		return 0;
+	data = arena_data(p->arena, slot);
+	skip = (f->resp_next - op->pos) * f->pmtu;
+	if (roce_parse(data, slot_packet_len(arena_hdr(p->arena, slot)), &pkt) != DROP_NONE ||
+	    !icrc_check(data, &pkt, NULL) || skip > pkt.reth_len)
+		return 0;
+	n = min_u64(part_room(p, f), op->pos + op->psns - f->resp_next);
+	f->part_end = f->resp_next + n;
+	op->again_ns = p->now_ns;
+	far_cnp_learn(p, f, slot);
+	count(p, CTR_LAN_RETRIES, 1);
+	f->retried_ns = p->now_ns;
+	far_arm_rto(p, f);
+	return far_build_read(f, f->resp_next, pkt.reth_va + skip, pkt.reth_rkey,
+	                      (uint32_t)min_u64(pkt.reth_len - skip, n * f->pmtu), tx);
 }
 
 /* --- responses --- */
@@ -126,16 +225,25 @@ static bool resp_advance(struct far_flow *f)
 }
 
 /* With a hole in a READ's responses the READ is sent again soon, else the usual time after the last sign of life. */
-static void arm_after_response(struct proxy *p, struct far_flow *f, const struct rd_op *op, bool hole)
+static void arm_after_response(struct proxy *p, struct far_flow *f, bool hole)
 {
 	f->retries = 0;
+	f->part_wanted = false;
 	if (f->rnr)
 		return;
-	if (hole)
-		timer_set(&p->timers, &f->rto,
-		          max_u64(p->now_ns + 4 * p->cfg.reorder_ns, op->again_ns + OP_AGAIN_QUIET_NS));
+	if (hole || (f->resp_next < f->resp_lost && f->part_end <= f->resp_next))
+		far_part_later(p, f);
 	else
 		far_arm_rto(p, f);
+}
+
+/* The part that was asked for is here, and what follows was dropped: it is asked for now. */
+static void next_part(struct proxy *p, struct far_flow *f)
+{
+	if (f->part_end && f->resp_next >= f->part_end && far_first_op(f) && f->resp_next < f->resp_lost) {
+		f->part_end = 0;
+		far_part_now(p, f);
+	}
 }
 
 static void end_if_answered(struct proxy *p, struct far_flow *f, struct rd_op *op)
@@ -165,12 +273,14 @@ static enum proxy_drop response_fits(const struct far_flow *f, const struct rd_o
 	return DROP_NONE;
 }
 
-/* Commits a response and sends it on. False: no room. */
-static bool keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
-                          uint64_t pos, uint16_t vlan_tci)
+bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
+                       uint16_t vlan_tci, bool urgent)
 {
-	uint32_t slot = slot_take(p, SLOT_RESP_FAR, f->idx, f->inc, pos, pkt->len, f->lane, true);
+	uint32_t slot = arena_find(p->arena, SLOT_RESP_FAR, f->idx, pos);
 
+	if (slot != SLOT_NONE)
+		return true;
+	slot = slot_take(p, SLOT_RESP_FAR, f->idx, f->inc, pos, pkt->len, f->lane, urgent);
 	if (slot == SLOT_NONE)
 		return false;
 	slot_describe(p, slot, pkt, vlan_tci);
@@ -190,30 +300,41 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	if ((pkt->tos & ECN_MASK) == ECN_CE)
 		far_cnp_due(p, f);
 	if (!op)
-		return drop(p, DROP_LAN_ACK_STALE);
+		return far_again_rx(p, f, l3, pkt, pos_near(f->pos_acked, pkt->psn), vlan_tci)
+		           ? DROP_NONE
+		           : drop(p, DROP_LAN_ACK_STALE);
 	if (op->psns == 0 && pkt->psn == pos_psn(op->pos))
 		far_learn_from_response(p, f, pkt);
 	if (op->psns == 0)
 		return drop(p, DROP_LAN_RESP_ORDER);
 	pos = pos_near(f->resp_next, pkt->psn);
 	if (pos < f->resp_next) {
+		if (far_again_rx(p, f, l3, pkt, pos, vlan_tci))
+			return DROP_NONE;
 		if (FAULT(FAULT_RESPONSES_TWICE))
-			keep_response(p, f, l3, pkt, pos, vlan_tci);
+			far_keep_response(p, f, l3, pkt, pos, vlan_tci, true);
 		end_if_answered(p, f, op); /* an earlier life of the edge may have taken all of it */
 		return drop(p, DROP_LAN_ACK_STALE);
 	}
 	d = response_fits(f, op, pkt, pos);
+	if (d == DROP_LAN_RESP_ORDER)
+		f->resp_lost = max_u64(f->resp_lost, pos + 1);
 	if (d != DROP_NONE)
 		return drop(p, d);
 	if (!resp_note(f, pos))
 		return drop(p, DROP_LAN_ACK_STALE);
-	if (!keep_response(p, f, l3, pkt, pos, vlan_tci)) {
+	if (!far_keep_response(p, f, l3, pkt, pos, vlan_tci, pkt->opcode == RC_ATOMIC_ACK)) {
 		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
+		f->resp_lost = max_u64(f->resp_lost, pos + 1);
+		f->last_progress_ns = p->now_ns; /* it lives */
+		if (!f->rnr && !f->part_wanted)
+			far_part_later(p, f);
 		return drop(p, DROP_LAN_NO_ROOM); /* the READ is repeated later */
 	}
 	f->last_progress_ns = p->now_ns;
-	arm_after_response(p, f, op, resp_advance(f));
+	arm_after_response(p, f, resp_advance(f));
 	far_settle(p, f, op->pos); /* it was executed after everything before it */
+	next_part(p, f);
 	end_if_answered(p, f, op);
 	return DROP_NONE;
 }

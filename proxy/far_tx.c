@@ -18,6 +18,7 @@
 
 #define ACKREQ_EVERY_PKTS 32
 #define WINDOW_MIN_BYTES  16384u
+#define PART_RETRIES      3 /* timeouts in a row until more than the rest of a READ is sent again */
 #define PROBE_REPEATS     3 /* in a turn, after 1/8, 1/4 and 1/2 of LanTimeout; the turn ends after all of it */
 
 /* A READ of unknown length in PSNs may be sent, nothing behind it. */
@@ -161,16 +162,29 @@ static uint32_t next_slot(struct proxy *p, struct far_flow *f)
 
 uint16_t far_lan_next(struct proxy *p, struct far_flow *f)
 {
-	uint32_t slot = next_slot(p, f);
+	uint32_t slot;
+
+	if (!f->failed && (f->part_due || far_again_due(f)))
+		return FAR_PART_LEN;
+	slot = next_slot(p, f);
 
 	return slot == SLOT_NONE ? 0 : arena_hdr(p->arena, slot)->len;
 }
 
 size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 {
-	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx);
-	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	uint32_t slot;
+	const struct slot_hdr *h;
+	size_t len = 0;
 
+	if (f->part_due)
+		len = far_part_tx(p, f, tx);
+	if (!len && far_again_due(f))
+		len = far_again_tx(p, f, tx);
+	slot = len ? SLOT_NONE : next_slot(p, f);
+	if (slot == SLOT_NONE)
+		return len;
+	h = arena_hdr(p->arena, slot);
 	cnp_rate_sent(p, &f->rate, h->len);
 	arena_meta(p->arena, slot)->due_ns = p->now_ns;
 	slot_to_tx(p, slot, tx);
@@ -287,6 +301,8 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 	}
 	if (f->pos_tx == f->pos_acked && !f->nops)
 		return;
+	if (f->part_wanted && far_part_now(p, f))
+		return;
 	count(p, CTR_LAN_TIMEOUTS, 1);
 	if (f->pairing == PAIR_LEARNING && f->probe_repeats < PROBE_REPEATS) {
 		f->probe_repeats++;
@@ -302,6 +318,10 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 	}
 	if (far_first_op(f))
 		far_first_op(f)->again_ns = p->now_ns;
+	if (far_first_op(f) && f->resp_next > far_first_op(f)->pos && f->retries < PART_RETRIES && far_part_now(p, f)) {
+		far_arm_rto(p, f);
+		return;
+	}
 	far_on_loss(p, f);
 	far_arm_rto(p, f);
 	far_go_back(p, f, f->pos_acked);

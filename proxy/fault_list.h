@@ -91,6 +91,7 @@ X(PAIR_FOR_EVER,      "a pair is void when its QPN has a new owner",     "it nev
 X(REQUESTER_SHARED,   "one connection has a requester's QPN",            "all that ever had it are answered for")
 X(NOT_KEPT,           "answers are kept for a host that lost them",
                       "they are forgotten as soon as they were given")
+X(NOT_READ_AGAIN,     "what a host lost and is not kept is read again",  "it never is")
 X(PMTU_GUESSED,       "a READ's PSNs are not guessed",                   "one, while the PMTU is not known")
 X(MIDDLE_BELIEVED,    "only what is known again is ACKed again",
                       "the middle of a settled message is always a repetition")

@@ -54,6 +54,7 @@ enum proxy_limits {
 	BARRIER_GONE = 256,        /* far flows that were forgotten, and are known to be */
 	HOST_ALIASES_MAX = 192,    /* further addresses of machines */
 	IP_PARTIAL_MAX = 16,       /* IP packets of a lane that lack pieces: what the WAN reorders over */
+	POOL_STUCK_MS = 5000, /* a pool that is full and does not move for so long is no matter of a round trip or a cut */
 	/* tables */
 	FLOWS_MAX = 1 << 20,
 	END_TO_END_PLACES = 4096, /* pairs of hosts with queue pairs beyond MaxFlows=, before they share places: 64 KiB */

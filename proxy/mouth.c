@@ -241,6 +241,29 @@ static bool answering_again(const struct near_flow *f)
 	return f->repeats != 0;
 }
 
+static bool responder_silent(const struct proxy *p, const struct near_flow *f)
+{
+	/* The responder is silent for good: so is its proxy, that the host may notice. */
+	if (f->stalled && p->now_ns >= f->stalled_ns + SILENT_AFTER_NS)
+		return true;
+	/* Nor for a site that is gone: its host may go elsewhere. */
+	return (!p->wan_up && p->now_ns >= p->last_rx_ns + p->cfg.give_up_ns) || FAULT(FAULT_HOLD_BY_SILENCE);
+}
+
+/* The host lost what it was given, and that is being read again: the host is sent away to the place that it asked from.
+ * It had all before, and so is told nothing new by that. */
+static size_t say_answer_later(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
+{
+	const struct rd_op *op = near_again_awaited(p, f);
+
+	if (!op || op->next != op->from || (op->next > op->pos && !f->migreq) || responder_silent(p, f) ||
+	    p->now_ns < f->rnr_said_ns + RNR_QUIET_NS || !may_send_away(p, f, op->next))
+		return 0;
+	f->rnr_said_ns = p->now_ns;
+	count(p, CTR_RNR_NAKS_TX, 1);
+	return build(f, op->next, rnr_syndrome(p, f), msn_on_wire(f, op->msn - (op->next == op->pos)), tx);
+}
+
 size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	enum near_due due = f->due;
@@ -260,7 +283,7 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		return f->nak_syndrome && ceiling < f->pos_max ? say_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;
 	if (answering_again(f)) {
 		f->ack_owed = true;
-		return 0;
+		return due == DUE_RNR ? say_answer_later(p, f, tx) : 0;
 	}
 	switch (due) {
 	case DUE_ACK:
@@ -268,12 +291,7 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	case DUE_NAK:
 		return say_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
 	case DUE_RNR:
-		/* The responder is silent for good: so is its proxy, that the host may notice. */
-		if (f->stalled && p->now_ns >= f->stalled_ns + SILENT_AFTER_NS)
-			return 0;
-		if (!p->wan_up && p->now_ns >= p->last_rx_ns + p->cfg.give_up_ns)
-			return 0; /* nor for a site that is gone: its host may go elsewhere */
-		if (FAULT(FAULT_HOLD_BY_SILENCE))
+		if (responder_silent(p, f))
 			return 0;
 		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS)
 			return 0;

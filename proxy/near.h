@@ -62,7 +62,7 @@ void near_cm_over(struct proxy *p, const struct near_cm_info *ci);
 /* A slot of the place is free. If it was the last one, and the flow is over, the place is. */
 static inline void near_place_left(struct proxy *p, struct near_flow *f)
 {
-	if (!f->used && !f->held_bytes && !f->nresps && !dnode_on(&f->work_node) && !dnode_on(&f->free_node))
+	if (!f->used && !f->held_bytes && !dnode_on(&f->work_node) && !dnode_on(&f->free_node))
 		dlist_append(&p->near_free, &f->free_node);
 }
 
@@ -128,6 +128,13 @@ static inline bool near_wan_waits_for_older(const struct near_flow *f)
 }
 /* True if the flow has credit for the request at pos_wan, and the lane has no window for it. */
 bool near_wan_awaits_lane(const struct proxy *p, const struct near_flow *f);
+/* What is to be read again, the oldest operation first; its packet is made in buf (LAN_PKT_MAX bytes). False: nothing
+ * is. Takes it off. near_again.c. */
+bool near_again_frame(struct proxy *p, struct near_flow *f, uint8_t *buf, struct wan_read_again *r);
+/* The operation that the host asked for again and that is being read again; NULL: it waits for none. */
+const struct rd_op *near_again_awaited(struct proxy *p, const struct near_flow *f);
+/* The datagram with one of those was lost. */
+void near_again_lost(struct proxy *p, struct near_flow *f);
 /* It has been put into a datagram. */
 void near_wan_sent(struct near_flow *f, const struct slot_hdr *h);
 
@@ -152,7 +159,7 @@ void near_session_start(struct proxy *p, struct near_flow *f);
 void near_rebuild(struct proxy *p);
 /* A request below pos_settled, found in the arena: its operation was answered, and is kept. */
 void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot);
-/* A response, found in the arena: its operation's, which is open or kept, or else freed. After near_rebuild_finish(). */
+/* A response found in the arena, after near_rebuild_finish(): it is freed unless its operation waits for it. */
 void near_resp_adopt(struct proxy *p, uint32_t slot);
 /* And from their slots, after these have been counted (held_bytes; ooo_pkts: all of them). */
 void near_rebuild_finish(struct proxy *p);

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Answered operations are kept, with request and responses, for a host whose response got lost on its LAN. What is kept
- * is in the arena, in the slots where it came: a request below pos_settled is one that was answered, the responses at
- * its positions are its answer. So a restart forgets nothing (near_rebuild.c), and an ATOMIC is replayed, never
- * executed twice. The request's slot goes first, then the responses': an answer that is there in part would be none.
+ * Answered operations are kept for a host whose response got lost on its LAN. The request of each stays in the arena,
+ * in the slot where it came: one below pos_settled is one that was answered. So a restart forgets nothing
+ * (near_rebuild.c).
+ *
+ *   ATOMIC   its result stays in the arena as well, and is replayed: it is never executed twice
+ *   READ     a responder executes a repeated one anew (IBTA 9.7.5.1.3), so its responses are free as soon as they were
+ *            given, one by one. They stay where they are, oldest first out, while there is plenty of room (KEPT_PART
+ *            of the pool): a host that asks again within some LAN round trips gets them from here. What is no longer
+ *            here is read again (near_again.c). Nothing is ever promised less for their sake: slot.c.
+ *
+ * Responses that were not given yet are on their flow's list `resps`. Those that nobody will ask for any more, as their
+ * host has gone on, or is silent for EXPIRE_NS, leave it a few at a time.
  *
  * Kept until one of
  *   - as many newer ones were answered as a host can have outstanding: it could not have asked for these without it
@@ -17,6 +25,9 @@
  * a record that is not there is held off until one is old enough (near_take_next()). */
 #include "near_priv.h"
 
+#define KEPT_PART      16 /* responses that were given have so much of the pool at most */
+#define SWEEP          32 /* responses looked at in one call */
+#define EXPIRE_NS      30000000000ull /* a host that is silent for so long has given up: retry counts end sooner */
 #define OPS_KEPT       128 /* answered ones kept per flow: the most that a host has outstanding (rxe) */
 #define KEEP_NS        10000000000ull
 #define KEEP_SCARCE_NS 250000000ull
@@ -25,7 +36,8 @@
 /* Less than that part of it is left: of its chunks, too, as what is kept is often little of many of them. */
 static bool pool_scarce(const struct proxy *p, enum arena_pool pool, uint32_t part)
 {
-	return min_u64(pool_free(p, pool), arena_room(p->arena, pool, LAN_PKT_MAX)) <
+	return min_u64(pool_free(p, pool),
+	               arena_room(p->arena, pool, LAN_PKT_MAX) + (pool == POOL_WAN ? p->given_bytes : 0)) <
 	       arena_capacity(p->arena, pool) / part;
 }
 
@@ -46,6 +58,121 @@ static bool keep(const struct proxy *p, const struct near_flow *f, const struct 
 	return f->ops_done <= (FAULT(FAULT_FEW_ANSWERS_KEPT) ? 16 : OPS_KEPT) && p->now_ns < op->done_ns + keep_ns(p);
 }
 
+/* --- responses --- */
+
+/* One of an earlier life of this place in the table is on its way out. */
+uint32_t near_resp_find(struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, pos);
+
+	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->inc == f->inc)
+		return slot;
+	slot_given_release(p, slot);
+	return SLOT_NONE;
+}
+
+bool near_resp_at_hand(struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	uint32_t slot = near_resp_find(p, f, pos);
+
+	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED;
+}
+
+void near_resp_taken(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	dlist_append(&f->resps, &arena_meta(p->arena, slot)->node);
+	f->resp_bytes += arena_class_bytes(arena_hdr(p->arena, slot)->len);
+}
+
+/* Off the flow's list, if it is there. */
+static bool leave(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	if (arena_meta(p->arena, slot)->queued == SQ_GIVEN)
+		return false;
+	f->resp_bytes -= arena_class_bytes(arena_hdr(p->arena, slot)->len);
+	return true;
+}
+
+void near_resp_drop(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	if (leave(p, f, slot))
+		slot_release(p, slot);
+	else
+		slot_given_release(p, slot);
+}
+
+static bool given_is_much(const struct proxy *p)
+{
+	return FAULT(FAULT_NOT_KEPT) || p->given_bytes > arena_capacity(p->arena, POOL_WAN) / KEPT_PART;
+}
+
+void near_resp_given(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	if (leave(p, f, slot))
+		slot_given(p, slot);
+	if (given_is_much(p))
+		slot_given_free(p, 2);
+}
+
+bool near_resp_evict(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	struct dnode *n = f->resps.prev;
+
+	for (unsigned i = 0; i < SWEEP && n != &f->resps; i++, n = n->prev) {
+		uint32_t slot = slot_of_meta(p, dlist_entry(n, struct slot_meta, node));
+		uint64_t at = arena_hdr(p->arena, slot)->pos;
+		struct rd_op *op = near_op_at(f, at);
+
+		if (at <= pos || !op || op->opcode != RC_READ_REQUEST)
+			continue;
+		op->given = op->pos + op->psns;
+		op->reread = true;
+		near_resp_drop(p, f, slot);
+		count(p, CTR_EVICTED, 1);
+		return true;
+	}
+	return false;
+}
+
+/* A response that is nobody's any more; a few of the flow's are looked at in turn. */
+static void sweep(struct proxy *p, struct near_flow *f)
+{
+	bool silent = p->now_ns >= f->last_rx_ns + EXPIRE_NS;
+
+	for (unsigned i = 0; i < SWEEP && !dlist_empty(&f->resps); i++) {
+		struct dnode *n = dlist_first(&f->resps);
+		uint32_t slot = slot_of_meta(p, dlist_entry(n, struct slot_meta, node));
+		uint64_t pos = arena_hdr(p->arena, slot)->pos;
+		struct rd_op *op = near_op_at(f, pos);
+		bool read = op && op->opcode == RC_READ_REQUEST;
+
+		if ((op || f->psns_unknown) && !(read && (silent || !near_resp_awaited(op, pos)))) {
+			dlist_rotate(&f->resps);
+			continue;
+		}
+		if (read) {
+			op->given = op->pos + op->psns;
+			op->reread = true;
+		}
+		near_resp_drop(p, f, slot);
+	}
+}
+
+/* All of them at once: they go in their time, and in the meantime count as free. */
+static void disown(struct proxy *p, struct near_flow *f)
+{
+	struct dnode *n = dlist_first(&f->resps);
+
+	if (!n)
+		return;
+	p->given_bytes += f->resp_bytes;
+	f->resp_bytes = 0;
+	timer_set_earlier(&p->timers, &p->given_timer, p->now_ns);
+	dlist_move_all(&p->given, &f->resps);
+}
+
+/* --- operations --- */
+
 /* Its responses are freed by the next ticks. One whose request is not below pos_freed has it freed when that comes by. */
 void near_op_free(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
@@ -60,6 +187,11 @@ void near_op_free(struct proxy *p, struct near_flow *f, struct rd_op *op)
 
 static void forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
+	uint32_t slot = op->opcode == RC_READ_REQUEST ? SLOT_NONE : near_resp_find(p, f, op->pos);
+
+	if (slot != SLOT_NONE)
+		near_resp_drop(p, f, slot);
+	near_again_end(f, op);
 	f->ops_done -= op->done_ns != 0;
 	f->repeats -= op->done_ns && op->due;
 	f->nops--;
@@ -73,13 +205,15 @@ static void forget_all(struct proxy *p, struct near_flow *f)
 		near_room_end(p, f, dlist_entry(n, struct rd_op, node));
 	dlist_move_all(&f->ops_dead, &f->ops);
 	f->op_open = NULL;
-	f->nops = f->ops_done = f->repeats = 0;
+	f->nops = f->ops_done = f->repeats = f->agains_due = 0;
 }
 
 void near_ops_retire(struct proxy *p, struct near_flow *f, bool all)
 {
 	if (all)
 		forget_all(p, f);
+	else
+		sweep(p, f);
 	while (!dlist_empty(&f->ops)) {
 		struct rd_op *op = dlist_entry(dlist_first(&f->ops), struct rd_op, node);
 
@@ -91,6 +225,10 @@ void near_ops_retire(struct proxy *p, struct near_flow *f, bool all)
 		}
 		forget(p, f, op);
 	}
+	if (all)
+		disown(p, f);
+	if (!dlist_empty(&f->resps))
+		timer_set(&p->timers, &f->retire, p->now_ns + KEEP_LOOK_NS);
 	if (f->ops_done) {
 		struct rd_op *op = dlist_entry(dlist_first(&f->ops), struct rd_op, node);
 
@@ -116,6 +254,8 @@ void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot)
 		return;
 	}
 	op->due = false;
+	op->resumed = true;
+	op->given = op->pos + op->psns;
 	op->done_ns = p->now_ns;
 	f->ops_done++;
 	near_op_insert(f, op);
@@ -127,10 +267,11 @@ void near_resp_adopt(struct proxy *p, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct near_flow *f = &p->near[h->flow];
-	struct rd_op *op = near_resp_op(f, h->pos);
+	const struct rd_op *op = near_op_at(f, h->pos);
+	bool unknown = f->psns_unknown && h->pos >= f->pos_next; /* of a READ whose end is not known */
 
-	if (op)
-		dlist_append(&op->resps, &arena_meta(p->arena, slot)->node);
+	if (unknown || (op && (op->due || op->opcode != RC_READ_REQUEST)))
+		near_resp_taken(p, f, slot);
 	else
 		slot_release(p, slot);
 }

@@ -149,6 +149,11 @@ bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 void near_op_measure(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot);
 /* The one in that slot, at pos_next: it waited beyond a gap while the edge restarted, and has nothing but its slot. */
 bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot);
+/* The operation is from an earlier life of this edge: how much of its answer the host was given is not known. */
+static inline void near_op_resume(struct rd_op *op)
+{
+	op->resumed = true;
+}
 /* It was not taken: there is no room for its request. */
 void near_op_unbegin(struct proxy *p, struct near_flow *f, uint64_t pos);
 /* The host was given all of it. */
@@ -164,16 +169,36 @@ void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns);
 /* pmtu in bytes: 256, 512, 1024, 2048 or 4096. */
 void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu);
 
-/* The operation that a response at pos is of; NULL: none. near_resp.c. */
-struct rd_op *near_resp_op(const struct near_flow *f, uint64_t pos);
-
 /* --- answers that are kept: near_keep.c --- */
 
 /* An operation that is forgotten: gives back its request and its record. */
 void near_op_free(struct proxy *p, struct near_flow *f, struct rd_op *op);
 
-/* Forgets answered operations with their responses: those kept for long enough, or all, open ones too. */
+/* Forgets answered operations with what is kept of their answers: those kept for long enough, or all, open ones too. */
 void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);
+/* The slot of the response at pos, committed or still coming; SLOT_NONE. */
+uint32_t near_resp_find(struct proxy *p, const struct near_flow *f, uint64_t pos);
+/* True if the response at pos is here, whole. */
+bool near_resp_at_hand(struct proxy *p, const struct near_flow *f, uint64_t pos);
+/* Of the operation at least, the host still waits for the response at pos. */
+static inline bool near_resp_awaited(const struct rd_op *op, uint64_t pos)
+{
+	return op->due && pos >= op->next;
+}
+/* A slot for a response of the flow was taken; it goes without having been given. */
+void near_resp_taken(struct proxy *p, struct near_flow *f, uint32_t slot);
+void near_resp_drop(struct proxy *p, struct near_flow *f, uint32_t slot);
+/* The host was given the response of a READ: it stays while nobody needs room. */
+void near_resp_given(struct proxy *p, struct near_flow *f, uint32_t slot);
+/* A response beyond pos goes for the one at pos: it can be read again. False: there is none. */
+bool near_resp_evict(struct proxy *p, struct near_flow *f, uint64_t pos);
+
+/* --- read again: near_again.c --- */
+
+/* The response that the host waits for next was here and is not any more: the responder is asked for it again. */
+void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op);
+/* The operation is over, or forgotten. */
+void near_again_end(struct near_flow *f, struct rd_op *op);
 
 /* --- is its responder alive? near_heard.c --- */
 
@@ -192,6 +217,10 @@ void near_unheard_on_timer(struct proxy *p, struct near_flow *f);
 bool near_room_take(struct proxy *p, struct near_flow *f, uint64_t pos);
 /* A response of the operation has come. True: it had room reserved. */
 bool near_room_use(struct proxy *p, struct near_flow *f, struct rd_op *op);
+/* The host was given one. */
+void near_room_renew(struct proxy *p, struct near_flow *f, struct rd_op *op);
+/* So many come once more: returns for how many of these, one at least, there is room now, which is reserved. */
+uint32_t near_room_again(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n);
 /* No more of them come. */
 void near_room_end(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* It is known now how many come. */

@@ -5,10 +5,11 @@
  * front of the first one that is open. An unknown request counts as answered once the responder has acknowledged it.
  *
  * An operation is owed to the host (`due`) from its request on, and is given in PSN order, `next` by `next`. A host
- * that asks again, possibly for the rest only, never makes the request cross again. It
+ * that asks again, possibly for the rest only, makes nothing cross again that is here or on its way. It
  *   - waits for what has not come yet: the answer is on its way, and will be framed as it asked last (`from`); or
  *   - has lost what it was given: that operation, from there on, is owed again, and nothing else is; what follows it
- *     asks for itself. What of later ones was given in part starts over, as the host will take it in order only.
+ *     asks for itself. What of later ones was given in part starts over, as the host will take it in order only. Of a
+ *     READ what is no longer here is read again (near_again.c).
  * So each request costs at most its own answer once, whatever a host repeats.
  *
  * FLUSH and ATOMIC WRITE are kept and replayed like ATOMICs, not asked for anew like READs. IBTA lets a responder
@@ -66,7 +67,8 @@ struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roc
 
 	if (!op)
 		return NULL;
-	op->pos = op->next = op->from = pos;
+	*op = (struct rd_op){.node = op->node};
+	op->pos = op->next = op->from = op->given = pos;
 	op->psns = psns;
 	op->msn = msn;
 	op->len = pkt->opcode == RC_READ_REQUEST ? pkt->reth_len : 0;
@@ -75,8 +77,6 @@ struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roc
 	op->end_va = pkt->reth_va + pkt->reth_len;
 	op->fp = fp;
 	op->begun_ns = p->now_ns;
-	op->done_ns = op->again_ns = 0;
-	op->room = 0;
 	op->due = true;
 	f->nops++;
 	return op;
@@ -139,6 +139,7 @@ void near_op_unbegin(struct proxy *p, struct near_flow *f, uint64_t pos)
 		f->op_open = next == &f->ops ? NULL : dlist_entry(next, struct rd_op, node);
 	f->nops--;
 	near_room_end(p, f, op);
+	near_again_end(f, op);
 	rd_op_give(p, op);
 }
 
@@ -147,11 +148,12 @@ void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	struct dnode *next = op->node.next;
 
 	op->due = false;
+	near_room_end(p, f, op);
+	near_again_end(f, op);
 	if (op->done_ns) {
 		f->repeats--;
 	} else {
 		f->ops_done++;
-		near_room_end(p, f, op);
 		f->op_open = next == &f->ops ? NULL : dlist_entry(next, struct rd_op, node);
 	}
 	op->done_ns = p->now_ns;
@@ -231,17 +233,18 @@ static void start_over_behind(struct near_flow *f, const struct rd_op *op)
 	}
 }
 
-static bool at_hand(struct proxy *p, const struct near_flow *f, uint64_t pos)
+/* A host that asks from further on than it was given was given that by an earlier life of this edge. */
+static bool given_before_restart(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint64_t pos)
 {
-	uint32_t slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, pos);
-
-	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED;
+	return op->resumed || near_resp_at_hand(p, f, pos - 1);
 }
 
-/* A host that asks from further on than it was given was given that by an earlier life of this edge. */
-static bool given_before_restart(struct proxy *p, const struct near_flow *f, uint64_t pos)
+/* The host has asked for what is not here. */
+static void wait_for_answer(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
-	return at_hand(p, f, pos - 1);
+	near_again_look(p, f, op);
+	if (f->rnr_retry == RNR_RETRY_INFINITE && (!f->repeats || near_op_due(f) == op))
+		near_speak(p, f, DUE_RNR);
 }
 
 bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp)
@@ -261,12 +264,13 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		near_wan_kick(p, f);
 	}
 	if (op->due && pos >= op->next) { /* it is on its way */
-		if (pos == op->next || given_before_restart(p, f, pos))
+		if (pos == op->next || given_before_restart(p, f, op, pos))
 			op->next = op->from = pos;
-		if (at_hand(p, f, op->next))
+		op->reread = true;
+		if (near_resp_at_hand(p, f, op->next))
 			dlist_append_once(&p->resp_list, &f->resp_node);
-		else if (f->rnr_retry == RNR_RETRY_INFINITE && !f->repeats)
-			near_speak(p, f, DUE_RNR);
+		else
+			wait_for_answer(p, f, op);
 		return true;
 	}
 	if (op->again_ns && p->now_ns < op->again_ns + AGAIN_QUIET_NS)
@@ -276,7 +280,11 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	if (!op->due)
 		f->repeats++;
 	op->due = true;
+	op->reread = true;
 	start_over_behind(f, op);
-	dlist_append_once(&p->resp_list, &f->resp_node);
+	if (near_resp_at_hand(p, f, op->next))
+		dlist_append_once(&p->resp_list, &f->resp_node);
+	else
+		wait_for_answer(p, f, op);
 	return true;
 }

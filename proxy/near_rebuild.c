@@ -185,6 +185,8 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 
 		if ((h->flags & SF_OWN_RESPONSE) && !near_op_begin_held(p, f, slot))
 			break;
+		if (h->flags & SF_OWN_RESPONSE)
+			near_op_resume(near_op_at(f, h->pos));
 		near_in_order(p, f, slot);
 		f->ooo_pkts--;
 	}

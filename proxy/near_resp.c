@@ -4,7 +4,9 @@
  * Responses of READ and ATOMIC come across by position, are put together from their pieces, committed, and handed to
  * the host in order. The last one of an operation answers it, and acknowledges it.
  *
- * What the host asks for again starts with a FIRST (or ONLY) at its position, whatever stood there before. */
+ * What the host asks for again starts with a FIRST (or ONLY) at its position, whatever stood there before; and what is
+ * read again in the middle (near_again.c) may come as FIRST or LAST of that part, and is given as what it is to the
+ * host. */
 #include "near_priv.h"
 
 #include "barrier.h"
@@ -38,7 +40,7 @@ static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *o
 	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || pkt.len != h->len ||
 	    pkt.class != ROCE_RC_RESPONSE || pkt.opcode == RC_ACK || pkt.psn != pos_psn(h->pos) ||
 	    !ip_addr_eq(&pkt.src, &f->dst) || !ip_addr_eq(&pkt.dst, &f->src)) {
-		slot_release(p, slot);
+		near_resp_drop(p, f, slot);
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
@@ -47,26 +49,31 @@ static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *o
 	response_here(p, f, op, slot, &pkt);
 }
 
-/* The one whose length in PSNs is not known owns what comes behind it. */
-struct rd_op *near_resp_op(const struct near_flow *f, uint64_t pos)
-{
-	struct rd_op *op = near_op_at(f, pos);
-
-	return op || !f->psns_unknown || pos < f->pos_next ? op : near_op_at(f, f->pos_next - 1);
-}
-
+/* The one that the host waits for always finds a place: one behind it goes for it. Of a READ that is larger than all
+ * that it may have here nothing is taken beyond that. */
 static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op, const struct lane *l,
                           const struct wan_packet *w)
 {
-	uint32_t slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id,
-	                          op->room || w->pos == op->next);
+	bool next = w->pos == op->next;
+	uint32_t slot;
 
+	if (op->windowed && !op->room && !next)
+		return SLOT_NONE;
+	do
+		slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, op->room || next);
+	while (slot == SLOT_NONE && next && near_resp_evict(p, f, w->pos));
 	if (slot == SLOT_NONE)
-		return slot;
+		return SLOT_NONE;
+	near_resp_taken(p, f, slot);
 	near_room_use(p, f, op);
-	dlist_append(&(near_resp_op(f, w->pos) ? near_resp_op(f, w->pos) : op)->resps,
-	             &arena_meta(p->arena, slot)->node);
 	return slot;
+}
+
+/* The other edge sends what was asked of it again. */
+static void note_again(const struct proxy *p, struct rd_op *op, uint64_t pos)
+{
+	if (pos >= op->again_from && pos < op->again_upto)
+		op->again_heard_ns = p->now_ns;
 }
 
 bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
@@ -81,11 +88,16 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		op = near_op_open(f); /* its length in PSNs comes with the first response */
 	near_heard(p, f); /* a response is a sign of life, too */
 	near_demotion_look(p, f);
-	slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, w->pos);
-	if (!op || (op->done_ns && slot == SLOT_NONE)) {
+	if (!op || !near_resp_awaited(op, w->pos)) {
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}
+	if (f->gone || f->newer) {
+		drop(p, DROP_WAN_UNWANTED);
+		return true;
+	}
+	note_again(p, op, w->pos);
+	slot = near_resp_find(p, f, w->pos);
 	if (slot == SLOT_NONE)
 		slot = take_slot(p, f, op, l, w);
 	if (slot == SLOT_NONE) {
@@ -125,20 +137,30 @@ static void op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	}
 }
 
-/* MIDDLE or LAST becomes FIRST or ONLY at the place that the host asked from. The stored ICRC is checked before a new
- * one is made over the same bytes, so that a flipped bit is still refused. */
-static bool reframe(const struct slot_hdr *h, const uint8_t *data, struct lan_tx *tx)
+/* What the response at op->next is to the host, for which it begins at op->from. */
+static uint8_t opcode_for(const struct rd_op *op)
+{
+	bool first = op->next == op->from, last = op->next + 1 == op->pos + op->psns;
+
+	if (first)
+		return last ? RC_READ_RESP_ONLY : RC_READ_RESP_FIRST;
+	return last ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE;
+}
+
+/* The opcode becomes that. The stored ICRC is checked before a new one is made over the same bytes, so that a flipped
+ * bit is still refused. */
+static bool reframe(const struct slot_hdr *h, const uint8_t *data, uint8_t opcode, struct lan_tx *tx)
 {
 	struct roce_pkt pkt;
 	uint8_t whole[LAN_PKT_MAX + 8];
 	const uint8_t *payload = data + h->hdr_len;
 	size_t len;
 
-	if (h->opcode != RC_READ_RESP_LAST && h->opcode != RC_READ_RESP_MIDDLE)
-		return true; /* FIRST and ONLY are right as they are */
+	if (h->opcode == opcode || h->opcode == RC_ATOMIC_ACK || FAULT(FAULT_NO_REFRAME))
+		return true;
 	if (roce_parse(data, h->len, &pkt) != DROP_NONE || !icrc_check(data, &pkt, NULL))
 		return false;
-	pkt.opcode = pkt.opcode == RC_READ_RESP_LAST ? RC_READ_RESP_ONLY : RC_READ_RESP_FIRST;
+	pkt.opcode = opcode;
 	len = roce_build(whole, sizeof(whole), &pkt, payload, pkt.payload_len);
 	if (!len)
 		return false;
@@ -182,9 +204,12 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		op = near_op_due(f);
 	}
 	slot = op && op->pos + op->psns <= f->pos_next && f->pairing != PAIR_LEARNING && f->msn_known
-	           ? arena_find(p->arena, SLOT_RESP_NEAR, f->idx, op->next)
+	           ? near_resp_find(p, f, op->next)
 	           : SLOT_NONE;
-	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED || f->gone) {
+	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED || f->gone ||
+	    f->newer) {
+		if (op && slot == SLOT_NONE && !f->gone && !f->newer)
+			near_again_look(p, f, op);
 		dlist_remove(&f->resp_node);
 		return 0;
 	}
@@ -201,7 +226,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	slot_to_tx(p, slot, tx);
 	tx->vlan_tci = f->vlan_tci;
 	tx->dst = f->src;
-	if (op->from == op->next && !FAULT(FAULT_NO_REFRAME) && !reframe(h, arena_data(p->arena, slot), tx)) {
+	if (!reframe(h, arena_data(p->arena, slot), opcode_for(op), tx)) {
 		dlist_remove(&f->resp_node);
 		return 0;
 	}
@@ -212,6 +237,11 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		mouth_response(p, f, tx->hdr + aeth_off, (size_t)tx->hdr_len - aeth_off - 4 + tx->body_len, op->msn,
 		               op->pos, tx->trailer);
 	op->next++;
+	op->given = max_u64(op->given, op->next);
+	if (op->opcode == RC_READ_REQUEST) {
+		near_resp_given(p, f, slot);
+		near_room_renew(p, f, op);
+	}
 	if (op->next >= op->pos + op->psns) {
 		acked_with_response(p, f, op);
 		op_given(p, f, op);

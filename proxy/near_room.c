@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * A READ brings as much as it asks for, whatever there is room for, and its answer stays until the host has it and some
- * time more. Were all let across that hosts ask for, their answers would meet a full pool, be refused and come again,
+ * A READ brings as much as it asks for, whatever there is room for. Were all let across that hosts ask for, their answers would meet a full pool, be refused and come again,
  * and what arrives of many would leave each without its end. So a request crosses when there is room for all that it
  * brings:
  *
@@ -52,7 +51,7 @@ static bool waited_enough(const struct proxy *p, const struct near_flow *f)
 /* Above the reserve and what is reserved already; and no more than there are slots for such answers. */
 static uint64_t room_left(const struct proxy *p, uint32_t each)
 {
-	uint64_t slots = arena_room(p->arena, POOL_WAN, (uint16_t)each),
+	uint64_t slots = arena_room(p->arena, POOL_WAN, (uint16_t)each) + p->given_bytes,
 	         taken = pool_reserve(p, POOL_WAN) + p->room_bytes;
 
 	return min_u64(share_left(p, POOL_WAN), slots > taken ? slots - taken : 0);
@@ -85,6 +84,7 @@ static void reserve(struct proxy *p, struct near_flow *f, struct rd_op *op)
 
 	op->room_each = (uint16_t)each;
 	op->room = (uint32_t)min_u64(n, arena_capacity(p->arena, POOL_WAN) / 2 / each);
+	op->windowed = op->room < n;
 	f->room_bytes += (uint64_t)op->room * each;
 	p->room_bytes += (uint64_t)op->room * each;
 }
@@ -141,6 +141,33 @@ bool near_room_use(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	return true;
 }
 
+/* A READ that is larger than its room has that anew for what comes next: a response that was given has made place for
+ * it. */
+void near_room_renew(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	if (!op->windowed || f->stalled || op->pos + op->psns - op->next <= op->room ||
+	    op->room >= arena_capacity(p->arena, POOL_WAN) / 2 / op->room_each)
+		return;
+	op->room++;
+	f->room_bytes += op->room_each;
+	p->room_bytes += op->room_each;
+}
+
+uint32_t near_room_again(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n)
+{
+	uint32_t each, more = 0;
+
+	responses(f, op, &each);
+	if (!op->room)
+		op->room_each = (uint16_t)each;
+	if (n > op->room) /* what is reserved already is for these, too */
+		more = (uint32_t)clamp_u64(room_left(p, each) / 2 / each, op->room ? 0 : 1, n - op->room);
+	op->room += more;
+	f->room_bytes += (uint64_t)more * op->room_each;
+	p->room_bytes += (uint64_t)more * op->room_each;
+	return (uint32_t)min_u64(op->room, n);
+}
+
 void near_room_end(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	give_back(p, f, op, op->room);
@@ -170,8 +197,13 @@ void near_room_freed(struct proxy *p)
 
 void near_room_look(struct proxy *p)
 {
-	struct dnode *first = dlist_first(&p->room_waiting);
+	struct dnode *first;
 
+	/* What it waited for has been settled: the responder had it already, when an edge came back. */
+	while ((first = dlist_first(&p->room_waiting)) &&
+	       dlist_entry(first, struct near_flow, room_node)->pos_wan ==
+	           dlist_entry(first, struct near_flow, room_node)->pos_next)
+		dlist_remove(first);
 	if (!first)
 		return;
 	for (struct dnode *n = first; n != &p->room_waiting; n = n->next) {

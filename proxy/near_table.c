@@ -143,6 +143,7 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 	dlist_init(&f->ops_dead);
 	f->rnr_retry = p->cfg.rnr_retry_infinite ? RNR_RETRY_INFINITE : 0;
 	dlist_init(&f->ops);
+	dlist_init(&f->resps);
 	timer_init(&f->patience, TK_PATIENCE, idx);
 	timer_init(&f->retire, TK_RETIRE, idx);
 	timer_init(&f->drain, TK_DRAIN, idx);

@@ -258,6 +258,22 @@ static uint32_t psns_of(struct near_flow *f, const struct roce_pkt *pkt, bool *u
 	return 1;
 }
 
+/* A READ of more PSNs than can be told apart here: positions are found from PSNs as the nearest one, so what is under way
+ * spans a quarter of the PSNs at most, and one READ half of that. With a PMTU of 1024 that is all that IBTA allows a
+ * message, 2 GiB; with 512 it is 1 GiB, with 256 it is 512 MiB. Its QP ends with the NAK that a responder sends that does
+ * not carry out a request (IBTA 9.7.4.1.5), after all before it is done. Silence would end it as well, but tell nobody
+ * why. */
+static enum proxy_drop refuse_read(struct proxy *p, struct near_flow *f)
+{
+	f->pos_max = max_u64(f->pos_max, f->pos_next + 1);
+	if (f->pairing == PAIR_LEARNING)
+		return drop(p, DROP_LAN_BAD_LENGTH); /* nobody to tell yet; the host repeats it */
+	if (f->pos_settled < f->pos_next)
+		return hold_off(p, f, DROP_LAN_BAD_LENGTH);
+	near_refused(p, f, f->pos_next, AETH_NAK_INV_REQ);
+	return drop(p, DROP_LAN_BAD_LENGTH);
+}
+
 static void speak_after_rx(struct proxy *p, struct near_flow *f, bool ack_req)
 {
 	if ((ack_req || f->pos_next - f->pos_acked >= ACK_EVERY_PKTS) && near_ceiling(p, f) > f->pos_acked)
@@ -277,7 +293,7 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	if (!near_in_sequence(f, pkt->opcode))
 		return drop(p, DROP_LAN_SEQUENCE);
 	if (psns > FLOW_SPAN_MAX / 2)
-		return drop(p, DROP_LAN_BAD_LENGTH);
+		return refuse_read(p, f);
 	if (!admit_next(p, f, pkt->len))
 		return hold_off(p, f, DROP_LAN_NO_ROOM);
 	if (own && !near_op_begin(p, f, pkt, pos, psns, f->msn_next + 1, fp))

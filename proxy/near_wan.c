@@ -33,7 +33,7 @@ void near_settle(struct proxy *p, struct near_flow *f)
 
 	if (!f->msn_known)
 		return;
-	if (op && op->pos < target)
+	if (op && op->pos < target && !f->newer && !f->gone) /* else nobody waits for its answer any more */
 		target = op->pos;
 	if (target <= f->pos_settled)
 		return;
@@ -351,7 +351,7 @@ void near_wan_kick(struct proxy *p, struct near_flow *f)
 
 	if (near_wan_waits_for_older(f) || !p->session_on)
 		return;
-	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent)) {
+	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent) || f->agains_due) {
 		dlist_append_once(&l->near_list, &f->wan_node);
 		wan_lane_kick(p, l);
 	}

@@ -213,6 +213,7 @@ static void on_keepalive(struct proxy *p)
 		l->space[0].ping_due = true;
 		wan_lane_kick(p, l);
 	}
+	slot_look_stuck(p);
 	wan_spread_sort(p);
 	for (uint32_t i = 0; i < p->npaths; i++)
 		if (wan_pmtu_on_timer(&p->path[i].pmtu, p->now_ns))
@@ -255,6 +256,9 @@ static void on_timer(struct proxy *p, const struct timer *t)
 		break;
 	case TK_RAW_HOLD:
 		raw_on_timer(p);
+		break;
+	case TK_GIVEN:
+		slot_given_on_timer(p);
 		break;
 	case TK_ROOM:
 		near_room_look(p);

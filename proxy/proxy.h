@@ -313,6 +313,7 @@ struct proxy_link_status {
 	uint64_t rtt_min_ns, rtt_smoothed_ns; /* 0: not measured */
 	uint64_t wan_in_flight_bytes;
 	uint64_t pool_used[POOL_COUNT], pool_capacity[POOL_COUNT];
+	bool pool_stuck[POOL_COUNT]; /* full, and nothing of it has been freed for POOL_STUCK_NS */
 	uint32_t near_flows, far_flows, max_flows;
 	uint32_t pairs_end_to_end; /* pairs of hosts with queue pairs beyond max_flows, carried without early ACKs */
 	uint32_t flows_learning; /* far flows whose requester QPN is not known yet */

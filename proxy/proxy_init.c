@@ -202,8 +202,10 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 		dlist_append(&p->ops_free, &k->ops[i].node);
 	p->nops_free = p->nops = k->nops;
 	dlist_init(&p->room_waiting);
+	dlist_init(&p->given);
 	timer_init(&p->room_timer, TK_ROOM, 0);
 	timer_init(&p->end_to_end.hold, TK_RAW_HOLD, 0);
+	timer_init(&p->given_timer, TK_GIVEN, 0);
 	dlist_init(&p->mouth);
 	dlist_init(&p->resp_list);
 	dlist_init(&p->parcels);
@@ -290,8 +292,6 @@ static void adopt_slots(struct proxy *p)
 			p->far[h->flow].held_bytes += bytes;
 			p->far[h->flow].pos_rx_max = max_u64(p->far[h->flow].pos_rx_max, h->pos + 1);
 			dlist_append(&p->far[h->flow].slots, &arena_meta(p->arena, slot)->node);
-		} else if (h->kind == SLOT_RESP_NEAR) {
-			p->near[h->flow].nresps++;
 		} else if (h->kind == SLOT_RESP_FAR) {
 			p->far[h->flow].nresps++;
 		}
@@ -300,7 +300,7 @@ static void adopt_slots(struct proxy *p)
 	}
 }
 
-/* Responses; those whose request has been forgotten already go. */
+/* Responses, once it is known which of them are still waited for. */
 static void adopt_responses(struct proxy *p)
 {
 	uint32_t cursor = 0, slot;

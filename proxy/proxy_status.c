@@ -82,6 +82,7 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 	for (int i = 0; i < POOL_COUNT; i++) {
 		s->pool_used[i] = arena_used(p->arena, (enum arena_pool)i);
 		s->pool_capacity[i] = arena_capacity(p->arena, (enum arena_pool)i);
+		s->pool_stuck[i] = p->stuck[i];
 	}
 	s->near_flows = p->near_used;
 	s->far_flows = p->far_used;
@@ -212,6 +213,25 @@ static int audit_far(const struct far_flow *f)
 	return 0;
 }
 
+static uint64_t list_bytes(struct proxy *p, const struct dnode *head)
+{
+	uint64_t bytes = 0;
+
+	for (const struct dnode *n = head->next; n != head; n = n->next)
+		bytes += arena_class_bytes(
+		    arena_hdr(p->arena, slot_of_meta(p, dlist_entry(n, struct slot_meta, node)))->len);
+	return bytes;
+}
+
+/* Responses that are here are a flow's, or were given. */
+static int audit_responses(struct proxy *p)
+{
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		if (p->near[i].used && list_bytes(p, &p->near[i].resps) != p->near[i].resp_bytes)
+			return -106;
+	return list_bytes(p, &p->given) == p->given_bytes ? 0 : -107;
+}
+
 /* What is counted as out to a host is out to its flows. */
 static int audit_lan_hosts(const struct proxy *p)
 {
@@ -290,6 +310,8 @@ int proxy_audit(struct proxy *p)
 	}
 	if (rc == 0)
 		rc = audit_unpaired(p);
+	if (rc == 0)
+		rc = audit_responses(p);
 	if (rc == 0)
 		rc = audit_lan_hosts(p);
 	if (rc == 0)

@@ -15,13 +15,11 @@ struct rd_op *rd_op_take(struct proxy *p, enum rd_op_use use)
 		return NULL;
 	dlist_remove(n);
 	p->nops_free--;
-	dlist_init(&dlist_entry(n, struct rd_op, node)->resps);
 	return dlist_entry(n, struct rd_op, node);
 }
 
 void rd_op_give(struct proxy *p, struct rd_op *op)
 {
-	dlist_move_all(&p->dead_slots, &op->resps);
 	dlist_remove(&op->node);
 	dlist_append(&p->ops_free, &op->node);
 	p->nops_free++;

@@ -9,10 +9,18 @@
 #include "near.h"
 #include "share.h"
 
+#define GIVEN_STEP  8 /* responses that were given go so many at a time, ... */
+#define GIVEN_NS         1000000000ull /* longer than hosts take to notice a loss at LAN distance */
+#define GIVEN_PORTION    64 /* go in one call of the timer, ... */
+#define GIVEN_PORTION_NS 50000ull /* ... and the next ones so much later */
+#define GIVEN_TRIES 4 /* ... at most so often for one slot */
+
 uint64_t pool_free(const struct proxy *p, enum arena_pool pool)
 {
 	uint64_t cap = arena_capacity(p->arena, pool), used = arena_used(p->arena, pool);
 
+	if (pool == POOL_WAN)
+		used -= p->given_bytes;
 	return cap > used ? cap - used : 0;
 }
 
@@ -48,6 +56,85 @@ static uint64_t room_of_others(const struct proxy *p, enum slot_kind kind)
 	return pool_of(kind) == POOL_WAN && kind != SLOT_REQ_FAR ? p->room_bytes : 0;
 }
 
+void slot_given(struct proxy *p, uint32_t slot)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+
+	dlist_remove(&m->node);
+	dlist_append(&p->given, &m->node);
+	m->queued = SQ_GIVEN;
+	m->due_ns = p->now_ns + GIVEN_NS;
+	if (!timer_armed(&p->given_timer))
+		timer_set(&p->timers, &p->given_timer, m->due_ns);
+	p->given_bytes += arena_class_bytes(arena_hdr(p->arena, slot)->len);
+}
+
+void slot_given_release(struct proxy *p, uint32_t slot)
+{
+	p->given_bytes -= arena_class_bytes(arena_hdr(p->arena, slot)->len);
+	slot_release(p, slot);
+}
+
+bool slot_given_free(struct proxy *p, unsigned n)
+{
+	bool any = !dlist_empty(&p->given);
+
+	for (; n > 0 && !dlist_empty(&p->given); n--)
+		slot_given_release(
+		    p, slot_of_meta(p, dlist_entry(dlist_first(&p->given), struct slot_meta, node)));
+	return any;
+}
+
+/* Full: nothing but urgent packets gets a slot. */
+static void look_stuck(struct proxy *p, enum arena_pool pool)
+{
+	bool full = pool_free(p, pool) < pool_reserve(p, pool) + arena_class_bytes(LAN_PKT_MAX);
+
+	if (!full || p->released[pool] != p->released_then[pool]) {
+		p->full_ns[pool] = 0;
+		p->stuck[pool] = false;
+	} else if (!p->full_ns[pool]) {
+		p->full_ns[pool] = p->now_ns;
+	} else if (!p->stuck[pool] && p->now_ns >= p->full_ns[pool] + POOL_STUCK_MS * 1000000ull) {
+		p->stuck[pool] = true;
+		proxy_event_push(p, EV_POOL_STUCK, NULL, NULL, (uint64_t)pool, arena_used(p->arena, pool));
+	}
+	p->released_then[pool] = p->released[pool];
+}
+
+void slot_look_stuck(struct proxy *p)
+{
+	look_stuck(p, POOL_LAN);
+	look_stuck(p, POOL_WAN);
+}
+
+void slot_given_on_timer(struct proxy *p)
+{
+	struct dnode *n;
+
+	for (unsigned i = 0; i < GIVEN_PORTION && (n = dlist_first(&p->given)); i++) {
+		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
+
+		if (p->now_ns < m->due_ns) {
+			timer_set(&p->timers, &p->given_timer, m->due_ns);
+			return;
+		}
+		slot_given_release(p, slot_of_meta(p, m));
+	}
+	if (!dlist_empty(&p->given))
+		timer_set(&p->timers, &p->given_timer, p->now_ns + GIVEN_PORTION_NS);
+}
+
+/* What hosts were given goes as soon as anybody needs its place: a slot of a full pool, or a chunk of the other one. */
+static uint32_t alloc(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len)
+{
+	uint32_t slot = arena_alloc(p->arena, kind, flow, inc, pos, len);
+
+	for (unsigned tries = 0; slot == SLOT_NONE && tries < GIVEN_TRIES && slot_given_free(p, GIVEN_STEP); tries++)
+		slot = arena_alloc(p->arena, kind, flow, inc, pos, len);
+	return slot;
+}
+
 uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len,
                    uint16_t lane, bool urgent)
 {
@@ -58,7 +145,7 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 		urgent = false;
 	if (!urgent && pool_free(p, pool) < pool_reserve(p, pool) + bytes + room_of_others(p, kind))
 		return SLOT_NONE;
-	slot = arena_alloc(p->arena, kind, flow, inc, pos, len);
+	slot = alloc(p, kind, flow, inc, pos, len);
 	if (slot == SLOT_NONE)
 		return SLOT_NONE;
 	arena_meta(p->arena, slot)->lane = (uint8_t)lane;
@@ -68,8 +155,6 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 		far_hold(p, &p->far[flow], bytes);
 		dlist_append(&p->far[flow].slots, &arena_meta(p->arena, slot)->node);
 	}
-	if (kind == SLOT_RESP_NEAR)
-		p->near[flow].nresps++;
 	if (kind == SLOT_RESP_FAR)
 		p->far[flow].nresps++;
 	if (pool == POOL_WAN)
@@ -154,6 +239,7 @@ void slot_release(struct proxy *p, uint32_t slot)
 	dlist_remove(&m->node);
 	if (h->flags & SF_END_TO_END)
 		p->end_to_end.held_bytes -= bytes;
+	p->released[pool_of(h->kind)]++;
 	if (pool_of(h->kind) == POOL_WAN)
 		l->rx_held_bytes -= bytes;
 	else
@@ -162,10 +248,6 @@ void slot_release(struct proxy *p, uint32_t slot)
 	switch (kind) {
 	case SLOT_REQ_NEAR:
 		near_hold(p, &p->near[flow], -(int64_t)bytes);
-		near_place_left(p, &p->near[flow]);
-		break;
-	case SLOT_RESP_NEAR:
-		p->near[flow].nresps--;
 		near_place_left(p, &p->near[flow]);
 		break;
 	case SLOT_REQ_FAR:

@@ -268,6 +268,23 @@ bool wan_build_open(struct wan_build *b, struct near_flow *f)
 	return true;
 }
 
+#define AGAIN_FRAME_MAX 160 /* IPv6, UDP, BTH, RETH, ICRC behind the frame's own fields */
+
+bool wan_build_again(struct wan_build *b, struct near_flow *f)
+{
+	uint8_t packet[LAN_PKT_MAX];
+	struct wan_read_again r;
+
+	if (wan_build_refs_full(b) || b->cap - b->off < AGAIN_FRAME_MAX)
+		return false;
+	if (!near_again_frame(b->p, f, packet, &r))
+		return true;
+	b->off += wan_read_again_put(b->buf + b->off, b->cap - b->off, &r);
+	wan_build_ref(b, REF_READ_AGAIN, f->idx, (uint16_t)f->inc, 0, 0);
+	count(b->p, CTR_READS_AGAIN, 1);
+	return true;
+}
+
 /* --- the datagram --- */
 
 static bool begin(struct wan_build *b)

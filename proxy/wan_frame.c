@@ -217,6 +217,39 @@ bool wan_flow_pair_get(const struct wan_frame *f, struct wan_flow_pair *r)
 	return r->template_len == f->len - 36 && r->template_len <= TEMPLATE_MAX && r->pos_base <= r->at_pos;
 }
 
+#define WAN_READ_AGAIN_LEN 24 /* body without the packet */
+
+size_t wan_read_again_put(uint8_t *buf, size_t cap, const struct wan_read_again *r)
+{
+	uint8_t *b = frame_begin(buf, cap, WF_READ_AGAIN, 0, WAN_READ_AGAIN_LEN + (size_t)r->packet_len);
+
+	if (!b)
+		return 0;
+	put_be32(b, r->flow);
+	put_be32(b + 4, r->inc);
+	put_be64(b + 8, r->pos);
+	put_be32(b + 16, r->psns);
+	put_be16(b + 20, r->packet_len);
+	put_be16(b + 22, 0);
+	memcpy(b + WAN_READ_AGAIN_LEN, r->packet, r->packet_len);
+	return WAN_FRAME_HDR_LEN + WAN_READ_AGAIN_LEN + (size_t)r->packet_len;
+}
+
+bool wan_read_again_get(const struct wan_frame *f, struct wan_read_again *r)
+{
+	const uint8_t *b = f->body;
+
+	if (f->len < WAN_READ_AGAIN_LEN)
+		return false;
+	r->flow = get_be32(b);
+	r->inc = get_be32(b + 4);
+	r->pos = get_be64(b + 8);
+	r->psns = get_be32(b + 16);
+	r->packet_len = get_be16(b + 20);
+	r->packet = b + WAN_READ_AGAIN_LEN;
+	return f->len == WAN_READ_AGAIN_LEN + r->packet_len && r->psns > 0 && r->psns <= FLOW_SPAN_MAX / 2;
+}
+
 size_t wan_flow_close_put(uint8_t *buf, size_t cap, const struct wan_flow_close *c)
 {
 	uint8_t *b = frame_begin(buf, cap, WF_FLOW_CLOSE, 0, 8);

@@ -45,6 +45,7 @@ enum wan_frame_type {
 	WF_FLOW_CLOSE = 0x05,
 	WF_LANE_CREDIT = 0x06,
 	WF_IP = 0x07,
+	WF_READ_AGAIN = 0x08,
 	WF_REPORT = 0x10,
 	WF_REFUSED = 0x11,
 	WF_PROBE = 0x12,
@@ -132,6 +133,16 @@ struct wan_flow_pair {
 	const uint8_t *template;
 };
 
+/* READ_AGAIN, near to far: the responses at pos .. pos + psns were given to the host, which lost them: they are to be read
+ * again. flow(4) inc(4) pos(8) psns(4) packet_len(2) zero(2) packet... */
+struct wan_read_again {
+	uint32_t flow, inc;
+	uint64_t pos;
+	uint32_t psns;
+	uint16_t packet_len; /* a READ request of the host for that much, whole, from its IP header */
+	const uint8_t *packet;
+};
+
 /* FLOW_CLOSE: flow(4) inc(4) */
 struct wan_flow_close {
 	uint32_t flow, inc;
@@ -216,6 +227,8 @@ size_t wan_flow_report_put(uint8_t *buf, size_t cap, const struct wan_flow_repor
 bool wan_flow_report_get(const struct wan_frame *f, struct wan_flow_report *r);
 size_t wan_flow_pair_put(uint8_t *buf, size_t cap, const struct wan_flow_pair *r);
 bool wan_flow_pair_get(const struct wan_frame *f, struct wan_flow_pair *r);
+size_t wan_read_again_put(uint8_t *buf, size_t cap, const struct wan_read_again *r);
+bool wan_read_again_get(const struct wan_frame *f, struct wan_read_again *r);
 size_t wan_flow_close_put(uint8_t *buf, size_t cap, const struct wan_flow_close *c);
 bool wan_flow_close_get(const struct wan_frame *f, struct wan_flow_close *c);
 size_t wan_ip_put(uint8_t *buf, size_t cap, const struct wan_ip *w);

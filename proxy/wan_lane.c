@@ -21,6 +21,7 @@
 #include "raw.h"
 #include "wan_fec.h"
 
+#define REFUSED_BURST_NS 200000ull /* of what was refused, so much goes together: timers are late by as much */
 #define REPORT_DELAY_MIN   50000ull
 #define REPORT_DELAY_MAX   1000000ull
 #define WINDOW_FIRST_BYTES (4u << 20)
@@ -41,6 +42,7 @@ void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_r
 	dlist_init(&l->first);
 	dlist_init(&l->repair);
 	dlist_init(&l->spaced);
+	dlist_init(&l->refused);
 	dlist_init(&l->copies);
 	dlist_init(&l->reports);
 	dlist_init(&l->closes);
@@ -69,6 +71,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	empty_list(&l->near_list);
 	empty_list(&l->repair);
 	empty_list(&l->spaced);
+	empty_list(&l->refused);
 	empty_list(&l->copies);
 	empty_list(&l->first);
 	l->out_bytes = 0;
@@ -173,6 +176,27 @@ static bool can_wait(const struct proxy *p, const struct lane *l, uint32_t slot)
 	const struct slot_meta *m = arena_meta(p->arena, slot);
 
 	return m->sends == 2 && m->in_flight && waiting_behind(p, l, h) * worst_loss_ppm(p) / PPM < COPY_WORTH * h->len;
+}
+
+/* What was refused goes again at a pace of its own (wan_outcome.c): a peer without room would have the line filled with
+ * what it cannot take. */
+static void release_refused(struct proxy *p, struct lane *l)
+{
+	uint64_t bps = p->cfg.rate_hint_bps >> p->refused_slow;
+	struct dnode *n;
+
+	while ((n = dlist_first(&l->refused))) {
+		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
+		uint32_t slot = slot_of_meta(p, m);
+		if (m->due_ns > p->now_ns || p->refused_next_ns > p->now_ns + REFUSED_BURST_NS) {
+			wan_lane_wake_at(p, l, max_u64(m->due_ns, p->refused_next_ns));
+			return;
+		}
+		p->refused_next_ns = max_u64(p->refused_next_ns, p->now_ns) +
+		                     arena_hdr(p->arena, slot)->len * 8000000000ull / max_u64(bps, 1);
+		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
+		wan_lane_kick(p, l);
+	}
 }
 
 static void release_spaced(struct proxy *p, struct lane *l)
@@ -285,6 +309,7 @@ void wan_lane_on_timer(struct proxy *p, struct lane *l)
 		due |= s->report_due || s->probe_due;
 	}
 	release_spaced(p, l);
+	release_refused(p, l);
 	if (due || wan_lane_has_data(l))
 		wan_lane_kick(p, l); /* the sent map was full when it had its turn */
 }

@@ -38,6 +38,8 @@ bool wan_build_ref(struct wan_build *b, enum wan_ref_kind kind, uint32_t id, uin
 bool wan_build_refs_full(const struct wan_build *b);
 /* A FLOW_OPEN for the flow. False: does not fit. */
 bool wan_build_open(struct wan_build *b, struct near_flow *f);
+/* A READ_AGAIN of the flow, if one is due. False: there is no room for it in this datagram. */
+bool wan_build_again(struct wan_build *b, struct near_flow *f);
 
 /* Lost units, oldest loss first. */
 void wan_pack_repairs(struct wan_build *b);

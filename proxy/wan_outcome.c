@@ -7,7 +7,9 @@
  *   arrived   units of a slot are the peer's. A whole response or expendable packet is freed; a request stays until
  *             the responder has it.
  *   lost      units go again, doubled (wan_pack.c); of control frames the flow's newest state goes again.
- *   refused   no loss: one copy goes again a little later.
+ *   refused   no loss: one copy goes again a little later. A peer without room is asked in vain, so these repetitions
+ *             have a pace of their own: half of what it was for each round trip that ends in refusals, down to a
+ *             REFUSED_SLOW-th part of the line, and up again as soon as one is taken.
  *   moved     its path is dead: one copy goes again at once, on another.
  *
  * Losses are found after RACK (RFC 8985, wan_sent.h). The reordering window grows when something was called lost that
@@ -20,6 +22,7 @@
 #include "wan_units.h"
 
 #define REFUSED_WAIT_NS  500000ull
+#define REFUSED_SLOW     6 /* halvings: 1.6 % of the line */
 #define REPAIR_SENDS_MAX 200
 #define RAW_SENDS_MAX    6
 
@@ -65,6 +68,20 @@ static void repair_rest(struct proxy *p, struct lane *l, uint32_t slot)
 		repair(p, l, slot, copies_of(m));
 }
 
+/* How fast what was refused goes again, at most one step in a round trip down, and in an eighth of one up. */
+static void refused_pace(struct proxy *p, bool taken)
+{
+	uint64_t rtt = proxy_rtt_ns(p), wait = max_u64(taken ? rtt / 8 : rtt, REFUSED_WAIT_NS);
+
+	if (p->now_ns < p->refused_look_ns + wait)
+		return;
+	p->refused_look_ns = p->now_ns;
+	if (taken && p->refused_slow)
+		p->refused_slow--;
+	if (!taken && p->refused_slow < REFUSED_SLOW)
+		p->refused_slow++;
+}
+
 static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 {
 	struct slot_meta *m;
@@ -73,6 +90,8 @@ static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 
 	if (!ref_slot(p, r, &m))
 		return;
+	if (p->refused_slow && m->sends > 1)
+		refused_pace(p, true);
 	units_mask(r->off, r->n, mask);
 	m->units[0] |= mask[0];
 	m->units[1] |= mask[1];
@@ -145,7 +164,7 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 	if (m->sends < REPAIR_SENDS_MAX)
 		m->sends++;
 	whole = r->off == 0 && r->n == units_of(h->len);
-	if (whole && (m->in_flight || m->queued == SQ_SPACED))
+	if (whole && (m->in_flight || m->queued == SQ_SPACED || m->queued == SQ_REFUSED))
 		return; /* another copy is under way */
 	if ((how == HOW_REFUSED && FAULT(FAULT_REFUSED_FORGOTTEN)) ||
 	    (how == HOW_MOVED && FAULT(FAULT_DEAD_PATH_KEEPS)))
@@ -153,7 +172,9 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 	if (how == HOW_REFUSED) {
 		m->copies = 1;
 		m->due_ns = p->now_ns + REFUSED_WAIT_NS;
-		wan_queue_slot(p, &l->spaced, r->id, SQ_SPACED);
+		if (m->sends > 2)
+			refused_pace(p, false);
+		wan_queue_slot(p, &l->refused, r->id, SQ_REFUSED);
 		wan_lane_wake_at(p, l, m->due_ns);
 		return;
 	}
@@ -176,6 +197,10 @@ static void control_lost(struct proxy *p, struct lane *l, const struct wan_ref *
 	case REF_FLOW_REPORT:
 		if (p->far[r->id].used && (uint16_t)p->far[r->id].inc == r->gen)
 			far_report(p, &p->far[r->id], true);
+		break;
+	case REF_READ_AGAIN:
+		if (p->near[r->id].used && (uint16_t)p->near[r->id].inc == r->gen)
+			near_again_lost(p, &p->near[r->id]);
 		break;
 	case REF_LANE_CREDIT:
 		l->credit_due = true;

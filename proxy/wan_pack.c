@@ -235,6 +235,9 @@ static bool put_flow(struct wan_build *b, struct near_flow *f)
 
 	if (f->open_due && !wan_build_open(b, f))
 		return false;
+	while (f->agains_due && !near_wan_waits_for_older(f))
+		if (!wan_build_again(b, f))
+			return false;
 	while (!near_wan_waits_for_older(f) && near_wan_next(b->p, f, &slot)) {
 		if (!put_first(b, slot))
 			return false;

@@ -55,6 +55,7 @@ static bool on_control(struct proxy *p, struct lane *l, struct pn_space *s, cons
 		struct wan_flow_report report;
 		struct wan_flow_pair pair;
 		struct wan_flow_close close;
+		struct wan_read_again again;
 		struct wan_lane_credit credit;
 		struct wan_report lane_report;
 		uint64_t pn;
@@ -77,6 +78,10 @@ static bool on_control(struct proxy *p, struct lane *l, struct pn_space *s, cons
 	case WF_FLOW_CLOSE:
 		if ((ok = wan_flow_close_get(f, &u.close)))
 			far_on_close(p, &u.close);
+		break;
+	case WF_READ_AGAIN:
+		if ((ok = wan_read_again_get(f, &u.again)))
+			far_on_again(p, l, &u.again);
 		break;
 	case WF_LANE_CREDIT:
 		if ((ok = wan_lane_credit_get(f, &u.credit))) {

@@ -31,6 +31,7 @@ enum wan_ref_kind {
 	REF_FLOW_CLOSE,  /* id: near flow */
 	REF_FLOW_REPORT, /* id: far flow */
 	REF_FLOW_PAIR,   /* id: far flow */
+	REF_READ_AGAIN,  /* id: near flow */
 	REF_LANE_CREDIT,
 	REF_PING,
 	REF_MTU,         /* of a datagram that tries a size */

@@ -423,8 +423,10 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	scenario_lives(s, &r_work);
 	if (!direct && rng_chance(&r, 0.05))
 		add_attacker(s, &r);
-	if (!*program && !s->cfg.recycle)
+	if (!*program && !s->cfg.recycle) {
 		scenario_reads(s);
+		scenario_big_reads(s);
+	}
 	if (!*program && !s->cfg.recycle)
 		scenario_refusals(s);
 	paths = scenario_paths(s, seed);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scenario_reads.c - what hurts READs and ATOMICs most, made frequent: LANs that lose their responses while edges
- * restart, or while very many are outstanding, more at once than there is room for, and long cuts in the middle. Its own stream of random numbers: other seeds stay what they are. */
+ * restart, or while very many are outstanding, more at once than there is room for, READs that are larger than the pool,
+ * and long cuts in the middle. Their own stream of random numbers: other seeds stay what they are. */
 #include "scenario_reads.h"
 
 #include <string.h>
@@ -129,5 +130,56 @@ void scenario_reads(struct scenario *s)
 		s->conn[i].reuse = false;
 		s->conn[i].confuse = 0; /* with its first packet lost a confused window is the right one to everybody */
 		s->conn[i].pause_ns += 2 * SEC; /* an edge asks again for lost ACKs in less */
+	}
+}
+
+/* --- larger than the pool --- */
+
+/* One that the pool of its edge cannot hold, a few of them; the others of the world ask for little. */
+static void larger_than_the_pool(struct conn_cfg *k, uint32_t pool_bytes, struct rng *r)
+{
+	for (int side = 0; side < 2; side++) {
+		struct msg_plan *plan = &k->plan[side];
+
+		if (plan->nmsgs == 0)
+			continue;
+		memset(plan->weight, 0, sizeof(plan->weight));
+		plan->weight[OP_READ] = 4;
+		plan->weight[OP_WRITE] = (uint8_t)rng_range(r, 0, 1);
+		plan->weight[OP_FETCH_ADD] = (uint8_t)rng_range(r, 0, 1);
+		plan->len_min = pool_bytes / 4;
+		plan->len_max = (uint32_t)rng_range(r, 1, 3) * pool_bytes;
+		plan->nmsgs = rng_range(r, 2, 5);
+		k->depth[side] = (uint32_t)rng_range(r, 1, 8);
+	}
+	k->max_rd = (uint32_t)rng_range(r, 1, 4);
+}
+
+void scenario_big_reads(struct scenario *s)
+{
+	struct world_cfg *c = &s->cfg;
+	uint64_t kind;
+	struct rng r;
+
+	rng_init(&r, rng_hash(c->seed, 0xb16ead));
+	kind = rng_below(&r, 45);
+	if (kind > 2 || c->direct || c->attack_pkts)
+		return;
+	c->chunk_size = 64 << 10;
+	c->arena_chunks = (uint32_t)rng_range(&r, 16, 24);
+	c->wan.ncuts = 0;
+	c->big_reads = true;
+	if (kind == 1)
+		lossy_lans(c, &r);
+	if (kind == 2)
+		restarts(c, &r);
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		mostly_reads(&s->conn[i].plan[0], &r);
+		mostly_reads(&s->conn[i].plan[1], &r);
+		if (i % 2 == 0)
+			larger_than_the_pool(&s->conn[i], c->arena_chunks * c->chunk_size / 2, &r);
+		s->conn[i].reuse = false;
+		s->conn[i].confuse = 0;
+		s->conn[i].pause_ns += 2 * SEC;
 	}
 }

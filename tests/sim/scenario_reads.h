@@ -6,5 +6,7 @@
 
 /* One scenario in ten, by its seed, becomes one of READs and ATOMICs in trouble. */
 void scenario_reads(struct scenario *s);
+/* READs larger than the edges' pools. */
+void scenario_big_reads(struct scenario *s);
 
 #endif

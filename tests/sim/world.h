@@ -66,6 +66,7 @@ struct world_cfg {
 	struct fec_config fec;
 	uint64_t arena_len; /* per shard; 0: what the product of rate and delay asks for */
 	uint32_t chunk_size;
+	bool big_reads;        /* READs that are larger than an edge's pool */
 	uint32_t arena_chunks; /* beside what the arena needs at least; 0: as many as the line asks for */
 	uint32_t max_flows;
 	uint32_t max_flows_b; /* of edge B; 0: as many as A */

@@ -328,7 +328,8 @@ static void far__first_answer_from_inside_a_read(void **state)
 	assert_int_equal(core_expect(&c->a, RC_READ_RESP_FIRST, 0)->h.aeth_msn, 1);
 }
 
-/* A lost response: the READ goes again whole with its own PSN, what is there already is dropped. */
+/* A lost response: the READ goes again from there on, with its address moved on; what is there already is dropped, and
+ * what comes framed as the answer to that is given as the host asked. */
 static void far__lost_response_repeats_the_read(void **state)
 {
 	const struct core_pkt *k;
@@ -339,11 +340,13 @@ static void far__lost_response_repeats_the_read(void **state)
 	respond(c, RC_READ_RESP_FIRST, 2, 2);
 	respond(c, RC_READ_RESP_LAST, 4, 2);
 	core_wait(c, 30 * CORE_MS);
-	k = core_expect(&c->b, RC_READ_REQUEST, 2);
-	assert_int_equal(k->h.reth_len, 3 * CORE_PMTU);
-	assert_int_equal(k->h.reth_va, 0x7000);
+	k = core_expect(&c->b, RC_READ_REQUEST, 3);
+	assert_int_equal(k->h.reth_len, 2 * CORE_PMTU);
+	assert_int_equal(k->h.reth_va, 0x7000 + CORE_PMTU);
+	assert_int_equal(k->h.reth_rkey, 9);
+	assert_true(k->h.ack_req && k->h.migreq && k->h.pkey == 0xffff && k->h.udp_sport == 0xc123);
 	assert_int_equal(respond(c, RC_READ_RESP_FIRST, 2, 2), DROP_LAN_ACK_STALE);
-	assert_int_equal(respond(c, RC_READ_RESP_MIDDLE, 3, 2), DROP_NONE);
+	assert_int_equal(respond(c, RC_READ_RESP_FIRST, 3, 2), DROP_NONE);
 	core_expect(&c->a, RC_READ_RESP_FIRST, 2);
 	core_expect(&c->a, RC_READ_RESP_MIDDLE, 3);
 	core_expect(&c->a, RC_READ_RESP_LAST, 4);

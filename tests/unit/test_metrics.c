@@ -50,10 +50,10 @@ uint64_t site_event_count(const struct site *s, enum proxy_event_type type)
 	return 1000 + type;
 }
 
-enum site_state site_state(bool running, const struct peer_status *peer, bool wan_up)
+enum site_state site_state(bool running, const struct peer_status *peer, const struct proxy_link_status *s)
 {
 	(void)peer;
-	return !running ? SITE_FAILED : wan_up ? SITE_UP : SITE_DEAD;
+	return !running ? SITE_FAILED : s && s->wan_up ? SITE_UP : SITE_DEAD;
 }
 
 const char *site_state_name(enum site_state state)

@@ -106,6 +106,8 @@ static void another_waits(struct core *c, uint64_t ns)
 {
 	dlist_append(&c->a.p->room_waiting, &c->a.p->near[1].room_node);
 	c->a.p->near[1].room_ns = c->now_ns - ns;
+	c->a.p->near[1].pos_next = 1; /* it has something to send, but does not: it is none */
+	c->a.p->near[1].older = c->a.p->near;
 }
 
 /* They go one by one: were all to go that have waited for long enough, each would find the others' answers in its

@@ -85,16 +85,24 @@ static void restart_near(struct core *c)
 
 /* --- what survives --- */
 
-static void reads__answer_survives_a_restart(void **state)
+/* That it was answered is known; the answer itself is read again. The host is kept meanwhile. */
+static void reads__is_read_again_after_a_restart(void **state)
 {
+	const struct core_pkt *k;
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
 	read_three(c, 2, 2);
 	core_wait(c, CORE_MS);
 	restart_near(c);
 	assert_int_equal(ask(c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
-	for (uint32_t i = 0; i < 3; i++)
+	k = core_expect(&c->a, RC_ACK, 2);
+	assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+	assert_int_equal(k->h.aeth_msn, 1);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	for (uint32_t i = 0; i < 3; i++) {
+		respond(c, three[i], 2 + i, 2);
 		expect_response(c, three[i], 2 + i);
+	}
 	c->now_ns += CORE_MS;
 	assert_int_equal(ask(c, 2, 3, 4, true), DROP_LAN_READ_RETRY);
 	expect_response(c, RC_READ_RESP_ONLY, 4);
@@ -221,6 +229,19 @@ static bool lose_responses(struct core *c, struct core_edge *from, uint8_t *dgra
 	return from != &c->b || len < CORE_PMTU || !*(const bool *)c->arg;
 }
 
+/* The packet at PSN 2 never comes. */
+static bool all_but_the_first(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	struct wan_frame f;
+	struct wan_packet w;
+	size_t off = WAN_HDR_LEN;
+
+	while (from == &c->b && wan_frame_next(dgram, len - WAN_TAG_LEN, &off, &f) > 0)
+		if (f.type == WF_PACKET && wan_packet_get(&f, &w) && w.pos == POS_ORIGIN + 2)
+			return false;
+	return true;
+}
+
 /* The end of a READ has come, its beginning, which would tell the PMTU, has not, and the near edge restarts: what the
  * far edge knows to have arrived is still there, although it is not known yet that the READ reaches so far. */
 static void reads__early_response_outlives_a_restart(void **state)
@@ -308,11 +329,259 @@ static void reads__kept_answers_go_in_time(void **state)
 	read_three(c, 5, 3);
 	core_wait(c, CORE_MS);
 	restart_near(c);
-	assert_int_equal(arena_used(c->a.p->arena, POOL_WAN), 6 * arena_class_bytes(CORE_PMTU + 60));
-	slot_release(c->a.p, arena_find(c->a.p->arena, SLOT_RESP_NEAR, core_near(c)->idx, POS_ORIGIN + 3));
+	assert_int_equal(arena_used(c->a.p->arena, POOL_WAN), 0); /* those of READs are not kept over it */
 	core_wait(c, 12000 * CORE_MS);
 	assert_int_equal(core_used(&c->a), 0);
 	assert_int_equal(core_near(c)->kept_bytes, 0);
+}
+
+/* --- responses are free as they are given --- */
+
+static void reads__are_free_as_soon_as_they_were_given(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct proxy *p = c->a.p;
+
+	read_three(c, 2, 2);
+	assert_int_equal(p->given_bytes, 3 * arena_class_bytes(CORE_PMTU + 60));
+	assert_int_equal(pool_free(p, POOL_WAN), arena_capacity(p->arena, POOL_WAN));
+	core_wait(c, 1100 * CORE_MS); /* nobody has asked for them */
+	assert_int_equal(arena_used(p->arena, POOL_WAN), 0);
+}
+
+/* The responder executes a READ: all that it asks for. */
+static void execute(struct core *c, const struct core_pkt *k, uint32_t msn)
+{
+	uint32_t n = k->h.reth_len / CORE_PMTU, first = k->h.psn;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint8_t opcode = n == 1       ? RC_READ_RESP_ONLY
+		                 : i == 0     ? RC_READ_RESP_FIRST
+		                 : i == n - 1 ? RC_READ_RESP_LAST
+		                              : RC_READ_RESP_MIDDLE;
+
+		core_in(&c->b, core_answer(opcode, CORE_QPN, first + i, AETH_ACK_NO_CREDITS, msn), CORE_PMTU, 0);
+	}
+}
+
+static void reads__what_is_not_here_any_more_is_read_again(void **state)
+{
+	const struct core_pkt *k;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	read_three(c, 2, 2);
+	read_three(c, 5, 3);
+	core_wait(c, 1100 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(ask(c, 2, 3, 3, true), DROP_LAN_READ_RETRY);
+	assert_int_equal(ask(c, 2, 3, 3, true), DROP_LAN_READ_RETRY); /* it insists, and crosses once */
+	k = core_expect(&c->b, RC_READ_REQUEST, 3);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(k->h.reth_len, 2 * CORE_PMTU);
+	assert_int_equal(k->h.reth_va, 0x7000 + CORE_PMTU);
+	core_forget(&c->a); /* it was sent away */
+	execute(c, k, 2);
+	core_pump(c);
+	expect_response(c, RC_READ_RESP_FIRST, 3);
+	k = core_expect(&c->a, RC_READ_RESP_LAST, 4);
+	assert_int_equal(k->h.aeth_msn, 2);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_near(c)->repeats, 0);
+	assert_int_equal(c->a.p->room_bytes, 0);
+	assert_int_equal(core_ctr(&c->a, CTR_READS_AGAIN), 1);
+}
+
+static void reads__a_lost_request_to_read_again_goes_once_more(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	read_three(c, 2, 2);
+	core_wait(c, 1100 * CORE_MS);
+	c->cut = true;
+	ask(c, 2, 3, 2, true);
+	assert_int_equal(core_pending(&c->b), 0);
+	c->cut = false;
+	core_wait(c, 20 * CORE_MS);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+}
+
+/* Its far edge takes what it has room for, and asks its responder for the rest in parts; its near edge gives it as it
+ * comes. */
+static void reads__one_that_is_larger_than_the_pool(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 12);
+	uint32_t n = (uint32_t)(2 * arena_capacity(c->b.p->arena, POOL_LAN) / CORE_PMTU), next = 2, parts = 0;
+	const struct core_pkt *k;
+
+	core_pair_with_pmtu(c);
+	ask(c, 2, n, 2, true);
+	for (uint32_t rounds = 0; next < 2 + n; rounds++) {
+		assert_true(rounds < 2000);
+		while ((k = core_take(&c->b))) {
+			if (k->h.opcode != RC_READ_REQUEST)
+				continue;
+			assert_true(parts == 0 || k->h.psn > 2); /* once whole, and then the rest */
+			parts++;
+			c->cut = true; /* it is quicker than the WAN */
+			execute(c, k, 2);
+			c->cut = false;
+		}
+		core_wait(c, CORE_MS);
+		while ((k = core_take(&c->a))) {
+			if (k->h.opcode == RC_ACK)
+				continue;
+			assert_int_equal(k->h.psn, next);
+			assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, next), CORE_PMTU);
+			next++;
+		}
+	}
+	assert_in_range(parts, 2, 100);
+	core_wait(c, 1100 * CORE_MS);
+	assert_null(near_op_open(core_near(c)));
+	assert_int_equal(c->a.p->room_bytes, 0);
+	assert_int_equal(arena_used(c->a.p->arena, POOL_WAN), 0);
+	assert_int_equal(arena_used(c->b.p->arena, POOL_LAN), 0);
+}
+
+/* All of a pool is taken, by this READ's later responses and by others: the one that the host waits for comes in
+ * nevertheless, and the one that went for it is read again. */
+static void reads__next_response_finds_a_place_in_a_full_pool(void **state)
+{
+	bool lose = true;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	const struct core_pkt *k;
+
+	c->arg = &lose;
+	c->wan = lose_responses;
+	ask(c, 2, 4, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	respond(c, RC_READ_RESP_FIRST, 2, 2);
+	lose = false;
+	respond(c, RC_READ_RESP_MIDDLE, 3, 2);
+	respond(c, RC_READ_RESP_MIDDLE, 4, 2);
+	respond(c, RC_READ_RESP_LAST, 5, 2);
+	for (uint32_t i = 0; slot_take(c->a.p, SLOT_RAW_WAN, 0, 0, i, LAN_PKT_MAX, 0, true) != SLOT_NONE; i++)
+		;
+	for (uint32_t i = 0; slot_take(c->a.p, SLOT_RAW_WAN, 0, 0, 100000 + i, 100, 0, true) != SLOT_NONE; i++)
+		;
+	core_wait(c, 20 * CORE_MS);
+	for (uint32_t psn = 2; psn < 5; psn++)
+		assert_int_equal(core_take(&c->a)->h.psn, psn);
+	k = core_expect(&c->b, RC_READ_REQUEST, 5);
+	assert_int_equal(k->h.reth_len, CORE_PMTU);
+	execute(c, k, 2);
+	core_wait(c, CORE_MS);
+	expect_response(c, RC_READ_RESP_LAST, 5);
+}
+
+/* --- it outlives nobody --- */
+
+/* The first response is lost for good, as the far edge has lost its memory of it, and the host has died. */
+static void reads__answers_to_a_host_that_is_gone_go(void **state)
+{
+	bool lose = true;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	c->arg = &lose;
+	c->wan = lose_responses;
+	ask(c, 2, 3, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	respond(c, RC_READ_RESP_FIRST, 2, 2);
+	lose = false;
+	respond(c, RC_READ_RESP_MIDDLE, 3, 2);
+	lose = true;
+	core_wait(c, 20 * CORE_MS);
+	assert_int_equal(core_near(c)->resp_bytes, arena_class_bytes(CORE_PMTU + 60));
+	c->cut = true;
+	core_wait(c, 29000 * CORE_MS);
+	assert_int_equal(core_near(c)->resp_bytes, arena_class_bytes(CORE_PMTU + 60));
+	core_wait(c, 2000 * CORE_MS);
+	assert_int_equal(core_near(c)->resp_bytes, 0);
+	assert_int_equal(arena_used(c->a.p->arena, POOL_WAN), 0);
+}
+
+static void reads__of_an_old_life_hold_up_nothing(void **state)
+{
+	struct near_flow *f;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	ask(c, 2, 3, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	respond(c, RC_READ_RESP_FIRST, 2, 2);
+	f = near_succeed(c->a.p, core_near(c), 500, 0);
+	assert_non_null(f);
+	assert_null(f->older);
+	core_wait(c, 1100 * CORE_MS);
+	assert_int_equal(arena_used(c->a.p->arena, POOL_WAN), 0);
+	assert_int_equal(c->a.p->room_bytes, 0);
+}
+
+/* With a PMTU of 256 two gigabytes are half of all PSNs. */
+static void reads__of_too_many_psns_are_refused(void **state)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_near(c)->pmtu = 256;
+	h.reth_len = 1u << 31;
+	assert_int_equal(core_in(&c->a, h, 0, 0), DROP_LAN_BAD_LENGTH);
+	core_pump(c);
+	core_expect_aeth(&c->a, 2, AETH_NAK_INV_REQ);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_true(core_near(c)->failed);
+}
+
+/* --- a peer without room --- */
+
+static void reads__what_is_refused_again_and_again_is_paced(void **state)
+{
+	bool lose = true;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	uint64_t before;
+
+	c->arg = &lose;
+	c->wan = lose_responses;
+	c->b.p->cfg.rate_hint_bps = 1000000000;
+	ask(c, 2, 100, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	respond(c, RC_READ_RESP_FIRST, 2, 2);
+	near_room_leave(c->a.p, core_near(c));
+	c->a.p->room_bytes = arena_capacity(c->a.p->arena, POOL_WAN); /* as if for others */
+	for (uint32_t i = 1; i < 100; i++)
+		core_in(&c->b,
+		        core_answer(RC_READ_RESP_MIDDLE, CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	c->wan = all_but_the_first;
+	core_wait(c, 100 * CORE_MS);
+	before = core_ctr(&c->b, CTR_WAN_REFUSED);
+	assert_true(before > 0);
+	core_wait(c, 100 * CORE_MS);
+	/* 1.6 % of the line are 1,600 of them a second; each 500 us it would be 200,000 */
+	assert_in_range(core_ctr(&c->b, CTR_WAN_REFUSED) - before, 20, 400);
+	c->a.p->room_bytes = 0;
+	core_wait(c, 100 * CORE_MS); /* and quick again as soon as there is room */
+	assert_true(core_near(c)->resp_bytes >= 90 * arena_class_bytes(CORE_PMTU + 60)); /* some go with the first */
+	c->wan = NULL;
+}
+
+static void reads__a_pool_that_stays_full_is_an_event(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct proxy_link_status s;
+	uint32_t slot, last = SLOT_NONE;
+
+	for (uint32_t i = 0; (slot = slot_take(c->a.p, SLOT_RAW_WAN, 0, 0, i, 1000, 0, false)) != SLOT_NONE; i++)
+		last = slot;
+	core_wait(c, 4000 * CORE_MS);
+	assert_false(core_event(&c->a, EV_POOL_STUCK));
+	core_wait(c, 3000 * CORE_MS);
+	assert_true(core_event(&c->a, EV_POOL_STUCK));
+	proxy_link_status(c->a.p, c->now_ns, &s);
+	assert_true(s.pool_stuck[POOL_WAN]);
+	assert_false(s.pool_stuck[POOL_LAN]);
+	slot_release(c->a.p, last);
+	core_wait(c, 2000 * CORE_MS);
+	proxy_link_status(c->a.p, c->now_ns, &s);
+	assert_false(s.pool_stuck[POOL_WAN]);
 }
 
 /* --- when records are scarce --- */
@@ -689,7 +958,17 @@ int main(void)
 	    CORE_TEST(reads__rest_of_one_that_is_held),
 	    CORE_TEST(reads__rest_of_one_that_was_held),
 	    CORE_TEST(reads__what_follows_outlives_a_restart),
-	    CORE_TEST(reads__answer_survives_a_restart),
+	    CORE_TEST(reads__is_read_again_after_a_restart),
+	    CORE_TEST(reads__are_free_as_soon_as_they_were_given),
+	    CORE_TEST(reads__what_is_not_here_any_more_is_read_again),
+	    CORE_TEST(reads__a_lost_request_to_read_again_goes_once_more),
+	    CORE_TEST(reads__one_that_is_larger_than_the_pool),
+	    CORE_TEST(reads__next_response_finds_a_place_in_a_full_pool),
+	    CORE_TEST(reads__answers_to_a_host_that_is_gone_go),
+	    CORE_TEST(reads__of_an_old_life_hold_up_nothing),
+	    CORE_TEST(reads__of_too_many_psns_are_refused),
+	    CORE_TEST(reads__what_is_refused_again_and_again_is_paced),
+	    CORE_TEST(reads__a_pool_that_stays_full_is_an_event),
 	    CORE_TEST(reads__atomic_is_replayed_after_a_restart),
     CORE_TEST(reads__flush_is_answered),
     CORE_TEST(reads__atomic_write_is_answered),

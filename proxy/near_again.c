@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A response that its host was given is not kept for long (near_keep.c). A host that lost it on its LAN asks again, and
+ * what is not here any more the responder is asked for again: it executes a repeated READ anew (IBTA 9.7.5.1.3).
+ *
+ *     op->pos           next             given                  pos + psns
+ *        | the host has it | lost, was here | has not come, is on its way |
+ *                          |<- again_from .. again_upto ->|
+ *
+ * READ_AGAIN carries the host's own request for [again_from, again_upto): its PSN, its address moved on, its length cut.
+ * The far edge sends that to the responder, and the answers cross to their positions like all others. So much is asked
+ * for at a time as there is room for. Who drives it is the host, which repeats what it lacks: nothing is asked for
+ * twice within a round trip and a half. After a restart it is not known what was given. Then all of it may be read
+ * again, as soon as the host has said from where. */
+#include "near_priv.h"
+
+#define LOOK_AHEAD    256 /* responses looked at whether they are here */
+#define AGAIN_MORE_NS 1000000ull
+
+/* The end of what was here once. */
+static uint64_t given_end(const struct rd_op *op)
+{
+	return op->resumed ? op->pos + op->psns : op->given;
+}
+
+static bool missing(struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+{
+	return op->opcode == RC_READ_REQUEST && (f->pmtu || op->len <= 256) && op->due && op->reread &&
+	       op->next < given_end(op) && !near_resp_at_hand(p, f, op->next);
+}
+
+static bool under_way(const struct proxy *p, const struct rd_op *op)
+{
+	return op->next >= op->again_from && op->next < op->again_upto &&
+	       p->now_ns < op->again_heard_ns + proxy_rtt_ns(p) / 2 * 3 + AGAIN_MORE_NS;
+}
+
+static void ask(struct near_flow *f, struct rd_op *op)
+{
+	f->agains_due += !op->again_due;
+	op->again_due = true;
+}
+
+void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	uint64_t upto = op->next + 1, end = given_end(op);
+
+	if (!missing(p, f, op) || under_way(p, op) || FAULT(FAULT_NOT_READ_AGAIN))
+		return;
+	while (upto < end && upto - op->next < LOOK_AHEAD && !near_resp_at_hand(p, f, upto))
+		upto++;
+	if (upto - op->next == LOOK_AHEAD)
+		upto = end;
+	op->again_from = op->next;
+	op->again_upto = op->next + near_room_again(p, f, op, (uint32_t)(upto - op->next));
+	op->again_heard_ns = p->now_ns;
+	ask(f, op);
+	near_wan_kick(p, f);
+}
+
+const struct rd_op *near_again_awaited(struct proxy *p, const struct near_flow *f)
+{
+	const struct rd_op *op = near_op_due(f);
+
+	return op && missing(p, f, op) ? op : NULL;
+}
+
+void near_again_end(struct near_flow *f, struct rd_op *op)
+{
+	f->agains_due -= op->again_due;
+	op->again_due = false;
+}
+
+/* The host's request, for that part of what it asked. Its ICRC is checked before a new one is made. */
+static size_t request(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint8_t *buf)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
+	uint64_t skip = (op->again_from - op->pos) * f->pmtu, most = (op->again_upto - op->again_from) * f->pmtu;
+	const uint8_t *data;
+	struct roce_pkt pkt;
+
+	if (slot == SLOT_NONE)
+		return 0;
+	data = arena_data(p->arena, slot);
+	if (roce_parse(data, slot_packet_len(arena_hdr(p->arena, slot)), &pkt) != DROP_NONE ||
+	    pkt.opcode != RC_READ_REQUEST || !icrc_check(data, &pkt, NULL) || skip > pkt.reth_len)
+		return 0;
+	pkt.psn = pos_psn(op->again_from);
+	pkt.reth_va += skip;
+	pkt.reth_len = (uint32_t)(f->pmtu ? min_u64(pkt.reth_len - skip, most) : pkt.reth_len);
+	return roce_build(buf, LAN_PKT_MAX, &pkt, NULL, 0);
+}
+
+bool near_again_frame(struct proxy *p, struct near_flow *f, uint8_t *buf, struct wan_read_again *r)
+{
+	for (struct dnode *n = f->ops.next; f->agains_due && n != &f->ops; n = n->next) {
+		struct rd_op *op = dlist_entry(n, struct rd_op, node);
+
+		if (!op->again_due)
+			continue;
+		near_again_end(f, op);
+		*r = (struct wan_read_again){.flow = near_wire_id(p, f),
+		                             .inc = f->inc,
+		                             .pos = op->again_from,
+		                             .psns = (uint32_t)(op->again_upto - op->again_from),
+		                             .packet_len = (uint16_t)request(p, f, op, buf),
+		                             .packet = buf};
+		if (r->packet_len)
+			return true;
+	}
+	f->agains_due = 0;
+	return false;
+}
+
+void near_again_lost(struct proxy *p, struct near_flow *f)
+{
+	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
+		struct rd_op *op = dlist_entry(n, struct rd_op, node);
+
+		if (op->next < op->again_from || op->next >= op->again_upto || !missing(p, f, op))
+			continue;
+		op->again_heard_ns = p->now_ns;
+		ask(f, op);
+	}
+	near_wan_kick(p, f);
+}

@@ -369,6 +369,7 @@ static void reads__what_is_not_here_any_more_is_read_again(void **state)
 	const struct core_pkt *k;
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
+	core_long_life(c);
 	read_three(c, 2, 2);
 	read_three(c, 5, 3);
 	core_wait(c, 1100 * CORE_MS);

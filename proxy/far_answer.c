@@ -121,6 +121,18 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	barrier_progress(p, f);
 }
 
+/* A portion of what was acknowledged, so that there is work left to settle what was looked through for READs. */
+static void settle_some(struct proxy *p, struct far_flow *f)
+{
+	uint64_t upto = min_u64(f->pos_ack_seen, f->pos_acked + CALL_WORK / 4), stop = far_stop_at_op(p, f, upto);
+
+	far_settle(p, f, stop);
+	if (stop == upto && upto < f->pos_ack_seen) {
+		f->settling = true;
+		far_work_later(p, f);
+	}
+}
+
 void far_work(struct proxy *p, struct far_flow *f)
 {
 	bool settling = f->settling;
@@ -135,7 +147,7 @@ void far_work(struct proxy *p, struct far_flow *f)
 	if (f->open)
 		far_advance_rx(p, f);
 	if (settling && f->pos_ack_seen > f->pos_acked)
-		far_settle(p, f, far_stop_at_op(p, f, f->pos_ack_seen));
+		settle_some(p, f);
 	far_kick(p, f);
 }
 

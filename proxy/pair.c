@@ -268,13 +268,26 @@ static void asked_add(const struct proxy *p, struct hostpair *hp, const struct p
 		asked_widen(&hp->asked_of[PAIR_ASKED_MAX - 1], a);
 }
 
+/* Behind all PSNs that the flow may be answered about. A READ whose length in PSNs is not known is the last that was
+ * sent, and has at most so many as with the smallest PMTU. */
+static uint64_t asked_end(struct proxy *p, const struct far_flow *f)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx_max - 1);
+	struct roce_pkt pkt;
+
+	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->psns != 0 ||
+	    roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt) != DROP_NONE)
+		return f->pos_tx_max;
+	return f->pos_tx_max - 1 + roce_read_psns(pkt.reth_len, 256);
+}
+
 /* The flow's turn ends without a pair. */
-static void asked_in_vain(const struct proxy *p, struct hostpair *hp, const struct far_flow *f)
+static void asked_in_vain(struct proxy *p, struct hostpair *hp, const struct far_flow *f)
 {
 	struct pair_asked a = {.flow = f->idx,
 	                       .qpn = NONE,
 	                       .psn = pos_psn(f->pos_acked),
-	                       .span = (uint32_t)min_u64(f->pos_tx_max - f->pos_acked, PSN_HALF),
+	                       .span = (uint32_t)min_u64(asked_end(p, f) - f->pos_acked, PSN_HALF),
 	                       .n = (uint32_t)min_u64(asked_lately(p, f), ASKED_MAX),
 	                       .at_ns = p->now_ns,
 	                       .ahead = f->resumed};
@@ -369,7 +382,7 @@ static void begin_turn(struct hostpair *hp, struct far_flow *f)
 	f->probing = true;
 }
 
-static void end_turn(const struct proxy *p, struct hostpair *hp, struct far_flow *f)
+static void end_turn(struct proxy *p, struct hostpair *hp, struct far_flow *f)
 {
 	if (f->probes && f->pairing == PAIR_LEARNING)
 		asked_in_vain(p, hp, f);

@@ -305,6 +305,7 @@ struct far_flow {
 	uint64_t pos_tx;       /* next to be sent to it */
 	uint64_t pos_tx_max;   /* highest ever sent + 1: what may be ACKed */
 	bool resumed;          /* an earlier life of this edge may have delivered more: the responder may be ahead */
+	bool doubted;          /* so may the life before of the queue pair, and the near edge knows how far */
 	uint64_t pos_ahead;    /* it names this place, though not that far was sent, when asked again and again; 0: none */
 	uint64_t pos_rx;       /* all before has come over the WAN */
 	uint64_t pos_rx_max;   /* highest that has come + 1 */

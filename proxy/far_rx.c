@@ -159,6 +159,7 @@ static bool open_first(struct proxy *p, struct far_flow *f, const struct wan_flo
 	}
 	f->open = true;
 	f->resumed = o->flags & WOF_RESUMED;
+	f->doubted = o->flags & WOF_DOUBTED;
 	far_orphan_first(p, f);
 	if (o->flags & WOF_PAIRED) {
 		f->pairing = PAIR_CONFIRMED;

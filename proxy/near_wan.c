@@ -250,9 +250,18 @@ static uint32_t msn_offset_of(const struct proxy *p, const struct near_flow *f, 
 	uint32_t at = r->at_pos == f->pos_base ? 0 : near_msn_at(p, f, r->at_pos); /* in front of its first READ, too */
 	uint32_t said = (r->msn - at) & ROCE_PSN_MASK;
 
+	if (r->at_pos > f->pos_max)
+		return f->msn_hint;
 	if (f->doubted && ((said - f->msn_hint) & ROCE_PSN_MASK) < f->msn_hint_span)
 		return f->msn_hint;
 	return said;
+}
+
+/* The responder is where the life before ended, of which the host repeats only a part: what it lacks is a READ's answer,
+ * say, and it may ask for no more before that. */
+static bool ends_as_before(const struct near_flow *f, const struct wan_flow_pair *r)
+{
+	return f->doubted && f->msn_hint_span && ((f->msn_hint + f->msn_hint_span - 1) & ROCE_PSN_MASK) == r->msn;
 }
 
 /* The first news of a pair. False: the position that it speaks of is none of the flow's; or the flow is gone. */
@@ -269,7 +278,8 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	}
 	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))
 		begin_lower(p, f, r->pos_base);
-	if (r->at_pos > f->pos_max || (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))
+	if ((r->at_pos > f->pos_max && !ends_as_before(f, r)) ||
+	    (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))
 		return false;
 	f->requester_qpn = r->requester_qpn;
 	memcpy(f->template, r->template, r->template_len);
@@ -423,6 +433,8 @@ void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wa
 		o->flags |= WOF_FAR_MODE;
 	if (f->sent_before)
 		o->flags |= WOF_RESUMED;
+	if (f->doubted)
+		o->flags |= WOF_DOUBTED;
 }
 
 void near_session_start(struct proxy *p, struct near_flow *f)

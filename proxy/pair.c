@@ -717,7 +717,8 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	}
 	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* without AETH it does not say how many messages were counted */
-	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !is_ahead_within(f, pkt)) {
+	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !is_ahead_within(f, pkt) &&
+	    !(f->doubted && is_ahead(f, pkt))) {
 		if (is_ahead(f, pkt))
 			send_all(p, f, pkt);
 		return NULL;

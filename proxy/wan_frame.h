@@ -87,7 +87,7 @@ enum wan_open_flags {
 	WOF_BASE_FIXED = 1,
 	WOF_PAIRED = 2,
 	WOF_HOST_MODE = 4,
-	WOF_FRESH_MSN = 8,
+	WOF_DOUBTED = 8, /* it may begin anywhere in what the responder has: the near edge knows how much it counts there */
 	WOF_FAR_MODE = 16,
 	WOF_RESUMED = 32, /* some of it crossed in an earlier session: the far edge may have delivered it */
 };

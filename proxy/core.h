@@ -164,12 +164,14 @@ struct near_flow {
 	uint64_t alive_ns;  /* when the last packet came that can only have been of this life */
 	bool doubted;       /* began with what may be a repetition: the life before stands until the responder answers */
 	bool begins_inside; /* pos_base is within a READ, of which the responder counted the beginning */
+	uint32_t inside_psn, inside_n; /* doubted: there are such places, n from that PSN (24 bits) on */
 	uint32_t psn_origin; /* 24 bits: where the queue pair's lives begin, as far as is known */
 	uint64_t acked_ns;   /* when pos_acked moved last */
 	bool replaces;       /* the far edge is to forget this flow first: the life before */
 	uint32_t replaced_flow, replaced_inc;
-	uint32_t msn_hint, msn_hint_span; /* doubted: msn_offset if it is the life before, and how many messages that one
-	                                     had from pos_base on, plus 1; span 0: not known */
+	uint64_t msn_hint_pos; /* doubted: if it is the life before, the responder's MSN was msn_hint at this place, ... */
+	uint32_t msn_hint, msn_hint_span; /* ... and so many messages minus 1 followed; span 0: not known */
+	bool pair_wanted;                 /* the far edge is to tell the pair again when more of the flow is here */
 
 	/* gaps */
 	uint64_t pos_last_rx;  /* of the packet before: a lower one begins a new round of the host */

@@ -197,6 +197,8 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 	}
 	if (o->pmtu && !f->pmtu)
 		learn_pmtu(p, f, o->pmtu);
+	if (f->pairing != PAIR_LEARNING && f->template_len && !(o->flags & WOF_PAIRED))
+		f->pair_due = true;
 	far_advance_rx(p, f);
 	far_store(p, f);
 	far_report(p, f, false);

@@ -30,7 +30,7 @@ void near_set_base(struct near_flow *f, uint64_t pos)
 	f->pos_base = f->pos_next = f->pos_acked = f->pos_far = f->pos_reported = f->pos_settled = f->pos_wan = pos;
 	f->pos_freed = f->pos_free_to = pos;
 	f->msn_next = f->msn_settled = f->msn_acked = 0;
-	f->msn_hint_span = 0;
+	f->begins_inside = ((pos_psn(pos) - f->inside_psn) & ROCE_PSN_MASK) < f->inside_n;
 	f->template_len = f->doubted ? 0 : f->template_len; /* what it would say was counted from another place */
 	f->op_known = false;
 	if (f->pos_max < pos)
@@ -179,6 +179,7 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
 /* If it is the same life, this is the requester, and so much the responder has counted before psn. */
 struct before {
 	bool known, inside; /* inside: psn is within a READ */
+	uint32_t inside_psn, inside_n;
 	uint32_t msn, after; /* as on the wire; messages that followed */
 	uint32_t requester_qpn, origin;
 	uint8_t rnr_retry, template_len, template[TEMPLATE_MAX];
@@ -187,8 +188,10 @@ struct before {
 static void note_before(struct proxy *p, const struct near_flow *old, uint32_t psn, struct before *b)
 {
 	uint64_t pos = pos_near(old->pos_next, psn);
-	const struct rd_op *op = near_op_at(old, pos);
+	const struct rd_op *op = near_op_at(old, pos), *read = op ? op : near_op_at(old, pos - 1);
 
+	b->inside_psn = read ? pos_psn(read->pos + 1) : 0;
+	b->inside_n = read && read->opcode == RC_READ_REQUEST && read->psns ? read->psns - 1 : 0;
 	b->known = near_fp_messages_from(p, old, pos, &b->after) && old->msn_known;
 	b->inside = op && op->pos < pos;
 	b->msn = old->msn_offset + old->msn_next - b->after;
@@ -205,14 +208,18 @@ static void take_over(struct near_flow *f, const struct before *b)
 {
 	f->psn_origin = b->origin;
 	f->begins_inside = b->inside;
+	f->inside_psn = b->inside_psn; /* it may begin lower than is known yet */
+	f->inside_n = b->inside_n;
 	f->rnr_retry = b->rnr_retry;
 	f->requester_qpn = b->requester_qpn;
 	f->template_len = b->template_len;
 	memcpy(f->template, b->template, b->template_len);
 	if (!b->known)
 		return;
-	f->msn_offset = f->msn_hint = (b->msn - b->inside) & ROCE_PSN_MASK; /* a READ is counted at its start */
-	f->msn_hint_span = b->after + b->inside + 1;
+	f->msn_offset = (b->msn - b->inside) & ROCE_PSN_MASK; /* a READ is counted at its start */
+	f->msn_hint = b->msn & ROCE_PSN_MASK;
+	f->msn_hint_pos = f->pos_base;
+	f->msn_hint_span = b->after + 1;
 }
 
 struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)

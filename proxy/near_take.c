@@ -312,6 +312,10 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	near_in_order(p, f, slot);
 	learn_pmtu_from_request(p, f, pkt);
 	near_absorb_held(p, f);
+	if (f->pair_wanted) {
+		f->pair_wanted = false;
+		f->open_due = true;
+	}
 	if (FAULT(FAULT_DROP_SLOT) && !own && pos % 61 == 0 && f->pos_next > pos + 1)
 		slot_release(p, slot);
 	near_wan_kick(p, f);

@@ -242,19 +242,13 @@ static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
 	near_speak(p, f, DUE_NAK);
 }
 
-/* By how much the responder counts more messages than are known here. To a repeated READ some say how many they have
- * executed by now, not by then: what the life before knew is right unless it is another life, and then that began with
- * the same count. */
-static uint32_t msn_offset_of(const struct proxy *p, const struct near_flow *f, const struct wan_flow_pair *r)
+/* What the life before says of the place where this one came in. False: nothing, or not all before it is here yet. */
+static bool hinted_offset(const struct proxy *p, const struct near_flow *f, uint32_t *offset)
 {
-	uint32_t at = r->at_pos == f->pos_base ? 0 : near_msn_at(p, f, r->at_pos); /* in front of its first READ, too */
-	uint32_t said = (r->msn - at) & ROCE_PSN_MASK;
-
-	if (r->at_pos > f->pos_max)
-		return f->msn_hint;
-	if (f->doubted && ((said - f->msn_hint) & ROCE_PSN_MASK) < f->msn_hint_span)
-		return f->msn_hint;
-	return said;
+	if (!f->doubted || !f->msn_hint_span || f->msn_hint_pos > f->pos_next)
+		return false;
+	*offset = (f->msn_hint - near_msn_at(p, f, f->msn_hint_pos)) & ROCE_PSN_MASK;
+	return true;
 }
 
 /* The responder is where the life before ended, of which the host repeats only a part: what it lacks is a READ's answer,
@@ -264,10 +258,30 @@ static bool ends_as_before(const struct near_flow *f, const struct wan_flow_pair
 	return f->doubted && f->msn_hint_span && ((f->msn_hint + f->msn_hint_span - 1) & ROCE_PSN_MASK) == r->msn;
 }
 
+/* By how much the responder counts more messages than are known here. To a repeated READ some say how many they have
+ * executed by now, not by then: what the life before knew is right unless it is another life, and then that began with
+ * the same count. False: there is no telling yet. */
+static bool msn_offset_of(const struct proxy *p, const struct near_flow *f, const struct wan_flow_pair *r,
+                          uint32_t *offset)
+{
+	uint32_t at, said, hinted = 0;
+	bool hint = hinted_offset(p, f, &hinted);
+
+	if (r->at_pos > f->pos_next && f->doubted) {
+		*offset = hinted;
+		return hint && ends_as_before(f, r);
+	}
+	at = r->at_pos == f->pos_base ? 0 : near_msn_at(p, f, r->at_pos); /* in front of its first READ, too */
+	said = (r->msn - at) & ROCE_PSN_MASK;
+	*offset = hint && ((said - hinted) & ROCE_PSN_MASK) < f->msn_hint_span ? hinted : said;
+	return true;
+}
+
 /* The first news of a pair. False: the position that it speaks of is none of the flow's; or the flow is gone. */
 static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
 	bool lower = r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH;
+	uint32_t offset;
 
 	/* The host has gone back since, to before what the responder was sent first and has taken: it had all of that
 	 * from nobody known here. The far edge takes it no more for this life. Nothing was ACKed: the host begins
@@ -278,8 +292,10 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	}
 	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))
 		begin_lower(p, f, r->pos_base);
-	if ((r->at_pos > f->pos_max && !ends_as_before(f, r)) ||
-	    (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))
+	if ((r->at_pos > f->pos_max && !f->doubted) || (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))
+		return false;
+	f->pair_wanted = !msn_offset_of(p, f, r, &offset);
+	if (f->pair_wanted)
 		return false;
 	f->requester_qpn = r->requester_qpn;
 	memcpy(f->template, r->template, r->template_len);
@@ -289,7 +305,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	near_unpaired_over(p, f, PAIR_PROVISIONAL);
 	near_requester_enter(p, f);
 	near_store(p, f);
-	f->msn_offset = msn_offset_of(p, f, r);
+	f->msn_offset = offset;
 	f->doubted = f->replaces = false;
 	count(p, CTR_PAIRED_PROBE, 1);
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);

@@ -124,6 +124,7 @@ struct near_flow {
 	uint16_t pmtu;           /* bytes of payload, 0: not known yet */
 	bool base_fixed;         /* the responder expects pos_base first: no packet below it belongs here */
 	uint32_t fp_count;       /* messages ever noted in the fingerprint ring */
+	bool fp_before;          /* it remembers some of the life before, below pos_base: perhaps it is the same */
 	bool failing;            /* it refused, and what was executed before that is still to be answered */
 	struct timer fail_timer; /* of that, and of telling the host (tell) */
 	uint64_t fail_pos;       /* failed: where the NAK goes */

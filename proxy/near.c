@@ -165,8 +165,11 @@ static void close_older_if_kept(struct proxy *p, struct near_flow *f)
 
 struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
 {
-	struct near_flow *f = succeed(p, old, psn, vlan_tci);
+	struct near_flow *f;
 
+	if (old->doubted) /* whatever comes instead may be of the life before as well */
+		return near_succeed_in_doubt(p, old, psn, vlan_tci, false);
+	f = succeed(p, old, psn, vlan_tci);
 	if (!f)
 		return NULL;
 	count(p, CTR_INCARNATIONS, 1);
@@ -180,21 +183,27 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
 struct before {
 	bool known, inside; /* inside: psn is within a READ */
 	uint32_t inside_psn, inside_n;
-	uint32_t msn, after; /* as on the wire; messages that followed */
+	uint64_t pos;
+	struct fp_memory memory; /* of what was before psn: the host may go back further */
+	uint32_t msn, after;     /* as on the wire; messages that followed */
 	uint32_t requester_qpn, origin;
 	uint8_t rnr_retry, template_len, template[TEMPLATE_MAX];
 };
 
-static void note_before(struct proxy *p, const struct near_flow *old, uint32_t psn, struct before *b)
+static void note_before(struct proxy *p, const struct near_flow *old, uint32_t psn, bool rest, struct before *b)
 {
 	uint64_t pos = pos_near(old->pos_next, psn);
 	const struct rd_op *op = near_op_at(old, pos), *read = op ? op : near_op_at(old, pos - 1);
+	uint32_t offset = old->msn_offset;
 
+	b->pos = pos;
+	near_fp_save(p, old, pos, &b->memory);
 	b->inside_psn = read ? pos_psn(read->pos + 1) : 0;
 	b->inside_n = read && read->opcode == RC_READ_REQUEST && read->psns ? read->psns - 1 : 0;
-	b->known = near_fp_messages_from(p, old, pos, &b->after) && old->msn_known;
-	b->inside = op && op->pos < pos;
-	b->msn = old->msn_offset + old->msn_next - b->after;
+	b->known = (old->msn_known || near_hinted_offset(p, old, &offset)) &&
+	           near_fp_messages_from(p, old, pos, &b->after);
+	b->inside = op ? op->pos < pos : rest;
+	b->msn = offset + old->msn_next - b->after;
 	b->requester_qpn = old->requester_qpn;
 	b->origin = old->psn_origin;
 	b->rnr_retry = old->rnr_retry;
@@ -204,8 +213,9 @@ static void note_before(struct proxy *p, const struct near_flow *old, uint32_t p
 
 /* Its host may be held off in the name of the responder, while that is asked: an RNR NAK at the first PSN of all
  * acknowledges nothing, whosoever it is. */
-static void take_over(struct near_flow *f, const struct before *b)
+static void take_over(struct proxy *p, struct near_flow *f, const struct before *b)
 {
+	near_fp_restore(p, f, &b->memory, (uint32_t)(f->pos_base - b->pos));
 	f->psn_origin = b->origin;
 	f->begins_inside = b->inside;
 	f->inside_psn = b->inside_psn; /* it may begin lower than is known yet */
@@ -222,18 +232,19 @@ static void take_over(struct near_flow *f, const struct before *b)
 	f->msn_hint_span = b->after + 1;
 }
 
-struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
+struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci,
+                                        bool rest)
 {
 	struct near_flow *f;
 	struct before b;
 
-	note_before(p, old, psn, &b);
+	note_before(p, old, psn, rest, &b);
 	f = succeed(p, old, psn, vlan_tci);
 	if (!f)
 		return NULL;
 	f->doubted = true;
 	f->sent_before = true; /* the responder may be ahead of it */
-	take_over(f, &b);
+	take_over(p, f, &b);
 	count(p, CTR_DOUBTS, 1);
 	near_store(p, f);
 	proxy_event_push(p, EV_FLOW_DOUBTED, f, NULL, f->pos_base, 0);
@@ -288,8 +299,8 @@ static uint64_t drain_look_ns(const struct proxy *p)
 	return DRAIN_LOOK_NS + 2 * proxy_rtt_ns(p);
 }
 
-/* The far edge was heard within what an answer to a question takes. If not it is asked, and the line is silent if it was
- * asked already. */
+/* The far edge was heard within what an answer to a question takes. If not it is asked, and the line is silent if it
+ * was asked already. */
 static bool line_is_heard(struct proxy *p, struct near_flow *f)
 {
 	struct lane *l = lane_of(p, f->lane);

@@ -16,7 +16,7 @@
 
 #include <isa-l/crc.h>
 
-#define MESSAGES (FP_RING / 2) /* entries of two words: low half of the position, fingerprint */
+#define MESSAGES  (FP_RING / 2) /* entries of two words: low half of the position, fingerprint */
 #define FP_COUNTS 2u /* a bit of the second word that is no fingerprint: the MSN counts one more behind this packet */
 
 static uint32_t *entry(struct proxy *p, const struct near_flow *f, uint32_t i)
@@ -36,6 +36,47 @@ void near_fp_reset(struct proxy *p, struct near_flow *f)
 {
 	memset(arena_fingerprints(p->arena, f->idx), 0, FP_RING * sizeof(uint32_t));
 	f->fp_count = 0;
+	f->fp_before = false;
+}
+
+/* By how many positions the entry lies before pos; more than half of all 32 bits: behind it. */
+static uint32_t entry_before(struct proxy *p, const struct near_flow *f, uint32_t i, uint64_t pos)
+{
+	return (uint32_t)pos - entry(p, f, i)[0];
+}
+
+static bool is_before(uint32_t distance)
+{
+	return distance - 1 < (1u << 31) - 1;
+}
+
+void near_fp_save(struct proxy *p, const struct near_flow *f, uint64_t before, struct fp_memory *m)
+{
+	uint32_t lo = f->fp_count > MESSAGES ? f->fp_count - MESSAGES : 0, hi = f->fp_count;
+
+	while (hi > lo && !is_before(entry_before(p, f, hi - 1, before)))
+		hi--;
+	m->n = hi - lo < MESSAGES / 2 ? hi - lo : MESSAGES / 2;
+	for (uint32_t i = 0; i < m->n; i++)
+		memcpy(m->words + 2 * i, entry(p, f, hi - m->n + i), 2 * sizeof(uint32_t));
+}
+
+void near_fp_restore(struct proxy *p, struct near_flow *f, const struct fp_memory *m, uint32_t shift)
+{
+	for (uint32_t i = 0; i < m->n; i++) {
+		uint32_t *e = entry(p, f, i);
+
+		e[0] = m->words[2 * i] + shift;
+		e[1] = m->words[2 * i + 1];
+	}
+	f->fp_count = m->n;
+	f->fp_before = m->n > 0;
+}
+
+void near_fp_trim(struct proxy *p, struct near_flow *f, uint64_t from)
+{
+	while (f->fp_count && !is_before(entry_before(p, f, f->fp_count - 1, from)))
+		memset(entry(p, f, --f->fp_count), 0, 2 * sizeof(uint32_t));
 }
 
 void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h)
@@ -68,6 +109,13 @@ static const uint32_t *message_at(struct proxy *p, const struct near_flow *f, ui
 	return entry(p, f, lo - 1);
 }
 
+bool near_fp_has(struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	const uint32_t *e = message_at(p, f, pos);
+
+	return e && e[0] == (uint32_t)pos;
+}
+
 /* The packet in front of pos_next is not the last one of its message. */
 static bool in_message(const struct near_flow *f)
 {
@@ -82,7 +130,7 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 
 	if (slot != SLOT_NONE)
 		return arena_hdr(p->arena, slot)->fp == fp ? FP_SAME : FP_STRANGE;
-	e = pos >= f->pos_base ? message_at(p, f, pos) : NULL;
+	e = pos >= f->pos_base || f->fp_before ? message_at(p, f, pos) : NULL;
 	if (FAULT(FAULT_STALE_INCARNATION) || (e && !starts_message && FAULT(FAULT_MIDDLE_BELIEVED)))
 		return FP_SAME;
 	if (e && e[0] == (uint32_t)pos && (e[1] & ~FP_COUNTS) == fp)
@@ -99,7 +147,7 @@ bool near_fp_messages_from(struct proxy *p, const struct near_flow *f, uint64_t 
 	*n = 0;
 	while (i > 0 && f->fp_count - i < MESSAGES && (uint32_t)f->pos_next - entry(p, f, i - 1)[0] <= back)
 		*n += (entry(p, f, --i)[1] & FP_COUNTS) != 0;
-	return pos >= f->pos_base && f->fp_count - i < MESSAGES;
+	return (pos >= f->pos_base || (f->fp_before && i > 0)) && f->fp_count - i < MESSAGES;
 }
 
 void near_fp_recover(struct proxy *p, struct near_flow *f)

@@ -59,8 +59,10 @@ struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_
 /* The host reset its QP: the flow that is there drains, a new one, which begins at psn (24 bits), takes its place for
  * what comes now. NULL: table full. */
 struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci);
-/* The same, but perhaps the host only repeats what it sent from psn on: the responder will tell. NULL: table full. */
-struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci);
+/* The same, but perhaps the host only repeats what it sent from psn on: the responder will tell. rest:
+ * psn asks for the rest of a READ. NULL: table full. */
+struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci,
+                                        bool rest);
 /* True if the responder has all that was ACKed to the host, or has refused it. */
 static inline bool near_kept_its_word(const struct near_flow *f)
 {
@@ -248,6 +250,8 @@ void near_tell_on_timer(struct proxy *p, struct near_flow *f);
 
 /* --- promises: near_ceiling.c, near_wan.c, near_rebuild.c --- */
 
+/* msn_offset of a life in doubt, if it is the life before. False: nothing is known, or not all of it is here yet. */
+bool near_hinted_offset(const struct proxy *p, const struct near_flow *f, uint32_t *offset);
 /* Frees what the responder has, up to the first open operation. */
 void near_settle(struct proxy *p, struct near_flow *f);
 /* Writes the flow's descriptor. Before what it promises is said; before a slot is freed that it makes superfluous. */

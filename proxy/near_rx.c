@@ -39,8 +39,7 @@ void near_nak_gap(struct proxy *p, struct near_flow *f)
  * READ whose length in PSNs is not known yet there is no gap, and no host would have a reason to. */
 static bool may_be_held(const struct near_flow *f, const struct roce_pkt *pkt)
 {
-	return pkt->class == ROCE_RC_REQUEST &&
-	       (f->psns_unknown || !(roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE));
+	return pkt->class == ROCE_RC_REQUEST && (f->psns_unknown || !(roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE));
 }
 
 static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
@@ -91,7 +90,7 @@ static enum proxy_drop rx_below(struct proxy *p, struct near_flow *f, const uint
 	if (had)
 		f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base); /* all single PSNs: see below */
 	near_set_base(f, pos);
-	near_fp_reset(p, f);
+	near_fp_trim(p, f, pos);
 	count(p, CTR_BEGAN_LOWER, 1);
 	f->pos_last_rx = pos;
 	f->open_due = true;
@@ -180,11 +179,17 @@ static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const ui
 	return near_take_next(p, next, l3, pkt, vlan_tci, fp);
 }
 
+/* A READ that begins where none did: the rest of one, of which the host has the beginning. */
+static bool asks_for_rest(struct proxy *p, const struct near_flow *f, const struct roce_pkt *pkt)
+{
+	return pkt->opcode == RC_READ_REQUEST && !near_fp_has(p, f, pos_near(f->pos_next, pkt->psn));
+}
+
 /* Perhaps the host repeats this, perhaps a new life of its QP begins with it: the responder knows, and gets it. */
 static enum proxy_drop in_doubt(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci, uint32_t fp)
 {
-	struct near_flow *next = near_succeed_in_doubt(p, f, pkt->psn, vlan_tci);
+	struct near_flow *next = near_succeed_in_doubt(p, f, pkt->psn, vlan_tci, asks_for_rest(p, f, pkt));
 
 	return next ? near_take_next(p, next, l3, pkt, vlan_tci, fp) : no_place(p);
 }
@@ -208,7 +213,7 @@ static bool answers_again(struct proxy *p, struct near_flow *f, const struct roc
 {
 	bool op = near_op_at(f, pos) != NULL, sure = near_surely_again(p, f, pos);
 
-	*doubt = op ? !sure : near_fp_check(p, f, pos, fp, true) == FP_SAME;
+	*doubt = op ? !sure : near_fp_check(p, f, pos, fp, true) == FP_SAME || (f->fp_before && pos < f->pos_base);
 	if (!op || !sure || !near_op_again(p, f, pkt, pos, fp))
 		return false;
 	f->alive_ns = p->now_ns;

@@ -16,11 +16,12 @@
  * expected one, ends the suspicion, and so do SUSPECT_ROUNDS without the stranger. Two cases need no second witness: a
  * stranger after a long silence, and one further back than a host's window reaches.
  *
- * A packet that is the same as the one that was there need not be a repetition: programs begin their lives with the same
- * words, at the same PSN, and numbers of queue pairs come again. An ACK out of memory would then be a lie. It can only be
- * a repetition if it was never ACKed; if the host was heard, or ACKed, so shortly before that no queue pair can have been
- * reset since; or if it lies far from where lives of this queue pair begin, and within the time in which hosts repeat.
- * Else nobody but the responder can tell, and the packet crosses as the beginning of a life (near_succeed_in_doubt()).
+ * A packet that is the same as the one that was there need not be a repetition: programs begin their lives with the
+ * same words, at the same PSN, and numbers of queue pairs come again. An ACK out of memory would then be a lie. It can
+ * only be a repetition if it was never ACKed; if the host was heard, or ACKed, so shortly before that no queue pair can
+ * have been reset since; or if it lies far from where lives of this queue pair begin, and within the time in which
+ * hosts repeat. Else nobody but the responder can tell, and the packet crosses as the beginning of a life
+ * (near_succeed_in_doubt()).
  *
  * Ahead of pos_next it is the same in the other direction. A live QP always comes back to pos_next, as nothing beyond
  * it was ever ACKed. Rounds that begin with one and the same packet ahead of it are a new life (AHEAD_ROUNDS, as the
@@ -31,10 +32,10 @@
 
 #define REBIRTH_MIN_NS LAN_ANSWER_NS  /* no queue pair is reset, agreed upon and used again sooner */
 #define RETRY_MAX_NS   10000000000ull /* no host repeats later: rdma_cm picks 2.1 s, which may stretch fourfold */
-#define ROUND_NS       1000000ull    /* no host repeats on its own account sooner */
-#define ROUND_MAX_NS   20000000ull   /* what it sends so long after the beginning of a round need not be of it */
-#define SILENCE_NS     1000000000ull /* a host with something outstanding repeats sooner */
-#define WINDOW_REACH   512           /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
+#define ROUND_NS       1000000ull     /* no host repeats on its own account sooner */
+#define ROUND_MAX_NS   20000000ull    /* what it sends so long after the beginning of a round need not be of it */
+#define SILENCE_NS     1000000000ull  /* a host with something outstanding repeats sooner */
+#define WINDOW_REACH   512 /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
 #define SUSPECT_ROUNDS 3
 #define AHEAD_ROUNDS   3
 

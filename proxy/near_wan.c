@@ -236,14 +236,13 @@ static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base);
 	near_set_base(f, pos);
-	near_fp_reset(p, f);
+	near_fp_trim(p, f, pos);
 	f->open_due = true;
 	count(p, CTR_BEGAN_LOWER, 1);
 	near_speak(p, f, DUE_NAK);
 }
 
-/* What the life before says of the place where this one came in. False: nothing, or not all before it is here yet. */
-static bool hinted_offset(const struct proxy *p, const struct near_flow *f, uint32_t *offset)
+bool near_hinted_offset(const struct proxy *p, const struct near_flow *f, uint32_t *offset)
 {
 	if (!f->doubted || !f->msn_hint_span || f->msn_hint_pos > f->pos_next)
 		return false;
@@ -251,8 +250,8 @@ static bool hinted_offset(const struct proxy *p, const struct near_flow *f, uint
 	return true;
 }
 
-/* The responder is where the life before ended, of which the host repeats only a part: what it lacks is a READ's answer,
- * say, and it may ask for no more before that. */
+/* The responder is where the life before ended, of which the host repeats only a part: what it lacks is a READ's
+ * answer, say, and it may ask for no more before that. */
 static bool ends_as_before(const struct near_flow *f, const struct wan_flow_pair *r)
 {
 	return f->doubted && f->msn_hint_span && ((f->msn_hint + f->msn_hint_span - 1) & ROCE_PSN_MASK) == r->msn;
@@ -265,7 +264,7 @@ static bool msn_offset_of(const struct proxy *p, const struct near_flow *f, cons
                           uint32_t *offset)
 {
 	uint32_t at, said, hinted = 0;
-	bool hint = hinted_offset(p, f, &hinted);
+	bool hint = near_hinted_offset(p, f, &hinted);
 
 	if (r->at_pos > f->pos_next && f->doubted) {
 		*offset = hinted;
@@ -287,7 +286,8 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	 * from nobody known here. The far edge takes it no more for this life. Nothing was ACKed: the host begins
 	 * another one. */
 	if (r->pos_base > f->pos_base) {
-		near_close(p, f);
+		if (!f->doubted || !near_succeed_in_doubt(p, f, pos_psn(f->pos_base), f->vlan_tci, f->begins_inside))
+			near_close(p, f);
 		return false;
 	}
 	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))

@@ -162,7 +162,8 @@ struct near_flow {
 	uint8_t op_last;
 	struct near_stranger stranger;
 	uint64_t silent_ns; /* how long its host said nothing before the last packet */
-	uint64_t alive_ns;  /* when the last packet came that can only have been of this life */
+	uint64_t alive_ns;  /* when the last packet came that can only have been of this life, ... */
+	uint64_t alive_pos; /* ... and its place: what the host sends behind it goes on with the same round */
 	bool doubted;       /* began with what may be a repetition: the life before stands until the responder answers */
 	bool begins_inside; /* pos_base is within a READ, of which the responder counted the beginning */
 	uint32_t inside_psn, inside_n; /* doubted: there are such places, n from that PSN (24 bits) on */

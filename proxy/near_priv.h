@@ -97,6 +97,12 @@ enum near_life {
 /* The packet at pos, below pos_next, is what was there before, or looks like it. True if it can only be a repetition,
  * and may be answered from memory; false: a new life may begin with the same words, and the responder must decide. */
 bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_t pos);
+/* The packet at pos can only be of the life that is known. */
+static inline void near_alive(const struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	f->alive_ns = p->now_ns;
+	f->alive_pos = pos;
+}
 /* A stranger came: deaf and silent from here until it is known what it is. */
 void near_stranger_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
 /* A packet at a place below pos_next that held another one. */

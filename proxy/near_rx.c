@@ -202,7 +202,7 @@ static enum proxy_drop rx_same(struct proxy *p, struct near_flow *f, const uint8
 		return in_doubt(p, f, l3, pkt, vlan_tci, fp);
 	answer_again(p, f, pos, pkt->ack_req);
 	f->pos_last_rx = pos;
-	f->alive_ns = p->now_ns;
+	near_alive(p, f, pos);
 	return drop(p, DROP_LAN_DUPLICATE);
 }
 
@@ -216,7 +216,7 @@ static bool answers_again(struct proxy *p, struct near_flow *f, const struct roc
 	*doubt = op ? !sure : near_fp_check(p, f, pos, fp, true) == FP_SAME || (f->fp_before && pos < f->pos_base);
 	if (!op || !sure || !near_op_again(p, f, pkt, pos, fp))
 		return false;
-	f->alive_ns = p->now_ns;
+	near_alive(p, f, pos);
 	return true;
 }
 

@@ -30,14 +30,15 @@
 
 #include "near_fp.h"
 
-#define REBIRTH_MIN_NS LAN_ANSWER_NS  /* no queue pair is reset, agreed upon and used again sooner */
-#define RETRY_MAX_NS   10000000000ull /* no host repeats later: rdma_cm picks 2.1 s, which may stretch fourfold */
-#define ROUND_NS       1000000ull     /* no host repeats on its own account sooner */
-#define ROUND_MAX_NS   20000000ull    /* what it sends so long after the beginning of a round need not be of it */
-#define SILENCE_NS     1000000000ull  /* a host with something outstanding repeats sooner */
-#define WINDOW_REACH   512 /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
-#define SUSPECT_ROUNDS 3
-#define AHEAD_ROUNDS   3
+#define REBIRTH_MIN_NS   LAN_ANSWER_NS  /* no queue pair is reset, agreed upon and used again sooner */
+#define RETRY_MAX_NS     10000000000ull /* no host repeats later: rdma_cm picks 2.1 s, which may stretch fourfold */
+#define ROUND_NS         1000000ull     /* no host repeats on its own account sooner */
+#define ROUND_GOES_ON_NS 500000000ull   /* the rest of a round may wait so long in a queue, or for a processor */
+#define ROUND_MAX_NS     20000000ull    /* what it sends so long after the beginning of a round need not be of it */
+#define SILENCE_NS       1000000000ull  /* a host with something outstanding repeats sooner */
+#define WINDOW_REACH     512 /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
+#define SUSPECT_ROUNDS   3
+#define AHEAD_ROUNDS     3
 
 /* Within reach of where the queue pair's lives begin, on either side: the first packet that was seen may have been
  * overtaken by others, and a new life's first ones may be lost. */
@@ -52,6 +53,8 @@ bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_
 	if (pos >= f->pos_acked || f->failing || FAULT(FAULT_MEMORY_DECIDES))
 		return true;
 	if (p->now_ns < max_u64(f->alive_ns, f->acked_ns) + REBIRTH_MIN_NS)
+		return true;
+	if (pos > f->alive_pos && p->now_ns < f->alive_ns + ROUND_GOES_ON_NS)
 		return true;
 	return p->now_ns < f->alive_ns + RETRY_MAX_NS && !near_origin(f, pos);
 }

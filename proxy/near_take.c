@@ -305,7 +305,7 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 			near_op_unbegin(p, f, pos);
 		return hold_off(p, f, DROP_LAN_NO_ROOM);
 	}
-	f->alive_ns = p->now_ns;
+	near_alive(p, f, pos);
 	f->held_off = false;
 	f->gap_naked = 0;
 	f->psns_unknown = unknown;

@@ -30,7 +30,8 @@
 
 #include "near_fp.h"
 
-#define REBIRTH_MIN_NS   LAN_ANSWER_NS  /* no queue pair is reset, agreed upon and used again sooner */
+#define REBIRTH_MIN_NS                                                                                                 \
+	200000000ull /* hosts repeat sooner, and jobs are not started again; worker and host may be late */
 #define RETRY_MAX_NS     10000000000ull /* no host repeats later: rdma_cm picks 2.1 s, which may stretch fourfold */
 #define ROUND_NS         1000000ull     /* no host repeats on its own account sooner */
 #define ROUND_GOES_ON_NS 500000000ull   /* the rest of a round may wait so long in a queue, or for a processor */

@@ -2,11 +2,11 @@
 /* scenario_lives.c - programs that repeat themselves, on LANs that are no better than a WAN. Its own stream of random
  * numbers: other seeds stay what they are.
  *
- *   same words     queue pairs that begin again at PSN 0 after a millisecond to a minute, at one end or at both, and
- * say the same in each life; often every message of a life is the same, too. Nobody but the responder can tell a new
- * life from a repetition long messages  longer than the host's window, so that no end of one is outstanding when an ACK
- * gets lost bad LAN        loses, reorders and doubles; half of the time all that is asked for are READs, so that
- * nothing else stands behind a gap */
+ *   same words     queue pairs that begin again at PSN 0 after a quarter of a second to a minute, at one end or at
+ * both, and say the same in each life; often every message of a life is the same, too. Nobody but the responder can
+ * tell a new life from a repetition long messages  longer than the host's window, so that no end of one is outstanding
+ * when an ACK gets lost bad LAN        loses, reorders and doubles; half of the time all that is asked for are READs,
+ * so that nothing else stands behind a gap */
 #include "scenario_lives.h"
 
 #include "rng.h"
@@ -55,7 +55,7 @@ static const char *same_words(struct world_cfg *c, struct rng *r)
 		k->recur = (uint8_t)rng_range(r, 1, 3);
 		k->rounds = (uint32_t)rng_range(r, 2, 4);
 		k->psn_start[0] = k->psn_start[1] = 0;
-		k->gap_ns = rng_log_range(r, MSEC, rng_chance(r, 0.3) ? 60 * SEC : SEC);
+		k->gap_ns = rng_log_range(r, 250 * MSEC, rng_chance(r, 0.3) ? 60 * SEC : SEC); /* see REBIRTH_MIN_NS */
 		if (!c->lan_clean || c->ncrashes > 0)
 			k->pause_ns += LOST_ACK_NS;
 		for (int side = 0; side < 2; side++) {

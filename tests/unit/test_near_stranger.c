@@ -176,7 +176,7 @@ static void again__new_life_with_the_same_words(void **state)
 	static const enum ack_mode mode[] = {ACK_MODE_NEAR, ACK_MODE_HOST};
 
 	for (int i = 0; i < 2; i++) {
-		struct core *c = given_one_word(state, mode[i], i ? 60000 * CORE_MS : 2 * CORE_MS);
+		struct core *c = given_one_word(state, mode[i], i ? 60000 * CORE_MS : 300 * CORE_MS);
 
 		says_it_again(c);
 		/* The responder begins anew, and knows the requester by another number. */
@@ -196,7 +196,7 @@ static void again__new_life_with_the_same_words(void **state)
  * had, and the host goes on. */
 static void again__repetition_is_what_the_responder_says(void **state)
 {
-	struct core *c = given_one_word(state, ACK_MODE_NEAR, 70 * CORE_MS);
+	struct core *c = given_one_word(state, ACK_MODE_NEAR, 270 * CORE_MS);
 
 	says_it_again(c);
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_NONE);
@@ -265,7 +265,7 @@ static void again__inside_a_long_message(void **state)
 		core_expect_aeth(&c->a, 199, AETH_ACK_NO_CREDITS);
 	}
 	core_near(c)->psn_origin = 0; /* and where a life might begin so, the responder says it */
-	core_wait(c, 70 * CORE_MS);
+	core_wait(c, 270 * CORE_MS);
 	core_forget(&c->b);
 	assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 150), DROP_NONE);
 	assert_int_equal(core_pending(&c->a), 0);

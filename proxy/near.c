@@ -124,11 +124,7 @@ static void drain_before(struct proxy *p, struct near_flow *old, struct near_flo
 {
 	if (!old->newer)
 		idx_hash_del(&p->near_by_key, near_flow_hash(old), old->idx);
-	old->newer = f;
-	f->older = old;
-	f->replaces = true;
-	f->replaced_flow = near_wire_id(p, old);
-	f->replaced_inc = old->inc;
+	near_link_lives(p, old, f);
 	dlist_remove(&old->mouth_node);
 	timer_set(&p->timers, &old->drain, p->now_ns);
 }

@@ -155,12 +155,12 @@ void near_fp_recover(struct proxy *p, struct near_flow *f)
 	uint32_t best = UINT32_MAX, at = 0, used = 0;
 
 	for (uint32_t i = 0; i < MESSAGES; i++) {
-		uint32_t back = (uint32_t)f->pos_settled - entry(p, f, i)[0];
+		uint32_t back = entry_before(p, f, i, f->pos_settled);
 
 		if (!entry(p, f, i)[1])
 			continue;
 		used++;
-		if (back < 1u << 31 && back - 1 < best) { /* others are noted again from their slots */
+		if (is_before(back) && back - 1 < best) { /* others are noted again from their slots */
 			best = back - 1;
 			at = i + 1;
 		}

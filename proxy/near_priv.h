@@ -63,6 +63,15 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
  * psn asks for the rest of a READ. NULL: table full. */
 struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci,
                                         bool rest);
+/* f is the life after `older`, which drains, and which the far edge is to forget before it hears of f. */
+static inline void near_link_lives(const struct proxy *p, struct near_flow *older, struct near_flow *f)
+{
+	older->newer = f;
+	f->older = older;
+	f->replaces = true;
+	f->replaced_flow = near_wire_id(p, older);
+	f->replaced_inc = older->inc;
+}
 /* True if the responder has all that was ACKed to the host, or has refused it. */
 static inline bool near_kept_its_word(const struct near_flow *f)
 {

@@ -156,11 +156,7 @@ static void link_lives(struct proxy *p, struct near_flow *f)
 		idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
 	if (!other)
 		return;
-	older->newer = newer;
-	newer->older = older;
-	newer->replaces = true;
-	newer->replaced_flow = near_wire_id(p, older);
-	newer->replaced_inc = older->inc;
+	near_link_lives(p, older, newer);
 	timer_set(&p->timers, &older->drain, p->now_ns + DRAIN_STALL_NS);
 }
 

@@ -19,9 +19,9 @@
  * A packet that is the same as the one that was there need not be a repetition: programs begin their lives with the
  * same words, at the same PSN, and numbers of queue pairs come again. An ACK out of memory would then be a lie. It can
  * only be a repetition if it was never ACKed; if the host was heard, or ACKed, so shortly before that no queue pair can
- * have been reset since; or if it lies far from where lives of this queue pair begin, and within the time in which
- * hosts repeat. Else nobody but the responder can tell, and the packet crosses as the beginning of a life
- * (near_succeed_in_doubt()).
+ * have been reset since; if it goes on with the round that it was heard in; or if it lies far from where lives of this
+ * queue pair begin, and within the time in which hosts repeat. Else nobody but the responder can tell, and the packet
+ * crosses as the beginning of a life (near_succeed_in_doubt()).
  *
  * Ahead of pos_next it is the same in the other direction. A live QP always comes back to pos_next, as nothing beyond
  * it was ever ACKed. Rounds that begin with one and the same packet ahead of it are a new life (AHEAD_ROUNDS, as the
@@ -30,8 +30,7 @@
 
 #include "near_fp.h"
 
-#define REBIRTH_MIN_NS                                                                                                 \
-	200000000ull /* hosts repeat sooner, and jobs are not started again; worker and host may be late */
+#define REBIRTH_MIN_NS   200000000ull   /* no job is started again sooner, and hosts repeat sooner */
 #define RETRY_MAX_NS     10000000000ull /* no host repeats later: rdma_cm picks 2.1 s, which may stretch fourfold */
 #define ROUND_NS         1000000ull     /* no host repeats on its own account sooner */
 #define ROUND_GOES_ON_NS 500000000ull   /* the rest of a round may wait so long in a queue, or for a processor */

@@ -38,19 +38,9 @@ size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx)
 	f = dlist_entry(n, struct far_flow, cnp_node);
 	f->cnp_said_ns = p->now_ns;
 	count(p, CTR_CNPS_TX, 1);
-	pkt = (struct roce_pkt){
-	    .src = f->src,
-	    .dst = f->dst,
-	    .ip6 = !ip_addr_is4(&f->src),
-	    .tos = (uint8_t)(f->asks.tos & ~ECN_MASK), /* nobody answers a mark on it */
-	    .ttl = 64,
-	    .udp_sport = f->asks.sport,
-	    .opcode = ROCE_CNP,
-	    .becn = true,
-	    .migreq = f->asks.migreq,
-	    .pkey = f->asks.pkey,
-	    .dest_qpn = f->dest_qpn,
-	};
+	pkt = far_as_requester(f, ROCE_CNP);
+	pkt.tos &= (uint8_t)~ECN_MASK; /* nobody answers a mark on it */
+	pkt.becn = true;
 	tx->hdr_len = (uint16_t)roce_build(tx->hdr, sizeof(tx->hdr), &pkt, reserved, sizeof(reserved));
 	tx->body_len = tx->trailer_len = 0;
 	tx->body = NULL;

@@ -129,4 +129,21 @@ bool far_evict_own(struct proxy *p, struct far_flow *f);
 /* Writes the flow's descriptor. Before a slot is freed that it makes superfluous, and before the near edge is told. */
 void far_store(struct proxy *p, const struct far_flow *f);
 
+/* A packet in the requester's name, as its own ones look: all but what the opcode asks for. */
+static inline struct roce_pkt far_as_requester(const struct far_flow *f, uint8_t opcode)
+{
+	return (struct roce_pkt){
+	    .src = f->src,
+	    .dst = f->dst,
+	    .ip6 = !ip_addr_is4(&f->src),
+	    .tos = f->asks.tos,
+	    .ttl = 64,
+	    .udp_sport = f->asks.sport,
+	    .opcode = opcode,
+	    .migreq = f->asks.migreq,
+	    .pkey = f->asks.pkey,
+	    .dest_qpn = f->dest_qpn,
+	};
+}
+
 #endif

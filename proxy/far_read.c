@@ -143,24 +143,13 @@ void far_part_later(struct proxy *p, struct far_flow *f)
 size_t far_build_read(const struct far_flow *f, uint64_t pos, uint64_t va, uint32_t rkey, uint32_t len,
                       struct lan_tx *tx)
 {
-	struct roce_pkt pkt = {
-	    .src = f->src,
-	    .dst = f->dst,
-	    .ip6 = !ip_addr_is4(&f->src),
-	    .tos = f->asks.tos,
-	    .ttl = 64,
-	    .udp_sport = f->asks.sport,
-	    .opcode = RC_READ_REQUEST,
-	    .ack_req = true,
-	    .migreq = f->asks.migreq,
-	    .pkey = f->asks.pkey,
-	    .dest_qpn = f->dest_qpn,
-	    .psn = pos_psn(pos),
-	    .reth_va = va,
-	    .reth_rkey = rkey,
-	    .reth_len = len,
-	};
+	struct roce_pkt pkt = far_as_requester(f, RC_READ_REQUEST);
 
+	pkt.ack_req = true;
+	pkt.psn = pos_psn(pos);
+	pkt.reth_va = va;
+	pkt.reth_rkey = rkey;
+	pkt.reth_len = len;
 	tx->hdr_len = (uint16_t)roce_build(tx->hdr, sizeof(tx->hdr), &pkt, NULL, 0);
 	tx->body_len = tx->trailer_len = 0;
 	tx->body = NULL;

@@ -9,6 +9,7 @@
 	X(rekeys_rx, seal.rx_updates, "times that a lane went on to its next key, receiving")                          \
 	X(lan_send_errors, lan_send_errors, "packets that a LAN port refused")                                         \
 	X(wan_send_errors, wan_send_errors, "datagrams that a WAN socket refused")                                     \
+	X(lan_port_rebinds, lan_port_rebinds, "times that a LAN port was bound to an interface that was made again")    \
 	X(lan_pauses, lan_pauses, "pauses that hosts were asked for (Pfc=)")                                           \
 	X(lan_pause_watchdog, lan_pause_watchdog, "pauses that the watchdog ended")
 

@@ -147,8 +147,7 @@ static void put_states(struct evbuffer *out, const struct view *views, uint32_t 
 	metrics_head(out, "link_state", "", "gauge", "1 for the state that the link is in.");
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
-		enum site_state is =
-		    site_state(site_link(v->site) != NULL, &v->peer, v->snap ? &v->snap->status : NULL);
+		enum site_state is = site_state_now(v->site, v->snap);
 
 		for (unsigned s = 0; s < SITE_STATE_COUNT; s++) {
 			begin_sample(out, "link_state", "", v);

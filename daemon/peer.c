@@ -779,6 +779,17 @@ void peer_reconfigure(struct peer *p, const struct link_config *c)
 		reconsider(p);
 }
 
+void peer_retry(struct peer *p)
+{
+	if (!p->connects || p->conn != NULL)
+		return;
+	p->backoff_ms = BACKOFF_MIN_MS;
+	if (p->pending != NULL)
+		conn_close(p->pending); /* its SYN may have gone nowhere; tries again */
+	else
+		retry_later(p);
+}
+
 void peer_stop(struct peer *p)
 {
 	p->connects = false; /* no new attempt */

@@ -28,6 +28,8 @@ void peer_keys_taken(struct peer *p, uint32_t serial);
 void peer_reread_keys(struct peer *p, const struct link_config *c);
 /* Says what has changed, if the other edge should know; a new session begins then. */
 void peer_reconfigure(struct peer *p, const struct link_config *c);
+/* The way to the other edge may be there again: an edge that connects and is not connected tries at once. */
+void peer_retry(struct peer *p);
 void peer_stop(struct peer *p);
 
 struct peer_status {

@@ -350,7 +350,7 @@ void status_write(struct json *j, const struct site *s, const struct link_snapsh
 	json_object(j, NULL);
 	json_string(j, "name", site_config(s)->name);
 	json_string(j, "config", site_config(s)->path);
-	json_string(j, "state", site_state_name(site_state(site_link(s) != NULL, &peer, snap ? &snap->status : NULL)));
+	json_string(j, "state", site_state_name(site_state_now(s, snap)));
 	json_string(j, "error", site_error(s));
 	write_config(j, site_config(s));
 	write_peer(j, &peer);

@@ -404,6 +404,11 @@ const struct trace *worker_trace(const struct worker *w)
 	return &w->trace;
 }
 
+int worker_lan_ifindex(const struct worker *w, uint32_t lan_port)
+{
+	return w->lan_ops->ifindex(w->lan[lan_port]);
+}
+
 uint64_t worker_epoch(const struct worker *w)
 {
 	return w->arena.epoch;

@@ -42,7 +42,8 @@ struct peer_status {
 	struct proxy_session session; /* valid if in_session */
 	uint64_t sessions;            /* begun so far */
 	uint64_t rtt_ns;              /* of the control channel; 0: not measured */
-	uint64_t refused_connections; /* from strangers, or too many */
+	uint64_t refused_connections; /* from strangers, or too many, or not what an edge sends */
+	uint64_t unproven_connections; /* looked at though their first bytes proved nothing */
 	char trouble[PEER_WHY_MAX];   /* why the last connection came to nothing; empty while connected */
 };
 

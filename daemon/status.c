@@ -59,6 +59,7 @@ static void write_peer(struct json *j, const struct peer_status *p)
 	json_uint(j, "sessions", p->sessions);
 	json_uint(j, "control_rtt_ns", p->rtt_ns);
 	json_uint(j, "refused_connections", p->refused_connections);
+	json_uint(j, "unproven_connections", p->unproven_connections);
 	if (p->met) {
 		json_string(j, "name", p->there.name);
 		json_uint(j, "protocol", p->there.version);

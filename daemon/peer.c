@@ -37,6 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
@@ -51,6 +52,7 @@
 #include "daemon/addr.h"
 #include "daemon/clock.h"
 #include "daemon/log.h"
+#include "daemon/cert_days.h"
 #include "daemon/tls.h"
 #include "proxy/bytes.h"
 
@@ -114,6 +116,7 @@ struct peer {
 
 	struct hello here, there;
 	struct peer_status status; /* without `there` */
+	struct cert_days cert, ca;
 
 	bool session_due;         /* agreed upon, waits for the key that was offered */
 	struct seal_secret offer; /* what will seal it */
@@ -854,6 +857,39 @@ static void check_conn(struct conn *c, uint64_t now_ns)
 		send_ping(c);
 }
 
+/* --- certificates that expire --- */
+
+static void say_days(const struct peer *p, struct cert_days *d, const char *what)
+{
+	int64_t now_s = (int64_t)time(NULL), left = cert_days_left(d->expires_s, now_s);
+
+	switch (cert_days_look(d, now_s)) {
+	case -1:
+		return;
+	case 0:
+		log_err("link %s: the %s has expired: the session goes on, the next connection to the other edge is "
+		        "refused; `longreach keygen` makes new ones",
+		        p->name, what);
+		return;
+	default:
+		log_warn("link %s: the %s expires in %lld day%s: `longreach keygen` makes new ones", p->name, what,
+		         (long long)left, left == 1 ? "" : "s");
+	}
+}
+
+static void take_expiry(struct peer *p)
+{
+	p->status.expiry = tls_expiry(p->tls);
+	cert_days_init(&p->cert, p->status.expiry.certificate_s);
+	cert_days_init(&p->ca, p->status.expiry.ca_s);
+}
+
+static void look_at_days(struct peer *p)
+{
+	say_days(p, &p->cert, "certificate");
+	say_days(p, &p->ca, "CA's certificate");
+}
+
 static uint64_t patience_ms(const struct conn *c)
 {
 	if (c->peer->connects)
@@ -874,6 +910,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			conn_fail(p->pending[i], "no answer");
 	if (p->conn != NULL)
 		check_conn(p->conn, now_ns);
+	look_at_days(p);
 }
 
 /* --- from outside --- */
@@ -943,6 +980,8 @@ int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_b
 		peer_stop(p);
 		return r;
 	}
+	take_expiry(p);
+	look_at_days(p);
 	if (p->connects)
 		try_connect(p);
 	*out = p;
@@ -963,6 +1002,8 @@ void peer_reread_keys(struct peer *p, const struct link_config *c)
 	close_pending(p); /* their handshakes ask what is about to be freed */
 	tls_close(p->tls);
 	p->tls = t;
+	take_expiry(p);
+	look_at_days(p);
 }
 
 void peer_reconfigure(struct peer *p, const struct link_config *c)

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <openssl/err.h>
@@ -242,6 +243,32 @@ static void derive_proof_keys(struct tls *t)
 bool tls_proof_is_public(const struct tls *t)
 {
 	return t->proof_public;
+}
+
+static int64_t not_after(const X509 *cert)
+{
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1 ? (int64_t)timegm(&tm) : 0;
+}
+
+struct tls_expiry tls_expiry(const struct tls *t)
+{
+	X509 *own = t != NULL ? SSL_CTX_get0_certificate(t->ctx) : NULL;
+	struct tls_expiry e = {0};
+	const STACK_OF(X509_OBJECT) *all;
+
+	if (own == NULL)
+		return e;
+	e.certificate_s = not_after(own);
+	all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(t->ctx));
+	for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
+		X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
+
+		if (ca != NULL && X509_check_issued(ca, own) == X509_V_OK && not_after(ca) > e.ca_s)
+			e.ca_s = not_after(ca);
+	}
+	return e;
 }
 
 static bool put_end(const struct sockaddr_storage *ss, uint8_t end[TLS_PROOF_ENDS_LEN / 2])

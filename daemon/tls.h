@@ -19,6 +19,12 @@ void tls_close(struct tls *t);
 
 /* What tls_proof_make() is about: addresses and ports of a connected socket. client: fd is that of who connected. */
 bool tls_ends(int fd, bool client, uint8_t ends[TLS_PROOF_ENDS_LEN]);
+/* When this edge's certificate and the CA's that signed it expire, CLOCK_REALTIME seconds; 0: there is none. */
+struct tls_expiry {
+	int64_t certificate_s, ca_s;
+};
+struct tls_expiry tls_expiry(const struct tls *t); /* t may be NULL */
+
 /* Others than its owner may read the CA= file: its users can make the proof, too. */
 bool tls_proof_is_public(const struct tls *t);
 /* Whoever sent it has this link's keys, or an earlier set of the same CA. */

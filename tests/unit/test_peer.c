@@ -18,6 +18,7 @@
 #include "daemon/host_groups.c"
 #include "daemon/log.c"
 #include "daemon/accept_queue.c"
+#include "daemon/cert_days.c"
 #include "daemon/peer.c"
 #include "daemon/tls.c"
 #include "daemon/tls_proof.c"

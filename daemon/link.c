@@ -565,6 +565,15 @@ void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial)
 	}
 }
 
+bool link_alive(struct link *l)
+{
+	bool alive = true;
+
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		alive &= worker_alive(l->worker[i]);
+	return alive;
+}
+
 const struct link_config *link_config(const struct link *l)
 {
 	return &l->config;

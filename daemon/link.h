@@ -38,6 +38,9 @@ int link_follow_ports(struct link *l, char err[CONFIG_ERR_MAX]);
 /* Stops the workers, restores interfaces and kernel rules, unmaps the arena (kept in its file). */
 void link_stop(struct link *l, bool comes_back);
 
+/* Every worker has made a turn since the last call, and is asked for another one. */
+bool link_alive(struct link *l);
+
 const struct link_config *link_config(const struct link *l);
 /* Random id of this life of the arena; in hello. */
 uint64_t link_arena_epoch(const struct link *l);

@@ -71,6 +71,8 @@ uint64_t worker_events_lost(const struct worker *w);
 /* What its paths did over time; to be read from any thread while the worker is. */
 const struct trace *worker_trace(const struct worker *w);
 
+/* It has made a turn since the last call, which also asked for one: an idle worker is woken for it. Main thread. */
+bool worker_alive(struct worker *w);
 /* Index of the interface that a LAN port takes packets from; from any thread. */
 int worker_lan_ifindex(const struct worker *w, uint32_t lan_port);
 

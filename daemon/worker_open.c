@@ -314,6 +314,15 @@ bool worker_command(struct worker *w, const struct worker_cmd *cmd)
 	return true;
 }
 
+bool worker_alive(struct worker *w)
+{
+	uint64_t turns = atomic_load_explicit(&w->turns, memory_order_relaxed), before = w->turns_seen;
+
+	w->turns_seen = turns;
+	wake(w);
+	return turns != before;
+}
+
 bool worker_answer(struct worker *w, struct worker_cmd *cmd)
 {
 	if (spsc_take(&w->answers, cmd))

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "arena_file.h"
+#include "descriptors.h"
 #include "link_plan.h"
 #include "link_sum.h"
 #include "log.h"
@@ -53,6 +54,7 @@ struct link {
 	uint32_t keys_missing; /* workers that have not taken them */
 	unsigned requests; /* under way, per worker */
 	bool steered, offloads_held;
+	uint64_t descriptors; /* that were taken for it */
 	int lan_ifindex[LAN_PORTS_MAX]; /* that the rules are for */
 	uint64_t lan_port_rebinds;
 	unsigned rebinding; /* commands under way */
@@ -156,6 +158,7 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.wan_send_errors += s->wan_tx_errors;
 	r->sum.wan_kernel_drops += s->wan_rx_drops;
 	r->sum.wan_stray_drops += s->wan_stray_drops;
+	r->sum.wan_no_socket += s->wan_no_socket;
 	r->sum.wan_foreign += s->wan_foreign;
 	r->sum.no_route += s->no_route;
 	r->sum.unknown_hosts += s->unknown_hosts;
@@ -395,6 +398,10 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 	}
 	if (r == 0)
 		r = check_ports(c, err);
+	if (r == 0) {
+		r = descriptors_take(c, err);
+		l->descriptors = r == 0 ? descriptors_of(c) : 0;
+	}
 	if (r == 0)
 		r = open_arenas(l, pcap_dir, err);
 	if (r == 0)
@@ -656,5 +663,6 @@ void link_stop(struct link *l, bool comes_back)
 		event_free(l->notify_event);
 	if (l->notify_fd >= 0)
 		close(l->notify_fd);
+	descriptors_release(l->descriptors);
 	free(l);
 }

@@ -162,6 +162,10 @@ static int check_secret_file(const char *key, const char *path, char err[CONFIG_
 
 	if (stat(path, &st) < 0)
 		return complain(err, "%s=%s: %s", key, path, strerror(errno));
+	if (st.st_uid != 0 && st.st_uid != geteuid())
+		return complain(err, "%s=%s: belongs to user %u, who can change it: expected root or user %u, whom longreachd "
+		                     "runs as",
+		                key, path, (unsigned)st.st_uid, (unsigned)geteuid());
 	if (st.st_mode & (S_IRWXG | S_IRWXO))
 		return complain(err, "%s=%s: others than its owner may use it (mode %03o): expected 600", key, path,
 		                (unsigned)st.st_mode & 0777u);

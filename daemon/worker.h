@@ -32,6 +32,7 @@ struct worker_snapshot {
 	struct proxy_flow_status *flows;
 	uint32_t nflows;
 	uint64_t lan_ring_drops, lan_truncated, lan_tx_errors;
+	uint64_t wan_no_socket;
 	uint64_t wan_tx_errors, wan_rx_drops, wan_stray_drops, wan_foreign;
 	uint64_t no_route, unknown_hosts;
 	struct seal_stats seal;

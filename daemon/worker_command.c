@@ -32,6 +32,7 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 		proxy_path_status(w->core, i, w->now_ns, &s->paths[i]);
 	wan_port_stats(w->wan, &wan);
 	s->wan_tx_errors = wan.tx_errors;
+	s->wan_no_socket = wan.tx_no_socket;
 	s->wan_rx_drops = wan.rx_kernel_drops;
 	s->wan_stray_drops = wan.rx_stray_drops;
 	s->wan_foreign = wan.rx_foreign;

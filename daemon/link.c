@@ -54,7 +54,7 @@ struct link {
 	uint32_t keys_missing; /* workers that have not taken them */
 	unsigned requests; /* under way, per worker */
 	bool steered, offloads_held;
-	uint64_t descriptors; /* that were taken for it */
+	uint64_t descriptors;           /* that were taken for it */
 	int lan_ifindex[LAN_PORTS_MAX]; /* that the rules are for */
 	uint64_t lan_port_rebinds;
 	unsigned rebinding; /* commands under way */

@@ -60,12 +60,12 @@ struct link_snapshot {
 	uint64_t wan_send_errors;
 	uint64_t wan_kernel_drops; /* receive buffer overruns of the WAN sockets */
 	uint64_t wan_stray_drops;  /* those of their strays */
-	uint64_t wan_no_socket;	   /* datagrams for which no socket could be opened */
+	uint64_t wan_no_socket;    /* datagrams for which no socket could be opened */
 	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
 	struct seal_stats seal;
 	uint64_t lan_pauses;	   /* that hosts were asked for (Pfc=) */
 	uint64_t lan_pause_watchdog; /* ended by the watchdog */
-	uint64_t lan_port_rebinds; /* LAN ports that were made again and taken up */
+	uint64_t lan_port_rebinds;   /* LAN ports that were made again and taken up */
 	uint64_t no_route;	   /* packets for hosts without a usable next hop */
 	uint64_t unknown_hosts;	   /* packets for hosts that were not asked about, as too many others were */
 };

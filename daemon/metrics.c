@@ -77,10 +77,10 @@ struct view {
 	  v->snap->status.ip_used_bytes)                                                                               \
 	X(IP_ROOM, "ip_capacity_bytes", "Memory for IP packets that are not RoCEv2.", "",                              \
 	  v->snap->status.ip_capacity_bytes)                                                                           \
-	X(CERTIFICATE, "certificate_expires_timestamp_seconds",                                                       \
-	  "When this edge's certificate and its CA's expire; 0: a pre-shared key, or none.",                           \
-	  ",certificate=\"edge\"", v->peer.expiry.certificate_s)                                                      \
-	X(CA, "certificate_expires_timestamp_seconds", "", ",certificate=\"ca\"", v->peer.expiry.ca_s)               \
+	X(CERTIFICATE, "certificate_expires_timestamp_seconds",                                                        \
+	  "When this edge's certificate and its CA's expire; 0: a pre-shared key, or none.", ",certificate=\"edge\"",  \
+	  v->peer.expiry.certificate_s)                                                                                \
+	X(CA, "certificate_expires_timestamp_seconds", "", ",certificate=\"ca\"", v->peer.expiry.ca_s)                 \
 	X(CONTROL, "control_connected", "1: the control channel to the other edge is up.", "", v->peer.connected)
 
 #define X(id, family, help, label, value) GAUGE_##id,

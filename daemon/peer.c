@@ -10,13 +10,14 @@
  *
  * Before that (accept_queue.h): an accepted connection is not answered until its first bytes are there. They are looked
  * at before TLS is: of a sealed link they carry a proof that the sender has the link's keys (tls_proof.h); of one that
- * is not, there is no secret to prove, and a source port below 1024 is all that tells an edge from a user of its machine
- * without rights. Whoever proves nothing may be an edge of an earlier version, or behind an address translation: a few
- * such are let through a second, and none of them displaces one that has proven itself, or is further along.
+ * is not, there is no secret to prove, and a source port below 1024 is all that tells an edge from a user of its
+ * machine without rights. Whoever proves nothing may be an edge of an earlier version, or behind an address
+ * translation: a few such are let through a second, and none of them displaces one that has proven itself, or is
+ * further along.
  *
- * A connection that has not said hello is `pending` and displaces no session; with its hello it takes the place of the one
- * before, which is thereby known to be dead (the other edge has only one at a time). So neither a half-open connection
- * of a crashed edge nor one that says nothing can keep a good one out.
+ * A connection that has not said hello is `pending` and displaces no session; with its hello it takes the place of the
+ * one before, which is thereby known to be dead (the other edge has only one at a time). So neither a half-open
+ * connection of a crashed edge nor one that says nothing can keep a good one out.
  *
  * A session is (boot id, session number) of both edges. A hello that repeats a known pair changes nothing: a broken
  * control connection does not touch the data path. The end that hears a new pair begins a session with epochs that both
@@ -50,9 +51,9 @@
 
 #include "daemon/accept_queue.h"
 #include "daemon/addr.h"
+#include "daemon/cert_days.h"
 #include "daemon/clock.h"
 #include "daemon/log.h"
-#include "daemon/cert_days.h"
 #include "daemon/tls.h"
 #include "proxy/bytes.h"
 
@@ -62,11 +63,11 @@ enum peer_limits {
 	HELLO_WITHIN_MS = 5000, /* connecting, and the first hello */
 	BACKOFF_MIN_MS = 100,
 	BACKOFF_MAX_MS = 2000,
-	ACCEPTS_PER_S = 10,       /* of connections without a proof */
+	ACCEPTS_PER_S = 10,        /* of connections without a proof */
 	ACCEPTS_PROVEN_PER_S = 50, /* and with one, which whoever sees the line can send once more */
-	ACCEPTS_PER_TURN = 64,    /* of the event loop, which has others to serve */
+	ACCEPTS_PER_TURN = 64,     /* of the event loop, which has others to serve */
 	PENDING_MAX = 8,
-	UNPROVEN_MAX = 2, /* of these */
+	UNPROVEN_MAX = 2,         /* of these */
 	CONNECT_WITHIN_MS = 2000, /* TCP: a new attempt gets through sooner than the fourth SYN of an old one */
 	UNPROVEN_WITHIN_MS = 2000,
 	PRIVILEGED_PORTS_FROM = 600, /* as bindresvport(3) takes them: below are services' */
@@ -364,8 +365,9 @@ static void conn_fail_for_eof(struct conn *c)
 	char why[TLS_WHY_MAX] = "closed by the other edge";
 
 	if (ssl != NULL && !tls_was_answered(ssl))
-		snprintf(why, sizeof(why), "closed by the other edge without a word: has it Encryption=none? "
-		                           "Its log tells");
+		snprintf(why, sizeof(why),
+		         "closed by the other edge without a word: has it Encryption=none? "
+		         "Its log tells");
 	if (alert != 0)
 		tls_why(c->peer->tls, alert, why);
 	conn_fail(c, why);
@@ -650,7 +652,8 @@ static enum accept_verdict judge(void *arg, int fd, const uint8_t *data, size_t 
 	if (rank == -EAGAIN)
 		return ACCEPT_WAIT;
 	if (rank < 0)
-		return refuse(p, p->tls != NULL ? "the other end does not speak TLS: has it Encryption=none?" : not_ours);
+		return refuse(p,
+		              p->tls != NULL ? "the other end does not speak TLS: has it Encryption=none?" : not_ours);
 	if (!log_limit_pass(limit, clock_now_ns(), NULL))
 		return refuse(p, NULL);
 	p->status.unproven_connections += rank == CONN_UNPROVEN;
@@ -906,7 +909,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	set_listening(p, true);
 	for (unsigned i = 0; i < PENDING_MAX; i++)
-		if (p->pending[i] != NULL && now_ns - p->pending[i]->opened_ns >= patience_ms(p->pending[i]) * NS_PER_MS)
+		if (p->pending[i] != NULL &&
+		    now_ns - p->pending[i]->opened_ns >= patience_ms(p->pending[i]) * NS_PER_MS)
 			conn_fail(p->pending[i], "no answer");
 	if (p->conn != NULL)
 		check_conn(p->conn, now_ns);

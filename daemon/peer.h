@@ -45,7 +45,7 @@ struct peer_status {
 	uint64_t rtt_ns;              /* of the control channel; 0: not measured */
 	uint64_t refused_connections; /* from strangers, or too many, or not what an edge sends */
 	uint64_t unproven_connections; /* looked at though their first bytes proved nothing */
-	struct tls_expiry expiry;     /* of the keys in force */
+	struct tls_expiry expiry;      /* of the keys in force */
 	char trouble[PEER_WHY_MAX];   /* why the last connection came to nothing; empty while connected */
 };
 

@@ -5,9 +5,9 @@
  * link's own ports and addresses some milliseconds later. So a burst of changes costs one look, a lost message costs
  * nothing, and there is one way only to learn a state.
  *
- * An address is there if a socket can be bound to it: that is what the link needs, and it is also true of addresses that
- * no interface has (a local route) and false of those that IPv6 is still probing. The MTU is the interface's, not that
- * of the kernel's route cache: a stranger's ICMP message can make the latter smaller. */
+ * An address is there if a socket can be bound to it: that is what the link needs, and it is also true of addresses
+ * that no interface has (a local route) and false of those that IPv6 is still probing. The MTU is the interface's, not
+ * that of the kernel's route cache: a stranger's ICMP message can make the latter smaller. */
 #include "daemon/port_watch.h"
 
 #include <errno.h>

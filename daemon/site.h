@@ -24,7 +24,7 @@ void site_free(struct site *s);
 	X(FAILED, "failed", "could not be started; tried again every few seconds")                                     \
 	X(WAITING, "waiting", "the other edge has not said hello yet")                                                 \
 	X(REFUSED, "refused", "the edges cannot work together: nothing is carried")                                    \
-	X(PORT, "port", "a LAN port or the WAN address does not work")                                                \
+	X(PORT, "port", "a LAN port or the WAN address does not work")                                                 \
 	X(DEAD, "dead", "nothing is heard from the other edge")                                                        \
 	X(MISMATCH, "mismatch", "the edges disagree: carried, never acknowledged early")                               \
 	X(STUCK, "stuck", "a buffer is full, and nothing of it has gone for seconds")                                  \

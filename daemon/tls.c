@@ -31,7 +31,7 @@ enum {
 	PSK_MIN = 32,
 	PSK_MAX = 64,
 	PSK_FILE_MAX = 4 * PSK_MAX,
-	PROOF_KEYS_MAX = 4,     /* CA certificates in one file: an old and a new one, and some to spare */
+	PROOF_KEYS_MAX = 4,    /* CA certificates in one file: an old and a new one, and some to spare */
 	CERT_LIST_MAX = 16384, /* bytes of the other end's certificates */
 };
 
@@ -163,9 +163,11 @@ static int check_secret_file(const char *key, const char *path, char err[CONFIG_
 	if (stat(path, &st) < 0)
 		return complain(err, "%s=%s: %s", key, path, strerror(errno));
 	if (st.st_uid != 0 && st.st_uid != geteuid())
-		return complain(err, "%s=%s: belongs to user %u, who can change it: expected root or user %u, whom longreachd "
-		                     "runs as",
-		                key, path, (unsigned)st.st_uid, (unsigned)geteuid());
+		return complain(
+		    err,
+		    "%s=%s: belongs to user %u, who can change it: expected root or user %u, whom longreachd "
+		    "runs as",
+		    key, path, (unsigned)st.st_uid, (unsigned)geteuid());
 	if (st.st_mode & (S_IRWXG | S_IRWXO))
 		return complain(err, "%s=%s: others than its owner may use it (mode %03o): expected 600", key, path,
 		                (unsigned)st.st_mode & 0777u);
@@ -212,8 +214,8 @@ static void add_proof_key(struct tls *t, const void *secret, size_t len)
 {
 	uint8_t *key = t->proof_key[t->nproof_keys];
 
-	if (t->nproof_keys < PROOF_KEYS_MAX &&
-	    HMAC(EVP_sha256(), secret, (int)len, (const uint8_t *)proof_label, sizeof(proof_label) - 1, key, NULL) != NULL)
+	if (t->nproof_keys < PROOF_KEYS_MAX && HMAC(EVP_sha256(), secret, (int)len, (const uint8_t *)proof_label,
+	                                            sizeof(proof_label) - 1, key, NULL) != NULL)
 		t->nproof_keys++;
 }
 
@@ -260,7 +262,7 @@ struct tls_expiry tls_expiry(const struct tls *t)
 {
 	X509 *own = t != NULL ? SSL_CTX_get0_certificate(t->ctx) : NULL;
 	struct tls_expiry e = {0};
-	const STACK_OF(X509_OBJECT) *all;
+	const STACK_OF(X509_OBJECT) * all;
 
 	if (own == NULL)
 		return e;

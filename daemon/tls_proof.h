@@ -15,8 +15,8 @@
 #define TLS_PROOF_EXT       0xff4c /* RFC 8446 11: private use */
 #define TLS_PROOF_LEN       32     /* HMAC-SHA-256 */
 #define TLS_PROOF_KEY_LEN   32
-#define TLS_PROOF_ENDS_LEN  36     /* client's address and port, server's address and port */
-#define TLS_PROOF_HELLO_MAX 2048   /* bytes that are looked at; ours takes some 300 */
+#define TLS_PROOF_ENDS_LEN  36   /* client's address and port, server's address and port */
+#define TLS_PROOF_HELLO_MAX 2048 /* bytes that are looked at; ours takes some 300 */
 
 struct tls_first_flight {
 	const uint8_t *random; /* 32 bytes of the ClientHello */

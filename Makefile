@@ -100,7 +100,7 @@ $(O)/libheadroom.a: $(call objs,$(HEADROOM_SRC))
 
 # --- the daemon and its client ---
 $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
-	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON)
+	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd
 
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON)
@@ -196,7 +196,7 @@ test-all: deps
 	$(Q)FULL=1 tests/run.sh
 
 DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
-	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libssl-dev openssl libcmocka-dev \
+	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libssl-dev libsystemd-dev openssl libcmocka-dev \
 	libibverbs-dev librdmacm-dev \
 	iproute2 nftables ethtool jq socat procps busybox-static kmod cpio gnuplot-nox valgrind tshark \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf

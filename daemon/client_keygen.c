@@ -169,9 +169,10 @@ static int finish(FILE *f, bool written, const char *path)
 	return say_errno(path);
 }
 
-static int write_cert(const char *path, const X509 *cert)
+/* The CA's is nobody else's business either: what the edges prove to each other first is made of it (tls_proof.h). */
+static int write_cert(const char *path, const X509 *cert, mode_t mode)
 {
-	FILE *f = create(path, 0644);
+	FILE *f = create(path, mode);
 
 	return f == NULL ? say_errno(path) : finish(f, PEM_write_X509(f, cert) == 1, path);
 }
@@ -196,10 +197,10 @@ static int write_edge(const struct request *r, const struct identity *ca, const 
 		code = write_key(path, id->key);
 	snprintf(path, sizeof(path), "%s/%s.crt", dir, r->link);
 	if (code == EXIT_DONE)
-		code = write_cert(path, id->cert);
+		code = write_cert(path, id->cert, 0644);
 	snprintf(path, sizeof(path), "%s/%s.ca.crt", dir, r->link);
 	if (code == EXIT_DONE)
-		code = write_cert(path, ca->cert);
+		code = write_cert(path, ca->cert, 0600);
 	return code;
 }
 

@@ -28,6 +28,7 @@ static const char *state_text(const char *state)
 	    {"failed", "does not start"},
 	    {"waiting", "waiting for peer"},
 	    {"refused", "refused: the edges cannot work together"},
+	    {"port", "port: a LAN port or the WAN address does not work"},
 	    {"dead", "dead: nothing is heard from the other edge"},
 	    {"mismatch", "mismatch: carried, nothing is acknowledged early"},
 	    {"stuck", "stuck: a buffer is full, and nothing of it has gone for seconds"},
@@ -65,6 +66,27 @@ static void show_peer(FILE *out, const struct jnode *l)
 		        j_bool(peer, "connected") ? "connected" : "not connected");
 	else
 		fprintf(out, "  peer      %s, not met yet\n", j_text(l, "remote_address"));
+}
+
+static void show_certificates(FILE *out, const struct jnode *l)
+{
+	static const char *const what[][2] = {{"certificate", "certificate"}, {"ca", "CA"}};
+	const char *gap = "  keys      ";
+
+	for (int i = 0; i < 2; i++) {
+		const struct jnode *c = j_get(l, what[i][0]);
+		double left = j_number(c, "days_left");
+
+		if (c == NULL)
+			continue;
+		if (left < 0)
+			fprintf(out, "%s%s has expired", gap, what[i][1]);
+		else
+			fprintf(out, "%s%s valid for %.0f days", gap, what[i][1], left);
+		gap = ", ";
+	}
+	if (gap[0] == ',')
+		fputc('\n', out);
 }
 
 static void show_wan(FILE *out, const struct jnode *l)
@@ -336,6 +358,7 @@ static void show_link(FILE *out, const struct jnode *l, const struct jnode *befo
 {
 	show_head(out, l);
 	show_peer(out, l);
+	show_certificates(out, l);
 	if (j_get(l, "counters") == NULL)
 		return;
 	show_wan(out, l);

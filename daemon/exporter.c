@@ -4,7 +4,8 @@
  * Theory of operation
  *
  * One request per connection, then it is closed. What strangers can cost is bounded: CLIENTS_MAX connections,
- * HTTP_HEAD_MAX bytes of each, PATIENCE_S from the first byte to the last, however slowly they come. libevent's own
+ * HTTP_HEAD_MAX bytes of each, PATIENCE_S from the first byte to the last, however slowly they come. A connection
+ * that finds all places taken gets that of the oldest one that has not asked for anything yet. libevent's own
  * HTTP server bounds none of the first and last, and brings bodies, chunks and keep-alive, which nobody needs here. */
 #include "daemon/exporter.h"
 
@@ -31,6 +32,8 @@ struct client {
 	struct bufferevent *bev;
 	struct event *deadline;
 	struct gather *asked;
+	uint64_t order;
+	bool answered; /* its answer is on the way out */
 	bool head_only;
 };
 
@@ -40,6 +43,7 @@ struct exporter {
 	struct evconnlistener *listener;
 	char path[UNIX_SOCKET_PATH_MAX]; /* of a Unix socket; else empty */
 	struct client clients[CLIENTS_MAX];
+	uint64_t accepted;
 };
 
 static void client_close(struct client *c)
@@ -79,6 +83,7 @@ static void reply(struct client *c, enum http_status status, const char *type, s
 {
 	struct evbuffer *out = bufferevent_get_output(c->bev);
 
+	c->answered = true;
 	bufferevent_disable(c->bev, EV_READ);
 	bufferevent_setcb(c->bev, NULL, on_written, on_event, c);
 	evbuffer_add_printf(out,
@@ -150,19 +155,29 @@ static void on_read(struct bufferevent *bev, void *arg)
 
 /* --- connections --- */
 
-static struct client *free_place(struct exporter *e)
+/* NULL: all are being answered. */
+static struct client *make_place(struct exporter *e)
 {
-	for (unsigned i = 0; i < CLIENTS_MAX; i++)
-		if (e->clients[i].exporter == NULL)
-			return &e->clients[i];
-	return NULL;
+	struct client *idle = NULL;
+
+	for (unsigned i = 0; i < CLIENTS_MAX; i++) {
+		struct client *c = &e->clients[i];
+
+		if (c->exporter == NULL)
+			return c;
+		if (c->asked == NULL && !c->answered && (idle == NULL || c->order < idle->order))
+			idle = c;
+	}
+	if (idle != NULL)
+		client_close(idle);
+	return idle;
 }
 
 static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *from, int from_len, void *arg)
 {
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
 	struct exporter *e = arg;
-	struct client *c = free_place(e);
+	struct client *c = make_place(e);
 	struct bufferevent *bev = c != NULL ? bufferevent_socket_new(e->base, fd, BEV_OPT_CLOSE_ON_FREE) : NULL;
 	struct event *deadline = bev != NULL ? evtimer_new(e->base, on_deadline, c) : NULL;
 
@@ -176,7 +191,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 			close(fd);
 		return;
 	}
-	*c = (struct client){.exporter = e, .bev = bev, .deadline = deadline};
+	*c = (struct client){.exporter = e, .bev = bev, .deadline = deadline, .order = ++e->accepted};
 	event_add(deadline, &patience);
 	bufferevent_setcb(bev, on_read, NULL, on_event, c);
 	bufferevent_setwatermark(bev, EV_READ, 0, HTTP_HEAD_MAX);

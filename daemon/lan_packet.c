@@ -11,6 +11,9 @@
  * The frame size is that of the largest packet that can be ours, not of the interface's MTU: the filter takes nothing
  * else, and a longer one is dropped and counted: packets joined by GRO or by a sender's TSO on the same machine.
  *
+ * When the interface goes, the kernel unbinds the socket and leaves it an error; filter and ring stay. One of the same
+ * name that comes later is bound to the same socket.
+ *
  * Sending skips the queueing discipline: a full device queue then comes back as ENOBUFS and the frame is sent again,
  * where fq_codel would drop it and leave RC to find out. What the device does not take is copied, because the packet
  * bodies lie in the arena and are only valid until the core is called again. */
@@ -45,7 +48,7 @@ struct kept_frame {
 
 struct lan_port {
 	int fd;
-	int ifindex;
+	_Atomic int ifindex; /* written by rebind */
 	uint8_t *ring;
 	size_t ring_len;
 	uint32_t frame_size, frames_per_block, nblocks;
@@ -65,21 +68,31 @@ static int fail(char *err, size_t errlen, const char *ifname, const char *what)
 	return -e;
 }
 
-static int open_interface(struct lan_port *p, const char *ifname, char *err, size_t errlen)
+/* -ENODEV: there is none; -EMEDIUMTYPE: it is no Ethernet. */
+static int find_interface(const struct lan_port *p, const char *ifname, int *ifindex)
 {
 	struct ifreq ifr = {0};
 
 	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
 	if (ioctl(p->fd, SIOCGIFINDEX, &ifr) < 0)
-		return fail(err, errlen, ifname, "no such interface");
-	p->ifindex = ifr.ifr_ifindex;
+		return -errno;
+	*ifindex = ifr.ifr_ifindex;
 	if (ioctl(p->fd, SIOCGIFHWADDR, &ifr) < 0)
-		return fail(err, errlen, ifname, "cannot read its address");
-	if (ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER) {
+		return -errno;
+	return ifr.ifr_hwaddr.sa_family == ARPHRD_ETHER ? 0 : -EMEDIUMTYPE;
+}
+
+static int open_interface(struct lan_port *p, const char *ifname, char *err, size_t errlen)
+{
+	int ifindex, r = find_interface(p, ifname, &ifindex);
+
+	if (r == -EMEDIUMTYPE)
 		snprintf(err, errlen, "LAN port %s: is not an Ethernet interface", ifname);
-		return -EINVAL;
-	}
-	return 0;
+	else if (r < 0)
+		snprintf(err, errlen, "LAN port %s: no such interface: %s", ifname, strerror(-r));
+	else
+		atomic_store_explicit(&p->ifindex, ifindex, memory_order_relaxed);
+	return r;
 }
 
 static int attach_filter(int fd, const struct lan_filter_spec *spec)
@@ -130,9 +143,30 @@ static int map_ring(struct lan_port *p, uint32_t ring_frames, uint32_t frame_max
 
 static int bind_port(struct lan_port *p)
 {
-	struct sockaddr_ll sll = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = p->ifindex};
+	struct sockaddr_ll sll = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
 
+	sll.sll_ifindex = atomic_load_explicit(&p->ifindex, memory_order_relaxed);
 	return bind(p->fd, (struct sockaddr *)&sll, sizeof(sll));
+}
+
+static int packet_rebind(struct lan_port *p, const char *ifname)
+{
+	int ifindex, before = atomic_load_explicit(&p->ifindex, memory_order_relaxed);
+	int r = find_interface(p, ifname, &ifindex);
+
+	if (r < 0)
+		return r;
+	atomic_store_explicit(&p->ifindex, ifindex, memory_order_relaxed);
+	if (bind_port(p) == 0)
+		return 0;
+	r = -errno;
+	atomic_store_explicit(&p->ifindex, before, memory_order_relaxed);
+	return r;
+}
+
+static int packet_ifindex(const struct lan_port *p)
+{
+	return atomic_load_explicit(&p->ifindex, memory_order_relaxed);
 }
 
 static int set_up(struct lan_port *p, const struct lan_port_params *params, char *err, size_t errlen)
@@ -362,6 +396,8 @@ static void packet_stats(struct lan_port *p, struct lan_port_stats *s)
 const struct lan_port_ops lan_packet_ops = {
     .name = "packet",
     .open = packet_open,
+    .rebind = packet_rebind,
+    .ifindex = packet_ifindex,
     .fd = packet_fd,
     .rx_waits = packet_rx_waits,
     .rx_batch = packet_rx_batch,

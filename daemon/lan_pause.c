@@ -23,13 +23,14 @@
 #include "thread.h"
 
 #define LOOK_NS          100000 /* the ring is looked at so often */
+#define MAC_LEN          6
 #define RATE_UNKNOWN_BPS 100000000000ull
 
 struct watched {
 	const struct lan_port *port;
 	struct pfc pfc;
-	int ifindex;
-	uint8_t mac[6];
+	_Atomic int ifindex;
+	_Atomic uint64_t mac; /* its bytes, the first one highest; the last of a pause may still have the old one */
 };
 
 struct lan_pause {
@@ -96,26 +97,44 @@ int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char
                     char *err, size_t errlen)
 {
 	struct watched *w = &l->ports[l->nports];
+	int r;
+
+	*w = (struct watched){.port = port, .pfc = {.plan = *plan}};
+	r = lan_pause_follow(l, l->nports, ifname);
+	if (r < 0)
+		snprintf(err, errlen, "LAN port %s: cannot read its address: %s", ifname, strerror(-r));
+	else
+		l->nports++;
+	return r;
+}
+
+int lan_pause_follow(struct lan_pause *l, uint32_t port, const char *ifname)
+{
+	struct watched *w = &l->ports[port];
 	struct ifreq ifr = {0};
+	uint64_t mac = 0;
 
 	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
-	if (ioctl(l->fd, SIOCGIFHWADDR, &ifr) < 0) {
-		snprintf(err, errlen, "LAN port %s: cannot read its address: %s", ifname, strerror(errno));
+	if (ioctl(l->fd, SIOCGIFHWADDR, &ifr) < 0)
 		return -errno;
-	}
-	*w = (struct watched){.port = port, .pfc = {.plan = *plan}, .ifindex = (int)if_nametoindex(ifname)};
-	memcpy(w->mac, ifr.ifr_hwaddr.sa_data, sizeof(w->mac));
-	l->nports++;
+	for (unsigned i = 0; i < MAC_LEN; i++)
+		mac = mac << 8 | (uint8_t)ifr.ifr_hwaddr.sa_data[i];
+	atomic_store_explicit(&w->mac, mac, memory_order_relaxed);
+	atomic_store_explicit(&w->ifindex, (int)if_nametoindex(ifname), memory_order_relaxed);
 	return 0;
 }
 
 /* A pause frame that the device does not take now is lost, like any frame; the next refresh says it again. */
 static void say(struct lan_pause *l, const struct watched *w, enum pfc_say what)
 {
-	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = w->ifindex, .sll_halen = 6};
-	uint8_t frame[PFC_FRAME_BYTES];
+	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_halen = MAC_LEN};
+	uint64_t from = atomic_load_explicit(&w->mac, memory_order_relaxed);
+	uint8_t frame[PFC_FRAME_BYTES], mac[MAC_LEN];
 
-	pfc_frame(frame, w->mac, l->params.priority, what == PFC_XOFF ? PFC_QUANTA_MAX : 0);
+	to.sll_ifindex = atomic_load_explicit(&w->ifindex, memory_order_relaxed);
+	for (unsigned i = 0; i < MAC_LEN; i++)
+		mac[i] = (uint8_t)(from >> 8 * (MAC_LEN - 1 - i));
+	pfc_frame(frame, mac, l->params.priority, what == PFC_XOFF ? PFC_QUANTA_MAX : 0);
 	memcpy(to.sll_addr, frame, 6);
 	if (sendto(l->fd, frame, sizeof(frame), MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to)) < 0)
 		return;

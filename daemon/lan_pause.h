@@ -26,6 +26,8 @@ int lan_pause_plan(struct pfc_plan *p, const char *ifname, uint64_t watchdog_ns)
 int lan_pause_open(struct lan_pause **l, const struct lan_pause_params *params, char *err, size_t errlen);
 int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char *ifname, const struct pfc_plan *plan,
                     char *err, size_t errlen);
+/* The interface of that name has been made anew. port: as counted by lan_pause_watch(). 0 or negative errno. */
+int lan_pause_follow(struct lan_pause *l, uint32_t port, const char *ifname);
 int lan_pause_run(struct lan_pause *l);
 void lan_pause_stats(struct lan_pause *l, struct lan_pause_stats *s); /* any thread */
 void lan_pause_stop(struct lan_pause *l);                             /* says XON where it paused; frees it */

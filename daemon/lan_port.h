@@ -49,6 +49,11 @@ struct lan_port_ops {
 	const char *name;
 	/* 0 or negative errno with err (of errlen bytes) a sentence. */
 	int (*open)(struct lan_port **port, const struct lan_port_params *params, char *err, size_t errlen);
+	/* The interface of that name has been made anew: the same socket, ring and filter take packets from it. 0 or
+	 * negative errno, the port is as it was then. */
+	int (*rebind)(struct lan_port *port, const char *ifname);
+	/* Of the interface that it is bound to. From any thread. */
+	int (*ifindex)(const struct lan_port *port);
 	/* For epoll: readable when packets wait. */
 	int (*fd)(const struct lan_port *port);
 	/* True if `frames` packets or more (at least 1) wait in the receive ring. From any thread. */

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "arena_file.h"
+#include "descriptors.h"
 #include "link_plan.h"
 #include "link_sum.h"
 #include "log.h"
@@ -53,6 +54,11 @@ struct link {
 	uint32_t keys_missing; /* workers that have not taken them */
 	unsigned requests; /* under way, per worker */
 	bool steered, offloads_held;
+	uint64_t descriptors;           /* that were taken for it */
+	int lan_ifindex[LAN_PORTS_MAX]; /* that the rules are for */
+	uint64_t lan_port_rebinds;
+	unsigned rebinding; /* commands under way */
+	int rebind_error;   /* of the last one that failed, 0: none since */
 	uint64_t events_lost_said;
 };
 
@@ -152,6 +158,7 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.wan_send_errors += s->wan_tx_errors;
 	r->sum.wan_kernel_drops += s->wan_rx_drops;
 	r->sum.wan_stray_drops += s->wan_stray_drops;
+	r->sum.wan_no_socket += s->wan_no_socket;
 	r->sum.wan_foreign += s->wan_foreign;
 	r->sum.no_route += s->no_route;
 	r->sum.unknown_hosts += s->unknown_hosts;
@@ -172,6 +179,7 @@ static void settle(struct link *l, struct request *r, const struct worker_snapsh
 		return;
 	l->requests--;
 	r->sum.taken_ns = clock_ns();
+	r->sum.lan_port_rebinds = l->lan_port_rebinds;
 	if (r->failed) {
 		free(r->sum.flows);
 		r->fn(r->arg, l, NULL);
@@ -233,6 +241,11 @@ static void take_answer(struct link *l, struct worker_cmd *cmd, bool carried_out
 		seal_keys_free(cmd->keys); /* if they were not taken */
 		if (carried_out)
 			keys_taken(l, cmd->serial);
+		return;
+	case WORKER_REBIND:
+		l->rebinding--;
+		if (carried_out && cmd->result < 0)
+			l->rebind_error = cmd->result;
 		return;
 	case WORKER_SNAPSHOT:
 		break;
@@ -353,8 +366,10 @@ static int take_over(struct link *l, char err[CONFIG_ERR_MAX])
 	if (r < 0)
 		return r;
 	l->steered = true;
-	for (uint32_t i = 0; i < c->nlan_ports; i++)
+	for (uint32_t i = 0; i < c->nlan_ports; i++) {
+		l->lan_ifindex[i] = (int)if_nametoindex(c->lan_ports[i]);
 		offload_acquire(c->lan_ports[i]);
+	}
 	l->offloads_held = true;
 	hint_forwarding(c);
 	return 0;
@@ -383,6 +398,10 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 	}
 	if (r == 0)
 		r = check_ports(c, err);
+	if (r == 0) {
+		r = descriptors_take(c, err);
+		l->descriptors = r == 0 ? descriptors_of(c) : 0;
+	}
 	if (r == 0)
 		r = open_arenas(l, pcap_dir, err);
 	if (r == 0)
@@ -447,6 +466,75 @@ void link_reconfigure(struct link *l, const struct link_config *c)
 	}
 }
 
+/* --- LAN ports that are made again --- */
+
+/* The rules of those that are there: a chain goes with its device, and nft knows none that is not. */
+static int steer_again(struct link *l, char err[CONFIG_ERR_MAX])
+{
+	struct link_config c = l->config;
+
+	c.nlan_ports = 0;
+	for (uint32_t i = 0; i < l->config.nlan_ports; i++)
+		if (if_nametoindex(l->config.lan_ports[i]))
+			memcpy(c.lan_ports[c.nlan_ports++], l->config.lan_ports[i], sizeof(c.lan_ports[0]));
+	return steer_install(&c, err, CONFIG_ERR_MAX);
+}
+
+/* True if a worker's port is bound to another interface: it is told, if it is not yet at it. */
+static bool rebind(struct link *l, uint32_t port, int ifindex)
+{
+	struct worker_cmd cmd = {.type = WORKER_REBIND, .lan_port = port};
+	bool wrong = false;
+
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		if (worker_lan_ifindex(l->worker[i], port) == ifindex)
+			continue;
+		wrong = true;
+		if (worker_command(l->worker[i], &cmd))
+			l->rebinding++;
+	}
+	return wrong;
+}
+
+static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
+{
+	const char *ifname = l->config.lan_ports[port];
+	int ifindex = (int)if_nametoindex(ifname), error = l->rebind_error;
+
+	if (ifindex == 0)
+		return 0;
+	if (l->lan_ifindex[port] != ifindex) {
+		int r = steer_again(l, err);
+
+		if (r < 0)
+			return r;
+		l->lan_ifindex[port] = ifindex;
+		l->lan_port_rebinds++;
+	}
+	offload_refresh(ifname);
+	l->rebind_error = 0;
+	if (!rebind(l, port, ifindex))
+		return 0;
+	snprintf(err, CONFIG_ERR_MAX, "LAN port %s: is made anew and not taken up yet%s%s", ifname, error ? ": " : "",
+	         error ? strerror(-error) : "");
+	return -EAGAIN;
+}
+
+int link_follow_ports(struct link *l, char err[CONFIG_ERR_MAX])
+{
+	int worst = 0;
+
+	err[0] = '\0';
+	for (uint32_t i = 0; l->rebinding == 0 && i < l->config.nlan_ports; i++) {
+		int r = follow_port(l, i, err);
+
+		worst = r < 0 ? r : worst;
+	}
+	if (l->rebinding > 0 && worst == 0)
+		worst = -EAGAIN;
+	return worst;
+}
+
 static struct seal_keys *make_keys(const struct link *l, const struct seal_secret *s, enum seal_direction dir,
                                    uint32_t shard)
 {
@@ -482,6 +570,15 @@ void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial)
 		seal_keys_free(cmd.keys);
 		log_err("link %s: worker %u does not take the new keys", l->config.name, i);
 	}
+}
+
+bool link_alive(struct link *l)
+{
+	bool alive = true;
+
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		alive &= worker_alive(l->worker[i]);
+	return alive;
 }
 
 const struct link_config *link_config(const struct link *l)
@@ -566,5 +663,6 @@ void link_stop(struct link *l, bool comes_back)
 		event_free(l->notify_event);
 	if (l->notify_fd >= 0)
 		close(l->notify_fd);
+	descriptors_release(l->descriptors);
 	free(l);
 }

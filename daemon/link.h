@@ -30,8 +30,16 @@ void link_session(struct link *l, const struct proxy_session *s, const struct se
 /* The other edge is about to seal with rx; answered by link_keys_fn, unless another call comes first. */
 void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial);
 
+/* Whoever watches the LAN ports calls it when they may have changed: rules, offloads and sockets go to the interfaces
+ * that have the ports' names now. 0: everything is in place (or there is no interface); -EAGAIN: workers are at it,
+ * ask again; other negative errno with err a sentence. */
+int link_follow_ports(struct link *l, char err[CONFIG_ERR_MAX]);
+
 /* Stops the workers, restores interfaces and kernel rules, unmaps the arena (kept in its file). */
 void link_stop(struct link *l, bool comes_back);
+
+/* Every worker has made a turn since the last call, and is asked for another one. */
+bool link_alive(struct link *l);
 
 const struct link_config *link_config(const struct link *l);
 /* Random id of this life of the arena; in hello. */
@@ -52,10 +60,12 @@ struct link_snapshot {
 	uint64_t wan_send_errors;
 	uint64_t wan_kernel_drops; /* receive buffer overruns of the WAN sockets */
 	uint64_t wan_stray_drops;  /* those of their strays */
+	uint64_t wan_no_socket;    /* datagrams for which no socket could be opened */
 	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
 	struct seal_stats seal;
 	uint64_t lan_pauses;	   /* that hosts were asked for (Pfc=) */
 	uint64_t lan_pause_watchdog; /* ended by the watchdog */
+	uint64_t lan_port_rebinds;   /* LAN ports that were made again and taken up */
 	uint64_t no_route;	   /* packets for hosts without a usable next hop */
 	uint64_t unknown_hosts;	   /* packets for hosts that were not asked about, as too many others were */
 };

@@ -9,6 +9,7 @@
 	X(rekeys_rx, seal.rx_updates, "times that a lane went on to its next key, receiving")                          \
 	X(lan_send_errors, lan_send_errors, "packets that a LAN port refused")                                         \
 	X(wan_send_errors, wan_send_errors, "datagrams that a WAN socket refused")                                     \
+	X(lan_port_rebinds, lan_port_rebinds, "times that a LAN port was bound to an interface that was made again")   \
 	X(lan_pauses, lan_pauses, "pauses that hosts were asked for (Pfc=)")                                           \
 	X(lan_pause_watchdog, lan_pause_watchdog, "pauses that the watchdog ended")
 
@@ -19,6 +20,7 @@
 	X(wan_kernel, wan_kernel_drops, "receive buffer of a WAN socket ran over")                                     \
 	X(wan_flood, wan_stray_drops, "not of this session, and more at a time than are looked at one by one")         \
 	X(wan_foreign, wan_foreign, "datagram from another address than the other edge's")                             \
+	X(wan_no_socket, wan_no_socket, "no socket could be opened to send from: too many open files?")                \
 	X(no_route, no_route, "packet for a host without a usable next hop")                                           \
 	X(unknown_hosts, unknown_hosts, "packet for a host that was not asked about, as too many others were")
 

@@ -35,7 +35,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --flows   and every flow\n"
                             "    --json    as JSON; the fields are described in longreach(1)\n"
                             "    --watch   again every second\n"
-                            "    --check   nothing but the exit code: 0 if every link (or LINK) is up, else 1\n"
+                            "    --check   the exit code: 0 if every link (or LINK) is up, else 1 and why\n"
                             "  trace       what the paths of a link do over time: longreach trace --help\n"
                             "  reload      read the link files again\n"
                             "  version     of this program and of the daemon\n"
@@ -172,6 +172,20 @@ static int watch_json(const struct request *r)
 	return code;
 }
 
+/* "longreach: link tokyo is port: LAN port lan0: no carrier". */
+static void say_why(const struct jnode *l)
+{
+	const struct jnode *peer = j_get(l, "peer");
+	const char *why = j_text(l, "error");
+
+	if (why[0] == '\0')
+		why = j_text(peer, "difference");
+	if (why[0] == '\0')
+		why = j_text(peer, "trouble");
+	fprintf(stderr, "longreach: link %s is %s%s%s\n", j_text(l, "name"), j_text(l, "state"),
+	        why[0] != '\0' ? ": " : "", why);
+}
+
 static int check_states(const struct request *r)
 {
 	const struct jnode *links, *l = NULL;
@@ -185,8 +199,12 @@ static int check_states(const struct request *r)
 	if (code != EXIT_OK)
 		return code;
 	links = j_get(jdoc_root(&a.doc), "links");
-	while ((l = j_next(links, l)) != NULL)
-		all_up &= strcmp(j_text(l, "state"), "up") == 0;
+	while ((l = j_next(links, l)) != NULL) {
+		if (strcmp(j_text(l, "state"), "up") == 0)
+			continue;
+		all_up = false;
+		say_why(l);
+	}
 	answer_free(&a);
 	return all_up ? EXIT_OK : EXIT_REFUSED;
 }

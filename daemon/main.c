@@ -16,12 +16,14 @@
 #include "daemon/options.h"
 #include "daemon/tls.h"
 #include "daemon/version.h"
+#include "daemon/watchdog.h"
 
 struct daemon {
 	struct event_base *base;
 	struct sites sites;
 	struct control *control;
 	struct exporter *exporter; /* NULL: no --metrics */
+	struct watchdog *watchdog; /* NULL: nobody asked for one */
 	struct event *on_hup, *on_term, *on_int;
 };
 
@@ -106,6 +108,10 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 	}
 	if (configs->n == 0)
 		log_warn("no link files in %s: waiting for a reload", o->sources.dir);
+	if (watchdog_start(&d->watchdog, d->base, &d->sites) < 0) {
+		log_err("no memory for the watchdog");
+		return -ENOMEM;
+	}
 	return sites_start(&d->sites, configs);
 }
 
@@ -116,6 +122,7 @@ static void tear_down(struct daemon *d)
 		control_stop(d->control);
 	if (d->exporter != NULL)
 		exporter_stop(d->exporter);
+	watchdog_stop(d->watchdog);
 	sites_stop(&d->sites);
 	if (d->on_hup != NULL)
 		event_free(d->on_hup);
@@ -127,6 +134,17 @@ static void tear_down(struct daemon *d)
 		event_base_free(d->base);
 }
 
+/* Until a signal ends it. A loop that ends by itself is no end in good order: systemd starts the daemon again. */
+static int turn(const struct daemon *d)
+{
+	int r = event_base_dispatch(d->base);
+
+	if (r == 0 && event_base_got_break(d->base))
+		return 0;
+	log_err("the event loop has ended by itself (%d): stopping with an error", r);
+	return -EIO;
+}
+
 static int run(const struct options *o, const struct site_configs *configs)
 {
 	struct daemon d = {0};
@@ -136,7 +154,7 @@ static int run(const struct options *o, const struct site_configs *configs)
 	r = set_up(&d, o, configs);
 	if (r == 0) {
 		notify_ready(d.sites.n);
-		event_base_dispatch(d.base);
+		r = turn(&d);
 	}
 	tear_down(&d);
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -77,6 +77,10 @@ struct view {
 	  v->snap->status.ip_used_bytes)                                                                               \
 	X(IP_ROOM, "ip_capacity_bytes", "Memory for IP packets that are not RoCEv2.", "",                              \
 	  v->snap->status.ip_capacity_bytes)                                                                           \
+	X(CERTIFICATE, "certificate_expires_timestamp_seconds",                                                        \
+	  "When this edge's certificate and its CA's expire; 0: a pre-shared key, or none.", ",certificate=\"edge\"",  \
+	  v->peer.expiry.certificate_s)                                                                                \
+	X(CA, "certificate_expires_timestamp_seconds", "", ",certificate=\"ca\"", v->peer.expiry.ca_s)                 \
 	X(CONTROL, "control_connected", "1: the control channel to the other edge is up.", "", v->peer.connected)
 
 #define X(id, family, help, label, value) GAUGE_##id,
@@ -147,8 +151,7 @@ static void put_states(struct evbuffer *out, const struct view *views, uint32_t 
 	metrics_head(out, "link_state", "", "gauge", "1 for the state that the link is in.");
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
-		enum site_state is =
-		    site_state(site_link(v->site) != NULL, &v->peer, v->snap ? &v->snap->status : NULL);
+		enum site_state is = site_state_now(v->site, v->snap);
 
 		for (unsigned s = 0; s < SITE_STATE_COUNT; s++) {
 			begin_sample(out, "link_state", "", v);

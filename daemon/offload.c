@@ -34,8 +34,10 @@ struct port {
 	char ifname[IF_NAMESIZE];
 	char lower[LOWERS_MAX][IF_NAMESIZE]; /* what it stands on: packets are joined down there */
 	unsigned nlowers;
+	unsigned ifindex;      /* when its offloads were looked at last */
 	unsigned users;        /* 0: free entry */
-	uint32_t switched_off; /* bit per unwanted[] */
+	uint32_t switched_off; /* bit per unwanted[]: were on, and will be again */
+	uint32_t stays_on;     /* likewise: cannot be switched off, which has been said */
 	int bit[NUNWANTED];    /* feature number, -1: none such */
 };
 
@@ -131,28 +133,46 @@ static int write_features(int fd, const struct port *p, uint32_t nfeatures, uint
 	return ethtool(fd, p->ifname, &f) < 0 ? -errno : 0;
 }
 
-static void switch_off(int fd, struct port *p)
+static uint32_t unwanted_on(const struct port *p, const union feature_state *f)
 {
-	uint32_t n = find_features(fd, p);
+	uint32_t on = 0;
+
+	for (unsigned u = 0; u < NUNWANTED; u++)
+		if (is_on(f, p->bit[u]))
+			on |= 1u << u;
+	return on;
+}
+
+static void say_each(const struct port *p, uint32_t which, const char *what)
+{
+	for (unsigned u = 0; u < NUNWANTED; u++)
+		if (which >> u & 1)
+			log_warn("LAN port %s: %s %s", p->ifname, unwanted[u], what);
+}
+
+/* known: what the port stands for is as it was, so that what is on was switched on by somebody else. */
+static void switch_off(int fd, struct port *p, bool known)
+{
+	uint32_t n = find_features(fd, p), on, stays_on;
 	union feature_state f;
 	int r;
 
-	p->switched_off = 0;
 	if (n == 0 || !read_features(fd, p->ifname, &f)) {
 		log_warn("LAN port %s: cannot read its offloads; GRO and LRO must be off", p->ifname);
 		return;
 	}
-	for (unsigned u = 0; u < NUNWANTED; u++)
-		if (is_on(&f, p->bit[u]))
-			p->switched_off |= 1u << u;
-	r = p->switched_off ? write_features(fd, p, n, p->switched_off, false) : 0;
+	on = unwanted_on(p, &f);
+	if (known)
+		say_each(p, on & ~p->stays_on, "was switched on by somebody: it is switched off again");
+	p->switched_off |= on;
+	r = on ? write_features(fd, p, n, on, false) : 0;
 	if (r < 0)
 		log_warn("LAN port %s: cannot switch off its receive offloads: %s", p->ifname, strerror(-r));
 	if (!read_features(fd, p->ifname, &f))
 		return;
-	for (unsigned u = 0; u < NUNWANTED; u++)
-		if (is_on(&f, p->bit[u]))
-			log_warn("LAN port %s: %s stays on: joined packets will be dropped", p->ifname, unwanted[u]);
+	stays_on = unwanted_on(p, &f);
+	say_each(p, stays_on & ~p->stays_on, "stays on: joined packets will be dropped");
+	p->stays_on = stays_on;
 }
 
 static struct port *find(const char *ifname, bool create)
@@ -194,10 +214,12 @@ static void acquire(const char *ifname, int depth)
 	if (!p || p->users++)
 		return;
 	snprintf(p->ifname, sizeof(p->ifname), "%s", ifname);
+	p->switched_off = p->stays_on = 0;
+	p->ifindex = if_nametoindex(ifname);
 	find_lowers(p);
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0) {
-		switch_off(fd, p);
+		switch_off(fd, p, false);
 		close(fd);
 	}
 	for (unsigned i = 0; depth < DEPTH_MAX && i < p->nlowers; i++)
@@ -219,6 +241,46 @@ static void release(const char *ifname, int depth)
 	}
 	for (unsigned i = 0; depth < DEPTH_MAX && i < p->nlowers; i++)
 		release(p->lower[i], depth + 1);
+}
+
+static void release_list(char list[LOWERS_MAX][IF_NAMESIZE], unsigned n, int depth)
+{
+	for (unsigned i = 0; depth < DEPTH_MAX && i < n; i++)
+		release(list[i], depth + 1);
+}
+
+/* What it stands on may be others now: the new ones are taken before the old ones are let go of. */
+static void refresh_lowers(struct port *p, int depth)
+{
+	char old[LOWERS_MAX][IF_NAMESIZE];
+	unsigned nold = p->nlowers;
+
+	memcpy(old, p->lower, sizeof(old));
+	find_lowers(p);
+	for (unsigned i = 0; depth < DEPTH_MAX && i < p->nlowers; i++)
+		acquire(p->lower[i], depth + 1);
+	release_list(old, nold, depth);
+}
+
+static void refresh(const char *ifname, int depth)
+{
+	struct port *p = find(ifname, false);
+	unsigned ifindex = if_nametoindex(ifname);
+	int fd = p && ifindex ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+
+	if (fd < 0)
+		return;
+	switch_off(fd, p, p->ifindex == ifindex);
+	close(fd);
+	p->ifindex = ifindex;
+	refresh_lowers(p, depth);
+	for (unsigned i = 0; depth < DEPTH_MAX && i < p->nlowers; i++)
+		refresh(p->lower[i], depth + 1);
+}
+
+void offload_refresh(const char *ifname)
+{
+	refresh(ifname, 0);
 }
 
 void offload_acquire(const char *ifname)

@@ -9,6 +9,8 @@
 
 /* Says in the log what could not be switched off; never fails. */
 void offload_acquire(const char *ifname);
+/* The port may have been made anew, or somebody has switched on what was off: puts that right and says so. */
+void offload_refresh(const char *ifname);
 void offload_release(const char *ifname);
 
 #endif

@@ -8,9 +8,16 @@
  * end sends hello as soon as the connection stands, and again whenever its configuration changes; pings go every
  * second, three seconds without a byte end the connection, and the connecting edge tries again after 100 ms to 2 s.
  *
- * A connection that has not said hello is `pending` and displaces nothing; with its hello it takes the place of the one
- * before, which is thereby known to be dead (the other edge has only one at a time). So neither a half-open connection
- * of a crashed edge nor one that says nothing can keep a good one out.
+ * Before that (accept_queue.h): an accepted connection is not answered until its first bytes are there. They are looked
+ * at before TLS is: of a sealed link they carry a proof that the sender has the link's keys (tls_proof.h); of one that
+ * is not, there is no secret to prove, and a source port below 1024 is all that tells an edge from a user of its
+ * machine without rights. Whoever proves nothing may be an edge of an earlier version, or behind an address
+ * translation: a few such are let through a second, and none of them displaces one that has proven itself, or is
+ * further along.
+ *
+ * A connection that has not said hello is `pending` and displaces no session; with its hello it takes the place of the
+ * one before, which is thereby known to be dead (the other edge has only one at a time). So neither a half-open
+ * connection of a crashed edge nor one that says nothing can keep a good one out.
  *
  * A session is (boot id, session number) of both edges. A hello that repeats a known pair changes nothing: a broken
  * control connection does not touch the data path. The end that hears a new pair begins a session with epochs that both
@@ -31,6 +38,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
@@ -38,9 +46,12 @@
 #include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/listener.h>
+#include <event2/util.h>
 #include <openssl/crypto.h>
 
+#include "daemon/accept_queue.h"
 #include "daemon/addr.h"
+#include "daemon/cert_days.h"
 #include "daemon/clock.h"
 #include "daemon/log.h"
 #include "daemon/tls.h"
@@ -52,15 +63,30 @@ enum peer_limits {
 	HELLO_WITHIN_MS = 5000, /* connecting, and the first hello */
 	BACKOFF_MIN_MS = 100,
 	BACKOFF_MAX_MS = 2000,
-	ACCEPTS_PER_S = 10,
+	ACCEPTS_PER_S = 10,        /* of connections without a proof */
+	ACCEPTS_PROVEN_PER_S = 50, /* and with one, which whoever sees the line can send once more */
+	ACCEPTS_PER_TURN = 64,     /* of the event loop, which has others to serve */
+	PENDING_MAX = 8,
+	UNPROVEN_MAX = 2,         /* of these */
+	CONNECT_WITHIN_MS = 2000, /* TCP: a new attempt gets through sooner than the fourth SYN of an old one */
+	UNPROVEN_WITHIN_MS = 2000,
+	PRIVILEGED_PORTS_FROM = 600, /* as bindresvport(3) takes them: below are services' */
+	PRIVILEGED_PORTS_TO = 1024,
+	PRIVILEGED_TRIES = 8,
+	TROUBLES_PER_MIN = 10,
 	MESSAGES_PER_S = 50,                               /* pings and a few reloads; more is no sane peer */
 	INPUT_MAX = 2 * (PEER_HEADER_LEN + PEER_BODY_MAX), /* bytes read but not yet understood */
 	OUTPUT_MAX = 16 << 10,                             /* bytes that the other edge does not take */
-	LISTEN_BACKLOG = 4,
+	LISTEN_BACKLOG = 1024, /* that a flood has to fill; then the kernel answers with SYN cookies */
 };
+
+/* How much is known of who is at the other end: the more, the later it is displaced. */
+enum conn_rank { CONN_UNPROVEN, CONN_PROVEN, CONN_AUTHENTICATED };
 
 struct conn {
 	struct peer *peer;
+	enum conn_rank rank;
+	bool stands; /* TCP does */
 	struct bufferevent *bev;
 	bool secure; /* speaks TLS */
 	uint64_t opened_ns;
@@ -82,12 +108,16 @@ struct peer {
 	struct event *retry; /* connecting edge: the next attempt */
 	struct event *tick;  /* every second */
 	uint32_t backoff_ms;
-	struct conn *pending; /* no hello yet */
-	struct conn *conn;    /* the one in use */
-	struct log_limit accepts, strangers, troubles;
+	struct event *resume; /* listeners that have paused for a turn of the event loop */
+	uint32_t accepted;    /* since then */
+	struct accept_queue *unjudged;
+	struct conn *pending[PENDING_MAX]; /* no hello yet */
+	struct conn *conn;                 /* the one in use */
+	struct log_limit accepts, accepts_proven, strangers, troubles, news;
 
 	struct hello here, there;
 	struct peer_status status; /* without `there` */
+	struct cert_days cert, ca;
 
 	bool session_due;         /* agreed upon, waits for the key that was offered */
 	struct seal_secret offer; /* what will seal it */
@@ -98,21 +128,35 @@ struct peer {
 static void take_hello(struct peer *p, struct conn *c, const struct hello *h);
 static void begin_session(struct peer *p, const struct seal_secret *tx);
 static void retry_later(struct peer *p);
+static void conn_close(struct conn *c);
 
 /* --- connections --- */
+
+static void forget_pending(const struct conn *c)
+{
+	for (unsigned i = 0; i < PENDING_MAX; i++)
+		if (c->peer->pending[i] == c)
+			c->peer->pending[i] = NULL;
+}
+
+static void close_pending(struct peer *p)
+{
+	for (unsigned i = 0; i < PENDING_MAX; i++)
+		if (p->pending[i] != NULL)
+			conn_close(p->pending[i]);
+}
 
 static void conn_close(struct conn *c)
 {
 	struct peer *p = c->peer;
 
-	if (p->pending == c)
-		p->pending = NULL;
+	forget_pending(c);
 	if (p->conn == c)
 		p->conn = NULL;
 	p->status.connected = p->conn != NULL;
 	bufferevent_free(c->bev);
 	free(c);
-	if (p->connects && p->conn == NULL && p->pending == NULL)
+	if (p->connects && p->conn == NULL && p->pending[0] == NULL)
 		retry_later(p);
 }
 
@@ -120,7 +164,7 @@ static void conn_close(struct conn *c)
 static void conn_fail(struct conn *c, const char *why)
 {
 	struct peer *p = c->peer;
-	bool is_new = strcmp(why, p->status.trouble) != 0;
+	bool is_new = strcmp(why, p->status.trouble) != 0 && log_limit_pass(&p->news, clock_now_ns(), NULL);
 
 	if (p->conn == c)
 		log_warn("link %s: control connection lost: %s", p->name, why);
@@ -271,6 +315,8 @@ static bool take_message(struct conn *c, const struct peer_msg *m)
 	return true; /* of a later version: skipped */
 }
 
+static const char not_ours[] = "the other end does not speak longreach's control protocol";
+
 static void on_read(struct bufferevent *bev, void *arg)
 {
 	struct evbuffer *in = bufferevent_get_input(bev);
@@ -288,8 +334,8 @@ static void on_read(struct bufferevent *bev, void *arg)
 		n = peer_msg_next(evbuffer_pullup(in, (ev_ssize_t)want), want, &m);
 		if (n == 0)
 			return;
-		if (n < 0 || (c->peer->pending == c && m.type != MSG_HELLO)) {
-			conn_fail(c, "the other end does not speak longreach's control protocol");
+		if (n < 0 || (c->peer->conn != c && m.type != MSG_HELLO)) {
+			conn_fail(c, not_ours);
 			return;
 		}
 		if (!take_message(c, &m))
@@ -314,9 +360,14 @@ static void conn_fail_for_error(struct conn *c, int err)
 /* An edge that refuses ours says why and closes. If our hello runs into that, the write fails first. */
 static void conn_fail_for_eof(struct conn *c)
 {
-	unsigned long alert = c->secure ? tls_last_words(bufferevent_openssl_get_ssl(c->bev)) : 0;
+	struct ssl_st *ssl = c->secure ? bufferevent_openssl_get_ssl(c->bev) : NULL;
+	unsigned long alert = ssl != NULL ? tls_last_words(ssl) : 0;
 	char why[TLS_WHY_MAX] = "closed by the other edge";
 
+	if (ssl != NULL && !tls_was_answered(ssl))
+		snprintf(why, sizeof(why),
+		         "closed by the other edge without a word: has it Encryption=none? "
+		         "Its log tells");
 	if (alert != 0)
 		tls_why(c->peer->tls, alert, why);
 	conn_fail(c, why);
@@ -327,12 +378,15 @@ static bool conn_secure(struct conn *c);
 /* TCP stands, or TLS does. */
 static void on_connected(struct conn *c)
 {
+	c->stands = true;
 	if (c->peer->tls != NULL && !c->secure) {
 		if (!conn_secure(c))
 			conn_fail(c, "out of memory");
 	} else if (c->secure && !tls_proven(c->peer->tls, bufferevent_openssl_get_ssl(c->bev))) {
 		conn_fail(c, "the other end did not prove who it is");
 	} else {
+		if (c->secure)
+			c->rank = CONN_AUTHENTICATED;
 		send_hello(c);
 	}
 }
@@ -411,13 +465,45 @@ static struct conn *conn_open(struct peer *p, int fd)
 	return c;
 }
 
-static void set_pending(struct peer *p, struct conn *c)
+/* The place that a connection of that rank takes: a free one, else that of the lowest rank, the oldest of them; those
+ * without a proof have few of their own. NULL: all are worth more. */
+static struct conn **pending_place(struct peer *p, enum conn_rank rank)
 {
-	struct conn *old = p->pending;
+	struct conn **place = NULL, **spare = NULL;
+	unsigned unproven = 0;
 
-	p->pending = c;
-	if (old != NULL)
-		conn_close(old);
+	for (unsigned i = 0; i < PENDING_MAX; i++) {
+		struct conn *c = p->pending[i];
+
+		if (c == NULL) {
+			spare = &p->pending[i];
+			continue;
+		}
+		unproven += c->rank == CONN_UNPROVEN;
+		if (c->rank <= rank && (place == NULL || c->rank < (*place)->rank ||
+		                        (c->rank == (*place)->rank && c->opened_ns < (*place)->opened_ns)))
+			place = &p->pending[i];
+	}
+	return spare != NULL && (rank != CONN_UNPROVEN || unproven < UNPROVEN_MAX) ? spare : place;
+}
+
+/* Takes over the socket of a connection that came in. */
+static struct conn *take_in(struct peer *p, int fd, enum conn_rank rank)
+{
+	struct conn **place = pending_place(p, rank), *c;
+
+	if (place == NULL) {
+		close(fd);
+		p->status.refused_connections++;
+		return NULL;
+	}
+	if (*place != NULL)
+		conn_close(*place);
+	c = conn_open(p, fd);
+	if (c != NULL)
+		c->rank = rank;
+	*place = c;
+	return c;
 }
 
 /* --- connecting --- */
@@ -439,12 +525,26 @@ static int bound_socket(const struct ip_addr *addr, uint16_t port)
 	return -saved;
 }
 
+/* From a privileged port, if they let us: that is what no other user of this machine can have. */
+static int connecting_socket(const struct ip_addr *from)
+{
+	int fd = -EADDRINUSE;
+
+	for (int i = 0; i < PRIVILEGED_TRIES && fd == -EADDRINUSE; i++) {
+		uint16_t port;
+
+		evutil_secure_rng_get_bytes(&port, sizeof(port));
+		fd = bound_socket(from, PRIVILEGED_PORTS_FROM + port % (PRIVILEGED_PORTS_TO - PRIVILEGED_PORTS_FROM));
+	}
+	return fd == -EADDRINUSE || fd == -EACCES ? bound_socket(from, 0) : fd;
+}
+
 static void try_connect(struct peer *p)
 {
 	const struct path_config *path = &p->paths[p->tried = (p->tried + 1) % p->npaths];
 	struct sockaddr_storage to;
 	socklen_t len = addr_to_sockaddr(&path->remote, path->port, &to);
-	int fd = bound_socket(&path->local, 0);
+	int fd = connecting_socket(&path->local);
 	struct conn *c;
 
 	c = fd < 0 ? NULL : conn_open(p, fd);
@@ -455,7 +555,7 @@ static void try_connect(struct peer *p)
 		retry_later(p);
 		return;
 	}
-	set_pending(p, c);
+	p->pending[0] = c;
 	/* A failure at once may already have closed c from on_event(). */
 	bufferevent_socket_connect(c->bev, (struct sockaddr *)&to, (int)len);
 }
@@ -466,7 +566,7 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (p->conn == NULL && p->pending == NULL)
+	if (p->conn == NULL && p->pending[0] == NULL)
 		try_connect(p);
 }
 
@@ -495,26 +595,120 @@ static bool may_come_in(struct peer *p, const struct sockaddr *from)
 			         addr_write(&a, t, sizeof(t)));
 		return false;
 	}
-	return log_limit_pass(&p->accepts, clock_now_ns(), NULL);
+	return true;
+}
+
+/* Closed by us before there was a connection to speak of. */
+static enum accept_verdict refuse(struct peer *p, const char *why)
+{
+	p->status.refused_connections++;
+	if (why != NULL && p->conn == NULL)
+		snprintf(p->status.trouble, sizeof(p->status.trouble), "%s", why);
+	if (why != NULL && log_limit_pass(&p->news, clock_now_ns(), NULL))
+		log_at(p->tls != NULL ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "link %s: no control connection yet: %s",
+		       p->name, why);
+	return ACCEPT_REFUSE;
+}
+
+static bool from_privileged_port(int fd)
+{
+	uint8_t ends[TLS_PROOF_ENDS_LEN];
+
+	/* the client's port, behind its address */
+	return tls_ends(fd, false, ends) && get_be16(ends + TLS_PROOF_ENDS_LEN / 2 - 2) < PRIVILEGED_PORTS_TO;
+}
+
+/* How much the first bytes prove: an enum conn_rank, or negative: -EAGAIN for more bytes, -EPROTO for others' ways. */
+static int judge_tls(const struct peer *p, int fd, const uint8_t *data, size_t len)
+{
+	uint8_t ends[TLS_PROOF_ENDS_LEN];
+	struct tls_first_flight f;
+	int r = tls_first_flight_read(data, len, &f);
+
+	if (r <= 0)
+		return r < 0 ? r : -EAGAIN;
+	return tls_ends(fd, false, ends) && tls_first_flight_proven(p->tls, &f, ends) ? CONN_PROVEN : CONN_UNPROVEN;
+}
+
+static int judge_hello(int fd, const uint8_t *data, size_t len)
+{
+	struct peer_msg m;
+	int n = peer_msg_next(data, len, &m);
+
+	if (n <= 0)
+		return n < 0 ? n : -EAGAIN;
+	if (m.type != MSG_HELLO)
+		return -EPROTO;
+	return from_privileged_port(fd) ? CONN_PROVEN : CONN_UNPROVEN;
+}
+
+static enum accept_verdict judge(void *arg, int fd, const uint8_t *data, size_t len)
+{
+	struct peer *p = arg;
+	int rank = p->tls != NULL ? judge_tls(p, fd, data, len) : judge_hello(fd, data, len);
+	struct log_limit *limit = rank == CONN_UNPROVEN ? &p->accepts : &p->accepts_proven;
+	struct conn *c;
+
+	if (rank == -EAGAIN)
+		return ACCEPT_WAIT;
+	if (rank < 0)
+		return refuse(p,
+		              p->tls != NULL ? "the other end does not speak TLS: has it Encryption=none?" : not_ours);
+	if (!log_limit_pass(limit, clock_now_ns(), NULL))
+		return refuse(p, NULL);
+	p->status.unproven_connections += rank == CONN_UNPROVEN;
+	c = take_in(p, fd, (enum conn_rank)rank);
+	if (c != NULL)
+		on_connected(c);
+	return ACCEPT_TAKEN;
+}
+
+static void on_dropped(void *arg)
+{
+	struct peer *p = arg;
+
+	p->status.refused_connections++;
+}
+
+static void set_listening(struct peer *p, bool on)
+{
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		if (p->listeners[i] == NULL)
+			continue;
+		if (on)
+			evconnlistener_enable(p->listeners[i]);
+		else
+			evconnlistener_disable(p->listeners[i]);
+	}
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *arg)
+{
+	struct peer *p = arg;
+
+	(void)fd;
+	(void)what;
+	p->accepted = 0;
+	set_listening(p, true);
 }
 
 static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *from, int from_len, void *arg)
 {
+	static const struct timeval at_once = {0};
 	struct peer *p = arg;
-	struct conn *c;
 
 	(void)l;
 	(void)from_len;
-	if (!may_come_in(p, from)) {
-		p->status.refused_connections++;
-		close(fd);
+	if (p->accepted++ == 0)
+		event_add(p->resume, &at_once);
+	else if (p->accepted == ACCEPTS_PER_TURN)
+		set_listening(p, false);
+	if (may_come_in(p, from)) {
+		accept_queue_add(p->unjudged, fd);
 		return;
 	}
-	c = conn_open(p, fd);
-	if (c == NULL)
-		return;
-	set_pending(p, c);
-	on_connected(c);
+	p->status.refused_connections++;
+	close(fd);
 }
 
 /* No file descriptors left, or the like: leave the listener alone for a second. */
@@ -552,7 +746,13 @@ static int listen_on(struct peer *p, uint32_t i, char err[CONFIG_ERR_MAX])
 
 static int start_listening(struct peer *p, char err[CONFIG_ERR_MAX])
 {
+	const struct accept_judge j = {.look = judge, .dropped = on_dropped, .arg = p};
 	int r = 0;
+
+	p->unjudged = accept_queue_new(p->base, &j);
+	p->resume = evtimer_new(p->base, on_resume, p);
+	if (p->unjudged == NULL || p->resume == NULL)
+		return -ENOMEM;
 
 	for (uint32_t i = 0; i < p->npaths && r == 0; i++)
 		r = listen_on(p, i, err);
@@ -620,7 +820,7 @@ static void take_place(struct peer *p, struct conn *c)
 {
 	struct conn *old = p->conn;
 
-	p->pending = NULL;
+	forget_pending(c);
 	p->conn = c;
 	p->backoff_ms = BACKOFF_MIN_MS;
 	if (old != NULL)
@@ -660,6 +860,46 @@ static void check_conn(struct conn *c, uint64_t now_ns)
 		send_ping(c);
 }
 
+/* --- certificates that expire --- */
+
+static void say_days(const struct peer *p, struct cert_days *d, const char *what)
+{
+	int64_t now_s = (int64_t)time(NULL), left = cert_days_left(d->expires_s, now_s);
+
+	switch (cert_days_look(d, now_s)) {
+	case -1:
+		return;
+	case 0:
+		log_err("link %s: the %s has expired: the session goes on, the next connection to the other edge is "
+		        "refused; `longreach keygen` makes new ones",
+		        p->name, what);
+		return;
+	default:
+		log_warn("link %s: the %s expires in %lld day%s: `longreach keygen` makes new ones", p->name, what,
+		         (long long)left, left == 1 ? "" : "s");
+	}
+}
+
+static void take_expiry(struct peer *p)
+{
+	p->status.expiry = tls_expiry(p->tls);
+	cert_days_init(&p->cert, p->status.expiry.certificate_s);
+	cert_days_init(&p->ca, p->status.expiry.ca_s);
+}
+
+static void look_at_days(struct peer *p)
+{
+	say_days(p, &p->cert, "certificate");
+	say_days(p, &p->ca, "CA's certificate");
+}
+
+static uint64_t patience_ms(const struct conn *c)
+{
+	if (c->peer->connects)
+		return c->stands ? HELLO_WITHIN_MS : CONNECT_WITHIN_MS;
+	return c->rank == CONN_UNPROVEN ? UNPROVEN_WITHIN_MS : HELLO_WITHIN_MS;
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -667,13 +907,14 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	for (uint32_t i = 0; i < p->npaths; i++)
-		if (p->listeners[i] != NULL)
-			evconnlistener_enable(p->listeners[i]);
-	if (p->pending != NULL && now_ns - p->pending->opened_ns >= HELLO_WITHIN_MS * NS_PER_MS)
-		conn_fail(p->pending, "no answer");
+	set_listening(p, true);
+	for (unsigned i = 0; i < PENDING_MAX; i++)
+		if (p->pending[i] != NULL &&
+		    now_ns - p->pending[i]->opened_ns >= patience_ms(p->pending[i]) * NS_PER_MS)
+			conn_fail(p->pending[i], "no answer");
 	if (p->conn != NULL)
 		check_conn(p->conn, now_ns);
+	look_at_days(p);
 }
 
 /* --- from outside --- */
@@ -693,6 +934,8 @@ static void init_limits(struct peer *p)
 {
 	p->backoff_ms = BACKOFF_MIN_MS;
 	p->accepts = (struct log_limit){.window_ns = NS_PER_S, .burst = ACCEPTS_PER_S};
+	p->accepts_proven = (struct log_limit){.window_ns = NS_PER_S, .burst = ACCEPTS_PROVEN_PER_S};
+	p->news = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = TROUBLES_PER_MIN};
 	p->strangers = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 	p->troubles = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 }
@@ -729,6 +972,10 @@ int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_b
 	r = new_boot_id(&p->here.boot_id);
 	if (r == 0)
 		r = tls_open(c, &p->tls, err);
+	if (r == 0 && p->tls != NULL && tls_proof_is_public(p->tls))
+		log_info("link %s: CA=%s: may be read by others than its owner: with mode 600, no user of this "
+		         "machine can pass for an edge before TLS finds out",
+		         p->name, c->ca_file);
 	if (r == 0)
 		r = start_clock(p);
 	if (r == 0 && !p->connects)
@@ -737,6 +984,8 @@ int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_b
 		peer_stop(p);
 		return r;
 	}
+	take_expiry(p);
+	look_at_days(p);
 	if (p->connects)
 		try_connect(p);
 	*out = p;
@@ -754,10 +1003,11 @@ void peer_reread_keys(struct peer *p, const struct link_config *c)
 		log_err("link %s: the old keys stay in use: %s", p->name, err);
 		return;
 	}
-	if (p->pending != NULL)
-		conn_close(p->pending); /* its handshake asks what is about to be freed */
+	close_pending(p); /* their handshakes ask what is about to be freed */
 	tls_close(p->tls);
 	p->tls = t;
+	take_expiry(p);
+	look_at_days(p);
 }
 
 void peer_reconfigure(struct peer *p, const struct link_config *c)
@@ -773,22 +1023,36 @@ void peer_reconfigure(struct peer *p, const struct link_config *c)
 	p->here = next;
 	if (p->conn != NULL)
 		send_hello(p->conn);
-	if (p->pending != NULL && !p->connects)
-		send_hello(p->pending);
+	for (unsigned i = 0; i < PENDING_MAX; i++)
+		if (p->pending[i] != NULL && p->pending[i]->rank == CONN_AUTHENTICATED)
+			send_hello(p->pending[i]);
 	if (p->status.met)
 		reconsider(p);
+}
+
+void peer_retry(struct peer *p)
+{
+	if (!p->connects || p->conn != NULL)
+		return;
+	p->backoff_ms = BACKOFF_MIN_MS;
+	if (p->pending[0] != NULL)
+		conn_close(p->pending[0]); /* its SYN may have gone nowhere; tries again */
+	else
+		retry_later(p);
 }
 
 void peer_stop(struct peer *p)
 {
 	p->connects = false; /* no new attempt */
-	if (p->pending != NULL)
-		conn_close(p->pending);
+	close_pending(p);
 	if (p->conn != NULL)
 		conn_close(p->conn);
 	for (uint32_t i = 0; i < p->npaths; i++)
 		if (p->listeners[i] != NULL)
 			evconnlistener_free(p->listeners[i]);
+	accept_queue_free(p->unjudged);
+	if (p->resume != NULL)
+		event_free(p->resume);
 	tls_close(p->tls);
 	OPENSSL_cleanse(&p->offer, sizeof(p->offer));
 	if (p->retry != NULL)

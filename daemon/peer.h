@@ -4,6 +4,7 @@
 #define DAEMON_PEER_H
 
 #include "daemon/hello.h"
+#include "daemon/tls.h"
 
 struct event_base;
 struct peer;
@@ -28,6 +29,8 @@ void peer_keys_taken(struct peer *p, uint32_t serial);
 void peer_reread_keys(struct peer *p, const struct link_config *c);
 /* Says what has changed, if the other edge should know; a new session begins then. */
 void peer_reconfigure(struct peer *p, const struct link_config *c);
+/* The way to the other edge may be there again: an edge that connects and is not connected tries at once. */
+void peer_retry(struct peer *p);
 void peer_stop(struct peer *p);
 
 struct peer_status {
@@ -40,7 +43,9 @@ struct peer_status {
 	struct proxy_session session; /* valid if in_session */
 	uint64_t sessions;            /* begun so far */
 	uint64_t rtt_ns;              /* of the control channel; 0: not measured */
-	uint64_t refused_connections; /* from strangers, or too many */
+	uint64_t refused_connections; /* from strangers, or too many, or not what an edge sends */
+	uint64_t unproven_connections; /* looked at though their first bytes proved nothing */
+	struct tls_expiry expiry;      /* of the keys in force */
 	char trouble[PEER_WHY_MAX];   /* why the last connection came to nothing; empty while connected */
 };
 

@@ -37,7 +37,8 @@ struct link_info {
 struct route_ask {
 	struct mnl_socket *ask, *notify;
 	uint32_t seq;
-	int port_ifindex[PORTS_MAX];
+	char port_name[PORTS_MAX][IF_NAMESIZE];
+	int port_ifindex[PORTS_MAX]; /* 0: there is none now */
 	uint32_t nports;
 	struct link_info links[LINKS_MAX];
 	uint32_t next_link;
@@ -325,9 +326,16 @@ struct listener {
 	void *arg;
 };
 
+static void find_ports(struct route_ask *a)
+{
+	for (uint32_t i = 0; i < a->nports; i++)
+		a->port_ifindex[i] = (int)if_nametoindex(a->port_name[i]);
+}
+
 static void all_changed(const struct listener *l)
 {
 	memset(l->a->links, 0, sizeof(l->a->links));
+	find_ports(l->a); /* a port may have been made anew, with another index */
 	l->fn(l->arg, 0, NULL);
 }
 
@@ -410,7 +418,8 @@ int route_ask_open(struct route_ask **out, const char (*ports)[IF_NAMESIZE], uin
 	}
 	a->nports = nports < PORTS_MAX ? nports : PORTS_MAX;
 	for (uint32_t i = 0; i < a->nports; i++)
-		a->port_ifindex[i] = (int)if_nametoindex(ports[i]);
+		snprintf(a->port_name[i], sizeof(a->port_name[i]), "%s", ports[i]);
+	find_ports(a);
 	a->ask = open_netlink();
 	a->notify = open_netlink();
 	if (!a->ask || !a->notify || subscribe(a->notify) < 0) {

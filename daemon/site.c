@@ -13,6 +13,7 @@
 #include "daemon/clock.h"
 #include "daemon/link_plan.h"
 #include "daemon/log.h"
+#include "daemon/port_watch.h"
 #include "daemon/units.h"
 #include "headroom/headroom.h"
 
@@ -21,6 +22,7 @@
 enum site_times {
 	RETRY_S = 5,
 	SAMPLE_S = 1,
+	PORTS_AGAIN_MS = 100, /* until something is in place that is not yet */
 	EVENT_WINDOW_S = 10,
 	EVENTS_PER_WINDOW = 10, /* of one type, before they are only counted */
 };
@@ -39,6 +41,8 @@ struct site {
 	struct link *link;
 	struct peer *peer;
 	char error[CONFIG_ERR_MAX]; /* why it does not run */
+	struct port_watch *ports;
+	char port_error[CONFIG_ERR_MAX]; /* what is wrong with what it stands on; empty: nothing */
 	struct event *timer;        /* samples a running link, tries to start one that failed */
 	struct sample last, before;
 	bool sampling; /* asked for and not answered yet */
@@ -46,7 +50,7 @@ struct site {
 	struct log_limit events[EV_COUNT];
 	uint64_t event_counts[EV_COUNT];
 	uint64_t truncated; /* frames larger than a place in a LAN port's ring, so far */
-	struct log_limit truncated_said;
+	struct log_limit truncated_said, ports_said;
 };
 
 /* --- events of the core --- */
@@ -110,6 +114,7 @@ static void init_event_limits(struct site *s)
 		s->events[i] = (struct log_limit){.window_ns = EVENT_WINDOW_S * NS_PER_S, .burst = EVENTS_PER_WINDOW};
 	/* Each shard says these for itself: one line is enough. */
 	s->events[EV_WAN_UP] = (struct log_limit){.window_ns = NS_PER_S / 10, .burst = 1};
+	s->ports_said = s->events[0];
 	s->truncated_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 	s->events[EV_WAN_DEAD] = s->events[EV_REBUILT] = s->events[EV_WAN_UP];
 }
@@ -260,6 +265,8 @@ static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
 		peer_keys_taken(s->peer, serial);
 }
 
+static void take_ports(struct site *s);
+
 static int start(struct site *s, char err[CONFIG_ERR_MAX])
 {
 	const struct peer_user user = {.session = on_session, .keys = on_keys, .arg = s};
@@ -298,12 +305,43 @@ static void try_start(struct site *s)
 
 	if (start(s, err) == 0) {
 		s->error[0] = '\0';
+		s->port_error[0] = '\0';
 		log_started(s);
+		take_ports(s);
 		return;
 	}
 	if (strcmp(err, s->error) != 0)
 		log_err("link %s: does not start: %s; trying again every %d s", s->config.name, err, RETRY_S);
 	snprintf(s->error, sizeof(s->error), "%s", err);
+}
+
+/* --- what it stands on --- */
+
+static void say_ports(struct site *s, const char *error)
+{
+	if (strcmp(error, s->port_error) == 0)
+		return;
+	snprintf(s->port_error, sizeof(s->port_error), "%s", error);
+	if (!log_limit_pass(&s->ports_said, clock_now_ns(), NULL))
+		return; /* one that comes and goes */
+	if (error[0] != '\0')
+		log_err("link %s: %s", s->config.name, error);
+	else
+		log_notice("link %s: LAN ports and WAN address work again", s->config.name);
+}
+
+/* What does not work is said first: what is only being put in place may take no longer than a look. */
+static void look_at_ports(struct site *s)
+{
+	char error[CONFIG_ERR_MAX], follow[CONFIG_ERR_MAX];
+	int r = link_follow_ports(s->link, follow);
+
+	port_watch_trouble(s->ports, &s->config, error);
+	if (r < 0)
+		port_watch_again(s->ports, PORTS_AGAIN_MS);
+	if (r < 0 && error[0] == '\0')
+		snprintf(error, sizeof(error), "%s", follow[0] != '\0' ? follow : s->port_error);
+	say_ports(s, error);
 }
 
 static void arm(struct site *s)
@@ -328,6 +366,22 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	arm(s);
 }
 
+/* The kernel has changed interfaces, addresses or routes, maybe those of this link. */
+static void on_ports(void *arg)
+{
+	struct site *s = arg;
+	bool changed = port_watch_look(s->ports, &s->config), had_error = s->port_error[0] != '\0';
+
+	if (s->link != NULL) {
+		look_at_ports(s);
+		if (had_error && s->port_error[0] == '\0')
+			peer_retry(s->peer);
+	} else if (changed) {
+		try_start(s);
+		arm(s);
+	}
+}
+
 struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir)
 {
 	struct site *s = calloc(1, sizeof(*s));
@@ -338,15 +392,26 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 	s->base = base;
 	s->pcap_dir = pcap_dir;
 	s->timer = evtimer_new(base, on_timer, s);
-	if (s->timer == NULL) {
+	if (s->timer == NULL || port_watch_open(&s->ports, base, on_ports, s) < 0) {
+		if (s->timer != NULL)
+			event_free(s->timer);
 		free(s);
 		return NULL;
 	}
+	port_watch_look(s->ports, c);
 	init_event_limits(s);
 	distance_init(&s->distance, c->distance_m);
 	try_start(s);
 	arm(s);
 	return s;
+}
+
+/* A reload takes the LAN ports' MTUs as they are. */
+static void take_ports(struct site *s)
+{
+	port_watch_look(s->ports, &s->config);
+	port_watch_accept(s->ports);
+	look_at_ports(s);
 }
 
 void site_reconfigure(struct site *s, const struct link_config *c)
@@ -364,6 +429,7 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 		log_notice("link %s: no ACKs are early any longer; Barrier=auto stays pair, as it was at the start, "
 		           "until longreachd is restarted at both edges",
 		           c->name);
+	take_ports(s);
 	/* The session first: where the edges come to disagree, early ACKs end before the mode changes. */
 	peer_reconfigure(s->peer, c);
 	link_reconfigure(s->link, c);
@@ -371,6 +437,8 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 
 void site_reread_keys(struct site *s)
 {
+	if (s->link != NULL)
+		take_ports(s);
 	if (s->peer != NULL)
 		peer_reread_keys(s->peer, &s->config);
 }
@@ -401,6 +469,7 @@ void site_free(struct site *s)
 {
 	stop(s, false);
 	event_free(s->timer);
+	port_watch_close(s->ports);
 	free(s);
 }
 
@@ -419,6 +488,16 @@ enum site_state site_state(bool running, const struct peer_status *peer, const s
 	if (s->pool_stuck[POOL_LAN] || s->pool_stuck[POOL_WAN])
 		return SITE_STUCK;
 	return peer->verdict == HELLO_MISMATCH ? SITE_MISMATCH : SITE_UP;
+}
+
+enum site_state site_state_now(const struct site *s, const struct link_snapshot *snap)
+{
+	struct peer_status peer;
+
+	if (s->link != NULL && s->port_error[0] != '\0')
+		return SITE_PORT;
+	site_peer_status(s, &peer);
+	return site_state(s->link != NULL, &peer, snap != NULL ? &snap->status : NULL);
 }
 
 const char *site_state_name(enum site_state state)
@@ -442,7 +521,7 @@ struct link *site_link(const struct site *s)
 
 const char *site_error(const struct site *s)
 {
-	return s->error;
+	return s->link != NULL ? s->port_error : s->error;
 }
 
 const struct distance *site_distance(const struct site *s)

@@ -24,6 +24,7 @@ void site_free(struct site *s);
 	X(FAILED, "failed", "could not be started; tried again every few seconds")                                     \
 	X(WAITING, "waiting", "the other edge has not said hello yet")                                                 \
 	X(REFUSED, "refused", "the edges cannot work together: nothing is carried")                                    \
+	X(PORT, "port", "a LAN port or the WAN address does not work")                                                 \
 	X(DEAD, "dead", "nothing is heard from the other edge")                                                        \
 	X(MISMATCH, "mismatch", "the edges disagree: carried, never acknowledged early")                               \
 	X(STUCK, "stuck", "a buffer is full, and nothing of it has gone for seconds")                                  \
@@ -34,8 +35,11 @@ enum site_state { SITE_STATES(X) SITE_STATE_COUNT };
 #undef X
 
 const char *site_state_name(enum site_state s);
-/* From the peer's and the core's view. Pure. */
+/* From the peer's and the core's view. Pure: SITE_PORT is not for it to see. */
 enum site_state site_state(bool running, const struct peer_status *peer, const struct proxy_link_status *s);
+
+/* The same, and whether what the link stands on works. snap NULL: not running. */
+enum site_state site_state_now(const struct site *s, const struct link_snapshot *snap);
 
 /* Rates over the last second or so, from two samples. */
 struct site_rates {
@@ -47,7 +51,7 @@ struct site_rates {
 
 const struct link_config *site_config(const struct site *s);
 struct link *site_link(const struct site *s); /* NULL: failed */
-const char *site_error(const struct site *s); /* why failed; empty */
+const char *site_error(const struct site *s); /* why failed, or what is wrong with a port; empty */
 const struct distance *site_distance(const struct site *s);
 void site_peer_status(const struct site *s, struct peer_status *p);
 /* Seen since the site began, logged or not. */

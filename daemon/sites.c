@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/tls.h"
+
 static void say(char *report, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* One more line. */
@@ -218,6 +220,24 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		say(report, "link %s: does not start yet: %s", c->name, site_error(site));
 }
 
+/* As a start would read them: an error here is one that the next start would meet. */
+static int check_keys(const struct site_configs *next, char *report)
+{
+	int bad = 0;
+
+	for (uint32_t i = 0; i < next->n; i++) {
+		char err[CONFIG_ERR_MAX] = "out of memory";
+		struct tls *tls;
+
+		if (tls_open(&next->list[i], &tls, err) < 0) {
+			say(report, "%s: %s; the keys in force stay", next->list[i].path, err);
+			bad = 1;
+		}
+		tls_close(tls);
+	}
+	return bad ? -EINVAL : 0;
+}
+
 static void apply(struct sites *s, struct site_configs *next, char *report)
 {
 	stop_removed(s, next, report);
@@ -239,6 +259,8 @@ int sites_reload(struct sites *s, char *report)
 	r = sites_read(&s->sources, MISSING_IS_GONE, next, report);
 	if (r == 0)
 		r = check_reloadable(s, next, report);
+	if (r == 0)
+		r = check_keys(next, report);
 	if (r == 0)
 		apply(s, next, report);
 	free(next);

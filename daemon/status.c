@@ -3,8 +3,10 @@
 #include "daemon/status.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #include "daemon/addr.h"
+#include "daemon/cert_days.h"
 #include "daemon/link_counters.h"
 #include "daemon/link_plan.h"
 #include "daemon/wan_port.h"
@@ -59,6 +61,7 @@ static void write_peer(struct json *j, const struct peer_status *p)
 	json_uint(j, "sessions", p->sessions);
 	json_uint(j, "control_rtt_ns", p->rtt_ns);
 	json_uint(j, "refused_connections", p->refused_connections);
+	json_uint(j, "unproven_connections", p->unproven_connections);
 	if (p->met) {
 		json_string(j, "name", p->there.name);
 		json_uint(j, "protocol", p->there.version);
@@ -67,6 +70,23 @@ static void write_peer(struct json *j, const struct peer_status *p)
 		json_uint(j, "wan_mtu", p->there.wan_mtu);
 	}
 	json_object_end(j);
+}
+
+static void write_expiry(struct json *j, const char *key, int64_t expires_s)
+{
+	json_object(j, key);
+	json_uint(j, "expires_unix_s", (uint64_t)expires_s);
+	json_real(j, "days_left", (double)cert_days_left(expires_s, (int64_t)time(NULL)));
+	json_object_end(j);
+}
+
+/* Not for a pre-shared key, and not while the link does not run. */
+static void write_certificates(struct json *j, const struct tls_expiry *e)
+{
+	if (e->certificate_s != 0)
+		write_expiry(j, "certificate", e->certificate_s);
+	if (e->ca_s != 0)
+		write_expiry(j, "ca", e->ca_s);
 }
 
 static void write_rates(struct json *j, const struct site *s)
@@ -350,10 +370,11 @@ void status_write(struct json *j, const struct site *s, const struct link_snapsh
 	json_object(j, NULL);
 	json_string(j, "name", site_config(s)->name);
 	json_string(j, "config", site_config(s)->path);
-	json_string(j, "state", site_state_name(site_state(site_link(s) != NULL, &peer, snap ? &snap->status : NULL)));
+	json_string(j, "state", site_state_name(site_state_now(s, snap)));
 	json_string(j, "error", site_error(s));
 	write_config(j, site_config(s));
 	write_peer(j, &peer);
+	write_certificates(j, &peer.expiry);
 	write_rates(j, s);
 	json_uint(j, "measured_distance_m", distance_measured_m(site_distance(s)));
 	write_distance(j, site_distance(s));

@@ -10,21 +10,29 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <openssl/err.h>
+#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+
+#include "daemon/addr.h"
 
 enum {
 	PSK_MIN = 32,
 	PSK_MAX = 64,
 	PSK_FILE_MAX = 4 * PSK_MAX,
+	PROOF_KEYS_MAX = 4,    /* CA certificates in one file: an old and a new one, and some to spare */
+	CERT_LIST_MAX = 16384, /* bytes of the other end's certificates */
 };
 
 static const uint8_t psk_suite[2] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256: its hash is the PSK's */
@@ -37,6 +45,9 @@ struct tls {
 	char ca_path[LINK_FILE_MAX];
 	uint8_t psk[PSK_MAX];
 	size_t psk_len; /* 0: certificates */
+	uint8_t proof_key[PROOF_KEYS_MAX][TLS_PROOF_KEY_LEN]; /* the first one makes ours, any makes the other edge's */
+	unsigned nproof_keys;
+	bool proof_public;
 	char refused[TLS_WHY_MAX]; /* why the certificate shown last was not taken */
 };
 
@@ -151,6 +162,12 @@ static int check_secret_file(const char *key, const char *path, char err[CONFIG_
 
 	if (stat(path, &st) < 0)
 		return complain(err, "%s=%s: %s", key, path, strerror(errno));
+	if (st.st_uid != 0 && st.st_uid != geteuid())
+		return complain(
+		    err,
+		    "%s=%s: belongs to user %u, who can change it: expected root or user %u, whom longreachd "
+		    "runs as",
+		    key, path, (unsigned)st.st_uid, (unsigned)geteuid());
 	if (st.st_mode & (S_IRWXG | S_IRWXO))
 		return complain(err, "%s=%s: others than its owner may use it (mode %03o): expected 600", key, path,
 		                (unsigned)st.st_mode & 0777u);
@@ -171,6 +188,7 @@ static int check_dates(const char *path, SSL_CTX *ctx, char err[CONFIG_ERR_MAX])
 static int use_certificates(struct tls *t, const struct link_config *c, char err[CONFIG_ERR_MAX])
 {
 	int r = check_secret_file("Key", c->key_file, err);
+	struct stat st;
 
 	if (r < 0)
 		return r;
@@ -184,7 +202,138 @@ static int use_certificates(struct tls *t, const struct link_config *c, char err
 	SSL_CTX_set_verify_depth(t->ctx, 1);
 	snprintf(t->peer_name, sizeof(t->peer_name), "%s", c->peer_name);
 	snprintf(t->ca_path, sizeof(t->ca_path), "%s", c->ca_file);
+	t->proof_public = stat(c->ca_file, &st) == 0 && st.st_mode & (S_IRGRP | S_IROTH);
 	return check_dates(c->certificate_file, t->ctx, err);
+}
+
+/* --- the proof in our ClientHello --- */
+
+static const char proof_label[] = "longreach first flight";
+
+static void add_proof_key(struct tls *t, const void *secret, size_t len)
+{
+	uint8_t *key = t->proof_key[t->nproof_keys];
+
+	if (t->nproof_keys < PROOF_KEYS_MAX && HMAC(EVP_sha256(), secret, (int)len, (const uint8_t *)proof_label,
+	                                            sizeof(proof_label) - 1, key, NULL) != NULL)
+		t->nproof_keys++;
+}
+
+static void add_certificate(struct tls *t, const X509 *ca)
+{
+	uint8_t *der = NULL;
+	int len = i2d_X509(ca, &der);
+
+	if (len > 0)
+		add_proof_key(t, der, (size_t)len);
+	OPENSSL_free(der);
+}
+
+/* A CA's certificate is on no wire: TLS shows what the CA has signed. Who can read the file has it. The one that signed
+ * ours comes first: the other edge knows it in any case, also while CAs change. */
+static void derive_proof_keys(struct tls *t)
+{
+	const STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(t->ctx));
+	X509 *own = SSL_CTX_get0_certificate(t->ctx);
+
+	for (int ours = 1; ours >= 0; ours--) {
+		for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
+			X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
+
+			if (ca != NULL && (X509_check_issued(ca, own) == X509_V_OK) == ours)
+				add_certificate(t, ca);
+		}
+	}
+}
+
+bool tls_proof_is_public(const struct tls *t)
+{
+	return t->proof_public;
+}
+
+static int64_t not_after(const X509 *cert)
+{
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1 ? (int64_t)timegm(&tm) : 0;
+}
+
+struct tls_expiry tls_expiry(const struct tls *t)
+{
+	X509 *own = t != NULL ? SSL_CTX_get0_certificate(t->ctx) : NULL;
+	struct tls_expiry e = {0};
+	const STACK_OF(X509_OBJECT) * all;
+
+	if (own == NULL)
+		return e;
+	e.certificate_s = not_after(own);
+	all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(t->ctx));
+	for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
+		X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
+
+		if (ca != NULL && X509_check_issued(ca, own) == X509_V_OK && not_after(ca) > e.ca_s)
+			e.ca_s = not_after(ca);
+	}
+	return e;
+}
+
+static bool put_end(const struct sockaddr_storage *ss, uint8_t end[TLS_PROOF_ENDS_LEN / 2])
+{
+	struct ip_addr a;
+	uint16_t port = ss->ss_family == AF_INET ? ((const struct sockaddr_in *)(const void *)ss)->sin_port
+	                                         : ((const struct sockaddr_in6 *)(const void *)ss)->sin6_port;
+
+	if (!addr_from_sockaddr((const struct sockaddr *)ss, &a))
+		return false;
+	memcpy(end, a.b, sizeof(a.b));
+	memcpy(end + sizeof(a.b), &port, sizeof(port)); /* big-endian as it is */
+	return true;
+}
+
+bool tls_ends(int fd, bool client, uint8_t ends[TLS_PROOF_ENDS_LEN])
+{
+	struct sockaddr_storage own = {0}, other = {0};
+	socklen_t own_len = sizeof(own), other_len = sizeof(other);
+	uint8_t *server = ends + TLS_PROOF_ENDS_LEN / 2;
+
+	return getsockname(fd, (struct sockaddr *)&own, &own_len) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&other, &other_len) == 0 && put_end(&own, client ? ends : server) &&
+	       put_end(&other, client ? server : ends);
+}
+
+bool tls_first_flight_proven(const struct tls *t, const struct tls_first_flight *f,
+                             const uint8_t ends[TLS_PROOF_ENDS_LEN])
+{
+	for (unsigned i = 0; i < t->nproof_keys; i++)
+		if (tls_proof_holds(f, t->proof_key[i], ends))
+			return true;
+	return false;
+}
+
+/* OpenSSL has drawn the random bytes when it asks for extensions. */
+static int add_proof(SSL *ssl, unsigned type, unsigned context, const unsigned char **out, size_t *len, X509 *x,
+                     size_t chain, int *alert, void *arg)
+{
+	uint8_t random[32], ends[TLS_PROOF_ENDS_LEN], *proof;
+	const struct tls *t = arg;
+
+	(void)type, (void)context, (void)x, (void)chain, (void)alert;
+	if (t->nproof_keys == 0 || SSL_get_client_random(ssl, random, sizeof(random)) != sizeof(random) ||
+	    !tls_ends(SSL_get_fd(ssl), true, ends))
+		return 0;
+	proof = OPENSSL_malloc(TLS_PROOF_LEN);
+	if (proof == NULL)
+		return 0;
+	tls_proof_make(t->proof_key[0], random, ends, proof);
+	*out = proof;
+	*len = TLS_PROOF_LEN;
+	return 1;
+}
+
+static void free_proof(SSL *ssl, unsigned type, unsigned context, const unsigned char *out, void *arg)
+{
+	(void)ssl, (void)type, (void)context, (void)arg;
+	OPENSSL_free((void *)(uintptr_t)out);
 }
 
 /* --- pre-shared key --- */
@@ -274,6 +423,8 @@ static int use_psk(struct tls *t, const struct link_config *c, char err[CONFIG_E
 
 static int prepare(struct tls *t, const struct link_config *c, char err[CONFIG_ERR_MAX])
 {
+	int r;
+
 	t->ctx = SSL_CTX_new(TLS_method());
 	if (t->ctx == NULL || SSL_CTX_set_min_proto_version(t->ctx, TLS1_3_VERSION) != 1)
 		return complain(err, "TLS 1.3 is not to be had: %s", last_reason());
@@ -284,7 +435,16 @@ static int prepare(struct tls *t, const struct link_config *c, char err[CONFIG_E
 	SSL_CTX_set_options(t->ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
 	SSL_CTX_set_num_tickets(t->ctx, 0);
 	SSL_CTX_set_session_cache_mode(t->ctx, SSL_SESS_CACHE_OFF);
-	return c->psk_file[0] != '\0' ? use_psk(t, c, err) : use_certificates(t, c, err);
+	SSL_CTX_set_max_cert_list(t->ctx, CERT_LIST_MAX);
+	if (SSL_CTX_add_custom_ext(t->ctx, TLS_PROOF_EXT, SSL_EXT_CLIENT_HELLO, add_proof, free_proof, t, NULL, NULL) !=
+	    1)
+		return complain(err, "TLS: no room for the proof: %s", last_reason());
+	r = c->psk_file[0] != '\0' ? use_psk(t, c, err) : use_certificates(t, c, err);
+	if (r == 0 && t->psk_len > 0)
+		add_proof_key(t, t->psk, t->psk_len);
+	else if (r == 0)
+		derive_proof_keys(t);
+	return r;
 }
 
 int tls_open(const struct link_config *c, struct tls **out, char err[CONFIG_ERR_MAX])
@@ -375,6 +535,11 @@ static const struct {
     {SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE,
      "the other end has no key in common with this one: a PSKFile= here or there only?"},
 };
+
+bool tls_was_answered(SSL *ssl)
+{
+	return BIO_number_read(SSL_get_rbio(ssl)) > 0;
+}
 
 unsigned long tls_last_words(SSL *ssl)
 {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int make_parent(const char *path, const char *what, char err[CONFIG_ERR_MAX])
@@ -36,6 +37,22 @@ static bool is_alive(const struct sockaddr_un *sun)
 	return alive;
 }
 
+/* What an earlier daemon left behind; anything but a socket is somebody's file. */
+static int remove_stale(const char *path, const char *what, char err[CONFIG_ERR_MAX])
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return 0;
+	if (!S_ISSOCK(st.st_mode)) {
+		snprintf(err, CONFIG_ERR_MAX, "%s: is there and is no socket: give %s another path, or remove the file",
+		         path, what);
+		return -EEXIST;
+	}
+	unlink(path);
+	return 0;
+}
+
 int unix_socket_open(const char *path, mode_t mode, const char *what, char err[CONFIG_ERR_MAX])
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -56,7 +73,9 @@ int unix_socket_open(const char *path, mode_t mode, const char *what, char err[C
 		         "%s: another longreachd is running: stop it, or give %s another path", path, what);
 		return -EADDRINUSE;
 	}
-	unlink(path);
+	r = remove_stale(path, what, err);
+	if (r < 0)
+		return r;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0) {
 		r = -errno;

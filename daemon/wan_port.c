@@ -31,6 +31,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "log.h"
 #include "wan_filter.h"
 
@@ -95,6 +96,7 @@ struct way {
 	uint8_t *rx_buf;
 	struct rx_batch rx;
 	uint32_t rx_drops, stray_drops; /* of the kernel */
+	struct log_limit no_socket_said;
 };
 
 struct wan_port {
@@ -453,7 +455,9 @@ static int send_batch(struct wan_port *p, struct wan_batch *b)
 	int r = w->lane_fd[b->lane][turn] < 0 ? open_lane(w, b->lane, turn) : 0, fd = w->lane_fd[b->lane][turn];
 
 	if (r < 0) {
-		p->stats.tx_errors += b->segs;
+		p->stats.tx_no_socket += b->segs;
+		if (log_limit_pass(&w->no_socket_said, clock_now_ns(), NULL))
+			log_err("WAN port %u: no socket to send from: %s", w->params.port, strerror(-r));
 		return 0;
 	}
 	if (w->lane_ect[b->lane][turn] != b->ect) {
@@ -583,6 +587,7 @@ static void init_way(struct way *w, const struct wan_port_path *params)
 	w->params = *params;
 	w->rx_fd = w->stray_fd = -1;
 	w->gso = true;
+	w->no_socket_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 	memset(w->lane_fd, 0xff, sizeof(w->lane_fd));
 	w->payload_max = wan_port_payload_max(&params->remote, params->mtu);
 	w->addr_len = to_sockaddr(&w->local, &params->local, params->port);

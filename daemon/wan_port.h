@@ -41,6 +41,7 @@ struct wan_port_params {
 
 struct wan_port_stats {
 	uint64_t tx_errors;  /* datagrams that the kernel refused */
+	uint64_t tx_no_socket; /* datagrams for which there was none */
 	uint64_t rx_foreign; /* datagrams from another address than the other edge's, or of another path */
 	uint64_t rx_truncated;
 	uint64_t rx_kernel_drops; /* socket buffer was full */

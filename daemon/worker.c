@@ -218,6 +218,7 @@ void *worker_main(void *arg)
 	pin_thread(w);
 	attention_ask(NICE);
 	while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
+		atomic_fetch_add_explicit(&w->turns, 1, memory_order_relaxed);
 		if (take_turn(w) == 0)
 			sleep_until_work(w);
 		else if (++w->turn % LOOK_EVERY == 0)

@@ -32,13 +32,14 @@ struct worker_snapshot {
 	struct proxy_flow_status *flows;
 	uint32_t nflows;
 	uint64_t lan_ring_drops, lan_truncated, lan_tx_errors;
+	uint64_t wan_no_socket;
 	uint64_t wan_tx_errors, wan_rx_drops, wan_stray_drops, wan_foreign;
 	uint64_t no_route, unknown_hosts;
 	struct seal_stats seal;
 	struct lan_pause_stats pause;
 };
 
-enum worker_cmd_type { WORKER_SESSION, WORKER_RX_KEYS, WORKER_RECONFIGURE, WORKER_SNAPSHOT };
+enum worker_cmd_type { WORKER_SESSION, WORKER_RX_KEYS, WORKER_RECONFIGURE, WORKER_SNAPSHOT, WORKER_REBIND };
 
 struct worker_cmd {
 	enum worker_cmd_type type;
@@ -47,6 +48,8 @@ struct worker_cmd {
 	uint32_t serial;                  /* RX_KEYS: the asker's */
 	struct proxy_config *config;      /* RECONFIGURE: comes back in the answer */
 	struct worker_snapshot *snapshot; /* SNAPSHOT: comes back in the answer */
+	uint32_t lan_port;                /* REBIND: its interface is another one now */
+	int result;                       /* REBIND: 0 or negative errno, in the answer */
 };
 
 struct worker;
@@ -68,6 +71,11 @@ uint64_t worker_events_lost(const struct worker *w);
 
 /* What its paths did over time; to be read from any thread while the worker is. */
 const struct trace *worker_trace(const struct worker *w);
+
+/* It has made a turn since the last call, which also asked for one: an idle worker is woken for it. Main thread. */
+bool worker_alive(struct worker *w);
+/* Index of the interface that a LAN port takes packets from; from any thread. */
+int worker_lan_ifindex(const struct worker *w, uint32_t lan_port);
 
 /* Ends and joins the thread. Commands that it did not carry out any more come out of worker_answer(). */
 void worker_stop(struct worker *w);

@@ -32,6 +32,7 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 		proxy_path_status(w->core, i, w->now_ns, &s->paths[i]);
 	wan_port_stats(w->wan, &wan);
 	s->wan_tx_errors = wan.tx_errors;
+	s->wan_no_socket = wan.tx_no_socket;
 	s->wan_rx_drops = wan.rx_kernel_drops;
 	s->wan_stray_drops = wan.rx_stray_drops;
 	s->wan_foreign = wan.rx_foreign;
@@ -74,6 +75,16 @@ static void begin_session(struct worker *w, const struct worker_cmd *cmd)
 	proxy_session_start(w->core, &cmd->session, w->now_ns);
 }
 
+static int rebind(struct worker *w, uint32_t port)
+{
+	const char *ifname = w->config.lan_ports[port];
+	int r = w->lan_ops->rebind(w->lan[port], ifname);
+
+	if (r == 0 && w->pause)
+		r = lan_pause_follow(w->pause, port, ifname);
+	return r;
+}
+
 static void carry_out(struct worker *w, struct worker_cmd *cmd)
 {
 	switch (cmd->type) {
@@ -89,6 +100,9 @@ static void carry_out(struct worker *w, struct worker_cmd *cmd)
 		break;
 	case WORKER_SNAPSHOT:
 		take_snapshot(w, cmd->snapshot);
+		break;
+	case WORKER_REBIND:
+		cmd->result = rebind(w, cmd->lan_port);
 		break;
 	}
 	/* as many answers as commands fit: the main thread sends no more than it has taken answers for */

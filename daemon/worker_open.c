@@ -314,6 +314,15 @@ bool worker_command(struct worker *w, const struct worker_cmd *cmd)
 	return true;
 }
 
+bool worker_alive(struct worker *w)
+{
+	uint64_t turns = atomic_load_explicit(&w->turns, memory_order_relaxed), before = w->turns_seen;
+
+	w->turns_seen = turns;
+	wake(w);
+	return turns != before;
+}
+
 bool worker_answer(struct worker *w, struct worker_cmd *cmd)
 {
 	if (spsc_take(&w->answers, cmd))
@@ -402,6 +411,11 @@ void worker_close(struct worker *w, bool comes_back)
 const struct trace *worker_trace(const struct worker *w)
 {
 	return &w->trace;
+}
+
+int worker_lan_ifindex(const struct worker *w, uint32_t lan_port)
+{
+	return w->lan_ops->ifindex(w->lan[lan_port]);
 }
 
 uint64_t worker_epoch(const struct worker *w)

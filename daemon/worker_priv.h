@@ -67,6 +67,8 @@ struct worker {
 	struct trace trace;
 	_Atomic uint64_t events_lost;
 	_Atomic bool stop;
+	_Atomic uint64_t turns; /* ever, for worker_alive() */
+	uint64_t turns_seen;    /* the main thread's */
 	int command_fd, epoll_fd;
 	bool tell_main; /* something was put into a ring this turn */
 	pthread_t thread;

@@ -149,6 +149,72 @@ new_certificates() {
 	lab_rcperf --size 4096 --iters 20 || why "no traffic afterwards" || return
 }
 
+# The next start would fail with it, so the reload says so, and what is in force stays.
+key_error_is_in_the_report() {
+	cp "$LAB_DIR/keys/a/link.key" "$LAB_DIR/good.key"
+	cp "$LAB_DIR/keys/b/link.key" "$LAB_DIR/keys/a/link.key"
+	! lab_client a reload >"$LAB_DIR/reload.out" 2>&1 || why "reload was content: $(head -1 "$LAB_DIR/reload.out")" || return
+	NOTE=$(grep -o 'Key=.*' "$LAB_DIR/reload.out" | sed "s|$LAB_DIR/||g" | cut -c1-100)
+	[ -n "$NOTE" ] || why "it says: $(head -1 "$LAB_DIR/reload.out")" || return
+	chmod 644 "$LAB_DIR/good.key"
+	cp -p "$LAB_DIR/good.key" "$LAB_DIR/keys/a/link.key"
+	! lab_client a reload >"$LAB_DIR/reload.out" 2>&1 || why "a key that all may read was taken" || return
+	lab_link_is_up || why "the link is not up" || return
+	lab_rcperf --size 4096 --iters 20 || why "no traffic" || return
+	chmod 600 "$LAB_DIR/keys/a/link.key"
+	lab_client a reload >"$LAB_DIR/reload.out" 2>&1 || why "$(head -1 "$LAB_DIR/reload.out")"
+}
+
+# In status, in the log from 30 days on, and in the metrics.
+days_left() {
+	own_ca 6 a.link || why "openssl failed" || return
+	LAB_DAEMON_ARGS="--metrics $LAB_DIR/a/metrics" lab_edge_restart a || return
+	lab_client b reload >/dev/null
+	lab_link_up || return
+	[ "$(lab_status a '.links[0].certificate.days_left')" = 5 ] && [ "$(lab_status a '.links[0].ca.days_left')" = 8 ] ||
+		why "status: $(lab_status a '.links[0] | [.certificate, .ca] | tojson')" || return
+	lab_client a status | grep -q 'certificate valid for 5 days, CA valid for 8 days' || why "not in the table" || return
+	grep -q 'certificate expires in 5 days' "$LAB_DIR/a/log" || why "the log does not say it" || return
+	grep -q "CA's certificate expires in 8 days" "$LAB_DIR/a/log" || why "the log does not tell of the CA" || return
+	curl_metrics | grep -q '^longreach_certificate_expires_timestamp_seconds{.*certificate="edge"} 1' ||
+		why "not in the metrics"
+}
+
+curl_metrics() {
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' | socat -t 5 - "UNIX-CONNECT:$LAB_DIR/a/metrics"
+}
+
+lab_edge_restart() { # edge
+	lab_edge_stop "$1"
+	rm -f "$LAB_DIR/$1/log"
+	lab_edge_start "$1"
+}
+
+# A set of a CA that neither edge has known, one edge after the other, each with a reload; then a new connection.
+rotation() { # first second
+	local e new=$LAB_DIR/new-$1
+	"$LAB_BIN/longreach" keygen link --dir "$new" >/dev/null || why "keygen failed" || return
+	for e in "$1" "$2"; do
+		cp "$new/$e"/* "$LAB_DIR/keys/$e/"
+		lab_client $e reload >"$LAB_DIR/reload.out" 2>&1 || why "$(head -1 "$LAB_DIR/reload.out")" || return
+		lab_link_is_up || why "the link is not up with new keys at $e" || return
+		lab_rcperf --size 4096 --iters 20 || why "no traffic with new keys at $e" || return
+	done
+	# a connection that was made with the new set at one edge only comes about once the other has it
+	"$LAB_BIN/longreach" keygen link --dir "$new.2" >/dev/null || why "keygen failed" || return
+	cp "$new.2/$1"/* "$LAB_DIR/keys/$1/"
+	lab_edge_restart "$1"
+	lab_wait 5 says_refused "$1" || why "edge $1: $(lab_status "$1" '.links[0] | .state + ": " + .peer.trouble')" || return
+	cp "$new.2/$2"/* "$LAB_DIR/keys/$2/"
+	lab_client "$2" reload >"$LAB_DIR/reload.out" 2>&1 || why "$(head -1 "$LAB_DIR/reload.out")" || return
+	lab_wait 5 lab_link_is_up || why "edge $1: $(lab_status "$1" '.links[0].peer.trouble')" || return
+	lab_rcperf --size 4096 --iters 20 || why "no traffic afterwards"
+}
+
+says_refused() { # edge
+	[ "$(lab_status "$1" '.links[0].state')" = waiting ] && lab_status "$1" '.links[0].peer.trouble' | grep -q 'CA='
+}
+
 captured() { # what edge B saw of the WAN: what was lost on the way to it would be no replay
 	ls "$LAB_DIR"/pcap/b/*wan*
 }
@@ -309,6 +375,10 @@ LAB_EXTRA=Tuning.RekeyAfter=1000
 check "the link comes up sealed" link
 check "a rekey every 1,000 datagrams under load loses nothing" rekeys
 check "new certificates come with a reload, under load" new_certificates
+check "a reload tells of a key that a start would refuse" key_error_is_in_the_report
+check "how long certificates are valid is told" days_left
+check "rotation: edge A first" rotation a b
+check "rotation: edge B first" rotation b a
 check "nothing of the payload is seen on the line" cleartext_nowhere
 check "a replay of captured datagrams changes nothing" replayed
 check "nor does one into a later session" replayed_into_another_session

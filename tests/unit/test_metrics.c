@@ -50,10 +50,9 @@ uint64_t site_event_count(const struct site *s, enum proxy_event_type type)
 	return 1000 + type;
 }
 
-enum site_state site_state(bool running, const struct peer_status *peer, const struct proxy_link_status *s)
+enum site_state site_state_now(const struct site *s, const struct link_snapshot *snap)
 {
-	(void)peer;
-	return !running ? SITE_FAILED : s && s->wan_up ? SITE_UP : SITE_DEAD;
+	return !s->runs ? SITE_FAILED : snap && snap->status.wan_up ? SITE_UP : SITE_DEAD;
 }
 
 const char *site_state_name(enum site_state state)

@@ -17,8 +17,11 @@
 #include "daemon/hello.c"
 #include "daemon/host_groups.c"
 #include "daemon/log.c"
+#include "daemon/accept_queue.c"
+#include "daemon/cert_days.c"
 #include "daemon/peer.c"
 #include "daemon/tls.c"
+#include "daemon/tls_proof.c"
 #include "daemon/client_keygen.c"
 
 #define PORT 47901
@@ -338,11 +341,18 @@ static void peer__garbage_does_not_disturb_the_session(void **state)
 	run_for(l, 50);
 	assert_int_equal(send(fd, garbage, sizeof(garbage), MSG_NOSIGNAL), sizeof(garbage));
 	run_for(l, 50);
-	assert_true(recv(fd, buf, sizeof(buf), 0) > 0); /* its hello */
-	assert_true(recv(fd, buf, sizeof(buf), 0) <= 0);
+	assert_true(recv(fd, buf, sizeof(buf), 0) <= 0); /* closed without a word */
 	close(fd);
 	assert_true(both_met(l));
 	assert_int_equal(l->b.sessions, 1);
+}
+
+static struct place *first_unjudged(const struct lab *l)
+{
+	for (unsigned i = 0; i < PLACES; i++)
+		if (l->b.peer->unjudged->place[i].event != NULL)
+			return &l->b.peer->unjudged->place[i];
+	return NULL;
 }
 
 /* Whoever accepts and says nothing, or connects and says nothing, is given HELLO_WITHIN_MS and no more. The clock is
@@ -357,42 +367,121 @@ static void peer__who_never_says_hello_is_given_up(void **state)
 	assert_int_equal(listen(silent, 4), 0);
 	assert_int_equal(start_edge(l, &l->a), 0);
 	run_for(l, 50);
-	waits = l->a.peer->pending;
+	waits = l->a.peer->pending[0];
 	assert_non_null(waits); /* TCP stands, nobody speaks */
 	on_tick(-1, 0, l->a.peer);
-	assert_ptr_equal(l->a.peer->pending, waits);
+	assert_ptr_equal(l->a.peer->pending[0], waits);
 	waits->opened_ns -= HELLO_WITHIN_MS * NS_PER_MS;
 	on_tick(-1, 0, l->a.peer);
-	assert_null(l->a.peer->pending);
+	assert_null(l->a.peer->pending[0]);
 	assert_string_equal(status_of(&l->a).trouble, "no answer");
 	close(silent);
 	assert_int_equal(start_edge(l, &l->b), 0); /* the other edge comes: it is tried again */
 	run_until(l, both_met, 5000);
 	fd = knock(l, &l->a.config.paths[0].local);
 	run_for(l, 50);
-	assert_non_null(l->b.peer->pending);
-	l->b.peer->pending->opened_ns -= HELLO_WITHIN_MS * NS_PER_MS;
-	on_tick(-1, 0, l->b.peer);
-	assert_null(l->b.peer->pending);
+	assert_non_null(first_unjudged(l));
+	first_unjudged(l)->until_ns -= PATIENCE_S * NS_PER_S;
+	assert_int_equal(send(fd, "", 1, MSG_NOSIGNAL), 1);
+	run_for(l, 50);
+	assert_null(first_unjudged(l));
 	assert_true(both_met(l));
 	close(fd);
 }
 
-static void peer__a_flood_of_connections_is_cut(void **state)
+/* Say nothing and hold all places: nobody who speaks is kept out. */
+static void peer__connections_that_say_nothing_displace_each_other_only(void **state)
+{
+	struct lab *l = *state;
+	int fd[2 * PLACES];
+
+	assert_int_equal(start_edge(l, &l->b), 0);
+	for (unsigned i = 0; i < 2 * PLACES; i++) {
+		fd[i] = knock(l, &l->a.config.paths[0].local);
+		run_for(l, 1);
+	}
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, both_met, 1000);
+	assert_true(status_of(&l->b).refused_connections >= PLACES);
+	for (unsigned i = 0; i < 2 * PLACES; i++)
+		close(fd[i]);
+}
+
+/* A header that a hello may come behind. */
+static int knock_with_hello(const struct lab *l)
+{
+	struct hello h = {.boot_id = 1};
+	uint8_t text[PEER_HEADER_LEN + PEER_BODY_MAX];
+	uint16_t len;
+	int fd = knock(l, &l->a.config.paths[0].local);
+
+	hello_from_config(&h, &l->a.config);
+	len = hello_encode(&h, text + PEER_HEADER_LEN);
+	peer_msg_header(text, MSG_HELLO, len);
+	for (int tries = 0; send(fd, text, PEER_HEADER_LEN + len, MSG_NOSIGNAL) < 0 && tries < 100; tries++)
+		usleep(1000);
+	return fd;
+}
+
+static void peer__connections_without_a_proof_are_few(void **state)
 {
 	struct lab *l = *state;
 	int fd[3 * ACCEPTS_PER_S];
 
-	bring_up(l);
+	assert_int_equal(start_edge(l, &l->b), 0);
 	for (unsigned i = 0; i < 3 * ACCEPTS_PER_S; i++) {
-		fd[i] = knock(l, &l->a.config.paths[0].local);
+		fd[i] = knock_with_hello(l);
 		run_for(l, 2);
 	}
 	run_for(l, 20);
+	assert_in_range(status_of(&l->b).unproven_connections, 1, 2 * ACCEPTS_PER_S);
 	assert_in_range(status_of(&l->b).refused_connections, ACCEPTS_PER_S, 3 * ACCEPTS_PER_S);
-	assert_true(both_met(l));
 	for (unsigned i = 0; i < 3 * ACCEPTS_PER_S; i++)
 		close(fd[i]);
+}
+
+static struct conn *pending_of(struct peer *p, enum conn_rank rank, uint64_t opened_ns)
+{
+	struct conn **place = pending_place(p, rank);
+
+	if (place == NULL)
+		return NULL;
+	free(*place);
+	*place = calloc(1, sizeof(**place));
+	(*place)->rank = rank;
+	(*place)->opened_ns = opened_ns;
+	return *place;
+}
+
+static unsigned count_rank(const struct peer *p, enum conn_rank rank)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < PENDING_MAX; i++)
+		n += p->pending[i] != NULL && p->pending[i]->rank == rank;
+	return n;
+}
+
+static void pending_place__nobody_displaces_who_has_proven_more(void **state)
+{
+	static struct peer p;
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++)
+		assert_non_null(pending_of(&p, CONN_UNPROVEN, i));
+	assert_int_equal(count_rank(&p, CONN_UNPROVEN), UNPROVEN_MAX);
+	for (unsigned i = 0; i < PENDING_MAX; i++)
+		assert_non_null(pending_of(&p, CONN_PROVEN, 100 + i));
+	assert_int_equal(count_rank(&p, CONN_PROVEN), PENDING_MAX);
+	assert_null(pending_of(&p, CONN_UNPROVEN, 200));
+	assert_non_null(pending_of(&p, CONN_PROVEN, 200)); /* in the place of the oldest one */
+	for (unsigned i = 0; i < PENDING_MAX; i++)
+		assert_true(p.pending[i]->opened_ns > 100);
+	for (unsigned i = 0; i < PENDING_MAX; i++)
+		assert_non_null(pending_of(&p, CONN_AUTHENTICATED, 300 + i));
+	assert_null(pending_of(&p, CONN_PROVEN, 400));
+	for (unsigned i = 0; i < PENDING_MAX; i++)
+		free(p.pending[i]);
 }
 
 static void peer__a_port_in_use_is_an_error(void **state)
@@ -505,6 +594,21 @@ static void sealed__both_have_the_same_secrets_one_per_direction(void **state)
 	assert_same_secrets(l);
 	assert_int_equal(l->a.sessions, 1);
 	assert_int_equal(l->b.sessions, 1);
+}
+
+/* A TLS handshake that both edges' keys stand behind is known as such before it begins; an edge of an earlier version,
+ * which sends no proof, is let in all the same. */
+static void sealed__proof_comes_first(void **state)
+{
+	struct lab *l = *state;
+
+	bring_up_sealed(l);
+	assert_int_equal(status_of(&l->b).unproven_connections, 0);
+	stop_edge(&l->a);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	l->a.peer->tls->nproof_keys = 0;
+	run_until(l, second_session, 5000);
+	assert_int_equal(status_of(&l->b).unproven_connections, 1);
 }
 
 static void sealed__every_session_has_new_secrets(void **state)
@@ -642,7 +746,7 @@ static void sealed__unsealed_peer(void **state)
 	struct lab *l = *state;
 
 	l->b.config.encryption = SEAL_NONE;
-	expect_trouble(l, "the other end does not speak TLS: has it Encryption=none?", "control protocol");
+	expect_trouble(l, "closed by the other edge without a word: has it Encryption=none?", "control protocol");
 }
 
 static void sealed__encryption_differs(void **state)
@@ -794,10 +898,13 @@ int main(void)
 	    TEST(peer__strangers_are_refused),
 	    TEST(peer__garbage_does_not_disturb_the_session),
 	    TEST(peer__who_never_says_hello_is_given_up),
-	    TEST(peer__a_flood_of_connections_is_cut),
+	    TEST(peer__connections_that_say_nothing_displace_each_other_only),
+	    TEST(peer__connections_without_a_proof_are_few),
+	    cmocka_unit_test(pending_place__nobody_displaces_who_has_proven_more),
 	    TEST(peer__a_port_in_use_is_an_error),
 #define SEALED(t) cmocka_unit_test_setup_teardown(t, set_up_sealed, tear_down)
 	    SEALED(sealed__both_have_the_same_secrets_one_per_direction),
+	    SEALED(sealed__proof_comes_first),
 	    SEALED(sealed__every_session_has_new_secrets),
 	    SEALED(sealed__broken_connection_leaves_the_session),
 	    SEALED(sealed__offer_is_made_again_on_the_next_connection),

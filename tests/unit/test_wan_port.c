@@ -14,6 +14,14 @@
 enum { NSHARDS = 2, EPOCH = 0x11223344, LEN = 100 };
 
 /* wan_port.c logs through this. */
+bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint32_t *missed)
+{
+	(void)l;
+	(void)now_ns;
+	(void)missed;
+	return true;
+}
+
 void log_at(enum log_level level, const char *fmt, ...)
 {
 	(void)level;

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cert_days.h - how long a certificate is still valid, and when that is to be said: at 30, 7 and 1 days, and when it is
+ * over; of one that is read later than that, at once. Pure. */
+#ifndef DAEMON_CERT_DAYS_H
+#define DAEMON_CERT_DAYS_H
+
+#include <stdint.h>
+
+struct cert_days {
+	int64_t expires_s; /* CLOCK_REALTIME; 0: there is no certificate */
+	int said;          /* the least of the days that was said, CERT_DAYS_NONE: none yet */
+};
+
+#define CERT_DAYS_NONE 1000000
+
+void cert_days_init(struct cert_days *d, int64_t expires_s);
+/* 30, 7, 1 or 0 (over) if that is to be said now; -1: nothing is. */
+int cert_days_look(struct cert_days *d, int64_t now_s);
+/* Whole days left, rounded down; negative: over since. */
+int64_t cert_days_left(int64_t expires_s, int64_t now_s);
+
+#endif

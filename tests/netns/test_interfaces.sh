@@ -1,0 +1,183 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What an edge stands on moves under it: interfaces that are deleted and made again, carriers, MTUs, offloads, addresses.
+# Each time state and --check must tell within 2 s, and traffic must be back within 3 s of the repair.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+edge_says() { # edge state reason
+	[ "$(lab_status "$1" '.links[0].state')" = "$2" ] && [[ "$(lab_status "$1" '.links[0].error')" == *"$3"* ]]
+}
+
+# State, --check, log and metric, all with the reason.
+told() { # edge reason
+	lab_wait 2 edge_says "$1" port "$2" || why "edge $1 is $(lab_status "$1" '.links[0] | .state + ": " + .error')" || return
+	! lab_client "$1" status --check >"$LAB_DIR/check.out" 2>&1 || why "--check is content" || return
+	grep -qF "$2" "$LAB_DIR/check.out" || why "--check says: $(cat "$LAB_DIR/check.out")" || return
+	grep -qF "$2" "$LAB_DIR/$1/log" || why "the log does not say: $2" || return
+	NOTE=$(lab_status "$1" '.links[0].error')
+}
+
+is_up() { # edge
+	[ "$(lab_status "$1" '.links[0].state')" = up ] && lab_client "$1" status --check
+}
+
+# A test of its own each time, tried until one passes.
+traffic_passes() {
+	LAB_PATIENCE=2 lab_rcperf --size 4096 --iters 20
+}
+
+# Since $REPAIRED (ms).
+back_within_3_s() { # edge
+	local ms
+	lab_wait 3 is_up "$1" || why "edge $1 stays $(lab_status "$1" '.links[0] | .state + ": " + .error')" || return
+	lab_wait 3 traffic_passes || why "no traffic" || return
+	ms=$(($(date +%s%3N) - REPAIRED))
+	NOTE="$NOTE; traffic $ms ms after the repair"
+	[ $ms -lt 3000 ] || why "$NOTE"
+}
+
+repaired() {
+	REPAIRED=$(date +%s%3N)
+}
+
+# The cable between host and edge, anew: both ends as lab.sh makes them.
+plug_in() { # a|b site
+	lab_host "h$1" "e$1" "$2"
+	lab_ip "e$1" addr add "10.101.$2.1/24" dev lan0
+	lab_ip "e$1" -6 addr add "fd00:101:$2::1/64" dev lan0 nodad
+	lab_ip "e$1" link set lan0 up
+	[ -z "$LAB_HAS_VLAN" ] || lab_vlan "e$1" lan0 "10.101.1$2.1/24"
+}
+
+restart_server() {
+	lab_servers_stop
+	lab_server $B_HOST
+}
+
+rebinds() { # edge
+	lab_status "$1" '.links[0].counters.lan_port_rebinds'
+}
+
+deleted_and_made_again() { # a|b site
+	local flows pid=${LAB_EDGE_PID[$1]} before
+	before=$(rebinds "$1")
+	flows=$(lab_status "$1" '.links[0].peer.sessions')
+	lab_ip "e$1" link del lan0
+	told "$1" "LAN port lan0: gone" || return
+	sleep 0.5
+	plug_in "$1" "$2"
+	[ "$1" = a ] || restart_server
+	repaired
+	back_within_3_s "$1" || return
+	[ "${LAB_EDGE_PID[$1]}" = "$pid" ] && kill -0 "$pid" || why "another process" || return
+	[ "$(lab_status "$1" '.links[0].peer.sessions')" = "$flows" ] || why "another session" || return
+	[ $(($(rebinds "$1") - before)) = 1 ] || why "rebinds: $before, then $(rebinds "$1")" || return
+	# the rules went with the interface
+	lab_in "e$1" nft list table netdev longreach_link | grep -q 'device "\?lan0' || why "no rule at lan0" || return
+	lab_in "e$1" ethtool -k lan0 | grep -q '^generic-receive-offload: off' || why "GRO is on"
+}
+
+# A port that was away at the start, too.
+absent_at_the_start() {
+	lab_edge_stop a
+	lab_ip ea link del lan0
+	lab_edge_start a
+	lab_wait 3 edge_says a failed "LAN port lan0" || why "$(lab_status a '.links[0] | .state + ": " + .error')" || return
+	sleep 0.5
+	plug_in a 1
+	repaired
+	NOTE=$(lab_status a '.links[0].error')
+	back_within_3_s a
+}
+
+# The host's end goes down: the edge's loses its carrier.
+carrier() {
+	lab_ip ha link set rdma0 down
+	told a "LAN port lan0: no carrier" || return
+	lab_ip ha link set rdma0 up
+	lab_ip ha route replace default via 10.101.1.1
+	repaired
+	back_within_3_s a
+}
+
+switched_off() {
+	lab_ip ea link set lan0 down
+	told a "LAN port lan0: is down" || return
+	lab_ip ea link set lan0 up
+	repaired
+	back_within_3_s a
+}
+
+smaller_mtu() {
+	lab_ip ea link set lan0 mtu 1500
+	told a "LAN port lan0: MTU 1500" || return
+	lab_ip ea link set lan0 mtu 9000
+	repaired
+	back_within_3_s a || return
+	lab_ip ea link set wan0 mtu 1400
+	told a "has MTU 1400" || return
+	NOTE="$NOTE; $(lab_status a '.links[0].error')"
+	lab_ip ea link set wan0 mtu 9000
+	lab_ip ea -6 addr replace 2001:db8::1/64 dev wan0 nodad
+	repaired
+	back_within_3_s a
+}
+
+gro_is() { # on|off
+	lab_in ea ethtool -k lan0 | grep -q "^generic-receive-offload: $1"
+}
+
+offload_on_again() {
+	gro_is off || why "GRO was on before" || return
+	lab_in ea ethtool -K lan0 gro on >/dev/null 2>&1
+	lab_wait 2 gro_is off || why "GRO stays on" || return
+	grep -q 'LAN port lan0: rx-gro was switched on' "$LAB_DIR/a/log" || why "the log says nothing"
+}
+
+wan_address() {
+	lab_ip ea addr del 192.0.2.1/24 dev wan0
+	told a "LocalAddress=192.0.2.1" || return
+	sleep 1
+	lab_ip ea addr add 192.0.2.1/24 dev wan0
+	lab_ip ea route replace 10.101.2.0/24 via 192.0.2.2
+	repaired
+	back_within_3_s a
+}
+
+# The edge that listens.
+wan_address_of_the_listener() {
+	lab_ip eb addr del 192.0.2.2/24 dev wan0
+	told b "LocalAddress=192.0.2.2" || return
+	sleep 4 # the control connection breaks
+	lab_ip eb addr add 192.0.2.2/24 dev wan0
+	lab_ip eb route replace 10.101.1.0/24 via 192.0.2.1
+	repaired
+	lab_wait 3 is_up b || why "edge b stays $(lab_status b '.links[0] | .state + ": " + .error')" || return
+	back_within_3_s a
+}
+
+neighbour_lost() {
+	lab_ip ea neigh flush dev lan0
+	repaired
+	NOTE=
+	back_within_3_s a
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE --km 30
+lab_server $B_HOST
+lab_edges
+check "the link comes up" lab_link_up
+check "lan0 of edge A is deleted and made again" deleted_and_made_again a 1
+check "and once more" deleted_and_made_again a 1
+check "lan0 of edge B is deleted and made again" deleted_and_made_again b 2
+check "a link that is started without its port starts as the port comes" absent_at_the_start
+check "the carrier is lost and comes back" carrier
+check "the port is switched off and on" switched_off
+check "the MTU becomes smaller and is put right" smaller_mtu
+check "offloads that somebody switches on are switched off" offload_on_again
+check "the WAN address goes and comes back" wan_address
+check "and that of the edge that listens" wan_address_of_the_listener
+check "a lost neighbour is asked for" neighbour_lost
+check_end

@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What systemd is told, without systemd: a socket stands for it. A worker that hangs must silence the watchdog.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+SYSTEMD_PID=
+
+systemd_start() {
+	socat -u "UNIX-RECV:$LAB_DIR/notify" "CREATE:$LAB_DIR/notified" &
+	SYSTEMD_PID=$!
+	lab_wait 2 test -S "$LAB_DIR/notify"
+}
+
+systemd_stop() {
+	kill $SYSTEMD_PID 2>/dev/null
+	wait $SYSTEMD_PID 2>/dev/null
+}
+
+fed() {
+	grep -ao 'WATCHDOG=1' "$LAB_DIR/notified" | wc -l
+}
+
+told_of() { # text
+	grep -qa "$1" "$LAB_DIR/notified"
+}
+
+edges_under_watch() {
+	systemd_start || why "no socket" || return
+	lab_edge_start b
+	NOTIFY_SOCKET=$LAB_DIR/notify WATCHDOG_USEC=900000 lab_edge_start a
+	lab_wait 5 told_of READY=1 || why "not told that it is ready" || return
+	told_of 'STATUS=1 link' || why "$(tr '\0' ' ' <"$LAB_DIR/notified")" || return
+	lab_link_up
+}
+
+# Workers that have nothing to do are asked, and answer.
+idle_is_alive() {
+	local before after
+	before=$(fed)
+	sleep 3
+	after=$(fed)
+	NOTE="fed $((after - before)) times in 3 s"
+	[ $((after - before)) -ge 6 ] || why "$NOTE"
+}
+
+# ptrace stops one thread of a process.
+worker_hangs() {
+	local task tid before after
+	task=$(grep -l '^lr:link:0' "/proc/${LAB_EDGE_PID[a]}"/task/*/comm)
+	task=${task%/comm}
+	tid=${task##*/}
+	perl -e '$p = 101; syscall($p, 16, $ARGV[0] + 0, 0, 0) == 0 or die $!; waitpid($ARGV[0], 0x40000000);
+		open(F, ">", $ARGV[1]); close(F); sleep 4; syscall($p, 17, $ARGV[0] + 0, 0, 0)' "$tid" "$LAB_DIR/held" &
+	local holder=$!
+	lab_wait 2 test -e "$LAB_DIR/held" || why "cannot stop a thread" || return
+	sleep 1
+	before=$(fed)
+	sleep 2
+	after=$(fed)
+	wait $holder
+	[ "$after" = "$before" ] || why "fed $((after - before)) times while a worker hung" || return
+	grep -q 'a worker has not made a turn' "$LAB_DIR/a/log" || why "the log says nothing" || return
+	sleep 1
+	before=$(fed)
+	sleep 2
+	after=$(fed)
+	NOTE="silent for 2 s; fed $((after - before)) times in the 2 s after it went on"
+	[ $((after - before)) -ge 3 ] || why "$NOTE"
+}
+
+stopping() {
+	lab_edge_stop a
+	lab_wait 2 told_of STOPPING=1 || why "not told that it stops" || return
+	systemd_stop
+	lab_edge_stop b
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE --km 30
+check "the daemon says that it is ready" edges_under_watch
+check "an idle daemon feeds the watchdog" idle_is_alive
+[ "$(uname -m)" = x86_64 ] && check "one whose worker hangs does not" worker_hangs
+check "it says that it stops" stopping
+check_end

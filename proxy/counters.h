@@ -163,7 +163,9 @@
 	X(END_TO_END, "end_to_end", 'w',                                                                               \
 	  "MaxFlows= is used up: new queue pairs between two hosts are carried without early ACKs")                    \
 	X(POOL_STUCK, "pool_stuck", 'e', "a buffer is full, and nothing of it has gone for seconds")                   \
-	X(REBUILT, "rebuilt", 'i', "state rebuilt from the arena")
+	X(REBUILT, "rebuilt", 'i', "state rebuilt from the arena")                                                     \
+	X(ARENA_SET_ASIDE, "arena_set_aside", 'e',                                                                     \
+	  "a buffer's file was damaged, and set aside: packets that hosts believe delivered may be lost in it")
 
 #define X(e, name, text) DROP_##e,
 enum proxy_drop { PROXY_DROPS(X) DROP_COUNT };

@@ -442,7 +442,20 @@ void arena_file_close(struct arena_file *f, bool empty)
 	give_up(f);
 }
 
-/* --- files of a start with more workers --- */
+/* --- files of others, and of a start with more workers --- */
+
+bool arena_file_left(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct trailer t;
+	bool left;
+
+	if (fd < 0)
+		return false;
+	left = flock(fd, LOCK_EX | LOCK_NB) == 0 && content_of(fd, &t) != CONTENT_EMPTY;
+	close(fd);
+	return left;
+}
 
 static int check_other(const char *path, char *err, size_t errlen)
 {

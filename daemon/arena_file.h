@@ -58,6 +58,9 @@ void arena_file_in_use(struct arena_file *f);
 /* empty: nothing in it needs to be kept. */
 void arena_file_close(struct arena_file *f, bool empty);
 
+/* Whether there is a file that holds something, or may, and that nobody has open. */
+bool arena_file_left(const char *path);
+
 /* Refuses (-EBUSY) if arenas of this link from a start with more shards still hold something; removes them if not. */
 int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, char *err, size_t errlen);
 

@@ -352,6 +352,30 @@ static void show_link(FILE *out, const struct jnode *l, const struct jnode *befo
 		show_flows(out, l, before);
 }
 
+static void show_strays(FILE *out, const struct jnode *answer, const char *gap)
+{
+	const struct jnode *strays = j_get(answer, "stray_buffers"), *s = NULL;
+
+	while ((s = j_next(strays, s)) != NULL) {
+		fprintf(out, "%s%s\n", gap, j_text(s, "text"));
+		gap = "";
+	}
+}
+
+bool status_is_well(FILE *complaints, const struct jnode *answer)
+{
+	const struct jnode *links = j_get(answer, "links"), *strays = j_get(answer, "stray_buffers"), *n = NULL;
+	bool well = true;
+
+	while ((n = j_next(links, n)) != NULL)
+		well &= strcmp(j_text(n, "state"), "up") == 0;
+	while ((n = j_next(strays, n)) != NULL) {
+		fprintf(complaints, "%s\n", j_text(n, "text"));
+		well = false;
+	}
+	return well;
+}
+
 void status_show(FILE *out, const struct jnode *answer, const struct jnode *before)
 {
 	const struct jnode *links = j_get(answer, "links"), *l = NULL;
@@ -362,6 +386,7 @@ void status_show(FILE *out, const struct jnode *answer, const struct jnode *befo
 		show_link(out, l, find_link(before, j_text(l, "name")));
 		gap = "\n";
 	}
+	show_strays(out, answer, gap);
 	if (gap[0] == '\0')
 		fputs("no links: put a link file into /etc/longreach and run `longreach reload`\n", out);
 }

@@ -19,6 +19,7 @@
 #define WORKERS_MAX    16
 #define CONFIG_ERR_MAX 512
 
+#define ARENA_DIR_DEFAULT  "/run/longreach"
 #define LINK_FILE_MAX      192
 #define LINK_PEER_NAME_MAX 128
 

@@ -45,6 +45,7 @@ struct client {
 	struct trace_stream *stream;
 	struct event *tick; /* of the stream */
 	enum status_detail detail;
+	char link[LINK_NAME_MAX]; /* whose status; empty: of all */
 };
 
 struct control {
@@ -127,6 +128,15 @@ static void reply_short(struct client *c, const char *error, const char *report)
 
 /* --- status --- */
 
+static void write_strays(struct json *j, const struct client *c)
+{
+	struct arena_stray *found = calloc(STRAYS_MAX, sizeof(*found));
+	uint32_t n = found != NULL ? sites_strays(c->control->sites, found, STRAYS_MAX) : 0;
+
+	status_write_strays(j, found, n, c->link[0] != '\0' ? c->link : NULL);
+	free(found);
+}
+
 static void write_status(void *arg, const struct gathered *links, uint32_t n)
 {
 	struct client *c = arg;
@@ -141,6 +151,7 @@ static void write_status(void *arg, const struct gathered *links, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		status_write(&j, links[i].site, links[i].snap, c->detail);
 	json_array_end(&j);
+	write_strays(&j, c);
 	json_object_end(&j);
 	client_reply(c, j.out);
 	evbuffer_free(j.out);
@@ -168,6 +179,7 @@ static void do_status(struct client *c, char **words, unsigned n)
 		return;
 	}
 	c->detail = detail;
+	snprintf(c->link, sizeof(c->link), "%s", name != NULL ? name : "");
 	if (gather_start(&c->asked, c->control->sites, name, detail == STATUS_FLOWS, write_status, c) < 0)
 		reply_short(c, "the daemon is out of memory", NULL);
 }

@@ -35,7 +35,8 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --flows   and every flow\n"
                             "    --json    as JSON; the fields are described in longreach(1)\n"
                             "    --watch   again every second\n"
-                            "    --check   nothing but the exit code: 0 if every link (or LINK) is up, else 1\n"
+                            "    --check   the exit code: 0 if every link (or LINK) is up and no buffer is left that no link\n"
+                            "              will drain, else 1; such buffers are named\n"
                             "  trace       what the paths of a link do over time: longreach trace --help\n"
                             "  reload      read the link files again\n"
                             "  version     of this program and of the daemon\n"
@@ -174,21 +175,18 @@ static int watch_json(const struct request *r)
 
 static int check_states(const struct request *r)
 {
-	const struct jnode *links, *l = NULL;
 	char request[CONTROL_LINE_MAX];
-	bool all_up = true;
 	struct answer a;
+	bool well;
 	int code;
 
 	status_request(r, request, sizeof(request));
 	code = ask(r->control_path, request, &a);
 	if (code != EXIT_OK)
 		return code;
-	links = j_get(jdoc_root(&a.doc), "links");
-	while ((l = j_next(links, l)) != NULL)
-		all_up &= strcmp(j_text(l, "state"), "up") == 0;
+	well = status_is_well(stderr, jdoc_root(&a.doc));
 	answer_free(&a);
-	return all_up ? EXIT_OK : EXIT_REFUSED;
+	return well ? EXIT_OK : EXIT_REFUSED;
 }
 
 static int do_status(const struct request *r)

@@ -3,6 +3,7 @@
 #include "daemon/status.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/addr.h"
 #include "daemon/link_counters.h"
@@ -340,6 +341,27 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 	write_counters(j, s, snap);
 	if (detail == STATUS_FLOWS)
 		write_flows(j, snap);
+}
+
+void status_write_strays(struct json *j, const struct arena_stray *list, uint32_t n, const char *link)
+{
+	char text[STRAY_TEXT_MAX];
+
+	json_array(j, "stray_buffers");
+	for (uint32_t i = 0; i < n; i++) {
+		const struct arena_stray *s = &list[i];
+
+		if (link != NULL && strcmp(link, s->link) != 0)
+			continue;
+		json_object(j, NULL);
+		json_string(j, "kind", stray_kind_name(s->kind));
+		json_string(j, "path", s->path);
+		json_string(j, "link", s->link);
+		json_uint(j, "bytes", s->bytes);
+		json_string(j, "text", stray_text(s, text));
+		json_object_end(j);
+	}
+	json_array_end(j);
 }
 
 void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail)

@@ -1,0 +1,86 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Loss is loud: buffers with acknowledged bytes that are damaged, left behind or gone, and what the edges say of it.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+ARENA=link.0.arena
+
+# Acknowledged bytes lie at edge a, which is dead; the line is cut.
+bytes_held_by_the_dead() {
+	local pid
+	LAB_MODE=near
+	lab_relink 300 || return
+	lab_rcperf --secs 10 --size 65536 --depth 16 --qps 2 &
+	pid=$!
+	sleep 1
+	lab_line_ctl cut
+	sleep 0.3
+	HELD=$(lab_status a '.links[0].buffer.from_lan.used_bytes')
+	{ lab_edge_stop a KILL; } 2>/dev/null
+	kill $(lab_children $pid) 2>/dev/null
+	wait $pid 2>/dev/null
+	[ "${HELD:-0}" -gt 100000 ] || why "only $HELD bytes were held before edge a died"
+}
+
+zero_bytes() { # file offset
+	dd if=/dev/zero of="$1" bs=1 count=8 seek="$2" conv=notrunc status=none
+}
+
+said_set_aside() {
+	[ "$(lab_status a '.links[0].events.arena_set_aside')" = 1 ] || why "no event arena_set_aside" || return
+	grep -q 'It was set aside as' "$LAB_DIR/a/log" || why "the log does not say it" || return
+	[ "$(lab_status a '.stray_buffers | map(select(.kind == "set_aside")) | length')" = 1 ] ||
+		why "status does not name it" || return
+	lab_client a status | grep -q 'was set aside' || why "the table does not name it"
+}
+
+# Eight zeroed bytes at a place that says what the file is. The bytes that hosts believe delivered must stay.
+damaged() { # offset from the beginning, or from the end if negative
+	local file at=$1 before
+	bytes_held_by_the_dead || return
+	file=$LAB_SHM/a/$ARENA
+	[ $at -ge 0 ] || at=$(($(stat -c %s "$file") + at))
+	zero_bytes "$file" $at
+	before=$(md5sum <"$file")
+	lab_edge_start a
+	lab_line_ctl uncut
+	lab_link_up || return
+	[ -s "$file" ] || why "no new buffer" || return
+	[ "$(cat "$file".damaged-* 2>/dev/null | md5sum)" = "$before" ] || why "what was held is gone, or changed" || return
+	said_set_aside || return
+	! lab_client a status --check 2>"$LAB_DIR/check.err" || why "--check says that all is well" || return
+	grep -q "$ARENA.damaged-" "$LAB_DIR/check.err" || why "--check does not name it" || return
+	rm "$file".damaged-*
+	lab_client a status --check || why "--check still fails when the file is removed" || return
+	NOTE="$HELD bytes were held, and are kept"
+}
+
+# The link file gets another name: nobody would ever drain the buffer of the old one.
+renamed() {
+	local path
+	bytes_held_by_the_dead || return
+	path=$(lab_conf_path a)
+	mv "$path" "$LAB_DIR/a/other.conf"
+	LAB_CONF_NAME=other lab_edge_start a
+	lab_line_ctl uncut
+	lab_link_up || return
+	grep -q "$ARENA: holds packets that hosts believe delivered" "$LAB_DIR/a/log" || why "the log is silent" || return
+	[ "$(lab_status a '.stray_buffers[0].kind')" = unclaimed ] || why "status is silent" || return
+	! lab_client a status --check 2>"$LAB_DIR/check.err" || why "--check says that all is well" || return
+	grep -q "give the file link.conf its name back" "$LAB_DIR/check.err" || why "--check does not say what to do" || return
+	lab_client a reload | grep -q "$ARENA: holds packets" || why "reload is silent" || return
+	lab_edge_stop a
+	lab_edge_start a
+	lab_link_up || return
+	lab_client a status --check || why "--check fails though the file has its name back" || return
+	NOTE="$HELD bytes were held"
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE
+lab_server $B_HOST
+check "a buffer whose superblock is damaged is set aside" damaged 0
+check "a buffer whose trailer is damaged is set aside" damaged $((-2 << 20))
+check "a renamed link file leaves no buffer behind in silence" renamed
+check_end

@@ -19,6 +19,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/units.h"
 
@@ -360,6 +361,35 @@ static void show_strays(FILE *out, const struct jnode *answer, const char *gap)
 		fprintf(out, "%s%s\n", gap, j_text(s, "text"));
 		gap = "";
 	}
+}
+
+static void show_failed_flow(FILE *out, const struct jnode *f)
+{
+	char when[32], from[24] = "?", t[UNITS_TEXT_MAX];
+	time_t s = (time_t)(j_uint(f, "time_ns") / 1000000000u);
+	struct tm utc;
+
+	gmtime_r(&s, &utc);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
+	if (j_uint(f, "requester_qpn") != 0)
+		snprintf(from, sizeof(from), "0x%" PRIx64, j_uint(f, "requester_qpn"));
+	fprintf(out, "%s.%03uZ %s %s: %s QP %s -> %s QP 0x%" PRIx64 ": %s from position %" PRIu64 ": %s", when,
+	        (unsigned)(j_uint(f, "time_ns") / 1000000u % 1000u), j_text(f, "link"), j_text(f, "side"),
+	        j_text(f, "src"), from, j_text(f, "dst"), j_uint(f, "dest_qpn"),
+	        units_show_bytes(t, j_number(f, "bytes")), j_uint(f, "position"), j_text(f, "text"));
+	if (j_uint(f, "syndrome") != 0)
+		fprintf(out, " (AETH syndrome 0x%" PRIx64 ")", j_uint(f, "syndrome"));
+	fputc('\n', out);
+}
+
+void status_show_failed(FILE *out, const struct jnode *answer)
+{
+	const struct jnode *flows = j_get(answer, "failed"), *f = NULL;
+
+	if (j_uint(answer, "lost") > 0)
+		fprintf(out, "%" PRIu64 " older ones are not kept\n", j_uint(answer, "lost"));
+	while ((f = j_next(flows, f)) != NULL)
+		show_failed_flow(out, f);
 }
 
 bool status_is_well(FILE *complaints, const struct jnode *answer)

@@ -14,4 +14,7 @@ void status_show(FILE *out, const struct jnode *answer, const struct jnode *befo
 /* Whether every link is up and no buffer lies about that no link will drain; each such buffer is a line of complaints. */
 bool status_is_well(FILE *complaints, const struct jnode *answer);
 
+/* The answer to `failed`: a line for each flow. */
+void status_show_failed(FILE *out, const struct jnode *answer);
+
 #endif

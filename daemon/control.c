@@ -24,6 +24,7 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 
+#include "daemon/failed_record.h"
 #include "daemon/gather.h"
 #include "daemon/status.h"
 #include "daemon/trace_stream.h"
@@ -184,6 +185,31 @@ static void do_status(struct client *c, char **words, unsigned n)
 		reply_short(c, "the daemon is out of memory", NULL);
 }
 
+/* --- failed flows --- */
+
+static void do_failed(struct client *c, char **words, unsigned n)
+{
+	struct json j = {.out = evbuffer_new()};
+	const struct failed_record *r = c->control->sites->failed;
+	const char *link = n == 2 && strcmp(words[0], "link") == 0 ? words[1] : NULL;
+
+	if (j.out == NULL) {
+		client_close(c);
+		return;
+	}
+	if (n != 0 && link == NULL) {
+		evbuffer_free(j.out);
+		reply_short(c, "failed: expected [link NAME]", NULL);
+		return;
+	}
+	begin_answer(&j, r == NULL ? "the daemon has no memory for a record of failed flows" : NULL);
+	if (r != NULL)
+		status_write_failed(&j, r, link);
+	json_object_end(&j);
+	client_reply(c, j.out);
+	evbuffer_free(j.out);
+}
+
 /* --- traces --- */
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -281,6 +307,8 @@ static void do_request(struct client *c, char **words, unsigned n)
 		reply_short(c, "expected " CONTROL_PROTOCOL " and a command: is the client of another version?", NULL);
 	else if (strcmp(words[1], "status") == 0)
 		do_status(c, words + 2, n - 2);
+	else if (strcmp(words[1], "failed") == 0)
+		do_failed(c, words + 2, n - 2);
 	else if (strcmp(words[1], "trace") == 0)
 		do_trace(c, words + 2, n - 2);
 	else if (strcmp(words[1], "reload") == 0 && n == 2)
@@ -288,7 +316,7 @@ static void do_request(struct client *c, char **words, unsigned n)
 	else if (strcmp(words[1], "version") == 0 && n == 2)
 		reply_short(c, NULL, NULL);
 	else
-		reply_short(c, "unknown command: expected status, trace, reload or version", NULL);
+		reply_short(c, "unknown command: expected status, failed, trace, reload or version", NULL);
 }
 
 static unsigned split(char *line, char *words[WORDS_MAX])

@@ -155,6 +155,7 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.wan_foreign += s->wan_foreign;
 	r->sum.no_route += s->no_route;
 	r->sum.unknown_hosts += s->unknown_hosts;
+	r->sum.failures_unnamed += s->failures_unnamed;
 	r->sum.seal.tx_updates += s->seal.tx_updates;
 	r->sum.seal.rx_updates += s->seal.rx_updates;
 	r->sum.lan_pauses += s->pause.xoffs;

@@ -53,6 +53,7 @@ struct link_snapshot {
 	uint64_t wan_kernel_drops; /* receive buffer overruns of the WAN sockets */
 	uint64_t wan_stray_drops;  /* those of their strays */
 	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
+	uint64_t failures_unnamed; /* failed flows that were too many to be named */
 	struct seal_stats seal;
 	uint64_t lan_pauses;	   /* that hosts were asked for (Pfc=) */
 	uint64_t lan_pause_watchdog; /* ended by the watchdog */

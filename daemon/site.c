@@ -11,6 +11,7 @@
 
 #include "daemon/addr.h"
 #include "daemon/clock.h"
+#include "daemon/failed_record.h"
 #include "daemon/link_plan.h"
 #include "daemon/log.h"
 #include "daemon/units.h"
@@ -36,6 +37,7 @@ struct site {
 	struct link_config config;
 	struct event_base *base;
 	const char *pcap_dir;
+	struct failed_record *failed; /* NULL: none is kept */
 	struct link *link;
 	struct peer *peer;
 	char error[CONFIG_ERR_MAX]; /* why it does not run */
@@ -81,12 +83,13 @@ static void describe_extent(const struct proxy_event *ev, char *text, size_t cap
 {
 	text[0] = '\0';
 	if (ev->type == EV_FLOW_FAILED)
-		snprintf(text, cap, ", %" PRIu64 " bytes from position %" PRIu64, ev->value, ev->pos);
+		snprintf(text, cap, ", %" PRIu64 " bytes from position %" PRIu64 ": %s", ev->value, ev->pos,
+		         proxy_failure_text(ev->failure));
 }
 
 static void on_link_event(void *arg, struct link *l, const struct proxy_event *ev)
 {
-	char flow[160], extent[64], more[48] = "";
+	char flow[160], extent[160], more[80] = "";
 	struct site *s = arg;
 	uint32_t missed;
 
@@ -94,10 +97,13 @@ static void on_link_event(void *arg, struct link *l, const struct proxy_event *e
 	if (ev->type >= EV_COUNT)
 		return;
 	s->event_counts[ev->type]++;
+	if (ev->type == EV_FLOW_FAILED && s->failed != NULL)
+		failed_record_add(s->failed, s->config.name, ev);
 	if (!log_limit_pass(&s->events[ev->type], clock_now_ns(), &missed))
 		return;
 	if (missed > 0 && s->events[ev->type].burst > 1)
-		snprintf(more, sizeof(more), " (and %u times more before that)", missed);
+		snprintf(more, sizeof(more), " (and %u times more before that%s)", missed,
+		         ev->type == EV_FLOW_FAILED ? ": `longreach failed` names them" : "");
 	describe_flow(ev, flow, sizeof(flow));
 	describe_extent(ev, extent, sizeof(extent));
 	log_at(event_level(ev->type), "link %s: %s%s%s [%s]%s", s->config.name, flow, proxy_event_text(ev->type),
@@ -328,7 +334,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	arm(s);
 }
 
-struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir)
+struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir,
+                      struct failed_record *failed)
 {
 	struct site *s = calloc(1, sizeof(*s));
 
@@ -337,6 +344,7 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 	s->config = *c;
 	s->base = base;
 	s->pcap_dir = pcap_dir;
+	s->failed = failed;
 	s->timer = evtimer_new(base, on_timer, s);
 	if (s->timer == NULL) {
 		free(s);

@@ -129,7 +129,7 @@ static struct link_config *find_config(struct site_configs *c, const char *name)
 
 static int add_site(struct sites *s, const struct link_config *c)
 {
-	struct site *site = site_new(c, s->base, s->pcap_dir);
+	struct site *site = site_new(c, s->base, s->pcap_dir, s->failed);
 
 	if (site == NULL)
 		return -ENOMEM;

@@ -20,6 +20,7 @@ struct sites {
 	struct site_sources sources;
 	struct event_base *base;
 	const char *pcap_dir;
+	struct failed_record *failed; /* NULL: none is kept */
 	struct site *list[SITES_MAX];
 	uint32_t n;
 };

@@ -16,4 +16,7 @@ void status_write(struct json *j, const struct site *s, const struct link_snapsh
 /* Buffers that no link will drain: those of a link, or of all (link NULL). */
 void status_write_strays(struct json *j, const struct arena_stray *list, uint32_t n, const char *link);
 
+/* The record of failed flows, the oldest first: those of a link, or of all (link NULL). */
+void status_write_failed(struct json *j, const struct failed_record *r, const char *link);
+
 #endif

@@ -34,6 +34,7 @@ struct worker_snapshot {
 	uint64_t lan_ring_drops, lan_truncated, lan_tx_errors;
 	uint64_t wan_tx_errors, wan_rx_drops, wan_stray_drops, wan_foreign;
 	uint64_t no_route, unknown_hosts;
+	uint64_t failures_unnamed;
 	struct seal_stats seal;
 	struct lan_pause_stats pause;
 };
@@ -63,7 +64,7 @@ bool worker_command(struct worker *w, const struct worker_cmd *cmd);
 /* A command that was carried out. */
 bool worker_answer(struct worker *w, struct worker_cmd *cmd);
 bool worker_event(struct worker *w, struct proxy_event *ev);
-/* Events that did not fit into the ring, ever. */
+/* Events but for those of failed flows that were too many to be kept, ever. */
 uint64_t worker_events_lost(const struct worker *w);
 
 /* What its paths did over time; to be read from any thread while the worker is. */

@@ -351,7 +351,8 @@ bool worker_answer(struct worker *w, struct worker_cmd *cmd)
 
 bool worker_event(struct worker *w, struct proxy_event *ev)
 {
-	return spsc_take(&w->events, ev);
+	/* the thread has ended: what it left behind is still with the core */
+	return spsc_take(&w->events, ev) || (!w->running && w->core && proxy_event_next(w->core, ev));
 }
 
 uint64_t worker_events_lost(const struct worker *w)

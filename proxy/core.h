@@ -654,6 +654,9 @@ struct proxy {
 
 	struct proxy_event events[EVENT_RING];
 	uint32_t ev_head, ev_tail; /* written, read */
+	struct proxy_event *failures; /* 2 * max_flows: those of failed flows are not among the others */
+	uint32_t failures_head, failures_tail;
+	uint64_t events_lost, failures_lost;
 };
 
 /* --- bounded work ---
@@ -808,6 +811,9 @@ bool proxy_config_sane(const struct proxy_config *c);
 enum ack_mode proxy_mode_for(const struct proxy_config *c, const struct ip_addr *local, const struct ip_addr *remote);
 
 /* proxy_status.c: notes that something happened to a near or a far flow (both may be NULL). Lost if nobody reads. */
+/* EV_FLOW_FAILED: pos is the first position that was not delivered, bytes what is held from there on. */
+void proxy_failure_push(struct proxy *p, enum proxy_failure why, const struct near_flow *n, const struct far_flow *f,
+                        uint64_t pos, uint64_t bytes);
 void proxy_event_push(struct proxy *p, enum proxy_event_type type, const struct near_flow *n, const struct far_flow *f,
                       uint64_t pos, uint64_t value);
 

@@ -167,12 +167,24 @@
 	X(ARENA_SET_ASIDE, "arena_set_aside", 'e',                                                                     \
 	  "a buffer's file was damaged, and set aside: packets that hosts believe delivered may be lost in it")
 
+/* X(enumerator, printed name, why the bytes of a flow that were acknowledged could not be delivered) */
+#define PROXY_FAILURES(X)                                                                                              \
+	X(REFUSED, "refused", "the responder refused them")                                                            \
+	X(SILENT, "silent", "the responder did not answer any more")                                                   \
+	X(REPLACED, "replaced", "the queue pair was used again before its responder had them")                         \
+	X(BUFFER_LOST, "buffer_lost", "the edge beside the requester came back without its buffer")                    \
+	X(MISPAIRED, "mispaired", "answers of another queue pair were taken for this one's")
+
 #define X(e, name, text) DROP_##e,
 enum proxy_drop { PROXY_DROPS(X) DROP_COUNT };
 #undef X
 
 #define X(e, name, text) CTR_##e,
 enum proxy_counter { PROXY_COUNTERS(X) CTR_COUNT };
+#undef X
+
+#define X(e, name, text) FAILURE_##e,
+enum proxy_failure { PROXY_FAILURES(X) FAILURE_COUNT };
 #undef X
 
 #define X(e, name, sev, text) EV_##e,
@@ -190,6 +202,8 @@ const char *proxy_counter_name(enum proxy_counter c);
 const char *proxy_counter_text(enum proxy_counter c);
 const char *proxy_event_name(enum proxy_event_type e);
 const char *proxy_event_text(enum proxy_event_type e);
+const char *proxy_failure_name(enum proxy_failure f);
+const char *proxy_failure_text(enum proxy_failure f);
 char proxy_event_severity(enum proxy_event_type e);
 
 #endif

@@ -191,10 +191,10 @@ void far_close(struct proxy *p, struct far_flow *f)
 }
 
 /* Closes an earlier life of the flow, loudly if the responder lacks bytes of it. */
-static void supersede(struct proxy *p, struct far_flow *f)
+static void supersede(struct proxy *p, struct far_flow *f, enum proxy_failure why)
 {
 	if (f->open && f->pos_acked < f->pos_rx)
-		proxy_event_push(p, EV_FLOW_FAILED, NULL, f, f->pos_acked, f->held_bytes);
+		proxy_failure_push(p, why, NULL, f, f->pos_acked, f->held_bytes);
 	far_close(p, f);
 }
 
@@ -212,7 +212,7 @@ struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flo
 		}
 		if (FAULT(FAULT_STALE_INCARNATION))
 			return f;
-		supersede(p, f);
+		supersede(p, f, FAILURE_REPLACED);
 		f = NULL;
 	}
 	if (!f)
@@ -248,7 +248,7 @@ void far_session_start(struct proxy *p, struct far_flow *f)
 	    !FAULT(FAULT_ARENA_EPOCH)) {
 		if (!FAULT(FAULT_ORPHAN_DROPPED) && far_orphan(p, f))
 			return;
-		supersede(p, f); /* the peer has lost its memory of it: its numbers begin anew */
+		supersede(p, f, FAILURE_BUFFER_LOST); /* the peer has lost its memory of it: its numbers begin anew */
 		return;
 	}
 	if (!f->peer_epoch)

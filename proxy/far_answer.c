@@ -151,13 +151,13 @@ void far_work(struct proxy *p, struct far_flow *f)
 	far_kick(p, f);
 }
 
-void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)
+static void fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why)
 {
 	f->failed = true;
 	f->syndrome = syndrome;
 	f->nak_pos = pos;
 	timer_cancel(&p->timers, &f->rto);
-	proxy_event_push(p, EV_FLOW_FAILED, NULL, f, pos, f->held_bytes);
+	proxy_failure_push(p, why, NULL, f, pos, f->held_bytes);
 	far_store(p, f);
 	far_free_requests(p, f);
 	far_free_ops(p, f);
@@ -166,10 +166,15 @@ void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrom
 	barrier_progress(p, f);
 }
 
+void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)
+{
+	fail(p, f, pos, syndrome, syndrome ? FAILURE_REFUSED : FAILURE_SILENT);
+}
+
 void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 {
 	proxy_event_push(p, EV_PAIR_WRONG, NULL, f, f->pos_acked, requester_qpn);
-	far_fail(p, f, f->pos_acked, 0);
+	fail(p, f, f->pos_acked, 0, FAILURE_MISPAIRED);
 }
 
 /* --- ACK and NAK --- */

@@ -57,7 +57,7 @@ void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t sy
 	f->nak_syndrome = syndrome;
 	if (f->pos_acked > pos) {
 		count(p, CTR_BYTES_FAILED, near_held(f));
-		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, pos, near_held(f));
+		proxy_failure_push(p, syndrome ? FAILURE_REFUSED : FAILURE_SILENT, f, NULL, pos, near_held(f));
 	}
 	timer_set(&p->timers, &f->fail_timer, p->now_ns + ANSWERS_NS);
 	near_fail_if_answered(p, f);

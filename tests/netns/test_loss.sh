@@ -77,10 +77,47 @@ renamed() {
 	NOTE="$HELD bytes were held"
 }
 
+QPS=300
+# The responder of many queue pairs dies: each of the flows that fail has a name, also after a restart.
+thousand_failed() {
+	local pid
+	lab_edges_stop
+	LAB_MODE=near LAB_EXTRA=Tuning.GiveUp=1s
+	lab_relink 30 || return
+	LAB_EXTRA=
+	lab_rcperf --qps $QPS --cm --size 1024 --mtu 1024 --depth 2 --secs 60 &
+	pid=$!
+	lab_wait 20 all_paired $QPS || why "not all queue pairs are paired" || return
+	{ kill -9 $LAB_SERVER_PIDS $(lab_children $LAB_SERVER_PIDS); } 2>/dev/null
+	wait $LAB_SERVER_PIDS 2>/dev/null
+	LAB_SERVER_PIDS=
+	lab_wait 15 failed_named $QPS || why "only $NAMED of $QPS flows are named" || return
+	kill $(lab_children $pid) 2>/dev/null
+	wait $pid 2>/dev/null
+	[ "$(grep -c '\[flow_failed\]' "$LAB_DIR/b/log")" -lt 100 ] || why "the log is flooded" || return
+	[ "$(lab_client b failed | wc -l)" = "$(lab_client b failed --json | jq '.failed | length')" ] ||
+		why "the table has other lines" || return
+	{ lab_edge_stop b KILL; } 2>/dev/null
+	lab_edge_start b
+	lab_link_up || return
+	failed_named $QPS || why "after a restart only $NAMED are named"
+}
+
+all_paired() { # queue pairs
+	[ "$(lab_client b status --flows --json | jq '[.links[0].flows[] | select(.pairing == "paired")] | length')" -ge "$1" ]
+}
+
+failed_named() { # queue pairs
+	NAMED=$(lab_client b failed --json |
+		jq '.failed | map(select(.reason == "silent" and .side == "far" and .requester_qpn > 0) | .dest_qpn) | unique | length')
+	[ "$NAMED" -ge "$1" ]
+}
+
 lab_up
 lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
 check "a buffer whose superblock is damaged is set aside" damaged 0
 check "a buffer whose trailer is damaged is set aside" damaged $((-2 << 20))
 check "a renamed link file leaves no buffer behind in silence" renamed
+check "$QPS queue pairs that fail together are named" thousand_failed
 check_end

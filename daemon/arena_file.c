@@ -310,10 +310,8 @@ static void *map_aligned(int fd, size_t len, size_t unit)
 static int map_file(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen)
 {
 	struct statfs fs = {0};
-	bool known = fstatfs(f->fd, &fs) == 0, huge = known && fs.f_type == HUGETLBFS_MAGIC;
+	bool huge = fstatfs(f->fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC;
 
-	if (known && !huge && fs.f_type != TMPFS_MAGIC)
-		log_warn("%s: is not on tmpfs or hugetlbfs: every packet will be written to a disk", f->path);
 	f->map_len = file_len(p->geometry.len, map_unit(f->fd));
 	if (ftruncate(f->fd, (off_t)f->map_len) < 0)
 		return complain(f, err, errlen, "cannot set the size of");
@@ -405,6 +403,28 @@ static int look_at_existing(struct arena_file *f, const struct arena_file_params
 	return 0;
 }
 
+/* What hosts send is not to be found on a disk because a mount was missing. */
+static int check_memory(const struct arena_file_params *p, char *err, size_t errlen)
+{
+	struct statfs fs;
+
+	if (statfs(p->dir, &fs) < 0) /* whoever opens the file says what is wrong */
+		return 0;
+	if (fs.f_type == HUGETLBFS_MAGIC || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+		return 0;
+	if (p->on_disk) {
+		log_warn("%s: is on a file system that writes to a disk, and OnDisk=yes allows it: every packet of the "
+		         "hosts is written there, not encrypted",
+		         p->dir);
+		return 0;
+	}
+	snprintf(err, errlen,
+	         "%s: is not on hugetlbfs or tmpfs, and what hosts send would be written to a disk: is a mount missing? "
+	         "Mount one there, or name another Directory= in [Buffer] (OnDisk=yes allows it all the same)",
+	         p->dir);
+	return -EMEDIUMTYPE;
+}
+
 int arena_file_open(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen)
 {
 	struct trailer old = {0};
@@ -413,7 +433,9 @@ int arena_file_open(struct arena_file *f, const struct arena_file_params *p, cha
 	memset(f, 0, sizeof(*f));
 	f->fd = -1;
 	name_file(f->path, sizeof(f->path), p->dir, p->link, p->shard);
-	r = look_at_existing(f, p, &old, err, errlen);
+	r = check_memory(p, err, errlen);
+	if (r == 0)
+		r = look_at_existing(f, p, &old, err, errlen);
 	if (r == 0) {
 		r = make_file(f, p, err, errlen);
 	} else if (r > 0) {

@@ -25,6 +25,7 @@
 
 struct arena_file_params {
 	const char *dir, *link;
+	bool on_disk; /* dir may be on a file system that writes to a disk */
 	uint32_t shard, nshards;
 	uint64_t lanes; /* what decides which lane a flow is on: link_plan_lanes() */
 	struct arena_geometry geometry;

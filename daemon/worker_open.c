@@ -124,6 +124,7 @@ static int open_arena(struct worker *w, char *err, size_t errlen)
 	struct proxy_config pc = link_plan_proxy(c, w->params.shard, w->params.pacers);
 	struct arena_file_params fp = {.dir = c->arena_dir,
 	                               .link = c->name,
+	                               .on_disk = c->arena_on_disk,
 	                               .shard = w->params.shard,
 	                               .nshards = c->workers,
 	                               .lanes = link_plan_lanes(c),

@@ -382,6 +382,34 @@ static void file__links_are_not_followed(void **state)
 	assert_true(open_err(&p, err) < 0);
 }
 
+/* The test's own directory is on tmpfs; what holds the sources is not. */
+static void file__not_on_a_disk_unless_told(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	char on_disk[] = "./test_arena_file.XXXXXX", path[64], err[512];
+	struct arena_file f;
+	struct statfs fs;
+
+	(void)state;
+	assert_non_null(mkdtemp(on_disk));
+	assert_int_equal(statfs(on_disk, &fs), 0);
+	p.dir = on_disk;
+	if (fs.f_type == TMPFS_MAGIC) {
+		rmdir(on_disk);
+		skip();
+	}
+	assert_int_equal(open_err(&p, err), -EMEDIUMTYPE);
+	assert_non_null(strstr(err, "is a mount missing?"));
+	assert_int_equal(rmdir(on_disk), 0); /* nothing was written */
+	assert_int_equal(mkdir(on_disk, 0700), 0);
+	p.on_disk = true;
+	open_ok(&f, &p, true);
+	arena_file_close(&f, true);
+	snprintf(path, sizeof(path), "%s/t.0.arena", on_disk);
+	unlink(path);
+	rmdir(on_disk);
+}
+
 static void file__missing_directory_is_a_sentence(void **state)
 {
 	struct arena_file_params p = params_of(0, 1);
@@ -456,6 +484,7 @@ int main(void)
 	    cmocka_unit_test_teardown(file__of_an_earlier_version_comes_back, empty_dir),
 	    cmocka_unit_test_teardown(map__of_huge_pages_of_any_size, empty_dir),
 	    cmocka_unit_test_teardown(file__links_are_not_followed, empty_dir),
+	    cmocka_unit_test_teardown(file__not_on_a_disk_unless_told, empty_dir),
 	    cmocka_unit_test_teardown(file__missing_directory_is_a_sentence, empty_dir),
 	    cmocka_unit_test_teardown(file__of_other_lanes_is_refused_and_kept, empty_dir),
 	    cmocka_unit_test_teardown(others__full_ones_stop_the_start_and_empty_ones_go, empty_dir),

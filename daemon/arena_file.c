@@ -397,6 +397,7 @@ static int look_at_existing(struct arena_file *f, const struct arena_file_params
 	case CONTENT_EMPTY:
 		break;
 	}
+	f->drained = t->magic == TRAILER_MAGIC;
 	if (unlink(f->path) < 0)
 		return complain(f, err, errlen, "cannot remove the empty buffer before it");
 	close_fd(f);

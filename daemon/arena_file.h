@@ -38,6 +38,7 @@ struct arena_file {
 	void *region; /* geometry.len bytes */
 	size_t map_len;
 	uint64_t epoch;
+	bool drained; /* fresh, and the one before says that nothing was left in it */
 	bool fresh; /* nothing in it: format. Otherwise rebuild */
 	char path[320];
 	char set_aside[360]; /* what the file that was there is called now; empty: there was none, or it is this one */

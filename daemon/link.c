@@ -516,6 +516,14 @@ uint64_t link_arena_epoch(const struct link *l)
 	return epoch;
 }
 
+bool link_arena_kept(const struct link *l)
+{
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		if (!worker_arena_kept(l->worker[i]))
+			return false;
+	return true;
+}
+
 /* --- stopping --- */
 
 static void stop_workers(struct link *l)

@@ -36,6 +36,8 @@ void link_stop(struct link *l, bool comes_back);
 const struct link_config *link_config(const struct link *l);
 /* Random id of this life of the arena; in hello. */
 uint64_t link_arena_epoch(const struct link *l);
+/* No life of the arena before it can have been lost with something in it. */
+bool link_arena_kept(const struct link *l);
 
 /* State of all shards, gathered from the workers. `flows` is malloc'ed, the caller frees it. */
 struct link_snapshot {

@@ -97,13 +97,13 @@ static void on_link_event(void *arg, struct link *l, const struct proxy_event *e
 	if (ev->type >= EV_COUNT)
 		return;
 	s->event_counts[ev->type]++;
-	if (ev->type == EV_FLOW_FAILED && s->failed != NULL)
+	if ((ev->type == EV_FLOW_FAILED || ev->type == EV_FLOW_IN_DOUBT) && s->failed != NULL)
 		failed_record_add(s->failed, s->config.name, ev);
 	if (!log_limit_pass(&s->events[ev->type], clock_now_ns(), &missed))
 		return;
 	if (missed > 0 && s->events[ev->type].burst > 1)
 		snprintf(more, sizeof(more), " (and %u times more before that%s)", missed,
-		         ev->type == EV_FLOW_FAILED ? ": `longreach failed` names them" : "");
+		         ev->type == EV_FLOW_FAILED || ev->type == EV_FLOW_IN_DOUBT ? ": `longreach failed` names them" : "");
 	describe_flow(ev, flow, sizeof(flow));
 	describe_extent(ev, extent, sizeof(extent));
 	log_at(event_level(ev->type), "link %s: %s%s%s [%s]%s", s->config.name, flow, proxy_event_text(ev->type),
@@ -117,7 +117,7 @@ static void init_event_limits(struct site *s)
 	/* Each shard says these for itself: one line is enough. */
 	s->events[EV_WAN_UP] = (struct log_limit){.window_ns = NS_PER_S / 10, .burst = 1};
 	s->truncated_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
-	s->events[EV_WAN_DEAD] = s->events[EV_REBUILT] = s->events[EV_WAN_UP];
+	s->events[EV_WAN_DEAD] = s->events[EV_REBUILT] = s->events[EV_BUFFER_LOST] = s->events[EV_WAN_UP];
 }
 
 /* --- samples --- */
@@ -269,13 +269,16 @@ static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
 static int start(struct site *s, char err[CONFIG_ERR_MAX])
 {
 	const struct peer_user user = {.session = on_session, .keys = on_keys, .arg = s};
+	struct arena_life life;
 	int r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, on_keys_taken, s, &s->link, err);
 
 	if (r < 0) {
 		s->link = NULL;
 		return r;
 	}
-	r = peer_start(&s->config, link_arena_epoch(s->link), s->base, &user, &s->peer, err);
+	life.epoch = link_arena_epoch(s->link);
+	life.former = link_arena_kept(s->link) ? FORMER_KEPT : FORMER_LOST;
+	r = peer_start(&s->config, &life, s->base, &user, &s->peer, err);
 	if (r < 0) {
 		s->peer = NULL;
 		link_stop(s->link, false);

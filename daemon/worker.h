@@ -78,6 +78,8 @@ bool worker_owes(const struct worker *w);
 void worker_close(struct worker *w, bool comes_back);
 
 uint64_t worker_epoch(const struct worker *w);
+/* It took up an arena of an earlier run, or that had drained. False: if there was one it is lost. */
+bool worker_arena_kept(const struct worker *w);
 /* It took up an arena of an earlier run. */
 bool worker_rebuilt(const struct worker *w);
 

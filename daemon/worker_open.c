@@ -438,6 +438,11 @@ uint64_t worker_epoch(const struct worker *w)
 	return w->arena.epoch;
 }
 
+bool worker_arena_kept(const struct worker *w)
+{
+	return !w->arena.fresh || w->arena.drained;
+}
+
 bool worker_rebuilt(const struct worker *w)
 {
 	return !w->arena.fresh;

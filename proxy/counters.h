@@ -164,6 +164,10 @@
 	  "MaxFlows= is used up: new queue pairs between two hosts are carried without early ACKs")                    \
 	X(POOL_STUCK, "pool_stuck", 'e', "a buffer is full, and nothing of it has gone for seconds")                   \
 	X(REBUILT, "rebuilt", 'i', "state rebuilt from the arena")                                                     \
+	X(FLOW_IN_DOUBT, "flow_in_doubt", 'w',                                                                         \
+	  "the edge beside the requester came back without its buffer: what it acknowledged from here on is lost")     \
+	X(BUFFER_LOST, "buffer_lost", 'e',                                                                             \
+	  "this edge came back without its buffer: what hosts were told was delivered, and the other edge did not have, is lost") \
 	X(ARENA_SET_ASIDE, "arena_set_aside", 'e',                                                                     \
 	  "a buffer's file was damaged, and set aside: packets that hosts believe delivered may be lost in it")
 
@@ -173,6 +177,8 @@
 	X(SILENT, "silent", "the responder did not answer any more")                                                   \
 	X(REPLACED, "replaced", "the queue pair was used again before its responder had them")                         \
 	X(BUFFER_LOST, "buffer_lost", "the edge beside the requester came back without its buffer")                    \
+	X(PERHAPS_LOST, "perhaps_lost",                                                                                \
+	  "the edge beside the requester came back without its buffer, and only it knew how far it had acknowledged")  \
 	X(MISPAIRED, "mispaired", "answers of another queue pair were taken for this one's")
 
 #define X(e, name, text) DROP_##e,

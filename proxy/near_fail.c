@@ -63,6 +63,17 @@ void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t sy
 	near_fail_if_answered(p, f);
 }
 
+void near_buffer_lost(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	uint64_t bytes = near_held(f);
+
+	if (f->failed || f->failing)
+		return;
+	count(p, CTR_BYTES_FAILED, bytes);
+	proxy_failure_push(p, FAILURE_BUFFER_LOST, f, NULL, pos, bytes);
+	near_refused(p, f, pos, 0);
+}
+
 void near_fail_if_answered(struct proxy *p, struct near_flow *f)
 {
 	if (f->failing && !awaits_answers(f))

@@ -205,6 +205,8 @@ struct proxy_session {
 	uint32_t epoch_rx;
 	uint64_t peer_arena_epoch; /* the life of the peer's arena; 0: not known. Flows of an earlier life are over */
 	bool peer_without_fec;     /* repairs would be for nothing */
+	bool peer_kept_arena;      /* another life of the peer's arena means no loss: the one before had drained */
+	bool arena_lost;           /* the peer knew a life of ours that is gone, and was not known to have drained */
 	bool mismatch;             /* the two ends' configs disagree: carry, never ACK early */
 };
 
@@ -288,7 +290,7 @@ struct proxy_event {
 	uint32_t flow;
 	uint64_t pos;   /* where */
 	uint64_t value; /* bytes or nanoseconds, as the type says */
-	/* of EV_FLOW_FAILED: */
+	/* of EV_FLOW_FAILED and EV_FLOW_IN_DOUBT: */
 	enum flow_side side;
 	enum proxy_failure failure;
 	uint8_t syndrome; /* of the responder's NAK; 0: there was none */

@@ -92,6 +92,7 @@ struct blocks {
 	uint64_t *rx_bits;
 	void *arena_heap;
 	struct proxy_event *failures;
+	struct lost_life *lost;
 	struct fec_shard *fec;
 	struct fec_space *fec_spaces;
 	uint64_t *fec_cells;
@@ -157,6 +158,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->rings = bump_take(b, (size_t)ring_len(c) * c->npaths * k->own_lanes * sizeof(uint32_t));
 	k->rx_bits = bump_take(b, (size_t)k->own_lanes * c->npaths * WAN_RECV_WORDS * sizeof(uint64_t));
 	k->arena_heap = bump_take(b, arena_heap_size(g));
+	k->lost = bump_take(b, idx_hash_size(n) * sizeof(*k->lost));
 	k->failures = bump_take(b, 2 * (size_t)n * sizeof(*k->failures));
 	carve_fec(b, c, k);
 }
@@ -180,6 +182,8 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 
 	p->near = k->near;
 	p->failures = k->failures;
+	p->lost = k->lost;
+	p->nlost = size;
 	p->far = k->far;
 	p->pairs = k->pairs;
 	p->lan_hosts = k->lan_hosts;

@@ -49,7 +49,7 @@ void proxy_failure_push(struct proxy *p, enum proxy_failure why, const struct ne
 		return;
 	}
 	*ev = (struct proxy_event){
-	    .type = EV_FLOW_FAILED, .now_ns = p->now_ns, .pos = pos, .value = bytes, .failure = why};
+	    .type = why == FAILURE_PERHAPS_LOST ? EV_FLOW_IN_DOUBT : EV_FLOW_FAILED, .now_ns = p->now_ns, .pos = pos, .value = bytes, .failure = why};
 	describe(ev, n, f);
 	ev->syndrome = n ? n->nak_syndrome : f ? f->syndrome : 0;
 	p->failures_head++;

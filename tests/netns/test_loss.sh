@@ -77,6 +77,40 @@ renamed() {
 	NOTE="$HELD bytes were held"
 }
 
+# The near edge comes back without its buffer: both edges say so, and the queue pairs of that life have names. The hosts
+# have given up by then.
+near_buffer_gone() {
+	bytes_held_by_the_dead || return
+	rm "$LAB_SHM/a/$ARENA"
+	lab_edge_start a
+	lab_line_ctl uncut
+	lab_link_up || return
+	lab_wait 5 both_say_it || return
+	NOTE="$HELD bytes were lost; $NAMED queue pairs are named"
+}
+
+both_say_it() {
+	[ "$(lab_status a '.links[0].events.buffer_lost')" = 1 ] || why "edge a does not say that its buffer is lost" || return
+	grep -q 'this edge came back without its buffer' "$LAB_DIR/a/log" || why "the log of edge a is silent" || return
+	NAMED=$(lab_client b failed --json |
+		jq '.failed | map(select(.reason == "perhaps_lost" or .reason == "buffer_lost") | .dest_qpn) | unique | length')
+	[ "$NAMED" = 2 ] || why "edge b names $NAMED queue pairs, not 2"
+}
+
+# A buffer that had drained is no loss.
+near_buffer_drained() {
+	lab_edges_stop
+	LAB_MODE=near
+	lab_relink 30 || return
+	lab_rcperf --secs 1 --qps 2 || why "no traffic" || return
+	lab_edge_stop a
+	lab_edge_start a
+	lab_link_up || return
+	sleep 1
+	[ "$(lab_status a '.links[0].events.buffer_lost')" = 0 ] || why "edge a speaks of a loss" || return
+	[ "$(lab_status b '.links[0].events | .flow_in_doubt + .flow_failed')" = 0 ] || why "edge b speaks of a loss"
+}
+
 QPS=300
 # The responder of many queue pairs dies: each of the flows that fail has a name, also after a restart.
 thousand_failed() {
@@ -119,5 +153,7 @@ lab_server $B_HOST
 check "a buffer whose superblock is damaged is set aside" damaged 0
 check "a buffer whose trailer is damaged is set aside" damaged $((-2 << 20))
 check "a renamed link file leaves no buffer behind in silence" renamed
+check "a near edge without its buffer is loud at both edges" near_buffer_gone
+check "a buffer that had drained is no loss" near_buffer_drained
 check "$QPS queue pairs that fail together are named" thousand_failed
 check_end

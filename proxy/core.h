@@ -584,6 +584,7 @@ struct lost_life {
 	uint32_t dest_qpn;
 	uint32_t session;  /* proxy.sessions; 0: a free place */
 	uint64_t from, to; /* the responder's last word lies there */
+	uint32_t asked_psn; /* what is missing: the responder waits for it */
 	uint64_t asked_ns, looked_ns; /* what is missing has been asked for, and last found missing; 0: not yet */
 };
 

@@ -242,7 +242,8 @@ void far_ask(struct proxy *p, struct far_flow *f)
 		waits = false;
 	if (p->now_ns >= f->last_progress_ns + (waits ? ASK_WAITING_NS : ASK_IDLE_NS))
 		far_report(p, f, true);
-	timer_set(&p->timers, &f->ask, p->now_ns + (waits ? ASK_WAITING_NS : ASK_LOOK_NS));
+	if (!f->lost_pos || f->failed)
+		timer_set(&p->timers, &f->ask, p->now_ns + (waits ? ASK_WAITING_NS : ASK_LOOK_NS));
 }
 
 void far_session_start(struct proxy *p, struct far_flow *f)

@@ -14,14 +14,16 @@
  * beginning of a flow, the responder waits for an earlier packet and says so (a sequence NAK), and that is where the life
  * before has ended here. A host that has the packet sends it when it is asked to. One that was ACKed past it cannot, and
  * after LOST_WAIT_NS on a line that was heard all the time the flow has failed: nothing behind the hole is executed, the
- * near edge is told, and its host meets silence as from a dead responder. A queue pair that was reset begins elsewhere,
- * or fills the hole.
+ * near edge is told, and its host meets silence as from a dead responder. A responder says once what it waits for, and
+ * the near edge may begin several lives of the flow meanwhile, as the host insists: they inherit the question. A queue
+ * pair that was reset begins elsewhere, or fills the hole.
  *
  * Where lives have ended is noted in a table of its own, as their flows' places are needed; volatile, since a far edge
  * that loses its process as well has only the responder's word: nothing is executed behind the hole, either way. */
 #include "far_priv.h"
 
 #define LOST_WAIT_NS 5000000000ull /* a NAK that got lost, and the host's own timeout of up to 4 s */
+#define LOOK_NS      500000000ull
 #define PLACES       8             /* in which a life can be noted */
 
 static struct lost_life *place_of(struct proxy *p, const struct far_flow *f, uint32_t i)
@@ -94,6 +96,13 @@ static void ask(const struct proxy *p, struct lost_life *l)
 	l->looked_ns = p->now_ns;
 }
 
+static void wait_for(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	f->lost_pos = pos;
+	f->lost_to = f->pos_base;
+	timer_set(&p->timers, &f->ask, p->now_ns + LOOK_NS);
+}
+
 void far_lost_look(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
 	struct lost_life *l = find(p, f);
@@ -104,10 +113,21 @@ void far_lost_look(struct proxy *p, struct far_flow *f, uint64_t pos)
 	ended = pos_near(l->to, pos_psn(pos));
 	if (ended < l->from || ended > l->to)
 		return;
-	f->lost_pos = pos;
-	f->lost_to = f->pos_base;
+	l->asked_psn = pos_psn(pos);
 	ask(p, l);
-	timer_set(&p->timers, &f->ask, max_u64(p->now_ns, l->asked_ns + LOST_WAIT_NS));
+	wait_for(p, f, pos);
+}
+
+void far_lost_heir(struct proxy *p, struct far_flow *f)
+{
+	struct lost_life *l = find(p, f);
+	uint64_t pos;
+
+	if (!l || !l->asked_ns || p->now_ns > l->looked_ns + LOST_WAIT_NS)
+		return;
+	pos = pos_near(f->pos_base, l->asked_psn);
+	if (pos < f->pos_base && f->pos_base - pos < FLOW_SPAN_MAX)
+		wait_for(p, f, pos);
 }
 
 void far_lost_over(struct proxy *p, struct far_flow *f)
@@ -135,6 +155,7 @@ bool far_lost_failed(struct proxy *p, struct far_flow *f)
 		return false;
 	}
 	ask(p, l);
+	timer_set(&p->timers, &f->ask, p->now_ns + LOOK_NS);
 	if (p->now_ns < l->asked_ns + LOST_WAIT_NS)
 		return false;
 	far_fail_lost(p, f, bytes_of(f, max_u64(f->lost_to, f->lost_pos + 1) - f->lost_pos));

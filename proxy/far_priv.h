@@ -50,6 +50,8 @@ bool far_lost_may_owe(const struct proxy *p, const struct far_flow *f);
 void far_lost_note(struct proxy *p, const struct far_flow *f);
 /* The responder waits for pos, below the beginning of the flow: is it what a lost life had? */
 void far_lost_look(struct proxy *p, struct far_flow *f, uint64_t pos);
+/* A flow has opened: if a life before it was asked for what is missing, it is, too. */
+void far_lost_heir(struct proxy *p, struct far_flow *f);
 /* The responder goes on where the near edge does: nothing is missing. */
 void far_lost_over(struct proxy *p, struct far_flow *f);
 /* True if the flow has just failed, because what is missing did not come. To be asked now and then. */

@@ -48,30 +48,29 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 		near_speak(p, f, DUE_NAK);
 }
 
-void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome)
+static void refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why)
 {
 	if (f->failed || f->failing || FAULT(FAULT_REFUSAL_UNTOLD))
 		return;
 	f->failing = true;
 	f->fail_pos = pos;
 	f->nak_syndrome = syndrome;
-	if (f->pos_acked > pos) {
+	if (f->pos_acked > pos || why == FAILURE_BUFFER_LOST) {
 		count(p, CTR_BYTES_FAILED, near_held(f));
-		proxy_failure_push(p, syndrome ? FAILURE_REFUSED : FAILURE_SILENT, f, NULL, pos, near_held(f));
+		proxy_failure_push(p, why, f, NULL, pos, near_held(f));
 	}
 	timer_set(&p->timers, &f->fail_timer, p->now_ns + ANSWERS_NS);
 	near_fail_if_answered(p, f);
 }
 
+void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome)
+{
+	refused(p, f, pos, syndrome, syndrome ? FAILURE_REFUSED : FAILURE_SILENT);
+}
+
 void near_buffer_lost(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
-	uint64_t bytes = near_held(f);
-
-	if (f->failed || f->failing)
-		return;
-	count(p, CTR_BYTES_FAILED, bytes);
-	proxy_failure_push(p, FAILURE_BUFFER_LOST, f, NULL, pos, bytes);
-	near_refused(p, f, pos, 0);
+	refused(p, f, pos, 0, FAILURE_BUFFER_LOST);
 }
 
 void near_fail_if_answered(struct proxy *p, struct near_flow *f)

@@ -125,6 +125,7 @@
 	X(EVICTED, "evicted", "unacknowledged packets given up for others: who sent them has them still")              \
 	X(BYTES_DELIVERED, "bytes_delivered", "payload bytes that responders acknowledged")                            \
 	X(BYTES_FAILED, "bytes_failed", "acknowledged payload bytes that could not be delivered")                      \
+	X(ARENA_DAMAGED, "arena_damaged", "packets and flows found damaged in the buffer at a start")                  \
 	X(IP_CARRIED, "ip_carried", "IP packets that are not RoCEv2, carried as they are")                             \
 	X(BARRIER_HELD, "barrier_held", "packets that waited for RC bytes acknowledged before them")                   \
 	X(BARRIER_EXEMPT, "barrier_exempt", "packets that wait for nothing: BarrierSkip=, bare TCP ACKs")              \
@@ -168,6 +169,8 @@
 	  "the edge beside the requester came back without its buffer: what it acknowledged from here on is lost")     \
 	X(BUFFER_LOST, "buffer_lost", 'e',                                                                             \
 	  "this edge came back without its buffer: what hosts were told was delivered, and the other edge did not have, is lost") \
+	X(ARENA_DAMAGED, "arena_damaged", 'e',                                                                         \
+	  "packets or flows in the buffer were damaged: what lacks them fails by name")                                \
 	X(ARENA_SET_ASIDE, "arena_set_aside", 'e',                                                                     \
 	  "a buffer's file was damaged, and set aside: packets that hosts believe delivered may be lost in it")
 
@@ -179,6 +182,7 @@
 	X(BUFFER_LOST, "buffer_lost", "the edge beside the requester came back without its buffer")                    \
 	X(PERHAPS_LOST, "perhaps_lost",                                                                                \
 	  "the edge beside the requester came back without its buffer, and only it knew how far it had acknowledged")  \
+	X(DAMAGED, "damaged", "their place in the buffer was damaged while the daemon was down")                       \
 	X(MISPAIRED, "mispaired", "answers of another queue pair were taken for this one's")
 
 #define X(e, name, text) DROP_##e,

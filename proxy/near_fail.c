@@ -13,6 +13,8 @@
  * only if that edge loses its memory meanwhile they do not. */
 #include "near_priv.h"
 
+#include "barrier.h"
+
 #define ANSWERS_NS 2000000000ull /* then the NAK goes to the first operation that has no answer */
 
 static bool awaits_answers(const struct near_flow *f)
@@ -55,7 +57,7 @@ static void refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t 
 	f->failing = true;
 	f->fail_pos = pos;
 	f->nak_syndrome = syndrome;
-	if (f->pos_acked > pos || why == FAILURE_BUFFER_LOST) {
+	if (f->pos_acked > pos || why == FAILURE_BUFFER_LOST || why == FAILURE_DAMAGED) {
 		count(p, CTR_BYTES_FAILED, near_held(f));
 		proxy_failure_push(p, why, f, NULL, pos, near_held(f));
 	}
@@ -71,6 +73,12 @@ void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t sy
 void near_buffer_lost(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	refused(p, f, pos, 0, FAILURE_BUFFER_LOST);
+}
+
+void near_damaged(struct proxy *p, struct near_flow *f)
+{
+	refused(p, f, f->pos_next, 0, FAILURE_DAMAGED);
+	barrier_mark(p, f); /* nothing waits for it */
 }
 
 void near_fail_if_answered(struct proxy *p, struct near_flow *f)

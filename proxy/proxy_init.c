@@ -267,6 +267,23 @@ static void init_fec(struct proxy *p, const struct blocks *k)
 			                   k->fec_cells + (size_t)fec_rx_cells(kept) * n, n);
 }
 
+/* A request of which there is no flow any more: its descriptor was damaged. Who it was for is in the packet itself. */
+static void name_orphaned(struct proxy *p, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct near_flow unknown = {.idx = h->flow, .inc = h->inc};
+	struct roce_pkt pkt;
+
+	if (h->kind != SLOT_REQ_NEAR || p->near[h->flow].used ||
+	    roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE)
+		return;
+	unknown.src = pkt.src;
+	unknown.dst = pkt.dst;
+	unknown.dest_qpn = pkt.dest_qpn;
+	count(p, CTR_BYTES_FAILED, h->len);
+	proxy_failure_push(p, FAILURE_DAMAGED, &unknown, NULL, h->pos, h->len);
+}
+
 /* Takes stock of the slots that an earlier life left: bytes held per flow and lane. */
 static void adopt_slots(struct proxy *p)
 {
@@ -282,7 +299,10 @@ static void adopt_slots(struct proxy *p)
 		                              : h->kind == SLOT_REQ_FAR && h->pos < p->far[h->flow].pos_acked);
 		uint32_t bytes = arena_class_bytes(h->len);
 
-		if (!known || (near && h->kind == SLOT_REQ_NEAR && !settled && p->near[h->flow].failed) || (settled && !(near && (h->flags & SF_OWN_RESPONSE)))) {
+		if (!known && arena_damaged(p->arena))
+			name_orphaned(p, slot);
+		if (!known || (near && h->kind == SLOT_REQ_NEAR && !settled && p->near[h->flow].failed) ||
+		    (settled && !(near && (h->flags & SF_OWN_RESPONSE)))) {
 			arena_free(p->arena, slot);
 			continue;
 		}
@@ -320,6 +340,25 @@ static void adopt_responses(struct proxy *p)
 	}
 }
 
+/* A flow that has packets behind a hole may have ACKed what was in it, and its host repeats nothing of that. What the far
+ * edge lacks it gets again. */
+static void fail_damaged(struct proxy *p)
+{
+	uint32_t n = arena_damaged(p->arena), flow;
+	uint64_t pos;
+
+	if (!n)
+		return;
+	count(p, CTR_ARENA_DAMAGED, n);
+	proxy_event_push(p, EV_ARENA_DAMAGED, NULL, NULL, 0, n);
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		if (p->near[i].used && p->near[i].pairing != PAIR_LEARNING && p->near[i].pos_held > p->near[i].pos_next)
+			near_damaged(p, &p->near[i]);
+	for (uint32_t i = 0; arena_hurt(p->arena, i, &flow, &pos); i++)
+		if (p->near[flow].used && p->near[flow].pairing != PAIR_LEARNING && p->near[flow].pos_next == pos)
+			near_damaged(p, &p->near[flow]);
+}
+
 static void rebuild(struct proxy *p)
 {
 	near_rebuild(p);
@@ -328,6 +367,7 @@ static void rebuild(struct proxy *p)
 	near_rebuild_finish(p);
 	adopt_responses(p);
 	far_rebuild_finish(p);
+	fail_damaged(p);
 	proxy_event_push(p, EV_REBUILT, NULL, NULL, 0, p->near_used + p->far_used);
 }
 

@@ -19,6 +19,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/units.h"
 
@@ -375,6 +376,77 @@ static void show_link(FILE *out, const struct jnode *l, const struct jnode *befo
 		show_flows(out, l, before);
 }
 
+static void show_strays(FILE *out, const struct jnode *answer, const char *gap)
+{
+	const struct jnode *strays = j_get(answer, "stray_buffers"), *s = NULL;
+
+	while ((s = j_next(strays, s)) != NULL) {
+		fprintf(out, "%s%s\n", gap, j_text(s, "text"));
+		gap = "";
+	}
+}
+
+static void show_failed_flow(FILE *out, const struct jnode *f)
+{
+	char when[32], from[24] = "?", t[UNITS_TEXT_MAX];
+	time_t s = (time_t)(j_uint(f, "time_ns") / 1000000000u);
+	struct tm utc;
+
+	gmtime_r(&s, &utc);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
+	if (j_uint(f, "requester_qpn") != 0)
+		snprintf(from, sizeof(from), "0x%" PRIx64, j_uint(f, "requester_qpn"));
+	fprintf(out, "%s.%03uZ %s %s: %s QP %s -> %s QP 0x%" PRIx64 ": %s from position %" PRIu64 ": %s", when,
+	        (unsigned)(j_uint(f, "time_ns") / 1000000u % 1000u), j_text(f, "link"), j_text(f, "side"),
+	        j_text(f, "src"), from, j_text(f, "dst"), j_uint(f, "dest_qpn"),
+	        units_show_bytes(t, j_number(f, "bytes")), j_uint(f, "position"), j_text(f, "text"));
+	if (j_uint(f, "syndrome") != 0)
+		fprintf(out, " (AETH syndrome 0x%" PRIx64 ")", j_uint(f, "syndrome"));
+	fputc('\n', out);
+}
+
+void status_show_failed(FILE *out, const struct jnode *answer)
+{
+	const struct jnode *flows = j_get(answer, "failed"), *f = NULL;
+
+	if (j_uint(answer, "lost") > 0)
+		fprintf(out, "%" PRIu64 " older ones are not kept\n", j_uint(answer, "lost"));
+	while ((f = j_next(flows, f)) != NULL)
+		show_failed_flow(out, f);
+}
+
+/* "longreach: link tokyo is port: LAN port lan0: no carrier". */
+static void say_why(FILE *complaints, const struct jnode *l)
+{
+	const struct jnode *peer = j_get(l, "peer");
+	const char *why = j_text(l, "error");
+
+	if (why[0] == '\0')
+		why = j_text(peer, "difference");
+	if (why[0] == '\0')
+		why = j_text(peer, "trouble");
+	fprintf(complaints, "longreach: link %s is %s%s%s\n", j_text(l, "name"), j_text(l, "state"),
+	        why[0] != '\0' ? ": " : "", why);
+}
+
+bool status_is_well(FILE *complaints, const struct jnode *answer)
+{
+	const struct jnode *links = j_get(answer, "links"), *strays = j_get(answer, "stray_buffers"), *n = NULL;
+	bool well = true;
+
+	while ((n = j_next(links, n)) != NULL) {
+		if (strcmp(j_text(n, "state"), "up") == 0)
+			continue;
+		say_why(complaints, n);
+		well = false;
+	}
+	while ((n = j_next(strays, n)) != NULL) {
+		fprintf(complaints, "%s\n", j_text(n, "text"));
+		well = false;
+	}
+	return well;
+}
+
 void status_show(FILE *out, const struct jnode *answer, const struct jnode *before)
 {
 	const struct jnode *links = j_get(answer, "links"), *l = NULL;
@@ -385,6 +457,7 @@ void status_show(FILE *out, const struct jnode *answer, const struct jnode *befo
 		show_link(out, l, find_link(before, j_text(l, "name")));
 		gap = "\n";
 	}
+	show_strays(out, answer, gap);
 	if (gap[0] == '\0')
 		fputs("no links: put a link file into /etc/longreach and run `longreach reload`\n", out);
 }

@@ -19,6 +19,7 @@
 #define WORKERS_MAX    16
 #define CONFIG_ERR_MAX 512
 
+#define ARENA_DIR_DEFAULT  "/run/longreach"
 #define LINK_FILE_MAX      192
 #define LINK_PEER_NAME_MAX 128
 
@@ -89,6 +90,7 @@ struct link_config {
 
 	/* [Buffer] */
 	char arena_dir[192];
+	bool arena_on_disk;   /* the directory may be on a file system that writes to a disk */
 	uint64_t arena_bytes; /* per link; 0: 4 x BDP per direction, worked out */
 	uint32_t max_flows;
 

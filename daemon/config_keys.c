@@ -101,8 +101,11 @@ const struct config_key config_keys[] = {
      .help = "UDP source ports that each lane's datagrams are spread over, for networks that share equal-cost paths\n"
              "by ports. Each lane has one of its own in any case.\n"},
 
-    {"Buffer", "Directory", &type_directory, ONE(arena_dir), .fallback = "/run/longreach",
+    {"Buffer", "Directory", &type_directory, ONE(arena_dir), .fallback = ARENA_DIR_DEFAULT,
      .help = "Where the buffer's file is kept: a hugetlbfs or tmpfs mount with room for Size=.\n"},
+    {"Buffer", "OnDisk", &type_yes, ONE(arena_on_disk), .fallback = "no",
+     .help = "yes: Directory= may be on another file system. Every packet of the hosts is then written to a disk, not\n"
+             "encrypted by this program, and stays there when it was delivered.\n"},
     {"Buffer", "Size", &type_size, ONE(arena_bytes), .fallback = "auto", .min = 16ull << 20, .max = 4ull << 40,
      .help = "Buffer of this link, both directions. auto: 4 x Rate= x round trip per direction, at least 64MiB.\n"},
     {"Buffer", "MaxFlows", &type_count, ONE(max_flows), .fallback = "16384", .min = 16, .max = FLOWS_MAX,

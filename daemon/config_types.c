@@ -218,6 +218,29 @@ static void write_rnr_retry(const struct config_key *k, const void *field, char 
 const struct config_type type_rnr_retry = {
     .expected = "infinite or finite", .read = read_rnr_retry, .write = write_rnr_retry};
 
+static int read_yes(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	bool yes = strcmp(text, "yes") == 0;
+
+	(void)k;
+	(void)why;
+	if (!yes && strcmp(text, "no") != 0)
+		return -EINVAL;
+	memcpy(field, &yes, sizeof(yes));
+	return 0;
+}
+
+static void write_yes(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	bool yes;
+
+	(void)k;
+	memcpy(&yes, field, sizeof(yes));
+	snprintf(text, cap, "%s", yes ? "yes" : "no");
+}
+
+const struct config_type type_yes = {.expected = "yes or no", .read = read_yes, .write = write_yes};
+
 static int read_cipher(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
 	(void)k;

@@ -24,6 +24,7 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 
+#include "daemon/failed_record.h"
 #include "daemon/gather.h"
 #include "daemon/status.h"
 #include "daemon/trace_stream.h"
@@ -45,6 +46,7 @@ struct client {
 	struct trace_stream *stream;
 	struct event *tick; /* of the stream */
 	enum status_detail detail;
+	char link[LINK_NAME_MAX]; /* whose status; empty: of all */
 };
 
 struct control {
@@ -127,6 +129,15 @@ static void reply_short(struct client *c, const char *error, const char *report)
 
 /* --- status --- */
 
+static void write_strays(struct json *j, const struct client *c)
+{
+	struct arena_stray *found = calloc(STRAYS_MAX, sizeof(*found));
+	uint32_t n = found != NULL ? sites_strays(c->control->sites, found, STRAYS_MAX) : 0;
+
+	status_write_strays(j, found, n, c->link[0] != '\0' ? c->link : NULL);
+	free(found);
+}
+
 static void write_status(void *arg, const struct gathered *links, uint32_t n)
 {
 	struct client *c = arg;
@@ -141,6 +152,7 @@ static void write_status(void *arg, const struct gathered *links, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		status_write(&j, links[i].site, links[i].snap, c->detail);
 	json_array_end(&j);
+	write_strays(&j, c);
 	json_object_end(&j);
 	client_reply(c, j.out);
 	evbuffer_free(j.out);
@@ -168,8 +180,34 @@ static void do_status(struct client *c, char **words, unsigned n)
 		return;
 	}
 	c->detail = detail;
+	snprintf(c->link, sizeof(c->link), "%s", name != NULL ? name : "");
 	if (gather_start(&c->asked, c->control->sites, name, detail == STATUS_FLOWS, write_status, c) < 0)
 		reply_short(c, "the daemon is out of memory", NULL);
+}
+
+/* --- failed flows --- */
+
+static void do_failed(struct client *c, char **words, unsigned n)
+{
+	struct json j = {.out = evbuffer_new()};
+	const struct failed_record *r = c->control->sites->failed;
+	const char *link = n == 2 && strcmp(words[0], "link") == 0 ? words[1] : NULL;
+
+	if (j.out == NULL) {
+		client_close(c);
+		return;
+	}
+	if (n != 0 && link == NULL) {
+		evbuffer_free(j.out);
+		reply_short(c, "failed: expected [link NAME]", NULL);
+		return;
+	}
+	begin_answer(&j, r == NULL ? "the daemon has no memory for a record of failed flows" : NULL);
+	if (r != NULL)
+		status_write_failed(&j, r, link);
+	json_object_end(&j);
+	client_reply(c, j.out);
+	evbuffer_free(j.out);
 }
 
 /* --- traces --- */
@@ -269,6 +307,8 @@ static void do_request(struct client *c, char **words, unsigned n)
 		reply_short(c, "expected " CONTROL_PROTOCOL " and a command: is the client of another version?", NULL);
 	else if (strcmp(words[1], "status") == 0)
 		do_status(c, words + 2, n - 2);
+	else if (strcmp(words[1], "failed") == 0)
+		do_failed(c, words + 2, n - 2);
 	else if (strcmp(words[1], "trace") == 0)
 		do_trace(c, words + 2, n - 2);
 	else if (strcmp(words[1], "reload") == 0 && n == 2)
@@ -276,7 +316,7 @@ static void do_request(struct client *c, char **words, unsigned n)
 	else if (strcmp(words[1], "version") == 0 && n == 2)
 		reply_short(c, NULL, NULL);
 	else
-		reply_short(c, "unknown command: expected status, trace, reload or version", NULL);
+		reply_short(c, "unknown command: expected status, failed, trace, reload or version", NULL);
 }
 
 static unsigned split(char *line, char *words[WORDS_MAX])

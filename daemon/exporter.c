@@ -107,6 +107,15 @@ static void reply_text(struct client *c, enum http_status status, const char *te
 	evbuffer_free(body);
 }
 
+static void write_strays(struct evbuffer *body, const struct sites *sites)
+{
+	struct arena_stray *found = calloc(STRAYS_MAX, sizeof(*found));
+	uint32_t n = found != NULL ? sites_strays(sites, found, STRAYS_MAX) : 0;
+
+	metrics_write_strays(body, found, n);
+	free(found);
+}
+
 static void on_gathered(void *arg, const struct gathered *links, uint32_t n)
 {
 	struct evbuffer *body = evbuffer_new();
@@ -117,6 +126,7 @@ static void on_gathered(void *arg, const struct gathered *links, uint32_t n)
 		return;
 	}
 	metrics_write(body, links, n);
+	write_strays(body, c->exporter->sites);
 	reply(c, HTTP_OK, METRICS_CONTENT_TYPE, body);
 	evbuffer_free(body);
 }

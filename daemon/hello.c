@@ -99,7 +99,7 @@ static uint8_t *put_paths(uint8_t *p, const struct hello *h)
 
 /* 0 magic, 4 version, 5 version_min, 6 lanes, 8 boot_id, 12 session, 16 arena_epoch, 24 peer_arena_epoch, 32 rate_bps,
  * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 barrier, 48 cipher, 49 fec, 50
- * two zeroes; name, local, remote, pair_modes: mode, local, remote each; host_groups (8), since the first versions had
+ * arena_former (0 in versions that did not say), 51 a zero; name, local, remote, pair_modes: mode, local, remote each; host_groups (8), since the first versions had
  * none; since version 3 number of paths (1), and of each its name's length (1) and name. */
 uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 {
@@ -126,6 +126,7 @@ uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 	body[47] = h->barrier;
 	body[48] = h->cipher;
 	body[49] = h->fec;
+	body[50] = h->arena_former;
 	body[44] = (uint8_t)h->nlocal;
 	body[45] = (uint8_t)h->nremote;
 	body[46] = (uint8_t)name_len;
@@ -213,6 +214,7 @@ int hello_decode(const uint8_t *body, size_t len, struct hello *h)
 	h->barrier = body[47];
 	h->cipher = body[48];
 	h->fec = body[49];
+	h->arena_former = body[50];
 	h->nlocal = body[44];
 	h->nremote = body[45];
 	name_len = body[46];
@@ -437,5 +439,8 @@ void hello_epochs(const struct hello *here, const struct hello *there, struct pr
 	s->epoch_tx = epoch_of(here, there);
 	s->epoch_rx = epoch_of(there, here);
 	s->peer_arena_epoch = there->arena_epoch;
+	s->peer_kept_arena = there->arena_former == FORMER_KEPT;
+	s->arena_lost = here->arena_former == FORMER_LOST && there->peer_arena_epoch != 0 &&
+	                there->peer_arena_epoch != here->arena_epoch;
 	s->peer_without_fec = there->fec == FEC_OFF;
 }

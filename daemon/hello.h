@@ -44,11 +44,24 @@ int peer_msg_next(const uint8_t *data, size_t len, struct peer_msg *m);
 /* Writes the header; the body follows at out + PEER_HEADER_LEN. */
 void peer_msg_header(uint8_t out[PEER_HEADER_LEN], enum peer_msg_type type, uint16_t body_len);
 
+/* What became of the buffer that an edge had before the one that it has now. */
+enum arena_former {
+	FORMER_UNKNOWN, /* a version that does not say */
+	FORMER_KEPT,    /* it is the same, or nothing was left in it */
+	FORMER_LOST,    /* it is gone, if there was one, with all that was in it */
+};
+
+struct arena_life {
+	uint64_t epoch;
+	enum arena_former former;
+};
+
 struct hello {
 	uint8_t version, version_min;
 	uint32_t boot_id;          /* random, new whenever the link starts in a daemon */
 	uint32_t session;          /* counts what this edge has said in this boot: new whenever its hello changes */
 	uint64_t arena_epoch;      /* this life of the buffer */
+	uint8_t arena_former;      /* enum arena_former */
 	uint64_t peer_arena_epoch; /* the other edge's, as last heard; 0: never */
 	uint64_t rate_bps;
 	uint16_t wan_mtu;
@@ -85,7 +98,7 @@ enum hello_verdict {
 enum hello_verdict hello_compare(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX]);
 
 /* Epochs that both edges work out alike, crosswise, and that are new whenever either has started or said something
- * new. */
+ * new; and whether a life of either's buffer that the other one knew is lost. */
 void hello_epochs(const struct hello *here, const struct hello *there, struct proxy_session *s);
 
 const char *ack_mode_name(unsigned mode);

@@ -162,6 +162,7 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.wan_foreign += s->wan_foreign;
 	r->sum.no_route += s->no_route;
 	r->sum.unknown_hosts += s->unknown_hosts;
+	r->sum.failures_unnamed += s->failures_unnamed;
 	r->sum.seal.tx_updates += s->seal.tx_updates;
 	r->sum.seal.rx_updates += s->seal.rx_updates;
 	r->sum.lan_pauses += s->pause.xoffs;
@@ -610,6 +611,14 @@ uint64_t link_arena_epoch(const struct link *l)
 		if (worker_epoch(l->worker[i]) != worker_epoch(l->worker[0]))
 			epoch = epoch * 31 + worker_epoch(l->worker[i]);
 	return epoch;
+}
+
+bool link_arena_kept(const struct link *l)
+{
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		if (!worker_arena_kept(l->worker[i]))
+			return false;
+	return true;
 }
 
 /* --- stopping --- */

@@ -44,6 +44,8 @@ bool link_alive(struct link *l);
 const struct link_config *link_config(const struct link *l);
 /* Random id of this life of the arena; in hello. */
 uint64_t link_arena_epoch(const struct link *l);
+/* No life of the arena before it can have been lost with something in it. */
+bool link_arena_kept(const struct link *l);
 
 /* State of all shards, gathered from the workers. `flows` is malloc'ed, the caller frees it. */
 struct link_snapshot {
@@ -62,6 +64,7 @@ struct link_snapshot {
 	uint64_t wan_stray_drops;  /* those of their strays */
 	uint64_t wan_no_socket;    /* datagrams for which no socket could be opened */
 	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
+	uint64_t failures_unnamed; /* failed flows that were too many to be named */
 	struct seal_stats seal;
 	uint64_t lan_pauses;	   /* that hosts were asked for (Pfc=) */
 	uint64_t lan_pause_watchdog; /* ended by the watchdog */

@@ -24,6 +24,7 @@ enum exit_codes {
 };
 
 static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
+                            "       longreach failed [LINK] [--json]\n"
                             "       longreach trace LINK [OPTION]...\n"
                             "       longreach reload\n"
                             "       longreach version\n"
@@ -35,7 +36,9 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --flows   and every flow\n"
                             "    --json    as JSON; the fields are described in longreach(1)\n"
                             "    --watch   again every second\n"
-                            "    --check   the exit code: 0 if every link (or LINK) is up, else 1 and why\n"
+                            "    --check   the exit code: 0 if every link (or LINK) is up and no buffer is left that no link\n"
+                            "              will drain, else 1 and why\n"
+                            "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
                             "  trace       what the paths of a link do over time: longreach trace --help\n"
                             "  reload      read the link files again\n"
                             "  version     of this program and of the daemon\n"
@@ -98,14 +101,12 @@ static void status_request(const struct request *r, char *buf, size_t cap)
 	         r->link != NULL ? r->link : "");
 }
 
-static int show_json(const struct request *r)
+static int print_json(const char *control_path, const char *request)
 {
-	char request[CONTROL_LINE_MAX], *text;
+	char *text = client_ask(control_path, request);
 	struct answer a;
 	int code;
 
-	status_request(r, request, sizeof(request));
-	text = client_ask(r->control_path, request);
 	if (text == NULL)
 		return EXIT_NO_DAEMON;
 	puts(text);
@@ -115,6 +116,14 @@ static int show_json(const struct request *r)
 	code = jdoc_parse(&a.doc, text) == 0 && j_bool(jdoc_root(&a.doc), "ok") ? EXIT_OK : EXIT_REFUSED;
 	answer_free(&a);
 	return code;
+}
+
+static int show_json(const struct request *r)
+{
+	char request[CONTROL_LINE_MAX];
+
+	status_request(r, request, sizeof(request));
+	return print_json(r->control_path, request);
 }
 
 static int show_once(const struct request *r, struct answer *before)
@@ -172,41 +181,20 @@ static int watch_json(const struct request *r)
 	return code;
 }
 
-/* "longreach: link tokyo is port: LAN port lan0: no carrier". */
-static void say_why(const struct jnode *l)
-{
-	const struct jnode *peer = j_get(l, "peer");
-	const char *why = j_text(l, "error");
-
-	if (why[0] == '\0')
-		why = j_text(peer, "difference");
-	if (why[0] == '\0')
-		why = j_text(peer, "trouble");
-	fprintf(stderr, "longreach: link %s is %s%s%s\n", j_text(l, "name"), j_text(l, "state"),
-	        why[0] != '\0' ? ": " : "", why);
-}
-
 static int check_states(const struct request *r)
 {
-	const struct jnode *links, *l = NULL;
 	char request[CONTROL_LINE_MAX];
-	bool all_up = true;
 	struct answer a;
+	bool well;
 	int code;
 
 	status_request(r, request, sizeof(request));
 	code = ask(r->control_path, request, &a);
 	if (code != EXIT_OK)
 		return code;
-	links = j_get(jdoc_root(&a.doc), "links");
-	while ((l = j_next(links, l)) != NULL) {
-		if (strcmp(j_text(l, "state"), "up") == 0)
-			continue;
-		all_up = false;
-		say_why(l);
-	}
+	well = status_is_well(stderr, jdoc_root(&a.doc));
 	answer_free(&a);
-	return all_up ? EXIT_OK : EXIT_REFUSED;
+	return well ? EXIT_OK : EXIT_REFUSED;
 }
 
 static int do_status(const struct request *r)
@@ -214,6 +202,24 @@ static int do_status(const struct request *r)
 	if (r->check)
 		return check_states(r);
 	return r->json ? watch_json(r) : show_table(r);
+}
+
+static int do_failed(const struct request *r)
+{
+	char request[CONTROL_LINE_MAX];
+	struct answer a;
+	int code;
+
+	snprintf(request, sizeof(request), "failed%s%s", r->link != NULL ? " link " : "",
+	         r->link != NULL ? r->link : "");
+	if (r->json)
+		return print_json(r->control_path, request);
+	code = ask(r->control_path, request, &a);
+	if (code != EXIT_OK)
+		return code;
+	status_show_failed(stdout, jdoc_root(&a.doc));
+	answer_free(&a);
+	return EXIT_OK;
 }
 
 static int do_reload(const struct request *r)
@@ -256,6 +262,7 @@ static const struct {
 	bool takes_link;
 } commands[] = {
     {"status", do_status, true},
+    {"failed", do_failed, true},
     {"reload", do_reload, false},
     {"version", do_version, false},
     {"help", do_help, false},
@@ -270,13 +277,14 @@ static int bad_usage(const char *what, const char *about)
 static int run_command(const struct request *r)
 {
 	bool status_options = r->flows || r->json || r->watch || r->check;
+	bool json_alone = r->json && !r->flows && !r->watch && !r->check;
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(r->command, commands[i].name) != 0)
 			continue;
 		if (r->link != NULL && !commands[i].takes_link)
 			return bad_usage("too many words: ", r->link);
-		if (status_options && commands[i].run != do_status)
+		if (status_options && commands[i].run != do_status && !(json_alone && commands[i].run == do_failed))
 			return bad_usage("only status takes options, not ", r->command);
 		return commands[i].run(r);
 	}
@@ -337,7 +345,7 @@ int main(int argc, char **argv)
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing: status, trace, reload, version, keygen, headroom or help", "");
+		return bad_usage("a command is missing: status, failed, trace, reload, version, keygen, headroom or help", "");
 	if (optind < argc)
 		r.link = argv[optind++];
 	if (optind < argc)

@@ -11,6 +11,7 @@
 
 #include "daemon/control.h"
 #include "daemon/exporter.h"
+#include "daemon/failed_record.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "daemon/options.h"
@@ -81,6 +82,16 @@ static struct event *catch_signal(struct daemon *d, int sig, event_callback_fn f
 	return ev;
 }
 
+/* Beside the control socket. */
+static void open_record(struct daemon *d, const char *control_path)
+{
+	const char *slash = strrchr(control_path, '/');
+	char path[256];
+
+	snprintf(path, sizeof(path), "%.*sfailed", slash != NULL ? (int)(slash + 1 - control_path) : 0, control_path);
+	d->sites.failed = failed_record_open(path);
+}
+
 static int set_up(struct daemon *d, const struct options *o, const struct site_configs *configs)
 {
 	char err[CONFIG_ERR_MAX];
@@ -106,6 +117,7 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 		log_err("%s", err);
 		return -EINVAL;
 	}
+	open_record(d, o->control_path);
 	if (configs->n == 0)
 		log_warn("no link files in %s: waiting for a reload", o->sources.dir);
 	if (watchdog_start(&d->watchdog, d->base, &d->sites) < 0) {
@@ -124,6 +136,7 @@ static void tear_down(struct daemon *d)
 		exporter_stop(d->exporter);
 	watchdog_stop(d->watchdog);
 	sites_stop(&d->sites);
+	failed_record_close(d->sites.failed);
 	if (d->on_hup != NULL)
 		event_free(d->on_hup);
 	if (d->on_term != NULL)

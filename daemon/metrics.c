@@ -237,6 +237,19 @@ static void look_at(struct view *v, const struct gathered *g)
 		                     g->snap->status.pool_capacity[POOL_LAN], g->snap->status.near_flows, &v->deep);
 }
 
+void metrics_write_strays(struct evbuffer *out, const struct arena_stray *list, uint32_t n)
+{
+	uint32_t of_kind[2] = {0};
+
+	for (uint32_t i = 0; i < n; i++)
+		of_kind[list[i].kind == STRAY_SET_ASIDE]++;
+	metrics_head(out, "stray_buffers", "", "gauge", "Buffers on this machine that no link will drain, by kind.");
+	evbuffer_add_printf(out, "longreach_stray_buffers{kind=\"%s\"} %u\n", stray_kind_name(STRAY_UNCLAIMED),
+	                    of_kind[0]);
+	evbuffer_add_printf(out, "longreach_stray_buffers{kind=\"%s\"} %u\n", stray_kind_name(STRAY_SET_ASIDE),
+	                    of_kind[1]);
+}
+
 void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t n)
 {
 	static struct view views[SITES_MAX]; /* of the main thread, the only one that comes here */

@@ -10,5 +10,7 @@
 struct evbuffer;
 
 void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t n);
+/* How many buffers there are that no link will drain. */
+void metrics_write_strays(struct evbuffer *out, const struct arena_stray *list, uint32_t n);
 
 #endif

@@ -949,7 +949,7 @@ static int new_boot_id(uint32_t *id)
 	return 0;
 }
 
-int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_base *base,
+int peer_start(const struct link_config *c, const struct arena_life *life, struct event_base *base,
                const struct peer_user *user, struct peer **out, char err[CONFIG_ERR_MAX])
 {
 	struct peer *p = calloc(1, sizeof(*p));
@@ -967,7 +967,8 @@ int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_b
 	p->connects = memcmp(&c->paths[0].local, &c->paths[0].remote, sizeof(c->paths[0].local)) < 0;
 	init_limits(p);
 	hello_from_config(&p->here, c);
-	p->here.arena_epoch = arena_epoch;
+	p->here.arena_epoch = life->epoch;
+	p->here.arena_former = (uint8_t)life->former;
 	p->here.session = 1;
 	r = new_boot_id(&p->here.boot_id);
 	if (r == 0)

@@ -21,7 +21,7 @@ struct peer_user {
 };
 
 /* Listens or connects, and goes on doing so. 0, or negative errno with err a sentence. */
-int peer_start(const struct link_config *c, uint64_t arena_epoch, struct event_base *base,
+int peer_start(const struct link_config *c, const struct arena_life *life, struct event_base *base,
                const struct peer_user *user, struct peer **p, char err[CONFIG_ERR_MAX]);
 /* The keys of that serial number are in place. */
 void peer_keys_taken(struct peer *p, uint32_t serial);

@@ -11,6 +11,7 @@
 
 #include "daemon/addr.h"
 #include "daemon/clock.h"
+#include "daemon/failed_record.h"
 #include "daemon/link_plan.h"
 #include "daemon/log.h"
 #include "daemon/port_watch.h"
@@ -38,6 +39,7 @@ struct site {
 	struct link_config config;
 	struct event_base *base;
 	const char *pcap_dir;
+	struct failed_record *failed; /* NULL: none is kept */
 	struct link *link;
 	struct peer *peer;
 	char error[CONFIG_ERR_MAX]; /* why it does not run */
@@ -85,12 +87,13 @@ static void describe_extent(const struct proxy_event *ev, char *text, size_t cap
 {
 	text[0] = '\0';
 	if (ev->type == EV_FLOW_FAILED)
-		snprintf(text, cap, ", %" PRIu64 " bytes from position %" PRIu64, ev->value, ev->pos);
+		snprintf(text, cap, ", %" PRIu64 " bytes from position %" PRIu64 ": %s", ev->value, ev->pos,
+		         proxy_failure_text(ev->failure));
 }
 
 static void on_link_event(void *arg, struct link *l, const struct proxy_event *ev)
 {
-	char flow[160], extent[64], more[48] = "";
+	char flow[160], extent[160], more[80] = "";
 	struct site *s = arg;
 	uint32_t missed;
 
@@ -98,10 +101,13 @@ static void on_link_event(void *arg, struct link *l, const struct proxy_event *e
 	if (ev->type >= EV_COUNT)
 		return;
 	s->event_counts[ev->type]++;
+	if ((ev->type == EV_FLOW_FAILED || ev->type == EV_FLOW_IN_DOUBT) && s->failed != NULL)
+		failed_record_add(s->failed, s->config.name, ev);
 	if (!log_limit_pass(&s->events[ev->type], clock_now_ns(), &missed))
 		return;
 	if (missed > 0 && s->events[ev->type].burst > 1)
-		snprintf(more, sizeof(more), " (and %u times more before that)", missed);
+		snprintf(more, sizeof(more), " (and %u times more before that%s)", missed,
+		         ev->type == EV_FLOW_FAILED || ev->type == EV_FLOW_IN_DOUBT ? ": `longreach failed` names them" : "");
 	describe_flow(ev, flow, sizeof(flow));
 	describe_extent(ev, extent, sizeof(extent));
 	log_at(event_level(ev->type), "link %s: %s%s%s [%s]%s", s->config.name, flow, proxy_event_text(ev->type),
@@ -116,7 +122,7 @@ static void init_event_limits(struct site *s)
 	s->events[EV_WAN_UP] = (struct log_limit){.window_ns = NS_PER_S / 10, .burst = 1};
 	s->ports_said = s->events[0];
 	s->truncated_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
-	s->events[EV_WAN_DEAD] = s->events[EV_REBUILT] = s->events[EV_WAN_UP];
+	s->events[EV_WAN_DEAD] = s->events[EV_REBUILT] = s->events[EV_BUFFER_LOST] = s->events[EV_WAN_UP];
 }
 
 /* --- samples --- */
@@ -270,13 +276,16 @@ static void take_ports(struct site *s);
 static int start(struct site *s, char err[CONFIG_ERR_MAX])
 {
 	const struct peer_user user = {.session = on_session, .keys = on_keys, .arg = s};
+	struct arena_life life;
 	int r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, on_keys_taken, s, &s->link, err);
 
 	if (r < 0) {
 		s->link = NULL;
 		return r;
 	}
-	r = peer_start(&s->config, link_arena_epoch(s->link), s->base, &user, &s->peer, err);
+	life.epoch = link_arena_epoch(s->link);
+	life.former = link_arena_kept(s->link) ? FORMER_KEPT : FORMER_LOST;
+	r = peer_start(&s->config, &life, s->base, &user, &s->peer, err);
 	if (r < 0) {
 		s->peer = NULL;
 		link_stop(s->link, false);
@@ -382,7 +391,8 @@ static void on_ports(void *arg)
 	}
 }
 
-struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir)
+struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir,
+                      struct failed_record *failed)
 {
 	struct site *s = calloc(1, sizeof(*s));
 
@@ -391,6 +401,7 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 	s->config = *c;
 	s->base = base;
 	s->pcap_dir = pcap_dir;
+	s->failed = failed;
 	s->timer = evtimer_new(base, on_timer, s);
 	if (s->timer == NULL || port_watch_open(&s->ports, base, on_ports, s) < 0) {
 		if (s->timer != NULL)

@@ -9,9 +9,11 @@
 #include "daemon/peer.h"
 
 struct site;
+struct failed_record;
 
 /* NULL only without memory: a link that does not start is a site in state failed. */
-struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir);
+struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir,
+                      struct failed_record *failed);
 void site_reconfigure(struct site *s, const struct link_config *c);
 /* Stops the link and starts it again with c, its arena kept. */
 void site_restart(struct site *s, const struct link_config *c);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/log.h"
 #include "daemon/tls.h"
 
 static void say(char *report, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -129,7 +130,7 @@ static struct link_config *find_config(struct site_configs *c, const char *name)
 
 static int add_site(struct sites *s, const struct link_config *c)
 {
-	struct site *site = site_new(c, s->base, s->pcap_dir);
+	struct site *site = site_new(c, s->base, s->pcap_dir, s->failed);
 
 	if (site == NULL)
 		return -ENOMEM;
@@ -137,11 +138,39 @@ static int add_site(struct sites *s, const struct link_config *c)
 	return 0;
 }
 
+/* --- buffers that no link will drain --- */
+
+uint32_t sites_strays(const struct sites *s, struct arena_stray *out, uint32_t max)
+{
+	struct arena_claim claims[SITES_MAX];
+
+	for (uint32_t i = 0; i < s->n; i++)
+		claims[i] = (struct arena_claim){.link = site_config(s->list[i])->name,
+		                                 .dir = site_config(s->list[i])->arena_dir};
+	return arena_scan(claims, s->n, out, max);
+}
+
+/* Into the log, and into the report if there is one. */
+static void say_strays(const struct sites *s, char *report)
+{
+	struct arena_stray *found = calloc(STRAYS_MAX, sizeof(*found));
+	uint32_t n = found != NULL ? sites_strays(s, found, STRAYS_MAX) : 0;
+	char text[STRAY_TEXT_MAX];
+
+	for (uint32_t i = 0; i < n; i++) {
+		log_err("%s", stray_text(&found[i], text));
+		if (report != NULL)
+			say(report, "%s", text);
+	}
+	free(found);
+}
+
 int sites_start(struct sites *s, const struct site_configs *configs)
 {
 	for (uint32_t i = 0; i < configs->n; i++)
 		if (add_site(s, &configs->list[i]) < 0)
 			return -ENOMEM;
+	say_strays(s, NULL);
 	return 0;
 }
 
@@ -245,6 +274,7 @@ static void apply(struct sites *s, struct site_configs *next, char *report)
 		change_or_start(s, &next->list[i], report);
 	if (report[0] == '\0')
 		say(report, "no links");
+	say_strays(s, report);
 }
 
 int sites_reload(struct sites *s, char *report)

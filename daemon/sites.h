@@ -3,6 +3,7 @@
 #ifndef DAEMON_SITES_H
 #define DAEMON_SITES_H
 
+#include "daemon/arena_scan.h"
 #include "daemon/site.h"
 
 #define SITES_MAX        64
@@ -19,6 +20,7 @@ struct sites {
 	struct site_sources sources;
 	struct event_base *base;
 	const char *pcap_dir;
+	struct failed_record *failed; /* NULL: none is kept */
 	struct site *list[SITES_MAX];
 	uint32_t n;
 };
@@ -42,6 +44,9 @@ int sites_start(struct sites *s, const struct site_configs *configs);
  * not. */
 int sites_reload(struct sites *s, char *report);
 void sites_stop(struct sites *s);
+
+/* Buffers that none of the links will drain, in their directories, now. Returns how many, at most max. */
+uint32_t sites_strays(const struct sites *s, struct arena_stray *out, uint32_t max);
 
 struct site *sites_find(const struct sites *s, const char *name); /* NULL */
 

@@ -49,6 +49,14 @@ static inline bool spsc_put(struct spsc *q, const void *item)
 	return true;
 }
 
+/* Producer. */
+static inline bool spsc_full(struct spsc *q)
+{
+	return atomic_load_explicit(&q->tail, memory_order_relaxed) -
+	               atomic_load_explicit(&q->head, memory_order_acquire) >
+	       q->mask;
+}
+
 /* Consumer. False if the ring is empty. */
 static inline bool spsc_take(struct spsc *q, void *item)
 {

@@ -3,10 +3,12 @@
 #include "daemon/status.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "daemon/addr.h"
 #include "daemon/cert_days.h"
+#include "daemon/failed_record.h"
 #include "daemon/link_counters.h"
 #include "daemon/link_plan.h"
 #include "daemon/wan_port.h"
@@ -360,6 +362,64 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 	write_counters(j, s, snap);
 	if (detail == STATUS_FLOWS)
 		write_flows(j, snap);
+}
+
+static void write_failed_flow(struct json *j, const struct failed_flow *f)
+{
+	json_object(j, NULL);
+	json_uint(j, "time_ns", f->wall_ns);
+	json_string(j, "link", f->link);
+	json_string(j, "side", f->side == FLOW_NEAR ? "near" : "far");
+	write_address(j, "src", &f->src);
+	write_address(j, "dst", &f->dst);
+	json_uint(j, "dest_qpn", f->dest_qpn);
+	json_uint(j, "requester_qpn", f->requester_qpn);
+	json_uint(j, "position", f->pos);
+	json_uint(j, "bytes", f->bytes);
+	json_string(j, "reason", proxy_failure_name((enum proxy_failure)f->failure));
+	json_string(j, "text", proxy_failure_text((enum proxy_failure)f->failure));
+	json_uint(j, "syndrome", f->syndrome);
+	json_object_end(j);
+}
+
+void status_write_failed(struct json *j, const struct failed_record *r, const char *link)
+{
+	uint32_t n = failed_record_count(r);
+	uint64_t lost = failed_record_total(r) - n;
+
+	json_array(j, "failed");
+	for (uint32_t i = 0; i < n; i++) {
+		const struct failed_flow *f = failed_record_at(r, i);
+
+		if (f == NULL)
+			lost++;
+		else if (link == NULL || strcmp(link, f->link) == 0)
+			write_failed_flow(j, f);
+	}
+	json_array_end(j);
+	json_uint(j, "total", failed_record_total(r));
+	json_uint(j, "lost", lost);
+}
+
+void status_write_strays(struct json *j, const struct arena_stray *list, uint32_t n, const char *link)
+{
+	char text[STRAY_TEXT_MAX];
+
+	json_array(j, "stray_buffers");
+	for (uint32_t i = 0; i < n; i++) {
+		const struct arena_stray *s = &list[i];
+
+		if (link != NULL && strcmp(link, s->link) != 0)
+			continue;
+		json_object(j, NULL);
+		json_string(j, "kind", stray_kind_name(s->kind));
+		json_string(j, "path", s->path);
+		json_string(j, "link", s->link);
+		json_uint(j, "bytes", s->bytes);
+		json_string(j, "text", stray_text(s, text));
+		json_object_end(j);
+	}
+	json_array_end(j);
 }
 
 void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail)

@@ -4,6 +4,7 @@
 #ifndef DAEMON_STATUS_H
 #define DAEMON_STATUS_H
 
+#include "daemon/arena_scan.h"
 #include "daemon/json.h"
 #include "daemon/site.h"
 
@@ -11,5 +12,11 @@ enum status_detail { STATUS_LINK, STATUS_FLOWS };
 
 /* One object. snap NULL: the link does not run, or did not answer. */
 void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail);
+
+/* Buffers that no link will drain: those of a link, or of all (link NULL). */
+void status_write_strays(struct json *j, const struct arena_stray *list, uint32_t n, const char *link);
+
+/* The record of failed flows, the oldest first: those of a link, or of all (link NULL). */
+void status_write_failed(struct json *j, const struct failed_record *r, const char *link);
 
 #endif

@@ -184,7 +184,7 @@ static unsigned take_turn(struct worker *w)
 	route_take(w->routes, w->now_ns);
 	n += worker_send_lan(w);
 	n += send_wan(w);
-	worker_pass_events(w);
+	n += worker_pass_events(w);
 	trace_look(&w->trace, w->core, w->seal, w->now_ns);
 	return n;
 }

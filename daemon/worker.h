@@ -35,6 +35,7 @@ struct worker_snapshot {
 	uint64_t wan_no_socket;
 	uint64_t wan_tx_errors, wan_rx_drops, wan_stray_drops, wan_foreign;
 	uint64_t no_route, unknown_hosts;
+	uint64_t failures_unnamed;
 	struct seal_stats seal;
 	struct lan_pause_stats pause;
 };
@@ -66,7 +67,7 @@ bool worker_command(struct worker *w, const struct worker_cmd *cmd);
 /* A command that was carried out. */
 bool worker_answer(struct worker *w, struct worker_cmd *cmd);
 bool worker_event(struct worker *w, struct proxy_event *ev);
-/* Events that did not fit into the ring, ever. */
+/* Events but for those of failed flows that were too many to be kept, ever. */
 uint64_t worker_events_lost(const struct worker *w);
 
 /* What its paths did over time; to be read from any thread while the worker is. */
@@ -85,6 +86,8 @@ bool worker_owes(const struct worker *w);
 void worker_close(struct worker *w, bool comes_back);
 
 uint64_t worker_epoch(const struct worker *w);
+/* It took up an arena of an earlier run, or that had drained. False: if there was one it is lost. */
+bool worker_arena_kept(const struct worker *w);
 /* It took up an arena of an earlier run. */
 bool worker_rebuilt(const struct worker *w);
 

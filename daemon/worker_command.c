@@ -14,6 +14,7 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 
 	s->counters = *proxy_counters(w->core);
 	proxy_link_status(w->core, w->now_ns, &s->status);
+	s->failures_unnamed = proxy_failures_lost(w->core);
 	s->no_route = w->no_route;
 	s->unknown_hosts = w->unknown_hosts;
 	for (uint32_t i = 0; i < w->nlan; i++) {
@@ -133,14 +134,18 @@ static void notify_main(struct worker *w)
 		return; /* the counter is full: the main thread has been told already */
 }
 
-void worker_pass_events(struct worker *w)
+/* What the ring to the main thread has no room for stays with the core. */
+unsigned worker_pass_events(struct worker *w)
 {
 	struct proxy_event ev;
+	unsigned n = 0;
 
-	for (int i = 0; i < EVENTS_BUDGET && proxy_event_next(w->core, &ev); i++) {
-		if (!spsc_put(&w->events, &ev))
-			atomic_fetch_add_explicit(&w->events_lost, 1, memory_order_relaxed);
-		w->tell_main = true;
+	while (n < EVENTS_BUDGET && !spsc_full(&w->events) && proxy_event_next(w->core, &ev)) {
+		spsc_put(&w->events, &ev);
+		n++;
 	}
+	w->tell_main |= n > 0;
+	atomic_store_explicit(&w->events_lost, proxy_events_lost(w->core), memory_order_relaxed);
 	notify_main(w);
+	return n;
 }

@@ -61,42 +61,74 @@ static void say_core_refused(const struct worker *w, int r, char *err, size_t er
 		    err, errlen,
 		    "%s: was written by another version of longreach; that version can drain it, or remove the file",
 		    w->arena.path);
-	else if (r == -EINVAL && !w->arena.fresh)
-		snprintf(err, errlen, "%s: is damaged or does not fit the configuration; remove the file to lose it",
-		         w->arena.path);
 	else
 		snprintf(err, errlen, "%s: the core does not start: %s", w->label, strerror(-r));
 }
 
-static int start_core(struct worker *w, const struct proxy_config *pc, const struct arena_geometry *g, char *err,
-                      size_t errlen)
+static int start_core(struct worker *w, const struct arena_geometry *g)
 {
 	enum proxy_start how = w->arena.fresh ? PROXY_START_FRESH : PROXY_START_REBUILD;
-	int r = proxy_init(&w->core, w->heap, w->arena.region, pc, g, how, w->arena.epoch,
+	int r = proxy_init(&w->core, w->heap, w->arena.region, &w->core_config, g, how, w->arena.epoch,
 	                   worker_clock_ns(CLOCK_MONOTONIC));
 
-	if (r == -ENOENT)
-		r = proxy_init(&w->core, w->heap, w->arena.region, pc, g, PROXY_START_FRESH, w->arena.epoch,
-		               worker_clock_ns(CLOCK_MONOTONIC));
-	if (r < 0) {
-		say_core_refused(w, r, err, errlen);
+	if (r == 0)
+		arena_file_in_use(&w->arena);
+	return r;
+}
+
+static int open_file(struct worker *w, const struct arena_file_params *fp, char *err, size_t errlen)
+{
+	int r = arena_file_open(&w->arena, fp, err, errlen);
+
+	if (w->arena.set_aside[0] != '\0')
+		spsc_put(&w->events, &(struct proxy_event){.type = EV_ARENA_SET_ASIDE});
+	return r;
+}
+
+/* The trailer says that something is in the file, and the core does not find its arena there. */
+static int begin_anew(struct worker *w, const struct arena_file_params *fp, char *err, size_t errlen)
+{
+	int r = arena_file_set_aside(&w->arena, "the arena's superblock is damaged", err, errlen);
+
+	if (r < 0)
 		return r;
+	spsc_put(&w->events, &(struct proxy_event){.type = EV_ARENA_SET_ASIDE});
+	memset(w->heap, 0, w->heap_len);
+	return open_file(w, fp, err, errlen);
+}
+
+/* The file, the heap, and the core in both. */
+static int open_memory(struct worker *w, const struct arena_file_params *fp, char *err, size_t errlen)
+{
+	int r = open_file(w, fp, err, errlen);
+
+	if (r == 0)
+		r = map_heap(w, &w->core_config, &fp->geometry, err, errlen);
+	if (r < 0)
+		return r;
+	r = start_core(w, &fp->geometry);
+	if (!w->arena.fresh && (r == -ENOENT || r == -EINVAL)) {
+		r = begin_anew(w, fp, err, errlen);
+		if (r < 0)
+			return r;
+		r = start_core(w, &fp->geometry);
 	}
-	arena_file_in_use(&w->arena);
-	return 0;
+	if (r < 0)
+		say_core_refused(w, r, err, errlen);
+	return r;
 }
 
 static int open_arena(struct worker *w, char *err, size_t errlen)
 {
 	const struct link_config *c = &w->config;
 	struct proxy_config pc = link_plan_proxy(c, w->params.shard, w->params.pacers);
-	struct arena_geometry g = link_plan_geometry(c);
 	struct arena_file_params fp = {.dir = c->arena_dir,
 	                               .link = c->name,
+	                               .on_disk = c->arena_on_disk,
 	                               .shard = w->params.shard,
 	                               .nshards = c->workers,
 	                               .lanes = link_plan_lanes(c),
-	                               .geometry = g,
+	                               .geometry = link_plan_geometry(c),
 	                               .new_epoch = w->params.new_epoch,
 	                               .numa_ifname = lan_ifname(c)};
 	int r;
@@ -112,11 +144,7 @@ static int open_arena(struct worker *w, char *err, size_t errlen)
 	}
 	pc.random_seed = (uint32_t)(w->params.new_epoch >> 32);
 	w->core_config = pc;
-	r = arena_file_open(&w->arena, &fp, err, errlen);
-	if (r == 0)
-		r = map_heap(w, &pc, &g, err, errlen);
-	if (r == 0)
-		r = start_core(w, &pc, &g, err, errlen);
+	r = open_memory(w, &fp, err, errlen);
 	if (r == 0)
 		w->resident = resident_start(
 		    (struct resident_piece[RESIDENT_PIECES]){{w->heap, w->heap_len},
@@ -333,7 +361,8 @@ bool worker_answer(struct worker *w, struct worker_cmd *cmd)
 
 bool worker_event(struct worker *w, struct proxy_event *ev)
 {
-	return spsc_take(&w->events, ev);
+	/* the thread has ended: what it left behind is still with the core */
+	return spsc_take(&w->events, ev) || (!w->running && w->core && proxy_event_next(w->core, ev));
 }
 
 uint64_t worker_events_lost(const struct worker *w)
@@ -421,6 +450,11 @@ int worker_lan_ifindex(const struct worker *w, uint32_t lan_port)
 uint64_t worker_epoch(const struct worker *w)
 {
 	return w->arena.epoch;
+}
+
+bool worker_arena_kept(const struct worker *w)
+{
+	return !w->arena.fresh || w->arena.drained;
 }
 
 bool worker_rebuilt(const struct worker *w)

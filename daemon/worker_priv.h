@@ -88,7 +88,8 @@ void *worker_main(void *arg);
 
 /* worker_command.c: one turn's dealings with the main thread. Returns how many commands there were. */
 unsigned worker_run_commands(struct worker *w);
-void worker_pass_events(struct worker *w);
+/* Returns how many went to the main thread. */
+unsigned worker_pass_events(struct worker *w);
 
 /* worker_lan.c: sends at most one batch to hosts. Returns how many packets the core gave. */
 unsigned worker_send_lan(struct worker *w);

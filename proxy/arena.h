@@ -32,6 +32,7 @@
 #define ARENA_MAGIC          0x4c52434852454e41ull
 #define ARENA_LAYOUT_VERSION 5 /* of descriptors too: near_rebuild.c, far_rebuild.c */
 #define SLOT_NONE            UINT32_MAX
+#define ARENA_HURT_MAX       64
 
 enum arena_pool { POOL_LAN, POOL_WAN, POOL_COUNT }; /* packets taken from the LAN; packets taken from the WAN */
 
@@ -124,6 +125,8 @@ int arena_attach(struct arena **a, void *region, const struct arena_geometry *g,
 
 uint64_t arena_epoch(const struct arena *a);
 uint32_t arena_damaged(const struct arena *a);
+/* The i-th damaged slot of a near flow whose header still tells which, ARENA_HURT_MAX at most. False: no more. */
+bool arena_hurt(const struct arena *a, uint32_t i, uint32_t *flow, uint64_t *pos);
 
 /* --- slots --- */
 

@@ -112,12 +112,31 @@ static bool hdr_believable(const struct arena *a, const struct arena_chunk *c, c
 	       (arena_kind_is_raw(h->kind) || h->flow < a->max_flows);
 }
 
+/* Whose it was, as far as its header can be believed: a flow that does not lack it is none the worse. */
+static void note_hurt(struct arena *a, const struct slot_hdr *h)
+{
+	a->damaged++;
+	if (h->kind != SLOT_REQ_NEAR || h->flow >= a->max_flows || a->nhurt == ARENA_HURT_MAX)
+		return;
+	a->hurt[a->nhurt].flow = h->flow;
+	a->hurt[a->nhurt++].pos = h->pos;
+}
+
+bool arena_hurt(const struct arena *a, uint32_t i, uint32_t *flow, uint64_t *pos)
+{
+	if (i >= a->nhurt)
+		return false;
+	*flow = a->hurt[i].flow;
+	*pos = a->hurt[i].pos;
+	return true;
+}
+
 static bool slot_survives(struct arena *a, const struct arena_chunk *c, const struct slot_hdr *h)
 {
 	if (h->state == SLOT_FREE || h->state == SLOT_FILLING)
 		return false;
 	if (h->state != SLOT_COMMITTED || !hdr_believable(a, c, h)) {
-		a->damaged++;
+		note_hurt(a, h);
 		return false;
 	}
 	return !arena_kind_is_raw(h->kind);

@@ -132,6 +132,11 @@ struct arena {
 	uint32_t *fingerprints;
 	uint64_t *table; /* a word per chunk */
 
+	struct {
+		uint32_t flow;
+		uint64_t pos;
+	} hurt[ARENA_HURT_MAX];
+	uint32_t nhurt;
 	uint64_t epoch;
 	uint32_t max_flows;
 	uint32_t crc_committed; /* CRC-32 of the one byte SLOT_COMMITTED */

@@ -298,6 +298,9 @@ struct far_flow {
 	bool orphan;           /* the near edge lost its arena: what came is delivered, and nobody is told ... */
 	uint32_t orphan_since; /* ... from that session on, proxy.sessions */
 	uint32_t heir_of;      /* index of the orphan of the same queue pair, which goes first; NONE */
+	uint64_t lost_pos;     /* the responder waits for this, which a life that is lost had: far_lost.c. 0: it does not */
+	uint64_t lost_to;      /* the first position that came in this life */
+	bool lost;             /* failed for that */
 	bool stalled;          /* no progress for stall_ns, and said so */
 	bool rnr;              /* the responder said not ready: rto ends the wait */
 	bool leaving;          /* its host has sent a DREQ: nothing waits for it any more */
@@ -575,6 +578,16 @@ enum timer_kind {
 /* Which list a slot is on. */
 enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_REFUSED, SQ_COPY, SQ_RAW_RX, SQ_GIVEN };
 
+/* Where a flow has ended whose near edge lost its arena. */
+struct lost_life {
+	struct ip_addr src, dst;
+	uint32_t dest_qpn;
+	uint32_t session;  /* proxy.sessions; 0: a free place */
+	uint64_t from, to; /* the responder's last word lies there */
+	uint32_t asked_psn; /* what is missing: the responder waits for it */
+	uint64_t asked_ns, looked_ns; /* what is missing has been asked for, and last found missing; 0: not yet */
+};
+
 /* A shard. */
 struct proxy {
 	struct proxy_config cfg;
@@ -648,12 +661,17 @@ struct proxy {
 	struct dnode far_cnps;  /* far flows whose responder is to send READ responses more slowly */
 	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
 	struct dnode lane_list; /* lanes with something to send */
+	struct lost_life *lost; /* nlost of them, a power of two */
+	uint32_t nlost;
 	struct dnode orphans;   /* far flows of arenas that the peer has lost */
 	bool pacer_blocked;     /* what is on lane_list waits for the pacer */
 	bool waits;             /* the paths' controllers were told that something does */
 
 	struct proxy_event events[EVENT_RING];
 	uint32_t ev_head, ev_tail; /* written, read */
+	struct proxy_event *failures; /* 2 * max_flows: those of failed flows are not among the others */
+	uint32_t failures_head, failures_tail;
+	uint64_t events_lost, failures_lost;
 };
 
 /* --- bounded work ---
@@ -808,6 +826,9 @@ bool proxy_config_sane(const struct proxy_config *c);
 enum ack_mode proxy_mode_for(const struct proxy_config *c, const struct ip_addr *local, const struct ip_addr *remote);
 
 /* proxy_status.c: notes that something happened to a near or a far flow (both may be NULL). Lost if nobody reads. */
+/* EV_FLOW_FAILED: pos is the first position that was not delivered, bytes what is held from there on. */
+void proxy_failure_push(struct proxy *p, enum proxy_failure why, const struct near_flow *n, const struct far_flow *f,
+                        uint64_t pos, uint64_t bytes);
 void proxy_event_push(struct proxy *p, enum proxy_event_type type, const struct near_flow *n, const struct far_flow *f,
                       uint64_t pos, uint64_t value);
 

@@ -14,6 +14,10 @@ static const struct label drops[DROP_COUNT] = {PROXY_DROPS(X)};
 static const struct label counters[CTR_COUNT] = {PROXY_COUNTERS(X)};
 #undef X
 
+#define X(e, name, text) {name, text},
+static const struct label failures[FAILURE_COUNT] = {PROXY_FAILURES(X)};
+#undef X
+
 #define X(e, name, sev, text) {name, text},
 static const struct label events[EV_COUNT] = {PROXY_EVENTS(X)};
 #undef X
@@ -55,6 +59,16 @@ const char *proxy_counter_name(enum proxy_counter c)
 const char *proxy_counter_text(enum proxy_counter c)
 {
 	return counter_label(c)->text;
+}
+
+const char *proxy_failure_name(enum proxy_failure f)
+{
+	return (unsigned)f < FAILURE_COUNT ? failures[f].name : no_label.name;
+}
+
+const char *proxy_failure_text(enum proxy_failure f)
+{
+	return (unsigned)f < FAILURE_COUNT ? failures[f].text : no_label.text;
 }
 
 const char *proxy_event_name(enum proxy_event_type e)

@@ -125,6 +125,7 @@
 	X(EVICTED, "evicted", "unacknowledged packets given up for others: who sent them has them still")              \
 	X(BYTES_DELIVERED, "bytes_delivered", "payload bytes that responders acknowledged")                            \
 	X(BYTES_FAILED, "bytes_failed", "acknowledged payload bytes that could not be delivered")                      \
+	X(ARENA_DAMAGED, "arena_damaged", "packets and flows found damaged in the buffer at a start")                  \
 	X(IP_CARRIED, "ip_carried", "IP packets that are not RoCEv2, carried as they are")                             \
 	X(BARRIER_HELD, "barrier_held", "packets that waited for RC bytes acknowledged before them")                   \
 	X(BARRIER_EXEMPT, "barrier_exempt", "packets that wait for nothing: BarrierSkip=, bare TCP ACKs")              \
@@ -163,7 +164,26 @@
 	X(END_TO_END, "end_to_end", 'w',                                                                               \
 	  "MaxFlows= is used up: new queue pairs between two hosts are carried without early ACKs")                    \
 	X(POOL_STUCK, "pool_stuck", 'e', "a buffer is full, and nothing of it has gone for seconds")                   \
-	X(REBUILT, "rebuilt", 'i', "state rebuilt from the arena")
+	X(REBUILT, "rebuilt", 'i', "state rebuilt from the arena")                                                     \
+	X(FLOW_IN_DOUBT, "flow_in_doubt", 'w',                                                                         \
+	  "the edge beside the requester came back without its buffer: what it acknowledged from here on is lost")     \
+	X(BUFFER_LOST, "buffer_lost", 'e',                                                                             \
+	  "this edge came back without its buffer: what hosts were told was delivered, and the other edge did not have, is lost") \
+	X(ARENA_DAMAGED, "arena_damaged", 'e',                                                                         \
+	  "packets or flows in the buffer were damaged: what lacks them fails by name")                                \
+	X(ARENA_SET_ASIDE, "arena_set_aside", 'e',                                                                     \
+	  "a buffer's file was damaged, and set aside: packets that hosts believe delivered may be lost in it")
+
+/* X(enumerator, printed name, why the bytes of a flow that were acknowledged could not be delivered) */
+#define PROXY_FAILURES(X)                                                                                              \
+	X(REFUSED, "refused", "the responder refused them")                                                            \
+	X(SILENT, "silent", "the responder did not answer any more")                                                   \
+	X(REPLACED, "replaced", "the queue pair was used again before its responder had them")                         \
+	X(BUFFER_LOST, "buffer_lost", "the edge beside the requester came back without its buffer")                    \
+	X(PERHAPS_LOST, "perhaps_lost",                                                                                \
+	  "the edge beside the requester came back without its buffer, and only it knew how far it had acknowledged")  \
+	X(DAMAGED, "damaged", "their place in the buffer was damaged while the daemon was down")                       \
+	X(MISPAIRED, "mispaired", "answers of another queue pair were taken for this one's")
 
 #define X(e, name, text) DROP_##e,
 enum proxy_drop { PROXY_DROPS(X) DROP_COUNT };
@@ -171,6 +191,10 @@ enum proxy_drop { PROXY_DROPS(X) DROP_COUNT };
 
 #define X(e, name, text) CTR_##e,
 enum proxy_counter { PROXY_COUNTERS(X) CTR_COUNT };
+#undef X
+
+#define X(e, name, text) FAILURE_##e,
+enum proxy_failure { PROXY_FAILURES(X) FAILURE_COUNT };
 #undef X
 
 #define X(e, name, sev, text) EV_##e,
@@ -188,6 +212,8 @@ const char *proxy_counter_name(enum proxy_counter c);
 const char *proxy_counter_text(enum proxy_counter c);
 const char *proxy_event_name(enum proxy_event_type e);
 const char *proxy_event_text(enum proxy_event_type e);
+const char *proxy_failure_name(enum proxy_failure f);
+const char *proxy_failure_text(enum proxy_failure f);
 char proxy_event_severity(enum proxy_event_type e);
 
 #endif

@@ -16,7 +16,8 @@
  * never opened, makes no progress, or is idle, reports from time to time, and the near edge closes again what it does
  * not know.
  *
- * A near edge that comes back without its arena has forgotten its flows; what came from them before: far_orphan.c. */
+ * A near edge that comes back without its arena has forgotten its flows; what came from them before: far_orphan.c; what
+ * did not come: far_lost.c. */
 #include "far_priv.h"
 
 #include "barrier.h"
@@ -191,10 +192,10 @@ void far_close(struct proxy *p, struct far_flow *f)
 }
 
 /* Closes an earlier life of the flow, loudly if the responder lacks bytes of it. */
-static void supersede(struct proxy *p, struct far_flow *f)
+static void supersede(struct proxy *p, struct far_flow *f, enum proxy_failure why)
 {
 	if (f->open && f->pos_acked < f->pos_rx)
-		proxy_event_push(p, EV_FLOW_FAILED, NULL, f, f->pos_acked, f->held_bytes);
+		proxy_failure_push(p, why, NULL, f, f->pos_acked, f->held_bytes);
 	far_close(p, f);
 }
 
@@ -212,7 +213,7 @@ struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flo
 		}
 		if (FAULT(FAULT_STALE_INCARNATION))
 			return f;
-		supersede(p, f);
+		supersede(p, f, FAILURE_REPLACED);
 		f = NULL;
 	}
 	if (!f)
@@ -237,18 +238,23 @@ void far_ask(struct proxy *p, struct far_flow *f)
 	bool waits = !f->open || f->held_bytes;
 
 	far_again_expire(p, f);
+	if (far_lost_failed(p, f))
+		waits = false;
 	if (p->now_ns >= f->last_progress_ns + (waits ? ASK_WAITING_NS : ASK_IDLE_NS))
 		far_report(p, f, true);
-	timer_set(&p->timers, &f->ask, p->now_ns + (waits ? ASK_WAITING_NS : ASK_LOOK_NS));
+	if (!f->lost_pos || f->failed)
+		timer_set(&p->timers, &f->ask, p->now_ns + (waits ? ASK_WAITING_NS : ASK_LOOK_NS));
 }
 
 void far_session_start(struct proxy *p, struct far_flow *f)
 {
 	if (p->session.peer_arena_epoch && f->peer_epoch && f->peer_epoch != p->session.peer_arena_epoch &&
 	    !FAULT(FAULT_ARENA_EPOCH)) {
+		if (far_lost_may_owe(p, f))
+			far_lost_note(p, f);
 		if (!FAULT(FAULT_ORPHAN_DROPPED) && far_orphan(p, f))
 			return;
-		supersede(p, f); /* the peer has lost its memory of it: its numbers begin anew */
+		supersede(p, f, FAILURE_BUFFER_LOST); /* the peer has lost its memory of it: its numbers begin anew */
 		return;
 	}
 	if (!f->peer_epoch)

@@ -151,13 +151,14 @@ void far_work(struct proxy *p, struct far_flow *f)
 	far_kick(p, f);
 }
 
-void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)
+static void fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why,
+                 uint64_t bytes)
 {
 	f->failed = true;
 	f->syndrome = syndrome;
 	f->nak_pos = pos;
 	timer_cancel(&p->timers, &f->rto);
-	proxy_event_push(p, EV_FLOW_FAILED, NULL, f, pos, f->held_bytes);
+	proxy_failure_push(p, why, NULL, f, pos, bytes);
 	far_store(p, f);
 	far_free_requests(p, f);
 	far_free_ops(p, f);
@@ -166,10 +167,22 @@ void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrom
 	barrier_progress(p, f);
 }
 
+void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)
+{
+	fail(p, f, pos, syndrome, syndrome ? FAILURE_REFUSED : FAILURE_SILENT, f->held_bytes);
+}
+
+void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes)
+{
+	f->lost = true;
+	count(p, CTR_BYTES_FAILED, bytes);
+	fail(p, f, f->lost_pos, 0, FAILURE_BUFFER_LOST, bytes);
+}
+
 void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 {
 	proxy_event_push(p, EV_PAIR_WRONG, NULL, f, f->pos_acked, requester_qpn);
-	far_fail(p, f, f->pos_acked, 0);
+	fail(p, f, f->pos_acked, 0, FAILURE_MISPAIRED, f->held_bytes);
 }
 
 /* --- ACK and NAK --- */
@@ -191,6 +204,8 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	uint8_t type = pkt->aeth_syndrome & AETH_TYPE_MASK;
 	const struct rd_op *op;
 
+	if (pos < f->pos_base && !f->base_fixed && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ)
+		far_lost_look(p, f, pos);
 	if (pos < f->pos_base && f->pos_base - pos <= BELOW_BASE_REACH && !f->base_fixed &&
 	    pkt->aeth_syndrome == AETH_NAK_PSN_SEQ)
 		return nak_below_base(p, f, pos);
@@ -340,6 +355,8 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		d = rx_ack(p, f, pkt);
 	else
 		d = far_rx_response(p, f, l3, pkt, vlan_tci);
+	if (first && !f->lost_pos)
+		far_lost_over(p, f);
 	if (first)
 		first_answer(p, f, pkt, at_pos);
 	else

@@ -73,7 +73,7 @@ bool far_orphan_over(struct proxy *p, struct far_flow *f)
 		return false;
 	if (f->pos_acked < f->pos_rx) {
 		count(p, CTR_BYTES_FAILED, f->held_bytes);
-		proxy_event_push(p, EV_FLOW_FAILED, NULL, f, f->pos_acked, f->held_bytes);
+		proxy_failure_push(p, FAILURE_SILENT, NULL, f, f->pos_acked, f->held_bytes);
 	}
 	far_close(p, f);
 	return true;

@@ -42,6 +42,21 @@ void far_orphan_gone(struct proxy *p, const struct far_flow *orphan);
 /* A flow has opened: it waits if there is an orphan of the same queue pair. */
 void far_orphan_first(struct proxy *p, struct far_flow *f);
 
+/* --- what nobody has any more: far_lost.c --- */
+
+/* The near edge has lost its arena, and may have ACKed more of the flow than came here. */
+bool far_lost_may_owe(const struct proxy *p, const struct far_flow *f);
+/* Names it, and notes where it has ended. */
+void far_lost_note(struct proxy *p, const struct far_flow *f);
+/* The responder waits for pos, below the beginning of the flow: is it what a lost life had? */
+void far_lost_look(struct proxy *p, struct far_flow *f, uint64_t pos);
+/* A flow has opened: if a life before it was asked for what is missing, it is, too. */
+void far_lost_heir(struct proxy *p, struct far_flow *f);
+/* The responder goes on where the near edge does: nothing is missing. */
+void far_lost_over(struct proxy *p, struct far_flow *f);
+/* True if the flow has just failed, because what is missing did not come. To be asked now and then. */
+bool far_lost_failed(struct proxy *p, struct far_flow *f);
+
 /* --- in order: far_rx.c --- */
 
 /* Moves pos_rx over what is committed and contiguous. */
@@ -68,6 +83,8 @@ void far_on_loss(struct proxy *p, struct far_flow *f);
 void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto);
 /* The responder refused at pos, or (syndrome 0) will never answer: the flow's bytes have failed, loudly. */
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome);
+/* What was ACKed at lost_pos and behind it is lost, so many bytes as far as can be told. */
+void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes);
 
 /* --- READ and ATOMIC: far_read.c --- */
 

@@ -37,6 +37,7 @@ void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_repor
 	    .nak_pos = f->nak_pos,
 	    .state = WFS_OK,
 	    .syndrome = f->syndrome,
+	    .lost = f->lost,
 	};
 	if (f->rnr)
 		r->state = WFS_RNR;

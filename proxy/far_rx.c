@@ -161,6 +161,7 @@ static bool open_first(struct proxy *p, struct far_flow *f, const struct wan_flo
 	f->resumed = o->flags & WOF_RESUMED;
 	f->doubted = o->flags & WOF_DOUBTED;
 	far_orphan_first(p, f);
+	far_lost_heir(p, f);
 	if (o->flags & WOF_PAIRED) {
 		f->pairing = PAIR_CONFIRMED;
 		pair_enter(p, f, o->requester_qpn);

@@ -331,7 +331,7 @@ static void drain_check(struct proxy *p, struct near_flow *f)
 	}
 	if (f->pos_acked > f->pos_reported) {
 		count(p, CTR_BYTES_FAILED, near_held(f));
-		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, f->pos_reported, near_held(f));
+		proxy_failure_push(p, FAILURE_REPLACED, f, NULL, f->pos_reported, near_held(f));
 	}
 	near_close(p, f);
 }

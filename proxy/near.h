@@ -163,5 +163,7 @@ void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot);
 void near_resp_adopt(struct proxy *p, uint32_t slot);
 /* And from their slots, after these have been counted (held_bytes; ooo_pkts: all of them). */
 void near_rebuild_finish(struct proxy *p);
+/* What comes next of the flow was damaged in the arena, and may have been ACKed. */
+void near_damaged(struct proxy *p, struct near_flow *f);
 
 #endif

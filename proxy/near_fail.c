@@ -13,6 +13,8 @@
  * only if that edge loses its memory meanwhile they do not. */
 #include "near_priv.h"
 
+#include "barrier.h"
+
 #define ANSWERS_NS 2000000000ull /* then the NAK goes to the first operation that has no answer */
 
 static bool awaits_answers(const struct near_flow *f)
@@ -48,19 +50,35 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 		near_speak(p, f, DUE_NAK);
 }
 
-void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome)
+static void refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why)
 {
 	if (f->failed || f->failing || FAULT(FAULT_REFUSAL_UNTOLD))
 		return;
 	f->failing = true;
 	f->fail_pos = pos;
 	f->nak_syndrome = syndrome;
-	if (f->pos_acked > pos) {
+	if (f->pos_acked > pos || why == FAILURE_BUFFER_LOST || why == FAILURE_DAMAGED) {
 		count(p, CTR_BYTES_FAILED, near_held(f));
-		proxy_event_push(p, EV_FLOW_FAILED, f, NULL, pos, near_held(f));
+		proxy_failure_push(p, why, f, NULL, pos, near_held(f));
 	}
 	timer_set(&p->timers, &f->fail_timer, p->now_ns + ANSWERS_NS);
 	near_fail_if_answered(p, f);
+}
+
+void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome)
+{
+	refused(p, f, pos, syndrome, syndrome ? FAILURE_REFUSED : FAILURE_SILENT);
+}
+
+void near_buffer_lost(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	refused(p, f, pos, 0, FAILURE_BUFFER_LOST);
+}
+
+void near_damaged(struct proxy *p, struct near_flow *f)
+{
+	refused(p, f, f->pos_next, 0, FAILURE_DAMAGED);
+	barrier_mark(p, f); /* nothing waits for it */
 }
 
 void near_fail_if_answered(struct proxy *p, struct near_flow *f)

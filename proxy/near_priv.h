@@ -251,6 +251,8 @@ void near_room_freed(struct proxy *p);
 
 /* The responder refused what is at pos, or is silent for good (syndrome 0). */
 void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome);
+/* What was ACKed at pos and behind it was in the arena of an earlier life of this edge, and is lost. */
+void near_buffer_lost(struct proxy *p, struct near_flow *f, uint64_t pos);
 /* An operation has been answered: perhaps the last one that a refusal waited for. */
 void near_fail_if_answered(struct proxy *p, struct near_flow *f);
 void near_fail_on_timer(struct proxy *p, struct near_flow *f);

@@ -216,7 +216,9 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	if (f->stalled)
 		near_room_leave(p, f);
 	near_demotion_look(p, f);
-	if (r->state == WFS_FAILED)
+	if (r->state == WFS_FAILED && r->lost)
+		near_buffer_lost(p, f, r->nak_pos);
+	else if (r->state == WFS_FAILED)
 		near_refused(p, f, r->nak_pos, r->syndrome);
 	near_wan_kick(p, f);
 	after_progress(p, f);

@@ -58,6 +58,8 @@ void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_
 	p->mismatch = s->mismatch;
 	p->wan_up = false;
 	p->last_rx_ns = now_ns;
+	if (s->arena_lost)
+		proxy_event_push(p, EV_BUFFER_LOST, NULL, NULL, 0, 0);
 	wan_fec_session_start(p);
 	wan_paths_session_start(p);
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)

@@ -205,6 +205,8 @@ struct proxy_session {
 	uint32_t epoch_rx;
 	uint64_t peer_arena_epoch; /* the life of the peer's arena; 0: not known. Flows of an earlier life are over */
 	bool peer_without_fec;     /* repairs would be for nothing */
+	bool peer_kept_arena;      /* another life of the peer's arena means no loss: the one before had drained */
+	bool arena_lost;           /* the peer knew a life of ours that is gone, and was not known to have drained */
 	bool mismatch;             /* the two ends' configs disagree: carry, never ACK early */
 };
 
@@ -278,6 +280,8 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns);
 
 /* --- what happened, what is --- */
 
+enum flow_side { FLOW_NEAR, FLOW_FAR };
+
 struct proxy_event {
 	enum proxy_event_type type;
 	uint64_t now_ns;
@@ -286,10 +290,18 @@ struct proxy_event {
 	uint32_t flow;
 	uint64_t pos;   /* where */
 	uint64_t value; /* bytes or nanoseconds, as the type says */
+	/* of EV_FLOW_FAILED and EV_FLOW_IN_DOUBT: */
+	enum flow_side side;
+	enum proxy_failure failure;
+	uint8_t syndrome; /* of the responder's NAK; 0: there was none */
 };
 
-/* The oldest event that was not fetched yet. False: none. EVENT_RING of them are kept; later ones are lost. */
+/* The oldest event that was not fetched yet, failed flows before all others. False: none. A failure is kept for each flow
+ * that the tables hold, so that none is nameless; of the others EVENT_RING, and later ones are lost. */
 bool proxy_event_next(struct proxy *p, struct proxy_event *ev);
+/* How many were lost so far: of failed flows, and of all others. */
+uint64_t proxy_failures_lost(const struct proxy *p);
+uint64_t proxy_events_lost(const struct proxy *p);
 
 /* The shard's counters, growing from its start on (counters.h says what each means). */
 const struct proxy_counters *proxy_counters(const struct proxy *p);
@@ -373,7 +385,6 @@ const struct wan_path_stats *proxy_path_stats(const struct proxy *p, uint32_t pa
 /* False: there is no such path. */
 bool proxy_path_status(const struct proxy *p, uint32_t path, uint64_t now_ns, struct proxy_path_status *s);
 
-enum flow_side { FLOW_NEAR, FLOW_FAR };
 enum flow_pairing { PAIR_LEARNING, PAIR_PROVISIONAL, PAIR_CONFIRMED };
 
 struct proxy_flow_status {

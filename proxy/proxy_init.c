@@ -91,6 +91,8 @@ struct blocks {
 	uint32_t *rings;
 	uint64_t *rx_bits;
 	void *arena_heap;
+	struct proxy_event *failures;
+	struct lost_life *lost;
 	struct fec_shard *fec;
 	struct fec_space *fec_spaces;
 	uint64_t *fec_cells;
@@ -156,6 +158,8 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->rings = bump_take(b, (size_t)ring_len(c) * c->npaths * k->own_lanes * sizeof(uint32_t));
 	k->rx_bits = bump_take(b, (size_t)k->own_lanes * c->npaths * WAN_RECV_WORDS * sizeof(uint64_t));
 	k->arena_heap = bump_take(b, arena_heap_size(g));
+	k->lost = bump_take(b, idx_hash_size(n) * sizeof(*k->lost));
+	k->failures = bump_take(b, 2 * (size_t)n * sizeof(*k->failures));
 	carve_fec(b, c, k);
 }
 
@@ -177,6 +181,9 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	uint32_t size = idx_hash_size(p->cfg.max_flows);
 
 	p->near = k->near;
+	p->failures = k->failures;
+	p->lost = k->lost;
+	p->nlost = size;
 	p->far = k->far;
 	p->pairs = k->pairs;
 	p->lan_hosts = k->lan_hosts;
@@ -260,6 +267,23 @@ static void init_fec(struct proxy *p, const struct blocks *k)
 			                   k->fec_cells + (size_t)fec_rx_cells(kept) * n, n);
 }
 
+/* A request of which there is no flow any more: its descriptor was damaged. Who it was for is in the packet itself. */
+static void name_orphaned(struct proxy *p, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct near_flow unknown = {.idx = h->flow, .inc = h->inc};
+	struct roce_pkt pkt;
+
+	if (h->kind != SLOT_REQ_NEAR || p->near[h->flow].used ||
+	    roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE)
+		return;
+	unknown.src = pkt.src;
+	unknown.dst = pkt.dst;
+	unknown.dest_qpn = pkt.dest_qpn;
+	count(p, CTR_BYTES_FAILED, h->len);
+	proxy_failure_push(p, FAILURE_DAMAGED, &unknown, NULL, h->pos, h->len);
+}
+
 /* Takes stock of the slots that an earlier life left: bytes held per flow and lane. */
 static void adopt_slots(struct proxy *p)
 {
@@ -275,7 +299,10 @@ static void adopt_slots(struct proxy *p)
 		                              : h->kind == SLOT_REQ_FAR && h->pos < p->far[h->flow].pos_acked);
 		uint32_t bytes = arena_class_bytes(h->len);
 
-		if (!known || (near && h->kind == SLOT_REQ_NEAR && !settled && p->near[h->flow].failed) || (settled && !(near && (h->flags & SF_OWN_RESPONSE)))) {
+		if (!known && arena_damaged(p->arena))
+			name_orphaned(p, slot);
+		if (!known || (near && h->kind == SLOT_REQ_NEAR && !settled && p->near[h->flow].failed) ||
+		    (settled && !(near && (h->flags & SF_OWN_RESPONSE)))) {
 			arena_free(p->arena, slot);
 			continue;
 		}
@@ -313,6 +340,25 @@ static void adopt_responses(struct proxy *p)
 	}
 }
 
+/* A flow that has packets behind a hole may have ACKed what was in it, and its host repeats nothing of that. What the far
+ * edge lacks it gets again. */
+static void fail_damaged(struct proxy *p)
+{
+	uint32_t n = arena_damaged(p->arena), flow;
+	uint64_t pos;
+
+	if (!n)
+		return;
+	count(p, CTR_ARENA_DAMAGED, n);
+	proxy_event_push(p, EV_ARENA_DAMAGED, NULL, NULL, 0, n);
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		if (p->near[i].used && p->near[i].pairing != PAIR_LEARNING && p->near[i].pos_held > p->near[i].pos_next)
+			near_damaged(p, &p->near[i]);
+	for (uint32_t i = 0; arena_hurt(p->arena, i, &flow, &pos); i++)
+		if (p->near[flow].used && p->near[flow].pairing != PAIR_LEARNING && p->near[flow].pos_next == pos)
+			near_damaged(p, &p->near[flow]);
+}
+
 static void rebuild(struct proxy *p)
 {
 	near_rebuild(p);
@@ -321,6 +367,7 @@ static void rebuild(struct proxy *p)
 	near_rebuild_finish(p);
 	adopt_responses(p);
 	far_rebuild_finish(p);
+	fail_damaged(p);
 	proxy_event_push(p, EV_REBUILT, NULL, NULL, 0, p->near_used + p->far_used);
 }
 

@@ -142,10 +142,11 @@ bool wan_flow_open_get(const struct wan_frame *f, struct wan_flow_open *o)
 }
 
 #define WAN_FLOW_REPORT_LEN 52 /* body */
+#define WRF_LOST            1  /* flag of FLOW_REPORT */
 
 size_t wan_flow_report_put(uint8_t *buf, size_t cap, const struct wan_flow_report *r)
 {
-	uint8_t *b = frame_begin(buf, cap, WF_FLOW_REPORT, 0, WAN_FLOW_REPORT_LEN);
+	uint8_t *b = frame_begin(buf, cap, WF_FLOW_REPORT, r->lost ? WRF_LOST : 0, WAN_FLOW_REPORT_LEN);
 
 	if (!b)
 		return 0;
@@ -178,6 +179,7 @@ bool wan_flow_report_get(const struct wan_frame *f, struct wan_flow_report *r)
 	r->syndrome = b[41];
 	r->again_round = get_be16(b + 42);
 	r->again_from = get_be64(b + 44);
+	r->lost = f->flags & WRF_LOST;
 	return r->state <= WFS_FAILED && r->delivered <= r->received;
 }
 

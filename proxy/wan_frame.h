@@ -116,6 +116,8 @@ struct wan_flow_report {
 	uint64_t nak_pos;   /* WFS_FAILED: the position that the responder refused */
 	uint8_t state;      /* enum wan_flow_state */
 	uint8_t syndrome;   /* WFS_FAILED: its AETH syndrome */
+	bool lost;          /* WFS_FAILED: what was ACKed from nak_pos on was in an arena that the near edge lost. In the
+	                       frame's flags; edges of earlier versions look at none */
 	uint16_t again_round; /* newer than before: something that had come was given up ... */
 	uint64_t again_from; /* ... and is to come again from here */
 };

@@ -289,7 +289,7 @@ lab_keys_conf() { # a|b
 }
 
 lab_conf_path() { # a|b
-	echo "$LAB_DIR/$1/link.conf"
+	echo "$LAB_DIR/$1/${LAB_CONF_NAME:-link}.conf"
 }
 
 lab_edge_start() { # a|b

@@ -104,6 +104,160 @@ static void ack_mode__orphan_without_answer_fails_loudly(void **state)
 	assert_int_equal(c->b.p->far_used, 0);
 }
 
+/* How much was lost is reckoned in packets of the PMTU, or of the largest where no packet has told it.
+ *
+ * The newest failure of an edge; its type is that of another event if there is none. */
+static struct proxy_event failure_of(struct core_edge *e)
+{
+	struct proxy_event ev, last = {.type = EV_COUNT};
+
+	while (proxy_event_next(e->p, &ev))
+		if (ev.type == EV_FLOW_FAILED || ev.type == EV_FLOW_IN_DOUBT)
+			last = ev;
+	return last;
+}
+
+/* Mode near: messages 1 to 3 are ACKed to the host, and lie at the near edge alone when that loses its arena. */
+static struct core *given_three_lost(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct proxy_event ev;
+
+	core_know_epochs(c);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	c->cut = true;
+	for (uint32_t psn = 1; psn <= 3; psn++) {
+		core_send(c, RC_WRITE_ONLY, psn);
+		core_expect_aeth(&c->a, psn, AETH_ACK_NO_CREDITS);
+	}
+	c->cut = false;
+	failure_of(&c->b);
+	core_lose(c, &c->a, 99);
+	ev = failure_of(&c->b); /* nobody here can know that there was something */
+	assert_int_equal(ev.type, EV_FLOW_IN_DOUBT);
+	assert_int_equal(ev.failure, FAILURE_PERHAPS_LOST);
+	assert_int_equal(ev.dest_qpn, CORE_QPN);
+	assert_int_equal(ev.pos, POS_ORIGIN + 1);
+	return c;
+}
+
+/* The host goes on behind what is lost: nothing of that is executed or ACKed, and the flow fails, by name, at both
+ * edges. */
+static void ack_mode__near_arena_lost_fails_by_name(void **state)
+{
+	struct core *c = given_three_lost(state);
+	struct proxy_event a, b;
+	bool said = false;
+
+	for (int tries = 0; tries < 70; tries++) {
+		core_send(c, RC_WRITE_ONLY, 4);
+		core_wait(c, CORE_MS);
+		while (core_take(&c->b)) {
+			if (!said)
+				core_ack(c, 1, AETH_NAK_PSN_SEQ, 1); /* responders say it once */
+			said = true;
+		}
+		core_wait(c, 99 * CORE_MS);
+	}
+	for (const struct core_pkt *k; (k = core_take(&c->a));) {
+		assert_int_equal(k->h.aeth_syndrome, AETH_NAK_PSN_SEQ); /* it was asked for what is missing */
+		assert_int_equal(k->h.psn, 1);
+	}
+	a = failure_of(&c->a);
+	b = failure_of(&c->b);
+	assert_int_equal(b.type, EV_FLOW_FAILED);
+	assert_int_equal(b.failure, FAILURE_BUFFER_LOST);
+	assert_int_equal(b.dest_qpn, CORE_QPN);
+	assert_int_equal(pos_psn(b.pos), 1);
+	assert_int_equal(b.value, 3 * LAN_MTU_PAYLOAD_MAX);
+	assert_int_equal(a.type, EV_FLOW_FAILED);
+	assert_int_equal(a.failure, FAILURE_BUFFER_LOST);
+	assert_int_equal(a.dest_qpn, CORE_QPN);
+	assert_true(core_near(c)->failed);
+	assert_true(core_ctr(&c->a, CTR_BYTES_FAILED) > 0);
+	assert_int_equal(core_ctr(&c->b, CTR_BYTES_FAILED), 3 * LAN_MTU_PAYLOAD_MAX);
+}
+
+/* It had not been ACKed after all: it repeats what is asked for, and goes on. */
+static void ack_mode__near_arena_lost_and_nothing_owed(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_know_epochs(c);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	core_lose(c, &c->a, 99);
+	failure_of(&c->b);
+	core_send(c, RC_WRITE_ONLY, 2); /* 1 was lost on the LAN */
+	core_wait(c, CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 2);
+	core_ack(c, 1, AETH_NAK_PSN_SEQ, 1);
+	core_wait(c, CORE_MS);
+	core_expect_aeth(&c->a, 1, AETH_NAK_PSN_SEQ);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_send(c, RC_WRITE_ONLY, 2);
+	core_wait(c, 10000 * CORE_MS); /* a slow responder is no loss */
+	assert_int_not_equal(failure_of(&c->a).failure, FAILURE_BUFFER_LOST);
+	assert_false(core_near(c)->failed);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 3);
+	core_wait(c, CORE_MS);
+	core_expect_aeth(&c->a, 3, AETH_ACK_NO_CREDITS);
+}
+
+/* A queue pair that was reset goes on as any other. */
+static void ack_mode__near_arena_lost_and_a_new_life(void **state)
+{
+	struct core *c = given_three_lost(state);
+	uint32_t psn = 0x800001;
+
+	core_send(c, RC_WRITE_ONLY, psn);
+	core_wait(c, CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, psn);
+	core_ack(c, psn, AETH_ACK_NO_CREDITS, 1);
+	core_wait(c, 10000 * CORE_MS);
+	core_expect_aeth(&c->a, psn, AETH_ACK_NO_CREDITS);
+	core_send(c, RC_WRITE_ONLY, psn + 1);
+	core_expect_aeth(&c->a, psn + 1, AETH_ACK_NO_CREDITS);
+	assert_int_equal(failure_of(&c->b).type, EV_COUNT);
+}
+
+/* A hole at the far edge: what is behind it was accepted, so what is in it is lost for sure. */
+static void ack_mode__near_arena_lost_with_a_hole(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct proxy_event ev;
+
+	core_know_epochs(c);
+	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 1);
+	c->cut = false;
+	core_send(c, RC_WRITE_ONLY, 2);
+	failure_of(&c->b);
+	core_lose(c, &c->a, 99);
+	ev = failure_of(&c->b);
+	assert_int_equal(ev.type, EV_FLOW_FAILED);
+	assert_int_equal(ev.failure, FAILURE_BUFFER_LOST);
+	assert_int_equal(ev.pos, POS_ORIGIN + 1);
+	assert_int_equal(ev.value, 2 * LAN_MTU_PAYLOAD_MAX);
+	assert_int_equal(core_ctr(&c->b, CTR_BYTES_FAILED), 2 * LAN_MTU_PAYLOAD_MAX);
+}
+
+/* The buffer had drained when its edge stopped: nothing is owed, and nothing is said. */
+static void ack_mode__drained_arena_is_no_loss(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct proxy_session s = {.epoch_tx = 77, .epoch_rx = 78, .peer_arena_epoch = 99, .peer_kept_arena = true};
+
+	core_know_epochs(c);
+	failure_of(&c->b);
+	proxy_session_start(c->b.p, &s, c->now_ns);
+	assert_int_equal(failure_of(&c->b).type, EV_COUNT);
+}
+
 /* The far edge restarts, then the near one loses its memory: what the far edge rebuilt is still of the life that was
  * lost. Names begin anew in the next life, and would mean these flows. */
 static void ack_mode__rebuilt_flows_are_of_the_life_that_was_lost(void **state)
@@ -335,6 +489,11 @@ int main(void)
 	    CORE_TEST(ack_mode__far_arena_lost_is_replayed),
 	    CORE_TEST(ack_mode__near_arena_lost_is_delivered),
 	    CORE_TEST(ack_mode__orphan_without_answer_fails_loudly),
+	    CORE_TEST(ack_mode__near_arena_lost_fails_by_name),
+	    CORE_TEST(ack_mode__near_arena_lost_and_nothing_owed),
+	    CORE_TEST(ack_mode__near_arena_lost_and_a_new_life),
+	    CORE_TEST(ack_mode__near_arena_lost_with_a_hole),
+	    CORE_TEST(ack_mode__drained_arena_is_no_loss),
 	    CORE_TEST(ack_mode__rebuilt_flows_are_of_the_life_that_was_lost),
 	    CORE_TEST(ack_mode__far_believes_what_is_reported),
 	    CORE_TEST(ack_mode__changes_for_live_flows),

@@ -25,13 +25,16 @@ static int make_dir(void **state)
 
 static int empty_dir(void **state)
 {
-	char path[128];
+	char pattern[128];
+	glob_t found;
 
 	(void)state;
-	for (uint32_t i = 0; i < 4; i++) {
-		name_file(path, sizeof(path), dir, "t", i);
-		unlink(path);
-	}
+	snprintf(pattern, sizeof(pattern), "%s/*", dir);
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return 0;
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		unlink(found.gl_pathv[i]);
+	globfree(&found);
 	return 0;
 }
 
@@ -175,10 +178,52 @@ static void file__locked_one_is_somebody_else_s(void **state)
 	arena_file_close(&f, true);
 }
 
-static void file__garbage_is_not_taken_for_an_arena(void **state)
+/* A file with four words in it where a host's bytes would be, as a killed daemon leaves it. */
+static void leave_in_use(void)
 {
 	struct arena_file_params p = params_of(0, 1);
 	struct arena_file f;
+
+	open_ok(&f, &p, true);
+	memset(f.region, 0x77, LEN);
+	arena_file_in_use(&f);
+	arena_file_close(&f, false);
+}
+
+static void change_bytes(off_t at, const void *bytes, size_t len)
+{
+	char path[128];
+	int fd;
+
+	name_file(path, sizeof(path), dir, "t", 0);
+	fd = open(path, O_RDWR);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, bytes, len, at), len);
+	close(fd);
+}
+
+/* Opens it, and expects that what was there is found in a file of its own, byte for byte where nobody changed it. */
+static void expect_set_aside(uint8_t byte_inside)
+{
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+	uint8_t byte = 0;
+	int fd;
+
+	p.new_epoch = 2222;
+	open_ok(&f, &p, true);
+	assert_int_equal(f.epoch, 2222);
+	assert_non_null(strstr(f.set_aside, "t.0.arena.damaged-2"));
+	fd = open(f.set_aside, O_RDONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(pread(fd, &byte, 1, 999), 1);
+	assert_int_equal(byte, byte_inside);
+	close(fd);
+	arena_file_close(&f, true);
+}
+
+static void file__garbage_is_set_aside(void **state)
+{
 	char path[128];
 	FILE *g;
 
@@ -189,11 +234,141 @@ static void file__garbage_is_not_taken_for_an_arena(void **state)
 	for (int i = 0; i < 100000; i++)
 		fputs("not an arena ", g);
 	fclose(g);
+	expect_set_aside((uint8_t)"not an arena "[999 % 13]);
+}
+
+static void file__without_a_byte_is_no_loss(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+	char path[128];
+
+	(void)state;
+	name_file(path, sizeof(path), dir, "t", 0);
+	close(open(path, O_RDWR | O_CREAT, 0600));
 	open_ok(&f, &p, true);
+	assert_string_equal(f.set_aside, "");
 	arena_file_close(&f, true);
-	assert_int_equal(truncate(path, 7), 0);
+}
+
+/* Eight bytes of zeroes, or one bit, in each place where the trailer says something. */
+static void file__damaged_trailer_is_set_aside(void **state)
+{
+	static const uint8_t zeroes[8];
+	off_t trailer = (off_t)file_len(LEN, MAP_ALIGN) - (off_t)MAP_ALIGN;
+	struct trailer t;
+
+	(void)state;
+	for (size_t at = 0; at < offsetof(struct trailer, lanes); at += 8) {
+		leave_in_use();
+		change_bytes(trailer + (off_t)at, zeroes, 8);
+		expect_set_aside(0x77);
+		empty_dir(NULL);
+	}
+	for (size_t bit = 0; bit < 8 * offsetof(struct trailer, crc); bit++) {
+		struct arena_file_params p = params_of(0, 1);
+		struct arena_file f;
+		uint8_t changed;
+
+		leave_in_use();
+		open_ok(&f, &p, false);
+		t = *trailer_of(&f);
+		arena_file_close(&f, false);
+		changed = (uint8_t)(((uint8_t *)&t)[bit / 8] ^ 1u << bit % 8);
+		change_bytes(trailer + (off_t)(bit / 8), &changed, 1);
+		expect_set_aside(0x77);
+		empty_dir(NULL);
+	}
+}
+
+static void file__cut_short_is_set_aside(void **state)
+{
+	char path[128];
+
+	(void)state;
+	leave_in_use();
+	name_file(path, sizeof(path), dir, "t", 0);
+	assert_int_equal(truncate(path, LEN - 4096), 0);
+	expect_set_aside(0x77);
+}
+
+static void file__set_aside_are_kept_up_to_a_bound(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	char path[128], err[512];
+
+	(void)state;
+	name_file(path, sizeof(path), dir, "t", 0);
+	for (int i = 0; i < SET_ASIDE_MAX; i++) {
+		leave_in_use();
+		assert_int_equal(truncate(path, LEN), 0);
+		expect_set_aside(0x77);
+	}
+	leave_in_use();
+	assert_int_equal(truncate(path, LEN), 0);
+	assert_int_equal(open_err(&p, err), -EMLINK);
+	assert_non_null(strstr(err, "t.0.arena"));
+	assert_non_null(strstr(err, "remove them"));
+	assert_int_equal(access(path, F_OK), 0);
+}
+
+/* Killed while it was made: it never had the name, and whatever it had begun is no obstacle. */
+static void file__unfinished_one_is_made_again(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	char path[128], unfinished[140];
+	struct arena_file f;
+
+	(void)state;
+	name_file(path, sizeof(path), dir, "t", 0);
+	leave_in_use();
+	snprintf(unfinished, sizeof(unfinished), "%s.new", path);
+	assert_int_equal(rename(path, unfinished), 0);
 	open_ok(&f, &p, true);
+	assert_string_equal(f.set_aside, "");
+	assert_int_equal(access(unfinished, F_OK), -1);
+	assert_int_equal(((uint8_t *)f.region)[999], 0);
 	arena_file_close(&f, true);
+}
+
+/* What a version without a checksum in the trailer has left is taken up. */
+static void file__of_an_earlier_version_comes_back(void **state)
+{
+	static const uint8_t none[4];
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+
+	(void)state;
+	leave_in_use();
+	change_bytes((off_t)(file_len(LEN, MAP_ALIGN) - MAP_ALIGN + offsetof(struct trailer, crc)), none, 4);
+	open_ok(&f, &p, false);
+	arena_file_close(&f, true);
+}
+
+/* With pages of 1 GiB all lengths and addresses are multiples of these. */
+static void map__of_huge_pages_of_any_size(void **state)
+{
+	const uint64_t gib = 1ull << 30;
+	uint8_t *region;
+	char path[128];
+	int fd;
+
+	(void)state;
+	assert_int_equal(file_len(LEN, MAP_ALIGN), LEN + MAP_ALIGN);
+	assert_int_equal(file_len(LEN + 1, MAP_ALIGN), LEN + 2 * MAP_ALIGN);
+	assert_int_equal(file_len(LEN, gib), gib);
+	assert_int_equal(file_len(gib - MAP_ALIGN, gib), gib);
+	assert_int_equal(file_len(gib, gib), 2 * gib); /* the trailer needs room of its own */
+	name_file(path, sizeof(path), dir, "t", 0);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)(2 * gib)), 0); /* a hole: takes no memory */
+	region = map_aligned(fd, 2 * gib, gib);
+	assert_non_null(region);
+	assert_int_equal((uintptr_t)region % gib, 0);
+	region[2 * gib - 1] = 1;
+	munmap(region, 2 * gib);
+	close(fd);
 }
 
 static void file__links_are_not_followed(void **state)
@@ -205,6 +380,34 @@ static void file__links_are_not_followed(void **state)
 	name_file(path, sizeof(path), dir, "t", 0);
 	assert_int_equal(symlink("/dev/null", path), 0);
 	assert_true(open_err(&p, err) < 0);
+}
+
+/* The test's own directory is on tmpfs; what holds the sources is not. */
+static void file__not_on_a_disk_unless_told(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	char on_disk[] = "./test_arena_file.XXXXXX", path[64], err[512];
+	struct arena_file f;
+	struct statfs fs;
+
+	(void)state;
+	assert_non_null(mkdtemp(on_disk));
+	assert_int_equal(statfs(on_disk, &fs), 0);
+	p.dir = on_disk;
+	if (fs.f_type == TMPFS_MAGIC) {
+		rmdir(on_disk);
+		skip();
+	}
+	assert_int_equal(open_err(&p, err), -EMEDIUMTYPE);
+	assert_non_null(strstr(err, "is a mount missing?"));
+	assert_int_equal(rmdir(on_disk), 0); /* nothing was written */
+	assert_int_equal(mkdir(on_disk, 0700), 0);
+	p.on_disk = true;
+	open_ok(&f, &p, true);
+	arena_file_close(&f, true);
+	snprintf(path, sizeof(path), "%s/t.0.arena", on_disk);
+	unlink(path);
+	rmdir(on_disk);
 }
 
 static void file__missing_directory_is_a_sentence(void **state)
@@ -272,8 +475,16 @@ int main(void)
 	    cmocka_unit_test_teardown(file__never_formatted_one_begins_anew, empty_dir),
 	    cmocka_unit_test_teardown(file__other_shape_is_refused_and_kept, empty_dir),
 	    cmocka_unit_test_teardown(file__locked_one_is_somebody_else_s, empty_dir),
-	    cmocka_unit_test_teardown(file__garbage_is_not_taken_for_an_arena, empty_dir),
+	    cmocka_unit_test_teardown(file__garbage_is_set_aside, empty_dir),
+	    cmocka_unit_test_teardown(file__without_a_byte_is_no_loss, empty_dir),
+	    cmocka_unit_test_teardown(file__damaged_trailer_is_set_aside, empty_dir),
+	    cmocka_unit_test_teardown(file__cut_short_is_set_aside, empty_dir),
+	    cmocka_unit_test_teardown(file__set_aside_are_kept_up_to_a_bound, empty_dir),
+	    cmocka_unit_test_teardown(file__unfinished_one_is_made_again, empty_dir),
+	    cmocka_unit_test_teardown(file__of_an_earlier_version_comes_back, empty_dir),
+	    cmocka_unit_test_teardown(map__of_huge_pages_of_any_size, empty_dir),
 	    cmocka_unit_test_teardown(file__links_are_not_followed, empty_dir),
+	    cmocka_unit_test_teardown(file__not_on_a_disk_unless_told, empty_dir),
 	    cmocka_unit_test_teardown(file__missing_directory_is_a_sentence, empty_dir),
 	    cmocka_unit_test_teardown(file__of_other_lanes_is_refused_and_kept, empty_dir),
 	    cmocka_unit_test_teardown(others__full_ones_stop_the_start_and_empty_ones_go, empty_dir),

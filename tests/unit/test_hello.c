@@ -20,6 +20,7 @@ static void add(struct ip_prefix *list, uint32_t *n, const char *text)
 static struct hello edge_a(void)
 {
 	struct hello h = {.version = 3,
+	                  .arena_former = FORMER_KEPT,
 	                  .version_min = 1,
 	                  .boot_id = 0xaaaa0001,
 	                  .session = 1,
@@ -348,6 +349,38 @@ static void hello_epochs__crosswise_and_new_for_every_life(void **state)
 	assert_int_not_equal(s.epoch_rx, sa.epoch_rx);
 }
 
+/* An edge whose buffer is another one than the other edge knows tells whether that is a loss; it knows it itself, too. */
+static void hello_epochs__tell_of_a_lost_buffer(void **state)
+{
+	struct hello a = edge_a(), b = edge_b();
+	struct proxy_session sa, sb;
+
+	(void)state;
+	a.arena_epoch = 99;
+	b.peer_arena_epoch = 98;
+	a.arena_former = FORMER_LOST;
+	hello_epochs(&a, &b, &sa);
+	hello_epochs(&b, &a, &sb);
+	assert_true(sa.arena_lost);
+	assert_false(sb.peer_kept_arena);
+	assert_int_equal(sb.peer_arena_epoch, 99);
+	a.arena_former = FORMER_KEPT;
+	hello_epochs(&a, &b, &sa);
+	hello_epochs(&b, &a, &sb);
+	assert_false(sa.arena_lost);
+	assert_true(sb.peer_kept_arena);
+	a.arena_former = FORMER_LOST;
+	b.peer_arena_epoch = 0; /* never met: nothing can be owed */
+	hello_epochs(&a, &b, &sa);
+	assert_false(sa.arena_lost);
+	b.peer_arena_epoch = 99; /* said already */
+	hello_epochs(&a, &b, &sa);
+	assert_false(sa.arena_lost);
+	a.arena_former = FORMER_UNKNOWN; /* an earlier version: who knows */
+	hello_epochs(&b, &a, &sb);
+	assert_false(sb.peer_kept_arena);
+}
+
 static void peer_msg_next__waits_for_all_of_it(void **state)
 {
 	uint8_t data[PEER_HEADER_LEN + PEER_PING_LEN] = {0};
@@ -403,6 +436,7 @@ int main(void)
 	    cmocka_unit_test(hello_compare__agreed),
 	    cmocka_unit_test(hello_compare__mismatch_names_keys_and_values),
 	    cmocka_unit_test(hello_compare__refused),
+	    cmocka_unit_test(hello_epochs__tell_of_a_lost_buffer),
 	    cmocka_unit_test(hello_epochs__crosswise_and_new_for_every_life),
 	    cmocka_unit_test(peer_msg_next__waits_for_all_of_it),
 	    cmocka_unit_test(peer_msg_next__length_table),

@@ -73,7 +73,7 @@ static int start_edge(struct lab *l, struct edge *e)
 	const struct peer_user user = {.session = on_test_session, .keys = on_test_keys, .arg = e};
 	char err[CONFIG_ERR_MAX];
 
-	return peer_start(&e->config, 7, l->base, &user, &e->peer, err);
+	return peer_start(&e->config, &(struct arena_life){.epoch = 7}, l->base, &user, &e->peer, err);
 }
 
 static void stop_edge(struct edge *e)
@@ -492,7 +492,7 @@ static void peer__a_port_in_use_is_an_error(void **state)
 	char err[CONFIG_ERR_MAX];
 
 	assert_int_equal(start_edge(l, &l->b), 0);
-	assert_int_equal(peer_start(&second.config, 7, l->base, &user, &second.peer, err), -EADDRINUSE);
+	assert_int_equal(peer_start(&second.config, &(struct arena_life){.epoch = 7}, l->base, &user, &second.peer, err), -EADDRINUSE);
 	assert_non_null(strstr(err, "cannot listen on LocalAddress=127."));
 }
 

@@ -719,6 +719,35 @@ static void proxy__events_are_bounded(void **state)
 	assert_int_equal(ev.type, EV_REBUILT);
 }
 
+/* However many events nobody has read: of each flow that the tables hold a failure is kept, and comes first. */
+static void proxy__no_failed_flow_is_nameless(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct far_flow f = {.syndrome = AETH_NAK_REM_OP};
+	struct proxy_event ev;
+
+	while (proxy_event_next(c->a.p, &ev))
+		;
+	for (int i = 0; i < 3 * EVENT_RING; i++)
+		proxy_event_push(c->a.p, EV_TABLE_FULL, NULL, NULL, 0, 0);
+	assert_int_equal(proxy_events_lost(c->a.p), 2 * EVENT_RING);
+	for (uint32_t i = 0; i < 2 * CORE_FLOWS + 3; i++) {
+		f.dest_qpn = i;
+		proxy_failure_push(c->a.p, FAILURE_REFUSED, NULL, &f, 7, 4096);
+	}
+	assert_int_equal(proxy_failures_lost(c->a.p), 3);
+	for (uint32_t i = 0; i < 2 * CORE_FLOWS; i++) {
+		assert_true(proxy_event_next(c->a.p, &ev));
+		assert_int_equal(ev.type, EV_FLOW_FAILED);
+		assert_int_equal(ev.dest_qpn, i);
+		assert_int_equal(ev.failure, FAILURE_REFUSED);
+		assert_int_equal(ev.syndrome, AETH_NAK_REM_OP);
+		assert_int_equal(ev.side, FLOW_FAR);
+	}
+	assert_true(proxy_event_next(c->a.p, &ev));
+	assert_int_equal(ev.type, EV_TABLE_FULL);
+}
+
 /* More flows than the table holds: carried without one (test_end_to_end.c); those that are there go on. */
 static void proxy__flow_table_is_bounded(void **state)
 {
@@ -769,6 +798,7 @@ int main(void)
 	    CORE_TEST(proxy__rebuilt_idle_flow_keeps_counting),
 	    CORE_TEST(proxy__half_a_packet_and_a_crash),
 	    CORE_TEST(proxy__flows_are_listed),
+	    CORE_TEST(proxy__no_failed_flow_is_nameless),
 	    CORE_TEST(proxy__events_are_bounded),
 	    CORE_TEST(proxy__flow_table_is_bounded),
 	};

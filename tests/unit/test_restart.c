@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an edge knows of its flows is the same after a restart, and goes on to have its effect. */
+#define _GNU_SOURCE /* memmem */
 #include "core_fixture.h"
 #include "proxy/near_priv.h"
 
@@ -114,6 +115,75 @@ static void restart__far_edge_goes_on_by_itself(void **state)
 		core_expect(&c->b, RC_WRITE_ONLY, psn);
 }
 
+/* Messages 1 to 4 are ACKed and lie at the near edge; the slot of one is damaged while the daemon is down. */
+static void damage_one_of_four(struct core *c, uint64_t pos)
+{
+	uint32_t slot;
+
+	c->cut = true;
+	core_send_run(c, 1, 4);
+	slot = arena_find(c->a.p->arena, SLOT_REQ_NEAR, core_near(c)->idx, pos);
+	assert_int_not_equal(slot, SLOT_NONE);
+	arena_hdr(c->a.p->arena, slot)->crc ^= 1;
+	core_rebuild(&c->a);
+}
+
+static void expect_damage_named(struct core *c, uint64_t pos)
+{
+	struct proxy_event ev;
+
+	assert_true(proxy_event_next(c->a.p, &ev));
+	assert_int_equal(ev.type, EV_FLOW_FAILED);
+	assert_int_equal(ev.failure, FAILURE_DAMAGED);
+	assert_int_equal(ev.dest_qpn, CORE_QPN);
+	assert_int_equal(ev.pos, pos);
+	assert_true(core_event(&c->a, EV_ARENA_DAMAGED));
+	assert_int_equal(core_ctr(&c->a, CTR_ARENA_DAMAGED), 1);
+	assert_true(core_near(c)->failed);
+}
+
+static void restart__damaged_packet_fails_its_flow(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	damage_one_of_four(c, POS_ORIGIN + 2);
+	expect_damage_named(c, POS_ORIGIN + 2);
+	assert_true(core_ctr(&c->a, CTR_BYTES_FAILED) > 0);
+}
+
+/* Nothing lies behind it that would show a hole. */
+static void restart__damaged_last_packet_fails_its_flow(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	damage_one_of_four(c, POS_ORIGIN + 4);
+	expect_damage_named(c, POS_ORIGIN + 4);
+}
+
+/* Both copies of its descriptor: who it was is in its packets. */
+static void restart__damaged_flow_is_named_by_its_packets(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct proxy_event ev;
+	uint8_t desc[ARENA_DESC_MAX], *at;
+
+	c->cut = true;
+	core_send_run(c, 1, 4);
+	near_store(c->a.p, core_near(c)); /* so that both copies are there, and alike */
+	near_store(c->a.p, core_near(c));
+	assert_true(arena_desc_load(c->a.p->arena, DESC_NEAR, core_near(c)->idx, desc, sizeof(desc)));
+	for (at = c->a.region; (at = memmem(at, c->a.g.len - (size_t)(at - (uint8_t *)c->a.region), desc, 32));)
+		at[8] ^= 0xff;
+	core_rebuild(&c->a);
+	assert_int_equal(c->a.p->near_used, 0);
+	for (int i = 0; i < 4; i++) {
+		assert_true(proxy_event_next(c->a.p, &ev));
+		assert_int_equal(ev.failure, FAILURE_DAMAGED);
+		assert_int_equal(ev.dest_qpn, CORE_QPN);
+	}
+	assert_true(core_event(&c->a, EV_ARENA_DAMAGED));
+}
+
 /* Two lives of a key, the older one in front in the table. The younger one is spoken to, and the older one has its time
  * to drain, and no more. */
 static void restart__old_life_drains(void **state)
@@ -217,6 +287,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(restart__knows_what_it_knew),
 	    CORE_TEST(restart__far_edge_goes_on_by_itself),
+	    CORE_TEST(restart__damaged_packet_fails_its_flow),
+	    CORE_TEST(restart__damaged_last_packet_fails_its_flow),
+	    CORE_TEST(restart__damaged_flow_is_named_by_its_packets),
 	    CORE_TEST(restart__old_life_drains),
 	    CORE_TEST(restart__refusal_is_the_same),
 	    CORE_TEST(restart__orphan_ends_in_front_of_a_read),

@@ -4,11 +4,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
 #include <cmocka.h>
 
 #include <errno.h>
 #include <string.h>
 
+#define CORE_FLOWS 1024
+#include "core_fixture.h"
 #include "daemon/worker_command.c"
 #include "no_log.h"
 
@@ -92,9 +95,35 @@ static void command__keys_that_were_taken_are_not_in_the_answer(void **state)
 	spsc_free(&w.answers);
 }
 
+/* A thousand queue pairs fail at once, and the ring to the main thread holds few: whoever waits long enough has all. */
+static void events__of_all_failed_flows_come_through(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct worker w = {.core = c->a.p, .params.notify_fd = eventfd(0, EFD_NONBLOCK)};
+	struct far_flow f = {0};
+	struct proxy_event ev;
+	uint32_t next = 0;
+
+	while (proxy_event_next(c->a.p, &ev))
+		;
+	assert_true(spsc_init(&w.events, 16, sizeof(ev)));
+	for (f.dest_qpn = 0; f.dest_qpn < 1000; f.dest_qpn++)
+		proxy_failure_push(c->a.p, FAILURE_SILENT, NULL, &f, 0, 0);
+	for (int turn = 0; turn < 200 && next < 1000; turn++) {
+		worker_pass_events(&w);
+		while (spsc_take(&w.events, &ev))
+			assert_int_equal(ev.dest_qpn, next++);
+	}
+	assert_int_equal(next, 1000);
+	assert_int_equal(w.events_lost, 0);
+	close(w.params.notify_fd);
+	spsc_free(&w.events);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    CORE_TEST(events__of_all_failed_flows_come_through),
 	    cmocka_unit_test(command__keys_that_were_taken_are_not_in_the_answer),
 	    cmocka_unit_test(command__a_port_that_cannot_be_bound_is_in_the_answer),
 	};

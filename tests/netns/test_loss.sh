@@ -1,0 +1,192 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Loss is loud: buffers with acknowledged bytes that are damaged, left behind or gone, and what the edges say of it.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+ARENA=link.0.arena
+
+# Acknowledged bytes lie at edge a, which is dead; the line is cut.
+bytes_held_by_the_dead() {
+	local pid
+	LAB_MODE=near
+	lab_relink 300 || return
+	lab_rcperf --secs 10 --size 65536 --depth 16 --qps 2 &
+	pid=$!
+	sleep 1
+	lab_line_ctl cut
+	sleep 0.3
+	HELD=$(lab_status a '.links[0].buffer.from_lan.used_bytes')
+	{ lab_edge_stop a KILL; } 2>/dev/null
+	kill $(lab_children $pid) 2>/dev/null
+	wait $pid 2>/dev/null
+	[ "${HELD:-0}" -gt 100000 ] || why "only $HELD bytes were held before edge a died"
+}
+
+zero_bytes() { # file offset
+	dd if=/dev/zero of="$1" bs=1 count=8 seek="$2" conv=notrunc status=none
+}
+
+said_set_aside() {
+	[ "$(lab_status a '.links[0].events.arena_set_aside')" = 1 ] || why "no event arena_set_aside" || return
+	grep -q 'It was set aside as' "$LAB_DIR/a/log" || why "the log does not say it" || return
+	[ "$(lab_status a '.stray_buffers | map(select(.kind == "set_aside")) | length')" = 1 ] ||
+		why "status does not name it" || return
+	lab_client a status | grep -q 'was set aside' || why "the table does not name it"
+}
+
+# Eight zeroed bytes at a place that says what the file is. The bytes that hosts believe delivered must stay.
+damaged() { # offset from the beginning, or from the end if negative
+	local file at=$1 before
+	bytes_held_by_the_dead || return
+	file=$LAB_SHM/a/$ARENA
+	[ $at -ge 0 ] || at=$(($(stat -c %s "$file") + at))
+	zero_bytes "$file" $at
+	before=$(md5sum <"$file")
+	lab_edge_start a
+	lab_line_ctl uncut
+	lab_link_up || return
+	[ -s "$file" ] || why "no new buffer" || return
+	[ "$(cat "$file".damaged-* 2>/dev/null | md5sum)" = "$before" ] || why "what was held is gone, or changed" || return
+	said_set_aside || return
+	! lab_client a status --check 2>"$LAB_DIR/check.err" || why "--check says that all is well" || return
+	grep -q "$ARENA.damaged-" "$LAB_DIR/check.err" || why "--check does not name it" || return
+	rm "$file".damaged-*
+	lab_client a status --check || why "--check still fails when the file is removed" || return
+	NOTE="$HELD bytes were held, and are kept"
+}
+
+# The link file gets another name: nobody would ever drain the buffer of the old one.
+renamed() {
+	local path
+	bytes_held_by_the_dead || return
+	path=$(lab_conf_path a)
+	mv "$path" "$LAB_DIR/a/other.conf"
+	LAB_CONF_NAME=other lab_edge_start a
+	lab_line_ctl uncut
+	lab_link_up || return
+	grep -q "$ARENA: holds packets that hosts believe delivered" "$LAB_DIR/a/log" || why "the log is silent" || return
+	[ "$(lab_status a '.stray_buffers[0].kind')" = unclaimed ] || why "status is silent" || return
+	! lab_client a status --check 2>"$LAB_DIR/check.err" || why "--check says that all is well" || return
+	grep -q "give the file link.conf its name back" "$LAB_DIR/check.err" || why "--check does not say what to do" || return
+	lab_client a reload | grep -q "$ARENA: holds packets" || why "reload is silent" || return
+	lab_edge_stop a
+	lab_edge_start a
+	lab_link_up || return
+	lab_client a status --check || why "--check fails though the file has its name back" || return
+	NOTE="$HELD bytes were held"
+}
+
+# The near edge comes back without its buffer: both edges say so, and the queue pairs of that life have names. The hosts
+# have given up by then.
+near_buffer_gone() {
+	bytes_held_by_the_dead || return
+	rm "$LAB_SHM/a/$ARENA"
+	lab_edge_start a
+	lab_line_ctl uncut
+	lab_link_up || return
+	lab_wait 5 both_say_it || return
+	NOTE="$HELD bytes were lost; $NAMED queue pairs are named"
+}
+
+both_say_it() {
+	[ "$(lab_status a '.links[0].events.buffer_lost')" = 1 ] || why "edge a does not say that its buffer is lost" || return
+	grep -q 'this edge came back without its buffer' "$LAB_DIR/a/log" || why "the log of edge a is silent" || return
+	NAMED=$(lab_client b failed --json |
+		jq '.failed | map(select(.reason == "perhaps_lost" or .reason == "buffer_lost") | .dest_qpn) | unique | length')
+	[ "$NAMED" = 2 ] || why "edge b names $NAMED queue pairs, not 2"
+}
+
+# A host whose patience outlives the edge goes on behind what is lost: its queue pairs fail by name at both edges, and the
+# responder executes nothing out of order.
+host_goes_on() {
+	local pid
+	LAB_MODE=near
+	lab_relink 300 || return
+	lab_servers_stop
+	lab_server $B_HOST --drain-s 1
+	lab_rcperf --secs 60 --size 65536 --depth 16 --qps 2 --timeout-ms 2000 &
+	pid=$!
+	sleep 1
+	lab_line_ctl cut
+	sleep 0.3
+	{ lab_edge_stop a KILL; } 2>/dev/null
+	rm "$LAB_SHM/a/$ARENA"
+	lab_edge_start a
+	lab_line_ctl uncut
+	lab_wait 20 lost_by_name a && lab_wait 5 lost_by_name b
+	{ kill -9 $(lab_children $pid); } 2>/dev/null
+	wait $pid 2>/dev/null
+	[ "$NAMED" = 2 ] || why "$NAMED queue pairs are named as failed, not 2" || return
+	[ "$(lab_status a '.links[0].counters.bytes_failed')" -gt 0 ] || why "bytes_failed is 0 at edge a" || return
+	[ "$(lab_status b '.links[0].counters.bytes_failed')" -gt 0 ] || why "bytes_failed is 0 at edge b" || return
+	! check_wrong_data || why "a host saw wrong data"
+}
+
+lost_by_name() { # edge
+	NAMED=$(lab_client "$1" failed --json |
+		jq '.failed | map(select(.reason == "buffer_lost" and .bytes > 0) | .dest_qpn) | unique | length')
+	[ "$NAMED" = 2 ]
+}
+
+# A buffer that had drained is no loss.
+near_buffer_drained() {
+	lab_edges_stop
+	LAB_MODE=near
+	lab_relink 30 || return
+	lab_rcperf --secs 1 --qps 2 || why "no traffic" || return
+	lab_edge_stop a
+	lab_edge_start a
+	lab_link_up || return
+	sleep 1
+	[ "$(lab_status a '.links[0].events.buffer_lost')" = 0 ] || why "edge a speaks of a loss" || return
+	[ "$(lab_status b '.links[0].events | .flow_in_doubt + .flow_failed')" = 0 ] || why "edge b speaks of a loss"
+}
+
+QPS=300
+# The responder of many queue pairs dies: each of the flows that fail has a name, also after a restart.
+thousand_failed() {
+	local pid
+	lab_edges_stop
+	LAB_MODE=near LAB_EXTRA=Tuning.GiveUp=1s
+	lab_relink 30 || return
+	LAB_EXTRA=
+	lab_rcperf --qps $QPS --cm --size 1024 --mtu 1024 --depth 2 --secs 60 &
+	pid=$!
+	lab_wait 20 all_paired $QPS || why "not all queue pairs are paired" || return
+	{ kill -9 $LAB_SERVER_PIDS $(lab_children $LAB_SERVER_PIDS); } 2>/dev/null
+	wait $LAB_SERVER_PIDS 2>/dev/null
+	LAB_SERVER_PIDS=
+	lab_wait 15 failed_named $QPS || why "only $NAMED of $QPS flows are named" || return
+	kill $(lab_children $pid) 2>/dev/null
+	wait $pid 2>/dev/null
+	[ "$(grep -c '\[flow_failed\]' "$LAB_DIR/b/log")" -lt 100 ] || why "the log is flooded" || return
+	[ "$(lab_client b failed | wc -l)" = "$(lab_client b failed --json | jq '.failed | length')" ] ||
+		why "the table has other lines" || return
+	{ lab_edge_stop b KILL; } 2>/dev/null
+	lab_edge_start b
+	lab_link_up || return
+	failed_named $QPS || why "after a restart only $NAMED are named"
+}
+
+all_paired() { # queue pairs
+	[ "$(lab_client b status --flows --json | jq '[.links[0].flows[] | select(.pairing == "paired")] | length')" -ge "$1" ]
+}
+
+failed_named() { # queue pairs
+	NAMED=$(lab_client b failed --json |
+		jq '.failed | map(select(.reason == "silent" and .side == "far" and .requester_qpn > 0) | .dest_qpn) | unique | length')
+	[ "$NAMED" -ge "$1" ]
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE
+lab_server $B_HOST
+check "a buffer whose superblock is damaged is set aside" damaged 0
+check "a buffer whose trailer is damaged is set aside" damaged $((-2 << 20))
+check "a renamed link file leaves no buffer behind in silence" renamed
+check "a near edge without its buffer is loud at both edges" near_buffer_gone
+check "a host that goes on behind what is lost fails by name" host_goes_on
+check "a buffer that had drained is no loss" near_buffer_drained
+check "$QPS queue pairs that fail together are named" thousand_failed
+check_end

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The record of failed flows: names survive the daemon, the oldest make room, and what was lost is counted. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "daemon/failed_record.c"
+#include "no_log.h"
+
+static char dir[] = "/dev/shm/test_failed_record.XXXXXX";
+static char path[64];
+
+static int make_dir(void **state)
+{
+	(void)state;
+	if (mkdtemp(dir) == NULL)
+		return -1;
+	snprintf(path, sizeof(path), "%s/failed", dir);
+	return 0;
+}
+
+static int remove_files(void **state)
+{
+	char old[80];
+
+	(void)state;
+	snprintf(old, sizeof(old), "%s.old", path);
+	unlink(old);
+	unlink(path);
+	return 0;
+}
+
+static int remove_dir(void **state)
+{
+	(void)state;
+	return rmdir(dir);
+}
+
+static void add(struct failed_record *r, uint32_t from, uint32_t n)
+{
+	for (uint32_t i = from; i < from + n; i++)
+		failed_record_add(r, "osaka",
+		                  &(struct proxy_event){.type = EV_FLOW_FAILED,
+		                                        .dest_qpn = i,
+		                                        .requester_qpn = i + 1,
+		                                        .pos = 1000 + i,
+		                                        .value = 4096,
+		                                        .side = FLOW_FAR,
+		                                        .failure = FAILURE_REFUSED,
+		                                        .syndrome = 0x62,
+		                                        .src = {.b = {1}},
+		                                        .dst = {.b = {2}}});
+}
+
+static void expect(struct failed_record *r, uint64_t total, uint32_t first)
+{
+	assert_int_equal(failed_record_total(r), total);
+	for (uint32_t i = 0; i < failed_record_count(r); i++) {
+		const struct failed_flow *f = failed_record_at(r, i);
+
+		assert_non_null(f);
+		assert_int_equal(f->dest_qpn, first + i);
+		assert_int_equal(f->requester_qpn, first + i + 1);
+		assert_int_equal(f->pos, 1000 + first + i);
+		assert_string_equal(f->link, "osaka");
+		assert_int_equal(f->syndrome, 0x62);
+	}
+}
+
+static void record__survives_the_daemon(void **state)
+{
+	struct failed_record *r = failed_record_open(path);
+
+	(void)state;
+	assert_non_null(r);
+	expect(r, 0, 0);
+	add(r, 0, 1000);
+	failed_record_close(r);
+	r = failed_record_open(path);
+	assert_int_equal(failed_record_count(r), 1000);
+	expect(r, 1000, 0);
+	add(r, 1000, 3);
+	expect(r, 1003, 0);
+	failed_record_close(r);
+}
+
+static void record__full_one_keeps_the_last_and_the_count(void **state)
+{
+	struct failed_record *r = failed_record_open(path);
+
+	(void)state;
+	add(r, 0, FAILED_RECORD_MAX + 7);
+	failed_record_close(r);
+	r = failed_record_open(path);
+	assert_int_equal(failed_record_count(r), FAILED_RECORD_MAX);
+	expect(r, FAILED_RECORD_MAX + 7, 7);
+	failed_record_close(r);
+}
+
+static void record__damaged_entry_is_none(void **state)
+{
+	struct failed_record *r = failed_record_open(path);
+	int fd;
+
+	(void)state;
+	add(r, 0, 3);
+	failed_record_close(r);
+	fd = open(path, O_RDWR);
+	assert_int_equal(pwrite(fd, "x", 1, (off_t)(sizeof(struct header) + sizeof(struct failed_flow) + 20)), 1);
+	close(fd);
+	r = failed_record_open(path);
+	assert_int_equal(failed_record_total(r), 3);
+	assert_non_null(failed_record_at(r, 0));
+	assert_null(failed_record_at(r, 1));
+	assert_non_null(failed_record_at(r, 2));
+	failed_record_close(r);
+}
+
+static void record__foreign_file_is_kept(void **state)
+{
+	struct failed_record *r;
+	char old[80];
+	FILE *f = fopen(path, "w");
+
+	(void)state;
+	fputs("something else", f);
+	fclose(f);
+	r = failed_record_open(path);
+	expect(r, 0, 0);
+	add(r, 0, 1);
+	failed_record_close(r);
+	snprintf(old, sizeof(old), "%s.old", path);
+	assert_int_equal(access(old, F_OK), 0);
+	r = failed_record_open(path);
+	expect(r, 1, 0);
+	failed_record_close(r);
+}
+
+static void record__without_a_file_is_in_memory(void **state)
+{
+	struct failed_record *r = failed_record_open("/nonexistent/failed");
+
+	(void)state;
+	assert_non_null(r);
+	add(r, 0, 5);
+	expect(r, 5, 0);
+	failed_record_close(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_teardown(record__survives_the_daemon, remove_files),
+	    cmocka_unit_test_teardown(record__full_one_keeps_the_last_and_the_count, remove_files),
+	    cmocka_unit_test_teardown(record__damaged_entry_is_none, remove_files),
+	    cmocka_unit_test_teardown(record__foreign_file_is_kept, remove_files),
+	    cmocka_unit_test_teardown(record__without_a_file_is_in_memory, remove_files),
+	};
+
+	return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}

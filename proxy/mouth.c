@@ -60,6 +60,15 @@ static uint64_t answer_in_ns(const struct proxy *p, const struct near_flow *f)
 	return max_u64(at_ns > p->now_ns ? at_ns - p->now_ns : (p->now_ns - at_ns) / 4, 1);
 }
 
+/* It asks again so shortly before the answer that to be sent away, away it asks for nothing, would cost more than to
+ * hear nothing. */
+static bool answer_is_near(const struct proxy *p, const struct near_flow *f)
+{
+	uint64_t answer = answer_in_ns(p, f);
+
+	return answer != 0 && answer < RNR_WAIT_MIN_NS && p->now_ns < near_op_open(f)->begun_ns + 2 * proxy_rtt_ns(p);
+}
+
 /* The wait is not more than that, but RNR_WAIT_MIN_NS at least. */
 static uint8_t rnr_code_within(uint64_t ns)
 {
@@ -293,7 +302,8 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	case DUE_RNR:
 		if (responder_silent(p, f))
 			return 0;
-		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS)
+		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS ||
+		    answer_is_near(p, f))
 			return 0;
 		if (ceiling >= f->pos_max || !may_send_away(p, f, ceiling))
 			return say_ack(p, f, ceiling, tx); /* nothing is refused any more, or no refusal is left */

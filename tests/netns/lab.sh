@@ -105,17 +105,22 @@ lab_offload() { # namespace interface ethtool-features...
 	lab_in "$1" ethtool -K "${@:2}" >/dev/null 2>&1 || lab_die "ethtool -K ${*:2} in $1 failed"
 }
 
+# Interface up, with what went when it was down.
+lab_host_up() { # host site-number
+	lab_ip "$1" link set rdma0 up
+	lab_ip "$1" -6 addr replace "fd00:101:$2::2/64" dev rdma0 nodad
+	lab_ip "$1" route replace default via "10.101.$2.1"
+	lab_ip "$1" -6 route replace default via "fd00:101:$2::1"
+}
+
 lab_host() { # host edge site-number
 	local i
 	lab_veth "$1" rdma0 "$2" lan0
 	for i in 2 3 4 5 6 7 8 9; do
 		lab_ip "$1" addr add "10.101.$3.$i/24" dev rdma0
 	done
-	lab_ip "$1" -6 addr add "fd00:101:$3::2/64" dev rdma0 nodad
-	lab_ip "$1" link set rdma0 up
 	lab_offload "$1" rdma0 tso off gso off gro off
-	lab_ip "$1" route add default via "10.101.$3.1"
-	lab_ip "$1" -6 route add default via "fd00:101:$3::1"
+	lab_host_up "$1" "$3"
 	[ -z "$LAB_HAS_VLAN" ] || lab_vlan "$1" rdma0 "10.101.1$3.2/24" "10.101.1$((3 - $3)).0/24" "10.101.1$3.1"
 }
 
@@ -126,21 +131,43 @@ lab_vlan() { # namespace interface address [other-network gateway]
 	[ -z "${4:-}" ] || lab_ip "$1" route add "$4" via "$5"
 }
 
-lab_edge() { # edge site-number
-	local other=$((3 - $2))
+# The edge's end of the cable to its host.
+lab_edge_lan() { # edge site-number
 	lab_ip "$1" addr add "10.101.$2.1/24" dev lan0
 	lab_ip "$1" -6 addr add "fd00:101:$2::1/64" dev lan0 nodad
 	lab_ip "$1" link set lan0 up
 	[ -z "$LAB_HAS_VLAN" ] || lab_vlan "$1" lan0 "10.101.1$2.1/24"
-	lab_ip "$1" addr add "192.0.2.$2/24" dev wan0
-	lab_ip "$1" -6 addr add "2001:db8::$2/64" dev wan0 nodad
+}
+
+# Addresses and ways on the WAN side.
+lab_edge_wan() { # edge site-number
+	local other=$((3 - $2))
+	lab_ip "$1" addr replace "192.0.2.$2/24" dev wan0
+	lab_ip "$1" -6 addr replace "2001:db8::$2/64" dev wan0 nodad
 	lab_ip "$1" link set wan0 up
-	lab_ip "$1" route add "10.101.$other.0/24" via "192.0.2.$other"
-	lab_ip "$1" route add "10.101.1$other.0/24" via "192.0.2.$other"
-	lab_ip "$1" -6 route add "fd00:101:$other::/64" via "2001:db8::$other"
+	lab_ip "$1" route replace "10.101.$other.0/24" via "192.0.2.$other"
+	lab_ip "$1" route replace "10.101.1$other.0/24" via "192.0.2.$other"
+	lab_ip "$1" -6 route replace "fd00:101:$other::/64" via "2001:db8::$other"
+}
+
+lab_edge() { # edge site-number
+	lab_edge_lan "$@"
+	lab_edge_wan "$@"
 	lab_sysctl "$1" net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
 	# The line must see packets of wire size with finished checksums; what arrives may be gathered again.
 	lab_offload "$1" wan0 tso off gso off tx-udp-segmentation off tx off gro on
+}
+
+# The cable between host and edge is gone; a new one.
+lab_unplug() { # a|b
+	lab_ip "e$1" link del lan0
+}
+
+lab_plug_in() { # a|b
+	local site=1
+	[ "$1" = a ] || site=2
+	lab_host "h$1" "e$1" $site
+	lab_edge_lan "e$1" $site
 }
 
 lab_up() {

@@ -49,6 +49,8 @@ struct line_params {
 	X(reordered, "held back so that others overtook them")                                                         \
 	X(duplicated, "sent twice")                                                                                    \
 	X(corrupted, "sent with one bit flipped")                                                                      \
+	X(seen_roce, "RoCEv2 packets as hosts send them: nothing sealed them")                                         \
+	X(seen_text, "frames that hold the text of --spy")                                                             \
 	X(emu_no_room, "dropped: the emulator's memory was full")                                                      \
 	X(emu_oversize, "dropped: longer than a frame may be (offloads left on?)")                                     \
 	X(emu_send_errors, "dropped: the kernel refused to send them")                                                 \

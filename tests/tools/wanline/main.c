@@ -23,6 +23,7 @@ static void usage(FILE *f)
 	           "  --ctl PATH        socket for `wanline ctl`\n"
 	           "  --json PATH       counters at the end, as JSON; - is standard output\n"
 	           "  --seed N          the same seed loses the same frames (default 1)\n"
+	           "  --spy TEXT        count the frames that hold it, as \"seen_text\"\n"
 	           "  --max-delay 25ms  memory for delays up to this, to be set while running\n"
 	           "  --grain 40us      sleep at least this long on a busy line\n"
 	           "  --ring 4096       frames of each receive ring\n"
@@ -40,6 +41,8 @@ static bool set_own(struct relay_options *o, const char *key, const char *value,
 		return (o->ctl_path = value) != NULL;
 	if (strcmp(key, "json") == 0)
 		return (o->json_path = value) != NULL;
+	if (strcmp(key, "spy") == 0)
+		return *(o->spy_text = value) != '\0';
 	if (strcmp(key, "max-delay") == 0)
 		return units_duration(value, &o->max_delay_ns);
 	if (strcmp(key, "grain") == 0)

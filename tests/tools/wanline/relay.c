@@ -10,6 +10,7 @@
 #include "ctl.h"
 #include "daemon/attention.h"
 #include "relay.h"
+#include "spy.h"
 #include "units.h"
 
 #define READ_BUDGET        256u              /* frames taken in before the other direction gets its turn */
@@ -55,6 +56,7 @@ int relay_open(struct relay *r, const struct relay_options *o, char *err, size_t
 	memset(r, 0, sizeof(*r));
 	memcpy(r->params, o->params, sizeof(r->params));
 	r->grain_ns = o->grain_ns;
+	r->spy_text = o->spy_text;
 	r->oversleep_ns = OVERSLEEP_START_NS;
 	r->ctl_fd = r->signal_fd = r->port[0].fd = r->port[1].fd = -1;
 	for (int i = 0; i < DIR_COUNT; i++) {
@@ -108,6 +110,8 @@ static bool take_in(struct relay *r, int dir, uint64_t now_ns, uint64_t real_min
 			l->n.in_bytes += f.len;
 			l->n.emu_oversize++;
 		} else {
+			l->n.seen_roce += spy_is_roce(&f);
+			l->n.seen_text += spy_holds(&f, r->spy_text);
 			line_push(l, at_ns, &f);
 		}
 		port_done(p);

@@ -32,6 +32,7 @@ struct relay_options {
 	uint32_t ring_frames;
 	const char *ctl_path;  /* NULL: none */
 	const char *json_path; /* where the counters go at the end; NULL: nowhere, "-": standard output */
+	const char *spy_text;  /* frames that hold it are counted; NULL: none */
 	uint64_t run_ns;       /* 0: until a signal */
 };
 
@@ -40,6 +41,7 @@ struct relay {
 	struct line line[DIR_COUNT];
 	struct hist late[DIR_COUNT];
 	struct line_params params[DIR_COUNT];
+	const char *spy_text;
 	uint64_t grain_ns, oversleep_ns, start_ns, started_cpu_ns;
 	int ctl_fd, signal_fd;
 	bool stop;

@@ -12,6 +12,7 @@
 
 #include "relay.h"
 #include "selftest.h"
+#include "spy.h"
 #include "units.h"
 
 static int failures;
@@ -198,6 +199,25 @@ static void model_corrupt(void)
 	      MODEL_FRAMES * 0.01);
 }
 
+/* A packet to RoCEv2's port over IPv4, with a text in it; then the same to another port, and a frame cut short. */
+static void model_spy(void)
+{
+	static const uint8_t headers[] = {
+	    [12] = 0x08, [14] = 0x45, [23] = 17, [34] = 0xc0, [36] = 0x12, [37] = 0xb7, [41] = 0};
+	uint8_t frame[64] = {0};
+	struct line_frame f = {.data = frame, .len = sizeof(frame)};
+
+	memcpy(frame, headers, sizeof(headers));
+	memcpy(frame + 50, "secret", 6);
+	check(spy_is_roce(&f) && spy_holds(&f, "secret"), "spy: RoCEv2 and a text", spy_is_roce(&f), 1);
+	check(!spy_holds(&f, "secrets") && !spy_holds(&f, NULL), "spy: another text", 0, 0);
+	frame[37]--;
+	check(!spy_is_roce(&f), "spy: another port", spy_is_roce(&f), 0);
+	frame[37]++;
+	f.len = 36;
+	check(!spy_is_roce(&f), "spy: a frame cut short", spy_is_roce(&f), 0);
+}
+
 static void model(void)
 {
 	printf("The model, in virtual time:\n");
@@ -207,6 +227,7 @@ static void model(void)
 	model_loss(0.01, 6);
 	model_disorder();
 	model_corrupt();
+	model_spy();
 }
 
 /* --- the clock, measured over real interfaces in a namespace of our own --- */

@@ -1,0 +1,310 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# chaos.sh - two edges under traffic, and around them whatever goes wrong on a bad day, at random. Root.
+#
+#   O=build/gcc tests/netns/chaos.sh [steps] [seed] [fault...]      500 steps of all faults, a seed of its own
+#
+# A step: something is broken at one edge or both, held for a moment, and mended. Traffic goes on all the time: verified
+# RC, and behind each run's last completion the word over TCP that everything has been done. After every step:
+#
+#   - no word was heard before its bytes (Barrier=pair), no byte wrong, nothing missing unless an edge named the flow;
+#   - the line has carried no RoCEv2 packet as hosts send them;
+#   - within 2 s `status --check` said whether the link works: no, where it cannot;
+#   - within $BACK_WITHIN_MS of the mending the link was up at both edges, and a fresh connection worked.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+STEPS=${1:-500}
+SEED=${2:-$(date +%s)}
+FAULTS=("${@:3}")
+RANDOM=$SEED
+PROBE_PORT=18601
+: "${BACK_WITHIN_MS:=3000}" # that is for a machine with nothing else to do
+
+one_of() {
+	local n=$((RANDOM % $# + 1))
+	ONE=${!n}
+}
+
+other() { # a|b
+	[ "$1" = a ] && echo b || echo a
+}
+
+site_of() { # a|b
+	[ "$1" = a ] && echo 1 || echo 2
+}
+
+# --- what breaks: break_NAME edge, mend_NAME edge, and what `status --check` must say meanwhile at that edge ---
+#
+# works: it goes on, or is back within 2 s by the daemon's own doing; fails: it cannot go on; either: both are true.
+
+declare -A SAYS=(
+	[flush]=works
+	[cable]=fails
+	[carrier]=fails
+	[wan_carrier]=fails
+	[lan_mtu]=fails
+	[wan_mtu]=fails
+	[neighbours]=works
+	[wan_address]=fails
+	[keys]=works
+	[config]=works
+	[descriptors]=works
+	[disk]=fails
+	[killed]=fails
+	[stopped]=fails
+	[frozen]=either
+	[both]=fails
+	[line_cut]=either
+	[line_bad]=either
+)
+
+break_flush() { lab_in "e$1" nft flush ruleset; }
+mend_flush() { :; }
+
+break_cable() { lab_unplug "$1"; }
+mend_cable() {
+	lab_plug_in "$1"
+	[ "$1" = a ] || servers_anew
+}
+
+break_carrier() { lab_ip "h$1" link set rdma0 down; }
+mend_carrier() { lab_host_up "h$1" "$(site_of "$1")"; }
+
+break_wan_carrier() { lab_ip line link set "w$1" down; }
+mend_wan_carrier() {
+	lab_ip line link set "w$1" up
+	lab_edge_wan "e$1" "$(site_of "$1")"
+}
+
+break_lan_mtu() { lab_ip "e$1" link set lan0 mtu 1500; }
+mend_lan_mtu() { lab_ip "e$1" link set lan0 mtu 9000; }
+
+break_wan_mtu() { lab_ip "e$1" link set wan0 mtu 1400; }
+mend_wan_mtu() {
+	lab_ip "e$1" link set wan0 mtu 9000
+	lab_edge_wan "e$1" "$(site_of "$1")"
+}
+
+break_neighbours() {
+	lab_ip "e$1" neigh flush dev lan0
+	lab_ip "e$1" neigh flush dev wan0
+}
+mend_neighbours() { :; }
+
+break_wan_address() { lab_ip "e$1" addr del "192.0.2.$(site_of "$1")/24" dev wan0; }
+mend_wan_address() { lab_edge_wan "e$1" "$(site_of "$1")"; }
+
+# Somebody puts the other edge's key in the place of this one's; a reload must refuse it, and the running one stay.
+break_keys() {
+	cp "$LAB_DIR/keys/$1/link.key" "$LAB_DIR/key.saved"
+	cp "$LAB_DIR/keys/$(other "$1")/link.key" "$LAB_DIR/keys/$1/link.key"
+	! lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1 || BROKEN="the reload took a key that does not match"
+}
+mend_keys() {
+	cp "$LAB_DIR/key.saved" "$LAB_DIR/keys/$1/link.key"
+	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1 || BROKEN="the reload refuses: $(cat "$LAB_DIR/reload.out")"
+}
+
+# A file that an editor has written half.
+break_config() {
+	local path
+	path=$(lab_conf_path "$1")
+	cp "$path" "$path.saved"
+	head -c "$(($(stat -c %s "$path") * (RANDOM % 80 + 10) / 100))" "$path.saved" >"$path"
+	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1 && BROKEN="the reload took half a file: $(head -c 200 "$LAB_DIR/reload.out")"
+}
+mend_config() {
+	local path
+	path=$(lab_conf_path "$1")
+	mv "$path.saved" "$path"
+	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1 || BROKEN="the reload refuses: $(cat "$LAB_DIR/reload.out")"
+}
+
+# No descriptor more than there are; it must go on with those, and say no to a reload at most.
+break_descriptors() {
+	local pid=${LAB_EDGE_PID[$1]}
+	prlimit --pid "$pid" --nofile="$(ls "/proc/$pid/fd" | wc -l)":65536
+	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1
+	:
+}
+mend_descriptors() { prlimit --pid "${LAB_EDGE_PID[$1]}" --nofile=65536:65536; }
+
+# No room where the buffers are, and a restart.
+break_disk() {
+	lab_edge_stop "$1" KILL
+	rm -f "$LAB_SHM/$1"/*.arena # what was owed is lost, and must be named
+	mount -t tmpfs -o size=1M none "$LAB_SHM/$1"
+	lab_edge_start "$1"
+}
+mend_disk() { umount -l "$LAB_SHM/$1"; }
+
+break_killed() { lab_edge_stop "$1" KILL; }
+mend_killed() { lab_edge_start "$1"; }
+
+break_stopped() { lab_edge_stop "$1"; }
+mend_stopped() { lab_edge_start "$1"; }
+
+break_both() {
+	lab_edge_stop a KILL
+	lab_edge_stop b KILL
+}
+mend_both() { lab_edges; }
+
+break_frozen() { kill -STOP "${LAB_EDGE_PID[$1]}"; }
+mend_frozen() { kill -CONT "${LAB_EDGE_PID[$1]}"; }
+
+break_line_cut() { lab_line_ctl cut; }
+mend_line_cut() { lab_line_ctl uncut; }
+
+break_line_bad() { lab_line_ctl set loss=5% reorder=5%,2ms dup=2% corrupt=0.5%; }
+mend_line_bad() { lab_line_ctl set loss=0 reorder=0 dup=0 corrupt=0; }
+
+# --- traffic ---
+
+servers_anew() {
+	lab_servers_stop
+	lab_server $B_HOST --drain-s 2
+	lab_server $B_HOST --drain-s 2 --port $PROBE_PORT
+}
+
+# Until $LAB_DIR/enough is there: one test after the other, each with a file of its own. Beside this script.
+traffic() {
+	local n=0
+	while [ ! -e "$LAB_DIR/enough" ]; do
+		n=$((n + 1))
+		LAB_PATIENCE=40 lab_rcperf_between $A_HOST $B_HOST "$LAB_DIR/traffic.$n.json" --op mix --qps 4 --size 20000 \
+			--secs 1 --adaptive-retrans --timeout-ms 200
+		echo $? >"$LAB_DIR/traffic.$n.status"
+	done
+}
+
+traffic_begins() {
+	rm -f "$LAB_DIR"/traffic.* "$LAB_DIR/enough"
+	traffic &
+	TRAFFIC_PID=$!
+}
+
+traffic_ends() {
+	touch "$LAB_DIR/enough"
+	wait $TRAFFIC_PID
+}
+
+# Messages that B's host has not had though A's has their completions; in a test whose end both have told.
+missing() {
+	jq -se 'map(objects | .there | objects | .missing, .missing_at_done | numbers) | add // 0' "$LAB_DIR"/traffic.*.json
+}
+
+named_flows() {
+	lab_status "$1" '.links[0].events.flow_failed // 0'
+}
+
+traffic_is_sound() {
+	local lost status
+	! check_wrong_data || why "contents, order or count are wrong" || return
+	lost=$(missing)
+	[ "${lost:-0}" = 0 ] || grep -qsE 'flow_failed|arena_lost' "$LAB_DIR"/[ab]/log.step ||
+		why "$lost messages were completed and are missing, and no edge says a word" || return
+	for status in "$LAB_DIR"/traffic.*.status; do
+		[ "$(cat "$status")" != 124 ] || why "a test hung" || return
+	done
+}
+
+# --- a step ---
+
+edge_says() { # edge works|fails
+	if [ "$2" = works ]; then
+		lab_client "$1" status --check >"$LAB_DIR/check.out" 2>&1
+	else
+		! lab_client "$1" status --check >"$LAB_DIR/check.out" 2>&1
+	fi
+}
+
+told() { # fault edge
+	local says=${SAYS[$1]}
+	[ "$says" != either ] || return 0
+	[ "$says" = fails ] || sleep 0.5
+	lab_wait 2 edge_says "$2" "$says" || why "$1 at $2: --check does not say that it $says: $(head -c 200 "$LAB_DIR/check.out")"
+}
+
+probe_passes() {
+	LAB_PATIENCE=2 lab_rcperf_between $A_HOST $B_HOST "$LAB_DIR/probe.json" --port $PROBE_PORT --size 4096 --iters 20
+}
+
+both_work() {
+	edge_says a works && edge_says b works
+}
+
+# Beside the traffic that has to recover as well, each asks again every 50 ms.
+back() {
+	local start ms
+	start=$(date +%s%3N)
+	lab_wait 10 both_work || why "not up again: $(cat "$LAB_DIR/check.out")" || return
+	lab_wait 10 probe_passes || why "no traffic" || return
+	ms=$(($(date +%s%3N) - start))
+	NOTE="$NOTE; back after $ms ms"
+	[ $ms -lt "$BACK_WITHIN_MS" ] || why "back only $ms ms after it was mended"
+}
+
+line_is_sealed() {
+	local seen
+	seen=$(lab_line_ctl stats | jq '.ab.seen_roce + .ba.seen_roce')
+	[ "$seen" = 0 ] || why "$seen RoCEv2 packets crossed the line unsealed"
+}
+
+mark_logs() {
+	LOG_A=$(wc -c <"$LAB_DIR/a/log") LOG_B=$(wc -c <"$LAB_DIR/b/log")
+}
+
+cut_logs() {
+	tail -c "+$((LOG_A + 1))" "$LAB_DIR/a/log" >"$LAB_DIR/a/log.step"
+	tail -c "+$((LOG_B + 1))" "$LAB_DIR/b/log" >"$LAB_DIR/b/log.step"
+}
+
+step() { # fault edge hold-ms
+	BROKEN=
+	mark_logs
+	traffic_begins
+	sleep 0.4
+	"break_$1" "$2"
+	told "$1" "$2"
+	sleep "$(awk "BEGIN { print $3 / 1000 }")"
+	"mend_$1" "$2"
+	[ -n "$WHY" ] || back
+	traffic_ends
+	cut_logs
+	[ -z "$WHY" ] || return
+	[ -z "$BROKEN" ] || why "$BROKEN" || return
+	traffic_is_sound && line_is_sealed
+}
+
+# After a red step: everything anew, so that the next one is judged by itself.
+start_over() {
+	lab_edges_stop
+	LAB_EDGE_BAD=
+	lab_line_stop
+	lab_line --rate $LAB_LINE_RATE --km 300
+	servers_anew
+	lab_edges
+	lab_link_up
+}
+
+LAB_EXTRA=Link.Barrier=pair
+[ ${#FAULTS[@]} -gt 0 ] || mapfile -t FAULTS < <(printf '%s\n' "${!SAYS[@]}" | sort)
+lab_up
+lab_line --rate $LAB_LINE_RATE --km 300
+servers_anew
+lab_edges
+lab_link_up || exit 1
+echo "SEED=$SEED, $STEPS steps of: ${FAULTS[*]}"
+for ((i = 1; i <= STEPS; i++)); do
+	one_of "${FAULTS[@]}"
+	fault=$ONE
+	one_of a b
+	edge=$ONE
+	hold=$((RANDOM % 1200))
+	before=$CHECK_FAILED
+	check "$i: $fault at $edge for $hold ms" step "$fault" "$edge" "$hold"
+	[ "$before" = "$CHECK_FAILED" ] || start_over || exit 1
+done
+check_end

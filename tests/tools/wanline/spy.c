@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE /* memmem */
+#include "spy.h"
+
+#include <string.h>
+
+#include "proxy/bytes.h"
+
+enum {
+	MACS_LEN = 12,
+	TAG_LEN = 4,
+	TYPE_VLAN = 0x8100,
+	TYPE_IP4 = 0x0800,
+	TYPE_IP6 = 0x86dd,
+	IP4_LEN = 20,
+	IP6_LEN = 40,
+	IPPROTO_OF_UDP = 17,
+	ROCE_PORT = 4791,
+};
+
+static bool is_roce_udp(const uint8_t *udp, uint32_t len, uint8_t protocol)
+{
+	return protocol == IPPROTO_OF_UDP && len >= 4 && get_be16(udp + 2) == ROCE_PORT;
+}
+
+bool spy_is_roce(const struct line_frame *f)
+{
+	uint32_t at = MACS_LEN, ip_len;
+	const uint8_t *ip;
+
+	if (f->len >= at + TAG_LEN + 2 && get_be16(f->data + at) == TYPE_VLAN)
+		at += TAG_LEN;
+	if (f->len < at + 2 + IP4_LEN)
+		return false;
+	ip = f->data + at + 2;
+	switch (get_be16(f->data + at)) {
+	case TYPE_IP4:
+		ip_len = (ip[0] & 0xfu) * 4u;
+		return f->len >= at + 2 + ip_len && is_roce_udp(ip + ip_len, f->len - at - 2 - ip_len, ip[9]);
+	case TYPE_IP6:
+		return f->len >= at + 2 + IP6_LEN && is_roce_udp(ip + IP6_LEN, f->len - at - 2 - IP6_LEN, ip[6]);
+	default:
+		return false;
+	}
+}
+
+bool spy_holds(const struct line_frame *f, const char *text)
+{
+	return text != NULL && memmem(f->data, f->len, text, strlen(text)) != NULL;
+}

@@ -215,14 +215,14 @@ static void metrics_write__stray_buffers(void **state)
 {
 	const struct arena_stray strays[] = {{.kind = STRAY_SET_ASIDE}, {.kind = STRAY_UNCLAIMED}, {.kind = STRAY_SET_ASIDE}};
 	struct evbuffer *out = evbuffer_new();
-	const char *text;
+	const char *said;
 
 	(void)state;
 	metrics_write_strays(out, strays, 3);
 	evbuffer_add(out, "", 1);
-	text = (const char *)evbuffer_pullup(out, -1);
-	assert_non_null(strstr(text, "longreach_stray_buffers{kind=\"unclaimed\"} 1\n"));
-	assert_non_null(strstr(text, "longreach_stray_buffers{kind=\"set_aside\"} 2\n"));
+	said = (const char *)evbuffer_pullup(out, -1);
+	assert_non_null(strstr(said, "longreach_stray_buffers{kind=\"unclaimed\"} 1\n"));
+	assert_non_null(strstr(said, "longreach_stray_buffers{kind=\"set_aside\"} 2\n"));
 	evbuffer_free(out);
 }
 

@@ -95,11 +95,6 @@ uint32_t arena_scan(const struct arena_claim *claims, uint32_t nclaims, struct a
 	return scan.n;
 }
 
-const char *stray_kind_name(enum stray_kind kind)
-{
-	return kind == STRAY_SET_ASIDE ? "set_aside" : "unclaimed";
-}
-
 const char *stray_text(const struct arena_stray *s, char text[STRAY_TEXT_MAX])
 {
 	if (s->kind == STRAY_SET_ASIDE)

@@ -33,7 +33,11 @@ struct arena_claim {
  * one's affair. Returns how many were found, at most max, by directory and name. */
 uint32_t arena_scan(const struct arena_claim *claims, uint32_t nclaims, struct arena_stray *out, uint32_t max);
 
-const char *stray_kind_name(enum stray_kind kind);
+static inline const char *stray_kind_name(enum stray_kind kind)
+{
+	return kind == STRAY_SET_ASIDE ? "set_aside" : "unclaimed";
+}
+
 /* What it is and what to do about it, a sentence. Returns text. */
 const char *stray_text(const struct arena_stray *s, char text[STRAY_TEXT_MAX]);
 

@@ -210,6 +210,21 @@ static void metrics_write__a_link_that_does_not_run(void **state)
 }
 
 /* The other edge's name goes into a label: it can neither end it nor begin a line of its own. */
+static void metrics_write__stray_buffers(void **state)
+{
+	const struct arena_stray strays[] = {{.kind = STRAY_SET_ASIDE}, {.kind = STRAY_UNCLAIMED}, {.kind = STRAY_SET_ASIDE}};
+	struct evbuffer *out = evbuffer_new();
+	const char *said;
+
+	(void)state;
+	metrics_write_strays(out, strays, 3);
+	evbuffer_add(out, "", 1);
+	said = (const char *)evbuffer_pullup(out, -1);
+	assert_non_null(strstr(said, "longreach_stray_buffers{kind=\"unclaimed\"} 1\n"));
+	assert_non_null(strstr(said, "longreach_stray_buffers{kind=\"set_aside\"} 2\n"));
+	evbuffer_free(out);
+}
+
 static void metrics_write__hostile_name(void **state)
 {
 	(void)state;
@@ -228,6 +243,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(metrics_write__distance_and_buffer, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__each_path, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),
+	    cmocka_unit_test(metrics_write__stray_buffers),
 	    cmocka_unit_test_setup_teardown(metrics_write__hostile_name, setup, teardown),
 	};
 

@@ -515,3 +515,22 @@ int arena_file_check_others(const char *dir, const char *link, uint32_t nshards,
 	}
 	return 0;
 }
+
+bool arena_file_kept(const char *dir, const char *link)
+{
+	char path[320];
+	bool kept = false;
+
+	for (uint32_t shard = 0; shard < SHARDS_MAX && !kept; shard++) {
+		struct trailer t;
+		int fd;
+
+		name_file(path, sizeof(path), dir, link, shard);
+		fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		if (fd < 0)
+			continue;
+		kept = flock(fd, LOCK_EX | LOCK_NB) < 0 || holds_something(fd, &t);
+		close(fd);
+	}
+	return kept;
+}

@@ -66,4 +66,7 @@ bool arena_file_left(const char *path);
 /* Refuses (-EBUSY) if arenas of this link from a start with more shards still hold something; removes them if not. */
 int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, char *err, size_t errlen);
 
+/* Whether a file of this link holds packets, or is locked by a daemon that runs it. */
+bool arena_file_kept(const char *dir, const char *link);
+
 #endif

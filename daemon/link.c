@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Starting: first the arenas (with a message for everything that can be wrong with them), then the kernel rules, then
- * sockets, then threads. So a link that cannot start leaves the rules of an earlier life alone.
+ * Starting: first the kernel rules, then the arenas (with a message for everything that can be wrong with them), then
+ * sockets, then threads. So a link that cannot start is closed: its RoCE never takes the way around the seal.
  *
- * Stopping: threads, sockets, and then the rules and offloads are put right, unless packets that were acknowledged
- * early are left in the arena: then RoCE stays closed between the prefixes, because a retransmission that went around
- * the arena would overtake them.
+ * Stopping: threads, sockets, and then offloads are put right. The kernel rules stay until the link's file is gone
+ * (site_remove()).
  *
  * One eventfd tells the main thread that some worker has answers or events. A request that needs all workers (a
  * snapshot) counts their answers; the last one completes it. */
@@ -53,7 +52,7 @@ struct link {
 	uint32_t keys_serial;  /* of the last link_rx_keys() */
 	uint32_t keys_missing; /* workers that have not taken them */
 	unsigned requests; /* under way, per worker */
-	bool steered, offloads_held;
+	bool offloads_held;
 	uint64_t descriptors;           /* that were taken for it */
 	int lan_ifindex[LAN_PORTS_MAX]; /* that the rules are for */
 	uint64_t lan_port_rebinds;
@@ -359,21 +358,16 @@ static void hint_forwarding(const struct link_config *c)
 		fclose(f);
 }
 
-static int take_over(struct link *l, char err[CONFIG_ERR_MAX])
+static void take_over(struct link *l)
 {
 	const struct link_config *c = &l->config;
-	int r = steer_install(c, err, CONFIG_ERR_MAX);
 
-	if (r < 0)
-		return r;
-	l->steered = true;
 	for (uint32_t i = 0; i < c->nlan_ports; i++) {
 		l->lan_ifindex[i] = (int)if_nametoindex(c->lan_ports[i]);
 		offload_acquire(c->lan_ports[i]);
 	}
 	l->offloads_held = true;
 	hint_forwarding(c);
-	return 0;
 }
 
 static int open_notify(struct link *l, char err[CONFIG_ERR_MAX])
@@ -390,8 +384,10 @@ static int open_notify(struct link *l, char err[CONFIG_ERR_MAX])
 static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MAX])
 {
 	const struct link_config *c = &l->config;
-	int r = open_notify(l, err);
+	int r = steer_install(c, err, CONFIG_ERR_MAX);
 
+	if (r == 0)
+		r = open_notify(l, err);
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		wan_pacer_init(&l->pacers[i], c->paths[i].rate_bps, link_plan_overhead_bytes(&c->paths[i]),
 		               link_plan_burst_ns(&c->paths[i], may_spin(c)));
@@ -406,7 +402,7 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 	if (r == 0)
 		r = open_arenas(l, pcap_dir, err);
 	if (r == 0)
-		r = take_over(l, err);
+		take_over(l);
 	if (r == 0)
 		r = route_open(&l->routes, c->lan_ports, c->nlan_ports, l->nworkers, err, CONFIG_ERR_MAX);
 	for (uint32_t i = 0; r == 0 && i < l->nworkers; i++)
@@ -636,29 +632,12 @@ static void stop_workers(struct link *l)
 	}
 }
 
-static bool owes(const struct link *l)
-{
-	for (uint32_t i = 0; i < l->nworkers; i++)
-		if (worker_owes(l->worker[i]))
-			return true;
-	return false;
-}
-
 static void hand_back(struct link *l)
 {
 	const struct link_config *c = &l->config;
 
 	for (uint32_t i = 0; l->offloads_held && i < c->nlan_ports; i++)
 		offload_release(c->lan_ports[i]);
-	if (!l->steered)
-		return;
-	if (!owes(l))
-		steer_remove(c);
-	else
-		log_warn("link %s: packets that hosts believe delivered are left in %s: RoCE between the prefixes "
-		         "stays closed "
-		         "until the link has been started and drained",
-		         c->name, c->arena_dir);
 }
 
 void link_stop(struct link *l, bool comes_back)

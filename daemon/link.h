@@ -35,7 +35,7 @@ void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial)
  * ask again; other negative errno with err a sentence. */
 int link_follow_ports(struct link *l, char err[CONFIG_ERR_MAX]);
 
-/* Stops the workers, restores interfaces and kernel rules, unmaps the arena (kept in its file). */
+/* Stops the workers, restores the interfaces' offloads, unmaps the arena (kept in its file). */
 void link_stop(struct link *l, bool comes_back);
 
 /* Every worker has made a turn since the last call, and is asked for another one. */

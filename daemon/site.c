@@ -10,11 +10,13 @@
 #include <event2/event.h>
 
 #include "daemon/addr.h"
+#include "daemon/arena_file.h"
 #include "daemon/clock.h"
 #include "daemon/failed_record.h"
 #include "daemon/link_plan.h"
 #include "daemon/log.h"
 #include "daemon/port_watch.h"
+#include "daemon/steer.h"
 #include "daemon/units.h"
 #include "headroom/headroom.h"
 
@@ -482,6 +484,19 @@ void site_free(struct site *s)
 	event_free(s->timer);
 	port_watch_close(s->ports);
 	free(s);
+}
+
+void site_remove(struct site *s)
+{
+	struct link_config c = s->config;
+
+	site_free(s);
+	if (!arena_file_kept(c.arena_dir, c.name))
+		steer_remove(&c);
+	else
+		log_warn("link %s: packets that hosts believe delivered are left in %s: RoCE between the prefixes "
+		         "stays closed until the link has been started and drained",
+		         c.name, c.arena_dir);
 }
 
 /* --- state --- */

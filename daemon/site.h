@@ -19,7 +19,10 @@ void site_reconfigure(struct site *s, const struct link_config *c);
 void site_restart(struct site *s, const struct link_config *c);
 /* A reload that changed nothing in the file: the files that it names may be new ones. */
 void site_reread_keys(struct site *s);
+/* Stops the link. The kernel rules stay: RoCE between its prefixes is closed as long as the link's file is there. */
 void site_free(struct site *s);
+/* The link's file is gone: the kernel rules go, too, unless the arena holds packets that hosts believe delivered. */
+void site_remove(struct site *s);
 
 /* X(enumerator, printed name, what it means) */
 #define SITE_STATES(X)                                                                                                 \

@@ -195,13 +195,13 @@ static int check_reloadable(const struct sites *s, struct site_configs *next, ch
 }
 
 /* Out of the list before it stops: what is waiting for an answer of the link looks there. */
-static void remove_site(struct sites *s, uint32_t i)
+static struct site *take_out(struct sites *s, uint32_t i)
 {
 	struct site *site = s->list[i];
 
 	s->n--;
 	memmove(&s->list[i], &s->list[i + 1], (s->n - i) * sizeof(s->list[0]));
-	site_free(site);
+	return site;
 }
 
 static void stop_removed(struct sites *s, struct site_configs *next, char *report)
@@ -214,7 +214,7 @@ static void stop_removed(struct sites *s, struct site_configs *next, char *repor
 			continue;
 		}
 		say(report, "link %s: stopped, its file is gone", name);
-		remove_site(s, i);
+		site_remove(take_out(s, i));
 	}
 }
 
@@ -300,5 +300,5 @@ int sites_reload(struct sites *s, char *report)
 void sites_stop(struct sites *s)
 {
 	while (s->n > 0)
-		remove_site(s, s->n - 1);
+		site_free(take_out(s, s->n - 1));
 }

@@ -123,7 +123,9 @@ static void put_forward(FILE *f, const struct link_config *c)
 	fputs("\t}\n}\n", f);
 }
 
-static char *make_script(const struct link_config *c, bool install)
+enum steer_extent { STEER_NOTHING, STEER_FORWARD, STEER_ALL };
+
+static char *make_script(const struct link_config *c, enum steer_extent extent)
 {
 	char *text = NULL;
 	size_t len;
@@ -133,10 +135,10 @@ static char *make_script(const struct link_config *c, bool install)
 		return NULL;
 	put_fresh_table(f, "netdev", c);
 	put_fresh_table(f, "inet", c);
-	if (install) {
+	if (extent == STEER_ALL)
 		put_ingress(f, c);
+	if (extent != STEER_NOTHING)
 		put_forward(f, c);
-	}
 	if (fclose(f) != 0) {
 		free(text);
 		return NULL;
@@ -146,12 +148,12 @@ static char *make_script(const struct link_config *c, bool install)
 
 char *steer_script(const struct link_config *c)
 {
-	return make_script(c, true);
+	return make_script(c, STEER_ALL);
 }
 
 char *steer_removal_script(const struct link_config *c)
 {
-	return make_script(c, false);
+	return make_script(c, STEER_NOTHING);
 }
 
 /* --- running nft --- */
@@ -217,9 +219,18 @@ static int run_nft(const char *script, char text[NFT_OUTPUT_MAX])
 	return status == 0 ? 0 : -EIO;
 }
 
+static bool has_all_ports(const struct link_config *c)
+{
+	for (uint32_t i = 0; i < c->nlan_ports; i++)
+		if (!if_nametoindex(c->lan_ports[i]))
+			return false;
+	return true;
+}
+
+/* A chain at ingress needs its device, the one at forwarding needs none. */
 int steer_install(const struct link_config *c, char *err, size_t errlen)
 {
-	char *script = steer_script(c);
+	char *script = make_script(c, has_all_ports(c) ? STEER_ALL : STEER_FORWARD);
 	char text[NFT_OUTPUT_MAX];
 	int r = script ? run_nft(script, text) : -ENOMEM;
 

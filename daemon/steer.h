@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* steer.h - keeping the kernel from forwarding what a link takes.
  *
- * A packet socket only gets a copy. So while a link exists two nft tables named after it drop RoCEv2 between its
+ * A packet socket only gets a copy. So as long as a link's file is there two nft tables named after it drop RoCEv2 between its
  * prefixes: one at the ingress of the LAN ports (behind the packet sockets, in front of the routing code), one at
- * forwarding, in either direction and on any interface. If the daemon dies without a word the tables stay, on
- * purpose: a retransmission must not slip past bytes that were acknowledged. The next start replaces them. */
+ * forwarding, in either direction and on any interface. They are the first thing of a start, and stay when the start
+ * fails, the daemon stops or dies: nothing leaves unsealed, and no retransmission slips past bytes that were
+ * acknowledged. The next start replaces them. Where a LAN port is missing, forwarding alone is closed. */
 #ifndef DAEMON_STEER_H
 #define DAEMON_STEER_H
 

@@ -161,7 +161,11 @@ refused() {
 }
 
 nothing_is_left() {
-	local left
+	local left e
+	for e in a b; do
+		rm "$(lab_conf_path $e)"
+		lab_client $e reload >/dev/null 2>&1 || why "edge $e: reload failed" || return
+	done
 	lab_edges_stop
 	left=$(lab_in ea nft list ruleset | grep -c longreach)
 	[ "$left" = 0 ] || why "$left lines of nft rules are left" || return

@@ -188,6 +188,8 @@ other_traffic() {
 put_right() { # signal
 	local e
 	for e in a b; do
+		rm "$(lab_conf_path $e)"
+		lab_client $e reload >"$LAB_DIR/reload.out" 2>&1 || why "$(head -1 "$LAB_DIR/reload.out")" || return
 		lab_edge_stop $e "$1"
 		[ "$LAB_EDGE_LAST" = 0 ] || why "edge $e ended with status $LAB_EDGE_LAST" || return
 		kernel_state e$e >"$LAB_DIR/e$e.after"
@@ -244,5 +246,5 @@ check "--check-config quotes what is wrong" check_config_says
 check "longreach status --help helps" help_for_a_command
 check "ping and TCP pass beside RDMA" other_traffic
 check "SIGKILL: RoCE stays closed; a restart carries on" killed_and_restarted
-check "SIGTERM: rules and offloads as before, hosts go direct" put_right TERM
+check "link file removed: rules and offloads as before, hosts go direct" put_right TERM
 check_end

@@ -217,7 +217,8 @@ install: $(O)/longreachd $(O)/longreach
 	install -D -m 644 bench/plot_trace.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_trace.gp
 	for p in etc/man/*; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
 	install -d $(DESTDIR)/lib/systemd/system
-	sed 's|/usr/|$(PREFIX)/|g' systemd/longreachd.service >$(DESTDIR)/lib/systemd/system/longreachd.service
+	for u in longreachd longreach-closed; do \
+		sed 's|/usr/|$(PREFIX)/|g' systemd/$$u.service >$(DESTDIR)/lib/systemd/system/$$u.service || exit; done
 
 .PHONY: help clean
 help:

@@ -38,14 +38,15 @@ struct trailer {
 	uint32_t reserve_percent;
 	uint32_t state; /* enum trailer_state */
 	uint64_t lanes; /* 0: of a version that did not say */
-	uint32_t crc;   /* CRC-32 of all fields but `state` and itself; 0: of a version that had none */
+	uint32_t crc;   /* CRC-32 of all fields that do not change; 0: of a version that had none */
+	uint32_t owes_nothing; /* 1: no packet of a host is in it. 0: there may be some, or a version that did not say */
 };
 
 static uint32_t trailer_crc(const struct trailer *t)
 {
 	struct trailer fixed = *t;
 
-	fixed.state = fixed.crc = 0;
+	fixed.state = fixed.crc = fixed.owes_nothing = 0;
 	return crc32_gzip_refl(0, (const uint8_t *)&fixed, sizeof(fixed));
 }
 
@@ -458,6 +459,11 @@ void arena_file_in_use(struct arena_file *f)
 	set_state(f, TRAILER_IN_USE);
 }
 
+void arena_file_say_owed(struct arena_file *f, bool owed)
+{
+	__atomic_store_n(&trailer_of(f)->owes_nothing, owed ? 0u : 1u, __ATOMIC_RELEASE);
+}
+
 void arena_file_close(struct arena_file *f, bool empty)
 {
 	if (f->region && empty)
@@ -516,21 +522,33 @@ int arena_file_check_others(const char *dir, const char *link, uint32_t nshards,
 	return 0;
 }
 
-bool arena_file_kept(const char *dir, const char *link)
+static bool file_owes(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	enum content content;
+	struct trailer t;
+	bool owes;
+
+	if (fd < 0)
+		return false;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		close(fd);
+		return true;
+	}
+	content = content_of(fd, &t);
+	owes = content == CONTENT_UNKNOWN || (content == CONTENT_IN_USE && t.owes_nothing != 1);
+	close(fd);
+	return owes;
+}
+
+bool arena_file_owes(const char *dir, const char *link)
 {
 	char path[320];
-	bool kept = false;
 
-	for (uint32_t shard = 0; shard < SHARDS_MAX && !kept; shard++) {
-		struct trailer t;
-		int fd;
-
+	for (uint32_t shard = 0; shard < SHARDS_MAX; shard++) {
 		name_file(path, sizeof(path), dir, link, shard);
-		fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-		if (fd < 0)
-			continue;
-		kept = flock(fd, LOCK_EX | LOCK_NB) < 0 || holds_something(fd, &t);
-		close(fd);
+		if (file_owes(path))
+			return true;
 	}
-	return kept;
+	return false;
 }

@@ -384,7 +384,7 @@ static int open_notify(struct link *l, char err[CONFIG_ERR_MAX])
 static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MAX])
 {
 	const struct link_config *c = &l->config;
-	int r = steer_install(c, err, CONFIG_ERR_MAX);
+	int r = steer_install(c, STEER_RUNNING, err, CONFIG_ERR_MAX);
 
 	if (r == 0)
 		r = open_notify(l, err);
@@ -465,17 +465,6 @@ void link_reconfigure(struct link *l, const struct link_config *c)
 
 /* --- LAN ports that are made again --- */
 
-/* The rules of those that are there: a chain goes with its device, and nft knows none that is not. */
-static int steer_again(struct link *l, char err[CONFIG_ERR_MAX])
-{
-	struct link_config c = l->config;
-
-	c.nlan_ports = 0;
-	for (uint32_t i = 0; i < l->config.nlan_ports; i++)
-		if (if_nametoindex(l->config.lan_ports[i]))
-			memcpy(c.lan_ports[c.nlan_ports++], l->config.lan_ports[i], sizeof(c.lan_ports[0]));
-	return steer_install(&c, err, CONFIG_ERR_MAX);
-}
 
 /* True if a worker's port is bound to another interface: it is told, if it is not yet at it. */
 static bool rebind(struct link *l, uint32_t port, int ifindex)
@@ -501,7 +490,7 @@ static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
 	if (ifindex == 0)
 		return 0;
 	if (l->lan_ifindex[port] != ifindex) {
-		int r = steer_again(l, err);
+		int r = steer_install(&l->config, STEER_RUNNING, err, CONFIG_ERR_MAX);
 
 		if (r < 0)
 			return r;
@@ -640,12 +629,23 @@ static void hand_back(struct link *l)
 		offload_release(c->lan_ports[i]);
 }
 
+/* The buffers are closed and say what is owed. */
+static void rest(const struct link *l)
+{
+	char err[CONFIG_ERR_MAX];
+
+	if (steer_rest(&l->config, err, sizeof(err)) < 0)
+		log_err("link %s: %s", l->config.name, err);
+}
+
 void link_stop(struct link *l, bool comes_back)
 {
 	stop_workers(l);
 	hand_back(l);
 	for (uint32_t i = 0; i < l->nworkers; i++)
 		worker_close(l->worker[i], comes_back);
+	if (!comes_back)
+		rest(l);
 	route_close(l->routes);
 	if (l->notify_event)
 		event_free(l->notify_event);

@@ -9,6 +9,7 @@
 
 #include <event2/event.h>
 
+#include "daemon/closed.h"
 #include "daemon/control.h"
 #include "daemon/exporter.h"
 #include "daemon/failed_record.h"
@@ -39,6 +40,16 @@ static void log_report(enum log_level level, const char *report)
 	}
 }
 
+/* What closed_apply() has to say, at the level that it deserves. */
+static int close_ways(const struct site_sources *sources)
+{
+	static char report[SITES_REPORT_MAX];
+	int r = closed_apply(sources, report);
+
+	log_report(LOG_LEVEL_ERR, report);
+	return r;
+}
+
 static int reload(void *arg, char *report)
 {
 	struct daemon *d = arg;
@@ -50,6 +61,8 @@ static int reload(void *arg, char *report)
 	if (r < 0) { /* else each link has said what became of it */
 		log_report(LOG_LEVEL_ERR, report);
 		log_err("nothing was changed");
+	} else {
+		close_ways(&d->sites.sources); /* somebody may have been at the rules, or a file was put right */
 	}
 	notify_ready(d->sites.n);
 	return r;
@@ -124,6 +137,7 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 		log_err("no memory for the watchdog");
 		return -ENOMEM;
 	}
+	close_ways(&o->sources); /* a link that does not start says so itself */
 	return sites_start(&d->sites, configs);
 }
 
@@ -217,12 +231,14 @@ int main(int argc, char **argv)
 	if (o.action == DO_EXIT)
 		return o.exit_status;
 	log_init(o.verbose);
+	if (o.action == DO_CLOSE)
+		return close_ways(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (sites_read(&o.sources, MISSING_IS_ERROR, &configs, report) < 0) {
 		if (o.action != DO_RUN) {
 			fprintf(stderr, "%s\n", report);
 			return EXIT_FAILURE;
 		}
-		log_report(LOG_LEVEL_ERR, report);
+		close_ways(&o.sources); /* and says the same */
 		return EX_CONFIG; /* systemd does not try again: longreachd.service */
 	}
 	if (o.action == DO_CHECK)

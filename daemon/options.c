@@ -14,12 +14,15 @@
 static const char usage[] =
     "usage: longreachd [OPTION]...\n"
     "       longreachd --check-config [FILE]...\n"
+    "       longreachd --close\n"
     "\n"
     "Carries RoCEv2 between two sites. Runs in the foreground and logs to standard error.\n"
     "\n"
     "  --config FILE       a link file; may be given several times. Default: all of --config-dir\n"
     "  --config-dir DIR    where link files are: DIR/*.conf. Default: " CONFIG_DIR "\n"
     "  --check-config      check the link files and exit\n"
+    "  --close             keep the kernel from forwarding what the links take, and exit: for before the network\n"
+    "                      comes up, and after a daemon has gone\n"
     "  --print-config      print the link files with all defaults and exit\n"
     "  --control PATH      the control socket. Default: " CONTROL_PATH "\n"
     "  --metrics WHERE     serve /metrics for Prometheus over HTTP: PORT (of 127.0.0.1), ADDRESS:PORT,\n"
@@ -36,6 +39,7 @@ enum long_options {
 	OPT_CONFIG = 256,
 	OPT_CONFIG_DIR,
 	OPT_CHECK,
+	OPT_CLOSE,
 	OPT_PRINT,
 	OPT_CONTROL,
 	OPT_METRICS,
@@ -47,6 +51,7 @@ static const struct option long_options[] = {
     {"config", required_argument, NULL, OPT_CONFIG},
     {"config-dir", required_argument, NULL, OPT_CONFIG_DIR},
     {"check-config", no_argument, NULL, OPT_CHECK},
+    {"close", no_argument, NULL, OPT_CLOSE},
     {"print-config", no_argument, NULL, OPT_PRINT},
     {"control", required_argument, NULL, OPT_CONTROL},
     {"metrics", required_argument, NULL, OPT_METRICS},
@@ -89,6 +94,9 @@ static void take_option(struct options *o, int opt)
 		break;
 	case OPT_CHECK:
 		o->action = DO_CHECK;
+		break;
+	case OPT_CLOSE:
+		o->action = DO_CLOSE;
 		break;
 	case OPT_PRINT:
 		o->action = DO_PRINT;

@@ -491,12 +491,8 @@ void site_remove(struct site *s)
 	struct link_config c = s->config;
 
 	site_free(s);
-	if (!arena_file_kept(c.arena_dir, c.name))
+	if (!arena_file_owes(c.arena_dir, c.name))
 		steer_remove(&c);
-	else
-		log_warn("link %s: packets that hosts believe delivered are left in %s: RoCE between the prefixes "
-		         "stays closed until the link has been started and drained",
-		         c.name, c.arena_dir);
 }
 
 /* --- state --- */

@@ -61,24 +61,37 @@ static int is_link_file(const struct dirent *e)
 	return e->d_name[0] != '.' && n > 5 && strcmp(e->d_name + n - 5, ".conf") == 0;
 }
 
-static int read_dir(const char *dir, struct site_configs *out, char *report)
+/* The files in a directory by name; their number, or -EINVAL with a sentence in report. */
+static int list_dir(const char *dir, struct site_paths *out, char *report)
 {
 	struct dirent **names;
-	int n = scandir(dir, &names, is_link_file, alphasort), bad = 0;
+	int n = scandir(dir, &names, is_link_file, alphasort);
 
 	if (n < 0) {
 		say(report, "%s: cannot be read: %s", dir, strerror(errno));
 		return -EINVAL;
 	}
 	for (int i = 0; i < n; i++) {
-		char path[512];
-
-		if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name) < sizeof(path))
-			bad |= read_one(path, MISSING_IS_GONE, out, report) < 0;
+		if (out->n < SITES_MAX &&
+		    (size_t)snprintf(out->path[out->n], SITE_PATH_MAX, "%s/%s", dir, names[i]->d_name) < SITE_PATH_MAX)
+			out->n++;
+		else
+			say(report, "%s/%s: too many links, at most %d, or a name too long", dir, names[i]->d_name,
+			    SITES_MAX);
 		free(names[i]);
 	}
 	free(names);
-	return bad ? -EINVAL : 0;
+	return (int)out->n == n ? 0 : -EINVAL;
+}
+
+int sites_paths(const struct site_sources *src, struct site_paths *out, char *report)
+{
+	out->n = 0;
+	if (src->nfiles == 0)
+		return list_dir(src->dir, out, report);
+	for (; out->n < src->nfiles; out->n++)
+		snprintf(out->path[out->n], SITE_PATH_MAX, "%s", src->files[out->n]);
+	return 0;
 }
 
 static int check_together(const struct site_configs *c, char *report)
@@ -97,14 +110,16 @@ static int check_together(const struct site_configs *c, char *report)
 
 int sites_read(const struct site_sources *src, enum sites_missing missing, struct site_configs *out, char *report)
 {
-	int bad = 0;
+	static struct site_paths paths; /* large */
+	int bad;
 
 	out->n = 0;
 	report[0] = '\0';
-	for (uint32_t i = 0; i < src->nfiles; i++)
-		bad |= read_one(src->files[i], missing, out, report) < 0;
+	bad = sites_paths(src, &paths, report) < 0;
 	if (src->nfiles == 0)
-		bad |= read_dir(src->dir, out, report) < 0;
+		missing = MISSING_IS_GONE; /* since the directory was read */
+	for (uint32_t i = 0; i < paths.n; i++)
+		bad |= read_one(paths.path[i], missing, out, report) < 0;
 	if (bad)
 		return -EINVAL;
 	return check_together(out, report);

@@ -16,6 +16,13 @@ struct site_sources {
 	const char *dir;
 };
 
+#define SITE_PATH_MAX 512
+
+struct site_paths {
+	char path[SITES_MAX][SITE_PATH_MAX];
+	uint32_t n;
+};
+
 struct sites {
 	struct site_sources sources;
 	struct event_base *base;
@@ -34,6 +41,9 @@ enum sites_missing {
 	MISSING_IS_ERROR, /* a named file must be there */
 	MISSING_IS_GONE,  /* a named file that is gone means that its link is to stop */
 };
+
+/* The files that there are, read or not. 0, or -EINVAL with a sentence in report and what could be listed in out. */
+int sites_paths(const struct site_sources *src, struct site_paths *out, char *report);
 
 /* Reads and checks all files. 0, or -EINVAL with every error in report (SITES_REPORT_MAX). */
 int sites_read(const struct site_sources *src, enum sites_missing missing, struct site_configs *out, char *report);

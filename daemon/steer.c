@@ -2,21 +2,22 @@
 #include "steer.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "arena_file.h"
 #include "log.h"
+#include "nft.h"
 
 #define INGRESS_PRIORITY (-500)
 #define FORWARD_PRIORITY (-300)
-#define NFT_OUTPUT_MAX   256
-
-extern char **environ;
+#define TABLE_PREFIX     "longreach_"
+#define TABLE_NAME_MAX   (sizeof(TABLE_PREFIX) + LINK_NAME_MAX)
+#define ALL_TABLE        "table inet longreach" /* of no link */
 
 static bool prefix_is4(const struct ip_prefix *p)
 {
@@ -24,15 +25,21 @@ static bool prefix_is4(const struct ip_prefix *p)
 }
 
 /* An nft identifier from the link's name. */
+static void name_table(char name[TABLE_NAME_MAX], const char *link)
+{
+	size_t n = (size_t)snprintf(name, TABLE_NAME_MAX, "%s%s", TABLE_PREFIX, link);
+
+	for (size_t i = sizeof(TABLE_PREFIX) - 1; i < n && name[i]; i++)
+		if (!isalnum((unsigned char)name[i]) && !strchr("_-.", name[i]))
+			name[i] = '_';
+}
+
 static void put_table(FILE *f, const char *family, const struct link_config *c)
 {
-	fprintf(f, "table %s longreach_", family);
-	for (const char *s = c->name; *s; s++) {
-		bool plain = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') ||
-		             *s == '_' || *s == '-' || *s == '.';
+	char name[TABLE_NAME_MAX];
 
-		fputc(plain ? *s : '_', f);
-	}
+	name_table(name, c->name);
+	fprintf(f, "table %s %s", family, name);
 }
 
 static uint32_t count_family(const struct ip_prefix *p, uint32_t n, bool v4)
@@ -83,9 +90,9 @@ static void put_drop(FILE *f, const struct ip_prefix *from, uint32_t nfrom, cons
 	}
 }
 
-static bool takes_all_ip(const struct link_config *c)
+static bool takes_all_ip(const struct link_config *c, enum steer_extent extent)
 {
-	return config_barrier(c) != BARRIER_OFF;
+	return extent == STEER_RUNNING && config_barrier(c) != BARRIER_OFF;
 }
 
 /* "add" first: so that "delete" cannot fail, whether a table of an earlier life is there or not. */
@@ -98,14 +105,17 @@ static void put_fresh_table(FILE *f, const char *family, const struct link_confi
 	fputc('\n', f);
 }
 
-static void put_ingress(FILE *f, const struct link_config *c)
+/* A chain needs its device: a port that is not there yet is covered by put_forward(). */
+static void put_ingress(FILE *f, const struct link_config *c, enum steer_extent extent, steer_port_fn there)
 {
 	put_table(f, "netdev", c);
 	fputs(" {\n", f);
 	for (uint32_t i = 0; i < c->nlan_ports; i++) {
+		if (!there(c->lan_ports[i]))
+			continue;
 		fprintf(f, "\tchain port%u {\n\t\ttype filter hook ingress device \"%s\" priority %d; policy accept;\n",
 		        i, c->lan_ports[i], INGRESS_PRIORITY);
-		put_drop(f, c->local, c->nlocal, c->remote, c->nremote, takes_all_ip(c));
+		put_drop(f, c->local, c->nlocal, c->remote, c->nremote, takes_all_ip(c, extent));
 		fputs("\t}\n", f);
 	}
 	fputs("}\n", f);
@@ -113,19 +123,25 @@ static void put_ingress(FILE *f, const struct link_config *c)
 
 /* From the other site RoCEv2 only: an edge there whose barrier is off has its kernel forward all other IP, and one
  * whose barrier is on keeps its own kernel from it. */
-static void put_forward(FILE *f, const struct link_config *c)
+static void put_forward(FILE *f, const struct link_config *c, enum steer_extent extent)
 {
 	put_table(f, "inet", c);
 	fprintf(f, " {\n\tchain forward {\n\t\ttype filter hook forward priority %d; policy accept;\n",
 	        FORWARD_PRIORITY);
-	put_drop(f, c->local, c->nlocal, c->remote, c->nremote, takes_all_ip(c));
+	put_drop(f, c->local, c->nlocal, c->remote, c->nremote, takes_all_ip(c, extent));
 	put_drop(f, c->remote, c->nremote, c->local, c->nlocal, false);
 	fputs("\t}\n}\n", f);
 }
 
-enum steer_extent { STEER_NOTHING, STEER_FORWARD, STEER_ALL };
+static char *close_script(char **text, FILE *f)
+{
+	if (fclose(f) == 0)
+		return *text;
+	free(*text);
+	return NULL;
+}
 
-static char *make_script(const struct link_config *c, enum steer_extent extent)
+char *steer_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there)
 {
 	char *text = NULL;
 	size_t len;
@@ -135,104 +151,36 @@ static char *make_script(const struct link_config *c, enum steer_extent extent)
 		return NULL;
 	put_fresh_table(f, "netdev", c);
 	put_fresh_table(f, "inet", c);
-	if (extent == STEER_ALL)
-		put_ingress(f, c);
-	if (extent != STEER_NOTHING)
-		put_forward(f, c);
-	if (fclose(f) != 0) {
-		free(text);
-		return NULL;
-	}
-	return text;
-}
-
-char *steer_script(const struct link_config *c)
-{
-	return make_script(c, STEER_ALL);
+	put_ingress(f, c, extent, there);
+	put_forward(f, c, extent);
+	return close_script(&text, f);
 }
 
 char *steer_removal_script(const struct link_config *c)
 {
-	return make_script(c, STEER_NOTHING);
-}
-
-/* --- running nft --- */
-
-/* An unlinked file with the script, to be nft's input: unlike a pipe it cannot block either side. */
-static int script_fd(const char *script)
-{
-	FILE *f = tmpfile();
-	int fd = -1;
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
 
 	if (!f)
-		return -1;
-	if (fputs(script, f) >= 0 && fflush(f) == 0 && lseek(fileno(f), 0, SEEK_SET) == 0)
-		fd = dup(fileno(f));
-	fclose(f);
-	return fd;
+		return NULL;
+	put_fresh_table(f, "netdev", c);
+	put_fresh_table(f, "inet", c);
+	return close_script(&text, f);
 }
 
-static pid_t spawn_nft(int in, int out)
-{
-	char *argv[] = {(char *)(uintptr_t) "nft", (char *)(uintptr_t) "-f", (char *)(uintptr_t) "-", NULL};
-	posix_spawn_file_actions_t fa;
-	pid_t pid;
-	int r;
+/* --- putting them in force --- */
 
-	posix_spawn_file_actions_init(&fa);
-	posix_spawn_file_actions_adddup2(&fa, in, STDIN_FILENO);
-	posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);
-	posix_spawn_file_actions_adddup2(&fa, out, STDERR_FILENO);
-	r = posix_spawnp(&pid, "nft", &fa, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&fa);
-	errno = r;
-	return r ? -1 : pid;
+static bool port_is_there(const char *ifname)
+{
+	return if_nametoindex(ifname) != 0;
 }
 
-/* First line of what nft had to say. */
-static void read_complaint(FILE *out, char text[NFT_OUTPUT_MAX])
+int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen)
 {
-	rewind(out);
-	if (!fgets(text, NFT_OUTPUT_MAX, out))
-		text[0] = 0;
-	text[strcspn(text, "\n")] = 0;
-}
-
-/* 0 or negative errno; text says why. */
-static int run_nft(const char *script, char text[NFT_OUTPUT_MAX])
-{
-	FILE *out = tmpfile();
-	int in = script_fd(script), status = -1;
-	pid_t pid = -1;
-
-	text[0] = 0;
-	if (out && in >= 0)
-		pid = spawn_nft(in, fileno(out));
-	if (pid < 0)
-		snprintf(text, NFT_OUTPUT_MAX, "cannot run nft: %s", strerror(errno));
-	else if (waitpid(pid, &status, 0) < 0 || status != 0)
-		read_complaint(out, text);
-	if (in >= 0)
-		close(in);
-	if (out)
-		fclose(out);
-	return status == 0 ? 0 : -EIO;
-}
-
-static bool has_all_ports(const struct link_config *c)
-{
-	for (uint32_t i = 0; i < c->nlan_ports; i++)
-		if (!if_nametoindex(c->lan_ports[i]))
-			return false;
-	return true;
-}
-
-/* A chain at ingress needs its device, the one at forwarding needs none. */
-int steer_install(const struct link_config *c, char *err, size_t errlen)
-{
-	char *script = make_script(c, has_all_ports(c) ? STEER_ALL : STEER_FORWARD);
+	char *script = steer_script(c, extent, port_is_there);
 	char text[NFT_OUTPUT_MAX];
-	int r = script ? run_nft(script, text) : -ENOMEM;
+	int r = script ? nft_run(script, text) : -ENOMEM;
 
 	if (r == -ENOMEM)
 		snprintf(err, errlen, "out of memory");
@@ -247,7 +195,100 @@ void steer_remove(const struct link_config *c)
 	char *script = steer_removal_script(c);
 	char text[NFT_OUTPUT_MAX];
 
-	if (script && run_nft(script, text) < 0)
+	if (script && nft_run(script, text) < 0)
 		log_warn("link %s: nft tables not removed: %s", c->name, text);
 	free(script);
+}
+
+int steer_rest(const struct link_config *c, char *err, size_t errlen)
+{
+	bool owes = arena_file_owes(c->arena_dir, c->name);
+
+	if (owes)
+		log_warn("link %s: packets that hosts believe delivered are in %s: all that the link takes stays closed "
+		         "between the prefixes until it has been started and drained",
+		         c->name, c->arena_dir);
+	return steer_install(c, owes ? STEER_RUNNING : STEER_AT_REST, err, errlen);
+}
+
+int steer_all(bool closed, char *err, size_t errlen)
+{
+	const char *script = closed ? "add " ALL_TABLE "\ndelete " ALL_TABLE "\n" ALL_TABLE
+	                              " {\n\tchain forward {\n\t\ttype filter hook forward priority -300; policy "
+	                              "accept;\n\t\tudp dport 4791 counter drop\n\t}\n}\n"
+	                            : "add " ALL_TABLE "\ndelete " ALL_TABLE "\n";
+	char why[NFT_OUTPUT_MAX];
+	int r = nft_run(script, why);
+
+	if (r < 0)
+		snprintf(err, errlen, "cannot keep the kernel from forwarding RoCE: %s", why);
+	return r;
+}
+
+/* --- what is in force --- */
+
+char *steer_in_force(const struct link_config *c)
+{
+	static const char *const families[] = {"netdev", "inet"};
+	char name[TABLE_NAME_MAX], why[NFT_OUTPUT_MAX], *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	name_table(name, c->name);
+	for (unsigned i = 0; f && i < 2; i++) {
+		const char *args[] = {"-s", "list", "table", families[i], name, NULL};
+		char *part = nft_ask(args, why);
+
+		fputs(part ? part : "(none)\n", f);
+		free(part);
+	}
+	if (!f || fclose(f) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static bool is_kept(const char *table, const char *const *links, uint32_t n)
+{
+	char name[TABLE_NAME_MAX];
+
+	for (uint32_t i = 0; i < n; i++) {
+		name_table(name, links[i]);
+		if (strcmp(name, table) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* "table FAMILY NAME" of a link that is not to be kept, as nft lists it. */
+static bool is_stale(const char *line, const char *const *links, uint32_t n)
+{
+	char family[16], table[TABLE_NAME_MAX + 32];
+
+	return sscanf(line, "table %15s %255s", family, table) == 2 &&
+	       (strcmp(family, "netdev") == 0 || strcmp(family, "inet") == 0) &&
+	       strncmp(table, TABLE_PREFIX, sizeof(TABLE_PREFIX) - 1) == 0 && !is_kept(table, links, n);
+}
+
+static void delete_table(char *line)
+{
+	char script[64 + TABLE_NAME_MAX], why[NFT_OUTPUT_MAX];
+
+	snprintf(script, sizeof(script), "delete %s\n", line);
+	if (nft_run(script, why) < 0)
+		log_warn("nft %s: not removed: %s", line, why);
+	else
+		log_notice("nft %s: removed, its link's file is gone and nothing is owed", line);
+}
+
+void steer_sweep(const char *const *links, uint32_t n)
+{
+	static const char *const args[] = {"list", "tables", NULL};
+	char why[NFT_OUTPUT_MAX], *text = nft_ask(args, why), *rest = text, *line;
+
+	while (rest && (line = strsep(&rest, "\n")))
+		if (is_stale(line, links, n))
+			delete_table(line);
+	free(text);
 }

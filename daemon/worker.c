@@ -165,6 +165,17 @@ static void plan_strays(struct worker *w, enum wan_port_batch got)
 	w->strays_latest_ns = w->now_ns + w->strays_gap_ns;
 }
 
+/* Behind what came in, before any of it is acknowledged. */
+static void say_owed(struct worker *w)
+{
+	bool owed = proxy_holds(w->core);
+
+	if (owed == w->owed_said)
+		return;
+	arena_file_say_owed(&w->arena, owed);
+	w->owed_said = owed;
+}
+
 static unsigned take_turn(struct worker *w)
 {
 	/* before the clock: a round trip that began in this turn must not seem to end before it began */
@@ -181,6 +192,7 @@ static unsigned take_turn(struct worker *w)
 	n += wan_port_deliver(w->wan, on_wan_datagram, w);
 	n += receive_lan(w);
 	proxy_tick(w->core, w->now_ns);
+	say_owed(w);
 	route_take(w->routes, w->now_ns);
 	n += worker_send_lan(w);
 	n += send_wan(w);

@@ -71,9 +71,12 @@ static int start_core(struct worker *w, const struct arena_geometry *g)
 	int r = proxy_init(&w->core, w->heap, w->arena.region, &w->core_config, g, how, w->arena.epoch,
 	                   worker_clock_ns(CLOCK_MONOTONIC));
 
-	if (r == 0)
-		arena_file_in_use(&w->arena);
-	return r;
+	if (r < 0)
+		return r;
+	w->owed_said = proxy_holds(w->core);
+	arena_file_say_owed(&w->arena, w->owed_said);
+	arena_file_in_use(&w->arena);
+	return 0;
 }
 
 static int open_file(struct worker *w, const struct arena_file_params *fp, char *err, size_t errlen)
@@ -414,6 +417,9 @@ static void close_fd(int fd)
 void worker_close(struct worker *w, bool comes_back)
 {
 	bool empty = !comes_back && drained(w);
+
+	if (w->core)
+		arena_file_say_owed(&w->arena, worker_owes(w));
 
 	if (w->pause)
 		lan_pause_stop(w->pause);

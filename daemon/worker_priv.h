@@ -40,6 +40,7 @@ struct worker {
 	struct proxy *core;
 	struct proxy_config core_config; /* as started with */
 	struct arena_file arena;
+	bool owed_said; /* what arena_file_say_owed() was told last */
 	struct seal *seal;       /* NULL: Encryption=none */
 	uint32_t epoch_rx;       /* of the session, 0: none yet */
 	void *heap;

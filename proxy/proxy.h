@@ -299,6 +299,8 @@ struct proxy_event {
 /* The oldest event that was not fetched yet, failed flows before all others. False: none. A failure is kept for each flow
  * that the tables hold, so that none is nameless; of the others EVENT_RING, and later ones are lost. */
 bool proxy_event_next(struct proxy *p, struct proxy_event *ev);
+/* Whether packets of hosts are held, of either role: while there are none, nothing is owed to anybody. O(1). */
+bool proxy_holds(const struct proxy *p);
 /* How many were lost so far: of failed flows, and of all others. */
 uint64_t proxy_failures_lost(const struct proxy *p);
 uint64_t proxy_events_lost(const struct proxy *p);

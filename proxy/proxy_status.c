@@ -98,6 +98,11 @@ static void count_flows(const struct proxy *p, struct proxy_link_status *s)
 	}
 }
 
+bool proxy_holds(const struct proxy *p)
+{
+	return arena_used(p->arena, POOL_LAN) > 0 || arena_used(p->arena, POOL_WAN) > 0;
+}
+
 void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link_status *s)
 {
 	memset(s, 0, sizeof(*s));

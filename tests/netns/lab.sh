@@ -348,10 +348,23 @@ lab_edges() {
 	lab_edge_start b
 }
 
+# As systemd does before the network is up, and behind a daemon that has gone.
+lab_close() { # a|b
+	lab_in "e$1" "$LAB_BIN/longreachd" --close --config-dir "$LAB_DIR/$1" >>"$LAB_DIR/close.log" 2>&1
+}
+
+# The way back to direct RDMA: no link file any more.
+lab_open() { # a|b
+	[ -d "$LAB_DIR/$1" ] || return 0
+	rm -rf "${LAB_DIR:?}/$1"/*.conf "$LAB_SHM/$1"
+	lab_close "$1"
+}
+
 lab_edges_stop() {
 	lab_edge_stop a
 	lab_edge_stop b
-	rm -rf "$LAB_SHM/a" "$LAB_SHM/b"
+	lab_open a
+	lab_open b
 }
 
 # The control socket is a file: no need to enter the edge's namespace.

@@ -1,42 +1,141 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The closed state: a link that cannot start, and one that was stopped, lets no RoCE through the kernel, although both
-# edges forward and have routes. A counter at its WAN port tells.
+# The closed state: whatever becomes of the daemon, as long as a link's file is there the kernel forwards none of its
+# RoCE, although both edges forward and have routes. The line counts what crosses it unsealed.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
-count_roce() { # what edge A's kernel sends out of its WAN port
-	lab_in ea nft -f - <<-END
-		table inet probe {
-			chain out { type filter hook postrouting priority 0; oifname "wan0" udp dport 4791 counter; }
-		}
-	END
-}
-
-counted() {
-	lab_in ea nft -j list table inet probe | jq '[.. | .counter? // empty | .packets] | add'
+seen() {
+	lab_line_ctl stats | jq '.ab.seen_roce + .ba.seen_roce'
 }
 
 stays_closed() {
 	local before after
-	before=$(counted)
+	before=$(seen)
 	! LAB_PATIENCE=2 lab_rcperf --iters 5 --depth 1 --size 4096 || why "RoCE passed" || return
-	after=$(counted)
-	NOTE="edge A's kernel sent $((after - before)) RoCE packets over the WAN"
+	after=$(seen)
+	NOTE="$((after - before)) RoCE packets crossed the line"
 	[ "$after" = "$before" ] || why "$NOTE"
 }
 
-key_that_does_not_match() {
+opens() {
+	local before after
+	before=$(seen)
+	lab_rcperf --iters 5 --depth 1 --size 4096 || why "nothing passed" || return
+	after=$(seen)
+	NOTE="$((after - before)) RoCE packets crossed the line"
+	[ "$after" -gt "$before" ] || why "$NOTE: the test would not notice what is open"
+}
+
+ping_passes() {
+	lab_in ha busybox ping -q -c 1 -W 1 $B_HOST >"$LAB_DIR/ping" 2>&1
+}
+
+# An edge that cannot start, for a reason that its log has.
+cannot_start() { # reason break mend
 	lab_edge_stop a
-	cp "$LAB_DIR/keys/b/link.key" "$LAB_DIR/keys/a/link.key"
+	"$2"
 	lab_edge_start a
-	lab_wait 5 grep -q 'does not start' "$LAB_DIR/a/log" || why "it starts all the same" || return
+	lab_wait 6 grep -qE "does not start.*$1" "$LAB_DIR/a/log" || why "it starts all the same, or does not say \"$1\"" ||
+		{ "$3"; return 1; }
+	stays_closed
+	"$3"
+	[ -z "$WHY" ]
+}
+
+wrong_key() {
+	cp "$LAB_DIR/keys/a/link.key" "$LAB_DIR/key.saved"
+	cp "$LAB_DIR/keys/b/link.key" "$LAB_DIR/keys/a/link.key"
+}
+right_key() { cp "$LAB_DIR/key.saved" "$LAB_DIR/keys/a/link.key"; }
+
+take_port() {
+	ip netns exec "$LAB_ID-ea" socat -u UDP-RECV:4790,bind=192.0.2.1 /dev/null 2>/dev/null &
+	PORT_TAKER=$!
+	lab_wait 2 eval 'lab_in ea ss -Hlun "sport = :4790" | grep -q .'
+}
+give_port() { kill $PORT_TAKER && wait $PORT_TAKER 2>/dev/null; }
+
+too_much() { LAB_BUFFER=4000GiB; }
+enough() { LAB_BUFFER=64MiB; }
+
+stopped() { # signal
+	lab_edge_stop a "$1"
 	stays_closed
 }
 
-stopped() {
-	lab_edge_stop a
+before_any_daemon() {
+	lab_edges_stop
+	opens || return
+	lab_conf a >"$(lab_conf_path a)"
+	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
 	stays_closed
+}
+
+# Half a file may name other prefixes than were meant.
+half_a_file() {
+	local path
+	path=$(lab_conf_path a)
+	lab_in ea nft flush ruleset
+	cp "$path" "$path.saved"
+	head -c 60 "$path.saved" >"$path"
+	! lab_close a || why "--close is content with half a file" || return
+	grep -q "link.conf" "$LAB_DIR/close.log" || why "--close does not name the file" || return
+	stays_closed || return
+	mv "$path.saved" "$path"
+	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
+	! lab_in ea nft list table inet longreach >/dev/null 2>&1 || why "all RoCE is still closed"
+}
+
+file_gone() {
+	mv "$(lab_conf_path a)" "$LAB_DIR/link.saved"
+	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
+	mv "$LAB_DIR/link.saved" "$(lab_conf_path a)"
+	! lab_in ea nft list tables | grep -q longreach || why "rules are left: $(lab_in ea nft list tables)" || return
+	opens
+}
+
+# With a barrier all IP between the hosts goes through the daemon: when it has died and owes nothing, IP flows again.
+after_death() {
+	local start ms
+	LAB_EXTRA=Link.Barrier=pair
+	lab_relink 30 || return
+	lab_rcperf --iters 5 --size 4096 || why "no traffic" || return
+	sleep 0.5
+	lab_edges_kill
+	! ping_passes || why "IP flows before anybody has looked" || return
+	start=$(date +%s%3N)
+	lab_close a && lab_close b || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
+	lab_wait 3 ping_passes || why "IP does not flow" || return
+	ms=$(($(date +%s%3N) - start))
+	stays_closed || return
+	NOTE="IP flows $ms ms after; $NOTE"
+}
+
+lab_edges_kill() {
+	lab_edge_stop a KILL
+	lab_edge_stop b KILL
+}
+
+lab_flow_open() {
+	[ "$(lab_status a '.links[0].counters.bytes_acked // .links[0].counters.lan_rx_packets')" -gt 100 ]
+}
+
+# What is owed must not be overtaken.
+after_death_owing() {
+	lab_relink 30 || return
+	rm -f "$LAB_DIR/close.log"
+	LAB_PATIENCE=3 lab_rcperf --secs 3 &
+	lab_wait 3 lab_flow_open || why "no traffic" || return
+	lab_line_ctl cut
+	sleep 0.3
+	lab_edges_kill
+	lab_line_ctl uncut
+	lab_close a
+	lab_close b
+	wait $!
+	grep -q 'packets that hosts believe delivered' "$LAB_DIR/close.log" || why "--close does not see what is owed" || return
+	! ping_passes || why "IP overtakes what is owed"
 }
 
 lab_up
@@ -44,8 +143,14 @@ lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
 LAB_EXTRA=Link.Barrier=off
 lab_edges
-count_roce
 check "the link comes up" lab_link_up
-check "a key that does not match: RoCE stays closed" key_that_does_not_match
-check "SIGTERM: RoCE stays closed" stopped
+check "a key that does not match" cannot_start "key" wrong_key right_key
+check "a port that somebody else has" cannot_start "4790|in use" take_port give_port
+check "a buffer that there is no memory for" cannot_start "no room|not possible|memory" too_much enough
+check "SIGTERM" stopped TERM
+check "before any daemon: --close" before_any_daemon
+check "half a file closes all RoCE" half_a_file
+check "a file that is gone opens the way" file_gone
+check "behind a daemon that died: IP flows, RoCE does not" after_death
+check "unless something is owed" after_death_owing
 check_end

@@ -10,7 +10,16 @@
 #include "daemon/steer.c"
 
 #include "daemon/next_hop.c"
+#include "daemon/nft.c"
 #include "no_log.h"
+
+/* Of buffers: nothing here looks into one. */
+bool arena_file_owes(const char *dir, const char *link)
+{
+	(void)dir;
+	(void)link;
+	return false;
+}
 
 static struct link_config link_of(void)
 {
@@ -40,10 +49,21 @@ static unsigned count(const char *text, const char *what)
 	return n;
 }
 
+static bool is_there(const char *ifname)
+{
+	(void)ifname;
+	return true;
+}
+
+static bool is_eth2(const char *ifname)
+{
+	return strcmp(ifname, "eth2") == 0;
+}
+
 static void steer__drops_at_every_port_and_both_ways_at_forwarding(void **state)
 {
 	struct link_config c = link_of();
-	char *s = steer_script(&c);
+	char *s = steer_script(&c, STEER_RUNNING, is_there);
 
 	(void)state;
 	assert_non_null(s);
@@ -66,7 +86,7 @@ static void steer__all_ip_with_the_barrier_on(void **state)
 
 	(void)state;
 	c.barrier = BARRIER_SAYS_PAIR;
-	s = steer_script(&c);
+	s = steer_script(&c, STEER_RUNNING, is_there);
 	assert_int_equal(count(s, "ip saddr { 10.1.0.0/16 } ip daddr { 10.2.3.4/32 } counter drop"), 3);
 	/* what comes from there: its own edge decides about all IP */
 	assert_int_equal(count(s, "ip6 saddr { fd00:2::/48 } ip6 daddr { fd00:1::/64 } udp dport 4791 counter drop"),
@@ -75,10 +95,52 @@ static void steer__all_ip_with_the_barrier_on(void **state)
 	free(s);
 }
 
+/* RoCE stays closed, IP that owes nothing is the kernel's again. */
+static void steer__only_roce_at_rest(void **state)
+{
+	struct link_config c = link_of();
+	char *s, *off;
+
+	(void)state;
+	off = steer_script(&c, STEER_RUNNING, is_there);
+	c.barrier = BARRIER_SAYS_PAIR;
+	s = steer_script(&c, STEER_AT_REST, is_there);
+	assert_string_equal(s, off);
+	free(s);
+	free(off);
+}
+
+/* A chain for a port that does not exist would make nft refuse all of it. */
+static void steer__port_that_is_missing(void **state)
+{
+	struct link_config c = link_of();
+	char *s = steer_script(&c, STEER_RUNNING, is_eth2);
+
+	(void)state;
+	assert_int_equal(count(s, "device"), 1);
+	assert_int_equal(count(s, "device \"eth2\""), 1);
+	assert_int_equal(count(s, "hook forward"), 1);
+	free(s);
+}
+
+static void steer__stale_tables(void **state)
+{
+	static const char *const links[] = {"sapporo", "a b"};
+
+	(void)state;
+	assert_true(is_stale("table inet longreach_tokyo", links, 2));
+	assert_true(is_stale("table netdev longreach_sapporo2", links, 2));
+	assert_false(is_stale("table netdev longreach_sapporo", links, 2));
+	assert_false(is_stale("table inet longreach_a_b", links, 2));
+	assert_false(is_stale("table inet longreach", links, 2));
+	assert_false(is_stale("table ip longreach_tokyo", links, 2));
+	assert_false(is_stale("table inet filter", links, 2));
+}
+
 static void steer__replaces_what_an_earlier_life_left(void **state)
 {
 	struct link_config c = link_of();
-	char *s = steer_script(&c), *r = steer_removal_script(&c);
+	char *s = steer_script(&c, STEER_RUNNING, is_there), *r = steer_removal_script(&c);
 
 	(void)state;
 	assert_ptr_equal(strstr(s, r), s); /* an installation begins with a removal */
@@ -111,7 +173,7 @@ static void steer__one_family_only(void **state)
 
 	(void)state;
 	c.nlocal = 1;
-	s = steer_script(&c);
+	s = steer_script(&c, STEER_RUNNING, is_there);
 	assert_null(strstr(s, "ip6"));
 	assert_null(strstr(s, "{  }"));
 	free(s);
@@ -153,6 +215,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(steer__drops_at_every_port_and_both_ways_at_forwarding),
 	    cmocka_unit_test(steer__all_ip_with_the_barrier_on),
+	    cmocka_unit_test(steer__only_roce_at_rest),
+	    cmocka_unit_test(steer__port_that_is_missing),
+	    cmocka_unit_test(steer__stale_tables),
 	    cmocka_unit_test(steer__replaces_what_an_earlier_life_left),
 	    cmocka_unit_test(steer__names_cannot_leave_the_identifier),
 	    cmocka_unit_test(steer__one_family_only),

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/closed.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/arena_scan.h"
+#include "daemon/steer.h"
+
+#define NAMES_MAX (SITES_MAX + STRAYS_MAX)
+
+struct closing {
+	struct site_paths paths;
+	struct arena_claim claims[SITES_MAX]; /* of the files that were understood */
+	struct link_config config[SITES_MAX];
+	uint32_t n;
+	char names[NAMES_MAX][LINK_NAME_MAX]; /* of links whose rules stay */
+	uint32_t nnames;
+	struct arena_stray strays[STRAYS_MAX];
+	char *report;
+	int worst;
+};
+
+static void say(struct closing *c, int r, const char *what)
+{
+	size_t n = strlen(c->report);
+
+	snprintf(c->report + n, SITES_REPORT_MAX - n, "%s%s", n > 0 ? "\n" : "", what);
+	if (c->worst != -EIO)
+		c->worst = r;
+}
+
+static void keep(struct closing *c, const char *name)
+{
+	if (c->nnames < NAMES_MAX)
+		snprintf(c->names[c->nnames++], LINK_NAME_MAX, "%s", name);
+}
+
+/* "/etc/longreach/tokyo.conf": tokyo. Also of a file that says nothing else. */
+static void keep_file(struct closing *c, const char *path)
+{
+	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	char name[LINK_NAME_MAX];
+	size_t len = strlen(base);
+
+	if (len > 5 && strcmp(base + len - 5, ".conf") == 0)
+		len -= 5;
+	snprintf(name, sizeof(name), "%.*s", (int)len, base);
+	keep(c, name);
+}
+
+static void close_one(struct closing *c, const char *path)
+{
+	char err[CONFIG_ERR_MAX] = "";
+	struct link_config *config = &c->config[c->n];
+	int r = config_load(path, config, err);
+
+	keep_file(c, path);
+	if (r == -ENOENT) {
+		c->nnames--;
+		return;
+	}
+	if (r < 0) {
+		say(c, -EINVAL, err[0] != '\0' ? err : strerror(-r));
+		return;
+	}
+	c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
+	if (steer_rest(config, err, sizeof(err)) < 0)
+		say(c, -EIO, err);
+}
+
+/* What is left in a buffer of a link without a file is owed, and its rules stay. */
+static void sweep(struct closing *c)
+{
+	const char *links[NAMES_MAX];
+	uint32_t n = arena_scan(c->claims, c->n, c->strays, STRAYS_MAX);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (c->strays[i].kind == STRAY_UNCLAIMED)
+			keep(c, c->strays[i].link);
+	for (uint32_t i = 0; i < c->nnames; i++)
+		links[i] = c->names[i];
+	steer_sweep(links, c->nnames);
+}
+
+int closed_apply(const struct site_sources *src, char *report)
+{
+	struct closing *c = calloc(1, sizeof(*c));
+	char err[CONFIG_ERR_MAX];
+	int r;
+
+	report[0] = '\0';
+	if (c == NULL) {
+		snprintf(report, SITES_REPORT_MAX, "not enough memory");
+		return -EIO;
+	}
+	c->report = report;
+	if (sites_paths(src, &c->paths, report) < 0)
+		c->worst = -EINVAL;
+	for (uint32_t i = 0; i < c->paths.n; i++)
+		close_one(c, c->paths.path[i]);
+	if (steer_all(c->worst == -EINVAL, err, sizeof(err)) < 0)
+		say(c, -EIO, err);
+	else if (c->worst == -EINVAL)
+		say(c, -EINVAL, "until that is put right, no RoCE at all is forwarded by this machine");
+	if (src->nfiles == 0)
+		sweep(c);
+	r = c->worst;
+	free(c);
+	return r;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* closed.h - the kernel's rules as the link files ask for them, whether a daemon runs or not. */
+#ifndef DAEMON_CLOSED_H
+#define DAEMON_CLOSED_H
+
+#include "daemon/sites.h"
+
+/* RoCE between the prefixes of every link file is closed, and what its buffers owe; a file that cannot be understood, or
+ * a directory that cannot be read, closes all RoCE that the kernel would forward. Rules of links whose files are gone
+ * and that owe nothing are removed, if src is a directory. Links that a daemon runs keep what they have.
+ *
+ * 0; -EINVAL if there was such a file; -EIO if rules could not be set. Either way everything that can be closed is, and
+ * report says what was wrong. */
+int closed_apply(const struct site_sources *src, char *report);
+
+#endif

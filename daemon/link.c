@@ -52,10 +52,10 @@ struct link {
 	uint32_t keys_serial;  /* of the last link_rx_keys() */
 	uint32_t keys_missing; /* workers that have not taken them */
 	unsigned requests; /* under way, per worker */
-	bool offloads_held;
+	bool offloads_held, no_early_acks;
 	uint64_t descriptors;           /* that were taken for it */
 	int lan_ifindex[LAN_PORTS_MAX]; /* that the rules are for */
-	uint64_t lan_port_rebinds;
+	uint64_t lan_port_rebinds, rules_restored;
 	unsigned rebinding; /* commands under way */
 	int rebind_error;   /* of the last one that failed, 0: none since */
 	uint64_t events_lost_said;
@@ -179,6 +179,7 @@ static void settle(struct link *l, struct request *r, const struct worker_snapsh
 		return;
 	l->requests--;
 	r->sum.taken_ns = clock_ns();
+	r->sum.rules_restored = l->rules_restored;
 	r->sum.lan_port_rebinds = l->lan_port_rebinds;
 	if (r->failed) {
 		free(r->sum.flows);
@@ -443,6 +444,23 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 
 /* --- running --- */
 
+static void tell_workers(struct link *l)
+{
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		struct worker_cmd cmd = {.type = WORKER_RECONFIGURE, .config = malloc(sizeof(*cmd.config))};
+
+		if (cmd.config) {
+			*cmd.config = link_plan_proxy(&l->config, i, l->pacers);
+			cmd.config->no_early_acks = l->no_early_acks;
+			if (worker_command(l->worker[i], &cmd))
+				continue;
+			free(cmd.config);
+		}
+		log_err("link %s: worker %u does not take the new configuration and keeps the old one", l->config.name,
+		        i);
+	}
+}
+
 void link_reconfigure(struct link *l, const struct link_config *c)
 {
 	l->config = *c;
@@ -450,17 +468,31 @@ void link_reconfigure(struct link *l, const struct link_config *c)
 		wan_pacer_set_burst(&l->pacers[i], link_plan_burst_ns(&c->paths[i], may_spin(c)));
 		rate_choose(&l->pacers[i].control, c->paths[i].rate_control, c->paths[i].rate_bps);
 	}
-	for (uint32_t i = 0; i < l->nworkers; i++) {
-		struct worker_cmd cmd = {.type = WORKER_RECONFIGURE, .config = malloc(sizeof(*cmd.config))};
+	tell_workers(l);
+}
 
-		if (cmd.config) {
-			*cmd.config = link_plan_proxy(c, i, l->pacers);
-			if (worker_command(l->worker[i], &cmd))
-				continue;
-			free(cmd.config);
-		}
-		log_err("link %s: worker %u does not take the new configuration and keeps the old one", c->name, i);
+static void hold_promises(struct link *l, bool hold)
+{
+	if (l->no_early_acks == hold)
+		return;
+	l->no_early_acks = hold;
+	tell_workers(l);
+}
+
+int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX])
+{
+	int r = 0;
+
+	hold_promises(l, true);
+	if (!steer_stands(&l->config)) {
+		r = steer_install(&l->config, STEER_RUNNING, err, CONFIG_ERR_MAX);
+		if (r == 0)
+			r = 1;
 	}
+	l->rules_restored += r > 0;
+	if (r >= 0)
+		hold_promises(l, false);
+	return r;
 }
 
 /* --- LAN ports that are made again --- */

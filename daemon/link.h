@@ -24,6 +24,11 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 /* Takes up what may change while running (config_reloadable was asked before). */
 void link_reconfigure(struct link *l, const struct link_config *c);
 
+/* Whether the link's rules in the kernel are as they were put there; if not, they are put back. Until that is known
+ * nothing is acknowledged early. 0: they stood; 1: they were put back; negative errno with err a sentence: they cannot
+ * be, and early ACKs wait for a call that can. */
+int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX]);
+
 /* Both edges have said hello on the control channel: (re)starts the session in every shard. */
 /* tx: what its datagrams are sealed with, NULL: not sealed. */
 void link_session(struct link *l, const struct proxy_session *s, const struct seal_secret *tx);
@@ -68,6 +73,7 @@ struct link_snapshot {
 	struct seal_stats seal;
 	uint64_t lan_pauses;	   /* that hosts were asked for (Pfc=) */
 	uint64_t lan_pause_watchdog; /* ended by the watchdog */
+	uint64_t rules_restored;	   /* times that the kernel's rules were put back */
 	uint64_t lan_port_rebinds;   /* LAN ports that were made again and taken up */
 	uint64_t no_route;	   /* packets for hosts without a usable next hop */
 	uint64_t unknown_hosts;	   /* packets for hosts that were not asked about, as too many others were */

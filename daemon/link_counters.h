@@ -9,6 +9,7 @@
 	X(rekeys_rx, seal.rx_updates, "times that a lane went on to its next key, receiving")                          \
 	X(lan_send_errors, lan_send_errors, "packets that a LAN port refused")                                         \
 	X(wan_send_errors, wan_send_errors, "datagrams that a WAN socket refused")                                     \
+	X(rules_restored, rules_restored, "times that nft rules of the link were changed by others and put back")      \
 	X(lan_port_rebinds, lan_port_rebinds, "times that a LAN port was bound to an interface that was made again")   \
 	X(failures_unnamed, failures_unnamed, "failed flows beyond those that `longreach failed` can name")             \
 	X(lan_pauses, lan_pauses, "pauses that hosts were asked for (Pfc=)")                                           \

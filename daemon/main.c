@@ -16,6 +16,7 @@
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "daemon/options.h"
+#include "daemon/steer_watch.h"
 #include "daemon/tls.h"
 #include "daemon/version.h"
 #include "daemon/watchdog.h"
@@ -26,6 +27,7 @@ struct daemon {
 	struct control *control;
 	struct exporter *exporter; /* NULL: no --metrics */
 	struct watchdog *watchdog; /* NULL: nobody asked for one */
+	struct steer_watch *rules;
 	struct event *on_hup, *on_term, *on_int;
 };
 
@@ -86,6 +88,14 @@ static void on_stop(evutil_socket_t sig, short what, void *arg)
 	event_base_loopbreak(d->base);
 }
 
+static void on_rules(void *arg)
+{
+	struct daemon *d = arg;
+
+	for (uint32_t i = 0; i < d->sites.n; i++)
+		site_look_at_rules(d->sites.list[i]);
+}
+
 static struct event *catch_signal(struct daemon *d, int sig, event_callback_fn fn)
 {
 	struct event *ev = evsignal_new(d->base, sig, fn, d);
@@ -137,6 +147,8 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 		log_err("no memory for the watchdog");
 		return -ENOMEM;
 	}
+	if (steer_watch_open(&d->rules, d->base, on_rules, d) < 0)
+		log_warn("cannot hear of changes to the kernel's rules: `nft flush ruleset` will go unnoticed");
 	close_ways(&o->sources); /* a link that does not start says so itself */
 	return sites_start(&d->sites, configs);
 }
@@ -149,6 +161,7 @@ static void tear_down(struct daemon *d)
 	if (d->exporter != NULL)
 		exporter_stop(d->exporter);
 	watchdog_stop(d->watchdog);
+	steer_watch_close(d->rules);
 	sites_stop(&d->sites);
 	failed_record_close(d->sites.failed);
 	if (d->on_hup != NULL)

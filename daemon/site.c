@@ -53,6 +53,8 @@ struct site {
 	struct distance distance;
 	struct log_limit events[EV_COUNT];
 	uint64_t event_counts[EV_COUNT];
+	char rules_error[CONFIG_ERR_MAX]; /* why the kernel's rules cannot be put back; empty: they stand */
+	struct log_limit rules_said;
 	uint64_t truncated; /* frames larger than a place in a LAN port's ring, so far */
 	struct log_limit truncated_said, ports_said;
 };
@@ -122,7 +124,7 @@ static void init_event_limits(struct site *s)
 		s->events[i] = (struct log_limit){.window_ns = EVENT_WINDOW_S * NS_PER_S, .burst = EVENTS_PER_WINDOW};
 	/* Each shard says these for itself: one line is enough. */
 	s->events[EV_WAN_UP] = (struct log_limit){.window_ns = NS_PER_S / 10, .burst = 1};
-	s->ports_said = s->events[0];
+	s->ports_said = s->rules_said = s->events[0];
 	s->truncated_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 	s->events[EV_WAN_DEAD] = s->events[EV_REBUILT] = s->events[EV_BUFFER_LOST] = s->events[EV_WAN_UP];
 }
@@ -355,6 +357,23 @@ static void look_at_ports(struct site *s)
 	say_ports(s, error);
 }
 
+void site_look_at_rules(struct site *s)
+{
+	char err[CONFIG_ERR_MAX] = "";
+	int r;
+
+	if (s->link == NULL)
+		return;
+	r = link_keep_rules(s->link, err);
+	if (r != 0 && log_limit_pass(&s->rules_said, clock_now_ns(), NULL))
+		log_warn("link %s: somebody changed or removed the nft rules that keep the kernel from forwarding what this "
+		         "link takes, as `nft flush ruleset` does%s [rules_changed]",
+		         s->config.name, r > 0 ? ": they are put back" : "");
+	if (err[0] != '\0' && strcmp(err, s->rules_error) != 0)
+		log_err("link %s: %s; nothing is acknowledged early until that works", s->config.name, err);
+	snprintf(s->rules_error, sizeof(s->rules_error), "%s", err);
+}
+
 static void arm(struct site *s)
 {
 	struct timeval wait = {.tv_sec = s->link != NULL ? SAMPLE_S : RETRY_S};
@@ -368,6 +387,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (s->rules_error[0] != '\0')
+		site_look_at_rules(s);
 	if (s->link == NULL) {
 		try_start(s);
 	} else if (!s->sampling) {
@@ -464,6 +485,7 @@ static void stop(struct site *s, bool comes_back)
 		peer_stop(s->peer);
 	s->peer = NULL;
 	s->link = NULL; /* nobody asks it any more */
+	s->rules_error[0] = '\0';
 	if (l == NULL)
 		return;
 	link_stop(l, comes_back);
@@ -516,6 +538,8 @@ enum site_state site_state_now(const struct site *s, const struct link_snapshot 
 {
 	struct peer_status peer;
 
+	if (s->link != NULL && s->rules_error[0] != '\0')
+		return SITE_OPEN;
 	if (s->link != NULL && s->port_error[0] != '\0')
 		return SITE_PORT;
 	site_peer_status(s, &peer);
@@ -543,7 +567,9 @@ struct link *site_link(const struct site *s)
 
 const char *site_error(const struct site *s)
 {
-	return s->link != NULL ? s->port_error : s->error;
+	if (s->link == NULL)
+		return s->error;
+	return s->rules_error[0] != '\0' ? s->rules_error : s->port_error;
 }
 
 const struct distance *site_distance(const struct site *s)

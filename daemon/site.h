@@ -20,6 +20,8 @@ void site_restart(struct site *s, const struct link_config *c);
 /* A reload that changed nothing in the file: the files that it names may be new ones. */
 void site_reread_keys(struct site *s);
 /* Stops the link. The kernel rules stay: RoCE between its prefixes is closed as long as the link's file is there. */
+/* Somebody may have changed the link's rules in the kernel: puts back what is not as it was put there. */
+void site_look_at_rules(struct site *s);
 void site_free(struct site *s);
 /* The link's file is gone: the kernel rules go, too, unless the arena holds packets that hosts believe delivered. */
 void site_remove(struct site *s);
@@ -29,6 +31,7 @@ void site_remove(struct site *s);
 	X(FAILED, "failed", "could not be started; tried again every few seconds")                                     \
 	X(WAITING, "waiting", "the other edge has not said hello yet")                                                 \
 	X(REFUSED, "refused", "the edges cannot work together: nothing is carried")                                    \
+	X(OPEN, "open", "rules that keep the kernel from forwarding cannot be set: nothing is acknowledged early")              \
 	X(PORT, "port", "a LAN port or the WAN address does not work")                                                 \
 	X(DEAD, "dead", "nothing is heard from the other edge")                                                        \
 	X(MISMATCH, "mismatch", "the edges disagree: carried, never acknowledged early")                               \

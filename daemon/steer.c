@@ -12,6 +12,7 @@
 #include "arena_file.h"
 #include "log.h"
 #include "nft.h"
+#include "sites.h"
 
 #define INGRESS_PRIORITY (-500)
 #define FORWARD_PRIORITY (-300)
@@ -169,7 +170,46 @@ char *steer_removal_script(const struct link_config *c)
 	return close_script(&text, f);
 }
 
-/* --- putting them in force --- */
+/* --- putting them in force ---
+ *
+ * Of each link it is noted how nft lists what was put in force, to find out later whether somebody has changed it. */
+
+static struct {
+	char link[LINK_NAME_MAX];
+	char *text; /* NULL: a free place */
+} noted[SITES_MAX];
+
+static void forget(const char *link)
+{
+	for (unsigned i = 0; i < SITES_MAX; i++)
+		if (noted[i].text && strcmp(noted[i].link, link) == 0) {
+			free(noted[i].text);
+			noted[i].text = NULL;
+		}
+}
+
+static void note(const struct link_config *c)
+{
+	forget(c->name);
+	for (unsigned i = 0; i < SITES_MAX; i++)
+		if (!noted[i].text) {
+			snprintf(noted[i].link, LINK_NAME_MAX, "%s", c->name);
+			noted[i].text = steer_in_force(c);
+			return;
+		}
+}
+
+bool steer_stands(const struct link_config *c)
+{
+	char *is = steer_in_force(c);
+	bool same = false;
+
+	for (unsigned i = 0; is && i < SITES_MAX; i++)
+		if (noted[i].text && strcmp(noted[i].link, c->name) == 0)
+			same = strcmp(noted[i].text, is) == 0;
+	free(is);
+	return same;
+}
 
 static bool port_is_there(const char *ifname)
 {
@@ -186,6 +226,8 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 		snprintf(err, errlen, "out of memory");
 	else if (r < 0)
 		snprintf(err, errlen, "cannot keep the kernel from forwarding what this link takes: %s", text);
+	else
+		note(c);
 	free(script);
 	return r;
 }
@@ -195,6 +237,7 @@ void steer_remove(const struct link_config *c)
 	char *script = steer_removal_script(c);
 	char text[NFT_OUTPUT_MAX];
 
+	forget(c->name);
 	if (script && nft_run(script, text) < 0)
 		log_warn("link %s: nft tables not removed: %s", c->name, text);
 	free(script);

@@ -33,6 +33,9 @@ int steer_all(bool closed, char *err, size_t errlen);
 /* Removes the tables of links that are not among the names. */
 void steer_sweep(const char *const *links, uint32_t n);
 
+/* The link's rules are in force as this process put them there last. */
+bool steer_stands(const struct link_config *c);
+
 /* The link's rules as nft lists them, without counters. malloc'ed; NULL without memory. */
 char *steer_in_force(const struct link_config *c);
 

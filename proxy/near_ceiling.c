@@ -23,7 +23,7 @@ enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f)
 {
 	if (FAULT(FAULT_EARLY_ACKS))
 		return ACK_MODE_NEAR;
-	return p->mismatch || (near_demoted(p, f) && !FAULT(FAULT_NO_DEMOTION)) ? ACK_MODE_HOST : f->mode;
+	return p->mismatch || p->cfg.no_early_acks || (near_demoted(p, f) && !FAULT(FAULT_NO_DEMOTION)) ? ACK_MODE_HOST : f->mode;
 }
 
 /* What the mode allows, READs and ATOMICs aside. */

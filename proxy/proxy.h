@@ -138,6 +138,7 @@ struct proxy_config {
 	uint32_t nlocal, nremote;
 	struct pair_mode pair_modes[PAIR_MODES_MAX]; /* the first that fits counts; none: `mode` */
 	uint32_t npair_modes;
+	bool no_early_acks; /* for now: what keeps a promise is not in place. All modes are host */
 	uint32_t max_flows; /* per shard: near flows, and as many far ones. 16..FLOWS_MAX */
 
 	/* barrier */

@@ -138,6 +138,62 @@ after_death_owing() {
 	! ping_passes || why "IP overtakes what is owed"
 }
 
+rules_stand() {
+	lab_in ea nft list table netdev longreach_link | grep -q 'device' &&
+		lab_in ea nft list table inet longreach_link | grep -q drop
+}
+
+# Debian's own nftables.conf begins with it.
+flushed() {
+	local before start ms
+	lab_relink 30 || return
+	before=$(lab_status a '.links[0].counters.rules_restored')
+	start=$(date +%s%3N)
+	lab_in ea nft flush ruleset
+	lab_wait 2 rules_stand || why "the rules do not come back" || return
+	ms=$(($(date +%s%3N) - start))
+	[ "$(lab_status a '.links[0].counters.rules_restored')" -gt "$before" ] || why "not counted" || return
+	grep -q 'rules_changed' "$LAB_DIR/a/log" || why "the log says nothing" || return
+	lab_wait 2 lab_client a status --check || why "--check fails afterwards" || return
+	NOTE="back after $ms ms"
+}
+
+# Not all of them: the rest would look as if all were well.
+one_rule_gone() {
+	local handle
+	handle=$(lab_in ea nft -a list chain inet longreach_link forward | sed -n 's/.*drop # handle //p' | head -1)
+	lab_in ea nft delete rule inet longreach_link forward handle "$handle" || why "no rule to delete" || return
+	lab_wait 2 rules_number || why "it does not come back"
+}
+
+rules_number() {
+	[ "$(lab_in ea nft list table inet longreach_link | grep -c drop)" = "$RULES" ]
+}
+
+# Nothing is acknowledged early while they cannot be put back; the edge says so.
+cannot_be_put_back() {
+	mkdir -p "$LAB_DIR/bin"
+	printf '#!/bin/sh\necho "nft: no" >&2\nexit 1\n' >"$LAB_DIR/bin/nft"
+	chmod +x "$LAB_DIR/bin/nft"
+	lab_edge_stop a
+	PATH="$LAB_DIR/nft:$PATH" lab_edge_start a # where a nft that fails will be
+	lab_link_up || return
+	mv "$LAB_DIR/bin" "$LAB_DIR/nft"
+	lab_in ea nft flush ruleset
+	lab_wait 2 edge_is_open || why "state $(lab_status a '.links[0].state')" || return
+	! lab_client a status --check >"$LAB_DIR/check.out" 2>&1 || why "--check is content" || return
+	grep -q 'nft: no' "$LAB_DIR/check.out" || why "--check does not say why: $(cat "$LAB_DIR/check.out")" || return
+	lab_rcperf --depth 1 --iters 20 --size 4096 || why "nothing is carried" || return
+	NOTE="completions at $(lab_result .here.latency_us.p50) us, round trip 300 us"
+	holds "$(lab_result .here.latency_us.p50) > 300" || why "acknowledged early: $NOTE" || return
+	rm -r "$LAB_DIR/nft"
+	lab_wait 3 lab_link_is_up || why "state $(lab_status a '.links[0].state') with a nft that works"
+}
+
+edge_is_open() {
+	[ "$(lab_status a '.links[0].state')" = open ]
+}
+
 lab_up
 lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
@@ -153,4 +209,9 @@ check "half a file closes all RoCE" half_a_file
 check "a file that is gone opens the way" file_gone
 check "behind a daemon that died: IP flows, RoCE does not" after_death
 check "unless something is owed" after_death_owing
+LAB_EXTRA=Link.Barrier=off
+check "flushed rules are put back" flushed
+RULES=$(lab_in ea nft list table inet longreach_link | grep -c drop)
+check "so is a single one" one_rule_gone
+check "rules that cannot be put back end early ACKs" cannot_be_put_back
 check_end

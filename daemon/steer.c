@@ -322,7 +322,7 @@ static void delete_table(char *line)
 	if (nft_run(script, why) < 0)
 		log_warn("nft %s: not removed: %s", line, why);
 	else
-		log_notice("nft %s: removed, its link's file is gone and nothing is owed", line);
+		log_notice("nft %s: removed: its link's file is gone, and nothing is owed", line);
 }
 
 void steer_sweep(const char *const *links, uint32_t n)

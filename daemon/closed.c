@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/arena_scan.h"
+#include "daemon/fib_rule.h"
 #include "daemon/steer.h"
 
 #define NAMES_MAX (SITES_MAX + STRAYS_MAX)
@@ -83,6 +84,8 @@ static void sweep(struct closing *c)
 	for (uint32_t i = 0; i < c->nnames; i++)
 		links[i] = c->names[i];
 	steer_sweep(links, c->nnames);
+	if (c->worst == 0 && n == 0)
+		fib_rule_sweep(c->config, c->n);
 }
 
 int closed_apply(const struct site_sources *src, char *report)

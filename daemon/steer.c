@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "arena_file.h"
+#include "fib_rule.h"
 #include "log.h"
 #include "nft.h"
 #include "sites.h"
@@ -220,7 +221,12 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 {
 	char *script = steer_script(c, extent, port_is_there);
 	char text[NFT_OUTPUT_MAX];
-	int r = script ? nft_run(script, text) : -ENOMEM;
+	int second = fib_rule_set(c, true, takes_all_ip(c, extent)), r = script ? nft_run(script, text) : -ENOMEM;
+
+	if (second < 0)
+		log_warn("link %s: `ip rule` for what it takes not set: %s; the nft tables alone keep the kernel from "
+		         "forwarding it",
+		         c->name, strerror(-second));
 
 	if (r == -ENOMEM)
 		snprintf(err, errlen, "out of memory");
@@ -238,6 +244,7 @@ void steer_remove(const struct link_config *c)
 	char text[NFT_OUTPUT_MAX];
 
 	forget(c->name);
+	fib_rule_set(c, false, false);
 	if (script && nft_run(script, text) < 0)
 		log_warn("link %s: nft tables not removed: %s", c->name, text);
 	free(script);

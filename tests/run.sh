@@ -66,9 +66,9 @@ missed_by_its_rule() {
 }
 
 sim() {
-	step 'simulator seeds' build/gcc/lrsim --seeds "$(seeds 400 2000)" --jobs "$jobs"
+	step 'simulator seeds' build/gcc/lrsim --seeds "$(seeds 250 2000)" --jobs "$jobs"
 	step 'seeds that found something' build/gcc/lrsim --seeds 1321
-	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 40 500)" --jobs "$jobs"
+	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 25 500)" --jobs "$jobs"
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
 	step 'rate controllers on one bottleneck' build/gcc/lrsim --jobs "$jobs" --rate "$(pick all grid)"
 	step 'incast: 256 QPs into one port' build/gcc/lrsim --incast
@@ -107,7 +107,7 @@ sim() {
 }
 
 fuzz() {
-	step 'fuzzers' make fuzz SECONDS="$(pick 15 300)"
+	step 'fuzzers' make fuzz SECONDS="$(pick 10 300)"
 }
 
 netns() {
@@ -132,7 +132,7 @@ vm() {
 	fi
 }
 
-declare -A budget=([build]=160 [unit]=100 [sim]=130 [fuzz]=120 [netns]=460 [sanitize]=110 [vm]=120)
+declare -A budget=([build]=160 [unit]=100 [sim]=130 [fuzz]=120 [netns]=620 [sanitize]=110 [vm]=120)
 [ $# -gt 0 ] || set -- build unit sim fuzz netns sanitize vm
 for stage; do
 	start=$SECONDS

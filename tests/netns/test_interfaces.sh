@@ -41,15 +41,6 @@ repaired() {
 	REPAIRED=$(date +%s%3N)
 }
 
-# The cable between host and edge, anew: both ends as lab.sh makes them.
-plug_in() { # a|b site
-	lab_host "h$1" "e$1" "$2"
-	lab_ip "e$1" addr add "10.101.$2.1/24" dev lan0
-	lab_ip "e$1" -6 addr add "fd00:101:$2::1/64" dev lan0 nodad
-	lab_ip "e$1" link set lan0 up
-	[ -z "$LAB_HAS_VLAN" ] || lab_vlan "e$1" lan0 "10.101.1$2.1/24"
-}
-
 restart_server() {
 	lab_servers_stop
 	lab_server $B_HOST
@@ -66,7 +57,7 @@ deleted_and_made_again() { # a|b site
 	lab_ip "e$1" link del lan0
 	told "$1" "LAN port lan0: gone" || return
 	sleep 0.5
-	plug_in "$1" "$2"
+	lab_plug_in "$1"
 	[ "$1" = a ] || restart_server
 	repaired
 	back_within_3_s "$1" || return
@@ -85,7 +76,7 @@ absent_at_the_start() {
 	lab_edge_start a
 	lab_wait 3 edge_says a failed "LAN port lan0" || why "$(lab_status a '.links[0] | .state + ": " + .error')" || return
 	sleep 0.5
-	plug_in a 1
+	lab_plug_in a
 	repaired
 	NOTE=$(lab_status a '.links[0].error')
 	back_within_3_s a

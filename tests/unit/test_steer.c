@@ -10,6 +10,7 @@
 #include "daemon/steer.c"
 
 #include "daemon/next_hop.c"
+#include "daemon/fib_rule.c"
 #include "daemon/nft.c"
 #include "no_log.h"
 
@@ -210,6 +211,34 @@ static void eth__vlan_is_this_site_s_and_priority_the_host_s(void **state)
 	assert_memory_equal(e + 12, "\x81\x00\x60\x00\x08\x00", 6);
 }
 
+/* --- rules in front of the routing tables --- */
+
+static void fib__pairs_of_one_family_both_ways_and_all_ip_of_each_port(void **state)
+{
+	struct link_config c = link_of();
+	uint32_t roce = 0, all_ip = 0, n = 0;
+	struct pair pair;
+	bool skip;
+
+	(void)state;
+	for (; nth_pair(&c, n, &pair, &skip); n++) {
+		if (skip)
+			continue;
+		roce += pair.port == NULL;
+		all_ip += pair.port != NULL;
+		assert_true(pair.family == AF_INET ? pair.from_len <= 32 : pair.from_len > 32);
+		assert_true(wanted(&c, 1, &pair));
+	}
+	assert_int_equal(n, 16); /* 2 x 2 prefixes, two ways and two ports */
+	assert_int_equal(roce, 4);
+	assert_int_equal(all_ip, 4);
+	nth_pair(&c, 0, &pair, &skip);
+	pair.to_len--;
+	assert_false(wanted(&c, 1, &pair));
+	c.nremote = 0;
+	assert_false(nth_pair(&c, 0, &pair, &skip));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +250,7 @@ int main(void)
 	    cmocka_unit_test(steer__replaces_what_an_earlier_life_left),
 	    cmocka_unit_test(steer__names_cannot_leave_the_identifier),
 	    cmocka_unit_test(steer__one_family_only),
+	    cmocka_unit_test(fib__pairs_of_one_family_both_ways_and_all_ip_of_each_port),
 	    cmocka_unit_test(eth__untagged),
 	    cmocka_unit_test(eth__vlan_is_this_site_s_and_priority_the_host_s),
 	};

@@ -97,8 +97,9 @@ edges_down() {
 		edge_status $s --json >"$work/status-$s.json" 2>/dev/null
 		stop_pid "$work/edge-$s.pid" 50 || rc=1
 		rm -rf "${arena:?}/$s"
-		# RoCE stays closed when something acknowledged is left. Whose it was is gone: open the way again.
-		in_ns $s nft flush ruleset
+		# RoCE stays closed as long as there is a link file. There is none any more: open the way again.
+		mkdir -p "$work/no-links"
+		in_ns $s "$daemon/longreachd" --close --config-dir "$work/no-links" >>"$work/close.log" 2>&1
 	done
 	return $rc
 }

@@ -314,7 +314,7 @@ static bool is_kept(const char *table, const char *const *links, uint32_t n)
 /* "table FAMILY NAME" of a link that is not to be kept, as nft lists it. */
 static bool is_stale(const char *line, const char *const *links, uint32_t n)
 {
-	char family[16], table[TABLE_NAME_MAX + 32];
+	char family[16], table[256]; /* NFT_NAME_MAXLEN */
 
 	return sscanf(line, "table %15s %255s", family, table) == 2 &&
 	       (strcmp(family, "netdev") == 0 || strcmp(family, "inet") == 0) &&

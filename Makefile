@@ -122,9 +122,12 @@ $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy
 		-lcmocka -lm
 
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
+UNIT_JOBS ?= $(shell nproc)
 .PHONY: unit
 unit: $(UNIT_BINS)
-	$(Q)set -e; for t in $(UNIT_BINS); do $$t; done
+	$(Q)printf '%s\n' $(UNIT_BINS) | \
+		xargs -P $(UNIT_JOBS) -I{} sh -c '{} >{}.log 2>&1 || { cat {}.log; exit 255; }'
+	$(Q)cat $(addsuffix .log,$(UNIT_BINS)) | awk '/PASSED/ { n += $$4 } END { print n " passed, 0 failed" }'
 
 # --- simulator: its own build of the core, with the deliberate bugs that it must find ---
 .PHONY: sim-bin sim

@@ -69,7 +69,12 @@ bool arena_file_left(const char *path);
 /* Refuses (-EBUSY) if arenas of this link from a start with more shards still hold something; removes them if not. */
 int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, char *err, size_t errlen);
 
-/* Whether a file of this link holds packets of hosts, or may, or is locked by a daemon that runs the link. */
-bool arena_file_owes(const char *dir, const char *link);
+enum arena_debt {
+	ARENA_OWES_NOTHING, /* no packet of a host is in any file of the link, or there is none */
+	ARENA_OWES,         /* there are some, or there may be: a file that is not understood */
+	ARENA_RUNS,         /* a daemon has one of them locked: it knows */
+};
+
+enum arena_debt arena_file_owes(const char *dir, const char *link);
 
 #endif

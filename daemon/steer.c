@@ -252,13 +252,13 @@ void steer_remove(const struct link_config *c)
 
 int steer_rest(const struct link_config *c, char *err, size_t errlen)
 {
-	bool owes = arena_file_owes(c->arena_dir, c->name);
+	enum arena_debt debt = arena_file_owes(c->arena_dir, c->name);
 
-	if (owes)
+	if (debt == ARENA_OWES)
 		log_warn("link %s: packets that hosts believe delivered are in %s: all that the link takes stays closed "
 		         "between the prefixes until it has been started and drained",
 		         c->name, c->arena_dir);
-	return steer_install(c, owes ? STEER_RUNNING : STEER_AT_REST, err, errlen);
+	return steer_install(c, debt == ARENA_OWES_NOTHING ? STEER_AT_REST : STEER_RUNNING, err, errlen);
 }
 
 int steer_all(bool closed, char *err, size_t errlen)

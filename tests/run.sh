@@ -36,8 +36,26 @@ build() {
 
 unit() {
 	ends=$counted step 'the tests of these tests' tests/harness.sh
-	step 'unit tests' make -j"$jobs" O=build/gcc CC=gcc unit
-	step 'unit tests, asan+ubsan' make -j"$jobs" O=build/gcc-asan CC=gcc SAN=asan unit
+	ends=$counted step 'unit tests' make -j"$jobs" O=build/gcc CC=gcc unit
+	ends=$counted step 'unit tests, asan+ubsan' make -j"$jobs" O=build/gcc-asan CC=gcc SAN=asan unit
+}
+
+# beside NAME COMMAND...: starts it; joined NAME, as the command of a step, waits for it and gives its output. For what
+# keeps one processor busy, next to others that do.
+declare -A beside_pid
+beside() {
+	local name=$1
+	shift
+	"$@" >"$logs/beside_$name" 2>&1 &
+	beside_pid[$name]=$!
+}
+
+joined() {
+	local status
+	wait "${beside_pid[$1]}"
+	status=$?
+	cat "$logs/beside_$1"
+	return $status
 }
 
 # each_run OPTION NAME: a step for every run that lrsim lists.
@@ -71,11 +89,11 @@ sim() {
 	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 25 500)" --jobs "$jobs"
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
 	step 'rate controllers on one bottleneck' build/gcc/lrsim --jobs "$jobs" --rate "$(pick all grid)"
+	beside full build/gcc/lrsim --full 400g-1000km-4096-loss1
 	step 'incast: 256 QPs into one port' build/gcc/lrsim --incast
 	step 'a beginning without help' build/gcc/lrsim --begin all
 	step 'dead flows: what others keep' build/gcc/lrsim --fair "$(pick dead-near all)"
 	step 'a WAN cut for 10 s: who lives' build/gcc/lrsim --cut all
-	step 'a frozen host: what others keep' build/gcc/lrsim --frozen
 	step 'READs over 300 km' build/gcc/lrsim --reads 300km-4qp
 	step 'READs over 1000 km' build/gcc/lrsim --reads 1000km-8qp
 	step 'READs with the memory of Size=auto' build/gcc/lrsim --reads 10g-300km-16qp
@@ -83,6 +101,8 @@ sim() {
 	step 'full arena: back within 2 RTT' build/gcc/lrsim --full-arena
 	step 'headroom holds, and not with less' build/gcc/lrsim --pause-link
 	step 'hostile hosts cost the others little' build/gcc/lrsim --attack
+	step '400G x 1000 km, 1 % loss' joined full
+	beside frozen build/gcc/lrsim --frozen
 	step 'deliberate bugs name their violations' faults_named
 	step 'a bug found by another rule is missed' missed_by_its_rule
 	# Those that few seeds find at once; FULL: each of them all, see lrsim --faults.
@@ -94,7 +114,7 @@ sim() {
 			step "deliberate bug: $fault" build/gcc/lrsim --seeds 1-200 --fault $fault --expect-failure
 		done
 	fi
-	step '400G x 1000 km, 1 % loss' build/gcc/lrsim --full 400g-1000km-4096-loss1
+	step 'a frozen host: what others keep' joined frozen
 	if [ -z "$FULL" ]; then
 		step 'FEC=auto, bursts, an idle line' build/gcc/lrsim --fec auto-burst8-load1
 		step 'FEC=auto, a slow line, messages' build/gcc/lrsim --fec slow-msgs-1000km-1

@@ -133,12 +133,16 @@ under_flood() { # who script arguments...
 	flood_stop
 	NOTE="goodput $r of without, a new session after $ms ms, $(lab_status b '.links[0].peer.refused_connections') refused"
 	[ $i = 0 ] && [ $ms -lt 5000 ] || why "no session after $ms ms: $(lab_status b '.links[0].peer.trouble')" || return
-	holds "$r >= 0.95" || why "$NOTE"
+	holds "$r >= $LEAST" || why "$NOTE"
 }
 
 edge_a_answers() {
 	[ "$(lab_status a '.links[0].name')" = link ]
 }
+
+# FULL=1: every flood, and goodput as on a machine with nothing else to do.
+LEAST=0.8
+[ -z "${FULL:-}" ] || LEAST=0.95
 
 lab_up
 lab_line --rate $LAB_LINE_RATE --km 30
@@ -149,10 +153,10 @@ check "the link comes up" lab_link_up
 check "what the floods are made of" scripts
 check "goodput without" baseline
 check "a user connects" under_flood user "$LAB_DIR/connect.pl" 192.0.2.1 192.0.2.2 $PORT
-check "a user says TLS hello" under_flood user "$LAB_DIR/connect.pl" 192.0.2.1 192.0.2.2 $PORT "$LAB_DIR/hello.bin"
-check "a user sends datagrams to every port" under_flood user "$LAB_DIR/udp.pl" 192.0.2.1 192.0.2.2 $PORT
-check "another box connects" under_flood box "$LAB_DIR/connect.pl" 192.0.2.9 192.0.2.2 $PORT
+[ -z "${FULL:-}" ] || check "a user says TLS hello" under_flood user "$LAB_DIR/connect.pl" 192.0.2.1 192.0.2.2 $PORT "$LAB_DIR/hello.bin"
+[ -z "${FULL:-}" ] || check "a user sends datagrams to every port" under_flood user "$LAB_DIR/udp.pl" 192.0.2.1 192.0.2.2 $PORT
+[ -z "${FULL:-}" ] || check "another box connects" under_flood box "$LAB_DIR/connect.pl" 192.0.2.9 192.0.2.2 $PORT
 check "another box says TLS hello" under_flood box "$LAB_DIR/connect.pl" 192.0.2.9 192.0.2.2 $PORT "$LAB_DIR/hello.bin"
 check "another box sends SYNs from everywhere" under_flood box "$LAB_DIR/syn.pl" 192.0.2.2 $PORT
-check "another box sends datagrams to every port" under_flood box "$LAB_DIR/udp.pl" 192.0.2.9 192.0.2.2 $PORT
+[ -z "${FULL:-}" ] || check "another box sends datagrams to every port" under_flood box "$LAB_DIR/udp.pl" 192.0.2.9 192.0.2.2 $PORT
 check_end

@@ -168,6 +168,7 @@ key_error_is_in_the_report() {
 # In status, in the log from 30 days on, and in the metrics.
 days_left() {
 	own_ca 6 a.link || why "openssl failed" || return
+	sleep 1.1 # whole days: not six any more
 	LAB_DAEMON_ARGS="--metrics $LAB_DIR/a/metrics" lab_edge_restart a || return
 	lab_client b reload >/dev/null
 	lab_link_up || return

@@ -93,6 +93,37 @@ static void file__new_one_is_fresh_and_aligned(void **state)
 	arena_file_close(&f, true);
 }
 
+/* What `longreachd --close` goes by, after whatever end. */
+static void file__says_what_is_owed(void **state)
+{
+	struct arena_file_params p = params_of(1, 2);
+	struct arena_file f;
+	uint8_t *trailer;
+
+	(void)state;
+	assert_int_equal(arena_file_owes(dir, "t"), ARENA_OWES_NOTHING);
+	open_ok(&f, &p, true);
+	assert_int_equal(arena_file_owes(dir, "t"), ARENA_RUNS);
+	arena_file_in_use(&f);
+	arena_file_close(&f, false); /* of a version that does not say */
+	assert_int_equal(arena_file_owes(dir, "t"), ARENA_OWES);
+	open_ok(&f, &p, false);
+	arena_file_say_owed(&f, false);
+	arena_file_close(&f, false);
+	assert_int_equal(arena_file_owes(dir, "t"), ARENA_OWES_NOTHING);
+	assert_int_equal(arena_file_owes(dir, "u"), ARENA_OWES_NOTHING);
+	open_ok(&f, &p, false);
+	arena_file_say_owed(&f, true);
+	arena_file_close(&f, false);
+	assert_int_equal(arena_file_owes(dir, "t"), ARENA_OWES);
+	open_ok(&f, &p, false);
+	arena_file_say_owed(&f, false);
+	trailer = (uint8_t *)trailer_of(&f);
+	trailer[0] ^= 1;
+	arena_file_close(&f, false);
+	assert_int_equal(arena_file_owes(dir, "t"), ARENA_OWES); /* it cannot be told */
+}
+
 static void file__used_one_comes_back_with_its_epoch(void **state)
 {
 	struct arena_file_params p = params_of(0, 1);
@@ -484,6 +515,7 @@ int main(void)
 	    cmocka_unit_test_teardown(file__of_an_earlier_version_comes_back, empty_dir),
 	    cmocka_unit_test_teardown(map__of_huge_pages_of_any_size, empty_dir),
 	    cmocka_unit_test_teardown(file__links_are_not_followed, empty_dir),
+	    cmocka_unit_test_teardown(file__says_what_is_owed, empty_dir),
 	    cmocka_unit_test_teardown(file__not_on_a_disk_unless_told, empty_dir),
 	    cmocka_unit_test_teardown(file__missing_directory_is_a_sentence, empty_dir),
 	    cmocka_unit_test_teardown(file__of_other_lanes_is_refused_and_kept, empty_dir),

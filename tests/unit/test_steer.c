@@ -15,11 +15,11 @@
 #include "no_log.h"
 
 /* Of buffers: nothing here looks into one. */
-bool arena_file_owes(const char *dir, const char *link)
+enum arena_debt arena_file_owes(const char *dir, const char *link)
 {
 	(void)dir;
 	(void)link;
-	return false;
+	return ARENA_OWES_NOTHING;
 }
 
 static struct link_config link_of(void)

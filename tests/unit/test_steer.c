@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel rules and Ethernet headers: what is written for a given configuration. */
+#define _GNU_SOURCE /* nft.c */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -57,7 +57,7 @@ int arena_file_set_aside(struct arena_file *f, const char *why, char *err, size_
 /* The core has formatted or rebuilt the arena: from now on it counts as in use. */
 void arena_file_in_use(struct arena_file *f);
 
-/* Whether packets of hosts are in it, for arena_file_owes() after a sudden end: said before they are acknowledged. */
+/* Whether packets of hosts are in it, for arena_file_debt() after a sudden end: said before they are acknowledged. */
 void arena_file_say_owed(struct arena_file *f, bool owed);
 
 /* empty: nothing in it needs to be kept. */
@@ -69,7 +69,13 @@ bool arena_file_left(const char *path);
 /* Refuses (-EBUSY) if arenas of this link from a start with more shards still hold something; removes them if not. */
 int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, char *err, size_t errlen);
 
-/* Whether a file of this link holds packets of hosts, or may, or is locked by a daemon that runs the link. */
-bool arena_file_owes(const char *dir, const char *link);
+enum arena_debt {
+	ARENA_CLEAR,  /* nothing is owed to anybody, or there is no file */
+	ARENA_OWES,   /* packets of hosts are in it, or may be */
+	ARENA_LOCKED, /* a daemon runs the link and has it open: it may owe, and answers for that itself */
+};
+
+/* Of all files of this link. */
+enum arena_debt arena_file_debt(const char *dir, const char *link);
 
 #endif

@@ -522,37 +522,38 @@ int arena_file_check_others(const char *dir, const char *link, uint32_t nshards,
 	return 0;
 }
 
-static enum arena_debt file_owes(const char *path)
+static enum arena_debt file_debt(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	enum arena_debt debt = ARENA_OWES;
+	enum arena_debt debt = ARENA_CLEAR;
+	enum content content;
 	struct trailer t;
 
 	if (fd < 0)
-		return ARENA_OWES_NOTHING;
+		return errno == ENOENT ? ARENA_CLEAR : ARENA_OWES;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		debt = ARENA_RUNS;
-	} else {
-		enum content content = content_of(fd, &t);
-
-		if (content == CONTENT_EMPTY || (content == CONTENT_IN_USE && t.owes_nothing == 1))
-			debt = ARENA_OWES_NOTHING;
+		close(fd);
+		return ARENA_LOCKED;
 	}
+	content = content_of(fd, &t);
+	if (content == CONTENT_UNKNOWN || (content == CONTENT_IN_USE && t.owes_nothing != 1))
+		debt = ARENA_OWES;
 	close(fd);
 	return debt;
 }
 
-enum arena_debt arena_file_owes(const char *dir, const char *link)
+enum arena_debt arena_file_debt(const char *dir, const char *link)
 {
-	enum arena_debt most = ARENA_OWES_NOTHING;
+	enum arena_debt most = ARENA_CLEAR;
 	char path[320];
 
 	for (uint32_t shard = 0; shard < SHARDS_MAX; shard++) {
 		enum arena_debt debt;
 
 		name_file(path, sizeof(path), dir, link, shard);
-		debt = file_owes(path);
-		most = debt > most ? debt : most;
+		debt = file_debt(path);
+		if (debt > most)
+			most = debt;
 	}
 	return most;
 }

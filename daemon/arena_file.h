@@ -57,7 +57,7 @@ int arena_file_set_aside(struct arena_file *f, const char *why, char *err, size_
 /* The core has formatted or rebuilt the arena: from now on it counts as in use. */
 void arena_file_in_use(struct arena_file *f);
 
-/* Whether packets of hosts are in it, for arena_file_owes() after a sudden end: said before they are acknowledged. */
+/* Whether packets of hosts are in it, for arena_file_debt() after a sudden end: said before they are acknowledged. */
 void arena_file_say_owed(struct arena_file *f, bool owed);
 
 /* empty: nothing in it needs to be kept. */
@@ -70,11 +70,12 @@ bool arena_file_left(const char *path);
 int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, char *err, size_t errlen);
 
 enum arena_debt {
-	ARENA_OWES_NOTHING, /* no packet of a host is in any file of the link, or there is none */
-	ARENA_OWES,         /* there are some, or there may be: a file that is not understood */
-	ARENA_RUNS,         /* a daemon has one of them locked: it knows */
+	ARENA_CLEAR,  /* nothing is owed to anybody, or there is no file */
+	ARENA_OWES,   /* packets of hosts are in it, or may be */
+	ARENA_LOCKED, /* a daemon runs the link and has it open: it may owe, and answers for that itself */
 };
 
-enum arena_debt arena_file_owes(const char *dir, const char *link);
+/* Of all files of this link. */
+enum arena_debt arena_file_debt(const char *dir, const char *link);
 
 #endif

@@ -21,16 +21,22 @@ struct closing {
 	uint32_t nnames;
 	struct arena_stray strays[STRAYS_MAX];
 	char *report;
-	int worst;
+	bool unlisted; /* there may be more link files than were seen */
+	bool unread;   /* what a link file says is not known */
+	bool failed;   /* rules could not be set */
 };
 
-static void say(struct closing *c, int r, const char *what)
+static void say(struct closing *c, const char *what)
 {
 	size_t n = strlen(c->report);
 
 	snprintf(c->report + n, SITES_REPORT_MAX - n, "%s%s", n > 0 ? "\n" : "", what);
-	if (c->worst != -EIO)
-		c->worst = r;
+}
+
+static void say_failed(struct closing *c, const char *what)
+{
+	say(c, what);
+	c->failed = true;
 }
 
 static void keep(struct closing *c, const char *name)
@@ -58,18 +64,17 @@ static void close_one(struct closing *c, const char *path)
 	struct link_config *config = &c->config[c->n];
 	int r = config_load(path, config, err);
 
-	keep_file(c, path);
-	if (r == -ENOENT) {
-		c->nnames--;
+	if (r == -ENOENT)
 		return;
-	}
+	keep_file(c, path);
 	if (r < 0) {
-		say(c, -EINVAL, err[0] != '\0' ? err : strerror(-r));
+		say(c, err[0] != '\0' ? err : strerror(-r));
+		c->unread = true;
 		return;
 	}
 	c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
 	if (steer_rest(config, err, sizeof(err)) < 0)
-		say(c, -EIO, err);
+		say_failed(c, err);
 }
 
 /* What is left in a buffer of a link without a file is owed, and its rules stay. */
@@ -84,7 +89,7 @@ static void sweep(struct closing *c)
 	for (uint32_t i = 0; i < c->nnames; i++)
 		links[i] = c->names[i];
 	steer_sweep(links, c->nnames);
-	if (c->worst == 0 && n == 0)
+	if (!c->unread && !c->failed && n == 0)
 		fib_rule_sweep(c->config, c->n);
 }
 
@@ -92,7 +97,7 @@ int closed_apply(const struct site_sources *src, char *report)
 {
 	struct closing *c = calloc(1, sizeof(*c));
 	char err[CONFIG_ERR_MAX];
-	int r;
+	int r = 0;
 
 	report[0] = '\0';
 	if (c == NULL) {
@@ -100,17 +105,19 @@ int closed_apply(const struct site_sources *src, char *report)
 		return -EIO;
 	}
 	c->report = report;
-	if (sites_paths(src, &c->paths, report) < 0)
-		c->worst = -EINVAL;
+	c->unlisted = c->unread = sites_paths(src, &c->paths, report) < 0;
 	for (uint32_t i = 0; i < c->paths.n; i++)
 		close_one(c, c->paths.path[i]);
-	if (steer_all(c->worst == -EINVAL, err, sizeof(err)) < 0)
-		say(c, -EIO, err);
-	else if (c->worst == -EINVAL)
-		say(c, -EINVAL, "until that is put right, no RoCE at all is forwarded by this machine");
-	if (src->nfiles == 0)
+	if (steer_all(c->unread, err, sizeof(err)) < 0)
+		say_failed(c, err);
+	else if (c->unread)
+		say(c, "until that is put right, no RoCE at all is forwarded by this machine");
+	if (src->nfiles == 0 && !c->unlisted)
 		sweep(c);
-	r = c->worst;
+	if (c->unread)
+		r = -EINVAL;
+	if (c->failed)
+		r = -EIO;
 	free(c);
 	return r;
 }

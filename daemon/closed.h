@@ -7,7 +7,8 @@
 
 /* RoCE between the prefixes of every link file is closed, and what its buffers owe; a file that cannot be understood, or
  * a directory that cannot be read, closes all RoCE that the kernel would forward. Rules of links whose files are gone
- * and that owe nothing are removed, if src is a directory. Links that a daemon runs keep what they have.
+ * and that owe nothing are removed, if src is a directory and all of it could be listed. Links that a daemon runs keep what
+ * they have.
  *
  * 0; -EINVAL if there was such a file; -EIO if rules could not be set. Either way everything that can be closed is, and
  * report says what was wrong. */

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create */
+#endif
 #include "daemon/nft.h"
 
 #include <errno.h>
@@ -7,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,18 +18,28 @@ enum { ARGS_MAX = 8, ANSWER_MAX = 1 << 20 };
 
 extern char **environ;
 
-/* An unlinked file with the script, to be nft's input: unlike a pipe it cannot block either side. */
-static int script_fd(const char *script)
+/* A file in memory: unlike a pipe it cannot block either side, and unlike one in /tmp no user can keep it from being
+ * written by filling the disk. */
+static FILE *memory_file(void)
 {
-	FILE *f = tmpfile();
-	int fd = -1;
+	int fd = memfd_create("nft", MFD_CLOEXEC);
+	FILE *f = fd >= 0 ? fdopen(fd, "w+") : NULL;
 
-	if (!f)
-		return -1;
-	if (fputs(script, f) >= 0 && fflush(f) == 0 && lseek(fileno(f), 0, SEEK_SET) == 0)
-		fd = dup(fileno(f));
-	fclose(f);
-	return fd;
+	if (fd >= 0 && !f)
+		close(fd);
+	return f;
+}
+
+/* The script as nft's input. */
+static FILE *script_file(const char *script)
+{
+	FILE *f = memory_file();
+
+	if (f && fputs(script, f) >= 0 && fflush(f) == 0 && lseek(fileno(f), 0, SEEK_SET) == 0)
+		return f;
+	if (f)
+		fclose(f);
+	return NULL;
 }
 
 /* in -1: none. */
@@ -81,15 +95,15 @@ static int run(const char *const *args, int in, FILE *out, char why[NFT_OUTPUT_M
 int nft_run(const char *script, char why[NFT_OUTPUT_MAX])
 {
 	static const char *const args[] = {"-f", "-", NULL};
-	FILE *out = tmpfile();
-	int in = script_fd(script), r = -EIO;
+	FILE *out = memory_file(), *in = script_file(script);
+	int r = -EIO;
 
-	if (out && in >= 0)
-		r = run(args, in, out, why);
+	if (out && in)
+		r = run(args, fileno(in), out, why);
 	else
-		snprintf(why, NFT_OUTPUT_MAX, "no temporary file for nft: %s", strerror(errno));
-	if (in >= 0)
-		close(in);
+		snprintf(why, NFT_OUTPUT_MAX, "no memory for what nft is to read and write: %s", strerror(errno));
+	if (in)
+		fclose(in);
 	if (out)
 		fclose(out);
 	return r;
@@ -110,11 +124,11 @@ static char *read_all(FILE *out)
 
 char *nft_ask(const char *const *args, char why[NFT_OUTPUT_MAX])
 {
-	FILE *out = tmpfile();
+	FILE *out = memory_file();
 	char *text = NULL;
 
 	if (!out)
-		snprintf(why, NFT_OUTPUT_MAX, "no temporary file for nft: %s", strerror(errno));
+		snprintf(why, NFT_OUTPUT_MAX, "no memory for what nft writes: %s", strerror(errno));
 	else if (run(args, -1, out, why) == 0)
 		text = read_all(out);
 	if (out)

@@ -513,7 +513,7 @@ void site_remove(struct site *s)
 	struct link_config c = s->config;
 
 	site_free(s);
-	if (arena_file_owes(c.arena_dir, c.name) == ARENA_OWES_NOTHING)
+	if (arena_file_debt(c.arena_dir, c.name) == ARENA_CLEAR)
 		steer_remove(&c);
 }
 

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include <linux/netfilter/nf_tables.h>
 
 #include "arena_file.h"
 #include "fib_rule.h"
@@ -189,15 +190,37 @@ static void forget(const char *link)
 		}
 }
 
-static void note(const struct link_config *c)
+static unsigned occurrences(const char *text, const char *what)
 {
+	unsigned n = 0;
+
+	while ((text = strstr(text, what))) {
+		text += strlen(what);
+		n++;
+	}
+	return n;
+}
+
+/* All chains and rules of the script are listed. */
+static bool is_whole(const char *listed, const char *script)
+{
+	return occurrences(listed, "\tchain ") == occurrences(script, "\tchain ") &&
+	       occurrences(listed, "counter drop\n") == occurrences(script, "counter drop\n");
+}
+
+/* Somebody may have removed them before they are listed: then nothing is noted, so that steer_stands() says no. */
+static void note(const struct link_config *c, const char *script)
+{
+	char *is = steer_in_force(c);
+
 	forget(c->name);
-	for (unsigned i = 0; i < SITES_MAX; i++)
+	for (unsigned i = 0; is && is_whole(is, script) && i < SITES_MAX; i++)
 		if (!noted[i].text) {
 			snprintf(noted[i].link, LINK_NAME_MAX, "%s", c->name);
-			noted[i].text = steer_in_force(c);
+			noted[i].text = is;
 			return;
 		}
+	free(is);
 }
 
 bool steer_stands(const struct link_config *c)
@@ -233,7 +256,7 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 	else if (r < 0)
 		snprintf(err, errlen, "cannot keep the kernel from forwarding what this link takes: %s", text);
 	else
-		note(c);
+		note(c, script);
 	free(script);
 	return r;
 }
@@ -252,13 +275,13 @@ void steer_remove(const struct link_config *c)
 
 int steer_rest(const struct link_config *c, char *err, size_t errlen)
 {
-	enum arena_debt debt = arena_file_owes(c->arena_dir, c->name);
+	enum arena_debt debt = arena_file_debt(c->arena_dir, c->name);
 
 	if (debt == ARENA_OWES)
 		log_warn("link %s: packets that hosts believe delivered are in %s: all that the link takes stays closed "
 		         "between the prefixes until it has been started and drained",
 		         c->name, c->arena_dir);
-	return steer_install(c, debt == ARENA_OWES_NOTHING ? STEER_AT_REST : STEER_RUNNING, err, errlen);
+	return steer_install(c, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
 }
 
 int steer_all(bool closed, char *err, size_t errlen)
@@ -311,10 +334,12 @@ static bool is_kept(const char *table, const char *const *links, uint32_t n)
 	return false;
 }
 
+_Static_assert(NFT_TABLE_MAXNAMELEN == 256, "the width that is_stale() reads");
+
 /* "table FAMILY NAME" of a link that is not to be kept, as nft lists it. */
 static bool is_stale(const char *line, const char *const *links, uint32_t n)
 {
-	char family[16], table[256]; /* NFT_NAME_MAXLEN */
+	char family[16], table[NFT_TABLE_MAXNAMELEN];
 
 	return sscanf(line, "table %15s %255s", family, table) == 2 &&
 	       (strcmp(family, "netdev") == 0 || strcmp(family, "inet") == 0) &&
@@ -323,7 +348,7 @@ static bool is_stale(const char *line, const char *const *links, uint32_t n)
 
 static void delete_table(char *line)
 {
-	char script[64 + TABLE_NAME_MAX], why[NFT_OUTPUT_MAX];
+	char script[64 + NFT_TABLE_MAXNAMELEN], why[NFT_OUTPUT_MAX];
 
 	snprintf(script, sizeof(script), "delete %s\n", line);
 	if (nft_run(script, why) < 0)

@@ -23,7 +23,7 @@ enum steer_extent {
 
 /* Replaces what is in force for this link. */
 int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen);
-/* The same for a link that does not run: as its buffers say, STEER_RUNNING if something is owed. */
+/* The same as the link's buffers ask for: STEER_RUNNING if something is owed, or a daemon runs the link. */
 int steer_rest(const struct link_config *c, char *err, size_t errlen);
 void steer_remove(const struct link_config *c);
 
@@ -33,7 +33,7 @@ int steer_all(bool closed, char *err, size_t errlen);
 /* Removes the tables of links that are not among the names. */
 void steer_sweep(const char *const *links, uint32_t n);
 
-/* The link's rules are in force as this process put them there last. */
+/* The link's rules are in force as this process put them there last; not if somebody removed them at that moment. */
 bool steer_stands(const struct link_config *c);
 
 /* The link's rules as nft lists them, without counters. malloc'ed; NULL without memory. */

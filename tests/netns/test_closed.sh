@@ -56,6 +56,16 @@ take_port() {
 }
 give_port() { kill $PORT_TAKER && wait $PORT_TAKER 2>/dev/null; }
 
+no_port() { LAB_EXTRA_A=Link.LanPort=lan9; }
+ports() { LAB_EXTRA_A=; }
+
+expire() {
+	cp "$LAB_DIR/keys/a/link.crt" "$LAB_DIR/crt.saved"
+	openssl x509 -in "$LAB_DIR/crt.saved" -signkey "$LAB_DIR/keys/a/link.key" -days -1 \
+		-out "$LAB_DIR/keys/a/link.crt" 2>/dev/null
+}
+renew() { cp "$LAB_DIR/crt.saved" "$LAB_DIR/keys/a/link.crt"; }
+
 too_much() { LAB_BUFFER=4000GiB; }
 enough() { LAB_BUFFER=64MiB; }
 
@@ -85,6 +95,26 @@ half_a_file() {
 	mv "$path.saved" "$path"
 	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
 	! lab_in ea nft list table inet longreach >/dev/null 2>&1 || why "all RoCE is still closed"
+}
+
+# What is not known to be gone is not opened.
+no_directory() {
+	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
+	! lab_in ea "$LAB_BIN/longreachd" --close --config-dir "$LAB_DIR/nowhere" >"$LAB_DIR/out" 2>&1 ||
+		why "--close is content without its directory" || return
+	rules_stand || why "the link's rules are gone: $(cat "$LAB_DIR/out")" || return
+	lab_close a
+}
+
+# A user who fills /tmp must not keep rules from being set.
+no_space() {
+	cp "$(lab_conf_path a)" "$LAB_BIN/longreachd" "$LAB_SHM" # /tmp is another one there
+	lab_in ea nft flush ruleset
+	lab_in ea unshare -m sh -c "mount -t tmpfs -o size=4k none /tmp && mount -t tmpfs -o size=4k none /var/tmp &&
+		cat /dev/zero >/tmp/full 2>/dev/null; exec '$LAB_SHM/longreachd' --close --config '$LAB_SHM/link.conf'" \
+		>"$LAB_DIR/out" 2>&1 || why "--close: $(cat "$LAB_DIR/out")" || return
+	rm "$LAB_SHM/longreachd"
+	rules_stand || why "no rules"
 }
 
 file_gone() {
@@ -158,6 +188,24 @@ flushed() {
 	NOTE="back after $ms ms"
 }
 
+# Also in the moment in which the daemon puts them back: what is not there must not become what is wanted.
+flushed_again() {
+	local round
+	for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+		lab_in ea bash -c "nft flush ruleset; sleep 0.0$((round * 3 + 10)); nft flush ruleset; sleep 0.0$((95 - round * 5)); nft flush ruleset"
+		lab_wait 2 rules_stand || why "round $round: no rules, state $(lab_status a '.links[0].state')" || return
+	done
+}
+
+# A reload looks at the rules too, and does not take a running link for one that owes something.
+reloaded() {
+	local from
+	from=$(wc -l <"$LAB_DIR/a/log")
+	lab_client a reload >"$LAB_DIR/out" 2>&1 || why "$(cat "$LAB_DIR/out")" || return
+	! tail -n "+$((from + 1))" "$LAB_DIR/a/log" | grep -q 'stays closed' || why "$(tail -1 "$LAB_DIR/a/log")" || return
+	rules_stand || why "no rules"
+}
+
 # Not all of them: the rest would look as if all were well.
 one_rule_gone() {
 	local handle
@@ -202,15 +250,21 @@ lab_edges
 check "the link comes up" lab_link_up
 check "a key that does not match" cannot_start "key" wrong_key right_key
 check "a port that somebody else has" cannot_start "4790|in use" take_port give_port
+check "a certificate that has expired" cannot_start "expired" expire renew
+check "a LAN port that is not there" cannot_start "lan9" no_port ports
 check "a buffer that there is no memory for" cannot_start "no room|not possible|memory" too_much enough
 check "SIGTERM" stopped TERM
 check "before any daemon: --close" before_any_daemon
 check "half a file closes all RoCE" half_a_file
+check "a directory that cannot be read opens nothing" no_directory
+check "nor does a full /tmp" no_space
 check "a file that is gone opens the way" file_gone
 check "behind a daemon that died: IP flows, RoCE does not" after_death
 check "unless something is owed" after_death_owing
 LAB_EXTRA=Link.Barrier=off
 check "flushed rules are put back" flushed
+check "also when they are flushed again meanwhile" flushed_again
+check "a reload of what runs" reloaded
 RULES=$(lab_in ea nft list table inet longreach_link | grep -c drop)
 check "so is a single one" one_rule_gone
 check "rules that cannot be put back end early ACKs" cannot_be_put_back

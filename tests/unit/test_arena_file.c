@@ -101,27 +101,27 @@ static void file__says_what_is_owed(void **state)
 	uint8_t *trailer;
 
 	(void)state;
-	assert_int_equal(arena_file_owes(dir, "t"), ARENA_OWES_NOTHING);
+	assert_int_equal(arena_file_debt(dir, "t"), ARENA_CLEAR);
 	open_ok(&f, &p, true);
-	assert_int_equal(arena_file_owes(dir, "t"), ARENA_RUNS);
+	assert_int_equal(arena_file_debt(dir, "t"), ARENA_LOCKED);
 	arena_file_in_use(&f);
 	arena_file_close(&f, false); /* of a version that does not say */
-	assert_int_equal(arena_file_owes(dir, "t"), ARENA_OWES);
+	assert_int_equal(arena_file_debt(dir, "t"), ARENA_OWES);
 	open_ok(&f, &p, false);
 	arena_file_say_owed(&f, false);
 	arena_file_close(&f, false);
-	assert_int_equal(arena_file_owes(dir, "t"), ARENA_OWES_NOTHING);
-	assert_int_equal(arena_file_owes(dir, "u"), ARENA_OWES_NOTHING);
+	assert_int_equal(arena_file_debt(dir, "t"), ARENA_CLEAR);
+	assert_int_equal(arena_file_debt(dir, "u"), ARENA_CLEAR);
 	open_ok(&f, &p, false);
 	arena_file_say_owed(&f, true);
 	arena_file_close(&f, false);
-	assert_int_equal(arena_file_owes(dir, "t"), ARENA_OWES);
+	assert_int_equal(arena_file_debt(dir, "t"), ARENA_OWES);
 	open_ok(&f, &p, false);
 	arena_file_say_owed(&f, false);
 	trailer = (uint8_t *)trailer_of(&f);
 	trailer[0] ^= 1;
 	arena_file_close(&f, false);
-	assert_int_equal(arena_file_owes(dir, "t"), ARENA_OWES); /* it cannot be told */
+	assert_int_equal(arena_file_debt(dir, "t"), ARENA_OWES); /* it cannot be told */
 }
 
 static void file__used_one_comes_back_with_its_epoch(void **state)

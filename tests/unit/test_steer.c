@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel rules and Ethernet headers: what is written for a given configuration. */
+#define _GNU_SOURCE /* nft.c */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,11 +16,11 @@
 #include "no_log.h"
 
 /* Of buffers: nothing here looks into one. */
-enum arena_debt arena_file_owes(const char *dir, const char *link)
+enum arena_debt arena_file_debt(const char *dir, const char *link)
 {
 	(void)dir;
 	(void)link;
-	return ARENA_OWES_NOTHING;
+	return ARENA_CLEAR;
 }
 
 static struct link_config link_of(void)
@@ -138,6 +139,35 @@ static void steer__stale_tables(void **state)
 	assert_false(is_stale("table inet filter", links, 2));
 }
 
+/* A name of nft's may be longer than any of ours. */
+static void steer__stale_table_with_the_longest_name(void **state)
+{
+	static const char *const links[] = {"tokyo"};
+	char ours[300], other[300];
+
+	(void)state;
+	snprintf(ours, sizeof(ours), "table inet longreach_%.*d", NFT_TABLE_MAXNAMELEN - 1 - 10, 0);
+	snprintf(other, sizeof(other), "table inet %.*d", NFT_TABLE_MAXNAMELEN - 1, 0);
+	assert_true(is_stale(ours, links, 1));
+	assert_false(is_stale(other, links, 1));
+}
+
+/* What is listed after somebody was quicker is not what was asked for. */
+static void steer__listed_without_a_rule_or_a_chain(void **state)
+{
+	struct link_config c = link_of();
+	char *s = steer_script(&c, STEER_RUNNING, is_there), *rule;
+
+	(void)state;
+	assert_true(is_whole(s, s));
+	assert_false(is_whole("(none)\n(none)\n", s));
+	rule = strdup(s);
+	memcpy(strstr(rule, "counter drop"), "counter acpt", 12);
+	assert_false(is_whole(rule, s));
+	free(rule);
+	free(s);
+}
+
 static void steer__replaces_what_an_earlier_life_left(void **state)
 {
 	struct link_config c = link_of();
@@ -247,6 +277,8 @@ int main(void)
 	    cmocka_unit_test(steer__only_roce_at_rest),
 	    cmocka_unit_test(steer__port_that_is_missing),
 	    cmocka_unit_test(steer__stale_tables),
+	    cmocka_unit_test(steer__stale_table_with_the_longest_name),
+	    cmocka_unit_test(steer__listed_without_a_rule_or_a_chain),
 	    cmocka_unit_test(steer__replaces_what_an_earlier_life_left),
 	    cmocka_unit_test(steer__names_cannot_leave_the_identifier),
 	    cmocka_unit_test(steer__one_family_only),

@@ -173,9 +173,10 @@ $(FO)/obj/tests/sim/steps.o: FUZZ_FLAGS += -D__sanitizer_cov_trace_pc=__wrap___s
 $(FO)/fuzz_%: $(FO)/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,$(FO)/obj/%.o,$(PROXY_SRC) $(SEAL_SRC) tests/sim/steps.c)
 	$(Q)clang -fsanitize=fuzzer,address,undefined -Wl,--wrap=__sanitizer_cov_trace_pc -o $@ $^ $(LIBS_CORE) -linih $(filter-out -lIPSec_MB,$(LIBS_SEAL))
 fuzz: fuzz-bin
-	$(Q)set -e; for f in $(FUZZ_NAMES); do echo "fuzz $$f: $(SECONDS) s"; mkdir -p $(FO)/corpus/$$f; \
-		$(FO)/fuzz_$$f -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=4096 -print_final_stats=0 -verbosity=0 \
-		-artifact_prefix=$(FO)/ $(FO)/corpus/$$f $$(ls -d tests/fuzz/corpus/$$f 2>/dev/null); done
+	$(Q)printf '%s\n' $(FUZZ_NAMES) | xargs -P $(UNIT_JOBS) -I{} sh -c 'mkdir -p $(FO)/corpus/{}; \
+		echo "fuzz {}: $(SECONDS) s"; $(FO)/fuzz_{} -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=4096 \
+		-print_final_stats=0 -verbosity=0 -artifact_prefix=$(FO)/ $(FO)/corpus/{} \
+		$$(ls -d tests/fuzz/corpus/{} 2>/dev/null) || exit 255'
 
 # --- real RDMA in guests, benchmarks, demo ---
 .PHONY: vm bench bench-bin demo

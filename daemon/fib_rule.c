@@ -27,19 +27,14 @@ struct pair {
 	const char *port; /* all IP that comes in there; NULL: RoCEv2, wherever it comes from */
 };
 
-static bool is4(const struct ip_prefix *p)
-{
-	return p->len >= 96 && ip_addr_is4(&p->addr);
-}
-
 static bool make_pair(struct pair *pair, const struct ip_prefix *from, const struct ip_prefix *to)
 {
-	uint8_t skip = is4(from) ? 96 : 0;
+	uint8_t skip = ip_prefix_is4(from) ? 96 : 0;
 
-	if (is4(from) != is4(to))
+	if (ip_prefix_is4(from) != ip_prefix_is4(to))
 		return false;
 	memset(pair, 0, sizeof(*pair));
-	pair->family = is4(from) ? AF_INET : AF_INET6;
+	pair->family = ip_prefix_is4(from) ? AF_INET : AF_INET6;
 	pair->from_len = (uint8_t)(from->len - skip);
 	pair->to_len = (uint8_t)(to->len - skip);
 	pair->from = from->addr;
@@ -250,7 +245,8 @@ static bool same_port(const char *a, const char *b)
 
 static bool same_pair(const struct pair *a, const struct pair *b)
 {
-	return same_port(a->port, b->port) && a->family == b->family && a->from_len == b->from_len && a->to_len == b->to_len &&
+	return same_port(a->port, b->port) && a->family == b->family && a->from_len == b->from_len &&
+	       a->to_len == b->to_len &&
 	       (a->from_len == 0 || memcmp(&a->from, &b->from, sizeof(a->from)) == 0) &&
 	       (a->to_len == 0 || memcmp(&a->to, &b->to, sizeof(a->to)) == 0);
 }

@@ -68,11 +68,6 @@ static uint16_t emit_prefix(struct asm_prog *p, uint32_t off, const uint8_t *add
 	return (uint16_t)(p->n - 1);
 }
 
-static bool prefix_is4(const struct ip_prefix *pre)
-{
-	return pre->len >= 96 && ip_addr_is4(&pre->addr);
-}
-
 /* Goes on if the address at `off` is in one of the prefixes of that family; no prefixes at all: anything goes. */
 static void require_prefix(struct asm_prog *p, uint32_t off, bool v4, const struct ip_prefix *pre, uint32_t npre)
 {
@@ -82,7 +77,7 @@ static void require_prefix(struct asm_prog *p, uint32_t off, bool v4, const stru
 	if (npre == 0)
 		return;
 	for (uint32_t i = 0; i < npre && i < PREFIXES_MAX; i++) {
-		if (prefix_is4(&pre[i]) != v4)
+		if (ip_prefix_is4(&pre[i]) != v4)
 			continue;
 		hit[nhits++] = emit_prefix(p, off, pre[i].addr.b + (v4 ? 12 : 0), pre[i].len - (v4 ? 96u : 0u));
 	}

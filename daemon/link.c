@@ -4,8 +4,8 @@
  * Starting: first the kernel rules, then the arenas (with a message for everything that can be wrong with them), then
  * sockets, then threads. So a link that cannot start is closed: its RoCE never takes the way around the seal.
  *
- * Stopping: threads, sockets, and then offloads are put right. The kernel rules stay until the link's file is gone
- * (site_remove()).
+ * Stopping: threads, sockets, and then offloads are put right. Of the kernel rules what the buffers ask for stays
+ * (steer_rest()), until the link's file is gone (site_remove()).
  *
  * One eventfd tells the main thread that some worker has answers or events. A request that needs all workers (a
  * snapshot) counts their answers; the last one completes it. */

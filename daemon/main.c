@@ -42,7 +42,7 @@ static void log_report(enum log_level level, const char *report)
 	}
 }
 
-/* What closed_apply() has to say, at the level that it deserves. */
+/* closed_apply(), with what it has to say in the log. */
 static int close_ways(const struct site_sources *sources)
 {
 	static char report[SITES_REPORT_MAX];

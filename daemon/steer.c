@@ -22,11 +22,6 @@
 #define TABLE_NAME_MAX   (sizeof(TABLE_PREFIX) + LINK_NAME_MAX)
 #define ALL_TABLE        "table inet longreach" /* of no link */
 
-static bool prefix_is4(const struct ip_prefix *p)
-{
-	return p->len >= 96 && ip_addr_is4(&p->addr);
-}
-
 /* An nft identifier from the link's name. */
 static void name_table(char name[TABLE_NAME_MAX], const char *link)
 {
@@ -50,14 +45,14 @@ static uint32_t count_family(const struct ip_prefix *p, uint32_t n, bool v4)
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		count += prefix_is4(&p[i]) == v4;
+		count += ip_prefix_is4(&p[i]) == v4;
 	return count;
 }
 
 static void put_prefix(FILE *f, const struct ip_prefix *p)
 {
 	char text[INET6_ADDRSTRLEN];
-	bool v4 = prefix_is4(p);
+	bool v4 = ip_prefix_is4(p);
 
 	inet_ntop(v4 ? AF_INET : AF_INET6, p->addr.b + (v4 ? 12 : 0), text, sizeof(text));
 	fprintf(f, "%s/%d", text, v4 ? p->len - 96 : p->len);
@@ -69,7 +64,7 @@ static void put_match(FILE *f, const char *side, const struct ip_prefix *p, uint
 
 	fprintf(f, "%s %s { ", v4 ? "ip" : "ip6", side);
 	for (uint32_t i = 0; i < n; i++) {
-		if (prefix_is4(&p[i]) != v4)
+		if (ip_prefix_is4(&p[i]) != v4)
 			continue;
 		fputs(comma, f);
 		put_prefix(f, &p[i]);
@@ -136,40 +131,35 @@ static void put_forward(FILE *f, const struct link_config *c, enum steer_extent 
 	fputs("\t}\n}\n", f);
 }
 
-static char *close_script(char **text, FILE *f)
+/* there NULL: nothing but the removal that every script begins with. */
+static char *make_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there)
 {
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	put_fresh_table(f, "netdev", c);
+	put_fresh_table(f, "inet", c);
+	if (there) {
+		put_ingress(f, c, extent, there);
+		put_forward(f, c, extent);
+	}
 	if (fclose(f) == 0)
-		return *text;
-	free(*text);
+		return text;
+	free(text);
 	return NULL;
 }
 
 char *steer_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there)
 {
-	char *text = NULL;
-	size_t len;
-	FILE *f = open_memstream(&text, &len);
-
-	if (!f)
-		return NULL;
-	put_fresh_table(f, "netdev", c);
-	put_fresh_table(f, "inet", c);
-	put_ingress(f, c, extent, there);
-	put_forward(f, c, extent);
-	return close_script(&text, f);
+	return make_script(c, extent, there);
 }
 
 char *steer_removal_script(const struct link_config *c)
 {
-	char *text = NULL;
-	size_t len;
-	FILE *f = open_memstream(&text, &len);
-
-	if (!f)
-		return NULL;
-	put_fresh_table(f, "netdev", c);
-	put_fresh_table(f, "inet", c);
-	return close_script(&text, f);
+	return make_script(c, STEER_AT_REST, NULL);
 }
 
 /* --- putting them in force ---

@@ -63,6 +63,11 @@ struct ip_prefix {
 	uint8_t len;         /* 0..128 */
 };
 
+static inline bool ip_prefix_is4(const struct ip_prefix *p)
+{
+	return p->len >= 96 && ip_addr_is4(&p->addr);
+}
+
 /* True if the address lies in the prefix; in any of n prefixes. */
 bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a);
 bool ip_prefix_any(const struct ip_prefix *list, uint32_t n, const struct ip_addr *a);

@@ -100,7 +100,7 @@ $(O)/libheadroom.a: $(call objs,$(HEADROOM_SRC))
 
 # --- the daemon and its client ---
 $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
-	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd
+	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd -lseccomp
 
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON)
@@ -200,9 +200,9 @@ test-all: deps
 	$(Q)FULL=1 tests/run.sh
 
 DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
-	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libssl-dev libsystemd-dev openssl libcmocka-dev \
+	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev openssl libcmocka-dev \
 	libibverbs-dev librdmacm-dev \
-	iproute2 nftables ethtool jq socat procps busybox-static kmod cpio gnuplot-nox valgrind tshark \
+	iproute2 nftables ethtool jq socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf
 deps:
 	$(Q)missing=$$(for p in $(DEPS); do \
@@ -221,6 +221,7 @@ install: $(O)/longreachd $(O)/longreach
 	install -D -m 644 bench/plot_trace.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_trace.gp
 	for p in etc/man/*; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
 	install -d $(DESTDIR)/lib/systemd/system
+	install -D -m 644 systemd/longreach.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/longreach.conf
 	for u in longreachd longreach-closed; do \
 		sed 's|/usr/|$(PREFIX)/|g' systemd/$$u.service >$(DESTDIR)/lib/systemd/system/$$u.service || exit; done
 

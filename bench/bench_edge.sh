@@ -39,6 +39,6 @@ null=$GBPS
 LAB_MODE=near LAB_RATE=8G
 lab_edges
 lab_link_up
-measure longreach "$LAB_LINE_PID:line" "${LAB_EDGE_PID[a]}:near-edge" "${LAB_EDGE_PID[b]}:far-edge"
+measure longreach "$LAB_LINE_PID:line" "$(lab_edge_child a):near-edge" "$(lab_edge_child b):far-edge"
 awk -v a="$null" -v b="$GBPS" 'BEGIN { printf "goodput, longreach / null forwarder: %.2f x\n", b / a }'
 echo "(All processes share the processors of this machine: with edges there are two more of them.)"

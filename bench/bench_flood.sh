@@ -109,7 +109,7 @@ lab_line --rate 2G --queue 4M
 lab_server "$B_HOST"
 LAB_RATE=400M lab_edges
 lab_link_up
-EDGE=${LAB_EDGE_PID[b]}
+EDGE=$(lab_edge_child b)
 memory_settles "$EDGE"
 IDLE=$(idle_ticks "$EDGE")
 echo "garbage, $RATE datagrams/s of 1400 bytes for $SECS s, $ROUNDS times; taken of those sent (the last time), processor"

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/arena_file.h"
 #include "daemon/arena_scan.h"
-#include "daemon/fib_rule.h"
-#include "daemon/steer.h"
+#include "daemon/log.h"
+#include "daemon/privileged.h"
 
 #define NAMES_MAX (SITES_MAX + STRAYS_MAX)
 
@@ -58,6 +59,17 @@ static void keep_file(struct closing *c, const char *path)
 	keep(c, name);
 }
 
+int closed_rest(const struct link_config *c, char *err, size_t errlen)
+{
+	enum arena_debt debt = arena_file_debt(c->arena_dir, c->name);
+
+	if (debt == ARENA_OWES)
+		log_warn("link %s: packets that hosts believe delivered are in %s: all that the link takes stays closed "
+		         "between the prefixes until it has been started and drained",
+		         c->name, c->arena_dir);
+	return privileged_steer_install(c, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
+}
+
 static void close_one(struct closing *c, const char *path)
 {
 	char err[CONFIG_ERR_MAX] = "";
@@ -73,7 +85,7 @@ static void close_one(struct closing *c, const char *path)
 		return;
 	}
 	c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
-	if (steer_rest(config, err, sizeof(err)) < 0)
+	if (closed_rest(config, err, sizeof(err)) < 0)
 		say_failed(c, err);
 }
 
@@ -88,9 +100,9 @@ static void sweep(struct closing *c)
 			keep(c, c->strays[i].link);
 	for (uint32_t i = 0; i < c->nnames; i++)
 		links[i] = c->names[i];
-	steer_sweep(links, c->nnames);
+	privileged_steer_sweep(links, c->nnames);
 	if (!c->unread && !c->failed && n == 0)
-		fib_rule_sweep(c->config, c->n);
+		privileged_fib_rule_sweep(c->config, c->n);
 }
 
 int closed_apply(const struct site_sources *src, char *report)
@@ -108,7 +120,7 @@ int closed_apply(const struct site_sources *src, char *report)
 	c->unlisted = c->unread = sites_paths(src, &c->paths, report) < 0;
 	for (uint32_t i = 0; i < c->paths.n; i++)
 		close_one(c, c->paths.path[i]);
-	if (steer_all(c->unread, err, sizeof(err)) < 0)
+	if (privileged_steer_all(c->unread, err, sizeof(err)) < 0)
 		say_failed(c, err);
 	else if (c->unread)
 		say(c, "until that is put right, no RoCE at all is forwarded by this machine");

@@ -5,6 +5,10 @@
 
 #include "daemon/sites.h"
 
+/* Of one link, as its buffers ask for: all that it takes if something is owed, or a daemon runs it; else RoCE. 0 or
+ * negative errno with err (of errlen bytes) a sentence. Main thread only. */
+int closed_rest(const struct link_config *c, char *err, size_t errlen);
+
 /* RoCE between the prefixes of every link file is closed, and what its buffers owe; a file that cannot be understood, or
  * a directory that cannot be read, closes all RoCE that the kernel would forward. Rules of links whose files are gone
  * and that owe nothing are removed, if src is a directory and all of it could be listed. Links that a daemon runs keep what

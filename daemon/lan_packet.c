@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "l4_csum.h"
+#include "privileged.h"
 
 #define TX_PARTS      4
 #define TX_SNDBUF     (8 << 20)
@@ -173,9 +174,11 @@ static int set_up(struct lan_port *p, const struct lan_port_params *params, char
 {
 	int r;
 
-	p->fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (p->fd < 0)
+	p->fd = privileged_packet_socket(TX_SNDBUF);
+	if (p->fd < 0) {
+		errno = -p->fd;
 		return fail(err, errlen, params->ifname, "cannot open a packet socket");
+	}
 	r = open_interface(p, params->ifname, err, errlen);
 	if (r < 0)
 		return r;
@@ -185,9 +188,8 @@ static int set_up(struct lan_port *p, const struct lan_port_params *params, char
 		return fail(err, errlen, params->ifname, "cannot ignore outgoing packets (Linux 4.20 or later)");
 	if (map_ring(p, params->ring_frames, params->filter.snaplen) < 0)
 		return fail(err, errlen, params->ifname, "cannot map the receive ring");
-	/* neither is a must: without them sending is only a little slower or blocks a little sooner */
+	/* no must: without it sending is only a little slower */
 	set_int(p->fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1);
-	set_int(p->fd, SOL_SOCKET, SO_SNDBUFFORCE, TX_SNDBUF);
 	if (bind_port(p) < 0)
 		return fail(err, errlen, params->ifname, "cannot bind the packet socket");
 	return 0;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "privileged.h"
 #include "thread.h"
 
 #define LOOK_NS          100000 /* the ring is looked at so often */
@@ -81,9 +82,9 @@ int lan_pause_open(struct lan_pause **out, const struct lan_pause_params *params
 	int one = 1;
 
 	if (l)
-		l->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		l->fd = privileged_packet_socket(0);
 	if (!l || l->fd < 0) {
-		snprintf(err, errlen, "no socket for pause frames: %s", strerror(errno));
+		snprintf(err, errlen, "no socket for pause frames: %s", strerror(l ? -l->fd : ENOMEM));
 		free(l);
 		return -ENOMEM;
 	}
@@ -165,13 +166,11 @@ static void publish(struct lan_pause *l)
 static void *watch_rings(void *arg)
 {
 	static const struct timespec nap = {.tv_nsec = LOOK_NS};
-	static const struct sched_param first = {.sched_priority = 1};
 	struct lan_pause *l = arg;
 
 	pthread_setname_np(pthread_self(), "lr:pause");
 	prctl(PR_SET_TIMERSLACK, 1ul);
-	/* before whatever else keeps a worker from its ring; without CAP_SYS_NICE a pause may come late */
-	(void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
+	privileged_run_first(); /* before whatever else keeps a worker from its ring */
 	while (!atomic_load_explicit(&l->stop, memory_order_acquire)) {
 		for (unsigned i = 0; i < l->nports; i++)
 			look(l, &l->ports[i]);

@@ -5,7 +5,7 @@
  * sockets, then threads. So a link that cannot start is closed: its RoCE never takes the way around the seal.
  *
  * Stopping: threads, sockets, and then offloads are put right. Of the kernel rules what the buffers ask for stays
- * (steer_rest()), until the link's file is gone (site_remove()).
+ * (closed_rest()), until the link's file is gone (site_remove()).
  *
  * One eventfd tells the main thread that some worker has answers or events. A request that needs all workers (a
  * snapshot) counts their answers; the last one completes it. */
@@ -24,13 +24,13 @@
 #include <unistd.h>
 
 #include "arena_file.h"
+#include "closed.h"
 #include "descriptors.h"
 #include "link_plan.h"
 #include "link_sum.h"
 #include "log.h"
-#include "offload.h"
+#include "privileged.h"
 #include "route.h"
-#include "steer.h"
 #include "worker.h"
 
 #define REQUESTS_MAX 64 /* commands with answers under way to a worker: far below what its rings hold */
@@ -365,7 +365,7 @@ static void take_over(struct link *l)
 
 	for (uint32_t i = 0; i < c->nlan_ports; i++) {
 		l->lan_ifindex[i] = (int)if_nametoindex(c->lan_ports[i]);
-		offload_acquire(c->lan_ports[i]);
+		privileged_offload_acquire(c->lan_ports[i]);
 	}
 	l->offloads_held = true;
 	hint_forwarding(c);
@@ -385,7 +385,7 @@ static int open_notify(struct link *l, char err[CONFIG_ERR_MAX])
 static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MAX])
 {
 	const struct link_config *c = &l->config;
-	int r = steer_install(c, STEER_RUNNING, err, CONFIG_ERR_MAX);
+	int r = privileged_steer_install(c, STEER_RUNNING, err, CONFIG_ERR_MAX);
 
 	if (r == 0)
 		r = open_notify(l, err);
@@ -484,8 +484,8 @@ int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX])
 	int r = 0;
 
 	hold_promises(l, true);
-	if (!steer_stands(&l->config)) {
-		r = steer_install(&l->config, STEER_RUNNING, err, CONFIG_ERR_MAX);
+	if (!privileged_steer_stands(&l->config)) {
+		r = privileged_steer_install(&l->config, STEER_RUNNING, err, CONFIG_ERR_MAX);
 		if (r == 0)
 			r = 1;
 	}
@@ -522,14 +522,14 @@ static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
 	if (ifindex == 0)
 		return 0;
 	if (l->lan_ifindex[port] != ifindex) {
-		int r = steer_install(&l->config, STEER_RUNNING, err, CONFIG_ERR_MAX);
+		int r = privileged_steer_install(&l->config, STEER_RUNNING, err, CONFIG_ERR_MAX);
 
 		if (r < 0)
 			return r;
 		l->lan_ifindex[port] = ifindex;
 		l->lan_port_rebinds++;
 	}
-	offload_refresh(ifname);
+	privileged_offload_refresh(ifname);
 	l->rebind_error = 0;
 	if (!rebind(l, port, ifindex))
 		return 0;
@@ -658,7 +658,7 @@ static void hand_back(struct link *l)
 	const struct link_config *c = &l->config;
 
 	for (uint32_t i = 0; l->offloads_held && i < c->nlan_ports; i++)
-		offload_release(c->lan_ports[i]);
+		privileged_offload_release(c->lan_ports[i]);
 }
 
 /* The buffers are closed and say what is owed. */
@@ -666,7 +666,7 @@ static void rest(const struct link *l)
 {
 	char err[CONFIG_ERR_MAX];
 
-	if (steer_rest(&l->config, err, sizeof(err)) < 0)
+	if (closed_rest(&l->config, err, sizeof(err)) < 0)
 		log_err("link %s: %s", l->config.name, err);
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "daemon/options.h"
+#include "daemon/privsep.h"
 #include "daemon/steer_watch.h"
 #include "daemon/tls.h"
 #include "daemon/version.h"
@@ -246,6 +247,10 @@ int main(int argc, char **argv)
 	log_init(o.verbose);
 	if (o.action == DO_CLOSE)
 		return close_ways(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	if (o.action == DO_RUN && privsep_split(o.user, report, sizeof(report)) < 0) {
+		log_err("%s", report);
+		return EXIT_FAILURE;
+	}
 	if (sites_read(&o.sources, MISSING_IS_ERROR, &configs, report) < 0) {
 		if (o.action != DO_RUN) {
 			fprintf(stderr, "%s\n", report);

@@ -292,3 +292,13 @@ void offload_release(const char *ifname)
 {
 	release(ifname, 0);
 }
+
+void offload_release_all(void)
+{
+	for (unsigned i = 0; i < PORTS_MAX; i++) {
+		if (ports[i].users == 0)
+			continue;
+		ports[i].users = 1;
+		release(ports[i].ifname, DEPTH_MAX); /* what it stands on has its own entry */
+	}
+}

@@ -12,5 +12,7 @@ void offload_acquire(const char *ifname);
 /* The port may have been made anew, or somebody has switched on what was off: puts that right and says so. */
 void offload_refresh(const char *ifname);
 void offload_release(const char *ifname);
+/* Of all ports, whoever uses them. */
+void offload_release_all(void);
 
 #endif

@@ -28,6 +28,7 @@ static const char usage[] =
     "  --metrics WHERE     serve /metrics for Prometheus over HTTP: PORT (of 127.0.0.1), ADDRESS:PORT,\n"
     "                      [ADDRESS]:PORT, or the /PATH of a Unix socket. Default: not at all\n"
     "  --pcap DIR          write what passes on LAN and WAN there, for Wireshark\n"
+    "  --user NAME         whom the process that carries packets becomes; systemd's User= in place of it\n"
     "  --foreground        as it always is\n"
     "  -v, --verbose       log more\n"
     "  -h, --help          this text\n"
@@ -44,6 +45,7 @@ enum long_options {
 	OPT_CONTROL,
 	OPT_METRICS,
 	OPT_PCAP,
+	OPT_USER,
 	OPT_FOREGROUND
 };
 
@@ -56,6 +58,7 @@ static const struct option long_options[] = {
     {"control", required_argument, NULL, OPT_CONTROL},
     {"metrics", required_argument, NULL, OPT_METRICS},
     {"pcap", required_argument, NULL, OPT_PCAP},
+    {"user", required_argument, NULL, OPT_USER},
     {"foreground", no_argument, NULL, OPT_FOREGROUND},
     {"verbose", no_argument, NULL, 'v'},
     {"help", no_argument, NULL, 'h'},
@@ -109,6 +112,9 @@ static void take_option(struct options *o, int opt)
 		break;
 	case OPT_PCAP:
 		o->pcap_dir = optarg;
+		break;
+	case OPT_USER:
+		o->user = optarg;
 		break;
 	case OPT_FOREGROUND:
 		break;

@@ -14,6 +14,7 @@ struct options {
 	const char *pcap_dir; /* NULL: no capture */
 	const char *control_path;
 	const char *metrics; /* where to serve them; NULL: nowhere */
+	const char *user; /* whom the process that carries packets becomes; NULL: nobody else */
 	bool verbose;
 };
 

@@ -12,6 +12,8 @@
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
+
+#include "privileged.h"
 #include <linux/if_ether.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
@@ -275,30 +277,17 @@ static int read_neigh(const struct nlmsghdr *h, void *arg)
 	return MNL_CB_STOP;
 }
 
-static struct nlmsghdr *neigh_request(struct route_ask *a, const struct route_found *f, uint16_t type, uint16_t flags,
-                                      uint8_t ntf)
+/* What the kernel knows, and that it look for what it does not. */
+static void ask_neigh(struct route_ask *a, struct route_found *f)
 {
-	struct nlmsghdr *h = start_request(a, type, flags);
+	struct nlmsghdr *h = start_request(a, RTM_GETNEIGH, 0);
 	struct ndmsg *ndm = mnl_nlmsg_put_extra_header(h, sizeof(*ndm));
 
 	ndm->ndm_family = family_of(&f->via);
 	ndm->ndm_ifindex = f->ifindex;
-	ndm->ndm_flags = ntf;
 	put_addr(h, NDA_DST, &f->via);
-	return h;
-}
-
-static int no_answer(const struct nlmsghdr *h, void *arg)
-{
-	(void)h;
-	(void)arg;
-	return MNL_CB_STOP;
-}
-
-static void ask_neigh(struct route_ask *a, struct route_found *f)
-{
-	request(a, neigh_request(a, f, RTM_GETNEIGH, 0, 0), read_neigh, f);
-	request(a, neigh_request(a, f, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK, NTF_USE), no_answer, NULL);
+	request(a, h, read_neigh, f);
+	privileged_find_neighbour(f->ifindex, family_of(&f->via), f->via.b + (ip_addr_is4(&f->via) ? 12 : 0));
 }
 
 void route_ask(struct route_ask *a, const struct ip_addr *dst, struct route_found *f)

@@ -16,7 +16,7 @@
 #include "daemon/link_plan.h"
 #include "daemon/log.h"
 #include "daemon/port_watch.h"
-#include "daemon/steer.h"
+#include "daemon/privileged.h"
 #include "daemon/units.h"
 #include "headroom/headroom.h"
 
@@ -514,7 +514,7 @@ void site_remove(struct site *s)
 
 	site_free(s);
 	if (arena_file_debt(c.arena_dir, c.name) == ARENA_CLEAR)
-		steer_remove(&c);
+		privileged_steer_remove(&c);
 }
 
 /* --- state --- */

@@ -10,7 +10,6 @@
 
 #include <linux/netfilter/nf_tables.h>
 
-#include "arena_file.h"
 #include "fib_rule.h"
 #include "log.h"
 #include "nft.h"
@@ -261,17 +260,6 @@ void steer_remove(const struct link_config *c)
 	if (script && nft_run(script, text) < 0)
 		log_warn("link %s: nft tables not removed: %s", c->name, text);
 	free(script);
-}
-
-int steer_rest(const struct link_config *c, char *err, size_t errlen)
-{
-	enum arena_debt debt = arena_file_debt(c->arena_dir, c->name);
-
-	if (debt == ARENA_OWES)
-		log_warn("link %s: packets that hosts believe delivered are in %s: all that the link takes stays closed "
-		         "between the prefixes until it has been started and drained",
-		         c->name, c->arena_dir);
-	return steer_install(c, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
 }
 
 int steer_all(bool closed, char *err, size_t errlen)

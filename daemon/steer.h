@@ -23,8 +23,6 @@ enum steer_extent {
 
 /* Replaces what is in force for this link. */
 int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen);
-/* The same as the link's buffers ask for: STEER_RUNNING if something is owed, or a daemon runs the link. */
-int steer_rest(const struct link_config *c, char *err, size_t errlen);
 void steer_remove(const struct link_config *c);
 
 /* All RoCE that the kernel would forward, whatever its addresses: while a link file cannot be understood. */

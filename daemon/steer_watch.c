@@ -5,18 +5,22 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
+#include "daemon/privileged.h"
+
 #define OUR_TABLES   "longreach"
 #define READ_MAX     (16 << 10)
 #define MESSAGES_MAX 4096 /* read in one go: a ruleset that is replaced has many */
 
 struct steer_watch {
-	struct mnl_socket *kernel;
+	int kernel; /* -1: none */
 	struct event *said;
 	void (*fn)(void *arg);
 	void *arg;
@@ -68,7 +72,7 @@ static bool read_all(struct steer_watch *w)
 	bool ours = false;
 
 	for (int i = 0; i < MESSAGES_MAX; i++) {
-		ssize_t n = mnl_socket_recvfrom(w->kernel, buf, sizeof(buf));
+		ssize_t n = recv(w->kernel, buf, sizeof(buf), 0);
 
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			break;
@@ -91,20 +95,19 @@ static void on_said(evutil_socket_t fd, short what, void *arg)
 int steer_watch_open(struct steer_watch **out, struct event_base *base, void (*fn)(void *arg), void *arg)
 {
 	struct steer_watch *w = calloc(1, sizeof(*w));
-	int group = NFNLGRP_NFTABLES, r = -ENOMEM;
+	int r;
 
 	if (w == NULL)
-		return r;
+		return -ENOMEM;
 	w->fn = fn;
 	w->arg = arg;
-	w->kernel = mnl_socket_open2(NETLINK_NETFILTER, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (w->kernel == NULL || mnl_socket_bind(w->kernel, 0, MNL_SOCKET_AUTOPID) < 0 ||
-	    mnl_socket_setsockopt(w->kernel, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0) {
-		r = -errno;
+	w->kernel = privileged_rules_socket();
+	if (w->kernel < 0) {
+		r = w->kernel;
 		steer_watch_close(w);
 		return r;
 	}
-	w->said = event_new(base, mnl_socket_get_fd(w->kernel), EV_READ | EV_PERSIST, on_said, w);
+	w->said = event_new(base, w->kernel, EV_READ | EV_PERSIST, on_said, w);
 	if (w->said == NULL || event_add(w->said, NULL) < 0) {
 		steer_watch_close(w);
 		return -ENOMEM;
@@ -119,7 +122,7 @@ void steer_watch_close(struct steer_watch *w)
 		return;
 	if (w->said != NULL)
 		event_free(w->said);
-	if (w->kernel != NULL)
-		mnl_socket_close(w->kernel);
+	if (w->kernel >= 0)
+		close(w->kernel);
 	free(w);
 }

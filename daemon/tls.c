@@ -155,6 +155,12 @@ static const char *last_reason(void)
 	return reason != NULL ? reason : "unknown error";
 }
 
+/* root:longreach 640 is as good as longreach 600. */
+static mode_t allowed_mode(const struct stat *st)
+{
+	return st->st_uid == 0 && st->st_gid != 0 && st->st_gid == getegid() ? S_IRWXU | S_IRGRP : S_IRWXU;
+}
+
 /* Secrets that others may read are none. */
 static int check_secret_file(const char *key, const char *path, char err[CONFIG_ERR_MAX])
 {
@@ -168,9 +174,12 @@ static int check_secret_file(const char *key, const char *path, char err[CONFIG_
 		    "%s=%s: belongs to user %u, who can change it: expected root or user %u, whom longreachd "
 		    "runs as",
 		    key, path, (unsigned)st.st_uid, (unsigned)geteuid());
-	if (st.st_mode & (S_IRWXG | S_IRWXO))
+	if (st.st_mode & ~allowed_mode(&st) & (S_IRWXU | S_IRWXG | S_IRWXO))
 		return complain(err, "%s=%s: others than its owner may use it (mode %03o): expected 600", key, path,
 		                (unsigned)st.st_mode & 0777u);
+	if (access(path, R_OK) < 0)
+		return complain(err, "%s=%s: user %u, whom longreachd runs as, cannot read it: %s: `chown %u` it", key,
+		                path, (unsigned)geteuid(), strerror(errno), (unsigned)geteuid());
 	return 0;
 }
 

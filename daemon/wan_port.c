@@ -33,6 +33,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "privileged.h"
 #include "wan_filter.h"
 
 #ifndef UDP_SEGMENT
@@ -200,7 +201,7 @@ static int open_rx(const struct way *w, int *fd, int buffer)
 	*fd = open_socket(w);
 	if (*fd < 0)
 		return -1;
-	set_int(*fd, SOL_SOCKET, SO_RCVBUFFORCE, buffer);
+	privileged_receive_buffer(*fd, buffer);
 	if (set_int(*fd, SOL_UDP, UDP_GRO, 1) < 0)
 		log_warn("WAN port %u: this kernel has no UDP_GRO: receiving will be slow", w->params.port);
 	if (set_int(*fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1) < 0 ||
@@ -378,7 +379,7 @@ static int open_lane(struct way *w, uint8_t lane, uint32_t turn)
 		own.in4.sin_port = 0;
 	else
 		own.in6.sin6_port = 0;
-	set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, SND_BUFFER);
+	privileged_send_buffer(fd, SND_BUFFER);
 	set_tos(w, fd, false);
 	w->lane_ect[lane][turn] = false;
 	/* never fragment, and take the configured MTU's word over what ICMP says */

@@ -52,6 +52,7 @@ declare -A SAYS=(
 	[descriptors]=works
 	[disk]=fails
 	[killed]=fails
+	[child]=works
 	[stopped]=fails
 	[frozen]=either
 	[both]=fails
@@ -123,12 +124,13 @@ mend_config() {
 
 # No descriptor more than there are; it must go on with those, and say no to a reload at most.
 break_descriptors() {
-	local pid=${LAB_EDGE_PID[$1]}
+	local pid
+	pid=$(lab_edge_child "$1")
 	prlimit --pid "$pid" --nofile="$(ls "/proc/$pid/fd" | wc -l)":65536
 	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1
 	:
 }
-mend_descriptors() { prlimit --pid "${LAB_EDGE_PID[$1]}" --nofile=65536:65536; }
+mend_descriptors() { prlimit --pid "$(lab_edge_child "$1")" --nofile=65536:65536; }
 
 # No room where the buffers are, and a restart.
 break_disk() {
@@ -142,6 +144,10 @@ mend_disk() { umount -l "$LAB_SHM/$1"; }
 break_killed() { lab_edge_stop "$1" KILL; }
 mend_killed() { lab_edge_start "$1"; }
 
+# The process that carries packets; the privileged one starts it again.
+break_child() { kill -9 "$(lab_edge_child "$1")"; }
+mend_child() { :; }
+
 break_stopped() { lab_edge_stop "$1"; }
 mend_stopped() { lab_edge_start "$1"; }
 
@@ -151,8 +157,8 @@ break_both() {
 }
 mend_both() { lab_edges; }
 
-break_frozen() { kill -STOP "${LAB_EDGE_PID[$1]}"; }
-mend_frozen() { kill -CONT "${LAB_EDGE_PID[$1]}"; }
+break_frozen() { kill -STOP "$(lab_edge_child "$1")"; }
+mend_frozen() { kill -CONT "$(lab_edge_child "$1")"; }
 
 break_line_cut() { lab_line_ctl cut; }
 mend_line_cut() { lab_line_ctl uncut; }

@@ -328,12 +328,24 @@ lab_edge_start() { # a|b
 	LAB_EDGE_PID[$1]=$!
 }
 
+# The process that carries packets; LAB_EDGE_PID is that of its privileged parent.
+lab_edge_child() { # a|b
+	pgrep -P "${LAB_EDGE_PID[$1]}" -x longreachd
+}
+
+# A child that was killed dies a moment after its parent, and its buffers are locked until then.
+lab_gone() { # pid
+	[ ! -e "/proc/$1" ] || grep -qs '^State:.Z' "/proc/$1/status"
+}
+
 lab_edge_stop() { # a|b [signal]
-	local pid=${LAB_EDGE_PID[$1]:-}
+	local pid=${LAB_EDGE_PID[$1]:-} child
 	[ -n "$pid" ] || return 0
+	child=$(lab_edge_child "$1")
 	kill "-${2:-TERM}" "$pid" 2>/dev/null
 	wait "$pid" 2>/dev/null
 	LAB_EDGE_LAST=$?
+	[ -z "$child" ] || lab_wait 5 lab_gone "$child"
 	unset "LAB_EDGE_PID[$1]"
 	[ "${2:-TERM}" = KILL ] || [ $LAB_EDGE_LAST = 0 ] || LAB_EDGE_BAD="edge $1 ended with status $LAB_EDGE_LAST"
 	! grep -qE 'Sanitizer|runtime error:' "$LAB_DIR/$1/log" || LAB_EDGE_BAD="edge $1: a sanitizer's report in its log"
@@ -341,6 +353,20 @@ lab_edge_stop() { # a|b [signal]
 
 lab_edge_alive() { # a|b
 	[ -n "${LAB_EDGE_PID[$1]:-}" ] && kill -0 "${LAB_EDGE_PID[$1]}" 2>/dev/null
+}
+
+# From here on edges are started by another program: LAB_BIN is a folder with a script in the daemon's place.
+lab_daemon_under() { # command...
+	LAB_REAL_BIN=${LAB_REAL_BIN:-$LAB_BIN}
+	mkdir -p "$LAB_DIR/bin"
+	printf '#!/bin/sh\nexec %s %s/longreachd "$@"\n' "$*" "$LAB_REAL_BIN" >"$LAB_DIR/bin/longreachd"
+	ln -sf "$LAB_REAL_BIN/longreach" "$LAB_DIR/bin/longreach"
+	chmod 755 "$LAB_DIR/bin" "$LAB_DIR/bin/longreachd"
+	LAB_BIN=$LAB_DIR/bin
+}
+
+lab_daemon_alone() {
+	LAB_BIN=${LAB_REAL_BIN:-$LAB_BIN}
 }
 
 lab_edges() {

@@ -4,22 +4,11 @@
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
-REAL=$LAB_BIN
-
-# The daemon under another program: LAB_BIN is a folder with a script in its place.
-daemon_under() { # command...
-	mkdir -p "$LAB_DIR/bin"
-	printf '#!/bin/sh\nexec %s %s/longreachd "$@"\n' "$*" "$REAL" >"$LAB_DIR/bin/longreachd"
-	ln -sf "$REAL/longreach" "$LAB_DIR/bin/longreach"
-	chmod 755 "$LAB_DIR/bin/longreachd"
-	LAB_BIN=$LAB_DIR/bin
-}
-
 keeps_the_file() { # option
 	local file=$LAB_DIR/precious
 	echo precious >"$file"
 	lab_conf a >"$LAB_DIR/alone.conf"
-	lab_in ea timeout 3 "$REAL/longreachd" --control "$LAB_DIR/alone.control" --config "$LAB_DIR/alone.conf" \
+	lab_in ea timeout 3 "$LAB_BIN/longreachd" --control "$LAB_DIR/alone.control" --config "$LAB_DIR/alone.conf" \
 		"$1" "$file" >"$LAB_DIR/alone.log" 2>&1
 	[ $? = 1 ] || why "it started, or ended otherwise: $(tail -1 "$LAB_DIR/alone.log")" || return
 	[ "$(cat "$file" 2>/dev/null)" = precious ] || why "the file is gone" || return
@@ -54,15 +43,15 @@ idle_connections() {
 }
 
 open_files_of_a() {
-	awk '/^Max open files/ { print $4 }' "/proc/${LAB_EDGE_PID[a]}/limits"
+	awk '/^Max open files/ { print $4 }' "/proc/$(lab_edge_child a)/limits"
 }
 
 # 64 lanes of 8 source ports: 512 sockets, and what else there is.
 limit_is_raised() {
-	daemon_under prlimit --nofile=256:
+	lab_daemon_under prlimit --nofile=256:
 	lab_edge_stop a
 	LAB_EXTRA_A=Path.SourcePorts=8 lab_edge_start a
-	LAB_BIN=$REAL
+	lab_daemon_alone
 	lab_link_up || return
 	NOTE="$(open_files_of_a) open files"
 	[ "$(open_files_of_a)" -ge 768 ] || why "$NOTE"
@@ -70,9 +59,9 @@ limit_is_raised() {
 
 limit_that_stays() {
 	lab_edge_stop a
-	daemon_under prlimit --nofile=256:256 setpriv --bounding-set -sys_resource --inh-caps=-sys_resource
+	lab_daemon_under prlimit --nofile=256:256 setpriv --bounding-set -sys_resource --inh-caps=-sys_resource
 	LAB_EXTRA_A=Path.SourcePorts=8 lab_edge_start a
-	LAB_BIN=$REAL
+	lab_daemon_alone
 	lab_wait 5 eval '[ "$(lab_status a ".links[0].state")" = failed ]' || why "$(lab_status a '.links[0].state')" || return
 	NOTE=$(lab_status a '.links[0].error' | cut -c1-110)
 	[[ "$NOTE" = *"open files, and the limit of 256 cannot be raised"* ]] || why "$NOTE" || return

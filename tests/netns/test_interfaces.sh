@@ -51,7 +51,8 @@ rebinds() { # edge
 }
 
 deleted_and_made_again() { # a|b site
-	local flows pid=${LAB_EDGE_PID[$1]} before
+	local flows pid before
+	pid=$(lab_edge_child "$1")
 	before=$(rebinds "$1")
 	flows=$(lab_status "$1" '.links[0].peer.sessions')
 	lab_ip "e$1" link del lan0
@@ -61,7 +62,7 @@ deleted_and_made_again() { # a|b site
 	[ "$1" = a ] || restart_server
 	repaired
 	back_within_3_s "$1" || return
-	[ "${LAB_EDGE_PID[$1]}" = "$pid" ] && kill -0 "$pid" || why "another process" || return
+	[ "$(lab_edge_child "$1")" = "$pid" ] || why "another process" || return
 	[ "$(lab_status "$1" '.links[0].peer.sessions')" = "$flows" ] || why "another session" || return
 	[ $(($(rebinds "$1") - before)) = 1 ] || why "rebinds: $before, then $(rebinds "$1")" || return
 	# the rules went with the interface

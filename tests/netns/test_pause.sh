@@ -10,7 +10,7 @@ LOSSY= # packets are lost in the ring, as is expected
 
 thread_of() { # edge name: its tid
 	local t
-	for t in "/proc/${LAB_EDGE_PID[$1]}/task"/*; do
+	for t in "/proc/$(lab_edge_child "$1")/task"/*; do
 		[[ $(cat "$t/comm") != $2* ]] || { basename "$t"; return; }
 	done
 }

@@ -133,7 +133,8 @@ rekeys() {
 # Both edges get certificates of another CA and read them again; the session goes on. Then edge A, which has the new
 # ones alone, can only meet an edge B that knows them.
 new_certificates() {
-	local e pid=${LAB_EDGE_PID[b]}
+	local e pid
+	pid=$(lab_edge_child b)
 	lab_rcperf --secs 3 --depth 32 --bidir &
 	local load=$!
 	sleep 0.5
@@ -145,7 +146,7 @@ new_certificates() {
 	lab_edge_stop a
 	lab_edge_start a
 	lab_link_up 2>/dev/null || why "edge B: $(lab_status b '.links[0].peer.trouble')" || return
-	kill -0 "$pid" 2>/dev/null || why "edge B is another process" || return
+	[ "$(lab_edge_child b)" = "$pid" ] || why "edge B is another process" || return
 	lab_rcperf --size 4096 --iters 20 || why "no traffic afterwards" || return
 }
 
@@ -329,7 +330,7 @@ garbage() { # times
 
 worker_sleeps() { # a|b: how often its worker has gone to sleep
 	local task
-	task=$(grep -l '^lr:link:0' "/proc/${LAB_EDGE_PID[$1]}"/task/*/comm)
+	task=$(grep -l '^lr:link:0' "/proc/$(lab_edge_child "$1")"/task/*/comm)
 	awk '/^voluntary/ { print $2 }' "${task%comm}status"
 }
 

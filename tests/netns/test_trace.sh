@@ -111,12 +111,12 @@ goes_on_after_restart() {
 # Who asks and does not read, and who asks for nonsense.
 bad_clients() {
 	local i rss
-	rss=$(awk '/^VmRSS/ { print $2 }' "/proc/${LAB_EDGE_PID[a]}/status")
+	rss=$(awk '/^VmRSS/ { print $2 }' "/proc/$(lab_edge_child a)/status")
 	for i in 1 2 3 4; do
 		(printf 'longreach/1 trace link link past\n'; sleep 4) | socat -u - "UNIX-CONNECT:$LAB_DIR/a/control" &
 	done
 	lab_rcperf --size 65536 --depth 64 --secs 2 || why "contents, order or count are wrong" || return
-	rss=$(($(awk '/^VmRSS/ { print $2 }' "/proc/${LAB_EDGE_PID[a]}/status") - rss))
+	rss=$(($(awk '/^VmRSS/ { print $2 }' "/proc/$(lab_edge_child a)/status") - rss))
 	NOTE="$rss KiB more for four that do not read"
 	[ "$rss" -lt 16000 ] || why "$NOTE" || return
 	! lab_client a trace nolink --seconds 1 2>"$LAB_DIR/err" || why "a trace of no link" || return

@@ -47,7 +47,7 @@ idle_is_alive() {
 # ptrace stops one thread of a process.
 worker_hangs() {
 	local task tid before after
-	task=$(grep -l '^lr:link:0' "/proc/${LAB_EDGE_PID[a]}"/task/*/comm)
+	task=$(grep -l '^lr:link:0' "/proc/$(lab_edge_child a)"/task/*/comm)
 	task=${task%/comm}
 	tid=${task##*/}
 	perl -e '$p = 101; syscall($p, 16, $ARGV[0] + 0, 0, 0) == 0 or die $!; waitpid($ARGV[0], 0x40000000);

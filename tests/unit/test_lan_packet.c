@@ -14,6 +14,7 @@ static int fake_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags);
 
 #include "daemon/l4_csum.c"
 #include "daemon/lan_filter.c"
+#include "no_parent.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

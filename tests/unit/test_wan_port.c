@@ -3,6 +3,7 @@
 #include "daemon/wan_port.c" /* before cmocka.h, which has a fail() too */
 
 #include "daemon/wan_filter.c"
+#include "no_parent.h"
 
 #include <poll.h>
 #include <setjmp.h>

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox.h - what a process of longreachd gives away for good, before it hears anybody. */
+#ifndef DAEMON_SANDBOX_H
+#define DAEMON_SANDBOX_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct sandbox_user {
+	uid_t uid;
+	gid_t gid;
+};
+
+/* The limits that a process without rights cannot raise: open files, locked memory, priorities of threads. What cannot
+ * be raised stays. */
+void sandbox_raise_limits(void);
+
+/* Keeps CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_NICE of what it has, and with a user what it takes to start a process of
+ * that user and to send it signals; also of what programs that it starts could get. 0 or negative errno. */
+int sandbox_keep_network_rights(const struct sandbox_user *user);
+
+/* Becomes the user (NULL: stays who it is), gives away every capability, and from then on can do only the system calls
+ * of sandbox.c's list; all others fail with EPERM. Before any thread is started. 0 or negative errno with err a
+ * sentence. */
+int sandbox_enter(const struct sandbox_user *user, char *err, size_t errlen);
+
+#endif

@@ -1,0 +1,175 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Two processes: the one that hears hosts, peers and clients has no rights, and can be lost and replaced.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+status_of() { # pid field
+	awk -v field="$2:" '$1 == field { print $2 }' "/proc/$1/status"
+}
+
+NET_ADMIN_NET_RAW_SYS_NICE=0000000000803000
+
+# A sanitizer's build has no filter.
+is_sanitized() {
+	grep -q "built with a sanitizer" "$LAB_DIR/a/log"
+}
+
+child_has_nothing() { # a|b
+	local child field
+	child=$(lab_edge_child "$1")
+	[ -n "$child" ] || why "there is no child" || return
+	for field in CapInh CapPrm CapEff CapAmb; do
+		[ "$(status_of "$child" $field)" = 0000000000000000 ] || why "$field is $(status_of "$child" $field)" || return
+	done
+	is_sanitized || [ "$(status_of "$child" Seccomp)" = 2 ] || why "no filter for system calls" || return
+	is_sanitized || [ "$(status_of "$child" NoNewPrivs)" = 1 ] || why "it could gain rights by a program" || return
+}
+
+parent_has_three() { # a|b
+	local field
+	for field in CapPrm CapEff CapBnd; do
+		[ "$(status_of "${LAB_EDGE_PID[$1]}" $field)" = $NET_ADMIN_NET_RAW_SYS_NICE ] ||
+			why "$field is $(status_of "${LAB_EDGE_PID[$1]}" $field)" || return
+	done
+}
+
+# Neither any thread of it: they are started behind the filter.
+threads_have_nothing() {
+	local task
+	for task in "/proc/$(lab_edge_child a)"/task/*; do
+		grep -q '^CapEff:.0000000000000000' "$task/status" || why "$(cat "$task/comm") has rights" || return
+		is_sanitized || grep -q '^Seccomp:.2' "$task/status" || why "$(cat "$task/comm") has no filter" || return
+	done
+}
+
+traffic() {
+	lab_rcperf --op mix --qps 4 --size 20000 --iters 100 || why "traffic fails"
+}
+
+# Bytes that were acknowledged and not delivered outlive the process that held them.
+child_is_replaced() {
+	local child parent=${LAB_EDGE_PID[a]} start ms
+	child=$(lab_edge_child a)
+	lab_rcperf --op write --qps 4 --size 100000 --secs 2 --adaptive-retrans --timeout-ms 500 &
+	local client=$!
+	sleep 0.7
+	start=$(date +%s%3N)
+	kill -SEGV "$child"
+	lab_wait 3 another_child a "$child" || why "no other child" || return
+	lab_wait 5 lab_client a status --check >"$LAB_DIR/check.out" || why "$(cat "$LAB_DIR/check.out")" || return
+	ms=$(($(date +%s%3N) - start))
+	wait $client || why "the client failed" || return
+	! check_wrong_data || why "contents are wrong" || return
+	[ "${LAB_EDGE_PID[a]}" = "$parent" ] && lab_edge_alive a || why "another parent" || return
+	grep -q 'was ended by signal 11' "$LAB_DIR/a/log" || why "the log does not say so" || return
+	NOTE="works again $ms ms after"
+}
+
+another_child() { # a|b pid
+	local now
+	now=$(lab_edge_child "$1")
+	[ -n "$now" ] && [ "$now" != "$2" ]
+}
+
+# A child that always dies is systemd's business.
+gives_up() {
+	local i child status
+	for i in 1 2 3 4 5 6; do
+		lab_wait 3 lab_edge_child a >/dev/null || break
+		child=$(lab_edge_child a)
+		kill -KILL "$child" 2>/dev/null
+		lab_wait 3 lab_gone "$child"
+	done
+	lab_wait 3 lab_gone "${LAB_EDGE_PID[a]}" || why "it goes on after $i times" || return
+	wait "${LAB_EDGE_PID[a]}"
+	status=$?
+	unset 'LAB_EDGE_PID[a]'
+	[ $status != 0 ] || why "status 0: systemd would not start it again" || return
+	NOTE="status $status"
+	lab_edge_start a
+	lab_link_up
+}
+
+child_dies_with_parent() {
+	local child
+	child=$(lab_edge_child a)
+	{ kill -KILL "${LAB_EDGE_PID[a]}" && wait "${LAB_EDGE_PID[a]}"; } 2>/dev/null
+	lab_wait 2 lab_gone "$child" || why "it goes on" || return
+	unset 'LAB_EDGE_PID[a]'
+	lab_edge_start a
+	lab_link_up
+}
+
+# As systemd's User= has it: nothing that it reads or writes is root's.
+other_user() {
+	local uid
+	lab_edge_stop a
+	mkdir -p "$LAB_SHM/a"
+	chmod 711 "$LAB_DIR" "$LAB_DIR/keys"
+	chown -R nobody "$LAB_DIR/a" "$LAB_DIR/keys/a" "$LAB_SHM/a"
+	LAB_DAEMON_ARGS="--user nobody" lab_edge_start a
+	lab_link_up || return
+	uid=$(status_of "$(lab_edge_child a)" Uid)
+	[ "$uid" = "$(id -u nobody)" ] || why "its user is $uid" || return
+	child_has_nothing a && traffic || return
+	lab_client a reload >"$LAB_DIR/reload.out" 2>&1 || why "reload: $(cat "$LAB_DIR/reload.out")" || return
+	child_is_replaced
+}
+
+# As the unit has it: neither process has ever been root.
+never_root() {
+	lab_edge_stop a
+	lab_daemon_under setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=+net_admin,+net_raw \
+		--ambient-caps=+net_admin,+net_raw --bounding-set=-all,+net_admin,+net_raw --no-new-privs
+	lab_edge_start a
+	lab_daemon_alone
+	lab_link_up || return
+	[ "$(status_of "${LAB_EDGE_PID[a]}" Uid)" = 65534 ] || why "the parent is root" || return
+	child_has_nothing a && traffic || return
+	lab_in ea nft flush ruleset
+	lab_wait 3 tables_are_back || why "the rules do not come back" || return
+	child_is_replaced
+}
+
+tables_are_back() {
+	lab_in ea nft list ruleset | grep -q longreach_link
+}
+
+# A user who cannot read the key is told which file it is.
+unreadable_key() {
+	lab_edge_stop a
+	chown root "$LAB_DIR/keys/a/link.key"
+	LAB_DAEMON_ARGS="--user nobody" lab_edge_start a
+	lab_wait 5 grep -q 'link.key' "$LAB_DIR/a/log" || why "nothing about it in the log" || return
+	NOTE=$(grep -o '[^ ]*link.key.*' "$LAB_DIR/a/log" | tail -1)
+	lab_edge_stop a
+	chown -R root "$LAB_DIR/a" "$LAB_DIR/keys/a" "$LAB_SHM/a"
+	lab_edge_start a
+	lab_link_up
+}
+
+no_such_user() {
+	! lab_in ea "$LAB_BIN/longreachd" --user nobody-at-all --control "$LAB_DIR/none" --config-dir "$LAB_DIR/a" \
+		>"$LAB_DIR/out" 2>&1 || why "it started" || return
+	grep -q 'no such user' "$LAB_DIR/out" || why "$(cat "$LAB_DIR/out")"
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE --km 100
+lab_server $B_HOST
+lab_edges
+check "the link comes up" lab_link_up
+check "the child has no capability" child_has_nothing a
+check "nor has any of its threads" threads_have_nothing
+check "the parent has three" parent_has_three a
+check "traffic" traffic
+check "a child that crashes is replaced" child_is_replaced
+check "the next one has no capability either" child_has_nothing a
+check "a child that always crashes ends the parent" gives_up
+check "a child dies with its parent" child_dies_with_parent
+check "another user" other_user
+check "a user who has never been root, with two capabilities" never_root
+check "another user who cannot read the key" unreadable_key
+check "a user who is not there" no_such_user
+check_end

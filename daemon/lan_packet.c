@@ -36,6 +36,7 @@
 
 #include "l4_csum.h"
 #include "privileged.h"
+#include "seal/secret_mem.h"
 
 #define TX_PARTS      4
 #define TX_SNDBUF     (8 << 20)
@@ -46,6 +47,8 @@ struct kept_frame {
 	uint16_t len;
 	uint8_t bytes[LAN_ETH_MAX + LAN_IP_MAX];
 };
+
+#define KEPT_BYTES (LAN_TX_BATCH * sizeof(struct kept_frame))
 
 struct lan_port {
 	int fd;
@@ -139,6 +142,7 @@ static int map_ring(struct lan_port *p, uint32_t ring_frames, uint32_t frame_max
 		p->ring = NULL;
 		return -1;
 	}
+	secret_hide(p->ring, p->ring_len);
 	return 0;
 }
 
@@ -201,7 +205,7 @@ static void packet_close(struct lan_port *p)
 		munmap(p->ring, p->ring_len);
 	if (p->fd >= 0)
 		close(p->fd);
-	free(p->kept);
+	secret_unmap(p->kept, KEPT_BYTES);
 	free(p);
 }
 
@@ -210,7 +214,7 @@ static int packet_open(struct lan_port **port, const struct lan_port_params *par
 	struct lan_port *p = calloc(1, sizeof(*p));
 	int r = -ENOMEM;
 
-	if (!p || !(p->kept = calloc(LAN_TX_BATCH, sizeof(*p->kept)))) {
+	if (!p || !(p->kept = secret_map(KEPT_BYTES))) {
 		snprintf(err, errlen, "LAN port %s: out of memory", params->ifname);
 		free(p);
 		return r;

@@ -21,6 +21,7 @@
 #include "daemon/tls.h"
 #include "daemon/version.h"
 #include "daemon/watchdog.h"
+#include "seal/secret_mem.h"
 
 struct daemon {
 	struct event_base *base;
@@ -242,6 +243,7 @@ int main(int argc, char **argv)
 	struct options o;
 
 	options_parse(argc, argv, &o);
+	secret_openssl();
 	if (o.action == DO_EXIT)
 		return o.exit_status;
 	log_init(o.verbose);

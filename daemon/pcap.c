@@ -11,6 +11,7 @@
 
 #include "log.h"
 #include "proxy/bytes.h"
+#include "seal/secret_mem.h"
 
 /* pcapng, draft-ietf-opsawg-pcapng. All in host byte order: the section header's magic tells the reader. */
 #define BUF_LEN          (256 << 10)
@@ -125,7 +126,7 @@ static void put_interface(struct pcap *p, const char *name)
 
 struct pcap *pcap_open(const char *dir, const char *link, const char *side, uint32_t worker, char *err, size_t errlen)
 {
-	struct pcap *p = calloc(1, sizeof(*p));
+	struct pcap *p = secret_map(sizeof(*p)); /* it holds what hosts send */
 	char name[NAME_MAX_LEN];
 
 	if (!p) {
@@ -137,7 +138,7 @@ struct pcap *pcap_open(const char *dir, const char *link, const char *side, uint
 	p->fd = open(p->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (p->fd < 0) {
 		snprintf(err, errlen, "%s: cannot write the capture: %s", p->path, strerror(errno));
-		free(p);
+		secret_unmap(p, sizeof(*p));
 		return NULL;
 	}
 	put_section(p);
@@ -151,7 +152,7 @@ void pcap_close(struct pcap *p)
 		return;
 	pcap_flush(p);
 	close(p->fd);
-	free(p);
+	secret_unmap(p, sizeof(*p));
 }
 
 static size_t parts_len(const struct iovec *parts, unsigned n)

@@ -56,6 +56,7 @@
 #include "daemon/log.h"
 #include "daemon/tls.h"
 #include "proxy/bytes.h"
+#include "seal/secret_mem.h"
 
 enum peer_limits {
 	PING_EVERY_MS = 1000,
@@ -952,7 +953,7 @@ static int new_boot_id(uint32_t *id)
 int peer_start(const struct link_config *c, const struct arena_life *life, struct event_base *base,
                const struct peer_user *user, struct peer **out, char err[CONFIG_ERR_MAX])
 {
-	struct peer *p = calloc(1, sizeof(*p));
+	struct peer *p = secret_map(sizeof(*p)); /* it holds the key on offer */
 	int r;
 
 	snprintf(err, CONFIG_ERR_MAX, "cannot start the control channel");
@@ -1055,12 +1056,11 @@ void peer_stop(struct peer *p)
 	if (p->resume != NULL)
 		event_free(p->resume);
 	tls_close(p->tls);
-	OPENSSL_cleanse(&p->offer, sizeof(p->offer));
 	if (p->retry != NULL)
 		event_free(p->retry);
 	if (p->tick != NULL)
 		event_free(p->tick);
-	free(p);
+	secret_unmap(p, sizeof(*p));
 }
 
 void peer_status(const struct peer *p, struct peer_status *s)

@@ -254,32 +254,49 @@ static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
 static const unsigned long requests[] = {FIONBIO,      FIONREAD,      TCGETS,     SIOCGIFINDEX, SIOCGIFNAME,
                                          SIOCGIFFLAGS, SIOCGIFHWADDR, SIOCGIFMTU, SIOCETHTOOL};
 
+/* prctl(2): its names and timers, and whose death is its own. */
+static const scmp_datum_t settings[] = {PR_SET_NAME, PR_SET_PDEATHSIG, PR_SET_TIMERSLACK, PR_SET_VMA};
+
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static int allow_if(scmp_filter_ctx f, int call, const struct scmp_arg_cmp *condition)
+{
+	return seccomp_rule_add_array(f, SCMP_ACT_ALLOW, call, 1, condition);
+}
+
+static struct scmp_arg_cmp first_is(scmp_datum_t value)
+{
+	return (struct scmp_arg_cmp){.arg = 0, .op = SCMP_CMP_EQ, .datum_a = value};
+}
+
+static struct scmp_arg_cmp has_bits(unsigned arg, scmp_datum_t mask, scmp_datum_t value)
+{
+	return (struct scmp_arg_cmp){.arg = arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = value};
+}
 
 static int allow_with_arguments(scmp_filter_ctx f)
 {
-	int r = 0;
+	struct scmp_arg_cmp threads = has_bits(0, CLONE_THREAD, CLONE_THREAD); /* no processes */
+	struct scmp_arg_cmp itself = first_is((scmp_datum_t)getpid());         /* abort(3) */
+	int r = allow_if(f, SCMP_SYS(clone), &threads);
 
-	for (unsigned i = 0; i < COUNT(families) && r == 0; i++)
-		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
-		                     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
-	for (unsigned i = 0; i < COUNT(requests) && r == 0; i++)
-		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-		                     SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, requests[i]));
-	if (r == 0) /* threads, no processes */
-		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-		                     SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
-	if (r == 0) /* abort(3) */
-		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
-		                     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
 	if (r == 0)
-		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_TIMERSLACK));
-	if (r == 0)
-		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
-	if (r == 0)
-		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_VMA));
-	if (r == 0)
-		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG));
+		r = allow_if(f, SCMP_SYS(tgkill), &itself);
+	for (unsigned i = 0; i < COUNT(families) && r == 0; i++) {
+		struct scmp_arg_cmp family = first_is((scmp_datum_t)families[i]);
+
+		r = allow_if(f, SCMP_SYS(socket), &family);
+	}
+	for (unsigned i = 0; i < COUNT(requests) && r == 0; i++) {
+		struct scmp_arg_cmp request = has_bits(1, UINT32_MAX, requests[i]);
+
+		r = allow_if(f, SCMP_SYS(ioctl), &request);
+	}
+	for (unsigned i = 0; i < COUNT(settings) && r == 0; i++) {
+		struct scmp_arg_cmp setting = first_is(settings[i]);
+
+		r = allow_if(f, SCMP_SYS(prctl), &setting);
+	}
 	return r;
 }
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,14 +27,18 @@
 #include <openssl/x509v3.h>
 
 #include "daemon/addr.h"
+#include "seal/secret_mem.h"
 
 enum {
 	PSK_MIN = 32,
 	PSK_MAX = 64,
 	PSK_FILE_MAX = 4 * PSK_MAX,
+	KEY_FILE_MAX = 16384,
 	PROOF_KEYS_MAX = 4,    /* CA certificates in one file: an old and a new one, and some to spare */
 	CERT_LIST_MAX = 16384, /* bytes of the other end's certificates */
 };
+
+#define SERVICE_USER "longreach" /* systemd/longreach.sysusers */
 
 static const uint8_t psk_suite[2] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256: its hash is the PSK's */
 static const char psk_identity[] = "longreach";
@@ -155,6 +160,14 @@ static const char *last_reason(void)
 	return reason != NULL ? reason : "unknown error";
 }
 
+/* Of root's own `longreachd --check-config`: whose keys are they to be? */
+static bool is_service_user(uid_t uid)
+{
+	const struct passwd *service = geteuid() == 0 ? getpwnam(SERVICE_USER) : NULL;
+
+	return service != NULL && service->pw_uid == uid;
+}
+
 /* root:longreach 640 is as good as longreach 600. */
 static mode_t allowed_mode(const struct stat *st)
 {
@@ -168,7 +181,7 @@ static int check_secret_file(const char *key, const char *path, char err[CONFIG_
 
 	if (stat(path, &st) < 0)
 		return complain(err, "%s=%s: %s", key, path, strerror(errno));
-	if (st.st_uid != 0 && st.st_uid != geteuid())
+	if (st.st_uid != 0 && st.st_uid != geteuid() && !is_service_user(st.st_uid))
 		return complain(
 		    err,
 		    "%s=%s: belongs to user %u, who can change it: expected root or user %u, whom longreachd "
@@ -194,6 +207,24 @@ static int check_dates(const char *path, SSL_CTX *ctx, char err[CONFIG_ERR_MAX])
 	return 0;
 }
 
+/* SSL_CTX_use_PrivateKey_file(3) would leave the file's text in a buffer of stdio. */
+static bool use_key(SSL_CTX *ctx, const char *path)
+{
+	char *text = secret_map(KEY_FILE_MAX);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = text != NULL && fd >= 0 ? read(fd, text, KEY_FILE_MAX) : -1;
+	BIO *bio = n > 0 ? BIO_new_mem_buf(text, (int)n) : NULL;
+	EVP_PKEY *key = bio != NULL ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
+	bool used = key != NULL && SSL_CTX_use_PrivateKey(ctx, key) == 1 && SSL_CTX_check_private_key(ctx) == 1;
+
+	EVP_PKEY_free(key);
+	BIO_free(bio);
+	if (fd >= 0)
+		close(fd);
+	secret_unmap(text, KEY_FILE_MAX);
+	return used;
+}
+
 static int use_certificates(struct tls *t, const struct link_config *c, char err[CONFIG_ERR_MAX])
 {
 	int r = check_secret_file("Key", c->key_file, err);
@@ -205,7 +236,7 @@ static int use_certificates(struct tls *t, const struct link_config *c, char err
 		return complain(err, "CA=%s: cannot be used: %s", c->ca_file, last_reason());
 	if (SSL_CTX_use_certificate_chain_file(t->ctx, c->certificate_file) != 1)
 		return complain(err, "Certificate=%s: cannot be used: %s", c->certificate_file, last_reason());
-	if (SSL_CTX_use_PrivateKey_file(t->ctx, c->key_file, SSL_FILETYPE_PEM) != 1)
+	if (!use_key(t->ctx, c->key_file))
 		return complain(err, "Key=%s: cannot be used with Certificate=%s: %s", c->key_file,
 		                c->certificate_file, last_reason());
 	SSL_CTX_set_verify_depth(t->ctx, 1);
@@ -464,7 +495,7 @@ int tls_open(const struct link_config *c, struct tls **out, char err[CONFIG_ERR_
 	*out = NULL;
 	if (c->encryption == SEAL_NONE)
 		return 0;
-	t = calloc(1, sizeof(*t));
+	t = secret_map(sizeof(*t));
 	if (t == NULL)
 		return -ENOMEM;
 	ERR_clear_error();
@@ -482,8 +513,7 @@ void tls_close(struct tls *t)
 	if (t == NULL)
 		return;
 	SSL_CTX_free(t->ctx);
-	OPENSSL_cleanse(t, sizeof(*t));
-	free(t);
+	secret_unmap(t, sizeof(*t));
 }
 
 SSL *tls_connection(struct tls *t)

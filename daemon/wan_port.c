@@ -34,6 +34,7 @@
 #include "clock.h"
 #include "log.h"
 #include "privileged.h"
+#include "seal/secret_mem.h"
 #include "wan_filter.h"
 
 #ifndef UDP_SEGMENT
@@ -49,6 +50,7 @@
 #define BATCH_SEGS_MAX  16    /* back-to-back burst that a shallow switch queue has to take */
 #define RX_MSGS         8
 #define RX_BUF_LEN      65536
+#define RX_BYTES        ((size_t)RX_MSGS * RX_BUF_LEN)
 #define RCV_BUFFER      (32 << 20) /* milliseconds of a fast line while a worker is held up */
 #define STRAY_BUFFER    (8 << 20)  /* 200,000 datagrams a second, when they begin after a rest; then millions */
 #define SND_BUFFER      (4 << 20)  /* the pacer keeps it nearly empty */
@@ -595,10 +597,10 @@ static void init_way(struct way *w, const struct wan_port_path *params)
 	to_sockaddr(&w->remote, &params->remote, params->port);
 }
 
-/* Its pages are there from the start. Of zeros the compiler would make a calloc(), which leaves them to a flood. */
+/* What hosts send passes through it. Its pages are there from the start: a flood finds them. */
 static uint8_t *make_buffer(size_t len)
 {
-	uint8_t *b = malloc(len);
+	uint8_t *b = secret_map(len);
 
 	return b ? memset(b, 0xff, len) : NULL;
 }
@@ -611,7 +613,7 @@ int wan_port_open(struct wan_port **port, const struct wan_port_params *params, 
 
 	for (uint32_t i = 0; p && i < params->npaths; i++) {
 		init_way(&p->way[i], &params->path[i]);
-		p->way[i].rx_buf = make_buffer((size_t)RX_MSGS * RX_BUF_LEN);
+		p->way[i].rx_buf = make_buffer(RX_BYTES);
 		enough &= p->way[i].rx_buf != NULL;
 		if (p->way[i].payload_max > p->payload_max)
 			p->payload_max = p->way[i].payload_max;
@@ -646,14 +648,14 @@ static void close_way(struct way *w)
 		close(w->rx_fd);
 	if (w->stray_fd >= 0)
 		close(w->stray_fd);
-	free(w->rx_buf);
+	secret_unmap(w->rx_buf, RX_BYTES);
 }
 
 void wan_port_close(struct wan_port *p)
 {
 	for (uint32_t i = 0; i < p->params.npaths; i++)
 		close_way(&p->way[i]);
-	free(p->stage);
+	secret_unmap(p->stage, STAGE_LEN);
 	free(p);
 }
 

@@ -16,6 +16,7 @@
 #include "link_plan.h"
 #include "log.h"
 #include "resident.h"
+#include "seal/secret_mem.h"
 #include "thread.h"
 
 static int open_rings(struct worker *w)
@@ -51,6 +52,7 @@ static int map_heap(struct worker *w, const struct proxy_config *pc, const struc
 	}
 	resident_place(w->heap, w->heap_len, lan_ifname(&w->config), w->label);
 	madvise(w->heap, w->heap_len, MADV_HUGEPAGE);
+	secret_hide(w->heap, w->heap_len); /* packets of hosts pass through it */
 	return 0;
 }
 

@@ -54,6 +54,8 @@
 #include "daemon/cert_days.h"
 #include "daemon/clock.h"
 #include "daemon/log.h"
+#include "daemon/privileged.h"
+#include "daemon/tcp_socket.h"
 #include "daemon/tls.h"
 #include "proxy/bytes.h"
 #include "seal/secret_mem.h"
@@ -71,9 +73,6 @@ enum peer_limits {
 	UNPROVEN_MAX = 2,         /* of these */
 	CONNECT_WITHIN_MS = 2000, /* TCP: a new attempt gets through sooner than the fourth SYN of an old one */
 	UNPROVEN_WITHIN_MS = 2000,
-	PRIVILEGED_PORTS_FROM = 600, /* as bindresvport(3) takes them: below are services' */
-	PRIVILEGED_PORTS_TO = 1024,
-	PRIVILEGED_TRIES = 8,
 	TROUBLES_PER_MIN = 10,
 	MESSAGES_PER_S = 50,                               /* pings and a few reloads; more is no sane peer */
 	INPUT_MAX = 2 * (PEER_HEADER_LEN + PEER_BODY_MAX), /* bytes read but not yet understood */
@@ -509,35 +508,12 @@ static struct conn *take_in(struct peer *p, int fd, enum conn_rank rank)
 
 /* --- connecting --- */
 
-static int bound_socket(const struct ip_addr *addr, uint16_t port)
-{
-	struct sockaddr_storage ss;
-	socklen_t len = addr_to_sockaddr(addr, port, &ss);
-	int one = 1, fd, saved;
-
-	fd = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)&ss, len) == 0)
-		return fd;
-	saved = errno;
-	close(fd);
-	return -saved;
-}
-
-/* From a privileged port, if they let us: that is what no other user of this machine can have. */
+/* From a reserved port, if they let us: that is what no other user of this machine can have. */
 static int connecting_socket(const struct ip_addr *from)
 {
-	int fd = -EADDRINUSE;
+	int fd = privileged_reserved_socket(from);
 
-	for (int i = 0; i < PRIVILEGED_TRIES && fd == -EADDRINUSE; i++) {
-		uint16_t port;
-
-		evutil_secure_rng_get_bytes(&port, sizeof(port));
-		fd = bound_socket(from, PRIVILEGED_PORTS_FROM + port % (PRIVILEGED_PORTS_TO - PRIVILEGED_PORTS_FROM));
-	}
-	return fd == -EADDRINUSE || fd == -EACCES ? bound_socket(from, 0) : fd;
+	return fd == -EADDRINUSE || fd == -EACCES ? tcp_socket_bound(from, 0) : fd;
 }
 
 static void try_connect(struct peer *p)
@@ -616,7 +592,7 @@ static bool from_privileged_port(int fd)
 	uint8_t ends[TLS_PROOF_ENDS_LEN];
 
 	/* the client's port, behind its address */
-	return tls_ends(fd, false, ends) && get_be16(ends + TLS_PROOF_ENDS_LEN / 2 - 2) < PRIVILEGED_PORTS_TO;
+	return tls_ends(fd, false, ends) && get_be16(ends + TLS_PROOF_ENDS_LEN / 2 - 2) < TCP_RESERVED_PORTS;
 }
 
 /* How much the first bytes prove: an enum conn_rank, or negative: -EAGAIN for more bytes, -EPROTO for others' ways. */
@@ -723,26 +699,51 @@ static void on_accept_error(struct evconnlistener *l, void *arg)
 	evconnlistener_disable(l); /* tick enables it again */
 }
 
+static const char *name_listener(const struct path_config *path, char name[HELD_NAME_MAX])
+{
+	char t[ADDR_TEXT_MAX];
+
+	snprintf(name, HELD_NAME_MAX, "tcp %s port %u.", addr_write(&path->local, t, sizeof(t)), path->port);
+	return name;
+}
+
 static int listen_on(struct peer *p, uint32_t i, char err[CONFIG_ERR_MAX])
 {
 	const struct path_config *path = &p->paths[i];
-	int fd = bound_socket(&path->local, path->port);
-	char t[ADDR_TEXT_MAX];
+	char t[ADDR_TEXT_MAX], name[HELD_NAME_MAX];
+	int fd = privileged_held(name_listener(path, name));
+
+	if (fd < 0)
+		fd = tcp_socket_bound(&path->local, path->port);
 
 	if (fd < 0) {
 		snprintf(err, CONFIG_ERR_MAX, "cannot listen on LocalAddress=%s Port=%u (TCP): %s",
 		         addr_write(&path->local, t, sizeof(t)), path->port, strerror(-fd));
 		return fd;
 	}
+	privileged_hold(name, fd);
 	p->listeners[i] = evconnlistener_new(p->base, on_accept, p, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
 	                                     LISTEN_BACKLOG, fd);
 	if (p->listeners[i] == NULL) {
 		snprintf(err, CONFIG_ERR_MAX, "cannot listen for the other edge: %s", strerror(errno));
+		privileged_let_go(name);
 		close(fd);
 		return -ENOMEM;
 	}
 	evconnlistener_set_error_cb(p->listeners[i], on_accept_error);
 	return 0;
+}
+
+static void stop_listening(struct peer *p)
+{
+	char name[HELD_NAME_MAX];
+
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		if (p->listeners[i] == NULL)
+			continue;
+		evconnlistener_free(p->listeners[i]);
+		privileged_let_go(name_listener(&p->paths[i], name));
+	}
 }
 
 static int start_listening(struct peer *p, char err[CONFIG_ERR_MAX])
@@ -1049,9 +1050,7 @@ void peer_stop(struct peer *p)
 	close_pending(p);
 	if (p->conn != NULL)
 		conn_close(p->conn);
-	for (uint32_t i = 0; i < p->npaths; i++)
-		if (p->listeners[i] != NULL)
-			evconnlistener_free(p->listeners[i]);
+	stop_listening(p);
 	accept_queue_free(p->unjudged);
 	if (p->resume != NULL)
 		event_free(p->resume);

@@ -18,6 +18,7 @@
 #include "offload.h"
 #include "privileged_serve.h"
 #include "privileged_wire.h"
+#include "tcp_socket.h"
 
 static int ask_end = -1, tell_end = -1;
 
@@ -80,13 +81,13 @@ static size_t length_of(const struct ask *a)
 	return offsetof(struct ask, links) + a->n * each;
 }
 
-/* fd -1: none. */
-static int converse(const struct ask *a, struct ask_answer *answer, int *fd)
+/* with, fd: what goes with the question and comes with the answer, -1: nothing. */
+static int converse(const struct ask *a, int with, struct ask_answer *answer, int *fd)
 {
 	ssize_t n;
 
 	*fd = -1;
-	if (fd_pass_send(ask_end, a, length_of(a), -1, 0) < 0)
+	if (fd_pass_send(ask_end, a, length_of(a), with, 0) < 0)
 		return -errno;
 	n = fd_pass_receive(ask_end, answer, sizeof(*answer), fd, 0);
 	if (n < 0)
@@ -101,7 +102,7 @@ static int converse(const struct ask *a, struct ask_answer *answer, int *fd)
 static int ask(const struct ask *a, char *err, size_t errlen)
 {
 	struct ask_answer answer = {0};
-	int fd, r = converse(a, &answer, &fd);
+	int fd, r = converse(a, -1, &answer, &fd);
 
 	if (r == -EPIPE)
 		snprintf(answer.err, sizeof(answer.err), "longreachd's privileged process does not answer");
@@ -115,7 +116,7 @@ static int ask(const struct ask *a, char *err, size_t errlen)
 static int ask_for_socket(const struct ask *a)
 {
 	struct ask_answer answer = {0};
-	int fd, r = converse(a, &answer, &fd);
+	int fd, r = converse(a, -1, &answer, &fd);
 
 	if (r == 0 && fd < 0)
 		return -EPIPE;
@@ -230,6 +231,47 @@ int privileged_packet_socket(int sndbuf)
 int privileged_rules_socket(void)
 {
 	return has_parent() ? ask_for_socket(new_ask(ASK_RULES_SOCKET)) : privileged_open_rules_socket();
+}
+
+int privileged_reserved_socket(const struct ip_addr *addr)
+{
+	struct ask *a;
+
+	if (!has_parent())
+		return tcp_socket_reserved(addr);
+	a = new_ask(ASK_RESERVED_SOCKET);
+	a->addr = *addr;
+	return ask_for_socket(a);
+}
+
+/* --- sockets that are held --- */
+
+static struct ask *ask_about_name(enum ask_what what, const char *name)
+{
+	struct ask *a = new_ask(what);
+
+	snprintf(a->name, sizeof(a->name), "%s", name);
+	return a;
+}
+
+void privileged_hold(const char *name, int fd)
+{
+	struct ask_answer answer;
+	int none;
+
+	if (has_parent())
+		converse(ask_about_name(ASK_HOLD, name), fd, &answer, &none);
+}
+
+int privileged_held(const char *name)
+{
+	return has_parent() ? ask_for_socket(ask_about_name(ASK_HELD, name)) : -ENOENT;
+}
+
+void privileged_let_go(const char *prefix)
+{
+	if (has_parent())
+		ask(ask_about_name(ASK_LET_GO, prefix), NULL, 0);
 }
 
 /* --- without an answer --- */

@@ -2,9 +2,9 @@
 /* privileged.h - what takes rights that the process which hears hosts and peers does not have.
  *
  * longreachd is two processes (privsep.h). Its child takes packets, sessions, clients and link files apart and has no
- * capability at all; its parent has CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_NICE, hears nobody but the child, and does
- * only what is listed here. Each call of this header asks the parent and waits, but for those that say otherwise. Where
- * there is no parent (`longreachd --close`, unit tests) it is done by the process itself.
+ * capability at all; its parent has CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW and CAP_SYS_NICE, hears nobody but
+ * the child, and does only what is listed here. Each call of this header asks the parent and waits, but for those that
+ * say otherwise. Where there is no parent (`longreachd --close`, unit tests) it is done by the process itself.
  *
  * Main thread only, but for those that say otherwise. Errors are negative errno, with err (of errlen bytes) a sentence
  * where there is one; -EPIPE: the parent is gone. */
@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "held_sockets.h"
 #include "steer.h"
 
 /* From here on the parent is asked, over these two ends (privsep.c). */
@@ -39,6 +40,16 @@ void privileged_offload_release(const char *ifname);
 int privileged_packet_socket(int sndbuf);
 /* A NETLINK_NETFILTER socket that hears of changes to nftables, close-on-exec, not blocking. Likewise. */
 int privileged_rules_socket(void);
+
+/* tcp_socket.h's tcp_socket_reserved(). */
+int privileged_reserved_socket(const struct ip_addr *addr);
+
+/* Sockets that outlive this process, so that the next one finds them (held_sockets.h): with the parent, if there is
+ * one. The name says all that the socket is for. A socket that is closed for good must be let go of as well, or its
+ * port stays taken. */
+void privileged_hold(const char *name, int fd);
+int privileged_held(const char *name);
+void privileged_let_go(const char *prefix);
 
 /* Asks without waiting, from any thread: no answer, and nothing happens if the parent is behind. */
 

@@ -27,6 +27,7 @@
 #include "fib_rule.h"
 #include "log.h"
 #include "offload.h"
+#include "tcp_socket.h"
 
 #define BUFFER_MAX      (64 << 20) /* bytes that a child may ask for a socket */
 #define TELLS_AT_ONCE   64
@@ -266,11 +267,53 @@ static int do_socket(const struct ask *a, int *fd)
 {
 	if (a->what == ASK_PACKET_SOCKET && (a->number < 0 || a->number > BUFFER_MAX))
 		return -EINVAL;
-	*fd = a->what == ASK_PACKET_SOCKET ? privileged_open_packet_socket(a->number) : privileged_open_rules_socket();
+	switch (a->what) {
+	case ASK_PACKET_SOCKET:
+		*fd = privileged_open_packet_socket(a->number);
+		break;
+	case ASK_RULES_SOCKET:
+		*fd = privileged_open_rules_socket();
+		break;
+	case ASK_RESERVED_SOCKET:
+		*fd = tcp_socket_reserved(&a->addr);
+		break;
+	default:
+		*fd = is_string(a->name, sizeof(a->name)) ? held_get(a->name) : -EINVAL;
+	}
 	return *fd < 0 ? *fd : 0;
 }
 
-static int carry_out(const struct ask *a, char err[CONFIG_ERR_MAX], int *fd)
+static bool is_inet(int fd)
+{
+	int domain = 0;
+	socklen_t len = sizeof(domain);
+
+	return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
+	       (domain == AF_INET || domain == AF_INET6);
+}
+
+/* with is taken over if it is to be held. */
+static int hold(const struct ask *a, int *with)
+{
+	int r = -EINVAL;
+
+	if (is_string(a->name, sizeof(a->name)) && a->name[0] != '\0' && is_inet(*with))
+		r = held_put(a->name, *with);
+	if (r == 0)
+		*with = -1;
+	return r;
+}
+
+static int let_go(const struct ask *a)
+{
+	if (!is_string(a->name, sizeof(a->name)))
+		return -EINVAL;
+	held_drop(a->name);
+	return 0;
+}
+
+/* with: what came with the question, *fd: what goes with the answer. */
+static int carry_out(const struct ask *a, int *with, char err[CONFIG_ERR_MAX], int *fd)
 {
 	switch (a->what) {
 	case ASK_STEER_INSTALL:
@@ -289,7 +332,13 @@ static int carry_out(const struct ask *a, char err[CONFIG_ERR_MAX], int *fd)
 		return do_port(a);
 	case ASK_PACKET_SOCKET:
 	case ASK_RULES_SOCKET:
+	case ASK_RESERVED_SOCKET:
+	case ASK_HELD:
 		return do_socket(a, fd);
+	case ASK_HOLD:
+		return hold(a, with);
+	case ASK_LET_GO:
+		return let_go(a);
 	default:
 		return -EINVAL;
 	}
@@ -299,14 +348,14 @@ bool privileged_serve_ask(int ask_fd)
 {
 	static struct ask a;
 	struct ask_answer answer = {0};
-	int stray, fd = -1;
-	ssize_t n = fd_pass_receive(ask_fd, &a, sizeof(a), &stray, 0);
+	int with, fd = -1;
+	ssize_t n = fd_pass_receive(ask_fd, &a, sizeof(a), &with, 0);
 
-	if (stray >= 0)
-		close(stray);
 	if (n == 0 || (n < 0 && errno != EMSGSIZE))
 		return false;
-	answer.result = n > 0 && is_whole(&a, (size_t)n) ? carry_out(&a, answer.err, &fd) : -EINVAL;
+	answer.result = n > 0 && is_whole(&a, (size_t)n) ? carry_out(&a, &with, answer.err, &fd) : -EINVAL;
+	if (with >= 0)
+		close(with);
 	if (answer.result == -EINVAL && answer.err[0] == '\0')
 		snprintf(answer.err, sizeof(answer.err), "longreachd's privileged process refuses what it is asked");
 	n = fd_pass_send(ask_fd, &answer, sizeof(answer), fd, 0);

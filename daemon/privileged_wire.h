@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "arena_scan.h"
+#include "held_sockets.h"
 #include "privileged.h"
 #include "sites.h"
 
@@ -23,6 +24,10 @@ enum ask_what {
 	ASK_OFFLOAD_RELEASE,
 	ASK_PACKET_SOCKET, /* number: send buffer */
 	ASK_RULES_SOCKET,
+	ASK_RESERVED_SOCKET, /* addr */
+	ASK_HOLD,            /* name, and a socket with it */
+	ASK_HELD,            /* name */
+	ASK_LET_GO,          /* name: what names begin with */
 	ASK_WHATS
 };
 
@@ -41,6 +46,8 @@ struct ask {
 	uint32_t what; /* enum ask_what */
 	int32_t number;
 	char ifname[IF_NAMESIZE];
+	char name[HELD_NAME_MAX];
+	struct ip_addr addr;
 	uint32_t n; /* of what follows; no more is sent */
 	union {
 		struct ask_link links[SITES_MAX];

@@ -95,7 +95,8 @@ static int keep_capabilities(uint64_t keep)
 
 int sandbox_keep_network_rights(const struct sandbox_user *user)
 {
-	uint64_t keep = bit(CAP_NET_ADMIN) | bit(CAP_NET_RAW) | bit(CAP_SYS_NICE);
+	uint64_t keep = bit(CAP_NET_ADMIN) | bit(CAP_NET_BIND_SERVICE) | bit(CAP_NET_RAW) |
+	                bit(CAP_SYS_NICE);
 
 	if (user != NULL)
 		keep |= bit(CAP_KILL) | bit(CAP_SETUID) | bit(CAP_SETGID);

@@ -15,7 +15,7 @@ struct sandbox_user {
  * be raised stays. */
 void sandbox_raise_limits(void);
 
-/* Keeps CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_NICE of what it has, and with a user what it takes to start a process of
+/* Keeps CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW and CAP_SYS_NICE of what it has, and with a user what it takes to start a process of
  * that user and to send it signals; also of what programs that it starts could get. 0 or negative errno. */
 int sandbox_keep_network_rights(const struct sandbox_user *user);
 

@@ -6,9 +6,9 @@
  * shorter one may end it. The staging buffer holds several batches one behind another, each datagram where
  * proxy_wan_tx() built it: nothing is copied before the kernel does.
  *
- * Blocking: when a socket is full what is staged for its path simply stays. The core is not asked for more meanwhile, so
- * nothing is lost and nothing grows. Where there are other paths, they must not wait for long: then it is dropped, and
- * goes again like any loss.
+ * Blocking: when a socket is full what is staged for its path simply stays. The core is not asked for more meanwhile,
+ * so nothing is lost and nothing grows. Where there are other paths, they must not wait for long: then it is dropped,
+ * and goes again like any loss.
  *
  * Strays: a datagram that cannot be of this session, by its header, is sorted out by the kernel (wan_filter.h) into a
  * socket of its own that wakes nobody: a flood of garbage costs no wakeups, and does not fill the buffer in which ours
@@ -31,6 +31,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "addr.h"
 #include "clock.h"
 #include "log.h"
 #include "privileged.h"
@@ -90,9 +91,9 @@ struct way {
 	union sock_addr local, remote;
 	socklen_t addr_len;
 	int rx_fd, stray_fd;
-	int lane_fd[LANES_MAX][WAN_SPORTS_MAX]; /* -1: not opened yet */
-	uint8_t turn[LANES_MAX];                /* of the source ports */
-	uint16_t lane_sport[LANES_MAX];         /* of the first one */
+	int lane_fd[LANES_MAX][WAN_SPORTS_MAX];   /* -1: not opened yet */
+	uint8_t turn[LANES_MAX];                  /* of the source ports */
+	uint16_t lane_sport[LANES_MAX];           /* of the first one */
 	bool lane_ect[LANES_MAX][WAN_SPORTS_MAX]; /* it sends ECT(0) */
 	bool gso;
 	unsigned blocked; /* flushes in a row in which it took nothing */
@@ -195,11 +196,38 @@ static int attach_filter(struct way *w, uint32_t nshards, uint8_t path, uint32_t
 	return setsockopt(w->rx_fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &f, sizeof(f));
 }
 
-/* All that share the port take joined datagrams: the kernel joins before it sorts. */
-static int open_rx(const struct way *w, int *fd, int buffer)
+enum receiver { OF_SHARD, OF_STRAYS };
+
+#define NAME_ALL "udp %s port %u,"
+
+/* To the parent, which holds it (privileged_hold()). */
+static void name_receiver(const struct wan_port *p, const struct way *w, enum receiver of, char name[HELD_NAME_MAX])
+{
+	char t[ADDR_TEXT_MAX];
+
+	snprintf(name, HELD_NAME_MAX, NAME_ALL " worker %u of %u, %s.", addr_write(&w->params.local, t, sizeof(t)),
+	         w->params.port, p->params.shard, p->params.nshards, of == OF_SHARD ? "lanes" : "strays");
+}
+
+static void let_go_of_all(const struct way *w)
+{
+	char t[ADDR_TEXT_MAX], name[HELD_NAME_MAX];
+
+	snprintf(name, sizeof(name), NAME_ALL, addr_write(&w->params.local, t, sizeof(t)), w->params.port);
+	privileged_let_go(name);
+}
+
+/* All that share the port take joined datagrams: the kernel joins before it sorts. One that outlived a process before
+ * this one is as it was, and in its place among those that share the port. */
+static int open_rx(const struct wan_port *p, const struct way *w, enum receiver of, int *fd, int buffer)
 {
 	bool v4 = is4(&w->params.remote);
+	char name[HELD_NAME_MAX];
 
+	name_receiver(p, w, of, name);
+	*fd = privileged_held(name);
+	if (*fd >= 0)
+		return 0;
 	*fd = open_socket(w);
 	if (*fd < 0)
 		return -1;
@@ -209,15 +237,36 @@ static int open_rx(const struct way *w, int *fd, int buffer)
 	if (set_int(*fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1) < 0 ||
 	    set_int(*fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0)
 		return -1;
-	return bind(*fd, &w->local.sa, w->addr_len);
+	if (bind(*fd, &w->local.sa, w->addr_len) < 0)
+		return -1;
+	privileged_hold(name, *fd);
+	return 0;
+}
+
+/* Of a process before this one, with as many workers. */
+static bool is_held(const struct wan_port *p, const struct way *w)
+{
+	char name[HELD_NAME_MAX];
+	int fd;
+
+	name_receiver(p, w, OF_SHARD, name);
+	fd = privileged_held(name);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 /* In the order that the filter counts them in. */
 static int open_receivers(const struct wan_port *p, uint8_t path, struct way *w, char *err, size_t errlen)
 {
-	if (p->params.shard == 0 && check_port_free(w) < 0)
-		return fail(err, errlen, w, "cannot bind the local address (each link and path needs a port of its own)");
-	if (open_rx(w, &w->rx_fd, RCV_BUFFER) < 0 || open_rx(w, &w->stray_fd, STRAY_BUFFER) < 0)
+	if (p->params.shard == 0 && !is_held(p, w)) {
+		let_go_of_all(w);
+		if (check_port_free(w) < 0)
+			return fail(err, errlen, w,
+			            "cannot bind the local address (each link and path needs a port of its own)");
+	}
+	if (open_rx(p, w, OF_SHARD, &w->rx_fd, RCV_BUFFER) < 0 ||
+	    open_rx(p, w, OF_STRAYS, &w->stray_fd, STRAY_BUFFER) < 0)
 		return fail(err, errlen, w, "cannot open a socket on the local address");
 	if (attach_filter(w, p->params.nshards, path, 0) < 0)
 		return fail(err, errlen, w, "cannot steer lanes to workers");
@@ -247,8 +296,8 @@ static void prepare_rx(struct way *w)
 	}
 }
 
-/* Size of the datagrams in a message (its whole length if it is a single one) and their ECN field: the kernel joins only
- * such as have the same. */
+/* Size of the datagrams in a message (its whole length if it is a single one) and their ECN field: the kernel joins
+ * only such as have the same. */
 static size_t read_control(struct msghdr *m, size_t len, uint8_t *ecn)
 {
 	size_t seg = len;
@@ -497,8 +546,8 @@ uint8_t *wan_port_stage(struct wan_port *p, size_t *cap)
 
 static bool fits_batch(const struct wan_batch *b, const struct wan_tx *tx, size_t len)
 {
-	return !b->closed && b->lane == tx->lane && b->path == tx->path && b->ect == tx->ect && len <= b->seg_len && b->segs < BATCH_SEGS_MAX &&
-	       b->len + len <= BATCH_BYTES_MAX;
+	return !b->closed && b->lane == tx->lane && b->path == tx->path && b->ect == tx->ect && len <= b->seg_len &&
+	       b->segs < BATCH_SEGS_MAX && b->len + len <= BATCH_BYTES_MAX;
 }
 
 void wan_port_staged(struct wan_port *p, const struct wan_tx *tx, size_t len)
@@ -638,23 +687,32 @@ int wan_port_open(struct wan_port **port, const struct wan_port_params *params, 
 	return 0;
 }
 
-static void close_way(struct way *w)
+static void close_receiver(const struct wan_port *p, const struct way *w, enum receiver of, int fd)
+{
+	char name[HELD_NAME_MAX];
+
+	if (fd < 0)
+		return;
+	name_receiver(p, w, of, name);
+	privileged_let_go(name);
+	close(fd);
+}
+
+static void close_way(const struct wan_port *p, struct way *w)
 {
 	for (unsigned i = 0; i < LANES_MAX; i++)
 		for (unsigned j = 0; j < WAN_SPORTS_MAX; j++)
 			if (w->lane_fd[i][j] >= 0)
 				close(w->lane_fd[i][j]);
-	if (w->rx_fd >= 0)
-		close(w->rx_fd);
-	if (w->stray_fd >= 0)
-		close(w->stray_fd);
+	close_receiver(p, w, OF_SHARD, w->rx_fd);
+	close_receiver(p, w, OF_STRAYS, w->stray_fd);
 	secret_unmap(w->rx_buf, RX_BYTES);
 }
 
 void wan_port_close(struct wan_port *p)
 {
 	for (uint32_t i = 0; i < p->params.npaths; i++)
-		close_way(&p->way[i]);
+		close_way(p, &p->way[i]);
 	secret_unmap(p->stage, STAGE_LEN);
 	free(p);
 }

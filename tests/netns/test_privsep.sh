@@ -8,7 +8,7 @@ status_of() { # pid field
 	awk -v field="$2:" '$1 == field { print $2 }' "/proc/$1/status"
 }
 
-NET_ADMIN_NET_RAW_SYS_NICE=0000000000803000
+NET_AND_NICE=0000000000803400
 
 # A sanitizer's build has no filter.
 is_sanitized() {
@@ -26,10 +26,10 @@ child_has_nothing() { # a|b
 	is_sanitized || [ "$(status_of "$child" NoNewPrivs)" = 1 ] || why "it could gain rights by a program" || return
 }
 
-parent_has_three() { # a|b
+parent_has_four() { # a|b
 	local field
 	for field in CapPrm CapEff CapBnd; do
-		[ "$(status_of "${LAB_EDGE_PID[$1]}" $field)" = $NET_ADMIN_NET_RAW_SYS_NICE ] ||
+		[ "$(status_of "${LAB_EDGE_PID[$1]}" $field)" = $NET_AND_NICE ] ||
 			why "$field is $(status_of "${LAB_EDGE_PID[$1]}" $field)" || return
 	done
 }
@@ -70,6 +70,29 @@ another_child() { # a|b pid
 	local now
 	now=$(lab_edge_child "$1")
 	[ -n "$now" ] && [ "$now" != "$2" ]
+}
+
+# While there is no child nobody else can have the edge's ports.
+ports_stay_taken() {
+	local child tries
+	child=$(lab_edge_child a)
+	lab_in ea timeout 10 perl -MSocket -e '
+		$end = time + 3;
+		while (time < $end) {
+			for ([SOCK_DGRAM, "udp"], [SOCK_STREAM, "tcp"]) {
+				socket(S, PF_INET, $_->[0], 0); $n++;
+				setsockopt(S, SOL_SOCKET, SO_REUSEADDR, 1) if $_->[1] eq "tcp";
+				print "$_->[1] ", exit 1 if bind(S, sockaddr_in(4790, inet_aton("192.0.2.1")));
+				close S;
+			}
+		}
+		print "$n tries"' >"$LAB_DIR/binds" &
+	local stranger=$!
+	sleep 0.3
+	kill -KILL "$child"
+	wait $stranger || why "a stranger got the port: $(cat "$LAB_DIR/binds")" || return
+	NOTE=$(cat "$LAB_DIR/binds")
+	lab_link_up
 }
 
 # A child that always dies is systemd's business.
@@ -120,8 +143,8 @@ other_user() {
 # As the unit has it: neither process has ever been root.
 never_root() {
 	lab_edge_stop a
-	lab_daemon_under setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=+net_admin,+net_raw \
-		--ambient-caps=+net_admin,+net_raw --bounding-set=-all,+net_admin,+net_raw --no-new-privs
+	lab_daemon_under setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=+net_admin,+net_bind_service,+net_raw \
+		--ambient-caps=+net_admin,+net_bind_service,+net_raw --bounding-set=-all,+net_admin,+net_bind_service,+net_raw --no-new-privs
 	lab_edge_start a
 	lab_daemon_alone
 	lab_link_up || return
@@ -162,14 +185,15 @@ lab_edges
 check "the link comes up" lab_link_up
 check "the child has no capability" child_has_nothing a
 check "nor has any of its threads" threads_have_nothing
-check "the parent has three" parent_has_three a
+check "the parent has four" parent_has_four a
 check "traffic" traffic
 check "a child that crashes is replaced" child_is_replaced
 check "the next one has no capability either" child_has_nothing a
+check "nobody has its ports meanwhile" ports_stay_taken
 check "a child that always crashes ends the parent" gives_up
 check "a child dies with its parent" child_dies_with_parent
 check "another user" other_user
-check "a user who has never been root, with two capabilities" never_root
+check "a user who has never been root, with three capabilities" never_root
 check "another user who cannot read the key" unreadable_key
 check "a user who is not there" no_such_user
 check_end

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* no_parent.h - privileged.h's sockets for tests of what uses them: made by the test itself. */
+/* no_parent.h - privileged.h's sockets for tests of what uses them: made by the test itself, and held by nobody. */
 #ifndef TESTS_UNIT_NO_PARENT_H
 #define TESTS_UNIT_NO_PARENT_H
 
@@ -14,6 +14,29 @@ int privileged_packet_socket(int sndbuf)
 
 	(void)sndbuf;
 	return fd < 0 ? -errno : fd;
+}
+
+void privileged_hold(const char *name, int fd)
+{
+	(void)name;
+	(void)fd;
+}
+
+int privileged_held(const char *name)
+{
+	(void)name;
+	return -ENOENT;
+}
+
+void privileged_let_go(const char *prefix)
+{
+	(void)prefix;
+}
+
+int privileged_reserved_socket(const struct ip_addr *addr)
+{
+	(void)addr;
+	return -EACCES;
 }
 
 void privileged_receive_buffer(int fd, int bytes)

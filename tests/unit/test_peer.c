@@ -20,9 +20,11 @@
 #include "daemon/accept_queue.c"
 #include "daemon/cert_days.c"
 #include "daemon/peer.c"
+#include "daemon/tcp_socket.c"
 #include "daemon/tls.c"
 #include "daemon/tls_proof.c"
 #include "daemon/client_keygen.c"
+#include "no_parent.h"
 
 #define PORT 47901
 
@@ -306,7 +308,7 @@ static int knock(const struct lab *l, const struct ip_addr *from)
 {
 	struct sockaddr_storage to;
 	socklen_t len = addr_to_sockaddr(&l->b.config.paths[0].local, PORT, &to);
-	int fd = bound_socket(from, 0);
+	int fd = tcp_socket_bound(from, 0);
 
 	assert_true(fd >= 0);
 	assert_true(connect(fd, (struct sockaddr *)&to, len) == 0 || errno == EINPROGRESS);
@@ -361,7 +363,7 @@ static void peer__who_never_says_hello_is_given_up(void **state)
 {
 	struct lab *l = *state;
 	struct conn *waits;
-	int fd, silent = bound_socket(&l->b.config.paths[0].local, PORT);
+	int fd, silent = tcp_socket_bound(&l->b.config.paths[0].local, PORT);
 
 	assert_true(silent >= 0);
 	assert_int_equal(listen(silent, 4), 0);

@@ -12,9 +12,13 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "daemon/addr.c"
 #include "daemon/fd_pass.c"
+#include "daemon/held_sockets.c"
 #include "daemon/privileged.c"
 #include "daemon/privileged_serve.c"
+#include "daemon/tcp_socket.c"
+#include "daemon/units.c"
 #include "no_log.h"
 
 /* --- the parent's functions, which note what they were asked for --- */
@@ -251,6 +255,52 @@ static void privileged__buffers_of_udp_sockets_only(void **state)
 	close(tcp);
 }
 
+/* The next child finds the socket itself, not one like it. */
+static void privileged__sockets_are_held(void **state)
+{
+	int udp = socket(AF_INET, SOCK_DGRAM, 0), pipes[2], again;
+	struct sockaddr_in any = {.sin_family = AF_INET}, is = {0};
+	socklen_t len = sizeof(is);
+
+	(void)state;
+	assert_int_equal(bind(udp, (struct sockaddr *)&any, sizeof(any)), 0);
+	getsockname(udp, (struct sockaddr *)&any, &len);
+	assert_int_equal(privileged_held("udp one."), -ENOENT);
+	privileged_hold("udp one.", udp);
+	close(udp);
+	again = privileged_held("udp one.");
+	assert_true(again >= 0);
+	assert_int_equal(getsockname(again, (struct sockaddr *)&is, &len), 0);
+	assert_int_equal(is.sin_port, any.sin_port);
+	close(again);
+	privileged_let_go("udp o");
+	assert_int_equal(privileged_held("udp one."), -ENOENT);
+	udp = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_int_equal(bind(udp, (struct sockaddr *)&any, sizeof(any)), 0); /* nobody has the port any more */
+	close(udp);
+
+	assert_int_equal(pipe(pipes), 0); /* no socket: not held */
+	privileged_hold("pipe", pipes[0]);
+	assert_int_equal(privileged_held("pipe"), -ENOENT);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+static void privileged__too_many_are_not_held(void **state)
+{
+	int udp = socket(AF_INET, SOCK_DGRAM, 0), r = 0;
+	char name[HELD_NAME_MAX];
+
+	(void)state;
+	for (int i = 0; i <= HELD_MAX && r == 0; i++) {
+		snprintf(name, sizeof(name), "socket %d", i);
+		r = held_put(name, -1);
+	}
+	assert_int_equal(r, -ENOSPC);
+	held_drop("");
+	close(udp);
+}
+
 /* --- a child that was taken over --- */
 
 static int say(const struct ask *a, size_t len)
@@ -356,6 +406,8 @@ int main(void)
 	    TEST(ports),
 	    TEST(sockets_come_as_descriptors),
 	    TEST(buffers_of_udp_sockets_only),
+	    TEST(sockets_are_held),
+	    TEST(too_many_are_not_held),
 	    TEST(lengths_that_do_not_fit),
 	    TEST(links_that_could_say_something_else),
 	    TEST(numbers_out_of_range),

@@ -2,6 +2,8 @@
 /* A WAN port's sockets on the loopback interface: which of them gets a datagram, and when it comes out. */
 #include "daemon/wan_port.c" /* before cmocka.h, which has a fail() too */
 
+#include "daemon/addr.c"
+#include "daemon/units.c"
 #include "daemon/wan_filter.c"
 #include "no_parent.h"
 

@@ -55,9 +55,9 @@ void sandbox_raise_limits(void)
 	}
 	setrlimit(RLIMIT_MEMLOCK, &locked);
 	setrlimit(RLIMIT_RTPRIO, &realtime);
-	/* a thread may go back to what it was started with */
-	if (setrlimit(RLIMIT_NICE, &nice) < 0)
-		setpriority(PRIO_PROCESS, 0, WORKER_NICE);
+	setrlimit(RLIMIT_NICE, &nice);
+	/* a thread may go back to what it was started with; and rules are not to wait for whatever else runs here */
+	setpriority(PRIO_PROCESS, 0, WORKER_NICE);
 }
 
 /* --- capabilities --- */

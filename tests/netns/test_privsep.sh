@@ -51,7 +51,7 @@ traffic() {
 child_is_replaced() {
 	local child parent=${LAB_EDGE_PID[a]} start ms
 	child=$(lab_edge_child a)
-	lab_rcperf --op write --qps 4 --size 100000 --secs 2 --adaptive-retrans --timeout-ms 500 &
+	lab_rcperf --op write --qps 4 --size 100000 --secs 2 --adaptive-retrans --timeout-ms 1000 &
 	local client=$!
 	sleep 0.7
 	start=$(date +%s%3N)
@@ -72,17 +72,18 @@ another_child() { # a|b pid
 	[ -n "$now" ] && [ "$now" != "$2" ]
 }
 
-# While there is no child nobody else can have the edge's ports.
+# While there is no child nobody else can have the edge's ports. Edge B is the one that listens.
 ports_stay_taken() {
-	local child tries
-	child=$(lab_edge_child a)
-	lab_in ea timeout 10 perl -MSocket -e '
+	local child
+	child=$(lab_edge_child b)
+	lab_in eb timeout 10 perl -MSocket -e '
 		$end = time + 3;
 		while (time < $end) {
 			for ([SOCK_DGRAM, "udp"], [SOCK_STREAM, "tcp"]) {
-				socket(S, PF_INET, $_->[0], 0); $n++;
+				socket(S, PF_INET, $_->[0], 0);
+				$n++;
 				setsockopt(S, SOL_SOCKET, SO_REUSEADDR, 1) if $_->[1] eq "tcp";
-				print "$_->[1] ", exit 1 if bind(S, sockaddr_in(4790, inet_aton("192.0.2.1")));
+				if (bind(S, sockaddr_in(4790, inet_aton("192.0.2.2")))) { print $_->[1]; exit 1 }
 				close S;
 			}
 		}
@@ -91,6 +92,7 @@ ports_stay_taken() {
 	sleep 0.3
 	kill -KILL "$child"
 	wait $stranger || why "a stranger got the port: $(cat "$LAB_DIR/binds")" || return
+	lab_wait 3 another_child b "$child" || why "no other child" || return
 	NOTE=$(cat "$LAB_DIR/binds")
 	lab_link_up
 }

@@ -271,7 +271,10 @@ lab_conf() { # a|b: this edge's link file; extra lines "Section.Key=Value" in $L
 		here=2 there=1 extra=$LAB_EXTRA_B
 	fi
 	wan_here=192.0.2.$here wan_there=192.0.2.$there
-	if [ "$LAB_FAMILY" = 6 ]; then
+	if [ -n "${LAB_WAN_A:-}" ]; then
+		wan_here=$LAB_WAN_A wan_there=$LAB_WAN_B
+		[ "$1" = a ] || wan_here=$LAB_WAN_B wan_there=$LAB_WAN_A
+	elif [ "$LAB_FAMILY" = 6 ]; then
 		wan_here=2001:db8::$here wan_there=2001:db8::$there
 	fi
 	{

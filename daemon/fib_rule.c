@@ -75,7 +75,7 @@ static bool nth_pair(const struct link_config *c, uint32_t n, struct pair *pair,
 
 /* --- netlink --- */
 
-static struct nlmsghdr *build(union rtnl_msg *msg, uint16_t type, uint16_t flags, const struct pair *p)
+static struct nlmsghdr *build_rule(union rtnl_msg *msg, uint16_t type, uint16_t flags, const struct pair *p)
 {
 	struct fib_rule_port_range port = {.start = ROCE_UDP_PORT, .end = ROCE_UDP_PORT};
 	struct nlmsghdr *h = rtnl_begin(msg, type, flags);
@@ -106,8 +106,8 @@ static struct nlmsghdr *build(union rtnl_msg *msg, uint16_t type, uint16_t flags
 static int set(struct mnl_socket *s, const struct pair *pair, bool there)
 {
 	union rtnl_msg msg;
-	int r = rtnl_talk(s, there ? build(&msg, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, pair)
-	                            : build(&msg, RTM_DELRULE, 0, pair));
+	int r = rtnl_talk(s, there ? build_rule(&msg, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, pair)
+	                            : build_rule(&msg, RTM_DELRULE, 0, pair));
 
 	return r == (there ? -EEXIST : -ENOENT) ? 0 : r;
 }
@@ -249,7 +249,7 @@ int fib_rule_sweep(const struct link_config *links, uint32_t n)
 
 	for (uint32_t i = 0; r == 0 && i < ours->n; i++)
 		if (!wanted(links, n, &ours->pair[i]))
-			r = rtnl_talk(s, build(&msg, RTM_DELRULE, 0, &ours->pair[i]));
+			r = rtnl_talk(s, build_rule(&msg, RTM_DELRULE, 0, &ours->pair[i]));
 	if (s)
 		mnl_socket_close(s);
 	free(ours);

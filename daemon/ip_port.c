@@ -55,7 +55,7 @@ static const struct ip_addr gateway6 = {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
 /* --- names --- */
 
 /* FNV-1a */
-static uint32_t hash(const char *s)
+static uint32_t hash_name(const char *s)
 {
 	uint32_t h = 2166136261u;
 
@@ -69,7 +69,7 @@ static void name_end(char ifname[IF_NAMESIZE], const char *prefix, const char *l
 	if (strlen(link) <= NAME_FITS)
 		snprintf(ifname, IF_NAMESIZE, "%s%.*s", prefix, (int)NAME_FITS, link);
 	else
-		snprintf(ifname, IF_NAMESIZE, "%s%.*s-%06x", prefix, NAME_CUT, link, hash(link) & 0xffffff);
+		snprintf(ifname, IF_NAMESIZE, "%s%.*s-%06x", prefix, NAME_CUT, link, hash_name(link) & 0xffffff);
 }
 
 void ip_port_name(char ifname[IF_NAMESIZE], const char *link)
@@ -84,7 +84,7 @@ void ip_port_worker_name(char ifname[IF_NAMESIZE], const char *link)
 
 uint32_t ip_port_table(const char *link)
 {
-	return TABLE_BASE | (hash(link) & TABLE_MASK);
+	return TABLE_BASE | (hash_name(link) & TABLE_MASK);
 }
 
 struct next_hop ip_port_hop(uint8_t port)
@@ -182,7 +182,7 @@ static void without_addresses(struct mnl_socket *s, int ifindex)
 	rtnl_talk(s, h);
 }
 
-static int set_up(struct mnl_socket *s, const struct end *e)
+static int set_end_up(struct mnl_socket *s, const struct end *e)
 {
 	union rtnl_msg msg;
 	struct nlmsghdr *h;
@@ -216,9 +216,9 @@ static int set_ends(struct mnl_socket *s, const char *link, int *ifindex)
 	if (r == 0 && (!k.ours || !w.ours))
 		r = -EEXIST; /* somebody else's */
 	if (r == 0)
-		r = set_up(s, &w);
+		r = set_end_up(s, &w);
 	if (r == 0)
-		r = set_up(s, &k);
+		r = set_end_up(s, &k);
 	*ifindex = k.ifindex;
 	return r;
 }
@@ -242,7 +242,7 @@ struct route {
 	int ifindex; /* 0: none */
 };
 
-static struct nlmsghdr *build(union rtnl_msg *msg, uint16_t type, uint16_t flags, const struct route *r)
+static struct nlmsghdr *build_route(union rtnl_msg *msg, uint16_t type, uint16_t flags, const struct route *r)
 {
 	struct nlmsghdr *h = rtnl_begin(msg, type, flags);
 	struct rtmsg *rtm = mnl_nlmsg_put_extra_header(h, sizeof(*rtm));
@@ -270,7 +270,7 @@ static struct nlmsghdr *build(union rtnl_msg *msg, uint16_t type, uint16_t flags
 static int add_route(struct mnl_socket *s, const struct route *route)
 {
 	union rtnl_msg msg;
-	int r = rtnl_talk(s, build(&msg, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, route));
+	int r = rtnl_talk(s, build_route(&msg, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, route));
 
 	if (r == -EEXIST || (route->family == AF_INET6 && (r == -EAFNOSUPPORT || r == -EOPNOTSUPP || r == -EACCES)))
 		return 0;
@@ -458,7 +458,7 @@ static void remove_routes(struct mnl_socket *s, struct kept *k)
 		rtnl_ask(s, h, on_route, k);
 	}
 	for (uint32_t i = 0; i < k->nfound; i++)
-		rtnl_talk(s, build(&msg, RTM_DELROUTE, 0, &k->found[i]));
+		rtnl_talk(s, build_route(&msg, RTM_DELROUTE, 0, &k->found[i]));
 	free(k->found);
 }
 
@@ -479,7 +479,7 @@ void ip_port_remove(const char *link)
 	mnl_socket_close(s);
 }
 
-static bool is_kept(const char *ifname, const char *const *links, uint32_t n)
+static bool port_is_kept(const char *ifname, const char *const *links, uint32_t n)
 {
 	char kept[IF_NAMESIZE];
 
@@ -500,7 +500,7 @@ void ip_port_sweep(const char *const *links, uint32_t n)
 	for (struct if_nameindex *i = all; s && i && i->if_index; i++) {
 		struct end e;
 
-		if (strncmp(i->if_name, NAME_PREFIX, sizeof(NAME_PREFIX) - 1) != 0 || is_kept(i->if_name, links, n))
+		if (strncmp(i->if_name, NAME_PREFIX, sizeof(NAME_PREFIX) - 1) != 0 || port_is_kept(i->if_name, links, n))
 			continue;
 		e = find_end(s, i->if_name);
 		if (e.ours && delete_link(s, e.ifindex) == 0)

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#define ANSWER_MAX (16 << 10)
+#define RTNL_ANSWER_MAX (16 << 10)
 
 struct mnl_socket *rtnl_open(void)
 {
@@ -28,7 +28,7 @@ struct nlmsghdr *rtnl_begin(union rtnl_msg *msg, uint16_t type, uint16_t flags)
 
 int rtnl_ask(struct mnl_socket *s, struct nlmsghdr *h, mnl_cb_t fn, void *arg)
 {
-	static char buf[ANSWER_MAX];
+	static char buf[RTNL_ANSWER_MAX];
 	int r = MNL_CB_OK;
 
 	if (mnl_socket_sendto(s, h, h->nlmsg_len) < 0)

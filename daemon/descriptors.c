@@ -20,7 +20,7 @@ static uint64_t taken; /* by the links that run */
 
 uint64_t descriptors_of(const struct link_config *c)
 {
-	uint64_t n = OF_LINK + (uint64_t)c->workers * (OF_WORKER + OF_WORKER_PATH * c->npaths + c->nlan_ports);
+	uint64_t n = OF_LINK + (uint64_t)c->workers * (OF_WORKER + OF_WORKER_PATH * c->npaths + c->nlan_ports + 1);
 
 	for (uint32_t i = 0; i < c->npaths; i++)
 		n += (uint64_t)c->lanes * c->paths[i].source_ports;

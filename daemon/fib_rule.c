@@ -8,139 +8,119 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include <libmnl/libmnl.h>
 #include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
 
-enum {
-	PRIORITY = 90,     /* in front of the tables main and default, behind local: what is for this machine gets there */
-	RULE_MAX = 512,
-	DUMP_MAX = 16 << 10,
-	OURS_MAX = 4096,
-};
+#include "daemon/ip_port.h"
+#include "daemon/rtnl.h"
+
+/* In front of the tables main and default, behind local: what is for this machine gets there. */
+enum priorities { PRIORITY_ROCE = 90, PRIORITY_IP };
+
+enum { OURS_MAX = 4096 };
+
+#define THIS_MACHINE "lo" /* the interface that what it sends itself comes from */
 
 /* One rule: from one prefix to another of the same family. */
 struct pair {
 	uint8_t family, from_len, to_len;
+	uint8_t proto;  /* 0: all IP; UDP: to ROCE_UDP_PORT */
+	uint32_t table; /* that such packets are looked up in; 0: they are dropped */
 	struct ip_addr from, to;
-	const char *port; /* all IP that comes in there; NULL: RoCEv2, wherever it comes from */
+	const char *port; /* where they come in; NULL: anywhere */
 };
 
+/* from NULL: from anywhere. */
 static bool make_pair(struct pair *pair, const struct ip_prefix *from, const struct ip_prefix *to)
 {
-	uint8_t skip = ip_prefix_is4(from) ? 96 : 0;
+	bool v4 = ip_prefix_is4(to);
+	uint8_t skip = v4 ? 96 : 0;
 
-	if (ip_prefix_is4(from) != ip_prefix_is4(to))
-		return false;
 	memset(pair, 0, sizeof(*pair));
-	pair->family = ip_prefix_is4(from) ? AF_INET : AF_INET6;
-	pair->from_len = (uint8_t)(from->len - skip);
+	pair->family = v4 ? AF_INET : AF_INET6;
 	pair->to_len = (uint8_t)(to->len - skip);
-	pair->from = from->addr;
 	pair->to = to->addr;
-	return true;
+	if (!from)
+		return true;
+	pair->from_len = (uint8_t)(from->len - skip);
+	pair->from = from->addr;
+	return ip_prefix_is4(from) == v4;
 }
 
-/* The n-th rule of a link: RoCEv2 from here, RoCEv2 from there, then all IP from each LAN port. False: there are no more.
- * *skip: that number is none. */
+/* The n-th rule of a link: RoCEv2 from here, RoCEv2 from there, all IP from here, and what this machine itself has to say
+ * by ICMP to hosts there, errors about packets of the link among it. False: there are no more. *skip: that number is
+ * none. */
 static bool nth_pair(const struct link_config *c, uint32_t n, struct pair *pair, bool *skip)
 {
 	uint32_t per_way = c->nlocal * c->nremote, i = per_way ? n % per_way : 0, way = per_way ? n / per_way : 0;
 	const struct ip_prefix *here, *there;
 
-	if (per_way == 0 || way >= 2 + c->nlan_ports)
+	if (per_way == 0 || n >= 3 * per_way + c->nremote)
 		return false;
+	if (way >= 3) {
+		*skip = !make_pair(pair, NULL, &c->remote[n - 3 * per_way]);
+		pair->proto = pair->family == AF_INET ? IPPROTO_ICMP : IPPROTO_ICMPV6;
+		pair->table = ip_port_table(c->name);
+		pair->port = THIS_MACHINE;
+		return true;
+	}
 	here = &c->local[i / c->nremote];
 	there = &c->remote[i % c->nremote];
-	*skip = way != 1 ? !make_pair(pair, here, there) : !make_pair(pair, there, here);
-	pair->port = way >= 2 ? c->lan_ports[way - 2] : NULL;
+	*skip = way == 1 ? !make_pair(pair, there, here) : !make_pair(pair, here, there);
+	pair->proto = way < 2 ? IPPROTO_UDP : 0;
+	pair->table = way < 2 ? 0 : ip_port_table(c->name);
 	return true;
 }
 
 /* --- netlink --- */
 
-static void put_addr(struct nlmsghdr *h, uint16_t type, const struct pair *p, const struct ip_addr *a)
-{
-	if (p->family == AF_INET)
-		mnl_attr_put(h, type, 4, a->b + 12);
-	else
-		mnl_attr_put(h, type, 16, a->b);
-}
-
-static void build(struct nlmsghdr *h, uint16_t type, uint16_t flags, const struct pair *p)
+static struct nlmsghdr *build_rule(union rtnl_msg *msg, uint16_t type, uint16_t flags, const struct pair *p)
 {
 	struct fib_rule_port_range port = {.start = ROCE_UDP_PORT, .end = ROCE_UDP_PORT};
-	struct fib_rule_hdr *rule;
+	struct nlmsghdr *h = rtnl_begin(msg, type, flags);
+	struct fib_rule_hdr *rule = mnl_nlmsg_put_extra_header(h, sizeof(*rule));
 
-	h->nlmsg_type = type;
-	h->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | NLM_F_ACK | flags);
-	rule = mnl_nlmsg_put_extra_header(h, sizeof(*rule));
 	rule->family = p->family;
 	rule->src_len = p->from_len;
 	rule->dst_len = p->to_len;
-	rule->action = FR_ACT_BLACKHOLE;
+	rule->action = p->table ? FR_ACT_TO_TBL : FR_ACT_BLACKHOLE;
 	if (p->from_len > 0)
-		put_addr(h, FRA_SRC, p, &p->from);
+		rtnl_put_addr(h, FRA_SRC, &p->from);
 	if (p->to_len > 0)
-		put_addr(h, FRA_DST, p, &p->to);
-	mnl_attr_put_u32(h, FRA_PRIORITY, PRIORITY);
+		rtnl_put_addr(h, FRA_DST, &p->to);
+	mnl_attr_put_u32(h, FRA_PRIORITY, p->table ? PRIORITY_IP : PRIORITY_ROCE);
 	mnl_attr_put_u8(h, FRA_PROTOCOL, FIB_RULE_PROTOCOL);
-	if (p->port) {
+	if (p->table)
+		mnl_attr_put_u32(h, FRA_TABLE, p->table);
+	if (p->port)
 		mnl_attr_put_strz(h, FRA_IIFNAME, p->port);
-	} else {
-		mnl_attr_put_u8(h, FRA_IP_PROTO, IPPROTO_UDP);
+	if (p->proto)
+		mnl_attr_put_u8(h, FRA_IP_PROTO, p->proto);
+	if (p->proto == IPPROTO_UDP)
 		mnl_attr_put(h, FRA_DPORT_RANGE, sizeof(port), &port);
-	}
-}
-
-static struct mnl_socket *open_kernel(void)
-{
-	struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-
-	if (s && mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) < 0) {
-		mnl_socket_close(s);
-		s = NULL;
-	}
-	return s;
-}
-
-/* 0 or negative errno, as the kernel answers. */
-static int talk(struct mnl_socket *s, uint16_t type, uint16_t flags, const struct pair *p)
-{
-	union {
-		struct nlmsghdr h;
-		char bytes[RULE_MAX];
-	} msg;
-	struct nlmsghdr *h = mnl_nlmsg_put_header(&msg);
-	ssize_t n;
-
-	build(h, type, flags, p);
-	if (mnl_socket_sendto(s, h, h->nlmsg_len) < 0)
-		return -errno;
-	n = mnl_socket_recvfrom(s, &msg, sizeof(msg));
-	if (n < 0 || mnl_cb_run(&msg, (size_t)n, 0, 0, NULL, NULL) < 0)
-		return -errno;
-	return 0;
+	return h;
 }
 
 /* Adds it, or removes it; being there or gone already is as good. */
-static int set(struct mnl_socket *s, const struct pair *pair, bool closed)
+static int set(struct mnl_socket *s, const struct pair *pair, bool there)
 {
-	int r = talk(s, closed ? RTM_NEWRULE : RTM_DELRULE, closed ? NLM_F_CREATE | NLM_F_EXCL : 0, pair);
+	union rtnl_msg msg;
+	int r = rtnl_talk(s, there ? build_rule(&msg, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, pair)
+	                            : build_rule(&msg, RTM_DELRULE, 0, pair));
 
-	return r == (closed ? -EEXIST : -ENOENT) ? 0 : r;
+	return r == (there ? -EEXIST : -ENOENT) ? 0 : r;
 }
 
 int fib_rule_set(const struct link_config *c, bool roce, bool all_ip)
 {
-	struct mnl_socket *s = open_kernel();
+	struct mnl_socket *s = rtnl_open();
 	struct pair pair;
 	int worst = s ? 0 : -errno;
 	bool skip;
 
 	for (uint32_t i = 0; s && nth_pair(c, i, &pair, &skip); i++) {
-		int r = skip ? 0 : set(s, &pair, pair.port ? all_ip : roce);
+		int r = skip ? 0 : set(s, &pair, pair.table ? all_ip : roce);
 
 		if (r < 0 && worst == 0)
 			worst = r;
@@ -183,6 +163,12 @@ static int on_attr(const struct nlattr *attr, void *arg)
 	case FRA_PROTOCOL:
 		found->is_ours = mnl_attr_get_u8(attr) == FIB_RULE_PROTOCOL;
 		break;
+	case FRA_IP_PROTO:
+		found->pair.proto = mnl_attr_get_u8(attr);
+		break;
+	case FRA_TABLE:
+		found->pair.table = mnl_attr_get_u32(attr);
+		break;
 	case FRA_IIFNAME:
 		snprintf(found->port, sizeof(found->port), "%.*s", (int)mnl_attr_get_payload_len(attr),
 		         mnl_attr_get_str(attr));
@@ -210,6 +196,8 @@ static int on_rule(const struct nlmsghdr *h, void *arg)
 		return MNL_CB_ERROR;
 	if (!found.is_ours || ours->n == OURS_MAX)
 		return MNL_CB_OK;
+	if (rule->action != FR_ACT_TO_TBL)
+		found.pair.table = 0;
 	memcpy(ours->port[ours->n], found.port, IFNAMSIZ);
 	ours->pair[ours->n] = found.pair;
 	ours->pair[ours->n].port = found.port[0] ? ours->port[ours->n] : NULL;
@@ -219,23 +207,12 @@ static int on_rule(const struct nlmsghdr *h, void *arg)
 
 static int list_ours(struct mnl_socket *s, struct ours *ours)
 {
-	static char buf[DUMP_MAX]; /* main thread only */
-	struct nlmsghdr *h = mnl_nlmsg_put_header(buf);
-	struct fib_rule_hdr *rule;
-	ssize_t n;
-	int r = 1;
+	union rtnl_msg msg;
+	struct nlmsghdr *h = rtnl_begin(&msg, RTM_GETRULE, NLM_F_DUMP);
+	struct fib_rule_hdr *rule = mnl_nlmsg_put_extra_header(h, sizeof(*rule));
 
-	h->nlmsg_type = RTM_GETRULE;
-	h->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-	rule = mnl_nlmsg_put_extra_header(h, sizeof(*rule));
 	rule->family = AF_UNSPEC;
-	if (mnl_socket_sendto(s, h, h->nlmsg_len) < 0)
-		return -errno;
-	while (r > MNL_CB_STOP) {
-		n = mnl_socket_recvfrom(s, buf, sizeof(buf));
-		r = n < 0 ? MNL_CB_ERROR : mnl_cb_run(buf, (size_t)n, 0, 0, on_rule, ours);
-	}
-	return r < 0 ? -errno : 0;
+	return rtnl_ask(s, h, on_rule, ours);
 }
 
 static bool same_port(const char *a, const char *b)
@@ -246,7 +223,7 @@ static bool same_port(const char *a, const char *b)
 static bool same_pair(const struct pair *a, const struct pair *b)
 {
 	return same_port(a->port, b->port) && a->family == b->family && a->from_len == b->from_len &&
-	       a->to_len == b->to_len &&
+	       a->to_len == b->to_len && a->proto == b->proto && a->table == b->table &&
 	       (a->from_len == 0 || memcmp(&a->from, &b->from, sizeof(a->from)) == 0) &&
 	       (a->to_len == 0 || memcmp(&a->to, &b->to, sizeof(a->to)) == 0);
 }
@@ -266,12 +243,13 @@ static bool wanted(const struct link_config *links, uint32_t n, const struct pai
 int fib_rule_sweep(const struct link_config *links, uint32_t n)
 {
 	struct ours *ours = calloc(1, sizeof(*ours));
-	struct mnl_socket *s = open_kernel();
+	struct mnl_socket *s = rtnl_open();
+	union rtnl_msg msg;
 	int r = ours && s ? list_ours(s, ours) : -ENOMEM;
 
 	for (uint32_t i = 0; r == 0 && i < ours->n; i++)
 		if (!wanted(links, n, &ours->pair[i]))
-			r = talk(s, RTM_DELRULE, 0, &ours->pair[i]);
+			r = rtnl_talk(s, build_rule(&msg, RTM_DELRULE, 0, &ours->pair[i]));
 	if (s)
 		mnl_socket_close(s);
 	free(ours);

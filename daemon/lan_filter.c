@@ -184,7 +184,7 @@ uint16_t lan_filter_build(const struct lan_filter_spec *s, struct sock_filter pr
 
 	_Static_assert(LAN_FILTER_MAX <= BPF_MAXINSNS, "the kernel takes the longest program");
 	emit(&p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE));
-	require_eq(&p, PACKET_HOST);
+	require_eq(&p, s->other_mac ? PACKET_OTHERHOST : PACKET_HOST);
 	emit(&p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PROTOCOL));
 	emit_jump(&p, BPF_JEQ, ETH_P_IP, 0, 1);
 	emit(&p, BPF_JMP | BPF_JA, 0);

@@ -35,6 +35,7 @@ bool lan_wait_put(struct lan_wait *w, const struct lan_tx *tx, uint64_t now_ns)
 	p->dst = tx->dst;
 	p->until_ns = now_ns + (tx->answer ? LAN_ANSWER_NS : LAN_WAIT_NS);
 	p->vlan_tci = tx->vlan_tci;
+	p->routed = tx->routed;
 	p->len = (uint16_t)len;
 	memcpy(p->bytes, tx->hdr, tx->hdr_len);
 	if (tx->body_len)

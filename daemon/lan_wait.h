@@ -27,6 +27,7 @@ struct waiting_packet {
 	uint64_t until_ns;
 	uint16_t vlan_tci;
 	uint16_t len;
+	bool routed; /* as in struct lan_tx */
 	uint8_t bytes[LAN_IP_MAX];
 };
 

@@ -54,7 +54,7 @@ struct link {
 	unsigned requests; /* under way, per worker */
 	bool offloads_held, no_early_acks;
 	uint64_t descriptors;           /* that were taken for it */
-	int lan_ifindex[LAN_PORTS_MAX]; /* that the rules are for */
+	int lan_ifindex[LAN_PORTS_MAX + 1]; /* of the workers' ports: that the rules are for */
 	uint64_t lan_port_rebinds, rules_restored;
 	unsigned rebinding; /* commands under way */
 	int rebind_error;   /* of the last one that failed, 0: none since */
@@ -345,14 +345,15 @@ static int open_arenas(struct link *l, const char *pcap_dir, char err[CONFIG_ERR
 	return r;
 }
 
-/* A hint, not an error: other traffic between the sites may well go another way. */
+/* A hint, not an error: other traffic between the sites may well go another way; unless it may not. */
 static void hint_forwarding(const struct link_config *c)
 {
 	FILE *f = fopen("/proc/sys/net/ipv4/ip_forward", "re");
 	int on = 1;
 
 	if (f && fscanf(f, "%d", &on) == 1 && !on)
-		log_info(
+		log_at(
+		    config_barrier(c) != BARRIER_OFF ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
 		    "link %s: net.ipv4.ip_forward is 0: RoCE is carried, other traffic of the hosts is not forwarded",
 		    c->name);
 	if (f)
@@ -363,9 +364,13 @@ static void take_over(struct link *l)
 {
 	const struct link_config *c = &l->config;
 
-	for (uint32_t i = 0; i < c->nlan_ports; i++) {
-		l->lan_ifindex[i] = (int)if_nametoindex(c->lan_ports[i]);
-		privileged_offload_acquire(c->lan_ports[i]);
+	for (uint32_t i = 0; i < worker_ports(c); i++) {
+		char ifname[IF_NAMESIZE];
+
+		worker_port_name(c, i, ifname);
+		l->lan_ifindex[i] = (int)if_nametoindex(ifname);
+		if (i < c->nlan_ports)
+			privileged_offload_acquire(ifname);
 	}
 	l->offloads_held = true;
 	hint_forwarding(c);
@@ -516,9 +521,11 @@ static bool rebind(struct link *l, uint32_t port, int ifindex)
 
 static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
 {
-	const char *ifname = l->config.lan_ports[port];
-	int ifindex = (int)if_nametoindex(ifname), error = l->rebind_error;
+	int ifindex, error = l->rebind_error;
+	char ifname[IF_NAMESIZE];
 
+	worker_port_name(&l->config, port, ifname);
+	ifindex = (int)if_nametoindex(ifname);
 	if (ifindex == 0)
 		return 0;
 	if (l->lan_ifindex[port] != ifindex) {
@@ -529,7 +536,8 @@ static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
 		l->lan_ifindex[port] = ifindex;
 		l->lan_port_rebinds++;
 	}
-	privileged_offload_refresh(ifname);
+	if (port < l->config.nlan_ports)
+		privileged_offload_refresh(ifname);
 	l->rebind_error = 0;
 	if (!rebind(l, port, ifindex))
 		return 0;
@@ -538,12 +546,13 @@ static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
 	return -EAGAIN;
 }
 
-int link_follow_ports(struct link *l, char err[CONFIG_ERR_MAX])
+int link_follow_ports(struct link *l, bool rules, char err[CONFIG_ERR_MAX])
 {
-	int worst = 0;
+	int worst;
 
 	err[0] = '\0';
-	for (uint32_t i = 0; l->rebinding == 0 && i < l->config.nlan_ports; i++) {
+	worst = privileged_steer_keep_ip_port(&l->config, rules, err, CONFIG_ERR_MAX);
+	for (uint32_t i = 0; l->rebinding == 0 && i < worker_ports(&l->config); i++) {
 		int r = follow_port(l, i, err);
 
 		worst = r < 0 ? r : worst;

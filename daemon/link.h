@@ -36,9 +36,10 @@ void link_session(struct link *l, const struct proxy_session *s, const struct se
 void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial);
 
 /* Whoever watches the LAN ports calls it when they may have changed: rules, offloads and sockets go to the interfaces
- * that have the ports' names now. 0: everything is in place (or there is no interface); -EAGAIN: workers are at it,
+ * that have the ports' names now, and what has gone of the IP port is made again. rules: so may those in front of the
+ * routing tables. 0: everything is in place (or there is no interface); -EAGAIN: workers are at it,
  * ask again; other negative errno with err a sentence. */
-int link_follow_ports(struct link *l, char err[CONFIG_ERR_MAX]);
+int link_follow_ports(struct link *l, bool rules, char err[CONFIG_ERR_MAX]);
 
 /* Stops the workers, restores the interfaces' offloads, unmaps the arena (kept in its file). */
 void link_stop(struct link *l, bool comes_back);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * rtnetlink says that something has changed; what it says is thrown away, and the kernel is asked for the state of the
+ * rtnetlink says that something has changed; what it says is thrown away but for what it is about, and the kernel is asked for the state of the
  * link's own ports and addresses some milliseconds later. So a burst of changes costs one look, a lost message costs
  * nothing, and there is one way only to learn a state.
  *
@@ -36,6 +36,7 @@ struct port_watch {
 	void (*fn)(void *arg);
 	void *arg;
 	struct port_view view;
+	bool rules; /* those in front of the routing tables have changed */
 	uint32_t lan_mtu[LAN_PORTS_MAX];
 };
 
@@ -183,21 +184,28 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 static void on_said(evutil_socket_t fd, short what, void *arg)
 {
 	struct port_watch *w = arg;
-	char buf[8192];
+	union {
+		struct nlmsghdr h;
+		char bytes[8192];
+	} msg;
 
 	(void)fd;
 	(void)what;
 	/* an error, too, is a message: the kernel had more to say than the socket could hold */
-	for (int i = 0; i < MESSAGES_MAX; i++)
-		if (mnl_socket_recvfrom(w->kernel, buf, sizeof(buf)) < 0 && errno == EAGAIN)
+	for (int i = 0; i < MESSAGES_MAX; i++) {
+		ssize_t n = mnl_socket_recvfrom(w->kernel, &msg, sizeof(msg));
+
+		if (n < 0 && errno == EAGAIN)
 			break;
+		w->rules |= n < 0 || msg.h.nlmsg_type == RTM_NEWRULE || msg.h.nlmsg_type == RTM_DELRULE;
+	}
 	port_watch_again(w, SETTLE_MS);
 }
 
 static int subscribe(struct mnl_socket *s)
 {
 	static const int groups[] = {RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE,
-	                             RTNLGRP_IPV6_ROUTE};
+	                             RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE};
 
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
 		int g = groups[i];
@@ -249,6 +257,14 @@ bool port_watch_look(struct port_watch *w, const struct link_config *c)
 
 	port_view_read(&w->view, c);
 	return memcmp(&before, &w->view, sizeof(before)) != 0;
+}
+
+bool port_watch_rules(struct port_watch *w)
+{
+	bool rules = w->rules;
+
+	w->rules = false;
+	return rules;
 }
 
 void port_watch_accept(struct port_watch *w)

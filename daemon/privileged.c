@@ -51,11 +51,16 @@ static void add_link(struct ask *a, const struct link_config *c)
 	*l = (struct ask_link){.nlan_ports = c->nlan_ports,
 	                       .nlocal = c->nlocal,
 	                       .nremote = c->nremote,
+	                       .npaths = c->npaths,
 	                       .barrier = config_barrier(c) != BARRIER_OFF};
 	memcpy(l->name, c->name, sizeof(l->name));
 	memcpy(l->lan_ports, c->lan_ports, sizeof(l->lan_ports));
 	memcpy(l->local, c->local, sizeof(l->local));
 	memcpy(l->remote, c->remote, sizeof(l->remote));
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		l->wan_local[i] = c->paths[i].local;
+		l->wan_remote[i] = c->paths[i].remote;
+	}
 }
 
 static struct ask *ask_about(enum ask_what what, const struct link_config *c)
@@ -135,6 +140,17 @@ int privileged_steer_install(const struct link_config *c, enum steer_extent exte
 		return steer_install(c, extent, err, errlen);
 	a = ask_about(ASK_STEER_INSTALL, c);
 	a->number = (int32_t)extent;
+	return ask(a, err, errlen);
+}
+
+int privileged_steer_keep_ip_port(const struct link_config *c, bool rules, char *err, size_t errlen)
+{
+	struct ask *a;
+
+	if (!has_parent())
+		return steer_keep_ip_port(c, rules, err, errlen);
+	a = ask_about(ASK_STEER_KEEP_IP_PORT, c);
+	a->number = rules;
 	return ask(a, err, errlen);
 }
 

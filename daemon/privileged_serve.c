@@ -181,7 +181,7 @@ static bool are_prefixes(const struct ip_prefix *p, uint32_t n)
 bool privileged_read_link(const struct ask_link *l, struct link_config *c)
 {
 	if (!is_string(l->name, sizeof(l->name)) || l->name[0] == '\0' || l->nlan_ports > LAN_PORTS_MAX ||
-	    !are_prefixes(l->local, l->nlocal) || !are_prefixes(l->remote, l->nremote) || l->barrier > 1)
+	    l->npaths > PATHS_MAX || !are_prefixes(l->local, l->nlocal) || !are_prefixes(l->remote, l->nremote) || l->barrier > 1)
 		return false;
 	for (uint32_t i = 0; i < l->nlan_ports; i++)
 		if (!is_port(l->lan_ports[i]))
@@ -189,11 +189,16 @@ bool privileged_read_link(const struct ask_link *l, struct link_config *c)
 	*c = (struct link_config){.nlan_ports = l->nlan_ports,
 	                          .nlocal = l->nlocal,
 	                          .nremote = l->nremote,
+	                          .npaths = l->npaths,
 	                          .barrier = l->barrier ? BARRIER_SAYS_PAIR : BARRIER_SAYS_OFF};
 	memcpy(c->name, l->name, sizeof(c->name));
 	memcpy(c->lan_ports, l->lan_ports, sizeof(c->lan_ports));
 	memcpy(c->local, l->local, sizeof(c->local));
 	memcpy(c->remote, l->remote, sizeof(c->remote));
+	for (uint32_t i = 0; i < l->npaths; i++) {
+		c->paths[i].local = l->wan_local[i];
+		c->paths[i].remote = l->wan_remote[i];
+	}
 	return true;
 }
 
@@ -241,6 +246,8 @@ static int do_link(const struct ask *a, char err[CONFIG_ERR_MAX])
 		if (a->number != STEER_RUNNING && a->number != STEER_AT_REST)
 			return -EINVAL;
 		return steer_install(&c, (enum steer_extent)a->number, err, CONFIG_ERR_MAX);
+	case ASK_STEER_KEEP_IP_PORT:
+		return steer_keep_ip_port(&c, a->number != 0, err, CONFIG_ERR_MAX);
 	case ASK_STEER_REMOVE:
 		steer_remove(&c);
 		return 0;
@@ -317,6 +324,7 @@ static int carry_out(const struct ask *a, int *with, char err[CONFIG_ERR_MAX], i
 {
 	switch (a->what) {
 	case ASK_STEER_INSTALL:
+	case ASK_STEER_KEEP_IP_PORT:
 	case ASK_STEER_REMOVE:
 	case ASK_STEER_STANDS:
 		return do_link(a, err);

@@ -13,13 +13,14 @@
 #include "sites.h"
 
 enum ask_what {
-	ASK_STEER_INSTALL,   /* number: enum steer_extent; one link */
-	ASK_STEER_REMOVE,    /* one link */
-	ASK_STEER_ALL,       /* number: closed */
-	ASK_STEER_SWEEP,     /* names */
-	ASK_STEER_STANDS,    /* one link */
-	ASK_FIB_SWEEP,       /* links */
-	ASK_OFFLOAD_ACQUIRE, /* ifname */
+	ASK_STEER_INSTALL,      /* number: enum steer_extent; one link */
+	ASK_STEER_KEEP_IP_PORT, /* number: the rules, too; one link */
+	ASK_STEER_REMOVE,       /* one link */
+	ASK_STEER_ALL,          /* number: closed */
+	ASK_STEER_SWEEP,        /* names */
+	ASK_STEER_STANDS,       /* one link */
+	ASK_FIB_SWEEP,          /* links */
+	ASK_OFFLOAD_ACQUIRE,    /* ifname */
 	ASK_OFFLOAD_REFRESH,
 	ASK_OFFLOAD_RELEASE,
 	ASK_PACKET_SOCKET, /* number: send buffer */
@@ -36,7 +37,8 @@ struct ask_link {
 	char name[LINK_NAME_MAX];
 	char lan_ports[LAN_PORTS_MAX][IF_NAMESIZE];
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
-	uint32_t nlan_ports, nlocal, nremote;
+	struct ip_addr wan_local[PATHS_MAX], wan_remote[PATHS_MAX];
+	uint32_t nlan_ports, nlocal, nremote, npaths;
 	uint32_t barrier; /* it is on */
 };
 

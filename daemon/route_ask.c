@@ -160,6 +160,8 @@ static int read_route(const struct nlmsghdr *h, void *arg)
 	const struct rtmsg *rtm = mnl_nlmsg_get_payload(h);
 	struct attrs t;
 
+	if (h->nlmsg_type == RTM_NEWROUTE && rtm->rtm_type == RTN_LOCAL)
+		f->answer = ROUTE_HERE;
 	if (h->nlmsg_type != RTM_NEWROUTE || rtm->rtm_type != RTN_UNICAST)
 		return MNL_CB_STOP;
 	t = parse_attrs(h, sizeof(*rtm));

@@ -29,6 +29,7 @@ enum route_limits {
 enum route_answer {
 	ROUTE_OK,
 	ROUTE_RESOLVING, /* it is being asked for: the way, or the neighbour's address */
+	ROUTE_HERE,      /* it is this machine */
 	ROUTE_NONE,      /* no route, or one that leads out of no LAN port */
 	ROUTE_REFUSED,   /* nothing is known, and too much is being asked for */
 };

@@ -347,7 +347,7 @@ static void say_ports(struct site *s, const char *error)
 static void look_at_ports(struct site *s)
 {
 	char error[CONFIG_ERR_MAX], follow[CONFIG_ERR_MAX];
-	int r = link_follow_ports(s->link, follow);
+	int r = link_follow_ports(s->link, port_watch_rules(s->ports), follow);
 
 	port_watch_trouble(s->ports, &s->config, error);
 	if (r < 0)

@@ -11,6 +11,7 @@
 #include <linux/netfilter/nf_tables.h>
 
 #include "fib_rule.h"
+#include "ip_port.h"
 #include "log.h"
 #include "nft.h"
 #include "sites.h"
@@ -20,6 +21,9 @@
 #define TABLE_PREFIX     "longreach_"
 #define TABLE_NAME_MAX   (sizeof(TABLE_PREFIX) + LINK_NAME_MAX)
 #define ALL_TABLE        "table inet longreach" /* of no link */
+#define ROCE             "udp dport 4791"
+
+_Static_assert(ROCE_UDP_PORT == 4791, "as ROCE says");
 
 /* An nft identifier from the link's name. */
 static void name_table(char name[TABLE_NAME_MAX], const char *link)
@@ -72,8 +76,9 @@ static void put_match(FILE *f, const char *side, const struct ip_prefix *p, uint
 	fputs(" } ", f);
 }
 
+/* what: of that, in nft's words. */
 static void put_drop(FILE *f, const struct ip_prefix *from, uint32_t nfrom, const struct ip_prefix *to, uint32_t nto,
-                     bool all_ip)
+                     const char *what)
 {
 	for (int v4 = 0; v4 <= 1; v4++) {
 		if (!count_family(from, nfrom, v4) || !count_family(to, nto, v4))
@@ -81,10 +86,18 @@ static void put_drop(FILE *f, const struct ip_prefix *from, uint32_t nfrom, cons
 		fputs("\t\t", f);
 		put_match(f, "saddr", from, nfrom, v4);
 		put_match(f, "daddr", to, nto, v4);
-		if (!all_ip)
-			fprintf(f, "udp dport %d ", ROCE_UDP_PORT);
-		fputs("counter drop\n", f);
+		fprintf(f, "%s counter drop\n", what);
 	}
+}
+
+static void put_drop_out(FILE *f, const struct link_config *c, const char *what)
+{
+	put_drop(f, c->local, c->nlocal, c->remote, c->nremote, what);
+}
+
+static void put_drop_in(FILE *f, const struct link_config *c, const char *what)
+{
+	put_drop(f, c->remote, c->nremote, c->local, c->nlocal, what);
 }
 
 static bool takes_all_ip(const struct link_config *c, enum steer_extent extent)
@@ -102,8 +115,9 @@ static void put_fresh_table(FILE *f, const char *family, const struct link_confi
 	fputc('\n', f);
 }
 
-/* A chain needs its device: a port that is not there yet is covered by put_forward(). */
-static void put_ingress(FILE *f, const struct link_config *c, enum steer_extent extent, steer_port_fn there)
+/* A chain needs its device: a port that is not there yet is covered by put_forward(). RoCEv2 only: other IP is to be
+ * routed. */
+static void put_ingress(FILE *f, const struct link_config *c, steer_port_fn there)
 {
 	put_table(f, "netdev", c);
 	fputs(" {\n", f);
@@ -112,22 +126,89 @@ static void put_ingress(FILE *f, const struct link_config *c, enum steer_extent 
 			continue;
 		fprintf(f, "\tchain port%u {\n\t\ttype filter hook ingress device \"%s\" priority %d; policy accept;\n",
 		        i, c->lan_ports[i], INGRESS_PRIORITY);
-		put_drop(f, c->local, c->nlocal, c->remote, c->nremote, takes_all_ip(c, extent));
+		put_drop_out(f, c, ROCE);
 		fputs("\t}\n", f);
 	}
 	fputs("}\n", f);
 }
 
-/* From the other site RoCEv2 only: an edge there whose barrier is off has its kernel forward all other IP, and one
- * whose barrier is on keeps its own kernel from it. */
-static void put_forward(FILE *f, const struct link_config *c, enum steer_extent extent)
+/* Other IP between the hosts takes the IP port, or none. What comes from there goes to a LAN port or a VLAN on one: not to
+ * where a default route leads while a LAN port is away. */
+static void put_forward_ip(FILE *f, const struct link_config *c, const char *port)
 {
+	char rule[64];
+
+	snprintf(rule, sizeof(rule), "oifname != \"%s\"", port);
+	put_drop_out(f, c, rule);
+	snprintf(rule, sizeof(rule), "iifname != \"%s\"", port);
+	put_drop_in(f, c, rule);
+	fprintf(f, "\t\tiifname \"%s\" oifname != { ", port);
+	for (uint32_t i = 0; i < c->nlan_ports; i++)
+		fprintf(f, "%s\"%s\"", i > 0 ? ", " : "", c->lan_ports[i]);
+	fputs(" } meta oifkind != \"vlan\" counter drop\n", f);
+}
+
+static void put_forward(FILE *f, const struct link_config *c, bool all_ip, const char *port)
+{
+	fprintf(f, "\tchain forward {\n\t\ttype filter hook forward priority %d; policy accept;\n", FORWARD_PRIORITY);
+	put_drop_out(f, c, ROCE);
+	put_drop_in(f, c, ROCE);
+	if (all_ip)
+		put_forward_ip(f, c, port);
+	fputs("\t}\n", f);
+}
+
+/* The other edges' WAN addresses, where a prefix covers them, are none of its hosts': the link itself talks to them. */
+static void put_not_wan(FILE *f, const struct link_config *c, bool v4)
+{
+	struct ip_prefix a = {.len = 128};
+
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		a.addr = c->paths[i].remote;
+		if (ip_addr_is4(&a.addr) != v4 || !ip_prefix_any(c->remote, c->nremote, &a.addr))
+			continue;
+		fprintf(f, "%s daddr != ", v4 ? "ip" : "ip6");
+		put_prefix(f, &a);
+		fputc(' ', f);
+	}
+}
+
+/* What this machine says to the hosts there in somebody's name (a refusal, in that of a host here) or about their packets
+ * (an error, with a piece of them): through the IP port, or not at all. */
+static void put_output(FILE *f, const struct link_config *c, const char *port)
+{
+	static const char *const errors[] = {"icmpv6 type { 1, 2, 3, 4 }", "icmp type { 3, 11, 12 }"};
+
+	fprintf(f, "\tchain output {\n\t\ttype filter hook output priority %d; policy accept;\n", FORWARD_PRIORITY);
+	for (int v4 = 0; v4 <= 1; v4++) {
+		if (!count_family(c->remote, c->nremote, v4))
+			continue;
+		if (count_family(c->local, c->nlocal, v4)) {
+			fputs("\t\t", f);
+			put_match(f, "saddr", c->local, c->nlocal, v4);
+			put_match(f, "daddr", c->remote, c->nremote, v4);
+			put_not_wan(f, c, v4);
+			fprintf(f, "oifname != \"%s\" counter drop\n", port);
+		}
+		fputs("\t\t", f);
+		put_match(f, "daddr", c->remote, c->nremote, v4);
+		put_not_wan(f, c, v4);
+		fprintf(f, "%s oifname != \"%s\" counter drop\n", errors[v4], port);
+	}
+	fputs("\t}\n", f);
+}
+
+static void put_routed(FILE *f, const struct link_config *c, bool all_ip)
+{
+	char port[IF_NAMESIZE];
+
+	ip_port_name(port, c->name);
 	put_table(f, "inet", c);
-	fprintf(f, " {\n\tchain forward {\n\t\ttype filter hook forward priority %d; policy accept;\n",
-	        FORWARD_PRIORITY);
-	put_drop(f, c->local, c->nlocal, c->remote, c->nremote, takes_all_ip(c, extent));
-	put_drop(f, c->remote, c->nremote, c->local, c->nlocal, false);
-	fputs("\t}\n}\n", f);
+	fputs(" {\n", f);
+	put_forward(f, c, all_ip, port);
+	if (all_ip)
+		put_output(f, c, port);
+	fputs("}\n", f);
 }
 
 /* there NULL: nothing but the removal that every script begins with. */
@@ -142,8 +223,8 @@ static char *make_script(const struct link_config *c, enum steer_extent extent, 
 	put_fresh_table(f, "netdev", c);
 	put_fresh_table(f, "inet", c);
 	if (there) {
-		put_ingress(f, c, extent, there);
-		put_forward(f, c, extent);
+		put_ingress(f, c, there);
+		put_routed(f, c, takes_all_ip(c, extent));
 	}
 	if (fclose(f) == 0)
 		return text;
@@ -229,17 +310,26 @@ static bool port_is_there(const char *ifname)
 	return if_nametoindex(ifname) != 0;
 }
 
+static void set_fib_rules(const struct link_config *c, bool all_ip)
+{
+	int r = fib_rule_set(c, true, all_ip);
+
+	if (r < 0)
+		log_warn("link %s: `ip rule` for what it takes not set: %s; the nft tables alone keep the kernel from "
+		         "forwarding it",
+		         c->name, strerror(-r));
+}
+
+/* The IP port is there before anything is routed into it, and goes when nothing is any more. */
 int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen)
 {
 	char *script = steer_script(c, extent, port_is_there);
+	bool all_ip = takes_all_ip(c, extent);
+	int port = all_ip ? ip_port_set(c, err, errlen) : 0, r;
 	char text[NFT_OUTPUT_MAX];
-	int second = fib_rule_set(c, true, takes_all_ip(c, extent)), r = script ? nft_run(script, text) : -ENOMEM;
 
-	if (second < 0)
-		log_warn("link %s: `ip rule` for what it takes not set: %s; the nft tables alone keep the kernel from "
-		         "forwarding it",
-		         c->name, strerror(-second));
-
+	set_fib_rules(c, all_ip);
+	r = script ? nft_run(script, text) : -ENOMEM;
 	if (r == -ENOMEM)
 		snprintf(err, errlen, "out of memory");
 	else if (r < 0)
@@ -247,6 +337,20 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 	else
 		note(c, script);
 	free(script);
+	if (r == 0 && !all_ip)
+		ip_port_remove(c->name);
+	return r < 0 ? r : port;
+}
+
+int steer_keep_ip_port(const struct link_config *c, bool rules, char *err, size_t errlen)
+{
+	int r = 0;
+
+	if (!takes_all_ip(c, STEER_RUNNING))
+		return 0;
+	r = ip_port_set(c, err, errlen);
+	if (rules)
+		set_fib_rules(c, true);
 	return r;
 }
 
@@ -257,6 +361,7 @@ void steer_remove(const struct link_config *c)
 
 	forget(c->name);
 	fib_rule_set(c, false, false);
+	ip_port_remove(c->name);
 	if (script && nft_run(script, text) < 0)
 		log_warn("link %s: nft tables not removed: %s", c->name, text);
 	free(script);
@@ -344,4 +449,5 @@ void steer_sweep(const char *const *links, uint32_t n)
 		if (is_stale(line, links, n))
 			delete_table(line);
 	free(text);
+	ip_port_sweep(links, n);
 }

@@ -110,7 +110,7 @@ static void clear_error(int fd)
 
 static void look_at_fds(struct worker *w, const struct timespec *timeout)
 {
-	struct epoll_event ev[LAN_PORTS_MAX + PATHS_MAX + 2];
+	struct epoll_event ev[LAN_PORTS_MAX + 1 + PATHS_MAX + 2];
 	int n = epoll_pwait2(w->epoll_fd, ev, (int)(sizeof(ev) / sizeof(ev[0])), timeout, NULL);
 
 	for (int i = 0; i < n; i++) {

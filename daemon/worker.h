@@ -56,6 +56,10 @@ struct worker_cmd {
 struct worker;
 struct route_worker;
 
+/* The ports of each worker: the link's LAN ports and, with a barrier, its end of the IP port (ip_port.h). */
+uint32_t worker_ports(const struct link_config *c);
+void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF_NAMESIZE]);
+
 /* Takes or makes the arena and starts the core on it. 0 or negative errno with err (of errlen bytes) a sentence. */
 int worker_open_arena(struct worker **w, const struct worker_params *p, char *err, size_t errlen);
 /* Opens LAN and WAN. In the order of the shards (wan_port.h). routes: its end of the link's. */

@@ -78,10 +78,12 @@ static void begin_session(struct worker *w, const struct worker_cmd *cmd)
 
 static int rebind(struct worker *w, uint32_t port)
 {
-	const char *ifname = w->config.lan_ports[port];
-	int r = w->lan_ops->rebind(w->lan[port], ifname);
+	char ifname[IF_NAMESIZE];
+	int r;
 
-	if (r == 0 && w->pause)
+	worker_port_name(&w->config, port, ifname);
+	r = w->lan_ops->rebind(w->lan[port], ifname);
+	if (r == 0 && w->pause && port != worker_ip_port(w))
 		r = lan_pause_follow(w->pause, port, ifname);
 	return r;
 }

@@ -4,10 +4,14 @@
  * Packet bodies lie in the arena and are valid only until the core is called for something else. So a batch is
  * fetched, addressed, and sent or copied before anything else happens but proxy_lan_unsent().
  *
+ * IP that is not RoCEv2 goes to the kernel, which decides whether it is forwarded and how; but only where the kernel's own
+ * route leads out of a LAN port, or ends here.
+ *
  * A device that takes nothing more makes its port "blocked": the core is then not asked for packets for hosts, and the
  * send is tried again after a short sleep. There is no event to wait for: a full device queue has none. */
 #include "worker_priv.h"
 
+#include "ip_port.h"
 #include "next_hop.h"
 
 static void capture_lan_tx(struct worker *w, const struct lan_tx *t)
@@ -30,18 +34,44 @@ static void no_way(struct worker *w, const struct lan_tx *t, enum route_answer a
 		w->no_route++;
 }
 
+/* By which port and hop a packet goes to its host. */
+static enum route_answer find_hop(struct worker *w, const struct ip_addr *dst, bool routed, struct next_hop *hop)
+{
+	const struct next_hop *known;
+	enum route_answer answer = route_lookup(w->routes, dst, w->now_ns, &known);
+	uint32_t ip_port = worker_ip_port(w);
+
+	if (!routed) {
+		if (answer == ROUTE_OK)
+			*hop = *known;
+		return answer == ROUTE_HERE ? ROUTE_NONE : answer;
+	}
+	if (answer != ROUTE_OK && answer != ROUTE_HERE)
+		return answer;
+	if (ip_port >= w->nlan)
+		return ROUTE_NONE;
+	*hop = ip_port_hop((uint8_t)ip_port);
+	return ROUTE_OK;
+}
+
+static void put_header(struct lan_frame *f, const struct next_hop *hop, const struct ip_addr *dst, bool routed,
+                       uint16_t tci)
+{
+	f->port = hop->port;
+	f->eth_len = (uint8_t)next_hop_eth(hop, !ip_addr_is4(dst), routed ? 0 : tci, f->eth);
+}
+
 /* Puts the Ethernet header in front. False if there is no way to that host now: the packet is dropped or waits. */
 static bool address_frame(struct worker *w, struct lan_frame *f)
 {
-	const struct next_hop *hop;
-	enum route_answer answer = route_lookup(w->routes, &f->pkt.dst, w->now_ns, &hop);
+	struct next_hop hop;
+	enum route_answer answer = find_hop(w, &f->pkt.dst, f->pkt.routed, &hop);
 
 	if (answer != ROUTE_OK || lan_wait_holds(&w->waiting, &f->pkt.dst)) {
 		no_way(w, &f->pkt, answer);
 		return false;
 	}
-	f->port = hop->port;
-	f->eth_len = (uint8_t)next_hop_eth(hop, !ip_addr_is4(&f->pkt.dst), f->pkt.vlan_tci, f->eth);
+	put_header(f, &hop, &f->pkt.dst, f->pkt.routed, f->pkt.vlan_tci);
 	return true;
 }
 
@@ -85,13 +115,12 @@ static unsigned send_lan_batch(struct worker *w)
 /* A packet that waited, as a frame if its host is known now. */
 static enum route_answer address_waiting(struct worker *w, const struct waiting_packet *p, struct lan_frame *f)
 {
-	const struct next_hop *hop;
-	enum route_answer answer = route_lookup(w->routes, &p->dst, w->now_ns, &hop);
+	struct next_hop hop;
+	enum route_answer answer = find_hop(w, &p->dst, p->routed, &hop);
 
 	if (answer != ROUTE_OK)
 		return answer;
-	f->port = hop->port;
-	f->eth_len = (uint8_t)next_hop_eth(hop, !ip_addr_is4(&p->dst), p->vlan_tci, f->eth);
+	put_header(f, &hop, &p->dst, p->routed, p->vlan_tci);
 	f->pkt.hdr_len = f->pkt.trailer_len = 0;
 	f->pkt.body = p->bytes;
 	f->pkt.body_len = p->len;

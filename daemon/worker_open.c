@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "host_groups.h"
+#include "ip_port.h"
 #include "link_plan.h"
 #include "log.h"
 #include "resident.h"
@@ -187,6 +188,19 @@ int worker_open_arena(struct worker **out, const struct worker_params *p, char *
 	return 0;
 }
 
+uint32_t worker_ports(const struct link_config *c)
+{
+	return c->nlan_ports + (config_barrier(c) != BARRIER_OFF);
+}
+
+void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF_NAMESIZE])
+{
+	if (port < c->nlan_ports)
+		snprintf(ifname, IF_NAMESIZE, "%s", c->lan_ports[port]);
+	else
+		ip_port_worker_name(ifname, c->name);
+}
+
 /* The ring that the pauses need, if there are to be any. */
 static int plan_pause(struct worker *w, const char *ifname, struct pfc_plan *plan, char *err, size_t errlen)
 {
@@ -212,12 +226,40 @@ static int open_pause(struct worker *w, char *err, size_t errlen)
 	return lan_pause_open(&w->pause, &params, err, errlen);
 }
 
+static int open_lan_port(struct worker *w, struct lan_port_params *lp, char *err, size_t errlen)
+{
+	struct pfc_plan plan = {.ring_frames = LAN_RING_FRAMES};
+	int r = plan_pause(w, lp->ifname, &plan, err, errlen);
+
+	if (r < 0)
+		return r;
+	lp->ring_frames = plan.ring_frames;
+	r = w->lan_ops->open(&w->lan[w->nlan], lp, err, errlen);
+	if (r < 0)
+		return r;
+	w->nlan++;
+	return w->pause ? lan_pause_watch(w->pause, w->lan[w->nlan - 1], lp->ifname, &plan, err, errlen) : 0;
+}
+
+/* Frames there are for the MAC of the kernel's end: that of the other interface. */
+static int open_ip_port(struct worker *w, struct lan_port_params *lp, char *err, size_t errlen)
+{
+	int r;
+
+	lp->ring_frames = LAN_RING_FRAMES;
+	lp->filter.all_ip = lp->filter.other_mac = true;
+	lp->filter.snaplen = LAN_IP_FRAME_MAX;
+	r = w->lan_ops->open(&w->lan[w->nlan], lp, err, errlen);
+	w->nlan += r == 0;
+	return r;
+}
+
 static int open_lan(struct worker *w, char *err, size_t errlen)
 {
 	const struct link_config *c = &w->config;
-	bool all_ip = config_barrier(c) != BARRIER_OFF;
 	struct host_alias alias[HOST_ALIASES_MAX];
-	struct lan_port_params lp = {.ring_frames = LAN_RING_FRAMES,
+	char ifname[IF_NAMESIZE];
+	struct lan_port_params lp = {.ifname = ifname,
 	                             .filter = {.local = c->local,
 	                                        .remote = c->remote,
 	                                        .nlocal = c->nlocal,
@@ -227,24 +269,12 @@ static int open_lan(struct worker *w, char *err, size_t errlen)
 	                                        .shard = w->params.shard,
 	                                        .alias = alias,
 	                                        .naliases = host_groups_aliases(c, alias),
-	                                        .all_ip = all_ip,
-	                                        .snaplen = all_ip ? LAN_IP_FRAME_MAX : LAN_FRAME_MAX}};
-
+	                                        .snaplen = LAN_FRAME_MAX}};
 	int r = open_pause(w, err, errlen);
 
-	for (w->nlan = 0; r == 0 && w->nlan < c->nlan_ports; w->nlan++) {
-		struct pfc_plan plan = {.ring_frames = LAN_RING_FRAMES};
-
-		lp.ifname = c->lan_ports[w->nlan];
-		r = plan_pause(w, lp.ifname, &plan, err, errlen);
-		if (r < 0)
-			return r;
-		lp.ring_frames = plan.ring_frames;
-		r = w->lan_ops->open(&w->lan[w->nlan], &lp, err, errlen);
-		if (r < 0)
-			return r;
-		if (w->pause)
-			r = lan_pause_watch(w->pause, w->lan[w->nlan], lp.ifname, &plan, err, errlen);
+	for (uint32_t i = 0; r == 0 && i < worker_ports(c); i++) {
+		worker_port_name(c, i, ifname);
+		r = i == worker_ip_port(w) ? open_ip_port(w, &lp, err, errlen) : open_lan_port(w, &lp, err, errlen);
 	}
 	return r;
 }

@@ -48,8 +48,8 @@ struct worker {
 	struct resident *resident; /* heap and arena */
 	/* ports */
 	const struct lan_port_ops *lan_ops;
-	struct lan_port *lan[LAN_PORTS_MAX];
-	uint32_t nlan;
+	struct lan_port *lan[LAN_PORTS_MAX + 1]; /* those of the link; with a barrier its IP port behind them */
+	uint32_t nlan;                           /* all of them */
 	struct lan_pause *pause; /* NULL: Pfc=off */
 	struct wan_port *wan;
 	struct route_worker *routes;
@@ -82,6 +82,12 @@ static inline uint64_t worker_clock_ns(clockid_t id)
 
 	clock_gettime(id, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* Index among the ports of the one that leads to the kernel, for IP that it routes; nlan or more: there is none. */
+static inline uint32_t worker_ip_port(const struct worker *w)
+{
+	return w->config.nlan_ports;
 }
 
 /* worker.c: the thread. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * With the barrier on the port takes all IP between the hosts, so it has to carry all of it: TCP, UDP, ICMP, fragments,
- * jumbo frames larger than a slot of the arena. Such packets are expendable. They lie in memory of their own
+ * With the barrier on the link takes all IP between the hosts, so it has to carry all of it: TCP, UDP, ICMP, fragments,
+ * jumbo frames larger than a slot of the arena. Each comes from the kernel of one edge, which has routed it here, and
+ * goes to that of the other, which routes it to its host (lan_tx.routed). Such packets are expendable. They lie in memory of their own
  * (ip_pool.h), cross once and are never repaired - no TCP over a reliable transport - and are dropped where there is no
  * room: towards the WAN, behind the barrier, or after IP_STALE_NS of waiting for a WAN that is cut or full. So nothing
  * that they do holds RC up: they take turns with requests, a datagram each, and are never refused.
@@ -48,7 +49,8 @@ enum proxy_drop ip_carry(struct proxy *p, const uint8_t *l3, const struct ip_pkt
 		count(p, CTR_BARRIER_WAIVED, 1);
 	b->entries = (uint16_t)barrier_snapshot(p, &pkt->src, &pkt->dst, b->data, n);
 	memcpy(b->data + before, l3, pkt->len);
-	ip_dec_ttl(b->data + before, pkt->ip6);
+	if (pkt->to_roce) /* of all else the kernel has taken a hop as it routed it here */
+		ip_dec_ttl(b->data + before, pkt->ip6);
 	b->total = (uint16_t)(before + pkt->len);
 	b->sent = 0;
 	b->vlan_tci = vlan_tci;
@@ -73,7 +75,7 @@ enum proxy_drop ip_rx(struct proxy *p, const uint8_t *l3, size_t len, uint16_t v
 		return drop(p, DROP_LAN_TOO_BIG);
 	if (!proxy_carries(p, &pkt.src, &pkt.dst))
 		return drop(p, DROP_LAN_FOREIGN);
-	if (pkt.ttl <= 1)
+	if (pkt.ttl == 0)
 		return drop(p, DROP_LAN_TTL);
 	exempt = is_exempt(p, &pkt);
 	if (exempt)

@@ -46,6 +46,7 @@ size_t parcel_lan_tx(struct proxy *p, struct lan_tx *tx)
 	tx->trailer_len = 0;
 	tx->dst = pkt.dst;
 	tx->dscp_ecn = pkt.tos;
+	tx->routed = pc->ip && !pkt.to_roce;
 	if (pc->ip) {
 		tx->vlan_tci = p->barrier.ip_far.bufs[pc->id].vlan_tci;
 		ip_pool_give(&p->barrier.ip_far, &p->barrier.ip_far.bufs[pc->id]);

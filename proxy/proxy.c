@@ -350,7 +350,7 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 	size_t len;
 
 	begin_call(p, now_ns);
-	tx->probe = false;
+	tx->probe = tx->routed = false;
 	len = tx_mouth(p, tx);
 	tx->answer = len > 0;
 	if (!len)

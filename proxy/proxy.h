@@ -260,6 +260,7 @@ struct lan_tx {
 	uint32_t flow; /* with `probe`: which far flow */
 	bool answer;   /* it acknowledges something: out of date in LAN_ANSWER_NS, or a queue pair that was used again
 	                  might take it for its own */
+	bool routed;   /* IP that is not RoCEv2: it is for a router to take to its host, TTL and policy included */
 };
 
 #define LAN_ANSWER_NS 1000000u /* no queue pair is reset, agreed upon and used again sooner */

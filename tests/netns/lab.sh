@@ -256,6 +256,28 @@ lab_line_set() { # km [key=value...]
 		lab_die "the line refuses: $(cat "$LAB_DIR/ctl.out")"
 }
 
+# Counts from now on what comes in from the edges and is of hosts: nothing on the line may be, but what is sealed.
+lab_watch_line() {
+	local i
+	for i in wa wb; do
+		lab_in line nft -f - <<-END
+			table netdev watch_$i {
+				chain in {
+					type filter hook ingress device "$i" priority 0; policy accept;
+					ip saddr 10.101.0.0/16 counter
+					ip daddr 10.101.0.0/16 counter
+					ip6 saddr fd00:101::/32 counter
+					ip6 daddr fd00:101::/32 counter
+				}
+			}
+		END
+	done
+}
+
+lab_unsealed() {
+	lab_in line nft list ruleset | awk '{ for (i = 1; i < NF; i++) if ($i == "packets") n += $(i + 1) } END { print n + 0 }'
+}
+
 lab_line_stop() {
 	[ -n "$LAB_LINE_PID" ] || return 0
 	kill "$LAB_LINE_PID" 2>/dev/null
@@ -271,7 +293,10 @@ lab_conf() { # a|b: this edge's link file; extra lines "Section.Key=Value" in $L
 		here=2 there=1 extra=$LAB_EXTRA_B
 	fi
 	wan_here=192.0.2.$here wan_there=192.0.2.$there
-	if [ "$LAB_FAMILY" = 6 ]; then
+	if [ -n "${LAB_WAN_A:-}" ]; then
+		wan_here=$LAB_WAN_A wan_there=$LAB_WAN_B
+		[ "$1" = a ] || wan_here=$LAB_WAN_B wan_there=$LAB_WAN_A
+	elif [ "$LAB_FAMILY" = 6 ]; then
 		wan_here=2001:db8::$here wan_there=2001:db8::$there
 	fi
 	{

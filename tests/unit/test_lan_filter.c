@@ -214,6 +214,10 @@ static void filter__all_ip(void **state)
 	assert_int_equal(taker(&g), lane_of(&s6, &d6) % NSHARDS);
 	f.pkttype = PACKET_OTHERHOST;
 	assert_int_equal(taker(&f), -1);
+	spec.other_mac = true;
+	assert_int_equal(taker(&f), lane_of(&sa, &da) % NSHARDS);
+	assert_int_equal(taker(&g), -1);
+	spec.other_mac = false;
 	f = frame4(0x0a010001, 0x0a040001); /* to nobody at the other site */
 	assert_int_equal(taker(&f), -1);
 	f = frame4(0x0a030001, 0x0a010001); /* from there: it came over the link */

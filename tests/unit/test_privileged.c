@@ -48,6 +48,15 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 	return seen.answer;
 }
 
+int steer_keep_ip_port(const struct link_config *c, bool rules, char *err, size_t errlen)
+{
+	(void)err;
+	(void)errlen;
+	note(rules ? "keep port and rules" : "keep port");
+	seen.link = *c;
+	return seen.answer;
+}
+
 void steer_remove(const struct link_config *c)
 {
 	note("remove");
@@ -187,6 +196,20 @@ static void privileged__errors_come_back_as_sentences(void **state)
 	assert_false(privileged_steer_stands(&c));
 	seen.answer = 1;
 	assert_true(privileged_steer_stands(&c));
+}
+
+static void privileged__ip_port_knows_the_wan_addresses(void **state)
+{
+	struct link_config c = link_of();
+	char err[CONFIG_ERR_MAX] = "";
+
+	(void)state;
+	c.npaths = 2;
+	c.paths[1].remote.b[15] = 9;
+	assert_int_equal(privileged_steer_keep_ip_port(&c, true, err, sizeof(err)), 0);
+	assert_string_equal(seen.what, "keep port and rules");
+	assert_int_equal(seen.link.npaths, 2);
+	assert_int_equal(seen.link.paths[1].remote.b[15], 9);
 }
 
 static void privileged__sweeps(void **state)
@@ -363,6 +386,7 @@ static void privileged__links_that_could_say_something_else(void **state)
 	REFUSED(l.nlocal = PREFIXES_MAX + 1);
 	REFUSED(l.nremote = UINT32_MAX);
 	REFUSED(l.local[0].len = 129);
+	REFUSED(l.npaths = PATHS_MAX + 1);
 	REFUSED(l.barrier = 2);
 #undef REFUSED
 }
@@ -402,6 +426,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(privileged__##name, set_up, tear_down)
 	    TEST(install_arrives_without_what_it_does_not_need),
 	    TEST(errors_come_back_as_sentences),
+	    TEST(ip_port_knows_the_wan_addresses),
 	    TEST(sweeps),
 	    TEST(ports),
 	    TEST(sockets_come_as_descriptors),

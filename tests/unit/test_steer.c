@@ -12,6 +12,10 @@
 
 #include "daemon/next_hop.c"
 #include "daemon/fib_rule.c"
+#include "daemon/ip_port.c"
+#include "daemon/addr.c"
+#include "daemon/units.c"
+#include "daemon/rtnl.c"
 #include "daemon/nft.c"
 #include "no_log.h"
 
@@ -81,11 +85,33 @@ static void steer__all_ip_with_the_barrier_on(void **state)
 	(void)state;
 	c.barrier = BARRIER_SAYS_PAIR;
 	s = steer_script(&c, STEER_RUNNING, is_there);
-	assert_int_equal(count(s, "ip saddr { 10.1.0.0/16 } ip daddr { 10.2.3.4/32 } counter drop"), 3);
-	/* what comes from there: its own edge decides about all IP */
-	assert_int_equal(count(s, "ip6 saddr { fd00:2::/48 } ip6 daddr { fd00:1::/64 } udp dport 4791 counter drop"),
-	                 1);
-	assert_int_equal(count(s, "4791"), 2);
+	/* through the IP port alone, where it is forwarded and where this machine says it */
+	assert_int_equal(count(s, "ip saddr { 10.1.0.0/16 } ip daddr { 10.2.3.4/32 } oifname != \"lr-sapp-"), 2);
+	assert_int_equal(count(s, "ip saddr { 10.2.3.4/32 } ip daddr { 10.1.0.0/16 } iifname != \"lr-sapp-"), 1);
+	assert_int_equal(count(s, "ip6 saddr { fd00:2::/48 } ip6 daddr { fd00:1::/64 } iifname != \"lr-sapp-"), 1);
+	assert_int_equal(count(s, "ip daddr { 10.2.3.4/32 } icmp type { 3, 11, 12 } oifname != \"lr-sapp-"), 1);
+	assert_int_equal(count(s, "ip6 daddr { fd00:2::/48 } icmpv6 type { 1, 2, 3, 4 } oifname != \"lr-sapp-"), 1);
+	/* and from there to LAN ports */
+	assert_int_equal(count(s, "oifname != { \"eth2\", \"eth3.100\" } meta oifkind != \"vlan\" counter drop"), 1);
+	assert_int_equal(count(s, "4791"), 8); /* RoCE as without */
+	free(s);
+}
+
+/* The other edge's WAN address is none of a host there, though a prefix covers it. */
+static void steer__the_link_s_own_traffic_passes(void **state)
+{
+	struct link_config c = link_of();
+	char *s;
+
+	(void)state;
+	c.barrier = BARRIER_SAYS_PAIR;
+	c.npaths = 2;
+	c.paths[0].remote = c.remote[0].addr;
+	c.paths[1].remote = c.local[0].addr;
+	s = steer_script(&c, STEER_RUNNING, is_there);
+	assert_int_equal(count(s, "ip daddr { 10.2.3.4/32 } ip daddr != 10.2.3.4/32 oifname != "), 1);
+	assert_int_equal(count(s, "ip daddr != 10.2.3.4/32 icmp type"), 1);
+	assert_int_equal(count(s, "daddr !="), 2);
 	free(s);
 }
 
@@ -235,10 +261,10 @@ static void eth__vlan_is_this_site_s_and_priority_the_host_s(void **state)
 
 /* --- rules in front of the routing tables --- */
 
-static void fib__pairs_of_one_family_both_ways_and_all_ip_of_each_port(void **state)
+static void fib__roce_both_ways_and_all_ip_from_here(void **state)
 {
 	struct link_config c = link_of();
-	uint32_t roce = 0, all_ip = 0, n = 0;
+	uint32_t roce = 0, all_ip = 0, icmp = 0, n = 0;
 	struct pair pair;
 	bool skip;
 
@@ -246,19 +272,57 @@ static void fib__pairs_of_one_family_both_ways_and_all_ip_of_each_port(void **st
 	for (; nth_pair(&c, n, &pair, &skip); n++) {
 		if (skip)
 			continue;
-		roce += pair.port == NULL;
-		all_ip += pair.port != NULL;
-		assert_true(pair.family == AF_INET ? pair.from_len <= 32 : pair.from_len > 32);
+		roce += pair.table == 0;
+		all_ip += pair.table != 0 && !pair.port;
+		icmp += pair.table != 0 && pair.port;
+		assert_true(pair.port || (pair.family == AF_INET ? pair.from_len <= 32 : pair.from_len > 32));
 		assert_true(wanted(&c, 1, &pair));
 	}
-	assert_int_equal(n, 16); /* 2 x 2 prefixes, two ways and two ports */
+	assert_int_equal(n, 14); /* 2 x 2 prefixes, RoCE two ways and IP one; 2 for ICMP */
 	assert_int_equal(roce, 4);
-	assert_int_equal(all_ip, 4);
+	assert_int_equal(all_ip, 2);
+	assert_int_equal(icmp, 2);
 	nth_pair(&c, 0, &pair, &skip);
 	pair.to_len--;
 	assert_false(wanted(&c, 1, &pair));
+	nth_pair(&c, 8, &pair, &skip);
+	pair.table++;
+	assert_false(wanted(&c, 1, &pair));
 	c.nremote = 0;
 	assert_false(nth_pair(&c, 0, &pair, &skip));
+}
+
+/* --- the IP port --- */
+
+static void ip_port__names_fit_and_tell_links_apart(void **state)
+{
+	char a[IF_NAMESIZE], b[IF_NAMESIZE];
+
+	(void)state;
+	ip_port_name(a, "wakkanai");
+	ip_port_worker_name(b, "wakkanai");
+	assert_string_equal(a, "lr-wakkanai");
+	assert_string_equal(b, "lrd-wakkanai");
+	ip_port_worker_name(b, "elevenchars");
+	assert_string_equal(b, "lrd-elevenchars");
+	ip_port_name(a, "sapporo-wakkanai");
+	ip_port_name(b, "sapporo-wakkana1");
+	assert_int_equal(strlen(a), 14);
+	assert_string_not_equal(a, b);
+	ip_port_worker_name(b, "abcdefghijklmnopqrstuvwxyz01234");
+	assert_int_equal(strlen(b), 15);
+	assert_int_not_equal(ip_port_table("a"), ip_port_table("b"));
+}
+
+static void ip_port__frames_are_for_the_kernel_s_end(void **state)
+{
+	struct next_hop hop = ip_port_hop(3);
+
+	(void)state;
+	assert_int_equal(hop.port, 3);
+	assert_int_equal(hop.vid, 0);
+	assert_memory_equal(hop.dst_mac, kernel_mac, 6);
+	assert_memory_not_equal(hop.src_mac, kernel_mac, 6);
 }
 
 int main(void)
@@ -266,6 +330,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(steer__drops_at_every_port_and_both_ways_at_forwarding),
 	    cmocka_unit_test(steer__all_ip_with_the_barrier_on),
+	    cmocka_unit_test(steer__the_link_s_own_traffic_passes),
 	    cmocka_unit_test(steer__only_roce_at_rest),
 	    cmocka_unit_test(steer__port_that_is_missing),
 	    cmocka_unit_test(steer__stale_tables),
@@ -274,7 +339,9 @@ int main(void)
 	    cmocka_unit_test(steer__replaces_what_an_earlier_life_left),
 	    cmocka_unit_test(steer__names_cannot_leave_the_identifier),
 	    cmocka_unit_test(steer__one_family_only),
-	    cmocka_unit_test(fib__pairs_of_one_family_both_ways_and_all_ip_of_each_port),
+	    cmocka_unit_test(fib__roce_both_ways_and_all_ip_from_here),
+	    cmocka_unit_test(ip_port__names_fit_and_tell_links_apart),
+	    cmocka_unit_test(ip_port__frames_are_for_the_kernel_s_end),
 	    cmocka_unit_test(eth__untagged),
 	    cmocka_unit_test(eth__vlan_is_this_site_s_and_priority_the_host_s),
 	};

@@ -36,6 +36,11 @@ void lan_pause_stats(struct lan_pause *p, struct lan_pause_stats *s)
 
 static int rebound = -1;
 
+void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF_NAMESIZE])
+{
+	snprintf(ifname, IF_NAMESIZE, "%s", c->lan_ports[port]);
+}
+
 int lan_pause_follow(struct lan_pause *p, uint32_t port, const char *ifname)
 {
 	(void)p;

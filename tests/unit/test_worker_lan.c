@@ -14,6 +14,7 @@
 static struct worker *w;
 static struct lan_tx core_has[8];
 static unsigned ncore, nunsent, nsent;
+static uint8_t sent_by; /* port of the last frame */
 static enum route_answer answer;
 
 size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
@@ -55,6 +56,11 @@ size_t next_hop_eth(const struct next_hop *hop, bool ip6, uint16_t tci, uint8_t 
 	return 14;
 }
 
+struct next_hop ip_port_hop(uint8_t port)
+{
+	return (struct next_hop){.port = port};
+}
+
 void pcap_packet(struct pcap *p, uint64_t wall_ns, enum pcap_dir dir, const struct iovec *parts, unsigned n)
 {
 	(void)p;
@@ -67,7 +73,7 @@ void pcap_packet(struct pcap *p, uint64_t wall_ns, enum pcap_dir dir, const stru
 static void tx_batch(struct lan_port *port, const struct lan_frame *const *frames, unsigned n)
 {
 	(void)port;
-	(void)frames;
+	sent_by = frames[n - 1]->port;
 	nsent += n;
 }
 
@@ -158,12 +164,54 @@ static void worker_lan__a_probe_without_a_way(void **state)
 
 #define WORKER_TEST(t) cmocka_unit_test_setup_teardown(t, begin, end)
 
+/* IP goes to the kernel where its own route leads to a LAN port or ends here, and RoCE never does; first or after a wait. */
+static void worker_lan__ip_goes_to_the_kernel(void **state)
+{
+	struct lan_tx ip = {.hdr_len = 40, .dst = {.b = {10}}, .routed = true}, roce = ip;
+
+	(void)state;
+	roce.routed = false;
+	w->config.nlan_ports = 1;
+	w->nlan = 2;
+	answer = ROUTE_RESOLVING;
+	core_has[ncore++] = ip;
+	worker_send_lan(w);
+	assert_int_equal(w->waiting.n, 1);
+	answer = ROUTE_OK;
+	worker_send_lan(w);
+	assert_int_equal(nsent, 1);
+	assert_int_equal(sent_by, 1);
+	core_has[ncore++] = roce;
+	worker_send_lan(w);
+	assert_int_equal(nsent, 2);
+	assert_int_equal(sent_by, 0);
+	answer = ROUTE_HERE;
+	core_has[ncore++] = ip;
+	worker_send_lan(w);
+	assert_int_equal(nsent, 3);
+	assert_int_equal(sent_by, 1);
+	core_has[ncore++] = roce;
+	worker_send_lan(w);
+	assert_int_equal(w->no_route, 1);
+	answer = ROUTE_NONE;
+	core_has[ncore++] = ip;
+	worker_send_lan(w);
+	assert_int_equal(w->no_route, 2);
+	w->nlan = 1; /* no barrier here */
+	answer = ROUTE_OK;
+	core_has[ncore++] = ip;
+	worker_send_lan(w);
+	assert_int_equal(w->no_route, 3);
+	assert_int_equal(nsent, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    WORKER_TEST(worker_lan__a_probe_never_waits),
 	    WORKER_TEST(worker_lan__a_probe_does_not_wait_behind_others),
 	    WORKER_TEST(worker_lan__a_probe_without_a_way),
+	    WORKER_TEST(worker_lan__ip_goes_to_the_kernel),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

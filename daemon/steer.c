@@ -248,7 +248,8 @@ char *steer_removal_script(const struct link_config *c)
 
 static struct {
 	char link[LINK_NAME_MAX];
-	char *text; /* NULL: a free place */
+	char *text;   /* NULL: a free place */
+	char *script; /* that put it there */
 } noted[SITES_MAX];
 
 static void forget(const char *link)
@@ -256,7 +257,8 @@ static void forget(const char *link)
 	for (unsigned i = 0; i < SITES_MAX; i++)
 		if (noted[i].text && strcmp(noted[i].link, link) == 0) {
 			free(noted[i].text);
-			noted[i].text = NULL;
+			free(noted[i].script);
+			noted[i].text = noted[i].script = NULL;
 		}
 }
 
@@ -288,21 +290,34 @@ static void note(const struct link_config *c, const char *script)
 		if (!noted[i].text) {
 			snprintf(noted[i].link, LINK_NAME_MAX, "%s", c->name);
 			noted[i].text = is;
+			noted[i].script = strdup(script);
 			return;
 		}
 	free(is);
 }
 
-bool steer_stands(const struct link_config *c)
+/* script NULL: whichever. */
+static bool stands(const struct link_config *c, const char *script)
 {
-	char *is = steer_in_force(c);
 	bool same = false;
 
-	for (unsigned i = 0; is && i < SITES_MAX; i++)
-		if (noted[i].text && strcmp(noted[i].link, c->name) == 0)
-			same = strcmp(noted[i].text, is) == 0;
-	free(is);
+	for (unsigned i = 0; i < SITES_MAX; i++) {
+		char *is;
+
+		if (!noted[i].text || strcmp(noted[i].link, c->name) != 0)
+			continue;
+		if (script && (!noted[i].script || strcmp(noted[i].script, script) != 0))
+			continue;
+		is = steer_in_force(c);
+		same = is && strcmp(noted[i].text, is) == 0;
+		free(is);
+	}
 	return same;
+}
+
+bool steer_stands(const struct link_config *c)
+{
+	return stands(c, NULL);
 }
 
 static bool port_is_there(const char *ifname)
@@ -329,13 +344,16 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 	char text[NFT_OUTPUT_MAX];
 
 	set_fib_rules(c, all_ip);
-	r = script ? nft_run(script, text) : -ENOMEM;
+	r = script ? 0 : -ENOMEM;
+	if (script && !stands(c, script)) {
+		r = nft_run(script, text);
+		if (r == 0)
+			note(c, script);
+	}
 	if (r == -ENOMEM)
 		snprintf(err, errlen, "out of memory");
 	else if (r < 0)
 		snprintf(err, errlen, "cannot keep the kernel from forwarding what this link takes: %s", text);
-	else
-		note(c, script);
 	free(script);
 	if (r == 0 && !all_ip)
 		ip_port_remove(c->name);

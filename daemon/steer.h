@@ -25,7 +25,7 @@ enum steer_extent {
 	STEER_AT_REST, /* RoCE: nobody takes the rest, and nothing is owed that it could overtake; no IP port */
 };
 
-/* Replaces what is in force for this link. */
+/* Replaces what is in force for this link, unless that is what this process put there last. */
 int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen);
 /* Puts back what of the IP port has gone since steer_install(STEER_RUNNING): interfaces, routes and, if asked for, the rules
  * in front of the routing tables. 0 without a barrier. */

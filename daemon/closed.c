@@ -8,9 +8,11 @@
 
 #include "daemon/arena_file.h"
 #include "daemon/arena_scan.h"
+#include "daemon/clock.h"
 #include "daemon/log.h"
 #include "daemon/privileged.h"
 
+#define SAY_AGAIN_NS (60 * NS_PER_S) /* of a link that owes and cannot start */
 #define NAMES_MAX (SITES_MAX + STRAYS_MAX)
 
 struct closing {
@@ -61,9 +63,10 @@ static void keep_file(struct closing *c, const char *path)
 
 int closed_rest(const struct link_config *c, char *err, size_t errlen)
 {
+	static struct log_limit said = {.window_ns = SAY_AGAIN_NS, .burst = SITES_MAX};
 	enum arena_debt debt = arena_file_debt(c->arena_dir, c->name);
 
-	if (debt == ARENA_OWES)
+	if (debt == ARENA_OWES && log_limit_pass(&said, clock_now_ns(), NULL))
 		log_warn("link %s: packets that hosts believe delivered are in %s: all that the link takes stays closed "
 		         "between the prefixes until it has been started and drained",
 		         c->name, c->arena_dir);

@@ -23,7 +23,7 @@
 #define MIB (1ull << 20)
 
 enum site_times {
-	RETRY_S = 5,
+	RETRY_S = 2,
 	SAMPLE_S = 1,
 	PORTS_AGAIN_MS = 100, /* until something is in place that is not yet */
 	EVENT_WINDOW_S = 10,

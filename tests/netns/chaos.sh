@@ -139,7 +139,8 @@ break_disk() {
 	mount -t tmpfs -o size=1M none "$LAB_SHM/$1"
 	lab_edge_start "$1"
 }
-mend_disk() { umount -l "$LAB_SHM/$1"; }
+# The daemon has mounts of its own: what is unmounted here stays there, but the file system is the same.
+mend_disk() { mount -o remount,size=1G "$LAB_SHM/$1"; }
 
 break_killed() { lab_edge_stop "$1" KILL; }
 mend_killed() { lab_edge_start "$1"; }

@@ -228,6 +228,9 @@ lab_down() {
 	else
 		rm -rf "$LAB_DIR"
 	fi
+	for ns in a b; do
+		while umount -l "$LAB_SHM/$ns" 2>/dev/null; do :; done
+	done
 	rm -rf "$LAB_SHM"
 	LAB_DIR=
 	exit "$status"
@@ -358,9 +361,9 @@ lab_edge_child() { # a|b
 	pgrep -P "${LAB_EDGE_PID[$1]}" -x longreachd
 }
 
-# A child that was killed dies a moment after its parent, and its buffers are locked until then.
+# A child that was killed dies a moment after its parent, and holds sockets and buffers until its last thread is gone.
 lab_gone() { # pid
-	[ ! -e "/proc/$1" ] || grep -qs '^State:.Z' "/proc/$1/status"
+	! grep -qs '^Threads:.[2-9]' "/proc/$1/status" && ! grep -qs '^State:.[^Z]' "/proc/$1/status"
 }
 
 lab_edge_stop() { # a|b [signal]

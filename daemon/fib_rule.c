@@ -48,9 +48,9 @@ static bool make_pair(struct pair *pair, const struct ip_prefix *from, const str
 	return ip_prefix_is4(from) == v4;
 }
 
-/* The n-th rule of a link: RoCEv2 from here, RoCEv2 from there, all IP from here, and what this machine itself has to say
- * by ICMP to hosts there, errors about packets of the link among it. False: there are no more. *skip: that number is
- * none. */
+/* The n-th rule of a link: RoCEv2 from here, RoCEv2 from there, all IP from here, and what this machine itself has to
+ * say by ICMP to hosts there, errors about packets of the link among it. False: there are no more. *skip: that number
+ * is none. */
 static bool nth_pair(const struct link_config *c, uint32_t n, struct pair *pair, bool *skip)
 {
 	uint32_t per_way = c->nlocal * c->nremote, i = per_way ? n % per_way : 0, way = per_way ? n / per_way : 0;
@@ -107,7 +107,7 @@ static int set(struct mnl_socket *s, const struct pair *pair, bool there)
 {
 	union rtnl_msg msg;
 	int r = rtnl_talk(s, there ? build_rule(&msg, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, pair)
-	                            : build_rule(&msg, RTM_DELRULE, 0, pair));
+	                           : build_rule(&msg, RTM_DELRULE, 0, pair));
 
 	return r == (there ? -EEXIST : -ENOENT) ? 0 : r;
 }
@@ -186,8 +186,7 @@ static int on_attr(const struct nlattr *attr, void *arg)
 static int on_rule(const struct nlmsghdr *h, void *arg)
 {
 	const struct fib_rule_hdr *rule = mnl_nlmsg_get_payload(h);
-	struct found found = {
-	    .pair = {.family = rule->family, .from_len = rule->src_len, .to_len = rule->dst_len}};
+	struct found found = {.pair = {.family = rule->family, .from_len = rule->src_len, .to_len = rule->dst_len}};
 	struct ours *ours = arg;
 
 	if (h->nlmsg_type != RTM_NEWRULE)

@@ -7,8 +7,8 @@
  *
  * The table has, for each prefix of the other site, in the order of their metrics: a way through the port with a source
  * address of this machine's that the other edge takes, for errors by ICMP; the same without, as the kernel removes the
- * first one with its address; and a blackhole, for when the interface is gone. The other edges' WAN addresses are thrown
- * out of the table, where prefixes cover them: what the link itself sends must not enter it.
+ * first one with its address; and a blackhole, for when the interface is gone. The other edges' WAN addresses are
+ * thrown out of the table, where prefixes cover them: what the link itself sends must not enter it.
  *
  * One gateway that does not exist stands for all hosts: else each would have an entry among the kernel's neighbours.
  * Segments are never joined here (gso_max_segs): workers get packets of wire size, whatever the hosts sent. */
@@ -167,7 +167,8 @@ static int make_veth(struct mnl_socket *s, const char *kernel, const char *worke
 	return rtnl_talk(s, h);
 }
 
-/* No address of its own, not even link-local ones: nobody lives there. Where there is no IPv6 there is nothing to say. */
+/* No address of its own, not even link-local ones: nobody lives there. Where there is no IPv6 there is nothing to say.
+ */
 static void without_addresses(struct mnl_socket *s, int ifindex)
 {
 	union rtnl_msg msg;
@@ -350,30 +351,9 @@ static int add_routes(struct mnl_socket *s, const struct link_config *c, int ifi
 		if (ip_prefix_any(c->remote, c->nremote, &c->paths[i].remote))
 			worst = add_throw(s, &c->paths[i].remote, table);
 	for (uint32_t i = 0; worst == 0 && i < c->nremote; i++)
-		worst = add_prefix(s, &c->remote[i], ip_prefix_is4(&c->remote[i]) ? &source4 : &source6, table, ifindex);
+		worst = add_prefix(s, &c->remote[i], ip_prefix_is4(&c->remote[i]) ? &source4 : &source6, table,
+		                   ifindex);
 	return worst;
-}
-
-int ip_port_set(const struct link_config *c, char *err, size_t errlen)
-{
-	struct mnl_socket *s = rtnl_open();
-	char ifname[IF_NAMESIZE];
-	int ifindex = 0, r = s ? set_ends(s, c->name, &ifindex) : -errno;
-
-	ip_port_name(ifname, c->name);
-	if (r == -EEXIST)
-		snprintf(err, errlen, "%s: an interface of that name is there, and not of this link: remove it", ifname);
-	else if (r < 0)
-		snprintf(err, errlen, "%s: cannot make the interface for the hosts' other IP (veth): %s", ifname,
-		         strerror(-r));
-	if (r == 0) {
-		r = add_routes(s, c, ifindex);
-		if (r < 0)
-			snprintf(err, errlen, "%s: cannot make the routes through it: %s", ifname, strerror(-r));
-	}
-	if (s)
-		mnl_socket_close(s);
-	return r;
 }
 
 /* --- removing --- */
@@ -382,7 +362,7 @@ struct kept {
 	const char *const *links;
 	uint32_t n;
 	bool (*goes)(const struct kept *k, uint32_t table);
-	uint32_t table; /* of goes_one() */
+	uint32_t table; /* of goes_one(); 0: all are looked at */
 	struct route *found;
 	uint32_t nfound;
 };
@@ -455,6 +435,8 @@ static void remove_routes(struct mnl_socket *s, struct kept *k)
 
 		rtm->rtm_family = families[i];
 		rtm->rtm_protocol = FIB_RULE_PROTOCOL;
+		if (k->table)
+			mnl_attr_put_u32(h, RTA_TABLE, k->table);
 		rtnl_ask(s, h, on_route, k);
 	}
 	for (uint32_t i = 0; i < k->nfound; i++)
@@ -462,9 +444,40 @@ static void remove_routes(struct mnl_socket *s, struct kept *k)
 	free(k->found);
 }
 
+static void remove_table(struct mnl_socket *s, uint32_t table)
+{
+	struct kept k = {.goes = goes_one, .table = table};
+
+	remove_routes(s, &k);
+}
+
+int ip_port_set(const struct link_config *c, bool routes, char *err, size_t errlen)
+{
+	struct mnl_socket *s = rtnl_open();
+	char ifname[IF_NAMESIZE];
+	int ifindex = 0, r = s ? set_ends(s, c->name, &ifindex) : -errno;
+
+	ip_port_name(ifname, c->name);
+	if (r == -EEXIST)
+		snprintf(err, errlen, "%s: an interface of that name is there, and not of this link: remove it",
+		         ifname);
+	else if (r < 0)
+		snprintf(err, errlen, "%s: cannot make the interface for the hosts' other IP (veth): %s", ifname,
+		         strerror(-r));
+	if (r == 0 && !routes)
+		remove_table(s, ip_port_table(c->name));
+	if (r == 0 && routes) {
+		r = add_routes(s, c, ifindex);
+		if (r < 0)
+			snprintf(err, errlen, "%s: cannot make the routes through it: %s", ifname, strerror(-r));
+	}
+	if (s)
+		mnl_socket_close(s);
+	return r;
+}
+
 void ip_port_remove(const char *link)
 {
-	struct kept k = {.goes = goes_one, .table = ip_port_table(link)};
 	struct mnl_socket *s = rtnl_open();
 	char ifname[IF_NAMESIZE];
 	struct end e;
@@ -475,7 +488,7 @@ void ip_port_remove(const char *link)
 	e = find_end(s, ifname);
 	if (e.ifindex && e.ours)
 		delete_link(s, e.ifindex);
-	remove_routes(s, &k);
+	remove_table(s, ip_port_table(link));
 	mnl_socket_close(s);
 }
 
@@ -500,7 +513,8 @@ void ip_port_sweep(const char *const *links, uint32_t n)
 	for (struct if_nameindex *i = all; s && i && i->if_index; i++) {
 		struct end e;
 
-		if (strncmp(i->if_name, NAME_PREFIX, sizeof(NAME_PREFIX) - 1) != 0 || port_is_kept(i->if_name, links, n))
+		if (strncmp(i->if_name, NAME_PREFIX, sizeof(NAME_PREFIX) - 1) != 0 ||
+		    port_is_kept(i->if_name, links, n))
 			continue;
 		e = find_end(s, i->if_name);
 		if (e.ours && delete_link(s, e.ifindex) == 0)

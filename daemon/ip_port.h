@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ip_port.h - the IP port of a link with a barrier: by it the kernel hands over the IP that the link carries beside
- * RoCEv2, and takes what comes from the other site. So all of it passes this machine's own forwarding: chains, conntrack,
- * TTL, next hops.
+/* ip_port.h - the IP port of a link: by it the kernel hands over the IP that a barrier makes the link carry beside
+ * RoCEv2, and takes what comes from the other site. Without a barrier nothing is handed over, but the other edge may
+ * have one. So all of it passes this machine's own forwarding: chains, conntrack, TTL, next hops.
  *
  *     host -> LAN port -> kernel: FORWARD -> lr-NAME ==veth== lrd-NAME -> worker -> WAN
  *     host <- LAN port <- kernel: FORWARD <- lr-NAME ==veth== lrd-NAME <- worker <- WAN
@@ -23,9 +23,9 @@ uint32_t ip_port_table(const char *link);
 /* From the workers' end to the kernel's. port: what the worker calls it. */
 struct next_hop ip_port_hop(uint8_t port);
 
-/* Makes what there is not yet of interfaces and routes, and leaves alone what there is. 0 or negative errno with err (of
- * errlen bytes) a sentence. */
-int ip_port_set(const struct link_config *c, char *err, size_t errlen);
+/* Makes what there is not yet of interfaces and, if asked for, routes, and leaves alone what there is; routes that are
+ * not asked for are removed. 0 or negative errno with err (of errlen bytes) a sentence. */
+int ip_port_set(const struct link_config *c, bool routes, char *err, size_t errlen);
 void ip_port_remove(const char *link);
 /* Removes those of links that are not among the names. */
 void ip_port_sweep(const char *const *links, uint32_t n);

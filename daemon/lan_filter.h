@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lan_filter.h - which packets of a LAN port a worker takes, as a classic BPF program.
  *
- * Taken: RoCEv2 (UDP to port 4791, not a fragment, IPv4 without options), or all IP, addressed to this machine's MAC (or
- * to any other, where the interface is one end of an IP port, ip_port.h), from a local prefix to a remote one, and of a lane that this worker runs. All else stays with the kernel alone. The
- * lane is the one of proxy_lane_between(), worked out in BPF: the two must agree. */
+ * Taken: RoCEv2 (UDP to port 4791, not a fragment, IPv4 without options), or all IP, addressed to this machine's MAC
+ * (or to any other, where the interface is one end of an IP port, ip_port.h), from a local prefix to a remote one, and
+ * of a lane that this worker runs. All else stays with the kernel alone. The lane is the one of proxy_lane_between(),
+ * worked out in BPF: the two must agree. */
 #ifndef DAEMON_LAN_FILTER_H
 #define DAEMON_LAN_FILTER_H
 

@@ -510,7 +510,9 @@ static bool rebind(struct link *l, uint32_t port, int ifindex)
 	bool wrong = false;
 
 	for (uint32_t i = 0; i < l->nworkers; i++) {
-		if (worker_lan_ifindex(l->worker[i], port) == ifindex)
+		int bound = worker_lan_ifindex(l->worker[i], port);
+
+		if (bound == ifindex || bound == 0)
 			continue;
 		wrong = true;
 		if (worker_command(l->worker[i], &cmd))
@@ -551,7 +553,7 @@ int link_follow_ports(struct link *l, bool rules, char err[CONFIG_ERR_MAX])
 	int worst;
 
 	err[0] = '\0';
-	worst = privileged_steer_keep_ip_port(&l->config, rules, err, CONFIG_ERR_MAX);
+	worst = privileged_steer_keep_routing(&l->config, rules, err, CONFIG_ERR_MAX);
 	for (uint32_t i = 0; l->rebinding == 0 && i < worker_ports(&l->config); i++) {
 		int r = follow_port(l, i, err);
 

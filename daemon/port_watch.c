@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * rtnetlink says that something has changed; what it says is thrown away but for what it is about, and the kernel is asked for the state of the
- * link's own ports and addresses some milliseconds later. So a burst of changes costs one look, a lost message costs
- * nothing, and there is one way only to learn a state.
+ * rtnetlink says that something has changed; what it says is thrown away but for what it is about, and the kernel is
+ * asked for the state of the link's own ports and addresses some milliseconds later. So a burst of changes costs one
+ * look, a lost message costs nothing, and there is one way only to learn a state.
  *
  * An address is there if a socket can be bound to it: that is what the link needs, and it is also true of addresses
  * that no interface has (a local route) and false of those that IPv6 is still probing. The MTU is the interface's, not
@@ -204,8 +204,8 @@ static void on_said(evutil_socket_t fd, short what, void *arg)
 
 static int subscribe(struct mnl_socket *s)
 {
-	static const int groups[] = {RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE,
-	                             RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE};
+	static const int groups[] = {RTNLGRP_LINK,       RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE,
+	                             RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE,   RTNLGRP_IPV6_RULE};
 
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
 		int g = groups[i];

@@ -31,7 +31,8 @@ void port_view_read(struct port_view *v, const struct link_config *c);
 void port_view_trouble(const struct port_view *v, const uint32_t lan_mtu[LAN_PORTS_MAX], const struct link_config *c,
                        char text[CONFIG_ERR_MAX]);
 
-/* 0 or negative errno. fn is called some milliseconds after the kernel has changed links, addresses, routes or rules. */
+/* 0 or negative errno. fn is called some milliseconds after the kernel has changed links, addresses, routes or rules.
+ */
 int port_watch_open(struct port_watch **w, struct event_base *base, void (*fn)(void *arg), void *arg);
 void port_watch_close(struct port_watch *w); /* NULL does nothing */
 /* Reads what there is. True if it differs from the last time. */

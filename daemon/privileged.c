@@ -143,13 +143,13 @@ int privileged_steer_install(const struct link_config *c, enum steer_extent exte
 	return ask(a, err, errlen);
 }
 
-int privileged_steer_keep_ip_port(const struct link_config *c, bool rules, char *err, size_t errlen)
+int privileged_steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen)
 {
 	struct ask *a;
 
 	if (!has_parent())
-		return steer_keep_ip_port(c, rules, err, errlen);
-	a = ask_about(ASK_STEER_KEEP_IP_PORT, c);
+		return steer_keep_routing(c, rules, err, errlen);
+	a = ask_about(ASK_STEER_KEEP_ROUTING, c);
 	a->number = rules;
 	return ask(a, err, errlen);
 }

@@ -24,7 +24,7 @@ void privileged_ask_over(int ask_fd, int tell_fd);
 
 /* steer.h's, under the same conditions. */
 int privileged_steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen);
-int privileged_steer_keep_ip_port(const struct link_config *c, bool rules, char *err, size_t errlen);
+int privileged_steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen);
 void privileged_steer_remove(const struct link_config *c);
 int privileged_steer_all(bool closed, char *err, size_t errlen);
 void privileged_steer_sweep(const char *const *links, uint32_t n);

@@ -246,8 +246,8 @@ static int do_link(const struct ask *a, char err[CONFIG_ERR_MAX])
 		if (a->number != STEER_RUNNING && a->number != STEER_AT_REST)
 			return -EINVAL;
 		return steer_install(&c, (enum steer_extent)a->number, err, CONFIG_ERR_MAX);
-	case ASK_STEER_KEEP_IP_PORT:
-		return steer_keep_ip_port(&c, a->number != 0, err, CONFIG_ERR_MAX);
+	case ASK_STEER_KEEP_ROUTING:
+		return steer_keep_routing(&c, a->number != 0, err, CONFIG_ERR_MAX);
 	case ASK_STEER_REMOVE:
 		steer_remove(&c);
 		return 0;
@@ -324,7 +324,7 @@ static int carry_out(const struct ask *a, int *with, char err[CONFIG_ERR_MAX], i
 {
 	switch (a->what) {
 	case ASK_STEER_INSTALL:
-	case ASK_STEER_KEEP_IP_PORT:
+	case ASK_STEER_KEEP_ROUTING:
 	case ASK_STEER_REMOVE:
 	case ASK_STEER_STANDS:
 		return do_link(a, err);

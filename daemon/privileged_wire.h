@@ -14,7 +14,7 @@
 
 enum ask_what {
 	ASK_STEER_INSTALL,      /* number: enum steer_extent; one link */
-	ASK_STEER_KEEP_IP_PORT, /* number: the rules, too; one link */
+	ASK_STEER_KEEP_ROUTING, /* number: the rules, too; one link */
 	ASK_STEER_REMOVE,       /* one link */
 	ASK_STEER_ALL,          /* number: closed */
 	ASK_STEER_SWEEP,        /* names */

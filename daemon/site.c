@@ -186,7 +186,8 @@ static void measure_distance(struct site *s, const struct link_snapshot *snap)
 		say_distance(s, snap, what, before_ns);
 }
 
-/* A cable carries no frame of 64 KiB: only a host on this machine, over a virtual Ethernet, can send one. */
+/* A cable carries no frame of 64 KiB: only a host on this machine, over a virtual Ethernet, can send one. It is of RoCEv2:
+ * other IP is cut to wire size by the kernel. */
 static void watch_truncated(struct site *s, const struct link_snapshot *snap)
 {
 	uint64_t before = s->truncated;
@@ -195,8 +196,8 @@ static void watch_truncated(struct site *s, const struct link_snapshot *snap)
 	if (s->truncated > before && log_limit_pass(&s->truncated_said, clock_now_ns(), NULL))
 		log_warn("link %s: %" PRIu64
 		         " frames larger than any packet of a wire came in at a LAN port and were lost: "
-		         "a host on this machine sends with TSO, which an edge cannot undo; on its interface run "
-		         "`ethtool -K NAME tso off gso off` [lan_ring_truncated]",
+		         "a host on this machine joins its packets, which an edge cannot undo; on its interface run "
+		         "`ethtool -K NAME tso off gso off tx-udp-segmentation off` [lan_ring_truncated]",
 		         s->config.name, s->truncated - before);
 }
 

@@ -132,29 +132,31 @@ static void put_ingress(FILE *f, const struct link_config *c, steer_port_fn ther
 	fputs("}\n", f);
 }
 
-/* Other IP between the hosts takes the IP port, or none. What comes from there goes to a LAN port or a VLAN on one: not to
- * where a default route leads while a LAN port is away. */
-static void put_forward_ip(FILE *f, const struct link_config *c, const char *port)
+/* What comes by the IP port goes to a LAN port or a VLAN on one: not to where a default route leads while a LAN port is
+ * away. */
+static void put_only_lan(FILE *f, const struct link_config *c, const char *port)
 {
-	char rule[64];
-
-	snprintf(rule, sizeof(rule), "oifname != \"%s\"", port);
-	put_drop_out(f, c, rule);
-	snprintf(rule, sizeof(rule), "iifname != \"%s\"", port);
-	put_drop_in(f, c, rule);
 	fprintf(f, "\t\tiifname \"%s\" oifname != { ", port);
 	for (uint32_t i = 0; i < c->nlan_ports; i++)
 		fprintf(f, "%s\"%s\"", i > 0 ? ", " : "", c->lan_ports[i]);
 	fputs(" } meta oifkind != \"vlan\" counter drop\n", f);
 }
 
-static void put_forward(FILE *f, const struct link_config *c, bool all_ip, const char *port)
+/* Other IP to the other site takes the IP port, or none, if there is a barrier. From there it may come by any way: an
+ * edge there whose barrier is off has its kernel forward it, and one whose barrier is on keeps its own kernel from it.
+ */
+static void put_forward(FILE *f, const struct link_config *c, enum steer_extent extent, const char *port)
 {
+	char not_port[64];
+
 	fprintf(f, "\tchain forward {\n\t\ttype filter hook forward priority %d; policy accept;\n", FORWARD_PRIORITY);
 	put_drop_out(f, c, ROCE);
 	put_drop_in(f, c, ROCE);
-	if (all_ip)
-		put_forward_ip(f, c, port);
+	snprintf(not_port, sizeof(not_port), "oifname != \"%s\"", port);
+	if (takes_all_ip(c, extent))
+		put_drop_out(f, c, not_port);
+	if (extent == STEER_RUNNING)
+		put_only_lan(f, c, port);
 	fputs("\t}\n", f);
 }
 
@@ -173,8 +175,8 @@ static void put_not_wan(FILE *f, const struct link_config *c, bool v4)
 	}
 }
 
-/* What this machine says to the hosts there in somebody's name (a refusal, in that of a host here) or about their packets
- * (an error, with a piece of them): through the IP port, or not at all. */
+/* What this machine says to the hosts there in somebody's name (a refusal, in that of a host here) or about their
+ * packets (an error, with a piece of them): through the IP port, or not at all. */
 static void put_output(FILE *f, const struct link_config *c, const char *port)
 {
 	static const char *const errors[] = {"icmpv6 type { 1, 2, 3, 4 }", "icmp type { 3, 11, 12 }"};
@@ -198,15 +200,15 @@ static void put_output(FILE *f, const struct link_config *c, const char *port)
 	fputs("\t}\n", f);
 }
 
-static void put_routed(FILE *f, const struct link_config *c, bool all_ip)
+static void put_routed(FILE *f, const struct link_config *c, enum steer_extent extent)
 {
 	char port[IF_NAMESIZE];
 
 	ip_port_name(port, c->name);
 	put_table(f, "inet", c);
 	fputs(" {\n", f);
-	put_forward(f, c, all_ip, port);
-	if (all_ip)
+	put_forward(f, c, extent, port);
+	if (takes_all_ip(c, extent))
 		put_output(f, c, port);
 	fputs("}\n", f);
 }
@@ -224,7 +226,7 @@ static char *make_script(const struct link_config *c, enum steer_extent extent, 
 	put_fresh_table(f, "inet", c);
 	if (there) {
 		put_ingress(f, c, there);
-		put_routed(f, c, takes_all_ip(c, extent));
+		put_routed(f, c, extent);
 	}
 	if (fclose(f) == 0)
 		return text;
@@ -335,12 +337,22 @@ static void set_fib_rules(const struct link_config *c, bool all_ip)
 		         c->name, strerror(-r));
 }
 
+/* Without a barrier a link does without its IP port, if need be. */
+static int set_ip_port(const struct link_config *c, char *err, size_t errlen)
+{
+	bool all_ip = takes_all_ip(c, STEER_RUNNING);
+	char unsaid[CONFIG_ERR_MAX];
+	int r = ip_port_set(c, all_ip, all_ip ? err : unsaid, all_ip ? errlen : sizeof(unsaid));
+
+	return all_ip ? r : 0;
+}
+
 /* The IP port is there before anything is routed into it, and goes when nothing is any more. */
 int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen)
 {
 	char *script = steer_script(c, extent, port_is_there);
 	bool all_ip = takes_all_ip(c, extent);
-	int port = all_ip ? ip_port_set(c, err, errlen) : 0, r;
+	int port = extent == STEER_RUNNING ? set_ip_port(c, err, errlen) : 0, r;
 	char text[NFT_OUTPUT_MAX];
 
 	set_fib_rules(c, all_ip);
@@ -355,20 +367,17 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 	else if (r < 0)
 		snprintf(err, errlen, "cannot keep the kernel from forwarding what this link takes: %s", text);
 	free(script);
-	if (r == 0 && !all_ip)
+	if (r == 0 && extent != STEER_RUNNING)
 		ip_port_remove(c->name);
 	return r < 0 ? r : port;
 }
 
-int steer_keep_ip_port(const struct link_config *c, bool rules, char *err, size_t errlen)
+int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen)
 {
-	int r = 0;
+	int r = set_ip_port(c, err, errlen);
 
-	if (!takes_all_ip(c, STEER_RUNNING))
-		return 0;
-	r = ip_port_set(c, err, errlen);
 	if (rules)
-		set_fib_rules(c, true);
+		set_fib_rules(c, takes_all_ip(c, STEER_RUNNING));
 	return r;
 }
 

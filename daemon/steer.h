@@ -7,9 +7,9 @@
  * start fails, the daemon stops or dies: nothing leaves unsealed, and no retransmission slips past bytes that were
  * acknowledged. A LAN port that is missing is covered by the one at forwarding.
  *
- * With a barrier the link carries the hosts' other IP, too. It is routed into the link's IP port (ip_port.h), and out of the
- * one at the other site: so it passes whatever chains the operator has at forwarding. The table there lets it take no
- * other way.
+ * With a barrier the link carries the hosts' other IP, too. It is routed into the link's IP port (ip_port.h), and out
+ * of the one at the other site: so it passes whatever chains the operator has at forwarding. The table there lets it
+ * take no other way.
  *
  * Main thread only: each call waits for nft. Errors are negative errno with err (of errlen bytes) a sentence. */
 #ifndef DAEMON_STEER_H
@@ -21,15 +21,15 @@
 #include "config.h"
 
 enum steer_extent {
-	STEER_RUNNING, /* RoCE, and with a barrier all IP between the hosts but through the IP port */
+	STEER_RUNNING, /* RoCE, and with a barrier all IP from the hosts here to those there, but by the IP port */
 	STEER_AT_REST, /* RoCE: nobody takes the rest, and nothing is owed that it could overtake; no IP port */
 };
 
 /* Replaces what is in force for this link, unless that is what this process put there last. */
 int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen);
-/* Puts back what of the IP port has gone since steer_install(STEER_RUNNING): interfaces, routes and, if asked for, the rules
- * in front of the routing tables. 0 without a barrier. */
-int steer_keep_ip_port(const struct link_config *c, bool rules, char *err, size_t errlen);
+/* Puts back what has gone since steer_install(STEER_RUNNING) of the IP port, its routes, and, if asked for, the rules
+ * in front of the routing tables. */
+int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen);
 void steer_remove(const struct link_config *c);
 
 /* All RoCE that the kernel would forward, whatever its addresses: while a link file cannot be understood. */

@@ -56,7 +56,7 @@ struct worker_cmd {
 struct worker;
 struct route_worker;
 
-/* The ports of each worker: the link's LAN ports and, with a barrier, its end of the IP port (ip_port.h). */
+/* The ports of each worker: the link's LAN ports and the workers' end of its IP port (ip_port.h). */
 uint32_t worker_ports(const struct link_config *c);
 void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF_NAMESIZE]);
 
@@ -79,7 +79,7 @@ const struct trace *worker_trace(const struct worker *w);
 
 /* It has made a turn since the last call, which also asked for one: an idle worker is woken for it. Main thread. */
 bool worker_alive(struct worker *w);
-/* Index of the interface that a LAN port takes packets from; from any thread. */
+/* Index of the interface that a port takes packets from, 0: that port is not open; from any thread. */
 int worker_lan_ifindex(const struct worker *w, uint32_t lan_port);
 
 /* Ends and joins the thread. Commands that it did not carry out any more come out of worker_answer(). */

@@ -4,8 +4,8 @@
  * Packet bodies lie in the arena and are valid only until the core is called for something else. So a batch is
  * fetched, addressed, and sent or copied before anything else happens but proxy_lan_unsent().
  *
- * IP that is not RoCEv2 goes to the kernel, which decides whether it is forwarded and how; but only where the kernel's own
- * route leads out of a LAN port, or ends here.
+ * IP that is not RoCEv2 goes to the kernel, which decides whether it is forwarded and how; but only where the kernel's
+ * own route leads out of a LAN port, or ends here.
  *
  * A device that takes nothing more makes its port "blocked": the core is then not asked for packets for hosts, and the
  * send is tried again after a short sleep. There is no event to wait for: a full device queue has none. */

@@ -190,7 +190,7 @@ int worker_open_arena(struct worker **out, const struct worker_params *p, char *
 
 uint32_t worker_ports(const struct link_config *c)
 {
-	return c->nlan_ports + (config_barrier(c) != BARRIER_OFF);
+	return c->nlan_ports + 1;
 }
 
 void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF_NAMESIZE])
@@ -241,17 +241,19 @@ static int open_lan_port(struct worker *w, struct lan_port_params *lp, char *err
 	return w->pause ? lan_pause_watch(w->pause, w->lan[w->nlan - 1], lp->ifname, &plan, err, errlen) : 0;
 }
 
-/* Frames there are for the MAC of the kernel's end: that of the other interface. */
+/* Frames there are for the MAC of the kernel's end: that of the other interface. Without a barrier none come, and the
+ * link does without the port if need be. */
 static int open_ip_port(struct worker *w, struct lan_port_params *lp, char *err, size_t errlen)
 {
+	bool barrier = config_barrier(&w->config) != BARRIER_OFF;
 	int r;
 
-	lp->ring_frames = LAN_RING_FRAMES;
+	lp->ring_frames = barrier ? LAN_RING_FRAMES : 1;
 	lp->filter.all_ip = lp->filter.other_mac = true;
 	lp->filter.snaplen = LAN_IP_FRAME_MAX;
 	r = w->lan_ops->open(&w->lan[w->nlan], lp, err, errlen);
 	w->nlan += r == 0;
-	return r;
+	return barrier ? r : 0;
 }
 
 static int open_lan(struct worker *w, char *err, size_t errlen)
@@ -482,7 +484,7 @@ const struct trace *worker_trace(const struct worker *w)
 
 int worker_lan_ifindex(const struct worker *w, uint32_t lan_port)
 {
-	return w->lan_ops->ifindex(w->lan[lan_port]);
+	return lan_port < w->nlan ? w->lan_ops->ifindex(w->lan[lan_port]) : 0;
 }
 
 uint64_t worker_epoch(const struct worker *w)

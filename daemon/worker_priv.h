@@ -48,7 +48,7 @@ struct worker {
 	struct resident *resident; /* heap and arena */
 	/* ports */
 	const struct lan_port_ops *lan_ops;
-	struct lan_port *lan[LAN_PORTS_MAX + 1]; /* those of the link; with a barrier its IP port behind them */
+	struct lan_port *lan[LAN_PORTS_MAX + 1]; /* those of the link, its IP port behind them */
 	uint32_t nlan;                           /* all of them */
 	struct lan_pause *pause; /* NULL: Pfc=off */
 	struct wan_port *wan;

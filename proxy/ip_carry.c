@@ -3,10 +3,11 @@
  *
  * With the barrier on the link takes all IP between the hosts, so it has to carry all of it: TCP, UDP, ICMP, fragments,
  * jumbo frames larger than a slot of the arena. Each comes from the kernel of one edge, which has routed it here, and
- * goes to that of the other, which routes it to its host (lan_tx.routed). Such packets are expendable. They lie in memory of their own
- * (ip_pool.h), cross once and are never repaired - no TCP over a reliable transport - and are dropped where there is no
- * room: towards the WAN, behind the barrier, or after IP_STALE_NS of waiting for a WAN that is cut or full. So nothing
- * that they do holds RC up: they take turns with requests, a datagram each, and are never refused.
+ * goes to that of the other, which routes it to its host (lan_tx.routed). Such packets are expendable. They lie in
+ * memory of their own (ip_pool.h), cross once and are never repaired - no TCP over a reliable transport - and are
+ * dropped where there is no room: towards the WAN, behind the barrier, or after IP_STALE_NS of waiting for a WAN that
+ * is cut or full. So nothing that they do holds RC up: they take turns with requests, a datagram each, and are never
+ * refused.
  *
  * A packet goes in pieces if no datagram can hold it. Pieces are cut at multiples of PIECE_UNIT and put together by
  * their number; each datagram is taken once, so no piece comes twice. What lacks a piece goes when IP_PARTIAL_MAX later

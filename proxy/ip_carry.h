@@ -7,9 +7,8 @@
 #include "ip.h"
 #include "wan_frame.h"
 
-/* An IP packet of a local host, from its IP header on, as a router hands it on: its TTL has been taken down; not_roce: why
- * roce_parse() does not take it. DROP_NONE, or why
- * not, counted already. */
+/* An IP packet of a local host, from its IP header on, as a router hands it on: its TTL has been taken down; not_roce:
+ * why roce_parse() does not take it. DROP_NONE, or why not, counted already. */
 enum proxy_drop ip_rx(struct proxy *p, const uint8_t *l3, size_t len, uint16_t vlan_tci, enum proxy_drop not_roce);
 /* Takes it behind the snapshot of the lane's hosts: a RoCEv2 packet whose own slot has no room for so many entries. */
 enum proxy_drop ip_carry(struct proxy *p, const uint8_t *l3, const struct ip_pkt *pkt, uint16_t vlan_tci, bool exempt);

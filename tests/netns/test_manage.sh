@@ -199,17 +199,14 @@ put_right() { # signal
 	lab_rcperf --iters 50 --depth 8 || why "the hosts do not reach each other directly afterwards"
 }
 
-forwarded() { # edge
-	lab_in "$1" awk '/^Ip:/ && $2 != "Forwarding" { print $7 }' /proc/net/snmp
-}
-
 # The port hands each frame to the daemon and to the kernel, which has a route for it: only the rules stop the second
 # copy. Their counters say that they did.
 closed_while_running() {
-	local before=$(($(forwarded ea) + $(forwarded eb))) dropped
+	local before dropped
+	before=$(lab_unsealed)
 	lab_rcperf --size 4096 --iters 200 || why "contents, order or count are wrong" || return
-	NOTE="the kernels forwarded $(($(forwarded ea) + $(forwarded eb) - before)) packets"
-	[ $(($(forwarded ea) + $(forwarded eb))) = "$before" ] || why "$NOTE" || return
+	NOTE="$(($(lab_unsealed) - before)) packets crossed the line unsealed"
+	[ "$(lab_unsealed)" = "$before" ] || why "$NOTE" || return
 	dropped=$(lab_in ea nft -j list table netdev longreach_link | jq '[.. | .counter? // empty | .packets] | add')
 	NOTE="$NOTE; ${dropped:-0} dropped on their way into edge A's"
 	[ "${dropped:-0}" -ge 200 ] || why "$NOTE"
@@ -230,6 +227,7 @@ killed_and_restarted() {
 
 lab_up
 lab_line --rate $LAB_LINE_RATE --km 300
+lab_watch_line
 lab_server $B_HOST
 LAB_MODE=near
 check "both edges up" link_up_noting_state

@@ -216,6 +216,25 @@ killed() {
 	lab_wait 3 pings ha $B_HOST || why "no ping any more"
 }
 
+# What the other edge's barrier sends obeys the rules of an edge that has none.
+one_edge_only() {
+	local ns
+	lab_edges_stop
+	for ns in ea eb; do # the ways there and back differ
+		lab_sysctl $ns net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
+	done
+	LAB_WAN_A= LAB_WAN_B=
+	LAB_EXTRA= LAB_EXTRA_A=Link.Barrier=pair LAB_EXTRA_B=Link.Barrier=off
+	lab_edges
+	lab_wait 10 disagree || why "state $(lab_status a '.links[0].state')" || return
+	pings ha $B_HOST || why "no ping" || return
+	only_what_is_accepted b
+}
+
+disagree() {
+	[ "$(lab_status a '.links[0].state')" = mismatch ] && [ "$(lab_status b '.links[0].state')" = mismatch ]
+}
+
 # At rest the kernel forwards again, past the link: and what counts on the line counts.
 nothing_is_left() {
 	local before
@@ -271,5 +290,6 @@ check "the daemon is killed" killed
 check "all nft rules are flushed" ruleset_flushed
 check "nothing crossed the line unsealed" nothing_unsealed
 check "WAN addresses inside the prefixes" wan_inside
+check "a barrier at one edge only: the policy of the other" one_edge_only
 check "nothing is left behind" nothing_is_left
 check_end

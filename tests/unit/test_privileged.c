@@ -48,7 +48,7 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 	return seen.answer;
 }
 
-int steer_keep_ip_port(const struct link_config *c, bool rules, char *err, size_t errlen)
+int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen)
 {
 	(void)err;
 	(void)errlen;
@@ -206,7 +206,7 @@ static void privileged__ip_port_knows_the_wan_addresses(void **state)
 	(void)state;
 	c.npaths = 2;
 	c.paths[1].remote.b[15] = 9;
-	assert_int_equal(privileged_steer_keep_ip_port(&c, true, err, sizeof(err)), 0);
+	assert_int_equal(privileged_steer_keep_routing(&c, true, err, sizeof(err)), 0);
 	assert_string_equal(seen.what, "keep port and rules");
 	assert_int_equal(seen.link.npaths, 2);
 	assert_int_equal(seen.link.paths[1].remote.b[15], 9);

@@ -24,9 +24,16 @@ static uint64_t given_end(const struct rd_op *op)
 	return op->resumed ? op->pos + op->psns : op->given;
 }
 
+/* Which part of its request each position stands for is known: by the PMTU; or its one response was all of it, from
+ * which no PMTU is learned. */
+static bool parts_known(const struct near_flow *f, const struct rd_op *op)
+{
+	return f->pmtu || (op->psns == 1 && !(f->psns_unknown && op->pos + 1 == f->pos_next));
+}
+
 static bool missing(struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
-	return op->opcode == RC_READ_REQUEST && (f->pmtu || op->len <= 256) && op->due && op->reread &&
+	return op->opcode == RC_READ_REQUEST && parts_known(f, op) && op->due && op->reread &&
 	       op->next < given_end(op) && !near_resp_at_hand(p, f, op->next);
 }
 

@@ -69,6 +69,19 @@ static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op
 	return slot;
 }
 
+/* The slot of the response at w->pos; SLOT_NONE: none is here. Pieces of a response of another length are late copies
+ * of one that was complete once: the rest of them does not come, and they go for this one. */
+static uint32_t find_slot(struct proxy *p, struct near_flow *f, const struct wan_packet *w)
+{
+	uint32_t slot = near_resp_find(p, f, w->pos);
+
+	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state == SLOT_COMMITTED ||
+	    arena_hdr(p->arena, slot)->len == w->total)
+		return slot;
+	near_resp_drop(p, f, slot);
+	return SLOT_NONE;
+}
+
 /* The other edge sends what was asked of it again. */
 static void note_again(const struct proxy *p, struct rd_op *op, uint64_t pos)
 {
@@ -97,14 +110,14 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		return true;
 	}
 	note_again(p, op, w->pos);
-	slot = near_resp_find(p, f, w->pos);
+	slot = find_slot(p, f, w);
 	if (slot == SLOT_NONE)
 		slot = take_slot(p, f, op, l, w);
 	if (slot == SLOT_NONE) {
 		near_ops_retire(p, f, false);
 		return false;
 	}
-	if (arena_hdr(p->arena, slot)->state == SLOT_COMMITTED || arena_hdr(p->arena, slot)->len != w->total) {
+	if (arena_hdr(p->arena, slot)->state == SLOT_COMMITTED) {
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}

@@ -411,8 +411,10 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 			if (wan_pacer_ready(path->pacer, now_ns)) {
 				dlist_remove(n);
 				dlist_append(&p->lane_list, n);
+				wan_pacer_take(path->pacer, now_ns, len);
+			} else {
+				wan_pacer_take_past(path->pacer, now_ns, len);
 			}
-			wan_pacer_take(path->pacer, now_ns, len);
 			if (wan_lane_has_data(l))
 				note_waiting(p, true);
 			p->last_tx_ns = now_ns;

@@ -3,12 +3,14 @@
  * and in flight cannot drift from what the arena holds.
  *
  * The last eighth of each pool is for urgent packets: the one that a flow waits for next. Out-of-order packets of many
- * flows could otherwise fill a pool while every flow lacks its next one, and nothing would ever drain. */
+ * flows could otherwise fill a pool while every flow lacks its next one, and nothing would ever drain. Free bytes are
+ * no room for a packet if they lie in chunks of smaller slots: so URGENT_SLOTS of the packet's own size are left, too. */
 #include "core.h"
 #include "far.h"
 #include "near.h"
 #include "share.h"
 
+#define URGENT_SLOTS 8 /* of each size that are for urgent packets alone */
 #define GIVEN_STEP  8 /* responses that were given go so many at a time, ... */
 #define GIVEN_NS         1000000000ull /* longer than hosts take to notice a loss at LAN distance */
 #define GIVEN_PORTION    64 /* go in one call of the timer, ... */
@@ -54,6 +56,16 @@ static enum arena_pool pool_of(enum slot_kind kind)
 static uint64_t room_of_others(const struct proxy *p, enum slot_kind kind)
 {
 	return pool_of(kind) == POOL_WAN && kind != SLOT_REQ_FAR ? p->room_bytes : 0;
+}
+
+static bool leaves_urgent_room(const struct proxy *p, enum slot_kind kind, uint16_t len)
+{
+	enum arena_pool pool = pool_of(kind);
+	uint32_t bytes = arena_class_bytes(len);
+	uint64_t slots = arena_room(p->arena, pool, len) + (pool == POOL_WAN ? p->given_bytes : 0);
+
+	return pool_free(p, pool) >= pool_reserve(p, pool) + bytes + room_of_others(p, kind) &&
+	       slots > URGENT_SLOTS * bytes;
 }
 
 void slot_given(struct proxy *p, uint32_t slot)
@@ -143,7 +155,7 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 
 	if (FAULT(FAULT_NEXT_NOT_URGENT))
 		urgent = false;
-	if (!urgent && pool_free(p, pool) < pool_reserve(p, pool) + bytes + room_of_others(p, kind))
+	if (!urgent && !leaves_urgent_room(p, kind, len))
 		return SLOT_NONE;
 	slot = alloc(p, kind, flow, inc, pos, len);
 	if (slot == SLOT_NONE)

@@ -14,5 +14,7 @@ uint64_t wan_pacer_look_ns(struct wan_pacer *p, uint64_t now_ns);
 bool wan_pacer_ready(struct wan_pacer *p, uint64_t now_ns);
 /* Takes line time for one datagram of payload_len bytes (overhead_bytes are added). */
 void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);
+/* The same for a datagram of control, which has not waited for it: no more than half of the line's time. */
+void wan_pacer_take_past(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);
 
 #endif

@@ -392,6 +392,27 @@ static void reads__what_is_not_here_any_more_is_read_again(void **state)
 	assert_int_equal(core_ctr(&c->a, CTR_READS_AGAIN), 1);
 }
 
+/* Its one response was all of it: that tells no PMTU, but what it owns. */
+static void reads__one_response_is_read_again_without_a_pmtu(void **state)
+{
+	const struct core_pkt *k;
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	assert_int_equal(ask(c, 1, 1, 1, true), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	respond(c, RC_READ_RESP_ONLY, 1, 2);
+	expect_response(c, RC_READ_RESP_ONLY, 1);
+	assert_int_equal(core_near(c)->pmtu, 0);
+	core_wait(c, 1100 * CORE_MS);
+	assert_int_equal(ask(c, 1, 1, 1, true), DROP_LAN_READ_RETRY);
+	k = core_expect(&c->b, RC_READ_REQUEST, 1);
+	assert_int_equal(k->h.reth_len, CORE_PMTU);
+	core_forget(&c->a); /* it was sent away */
+	respond(c, RC_READ_RESP_ONLY, 1, 2);
+	expect_response(c, RC_READ_RESP_ONLY, 1);
+}
+
 static void reads__a_lost_request_to_read_again_goes_once_more(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -962,6 +983,7 @@ int main(void)
 	    CORE_TEST(reads__is_read_again_after_a_restart),
 	    CORE_TEST(reads__are_free_as_soon_as_they_were_given),
 	    CORE_TEST(reads__what_is_not_here_any_more_is_read_again),
+	    CORE_TEST(reads__one_response_is_read_again_without_a_pmtu),
 	    CORE_TEST(reads__a_lost_request_to_read_again_goes_once_more),
 	    CORE_TEST(reads__one_that_is_larger_than_the_pool),
 	    CORE_TEST(reads__next_response_finds_a_place_in_a_full_pool),

@@ -75,6 +75,25 @@ static void share__the_reserve_is_for_urgent_packets(void **state)
 	assert_int_equal(core_used(&c->a), 0);
 }
 
+/* A chunk of small packets, nearly empty, may be all that is free: a larger one that a flow waits for finds a place even
+ * so. */
+static void share__the_reserve_is_of_every_size(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 4);
+	uint32_t n = 0;
+
+	core_pair(c, 0);
+	assert_int_not_equal(slot_take(c->a.p, SLOT_RAW_LAN, 0, 0, n++, 100, 0, false), SLOT_NONE);
+	while (slot_take(c->a.p, SLOT_RAW_LAN, 0, 0, n, 1000, 0, false) != SLOT_NONE)
+		n++;
+	assert_true(n > 1);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_not_equal(slot_take(c->a.p, SLOT_RAW_LAN, 0, 0, n++, 1000, 0, true), SLOT_NONE);
+	for (uint32_t pos = 0; pos < n; pos++)
+		slot_release(c->a.p, arena_find(c->a.p->arena, SLOT_RAW_LAN, 0, pos));
+	assert_int_equal(core_used(&c->a), 0);
+}
+
 /* --- dead flows --- */
 
 static struct roce_pkt write_to(uint32_t qpn, uint32_t psn)
@@ -286,7 +305,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(share__follows_the_drain),      CORE_TEST(share__always_the_minimum),
-	    CORE_TEST(share__the_reserve_is_for_urgent_packets),
+	    CORE_TEST(share__the_reserve_is_for_urgent_packets), CORE_TEST(share__the_reserve_is_of_every_size),
 	    cmocka_unit_test(share__dead_flows_give_way),    CORE_TEST(share__given_up_comes_again),
 	    CORE_TEST(share__old_round_says_nothing), CORE_TEST(share__next_one_is_admitted),
 	};

@@ -51,6 +51,28 @@ static void wan_pacer__keeps_fast_rates(void **state)
 	assert_in_range(n * WIRE * 8, 3996000000ull, 4002000000ull); /* 10 ms, and the burst */
 }
 
+/* However much control goes past the clock, data gets half of the line; what is little counts in full. */
+static void wan_pacer__control_leaves_half_to_data(void **state)
+{
+	struct wan_pacer p;
+	uint64_t n = 0;
+
+	(void)state;
+	wan_pacer_init(&p, 8 * GBPS / 1000, 0, 0); /* a byte per microsecond */
+	for (uint64_t t = 1000000000; t < 2000000000; t += 50000) {
+		wan_pacer_take_past(&p, t, 100); /* twice what the line carries */
+		if (!wan_pacer_ready(&p, t))
+			continue;
+		wan_pacer_take(&p, t, 100);
+		n++;
+	}
+	assert_in_range(n, 4500, 5100);
+	wan_pacer_init(&p, 8 * GBPS, 0, 0);
+	for (unsigned i = 0; i < 64; i++)
+		wan_pacer_take_past(&p, 5000, 1000);
+	assert_int_equal(wan_pacer_next_ns(&p), 5000 + 64 * 1000);
+}
+
 static void wan_pacer__burst_is_bounded(void **state)
 {
 	struct wan_pacer p;
@@ -248,6 +270,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(wan_pacer__keeps_the_rate),
 	    cmocka_unit_test(wan_pacer__keeps_fast_rates),
+	    cmocka_unit_test(wan_pacer__control_leaves_half_to_data),
 	    cmocka_unit_test(wan_pacer__burst_is_bounded),
 	    cmocka_unit_test(wan_pacer__says_when),
 	    cmocka_unit_test(wan_pacer__overhead_counts),

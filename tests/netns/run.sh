@@ -64,24 +64,31 @@ first_try_over() { # file
 	fi
 }
 
-# It mostly waits, and judges no time: it does so beside the others.
-beside=$here/test_metrics.sh beside_pid=
+# These mostly wait, and judge no time: they do so beside the others, one after the other.
+beside=() before=()
 for file in "${files[@]}"; do
 	[ -r "$file" ] || { echo "no such test: $file" >&2; exit 2; }
-	[ "$file" = "$beside" ] && [ ${#files[@]} -gt 1 ] || continue
-	run "$file" "$log.$(name_of "$file")" >"$log.beside" 2>&1 &
-	beside_pid=$!
+	case $(name_of "$file") in
+	metrics | dump | policy) beside+=("$file") ;;
+	*) before+=("$file") ;;
+	esac
 done
-for file in "${files[@]}"; do
-	[ "$file" = "$beside" ] && [ -n "$beside_pid" ] && continue
+if [ ${#before[@]} = 0 ]; then
+	before=("${beside[@]}") beside=()
+fi
+for file in "${beside[@]}"; do
+	run "$file" "$log.$(name_of "$file")"
+done >"$log.beside" 2>&1 &
+beside_pid=$!
+for file in "${before[@]}"; do
 	run "$file" "$log.$(name_of "$file")"
 	first_try_over "$file"
 done
-if [ -n "$beside_pid" ]; then
-	wait $beside_pid
-	cat "$log.beside"
-	first_try_over "$beside"
-fi
+wait $beside_pid
+cat "$log.beside"
+for file in "${beside[@]}"; do
+	first_try_over "$file"
+done
 for file in "${again[@]}"; do
 	first=$log.$(name_of "$file")
 	if [ ${#again[@]} -gt 4 ]; then

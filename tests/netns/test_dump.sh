@@ -26,7 +26,7 @@ finds_in_a_host() {
 	lab_rcperf --op write --qps 2 --size 65536 --secs 2 &
 	local client=$!
 	sleep 1
-	pid=$(pgrep -nx rcperf)
+	pid=$(ip netns pids "$LAB_ID-ha" | xargs -I{} sh -c 'grep -qx rcperf /proc/{}/comm && echo {}' | tail -1)
 	dumped "$pid" pattern
 	[ $? = 1 ] || why "no payload in a host's memory: $(cat "$LAB_DIR/dumped.out")" || return
 	NOTE=$(head -1 "$LAB_DIR/dumped.out")

@@ -167,6 +167,8 @@ static void after_child(struct parent *p, int status)
 {
 	if (WIFEXITED(status))
 		exit(WEXITSTATUS(status));
+	if (p->stopping && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT))
+		exit(EXIT_SUCCESS); /* it was told to stop before it could hear that */
 	log_err("the process that carries packets was ended by signal %d (%s)%s", WTERMSIG(status),
 	        strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
 	if (p->stopping)

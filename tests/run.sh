@@ -84,9 +84,9 @@ missed_by_its_rule() {
 }
 
 sim() {
-	step 'simulator seeds' build/gcc/lrsim --seeds "$(seeds 250 2000)" --jobs "$jobs"
+	step 'simulator seeds' build/gcc/lrsim --seeds "$(seeds 150 2000)" --jobs "$jobs"
 	step 'seeds that found something' build/gcc/lrsim --seeds 1321
-	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 25 500)" --jobs "$jobs"
+	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 15 500)" --jobs "$jobs"
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
 	step 'rate controllers on one bottleneck' build/gcc/lrsim --jobs "$jobs" --rate "$(pick all grid)"
 	beside full build/gcc/lrsim --full 400g-1000km-4096-loss1
@@ -127,7 +127,7 @@ sim() {
 }
 
 fuzz() {
-	step 'fuzzers' make fuzz SECONDS="$(pick 10 300)"
+	step 'fuzzers' make fuzz SECONDS="$(pick 6 300)"
 }
 
 netns() {

@@ -138,17 +138,6 @@ struct ours {
 	uint32_t n;
 };
 
-static void get_addr(struct ip_addr *a, uint8_t family, const struct nlattr *attr)
-{
-	size_t want = family == AF_INET ? 4 : 16;
-
-	memset(a, 0, sizeof(*a));
-	if (family == AF_INET)
-		a->b[10] = a->b[11] = 0xff;
-	if (mnl_attr_get_payload_len(attr) == want)
-		memcpy(a->b + 16 - want, mnl_attr_get_payload(attr), want);
-}
-
 struct found {
 	struct pair pair;
 	char port[IFNAMSIZ];
@@ -174,10 +163,10 @@ static int on_attr(const struct nlattr *attr, void *arg)
 		         mnl_attr_get_str(attr));
 		break;
 	case FRA_SRC:
-		get_addr(&found->pair.from, found->pair.family, attr);
+		rtnl_get_addr(&found->pair.from, mnl_attr_get_payload(attr), mnl_attr_get_payload_len(attr));
 		break;
 	case FRA_DST:
-		get_addr(&found->pair.to, found->pair.family, attr);
+		rtnl_get_addr(&found->pair.to, mnl_attr_get_payload(attr), mnl_attr_get_payload_len(attr));
 		break;
 	}
 	return MNL_CB_OK;

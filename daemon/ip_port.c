@@ -383,7 +383,6 @@ static bool goes_unless_kept(const struct kept *k, uint32_t table)
 static int on_route_attr(const struct nlattr *attr, void *arg)
 {
 	struct route *r = arg;
-	size_t len = mnl_attr_get_payload_len(attr);
 
 	switch (mnl_attr_get_type(attr)) {
 	case RTA_TABLE:
@@ -393,10 +392,7 @@ static int on_route_attr(const struct nlattr *attr, void *arg)
 		r->metric = mnl_attr_get_u32(attr);
 		break;
 	case RTA_DST:
-		if (len == 4)
-			r->to.b[10] = r->to.b[11] = 0xff;
-		if (len == 4 || len == 16)
-			memcpy(r->to.b + 16 - len, mnl_attr_get_payload(attr), len);
+		rtnl_get_addr(&r->to, mnl_attr_get_payload(attr), mnl_attr_get_payload_len(attr));
 		break;
 	}
 	return MNL_CB_OK;

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -14,7 +13,6 @@
 
 #include "fd_pass.h"
 #include "fib_rule.h"
-#include "log.h"
 #include "offload.h"
 #include "privileged_serve.h"
 #include "privileged_wire.h"
@@ -79,20 +77,13 @@ static struct ask *ask_about_port(enum ask_what what, const char *ifname)
 	return a;
 }
 
-static size_t length_of(const struct ask *a)
-{
-	size_t each = a->what == ASK_STEER_SWEEP ? sizeof(a->names[0]) : sizeof(a->links[0]);
-
-	return offsetof(struct ask, links) + a->n * each;
-}
-
 /* with, fd: what goes with the question and comes with the answer, -1: nothing. */
 static int converse(const struct ask *a, int with, struct ask_answer *answer, int *fd)
 {
 	ssize_t n;
 
 	*fd = -1;
-	if (fd_pass_send(ask_end, a, length_of(a), with, 0) < 0)
+	if (fd_pass_send(ask_end, a, ask_length(a), with, 0) < 0)
 		return -errno;
 	n = fd_pass_receive(ask_end, answer, sizeof(*answer), fd, 0);
 	if (n < 0)

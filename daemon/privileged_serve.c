@@ -21,12 +21,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <libmnl/libmnl.h>
-
 #include "fd_pass.h"
 #include "fib_rule.h"
 #include "log.h"
 #include "offload.h"
+#include "rtnl.h"
 #include "tcp_socket.h"
 
 #define BUFFER_MAX      (64 << 20) /* bytes that a child may ask for a socket */
@@ -74,25 +73,19 @@ static bool is_udp(int fd)
 static void find_neighbour(int ifindex, int family, const uint8_t *addr)
 {
 	static struct mnl_socket *kernel;
-	char buf[256];
-	struct nlmsghdr *h = mnl_nlmsg_put_header(buf);
-	struct ndmsg *ndm;
+	union rtnl_msg msg;
+	struct nlmsghdr *h = rtnl_begin(&msg, RTM_NEWNEIGH, NLM_F_CREATE);
+	struct ndmsg *ndm = mnl_nlmsg_put_extra_header(h, sizeof(*ndm));
 
-	if (kernel == NULL) {
-		kernel = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-		if (kernel == NULL)
-			return;
-	}
-	h->nlmsg_type = RTM_NEWNEIGH;
-	h->nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE;
-	ndm = mnl_nlmsg_put_extra_header(h, sizeof(*ndm));
+	if (kernel == NULL)
+		kernel = rtnl_open();
+	if (kernel == NULL)
+		return;
 	ndm->ndm_family = (uint8_t)family;
 	ndm->ndm_ifindex = ifindex;
 	ndm->ndm_flags = NTF_USE;
 	mnl_attr_put(h, NDA_DST, family == AF_INET ? 4 : 16, addr);
-	mnl_socket_sendto(kernel, h, h->nlmsg_len);
-	while (recv(mnl_socket_get_fd(kernel), buf, sizeof(buf), MSG_DONTWAIT) > 0)
-		; /* complaints: an interface that is gone */
+	rtnl_talk(kernel, h); /* an interface that is gone: nothing to find there */
 }
 
 static pid_t served; /* 0: nobody else */
@@ -205,11 +198,9 @@ bool privileged_read_link(const struct ask_link *l, struct link_config *c)
 /* Of the length that its n says. */
 static bool is_whole(const struct ask *a, size_t len)
 {
-	size_t each = a->what == ASK_STEER_SWEEP ? sizeof(a->names[0]) : sizeof(a->links[0]);
 	uint32_t max = a->what == ASK_STEER_SWEEP ? ASK_NAMES_MAX : SITES_MAX;
 
-	return len >= offsetof(struct ask, links) && a->what < ASK_WHATS && a->n <= max &&
-	       len == offsetof(struct ask, links) + a->n * each;
+	return len >= offsetof(struct ask, links) && a->what < ASK_WHATS && a->n <= max && len == ask_length(a);
 }
 
 static int sweep_tables(const struct ask *a)

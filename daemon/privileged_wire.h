@@ -5,6 +5,7 @@
 #define DAEMON_PRIVILEGED_WIRE_H
 
 #include <net/if.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "arena_scan.h"
@@ -56,6 +57,14 @@ struct ask {
 		char names[ASK_NAMES_MAX][LINK_NAME_MAX];
 	};
 };
+
+/* Bytes of it that are sent. */
+static inline size_t ask_length(const struct ask *a)
+{
+	size_t each = a->what == ASK_STEER_SWEEP ? sizeof(a->names[0]) : sizeof(a->links[0]);
+
+	return offsetof(struct ask, links) + a->n * each;
+}
 
 /* With a descriptor where one was asked for. */
 struct ask_answer {

@@ -14,6 +14,7 @@
 #include <libmnl/libmnl.h>
 
 #include "privileged.h"
+#include "rtnl.h"
 #include <linux/if_ether.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
@@ -82,26 +83,6 @@ static unsigned char family_of(const struct ip_addr *a)
 	return ip_addr_is4(a) ? AF_INET : AF_INET6;
 }
 
-static void put_addr(struct nlmsghdr *h, uint16_t type, const struct ip_addr *a)
-{
-	if (ip_addr_is4(a))
-		mnl_attr_put(h, type, 4, a->b + 12);
-	else
-		mnl_attr_put(h, type, 16, a->b);
-}
-
-static bool get_addr(struct ip_addr *a, const void *bytes, size_t len)
-{
-	memset(a, 0, sizeof(*a));
-	if (len == 4) {
-		a->b[10] = a->b[11] = 0xff;
-		memcpy(a->b + 12, bytes, 4);
-	} else if (len == 16) {
-		memcpy(a->b, bytes, 16);
-	}
-	return len == 4 || len == 16;
-}
-
 /* --- reading answers --- */
 
 #define ATTRS_MAX 64
@@ -167,12 +148,12 @@ static int read_route(const struct nlmsghdr *h, void *arg)
 	t = parse_attrs(h, sizeof(*rtm));
 	f->ifindex = (int)attr_u32(&t, RTA_OIF);
 	if (t.a[RTA_GATEWAY]) {
-		get_addr(&f->via, mnl_attr_get_payload(t.a[RTA_GATEWAY]), mnl_attr_get_payload_len(t.a[RTA_GATEWAY]));
+		rtnl_get_addr(&f->via, mnl_attr_get_payload(t.a[RTA_GATEWAY]), mnl_attr_get_payload_len(t.a[RTA_GATEWAY]));
 	} else if (t.a[RTA_VIA] && mnl_attr_get_payload_len(t.a[RTA_VIA]) > sizeof(uint16_t)) {
 		/* an IPv4 route by way of an IPv6 router: address family, then address */
 		const uint8_t *via = mnl_attr_get_payload(t.a[RTA_VIA]);
 
-		get_addr(&f->via, via + 2, mnl_attr_get_payload_len(t.a[RTA_VIA]) - 2u);
+		rtnl_get_addr(&f->via, via + 2, mnl_attr_get_payload_len(t.a[RTA_VIA]) - 2u);
 	}
 	return MNL_CB_STOP;
 }
@@ -184,7 +165,7 @@ static int ask_route(struct route_ask *a, const struct ip_addr *dst, struct rout
 
 	rtm->rtm_family = family_of(dst);
 	rtm->rtm_dst_len = ip_addr_is4(dst) ? 32 : 128;
-	put_addr(h, RTA_DST, dst);
+	rtnl_put_addr(h, RTA_DST, dst);
 	f->ifindex = 0;
 	f->via = *dst;
 	return request(a, h, read_route, f);
@@ -287,7 +268,7 @@ static void ask_neigh(struct route_ask *a, struct route_found *f)
 
 	ndm->ndm_family = family_of(&f->via);
 	ndm->ndm_ifindex = f->ifindex;
-	put_addr(h, NDA_DST, &f->via);
+	rtnl_put_addr(h, NDA_DST, &f->via);
 	request(a, h, read_neigh, f);
 	privileged_find_neighbour(f->ifindex, family_of(&f->via), f->via.b + (ip_addr_is4(&f->via) ? 12 : 0));
 }
@@ -337,7 +318,7 @@ static void neigh_changed(const struct listener *l, const struct nlmsghdr *h)
 	const struct nlattr *dst = t.a[NDA_DST];
 	struct ip_addr via;
 
-	if (dst && get_addr(&via, mnl_attr_get_payload(dst), mnl_attr_get_payload_len(dst)))
+	if (dst && rtnl_get_addr(&via, mnl_attr_get_payload(dst), mnl_attr_get_payload_len(dst)))
 		l->fn(l->arg, ndm->ndm_ifindex, &via);
 }
 

@@ -2,6 +2,7 @@
 #include "daemon/rtnl.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #define RTNL_ANSWER_MAX (16 << 10)
@@ -53,4 +54,16 @@ void rtnl_put_addr(struct nlmsghdr *h, uint16_t type, const struct ip_addr *a)
 		mnl_attr_put(h, type, 4, a->b + 12);
 	else
 		mnl_attr_put(h, type, 16, a->b);
+}
+
+bool rtnl_get_addr(struct ip_addr *a, const void *bytes, size_t len)
+{
+	memset(a, 0, sizeof(*a));
+	if (len == 4) {
+		a->b[10] = a->b[11] = 0xff;
+		memcpy(a->b + 12, bytes, 4);
+	} else if (len == 16) {
+		memcpy(a->b, bytes, 16);
+	}
+	return len == 4 || len == 16;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rtnl.h - one question to the kernel's routing socket, and its answer. Main thread only. */
+/* rtnl.h - one question to the kernel's routing socket, and its answer. Main thread only, but for
+ * addresses. */
 #ifndef DAEMON_RTNL_H
 #define DAEMON_RTNL_H
 
@@ -26,5 +27,7 @@ int rtnl_talk(struct mnl_socket *s, struct nlmsghdr *h);
 int rtnl_ask(struct mnl_socket *s, struct nlmsghdr *h, mnl_cb_t fn, void *arg);
 /* An address as the kernel wants it, IPv4 in 4 bytes. */
 void rtnl_put_addr(struct nlmsghdr *h, uint16_t type, const struct ip_addr *a);
+/* And back. False, and nothing, if it is of neither length. */
+bool rtnl_get_addr(struct ip_addr *a, const void *bytes, size_t len);
 
 #endif

@@ -248,20 +248,30 @@ char *steer_removal_script(const struct link_config *c)
  *
  * Of each link it is noted how nft lists what was put in force, to find out later whether somebody has changed it. */
 
-static struct {
+static struct noted {
 	char link[LINK_NAME_MAX];
 	char *text;   /* NULL: a free place */
 	char *script; /* that put it there */
 } noted[SITES_MAX];
 
-static void forget(const char *link)
+/* NULL: nothing is noted of it. */
+static struct noted *find_noted(const char *link)
 {
 	for (unsigned i = 0; i < SITES_MAX; i++)
-		if (noted[i].text && strcmp(noted[i].link, link) == 0) {
-			free(noted[i].text);
-			free(noted[i].script);
-			noted[i].text = noted[i].script = NULL;
-		}
+		if (noted[i].text && strcmp(noted[i].link, link) == 0)
+			return &noted[i];
+	return NULL;
+}
+
+static void forget(const char *link)
+{
+	struct noted *n = find_noted(link);
+
+	if (!n)
+		return;
+	free(n->text);
+	free(n->script);
+	n->text = n->script = NULL;
 }
 
 static unsigned occurrences(const char *text, const char *what)
@@ -301,19 +311,15 @@ static void note(const struct link_config *c, const char *script)
 /* script NULL: whichever. */
 static bool stands(const struct link_config *c, const char *script)
 {
-	bool same = false;
+	const struct noted *n = find_noted(c->name);
+	bool same;
+	char *is;
 
-	for (unsigned i = 0; i < SITES_MAX; i++) {
-		char *is;
-
-		if (!noted[i].text || strcmp(noted[i].link, c->name) != 0)
-			continue;
-		if (script && (!noted[i].script || strcmp(noted[i].script, script) != 0))
-			continue;
-		is = steer_in_force(c);
-		same = is && strcmp(noted[i].text, is) == 0;
-		free(is);
-	}
+	if (!n || (script && (!n->script || strcmp(n->script, script) != 0)))
+		return false;
+	is = steer_in_force(c);
+	same = is && strcmp(n->text, is) == 0;
+	free(is);
 	return same;
 }
 

@@ -217,15 +217,22 @@ static void let_go_of_all(const struct way *w)
 	privileged_let_go(name);
 }
 
-/* All that share the port take joined datagrams: the kernel joins before it sorts. One that outlived a process before
- * this one is as it was, and in its place among those that share the port. */
+/* One that outlived a process before this one, which had as many workers: it is as it was, and in its place among those
+ * that share the port. -ENOENT: there is none. */
+static int held_receiver(const struct wan_port *p, const struct way *w, enum receiver of)
+{
+	char name[HELD_NAME_MAX];
+
+	name_receiver(p, w, of, name);
+	return privileged_held(name);
+}
+
+/* All that share the port take joined datagrams: the kernel joins before it sorts. *fd not negative: it is open. */
 static int open_rx(const struct wan_port *p, const struct way *w, enum receiver of, int *fd, int buffer)
 {
 	bool v4 = is4(&w->params.remote);
 	char name[HELD_NAME_MAX];
 
-	name_receiver(p, w, of, name);
-	*fd = privileged_held(name);
 	if (*fd >= 0)
 		return 0;
 	*fd = open_socket(w);
@@ -239,32 +246,22 @@ static int open_rx(const struct wan_port *p, const struct way *w, enum receiver 
 		return -1;
 	if (bind(*fd, &w->local.sa, w->addr_len) < 0)
 		return -1;
+	name_receiver(p, w, of, name);
 	privileged_hold(name, *fd);
 	return 0;
-}
-
-/* Of a process before this one, with as many workers. */
-static bool is_held(const struct wan_port *p, const struct way *w)
-{
-	char name[HELD_NAME_MAX];
-	int fd;
-
-	name_receiver(p, w, OF_SHARD, name);
-	fd = privileged_held(name);
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
 }
 
 /* In the order that the filter counts them in. */
 static int open_receivers(const struct wan_port *p, uint8_t path, struct way *w, char *err, size_t errlen)
 {
-	if (p->params.shard == 0 && !is_held(p, w)) {
+	w->rx_fd = held_receiver(p, w, OF_SHARD);
+	if (p->params.shard == 0 && w->rx_fd < 0) {
 		let_go_of_all(w);
 		if (check_port_free(w) < 0)
 			return fail(err, errlen, w,
 			            "cannot bind the local address (each link and path needs a port of its own)");
 	}
+	w->stray_fd = held_receiver(p, w, OF_STRAYS);
 	if (open_rx(p, w, OF_SHARD, &w->rx_fd, RCV_BUFFER) < 0 ||
 	    open_rx(p, w, OF_STRAYS, &w->stray_fd, STRAY_BUFFER) < 0)
 		return fail(err, errlen, w, "cannot open a socket on the local address");

@@ -17,6 +17,7 @@
 #include "daemon/held_sockets.c"
 #include "daemon/privileged.c"
 #include "daemon/privileged_serve.c"
+#include "daemon/rtnl.c"
 #include "daemon/tcp_socket.c"
 #include "daemon/units.c"
 #include "no_log.h"
@@ -399,12 +400,12 @@ static void privileged__numbers_out_of_range(void **state)
 	(void)state;
 	add_link(a, &c);
 	a->number = 7;
-	assert_int_equal(say(a, length_of(a)), -EINVAL);
+	assert_int_equal(say(a, ask_length(a)), -EINVAL);
 	a = new_ask(ASK_OFFLOAD_ACQUIRE);
-	assert_int_equal(say(a, length_of(a)), -EINVAL);
+	assert_int_equal(say(a, ask_length(a)), -EINVAL);
 	a = new_ask(ASK_PACKET_SOCKET);
 	a->number = -1;
-	assert_int_equal(say(a, length_of(a)), -EINVAL);
+	assert_int_equal(say(a, ask_length(a)), -EINVAL);
 	assert_string_equal(seen.what, "");
 }
 

@@ -104,6 +104,8 @@ static void sweep(struct closing *c)
 	for (uint32_t i = 0; i < c->nnames; i++)
 		links[i] = c->names[i];
 	privileged_steer_sweep(links, c->nnames);
+	if (!c->unread)
+		privileged_hold_only(c->config, c->n);
 	if (!c->unread && !c->failed && n == 0)
 		privileged_fib_rule_sweep(c->config, c->n);
 }

@@ -218,8 +218,7 @@ static bool path_name_is_sound(const char *name)
 {
 	size_t len = strlen(name);
 
-	return len < PATH_NAME_MAX &&
-	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
+	return len < PATH_NAME_MAX && strspn(name, NAME_CHARACTERS) == len;
 }
 
 /* The section is of a path: "Path" or "Path NAME". Finds it or begins a new one. */
@@ -309,16 +308,6 @@ static void set_defaults(struct link_config *c)
 			abort(); /* the table contradicts itself */
 }
 
-static bool name_is_sound(const char *name, size_t len)
-{
-	if (len == 0 || len >= LINK_NAME_MAX || name[0] == '.' || name[0] == '-')
-		return false;
-	for (size_t i = 0; i < len; i++)
-		if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", name[i]) == NULL)
-			return false;
-	return true;
-}
-
 /* The link's name is the file's, without directory and .conf. */
 static int set_name(struct parser *p)
 {
@@ -329,7 +318,7 @@ static int set_name(struct parser *p)
 	len = strlen(base);
 	if (len > 5 && strcmp(base + len - 5, ".conf") == 0)
 		len -= 5;
-	if (!name_is_sound(base, len)) {
+	if (!link_name_is_sound(base, len)) {
 		fail_at(p, 0, "the file's name is the link's: expected at most %d letters, digits and . _ -",
 		        LINK_NAME_MAX - 1);
 		return -EINVAL;

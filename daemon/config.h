@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "proxy/proxy.h"
 #include "seal/seal.h"
@@ -51,6 +52,20 @@ struct path_config {
 	uint16_t dscp;
 	uint32_t source_ports; /* of each lane */
 };
+
+/* What names of links and paths are made of: nothing that means something in quotes, to a shell or in a path. */
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+/* The first len bytes of name, which need not be a string's end. */
+static inline bool link_name_is_sound(const char *name, size_t len)
+{
+	if (len == 0 || len >= LINK_NAME_MAX || name[0] == '.' || name[0] == '-')
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (name[i] == '\0' || strchr(NAME_CHARACTERS, name[i]) == NULL)
+			return false;
+	return true;
+}
 
 enum barrier_config { BARRIER_AUTO, BARRIER_SAYS_OFF, BARRIER_SAYS_PAIR, BARRIER_SAYS_CAUSAL };
 

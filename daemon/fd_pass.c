@@ -39,8 +39,9 @@ ssize_t fd_pass_receive(int over, void *data, size_t len, int *fd, int flags)
 {
 	struct iovec iov = {data, len};
 	union control control;
+	/* not CMSG_SPACE(): that is room for two, and the kernel would fill it */
 	struct msghdr m = {
-	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.room)};
+	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
 	struct cmsghdr *c;
 	ssize_t n;
 
@@ -53,7 +54,7 @@ ssize_t fd_pass_receive(int over, void *data, size_t len, int *fd, int flags)
 	c = CMSG_FIRSTHDR(&m);
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(fd, CMSG_DATA(c), sizeof(*fd));
-	if (!(m.msg_flags & MSG_TRUNC))
+	if (!(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		return n;
 	if (*fd >= 0)
 		close(*fd);

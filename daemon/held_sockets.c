@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "addr.h"
 
 #define HELD_MAX  4096 /* what a child may ask for */
 #define HELD_GROW 64
@@ -14,10 +17,19 @@
 struct held {
 	char name[HELD_NAME_MAX];
 	int fd;
+	bool wanted;
 };
 
 static struct held *held;
 static unsigned nheld, places;
+
+char *held_name(const struct ip_addr *local, uint16_t port, char name[HELD_NAME_MAX])
+{
+	char t[ADDR_TEXT_MAX];
+
+	snprintf(name, HELD_NAME_MAX, "%s port %u,", addr_write(local, t, sizeof(t)), port);
+	return name;
+}
 
 static struct held *find(const char *name)
 {
@@ -41,6 +53,7 @@ static struct held *add(const char *name)
 		places += HELD_GROW;
 	}
 	held[nheld].fd = -1;
+	held[nheld].wanted = false;
 	snprintf(held[nheld].name, HELD_NAME_MAX, "%s", name);
 	return &held[nheld++];
 }
@@ -69,15 +82,37 @@ int held_get(const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
+static bool begins(const struct held *h, const char *prefix)
+{
+	return strncmp(h->name, prefix, strlen(prefix)) == 0;
+}
+
+/* The last one comes to stand in its place. */
+static void let_go(struct held *h)
+{
+	if (h->fd >= 0)
+		close(h->fd);
+	*h = held[--nheld];
+}
+
 void held_drop(const char *prefix)
 {
-	size_t len = strlen(prefix);
+	for (unsigned i = nheld; i-- > 0;)
+		if (begins(&held[i], prefix))
+			let_go(&held[i]);
+}
 
-	for (unsigned i = nheld; i-- > 0;) {
-		if (strncmp(held[i].name, prefix, len) != 0)
-			continue;
-		if (held[i].fd >= 0)
-			close(held[i].fd);
-		held[i] = held[--nheld];
-	}
+void held_want(const char *prefix)
+{
+	for (unsigned i = 0; i < nheld; i++)
+		held[i].wanted |= begins(&held[i], prefix);
+}
+
+void held_drop_unwanted(void)
+{
+	for (unsigned i = nheld; i-- > 0;)
+		if (!held[i].wanted)
+			let_go(&held[i]);
+	for (unsigned i = 0; i < nheld; i++)
+		held[i].wanted = false;
 }

@@ -121,7 +121,6 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 {
 	char err[CONFIG_ERR_MAX];
 
-	signal(SIGPIPE, SIG_IGN);
 	d->base = event_base_new();
 	if (d->base == NULL) {
 		log_err("cannot make an event loop");
@@ -243,7 +242,6 @@ int main(int argc, char **argv)
 	struct options o;
 
 	options_parse(argc, argv, &o);
-	secret_openssl();
 	if (o.action == DO_EXIT)
 		return o.exit_status;
 	log_init(o.verbose);
@@ -253,6 +251,8 @@ int main(int argc, char **argv)
 		log_err("%s", report);
 		return EXIT_FAILURE;
 	}
+	if (o.action != DO_RUN)
+		secret_openssl(); /* privsep_split() has done it */
 	if (sites_read(&o.sources, MISSING_IS_ERROR, &configs, report) < 0) {
 		if (o.action != DO_RUN) {
 			fprintf(stderr, "%s\n", report);

@@ -701,9 +701,9 @@ static void on_accept_error(struct evconnlistener *l, void *arg)
 
 static const char *name_listener(const struct path_config *path, char name[HELD_NAME_MAX])
 {
-	char t[ADDR_TEXT_MAX];
+	char way[HELD_NAME_MAX];
 
-	snprintf(name, HELD_NAME_MAX, "tcp %s port %u.", addr_write(&path->local, t, sizeof(t)), path->port);
+	snprintf(name, HELD_NAME_MAX, "%.60s tcp.", held_name(&path->local, path->port, way));
 	return name;
 }
 

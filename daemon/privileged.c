@@ -281,6 +281,18 @@ void privileged_let_go(const char *prefix)
 		ask(ask_about_name(ASK_LET_GO, prefix), NULL, 0);
 }
 
+void privileged_hold_only(const struct link_config *links, uint32_t n)
+{
+	char name[HELD_NAME_MAX];
+
+	if (!has_parent())
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t j = 0; j < links[i].npaths; j++)
+			ask(ask_about_name(ASK_WANT, held_name(&links[i].paths[j].local, links[i].paths[j].port, name)), NULL, 0);
+	ask(new_ask(ASK_LET_GO_UNWANTED), NULL, 0);
+}
+
 /* --- without an answer --- */
 
 static void tell(const struct tell *t, int fd)

@@ -51,6 +51,8 @@ int privileged_reserved_socket(const struct ip_addr *addr);
 void privileged_hold(const char *name, int fd);
 int privileged_held(const char *name);
 void privileged_let_go(const char *prefix);
+/* Lets go of all that a process before this one had but for these links. */
+void privileged_hold_only(const struct link_config *links, uint32_t n);
 
 /* Asks without waiting, from any thread: no answer, and nothing happens if the parent is behind. */
 

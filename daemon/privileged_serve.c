@@ -170,11 +170,15 @@ static bool are_prefixes(const struct ip_prefix *p, uint32_t n)
 	return true;
 }
 
-/* steer.c makes an nft identifier from the name, whatever it holds. */
+/* Its name stands in quotes in an nft script, as part of its IP port's. */
+static bool is_link_name(const char name[LINK_NAME_MAX])
+{
+	return is_string(name, LINK_NAME_MAX) && link_name_is_sound(name, strlen(name));
+}
+
 bool privileged_read_link(const struct ask_link *l, struct link_config *c)
 {
-	if (!is_string(l->name, sizeof(l->name)) || l->name[0] == '\0' || l->nlan_ports > LAN_PORTS_MAX ||
-	    l->npaths > PATHS_MAX || !are_prefixes(l->local, l->nlocal) || !are_prefixes(l->remote, l->nremote) || l->barrier > 1)
+	if (!is_link_name(l->name) || l->nlan_ports > LAN_PORTS_MAX || l->npaths > PATHS_MAX || !are_prefixes(l->local, l->nlocal) || !are_prefixes(l->remote, l->nremote) || l->barrier > 1)
 		return false;
 	for (uint32_t i = 0; i < l->nlan_ports; i++)
 		if (!is_port(l->lan_ports[i]))
@@ -302,11 +306,16 @@ static int hold(const struct ask *a, int *with)
 	return r;
 }
 
-static int let_go(const struct ask *a)
+static int look_over_held(const struct ask *a)
 {
 	if (!is_string(a->name, sizeof(a->name)))
 		return -EINVAL;
-	held_drop(a->name);
+	if (a->what == ASK_LET_GO)
+		held_drop(a->name);
+	else if (a->what == ASK_WANT)
+		held_want(a->name);
+	else
+		held_drop_unwanted();
 	return 0;
 }
 
@@ -337,7 +346,9 @@ static int carry_out(const struct ask *a, int *with, char err[CONFIG_ERR_MAX], i
 	case ASK_HOLD:
 		return hold(a, with);
 	case ASK_LET_GO:
-		return let_go(a);
+	case ASK_WANT:
+	case ASK_LET_GO_UNWANTED:
+		return look_over_held(a);
 	default:
 		return -EINVAL;
 	}
@@ -357,7 +368,7 @@ bool privileged_serve_ask(int ask_fd)
 		close(with);
 	if (answer.result == -EINVAL && answer.err[0] == '\0')
 		snprintf(answer.err, sizeof(answer.err), "longreachd's privileged process refuses what it is asked");
-	n = fd_pass_send(ask_fd, &answer, sizeof(answer), fd, 0);
+	n = fd_pass_send(ask_fd, &answer, sizeof(answer), fd, MSG_DONTWAIT); /* a child that does not read gets none */
 	if (fd >= 0)
 		close(fd);
 	return n == sizeof(answer);

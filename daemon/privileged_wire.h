@@ -30,6 +30,8 @@ enum ask_what {
 	ASK_HOLD,            /* name, and a socket with it */
 	ASK_HELD,            /* name */
 	ASK_LET_GO,          /* name: what names begin with */
+	ASK_WANT,            /* likewise */
+	ASK_LET_GO_UNWANTED,
 	ASK_WHATS
 };
 

@@ -24,6 +24,7 @@
 #include "privileged.h"
 #include "privileged_serve.h"
 #include "sandbox.h"
+#include "seal/secret_mem.h"
 
 #define RESTARTS_MAX      5 /* in RESTART_WINDOW_NS; then systemd's turn has come */
 #define RESTART_WINDOW_NS (60 * NS_PER_S)
@@ -37,7 +38,7 @@ struct parent {
 	sigset_t before; /* the signals that were blocked when it began */
 	int signals;
 	int ask[ENDS], tell[ENDS];
-	pid_t child;
+	pid_t child;   /* 0: there is none */
 	bool stopping; /* a signal to stop was passed on */
 	unsigned restarts;
 	uint64_t restarts_since_ns;
@@ -71,8 +72,8 @@ static void be_child(struct parent *p, pid_t parent)
 	close(p->signals);
 	close(p->ask[PARENT]);
 	close(p->tell[PARENT]);
-	signal(SIGPIPE, SIG_IGN);
 	sigprocmask(SIG_SETMASK, &p->before, NULL);
+	secret_openssl(); /* here: what is locked into memory does not outlive fork(2) */
 	/* sd_watchdog_enabled(3) looks whether it is meant: it is */
 	unsetenv("WATCHDOG_PID");
 	if (sandbox_enter(p->user, err, sizeof(err)) < 0) {
@@ -101,6 +102,7 @@ static pid_t start_child(struct parent *p)
 	close(p->ask[CHILD]);
 	close(p->tell[CHILD]);
 	p->ask[CHILD] = p->tell[CHILD] = -1;
+	privileged_serve_begin(p->child);
 	return p->child;
 }
 
@@ -114,7 +116,7 @@ static void be_parent(const struct parent *p)
 		log_warn("the privileged process keeps all its capabilities: %s", strerror(-r));
 }
 
-/* The terminal has told the child itself. */
+/* A terminal tells the child itself, but for one that was started a moment later: hearing it twice is no harm. */
 static void pass_on(struct parent *p)
 {
 	struct signalfd_siginfo s;
@@ -123,7 +125,7 @@ static void pass_on(struct parent *p)
 		if (s.ssi_signo == SIGCHLD)
 			continue;
 		p->stopping |= s.ssi_signo != SIGHUP;
-		if (s.ssi_code != SI_KERNEL)
+		if (p->child > 0)
 			kill(p->child, (int)s.ssi_signo);
 	}
 }
@@ -145,8 +147,10 @@ static int attend(struct parent *p)
 			privileged_serve_tell(p->tell[PARENT]);
 		else if (fds[2].revents)
 			fds[2].fd = -1;
-		if (fds[1].revents && !privileged_serve_ask(p->ask[PARENT]))
-			fds[1].fd = -1;
+		if (fds[1].revents && !privileged_serve_ask(p->ask[PARENT])) {
+			close(p->ask[PARENT]); /* a child that waits for an answer hears that there is none */
+			p->ask[PARENT] = fds[1].fd = -1;
+		}
 	}
 	return status;
 }
@@ -185,6 +189,7 @@ static int hear_signals(struct parent *p)
 	static const int passed_on[] = {SIGHUP, SIGINT, SIGTERM, SIGABRT, SIGCHLD};
 	sigset_t set;
 
+	signal(SIGPIPE, SIG_IGN); /* a log that nobody reads any more */
 	sigemptyset(&set);
 	for (unsigned i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
 		sigaddset(&set, passed_on[i]);
@@ -223,6 +228,7 @@ int privsep_split(const char *user, char *err, size_t errlen)
 	sandbox_raise_limits();
 	for (;;) {
 		pid_t pid = start_child(&p);
+		int status;
 
 		if (pid == 0)
 			return 0;
@@ -231,10 +237,12 @@ int privsep_split(const char *user, char *err, size_t errlen)
 			return -errno;
 		}
 		be_parent(&p);
-		privileged_serve_begin(pid);
-		after_child(&p, attend(&p));
+		status = attend(&p);
+		p.child = 0;
 		close_pair(p.ask);
 		close_pair(p.tell);
 		privileged_serve_end();
+		pass_on(&p); /* told to stop just now? */
+		after_child(&p, status);
 	}
 }

@@ -10,6 +10,7 @@
 #include "sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/sockios.h>
@@ -161,7 +162,6 @@ static const int calls[] = {
     SCMP_SYS(getrusage),
     SCMP_SYS(gettid),
     SCMP_SYS(getuid),
-    SCMP_SYS(prlimit64),
     SCMP_SYS(setrlimit),
     SCMP_SYS(sysinfo),
     SCMP_SYS(uname),
@@ -180,7 +180,6 @@ static const int calls[] = {
     SCMP_SYS(fallocate),
     SCMP_SYS(fchmod),
     SCMP_SYS(fchmodat),
-    SCMP_SYS(fcntl),
     SCMP_SYS(fdatasync),
     SCMP_SYS(flock),
     SCMP_SYS(fstat),
@@ -258,6 +257,9 @@ static const unsigned long requests[] = {FIONBIO,      FIONREAD,      TCGETS,   
 /* prctl(2): its names and timers, and whose death is its own. */
 static const scmp_datum_t settings[] = {PR_SET_NAME, PR_SET_PDEATHSIG, PR_SET_TIMERSLACK, PR_SET_VMA};
 
+/* fcntl(2): not who is sent a signal about a descriptor (F_SETOWN), which needs no right to send one. */
+static const int commands[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL};
+
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static int allow_if(scmp_filter_ctx f, int call, const struct scmp_arg_cmp *condition)
@@ -279,10 +281,18 @@ static int allow_with_arguments(scmp_filter_ctx f)
 {
 	struct scmp_arg_cmp threads = has_bits(0, CLONE_THREAD, CLONE_THREAD); /* no processes */
 	struct scmp_arg_cmp itself = first_is((scmp_datum_t)getpid());         /* abort(3) */
+	struct scmp_arg_cmp caller = first_is(0);                              /* getrlimit(3) */
 	int r = allow_if(f, SCMP_SYS(clone), &threads);
 
 	if (r == 0)
 		r = allow_if(f, SCMP_SYS(tgkill), &itself);
+	if (r == 0)
+		r = allow_if(f, SCMP_SYS(prlimit64), &caller);
+	for (unsigned i = 0; i < COUNT(commands) && r == 0; i++) {
+		struct scmp_arg_cmp command = has_bits(1, UINT32_MAX, (scmp_datum_t)commands[i]);
+
+		r = allow_if(f, SCMP_SYS(fcntl), &command);
+	}
 	for (unsigned i = 0; i < COUNT(families) && r == 0; i++) {
 		struct scmp_arg_cmp family = first_is((scmp_datum_t)families[i]);
 

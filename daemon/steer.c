@@ -263,15 +263,19 @@ static struct noted *find_noted(const char *link)
 	return NULL;
 }
 
+static void clear(struct noted *n)
+{
+	free(n->text);
+	free(n->script);
+	n->text = n->script = NULL;
+}
+
 static void forget(const char *link)
 {
 	struct noted *n = find_noted(link);
 
-	if (!n)
-		return;
-	free(n->text);
-	free(n->script);
-	n->text = n->script = NULL;
+	if (n)
+		clear(n);
 }
 
 static unsigned occurrences(const char *text, const char *what)
@@ -462,6 +466,14 @@ static bool is_stale(const char *line, const char *const *links, uint32_t n)
 	       strncmp(table, TABLE_PREFIX, sizeof(TABLE_PREFIX) - 1) == 0 && !is_kept(table, links, n);
 }
 
+static bool is_named(const char *link, const char *const *links, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (strcmp(links[i], link) == 0)
+			return true;
+	return false;
+}
+
 static void delete_table(char *line)
 {
 	char script[64 + NFT_TABLE_MAXNAMELEN], why[NFT_OUTPUT_MAX];
@@ -482,5 +494,8 @@ void steer_sweep(const char *const *links, uint32_t n)
 		if (is_stale(line, links, n))
 			delete_table(line);
 	free(text);
+	for (unsigned i = 0; i < SITES_MAX; i++)
+		if (noted[i].text && !is_named(noted[i].link, links, n))
+			clear(&noted[i]);
 	ip_port_sweep(links, n);
 }

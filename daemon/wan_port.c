@@ -198,22 +198,22 @@ static int attach_filter(struct way *w, uint32_t nshards, uint8_t path, uint32_t
 
 enum receiver { OF_SHARD, OF_STRAYS };
 
-#define NAME_ALL "udp %s port %u,"
+#define UDP " udp"
 
 /* To the parent, which holds it (privileged_hold()). */
 static void name_receiver(const struct wan_port *p, const struct way *w, enum receiver of, char name[HELD_NAME_MAX])
 {
-	char t[ADDR_TEXT_MAX];
+	char way[HELD_NAME_MAX];
 
-	snprintf(name, HELD_NAME_MAX, NAME_ALL " worker %u of %u, %s.", addr_write(&w->params.local, t, sizeof(t)),
-	         w->params.port, p->params.shard, p->params.nshards, of == OF_SHARD ? "lanes" : "strays");
+	snprintf(name, HELD_NAME_MAX, "%.60s" UDP " worker %u of %u, %s.", held_name(&w->params.local, w->params.port, way),
+	         p->params.shard, p->params.nshards, of == OF_SHARD ? "lanes" : "strays");
 }
 
 static void let_go_of_all(const struct way *w)
 {
-	char t[ADDR_TEXT_MAX], name[HELD_NAME_MAX];
+	char way[HELD_NAME_MAX], name[HELD_NAME_MAX];
 
-	snprintf(name, sizeof(name), NAME_ALL, addr_write(&w->params.local, t, sizeof(t)), w->params.port);
+	snprintf(name, sizeof(name), "%.60s" UDP, held_name(&w->params.local, w->params.port, way));
 	privileged_let_go(name);
 }
 

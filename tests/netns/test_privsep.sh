@@ -43,6 +43,11 @@ threads_have_nothing() {
 	done
 }
 
+# mlock(2) does not outlive fork(2).
+keys_are_locked() {
+	grep -q '^VmFlags:.* lo lf .*dd' "/proc/$(lab_edge_child a)/smaps" || why "no locked memory that is in no core dump"
+}
+
 traffic() {
 	lab_rcperf --op mix --qps 4 --size 20000 --iters 100 || why "traffic fails"
 }
@@ -126,6 +131,25 @@ child_dies_with_parent() {
 	lab_link_up
 }
 
+# A log that nobody reads any more ends neither process.
+log_is_gone() {
+	local child
+	lab_edge_stop a
+	# shellcheck disable=SC2016
+	printf '#!/bin/bash\nexec > >(true) 2>&1\nexec "$@"\n' >"$LAB_DIR/unread"
+	lab_daemon_under bash "$LAB_DIR/unread"
+	lab_edge_start a
+	lab_link_up || return
+	child=$(lab_edge_child a)
+	kill -KILL "$child"
+	lab_wait 3 another_child a "$child" || why "no other child" || return
+	lab_link_up && traffic
+	lab_edge_stop a
+	lab_daemon_alone
+	lab_edge_start a
+	lab_link_up
+}
+
 # As systemd's User= has it: nothing that it reads or writes is root's.
 other_user() {
 	local uid
@@ -188,12 +212,14 @@ check "the link comes up" lab_link_up
 check "the child has no capability" child_has_nothing a
 check "nor has any of its threads" threads_have_nothing
 check "the parent has four" parent_has_four a
+check "memory for keys is locked" keys_are_locked
 check "traffic" traffic
 check "a child that crashes is replaced" child_is_replaced
 check "the next one has no capability either" child_has_nothing a
 check "nobody has its ports meanwhile" ports_stay_taken
 check "a child that always crashes ends the parent" gives_up
 check "a child dies with its parent" child_dies_with_parent
+check "nobody reads the log" log_is_gone
 check "another user" other_user
 check "a user who has never been root, with three capabilities" never_root
 check "another user who cannot read the key" unreadable_key

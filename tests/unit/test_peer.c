@@ -19,6 +19,7 @@
 #include "daemon/log.c"
 #include "daemon/accept_queue.c"
 #include "daemon/cert_days.c"
+#include "daemon/held_sockets.c"
 #include "daemon/peer.c"
 #include "daemon/tcp_socket.c"
 #include "daemon/tls.c"

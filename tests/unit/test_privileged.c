@@ -310,6 +310,31 @@ static void privileged__sockets_are_held(void **state)
 	close(pipes[1]);
 }
 
+/* A port that no link file names any more is nobody's business to keep. */
+static void privileged__sockets_of_links_that_are_gone(void **state)
+{
+	struct link_config c = link_of();
+	int kept, gone = socket(AF_INET, SOCK_DGRAM, 0);
+	char name[HELD_NAME_MAX];
+
+	(void)state;
+	c.npaths = 1;
+	c.paths[0].port = 4790;
+	privileged_hold(strcat(held_name(&c.paths[0].local, 4790, name), " tcp."), gone);
+	privileged_hold(held_name(&c.paths[0].local, 4791, name), gone);
+	close(gone);
+	for (int i = 0; i < 2; i++) {
+		privileged_hold_only(&c, 1);
+		assert_int_equal(privileged_held(name), -ENOENT);
+		kept = privileged_held(strcat(held_name(&c.paths[0].local, 4790, name), " tcp."));
+		assert_true(kept >= 0);
+		close(kept);
+		held_name(&c.paths[0].local, 4791, name);
+	}
+	privileged_hold_only(&c, 0);
+	assert_int_equal(privileged_held(strcat(held_name(&c.paths[0].local, 4790, name), " tcp.")), -ENOENT);
+}
+
 static void privileged__too_many_are_not_held(void **state)
 {
 	int udp = socket(AF_INET, SOCK_DGRAM, 0), r = 0;
@@ -326,6 +351,44 @@ static void privileged__too_many_are_not_held(void **state)
 }
 
 /* --- a child that was taken over --- */
+
+static unsigned open_descriptors(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* The kernel hands over as many as there is room for, also where nobody looks at the second. */
+static void privileged__two_descriptors_at_once(void **state)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(2 * sizeof(int))];
+	} control = {0};
+	static struct ask a = {.what = ASK_HOLD, .name = "two"};
+	struct iovec iov = {&a, offsetof(struct ask, links)};
+	struct msghdr m = {
+	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.room)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	unsigned before = open_descriptors();
+	struct ask_answer answer;
+	int fd;
+
+	(void)state;
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(2 * sizeof(int));
+	memcpy(CMSG_DATA(c), asks, 2 * sizeof(int));
+	for (int i = 0; i < 3; i++) {
+		assert_true(sendmsg(asks[0], &m, 0) > 0);
+		assert_int_equal(fd_pass_receive(asks[0], &answer, sizeof(answer), &fd, 0), sizeof(answer));
+		assert_int_equal(answer.result, -EINVAL);
+	}
+	assert_int_equal(open_descriptors(), before);
+}
 
 static int say(const struct ask *a, size_t len)
 {
@@ -378,6 +441,9 @@ static void privileged__links_that_could_say_something_else(void **state)
 	} while (0)
 	REFUSED(memset(l.name, 'x', sizeof(l.name)));
 	REFUSED(l.name[0] = '\0');
+	REFUSED(strcpy(l.name, "a\"x"));
+	REFUSED(strcpy(l.name, "a;flush"));
+	REFUSED(strcpy(l.name, ".a"));
 	REFUSED(memset(l.lan_ports[0], 'x', IF_NAMESIZE));
 	REFUSED(strcpy(l.lan_ports[0], "a\" ; flush"));
 	REFUSED(strcpy(l.lan_ports[0], "a\nb"));
@@ -433,7 +499,9 @@ int main(void)
 	    TEST(sockets_come_as_descriptors),
 	    TEST(buffers_of_udp_sockets_only),
 	    TEST(sockets_are_held),
+	    TEST(sockets_of_links_that_are_gone),
 	    TEST(too_many_are_not_held),
+	    TEST(two_descriptors_at_once),
 	    TEST(lengths_that_do_not_fit),
 	    TEST(links_that_could_say_something_else),
 	    TEST(numbers_out_of_range),

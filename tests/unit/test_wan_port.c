@@ -3,6 +3,7 @@
 #include "daemon/wan_port.c" /* before cmocka.h, which has a fail() too */
 
 #include "daemon/addr.c"
+#include "daemon/held_sockets.c"
 #include "daemon/units.c"
 #include "daemon/wan_filter.c"
 #include "no_parent.h"

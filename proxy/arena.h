@@ -44,6 +44,7 @@ enum slot_kind {
 	SLOT_REQ_FAR,      /* request for a local host */
 	SLOT_RESP_NEAR,    /* response for a local host */
 	SLOT_RAW_WAN,      /* expendable packet for a local host: does not survive a restart */
+	SLOT_KINDS
 };
 
 enum slot_state { SLOT_FREE = 0, SLOT_FILLING = 1, SLOT_COMMITTED = 2 };

@@ -31,6 +31,7 @@
 #include "ip_pool.h"
 #include "proxy.h"
 #include "timer.h"
+#include "transport.h"
 #include "wan_path.h"
 
 /* Where positions begin, and what no position reaches: at a thousand million packets per second in a hundred years. */
@@ -231,7 +232,7 @@ struct near_flow {
 	bool src_unknown;           /* its source had no paired flow when it began */
 
 	/* WAN */
-	struct dnode wan_node; /* in lane.near_list */
+	struct dnode wan_node; /* in lane.ready[SOURCE_NEAR] */
 	bool open_due;         /* the far edge lacks something that FLOW_OPEN says */
 	bool open_sent;        /* one went out in this session */
 	uint64_t held_bytes;   /* slot bytes in use by requests */
@@ -384,7 +385,7 @@ struct far_flow {
 	uint64_t cnp_said_ns;
 
 	/* reports */
-	struct dnode report_node; /* in lane.reports */
+	struct dnode report_node; /* in far_lane.reports */
 	uint64_t report_at_ns;    /* when it is due; 0: at once */
 	struct timer ask;         /* asks the near edge whether it knows the flow */
 
@@ -468,28 +469,43 @@ struct lane {
 	uint32_t flow_initial_bytes;      /* credit of a flow before its first report, as the peer granted */
 	uint64_t out_bytes;               /* slot bytes sent, not settled */
 	uint64_t granted_bytes;           /* what we granted last */
-	struct dnode near_list;           /* near flows with requests to send */
-	struct dnode first;               /* RESP and RAW slots to send for the first time */
+	struct dnode ready[WAN_SOURCES_MAX]; /* of each source: what has packets to send that were never sent */
+	uint8_t turn;                     /* the source whose packets have the first place in the next datagram */
+	struct dnode first;               /* slots to send for the first time */
 	struct dnode repair;              /* slots with lost units */
 	struct dnode spaced;              /* further copies of repairs, by due_ns */
 	struct dnode refused;             /* slots that the peer had no room for, by due_ns */
 	struct dnode copies;              /* those that are due, and go when nothing else would */
-	struct dnode closes;              /* FLOW_CLOSE frames to send */
-	struct dnode reports;             /* far flows with something to report, by report_at_ns */
-	struct dnode ip_first;            /* struct ip_buf: IP packets to send, oldest first */
-	struct dnode ip_partial;          /* struct ip_buf: that lack pieces, oldest first */
-	uint32_t nip_partial;
-	uint64_t ip_seq_tx;       /* number of the last IP packet that was given one */
-	bool ip_turn;             /* IP packets before requests in the next datagram */
-	struct dnode raw_partial; /* RAW_WAN slots that lack pieces, oldest first */
-	uint32_t nraw_partial;
-	uint64_t raw_seq_tx;    /* next number of an expendable packet */
-	uint64_t raw_seq_rx;    /* highest + 1 */
-	uint64_t raw_seen[16];  /* bitmap of the 1024 before it */
-	uint64_t raw_next;      /* everything before has come, or is not waited for any more */
-	struct dnode raw_held;  /* RAW_WAN slots of RC packets that overtook others, in their order */
-	uint32_t nraw_held;
 	uint64_t rx_held_bytes; /* slot bytes of the WAN pool that the lane holds */
+};
+
+/* Sources of the transport, by id (transport.h). */
+enum source_id { SOURCE_NEAR, SOURCE_FAR, SOURCE_RAW, SOURCE_IP };
+
+/* What the sources hold of each lane. */
+struct near_lane {
+	struct dnode closes; /* struct rd_op: FLOW_CLOSE frames to send */
+};
+
+struct far_lane {
+	struct dnode reports; /* far flows with something to report, by report_at_ns */
+};
+
+struct raw_lane {
+	struct dnode partial; /* RAW_WAN slots that lack pieces, oldest first */
+	uint32_t npartial;
+	uint64_t seq_tx;   /* next number of an expendable packet */
+	uint64_t seq_rx;   /* highest + 1 */
+	uint64_t seen[16]; /* bitmap of the 1024 before it */
+	uint64_t next;     /* everything before has come, or is not waited for any more */
+	struct dnode held; /* RAW_WAN slots of RC packets that overtook others, in their order */
+	uint32_t nheld;
+};
+
+struct ip_lane {
+	struct dnode partial; /* struct ip_buf: that lack pieces, oldest first */
+	uint32_t npartial;
+	uint64_t seq_tx; /* number of the last IP packet that was given one */
 };
 
 /* A packet that is not RC at the edge beside its receiver: behind a barrier, or on its way to the host. */
@@ -607,7 +623,12 @@ struct proxy {
 	struct far_flow *far;
 	struct hostpair *pairs;
 	struct lan_host *lan_hosts;
-	struct lane *lanes;    /* nlanes; only those of the shard are used */
+	struct lane *lanes;    /* nlanes of each of the five; only those of the shard are used */
+	struct near_lane *near_lanes;
+	struct far_lane *far_lanes;
+	struct raw_lane *raw_lanes;
+	struct ip_lane *ip_lanes;
+	struct transport transport;
 	struct dnode ops_free; /* struct rd_op that nobody uses */
 	uint32_t nops_free, nops;
 	uint64_t room_bytes;       /* of POOL_WAN, for responses of READs and ATOMICs that are under way */

@@ -135,13 +135,6 @@ void far_free_requests(struct proxy *p, struct far_flow *f)
 	f->pos_freed = f->pos_acked;
 }
 
-bool far_response_dead(const struct proxy *p, const struct slot_hdr *h)
-{
-	const struct far_flow *f = &p->far[h->flow];
-
-	return h->kind == SLOT_RESP_FAR && (!f->used || f->orphan);
-}
-
 /* --- by the responder's QPN --- */
 
 uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)

@@ -17,7 +17,7 @@
 #define PROXY_FAR_H
 
 #include "core.h"
-#include "wan_frame.h"
+#include "flow_frame.h"
 
 #define BELOW_BASE_REACH 4096 /* as far as a near edge extends a flow downwards */
 
@@ -30,8 +30,6 @@ static inline void far_place_left(struct proxy *p, struct far_flow *f)
 
 /* Goes on with what a call has left of the flow, or has just begun. Leaves the rest for the next tick. */
 void far_work(struct proxy *p, struct far_flow *f);
-/* A response whose flow is over: nobody waits for it. */
-bool far_response_dead(const struct proxy *p, const struct slot_hdr *h);
 /* The flow with that responder's QPN, orphans included; *i begins with the hash. NULL: no other. */
 struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                              uint32_t *i);
@@ -73,6 +71,8 @@ size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx);
 enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
 
 /* --- to the other edge --- */
+
+extern const struct wan_source far_source;
 
 /* Reports at once, or within the coalescing time: 50 us to 1 ms, by the round trip. */
 void far_report(struct proxy *p, struct far_flow *f, bool at_once);

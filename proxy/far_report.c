@@ -65,6 +65,7 @@ void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r)
 void far_report(struct proxy *p, struct far_flow *f, bool at_once)
 {
 	struct lane *l = lane_of(p, f->lane);
+	struct dnode *reports = &p->far_lanes[f->lane].reports;
 	uint64_t delay = proxy_rtt_min_ns(p) / 16;
 
 	if (delay < REPORT_MIN_NS)
@@ -77,12 +78,12 @@ void far_report(struct proxy *p, struct far_flow *f, bool at_once)
 		if (dnode_on(&f->report_node))
 			return;
 		f->report_at_ns = p->now_ns + delay;
-		dlist_append(&l->reports, &f->report_node);
+		dlist_append(reports, &f->report_node);
 		wan_lane_wake_at(p, l, f->report_at_ns);
 		return;
 	}
 	dlist_remove(&f->report_node);
 	f->report_at_ns = 0;
-	dlist_append(l->reports.next, &f->report_node); /* in front of the first */
+	dlist_append(reports->next, &f->report_node); /* in front of the first */
 	wan_lane_kick(p, l);
 }

@@ -56,7 +56,7 @@ enum proxy_drop ip_carry(struct proxy *p, const uint8_t *l3, const struct ip_pkt
 	b->sent = 0;
 	b->vlan_tci = vlan_tci;
 	b->taken_ns = p->now_ns;
-	dlist_append(&l->ip_first, &b->node);
+	dlist_append(&l->ready[SOURCE_IP], &b->node);
 	count(p, CTR_IP_CARRIED, 1);
 	wan_lane_kick(p, l);
 	return DROP_NONE;
@@ -93,13 +93,16 @@ static struct ip_buf *first(struct dnode *list)
 	return n ? dlist_entry(n, struct ip_buf, node) : NULL;
 }
 
-size_t ip_wan_put(struct proxy *p, struct lane *l, uint8_t *buf, size_t room, size_t max)
+/* Next piece for a datagram: at most room bytes into buf. Returns the bytes of its frame, 0: none, or it does not fit.
+ * max: what an empty datagram has room for. */
+static size_t put_piece(struct proxy *p, struct lane *l, uint8_t *buf, size_t room, size_t max)
 {
+	struct ip_lane *ip = &p->ip_lanes[l->id];
 	struct ip_buf *b;
 	struct wan_ip w;
 	size_t put, left;
 
-	while ((b = first(&l->ip_first)) && p->now_ns > b->taken_ns + IP_STALE_NS) {
+	while ((b = first(&l->ready[SOURCE_IP])) && p->now_ns > b->taken_ns + IP_STALE_NS) {
 		drop(p, DROP_IP_STALE);
 		ip_pool_give(&p->barrier.ip_near, b);
 	}
@@ -112,7 +115,7 @@ size_t ip_wan_put(struct proxy *p, struct lane *l, uint8_t *buf, size_t room, si
 		left = (room - WAN_IP_OVERHEAD) / PIECE_UNIT * PIECE_UNIT;
 	}
 	if (b->sent == 0)
-		b->seq = ++l->ip_seq_tx;
+		b->seq = ++ip->seq_tx;
 	w = (struct wan_ip){.seq = b->seq,
 	                    .total = b->total,
 	                    .offset = b->sent,
@@ -127,21 +130,36 @@ size_t ip_wan_put(struct proxy *p, struct lane *l, uint8_t *buf, size_t room, si
 	return put;
 }
 
+static void put_new(struct proxy *p, struct lane *l, struct wan_build *b)
+{
+	size_t max = wan_build_room_max(b), room, n;
+
+	if (!wan_build_keeps_order(b))
+		return;
+	do {
+		uint8_t *at = wan_build_room(b, &room);
+
+		n = put_piece(p, l, at, room, max);
+		if (n)
+			wan_build_expendable(b, n);
+	} while (n);
+}
+
 /* --- from the other edge --- */
 
-static void drop_partial(struct proxy *p, struct lane *l, struct ip_buf *b, enum proxy_drop why)
+static void drop_partial(struct proxy *p, struct ip_lane *ip, struct ip_buf *b, enum proxy_drop why)
 {
-	l->nip_partial--;
+	ip->npartial--;
 	ip_pool_give(&p->barrier.ip_far, b);
 	drop(p, why);
 }
 
-static struct ip_buf *begin(struct proxy *p, struct lane *l, const struct wan_ip *w)
+static struct ip_buf *begin(struct proxy *p, struct ip_lane *ip, const struct wan_ip *w)
 {
 	struct ip_buf *b;
 
-	if (l->nip_partial == IP_PARTIAL_MAX)
-		drop_partial(p, l, first(&l->ip_partial), DROP_IP_PIECES);
+	if (ip->npartial == IP_PARTIAL_MAX)
+		drop_partial(p, ip, first(&ip->partial), DROP_IP_PIECES);
 	b = ip_pool_take(&p->barrier.ip_far, w->total);
 	if (!b) {
 		drop(p, DROP_BARRIER_FULL);
@@ -153,14 +171,14 @@ static struct ip_buf *begin(struct proxy *p, struct lane *l, const struct wan_ip
 	b->vlan_tci = w->vlan_tci;
 	b->units_got = 0;
 	memset(b->units, 0, sizeof(b->units));
-	dlist_append(&l->ip_partial, &b->node);
-	l->nip_partial++;
+	dlist_append(&ip->partial, &b->node);
+	ip->npartial++;
 	return b;
 }
 
-static struct ip_buf *find(struct lane *l, const struct wan_ip *w)
+static struct ip_buf *find(struct ip_lane *ip, const struct wan_ip *w)
 {
-	for (struct dnode *n = l->ip_partial.next; n != &l->ip_partial; n = n->next) {
+	for (struct dnode *n = ip->partial.next; n != &ip->partial; n = n->next) {
 		struct ip_buf *b = dlist_entry(n, struct ip_buf, node);
 
 		if (b->seq == w->seq)
@@ -202,8 +220,9 @@ static bool deliverable(const struct proxy *p, const struct lane *l, const struc
 	       proxy_lane_between(&p->cfg, &pkt->src, &pkt->dst) == l->id;
 }
 
-bool ip_on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)
+static bool on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)
 {
+	struct ip_lane *ip = &p->ip_lanes[l->id];
 	struct wan_ip w;
 	struct ip_buf *b;
 	struct ip_pkt pkt;
@@ -211,12 +230,12 @@ bool ip_on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)
 
 	if (!wan_ip_get(f, &w))
 		return false;
-	b = find(l, &w);
-	if (!b && !(b = begin(p, l, &w)))
+	b = find(ip, &w);
+	if (!b && !(b = begin(p, ip, &w)))
 		return true;
 	if (!take(b, &w))
 		return true;
-	l->nip_partial--;
+	ip->npartial--;
 	dlist_remove(&b->node);
 	what.id = (uint32_t)(b - p->barrier.ip_far.bufs);
 	what.n = b->entries;
@@ -232,14 +251,25 @@ bool ip_on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)
 	return true;
 }
 
-void ip_session_start(struct proxy *p, struct lane *l)
+/* Forgets what waits for the WAN and what lacks pieces. */
+static void session_start(struct proxy *p, struct lane *l)
 {
+	struct ip_lane *ip = &p->ip_lanes[l->id];
 	struct ip_buf *b;
 
-	while ((b = first(&l->ip_first))) {
+	while ((b = first(&l->ready[SOURCE_IP]))) {
 		drop(p, DROP_IP_STALE);
 		ip_pool_give(&p->barrier.ip_near, b);
 	}
-	while ((b = first(&l->ip_partial)))
-		drop_partial(p, l, b, DROP_IP_PIECES);
+	while ((b = first(&ip->partial)))
+		drop_partial(p, ip, b, DROP_IP_PIECES);
 }
+
+const struct wan_source ip_source = {
+    .name = "IP",
+    .frames_taken = 1ull << WF_IP,
+    .frames_quiet = 1ull << WF_IP,
+    .put_new = put_new,
+    .on_frame = on_frame,
+    .session_start = session_start,
+};

@@ -5,7 +5,7 @@
 
 #include "core.h"
 #include "ip.h"
-#include "wan_frame.h"
+#include "ip_frame.h"
 
 /* An IP packet of a local host, from its IP header on, as a router hands it on: its TTL has been taken down; not_roce:
  * why roce_parse() does not take it. DROP_NONE, or why not, counted already. */
@@ -13,13 +13,6 @@ enum proxy_drop ip_rx(struct proxy *p, const uint8_t *l3, size_t len, uint16_t v
 /* Takes it behind the snapshot of the lane's hosts: a RoCEv2 packet whose own slot has no room for so many entries. */
 enum proxy_drop ip_carry(struct proxy *p, const uint8_t *l3, const struct ip_pkt *pkt, uint16_t vlan_tci, bool exempt);
 
-/* Next piece for a datagram: at most room bytes into buf. Returns the bytes of its frame, 0: none, or it does not fit.
- * max: what an empty datagram has room for. */
-size_t ip_wan_put(struct proxy *p, struct lane *l, uint8_t *buf, size_t room, size_t max);
-/* A piece from the other edge. False: malformed. */
-bool ip_on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f);
-
-/* Forgets what waits for the WAN and what lacks pieces: a new session begins. */
-void ip_session_start(struct proxy *p, struct lane *l);
+extern const struct wan_source ip_source;
 
 #endif

@@ -86,7 +86,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 		idx_hash_del(&p->near_by_key, near_flow_hash(f), f->idx);
 	if (f->older)
 		f->older->newer = NULL;
-	wan_lane_queue_close(p, lane_of(p, f->lane), near_wire_id(p, f), f->inc);
+	near_queue_close(p, lane_of(p, f->lane), near_wire_id(p, f), f->inc);
 	near_free_slots(p, f);
 	near_unpaired_leave(p, f);
 	near_requester_leave(p, f);

@@ -17,7 +17,7 @@
 #define PROXY_NEAR_H
 
 #include "core.h"
-#include "wan_frame.h"
+#include "flow_frame.h"
 
 /* Makes the table of unpaired flows empty. */
 void near_unpaired_init(struct near_unpaired *u);
@@ -110,6 +110,11 @@ struct rd_op *near_op_open(const struct near_flow *f);
 size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx);
 
 /* --- to the other edge --- */
+
+extern const struct wan_source near_source;
+
+/* The far edge is to forget a flow. May be lost: it is told again when the place is used again. */
+void near_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc);
 
 /* How the flow is called on the WAN: shard and place. */
 uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f);

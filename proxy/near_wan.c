@@ -194,7 +194,7 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 
 	if (!f) {
 		if (r->flow >> 24 == p->cfg.shard) /* it has not heard of the end */
-			wan_lane_queue_close(p, l, r->flow, r->inc);
+			near_queue_close(p, l, r->flow, r->inc);
 		return;
 	}
 	if (!r->credit) {
@@ -380,7 +380,7 @@ void near_wan_kick(struct proxy *p, struct near_flow *f)
 	if (near_wan_waits_for_older(f) || !p->session_on)
 		return;
 	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent) || f->agains_due) {
-		dlist_append_once(&l->near_list, &f->wan_node);
+		dlist_append_once(&l->ready[SOURCE_NEAR], &f->wan_node);
 		wan_lane_kick(p, l);
 	}
 }

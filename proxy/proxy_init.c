@@ -11,9 +11,11 @@
  * reach without a hole. */
 #include "barrier.h"
 #include "far.h"
+#include "ip_carry.h"
 #include "lan_host.h"
 #include "near.h"
 #include "pair.h"
+#include "raw.h"
 #include "wan_fec.h"
 #include "wan_lane.h"
 
@@ -77,6 +79,10 @@ struct blocks {
 	struct hostpair *pairs;
 	struct lan_host *lan_hosts;
 	struct lane *lanes;
+	struct near_lane *near_lanes;
+	struct far_lane *far_lanes;
+	struct raw_lane *raw_lanes;
+	struct ip_lane *ip_lanes;
 	struct rd_op *ops;
 	uint32_t *near_inc;
 	struct idx_hash_cell *cells[NCELLS];
@@ -146,6 +152,10 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->pairs = bump_take(b, n * sizeof(*k->pairs));
 	k->lan_hosts = bump_take(b, n * sizeof(*k->lan_hosts));
 	k->lanes = bump_take(b, c->nlanes * sizeof(*k->lanes));
+	k->near_lanes = bump_take(b, c->nlanes * sizeof(*k->near_lanes));
+	k->far_lanes = bump_take(b, c->nlanes * sizeof(*k->far_lanes));
+	k->raw_lanes = bump_take(b, c->nlanes * sizeof(*k->raw_lanes));
+	k->ip_lanes = bump_take(b, c->nlanes * sizeof(*k->ip_lanes));
 	k->ops = bump_take(b, k->nops * sizeof(*k->ops));
 	k->near_inc = bump_take(b, n * sizeof(*k->near_inc));
 	for (int i = 0; i < NCELLS; i++)
@@ -188,6 +198,10 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	p->pairs = k->pairs;
 	p->lan_hosts = k->lan_hosts;
 	p->lanes = k->lanes;
+	p->near_lanes = k->near_lanes;
+	p->far_lanes = k->far_lanes;
+	p->raw_lanes = k->raw_lanes;
+	p->ip_lanes = k->ip_lanes;
 	p->near_inc = k->near_inc;
 	idx_hash_init(&p->near_by_key, k->cells[0], size);
 	idx_hash_init(&p->far_by_peer, k->cells[1], size);
@@ -236,6 +250,21 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	p->npaths = p->cfg.npaths;
 	for (uint8_t i = 0; i < p->npaths; i++)
 		wan_path_init(&p->path[i], i, &p->cfg.path[i], p->cfg.rtt_hint_ns);
+}
+
+static void init_sources(struct proxy *p)
+{
+	transport_register(&p->transport, SOURCE_NEAR, &near_source);
+	transport_register(&p->transport, SOURCE_FAR, &far_source);
+	transport_register(&p->transport, SOURCE_RAW, &raw_source);
+	transport_register(&p->transport, SOURCE_IP, &ip_source);
+	for (uint32_t i = 0; i < p->cfg.nlanes; i++) {
+		dlist_init(&p->near_lanes[i].closes);
+		dlist_init(&p->far_lanes[i].reports);
+		dlist_init(&p->raw_lanes[i].partial);
+		dlist_init(&p->raw_lanes[i].held);
+		dlist_init(&p->ip_lanes[i].partial);
+	}
 }
 
 static void init_lanes(struct proxy *p, const struct blocks *k)
@@ -392,6 +421,7 @@ int proxy_init(struct proxy **out, void *heap, void *region, const struct proxy_
 	if (rc < 0)
 		return rc;
 	init_tables(p, &k);
+	init_sources(p);
 	init_lanes(p, &k);
 	init_fec(p, &k);
 	if (start == PROXY_START_REBUILD)

@@ -10,7 +10,7 @@
  *
  * RC packets that have no flow (end_to_end.c) go the same way, and in their order: a responder calls what comes too early
  * a loss, and has all of it sent again over the whole distance. One that overtook others, on another path or as they
- * were lost, waits for them for two round trips (raw_held).
+ * were lost, waits for them for two round trips (raw_lane.held).
  *
  * A packet that has to wait for RC bytes at the other edge (barrier.c) takes its snapshot along, behind its own bytes
  * in the slot. A DREQ or DREP always has to, behind the flow of its connection at least: a host must not tear down the
@@ -26,6 +26,7 @@
 #include "wan_lane.h"
 
 #define RAW_WINDOW       1024
+#define RAW_SENDS_MAX    6
 #define RAW_PARTIAL_MAX  64
 #define RAW_HELD_MAX     512        /* of a lane: half of the window */
 #define RAW_HOLD_MORE_NS 1000000ull /* beside two round trips, in which a repair is here */
@@ -163,6 +164,7 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	uint32_t room = (uint32_t)(LAN_PKT_MAX - pkt->len) / BARRIER_ENTRY_LEN, n, slot, bytes;
 	uint8_t entries[LAN_PKT_MAX];
 	struct lane *l = lane_of(p, lane);
+	struct raw_lane *r = &p->raw_lanes[lane];
 	struct cm_news news = {0};
 
 	if (pkt->opcode == UD_SEND_ONLY && pkt->dest_qpn == 1)
@@ -183,11 +185,11 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	bytes = is_rc(pkt) ? arena_class_bytes((uint16_t)(pkt->len + n * BARRIER_ENTRY_LEN)) : 0;
 	if (bytes && !end_to_end_may_hold(p, bytes))
 		return drop(p, DROP_LAN_RAW_NO_ROOM);
-	slot = slot_take(p, SLOT_RAW_LAN, l->id, 0, l->raw_seq_tx, (uint16_t)(pkt->len + n * BARRIER_ENTRY_LEN), lane,
+	slot = slot_take(p, SLOT_RAW_LAN, l->id, 0, r->seq_tx, (uint16_t)(pkt->len + n * BARRIER_ENTRY_LEN), lane,
 	                 false);
 	if (slot == SLOT_NONE)
 		return drop(p, DROP_LAN_RAW_NO_ROOM);
-	l->raw_seq_tx++;
+	r->seq_tx++;
 	memcpy(arena_data(p->arena, slot), l3, pkt->len);
 	memcpy(arena_data(p->arena, slot) + pkt->len, entries, (size_t)n * BARRIER_ENTRY_LEN);
 	roce_dec_ttl(arena_data(p->arena, slot), pkt);
@@ -204,27 +206,27 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 
 /* --- from the other edge --- */
 
-static bool raw_seen(const struct lane *l, uint64_t seq)
+static bool raw_seen(const struct raw_lane *r, uint64_t seq)
 {
-	if (seq >= l->raw_seq_rx)
+	if (seq >= r->seq_rx)
 		return false;
-	if (l->raw_seq_rx - seq > RAW_WINDOW)
+	if (r->seq_rx - seq > RAW_WINDOW)
 		return true;
-	return l->raw_seen[(seq / 64) % (RAW_WINDOW / 64)] >> (seq % 64) & 1;
+	return r->seen[(seq / 64) % (RAW_WINDOW / 64)] >> (seq % 64) & 1;
 }
 
-static void raw_mark(struct lane *l, uint64_t seq)
+static void raw_mark(struct raw_lane *r, uint64_t seq)
 {
-	if (seq >= l->raw_seq_rx) {
-		uint64_t from = l->raw_seq_rx;
+	if (seq >= r->seq_rx) {
+		uint64_t from = r->seq_rx;
 
 		if (seq - from > RAW_WINDOW)
 			from = seq - RAW_WINDOW;
 		for (uint64_t s = from; s <= seq; s++)
-			l->raw_seen[(s / 64) % (RAW_WINDOW / 64)] &= ~(1ull << (s % 64));
-		l->raw_seq_rx = seq + 1;
+			r->seen[(s / 64) % (RAW_WINDOW / 64)] &= ~(1ull << (s % 64));
+		r->seq_rx = seq + 1;
 	}
-	l->raw_seen[(seq / 64) % (RAW_WINDOW / 64)] |= 1ull << (seq % 64);
+	r->seen[(seq / 64) % (RAW_WINDOW / 64)] |= 1ull << (seq % 64);
 }
 
 /* A whole packet that this edge could have been sent, and behind it whole entries. */
@@ -236,25 +238,26 @@ static bool deliverable(struct proxy *p, uint32_t slot, struct roce_pkt *pkt)
 	       (h->len - pkt->len) % BARRIER_ENTRY_LEN == 0 && is_local(p, &pkt->dst);
 }
 
-static void drop_oldest_partial(struct proxy *p, struct lane *l)
+static void drop_oldest_partial(struct proxy *p, struct raw_lane *r)
 {
-	l->nraw_partial--;
-	slot_release(p, slot_of_meta(p, dlist_entry(dlist_first(&l->raw_partial), struct slot_meta, node)));
+	r->npartial--;
+	slot_release(p, slot_of_meta(p, dlist_entry(dlist_first(&r->partial), struct slot_meta, node)));
 }
 
 /* A slot for a packet of which the first piece has come. The other edge gives such packets up after some tries, so
  * those that wait for pieces are bounded. */
 static uint32_t begin_partial(struct proxy *p, struct lane *l, const struct wan_packet *w)
 {
+	struct raw_lane *r = &p->raw_lanes[l->id];
 	uint32_t slot;
 
-	if (l->nraw_partial >= RAW_PARTIAL_MAX)
-		drop_oldest_partial(p, l);
+	if (r->npartial >= RAW_PARTIAL_MAX)
+		drop_oldest_partial(p, r);
 	slot = slot_take(p, SLOT_RAW_WAN, l->id, 0, w->pos, w->total, l->id, false);
 	if (slot == SLOT_NONE)
 		return slot;
-	dlist_append(&l->raw_partial, &arena_meta(p->arena, slot)->node);
-	l->nraw_partial++;
+	dlist_append(&r->partial, &arena_meta(p->arena, slot)->node);
+	r->npartial++;
 	return slot;
 }
 
@@ -287,37 +290,37 @@ static uint64_t seq_of(struct proxy *p, const struct dnode *n)
 	return arena_hdr(p->arena, slot_of_meta(p, dlist_entry(n, struct slot_meta, node)))->pos;
 }
 
-static void hold(struct proxy *p, struct lane *l, uint32_t slot)
+static void hold(struct proxy *p, struct raw_lane *r, uint32_t slot)
 {
 	struct slot_meta *m = arena_meta(p->arena, slot);
-	struct dnode *n = l->raw_held.prev;
+	struct dnode *n = r->held.prev;
 
-	while (n != &l->raw_held && seq_of(p, n) > arena_hdr(p->arena, slot)->pos)
+	while (n != &r->held && seq_of(p, n) > arena_hdr(p->arena, slot)->pos)
 		n = n->prev;
 	dlist_append(n->next, &m->node);
 	m->due_ns = p->now_ns + 2 * proxy_rtt_ns(p) + RAW_HOLD_MORE_NS;
-	l->nraw_held++;
+	r->nheld++;
 }
 
 /* Those that need not wait: all before them has come, or they have waited for long enough. */
-static void let_go(struct proxy *p, struct lane *l)
+static void let_go(struct proxy *p, struct raw_lane *r)
 {
 	struct dnode *n;
 
-	while ((n = dlist_first(&l->raw_held))) {
+	while ((n = dlist_first(&r->held))) {
 		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
 		uint32_t slot = slot_of_meta(p, m);
 		struct roce_pkt pkt;
 
-		if (l->raw_seq_rx > RAW_WINDOW)
-			l->raw_next = max_u64(l->raw_next, l->raw_seq_rx - RAW_WINDOW);
-		while (l->raw_next < l->raw_seq_rx && raw_seen(l, l->raw_next))
-			l->raw_next++;
-		if (seq_of(p, n) >= l->raw_next && p->now_ns < m->due_ns && l->nraw_held <= RAW_HELD_MAX && p->session_on)
+		if (r->seq_rx > RAW_WINDOW)
+			r->next = max_u64(r->next, r->seq_rx - RAW_WINDOW);
+		while (r->next < r->seq_rx && raw_seen(r, r->next))
+			r->next++;
+		if (seq_of(p, n) >= r->next && p->now_ns < m->due_ns && r->nheld <= RAW_HELD_MAX && p->session_on)
 			break;
-		l->raw_next = max_u64(l->raw_next, seq_of(p, n) + 1);
+		r->next = max_u64(r->next, seq_of(p, n) + 1);
 		dlist_remove(n);
-		l->nraw_held--;
+		r->nheld--;
 		roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt); /* it was sound */
 		deliver(p, slot, &pkt);
 	}
@@ -329,27 +332,34 @@ void raw_on_timer(struct proxy *p)
 {
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
 		if (proxy_owns_lane(p, i))
-			let_go(p, &p->lanes[i]);
+			let_go(p, &p->raw_lanes[i]);
 }
 
-void raw_forget_partial(struct proxy *p, struct lane *l)
+/* Gives up the packets that lack pieces, and waits for none. */
+static void session_start(struct proxy *p, struct lane *l)
 {
-	while (!dlist_empty(&l->raw_partial))
-		drop_oldest_partial(p, l);
-	l->raw_next = UINT64_MAX;
-	let_go(p, l);
+	struct raw_lane *r = &p->raw_lanes[l->id];
+
+	while (!dlist_empty(&r->partial))
+		drop_oldest_partial(p, r);
+	r->next = UINT64_MAX;
+	let_go(p, r);
+	r->seq_rx = 0;
+	memset(r->seen, 0, sizeof(r->seen));
+	r->next = 0;
 }
 
-bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
+static bool on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_RAW_WAN, l->id, w->pos);
+	struct raw_lane *r = &p->raw_lanes[l->id];
 	struct roce_pkt pkt;
 
 	if (w->pos >> 62) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		return true;
 	}
-	if (raw_seen(l, w->pos)) {
+	if (raw_seen(r, w->pos)) {
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}
@@ -363,9 +373,9 @@ bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 	}
 	if (arena_hdr(p->arena, slot)->len != w->total || !wan_piece_take(p, slot, w))
 		return true;
-	raw_mark(l, w->pos);
+	raw_mark(r, w->pos);
 	dlist_remove(&arena_meta(p->arena, slot)->node);
-	l->nraw_partial--;
+	r->npartial--;
 	if (!deliverable(p, slot, &pkt)) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		slot_release(p, slot);
@@ -374,9 +384,51 @@ bool raw_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 	arena_hdr(p->arena, slot)->vlan_tci = w->vlan_tci;
 	arena_meta(p->arena, slot)->queued = SQ_RAW_RX;
 	if (is_rc(&pkt))
-		hold(p, l, slot);
+		hold(p, r, slot);
 	else
 		deliver(p, slot, &pkt);
-	let_go(p, l);
+	let_go(p, r);
 	return true;
 }
+
+/* --- the source --- */
+
+static void name_packet(struct proxy *p, const struct slot_hdr *h, struct wan_packet *w)
+{
+	(void)p;
+	(void)h;
+	w->kind = WP_RAW;
+	w->flow = 0;
+}
+
+/* An expendable packet is not sent again for ever, and a CNP not at all: it speaks of a queue as that is now, and those
+ * of a round trip, repaired together, would come all at once. */
+static bool gives_up(struct proxy *p, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct roce_pkt pkt;
+
+	if (arena_meta(p->arena, slot)->sends < RAW_SENDS_MAX &&
+	    (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || pkt.class != ROCE_CNP_CLASS))
+		return false;
+	drop(p, DROP_RAW_LOST);
+	return true;
+}
+
+static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, int64_t bytes)
+{
+	(void)slot;
+	if (bytes < 0 && (h->flags & SF_END_TO_END))
+		p->end_to_end.held_bytes -= (uint64_t)-bytes;
+}
+
+const struct wan_source raw_source = {
+    .name = "raw",
+    .packets_taken = 1u << WP_RAW,
+    .slot_kinds = 1u << SLOT_RAW_LAN | 1u << SLOT_RAW_WAN,
+    .name_packet = name_packet,
+    .gives_up = gives_up,
+    .on_packet = on_packet,
+    .slot_held = slot_held,
+    .session_start = session_start,
+};

@@ -6,9 +6,6 @@
  * flows could otherwise fill a pool while every flow lacks its next one, and nothing would ever drain. Free bytes are
  * no room for a packet if they lie in chunks of smaller slots: so URGENT_SLOTS of the packet's own size are left, too. */
 #include "core.h"
-#include "far.h"
-#include "near.h"
-#include "share.h"
 
 #define URGENT_SLOTS 8 /* of each size that are for urgent packets alone */
 #define GIVEN_STEP  8 /* responses that were given go so many at a time, ... */
@@ -29,22 +26,6 @@ uint64_t pool_free(const struct proxy *p, enum arena_pool pool)
 uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool)
 {
 	return arena_capacity(p->arena, pool) / 8;
-}
-
-static void near_hold(struct proxy *p, struct near_flow *f, int64_t bytes)
-{
-	if (f->held_bytes == 0)
-		share_begin(p, &f->share);
-	f->held_bytes += (uint64_t)bytes;
-	if (dnode_on(&f->unpaired_node))
-		p->unpaired.bytes += (uint64_t)bytes;
-}
-
-static void far_hold(struct proxy *p, struct far_flow *f, uint32_t bytes)
-{
-	if (f->held_bytes == 0)
-		share_begin(p, &f->share);
-	f->held_bytes += bytes;
 }
 
 static enum arena_pool pool_of(enum slot_kind kind)
@@ -161,14 +142,8 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 	if (slot == SLOT_NONE)
 		return SLOT_NONE;
 	arena_meta(p->arena, slot)->lane = (uint8_t)lane;
-	if (kind == SLOT_REQ_NEAR)
-		near_hold(p, &p->near[flow], bytes);
-	if (kind == SLOT_REQ_FAR) {
-		far_hold(p, &p->far[flow], bytes);
-		dlist_append(&p->far[flow].slots, &arena_meta(p->arena, slot)->node);
-	}
-	if (kind == SLOT_RESP_FAR)
-		p->far[flow].nresps++;
+	if (p->transport.of_slot[kind]->slot_held)
+		p->transport.of_slot[kind]->slot_held(p, slot, arena_hdr(p->arena, slot), bytes);
 	if (pool == POOL_WAN)
 		lane_of(p, lane)->rx_held_bytes += bytes;
 	return slot;
@@ -216,15 +191,22 @@ void slot_keep(struct proxy *p, uint32_t slot)
 	*m = (struct slot_meta){.next = m->next, .gen = (uint16_t)(m->gen + 1), .lane = m->lane};
 }
 
+static void count_out(struct proxy *p, const struct slot_hdr *h, uint8_t lane, int64_t bytes)
+{
+	const struct wan_source *s = p->transport.of_slot[h->kind];
+
+	lane_of(p, lane)->out_bytes += (uint64_t)bytes;
+	if (s->slot_out)
+		s->slot_out(p, h, bytes);
+}
+
 void slot_sent(struct proxy *p, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct slot_meta *m = arena_meta(p->arena, slot);
 
 	m->sends = 1;
-	lane_of(p, m->lane)->out_bytes += arena_class_bytes(h->len);
-	if (h->kind == SLOT_REQ_NEAR)
-		p->near[h->flow].out_bytes += arena_class_bytes(h->len);
+	count_out(p, h, m->lane, arena_class_bytes(h->len));
 }
 
 void slot_unsent(struct proxy *p, uint32_t slot)
@@ -235,9 +217,7 @@ void slot_unsent(struct proxy *p, uint32_t slot)
 	if (!m->sends)
 		return;
 	m->sends = 0;
-	lane_of(p, m->lane)->out_bytes -= arena_class_bytes(h->len);
-	if (h->kind == SLOT_REQ_NEAR)
-		p->near[h->flow].out_bytes -= arena_class_bytes(h->len);
+	count_out(p, h, m->lane, -(int64_t)arena_class_bytes(h->len));
 }
 
 void slot_release(struct proxy *p, uint32_t slot)
@@ -245,34 +225,18 @@ void slot_release(struct proxy *p, uint32_t slot)
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct slot_meta *m = arena_meta(p->arena, slot);
 	struct lane *l = lane_of(p, m->lane);
-	uint32_t bytes = arena_class_bytes(h->len), flow = h->flow;
-	enum slot_kind kind = h->kind;
+	uint32_t bytes = arena_class_bytes(h->len);
+	const struct wan_source *s = p->transport.of_slot[h->kind];
 
 	dlist_remove(&m->node);
-	if (h->flags & SF_END_TO_END)
-		p->end_to_end.held_bytes -= bytes;
 	p->released[pool_of(h->kind)]++;
 	if (pool_of(h->kind) == POOL_WAN)
 		l->rx_held_bytes -= bytes;
 	else
 		slot_unsent(p, slot);
+	if (s->slot_held)
+		s->slot_held(p, slot, h, -(int64_t)bytes);
 	arena_free(p->arena, slot);
-	switch (kind) {
-	case SLOT_REQ_NEAR:
-		near_hold(p, &p->near[flow], -(int64_t)bytes);
-		near_place_left(p, &p->near[flow]);
-		break;
-	case SLOT_REQ_FAR:
-		p->far[flow].held_bytes -= bytes;
-		far_place_left(p, &p->far[flow]);
-		break;
-	case SLOT_RESP_FAR:
-		p->far[flow].nresps--;
-		far_place_left(p, &p->far[flow]);
-		break;
-	default:
-		break;
-	}
 }
 
 void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx)

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * What goes into a datagram of a path (wan_spread.c chooses it), in this order: report and refusals, probe, flow
- * frames, repairs, responses and expendable packets, new requests (flows take turns, a datagram each) and IP packets,
- * second copies of repairs, credits; and in what is left, reports that would be due soon. Each thing that must arrive
+ * What goes into a datagram of a path (wan_spread.c chooses it), in this order: report and refusals, probe, frames of
+ * the sources, repairs, slots that were queued, new packets of the sources in turn, second copies of repairs, credits; and in what is left, reports that would be due soon. Each thing that must arrive
  * leaves a reference in the sent map; when the datagram is lost the reference says what to send again - its newest
- * state, never the old bytes of a frame. A datagram of nothing but reports is not answered with one, and needs no
+ * state (the source's, if it is a frame of one), never the old bytes of a frame. A datagram of nothing but reports is not answered with one, and needs no
  * entry. */
 #include "wan_lane_priv.h"
 
-#include "far.h"
-#include "near.h"
 #include "wan_fec.h"
 #include "wan_seal.h"
+#include "wan_spread.h"
 
 #define RIDE_ROOM 256 /* a report of 16 words, two of flows */
 
@@ -165,75 +163,58 @@ static void put_credit(struct wan_build *b)
 	l->credit_due = false;
 }
 
-/* --- about flows --- */
+/* --- for sources: transport.h --- */
 
-static void put_closes(struct wan_build *b)
+uint8_t *wan_build_room(struct wan_build *b, size_t *room)
 {
-	while (!dlist_empty(&b->l->closes) && !wan_build_refs_full(b)) {
-		struct rd_op *op = dlist_entry(dlist_first(&b->l->closes), struct rd_op, node);
-		struct wan_flow_close c = {.flow = (uint32_t)(op->pos >> 32), .inc = (uint32_t)op->pos};
-		size_t n = wan_flow_close_put(b->buf + b->off, b->cap - b->off, &c);
-
-		if (!n)
-			return;
-		b->off += n;
-		wan_build_ref(b, REF_FLOW_CLOSE, c.flow, 0, 0, 0);
-		/* Not repaired: a far flow that is never closed is idle and superseded when its index is used again. */
-		rd_op_give(b->p, op);
-	}
+	*room = b->cap - b->off;
+	return b->buf + b->off;
 }
 
-static bool put_flow_report(struct wan_build *b, struct far_flow *f)
+size_t wan_build_room_max(const struct wan_build *b)
 {
-	struct wan_flow_report r;
-	size_t n;
-
-	if (wan_build_refs_full(b))
-		return false;
-	if (f->pair_due) {
-		struct wan_flow_pair pr;
-
-		if (b->e->nrefs + 2 > WAN_REFS_MAX)
-			return false;
-		far_pair_frame(f, &pr);
-		n = wan_flow_pair_put(b->buf + b->off, b->cap - b->off, &pr);
-		if (!n)
-			return false;
-		b->off += n;
-		wan_build_ref(b, REF_FLOW_PAIR, f->idx, (uint16_t)f->inc, 0, 0);
-		f->pair_due = false;
-	}
-	far_report_frame(b->p, f, &r);
-	n = wan_flow_report_put(b->buf + b->off, b->cap - b->off, &r);
-	if (!n)
-		return false;
-	b->off += n;
-	wan_build_ref(b, REF_FLOW_REPORT, f->idx, (uint16_t)f->inc, 0, 0);
-	return true;
+	return (size_t)b->path->payload_max - WAN_TAG_LEN - WAN_HDR_LEN - b->fec_room;
 }
 
-/* Those that are due by then. */
-static void put_flow_reports(struct wan_build *b, uint64_t until_ns)
+unsigned wan_build_places(const struct wan_build *b)
 {
-	struct dnode *n;
+	return WAN_REFS_MAX - b->e->nrefs;
+}
 
-	while ((n = dlist_first(&b->l->reports))) {
-		struct far_flow *f = dlist_entry(n, struct far_flow, report_node);
+void wan_build_frame(struct wan_build *b, size_t len, uint8_t type, uint32_t id, uint16_t gen)
+{
+	wan_build_ref(b, REF_FRAME, id, gen, 0, type);
+	b->off += len;
+}
 
-		if (f->report_at_ns > until_ns) {
-			wan_lane_wake_at(b->p, b->l, f->report_at_ns);
-			return;
-		}
-		if (!put_flow_report(b, f))
-			return;
-		dlist_remove(n);
+void wan_build_expendable(struct wan_build *b, size_t len)
+{
+	b->off += len;
+	b->data = true;
+}
+
+bool wan_build_keeps_order(const struct wan_build *b)
+{
+	return wan_spread_keeps_order(b->p, b->l, b->path);
+}
+
+/* --- the datagram --- */
+
+/* Frames of the sources that are due by then. */
+static void put_control(struct wan_build *b, uint64_t until_ns)
+{
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++) {
+		const struct wan_source *s = b->p->transport.source[i];
+
+		if (s && s->put_control)
+			s->put_control(b->p, b->l, b, until_ns);
 	}
 }
 
 /* A datagram that goes anyway takes along what would soon be a datagram of its own: reports that have waited for half
  * of their time. Not sooner, or a stream both ways would tell of each number within its next few datagrams, and a burst
  * could take all of them. Last, so that no packet is cut in two for it. */
-static void put_soon_due(struct wan_build *b, bool flow_reports)
+static void put_soon_due(struct wan_build *b, bool of_sources)
 {
 	uint64_t ahead_ns = wan_report_delay(b->path) / 2;
 	const struct wan_recv *r = &b->s->recv;
@@ -242,50 +223,9 @@ static void put_soon_due(struct wan_build *b, bool flow_reports)
 		return;
 	if (r->unreported && !b->s->report_due && b->p->now_ns >= r->first_unreported_ns + ahead_ns)
 		put_report(b);
-	if (flow_reports)
-		put_flow_reports(b, b->p->now_ns + ahead_ns);
+	if (of_sources)
+		put_control(b, b->p->now_ns + ahead_ns);
 }
-
-bool wan_build_open(struct wan_build *b, struct near_flow *f)
-{
-	struct wan_flow_close over = {.flow = f->replaced_flow, .inc = f->replaced_inc};
-	struct wan_flow_open o;
-	size_t n, before = 0;
-
-	if (wan_build_refs_full(b))
-		return false;
-	/* In front of it: the life before is over, and must reach the queue pair no more. */
-	if (f->replaces && !f->older)
-		before = wan_flow_close_put(b->buf + b->off, b->cap - b->off, &over);
-	near_open_frame(b->p, f, &o);
-	n = wan_flow_open_put(b->buf + b->off + before, b->cap - b->off - before, &o);
-	if (!n)
-		return false;
-	b->off += before + n;
-	wan_build_ref(b, REF_FLOW_OPEN, f->idx, (uint16_t)f->inc, 0, 0);
-	f->open_due = false;
-	f->open_sent = true;
-	return true;
-}
-
-#define AGAIN_FRAME_MAX 160 /* IPv6, UDP, BTH, RETH, ICRC behind the frame's own fields */
-
-bool wan_build_again(struct wan_build *b, struct near_flow *f)
-{
-	uint8_t packet[LAN_PKT_MAX];
-	struct wan_read_again r;
-
-	if (wan_build_refs_full(b) || b->cap - b->off < AGAIN_FRAME_MAX)
-		return false;
-	if (!near_again_frame(b->p, f, packet, &r))
-		return true;
-	b->off += wan_read_again_put(b->buf + b->off, b->cap - b->off, &r);
-	wan_build_ref(b, REF_READ_AGAIN, f->idx, (uint16_t)f->inc, 0, 0);
-	count(b->p, CTR_READS_AGAIN, 1);
-	return true;
-}
-
-/* --- the datagram --- */
 
 static bool begin(struct wan_build *b)
 {
@@ -353,19 +293,6 @@ static size_t seal(struct wan_build *b)
 	return b->off;
 }
 
-/* IP packets and requests: the first place in the datagram goes to each in turn. */
-static void pack_new(struct wan_build *b)
-{
-	struct lane *l = b->l;
-
-	if (l->ip_turn)
-		wan_pack_ip(b);
-	wan_pack_requests(b);
-	if (!l->ip_turn)
-		wan_pack_ip(b);
-	l->ip_turn = !l->ip_turn;
-}
-
 size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, uint8_t *buf, size_t cap,
                       enum wan_contents what)
 {
@@ -392,15 +319,13 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		put_probe(&b);
 	if (s->ping_due)
 		put_ping(&b);
-	if (what >= WAN_CONTROL) {
-		put_closes(&b);
-		put_flow_reports(&b, p->now_ns);
-	}
+	if (what >= WAN_CONTROL)
+		put_control(&b, p->now_ns);
 	if (what == WAN_ALL) {
 		wan_pack_repairs(&b);
 		wan_pack_firsts(&b);
 		wan_pack_repairs(&b); /* what is too large for a datagram goes in pieces */
-		pack_new(&b);
+		wan_pack_new(&b);
 		wan_pack_copies(&b);
 	}
 	if (what >= WAN_CONTROL && (b.off > WAN_HDR_LEN || l->credit_due))

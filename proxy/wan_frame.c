@@ -45,7 +45,7 @@ int wan_frame_next(const uint8_t *buf, size_t len, size_t *off, struct wan_frame
 }
 
 /* Frame header for a body of `len` bytes; NULL if it does not fit. */
-static uint8_t *frame_begin(uint8_t *buf, size_t cap, uint8_t type, uint8_t flags, size_t len)
+uint8_t *wan_frame_begin(uint8_t *buf, size_t cap, uint8_t type, uint8_t flags, size_t len)
 {
 	if (cap < WAN_FRAME_HDR_LEN + len)
 		return NULL;
@@ -66,7 +66,7 @@ size_t wan_packet_put(uint8_t *buf, size_t cap, const struct wan_packet *p)
 
 size_t wan_packet_put_head(uint8_t *buf, size_t cap, const struct wan_packet *p)
 {
-	uint8_t *b = frame_begin(buf, cap, WF_PACKET, 0, WAN_PACKET_BODY_LEN + (size_t)p->len);
+	uint8_t *b = wan_frame_begin(buf, cap, WF_PACKET, 0, WAN_PACKET_BODY_LEN + (size_t)p->len);
 
 	if (!b)
 		return 0;
@@ -96,221 +96,16 @@ bool wan_packet_get(const struct wan_frame *f, struct wan_packet *p)
 	p->kind = b[22];
 	p->len = (uint16_t)(f->len - WAN_PACKET_BODY_LEN);
 	p->data = b + WAN_PACKET_BODY_LEN;
-	if (p->kind >= WP_KINDS || p->total > LAN_PKT_MAX || p->offset % PIECE_UNIT != 0)
+	if (p->kind >= WAN_PACKET_KINDS || p->total > LAN_PKT_MAX || p->offset % PIECE_UNIT != 0)
 		return false;
 	if (p->offset + p->len > p->total)
 		return false;
 	return p->len % PIECE_UNIT == 0 || p->offset + p->len == p->total;
 }
 
-size_t wan_flow_open_put(uint8_t *buf, size_t cap, const struct wan_flow_open *o)
-{
-	uint8_t *b = frame_begin(buf, cap, WF_FLOW_OPEN, o->flags, 64);
-
-	if (!b)
-		return 0;
-	put_be32(b, o->flow);
-	put_be32(b + 4, o->inc);
-	put_be64(b + 8, o->pos_base);
-	put_be32(b + 16, o->dest_qpn);
-	put_be32(b + 20, o->requester_qpn);
-	put_be16(b + 24, o->vlan_tci);
-	put_be16(b + 26, o->pmtu);
-	put_be32(b + 28, 0);
-	memcpy(b + 32, o->src.b, 16);
-	memcpy(b + 48, o->dst.b, 16);
-	return WAN_FRAME_HDR_LEN + 64;
-}
-
-bool wan_flow_open_get(const struct wan_frame *f, struct wan_flow_open *o)
-{
-	const uint8_t *b = f->body;
-
-	if (f->len != 64)
-		return false;
-	o->flags = f->flags;
-	o->flow = get_be32(b);
-	o->inc = get_be32(b + 4);
-	o->pos_base = get_be64(b + 8);
-	o->dest_qpn = get_be32(b + 16) & ROCE_QPN_MASK;
-	o->requester_qpn = get_be32(b + 20) & ROCE_QPN_MASK;
-	o->vlan_tci = get_be16(b + 24);
-	o->pmtu = get_be16(b + 26);
-	memcpy(o->src.b, b + 32, 16);
-	memcpy(o->dst.b, b + 48, 16);
-	return o->pos_base >> 62 == 0;
-}
-
-#define WAN_FLOW_REPORT_LEN 52 /* body */
-#define WRF_LOST            1  /* flag of FLOW_REPORT */
-
-size_t wan_flow_report_put(uint8_t *buf, size_t cap, const struct wan_flow_report *r)
-{
-	uint8_t *b = frame_begin(buf, cap, WF_FLOW_REPORT, r->lost ? WRF_LOST : 0, WAN_FLOW_REPORT_LEN);
-
-	if (!b)
-		return 0;
-	put_be32(b, r->flow);
-	put_be32(b + 4, r->inc);
-	put_be64(b + 8, r->received);
-	put_be64(b + 16, r->delivered);
-	put_be64(b + 24, r->credit);
-	put_be64(b + 32, r->nak_pos);
-	b[40] = r->state;
-	b[41] = r->syndrome;
-	put_be16(b + 42, r->again_round);
-	put_be64(b + 44, r->again_from);
-	return WAN_FRAME_HDR_LEN + WAN_FLOW_REPORT_LEN;
-}
-
-bool wan_flow_report_get(const struct wan_frame *f, struct wan_flow_report *r)
-{
-	const uint8_t *b = f->body;
-
-	if (f->len != WAN_FLOW_REPORT_LEN)
-		return false;
-	r->flow = get_be32(b);
-	r->inc = get_be32(b + 4);
-	r->received = get_be64(b + 8);
-	r->delivered = get_be64(b + 16);
-	r->credit = get_be64(b + 24);
-	r->nak_pos = get_be64(b + 32);
-	r->state = b[40];
-	r->syndrome = b[41];
-	r->again_round = get_be16(b + 42);
-	r->again_from = get_be64(b + 44);
-	r->lost = f->flags & WRF_LOST;
-	return r->state <= WFS_FAILED && r->delivered <= r->received;
-}
-
-size_t wan_flow_pair_put(uint8_t *buf, size_t cap, const struct wan_flow_pair *r)
-{
-	uint8_t *b = frame_begin(buf, cap, WF_FLOW_PAIR, r->confirmed, 36 + (size_t)r->template_len);
-
-	if (!b)
-		return 0;
-	put_be32(b, r->flow);
-	put_be32(b + 4, r->inc);
-	put_be64(b + 8, r->pos_base);
-	put_be64(b + 16, r->at_pos);
-	put_be32(b + 24, r->msn);
-	put_be32(b + 28, r->requester_qpn);
-	put_be16(b + 32, r->template_len);
-	put_be16(b + 34, 0);
-	memcpy(b + 36, r->template, r->template_len);
-	return WAN_FRAME_HDR_LEN + 36 + (size_t)r->template_len;
-}
-
-bool wan_flow_pair_get(const struct wan_frame *f, struct wan_flow_pair *r)
-{
-	const uint8_t *b = f->body;
-
-	if (f->len < 36)
-		return false;
-	r->confirmed = f->flags & 1;
-	r->flow = get_be32(b);
-	r->inc = get_be32(b + 4);
-	r->pos_base = get_be64(b + 8);
-	r->at_pos = get_be64(b + 16);
-	r->msn = get_be32(b + 24) & ROCE_PSN_MASK;
-	r->requester_qpn = get_be32(b + 28) & ROCE_QPN_MASK;
-	r->template_len = get_be16(b + 32);
-	r->template = b + 36;
-	return r->template_len == f->len - 36 && r->template_len <= TEMPLATE_MAX && r->pos_base <= r->at_pos;
-}
-
-#define WAN_READ_AGAIN_LEN 24 /* body without the packet */
-
-size_t wan_read_again_put(uint8_t *buf, size_t cap, const struct wan_read_again *r)
-{
-	uint8_t *b = frame_begin(buf, cap, WF_READ_AGAIN, 0, WAN_READ_AGAIN_LEN + (size_t)r->packet_len);
-
-	if (!b)
-		return 0;
-	put_be32(b, r->flow);
-	put_be32(b + 4, r->inc);
-	put_be64(b + 8, r->pos);
-	put_be32(b + 16, r->psns);
-	put_be16(b + 20, r->packet_len);
-	put_be16(b + 22, 0);
-	memcpy(b + WAN_READ_AGAIN_LEN, r->packet, r->packet_len);
-	return WAN_FRAME_HDR_LEN + WAN_READ_AGAIN_LEN + (size_t)r->packet_len;
-}
-
-bool wan_read_again_get(const struct wan_frame *f, struct wan_read_again *r)
-{
-	const uint8_t *b = f->body;
-
-	if (f->len < WAN_READ_AGAIN_LEN)
-		return false;
-	r->flow = get_be32(b);
-	r->inc = get_be32(b + 4);
-	r->pos = get_be64(b + 8);
-	r->psns = get_be32(b + 16);
-	r->packet_len = get_be16(b + 20);
-	r->packet = b + WAN_READ_AGAIN_LEN;
-	return f->len == WAN_READ_AGAIN_LEN + r->packet_len && r->psns > 0 && r->psns <= FLOW_SPAN_MAX / 2;
-}
-
-size_t wan_flow_close_put(uint8_t *buf, size_t cap, const struct wan_flow_close *c)
-{
-	uint8_t *b = frame_begin(buf, cap, WF_FLOW_CLOSE, 0, 8);
-
-	if (!b)
-		return 0;
-	put_be32(b, c->flow);
-	put_be32(b + 4, c->inc);
-	return WAN_FRAME_HDR_LEN + 8;
-}
-
-bool wan_flow_close_get(const struct wan_frame *f, struct wan_flow_close *c)
-{
-	if (f->len != 8)
-		return false;
-	c->flow = get_be32(f->body);
-	c->inc = get_be32(f->body + 4);
-	return true;
-}
-
-size_t wan_ip_put(uint8_t *buf, size_t cap, const struct wan_ip *w)
-{
-	uint8_t *b = frame_begin(buf, cap, WF_IP, 0, WAN_IP_BODY_LEN + (size_t)w->len);
-
-	if (!b)
-		return 0;
-	put_be64(b, w->seq);
-	put_be16(b + 8, w->total);
-	put_be16(b + 10, w->offset);
-	put_be16(b + 12, w->entries);
-	put_be16(b + 14, w->vlan_tci);
-	memcpy(b + WAN_IP_BODY_LEN, w->data, w->len);
-	return WAN_IP_OVERHEAD + (size_t)w->len;
-}
-
-bool wan_ip_get(const struct wan_frame *f, struct wan_ip *w)
-{
-	const uint8_t *b = f->body;
-
-	if (f->len <= WAN_IP_BODY_LEN)
-		return false;
-	w->seq = get_be64(b);
-	w->total = get_be16(b + 8);
-	w->offset = get_be16(b + 10);
-	w->entries = get_be16(b + 12);
-	w->vlan_tci = get_be16(b + 14);
-	w->len = (uint16_t)(f->len - WAN_IP_BODY_LEN);
-	w->data = b + WAN_IP_BODY_LEN;
-	if (w->total > IP_BUF_MAX || w->entries > BARRIER_ENTRIES_MAX ||
-	    w->entries * BARRIER_ENTRY_LEN >= w->total || w->offset % PIECE_UNIT != 0)
-		return false;
-	if (w->offset + w->len > w->total)
-		return false;
-	return w->len % PIECE_UNIT == 0 || w->offset + w->len == w->total;
-}
-
 size_t wan_lane_credit_put(uint8_t *buf, size_t cap, const struct wan_lane_credit *c)
 {
-	uint8_t *b = frame_begin(buf, cap, WF_LANE_CREDIT, 0, 16);
+	uint8_t *b = wan_frame_begin(buf, cap, WF_LANE_CREDIT, 0, 16);
 
 	if (!b)
 		return 0;
@@ -331,7 +126,7 @@ bool wan_lane_credit_get(const struct wan_frame *f, struct wan_lane_credit *c)
 
 size_t wan_report_put(uint8_t *buf, size_t cap, uint8_t type, const struct wan_report *r, const uint64_t *words)
 {
-	uint8_t *b = frame_begin(buf, cap, type, 0, WAN_REPORT_BODY_LEN + 8 * (size_t)r->words);
+	uint8_t *b = wan_frame_begin(buf, cap, type, 0, WAN_REPORT_BODY_LEN + 8 * (size_t)r->words);
 
 	if (!b)
 		return 0;
@@ -369,7 +164,7 @@ uint64_t wan_report_word(const struct wan_report *r, uint32_t w)
 
 size_t wan_probe_put(uint8_t *buf, size_t cap, uint64_t from_pn)
 {
-	uint8_t *b = frame_begin(buf, cap, WF_PROBE, 0, 8);
+	uint8_t *b = wan_frame_begin(buf, cap, WF_PROBE, 0, 8);
 
 	if (!b)
 		return 0;
@@ -389,18 +184,18 @@ size_t wan_pad_put(uint8_t *buf, size_t cap)
 {
 	if (cap < WAN_FRAME_HDR_LEN || cap - WAN_FRAME_HDR_LEN > UINT16_MAX)
 		return 0;
-	memset(frame_begin(buf, cap, WF_PAD, 0, cap - WAN_FRAME_HDR_LEN), 0, cap - WAN_FRAME_HDR_LEN);
+	memset(wan_frame_begin(buf, cap, WF_PAD, 0, cap - WAN_FRAME_HDR_LEN), 0, cap - WAN_FRAME_HDR_LEN);
 	return cap;
 }
 
 size_t wan_ping_put(uint8_t *buf, size_t cap)
 {
-	return frame_begin(buf, cap, WF_PING, 0, 0) ? WAN_FRAME_HDR_LEN : 0;
+	return wan_frame_begin(buf, cap, WF_PING, 0, 0) ? WAN_FRAME_HDR_LEN : 0;
 }
 
 size_t wan_fec_frame_put(uint8_t *buf, size_t cap, const struct wan_fec *w)
 {
-	uint8_t *b = frame_begin(buf, cap, WF_FEC, 0, WAN_FEC_BODY_LEN + (size_t)w->len);
+	uint8_t *b = wan_frame_begin(buf, cap, WF_FEC, 0, WAN_FEC_BODY_LEN + (size_t)w->len);
 
 	if (!b)
 		return 0;
@@ -438,7 +233,7 @@ bool wan_fec_frame_get(const struct wan_frame *f, struct wan_fec *w)
 
 size_t wan_rebuilt_put(uint8_t *buf, size_t cap, const uint64_t *numbers, uint32_t n)
 {
-	uint8_t *b = frame_begin(buf, cap, WF_REBUILT, 0, 8 * (size_t)n);
+	uint8_t *b = wan_frame_begin(buf, cap, WF_REBUILT, 0, 8 * (size_t)n);
 
 	if (!b)
 		return 0;
@@ -461,7 +256,7 @@ uint64_t wan_rebuilt_number(const struct wan_rebuilt *r, uint32_t i)
 
 size_t wan_arrivals_put(uint8_t *buf, size_t cap, const struct wan_arrivals_frame *a)
 {
-	uint8_t *b = frame_begin(buf, cap, WF_ARRIVALS, 0, 24);
+	uint8_t *b = wan_frame_begin(buf, cap, WF_ARRIVALS, 0, 24);
 
 	if (!b)
 		return 0;

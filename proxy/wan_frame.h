@@ -19,7 +19,6 @@
 #include <stdint.h>
 
 #include "counters.h"
-#include "ip_pool.h"
 #include "limits.h"
 #include "roce.h"
 #include "wan_ecn.h"
@@ -29,23 +28,16 @@
 #define WAN_FRAME_HDR_LEN    4
 #define WAN_PACKET_BODY_LEN  24 /* body of PACKET without its data */
 #define WAN_PACKET_OVERHEAD  (WAN_FRAME_HDR_LEN + WAN_PACKET_BODY_LEN)
-#define WAN_IP_BODY_LEN      16 /* body of IP without its data */
-#define WAN_IP_OVERHEAD      (WAN_FRAME_HDR_LEN + WAN_IP_BODY_LEN)
 #define WAN_FEC_BODY_LEN     16 /* body of FEC without its data */
 #define WAN_FEC_OVERHEAD     (WAN_FRAME_HDR_LEN + WAN_FEC_BODY_LEN)
 #define WAN_REBUILT_MAX      64 /* packet numbers in one frame */
 #define WAN_REPORT_BODY_LEN  32
 #define WAN_REPORT_WORDS_MAX 64 /* 4096 packet numbers */
 
+/* Of the transport itself. All others belong to its sources (transport.h): flow_frame.h, ip_frame.h. */
 enum wan_frame_type {
 	WF_PACKET = 0x01,
-	WF_FLOW_OPEN = 0x02,
-	WF_FLOW_REPORT = 0x03,
-	WF_FLOW_PAIR = 0x04,
-	WF_FLOW_CLOSE = 0x05,
 	WF_LANE_CREDIT = 0x06,
-	WF_IP = 0x07,
-	WF_READ_AGAIN = 0x08,
 	WF_REPORT = 0x10,
 	WF_REFUSED = 0x11,
 	WF_PROBE = 0x12,
@@ -68,96 +60,17 @@ struct wan_hdr {
 	uint64_t wan_pn;
 };
 
-enum wan_packet_kind { WP_REQUEST, WP_RESPONSE, WP_RAW, WP_KINDS };
+#define WAN_PACKET_KINDS 3 /* which are whose: flow_frame.h */
 
 /* PACKET: flow(4) inc(4) pos(8) total(2) offset(2) vlan(2) kind(1) zero(1) data... */
 struct wan_packet {
-	uint32_t flow; /* the near edge's flow id; for RAW 0 */
+	uint32_t flow; /* as its source names it */
 	uint32_t inc;
-	uint64_t pos;    /* for RAW: sequence number within the lane */
+	uint64_t pos;    /* likewise */
 	uint16_t total;  /* L3 bytes of the whole packet, 1..LAN_PKT_MAX */
 	uint16_t offset; /* of this piece: a multiple of PIECE_UNIT */
 	uint16_t vlan_tci;
-	uint8_t kind; /* enum wan_packet_kind */
-	uint16_t len; /* of this piece: a multiple of PIECE_UNIT but for the last one */
-	const uint8_t *data;
-};
-
-enum wan_open_flags {
-	WOF_BASE_FIXED = 1,
-	WOF_PAIRED = 2,
-	WOF_HOST_MODE = 4,
-	WOF_DOUBTED = 8, /* it may begin anywhere in what the responder has: the near edge knows how much it counts there */
-	WOF_FAR_MODE = 16,
-	WOF_RESUMED = 32, /* some of it crossed in an earlier session: the far edge may have delivered it */
-};
-
-/* FLOW_OPEN, near to far, whenever a flow begins, its base moves or a session starts:
- * flow(4) inc(4) pos_base(8) dest_qpn(4) requester_qpn(4) vlan(2) pmtu(2) zero(4) src(16) dst(16) */
-struct wan_flow_open {
-	uint32_t flow, inc;
-	uint64_t pos_base; /* oldest position that the near edge still answers for */
-	uint32_t dest_qpn, requester_qpn;
-	uint16_t vlan_tci, pmtu;
-	uint8_t flags; /* enum wan_open_flags */
-	struct ip_addr src, dst;
-};
-
-enum wan_flow_state { WFS_OK, WFS_RNR, WFS_STALLED, WFS_FAILED };
-
-/* FLOW_REPORT, far to near, cumulative:
- * flow(4) inc(4) received(8) delivered(8) credit(8) nak_pos(8) state(1) syndrome(1) again_round(2)
- * again_from(8) */
-struct wan_flow_report {
-	uint32_t flow, inc;
-	uint64_t received;  /* the far edge has committed everything before; 0 while the flow may begin lower */
-	uint64_t delivered; /* the responder has ACKed everything before; 0 likewise */
-	uint64_t credit;    /* positions before this may be sent; 0: the flow has not been opened */
-	uint64_t nak_pos;   /* WFS_FAILED: the position that the responder refused */
-	uint8_t state;      /* enum wan_flow_state */
-	uint8_t syndrome;   /* WFS_FAILED: its AETH syndrome */
-	bool lost;          /* WFS_FAILED: what was ACKed from nak_pos on was in an arena that the near edge lost. In the
-	                       frame's flags; edges of earlier versions look at none */
-	uint16_t again_round; /* newer than before: something that had come was given up ... */
-	uint64_t again_from; /* ... and is to come again from here */
-};
-
-/* FLOW_PAIR, far to near: the requester's QPN and the responder's MSN, from its first answer:
- * flow(4) inc(4) pos_base(8) at_pos(8) msn(4) qpn(4) template_len(2) zero(2) template... */
-struct wan_flow_pair {
-	uint32_t flow, inc;
-	uint64_t pos_base; /* what the responder expected first */
-	uint64_t at_pos;   /* everything before is ACKed by the responder, and then its MSN was ... */
-	uint32_t msn;
-	uint32_t requester_qpn;
-	bool confirmed;
-	uint16_t template_len; /* an ACK of the responder, whole, from its IP header */
-	const uint8_t *template;
-};
-
-/* READ_AGAIN, near to far: the responses at pos .. pos + psns were given to the host, which lost them: they are to be read
- * again. flow(4) inc(4) pos(8) psns(4) packet_len(2) zero(2) packet... */
-struct wan_read_again {
-	uint32_t flow, inc;
-	uint64_t pos;
-	uint32_t psns;
-	uint16_t packet_len; /* a READ request of the host for that much, whole, from its IP header */
-	const uint8_t *packet;
-};
-
-/* FLOW_CLOSE: flow(4) inc(4) */
-struct wan_flow_close {
-	uint32_t flow, inc;
-};
-
-/* IP: seq(8) total(2) offset(2) entries(2) vlan(2) data... An IP packet that is not RoCEv2, or a piece of one, behind
- * its snapshot: entries of flow(4) inc(4) pos(8), see barrier.c. Never repaired. */
-struct wan_ip {
-	uint64_t seq;     /* of the lane */
-	uint16_t total;   /* snapshot and packet, 1..IP_BUF_MAX */
-	uint16_t offset;  /* of this piece: a multiple of PIECE_UNIT */
-	uint16_t entries; /* 0..BARRIER_ENTRIES_MAX */
-	uint16_t vlan_tci;
+	uint8_t kind; /* below WAN_PACKET_KINDS */
 	uint16_t len; /* of this piece: a multiple of PIECE_UNIT but for the last one */
 	const uint8_t *data;
 };
@@ -206,6 +119,8 @@ struct wan_arrivals_frame {
 	uint64_t bursts;  /* runs of lost ones */
 };
 
+/* Begins a frame with a body of so many bytes: where that goes. NULL: cap is too small. */
+uint8_t *wan_frame_begin(uint8_t *buf, size_t cap, uint8_t type, uint8_t flags, size_t body_len);
 /* Writers return the bytes written, 0 if `cap` is too small. The readers get a frame's body; false: malformed. */
 size_t wan_hdr_put(uint8_t *buf, const struct wan_hdr *h);
 enum proxy_drop wan_hdr_get(const uint8_t *buf, size_t len, struct wan_hdr *h);
@@ -223,18 +138,6 @@ size_t wan_packet_put(uint8_t *buf, size_t cap, const struct wan_packet *p);
 /* All but its bytes, whose place is left: the last p->len of what is returned. */
 size_t wan_packet_put_head(uint8_t *buf, size_t cap, const struct wan_packet *p);
 bool wan_packet_get(const struct wan_frame *f, struct wan_packet *p);
-size_t wan_flow_open_put(uint8_t *buf, size_t cap, const struct wan_flow_open *o);
-bool wan_flow_open_get(const struct wan_frame *f, struct wan_flow_open *o);
-size_t wan_flow_report_put(uint8_t *buf, size_t cap, const struct wan_flow_report *r);
-bool wan_flow_report_get(const struct wan_frame *f, struct wan_flow_report *r);
-size_t wan_flow_pair_put(uint8_t *buf, size_t cap, const struct wan_flow_pair *r);
-bool wan_flow_pair_get(const struct wan_frame *f, struct wan_flow_pair *r);
-size_t wan_read_again_put(uint8_t *buf, size_t cap, const struct wan_read_again *r);
-bool wan_read_again_get(const struct wan_frame *f, struct wan_read_again *r);
-size_t wan_flow_close_put(uint8_t *buf, size_t cap, const struct wan_flow_close *c);
-bool wan_flow_close_get(const struct wan_frame *f, struct wan_flow_close *c);
-size_t wan_ip_put(uint8_t *buf, size_t cap, const struct wan_ip *w);
-bool wan_ip_get(const struct wan_frame *f, struct wan_ip *w);
 size_t wan_lane_credit_put(uint8_t *buf, size_t cap, const struct wan_lane_credit *c);
 bool wan_lane_credit_get(const struct wan_frame *f, struct wan_lane_credit *c);
 /* `words` in host order */

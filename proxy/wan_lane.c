@@ -6,9 +6,9 @@
  * wan_build.c puts a datagram together, wan_pack.c the packets in it, wan_receive.c takes one apart, wan_outcome.c
  * does what follows from its arriving, being lost or refused. Here: the queues between them, and time.
  *
- * A slot that is to be sent is in at most one queue: first (responses and expendable packets that were never sent),
- * repair (units were lost), spaced (another copy, later), copies (another copy, when nothing else would go). Requests
- * are not queued slot by slot: their flows take turns on near_list, and each knows the position it is at.
+ * A slot that is to be sent is in at most one queue: first (packets that were never sent),
+ * repair (units were lost), spaced (another copy, later), copies (another copy, when nothing else would go). Other
+ * packets are not queued slot by slot: what has some is on its source's list of ready, and the source knows which comes next.
  *
  * All that a lane does by time is in one timer (wan_lane_on_timer): report delay, spaced copies, flow reports, probe.
  *
@@ -16,9 +16,6 @@
  * names what is missing, and only that makes a loss. */
 #include "wan_lane_priv.h"
 
-#include "far.h"
-#include "ip_carry.h"
-#include "raw.h"
 #include "wan_fec.h"
 
 #define REFUSED_BURST_NS 200000ull /* of what was refused, so much goes together: timers are late by as much */
@@ -38,18 +35,13 @@ void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_r
 	for (uint8_t i = 0; i < p->npaths; i++)
 		l->space[i].sent.work = &p->work_left;
 	timer_init(&l->service, TK_LANE, id);
-	dlist_init(&l->near_list);
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+		dlist_init(&l->ready[i]);
 	dlist_init(&l->first);
 	dlist_init(&l->repair);
 	dlist_init(&l->spaced);
 	dlist_init(&l->refused);
 	dlist_init(&l->copies);
-	dlist_init(&l->reports);
-	dlist_init(&l->closes);
-	dlist_init(&l->raw_partial);
-	dlist_init(&l->raw_held);
-	dlist_init(&l->ip_first);
-	dlist_init(&l->ip_partial);
 	l->window_bytes = WINDOW_FIRST_BYTES;
 	l->flow_initial_bytes = CREDIT_MIN_BYTES;
 }
@@ -68,7 +60,11 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 		wan_fec_reset_space(p, l, &l->space[i]);
 		l->space[i].ping_due = i == 0 || l->id == p->cfg.shard; /* one is enough to try a path */
 	}
-	empty_list(&l->near_list);
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+		if (p->transport.source[i] && p->transport.source[i]->session_start)
+			p->transport.source[i]->session_start(p, l);
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+		empty_list(&l->ready[i]);
 	empty_list(&l->repair);
 	empty_list(&l->spaced);
 	empty_list(&l->refused);
@@ -79,11 +75,6 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	l->window_bytes = WINDOW_FIRST_BYTES;
 	l->flow_initial_bytes = CREDIT_MIN_BYTES;
 	l->credit_due = true;
-	raw_forget_partial(p, l);
-	ip_session_start(p, l);
-	l->raw_seq_rx = 0;
-	memset(l->raw_seen, 0, sizeof(l->raw_seen));
-	l->raw_next = 0;
 	wan_lane_kick(p, l);
 }
 
@@ -121,21 +112,13 @@ void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot)
 	wan_lane_kick(p, l);
 }
 
-void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc)
-{
-	struct rd_op *op = rd_op_take(p, OP_FOR_CLOSE); /* a small record that is at hand: flow and incarnation */
-
-	if (!op)
-		return; /* the far edge keeps an idle descriptor until its table is full */
-	op->pos = (uint64_t)flow << 32 | inc;
-	dlist_append(&l->closes, &op->node);
-	wan_lane_kick(p, l);
-}
-
 bool wan_lane_has_packets(const struct lane *l)
 {
-	return !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->near_list) ||
-	       !dlist_empty(&l->ip_first) || !dlist_empty(&l->copies);
+	bool any = !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->copies);
+
+	for (unsigned i = 0; i < WAN_SOURCES_MAX && !any; i++)
+		any = !dlist_empty(&l->ready[i]);
+	return any;
 }
 
 bool wan_lane_has_data(const struct lane *l)
@@ -150,10 +133,12 @@ uint64_t wan_report_delay(const struct wan_path *path)
 	return clamp_u64(wan_rtt_min_ns(&path->rtt) / 16, REPORT_DELAY_MIN, REPORT_DELAY_MAX);
 }
 
-/* What waits at the far edge while this slot is missing there, bytes. Of responses it is not known: all of the lane. */
+/* What waits at the peer while this slot is missing there, bytes. */
 static uint64_t waiting_behind(const struct proxy *p, const struct lane *l, const struct slot_hdr *h)
 {
-	return h->kind == SLOT_REQ_NEAR ? p->near[h->flow].out_bytes : l->out_bytes;
+	const struct wan_source *s = p->transport.of_slot[h->kind];
+
+	return s->waiting_behind ? s->waiting_behind(p, h) : l->out_bytes;
 }
 
 /* Which path a copy will take is not known. */
@@ -289,26 +274,15 @@ static void check_report(struct proxy *p, struct lane *l, struct pn_space *s)
 	}
 }
 
-static void check_flow_reports(struct proxy *p, struct lane *l)
-{
-	struct dnode *n = dlist_first(&l->reports);
-	struct far_flow *f = n ? dlist_entry(n, struct far_flow, report_node) : NULL;
-
-	if (!f)
-		return;
-	if (f->report_at_ns <= p->now_ns)
-		wan_lane_kick(p, l);
-	else
-		wan_lane_wake_at(p, l, f->report_at_ns);
-}
-
 void wan_lane_on_timer(struct proxy *p, struct lane *l)
 {
 	bool due = false;
 
 	if (!p->session_on)
 		return;
-	check_flow_reports(p, l);
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+		if (p->transport.source[i] && p->transport.source[i]->on_timer)
+			p->transport.source[i]->on_timer(p, l);
 	for (uint32_t i = 0; i < p->npaths; i++) {
 		struct pn_space *s = &l->space[i];
 

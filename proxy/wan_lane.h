@@ -18,11 +18,9 @@ void wan_lane_session_start(struct proxy *p, struct lane *l);
 
 /* --- something is to be sent --- */
 
-/* A RESP_FAR or RAW_LAN slot to be sent for the first time. */
+/* A slot to be sent for the first time, behind those that were queued before. */
 void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot);
-/* The far edge is to forget a flow. May be lost: it is told again when the place is used again. */
-void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc);
-/* A request that was sent goes once more, in one copy. Nothing happens while it is still under way. */
+/* A slot that was sent goes once more, in one copy. Nothing happens while it is still under way. */
 void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot);
 /* There is something to send. */
 void wan_lane_kick(struct proxy *p, struct lane *l);

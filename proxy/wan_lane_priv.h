@@ -12,6 +12,13 @@
 void wan_queue_slot(struct proxy *p, struct dnode *list, uint32_t slot, enum slot_queue q);
 /* Takes it off. */
 void wan_unqueue(struct slot_meta *m);
+/* Its source says that nobody waits for the packet any more. */
+static inline bool wan_packet_over(const struct proxy *p, const struct slot_hdr *h)
+{
+	const struct wan_source *s = p->transport.of_slot[h->kind];
+
+	return s->packet_over && s->packet_over(p, h);
+}
 /* How long a report may wait for more to tell, ns: a part of the round trip. */
 uint64_t wan_report_delay(const struct wan_path *path);
 
@@ -36,20 +43,13 @@ struct wan_build {
 /* Notes something that must not be lost. False: no place for it. */
 bool wan_build_ref(struct wan_build *b, enum wan_ref_kind kind, uint32_t id, uint16_t gen, unsigned off, unsigned n);
 bool wan_build_refs_full(const struct wan_build *b);
-/* A FLOW_OPEN for the flow. False: does not fit. */
-bool wan_build_open(struct wan_build *b, struct near_flow *f);
-/* A READ_AGAIN of the flow, if one is due. False: there is no room for it in this datagram. */
-bool wan_build_again(struct wan_build *b, struct near_flow *f);
-
 /* Lost units, oldest loss first. */
 void wan_pack_repairs(struct wan_build *b);
 void wan_pack_copies(struct wan_build *b);
-/* Responses and expendable packets that were never sent. */
+/* Slots that were queued and never sent. */
 void wan_pack_firsts(struct wan_build *b);
-/* IP packets that are not RoCEv2. */
-void wan_pack_ip(struct wan_build *b);
-/* Requests of the flow whose turn it is, and of others if there is room left. */
-void wan_pack_requests(struct wan_build *b);
+/* Packets of the sources, each of which has the first place in turn. */
+void wan_pack_new(struct wan_build *b);
 
 /* --- what became of datagrams: wan_outcome.c --- */
 

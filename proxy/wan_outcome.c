@@ -4,9 +4,8 @@
  * What became of a datagram: it arrived, it was lost, or the peer had no room for it (refused). For each the sent map
  * names the references that it carried.
  *
- *   arrived   units of a slot are the peer's. A whole response or expendable packet is freed; a request stays until
- *             the responder has it.
- *   lost      units go again, doubled (wan_pack.c); of control frames the flow's newest state goes again.
+ *   arrived   units of a slot are the peer's. A whole packet is freed, unless its source keeps it.
+ *   lost      units go again, doubled (wan_pack.c); the source of a frame is told.
  *   refused   no loss: one copy goes again a little later. A peer without room is asked in vain, so these repetitions
  *             have a pace of their own: half of what it was for each round trip that ends in refusals, down to a
  *             REFUSED_SLOW-th part of the line, and up again as soon as one is taken.
@@ -16,15 +15,12 @@
  * arrived after all, up to a quarter of the round trip, and shrinks slowly. */
 #include "wan_lane_priv.h"
 
-#include "far.h"
-#include "near.h"
 #include "wan_fec.h"
 #include "wan_units.h"
 
 #define REFUSED_WAIT_NS  500000ull
 #define REFUSED_SLOW     6 /* halvings: 1.6 % of the line */
 #define REPAIR_SENDS_MAX 200
-#define RAW_SENDS_MAX    6
 
 struct lane_ctx {
 	struct proxy *p;
@@ -101,7 +97,7 @@ static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 		repair_rest(p, l, r->id);
 		return;
 	}
-	if (h->kind != SLOT_REQ_NEAR)
+	if (!p->transport.of_slot[h->kind]->keeps_slots)
 		slot_release(p, r->id); /* the peer has it: it is its now */
 	else if (m->queued)
 		wan_unqueue(m);
@@ -119,17 +115,11 @@ void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot)
 	repair(p, l, slot, 1);
 }
 
-/* An expendable packet is not sent again for ever, and a CNP not at all: it speaks of a queue as that is now, and those
- * of a round trip, repaired together, would come all at once. */
-static bool not_again(struct proxy *p, uint32_t slot)
+static bool is_given_up(struct proxy *p, uint32_t slot)
 {
-	const struct slot_hdr *h = arena_hdr(p->arena, slot);
-	struct roce_pkt pkt;
+	const struct wan_source *s = p->transport.of_slot[arena_hdr(p->arena, slot)->kind];
 
-	if (h->kind != SLOT_RAW_LAN)
-		return false;
-	return arena_meta(p->arena, slot)->sends >= RAW_SENDS_MAX ||
-	       (roce_parse(arena_data(p->arena, slot), h->len, &pkt) == DROP_NONE && pkt.class == ROCE_CNP_CLASS);
+	return s->gives_up && s->gives_up(p, slot);
 }
 
 enum how { HOW_LOST, HOW_REFUSED, HOW_MOVED };
@@ -150,12 +140,7 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 		repair_rest(p, l, r->id);
 		return;
 	}
-	if (far_response_dead(p, h)) {
-		slot_release(p, r->id);
-		return;
-	}
-	if (not_again(p, r->id)) {
-		drop(p, DROP_RAW_LOST);
+	if (wan_packet_over(p, h) || is_given_up(p, r->id)) {
 		slot_release(p, r->id);
 		return;
 	}
@@ -183,24 +168,13 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 
 static void control_lost(struct proxy *p, struct lane *l, const struct wan_ref *r)
 {
+	const struct wan_source *source;
+
 	switch (r->kind) {
-	case REF_FLOW_OPEN:
-		if (p->near[r->id].used && (uint16_t)p->near[r->id].inc == r->gen) {
-			p->near[r->id].open_due = true;
-			near_wan_kick(p, &p->near[r->id]);
-		}
-		break;
-	case REF_FLOW_PAIR:
-		if (p->far[r->id].used && (uint16_t)p->far[r->id].inc == r->gen)
-			p->far[r->id].pair_due = true;
-		/* fall through */
-	case REF_FLOW_REPORT:
-		if (p->far[r->id].used && (uint16_t)p->far[r->id].inc == r->gen)
-			far_report(p, &p->far[r->id], true);
-		break;
-	case REF_READ_AGAIN:
-		if (p->near[r->id].used && (uint16_t)p->near[r->id].inc == r->gen)
-			near_again_lost(p, &p->near[r->id]);
+	case REF_FRAME:
+		source = p->transport.sender_of[r->n];
+		if (source->frame_lost)
+			source->frame_lost(p, l, r->n, r->id, r->gen);
 		break;
 	case REF_LANE_CREDIT:
 		l->credit_due = true;

@@ -9,33 +9,11 @@
  * first loss may have to wait until nothing else would go (can_wait() in wan_lane.c). */
 #include "wan_lane_priv.h"
 
-#include "far.h"
-#include "ip_carry.h"
-#include "near.h"
 #include "wan_fec.h"
-#include "wan_spread.h"
 #include "wan_units.h"
 
 #define SPACING_MIN_NS 50000ull
 #define SPACING_MAX_NS 2000000ull
-
-static void packet_name(struct proxy *p, const struct slot_hdr *h, struct wan_packet *w)
-{
-	w->inc = h->inc;
-	w->pos = h->pos;
-	w->total = h->len;
-	w->vlan_tci = h->vlan_tci;
-	if (h->kind == SLOT_REQ_NEAR) {
-		w->kind = WP_REQUEST;
-		w->flow = near_wire_id(p, &p->near[h->flow]);
-	} else if (h->kind == SLOT_RESP_FAR) {
-		w->kind = WP_RESPONSE;
-		w->flow = p->far[h->flow].peer_flow;
-	} else {
-		w->kind = WP_RAW;
-		w->flow = 0;
-	}
-}
 
 /* One piece: units off .. off + n of the slot. False if it does not fit. */
 static bool put_piece(struct wan_build *b, uint32_t slot, unsigned off, unsigned n)
@@ -43,12 +21,12 @@ static bool put_piece(struct wan_build *b, uint32_t slot, unsigned off, unsigned
 	struct proxy *p = b->p;
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct slot_meta *m = arena_meta(p->arena, slot);
-	struct wan_packet w;
+	struct wan_packet w = {.inc = h->inc, .pos = h->pos, .total = h->len, .vlan_tci = h->vlan_tci};
 	size_t put;
 
 	if (wan_build_refs_full(b))
 		return false;
-	packet_name(p, h, &w);
+	p->transport.of_slot[h->kind]->name_packet(p, h, &w);
 	w.offset = (uint16_t)(off * PIECE_UNIT);
 	w.len = (uint16_t)(w.offset + n * PIECE_UNIT > h->len ? (unsigned)(h->len - w.offset) : n * PIECE_UNIT);
 	w.data = arena_data(p->arena, slot) + w.offset;
@@ -161,10 +139,10 @@ static bool put_repair(struct wan_build *b, uint32_t slot)
 	return true;
 }
 
-/* A response that nobody waits for any more goes instead of being sent. */
+/* A packet that nobody waits for any more goes instead of being sent. */
 static bool drop_dead(struct proxy *p, uint32_t slot)
 {
-	if (!far_response_dead(p, arena_hdr(p->arena, slot)))
+	if (!wan_packet_over(p, arena_hdr(p->arena, slot)))
 		return false;
 	work_done(p, 1);
 	slot_release(p, slot);
@@ -193,11 +171,6 @@ void wan_pack_copies(struct wan_build *b)
 	pack_again(b, &b->l->copies);
 }
 
-static bool full(const struct wan_build *b)
-{
-	return wan_build_refs_full(b) || b->cap - b->off < WAN_PACKET_OVERHEAD + PIECE_UNIT;
-}
-
 void wan_pack_firsts(struct wan_build *b)
 {
 	struct dnode *n;
@@ -215,53 +188,32 @@ void wan_pack_firsts(struct wan_build *b)
 	}
 }
 
-void wan_pack_ip(struct wan_build *b)
-{
-	size_t max = (size_t)b->path->payload_max - WAN_TAG_LEN - WAN_HDR_LEN - b->fec_room, n;
+/* --- for sources: transport.h --- */
 
-	if (!wan_spread_takes_ip(b->p, b->l, b->path))
-		return;
-	while ((n = ip_wan_put(b->p, b->l, b->buf + b->off, b->cap - b->off, max)) > 0) {
-		b->off += n;
-		b->data = true;
-	}
+bool wan_build_full(const struct wan_build *b)
+{
+	return wan_build_refs_full(b) || b->cap - b->off < WAN_PACKET_OVERHEAD + PIECE_UNIT;
 }
 
-/* True if the flow has nothing more that may go. One that waits for the lane's window keeps its place: what opens that
- * is the progress of others, of which it does not hear. */
-static bool put_flow(struct wan_build *b, struct near_flow *f)
+bool wan_build_slot(struct wan_build *b, uint32_t slot)
 {
-	uint32_t slot;
-
-	if (f->open_due && !wan_build_open(b, f))
-		return false;
-	while (f->agains_due && !near_wan_waits_for_older(f))
-		if (!wan_build_again(b, f))
-			return false;
-	while (!near_wan_waits_for_older(f) && near_wan_next(b->p, f, &slot)) {
-		if (!put_first(b, slot))
-			return false;
-		near_wan_sent(f, arena_hdr(b->p->arena, slot));
-		if (!dlist_empty(&b->l->repair)) {
-			wan_pack_repairs(b); /* a large packet goes in pieces, before what is behind it */
-			if (!dlist_empty(&b->l->repair))
-				return false;
-		}
-	}
-	return near_wan_waits_for_older(f) || !near_wan_awaits_lane(b->p, f);
+	return put_first(b, slot);
 }
 
-void wan_pack_requests(struct wan_build *b)
+bool wan_build_pieces(struct wan_build *b)
 {
-	struct dnode *n;
+	if (!dlist_empty(&b->l->repair))
+		wan_pack_repairs(b);
+	return dlist_empty(&b->l->repair);
+}
 
-	while (!full(b) && (n = dlist_first(&b->l->near_list))) {
-		struct near_flow *f = dlist_entry(n, struct near_flow, wan_node);
+void wan_pack_new(struct wan_build *b)
+{
+	const struct transport *t = &b->p->transport;
+	struct lane *l = b->l;
 
-		if (!put_flow(b, f)) {
-			dlist_rotate(&b->l->near_list);
-			return;
-		}
-		dlist_remove(n);
-	}
+	for (unsigned i = 0; i < t->nsenders; i++)
+		t->source[t->sender[(l->turn + i) % t->nsenders]]->put_new(b->p, l, b);
+	if (++l->turn >= t->nsenders)
+		l->turn = 0;
 }

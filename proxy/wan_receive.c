@@ -3,14 +3,10 @@
  *
  * A datagram is taken once: its number is noted, and a second one with it is dropped. If one of its packets found no
  * room, it is not noted but named in a REFUSED, and all of it may come again: whatever is in it is harmless when taken
- * twice. Reports are asked for by everything but reports and IP packets, after REPORT_EVERY datagrams or a part of the
+ * twice. Reports are asked for by everything but reports and frames that are never repaired, after REPORT_EVERY datagrams or a part of the
  * round trip. */
 #include "wan_lane_priv.h"
 
-#include "far.h"
-#include "ip_carry.h"
-#include "near.h"
-#include "raw.h"
 #include "wan_fec.h"
 #include "wan_units.h"
 
@@ -31,31 +27,31 @@ bool wan_piece_take(struct proxy *p, uint32_t slot, const struct wan_packet *w)
 /* False: refused. */
 static bool on_packet(struct proxy *p, struct lane *l, const struct wan_frame *f)
 {
+	const struct wan_source *source;
 	struct wan_packet w;
 
 	if (!wan_packet_get(f, &w)) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		return true;
 	}
-	switch (w.kind) {
-	case WP_REQUEST:
-		return far_on_packet(p, l, &w);
-	case WP_RESPONSE:
-		return near_on_packet(p, l, &w);
-	default:
-		return raw_on_packet(p, l, &w);
-	}
+	source = p->transport.of_packet[w.kind];
+	return !source || source->on_packet(p, l, &w);
+}
+
+static bool on_frame_of_source(struct proxy *p, struct lane *l, const struct wan_frame *f)
+{
+	const struct wan_source *source = f->type < WAN_FRAME_TYPES_MAX ? p->transport.taker[f->type] : NULL;
+
+	if (source)
+		return source->on_frame(p, l, f);
+	drop(p, DROP_WAN_UNKNOWN_FRAME);
+	return true;
 }
 
 /* Control frames. False: malformed. */
 static bool on_control(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_frame *f)
 {
 	union {
-		struct wan_flow_open open;
-		struct wan_flow_report report;
-		struct wan_flow_pair pair;
-		struct wan_flow_close close;
-		struct wan_read_again again;
 		struct wan_lane_credit credit;
 		struct wan_report lane_report;
 		uint64_t pn;
@@ -63,35 +59,12 @@ static bool on_control(struct proxy *p, struct lane *l, struct pn_space *s, cons
 	bool ok = true;
 
 	switch (f->type) {
-	case WF_FLOW_OPEN:
-		if ((ok = wan_flow_open_get(f, &u.open)))
-			far_on_open(p, l, &u.open);
-		break;
-	case WF_FLOW_REPORT:
-		if ((ok = wan_flow_report_get(f, &u.report)))
-			near_on_report(p, l, &u.report);
-		break;
-	case WF_FLOW_PAIR:
-		if ((ok = wan_flow_pair_get(f, &u.pair)))
-			near_on_pair(p, &u.pair);
-		break;
-	case WF_FLOW_CLOSE:
-		if ((ok = wan_flow_close_get(f, &u.close)))
-			far_on_close(p, &u.close);
-		break;
-	case WF_READ_AGAIN:
-		if ((ok = wan_read_again_get(f, &u.again)))
-			far_on_again(p, l, &u.again);
-		break;
 	case WF_LANE_CREDIT:
 		if ((ok = wan_lane_credit_get(f, &u.credit))) {
 			l->window_bytes = u.credit.window_bytes;
 			l->flow_initial_bytes = u.credit.flow_initial_bytes;
 			wan_lane_kick(p, l);
 		}
-		break;
-	case WF_IP:
-		ok = ip_on_frame(p, l, f);
 		break;
 	case WF_REPORT:
 		if ((ok = wan_report_get(f, &u.lane_report)))
@@ -118,7 +91,7 @@ static bool on_control(struct proxy *p, struct lane *l, struct pn_space *s, cons
 	case WF_PAD:
 		break;
 	default:
-		drop(p, DROP_WAN_UNKNOWN_FRAME);
+		ok = on_frame_of_source(p, l, f);
 		break;
 	}
 	return ok;
@@ -135,10 +108,11 @@ static void ask_for_report(struct proxy *p, struct lane *l, struct pn_space *s)
 }
 
 /* Frames that ask for no report: reports, what goes with them, and what is never repaired. */
-static bool quiet(uint8_t type)
+#define QUIET (1ull << WF_REPORT | 1ull << WF_REFUSED | 1ull << WF_FEC | 1ull << WF_REBUILT | 1ull << WF_ARRIVALS)
+
+static bool is_quiet(const struct proxy *p, uint8_t type)
 {
-	return type == WF_REPORT || type == WF_REFUSED || type == WF_IP || type == WF_FEC || type == WF_REBUILT ||
-	       type == WF_ARRIVALS;
+	return type < WAN_FRAME_TYPES_MAX && (QUIET | p->transport.frames_quiet) >> type & 1;
 }
 
 struct taken {
@@ -157,7 +131,7 @@ static void take_frames(struct proxy *p, struct lane *l, const struct wan_hdr *h
 	while ((more = wan_frame_next(dgram, len, &off, &f)) > 0) {
 		bool ok = true;
 
-		t->wants_report |= !quiet(f.type);
+		t->wants_report |= !is_quiet(p, f.type);
 		if (f.type == WF_PACKET)
 			t->refused |= !on_packet(p, l, &f);
 		else if (f.type == WF_FEC) /* no group protects repairs */

@@ -26,21 +26,17 @@
 #include "wan_frame.h"
 
 enum wan_ref_kind {
-	REF_SLOT,        /* a piece of a packet: units off .. off + n */
-	REF_FLOW_OPEN,   /* id: near flow */
-	REF_FLOW_CLOSE,  /* id: near flow */
-	REF_FLOW_REPORT, /* id: far flow */
-	REF_FLOW_PAIR,   /* id: far flow */
-	REF_READ_AGAIN,  /* id: near flow */
+	REF_SLOT,  /* a piece of a packet: units off .. off + n of slot id */
+	REF_FRAME, /* a frame of a source, of type n: id and gen are the source's (transport.h) */
 	REF_LANE_CREDIT,
 	REF_PING,
-	REF_MTU,         /* of a datagram that tries a size */
+	REF_MTU, /* of a datagram that tries a size */
 };
 
 struct wan_ref {
 	uint32_t id;
 	uint16_t gen;   /* of the slot, to tell that it was freed since */
-	uint8_t off, n; /* REF_SLOT: units */
+	uint8_t off, n; /* REF_SLOT: units. REF_FRAME: n is the frame's type */
 	uint8_t kind;   /* enum wan_ref_kind */
 };
 

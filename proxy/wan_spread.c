@@ -137,7 +137,7 @@ void wan_spread_sort(struct proxy *p)
 			p->paths_ip |= 1u << i;
 }
 
-bool wan_spread_takes_ip(const struct proxy *p, const struct lane *l, const struct wan_path *path)
+bool wan_spread_keeps_order(const struct proxy *p, const struct lane *l, const struct wan_path *path)
 {
 	uint32_t set = p->paths_ip, n = 0, before = 0; /* how many there are, and lower than this one */
 

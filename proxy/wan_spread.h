@@ -12,7 +12,7 @@ size_t wan_spread_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t ca
 /* Now and then, and when a path has come or gone: which paths IP packets may take. */
 void wan_spread_sort(struct proxy *p);
 /* True if the lane's IP packets go by that path. */
-bool wan_spread_takes_ip(const struct proxy *p, const struct lane *l, const struct wan_path *path);
+bool wan_spread_keeps_order(const struct proxy *p, const struct lane *l, const struct wan_path *path);
 
 /* When a path that packets may take has sending time again. */
 uint64_t wan_spread_next_ns(const struct proxy *p);

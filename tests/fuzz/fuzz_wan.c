@@ -84,7 +84,7 @@ static size_t frame_packet(const struct fz_edge *to, uint8_t *b, size_t cap, str
 	} else {
 		w.flow = in_u8(in);
 		w.inc = in_u8(in);
-		w.pos = near_to(kind == WP_RAW ? to->p->lanes[0].raw_seq_rx : POS_ORIGIN, in);
+		w.pos = near_to(kind == WP_RAW ? to->p->raw_lanes[0].seq_rx : POS_ORIGIN, in);
 	}
 	h.opcode = in_u8(in) % 0x20;
 	if (kind == WP_RAW)

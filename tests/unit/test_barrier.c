@@ -389,7 +389,7 @@ static bool frame(struct core *c, struct wan_ip w)
 	bool ok;
 
 	assert_int_equal(wan_frame_next(buf, len, &off, &f), 1);
-	ok = ip_on_frame(c->b.p, &c->b.p->lanes[0], &f) && ip_on_frame(c->b.p, &c->b.p->lanes[1], &f);
+	ok = ip_source.on_frame(c->b.p, &c->b.p->lanes[0], &f) && ip_source.on_frame(c->b.p, &c->b.p->lanes[1], &f);
 	core_pump(c);
 	return ok;
 }
@@ -433,7 +433,7 @@ static void ip__hostile_frames(void **state)
 		w = (struct wan_ip){.seq = seq, .total = 9000, .len = 64, .data = data};
 		frame(c, w);
 	}
-	assert_true(c->b.p->lanes[0].nip_partial == IP_PARTIAL_MAX);
+	assert_true(c->b.p->ip_lanes[0].npartial == IP_PARTIAL_MAX);
 	core_session(c);
 	assert_int_equal(c->b.p->barrier.ip_far.used_bytes, 0);
 }

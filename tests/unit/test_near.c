@@ -862,12 +862,12 @@ static void near__unknown_flow_is_closed(void **state)
 
 	l = lane_of(c->a.p, 0);
 	near_on_report(c->a.p, l, &r);
-	assert_false(dlist_empty(&l->closes));
+	assert_false(dlist_empty(&c->a.p->near_lanes[l->id].closes));
 	core_pump(c);
-	assert_true(dlist_empty(&l->closes));
+	assert_true(dlist_empty(&c->a.p->near_lanes[l->id].closes));
 	r.flow |= 5u << 24;
 	near_on_report(c->a.p, l, &r);
-	assert_true(dlist_empty(&l->closes));
+	assert_true(dlist_empty(&c->a.p->near_lanes[l->id].closes));
 }
 
 /* A CE mark is answered with a CNP here and does not cross. */

@@ -10,7 +10,8 @@
 #include "daemon/pcap.c"
 
 #include "proxy/icrc.h"
-#include "proxy/wan_frame.h"
+#include "proxy/flow_frame.h"
+#include "proxy/ip_frame.h"
 #include "no_log.h"
 
 #define LUA "etc/wireshark/longreach.lua"

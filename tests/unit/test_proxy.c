@@ -357,7 +357,7 @@ static uint64_t repairs_on_full_line(void **state, uint32_t loss_ppm)
 	core_send_run(c, 5, 40);
 	core_wait(c, 10 * CORE_MS);
 	meanwhile = core_ctr(&c->a, CTR_WAN_REPAIRS);
-	assert_false(dlist_empty(&c->a.p->lanes[core_near(c)->lane].near_list));
+	assert_false(dlist_empty(&c->a.p->lanes[core_near(c)->lane].ready[SOURCE_NEAR]));
 	core_wait(c, 50 * CORE_MS);
 	assert_int_equal(core_ctr(&c->a, CTR_WAN_REPAIRS), 2);
 	return meanwhile;

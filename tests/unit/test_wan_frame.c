@@ -10,7 +10,8 @@
 #include <cmocka.h>
 
 #include "proxy/bytes.h"
-#include "proxy/wan_frame.h"
+#include "proxy/flow_frame.h"
+#include "proxy/ip_frame.h"
 
 enum { CAP = 10000, FUZZ_ROUNDS = 20000 };
 

@@ -401,12 +401,12 @@ static void wan_path__ip_keeps_to_one(void **state)
 	p->path[1].rtt.smoothed_ns = 11 * CORE_MS;
 	wan_spread_sort(p);
 	for (uint32_t lane = 0; lane < 2; lane++)
-		assert_true(wan_spread_takes_ip(p, &p->lanes[lane], &p->path[0]) !=
-		            wan_spread_takes_ip(p, &p->lanes[lane], &p->path[1]));
-	assert_true(wan_spread_takes_ip(p, &p->lanes[1], &p->path[1]));
+		assert_true(wan_spread_keeps_order(p, &p->lanes[lane], &p->path[0]) !=
+		            wan_spread_keeps_order(p, &p->lanes[lane], &p->path[1]));
+	assert_true(wan_spread_keeps_order(p, &p->lanes[1], &p->path[1]));
 	p->path[1].rtt.smoothed_ns = 20 * CORE_MS;
 	wan_spread_sort(p);
-	assert_true(wan_spread_takes_ip(p, &p->lanes[1], &p->path[0]));
+	assert_true(wan_spread_keeps_order(p, &p->lanes[1], &p->path[0]));
 }
 
 int main(void)

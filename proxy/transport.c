@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport.h"
+
+void transport_register(struct transport *t, uint8_t id, const struct wan_source *s)
+{
+	t->source[id] = s;
+	for (unsigned i = 0; i < SLOT_KINDS; i++)
+		if (s->slot_kinds >> i & 1)
+			t->of_slot[i] = s;
+	for (unsigned i = 0; i < WAN_PACKET_KINDS; i++)
+		if (s->packets_taken >> i & 1)
+			t->of_packet[i] = s;
+	for (unsigned i = 0; i < WAN_FRAME_TYPES_MAX; i++) {
+		if (s->frames_taken >> i & 1)
+			t->taker[i] = s;
+		if (s->frames_sent >> i & 1)
+			t->sender_of[i] = s;
+	}
+	t->frames_quiet |= s->frames_quiet;
+	if (s->put_new)
+		t->sender[t->nsenders++] = id;
+}

@@ -6,7 +6,7 @@
 #   SAN=asan|tsan   sanitizer build
 #   LTO=            without optimisation across files (gcc only; longreachd and the benchmarks)
 #
-# Folder rules: proxy/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, daemon/*.c -> longreachd
+# Folder rules: proxy/**/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, daemon/*.c -> longreachd
 # and longreach, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each, tests/unit/test_X.c -> one cmocka
 # program each.
 
@@ -44,7 +44,7 @@ LDFLAGS_ALL += -fsanitize=thread
 endif
 
 objs     = $(patsubst %.c,$(O)/%.o,$(1))
-PROXY_SRC    := $(wildcard proxy/*.c)
+PROXY_SRC    := $(wildcard proxy/*.c proxy/*/*.c proxy/*/*/*.c)
 SEAL_SRC     := $(wildcard seal/*.c)
 HEADROOM_SRC := $(wildcard headroom/*.c)
 CLIENT_ONLY  := $(wildcard daemon/longreach.c daemon/client_*.c)

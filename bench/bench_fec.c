@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "proxy/fec_rx.h"
+#include "proxy/wan/fec/fec_rx.h"
 
 enum { LEN = 8900, STRIDE = 8960, RING = 4096, ROUNDS = 5 };
 

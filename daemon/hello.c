@@ -11,7 +11,7 @@
 #include "daemon/addr.h"
 #include "daemon/host_groups.h"
 #include "daemon/units.h"
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 
 #define HELLO_MAGIC     0x4c52686fu /* "LRho" */
 #define HELLO_FIXED_LEN 52

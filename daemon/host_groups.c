@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 
 #define ADDRESSES_MAX (HOST_GROUPS_MAX * HOST_GROUP_ADDRESSES)
 

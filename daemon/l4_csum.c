@@ -3,7 +3,7 @@
 
 #include <netinet/in.h>
 
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 
 #define UDP_HDR_LEN  8
 #define UDP_CSUM_OFF 6

@@ -4,7 +4,7 @@
 #include <linux/if_ether.h>
 #include <string.h>
 
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 
 #define TCI_VID_MASK 0x0fff
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "log.h"
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 #include "seal/secret_mem.h"
 
 /* pcapng, draft-ietf-opsawg-pcapng. All in host byte order: the section header's magic tells the reader. */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "proxy/roce.h"
+#include "proxy/roce/roce.h"
 
 #define PCAP_FILE_MAX (1ull << 30)
 

@@ -57,7 +57,7 @@
 #include "daemon/privileged.h"
 #include "daemon/tcp_socket.h"
 #include "daemon/tls.h"
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 #include "seal/secret_mem.h"
 
 enum peer_limits {

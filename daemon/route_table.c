@@ -9,7 +9,7 @@
  * a word of its own, too: what a word is about is found by its neighbour (by_via). */
 #include "route_table.h"
 
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 
 #define LIFE_NS          1000000000ull
 #define NEGATIVE_LIFE_NS 100000000ull

@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "next_hop.h"
-#include "proxy/dlist.h"
-#include "proxy/roce.h"
+#include "proxy/util/dlist.h"
+#include "proxy/roce/roce.h"
 
 enum route_limits {
 	ROUTE_SETS = 1024, /* also of neighbours */

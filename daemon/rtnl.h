@@ -6,7 +6,7 @@
 
 #include <libmnl/libmnl.h>
 
-#include "proxy/roce.h"
+#include "proxy/roce/roce.h"
 
 #define RTNL_MSG_MAX 1024
 

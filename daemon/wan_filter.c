@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wan_filter.h"
 
-#include "proxy/bytes.h"
-#include "proxy/wan_frame.h"
+#include "proxy/util/bytes.h"
+#include "proxy/wan/wan_frame.h"
 
 /* Theory of operation
  *

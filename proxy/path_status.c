@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* path_status.c - one path as its shard sees it. */
-#include "core.h"
+#include "proxy/shard/core.h"
 
 /* A link with one path does not watch it: the other edge's silence says it all. */
 static enum path_state state_of(const struct proxy *p, const struct wan_path *path, uint64_t now_ns)

@@ -12,19 +12,19 @@
  * by lane, a datagram each, when the pacer says so; reports and other control are not held back by the pacer.
  *
  * All timers are in one heap, and each belongs to a module (on_timer). */
-#include "barrier.h"
-#include "cnp_rate.h"
-#include "far.h"
-#include "ip_carry.h"
-#include "lan_host.h"
-#include "mouth.h"
-#include "near.h"
-#include "pair.h"
-#include "raw.h"
-#include "wan_fec.h"
-#include "wan_lane.h"
-#include "wan_seal.h"
-#include "wan_spread.h"
+#include "proxy/carry/barrier.h"
+#include "proxy/far/cnp_rate.h"
+#include "proxy/far/far.h"
+#include "proxy/carry/ip_carry.h"
+#include "proxy/far/lan_host.h"
+#include "proxy/near/mouth.h"
+#include "proxy/near/near.h"
+#include "proxy/far/pair.h"
+#include "proxy/carry/raw.h"
+#include "proxy/wan/fec/wan_fec.h"
+#include "proxy/wan/wan_lane.h"
+#include "proxy/wan/wan_seal.h"
+#include "proxy/wan/wan_spread.h"
 
 /* --- session --- */
 

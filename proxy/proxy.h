@@ -28,16 +28,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "arena.h"
-#include "bytes.h"
-#include "cm.h"
-#include "counters.h"
-#include "fec_config.h"
-#include "icrc.h"
-#include "limits.h"
-#include "rate.h"
-#include "roce.h"
-#include "wan_ecn.h"
+#include "proxy/arena/arena.h"
+#include "proxy/util/bytes.h"
+#include "proxy/roce/cm.h"
+#include "proxy/roce/counters.h"
+#include "proxy/wan/fec/fec_config.h"
+#include "proxy/roce/icrc.h"
+#include "proxy/roce/limits.h"
+#include "proxy/wan/cc/rate.h"
+#include "proxy/roce/roce.h"
+#include "proxy/wan/wan_ecn.h"
 
 /* How far early ACKs reach (promise to the requester). */
 enum ack_mode {

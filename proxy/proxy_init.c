@@ -9,15 +9,15 @@
  * Rebuild: flows from their descriptors, then all committed slots are gone through once: those of unknown flows and
  * those settled already are freed, the others counted for flow and lane; then each flow finds out how far its slots
  * reach without a hole. */
-#include "barrier.h"
-#include "far.h"
-#include "ip_carry.h"
-#include "lan_host.h"
-#include "near.h"
-#include "pair.h"
-#include "raw.h"
-#include "wan_fec.h"
-#include "wan_lane.h"
+#include "proxy/carry/barrier.h"
+#include "proxy/far/far.h"
+#include "proxy/carry/ip_carry.h"
+#include "proxy/far/lan_host.h"
+#include "proxy/near/near.h"
+#include "proxy/far/pair.h"
+#include "proxy/carry/raw.h"
+#include "proxy/wan/fec/wan_fec.h"
+#include "proxy/wan/wan_lane.h"
 
 #ifdef PROXY_FAULTS
 bool proxy_faults[FAULT_COUNT], proxy_fault_asked[FAULT_COUNT];

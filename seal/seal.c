@@ -6,7 +6,7 @@
 
 #include <openssl/crypto.h>
 
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 #include "seal/aead.h"
 #include "seal/hkdf.h"
 #include "seal/secret_mem.h"

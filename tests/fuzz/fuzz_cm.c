@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "proxy/bytes.h"
-#include "proxy/cm.h"
-#include "proxy/limits.h"
+#include "proxy/util/bytes.h"
+#include "proxy/roce/cm.h"
+#include "proxy/roce/limits.h"
 
 enum { CONNS = 5, STEP_DATA = 36, MAD_LEN = 256 };
 

@@ -17,15 +17,15 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "proxy/ip.h"
-#include "proxy/core.h"
-#include "proxy/far.h"
-#include "proxy/near.h"
+#include "proxy/roce/ip.h"
+#include "proxy/shard/core.h"
+#include "proxy/far/far.h"
+#include "proxy/near/near.h"
 #include "proxy/proxy.h"
-#include "proxy/roce.h"
-#include "proxy/wan_frame.h"
-#include "proxy/wan_lane.h"
-#include "proxy/wan_seal.h"
+#include "proxy/roce/roce.h"
+#include "proxy/wan/wan_frame.h"
+#include "proxy/wan/wan_lane.h"
+#include "proxy/wan/wan_seal.h"
 #include "tests/sim/steps.h"
 
 enum {

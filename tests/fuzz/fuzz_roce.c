@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "proxy/icrc.h"
-#include "proxy/limits.h"
-#include "proxy/roce.h"
+#include "proxy/roce/icrc.h"
+#include "proxy/roce/limits.h"
+#include "proxy/roce/roce.h"
 #include "tests/unit/slow_icrc.h"
 
 static void check_offsets(const struct roce_pkt *pkt, size_t size)

@@ -10,9 +10,9 @@
 #include "refuse.h"
 #include "word.h"
 #include "world.h"
-#include "proxy/icrc.h"
-#include "proxy/ip.h"
-#include "proxy/wan_pmtu.h"
+#include "proxy/roce/icrc.h"
+#include "proxy/roce/ip.h"
+#include "proxy/wan/wan_pmtu.h"
 
 #define INTERRUPTION_REPAIR_NS 20000000ull
 #define CNP_GAP_NS 50000 /* between two CNPs to one queue pair */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "pkt.h"
-#include "proxy/roce.h"
+#include "proxy/roce/roce.h"
 
 struct world;
 struct host;

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "check.h"
-#include "proxy/ip.h"
+#include "proxy/roce/ip.h"
 #include "steps.h"
 #include "world.h"
 

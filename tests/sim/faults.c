@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "fault_table.h"
-#include "proxy/fault.h"
+#include "proxy/shard/fault.h"
 
 struct fault {
 	const char *name, *rule, *what;
@@ -15,7 +15,7 @@ struct fault {
 
 static const struct fault faults[FAULT_COUNT] = {
 #define X(name, rule, what) {#name, rule, what},
-#include "proxy/fault_list.h"
+#include "proxy/shard/fault_list.h"
 #undef X
 };
 

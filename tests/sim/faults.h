@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "proxy/fault.h"
+#include "proxy/shard/fault.h"
 
 /* False: there is none of that name. */
 bool faults_set(const char *name);

@@ -11,7 +11,7 @@
 #include "host_ud.h"
 #include "word.h"
 #include "world.h"
-#include "proxy/icrc.h"
+#include "proxy/roce/icrc.h"
 
 const struct host_model host_model_rxe = {
     .name = "rxe",

@@ -17,7 +17,7 @@
 #include "link.h"
 #include "payload.h"
 #include "rng.h"
-#include "proxy/roce.h"
+#include "proxy/roce/roce.h"
 
 struct world;
 struct conn;

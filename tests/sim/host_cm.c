@@ -7,8 +7,8 @@
 #include "conn.h"
 #include "host_ud.h"
 #include "world.h"
-#include "proxy/bytes.h"
-#include "proxy/cm.h"
+#include "proxy/util/bytes.h"
+#include "proxy/roce/cm.h"
 
 /* Offsets within a MAD: header of 24 bytes, then the message. IBTA 12.6, as in the kernel's cm_msgs.h. */
 #define MAD_LEN  256

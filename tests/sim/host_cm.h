@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "proxy/roce.h"
+#include "proxy/roce/roce.h"
 
 struct conn;
 struct host;

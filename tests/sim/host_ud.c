@@ -4,7 +4,7 @@
 #include "check.h"
 #include "conn.h"
 #include "world.h"
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 
 #define WIREUP_LEN 64
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proxy/bytes.h"
-#include "proxy/roce.h"
+#include "proxy/util/bytes.h"
+#include "proxy/roce/roce.h"
 
 void pktlog_init(struct pktlog *l, uint32_t cap)
 {

@@ -5,8 +5,8 @@
 
 #include "check.h"
 #include "world.h"
-#include "proxy/bytes.h"
-#include "proxy/ip.h"
+#include "proxy/util/bytes.h"
+#include "proxy/roce/ip.h"
 
 #define TCP_LEN   20
 #define TCP_PSH   0x18 /* PSH, ACK */

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "proxy/arena.h"
-#include "proxy/arena_priv.h"
+#include "proxy/arena/arena.h"
+#include "proxy/arena/arena_priv.h"
 
 enum { FIX_CHUNK = 1 << 16, FIX_FLOWS = 32, FIX_EPOCH = 77 };
 

@@ -19,15 +19,15 @@
 
 #include <cmocka.h>
 
-#include "proxy/core.h"
-#include "proxy/far.h"
-#include "proxy/mouth.h"
-#include "proxy/near.h"
+#include "proxy/shard/core.h"
+#include "proxy/far/far.h"
+#include "proxy/near/mouth.h"
+#include "proxy/near/near.h"
 #include "proxy/proxy.h"
-#include "proxy/raw.h"
-#include "proxy/wan_frame.h"
-#include "proxy/wan_lane.h"
-#include "proxy/wan_seal.h"
+#include "proxy/carry/raw.h"
+#include "proxy/wan/wan_frame.h"
+#include "proxy/wan/wan_lane.h"
+#include "proxy/wan/wan_seal.h"
 
 #ifndef CORE_FLOWS
 #define CORE_FLOWS 32 /* places in each table of flows; a test may want more */

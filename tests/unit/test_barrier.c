@@ -3,8 +3,8 @@
  * large or hostile. */
 #include "core_fixture.h"
 
-#include "proxy/barrier.h"
-#include "proxy/ip_carry.h"
+#include "proxy/carry/barrier.h"
+#include "proxy/carry/ip_carry.h"
 
 enum { TCP_ACK_FLAG = 0x10, TCP_PSH = 0x18, TCP_SYN = 0x02, TCP_FIN = 0x11, POOL = 4 << 20, L3_MAX = 9300 };
 

@@ -4,8 +4,8 @@
 #define CORE_FLOWS 4096
 #include "core_fixture.h"
 
-#include "proxy/far_priv.h"
-#include "proxy/near_priv.h"
+#include "proxy/far/far_priv.h"
+#include "proxy/near/near_priv.h"
 #include "tests/sim/steps.h"
 
 /* --- positions --- */

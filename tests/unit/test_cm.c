@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "proxy/bytes.h"
-#include "proxy/cm.h"
-#include "proxy/limits.h"
+#include "proxy/util/bytes.h"
+#include "proxy/roce/cm.h"
+#include "proxy/roce/limits.h"
 
 #define TID 0x0000002a9f3c1d22
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/cubic_window.h"
+#include "proxy/wan/cc/cubic_window.h"
 
 #define SEC     1000000000ull
 #define SEGMENT 1000u

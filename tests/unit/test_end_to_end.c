@@ -3,8 +3,8 @@
 #define CORE_FLOWS 16
 #include "core_fixture.h"
 
-#include "proxy/end_to_end.h"
-#include "proxy/near_priv.h"
+#include "proxy/carry/end_to_end.h"
+#include "proxy/near/near_priv.h"
 
 enum { PLACED = 0x100, BEYOND = 0x700, REQUESTERS = 0x1000 }; /* a requester's QPN is its responder's and that more */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The requester's role beside the responder: window, AckReq, retries, answers. */
 #include "core_fixture.h"
-#include "proxy/near_priv.h"
+#include "proxy/near/near_priv.h"
 
 static void set_window(struct core *c, uint32_t bytes)
 {

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "proxy/fec_rx.h"
-#include "proxy/fec_tx.h"
+#include "proxy/wan/fec/fec_rx.h"
+#include "proxy/wan/fec/fec_tx.h"
 
 enum { STRIDE = 512, BUFS = 600, KEPT = 600, PN_MAX = 4096, SPACE = 7 };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/fec_code.h"
+#include "proxy/wan/fec/fec_code.h"
 
 enum { LEN_MAX = 700 };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/fec_plan.h"
+#include "proxy/wan/fec/fec_plan.h"
 
 static const struct fec_config automatic = {.mode = FEC_AUTO};
 static const struct fec_line wide = {.block_datagrams = 4000, .rtt_datagrams = 55000, .slack = FEC_SLACK};

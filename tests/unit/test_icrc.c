@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "proxy/icrc.h"
-#include "proxy/limits.h"
+#include "proxy/roce/icrc.h"
+#include "proxy/roce/limits.h"
 #include "tests/unit/slow_icrc.h"
 
 static uint64_t rnd_state;

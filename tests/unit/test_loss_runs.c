@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/loss_runs.h"
+#include "proxy/util/loss_runs.h"
 
 static struct loss_runs r;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The responder's role beside the requester: order, gaps, duplicates, strangers, and how far it may be ACKed. */
 #include "core_fixture.h"
-#include "proxy/near_priv.h"
+#include "proxy/near/near_priv.h"
 
 #define RNR_TYPE(s) ((s)&AETH_TYPE_MASK)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* READ responses at the near edge while its memory is scarce, and pieces that cannot be what they say. */
 #include "core_fixture.h"
-#include "proxy/near_priv.h"
+#include "proxy/near/near_priv.h"
 
 enum { READ_PSN = 2, READ_PKTS = 3 };
 

@@ -2,8 +2,8 @@
 /* A READ crosses when there is room for all that it brings. */
 #include "core_fixture.h"
 
-#include "proxy/near_priv.h"
-#include "proxy/share.h"
+#include "proxy/near/near_priv.h"
+#include "proxy/shard/share.h"
 
 #define EACH ((uint64_t)arena_class_bytes(CORE_PMTU + 60))
 

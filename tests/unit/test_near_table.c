@@ -2,7 +2,7 @@
 /* A queue pair begins a new life while the table of near flows, or its source's share of it, is full. */
 #define CORE_FLOWS 64
 #include "core_fixture.h"
-#include "proxy/near_priv.h"
+#include "proxy/near/near_priv.h"
 
 enum { QPN0 = 0x100, SHARE = 32 /* unpaired flows of one source, in so small a table */, IDLE_MS = 11000 };
 

@@ -2,7 +2,7 @@
 /* Work that was ACKed fails, and its requester has nothing outstanding that could be refused. */
 #include "core_fixture.h"
 
-#include "proxy/near_priv.h"
+#include "proxy/near/near_priv.h"
 
 #define WAIT (150 * CORE_MS) /* more than the edge waits for a request that it can refuse */
 

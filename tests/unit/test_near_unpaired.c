@@ -2,7 +2,7 @@
 /* What hosts may take of an edge by sending to QPNs that nobody answers for. */
 #define CORE_FLOWS 512
 #include "core_fixture.h"
-#include "proxy/near_priv.h"
+#include "proxy/near/near_priv.h"
 
 enum { SHARE = CORE_FLOWS / 8, HALF = SHARE / 2, QUIET_MS = 100 };
 

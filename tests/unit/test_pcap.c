@@ -9,9 +9,9 @@
 
 #include "daemon/pcap.c"
 
-#include "proxy/icrc.h"
-#include "proxy/flow_frame.h"
-#include "proxy/ip_frame.h"
+#include "proxy/roce/icrc.h"
+#include "proxy/shard/flow_frame.h"
+#include "proxy/carry/ip_frame.h"
 #include "no_log.h"
 
 #define LUA "etc/wireshark/longreach.lua"

@@ -2,7 +2,7 @@
 /* The entrance: who is let in, sessions, restarts from the arena, what an observer is told. */
 #include "core_fixture.h"
 
-#include "proxy/wan_lane_priv.h"
+#include "proxy/wan/wan_lane_priv.h"
 
 /* --- the door --- */
 

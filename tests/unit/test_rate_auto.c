@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "proxy/rate_auto.c"
+#include "proxy/wan/cc/rate_auto.c"
 
 #define MS       1000000ull
 #define SEC      (1000 * MS)

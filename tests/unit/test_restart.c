@@ -2,7 +2,7 @@
 /* What an edge knows of its flows is the same after a restart, and goes on to have its effect. */
 #define _GNU_SOURCE /* memmem */
 #include "core_fixture.h"
-#include "proxy/near_priv.h"
+#include "proxy/near/near_priv.h"
 
 enum { VLAN = 0x2007 };
 

@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "proxy/bytes.h"
-#include "proxy/icrc.h"
-#include "proxy/limits.h"
-#include "proxy/roce.h"
+#include "proxy/util/bytes.h"
+#include "proxy/roce/icrc.h"
+#include "proxy/roce/limits.h"
+#include "proxy/roce/roce.h"
 #include "tests/unit/slow_icrc.h"
 
 /* Made by another program with another CRC (zlib's), field by field from the specification.

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/timer.h"
+#include "proxy/util/timer.h"
 
 enum { TIMERS = 300, STEPS = 200000 };
 

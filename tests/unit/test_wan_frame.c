@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "proxy/bytes.h"
-#include "proxy/flow_frame.h"
-#include "proxy/ip_frame.h"
+#include "proxy/util/bytes.h"
+#include "proxy/shard/flow_frame.h"
+#include "proxy/carry/ip_frame.h"
 
 enum { CAP = 10000, FUZZ_ROUNDS = 20000 };
 

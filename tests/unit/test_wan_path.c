@@ -2,9 +2,9 @@
 /* Two paths between two edges: what is spread, what dies, what comes back. A path is cut by losing its datagrams. */
 #include "core_fixture.h"
 
-#include "proxy/wan_path.h"
-#include "proxy/wan_seal.h"
-#include "proxy/wan_spread.h"
+#include "proxy/wan/wan_path.h"
+#include "proxy/wan/wan_seal.h"
+#include "proxy/wan/wan_spread.h"
 
 struct cuts {
 	bool cut[2];

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/wan_seal.h"
+#include "proxy/wan/wan_seal.h"
 
 enum { LEN = 200 };
 

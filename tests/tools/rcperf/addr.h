@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "proxy/roce.h"
+#include "proxy/roce/roce.h"
 
 #define ADDR_TEXT_MAX 64
 

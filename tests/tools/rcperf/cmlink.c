@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "pattern.h"
-#include "proxy/bytes.h"
-#include "proxy/cm.h"
+#include "proxy/util/bytes.h"
+#include "proxy/roce/cm.h"
 
 enum {
 	MAD_LEN = 256,

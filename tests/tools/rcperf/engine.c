@@ -13,7 +13,7 @@
 
 #include "daemon/attention.h"
 #include "pattern.h"
-#include "proxy/icrc.h"
+#include "proxy/roce/icrc.h"
 
 enum {
 	RX_BATCH = 128,

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "addr.h"
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 
 static int open_udp(const struct ip_addr *addr)
 {

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "proxy/roce.h"
+#include "proxy/roce/roce.h"
 
 struct guard {
 	int udp_fd;

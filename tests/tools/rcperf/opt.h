@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "plan.h"
-#include "proxy/roce.h"
+#include "proxy/roce/roce.h"
 
 enum opt_limits {
 	QPS_MAX = 4096,

@@ -18,7 +18,7 @@
 
 #include "addr.h"
 #include "pattern.h"
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 
 enum {
 	RING_BLOCK = 1 << 20,

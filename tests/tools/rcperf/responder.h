@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "plan.h"
-#include "proxy/roce.h"
+#include "proxy/roce/roce.h"
 
 struct engine;
 struct qp;

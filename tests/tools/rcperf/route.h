@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proxy/roce.h"
+#include "proxy/roce/roce.h"
 
 /* Asks the kernel's route and neighbour tables, waiting up to a few seconds for the neighbour to answer.
  * Returns 0 or -errno: -ENETUNREACH no route, -EHOSTUNREACH the next hop does not answer. */

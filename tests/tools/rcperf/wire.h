@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proxy/roce.h"
+#include "proxy/roce/roce.h"
 
 enum wire_limits {
 	WIRE_LINE_MAX = 1024,

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "proxy/bytes.h"
+#include "proxy/util/bytes.h"
 
 enum {
 	MACS_LEN = 12,

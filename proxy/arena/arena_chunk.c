@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena_chunk.c - who has which chunk: lists, reserves, assignment. */
+#include "arena_priv.h"
+#include "proxy/shard/fault.h"
+
+/* What the table says of a chunk that has a class: never zero, and wrong in any other place. */
+uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class)
+{
+	uint32_t v[2] = {chunk, 0xc1000000u | (uint32_t) class << 8 | pool};
+
+	return (uint64_t)crc32_gzip_refl(0, (const uint8_t *)v, sizeof(v)) << 32 | v[1];
+}
+
+void arena_chunk_free_push(struct arena *a, uint32_t chunk)
+{
+	struct arena_chunk *c = &a->chunks[chunk];
+
+	c->use = CHUNK_FREE;
+	c->next = a->free_head;
+	a->free_head = chunk;
+}
+
+/* At the tail: the chunk at the head is filled up first, so that the others get a chance to run empty. */
+void arena_chunk_link(struct arena *a, uint32_t chunk)
+{
+	struct arena_chunk *c = &a->chunks[chunk];
+	uint32_t *tail = &a->room[c->pool][c->class].tail;
+
+	c->next = CHUNK_NONE;
+	c->prev = *tail;
+	if (*tail == CHUNK_NONE)
+		a->room[c->pool][c->class].head = chunk;
+	else
+		a->chunks[*tail].next = chunk;
+	*tail = chunk;
+}
+
+void arena_chunk_unlink(struct arena *a, uint32_t chunk)
+{
+	struct arena_chunk *c = &a->chunks[chunk];
+
+	if (c->prev == CHUNK_NONE)
+		a->room[c->pool][c->class].head = c->next;
+	else
+		a->chunks[c->prev].next = c->next;
+	if (c->next == CHUNK_NONE)
+		a->room[c->pool][c->class].tail = c->prev;
+	else
+		a->chunks[c->next].prev = c->prev;
+}
+
+uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool)
+{
+	uint32_t owned = a->owned[pool == POOL_LAN ? POOL_WAN : POOL_LAN];
+	uint32_t kept = owned < a->reserve && !FAULT(FAULT_ONE_POOL) ? a->reserve - owned : 0;
+
+	return a->nfree > kept ? a->nfree - kept : 0;
+}
+
+/* In slots of the largest class, the one that makes the most of a chunk. */
+uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool)
+{
+	const struct arena_class *class = &a->lay.class[ARENA_CLASSES - 1];
+	uint64_t chunks = (uint64_t)a->owned[pool] + arena_chunks_takeable(a, pool);
+
+	return chunks * class->nslots * class->stride;
+}
+
+void arena_chunks_counted(struct arena *a)
+{
+	a->capacity_bytes[POOL_LAN] = arena_chunks_capacity(a, POOL_LAN);
+	a->capacity_bytes[POOL_WAN] = arena_chunks_capacity(a, POOL_WAN);
+}
+
+/* Any chunk that waits in some class: all of them are empty. */
+static uint32_t steal_spare(struct arena *a)
+{
+	for (unsigned pool = 0; pool < POOL_COUNT; pool++) {
+		for (unsigned class = 0; class < ARENA_CLASSES; class ++) {
+			uint32_t chunk = a->room[pool][class].spare;
+
+			if (chunk == CHUNK_NONE)
+				continue;
+			a->room[pool][class].spare = CHUNK_NONE;
+			return chunk;
+		}
+	}
+	return CHUNK_NONE;
+}
+
+/* Headers first, then the word that brings them into force. Those that the class before had too are free already;
+ * where it had data, there is rubbish. */
+static void assign(struct arena *a, uint32_t chunk, uint8_t pool, uint8_t class)
+{
+	struct arena_chunk *c = &a->chunks[chunk];
+	struct slot_hdr *h = arena_chunk_hdrs(a, chunk);
+	uint32_t nslots = a->lay.class[class].nslots;
+
+	for (uint32_t i = c->nhdrs; i < nslots; i++)
+		h[i].state = SLOT_FREE;
+	c->nhdrs = (uint16_t)nslots;
+	c->pool = pool;
+	c->class = class;
+	__atomic_store_n(&a->table[chunk], arena_table_word(chunk, pool, class), __ATOMIC_RELEASE);
+}
+
+static uint32_t take_free(struct arena *a, uint8_t pool, uint8_t class)
+{
+	uint32_t chunk = a->free_head;
+
+	if (chunk != CHUNK_NONE)
+		a->free_head = a->chunks[chunk].next;
+	else
+		chunk = steal_spare(a);
+	if (chunk != CHUNK_NONE)
+		assign(a, chunk, pool, class);
+	return chunk;
+}
+
+uint32_t arena_chunk_take(struct arena *a, enum arena_pool pool, uint8_t class)
+{
+	uint32_t chunk = a->room[pool][class].spare;
+	struct arena_chunk *c;
+
+	if (!arena_chunks_takeable(a, pool))
+		return CHUNK_NONE;
+	if (chunk != CHUNK_NONE)
+		a->room[pool][class].spare = CHUNK_NONE;
+	else
+		chunk = take_free(a, (uint8_t)pool, class);
+	if (chunk == CHUNK_NONE)
+		return CHUNK_NONE;
+	c = &a->chunks[chunk];
+	c->use = CHUNK_USED;
+	c->fresh = 0;
+	c->free_head = SLOT_NONE;
+	a->nfree--;
+	a->owned[pool]++;
+	a->room[pool][class].slots += a->lay.class[class].nslots;
+	arena_chunks_counted(a);
+	arena_chunk_link(a, chunk);
+	return chunk;
+}
+
+void arena_chunk_empty(struct arena *a, uint32_t chunk)
+{
+	struct arena_chunk *c = &a->chunks[chunk];
+	uint32_t *spare = &a->room[c->pool][c->class].spare;
+
+	arena_chunk_unlink(a, chunk);
+	a->nfree++;
+	a->owned[c->pool]--;
+	a->room[c->pool][c->class].slots -= a->lay.class[c->class].nslots;
+	arena_chunks_counted(a);
+	if (*spare == CHUNK_NONE) {
+		c->use = CHUNK_SPARE;
+		*spare = chunk;
+	} else {
+		arena_chunk_free_push(a, chunk);
+	}
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* barrier.h - what is not RC does not arrive before the RC bytes that were ACKed early before it.
+ *
+ * In call order, near edge first:
+ *
+ *     barrier_mark()        how far a flow is ACKed or delivered has changed            barrier.c
+ *     barrier_snapshot()    a packet leaves: what was ACKed before it and is not delivered
+ *     barrier_admit()       it has come: it waits, or goes to its host                  barrier_far.c
+ *     barrier_progress()    a far flow has got further, or cannot go on
+ *     parcel_lan_tx()       packets for hosts that wait no more                         parcel.c */
+#ifndef PROXY_BARRIER_H
+#define PROXY_BARRIER_H
+
+#include "proxy/shard/core.h"
+
+/* --- near edge --- */
+
+/* pos_acked, pos_reported, failed or used of the flow has changed. */
+void barrier_mark(struct proxy *p, struct near_flow *f);
+/* How many flows from src to dst lag: the entries that a snapshot has. */
+uint32_t barrier_lagging(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst);
+/* Writes the snapshot of all flows from src to dst, at most max entries of BARRIER_ENTRY_LEN bytes. Returns how
+ * many. */
+uint32_t barrier_snapshot(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint8_t *out,
+                          uint32_t max);
+/* The same without f, for a message of its own: as many as max, *more are left. */
+uint32_t barrier_snapshot_others(struct proxy *p, const struct near_flow *f, uint8_t *out, uint32_t max, bool *more);
+/* The entry of one flow. */
+void barrier_entry(const struct proxy *p, const struct near_flow *f, uint8_t *out);
+
+/* --- far edge --- */
+
+/* Takes a whole packet from src to dst: it waits behind its snapshot or is queued for its host. False: no room, the
+ * caller frees it. */
+bool barrier_admit(struct proxy *p, const struct parcel *what, const struct ip_addr *src, const struct ip_addr *dst);
+/* The request in the slot is next: it begins a message that waits for other flows. It is kicked when they got there. */
+bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot);
+/* The first of those has waited for barrier_max_ns. */
+void barrier_on_starts_timer(struct proxy *p);
+/* The responder of the flow has taken more, or cannot (RNR, stalled, failed, leaving). */
+void barrier_progress(struct proxy *p, struct far_flow *f);
+/* The flow is forgotten: nothing waits for it. */
+void barrier_flow_gone(struct proxy *p, struct far_flow *f);
+/* The first packet of a queue has waited for barrier_max_ns. */
+void barrier_on_timer(struct proxy *p, struct barrier_queue *q);
+
+/* --- parcels --- */
+
+/* The entries behind or in front of the packet. */
+uint8_t *parcel_entries(struct proxy *p, const struct parcel *pc);
+/* Next packet for a host. Returns its L3 length, 0: none. */
+size_t parcel_lan_tx(struct proxy *p, struct lan_tx *tx);
+
+/* --- all --- */
+
+/* Barrier=causal: a packet that can wait for other queue pairs is one that begins a message. */
+static inline bool barrier_may_wait(const struct roce_pkt *pkt)
+{
+	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & (ROP_START | ROP_OWN_RESPONSE));
+}
+
+void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_queue *queues, struct parcel *parcels,
+                  uint32_t nparcels);
+/* The machine that has this address. */
+const struct ip_addr *barrier_host(const struct proxy *p, const struct ip_addr *a);
+/* Lists and counts agree. 0, or a negative number. Slow. */
+int barrier_audit(struct proxy *p);
+
+static inline uint32_t barrier_hash(const struct ip_addr *src, const struct ip_addr *dst)
+{
+	uint64_t h = hash_mix(get_be64(src->b) ^ hash_mix(get_be64(src->b + 8) + 1));
+
+	h = hash_mix(h ^ get_be64(dst->b));
+	return (uint32_t)hash_mix(h ^ hash_mix(get_be64(dst->b + 8) + 2));
+}
+
+#endif

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * The far end of the barrier (barrier.c): what has come with a snapshot waits in its pair's queue until the responders
+ * have all that the snapshot names. Only the head of a queue is looked at, and of it only the entry at which it stands:
+ * snapshots of one pair grow, so what is behind waits for at least as much, and order is kept. A queue is looked at
+ * when a flow between its machines gets further, and exists only while something waits in it.
+ *
+ * An entry is done when the responder has ACKed the position, or when the flow has begun a later life. It is *waived*,
+ * and the packet counted, when waiting would be for nothing or for ever: the flow has failed, makes no progress
+ * (StallAfter=), its host has sent a DREQ, or its responder is in RNR - a program may be about to say over TCP "post
+ * receives". DREQ and DREP wait for the flow of their own queue pair in RNR as well, and for a host that has sent a
+ * DREQ: it may still live. A flow that is not known here yet is waited for: its first packets are behind this one on
+ * the line. What has waited for barrier_max_ns goes all the same.
+ *
+ * An entry names flows as the near edge did in the life of its arena in which it was written. What such a life has left
+ * behind (far_orphan.c) is found by that name; what it has not sent never comes, and is waived. What comes from the
+ * next life cannot name it, though its host saw the completions: whatever heeds the barrier, with or without a
+ * snapshot, and DREQ and DREP always, waits for the orphans of its two machines.
+ *
+ * With Barrier=causal a request that begins a message brings such entries along, too, of the other flows of its pair.
+ * Its flow stops in front of it until they are done. That is no cycle: what an entry names was committed before. */
+#include "barrier.h"
+#include "proxy/far/far.h"
+
+#define SAY_EVERY_NS 1000000000ull
+
+static struct barrier_queue *find_queue(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	uint32_t h, i, idx;
+
+	src = barrier_host(p, src);
+	dst = barrier_host(p, dst);
+	h = i = barrier_hash(src, dst);
+	while ((idx = idx_hash_next(&p->barrier.queue_by_hosts, h, &i)) != NONE) {
+		struct barrier_queue *q = &p->barrier.queues[idx];
+
+		if (ip_addr_eq(&q->src, src) && ip_addr_eq(&q->dst, dst))
+			return q;
+	}
+	return NULL;
+}
+
+static struct barrier_queue *new_queue(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	struct barrier *b = &p->barrier;
+	struct barrier_queue *q;
+	uint32_t idx;
+
+	if (b->queues_used == BARRIER_QUEUES)
+		return NULL;
+	do
+		idx = b->queue_hint++ % BARRIER_QUEUES;
+	while (b->queues[idx].used);
+	q = &b->queues[idx];
+	q->used = true;
+	q->src = *barrier_host(p, src);
+	q->dst = *barrier_host(p, dst);
+	dlist_init(&q->waiting);
+	idx_hash_put(&b->queue_by_hosts, barrier_hash(&q->src, &q->dst), idx);
+	b->queues_used++;
+	return q;
+}
+
+static void free_queue(struct proxy *p, struct barrier_queue *q)
+{
+	timer_cancel(&p->timers, &q->limit);
+	idx_hash_del(&p->barrier.queue_by_hosts, barrier_hash(&q->src, &q->dst), (uint32_t)(q - p->barrier.queues));
+	q->used = false;
+	p->barrier.queues_used--;
+}
+
+/* --- entries --- */
+
+enum verdict { WAITS, DONE, WAIVED };
+
+/* The flow, or a later life of it, was here and has been forgotten: all that it had is delivered, or never will be. */
+static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uint64_t epoch)
+{
+	const struct barrier *b = &p->barrier;
+
+	for (uint32_t i = 0; i < b->ngone && i < BARRIER_GONE; i++)
+		if (b->gone[i].peer_flow == peer_flow && b->gone[i].peer_epoch == epoch &&
+		    (int32_t)(b->gone[i].inc - inc) >= 0)
+			return true;
+	return false;
+}
+
+/* The responder of the flow lacks what is waited for; pc: by whom, NULL: a message of another queue pair. */
+static enum verdict while_it_lacks(const struct far_flow *f, const struct parcel *pc)
+{
+	bool patient = pc && pc->patient && (pc->ends_qpn == NONE || pc->ends_qpn == f->dest_qpn);
+
+	if (f->failed || f->stalled)
+		return WAIVED;
+	return (f->leaving || f->rnr) && !patient && !FAULT(FAULT_RNR_WAITED_FOR) ? WAIVED : WAITS;
+}
+
+/* epoch: the life of the near edge's arena in which the entry was written. */
+static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, const struct parcel *pc)
+{
+	const struct far_flow *f = far_by_peer_of(p, get_be32(entry), epoch);
+	uint32_t inc = get_be32(entry + 4);
+	uint64_t pos = get_be64(entry + 8);
+
+	if (!f || f->gone || (f->inc != inc && (int32_t)(f->inc - inc) < 0)) {
+		if (is_gone(p, get_be32(entry), inc, epoch))
+			return DONE;
+		return p->session.peer_arena_epoch && epoch != p->session.peer_arena_epoch ? WAIVED : WAITS;
+	}
+	if (f->inc != inc || (f->open && f->pos_acked >= pos))
+		return DONE;
+	return while_it_lacks(f, pc);
+}
+
+static bool between(const struct proxy *p, const struct far_flow *f, const struct ip_addr *src,
+                    const struct ip_addr *dst)
+{
+	return ip_addr_eq(barrier_host(p, &f->src), barrier_host(p, src)) &&
+	       ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, dst));
+}
+
+/* The first orphan of that session or an earlier one that is waited for; NULL: none. */
+static const struct far_flow *orphan_in_front(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst,
+                                              uint32_t session, const struct parcel *pc, bool *waived)
+{
+	for (const struct dnode *n = p->orphans.next; n != &p->orphans; n = n->next) {
+		const struct far_flow *o = dlist_entry(n, struct far_flow, orphan_node);
+
+		if (o->gone || o->pos_acked >= o->pos_rx || o->orphan_since > session || !between(p, o, src, dst) ||
+		    FAULT(FAULT_ORPHAN_OVERTAKEN))
+			continue;
+		if (while_it_lacks(o, pc) == WAITS)
+			return o;
+		*waived = true;
+	}
+	return NULL;
+}
+
+/* Moves on to the first entry that is waited for. False: there is one, or an orphan. */
+static bool passes(struct proxy *p, struct parcel *pc, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	const uint8_t *entries = parcel_entries(p, pc);
+	uint64_t epoch = far_epoch(p, pc->peer_epoch);
+
+	if (FAULT(FAULT_BARRIER_OFF))
+		return true;
+	for (; pc->at < pc->n; pc->at++) {
+		enum verdict v = work_take(p) ? look(p, entries + (size_t)pc->at * BARRIER_ENTRY_LEN, epoch, pc) : WAITS;
+
+		if (v == WAITS)
+			return false;
+		pc->waived |= v == WAIVED;
+	}
+	return !pc->held || !orphan_in_front(p, src, dst, pc->session, pc, &pc->waived);
+}
+
+/* --- queues --- */
+
+static void release(struct proxy *p, struct parcel *pc)
+{
+	dlist_remove(&pc->node);
+	if (pc->waived)
+		count(p, CTR_BARRIER_WAIVED, 1);
+	dlist_append(&p->parcels, &pc->node);
+}
+
+static void say_expired(struct proxy *p, const struct far_flow *f)
+{
+	count(p, CTR_BARRIER_EXPIRED, 1);
+	if (p->barrier.expired_said_ns && p->now_ns < p->barrier.expired_said_ns + SAY_EVERY_NS)
+		return;
+	p->barrier.expired_said_ns = p->now_ns;
+	proxy_event_push(p, EV_BARRIER_EXPIRED, NULL, f, f ? f->pos_acked : 0, p->cfg.barrier_max_ns);
+}
+
+static void expire(struct proxy *p, const struct barrier_queue *q, const struct parcel *pc)
+{
+	const uint8_t *entry = parcel_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN;
+	bool waived;
+
+	if (pc->at < pc->n)
+		say_expired(p, far_by_peer_of(p, get_be32(entry), far_epoch(p, pc->peer_epoch)));
+	else
+		say_expired(p, orphan_in_front(p, &q->src, &q->dst, pc->session, pc, &waived));
+}
+
+/* Lets go what may go, in order. */
+static void run_queue(struct proxy *p, struct barrier_queue *q)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&q->waiting))) {
+		struct parcel *pc = dlist_entry(n, struct parcel, node);
+
+		if (!work_take(p)) {
+			timer_set(&p->timers, &q->limit, p->now_ns);
+			return;
+		}
+		if (!passes(p, pc, &q->src, &q->dst)) {
+			if (!p->work_left) {
+				timer_set(&p->timers, &q->limit, p->now_ns);
+				return;
+			}
+			if (p->now_ns < pc->until_ns) {
+				timer_set(&p->timers, &q->limit, pc->until_ns);
+				return;
+			}
+			expire(p, q, pc);
+		}
+		p->barrier.waiting--;
+		release(p, pc);
+	}
+	free_queue(p, q);
+}
+
+/* --- messages that wait for other queue pairs --- */
+
+static void start_goes(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	dlist_remove(&f->start_node);
+	f->start_passed = pos + 1;
+	if (dlist_empty(&p->barrier.starts))
+		timer_cancel(&p->timers, &p->barrier.starts_limit);
+}
+
+static void start_stays(struct proxy *p, struct far_flow *f)
+{
+	if (dnode_on(&f->start_node))
+		return;
+	f->start_since_ns = p->now_ns;
+	dlist_append(&p->barrier.starts, &f->start_node);
+	count(p, CTR_BARRIER_HELD, 1);
+	if (!timer_armed(&p->barrier.starts_limit))
+		timer_set(&p->timers, &p->barrier.starts_limit, p->now_ns + p->cfg.barrier_max_ns);
+}
+
+bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	const uint8_t *e = arena_data(p->arena, slot) + slot_packet_len(h);
+	bool begins = h->flags & (SF_MSG_START | SF_OWN_RESPONSE), waived = false;
+
+	if (!begins || h->pos < f->start_passed || FAULT(FAULT_STARTS_PASS))
+		return false;
+	if (orphan_in_front(p, &f->src, &f->dst, f->orphan ? f->orphan_since - 1 : p->sessions, NULL, &waived)) {
+		start_stays(p, f);
+		return true;
+	}
+	for (uint32_t i = 0; i < h->waits; i++, e += BARRIER_ENTRY_LEN) {
+		enum verdict v = look(p, e, far_epoch(p, f->peer_epoch), NULL);
+
+		if (v == WAITS) {
+			start_stays(p, f);
+			return true;
+		}
+		waived |= v == WAIVED;
+	}
+	if (waived)
+		count(p, CTR_BARRIER_WAIVED, 1);
+	start_goes(p, f, h->pos);
+	return false;
+}
+
+/* Those between the same machines look again. */
+static void wake_starts(struct proxy *p, const struct far_flow *moved)
+{
+	struct dnode *next;
+
+	for (struct dnode *n = p->barrier.starts.next; n != &p->barrier.starts; n = next) {
+		struct far_flow *f = dlist_entry(n, struct far_flow, start_node);
+
+		next = n->next;
+		if (f->failed)
+			dlist_remove(n);
+		else if (between(p, f, &moved->src, &moved->dst))
+			far_kick(p, f);
+	}
+}
+
+void barrier_on_starts_timer(struct proxy *p)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&p->barrier.starts))) {
+		struct far_flow *f = dlist_entry(n, struct far_flow, start_node);
+
+		if (p->now_ns < f->start_since_ns + p->cfg.barrier_max_ns) {
+			timer_set(&p->timers, &p->barrier.starts_limit, f->start_since_ns + p->cfg.barrier_max_ns);
+			return;
+		}
+		say_expired(p, f);
+		start_goes(p, f, f->pos_tx);
+		far_kick(p, f);
+	}
+}
+
+/* --- queues again --- */
+
+void barrier_on_timer(struct proxy *p, struct barrier_queue *q)
+{
+	if (q->used)
+		run_queue(p, q);
+}
+
+bool barrier_admit(struct proxy *p, const struct parcel *what, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	struct dnode *n = dlist_first(&p->barrier.parcels_free);
+	struct barrier_queue *q;
+	struct parcel *pc;
+
+	if (!n)
+		return false;
+	pc = dlist_entry(n, struct parcel, node);
+	dlist_remove(n);
+	*pc = *what;
+	pc->node = (struct dnode){0};
+	pc->until_ns = p->now_ns + p->cfg.barrier_max_ns;
+	pc->peer_epoch = p->session.peer_arena_epoch;
+	pc->session = p->sessions;
+	q = pc->n || pc->in_order || (pc->held && !dlist_empty(&p->orphans)) ? find_queue(p, src, dst) : NULL;
+	if (!q && passes(p, pc, src, dst)) {
+		release(p, pc);
+		return true;
+	}
+	if (!q)
+		q = new_queue(p, src, dst);
+	if (!q) {
+		dlist_append(&p->barrier.parcels_free, &pc->node);
+		return false;
+	}
+	dlist_append(&q->waiting, &pc->node);
+	p->barrier.waiting++;
+	count(p, CTR_BARRIER_HELD, 1);
+	run_queue(p, q);
+	return true;
+}
+
+void barrier_progress(struct proxy *p, struct far_flow *f)
+{
+	struct barrier_queue *q = p->barrier.queues_used && f->named ? find_queue(p, &f->src, &f->dst) : NULL;
+
+	if (q)
+		run_queue(p, q);
+	if (!dlist_empty(&p->barrier.starts))
+		wake_starts(p, f);
+}
+
+void barrier_flow_gone(struct proxy *p, struct far_flow *f)
+{
+	struct barrier *b = &p->barrier;
+	struct barrier_queue *q = p->barrier.queues_used && f->named ? find_queue(p, &f->src, &f->dst) : NULL;
+
+	dlist_remove(&f->start_node);
+	f->gone = true;
+	b->gone[b->ngone % BARRIER_GONE].peer_epoch = far_epoch(p, f->peer_epoch);
+	b->gone[b->ngone % BARRIER_GONE].peer_flow = f->peer_flow;
+	b->gone[b->ngone++ % BARRIER_GONE].inc = f->inc;
+	if (q)
+		run_queue(p, q);
+	if (!dlist_empty(&b->starts))
+		wake_starts(p, f);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A queue pair that finds the table of near flows full of paired ones in use is not turned away. Its packets cross like
+ * those that are not RC (raw.c): at most once, repaired, and in their order; what does not come in time RC itself sends
+ * again. The responder's answers come back the same way. Nothing is ACKed by an edge, so nothing is promised, and nothing
+ * else waits at the barrier for it.
+ *
+ *     host A --request--> near: no place --raw--> far: notes that A asks --> host B
+ *            <---answer-- near: it was asked <--raw-- far: no flow has that QPN <--answer--
+ *
+ * An answer names only the QPN that it goes to. Between two hosts of which one asks in this way, an answer to an unknown
+ * QPN could be meant for a flow that is being probed or for such a request, so it decides nothing. Hence the unit is the
+ * pair of hosts: while requests between them go end to end, no flow between them is opened that would have to learn its
+ * pair, and those that have not learned it by then are given up (nothing of them was ACKed). But only when the news of a
+ * pair that the far edge learned before can be under way no more: it has taken answers that nobody else would give. What
+ * CM tells of, and what is paired, goes on. So no queue pair gets a flow while its earlier packets are under way: only
+ * BEGUN_QUIET_NS after the last one between the hosts.
+ *
+ * Pairs of hosts share places by a hash. Two that share one are both carried so: slower, and safe. */
+#include "end_to_end.h"
+
+#include "proxy/near/near.h"
+#include "raw.h"
+
+#define BEGUN_QUIET_NS 1000000000ull /* since the last request: no answer to one is under way any more */
+#define ASKED_QUIET_NS 500000000ull  /* less, so that the far edge is never the last to let flows learn */
+#define SETTLE_MORE_NS 1000000ull    /* beside three round trips: the news of a pair is here, repaired if it was lost */
+#define POOL_PART      8             /* of the pool that such packets may hold: the host's window is all that paces them */
+
+static uint32_t place_of(const struct ip_addr *requester, const struct ip_addr *responder)
+{
+	return (uint32_t)hash_mix((uint64_t)addr_hash(requester) << 32 | addr_hash(responder)) % END_TO_END_PLACES;
+}
+
+static bool lately(const struct proxy *p, uint64_t at_ns, uint64_t quiet_ns)
+{
+	return at_ns && p->now_ns < at_ns + quiet_ns;
+}
+
+bool end_to_end_begun(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	return lately(p, p->end_to_end.begun_ns[place_of(src, dst)], BEGUN_QUIET_NS);
+}
+
+bool end_to_end_asked(const struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder)
+{
+	return lately(p, p->end_to_end.asked_ns[place_of(requester, responder)], ASKED_QUIET_NS);
+}
+
+bool end_to_end_settled(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	uint64_t since_ns = p->end_to_end.since_ns[place_of(src, dst)];
+
+	return end_to_end_begun(p, src, dst) && p->now_ns >= since_ns + 3 * proxy_rtt_ns(p) + SETTLE_MORE_NS;
+}
+
+enum proxy_drop end_to_end_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
+{
+	uint32_t place = place_of(&pkt->src, &pkt->dst);
+	uint64_t *begun_ns = &p->end_to_end.begun_ns[place];
+
+	if (!lately(p, *begun_ns, BEGUN_QUIET_NS)) {
+		struct near_flow who = {.src = pkt->src, .dst = pkt->dst, .dest_qpn = pkt->dest_qpn, .idx = NONE};
+
+		p->end_to_end.since_ns[place] = p->now_ns;
+		proxy_event_push(p, EV_END_TO_END, &who, NULL, 0, p->near_used);
+	}
+	*begun_ns = p->now_ns;
+	return raw_rx(p, l3, pkt, vlan_tci);
+}
+
+bool end_to_end_may_hold(const struct proxy *p, uint32_t bytes)
+{
+	return p->end_to_end.held_bytes + bytes <= arena_capacity(p->arena, POOL_LAN) / POOL_PART;
+}
+
+/* What a near edge that lost its arena has left of that queue pair goes first: the host repeats this one. */
+static bool behind_an_orphan(struct proxy *p, const struct roce_pkt *pkt)
+{
+	for (struct dnode *n = p->orphans.next; n != &p->orphans; n = n->next) {
+		const struct far_flow *f = dlist_entry(n, struct far_flow, orphan_node);
+
+		if (f->dest_qpn == pkt->dest_qpn && ip_addr_eq(&f->src, &pkt->src) && ip_addr_eq(&f->dst, &pkt->dst))
+			return true;
+	}
+	return false;
+}
+
+bool end_to_end_admit(struct proxy *p, const struct roce_pkt *pkt)
+{
+	if (pkt->class == ROCE_RC_RESPONSE)
+		return end_to_end_begun(p, &pkt->dst, &pkt->src) && !near_awaits(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
+	if (behind_an_orphan(p, pkt))
+		return false;
+	p->end_to_end.asked_ns[place_of(&pkt->src, &pkt->dst)] = p->now_ns;
+	return true;
+}
+
+uint32_t end_to_end_pairs(const struct proxy *p, uint64_t now_ns)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < END_TO_END_PLACES; i++)
+		n += p->end_to_end.begun_ns[i] && now_ns < p->end_to_end.begun_ns[i] + BEGUN_QUIET_NS;
+	return n;
+}

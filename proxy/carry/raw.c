@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Such packets cross in slots of their own, named by a sequence number of their lane: repaired when a datagram is lost
+ * (a CM request would otherwise be missing for seconds; but no CNP), delivered in the order of arrival, each at most
+ * once.
+ *
+ * CM messages are read on their way, at both edges, so that each knows the QPN pairs of its own hosts before the
+ * first packet.
+ *
+ * RC packets that have no flow (end_to_end.c) go the same way, and in their order: a responder calls what comes too early
+ * a loss, and has all of it sent again over the whole distance. One that overtook others, on another path or as they
+ * were lost, waits for them for two round trips (raw_lane.held).
+ *
+ * A packet that has to wait for RC bytes at the other edge (barrier.c) takes its snapshot along, behind its own bytes
+ * in the slot. A DREQ or DREP always has to, behind the flow of its connection at least: a host must not tear down the
+ * QP that bytes are on their way to. A packet without room for the snapshot in its slot goes the way of IP
+ * (ip_carry.c). */
+#include "raw.h"
+
+#include "barrier.h"
+#include "end_to_end.h"
+#include "ip_carry.h"
+#include "proxy/near/near.h"
+#include "proxy/far/pair.h"
+#include "proxy/wan/wan_lane.h"
+
+#define RAW_WINDOW       1024
+#define RAW_SENDS_MAX    6
+#define RAW_PARTIAL_MAX  64
+#define RAW_HELD_MAX     512        /* of a lane: half of the window */
+#define RAW_HOLD_MORE_NS 1000000ull /* beside two round trips, in which a repair is here */
+
+static bool is_local(const struct proxy *p, const struct ip_addr *a)
+{
+	for (uint32_t i = 0; i < p->cfg.nlocal; i++)
+		if (ip_prefix_holds(&p->cfg.local[i], a))
+			return true;
+	return false;
+}
+
+/* A near flow is known by the VLAN id of its requester's LAN, so by that host's own tag. */
+static struct near_cm_info direction(const struct cm_conn *c, bool from_a)
+{
+	return (struct near_cm_info){
+	    .src = from_a ? c->a : c->b,
+	    .dst = from_a ? c->b : c->a,
+	    .dest_qpn = from_a ? c->qpn_b : c->qpn_a,
+	    .requester_qpn = from_a ? c->qpn_a : c->qpn_b,
+	    .start_psn = from_a ? c->psn_a : c->psn_b,
+	    .pmtu = c->pmtu,
+	    .vlan_tci = from_a ? c->traits_a.vlan_tci : c->traits_b.vlan_tci,
+	    .rnr_retry = from_a ? c->rnr_retry_a : c->rnr_retry_b,
+	    .pkey = c->pkey,
+	    .responder = from_a ? c->traits_b : c->traits_a,
+	};
+}
+
+/* The connection begins or is over, in both directions as far as their requesters are local. */
+static void for_both(struct proxy *p, const struct cm_conn *c,
+                     void (*tell)(struct proxy *p, const struct near_cm_info *ci))
+{
+	for (int from_a = 1; from_a >= 0; from_a--) {
+		struct near_cm_info ci = direction(c, from_a);
+
+		if (is_local(p, &ci.src))
+			tell(p, &ci);
+	}
+}
+
+/* What a CM message means to the flows between its hosts. */
+struct cm_news {
+	bool ends;              /* DREQ or DREP: waits for what was ACKed before it */
+	bool known;             /* of a connection whose set-up was seen, or that a DREQ names */
+	uint32_t dest_qpn;      /* known: of the flow from the sender */
+	uint32_t requester_qpn; /* DREQ: of the flow to the sender */
+	bool dreq;
+};
+
+static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
+{
+	struct cm_news news = {0};
+	struct cm_msg msg;
+	struct cm_conn *c = NULL;
+	enum cm_change change;
+	bool from_a;
+
+	cm_parse(l3, pkt, &msg);
+	if (msg.type == CM_NONE)
+		return news;
+	change = cm_observe(&p->cm, &pkt->src, &pkt->dst, &msg, &c);
+	if (c && msg.type == CM_REQ)
+		c->traits_a = (struct cm_traits){pkt->tos, pkt->migreq, vlan_tci};
+	if (c && msg.type == CM_REP)
+		c->traits_b = (struct cm_traits){pkt->tos, pkt->migreq, vlan_tci};
+	if (change == CM_OPENED)
+		for_both(p, c, near_cm_open);
+	if (c && msg.type == CM_DREP)
+		for_both(p, c, near_cm_over);
+	if (msg.type != CM_DREQ && msg.type != CM_DREP)
+		return news;
+	news.ends = true;
+	news.dreq = msg.type == CM_DREQ;
+	news.requester_qpn = news.dest_qpn = msg.qpn;
+	news.known = news.dreq;
+	if (c) {
+		from_a = ip_addr_eq(&c->a, &pkt->src) && (!ip_addr_eq(&c->a, &c->b) || msg.local_comm_id == c->comm_a);
+		news.dest_qpn = from_a ? c->qpn_b : c->qpn_a;
+		news.known = true;
+	}
+	return news;
+}
+
+/* The sender of a DREQ takes its queue pair down: nothing waits for bytes to it any more. */
+static void host_leaves(struct proxy *p, const struct roce_pkt *pkt, const struct cm_news *news)
+{
+	struct far_flow *f = pair_find(p, &pkt->dst, &pkt->src, news->requester_qpn);
+
+	if (!f)
+		return;
+	f->leaving = true;
+	barrier_progress(p, f);
+}
+
+/* The snapshot of a DREQ or DREP while the barrier is off: its own flow; of all flows if that is not known. */
+static uint32_t snapshot_of_end(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci,
+                                const struct cm_news *news, uint8_t *out, uint32_t max)
+{
+	const struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, news->dest_qpn, vlan_tci);
+
+	if (!news->known)
+		return barrier_snapshot(p, &pkt->src, &pkt->dst, out, max);
+	if (!f || !dnode_on(&f->lag_node) || !max)
+		return 0;
+	barrier_entry(p, f, out);
+	return 1;
+}
+
+/* Both edges ask. An RC request without a flow is to the barrier what it is to it with one: with Barrier=causal it waits
+ * for other queue pairs. Its answer has nothing to wait for. */
+static bool waits(const struct proxy *p, const struct roce_pkt *pkt, const struct cm_news *news)
+{
+	if (news->ends)
+		return true;
+	if (is_rc(pkt))
+		return p->cfg.barrier == BARRIER_CAUSAL && pkt->class != ROCE_RC_RESPONSE;
+	return p->cfg.barrier != BARRIER_OFF && pkt->class != ROCE_CNP_CLASS && pkt->dest_qpn != 1;
+}
+
+/* Writes the snapshot that the packet takes along. Returns its entries. */
+static uint32_t snapshot(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, const struct cm_news *news,
+                         uint8_t *out, uint32_t max)
+{
+	if (!waits(p, pkt, news))
+		return 0;
+	if (p->cfg.barrier == BARRIER_OFF)
+		return snapshot_of_end(p, pkt, vlan_tci, news, out, max);
+	return barrier_snapshot(p, &pkt->src, &pkt->dst, out, max);
+}
+
+enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
+{
+	uint16_t lane = proxy_lane_between(&p->cfg, &pkt->src, &pkt->dst);
+	uint32_t room = (uint32_t)(LAN_PKT_MAX - pkt->len) / BARRIER_ENTRY_LEN, n, slot, bytes;
+	uint8_t entries[LAN_PKT_MAX];
+	struct lane *l = lane_of(p, lane);
+	struct raw_lane *r = &p->raw_lanes[lane];
+	struct cm_news news = {0};
+
+	if (pkt->opcode == UD_SEND_ONLY && pkt->dest_qpn == 1)
+		news = observe_cm(p, l3, pkt, vlan_tci);
+	if (news.dreq)
+		host_leaves(p, pkt, &news);
+	if (!p->session_on)
+		return drop(p, DROP_LAN_RAW_NO_ROOM);
+	if (p->cfg.barrier != BARRIER_OFF && waits(p, pkt, &news) && barrier_lagging(p, &pkt->src, &pkt->dst) > room) {
+		struct ip_pkt ip;
+
+		if (is_rc(pkt)) /* the other edge must see what it is */
+			return drop(p, DROP_LAN_RAW_NO_ROOM);
+		if (ip_parse(l3, pkt->len, &ip) == DROP_NONE)
+			return ip_carry(p, l3, &ip, vlan_tci, false);
+	}
+	n = snapshot(p, pkt, vlan_tci, &news, entries, room);
+	bytes = is_rc(pkt) ? arena_class_bytes((uint16_t)(pkt->len + n * BARRIER_ENTRY_LEN)) : 0;
+	if (bytes && !end_to_end_may_hold(p, bytes))
+		return drop(p, DROP_LAN_RAW_NO_ROOM);
+	slot = slot_take(p, SLOT_RAW_LAN, l->id, 0, r->seq_tx, (uint16_t)(pkt->len + n * BARRIER_ENTRY_LEN), lane,
+	                 false);
+	if (slot == SLOT_NONE)
+		return drop(p, DROP_LAN_RAW_NO_ROOM);
+	r->seq_tx++;
+	memcpy(arena_data(p->arena, slot), l3, pkt->len);
+	memcpy(arena_data(p->arena, slot) + pkt->len, entries, (size_t)n * BARRIER_ENTRY_LEN);
+	roce_dec_ttl(arena_data(p->arena, slot), pkt);
+	if (!bytes) /* else the responder itself answers the mark */
+		roce_clear_ce(arena_data(p->arena, slot), pkt);
+	arena_hdr(p->arena, slot)->vlan_tci = vlan_tci;
+	arena_hdr(p->arena, slot)->flags = bytes ? SF_END_TO_END : 0;
+	p->end_to_end.held_bytes += bytes;
+	arena_commit(p->arena, slot);
+	count(p, bytes ? CTR_END_TO_END : CTR_RAW_CARRIED, 1);
+	wan_lane_queue_first(p, l, slot);
+	return DROP_NONE;
+}
+
+/* --- from the other edge --- */
+
+static bool raw_seen(const struct raw_lane *r, uint64_t seq)
+{
+	if (seq >= r->seq_rx)
+		return false;
+	if (r->seq_rx - seq > RAW_WINDOW)
+		return true;
+	return r->seen[(seq / 64) % (RAW_WINDOW / 64)] >> (seq % 64) & 1;
+}
+
+static void raw_mark(struct raw_lane *r, uint64_t seq)
+{
+	if (seq >= r->seq_rx) {
+		uint64_t from = r->seq_rx;
+
+		if (seq - from > RAW_WINDOW)
+			from = seq - RAW_WINDOW;
+		for (uint64_t s = from; s <= seq; s++)
+			r->seen[(s / 64) % (RAW_WINDOW / 64)] &= ~(1ull << (s % 64));
+		r->seq_rx = seq + 1;
+	}
+	r->seen[(seq / 64) % (RAW_WINDOW / 64)] |= 1ull << (seq % 64);
+}
+
+/* A whole packet that this edge could have been sent, and behind it whole entries. */
+static bool deliverable(struct proxy *p, uint32_t slot, struct roce_pkt *pkt)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+
+	return roce_parse(arena_data(p->arena, slot), h->len, pkt) == DROP_NONE &&
+	       (h->len - pkt->len) % BARRIER_ENTRY_LEN == 0 && is_local(p, &pkt->dst);
+}
+
+static void drop_oldest_partial(struct proxy *p, struct raw_lane *r)
+{
+	r->npartial--;
+	slot_release(p, slot_of_meta(p, dlist_entry(dlist_first(&r->partial), struct slot_meta, node)));
+}
+
+/* A slot for a packet of which the first piece has come. The other edge gives such packets up after some tries, so
+ * those that wait for pieces are bounded. */
+static uint32_t begin_partial(struct proxy *p, struct lane *l, const struct wan_packet *w)
+{
+	struct raw_lane *r = &p->raw_lanes[l->id];
+	uint32_t slot;
+
+	if (r->npartial >= RAW_PARTIAL_MAX)
+		drop_oldest_partial(p, r);
+	slot = slot_take(p, SLOT_RAW_WAN, l->id, 0, w->pos, w->total, l->id, false);
+	if (slot == SLOT_NONE)
+		return slot;
+	dlist_append(&r->partial, &arena_meta(p->arena, slot)->node);
+	r->npartial++;
+	return slot;
+}
+
+/* A whole packet goes to its host, or to the barrier. */
+static void deliver(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct parcel what = {.id = slot, .n = (uint16_t)((h->len - pkt->len) / BARRIER_ENTRY_LEN)};
+	struct cm_news news = {0};
+
+	if (is_rc(pkt) && !end_to_end_admit(p, pkt)) {
+		drop(p, DROP_WAN_UNKNOWN_FLOW);
+		slot_release(p, slot);
+		return;
+	}
+	if (pkt->opcode == UD_SEND_ONLY && pkt->dest_qpn == 1)
+		news = observe_cm(p, arena_data(p->arena, slot), pkt, h->vlan_tci);
+	what.patient = news.ends;
+	what.ends_qpn = news.known ? news.dest_qpn : NONE;
+	what.held = waits(p, pkt, &news);
+	what.in_order = is_rc(pkt) && what.held;
+	if (!barrier_admit(p, &what, &pkt->src, &pkt->dst)) {
+		drop(p, DROP_BARRIER_FULL);
+		slot_release(p, slot);
+	}
+}
+
+static uint64_t seq_of(struct proxy *p, const struct dnode *n)
+{
+	return arena_hdr(p->arena, slot_of_meta(p, dlist_entry(n, struct slot_meta, node)))->pos;
+}
+
+static void hold(struct proxy *p, struct raw_lane *r, uint32_t slot)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+	struct dnode *n = r->held.prev;
+
+	while (n != &r->held && seq_of(p, n) > arena_hdr(p->arena, slot)->pos)
+		n = n->prev;
+	dlist_append(n->next, &m->node);
+	m->due_ns = p->now_ns + 2 * proxy_rtt_ns(p) + RAW_HOLD_MORE_NS;
+	r->nheld++;
+}
+
+/* Those that need not wait: all before them has come, or they have waited for long enough. */
+static void let_go(struct proxy *p, struct raw_lane *r)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&r->held))) {
+		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
+		uint32_t slot = slot_of_meta(p, m);
+		struct roce_pkt pkt;
+
+		if (r->seq_rx > RAW_WINDOW)
+			r->next = max_u64(r->next, r->seq_rx - RAW_WINDOW);
+		while (r->next < r->seq_rx && raw_seen(r, r->next))
+			r->next++;
+		if (seq_of(p, n) >= r->next && p->now_ns < m->due_ns && r->nheld <= RAW_HELD_MAX && p->session_on)
+			break;
+		r->next = max_u64(r->next, seq_of(p, n) + 1);
+		dlist_remove(n);
+		r->nheld--;
+		roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt); /* it was sound */
+		deliver(p, slot, &pkt);
+	}
+	if (n && !timer_armed(&p->end_to_end.hold))
+		timer_set(&p->timers, &p->end_to_end.hold, dlist_entry(n, struct slot_meta, node)->due_ns);
+}
+
+void raw_on_timer(struct proxy *p)
+{
+	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
+		if (proxy_owns_lane(p, i))
+			let_go(p, &p->raw_lanes[i]);
+}
+
+/* Gives up the packets that lack pieces, and waits for none. */
+static void session_start(struct proxy *p, struct lane *l)
+{
+	struct raw_lane *r = &p->raw_lanes[l->id];
+
+	while (!dlist_empty(&r->partial))
+		drop_oldest_partial(p, r);
+	r->next = UINT64_MAX;
+	let_go(p, r);
+	r->seq_rx = 0;
+	memset(r->seen, 0, sizeof(r->seen));
+	r->next = 0;
+}
+
+static bool on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_RAW_WAN, l->id, w->pos);
+	struct raw_lane *r = &p->raw_lanes[l->id];
+	struct roce_pkt pkt;
+
+	if (w->pos >> 62) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		return true;
+	}
+	if (raw_seen(r, w->pos)) {
+		drop(p, DROP_WAN_POSITION_OLD);
+		return true;
+	}
+	if (slot == SLOT_NONE)
+		slot = begin_partial(p, l, w);
+	if (slot == SLOT_NONE)
+		return false;
+	if (arena_meta(p->arena, slot)->queued == SQ_RAW_RX) { /* whole, from an earlier session */
+		drop(p, DROP_WAN_POSITION_OLD);
+		return true;
+	}
+	if (arena_hdr(p->arena, slot)->len != w->total || !wan_piece_take(p, slot, w))
+		return true;
+	raw_mark(r, w->pos);
+	dlist_remove(&arena_meta(p->arena, slot)->node);
+	r->npartial--;
+	if (!deliverable(p, slot, &pkt)) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		slot_release(p, slot);
+		return true;
+	}
+	arena_hdr(p->arena, slot)->vlan_tci = w->vlan_tci;
+	arena_meta(p->arena, slot)->queued = SQ_RAW_RX;
+	if (is_rc(&pkt))
+		hold(p, r, slot);
+	else
+		deliver(p, slot, &pkt);
+	let_go(p, r);
+	return true;
+}
+
+/* --- the source --- */
+
+static void name_packet(struct proxy *p, const struct slot_hdr *h, struct wan_packet *w)
+{
+	(void)p;
+	(void)h;
+	w->kind = WP_RAW;
+	w->flow = 0;
+}
+
+/* An expendable packet is not sent again for ever, and a CNP not at all: it speaks of a queue as that is now, and those
+ * of a round trip, repaired together, would come all at once. */
+static bool gives_up(struct proxy *p, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct roce_pkt pkt;
+
+	if (arena_meta(p->arena, slot)->sends < RAW_SENDS_MAX &&
+	    (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || pkt.class != ROCE_CNP_CLASS))
+		return false;
+	drop(p, DROP_RAW_LOST);
+	return true;
+}
+
+static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, int64_t bytes)
+{
+	(void)slot;
+	if (bytes < 0 && (h->flags & SF_END_TO_END))
+		p->end_to_end.held_bytes -= (uint64_t)-bytes;
+}
+
+const struct wan_source raw_source = {
+    .name = "raw",
+    .packets_taken = 1u << WP_RAW,
+    .slot_kinds = 1u << SLOT_RAW_LAN | 1u << SLOT_RAW_WAN,
+    .name_packet = name_packet,
+    .gives_up = gives_up,
+    .on_packet = on_packet,
+    .slot_held = slot_held,
+    .session_start = session_start,
+};

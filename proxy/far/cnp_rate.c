@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * An edge is a sender on a shared LAN: of requests as far edge, of READ responses as near edge. When a host says by CNP
+ * that a switch on the way has marked packets of a queue pair, what is sent to that queue pair slows down as the NIC at
+ * the other end would slow down: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015, section 5).
+ *
+ *     CNP                    target = rate;  rate *= 1 - alpha / 2;  alpha = (1 - g) alpha + g
+ *     each step without one  alpha *= 1 - g                                        (g = 1/256)
+ *         the first 5        rate = (rate + target) / 2                            fast recovery
+ *         then               target += line / 256;  rate = (rate + target) / 2     additive increase
+ *     rate near the line     the flow is free again: nothing is reckoned for it any more
+ *
+ * One of many flows to a host that has no more under way than it may send in a turn is not cut: it is not what fills
+ * the queue, they all together are, and the window of their host answers for that (lan_host.c).
+ *
+ * A flow begins at the line's rate with alpha 1, so that the first CNP halves it. CNPs that come within CNP_GAP_NS of
+ * one that counted say nothing new. Steps that have passed are made up for when the flow is looked at next; no timer
+ * runs for them. What a rate means: between two packets as long passes as the first one takes at that rate. */
+#include "cnp_rate.h"
+
+#include "lan_host.h"
+#include "proxy/near/near.h"
+#include "pair.h"
+
+#define CNP_GAP_NS     50000ull
+#define STEP_NS        300000ull /* of alpha and rate */
+#define FAST_STEPS     5
+#define ALPHA_ONE      (1u << 16)
+#define G_SHIFT        8
+#define INCREASE_SHIFT 8
+#define FLOOR_SHIFT    10 /* of the line: no flow is stopped by CNPs */
+#define STEPS_MAX      4096
+#define SLACK_NS       10000ull /* waits that are shorter are made up for later: nobody sleeps for less */
+
+static uint64_t line_bps(const struct proxy *p)
+{
+	return p->cfg.rate_hint_bps;
+}
+
+static void step(const struct proxy *p, struct cnp_rate *r)
+{
+	r->alpha -= r->alpha >> G_SHIFT;
+	if (r->steps < FAST_STEPS)
+		r->steps++;
+	else
+		r->target_bps = min_u64(r->target_bps + (line_bps(p) >> INCREASE_SHIFT), line_bps(p));
+	r->rate_bps = (r->rate_bps + r->target_bps + 1) / 2;
+}
+
+/* The steps that have passed since it was looked at last. */
+static void catch_up(const struct proxy *p, struct cnp_rate *r)
+{
+	uint64_t n = (p->now_ns - r->step_ns) / STEP_NS;
+
+	if (!r->rate_bps)
+		return;
+	r->step_ns += n * STEP_NS;
+	for (n = min_u64(n, STEPS_MAX); n && r->rate_bps; n--) {
+		step(p, r);
+		if (r->rate_bps >= line_bps(p) - (line_bps(p) >> INCREASE_SHIFT))
+			*r = (struct cnp_rate){0};
+	}
+}
+
+void cnp_rate_cut(const struct proxy *p, struct cnp_rate *r)
+{
+	catch_up(p, r);
+	if (r->rate_bps && p->now_ns < r->cnp_ns + CNP_GAP_NS)
+		return;
+	if (!r->rate_bps)
+		*r = (struct cnp_rate){.rate_bps = line_bps(p), .alpha = ALPHA_ONE};
+	r->target_bps = r->rate_bps;
+	r->rate_bps -= r->rate_bps / 2 * r->alpha / ALPHA_ONE;
+	r->rate_bps = max_u64(r->rate_bps, max_u64(line_bps(p) >> FLOOR_SHIFT, 1));
+	r->alpha += (ALPHA_ONE - r->alpha) >> G_SHIFT;
+	r->steps = 0;
+	r->cnp_ns = r->step_ns = p->now_ns;
+}
+
+uint64_t cnp_rate_wait_until(const struct proxy *p, struct cnp_rate *r)
+{
+	catch_up(p, r);
+	return r->rate_bps && p->now_ns + SLACK_NS < r->next_ns ? r->next_ns : 0;
+}
+
+void cnp_rate_sent(const struct proxy *p, struct cnp_rate *r, size_t len)
+{
+	if (r->rate_bps)
+		r->next_ns = max_u64(r->next_ns, p->now_ns) + len * 8000000000ull / r->rate_bps;
+}
+
+/* A queue pair is a responder to one flow and the requester of another: the CNP may be about either's packets. */
+enum proxy_drop cnp_rx(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, bool *cross)
+{
+	struct far_flow *f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
+	struct near_flow *n = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
+
+	*cross = f ? f->mode == ACK_MODE_HOST : !n || n->mode == ACK_MODE_HOST;
+	if (!f && !n)
+		return DROP_NONE;
+	count(p, CTR_CNPS_RX, 1);
+	if (FAULT(FAULT_CNP_IGNORED))
+		return DROP_NONE;
+	if (f) {
+		if (f->bytes_out > LAN_TURN_BYTES || !lan_host_shared(p, f))
+			cnp_rate_cut(p, &f->rate);
+		lan_host_cnp(p, f);
+	}
+	if (n)
+		cnp_rate_cut(p, &n->resp_rate);
+	return DROP_NONE;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cnp_rate.h - what CNPs ask of a flow that the edge sends to a host: how fast it may. The story is in cnp_rate.c. */
+#ifndef PROXY_CNP_RATE_H
+#define PROXY_CNP_RATE_H
+
+#include "proxy/shard/core.h"
+
+/* A CNP about the flow came. */
+void cnp_rate_cut(const struct proxy *p, struct cnp_rate *r);
+/* 0: the next packet may go now; else when. */
+uint64_t cnp_rate_wait_until(const struct proxy *p, struct cnp_rate *r);
+/* A packet of so many bytes has gone to the host. */
+void cnp_rate_sent(const struct proxy *p, struct cnp_rate *r, size_t len);
+
+/* A CNP of a local host: whatever is sent to it from that queue pair slows down. It does not cross, but in mode host,
+ * or if it is about no flow of ours: *cross. */
+enum proxy_drop cnp_rx(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, bool *cross);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A far flow is a requester that sends another's requests. Packets come over the WAN in any order and are put in place
+ * by position (far_rx.c); what is contiguous goes to the host in order (far_tx.c), and the host's answers move what is
+ * acked (far_answer.c, far_read.c), which is reported back (far_report.c):
+ *
+ *     base ....... acked ............ tx ............ rx ............ rx_max
+ *          freed         in flight       ready to go      with holes
+ *
+ * A flow is made by the first frame that names it, be that its FLOW_OPEN or a packet. One whose FLOW_OPEN is still
+ * under way keeps what arrives but sends nothing: where it begins is not known. A frame of a later incarnation ends
+ * the life that is here, loudly if its responder lacks bytes; one of an earlier incarnation is stale.
+ *
+ * FLOW_CLOSE ends a flow. It may be lost, and a late copy of a packet may make a flow anew after it, so a flow that
+ * never opened, makes no progress, or is idle, reports from time to time, and the near edge closes again what it does
+ * not know.
+ *
+ * A near edge that comes back without its arena has forgotten its flows; what came from them before: far_orphan.c; what
+ * did not come: far_lost.c. */
+#include "far_priv.h"
+
+#include "proxy/carry/barrier.h"
+#include "lan_host.h"
+#include "pair.h"
+#include "proxy/wan/wan_lane.h"
+
+#define EVICT_IDLE_NS  1000000000ull /* a flow that made no progress for so long may make room for another */
+#define ASK_WAITING_NS 1000000000ull /* a FLOW_OPEN that was lost has been repaired, a live responder has answered */
+#define ASK_LOOK_NS    10000000000ull
+#define ASK_IDLE_NS    30000000000ull /* a flow of which nothing was heard for so long may have been forgotten */
+
+uint32_t far_peer_hash(uint32_t peer_flow)
+{
+	return (uint32_t)hash_mix(peer_flow);
+}
+
+struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow)
+{
+	uint32_t h = far_peer_hash(peer_flow), i = h, idx;
+
+	while ((idx = idx_hash_next(&p->far_by_peer, h, &i)) != NONE)
+		if (p->far[idx].peer_flow == peer_flow && !p->far[idx].orphan)
+			return &p->far[idx];
+	return NULL;
+}
+
+uint64_t far_epoch(const struct proxy *p, uint64_t peer_epoch)
+{
+	return peer_epoch ? peer_epoch : p->session.peer_arena_epoch;
+}
+
+struct far_flow *far_by_peer_of(struct proxy *p, uint32_t peer_flow, uint64_t peer_epoch)
+{
+	uint32_t h = far_peer_hash(peer_flow), i = h, idx;
+
+	while ((idx = idx_hash_next(&p->far_by_peer, h, &i)) != NONE)
+		if (p->far[idx].peer_flow == peer_flow && far_epoch(p, p->far[idx].peer_epoch) == peer_epoch)
+			return &p->far[idx];
+	return NULL;
+}
+
+void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
+{
+	dlist_remove(&f->free_node);
+	memset(f, 0, sizeof(*f));
+	f->used = true;
+	f->idx = idx;
+	dlist_init(&f->slots);
+	f->hostpair = f->heir_of = NONE;
+	f->pos_low = POS_NEVER;
+	f->window_bytes = p->cfg.lan_window_bytes;
+	f->last_progress_ns = p->now_ns;
+	dlist_init(&f->ops);
+	dlist_init(&f->agains);
+	timer_init(&f->rto, TK_RTO, idx);
+	timer_init(&f->pace, TK_PACE, idx);
+	timer_init(&f->ask, TK_ASK, idx);
+	timer_set(&p->timers, &f->ask, p->now_ns + ASK_WAITING_NS);
+}
+
+void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	far_free_ops(p, f); /* what was sent was too early to be answered */
+	f->pos_base = f->pos_freed = f->pos_acked = f->pos_tx = f->pos_tx_max = f->pos_rx = pos;
+	f->pos_rx_max = max_u64(f->pos_rx_max, pos);
+	f->msgs_acked = 0;
+	f->bytes_out = 0;
+	lan_host_less(p, f);
+	f->resp_next = f->pos_ack_seen = 0;
+	memset(f->resp_got, 0, sizeof(f->resp_got));
+}
+
+/* Table full: of the next flows in it the one that has been idle for longest, and for long enough, is forgotten. If it
+ * speaks again it is opened again. */
+static void evict(struct proxy *p)
+{
+	struct far_flow *victim = NULL;
+
+	while (work_take(p)) {
+		struct far_flow *f = &p->far[p->far_idle_at];
+
+		p->far_idle_at = (p->far_idle_at + 1) % p->cfg.max_flows;
+		if (!f->used || f->held_bytes || f->nops || p->now_ns < f->last_progress_ns + EVICT_IDLE_NS)
+			continue;
+		if (!victim || f->last_progress_ns < victim->last_progress_ns)
+			victim = f;
+	}
+	if (victim)
+		far_close(p, victim);
+}
+
+static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc)
+{
+	struct far_flow *f;
+
+	if (dlist_empty(&p->far_free))
+		evict(p);
+	if (dlist_empty(&p->far_free))
+		return NULL;
+	f = dlist_entry(dlist_first(&p->far_free), struct far_flow, free_node);
+	far_flow_init(p, f, (uint32_t)(f - p->far));
+	f->peer_flow = peer_flow;
+	f->peer_epoch = p->session.peer_arena_epoch;
+	f->inc = inc;
+	f->lane = l->id;
+	idx_hash_put(&p->far_by_peer, far_peer_hash(peer_flow), f->idx);
+	p->far_used++;
+	return f;
+}
+
+void far_free_requests(struct proxy *p, struct far_flow *f)
+{
+	dlist_move_all(&p->dead_slots, &f->slots);
+	f->pos_freed = f->pos_acked;
+}
+
+/* --- by the responder's QPN --- */
+
+uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
+{
+	return (uint32_t)hash_mix(addr_hash(src) ^ hash_mix((uint64_t)addr_hash(dst) << 32 | dest_qpn));
+}
+
+struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
+                             uint32_t *i)
+{
+	uint32_t h = far_dest_hash(src, dst, dest_qpn), idx;
+
+	while ((idx = idx_hash_next(&p->far_by_dest, h, i)) != NONE) {
+		struct far_flow *f = &p->far[idx];
+
+		if (f->dest_qpn == dest_qpn && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst))
+			return f;
+	}
+	return NULL;
+}
+
+/* --- end --- */
+
+void far_close(struct proxy *p, struct far_flow *f)
+{
+	barrier_flow_gone(p, f);
+	far_free_requests(p, f);
+	far_free_ops(p, f);
+	pair_remove(p, f);
+	pair_leave(p, f);
+	dlist_remove(&f->lan_node);
+	dlist_remove(&f->report_node);
+	dlist_remove(&f->cnp_node);
+	dlist_remove(&f->orphan_node);
+	timer_cancel(&p->timers, &f->rto);
+	timer_cancel(&p->timers, &f->pace);
+	timer_cancel(&p->timers, &f->ask);
+	idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
+	if (f->named)
+		idx_hash_del(&p->far_by_dest, far_dest_hash(&f->src, &f->dst, f->dest_qpn), f->idx);
+	dlist_remove(&f->work_node);
+	f->used = false;
+	far_store(p, f);
+	p->far_used--;
+	far_place_left(p, f);
+	if (f->orphan)
+		far_orphan_gone(p, f);
+}
+
+/* Closes an earlier life of the flow, loudly if the responder lacks bytes of it. */
+static void supersede(struct proxy *p, struct far_flow *f, enum proxy_failure why)
+{
+	if (f->open && f->pos_acked < f->pos_rx)
+		proxy_failure_push(p, why, NULL, f, f->pos_acked, f->held_bytes);
+	far_close(p, f);
+}
+
+struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc, bool *full)
+{
+	struct far_flow *f = far_by_peer(p, peer_flow);
+
+	*full = false;
+	if (f && f->inc != inc) {
+		if ((int32_t)(inc - f->inc) < 0) {
+			if (FAULT(FAULT_STALE_INCARNATION))
+				return f;
+			drop(p, DROP_WAN_STALE_INCARNATION);
+			return NULL;
+		}
+		if (FAULT(FAULT_STALE_INCARNATION))
+			return f;
+		supersede(p, f, FAILURE_REPLACED);
+		f = NULL;
+	}
+	if (!f)
+		f = far_new(p, l, peer_flow, inc);
+	if (!f) {
+		drop(p, DROP_WAN_FLOW_TABLE_FULL);
+		*full = true;
+	}
+	return f;
+}
+
+void far_on_close(struct proxy *p, const struct wan_flow_close *c)
+{
+	struct far_flow *f = far_by_peer(p, c->flow);
+
+	if (f && f->inc == c->inc)
+		far_close(p, f);
+}
+
+void far_ask(struct proxy *p, struct far_flow *f)
+{
+	bool waits = !f->open || f->held_bytes;
+
+	far_again_expire(p, f);
+	if (far_lost_failed(p, f))
+		waits = false;
+	if (p->now_ns >= f->last_progress_ns + (waits ? ASK_WAITING_NS : ASK_IDLE_NS))
+		far_report(p, f, true);
+	if (!f->lost_pos || f->failed)
+		timer_set(&p->timers, &f->ask, p->now_ns + (waits ? ASK_WAITING_NS : ASK_LOOK_NS));
+}
+
+void far_session_start(struct proxy *p, struct far_flow *f)
+{
+	if (p->session.peer_arena_epoch && f->peer_epoch && f->peer_epoch != p->session.peer_arena_epoch &&
+	    !FAULT(FAULT_ARENA_EPOCH)) {
+		if (far_lost_may_owe(p, f))
+			far_lost_note(p, f);
+		if (!FAULT(FAULT_ORPHAN_DROPPED) && far_orphan(p, f))
+			return;
+		supersede(p, f, FAILURE_BUFFER_LOST); /* the peer has lost its memory of it: its numbers begin anew */
+		return;
+	}
+	if (!f->peer_epoch)
+		f->peer_epoch = p->session.peer_arena_epoch;
+	if (f->pairing != PAIR_LEARNING && f->template_len)
+		f->pair_due = true;
+	far_report(p, f, true);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* far.h - the requester's role beside the responder: puts requests in order, sends them within a window made for the
+ * LAN, retries, takes the responder's answers, reports what is delivered.
+ *
+ * The way of a request, in call order:
+ *
+ *     far_on_open()        where the flow begins and whose it is                       far.c, far_rx.c
+ *     far_on_packet()      put in place by position
+ *     far_kick()           it may be sent: the flow waits for its turn                  far_tx.c
+ *     lan_turn_tx()        whose turn is it?                                           lan_turn.c, lan_host.c
+ *     far_lan_tx()         to the host                                                 far_tx.c
+ *     far_rx()             the host's answer                                           far_answer.c, far_read.c
+ *     far_report()         the near edge is to be told                                 far_report.c
+ *
+ * Positions are 64-bit (core.h). */
+#ifndef PROXY_FAR_H
+#define PROXY_FAR_H
+
+#include "proxy/shard/core.h"
+#include "proxy/shard/flow_frame.h"
+
+#define BELOW_BASE_REACH 4096 /* as far as a near edge extends a flow downwards */
+
+/* A slot of the place is free. If it was the last one, and the flow is over, the place is. */
+static inline void far_place_left(struct proxy *p, struct far_flow *f)
+{
+	if (!f->used && !f->held_bytes && !f->nresps && !dnode_on(&f->free_node))
+		dlist_append(&p->far_free, &f->free_node);
+}
+
+/* Goes on with what a call has left of the flow, or has just begun. Leaves the rest for the next tick. */
+void far_work(struct proxy *p, struct far_flow *f);
+/* The flow with that responder's QPN, orphans included; *i begins with the hash. NULL: no other. */
+struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
+                             uint32_t *i);
+uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn);
+
+/* --- from the other edge --- */
+
+/* Opens a flow, or tells something new about it. What cannot be is dropped and counted. */
+void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o);
+/* A request or a piece of one. False: no room, the datagram is to be refused. */
+bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
+/* A part of a READ that was answered is to be read again. far_again.c. */
+void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *r);
+/* The near edge has forgotten the flow. */
+void far_on_close(struct proxy *p, const struct wan_flow_close *c);
+
+/* --- to hosts --- */
+
+/* Puts the flow on the list of ready ones if it may send: window, RNR wait, its turn to be paired. */
+void far_kick(struct proxy *p, struct far_flow *f);
+/* Its answer could be another flow's: it is asked once more, with its next packet if there is one. */
+void far_ask_again(struct proxy *p, struct far_flow *f);
+/* No progress for long? Says so; true if it was given up. */
+bool far_overdue(struct proxy *p, struct far_flow *f);
+/* Its responder answers to another QPN than the one whose answers have counted for it: it has failed, loudly. */
+void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
+/* L3 length of the next request, if it may go to the host now; 0: none may. */
+uint16_t far_lan_next(struct proxy *p, struct far_flow *f);
+/* That request into tx. Returns its L3 length in bytes. */
+size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
+
+/* The next CNP to a responder whose responses were marked. Returns its L3 length, 0: none. far_cnp.c. */
+size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx);
+
+/* --- from hosts --- */
+
+/* An answer of a local host: ACK, NAK, READ response or ATOMIC acknowledge (IBTA 9.7.5). DROP_NONE: it counted; else
+ * why not, counted already. */
+enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
+
+/* --- to the other edge --- */
+
+extern const struct wan_source far_source;
+
+/* Reports at once, or within the coalescing time: 50 us to 1 ms, by the round trip. */
+void far_report(struct proxy *p, struct far_flow *f, bool at_once);
+/* What FLOW_REPORT and FLOW_PAIR say now. */
+void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_report *r);
+void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r);
+
+/* --- time, sessions, restart --- */
+
+/* The flow that the near edge calls peer_flow, NULL if there is none. */
+struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow);
+/* The one that it called so in that life of its arena, orphans included. */
+struct far_flow *far_by_peer_of(struct proxy *p, uint32_t peer_flow, uint64_t peer_epoch);
+/* The life that names noted with peer_epoch belong to: the present one if none was known then. */
+uint64_t far_epoch(const struct proxy *p, uint64_t peer_epoch);
+/* The flow's timer has run out: retry, end of an RNR wait, another try to be paired. */
+void far_on_timer(struct proxy *p, struct far_flow *f);
+/* The flow's time to ask is there: one that never opened, or is idle, asks whether the near edge still knows it. */
+void far_ask(struct proxy *p, struct far_flow *f);
+/* The peer is told everything again; a flow of a memory that the peer has lost ends. */
+void far_session_start(struct proxy *p, struct far_flow *f);
+/* Flows from their descriptors. */
+void far_rebuild(struct proxy *p);
+/* And from their slots, after these have been counted (held_bytes, pos_rx_max). */
+void far_rebuild_finish(struct proxy *p);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A host has lost READ responses that its edge gave it, and has asked again (near_again.c). READ_AGAIN brings its request
+ * for them. It goes to the responder, which executes it anew, and the responses cross to their positions, which lie
+ * below all that the flow waits for itself:
+ *
+ *     | answered: parts of it are read again | resp_next: the first operation | later ones
+ *
+ * The first of them is what the near edge waits for: it may use the reserve of the pool, which may be full of what comes
+ * behind it and finds no room there. They are taken in order. With one lost on this LAN the rest is asked for once more; all else is left to the host,
+ * which repeats what it lacks. So a record lives for AGAIN_NS after its last progress at most, and goes for others. */
+#include "far_priv.h"
+
+#include "proxy/roce/icrc.h"
+#include "lan_host.h"
+#include "pair.h"
+
+#define AGAINS_MAX     64
+#define AGAIN_NS       2000000000ull
+#define AGAIN_QUIET_NS 500000ull
+
+static struct rd_op *first(const struct far_flow *f)
+{
+	return dlist_empty(&f->agains) ? NULL : dlist_entry(dlist_first(&f->agains), struct rd_op, node);
+}
+
+static void end(struct proxy *p, struct far_flow *f, struct rd_op *op)
+{
+	f->nagains--;
+	rd_op_give(p, op);
+}
+
+void far_again_free(struct proxy *p, struct far_flow *f)
+{
+	while (first(f))
+		end(p, f, first(f));
+}
+
+void far_again_expire(struct proxy *p, struct far_flow *f)
+{
+	while (first(f) && p->now_ns > first(f)->again_heard_ns + AGAIN_NS)
+		end(p, f, first(f));
+}
+
+static struct rd_op *at(const struct far_flow *f, uint64_t pos)
+{
+	for (struct dnode *n = f->agains.next; n != &f->agains; n = n->next) {
+		struct rd_op *op = dlist_entry(n, struct rd_op, node);
+
+		if (pos >= op->pos && pos < op->pos + op->psns)
+			return op;
+	}
+	return NULL;
+}
+
+/* A place for one more: of one that has not moved for long, or of the oldest. */
+static struct rd_op *take(struct proxy *p, struct far_flow *f)
+{
+	struct rd_op *op = first(f);
+
+	if (op && (f->nagains >= AGAINS_MAX || p->now_ns > op->again_heard_ns + AGAIN_NS))
+		end(p, f, op);
+	op = rd_op_take(p, OP_FOR_FAR);
+	if (!op)
+		return NULL;
+	*op = (struct rd_op){.node = op->node};
+	dlist_append(&f->agains, &op->node);
+	f->nagains++;
+	return op;
+}
+
+/* The request says what the frame says, and is the flow's. */
+static bool fits(const struct far_flow *f, const struct wan_read_again *r, struct roce_pkt *pkt)
+{
+	return roce_parse(r->packet, r->packet_len, pkt) == DROP_NONE && pkt->len == r->packet_len &&
+	       pkt->opcode == RC_READ_REQUEST && pkt->psn == pos_psn(r->pos) && pkt->dest_qpn == f->dest_qpn &&
+	       ip_addr_eq(&pkt->src, &f->src) && ip_addr_eq(&pkt->dst, &f->dst) && icrc_check(r->packet, pkt, NULL) &&
+	       r->psns == roce_read_psns(pkt->reth_len, f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX);
+}
+
+/* The responder has executed it, and the flow does not wait for its responses itself. */
+static bool answered(const struct far_flow *f, uint64_t pos)
+{
+	return pos < (far_first_op(f) ? f->resp_next : f->pos_acked);
+}
+
+void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *r)
+{
+	struct far_flow *f = far_by_peer(p, r->flow);
+	struct roce_pkt pkt;
+	struct rd_op *op;
+
+	if (!f || f->inc != r->inc || !f->open || f->failed || f->pairing == PAIR_LEARNING || f->hostpair == NONE)
+		return; /* the host asks again */
+	if (f->lane == l->id && !f->pmtu && r->psns > 1)
+		return; /* FLOW_OPEN brings it */
+	if (f->lane != l->id || r->pos + FLOW_SPAN_MAX < f->pos_acked || !fits(f, r, &pkt)) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		return;
+	}
+	if (!answered(f, r->pos))
+		return; /* it comes anyway */
+	op = at(f, r->pos);
+	if (op && op->pos + op->psns == r->pos + r->psns && p->now_ns < op->again_heard_ns + AGAIN_QUIET_NS)
+		return; /* a copy */
+	if (!op)
+		op = take(p, f);
+	if (!op)
+		return;
+	op->pos = op->next = r->pos;
+	op->psns = r->psns;
+	op->rkey = pkt.reth_rkey;
+	op->len = pkt.reth_len;
+	op->end_va = pkt.reth_va + pkt.reth_len;
+	op->again_heard_ns = p->now_ns;
+	op->due = true;
+	f->asks = (struct asks_like){
+	    .sport = pkt.udp_sport, .pkey = pkt.pkey, .tos = pkt.tos, .migreq = pkt.migreq, .known = true};
+	lan_turn_ready(p, f);
+}
+
+static struct rd_op *due(const struct far_flow *f)
+{
+	for (struct dnode *n = f->agains.next; n != &f->agains; n = n->next)
+		if (dlist_entry(n, struct rd_op, node)->due)
+			return dlist_entry(n, struct rd_op, node);
+	return NULL;
+}
+
+bool far_again_due(const struct far_flow *f)
+{
+	return f->nagains && due(f);
+}
+
+size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
+{
+	struct rd_op *op = due(f);
+	uint64_t skip = (op->next - op->pos) * f->pmtu;
+
+	op->due = false;
+	op->again_ns = p->now_ns;
+	f->retried_ns = p->now_ns;
+	count(p, CTR_LAN_RETRIES, 1);
+	return far_build_read(f, op->next, op->end_va - op->len + skip, op->rkey, op->len - (uint32_t)skip, tx);
+}
+
+static bool keep(struct proxy *p, struct far_flow *f, const struct rd_op *op, const uint8_t *l3,
+                 const struct roce_pkt *pkt, uint16_t vlan_tci)
+{
+	bool urgent = op->next == op->pos || pool_free(p, POOL_LAN) > pool_reserve(p, POOL_LAN) / 2;
+
+	return far_keep_response(p, f, l3, pkt, op->next, vlan_tci, urgent);
+}
+
+bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
+                  uint16_t vlan_tci)
+{
+	struct rd_op *op = pkt->opcode == RC_ATOMIC_ACK ? NULL : at(f, pos);
+
+	if (!op || op->due)
+		return false;
+	if (pos == op->next && keep(p, f, op, l3, pkt, vlan_tci)) {
+		op->next++;
+		op->again_heard_ns = f->last_progress_ns = p->now_ns;
+		if (op->next == op->pos + op->psns)
+			end(p, f, op);
+		return true;
+	}
+	if (pos >= op->next && p->now_ns >= op->again_ns + AGAIN_QUIET_NS) { /* lost here, or no room */
+		op->due = true;
+		lan_turn_ready(p, f);
+	}
+	return pos >= op->next;
+}

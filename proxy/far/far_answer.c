@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * What the responder says: an ACK or NAK also acknowledges everything before its PSN (IBTA 9.7.5.1), which is settled:
+ * descriptor first, then the slots are freed and the near edge is told. RNR NAKs stop the flow for the time they name,
+ * sequence NAKs send it back, all others end it.
+ *
+ * An answer counts only for what was sent, and only for the flow whose it is (pair.c). The first answer of all makes
+ * the pair, and tells how many messages the responder has counted; it becomes the template of the ACKs that the near
+ * edge will make. */
+#include "far_priv.h"
+
+#include "proxy/carry/barrier.h"
+#include "proxy/carry/end_to_end.h"
+#include "lan_host.h"
+#include "proxy/near/near.h"
+#include "pair.h"
+#include "proxy/carry/raw.h"
+#include "proxy/shard/share.h"
+
+/* Messages and bytes under way in [pos_acked, upto), which has been acknowledged. Returns how far it has come. */
+static uint64_t settle_counts(struct proxy *p, struct far_flow *f, uint64_t upto)
+{
+	uint64_t pos = f->pos_acked;
+
+	while (pos < upto && work_take(p)) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos);
+		const struct slot_hdr *h;
+
+		if (slot == SLOT_NONE) {
+			pos++;
+			continue;
+		}
+		h = arena_hdr(p->arena, slot);
+		f->msgs_acked += (h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0;
+		if (pos < f->pos_tx)
+			f->bytes_out -= h->len <= f->bytes_out ? h->len : f->bytes_out;
+		pos += h->psns ? h->psns : 1;
+	}
+	return min_u64(pos, upto);
+}
+
+/* What is settled; the rest later. */
+static void free_some(struct proxy *p, struct far_flow *f)
+{
+	uint64_t from = f->pos_freed, held = f->held_bytes;
+
+	while (f->pos_freed < f->pos_acked && work_take(p)) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_freed), psns = 1;
+
+		if (slot != SLOT_NONE) {
+			const struct slot_hdr *h = arena_hdr(p->arena, slot);
+
+			psns = h->psns ? h->psns : 1;
+			count(p, CTR_BYTES_DELIVERED,
+			      (uint64_t)(slot_packet_len(h) - h->hdr_len - ROCE_ICRC_LEN - h->pad));
+			slot_release(p, slot);
+		}
+		f->pos_freed += psns;
+	}
+	if (f->pos_freed > from)
+		share_drained(p, &f->share, held - f->held_bytes, f->pos_freed - from);
+	if (f->pos_freed < f->pos_acked)
+		far_work_later(p, f);
+}
+
+/* The responder has taken so many bytes of what was out: it lives, and its window grows by an eighth of them. */
+static void progress(struct proxy *p, struct far_flow *f, uint32_t acked_bytes)
+{
+	far_rtt_end(p, f);
+	f->retries = 0;
+	f->last_progress_ns = p->now_ns;
+	if (f->window_bytes < p->cfg.lan_window_bytes)
+		f->window_bytes += (uint32_t)min_u64(acked_bytes / 8, p->cfg.lan_window_bytes - f->window_bytes);
+	if (f->stalled) {
+		f->stalled = false;
+		proxy_event_push(p, EV_FLOW_RESUMED, NULL, f, f->pos_acked, 0);
+	}
+	if (f->rnr_bytes)
+		f->rnr_bytes = f->rnr_bytes < f->window_bytes / 2 ? 2 * f->rnr_bytes + 512 : 0;
+	if (f->rnr)
+		; /* the timer ends the wait that the responder asked for */
+	else if (f->pos_tx > f->pos_acked)
+		far_arm_rto(p, f);
+	else
+		timer_cancel(&p->timers, &f->rto);
+}
+
+void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
+{
+	uint64_t from = f->pos_acked, come;
+	uint32_t out;
+
+	if (f->orphan)
+		upto = min_u64(upto, f->pos_rx); /* more was sent, and given up */
+	if (upto > f->pos_rx && upto > f->pos_tx)
+		upto = max_u64(f->pos_rx, f->pos_tx); /* the rest was evicted: it comes again, and is ACKed again */
+	if (upto <= from)
+		return;
+	out = f->bytes_out;
+	come = settle_counts(p, f, upto);
+	if (come < upto) {
+		f->settling = true;
+		f->pos_ack_seen = max_u64(f->pos_ack_seen, upto);
+		far_work_later(p, f);
+		upto = come;
+	}
+	f->pos_acked = upto;
+	f->pos_tx = max_u64(f->pos_tx, upto);
+	f->base_fixed = true;
+	far_drop_below_base(p, f);
+	if (!FAULT(FAULT_FAR_FREES_FIRST))
+		far_store(p, f);
+	free_some(p, f);
+	progress(p, f, out - f->bytes_out);
+	lan_host_less(p, f);
+	lan_host_acked(p, f, out - f->bytes_out);
+	if (f->orphan && f->pos_acked >= f->pos_rx)
+		timer_set(&p->timers, &f->rto, p->now_ns); /* it is over, but its caller is not done with it */
+	far_report(p, f, f->mode == ACK_MODE_HOST || f->pair_due);
+	barrier_progress(p, f);
+}
+
+/* A portion of what was acknowledged, so that there is work left to settle what was looked through for READs. */
+static void settle_some(struct proxy *p, struct far_flow *f)
+{
+	uint64_t upto = min_u64(f->pos_ack_seen, f->pos_acked + CALL_WORK / 4), stop = far_stop_at_op(p, f, upto);
+
+	far_settle(p, f, stop);
+	if (stop == upto && upto < f->pos_ack_seen) {
+		f->settling = true;
+		far_work_later(p, f);
+	}
+}
+
+void far_work(struct proxy *p, struct far_flow *f)
+{
+	bool settling = f->settling;
+
+	dlist_remove(&f->work_node);
+	f->settling = false;
+	free_some(p, f);
+	if (f->base_fixed)
+		far_drop_below_base(p, f);
+	if (f->failed)
+		return;
+	if (f->open)
+		far_advance_rx(p, f);
+	if (settling && f->pos_ack_seen > f->pos_acked)
+		settle_some(p, f);
+	far_kick(p, f);
+}
+
+static void fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why,
+                 uint64_t bytes)
+{
+	f->failed = true;
+	f->syndrome = syndrome;
+	f->nak_pos = pos;
+	timer_cancel(&p->timers, &f->rto);
+	proxy_failure_push(p, why, NULL, f, pos, bytes);
+	far_store(p, f);
+	far_free_requests(p, f);
+	far_free_ops(p, f);
+	pair_leave(p, f);
+	far_report(p, f, true);
+	barrier_progress(p, f);
+}
+
+void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)
+{
+	fail(p, f, pos, syndrome, syndrome ? FAILURE_REFUSED : FAILURE_SILENT, f->held_bytes);
+}
+
+void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes)
+{
+	f->lost = true;
+	count(p, CTR_BYTES_FAILED, bytes);
+	fail(p, f, f->lost_pos, 0, FAILURE_BUFFER_LOST, bytes);
+}
+
+void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
+{
+	proxy_event_push(p, EV_PAIR_WRONG, NULL, f, f->pos_acked, requester_qpn);
+	fail(p, f, f->pos_acked, 0, FAILURE_MISPAIRED, f->held_bytes);
+}
+
+/* --- ACK and NAK --- */
+
+/* The responder expects something below what we took for the beginning. */
+static enum proxy_drop nak_below_base(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	far_begin_at(p, f, pos);
+	f->base_fixed = true;
+	f->pair_at_pos = pos;
+	far_advance_rx(p, f);
+	far_store(p, f);
+	far_report(p, f, true);
+	return DROP_NONE;
+}
+
+static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t pos)
+{
+	uint8_t type = pkt->aeth_syndrome & AETH_TYPE_MASK;
+	const struct rd_op *op;
+
+	if (pos < f->pos_base && !f->base_fixed && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ)
+		far_lost_look(p, f, pos);
+	if (pos < f->pos_base && f->pos_base - pos <= BELOW_BASE_REACH && !f->base_fixed &&
+	    pkt->aeth_syndrome == AETH_NAK_PSN_SEQ)
+		return nak_below_base(p, f, pos);
+	if (pos < f->pos_acked)
+		return drop(p, DROP_LAN_ACK_STALE);
+	if (pos > f->pos_tx_max)
+		return drop(p, DROP_LAN_ACK_UNSENT);
+	far_settle(p, f, far_stop_at_op(p, f, pos));
+	op = far_first_op(f);
+	if (type == AETH_RNR_NAK) {
+		count(p, CTR_RNR_NAKS_RX, 1);
+		f->last_progress_ns = p->now_ns; /* it lives, and the near edge may know */
+		far_report(p, f, false);
+		f->rnr = true;
+		f->rnr_bytes = 1; /* one packet at a time: it may have as few receives the next time */
+		barrier_progress(p, f);
+		far_go_back(p, f, pos);
+		timer_set(&p->timers, &f->rto, p->now_ns + roce_rnr_timer_ns(pkt->aeth_syndrome & 0x1f));
+		return DROP_NONE;
+	}
+	if (pkt->aeth_syndrome != AETH_NAK_PSN_SEQ) {
+		count(p, CTR_ERR_NAKS_RX, 1);
+		far_fail(p, f, op && op->pos < pos ? op->pos : pos, pkt->aeth_syndrome); /* its answer was lost */
+		return DROP_NONE;
+	}
+	count(p, CTR_NAKS_RX, 1);
+	if (f->rnr)
+		return DROP_NONE; /* about what was behind the packet that is waited for */
+	far_on_loss(p, f);
+	far_go_back(p, f, pos);
+	return DROP_NONE;
+}
+
+#define AHEAD_RETRIES 2 /* no late answer of another life comes twice to what is repeated for the third time */
+
+/* The responder has more than this life of the edge has sent it, from an earlier one whose arena is gone, or from
+ * before there was one: it answers what is repeated with an ACK of the last that it has. All that is here before that
+ * need not be sent. Where nobody has told that it may be so the responder is believed when it insists. */
+static void catch_up(struct far_flow *f, uint64_t pos)
+{
+	if (!f->resumed && pos >= f->pos_tx_max && f->retries >= AHEAD_RETRIES) {
+		f->resumed = pos == f->pos_ahead;
+		f->pos_ahead = pos;
+	}
+	if (!f->resumed)
+		return;
+	if (pos < f->pos_tx_max)
+		f->resumed = false; /* they are level */
+	else
+		f->pos_tx_max = max_u64(f->pos_tx_max, min_u64(pos + 1, f->pos_rx));
+}
+
+static enum proxy_drop rx_ack(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
+{
+	uint64_t pos = pos_near(f->pos_acked, pkt->psn), upto;
+
+	if ((pkt->aeth_syndrome & AETH_TYPE_MASK) != AETH_ACK)
+		return rx_nak(p, f, pkt, pos);
+	count(p, CTR_ACKS_RX, 1);
+	if (pos + 1 <= f->pos_acked)
+		return drop(p, DROP_LAN_ACK_STALE);
+	catch_up(f, pos);
+	if (pos >= f->pos_tx_max && !f->resumed && !FAULT(FAULT_GHOST_ACK_HEARD))
+		return drop(p, DROP_LAN_ACK_UNSENT);
+	f->pos_ack_seen = max_u64(f->pos_ack_seen, pos + 1);
+	upto = far_stop_at_op(p, f, pos + 1);
+	far_settle(p, f, upto);
+	far_kick(p, f);
+	return DROP_NONE;
+}
+
+/* --- whose answer --- */
+
+/* A second answer at another PSN makes a provisional pair a fact. */
+static void confirm_pair(struct proxy *p, struct far_flow *f, uint64_t before)
+{
+	if (f->pairing != PAIR_PROVISIONAL || f->pos_acked == before || before == f->pos_base)
+		return;
+	f->pairing = PAIR_CONFIRMED;
+	f->pair_due = true;
+	far_store(p, f);
+	far_report(p, f, false);
+}
+
+/* First answer ever: whose QPN it names, and how many messages the responder has counted, from which the near edge
+ * works out the MSN of every ACK. A READ response, whichever, counts its READ already. */
+static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
+{
+	struct roce_pkt ack = *pkt;
+
+	ack.opcode = RC_ACK;
+	ack.aeth_syndrome = AETH_ACK_NO_CREDITS;
+	f->template_len = (uint8_t)roce_build(f->template, TEMPLATE_MAX, &ack, NULL, 0);
+	f->pair_at_pos = at_pos;
+	f->pair_msn = pkt->aeth_msn;
+	if (pkt->opcode != RC_ACK) /* it counts its READ or ATOMIC already */
+		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
+	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
+		f->pair_at_pos++;
+	f->pair_due = true;
+	far_store(p, f);
+	far_report(p, f, true);
+}
+
+/* The position that a first answer speaks of: a response may be one from the middle of its READ. */
+static uint64_t answered_pos(const struct far_flow *f, const struct roce_pkt *pkt)
+{
+	uint64_t pos = pos_near(f->pos_acked, pkt->psn), start = pos;
+
+	if (pkt->opcode == RC_ACK)
+		return pos;
+	for (const struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
+		const struct rd_op *op = dlist_entry(n, struct rd_op, node);
+
+		if (op->pos > pos)
+			break;
+		start = op->pos;
+	}
+	return start;
+}
+
+enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
+{
+	struct far_flow *f = FAULT(FAULT_PAIRED_DECIDES) ? NULL : pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
+	bool first = false;
+	enum proxy_drop d;
+	uint64_t before, at_pos;
+
+	if (p->telling && near_tell_hears(p, pkt, vlan_tci))
+		return DROP_NONE;
+	if ((!f || (f->pos_tx_max <= f->pos_acked && !f->nops)) && end_to_end_asked(p, &pkt->dst, &pkt->src) &&
+	    !FAULT(FAULT_END_TO_END_CLAIMED))
+		return raw_rx(p, l3, pkt, vlan_tci); /* perhaps to a request that has no flow */
+	if (!f || !pair_holds(p, f, pkt)) {
+		f = pair_claim(p, pkt);
+		first = f != NULL;
+	}
+	if (!f && FAULT(FAULT_PAIRED_DECIDES))
+		f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
+	if (!f)
+		return drop(p, DROP_LAN_ACK_UNMATCHED);
+	if (f->failed)
+		return drop(p, DROP_LAN_ACK_STALE);
+	before = f->pos_acked;
+	at_pos = answered_pos(f, pkt);
+	if (pkt->opcode == RC_ACK)
+		d = rx_ack(p, f, pkt);
+	else
+		d = far_rx_response(p, f, l3, pkt, vlan_tci);
+	if (first && !f->lost_pos)
+		far_lost_over(p, f);
+	if (first)
+		first_answer(p, f, pkt, at_pos);
+	else
+		confirm_pair(p, f, before);
+	return d;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Credit bounds what flows may hold, but not who has died since: one responder after another may stop with what its
+ * rate had earned it. Whatever the far edge holds the near edge holds too, until the responder has it. So when the pool
+ * runs low, flows that drain nothing give up their highest packets, down to the guaranteed minimum, and the near edge
+ * is told to send them again one day:
+ *
+ *     acked ... tx ........ keep ........ rx .... rx_max
+ *           sent     minimum     given up, from the top
+ *
+ * "Told" is a new again_round in FLOW_REPORT, and from where. It must not be missed: if two rounds pass before the near
+ * edge hears of one, the later one names the lower of the two places. Packets beyond the credit, which now ends where
+ * the flow ends, were sent before and are dropped here as they come; the near edge takes none of their acknowledgements
+ * for the truth (take_back() in near_wan.c).
+ *
+ * The packet that a flow needs next is always admitted: if there is no room for it even so, the highest one of the same
+ * flow beyond the gap goes. */
+#include "far_priv.h"
+
+#include "proxy/shard/share.h"
+
+#define EVICT_STEP    64         /* packets at a time: each arriving packet may make room for more than itself */
+#define LOOK_STEP     64         /* flows at a time */
+#define LOOK_AGAIN_NS 1000000ull /* none of them was stuck: not for each packet again */
+
+/* Where the flow's guaranteed minimum ends. What was sent to the host stays while an operation waits for its answer; in
+ * mode far what is in order has been ACKed because it is here. */
+static uint64_t keep_until(struct proxy *p, const struct far_flow *f)
+{
+	uint64_t pos = f->pos_acked, bytes = 0;
+
+	while (pos < f->pos_rx && bytes < CREDIT_MIN_BYTES) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos);
+
+		if (slot == SLOT_NONE)
+			break;
+		bytes += arena_class_bytes(arena_hdr(p->arena, slot)->len);
+		pos += max_u64(arena_hdr(p->arena, slot)->psns, 1);
+	}
+	if (bytes < CREDIT_MIN_BYTES)
+		pos += (CREDIT_MIN_BYTES - bytes) / arena_class_bytes(LAN_PKT_MAX);
+	if (f->mode == ACK_MODE_FAR)
+		pos = max_u64(pos, f->pos_rx);
+	return max_u64(pos, f->nops ? f->pos_tx_max : f->pos_tx);
+}
+
+/* Gives up to `most` positions from the top, none below `keep`. False: nothing was there. */
+static bool evict_top(struct proxy *p, struct far_flow *f, uint64_t keep, uint32_t most)
+{
+	uint64_t from = 0;
+
+	for (; f->pos_rx_max > keep && most; most--) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, --f->pos_rx_max);
+
+		if (slot == SLOT_NONE)
+			continue;
+		slot_release(p, slot);
+		count(p, CTR_EVICTED, 1);
+		from = f->pos_rx_max;
+	}
+	if (!from)
+		return false;
+	f->pos_rx = min_u64(f->pos_rx, from);
+	f->pos_credit = from; /* to begin with */
+	f->again_from = f->again_from > f->pos_acked ? min_u64(f->again_from, from) : from;
+	if (++f->again_round == 0)
+		f->again_round = 1;
+	far_report(p, f, true);
+	return true;
+}
+
+bool far_evict_own(struct proxy *p, struct far_flow *f)
+{
+	if (FAULT(FAULT_NO_EVICT))
+		return false;
+	return f->open && !f->failed && evict_top(p, f, f->pos_rx + 1, EVICT_STEP);
+}
+
+static bool gives_way(struct proxy *p, struct far_flow *f)
+{
+	return f->used && f->open && !f->failed && !f->orphan && f->held_bytes > CREDIT_MIN_BYTES &&
+	       share_stuck(p, &f->share, f->held_bytes) && evict_top(p, f, keep_until(p, f), EVICT_STEP);
+}
+
+void far_make_room(struct proxy *p)
+{
+	if (share_left(p, POOL_WAN) >= arena_capacity(p->arena, POOL_WAN) / 2 || FAULT(FAULT_NO_EVICT))
+		return;
+	if (p->now_ns < p->far_evict_ns)
+		return;
+	for (uint32_t i = 0; i < LOOK_STEP && work_take(p); i++) {
+		if (gives_way(p, &p->far[p->far_evict_at])) {
+			work_done(p, EVICT_STEP);
+			return;
+		}
+		p->far_evict_at = (p->far_evict_at + 1) % p->cfg.max_flows;
+		if (p->far_evict_at == 0) {
+			p->far_evict_ns = p->now_ns + LOOK_AGAIN_NS;
+			return;
+		}
+	}
+}

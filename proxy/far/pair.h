@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pair.h - which requester QPN a far flow has: whose is an answer that names only the QPN that it goes to? */
+#ifndef PROXY_PAIR_H
+#define PROXY_PAIR_H
+
+#include "proxy/shard/core.h"
+
+/* No host pairs: at the beginning. */
+void pair_init(struct proxy *p);
+/* The flow's hosts are known: it joins the flows between them. False: no place for another host pair. */
+bool pair_join(struct proxy *p, struct far_flow *f);
+/* The flow has something to send and no pair: it waits for its turn. True if it has it. */
+bool pair_turn(struct proxy *p, struct far_flow *f);
+/* An answer to a QPN that is not paired: the flow that it must be for, which is paired with it; NULL if none. */
+struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt);
+/* A packet of a flow without a pair was given to the port; or one of a paired flow once more. */
+void pair_sent(struct proxy *p, struct far_flow *f);
+/* The packet that was sent last has no way to the host: the flow's turn is taken back, and comes again soon. */
+void pair_unsent(struct proxy *p, struct far_flow *f);
+/* The flow was here before a restart: if it has no pair, an answer to it may still be on its way. */
+void pair_after_restart(struct proxy *p, struct far_flow *f);
+/* The flow whose turn it was got no answer in time: quarantine_ns for the host pair, longer and longer for the flow. */
+void pair_unanswered(struct proxy *p, struct far_flow *f);
+/* The end of a quarantine. */
+void pair_on_timer(struct proxy *p, struct hostpair *hp);
+
+/* The paired flow from requester to responder with that QPN (24 bits), NULL if there is none. */
+struct far_flow *pair_find(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder,
+                           uint32_t requester_qpn);
+/* An answer to a paired QPN: true if it may count for that flow. Else the pair is void. */
+bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt);
+/* The QPN is the flow's, as CM, an answer or a descriptor says; whose it was before has to learn again. */
+void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
+/* The flow has no pair (any more). */
+void pair_remove(struct proxy *p, struct far_flow *f);
+/* The flow leaves its hosts' flows, and its turn to others. */
+void pair_leave(struct proxy *p, struct far_flow *f);
+
+#endif

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A near flow is a responder that keeps its promises by proxy. Requests come in PSN order, are committed to the arena
+ * and only then may be ACKed, and only up to the ceiling (near_ceiling.c):
+ *
+ *     base ........ settled ........ [reported] ........ next ........ max
+ *          freed            held                 expected     out of order
+ *
+ * One key (VLAN, hosts, destination QPN) may have two lives at a time. A host that resets its QP begins a new one; the
+ * old one leaves the table of keys, is not ACKed any more and drains: the new one's packets are not sent on before what
+ * was ACKed of the old one is delivered, or has failed loudly because nothing was heard of its responder for too long
+ * (drain_limit()). A third life ends the second one, which has sent nothing yet.
+ *
+ * A packet that may be a repetition, or the beginning of a new life with the same words, begins a life in doubt
+ * (near_stranger.c): it crosses, and the responder's answer tells. If it was a repetition the responder is ahead, and
+ * the far edge catches up with it.
+ *
+ * A flow is closed when it was replaced and has drained, when it never got an answer and its host has given up, or when
+ * the table is full and it has been idle for longest. Nothing that was ACKed and not delivered is closed silently. */
+#include "near_priv.h"
+
+#include "proxy/carry/barrier.h"
+#include "mouth.h"
+#include "near_fp.h"
+#include "proxy/wan/wan_lane.h"
+
+void near_set_base(struct near_flow *f, uint64_t pos)
+{
+	f->pos_base = f->pos_next = f->pos_acked = f->pos_far = f->pos_reported = f->pos_settled = f->pos_wan = pos;
+	f->pos_freed = f->pos_free_to = pos;
+	f->msn_next = f->msn_settled = f->msn_acked = 0;
+	f->begins_inside = ((pos_psn(pos) - f->inside_psn) & ROCE_PSN_MASK) < f->inside_n;
+	f->template_len = f->doubted ? 0 : f->template_len; /* what it would say was counted from another place */
+	f->op_known = false;
+	if (f->pos_max < pos)
+		f->pos_max = pos;
+}
+
+/* Gives a new flow the rest of its key, and where it begins. */
+static void begin(struct proxy *p, struct near_flow *f, const struct ip_addr *dst, uint32_t dest_qpn, uint16_t vlan_tci,
+                  uint32_t psn)
+{
+	f->dst = *dst;
+	f->dest_qpn = dest_qpn;
+	f->vlan_tci = vlan_tci;
+	f->mode = proxy_mode_for(&p->cfg, &f->src, dst);
+	near_set_base(f, POS_ORIGIN + psn);
+	f->psn_origin = psn;
+	f->open_due = true;
+}
+
+struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci)
+{
+	struct near_flow *f = near_flow_take(p, &pkt->src, proxy_lane_between(&p->cfg, &pkt->src, &pkt->dst), false);
+
+	if (!f)
+		return NULL;
+	begin(p, f, &pkt->dst, pkt->dest_qpn, vlan_tci, pkt->psn);
+	near_unpaired_enter(p, f);
+	f->pos_last_rx = f->pos_base;
+	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
+	near_store(p, f);
+	proxy_event_push(p, EV_FLOW_OPENED, f, NULL, f->pos_base, 0);
+	return f;
+}
+
+void near_free_slots(struct proxy *p, struct near_flow *f)
+{
+	near_ops_retire(p, f, true);
+	f->pos_free_to = max_u64(max_u64(f->pos_next, f->pos_held), f->pos_free_to);
+	f->back_at = f->back_to = 0;
+	f->absorbing = false;
+	near_work(p, f);
+}
+
+void near_close(struct proxy *p, struct near_flow *f)
+{
+	struct near_flow *newer = f->newer;
+
+	proxy_event_push(p, EV_FLOW_CLOSED, f, NULL, f->pos_settled, f->pos_next - f->pos_settled);
+	count(p, CTR_FLOWS_CLOSED, 1);
+	if (f->newer)
+		f->newer->older = NULL;
+	else
+		idx_hash_del(&p->near_by_key, near_flow_hash(f), f->idx);
+	if (f->older)
+		f->older->newer = NULL;
+	near_queue_close(p, lane_of(p, f->lane), near_wire_id(p, f), f->inc);
+	near_free_slots(p, f);
+	near_unpaired_leave(p, f);
+	near_requester_leave(p, f);
+	near_tell_end(p, f);
+	near_room_leave(p, f);
+	dlist_remove(&f->mouth_node);
+	dlist_remove(&f->resp_node);
+	dlist_remove(&f->wan_node);
+	timer_cancel(&p->timers, &f->patience);
+	timer_cancel(&p->timers, &f->retire);
+	timer_cancel(&p->timers, &f->drain);
+	timer_cancel(&p->timers, &f->resp_pace);
+	timer_cancel(&p->timers, &f->unheard);
+	f->used = false;
+	barrier_mark(p, f);
+	near_store(p, f);
+	p->near_used--;
+	near_place_left(p, f);
+	if (newer)
+		near_wan_kick(p, newer);
+}
+
+/* Until when a life that was replaced may wait for its responder: for DRAIN_STALL_NS and some round trips from its last
+ * sign of life on, or since the line is back. What it has been silent for already counts: the new life's host is met
+ * with silence meanwhile, and ConnectX gives up after 300 ms. */
+static uint64_t drain_limit(const struct proxy *p, const struct near_flow *old)
+{
+	uint64_t from = max_u64(old->heard_ns, max_u64(p->wan_heard_since_ns, old->line_back_ns));
+
+	return from + DRAIN_STALL_NS + 4 * proxy_rtt_ns(p);
+}
+
+/* `old` has been replaced by f: it leaves the table of keys, and the far edge is to forget it before it hears of f. */
+static void drain_before(struct proxy *p, struct near_flow *old, struct near_flow *f)
+{
+	if (!old->newer)
+		idx_hash_del(&p->near_by_key, near_flow_hash(old), old->idx);
+	near_link_lives(p, old, f);
+	dlist_remove(&old->mouth_node);
+	timer_set(&p->timers, &old->drain, p->now_ns);
+}
+
+static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
+{
+	struct ip_addr src = old->src, dst = old->dst;
+	uint32_t qpn = old->dest_qpn;
+	struct near_flow *f, *drains = old;
+
+	if (old->older) {
+		drains = old->older;
+		near_close(p, old);
+		idx_hash_put(&p->near_by_key, near_flow_hash(drains), drains->idx); /* until the next one is there */
+	}
+	/* This may have to forget the drained one: then it is not used, or is f itself. */
+	f = near_flow_take(p, &src, drains->lane, false);
+	if (!f)
+		return NULL;
+	begin(p, f, &dst, qpn, vlan_tci, psn);
+	near_unpaired_enter(p, f);
+	if (drains->used && drains != f)
+		drain_before(p, drains, f);
+	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
+	return f;
+}
+
+/* Nothing was promised of the life before that is not delivered: nobody waits for the rest of it. */
+static void close_older_if_kept(struct proxy *p, struct near_flow *f)
+{
+	if (f->older && near_kept_its_word(f->older))
+		near_close(p, f->older);
+}
+
+struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
+{
+	struct near_flow *f;
+
+	if (old->doubted) /* whatever comes instead may be of the life before as well */
+		return near_succeed_in_doubt(p, old, psn, vlan_tci, false);
+	f = succeed(p, old, psn, vlan_tci);
+	if (!f)
+		return NULL;
+	count(p, CTR_INCARNATIONS, 1);
+	near_store(p, f);
+	proxy_event_push(p, EV_FLOW_RESET, f, NULL, f->pos_base, 0);
+	close_older_if_kept(p, f);
+	return f;
+}
+
+/* If it is the same life, this is the requester, and so much the responder has counted before psn. */
+struct before {
+	bool known, inside; /* inside: psn is within a READ */
+	uint32_t inside_psn, inside_n;
+	uint64_t pos;
+	struct fp_memory memory; /* of what was before psn: the host may go back further */
+	uint32_t msn, after;     /* as on the wire; messages that followed */
+	uint32_t requester_qpn, origin;
+	uint8_t rnr_retry, template_len, template[TEMPLATE_MAX];
+};
+
+static void note_before(struct proxy *p, const struct near_flow *old, uint32_t psn, bool rest, struct before *b)
+{
+	uint64_t pos = pos_near(old->pos_next, psn);
+	const struct rd_op *op = near_op_at(old, pos), *read = op ? op : near_op_at(old, pos - 1);
+	uint32_t offset = old->msn_offset;
+
+	b->pos = pos;
+	near_fp_save(p, old, pos, &b->memory);
+	b->inside_psn = read ? pos_psn(read->pos + 1) : 0;
+	b->inside_n = read && read->opcode == RC_READ_REQUEST && read->psns ? read->psns - 1 : 0;
+	b->known = (old->msn_known || near_hinted_offset(p, old, &offset)) &&
+	           near_fp_messages_from(p, old, pos, &b->after);
+	b->inside = op ? op->pos < pos : rest;
+	b->msn = offset + old->msn_next - b->after;
+	b->requester_qpn = old->requester_qpn;
+	b->origin = old->psn_origin;
+	b->rnr_retry = old->rnr_retry;
+	b->template_len = b->known ? old->template_len : 0;
+	memcpy(b->template, old->template, b->template_len);
+}
+
+/* Its host may be held off in the name of the responder, while that is asked: an RNR NAK at the first PSN of all
+ * acknowledges nothing, whosoever it is. */
+static void take_over(struct proxy *p, struct near_flow *f, const struct before *b)
+{
+	near_fp_restore(p, f, &b->memory, (uint32_t)(f->pos_base - b->pos));
+	f->psn_origin = b->origin;
+	f->begins_inside = b->inside;
+	f->inside_psn = b->inside_psn; /* it may begin lower than is known yet */
+	f->inside_n = b->inside_n;
+	f->rnr_retry = b->rnr_retry;
+	f->requester_qpn = b->requester_qpn;
+	f->template_len = b->template_len;
+	memcpy(f->template, b->template, b->template_len);
+	if (!b->known)
+		return;
+	f->msn_offset = (b->msn - b->inside) & ROCE_PSN_MASK; /* a READ is counted at its start */
+	f->msn_hint = b->msn & ROCE_PSN_MASK;
+	f->msn_hint_pos = f->pos_base;
+	f->msn_hint_span = b->after + 1;
+}
+
+struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci,
+                                        bool rest)
+{
+	struct near_flow *f;
+	struct before b;
+
+	note_before(p, old, psn, rest, &b);
+	f = succeed(p, old, psn, vlan_tci);
+	if (!f)
+		return NULL;
+	f->doubted = true;
+	f->sent_before = true; /* the responder may be ahead of it */
+	take_over(p, f, &b);
+	count(p, CTR_DOUBTS, 1);
+	near_store(p, f);
+	proxy_event_push(p, EV_FLOW_DOUBTED, f, NULL, f->pos_base, 0);
+	close_older_if_kept(p, f);
+	return f;
+}
+
+void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
+{
+	struct near_flow *f = near_find(p, &ci->src, &ci->dst, ci->dest_qpn, ci->vlan_tci);
+
+	if (f && f->pos_next == f->pos_base && f->requester_qpn == ci->requester_qpn && f->base_fixed &&
+	    !FAULT(FAULT_CM_REPEATED))
+		return;
+	if (f) {
+		f = near_succeed(p, f, ci->start_psn, ci->vlan_tci);
+	} else {
+		f = near_flow_take(p, &ci->src, proxy_lane_between(&p->cfg, &ci->src, &ci->dst), true);
+		if (f) {
+			begin(p, f, &ci->dst, ci->dest_qpn, ci->vlan_tci, ci->start_psn);
+			idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
+		}
+	}
+	if (!f)
+		return;
+	f->requester_qpn = ci->requester_qpn;
+	f->pmtu = ci->pmtu;
+	f->rnr_retry = ci->rnr_retry;
+	f->base_fixed = f->msn_known = true;
+	near_unpaired_over(p, f, PAIR_CONFIRMED);
+	near_requester_enter(p, f);
+	f->template_len = (uint8_t)mouth_template_from_cm(f->template, ci);
+	near_store(p, f);
+	count(p, CTR_PAIRED_CM, 1);
+	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, f->pos_base, 0);
+}
+
+void near_cm_over(struct proxy *p, const struct near_cm_info *ci)
+{
+	struct near_flow *f = near_find(p, &ci->src, &ci->dst, ci->dest_qpn, ci->vlan_tci);
+
+	if (f && !f->older && f->pos_max == f->pos_base && pos_psn(f->pos_base) == ci->start_psn &&
+	    f->pairing == PAIR_CONFIRMED && f->requester_qpn == ci->requester_qpn)
+		near_close(p, f);
+}
+
+/* --- timers --- */
+
+/* How often a life that drains is looked at: an answer of the far edge is here by then. */
+static uint64_t drain_look_ns(const struct proxy *p)
+{
+	return DRAIN_LOOK_NS + 2 * proxy_rtt_ns(p);
+}
+
+/* The far edge was heard within what an answer to a question takes. If not it is asked, and the line is silent if it
+ * was asked already. */
+static bool line_is_heard(struct proxy *p, struct near_flow *f)
+{
+	struct lane *l = lane_of(p, f->lane);
+
+	if (p->now_ns <= p->last_rx_ns + drain_look_ns(p)) {
+		f->drain_pinged = false;
+		return true;
+	}
+	if (f->drain_pinged)
+		f->line_back_ns = p->now_ns;
+	f->drain_pinged = true;
+	l->space[0].ping_due = true;
+	wan_lane_kick(p, l);
+	return false;
+}
+
+/* Nobody gains by the end of a life whose host may only repeat what it sent, as long as that does not begin where the
+ * responder stands: the rest would be lost. */
+static bool may_be_the_same(const struct near_flow *f)
+{
+	const struct near_flow *newer = f->newer;
+
+	return newer && newer->doubted && pos_near(f->pos_reported, pos_psn(newer->pos_base)) > f->pos_reported;
+}
+
+/* A life that was replaced has failed when its responder has been silent for too long on a line that was not. */
+static void drain_check(struct proxy *p, struct near_flow *f)
+{
+	if (!line_is_heard(p, f) || p->now_ns < drain_limit(p, f) || may_be_the_same(f)) {
+		timer_set(&p->timers, &f->drain, p->now_ns + drain_look_ns(p));
+		return;
+	}
+	if (f->pos_acked > f->pos_reported) {
+		count(p, CTR_BYTES_FAILED, near_held(f));
+		proxy_failure_push(p, FAILURE_REPLACED, f, NULL, f->pos_reported, near_held(f));
+	}
+	near_close(p, f);
+}
+
+/* A flow that never got an answer and whose host has given up. Nothing of it was ACKed: it may go. */
+static bool forsaken(struct proxy *p, struct near_flow *f)
+{
+	if (p->now_ns < f->last_rx_ns + FORSAKEN_NS) {
+		timer_set(&p->timers, &f->retire, f->last_rx_ns + FORSAKEN_NS);
+		return false;
+	}
+	near_close(p, f);
+	return true;
+}
+
+void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
+{
+	switch (kind) {
+	case TK_PATIENCE:
+		if ((f->ooo_pkts || f->pos_lacking > f->pos_next) && f->gap_naked != f->pos_next)
+			near_nak_gap(p, f);
+		break;
+	case TK_RETIRE:
+		if (f->pairing == PAIR_LEARNING && forsaken(p, f))
+			break;
+		near_ops_retire(p, f, false);
+		break;
+	case TK_DRAIN:
+		drain_check(p, f);
+		break;
+	case TK_UNHEARD:
+		near_unheard_on_timer(p, f);
+		break;
+	case TK_RESP_PACE:
+		dlist_append_once(&p->resp_list, &f->resp_node);
+		break;
+	case TK_FAIL:
+		near_fail_on_timer(p, f);
+		break;
+	default:
+		break;
+	}
+}

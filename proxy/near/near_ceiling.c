@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * How far may the host be ACKed?
+ *
+ *     ceiling = min( mode near: next | mode far: far | mode host: reported, first unanswered READ/ATOMIC/unknown )
+ *
+ * Within a READ that has been answered in part the ceiling is where the host has asked again from; only an RNR NAK may
+ * stand there, never an ACK.
+ *
+ * "next" is committed here, "far" is committed there as well, "reported" is the responder's. A responder that is
+ * silent for StallAfter, or cannot be heard (near_heard.c), or a peer whose config disagrees makes any mode count as
+ * host. The ceiling never goes back below what was ACKed: if the far edge loses its arena, what it had is still here,
+ * as nothing is freed before the responder has it. Until the responder has answered (or CM has told) neither the
+ * requester's QPN nor the responder's MSN is known, and nothing is ACKed. A flow that failed stays where its NAK
+ * went. */
+#include "near_priv.h"
+
+#include "proxy/carry/barrier.h"
+#include "proxy/wan/wan_lane.h"
+
+enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f)
+{
+	if (FAULT(FAULT_EARLY_ACKS))
+		return ACK_MODE_NEAR;
+	return p->mismatch || p->cfg.no_early_acks || (near_demoted(p, f) && !FAULT(FAULT_NO_DEMOTION)) ? ACK_MODE_HOST : f->mode;
+}
+
+/* What the mode allows, READs and ATOMICs aside. */
+static uint64_t mode_point(const struct proxy *p, const struct near_flow *f)
+{
+	switch (near_mode(p, f)) {
+	case ACK_MODE_NEAR:
+		return f->pos_next;
+	case ACK_MODE_FAR:
+		return FAULT(FAULT_FAR_AS_NEAR) ? f->pos_next : min_u64(f->pos_far, f->pos_next);
+	default:
+		return min_u64(f->pos_reported, f->pos_next);
+	}
+}
+
+uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f)
+{
+	uint64_t pos = mode_point(p, f);
+	const struct rd_op *op = near_op_open(f);
+
+	if (f->pairing == PAIR_LEARNING || !f->msn_known)
+		return f->pos_acked;
+	if (f->failed)
+		return f->fail_pos;
+	if (op && op->from == op->next && op->next > op->pos)
+		return op->next; /* its host has all before and has said so */
+	if (op && op->pos < pos && !FAULT(FAULT_PAST_READ))
+		pos = op->pos;
+	return max_u64(pos, f->pos_acked);
+}
+
+bool near_inside_read(const struct near_flow *f, uint64_t pos)
+{
+	return f->op_open && pos > f->op_open->pos && pos < f->op_open->pos + f->op_open->psns;
+}
+
+uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	const struct rd_op *op = near_op_open(f);
+	uint32_t slot;
+
+	if (f->failed)
+		return f->fail_msn;
+	if (f->begins_inside && pos == f->pos_base)
+		return 1; /* a READ counts from its start */
+	if (pos == f->pos_next)
+		return f->msn_next;
+	if (pos == f->pos_settled)
+		return f->msn_settled;
+	if (pos == f->pos_acked)
+		return f->msn_acked;
+	if (op && pos >= op->pos && pos < op->pos + op->psns)
+		return op->msn - (pos == op->pos); /* a READ counts from its start */
+	op = near_op_at(f, pos - 1); /* behind an operation of several PSNs, or in it: it is counted at its start */
+	if (op)
+		return op->msn;
+	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos - 1);
+	return slot == SLOT_NONE ? f->msn_acked : arena_hdr(p->arena, slot)->msn;
+}
+
+void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	if (pos <= f->pos_acked)
+		return;
+	f->msn_acked = near_msn_at(p, f, pos);
+	f->pos_acked = pos;
+	f->acked_ns = p->now_ns;
+	if (f->mode == ACK_MODE_FAR) /* the others find it again: near all that is here, host what is settled */
+		near_store(p, f);
+	barrier_mark(p, f);
+}
+
+void near_speak(struct proxy *p, struct near_flow *f, enum near_due due)
+{
+	if (f->newer || f->gone || (f->pairing == PAIR_LEARNING && !near_may_hold_off(f, due)))
+		return;
+	if (due > f->due)
+		f->due = due;
+	dlist_append_once(&p->mouth, &f->mouth_node);
+}

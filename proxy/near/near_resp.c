@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Responses of READ and ATOMIC come across by position, are put together from their pieces, committed, and handed to
+ * the host in order. The last one of an operation answers it, and acknowledges it.
+ *
+ * What the host asks for again starts with a FIRST (or ONLY) at its position, whatever stood there before; and what is
+ * read again in the middle (near_again.c) may come as FIRST or LAST of that part, and is given as what it is to the
+ * host. */
+#include "near_priv.h"
+
+#include "proxy/carry/barrier.h"
+#include "proxy/far/cnp_rate.h"
+#include "mouth.h"
+#include "proxy/wan/wan_lane.h"
+
+#define ASKING_NS 200000ull /* more than a NIC takes between two requests that it repeats */
+
+/* --- from the other edge --- */
+
+static void response_here(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t slot,
+                          const struct roce_pkt *pkt)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+
+	if (f->pmtu == 0 && (pkt->opcode == RC_READ_RESP_FIRST || pkt->opcode == RC_READ_RESP_MIDDLE))
+		near_learn_pmtu(p, f, pkt->payload_len);
+	if (f->psns_unknown && pkt->opcode == RC_READ_RESP_ONLY && h->pos + 1 == f->pos_next)
+		near_set_psns(p, f, 1);
+	if (h->pos == op->next)
+		dlist_append_once(&p->resp_list, &f->resp_node);
+}
+
+/* All pieces are there: is it a response that the flow's responder can have sent? */
+static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t slot, uint16_t vlan_tci)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct roce_pkt pkt;
+
+	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || pkt.len != h->len ||
+	    pkt.class != ROCE_RC_RESPONSE || pkt.opcode == RC_ACK || pkt.psn != pos_psn(h->pos) ||
+	    !ip_addr_eq(&pkt.src, &f->dst) || !ip_addr_eq(&pkt.dst, &f->src)) {
+		near_resp_drop(p, f, slot);
+		drop(p, DROP_WAN_BAD_FRAME);
+		return;
+	}
+	slot_describe(p, slot, &pkt, vlan_tci);
+	arena_commit(p->arena, slot);
+	response_here(p, f, op, slot, &pkt);
+}
+
+/* The one that the host waits for always finds a place: one behind it goes for it. Of a READ that is larger than all
+ * that it may have here nothing is taken beyond that. */
+static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op, const struct lane *l,
+                          const struct wan_packet *w)
+{
+	bool next = w->pos == op->next;
+	uint32_t slot;
+
+	if (op->windowed && !op->room && !next)
+		return SLOT_NONE;
+	do
+		slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, op->room || next);
+	while (slot == SLOT_NONE && next && near_resp_evict(p, f, w->pos));
+	if (slot == SLOT_NONE)
+		return SLOT_NONE;
+	near_resp_taken(p, f, slot);
+	near_room_use(p, f, op);
+	return slot;
+}
+
+/* The slot of the response at w->pos; SLOT_NONE: none is here. Pieces of a response of another length are late copies
+ * of one that was complete once: the rest of them does not come, and they go for this one. */
+static uint32_t find_slot(struct proxy *p, struct near_flow *f, const struct wan_packet *w)
+{
+	uint32_t slot = near_resp_find(p, f, w->pos);
+
+	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state == SLOT_COMMITTED ||
+	    arena_hdr(p->arena, slot)->len == w->total)
+		return slot;
+	near_resp_drop(p, f, slot);
+	return SLOT_NONE;
+}
+
+/* The other edge sends what was asked of it again. */
+static void note_again(const struct proxy *p, struct rd_op *op, uint64_t pos)
+{
+	if (pos >= op->again_from && pos < op->again_upto)
+		op->again_heard_ns = p->now_ns;
+}
+
+bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
+{
+	struct near_flow *f = near_by_id(p, w->flow, w->inc);
+	struct rd_op *op = f ? near_op_at(f, w->pos) : NULL;
+	uint32_t slot;
+
+	if (!f)
+		return true;
+	if (!op && f->psns_unknown)
+		op = near_op_open(f); /* its length in PSNs comes with the first response */
+	near_heard(p, f); /* a response is a sign of life, too */
+	near_demotion_look(p, f);
+	if (!op || !near_resp_awaited(op, w->pos)) {
+		drop(p, DROP_WAN_POSITION_OLD);
+		return true;
+	}
+	if (f->gone || f->newer) {
+		drop(p, DROP_WAN_UNWANTED);
+		return true;
+	}
+	note_again(p, op, w->pos);
+	slot = find_slot(p, f, w);
+	if (slot == SLOT_NONE)
+		slot = take_slot(p, f, op, l, w);
+	if (slot == SLOT_NONE) {
+		near_ops_retire(p, f, false);
+		return false;
+	}
+	if (arena_hdr(p->arena, slot)->state == SLOT_COMMITTED) {
+		drop(p, DROP_WAN_POSITION_OLD);
+		return true;
+	}
+	if (wan_piece_take(p, slot, w))
+		complete(p, f, op, slot, w->vlan_tci);
+	return true;
+}
+
+/* --- to the host --- */
+
+/* Unknown requests: answered when the responder has acknowledged them. */
+static bool answered_by_ack(const struct near_flow *f, const struct rd_op *op)
+{
+	return !(roce_op(op->opcode)->flags & ROP_VALID) && f->pos_reported >= op->pos + op->psns;
+}
+
+/* The host has been given all of an operation, for the first time or again. */
+static void op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	near_op_given(p, f, op);
+	if (f->pos_reported < op->pos + op->psns)
+		f->pos_reported = min_u64(op->pos + op->psns, f->pos_next);
+	barrier_mark(p, f);
+	near_settle(p, f);
+	near_ops_retire(p, f, false);
+	near_fail_if_answered(p, f);
+	if (near_ceiling(p, f) > f->pos_acked || (f->ack_owed && !f->repeats)) {
+		f->ack_owed = false;
+		near_speak(p, f, DUE_ACK);
+	}
+}
+
+/* What the response at op->next is to the host, for which it begins at op->from. */
+static uint8_t opcode_for(const struct rd_op *op)
+{
+	bool first = op->next == op->from, last = op->next + 1 == op->pos + op->psns;
+
+	if (first)
+		return last ? RC_READ_RESP_ONLY : RC_READ_RESP_FIRST;
+	return last ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE;
+}
+
+/* The opcode becomes that. The stored ICRC is checked before a new one is made over the same bytes, so that a flipped
+ * bit is still refused. */
+static bool reframe(const struct slot_hdr *h, const uint8_t *data, uint8_t opcode, struct lan_tx *tx)
+{
+	struct roce_pkt pkt;
+	uint8_t whole[LAN_PKT_MAX + 8];
+	const uint8_t *payload = data + h->hdr_len;
+	size_t len;
+
+	if (h->opcode == opcode || h->opcode == RC_ATOMIC_ACK || FAULT(FAULT_NO_REFRAME))
+		return true;
+	if (roce_parse(data, h->len, &pkt) != DROP_NONE || !icrc_check(data, &pkt, NULL))
+		return false;
+	pkt.opcode = opcode;
+	len = roce_build(whole, sizeof(whole), &pkt, payload, pkt.payload_len);
+	if (!len)
+		return false;
+	memcpy(tx->hdr, whole, pkt.hdr_len);
+	tx->hdr_len = pkt.hdr_len;
+	memcpy(tx->trailer, whole + len - ROCE_ICRC_LEN, ROCE_ICRC_LEN);
+	return true;
+}
+
+/* The last response acknowledges the operation itself. */
+static void acked_with_response(struct proxy *p, struct near_flow *f, const struct rd_op *op)
+{
+	if (op->pos + op->psns <= f->pos_acked)
+		return;
+	f->pos_acked = op->pos + op->psns;
+	f->acked_ns = p->now_ns;
+	f->msn_acked = op->msn;
+	barrier_mark(p, f);
+}
+
+/* A host that has gone back asks again for one operation after the other: a response behind those that it is about to
+ * ask for would be an implied NAK of them. Returns until when to wait, 0: not at all. */
+static uint64_t until_asked(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+{
+	uint64_t until = f->asked_again_ns + ASKING_NS;
+
+	return f->asked_again_ns && op->pos > f->asked_again && p->now_ns < until ? until : 0;
+}
+
+size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
+{
+	struct rd_op *op = near_op_due(f);
+	uint32_t slot;
+	const struct slot_hdr *h;
+	uint64_t wait_ns;
+	size_t aeth_off;
+	uint8_t opcode;
+
+	while (op && answered_by_ack(f, op)) {
+		op_given(p, f, op);
+		op = near_op_due(f);
+	}
+	slot = op && op->pos + op->psns <= f->pos_next && f->pairing != PAIR_LEARNING && f->msn_known
+	           ? near_resp_find(p, f, op->next)
+	           : SLOT_NONE;
+	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED || f->gone ||
+	    f->newer) {
+		if (op && slot == SLOT_NONE && !f->gone && !f->newer)
+			near_again_look(p, f, op);
+		dlist_remove(&f->resp_node);
+		return 0;
+	}
+	wait_ns = until_asked(p, f, op);
+	if (!wait_ns)
+		wait_ns = cnp_rate_wait_until(p, &f->resp_rate);
+	if (wait_ns) {
+		dlist_remove(&f->resp_node);
+		timer_set(&p->timers, &f->resp_pace, wait_ns);
+		return 0;
+	}
+	h = arena_hdr(p->arena, slot);
+	cnp_rate_sent(p, &f->resp_rate, h->len);
+	slot_to_tx(p, slot, tx);
+	tx->vlan_tci = f->vlan_tci;
+	tx->dst = f->src;
+	if (!reframe(h, arena_data(p->arena, slot), opcode_for(op), tx)) {
+		dlist_remove(&f->resp_node);
+		return 0;
+	}
+	opcode = tx->hdr[h->bth_off];
+	aeth_off = (size_t)h->bth_off + ROCE_BTH_LEN;
+	put_be16(tx->hdr + h->bth_off - 2, 0); /* a UDP checksum would be wrong with another AETH */
+	if (roce_op(opcode)->flags & ROP_AETH)
+		mouth_response(p, f, tx->hdr + aeth_off, (size_t)tx->hdr_len - aeth_off - 4 + tx->body_len, op->msn,
+		               op->pos, tx->trailer);
+	op->next++;
+	op->given = max_u64(op->given, op->next);
+	if (op->opcode == RC_READ_REQUEST) {
+		near_resp_given(p, f, slot);
+		near_room_renew(p, f, op);
+	}
+	if (op->next >= op->pos + op->psns) {
+		acked_with_response(p, f, op);
+		op_given(p, f, op);
+	}
+	return (size_t)tx->hdr_len + tx->body_len + tx->trailer_len;
+}

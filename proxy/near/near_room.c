@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A READ brings as much as it asks for, whatever there is room for. Were all let across that hosts ask for, their answers would meet a full pool, be refused and come again,
+ * and what arrives of many would leave each without its end. So a request crosses when there is room for all that it
+ * brings:
+ *
+ *     free bytes of the pool of the WAN, above its reserve
+ *     |-- reserved for answers that are on their way --|-- a quarter at least: for others --|
+ *
+ * What is reserved is bytes and no slots; each answer that arrives takes its own, and the last one gives back the rest.
+ * Nobody else gets them: neither a packet (slot_take()) nor a credit (share_left()). Free bytes are no room if they lie
+ * in chunks of smaller slots, where answers are kept: so a request waits for slots of its answer's size as well.
+ *
+ * Flows that find no room wait in order of arrival, their hosts held off by RNR NAKs as they ask again. What is larger
+ * than half of the pool is counted as half. Nobody waits for ever: after WAIT_MAX_NS the first one crosses without, one
+ * in such a time, and none while the line is silent. Were all to go that a cut has kept waiting, the pool would fill up
+ * with answers that lack their ends. A request crosses much sooner if its host counts RNR NAKs: that one is not sent
+ * away, and its QP would fail. So do those to a responder that is silent, which would keep the room from others for
+ * nothing. */
+#include "near_priv.h"
+
+#include "proxy/shard/share.h"
+
+#define LOOK_NS        1000000ull
+#define WAIT_MAX_NS    1000000000ull /* longer than answers are kept where memory is scarce (near_keep.c) */
+#define WAIT_UNHELD_NS 100000000ull  /* ConnectX gives up after 300 ms of silence */
+#define HEADERS        84            /* of a response: IPv6, UDP, BTH, AETH or AtomicAckETH, ICRC */
+
+/* Responses that it brings, and the slot bytes of each. While the PMTU is not known, as if it were 1024. */
+static uint32_t responses(const struct near_flow *f, const struct rd_op *op, uint32_t *each)
+{
+	uint16_t pmtu = f->pmtu ? f->pmtu : 1024;
+
+	*each = arena_class_bytes((uint16_t)(HEADERS + (op->opcode == RC_READ_REQUEST ? pmtu : 8)));
+	return op->opcode == RC_READ_REQUEST ? roce_read_psns(op->len, pmtu) : 1;
+}
+
+/* The first one, if none went without room so shortly before, and not into a line that is cut. */
+static bool waited_enough(const struct proxy *p, const struct near_flow *f)
+{
+	if (!dnode_on(&f->room_node))
+		return false;
+	if (f->rnr_retry != RNR_RETRY_INFINITE)
+		return p->now_ns >= f->room_ns + WAIT_UNHELD_NS;
+	return dlist_first(&p->room_waiting) == &f->room_node &&
+	       p->now_ns >= max_u64(f->room_ns, p->room_exceeded_ns) + WAIT_MAX_NS &&
+	       p->now_ns < p->last_rx_ns + 2 * p->cfg.keepalive_ns;
+}
+
+/* Above the reserve and what is reserved already; and no more than there are slots for such answers. */
+static uint64_t room_left(const struct proxy *p, uint32_t each)
+{
+	uint64_t slots = arena_room(p->arena, POOL_WAN, (uint16_t)each) + p->given_bytes,
+	         taken = pool_reserve(p, POOL_WAN) + p->room_bytes;
+
+	return min_u64(share_left(p, POOL_WAN), slots > taken ? slots - taken : 0);
+}
+
+static bool fits(const struct proxy *p, const struct near_flow *f, uint64_t need, uint32_t each)
+{
+	uint64_t for_answers = (room_left(p, each) + p->room_bytes) / 4 * 3;
+
+	if (!dlist_empty(&p->room_waiting) && dlist_first(&p->room_waiting) != &f->room_node)
+		return false;
+	return p->room_bytes + min_u64(need, arena_capacity(p->arena, POOL_WAN) / 2) <= for_answers;
+}
+
+/* It may go: there is room, or it has waited for long enough. */
+static bool may_go(struct proxy *p, const struct near_flow *f, uint64_t need, uint32_t each)
+{
+	if (fits(p, f, need, each))
+		return true;
+	if (!waited_enough(p, f))
+		return false;
+	if (f->rnr_retry == RNR_RETRY_INFINITE)
+		p->room_exceeded_ns = p->now_ns;
+	return true;
+}
+
+static void reserve(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	uint32_t each, n = responses(f, op, &each);
+
+	op->room_each = (uint16_t)each;
+	op->room = (uint32_t)min_u64(n, arena_capacity(p->arena, POOL_WAN) / 2 / each);
+	op->windowed = op->room < n;
+	f->room_bytes += (uint64_t)op->room * each;
+	p->room_bytes += (uint64_t)op->room * each;
+}
+
+static void give_back(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n)
+{
+	f->room_bytes -= (uint64_t)n * op->room_each;
+	p->room_bytes -= (uint64_t)n * op->room_each;
+	op->room -= n;
+}
+
+static void wait(struct proxy *p, struct near_flow *f)
+{
+	if (!dnode_on(&f->room_node)) {
+		dlist_append(&p->room_waiting, &f->room_node);
+		f->room_ns = p->now_ns;
+		count(p, CTR_READS_HELD, 1);
+	}
+	if (!timer_armed(&p->room_timer))
+		timer_set(&p->timers, &p->room_timer, p->now_ns + LOOK_NS);
+}
+
+static void wait_no_more(struct proxy *p, struct near_flow *f)
+{
+	if (!dnode_on(&f->room_node))
+		return;
+	dlist_remove(&f->room_node);
+	near_room_look(p);
+}
+
+bool near_room_take(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	struct rd_op *op = near_op_at(f, pos);
+	uint32_t each, n;
+
+	if (!op || op->done_ns || op->room || !(roce_op(op->opcode)->flags & ROP_VALID) || FAULT(FAULT_ROOM_NOT_KEPT))
+		return true;
+	n = responses(f, op, &each);
+	if (!f->stalled && !may_go(p, f, (uint64_t)n * each, each)) {
+		wait(p, f);
+		return false;
+	}
+	if (!f->stalled)
+		reserve(p, f, op);
+	wait_no_more(p, f);
+	return true;
+}
+
+bool near_room_use(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	if (!op->room)
+		return false;
+	give_back(p, f, op, 1);
+	return true;
+}
+
+/* A READ that is larger than its room has that anew for what comes next: a response that was given has made place for
+ * it. */
+void near_room_renew(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	if (!op->windowed || f->stalled || op->pos + op->psns - op->next <= op->room ||
+	    op->room >= arena_capacity(p->arena, POOL_WAN) / 2 / op->room_each)
+		return;
+	op->room++;
+	f->room_bytes += op->room_each;
+	p->room_bytes += op->room_each;
+}
+
+uint32_t near_room_again(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n)
+{
+	uint32_t each, more = 0;
+
+	responses(f, op, &each);
+	if (!op->room)
+		op->room_each = (uint16_t)each;
+	if (n > op->room) /* what is reserved already is for these, too */
+		more = (uint32_t)clamp_u64(room_left(p, each) / 2 / each, op->room ? 0 : 1, n - op->room);
+	op->room += more;
+	f->room_bytes += (uint64_t)more * op->room_each;
+	p->room_bytes += (uint64_t)more * op->room_each;
+	return (uint32_t)min_u64(op->room, n);
+}
+
+void near_room_end(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	give_back(p, f, op, op->room);
+	near_room_freed(p);
+}
+
+void near_room_resize(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	if (!op->room)
+		return;
+	give_back(p, f, op, op->room);
+	reserve(p, f, op);
+}
+
+void near_room_leave(struct proxy *p, struct near_flow *f)
+{
+	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next)
+		near_room_end(p, f, dlist_entry(n, struct rd_op, node));
+	wait_no_more(p, f);
+}
+
+void near_room_freed(struct proxy *p)
+{
+	if (!dlist_empty(&p->room_waiting))
+		timer_set(&p->timers, &p->room_timer, p->now_ns);
+}
+
+void near_room_look(struct proxy *p)
+{
+	struct dnode *first;
+
+	/* What it waited for has been settled: the responder had it already, when an edge came back. */
+	while ((first = dlist_first(&p->room_waiting)) &&
+	       dlist_entry(first, struct near_flow, room_node)->pos_wan ==
+	           dlist_entry(first, struct near_flow, room_node)->pos_next)
+		dlist_remove(first);
+	if (!first)
+		return;
+	for (struct dnode *n = first; n != &p->room_waiting; n = n->next) {
+		struct near_flow *f = dlist_entry(n, struct near_flow, room_node);
+
+		if (n == first || waited_enough(p, f))
+			near_wan_kick(p, f);
+	}
+	timer_set(&p->timers, &p->room_timer, p->now_ns + LOOK_NS);
+}

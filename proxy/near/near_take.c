@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * Taking a request: is there room, commit it, and count it as in order once everything before it is here. The order of
+ * stores is the promise: the slot is committed before anything can be ACKed.
+ *
+ * A host that comes near the end of what it may have here gets CNPs. One for which there is no room is held off with
+ * RNR NAKs (mouth.c), never with sequence NAKs, and with silence only when its RNR retries are finite and used up: both
+ * would burn its retries. But the packet that a flow needs next is taken as long as others of the same flow beyond a
+ * gap can go for it. */
+#include "near_priv.h"
+
+#include "proxy/carry/barrier.h"
+#include "mouth.h"
+#include "near_fp.h"
+#include "proxy/shard/share.h"
+
+#define SLOW_EVERY_PKTS 8 /* how often is looked whether a host should slow down ... */
+#define SLOW_LOOK_NS    300000ull /* ... at most once in such a time, in which a NIC recovers by half (DCQCN) */
+
+/* True if so many bytes more are within n eighths of what the flow may hold. Most hold less than anyone may. */
+static bool within(const struct proxy *p, const struct near_flow *f, uint64_t bytes, unsigned n)
+{
+	uint64_t held = near_held(f), unsent = near_unsent(f);
+	enum share_depth depth = f->responder_behind ? SHARE_PLAIN : SHARE_REPAIRS;
+
+	if (held + bytes <= share_open_part(p, POOL_LAN, held) / 8 * n)
+		return true;
+	if (held + bytes <= share_limit(p, &f->share, POOL_LAN, held, SHARE_BACKLOG) / 8 * n)
+		return true;
+	return held + bytes <= share_limit(p, &f->share, POOL_LAN, held, depth) / 8 * n &&
+	       unsent + bytes <= share_limit(p, &f->share, POOL_LAN, unsent, SHARE_BACKLOG) / 8 * n;
+}
+
+bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
+{
+	uint64_t bytes = arena_class_bytes(len);
+
+	if (f->pos_next - f->pos_settled >= FLOW_SPAN_MAX - LAN_PKT_MAX)
+		return false;
+	if (f->pairing == PAIR_LEARNING && !near_unpaired_may_hold(p, f, (uint32_t)bytes))
+		return false;
+	return within(p, f, bytes, 8);
+}
+
+/* Before a host is sent away it is asked to send more slowly: when half of what it may have here is used, and that has
+ * not become less since it was looked last, so that each CNP has time to show. */
+static void slow_down(struct proxy *p, struct near_flow *f)
+{
+	uint64_t held = near_held(f);
+
+	if (f->pos_next % SLOW_EVERY_PKTS || p->now_ns < f->slow_look_ns || within(p, f, 0, 4) ||
+	    FAULT(FAULT_NO_SOFT_CNP))
+		return;
+	if (held >= f->slow_held)
+		mouth_cnp(p, f);
+	f->slow_held = held;
+	f->slow_look_ns = p->now_ns + max_u64(SLOW_LOOK_NS, proxy_rtt_ns(p) / 8);
+}
+
+void near_drop_held(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	uint64_t pos = arena_hdr(p->arena, slot)->pos;
+	const struct rd_op *op = near_op_at(f, pos);
+
+	if (op && op->pos == pos)
+		near_op_unbegin(p, f, pos);
+	slot_release(p, slot);
+	f->ooo_pkts--;
+}
+
+/* The highest packet beyond the gap goes: it was not ACKed, its host sends it again. False: there is none. */
+static bool evict_highest(struct proxy *p, struct near_flow *f)
+{
+	if (FAULT(FAULT_NO_EVICT))
+		return false;
+	while (f->ooo_pkts && f->pos_held > f->pos_next + 1 && work_take(p)) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, --f->pos_held);
+
+		if (slot == SLOT_NONE)
+			continue;
+		near_drop_held(p, f, slot);
+		count(p, CTR_EVICTED, 1);
+		return true;
+	}
+	return false;
+}
+
+/* Room for the packet that the flow needs next: of those beyond the gap as many go as it takes. */
+static bool admit_next(struct proxy *p, struct near_flow *f, uint16_t len)
+{
+	while (!near_admit(p, f, len))
+		if (!evict_highest(p, f))
+			return false;
+	return true;
+}
+
+/* What the message that begins with this packet waits for at the far edge: with Barrier=causal, what was ACKed early on
+ * other queue pairs between the two machines. */
+static uint32_t waits_of(struct proxy *p, const struct near_flow *f, const struct roce_pkt *pkt, uint8_t *out)
+{
+	uint32_t room = (uint32_t)(LAN_PKT_MAX - pkt->len) / BARRIER_ENTRY_LEN, n;
+	bool more;
+
+	if (p->cfg.barrier != BARRIER_CAUSAL || !barrier_may_wait(pkt))
+		return 0;
+	n = barrier_snapshot_others(p, f, out, room < UINT8_MAX ? room : UINT8_MAX, &more);
+	if (more)
+		count(p, CTR_BARRIER_WAIVED, 1);
+	return n;
+}
+
+uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
+                     uint32_t psns, uint32_t fp, uint16_t vlan_tci)
+{
+	bool urgent = pos == f->pos_next && near_held(f) < CREDIT_MIN_BYTES;
+	uint8_t entries[LAN_PKT_MAX];
+	uint32_t waits = waits_of(p, f, pkt, entries);
+	uint16_t len = (uint16_t)(pkt->len + waits * BARRIER_ENTRY_LEN);
+	uint32_t slot = slot_take(p, SLOT_REQ_NEAR, f->idx, f->inc, pos, len, f->lane, urgent);
+	struct slot_hdr *h;
+
+	if (slot == SLOT_NONE)
+		return SLOT_NONE;
+	slot_describe(p, slot, pkt, vlan_tci);
+	h = arena_hdr(p->arena, slot);
+	h->waits = (uint8_t)waits;
+	h->psns = psns;
+	h->fp = fp;
+	h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
+	slot_fill(p, slot, l3, pkt);
+	memcpy(arena_data(p->arena, slot) + pkt->len, entries, (size_t)waits * BARRIER_ENTRY_LEN);
+	arena_commit(p->arena, slot);
+	f->pos_max = max_u64(f->pos_max, pos + psns);
+	f->pos_held = max_u64(f->pos_held, pos + psns);
+	return slot;
+}
+
+static void learn_pmtu_from_request(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt)
+{
+	uint16_t fl = roce_op(pkt->opcode)->flags;
+
+	if (f->pmtu == 0 && (fl & ROP_PAYLOAD) && !(fl & ROP_END) && pkt->payload_len >= 256)
+		near_learn_pmtu(p, f, pkt->payload_len);
+}
+
+/* What was held in [from, upto) is given up: a READ owns these places. */
+static void drop_inside(struct proxy *p, struct near_flow *f, uint64_t from, uint64_t upto)
+{
+	for (uint64_t pos = from; f->ooo_pkts && pos < min_u64(upto, f->pos_held); pos++) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
+
+		if (slot != SLOT_NONE)
+			near_drop_held(p, f, slot);
+	}
+}
+
+void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	bool owed_nothing = f->pos_reported == f->pos_next;
+
+	drop_inside(p, f, h->pos + 1, h->pos + h->psns);
+	f->msn_next = h->msn;
+	f->op_last = h->opcode;
+	f->op_known = true;
+	near_fp_note(p, f, h);
+	if (h->flags & SF_ACK_REQ) {
+		f->ack_asked = true;
+		f->pos_ack_asked = f->pos_next + h->psns;
+	}
+	if (h->flags & SF_MSG_END)
+		f->messages++;
+	f->bytes += h->len;
+	f->pos_next += h->psns;
+	if (owed_nothing)
+		near_heard(p, f); /* its time runs from here */
+}
+
+/* What is held at pos_next may be the rest of the READ before it. */
+static bool held_may_be_rest(struct proxy *p, const struct near_flow *f, uint32_t slot)
+{
+	struct roce_pkt pkt;
+
+	return f->psns_unknown &&
+	       roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt) == DROP_NONE &&
+	       near_op_may_be_rest(f, &pkt);
+}
+
+void near_absorb_held(struct proxy *p, struct near_flow *f)
+{
+	f->absorbing = false;
+	while (f->ooo_pkts) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_next);
+		struct slot_hdr *h;
+
+		if (slot == SLOT_NONE)
+			break;
+		if (!work_take(p)) {
+			f->absorbing = true;
+			dlist_append_once(&p->near_work, &f->work_node);
+			return;
+		}
+		h = arena_hdr(p->arena, slot);
+		if (held_may_be_rest(p, f, slot)) {
+			near_drop_held(p, f, slot);
+			break;
+		}
+		if (!near_in_sequence(f, h->opcode)) {
+			near_drop_held(p, f, slot);
+			drop(p, DROP_LAN_SEQUENCE);
+			break;
+		}
+		h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
+		arena_amend(p->arena, slot);
+		f->psns_unknown = false; /* a READ in front of it had one PSN */
+		if (h->flags & SF_OWN_RESPONSE) { /* it was there before the flow's base moved below it */
+			struct rd_op *op = near_op_at(f, f->pos_next);
+
+			if (op) {
+				op->msn = h->msn;
+				near_op_measure(p, f, op, slot);
+			} else if (!near_op_begin_held(p, f, slot)) { /* no room for it now: the host repeats it */
+				near_drop_held(p, f, slot);
+				break;
+			}
+		}
+		f->ooo_pkts--;
+		near_in_order(p, f, slot);
+		f->pos_max = max_u64(f->pos_max, f->pos_next); /* of a READ there was only the first PSN */
+	}
+	if (!f->ooo_pkts && f->pos_lacking <= f->pos_next)
+		timer_cancel(&p->timers, &f->patience);
+	else
+		timer_set(&p->timers, &f->patience, p->now_ns + p->cfg.reorder_ns);
+}
+
+static enum proxy_drop hold_off(struct proxy *p, struct near_flow *f, enum proxy_drop why)
+{
+	if (!f->held_off)
+		proxy_event_push(p, EV_FLOW_HELD_OFF, f, NULL, f->pos_next, near_held(f));
+	f->held_off = true;
+	f->pos_lacking = 0; /* it comes back with all of it */
+	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host did send it */
+	near_speak(p, f, DUE_RNR);
+	return drop(p, why);
+}
+
+/* PSNs that the packet owns; 1 for a READ whose PMTU is not known (psns_unknown is set then). */
+static uint32_t psns_of(struct near_flow *f, const struct roce_pkt *pkt, bool *unknown)
+{
+	*unknown = false;
+	if (pkt->opcode != RC_READ_REQUEST)
+		return 1;
+	if (f->pmtu)
+		return roce_read_psns(pkt->reth_len, f->pmtu);
+	*unknown = pkt->reth_len > 256 && !FAULT(FAULT_PMTU_GUESSED);
+	return 1;
+}
+
+/* A READ of more PSNs than can be told apart here: positions are found from PSNs as the nearest one, so what is under way
+ * spans a quarter of the PSNs at most, and one READ half of that. With a PMTU of 1024 that is all that IBTA allows a
+ * message, 2 GiB; with 512 it is 1 GiB, with 256 it is 512 MiB. Its QP ends with the NAK that a responder sends that does
+ * not carry out a request (IBTA 9.7.4.1.5), after all before it is done. Silence would end it as well, but tell nobody
+ * why. */
+static enum proxy_drop refuse_read(struct proxy *p, struct near_flow *f)
+{
+	f->pos_max = max_u64(f->pos_max, f->pos_next + 1);
+	if (f->pairing == PAIR_LEARNING)
+		return drop(p, DROP_LAN_BAD_LENGTH); /* nobody to tell yet; the host repeats it */
+	if (f->pos_settled < f->pos_next)
+		return hold_off(p, f, DROP_LAN_BAD_LENGTH);
+	near_refused(p, f, f->pos_next, AETH_NAK_INV_REQ);
+	return drop(p, DROP_LAN_BAD_LENGTH);
+}
+
+static void speak_after_rx(struct proxy *p, struct near_flow *f, bool ack_req)
+{
+	if ((ack_req || f->pos_next - f->pos_acked >= ACK_EVERY_PKTS) && near_ceiling(p, f) > f->pos_acked)
+		near_speak(p, f, DUE_ACK);
+}
+
+enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                               uint16_t vlan_tci, uint32_t fp)
+{
+	bool own = pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE);
+	uint64_t pos = f->pos_next;
+	bool unknown;
+	uint32_t psns = psns_of(f, pkt, &unknown), slot;
+
+	if (f->absorbing)
+		return drop(p, DROP_LAN_DUPLICATE); /* it is here, and about to be taken */
+	if (!near_in_sequence(f, pkt->opcode))
+		return drop(p, DROP_LAN_SEQUENCE);
+	if (psns > FLOW_SPAN_MAX / 2)
+		return refuse_read(p, f);
+	if (!admit_next(p, f, pkt->len))
+		return hold_off(p, f, DROP_LAN_NO_ROOM);
+	if (own && !near_op_begin(p, f, pkt, pos, psns, f->msn_next + 1, fp))
+		return hold_off(p, f, DROP_LAN_READS_FULL);
+	while ((slot = near_commit(p, f, l3, pkt, pos, psns, fp, vlan_tci)) == SLOT_NONE && evict_highest(p, f))
+		;
+	if (slot == SLOT_NONE) {
+		if (own)
+			near_op_unbegin(p, f, pos);
+		return hold_off(p, f, DROP_LAN_NO_ROOM);
+	}
+	near_alive(p, f, pos);
+	f->held_off = false;
+	f->gap_naked = 0;
+	f->psns_unknown = unknown;
+	near_in_order(p, f, slot);
+	learn_pmtu_from_request(p, f, pkt);
+	near_absorb_held(p, f);
+	if (f->pair_wanted) {
+		f->pair_wanted = false;
+		f->open_due = true;
+	}
+	if (FAULT(FAULT_DROP_SLOT) && !own && pos % 61 == 0 && f->pos_next > pos + 1)
+		slot_release(p, slot);
+	near_wan_kick(p, f);
+	slow_down(p, f);
+	speak_after_rx(p, f, pkt->ack_req);
+	arena_fetch(p->arena);
+	return DROP_NONE;
+}

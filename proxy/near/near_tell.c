@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A responder may refuse, or vanish, when its requester has been ACKed already. A requester with something outstanding
+ * is told by a NAK of that, or by the silence that it gets from a dead responder. One that is idle has nothing that
+ * could be refused, and would believe its completions for ever. But it is a responder as well: a request that no
+ * requester can have sent is refused by that half of it as invalid, and its whole queue pair fails, with what is posted
+ * there flushed and, where the NIC has one, an event (IBTA 9.7.4.1.3, 9.9.3; check_op_seq() of rxe_resp.c).
+ *
+ *     failed --wait--> idle still, nothing on its way to it? --MIDDLE--> the host's answer
+ *                                                               ^            | sequence NAK: the PSN that it expects
+ *                                                               |            | ACK: too old, or taken
+ *                                                               +------------+ any other NAK: it is told
+ *
+ * The request is a MIDDLE where no message has begun. It counts only at the PSN that the host expects next, which is
+ * known if the other direction was used; else whatever is tried first is answered with it. A host whose one NAK was
+ * lost says no more about what lies ahead, but still answers what lies behind, half of all PSNs away. A host that is
+ * within a message that its peer never finished may take one kind of MIDDLE, so SEND and WRITE take turns. Neither has
+ * a payload: whatever the host thinks of it, no byte of its memory changes.
+ *
+ * It must not meet a queue pair that has got the number meanwhile: nothing is sent once another flow between the two
+ * hosts has it, the tries are over after a second, and the first PSN is not one that queue pairs are likely to begin
+ * at. */
+#include "near_priv.h"
+
+#include "proxy/far/far.h"
+#include "proxy/far/pair.h"
+
+#define IDLE_NS       100000000ull /* and two round trips: a host whose last requests were lost asks for them again, */
+                                   /* after 67 ms with the usual timeout of 14, and these can be refused */
+#define WAIT_NS       10000000ull  /* as well: what the responder's host sent before its QP failed is under way */
+#define FIRST_GAP_NS  4000000ull   /* between tries that are not answered; doubles */
+#define TRIES         8
+#define PSN_JUMP      0x400000u    /* a quarter of all PSNs */
+
+static uint64_t wait_ns(const struct proxy *p)
+{
+	return WAIT_NS + 2 * proxy_rtt_ns(p);
+}
+
+/* The other direction of the connection, if it was used. */
+static const struct far_flow *reverse_of(struct proxy *p, const struct near_flow *f)
+{
+	const struct far_flow *r = pair_find(p, &f->dst, &f->src, f->dest_qpn);
+
+	return r && !r->failed && r->dest_qpn == f->requester_qpn ? r : NULL;
+}
+
+/* The host does not take what is there for it. Twice stall_ns, for that may wait by the barrier for what another queue
+ * pair does not take: it is let go once that one counts as stalled, and that is found when it is repeated. */
+static bool is_stuck(const struct proxy *p, const struct far_flow *r)
+{
+	return p->now_ns - r->last_progress_ns >= 2 * p->cfg.stall_ns;
+}
+
+/* Something of the other direction is, or may be, on its way to the host. */
+static bool more_comes(const struct proxy *p, const struct far_flow *r)
+{
+	return p->now_ns - r->last_progress_ns < wait_ns(p) || (r->pos_acked < r->pos_rx_max && !is_stuck(p, r));
+}
+
+/* Whether the requester's QPN has been seen in another connection between the two hosts since the flow failed. */
+static bool qpn_taken(struct proxy *p, const struct near_flow *f)
+{
+	uint32_t i = far_dest_hash(&f->dst, &f->src, f->requester_qpn);
+	const struct far_flow *r;
+
+	if (near_requester_younger(p, f))
+		return true;
+	while ((r = far_by_dest(p, &f->dst, &f->src, f->requester_qpn, &i)))
+		if (r->requester_qpn != f->dest_qpn && r->last_progress_ns > f->tell_ns)
+			return true;
+	return false;
+}
+
+static void tell_over(struct proxy *p, struct near_flow *f)
+{
+	p->telling -= f->tell == TELL_ASKED;
+	f->tell = TELL_NOTHING;
+	f->tell_due = false;
+	timer_cancel(&p->timers, &f->fail_timer);
+	near_store(p, f);
+}
+
+static void ask(struct proxy *p, struct near_flow *f)
+{
+	if (f->tell_tries == TRIES) {
+		proxy_event_push(p, EV_REQUESTER_UNTOLD, f, NULL, f->fail_pos, 0);
+		tell_over(p, f);
+		return;
+	}
+	timer_set(&p->timers, &f->fail_timer, p->now_ns + (FIRST_GAP_NS << f->tell_tries));
+	f->tell_tries++;
+	f->tell_due = true;
+	near_speak(p, f, f->due);
+}
+
+void near_tell_begin(struct proxy *p, struct near_flow *f)
+{
+	if (f->tell != TELL_NOTHING || f->pairing == PAIR_LEARNING || f->newer || FAULT(FAULT_IDLE_UNTOLD))
+		return;
+	f->tell = TELL_LATER;
+	f->tell_ns = p->now_ns;
+	f->tell_tries = 0;
+	near_tell_later(p, f);
+}
+
+/* A host whose ACKs were lost repeats what it need not. That is refused, or meets silence as from a dead responder: it
+ * comes to its own end then. */
+void near_tell_later(struct proxy *p, struct near_flow *f)
+{
+	if (f->tell == TELL_LATER)
+		timer_set(&p->timers, &f->fail_timer, p->now_ns + IDLE_NS + 2 * proxy_rtt_ns(p));
+}
+
+void near_tell_end(struct proxy *p, struct near_flow *f)
+{
+	timer_cancel(&p->timers, &f->fail_timer);
+	if (f->tell != TELL_NOTHING)
+		tell_over(p, f);
+}
+
+void near_tell_on_timer(struct proxy *p, struct near_flow *f)
+{
+	const struct far_flow *r = reverse_of(p, f);
+
+	if (f->newer || f->pos_max > f->fail_pos || qpn_taken(p, f)) { /* it has asked for something: that is refused */
+		tell_over(p, f);
+		return;
+	}
+	if (f->tell == TELL_LATER && r && more_comes(p, r)) {
+		timer_set(&p->timers, &f->fail_timer, p->now_ns + wait_ns(p));
+		return;
+	}
+	if (f->tell == TELL_LATER) {
+		f->tell = TELL_ASKED;
+		f->tell_hint = NONE;
+		f->tell_psn = r ? pos_psn(r->pos_acked) : (uint32_t)hash_mix(f->born) & ROCE_PSN_MASK;
+		p->telling++;
+	} else if (f->tell_tries % 2 == 0) {
+		f->tell_psn ^= PSN_HALF;
+	}
+	ask(p, f);
+}
+
+/* What the host may expect, now that it has called tell_psn a repetition, or has taken it. */
+static uint32_t psn_after_ack(struct near_flow *f, uint32_t acked)
+{
+	uint32_t next = (acked + 1) & ROCE_PSN_MASK;
+
+	/* rxe says PSN -1 to everything behind if it was never asked for anything: ahead it names what it expects */
+	if (next == f->tell_hint)
+		return (f->tell_psn + PSN_JUMP) & ROCE_PSN_MASK;
+	f->tell_hint = next;
+	return next;
+}
+
+bool near_tell_hears(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci)
+{
+	struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
+
+	if (!f || f->tell != TELL_ASKED || pkt->opcode != RC_ACK)
+		return false;
+	if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_NAK && pkt->aeth_syndrome != AETH_NAK_PSN_SEQ) {
+		count(p, CTR_REQUESTERS_TOLD, 1);
+		proxy_event_push(p, EV_REQUESTER_TOLD, f, NULL, f->fail_pos, 0);
+		tell_over(p, f);
+		return true;
+	}
+	f->tell_psn = (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK ? psn_after_ack(f, pkt->psn) : pkt->psn;
+	ask(p, f);
+	return true;
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * What passes between a near flow and the far edge: requests in order within credit and window, FLOW_OPEN when
+ * something about the flow is new, and back the reports of what the responder has.
+ *
+ * "settled" follows what the far edge reports as delivered, but never passes an unanswered operation, so that a rebuild
+ * finds the operation's request and knows what to wait for. Ordering rule: descriptor, then free slot. */
+#include "near_priv.h"
+
+#include "proxy/carry/barrier.h"
+#include "near_fp.h"
+#include "proxy/shard/share.h"
+#include "proxy/wan/wan_lane.h"
+
+/* The request of an operation stays as long as its answer does: from both a rebuild knows what was answered. */
+static void settle_slot(struct proxy *p, struct near_flow *f, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+
+	if ((h->flags & SF_OWN_RESPONSE) && near_op_at(f, h->pos)) {
+		f->kept_bytes += arena_class_bytes(h->len);
+		slot_keep(p, slot);
+	} else {
+		slot_release(p, slot);
+	}
+}
+
+void near_settle(struct proxy *p, struct near_flow *f)
+{
+	const struct rd_op *op = near_op_open(f);
+	uint64_t target = min_u64(f->pos_reported, f->pos_next);
+
+	if (!f->msn_known)
+		return;
+	if (op && op->pos < target && !f->newer && !f->gone) /* else nobody waits for its answer any more */
+		target = op->pos;
+	if (target <= f->pos_settled)
+		return;
+	f->msn_settled = near_msn_at(p, f, target);
+	f->pos_settled = target; /* first what the descriptor must say ... */
+	if (!FAULT(FAULT_NEAR_FREES_FIRST))
+		near_store(p, f);
+	f->pos_free_to = max_u64(f->pos_free_to, target);
+	f->last_progress_ns = p->now_ns;
+	f->pos_wan = max_u64(f->pos_wan, f->pos_settled);
+	near_work(p, f); /* ... then free */
+}
+
+/* --- what is left for later --- */
+
+static void free_some(struct proxy *p, struct near_flow *f)
+{
+	uint64_t from = f->pos_freed, held = near_held(f);
+
+	while (f->pos_freed < f->pos_free_to && work_take(p)) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_freed), psns = 1;
+
+		if (slot != SLOT_NONE) {
+			psns = arena_hdr(p->arena, slot)->psns;
+			settle_slot(p, f, slot);
+		}
+		f->pos_freed += psns;
+		if (!f->held_bytes)
+			f->pos_freed = max_u64(f->pos_freed, f->pos_free_to);
+	}
+	if (f->pos_freed > from)
+		share_drained(p, &f->share, held - near_held(f), f->pos_freed - from);
+}
+
+/* Requests of forgotten operations. */
+static void free_dead_ops(struct proxy *p, struct near_flow *f)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&f->ops_dead)) && work_take(p))
+		near_op_free(p, f, dlist_entry(n, struct rd_op, node));
+}
+
+/* References of the sent map to slots that the far edge has given up are void: whatever becomes of the datagrams under
+ * way says nothing about what the far edge has now. */
+static void take_back_some(struct proxy *p, struct near_flow *f)
+{
+	f->back_at = max_u64(f->back_at, f->pos_settled);
+	while (f->back_at < f->back_to && work_take(p)) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->back_at);
+		struct slot_meta *m;
+
+		if (slot == SLOT_NONE) {
+			f->back_at++;
+			continue;
+		}
+		m = arena_meta(p->arena, slot);
+		f->back_at += arena_hdr(p->arena, slot)->psns;
+		slot_unsent(p, slot);
+		dlist_remove(&m->node);
+		m->queued = SQ_NONE;
+		m->units[0] = m->units[1] = m->lost[0] = m->lost[1] = 0;
+		m->in_flight = m->copies = 0;
+		m->gen++;
+	}
+}
+
+static bool work_is_left(const struct near_flow *f)
+{
+	return f->pos_freed < f->pos_free_to || !dlist_empty(&f->ops_dead) || f->back_at < f->back_to || f->absorbing;
+}
+
+void near_work(struct proxy *p, struct near_flow *f)
+{
+	bool later = dnode_on(&f->work_node);
+
+	free_some(p, f);
+	free_dead_ops(p, f);
+	take_back_some(p, f);
+	if (f->absorbing)
+		near_absorb_held(p, f);
+	if (work_is_left(f)) {
+		dlist_append_once(&p->near_work, &f->work_node);
+		return;
+	}
+	dlist_remove(&f->work_node);
+	near_place_left(p, f);
+	if (later && f->used)
+		near_wan_kick(p, f);
+}
+
+/* The far edge has given up what came at and beyond `from`, to make room for others; it is sent again as credit
+ * allows. */
+static void take_back(struct proxy *p, struct near_flow *f, uint64_t from)
+{
+	from = max_u64(from, f->pos_settled);
+	if (from < f->pos_wan || f->back_at < f->back_to) {
+		f->back_to = max_u64(f->back_at < f->back_to ? f->back_to : 0, f->pos_wan);
+		f->back_at = from; /* what was told already is told again */
+	}
+	f->pos_wan = min_u64(f->pos_wan, from);
+	f->pos_far = max_u64(f->pos_reported, min_u64(f->pos_far, from));
+	count(p, CTR_CREDIT_TAKEN_BACK, 1);
+	near_work(p, f);
+}
+
+/* Credit only grows, but for a new round: reports overtake each other, and an old round's says nothing any more. */
+static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flow_report *r)
+{
+	int16_t newer = (int16_t)(r->again_round - f->again_round);
+
+	if (newer < 0)
+		return;
+	if (newer > 0)
+		take_back(p, f, r->again_from);
+	if (newer > 0 || !f->credit_known || r->credit > f->pos_credit)
+		f->pos_credit = r->credit;
+	f->again_round = r->again_round;
+	f->credit_known = true;
+}
+
+/* The far edge does not know where the flow begins: FLOW_OPEN has not reached it, or it has forgotten the flow to make
+ * room for another one. In the second case its last reports may be lost, so that what it delivered is not known here,
+ * and its rounds count from 0 again. All that is not settled goes again, as in a new session; the responder knows a
+ * duplicate. */
+static void begin_again(struct proxy *p, struct near_flow *f)
+{
+	f->open_due = true;
+	if (FAULT(FAULT_FORGOTTEN_UNTOLD))
+		return;
+	f->sent_before |= f->pos_wan > f->pos_base;
+	take_back(p, f, f->pos_settled);
+	f->again_round = 0;
+	f->credit_known = false;
+}
+
+/* What follows from progress at the responder. */
+static void after_progress(struct proxy *p, struct near_flow *f)
+{
+	if (near_op_open(f)) /* it may be answered by an ACK, or its response have waited for the pair */
+		dlist_append_once(&p->resp_list, &f->resp_node);
+	near_settle(p, f);
+	barrier_mark(p, f);
+	if (f->newer && near_kept_its_word(f)) {
+		near_close(p, f);
+		return;
+	}
+	if (near_ceiling(p, f) > f->pos_acked && (near_mode(p, f) != ACK_MODE_NEAR || f->ack_asked))
+		near_speak(p, f, DUE_ACK);
+	if (lane_of(p, f->lane)->node.next == NULL)
+		wan_lane_kick(p, lane_of(p, f->lane));
+}
+
+void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_report *r)
+{
+	struct near_flow *f = near_by_id(p, r->flow, r->inc);
+	uint64_t delivered;
+
+	if (!f) {
+		if (r->flow >> 24 == p->cfg.shard) /* it has not heard of the end */
+			near_queue_close(p, l, r->flow, r->inc);
+		return;
+	}
+	if (!r->credit) {
+		begin_again(p, f);
+		near_wan_kick(p, f);
+		return;
+	}
+	delivered = min_u64(r->delivered, f->pos_next);
+	if (delivered > f->pos_reported || r->state == WFS_RNR)
+		near_heard(p, f);
+	f->pos_reported = max_u64(f->pos_reported, delivered);
+	f->pos_far = max_u64(f->pos_far, max_u64(f->pos_reported, min_u64(r->received, f->pos_next)));
+	on_credit(p, f, r);
+	f->responder_behind = r->received - r->delivered >
+	                      share_positions(p, &f->share, POOL_LAN, f->held_bytes) / SHARE_REPAIRS;
+	if (!f->stalled)
+		f->stalled_ns = p->now_ns;
+	f->stalled = r->state == WFS_STALLED || r->state == WFS_FAILED;
+	if (f->stalled)
+		near_room_leave(p, f);
+	near_demotion_look(p, f);
+	if (r->state == WFS_FAILED && r->lost)
+		near_buffer_lost(p, f, r->nak_pos);
+	else if (r->state == WFS_FAILED)
+		near_refused(p, f, r->nak_pos, r->syndrome);
+	near_wan_kick(p, f);
+	after_progress(p, f);
+}
+
+/* An ACK of this flow's responder to this flow's requester, and nothing else. */
+static bool template_fits(const struct near_flow *f, const struct wan_flow_pair *r)
+{
+	struct roce_pkt pkt;
+
+	return roce_parse(r->template, r->template_len, &pkt) == DROP_NONE && pkt.len == r->template_len &&
+	       pkt.opcode == RC_ACK && ip_addr_eq(&pkt.src, &f->dst) && ip_addr_eq(&pkt.dst, &f->src);
+}
+
+/* The responder waits for something below what was taken for the beginning, which never came here: tell the host. */
+static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base);
+	near_set_base(f, pos);
+	near_fp_trim(p, f, pos);
+	f->open_due = true;
+	count(p, CTR_BEGAN_LOWER, 1);
+	near_speak(p, f, DUE_NAK);
+}
+
+bool near_hinted_offset(const struct proxy *p, const struct near_flow *f, uint32_t *offset)
+{
+	if (!f->doubted || !f->msn_hint_span || f->msn_hint_pos > f->pos_next)
+		return false;
+	*offset = (f->msn_hint - near_msn_at(p, f, f->msn_hint_pos)) & ROCE_PSN_MASK;
+	return true;
+}
+
+/* The responder is where the life before ended, of which the host repeats only a part: what it lacks is a READ's
+ * answer, say, and it may ask for no more before that. */
+static bool ends_as_before(const struct near_flow *f, const struct wan_flow_pair *r)
+{
+	return f->doubted && f->msn_hint_span && ((f->msn_hint + f->msn_hint_span - 1) & ROCE_PSN_MASK) == r->msn;
+}
+
+/* By how much the responder counts more messages than are known here. To a repeated READ some say how many they have
+ * executed by now, not by then: what the life before knew is right unless it is another life, and then that began with
+ * the same count. False: there is no telling yet. */
+static bool msn_offset_of(const struct proxy *p, const struct near_flow *f, const struct wan_flow_pair *r,
+                          uint32_t *offset)
+{
+	uint32_t at, said, hinted = 0;
+	bool hint = near_hinted_offset(p, f, &hinted);
+
+	if (r->at_pos > f->pos_next && f->doubted) {
+		*offset = hinted;
+		return hint && ends_as_before(f, r);
+	}
+	at = r->at_pos == f->pos_base ? 0 : near_msn_at(p, f, r->at_pos); /* in front of its first READ, too */
+	said = (r->msn - at) & ROCE_PSN_MASK;
+	*offset = hint && ((said - hinted) & ROCE_PSN_MASK) < f->msn_hint_span ? hinted : said;
+	return true;
+}
+
+/* The first news of a pair. False: the position that it speaks of is none of the flow's; or the flow is gone. */
+static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
+{
+	bool lower = r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH;
+	uint32_t offset;
+
+	/* The host has gone back since, to before what the responder was sent first and has taken: it had all of that
+	 * from nobody known here. The far edge takes it no more for this life. Nothing was ACKed: the host begins
+	 * another one. */
+	if (r->pos_base > f->pos_base) {
+		if (!f->doubted || !near_succeed_in_doubt(p, f, pos_psn(f->pos_base), f->vlan_tci, f->begins_inside))
+			near_close(p, f);
+		return false;
+	}
+	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))
+		begin_lower(p, f, r->pos_base);
+	if ((r->at_pos > f->pos_max && !f->doubted) || (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))
+		return false;
+	f->pair_wanted = !msn_offset_of(p, f, r, &offset);
+	if (f->pair_wanted)
+		return false;
+	f->requester_qpn = r->requester_qpn;
+	memcpy(f->template, r->template, r->template_len);
+	f->template_len = (uint8_t)r->template_len;
+	f->base_fixed = true;
+	f->msn_known = true;
+	near_unpaired_over(p, f, PAIR_PROVISIONAL);
+	near_requester_enter(p, f);
+	near_store(p, f);
+	f->msn_offset = offset;
+	f->doubted = f->replaces = false;
+	count(p, CTR_PAIRED_PROBE, 1);
+	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
+	return true;
+}
+
+/* Its requester has been told something, as it seemed: an ACK, or some of an answer. */
+static bool has_said(const struct near_flow *f)
+{
+	return f->pos_acked > f->pos_base || f->ops_done || (f->op_open && f->op_open->next > f->op_open->pos);
+}
+
+/* The far edge has found that the requester is another one. What was said went to a queue pair that had not asked, and
+ * that may have taken it for the answer to something else: only if nothing was said nobody has been misled. False: the
+ * flow fails, and the queue pair that was misled with it. */
+static bool correct_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
+{
+	if (FAULT(FAULT_PAIR_UNCORRECTED))
+		return false;
+	if (has_said(f) || r->pos_base != f->pos_base || r->at_pos > f->pos_max || r->at_pos < f->pos_base) {
+		proxy_event_push(p, EV_PAIR_WRONG, f, NULL, f->pos_acked, r->requester_qpn);
+		near_refused(p, f, f->pos_settled, 0);
+		return false;
+	}
+	near_requester_leave(p, f);
+	f->requester_qpn = r->requester_qpn;
+	memcpy(f->template, r->template, r->template_len);
+	f->template_len = (uint8_t)r->template_len;
+	f->gone = false;
+	f->pairing = PAIR_PROVISIONAL;
+	near_requester_enter(p, f);
+	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
+	count(p, CTR_PAIRS_CORRECTED, 1);
+	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
+	return true;
+}
+
+void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
+{
+	struct near_flow *f = near_by_id(p, r->flow, r->inc);
+	bool other = f && f->pairing != PAIR_LEARNING && f->requester_qpn != r->requester_qpn;
+
+	if (!f || (other ? f->failed || f->failing : f->pairing == PAIR_CONFIRMED))
+		return;
+	if (!template_fits(f, r)) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		return;
+	}
+	if (other && !correct_pair(p, f, r))
+		return;
+	if (f->pairing == PAIR_LEARNING && !learn_pair(p, f, r))
+		return;
+	if (r->confirmed) {
+		f->pairing = PAIR_CONFIRMED;
+		near_requester_enter(p, f);
+	}
+	near_store(p, f);
+	if (f->gap_naked == 0 && f->pos_max > f->pos_next)
+		near_nak_gap(p, f);
+	f->ack_asked = true;
+	after_progress(p, f);
+}
+
+/* --- to the far edge --- */
+
+void near_wan_kick(struct proxy *p, struct near_flow *f)
+{
+	struct lane *l = lane_of(p, f->lane);
+
+	if (near_wan_waits_for_older(f) || !p->session_on)
+		return;
+	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent) || f->agains_due) {
+		dlist_append_once(&l->ready[SOURCE_NEAR], &f->wan_node);
+		wan_lane_kick(p, l);
+	}
+}
+
+static uint64_t credit_of(const struct proxy *p, const struct near_flow *f)
+{
+	uint32_t slot_bytes = arena_class_bytes((uint16_t)((f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX) + 84));
+	uint64_t initial = p->lanes[f->lane].flow_initial_bytes;
+
+	if (f->credit_known)
+		return f->pos_credit;
+	return f->pos_settled + max_u64(initial / slot_bytes, 4);
+}
+
+bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot)
+{
+	struct lane *l = lane_of(p, f->lane);
+
+	while (f->pos_wan < f->pos_next && f->back_at >= f->back_to) {
+		const struct slot_hdr *h;
+
+		*slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_wan);
+		if (*slot == SLOT_NONE) {
+			if (!work_take(p))
+				return false;
+			f->pos_wan++;
+			continue;
+		}
+		h = arena_hdr(p->arena, *slot);
+		if ((f->pos_wan >= credit_of(p, f) || l->out_bytes + arena_class_bytes(h->len) > l->window_bytes) &&
+		    !FAULT(FAULT_CREDIT_IGNORED))
+			return false;
+		return !(h->flags & SF_OWN_RESPONSE) || near_room_take(p, f, f->pos_wan);
+	}
+	return false;
+}
+
+bool near_wan_awaits_lane(const struct proxy *p, const struct near_flow *f)
+{
+	return f->pos_wan < f->pos_next && f->pos_wan < credit_of(p, f) && !dnode_on(&f->room_node);
+}
+
+void near_wan_sent(struct near_flow *f, const struct slot_hdr *h)
+{
+	f->pos_wan += h->psns;
+}
+
+void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wan_flow_open *o)
+{
+	*o = (struct wan_flow_open){
+	    .flow = near_wire_id(p, f),
+	    .inc = f->inc,
+	    .pos_base = f->pos_settled,
+	    .dest_qpn = f->dest_qpn,
+	    .requester_qpn = f->requester_qpn,
+	    .vlan_tci = f->vlan_tci,
+	    .pmtu = f->pmtu,
+	    .src = f->src,
+	    .dst = f->dst,
+	};
+	if (f->base_fixed)
+		o->flags |= WOF_BASE_FIXED;
+	if (f->pairing != PAIR_LEARNING)
+		o->flags |= WOF_PAIRED;
+	if (near_mode(p, f) == ACK_MODE_HOST)
+		o->flags |= WOF_HOST_MODE;
+	if (near_mode(p, f) == ACK_MODE_FAR)
+		o->flags |= WOF_FAR_MODE;
+	if (f->sent_before)
+		o->flags |= WOF_RESUMED;
+	if (f->doubted)
+		o->flags |= WOF_DOUBTED;
+}
+
+void near_session_start(struct proxy *p, struct near_flow *f)
+{
+	f->sent_before |= f->pos_wan > f->pos_base;
+	f->pos_wan = f->pos_settled;
+	f->pos_far = f->pos_reported; /* it may have come back without its arena */
+	f->out_bytes = 0;
+	f->credit_known = false;
+	if (!FAULT(FAULT_ROUNDS_KEPT))
+		f->again_round = 0;
+	f->open_due = true;
+	f->open_sent = false;
+	f->stalled = false;
+	near_wan_kick(p, f);
+}

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A model of the path, after BBR (draft-ietf-ccwg-bbr): the most that was delivered lately and the least round trip.
+ * Their product is what the line holds without a queue. Everything goes by rounds: a round trip, counted in deliveries.
+ *
+ * - startup: the rate more than doubles each round until it brings no more for FLAT_ROUNDS, or costs many losses.
+ * - drain: what startup put into the queue goes.
+ * - down: a little less than is delivered, until the queue of the last probe is gone.
+ * - cruise: as much as is delivered, for some rounds: how many differs, so that two do not keep step.
+ * - refill: a round without the bound that losses have set.
+ * - up: a quarter more, to see whether more is delivered: on while it is and no queue comes of it.
+ * - probe-rtt: half of what the line holds, for a round, when the least round trip was not seen again for long: the
+ *   queue may be one's own. At most once in MIN_RTT_KEPT_RTTS round trips, so it costs one percent at most.
+ *
+ * The rate is the largest of the samples of this probe and the one before. A sample that was limited by the application
+ * may raise it and never lowers it, nor ends a startup. One that came late may end it.
+ *
+ * Losses alone mean nothing below LOSS_PPM: random ones must not slow anybody. Those that come while the round trip is
+ * well above the least are a queue that runs over, and any number of them counts (OVERRUN_PPM in the rounds after a
+ * probe, whose own queue is there), as do CE marks. Then the rate goes down until the next probe, which comes late. It
+ * goes down once and not with each loss. Two things make shares equal. By how much it goes down follows from what the
+ * last probe brought (kept()): who has more of the line gives more. And the next probe comes the later the more one has
+ * (wait_long()): by the cube root, as with CUBIC, so that it suits any rate; who has less takes what was given. If
+ * nobody takes it several times over (untaken), little is given: one is alone on a line with a short queue. What a
+ * probe has gained by making the queue run over is not believed.
+ *
+ * A worker that is woken late now and then must not get less for it, whoever is punctual beside it: the pacer makes up
+ * for the time (rate_catch_up()), and where reports come late and in bunches, more may be in flight (bunched_bytes()).
+ *
+ * So much for those that give, too. Of others there are two kinds:
+ *
+ * - Who fills the queue, as CUBIC does. A queue that does not go for long, though nobody here keeps it, is theirs
+ *   (contended()), and its delay is no reason to send less, or nothing would be left (Copa does the same).
+ *   Then as much may be in flight as CUBIC would have in our place (cubic_window.h), which shares with CUBIC as CUBIC
+ *   does. At first, until it has met losses of its own, it follows what the probes bring. After losses one round goes
+ *   by without it: if all that fill the queue are of our kind, they stand back together, for losses come to all at the
+ *   same time, and the queue is gone, and so is the reason. What is paced meets a full queue more often than what goes
+ *   by acknowledgements, and at 10 Gbit/s losses are seconds apart: so each probe-rtt, with the queue without us, tells
+ *   what the others have (weigh()), and the window goes to two thirds of that if it is less, and to as much if it is
+ *   more.
+ * - Who does not care about losses, as BBR version 1. Then they go on whatever is given (look()), and to give is of no
+ *   use: for DEAF_ROUNDS losses are no reason for anything, as much is in flight as BBR has, and probes are believed.
+ *   CE marks are obeyed all the same.
+ *
+ * Both look like a longer way at first, and a longer way like them. The least round trip is only given up for what is
+ * seen with half of the line's content in flight, and only after BELIEVED_NS, in which BBR empties the queue once; and
+ * if a queue is somebody's, only once it is the same PROBED_RTTS times, for CUBIC's rises and falls. */
+#include "rate.h"
+
+#include <string.h>
+
+#include "cubic_window.h"
+#include "proxy/shard/fault.h"
+#include "proxy/wan/wan_pacer.h"
+
+#define FIRST_BYTES        90000ull /* in flight before anything is known: ten large datagrams, RFC 6928 */
+#define FIRST_RTT_NS       1000000ull
+#define LEAST_BYTES        40000ull
+#define LEAST_BPS          100000ull
+#define SEGMENT_BYTES      1500ull
+#define FLAT_ROUNDS        3
+#define LOSS_PPM           50000ull
+#define KEPT               86
+#define KEPT_LEAST         80
+#define KEPT_MOST          98
+#define SLOWER             60 /* percent */
+#define SLOWER_ROUNDS      8
+#define OVERRUN_PPM        30000ull
+#define CRUISE_ROUNDS      8 /* and up to as many again */
+#define CRUISE_MAX_NS      1500000000ull
+#define WAIT_RTTS          12 /* after a back-off, times the cube root of the segments that the line holds of ours */
+#define WAIT_RTTS_NS       400000000ull
+#define WAIT_MAX_NS        10000000000ull
+#define UNTAKEN            3 /* back-offs in a row whose room nobody took */
+#define UNTAKEN_KEPT       97
+#define UP_ROUNDS_MAX      32
+#define CONTENDED_NS       1000000000ull
+#define CONTENDED_RTTS     40
+#define CONTENDED_ROUNDS   3
+#define WINDOW_PACE        110
+#define WEIGHED            66 /* percent of what others have: two fifths of all */
+#define LOOK_ROUNDS        16
+#define LOSSES_RARE        12 /* one round of so many has some */
+#define LOSSES_FREQUENT    6
+#define DEAF_ROUNDS        100
+#define DEAF_HOLD          200
+#define MIN_RTT_KEPT_NS    5000000000ull
+#define MIN_RTT_KEPT_RTTS  100
+#define BELIEVED_NS        12000000000ull
+#define PROBED_RTTS        4
+#define ALIKE              10 /* percent */
+#define PROBE_RTT_LEAST_NS 1000000ull
+#define BUNCH_ROUNDS       8
+#define BUNCH_HOLD         40 /* percent, or, if that is less: */
+#define BUNCH_NS           10000000ull
+#define NONE               UINT64_MAX
+
+enum phase { STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT };
+
+/* In percent: of the rate, and in flight of what the line holds. */
+static const struct {
+	const char *name;
+	uint32_t pace, hold;
+} phases[] = {
+    [STARTUP] = {"startup", 277, 277},    [DRAIN] = {"drain", 40, 277},    [DOWN] = {"down", 80, 130},
+    [CRUISE] = {"cruise", 98, 130},       [REFILL] = {"refill", 100, 130}, [UP] = {"up", 125, 170},
+    [PROBE_RTT] = {"probe-rtt", 100, 50},
+};
+
+struct auto_state {
+	uint32_t phase, rounds, flat; /* rounds: in the phase */
+	uint64_t phase_ns;            /* since when */
+	uint32_t wait_rounds;         /* a cruise lasts so long ... */
+	uint64_t wait_ns;             /* ... or so long */
+	bool gave;                    /* backed off since the last probe */
+	uint32_t untaken;             /* back-offs in a row after which no queue was seen until the next */
+	uint32_t slower;              /* rounds in a row */
+	uint64_t bw_bps[2];           /* this probe's, the last one's */
+	uint64_t up_bps;              /* of a probe, and not believed yet */
+	uint64_t empty_at_ns;         /* when there was hardly a queue last */
+	uint64_t queued_rtt_ns;       /* least round trip of the last whole round */
+	uint64_t most_bps;            /* startup: what later rounds must beat; up: the same */
+	uint64_t min_rtt_ns, min_rtt_at_ns, probed_rtt_at_ns;
+	uint64_t short_bps;  /* bound until the next probe */
+	uint64_t high_bytes; /* bound that the probes have found */
+	uint64_t round_end;  /* delivered bytes */
+	/* of the round that goes on */
+	uint64_t acked, lost, ce, rtt_ns, rtts_ns, most_rtt_ns, nrtts, round_bps, most_in_flight;
+	bool limited; /* by the application, or late */
+	bool idle;    /* by the application */
+	bool fresh;   /* bw_bps[0] has a sample that was not */
+	uint64_t now_ns;
+	uint64_t resume_ns;         /* probe-rtt: not before */
+	struct cubic_window window; /* while contended; bytes 0: not */
+	bool window_known;          /* has met losses */
+	uint64_t before_bytes, before_rtt_ns; /* probe-rtt: in flight and seen before */
+	uint64_t drained_bytes;               /* delivered when as little was in flight as is wanted */
+	uint64_t probed_rtt_ns[PROBED_RTTS];  /* what the last ones have seen */
+	uint64_t segment_bytes;     /* the largest datagram */
+	uint64_t bunch_bytes[2];    /* most that came beyond what was due: in these rounds, and the ones before */
+	uint64_t due_ns, came_bytes; /* since when, and what came */
+	uint32_t bunch_rounds;
+	uint32_t looked, lossy;     /* rounds outside of probes, and those of them with congestion: lately */
+	uint32_t deaf_rounds;       /* left */
+	uint32_t random;
+};
+
+_Static_assert(sizeof(struct auto_state) <= RATE_STATE_WORDS * 8, "RATE_STATE_WORDS");
+
+static struct auto_state *of(struct rate_control *c)
+{
+	return (struct auto_state *)c->state;
+}
+
+static uint64_t min_of(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t max_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t percent(uint64_t v, uint32_t of_100)
+{
+	return v / 100 * of_100 + v % 100 * of_100 / 100;
+}
+
+static uint64_t found_bps(const struct auto_state *a)
+{
+	return max_of(a->bw_bps[0], a->bw_bps[1]);
+}
+
+/* What the line holds without a queue. */
+static uint64_t held_bytes(const struct auto_state *a)
+{
+	return rate_bytes(found_bps(a), a->min_rtt_ns);
+}
+
+static uint32_t next_random(struct auto_state *a)
+{
+	a->random ^= a->random << 13;
+	a->random ^= a->random >> 17;
+	a->random ^= a->random << 5;
+	return a->random;
+}
+
+/* --- the queue --- */
+
+static bool queued(const struct auto_state *a, uint64_t rtt_ns, uint32_t over_percent)
+{
+	return rtt_ns != NONE && rtt_ns > a->min_rtt_ns + percent(a->min_rtt_ns, over_percent);
+}
+
+static uint64_t mean_rtt(const struct auto_state *a)
+{
+	return a->nrtts ? a->rtts_ns / a->nrtts : NONE;
+}
+
+/* It has not gone for long, though nothing here keeps it: somebody fills it. */
+static bool contended(const struct auto_state *a)
+{
+	return a->phase != STARTUP && a->now_ns > a->empty_at_ns + max_of(CONTENDED_NS, CONTENDED_RTTS * a->min_rtt_ns);
+}
+
+static bool losses_rare(const struct auto_state *a)
+{
+	return a->lossy * LOSSES_RARE <= a->looked;
+}
+
+/* --- outputs --- */
+
+/* In flight, where a queue is not ours. */
+static uint64_t contended_bytes(const struct auto_state *a, uint64_t bps)
+{
+	if (!a->window_known || !losses_rare(a))
+		return percent(rate_bytes(bps, a->queued_rtt_ns), losses_rare(a) ? 130 : 200);
+	return percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold);
+}
+
+/* A worker that is woken late tells late, and much at once. Until it does, more seems to be in flight than is: without
+ * room for that the sender stands still meanwhile. None is given after a back-off, when the queue needs time, and no
+ * more than workers are late: what comes at once on a longer way is the room that another link left. */
+static uint64_t bunched_bytes(const struct auto_state *a)
+{
+	if (a->phase != CRUISE || a->gave)
+		return 0;
+	return min_of(max_of(a->bunch_bytes[0], a->bunch_bytes[1]),
+	              min_of(percent(held_bytes(a), BUNCH_HOLD), rate_bytes(found_bps(a), BUNCH_NS)));
+}
+
+static bool window_counts(const struct auto_state *a)
+{
+	return a->window.bytes && a->phase != DOWN && a->phase != DRAIN && a->phase != PROBE_RTT;
+}
+
+static void set_outputs(struct rate_control *c, const struct auto_state *a)
+{
+	uint64_t bps = min_of(found_bps(a), a->short_bps), bytes;
+
+	if (!found_bps(a) || !a->min_rtt_ns) {
+		rate_set(c, percent(rate_from(FIRST_BYTES, FIRST_RTT_NS), phases[STARTUP].pace), FIRST_BYTES);
+		return;
+	}
+	/* Reports bunch: some round trip more than the line holds must be allowed for. */
+	if (contended(a) && a->phase != PROBE_RTT)
+		bytes = contended_bytes(a, bps);
+	else
+		bytes = percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold) + bunched_bytes(a);
+	if (a->deaf_rounds && a->phase != PROBE_RTT)
+		bytes = max_of(bytes, percent(rate_bytes(bps, a->min_rtt_ns), DEAF_HOLD));
+	else if (a->phase == CRUISE || a->phase == DOWN)
+		bytes = min_of(bytes, percent(a->high_bytes, 85));
+	else if (a->phase == REFILL || a->phase == UP)
+		bytes = min_of(bytes, a->high_bytes);
+	/* What a few small datagrams brought in a round trip says nothing yet: startup does not go below where it
+	 * began. */
+	if (a->phase == STARTUP) {
+		bytes += FIRST_BYTES;
+		bps = max_of(bps, rate_from(FIRST_BYTES, max_of(a->min_rtt_ns, FIRST_RTT_NS)));
+	}
+	bps = percent(bps, phases[a->phase].pace);
+	if (window_counts(a)) {
+		bytes = max_of(bytes, a->window.bytes);
+		bps = max_of(bps, percent(rate_from(a->window.bytes, a->queued_rtt_ns), WINDOW_PACE));
+	}
+	rate_set(c, max_of(bps, LEAST_BPS), max_of(bytes, LEAST_BYTES));
+	rate_catch_up(c, a->min_rtt_ns);
+}
+
+/* --- phases --- */
+
+static void enter(struct auto_state *a, enum phase phase, uint64_t now_ns)
+{
+	a->phase = phase;
+	a->phase_ns = now_ns;
+	a->rounds = 0;
+	a->flat = 0;
+	a->most_bps = 0;
+	if (phase == PROBE_RTT) {
+		a->before_rtt_ns = a->queued_rtt_ns;
+		a->before_bytes = a->most_in_flight;
+		a->resume_ns = NONE;
+	}
+	if (phase == UP)
+		a->up_bps = 0;
+	if (phase == REFILL) {
+		a->short_bps = NONE;
+		a->gave = false;
+	}
+	if (phase == DOWN) {
+		if (a->fresh) {
+			a->bw_bps[1] = a->bw_bps[0];
+			a->bw_bps[0] = 0;
+		}
+		a->fresh = false;
+		a->wait_rounds = CRUISE_ROUNDS + next_random(a) % CRUISE_ROUNDS;
+		if (contended(a) || a->deaf_rounds)
+			a->wait_rounds = CONTENDED_ROUNDS;
+		a->wait_ns = CRUISE_MAX_NS;
+	}
+}
+
+/* Until the next probe, after the queue ran over: the longer, the more one has. */
+static void wait_long(struct auto_state *a)
+{
+	uint64_t root_tenths = cube_root(held_bytes(a) * 1000 / a->segment_bytes);
+
+	a->wait_rounds = UINT32_MAX;
+	a->wait_ns = min_of(root_tenths * min_of(WAIT_RTTS * a->min_rtt_ns, WAIT_RTTS_NS) / 10, WAIT_MAX_NS);
+	a->wait_ns = percent(a->wait_ns, 80 + next_random(a) % 41);
+}
+
+static bool lost_more(const struct auto_state *a, uint64_t ppm)
+{
+	return a->lost * 1000000 > (a->acked + a->lost) * ppm;
+}
+
+/* The queue runs over. */
+static bool congested(const struct auto_state *a)
+{
+	return lost_more(a, LOSS_PPM) || (a->lost && queued(a, mean_rtt(a), 20)) || a->ce;
+}
+
+/* True once no round has brought a quarter (startup) or a tenth (up) more for long enough. */
+static bool brings_no_more(struct auto_state *a, uint32_t by_percent, uint32_t rounds)
+{
+	if (a->round_bps >= a->most_bps + percent(a->most_bps, by_percent)) {
+		a->most_bps = a->round_bps;
+		a->flat = 0;
+	} else if (!a->idle) {
+		a->flat++;
+	}
+	return a->flat >= rounds;
+}
+
+/* A probe has made it run over: losses are told of a round later. */
+static bool overrun(const struct auto_state *a)
+{
+	return queued(a, a->most_rtt_ns, 20) && lost_more(a, OVERRUN_PPM);
+}
+
+/* Percent that are kept. A probe that sends a quarter more brings a quarter more to who has little of the line, and
+ * nothing to who has all of it: so a probe tells how much one has, and who has more gives more. */
+static uint32_t kept(const struct auto_state *a)
+{
+	uint64_t yield, before = found_bps(a);
+
+	if (a->untaken >= UNTAKEN)
+		return UNTAKEN_KEPT;
+	if (!a->up_bps || !before)
+		return KEPT;
+	yield = a->up_bps / (before / 100 + 1);
+	yield = yield < 100 ? 100 : yield > 125 ? 125 : yield;
+	return KEPT_LEAST + (uint32_t)(yield - 100) * (KEPT_MOST - KEPT_LEAST) / 25;
+}
+
+static void back_off(struct auto_state *a)
+{
+	uint64_t bps = min_of(found_bps(a), a->short_bps);
+
+	if (a->gave)
+		return;
+	a->gave = true;
+	a->short_bps = percent(bps, kept(a));
+	a->untaken++;
+	wait_long(a);
+}
+
+/* --- those that do not give --- */
+
+/* Do losses go on, whoever gives? What one's own probe brings is not counted. */
+static void look(struct auto_state *a, bool over)
+{
+	if (a->deaf_rounds) {
+		if (--a->deaf_rounds == 0)
+			a->looked = a->lossy = 0;
+		return;
+	}
+	if (a->phase != CRUISE && a->phase != DOWN)
+		return;
+	if (a->looked >= 2 * LOOK_ROUNDS) {
+		a->looked /= 2;
+		a->lossy /= 2;
+	}
+	a->looked++;
+	if (over && !a->ce && (a->phase == CRUISE || a->rounds >= 2))
+		a->lossy++;
+	if (a->looked >= LOOK_ROUNDS && a->lossy * LOSSES_FREQUENT > a->looked) {
+		a->deaf_rounds = DEAF_ROUNDS;
+		enter(a, REFILL, a->now_ns);
+	}
+}
+
+/* What CUBIC would do. */
+static void keep_window(struct auto_state *a, bool over)
+{
+	if (!contended(a)) {
+		a->window.bytes = 0;
+		a->window_known = false;
+	} else if (!a->window.bytes) {
+		cubic_window_start(&a->window, a->now_ns, a->most_in_flight, a->segment_bytes);
+	} else if (!over) {
+		cubic_window_grow(&a->window, a->now_ns);
+	} else if (a->phase != DOWN) {
+		if (!a->window_known)
+			a->window.bytes = max_of(a->window.bytes, a->most_in_flight);
+		a->window_known = true;
+		cubic_window_cut(&a->window, a->now_ns);
+		if (!a->deaf_rounds && losses_rare(a) && a->window.bytes > held_bytes(a))
+			enter(a, DOWN, a->now_ns);
+	}
+}
+
+/* Much less is delivered than was found, and a queue says that it is not for want of sending: the line has become
+ * slower. Not so beside those who fill the queue: it is theirs then, and less was sent. */
+static void note_slower(struct auto_state *a, uint64_t now_ns)
+{
+	bool slower = !a->limited && !a->window_known && queued(a, a->rtt_ns, 20) &&
+	              a->round_bps < percent(found_bps(a), SLOWER);
+
+	a->slower = slower ? a->slower + 1 : 0;
+	if (a->slower < SLOWER_ROUNDS || a->phase == STARTUP || a->phase == PROBE_RTT)
+		return;
+	a->bw_bps[0] = a->bw_bps[1] = a->round_bps;
+	a->slower = 0;
+	enter(a, DRAIN, now_ns);
+}
+
+/* What was told beyond the rate, counted from when no more was told than that (extra_acked of BBR). */
+static void track_bunches(struct auto_state *a, const struct rate_sample *s)
+{
+	uint64_t due = rate_bytes(found_bps(a), s->now_ns - a->due_ns);
+
+	if (a->came_bytes <= due) {
+		a->due_ns = s->now_ns;
+		a->came_bytes = due = 0;
+	}
+	a->came_bytes += s->acked_bytes;
+	if (a->phase != STARTUP && a->came_bytes > due)
+		a->bunch_bytes[0] = max_of(a->bunch_bytes[0], a->came_bytes - due);
+}
+
+static void age_bunches(struct auto_state *a)
+{
+	if (++a->bunch_rounds < BUNCH_ROUNDS)
+		return;
+	a->bunch_rounds = 0;
+	a->bunch_bytes[1] = a->bunch_bytes[0];
+	a->bunch_bytes[0] = 0;
+}
+
+static void on_round(struct auto_state *a, uint64_t now_ns)
+{
+	bool over = congested(a), overran = overrun(a);
+
+	if (a->phase == CRUISE && a->rounds > 3 && queued(a, mean_rtt(a), 8))
+		a->untaken = 0;
+	look(a, over);
+	if (a->deaf_rounds) {
+		over = a->ce;
+		overran = false;
+	}
+	note_slower(a, now_ns);
+	keep_window(a, over);
+	age_bunches(a);
+
+	a->rounds++;
+	switch (a->phase) {
+	case STARTUP:
+		if (brings_no_more(a, 25, FLAT_ROUNDS) || (a->flat && lost_more(a, LOSS_PPM)))
+			enter(a, DRAIN, now_ns);
+		break;
+	case REFILL:
+		enter(a, UP, now_ns);
+		break;
+	case UP:
+		if (over)
+			a->high_bytes = max_of(percent(a->most_in_flight, 90), held_bytes(a));
+		else if (a->high_bytes != NONE)
+			a->high_bytes = max_of(a->high_bytes, percent(a->most_in_flight, 125));
+		if (!over)
+			a->bw_bps[0] = max_of(a->bw_bps[0], a->up_bps);
+		if (over || (!contended(a) && queued(a, a->rtt_ns, 20)) || brings_no_more(a, 10, 1) ||
+		    a->rounds > UP_ROUNDS_MAX)
+			enter(a, DOWN, now_ns);
+		if (over)
+			wait_long(a);
+		break;
+	case CRUISE:
+		if (a->rounds >= a->wait_rounds || now_ns >= a->phase_ns + a->wait_ns)
+			enter(a, REFILL, now_ns);
+		break;
+	default:
+		break;
+	}
+	if ((over && a->phase == CRUISE && a->rounds > 1) || (overran && (a->phase == DOWN || a->phase == CRUISE)))
+		back_off(a);
+}
+
+static void begin_round(struct auto_state *a, const struct rate_sample *s)
+{
+	a->round_end = s->delivered_bytes;
+	a->queued_rtt_ns = a->rtt_ns == NONE ? a->min_rtt_ns : a->rtt_ns;
+	a->acked = a->lost = a->ce = a->rtts_ns = a->nrtts = a->most_rtt_ns = a->round_bps = a->most_in_flight = 0;
+	a->rtt_ns = NONE;
+	a->limited = a->idle = false;
+}
+
+/* While contended not before what that made of the queue is seen. */
+static void on_drained(struct auto_state *a, const struct rate_sample *s)
+{
+	if ((a->phase == DRAIN || a->phase == DOWN) && (s->in_flight_bytes <= held_bytes(a) || a->rounds > 4) &&
+	    (!a->window.bytes || a->rounds >= 2))
+		enter(a, CRUISE, s->now_ns);
+}
+
+/* --- the least round trip --- */
+
+static uint64_t kept_ns(const struct auto_state *a)
+{
+	return max_of(MIN_RTT_KEPT_NS, MIN_RTT_KEPT_RTTS * a->min_rtt_ns);
+}
+
+/* Whoever fills a queue by losses lets it fall and rise again; a longer way is the same each time. */
+static bool probes_alike(const struct auto_state *a)
+{
+	uint64_t least = NONE, most = 0;
+
+	for (int i = 0; i < PROBED_RTTS; i++) {
+		least = min_of(least, a->probed_rtt_ns[i]);
+		most = max_of(most, a->probed_rtt_ns[i]);
+	}
+	return most <= least + percent(least, ALIKE);
+}
+
+/* What the round trip fell by when nearly all of ours had left the queue tells how fast the line is, and so what others
+ * have on it. */
+static uint64_t others_bytes(const struct auto_state *a, const struct rate_sample *s)
+{
+	uint64_t left = s->sent_in_flight_bytes, fell_ns, all;
+
+	if (a->before_bytes <= left || a->before_rtt_ns <= s->rtt_ns)
+		return 0;
+	fell_ns = max_of(a->before_rtt_ns - s->rtt_ns, a->before_rtt_ns / 16);
+	all = rate_bytes(rate_from(a->before_bytes - left, fell_ns), s->rtt_ns);
+	return all > left ? all - left : 0;
+}
+
+/* Two windows that grow and fall by losses come together slowly. */
+static void weigh(struct auto_state *a, const struct rate_sample *s)
+{
+	uint64_t others = others_bytes(a, s), window = a->window.bytes;
+
+	if (!others || !contended(a) || !a->window_known || !losses_rare(a))
+		return;
+	if (window < percent(others, WEIGHED))
+		cubic_window_start(&a->window, a->now_ns, min_of(percent(others, WEIGHED), 2 * window),
+		                   a->segment_bytes);
+	else if (window > others)
+		cubic_window_start(&a->window, a->now_ns, max_of(others, window / 2), a->segment_bytes);
+}
+
+static void track_rtt(struct auto_state *a, const struct rate_sample *s)
+{
+	bool old = s->now_ns > max_of(a->min_rtt_at_ns, a->probed_rtt_at_ns) + kept_ns(a);
+
+	if (s->rtt_ns) {
+		a->rtt_ns = min_of(a->rtt_ns, s->rtt_ns);
+		a->most_rtt_ns = max_of(a->most_rtt_ns, s->rtt_ns);
+		a->rtts_ns += s->rtt_ns;
+		a->nrtts++;
+		if (!a->min_rtt_ns || s->rtt_ns <= a->min_rtt_ns) {
+			a->min_rtt_ns = s->rtt_ns;
+			a->min_rtt_at_ns = s->now_ns;
+		}
+	}
+	if (old && a->phase != PROBE_RTT && a->phase != STARTUP)
+		enter(a, PROBE_RTT, s->now_ns);
+	if (a->phase != PROBE_RTT)
+		return;
+	if (a->resume_ns == NONE && (s->in_flight_bytes <= held_bytes(a) / 2 + LEAST_BYTES || a->rounds > 1)) {
+		a->resume_ns = s->now_ns + max_of(a->min_rtt_ns, PROBE_RTT_LEAST_NS);
+		a->drained_bytes = s->delivered_bytes;
+	}
+	if (s->now_ns < a->resume_ns || !s->rtt_ns || s->prior_bytes < a->drained_bytes)
+		return;
+	weigh(a, s);
+	a->probed_rtt_at_ns = s->now_ns;
+	memmove(a->probed_rtt_ns + 1, a->probed_rtt_ns, sizeof(a->probed_rtt_ns) - sizeof(a->probed_rtt_ns[0]));
+	a->probed_rtt_ns[0] = s->rtt_ns;
+	if (s->now_ns > a->min_rtt_at_ns + max_of(BELIEVED_NS, kept_ns(a)) && (!contended(a) || probes_alike(a))) {
+		a->min_rtt_ns = s->rtt_ns;
+		a->min_rtt_at_ns = s->now_ns;
+	}
+	enter(a, REFILL, s->now_ns);
+}
+
+/* --- the row --- */
+
+static void auto_init(struct rate_control *c, uint64_t now_ns)
+{
+	struct auto_state *a = of(c);
+
+	a->short_bps = a->high_bytes = a->rtt_ns = NONE;
+	a->segment_bytes = SEGMENT_BYTES;
+	a->random = 2463534242u ^ (uint32_t)now_ns;
+	if (!a->random)
+		a->random = 1;
+	a->phase_ns = now_ns;
+	set_outputs(c, a);
+}
+
+static void auto_acked(struct rate_control *c, const struct rate_sample *s)
+{
+	struct auto_state *a = of(c);
+	uint64_t *sample = a->phase == UP || (a->phase == DOWN && a->rounds < 2) ? &a->up_bps : &a->bw_bps[0];
+
+	a->now_ns = s->now_ns;
+	a->segment_bytes = max_of(a->segment_bytes, s->datagram_bytes);
+	a->acked += s->acked_bytes;
+	a->lost += s->lost_bytes;
+	a->ce += FAULT(FAULT_MARKS_IGNORED) ? 0 : s->ce;
+	a->limited |= s->app_limited || s->late;
+	a->idle |= s->app_limited;
+	a->most_in_flight = max_of(a->most_in_flight, s->sent_in_flight_bytes);
+	track_rtt(a, s);
+	if (!a->min_rtt_ns)
+		return;
+	if (s->rtt_ns && !queued(a, s->rtt_ns, 10))
+		a->empty_at_ns = s->now_ns;
+	if (s->bw_bps) {
+		a->round_bps = max_of(a->round_bps, s->bw_bps);
+		if (!(s->app_limited || s->late) || s->bw_bps > found_bps(a))
+			*sample = max_of(*sample, s->bw_bps);
+		a->fresh |= !(s->app_limited || s->late);
+	}
+	track_bunches(a, s);
+	on_drained(a, s);
+	if (a->phase == UP && a->rounds && !contended(a) && s->rtt_ns && queued(a, s->rtt_ns, 20) &&
+	    s->in_flight_bytes > percent(held_bytes(a), 120))
+		enter(a, DOWN, s->now_ns);
+	if (s->prior_bytes >= a->round_end) {
+		on_round(a, s->now_ns);
+		begin_round(a, s);
+	}
+	set_outputs(c, a);
+}
+
+static const char *auto_state_name(const struct rate_control *c)
+{
+	return phases[((const struct auto_state *)c->state)->phase].name;
+}
+
+const struct rate_ops rate_auto = {.name = "auto", .init = auto_init, .on_acked = auto_acked, .state = auto_state_name};

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* transport.h - what carries packets of sources between the two edges: datagrams, their numbers, reports, repairs.
+ *
+ * Theory of operation
+ *
+ * The transport (wan_*.c) knows lanes, paths, datagrams and slots. It knows no role, no queue pair and no operation: a
+ * *source* does. A source is a table of functions (struct wan_source), registered once per shard:
+ *
+ *     the source has something          links its node into lane.ready[id], wan_lane_kick()
+ *     the lane may send                 put_control(), then put_new() of the sources in turn
+ *         a frame of the source         wan_build_room(), wan_build_frame()
+ *         a packet in a slot            wan_build_slot()
+ *         a packet that has no slot     wan_build_room(), wan_build_expendable()
+ *     the datagram was lost             frame_lost() for each frame; packets in slots are repaired by the transport
+ *     the peer has a packet             its slot is released, unless the source keeps it (keeps_slots)
+ *     a datagram came                   on_packet() and on_frame()
+ *     a session begins                  session_start()
+ *
+ * The transport repairs slots until the peer has them, until packet_over() says that nobody waits for a packet any
+ * more, or until gives_up() says that a lost packet is not worth another copy. A lost frame is never sent again as it
+ * was: frame_lost() tells the source, which puts its newest state into a later datagram.
+ *
+ * All functions of a source are called from within the shard's own calls (proxy.h), with proxy.now_ns set. */
+#ifndef PROXY_TRANSPORT_H
+#define PROXY_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proxy/arena/arena.h"
+#include "wan_frame.h"
+
+#define WAN_SOURCES_MAX     8
+#define WAN_FRAME_TYPES_MAX 64 /* frame types that a source may own are below this */
+
+struct proxy;
+struct lane;
+struct wan_build; /* a datagram that is being put together */
+
+/* A source of packets. Any function may be NULL: then there is nothing to do, or what its comment says. */
+struct wan_source {
+	const char *name;
+	uint64_t frames_sent;      /* bit t: this source sends frames of type t, ... */
+	uint64_t frames_taken;     /* ... and on_frame() takes those of the peer */
+	uint64_t frames_quiet;     /* of these, such as ask for no report: they are never repaired */
+	uint32_t packets_taken;    /* bit k: on_packet() takes PACKET frames of kind k (struct wan_packet) */
+	uint32_t slot_kinds;       /* bit k: slots of that kind (enum slot_kind) are this source's */
+	bool keeps_slots;          /* a slot that the peer has stays until the source releases it */
+
+	/* Puts frames that are due before until_ns into the datagram, as far as they fit. */
+	void (*put_control)(struct proxy *p, struct lane *l, struct wan_build *b, uint64_t until_ns);
+	/* Puts packets into the datagram that were never sent: what is linked into lane.ready[] of this source. */
+	void (*put_new)(struct proxy *p, struct lane *l, struct wan_build *b);
+	/* Fills in kind and flow of the packet in a slot; the transport fills in the rest. */
+	void (*name_packet)(struct proxy *p, const struct slot_hdr *h, struct wan_packet *w);
+
+	/* Returns true if nobody waits for the packet any more: it is released instead of being sent. NULL: never. */
+	bool (*packet_over)(const struct proxy *p, const struct slot_hdr *h);
+	/* Returns true if a lost packet is not sent again; it is released. The source counts the drop. NULL: never. */
+	bool (*gives_up)(struct proxy *p, uint32_t slot);
+	/* Returns how many slot bytes wait at the peer while the packet is missing there. NULL: all that the lane has
+	 * under way. */
+	uint64_t (*waiting_behind)(const struct proxy *p, const struct slot_hdr *h);
+	/* A frame of that type was lost; id and gen are those that wan_build_frame() was given. */
+	void (*frame_lost)(struct proxy *p, struct lane *l, uint8_t type, uint32_t id, uint16_t gen);
+
+	/* Takes a packet or a piece of one. Returns false if there is no room: the datagram is refused. */
+	bool (*on_packet)(struct proxy *p, struct lane *l, const struct wan_packet *w);
+	/* Takes a frame. Returns false if it is malformed. */
+	bool (*on_frame)(struct proxy *p, struct lane *l, const struct wan_frame *f);
+
+	/* A slot of the source was taken (bytes > 0) or freed (< 0); by so many slot bytes. */
+	void (*slot_held)(struct proxy *p, uint32_t slot, const struct slot_hdr *h, int64_t bytes);
+	/* So many slot bytes more (or, negative, fewer) of the flow are sent and not settled. */
+	void (*slot_out)(struct proxy *p, const struct slot_hdr *h, int64_t bytes);
+
+	/* The lane's timer has run: wan_lane_kick() what is due, wan_lane_wake_at() what will be. */
+	void (*on_timer)(struct proxy *p, struct lane *l);
+	/* Forgets what the lane holds of the session before. */
+	void (*session_start)(struct proxy *p, struct lane *l);
+};
+
+/* The sources of a shard, and whose each kind is. */
+struct transport {
+	const struct wan_source *source[WAN_SOURCES_MAX]; /* by id; NULL: none */
+	const struct wan_source *of_slot[SLOT_KINDS], *of_packet[WAN_PACKET_KINDS];
+	const struct wan_source *taker[WAN_FRAME_TYPES_MAX], *sender_of[WAN_FRAME_TYPES_MAX]; /* of frames, by type */
+	uint64_t frames_quiet; /* of all sources */
+	uint8_t sender[WAN_SOURCES_MAX], nsenders; /* ids of those with put_new() */
+};
+
+/* Registers a source under an id below WAN_SOURCES_MAX. Kinds that two sources claim belong to the later one. */
+void transport_register(struct transport *t, uint8_t id, const struct wan_source *s);
+
+/* --- a datagram that is being put together: for put_control() and put_new() --- */
+
+/* Where the next frame goes; *room is how many bytes there are. */
+uint8_t *wan_build_room(struct wan_build *b, size_t *room);
+/* How many bytes an empty datagram of the path has for frames. */
+size_t wan_build_room_max(const struct wan_build *b);
+/* How many more frames and pieces the datagram can answer for. */
+unsigned wan_build_places(const struct wan_build *b);
+/* The datagram takes len bytes that were written to wan_build_room(). If it is lost, the source of that frame type
+ * hears so. Only while wan_build_places() is not 0. */
+void wan_build_frame(struct wan_build *b, size_t len, uint8_t type, uint32_t id, uint16_t gen);
+/* The datagram takes len bytes of packets that are never repaired. */
+void wan_build_expendable(struct wan_build *b, size_t len);
+/* Puts in the packet of a slot that was never sent; one that no datagram can hold is cut, and goes on with
+ * wan_build_pieces(). Returns false if the datagram is full: the slot stays as it is. */
+bool wan_build_slot(struct wan_build *b, uint32_t slot);
+/* Puts in what is left of packets that were cut. Returns false if the datagram is full before that. */
+bool wan_build_pieces(struct wan_build *b);
+/* Returns true if no further packet fits. */
+bool wan_build_full(const struct wan_build *b);
+/* Returns true if packets that suffer from reordering may take this path: each lane keeps to one. */
+bool wan_build_keeps_order(const struct wan_build *b);
+
+#endif

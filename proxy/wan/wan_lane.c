@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A lane has packet numbers, sent map, receive window and reports of its own on each path (struct pn_space); the round
+ * trip is the path's. Its parts:
+ * wan_build.c puts a datagram together, wan_pack.c the packets in it, wan_receive.c takes one apart, wan_outcome.c
+ * does what follows from its arriving, being lost or refused. Here: the queues between them, and time.
+ *
+ * A slot that is to be sent is in at most one queue: first (packets that were never sent),
+ * repair (units were lost), spaced (another copy, later), copies (another copy, when nothing else would go). Other
+ * packets are not queued slot by slot: what has some is on its source's list of ready, and the source knows which comes next.
+ *
+ * All that a lane does by time is in one timer (wan_lane_on_timer): report delay, spaced copies, flow reports, probe.
+ *
+ * Probe timeout (RFC 9002 6.2): the peer is asked about everything from the oldest unresolved number on. Its report
+ * names what is missing, and only that makes a loss. */
+#include "wan_lane_priv.h"
+
+#include "proxy/wan/fec/wan_fec.h"
+
+#define REFUSED_BURST_NS 200000ull /* of what was refused, so much goes together: timers are late by as much */
+#define REPORT_DELAY_MIN   50000ull
+#define REPORT_DELAY_MAX   1000000ull
+#define WINDOW_FIRST_BYTES (4u << 20)
+#define PPM                1000000
+#define COPY_WORTH         4ull
+
+void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_rings, uint32_t ring_len,
+                   uint64_t *rx_bits)
+{
+	l->id = id;
+	for (uint8_t i = 0; i < p->npaths; i++)
+		pn_space_init(&l->space[i], i, &p->sent_pool, page_rings + (size_t)ring_len * i, ring_len,
+		              rx_bits + (size_t)WAN_RECV_WORDS * i);
+	for (uint8_t i = 0; i < p->npaths; i++)
+		l->space[i].sent.work = &p->work_left;
+	timer_init(&l->service, TK_LANE, id);
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+		dlist_init(&l->ready[i]);
+	dlist_init(&l->first);
+	dlist_init(&l->repair);
+	dlist_init(&l->spaced);
+	dlist_init(&l->refused);
+	dlist_init(&l->copies);
+	l->window_bytes = WINDOW_FIRST_BYTES;
+	l->flow_initial_bytes = CREDIT_MIN_BYTES;
+}
+
+static void empty_list(struct dnode *head)
+{
+	while (!dlist_empty(head))
+		dlist_remove(dlist_first(head));
+}
+
+void wan_lane_session_start(struct proxy *p, struct lane *l)
+{
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		rate_on_gone(&p->path[i].pacer->control, l->space[i].sent.marked_in_flight);
+		pn_space_reset(&l->space[i], p->now_ns);
+		wan_fec_reset_space(p, l, &l->space[i]);
+		l->space[i].ping_due = i == 0 || l->id == p->cfg.shard; /* one is enough to try a path */
+	}
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+		if (p->transport.source[i] && p->transport.source[i]->session_start)
+			p->transport.source[i]->session_start(p, l);
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+		empty_list(&l->ready[i]);
+	empty_list(&l->repair);
+	empty_list(&l->spaced);
+	empty_list(&l->refused);
+	empty_list(&l->copies);
+	empty_list(&l->first);
+	l->out_bytes = 0;
+	l->granted_bytes = 0;
+	l->window_bytes = WINDOW_FIRST_BYTES;
+	l->flow_initial_bytes = CREDIT_MIN_BYTES;
+	l->credit_due = true;
+	wan_lane_kick(p, l);
+}
+
+void wan_lane_kick(struct proxy *p, struct lane *l)
+{
+	if (p->session_on)
+		dlist_append_once(&p->lane_list, &l->node);
+}
+
+void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns)
+{
+	timer_set_earlier(&p->timers, &l->service, when_ns);
+}
+
+/* --- queues --- */
+
+void wan_queue_slot(struct proxy *p, struct dnode *list, uint32_t slot, enum slot_queue q)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+
+	dlist_remove(&m->node);
+	m->queued = (uint8_t)q;
+	dlist_append(list, &m->node);
+}
+
+void wan_unqueue(struct slot_meta *m)
+{
+	dlist_remove(&m->node);
+	m->queued = SQ_NONE;
+}
+
+void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot)
+{
+	wan_queue_slot(p, &l->first, slot, SQ_FIRST);
+	wan_lane_kick(p, l);
+}
+
+bool wan_lane_has_packets(const struct lane *l)
+{
+	bool any = !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->copies);
+
+	for (unsigned i = 0; i < WAN_SOURCES_MAX && !any; i++)
+		any = !dlist_empty(&l->ready[i]);
+	return any;
+}
+
+bool wan_lane_has_data(const struct lane *l)
+{
+	return l->fec_sending || wan_lane_has_packets(l);
+}
+
+/* --- by time --- */
+
+uint64_t wan_report_delay(const struct wan_path *path)
+{
+	return clamp_u64(wan_rtt_min_ns(&path->rtt) / 16, REPORT_DELAY_MIN, REPORT_DELAY_MAX);
+}
+
+/* What waits at the peer while this slot is missing there, bytes. */
+static uint64_t waiting_behind(const struct proxy *p, const struct lane *l, const struct slot_hdr *h)
+{
+	const struct wan_source *s = p->transport.of_slot[h->kind];
+
+	return s->waiting_behind ? s->waiting_behind(p, h) : l->out_bytes;
+}
+
+/* Which path a copy will take is not known. */
+static uint64_t worst_loss_ppm(const struct proxy *p)
+{
+	uint64_t ppm = 0;
+
+	for (uint32_t i = 0; i < p->npaths; i++)
+		ppm = max_u64(ppm, p->path[i].loss_ppm);
+	return ppm;
+}
+
+/* The second copy of what was lost once. On a full line it takes the place of a packet. If the first is lost as well
+ * then all that is behind it waits for another round trip. That costs nothing while others fill the line and the flow
+ * may hold so much; a quarter of it is reckoned with. If that is expected to be less than the packet, the copy is not
+ * worth it. */
+static bool can_wait(const struct proxy *p, const struct lane *l, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	const struct slot_meta *m = arena_meta(p->arena, slot);
+
+	return m->sends == 2 && m->in_flight && waiting_behind(p, l, h) * worst_loss_ppm(p) / PPM < COPY_WORTH * h->len;
+}
+
+/* What the paths carry now, as their controllers have found it. */
+static uint64_t line_bps(const struct proxy *p)
+{
+	uint32_t usable = wan_paths_usable(p);
+	uint64_t bps = 0;
+
+	for (uint32_t i = 0; i < p->npaths; i++)
+		if (usable & 1u << i)
+			bps += atomic_load_explicit(&p->path[i].pacer->rate_bps, memory_order_relaxed);
+	return min_u64(bps, p->cfg.rate_hint_bps);
+}
+
+/* What was refused goes again at a pace of its own (wan_outcome.c): a peer without room would have the line filled with
+ * what it cannot take, and what that waits for would never get there. */
+static void release_refused(struct proxy *p, struct lane *l)
+{
+	uint64_t bps = line_bps(p) >> p->refused_slow;
+	struct dnode *n;
+
+	while ((n = dlist_first(&l->refused))) {
+		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
+		uint32_t slot = slot_of_meta(p, m);
+		if (m->due_ns > p->now_ns || p->refused_next_ns > p->now_ns + REFUSED_BURST_NS) {
+			wan_lane_wake_at(p, l, max_u64(m->due_ns, p->refused_next_ns));
+			return;
+		}
+		p->refused_next_ns = max_u64(p->refused_next_ns, p->now_ns) +
+		                     arena_hdr(p->arena, slot)->len * 8000000000ull / max_u64(bps, 1);
+		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
+		wan_lane_kick(p, l);
+	}
+}
+
+static void release_spaced(struct proxy *p, struct lane *l)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&l->spaced))) {
+		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
+
+		if (m->due_ns > p->now_ns) {
+			wan_lane_wake_at(p, l, m->due_ns);
+			return;
+		}
+		if (can_wait(p, l, slot_of_meta(p, m)))
+			wan_queue_slot(p, &l->copies, slot_of_meta(p, m), SQ_COPY);
+		else
+			wan_queue_slot(p, &l->repair, slot_of_meta(p, m), SQ_REPAIR);
+		wan_lane_kick(p, l);
+	}
+}
+
+/* Reports that would have told of a number were lost, all of them: a burst takes a dozen. Others keep coming, so that
+ * there is no silence; but its pages are held for ever, and the sent map fills. So it is asked about, beside the
+ * timeout. */
+static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, uint64_t pn, uint64_t sent_ns)
+{
+	const struct wan_path *path = &p->path[s->path];
+	uint64_t due = max_u64(sent_ns + wan_rtt_ns(&path->rtt) / 2, s->asked_ns) + wan_rtt_pto_ns(&path->rtt);
+
+	if (pn >= s->acked_end)
+		return; /* nothing later has been told of either: check_pto() */
+	if (p->now_ns < due) {
+		wan_lane_wake_at(p, l, due);
+		return;
+	}
+	count(p, CTR_WAN_ASKED, 1);
+	s->asked_ns = p->now_ns;
+	s->probe_due = true;
+	wan_lane_kick(p, l);
+	wan_lane_wake_at(p, l, p->now_ns + wan_rtt_pto_ns(&path->rtt));
+}
+
+static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	struct wan_path *path = &p->path[s->path];
+	uint64_t pn, sent_ns, deadline, pto = pn_space_pto_ns(s, path);
+
+	if (!wan_sent_oldest(&s->sent, &pn, &sent_ns))
+		return;
+	check_untold(p, l, s, pn, sent_ns);
+	deadline = max_u64(sent_ns, s->last_progress_ns) + pto;
+	if (p->now_ns < deadline) {
+		wan_lane_wake_at(p, l, deadline);
+		return;
+	}
+	count(p, CTR_WAN_PROBES, 1);
+	path->stats.probes++;
+	s->pto_count++;
+	s->last_progress_ns = p->now_ns;
+	s->probe_due = true;
+	if (!wan_sent_has_room(&s->sent))
+		wan_give_up_oldest(p, l, s);
+	wan_lane_kick(p, l);
+	wan_lane_wake_at(p, l, p->now_ns + pto);
+}
+
+static void check_report(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	uint64_t due = s->recv.first_unreported_ns + wan_report_delay(&p->path[s->path]);
+
+	if (!s->recv.unreported)
+		return;
+	if (p->now_ns >= due) {
+		s->report_due = true;
+		wan_lane_kick(p, l);
+	} else {
+		wan_lane_wake_at(p, l, due);
+	}
+}
+
+void wan_lane_on_timer(struct proxy *p, struct lane *l)
+{
+	bool due = false;
+
+	if (!p->session_on)
+		return;
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+		if (p->transport.source[i] && p->transport.source[i]->on_timer)
+			p->transport.source[i]->on_timer(p, l);
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		struct pn_space *s = &l->space[i];
+
+		check_report(p, l, s);
+		wan_go_on(p, l, s);
+		wan_detect_losses(p, l, s);
+		if (wan_paths_usable(p) & 1u << i)
+			check_pto(p, l, s); /* those that are not have probes of their own */
+		wan_fec_on_timer(p, l, s);
+		due |= s->report_due || s->probe_due;
+	}
+	release_spaced(p, l);
+	release_refused(p, l);
+	if (due || wan_lane_has_data(l))
+		wan_lane_kick(p, l); /* the sent map was full when it had its turn */
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * What became of a datagram: it arrived, it was lost, or the peer had no room for it (refused). For each the sent map
+ * names the references that it carried.
+ *
+ *   arrived   units of a slot are the peer's. A whole packet is freed, unless its source keeps it.
+ *   lost      units go again, doubled (wan_pack.c); the source of a frame is told.
+ *   refused   no loss: one copy goes again a little later. A peer without room is asked in vain, so these repetitions
+ *             have a pace of their own: half of what it was for each round trip that ends in refusals, down to a
+ *             REFUSED_SLOW-th part of the line, and up again as soon as one is taken.
+ *   moved     its path is dead: one copy goes again at once, on another.
+ *
+ * Losses are found after RACK (RFC 8985, wan_sent.h). The reordering window grows when something was called lost that
+ * arrived after all, up to a quarter of the round trip, and shrinks slowly. */
+#include "wan_lane_priv.h"
+
+#include "proxy/wan/fec/wan_fec.h"
+#include "wan_units.h"
+
+#define REFUSED_WAIT_NS  500000ull
+#define REFUSED_SLOW     6 /* halvings: 1.6 % of the line */
+#define REPAIR_SENDS_MAX 200
+
+struct lane_ctx {
+	struct proxy *p;
+	struct lane *l;
+	struct pn_space *s;
+	struct rate_pick pick; /* of what is told to have arrived */
+	uint32_t ect_acked;    /* of that, sent as ECT(0) */
+};
+
+static bool ref_slot(struct proxy *p, const struct wan_ref *r, struct slot_meta **m)
+{
+	*m = arena_meta(p->arena, r->id);
+	if ((*m)->gen != r->gen)
+		return false;
+	if ((*m)->in_flight)
+		(*m)->in_flight--;
+	return true;
+}
+
+static void repair(struct proxy *p, struct lane *l, uint32_t slot, uint8_t copies)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+
+	m->copies = copies;
+	if (m->queued != SQ_REPAIR)
+		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
+	wan_lane_kick(p, l);
+}
+
+static uint8_t copies_of(const struct slot_meta *m)
+{
+	return m->sends == 2 ? 2 : 3;
+}
+
+/* A copy that was lost waited for what else was under way, and that was only a piece: nothing else brings the rest. */
+static void repair_rest(struct proxy *p, struct lane *l, uint32_t slot)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+
+	if (!m->in_flight && !m->queued && (m->lost[0] | m->lost[1]))
+		repair(p, l, slot, copies_of(m));
+}
+
+/* How fast what was refused goes again, at most one step in a round trip down, and in an eighth of one up. */
+static void refused_pace(struct proxy *p, bool taken)
+{
+	uint64_t rtt = proxy_rtt_ns(p), wait = max_u64(taken ? rtt / 8 : rtt, REFUSED_WAIT_NS);
+
+	if (p->now_ns < p->refused_look_ns + wait)
+		return;
+	p->refused_look_ns = p->now_ns;
+	if (taken && p->refused_slow)
+		p->refused_slow--;
+	if (!taken && p->refused_slow < REFUSED_SLOW)
+		p->refused_slow++;
+}
+
+static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
+{
+	struct slot_meta *m;
+	const struct slot_hdr *h = arena_hdr(p->arena, r->id);
+	uint64_t mask[2];
+
+	if (!ref_slot(p, r, &m))
+		return;
+	if (p->refused_slow && m->sends > 1)
+		refused_pace(p, true);
+	units_mask(r->off, r->n, mask);
+	m->units[0] |= mask[0];
+	m->units[1] |= mask[1];
+	m->lost[0] &= ~mask[0];
+	m->lost[1] &= ~mask[1];
+	if (!units_all(m->units, units_of(h->len))) {
+		repair_rest(p, l, r->id);
+		return;
+	}
+	if (!p->transport.of_slot[h->kind]->keeps_slots)
+		slot_release(p, r->id); /* the peer has it: it is its now */
+	else if (m->queued)
+		wan_unqueue(m);
+}
+
+void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+
+	if (!m->sends || m->in_flight || m->queued)
+		return;
+	units_mask(0, units_of(arena_hdr(p->arena, slot)->len), m->lost);
+	m->units[0] = m->units[1] = 0;
+	count(p, CTR_FLOWS_ASKED, 1);
+	repair(p, l, slot, 1);
+}
+
+static bool is_given_up(struct proxy *p, uint32_t slot)
+{
+	const struct wan_source *s = p->transport.of_slot[arena_hdr(p->arena, slot)->kind];
+
+	return s->gives_up && s->gives_up(p, slot);
+}
+
+enum how { HOW_LOST, HOW_REFUSED, HOW_MOVED };
+
+static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, enum how how)
+{
+	struct slot_meta *m;
+	const struct slot_hdr *h = arena_hdr(p->arena, r->id);
+	uint64_t mask[2];
+	bool whole;
+
+	if (!ref_slot(p, r, &m))
+		return;
+	units_mask(r->off, r->n, mask);
+	mask[0] &= ~m->units[0];
+	mask[1] &= ~m->units[1];
+	if (!(mask[0] | mask[1])) {
+		repair_rest(p, l, r->id);
+		return;
+	}
+	if (wan_packet_over(p, h) || is_given_up(p, r->id)) {
+		slot_release(p, r->id);
+		return;
+	}
+	m->lost[0] |= mask[0];
+	m->lost[1] |= mask[1];
+	if (m->sends < REPAIR_SENDS_MAX)
+		m->sends++;
+	whole = r->off == 0 && r->n == units_of(h->len);
+	if (whole && (m->in_flight || m->queued == SQ_SPACED || m->queued == SQ_REFUSED))
+		return; /* another copy is under way */
+	if ((how == HOW_REFUSED && FAULT(FAULT_REFUSED_FORGOTTEN)) ||
+	    (how == HOW_MOVED && FAULT(FAULT_DEAD_PATH_KEEPS)))
+		return;
+	if (how == HOW_REFUSED) {
+		m->copies = 1;
+		m->due_ns = p->now_ns + REFUSED_WAIT_NS;
+		if (m->sends > 2)
+			refused_pace(p, false);
+		wan_queue_slot(p, &l->refused, r->id, SQ_REFUSED);
+		wan_lane_wake_at(p, l, m->due_ns);
+		return;
+	}
+	repair(p, l, r->id, how == HOW_MOVED ? 1 : copies_of(m));
+}
+
+static void control_lost(struct proxy *p, struct lane *l, const struct wan_ref *r)
+{
+	const struct wan_source *source;
+
+	switch (r->kind) {
+	case REF_FRAME:
+		source = p->transport.sender_of[r->n];
+		if (source->frame_lost)
+			source->frame_lost(p, l, r->n, r->id, r->gen);
+		break;
+	case REF_LANE_CREDIT:
+		l->credit_due = true;
+		wan_lane_kick(p, l);
+		break;
+	default:
+		break;
+	}
+}
+
+static struct rate_control *control_of(const struct lane_ctx *c)
+{
+	return &c->p->path[c->s->path].pacer->control;
+}
+
+static bool is_size_probe(const struct sent_entry *e)
+{
+	return e->nrefs == 1 && e->ref[0].kind == REF_MTU;
+}
+
+static void slots_acked(struct lane_ctx *c, const struct sent_entry *e)
+{
+	work_done(c->p, 1u + e->nrefs);
+	for (unsigned i = 0; i < e->nrefs; i++)
+		if (e->ref[i].kind == REF_SLOT)
+			slot_acked(c->p, c->l, &e->ref[i]);
+}
+
+static void entry_acked(void *arg, const struct sent_entry *e)
+{
+	struct lane_ctx *c = arg;
+
+	rate_on_arrived(control_of(c), &c->pick, &e->mark, e->sent_ns, c->p->now_ns);
+	c->ect_acked += e->sent_ns >= c->p->path[c->s->path].ecn.since_ns;
+	wan_path_size_came(c->p, &c->p->path[c->s->path], e->bytes, is_size_probe(e));
+	slots_acked(c, e);
+}
+
+/* What the peer needed to have it is there; the line lost it. */
+static void entry_rebuilt(void *arg, const struct sent_entry *e)
+{
+	struct lane_ctx *c = arg;
+
+	rate_on_lost(control_of(c), &e->mark, c->p->now_ns);
+	slots_acked(c, e);
+}
+
+static void entry_gone(struct lane_ctx *c, const struct sent_entry *e, enum how how)
+{
+	work_done(c->p, 1u + e->nrefs);
+	for (unsigned i = 0; i < e->nrefs; i++) {
+		if (e->ref[i].kind == REF_SLOT)
+			slot_lost(c->p, c->l, &e->ref[i], how);
+		else
+			control_lost(c->p, c->l, &e->ref[i]);
+	}
+}
+
+static void entry_lost(void *arg, const struct sent_entry *e)
+{
+	struct lane_ctx *c = arg;
+
+	wan_path_size_lost(c->p, &c->p->path[c->s->path], e->bytes, is_size_probe(e));
+	if (is_size_probe(e)) {
+		rate_on_gone(control_of(c), e->mark.bytes); /* it says nothing of how full the path is */
+		return;
+	}
+	count(c->p, CTR_WAN_LOST, 1);
+	rate_on_lost(control_of(c), &e->mark, c->p->now_ns);
+	if (e->block)
+		count(c->p, CTR_FEC_SENT_AGAIN, 1);
+	wan_path_lost(&c->p->path[c->s->path], e->place);
+	entry_gone(c, e, HOW_LOST);
+}
+
+static void entry_refused(void *arg, const struct sent_entry *e)
+{
+	struct lane_ctx *c = arg;
+
+	count(c->p, CTR_WAN_REFUSED, 1);
+	rate_on_arrived(control_of(c), &c->pick, &e->mark, e->sent_ns, c->p->now_ns); /* the line did its part */
+	entry_gone(c, e, HOW_REFUSED);
+}
+
+static void entry_moved(void *arg, const struct sent_entry *e)
+{
+	struct lane_ctx *c = arg;
+
+	wan_path_size_lost(c->p, &c->p->path[c->s->path], is_size_probe(e) ? e->bytes : 0, is_size_probe(e));
+	count(c->p, CTR_WAN_MOVED, 1);
+	rate_on_gone(control_of(c), e->mark.bytes);
+	c->p->path[c->s->path].stats.moved++;
+	entry_gone(c, e, HOW_MOVED);
+}
+
+/* --- reports --- */
+
+void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
+	uint64_t rtt = wan_rtt_ns(&p->path[s->path].rtt);
+
+	s->sent.told_ns = wan_rtt_pto_ns(&p->path[s->path].rtt) - rtt;
+	if (p->now_ns > rtt)
+		wan_sent_detect(&s->sent, p->now_ns, s->reorder_ns, rtt, entry_lost, &c);
+	wan_sent_advance(&s->sent, p->now_ns, rtt);
+	if (wan_sent_any_missing(&s->sent))
+		wan_lane_wake_at(p, l, p->now_ns + (p->work_left ? s->reorder_ns : 0));
+}
+
+void wan_give_up_oldest(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
+
+	wan_sent_give_up_oldest(&s->sent, p->now_ns, entry_lost, &c);
+	wan_sent_advance(&s->sent, p->now_ns, 0);
+}
+
+void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
+
+	if (!s->moving)
+		s->moved_end = s->sent.pn_next;
+	wan_fec_abandon(p, l, s);
+	if (wan_sent_give_up_all(&s->sent, entry_moved, &c))
+		wan_lane_kick(p, l);
+	wan_sent_advance(&s->sent, p->now_ns, 0);
+	s->moving = s->sent.entries_in_flight != 0;
+	if (s->moving)
+		wan_lane_wake_at(p, l, p->now_ns);
+	s->pto_count = 0;
+}
+
+/* What there was too much of for one call is kept, and goes on by the lane's timer; a newer report takes its place. */
+static void keep_rest(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r, bool cut)
+{
+	if (!cut) {
+		s->rest.words = 0;
+		return;
+	}
+	if (r != &s->rest) {
+		memcpy(s->rest_bits, r->bits, 8 * (size_t)r->words);
+		s->rest = *r;
+		s->rest.bits = s->rest_bits;
+	}
+	wan_lane_wake_at(p, l, p->now_ns);
+}
+
+void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
+{
+	struct wan_path *path = &p->path[s->path];
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
+	struct wan_sent_result res;
+	uint64_t rtt_ns = 0;
+	uint32_t marks = 0;
+
+	wan_sent_report(&s->sent, r, entry_acked, &c, &res);
+	if (r->largest < s->sent.pn_next && r->largest >= s->acked_end) {
+		s->acked_end = r->largest + 1;
+		if (path->state == PATH_DEAD && r->largest < s->moved_end)
+			wan_path_was_slow(p, path);
+	}
+	wan_path_answered(p, path, &res);
+	if (res.largest_sent_ns && p->now_ns > res.largest_sent_ns) {
+		wan_path_round_trip(p, path, p->now_ns - res.largest_sent_ns, r->delay_ns);
+		rtt_ns = path->rtt.latest_ns;
+	}
+	if (res.newly_acked) {
+		s->pto_count = 0;
+		s->last_progress_ns = p->now_ns;
+	}
+	count(p, CTR_WAN_SPURIOUS, res.spurious);
+	pn_space_adapt_reorder(s, path, &res);
+	wan_detect_losses(p, l, s);
+	s->ect_acked += c.ect_acked;
+	if (!res.cut) {
+		marks = wan_ecn_told(&path->ecn, &s->ecn_heard, r->ecn, s->ect_acked);
+		path->stats.marked += marks;
+		s->ect_acked = 0;
+	}
+	rate_on_report(&path->pacer->control, &c.pick, p->now_ns, rtt_ns, marks);
+	if (wan_lane_has_data(l))
+		wan_lane_kick(p, l); /* the sent map may have been full */
+	keep_rest(p, l, s, r, res.cut);
+}
+
+void wan_go_on(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	if (s->rest.words)
+		wan_on_report(p, l, s, &s->rest);
+	s->moving &= p->path[s->path].state == PATH_DEAD;
+	if (s->moving)
+		wan_move_all(p, l, s);
+}
+
+
+void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
+{
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
+
+	wan_sent_refused(&s->sent, r, entry_refused, &c);
+}
+
+bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_frame *f)
+{
+	struct lane_ctx c = {.p = p, .l = l, .s = s};
+	struct wan_rebuilt r;
+	struct wan_sent_result res = {0};
+	uint64_t before = p->counters.ctr[CTR_FEC_SPARED];
+
+	if (!wan_rebuilt_get(f, &r))
+		return false;
+	for (uint32_t i = 0; i < r.n; i++) {
+		unsigned was = wan_sent_rebuilt(&s->sent, wan_rebuilt_number(&r, i), entry_rebuilt, &c);
+
+		count(p, CTR_FEC_SPARED, was == 1);
+		p->path[s->path].stats.spared += was == 1;
+		count(p, CTR_FEC_LATE, was == 2);
+		res.spurious += was == 2; /* a repair that was overtaken: too little patience */
+	}
+	if (res.spurious)
+		pn_space_adapt_reorder(s, &p->path[s->path], &res);
+	if (p->counters.ctr[CTR_FEC_SPARED] != before)
+		s->last_progress_ns = p->now_ns;
+	return true;
+}

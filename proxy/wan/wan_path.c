@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A path lives as long as what is sent on it is answered on it: a REPORT of the peer comes by the path it speaks of, so
+ * one that tells of an arrival proves both directions.
+ *
+ *   new    at the beginning of a session. Used like one that lives as long as none is known to; what it was given then
+ *          waits for no longer than the others would take, since nothing is known of it but a hint.
+ *   up     something was answered.
+ *   dead   something was sent, and for wan_path_patience_ns() after it nothing was answered: a round trip and a floor
+ *          if DEAD_BUSY datagrams or more are waiting (no loss takes all of those), else two round trips and the floor,
+ *          which leaves time for a probe of the lane (check_pto()) to be answered. A cut is noticed by its first
+ *          victim, the datagram after the last one that was answered, which is sent within a round trip after it: so a
+ *          death is found within three round trips and the floor.
+ *
+ * A death that was none shows itself: the answer to what was sent before it comes after all. Such a path is used again
+ * at once, and the floor doubles, up to HASTY_MAX times; it halves with each death after STEADY_NS of life.
+ *
+ * With its death everything that is under way on it goes again on the others at once; doubles are harmless. It is
+ * probed then, first every PROBE_MIN_NS, at last every PROBE_MAX_NS, and is used again when TRIALS probes in a row were
+ * answered, more of them if it has died again and again.
+ *
+ * If all are dead the link is: the one that died last is used on, as if it were the only one, and its packets stay
+ * where they are. A link with one path has no use for any of this. */
+#include "proxy/shard/core.h"
+#include "wan_lane_priv.h"
+#include "wan_spread.h"
+
+#define PTO_CAP_NS    100000000ull
+#define PTO_DOUBLINGS 8
+#define DEAD_FLOOR_NS 10000000ull /* a peer's report delay, a held-up worker at the other end */
+#define LATE_NS       1000000ull  /* a timer this late: this worker itself was held up */
+#define DEAD_BUSY     32
+#define HASTY_MAX     4u
+#define PROBE_MIN_NS  10000000ull
+#define PROBE_MAX_NS  50000000ull /* twenty datagrams of 36 bytes a second */
+#define TRIALS        2u
+#define TRIALS_MAX    32u
+#define STEADY_NS     10000000000ull /* up for so long: earlier deaths are forgotten */
+#define PROBES_KEPT   128
+#define RATE_WINDOW_MIN_NS 10000000ull
+
+void wan_path_init(struct wan_path *path, uint8_t id, const struct wan_path_config *c, uint64_t rtt_hint_ns)
+{
+	path->id = id;
+	path->pacer = c->pacer;
+	wan_pmtu_init(&path->pmtu, c->payload_max, c->payload_search);
+	path->payload_max = path->pmtu.size;
+	path->weight = c->weight;
+	wan_rtt_init(&path->rtt, rtt_hint_ns);
+	timer_init(&path->look, TK_PATH, id);
+}
+
+/* --- packet number spaces --- */
+
+void pn_space_init(struct pn_space *s, uint8_t path, struct sent_pool *pool, uint32_t *page_ring, uint32_t ring_len,
+                   uint64_t *rx_bits)
+{
+	s->path = path;
+	wan_sent_init(&s->sent, pool, page_ring, ring_len);
+	wan_recv_init(&s->recv, rx_bits);
+	s->reorder_ns = REORDER_MIN_NS;
+}
+
+void pn_space_reset(struct pn_space *s, uint64_t now_ns)
+{
+	wan_sent_reset(&s->sent);
+	wan_recv_reset(&s->recv);
+	s->ecn_heard = (struct wan_ecn_counts){0};
+	s->acked_end = s->moved_end = 0;
+	s->reorder_ns = REORDER_MIN_NS;
+	s->pto_count = 0;
+	s->asked_ns = 0;
+	s->last_progress_ns = now_ns;
+	s->probe_due = s->report_due = s->moving = false;
+	s->rest.words = 0;
+	s->ect_acked = 0;
+	s->ping_due = true;
+	s->unmarked = 0;
+}
+
+uint64_t pn_space_pto_ns(const struct pn_space *s, const struct wan_path *path)
+{
+	uint64_t once = wan_rtt_pto_ns(&path->rtt);
+
+	return min_u64(once << (s->pto_count < PTO_DOUBLINGS ? s->pto_count : PTO_DOUBLINGS),
+	               max_u64(PTO_CAP_NS, 2 * once));
+}
+
+void pn_space_adapt_reorder(struct pn_space *s, const struct wan_path *path, const struct wan_sent_result *res)
+{
+	uint64_t most = max_u64(wan_rtt_min_ns(&path->rtt) / 4, REORDER_MIN_NS);
+
+	if (res->spurious)
+		s->reorder_ns = max_u64(res->spurious_ns + res->spurious_ns / 4, 2 * s->reorder_ns);
+	else
+		s->reorder_ns -= s->reorder_ns / 1024;
+	s->reorder_ns = clamp_u64(s->reorder_ns, REORDER_MIN_NS, most);
+}
+
+/* --- which may be used --- */
+
+/* Those in a state, with weight if any of them has some. */
+static uint32_t in_state(const struct proxy *p, enum path_state state)
+{
+	uint32_t all = 0, weighty = 0;
+
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		if (p->path[i].state != state)
+			continue;
+		all |= 1u << i;
+		if (p->path[i].weight)
+			weighty |= 1u << i;
+	}
+	return weighty ? weighty : all;
+}
+
+static void work_out_usable(struct proxy *p)
+{
+	uint32_t up = in_state(p, PATH_UP), fresh = in_state(p, PATH_NEW);
+
+	p->paths_usable = up ? up : fresh ? fresh : 1u << p->path_last;
+	wan_spread_sort(p);
+}
+
+uint32_t wan_paths_usable(const struct proxy *p)
+{
+	return p->paths_usable;
+}
+
+/* --- life and death --- */
+
+/* One that has not answered is taken to be no longer than the longest of those that have. */
+static uint64_t supposed_rtt_ns(const struct proxy *p, const struct wan_path *path)
+{
+	uint64_t longest = 0;
+
+	for (uint32_t i = 0; path->state == PATH_NEW && i < p->npaths; i++)
+		if (p->path[i].state == PATH_UP)
+			longest = max_u64(longest, p->path[i].rtt.smoothed_ns);
+	return longest ? min_u64(longest, wan_rtt_ns(&path->rtt)) : wan_rtt_ns(&path->rtt);
+}
+
+uint64_t wan_path_patience_ns(const struct proxy *p, const struct wan_path *path)
+{
+	uint64_t rtt = supposed_rtt_ns(p, path);
+	uint64_t floor = max_u64(DEAD_FLOOR_NS << path->hasty, 4 * path->rtt.var_ns);
+
+	return (path->waiting >= DEAD_BUSY ? rtt : 2 * rtt) + floor;
+}
+
+static void set_state(struct proxy *p, struct wan_path *path, enum path_state state)
+{
+	path->state = state;
+	path->since_ns = p->now_ns;
+	work_out_usable(p);
+}
+
+void wan_paths_session_start(struct proxy *p)
+{
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		struct wan_path *path = &p->path[i];
+
+		path->waiting_ns = path->waiting = path->answers = path->flaps = path->hasty = 0;
+		path->probe_ns = PROBE_MIN_NS;
+		path->asked_ns = p->now_ns;
+		path->state = PATH_NEW;
+		path->since_ns = p->now_ns;
+		wan_pmtu_restart(&path->pmtu, p->now_ns);
+		wan_ecn_restart(&path->ecn);
+		path->payload_max = path->pmtu.size;
+		if (p->npaths > 1)
+			timer_set(&p->timers, &path->look, p->now_ns + p->cfg.keepalive_ns);
+	}
+	p->path_last = 0;
+	work_out_usable(p);
+}
+
+/* What is under way on dead paths goes again, if there is one that it can go on. */
+static void move_all(struct proxy *p)
+{
+	for (uint32_t k = 0; k < p->npaths; k++) {
+		if (p->path[k].state != PATH_DEAD || p->paths_usable & 1u << k)
+			continue;
+		for (uint32_t i = 0; i < p->cfg.nlanes; i++)
+			if (proxy_owns_lane(p, i))
+				wan_move_all(p, &p->lanes[i], &p->lanes[i].space[k]);
+	}
+}
+
+static void die(struct proxy *p, struct wan_path *path)
+{
+	if (path->state == PATH_UP && p->now_ns >= path->since_ns + STEADY_NS) {
+		path->flaps = 0;
+		path->hasty /= 2;
+	}
+	path->flaps++;
+	path->answers = 0;
+	path->probe_ns = PROBE_MIN_NS;
+	path->stats.deaths++;
+	p->path_last = path->id;
+	set_state(p, path, PATH_DEAD);
+	proxy_event_push(p, EV_PATH_DEAD, NULL, NULL, path->id, p->now_ns - path->waiting_ns);
+	move_all(p);
+}
+
+static void live(struct proxy *p, struct wan_path *path)
+{
+	set_state(p, path, PATH_UP);
+	proxy_event_push(p, EV_PATH_UP, NULL, NULL, path->id, wan_rtt_ns(&path->rtt));
+	move_all(p); /* what had nowhere else to go */
+}
+
+void wan_path_was_slow(struct proxy *p, struct wan_path *path)
+{
+	p->counters.ctr[CTR_WAN_PATH_SLOW]++;
+	path->hasty = path->hasty < HASTY_MAX ? path->hasty + 1 : HASTY_MAX;
+	path->flaps -= path->flaps > 0;
+	live(p, path);
+}
+
+static uint32_t trials(const struct wan_path *path)
+{
+	return path->flaps > 4 ? TRIALS_MAX : TRIALS << (path->flaps ? path->flaps - 1 : 0);
+}
+
+/* Asks whether it lives, on the shard's first lane. */
+static void ask(struct proxy *p, struct wan_path *path)
+{
+	struct lane *l = &p->lanes[p->cfg.shard];
+
+	l->space[path->id].ping_due = true;
+	wan_lane_kick(p, l);
+}
+
+static uint64_t look_dead(struct proxy *p, struct wan_path *path)
+{
+	struct lane *l = &p->lanes[p->cfg.shard];
+
+	if (p->now_ns < path->asked_ns + path->probe_ns)
+		return path->asked_ns + path->probe_ns;
+	if (path->waiting_ns && p->now_ns >= path->waiting_ns + wan_path_patience_ns(p, path)) {
+		path->answers = 0;
+		path->waiting_ns = 0;
+	}
+	if (l->space[path->id].sent.entries_in_flight >= PROBES_KEPT)
+		wan_move_all(p, l, &l->space[path->id]); /* they are not coming back */
+	ask(p, path);
+	path->asked_ns = p->now_ns;
+	if (path->answers == 0)
+		path->probe_ns = min_u64(2 * path->probe_ns, PROBE_MAX_NS);
+	return p->now_ns + path->probe_ns;
+}
+
+void wan_path_on_timer(struct proxy *p, struct wan_path *path)
+{
+	uint64_t next = path->asked_ns + p->cfg.keepalive_ns;
+
+	if (!p->session_on || p->npaths == 1)
+		return;
+	if (path->state != PATH_DEAD && path->waiting_ns) {
+		uint64_t until = path->waiting_ns + wan_path_patience_ns(p, path);
+
+		if (p->now_ns > until + LATE_NS) {
+			path->waiting_ns += p->now_ns - until + LATE_NS; /* that was no silence of the path */
+			until = p->now_ns + LATE_NS;
+		} else if (p->now_ns >= until) {
+			die(p, path);
+		}
+		next = min_u64(next, until);
+	}
+	if (path->state == PATH_DEAD) {
+		next = look_dead(p, path);
+	} else if (p->now_ns >= path->asked_ns + p->cfg.keepalive_ns) {
+		ask(p, path);
+		next = p->now_ns + p->cfg.keepalive_ns;
+	}
+	timer_set(&p->timers, &path->look, max_u64(next, p->now_ns + 1));
+}
+
+/* --- what happens on it --- */
+
+uint64_t wan_path_sent(struct proxy *p, struct wan_path *path, size_t bytes, bool asks)
+{
+	path->stats.tx_dgrams++;
+	path->stats.tx_bytes += bytes;
+	if (asks) {
+		path->asked_ns = p->now_ns;
+		path->waiting++;
+		if (!path->waiting_ns) {
+			path->waiting_ns = p->now_ns;
+			path->waiting = 1;
+			if (p->npaths > 1)
+				timer_set_earlier(&p->timers, &path->look, p->now_ns + wan_path_patience_ns(p, path));
+		} else if (path->waiting == DEAD_BUSY && p->npaths > 1) {
+			timer_set_earlier(&p->timers, &path->look, path->waiting_ns + wan_path_patience_ns(p, path));
+		}
+	}
+	return path->places++;
+}
+
+static void measure_rate(struct proxy *p, struct wan_path *path)
+{
+	uint64_t span = p->now_ns - path->rate_from_ns;
+
+	if (span < max_u64(wan_rtt_ns(&path->rtt), RATE_WINDOW_MIN_NS))
+		return;
+	path->rate_bps = (path->stats.acked_bytes - path->rate_from_bytes) * 8000000 / (span / 1000);
+	path->rate_from_ns = p->now_ns;
+	path->rate_from_bytes = path->stats.acked_bytes;
+}
+
+void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_sent_result *res)
+{
+	path->stats.acked_bytes += res->newly_acked_bytes;
+	path->stats.spurious += res->spurious;
+	for (uint64_t i = 0; i < res->newly_acked && i < 64; i++)
+		path->loss_ppm -= path->loss_ppm / 512;
+	measure_rate(p, path);
+	if (!res->newly_acked)
+		return;
+	path->waiting_ns = path->waiting = 0;
+	if (path->state == PATH_UP)
+		return;
+	if (path->state == PATH_DEAD) {
+		path->probe_ns = PROBE_MIN_NS;
+		timer_set_earlier(&p->timers, &path->look, path->asked_ns + path->probe_ns);
+		if (++path->answers < trials(path))
+			return;
+		wan_rtt_again(&path->rtt);
+		rate_again(&path->pacer->control, p->now_ns);
+	}
+	live(p, path);
+}
+
+void wan_path_round_trip(struct proxy *p, struct wan_path *path, uint64_t rtt_ns, uint64_t peer_delay_ns)
+{
+	bool first = !path->rtt.smoothed_ns;
+
+	wan_rtt_sample(&path->rtt, p->now_ns, rtt_ns, peer_delay_ns);
+	for (uint32_t i = 0; first && i < p->npaths; i++)
+		if (p->path[i].state == PATH_NEW) /* it may have had its time */
+			timer_set_earlier(&p->timers, &p->path[i].look, p->now_ns + 1);
+}
+
+bool wan_path_asker(const struct proxy *p, const struct lane *l)
+{
+	return l == &p->lanes[p->cfg.shard];
+}
+
+static void size_changed(struct proxy *p, struct wan_path *path, bool probe_due)
+{
+	path->payload_max = path->pmtu.size;
+	if (probe_due)
+		wan_lane_kick(p, &p->lanes[p->cfg.shard]);
+}
+
+void wan_path_size_came(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe)
+{
+	size_changed(p, path, wan_pmtu_came(&path->pmtu, bytes, probe, p->now_ns));
+}
+
+void wan_path_size_lost(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe)
+{
+	uint64_t holes = path->pmtu.holes;
+
+	size_changed(p, path, wan_pmtu_lost(&path->pmtu, bytes, probe, wan_rtt_ns(&path->rtt), p->now_ns));
+	if (path->pmtu.holes != holes)
+		proxy_event_push(p, EV_PATH_NARROWER, NULL, NULL, path->id, bytes);
+}
+
+void wan_path_lost(struct wan_path *path, uint64_t place)
+{
+	path->stats.lost++;
+	path->loss_ppm += (1000000 - path->loss_ppm) / 512;
+	loss_runs_note(&path->runs, place);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A datagram is taken once: its number is noted, and a second one with it is dropped. If one of its packets found no
+ * room, it is not noted but named in a REFUSED, and all of it may come again: whatever is in it is harmless when taken
+ * twice. Reports are asked for by everything but reports and frames that are never repaired, after REPORT_EVERY datagrams or a part of the
+ * round trip. */
+#include "wan_lane_priv.h"
+
+#include "proxy/wan/fec/wan_fec.h"
+#include "wan_units.h"
+
+#define REPORT_EVERY 128 /* 23 us of 400 Gbit/s, and 0.8 % of its datagrams */
+
+bool wan_piece_take(struct proxy *p, uint32_t slot, const struct wan_packet *w)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+	uint64_t mask[2];
+
+	memcpy(arena_data(p->arena, slot) + w->offset, w->data, w->len);
+	units_mask(w->offset / PIECE_UNIT, units_of(w->len), mask);
+	m->units[0] |= mask[0];
+	m->units[1] |= mask[1];
+	return units_all(m->units, units_of(w->total));
+}
+
+/* False: refused. */
+static bool on_packet(struct proxy *p, struct lane *l, const struct wan_frame *f)
+{
+	const struct wan_source *source;
+	struct wan_packet w;
+
+	if (!wan_packet_get(f, &w)) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		return true;
+	}
+	source = p->transport.of_packet[w.kind];
+	return !source || source->on_packet(p, l, &w);
+}
+
+static bool on_frame_of_source(struct proxy *p, struct lane *l, const struct wan_frame *f)
+{
+	const struct wan_source *source = f->type < WAN_FRAME_TYPES_MAX ? p->transport.taker[f->type] : NULL;
+
+	if (source)
+		return source->on_frame(p, l, f);
+	drop(p, DROP_WAN_UNKNOWN_FRAME);
+	return true;
+}
+
+/* Control frames. False: malformed. */
+static bool on_control(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_frame *f)
+{
+	union {
+		struct wan_lane_credit credit;
+		struct wan_report lane_report;
+		uint64_t pn;
+	} u;
+	bool ok = true;
+
+	switch (f->type) {
+	case WF_LANE_CREDIT:
+		if ((ok = wan_lane_credit_get(f, &u.credit))) {
+			l->window_bytes = u.credit.window_bytes;
+			l->flow_initial_bytes = u.credit.flow_initial_bytes;
+			wan_lane_kick(p, l);
+		}
+		break;
+	case WF_REPORT:
+		if ((ok = wan_report_get(f, &u.lane_report)))
+			wan_on_report(p, l, s, &u.lane_report);
+		break;
+	case WF_REFUSED:
+		if ((ok = wan_report_get(f, &u.lane_report)))
+			wan_on_refused(p, l, s, &u.lane_report);
+		break;
+	case WF_PROBE:
+		if ((ok = wan_probe_get(f, &u.pn))) {
+			wan_recv_probe(&s->recv, u.pn, p->now_ns);
+			s->report_due = true;
+			wan_lane_kick(p, l);
+		}
+		break;
+	case WF_REBUILT:
+		ok = wan_on_rebuilt(p, l, s, f);
+		break;
+	case WF_ARRIVALS:
+		ok = wan_fec_on_arrivals(p, s, f);
+		break;
+	case WF_PING:
+	case WF_PAD:
+		break;
+	default:
+		ok = on_frame_of_source(p, l, f);
+		break;
+	}
+	return ok;
+}
+
+static void ask_for_report(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	if (s->recv.unreported >= REPORT_EVERY) {
+		s->report_due = true;
+		wan_lane_kick(p, l);
+	} else if (s->recv.unreported) {
+		wan_lane_wake_at(p, l, s->recv.first_unreported_ns + wan_report_delay(&p->path[s->path]));
+	}
+}
+
+/* Frames that ask for no report: reports, what goes with them, and what is never repaired. */
+#define QUIET (1ull << WF_REPORT | 1ull << WF_REFUSED | 1ull << WF_FEC | 1ull << WF_REBUILT | 1ull << WF_ARRIVALS)
+
+static bool is_quiet(const struct proxy *p, uint8_t type)
+{
+	return type < WAN_FRAME_TYPES_MAX && (QUIET | p->transport.frames_quiet) >> type & 1;
+}
+
+struct taken {
+	bool wants_report, refused;
+	enum proxy_drop d;
+};
+
+static void take_frames(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
+                        bool rebuilt, struct taken *t)
+{
+	struct pn_space *s = &l->space[h->path];
+	size_t off = WAN_HDR_LEN;
+	struct wan_frame f;
+	int more;
+
+	while ((more = wan_frame_next(dgram, len, &off, &f)) > 0) {
+		bool ok = true;
+
+		t->wants_report |= !is_quiet(p, f.type);
+		if (f.type == WF_PACKET)
+			t->refused |= !on_packet(p, l, &f);
+		else if (f.type == WF_FEC) /* no group protects repairs */
+			ok = !rebuilt && wan_fec_on_repair(p, l, s, h, &f, &t->wants_report);
+		else
+			ok = on_control(p, l, s, &f);
+		if (!ok)
+			t->d = drop(p, DROP_WAN_BAD_FRAME);
+	}
+	if (more < 0)
+		t->d = drop(p, DROP_WAN_TRUNCATED);
+}
+
+static void note_order(struct wan_path_stats *st, const struct pn_space *s, uint64_t pn)
+{
+	if (pn >= s->recv.next)
+		return;
+	st->reordered++;
+	st->reorder_most = max_u64(st->reorder_most, s->recv.next - 1 - pn);
+}
+
+static enum proxy_drop take(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
+                            bool rebuilt)
+{
+	struct pn_space *s = &l->space[h->path];
+	struct taken t = {.d = DROP_NONE};
+
+	if (wan_recv_seen(&s->recv, h->wan_pn))
+		return drop(p, DROP_WAN_DUPLICATE);
+	wan_fec_came(p, s, h, dgram, len);
+	take_frames(p, l, h, dgram, len, rebuilt, &t);
+	if (t.refused) {
+		drop(p, DROP_WAN_NO_ROOM);
+		s->report_due |= wan_recv_refuse(&s->recv, h->wan_pn);
+		wan_lane_kick(p, l);
+		return DROP_WAN_NO_ROOM;
+	}
+	if (rebuilt) {
+		wan_recv_mark_rebuilt(&s->recv, h->wan_pn, p->now_ns, t.wants_report);
+	} else {
+		note_order(&p->path[h->path].stats, s, h->wan_pn);
+		wan_recv_mark(&s->recv, h->wan_pn, p->now_ns, t.wants_report);
+	}
+	ask_for_report(p, l, s);
+	return t.d;
+}
+
+enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
+                            uint8_t ecn)
+{
+	if (!wan_recv_seen(&l->space[h->path].recv, h->wan_pn))
+		wan_ecn_came(&l->space[h->path].recv.ecn, ecn);
+	wan_arrivals_note(&l->space[h->path].arrivals, h->wan_pn);
+	return take(p, l, h, dgram, len, false);
+}
+
+enum proxy_drop wan_lane_rx_rebuilt(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram,
+                                    size_t len)
+{
+	return take(p, l, h, dgram, len, true);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wan_spread.h - which path a datagram takes. */
+#ifndef PROXY_WAN_SPREAD_H
+#define PROXY_WAN_SPREAD_H
+
+#include "proxy/shard/core.h"
+
+/* The next datagram of a lane, by whichever path is right for it (*by). 0: there is nothing that may go now; *held then
+ * tells that packets wait for a path's sending time. */
+size_t wan_spread_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, struct wan_path **by, bool *held);
+
+/* Now and then, and when a path has come or gone: which paths IP packets may take. */
+void wan_spread_sort(struct proxy *p);
+/* True if the lane's IP packets go by that path. */
+bool wan_spread_keeps_order(const struct proxy *p, const struct lane *l, const struct wan_path *path);
+
+/* When a path that packets may take has sending time again. */
+uint64_t wan_spread_next_ns(const struct proxy *p);
+/* Largest datagram of any path, bytes. */
+size_t wan_spread_payload_max(const struct proxy *p);
+
+#endif

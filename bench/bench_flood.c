@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proxy/wan/wan_frame.h"
+#include "proxy/wan/dgram/wan_frame.h"
 
 enum { LEN = 1400, BATCH = 64, VARIANTS = 256 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link_counters.h - what the daemon counts beside the core (proxy/counters.h), for status and metrics alike. */
+/* link_counters.h - what the daemon counts beside the core (proxy/util/counters.h), for status and metrics alike. */
 #ifndef DAEMON_LINK_COUNTERS_H
 #define DAEMON_LINK_COUNTERS_H
 

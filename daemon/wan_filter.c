@@ -2,7 +2,7 @@
 #include "wan_filter.h"
 
 #include "proxy/util/bytes.h"
-#include "proxy/wan/wan_frame.h"
+#include "proxy/wan/dgram/wan_frame.h"
 
 /* Theory of operation
  *

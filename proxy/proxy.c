@@ -21,7 +21,7 @@
 #include "proxy/near/near.h"
 #include "proxy/far/pair.h"
 #include "proxy/carry/raw.h"
-#include "proxy/wan/fec/wan_fec.h"
+#include "proxy/wan/wan_fec.h"
 #include "proxy/wan/wan_lane.h"
 #include "proxy/wan/wan_seal.h"
 #include "proxy/wan/wan_spread.h"

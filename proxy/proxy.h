@@ -31,13 +31,14 @@
 #include "proxy/arena/arena.h"
 #include "proxy/util/bytes.h"
 #include "proxy/roce/cm.h"
-#include "proxy/roce/counters.h"
+#include "proxy/util/counters.h"
 #include "proxy/wan/fec/fec_config.h"
 #include "proxy/roce/icrc.h"
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 #include "proxy/wan/cc/rate.h"
 #include "proxy/roce/roce.h"
-#include "proxy/wan/wan_ecn.h"
+#include "proxy/wan/dgram/wan_ecn.h"
+#include "proxy/wan/cc/wan_pacer.h"
 
 /* How far early ACKs reach (promise to the requester). */
 enum ack_mode {
@@ -77,25 +78,6 @@ struct pair_mode {
 	struct ip_prefix local, remote;
 	enum ack_mode mode;
 };
-
-/* One per path, shared by all shards of a link: a virtual clock that hands out sending time, and who sets its rate. */
-struct wan_pacer {
-	_Atomic uint64_t next;     /* when the line is free again, in 1/PACER_FRACTION ns */
-	_Atomic uint64_t rate_bps; /* bits per second, on the wire as counted by overhead_bytes. Of the controller */
-	_Atomic uint64_t behind;   /* time to catch up with, in 1/PACER_FRACTION ns */
-	_Atomic uint64_t control_next; /* a clock of what goes past `next`, at half the rate, in 1/PACER_FRACTION ns */
-	/* What FEC has to know of the line's load, ever: */
-	_Atomic uint64_t data_bytes;  /* in datagrams with packets, without what is around */
-	_Atomic uint64_t other_bytes; /* of the line, for datagrams without; FEC's repairs are neither */
-	uint32_t overhead_bytes;   /* per datagram: UDP, IP and link layer */
-	_Atomic uint32_t burst_ns; /* unused time that may be saved up */
-	struct rate_control control;
-};
-
-/* rate_bps: bits per second, not 0. Controlled by rate_fixed; rate_choose() changes both, at any time. */
-void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns);
-/* At any time. */
-void wan_pacer_set_burst(struct wan_pacer *p, uint32_t burst_ns);
 
 /* What a datagram's seal hangs on: all of it stands in its header. */
 struct wan_seal_id {

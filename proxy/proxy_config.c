@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* proxy_config.c - what a shard is told: defaults, what is possible, what may change while it runs. */
 #include "proxy/near/near.h"
-#include "proxy/wan/fec/wan_fec.h"
+#include "proxy/wan/wan_fec.h"
 
 void proxy_config_defaults(struct proxy_config *c)
 {

@@ -16,7 +16,7 @@
 #include "proxy/near/near.h"
 #include "proxy/far/pair.h"
 #include "proxy/carry/raw.h"
-#include "proxy/wan/fec/wan_fec.h"
+#include "proxy/wan/wan_fec.h"
 #include "proxy/wan/wan_lane.h"
 
 #ifdef PROXY_FAULTS

@@ -3,7 +3,7 @@
 #include "proxy/carry/barrier.h"
 #include "proxy/carry/end_to_end.h"
 #include "proxy/near/near.h"
-#include "proxy/wan/fec/wan_fec.h"
+#include "proxy/wan/wan_fec.h"
 
 /* --- status --- */
 

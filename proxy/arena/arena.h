@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "proxy/util/dlist.h"
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 
 #define ARENA_MAGIC          0x4c52434852454e41ull
 #define ARENA_LAYOUT_VERSION 5 /* of descriptors too: near_rebuild.c, far_rebuild.c */

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "arena_priv.h"
-#include "proxy/shard/fault.h"
+#include "proxy/util/fault.h"
 
 static uint32_t superblock_crc(const struct arena_superblock *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arena_chunk.c - who has which chunk: lists, reserves, assignment. */
 #include "arena_priv.h"
-#include "proxy/shard/fault.h"
+#include "proxy/util/fault.h"
 
 /* What the table says of a chunk that has a class: never zero, and wrong in any other place. */
 uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class)

@@ -16,7 +16,7 @@
 
 #include "barrier.h"
 #include "proxy/wan/wan_lane.h"
-#include "proxy/wan/wan_units.h"
+#include "proxy/wan/dgram/wan_units.h"
 
 #define IP_STALE_NS 1000000000ull
 

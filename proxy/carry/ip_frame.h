@@ -4,7 +4,7 @@
 #define PROXY_IP_FRAME_H
 
 #include "proxy/shard/ip_pool.h"
-#include "proxy/wan/wan_frame.h"
+#include "proxy/wan/dgram/wan_frame.h"
 
 #define WF_IP           0x07
 #define WAN_IP_BODY_LEN 16 /* body of IP without its data */

@@ -16,7 +16,7 @@
 #include "proxy/near/near.h"
 #include "pair.h"
 #include "proxy/carry/raw.h"
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 
 /* Messages and bytes under way in [pos_acked, upto), which has been acknowledged. Returns how far it has come. */
 static uint64_t settle_counts(struct proxy *p, struct far_flow *f, uint64_t upto)

@@ -17,7 +17,7 @@
 
 #include "proxy/roce/icrc.h"
 #include "lan_host.h"
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 #include "proxy/wan/wan_lane.h"
 
 #define PART_MIN         16 /* responses that are asked for at least, however full the pool is */

@@ -6,7 +6,7 @@
  * it is taken back only together with what has come already (far_room.c). */
 #include "far_priv.h"
 
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 #include "proxy/wan/wan_lane.h"
 
 #define REPORT_MIN_NS 50000ull

@@ -18,7 +18,7 @@
  * flow beyond the gap goes. */
 #include "far_priv.h"
 
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 
 #define EVICT_STEP    64         /* packets at a time: each arriving packet may make room for more than itself */
 #define LOOK_STEP     64         /* flows at a time */

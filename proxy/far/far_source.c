@@ -5,7 +5,7 @@
  * FLOW_REPORT and FLOW_PAIR as frames, in the order in which reports are due. A lost report is made anew. */
 #include "far_priv.h"
 
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 #include "proxy/wan/wan_lane.h"
 
 /* --- frames --- */

@@ -20,7 +20,7 @@
  * nothing. */
 #include "near_priv.h"
 
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 
 #define LOOK_NS        1000000ull
 #define WAIT_MAX_NS    1000000000ull /* longer than answers are kept where memory is scarce (near_keep.c) */

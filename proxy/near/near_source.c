@@ -6,7 +6,7 @@
  * take turns, a datagram each. */
 #include "near_priv.h"
 
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 #include "proxy/wan/wan_lane.h"
 
 #define AGAIN_FRAME_MAX 160 /* IPv6, UDP, BTH, RETH, ICRC behind the frame's own fields */

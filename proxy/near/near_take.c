@@ -13,7 +13,7 @@
 #include "proxy/carry/barrier.h"
 #include "mouth.h"
 #include "near_fp.h"
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 
 #define SLOW_EVERY_PKTS 8 /* how often is looked whether a host should slow down ... */
 #define SLOW_LOOK_NS    300000ull /* ... at most once in such a time, in which a NIC recovers by half (DCQCN) */

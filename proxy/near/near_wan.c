@@ -10,7 +10,7 @@
 
 #include "proxy/carry/barrier.h"
 #include "near_fp.h"
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 #include "proxy/wan/wan_lane.h"
 
 /* The request of an operation stays as long as its answer does: from both a rebuild knows what was answered. */

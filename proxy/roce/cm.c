@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "proxy/util/bytes.h"
-#include "proxy/shard/fault.h"
+#include "proxy/util/fault.h"
 
 #define QP1         1
 #define QP1_QKEY    0x80010000u

@@ -15,7 +15,7 @@
 
 #include "proxy/util/bytes.h"
 #include "icrc.h"
-#include "limits.h"
+#include "proxy/util/limits.h"
 
 #define IP4_LEN        20
 #define IP6_LEN        40

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "counters.h"
+#include "proxy/util/counters.h"
+#include "proxy/util/ip_addr.h"
 
 #define ROCE_UDP_PORT 4791
 #define ROCE_BTH_LEN  12
@@ -26,11 +27,6 @@
 #define ECN_MASK 3
 #define ECN_ECT0 2
 #define ECN_CE   3
-
-/* An address of either family; IPv4 is stored v4-mapped (::ffff:a.b.c.d). */
-struct ip_addr {
-	uint8_t b[16];
-};
 
 enum roce_opcode {
 	RC_SEND_FIRST = 0x00,

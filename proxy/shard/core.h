@@ -26,7 +26,7 @@
 
 #include "proxy/arena/arena.h"
 #include "proxy/util/dlist.h"
-#include "fault.h"
+#include "proxy/util/fault.h"
 #include "proxy/util/idx_hash.h"
 #include "ip_pool.h"
 #include "proxy/proxy.h"

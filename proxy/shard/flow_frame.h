@@ -5,7 +5,7 @@
 #ifndef PROXY_FLOW_FRAME_H
 #define PROXY_FLOW_FRAME_H
 
-#include "proxy/wan/wan_frame.h"
+#include "proxy/wan/dgram/wan_frame.h"
 
 enum flow_frame_type {
 	WF_FLOW_OPEN = 0x02,

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "proxy/util/dlist.h"
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 
 #define BARRIER_ENTRY_LEN 16
 #define IP_BUF_MAX        (LAN_IP_MAX + BARRIER_ENTRIES_MAX * BARRIER_ENTRY_LEN) /* a packet and its snapshot */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "proxy/roce/roce.h"
+#include "ip_addr.h"
 
 struct idx_hash_cell {
 	uint32_t hash;

@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #include "proxy/arena/arena.h"
-#include "wan_frame.h"
+#include "proxy/wan/dgram/wan_frame.h"
 
 #define WAN_SOURCES_MAX     8
 #define WAN_FRAME_TYPES_MAX 64 /* frame types that a source may own are below this */

@@ -8,7 +8,7 @@
  * entry. */
 #include "wan_lane_priv.h"
 
-#include "proxy/wan/fec/wan_fec.h"
+#include "wan_fec.h"
 #include "wan_seal.h"
 #include "wan_spread.h"
 

@@ -16,7 +16,7 @@
  * names what is missing, and only that makes a loss. */
 #include "wan_lane_priv.h"
 
-#include "proxy/wan/fec/wan_fec.h"
+#include "wan_fec.h"
 
 #define REFUSED_BURST_NS 200000ull /* of what was refused, so much goes together: timers are late by as much */
 #define REPORT_DELAY_MIN   50000ull

@@ -8,7 +8,7 @@
 #define PROXY_WAN_LANE_H
 
 #include "proxy/shard/core.h"
-#include "wan_frame.h"
+#include "proxy/wan/dgram/wan_frame.h"
 
 /* page_rings, rx_bits: for each path of the link what pn_space_init() wants, one behind another. */
 void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_rings, uint32_t ring_len,

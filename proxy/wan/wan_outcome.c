@@ -15,8 +15,8 @@
  * arrived after all, up to a quarter of the round trip, and shrinks slowly. */
 #include "wan_lane_priv.h"
 
-#include "proxy/wan/fec/wan_fec.h"
-#include "wan_units.h"
+#include "wan_fec.h"
+#include "proxy/wan/dgram/wan_units.h"
 
 #define REFUSED_WAIT_NS  500000ull
 #define REFUSED_SLOW     6 /* halvings: 1.6 % of the line */

@@ -9,8 +9,8 @@
  * first loss may have to wait until nothing else would go (can_wait() in wan_lane.c). */
 #include "wan_lane_priv.h"
 
-#include "proxy/wan/fec/wan_fec.h"
-#include "wan_units.h"
+#include "wan_fec.h"
+#include "proxy/wan/dgram/wan_units.h"
 
 #define SPACING_MIN_NS 50000ull
 #define SPACING_MAX_NS 2000000ull

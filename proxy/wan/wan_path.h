@@ -10,15 +10,15 @@
 
 #include "proxy/wan/fec/fec_plan.h"
 #include "proxy/wan/fec/fec_tx.h"
-#include "wan_arrivals.h"
-#include "wan_ecn.h"
+#include "proxy/wan/dgram/wan_arrivals.h"
+#include "proxy/wan/dgram/wan_ecn.h"
 #include "proxy/util/loss_runs.h"
 #include "proxy/util/timer.h"
-#include "wan_pacer.h"
-#include "wan_pmtu.h"
-#include "wan_recv.h"
-#include "wan_rtt.h"
-#include "wan_sent.h"
+#include "proxy/wan/cc/wan_pacer.h"
+#include "proxy/wan/dgram/wan_pmtu.h"
+#include "proxy/wan/dgram/wan_recv.h"
+#include "proxy/wan/dgram/wan_rtt.h"
+#include "proxy/wan/dgram/wan_sent.h"
 
 struct proxy;
 struct lane;

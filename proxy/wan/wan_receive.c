@@ -7,8 +7,8 @@
  * round trip. */
 #include "wan_lane_priv.h"
 
-#include "proxy/wan/fec/wan_fec.h"
-#include "wan_units.h"
+#include "wan_fec.h"
+#include "proxy/wan/dgram/wan_units.h"
 
 #define REPORT_EVERY 128 /* 23 us of 400 Gbit/s, and 0.8 % of its datagrams */
 

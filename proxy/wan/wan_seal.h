@@ -10,7 +10,7 @@
 #define PROXY_WAN_SEAL_H
 
 #include "proxy/proxy.h"
-#include "wan_frame.h"
+#include "proxy/wan/dgram/wan_frame.h"
 
 /* May a datagram with this header be sealed now? Sets its flags. acked_end: see struct wan_seal_ops. */
 bool wan_seal_ready(const struct proxy_config *c, struct wan_hdr *h, uint64_t acked_end);

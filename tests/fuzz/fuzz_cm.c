@@ -12,7 +12,7 @@
 #include "fuzz.h"
 #include "proxy/util/bytes.h"
 #include "proxy/roce/cm.h"
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 
 enum { CONNS = 5, STEP_DATA = 36, MAD_LEN = 256 };
 

@@ -23,7 +23,7 @@
 #include "proxy/near/near.h"
 #include "proxy/proxy.h"
 #include "proxy/roce/roce.h"
-#include "proxy/wan/wan_frame.h"
+#include "proxy/wan/dgram/wan_frame.h"
 #include "proxy/wan/wan_lane.h"
 #include "proxy/wan/wan_seal.h"
 #include "tests/sim/steps.h"

@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 #include "proxy/roce/icrc.h"
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 #include "proxy/roce/roce.h"
 #include "tests/unit/slow_icrc.h"
 

@@ -12,7 +12,7 @@
 #include "world.h"
 #include "proxy/roce/icrc.h"
 #include "proxy/roce/ip.h"
-#include "proxy/wan/wan_pmtu.h"
+#include "proxy/wan/dgram/wan_pmtu.h"
 
 #define INTERRUPTION_REPAIR_NS 20000000ull
 #define CNP_GAP_NS 50000 /* between two CNPs to one queue pair */

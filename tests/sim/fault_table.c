@@ -35,7 +35,7 @@
 #include "check.h"
 #include "faults.h"
 #include "scenario.h"
-#include "proxy/shard/fault.h"
+#include "proxy/util/fault.h"
 
 #define SEED_LIMIT_S  60 /* of processor time: what spins within one event dies then */
 #define EVENTS_TIMES  20

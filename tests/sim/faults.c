@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "fault_table.h"
-#include "proxy/shard/fault.h"
+#include "proxy/util/fault.h"
 
 struct fault {
 	const char *name, *rule, *what;
@@ -15,7 +15,7 @@ struct fault {
 
 static const struct fault faults[FAULT_COUNT] = {
 #define X(name, rule, what) {#name, rule, what},
-#include "proxy/shard/fault_list.h"
+#include "proxy/util/fault_list.h"
 #undef X
 };
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "proxy/shard/fault.h"
+#include "proxy/util/fault.h"
 
 /* False: there is none of that name. */
 bool faults_set(const char *name);

@@ -16,7 +16,7 @@
 
 #include "eventq.h"
 #include "link.h"
-#include "proxy/wan/wan_pacer.h"
+#include "proxy/wan/cc/wan_pacer.h"
 #include "rng.h"
 
 #define FLOW_PKT_BYTES 8972u

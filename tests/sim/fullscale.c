@@ -17,7 +17,7 @@
 
 #include "runner.h"
 #include "scenario.h"
-#include "proxy/wan/wan_frame.h"
+#include "proxy/wan/dgram/wan_frame.h"
 
 #define GBIT 1000000000ull
 #define STARTUP_RTTS 16 /* in which an adaptive controller finds the line: proxy/rate_auto.c */

@@ -25,7 +25,7 @@
 #include "proxy/near/near.h"
 #include "proxy/proxy.h"
 #include "proxy/carry/raw.h"
-#include "proxy/wan/wan_frame.h"
+#include "proxy/wan/dgram/wan_frame.h"
 #include "proxy/wan/wan_lane.h"
 #include "proxy/wan/wan_seal.h"
 

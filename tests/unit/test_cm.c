@@ -11,7 +11,7 @@
 
 #include "proxy/util/bytes.h"
 #include "proxy/roce/cm.h"
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 
 #define TID 0x0000002a9f3c1d22
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/roce/counters.h"
+#include "proxy/util/counters.h"
 
 /* The three lists behind one shape. */
 static const char *drop_name(unsigned i)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the far edge gives up when its pool runs low, what it must keep, and a restart of either edge after that. */
 #include "core_fixture.h"
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 
 enum { PKTS = 84, WINDOW = 4300, STUCK_MS = 30, ROUND_MS = 5 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "proxy/roce/icrc.h"
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 #include "tests/unit/slow_icrc.h"
 
 static uint64_t rnd_state;

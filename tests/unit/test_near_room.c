@@ -3,7 +3,7 @@
 #include "core_fixture.h"
 
 #include "proxy/near/near_priv.h"
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 
 #define EACH ((uint64_t)arena_class_bytes(CORE_PMTU + 60))
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/wan/wan_pacer.h"
+#include "proxy/wan/cc/wan_pacer.h"
 
 #define GBPS     1000000000ull
 #define MS       1000000ull

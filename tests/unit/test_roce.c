@@ -11,7 +11,7 @@
 
 #include "proxy/util/bytes.h"
 #include "proxy/roce/icrc.h"
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 #include "proxy/roce/roce.h"
 #include "tests/unit/slow_icrc.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a flow may hold of a pool, and what it gives back for others. */
 #include "core_fixture.h"
-#include "proxy/shard/share.h"
+#include "proxy/wan/share.h"
 
 static uint64_t limit(struct core *c, const struct share *s, uint64_t held)
 {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/wan/wan_arrivals.h"
+#include "proxy/wan/dgram/wan_arrivals.h"
 
 static struct wan_arrivals a;
 

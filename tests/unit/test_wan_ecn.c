@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "proxy/roce/roce.h"
-#include "proxy/wan/wan_ecn.h"
+#include "proxy/wan/dgram/wan_ecn.h"
 
 #define NOW 1000000000ull
 

@@ -7,7 +7,7 @@
 	}
 #include "core_fixture.h"
 
-#include "proxy/wan/fec/wan_fec.h"
+#include "proxy/wan/wan_fec.h"
 
 static struct core c;
 static uint64_t lose_from, lose_to; /* the numbers that get lost, a to b, each once */

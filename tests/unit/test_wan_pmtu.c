@@ -2,7 +2,7 @@
 /* The search for the size of a path (alone), and a core whose path carries less than is configured. */
 #include "core_fixture.h"
 
-#include "proxy/wan/wan_pmtu.h"
+#include "proxy/wan/dgram/wan_pmtu.h"
 
 #define RTT 10000000ull
 

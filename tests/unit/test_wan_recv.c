@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/wan/wan_recv.h"
+#include "proxy/wan/dgram/wan_recv.h"
 
 static uint64_t bits[WAN_RECV_WORDS];
 static uint64_t words[WAN_REPORT_WORDS_MAX];

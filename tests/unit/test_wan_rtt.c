@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/wan/wan_rtt.h"
+#include "proxy/wan/dgram/wan_rtt.h"
 
 #define MS 1000000ull
 

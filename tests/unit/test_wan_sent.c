@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "proxy/util/bytes.h"
-#include "proxy/wan/wan_sent.h"
+#include "proxy/wan/dgram/wan_sent.h"
 
 enum { PAGES = 8, RING = 16, GAP_NS = 1000, REORDER_NS = 10000, RTT_NS = 1000000, LOG_MAX = 2048 };
 

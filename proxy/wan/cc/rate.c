@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "proxy/wan/wan_pacer.h"
+#include "wan_pacer.h"
 
 static const struct rate_ops *const table[] = {
 #define X(name, ops) &ops,

@@ -51,8 +51,8 @@
 #include <string.h>
 
 #include "cubic_window.h"
-#include "proxy/shard/fault.h"
-#include "proxy/wan/wan_pacer.h"
+#include "proxy/util/fault.h"
+#include "wan_pacer.h"
 
 #define FIRST_BYTES        90000ull /* in flight before anything is known: ten large datagrams, RFC 6928 */
 #define FIRST_RTT_NS       1000000ull

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 
 #define FEC_SOURCES_MAX (FEC_PLACES_MAX + FEC_M_MAX)
 

@@ -45,7 +45,7 @@
 #include <stdint.h>
 
 #include "fec_config.h"
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 
 #define FEC_LEFT_FEW  2e-5 /* shares of losses that `auto` leaves to repetition, if there is room: between this ... */
 #define FEC_LEFT_MOST 4e-3 /* ... and that, ... */

@@ -23,8 +23,8 @@
 
 #include "fec_code.h"
 #include "fec_tx.h"
-#include "proxy/wan/wan_frame.h"
-#include "proxy/wan/wan_recv.h"
+#include "proxy/wan/dgram/wan_frame.h"
+#include "proxy/wan/dgram/wan_recv.h"
 
 #define FEC_WAITS 256 /* groups that have repairs, and not enough of them */
 

@@ -31,8 +31,8 @@
 
 #include "fec_code.h"
 #include "fec_config.h"
-#include "proxy/roce/limits.h"
-#include "proxy/wan/wan_frame.h"
+#include "proxy/util/limits.h"
+#include "proxy/wan/dgram/wan_frame.h"
 
 #define FEC_SYMBOL_HDR 6 /* length and CRC in front of the frames */
 /* What a datagram leaves free, so that a repair of its group fits one too. */

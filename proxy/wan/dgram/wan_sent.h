@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 #include "proxy/wan/cc/rate.h"
 #include "wan_frame.h"
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 
 /* How many a packet of len bytes has. */
 static inline unsigned units_of(uint16_t len)

@@ -25,8 +25,8 @@
 #define PROXY_WAN_FEC_H
 
 #include "proxy/shard/core.h"
-#include "fec_rx.h"
-#include "proxy/wan/wan_lane_priv.h"
+#include "proxy/wan/fec/fec_rx.h"
+#include "wan_lane_priv.h"
 
 #define FEC_BLOCKS 256 /* of a space: when each went out; they outlive a round trip */
 

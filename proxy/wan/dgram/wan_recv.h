@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proxy/roce/limits.h"
+#include "proxy/util/limits.h"
 #include "wan_ecn.h"
 #include "wan_frame.h"
 

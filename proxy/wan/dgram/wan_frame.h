@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proxy/roce/counters.h"
-#include "proxy/roce/limits.h"
+#include "proxy/util/counters.h"
+#include "proxy/util/limits.h"
 #include "proxy/roce/roce.h"
 #include "wan_ecn.h"
 

@@ -5,7 +5,7 @@
  * The last eighth of each pool is for urgent packets: the one that a flow waits for next. Out-of-order packets of many
  * flows could otherwise fill a pool while every flow lacks its next one, and nothing would ever drain. Free bytes are
  * no room for a packet if they lie in chunks of smaller slots: so URGENT_SLOTS of the packet's own size are left, too. */
-#include "core.h"
+#include "proxy/shard/core.h"
 
 #define URGENT_SLOTS 8 /* of each size that are for urgent packets alone */
 #define GIVEN_STEP  8 /* responses that were given go so many at a time, ... */

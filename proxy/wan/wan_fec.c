@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wan_fec.h"
 
-#include "proxy/wan/wan_seal.h"
+#include "wan_seal.h"
 
 #define HOLD_MIN_NS   50000ull
 #define BLOCK_SMALL   32     /* datagrams that a block may wait for on a slow line: for a quarter of a round trip */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* path_status.c - one path as its shard sees it. */
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 
 /* A link with one path does not watch it: the other edge's silence says it all. */
 static enum path_state state_of(const struct proxy *p, const struct wan_path *path, uint64_t now_ns)
 {
 	if (!p->session_on)
 		return PATH_NEW;
-	if (p->npaths > 1)
+	if (p->wan->npaths > 1)
 		return path->state;
 	if (!p->wan_up)
 		return path->rtt.samples ? PATH_DEAD : PATH_NEW;
@@ -16,22 +16,22 @@ static enum path_state state_of(const struct proxy *p, const struct wan_path *pa
 
 const struct wan_path_stats *proxy_path_stats(const struct proxy *p, uint32_t path)
 {
-	return &p->path[path].stats;
+	return &p->wan->path[path].stats;
 }
 
 bool proxy_path_status(const struct proxy *p, uint32_t i, uint64_t now_ns, struct proxy_path_status *s)
 {
-	const struct wan_path *path = &p->path[i];
+	const struct wan_path *path = &p->wan->path[i];
 	const struct wan_path_stats *st = &path->stats;
 	const struct rate_control *control;
 
-	if (i >= p->npaths)
+	if (i >= p->wan->npaths)
 		return false;
 	control = &path->pacer->control;
 	*s = (struct proxy_path_status){.state = state_of(p, path, now_ns),
 	                                .since_ns = path->since_ns,
 	                                .ecn = path->ecn.state,
-	                                .usable = p->session_on && p->paths_usable & 1u << i,
+	                                .usable = p->session_on && p->wan->paths_usable & 1u << i,
 	                                .epoch_tx = p->session_on ? p->session.epoch_tx : 0,
 	                                .payload_max = path->payload_max,
 	                                .searching = path->pmtu.probe != 0,
@@ -52,8 +52,8 @@ bool proxy_path_status(const struct proxy *p, uint32_t i, uint64_t now_ns, struc
 	for (uint32_t lane = 0; lane < p->cfg.nlanes; lane++) {
 		if (!proxy_owns_lane(p, lane))
 			continue;
-		s->in_flight_bytes += p->lanes[lane].space[i].sent.bytes_in_flight;
-		s->reorder_window_ns = max_u64(s->reorder_window_ns, p->lanes[lane].space[i].reorder_ns);
+		s->in_flight_bytes += p->wan->lanes[lane].space[i].sent.bytes_in_flight;
+		s->reorder_window_ns = max_u64(s->reorder_window_ns, p->wan->lanes[lane].space[i].reorder_ns);
 	}
 	return true;
 }

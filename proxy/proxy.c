@@ -64,7 +64,7 @@ void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_
 	wan_paths_session_start(p);
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
 		if (proxy_owns_lane(p, i))
-			wan_lane_session_start(p, &p->lanes[i]);
+			wan_lane_session_start(p, &p->wan->lanes[i]);
 	requeue_slots(p);
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
 		if (p->near[i].used)
@@ -177,7 +177,7 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 		return drop(p, d);
 	if (!proxy_owns_lane(p, h.lane))
 		return drop(p, DROP_WAN_BAD_LANE);
-	if (h.path >= p->npaths)
+	if (h.path >= p->wan->npaths)
 		return drop(p, DROP_WAN_BAD_PATH);
 	if (!p->session_on || h.epoch != p->session.epoch_rx)
 		return drop(p,
@@ -189,8 +189,8 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 		return drop(p, DROP_WAN_BAD_FRAME);
 	count(p, CTR_WAN_RX_DGRAMS, 1);
 	count(p, CTR_WAN_RX_BYTES, len);
-	p->path[h.path].stats.rx_dgrams++;
-	p->path[h.path].stats.rx_bytes += len;
+	p->wan->path[h.path].stats.rx_dgrams++;
+	p->wan->path[h.path].stats.rx_bytes += len;
 	if (!p->wan_up || now_ns >= p->last_rx_ns + 2 * p->cfg.keepalive_ns)
 		p->wan_heard_since_ns = now_ns;
 	p->last_rx_ns = now_ns;
@@ -198,7 +198,7 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 		p->wan_up = true;
 		proxy_event_push(p, EV_WAN_UP, NULL, NULL, 0, 0);
 	}
-	return wan_lane_rx(p, &p->lanes[h.lane], &h, dgram, len, ecn);
+	return wan_lane_rx(p, &p->wan->lanes[h.lane], &h, dgram, len, ecn);
 }
 
 /* --- time --- */
@@ -210,16 +210,16 @@ static void on_keepalive(struct proxy *p)
 		proxy_event_push(p, EV_WAN_DEAD, NULL, NULL, 0, p->now_ns - p->last_rx_ns);
 	}
 	if (p->now_ns >= p->last_tx_ns + p->cfg.keepalive_ns || !p->wan_up) {
-		struct lane *l = &p->lanes[p->cfg.shard]; /* the shard's first lane */
+		struct lane *l = &p->wan->lanes[p->cfg.shard]; /* the shard's first lane */
 
 		l->space[0].ping_due = true;
 		wan_lane_kick(p, l);
 	}
 	slot_look_stuck(p);
 	wan_spread_sort(p);
-	for (uint32_t i = 0; i < p->npaths; i++)
-		if (wan_pmtu_on_timer(&p->path[i].pmtu, p->now_ns))
-			wan_lane_kick(p, &p->lanes[p->cfg.shard]);
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
+		if (wan_pmtu_on_timer(&p->wan->path[i].pmtu, p->now_ns))
+			wan_lane_kick(p, &p->wan->lanes[p->cfg.shard]);
 	timer_set(&p->timers, &p->keepalive, p->now_ns + p->cfg.keepalive_ns);
 }
 
@@ -248,10 +248,10 @@ static void on_timer(struct proxy *p, const struct timer *t)
 		barrier_on_starts_timer(p);
 		break;
 	case TK_LANE:
-		wan_lane_on_timer(p, &p->lanes[t->owner]);
+		wan_lane_on_timer(p, &p->wan->lanes[t->owner]);
 		break;
 	case TK_PATH:
-		wan_path_on_timer(p, &p->path[t->owner]);
+		wan_path_on_timer(p, &p->wan->path[t->owner]);
 		break;
 	case TK_KEEPALIVE:
 		on_keepalive(p);
@@ -309,8 +309,8 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns)
 	if (!dlist_empty(&p->mouth) || !dlist_empty(&p->far_cnps) || !dlist_empty(&p->lan_ready) ||
 	    !dlist_empty(&p->parcels) || !dlist_empty(&p->resp_list))
 		return now_ns;
-	if (!dlist_empty(&p->lane_list))
-		next = min_u64(next, p->pacer_blocked ? wan_spread_next_ns(p) : now_ns);
+	if (!dlist_empty(&p->wan->lane_list))
+		next = min_u64(next, p->wan->pacer_blocked ? wan_spread_next_ns(p) : now_ns);
 	return next;
 }
 
@@ -379,12 +379,12 @@ void proxy_lan_unsent(struct proxy *p, uint64_t now_ns, const struct lan_tx *tx)
 
 static void note_waiting(struct proxy *p, bool waits)
 {
-	if (p->waits == waits)
+	if (p->wan->waits == waits)
 		return;
-	p->waits = waits;
-	for (uint32_t i = 0; i < p->npaths; i++) {
-		rate_waits(&p->path[i].pacer->control, waits);
-		p->path[i].fec.look.idle |= !waits;
+	p->wan->waits = waits;
+	for (uint32_t i = 0; i < p->wan->npaths; i++) {
+		rate_waits(&p->wan->path[i].pacer->control, waits);
+		p->wan->path[i].fec.look.idle |= !waits;
 	}
 }
 
@@ -392,11 +392,11 @@ static void note_waiting(struct proxy *p, bool waits)
  * would get more turns for data as well, and so have more to report. */
 size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, struct wan_tx *tx)
 {
-	struct dnode *n = p->lane_list.next, *next, *last = p->lane_list.prev;
-	bool more = n != &p->lane_list;
+	struct dnode *n = p->wan->lane_list.next, *next, *last = p->wan->lane_list.prev;
+	bool more = n != &p->wan->lane_list;
 
 	begin_call(p, now_ns);
-	p->pacer_blocked = false;
+	p->wan->pacer_blocked = false;
 	if (cap < wan_spread_payload_max(p))
 		return 0;
 	for (; more; n = next) {
@@ -410,7 +410,7 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 		if (len) {
 			if (wan_pacer_ready(path->pacer, now_ns)) {
 				dlist_remove(n);
-				dlist_append(&p->lane_list, n);
+				dlist_append(&p->wan->lane_list, n);
 				wan_pacer_take(path->pacer, now_ns, len);
 			} else {
 				wan_pacer_take_past(path->pacer, now_ns, len);
@@ -424,10 +424,10 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 			return len;
 		}
 		if (held)
-			p->pacer_blocked = true;
+			p->wan->pacer_blocked = true;
 		else if (p->work_left || !wan_lane_has_packets(l))
 			dlist_remove(n); /* else it has more to look at in the next call */
 	}
-	note_waiting(p, p->pacer_blocked);
+	note_waiting(p, p->wan->pacer_blocked);
 	return 0;
 }

@@ -78,6 +78,7 @@ struct blocks {
 	struct far_flow *far;
 	struct hostpair *pairs;
 	struct lan_host *lan_hosts;
+	struct wan *wan;
 	struct lane *lanes;
 	struct near_lane *near_lanes;
 	struct far_lane *far_lanes;
@@ -151,6 +152,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->far = bump_take(b, n * sizeof(*k->far));
 	k->pairs = bump_take(b, n * sizeof(*k->pairs));
 	k->lan_hosts = bump_take(b, n * sizeof(*k->lan_hosts));
+	k->wan = bump_take(b, sizeof(*k->wan));
 	k->lanes = bump_take(b, c->nlanes * sizeof(*k->lanes));
 	k->near_lanes = bump_take(b, c->nlanes * sizeof(*k->near_lanes));
 	k->far_lanes = bump_take(b, c->nlanes * sizeof(*k->far_lanes));
@@ -197,7 +199,8 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	p->far = k->far;
 	p->pairs = k->pairs;
 	p->lan_hosts = k->lan_hosts;
-	p->lanes = k->lanes;
+	p->wan = k->wan;
+	p->wan->lanes = k->lanes;
 	p->near_lanes = k->near_lanes;
 	p->far_lanes = k->far_lanes;
 	p->raw_lanes = k->raw_lanes;
@@ -232,7 +235,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	dlist_init(&p->parcels);
 	dlist_init(&p->far_cnps);
 	dlist_init(&p->lan_ready);
-	dlist_init(&p->lane_list);
+	dlist_init(&p->wan->lane_list);
 	dlist_init(&p->orphans);
 	dlist_init(&p->near_work);
 	dlist_init(&p->far_work);
@@ -246,18 +249,18 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	cm_table_init(&p->cm, k->conns, CM_CONNS);
 	timer_heap_init(&p->timers, k->timers, k->ntimers);
 	timer_init(&p->keepalive, TK_KEEPALIVE, 0);
-	sent_pool_init(&p->sent_pool, k->pages, sent_pages(&p->cfg), k->own_lanes * p->cfg.npaths);
-	p->npaths = p->cfg.npaths;
-	for (uint8_t i = 0; i < p->npaths; i++)
-		wan_path_init(&p->path[i], i, &p->cfg.path[i], p->cfg.rtt_hint_ns);
+	sent_pool_init(&p->wan->sent_pool, k->pages, sent_pages(&p->cfg), k->own_lanes * p->cfg.npaths);
+	p->wan->npaths = p->cfg.npaths;
+	for (uint8_t i = 0; i < p->wan->npaths; i++)
+		wan_path_init(&p->wan->path[i], i, &p->cfg.path[i], p->cfg.rtt_hint_ns);
 }
 
 static void init_sources(struct proxy *p)
 {
-	transport_register(&p->transport, SOURCE_NEAR, &near_source);
-	transport_register(&p->transport, SOURCE_FAR, &far_source);
-	transport_register(&p->transport, SOURCE_RAW, &raw_source);
-	transport_register(&p->transport, SOURCE_IP, &ip_source);
+	transport_register(&p->wan->transport, SOURCE_NEAR, &near_source);
+	transport_register(&p->wan->transport, SOURCE_FAR, &far_source);
+	transport_register(&p->wan->transport, SOURCE_RAW, &raw_source);
+	transport_register(&p->wan->transport, SOURCE_IP, &ip_source);
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++) {
 		dlist_init(&p->near_lanes[i].closes);
 		dlist_init(&p->far_lanes[i].reports);
@@ -274,8 +277,8 @@ static void init_lanes(struct proxy *p, const struct blocks *k)
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++) {
 		if (!proxy_owns_lane(p, i))
 			continue;
-		wan_lane_init(p, &p->lanes[i], (uint8_t)i, k->rings + (size_t)len * p->npaths * own, len,
-		              k->rx_bits + (size_t)WAN_RECV_WORDS * p->npaths * own);
+		wan_lane_init(p, &p->wan->lanes[i], (uint8_t)i, k->rings + (size_t)len * p->wan->npaths * own, len,
+		              k->rx_bits + (size_t)WAN_RECV_WORDS * p->wan->npaths * own);
 		own++;
 	}
 }
@@ -286,13 +289,13 @@ static void init_fec(struct proxy *p, const struct blocks *k)
 
 	if (!stride)
 		return;
-	p->fec = k->fec;
-	fec_code_init(&p->fec->code);
-	fec_pool_init(&p->fec->pool, k->fec_pool, k->fec_free, wan_fec_pool_bufs(&p->cfg), stride);
-	fec_rx_init(&p->fec->rx, &p->fec->code, &p->fec->solver, k->fec_data, k->fec_kept, kept, stride, k->fec_out);
+	p->wan->fec = k->fec;
+	fec_code_init(&p->wan->fec->code);
+	fec_pool_init(&p->wan->fec->pool, k->fec_pool, k->fec_free, wan_fec_pool_bufs(&p->cfg), stride);
+	fec_rx_init(&p->wan->fec->rx, &p->wan->fec->code, &p->wan->fec->solver, k->fec_data, k->fec_kept, kept, stride, k->fec_out);
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
-		for (uint32_t path = 0; path < p->npaths && proxy_owns_lane(p, i); path++, n++)
-			wan_fec_init_space(&p->lanes[i].space[path], k->fec_spaces + n,
+		for (uint32_t path = 0; path < p->wan->npaths && proxy_owns_lane(p, i); path++, n++)
+			wan_fec_init_space(&p->wan->lanes[i].space[path], k->fec_spaces + n,
 			                   k->fec_cells + (size_t)fec_rx_cells(kept) * n, n);
 }
 
@@ -352,7 +355,7 @@ static void adopt_slots(struct proxy *p)
 			p->far[h->flow].nresps++;
 		}
 		if (h->kind == SLOT_REQ_FAR || h->kind == SLOT_RESP_NEAR)
-			p->lanes[arena_meta(p->arena, slot)->lane].rx_held_bytes += bytes;
+			p->wan->lanes[arena_meta(p->arena, slot)->lane].rx_held_bytes += bytes;
 	}
 }
 

@@ -36,20 +36,20 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 	memset(s, 0, sizeof(*s));
 	s->wan_up = p->wan_up && now_ns < p->last_rx_ns + p->cfg.dead_peer_ns;
 	s->mismatch = p->mismatch;
-	s->npaths = p->npaths;
-	for (uint32_t i = 0; i < p->npaths; i++)
-		s->fec[i] = (struct proxy_fec_status){.plan = p->path[i].fec.plan,
-		                                        .measured = p->path[i].fec.measure.numbers,
-		                                        .loss = fec_measure_loss(&p->path[i].fec.measure),
-		                                        .burst = fec_measure_burst(&p->path[i].fec.measure),
-		                                        .burst_known = p->path[i].fec.measure.bursts > 0,
-		                                        .load = p->path[i].fec.load,
-		                                        .full = p->path[i].fec.full};
-	s->rtt_min_ns = p->path[0].rtt.min_ns;
-	s->rtt_smoothed_ns = p->path[0].rtt.smoothed_ns;
+	s->npaths = p->wan->npaths;
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
+		s->fec[i] = (struct proxy_fec_status){.plan = p->wan->path[i].fec.plan,
+		                                        .measured = p->wan->path[i].fec.measure.numbers,
+		                                        .loss = fec_measure_loss(&p->wan->path[i].fec.measure),
+		                                        .burst = fec_measure_burst(&p->wan->path[i].fec.measure),
+		                                        .burst_known = p->wan->path[i].fec.measure.bursts > 0,
+		                                        .load = p->wan->path[i].fec.load,
+		                                        .full = p->wan->path[i].fec.full};
+	s->rtt_min_ns = p->wan->path[0].rtt.min_ns;
+	s->rtt_smoothed_ns = p->wan->path[0].rtt.smoothed_ns;
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
-		for (uint32_t k = 0; k < p->npaths && proxy_owns_lane(p, i); k++)
-			s->wan_in_flight_bytes += p->lanes[i].space[k].sent.bytes_in_flight;
+		for (uint32_t k = 0; k < p->wan->npaths && proxy_owns_lane(p, i); k++)
+			s->wan_in_flight_bytes += p->wan->lanes[i].space[k].sent.bytes_in_flight;
 	for (int i = 0; i < POOL_COUNT; i++) {
 		s->pool_used[i] = arena_used(p->arena, (enum arena_pool)i);
 		s->pool_capacity[i] = arena_capacity(p->arena, (enum arena_pool)i);
@@ -295,6 +295,6 @@ int proxy_audit(struct proxy *p)
 		return rc;
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
 		if (proxy_owns_lane(p, i))
-			held += p->lanes[i].rx_held_bytes;
+			held += p->wan->lanes[i].rx_held_bytes;
 	return held == arena_used(p->arena, POOL_WAN) ? 0 : -121;
 }

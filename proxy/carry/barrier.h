@@ -11,7 +11,7 @@
 #ifndef PROXY_BARRIER_H
 #define PROXY_BARRIER_H
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 
 /* --- near edge --- */
 

@@ -6,7 +6,7 @@
 #ifndef PROXY_END_TO_END_H
 #define PROXY_END_TO_END_H
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 
 /* True if requests from src to dst were carried without a flow lately: none is opened between them that would have to
  * learn its pair. */

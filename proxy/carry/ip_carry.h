@@ -3,7 +3,7 @@
 #ifndef PROXY_IP_CARRY_H
 #define PROXY_IP_CARRY_H
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 #include "proxy/roce/ip.h"
 #include "ip_frame.h"
 

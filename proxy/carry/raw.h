@@ -3,7 +3,7 @@
 #ifndef PROXY_RAW_H
 #define PROXY_RAW_H
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 #include "proxy/shard/flow_frame.h"
 
 /* From a host. */

@@ -3,7 +3,7 @@
 #ifndef PROXY_CNP_RATE_H
 #define PROXY_CNP_RATE_H
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 
 /* A CNP about the flow came. */
 void cnp_rate_cut(const struct proxy *p, struct cnp_rate *r);

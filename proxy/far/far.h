@@ -16,7 +16,7 @@
 #ifndef PROXY_FAR_H
 #define PROXY_FAR_H
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 #include "proxy/shard/flow_frame.h"
 
 #define BELOW_BASE_REACH 4096 /* as far as a near edge extends a flow downwards */

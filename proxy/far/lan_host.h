@@ -13,7 +13,7 @@
 #ifndef PROXY_LAN_HOST_H
 #define PROXY_LAN_HOST_H
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 
 /* What a flow sends in a turn: a few packets, so that one ACK can answer for all of them. */
 #define LAN_TURN_BYTES (4u * LAN_PKT_MAX)

@@ -3,7 +3,7 @@
 #ifndef PROXY_PAIR_H
 #define PROXY_PAIR_H
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 
 /* No host pairs: at the beginning. */
 void pair_init(struct proxy *p);

@@ -6,7 +6,7 @@
 #ifndef PROXY_MOUTH_H
 #define PROXY_MOUTH_H
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 #include "near.h"
 
 /* Says what the flow has due: one packet into tx. Returns its length, 0 if there was nothing to say after all. */

@@ -16,7 +16,7 @@
 #ifndef PROXY_NEAR_H
 #define PROXY_NEAR_H
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 #include "proxy/shard/flow_frame.h"
 
 /* Makes the table of unpaired flows empty. */

@@ -3,7 +3,7 @@
 #ifndef PROXY_NEAR_FP_H
 #define PROXY_NEAR_FP_H
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 
 enum fp_verdict {
 	FP_SAME,    /* a repetition */

@@ -31,8 +31,6 @@
 #include "ip_pool.h"
 #include "proxy/proxy.h"
 #include "proxy/util/timer.h"
-#include "proxy/wan/transport.h"
-#include "proxy/wan/wan_path.h"
 
 /* Where positions begin, and what no position reaches: at a thousand million packets per second in a hundred years. */
 #ifdef PROXY_FAULTS
@@ -457,28 +455,6 @@ struct hostpair {
 	uint32_t deficit;        /* bytes that they may send in the pair's turn */
 };
 
-/* What one lane sends, has sent, and has heard. Only the owning shard's are initialised. */
-struct lane {
-	uint8_t id;
-	struct dnode node;                /* lanes with something to send */
-	struct pn_space space[PATHS_MAX]; /* of the paths that the link has */
-	struct timer service;             /* reports, spaced repairs, probes */
-	uint8_t fec_sending;              /* spaces with repairs that are to go out */
-	bool credit_due;                  /* a frame for the next datagram */
-	uint64_t window_bytes;            /* slot bytes sent and not settled, as the peer granted */
-	uint32_t flow_initial_bytes;      /* credit of a flow before its first report, as the peer granted */
-	uint64_t out_bytes;               /* slot bytes sent, not settled */
-	uint64_t granted_bytes;           /* what we granted last */
-	struct dnode ready[WAN_SOURCES_MAX]; /* of each source: what has packets to send that were never sent */
-	uint8_t turn;                     /* the source whose packets have the first place in the next datagram */
-	struct dnode first;               /* slots to send for the first time */
-	struct dnode repair;              /* slots with lost units */
-	struct dnode spaced;              /* further copies of repairs, by due_ns */
-	struct dnode refused;             /* slots that the peer had no room for, by due_ns */
-	struct dnode copies;              /* those that are due, and go when nothing else would */
-	uint64_t rx_held_bytes; /* slot bytes of the WAN pool that the lane holds */
-};
-
 /* Sources of the transport, by id (transport.h). */
 enum source_id { SOURCE_NEAR, SOURCE_FAR, SOURCE_RAW, SOURCE_IP };
 
@@ -623,12 +599,10 @@ struct proxy {
 	struct far_flow *far;
 	struct hostpair *pairs;
 	struct lan_host *lan_hosts;
-	struct lane *lanes;    /* nlanes of each of the five; only those of the shard are used */
-	struct near_lane *near_lanes;
+	struct near_lane *near_lanes; /* nlanes of each of the four; only those of the shard are used */
 	struct far_lane *far_lanes;
 	struct raw_lane *raw_lanes;
 	struct ip_lane *ip_lanes;
-	struct transport transport;
 	struct dnode ops_free; /* struct rd_op that nobody uses */
 	uint32_t nops_free, nops;
 	uint64_t room_bytes;       /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
@@ -640,9 +614,6 @@ struct proxy {
 	struct dnode given;        /* READ responses that hosts were given, oldest first: kept while nobody needs room */
 	uint64_t given_bytes;      /* their slot bytes: they count as free */
 	struct timer given_timer;  /* the oldest have been there for long enough */
-	uint64_t refused_next_ns;  /* slots that were refused: the next one goes then ... */
-	uint64_t refused_look_ns;  /* ... and how fast changes once in a round trip, since then ... */
-	uint8_t refused_slow;      /* ... which is the line's rate divided by 2 to the power of this */
 	uint64_t room_exceeded_ns; /* when one whose host can be held off went across without room all the same */
 	struct timer room_timer;
 	struct near_unpaired unpaired;
@@ -666,27 +637,18 @@ struct proxy {
 
 	struct barrier barrier;
 	struct cm_table cm;
+	struct wan *wan; /* the transport: wan/wan.h */
 	struct timer_heap timers;
 	struct timer keepalive;
-	struct sent_pool sent_pool;
-	struct wan_path path[PATHS_MAX];
-	uint32_t npaths;
-	struct fec_shard *fec; /* NULL: off */
-	uint32_t paths_usable; /* bit mask: that packets may take, never 0 (wan_path.c) ... */
-	uint32_t paths_ip;     /* ... and of these those that IP packets may (wan_spread.c) */
-	uint8_t path_last;     /* that died last */
 
 	struct dnode mouth;     /* near flows with an AETH to say */
 	struct dnode resp_list; /* near flows with responses to deliver */
 	struct dnode parcels;   /* struct parcel: packets for hosts that are not RC */
 	struct dnode far_cnps;  /* far flows whose responder is to send READ responses more slowly */
 	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
-	struct dnode lane_list; /* lanes with something to send */
 	struct lost_life *lost; /* nlost of them, a power of two */
 	uint32_t nlost;
 	struct dnode orphans;   /* far flows of arenas that the peer has lost */
-	bool pacer_blocked;     /* what is on lane_list waits for the pacer */
-	bool waits;             /* the paths' controllers were told that something does */
 
 	struct proxy_event events[EVENT_RING];
 	uint32_t ev_head, ev_tail; /* written, read */
@@ -758,31 +720,6 @@ static inline uint64_t clamp_u64(uint64_t v, uint64_t lo, uint64_t hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* Round trip to the other edge and back, of the slowest path: what to wait for that came by any. Never 0. */
-static inline uint64_t proxy_rtt_ns(const struct proxy *p)
-{
-	uint64_t rtt = 0;
-
-	for (uint32_t i = 0; i < p->npaths; i++)
-		rtt = max_u64(rtt, wan_rtt_ns(&p->path[i].rtt));
-	return rtt;
-}
-
-/* The least that was measured, of the fastest path. */
-static inline uint64_t proxy_rtt_min_ns(const struct proxy *p)
-{
-	uint64_t rtt = UINT64_MAX;
-
-	for (uint32_t i = 0; i < p->npaths; i++)
-		rtt = min_u64(rtt, wan_rtt_min_ns(&p->path[i].rtt));
-	return rtt;
-}
-
-static inline struct lane *lane_of(struct proxy *p, uint16_t lane)
-{
-	return &p->lanes[lane];
-}
-
 /* True if the lane is this shard's. */
 static inline bool proxy_owns_lane(const struct proxy *p, uint32_t lane)
 {
@@ -797,41 +734,6 @@ static inline bool proxy_carries(const struct proxy *p, const struct ip_addr *sr
 }
 
 /* --- shared, by file --- */
-
-/* slot.c: takes a slot and accounts for it. SLOT_NONE if there is no room; `urgent` may use the reserve of the pool. */
-uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len,
-                   uint16_t lane, bool urgent);
-/* Copies a packet of a host into its slot, as it goes on: one hop less to go, and without the mark of this LAN. */
-void slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt);
-/* Fills in the header of a slot from its packet; the caller sets psns, msn and fp and commits. */
-void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci);
-/* The packet in a slot as three parts for a host: header copied, body in place, ICRC copied. The caller sets VLAN and
- * next hop. */
-void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx);
-/* L3 bytes of the packet in it, the barrier's entries behind it left aside. */
-static inline uint16_t slot_packet_len(const struct slot_hdr *h)
-{
-	return (uint16_t)(h->len - h->waits * BARRIER_ENTRY_LEN);
-}
-/* A request that the responder has, but that stays in its slot: the WAN has nothing to do with it any more. */
-void slot_keep(struct proxy *p, uint32_t slot);
-/* The slot goes to the other edge for the first time; or what was sent of it counts for nothing any more. */
-void slot_sent(struct proxy *p, uint32_t slot);
-void slot_unsent(struct proxy *p, uint32_t slot);
-/* Frees a slot wherever it is queued, keeping held and lane counts right. */
-void slot_release(struct proxy *p, uint32_t slot);
-/* A response that its host was given goes on the list of those, where it counts as free; and off it, for good. */
-void slot_given(struct proxy *p, uint32_t slot);
-void slot_given_release(struct proxy *p, uint32_t slot);
-/* Frees up to n of these, the oldest first. False: there was none. */
-bool slot_given_free(struct proxy *p, unsigned n);
-/* Looks whether a pool is full without progress: now and then. */
-void slot_look_stuck(struct proxy *p);
-/* TK_GIVEN: those go that nobody has asked for. */
-void slot_given_on_timer(struct proxy *p);
-/* Bytes that a pool has free, or at once if they are needed; and how much of it only urgent packets may take. */
-uint64_t pool_free(const struct proxy *p, enum arena_pool pool);
-uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool);
 
 /* rd_op.c: what a record is taken for, and how many percent of all must be left after that: an operation that waits for
  * one here may wait for one that only the other role can end. */
@@ -852,10 +754,5 @@ void proxy_failure_push(struct proxy *p, enum proxy_failure why, const struct ne
                         uint64_t pos, uint64_t bytes);
 void proxy_event_push(struct proxy *p, enum proxy_event_type type, const struct near_flow *n, const struct far_flow *f,
                       uint64_t pos, uint64_t value);
-
-static inline uint32_t slot_of_meta(struct proxy *p, const struct slot_meta *m)
-{
-	return (uint32_t)(m - arena_meta(p->arena, 0));
-}
 
 #endif

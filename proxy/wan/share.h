@@ -4,7 +4,7 @@
 #ifndef PROXY_SHARE_H
 #define PROXY_SHARE_H
 
-#include "proxy/shard/core.h"
+#include "wan.h"
 
 /* The flow begins to hold something. */
 void share_begin(const struct proxy *p, struct share *s);

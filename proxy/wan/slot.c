@@ -5,7 +5,7 @@
  * The last eighth of each pool is for urgent packets: the one that a flow waits for next. Out-of-order packets of many
  * flows could otherwise fill a pool while every flow lacks its next one, and nothing would ever drain. Free bytes are
  * no room for a packet if they lie in chunks of smaller slots: so URGENT_SLOTS of the packet's own size are left, too. */
-#include "proxy/shard/core.h"
+#include "wan.h"
 
 #define URGENT_SLOTS 8 /* of each size that are for urgent packets alone */
 #define GIVEN_STEP  8 /* responses that were given go so many at a time, ... */
@@ -142,8 +142,8 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 	if (slot == SLOT_NONE)
 		return SLOT_NONE;
 	arena_meta(p->arena, slot)->lane = (uint8_t)lane;
-	if (p->transport.of_slot[kind]->slot_held)
-		p->transport.of_slot[kind]->slot_held(p, slot, arena_hdr(p->arena, slot), bytes);
+	if (p->wan->transport.of_slot[kind]->slot_held)
+		p->wan->transport.of_slot[kind]->slot_held(p, slot, arena_hdr(p->arena, slot), bytes);
 	if (pool == POOL_WAN)
 		lane_of(p, lane)->rx_held_bytes += bytes;
 	return slot;
@@ -193,7 +193,7 @@ void slot_keep(struct proxy *p, uint32_t slot)
 
 static void count_out(struct proxy *p, const struct slot_hdr *h, uint8_t lane, int64_t bytes)
 {
-	const struct wan_source *s = p->transport.of_slot[h->kind];
+	const struct wan_source *s = p->wan->transport.of_slot[h->kind];
 
 	lane_of(p, lane)->out_bytes += (uint64_t)bytes;
 	if (s->slot_out)
@@ -226,7 +226,7 @@ void slot_release(struct proxy *p, uint32_t slot)
 	struct slot_meta *m = arena_meta(p->arena, slot);
 	struct lane *l = lane_of(p, m->lane);
 	uint32_t bytes = arena_class_bytes(h->len);
-	const struct wan_source *s = p->transport.of_slot[h->kind];
+	const struct wan_source *s = p->wan->transport.of_slot[h->kind];
 
 	dlist_remove(&m->node);
 	p->released[pool_of(h->kind)]++;

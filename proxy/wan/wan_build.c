@@ -204,7 +204,7 @@ bool wan_build_keeps_order(const struct wan_build *b)
 static void put_control(struct wan_build *b, uint64_t until_ns)
 {
 	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++) {
-		const struct wan_source *s = b->p->transport.source[i];
+		const struct wan_source *s = b->p->wan->transport.source[i];
 
 		if (s && s->put_control)
 			s->put_control(b->p, b->l, b, until_ns);

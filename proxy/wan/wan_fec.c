@@ -190,7 +190,7 @@ static void look_at_load(struct proxy *p, struct wan_path *path)
 	          LOOK_SLACK / datagrams);
 	full = path->fec.load * with >= fec_load_full(path->fec.slack) || (!look->idle && look->datagrams >= BUSY_LEAST);
 	path->fec.full = full ? path->fec.full + 1 : 0;
-	look->idle = !p->waits;
+	look->idle = !p->wan->waits;
 	look->repairs = look->datagrams = 0;
 	look->packed /= 2;
 	look->packed_data /= 2;
@@ -241,11 +241,11 @@ void wan_fec_note_load(struct wan_build *b, size_t len)
 
 void wan_fec_session_start(struct proxy *p)
 {
-	if (!p->fec)
+	if (!p->wan->fec)
 		return;
-	fec_rx_reset(&p->fec->rx);
-	for (uint32_t i = 0; i < p->npaths; i++) {
-		struct wan_path *path = &p->path[i];
+	fec_rx_reset(&p->wan->fec->rx);
+	for (uint32_t i = 0; i < p->wan->npaths; i++) {
+		struct wan_path *path = &p->wan->path[i];
 
 		path->fec.look.ns = p->now_ns;
 		path->fec.look.idle = true;
@@ -258,10 +258,10 @@ void wan_fec_session_start(struct proxy *p)
 
 void wan_fec_reconfigured(struct proxy *p)
 {
-	for (uint32_t i = 0; p->fec && i < p->npaths; i++) {
-		p->path[i].fec.plan.k = 0;
-		p->path[i].fec.changed_ns = 0;
-		replan(p, &p->path[i]);
+	for (uint32_t i = 0; p->wan->fec && i < p->wan->npaths; i++) {
+		p->wan->path[i].fec.plan.k = 0;
+		p->wan->path[i].fec.changed_ns = 0;
+		replan(p, &p->wan->path[i]);
 	}
 }
 
@@ -272,8 +272,8 @@ void wan_fec_reset_space(struct proxy *p, struct lane *l, struct pn_space *s)
 	if (!s->fec)
 		return;
 	l->fec_sending = 0;
-	fec_tx_reset(&s->fec->tx, &p->fec->pool);
-	fec_seen_reset(&p->fec->rx, &s->fec->seen);
+	fec_tx_reset(&s->fec->tx, &p->wan->fec->pool);
+	fec_seen_reset(&p->wan->fec->rx, &s->fec->seen);
 }
 
 void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s)
@@ -281,7 +281,7 @@ void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s)
 	if (!s->fec)
 		return;
 	l->fec_sending = (uint8_t)(l->fec_sending - s->fec->tx.sending);
-	fec_tx_reset(&s->fec->tx, &p->fec->pool);
+	fec_tx_reset(&s->fec->tx, &p->wan->fec->pool);
 }
 
 /* --- sending --- */
@@ -313,14 +313,14 @@ void wan_fec_put(struct wan_build *b)
 	struct wan_fec f;
 	size_t n;
 
-	fec_tx_next(t, &b->p->fec->pool, &f);
+	fec_tx_next(t, &b->p->wan->fec->pool, &f);
 	n = wan_fec_frame_put(b->buf + b->off, b->cap - b->off, &f); /* 0: the path has become narrower meanwhile */
 	b->off += n;
 	b->data = b->repair = true;
 	count(b->p, CTR_FEC_TX, n > 0);
 	if (!t->out.paid)
 		fec_budget_spend(&b->path->fec.budget, &t->out.plan, f.len, share_bps(b->p, b->path));
-	if (!fec_tx_sent(t, &b->p->fec->pool))
+	if (!fec_tx_sent(t, &b->p->wan->fec->pool))
 		return;
 	block_done(b->s, t->done_id, b->p->now_ns);
 	if (t->filling)
@@ -330,7 +330,7 @@ void wan_fec_put(struct wan_build *b)
 
 void wan_fec_protect(struct wan_build *b)
 {
-	struct fec_shard *shard = b->p->fec;
+	struct fec_shard *shard = b->p->wan->fec;
 	struct wan_sent *sent = &b->s->sent;
 	uint8_t *symbol = b->buf + WAN_HDR_LEN - FEC_SYMBOL_HDR; /* the header is written again behind it */
 	struct fec_tx *t;
@@ -368,7 +368,7 @@ void wan_fec_protect(struct wan_build *b)
 
 void wan_fec_on_timer(struct proxy *p, struct lane *l, struct pn_space *s)
 {
-	struct wan_path *path = &p->path[s->path];
+	struct wan_path *path = &p->wan->path[s->path];
 	struct fec_tx *t = s->fec ? &s->fec->tx : NULL;
 	uint64_t when, last;
 	unsigned rows, least;
@@ -391,7 +391,7 @@ void wan_fec_on_timer(struct proxy *p, struct lane *l, struct pn_space *s)
 	}
 	t->fill.paid = true;
 	note_filled(path, &t->fill, p->now_ns);
-	fec_tx_close(t, &p->fec->pool, rows);
+	fec_tx_close(t, &p->wan->fec->pool, rows);
 	if (rows) {
 		l->fec_sending++;
 		wan_lane_kick(p, l);
@@ -408,21 +408,21 @@ static uint32_t bufs_of(const struct fec_block *b)
 
 int wan_fec_audit(const struct proxy *p)
 {
-	uint32_t n = p->fec ? p->fec->pool.nfree : 0;
+	uint32_t n = p->wan->fec ? p->wan->fec->pool.nfree : 0;
 
-	for (uint32_t i = 0; p->fec && i < p->cfg.nlanes; i++) {
+	for (uint32_t i = 0; p->wan->fec && i < p->cfg.nlanes; i++) {
 		unsigned sending = 0;
 
-		for (uint32_t k = 0; k < p->npaths && proxy_owns_lane(p, i); k++) {
-			const struct fec_tx *t = &p->lanes[i].space[k].fec->tx;
+		for (uint32_t k = 0; k < p->wan->npaths && proxy_owns_lane(p, i); k++) {
+			const struct fec_tx *t = &p->wan->lanes[i].space[k].fec->tx;
 
 			n += (t->filling ? bufs_of(&t->fill) : 0) + (t->sending ? bufs_of(&t->out) : 0);
 			sending += t->sending;
 		}
-		if (sending != p->lanes[i].fec_sending)
+		if (sending != p->wan->lanes[i].fec_sending)
 			return -140;
 	}
-	return !p->fec || n == p->fec->pool.n ? 0 : -140;
+	return !p->wan->fec || n == p->wan->fec->pool.n ? 0 : -140;
 }
 
 /* --- receiving --- */
@@ -432,10 +432,10 @@ void wan_fec_came(struct proxy *p, struct pn_space *s, const struct wan_hdr *h, 
 	if (!s->fec)
 		return;
 	if (h->flags & WAN_FLAG_FEC)
-		fec_rx_keep(&p->fec->rx, &s->fec->seen, h->wan_pn, dgram + WAN_HDR_LEN, len - WAN_HDR_LEN,
+		fec_rx_keep(&p->wan->fec->rx, &s->fec->seen, h->wan_pn, dgram + WAN_HDR_LEN, len - WAN_HDR_LEN,
 		            p->now_ns);
 	else
-		fec_rx_no_member(&p->fec->rx, &s->fec->seen, h->wan_pn);
+		fec_rx_no_member(&p->wan->fec->rx, &s->fec->seen, h->wan_pn);
 }
 
 struct rebuilt_ctx {
@@ -455,7 +455,7 @@ static void on_rebuilt(void *arg, uint64_t pn, uint8_t *dgram, size_t len, uint6
 	if (wan_lane_rx_rebuilt(c->p, c->l, &h, dgram, len) == DROP_WAN_NO_ROOM && !FAULT(FAULT_REBUILT_REFUSED))
 		return; /* as if it had come: refused, and not told as rebuilt */
 	count(c->p, CTR_FEC_REBUILT, 1);
-	c->p->path[c->s->path].stats.rebuilt++;
+	c->p->wan->path[c->s->path].stats.rebuilt++;
 	count(c->p, CTR_FEC_DELAY_US, due_ns ? (c->p->now_ns - due_ns + 500) / 1000 : 0);
 	wan_arrivals_rebuilt(&c->s->arrivals, pn);
 }
@@ -473,7 +473,7 @@ bool wan_fec_on_repair(struct proxy *p, struct lane *l, struct pn_space *s, cons
 		return true;
 	}
 	count(p, CTR_FEC_RX, 1);
-	switch (fec_rx_repair(&p->fec->rx, &s->fec->seen, &s->recv, h->wan_pn, &w, on_rebuilt, &c)) {
+	switch (fec_rx_repair(&p->wan->fec->rx, &s->fec->seen, &s->recv, h->wan_pn, &w, on_rebuilt, &c)) {
 	case FEC_WAITS_FOR_MORE:
 		*hole = true;
 		break;
@@ -495,7 +495,7 @@ bool wan_fec_on_repair(struct proxy *p, struct lane *l, struct pn_space *s, cons
 
 bool wan_fec_on_arrivals(struct proxy *p, struct pn_space *s, const struct wan_frame *f)
 {
-	struct wan_path *path = &p->path[s->path];
+	struct wan_path *path = &p->wan->path[s->path];
 	struct wan_arrivals_frame a, *old = &s->peer_sum;
 
 	if (!wan_arrivals_get(f, &a) || a.numbers > s->sent.pn_next)

@@ -24,7 +24,7 @@
 #ifndef PROXY_WAN_FEC_H
 #define PROXY_WAN_FEC_H
 
-#include "proxy/shard/core.h"
+#include "wan.h"
 #include "proxy/wan/fec/fec_rx.h"
 #include "wan_lane_priv.h"
 

@@ -29,10 +29,10 @@ void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_r
                    uint64_t *rx_bits)
 {
 	l->id = id;
-	for (uint8_t i = 0; i < p->npaths; i++)
-		pn_space_init(&l->space[i], i, &p->sent_pool, page_rings + (size_t)ring_len * i, ring_len,
+	for (uint8_t i = 0; i < p->wan->npaths; i++)
+		pn_space_init(&l->space[i], i, &p->wan->sent_pool, page_rings + (size_t)ring_len * i, ring_len,
 		              rx_bits + (size_t)WAN_RECV_WORDS * i);
-	for (uint8_t i = 0; i < p->npaths; i++)
+	for (uint8_t i = 0; i < p->wan->npaths; i++)
 		l->space[i].sent.work = &p->work_left;
 	timer_init(&l->service, TK_LANE, id);
 	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
@@ -54,15 +54,15 @@ static void empty_list(struct dnode *head)
 
 void wan_lane_session_start(struct proxy *p, struct lane *l)
 {
-	for (uint32_t i = 0; i < p->npaths; i++) {
-		rate_on_gone(&p->path[i].pacer->control, l->space[i].sent.marked_in_flight);
+	for (uint32_t i = 0; i < p->wan->npaths; i++) {
+		rate_on_gone(&p->wan->path[i].pacer->control, l->space[i].sent.marked_in_flight);
 		pn_space_reset(&l->space[i], p->now_ns);
 		wan_fec_reset_space(p, l, &l->space[i]);
 		l->space[i].ping_due = i == 0 || l->id == p->cfg.shard; /* one is enough to try a path */
 	}
 	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
-		if (p->transport.source[i] && p->transport.source[i]->session_start)
-			p->transport.source[i]->session_start(p, l);
+		if (p->wan->transport.source[i] && p->wan->transport.source[i]->session_start)
+			p->wan->transport.source[i]->session_start(p, l);
 	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
 		empty_list(&l->ready[i]);
 	empty_list(&l->repair);
@@ -81,7 +81,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 void wan_lane_kick(struct proxy *p, struct lane *l)
 {
 	if (p->session_on)
-		dlist_append_once(&p->lane_list, &l->node);
+		dlist_append_once(&p->wan->lane_list, &l->node);
 }
 
 void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns)
@@ -136,7 +136,7 @@ uint64_t wan_report_delay(const struct wan_path *path)
 /* What waits at the peer while this slot is missing there, bytes. */
 static uint64_t waiting_behind(const struct proxy *p, const struct lane *l, const struct slot_hdr *h)
 {
-	const struct wan_source *s = p->transport.of_slot[h->kind];
+	const struct wan_source *s = p->wan->transport.of_slot[h->kind];
 
 	return s->waiting_behind ? s->waiting_behind(p, h) : l->out_bytes;
 }
@@ -146,8 +146,8 @@ static uint64_t worst_loss_ppm(const struct proxy *p)
 {
 	uint64_t ppm = 0;
 
-	for (uint32_t i = 0; i < p->npaths; i++)
-		ppm = max_u64(ppm, p->path[i].loss_ppm);
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
+		ppm = max_u64(ppm, p->wan->path[i].loss_ppm);
 	return ppm;
 }
 
@@ -169,9 +169,9 @@ static uint64_t line_bps(const struct proxy *p)
 	uint32_t usable = wan_paths_usable(p);
 	uint64_t bps = 0;
 
-	for (uint32_t i = 0; i < p->npaths; i++)
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
 		if (usable & 1u << i)
-			bps += atomic_load_explicit(&p->path[i].pacer->rate_bps, memory_order_relaxed);
+			bps += atomic_load_explicit(&p->wan->path[i].pacer->rate_bps, memory_order_relaxed);
 	return min_u64(bps, p->cfg.rate_hint_bps);
 }
 
@@ -179,17 +179,17 @@ static uint64_t line_bps(const struct proxy *p)
  * what it cannot take, and what that waits for would never get there. */
 static void release_refused(struct proxy *p, struct lane *l)
 {
-	uint64_t bps = line_bps(p) >> p->refused_slow;
+	uint64_t bps = line_bps(p) >> p->wan->refused_slow;
 	struct dnode *n;
 
 	while ((n = dlist_first(&l->refused))) {
 		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
 		uint32_t slot = slot_of_meta(p, m);
-		if (m->due_ns > p->now_ns || p->refused_next_ns > p->now_ns + REFUSED_BURST_NS) {
-			wan_lane_wake_at(p, l, max_u64(m->due_ns, p->refused_next_ns));
+		if (m->due_ns > p->now_ns || p->wan->refused_next_ns > p->now_ns + REFUSED_BURST_NS) {
+			wan_lane_wake_at(p, l, max_u64(m->due_ns, p->wan->refused_next_ns));
 			return;
 		}
-		p->refused_next_ns = max_u64(p->refused_next_ns, p->now_ns) +
+		p->wan->refused_next_ns = max_u64(p->wan->refused_next_ns, p->now_ns) +
 		                     arena_hdr(p->arena, slot)->len * 8000000000ull / max_u64(bps, 1);
 		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
 		wan_lane_kick(p, l);
@@ -220,7 +220,7 @@ static void release_spaced(struct proxy *p, struct lane *l)
  * timeout. */
 static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, uint64_t pn, uint64_t sent_ns)
 {
-	const struct wan_path *path = &p->path[s->path];
+	const struct wan_path *path = &p->wan->path[s->path];
 	uint64_t due = max_u64(sent_ns + wan_rtt_ns(&path->rtt) / 2, s->asked_ns) + wan_rtt_pto_ns(&path->rtt);
 
 	if (pn >= s->acked_end)
@@ -238,7 +238,7 @@ static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, ui
 
 static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 {
-	struct wan_path *path = &p->path[s->path];
+	struct wan_path *path = &p->wan->path[s->path];
 	uint64_t pn, sent_ns, deadline, pto = pn_space_pto_ns(s, path);
 
 	if (!wan_sent_oldest(&s->sent, &pn, &sent_ns))
@@ -262,7 +262,7 @@ static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 
 static void check_report(struct proxy *p, struct lane *l, struct pn_space *s)
 {
-	uint64_t due = s->recv.first_unreported_ns + wan_report_delay(&p->path[s->path]);
+	uint64_t due = s->recv.first_unreported_ns + wan_report_delay(&p->wan->path[s->path]);
 
 	if (!s->recv.unreported)
 		return;
@@ -281,9 +281,9 @@ void wan_lane_on_timer(struct proxy *p, struct lane *l)
 	if (!p->session_on)
 		return;
 	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
-		if (p->transport.source[i] && p->transport.source[i]->on_timer)
-			p->transport.source[i]->on_timer(p, l);
-	for (uint32_t i = 0; i < p->npaths; i++) {
+		if (p->wan->transport.source[i] && p->wan->transport.source[i]->on_timer)
+			p->wan->transport.source[i]->on_timer(p, l);
+	for (uint32_t i = 0; i < p->wan->npaths; i++) {
 		struct pn_space *s = &l->space[i];
 
 		check_report(p, l, s);

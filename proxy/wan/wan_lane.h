@@ -7,7 +7,7 @@
 #ifndef PROXY_WAN_LANE_H
 #define PROXY_WAN_LANE_H
 
-#include "proxy/shard/core.h"
+#include "wan.h"
 #include "proxy/wan/dgram/wan_frame.h"
 
 /* page_rings, rx_bits: for each path of the link what pn_space_init() wants, one behind another. */

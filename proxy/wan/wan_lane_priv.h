@@ -15,7 +15,7 @@ void wan_unqueue(struct slot_meta *m);
 /* Its source says that nobody waits for the packet any more. */
 static inline bool wan_packet_over(const struct proxy *p, const struct slot_hdr *h)
 {
-	const struct wan_source *s = p->transport.of_slot[h->kind];
+	const struct wan_source *s = p->wan->transport.of_slot[h->kind];
 
 	return s->packet_over && s->packet_over(p, h);
 }

@@ -69,13 +69,13 @@ static void refused_pace(struct proxy *p, bool taken)
 {
 	uint64_t rtt = proxy_rtt_ns(p), wait = max_u64(taken ? rtt / 8 : rtt, REFUSED_WAIT_NS);
 
-	if (p->now_ns < p->refused_look_ns + wait)
+	if (p->now_ns < p->wan->refused_look_ns + wait)
 		return;
-	p->refused_look_ns = p->now_ns;
-	if (taken && p->refused_slow)
-		p->refused_slow--;
-	if (!taken && p->refused_slow < REFUSED_SLOW)
-		p->refused_slow++;
+	p->wan->refused_look_ns = p->now_ns;
+	if (taken && p->wan->refused_slow)
+		p->wan->refused_slow--;
+	if (!taken && p->wan->refused_slow < REFUSED_SLOW)
+		p->wan->refused_slow++;
 }
 
 static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
@@ -86,7 +86,7 @@ static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 
 	if (!ref_slot(p, r, &m))
 		return;
-	if (p->refused_slow && m->sends > 1)
+	if (p->wan->refused_slow && m->sends > 1)
 		refused_pace(p, true);
 	units_mask(r->off, r->n, mask);
 	m->units[0] |= mask[0];
@@ -97,7 +97,7 @@ static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 		repair_rest(p, l, r->id);
 		return;
 	}
-	if (!p->transport.of_slot[h->kind]->keeps_slots)
+	if (!p->wan->transport.of_slot[h->kind]->keeps_slots)
 		slot_release(p, r->id); /* the peer has it: it is its now */
 	else if (m->queued)
 		wan_unqueue(m);
@@ -117,7 +117,7 @@ void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot)
 
 static bool is_given_up(struct proxy *p, uint32_t slot)
 {
-	const struct wan_source *s = p->transport.of_slot[arena_hdr(p->arena, slot)->kind];
+	const struct wan_source *s = p->wan->transport.of_slot[arena_hdr(p->arena, slot)->kind];
 
 	return s->gives_up && s->gives_up(p, slot);
 }
@@ -172,7 +172,7 @@ static void control_lost(struct proxy *p, struct lane *l, const struct wan_ref *
 
 	switch (r->kind) {
 	case REF_FRAME:
-		source = p->transport.sender_of[r->n];
+		source = p->wan->transport.sender_of[r->n];
 		if (source->frame_lost)
 			source->frame_lost(p, l, r->n, r->id, r->gen);
 		break;
@@ -187,7 +187,7 @@ static void control_lost(struct proxy *p, struct lane *l, const struct wan_ref *
 
 static struct rate_control *control_of(const struct lane_ctx *c)
 {
-	return &c->p->path[c->s->path].pacer->control;
+	return &c->p->wan->path[c->s->path].pacer->control;
 }
 
 static bool is_size_probe(const struct sent_entry *e)
@@ -208,8 +208,8 @@ static void entry_acked(void *arg, const struct sent_entry *e)
 	struct lane_ctx *c = arg;
 
 	rate_on_arrived(control_of(c), &c->pick, &e->mark, e->sent_ns, c->p->now_ns);
-	c->ect_acked += e->sent_ns >= c->p->path[c->s->path].ecn.since_ns;
-	wan_path_size_came(c->p, &c->p->path[c->s->path], e->bytes, is_size_probe(e));
+	c->ect_acked += e->sent_ns >= c->p->wan->path[c->s->path].ecn.since_ns;
+	wan_path_size_came(c->p, &c->p->wan->path[c->s->path], e->bytes, is_size_probe(e));
 	slots_acked(c, e);
 }
 
@@ -237,7 +237,7 @@ static void entry_lost(void *arg, const struct sent_entry *e)
 {
 	struct lane_ctx *c = arg;
 
-	wan_path_size_lost(c->p, &c->p->path[c->s->path], e->bytes, is_size_probe(e));
+	wan_path_size_lost(c->p, &c->p->wan->path[c->s->path], e->bytes, is_size_probe(e));
 	if (is_size_probe(e)) {
 		rate_on_gone(control_of(c), e->mark.bytes); /* it says nothing of how full the path is */
 		return;
@@ -246,7 +246,7 @@ static void entry_lost(void *arg, const struct sent_entry *e)
 	rate_on_lost(control_of(c), &e->mark, c->p->now_ns);
 	if (e->block)
 		count(c->p, CTR_FEC_SENT_AGAIN, 1);
-	wan_path_lost(&c->p->path[c->s->path], e->place);
+	wan_path_lost(&c->p->wan->path[c->s->path], e->place);
 	entry_gone(c, e, HOW_LOST);
 }
 
@@ -263,10 +263,10 @@ static void entry_moved(void *arg, const struct sent_entry *e)
 {
 	struct lane_ctx *c = arg;
 
-	wan_path_size_lost(c->p, &c->p->path[c->s->path], is_size_probe(e) ? e->bytes : 0, is_size_probe(e));
+	wan_path_size_lost(c->p, &c->p->wan->path[c->s->path], is_size_probe(e) ? e->bytes : 0, is_size_probe(e));
 	count(c->p, CTR_WAN_MOVED, 1);
 	rate_on_gone(control_of(c), e->mark.bytes);
-	c->p->path[c->s->path].stats.moved++;
+	c->p->wan->path[c->s->path].stats.moved++;
 	entry_gone(c, e, HOW_MOVED);
 }
 
@@ -275,9 +275,9 @@ static void entry_moved(void *arg, const struct sent_entry *e)
 void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s)
 {
 	struct lane_ctx c = {.p = p, .l = l, .s = s};
-	uint64_t rtt = wan_rtt_ns(&p->path[s->path].rtt);
+	uint64_t rtt = wan_rtt_ns(&p->wan->path[s->path].rtt);
 
-	s->sent.told_ns = wan_rtt_pto_ns(&p->path[s->path].rtt) - rtt;
+	s->sent.told_ns = wan_rtt_pto_ns(&p->wan->path[s->path].rtt) - rtt;
 	if (p->now_ns > rtt)
 		wan_sent_detect(&s->sent, p->now_ns, s->reorder_ns, rtt, entry_lost, &c);
 	wan_sent_advance(&s->sent, p->now_ns, rtt);
@@ -326,7 +326,7 @@ static void keep_rest(struct proxy *p, struct lane *l, struct pn_space *s, const
 
 void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
 {
-	struct wan_path *path = &p->path[s->path];
+	struct wan_path *path = &p->wan->path[s->path];
 	struct lane_ctx c = {.p = p, .l = l, .s = s};
 	struct wan_sent_result res;
 	uint64_t rtt_ns = 0;
@@ -366,7 +366,7 @@ void wan_go_on(struct proxy *p, struct lane *l, struct pn_space *s)
 {
 	if (s->rest.words)
 		wan_on_report(p, l, s, &s->rest);
-	s->moving &= p->path[s->path].state == PATH_DEAD;
+	s->moving &= p->wan->path[s->path].state == PATH_DEAD;
 	if (s->moving)
 		wan_move_all(p, l, s);
 }
@@ -392,12 +392,12 @@ bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const s
 		unsigned was = wan_sent_rebuilt(&s->sent, wan_rebuilt_number(&r, i), entry_rebuilt, &c);
 
 		count(p, CTR_FEC_SPARED, was == 1);
-		p->path[s->path].stats.spared += was == 1;
+		p->wan->path[s->path].stats.spared += was == 1;
 		count(p, CTR_FEC_LATE, was == 2);
 		res.spurious += was == 2; /* a repair that was overtaken: too little patience */
 	}
 	if (res.spurious)
-		pn_space_adapt_reorder(s, &p->path[s->path], &res);
+		pn_space_adapt_reorder(s, &p->wan->path[s->path], &res);
 	if (p->counters.ctr[CTR_FEC_SPARED] != before)
 		s->last_progress_ns = p->now_ns;
 	return true;

@@ -26,7 +26,7 @@ static bool put_piece(struct wan_build *b, uint32_t slot, unsigned off, unsigned
 
 	if (wan_build_refs_full(b))
 		return false;
-	p->transport.of_slot[h->kind]->name_packet(p, h, &w);
+	p->wan->transport.of_slot[h->kind]->name_packet(p, h, &w);
 	w.offset = (uint16_t)(off * PIECE_UNIT);
 	w.len = (uint16_t)(w.offset + n * PIECE_UNIT > h->len ? (unsigned)(h->len - w.offset) : n * PIECE_UNIT);
 	w.data = arena_data(p->arena, slot) + w.offset;
@@ -209,7 +209,7 @@ bool wan_build_pieces(struct wan_build *b)
 
 void wan_pack_new(struct wan_build *b)
 {
-	const struct transport *t = &b->p->transport;
+	const struct transport *t = &b->p->wan->transport;
 	struct lane *l = b->l;
 
 	for (unsigned i = 0; i < t->nsenders; i++)

@@ -22,7 +22,7 @@
  *
  * If all are dead the link is: the one that died last is used on, as if it were the only one, and its packets stay
  * where they are. A link with one path has no use for any of this. */
-#include "proxy/shard/core.h"
+#include "wan.h"
 #include "wan_lane_priv.h"
 #include "wan_spread.h"
 
@@ -105,11 +105,11 @@ static uint32_t in_state(const struct proxy *p, enum path_state state)
 {
 	uint32_t all = 0, weighty = 0;
 
-	for (uint32_t i = 0; i < p->npaths; i++) {
-		if (p->path[i].state != state)
+	for (uint32_t i = 0; i < p->wan->npaths; i++) {
+		if (p->wan->path[i].state != state)
 			continue;
 		all |= 1u << i;
-		if (p->path[i].weight)
+		if (p->wan->path[i].weight)
 			weighty |= 1u << i;
 	}
 	return weighty ? weighty : all;
@@ -119,13 +119,13 @@ static void work_out_usable(struct proxy *p)
 {
 	uint32_t up = in_state(p, PATH_UP), fresh = in_state(p, PATH_NEW);
 
-	p->paths_usable = up ? up : fresh ? fresh : 1u << p->path_last;
+	p->wan->paths_usable = up ? up : fresh ? fresh : 1u << p->wan->path_last;
 	wan_spread_sort(p);
 }
 
 uint32_t wan_paths_usable(const struct proxy *p)
 {
-	return p->paths_usable;
+	return p->wan->paths_usable;
 }
 
 /* --- life and death --- */
@@ -135,9 +135,9 @@ static uint64_t supposed_rtt_ns(const struct proxy *p, const struct wan_path *pa
 {
 	uint64_t longest = 0;
 
-	for (uint32_t i = 0; path->state == PATH_NEW && i < p->npaths; i++)
-		if (p->path[i].state == PATH_UP)
-			longest = max_u64(longest, p->path[i].rtt.smoothed_ns);
+	for (uint32_t i = 0; path->state == PATH_NEW && i < p->wan->npaths; i++)
+		if (p->wan->path[i].state == PATH_UP)
+			longest = max_u64(longest, p->wan->path[i].rtt.smoothed_ns);
 	return longest ? min_u64(longest, wan_rtt_ns(&path->rtt)) : wan_rtt_ns(&path->rtt);
 }
 
@@ -158,8 +158,8 @@ static void set_state(struct proxy *p, struct wan_path *path, enum path_state st
 
 void wan_paths_session_start(struct proxy *p)
 {
-	for (uint32_t i = 0; i < p->npaths; i++) {
-		struct wan_path *path = &p->path[i];
+	for (uint32_t i = 0; i < p->wan->npaths; i++) {
+		struct wan_path *path = &p->wan->path[i];
 
 		path->waiting_ns = path->waiting = path->answers = path->flaps = path->hasty = 0;
 		path->probe_ns = PROBE_MIN_NS;
@@ -169,22 +169,22 @@ void wan_paths_session_start(struct proxy *p)
 		wan_pmtu_restart(&path->pmtu, p->now_ns);
 		wan_ecn_restart(&path->ecn);
 		path->payload_max = path->pmtu.size;
-		if (p->npaths > 1)
+		if (p->wan->npaths > 1)
 			timer_set(&p->timers, &path->look, p->now_ns + p->cfg.keepalive_ns);
 	}
-	p->path_last = 0;
+	p->wan->path_last = 0;
 	work_out_usable(p);
 }
 
 /* What is under way on dead paths goes again, if there is one that it can go on. */
 static void move_all(struct proxy *p)
 {
-	for (uint32_t k = 0; k < p->npaths; k++) {
-		if (p->path[k].state != PATH_DEAD || p->paths_usable & 1u << k)
+	for (uint32_t k = 0; k < p->wan->npaths; k++) {
+		if (p->wan->path[k].state != PATH_DEAD || p->wan->paths_usable & 1u << k)
 			continue;
 		for (uint32_t i = 0; i < p->cfg.nlanes; i++)
 			if (proxy_owns_lane(p, i))
-				wan_move_all(p, &p->lanes[i], &p->lanes[i].space[k]);
+				wan_move_all(p, &p->wan->lanes[i], &p->wan->lanes[i].space[k]);
 	}
 }
 
@@ -198,7 +198,7 @@ static void die(struct proxy *p, struct wan_path *path)
 	path->answers = 0;
 	path->probe_ns = PROBE_MIN_NS;
 	path->stats.deaths++;
-	p->path_last = path->id;
+	p->wan->path_last = path->id;
 	set_state(p, path, PATH_DEAD);
 	proxy_event_push(p, EV_PATH_DEAD, NULL, NULL, path->id, p->now_ns - path->waiting_ns);
 	move_all(p);
@@ -227,7 +227,7 @@ static uint32_t trials(const struct wan_path *path)
 /* Asks whether it lives, on the shard's first lane. */
 static void ask(struct proxy *p, struct wan_path *path)
 {
-	struct lane *l = &p->lanes[p->cfg.shard];
+	struct lane *l = &p->wan->lanes[p->cfg.shard];
 
 	l->space[path->id].ping_due = true;
 	wan_lane_kick(p, l);
@@ -235,7 +235,7 @@ static void ask(struct proxy *p, struct wan_path *path)
 
 static uint64_t look_dead(struct proxy *p, struct wan_path *path)
 {
-	struct lane *l = &p->lanes[p->cfg.shard];
+	struct lane *l = &p->wan->lanes[p->cfg.shard];
 
 	if (p->now_ns < path->asked_ns + path->probe_ns)
 		return path->asked_ns + path->probe_ns;
@@ -256,7 +256,7 @@ void wan_path_on_timer(struct proxy *p, struct wan_path *path)
 {
 	uint64_t next = path->asked_ns + p->cfg.keepalive_ns;
 
-	if (!p->session_on || p->npaths == 1)
+	if (!p->session_on || p->wan->npaths == 1)
 		return;
 	if (path->state != PATH_DEAD && path->waiting_ns) {
 		uint64_t until = path->waiting_ns + wan_path_patience_ns(p, path);
@@ -290,9 +290,9 @@ uint64_t wan_path_sent(struct proxy *p, struct wan_path *path, size_t bytes, boo
 		if (!path->waiting_ns) {
 			path->waiting_ns = p->now_ns;
 			path->waiting = 1;
-			if (p->npaths > 1)
+			if (p->wan->npaths > 1)
 				timer_set_earlier(&p->timers, &path->look, p->now_ns + wan_path_patience_ns(p, path));
-		} else if (path->waiting == DEAD_BUSY && p->npaths > 1) {
+		} else if (path->waiting == DEAD_BUSY && p->wan->npaths > 1) {
 			timer_set_earlier(&p->timers, &path->look, path->waiting_ns + wan_path_patience_ns(p, path));
 		}
 	}
@@ -338,21 +338,21 @@ void wan_path_round_trip(struct proxy *p, struct wan_path *path, uint64_t rtt_ns
 	bool first = !path->rtt.smoothed_ns;
 
 	wan_rtt_sample(&path->rtt, p->now_ns, rtt_ns, peer_delay_ns);
-	for (uint32_t i = 0; first && i < p->npaths; i++)
-		if (p->path[i].state == PATH_NEW) /* it may have had its time */
-			timer_set_earlier(&p->timers, &p->path[i].look, p->now_ns + 1);
+	for (uint32_t i = 0; first && i < p->wan->npaths; i++)
+		if (p->wan->path[i].state == PATH_NEW) /* it may have had its time */
+			timer_set_earlier(&p->timers, &p->wan->path[i].look, p->now_ns + 1);
 }
 
 bool wan_path_asker(const struct proxy *p, const struct lane *l)
 {
-	return l == &p->lanes[p->cfg.shard];
+	return l == &p->wan->lanes[p->cfg.shard];
 }
 
 static void size_changed(struct proxy *p, struct wan_path *path, bool probe_due)
 {
 	path->payload_max = path->pmtu.size;
 	if (probe_due)
-		wan_lane_kick(p, &p->lanes[p->cfg.shard]);
+		wan_lane_kick(p, &p->wan->lanes[p->cfg.shard]);
 }
 
 void wan_path_size_came(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe)

@@ -34,13 +34,13 @@ static bool on_packet(struct proxy *p, struct lane *l, const struct wan_frame *f
 		drop(p, DROP_WAN_BAD_FRAME);
 		return true;
 	}
-	source = p->transport.of_packet[w.kind];
+	source = p->wan->transport.of_packet[w.kind];
 	return !source || source->on_packet(p, l, &w);
 }
 
 static bool on_frame_of_source(struct proxy *p, struct lane *l, const struct wan_frame *f)
 {
-	const struct wan_source *source = f->type < WAN_FRAME_TYPES_MAX ? p->transport.taker[f->type] : NULL;
+	const struct wan_source *source = f->type < WAN_FRAME_TYPES_MAX ? p->wan->transport.taker[f->type] : NULL;
 
 	if (source)
 		return source->on_frame(p, l, f);
@@ -103,7 +103,7 @@ static void ask_for_report(struct proxy *p, struct lane *l, struct pn_space *s)
 		s->report_due = true;
 		wan_lane_kick(p, l);
 	} else if (s->recv.unreported) {
-		wan_lane_wake_at(p, l, s->recv.first_unreported_ns + wan_report_delay(&p->path[s->path]));
+		wan_lane_wake_at(p, l, s->recv.first_unreported_ns + wan_report_delay(&p->wan->path[s->path]));
 	}
 }
 
@@ -112,7 +112,7 @@ static void ask_for_report(struct proxy *p, struct lane *l, struct pn_space *s)
 
 static bool is_quiet(const struct proxy *p, uint8_t type)
 {
-	return type < WAN_FRAME_TYPES_MAX && (QUIET | p->transport.frames_quiet) >> type & 1;
+	return type < WAN_FRAME_TYPES_MAX && (QUIET | p->wan->transport.frames_quiet) >> type & 1;
 }
 
 struct taken {
@@ -172,7 +172,7 @@ static enum proxy_drop take(struct proxy *p, struct lane *l, const struct wan_hd
 	if (rebuilt) {
 		wan_recv_mark_rebuilt(&s->recv, h->wan_pn, p->now_ns, t.wants_report);
 	} else {
-		note_order(&p->path[h->path].stats, s, h->wan_pn);
+		note_order(&p->wan->path[h->path].stats, s, h->wan_pn);
 		wan_recv_mark(&s->recv, h->wan_pn, p->now_ns, t.wants_report);
 	}
 	ask_for_report(p, l, s);

@@ -28,9 +28,9 @@ static struct wan_path *quickest(struct proxy *p, uint32_t set)
 {
 	struct wan_path *best = NULL;
 
-	for (uint32_t i = 0; i < p->npaths; i++)
-		if (set & 1u << i && (!best || cost(&p->path[i]) < cost(best)))
-			best = &p->path[i];
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
+		if (set & 1u << i && (!best || cost(&p->wan->path[i]) < cost(best)))
+			best = &p->wan->path[i];
 	return best;
 }
 
@@ -39,15 +39,15 @@ static uint32_t with_time(const struct proxy *p, uint32_t set)
 {
 	uint32_t ready = 0;
 
-	for (uint32_t i = 0; i < p->npaths; i++)
-		if (set & 1u << i && wan_pacer_ready(p->path[i].pacer, p->now_ns))
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
+		if (set & 1u << i && wan_pacer_ready(p->wan->path[i].pacer, p->now_ns))
 			ready |= 1u << i;
 	return ready;
 }
 
 static bool size_probe_due(const struct proxy *p, const struct lane *l, uint32_t path)
 {
-	return wan_path_asker(p, l) && wan_pmtu_due(&p->path[path].pmtu);
+	return wan_path_asker(p, l) && wan_pmtu_due(&p->wan->path[path].pmtu);
 }
 
 /* What takes sending time waits for it. */
@@ -55,7 +55,7 @@ static bool waits(const struct proxy *p, const struct lane *l, uint32_t set)
 {
 	bool due = false;
 
-	for (uint32_t i = 0; i < p->npaths; i++)
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
 		due |= set & 1u << i && size_probe_due(p, l, i);
 	return set && (due || wan_lane_has_data(l));
 }
@@ -65,7 +65,7 @@ static uint32_t with_frames(const struct proxy *p, const struct lane *l)
 {
 	uint32_t set = 0;
 
-	for (uint32_t i = 0; i < p->npaths; i++) {
+	for (uint32_t i = 0; i < p->wan->npaths; i++) {
 		const struct pn_space *s = &l->space[i];
 
 		if (s->report_due || s->probe_due || s->ping_due || s->recv.refused_bits || size_probe_due(p, l, i))
@@ -81,7 +81,7 @@ static size_t build(struct proxy *p, struct lane *l, uint32_t i, uint32_t usable
 	                         : !(ready & 1u << i) ? WAN_CONTROL
 	                                              : WAN_ALL;
 
-	*by = &p->path[i];
+	*by = &p->wan->path[i];
 	return wan_lane_build(p, l, *by, buf, cap, what);
 }
 
@@ -106,10 +106,10 @@ uint64_t wan_spread_next_ns(const struct proxy *p)
 {
 	uint64_t next = UINT64_MAX;
 
-	for (uint32_t i = 0; i < p->npaths; i++) {
-		uint64_t at = wan_pacer_look_ns(p->path[i].pacer, p->now_ns);
+	for (uint32_t i = 0; i < p->wan->npaths; i++) {
+		uint64_t at = wan_pacer_look_ns(p->wan->path[i].pacer, p->now_ns);
 
-		if (wan_paths_usable(p) & 1u << i && (at > p->now_ns || p->npaths == 1))
+		if (wan_paths_usable(p) & 1u << i && (at > p->now_ns || p->wan->npaths == 1))
 			next = min_u64(next, at);
 	}
 	return next == UINT64_MAX ? p->now_ns : next;
@@ -119,7 +119,7 @@ size_t wan_spread_payload_max(const struct proxy *p)
 {
 	size_t most = 0;
 
-	for (uint32_t i = 0; i < p->npaths; i++)
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
 		most = max_u64(most, p->cfg.path[i].payload_max);
 	return most;
 }
@@ -131,15 +131,15 @@ void wan_spread_sort(struct proxy *p)
 	uint32_t usable = wan_paths_usable(p);
 	uint64_t least = cost(quickest(p, usable));
 
-	p->paths_ip = 0;
-	for (uint32_t i = 0; i < p->npaths; i++)
-		if (usable & 1u << i && cost(&p->path[i]) <= least + least / 4)
-			p->paths_ip |= 1u << i;
+	p->wan->paths_ip = 0;
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
+		if (usable & 1u << i && cost(&p->wan->path[i]) <= least + least / 4)
+			p->wan->paths_ip |= 1u << i;
 }
 
 bool wan_spread_keeps_order(const struct proxy *p, const struct lane *l, const struct wan_path *path)
 {
-	uint32_t set = p->paths_ip, n = 0, before = 0; /* how many there are, and lower than this one */
+	uint32_t set = p->wan->paths_ip, n = 0, before = 0; /* how many there are, and lower than this one */
 
 	if (!(set & 1u << path->id))
 		return false;

@@ -3,7 +3,7 @@
 #ifndef PROXY_WAN_SPREAD_H
 #define PROXY_WAN_SPREAD_H
 
-#include "proxy/shard/core.h"
+#include "wan.h"
 
 /* The next datagram of a lane, by whichever path is right for it (*by). 0: there is nothing that may go now; *held then
  * tells that packets wait for a path's sending time. */

@@ -18,7 +18,7 @@
 
 #include "fuzz.h"
 #include "proxy/roce/ip.h"
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 #include "proxy/far/far.h"
 #include "proxy/near/near.h"
 #include "proxy/proxy.h"

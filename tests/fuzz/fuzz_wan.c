@@ -166,13 +166,13 @@ static size_t frame_flow(const struct fz_edge *to, uint8_t *b, size_t cap, struc
 
 static size_t frame_lane(const struct fz_edge *to, uint8_t *b, size_t cap, struct input *in)
 {
-	const struct wan_sent *s = &to->p->lanes[0].space[0].sent;
-	const struct wan_ecn_counts *heard = &to->p->lanes[0].space[0].ecn_heard;
+	const struct wan_sent *s = &to->p->wan->lanes[0].space[0].sent;
+	const struct wan_ecn_counts *heard = &to->p->wan->lanes[0].space[0].ecn_heard;
 	uint64_t words[4];
 	struct wan_report r = {.words = (uint16_t)(1 + in_u8(in) % 4)};
 
 	if (in_u8(in) % 4 == 0)
-		return wan_probe_put(b, cap, near_to(to->p->lanes[0].space[0].recv.next, in));
+		return wan_probe_put(b, cap, near_to(to->p->wan->lanes[0].space[0].recv.next, in));
 	r.base = near_to(s->pn_floor, in) & ~63ull;
 	r.largest = near_to(s->pn_next, in);
 	r.delay_ns = in_u8(in) ? in_u16(in) : in_u64(in);
@@ -187,7 +187,7 @@ static size_t frame_lane(const struct fz_edge *to, uint8_t *b, size_t cap, struc
 static size_t frame_fec(const struct fz_edge *to, uint8_t *b, size_t cap, struct input *in)
 {
 	static uint8_t sum[1400];
-	const struct pn_space *s = &to->p->lanes[0].space[0];
+	const struct pn_space *s = &to->p->wan->lanes[0].space[0];
 	struct wan_fec f = {.data = sum};
 	struct wan_arrivals_frame a;
 	uint64_t numbers[3];
@@ -221,7 +221,7 @@ static void forge(struct fz_edge *to, struct input *in)
 	struct fz_edge *from = &fz.e[to == &fz.e[0]];
 	uint8_t how = in_u8(in);
 	size_t cap = from->cfg.path[0].payload_max - WAN_TAG_LEN, off;
-	uint64_t pn = how & 0x80 ? near_to(to->p->lanes[0].space[0].recv.next, in) : fz.hostile_pn++;
+	uint64_t pn = how & 0x80 ? near_to(to->p->wan->lanes[0].space[0].recv.next, in) : fz.hostile_pn++;
 
 	off = put_hdr(fz.dgram, to, pn);
 	if (how & 0x20)

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "flag.h"
 #include "host_cm.h"
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 
 /* After the last work: the edges report, repair and free what is left. */
 #define DRAIN_STEP_NS 10000000ull

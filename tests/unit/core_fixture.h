@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "proxy/shard/core.h"
+#include "proxy/wan/wan.h"
 #include "proxy/far/far.h"
 #include "proxy/near/mouth.h"
 #include "proxy/near/near.h"

@@ -315,7 +315,7 @@ static void ip__jumbo_in_pieces(void **state)
 	int n = 0;
 	struct core *c = given_barrier(state);
 
-	c->a.cfg.path[0].payload_max = c->a.p->path[0].payload_max = 1472;
+	c->a.cfg.path[0].payload_max = c->a.p->wan->path[0].payload_max = 1472;
 	for (size_t data = 8000; data < 8130; data++) {
 		say(c, TCP_PSH, 5000, data);
 		expect_tcp(c, TCP_PSH, 5000, data);
@@ -389,7 +389,7 @@ static bool frame(struct core *c, struct wan_ip w)
 	bool ok;
 
 	assert_int_equal(wan_frame_next(buf, len, &off, &f), 1);
-	ok = ip_source.on_frame(c->b.p, &c->b.p->lanes[0], &f) && ip_source.on_frame(c->b.p, &c->b.p->lanes[1], &f);
+	ok = ip_source.on_frame(c->b.p, &c->b.p->wan->lanes[0], &f) && ip_source.on_frame(c->b.p, &c->b.p->wan->lanes[1], &f);
 	core_pump(c);
 	return ok;
 }

@@ -216,7 +216,7 @@ static void mouth__rnr_waits_are_bounded_by_the_round_trip(void **state)
 
 	core_pair(c, 0);
 	for (uint32_t i = 0; i < PATHS_MAX; i++)
-		c->a.p->path[i].rtt.smoothed_ns = c->a.p->path[i].rtt.min_ns = 3 * CORE_MS;
+		c->a.p->wan->path[i].rtt.smoothed_ns = c->a.p->wan->path[i].rtt.min_ns = 3 * CORE_MS;
 	while (core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE)
 		psn++;
 	for (int i = 0; i < 8; i++) {
@@ -242,7 +242,7 @@ static void mouth__rnr_wait_follows_the_backlog(void **state)
 	core_pair(c, 0);
 	f = core_near(c);
 	for (uint32_t i = 0; i < PATHS_MAX; i++)
-		c->a.p->path[i].rtt.smoothed_ns = c->a.p->path[i].rtt.min_ns = 3 * CORE_MS;
+		c->a.p->wan->path[i].rtt.smoothed_ns = c->a.p->wan->path[i].rtt.min_ns = 3 * CORE_MS;
 	atomic_store(&c->a.pacer.rate_bps, 1000000);
 	while (core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE)
 		psn++;
@@ -269,7 +269,7 @@ static void mouth__rnr_wait_ends_when_the_answer_is_due(void **state)
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
 	for (uint32_t i = 0; i < PATHS_MAX; i++)
-		c->a.p->path[i].rtt.smoothed_ns = c->a.p->path[i].rtt.min_ns = 10 * CORE_MS;
+		c->a.p->wan->path[i].rtt.smoothed_ns = c->a.p->wan->path[i].rtt.min_ns = 10 * CORE_MS;
 	read.reth_len = CORE_PMTU;
 	core_in(&c->a, read, 0, 0);
 	for (int i = 0; i < 3; i++) { /* 2 ms, 10 ms and 18 ms later: soon; at any moment; 8 ms late */

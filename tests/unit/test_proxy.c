@@ -318,7 +318,7 @@ static void proxy__loss_in_two_sessions(void **state)
 
 	c->cut = true;
 	core_send(c, RC_WRITE_ONLY, 1);
-	l = &c->a.p->lanes[core_near(c)->lane];
+	l = &c->a.p->wan->lanes[core_near(c)->lane];
 	wan_queue_slot(c->a.p, &l->repair, arena_find(c->a.p->arena, SLOT_REQ_NEAR, core_near(c)->idx, POS_ORIGIN + 1),
 	               SQ_REPAIR);
 	c->cut = false;
@@ -352,12 +352,12 @@ static uint64_t repairs_on_full_line(void **state, uint32_t loss_ppm)
 	core_send_run(c, 2, 3);
 	while (!core_ctr(&c->a, CTR_WAN_REPAIRS))
 		core_wait(c, 10 * CORE_US);
-	c->a.p->path[0].loss_ppm = loss_ppm;
+	c->a.p->wan->path[0].loss_ppm = loss_ppm;
 	atomic_store(&c->a.pacer.rate_bps, 9000000);
 	core_send_run(c, 5, 40);
 	core_wait(c, 10 * CORE_MS);
 	meanwhile = core_ctr(&c->a, CTR_WAN_REPAIRS);
-	assert_false(dlist_empty(&c->a.p->lanes[core_near(c)->lane].ready[SOURCE_NEAR]));
+	assert_false(dlist_empty(&c->a.p->wan->lanes[core_near(c)->lane].ready[SOURCE_NEAR]));
 	core_wait(c, 50 * CORE_MS);
 	assert_int_equal(core_ctr(&c->a, CTR_WAN_REPAIRS), 2);
 	return meanwhile;
@@ -433,7 +433,7 @@ static void proxy__refused_is_not_lost(void **state)
 			struct roce_pkt h = core_req(RC_WRITE_ONLY, psn);
 
 			for (int l = 0; l < 2; l++) /* old grants */
-				c.a.p->lanes[l].window_bytes = c.a.p->lanes[l].flow_initial_bytes = 1 << 30;
+				c.a.p->wan->lanes[l].window_bytes = c.a.p->wan->lanes[l].flow_initial_bytes = 1 << 30;
 			h.dest_qpn = 0x100 + i;
 			assert_int_equal(core_in(&c.a, h, CORE_PMTU, 0), DROP_NONE);
 		}

@@ -139,7 +139,7 @@ static void raw__foreign_destination_from_the_peer(void **state)
 	h.dst = core_ip(9, 9);
 	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
 	w.data = l3;
-	raw_source.on_packet(c->b.p, &c->b.p->lanes[0], &w);
+	raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w);
 	core_pump(c);
 	assert_int_equal(core_pending(&c->b), 0);
 	assert_int_equal(core_used(&c->b), 0);
@@ -160,7 +160,7 @@ static void raw__unfinished_packets_are_bounded(void **state)
 		w.total = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, i), 1000);
 		w.data = l3;
 		w.pos = i;
-		assert_true(raw_source.on_packet(c->b.p, &c->b.p->lanes[0], &w));
+		assert_true(raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w));
 		most = max_u64(most, core_used(&c->b));
 	}
 	assert_true(most <= 128 * 1152);
@@ -201,17 +201,17 @@ static void raw__spurious_repair_is_delivered_once(void **state)
 	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
 	w.data = l3;
 	for (int i = 0; i < 2; i++) { /* at once, and after the host has it */
-		assert_true(raw_source.on_packet(c->b.p, &c->b.p->lanes[0], &w));
-		assert_true(raw_source.on_packet(c->b.p, &c->b.p->lanes[0], &w));
+		assert_true(raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w));
+		assert_true(raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w));
 		core_pump(c);
 	}
 	core_expect(&c->b, UD_SEND_ONLY, 1);
 	assert_int_equal(core_pending(&c->b), 0);
 	assert_int_equal(core_drops(&c->b, DROP_WAN_POSITION_OLD), 3);
 	w.pos = 8 + 5000; /* far ahead: what is older than the window counts as seen */
-	raw_source.on_packet(c->b.p, &c->b.p->lanes[0], &w);
+	raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w);
 	w.pos = 8;
-	raw_source.on_packet(c->b.p, &c->b.p->lanes[0], &w);
+	raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w);
 	core_pump(c);
 	core_expect(&c->b, UD_SEND_ONLY, 1);
 	assert_int_equal(core_pending(&c->b), 0);

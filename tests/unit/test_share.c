@@ -164,7 +164,7 @@ static void share__dead_flows_give_way(void **state)
 	for (int ms = 0; ms < 100; ms++) {
 		for (uint32_t i = 0; i < DEAD; i++)
 			for (int l = 0; l < 2; l++) /* old grants */
-				c.a.p->lanes[l].window_bytes = 1 << 30;
+				c.a.p->wan->lanes[l].window_bytes = 1 << 30;
 		feed(&c, 0, DEAD, sent, 400);
 		core_forget(&c.b);
 		core_wait(&c, CORE_MS);

@@ -22,10 +22,10 @@ static void wan_credit__what_the_dead_hold_uses_up_no_window(void **state)
 {
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 128);
 	struct proxy *p = c->b.p;
-	struct lane *l = &p->lanes[0];
+	struct lane *l = &p->wan->lanes[0];
 
 	for (uint64_t n = 0; arena_room(p->arena, POOL_WAN, LAN_PKT_MAX) > beyond(&c->b); n++) {
-		assert_true(c->a.p->lanes[l->id].window_bytes >= l->rx_held_bytes + beyond(&c->b) / 2);
+		assert_true(c->a.p->wan->lanes[l->id].window_bytes >= l->rx_held_bytes + beyond(&c->b) / 2);
 		assert_int_not_equal(slot_take(p, SLOT_RAW_WAN, 0, 0, n, LAN_PKT_MAX, l->id, true), SLOT_NONE);
 		tell(&c->b, l);
 	}
@@ -36,7 +36,7 @@ static void wan_credit__what_the_dead_hold_uses_up_no_window(void **state)
 static void wan_credit__is_not_promised_from_scattered_bytes(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
-	struct lane *l = &c->a.p->lanes[0];
+	struct lane *l = &c->a.p->wan->lanes[0];
 	uint64_t held = 6 * arena_capacity(c->a.p->arena, POOL_WAN), granted;
 	struct core_scatter small;
 
@@ -48,7 +48,7 @@ static void wan_credit__is_not_promised_from_scattered_bytes(void **state)
 	core_gather(c, &small);
 	tell(&c->a, l);
 	assert_int_equal(l->granted_bytes, l->rx_held_bytes + beyond(&c->a));
-	assert_int_equal(c->b.p->lanes[l->id].window_bytes, l->granted_bytes);
+	assert_int_equal(c->b.p->wan->lanes[l->id].window_bytes, l->granted_bytes);
 	l->rx_held_bytes -= held;
 }
 

@@ -34,7 +34,7 @@ static bool lossy(struct core *core, struct core_edge *from, uint8_t *dgram, siz
 
 static struct pn_space *space_a(void)
 {
-	return &c.a.p->lanes[proxy_lane(&(struct ip_addr){.b = {[10] = 0xff, 0xff, 10, 1, 0, 2}},
+	return &c.a.p->wan->lanes[proxy_lane(&(struct ip_addr){.b = {[10] = 0xff, 0xff, 10, 1, 0, 2}},
 	                                &(struct ip_addr){.b = {[10] = 0xff, 0xff, 10, 2, 0, 2}}, 2)]
 	            .space[0];
 }
@@ -107,7 +107,7 @@ static void wan_fec__beyond_repair_is_sent_again(void **state)
 {
 	(void)state;
 	open_pair();
-	c.a.p->path[0].fec.plan.depth = 1;
+	c.a.p->wan->path[0].fec.plan.depth = 1;
 	lose_from = space_a()->sent.pn_next + 1;
 	lose_to = lose_from + 4;
 	core_send_run(&c, 2, 60);
@@ -134,8 +134,8 @@ static void wan_fec__the_loss_is_seen(void **state)
 		core_ack(&c, 1 + 40 * (i + 1), AETH_ACK_NO_CREDITS, 2 + 40 * (i + 1));
 	}
 	assert_int_equal(core_ctr(&c.a, CTR_FEC_SPARED), 1);
-	assert_true(c.a.p->path[0].fec.measure.numbers >= 512);
-	assert_true(c.a.p->path[0].fec.measure.lost == 1);
+	assert_true(c.a.p->wan->path[0].fec.measure.numbers >= 512);
+	assert_true(c.a.p->wan->path[0].fec.measure.lost == 1);
 	core_close(&c);
 }
 
@@ -176,7 +176,7 @@ static void wan_fec__late_original_is_a_duplicate(void **state)
 static enum proxy_drop give(const void *frames, size_t n, uint64_t pn, uint8_t flags)
 {
 	uint8_t buf[WAN_MTU_MAX];
-	struct wan_hdr h = {.lane = space_a() == &c.a.p->lanes[1].space[0], .epoch = c.b.p->session.epoch_rx,
+	struct wan_hdr h = {.lane = space_a() == &c.a.p->wan->lanes[1].space[0], .epoch = c.b.p->session.epoch_rx,
 	                    .flags = flags, .wan_pn = pn};
 
 	wan_hdr_put(buf, &h);
@@ -202,14 +202,14 @@ static void wan_fec__no_repair_in_a_rebuilt_one(void **state)
 	memcpy(symbol + FEC_SYMBOL_HDR, inner, n);
 	fec_symbol_hdr(symbol, n);
 	fec_tx_init(&tx);
-	assert_true(fec_tx_add(&tx, &c.a.p->fec->pool, &c.a.p->fec->code, &plan, 1, pn, symbol, n + FEC_SYMBOL_HDR, 0));
-	fec_tx_next(&tx, &c.a.p->fec->pool, &out);
+	assert_true(fec_tx_add(&tx, &c.a.p->wan->fec->pool, &c.a.p->wan->fec->code, &plan, 1, pn, symbol, n + FEC_SYMBOL_HDR, 0));
+	fec_tx_next(&tx, &c.a.p->wan->fec->pool, &out);
 	n = wan_fec_frame_put(frame, sizeof(frame), &out);
 	bad = core_drops(&c.b, DROP_WAN_BAD_FRAME);
 	assert_int_equal(give(frame, n, pn + 1, 0), DROP_NONE);
 	assert_int_equal(core_ctr(&c.b, CTR_FEC_REBUILT), 1);
 	assert_int_equal(core_drops(&c.b, DROP_WAN_BAD_FRAME), bad + 1);
-	fec_tx_reset(&tx, &c.a.p->fec->pool);
+	fec_tx_reset(&tx, &c.a.p->wan->fec->pool);
 	core_close(&c);
 }
 
@@ -223,7 +223,7 @@ static void wan_fec__arrivals_that_cannot_be(void **state)
 	open_pair();
 	n = wan_arrivals_put(frame, sizeof(frame), &a);
 	assert_int_equal(give(frame, n, 5000, 0), DROP_WAN_BAD_FRAME); /* of more than was ever sent */
-	assert_true(c.b.p->path[0].fec.measure.numbers < 1000);
+	assert_true(c.b.p->wan->path[0].fec.measure.numbers < 1000);
 	core_close(&c);
 }
 
@@ -233,15 +233,15 @@ static void wan_fec__a_new_session_forgets(void **state)
 
 	(void)state;
 	open_pair();
-	nfree = c.a.p->fec->pool.nfree;
+	nfree = c.a.p->wan->fec->pool.nfree;
 	c.cut = true;
 	core_send_run(&c, 2, 3);
-	assert_true(c.a.p->fec->pool.nfree < nfree);
+	assert_true(c.a.p->wan->fec->pool.nfree < nfree);
 	c.cut = false;
 	core_session(&c);
 	core_wait(&c, 20 * CORE_MS);
 	expect_writes(2, 3);
-	assert_int_equal(c.a.p->fec->pool.nfree, nfree);
+	assert_int_equal(c.a.p->wan->fec->pool.nfree, nfree);
 	core_close(&c);
 }
 
@@ -308,7 +308,7 @@ static void wan_fec__each_path_has_groups_of_its_own(void **state)
 	core_forget(&c.a);
 	core_forget(&c.b);
 	for (unsigned i = 0; i < 2; i++)
-		fec_measure_add(&c.a.p->path[i].fec.measure, CLEAN, 0, 0); /* so far neither has lost any */
+		fec_measure_add(&c.a.p->wan->path[i].fec.measure, CLEAN, 0, 0); /* so far neither has lost any */
 	cfg = c.a.cfg;
 	cfg.fec = (struct fec_config){.mode = FEC_AUTO};
 	assert_int_equal(proxy_reconfigure(c.a.p, &cfg, c.now_ns), 0);
@@ -325,9 +325,9 @@ static void wan_fec__each_path_has_groups_of_its_own(void **state)
 		core_ack(&c, psn, AETH_ACK_NO_CREDITS, psn + 1);
 	}
 	assert_true(sent_on[0] > 3000 && sent_on[1] > 3000);
-	assert_int_equal(c.a.p->path[0].fec.plan.k, 0);
-	assert_true(c.a.p->path[0].fec.measure.numbers > CLEAN + 1000 && c.a.p->path[0].fec.measure.lost == 0);
-	assert_int_not_equal(c.a.p->path[1].fec.plan.k, 0);
+	assert_int_equal(c.a.p->wan->path[0].fec.plan.k, 0);
+	assert_true(c.a.p->wan->path[0].fec.measure.numbers > CLEAN + 1000 && c.a.p->wan->path[0].fec.measure.lost == 0);
+	assert_int_not_equal(c.a.p->wan->path[1].fec.plan.k, 0);
 	assert_int_equal(fec_on[0], 0);
 	assert_true(fec_on[1] > 100);
 	assert_true(core_ctr(&c.b, CTR_FEC_REBUILT) > 20);
@@ -356,9 +356,9 @@ static void wan_fec__groups_change_while_it_runs(void **state)
 		core_ack(&c, psn + 39, AETH_ACK_NO_CREDITS, psn + 40);
 		psn += 40;
 		if (change[i].mode == FEC_FIXED)
-			assert_int_equal(c.a.p->path[0].fec.plan.k, change[i].k);
+			assert_int_equal(c.a.p->wan->path[0].fec.plan.k, change[i].k);
 		else
-			assert_int_not_equal(c.a.p->path[0].fec.plan.k, 0);
+			assert_int_not_equal(c.a.p->wan->path[0].fec.plan.k, 0);
 	}
 	assert_int_equal(core_ctr(&c.b, CTR_FEC_REBUILT), 3);
 	cfg.fec = (struct fec_config){.mode = FEC_OFF};

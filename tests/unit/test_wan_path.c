@@ -51,7 +51,7 @@ static struct core *given_two_paths(void **state)
 
 static enum path_state state_of(const struct core_edge *e, uint32_t path)
 {
-	return e->p->path[path].state;
+	return e->p->wan->path[path].state;
 }
 
 static void expect_run(struct core *c, uint32_t psn, uint32_t n)
@@ -96,8 +96,8 @@ static void send_20_and_count(struct core *c, uint32_t psn)
 {
 	struct cuts *k = c->arg;
 
-	c->a.p->path[0].rtt.smoothed_ns = 5 * CORE_MS;
-	c->a.p->path[1].rtt.smoothed_ns = 2 * CORE_MS;
+	c->a.p->wan->path[0].rtt.smoothed_ns = 5 * CORE_MS;
+	c->a.p->wan->path[1].rtt.smoothed_ns = 2 * CORE_MS;
 	memset(k->data, 0, sizeof(k->data));
 	core_send_run(c, psn, 20);
 }
@@ -111,10 +111,10 @@ static void wan_path__without_need_the_quickest(void **state)
 	assert_true(k->data[1] > 0);
 	assert_int_equal(k->data[0], 0);
 	/* a weight makes up for three times the round trip, a loss of one in two for more than that */
-	c->a.p->path[0].weight = 3;
+	c->a.p->wan->path[0].weight = 3;
 	send_20_and_count(c, 21);
 	assert_int_equal(k->data[1], 0);
-	c->a.p->path[0].loss_ppm = 500000;
+	c->a.p->wan->path[0].loss_ppm = 500000;
 	send_20_and_count(c, 41);
 	assert_int_equal(k->data[0], 0);
 }
@@ -127,21 +127,21 @@ static void wan_path__death(void **state)
 	uint64_t cut_ns, patience;
 
 	core_event(&c->a, EV_PATH_DEAD);
-	c->a.p->path[1].weight = 100; /* all go by the second */
+	c->a.p->wan->path[1].weight = 100; /* all go by the second */
 	k->cut[1] = true;
 	cut_ns = c->now_ns;
-	patience = wan_path_patience_ns(c->a.p, &c->a.p->path[1]);
-	assert_true(patience <= 3 * wan_rtt_ns(&c->a.p->path[1].rtt) + 10 * CORE_MS + 4 * c->a.p->path[1].rtt.var_ns);
+	patience = wan_path_patience_ns(c->a.p, &c->a.p->wan->path[1]);
+	assert_true(patience <= 3 * wan_rtt_ns(&c->a.p->wan->path[1].rtt) + 10 * CORE_MS + 4 * c->a.p->wan->path[1].rtt.var_ns);
 	core_send_run(c, 1, 20);
 	assert_int_equal(core_pending(&c->b), 0);
 	core_wait(c, patience - 1);
 	assert_int_equal(state_of(&c->a, 1), PATH_UP);
 	core_wait(c, 2);
 	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
-	assert_true(c->a.p->path[1].since_ns <= cut_ns + patience + 1);
+	assert_true(c->a.p->wan->path[1].since_ns <= cut_ns + patience + 1);
 	assert_true(core_event(&c->a, EV_PATH_DEAD));
 	expect_run(c, 1, 20);
-	assert_true(c->a.p->path[1].stats.moved >= 2);
+	assert_true(c->a.p->wan->path[1].stats.moved >= 2);
 	assert_int_equal(core_ctr(&c->a, CTR_WAN_LOST), 0);
 	/* and from now on by the other at once */
 	core_send_run(c, 21, 5);
@@ -156,8 +156,8 @@ static void wan_path__slow_is_not_dead(void **state)
 	struct cuts *k = c->arg;
 	uint64_t patience;
 
-	c->a.p->path[1].weight = 100;
-	patience = wan_path_patience_ns(c->a.p, &c->a.p->path[1]);
+	c->a.p->wan->path[1].weight = 100;
+	patience = wan_path_patience_ns(c->a.p, &c->a.p->wan->path[1]);
 	k->hold = true;
 	core_send_run(c, 1, 20);
 	core_wait(c, patience + 1);
@@ -167,7 +167,7 @@ static void wan_path__slow_is_not_dead(void **state)
 	proxy_wan_rx(c->a.p, c->now_ns, k->held, k->held_len, false);
 	assert_int_equal(state_of(&c->a, 1), PATH_UP);
 	assert_int_equal(core_ctr(&c->a, CTR_WAN_PATH_SLOW), 1);
-	assert_true(wan_path_patience_ns(c->a.p, &c->a.p->path[1]) >= patience + 5 * CORE_MS);
+	assert_true(wan_path_patience_ns(c->a.p, &c->a.p->wan->path[1]) >= patience + 5 * CORE_MS);
 	/* the same again is told once */
 	proxy_wan_rx(c->a.p, c->now_ns, k->held, k->held_len, false);
 	assert_int_equal(core_ctr(&c->a, CTR_WAN_PATH_SLOW), 1);
@@ -196,7 +196,7 @@ static void wan_path__a_new_one_is_like_the_others(void **state)
 	struct core *c = given_two_paths(state);
 	struct wan_path *path;
 
-	path = c->a.p->path;
+	path = c->a.p->wan->path;
 	wan_rtt_init(&path[1].rtt, 100 * CORE_MS);
 	path[0].rtt.smoothed_ns = 30 * CORE_MS;
 	assert_int_equal(wan_path_patience_ns(c->a.p, &path[1]), 210 * CORE_MS);
@@ -217,8 +217,8 @@ static void wan_path__stillborn(void **state)
 
 	(void)state;
 	core_edges_open(&c, ACK_MODE_NEAR, 64, 64);
-	wan_rtt_init(&c.a.p->path[0].rtt, 1000 * CORE_MS);
-	wan_rtt_init(&c.a.p->path[1].rtt, 1000 * CORE_MS);
+	wan_rtt_init(&c.a.p->wan->path[0].rtt, 1000 * CORE_MS);
+	wan_rtt_init(&c.a.p->wan->path[1].rtt, 1000 * CORE_MS);
 	core_session(&c);
 	core_wait(&c, 3 * CORE_MS);
 	assert_int_equal(state_of(&c.a, 0), PATH_UP);
@@ -245,12 +245,12 @@ static void wan_path__one_way_is_no_way(void **state)
 	struct core *c = given_two_paths(state);
 	struct cuts *k = c->arg;
 
-	c->b.p->path[1].state = PATH_UP;
+	c->b.p->wan->path[1].state = PATH_UP;
 	k->cut[1] = true;
 	core_wait(c, 300 * CORE_MS);
 	/* B is heard on it, but answers nothing of what A sends there */
 	c->wan = NULL;
-	c->a.p->path[1].stats.rx_dgrams = 0;
+	c->a.p->wan->path[1].stats.rx_dgrams = 0;
 	for (int i = 0; i < 20; i++) {
 		uint8_t dgram[WAN_HDR_LEN + WAN_FRAME_HDR_LEN + WAN_TAG_LEN];
 		struct wan_hdr h = {.path = 1, .epoch = c->a.p->session.epoch_rx, .wan_pn = 500u + (unsigned)i};
@@ -260,7 +260,7 @@ static void wan_path__one_way_is_no_way(void **state)
 		n = wan_seal_datagram(&c->a.cfg, &h, dgram, n, NULL, 0);
 		assert_int_equal(proxy_wan_rx(c->a.p, c->now_ns, dgram, n, false), DROP_NONE);
 	}
-	assert_int_equal(c->a.p->path[1].stats.rx_dgrams, 20);
+	assert_int_equal(c->a.p->wan->path[1].stats.rx_dgrams, 20);
 	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
 }
 
@@ -272,7 +272,7 @@ static void wan_path__comes_back(void **state)
 	k->cut[1] = true;
 	core_wait(c, 5000 * CORE_MS);
 	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
-	assert_true(c->a.p->lanes[0].space[1].sent.entries_in_flight <= 128); /* of probes */
+	assert_true(c->a.p->wan->lanes[0].space[1].sent.entries_in_flight <= 128); /* of probes */
 	core_event(&c->a, EV_PATH_UP);
 	k->cut[1] = false;
 	core_wait(c, c->a.cfg.keepalive_ns + 100 * CORE_MS);
@@ -287,10 +287,10 @@ static void wan_path__own_standstill(void **state)
 	struct core *c = given_two_paths(state);
 	struct cuts *k = c->arg;
 
-	c->a.p->path[1].weight = 100;
+	c->a.p->wan->path[1].weight = 100;
 	k->cut[1] = true;
 	core_send_run(c, 1, 20);
-	c->now_ns += wan_path_patience_ns(c->a.p, &c->a.p->path[1]) + 50 * CORE_MS;
+	c->now_ns += wan_path_patience_ns(c->a.p, &c->a.p->wan->path[1]) + 50 * CORE_MS;
 	proxy_tick(c->a.p, c->now_ns);
 	assert_int_equal(state_of(&c->a, 1), PATH_UP);
 	core_wait(c, 2 * CORE_MS); /* but if it is silent still */
@@ -354,7 +354,7 @@ static void wan_path__standby(void **state)
 	struct core *c = given_two_paths(state);
 	struct cuts *k = c->arg;
 
-	c->a.p->path[1].weight = 0;
+	c->a.p->wan->path[1].weight = 0;
 	core_session(c);
 	core_wait(c, 3 * CORE_MS);
 	wan_pacer_init(&c->a.pacer, 1000000000ull, 66, 1000); /* however full the other is */
@@ -397,16 +397,16 @@ static void wan_path__ip_keeps_to_one(void **state)
 	struct proxy *p;
 
 	p = c->a.p;
-	p->path[0].rtt.smoothed_ns = 10 * CORE_MS;
-	p->path[1].rtt.smoothed_ns = 11 * CORE_MS;
+	p->wan->path[0].rtt.smoothed_ns = 10 * CORE_MS;
+	p->wan->path[1].rtt.smoothed_ns = 11 * CORE_MS;
 	wan_spread_sort(p);
 	for (uint32_t lane = 0; lane < 2; lane++)
-		assert_true(wan_spread_keeps_order(p, &p->lanes[lane], &p->path[0]) !=
-		            wan_spread_keeps_order(p, &p->lanes[lane], &p->path[1]));
-	assert_true(wan_spread_keeps_order(p, &p->lanes[1], &p->path[1]));
-	p->path[1].rtt.smoothed_ns = 20 * CORE_MS;
+		assert_true(wan_spread_keeps_order(p, &p->wan->lanes[lane], &p->wan->path[0]) !=
+		            wan_spread_keeps_order(p, &p->wan->lanes[lane], &p->wan->path[1]));
+	assert_true(wan_spread_keeps_order(p, &p->wan->lanes[1], &p->wan->path[1]));
+	p->wan->path[1].rtt.smoothed_ns = 20 * CORE_MS;
 	wan_spread_sort(p);
-	assert_true(wan_spread_keeps_order(p, &p->lanes[1], &p->path[0]));
+	assert_true(wan_spread_keeps_order(p, &p->wan->lanes[1], &p->wan->path[0]));
 }
 
 int main(void)

@@ -278,7 +278,7 @@ static void wan_pmtu__core_searches_and_delivers(void **state)
 		carries_bytes = sizes[i];
 		open_searching(&c);
 		core_wait(&c, 2000 * CORE_MS);
-		assert_in_range(c.a.p->path[0].payload_max, sizes[i] - PMTU_CLOSE, sizes[i]);
+		assert_in_range(c.a.p->wan->path[0].payload_max, sizes[i] - PMTU_CLOSE, sizes[i]);
 		assert_int_equal(core_ctr(&c.a, CTR_WAN_LOST), 0); /* probes are none */
 		expect_delivery(&c, 10 * CORE_MS);
 		core_close(&c);
@@ -293,12 +293,12 @@ static void wan_pmtu__core_falls_into_a_black_hole(void **state)
 	carries_bytes = 8972;
 	open_searching(&c);
 	core_wait(&c, 100 * CORE_MS);
-	assert_int_equal(c.a.p->path[0].payload_max, 8972);
+	assert_int_equal(c.a.p->wan->path[0].payload_max, 8972);
 	carries_bytes = 1400;
 	core_event(&c.a, EV_PATH_NARROWER);
 	expect_delivery(&c, 3000 * CORE_MS);
 	assert_true(core_event(&c.a, EV_PATH_NARROWER));
-	assert_in_range(c.a.p->path[0].payload_max, 1400 - PMTU_CLOSE, 1400);
+	assert_in_range(c.a.p->wan->path[0].payload_max, 1400 - PMTU_CLOSE, 1400);
 	core_close(&c);
 }
 
@@ -315,9 +315,9 @@ static void wan_pmtu__core_probe_waits_for_the_pacer(void **state)
 	carries_bytes = 1400;
 	wan_pacer_init(&c.a.pacer, 2000000, 66, 16);
 	core_send_run(&c, 1, 100);
-	for (; ms < 5000 && c.a.p->path[0].payload_max > 1400; ms++)
+	for (; ms < 5000 && c.a.p->wan->path[0].payload_max > 1400; ms++)
 		core_wait(&c, CORE_MS);
-	assert_true(c.a.p->path[0].payload_max <= 1400);
+	assert_true(c.a.p->wan->path[0].payload_max <= 1400);
 	core_close(&c);
 }
 

@@ -13,7 +13,7 @@
  *
  * All timers are in one heap, and each belongs to a module (on_timer). */
 #include "proxy/carry/barrier.h"
-#include "proxy/far/cnp_rate.h"
+#include "proxy/shard/cnp_rate.h"
 #include "proxy/far/far.h"
 #include "proxy/carry/ip_carry.h"
 #include "proxy/far/lan_host.h"
@@ -158,6 +158,8 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 	case ROCE_RC_UNKNOWN:
 		return near_rx(p, l3, &pkt, vlan_tci, payload_crc);
 	case ROCE_RC_RESPONSE:
+		if (p->telling && near_tell_hears(p, &pkt, vlan_tci))
+			return DROP_NONE;
 		return far_rx(p, l3, &pkt, vlan_tci);
 	case ROCE_CNP_CLASS:
 		d = cnp_rx(p, &pkt, vlan_tci, &cross);

@@ -188,6 +188,12 @@ size_t proxy_heap_size(const struct proxy_config *c, const struct arena_geometry
 
 /* --- beginning --- */
 
+static const struct role_calls role_calls = {
+    .cm_open = near_cm_open,
+    .cm_over = near_cm_over,
+    .far_kick = far_kick,
+};
+
 static void init_tables(struct proxy *p, const struct blocks *k)
 {
 	uint32_t size = idx_hash_size(p->cfg.max_flows);
@@ -200,6 +206,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	p->pairs = k->pairs;
 	p->lan_hosts = k->lan_hosts;
 	p->wan = k->wan;
+	p->roles = &role_calls;
 	p->wan->lanes = k->lanes;
 	p->near_lanes = k->near_lanes;
 	p->far_lanes = k->far_lanes;

@@ -34,8 +34,8 @@
  * addresses nobody has said to be one (struct host_alias). Those that are said to be one have one lane, so that one
  * shard sees them all. */
 #include "barrier.h"
+#include "proxy/shard/flow_find.h"
 
-#include "proxy/near/near.h"
 
 void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_queue *queues, struct parcel *parcels,
                   uint32_t nparcels)

@@ -21,7 +21,7 @@
  * With Barrier=causal a request that begins a message brings such entries along, too, of the other flows of its pair.
  * Its flow stops in front of it until they are done. That is no cycle: what an entry names was committed before. */
 #include "barrier.h"
-#include "proxy/far/far.h"
+#include "proxy/shard/flow_find.h"
 
 #define SAY_EVERY_NS 1000000000ull
 
@@ -274,7 +274,7 @@ static void wake_starts(struct proxy *p, const struct far_flow *moved)
 		if (f->failed)
 			dlist_remove(n);
 		else if (between(p, f, &moved->src, &moved->dst))
-			far_kick(p, f);
+			p->roles->far_kick(p, f);
 	}
 }
 
@@ -291,7 +291,7 @@ void barrier_on_starts_timer(struct proxy *p)
 		}
 		say_expired(p, f);
 		start_goes(p, f, f->pos_tx);
-		far_kick(p, f);
+		p->roles->far_kick(p, f);
 	}
 }
 

@@ -20,8 +20,8 @@
  * Pairs of hosts share places by a hash. Two that share one are both carried so: slower, and safe. */
 #include "end_to_end.h"
 
-#include "proxy/near/near.h"
 #include "raw.h"
+#include "proxy/shard/flow_find.h"
 
 #define BEGUN_QUIET_NS 1000000000ull /* since the last request: no answer to one is under way any more */
 #define ASKED_QUIET_NS 500000000ull  /* less, so that the far edge is never the last to let flows learn */

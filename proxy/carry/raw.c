@@ -21,9 +21,8 @@
 #include "barrier.h"
 #include "end_to_end.h"
 #include "ip_carry.h"
-#include "proxy/near/near.h"
-#include "proxy/far/pair.h"
 #include "proxy/wan/wan_lane.h"
+#include "proxy/shard/flow_find.h"
 
 #define RAW_WINDOW       1024
 #define RAW_SENDS_MAX    6
@@ -94,9 +93,9 @@ static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struc
 	if (c && msg.type == CM_REP)
 		c->traits_b = (struct cm_traits){pkt->tos, pkt->migreq, vlan_tci};
 	if (change == CM_OPENED)
-		for_both(p, c, near_cm_open);
+		for_both(p, c, p->roles->cm_open);
 	if (c && msg.type == CM_DREP)
-		for_both(p, c, near_cm_over);
+		for_both(p, c, p->roles->cm_over);
 	if (msg.type != CM_DREQ && msg.type != CM_DREP)
 		return news;
 	news.ends = true;

@@ -30,36 +30,6 @@
 #define ASK_LOOK_NS    10000000000ull
 #define ASK_IDLE_NS    30000000000ull /* a flow of which nothing was heard for so long may have been forgotten */
 
-uint32_t far_peer_hash(uint32_t peer_flow)
-{
-	return (uint32_t)hash_mix(peer_flow);
-}
-
-struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow)
-{
-	uint32_t h = far_peer_hash(peer_flow), i = h, idx;
-
-	while ((idx = idx_hash_next(&p->far_by_peer, h, &i)) != NONE)
-		if (p->far[idx].peer_flow == peer_flow && !p->far[idx].orphan)
-			return &p->far[idx];
-	return NULL;
-}
-
-uint64_t far_epoch(const struct proxy *p, uint64_t peer_epoch)
-{
-	return peer_epoch ? peer_epoch : p->session.peer_arena_epoch;
-}
-
-struct far_flow *far_by_peer_of(struct proxy *p, uint32_t peer_flow, uint64_t peer_epoch)
-{
-	uint32_t h = far_peer_hash(peer_flow), i = h, idx;
-
-	while ((idx = idx_hash_next(&p->far_by_peer, h, &i)) != NONE)
-		if (p->far[idx].peer_flow == peer_flow && far_epoch(p, p->far[idx].peer_epoch) == peer_epoch)
-			return &p->far[idx];
-	return NULL;
-}
-
 void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 {
 	dlist_remove(&f->free_node);
@@ -133,27 +103,6 @@ void far_free_requests(struct proxy *p, struct far_flow *f)
 {
 	dlist_move_all(&p->dead_slots, &f->slots);
 	f->pos_freed = f->pos_acked;
-}
-
-/* --- by the responder's QPN --- */
-
-uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
-{
-	return (uint32_t)hash_mix(addr_hash(src) ^ hash_mix((uint64_t)addr_hash(dst) << 32 | dest_qpn));
-}
-
-struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
-                             uint32_t *i)
-{
-	uint32_t h = far_dest_hash(src, dst, dest_qpn), idx;
-
-	while ((idx = idx_hash_next(&p->far_by_dest, h, i)) != NONE) {
-		struct far_flow *f = &p->far[idx];
-
-		if (f->dest_qpn == dest_qpn && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst))
-			return f;
-	}
-	return NULL;
 }
 
 /* --- end --- */

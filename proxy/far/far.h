@@ -17,6 +17,7 @@
 #define PROXY_FAR_H
 
 #include "proxy/wan/wan.h"
+#include "proxy/shard/flow_find.h"
 #include "proxy/shard/flow_frame.h"
 
 #define BELOW_BASE_REACH 4096 /* as far as a near edge extends a flow downwards */
@@ -30,11 +31,6 @@ static inline void far_place_left(struct proxy *p, struct far_flow *f)
 
 /* Goes on with what a call has left of the flow, or has just begun. Leaves the rest for the next tick. */
 void far_work(struct proxy *p, struct far_flow *f);
-/* The flow with that responder's QPN, orphans included; *i begins with the hash. NULL: no other. */
-struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
-                             uint32_t *i);
-uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn);
-
 /* --- from the other edge --- */
 
 /* Opens a flow, or tells something new about it. What cannot be is dropped and counted. */
@@ -70,6 +66,10 @@ size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx);
  * why not, counted already. */
 enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
 
+/* A CNP of a local host: whatever is sent to it from that queue pair slows down. It does not cross, but in mode host,
+ * or if it is about no flow of ours: *cross. */
+enum proxy_drop cnp_rx(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, bool *cross);
+
 /* --- to the other edge --- */
 
 extern const struct wan_source far_source;
@@ -82,12 +82,6 @@ void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r);
 
 /* --- time, sessions, restart --- */
 
-/* The flow that the near edge calls peer_flow, NULL if there is none. */
-struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow);
-/* The one that it called so in that life of its arena, orphans included. */
-struct far_flow *far_by_peer_of(struct proxy *p, uint32_t peer_flow, uint64_t peer_epoch);
-/* The life that names noted with peer_epoch belong to: the present one if none was known then. */
-uint64_t far_epoch(const struct proxy *p, uint64_t peer_epoch);
 /* The flow's timer has run out: retry, end of an RNR wait, another try to be paired. */
 void far_on_timer(struct proxy *p, struct far_flow *f);
 /* The flow's time to ask is there: one that never opened, or is idle, asks whether the near edge still knows it. */

@@ -13,7 +13,6 @@
 #include "proxy/carry/barrier.h"
 #include "proxy/carry/end_to_end.h"
 #include "lan_host.h"
-#include "proxy/near/near.h"
 #include "pair.h"
 #include "proxy/carry/raw.h"
 #include "proxy/wan/share.h"
@@ -334,8 +333,6 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	enum proxy_drop d;
 	uint64_t before, at_pos;
 
-	if (p->telling && near_tell_hears(p, pkt, vlan_tci))
-		return DROP_NONE;
 	if ((!f || (f->pos_tx_max <= f->pos_acked && !f->nops)) && end_to_end_asked(p, &pkt->dst, &pkt->src) &&
 	    !FAULT(FAULT_END_TO_END_CLAIMED))
 		return raw_rx(p, l3, pkt, vlan_tci); /* perhaps to a request that has no flow */

@@ -3,8 +3,13 @@
  *
  * READ responses cross the responder's LAN on their way to the far edge, which is their receiver there as the requester
  * would be without an edge: it answers their CE marks with CNPs to the responder (IBTA A17.9), at most one per 50 us
- * and flow, and the responder's NIC slows down. They look like the requester's own packets: its last READ tells how. */
+ * and flow, and the responder's NIC slows down. They look like the requester's own packets: its last READ tells how.
+ *
+ * A CNP of a local host slows down what the edge sends to that queue pair (cnp_rate.c). */
 #include "far_priv.h"
+
+#include "lan_host.h"
+#include "proxy/shard/cnp_rate.h"
 
 #define CNP_GAP_NS 50000ull
 
@@ -48,4 +53,28 @@ size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx)
 	tx->dst = f->dst;
 	tx->dscp_ecn = pkt.tos;
 	return tx->hdr_len;
+}
+
+/* --- from hosts --- */
+
+/* A queue pair is a responder to one flow and the requester of another: the CNP may be about either's packets. */
+enum proxy_drop cnp_rx(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, bool *cross)
+{
+	struct far_flow *f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
+	struct near_flow *n = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
+
+	*cross = f ? f->mode == ACK_MODE_HOST : !n || n->mode == ACK_MODE_HOST;
+	if (!f && !n)
+		return DROP_NONE;
+	count(p, CTR_CNPS_RX, 1);
+	if (FAULT(FAULT_CNP_IGNORED))
+		return DROP_NONE;
+	if (f) {
+		if (f->bytes_out > LAN_TURN_BYTES || !lan_host_shared(p, f))
+			cnp_rate_cut(p, &f->rate);
+		lan_host_cnp(p, f);
+	}
+	if (n)
+		cnp_rate_cut(p, &n->resp_rate);
+	return DROP_NONE;
 }

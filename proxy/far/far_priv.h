@@ -12,8 +12,6 @@
 
 /* --- table and life: far.c --- */
 
-/* Hash of the peer's flow id in far_by_peer. */
-uint32_t far_peer_hash(uint32_t peer_flow);
 /* Makes place idx an empty flow. */
 void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx);
 /* The flow begins at pos: nothing before it is sent, acked or awaited. */

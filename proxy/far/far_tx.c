@@ -12,7 +12,7 @@
 #include "far_priv.h"
 
 #include "proxy/carry/barrier.h"
-#include "cnp_rate.h"
+#include "proxy/shard/cnp_rate.h"
 #include "lan_host.h"
 #include "pair.h"
 

@@ -43,39 +43,9 @@
 #define UNASKED_MAX_NS   200000000ull
 #define VOID_QUIET_NS 20000000ull /* a flow that sent nothing again, and got no answer, for so long gets no late ones */
 
-static uint64_t addr_word(const struct ip_addr *a, int half)
-{
-	uint64_t v;
-
-	memcpy(&v, a->b + 8 * half, 8);
-	return v;
-}
-
-static uint32_t hosts_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn)
-{
-	uint64_t h = hash_mix(addr_word(src, 0) ^ hash_mix(addr_word(src, 1) + qpn));
-
-	return (uint32_t)hash_mix(h ^ addr_word(dst, 0) ^ hash_mix(addr_word(dst, 1)));
-}
-
 static uint32_t qpn_hash(const struct far_flow *f)
 {
-	return hosts_hash(&f->src, &f->dst, f->requester_qpn);
-}
-
-struct far_flow *pair_find(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder,
-                           uint32_t requester_qpn)
-{
-	uint32_t h = hosts_hash(requester, responder, requester_qpn), i = h, idx;
-
-	while ((idx = idx_hash_next(&p->far_by_qpn, h, &i)) != NONE) {
-		struct far_flow *f = &p->far[idx];
-
-		if (f->requester_qpn == requester_qpn && ip_addr_eq(&f->src, requester) &&
-		    ip_addr_eq(&f->dst, responder))
-			return f;
-	}
-	return NULL;
+	return far_requester_hash(&f->src, &f->dst, f->requester_qpn);
 }
 
 void pair_remove(struct proxy *p, struct far_flow *f)
@@ -109,7 +79,7 @@ void pair_init(struct proxy *p)
 
 static struct hostpair *hostpair_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	uint32_t h = hosts_hash(src, dst, NONE), i = h, idx;
+	uint32_t h = far_requester_hash(src, dst, NONE), i = h, idx;
 
 	while ((idx = idx_hash_next(&p->pair_by_hosts, h, &i)) != NONE) {
 		struct hostpair *hp = &p->pairs[idx];
@@ -124,7 +94,7 @@ static void hostpair_free(struct proxy *p, struct hostpair *hp)
 {
 	timer_cancel(&p->timers, &hp->quarantine);
 	lan_host_leave(p, hp);
-	idx_hash_del(&p->pair_by_hosts, hosts_hash(&hp->src, &hp->dst, NONE), (uint32_t)(hp - p->pairs));
+	idx_hash_del(&p->pair_by_hosts, far_requester_hash(&hp->src, &hp->dst, NONE), (uint32_t)(hp - p->pairs));
 	hp->used = false;
 	dlist_remove(&hp->place_node);
 	dlist_append(&p->pairs_free, &hp->place_node);
@@ -161,7 +131,7 @@ static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src,
 	hp->since_ns = p->now_ns;
 	dlist_init(&hp->waiting);
 	timer_init(&hp->quarantine, TK_QUARANTINE, idx);
-	idx_hash_put(&p->pair_by_hosts, hosts_hash(src, dst, NONE), idx);
+	idx_hash_put(&p->pair_by_hosts, far_requester_hash(src, dst, NONE), idx);
 	return hp;
 }
 

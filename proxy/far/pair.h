@@ -24,9 +24,6 @@ void pair_unanswered(struct proxy *p, struct far_flow *f);
 /* The end of a quarantine. */
 void pair_on_timer(struct proxy *p, struct hostpair *hp);
 
-/* The paired flow from requester to responder with that QPN (24 bits), NULL if there is none. */
-struct far_flow *pair_find(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder,
-                           uint32_t requester_qpn);
 /* An answer to a paired QPN: true if it may count for that flow. Else the pair is void. */
 bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt);
 /* The QPN is the flow's, as CM, an answer or a descriptor says; whose it was before has to learn again. */

@@ -17,6 +17,7 @@
 #define PROXY_NEAR_H
 
 #include "proxy/wan/wan.h"
+#include "proxy/shard/flow_find.h"
 #include "proxy/shard/flow_frame.h"
 
 /* Makes the table of unpaired flows empty. */
@@ -41,17 +42,7 @@ static inline uint64_t near_unsent(const struct near_flow *f)
 enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci,
                         uint32_t payload_crc);
 
-/* CM has described a new connection: requester src (local) sends from start_psn to dest_qpn at dst. */
-struct near_cm_info {
-	struct ip_addr src, dst;
-	uint32_t dest_qpn, requester_qpn, start_psn; /* 24 bits each */
-	uint16_t pmtu;                               /* bytes of payload */
-	uint16_t vlan_tci;
-	uint16_t pkey;
-	uint8_t rnr_retry;          /* 7: infinite */
-	struct cm_traits responder; /* for the template of its ACKs */
-};
-/* Opens that flow, paired; a flow of the same key that has sent something is replaced. Does nothing if it is open and
+/* CM has described a new connection. Opens that flow, paired; a flow of the same key that has sent something is replaced. Does nothing if it is open and
  * fresh, so that a repeated message is harmless; nor if the table is full. */
 void near_cm_open(struct proxy *p, const struct near_cm_info *ci);
 
@@ -68,13 +59,6 @@ static inline void near_place_left(struct proxy *p, struct near_flow *f)
 
 /* Goes on with what a call has left of the flow, or has just begun. Leaves the rest for the next tick. */
 void near_work(struct proxy *p, struct near_flow *f);
-
-/* The newest life of a key (VLAN id, hosts, destination QPN), NULL if there is none. */
-struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
-                            uint16_t vlan_tci);
-
-/* True if a flow of that requester's QPN to that responder has something that was not answered: it answers that itself. */
-bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder, uint32_t qpn);
 
 /* An answer of a local host, while p->telling. True: it is to a request that the edge has made up to tell it of a
  * failure. near_tell.c. */
@@ -116,8 +100,6 @@ extern const struct wan_source near_source;
 /* The far edge is to forget a flow. May be lost: it is told again when the place is used again. */
 void near_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc);
 
-/* How the flow is called on the WAN: shard and place. */
-uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f);
 /* Puts the flow on its lane's list if it has something that may be sent. */
 void near_wan_kick(struct proxy *p, struct near_flow *f);
 /* What FLOW_OPEN says. */

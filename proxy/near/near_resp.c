@@ -10,7 +10,7 @@
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
-#include "proxy/far/cnp_rate.h"
+#include "proxy/shard/cnp_rate.h"
 #include "mouth.h"
 #include "proxy/wan/wan_lane.h"
 

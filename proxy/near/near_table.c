@@ -11,41 +11,14 @@
 #define IDLE_UNPAIRED_NS 10000000000ull /* ... and for one that has yet to show that it is real */
 #define LOOK_AGAIN_NS    10000000ull    /* a table full of busy flows is not searched more often */
 
-static uint32_t key_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn, uint16_t vlan)
-{
-	uint64_t a, b, c, d;
-
-	memcpy(&a, src->b, 8);
-	memcpy(&b, src->b + 8, 8);
-	memcpy(&c, dst->b, 8);
-	memcpy(&d, dst->b + 8, 8);
-	return (uint32_t)hash_mix(a ^ hash_mix(b ^ hash_mix(c ^ hash_mix(d ^ ((uint64_t)vlan << 32 | qpn)))));
-}
-
 uint32_t near_flow_hash(const struct near_flow *f)
 {
-	return key_hash(&f->src, &f->dst, f->dest_qpn, f->vlan_tci & 0xfff);
-}
-
-struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
-                            uint16_t vlan_tci)
-{
-	uint16_t vid = vlan_tci & 0xfff;
-	uint32_t h = key_hash(src, dst, dest_qpn, vid), i = h, idx;
-
-	while ((idx = idx_hash_next(&p->near_by_key, h, &i)) != NONE) {
-		struct near_flow *f = &p->near[idx];
-
-		if (f->dest_qpn == dest_qpn && (f->vlan_tci & 0xfff) == vid && ip_addr_eq(&f->src, src) &&
-		    ip_addr_eq(&f->dst, dst))
-			return f;
-	}
-	return NULL;
+	return near_key_hash(&f->src, &f->dst, f->dest_qpn, f->vlan_tci & 0xfff);
 }
 
 static uint32_t requester_hash(const struct near_flow *f)
 {
-	return key_hash(&f->src, &f->src, f->requester_qpn, 0);
+	return near_key_hash(&f->src, &f->src, f->requester_qpn, 0);
 }
 
 static bool same_key(const struct near_flow *a, const struct near_flow *b)
@@ -96,25 +69,6 @@ void near_requester_leave(struct proxy *p, struct near_flow *f)
 	if (f->requester_known)
 		idx_hash_del(&p->near_by_requester, requester_hash(f), f->idx);
 	f->requester_known = false;
-}
-
-bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder, uint32_t qpn)
-{
-	uint32_t h = key_hash(requester, requester, qpn, 0), i = h, idx;
-
-	while ((idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE) {
-		const struct near_flow *f = &p->near[idx];
-
-		if (f->requester_qpn == qpn && ip_addr_eq(&f->src, requester) && ip_addr_eq(&f->dst, responder) &&
-		    (f->pos_acked < f->pos_max || f->repeats))
-			return true;
-	}
-	return false;
-}
-
-uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f)
-{
-	return (uint32_t)p->cfg.shard << 24 | f->idx;
 }
 
 struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc)

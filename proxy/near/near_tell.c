@@ -23,8 +23,6 @@
  * at. */
 #include "near_priv.h"
 
-#include "proxy/far/far.h"
-#include "proxy/far/pair.h"
 
 #define IDLE_NS       100000000ull /* and two round trips: a host whose last requests were lost asks for them again, */
                                    /* after 67 ms with the usual timeout of 14, and these can be refused */

@@ -580,6 +580,24 @@ struct lost_life {
 	uint64_t asked_ns, looked_ns; /* what is missing has been asked for, and last found missing; 0: not yet */
 };
 
+/* What CM says of one direction of a connection: requester src (local) sends from start_psn to dest_qpn at dst. */
+struct near_cm_info {
+	struct ip_addr src, dst;
+	uint32_t dest_qpn, requester_qpn, start_psn; /* 24 bits each */
+	uint16_t pmtu;                               /* bytes of payload */
+	uint16_t vlan_tci;
+	uint16_t pkey;
+	uint8_t rnr_retry;          /* 7: infinite */
+	struct cm_traits responder; /* for the template of its ACKs */
+};
+
+/* What carry/, which is below near/ and far/, has these do. */
+struct role_calls {
+	void (*cm_open)(struct proxy *p, const struct near_cm_info *ci);
+	void (*cm_over)(struct proxy *p, const struct near_cm_info *ci);
+	void (*far_kick)(struct proxy *p, struct far_flow *f); /* it waits for other flows no more */
+};
+
 /* A shard. */
 struct proxy {
 	struct proxy_config cfg;
@@ -638,6 +656,7 @@ struct proxy {
 	struct barrier barrier;
 	struct cm_table cm;
 	struct wan *wan; /* the transport: wan/wan.h */
+	const struct role_calls *roles;
 	struct timer_heap timers;
 	struct timer keepalive;
 

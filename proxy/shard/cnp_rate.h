@@ -3,7 +3,7 @@
 #ifndef PROXY_CNP_RATE_H
 #define PROXY_CNP_RATE_H
 
-#include "proxy/wan/wan.h"
+#include "core.h"
 
 /* A CNP about the flow came. */
 void cnp_rate_cut(const struct proxy *p, struct cnp_rate *r);
@@ -11,9 +11,5 @@ void cnp_rate_cut(const struct proxy *p, struct cnp_rate *r);
 uint64_t cnp_rate_wait_until(const struct proxy *p, struct cnp_rate *r);
 /* A packet of so many bytes has gone to the host. */
 void cnp_rate_sent(const struct proxy *p, struct cnp_rate *r, size_t len);
-
-/* A CNP of a local host: whatever is sent to it from that queue pair slows down. It does not cross, but in mode host,
- * or if it is about no flow of ours: *cross. */
-enum proxy_drop cnp_rx(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, bool *cross);
 
 #endif

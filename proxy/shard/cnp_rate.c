@@ -19,10 +19,6 @@
  * runs for them. What a rate means: between two packets as long passes as the first one takes at that rate. */
 #include "cnp_rate.h"
 
-#include "lan_host.h"
-#include "proxy/near/near.h"
-#include "pair.h"
-
 #define CNP_GAP_NS     50000ull
 #define STEP_NS        300000ull /* of alpha and rate */
 #define FAST_STEPS     5
@@ -88,26 +84,4 @@ void cnp_rate_sent(const struct proxy *p, struct cnp_rate *r, size_t len)
 {
 	if (r->rate_bps)
 		r->next_ns = max_u64(r->next_ns, p->now_ns) + len * 8000000000ull / r->rate_bps;
-}
-
-/* A queue pair is a responder to one flow and the requester of another: the CNP may be about either's packets. */
-enum proxy_drop cnp_rx(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, bool *cross)
-{
-	struct far_flow *f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
-	struct near_flow *n = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
-
-	*cross = f ? f->mode == ACK_MODE_HOST : !n || n->mode == ACK_MODE_HOST;
-	if (!f && !n)
-		return DROP_NONE;
-	count(p, CTR_CNPS_RX, 1);
-	if (FAULT(FAULT_CNP_IGNORED))
-		return DROP_NONE;
-	if (f) {
-		if (f->bytes_out > LAN_TURN_BYTES || !lan_host_shared(p, f))
-			cnp_rate_cut(p, &f->rate);
-		lan_host_cnp(p, f);
-	}
-	if (n)
-		cnp_rate_cut(p, &n->resp_rate);
-	return DROP_NONE;
 }

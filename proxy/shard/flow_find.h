@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flow_find.h - flows by their keys: what near, far and carry look up in each other's tables. */
+#ifndef PROXY_FLOW_FIND_H
+#define PROXY_FLOW_FIND_H
+
+#include "core.h"
+
+/* --- near flows --- */
+
+/* Of a key: hosts, destination QPN (24 bits), VLAN id (12 bits). */
+uint32_t near_key_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn, uint16_t vlan);
+/* The newest life of a key (VLAN id, hosts, destination QPN), NULL if there is none. */
+struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
+                            uint16_t vlan_tci);
+
+/* True if a flow of that requester's QPN to that responder has something that was not answered: it answers that itself. */
+bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder, uint32_t qpn);
+
+/* How the flow is called on the WAN: shard and place. */
+uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f);
+
+/* --- far flows --- */
+
+uint32_t far_peer_hash(uint32_t peer_flow);
+/* The flow that the near edge calls peer_flow, NULL if there is none. */
+struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow);
+/* The one that it called so in that life of its arena, orphans included. */
+struct far_flow *far_by_peer_of(struct proxy *p, uint32_t peer_flow, uint64_t peer_epoch);
+/* The life that names noted with peer_epoch belong to: the present one if none was known then. */
+uint64_t far_epoch(const struct proxy *p, uint64_t peer_epoch);
+/* The flow with that responder's QPN, orphans included; *i begins with the hash. NULL: no other. */
+struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
+                             uint32_t *i);
+uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn);
+uint32_t far_requester_hash(const struct ip_addr *requester, const struct ip_addr *responder, uint32_t requester_qpn);
+/* The paired flow from requester to responder with that QPN (24 bits), NULL if there is none. */
+struct far_flow *pair_find(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder,
+                           uint32_t requester_qpn);
+
+#endif

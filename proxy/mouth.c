@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mouth.h"
 
+#include "near_priv.h"
+
 /* 0.64 ms: short against a host's patience, long against a LAN round trip. IBTA table 45. */
 #define RNR_WAIT_MIN_NS 640000ull
 #define RNR_WAIT_MAX_NS 10240000ull
@@ -92,7 +94,7 @@ static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 /* How long the requester is sent away: about what it takes until a report can bring room, and twice as long each time
  * that it comes back in vain. One that waits for an answer is to be back when that comes, and rather before: away it
  * asks for nothing new. */
-static uint8_t rnr_syndrome(const struct proxy *p, const struct near_flow *f)
+static uint8_t rnr_syndrome(struct proxy *p, struct near_flow *f)
 {
 	uint64_t longest = rnr_wait_max_ns(p, f), wait = max_u64(proxy_rtt_ns(p) / 2, RNR_WAIT_MIN_NS);
 	uint64_t answer = answer_in_ns(p, f);
@@ -101,6 +103,9 @@ static uint8_t rnr_syndrome(const struct proxy *p, const struct near_flow *f)
 		return (uint8_t)(AETH_RNR_NAK | rnr_code_within(min_u64(answer, longest)));
 	wait <<= f->rnr_row < RNR_DOUBLINGS ? f->rnr_row - 1 : RNR_DOUBLINGS;
 	wait = p->wan_up ? max_u64(min_u64(wait, longest), backlog_ns(p, f)) : longest;
+	if (f->held_off && p->wan_up && f->rnr_retry == RNR_RETRY_INFINITE)
+		wait = max_u64(wait, near_turn_book(p, f));
+	near_turn_away(p, f, roce_rnr_timer_ns(roce_rnr_timer_code(wait)));
 	return (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(wait));
 }
 

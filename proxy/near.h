@@ -150,8 +150,8 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 
 /* --- time, sessions, restart --- */
 
-/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL) has run out. May close the
- * flow. */
+/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL, TK_TURN) has run out. May
+ * close the flow. */
 void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind);
 /* Everything that is not settled is sent again. */
 void near_session_start(struct proxy *p, struct near_flow *f);

@@ -49,6 +49,12 @@ void near_settle(struct proxy *p, struct near_flow *f)
 
 /* --- what is left for later --- */
 
+static void near_drained(struct proxy *p, struct near_flow *f, uint64_t bytes, uint64_t positions)
+{
+	share_drained(p, &f->share, bytes, positions);
+	share_drained(p, &p->turns.drain, bytes, positions);
+}
+
 static void free_some(struct proxy *p, struct near_flow *f)
 {
 	uint64_t from = f->pos_freed, held = near_held(f);
@@ -65,7 +71,7 @@ static void free_some(struct proxy *p, struct near_flow *f)
 			f->pos_freed = max_u64(f->pos_freed, f->pos_free_to);
 	}
 	if (f->pos_freed > from)
-		share_drained(p, &f->share, held - near_held(f), f->pos_freed - from);
+		near_drained(p, f, held - near_held(f), f->pos_freed - from);
 }
 
 /* Requests of forgotten operations. */

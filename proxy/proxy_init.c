@@ -139,7 +139,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 
 	k->own_lanes = (uint32_t)(c->nlanes + c->nshards - 1) / c->nshards;
 	k->nops = OPS_PER_FLOW * n + 4096;
-	k->ntimers = 11 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 6;
+	k->ntimers = 12 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 6;
 	k->p = bump_take(b, sizeof(*k->p));
 	k->near = bump_take(b, n * sizeof(*k->near));
 	k->far = bump_take(b, n * sizeof(*k->far));
@@ -312,6 +312,7 @@ static void adopt_slots(struct proxy *p)
 			continue;
 		}
 		if (h->kind == SLOT_REQ_NEAR) {
+			p->near_busy += !p->near[h->flow].held_bytes;
 			p->near[h->flow].held_bytes += bytes;
 			p->near[h->flow].ooo_pkts++;
 			p->near[h->flow].pos_held = max_u64(p->near[h->flow].pos_held, h->pos + h->psns);

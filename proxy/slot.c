@@ -33,9 +33,13 @@ uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool)
 
 static void near_hold(struct proxy *p, struct near_flow *f, int64_t bytes)
 {
-	if (f->held_bytes == 0)
+	if (f->held_bytes == 0) {
 		share_begin(p, &f->share);
+		p->near_busy++;
+	}
 	f->held_bytes += (uint64_t)bytes;
+	if (f->held_bytes == 0)
+		p->near_busy--;
 	if (dnode_on(&f->unpaired_node))
 		p->unpaired.bytes += (uint64_t)bytes;
 }

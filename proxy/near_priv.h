@@ -266,6 +266,8 @@ uint64_t near_turn_quantum(const struct proxy *p);
 bool near_turn_rules(const struct proxy *p, const struct near_flow *f);
 /* And whether so many bytes more are within it. */
 bool near_turn_admits(const struct proxy *p, const struct near_flow *f, uint64_t bytes);
+/* All flows together drain three quarters of what the line can carry: none lacks bytes to send. */
+bool near_turn_line_full(const struct proxy *p);
 /* What each flow may hold however full the pool is: CREDIT_MIN_BYTES, or what the reserve has for each. */
 uint64_t near_turn_minimum(const struct proxy *p);
 void near_turn_on_timer(struct proxy *p, struct near_flow *f);

@@ -178,23 +178,11 @@ static bool can_wait(const struct proxy *p, const struct lane *l, uint32_t slot)
 	return m->sends == 2 && m->in_flight && waiting_behind(p, l, h) * worst_loss_ppm(p) / PPM < COPY_WORTH * h->len;
 }
 
-/* What the paths carry now, as their controllers have found it. */
-static uint64_t line_bps(const struct proxy *p)
-{
-	uint32_t usable = wan_paths_usable(p);
-	uint64_t bps = 0;
-
-	for (uint32_t i = 0; i < p->npaths; i++)
-		if (usable & 1u << i)
-			bps += atomic_load_explicit(&p->path[i].pacer->rate_bps, memory_order_relaxed);
-	return min_u64(bps, p->cfg.rate_hint_bps);
-}
-
 /* What was refused goes again at a pace of its own (wan_outcome.c): a peer without room would have the line filled with
  * what it cannot take, and what that waits for would never get there. */
 static void release_refused(struct proxy *p, struct lane *l)
 {
-	uint64_t bps = line_bps(p) >> p->refused_slow;
+	uint64_t bps = wan_line_bps(p) >> p->refused_slow;
 	struct dnode *n;
 
 	while ((n = dlist_first(&l->refused))) {

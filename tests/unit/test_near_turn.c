@@ -158,6 +158,67 @@ static void near_turn__minimum(void **state)
 	all_go(c);
 }
 
+/* Where few wait, or rounds are short, shares decide; but a host that is sent away while the line is full gets as many
+ * CNPs before it comes back as bring it from the line's rate to its own, and none while the line lacks bytes. In mode
+ * host its own window is its brake. */
+static void near_turn__cnps_without_turns(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	uint64_t filled = fill(c);
+
+	p->cfg.rate_hint_bps = 1000000000;
+	for (uint32_t i = 0; i < 3; i++)
+		near_turn_book(p, flow(c, i));
+	flow(c, 0)->mode = ACK_MODE_NEAR;
+	flow(c, 0)->share = (struct share){.span_ns = p->now_ns, .last_bytes = 150000};
+	assert_int_equal(near_turn_quantum(p), 0);
+	near_turn_away(p, flow(c, 0), CORE_MS);
+	assert_int_equal(flow(c, 0)->turn_cnps, 0);
+	share_drained(p, &p->turns.drain, 500000, 200); /* in a span of a little more than 2 ms */
+	assert_int_equal(near_turn_quantum(p), 0);
+	assert_true(near_turn_line_full(p));
+	near_turn_away(p, flow(c, 0), CORE_MS);
+	assert_int_equal(flow(c, 0)->turn_cnps, 2); /* the rate is a little less than half of the line's */
+	flow(c, 0)->share.last_bytes = 10000;
+	near_turn_away(p, flow(c, 0), CORE_MS);
+	assert_in_range(flow(c, 0)->turn_cnps, 5, 7);
+	flow(c, 0)->mode = ACK_MODE_HOST;
+	near_turn_away(p, flow(c, 0), CORE_MS);
+	assert_int_equal(flow(c, 0)->turn_cnps, 0);
+	flow(c, 0)->mode = ACK_MODE_NEAR;
+	near_turn_away(p, flow(c, 0), CORE_MS / 2); /* no time for them */
+	assert_int_equal(flow(c, 0)->turn_cnps, 0);
+	empty(c, filled);
+	all_go(c);
+}
+
+/* A worker of four that drains a quarter of the line drains all of its part; so does one that drains the line as the
+ * controller has found it, which is less than was configured. */
+static void near_turn__part_of_the_line(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	uint64_t filled = fill(c);
+	uint8_t nshards = p->cfg.nshards;
+
+	for (uint32_t i = 0; i < FLOWS; i++)
+		near_turn_book(p, flow(c, i));
+	assert_true(near_turn_line_full(p));
+	p->cfg.rate_hint_bps *= 5;
+	assert_false(near_turn_line_full(p));
+	assert_int_equal(near_turn_quantum(p), 0);
+	p->cfg.nshards = 5;
+	assert_true(near_turn_line_full(p));
+	assert_int_not_equal(near_turn_quantum(p), 0);
+	p->cfg.nshards = nshards;
+	atomic_store(&c->a.pacer.rate_bps, p->cfg.rate_hint_bps / 5);
+	assert_true(near_turn_line_full(p));
+	assert_int_not_equal(near_turn_quantum(p), 0);
+	empty(c, filled);
+	all_go(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -166,6 +227,8 @@ int main(void)
 	    CORE_TEST(near_turn__stay_in_force),
 	    CORE_TEST(near_turn__is_forgotten),
 	    CORE_TEST(near_turn__minimum),
+	    CORE_TEST(near_turn__cnps_without_turns),
+	    CORE_TEST(near_turn__part_of_the_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

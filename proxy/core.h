@@ -476,6 +476,9 @@ struct lane {
 	uint64_t out_bytes;               /* slot bytes sent, not settled */
 	uint64_t granted_bytes;           /* what we granted last */
 	struct dnode near_list;           /* near flows with requests to send */
+	uint32_t nrequesting;             /* of these */
+	uint32_t nresponding;             /* far flows with responses that the near edge does not have yet */
+	uint64_t turn;                    /* bytes sent for each flow that had something to send, in units of wan_lane.c */
 	struct dnode first;               /* RESP and RAW slots to send for the first time */
 	struct dnode repair;              /* slots with lost units */
 	struct dnode spaced;              /* further copies of repairs, by due_ns */
@@ -676,7 +679,8 @@ struct proxy {
 	struct dnode parcels;   /* struct parcel: packets for hosts that are not RC */
 	struct dnode far_cnps;  /* far flows whose responder is to send READ responses more slowly */
 	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
-	struct dnode lane_list; /* lanes with something to send */
+	struct dnode lane_list; /* lanes with something to send, by their turn */
+	uint64_t lane_turn;     /* of the lane that has sent last, before it did */
 	struct lost_life *lost; /* nlost of them, a power of two */
 	uint32_t nlost;
 	struct dnode orphans;   /* far flows of arenas that the peer has lost */

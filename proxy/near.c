@@ -95,7 +95,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 	near_turn_leave(p, f);
 	dlist_remove(&f->mouth_node);
 	dlist_remove(&f->resp_node);
-	dlist_remove(&f->wan_node);
+	near_wan_leave(p, f);
 	timer_cancel(&p->timers, &f->patience);
 	timer_cancel(&p->timers, &f->retire);
 	timer_cancel(&p->timers, &f->drain);

@@ -115,6 +115,8 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx);
 uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f);
 /* Puts the flow on its lane's list if it has something that may be sent. */
 void near_wan_kick(struct proxy *p, struct near_flow *f);
+/* It has nothing more that may go. */
+void near_wan_leave(struct proxy *p, struct near_flow *f);
 /* What FLOW_OPEN says. */
 void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wan_flow_open *o);
 /* True if the request at pos_wan may be sent now, by credit and window; *slot is it. */

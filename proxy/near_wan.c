@@ -379,6 +379,14 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 
 /* --- to the far edge --- */
 
+void near_wan_leave(struct proxy *p, struct near_flow *f)
+{
+	if (!dnode_on(&f->wan_node))
+		return;
+	dlist_remove(&f->wan_node);
+	lane_of(p, f->lane)->nrequesting--;
+}
+
 void near_wan_kick(struct proxy *p, struct near_flow *f)
 {
 	struct lane *l = lane_of(p, f->lane);
@@ -386,7 +394,10 @@ void near_wan_kick(struct proxy *p, struct near_flow *f)
 	if (near_wan_waits_for_older(f) || !p->session_on)
 		return;
 	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent) || f->agains_due) {
-		dlist_append_once(&l->near_list, &f->wan_node);
+		if (!dnode_on(&f->wan_node)) {
+			dlist_append(&l->near_list, &f->wan_node);
+			l->nrequesting++;
+		}
 		wan_lane_kick(p, l);
 	}
 }

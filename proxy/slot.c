@@ -172,7 +172,7 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 		dlist_append(&p->far[flow].slots, &arena_meta(p->arena, slot)->node);
 	}
 	if (kind == SLOT_RESP_FAR)
-		p->far[flow].nresps++;
+		lane_of(p, lane)->nresponding += p->far[flow].nresps++ == 0;
 	if (pool == POOL_WAN)
 		lane_of(p, lane)->rx_held_bytes += bytes;
 	return slot;
@@ -271,7 +271,7 @@ void slot_release(struct proxy *p, uint32_t slot)
 		far_place_left(p, &p->far[flow]);
 		break;
 	case SLOT_RESP_FAR:
-		p->far[flow].nresps--;
+		l->nresponding -= --p->far[flow].nresps == 0;
 		far_place_left(p, &p->far[flow]);
 		break;
 	default:

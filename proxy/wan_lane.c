@@ -10,6 +10,13 @@
  * repair (units were lost), spaced (another copy, later), copies (another copy, when nothing else would go). Requests
  * are not queued slot by slot: their flows take turns on near_list, and each knows the position it is at.
  *
+ * Lanes with something to send take turns, and what each sends in a turn counts by the flows that wait in it: the turn
+ * of a lane with 30 flows comes 30 times as often as that of a lane with one. Which flows share a lane is decided by a
+ * hash of their hosts' addresses, and must not decide what each gets. With equal turns for lanes Jain's index of 100
+ * QPs between 100 pairs of hosts in 8 lanes was 0.35. A lane that had nothing to send comes first, so messages between
+ * hosts with little to say do not wait for a round of all others. (Start-time fair queueing: Goyal, Vin, Cheng,
+ * SIGCOMM 1996.)
+ *
  * All that a lane does by time is in one timer (wan_lane_on_timer): report delay, spaced copies, flow reports, probe.
  *
  * Probe timeout (RFC 9002 6.2): the peer is asked about everything from the oldest unresolved number on. Its report
@@ -27,6 +34,7 @@
 #define WINDOW_FIRST_BYTES (4u << 20)
 #define PPM                1000000
 #define COPY_WORTH         4ull
+#define TURN_UNITS         1024ull /* of lane.turn in a byte */
 
 void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_rings, uint32_t ring_len,
                    uint64_t *rx_bits)
@@ -69,6 +77,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 		l->space[i].ping_due = i == 0 || l->id == p->cfg.shard; /* one is enough to try a path */
 	}
 	empty_list(&l->near_list);
+	l->nrequesting = 0;
 	empty_list(&l->repair);
 	empty_list(&l->spaced);
 	empty_list(&l->refused);
@@ -87,10 +96,29 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	wan_lane_kick(p, l);
 }
 
+static struct dnode *first_not_before(struct proxy *p, uint64_t turn)
+{
+	struct dnode *n = p->lane_list.next;
+
+	while (n != &p->lane_list && dlist_entry(n, struct lane, node)->turn < turn)
+		n = n->next;
+	return n;
+}
+
 void wan_lane_kick(struct proxy *p, struct lane *l)
 {
-	if (p->session_on)
-		dlist_append_once(&p->lane_list, &l->node);
+	if (!p->session_on || dnode_on(&l->node))
+		return;
+	l->turn = max_u64(l->turn, p->lane_turn);
+	dlist_insert_before(first_not_before(p, l->turn), &l->node);
+}
+
+void wan_lane_took_turn(struct proxy *p, struct lane *l, size_t bytes, uint32_t flows)
+{
+	p->lane_turn = max_u64(p->lane_turn, l->turn);
+	l->turn += bytes * TURN_UNITS / max_u64(flows, 1);
+	dlist_remove(&l->node);
+	dlist_insert_before(first_not_before(p, l->turn + 1), &l->node);
 }
 
 void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns)

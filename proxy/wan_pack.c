@@ -262,6 +262,6 @@ void wan_pack_requests(struct wan_build *b)
 			dlist_rotate(&b->l->near_list);
 			return;
 		}
-		dlist_remove(n);
+		near_wan_leave(b->p, f);
 	}
 }

@@ -57,33 +57,39 @@ struct crowd_case {
 	uint32_t qps, buffer_mib; /* of slots */
 	uint64_t rate_gbps;
 	enum hosts hosts;
+	uint32_t workers;    /* of each edge, which divide the buffer; 0: 1 */
+	uint64_t found_gbps; /* Rate= with RateControl=auto, which finds rate_gbps; 0: fixed */
 };
 
 static const struct crowd_case runs[] = {
-    {"1000qp-44m-1g", NAMED, 1000, 44, 1, DEAF}, /* the default of 64 MiB, with MaxFlows=4096 */
-    {"1000qp-44m-1g-cnp", NAMED, 1000, 44, 1, OBEY},
-    {"1000qp-512m-1g", NAMED, 1000, 512, 1, DEAF},
-    {"100qp-44m-1g", SHORT, 100, 44, 1, DEAF},
-    {"100qp-44m-1g-cnp", SHORT, 100, 44, 1, OBEY},
-    {"1000qp-64m-10g", SHORT, 1000, 64, 10, DEAF},
-    {"10qp-8m-1g", GRID, 10, 8, 1, DEAF},
-    {"10qp-64m-10g", GRID, 10, 64, 10, DEAF},
-    {"10qp-256m-100g", GRID, 10, 256, 100, DEAF},
-    {"10qp-1024m-400g", GRID, 10, 1024, 400, DEAF},
-    {"100qp-8m-1g", GRID, 100, 8, 1, DEAF},
-    {"100qp-8m-10g-cnp", GRID, 100, 8, 10, OBEY},
-    {"100qp-64m-10g", GRID, 100, 64, 10, DEAF},
-    {"100qp-256m-100g-cnp", GRID, 100, 256, 100, OBEY},
-    {"100qp-1024m-400g", GRID, 100, 1024, 400, DEAF},
-    {"1000qp-8m-1g", GRID, 1000, 8, 1, DEAF},
-    {"1000qp-8m-1g-cnp", GRID, 1000, 8, 1, OBEY},
-    {"1000qp-64m-10g-cnp", GRID, 1000, 64, 10, OBEY},
-    {"1000qp-256m-100g", GRID, 1000, 256, 100, DEAF},
-    {"1000qp-1024m-400g", GRID, 1000, 1024, 400, DEAF},
-    {"10000qp-64m-1g", GRID, 10000, 64, 1, DEAF},
-    {"10000qp-64m-10g", GRID, 10000, 64, 10, DEAF},
-    {"10000qp-64m-10g-cnp", GRID, 10000, 64, 10, OBEY},
-    {"10000qp-1024m-100g", GRID, 10000, 1024, 100, DEAF},
+    {"1000qp-44m-1g", NAMED, 1000, 44, 1, DEAF, 0, 0}, /* the default of 64 MiB, with MaxFlows=4096 */
+    {"1000qp-44m-1g-cnp", NAMED, 1000, 44, 1, OBEY, 0, 0},
+    {"1000qp-512m-1g", NAMED, 1000, 512, 1, DEAF, 0, 0},
+    {"100qp-44m-1g", SHORT, 100, 44, 1, DEAF, 0, 0},
+    {"100qp-44m-1g-cnp", SHORT, 100, 44, 1, OBEY, 0, 0},
+    {"1000qp-64m-10g", SHORT, 1000, 64, 10, DEAF, 0, 0},
+    {"10qp-8m-1g", GRID, 10, 8, 1, DEAF, 0, 0},
+    {"10qp-64m-10g", GRID, 10, 64, 10, DEAF, 0, 0},
+    {"10qp-256m-100g", GRID, 10, 256, 100, DEAF, 0, 0},
+    {"10qp-1024m-400g", GRID, 10, 1024, 400, DEAF, 0, 0},
+    {"100qp-8m-1g", GRID, 100, 8, 1, DEAF, 0, 0},
+    {"100qp-8m-10g-cnp", GRID, 100, 8, 10, OBEY, 0, 0},
+    {"100qp-64m-10g", GRID, 100, 64, 10, DEAF, 0, 0},
+    {"100qp-256m-100g-cnp", GRID, 100, 256, 100, OBEY, 0, 0},
+    {"100qp-1024m-400g", GRID, 100, 1024, 400, DEAF, 0, 0},
+    {"1000qp-8m-1g", GRID, 1000, 8, 1, DEAF, 0, 0},
+    {"1000qp-8m-1g-cnp", GRID, 1000, 8, 1, OBEY, 0, 0},
+    {"1000qp-64m-10g-cnp", GRID, 1000, 64, 10, OBEY, 0, 0},
+    {"1000qp-256m-100g", GRID, 1000, 256, 100, DEAF, 0, 0},
+    {"1000qp-1024m-400g", GRID, 1000, 1024, 400, DEAF, 0, 0},
+    {"1000qp-64m-10g-4-workers", GRID, 1000, 64, 10, DEAF, 4, 0},
+    {"100qp-64m-10g-4-workers-cnp", GRID, 100, 64, 10, OBEY, 4, 0},
+    {"100qp-44m-1g-of-10g-auto", GRID, 100, 44, 1, DEAF, 1, 10},
+    {"100qp-44m-1g-of-10g-auto-cnp", GRID, 100, 44, 1, OBEY, 1, 10},
+    {"10000qp-64m-1g", GRID, 10000, 64, 1, DEAF, 0, 0},
+    {"10000qp-64m-10g", GRID, 10000, 64, 10, DEAF, 0, 0},
+    {"10000qp-64m-10g-cnp", GRID, 10000, 64, 10, OBEY, 0, 0},
+    {"10000qp-1024m-100g", GRID, 10000, 1024, 100, DEAF, 0, 0},
 };
 
 #define NRUNS (sizeof(runs) / sizeof(runs[0]))
@@ -96,9 +102,8 @@ static const struct known_miss {
 	unsigned figures; /* enum figure */
 	const char *why;
 } known_misses[] = {
-    {"10qp-8m-1g", PACKETS, "back each round trip for little room; longer waits cost --fair dead-small its limit"},
-    {"100qp-8m-10g-cnp", PACKETS, "cause not found; a round of turns is about as long as turns need to begin"},
-    {"100qp-256m-100g-cnp", PACKETS, "cause not found; its rounds are too short for turns"},
+    {"1000qp-64m-10g-4-workers", JAIN, "workers have equal parts of the line, whatever the flows of each"},
+    {"100qp-64m-10g-4-workers-cnp", JAIN, "workers have equal parts of the line, whatever the flows of each"},
 };
 
 static struct world world;
@@ -140,14 +145,21 @@ static void prepare(const struct crowd_case *r, struct scenario *s, struct conn_
 	c->lan.rate_bps = nic_bps(r);
 	c->lan.delay_ns = LAN_NS;
 	c->chunk_size = 256 << 10;
-	c->arena_chunks = (uint32_t)(r->buffer_mib * MIB / c->chunk_size);
+	c->nshards[0] = c->nshards[1] = r->workers ? r->workers : 1;
+	c->arena_chunks = (uint32_t)(r->buffer_mib * MIB / c->chunk_size / c->nshards[0]);
+	if (r->found_gbps) {
+		c->control = RATE_auto;
+		c->pacer_bps = r->found_gbps * GBIT;
+		c->wan.queue_bytes = (uint32_t)(r->rate_gbps * GBIT / 8 * 3 / 1000);
+	}
 	c->max_flows = r->qps > 2000 ? 2 * r->qps : 4096;
 	c->errors_allowed = true;
 	c->conn = conn;
 	c->nconns = r->qps;
 	for (uint32_t i = 0; i < r->qps; i++) {
 		conn[i] = s->conn[0];
-		conn[i].host[0] = conn[i].host[1] = (uint8_t)(i % HOSTS);
+		conn[i].host[0] = (uint8_t)(i % HOSTS);
+		conn[i].host[1] = (uint8_t)((i + i / HOSTS) % HOSTS);
 		conn[i].depth[0] = DEPTH;
 		conn[i].plan[0].len_min = conn[i].plan[0].len_max = MSG;
 		conn[i].ignores_cnps = r->hosts == DEAF;
@@ -247,6 +259,7 @@ static bool run_case(const struct crowd_case *r)
 	latency.from_ns = from_ns;
 	world.latency = &latency;
 	measure(r, from_ns, to_ns, &m);
+	s.cfg.pacer_bps = r->rate_gbps * GBIT;
 	line = (double)m.taken * PMTU * 8 / (double)(to_ns - from_ns) / fullscale_ceiling_gbps(&s.cfg, PMTU);
 	packets = (double)m.sent / ((double)m.taken + 1e-9);
 	holds_two = (double)r->buffer_mib * MIB / 2 >= 2 * 3e-3 * (double)r->rate_gbps * GBIT / 8;
@@ -254,7 +267,7 @@ static bool run_case(const struct crowd_case *r)
 	         (packets > packets_most(r) ? PACKETS : 0u);
 	if (world.violation[0])
 		run_report(&world, r->name, false);
-	printf("%-20s %5u QPs, %4u MiB, %3llu Gbit/s: %u dead, Jain %.3f (wanted %.2f), slowest %3.0f %%, line %5.1f %% "
+	printf("%-28s %5u QPs, %4u MiB, %3llu Gbit/s: %u dead, Jain %.3f (wanted %.2f), slowest %3.0f %%, line %5.1f %% "
 	       "(%s), packets %5.2f (at most %.2f), p99 %6.1f ms: ",
 	       r->name, r->qps, r->buffer_mib, (unsigned long long)r->rate_gbps, m.dead, m.jain, JAIN_WANTED,
 	       100 * m.slowest, 100 * line, holds_two ? "97 %" : "any", packets, packets_most(r),

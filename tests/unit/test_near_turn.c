@@ -2,6 +2,7 @@
 /* Hosts that are sent away for want of room come back one after the other. */
 #include "core_fixture.h"
 
+#include "headroom/headroom.h"
 #include "proxy/near_priv.h"
 #include "proxy/share.h"
 
@@ -154,6 +155,11 @@ static void near_turn__minimum(void **state)
 	assert_true(near_turn_minimum(p) >= min_u64(CREDIT_MIN_BYTES, pool_reserve(p, POOL_LAN) / 2));
 	p->near_busy = 1000000;
 	assert_int_equal(near_turn_minimum(p), arena_class_bytes(LAN_PKT_MAX));
+	/* What users are told (headroom/deep.c) is what holds: so many have a packet each in half of the reserve. */
+	assert_in_range(pool_reserve(p, POOL_LAN) / 2 / arena_class_bytes(LAN_PKT_MAX) -
+	                    headroom_qps_at_once(arena_capacity(p->arena, POOL_LAN)),
+	                0, 1);
+	assert_int_equal(arena_class_bytes(LAN_PKT_MAX), HEADROOM_SLOT_BYTES);
 	p->near_busy = busy;
 	all_go(c);
 }

@@ -11,6 +11,7 @@
  *       inward    1.21 Mbit/s from peer, 264 kbit/s to hosts
  *       buffer    outward 4.84 MiB of 31.0 MiB (16 %), inward 0 B of 31.0 MiB (0 %)
  *       plan      a direction wants 619 KiB; one flow is held off at 23.2 MiB, needs 232 KiB to fill the line
+ *                 serves 469 busy queue pairs at once, 469 in turns
  *       flows     2 near, 0 far (at most 16384 of each); 0 learning, 2 held off, 0 stalled, 0 in RNR
  *       barrier   pair; 0 waiting, 0 have waited, 0 waived, 0 after BarrierMax=; 11 IP packets carried
  *       drops     lan_no_room 12334
@@ -225,6 +226,9 @@ static void show_plan(FILE *out, const struct jnode *l)
 	fprintf(out, "  plan      a direction wants %s; one flow is held off at %s, needs %s to fill the line%s\n",
 	        units_show_bytes(t[0], j_number(p, "wanted_bytes")), units_show_bytes(t[1], j_number(p, "xoff_bytes")),
 	        units_show_bytes(t[2], j_number(p, "no_underrun_xon_bytes")), more);
+	if (j_uint(p, "busy_qps_in_turns"))
+		fprintf(out, "            serves %" PRIu64 " busy queue pairs at once, %" PRIu64 " in turns\n",
+		        j_uint(p, "busy_qps_at_once"), j_uint(p, "busy_qps_in_turns"));
 }
 
 static void show_buffer(FILE *out, const struct jnode *l)

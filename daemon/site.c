@@ -57,6 +57,7 @@ struct site {
 	struct log_limit rules_said;
 	uint64_t truncated; /* frames larger than a place in a LAN port's ring, so far */
 	struct log_limit truncated_said, ports_said;
+	bool buffer_said; /* how many queue pairs it serves, since the link has started */
 };
 
 /* --- events of the core --- */
@@ -177,6 +178,23 @@ static void say_distance(const struct site *s, const struct link_snapshot *snap,
 		         s->config.name, configured, rtt, measured, rules);
 }
 
+/* Once, as soon as the buffer is there. More queue pairs than that are no fault: nothing of theirs is lost. */
+static void say_buffer(struct site *s, const struct link_snapshot *snap)
+{
+	uint64_t cap = snap->status.pool_capacity[POOL_LAN];
+	char is[UNITS_TEXT_MAX];
+	struct headroom_deep d;
+
+	if (s->buffer_said || cap == 0 ||
+	    link_plan_deep(&s->config, distance_in_force_rtt_ns(&s->distance), cap, 1, &d) < 0)
+		return;
+	s->buffer_said = true;
+	log_info("link %s: a buffer of %s per direction serves %" PRIu64 " busy queue pairs at once, and %" PRIu64
+	         " in turns; of more, hosts that ignore CNPs send packets in vain; those beyond MaxFlows=%u are carried "
+	         "end to end",
+	         s->config.name, units_show_bytes(is, (double)cap), d.qps_at_once, d.qps_in_turns, s->config.max_flows);
+}
+
 static void measure_distance(struct site *s, const struct link_snapshot *snap)
 {
 	uint64_t before_ns = s->distance.said_ns;
@@ -221,6 +239,7 @@ static void take_sample(void *arg, struct link *l, struct link_snapshot *snap)
 	    .wan_tx_dgrams = ctr[CTR_WAN_TX_DGRAMS],
 	    .wan_lost = ctr[CTR_WAN_LOST] - ctr[CTR_WAN_SPURIOUS],
 	};
+	say_buffer(s, snap);
 	measure_distance(s, snap);
 	watch_truncated(s, snap);
 	free(snap->flows);

@@ -273,6 +273,8 @@ static void write_deep_buffer(struct json *j, const struct site *s, const struct
 	json_uint(j, "xoff_bytes", d.xoff_bytes);
 	json_uint(j, "no_underrun_xon_bytes", d.no_underrun_xon_bytes);
 	json_uint(j, "flow_share_bytes", d.flow_share_bytes);
+	json_uint(j, "busy_qps_at_once", d.qps_at_once);
+	json_uint(j, "busy_qps_in_turns", d.qps_in_turns);
 	json_bool(j, "fills_the_line", d.fills_the_line);
 	json_bool(j, "stands_loss", d.stands_loss);
 	json_object_end(j);

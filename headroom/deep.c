@@ -25,6 +25,19 @@ uint64_t headroom_deep_arena_bytes(uint64_t rate_bps, uint64_t rtt_ns)
 	return want < ARENA_FLOOR ? ARENA_FLOOR : want;
 }
 
+uint64_t headroom_qps_at_once(uint64_t capacity_bytes)
+{
+	return capacity_bytes / HEADROOM_QPS_PART / HEADROOM_SLOT_BYTES;
+}
+
+uint64_t headroom_qps_in_turns(uint64_t capacity_bytes, uint64_t rate_bps)
+{
+	uint64_t turns = physics_bytes(HEADROOM_TURN_NS, rate_bps) / HEADROOM_TURN_BYTES;
+	uint64_t once = headroom_qps_at_once(capacity_bytes);
+
+	return turns > once ? turns : once;
+}
+
 int headroom_deep(const struct headroom_deep_in *in, struct headroom_deep *d, char why[HEADROOM_ERROR_MAX])
 {
 	*d = (struct headroom_deep){0};
@@ -41,6 +54,8 @@ int headroom_deep(const struct headroom_deep_in *in, struct headroom_deep *d, ch
 	d->capacity_bytes = in->capacity_bytes != 0 ? in->capacity_bytes : d->wanted_bytes;
 	d->xoff_bytes = mul_div_down(d->capacity_bytes, in->alpha, 1 + in->alpha);
 	d->flow_share_bytes = mul_div_down(d->capacity_bytes, in->alpha, 1 + (uint64_t)in->alpha * in->flows);
+	d->qps_at_once = headroom_qps_at_once(d->capacity_bytes);
+	d->qps_in_turns = headroom_qps_in_turns(d->capacity_bytes, in->rate_bps);
 	d->fills_the_line = d->xoff_bytes >= d->no_underrun_xon_bytes;
 	d->stands_loss = d->capacity_bytes >= d->wanted_bytes;
 	return 0;

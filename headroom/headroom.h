@@ -170,6 +170,8 @@ struct headroom_plan {
 	uint64_t loop_ns;               /* XOFF decided to the last byte in */
 	uint64_t bdp_bytes;             /* rate x round trip */
 	uint64_t deep_buffer_bytes;     /* 4 BDP: what a daemon that repairs loss needs per direction */
+	uint64_t qps_at_once;           /* busy queue pairs of which each has a packet in such a buffer at any time */
+	uint64_t qps_in_turns;          /* that it serves in turns without hosts sending much in vain */
 	uint64_t no_underrun_xon_bytes; /* drain x loop: resume below this and the link starves for a round trip */
 	uint64_t pause_ns;              /* a pause of 65535 quanta lasts so long */
 	uint64_t refresh_ns;            /* XOFF must be sent again after this */
@@ -219,6 +221,12 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
 
 #define HEADROOM_DEEP_BDPS 4u /* repairs of repairs are under way at once: 1 % loss still fills the line */
 
+/* Of the edges' core: proxy/near_turn.c. */
+#define HEADROOM_TURN_NS     550000000ull /* in which all hosts that were sent away have their turns */
+#define HEADROOM_TURN_BYTES  65536ull     /* a message: less is worth no turn */
+#define HEADROOM_SLOT_BYTES  4224ull      /* of a packet with PMTU 4096 */
+#define HEADROOM_QPS_PART    16ull        /* of the buffer, half of its reserve, is for one packet of each */
+
 struct headroom_deep_in {
 	uint64_t rate_bps, rtt_ns;
 	uint64_t capacity_bytes; /* that there is; 0: as much as is wanted */
@@ -233,12 +241,20 @@ struct headroom_deep {
 	uint64_t xoff_bytes;            /* fill at which a flow that is alone is held off */
 	uint64_t flow_share_bytes;      /* of each of `flows` when all are held off */
 	uint64_t no_underrun_xon_bytes; /* fill that the line needs until a host that was held off is back */
+	uint64_t qps_at_once;           /* busy queue pairs of which each has at least a packet here at any time */
+	uint64_t qps_in_turns;          /* and of which each gets a message of 64 KiB across between two waits */
 	bool fills_the_line;            /* XOFF is not below it */
 	bool stands_loss;               /* the capacity is not below what is wanted */
 };
 
 /* 0 or -EINVAL, as headroom_compute(). */
 int headroom_deep(const struct headroom_deep_in *in, struct headroom_deep *d, char why[HEADROOM_ERROR_MAX]);
+
+/* Busy queue pairs that a buffer of so many bytes serves without turns: each has at least a packet in it. */
+uint64_t headroom_qps_at_once(uint64_t capacity_bytes);
+/* And in turns: a host is sent away for 655 ms at most (IBTA table 45), and with so many each still gets a message
+ * across when it is back. With more, hosts that ignore CNPs send packets in vain. */
+uint64_t headroom_qps_in_turns(uint64_t capacity_bytes, uint64_t rate_bps);
 
 /* Bytes of memory that an edge takes for both directions of a link if nobody says how much: what headroom_deep() wants
  * of each, and 64 MiB at least. */

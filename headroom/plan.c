@@ -44,6 +44,8 @@ static void times(const struct headroom_in *in, struct headroom_plan *plan)
 	plan->loop_ns = physics_ns(physics_loop(&p), in->rate_bps);
 	plan->bdp_bytes = physics_bytes(2 * plan->one_way_ns, in->rate_bps);
 	plan->deep_buffer_bytes = HEADROOM_DEEP_BDPS * plan->bdp_bytes;
+	plan->qps_at_once = headroom_qps_at_once(plan->deep_buffer_bytes);
+	plan->qps_in_turns = headroom_qps_in_turns(plan->deep_buffer_bytes, in->rate_bps);
 	plan->no_underrun_xon_bytes = physics_bytes(plan->loop_ns, drain);
 	plan->pause_ns = PAUSE_QUANTA_MAX * (uint64_t)QUANTUM_BYTES * 8000000000ull / in->rate_bps;
 	plan->refresh_ns = plan->pause_ns / 2;

@@ -91,6 +91,8 @@ static void plan(struct json_out *j, const struct headroom_plan *p)
 	jo_uint(j, "loop_ns", p->loop_ns);
 	jo_uint(j, "bdp_bytes", p->bdp_bytes);
 	jo_uint(j, "deep_buffer_bytes", p->deep_buffer_bytes);
+	jo_uint(j, "busy_qps_at_once", p->qps_at_once);
+	jo_uint(j, "busy_qps_in_turns", p->qps_in_turns);
 	jo_uint(j, "no_underrun_xon_bytes", p->no_underrun_xon_bytes);
 	jo_uint(j, "pause_ns", p->pause_ns);
 	jo_uint(j, "refresh_ns", p->refresh_ns);

@@ -115,6 +115,10 @@ static void show_plan(const struct report *rep, FILE *out)
 	line_bytes(out, "bandwidth-delay product", p->bdp_bytes, "rate x round trip");
 	line_bytes(out, "deep buffer", p->deep_buffer_bytes,
 	           "4 of them: what an edge that repairs loss needs per direction");
+	fprintf(out, "  %-30s %16" PRIu64 "             each has a packet in it at any time\n",
+	        "busy queue pairs at once", p->qps_at_once);
+	fprintf(out, "  %-30s %16" PRIu64 "             with more, hosts that ignore CNPs send in vain\n",
+	        "busy queue pairs in turns", p->qps_in_turns);
 	line_bytes(out, "no-underrun XON", p->no_underrun_xon_bytes,
 	           "resume below this fill and the link starves at each resume");
 	fprintf(out, "  %-30s %16s             65535 quanta\n", "a pause lasts",

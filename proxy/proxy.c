@@ -9,7 +9,8 @@
  *
  * What goes to hosts is served in this order: answers that the edge makes itself (mouth.c; hosts wait for them), what
  * is not RC, responses, requests (lan_turn.c). Flows within each take turns. What goes to the other edge is served lane
- * by lane, a datagram each, when the pacer says so; reports and other control are not held back by the pacer.
+ * by lane, by the flows that wait in each (wan_lane.c), when the pacer says so; reports and other control are not held
+ * back by the pacer.
  *
  * All timers are in one heap, and each belongs to a module (on_timer). */
 #include "proxy/carry/barrier.h"
@@ -404,6 +405,7 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 	for (; more; n = next) {
 		struct lane *l = dlist_entry(n, struct lane, node);
 		struct wan_path *path;
+		uint32_t flows = wan_lane_waiting(l);
 		bool held;
 		size_t len = wan_spread_build(p, l, buf, cap, &path, &held);
 
@@ -411,8 +413,7 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 		next = n->next;
 		if (len) {
 			if (wan_pacer_ready(path->pacer, now_ns)) {
-				dlist_remove(n);
-				dlist_append(&p->wan->lane_list, n);
+				wan_lane_took_turn(p, l, len, flows);
 				wan_pacer_take(path->pacer, now_ns, len);
 			} else {
 				wan_pacer_take_past(path->pacer, now_ns, len);

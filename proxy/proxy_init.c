@@ -146,7 +146,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 
 	k->own_lanes = (uint32_t)(c->nlanes + c->nshards - 1) / c->nshards;
 	k->nops = OPS_PER_FLOW * n + 4096;
-	k->ntimers = 11 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 6;
+	k->ntimers = 12 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 6;
 	k->p = bump_take(b, sizeof(*k->p));
 	k->near = bump_take(b, n * sizeof(*k->near));
 	k->far = bump_take(b, n * sizeof(*k->far));
@@ -351,6 +351,7 @@ static void adopt_slots(struct proxy *p)
 			continue;
 		}
 		if (h->kind == SLOT_REQ_NEAR) {
+			p->near_busy += !p->near[h->flow].held_bytes;
 			p->near[h->flow].held_bytes += bytes;
 			p->near[h->flow].ooo_pkts++;
 			p->near[h->flow].pos_held = max_u64(p->near[h->flow].pos_held, h->pos + h->psns);
@@ -359,7 +360,7 @@ static void adopt_slots(struct proxy *p)
 			p->far[h->flow].pos_rx_max = max_u64(p->far[h->flow].pos_rx_max, h->pos + 1);
 			dlist_append(&p->far[h->flow].slots, &arena_meta(p->arena, slot)->node);
 		} else if (h->kind == SLOT_RESP_FAR) {
-			p->far[h->flow].nresps++;
+			lane_of(p, p->far[h->flow].lane)->nwaiting[SOURCE_FAR] += p->far[h->flow].nresps++ == 0;
 		}
 		if (h->kind == SLOT_REQ_FAR || h->kind == SLOT_RESP_NEAR)
 			p->wan->lanes[arena_meta(p->arena, slot)->lane].rx_held_bytes += bytes;

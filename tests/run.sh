@@ -98,6 +98,7 @@ sim() {
 	step 'READs over 1000 km' build/gcc/lrsim --reads 1000km-8qp
 	step 'READs with the memory of Size=auto' build/gcc/lrsim --reads 10g-300km-16qp
 	step 'READs larger than the pool' build/gcc/lrsim --reads larger-than-pool
+	step 'a thousand QPs, little memory' build/gcc/lrsim --crowd "$(pick short all)"
 	step 'full arena: back within 2 RTT' build/gcc/lrsim --full-arena
 	step 'headroom holds, and not with less' build/gcc/lrsim --pause-link
 	step 'hostile hosts cost the others little' build/gcc/lrsim --attack

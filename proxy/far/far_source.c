@@ -130,8 +130,10 @@ static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, 
 {
 	struct far_flow *f = &p->far[h->flow];
 
-	if (h->kind == SLOT_RESP_FAR) {
-		f->nresps += bytes > 0 ? 1u : -1u;
+	if (h->kind == SLOT_RESP_FAR && bytes > 0) {
+		lane_of(p, f->lane)->nwaiting[SOURCE_FAR] += f->nresps++ == 0;
+	} else if (h->kind == SLOT_RESP_FAR) {
+		lane_of(p, arena_meta(p->arena, slot)->lane)->nwaiting[SOURCE_FAR] -= --f->nresps == 0;
 	} else {
 		if (f->held_bytes == 0)
 			share_begin(p, &f->share);

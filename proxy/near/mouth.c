@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mouth.h"
 
+#include "near_priv.h"
+#include "proxy/wan/share.h"
+
 /* 0.64 ms: short against a host's patience, long against a LAN round trip. IBTA table 45. */
 #define RNR_WAIT_MIN_NS 640000ull
 #define RNR_WAIT_MAX_NS 10240000ull
@@ -79,20 +82,29 @@ static uint8_t rnr_code_within(uint64_t ns)
 	           : code;
 }
 
-/* One that has filled its buffer far beyond what the line needs does not come for every bit of room that a report
- * brings: all that it has under way is lost each time. It is back before an eighth of what waits has gone, even if the
- * line is all its own. */
+/* A host whose flow has much to send does not come back for every bit of room that a report brings: all that the host
+ * has under way is lost each time. While the line is full the host is back before half of that backlog has gone at the
+ * rate that the flow had lately, and after RNR_WAIT_MAX_NS at the latest, for the flow is faster once others stop.
+ * 10 QPs of 256 KiB each, 8 MiB, 1 Gbit/s, 300 km: hosts sent 3.38 packets for each one delivered while only the eighth
+ * below counted. While the line is not full the flow may be slow for want of room, and a longer wait would keep it so
+ * (lrsim --fair dead-small). The host may stay away for an eighth of the backlog at the rate of the line in any case. */
 static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 {
+	double bytes = (double)near_unsent(f);
+	uint64_t rate = f->share.last_bytes ? share_rate(p, &f->share) : 0; /* known after a whole span, not before */
+	uint64_t eighth = (uint64_t)(bytes / 8 * 8e9 / (double)p->cfg.rate_hint_bps), half = 0;
+
 	if (!f->held_off || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)
 		return 0;
-	return min_u64((uint64_t)((double)near_unsent(f) / 8 * 8e9 / (double)p->cfg.rate_hint_bps), RNR_WAIT_CUT_NS);
+	if (rate && near_turn_line_full(p) && !near_turn_quantum(p))
+		half = (uint64_t)(bytes / 2 * 1e9 / (double)rate);
+	return min_u64(max_u64(eighth, min_u64(half, RNR_WAIT_MAX_NS)), RNR_WAIT_CUT_NS);
 }
 
 /* How long the requester is sent away: about what it takes until a report can bring room, and twice as long each time
  * that it comes back in vain. One that waits for an answer is to be back when that comes, and rather before: away it
  * asks for nothing new. */
-static uint8_t rnr_syndrome(const struct proxy *p, const struct near_flow *f)
+static uint8_t rnr_syndrome(struct proxy *p, struct near_flow *f)
 {
 	uint64_t longest = rnr_wait_max_ns(p, f), wait = max_u64(proxy_rtt_ns(p) / 2, RNR_WAIT_MIN_NS);
 	uint64_t answer = answer_in_ns(p, f);
@@ -101,6 +113,9 @@ static uint8_t rnr_syndrome(const struct proxy *p, const struct near_flow *f)
 		return (uint8_t)(AETH_RNR_NAK | rnr_code_within(min_u64(answer, longest)));
 	wait <<= f->rnr_row < RNR_DOUBLINGS ? f->rnr_row - 1 : RNR_DOUBLINGS;
 	wait = p->wan_up ? max_u64(min_u64(wait, longest), backlog_ns(p, f)) : longest;
+	if (f->held_off && p->wan_up && f->rnr_retry == RNR_RETRY_INFINITE)
+		wait = max_u64(wait, near_turn_book(p, f));
+	near_turn_away(p, f, roce_rnr_timer_ns(roce_rnr_timer_code(wait)));
 	return (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(wait));
 }
 

@@ -92,9 +92,10 @@ void near_close(struct proxy *p, struct near_flow *f)
 	near_requester_leave(p, f);
 	near_tell_end(p, f);
 	near_room_leave(p, f);
+	near_turn_leave(p, f);
 	dlist_remove(&f->mouth_node);
 	dlist_remove(&f->resp_node);
-	dlist_remove(&f->wan_node);
+	near_wan_leave(p, f);
 	timer_cancel(&p->timers, &f->patience);
 	timer_cancel(&p->timers, &f->retire);
 	timer_cancel(&p->timers, &f->drain);
@@ -370,6 +371,9 @@ void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
 		break;
 	case TK_FAIL:
 		near_fail_on_timer(p, f);
+		break;
+	case TK_TURN:
+		near_turn_on_timer(p, f);
 		break;
 	default:
 		break;

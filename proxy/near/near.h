@@ -102,6 +102,8 @@ void near_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t i
 
 /* Puts the flow on its lane's list if it has something that may be sent. */
 void near_wan_kick(struct proxy *p, struct near_flow *f);
+/* It has nothing more that may go. */
+void near_wan_leave(struct proxy *p, struct near_flow *f);
 /* What FLOW_OPEN says. */
 void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wan_flow_open *o);
 /* True if the request at pos_wan may be sent now, by credit and window; *slot is it. */
@@ -137,8 +139,8 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 
 /* --- time, sessions, restart --- */
 
-/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL) has run out. May close the
- * flow. */
+/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL, TK_TURN) has run out. May
+ * close the flow. */
 void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind);
 /* Everything that is not settled is sent again. */
 void near_session_start(struct proxy *p, struct near_flow *f);

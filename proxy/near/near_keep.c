@@ -260,6 +260,7 @@ void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot)
 	f->ops_done++;
 	near_op_insert(f, op);
 	f->kept_bytes += arena_class_bytes(h->len);
+	p->near_busy += !f->held_bytes;
 	f->held_bytes += arena_class_bytes(h->len);
 }
 

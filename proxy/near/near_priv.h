@@ -247,6 +247,31 @@ void near_room_leave(struct proxy *p, struct near_flow *f);
 /* Something of the pool was freed. */
 void near_room_freed(struct proxy *p);
 
+/* --- turns of hosts that were sent away: near_turn.c --- */
+
+/* Its host is sent away for want of room: a turn is booked, unless it has one. Returns how long until then; 0: turns do
+ * not matter, or it may come at once. */
+uint64_t near_turn_book(struct proxy *p, struct near_flow *f);
+/* Its host came back, or never left: so many bytes were taken. */
+void near_turn_took(struct proxy *p, struct near_flow *f, uint64_t bytes);
+/* It was told to come back after so long. */
+void near_turn_away(struct proxy *p, struct near_flow *f, uint64_t for_ns);
+/* Its host came back, the flow ends, or its host is forgotten. */
+void near_turn_leave(struct proxy *p, struct near_flow *f);
+/* Its host came back before its turn, and the buffer has not run low. */
+bool near_turn_comes_early(const struct proxy *p, const struct near_flow *f);
+/* What one flow may hold while so many wait for their turns that shares do not decide; 0: shares do. */
+uint64_t near_turn_quantum(const struct proxy *p);
+/* True if the quantum decides what the flow may hold; it does not for one whose responder takes nothing. */
+bool near_turn_rules(const struct proxy *p, const struct near_flow *f);
+/* And whether so many bytes more are within it. */
+bool near_turn_admits(const struct proxy *p, const struct near_flow *f, uint64_t bytes);
+/* All flows together drain three quarters of what the line can carry: none lacks bytes to send. */
+bool near_turn_line_full(const struct proxy *p);
+/* What each flow may hold however full the pool is: CREDIT_MIN_BYTES, or what the reserve has for each. */
+uint64_t near_turn_minimum(const struct proxy *p);
+void near_turn_on_timer(struct proxy *p, struct near_flow *f);
+
 /* --- failures: near_fail.c, near_tell.c --- */
 
 /* The responder refused what is at pos, or is silent for good (syndrome 0). */

@@ -149,11 +149,13 @@ static void put_new(struct proxy *p, struct lane *l, struct wan_build *b)
 	struct dnode *flows = &l->ready[SOURCE_NEAR], *n;
 
 	while (!wan_build_full(b) && (n = dlist_first(flows))) {
-		if (!put_flow(p, b, dlist_entry(n, struct near_flow, wan_node))) {
+		struct near_flow *f = dlist_entry(n, struct near_flow, wan_node);
+
+		if (!put_flow(p, b, f)) {
 			dlist_rotate(flows);
 			return;
 		}
-		dlist_remove(n);
+		near_wan_leave(p, f);
 	}
 }
 
@@ -164,9 +166,13 @@ static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, 
 	(void)slot;
 	if (h->kind != SLOT_REQ_NEAR)
 		return;
-	if (f->held_bytes == 0)
+	if (f->held_bytes == 0) {
 		share_begin(p, &f->share);
+		p->near_busy++;
+	}
 	f->held_bytes += (uint64_t)bytes;
+	if (f->held_bytes == 0)
+		p->near_busy--;
 	if (dnode_on(&f->unpaired_node))
 		p->unpaired.bytes += (uint64_t)bytes;
 	if (bytes < 0)
@@ -182,6 +188,12 @@ static void slot_out(struct proxy *p, const struct slot_hdr *h, int64_t bytes)
 static uint64_t waiting_behind(const struct proxy *p, const struct slot_hdr *h)
 {
 	return p->near[h->flow].out_bytes;
+}
+
+static void session_start(struct proxy *p, struct lane *l)
+{
+	(void)p;
+	l->nwaiting[SOURCE_NEAR] = 0; /* near_session_start() has those wait again that do */
 }
 
 const struct wan_source near_source = {
@@ -200,4 +212,5 @@ const struct wan_source near_source = {
     .on_frame = on_frame,
     .slot_held = slot_held,
     .slot_out = slot_out,
+    .session_start = session_start,
 };

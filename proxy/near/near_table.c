@@ -104,6 +104,7 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 	timer_init(&f->resp_pace, TK_RESP_PACE, idx);
 	timer_init(&f->unheard, TK_UNHEARD, idx);
 	timer_init(&f->fail_timer, TK_FAIL, idx);
+	timer_init(&f->turn, TK_TURN, idx);
 	timer_set(&p->timers, &f->retire, p->now_ns + FORSAKEN_NS);
 }
 

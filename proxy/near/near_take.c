@@ -16,6 +16,8 @@
 #include "proxy/wan/share.h"
 
 #define SLOW_EVERY_PKTS 8 /* how often is looked whether a host should slow down ... */
+#define CNP_LASTS_NS    20000000ull
+#define ACK_SLOW_NS     500000ull /* ConnectX may repeat after 2 ms */
 #define SLOW_LOOK_NS    300000ull /* ... at most once in such a time, in which a NIC recovers by half (DCQCN) */
 
 /* True if so many bytes more are within n eighths of what the flow may hold. Most hold less than anyone may. */
@@ -40,7 +42,7 @@ bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
 		return false;
 	if (f->pairing == PAIR_LEARNING && !near_unpaired_may_hold(p, f, (uint32_t)bytes))
 		return false;
-	return within(p, f, bytes, 8);
+	return near_turn_rules(p, f) ? near_turn_admits(p, f, bytes) : within(p, f, bytes, 8);
 }
 
 /* Before a host is sent away it is asked to send more slowly: when half of what it may have here is used, and that has
@@ -49,6 +51,11 @@ static void slow_down(struct proxy *p, struct near_flow *f)
 {
 	uint64_t held = near_held(f);
 
+	if (near_turn_rules(p, f)) {
+		if (2 * f->turn_left <= near_turn_quantum(p) && !FAULT(FAULT_NO_SOFT_CNP))
+			mouth_cnp(p, f);
+		return;
+	}
 	if (f->pos_next % SLOW_EVERY_PKTS || p->now_ns < f->slow_look_ns || within(p, f, 0, 4) ||
 	    FAULT(FAULT_NO_SOFT_CNP))
 		return;
@@ -110,10 +117,21 @@ static uint32_t waits_of(struct proxy *p, const struct near_flow *f, const struc
 	return n;
 }
 
+/* The packet that the flow needs next may come out of the pool's reserve. Half of that is for the first packets of flows
+ * without a pair: their hosts cannot be sent away. */
+static bool is_urgent(const struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	if (pos != f->pos_next)
+		return false;
+	if (f->pairing == PAIR_LEARNING && !f->held_bytes)
+		return true;
+	return near_held(f) < near_turn_minimum(p) && pool_free(p, POOL_LAN) > pool_reserve(p, POOL_LAN) / 2;
+}
+
 uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                      uint32_t psns, uint32_t fp, uint16_t vlan_tci)
 {
-	bool urgent = pos == f->pos_next && near_held(f) < CREDIT_MIN_BYTES;
+	bool urgent = is_urgent(p, f, pos);
 	uint8_t entries[LAN_PKT_MAX];
 	uint32_t waits = waits_of(p, f, pkt, entries);
 	uint16_t len = (uint16_t)(pkt->len + waits * BARRIER_ENTRY_LEN);
@@ -274,9 +292,17 @@ static enum proxy_drop refuse_read(struct proxy *p, struct near_flow *f)
 	return drop(p, DROP_LAN_BAD_LENGTH);
 }
 
+/* A host that has slowed down sends the next packet, and the one that asks for an ACK, so late that its timer would run
+ * out before. */
+static bool sends_slowly(const struct proxy *p, const struct near_flow *f)
+{
+	return f->cnp_said_ns && p->now_ns < f->cnp_said_ns + CNP_LASTS_NS && p->now_ns >= f->acked_ns + ACK_SLOW_NS;
+}
+
 static void speak_after_rx(struct proxy *p, struct near_flow *f, bool ack_req)
 {
-	if ((ack_req || f->pos_next - f->pos_acked >= ACK_EVERY_PKTS) && near_ceiling(p, f) > f->pos_acked)
+	if ((ack_req || f->pos_next - f->pos_acked >= ACK_EVERY_PKTS || sends_slowly(p, f)) &&
+	    near_ceiling(p, f) > f->pos_acked)
 		near_speak(p, f, DUE_ACK);
 }
 
@@ -294,7 +320,7 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 		return drop(p, DROP_LAN_SEQUENCE);
 	if (psns > FLOW_SPAN_MAX / 2)
 		return refuse_read(p, f);
-	if (!admit_next(p, f, pkt->len))
+	if (near_turn_comes_early(p, f) || !admit_next(p, f, pkt->len))
 		return hold_off(p, f, DROP_LAN_NO_ROOM);
 	if (own && !near_op_begin(p, f, pkt, pos, psns, f->msn_next + 1, fp))
 		return hold_off(p, f, DROP_LAN_READS_FULL);
@@ -307,6 +333,7 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	}
 	near_alive(p, f, pos);
 	f->held_off = false;
+	near_turn_took(p, f, arena_class_bytes(pkt->len));
 	f->gap_naked = 0;
 	f->psns_unknown = unknown;
 	near_in_order(p, f, slot);

@@ -49,6 +49,12 @@ void near_settle(struct proxy *p, struct near_flow *f)
 
 /* --- what is left for later --- */
 
+static void near_drained(struct proxy *p, struct near_flow *f, uint64_t bytes, uint64_t positions)
+{
+	share_drained(p, &f->share, bytes, positions);
+	share_drained(p, &p->turns.drain, bytes, positions);
+}
+
 static void free_some(struct proxy *p, struct near_flow *f)
 {
 	uint64_t from = f->pos_freed, held = near_held(f);
@@ -65,7 +71,7 @@ static void free_some(struct proxy *p, struct near_flow *f)
 			f->pos_freed = max_u64(f->pos_freed, f->pos_free_to);
 	}
 	if (f->pos_freed > from)
-		share_drained(p, &f->share, held - near_held(f), f->pos_freed - from);
+		near_drained(p, f, held - near_held(f), f->pos_freed - from);
 }
 
 /* Requests of forgotten operations. */
@@ -373,6 +379,14 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 
 /* --- to the far edge --- */
 
+void near_wan_leave(struct proxy *p, struct near_flow *f)
+{
+	if (!dnode_on(&f->wan_node))
+		return;
+	dlist_remove(&f->wan_node);
+	lane_of(p, f->lane)->nwaiting[SOURCE_NEAR]--;
+}
+
 void near_wan_kick(struct proxy *p, struct near_flow *f)
 {
 	struct lane *l = lane_of(p, f->lane);
@@ -380,7 +394,10 @@ void near_wan_kick(struct proxy *p, struct near_flow *f)
 	if (near_wan_waits_for_older(f) || !p->session_on)
 		return;
 	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent) || f->agains_due) {
-		dlist_append_once(&l->ready[SOURCE_NEAR], &f->wan_node);
+		if (!dnode_on(&f->wan_node)) {
+			dlist_append(&l->ready[SOURCE_NEAR], &f->wan_node);
+			l->nwaiting[SOURCE_NEAR]++;
+		}
 		wan_lane_kick(p, l);
 	}
 }

@@ -42,6 +42,7 @@ extern uint64_t proxy_pos_origin; /* the simulator begins just below whatever ma
 #define POS_END (1ull << 62)
 #define RESP_AHEAD 512 /* READ responses may overtake each other by so many */
 #define NONE       UINT32_MAX
+#define TURN_BINS  258        /* of the longest wait of an RNR NAK, and both ends */
 
 /* An open or kept READ, ATOMIC or unknown request: it owns the PSNs pos .. pos + psns. From a pool, in order per
  * flow. */
@@ -135,6 +136,12 @@ struct near_flow {
 	uint64_t stalled_ns;     /* since when the far edge says so */
 	bool stalled;            /* far edge says so: in force like host mode */
 	bool held_off;           /* its host was sent away for want of room, and has not been back */
+	uint64_t turn_ns;        /* when it is its turn to come back; 0: nothing is booked. near_turn.c */
+	uint64_t back_ns;        /* when its host will come, turn or not */
+	uint64_t turn_bytes;     /* what it may bring then */
+	uint64_t turn_left, turn_taken_ns; /* what was left of its allowance when it took something last */
+	uint8_t turn_cnps;       /* CNPs that it is still to get before */
+	struct timer turn;       /* for these, or to forget it */
 	bool psns_unknown;       /* pos_next is right only if the last READ fitted one packet: PMTU not known yet */
 	uint8_t rnr_retry;       /* as CM told */
 
@@ -543,7 +550,7 @@ struct end_to_end {
 	uint64_t held_bytes;                  /* slot bytes of such packets on their way to the other edge */
 };
 
-/* What a timer is for; its owner is the index of a near flow (first six), far flow (three), host pair, host, lane,
+/* What a timer is for; its owner is the index of a near flow (first seven), far flow (three), host pair, host, lane,
  * barrier queue or path. */
 enum timer_kind {
 	TK_PATIENCE,
@@ -552,6 +559,7 @@ enum timer_kind {
 	TK_RESP_PACE,
 	TK_UNHEARD,
 	TK_FAIL,
+	TK_TURN,
 	TK_RTO,
 	TK_PACE,
 	TK_ASK,
@@ -634,6 +642,14 @@ struct proxy {
 	struct timer given_timer;  /* the oldest have been there for long enough */
 	uint64_t room_exceeded_ns; /* when one whose host can be held off went across without room all the same */
 	struct timer room_timer;
+	struct {
+		uint32_t away;      /* near flows whose hosts were sent away, each with a turn */
+		uint64_t bytes;     /* that these will bring */
+		uint64_t bin, due[TURN_BINS]; /* bytes that will come in each bin of time, from that one on */
+		struct share drain; /* of all near flows together */
+		uint64_t in_force_until_ns; /* shares alone decide from then on: rounds of turns have been short */
+	} turns;                    /* near_turn.c */
+	uint32_t near_busy;         /* near flows that hold something */
 	struct near_unpaired unpaired;
 	struct end_to_end end_to_end;
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */

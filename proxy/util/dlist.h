@@ -35,6 +35,11 @@ static inline void dlist_append(struct dnode *head, struct dnode *n)
 	head->prev = n;
 }
 
+static inline void dlist_insert_before(struct dnode *at, struct dnode *n)
+{
+	dlist_append(at, n);
+}
+
 /* Appends unless it is on a list already. */
 static inline void dlist_append_once(struct dnode *head, struct dnode *n)
 {

@@ -116,6 +116,11 @@ uint64_t share_positions(const struct proxy *p, const struct share *s, enum aren
 	               room / 8 * 7 / arena_class_bytes(1));
 }
 
+uint64_t share_rate(const struct proxy *p, const struct share *s)
+{
+	return (uint64_t)((double)recent(p, s, s->bytes, s->last_bytes) * 1e9 / (double)span_ns(p));
+}
+
 bool share_stuck(const struct proxy *p, const struct share *s, uint64_t held)
 {
 	return !young(p, s, held) && recent(p, s, s->bytes, s->last_bytes) == 0;

@@ -26,6 +26,8 @@ uint64_t share_limit(const struct proxy *p, const struct share *s, enum arena_po
 /* Positions that it drains in SHARE_REPAIRS round trips: of small packets and READs they are more than its bytes
  * say. */
 uint64_t share_positions(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held);
+/* Bytes per second that it drains; 0: it has drained nothing for two spans. */
+uint64_t share_rate(const struct proxy *p, const struct share *s);
 /* True if it holds something and has not drained for some round trips. */
 bool share_stuck(const struct proxy *p, const struct share *s, uint64_t held);
 

@@ -21,7 +21,9 @@ struct lane {
 	uint64_t out_bytes;               /* slot bytes sent, not settled */
 	uint64_t granted_bytes;           /* what we granted last */
 	struct dnode ready[WAN_SOURCES_MAX]; /* of each source: what has packets to send that were never sent */
-	uint8_t turn;                     /* the source whose packets have the first place in the next datagram */
+	uint32_t nwaiting[WAN_SOURCES_MAX]; /* of each source: flows that have something to send. The source counts them */
+	uint64_t turn;                    /* bytes sent for each flow that had something to send, in units of wan_lane.c */
+	uint8_t source_turn;              /* the source whose packets have the first place in the next datagram */
 	struct dnode first;               /* slots to send for the first time */
 	struct dnode repair;              /* slots with lost units */
 	struct dnode spaced;              /* further copies of repairs, by due_ns */
@@ -40,7 +42,8 @@ struct wan {
 	uint32_t paths_usable; /* bit mask: that packets may take, never 0 (wan_path.c) ... */
 	uint32_t paths_ip;     /* ... and of these those that IP packets may (wan_spread.c) */
 	uint8_t path_last;     /* that died last */
-	struct dnode lane_list; /* lanes with something to send */
+	struct dnode lane_list; /* lanes with something to send, by their turn */
+	uint64_t lane_turn;     /* of the lane that has sent last, before it did */
 	bool pacer_blocked;     /* what is on lane_list waits for the pacer */
 	bool waits;             /* the paths' controllers were told that something does */
 	uint64_t refused_next_ns;  /* slots that were refused: the next one goes then ... */

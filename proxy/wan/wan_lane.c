@@ -10,6 +10,13 @@
  * repair (units were lost), spaced (another copy, later), copies (another copy, when nothing else would go). Other
  * packets are not queued slot by slot: what has some is on its source's list of ready, and the source knows which comes next.
  *
+ * Lanes with something to send take turns, and what each sends in a turn counts by the flows that wait in it: the turn
+ * of a lane with 30 flows comes 30 times as often as that of a lane with one. Which flows share a lane is decided by a
+ * hash of their hosts' addresses, and must not decide what each gets. With equal turns for lanes Jain's index of 100
+ * QPs between 100 pairs of hosts in 8 lanes was 0.35. A lane that had nothing to send comes first, so messages between
+ * hosts with little to say do not wait for a round of all others. (Start-time fair queueing: Goyal, Vin, Cheng,
+ * SIGCOMM 1996.)
+ *
  * All that a lane does by time is in one timer (wan_lane_on_timer): report delay, spaced copies, flow reports, probe.
  *
  * Probe timeout (RFC 9002 6.2): the peer is asked about everything from the oldest unresolved number on. Its report
@@ -24,6 +31,7 @@
 #define WINDOW_FIRST_BYTES (4u << 20)
 #define PPM                1000000
 #define COPY_WORTH         4ull
+#define TURN_UNITS         1024ull /* of lane.turn in a byte */
 
 void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_rings, uint32_t ring_len,
                    uint64_t *rx_bits)
@@ -78,10 +86,38 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	wan_lane_kick(p, l);
 }
 
+static struct dnode *first_not_before(struct proxy *p, uint64_t turn)
+{
+	struct dnode *n = p->wan->lane_list.next;
+
+	while (n != &p->wan->lane_list && dlist_entry(n, struct lane, node)->turn < turn)
+		n = n->next;
+	return n;
+}
+
+uint32_t wan_lane_waiting(const struct lane *l)
+{
+	uint32_t n = 0;
+
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+		n += l->nwaiting[i];
+	return n;
+}
+
 void wan_lane_kick(struct proxy *p, struct lane *l)
 {
-	if (p->session_on)
-		dlist_append_once(&p->wan->lane_list, &l->node);
+	if (!p->session_on || dnode_on(&l->node))
+		return;
+	l->turn = max_u64(l->turn, p->wan->lane_turn);
+	dlist_insert_before(first_not_before(p, l->turn), &l->node);
+}
+
+void wan_lane_took_turn(struct proxy *p, struct lane *l, size_t bytes, uint32_t flows)
+{
+	p->wan->lane_turn = max_u64(p->wan->lane_turn, l->turn);
+	l->turn += bytes * TURN_UNITS / max_u64(flows, 1);
+	dlist_remove(&l->node);
+	dlist_insert_before(first_not_before(p, l->turn + 1), &l->node);
 }
 
 void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns)
@@ -163,23 +199,11 @@ static bool can_wait(const struct proxy *p, const struct lane *l, uint32_t slot)
 	return m->sends == 2 && m->in_flight && waiting_behind(p, l, h) * worst_loss_ppm(p) / PPM < COPY_WORTH * h->len;
 }
 
-/* What the paths carry now, as their controllers have found it. */
-static uint64_t line_bps(const struct proxy *p)
-{
-	uint32_t usable = wan_paths_usable(p);
-	uint64_t bps = 0;
-
-	for (uint32_t i = 0; i < p->wan->npaths; i++)
-		if (usable & 1u << i)
-			bps += atomic_load_explicit(&p->wan->path[i].pacer->rate_bps, memory_order_relaxed);
-	return min_u64(bps, p->cfg.rate_hint_bps);
-}
-
 /* What was refused goes again at a pace of its own (wan_outcome.c): a peer without room would have the line filled with
  * what it cannot take, and what that waits for would never get there. */
 static void release_refused(struct proxy *p, struct lane *l)
 {
-	uint64_t bps = line_bps(p) >> p->wan->refused_slow;
+	uint64_t bps = wan_line_bps(p) >> p->wan->refused_slow;
 	struct dnode *n;
 
 	while ((n = dlist_first(&l->refused))) {

@@ -24,6 +24,10 @@ void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot);
 void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot);
 /* There is something to send. */
 void wan_lane_kick(struct proxy *p, struct lane *l);
+/* How many flows of all sources have something to send. */
+uint32_t wan_lane_waiting(const struct lane *l);
+/* It has sent a datagram of so many bytes, at the pacer's time; so many flows had something to send before. */
+void wan_lane_took_turn(struct proxy *p, struct lane *l, size_t bytes, uint32_t flows);
 /* There will be at that time. */
 void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns);
 

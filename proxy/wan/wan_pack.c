@@ -213,7 +213,7 @@ void wan_pack_new(struct wan_build *b)
 	struct lane *l = b->l;
 
 	for (unsigned i = 0; i < t->nsenders; i++)
-		t->source[t->sender[(l->turn + i) % t->nsenders]]->put_new(b->p, l, b);
-	if (++l->turn >= t->nsenders)
-		l->turn = 0;
+		t->source[t->sender[(l->source_turn + i) % t->nsenders]]->put_new(b->p, l, b);
+	if (++l->source_turn >= t->nsenders)
+		l->source_turn = 0;
 }

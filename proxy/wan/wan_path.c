@@ -128,6 +128,17 @@ uint32_t wan_paths_usable(const struct proxy *p)
 	return p->wan->paths_usable;
 }
 
+uint64_t wan_line_bps(const struct proxy *p)
+{
+	uint32_t usable = wan_paths_usable(p);
+	uint64_t bps = 0;
+
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
+		if (usable & 1u << i)
+			bps += atomic_load_explicit(&p->wan->path[i].pacer->rate_bps, memory_order_relaxed);
+	return min_u64(bps, p->cfg.rate_hint_bps);
+}
+
 /* --- life and death --- */
 
 /* One that has not answered is taken to be no longer than the longest of those that have. */

@@ -137,5 +137,8 @@ uint64_t wan_path_patience_ns(const struct proxy *p, const struct wan_path *path
 
 /* Bit mask of the paths that packets may take. Never 0. */
 uint32_t wan_paths_usable(const struct proxy *p);
+/* Bits per second of all usable paths together now, as their controllers have found it: of all shards, overhead
+ * included. 0: no path is usable. */
+uint64_t wan_line_bps(const struct proxy *p);
 
 #endif

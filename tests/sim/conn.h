@@ -36,6 +36,7 @@ struct conn_cfg {
 	uint64_t answer_late_ns;   /* after the first packet that a responder hears */
 	uint64_t cm_echo_ns;       /* CM messages come again so often, also of the life before; 0: not */
 	uint8_t rnr_retry;         /* 7: for ever */
+	bool ignores_cnps;         /* its queue pairs do not slow down */
 	double confuse;            /* share of completions that a confused retry follows, where the model has those */
 	uint64_t post_every_ns;    /* one message so often; 0: as many as the depth allows */
 	uint64_t post_from_ns;     /* the first one at once, all others from then on */

@@ -204,6 +204,7 @@ struct host {
 	uint64_t frozen_until_ns;        /* hears, says and times nothing before */
 	bool keeps;                      /* meanwhile: what comes is taken afterwards */
 	struct pkt *kept_head, *kept_tail;
+	uint64_t requests_sent;          /* packets of requests, repeated ones too */
 	uint64_t rx_sent_ns;             /* when its edge sent the packet that is being received */
 	struct rng rng;
 	uint8_t scratch[4096];

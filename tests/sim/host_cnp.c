@@ -5,6 +5,7 @@
  * queue pair. Reaction point: a CNP cuts the rate of what the queue pair sends, be it requests or READ responses. */
 #include "host.h"
 
+#include "conn.h"
 #include "world.h"
 
 #define NP_GAP_NS  50000
@@ -76,10 +77,12 @@ static void cut(struct qp *q)
 
 void host_cnp_rx(struct qp *q, const struct roce_pkt *pkt)
 {
-	if (pkt->class == ROCE_CNP_CLASS)
-		cut(q);
-	else if ((pkt->tos & ECN_MASK) == ECN_CE && pkt->payload_len > 0)
+	if (pkt->class == ROCE_CNP_CLASS) {
+		if (!q->conn->cfg.ignores_cnps)
+			cut(q);
+	} else if ((pkt->tos & ECN_MASK) == ECN_CE && pkt->payload_len > 0) {
 		tell(q);
+	}
 }
 
 static void on_time(void *obj, uint64_t arg)

@@ -370,6 +370,7 @@ struct pkt *requester_next(struct qp *q)
 
 	if (!may_send(q) || host_cnp_waits(q))
 		return NULL;
+	q->host->requests_sent++;
 	if (r->confused_until)
 		return next_confused(q);
 	w = wqe_at(r, r->msg_next);

@@ -8,6 +8,7 @@
 #include "attack.h"
 #include "begin.h"
 #include "check.h"
+#include "crowd_run.h"
 #include "cut.h"
 #include "fair.h"
 #include "fault_table.h"
@@ -36,6 +37,7 @@ static const char usage[] =
     "       lrsim --begin NAME     how soon a queue pair is answered whose first packet went wrong; `--begin list`\n"
     "       lrsim --fair NAME      what flows leave each other; `--fair list` lists them\n"
     "       lrsim --cut NAME       what lives through a WAN that is cut for 10 s; `--cut list` lists them\n"
+    "       lrsim --crowd NAME     many queue pairs over little memory; `--crowd list` lists the runs\n"
     "       lrsim --incast         256 queue pairs of 32 hosts into one port with a shallow queue\n"
     "       lrsim --reads NAME     READs at 400 Gbit/s; `--reads list` lists them\n"
     "       lrsim --frozen         what a host that stands still costs all others, both edges full\n"
@@ -80,6 +82,7 @@ enum {
 	OPT_FEC,
 	OPT_FAIR,
 	OPT_CUT,
+	OPT_CROWD,
 	OPT_BEGIN,
 	OPT_MANY,
 	OPT_LATENCY,
@@ -124,6 +127,7 @@ static const struct option options[] = {
     {"fault-table", no_argument, NULL, OPT_TABLE},
     {"fair", required_argument, NULL, OPT_FAIR},
     {"cut", required_argument, NULL, OPT_CUT},
+    {"crowd", required_argument, NULL, OPT_CROWD},
     {"begin", required_argument, NULL, OPT_BEGIN},
     {"hard", required_argument, NULL, OPT_HARD},
     {NULL, 0, NULL, 0},
@@ -161,6 +165,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + fair_run(arg);
 	case OPT_CUT:
 		return 1 + cut_run(arg);
+	case OPT_CROWD:
+		return 1 + crowd_run(arg);
 	case OPT_MANY:
 		return 1 + fullscale_many_qps((uint32_t)atoi(arg));
 	case OPT_ATTACK:

@@ -516,6 +516,28 @@ static void headroom_compute__extremes(void **state)
 		headroom_plan_link(m, &in, &plan, why);
 }
 
+/* 64 MiB at 1 Gbit/s, and 16 GiB at the same rate, which has a packet of more than the line serves in turns. */
+static void headroom_deep__busy_queue_pairs(void **state)
+{
+	struct headroom_deep_in in = {
+	    .rate_bps = 1000000000, .rtt_ns = 3000000, .capacity_bytes = 64 << 20, .alpha = 1, .flows = 1};
+	char why[HEADROOM_ERROR_MAX];
+	struct headroom_deep d;
+
+	(void)state;
+	assert_int_equal(headroom_deep(&in, &d, why), 0);
+	assert_int_equal(d.qps_at_once, 992);   /* 64 MiB / 16 / 4,224 */
+	assert_int_equal(d.qps_in_turns, 1049); /* 125 MB/s x 0.55 s / 64 KiB */
+	in.capacity_bytes = 16ull << 30;
+	assert_int_equal(headroom_deep(&in, &d, why), 0);
+	assert_int_equal(d.qps_at_once, 254200);
+	assert_int_equal(d.qps_in_turns, d.qps_at_once);
+	in.rate_bps = 400000000000;
+	in.capacity_bytes = 1ull << 30;
+	assert_int_equal(headroom_deep(&in, &d, why), 0);
+	assert_int_equal(d.qps_in_turns, 419616);
+}
+
 static void headroom_plan_link__times(void **state)
 {
 	struct headroom_in in = link_of(300000, 100000, 4200);
@@ -527,6 +549,8 @@ static void headroom_plan_link__times(void **state)
 	assert_int_equal(p.one_way_ns, 1500000);
 	assert_int_equal(p.bdp_bytes, 37500000); /* 100 Gbit/s x 3 ms */
 	assert_int_equal(p.deep_buffer_bytes, 150000000);
+	assert_int_equal(p.qps_at_once, 2219);
+	assert_int_equal(p.qps_in_turns, 104904);
 	assert_int_equal(p.pause_ns, 335539); /* 65535 x 512 bits at 100 Gbit/s */
 	assert_int_equal(p.events[0].at_ns, 0);
 	assert_int_equal(p.events[p.n_events - 1].at_ns, p.loop_ns);
@@ -643,6 +667,7 @@ int main(void)
 	    cmocka_unit_test(headroom_compute__what_a_driver_ignores_is_refused),
 	    cmocka_unit_test(headroom_compute__nonsense_is_refused),
 	    cmocka_unit_test(headroom_compute__extremes),
+	    cmocka_unit_test(headroom_deep__busy_queue_pairs),
 	    cmocka_unit_test(headroom_plan_link__times),
 	    cmocka_unit_test(headroom_plan_link__pause_outlasts_a_short_link_at_400g),
 	    cmocka_unit_test(headroom_plan_link__priorities_and_pool),

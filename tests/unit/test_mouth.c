@@ -215,11 +215,11 @@ static void mouth__rnr_waits_are_bounded_by_the_round_trip(void **state)
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 8);
 
 	core_pair(c, 0);
-	for (uint32_t i = 0; i < PATHS_MAX; i++)
-		c->a.p->wan->path[i].rtt.smoothed_ns = c->a.p->wan->path[i].rtt.min_ns = 3 * CORE_MS;
-	while (core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE)
-		psn++;
-	for (int i = 0; i < 8; i++) {
+	for (int i = -1; i < 8; i++) {
+		for (uint32_t n = 0; n < PATHS_MAX; n++) /* what was under way while time jumped would be 20 ms */
+			c->a.p->wan->path[n].rtt.smoothed_ns = c->a.p->wan->path[n].rtt.min_ns = 3 * CORE_MS;
+		while (i < 0 && core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE)
+			psn++;
 		c->now_ns += 20 * CORE_MS;
 		core_send(c, RC_WRITE_ONLY, psn);
 		while ((k = core_take(&c->a)))
@@ -258,6 +258,43 @@ static void mouth__rnr_wait_follows_the_backlog(void **state)
 	}
 	assert_int_equal(wait[0], 10240 * CORE_US); /* the next that IBTA has */
 	assert_true(wait[1] > 0 && wait[1] < wait[0]);
+}
+
+/* While the line is full a flow with a backlog is back when half of that has gone at the rate that it has. While the
+ * line lacks bytes it is back sooner: it may be slow because it has no room. */
+static void mouth__rnr_wait_follows_the_rate_of_a_full_line(void **state)
+{
+	const struct core_pkt *k;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 60);
+	struct near_flow *f;
+	uint64_t wait[2] = {0};
+	uint32_t psn = 1;
+
+	core_pair(c, 0);
+	f = core_near(c);
+	for (uint32_t i = 0; i < PATHS_MAX; i++)
+		c->a.p->wan->path[i].rtt.smoothed_ns = c->a.p->wan->path[i].rtt.min_ns = 3 * CORE_MS;
+	atomic_store(&c->a.pacer.rate_bps, 1000000);
+	while (core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE)
+		psn++;
+	c->a.p->cfg.rate_hint_bps = near_unsent(f) * 8000; /* all of it in 1 ms, were the line its own */
+	atomic_store(&c->a.pacer.rate_bps, c->a.p->cfg.rate_hint_bps);
+	for (int i = 0; i < 2; i++) {
+		struct share *all = &c->a.p->turns.drain;
+
+		core_forget(&c->a);
+		c->now_ns += CORE_MS;
+		f->rnr_row = 0;
+		f->rnr_retry = RNR_RETRY_INFINITE;
+		f->share = (struct share){.since_ns = 1, .span_ns = c->now_ns, .last_bytes = near_unsent(f) / 2};
+		*all = (struct share){.span_ns = c->now_ns, .last_bytes = near_unsent(f) * (i ? 6 : 1)};
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_LAN_NO_ROOM);
+		for (core_collect(&c->a); (k = core_take(&c->a));)
+			if (k->h.opcode == RC_ACK && (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK)
+				wait[i] = roce_rnr_timer_ns(k->h.aeth_syndrome & 31);
+	}
+	assert_true(wait[0] > 0 && wait[0] <= 3840 * CORE_US);
+	assert_int_equal(wait[1], 7680 * CORE_US); /* the next that IBTA has for a span, 5.75 ms */
 }
 
 /* One that asks again for an answer that is still on its way is back just before that can be here. */
@@ -455,6 +492,7 @@ int main(void)
 	    CORE_TEST(mouth__cnp_comes_before_rnr),
 	    CORE_TEST(mouth__rnr_waits_are_bounded_by_the_round_trip),
 	    CORE_TEST(mouth__rnr_wait_follows_the_backlog),
+	    CORE_TEST(mouth__rnr_wait_follows_the_rate_of_a_full_line),
 	    CORE_TEST(mouth__rnr_wait_ends_when_the_answer_is_due),
 	    CORE_TEST(mouth__room_ends_the_hold_off),
 	    CORE_TEST(mouth__no_rnr_for_finite_retries_while_waiting),

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * More queue pairs may have work outstanding than the buffer, or the line, can take at once. Each host that is sent
+ * away for want of room brings its whole window when it comes back, and what is not taken of that has crossed the LAN
+ * in vain. So a host is told to come back when it is its turn, and has room for a good part of its window then.
+ *
+ *     quantum    what a flow may take in its turn: what the line drains in TURN_NS, divided by the flows that are away;
+ *                at least a packet, at most QUANTUM_MAX and a part of the buffer
+ *     fair wait  until what is held, and what those bring who were sent away before, has drained to the buffer's target
+ *     due        bytes that will come in each 2.5 ms from now on, of all flows that are away
+ *
+ * RNR NAKs can ask for few different waits, 655 ms at most (IBTA table 45). Of these that one is taken which is near
+ * the fair wait and ends when little is due, so that hosts that were sent away together do not come back together. Who
+ * comes before its turn is sent away again for the rest of the time, unless the buffer has run low. Who found no room
+ * for all of its quantum is back sooner. Who does not come within GRACE_NS after its turn is forgotten. Besides its
+ * quantum a flow may take what accrues at an equal share of the line, so flows that want less are never sent away.
+ *
+ * A host that obeys CNPs recovers from them within milliseconds (DCQCN), and comes back at the speed of its NIC: by the
+ * time that it hears that its quantum is used up it has sent more. So it gets CNPS of them, as many halvings of its
+ * rate, just before it comes back, and more when half of its quantum is used.
+ *
+ * All of this is in force while a round of turns takes longer than CROWD_NS. If a round takes so long even at the
+ * line's rate, turns stay in force until no round has been longer than CALM_NS at that rate for LASTS_NS. How many
+ * flows are away changes all the time: without that, some flows were served by turns and others by shares, and Jain's
+ * index was 0.71 (100 QPs, 64 MiB, 10 Gbit/s). The line must drain at a good part of its rate, too. Else shares alone
+ * decide (share.c), and hosts are back within a round trip: when few queue pairs share a fast line, when responders
+ * that take nothing hold most of the buffer, or when the WAN is cut. Hosts with finite RNR retries are not sent away
+ * for so long; they may hold a quantum at any time.
+ *
+ * What a flow may hold however full the pool is, is a part of half of the pool's reserve, a packet at least. The other
+ * half is for the first packets of flows without a pair: their hosts cannot be sent away, and their queue pairs would
+ * fail. */
+#include "near_priv.h"
+
+#include "mouth.h"
+#include "proxy/wan/share.h"
+#include "proxy/wan/wan_path.h"
+
+#define TURN_NS        550000000ull /* between the two longest waits of RNR NAKs: 491 and 655 ms */
+#define CROWD_NS       20480000ull
+#define CALM_NS        10240000ull
+#define LASTS_NS       100000000ull
+#define QUANTUM_MAX    (256ull << 10)
+#define HOLDERS        32 /* quanta that the buffer is to hold at least: hosts do not come evenly */
+#define GRACE_NS       200000000ull
+#define SLOWEST        4 /* of the line: most of what is held is not drained if it is slower */
+#define CNPS           8
+#define BIN_NS         (RNR_MAX_NS / (TURN_BINS - 2))
+#define RNR_CODE_LEAST 15 /* 5 ms */
+#define LEVEL_NS       100000000ull
+#define RNR_MAX_NS     655360000ull
+#define CNP_LEAD_NS    600000ull
+#define CNP_STEP_NS    55000ull
+#define EARLY_NS       50000ull /* a timer's tick */
+
+/* Bytes per second that the line carries now, as the rate controllers have found it. */
+static uint64_t line_rate(const struct proxy *p)
+{
+	return max_u64(wan_line_bps(p) / 8, 1);
+}
+
+/* That all shards together fill the line can be told from this one: each has an equal part, whatever the others have to
+ * send. */
+static uint64_t line_part(const struct proxy *p)
+{
+	return line_rate(p) / p->cfg.nshards;
+}
+
+/* Half of the buffer; more if what is under way on the WAN takes so much of it. */
+static uint64_t pool_target(const struct proxy *p)
+{
+	uint64_t all = arena_capacity(p->arena, POOL_LAN),
+	         line = (uint64_t)((double)line_rate(p) / 1e9 * (double)proxy_rtt_ns(p));
+
+	return clamp_u64(line + all / 4, all / 2, all / 4 * 3);
+}
+
+static bool pool_low(const struct proxy *p)
+{
+	return arena_used(p->arena, POOL_LAN) < pool_target(p) / 4;
+}
+
+/* Bytes that the line drains in a second. There is no telling while little is there to drain, or nothing drains: then
+ * the line's. */
+static uint64_t drain_rate(const struct proxy *p)
+{
+	uint64_t line = line_rate(p), seen = share_rate(p, &p->turns.drain);
+
+	return seen > line_part(p) / 16 && !pool_low(p) ? seen : max_u64(line, seen);
+}
+
+static uint64_t drain_ns(const struct proxy *p, uint64_t bytes)
+{
+	return (uint64_t)((double)bytes * 1e9 / (double)drain_rate(p));
+}
+
+bool near_turn_line_full(const struct proxy *p)
+{
+	return share_rate(p, &p->turns.drain) >= line_part(p) / 4 * 3;
+}
+
+static uint64_t quantum(const struct proxy *p)
+{
+	uint64_t each = (uint64_t)((double)drain_rate(p) * (TURN_NS / 1e9)) / max_u64(p->turns.away, 1);
+
+	return clamp_u64(each, arena_class_bytes(LAN_PKT_MAX), min_u64(QUANTUM_MAX, pool_target(p) / HOLDERS));
+}
+
+uint64_t near_turn_quantum(const struct proxy *p)
+{
+	uint64_t q = quantum(p);
+
+	if (!pool_low(p) && share_rate(p, &p->turns.drain) < line_part(p) / SLOWEST)
+		return 0;
+	if (p->now_ns < p->turns.in_force_until_ns)
+		return q;
+	return p->turns.away > 1 && drain_ns(p, p->turns.away * q) > CROWD_NS ? q : 0;
+}
+
+/* To be called whenever a flow has been sent away, or no longer is. Only a round that is long even at the line's rate
+ * keeps turns in force: they must not last because little drains, as when dead responders hold most of the buffer. */
+static void stay_in_force(struct proxy *p)
+{
+	uint64_t round = p->turns.away * quantum(p);
+	uint64_t least_ns = p->now_ns < p->turns.in_force_until_ns ? CALM_NS : CROWD_NS;
+
+	if (p->turns.away > 1 && (double)round * 1e9 / (double)line_rate(p) > (double)least_ns)
+		p->turns.in_force_until_ns = p->now_ns + LASTS_NS;
+}
+
+uint64_t near_turn_minimum(const struct proxy *p)
+{
+	uint64_t each = pool_reserve(p, POOL_LAN) / 2 / max_u64(p->near_busy, 1);
+
+	return clamp_u64(each, arena_class_bytes(LAN_PKT_MAX), CREDIT_MIN_BYTES);
+}
+
+static bool booked(const struct near_flow *f)
+{
+	return f->turn_ns != 0;
+}
+
+/* When to look at it next: to slow it down, or to forget it. */
+static void set_timer(struct proxy *p, struct near_flow *f)
+{
+	uint64_t at_ns = max_u64(f->turn_ns, f->back_ns) + GRACE_NS;
+
+	if (f->turn_cnps)
+		at_ns = max_u64(f->back_ns - CNP_LEAD_NS, p->now_ns + CNP_STEP_NS);
+	timer_set(&p->timers, &f->turn, at_ns);
+}
+
+/* --- when the hosts that are away will come --- */
+
+static uint64_t bin_of(uint64_t ns)
+{
+	return ns / BIN_NS;
+}
+
+/* What was due in bins that are over has come, or is not waited for any more. */
+static void advance(struct proxy *p)
+{
+	uint64_t now = bin_of(p->now_ns);
+
+	if (now >= p->turns.bin + TURN_BINS)
+		p->turns.bin = now - TURN_BINS;
+	for (; p->turns.bin < now; p->turns.bin++)
+		p->turns.due[p->turns.bin % TURN_BINS] = 0;
+}
+
+static void not_due(struct proxy *p, struct near_flow *f)
+{
+	advance(p);
+	if (f->back_ns && bin_of(f->back_ns) >= p->turns.bin)
+		p->turns.due[bin_of(f->back_ns) % TURN_BINS] -= f->turn_bytes;
+	f->back_ns = 0;
+}
+
+static void due_in(struct proxy *p, struct near_flow *f, uint64_t ns)
+{
+	not_due(p, f);
+	f->back_ns = p->now_ns + ns;
+	p->turns.due[bin_of(f->back_ns) % TURN_BINS] += f->turn_bytes;
+}
+
+void near_turn_leave(struct proxy *p, struct near_flow *f)
+{
+	timer_cancel(&p->timers, &f->turn);
+	if (!booked(f))
+		return;
+	not_due(p, f);
+	p->turns.away--;
+	p->turns.bytes -= f->turn_bytes;
+	f->turn_ns = 0;
+	stay_in_force(p);
+}
+
+/* The waits that an RNR NAK can ask for lie far apart, and hosts that were sent away together would come back together
+ * for ever. So of all waits that one is taken which is near the fair one and ends when little is held: what the buffer
+ * is to hold counts as much as LEVEL_NS of time. */
+static uint64_t best_wait(struct proxy *p, uint64_t fair_ns)
+{
+	uint64_t level[TURN_BINS], held = arena_used(p->arena, POOL_LAN), least = UINT64_MAX, best = RNR_MAX_NS;
+	uint64_t per_bin = (uint64_t)((double)drain_rate(p) * (BIN_NS / 1e9));
+
+	advance(p);
+	for (uint32_t i = 0; i < TURN_BINS; i++) {
+		held += p->turns.due[(p->turns.bin + i) % TURN_BINS];
+		level[i] = held;
+		held -= min_u64(held, per_bin);
+	}
+	for (uint8_t code = RNR_CODE_LEAST; code <= 32; code++) {
+		uint64_t wait = roce_rnr_timer_ns(code % 32), off = wait > fair_ns ? wait - fair_ns : fair_ns - wait;
+		uint64_t full = level[bin_of(p->now_ns + wait) - p->turns.bin];
+		uint64_t cost = off + (uint64_t)((double)full * LEVEL_NS / (double)pool_target(p));
+
+		if (cost < least) {
+			least = cost;
+			best = wait;
+		}
+	}
+	return best;
+}
+
+/* How long until all has drained that is here, and that others will bring, but for what is to stay. */
+static uint64_t drained_in(const struct proxy *p, uint64_t booked_bytes)
+{
+	uint64_t ahead = arena_used(p->arena, POOL_LAN) + booked_bytes;
+
+	return drain_ns(p, ahead > pool_target(p) ? ahead - pool_target(p) : 0);
+}
+
+/* fair_ns: until all those have had their turns who were sent away before. */
+static void book(struct proxy *p, struct near_flow *f, uint64_t fair_ns)
+{
+	p->turns.away++;
+	stay_in_force(p);
+	f->turn_bytes = quantum(p);
+	p->turns.bytes += f->turn_bytes;
+	if (near_turn_quantum(p) && fair_ns < RNR_MAX_NS)
+		fair_ns = best_wait(p, fair_ns);
+	f->turn_ns = p->now_ns + fair_ns + 1;
+}
+
+/* Until the flow's next turn; sooner if it found no room for all of its quantum in the last one. */
+static uint64_t fair_wait(const struct proxy *p, const struct near_flow *f)
+{
+	double q = (double)quantum(p), left = (double)min_u64(f->turn_left, quantum(p));
+
+	return max_u64(drained_in(p, 0), (uint64_t)((double)drained_in(p, p->turns.bytes) * (1 - left / q)));
+}
+
+uint64_t near_turn_book(struct proxy *p, struct near_flow *f)
+{
+	if (!booked(f)) {
+		book(p, f, fair_wait(p, f));
+	} else if (p->now_ns + EARLY_NS >= f->turn_ns) { /* it came at its turn, with many others: it is soon again */
+		near_turn_leave(p, f);
+		book(p, f, drained_in(p, 0));
+	} else { /* the line may be faster than it was when that was booked */
+		f->turn_ns = min_u64(f->turn_ns, p->now_ns + drained_in(p, p->turns.bytes - f->turn_bytes) + 1);
+	}
+	return near_turn_quantum(p) && f->turn_ns > p->now_ns ? f->turn_ns - p->now_ns - 1 : 0;
+}
+
+/* CNPs that a host gets before it comes back. In turns it may take no more than its quantum. Else they bring it from
+ * the speed of the line down to the rate that its flow has lately. But nobody need slow down for a line that lacks
+ * bytes; nor a host whose brake is its own window, in mode far or host: in `lrsim --frozen` such hosts had 64 % of
+ * their share with these CNPs. */
+static uint8_t halvings(const struct proxy *p, const struct near_flow *f)
+{
+	uint64_t rate = f->share.last_bytes ? share_rate(p, &f->share) : 0;
+	uint8_t n = 0;
+
+	if (near_turn_quantum(p))
+		return CNPS;
+	while (rate && n < CNPS && line_rate(p) >> n > rate)
+		n++;
+	return near_mode(p, f) == ACK_MODE_NEAR && near_turn_line_full(p) ? n : 0;
+}
+
+void near_turn_away(struct proxy *p, struct near_flow *f, uint64_t for_ns)
+{
+	if (!booked(f))
+		return;
+	due_in(p, f, for_ns);
+	f->turn_cnps = for_ns > CNP_LEAD_NS ? halvings(p, f) : 0;
+	set_timer(p, f);
+}
+
+bool near_turn_comes_early(const struct proxy *p, const struct near_flow *f)
+{
+	return booked(f) && p->now_ns + EARLY_NS < f->turn_ns && near_turn_quantum(p) && !pool_low(p);
+}
+
+/* Bytes that the flow may take: a quantum at its turn, and what accrues at an equal share of the line, so that those
+ * who want less than that are never sent away. */
+static uint64_t allowance(const struct proxy *p, const struct near_flow *f)
+{
+	double share = (double)drain_rate(p) / (double)max_u64(p->turns.away, 1);
+	uint64_t accrued = (uint64_t)((double)(p->now_ns - f->turn_taken_ns) / 1e9 * share);
+
+	if (booked(f) || f->rnr_retry != RNR_RETRY_INFINITE)
+		return near_turn_quantum(p);
+	return min_u64(f->turn_left + accrued, near_turn_quantum(p));
+}
+
+void near_turn_took(struct proxy *p, struct near_flow *f, uint64_t bytes)
+{
+	uint64_t left = near_turn_quantum(p) ? allowance(p, f) : 0;
+
+	near_turn_leave(p, f);
+	f->turn_left = left > bytes ? left - bytes : 0;
+	f->turn_taken_ns = p->now_ns;
+}
+
+/* It holds something, and nothing of that has gone while all that the pool holds could have. */
+static bool stuck(const struct proxy *p, const struct near_flow *f)
+{
+	uint64_t since = max_u64(f->last_progress_ns, f->share.since_ns);
+
+	return near_held(f) &&
+	       p->now_ns > since + 2 * drain_ns(p, arena_used(p->arena, POOL_LAN)) + 4 * proxy_rtt_ns(p) + 20000000ull;
+}
+
+bool near_turn_rules(const struct proxy *p, const struct near_flow *f)
+{
+	return near_turn_quantum(p) && !stuck(p, f);
+}
+
+bool near_turn_admits(const struct proxy *p, const struct near_flow *f, uint64_t bytes)
+{
+	uint64_t held = near_held(f);
+
+	bool within = held + bytes <= near_turn_quantum(p);
+
+	if (bytes > allowance(p, f) ? !pool_low(p) || !within : f->rnr_retry != RNR_RETRY_INFINITE && !within)
+		return false;
+	return bytes <= share_left(p, POOL_LAN) || held + bytes <= near_turn_minimum(p);
+}
+
+void near_turn_on_timer(struct proxy *p, struct near_flow *f)
+{
+	if (!booked(f))
+		return;
+	if (!f->turn_cnps) {
+		near_turn_leave(p, f); /* its host is gone, or has nothing more to send */
+		return;
+	}
+	f->turn_cnps--;
+	mouth_cnp(p, f);
+	set_timer(p, f);
+}

@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Many queue pairs over one line: what hosts send for each packet that is delivered, beside the same without edges. The
+# hosts ignore CNPs, and have 256 KiB outstanding on each queue pair. The line, at its rate, is what limits them. Ratios
+# are printed and not judged, as a busy machine changes them.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+KM=300
+
+# Packets that the requesters sent, also in vain, for each that was delivered.
+ratios() {
+	NOTE=$(tail -1 "$LAB_DIR/client.json" | jq -r '.there.bytes_exec as $b |
+		"\(.here.tx_packets * 4096 / $b * 100 | round / 100) packets sent for each delivered, \(.goodput_gbps * 1000 | round) Mbit/s"')
+}
+
+# A queue pair that runs out of retries is told of and not judged: with two processors for hosts, edges, line and whatever
+# else runs here, packets are lost on their way to an edge. Wrong bytes or a wrong order are judged, see check.sh.
+crowd() { # queue pairs, rcperf-options...
+	if LAB_PATIENCE=90 lab_rcperf --secs "${FULL:+1}5" --depth 4 --size 65536 --qps "$@"; then
+		ratios
+	else
+		NOTE=$(lab_result .failure)
+		! check_wrong_data && grep -q 'retries exhausted' <<<"$NOTE" || why "contents, order or count are wrong: $NOTE"
+	fi
+}
+
+direct() { # as crowd
+	lab_edges_stop
+	crowd "$@"
+}
+
+serves() { # how many queue pairs the buffer serves is said in the log and in the status
+	local once turns
+	once=$(lab_status a '.links[0].buffer_plan.busy_qps_at_once')
+	turns=$(lab_status a '.links[0].buffer_plan.busy_qps_in_turns')
+	NOTE="$once queue pairs at once, $turns in turns"
+	holds "$once > 0 && $turns >= $once" || why "status: $NOTE" || return
+	lab_client a status | grep -q "serves $once busy queue pairs at once, $turns in turns" || why "not in the text" || return
+	lab_wait 5 grep -q "serves $once busy queue pairs at once, and $turns in turns" "$LAB_DIR/a/log" || why "not in the log"
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE
+lab_server $B_HOST
+check "the link comes up" lab_relink $KM
+check "how many queue pairs the buffer serves" serves
+for qps in 100 200; do
+	check "near: $qps QPs" crowd $qps
+	check "near: $qps QPs that repeat as ConnectX does" crowd $qps --adaptive-retrans
+done
+check "direct: 100 QPs" direct 100
+check "direct: 200 QPs" direct 200
+check_end

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hosts that are sent away for want of room come back one after the other. */
+#include "core_fixture.h"
+
+#include "headroom/headroom.h"
+#include "proxy/near/near_priv.h"
+#include "proxy/wan/share.h"
+
+#define FLOWS 20u
+
+/* Flows of whom nothing but their turns matters. */
+static struct near_flow *flow(struct core *c, uint32_t i)
+{
+	return &c->a.p->near[1 + i];
+}
+
+/* The buffer is half full and drains at about the line's rate: 10 Mbit/s. */
+static uint64_t fill(struct core *c)
+{
+	struct proxy *p = c->a.p;
+	uint64_t pos = 0;
+
+	for (; arena_used(p->arena, POOL_LAN) < arena_capacity(p->arena, POOL_LAN) / 2; pos++)
+		assert_int_not_equal(arena_alloc(p->arena, SLOT_REQ_NEAR, 31, 1, pos, LAN_PKT_MAX), SLOT_NONE);
+	share_drained(p, &p->turns.drain, 5000, 2);
+	return pos;
+}
+
+static void empty(struct core *c, uint64_t pos)
+{
+	while (pos--)
+		arena_free(c->a.p->arena, arena_find(c->a.p->arena, SLOT_REQ_NEAR, 31, pos));
+}
+
+static struct core *given_slow_line(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
+
+	c->a.p->now_ns = c->now_ns;
+	c->a.p->cfg.rate_hint_bps = 10000000;
+	for (uint32_t i = 0; i < FLOWS; i++) {
+		near_flow_init(c->a.p, flow(c, i), 1 + i);
+		timer_cancel(&c->a.p->timers, &flow(c, i)->retire);
+	}
+	return c;
+}
+
+static void all_go(struct core *c)
+{
+	for (uint32_t i = 0; i < FLOWS; i++) {
+		near_turn_leave(c->a.p, flow(c, i));
+		flow(c, i)->used = false;
+	}
+	assert_int_equal(c->a.p->turns.away, 0);
+	assert_int_equal(c->a.p->turns.bytes, 0);
+	for (uint32_t i = 0; i < TURN_BINS; i++)
+		assert_int_equal(c->a.p->turns.due[i], 0);
+}
+
+/* Each is away for as long as those need who were sent away before. */
+static void near_turn__one_after_the_other(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	uint64_t wait[FLOWS], bytes = 0, most = 0, filled = fill(c);
+
+	for (uint32_t i = 0; i < FLOWS; i++) {
+		wait[i] = near_turn_book(p, flow(c, i));
+		near_turn_away(p, flow(c, i), wait[i]);
+		bytes += flow(c, i)->turn_bytes;
+		most = max_u64(most, wait[i]);
+	}
+	assert_int_equal(p->turns.away, FLOWS);
+	assert_int_equal(p->turns.bytes, bytes);
+	assert_true(near_turn_quantum(p) > 0);
+	assert_true(most >= 100 * CORE_MS);
+	empty(c, filled);
+	all_go(c);
+}
+
+/* One that comes before its turn is sent away for the rest of the time, but not while there is little to send. */
+static void near_turn__not_before_its_turn(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	struct near_flow *last = flow(c, FLOWS - 1);
+	uint64_t filled = fill(c), wait = 0;
+
+	for (uint32_t i = 0; i < FLOWS; i++) {
+		wait = near_turn_book(p, flow(c, i));
+		near_turn_away(p, flow(c, i), wait);
+	}
+	last->turn_ns = p->now_ns + 100 * CORE_MS;
+	assert_true(near_turn_comes_early(p, last));
+	p->now_ns += 100 * CORE_MS;
+	share_drained(p, &p->turns.drain, 5000, 2);
+	assert_false(near_turn_comes_early(p, last));
+	last->turn_ns = p->now_ns + 100 * CORE_MS;
+	empty(c, filled);
+	assert_false(near_turn_comes_early(p, last));
+	all_go(c);
+}
+
+/* Few more or less that are away do not switch turns on and off: they end when rounds have been short for some time. */
+static void near_turn__stay_in_force(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	uint32_t away = 0;
+	uint64_t round_ns;
+
+	near_turn_book(p, flow(c, away++));
+	near_turn_book(p, flow(c, away++));
+	assert_true(near_turn_quantum(p) > 0);
+	round_ns = 2 * near_turn_quantum(p) * 8000000000ull / p->cfg.rate_hint_bps;
+	p->cfg.rate_hint_bps = p->cfg.rate_hint_bps * round_ns /
+	                       (15 * CORE_MS); /* a round takes about 15 ms from now on */
+	p->now_ns += 90 * CORE_MS;
+	near_turn_book(p, flow(c, away++));
+	near_turn_leave(p, flow(c, --away));
+	p->now_ns += 90 * CORE_MS;
+	assert_true(near_turn_quantum(p) > 0);
+	p->now_ns += 20 * CORE_MS;
+	assert_int_equal(near_turn_quantum(p), 0);
+	near_turn_leave(p, flow(c, 0));
+	near_turn_book(p, flow(c, 0));
+	assert_int_equal(near_turn_quantum(p), 0); /* such a round does not begin them */
+	all_go(c);
+}
+
+/* A host that does not come back is not waited for. */
+static void near_turn__is_forgotten(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+
+	near_turn_book(p, flow(c, 0));
+	near_turn_away(p, flow(c, 0), CORE_MS);
+	assert_int_equal(p->turns.away, 1);
+	p->now_ns += 1000 * CORE_MS;
+	near_turn_on_timer(p, flow(c, 0));
+	assert_int_equal(p->turns.away, 0);
+	all_go(c);
+}
+
+/* However many flows: a packet for each, as long as half of the reserve has one. Few have CREDIT_MIN_BYTES. */
+static void near_turn__minimum(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	uint32_t busy = p->near_busy;
+
+	p->near_busy = 1;
+	assert_true(near_turn_minimum(p) <= CREDIT_MIN_BYTES);
+	assert_true(near_turn_minimum(p) >= min_u64(CREDIT_MIN_BYTES, pool_reserve(p, POOL_LAN) / 2));
+	p->near_busy = 1000000;
+	assert_int_equal(near_turn_minimum(p), arena_class_bytes(LAN_PKT_MAX));
+	/* What users are told (headroom/deep.c) is what holds: so many have a packet each in half of the reserve. */
+	assert_in_range(pool_reserve(p, POOL_LAN) / 2 / arena_class_bytes(LAN_PKT_MAX) -
+	                    headroom_qps_at_once(arena_capacity(p->arena, POOL_LAN)),
+	                0, 1);
+	assert_int_equal(arena_class_bytes(LAN_PKT_MAX), HEADROOM_SLOT_BYTES);
+	p->near_busy = busy;
+	all_go(c);
+}
+
+/* Where few wait, or rounds are short, shares decide; but a host that is sent away while the line is full gets as many
+ * CNPs before it comes back as bring it from the line's rate to its own, and none while the line lacks bytes. In mode
+ * host its own window is its brake. */
+static void near_turn__cnps_without_turns(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	uint64_t filled = fill(c);
+
+	p->cfg.rate_hint_bps = 1000000000;
+	for (uint32_t i = 0; i < 3; i++)
+		near_turn_book(p, flow(c, i));
+	flow(c, 0)->mode = ACK_MODE_NEAR;
+	flow(c, 0)->share = (struct share){.span_ns = p->now_ns, .last_bytes = 150000};
+	assert_int_equal(near_turn_quantum(p), 0);
+	near_turn_away(p, flow(c, 0), CORE_MS);
+	assert_int_equal(flow(c, 0)->turn_cnps, 0);
+	share_drained(p, &p->turns.drain, 500000, 200); /* in a span of a little more than 2 ms */
+	assert_int_equal(near_turn_quantum(p), 0);
+	assert_true(near_turn_line_full(p));
+	near_turn_away(p, flow(c, 0), CORE_MS);
+	assert_int_equal(flow(c, 0)->turn_cnps, 2); /* the rate is a little less than half of the line's */
+	flow(c, 0)->share.last_bytes = 10000;
+	near_turn_away(p, flow(c, 0), CORE_MS);
+	assert_in_range(flow(c, 0)->turn_cnps, 5, 7);
+	flow(c, 0)->mode = ACK_MODE_HOST;
+	near_turn_away(p, flow(c, 0), CORE_MS);
+	assert_int_equal(flow(c, 0)->turn_cnps, 0);
+	flow(c, 0)->mode = ACK_MODE_NEAR;
+	near_turn_away(p, flow(c, 0), CORE_MS / 2); /* no time for them */
+	assert_int_equal(flow(c, 0)->turn_cnps, 0);
+	empty(c, filled);
+	all_go(c);
+}
+
+/* A worker of four that drains a quarter of the line drains all of its part; so does one that drains the line as the
+ * controller has found it, which is less than was configured. */
+static void near_turn__part_of_the_line(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	uint64_t filled = fill(c);
+	uint8_t nshards = p->cfg.nshards;
+
+	for (uint32_t i = 0; i < FLOWS; i++)
+		near_turn_book(p, flow(c, i));
+	assert_true(near_turn_line_full(p));
+	p->cfg.rate_hint_bps *= 5;
+	assert_false(near_turn_line_full(p));
+	assert_int_equal(near_turn_quantum(p), 0);
+	p->cfg.nshards = 5;
+	assert_true(near_turn_line_full(p));
+	assert_int_not_equal(near_turn_quantum(p), 0);
+	p->cfg.nshards = nshards;
+	atomic_store(&c->a.pacer.rate_bps, p->cfg.rate_hint_bps / 5);
+	assert_true(near_turn_line_full(p));
+	assert_int_not_equal(near_turn_quantum(p), 0);
+	empty(c, filled);
+	all_go(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CORE_TEST(near_turn__one_after_the_other),
+	    CORE_TEST(near_turn__not_before_its_turn),
+	    CORE_TEST(near_turn__stay_in_force),
+	    CORE_TEST(near_turn__is_forgotten),
+	    CORE_TEST(near_turn__minimum),
+	    CORE_TEST(near_turn__cnps_without_turns),
+	    CORE_TEST(near_turn__part_of_the_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which lane sends next. */
+#include "core_fixture.h"
+
+#define DATAGRAM 9000u
+
+static struct lane *first_lane(const struct proxy *p)
+{
+	return dlist_entry(dlist_first(&p->wan->lane_list), struct lane, node);
+}
+
+static void take_turn(struct proxy *p, struct lane *l)
+{
+	wan_lane_took_turn(p, l, DATAGRAM, wan_lane_waiting(l));
+}
+
+/* Neither lane has anything to send, so what is said of them is all that counts. */
+static struct proxy *given_two_lanes(void **state, uint32_t flows_of_first, uint32_t flows_of_second)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
+	struct proxy *p = c->a.p;
+
+	while (dlist_first(&p->wan->lane_list))
+		dlist_remove(dlist_first(&p->wan->lane_list));
+	p->wan->lanes[0].nwaiting[SOURCE_NEAR] = flows_of_first;
+	p->wan->lanes[1].nwaiting[SOURCE_NEAR] = flows_of_second;
+	return p;
+}
+
+static void all_go(struct proxy *p)
+{
+	p->wan->lanes[0].nwaiting[SOURCE_NEAR] = p->wan->lanes[1].nwaiting[SOURCE_NEAR] = p->wan->lanes[0].nwaiting[SOURCE_FAR] = 0;
+}
+
+/* Datagrams of the first lane, of so many in all. */
+static uint32_t turns_of_first(struct proxy *p, uint32_t datagrams)
+{
+	uint32_t n = 0;
+
+	wan_lane_kick(p, &p->wan->lanes[0]);
+	wan_lane_kick(p, &p->wan->lanes[1]);
+	for (uint32_t i = 0; i < datagrams; i++) {
+		struct lane *l = first_lane(p);
+
+		n += l == &p->wan->lanes[0];
+		take_turn(p, l);
+	}
+	return n;
+}
+
+/* Each flow gets as much, whatever lanes the hash of host pairs has put them into. */
+static void wan_lane__turns_by_flows(void **state)
+{
+	struct proxy *p = given_two_lanes(state, 30, 10);
+
+	assert_in_range(turns_of_first(p, 400), 299, 301);
+	all_go(p);
+}
+
+static void wan_lane__responses_count(void **state)
+{
+	struct proxy *p = given_two_lanes(state, 1, 10);
+
+	p->wan->lanes[0].nwaiting[SOURCE_FAR] = 29;
+	assert_in_range(turns_of_first(p, 400), 299, 301);
+	all_go(p);
+}
+
+/* What is no flow's (raw packets, control) has a turn as if it were one flow's. */
+static void wan_lane__turns_without_flows(void **state)
+{
+	struct proxy *p = given_two_lanes(state, 0, 1);
+
+	assert_in_range(turns_of_first(p, 100), 49, 51);
+	all_go(p);
+}
+
+/* One that had nothing to say does not wait for a round of all others, and does not catch up on what it missed. */
+static void wan_lane__a_newcomer_is_next(void **state)
+{
+	struct proxy *p = given_two_lanes(state, 30, 1);
+	uint32_t n = 0;
+
+	wan_lane_kick(p, &p->wan->lanes[0]);
+	for (uint32_t i = 0; i < 1000; i++)
+		take_turn(p, &p->wan->lanes[0]);
+	wan_lane_kick(p, &p->wan->lanes[1]);
+	assert_ptr_equal(first_lane(p), &p->wan->lanes[1]);
+	take_turn(p, &p->wan->lanes[1]);
+	for (; first_lane(p) == &p->wan->lanes[0]; n++)
+		take_turn(p, &p->wan->lanes[0]);
+	assert_in_range(n, 29, 32);
+	all_go(p);
+}
+
+/* The flows that count are those with requests that may go. */
+static void wan_lane__counts_flows(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
+	struct lane *l;
+
+	core_pair(c, 0);
+	l = &c->a.p->wan->lanes[core_near(c)->lane];
+	assert_int_equal(l->nwaiting[SOURCE_NEAR], 0);
+	core_near(c)->agains_due = true;
+	near_wan_kick(c->a.p, core_near(c));
+	near_wan_kick(c->a.p, core_near(c));
+	assert_int_equal(l->nwaiting[SOURCE_NEAR], 1);
+	core_near(c)->agains_due = false;
+	near_wan_leave(c->a.p, core_near(c));
+	near_wan_leave(c->a.p, core_near(c));
+	assert_int_equal(l->nwaiting[SOURCE_NEAR], 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CORE_TEST(wan_lane__turns_by_flows),      CORE_TEST(wan_lane__responses_count),
+	    CORE_TEST(wan_lane__turns_without_flows), CORE_TEST(wan_lane__a_newcomer_is_next),
+	    CORE_TEST(wan_lane__counts_flows),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -158,6 +158,11 @@ check-pure: $(O)/libproxy.a
 		echo "check-pure: the core calls what is named above" >&2; exit 1; fi
 	@echo "check-pure: proxy/ calls nothing but $(subst |, ,$(PURE_ALLOWED))"
 
+# --- folders of the core use each other as tests/rooms.txt says ---
+.PHONY: check-rooms
+check-rooms: $(O)/libproxy.a
+	$(Q)tests/check_rooms.sh $(O)
+
 # --- fuzzers: one per tests/fuzz/fuzz_X.c, its corpus in tests/fuzz/corpus/X ---
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FO         := build/fuzz
@@ -240,6 +245,7 @@ help:
 	@echo 'make bench            what it costs, beside what one would use instead (root, 50 minutes);'
 	@echo '                      QUICK=1: 5 minutes; BENCH="wan fair": these alone'
 	@echo 'make check-pure       proof that proxy/ makes no system call'
+	@echo 'make check-rooms      its folders include and call each other as tests/rooms.txt allows'
 clean:
 	rm -rf build demo-out bench-out
 

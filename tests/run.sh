@@ -32,6 +32,7 @@ build() {
 	step 'build simulator' make -j"$jobs" O=build/gcc CC=gcc sim-bin
 	step 'build fuzzers' make -j"$jobs" fuzz-bin
 	step 'core is pure' make O=build/gcc check-pure
+	step 'rooms' make O=build/gcc check-rooms
 }
 
 unit() {

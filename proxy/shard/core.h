@@ -10,12 +10,10 @@
  *        +---response--> far.c --RESP slots--> wan_lane.c ==============> near.c (answers)
  *        +---other-----> raw.c --RAW slots---> wan_lane.c ==============> raw.c
  *
- * Rooms, each with its story on top: near.c and near_*.c the responder's role beside a requester; far.c and far_*.c the
- * requester's role beside a responder; pair.c finds out which requester QPN belongs to a flow; mouth.c emits all AETHs;
- * raw.c carries what is not RC; wan_lane.c and wan_*.c pack, number, report and repair; slot.c takes and gives back
- * slots. proxy.c is the entrance and owns nothing but the order of calls, proxy_init.c the memory.
- *
- * A room's inner header (near_priv.h, far_priv.h, wan_lane_priv.h) is for its own files only.
+ * near/ is the responder's role beside a requester, far/ the requester's beside a responder, carry/ what is not RC; wan/
+ * packs, numbers, reports and repairs what these three give it (transport.h), in slots that slot.c takes and gives back.
+ * proxy.c is the entrance and owns nothing but the order of calls, proxy_init.c the memory. Which folder may use which:
+ * tests/rooms.txt. A role's inner header (near_priv.h, far_priv.h, wan_lane_priv.h) is for its own files only.
  *
  * Positions: a packet's 64-bit place in its incarnation. Their low 24 bits are the PSN, the first packet seen gets
  * POS_ORIGIN + PSN, so that there is room below for packets that were overtaken. */

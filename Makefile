@@ -148,6 +148,12 @@ $(O)/unit/test_bounds: $(O)/sim-build/tests/unit/test_bounds.o $(SIM_CORE)
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lcmocka -lm
 
+# and the one that has the transport, what lies below it, and nothing that lies above
+TRANSPORT_SRC := $(wildcard $(addprefix proxy/,util/*.c roce/*.c arena/*.c shard/*.c wan/*.c wan/*/*.c))
+$(O)/unit/test_transport: $(O)/tests/unit/test_transport.o $(call objs,$(TRANSPORT_SRC))
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lcmocka -lm
+
 # --- the core makes no system call, reads no clock, allocates nothing ---
 PURE_ALLOWED := memcpy|memmove|memset|memcmp|_GLOBAL_OFFSET_TABLE_
 PURE_ALLOWED := $(PURE_ALLOWED)|crc32_gzip_refl|ec_encode_data_update|ec_init_tables|gf_inv|gf_mul|gf_invert_matrix

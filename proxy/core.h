@@ -392,7 +392,10 @@ struct far_flow {
 	struct dnode work_node; /* in proxy.far_work: what a call has left for the next tick */
 	bool settling;          /* of that: up to pos_ack_seen the responder has it */
 	struct dnode slots;     /* of requests, by slot_meta.node */
-	uint32_t nresps;        /* slots of responses that the near edge does not have yet */
+	uint32_t nresps;        /* slots of responses that the near edge does not have yet, ... */
+	uint64_t resp_una;      /* ... none of them before this position */
+	uint64_t resp_retry;    /* of those refused the next one to go again is sought from here on, ... */
+	uint64_t resp_retry_ns; /* ... and that began then at resp_una */
 
 	uint64_t held_bytes;      /* slot bytes in use by requests */
 	struct share share;       /* of POOL_WAN */
@@ -575,8 +578,8 @@ enum timer_kind {
 	TK_PATH
 };
 
-/* Which list a slot is on. */
-enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_REFUSED, SQ_COPY, SQ_RAW_RX, SQ_GIVEN };
+/* Which list a slot is on. SQ_ALONE: that of repairs, and it goes in a datagram of its own. */
+enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_ALONE, SQ_SPACED, SQ_REFUSED, SQ_COPY, SQ_RAW_RX, SQ_GIVEN };
 
 /* Where a flow has ended whose near edge lost its arena. */
 struct lost_life {
@@ -622,6 +625,7 @@ struct proxy {
 	uint64_t refused_next_ns;  /* slots that were refused: the next one goes then ... */
 	uint64_t refused_look_ns;  /* ... and how fast changes once in a round trip, since then ... */
 	uint8_t refused_slow;      /* ... which is the line's rate divided by 2 to the power of this */
+	uint32_t refused_taken, refused_again; /* since then: slots sent again that were taken, and refused again */
 	uint64_t room_exceeded_ns; /* when one whose host can be held off went across without room all the same */
 	struct timer room_timer;
 	struct near_unpaired unpaired;

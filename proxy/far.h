@@ -32,6 +32,11 @@ static inline void far_place_left(struct proxy *p, struct far_flow *f)
 void far_work(struct proxy *p, struct far_flow *f);
 /* A response whose flow is over: nobody waits for it. */
 bool far_response_dead(const struct proxy *p, const struct slot_hdr *h);
+/* There is a slot for the response at pos. far_read.c. */
+void far_response_here(struct far_flow *f, uint64_t pos);
+/* The slot of a response was refused and may go again: returns the one of its flow that goes instead, the first that was
+ * refused as well. A near edge without room for all takes the first one, for which its host waits. */
+uint32_t far_refused_first(struct proxy *p, uint32_t slot);
 /* The flow with that responder's QPN, orphans included; *i begins with the hash. NULL: no other. */
 struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                              uint32_t *i);

@@ -168,7 +168,7 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 		dlist_append(&p->far[flow].slots, &arena_meta(p->arena, slot)->node);
 	}
 	if (kind == SLOT_RESP_FAR)
-		p->far[flow].nresps++;
+		far_response_here(&p->far[flow], pos);
 	if (pool == POOL_WAN)
 		lane_of(p, lane)->rx_held_bytes += bytes;
 	return slot;

@@ -21,6 +21,8 @@
 #include "raw.h"
 #include "wan_fec.h"
 
+#define REFUSED_LEAST    8 /* slots that were refused and go again at least, if half of the line is enough for that, ... */
+#define REFUSED_LEAST_NS 4000000ull /* ... in a round trip or this time */
 #define REFUSED_BURST_NS 200000ull /* of what was refused, so much goes together: timers are late by as much */
 #define REPORT_DELAY_MIN   50000ull
 #define REPORT_DELAY_MAX   1000000ull
@@ -194,19 +196,26 @@ static uint64_t line_bps(const struct proxy *p)
  * what it cannot take, and what that waits for would never get there. */
 static void release_refused(struct proxy *p, struct lane *l)
 {
-	uint64_t bps = line_bps(p) >> p->refused_slow;
+	uint64_t line = line_bps(p);
 	struct dnode *n;
 
 	while ((n = dlist_first(&l->refused))) {
 		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
-		uint32_t slot = slot_of_meta(p, m);
+		uint64_t bits, bps;
+		uint32_t slot;
+
 		if (m->due_ns > p->now_ns || p->refused_next_ns > p->now_ns + REFUSED_BURST_NS) {
 			wan_lane_wake_at(p, l, max_u64(m->due_ns, p->refused_next_ns));
 			return;
 		}
-		p->refused_next_ns = max_u64(p->refused_next_ns, p->now_ns) +
-		                     arena_hdr(p->arena, slot)->len * 8000000000ull / max_u64(bps, 1);
-		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
+		slot = far_refused_first(p, slot_of_meta(p, m));
+		bits = arena_hdr(p->arena, slot)->len * 8ull;
+		bps = max_u64(line >> p->refused_slow,
+		              min_u64(line / 2, REFUSED_LEAST * bits * 1000000000 /
+		                                    max_u64(proxy_rtt_ns(p), REFUSED_LEAST_NS)));
+		p->refused_next_ns = max_u64(p->refused_next_ns, p->now_ns) + bits * 1000000000 / max_u64(bps, 1);
+		/* a datagram is refused whole: what finds no room would take others with it */
+		wan_queue_slot(p, &l->repair, slot, p->refused_slow ? SQ_ALONE : SQ_REPAIR);
 		wan_lane_kick(p, l);
 	}
 }

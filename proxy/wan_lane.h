@@ -24,6 +24,8 @@ void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot);
 void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc);
 /* A request that was sent goes once more, in one copy. Nothing happens while it is still under way. */
 void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot);
+/* The peer waits for this one: if it was refused it does not wait for its turn. */
+void wan_lane_send_now(struct proxy *p, struct lane *l, uint32_t slot);
 /* There is something to send. */
 void wan_lane_kick(struct proxy *p, struct lane *l);
 /* There will be at that time. */

@@ -8,8 +8,8 @@
  *             the responder has it.
  *   lost      units go again, doubled (wan_pack.c); of control frames the flow's newest state goes again.
  *   refused   no loss: one copy goes again a little later. A peer without room is asked in vain, so these repetitions
- *             have a pace of their own: half of what it was for each round trip that ends in refusals, down to a
- *             REFUSED_SLOW-th part of the line, and up again as soon as one is taken.
+ *             have a pace of their own: half of what it was for each round trip in which most are refused, down by
+ *             REFUSED_SLOW halvings, and up again when most are taken. Of the responses of a flow the first one goes first (far_refused_first()).
  *   moved     its path is dead: one copy goes again at once, on another.
  *
  * Losses are found after RACK (RFC 8985, wan_sent.h). The reordering window grows when something was called lost that
@@ -23,6 +23,7 @@
 
 #define REFUSED_WAIT_NS  500000ull
 #define REFUSED_SLOW     6 /* halvings: 1.6 % of the line */
+#define REFUSED_MOST     4 /* so many times as many were taken as refused */
 #define REPAIR_SENDS_MAX 200
 #define RAW_SENDS_MAX    6
 
@@ -50,7 +51,7 @@ static void repair(struct proxy *p, struct lane *l, uint32_t slot, uint8_t copie
 
 	m->copies = copies;
 	if (m->queued != SQ_REPAIR)
-		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
+		wan_queue_slot(p, &l->repair, slot, SQ_ALONE);
 	wan_lane_kick(p, l);
 }
 
@@ -68,18 +69,24 @@ static void repair_rest(struct proxy *p, struct lane *l, uint32_t slot)
 		repair(p, l, slot, copies_of(m));
 }
 
-/* How fast what was refused goes again, at most one step in a round trip down, and in an eighth of one up. */
+/* How fast what was refused goes again: half as fast after a round trip in which most of it was refused once more, twice
+ * as fast after an eighth of one in which most was taken. */
 static void refused_pace(struct proxy *p, bool taken)
 {
-	uint64_t rtt = proxy_rtt_ns(p), wait = max_u64(taken ? rtt / 8 : rtt, REFUSED_WAIT_NS);
+	uint64_t rtt = proxy_rtt_ns(p);
+	bool most_taken;
 
-	if (p->now_ns < p->refused_look_ns + wait)
+	p->refused_taken += taken;
+	p->refused_again += !taken;
+	most_taken = p->refused_taken > REFUSED_MOST * p->refused_again;
+	if (p->now_ns < p->refused_look_ns + max_u64(most_taken ? rtt / 8 : rtt, REFUSED_WAIT_NS))
 		return;
-	p->refused_look_ns = p->now_ns;
-	if (taken && p->refused_slow)
+	if (most_taken && p->refused_slow)
 		p->refused_slow--;
-	if (!taken && p->refused_slow < REFUSED_SLOW)
+	if (p->refused_again > p->refused_taken && p->refused_slow < REFUSED_SLOW)
 		p->refused_slow++;
+	p->refused_taken = p->refused_again = 0;
+	p->refused_look_ns = p->now_ns;
 }
 
 static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
@@ -90,7 +97,7 @@ static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 
 	if (!ref_slot(p, r, &m))
 		return;
-	if (p->refused_slow && m->sends > 1)
+	if (m->sends > 1)
 		refused_pace(p, true);
 	units_mask(r->off, r->n, mask);
 	m->units[0] |= mask[0];
@@ -117,6 +124,13 @@ void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot)
 	m->units[0] = m->units[1] = 0;
 	count(p, CTR_FLOWS_ASKED, 1);
 	repair(p, l, slot, 1);
+}
+
+void wan_lane_send_now(struct proxy *p, struct lane *l, uint32_t slot)
+{
+	if (arena_meta(p->arena, slot)->queued == SQ_REFUSED)
+		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
+	wan_lane_kick(p, l);
 }
 
 /* An expendable packet is not sent again for ever, and a CNP not at all: it speaks of a queue as that is now, and those
@@ -170,10 +184,10 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 	    (how == HOW_MOVED && FAULT(FAULT_DEAD_PATH_KEEPS)))
 		return;
 	if (how == HOW_REFUSED) {
-		m->copies = 1;
-		m->due_ns = p->now_ns + REFUSED_WAIT_NS;
 		if (m->sends > 2)
 			refused_pace(p, false);
+		m->copies = 1;
+		m->due_ns = p->now_ns + REFUSED_WAIT_NS;
 		wan_queue_slot(p, &l->refused, r->id, SQ_REFUSED);
 		wan_lane_wake_at(p, l, m->due_ns);
 		return;

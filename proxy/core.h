@@ -215,6 +215,7 @@ struct near_flow {
 	uint64_t asked_again, asked_again_ns; /* where the host last asked for one again, and when; 0: never */
 	bool migreq;                          /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */
 	uint32_t agains_due;                  /* operations with again_due */
+	uint64_t again_lost_ns;               /* when a READ_AGAIN was found lost last */
 	struct dnode resps;                   /* slots of responses that are here and were not given to the host yet; */
 	uint64_t resp_bytes;                  /* their slot bytes; results of ATOMICs stay among them */
 	uint64_t room_bytes;                  /* reserved for responses */

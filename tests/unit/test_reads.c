@@ -832,6 +832,25 @@ static void reads__a_repetition_that_nobody_lacks_ends(void **state)
 	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 }
 
+/* Of what it is given again the host loses another one, at once, and asks from there: it waits for a FIRST there. */
+static void reads__asked_from_further_on_is_no_copy(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	read_three(c, 2, 2);
+	core_wait(c, 2 * CORE_MS);
+	core_forget(&c->a);
+	ask(c, 2, 3, 3, true);
+	expect_response(c, RC_READ_RESP_FIRST, 3);
+	expect_response(c, RC_READ_RESP_LAST, 4);
+	c->now_ns += 1000;
+	ask(c, 2, 3, 3, true); /* a copy of the request */
+	assert_int_equal(core_pending(&c->a), 0);
+	ask(c, 2, 3, 4, true);
+	expect_response(c, RC_READ_RESP_ONLY, 4);
+}
+
 /* --- holding off --- */
 
 /* Once the host has asked again, an RNR NAK at the place that it asked from keeps it. Not before. */
@@ -1073,6 +1092,7 @@ int main(void)
 	    CORE_TEST(reads__nothing_beyond_the_window_is_taken),
 	    CORE_TEST(reads__of_those_refused_the_first_goes_first),
 	    CORE_TEST(reads__a_repetition_that_nobody_lacks_ends),
+	    CORE_TEST(reads__asked_from_further_on_is_no_copy),
 	    CORE_TEST(reads__a_pool_that_stays_full_is_an_event),
 	    CORE_TEST(reads__atomic_is_replayed_after_a_restart),
     CORE_TEST(reads__flush_is_answered),

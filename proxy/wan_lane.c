@@ -215,7 +215,7 @@ static void release_refused(struct proxy *p, struct lane *l)
 		                                    max_u64(proxy_rtt_ns(p), REFUSED_LEAST_NS)));
 		p->refused_next_ns = max_u64(p->refused_next_ns, p->now_ns) + bits * 1000000000 / max_u64(bps, 1);
 		/* a datagram is refused whole: what finds no room would take others with it */
-		wan_queue_slot(p, &l->repair, slot, p->refused_slow ? SQ_ALONE : SQ_REPAIR);
+		wan_queue_slot(p, &l->repair, slot, p->refused_slow > 1 ? SQ_ALONE : SQ_REPAIR);
 		wan_lane_kick(p, l);
 	}
 }

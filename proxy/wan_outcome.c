@@ -51,7 +51,7 @@ static void repair(struct proxy *p, struct lane *l, uint32_t slot, uint8_t copie
 
 	m->copies = copies;
 	if (m->queued != SQ_REPAIR)
-		wan_queue_slot(p, &l->repair, slot, SQ_ALONE);
+		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
 	wan_lane_kick(p, l);
 }
 
@@ -129,7 +129,7 @@ void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot)
 void wan_lane_send_now(struct proxy *p, struct lane *l, uint32_t slot)
 {
 	if (arena_meta(p->arena, slot)->queued == SQ_REFUSED)
-		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
+		wan_queue_slot(p, &l->repair, slot, SQ_ALONE);
 	wan_lane_kick(p, l);
 }
 

@@ -177,7 +177,6 @@ static void pack_again(struct wan_build *b, const struct dnode *list)
 
 	while ((n = dlist_first(list)) && b->p->work_left) {
 		uint32_t slot = slot_of_meta(b->p, dlist_entry(n, struct slot_meta, node));
-
 		bool alone = arena_meta(b->p->arena, slot)->queued == SQ_ALONE;
 
 		if (drop_dead(b->p, slot))

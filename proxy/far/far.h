@@ -31,6 +31,11 @@ static inline void far_place_left(struct proxy *p, struct far_flow *f)
 
 /* Goes on with what a call has left of the flow, or has just begun. Leaves the rest for the next tick. */
 void far_work(struct proxy *p, struct far_flow *f);
+/* There is a slot for the response at pos. far_read.c. */
+void far_response_here(struct far_flow *f, uint64_t pos);
+/* The slot of a response was refused and may go again: returns the one of its flow that goes instead, the first that was
+ * refused as well. A near edge without room for all takes the first one, for which its host waits. */
+uint32_t far_refused_first(struct proxy *p, uint32_t slot);
 /* --- from the other edge --- */
 
 /* Opens a flow, or tells something new about it. What cannot be is dropped and counted. */

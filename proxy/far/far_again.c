@@ -15,8 +15,10 @@
 #include "proxy/roce/icrc.h"
 #include "lan_host.h"
 #include "pair.h"
+#include "wan_lane.h"
 
 #define AGAINS_MAX     64
+#define REFUSED_NOW    16
 #define AGAIN_NS       2000000000ull
 #define AGAIN_QUIET_NS 500000ull
 
@@ -85,6 +87,21 @@ static bool answered(const struct far_flow *f, uint64_t pos)
 	return pos < (far_first_op(f) ? f->resp_next : f->pos_acked);
 }
 
+/* The responses from there on that are still here, as the near edge refused them, go at once. True: these are all. */
+static bool send_refused(struct proxy *p, struct lane *l, const struct far_flow *f, const struct wan_read_again *r)
+{
+	uint32_t n = 0;
+
+	for (; n < r->psns && n < REFUSED_NOW; n++) {
+		uint32_t slot = arena_find(p->arena, SLOT_RESP_FAR, f->idx, r->pos + n);
+
+		if (slot == SLOT_NONE)
+			return false;
+		wan_lane_send_now(p, l, slot);
+	}
+	return n == r->psns;
+}
+
 void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *r)
 {
 	struct far_flow *f = far_by_peer(p, r->flow);
@@ -99,7 +116,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
-	if (!answered(f, r->pos))
+	if (send_refused(p, l, f, r) || !answered(f, r->pos))
 		return; /* it comes anyway */
 	op = at(f, r->pos);
 	if (op && op->pos + op->psns == r->pos + r->psns && p->now_ns < op->again_heard_ns + AGAIN_QUIET_NS)

@@ -262,6 +262,35 @@ static enum proxy_drop response_fits(const struct far_flow *f, const struct rd_o
 	return DROP_NONE;
 }
 
+void far_response_here(struct far_flow *f, uint64_t pos)
+{
+	if (!f->nresps++ || pos < f->resp_una)
+		f->resp_una = f->resp_retry = pos;
+}
+
+uint32_t far_refused_first(struct proxy *p, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct far_flow *f = &p->far[h->flow];
+
+	if (h->kind != SLOT_RESP_FAR || h->inc != f->inc || h->pos > f->resp_una + FLOW_SPAN_MAX)
+		return slot;
+	if (p->now_ns >= f->resp_retry_ns + proxy_rtt_ns(p)) {
+		f->resp_retry = f->resp_una;
+		f->resp_retry_ns = p->now_ns;
+	}
+	while (f->resp_retry < h->pos && work_take(p)) {
+		uint32_t first = arena_find(p->arena, SLOT_RESP_FAR, h->flow, f->resp_retry);
+		const struct slot_meta *m = first == SLOT_NONE ? NULL : arena_meta(p->arena, first);
+
+		f->resp_una += !m && f->resp_una == f->resp_retry;
+		f->resp_retry++;
+		if (m && m->queued == SQ_REFUSED && m->due_ns <= p->now_ns)
+			return first;
+	}
+	return slot;
+}
+
 bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                        uint16_t vlan_tci, bool urgent)
 {

@@ -131,7 +131,8 @@ static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, 
 	struct far_flow *f = &p->far[h->flow];
 
 	if (h->kind == SLOT_RESP_FAR && bytes > 0) {
-		lane_of(p, f->lane)->nwaiting[SOURCE_FAR] += f->nresps++ == 0;
+		lane_of(p, f->lane)->nwaiting[SOURCE_FAR] += f->nresps == 0;
+		far_response_here(f, h->pos);
 	} else if (h->kind == SLOT_RESP_FAR) {
 		lane_of(p, arena_meta(p->arena, slot)->lane)->nwaiting[SOURCE_FAR] -= --f->nresps == 0;
 	} else {
@@ -154,6 +155,7 @@ const struct wan_source far_source = {
     .put_control = put_reports,
     .name_packet = name_packet,
     .packet_over = packet_over,
+    .refused_first = far_refused_first,
     .frame_lost = frame_lost,
     .on_packet = far_on_packet,
     .on_frame = on_frame,

@@ -120,8 +120,12 @@ bool near_again_frame(struct proxy *p, struct near_flow *f, uint8_t *buf, struct
 	return false;
 }
 
+/* What looks at all of the flow does so once for the many frames that a call may find lost. */
 void near_again_lost(struct proxy *p, struct near_flow *f)
 {
+	if (f->again_lost_ns == p->now_ns)
+		return;
+	f->again_lost_ns = p->now_ns;
 	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);
 

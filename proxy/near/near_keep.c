@@ -31,6 +31,7 @@
 #define OPS_KEPT       128 /* answered ones kept per flow: the most that a host has outstanding (rxe) */
 #define KEEP_NS        10000000000ull
 #define KEEP_SCARCE_NS 250000000ull
+#define REPEAT_NS      100000000ull /* hosts that lack an answer ask more often, within their retry budget */
 #define KEEP_LOOK_NS   500000000ull /* it may have become scarce meanwhile */
 
 /* Less than that part of it is left: of its chunks, too, as what is kept is often little of many of them. */
@@ -114,24 +115,47 @@ void near_resp_given(struct proxy *p, struct near_flow *f, uint32_t slot)
 		slot_given_free(p, 2);
 }
 
+/* The slot of that response, if it is a READ's and lies beyond *pos, which moves there; else `else_slot`. */
+static uint32_t higher(struct proxy *p, const struct near_flow *f, const struct dnode *n, uint64_t *pos,
+                       uint32_t else_slot)
+{
+	uint32_t slot = slot_of_meta(p, dlist_entry(n, struct slot_meta, node));
+	uint64_t at = arena_hdr(p->arena, slot)->pos;
+	const struct rd_op *op = at > *pos ? near_op_at(f, at) : NULL;
+
+	if (!op || op->opcode != RC_READ_REQUEST)
+		return else_slot;
+	*pos = at;
+	return slot;
+}
+
+/* The highest response beyond pos, of those that came first and last. SLOT_NONE: there is none. */
+static uint32_t highest_beyond(struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	const struct dnode *n = f->resps.next;
+	uint32_t slot = SLOT_NONE;
+
+	for (unsigned i = 0; i < SWEEP / 2 && n != &f->resps; i++, n = n->next)
+		slot = higher(p, f, n, &pos, slot);
+	n = f->resps.prev;
+	for (unsigned i = 0; i < SWEEP / 2 && n != &f->resps; i++, n = n->prev)
+		slot = higher(p, f, n, &pos, slot);
+	return slot;
+}
+
 bool near_resp_evict(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
-	struct dnode *n = f->resps.prev;
+	uint32_t slot = highest_beyond(p, f, pos);
+	struct rd_op *op;
 
-	for (unsigned i = 0; i < SWEEP && n != &f->resps; i++, n = n->prev) {
-		uint32_t slot = slot_of_meta(p, dlist_entry(n, struct slot_meta, node));
-		uint64_t at = arena_hdr(p->arena, slot)->pos;
-		struct rd_op *op = near_op_at(f, at);
-
-		if (at <= pos || !op || op->opcode != RC_READ_REQUEST)
-			continue;
-		op->given = op->pos + op->psns;
-		op->reread = true;
-		near_resp_drop(p, f, slot);
-		count(p, CTR_EVICTED, 1);
-		return true;
-	}
-	return false;
+	if (slot == SLOT_NONE)
+		return false;
+	op = near_op_at(f, arena_hdr(p->arena, slot)->pos);
+	op->given = op->pos + op->psns;
+	op->reread = true;
+	near_resp_drop(p, f, slot);
+	count(p, CTR_EVICTED, 1);
+	return true;
 }
 
 /* A response that is nobody's any more; a few of the flow's are looked at in turn. */
@@ -208,12 +232,32 @@ static void forget_all(struct proxy *p, struct near_flow *f)
 	f->nops = f->ops_done = f->repeats = f->agains_due = 0;
 }
 
+/* An answer that is owed again, and was asked for last so long ago that its host has had it after all: a repeated
+ * request and its answer had passed each other. It would hold back all ACKs. A host that lacks it asks once more. */
+static void end_repeats(struct proxy *p, struct near_flow *f)
+{
+	for (struct dnode *n = f->ops.next; f->repeats && n != &f->ops && work_take(p); n = n->next) {
+		struct rd_op *op = dlist_entry(n, struct rd_op, node);
+		uint64_t asked_ns = max_u64(op->again_ns, op->again_heard_ns);
+
+		if (op->done_ns && op->due && p->now_ns >= asked_ns + REPEAT_NS + 2 * proxy_rtt_ns(p) &&
+		    !near_resp_at_hand(p, f, op->next))
+			near_op_given(p, f, op);
+	}
+	if (f->ack_owed && !f->repeats) {
+		f->ack_owed = false;
+		near_speak(p, f, DUE_ACK);
+	}
+}
+
 void near_ops_retire(struct proxy *p, struct near_flow *f, bool all)
 {
-	if (all)
+	if (all) {
 		forget_all(p, f);
-	else
+	} else {
 		sweep(p, f);
+		end_repeats(p, f);
+	}
 	while (!dlist_empty(&f->ops)) {
 		struct rd_op *op = dlist_entry(dlist_first(&f->ops), struct rd_op, node);
 

@@ -232,6 +232,8 @@ void near_unheard_on_timer(struct proxy *p, struct near_flow *f);
 /* The request at pos is about to cross. False, if it brings an answer for which there is no room: the flow is kicked
  * when there is. */
 bool near_room_take(struct proxy *p, struct near_flow *f, uint64_t pos);
+/* So many responses of one operation are kept room for at most. */
+uint32_t near_room_most(const struct proxy *p, const struct near_flow *f, const struct rd_op *op);
 /* A response of the operation has come. True: it had room reserved. */
 bool near_room_use(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* The host was given one. */

@@ -273,8 +273,8 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 			wait_for_answer(p, f, op);
 		return true;
 	}
-	if (op->again_ns && p->now_ns < op->again_ns + AGAIN_QUIET_NS)
-		return true;
+	if (op->again_ns && p->now_ns < op->again_ns + AGAIN_QUIET_NS && pos <= op->from)
+		return true; /* from further on it has had what was before, and lost another one */
 	op->again_ns = p->now_ns;
 	op->next = op->from = pos;
 	if (!op->due)

@@ -49,21 +49,25 @@ static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *o
 	response_here(p, f, op, slot, &pkt);
 }
 
-/* The one that the host waits for always finds a place: one behind it goes for it. Of a READ that is larger than all
- * that it may have here nothing is taken beyond that. */
+/* The one that the host waits for always finds a place, and those behind it that are next find one before later
+ * operations do: one of these goes for it, as it can be read again. Of a READ that is larger than all that it may have
+ * here nothing is taken beyond that: there would be no room for what it lacks. */
 static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op, const struct lane *l,
                           const struct wan_packet *w)
 {
-	bool next = w->pos == op->next;
+	bool next = w->pos == op->next, urgent = op->room || next;
+	uint64_t end = op->next + near_room_most(p, f, op);
 	uint32_t slot;
 
-	if (op->windowed && !op->room && !next)
+	if (w->pos >= end && !next)
 		return SLOT_NONE;
-	do
-		slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, op->room || next);
-	while (slot == SLOT_NONE && next && near_resp_evict(p, f, w->pos));
-	if (slot == SLOT_NONE)
-		return SLOT_NONE;
+	while ((slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, urgent)) == SLOT_NONE) {
+		uint64_t behind = next ? w->pos : min_u64(end, op->pos + op->psns) - 1;
+
+		if ((!next && near_op_due(f) != op) || !near_resp_evict(p, f, behind))
+			return SLOT_NONE;
+		urgent = true;
+	}
 	near_resp_taken(p, f, slot);
 	near_room_use(p, f, op);
 	return slot;
@@ -82,7 +86,7 @@ static uint32_t find_slot(struct proxy *p, struct near_flow *f, const struct wan
 	return SLOT_NONE;
 }
 
-/* The other edge sends what was asked of it again. */
+/* What was asked of the other edge again comes. What comes twice, or finds no room, says nothing about the rest. */
 static void note_again(const struct proxy *p, struct rd_op *op, uint64_t pos)
 {
 	if (pos >= op->again_from && pos < op->again_upto)
@@ -109,7 +113,6 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		drop(p, DROP_WAN_UNWANTED);
 		return true;
 	}
-	note_again(p, op, w->pos);
 	slot = find_slot(p, f, w);
 	if (slot == SLOT_NONE)
 		slot = take_slot(p, f, op, l, w);
@@ -121,6 +124,7 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}
+	note_again(p, op, w->pos);
 	if (wan_piece_take(p, slot, w))
 		complete(p, f, op, slot, w->vlan_tci);
 	return true;

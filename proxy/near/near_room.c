@@ -78,6 +78,14 @@ static bool may_go(struct proxy *p, const struct near_flow *f, uint64_t need, ui
 	return true;
 }
 
+uint32_t near_room_most(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+{
+	uint32_t each;
+
+	responses(f, op, &each);
+	return (uint32_t)(arena_capacity(p->arena, POOL_WAN) / 2 / each);
+}
+
 static void reserve(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	uint32_t each, n = responses(f, op, &each);

@@ -219,6 +219,7 @@ struct near_flow {
 	uint64_t asked_again, asked_again_ns; /* where the host last asked for one again, and when; 0: never */
 	bool migreq;                          /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */
 	uint32_t agains_due;                  /* operations with again_due */
+	uint64_t again_lost_ns;               /* when a READ_AGAIN was found lost last */
 	struct dnode resps;                   /* slots of responses that are here and were not given to the host yet; */
 	uint64_t resp_bytes;                  /* their slot bytes; results of ATOMICs stay among them */
 	uint64_t room_bytes;                  /* reserved for responses */
@@ -396,7 +397,10 @@ struct far_flow {
 	struct dnode work_node; /* in proxy.far_work: what a call has left for the next tick */
 	bool settling;          /* of that: up to pos_ack_seen the responder has it */
 	struct dnode slots;     /* of requests, by slot_meta.node */
-	uint32_t nresps;        /* slots of responses that the near edge does not have yet */
+	uint32_t nresps;        /* slots of responses that the near edge does not have yet, ... */
+	uint64_t resp_una;      /* ... none of them before this position */
+	uint64_t resp_retry;    /* of those refused the next one to go again is sought from here on, ... */
+	uint64_t resp_retry_ns; /* ... and that began then at resp_una */
 
 	uint64_t held_bytes;      /* slot bytes in use by requests */
 	struct share share;       /* of POOL_WAN */
@@ -573,8 +577,8 @@ enum timer_kind {
 	TK_PATH
 };
 
-/* Which list a slot is on. */
-enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_SPACED, SQ_REFUSED, SQ_COPY, SQ_RAW_RX, SQ_GIVEN };
+/* Which list a slot is on. SQ_ALONE: that of repairs, and it goes in a datagram of its own. */
+enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_ALONE, SQ_SPACED, SQ_REFUSED, SQ_COPY, SQ_RAW_RX, SQ_GIVEN };
 
 /* Where a flow has ended whose near edge lost its arena. */
 struct lost_life {

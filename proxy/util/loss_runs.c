@@ -1,15 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loss_runs.h"
 
-#include <stdbool.h>
-
 enum { WORDS = LOSS_RUNS_SPAN / 64, LOOK = 64 };
 
-static bool lost(const struct loss_runs *r, uint64_t place)
+/* The 64 places of which this is one; what is not remembered is not lost. */
+static uint64_t word(const struct loss_runs *r, uint64_t place)
 {
-	if (place >= r->end || place + LOSS_RUNS_SPAN < r->end)
-		return false;
-	return r->bits[place / 64 % WORDS] >> (place % 64) & 1;
+	place -= place % 64;
+	return place >= r->end || place + LOSS_RUNS_SPAN < r->end ? 0 : r->bits[place / 64 % WORDS];
+}
+
+/* The LOOK places from there on. */
+static uint64_t from_on(const struct loss_runs *r, uint64_t place)
+{
+	unsigned shift = place % 64;
+
+	return shift ? word(r, place) >> shift | word(r, place + 64) << (64 - shift) : word(r, place);
+}
+
+/* The LOOK places before it, the last one in the highest bit. */
+static uint64_t up_to(const struct loss_runs *r, uint64_t place)
+{
+	return place >= LOOK ? from_on(r, place - LOOK) : place ? word(r, 0) << (64 - place) : 0;
 }
 
 /* Places before `end` are as they were, new ones are not lost. */
@@ -25,18 +37,27 @@ static void open_up_to(struct loss_runs *r, uint64_t place)
 		r->end = to;
 }
 
+static uint32_t ones_below(uint64_t x)
+{
+	return ~x ? (uint32_t)__builtin_ctzll(~x) : LOOK;
+}
+
+static uint32_t ones_above(uint64_t x)
+{
+	return ~x ? (uint32_t)__builtin_clzll(~x) : LOOK;
+}
+
 void loss_runs_note(struct loss_runs *r, uint64_t place)
 {
-	uint32_t before = 0, after = 0;
+	uint64_t bit = 1ull << (place % 64);
+	uint32_t before, after;
 
 	open_up_to(r, place);
-	if (place + LOSS_RUNS_SPAN < r->end || lost(r, place))
+	if (place + LOSS_RUNS_SPAN < r->end || word(r, place) & bit)
 		return;
-	r->bits[place / 64 % WORDS] |= 1ull << (place % 64);
-	while (before < LOOK && before < place && lost(r, place - before - 1))
-		before++;
-	while (after < LOOK && lost(r, place + after + 1))
-		after++;
+	r->bits[place / 64 % WORDS] |= bit;
+	before = ones_above(up_to(r, place));
+	after = ones_below(from_on(r, place + 1));
 	r->lost++;
 	if (!before && !after)
 		r->runs++;

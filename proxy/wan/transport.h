@@ -62,6 +62,8 @@ struct wan_source {
 	/* Returns how many slot bytes wait at the peer while the packet is missing there. NULL: all that the lane has
 	 * under way. */
 	uint64_t (*waiting_behind)(const struct proxy *p, const struct slot_hdr *h);
+	/* A slot was refused and may go again: returns the one that goes instead, which was refused as well. NULL: itself. */
+	uint32_t (*refused_first)(struct proxy *p, uint32_t slot);
 	/* A frame of that type was lost; id and gen are those that wan_build_frame() was given. */
 	void (*frame_lost)(struct proxy *p, struct lane *l, uint8_t type, uint32_t id, uint16_t gen);
 

@@ -49,6 +49,7 @@ struct wan {
 	uint64_t refused_next_ns;  /* slots that were refused: the next one goes then ... */
 	uint64_t refused_look_ns;  /* ... and how fast changes once in a round trip, since then ... */
 	uint8_t refused_slow;      /* ... which is the line's rate divided by 2 to the power of this */
+	uint32_t refused_taken, refused_again; /* since then: slots sent again that were taken, and refused again */
 };
 
 /* Round trip to the other edge and back, of the slowest path: what to wait for that came by any. Never 0. */

@@ -25,6 +25,8 @@
 
 #include "wan_fec.h"
 
+#define REFUSED_LEAST    8 /* slots that were refused and go again at least, if half of the line is enough for that, ... */
+#define REFUSED_LEAST_NS 4000000ull /* ... in a round trip or this time */
 #define REFUSED_BURST_NS 200000ull /* of what was refused, so much goes together: timers are late by as much */
 #define REPORT_DELAY_MIN   50000ull
 #define REPORT_DELAY_MAX   1000000ull
@@ -199,23 +201,37 @@ static bool can_wait(const struct proxy *p, const struct lane *l, uint32_t slot)
 	return m->sends == 2 && m->in_flight && waiting_behind(p, l, h) * worst_loss_ppm(p) / PPM < COPY_WORTH * h->len;
 }
 
+static uint32_t refused_first(struct proxy *p, uint32_t slot)
+{
+	const struct wan_source *s = p->wan->transport.of_slot[arena_hdr(p->arena, slot)->kind];
+
+	return s->refused_first ? s->refused_first(p, slot) : slot;
+}
+
 /* What was refused goes again at a pace of its own (wan_outcome.c): a peer without room would have the line filled with
  * what it cannot take, and what that waits for would never get there. */
 static void release_refused(struct proxy *p, struct lane *l)
 {
-	uint64_t bps = wan_line_bps(p) >> p->wan->refused_slow;
+	uint64_t line = wan_line_bps(p);
 	struct dnode *n;
 
 	while ((n = dlist_first(&l->refused))) {
 		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
-		uint32_t slot = slot_of_meta(p, m);
+		uint64_t bits, bps;
+		uint32_t slot;
+
 		if (m->due_ns > p->now_ns || p->wan->refused_next_ns > p->now_ns + REFUSED_BURST_NS) {
 			wan_lane_wake_at(p, l, max_u64(m->due_ns, p->wan->refused_next_ns));
 			return;
 		}
-		p->wan->refused_next_ns = max_u64(p->wan->refused_next_ns, p->now_ns) +
-		                     arena_hdr(p->arena, slot)->len * 8000000000ull / max_u64(bps, 1);
-		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
+		slot = refused_first(p, slot_of_meta(p, m));
+		bits = arena_hdr(p->arena, slot)->len * 8ull;
+		bps = max_u64(line >> p->wan->refused_slow,
+		              min_u64(line / 2, REFUSED_LEAST * bits * 1000000000 /
+		                                    max_u64(proxy_rtt_ns(p), REFUSED_LEAST_NS)));
+		p->wan->refused_next_ns = max_u64(p->wan->refused_next_ns, p->now_ns) + bits * 1000000000 / max_u64(bps, 1);
+		/* a datagram is refused whole: what finds no room would take others with it */
+		wan_queue_slot(p, &l->repair, slot, p->wan->refused_slow > 1 ? SQ_ALONE : SQ_REPAIR);
 		wan_lane_kick(p, l);
 	}
 }

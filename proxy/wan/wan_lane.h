@@ -22,6 +22,8 @@ void wan_lane_session_start(struct proxy *p, struct lane *l);
 void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot);
 /* A slot that was sent goes once more, in one copy. Nothing happens while it is still under way. */
 void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot);
+/* The peer waits for this one: if it was refused it does not wait for its turn. */
+void wan_lane_send_now(struct proxy *p, struct lane *l, uint32_t slot);
 /* There is something to send. */
 void wan_lane_kick(struct proxy *p, struct lane *l);
 /* How many flows of all sources have something to send. */

@@ -7,8 +7,8 @@
  *   arrived   units of a slot are the peer's. A whole packet is freed, unless its source keeps it.
  *   lost      units go again, doubled (wan_pack.c); the source of a frame is told.
  *   refused   no loss: one copy goes again a little later. A peer without room is asked in vain, so these repetitions
- *             have a pace of their own: half of what it was for each round trip that ends in refusals, down to a
- *             REFUSED_SLOW-th part of the line, and up again as soon as one is taken.
+ *             have a pace of their own: half of what it was for each round trip in which most are refused, down by
+ *             REFUSED_SLOW halvings, and up again when most are taken. Which goes first is its source's choice.
  *   moved     its path is dead: one copy goes again at once, on another.
  *
  * Losses are found after RACK (RFC 8985, wan_sent.h). The reordering window grows when something was called lost that
@@ -20,6 +20,7 @@
 
 #define REFUSED_WAIT_NS  500000ull
 #define REFUSED_SLOW     6 /* halvings: 1.6 % of the line */
+#define REFUSED_MOST     4 /* so many times as many were taken as refused */
 #define REPAIR_SENDS_MAX 200
 
 struct lane_ctx {
@@ -64,18 +65,24 @@ static void repair_rest(struct proxy *p, struct lane *l, uint32_t slot)
 		repair(p, l, slot, copies_of(m));
 }
 
-/* How fast what was refused goes again, at most one step in a round trip down, and in an eighth of one up. */
+/* How fast what was refused goes again: half as fast after a round trip in which most of it was refused once more, twice
+ * as fast after an eighth of one in which most was taken. */
 static void refused_pace(struct proxy *p, bool taken)
 {
-	uint64_t rtt = proxy_rtt_ns(p), wait = max_u64(taken ? rtt / 8 : rtt, REFUSED_WAIT_NS);
+	uint64_t rtt = proxy_rtt_ns(p);
+	bool most_taken;
 
-	if (p->now_ns < p->wan->refused_look_ns + wait)
+	p->wan->refused_taken += taken;
+	p->wan->refused_again += !taken;
+	most_taken = p->wan->refused_taken > REFUSED_MOST * p->wan->refused_again;
+	if (p->now_ns < p->wan->refused_look_ns + max_u64(most_taken ? rtt / 8 : rtt, REFUSED_WAIT_NS))
 		return;
-	p->wan->refused_look_ns = p->now_ns;
-	if (taken && p->wan->refused_slow)
+	if (most_taken && p->wan->refused_slow)
 		p->wan->refused_slow--;
-	if (!taken && p->wan->refused_slow < REFUSED_SLOW)
+	if (p->wan->refused_again > p->wan->refused_taken && p->wan->refused_slow < REFUSED_SLOW)
 		p->wan->refused_slow++;
+	p->wan->refused_taken = p->wan->refused_again = 0;
+	p->wan->refused_look_ns = p->now_ns;
 }
 
 static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
@@ -86,7 +93,7 @@ static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 
 	if (!ref_slot(p, r, &m))
 		return;
-	if (p->wan->refused_slow && m->sends > 1)
+	if (m->sends > 1)
 		refused_pace(p, true);
 	units_mask(r->off, r->n, mask);
 	m->units[0] |= mask[0];
@@ -113,6 +120,13 @@ void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot)
 	m->units[0] = m->units[1] = 0;
 	count(p, CTR_FLOWS_ASKED, 1);
 	repair(p, l, slot, 1);
+}
+
+void wan_lane_send_now(struct proxy *p, struct lane *l, uint32_t slot)
+{
+	if (arena_meta(p->arena, slot)->queued == SQ_REFUSED)
+		wan_queue_slot(p, &l->repair, slot, SQ_ALONE);
+	wan_lane_kick(p, l);
 }
 
 static bool is_given_up(struct proxy *p, uint32_t slot)
@@ -155,10 +169,10 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 	    (how == HOW_MOVED && FAULT(FAULT_DEAD_PATH_KEEPS)))
 		return;
 	if (how == HOW_REFUSED) {
-		m->copies = 1;
-		m->due_ns = p->now_ns + REFUSED_WAIT_NS;
 		if (m->sends > 2)
 			refused_pace(p, false);
+		m->copies = 1;
+		m->due_ns = p->now_ns + REFUSED_WAIT_NS;
 		wan_queue_slot(p, &l->refused, r->id, SQ_REFUSED);
 		wan_lane_wake_at(p, l, m->due_ns);
 		return;

@@ -155,9 +155,16 @@ static void pack_again(struct wan_build *b, const struct dnode *list)
 
 	while ((n = dlist_first(list)) && b->p->work_left) {
 		uint32_t slot = slot_of_meta(b->p, dlist_entry(n, struct slot_meta, node));
+		bool alone = arena_meta(b->p->arena, slot)->queued == SQ_ALONE;
 
-		if (!drop_dead(b->p, slot) && !put_repair(b, slot))
+		if (drop_dead(b->p, slot))
+			continue;
+		if ((alone && b->data) || !put_repair(b, slot))
 			return;
+		if (alone) {
+			b->cap = b->off;
+			return;
+		}
 	}
 }
 

@@ -17,6 +17,7 @@
 /* One restart in so many follows an attempt of a version that has another layout. The field stays in its place. */
 #define OTHER_VERSION_ONE_IN 4
 #define LAYOUT_OFF 8
+#define REGION_ALIGN (2u << 20)
 
 static uint64_t now_of(const struct edge *e)
 {
@@ -350,24 +351,47 @@ static uint64_t arena_len(const struct world *w)
 	return (len + c->chunk_size - 1) / c->chunk_size * c->chunk_size;
 }
 
-static void *map_region(uint64_t len)
-{
-	/* aligned to the largest chunk by asking for one more */
-	uint8_t *m = mmap(NULL, len + (2 << 20), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-	                  -1, 0);
+/* Memory is kept from world to world, but not the much that a few worlds need. */
+#define KEPT_MAX (32u << 20)
 
-	if (m == MAP_FAILED) {
+static bool is_kept(size_t cap, size_t len)
+{
+	return cap >= len && (cap <= KEPT_MAX || cap / 2 <= len);
+}
+
+static void region_free(struct edge_shard *s)
+{
+	if (s->region_map)
+		munmap(s->region_map, s->region_cap + REGION_ALIGN);
+	s->region = s->region_map = NULL;
+	s->region_cap = 0;
+}
+
+/* Aligned to the largest chunk by asking for one more. */
+static void region_map(struct edge_shard *s, size_t len)
+{
+	s->region_map = mmap(NULL, len + REGION_ALIGN, PROT_READ | PROT_WRITE,
+	                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (s->region_map == MAP_FAILED) {
 		perror("lrsim: arena");
 		exit(2);
 	}
-	return (void *)(((uintptr_t)m + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
+	s->region = (void *)(((uintptr_t)s->region_map + REGION_ALIGN - 1) & ~(uintptr_t)(REGION_ALIGN - 1));
+	s->region_cap = len;
+}
+
+static void heap_free(struct edge_shard *s)
+{
+	free(s->heap);
+	s->heap = NULL;
+	s->heap_cap = 0;
 }
 
 static void shard_memory(struct edge_shard *s)
 {
-	if (s->region_cap < s->geometry.len) {
-		s->region = map_region(s->geometry.len);
-		s->region_cap = s->geometry.len;
+	if (!is_kept(s->region_cap, s->geometry.len)) {
+		region_free(s);
+		region_map(s, s->geometry.len);
 	}
 	s->heap_len = (proxy_heap_size(&s->cfg, &s->geometry) + 63) & ~(size_t)63;
 	if (s->heap_len == 0) {
@@ -375,8 +399,8 @@ static void shard_memory(struct edge_shard *s)
 		        (unsigned long long)s->edge->w->cfg.seed);
 		exit(2);
 	}
-	if (s->heap_cap < s->heap_len) {
-		free(s->heap);
+	if (!is_kept(s->heap_cap, s->heap_len)) {
+		heap_free(s);
 		s->heap = aligned_alloc(64, s->heap_len);
 		s->heap_cap = s->heap_len;
 	}
@@ -426,6 +450,10 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 	e->arena_lives = 1;
 	memset(e->events, 0, sizeof(e->events));
 	pacers_init(e);
+	for (uint32_t i = e->nshards; i < EDGE_SHARDS_MAX; i++) {
+		region_free(&e->shard[i]);
+		heap_free(&e->shard[i]);
+	}
 	for (uint32_t i = 0; i < e->nshards; i++) {
 		struct edge_shard *s = &e->shard[i];
 
@@ -516,8 +544,10 @@ void edge_restart(struct edge *e, enum proxy_start start)
 
 void edge_free(struct edge *e)
 {
-	for (uint32_t i = 0; i < EDGE_SHARDS_MAX; i++)
-		free(e->shard[i].heap);
+	for (uint32_t i = 0; i < EDGE_SHARDS_MAX; i++) {
+		region_free(&e->shard[i]);
+		heap_free(&e->shard[i]);
+	}
 }
 
 /* --- what the core says of itself --- */

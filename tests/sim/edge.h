@@ -22,7 +22,7 @@ struct edge_shard {
 	struct proxy *p;
 	struct proxy_config cfg;
 	struct arena_geometry geometry;
-	void *heap, *region; /* kept from world to world */
+	void *heap, *region, *region_map; /* kept from world to world; region lies aligned in region_map */
 	size_t heap_cap, heap_len, region_cap;
 	struct evtimer wake;
 	struct lan_wait waiting; /* packets for hosts whose MAC address is being asked for */

@@ -123,6 +123,7 @@ struct own_kept {
 #define REPLIES_MAX  256
 #define OWN_KEPT_MAX 128
 
+#define RESPONDER_NAMED 16
 struct responder {
 	struct msg_plan plan;
 	uint32_t psn_start;
@@ -146,6 +147,8 @@ struct responder {
 	uint32_t kept_max; /* max_dest_rd_atomic */
 	uint64_t bytes_executed, executed_ns;
 	uint64_t duplicates;
+	uint64_t named[RESPONDER_NAMED]; /* positions that its last ACKs named */
+	uint32_t nnamed;
 };
 
 /* What a queue pair does about congestion: host_cnp.c. */

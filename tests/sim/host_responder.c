@@ -193,8 +193,10 @@ struct pkt *responder_next(struct qp *q)
 	out = build_aeth(q, p);
 	if (p->pos <= r->pos_expected) /* the ACK of a duplicate before anything was taken has position -1 or less */
 		note_acked(r, p->pos + (p->kind != REPLY_AETH || (p->syndrome & AETH_TYPE_MASK) == AETH_ACK));
-	if (p->kind == REPLY_AETH)
+	if (p->kind == REPLY_AETH) {
+		r->named[r->nnamed++ % RESPONDER_NAMED] = p->pos;
 		refuse_said(q, p->syndrome);
+	}
 	reply_pop(r);
 	return out;
 }

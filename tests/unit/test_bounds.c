@@ -6,6 +6,7 @@
 
 #include "proxy/far/far_priv.h"
 #include "proxy/near/near_priv.h"
+#include "proxy/util/loss_runs.h"
 #include "tests/sim/steps.h"
 
 /* --- positions --- */
@@ -259,6 +260,44 @@ static void bounds__full_far_table(void **state)
 	assert_false(full);
 }
 
+/* --- what one call finds lost: as many datagrams as it works off --- */
+
+static void bounds__losses_in_a_row(void **state)
+{
+	static struct loss_runs r;
+
+	(void)state;
+	steps_begin();
+	for (uint64_t i = 0; i < 2 * CALL_WORK; i++)
+		loss_runs_note(&r, 1000 + i);
+	assert_in_range(steps_end("loss_runs_note"), 1, STEPS_MAX / 3);
+	assert_int_equal(r.runs, 1);
+}
+
+/* Each asked for a part of one of its flow's READs again. */
+static void bounds__lost_requests_to_read_again(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct near_flow *f = core_near(c);
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+
+	for (uint32_t i = 0; i < 128; i++) {
+		struct rd_op *op = near_op_new(c->a.p, f, &h, f->pos_next + i, 1, 1 + i, 0, OP_FOR_NEAR);
+
+		assert_non_null(op);
+		near_op_insert(f, op);
+		op->reread = true;
+		op->given = op->again_upto = op->pos + 1;
+		op->again_from = op->pos;
+	}
+	c->a.p->work_left = CALL_WORK;
+	steps_begin();
+	for (uint32_t i = 0; i < CALL_WORK; i++)
+		near_again_lost(c->a.p, f);
+	assert_in_range(steps_end("near_again_lost"), 1, STEPS_MAX / 6);
+	assert_int_equal(f->agains_due, 128);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +309,8 @@ int main(void)
 	    CORE_TEST(bounds__one_ack_for_many),
 	    CORE_TEST(bounds__closing_a_long_flow),
 	    CORE_TEST(bounds__full_far_table),
+	    cmocka_unit_test(bounds__losses_in_a_row),
+	    CORE_TEST(bounds__lost_requests_to_read_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

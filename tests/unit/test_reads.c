@@ -2,7 +2,8 @@
 /* READ and ATOMIC at the near edge: what the host is given when it asks again, and what survives of it. */
 #include "core_fixture.h"
 
-#include "proxy/near/near_priv.h"
+#include "proxy/far.h"
+#include "proxy/near_priv.h"
 
 static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
 
@@ -496,6 +497,35 @@ static void reads__next_response_finds_a_place_in_a_full_pool(void **state)
 	expect_response(c, RC_READ_RESP_LAST, 5);
 }
 
+/* Of a READ that is larger than what it may have here the first responses are lost. What fills their places is not what
+ * lies far beyond: there would be no room for what comes in between. */
+static void reads__nothing_beyond_the_window_is_taken(void **state)
+{
+	bool lose = true;
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 12);
+	uint32_t n, most = 0, beyond = 0;
+	struct roce_pkt h;
+
+	core_pair_with_pmtu(c);
+	n = (uint32_t)(arena_capacity(c->a.p->arena, POOL_WAN) / arena_class_bytes(CORE_PMTU + 60));
+	ask(c, 2, n, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	most = near_room_most(c->a.p, core_near(c), near_op_open(core_near(c)));
+	c->arg = &lose;
+	c->wan = lose_responses;
+	for (uint32_t i = 0; i < most + 40 && i < n - 1; i++) {
+		lose = i < 20;
+		h = core_answer(i ? RC_READ_RESP_MIDDLE : RC_READ_RESP_FIRST, CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2);
+		core_in(&c->b, h, CORE_PMTU, 0);
+		core_pump(c);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		if (arena_find(c->a.p->arena, SLOT_RESP_NEAR, core_near(c)->idx, POS_ORIGIN + 2 + i) != SLOT_NONE)
+			beyond += POS_ORIGIN + 2 + i >= near_op_open(core_near(c))->next + most;
+	assert_int_equal(beyond, 0);
+	c->wan = NULL;
+}
+
 /* --- it outlives nobody --- */
 
 /* The first response is lost for good, as the far edge has lost its memory of it, and the host has died. */
@@ -583,6 +613,36 @@ static void reads__what_is_refused_again_and_again_is_paced(void **state)
 	core_wait(c, 100 * CORE_MS); /* and quick again as soon as there is room */
 	assert_true(core_near(c)->resp_bytes >= 90 * arena_class_bytes(CORE_PMTU + 60)); /* some go with the first */
 	c->wan = NULL;
+}
+
+/* The near edge is sent what its host waits for first, whichever of the refused ones may go. */
+static void reads__of_those_refused_the_first_goes_first(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct slot_meta *m;
+	uint32_t slot[6];
+
+	for (uint32_t i = 0; i < 6; i++) {
+		slot[i] = slot_take(c->b.p, SLOT_RESP_FAR, core_far(c)->idx, core_far(c)->inc, 100 + 2 * i, 100, 0, false);
+		m = arena_meta(c->b.p->arena, slot[i]);
+		m->queued = i == 1 ? SQ_REPAIR : SQ_REFUSED;
+	}
+	c->b.p->now_ns += 1000 * CORE_MS;
+	assert_int_equal(far_refused_first(c->b.p, slot[5]), slot[0]);
+	arena_meta(c->b.p->arena, slot[0])->queued = SQ_REPAIR;
+	assert_int_equal(far_refused_first(c->b.p, slot[5]), slot[2]); /* the second one is under way */
+	arena_meta(c->b.p->arena, slot[2])->due_ns = c->b.p->now_ns + 1;
+	arena_meta(c->b.p->arena, slot[0])->queued = SQ_REFUSED;
+	assert_int_equal(far_refused_first(c->b.p, slot[5]), slot[3]); /* each once in a round trip */
+	c->b.p->now_ns += proxy_rtt_ns(c->b.p);
+	assert_int_equal(far_refused_first(c->b.p, slot[5]), slot[0]);
+	slot_release(c->b.p, slot[0]);
+	slot_release(c->b.p, slot[1]);
+	c->b.p->now_ns += proxy_rtt_ns(c->b.p);
+	assert_int_equal(far_refused_first(c->b.p, slot[5]), slot[2]);
+	assert_int_equal(core_far(c)->resp_una, 104);
+	for (uint32_t i = 2; i < 6; i++)
+		slot_release(c->b.p, slot[i]);
 }
 
 static void reads__a_pool_that_stays_full_is_an_event(void **state)
@@ -751,6 +811,44 @@ static void reads__what_was_not_asked_for_is_not_repeated(void **state)
 	expect_response(c, RC_READ_RESP_FIRST, 3);
 	expect_response(c, RC_READ_RESP_LAST, 4);
 	assert_int_equal(core_pending(&c->a), 0);
+}
+
+/* A repeated request and its answer have passed each other: the host has had it, and asks no more. What is owed to it
+ * again holds back no ACK for long. */
+static void reads__a_repetition_that_nobody_lacks_ends(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	read_three(c, 2, 2);
+	core_wait(c, 1100 * CORE_MS);
+	ask(c, 2, 3, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	core_forget(&c->a);
+	assert_int_equal(core_near(c)->repeats, 1);
+	core_send(c, RC_WRITE_ONLY, 5); /* the responder has lost that request; its host goes on */
+	core_wait(c, 1000 * CORE_MS);
+	assert_int_equal(core_near(c)->repeats, 0);
+	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
+}
+
+/* Of what it is given again the host loses another one, at once, and asks from there: it waits for a FIRST there. */
+static void reads__asked_from_further_on_is_no_copy(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	read_three(c, 2, 2);
+	core_wait(c, 2 * CORE_MS);
+	core_forget(&c->a);
+	ask(c, 2, 3, 3, true);
+	expect_response(c, RC_READ_RESP_FIRST, 3);
+	expect_response(c, RC_READ_RESP_LAST, 4);
+	c->now_ns += 1000;
+	ask(c, 2, 3, 3, true); /* a copy of the request */
+	assert_int_equal(core_pending(&c->a), 0);
+	ask(c, 2, 3, 4, true);
+	expect_response(c, RC_READ_RESP_ONLY, 4);
 }
 
 /* --- holding off --- */
@@ -991,6 +1089,10 @@ int main(void)
 	    CORE_TEST(reads__of_an_old_life_hold_up_nothing),
 	    CORE_TEST(reads__of_too_many_psns_are_refused),
 	    CORE_TEST(reads__what_is_refused_again_and_again_is_paced),
+	    CORE_TEST(reads__nothing_beyond_the_window_is_taken),
+	    CORE_TEST(reads__of_those_refused_the_first_goes_first),
+	    CORE_TEST(reads__a_repetition_that_nobody_lacks_ends),
+	    CORE_TEST(reads__asked_from_further_on_is_no_copy),
 	    CORE_TEST(reads__a_pool_that_stays_full_is_an_event),
 	    CORE_TEST(reads__atomic_is_replayed_after_a_restart),
     CORE_TEST(reads__flush_is_answered),

@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "flow.h"
+#include "moving.h"
 
 #define TRACE_NS    20000000ull
 #define LATE_ROUNDS 30
@@ -367,19 +368,25 @@ static bool run_marked(void)
 struct item {
 	const struct alone *alone;    /* one alone; or */
 	const struct rate_line *line; /* a spot: with that buffer; or */
+	const char *moving;           /* the run of that name and number in moving.c; or */
 	bool late;                    /* late workers: with that buffer; or, none of these: marks */
+	size_t number;
 	size_t buffer;
 	uint32_t seeds;
 	bool verbose;
 };
 
-static struct item items[COUNT(alone) + 1 + (COUNT(lines) + 1) * COUNT(buffers)];
+#define MOVING_MAX 64
+
+static struct item items[COUNT(alone) + 1 + (COUNT(lines) + 1) * COUNT(buffers) + MOVING_MAX];
 static size_t nitems;
 
 static bool run_item(const struct item *i)
 {
 	if (i->alone)
 		return run_alone(i->alone);
+	if (i->moving)
+		return moving_run(i->number, trace_file);
 	if (i->late)
 		return run_late(i->buffer, i->seeds, i->verbose);
 	return i->line ? run_spot(i->line, i->buffer, i->seeds, i->verbose) : run_marked();
@@ -409,6 +416,13 @@ static void choose_late(const char *name, const char *all)
 	}
 }
 
+static void choose_moving(const char *name, const char *all)
+{
+	for (size_t i = 0; moving_name(i) && i < MOVING_MAX; i++)
+		if (chosen(name, all, moving_name(i)) || strcmp(name, "moving") == 0)
+			items[nitems++] = (struct item){.moving = moving_name(i), .number = i};
+}
+
 /* False: there is none of that name. */
 static bool choose(const char *name)
 {
@@ -432,6 +446,7 @@ static bool choose(const char *name)
 			                                .verbose = one};
 		}
 	choose_late(name, all);
+	choose_moving(name, all);
 	for (size_t i = 0; i < COUNT(alone); i++)
 		if (chosen(name, all, alone[i].name))
 			items[nitems++] = (struct item){.alone = &alone[i]};

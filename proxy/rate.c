@@ -38,6 +38,7 @@ static void begin(struct rate_control *c, const struct rate_ops *ops, uint64_t n
 	memset(c->state, 0, sizeof(c->state));
 	c->seen_delivered = LOAD(c->delivered_bytes);
 	c->seen_lost = LOAD(c->lost_bytes);
+	c->seen_spurious = LOAD(c->spurious_bytes);
 	c->seen_ce = LOAD(c->ce);
 	rate_catch_up(c, 0);
 	ops->init(c, now_ns);
@@ -203,6 +204,14 @@ void rate_on_lost(struct rate_control *c, const struct rate_mark *m, uint64_t no
 	}
 }
 
+void rate_on_spurious(struct rate_control *c, uint64_t bytes)
+{
+	if (!bytes)
+		return;
+	ADD(c->delivered_bytes, bytes);
+	ADD(c->spurious_bytes, bytes);
+}
+
 /* The sample that the newest datagram of a report is. */
 static void measure(const struct rate_control *c, struct rate_sample *s, const struct rate_pick *pick)
 {
@@ -250,9 +259,11 @@ void rate_on_report(struct rate_control *c, const struct rate_pick *pick, uint64
 	s.in_flight_bytes = LOAD(c->in_flight_bytes);
 	s.acked_bytes = s.delivered_bytes - c->seen_delivered;
 	s.lost_bytes = LOAD(c->lost_bytes) - c->seen_lost;
+	s.spurious_bytes = LOAD(c->spurious_bytes) - c->seen_spurious;
 	s.ce = LOAD(c->ce) - c->seen_ce;
 	c->seen_delivered += s.acked_bytes;
 	c->seen_lost += s.lost_bytes;
+	c->seen_spurious += s.spurious_bytes;
 	c->seen_ce += s.ce;
 	if (ops->on_acked && pick->mark.bytes) {
 		measure(c, &s, pick);

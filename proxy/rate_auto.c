@@ -91,6 +91,7 @@
 #define PROBED_RTTS        4
 #define ALIKE              10 /* percent */
 #define PROBE_RTT_LEAST_NS 1000000ull
+#define PROBE_RTT_ROUNDS   6
 #define BUNCH_ROUNDS       8
 #define BUNCH_HOLD         40 /* percent, or, if that is less: */
 #define BUNCH_NS           10000000ull
@@ -585,6 +586,11 @@ static void track_rtt(struct auto_state *a, const struct rate_sample *s)
 		a->resume_ns = s->now_ns + max_of(a->min_rtt_ns, PROBE_RTT_LEAST_NS);
 		a->drained_bytes = s->delivered_bytes;
 	}
+	if (a->rounds > PROBE_RTT_ROUNDS) { /* no report tells: that must not hold it up for ever */
+		a->probed_rtt_at_ns = s->now_ns;
+		enter(a, REFILL, s->now_ns);
+		return;
+	}
 	if (s->now_ns < a->resume_ns || !s->rtt_ns || s->prior_bytes < a->drained_bytes)
 		return;
 	weigh(a, s);
@@ -622,6 +628,7 @@ static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 	a->segment_bytes = max_of(a->segment_bytes, s->datagram_bytes);
 	a->acked += s->acked_bytes;
 	a->lost += s->lost_bytes;
+	a->lost -= min_of(a->lost, s->spurious_bytes);
 	a->ce += FAULT(FAULT_MARKS_IGNORED) ? 0 : s->ce;
 	a->limited |= s->app_limited || s->late;
 	a->idle |= s->app_limited;

@@ -87,7 +87,7 @@ struct rate_ops {
 	const char *(*state)(const struct rate_control *c);
 };
 
-#define RATE_STATE_WORDS 64
+#define RATE_STATE_WORDS 80
 
 struct rate_control {
 	_Atomic(const struct rate_ops *) ops, wanted; /* the second comes with the next report */

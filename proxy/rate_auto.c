@@ -95,6 +95,12 @@
 #define BUNCH_ROUNDS       8
 #define BUNCH_HOLD         40 /* percent, or, if that is less: */
 #define BUNCH_NS           10000000ull
+#define WAY_ROUNDS         4
+#define WAY_PART           4
+#define WAY_SEGMENTS       4
+#define WAY_FLAT           16
+#define WAY_UNMOVED        4
+#define WAY_SUDDEN         5
 #define NONE               UINT64_MAX
 
 enum phase { STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT };
@@ -107,6 +113,13 @@ static const struct {
     [STARTUP] = {"startup", 277, 277},    [DRAIN] = {"drain", 40, 277},    [DOWN] = {"down", 80, 130},
     [CRUISE] = {"cruise", 98, 130},       [REFILL] = {"refill", 100, 130}, [UP] = {"up", 125, 170},
     [PROBE_RTT] = {"probe-rtt", 100, 50},
+};
+
+/* Rounds in a row with a round trip well above the least. */
+struct above {
+	uint32_t rounds, since_clear;
+	uint64_t least_rtt_ns, most_rtt_ns;   /* of the least of each round */
+	uint64_t least_in_flight, most_in_flight; /* the same */
 };
 
 struct auto_state {
@@ -123,11 +136,13 @@ struct auto_state {
 	uint64_t queued_rtt_ns;       /* least round trip of the last whole round */
 	uint64_t most_bps;            /* startup: what later rounds must beat; up: the same */
 	uint64_t min_rtt_ns, min_rtt_at_ns, probed_rtt_at_ns;
+	uint64_t clear_bps;  /* what was found when there was hardly a queue last */
+	struct above above;
 	uint64_t short_bps;  /* bound until the next probe */
 	uint64_t high_bytes; /* bound that the probes have found */
 	uint64_t round_end;  /* delivered bytes */
 	/* of the round that goes on */
-	uint64_t acked, lost, ce, rtt_ns, rtts_ns, most_rtt_ns, nrtts, round_bps, most_in_flight;
+	uint64_t acked, lost, ce, rtt_ns, rtts_ns, most_rtt_ns, nrtts, round_bps, most_in_flight, least_in_flight;
 	bool limited; /* by the application, or late */
 	bool idle;    /* by the application */
 	bool fresh;   /* bw_bps[0] has a sample that was not */
@@ -172,6 +187,11 @@ static uint64_t percent(uint64_t v, uint32_t of_100)
 static uint64_t found_bps(const struct auto_state *a)
 {
 	return max_of(a->bw_bps[0], a->bw_bps[1]);
+}
+
+static uint64_t rate_time(uint64_t bytes, uint64_t bps)
+{
+	return bytes * 8000000 / (bps / 1000);
 }
 
 /* What the line holds without a queue. */
@@ -430,6 +450,70 @@ static void note_slower(struct auto_state *a, uint64_t now_ns)
 	enter(a, DRAIN, now_ns);
 }
 
+/* --- a longer way --- */
+
+static void above_begin(struct auto_state *a)
+{
+	a->above = (struct above){.least_rtt_ns = NONE, .least_in_flight = NONE, .since_clear = a->above.since_clear};
+}
+
+/* Another round, of which `a->above` then knows. False: it has not the round trip of those before it. */
+static bool above_add(struct auto_state *a)
+{
+	struct above *v = &a->above;
+
+	v->least_rtt_ns = min_of(v->least_rtt_ns, a->rtt_ns);
+	v->most_rtt_ns = max_of(v->most_rtt_ns, a->rtt_ns);
+	v->least_in_flight = min_of(v->least_in_flight, a->least_in_flight);
+	v->most_in_flight = max_of(v->most_in_flight, a->least_in_flight);
+	v->rounds++;
+	return v->most_rtt_ns - v->least_rtt_ns <= (v->least_rtt_ns - a->min_rtt_ns) / WAY_FLAT;
+}
+
+/* Would what more there was in flight have made that difference in a queue? */
+static bool above_unmoved(const struct auto_state *a)
+{
+	const struct above *v = &a->above;
+	uint64_t more = v->most_in_flight - v->least_in_flight;
+
+	return more >= max_of(v->most_in_flight / WAY_PART, WAY_SEGMENTS * a->segment_bytes) &&
+	       v->most_rtt_ns - v->least_rtt_ns <= rate_time(more, max_of(a->clear_bps, LEAST_BPS)) / WAY_UNMOVED;
+}
+
+/* More in flight than before makes a queue longer by as much, whoever fills it, and a queue grows. If the round trip is
+ * longer at once, and stays the same whatever is in flight, then there is no queue: it is the way. */
+static void note_way(struct auto_state *a)
+{
+	struct above *v = &a->above;
+
+	if (a->rtt_ns == NONE || a->phase == STARTUP)
+		return;
+	if (!queued(a, a->rtt_ns, 20)) {
+		a->clear_bps = found_bps(a);
+		v->rounds = v->since_clear = 0;
+		return;
+	}
+	v->since_clear++;
+	if (a->lost || a->ce)
+		v->since_clear = WAY_SUDDEN;
+	if (v->rounds == 0 || !above_add(a)) {
+		if (v->since_clear >= WAY_SUDDEN) {
+			v->rounds = 0;
+			return;
+		}
+		above_begin(a);
+		above_add(a);
+	}
+	if (v->rounds < WAY_ROUNDS || !above_unmoved(a))
+		return;
+	a->min_rtt_ns = v->least_rtt_ns;
+	a->min_rtt_at_ns = a->empty_at_ns = a->now_ns;
+	a->bw_bps[1] = max_of(a->bw_bps[1], a->clear_bps);
+	a->short_bps = a->high_bytes = NONE;
+	a->slower = v->rounds = v->since_clear = 0;
+	enter(a, REFILL, a->now_ns);
+}
+
 /* What was told beyond the rate, counted from when no more was told than that (extra_acked of BBR). */
 static void track_bunches(struct auto_state *a, const struct rate_sample *s)
 {
@@ -464,6 +548,7 @@ static void on_round(struct auto_state *a, uint64_t now_ns)
 		over = a->ce;
 		overran = false;
 	}
+	note_way(a);
 	note_slower(a, now_ns);
 	keep_window(a, over);
 	age_bunches(a);
@@ -506,7 +591,7 @@ static void begin_round(struct auto_state *a, const struct rate_sample *s)
 	a->round_end = s->delivered_bytes;
 	a->queued_rtt_ns = a->rtt_ns == NONE ? a->min_rtt_ns : a->rtt_ns;
 	a->acked = a->lost = a->ce = a->rtts_ns = a->nrtts = a->most_rtt_ns = a->round_bps = a->most_in_flight = 0;
-	a->rtt_ns = NONE;
+	a->rtt_ns = a->least_in_flight = NONE;
 	a->limited = a->idle = false;
 }
 
@@ -610,7 +695,7 @@ static void auto_init(struct rate_control *c, uint64_t now_ns)
 {
 	struct auto_state *a = of(c);
 
-	a->short_bps = a->high_bytes = a->rtt_ns = NONE;
+	a->short_bps = a->high_bytes = a->rtt_ns = a->least_in_flight = NONE;
 	a->segment_bytes = SEGMENT_BYTES;
 	a->random = 2463534242u ^ (uint32_t)now_ns;
 	if (!a->random)
@@ -633,6 +718,7 @@ static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 	a->limited |= s->app_limited || s->late;
 	a->idle |= s->app_limited;
 	a->most_in_flight = max_of(a->most_in_flight, s->sent_in_flight_bytes);
+	a->least_in_flight = min_of(a->least_in_flight, s->sent_in_flight_bytes);
 	track_rtt(a, s);
 	if (!a->min_rtt_ns)
 		return;

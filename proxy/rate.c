@@ -116,6 +116,13 @@ void rate_waits(struct rate_control *c, bool waits)
 		atomic_fetch_sub_explicit(&c->waiting, 1, memory_order_relaxed);
 }
 
+/* What was lost as well: on a line that overflows a flight would take many round trips to be delivered, and all of
+ * them would be limited by the application. */
+static uint64_t settled_bytes(struct rate_control *c)
+{
+	return LOAD(c->delivered_bytes) + LOAD(c->lost_bytes);
+}
+
 /* Nothing more might have been sent. */
 static bool had_no_room(struct rate_control *c)
 {
@@ -129,7 +136,7 @@ bool rate_is_late(struct rate_control *c)
 
 void rate_time_unused(struct rate_control *c)
 {
-	uint64_t until = LOAD(c->delivered_bytes) + LOAD(c->in_flight_bytes) + 1;
+	uint64_t until = settled_bytes(c) + LOAD(c->in_flight_bytes) + 1;
 
 	if (!rate_tracks(c) || had_no_room(c))
 		return;
@@ -232,7 +239,7 @@ static void pass(struct rate_control *c, _Atomic uint64_t *until)
 {
 	uint64_t bytes = LOAD(*until);
 
-	if (bytes && LOAD(c->delivered_bytes) > bytes)
+	if (bytes && settled_bytes(c) > bytes)
 		STORE(*until, 0);
 }
 

@@ -97,7 +97,7 @@ struct rate_control {
 	_Atomic uint64_t catch_up_ns;
 	_Atomic uint64_t delivered_bytes, lost_bytes, spurious_bytes, in_flight_bytes, ce;
 	_Atomic uint64_t delivered_ns, first_sent_ns;
-	_Atomic uint64_t app_limited_until, late_until; /* delivered_bytes; 0: it is not */
+	_Atomic uint64_t app_limited_until, late_until; /* delivered_bytes and lost_bytes; 0: it is not */
 	_Atomic uint32_t waiting;           /* shards with something to send that may not go yet */
 	_Atomic bool full;                  /* as much is in flight as may be: idle time is not the application's */
 	atomic_flag busy;

@@ -65,6 +65,7 @@
 #define KEPT_LEAST         80
 #define KEPT_MOST          98
 #define SLOWER             60 /* percent */
+#define MUCH_SLOWER        30
 #define SLOWER_ROUNDS      8
 #define OVERRUN_PPM        30000ull
 #define CRUISE_ROUNDS      8 /* and up to as many again */
@@ -97,10 +98,12 @@
 #define BUNCH_NS           10000000ull
 #define WAY_ROUNDS         4
 #define WAY_PART           4
-#define WAY_SEGMENTS       4
+#define WAY_SEGMENTS       3
 #define WAY_FLAT           16
 #define WAY_UNMOVED        4
-#define WAY_SUDDEN         5
+#define WAY_DECIDED        8
+#define WAY_JUMPS          4
+#define GROW_PERCENT       125
 #define NONE               UINT64_MAX
 
 enum phase { STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT };
@@ -117,7 +120,9 @@ static const struct {
 
 /* Rounds in a row with a round trip well above the least. */
 struct above {
-	uint32_t rounds, since_clear;
+	uint64_t jump_ns; /* by which it has left the least, from one measurement to the next; 0: it crept */
+	uint32_t rounds;
+	bool probed; /* less was sent to see */
 	uint64_t least_rtt_ns, most_rtt_ns;   /* of the least of each round */
 	uint64_t least_in_flight, most_in_flight; /* the same */
 };
@@ -136,6 +141,7 @@ struct auto_state {
 	uint64_t queued_rtt_ns;       /* least round trip of the last whole round */
 	uint64_t most_bps;            /* startup: what later rounds must beat; up: the same */
 	uint64_t min_rtt_ns, min_rtt_at_ns, probed_rtt_at_ns;
+	uint64_t last_rtt_ns;
 	uint64_t clear_bps;  /* what was found when there was hardly a queue last */
 	struct above above;
 	uint64_t short_bps;  /* bound until the next probe */
@@ -150,6 +156,7 @@ struct auto_state {
 	uint64_t resume_ns;         /* probe-rtt: not before */
 	struct cubic_window window; /* while contended; bytes 0: not */
 	bool window_known;          /* has met losses */
+	uint64_t last_in_flight;              /* most of the last whole round */
 	uint64_t before_bytes, before_rtt_ns; /* probe-rtt: in flight and seen before */
 	uint64_t drained_bytes;               /* delivered when as little was in flight as is wanted */
 	uint64_t probed_rtt_ns[PROBED_RTTS];  /* what the last ones have seen */
@@ -210,9 +217,12 @@ static uint32_t next_random(struct auto_state *a)
 
 /* --- the queue --- */
 
+/* What is always in flight makes no queue: on a slow line it takes longer than the way. */
 static bool queued(const struct auto_state *a, uint64_t rtt_ns, uint32_t over_percent)
 {
-	return rtt_ns != NONE && rtt_ns > a->min_rtt_ns + percent(a->min_rtt_ns, over_percent);
+	uint64_t own_ns = a->clear_bps ? rate_time(LEAST_BYTES, a->clear_bps) : 0;
+
+	return rtt_ns != NONE && rtt_ns > max_of(a->min_rtt_ns + percent(a->min_rtt_ns, over_percent), own_ns);
 }
 
 static uint64_t mean_rtt(const struct auto_state *a)
@@ -267,7 +277,7 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 	}
 	/* Reports bunch: some round trip more than the line holds must be allowed for. */
 	if (contended(a) && a->phase != PROBE_RTT)
-		bytes = contended_bytes(a, bps);
+		bytes = min_of(contended_bytes(a, bps), max_of(percent(a->last_in_flight, GROW_PERCENT), LEAST_BYTES));
 	else
 		bytes = percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold) + bunched_bytes(a);
 	if (a->deaf_rounds && a->phase != PROBE_RTT)
@@ -285,7 +295,8 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 	bps = percent(bps, phases[a->phase].pace);
 	if (window_counts(a)) {
 		bytes = max_of(bytes, a->window.bytes);
-		bps = max_of(bps, percent(rate_from(a->window.bytes, a->queued_rtt_ns), WINDOW_PACE));
+		bps = max_of(bps, min_of(percent(rate_from(a->window.bytes, a->queued_rtt_ns), WINDOW_PACE),
+		                         percent(found_bps(a), phases[STARTUP].pace)));
 	}
 	rate_set(c, max_of(bps, LEAST_BPS), max_of(bytes, LEAST_BYTES));
 	rate_catch_up(c, a->min_rtt_ns);
@@ -435,6 +446,17 @@ static void keep_window(struct auto_state *a, bool over)
 	}
 }
 
+/* What was made of the line before, and whose queue it was. */
+static void another_line(struct auto_state *a)
+{
+	a->empty_at_ns = a->now_ns;
+	a->window.bytes = 0;
+	a->window_known = false;
+	a->short_bps = a->high_bytes = NONE;
+	a->slower = 0;
+	a->above = (struct above){.rounds = 0};
+}
+
 /* Much less is delivered than was found, and a queue says that it is not for want of sending: the line has become
  * slower. Not so beside those who fill the queue: it is theirs then, and less was sent. */
 static void note_slower(struct auto_state *a, uint64_t now_ns)
@@ -442,11 +464,13 @@ static void note_slower(struct auto_state *a, uint64_t now_ns)
 	bool slower = !a->limited && !a->window_known && queued(a, a->rtt_ns, 20) &&
 	              a->round_bps < percent(found_bps(a), SLOWER);
 
-	a->slower = slower ? a->slower + 1 : 0;
+	a->slower = slower ? a->slower + (a->round_bps < percent(found_bps(a), MUCH_SLOWER) ? 3 : 1) : 0;
+	if (a->above.jump_ns && a->above.rounds < WAY_DECIDED)
+		return; /* it may be the way */
 	if (a->slower < SLOWER_ROUNDS || a->phase == STARTUP || a->phase == PROBE_RTT)
 		return;
-	a->bw_bps[0] = a->bw_bps[1] = a->round_bps;
-	a->slower = 0;
+	a->bw_bps[0] = a->bw_bps[1] = a->clear_bps = max_of(a->round_bps, LEAST_BPS);
+	another_line(a);
 	enter(a, DRAIN, now_ns);
 }
 
@@ -454,7 +478,7 @@ static void note_slower(struct auto_state *a, uint64_t now_ns)
 
 static void above_begin(struct auto_state *a)
 {
-	a->above = (struct above){.least_rtt_ns = NONE, .least_in_flight = NONE, .since_clear = a->above.since_clear};
+	a->above = (struct above){.jump_ns = a->above.jump_ns, .probed = a->above.probed, .least_rtt_ns = NONE, .least_in_flight = NONE};
 }
 
 /* Another round, of which `a->above` then knows. False: it has not the round trip of those before it. */
@@ -489,28 +513,28 @@ static void note_way(struct auto_state *a)
 	if (a->rtt_ns == NONE || a->phase == STARTUP)
 		return;
 	if (!queued(a, a->rtt_ns, 20)) {
-		a->clear_bps = found_bps(a);
-		v->rounds = v->since_clear = 0;
+		a->clear_bps = max_of(found_bps(a), LEAST_BPS);
+		v->rounds = 0;
 		return;
 	}
-	v->since_clear++;
-	if (a->lost || a->ce)
-		v->since_clear = WAY_SUDDEN;
+	if (!v->jump_ns || lost_more(a, OVERRUN_PPM) || a->ce) {
+		v->rounds = 0;
+		return;
+	}
 	if (v->rounds == 0 || !above_add(a)) {
-		if (v->since_clear >= WAY_SUDDEN) {
-			v->rounds = 0;
-			return;
-		}
 		above_begin(a);
 		above_add(a);
 	}
-	if (v->rounds < WAY_ROUNDS || !above_unmoved(a))
+	if (v->rounds < WAY_ROUNDS || !above_unmoved(a)) {
+		if (!v->probed && v->rounds >= WAY_ROUNDS / 2 && a->phase != PROBE_RTT)
+			enter(a, PROBE_RTT, a->now_ns);
+		v->probed |= a->phase == PROBE_RTT;
 		return;
+	}
 	a->min_rtt_ns = v->least_rtt_ns;
-	a->min_rtt_at_ns = a->empty_at_ns = a->now_ns;
+	a->min_rtt_at_ns = a->now_ns;
 	a->bw_bps[1] = max_of(a->bw_bps[1], a->clear_bps);
-	a->short_bps = a->high_bytes = NONE;
-	a->slower = v->rounds = v->since_clear = 0;
+	another_line(a);
 	enter(a, REFILL, a->now_ns);
 }
 
@@ -589,6 +613,7 @@ static void on_round(struct auto_state *a, uint64_t now_ns)
 static void begin_round(struct auto_state *a, const struct rate_sample *s)
 {
 	a->round_end = s->delivered_bytes;
+	a->last_in_flight = a->most_in_flight;
 	a->queued_rtt_ns = a->rtt_ns == NONE ? a->min_rtt_ns : a->rtt_ns;
 	a->acked = a->lost = a->ce = a->rtts_ns = a->nrtts = a->most_rtt_ns = a->round_bps = a->most_in_flight = 0;
 	a->rtt_ns = a->least_in_flight = NONE;
@@ -649,11 +674,26 @@ static void weigh(struct auto_state *a, const struct rate_sample *s)
 		cubic_window_start(&a->window, a->now_ns, max_of(others, window / 2), a->segment_bytes);
 }
 
+/* A queue grows from one measurement to the next. A way that is switched is longer at once, or in two steps, if what
+ * is under way back comes by the old one. */
+static void track_jump(struct auto_state *a, uint64_t rtt_ns)
+{
+	struct above *v = &a->above;
+	uint64_t excess = rtt_ns - min_of(rtt_ns, a->min_rtt_ns), more = rtt_ns - min_of(rtt_ns, a->last_rtt_ns);
+
+	if (more >= excess / WAY_JUMPS)
+		v->jump_ns += more;
+	if (!queued(a, rtt_ns, 20) || v->jump_ns < excess / 2)
+		*v = (struct above){.jump_ns = 0};
+	a->last_rtt_ns = rtt_ns;
+}
+
 static void track_rtt(struct auto_state *a, const struct rate_sample *s)
 {
 	bool old = s->now_ns > max_of(a->min_rtt_at_ns, a->probed_rtt_at_ns) + kept_ns(a);
 
 	if (s->rtt_ns) {
+		track_jump(a, s->rtt_ns);
 		a->rtt_ns = min_of(a->rtt_ns, s->rtt_ns);
 		a->most_rtt_ns = max_of(a->most_rtt_ns, s->rtt_ns);
 		a->rtts_ns += s->rtt_ns;

@@ -65,7 +65,8 @@
 #define KEPT_LEAST         80
 #define KEPT_MOST          98
 #define SLOWER             60 /* percent */
-#define MUCH_SLOWER        30
+#define MUCH_SLOWER        30 /* percent: a round counts for three */
+#define MUCH_COUNTS        3
 #define SLOWER_ROUNDS      8
 #define OVERRUN_PPM        30000ull
 #define CRUISE_ROUNDS      8 /* and up to as many again */
@@ -122,8 +123,8 @@ static const struct {
 struct above {
 	uint64_t jump_ns; /* by which it has left the least, from one measurement to the next; 0: it crept */
 	uint32_t rounds;
-	bool probed; /* less was sent to see */
-	uint64_t least_rtt_ns, most_rtt_ns;   /* of the least of each round */
+	bool probed;                              /* less was sent to see */
+	uint64_t least_rtt_ns, most_rtt_ns;       /* of the least of each round */
 	uint64_t least_in_flight, most_in_flight; /* the same */
 };
 
@@ -142,7 +143,7 @@ struct auto_state {
 	uint64_t most_bps;            /* startup: what later rounds must beat; up: the same */
 	uint64_t min_rtt_ns, min_rtt_at_ns, probed_rtt_at_ns;
 	uint64_t last_rtt_ns;
-	uint64_t clear_bps;  /* what was found when there was hardly a queue last */
+	uint64_t clear_bps; /* what was found when there was hardly a queue last */
 	struct above above;
 	uint64_t short_bps;  /* bound until the next probe */
 	uint64_t high_bytes; /* bound that the probes have found */
@@ -153,19 +154,19 @@ struct auto_state {
 	bool idle;    /* by the application */
 	bool fresh;   /* bw_bps[0] has a sample that was not */
 	uint64_t now_ns;
-	uint64_t resume_ns;         /* probe-rtt: not before */
-	struct cubic_window window; /* while contended; bytes 0: not */
-	bool window_known;          /* has met losses */
+	uint64_t resume_ns;                   /* probe-rtt: not before */
+	struct cubic_window window;           /* while contended; bytes 0: not */
+	bool window_known;                    /* has met losses */
 	uint64_t last_in_flight;              /* most of the last whole round */
 	uint64_t before_bytes, before_rtt_ns; /* probe-rtt: in flight and seen before */
 	uint64_t drained_bytes;               /* delivered when as little was in flight as is wanted */
 	uint64_t probed_rtt_ns[PROBED_RTTS];  /* what the last ones have seen */
-	uint64_t segment_bytes;     /* the largest datagram */
-	uint64_t bunch_bytes[2];    /* most that came beyond what was due: in these rounds, and the ones before */
+	uint64_t segment_bytes;               /* the largest datagram */
+	uint64_t bunch_bytes[2];     /* most that came beyond what was due: in these rounds, and the ones before */
 	uint64_t due_ns, came_bytes; /* since when, and what came */
 	uint32_t bunch_rounds;
-	uint32_t looked, lossy;     /* rounds outside of probes, and those of them with congestion: lately */
-	uint32_t deaf_rounds;       /* left */
+	uint32_t looked, lossy; /* rounds outside of probes, and those of them with congestion: lately */
+	uint32_t deaf_rounds;   /* left */
 	uint32_t random;
 };
 
@@ -295,8 +296,7 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 	bps = percent(bps, phases[a->phase].pace);
 	if (window_counts(a)) {
 		bytes = max_of(bytes, a->window.bytes);
-		bps = max_of(bps, min_of(percent(rate_from(a->window.bytes, a->queued_rtt_ns), WINDOW_PACE),
-		                         percent(found_bps(a), phases[STARTUP].pace)));
+		bps = max_of(bps, percent(rate_from(a->window.bytes, a->queued_rtt_ns), WINDOW_PACE));
 	}
 	rate_set(c, max_of(bps, LEAST_BPS), max_of(bytes, LEAST_BYTES));
 	rate_catch_up(c, a->min_rtt_ns);
@@ -458,19 +458,25 @@ static void another_line(struct auto_state *a)
 }
 
 /* Much less is delivered than was found, and a queue says that it is not for want of sending: the line has become
- * slower. Not so beside those who fill the queue: it is theirs then, and less was sent. */
+ * slower. Not so beside those who fill the queue: it is theirs then, and less was sent. Nobody takes two thirds within
+ * three rounds: then the queue is one's own. */
 static void note_slower(struct auto_state *a, uint64_t now_ns)
 {
 	bool slower = !a->limited && !a->window_known && queued(a, a->rtt_ns, 20) &&
 	              a->round_bps < percent(found_bps(a), SLOWER);
+	bool much = a->round_bps < percent(found_bps(a), MUCH_SLOWER);
 
-	a->slower = slower ? a->slower + (a->round_bps < percent(found_bps(a), MUCH_SLOWER) ? 3 : 1) : 0;
+	a->slower = slower ? a->slower + (much ? MUCH_COUNTS : 1) : 0;
 	if (a->above.jump_ns && a->above.rounds < WAY_DECIDED)
 		return; /* it may be the way */
 	if (a->slower < SLOWER_ROUNDS || a->phase == STARTUP || a->phase == PROBE_RTT)
 		return;
-	a->bw_bps[0] = a->bw_bps[1] = a->clear_bps = max_of(a->round_bps, LEAST_BPS);
-	another_line(a);
+	a->bw_bps[0] = a->bw_bps[1] = max_of(a->round_bps, LEAST_BPS);
+	a->slower = 0;
+	if (much) {
+		a->clear_bps = a->bw_bps[0];
+		another_line(a);
+	}
 	enter(a, DRAIN, now_ns);
 }
 
@@ -478,7 +484,8 @@ static void note_slower(struct auto_state *a, uint64_t now_ns)
 
 static void above_begin(struct auto_state *a)
 {
-	a->above = (struct above){.jump_ns = a->above.jump_ns, .probed = a->above.probed, .least_rtt_ns = NONE, .least_in_flight = NONE};
+	a->above = (struct above){
+	    .jump_ns = a->above.jump_ns, .probed = a->above.probed, .least_rtt_ns = NONE, .least_in_flight = NONE};
 }
 
 /* Another round, of which `a->above` then knows. False: it has not the round trip of those before it. */
@@ -613,7 +620,8 @@ static void on_round(struct auto_state *a, uint64_t now_ns)
 static void begin_round(struct auto_state *a, const struct rate_sample *s)
 {
 	a->round_end = s->delivered_bytes;
-	a->last_in_flight = a->most_in_flight;
+	if (a->phase != PROBE_RTT)
+		a->last_in_flight = a->most_in_flight;
 	a->queued_rtt_ns = a->rtt_ns == NONE ? a->min_rtt_ns : a->rtt_ns;
 	a->acked = a->lost = a->ce = a->rtts_ns = a->nrtts = a->most_rtt_ns = a->round_bps = a->most_in_flight = 0;
 	a->rtt_ns = a->least_in_flight = NONE;

@@ -41,8 +41,7 @@
 #define NOISE       0.02
 #define MARKED      0.15 /* of all packets, where a queue marks ... */
 #define MARKED_USED 0.9  /* ... and its line is to be used so far */
-#define LATE_SEEDS  12 /* in "all"; else: */
-#define LATE_MORE   50
+#define LATE_SEEDS  50
 #define LATE_PPM    1000 /* of the wakings, at least; and at most so many times that: */
 #define LATE_TIMES  10
 #define EVEN        0.8
@@ -411,7 +410,7 @@ static void choose_late(const char *name, const char *all)
 			items[nitems++] =
 			    (struct item){.late = true,
 			                  .buffer = b,
-			                  .seeds = strcmp(name, "all") == 0 ? LATE_SEEDS : LATE_MORE,
+			                  .seeds = LATE_SEEDS,
 			                  .verbose = one};
 	}
 }

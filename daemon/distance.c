@@ -2,12 +2,14 @@
 /* Theory of operation
  *
  * Queues, schedulers and a busy machine only ever add to a round trip, so the least of many is nearest to the fibre.
- * The core keeps the least of one to two seconds; here comes one such value a second, and the least of the last ten of
- * them counts. That is steady on an idle link, which sees few packets, and it would notice a longer way after twelve
- * seconds only. So two values in a row that are all more than 5 % (and more than the machines' share) above it are
- * believed: the older ones are forgotten. A shorter way is believed at once, because nothing makes a packet early.
- * For the same reason nothing is said of a way before the second value, least of all that its file is wrong.
- * Together: a longer way is noticed two to five seconds after a protection switch. */
+ * The core keeps the least of one to two seconds; here comes one such value a second, and the least of the last thirty
+ * of them counts. That is steady on an idle link, which sees few packets, and it would notice a longer way after half a
+ * minute seconds only. So five values in a row that are all more than 5 % (and more than the machines' share) above it
+ * are believed, if they differ by less than an eighth of what they are above it: a longer way is the same each time,
+ * and what the machines add is not. Then the older ones are forgotten. A shorter way is believed at once, because
+ * nothing makes a packet early. For the same reason nothing is said of a way before the second value, least of all that
+ * its file is wrong. A quiet link measures nothing for seconds: its last value counts once. Together: a longer way is
+ * noticed five to eight seconds after a protection switch. */
 #include "distance.h"
 
 #include <string.h>
@@ -39,7 +41,7 @@ static uint64_t percent_less(uint64_t ns)
 /* Clearly longer: by a share of the way and by more than the machines make. */
 static bool is_longer(uint64_t than_ns, uint64_t ns)
 {
-	return ns > percent_more(than_ns) && ns > than_ns + DISTANCE_FLOOR_NS / 2;
+	return ns > percent_more(than_ns) && ns > than_ns + DISTANCE_FLOOR_NS;
 }
 
 void distance_init(struct distance *d, uint64_t configured_m)
@@ -83,7 +85,7 @@ static enum distance_news news(struct distance *d)
 	enum distance_news what = DISTANCE_SAME;
 
 	if (d->said_ns == 0)
-		what = d->n >= DISTANCE_RISE ? DISTANCE_MEASURED : DISTANCE_SAME;
+		what = d->n >= DISTANCE_FIRST ? DISTANCE_MEASURED : DISTANCE_SAME;
 	else if (is_longer(d->said_ns, d->least_ns))
 		what = DISTANCE_LONGER;
 	else if (is_longer(d->least_ns, d->said_ns))
@@ -95,13 +97,26 @@ static enum distance_news news(struct distance *d)
 	return what;
 }
 
+static void note_rise(struct distance *d, uint64_t ns)
+{
+	if (d->least_ns == 0 || !is_longer(d->least_ns, ns)) {
+		d->rise = 0;
+		return;
+	}
+	if (d->rise++ == 0)
+		d->rise_least_ns = d->rise_most_ns = ns;
+	d->rise_least_ns = ns < d->rise_least_ns ? ns : d->rise_least_ns;
+	d->rise_most_ns = ns > d->rise_most_ns ? ns : d->rise_most_ns;
+}
+
 enum distance_news distance_sample(struct distance *d, uint64_t rtt_min_ns)
 {
 	if (rtt_min_ns == 0)
 		return DISTANCE_SAME;
 	keep(d, rtt_min_ns);
-	d->rise = d->least_ns != 0 && is_longer(d->least_ns, rtt_min_ns) ? d->rise + 1 : 0;
-	if (d->rise >= DISTANCE_RISE) {
+	note_rise(d, rtt_min_ns);
+	if (d->rise >= DISTANCE_RISE &&
+	    d->rise_most_ns - d->rise_least_ns < (d->rise_least_ns - d->least_ns) / DISTANCE_ALIKE) {
 		forget_but(d, DISTANCE_RISE);
 		d->rise = 0;
 	}

@@ -10,8 +10,11 @@ enum distance_limits {
 	DISTANCE_UNKNOWN_M = 1000000, /* until it is measured, if the file does not say */
 	DISTANCE_FLOOR_NS = 200000,   /* of a round trip: machines that sleep between packets may take so much of it */
 	DISTANCE_PERCENT = 5,         /* difference that matters */
-	DISTANCE_SAMPLES = 10,        /* seconds that the least round trip is taken from */
-	DISTANCE_RISE = 2,            /* samples in a row that a way, or a longer one, is believed after */
+	DISTANCE_SAMPLES = 30,        /* seconds that the least round trip is taken from */
+	DISTANCE_FIRST = 2,           /* samples after which a way is believed */
+	DISTANCE_RISE = 5,            /* samples in a row that a longer one is believed after */
+	DISTANCE_ALIKE = 8,           /* if they differ by less than this part of what they are longer */
+	DISTANCE_FRESH_NS = 1500000000, /* a round trip measured longer ago than that was a sample before */
 };
 
 struct distance {
@@ -21,7 +24,8 @@ struct distance {
 	uint64_t steps;        /* how often the way has changed since the first measurement */
 	uint64_t recent_ns[DISTANCE_SAMPLES];
 	unsigned n, next; /* samples there; where the next goes */
-	unsigned rise;    /* samples in a row that say that the way is longer now */
+	unsigned rise;    /* samples in a row that say that the way is longer now ... */
+	uint64_t rise_least_ns, rise_most_ns; /* ... and what they say */
 };
 
 enum distance_news {

@@ -26,6 +26,8 @@ void link_sum_path(struct proxy_path_status *sum, const struct proxy_path_status
 	sum->usable &= s->usable;
 	sum->since_ns = s->since_ns > sum->since_ns ? s->since_ns : sum->since_ns;
 	sum->payload_max = s->payload_max < sum->payload_max ? s->payload_max : sum->payload_max;
+	if (s->rtt_min_ns && (!sum->rtt_min_ns || s->rtt_age_ns < sum->rtt_age_ns))
+		sum->rtt_age_ns = s->rtt_age_ns;
 	if (s->rtt_min_ns && (!sum->rtt_min_ns || s->rtt_min_ns < sum->rtt_min_ns))
 		sum->rtt_min_ns = s->rtt_min_ns;
 	sum->rtt_p99_ns = s->rtt_p99_ns > sum->rtt_p99_ns ? s->rtt_p99_ns : sum->rtt_p99_ns;

@@ -14,6 +14,8 @@
 	X(UP, "path_up", "", "gauge", "1: the path answers.", s->state == PATH_UP)                                     \
 	X(USABLE, "path_in_use", "", "gauge", "1: packets may take the path.", s->usable)                              \
 	X(RTT, "path_rtt_seconds", "", "gauge", "Round trip, smoothed; 0: not measured.", SECONDS(s->rtt_smoothed_ns)) \
+	X(RTT_AGE, "path_rtt_age_seconds", "", "gauge", "Time since the last measurement of the round trip.",          \
+	  SECONDS(s->rtt_age_ns))                                                                                      \
 	X(RTT_LEAST, "path_rtt_least_seconds", "", "gauge", "Least round trip.", SECONDS(s->rtt_min_ns))               \
 	X(RTT_P99, "path_rtt_p99_seconds", "", "gauge", "What 99 of 100 round trips stay below.",                      \
 	  SECONDS(s->rtt_p99_ns))                                                                                      \

@@ -198,7 +198,8 @@ static void say_buffer(struct site *s, const struct link_snapshot *snap)
 static void measure_distance(struct site *s, const struct link_snapshot *snap)
 {
 	uint64_t before_ns = s->distance.said_ns;
-	enum distance_news what = distance_sample(&s->distance, snap->status.wan_up ? snap->status.rtt_min_ns : 0);
+	bool fresh = snap->status.wan_up && snap->paths[0].rtt_age_ns < DISTANCE_FRESH_NS;
+	enum distance_news what = distance_sample(&s->distance, fresh ? snap->status.rtt_min_ns : 0);
 
 	if (what != DISTANCE_SAME)
 		say_distance(s, snap, what, before_ns);

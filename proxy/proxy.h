@@ -359,6 +359,7 @@ struct proxy_path_status {
 	bool searching;       /* for a larger one */
 	uint64_t black_holes; /* times that it became smaller */
 	uint64_t rtt_min_ns, rtt_smoothed_ns, rtt_p99_ns; /* 0: not measured */
+	uint64_t rtt_age_ns;                 /* since the last measurement of a round trip; 0 if there was none */
 	uint32_t loss_ppm;                   /* of late: of a million datagrams */
 	uint64_t loss_runs;                  /* ever; stats.lost in so many rows */
 	uint32_t loss_run_longest;

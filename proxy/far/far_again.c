@@ -15,7 +15,7 @@
 #include "proxy/roce/icrc.h"
 #include "lan_host.h"
 #include "pair.h"
-#include "wan_lane.h"
+#include "proxy/wan/wan_lane.h"
 
 #define AGAINS_MAX     64
 #define REFUSED_NOW    16

@@ -12,7 +12,9 @@
  *   moved     its path is dead: one copy goes again at once, on another.
  *
  * Losses are found after RACK (RFC 8985, wan_sent.h). The reordering window grows when something was called lost that
- * arrived after all, up to a quarter of the round trip, and shrinks slowly. */
+ * arrived after all, up to a quarter of the round trip, and shrinks slowly. While most losses turn out spurious the line
+ * reorders rather than loses: then the window may be a round trip (RFC 8985 6.2), and what is found lost goes again
+ * once and not twice. */
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
@@ -136,7 +138,7 @@ static bool is_given_up(struct proxy *p, uint32_t slot)
 	return s->gives_up && s->gives_up(p, slot);
 }
 
-enum how { HOW_LOST, HOW_REFUSED, HOW_MOVED };
+enum how { HOW_LOST, HOW_DOUBTED /* found lost while most such were not */, HOW_REFUSED, HOW_MOVED };
 
 static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, enum how how)
 {
@@ -177,7 +179,7 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 		wan_lane_wake_at(p, l, m->due_ns);
 		return;
 	}
-	repair(p, l, r->id, how == HOW_MOVED ? 1 : copies_of(m));
+	repair(p, l, r->id, how == HOW_LOST ? copies_of(m) : 1);
 }
 
 static void control_lost(struct proxy *p, struct lane *l, const struct wan_ref *r)
@@ -261,7 +263,8 @@ static void entry_lost(void *arg, const struct sent_entry *e)
 	if (e->block)
 		count(c->p, CTR_FEC_SENT_AGAIN, 1);
 	wan_path_lost(&c->p->wan->path[c->s->path], e->place);
-	entry_gone(c, e, HOW_LOST);
+	entry_gone(c, e, pn_space_mostly_spurious(c->s) ? HOW_DOUBTED : HOW_LOST);
+	pn_space_found_lost(c->s);
 }
 
 static void entry_refused(void *arg, const struct sent_entry *e)
@@ -353,7 +356,7 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 			wan_path_was_slow(p, path);
 	}
 	wan_path_answered(p, path, &res);
-	if (res.largest_sent_ns && p->now_ns > res.largest_sent_ns) {
+	if (res.largest_sent_ns && p->now_ns > res.largest_sent_ns && wan_rtt_delay_counts(r->delay_ns)) {
 		wan_path_round_trip(p, path, p->now_ns - res.largest_sent_ns, r->delay_ns);
 		rtt_ns = path->rtt.latest_ns;
 	}
@@ -362,6 +365,8 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 		s->last_progress_ns = p->now_ns;
 	}
 	count(p, CTR_WAN_SPURIOUS, res.spurious);
+	s->found_spurious += (uint32_t)res.spurious;
+	rate_on_spurious(&path->pacer->control, res.spurious_marked);
 	pn_space_adapt_reorder(s, path, &res);
 	wan_detect_losses(p, l, s);
 	s->ect_acked += c.ect_acked;

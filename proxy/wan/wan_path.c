@@ -39,6 +39,9 @@
 #define STEADY_NS     10000000000ull /* up for so long: earlier deaths are forgotten */
 #define PROBES_KEPT   128
 #define RATE_WINDOW_MIN_NS 10000000ull
+#define LOSSES_KEPT 256  /* then what was found lost, and found spurious, is halved */
+#define LOSS_OVER   512u /* datagrams that loss_ppm is of */
+#define LOSS_STEP_PPM (1000000u / LOSS_OVER)
 
 void wan_path_init(struct wan_path *path, uint8_t id, const struct wan_path_config *c, uint64_t rtt_hint_ns)
 {
@@ -69,6 +72,7 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns)
 	s->ecn_heard = (struct wan_ecn_counts){0};
 	s->acked_end = s->moved_end = 0;
 	s->reorder_ns = REORDER_MIN_NS;
+	s->found_lost = s->found_spurious = 0;
 	s->pto_count = 0;
 	s->asked_ns = 0;
 	s->last_progress_ns = now_ns;
@@ -87,15 +91,31 @@ uint64_t pn_space_pto_ns(const struct pn_space *s, const struct wan_path *path)
 	               max_u64(PTO_CAP_NS, 2 * once));
 }
 
+void pn_space_found_lost(struct pn_space *s)
+{
+	if (++s->found_lost < LOSSES_KEPT)
+		return;
+	s->found_lost /= 2;
+	s->found_spurious /= 2;
+}
+
+bool pn_space_mostly_spurious(const struct pn_space *s)
+{
+	return s->found_spurious > s->found_lost / 2;
+}
+
 void pn_space_adapt_reorder(struct pn_space *s, const struct wan_path *path, const struct wan_sent_result *res)
 {
-	uint64_t most = max_u64(wan_rtt_min_ns(&path->rtt) / 4, REORDER_MIN_NS);
+	uint64_t quarter = wan_rtt_min_ns(&path->rtt) / 4, rtt = max_u64(wan_rtt_ns(&path->rtt), REORDER_MIN_NS);
+	uint64_t most = max_u64(pn_space_mostly_spurious(s) ? rtt : quarter, REORDER_MIN_NS), want;
 
-	if (res->spurious)
-		s->reorder_ns = max_u64(res->spurious_ns + res->spurious_ns / 4, 2 * s->reorder_ns);
-	else
-		s->reorder_ns -= s->reorder_ns / 1024;
-	s->reorder_ns = clamp_u64(s->reorder_ns, REORDER_MIN_NS, most);
+	if (res->spurious) {
+		want = max_u64(res->spurious_ns + res->spurious_ns / 4, 2 * s->reorder_ns);
+		s->reorder_ns = max_u64(s->reorder_ns, min_u64(want, most));
+	} else {
+		s->reorder_ns -= s->reorder_ns / (s->reorder_ns > most ? 64 : 1024);
+	}
+	s->reorder_ns = clamp_u64(s->reorder_ns, REORDER_MIN_NS, rtt);
 }
 
 /* --- which may be used --- */
@@ -325,8 +345,10 @@ void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_
 {
 	path->stats.acked_bytes += res->newly_acked_bytes;
 	path->stats.spurious += res->spurious;
+	for (uint64_t i = 0; i < res->spurious && path->loss_ppm; i++)
+		path->loss_ppm -= path->loss_ppm < LOSS_STEP_PPM ? path->loss_ppm : LOSS_STEP_PPM;
 	for (uint64_t i = 0; i < res->newly_acked && i < 64; i++)
-		path->loss_ppm -= path->loss_ppm / 512;
+		path->loss_ppm -= path->loss_ppm / LOSS_OVER;
 	measure_rate(p, path);
 	if (!res->newly_acked)
 		return;
@@ -383,6 +405,6 @@ void wan_path_size_lost(struct proxy *p, struct wan_path *path, uint32_t bytes, 
 void wan_path_lost(struct wan_path *path, uint64_t place)
 {
 	path->stats.lost++;
-	path->loss_ppm += (1000000 - path->loss_ppm) / 512;
+	path->loss_ppm += (1000000 - path->loss_ppm) / LOSS_OVER;
 	loss_runs_note(&path->runs, place);
 }

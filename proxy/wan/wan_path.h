@@ -81,6 +81,7 @@ struct pn_space {
 	struct wan_recv recv;
 	struct wan_ecn_counts ecn_heard; /* of ours there */
 	uint64_t reorder_ns; /* a datagram named missing is lost if one sent so much later has arrived. RFC 8985 */
+	uint32_t found_lost, found_spurious; /* of late; both are halved now and then */
 	uint64_t acked_end;        /* the highest number that the peer reported as received, + 1 */
 	uint64_t moved_end;        /* all below it was taken back because the path seemed dead */
 	uint64_t last_progress_ns; /* of the last datagram that was found to have arrived, or probe */
@@ -107,6 +108,10 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns);
 
 /* The probe timeout after the probes that brought nothing so far, ns. RFC 9002 6.2. */
 uint64_t pn_space_pto_ns(const struct pn_space *s, const struct wan_path *path);
+/* One more was found lost; res->spurious of them had arrived: found_spurious, by whoever takes the report. */
+void pn_space_found_lost(struct pn_space *s);
+/* Of what was found lost lately most had arrived: the path reorders. */
+bool pn_space_mostly_spurious(const struct pn_space *s);
 /* Widens the reordering window after losses that were none, narrows it slowly else. */
 void pn_space_adapt_reorder(struct pn_space *s, const struct wan_path *path, const struct wan_sent_result *res);
 

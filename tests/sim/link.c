@@ -130,10 +130,13 @@ static void link_fly(struct link *l, struct pkt *p, uint64_t extra_ns)
 		eventq_at(l->q, p->deliver_ns, link_deliver_late, l, (uintptr_t)p);
 		return;
 	}
-	if (l->head)
+	if (l->head) {
 		l->tail->next = p;
-	else
+		if (p->deliver_ns < l->tail->deliver_ns)
+			p->deliver_ns = l->tail->deliver_ns; /* the wire has become shorter */
+	} else {
 		l->head = p;
+	}
 	l->tail = p;
 	if (l->head == p)
 		eventq_at(l->q, p->deliver_ns, link_deliver_head, l, 0);

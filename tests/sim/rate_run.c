@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "flow.h"
+#include "moving.h"
 
 #define TRACE_NS    20000000ull
 #define LATE_ROUNDS 30
@@ -40,8 +41,7 @@
 #define NOISE       0.02
 #define MARKED      0.15 /* of all packets, where a queue marks ... */
 #define MARKED_USED 0.9  /* ... and its line is to be used so far */
-#define LATE_SEEDS  12 /* in "all"; else: */
-#define LATE_MORE   50
+#define LATE_SEEDS  50
 #define LATE_PPM    1000 /* of the wakings, at least; and at most so many times that: */
 #define LATE_TIMES  10
 #define EVEN        0.8
@@ -367,19 +367,25 @@ static bool run_marked(void)
 struct item {
 	const struct alone *alone;    /* one alone; or */
 	const struct rate_line *line; /* a spot: with that buffer; or */
+	const char *moving;           /* the run of that name and number in moving.c; or */
 	bool late;                    /* late workers: with that buffer; or, none of these: marks */
+	size_t number;
 	size_t buffer;
 	uint32_t seeds;
 	bool verbose;
 };
 
-static struct item items[COUNT(alone) + 1 + (COUNT(lines) + 1) * COUNT(buffers)];
+#define MOVING_MAX 64
+
+static struct item items[COUNT(alone) + 1 + (COUNT(lines) + 1) * COUNT(buffers) + MOVING_MAX];
 static size_t nitems;
 
 static bool run_item(const struct item *i)
 {
 	if (i->alone)
 		return run_alone(i->alone);
+	if (i->moving)
+		return moving_run(i->number, trace_file);
 	if (i->late)
 		return run_late(i->buffer, i->seeds, i->verbose);
 	return i->line ? run_spot(i->line, i->buffer, i->seeds, i->verbose) : run_marked();
@@ -404,9 +410,16 @@ static void choose_late(const char *name, const char *all)
 			items[nitems++] =
 			    (struct item){.late = true,
 			                  .buffer = b,
-			                  .seeds = strcmp(name, "all") == 0 ? LATE_SEEDS : LATE_MORE,
+			                  .seeds = LATE_SEEDS,
 			                  .verbose = one};
 	}
+}
+
+static void choose_moving(const char *name, const char *all)
+{
+	for (size_t i = 0; moving_name(i) && i < MOVING_MAX; i++)
+		if (chosen(name, all, moving_name(i)) || strcmp(name, "moving") == 0)
+			items[nitems++] = (struct item){.moving = moving_name(i), .number = i};
 }
 
 /* False: there is none of that name. */
@@ -432,6 +445,7 @@ static bool choose(const char *name)
 			                                .verbose = one};
 		}
 	choose_late(name, all);
+	choose_moving(name, all);
 	for (size_t i = 0; i < COUNT(alone); i++)
 		if (chosen(name, all, alone[i].name))
 			items[nitems++] = (struct item){.alone = &alone[i]};

@@ -52,8 +52,8 @@ static void distance__least_of_ten_samples(void **state)
 	assert_int_equal(d.least_ns, km_ns(300, 120));
 }
 
-/* 300 to 340 km: two values in a row. One alone is a busy machine. */
-static void distance__a_longer_way_is_believed_after_two(void **state)
+/* 300 to 340 km: five values in a row that are alike. One alone is a busy machine. */
+static void distance__a_longer_way_is_believed_after_five(void **state)
 {
 	struct distance d;
 
@@ -63,7 +63,8 @@ static void distance__a_longer_way_is_believed_after_two(void **state)
 		distance_sample(&d, km_ns(300, 50));
 	assert_int_equal(distance_sample(&d, km_ns(900, 0)), DISTANCE_SAME);
 	assert_int_equal(distance_sample(&d, km_ns(300, 60)), DISTANCE_SAME);
-	assert_int_equal(distance_sample(&d, km_ns(340, 60)), DISTANCE_SAME);
+	for (int i = 1; i < DISTANCE_RISE; i++)
+		assert_int_equal(distance_sample(&d, km_ns(340, 60)), DISTANCE_SAME);
 	assert_int_equal(d.least_ns, km_ns(300, 50));
 	assert_int_equal(distance_sample(&d, km_ns(340, 50)), DISTANCE_LONGER);
 	assert_int_equal(d.least_ns, km_ns(340, 50));
@@ -96,6 +97,25 @@ static void distance__machines_are_no_step(void **state)
 		                 i == 1 ? DISTANCE_MEASURED : DISTANCE_SAME);
 	assert_false(distance_differs(&d));
 	assert_int_equal(distance_in_force_m(&d), 5 * KM);
+}
+
+/* Two machines that sleep between a few packets a second: 50 to 800 us more, in one second of three as little. */
+static void distance__a_quiet_pair_says_nothing(void **state)
+{
+	struct distance d;
+	uint32_t random = 1;
+	unsigned said = 0;
+
+	(void)state;
+	distance_init(&d, 300 * KM);
+	for (int i = 0; i < 10000; i++) {
+		uint64_t extra_us;
+
+		random = random * 1664525u + 1013904223u;
+		extra_us = random >> 30 == 0 ? 50 : 50 + (random >> 8) % 750;
+		said += distance_sample(&d, km_ns(300, extra_us)) != DISTANCE_SAME;
+	}
+	assert_in_range(said, 1, 3);
 }
 
 static void distance__creeping_is_noticed(void **state)
@@ -142,7 +162,7 @@ static void distance__larger_of_the_two_rules(void **state)
 		struct distance d;
 
 		distance_init(&d, cases[i].configured_km * KM);
-		for (int j = 0; j < DISTANCE_RISE; j++)
+		for (int j = 0; j < DISTANCE_FIRST; j++)
 			distance_sample(&d, km_ns(cases[i].real_km, cases[i].extra_us));
 		if (distance_differs(&d) != cases[i].differs || distance_in_force_m(&d) != cases[i].in_force_km * KM)
 			fail_msg("row %zu: differs %d, %llu m", i, distance_differs(&d),
@@ -155,7 +175,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(distance__auto_is_1000_km_until_measured),
 	    cmocka_unit_test(distance__least_of_ten_samples),
-	    cmocka_unit_test(distance__a_longer_way_is_believed_after_two),
+	    cmocka_unit_test(distance__a_longer_way_is_believed_after_five),
+	    cmocka_unit_test(distance__a_quiet_pair_says_nothing),
 	    cmocka_unit_test(distance__a_shorter_way_is_believed_at_once),
 	    cmocka_unit_test(distance__machines_are_no_step),
 	    cmocka_unit_test(distance__creeping_is_noticed),

@@ -138,8 +138,8 @@ static void fec_plan__off_while_little_is_lost(void **state)
 	assert_int_not_equal(plan_at(0.0001, 1, &wide).k, 0);
 }
 
-/* Until a line has shown that it loses nothing, a loss is expected of it; when it has, FEC goes. */
-static void fec_plan__what_is_not_known_is_expected(void **state)
+/* Nothing is spent on a line that has lost nothing. After the first loss more are expected; when none come, FEC goes. */
+static void fec_plan__the_first_loss_switches_it_on(void **state)
 {
 	static const struct fec_line *const lines[] = {&wide, &slow};
 
@@ -150,12 +150,15 @@ static void fec_plan__what_is_not_known_is_expected(void **state)
 		uint64_t changed = 0, now = 1;
 
 		fec_plan_update(&p, &changed, &automatic, &m, lines[i], now);
+		assert_int_equal(p.k, 0);
+		fec_measure_add(&m, 1000, 1, 1);
+		fec_plan_update(&p, &changed, &automatic, &m, lines[i], now);
 		assert_int_not_equal(p.k, 0);
 		assert_true(fec_left_over(&p, 0.001, 1) <= FEC_LEFT_MOST && cost(&p) <= 0.25);
 		fec_measure_add(&m, 20000, 0, 0);
 		fec_plan_update(&p, &changed, &automatic, &m, lines[i], now += FEC_HOLD_NS);
 		assert_int_not_equal(p.k, 0);
-		fec_measure_add(&m, 100000, 0, 0);
+		fec_measure_add(&m, 240000, 0, 0);
 		fec_plan_update(&p, &changed, &automatic, &m, lines[i], now += FEC_HOLD_NS);
 		assert_int_equal(p.k, 0);
 	}
@@ -274,6 +277,7 @@ static void fec_plan__bursts_nobody_has_seen(void **state)
 	uint64_t changed = 0;
 
 	(void)state;
+	fec_measure_add(&m, 1000, 1, 1);
 	fec_plan_update(&p, &changed, &automatic, &m, &wide, 1);
 	assert_true(p.depth > 4);
 	p = (struct fec_plan){0};
@@ -434,7 +438,7 @@ int main(void)
 	    cmocka_unit_test(fec_measure__nothing_is_no_loss),
 	    cmocka_unit_test(fec_left_over__known_values),
 	    cmocka_unit_test(fec_plan__off_while_little_is_lost),
-	    cmocka_unit_test(fec_plan__what_is_not_known_is_expected),
+	    cmocka_unit_test(fec_plan__the_first_loss_switches_it_on),
 	    cmocka_unit_test(fec_plan__more_loss_more_repairs),
 	    cmocka_unit_test(fec_left_over__bursts),
 	    cmocka_unit_test(fec_plan__as_much_as_there_is_room),

@@ -2,8 +2,8 @@
 /* READ and ATOMIC at the near edge: what the host is given when it asks again, and what survives of it. */
 #include "core_fixture.h"
 
-#include "proxy/far.h"
-#include "proxy/near_priv.h"
+#include "proxy/far/far.h"
+#include "proxy/near/near_priv.h"
 
 static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
 

@@ -120,6 +120,26 @@ static void wan_fec__beyond_repair_is_sent_again(void **state)
 	core_close(&c);
 }
 
+/* n x 40 writes from psn on, delivered and acknowledged. */
+static void write_many(uint32_t psn, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++, psn += 40) {
+		core_send_run(&c, psn, 40);
+		core_wait(&c, CORE_MS / 2);
+		expect_writes(psn, 40);
+		core_ack(&c, psn + 39, AETH_ACK_NO_CREDITS, psn + 40);
+	}
+}
+
+/* The same until the other edge has told of a loss. Returns the PSN that is next. */
+static uint32_t write_until_told(uint32_t psn)
+{
+	for (uint32_t i = 0; i < 100 && c.a.p->wan->path[0].fec.measure.lost == 0; i++, psn += 400)
+		write_many(psn, 10);
+	assert_true(c.a.p->wan->path[0].fec.measure.lost > 0);
+	return psn;
+}
+
 /* What FEC made up for is a loss of the line all the same. */
 static void wan_fec__the_loss_is_seen(void **state)
 {
@@ -127,15 +147,33 @@ static void wan_fec__the_loss_is_seen(void **state)
 	open_pair();
 	lose_from = space_a()->sent.pn_next + 1;
 	lose_to = lose_from + 1;
-	for (uint32_t i = 0; i < 200; i++) {
-		core_send_run(&c, 2 + 40 * i, 40);
-		core_wait(&c, CORE_MS / 2);
-		expect_writes(2 + 40 * i, 40);
-		core_ack(&c, 1 + 40 * (i + 1), AETH_ACK_NO_CREDITS, 2 + 40 * (i + 1));
-	}
+	write_many(2, 200);
 	assert_int_equal(core_ctr(&c.a, CTR_FEC_SPARED), 1);
 	assert_true(c.a.p->wan->path[0].fec.measure.numbers >= 512);
 	assert_true(c.a.p->wan->path[0].fec.measure.lost == 1);
+	core_close(&c);
+}
+
+/* FEC=auto spends nothing on a line that has lost nothing, however little it carries. From the first loss on it does. */
+static void wan_fec__auto_begins_with_the_first_loss(void **state)
+{
+	struct proxy_config cfg;
+
+	(void)state;
+	open_pair();
+	cfg = c.a.cfg;
+	cfg.fec = (struct fec_config){.mode = FEC_AUTO};
+	assert_int_equal(proxy_reconfigure(c.a.p, &cfg, c.now_ns), 0);
+	repairs = 0;
+	write_many(2, 200);
+	assert_int_equal(repairs, 0);
+	lose_from = space_a()->sent.pn_next + 1;
+	lose_to = lose_from + 1;
+	write_many(write_until_told(8002), 1);
+	assert_int_equal(lost, 1);
+	assert_int_equal(core_ctr(&c.a, CTR_WAN_LOST), 1);
+	assert_int_not_equal(c.a.p->wan->path[0].fec.plan.k, 0);
+	assert_true(repairs > 0);
 	core_close(&c);
 }
 
@@ -334,7 +372,8 @@ static void wan_fec__each_path_has_groups_of_its_own(void **state)
 	core_close(&c);
 }
 
-/* Other groups from the next block on; nothing that is under way suffers. Not on or off: memory was made for it. */
+/* Other groups from the next block on, on a line that has lost something; nothing that is under way suffers. Not on or
+ * off: memory was made for it. */
 static void wan_fec__groups_change_while_it_runs(void **state)
 {
 	static const struct fec_config change[] = {{FEC_FIXED, 4, 4}, {FEC_AUTO, 0, 0}, {FEC_FIXED, 16, 1}};
@@ -359,6 +398,7 @@ static void wan_fec__groups_change_while_it_runs(void **state)
 			assert_int_equal(c.a.p->wan->path[0].fec.plan.k, change[i].k);
 		else
 			assert_int_not_equal(c.a.p->wan->path[0].fec.plan.k, 0);
+		psn = write_until_told(psn);
 	}
 	assert_int_equal(core_ctr(&c.b, CTR_FEC_REBUILT), 3);
 	cfg.fec = (struct fec_config){.mode = FEC_OFF};
@@ -394,6 +434,7 @@ int main(void)
 	    cmocka_unit_test(wan_fec__tail_is_protected),
 	    cmocka_unit_test(wan_fec__beyond_repair_is_sent_again),
 	    cmocka_unit_test(wan_fec__the_loss_is_seen),
+	    cmocka_unit_test(wan_fec__auto_begins_with_the_first_loss),
 	    cmocka_unit_test(wan_fec__late_original_is_a_duplicate),
 	    cmocka_unit_test(wan_fec__no_repair_in_a_rebuilt_one),
 	    cmocka_unit_test(wan_fec__arrivals_that_cannot_be),

@@ -159,6 +159,21 @@ static void wan_sent__acked_once(void **state)
 	assert_int_equal(detect(f), 0);
 }
 
+/* A report's own number is resolved when it is sent. It measures the round trip all the same: else none is measured
+ * where each report is told of with a report's number as the largest. */
+static void wan_sent__what_is_resolved_when_sent_measures_the_round_trip(void **state)
+{
+	struct fix *f = given(state, PAGES);
+
+	send_n(f, 2);
+	wan_sent_forget_last(&f->s);
+	report1(f, 0, 1, BITS(2));
+	assert_int_equal(f->res.newly_acked, 1);
+	assert_true(f->res.largest_sent_ns == 1000000 + 1 * GAP_NS);
+	report1(f, 0, 1, BITS(2));
+	assert_true(f->res.largest_sent_ns == 0);
+}
+
 /* Numbers that no report speaks of are never lost, however much later ones arrive. */
 static void wan_sent__absence_is_no_loss(void **state)
 {
@@ -631,6 +646,7 @@ int main(void)
 	    TEST(wan_sent__missing_tail_is_lost_by_time),
 	    TEST(wan_sent__zeros_beyond_largest_are_not_missing),
 	    TEST(wan_sent__reordered_arrival_mends_missing),
+	    TEST(wan_sent__what_is_resolved_when_sent_measures_the_round_trip),
 	    TEST(wan_sent__late_arrival_is_spurious),
 	    TEST(wan_sent__many_losses_once_each),
 	    TEST(wan_sent__floor_follows_and_pages_return),

@@ -38,6 +38,7 @@ static void begin(struct rate_control *c, const struct rate_ops *ops, uint64_t n
 	memset(c->state, 0, sizeof(c->state));
 	c->seen_delivered = LOAD(c->delivered_bytes);
 	c->seen_lost = LOAD(c->lost_bytes);
+	c->seen_spurious = LOAD(c->spurious_bytes);
 	c->seen_ce = LOAD(c->ce);
 	rate_catch_up(c, 0);
 	ops->init(c, now_ns);
@@ -115,6 +116,13 @@ void rate_waits(struct rate_control *c, bool waits)
 		atomic_fetch_sub_explicit(&c->waiting, 1, memory_order_relaxed);
 }
 
+/* What was lost as well: on a line that overflows a flight would take many round trips to be delivered, and all of
+ * them would be limited by the application. */
+static uint64_t settled_bytes(struct rate_control *c)
+{
+	return LOAD(c->delivered_bytes) + LOAD(c->lost_bytes);
+}
+
 /* Nothing more might have been sent. */
 static bool had_no_room(struct rate_control *c)
 {
@@ -128,7 +136,7 @@ bool rate_is_late(struct rate_control *c)
 
 void rate_time_unused(struct rate_control *c)
 {
-	uint64_t until = LOAD(c->delivered_bytes) + LOAD(c->in_flight_bytes) + 1;
+	uint64_t until = settled_bytes(c) + LOAD(c->in_flight_bytes) + 1;
 
 	if (!rate_tracks(c) || had_no_room(c))
 		return;
@@ -203,6 +211,14 @@ void rate_on_lost(struct rate_control *c, const struct rate_mark *m, uint64_t no
 	}
 }
 
+void rate_on_spurious(struct rate_control *c, uint64_t bytes)
+{
+	if (!bytes)
+		return;
+	ADD(c->delivered_bytes, bytes);
+	ADD(c->spurious_bytes, bytes);
+}
+
 /* The sample that the newest datagram of a report is. */
 static void measure(const struct rate_control *c, struct rate_sample *s, const struct rate_pick *pick)
 {
@@ -223,7 +239,7 @@ static void pass(struct rate_control *c, _Atomic uint64_t *until)
 {
 	uint64_t bytes = LOAD(*until);
 
-	if (bytes && LOAD(c->delivered_bytes) > bytes)
+	if (bytes && settled_bytes(c) > bytes)
 		STORE(*until, 0);
 }
 
@@ -250,9 +266,11 @@ void rate_on_report(struct rate_control *c, const struct rate_pick *pick, uint64
 	s.in_flight_bytes = LOAD(c->in_flight_bytes);
 	s.acked_bytes = s.delivered_bytes - c->seen_delivered;
 	s.lost_bytes = LOAD(c->lost_bytes) - c->seen_lost;
+	s.spurious_bytes = LOAD(c->spurious_bytes) - c->seen_spurious;
 	s.ce = LOAD(c->ce) - c->seen_ce;
 	c->seen_delivered += s.acked_bytes;
 	c->seen_lost += s.lost_bytes;
+	c->seen_spurious += s.spurious_bytes;
 	c->seen_ce += s.ce;
 	if (ops->on_acked && pick->mark.bytes) {
 		measure(c, &s, pick);

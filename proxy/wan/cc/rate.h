@@ -62,6 +62,7 @@ struct rate_sample {
 	uint64_t rtt_ns;          /* 0: no sample */
 	uint64_t acked_bytes;     /* delivered since the last sample */
 	uint64_t lost_bytes;      /* lost since then */
+	uint64_t spurious_bytes;  /* found since then to have arrived, though they had been called lost */
 	uint64_t delivered_bytes; /* in total */
 	uint64_t prior_bytes; /* delivered when the latest of those that arrived was sent: for counting round trips */
 	uint64_t datagram_bytes;       /* of the latest of those that arrived */
@@ -86,7 +87,7 @@ struct rate_ops {
 	const char *(*state)(const struct rate_control *c);
 };
 
-#define RATE_STATE_WORDS 64
+#define RATE_STATE_WORDS 80
 
 struct rate_control {
 	_Atomic(const struct rate_ops *) ops, wanted; /* the second comes with the next report */
@@ -94,14 +95,14 @@ struct rate_control {
 	_Atomic uint64_t ceiling_bps;
 	_Atomic uint64_t in_flight_max_bytes;
 	_Atomic uint64_t catch_up_ns;
-	_Atomic uint64_t delivered_bytes, lost_bytes, in_flight_bytes, ce;
+	_Atomic uint64_t delivered_bytes, lost_bytes, spurious_bytes, in_flight_bytes, ce;
 	_Atomic uint64_t delivered_ns, first_sent_ns;
-	_Atomic uint64_t app_limited_until, late_until; /* delivered_bytes; 0: it is not */
+	_Atomic uint64_t app_limited_until, late_until; /* delivered_bytes and lost_bytes; 0: it is not */
 	_Atomic uint32_t waiting;           /* shards with something to send that may not go yet */
 	_Atomic bool full;                  /* as much is in flight as may be: idle time is not the application's */
 	atomic_flag busy;
 	/* of whoever holds `busy` */
-	uint64_t seen_delivered, seen_lost, seen_ce;
+	uint64_t seen_delivered, seen_lost, seen_spurious, seen_ce;
 	_Atomic(const char *) state_name;
 	uint64_t state[RATE_STATE_WORDS];
 };
@@ -154,6 +155,8 @@ struct rate_pick {
 void rate_on_arrived(struct rate_control *c, struct rate_pick *pick, const struct rate_mark *m, uint64_t sent_ns,
                      uint64_t now_ns);
 void rate_on_lost(struct rate_control *c, const struct rate_mark *m, uint64_t now_ns);
+/* Bytes that were found lost have arrived. */
+void rate_on_spurious(struct rate_control *c, uint64_t bytes);
 /* Neither of the two will be known. */
 void rate_on_gone(struct rate_control *c, uint64_t bytes);
 /* All of a report is told. rtt_ns: 0: none was measured; ce: marks that it tells of. */

@@ -65,6 +65,8 @@
 #define KEPT_LEAST         80
 #define KEPT_MOST          98
 #define SLOWER             60 /* percent */
+#define MUCH_SLOWER        30 /* percent: a round counts for three */
+#define MUCH_COUNTS        3
 #define SLOWER_ROUNDS      8
 #define OVERRUN_PPM        30000ull
 #define CRUISE_ROUNDS      8 /* and up to as many again */
@@ -91,9 +93,18 @@
 #define PROBED_RTTS        4
 #define ALIKE              10 /* percent */
 #define PROBE_RTT_LEAST_NS 1000000ull
+#define PROBE_RTT_ROUNDS   6
 #define BUNCH_ROUNDS       8
 #define BUNCH_HOLD         40 /* percent, or, if that is less: */
 #define BUNCH_NS           10000000ull
+#define WAY_ROUNDS         4
+#define WAY_PART           4
+#define WAY_SEGMENTS       3
+#define WAY_FLAT           16
+#define WAY_UNMOVED        4
+#define WAY_DECIDED        8
+#define WAY_JUMPS          4
+#define GROW_PERCENT       125
 #define NONE               UINT64_MAX
 
 enum phase { STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT };
@@ -106,6 +117,15 @@ static const struct {
     [STARTUP] = {"startup", 277, 277},    [DRAIN] = {"drain", 40, 277},    [DOWN] = {"down", 80, 130},
     [CRUISE] = {"cruise", 98, 130},       [REFILL] = {"refill", 100, 130}, [UP] = {"up", 125, 170},
     [PROBE_RTT] = {"probe-rtt", 100, 50},
+};
+
+/* Rounds in a row with a round trip well above the least. */
+struct above {
+	uint64_t jump_ns; /* by which it has left the least, from one measurement to the next; 0: it crept */
+	uint32_t rounds;
+	bool probed;                              /* less was sent to see */
+	uint64_t least_rtt_ns, most_rtt_ns;       /* of the least of each round */
+	uint64_t least_in_flight, most_in_flight; /* the same */
 };
 
 struct auto_state {
@@ -122,27 +142,31 @@ struct auto_state {
 	uint64_t queued_rtt_ns;       /* least round trip of the last whole round */
 	uint64_t most_bps;            /* startup: what later rounds must beat; up: the same */
 	uint64_t min_rtt_ns, min_rtt_at_ns, probed_rtt_at_ns;
+	uint64_t last_rtt_ns;
+	uint64_t clear_bps; /* what was found when there was hardly a queue last */
+	struct above above;
 	uint64_t short_bps;  /* bound until the next probe */
 	uint64_t high_bytes; /* bound that the probes have found */
 	uint64_t round_end;  /* delivered bytes */
 	/* of the round that goes on */
-	uint64_t acked, lost, ce, rtt_ns, rtts_ns, most_rtt_ns, nrtts, round_bps, most_in_flight;
+	uint64_t acked, lost, ce, rtt_ns, rtts_ns, most_rtt_ns, nrtts, round_bps, most_in_flight, least_in_flight;
 	bool limited; /* by the application, or late */
 	bool idle;    /* by the application */
 	bool fresh;   /* bw_bps[0] has a sample that was not */
 	uint64_t now_ns;
-	uint64_t resume_ns;         /* probe-rtt: not before */
-	struct cubic_window window; /* while contended; bytes 0: not */
-	bool window_known;          /* has met losses */
+	uint64_t resume_ns;                   /* probe-rtt: not before */
+	struct cubic_window window;           /* while contended; bytes 0: not */
+	bool window_known;                    /* has met losses */
+	uint64_t last_in_flight;              /* most of the last whole round */
 	uint64_t before_bytes, before_rtt_ns; /* probe-rtt: in flight and seen before */
 	uint64_t drained_bytes;               /* delivered when as little was in flight as is wanted */
 	uint64_t probed_rtt_ns[PROBED_RTTS];  /* what the last ones have seen */
-	uint64_t segment_bytes;     /* the largest datagram */
-	uint64_t bunch_bytes[2];    /* most that came beyond what was due: in these rounds, and the ones before */
+	uint64_t segment_bytes;               /* the largest datagram */
+	uint64_t bunch_bytes[2];     /* most that came beyond what was due: in these rounds, and the ones before */
 	uint64_t due_ns, came_bytes; /* since when, and what came */
 	uint32_t bunch_rounds;
-	uint32_t looked, lossy;     /* rounds outside of probes, and those of them with congestion: lately */
-	uint32_t deaf_rounds;       /* left */
+	uint32_t looked, lossy; /* rounds outside of probes, and those of them with congestion: lately */
+	uint32_t deaf_rounds;   /* left */
 	uint32_t random;
 };
 
@@ -173,6 +197,11 @@ static uint64_t found_bps(const struct auto_state *a)
 	return max_of(a->bw_bps[0], a->bw_bps[1]);
 }
 
+static uint64_t rate_time(uint64_t bytes, uint64_t bps)
+{
+	return bytes * 8000000 / (bps / 1000);
+}
+
 /* What the line holds without a queue. */
 static uint64_t held_bytes(const struct auto_state *a)
 {
@@ -189,9 +218,12 @@ static uint32_t next_random(struct auto_state *a)
 
 /* --- the queue --- */
 
+/* What is always in flight makes no queue: on a slow line it takes longer than the way. */
 static bool queued(const struct auto_state *a, uint64_t rtt_ns, uint32_t over_percent)
 {
-	return rtt_ns != NONE && rtt_ns > a->min_rtt_ns + percent(a->min_rtt_ns, over_percent);
+	uint64_t own_ns = a->clear_bps ? rate_time(LEAST_BYTES, a->clear_bps) : 0;
+
+	return rtt_ns != NONE && rtt_ns > max_of(a->min_rtt_ns + percent(a->min_rtt_ns, over_percent), own_ns);
 }
 
 static uint64_t mean_rtt(const struct auto_state *a)
@@ -246,7 +278,7 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 	}
 	/* Reports bunch: some round trip more than the line holds must be allowed for. */
 	if (contended(a) && a->phase != PROBE_RTT)
-		bytes = contended_bytes(a, bps);
+		bytes = min_of(contended_bytes(a, bps), max_of(percent(a->last_in_flight, GROW_PERCENT), LEAST_BYTES));
 	else
 		bytes = percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold) + bunched_bytes(a);
 	if (a->deaf_rounds && a->phase != PROBE_RTT)
@@ -414,19 +446,103 @@ static void keep_window(struct auto_state *a, bool over)
 	}
 }
 
+/* What was made of the line before, and whose queue it was. */
+static void another_line(struct auto_state *a)
+{
+	a->empty_at_ns = a->now_ns;
+	a->window.bytes = 0;
+	a->window_known = false;
+	a->short_bps = a->high_bytes = NONE;
+	a->slower = 0;
+	a->above = (struct above){.rounds = 0};
+}
+
 /* Much less is delivered than was found, and a queue says that it is not for want of sending: the line has become
- * slower. Not so beside those who fill the queue: it is theirs then, and less was sent. */
+ * slower. Not so beside those who fill the queue: it is theirs then, and less was sent. Nobody takes two thirds within
+ * three rounds: then the queue is one's own. */
 static void note_slower(struct auto_state *a, uint64_t now_ns)
 {
 	bool slower = !a->limited && !a->window_known && queued(a, a->rtt_ns, 20) &&
 	              a->round_bps < percent(found_bps(a), SLOWER);
+	bool much = a->round_bps < percent(found_bps(a), MUCH_SLOWER);
 
-	a->slower = slower ? a->slower + 1 : 0;
+	a->slower = slower ? a->slower + (much ? MUCH_COUNTS : 1) : 0;
+	if (a->above.jump_ns && a->above.rounds < WAY_DECIDED)
+		return; /* it may be the way */
 	if (a->slower < SLOWER_ROUNDS || a->phase == STARTUP || a->phase == PROBE_RTT)
 		return;
-	a->bw_bps[0] = a->bw_bps[1] = a->round_bps;
+	a->bw_bps[0] = a->bw_bps[1] = max_of(a->round_bps, LEAST_BPS);
 	a->slower = 0;
+	if (much) {
+		a->clear_bps = a->bw_bps[0];
+		another_line(a);
+	}
 	enter(a, DRAIN, now_ns);
+}
+
+/* --- a longer way --- */
+
+static void above_begin(struct auto_state *a)
+{
+	a->above = (struct above){
+	    .jump_ns = a->above.jump_ns, .probed = a->above.probed, .least_rtt_ns = NONE, .least_in_flight = NONE};
+}
+
+/* Another round, of which `a->above` then knows. False: it has not the round trip of those before it. */
+static bool above_add(struct auto_state *a)
+{
+	struct above *v = &a->above;
+
+	v->least_rtt_ns = min_of(v->least_rtt_ns, a->rtt_ns);
+	v->most_rtt_ns = max_of(v->most_rtt_ns, a->rtt_ns);
+	v->least_in_flight = min_of(v->least_in_flight, a->least_in_flight);
+	v->most_in_flight = max_of(v->most_in_flight, a->least_in_flight);
+	v->rounds++;
+	return v->most_rtt_ns - v->least_rtt_ns <= (v->least_rtt_ns - a->min_rtt_ns) / WAY_FLAT;
+}
+
+/* Would what more there was in flight have made that difference in a queue? */
+static bool above_unmoved(const struct auto_state *a)
+{
+	const struct above *v = &a->above;
+	uint64_t more = v->most_in_flight - v->least_in_flight;
+
+	return more >= max_of(v->most_in_flight / WAY_PART, WAY_SEGMENTS * a->segment_bytes) &&
+	       v->most_rtt_ns - v->least_rtt_ns <= rate_time(more, max_of(a->clear_bps, LEAST_BPS)) / WAY_UNMOVED;
+}
+
+/* More in flight than before makes a queue longer by as much, whoever fills it, and a queue grows. If the round trip is
+ * longer at once, and stays the same whatever is in flight, then there is no queue: it is the way. */
+static void note_way(struct auto_state *a)
+{
+	struct above *v = &a->above;
+
+	if (a->rtt_ns == NONE || a->phase == STARTUP)
+		return;
+	if (!queued(a, a->rtt_ns, 20)) {
+		a->clear_bps = max_of(found_bps(a), LEAST_BPS);
+		v->rounds = 0;
+		return;
+	}
+	if (!v->jump_ns || lost_more(a, OVERRUN_PPM) || a->ce) {
+		v->rounds = 0;
+		return;
+	}
+	if (v->rounds == 0 || !above_add(a)) {
+		above_begin(a);
+		above_add(a);
+	}
+	if (v->rounds < WAY_ROUNDS || !above_unmoved(a)) {
+		if (!v->probed && v->rounds >= WAY_ROUNDS / 2 && a->phase != PROBE_RTT)
+			enter(a, PROBE_RTT, a->now_ns);
+		v->probed |= a->phase == PROBE_RTT;
+		return;
+	}
+	a->min_rtt_ns = v->least_rtt_ns;
+	a->min_rtt_at_ns = a->now_ns;
+	a->bw_bps[1] = max_of(a->bw_bps[1], a->clear_bps);
+	another_line(a);
+	enter(a, REFILL, a->now_ns);
 }
 
 /* What was told beyond the rate, counted from when no more was told than that (extra_acked of BBR). */
@@ -463,6 +579,7 @@ static void on_round(struct auto_state *a, uint64_t now_ns)
 		over = a->ce;
 		overran = false;
 	}
+	note_way(a);
 	note_slower(a, now_ns);
 	keep_window(a, over);
 	age_bunches(a);
@@ -503,9 +620,11 @@ static void on_round(struct auto_state *a, uint64_t now_ns)
 static void begin_round(struct auto_state *a, const struct rate_sample *s)
 {
 	a->round_end = s->delivered_bytes;
+	if (a->phase != PROBE_RTT)
+		a->last_in_flight = a->most_in_flight;
 	a->queued_rtt_ns = a->rtt_ns == NONE ? a->min_rtt_ns : a->rtt_ns;
 	a->acked = a->lost = a->ce = a->rtts_ns = a->nrtts = a->most_rtt_ns = a->round_bps = a->most_in_flight = 0;
-	a->rtt_ns = NONE;
+	a->rtt_ns = a->least_in_flight = NONE;
 	a->limited = a->idle = false;
 }
 
@@ -563,11 +682,26 @@ static void weigh(struct auto_state *a, const struct rate_sample *s)
 		cubic_window_start(&a->window, a->now_ns, max_of(others, window / 2), a->segment_bytes);
 }
 
+/* A queue grows from one measurement to the next. A way that is switched is longer at once, or in two steps, if what
+ * is under way back comes by the old one. */
+static void track_jump(struct auto_state *a, uint64_t rtt_ns)
+{
+	struct above *v = &a->above;
+	uint64_t excess = rtt_ns - min_of(rtt_ns, a->min_rtt_ns), more = rtt_ns - min_of(rtt_ns, a->last_rtt_ns);
+
+	if (more >= excess / WAY_JUMPS)
+		v->jump_ns += more;
+	if (!queued(a, rtt_ns, 20) || v->jump_ns < excess / 2)
+		*v = (struct above){.jump_ns = 0};
+	a->last_rtt_ns = rtt_ns;
+}
+
 static void track_rtt(struct auto_state *a, const struct rate_sample *s)
 {
 	bool old = s->now_ns > max_of(a->min_rtt_at_ns, a->probed_rtt_at_ns) + kept_ns(a);
 
 	if (s->rtt_ns) {
+		track_jump(a, s->rtt_ns);
 		a->rtt_ns = min_of(a->rtt_ns, s->rtt_ns);
 		a->most_rtt_ns = max_of(a->most_rtt_ns, s->rtt_ns);
 		a->rtts_ns += s->rtt_ns;
@@ -584,6 +718,11 @@ static void track_rtt(struct auto_state *a, const struct rate_sample *s)
 	if (a->resume_ns == NONE && (s->in_flight_bytes <= held_bytes(a) / 2 + LEAST_BYTES || a->rounds > 1)) {
 		a->resume_ns = s->now_ns + max_of(a->min_rtt_ns, PROBE_RTT_LEAST_NS);
 		a->drained_bytes = s->delivered_bytes;
+	}
+	if (a->rounds > PROBE_RTT_ROUNDS) { /* no report tells: that must not hold it up for ever */
+		a->probed_rtt_at_ns = s->now_ns;
+		enter(a, REFILL, s->now_ns);
+		return;
 	}
 	if (s->now_ns < a->resume_ns || !s->rtt_ns || s->prior_bytes < a->drained_bytes)
 		return;
@@ -604,7 +743,7 @@ static void auto_init(struct rate_control *c, uint64_t now_ns)
 {
 	struct auto_state *a = of(c);
 
-	a->short_bps = a->high_bytes = a->rtt_ns = NONE;
+	a->short_bps = a->high_bytes = a->rtt_ns = a->least_in_flight = NONE;
 	a->segment_bytes = SEGMENT_BYTES;
 	a->random = 2463534242u ^ (uint32_t)now_ns;
 	if (!a->random)
@@ -622,10 +761,12 @@ static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 	a->segment_bytes = max_of(a->segment_bytes, s->datagram_bytes);
 	a->acked += s->acked_bytes;
 	a->lost += s->lost_bytes;
+	a->lost -= min_of(a->lost, s->spurious_bytes);
 	a->ce += FAULT(FAULT_MARKS_IGNORED) ? 0 : s->ce;
 	a->limited |= s->app_limited || s->late;
 	a->idle |= s->app_limited;
 	a->most_in_flight = max_of(a->most_in_flight, s->sent_in_flight_bytes);
+	a->least_in_flight = min_of(a->least_in_flight, s->sent_in_flight_bytes);
 	track_rtt(a, s);
 	if (!a->min_rtt_ns)
 		return;

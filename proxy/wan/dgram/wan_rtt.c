@@ -8,6 +8,7 @@ enum {
 	                               to a longer fibre is believed within seconds */
 	RTT_FLOOR_NS = 1000,
 	REPORT_DELAY_MAX_NS = 2000000, /* a peer holds a report back for at most 1 ms; twice that for a busy machine */
+	DELAY_COUNTS_NS = 100000000, /* at 100 ppm that two clocks are apart: 10 us of error */
 	PTO_MIN_NS = 1000000,
 	RTT_SAMPLES = 16384, /* then all buckets are halved */
 };
@@ -81,6 +82,7 @@ void wan_rtt_sample(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns, uint64_
 	if (rtt_ns < RTT_FLOOR_NS)
 		rtt_ns = RTT_FLOOR_NS;
 	r->latest_ns = rtt_ns;
+	r->at_ns = now_ns;
 	note(r, rtt_ns);
 	track_min(r, now_ns, rtt_ns);
 	if (!r->smoothed_ns) {
@@ -91,6 +93,11 @@ void wan_rtt_sample(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns, uint64_
 	err = r->smoothed_ns > rtt_ns ? r->smoothed_ns - rtt_ns : rtt_ns - r->smoothed_ns;
 	r->var_ns = (3 * r->var_ns + err) / 4;
 	r->smoothed_ns = (7 * r->smoothed_ns + rtt_ns) / 8;
+}
+
+bool wan_rtt_delay_counts(uint64_t peer_delay_ns)
+{
+	return peer_delay_ns <= DELAY_COUNTS_NS;
 }
 
 uint64_t wan_rtt_ns(const struct wan_rtt *r)

@@ -12,7 +12,7 @@ struct wan_rtt {
 	uint64_t min_ns; /* smallest in this window and the one before; 0: not measured yet */
 	uint64_t window_min_ns, window_end_ns;
 	uint64_t smoothed_ns, var_ns;
-	uint64_t latest_ns;
+	uint64_t latest_ns, at_ns; /* the last measurement; when that was, 0: never */
 	uint64_t hint_ns; /* stands in until the first measurement */
 	uint32_t bucket[RTT_BUCKETS], samples; /* all are halved now and then: the distribution of late */
 };
@@ -21,6 +21,9 @@ void wan_rtt_init(struct wan_rtt *r, uint64_t hint_ns);
 
 /* One measurement: from sending to hearing of it, less the time that the report waited at the peer. */
 void wan_rtt_sample(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns, uint64_t peer_delay_ns);
+
+/* A report that waited longer than that at the peer measures the two clocks rather than the path. */
+bool wan_rtt_delay_counts(uint64_t peer_delay_ns);
 
 /* Smoothed, or the hint while nothing is measured. Never 0. */
 uint64_t wan_rtt_ns(const struct wan_rtt *r);

@@ -198,8 +198,6 @@ static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64
 		settle(s, pg, e, bit);
 		if (e->sent_ns > s->rack_sent_ns)
 			s->rack_sent_ns = e->sent_ns;
-		if (base + bit == largest)
-			res->largest_sent_ns = e->sent_ns;
 		res->newly_acked++;
 		res->newly_acked_bytes += e->bytes;
 		acked(arg, e);
@@ -210,6 +208,7 @@ static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64
 
 		pg->lost &= ~(1ull << bit);
 		res->spurious++;
+		res->spurious_marked += e->mark.bytes;
 		if (s->rack_sent_ns > e->sent_ns && s->rack_sent_ns - e->sent_ns > res->spurious_ns)
 			res->spurious_ns = s->rack_sent_ns - e->sent_ns;
 	}
@@ -219,12 +218,24 @@ static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64
 		missing_append(s, base + (unsigned)__builtin_ctzll(missing));
 }
 
+/* The round trip is that of the largest number, once per number (RFC 9002 5.1). One that was resolved when it was sent
+ * counts as well: data and reports fall into step, and then each report's largest number is that of a report. */
+static void note_largest(struct wan_sent *s, uint64_t largest, struct wan_sent_result *res)
+{
+	if (largest < s->told_end)
+		return;
+	s->told_end = largest + 1;
+	if (largest >= s->pn_floor)
+		res->largest_sent_ns = entry_at(s, largest)->sent_ns;
+}
+
 void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn acked, void *arg,
                      struct wan_sent_result *res)
 {
 	memset(res, 0, sizeof(*res));
 	if (r->largest >= s->pn_next)
 		return; /* speaks of what was never sent */
+	note_largest(s, r->largest, res);
 	for (uint32_t w = 0; w < r->words && !res->cut; w++) {
 		uint64_t base = r->base + 64ull * w;
 

@@ -79,6 +79,7 @@ struct wan_sent {
 	uint64_t pn_floor; /* every number below is resolved and its page given back; multiple of 64 */
 	uint64_t missing_head, missing_tail; /* numbers; UINT64_MAX: empty */
 	uint64_t rack_sent_ns;               /* latest send time among the datagrams that arrived */
+	uint64_t told_end;                   /* the largest number that a report told of, + 1 */
 	uint64_t bytes_in_flight;
 	uint64_t marked_in_flight; /* bytes of rate_marks */
 	uint64_t entries_in_flight;
@@ -111,8 +112,9 @@ void wan_sent_unpush(struct wan_sent *s);
 struct wan_sent_result {
 	uint64_t newly_acked;     /* entries */
 	uint64_t newly_acked_bytes;
-	uint64_t largest_sent_ns; /* send time of r->largest if this report told of it first, else 0 */
+	uint64_t largest_sent_ns; /* send time of r->largest if no report told of one so large before, else 0 */
 	uint64_t spurious;        /* entries found lost that had arrived */
+	uint64_t spurious_marked; /* bytes of their rate_marks */
 	uint64_t spurious_ns;     /* how much longer it would have been right to wait, at most */
 	bool cut;                 /* there was too much work: the report is to be worked off again */
 };

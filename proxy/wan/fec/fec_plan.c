@@ -2,7 +2,7 @@
 #include "fec_plan.h"
 
 #define FADE_NUMBERS 262144.0 /* sums are halved here: 1,000 losses at 0.4 % */
-#define PRIOR_LOST    1.0     /* what a line is taken for of which nothing is known yet: ... */
+#define PRIOR_LOST    1.0     /* what a line is taken for that has lost something, while little is known: ... */
 #define PRIOR_NUMBERS 1000.0  /* ... one that loses 0.1 % */
 #define BURSTS_SEEN  4.0      /* fewer bursts say nothing of their length */
 #define CLEAN_SEEN   16384.0  /* so many without bursts worth counting: there are none */
@@ -44,6 +44,8 @@ double fec_measure_loss(const struct fec_measure *m)
 
 double fec_measure_expected(const struct fec_measure *m)
 {
+	if (m->lost == 0)
+		return 0; /* clean, as far as is known: repairs would be all cost */
 	return (m->lost + PRIOR_LOST) / (m->numbers + PRIOR_NUMBERS);
 }
 

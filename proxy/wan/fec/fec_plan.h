@@ -25,12 +25,13 @@
  *             that leaves no more than FEC_LEFT_MOST, stays there for some looks, and then goes down to none. On a slow
  *             line, where a look is a twentieth of a second and small groups cost a tenth, it has none at once.
  *
- * What is not known. On a line with room a wrong guess costs nothing but the coding, and a loss that nothing makes up
- * for a round trip. So a line is taken to lose one of 1,000 datagrams before the first was counted, and the guess fades
- * as they are: from 100,000 without a loss on it has no FEC, after 0.1 s at 100 Gbit/s and a few minutes on a slow line
- * that carries little. To wait for losses instead (8 of them tell 0.1 % from 0.01 %) took 3 s at 400 Mbit/s and 0.1 %,
- * and 30 s at 0.01 %, which each hurt the 99.9th percentile of messages of 64 KiB. Bursts are guessed too, but only
- * where a block is long enough for some depth: on a slow line that would cost more than it mends.
+ * What is not known. On a line that has lost nothing each repair is a cost and nothing else: where messages are small
+ * and far apart a block closes with each of them, and repairs against a loss of 0.1 % that never came were 41 % of all
+ * that a line carried. So before the first loss there are none, and what is lost first is sent again. From then on a line
+ * is taken to lose one of 1,000 datagrams, and this guess fades as they are counted: from 100,000 without another loss
+ * on it has no FEC again. To wait for more losses instead (8 of them tell 0.1 % from 0.01 %) took 3 s at 400 Mbit/s and
+ * 0.1 %, and 30 s at 0.01 %, which each hurt the 99.9th percentile of messages of 64 KiB. Bursts are guessed too, but
+ * only where a block is long enough for some depth: on a slow line that would cost more than it mends.
  *
  * Where a round trip holds only a few datagrams (a slow line to a near site) repetition is as quick, and hosts that wait
  * for each message would pay for the repairs: no FEC there. It ends as soon as the line is found to be like that.
@@ -67,7 +68,7 @@ void fec_measure_add(struct fec_measure *m, uint64_t numbers, uint64_t lost, uin
 /* Share of lost datagrams, and mean length of bursts in datagrams, at least 1; FEC_BURST_UNKNOWN while it is not
  * known. */
 double fec_measure_loss(const struct fec_measure *m);
-/* Share that has to be expected of a line of which no more is known. */
+/* Share that has to be expected of a line of which no more is known: none before its first loss. */
 double fec_measure_expected(const struct fec_measure *m);
 double fec_measure_burst(const struct fec_measure *m);
 

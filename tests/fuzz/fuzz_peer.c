@@ -18,6 +18,7 @@
 #include "daemon/accept_queue.c"
 #include "daemon/addr.c"
 #include "daemon/cert_days.c"
+#include "daemon/held_sockets.c"
 #include "daemon/hello.c"
 #include "daemon/host_groups.c"
 #include "daemon/peer.c"

@@ -203,6 +203,7 @@ static void replan(struct proxy *p, struct wan_path *path)
 {
 	struct fec_line line = line_of(p, path);
 
+	path->fec.plan_due = false;
 	if (p->session.peer_without_fec) {
 		path->fec.plan.k = 0;
 		return;
@@ -220,6 +221,8 @@ void wan_fec_note_load(struct wan_build *b, size_t len)
 		return;
 	if (b->p->now_ns >= look->next_ns) {
 		look_at_load(b->p, b->path);
+		replan(b->p, b->path);
+	} else if (b->path->fec.plan_due) {
 		replan(b->p, b->path);
 	}
 	if (b->repair) {
@@ -498,8 +501,7 @@ void wan_fec_found_lost(struct proxy *p, struct wan_path *path)
 	if (!p->wan->fec || path->fec.measure.found)
 		return;
 	path->fec.measure.found = true;
-	if (!path->fec.plan.k)
-		replan(p, path);
+	path->fec.plan_due = !path->fec.plan.k; /* with the next datagram: this call has its report to work off */
 }
 
 bool wan_fec_on_arrivals(struct proxy *p, struct pn_space *s, const struct wan_frame *f)

@@ -36,6 +36,7 @@ struct wan_path {
 	struct {
 		struct fec_plan plan; /* of blocks that begin now */
 		uint64_t changed_ns;
+		bool plan_due; /* a loss was found: the plan is to be made with the next datagram */
 		struct fec_measure measure; /* of what it loses, as the peer says */
 		struct fec_budget budget;
 		/* what it carries */

@@ -201,9 +201,13 @@ static size_t say_impossible(struct near_flow *f, struct lan_tx *tx)
 /* The first READ or ATOMIC below the ceiling that an ACK must stop in front of, although it was answered: the host has
  * gone back to before it, so it has no use for the answer that is on its way; or the ACK would end on it, which its
  * answer has said already. An ACK that names such a request completes it in rxe, with whatever is in its memory
- * (check_ack() of rxe_comp.c), and elsewhere is an implied NAK. The host asks again for what it lacks. */
+ * (check_ack() of rxe_comp.c), and elsewhere is an implied NAK. The host asks again for what it lacks. Of several such
+ * requests one behind another the ACK stops in front of all: else it would name the last but one. */
 static const struct rd_op *answer_in_doubt(const struct near_flow *f, uint64_t ceiling)
 {
+	const struct rd_op *run = NULL; /* the first of those without a gap between them */
+	uint64_t run_end = 0;
+
 	if (FAULT(FAULT_ACK_OVER_ANSWER))
 		return NULL;
 	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
@@ -213,8 +217,11 @@ static const struct rd_op *answer_in_doubt(const struct near_flow *f, uint64_t c
 			break;
 		if (!(roce_op(op->opcode)->flags & ROP_VALID))
 			continue; /* an unknown one has no answer but the ACK */
-		if (op->pos > f->pos_last_rx || op->pos + op->psns == ceiling)
-			return op;
+		if (!run || run_end != op->pos)
+			run = op;
+		run_end = op->pos + op->psns;
+		if (op->pos > f->pos_last_rx || run_end == ceiling)
+			return run;
 	}
 	return NULL;
 }

@@ -832,6 +832,32 @@ static void reads__a_repetition_that_nobody_lacks_ends(void **state)
 	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 }
 
+/* Two READs and a WRITE were answered and ACKed; the host has lost some of the first, and that is not to be had again in
+ * time. No ACK may name the first READ: rxe would complete it with whatever is in its memory. */
+static void reads__no_ack_names_one_that_the_host_lacks(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	const struct core_pkt *k;
+
+	core_long_life(c);
+	read_three(c, 2, 2);
+	read_three(c, 5, 3);
+	core_send(c, RC_WRITE_ONLY, 8);
+	core_wait(c, 1100 * CORE_MS);
+	ask(c, 2, 3, 2, true); /* the responder does not answer */
+	core_forget(&c->a);
+	assert_int_equal(core_near(c)->repeats, 1);
+	for (int i = 0; i < 200 && core_near(c)->repeats; i++)
+		core_wait(c, 10 * CORE_MS);
+	assert_int_equal(core_near(c)->repeats, 0);
+	assert_int_equal(core_near(c)->nops, 2);
+	core_near(c)->pos_last_rx = core_near(c)->pos_base + 2; /* it asks in order, and has got no further */
+	near_speak(c->a.p, core_near(c), DUE_ACK);
+	core_wait(c, CORE_MS);
+	while ((k = core_take(&c->a)))
+		assert_false(k->h.opcode == RC_ACK && (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK && k->h.psn >= 2 && k->h.psn < 8);
+}
+
 /* Of what it is given again the host loses another one, at once, and asks from there: it waits for a FIRST there. */
 static void reads__asked_from_further_on_is_no_copy(void **state)
 {
@@ -1092,6 +1118,7 @@ int main(void)
 	    CORE_TEST(reads__nothing_beyond_the_window_is_taken),
 	    CORE_TEST(reads__of_those_refused_the_first_goes_first),
 	    CORE_TEST(reads__a_repetition_that_nobody_lacks_ends),
+	    CORE_TEST(reads__no_ack_names_one_that_the_host_lacks),
 	    CORE_TEST(reads__asked_from_further_on_is_no_copy),
 	    CORE_TEST(reads__a_pool_that_stays_full_is_an_event),
 	    CORE_TEST(reads__atomic_is_replayed_after_a_restart),

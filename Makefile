@@ -22,7 +22,8 @@ SEED    ?= 1-40
 SECONDS ?= 60
 
 WARN    := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
-OPT     ?= -O2 -g
+# A sanitizer build is made to be run a few times: what it takes to build counts.
+OPT     ?= $(if $(SAN),-O1 -g1,-O2 -g)
 # For any x86-64, but as processors of these years like it: by default gcc clears and copies structs with string
 # instructions, which take dozens of cycles to begin.
 TUNE    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mtune=icelake-server)
@@ -120,6 +121,9 @@ $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -lmnl \
 		-lcmocka -lm
+
+# Unit tests run in a second and are compiled for a minute: their own code is not optimised.
+$(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1
 
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 UNIT_JOBS ?= $(shell nproc)

@@ -26,7 +26,7 @@ say() { printf '\n=== %s\n' "$*"; }
 
 build() {
 	step 'build gcc' make -j"$jobs" O=build/gcc CC=gcc all
-	step 'build clang' make -j"$jobs" O=build/clang CC=clang all sim-bin
+	step 'build clang' make -j"$jobs" O=build/clang CC=clang OPT=-O0 all sim-bin
 	step 'build asan' make -j"$jobs" O=build/gcc-asan CC=gcc SAN=asan all sim-bin
 	step 'build tsan' make -j"$jobs" O=build/gcc-tsan CC=gcc SAN=tsan build/gcc-tsan/longreachd build/gcc-tsan/longreach
 	step 'build simulator' make -j"$jobs" O=build/gcc CC=gcc sim-bin

@@ -173,6 +173,11 @@ check-pure: $(O)/libproxy.a
 check-rooms: $(O)/libproxy.a
 	$(Q)tests/check_rooms.sh $(O)
 
+# --- probes are documented ---
+.PHONY: check-probes
+check-probes: $(O)/longreachd
+	$(Q)tests/check_probes.sh $(O)
+
 # --- fuzzers: one per tests/fuzz/fuzz_X.c, its corpus in tests/fuzz/corpus/X ---
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FO         := build/fuzz
@@ -215,7 +220,7 @@ test-all: deps
 	$(Q)FULL=1 tests/run.sh
 
 DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
-	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev openssl libcmocka-dev \
+	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev systemtap-sdt-dev openssl libcmocka-dev \
 	libibverbs-dev librdmacm-dev \
 	iproute2 nftables ethtool jq socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf

@@ -63,5 +63,7 @@ uint64_t edge_drops(const struct edge *e, enum proxy_drop d);
 uint64_t edge_waived(const struct edge *e);
 /* Slot bytes in use. */
 uint64_t edge_used(const struct edge *e);
+/* Returns true if its arenas hold any slot. */
+bool edge_holds(const struct edge *e);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "eventq.h"
 #include "pkt.h"
-#include "daemon/lan_wait.h"
+#include "daemon/lan/lan_wait.h"
 #include "proxy/proxy.h"
 
 struct world;

@@ -108,13 +108,17 @@ $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
 
 # --- tools for tests and demo ---
 .PHONY: tools
-tools: $(addprefix $(O)/tools/,$(TOOL_NAMES))
+tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/wallclock.so
 
 .SECONDEXPANSION:
 $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
 $(O)/tools/wanline: $(O)/tests/sim/rng.o
+# Loaded into the daemons of netns tests: without a sanitizer, which wants to be there first.
+$(O)/tools/wallclock.so: tests/netns/wallclock.c
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) -std=gnu17 $(WARN) -O2 -fPIC -shared -o $@ $<
 
 # --- unit tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a

@@ -130,6 +130,25 @@ int fib_rule_set(const struct link_config *c, bool roce, bool all_ip)
 	return worst;
 }
 
+int fib_rule_set_all(bool closed)
+{
+	static const uint8_t families[] = {AF_INET, AF_INET6};
+	struct mnl_socket *s = rtnl_open();
+	int worst = s ? 0 : -errno;
+
+	for (unsigned i = 0; s && i < 2; i++) {
+		struct pair any = {.family = families[i], .proto = IPPROTO_UDP};
+		int r = set(s, &any, closed);
+
+		/* a kernel without IPv6 forwards none */
+		if (r < 0 && r != -EAFNOSUPPORT && worst == 0)
+			worst = r;
+	}
+	if (s)
+		mnl_socket_close(s);
+	return worst;
+}
+
 /* --- those that there are --- */
 
 struct ours {

@@ -14,6 +14,10 @@
  * looked up in ip_port_table(), or not. 0, or negative errno of the first rule that could not be set. */
 int fib_rule_set(const struct link_config *c, bool roce, bool all_ip);
 
+/* Has the RoCEv2 of all addresses dropped that the kernel would forward, or lets go of it: while a link file cannot be
+ * understood. 0 or negative errno. */
+int fib_rule_set_all(bool closed);
+
 /* Removes those of ours that none of these links asks for. */
 int fib_rule_sweep(const struct link_config *links, uint32_t n);
 

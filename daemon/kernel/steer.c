@@ -415,6 +415,9 @@ int steer_all(bool closed, char *err, size_t errlen)
 
 	if (r < 0)
 		snprintf(err, errlen, "cannot keep the kernel from forwarding RoCE: %s", why);
+	if (fib_rule_set_all(closed) < 0 && closed)
+		log_warn("`ip rule` for all RoCE not set: the nft table alone keeps the kernel from forwarding it, until "
+		         "somebody flushes that");
 	return r;
 }
 

@@ -97,6 +97,25 @@ half_a_file() {
 	! lab_in ea nft list table inet longreach >/dev/null 2>&1 || why "all RoCE is still closed"
 }
 
+# Its nft table can be flushed as any other, and no daemon runs that would notice. (Nothing else closes anything here.)
+half_a_file_and_a_flush() {
+	local path family
+	path=$(lab_conf_path a)
+	mv "$path" "$path.saved"
+	lab_close a
+	opens || return
+	head -c 60 "$path.saved" >"$path"
+	! lab_close a || why "--close is content with half a file" || return
+	lab_in ea nft flush ruleset
+	stays_closed || return
+	for family in -4 -6; do
+		lab_ip ea $family rule show | grep -q 'dport 4791.*blackhole' || why "no rule for $family" || return
+	done
+	mv "$path.saved" "$path"
+	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
+	! lab_ip ea rule show | grep -q 'from all ipproto udp dport 4791' || why "all RoCE is still closed" || return
+}
+
 # What is not known to be gone is not opened.
 no_directory() {
 	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
@@ -256,6 +275,7 @@ check "a buffer that there is no memory for" cannot_start "no room|not possible|
 check "SIGTERM" stopped TERM
 check "before any daemon: --close" before_any_daemon
 check "half a file closes all RoCE" half_a_file
+check "half a file, and a flushed ruleset" half_a_file_and_a_flush
 check "a directory that cannot be read opens nothing" no_directory
 check "nor does a full /tmp" no_space
 check "a file that is gone opens the way" file_gone

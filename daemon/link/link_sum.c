@@ -60,3 +60,47 @@ void link_sum_path(struct proxy_path_status *sum, const struct proxy_path_status
 	a->marked += b->marked;
 	a->deaths += b->deaths;
 }
+
+/* Of each path, what the worker says that has seen most of it lately. */
+static void link_sum_fec(struct proxy_link_status *sum, const struct proxy_link_status *s, bool first)
+{
+	sum->npaths = s->npaths;
+	for (uint32_t i = 0; i < s->npaths; i++)
+		if (first || s->fec[i].measured > sum->fec[i].measured)
+			sum->fec[i] = s->fec[i];
+}
+
+void link_sum_status(struct proxy_link_status *sum, const struct proxy_link_status *s, bool first)
+{
+	sum->wan_up = first ? s->wan_up : sum->wan_up && s->wan_up;
+	sum->mismatch |= s->mismatch;
+	link_sum_fec(sum, s, first);
+	if (s->rtt_min_ns && (!sum->rtt_min_ns || s->rtt_min_ns < sum->rtt_min_ns))
+		sum->rtt_min_ns = s->rtt_min_ns;
+	sum->wan_in_flight_bytes += s->wan_in_flight_bytes;
+	for (unsigned i = 0; i < POOL_COUNT; i++) {
+		sum->pool_used[i] += s->pool_used[i];
+		sum->pool_capacity[i] += s->pool_capacity[i];
+		sum->pool_stuck[i] |= s->pool_stuck[i];
+	}
+	sum->near_flows += s->near_flows;
+	sum->far_flows += s->far_flows;
+	sum->max_flows += s->max_flows;
+	sum->pairs_end_to_end += s->pairs_end_to_end;
+	sum->flows_learning += s->flows_learning;
+	sum->flows_held_off += s->flows_held_off;
+	sum->flows_stalled += s->flows_stalled;
+	sum->flows_rnr += s->flows_rnr;
+	sum->barrier = s->barrier;
+	sum->barrier_waiting += s->barrier_waiting;
+	sum->ip_used_bytes += s->ip_used_bytes;
+	sum->ip_capacity_bytes += s->ip_capacity_bytes;
+}
+
+void link_sum_counters(struct proxy_counters *sum, const struct proxy_counters *c)
+{
+	for (unsigned i = 0; i < DROP_COUNT; i++)
+		sum->drop[i] += c->drop[i];
+	for (unsigned i = 0; i < CTR_COUNT; i++)
+		sum->ctr[i] += c->ctr[i];
+}

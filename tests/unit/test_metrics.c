@@ -13,9 +13,6 @@
 
 #include "daemon/config/distance.c"
 #include "daemon/telemetry/metrics.c"
-#undef SECONDS
-#include "daemon/telemetry/metrics_paths.c"
-#include "daemon/telemetry/metrics_text.c"
 
 struct site {
 	struct link_config config;

@@ -49,7 +49,7 @@ PROXY_SRC    := $(wildcard proxy/*.c proxy/*/*.c proxy/*/*/*.c)
 SEAL_SRC     := $(wildcard seal/*.c)
 HEADROOM_SRC := $(wildcard headroom/*.c)
 CLIENT_ONLY  := $(wildcard daemon/client/*.c)
-CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c
+CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c daemon/util/json.c
 DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c))
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)
 SIM_SRC      := $(wildcard tests/sim/*.c)
@@ -104,7 +104,7 @@ $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(
 	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd -lseccomp
 
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c
 
 # --- tools for tests and demo ---
 .PHONY: tools
@@ -120,7 +120,12 @@ $(O)/tools/wanline: $(O)/tests/sim/rng.o
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -lmnl \
-		-lcmocka -lm
+		-ljson-c -lcmocka -lm
+# The writer of JSON and json-c have names in common: not in one file with its test.
+CLIENT_JSON := $(call objs,daemon/client/client_json.c)
+$(O)/unit/test_client_json $(O)/unit/test_trace: $(CLIENT_JSON)
+$(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
+$(O)/unit/test_headroom_tool: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
 # Unit tests run in a second and are compiled for a minute: their own code is not optimised.
 $(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1
@@ -215,7 +220,7 @@ test-all: deps
 	$(Q)FULL=1 tests/run.sh
 
 DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
-	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev openssl libcmocka-dev \
+	libisal-dev libinih-dev libjson-c-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev openssl libcmocka-dev \
 	libibverbs-dev librdmacm-dev \
 	iproute2 nftables ethtool jq socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf

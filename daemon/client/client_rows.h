@@ -60,7 +60,7 @@ struct row {
 };
 
 /* Zeroed memory but for every_ns. True: the sample makes a row. Its texts are those of the sample. */
-bool rows_take(struct rows *r, const struct jnode *sample, struct row *row);
+bool rows_take(struct rows *r, const struct json_object *sample, struct row *row);
 /* The sums begin at 0 again. */
 void rows_begin_again(struct rows *r);
 

@@ -9,16 +9,16 @@
 static struct rows_sums sums_of(const struct json_object *sample)
 {
 	return (struct rows_sums){
-#define X(field, name) .field = j_uint(sample, name),
-	    ROWS_SUMS(X)
+#define X(field, name, member) .field = j_uint(sample, name),
+	    TRACE_SUMS(X)
 #undef X
 	};
 }
 
 static void add_growth(struct rows_sums *to, const struct rows_sums *now, const struct rows_sums *before)
 {
-#define X(field, name) to->field += now->field - before->field;
-	ROWS_SUMS(X)
+#define X(field, name, member) to->field += now->field - before->field;
+	TRACE_SUMS(X)
 #undef X
 }
 

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link_sum.h"
 
+#include "path_counters.h"
+
+static uint64_t path_sum_SUM(uint64_t a, uint64_t b)
+{
+	return a + b;
+}
+
+static uint64_t path_sum_MOST(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 void link_sum_rtt(uint64_t *mean_ns, uint32_t *n, uint64_t rtt_ns)
 {
 	if (!rtt_ns)
@@ -41,24 +53,9 @@ void link_sum_path(struct proxy_path_status *sum, const struct proxy_path_status
 		sum->reorder_window_ns = s->reorder_window_ns;
 	sum->delivery_bps += s->delivery_bps;
 	sum->in_flight_bytes += s->in_flight_bytes;
-	a->tx_dgrams += b->tx_dgrams;
-	a->tx_bytes += b->tx_bytes;
-	a->rx_dgrams += b->rx_dgrams;
-	a->rx_bytes += b->rx_bytes;
-	a->tx_control += b->tx_control;
-	a->tx_control_bytes += b->tx_control_bytes;
-	a->acked_bytes += b->acked_bytes;
-	a->lost += b->lost;
-	a->spurious += b->spurious;
-	a->moved += b->moved;
-	a->repairs += b->repairs;
-	a->spared += b->spared;
-	a->probes += b->probes;
-	a->rebuilt += b->rebuilt;
-	a->reordered += b->reordered;
-	a->reorder_most = b->reorder_most > a->reorder_most ? b->reorder_most : a->reorder_most;
-	a->marked += b->marked;
-	a->deaths += b->deaths;
+#define X(member, op, json, metric, help) a->member = path_sum_##op(a->member, b->member);
+	PATH_COUNTERS(X)
+#undef X
 }
 
 /* Of each path, what the worker says that has seen most of it lately. */

@@ -13,6 +13,7 @@
 
 #include "link_counters.h"
 #include "daemon/config/link_plan.h"
+#include "daemon/link/path_counters.h"
 #include "daemon/util/version.h"
 #include "headroom/headroom.h"
 
@@ -134,38 +135,25 @@ static const struct {
 	X(DELIVERY, "path_delivery_bits_per_second", "", "gauge", "UDP payload that the other edge said to have.",     \
 	  s->delivery_bps)                                                                                             \
 	X(IN_FLIGHT, "path_in_flight_bytes", "", "gauge", "Sent and not reported yet.", s->in_flight_bytes)            \
-	X(TX_DGRAMS, "path_tx_datagrams", "_total", "counter", "Datagrams sent.", s->stats.tx_dgrams)                  \
-	X(TX_BYTES, "path_tx_bytes", "_total", "counter", "UDP payload sent.", s->stats.tx_bytes)                      \
-	X(RX_DGRAMS, "path_rx_datagrams", "_total", "counter", "Datagrams received.", s->stats.rx_dgrams)              \
-	X(RX_BYTES, "path_rx_bytes", "_total", "counter", "UDP payload received.", s->stats.rx_bytes)                  \
-	X(LOST, "path_lost", "_total", "counter", "Datagrams found lost.", s->stats.lost)                              \
-	X(SPURIOUS, "path_lost_spuriously", "_total", "counter", "Of these, datagrams that had arrived after all.",    \
-	  s->stats.spurious)                                                                                           \
-	X(BURSTS, "path_loss_bursts", "_total", "counter", "Runs of datagrams found lost.", s->loss_runs)              \
-	X(REPAIRS, "path_repairs", "_total", "counter", "Packets or pieces sent again.", s->stats.repairs)             \
-	X(SPARED, "path_repaired_by_fec", "_total", "counter", "Datagrams that FEC made up for at the other edge.",    \
-	  s->stats.spared)                                                                                             \
-	X(REBUILT, "path_rebuilt", "_total", "counter", "Datagrams of the other edge that FEC made up for.",           \
-	  s->stats.rebuilt)                                                                                            \
-	X(REORDERED, "path_reordered", "_total", "counter", "Datagrams that a later one had overtaken.",               \
-	  s->stats.reordered)                                                                                          \
-	X(REORDER_MOST, "path_reordered_by_most_datagrams", "", "gauge", "By how many at most.",                       \
-	  s->stats.reorder_most)                                                                                       \
-	X(MARKED, "path_marked", "_total", "counter", "Datagrams that came with the ECN mark CE, and were obeyed.",    \
-	  s->stats.marked)                                                                                             \
-	X(MOVED, "path_moved", "_total", "counter", "Datagrams whose contents went again elsewhere when it died.",     \
-	  s->stats.moved)                                                                                              \
-	X(DEATHS, "path_deaths", "_total", "counter", "Times that the path was found dead.", s->stats.deaths)
+	X(BURSTS, "path_loss_bursts", "_total", "counter", "Runs of datagrams found lost.", s->loss_runs)
+
+/* The same of each PATH_COUNTERS, where X is defined. */
+#define PATH_SUFFIX_SUM  "_total"
+#define PATH_SUFFIX_MOST ""
+#define PATH_TYPE_SUM    "counter"
+#define PATH_TYPE_MOST   "gauge"
+#define PATH_COUNTER(member, op, json, metric, help)                                                                   \
+	X(member, metric, PATH_SUFFIX_##op, PATH_TYPE_##op, help, s->stats.member)
 
 #define X(id, family, suffix, type, help, value) PATH_FAMILY_##id,
-enum path_family { PATH_FAMILIES(X) PATH_FAMILY_COUNT };
+enum path_family { PATH_FAMILIES(X) PATH_COUNTERS(PATH_COUNTER) PATH_FAMILY_COUNT };
 #undef X
 
 static const struct {
 	const char *family, *suffix, *type, *help;
 } path_families[] = {
 #define X(id, family, suffix, type, help, value) {family, suffix, type, help},
-    PATH_FAMILIES(X)
+    PATH_FAMILIES(X) PATH_COUNTERS(PATH_COUNTER)
 #undef X
 };
 
@@ -176,6 +164,7 @@ static double path_value(enum path_family f, const struct proxy_path_status *s, 
 	case PATH_FAMILY_##id:                                                                                         \
 		return (double)(value);
 		PATH_FAMILIES(X)
+		PATH_COUNTERS(PATH_COUNTER)
 #undef X
 	default:
 		return 0;

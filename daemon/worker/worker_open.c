@@ -417,7 +417,8 @@ void worker_stop(struct worker *w)
 	w->running = false;
 }
 
-bool worker_owes(const struct worker *w)
+/* Some host has been told that bytes arrived which its responder does not have yet. */
+static bool worker_owes(const struct worker *w)
 {
 	struct proxy_flow_status f;
 	uint32_t cursor = 0;
@@ -495,9 +496,4 @@ uint64_t worker_epoch(const struct worker *w)
 bool worker_arena_kept(const struct worker *w)
 {
 	return !w->arena.fresh || w->arena.drained;
-}
-
-bool worker_rebuilt(const struct worker *w)
-{
-	return !w->arena.fresh;
 }

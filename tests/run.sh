@@ -33,6 +33,7 @@ build() {
 	step 'build fuzzers' make -j"$jobs" fuzz-bin
 	step 'core is pure' make O=build/gcc check-pure
 	step 'rooms' make O=build/gcc check-rooms
+	step 'lint' make lint
 }
 
 unit() {
@@ -154,7 +155,7 @@ vm() {
 	fi
 }
 
-declare -A budget=([build]=160 [unit]=100 [sim]=130 [fuzz]=120 [netns]=620 [sanitize]=110 [vm]=120)
+declare -A budget=([build]=190 [unit]=100 [sim]=130 [fuzz]=120 [netns]=620 [sanitize]=110 [vm]=120)
 [ $# -gt 0 ] || set -- build unit sim fuzz netns sanitize vm
 for stage; do
 	start=$SECONDS

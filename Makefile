@@ -106,6 +106,13 @@ $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c
 
+# --- the manual page of all counters, out of their lists ---
+all: $(O)/longreach-counters.7
+$(O)/counters_page: $(call objs,etc/man/counters_page.c)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^
+$(O)/longreach-counters.7: $(O)/counters_page
+	$(Q)$< >$@
+
 # --- tools for tests and demo ---
 .PHONY: tools
 tools: $(addprefix $(O)/tools/,$(TOOL_NAMES))
@@ -200,8 +207,8 @@ fuzz: fuzz-bin
 
 # --- what programs find that only read; what tests run; what editors want to know ---
 .PHONY: lint coverage
-lint:
-	$(Q)tests/lint.sh
+lint: $(O)/longreach-counters.7
+	$(Q)tests/lint.sh $<
 coverage:
 	$(Q)rm -rf build/coverage
 	$(Q)$(MAKE) --no-print-directory O=build/coverage CC=gcc LTO= OPT='-O1 -g' CFLAGS=--coverage LDFLAGS=--coverage \
@@ -250,13 +257,13 @@ deps:
 
 # --- installation ---
 .PHONY: install
-install: $(O)/longreachd $(O)/longreach
+install: $(O)/longreachd $(O)/longreach $(O)/longreach-counters.7
 	install -D -m 755 $(O)/longreachd $(DESTDIR)$(PREFIX)/sbin/longreachd
 	install -D -m 755 $(O)/longreach $(DESTDIR)$(PREFIX)/bin/longreach
 	install -D -m 644 etc/longreach/example.conf.sample $(DESTDIR)/etc/longreach/example.conf.sample
 	install -D -m 644 etc/wireshark/longreach.lua $(DESTDIR)$(PREFIX)/share/longreach/longreach.lua
 	install -D -m 644 bench/plot_trace.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_trace.gp
-	for p in etc/man/*; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
+	for p in etc/man/*.[0-9] $(O)/longreach-counters.7; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
 	install -d $(DESTDIR)/lib/systemd/system
 	install -D -m 644 systemd/longreach.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/longreach.conf
 	for u in longreachd longreach-closed; do \

@@ -3,6 +3,8 @@
 # lint.sh - what programs find that only read: `make lint`, under a minute. Each complaint is a line; a clean tree says
 # "lint: N files".
 #
+#   tests/lint.sh [PAGE...]      manual pages that a build has made
+#
 #   .clang-tidy and .shellcheckrc say what is asked for.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -16,7 +18,8 @@ tidy() {
 }
 
 # Manual pages carry the version, no date.
-pages() { ! mandoc -T lint -W warning etc/man/*.[0-9] | grep -v 'missing date'; }
+generated=("$@")
+pages() { ! mandoc -T lint -W warning etc/man/*.[0-9] "${generated[@]}" | grep -v 'missing date'; }
 
 for what in tidy "shellcheck -x -S warning $(git ls-files '*.sh' | tr '\n' ' ')" pages \
 	"codespell -L $words $(git ls-files | grep -v 'tests/fuzz/corpus/' | tr '\n' ' ')"; do

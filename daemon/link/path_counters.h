@@ -39,6 +39,9 @@
 	X(deaths, SUM, "deaths", "path_deaths",                                                                        \
 	  "Times that the path did not answer and traffic moved to the others.")
 
+/* proxy_path_status.loss_runs */
+#define PATH_LOSS_BURSTS_TEXT "Runs of datagrams found lost: against path_lost, how bursty the line is."
+
 /* A counter that is not in the list is in no status and no metric. */
 #define X(member, op, json, metric, help) +sizeof(((struct wan_path_stats *)0)->member)
 _Static_assert(0 PATH_COUNTERS(X) == sizeof(struct wan_path_stats), "every member is listed");

@@ -2,7 +2,7 @@
 /* Theory of operation: the first touch of a page is a fault that finds a page and fills it with zeros, of a huge page
  * half a millisecond's work or more. Left to the packet path, the first messages of a link waited for tens of those. */
 #define _GNU_SOURCE /* a thread's name */
-#include "resident.h"
+#include "page_lock.h"
 
 #include <errno.h>
 #include <net/if.h>
@@ -48,7 +48,7 @@ static int numa_node_of(const char *ifname)
 }
 
 /* Preferred, not bound: a full node is no reason to fail. */
-void resident_place(void *at, size_t len, const char *ifname, const char *what)
+void page_lock_bind_node(void *at, size_t len, const char *ifname, const char *what)
 {
 	struct bitmask *nodes;
 	int node;
@@ -67,10 +67,10 @@ void resident_place(void *at, size_t len, const char *ifname, const char *what)
 
 /* --- taking pages --- */
 
-struct resident {
+struct page_lock {
 	pthread_t thread;
 	_Atomic bool stop;
-	struct resident_piece piece[RESIDENT_PIECES];
+	struct page_lock_piece piece[PAGE_LOCK_PIECES];
 	char what[WHAT_MAX];
 	bool locks; /* of its thread: false once it was refused */
 };
@@ -86,7 +86,7 @@ static void touch(uint8_t *at, size_t len)
 }
 
 /* In steps, so that a stop is not kept waiting. */
-static void take(struct resident *r, const struct resident_piece *p)
+static void take(struct page_lock *r, const struct page_lock_piece *p)
 {
 	for (size_t i = 0; i < p->len && !atomic_load_explicit(&r->stop, memory_order_relaxed); i += STEP) {
 		size_t n = p->len - i < STEP ? p->len - i : STEP;
@@ -102,18 +102,18 @@ static void take(struct resident *r, const struct resident_piece *p)
 
 static void *take_all(void *arg)
 {
-	struct resident *r = arg;
+	struct page_lock *r = arg;
 
 	pthread_setname_np(pthread_self(), "lr:memory");
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* packets first */
-	for (unsigned i = 0; i < RESIDENT_PIECES; i++)
+	for (unsigned i = 0; i < PAGE_LOCK_PIECES; i++)
 		take(r, &r->piece[i]);
 	return NULL;
 }
 
-struct resident *resident_start(const struct resident_piece *piece, const char *what)
+struct page_lock *page_lock_start(const struct page_lock_piece *piece, const char *what)
 {
-	struct resident *r = calloc(1, sizeof(*r));
+	struct page_lock *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
@@ -128,7 +128,7 @@ struct resident *resident_start(const struct resident_piece *piece, const char *
 	return r;
 }
 
-void resident_stop(struct resident *r)
+void page_lock_stop(struct page_lock *r)
 {
 	if (!r)
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.h - a thread that packets wait for runs soon after it woke, on a machine that it shares. */
-#ifndef DAEMON_ATTENTION_H
-#define DAEMON_ATTENTION_H
+/* sched_latency.h - a thread that packets wait for runs soon after it woke, on a machine that it shares. */
+#ifndef DAEMON_SCHED_LATENCY_H
+#define DAEMON_SCHED_LATENCY_H
 
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -13,7 +13,7 @@
  * (6.12 and later): the scheduler runs that one first of those that wait, and interrupts longer slices for it. Not
  * SCHED_FIFO, which the kernel stops for tens of milliseconds each second once a thread is busy all the time. What is
  * not allowed is left out. For the calling thread. */
-static inline void attention_ask(int nice)
+static inline void sched_low_latency(int nice)
 {
 	/* as in sched_setattr(2); the kernel's header does not go with <sched.h> */
 	const struct {

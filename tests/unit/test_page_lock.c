@@ -10,7 +10,7 @@
 
 #include <time.h>
 
-#include "daemon/arena/resident.c"
+#include "daemon/arena/page_lock.c"
 #include "no_numa.h"
 
 #define PAGE     ((size_t)sysconf(_SC_PAGESIZE))
@@ -30,7 +30,7 @@ void log_at(enum log_level level, const char *fmt, ...)
 
 /* --- what the kernel says --- */
 
-static size_t resident_bytes(const struct resident_piece *p)
+static size_t resident_bytes(const struct page_lock_piece *p)
 {
 	unsigned char there[(2 * STEP + 3 * 65536) / 4096];
 	size_t pages = p->len / PAGE, n = 0;
@@ -59,8 +59,8 @@ static size_t locked_bytes(void)
 /* --- what is given --- */
 
 struct given {
-	struct resident_piece piece[RESIDENT_PIECES];
-	struct resident *r;
+	struct page_lock_piece piece[PAGE_LOCK_PIECES];
+	struct page_lock *r;
 	size_t locked_before;
 	struct rlimit limit;
 };
@@ -83,8 +83,8 @@ static int setup(void **state)
 {
 	struct given *g = calloc(1, sizeof(*g));
 
-	g->piece[0] = (struct resident_piece){map(HEAP_LEN), HEAP_LEN};
-	g->piece[1] = (struct resident_piece){map(FILE_LEN), FILE_LEN};
+	g->piece[0] = (struct page_lock_piece){map(HEAP_LEN), HEAP_LEN};
+	g->piece[1] = (struct page_lock_piece){map(FILE_LEN), FILE_LEN};
 	getrlimit(RLIMIT_MEMLOCK, &g->limit);
 	warnings = 0;
 	g->locked_before = locked_bytes();
@@ -96,8 +96,8 @@ static int teardown(void **state)
 {
 	struct given *g = *state;
 
-	resident_stop(g->r);
-	for (int i = 0; i < RESIDENT_PIECES; i++)
+	page_lock_stop(g->r);
+	for (int i = 0; i < PAGE_LOCK_PIECES; i++)
 		munmap(g->piece[i].at, g->piece[i].len);
 	free(g);
 	return 0;
@@ -123,19 +123,19 @@ static bool can_lock(const struct given *g)
 
 static void start(struct given *g)
 {
-	g->r = resident_start(g->piece, "unit");
+	g->r = page_lock_start(g->piece, "unit");
 	assert_non_null(g->r);
 }
 
 /* Its thread is done with all of them: everything is there, and its last step is over once it has ended. */
 static void finish(struct given *g)
 {
-	for (int i = 0; i < RESIDENT_PIECES; i++) {
+	for (int i = 0; i < PAGE_LOCK_PIECES; i++) {
 		for (int ms = 0; ms < WAIT_MS && resident_bytes(&g->piece[i]) < g->piece[i].len; ms++)
 			nap();
 		assert_int_equal(resident_bytes(&g->piece[i]), g->piece[i].len);
 	}
-	resident_stop(g->r);
+	page_lock_stop(g->r);
 	g->r = NULL;
 }
 
@@ -148,7 +148,7 @@ static uint64_t faults(void)
 }
 
 /* A sanitizer's own memory would have its faults, too. */
-__attribute__((no_sanitize("address", "thread"))) static void write_each_page(const struct resident_piece *p)
+__attribute__((no_sanitize("address", "thread"))) static void write_each_page(const struct page_lock_piece *p)
 {
 	for (size_t at = 1; at < p->len; at += PAGE)
 		((volatile uint8_t *)p->at)[at] = 1;
@@ -157,7 +157,7 @@ __attribute__((no_sanitize("address", "thread"))) static void write_each_page(co
 /* --- cases --- */
 
 /* A touch costs no fault any more, and what was written before is kept. */
-static void resident__every_page_is_there_before_it_is_touched(void **state)
+static void page_lock__every_page_is_there_before_it_is_touched(void **state)
 {
 	struct given *g = *state;
 	uint64_t before;
@@ -169,14 +169,14 @@ static void resident__every_page_is_there_before_it_is_touched(void **state)
 	start(g);
 	finish(g);
 	before = faults();
-	for (int i = 0; i < RESIDENT_PIECES; i++)
+	for (int i = 0; i < PAGE_LOCK_PIECES; i++)
 		write_each_page(&g->piece[i]);
 	assert_true(faults() - before < FILE_LEN / PAGE);
 	assert_int_equal(g->piece[0].at[0], 0x5a);
 	assert_int_equal(g->piece[0].at[2 * STEP], 0xa5);
 }
 
-static void resident__all_of_it_is_locked(void **state)
+static void page_lock__all_of_it_is_locked(void **state)
 {
 	struct given *g = *state;
 
@@ -191,7 +191,7 @@ static void resident__all_of_it_is_locked(void **state)
 }
 
 /* Who may lock nothing (RLIMIT_MEMLOCK, and no privilege) has it all the same, and is told once. */
-static void resident__what_cannot_be_locked_is_taken_all_the_same(void **state)
+static void page_lock__what_cannot_be_locked_is_taken_all_the_same(void **state)
 {
 	struct given *g = *state;
 	uid_t uid = geteuid();
@@ -211,7 +211,7 @@ static void resident__what_cannot_be_locked_is_taken_all_the_same(void **state)
 }
 
 /* What a kernel without MADV_POPULATE_WRITE makes of it. */
-static void resident__touching_brings_pages_and_changes_none(void **state)
+static void page_lock__touching_brings_pages_and_changes_none(void **state)
 {
 	struct given *g = *state;
 
@@ -223,14 +223,14 @@ static void resident__touching_brings_pages_and_changes_none(void **state)
 }
 
 /* Ready or not; and of one that was never started. */
-static void resident__may_be_stopped_at_any_time(void **state)
+static void page_lock__may_be_stopped_at_any_time(void **state)
 {
 	struct given *g = *state;
 
-	resident_stop(NULL);
+	page_lock_stop(NULL);
 	for (int i = 0; i < 20; i++) {
 		start(g);
-		resident_stop(g->r);
+		page_lock_stop(g->r);
 		g->r = NULL;
 	}
 }
@@ -239,11 +239,11 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 	const struct CMUnitTest tests[] = {
-	    TEST(resident__every_page_is_there_before_it_is_touched),
-	    TEST(resident__all_of_it_is_locked),
-	    TEST(resident__what_cannot_be_locked_is_taken_all_the_same),
-	    TEST(resident__touching_brings_pages_and_changes_none),
-	    TEST(resident__may_be_stopped_at_any_time),
+	    TEST(page_lock__every_page_is_there_before_it_is_touched),
+	    TEST(page_lock__all_of_it_is_locked),
+	    TEST(page_lock__what_cannot_be_locked_is_taken_all_the_same),
+	    TEST(page_lock__touching_brings_pages_and_changes_none),
+	    TEST(page_lock__may_be_stopped_at_any_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ PROXY_SRC    := $(wildcard proxy/*.c proxy/*/*.c proxy/*/*/*.c)
 SEAL_SRC     := $(wildcard seal/*.c)
 HEADROOM_SRC := $(wildcard headroom/*.c)
 CLIENT_ONLY  := $(wildcard daemon/client/*.c)
-CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c
+CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c daemon/util/json.c
 DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c))
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)
 SIM_SRC      := $(wildcard tests/sim/*.c)
@@ -104,7 +104,14 @@ $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(
 	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd -lseccomp
 
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c
+
+# --- the manual page of all counters, out of their lists ---
+all: $(O)/longreach-counters.7
+$(O)/counters_page: $(call objs,etc/man/counters_page.c)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^
+$(O)/longreach-counters.7: $(O)/counters_page
+	$(Q)$< >$@
 
 # --- tools for tests and demo ---
 .PHONY: tools
@@ -124,7 +131,12 @@ $(O)/tools/wallclock.so: tests/netns/wallclock.c
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -lmnl \
-		-lcmocka -lm
+		-ljson-c -lcmocka -lm
+# The writer of JSON and json-c have names in common: not in one file with its test.
+CLIENT_JSON := $(call objs,daemon/client/client_json.c)
+$(O)/unit/test_client_json $(O)/unit/test_trace: $(CLIENT_JSON)
+$(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
+$(O)/unit/test_headroom_tool: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
 # Unit tests run in a second and are compiled for a minute: their own code is not optimised.
 $(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1
@@ -202,6 +214,22 @@ fuzz: fuzz-bin
 		-print_final_stats=0 -verbosity=0 -artifact_prefix=$(FO)/ $(FO)/corpus/{} \
 		$$(ls -d tests/fuzz/corpus/{} 2>/dev/null) || exit 255'
 
+# --- what programs find that only read; what tests run; what editors want to know ---
+.PHONY: lint coverage
+lint: $(O)/longreach-counters.7
+	$(Q)tests/lint.sh $<
+coverage:
+	$(Q)rm -rf build/coverage
+	$(Q)$(MAKE) --no-print-directory O=build/coverage CC=gcc LTO= OPT='-O1 -g' CFLAGS=--coverage LDFLAGS=--coverage \
+		UNIT_JOBS=$(UNIT_JOBS) unit sim-bin
+	$(Q)build/coverage/lrsim --seeds 1-200 --jobs $(UNIT_JOBS) | tail -1
+	$(Q)tests/coverage.sh build/coverage
+
+LINTED := $(PROXY_SRC) $(SEAL_SRC) $(HEADROOM_SRC) $(DAEMON_SRC) $(CLIENT_ONLY) $(SIM_SRC) $(UNIT_SRC) $(BENCH_SRC)
+compile_commands.json: FORCE
+	$(Q)printf '{"directory":"$(CURDIR)","command":"$(CC) $(CFLAGS_ALL) -c %s","file":"%s"}\n' \
+		$(foreach c,$(sort $(LINTED)),$(c) $(c)) | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' >$@
+
 # --- real RDMA in guests, benchmarks, demo ---
 .PHONY: vm bench bench-bin demo
 VM ?= --quick
@@ -224,9 +252,11 @@ test-all: deps
 	$(Q)FULL=1 tests/run.sh
 
 DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
-	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev systemtap-sdt-dev openssl libcmocka-dev \
+	libisal-dev libinih-dev libjson-c-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev \
+	systemtap-sdt-dev openssl libcmocka-dev \
 	libibverbs-dev librdmacm-dev \
 	iproute2 nftables ethtool jq socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
+	clang-tidy shellcheck mandoc codespell gcovr \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf
 deps:
 	$(Q)missing=$$(for p in $(DEPS); do \
@@ -237,13 +267,13 @@ deps:
 
 # --- installation ---
 .PHONY: install
-install: $(O)/longreachd $(O)/longreach
+install: $(O)/longreachd $(O)/longreach $(O)/longreach-counters.7
 	install -D -m 755 $(O)/longreachd $(DESTDIR)$(PREFIX)/sbin/longreachd
 	install -D -m 755 $(O)/longreach $(DESTDIR)$(PREFIX)/bin/longreach
 	install -D -m 644 etc/longreach/example.conf.sample $(DESTDIR)/etc/longreach/example.conf.sample
 	install -D -m 644 etc/wireshark/longreach.lua $(DESTDIR)$(PREFIX)/share/longreach/longreach.lua
 	install -D -m 644 bench/plot_trace.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_trace.gp
-	for p in etc/man/*; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
+	for p in etc/man/*.[0-9] $(O)/longreach-counters.7; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
 	install -d $(DESTDIR)/lib/systemd/system
 	install -D -m 644 systemd/longreach.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/longreach.conf
 	for u in longreachd longreach-closed; do \
@@ -264,8 +294,11 @@ help:
 	@echo 'make bench            what it costs, beside what one would use instead (root, 50 minutes);'
 	@echo '                      QUICK=1: 5 minutes; BENCH="wan fair": these alone'
 	@echo 'make check-pure       proof that proxy/ makes no system call'
+	@echo 'make lint             clang-tidy, shellcheck, mandoc and codespell, half a minute'
+	@echo 'make coverage         lines of each folder that unit tests and 200 seeds run, minutes'
+	@echo 'make compile_commands.json   for editors'
 	@echo 'make check-rooms      folders include and call each other as tests/rooms.txt allows'
 clean:
-	rm -rf build demo-out bench-out
+	rm -rf build demo-out bench-out compile_commands.json
 
 -include $(shell find $(O) $(FO) -name '*.d' 2>/dev/null)

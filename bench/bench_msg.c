@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/util/attention.h"
+#include "daemon/util/sched_latency.h"
 
 enum {
 	SIZE_MAX_BYTES = 1 << 20,
@@ -289,7 +289,7 @@ static int ask(int n, char **arg)
 
 int main(int argc, char **argv)
 {
-	attention_ask(-10); /* as rcperf does */
+	sched_low_latency(-10); /* as rcperf does */
 	if (argc == 4 && strcmp(argv[1], "serve") == 0)
 		return serve(argv + 2);
 	if ((argc == 9 || argc == 11) && strcmp(argv[1], "ask") == 0)

@@ -14,13 +14,12 @@
 #include "daemon/telemetry/exporter.h"
 #include "daemon/link/failed_record.h"
 #include "daemon/util/log.h"
-#include "notify.h"
 #include "options.h"
 #include "daemon/privileged/privsep.h"
 #include "daemon/closed/steer_watch.h"
 #include "daemon/peer/tls.h"
 #include "daemon/util/version.h"
-#include "watchdog.h"
+#include "systemd.h"
 #include "seal/secret_mem.h"
 
 struct daemon {
@@ -59,7 +58,7 @@ static int reload(void *arg, char *report)
 	struct daemon *d = arg;
 	int r;
 
-	notify_reloading();
+	systemd_reloading();
 	log_notice("reading the link files again");
 	r = sites_reload(&d->sites, report);
 	if (r < 0) { /* else each link has said what became of it */
@@ -68,7 +67,7 @@ static int reload(void *arg, char *report)
 	} else {
 		close_ways(&d->sites.sources); /* somebody may have been at the rules, or a file was put right */
 	}
-	notify_ready(d->sites.n);
+	systemd_ready(d->sites.n);
 	return r;
 }
 
@@ -144,7 +143,7 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 	open_record(d, o->control_path);
 	if (configs->n == 0)
 		log_warn("no link files in %s: waiting for a reload", o->sources.dir);
-	if (watchdog_start(&d->watchdog, d->base, &d->sites) < 0) {
+	if (systemd_watchdog_start(&d->watchdog, d->base, &d->sites) < 0) {
 		log_err("no memory for the watchdog");
 		return -ENOMEM;
 	}
@@ -156,12 +155,12 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 
 static void tear_down(struct daemon *d)
 {
-	notify_stopping();
+	systemd_stopping();
 	if (d->control != NULL)
 		control_stop(d->control);
 	if (d->exporter != NULL)
 		exporter_stop(d->exporter);
-	watchdog_stop(d->watchdog);
+	systemd_watchdog_stop(d->watchdog);
 	steer_watch_close(d->rules);
 	sites_stop(&d->sites);
 	failed_record_close(d->sites.failed);
@@ -194,7 +193,7 @@ static int run(const struct options *o, const struct site_configs *configs)
 	log_notice("longreachd " LONGREACH_VERSION " starting");
 	r = set_up(&d, o, configs);
 	if (r == 0) {
-		notify_ready(d.sites.n);
+		systemd_ready(d.sites.n);
 		r = turn(&d);
 	}
 	tear_down(&d);

@@ -7,67 +7,67 @@
 #include <inttypes.h>
 
 #include "headroom/emit.h"
-#include "headroom/json_out.h"
+#include "daemon/util/json.h"
 
 #define NUMBER_MAX  32
 #define PROFILE_MAX 96
 
-static void number(struct json_out *j, const char *key, uint64_t value)
+static void number(struct json *j, const char *key, uint64_t value)
 {
 	char text[NUMBER_MAX];
 
 	snprintf(text, sizeof(text), "%" PRIu64, value); /* SONiC's numbers are strings */
-	jo_string(j, key, text);
+	json_string(j, key, text);
 }
 
-static void cable_length(struct json_out *j, const struct report *rep, const char *dev)
+static void cable_length(struct json *j, const struct report *rep, const char *dev)
 {
 	char length[NUMBER_MAX];
 
 	snprintf(length, sizeof(length), "%" PRIu64 "m", emit_length_m(rep));
-	jo_open(j, "CABLE_LENGTH", '{');
-	jo_open(j, "AZURE", '{');
-	jo_string(j, dev, length);
-	jo_close(j, '}');
-	jo_close(j, '}');
+	json_object(j, "CABLE_LENGTH");
+	json_object(j, "AZURE");
+	json_string(j, dev, length);
+	json_object_end(j);
+	json_object_end(j);
 }
 
-static void pool(struct json_out *j, const struct report *rep)
+static void pool(struct json *j, const struct report *rep)
 {
-	jo_open(j, "BUFFER_POOL", '{');
-	jo_open(j, "ingress_lossless_pool", '{');
-	jo_string(j, "type", "ingress");
-	jo_string(j, "mode", "dynamic");
+	json_object(j, "BUFFER_POOL");
+	json_object(j, "ingress_lossless_pool");
+	json_string(j, "type", "ingress");
+	json_string(j, "mode", "dynamic");
 	if (rep->o->pool_size_bytes != 0)
 		number(j, "size", rep->o->pool_size_bytes);
 	if (rep->o->in.pool)
 		number(j, "xoff", rep->plan.pool_bytes);
-	jo_close(j, '}');
-	jo_close(j, '}');
+	json_object_end(j);
+	json_object_end(j);
 }
 
-static void profile(struct json_out *j, const struct report *rep, const char *name)
+static void profile(struct json *j, const struct report *rep, const char *name)
 {
 	const struct headroom_result *r = rep->r;
 
-	jo_open(j, "BUFFER_PROFILE", '{');
-	jo_open(j, name, '{');
-	jo_string(j, "pool", "ingress_lossless_pool");
+	json_object(j, "BUFFER_PROFILE");
+	json_object(j, name);
+	json_string(j, "pool", "ingress_lossless_pool");
 	number(j, "xon", r->xon_fill_bytes);
 	number(j, "xoff", r->headroom_bytes);
 	number(j, "size", r->size);
-	jo_string(j, "dynamic_th", "0");
-	jo_close(j, '}');
-	jo_close(j, '}');
+	json_string(j, "dynamic_th", "0");
+	json_object_end(j);
+	json_object_end(j);
 }
 
 /* One row per run of neighbouring priorities: "Ethernet0|3-4". */
-static void priority_groups(struct json_out *j, const struct report *rep, const char *dev, const char *name)
+static void priority_groups(struct json *j, const struct report *rep, const char *dev, const char *name)
 {
 	unsigned mask = emit_priorities(rep);
 	char key[OPTIONS_NAME_MAX + 8];
 
-	jo_open(j, "BUFFER_PG", '{');
+	json_object(j, "BUFFER_PG");
 	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++) {
 		unsigned last = p;
 
@@ -79,18 +79,18 @@ static void priority_groups(struct json_out *j, const struct report *rep, const 
 			snprintf(key, sizeof(key), "%s|%u-%u", dev, p, last);
 		else
 			snprintf(key, sizeof(key), "%s|%u", dev, p);
-		jo_open(j, key, '{');
-		jo_string(j, "profile", name);
-		jo_close(j, '}');
+		json_object(j, key);
+		json_string(j, "profile", name);
+		json_object_end(j);
 		p = last;
 	}
-	jo_close(j, '}');
+	json_object_end(j);
 }
 
 int emit_sonic(const struct report *rep, FILE *out, FILE *err)
 {
 	const char *dev = rep->o->dev != NULL ? rep->o->dev : "Ethernet0";
-	struct json_out j = {.out = out};
+	struct json j = {.stream = out};
 	char name[PROFILE_MAX];
 
 	if (rep->model != HEADROOM_SONIC_MELLANOX && rep->model != HEADROOM_SONIC_BAREFOOT && rep->o->in.pool) {
@@ -100,12 +100,12 @@ int emit_sonic(const struct report *rep, FILE *out, FILE *err)
 	}
 	snprintf(name, sizeof(name), "pg_lossless_%" PRIu64 "_%" PRIu64 "m_profile", rep->o->in.rate_bps / 1000000,
 	         emit_length_m(rep));
-	jo_open(&j, NULL, '{');
+	json_object(&j, NULL);
 	cable_length(&j, rep, dev);
 	pool(&j, rep);
 	profile(&j, rep, name);
 	priority_groups(&j, rep, dev, name);
-	jo_close(&j, '}');
+	json_object_end(&j);
 	if (rep->o->pool_size_bytes == 0)
 		options_complain(
 		    err, "note: the pool has no size, which SONiC's dynamic buffer model works out; the traditional "

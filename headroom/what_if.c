@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "daemon/util/units.h"
-#include "headroom/json_out.h"
+#include "daemon/util/json.h"
 #include "headroom/report.h"
 
 static const struct options_list default_lengths = {{5, 40, 300, 1000, 10000, 80000, 300000, 1000000}, 8};
@@ -83,25 +83,25 @@ static void csv_row(const struct row *row, FILE *out)
 	        row->plan.no_underrun_xon_bytes, spread(row));
 }
 
-static void json_row(const struct row *row, struct json_out *j)
+static void json_row(const struct row *row, struct json *j)
 {
-	jo_open(j, NULL, '{');
-	jo_uint(j, "length_m", row->in.length_m);
-	jo_uint(j, "rate_bps", row->in.rate_bps);
-	jo_uint(j, "port_mtu_bytes", row->in.port_mtu);
-	jo_open(j, "headroom_bytes", '{');
+	json_object(j, NULL);
+	json_uint(j, "length_m", row->in.length_m);
+	json_uint(j, "rate_bps", row->in.rate_bps);
+	json_uint(j, "port_mtu_bytes", row->in.port_mtu);
+	json_object(j, "headroom_bytes");
 	for (enum headroom_model m = 0; m < HEADROOM_MODELS; m++)
 		if (row->ok[m])
-			jo_uint(j, headroom_model_name(m), row->r[m].headroom_bytes);
-	jo_close(j, '}');
-	jo_uint(j, "bdp_bytes", row->plan.bdp_bytes);
-	jo_uint(j, "deep_buffer_bytes", row->plan.deep_buffer_bytes);
-	jo_uint(j, "no_underrun_xon_bytes", row->plan.no_underrun_xon_bytes);
-	jo_real(j, "spread", spread(row));
-	jo_close(j, '}');
+			json_uint(j, headroom_model_name(m), row->r[m].headroom_bytes);
+	json_object_end(j);
+	json_uint(j, "bdp_bytes", row->plan.bdp_bytes);
+	json_uint(j, "deep_buffer_bytes", row->plan.deep_buffer_bytes);
+	json_uint(j, "no_underrun_xon_bytes", row->plan.no_underrun_xon_bytes);
+	json_real(j, "spread", spread(row));
+	json_object_end(j);
 }
 
-static void put_row(const struct options *o, const struct row *row, struct json_out *j, FILE *out)
+static void put_row(const struct options *o, const struct row *row, struct json *j, FILE *out)
 {
 	if (o->format == FORMAT_TEXT)
 		text_row(row, out);
@@ -112,7 +112,7 @@ static void put_row(const struct options *o, const struct row *row, struct json_
 }
 
 /* Every row in its turn; `put` is false to see only whether all of them make sense. */
-static int rows(const struct options *o, struct json_out *j, bool put, char *why)
+static int rows(const struct options *o, struct json *j, bool put, char *why)
 {
 	const struct options_list *lengths = o->lengths_m.n > 0 ? &o->lengths_m : &default_lengths;
 	const struct options_list *rates = o->rates_bps.n > 0 ? &o->rates_bps : &default_rates;
@@ -130,14 +130,14 @@ static int rows(const struct options *o, struct json_out *j, bool put, char *why
 				if (r < 0)
 					return r;
 				if (put)
-					put_row(o, &row, j, j->out);
+					put_row(o, &row, j, j->stream);
 			}
 	return 0;
 }
 
 int what_if(const struct options *o, FILE *out, FILE *err)
 {
-	struct json_out j = {.out = out};
+	struct json j = {.stream = out};
 	char why[HEADROOM_ERROR_MAX];
 	int r = rows(o, &j, false, why);
 
@@ -146,12 +146,12 @@ int what_if(const struct options *o, FILE *out, FILE *err)
 		return r;
 	}
 	if (o->format == FORMAT_JSON)
-		jo_open(&j, NULL, '[');
+		json_array(&j, NULL);
 	else
 		(o->format == FORMAT_CSV ? csv_head : text_head)(out);
 	rows(o, &j, true, why);
 	if (o->format == FORMAT_JSON)
-		jo_close(&j, ']');
+		json_array_end(&j);
 	if (o->format == FORMAT_TEXT)
 		fprintf(out, "Headroom of one lossless priority. \"-\": the model's source does not take that length. "
 		             "spread: the "

@@ -34,6 +34,7 @@ build() {
 	step 'core is pure' make O=build/gcc check-pure
 	step 'rooms' make O=build/gcc check-rooms
 	step 'probes' make O=build/gcc check-probes
+	step 'lint' make lint
 }
 
 unit() {
@@ -155,7 +156,7 @@ vm() {
 	fi
 }
 
-declare -A budget=([build]=160 [unit]=100 [sim]=130 [fuzz]=120 [netns]=620 [sanitize]=110 [vm]=120)
+declare -A budget=([build]=190 [unit]=100 [sim]=130 [fuzz]=120 [netns]=620 [sanitize]=110 [vm]=120)
 [ $# -gt 0 ] || set -- build unit sim fuzz netns sanitize vm
 for stage; do
 	start=$SECONDS

@@ -20,7 +20,7 @@
 #include <isa-l/crc.h>
 
 #include "daemon/util/log.h"
-#include "resident.h"
+#include "page_lock.h"
 
 #define TRAILER_MAGIC 0x4c52545241494c31ull
 #define MAP_ALIGN     (2ull << 20) /* a huge page, and the largest chunk */
@@ -319,7 +319,7 @@ static int map_file(struct arena_file *f, const struct arena_file_params *p, cha
 	f->region = map_aligned(f->fd, f->map_len, map_unit(f->fd));
 	if (!f->region)
 		return complain(f, err, errlen, "cannot map");
-	resident_place(f->region, f->map_len, p->numa_ifname, f->path);
+	page_lock_bind_node(f->region, f->map_len, p->numa_ifname, f->path);
 	madvise(f->region, f->map_len, MADV_DONTDUMP);
 	if (!huge)
 		madvise(f->region, f->map_len, MADV_HUGEPAGE);

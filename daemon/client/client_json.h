@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_json.h - reading the daemon's answers: a JSON document as a tree in one array.
+/* client_json.h - reading the daemon's answers with json-c.
  *
  * Looking for what is not there gives NULL, and NULL reads as 0, false and "": a client of a newer version shows an
  * older daemon's answer with gaps. */
@@ -10,36 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum jtype { J_NULL, J_BOOL, J_NUMBER, J_STRING, J_ARRAY, J_OBJECT };
+struct json_object;
 
-struct jnode {
-	enum jtype type;
-	const char *key;  /* of a member of an object, else NULL */
-	const char *text; /* strings, and numbers as written */
-	bool truth;
-	uint32_t span;  /* nodes from here to behind all that this one holds */
-	uint32_t count; /* of members */
-};
+/* 0, -EINVAL (no JSON, or nested deeper than 16), -ENOMEM. */
+int jdoc_parse(struct json_object **root, const char *text);
+void jdoc_free(struct json_object **root);
 
-struct jdoc {
-	struct jnode *nodes;
-	uint32_t n, cap;
-};
-
-/* Parses in place: `text` is changed and must live as long as the document. 0, -EINVAL (no JSON, or nested deeper than
- * 16), -ENOMEM. */
-int jdoc_parse(struct jdoc *d, char *text);
-void jdoc_free(struct jdoc *d);
-
-const struct jnode *jdoc_root(const struct jdoc *d);
 /* Member of an object. */
-const struct jnode *j_get(const struct jnode *object, const char *key);
-/* Walks the members of an array or object: begins with NULL, ends with NULL. */
-const struct jnode *j_next(const struct jnode *parent, const struct jnode *member);
+const struct json_object *j_get(const struct json_object *object, const char *key);
+/* Element of an array; NULL behind the last one. */
+const struct json_object *j_at(const struct json_object *array, size_t i);
+/* An element that is a string, else "". */
+const char *j_string(const struct json_object *value);
+/* Calls fn for each member of an object that is a number. */
+void j_each_uint(const struct json_object *object, void (*fn)(void *arg, const char *key, uint64_t value), void *arg);
 
-const char *j_text(const struct jnode *object, const char *key);
-double j_number(const struct jnode *object, const char *key);
-uint64_t j_uint(const struct jnode *object, const char *key);
-bool j_bool(const struct jnode *object, const char *key);
+const char *j_text(const struct json_object *object, const char *key);
+double j_number(const struct json_object *object, const char *key);
+uint64_t j_uint(const struct json_object *object, const char *key);
+bool j_bool(const struct json_object *object, const char *key);
 
 #endif

@@ -6,37 +6,38 @@
 
 #define STALE_NS 1000000000ull /* a worker that says nothing for so long sends nothing */
 
-static struct rows_sums sums_of(const struct jnode *sample)
+static struct rows_sums sums_of(const struct json_object *sample)
 {
 	return (struct rows_sums){
-#define X(field, name) .field = j_uint(sample, name),
-	    ROWS_SUMS(X)
+#define X(field, name, member) .field = j_uint(sample, name),
+	    TRACE_SUMS(X)
 #undef X
 	};
 }
 
 static void add_growth(struct rows_sums *to, const struct rows_sums *now, const struct rows_sums *before)
 {
-#define X(field, name) to->field += now->field - before->field;
-	ROWS_SUMS(X)
+#define X(field, name, member) to->field += now->field - before->field;
+	TRACE_SUMS(X)
 #undef X
 }
 
 /* Each once. */
-static void note_marks(struct rows_path *p, const struct jnode *sample)
+static void note_marks(struct rows_path *p, const struct json_object *sample)
 {
-	const struct jnode *marks = j_get(sample, "marks"), *m = NULL;
+	const struct json_object *marks = j_get(sample, "marks"), *m;
 
-	while ((m = j_next(marks, m)) != NULL) {
+	for (size_t i = 0; (m = j_at(marks, i)) != NULL; i++) {
+		const char *name = j_string(m);
 		size_t used = strlen(p->marks);
 
-		if (m->text == NULL || strstr(p->marks, m->text) != NULL)
+		if (name[0] == '\0' || strstr(p->marks, name) != NULL)
 			continue;
-		snprintf(p->marks + used, sizeof(p->marks) - used, "%s%s", used ? " " : "", m->text);
+		snprintf(p->marks + used, sizeof(p->marks) - used, "%s%s", used ? " " : "", name);
 	}
 }
 
-static void note_worker(struct rows_worker *w, uint64_t now_ns, const struct jnode *sample)
+static void note_worker(struct rows_worker *w, uint64_t now_ns, const struct json_object *sample)
 {
 	w->in_flight_bytes = j_number(sample, "in_flight_bytes");
 	if (now_ns <= w->now_ns)
@@ -60,7 +61,7 @@ static void sum_up(const struct rows_path *p, struct row *row)
 	}
 }
 
-bool rows_take(struct rows *r, const struct jnode *sample, struct row *row)
+bool rows_take(struct rows *r, const struct json_object *sample, struct row *row)
 {
 	uint64_t path = j_uint(sample, "path_number"), worker = j_uint(sample, "worker"),
 	         now_ns = j_uint(sample, "now_ns");

@@ -7,23 +7,14 @@
 #define DAEMON_CLIENT_ROWS_H
 
 #include "client_json.h"
+#include "daemon/worker/trace_sums.h"
 
 #define ROWS_PATHS_MAX   8
 #define ROWS_WORKERS_MAX 16
 
-/* X(field, its name in a sample) */
-#define ROWS_SUMS(X)                                                                                                   \
-	X(tx_bytes, "tx_bytes")                                                                                        \
-	X(acked_bytes, "acked_bytes")                                                                                  \
-	X(lost, "lost")                                                                                                \
-	X(resent, "resent")                                                                                            \
-	X(spared, "spared_by_fec")                                                                                     \
-	X(rebuilt, "rebuilt_by_fec")                                                                                   \
-	X(probes, "probe_timeouts")
-
 struct rows_sums {
-#define X(field, name) uint64_t field;
-	ROWS_SUMS(X)
+#define X(field, name, member) uint64_t field;
+	TRACE_SUMS(X)
 #undef X
 };
 
@@ -60,7 +51,7 @@ struct row {
 };
 
 /* Zeroed memory but for every_ns. True: the sample makes a row. Its texts are those of the sample. */
-bool rows_take(struct rows *r, const struct jnode *sample, struct row *row);
+bool rows_take(struct rows *r, const struct json_object *sample, struct row *row);
 /* The sums begin at 0 again. */
 void rows_begin_again(struct rows *r);
 

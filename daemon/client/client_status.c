@@ -44,9 +44,9 @@ static const char *state_text(const char *state)
 	return state;
 }
 
-static void show_head(FILE *out, const struct jnode *l)
+static void show_head(FILE *out, const struct json_object *l)
 {
-	const struct jnode *peer = j_get(l, "peer");
+	const struct json_object *peer = j_get(l, "peer");
 
 	fprintf(out, "%s: %s, ack mode %s, ", j_text(l, "name"), state_text(j_text(l, "state")), j_text(l, "ack_mode"));
 	if (j_bool(l, "sealed"))
@@ -61,9 +61,9 @@ static void show_head(FILE *out, const struct jnode *l)
 		fprintf(out, "  control   %s\n", j_text(peer, "trouble"));
 }
 
-static void show_peer(FILE *out, const struct jnode *l)
+static void show_peer(FILE *out, const struct json_object *l)
 {
-	const struct jnode *peer = j_get(l, "peer");
+	const struct json_object *peer = j_get(l, "peer");
 
 	if (j_bool(peer, "met"))
 		fprintf(out, "  peer      %s at %s, control %s\n", j_text(peer, "name"), j_text(l, "remote_address"),
@@ -72,13 +72,13 @@ static void show_peer(FILE *out, const struct jnode *l)
 		fprintf(out, "  peer      %s, not met yet\n", j_text(l, "remote_address"));
 }
 
-static void show_certificates(FILE *out, const struct jnode *l)
+static void show_certificates(FILE *out, const struct json_object *l)
 {
 	static const char *const what[][2] = {{"certificate", "certificate"}, {"ca", "CA"}};
 	const char *gap = "  keys      ";
 
 	for (int i = 0; i < 2; i++) {
-		const struct jnode *c = j_get(l, what[i][0]);
+		const struct json_object *c = j_get(l, what[i][0]);
 		double left = j_number(c, "days_left");
 
 		if (c == NULL)
@@ -93,9 +93,9 @@ static void show_certificates(FILE *out, const struct jnode *l)
 		fputc('\n', out);
 }
 
-static void show_wan(FILE *out, const struct jnode *l)
+static void show_wan(FILE *out, const struct json_object *l)
 {
-	const struct jnode *counters = j_get(l, "counters");
+	const struct json_object *counters = j_get(l, "counters");
 	double sent = j_number(counters, "wan_tx_datagrams");
 	double lost = j_number(counters, "wan_lost") - j_number(counters, "wan_spurious");
 	double rtt_min_ns = j_number(l, "rtt_min_ns");
@@ -112,7 +112,7 @@ static void show_wan(FILE *out, const struct jnode *l)
 }
 
 /* One line of the path's life, one of its losses. */
-static void show_path(FILE *out, const struct jnode *p)
+static void show_path(FILE *out, const struct json_object *p)
 {
 	double lost = j_number(p, "lost") - j_number(p, "lost_spuriously"), bursts = j_number(p, "loss_bursts");
 	const char *name = j_text(p, "name");
@@ -146,24 +146,24 @@ static void show_path(FILE *out, const struct jnode *p)
 		        j_uint(p, "deaths"), j_uint(p, "moved"));
 }
 
-static void show_paths(FILE *out, const struct jnode *l)
+static void show_paths(FILE *out, const struct json_object *l)
 {
-	const struct jnode *paths = j_get(l, "paths");
-	const struct jnode *p = NULL;
+	const struct json_object *paths = j_get(l, "paths");
+	const struct json_object *p;
 
-	while (paths && (p = j_next(paths, p)))
+	for (size_t i = 0; (p = j_at(paths, i)) != NULL; i++)
 		show_path(out, p);
 }
 
-static void show_fec(FILE *out, const struct jnode *l)
+static void show_fec(FILE *out, const struct json_object *l)
 {
-	const struct jnode *f = j_get(l, "fec"), *paths = j_get(f, "paths"), *p = NULL;
+	const struct json_object *f = j_get(l, "fec"), *paths = j_get(f, "paths"), *p;
 	char t[UNITS_TEXT_MAX];
 
 	if (f == NULL || strcmp(j_text(f, "mode"), "off") == 0)
 		return;
 	fprintf(out, "  fec       %s", j_text(f, "mode"));
-	while ((p = j_next(paths, p)) != NULL) {
+	for (size_t i = 0; (p = j_at(paths, i)) != NULL; i++) {
 		if (j_uint(p, "k") != 0)
 			fprintf(out, "; %" PRIu64 "+%" PRIu64 " x %" PRIu64, j_uint(p, "k"), j_uint(p, "m"),
 			        j_uint(p, "depth"));
@@ -178,9 +178,9 @@ static void show_fec(FILE *out, const struct jnode *l)
 	        j_uint(f, "sent_again"), j_number(f, "overhead") * 100);
 }
 
-static void show_distance(FILE *out, const struct jnode *l)
+static void show_distance(FILE *out, const struct json_object *l)
 {
-	const struct jnode *d = j_get(l, "distance");
+	const struct json_object *d = j_get(l, "distance");
 	double configured = j_number(d, "configured_m"), measured = j_number(d, "measured_m");
 	char t[3][UNITS_TEXT_MAX];
 
@@ -193,9 +193,9 @@ static void show_distance(FILE *out, const struct jnode *l)
 	        j_bool(d, "differs") ? ". THE TWO DIFFER" : "");
 }
 
-static void show_traffic(FILE *out, const struct jnode *l)
+static void show_traffic(FILE *out, const struct json_object *l)
 {
-	const struct jnode *r = j_get(l, "rates");
+	const struct json_object *r = j_get(l, "rates");
 	char t[4][UNITS_TEXT_MAX];
 
 	if (!j_bool(r, "valid"))
@@ -206,7 +206,7 @@ static void show_traffic(FILE *out, const struct jnode *l)
 	        units_show_rate(t[3], j_number(r, "lan_tx_bps")));
 }
 
-static void show_pool(FILE *out, const struct jnode *pool, const char *before)
+static void show_pool(FILE *out, const struct json_object *pool, const char *before)
 {
 	double used = j_number(pool, "used_bytes"), cap = j_number(pool, "capacity_bytes");
 	char t[2][UNITS_TEXT_MAX];
@@ -216,9 +216,9 @@ static void show_pool(FILE *out, const struct jnode *pool, const char *before)
 }
 
 /* What the buffer means at this distance. */
-static void show_plan(FILE *out, const struct jnode *l)
+static void show_plan(FILE *out, const struct json_object *l)
 {
-	const struct jnode *p = j_get(l, "buffer_plan");
+	const struct json_object *p = j_get(l, "buffer_plan");
 	char t[4][UNITS_TEXT_MAX], more[96] = "";
 
 	if (p == NULL)
@@ -235,18 +235,18 @@ static void show_plan(FILE *out, const struct jnode *l)
 		        j_uint(p, "busy_qps_at_once"), j_uint(p, "busy_qps_in_turns"));
 }
 
-static void show_buffer(FILE *out, const struct jnode *l)
+static void show_buffer(FILE *out, const struct json_object *l)
 {
-	const struct jnode *b = j_get(l, "buffer");
+	const struct json_object *b = j_get(l, "buffer");
 
 	show_pool(out, j_get(b, "from_lan"), "  buffer    outward ");
 	show_pool(out, j_get(b, "from_wan"), ", inward ");
 	fputc('\n', out);
 }
 
-static void show_flow_counts(FILE *out, const struct jnode *l)
+static void show_flow_counts(FILE *out, const struct json_object *l)
 {
-	const struct jnode *n = j_get(l, "flow_counts");
+	const struct json_object *n = j_get(l, "flow_counts");
 
 	fprintf(out,
 	        "  flows     %" PRIu64 " near, %" PRIu64 " far (at most %" PRIu64 " of each); %" PRIu64
@@ -260,9 +260,9 @@ static void show_flow_counts(FILE *out, const struct jnode *l)
 		        j_uint(n, "pairs_end_to_end"));
 }
 
-static void show_barrier(FILE *out, const struct jnode *l)
+static void show_barrier(FILE *out, const struct json_object *l)
 {
-	const struct jnode *b = j_get(l, "barrier"), *c = j_get(l, "counters");
+	const struct json_object *b = j_get(l, "barrier"), *c = j_get(l, "counters");
 
 	if (b == NULL)
 		return;
@@ -273,34 +273,43 @@ static void show_barrier(FILE *out, const struct jnode *l)
 	        j_uint(c, "barrier_expired"), j_uint(c, "ip_carried"));
 }
 
-static void show_drops(FILE *out, const struct jnode *l)
-{
-	const struct jnode *drops = j_get(l, "drops"), *d = NULL;
-	const char *before = "  drops     ";
+struct drop_list {
+	FILE *out;
+	const char *before; /* what stands in front of the next one */
+};
 
-	while ((d = j_next(drops, d)) != NULL) {
-		if (d->text[0] == '0')
-			continue;
-		fprintf(out, "%s%s %.*s", before, d->key, (int)strspn(d->text, "0123456789"), d->text);
-		before = ", ";
-	}
-	if (strcmp(before, ", ") == 0)
+static void show_drop(void *arg, const char *reason, uint64_t n)
+{
+	struct drop_list *d = arg;
+
+	if (n == 0)
+		return;
+	fprintf(d->out, "%s%s %" PRIu64, d->before, reason, n);
+	d->before = ", ";
+}
+
+static void show_drops(FILE *out, const struct json_object *l)
+{
+	struct drop_list d = {.out = out, .before = "  drops     "};
+
+	j_each_uint(j_get(l, "drops"), show_drop, &d);
+	if (strcmp(d.before, ", ") == 0)
 		fputc('\n', out);
 }
 
 /* --- flows --- */
 
-static const struct jnode *find_link(const struct jnode *answer, const char *name)
+static const struct json_object *find_link(const struct json_object *answer, const char *name)
 {
-	const struct jnode *links = j_get(answer, "links"), *l = NULL;
+	const struct json_object *links = j_get(answer, "links"), *l;
 
-	while ((l = j_next(links, l)) != NULL)
+	for (size_t i = 0; (l = j_at(links, i)) != NULL; i++)
 		if (strcmp(j_text(l, "name"), name) == 0)
 			return l;
 	return NULL;
 }
 
-static bool same_flow(const struct jnode *a, const struct jnode *b)
+static bool same_flow(const struct json_object *a, const struct json_object *b)
 {
 	return j_uint(a, "id") == j_uint(b, "id") && j_uint(a, "dest_qpn") == j_uint(b, "dest_qpn") &&
 	       strcmp(j_text(a, "side"), j_text(b, "side")) == 0 && strcmp(j_text(a, "src"), j_text(b, "src")) == 0 &&
@@ -309,15 +318,19 @@ static bool same_flow(const struct jnode *a, const struct jnode *b)
 
 /* The same flow in the answer before. Both list them in the same order but for those that came and went: *hint is where
  * the search goes on. */
-static const struct jnode *find_flow(const struct jnode *flows, const struct jnode *f, const struct jnode **hint)
+static const struct json_object *find_flow(const struct json_object *flows, const struct json_object *f, size_t *hint)
 {
-	for (const struct jnode *m = j_next(flows, *hint); m != NULL; m = j_next(flows, m))
-		if (same_flow(m, f))
-			return *hint = m;
+	const struct json_object *m;
+
+	for (size_t i = *hint; (m = j_at(flows, i)) != NULL; i++)
+		if (same_flow(m, f)) {
+			*hint = i + 1;
+			return m;
+		}
 	return NULL;
 }
 
-static const char *flow_rate(char t[UNITS_TEXT_MAX], const struct jnode *now, const struct jnode *before,
+static const char *flow_rate(char t[UNITS_TEXT_MAX], const struct json_object *now, const struct json_object *before,
                              double seconds)
 {
 	double bytes = before != NULL ? j_number(now, "bytes") - j_number(before, "bytes") : -1;
@@ -329,7 +342,7 @@ static const char *flow_rate(char t[UNITS_TEXT_MAX], const struct jnode *now, co
 	return units_show_rate(t, bytes * 8 / seconds);
 }
 
-static const char *flow_trouble(const struct jnode *f)
+static const char *flow_trouble(const struct json_object *f)
 {
 	return j_bool(f, "stalled")    ? ", stalled"
 	       : j_bool(f, "rnr")      ? ", RNR"
@@ -337,7 +350,7 @@ static const char *flow_trouble(const struct jnode *f)
 	                               : "";
 }
 
-static void show_flow(FILE *out, const struct jnode *f, const struct jnode *before, double seconds)
+static void show_flow(FILE *out, const struct json_object *f, const struct json_object *before, double seconds)
 {
 	char from[24] = "?", t[2][UNITS_TEXT_MAX];
 
@@ -352,18 +365,19 @@ static void show_flow(FILE *out, const struct jnode *f, const struct jnode *befo
 	        j_uint(f, "pos_delivered") - j_uint(f, "pos_base"), flow_trouble(f));
 }
 
-static void show_flows(FILE *out, const struct jnode *l, const struct jnode *before)
+static void show_flows(FILE *out, const struct json_object *l, const struct json_object *before)
 {
 	double seconds = (j_number(l, "taken_ns") - j_number(before, "taken_ns")) / 1e9;
-	const struct jnode *flows = j_get(l, "flows"), *f = NULL, *hint = NULL;
+	const struct json_object *flows = j_get(l, "flows"), *f;
+	size_t hint = 0;
 
-	while ((f = j_next(flows, f)) != NULL)
+	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++)
 		show_flow(out, f, find_flow(j_get(before, "flows"), f, &hint), before != NULL ? seconds : 0);
 	if (j_uint(l, "flows_left_out") > 0)
 		fprintf(out, "    and %" PRIu64 " more\n", j_uint(l, "flows_left_out"));
 }
 
-static void show_link(FILE *out, const struct jnode *l, const struct jnode *before)
+static void show_link(FILE *out, const struct json_object *l, const struct json_object *before)
 {
 	show_head(out, l);
 	show_peer(out, l);
@@ -384,17 +398,17 @@ static void show_link(FILE *out, const struct jnode *l, const struct jnode *befo
 		show_flows(out, l, before);
 }
 
-static void show_strays(FILE *out, const struct jnode *answer, const char *gap)
+static void show_strays(FILE *out, const struct json_object *answer, const char *gap)
 {
-	const struct jnode *strays = j_get(answer, "stray_buffers"), *s = NULL;
+	const struct json_object *strays = j_get(answer, "stray_buffers"), *s;
 
-	while ((s = j_next(strays, s)) != NULL) {
+	for (size_t i = 0; (s = j_at(strays, i)) != NULL; i++) {
 		fprintf(out, "%s%s\n", gap, j_text(s, "text"));
 		gap = "";
 	}
 }
 
-static void show_failed_flow(FILE *out, const struct jnode *f)
+static void show_failed_flow(FILE *out, const struct json_object *f)
 {
 	char when[32], from[24] = "?", t[UNITS_TEXT_MAX];
 	time_t s = (time_t)(j_uint(f, "time_ns") / 1000000000u);
@@ -413,20 +427,20 @@ static void show_failed_flow(FILE *out, const struct jnode *f)
 	fputc('\n', out);
 }
 
-void status_show_failed(FILE *out, const struct jnode *answer)
+void status_show_failed(FILE *out, const struct json_object *answer)
 {
-	const struct jnode *flows = j_get(answer, "failed"), *f = NULL;
+	const struct json_object *flows = j_get(answer, "failed"), *f;
 
 	if (j_uint(answer, "lost") > 0)
 		fprintf(out, "%" PRIu64 " older ones are not kept\n", j_uint(answer, "lost"));
-	while ((f = j_next(flows, f)) != NULL)
+	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++)
 		show_failed_flow(out, f);
 }
 
 /* "longreach: link tokyo is port: LAN port lan0: no carrier". */
-static void say_why(FILE *complaints, const struct jnode *l)
+static void say_why(FILE *complaints, const struct json_object *l)
 {
-	const struct jnode *peer = j_get(l, "peer");
+	const struct json_object *peer = j_get(l, "peer");
 	const char *why = j_text(l, "error");
 
 	if (why[0] == '\0')
@@ -437,30 +451,30 @@ static void say_why(FILE *complaints, const struct jnode *l)
 	        why[0] != '\0' ? ": " : "", why);
 }
 
-bool status_is_well(FILE *complaints, const struct jnode *answer)
+bool status_is_well(FILE *complaints, const struct json_object *answer)
 {
-	const struct jnode *links = j_get(answer, "links"), *strays = j_get(answer, "stray_buffers"), *n = NULL;
+	const struct json_object *links = j_get(answer, "links"), *strays = j_get(answer, "stray_buffers"), *n;
 	bool well = true;
 
-	while ((n = j_next(links, n)) != NULL) {
+	for (size_t i = 0; (n = j_at(links, i)) != NULL; i++) {
 		if (strcmp(j_text(n, "state"), "up") == 0)
 			continue;
 		say_why(complaints, n);
 		well = false;
 	}
-	while ((n = j_next(strays, n)) != NULL) {
+	for (size_t i = 0; (n = j_at(strays, i)) != NULL; i++) {
 		fprintf(complaints, "%s\n", j_text(n, "text"));
 		well = false;
 	}
 	return well;
 }
 
-void status_show(FILE *out, const struct jnode *answer, const struct jnode *before)
+void status_show(FILE *out, const struct json_object *answer, const struct json_object *before)
 {
-	const struct jnode *links = j_get(answer, "links"), *l = NULL;
+	const struct json_object *links = j_get(answer, "links"), *l;
 	const char *gap = "";
 
-	while ((l = j_next(links, l)) != NULL) {
+	for (size_t i = 0; (l = j_at(links, i)) != NULL; i++) {
 		fputs(gap, out);
 		show_link(out, l, find_link(before, j_text(l, "name")));
 		gap = "\n";

@@ -9,12 +9,12 @@
 #include "client_json.h"
 
 /* `before` is an earlier answer, for the rates of flows; NULL: none. Flows are shown if the answer has them. */
-void status_show(FILE *out, const struct jnode *answer, const struct jnode *before);
+void status_show(FILE *out, const struct json_object *answer, const struct json_object *before);
 
 /* Whether every link is up and no buffer lies about that no link will drain; each such buffer is a line of complaints. */
-bool status_is_well(FILE *complaints, const struct jnode *answer);
+bool status_is_well(FILE *complaints, const struct json_object *answer);
 
 /* The answer to `failed`: a line for each flow. */
-void status_show_failed(FILE *out, const struct jnode *answer);
+void status_show_failed(FILE *out, const struct json_object *answer);
 
 #endif

@@ -123,7 +123,7 @@ static void show_row(struct session *s, const struct row *row)
 /* --- what comes --- */
 
 /* The first line says whether the daemon is willing at all. */
-static int greet(struct session *s, const struct jnode *root)
+static int greet(struct session *s, const struct json_object *root)
 {
 	s->greeted = true;
 	s->unix_less_mono_ns = (int64_t)j_uint(root, "unix_ns") - (int64_t)j_uint(root, "now_ns");
@@ -135,8 +135,8 @@ static int greet(struct session *s, const struct jnode *root)
 
 static int take_line(struct session *s, char *line)
 {
-	struct jdoc doc = {0};
-	const struct jnode *root;
+	struct json_object *doc;
+	const struct json_object *root;
 	struct row row = {0};
 	int code = EXIT_FINE;
 
@@ -146,7 +146,7 @@ static int take_line(struct session *s, char *line)
 		fprintf(stderr, "longreach: the daemon's answer makes no sense: is it of another version?\n");
 		return EXIT_SILENCE;
 	}
-	root = jdoc_root(&doc);
+	root = doc;
 	s->missed += j_uint(root, "missed");
 	if (!s->greeted)
 		code = greet(s, root);

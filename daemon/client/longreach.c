@@ -61,10 +61,10 @@ static const struct option long_options[] = {
     {"version", no_argument, NULL, 'V'},       {NULL, 0, NULL, 0},
 };
 
-/* An answer, parsed. The document points into the text. */
+/* An answer, parsed. */
 struct answer {
 	char *text;
-	struct jdoc doc;
+	struct json_object *doc;
 };
 
 static void answer_free(struct answer *a)
@@ -77,7 +77,7 @@ static void answer_free(struct answer *a)
 /* EXIT_OK, or the exit code after having said what is wrong. */
 static int ask(const char *path, const char *request, struct answer *a)
 {
-	const struct jnode *root;
+	const struct json_object *root;
 
 	*a = (struct answer){.text = client_ask(path, request)};
 	if (a->text == NULL)
@@ -87,7 +87,7 @@ static int ask(const char *path, const char *request, struct answer *a)
 		answer_free(a);
 		return EXIT_NO_DAEMON;
 	}
-	root = jdoc_root(&a->doc);
+	root = a->doc;
 	if (j_bool(root, "ok"))
 		return EXIT_OK;
 	fprintf(stderr, "longreach: %s\n", j_text(root, "error"));
@@ -113,7 +113,7 @@ static int print_json(const char *control_path, const char *request)
 	fflush(stdout);
 	/* Parsed for the exit code only. */
 	a = (struct answer){.text = text};
-	code = jdoc_parse(&a.doc, text) == 0 && j_bool(jdoc_root(&a.doc), "ok") ? EXIT_OK : EXIT_REFUSED;
+	code = jdoc_parse(&a.doc, text) == 0 && j_bool(a.doc, "ok") ? EXIT_OK : EXIT_REFUSED;
 	answer_free(&a);
 	return code;
 }
@@ -138,7 +138,7 @@ static int show_once(const struct request *r, struct answer *before)
 		return code;
 	if (r->watch && isatty(STDOUT_FILENO))
 		fputs("\033[H\033[J", stdout); /* top of an empty screen */
-	status_show(stdout, jdoc_root(&now.doc), before->text != NULL ? jdoc_root(&before->doc) : NULL);
+	status_show(stdout, now.doc, before->doc);
 	if (r->watch && !isatty(STDOUT_FILENO))
 		putchar('\n');
 	fflush(stdout);
@@ -192,7 +192,7 @@ static int check_states(const struct request *r)
 	code = ask(r->control_path, request, &a);
 	if (code != EXIT_OK)
 		return code;
-	well = status_is_well(stderr, jdoc_root(&a.doc));
+	well = status_is_well(stderr, a.doc);
 	answer_free(&a);
 	return well ? EXIT_OK : EXIT_REFUSED;
 }
@@ -217,7 +217,7 @@ static int do_failed(const struct request *r)
 	code = ask(r->control_path, request, &a);
 	if (code != EXIT_OK)
 		return code;
-	status_show_failed(stdout, jdoc_root(&a.doc));
+	status_show_failed(stdout, a.doc);
 	answer_free(&a);
 	return EXIT_OK;
 }
@@ -230,7 +230,7 @@ static int do_reload(const struct request *r)
 	if (code == EXIT_REFUSED)
 		fprintf(stderr, "longreach: nothing was changed\n");
 	if (code == EXIT_OK)
-		puts(j_text(jdoc_root(&a.doc), "report"));
+		puts(j_text(a.doc, "report"));
 	answer_free(&a);
 	return code;
 }
@@ -244,7 +244,7 @@ static int do_version(const struct request *r)
 	fflush(stdout);
 	code = ask(r->control_path, "version", &a);
 	if (code == EXIT_OK)
-		printf("longreachd %s\n", j_text(jdoc_root(&a.doc), "version"));
+		printf("longreachd %s\n", j_text(a.doc, "version"));
 	answer_free(&a);
 	return code;
 }

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link_sum.h"
 
+#include "path_counters.h"
+
+static uint64_t path_sum_SUM(uint64_t a, uint64_t b)
+{
+	return a + b;
+}
+
+static uint64_t path_sum_MOST(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 void link_sum_rtt(uint64_t *mean_ns, uint32_t *n, uint64_t rtt_ns)
 {
 	if (!rtt_ns)
@@ -41,22 +53,51 @@ void link_sum_path(struct proxy_path_status *sum, const struct proxy_path_status
 		sum->reorder_window_ns = s->reorder_window_ns;
 	sum->delivery_bps += s->delivery_bps;
 	sum->in_flight_bytes += s->in_flight_bytes;
-	a->tx_dgrams += b->tx_dgrams;
-	a->tx_bytes += b->tx_bytes;
-	a->rx_dgrams += b->rx_dgrams;
-	a->rx_bytes += b->rx_bytes;
-	a->tx_control += b->tx_control;
-	a->tx_control_bytes += b->tx_control_bytes;
-	a->acked_bytes += b->acked_bytes;
-	a->lost += b->lost;
-	a->spurious += b->spurious;
-	a->moved += b->moved;
-	a->repairs += b->repairs;
-	a->spared += b->spared;
-	a->probes += b->probes;
-	a->rebuilt += b->rebuilt;
-	a->reordered += b->reordered;
-	a->reorder_most = b->reorder_most > a->reorder_most ? b->reorder_most : a->reorder_most;
-	a->marked += b->marked;
-	a->deaths += b->deaths;
+#define X(member, op, json, metric, help) a->member = path_sum_##op(a->member, b->member);
+	PATH_COUNTERS(X)
+#undef X
+}
+
+/* Of each path, what the worker says that has seen most of it lately. */
+static void link_sum_fec(struct proxy_link_status *sum, const struct proxy_link_status *s, bool first)
+{
+	sum->npaths = s->npaths;
+	for (uint32_t i = 0; i < s->npaths; i++)
+		if (first || s->fec[i].measured > sum->fec[i].measured)
+			sum->fec[i] = s->fec[i];
+}
+
+void link_sum_status(struct proxy_link_status *sum, const struct proxy_link_status *s, bool first)
+{
+	sum->wan_up = first ? s->wan_up : sum->wan_up && s->wan_up;
+	sum->mismatch |= s->mismatch;
+	link_sum_fec(sum, s, first);
+	if (s->rtt_min_ns && (!sum->rtt_min_ns || s->rtt_min_ns < sum->rtt_min_ns))
+		sum->rtt_min_ns = s->rtt_min_ns;
+	sum->wan_in_flight_bytes += s->wan_in_flight_bytes;
+	for (unsigned i = 0; i < POOL_COUNT; i++) {
+		sum->pool_used[i] += s->pool_used[i];
+		sum->pool_capacity[i] += s->pool_capacity[i];
+		sum->pool_stuck[i] |= s->pool_stuck[i];
+	}
+	sum->near_flows += s->near_flows;
+	sum->far_flows += s->far_flows;
+	sum->max_flows += s->max_flows;
+	sum->pairs_end_to_end += s->pairs_end_to_end;
+	sum->flows_learning += s->flows_learning;
+	sum->flows_held_off += s->flows_held_off;
+	sum->flows_stalled += s->flows_stalled;
+	sum->flows_rnr += s->flows_rnr;
+	sum->barrier = s->barrier;
+	sum->barrier_waiting += s->barrier_waiting;
+	sum->ip_used_bytes += s->ip_used_bytes;
+	sum->ip_capacity_bytes += s->ip_capacity_bytes;
+}
+
+void link_sum_counters(struct proxy_counters *sum, const struct proxy_counters *c)
+{
+	for (unsigned i = 0; i < DROP_COUNT; i++)
+		sum->drop[i] += c->drop[i];
+	for (unsigned i = 0; i < CTR_COUNT; i++)
+		sum->ctr[i] += c->ctr[i];
 }

@@ -14,4 +14,8 @@ void link_sum_rtt(uint64_t *mean_ns, uint32_t *n, uint64_t rtt_ns);
  * mean, and begins as 0. */
 void link_sum_path(struct proxy_path_status *sum, const struct proxy_path_status *s, bool first, uint32_t *rtts);
 
+/* One worker's view of the link to the others'; the round trip is left to link_sum_rtt(). */
+void link_sum_status(struct proxy_link_status *sum, const struct proxy_link_status *s, bool first);
+void link_sum_counters(struct proxy_counters *sum, const struct proxy_counters *c);
+
 #endif

@@ -94,7 +94,8 @@ static void read_wan_mtus(struct port_view *v, const struct link_config *c, int 
 	freeifaddrs(all);
 }
 
-void port_view_read(struct port_view *v, const struct link_config *c)
+/* Asks the kernel. */
+static void port_view_read(struct port_view *v, const struct link_config *c)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 

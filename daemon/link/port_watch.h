@@ -24,8 +24,6 @@ struct port_view {
 	} wan[PATHS_MAX];
 };
 
-/* Asks the kernel. */
-void port_view_read(struct port_view *v, const struct link_config *c);
 /* What keeps the link from working, empty: nothing. lan_mtu: of each LAN port when the link began. The link works as
  * long as every LAN port and at least one path do. Pure. */
 void port_view_trouble(const struct port_view *v, const uint32_t lan_mtu[LAN_PORTS_MAX], const struct link_config *c,

@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "fd_pass.h"
 #include "daemon/kernel/fib_rule.h"
 #include "daemon/kernel/offload.h"
 #include "privileged_serve.h"
@@ -83,9 +82,9 @@ static int converse(const struct ask *a, int with, struct ask_answer *answer, in
 	ssize_t n;
 
 	*fd = -1;
-	if (fd_pass_send(ask_end, a, ask_length(a), with, 0) < 0)
+	if (privileged_wire_send(ask_end, a, ask_length(a), with, 0) < 0)
 		return -errno;
-	n = fd_pass_receive(ask_end, answer, sizeof(*answer), fd, 0);
+	n = privileged_wire_receive(ask_end, answer, sizeof(*answer), fd, 0);
 	if (n < 0)
 		return -errno;
 	if (n != sizeof(*answer))
@@ -298,7 +297,7 @@ void privileged_hold_only(const struct link_config *links, uint32_t n)
 static void tell(const struct tell *t, int fd)
 {
 	if (tell_end >= 0)
-		fd_pass_send(tell_end, t, sizeof(*t), fd, MSG_DONTWAIT);
+		privileged_wire_send(tell_end, t, sizeof(*t), fd, MSG_DONTWAIT);
 	else
 		privileged_do(t, fd);
 }

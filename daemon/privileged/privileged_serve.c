@@ -21,7 +21,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "fd_pass.h"
 #include "daemon/kernel/fib_rule.h"
 #include "daemon/util/log.h"
 #include "daemon/kernel/offload.h"
@@ -131,7 +130,7 @@ void privileged_serve_tell(int tell_fd)
 	int fd;
 
 	for (int i = 0; i < TELLS_AT_ONCE; i++) {
-		ssize_t n = fd_pass_receive(tell_fd, &t, sizeof(t), &fd, MSG_DONTWAIT);
+		ssize_t n = privileged_wire_receive(tell_fd, &t, sizeof(t), &fd, MSG_DONTWAIT);
 
 		if (n == sizeof(t))
 			privileged_do(&t, fd);
@@ -359,7 +358,7 @@ bool privileged_serve_ask(int ask_fd)
 	static struct ask a;
 	struct ask_answer answer = {0};
 	int with, fd = -1;
-	ssize_t n = fd_pass_receive(ask_fd, &a, sizeof(a), &with, 0);
+	ssize_t n = privileged_wire_receive(ask_fd, &a, sizeof(a), &with, 0);
 
 	if (n == 0 || (n < 0 && errno != EMSGSIZE))
 		return false;
@@ -368,7 +367,7 @@ bool privileged_serve_ask(int ask_fd)
 		close(with);
 	if (answer.result == -EINVAL && answer.err[0] == '\0')
 		snprintf(answer.err, sizeof(answer.err), "longreachd's privileged process refuses what it is asked");
-	n = fd_pass_send(ask_fd, &answer, sizeof(answer), fd, MSG_DONTWAIT); /* a child that does not read gets none */
+	n = privileged_wire_send(ask_fd, &answer, sizeof(answer), fd, MSG_DONTWAIT); /* a child that does not read gets none */
 	if (fd >= 0)
 		close(fd);
 	return n == sizeof(answer);

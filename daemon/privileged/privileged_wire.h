@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/arena/arena_scan.h"
 #include "held_sockets.h"
@@ -83,5 +84,14 @@ struct tell {
 	int32_t family;
 	uint8_t addr[16];
 };
+
+/* --- messages over a Unix socket that keeps them apart, with a descriptor where need be --- */
+
+/* One message, with fd unless it is -1. flags: sendmsg(2)'s. Its length, or -1 with errno. */
+ssize_t privileged_wire_send(int over, const void *data, size_t len, int fd, int flags);
+
+/* At most len bytes of one message. *fd: what came with it, close-on-exec, or -1. flags: recvmsg(2)'s. Its length,
+ * 0: the other end is closed, -1 with errno; -1 and EMSGSIZE: it was longer. */
+ssize_t privileged_wire_receive(int over, void *data, size_t len, int *fd, int flags);
 
 #endif

@@ -20,6 +20,7 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 
+#include "daemon/util/addr.h"
 #include "http_request.h"
 #include "daemon/util/log.h"
 #include "metrics.h"
@@ -216,7 +217,7 @@ static int tcp_socket_open(const char *where, char err[CONFIG_ERR_MAX])
 	socklen_t len;
 	int fd, one = 1, r;
 
-	if (exporter_read_address(where, &ss, &len) < 0) {
+	if (addr_read_endpoint(where, &ss, &len) < 0) {
 		snprintf(err, CONFIG_ERR_MAX,
 		         "--metrics %s: expected a port, like 9470 (of 127.0.0.1), ADDRESS:PORT, [ADDRESS]:PORT or the "
 		         "/PATH of a Unix socket",

@@ -15,7 +15,4 @@ int exporter_start(struct exporter **e, const char *where, struct event_base *ba
                    char err[CONFIG_ERR_MAX]);
 void exporter_stop(struct exporter *e);
 
-/* The first three forms. 0, -EINVAL. Pure. */
-int exporter_read_address(const char *where, struct sockaddr_storage *ss, socklen_t *len);
-
 #endif

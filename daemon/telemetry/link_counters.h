@@ -26,4 +26,9 @@
 	X(no_route, no_route, "packet for a host without a usable next hop")                                           \
 	X(unknown_hosts, unknown_hosts, "packet for a host that was not asked about, as too many others were")
 
+/* X(name, field of struct view in metrics.c, what is counted): of a link whether it runs or not */
+#define SITE_COUNTERS(X)                                                                                               \
+	X(distance_steps, distance->steps, "times that the way to the other edge became longer or shorter")            \
+	X(sessions, peer.sessions, "sessions begun with the other edge; more than a few a day: look at its log")
+
 #endif

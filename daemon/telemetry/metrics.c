@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c - counters, drops and events out of the same lists as status; what else there is, out of GAUGES.
+/* metrics.c - counters, drops and events out of the same lists as status; what else there is, out of GAUGES
+ * and PATH_FAMILIES.
  *
  * All samples of a family stand together, so the loops are turned inside out: family by family, and in each link by
  * link. A link that does not run has a state and nothing else. */
@@ -12,8 +13,7 @@
 
 #include "link_counters.h"
 #include "daemon/config/link_plan.h"
-#include "metrics_paths.h"
-#include "metrics_text.h"
+#include "daemon/link/path_counters.h"
 #include "daemon/util/version.h"
 #include "headroom/headroom.h"
 
@@ -32,7 +32,7 @@ struct view {
 /* X(identifier, family, what it is, further label with its value or "", expression of `v`). Rows of a family stand
  * together; the first one's text counts. */
 #define GAUGES(X)                                                                                                      \
-	X(RTT, "rtt_seconds", "Round trip to the other edge, smoothed; 0: not measured.", "",                          \
+	X(RTT, "rtt_seconds", "Round trip to the other edge, smoothed; 0: not measured. Twice its least: a queue stands on the line.", "",                          \
 	  SECONDS(v->snap->status.rtt_smoothed_ns))                                                                    \
 	X(RTT_LEAST, "rtt_least_seconds", "Least round trip of the last seconds: what distances are made of.", "",     \
 	  SECONDS(v->distance->least_ns))                                                                              \
@@ -42,7 +42,7 @@ struct view {
 	  v->distance->configured_m)                                                                                   \
 	X(DISTANCE_RULES, "distance_in_force_meters", "What buffers are worked out for: the larger one.", "",          \
 	  distance_in_force_m(v->distance))                                                                            \
-	X(DISTANCE_DIFFERS, "distance_differs", "1: measurement and link file differ by more than 5 percent.", "",     \
+	X(DISTANCE_DIFFERS, "distance_differs", "1: measurement and link file differ by more than 5 percent: correct Distance=, or ask for the route.", "",     \
 	  distance_differs(v->distance))                                                                               \
 	X(LAN_POOL, "buffer_used_bytes", "Buffer in use, by direction.", ",pool=\"from_lan\"",                         \
 	  v->snap->status.pool_used[POOL_LAN])                                                                         \
@@ -50,10 +50,10 @@ struct view {
 	X(LAN_ROOM, "buffer_capacity_bytes", "Buffer that there is, by direction.", ",pool=\"from_lan\"",              \
 	  v->snap->status.pool_capacity[POOL_LAN])                                                                     \
 	X(WAN_ROOM, "buffer_capacity_bytes", "", ",pool=\"from_wan\"", v->snap->status.pool_capacity[POOL_WAN])        \
-	X(WANTED, "buffer_wanted_bytes", "Buffer that the distance in force wants for one direction.", "",             \
+	X(WANTED, "buffer_wanted_bytes", "Buffer that the distance in force wants for one direction. More than the capacity: raise Size=.", "",             \
 	  v->deep.wanted_bytes)                                                                                        \
-	X(XOFF, "buffer_xoff_bytes", "Fill at which a flow that is alone is held off.", "", v->deep.xoff_bytes)        \
-	X(UNDERRUN, "buffer_no_underrun_xon_bytes", "Fill below which the line runs dry before a host is back.", "",   \
+	X(XOFF, "buffer_xoff_bytes", "Fill at which a flow that is alone is held off by RNR NAKs: near it, hosts are slowed down.", "", v->deep.xoff_bytes)        \
+	X(UNDERRUN, "buffer_no_underrun_xon_bytes", "Fill below which the line runs dry before a host is back: capacity below it costs speed.", "",   \
 	  v->deep.no_underrun_xon_bytes)                                                                               \
 	X(BDP, "bandwidth_delay_product_bytes", "Rate= times the round trip in force.", "", v->deep.bdp_bytes)         \
 	X(RATE, "rate_bits_per_second", "Rate= of the link file.", "", config_rate_bps(v->config))                     \
@@ -62,16 +62,16 @@ struct view {
 	X(NEAR, "flows", "Directions of RC connections, by role of this edge.", ",role=\"near\"",                      \
 	  v->snap->status.near_flows)                                                                                  \
 	X(FAR, "flows", "", ",role=\"far\"", v->snap->status.far_flows)                                                \
-	X(FLOWS_MAX, "flows_max", "Most flows of either role.", "", v->snap->status.max_flows)                         \
+	X(FLOWS_MAX, "flows_max", "Most flows of either role (MaxFlows=). Beyond it there are no early ACKs.", "", v->snap->status.max_flows)                         \
 	X(PAIRS_END_TO_END, "pairs_end_to_end",                                                                        \
 	  "Pairs of hosts with queue pairs beyond MaxFlows=, carried without early ACKs.", "",                         \
 	  v->snap->status.pairs_end_to_end)                                                                            \
-	X(LEARNING, "flows_in_state", "Flows that are not simply going on.", ",state=\"learning\"",                    \
+	X(LEARNING, "flows_in_state", "Flows that are not simply going on: held_off for long wants buffer, stalled or rnr name a slow host.", ",state=\"learning\"",                    \
 	  v->snap->status.flows_learning)                                                                              \
 	X(HELD_OFF, "flows_in_state", "", ",state=\"held_off\"", v->snap->status.flows_held_off)                       \
 	X(STALLED, "flows_in_state", "", ",state=\"stalled\"", v->snap->status.flows_stalled)                          \
 	X(RNR, "flows_in_state", "", ",state=\"rnr\"", v->snap->status.flows_rnr)                                      \
-	X(BARRIER_WAITS, "barrier_waiting_packets", "Packets for hosts here that wait for RC bytes.", "",              \
+	X(BARRIER_WAITS, "barrier_waiting_packets", "Packets for hosts here that wait for RC bytes. For long: a responder does not take them.", "",              \
 	  v->snap->status.barrier_waiting)                                                                             \
 	X(IP_USED, "ip_used_bytes", "Memory for IP packets that are not RoCEv2, in use.", "",                          \
 	  v->snap->status.ip_used_bytes)                                                                               \
@@ -81,7 +81,7 @@ struct view {
 	  "When this edge's certificate and its CA's expire; 0: a pre-shared key, or none.", ",certificate=\"edge\"",  \
 	  v->peer.expiry.certificate_s)                                                                                \
 	X(CA, "certificate_expires_timestamp_seconds", "", ",certificate=\"ca\"", v->peer.expiry.ca_s)                 \
-	X(CONTROL, "control_connected", "1: the control channel to the other edge is up.", "", v->peer.connected)
+	X(CONTROL, "control_connected", "1: the control channel to the other edge is up. 0 for minutes: no new session can begin.", "", v->peer.connected)
 
 #define X(id, family, help, label, value) GAUGE_##id,
 enum gauge { GAUGES(X) GAUGE_COUNT };
@@ -108,13 +108,95 @@ static const struct {
 #undef X
 };
 
+/* --- paths --- */
+
+/* X(identifier, family, suffix, type, what it is, expression of `s`, the path, and `fec`, its FEC) */
+#define PATH_FAMILIES(X)                                                                                               \
+	X(UP, "path_up", "", "gauge", "1: the path answers. 0: its traffic takes the others, or waits.", s->state == PATH_UP)                                     \
+	X(USABLE, "path_in_use", "", "gauge", "1: packets may take the path.", s->usable)                              \
+	X(RTT, "path_rtt_seconds", "", "gauge", "Round trip, smoothed; 0: not measured.", SECONDS(s->rtt_smoothed_ns)) \
+	X(RTT_AGE, "path_rtt_age_seconds", "", "gauge", "Time since the last measurement of the round trip.",          \
+	  SECONDS(s->rtt_age_ns))                                                                                      \
+	X(RTT_LEAST, "path_rtt_least_seconds", "", "gauge", "Least round trip.", SECONDS(s->rtt_min_ns))               \
+	X(RTT_P99, "path_rtt_p99_seconds", "", "gauge", "What 99 of 100 round trips stay below.",                      \
+	  SECONDS(s->rtt_p99_ns))                                                                                      \
+	X(EPOCH, "path_epoch", "", "gauge", "Of the session; 0: there is none.", s->epoch_tx)                          \
+	X(LOSS, "path_loss_ratio", "", "gauge", "Share of the datagrams that were lost of late. Above 0.01, ask the carrier, or set FEC=.",                      \
+	  (double)s->loss_ppm / 1e6)                                                                                   \
+	X(LINE_LOSS, "path_line_loss_ratio", "", "gauge",                                                              \
+	  "Share of the datagrams that did not come by themselves, says the other edge; FEC made up for some.",        \
+	  fec->loss)                                                                                                   \
+	X(LINE_BURST, "path_line_loss_burst_datagrams", "", "gauge", "Mean length of bursts of these; 0: not known.",  \
+	  fec->burst_known ? fec->burst : 0)                                                                           \
+	X(BURST_LONGEST, "path_loss_burst_longest_datagrams", "", "gauge",                                             \
+	  "Most datagrams in a row that were found lost.", s->loss_run_longest)                                        \
+	X(FEC_GROUP, "path_fec_group_datagrams", "", "gauge", "K of the K+M in force; 0: none.", fec->plan.k)          \
+	X(FEC_REPAIRS, "path_fec_group_repairs", "", "gauge", "M of the K+M in force.", fec->plan.k ? fec->plan.m : 0) \
+	X(DELIVERY, "path_delivery_bits_per_second", "", "gauge", "UDP payload that the other edge said to have.",     \
+	  s->delivery_bps)                                                                                             \
+	X(IN_FLIGHT, "path_in_flight_bytes", "", "gauge", "Sent and not reported yet.", s->in_flight_bytes)            \
+	X(BURSTS, "path_loss_bursts", "_total", "counter", PATH_LOSS_BURSTS_TEXT, s->loss_runs)
+
+/* The same of each PATH_COUNTERS, where X is defined. */
+#define PATH_SUFFIX_SUM  "_total"
+#define PATH_SUFFIX_MOST ""
+#define PATH_TYPE_SUM    "counter"
+#define PATH_TYPE_MOST   "gauge"
+#define PATH_COUNTER(member, op, json, metric, help)                                                                   \
+	X(member, metric, PATH_SUFFIX_##op, PATH_TYPE_##op, help, s->stats.member)
+
+#define X(id, family, suffix, type, help, value) PATH_FAMILY_##id,
+enum path_family { PATH_FAMILIES(X) PATH_COUNTERS(PATH_COUNTER) PATH_FAMILY_COUNT };
+#undef X
+
+static const struct {
+	const char *family, *suffix, *type, *help;
+} path_families[] = {
+#define X(id, family, suffix, type, help, value) {family, suffix, type, help},
+    PATH_FAMILIES(X) PATH_COUNTERS(PATH_COUNTER)
+#undef X
+};
+
+static double path_value(enum path_family f, const struct proxy_path_status *s, const struct proxy_fec_status *fec)
+{
+	switch (f) {
+#define X(id, family, suffix, type, help, value)                                                                       \
+	case PATH_FAMILY_##id:                                                                                         \
+		return (double)(value);
+		PATH_FAMILIES(X)
+		PATH_COUNTERS(PATH_COUNTER)
+#undef X
+	default:
+		return 0;
+	}
+}
+
 /* --- the format --- */
+
+/* HELP and TYPE of the family longreach_FAMILYSUFFIX. */
+static void put_head(struct evbuffer *out, const char *family, const char *suffix, const char *type, const char *help)
+{
+	evbuffer_add_printf(out, "# HELP longreach_%s%s %s\n# TYPE longreach_%s%s %s\n", family, suffix, help, family,
+	                    suffix, type);
+}
+
+/* A label's value in its quotes: what a link file or the other edge chose. */
+static void put_quoted(struct evbuffer *out, const char *text)
+{
+	evbuffer_add(out, "\"", 1);
+	for (; *text != '\0'; text++)
+		if (*text == '"' || *text == '\\')
+			evbuffer_add_printf(out, "\\%c", *text);
+		else
+			evbuffer_add_printf(out, "%c", *text < ' ' || *text > '~' ? '?' : *text);
+	evbuffer_add(out, "\"", 1);
+}
 
 /* longreach_FAMILY{link="NAME" and no closing brace */
 static void begin_sample(struct evbuffer *out, const char *family, const char *suffix, const struct view *v)
 {
 	evbuffer_add_printf(out, "longreach_%s%s{link=", family, suffix);
-	metrics_quoted(out, v->config->name);
+	put_quoted(out, v->config->name);
 }
 
 static void put_counter(struct evbuffer *out, const char *family, const struct view *v, const char *label,
@@ -130,9 +212,9 @@ static void put_counter(struct evbuffer *out, const char *family, const struct v
 
 static void put_info(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	metrics_head(out, "build_info", "", "gauge", "The daemon's version.");
+	put_head(out, "build_info", "", "gauge", "The daemon's version.");
 	evbuffer_add_printf(out, "longreach_build_info{version=\"%s\"} 1\n", LONGREACH_VERSION);
-	metrics_head(out, "link_info", "", "gauge",
+	put_head(out, "link_info", "", "gauge",
 	             "What a link is: its mode, and the name that the other edge has for it.");
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
@@ -141,14 +223,14 @@ static void put_info(struct evbuffer *out, const struct view *views, uint32_t n)
 		evbuffer_add_printf(out, ",ack_mode=\"%s\",barrier=\"%s\",encryption=\"%s\",edge=",
 		                    ack_mode_name(v->config->ack_mode), barrier_mode_name(config_barrier(v->config)),
 		                    seal_cipher_name(v->config->encryption));
-		metrics_quoted(out, v->peer.met ? v->peer.there.name : "");
+		put_quoted(out, v->peer.met ? v->peer.there.name : "");
 		evbuffer_add_printf(out, "} 1\n");
 	}
 }
 
 static void put_states(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	metrics_head(out, "link_state", "", "gauge", "1 for the state that the link is in.");
+	put_head(out, "link_state", "", "gauge", "1 for the state that the link is in.");
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
 		enum site_state is = site_state_now(v->site, v->snap);
@@ -164,7 +246,7 @@ static void put_gauges(struct evbuffer *out, const struct view *views, uint32_t 
 {
 	for (unsigned g = 0; g < GAUGE_COUNT; g++) {
 		if (g == 0 || strcmp(gauges[g].family, gauges[g - 1].family) != 0)
-			metrics_head(out, gauges[g].family, "", "gauge", gauges[g].help);
+			put_head(out, gauges[g].family, "", "gauge", gauges[g].help);
 		for (uint32_t i = 0; i < n; i++) {
 			if (views[i].snap == NULL)
 				continue;
@@ -179,13 +261,13 @@ static void put_counters(struct evbuffer *out, const struct view *views, uint32_
 	for (unsigned c = 0; c < CTR_COUNT; c++) {
 		const char *name = proxy_counter_name((enum proxy_counter)c);
 
-		metrics_head(out, name, "_total", "counter", proxy_counter_text((enum proxy_counter)c));
+		put_head(out, name, "_total", "counter", proxy_counter_text((enum proxy_counter)c));
 		for (uint32_t i = 0; i < n; i++)
 			if (views[i].snap != NULL)
 				put_counter(out, name, &views[i], NULL, NULL, views[i].snap->counters.ctr[c]);
 	}
 #define X(name, field, text)                                                                                           \
-	metrics_head(out, #name, "_total", "counter", text);                                                           \
+	put_head(out, #name, "_total", "counter", text);                                                           \
 	for (uint32_t i = 0; i < n; i++)                                                                               \
 		if (views[i].snap != NULL)                                                                             \
 			put_counter(out, #name, &views[i], NULL, NULL, views[i].snap->field);
@@ -195,7 +277,7 @@ static void put_counters(struct evbuffer *out, const struct view *views, uint32_
 
 static void put_drops(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	metrics_head(out, "drops", "_total", "counter", "Packets and frames that went no further, by reason.");
+	put_head(out, "drops", "_total", "counter", "Packets and frames that went no further, by reason.");
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
 
@@ -210,19 +292,47 @@ static void put_drops(struct evbuffer *out, const struct view *views, uint32_t n
 	}
 }
 
+static void put_path_sample(struct evbuffer *out, enum path_family f, const struct link_config *c, uint32_t path,
+                       const struct link_snapshot *snap)
+{
+	double value = path_value(f, &snap->paths[path], &snap->status.fec[path]);
+
+	evbuffer_add_printf(out, "longreach_%s%s{link=", path_families[f].family, path_families[f].suffix);
+	put_quoted(out, c->name);
+	evbuffer_add_printf(out, ",path=");
+	put_quoted(out, c->paths[path].name);
+	if (path_families[f].suffix[0] != '\0') /* counters are whole; a double holds 2^53 of them */
+		evbuffer_add_printf(out, "} %" PRIu64 "\n", (uint64_t)value);
+	else
+		evbuffer_add_printf(out, "} %.15g\n", value);
+}
+
+static void put_paths(struct evbuffer *out, const struct gathered *links, uint32_t n)
+{
+	for (unsigned f = 0; f < PATH_FAMILY_COUNT; f++) {
+		put_head(out, path_families[f].family, path_families[f].suffix, path_families[f].type, path_families[f].help);
+		for (uint32_t i = 0; i < n; i++) {
+			const struct link_config *c = site_config(links[i].site);
+
+			for (uint32_t p = 0; links[i].snap != NULL && p < c->npaths && p < links[i].snap->npaths; p++)
+				put_path_sample(out, (enum path_family)f, c, p, links[i].snap);
+		}
+	}
+}
+
 static void put_events(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	metrics_head(out, "events", "_total", "counter", "What the log tells, also where it was kept short.");
+	put_head(out, "events", "_total", "counter", "What the log tells, also where it was kept short.");
 	for (uint32_t i = 0; i < n; i++)
 		for (unsigned e = 0; e < EV_COUNT; e++)
 			put_counter(out, "events", &views[i], "event", proxy_event_name((enum proxy_event_type)e),
 			            site_event_count(views[i].site, (enum proxy_event_type)e));
-	metrics_head(out, "distance_steps", "_total", "counter", "Times that the way has become longer or shorter.");
-	for (uint32_t i = 0; i < n; i++)
-		put_counter(out, "distance_steps", &views[i], NULL, NULL, views[i].distance->steps);
-	metrics_head(out, "sessions", "_total", "counter", "Sessions begun with the other edge.");
-	for (uint32_t i = 0; i < n; i++)
-		put_counter(out, "sessions", &views[i], NULL, NULL, views[i].peer.sessions);
+#define X(name, field, text)                                                                                           \
+	put_head(out, #name, "_total", "counter", text);                                                               \
+	for (uint32_t i = 0; i < n; i++)                                                                               \
+		put_counter(out, #name, &views[i], NULL, NULL, views[i].field);
+	SITE_COUNTERS(X)
+#undef X
 }
 
 static void look_at(struct view *v, const struct gathered *g)
@@ -243,7 +353,7 @@ void metrics_write_strays(struct evbuffer *out, const struct arena_stray *list, 
 
 	for (uint32_t i = 0; i < n; i++)
 		of_kind[list[i].kind == STRAY_SET_ASIDE]++;
-	metrics_head(out, "stray_buffers", "", "gauge", "Buffers on this machine that no link will drain, by kind.");
+	put_head(out, "stray_buffers", "", "gauge", "Buffers on this machine that no link will drain, by kind.");
 	evbuffer_add_printf(out, "longreach_stray_buffers{kind=\"%s\"} %u\n", stray_kind_name(STRAY_UNCLAIMED),
 	                    of_kind[0]);
 	evbuffer_add_printf(out, "longreach_stray_buffers{kind=\"%s\"} %u\n", stray_kind_name(STRAY_SET_ASIDE),
@@ -261,6 +371,6 @@ void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t 
 	put_gauges(out, views, n);
 	put_counters(out, views, n);
 	put_drops(out, views, n);
-	metrics_paths(out, links, n);
+	put_paths(out, links, n);
 	put_events(out, views, n);
 }

@@ -11,6 +11,7 @@
 #include "daemon/link/failed_record.h"
 #include "link_counters.h"
 #include "daemon/config/link_plan.h"
+#include "daemon/link/path_counters.h"
 #include "headroom/headroom.h"
 
 /* Far more than anyone reads; a bound for what one client can make the daemon hold. */
@@ -287,8 +288,6 @@ static const char *path_state_name(enum path_state state)
 static void write_path(struct json *j, const struct path_config *c, const struct proxy_path_status *s,
                        const struct proxy_fec_status *fec)
 {
-	const struct wan_path_stats *st = &s->stats;
-
 	json_object(j, NULL);
 	json_string(j, "name", c->name);
 	write_address(j, "local_address", &c->local);
@@ -299,7 +298,6 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	json_string(j, "state", path_state_name(s->state));
 	json_bool(j, "in_use", s->usable);
 	json_uint(j, "since_ns", s->since_ns);
-	json_uint(j, "deaths", st->deaths);
 	json_uint(j, "epoch", s->epoch_tx);
 	json_uint(j, "mtu",
 	          s->payload_max ? (uint64_t)s->payload_max + c->mtu - config_payload_max(&c->remote, c->mtu) : 0);
@@ -313,19 +311,10 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	json_real(j, "line_loss", fec->loss);
 	if (fec->burst_known)
 		json_real(j, "line_loss_burst", fec->burst);
-	json_uint(j, "lost", st->lost);
-	json_uint(j, "lost_spuriously", st->spurious);
 	json_uint(j, "loss_bursts", s->loss_runs);
 	json_uint(j, "loss_burst_longest", s->loss_run_longest);
-	json_uint(j, "reordered", st->reordered);
-	json_uint(j, "reordered_by_most", st->reorder_most);
 	json_string(j, "ecn", ecn_state_name(s->ecn));
-	json_uint(j, "marked", st->marked);
 	json_uint(j, "reorder_window_ns", s->reorder_window_ns);
-	json_uint(j, "repaired_by_retransmission", st->repairs);
-	json_uint(j, "repaired_by_fec", st->spared);
-	json_uint(j, "rebuilt_by_fec", st->rebuilt);
-	json_uint(j, "moved", st->moved);
 	json_uint(j, "delivery_bps", s->delivery_bps);
 	json_string(j, "rate_control", rate_ops_of(c->rate_control)->name);
 	json_string(j, "rate_state", s->control_state ? s->control_state : "");
@@ -333,12 +322,9 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	if (s->in_flight_max_bytes < UINT64_MAX)
 		json_uint(j, "in_flight_max_bytes", s->in_flight_max_bytes);
 	json_uint(j, "in_flight_bytes", s->in_flight_bytes);
-	json_uint(j, "tx_datagrams", st->tx_dgrams);
-	json_uint(j, "tx_bytes", st->tx_bytes);
-	json_uint(j, "tx_control_datagrams", st->tx_control);
-	json_uint(j, "tx_control_bytes", st->tx_control_bytes);
-	json_uint(j, "rx_datagrams", st->rx_dgrams);
-	json_uint(j, "rx_bytes", st->rx_bytes);
+#define X(member, op, json, metric, help) json_uint(j, json, s->stats.member);
+	PATH_COUNTERS(X)
+#undef X
 	json_object_end(j);
 }
 

@@ -5,7 +5,7 @@
 #define DAEMON_STATUS_H
 
 #include "daemon/arena/arena_scan.h"
-#include "json.h"
+#include "daemon/util/json.h"
 #include "daemon/link/site.h"
 
 enum status_detail { STATUS_LINK, STATUS_FLOWS };

@@ -122,14 +122,9 @@ static void write_sample(struct evbuffer *out, const struct link_config *c, uint
 	json_uint(&j, "worker", worker);
 	json_string(&j, "state", states[s->state]);
 	json_uint(&j, "epoch", s->epoch);
-	json_uint(&j, "tx_bytes", s->tx_bytes);
-	json_uint(&j, "acked_bytes", s->acked_bytes);
-	json_uint(&j, "tx_datagrams", s->tx_dgrams);
-	json_uint(&j, "lost", s->lost);
-	json_uint(&j, "resent", s->resent);
-	json_uint(&j, "spared_by_fec", s->spared);
-	json_uint(&j, "rebuilt_by_fec", s->rebuilt);
-	json_uint(&j, "probe_timeouts", s->probes);
+#define X(field, name, member) json_uint(&j, name, s->field);
+	TRACE_SUMS(X)
+#undef X
 	json_uint(&j, "key_updates", s->rekeys);
 	json_uint(&j, "rtt_ns", s->rtt_ns);
 	json_uint(&j, "rtt_min_ns", s->rtt_min_ns);

@@ -9,7 +9,7 @@
 #ifndef DAEMON_TRACE_STREAM_H
 #define DAEMON_TRACE_STREAM_H
 
-#include "json.h"
+#include "daemon/util/json.h"
 #include "daemon/link/sites.h"
 
 struct trace_stream;

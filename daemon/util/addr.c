@@ -155,3 +155,45 @@ bool addr_from_sockaddr(const struct sockaddr *sa, struct ip_addr *a)
 	memcpy(a->b, &in6.sin6_addr, sizeof(a->b));
 	return true;
 }
+
+/* --- where to listen --- */
+
+#define ENDPOINT_LOOPBACK "127.0.0.1"
+
+static int read_endpoint_port(const char *text, uint16_t *port)
+{
+	uint64_t n;
+
+	if (units_read_count(text, &n) < 0 || n == 0 || n > UINT16_MAX)
+		return -EINVAL;
+	*port = (uint16_t)n;
+	return 0;
+}
+
+int addr_read_endpoint(const char *where, struct sockaddr_storage *ss, socklen_t *len)
+{
+	const char *colon = strrchr(where, ':'), *host = where;
+	size_t n = colon != NULL ? (size_t)(colon - where) : 0;
+	char text[ADDR_TEXT_MAX] = ENDPOINT_LOOPBACK;
+	struct ip_addr a;
+	uint16_t port;
+
+	if (read_endpoint_port(colon != NULL ? colon + 1 : where, &port) < 0)
+		return -EINVAL;
+	if (colon != NULL) {
+		bool bracketed = n >= 2 && host[0] == '[' && host[n - 1] == ']';
+
+		if (bracketed) {
+			host++;
+			n -= 2;
+		}
+		if (n == 0 || n >= sizeof(text) || bracketed != (memchr(host, ':', n) != NULL))
+			return -EINVAL;
+		memcpy(text, host, n);
+		text[n] = '\0';
+	}
+	if (addr_read(text, &a) < 0)
+		return -EINVAL;
+	*len = addr_to_sockaddr(&a, port, ss);
+	return 0;
+}

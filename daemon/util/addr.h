@@ -32,4 +32,7 @@ socklen_t addr_to_sockaddr(const struct ip_addr *a, uint16_t port, struct sockad
 /* False if the family is neither IPv4 nor IPv6. */
 bool addr_from_sockaddr(const struct sockaddr *sa, struct ip_addr *a);
 
+/* Where to listen: "PORT" (of 127.0.0.1), "ADDRESS:PORT", or "[ADDRESS]:PORT" for IPv6. 0, -EINVAL. */
+int addr_read_endpoint(const char *where, struct sockaddr_storage *ss, socklen_t *len);
+
 #endif

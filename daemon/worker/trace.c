@@ -117,14 +117,6 @@ static void take(struct trace *t, const struct proxy *core, const struct seal *s
 	                          .path = (uint8_t)path,
 	                          .state = (uint8_t)st.state,
 	                          .payload_max = st.payload_max,
-	                          .tx_bytes = st.stats.tx_bytes,
-	                          .acked_bytes = st.stats.acked_bytes,
-	                          .tx_dgrams = st.stats.tx_dgrams,
-	                          .lost = st.stats.lost,
-	                          .resent = st.stats.repairs,
-	                          .spared = st.stats.spared,
-	                          .rebuilt = st.stats.rebuilt,
-	                          .probes = st.stats.probes,
 	                          .rekeys = keys.tx_updates + keys.rx_updates,
 	                          .rtt_ns = st.rtt_smoothed_ns,
 	                          .rtt_min_ns = st.rtt_min_ns,
@@ -132,6 +124,9 @@ static void take(struct trace *t, const struct proxy *core, const struct seal *s
 	                          .in_flight_bytes = st.in_flight_bytes,
 	                          .control = st.control,
 	                          .control_state = st.control_state};
+#define X(field, name, member) s.field = st.stats.member;
+	TRACE_SUMS(X)
+#undef X
 	s.marks = marks_of_stats(last, &st.stats);
 	if (last->now_ns)
 		s.marks |= marks_of_state(last, &s);

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 #include "proxy/proxy.h"
+#include "trace_sums.h"
 #include "seal/seal.h"
 
 #define TRACE_EVERY_NS   5000000ull
@@ -53,9 +54,9 @@ struct trace_sample {
 	uint8_t state; /* enum path_state */
 	uint16_t payload_max;
 	uint32_t spare;
-	/* sums */
-	uint64_t tx_bytes, acked_bytes; /* UDP payload: sent, and of that what the peer said to have */
-	uint64_t tx_dgrams, lost, resent, spared, rebuilt, probes;
+#define X(field, name, member) uint64_t field;
+	TRACE_SUMS(X)
+#undef X
 	uint64_t rekeys; /* of the worker */
 	/* now */
 	uint64_t rtt_ns, rtt_min_ns;

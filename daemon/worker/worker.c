@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/util/attention.h"
+#include "daemon/util/sched_latency.h"
 #include "daemon/util/log.h"
 
 #define NICE (-10) /* who wakes late sends late: nine times the usual weight */
@@ -228,7 +228,7 @@ void *worker_main(void *arg)
 
 	name_thread(w);
 	pin_thread(w);
-	attention_ask(NICE);
+	sched_low_latency(NICE);
 	while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
 		atomic_fetch_add_explicit(&w->turns, 1, memory_order_relaxed);
 		if (take_turn(w) == 0)

@@ -84,15 +84,11 @@ int worker_lan_ifindex(const struct worker *w, uint32_t lan_port);
 
 /* Ends and joins the thread. Commands that it did not carry out any more come out of worker_answer(). */
 void worker_stop(struct worker *w);
-/* Some host has been told that bytes arrived which its responder does not have yet. After worker_stop(). */
-bool worker_owes(const struct worker *w);
 /* comes_back: the link is started again at once, and what is known of its flows is kept though no packet is left. */
 void worker_close(struct worker *w, bool comes_back);
 
 uint64_t worker_epoch(const struct worker *w);
 /* It took up an arena of an earlier run, or that had drained. False: if there was one it is lost. */
 bool worker_arena_kept(const struct worker *w);
-/* It took up an arena of an earlier run. */
-bool worker_rebuilt(const struct worker *w);
 
 #endif

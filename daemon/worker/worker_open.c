@@ -16,7 +16,7 @@
 #include "daemon/kernel/ip_port.h"
 #include "daemon/config/link_plan.h"
 #include "daemon/util/log.h"
-#include "daemon/arena/resident.h"
+#include "daemon/arena/page_lock.h"
 #include "seal/secret_mem.h"
 #include "daemon/util/thread.h"
 
@@ -51,7 +51,7 @@ static int map_heap(struct worker *w, const struct proxy_config *pc, const struc
 		snprintf(err, errlen, "%s: no memory for %zu MiB of tables", w->label, w->heap_len >> 20);
 		return -ENOMEM;
 	}
-	resident_place(w->heap, w->heap_len, lan_ifname(&w->config), w->label);
+	page_lock_bind_node(w->heap, w->heap_len, lan_ifname(&w->config), w->label);
 	madvise(w->heap, w->heap_len, MADV_HUGEPAGE);
 	secret_hide(w->heap, w->heap_len); /* packets of hosts pass through it */
 	return 0;
@@ -152,8 +152,8 @@ static int open_arena(struct worker *w, char *err, size_t errlen)
 	w->core_config = pc;
 	r = open_memory(w, &fp, err, errlen);
 	if (r == 0)
-		w->resident = resident_start(
-		    (struct resident_piece[RESIDENT_PIECES]){{w->heap, w->heap_len},
+		w->page_lock = page_lock_start(
+		    (struct page_lock_piece[PAGE_LOCK_PIECES]){{w->heap, w->heap_len},
 		                                             {w->arena.region, w->arena.map_len}},
 		    w->label);
 	return r;
@@ -417,7 +417,8 @@ void worker_stop(struct worker *w)
 	w->running = false;
 }
 
-bool worker_owes(const struct worker *w)
+/* Some host has been told that bytes arrived which its responder does not have yet. */
+static bool worker_owes(const struct worker *w)
 {
 	struct proxy_flow_status f;
 	uint32_t cursor = 0;
@@ -465,7 +466,7 @@ void worker_close(struct worker *w, bool comes_back)
 	pcap_close(w->pcap_wan);
 	close_fd(w->command_fd);
 	close_fd(w->epoll_fd);
-	resident_stop(w->resident);
+	page_lock_stop(w->page_lock);
 	arena_file_close(&w->arena, empty);
 	if (w->heap)
 		munmap(w->heap, w->heap_len);
@@ -495,9 +496,4 @@ uint64_t worker_epoch(const struct worker *w)
 bool worker_arena_kept(const struct worker *w)
 {
 	return !w->arena.fresh || w->arena.drained;
-}
-
-bool worker_rebuilt(const struct worker *w)
-{
-	return !w->arena.fresh;
 }

@@ -45,7 +45,7 @@ struct worker {
 	uint32_t epoch_rx;       /* of the session, 0: none yet */
 	void *heap;
 	size_t heap_len;
-	struct resident *resident; /* heap and arena */
+	struct page_lock *page_lock; /* heap and arena */
 	/* ports */
 	const struct lan_port_ops *lan_ops;
 	struct lan_port *lan[LAN_PORTS_MAX + 1]; /* those of the link, its IP port behind them */

@@ -541,23 +541,6 @@ void roce_clear_ce(uint8_t *l3, const struct roce_pkt *pkt)
 		put_be16(l3 + 10, ip4_checksum_mend(get_be16(l3 + 10), old, get_be16(l3)));
 }
 
-void roce_set_aeth(uint8_t *l3, const struct roce_pkt *pkt, uint8_t syndrome, uint32_t msn)
-{
-	uint8_t *aeth = l3 + pkt->ext_off; /* in no opcode does anything stand between BTH and AETH */
-	size_t after = (size_t)(pkt->len - pkt->ext_off - AETH_LEN - ROCE_ICRC_LEN);
-	uint8_t diff[AETH_LEN];
-
-	if (!(roce_op(pkt->opcode)->flags & ROP_AETH))
-		return;
-	memcpy(diff, aeth, AETH_LEN);
-	put_aeth(aeth, syndrome, msn);
-	for (unsigned i = 0; i < AETH_LEN; i++)
-		diff[i] ^= aeth[i];
-	icrc_store(l3, pkt, icrc_patch(icrc_load(l3, pkt), diff, AETH_LEN, after));
-	/* RoCEv2 sends none; one that is there would be wrong now. The ICRC does not cover it. */
-	put_be16(l3 + pkt->bth_off - 2, 0);
-}
-
 /* --- RNR timer --- */
 
 /* IBTA table 45, in units of 10 us. Code 0 is the longest, the others rise. */

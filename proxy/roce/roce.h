@@ -176,9 +176,6 @@ bool roce_dec_ttl(uint8_t *l3, const struct roce_pkt *pkt);
 /* Turns a CE mark back into ECT(0), mending the IPv4 checksum; the ICRC does not cover it. */
 void roce_clear_ce(uint8_t *l3, const struct roce_pkt *pkt);
 
-/* Rewrites one AETH in place and patches the ICRC in constant time. */
-void roce_set_aeth(uint8_t *l3, const struct roce_pkt *pkt, uint8_t syndrome, uint32_t msn);
-
 /* READ of `len` bytes at `pmtu` owns this many PSNs (at least 1). IBTA 9.7.4.1.  */
 static inline uint32_t roce_read_psns(uint32_t len, uint32_t pmtu)
 {

@@ -22,6 +22,8 @@
 #include "daemon/peer/hello.c"
 #include "daemon/config/host_groups.c"
 #include "daemon/peer/peer.c"
+#include "daemon/peer/peer_accept.c"
+#include "daemon/peer/peer_conn.c"
 #include "daemon/util/tcp_socket.c"
 #include "tests/unit/no_log.h"
 #include "tests/unit/no_parent.h"
@@ -180,13 +182,13 @@ static void start(struct event_base *base)
 /* As on_connected() leaves it. */
 static struct conn *connection(int fd)
 {
-	struct conn *c = conn_open(peer, fd);
+	struct conn *c = peer_conn_open(peer, fd);
 
 	REQUIRE(c != NULL);
 	c->stands = true;
 	c->rank = sealed ? CONN_AUTHENTICATED : CONN_UNPROVEN;
 	peer->pending[0] = c;
-	send_hello(c);
+	peer_conn_hello(c);
 	return c;
 }
 

@@ -422,7 +422,7 @@ lab_close() { # a|b
 # The way back to direct RDMA: no link file any more.
 lab_open() { # a|b
 	[ -d "$LAB_DIR/$1" ] || return 0
-	rm -rf "${LAB_DIR:?}/$1"/*.conf "$LAB_SHM/$1"
+	rm -rf "${LAB_DIR:?}/$1"/*.conf "${LAB_SHM:?}/$1"
 	lab_close "$1"
 }
 

@@ -38,7 +38,8 @@ second_line() {
 		lab_ip line link set "$i" up
 	done
 	for i in 1 2; do
-		local ns=e$([ $i = 1 ] && echo a || echo b)
+		local ns
+		ns=e$([ $i = 1 ] && echo a || echo b)
 		lab_ip $ns addr add "192.0.3.$i/24" dev wan1
 		lab_ip $ns link set wan1 up
 		lab_offload $ns wan1 tso off gso off tx-udp-segmentation off tx off gro on

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* no_numa.h - one node, as libnuma says on a machine without NUMA: for tests that include daemon/resident.c. */
+/* no_numa.h - one node, as libnuma says on a machine without NUMA: for tests that include daemon/page_lock.c. */
 #ifndef TESTS_NO_NUMA_H
 #define TESTS_NO_NUMA_H
 

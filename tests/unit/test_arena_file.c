@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "daemon/arena/arena_file.c"
-#include "daemon/arena/resident.c"
+#include "daemon/arena/page_lock.c"
 #include "no_log.h"
 #include "no_numa.h"
 

@@ -10,7 +10,7 @@
 
 #include "daemon/arena/arena_file.c"
 #include "daemon/arena/arena_scan.c"
-#include "daemon/arena/resident.c"
+#include "daemon/arena/page_lock.c"
 #include "no_log.h"
 #include "no_numa.h"
 

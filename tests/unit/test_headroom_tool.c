@@ -9,8 +9,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/client/client_json.c"
-#include "daemon/util/units.c"
+#include "daemon/client/client_json.h"
 #include "headroom/tool.h"
 
 #define ARGS_MAX 48
@@ -65,15 +64,15 @@ static void prints(const char *text)
 
 static void tool_run__json_for_checking_tables(void **state)
 {
-	const struct jnode *root;
-	struct jdoc doc = {0};
+	const struct json_object *root;
+	struct json_object *doc;
 
 	(void)state;
 	runs("--json --model sonic-mellanox --asic spectrum-4 --rate 400G --length 40m --port-mtu 9100 --lossless-mtu "
 	     "1024 "
 	     "--small-packets 100 --pool off --gearbox 0ns --lanes 4");
 	assert_int_equal(jdoc_parse(&doc, out_text), 0);
-	root = jdoc_root(&doc);
+	root = doc;
 	assert_true(j_number(root, "xon") == 19456);
 	assert_true(j_number(root, "xoff") == 283648);
 	assert_true(j_number(root, "size") == 303104);
@@ -90,7 +89,7 @@ static void tool_run__json_of_all_models(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
-		struct jdoc doc = {0};
+		struct json_object *doc;
 
 		snprintf(
 		    words, sizeof(words),
@@ -99,22 +98,22 @@ static void tool_run__json_of_all_models(void **state)
 		    models[i]);
 		runs(words);
 		assert_int_equal(jdoc_parse(&doc, out_text), 0);
-		assert_true(j_number(jdoc_root(&doc), "xon") > 0);
-		assert_true(j_number(jdoc_root(&doc), "xoff") > 0);
-		assert_true(j_number(jdoc_root(&doc), "size") > 0);
+		assert_true(j_number(doc, "xon") > 0);
+		assert_true(j_number(doc, "xoff") > 0);
+		assert_true(j_number(doc, "size") > 0);
 		jdoc_free(&doc);
 	}
 }
 
 static void tool_run__json_what_if(void **state)
 {
-	const struct jnode *row;
-	struct jdoc doc = {0};
+	const struct json_object *row;
+	struct json_object *doc;
 
 	(void)state;
 	runs("--what-if --json --km 1,10 --rate 100G,400G --mtu 4200");
 	assert_int_equal(jdoc_parse(&doc, out_text), 0);
-	row = j_next(jdoc_root(&doc), NULL);
+	row = j_at(doc, 0);
 	assert_non_null(row);
 	assert_true(j_number(row, "length_m") == 1000);
 	assert_true(j_number(row, "bdp_bytes") == 125000);
@@ -230,21 +229,21 @@ static void tool_run__help_names_every_option(void **state)
 
 static void tool_run__emit_sonic(void **state)
 {
-	const struct jnode *profile, *pg;
-	struct jdoc doc = {0};
+	const struct json_object *profile, *pg;
+	struct json_object *doc;
 
 	(void)state;
 	runs("--emit sonic --asic spectrum-4 --rate 400G --length 40m --small-packets 100 --dev Ethernet8 --priorities "
 	     "3,4,6");
 	assert_int_equal(jdoc_parse(&doc, out_text), 0);
-	profile = j_get(j_get(jdoc_root(&doc), "BUFFER_PROFILE"), "pg_lossless_400000_40m_profile");
+	profile = j_get(j_get(doc, "BUFFER_PROFILE"), "pg_lossless_400000_40m_profile");
 	assert_string_equal(j_text(profile, "xon"), "19456");
 	assert_string_equal(j_text(profile, "xoff"), "283648");
 	assert_string_equal(j_text(profile, "size"), "303104");
-	pg = j_get(jdoc_root(&doc), "BUFFER_PG");
+	pg = j_get(doc, "BUFFER_PG");
 	assert_non_null(j_get(pg, "Ethernet8|3-4"));
 	assert_non_null(j_get(pg, "Ethernet8|6"));
-	assert_string_equal(j_text(j_get(j_get(jdoc_root(&doc), "CABLE_LENGTH"), "AZURE"), "Ethernet8"), "40m");
+	assert_string_equal(j_text(j_get(j_get(doc, "CABLE_LENGTH"), "AZURE"), "Ethernet8"), "40m");
 	jdoc_free(&doc);
 	runs("--emit sonic --rate 400G --length 40m --small-packets 100 --pool on --ports 32 --oversubscribe 2");
 	prints("\"xoff\": \"8912896\""); /* 32 x (2 x 283648 - 10240) / 2 */

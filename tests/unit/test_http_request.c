@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "daemon/util/addr.c"
-#include "daemon/telemetry/exporter_address.c"
 #include "daemon/telemetry/http_request.c"
 #include "daemon/util/units.c"
 
@@ -100,7 +99,7 @@ static void http_request_parse__bounds(void **state)
 	assert_int_equal(http_request_parse(text, sizeof(text), &req), HTTP_HEAD_TOO_LARGE);
 }
 
-static void exporter_read_address__forms(void **state)
+static void addr_read_endpoint__forms(void **state)
 {
 	struct sockaddr_storage ss;
 	struct ip_addr a;
@@ -108,17 +107,17 @@ static void exporter_read_address__forms(void **state)
 	socklen_t len;
 
 	(void)state;
-	assert_int_equal(exporter_read_address("9470", &ss, &len), 0);
+	assert_int_equal(addr_read_endpoint("9470", &ss, &len), 0);
 	assert_true(addr_from_sockaddr((struct sockaddr *)&ss, &a));
 	assert_string_equal(addr_write(&a, text, sizeof(text)), "127.0.0.1");
-	assert_int_equal(exporter_read_address("192.0.2.1:65535", &ss, &len), 0);
+	assert_int_equal(addr_read_endpoint("192.0.2.1:65535", &ss, &len), 0);
 	assert_true(addr_from_sockaddr((struct sockaddr *)&ss, &a));
 	assert_string_equal(addr_write(&a, text, sizeof(text)), "192.0.2.1");
-	assert_int_equal(exporter_read_address("[::1]:1", &ss, &len), 0);
+	assert_int_equal(addr_read_endpoint("[::1]:1", &ss, &len), 0);
 	assert_int_equal(ss.ss_family, AF_INET6);
 }
 
-static void exporter_read_address__nonsense(void **state)
+static void addr_read_endpoint__nonsense(void **state)
 {
 	static const char *const cases[] = {
 	    "",           "0",         "65536",   "x",        ":9470",      "9470:", "[]:1",
@@ -130,7 +129,7 @@ static void exporter_read_address__nonsense(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (exporter_read_address(cases[i], &ss, &len) != -EINVAL)
+		if (addr_read_endpoint(cases[i], &ss, &len) != -EINVAL)
 			fail_msg("%s was taken", cases[i]);
 }
 
@@ -141,8 +140,8 @@ int main(void)
 	    cmocka_unit_test(http_request_parse__byte_by_byte),
 	    cmocka_unit_test(http_request_parse__hostile),
 	    cmocka_unit_test(http_request_parse__bounds),
-	    cmocka_unit_test(exporter_read_address__forms),
-	    cmocka_unit_test(exporter_read_address__nonsense),
+	    cmocka_unit_test(addr_read_endpoint__forms),
+	    cmocka_unit_test(addr_read_endpoint__nonsense),
 	};
 
 	return cmocka_run_group_tests_name("http_request", tests, NULL, NULL);

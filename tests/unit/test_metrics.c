@@ -13,9 +13,8 @@
 
 #include "daemon/config/distance.c"
 #include "daemon/telemetry/metrics.c"
-#undef SECONDS
-#include "daemon/telemetry/metrics_paths.c"
-#include "daemon/telemetry/metrics_text.c"
+#define COUNTERS_PAGE_TEST
+#include "etc/man/counters_page.c"
 
 struct site {
 	struct link_config config;
@@ -236,6 +235,59 @@ static void metrics_write__hostile_name(void **state)
 	    "1?\\\\b?\"} 1");
 }
 
+/* Whether the page has an entry of that name, or one with it in parentheses. */
+static bool page_names(const char *page, const char *name, int len)
+{
+	char entry[128], metric[128];
+
+	/* each reason and event has an entry of its own */
+	if ((len == 5 && strncmp(name, "drops", 5) == 0) || (len == 6 && strncmp(name, "events", 6) == 0))
+		return true;
+	snprintf(entry, sizeof(entry), "\n.B %.*s", len, name);
+	snprintf(metric, sizeof(metric), "(%.*s)", len, name);
+	for (const char *at = page; (at = strstr(at, entry)) != NULL; at++)
+		if (strchr(" \n", at[strlen(entry)]) != NULL)
+			return true;
+	return strstr(page, metric) != NULL;
+}
+
+/* What stands between two marks in a scrape is in the page, wherever it stands. Returns how often. */
+static unsigned all_named(const char *page, const char *before, const char *after)
+{
+	unsigned n = 0;
+
+	for (const char *at = text; (at = strstr(at, before)) != NULL;) {
+		const char *end;
+
+		at += strlen(before);
+		end = strstr(at, after);
+		if (end == NULL)
+			break;
+		if (memchr(at, '\n', (size_t)(end - at)) != NULL)
+			continue;
+		if (!page_names(page, at, (int)(end - at)))
+			fail_msg("longreach-counters(7) has no %.*s", (int)(end - at), at);
+		n++;
+	}
+	return n;
+}
+
+static void counters_page__names_all_that_metrics_count(void **state)
+{
+	size_t len;
+	char *page;
+	FILE *f = open_memstream(&page, &len);
+
+	(void)state;
+	counters_page(f);
+	fclose(f);
+	scrape();
+	assert_true(all_named(page, ",reason=\"", "\"") >= DROP_COUNT - 1);
+	assert_true(all_named(page, ",event=\"", "\"") >= EV_COUNT);
+	assert_true(all_named(page, "# TYPE longreach_", "_total counter\n") >= CTR_COUNT);
+	free(page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +296,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(metrics_write__each_path, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),
 	    cmocka_unit_test(metrics_write__stray_buffers),
+	    cmocka_unit_test_setup_teardown(counters_page__names_all_that_metrics_count, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__hostile_name, setup, teardown),
 	};
 

@@ -21,6 +21,8 @@
 #include "daemon/peer/cert_days.c"
 #include "daemon/privileged/held_sockets.c"
 #include "daemon/peer/peer.c"
+#include "daemon/peer/peer_accept.c"
+#include "daemon/peer/peer_conn.c"
 #include "daemon/util/tcp_socket.c"
 #include "daemon/peer/tls.c"
 #include "daemon/peer/tls_proof.c"
@@ -221,7 +223,7 @@ static void peer__broken_connection_leaves_the_session(void **state)
 
 	bring_up(l);
 	before = l->a.last;
-	conn_fail(l->b.peer->conn, "test");
+	peer_conn_fail(l->b.peer->conn, "test");
 	run_until(l, a_lost, 1000);
 	run_until(l, both_met, 3000);
 	assert_int_equal(l->a.sessions, 1);
@@ -647,7 +649,7 @@ static void sealed__broken_connection_leaves_the_session(void **state)
 	bring_up_sealed(l);
 	run_for(l, 20);
 	offers = l->a.offers;
-	conn_fail(l->b.peer->conn, "test");
+	peer_conn_fail(l->b.peer->conn, "test");
 	run_until(l, a_lost, 1000);
 	run_until(l, both_met, 3000);
 	run_for(l, 50);
@@ -672,7 +674,7 @@ static void sealed__offer_is_made_again_on_the_next_connection(void **state)
 	run_until(l, a_was_offered, 3000);
 	run_for(l, 30);
 	assert_int_equal(l->b.sessions, 0); /* nothing is sent that cannot be opened */
-	conn_fail(l->b.peer->conn, "test");
+	peer_conn_fail(l->b.peer->conn, "test");
 	l->a.slow_keys = false;
 	run_until(l, both_in_session, 4000);
 	assert_crosswise(l);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/util/addr.c"
-#include "daemon/privileged/fd_pass.c"
+#include "daemon/privileged/privileged_wire.c"
 #include "daemon/privileged/held_sockets.c"
 #include "daemon/privileged/privileged.c"
 #include "daemon/privileged/privileged_serve.c"
@@ -384,7 +384,7 @@ static void privileged__two_descriptors_at_once(void **state)
 	memcpy(CMSG_DATA(c), asks, 2 * sizeof(int));
 	for (int i = 0; i < 3; i++) {
 		assert_true(sendmsg(asks[0], &m, 0) > 0);
-		assert_int_equal(fd_pass_receive(asks[0], &answer, sizeof(answer), &fd, 0), sizeof(answer));
+		assert_int_equal(privileged_wire_receive(asks[0], &answer, sizeof(answer), &fd, 0), sizeof(answer));
 		assert_int_equal(answer.result, -EINVAL);
 	}
 	assert_int_equal(open_descriptors(), before);
@@ -395,8 +395,8 @@ static int say(const struct ask *a, size_t len)
 	struct ask_answer answer;
 	int fd;
 
-	assert_int_equal(fd_pass_send(asks[0], a, len, -1, 0), (ssize_t)len);
-	assert_int_equal(fd_pass_receive(asks[0], &answer, sizeof(answer), &fd, 0), sizeof(answer));
+	assert_int_equal(privileged_wire_send(asks[0], a, len, -1, 0), (ssize_t)len);
+	assert_int_equal(privileged_wire_receive(asks[0], &answer, sizeof(answer), &fd, 0), sizeof(answer));
 	assert_int_equal(fd, -1);
 	return answer.result;
 }

@@ -701,61 +701,6 @@ static void roce_dec_ttl__ip6(void **state)
 	assert_true(icrc_check(buf, &pkt, NULL));
 }
 
-static void roce_set_aeth__patches_every_response(void **state)
-{
-	static const uint8_t opcodes[] = {RC_READ_RESP_FIRST, RC_READ_RESP_LAST, RC_READ_RESP_ONLY, RC_ACK,
-	                                  RC_ATOMIC_ACK};
-	uint8_t buf[LAN_PKT_MAX];
-	struct roce_pkt pkt, got;
-
-	(void)state;
-	for (unsigned i = 0; i < 2 * sizeof(opcodes); i++)
-		for (size_t n = 0; n < 4100; n += 129) {
-			size_t len = make(buf, &pkt, opcodes[i / 2], i & 1, n > 4096 ? 4096 : n);
-
-			put_be16(buf + pkt.bth_off - 2, 0x1234); /* a UDP checksum that would be wrong afterwards */
-			roce_set_aeth(buf, &pkt, AETH_ACK_NO_CREDITS, 0xab000000 + 0x123456 + (uint32_t)n);
-			assert_int_equal(parse(buf, len, &got), DROP_NONE);
-			assert_int_equal(got.aeth_syndrome, AETH_ACK_NO_CREDITS);
-			assert_int_equal(got.aeth_msn, 0x123456 + n);
-			assert_int_equal(icrc_load(buf, &got), slow_icrc(buf, len));
-			assert_int_equal(get_be16(buf + pkt.bth_off - 2), 0);
-			pkt.aeth_syndrome = got.aeth_syndrome;
-			pkt.aeth_msn = got.aeth_msn;
-			assert_same_fields(&got, &pkt);
-		}
-}
-
-/* A bit that flipped in the payload is not hidden by the patch. */
-static void roce_set_aeth__keeps_damage_visible(void **state)
-{
-	uint8_t buf[LAN_PKT_MAX];
-	struct roce_pkt pkt;
-
-	(void)state;
-	make(buf, &pkt, RC_READ_RESP_ONLY, false, 1024);
-	buf[pkt.hdr_len + 77] ^= 4;
-	roce_set_aeth(buf, &pkt, AETH_ACK_NO_CREDITS, 9);
-	assert_false(icrc_check(buf, &pkt, NULL));
-}
-
-static void roce_set_aeth__leaves_packets_without_one(void **state)
-{
-	uint8_t buf[LAN_PKT_MAX], before[LAN_PKT_MAX];
-	struct roce_pkt pkt;
-
-	(void)state;
-	for (unsigned op = 0; op < 256; op++) {
-		size_t len = make(buf, &pkt, (uint8_t)op, false, 0);
-
-		if (roce_op((uint8_t)op)->flags & ROP_AETH)
-			continue;
-		memcpy(before, buf, len);
-		roce_set_aeth(buf, &pkt, 0x1f, 1);
-		assert_memory_equal(buf, before, len);
-	}
-}
-
 /* --- small things --- */
 
 static void roce_read_psns__counts(void **state)
@@ -850,9 +795,6 @@ int main(void)
 	    cmocka_unit_test(roce_dec_ttl__a_wrong_checksum_stays_wrong),
 	    cmocka_unit_test(roce_dec_ttl__none_left),
 	    cmocka_unit_test(roce_dec_ttl__ip6),
-	    cmocka_unit_test(roce_set_aeth__patches_every_response),
-	    cmocka_unit_test(roce_set_aeth__keeps_damage_visible),
-	    cmocka_unit_test(roce_set_aeth__leaves_packets_without_one),
 	    cmocka_unit_test(roce_read_psns__counts),
 	    cmocka_unit_test(roce_rnr_timer_ns__table),
 	    cmocka_unit_test(roce_rnr_timer_code__smallest_that_waits_long_enough),

@@ -13,7 +13,6 @@
 #include <pthread.h>
 
 #include "core_fixture.h"
-#include "daemon/client/client_json.c"
 #include "daemon/client/client_rows.c"
 #undef STALE_NS
 #include "daemon/worker/trace.c"
@@ -206,7 +205,7 @@ static bool feed(struct rows *r, struct row *row, unsigned worker, uint64_t ms, 
                  const char *marks)
 {
 	char *text;
-	struct jdoc doc = {0};
+	struct json_object *doc;
 	bool is_row;
 
 	assert_true(asprintf(&text,
@@ -215,7 +214,7 @@ static bool feed(struct rows *r, struct row *row, unsigned worker, uint64_t ms, 
 	                     (unsigned long long)(1000000000 + ms * 1000000), worker, (unsigned long long)acked,
 	                     (unsigned long long)lost, marks) > 0);
 	assert_int_equal(jdoc_parse(&doc, text), 0);
-	is_row = rows_take(r, jdoc_root(&doc), row);
+	is_row = rows_take(r, doc, row);
 	jdoc_free(&doc);
 	free(text);
 	return is_row;

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/util/attention.h"
+#include "daemon/util/sched_latency.h"
 #include "pattern.h"
 #include "proxy/roce/icrc.h"
 
@@ -67,7 +67,7 @@ int engine_open(struct engine *e, const struct opt *o, char err[256])
 
 	*e = (struct engine){.opt = o, .nqps = o->qps, .pmtu = o->mtu, .next_timer_ns = NEVER, .ctl_fd = -1};
 	e->deep = (uint64_t)roce_read_psns(o->size, o->mtu) * o->depth * o->qps >= NAP_DEPTH;
-	attention_ask(NICE);
+	sched_low_latency(NICE);
 	e->now_ns = clock_ns();
 	r = port_open(&e->port, o, err);
 	if (r != 0)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "ctl.h"
-#include "daemon/util/attention.h"
+#include "daemon/util/sched_latency.h"
 #include "relay.h"
 #include "spy.h"
 #include "units.h"
@@ -268,7 +268,7 @@ void relay_run(struct relay *r, uint64_t run_ns)
 {
 	if (r->stop_flag == NULL)
 		r->signal_fd = open_signals();
-	attention_ask(NICE);
+	sched_low_latency(NICE);
 	r->start_ns = relay_now_ns();
 	while (!r->stop && (r->stop_flag == NULL || !*r->stop_flag)) {
 		if (!round_trip(r))

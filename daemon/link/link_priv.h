@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link_priv.h - what link.c, which starts and stops a link, and link_workers.c, which talks with its workers, share. */
+#ifndef DAEMON_LINK_PRIV_H
+#define DAEMON_LINK_PRIV_H
+
+#include "link.h"
+
+#include "daemon/worker/worker.h"
+
+struct link {
+	struct link_config config;
+	uint64_t life;
+	struct event_base *base;
+	struct event *notify_event;
+	int notify_fd;
+	link_event_fn event_fn;
+	void *event_arg;
+	struct wan_pacer pacers[PATHS_MAX];
+	struct routes *routes;
+	struct worker *worker[WORKERS_MAX];
+	uint32_t nworkers;
+	link_keys_fn keys_fn;
+	uint32_t keys_serial;  /* of the last link_rx_keys() */
+	uint32_t keys_missing; /* workers that have not taken them */
+	unsigned requests; /* under way, per worker */
+	bool offloads_held, no_early_acks;
+	uint64_t descriptors;           /* that were taken for it */
+	int lan_ifindex[LAN_PORTS_MAX + 1]; /* of the workers' ports: that the rules are for */
+	uint64_t lan_port_rebinds, rules_restored;
+	unsigned rebinding; /* commands under way */
+	int rebind_error;   /* of the last one that failed, 0: none since */
+	uint64_t events_lost_said;
+};
+
+/* Some worker has answers or events: of an event on notify_fd. */
+void link_on_notify(int fd, short what, void *arg);
+/* Hands the configuration in force to all workers. */
+void link_tell_workers(struct link *l);
+/* Ends all workers, and takes what they have left to say. */
+void link_stop_workers(struct link *l);
+
+#endif

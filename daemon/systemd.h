@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* systemd.h - telling systemd how the service is, by sd_notify(3)'s protocol. Nothing happens without $NOTIFY_SOCKET.
+ * Main thread. */
+#ifndef DAEMON_SYSTEMD_H
+#define DAEMON_SYSTEMD_H
+
+#include "daemon/link/sites.h"
+
+void systemd_ready(unsigned links);
+void systemd_reloading(void);
+void systemd_stopping(void);
+
+/* That the daemon works: the event loop turns, and so does every worker. */
+struct watchdog;
+
+/* 0 (*w NULL: the unit has no WatchdogSec=), -ENOMEM. */
+int systemd_watchdog_start(struct watchdog **w, struct event_base *base, const struct sites *sites);
+void systemd_watchdog_stop(struct watchdog *w); /* NULL does nothing */
+
+#endif

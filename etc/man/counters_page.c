@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* counters_page.c - longreach-counters(7), out of the lists that status, metrics and log are made from. */
+#include <stdio.h>
+
+#include "daemon/link/path_counters.h"
+#include "daemon/telemetry/link_counters.h"
+#include "proxy/util/counters.h"
+
+/* A paragraph. troff takes "-" for a hyphen where it breaks lines, which no text here minds, and a full stop or a quote
+ * at the beginning of a line for its own. */
+static void page_entry(FILE *out, const char *name, const char *mark, const char *text)
+{
+	fprintf(out, ".TP\n.B %s%s\n\\&%s\n", name, mark, text);
+}
+
+static void page_section(FILE *out, const char *title, const char *text)
+{
+	fprintf(out, ".SH %s\n%s\n", title, text);
+}
+
+static void page_drops(FILE *out)
+{
+	page_section(out, "DROP REASONS",
+	            "In \\fBdrops\\fR of status, and as \\fBlongreach_drops_total\\fR by \\fIreason\\fR: packets, datagrams and\n"
+	            "frames that went no further.");
+#define X(e, name, text)                                                                                               \
+	if (DROP_##e != DROP_NONE)                                                                                     \
+		page_entry(out, name, "", text);
+	PROXY_DROPS(X)
+#undef X
+#define X(name, field, text) page_entry(out, #name, "", text);
+	LINK_DROPS(X)
+#undef X
+}
+
+static void page_counters(FILE *out)
+{
+	page_section(out, "COUNTERS", "In \\fBcounters\\fR of status, and as \\fBlongreach_\\fINAME\\fB_total\\fR.");
+#define X(e, name, text) page_entry(out, name, "", text);
+	PROXY_COUNTERS(X)
+#undef X
+#define X(name, field, text) page_entry(out, #name, "", text);
+	LINK_COUNTERS(X)
+	SITE_COUNTERS(X)
+#undef X
+}
+
+static void page_paths(FILE *out)
+{
+	page_section(out, "COUNTERS OF A PATH",
+	            "In \\fBpaths\\fR of status under this name, and as \\fBlongreach_path_...\\fR by \\fIpath\\fR.");
+#define X(member, op, json, metric, help) page_entry(out, json, " (" metric ")", help);
+	PATH_COUNTERS(X)
+#undef X
+	page_entry(out, "loss_bursts", " (path_loss_bursts)", PATH_LOSS_BURSTS_TEXT);
+}
+
+static void page_events(FILE *out)
+{
+	page_section(out, "EVENTS",
+	            "In the log, in \\fBevents\\fR of status, and as \\fBlongreach_events_total\\fR by \\fIevent\\fR. The log\n"
+	            "tells them as information, as warnings or as errors.");
+#define X(e, name, severity, text)                                                                                     \
+	page_entry(out, name, severity == 'e' ? " (error)" : severity == 'w' ? " (warning)" : "", text);
+	PROXY_EVENTS(X)
+#undef X
+	page_section(out, "WHY A FLOW FAILED", "With \\fBflow_failed\\fR, and in \\fBlongreach failed\\fR.");
+#define X(e, name, text) page_entry(out, name, "", text);
+	PROXY_FAILURES(X)
+#undef X
+}
+
+static void counters_page(FILE *out)
+{
+	fputs(".\\\" SPDX-License-Identifier: Apache-2.0\n"
+	      ".TH LONGREACH-COUNTERS 7 \"\" \"longreach\" \"longreach\"\n"
+	      ".SH NAME\n"
+	      "longreach-counters \\- drop reasons, counters and events of longreach\n"
+	      ".SH DESCRIPTION\n"
+	      "What \\fBlongreach status \\-\\-json\\fR, \\fBlongreachd \\-\\-metrics\\fR and the log count and tell, by name.\n"
+	      "All counts begin with the daemon.\n",
+	      out);
+	page_drops(out);
+	page_counters(out);
+	page_paths(out);
+	page_events(out);
+	fputs(".SH SEE ALSO\n.BR longreach (1),\n.BR longreachd (8)\n", out);
+}
+
+#ifndef COUNTERS_PAGE_TEST
+int main(void)
+{
+	counters_page(stdout);
+	return 0;
+}
+#endif

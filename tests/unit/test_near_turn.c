@@ -32,16 +32,21 @@ static void empty(struct core *c, uint64_t pos)
 		arena_free(c->a.p->arena, arena_find(c->a.p->arena, SLOT_REQ_NEAR, 31, pos));
 }
 
-static struct core *given_slow_line(void **state)
+static void slow_line(struct core *c)
 {
-	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
-
 	c->a.p->now_ns = c->now_ns;
 	c->a.p->cfg.rate_hint_bps = 10000000;
 	for (uint32_t i = 0; i < FLOWS; i++) {
 		near_flow_init(c->a.p, flow(c, i), 1 + i);
 		timer_cancel(&c->a.p->timers, &flow(c, i)->retire);
 	}
+}
+
+static struct core *given_slow_line(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
+
+	slow_line(c);
 	return c;
 }
 
@@ -143,6 +148,41 @@ static void near_turn__is_forgotten(void **state)
 	all_go(c);
 }
 
+/* A host that waits for what is being read again waits for no room: it gets no turn, and no more than a round trip. */
+static void near_turn__not_for_an_answer_that_is_read_again(void **state)
+{
+	struct roce_pkt read = core_req(RC_READ_REQUEST, 2);
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct proxy *p = c->a.p;
+	const struct core_pkt *k;
+	struct near_flow *f;
+	uint64_t filled;
+
+	core_long_life(c);
+	f = core_near(c);
+	core_in(&c->a, read, 0, 0);
+	core_pump(c);
+	core_in(&c->b, core_answer(RC_READ_RESP_ONLY, CORE_QPN, 2, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_wait(c, 1100 * CORE_MS); /* given, and gone */
+	core_forget(&c->a);
+	slow_line(c);
+	filled = fill(c);
+	for (uint32_t i = 0; i < FLOWS; i++)
+		near_turn_away(p, flow(c, i), near_turn_book(p, flow(c, i)));
+	f->held_off = true;
+	for (uint32_t i = 0; i < PATHS_MAX; i++)
+		p->wan->path[i].rtt.smoothed_ns = p->wan->path[i].rtt.min_ns = 3 * CORE_MS;
+	core_in(&c->a, read, 0, 0);
+	core_collect(&c->a);
+	k = core_expect(&c->a, RC_ACK, 2);
+	assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+	assert_int_equal(roce_rnr_timer_ns(k->h.aeth_syndrome & 31), 2560 * CORE_US); /* the last that ends within 3 ms */
+	assert_int_equal(f->turn_ns, 0);
+	f->held_off = false;
+	empty(c, filled);
+	all_go(c);
+}
+
 /* However many flows: a packet for each, as long as half of the reserve has one. Few have CREDIT_MIN_BYTES. */
 static void near_turn__minimum(void **state)
 {
@@ -232,6 +272,7 @@ int main(void)
 	    CORE_TEST(near_turn__not_before_its_turn),
 	    CORE_TEST(near_turn__stay_in_force),
 	    CORE_TEST(near_turn__is_forgotten),
+	    CORE_TEST(near_turn__not_for_an_answer_that_is_read_again),
 	    CORE_TEST(near_turn__minimum),
 	    CORE_TEST(near_turn__cnps_without_turns),
 	    CORE_TEST(near_turn__part_of_the_line),

@@ -148,6 +148,70 @@ static void near_turn__is_forgotten(void **state)
 	all_go(c);
 }
 
+/* A host is due when it was told to come, however far away its turn is: one that has gone by then is not waited for. */
+static void near_turn__of_a_host_that_is_gone_lapses(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	struct near_flow *gone = flow(c, 0);
+
+	near_turn_book(p, gone);
+	gone->turn_ns = p->now_ns + 10000 * CORE_MS;
+	near_turn_away(p, gone, CORE_MS);
+	proxy_tick(p, c->now_ns + CORE_MS);
+	assert_int_equal(p->turns.away, 1);
+	proxy_tick(p, c->now_ns + 50 * CORE_MS);
+	assert_int_equal(p->turns.away, 0);
+	assert_int_equal(p->turns.bytes, 0);
+	all_go(c);
+}
+
+/* What those were to bring who do not come, others may at once: no need to send them away a last time. */
+static void near_turn__of_those_who_are_gone_is_others(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	struct near_flow *last = flow(c, FLOWS - 1);
+	uint64_t filled = fill(c);
+
+	for (uint32_t i = 0; i < FLOWS; i++)
+		near_turn_away(p, flow(c, i), near_turn_book(p, flow(c, i)));
+	last->turn_ns = p->now_ns + 400 * CORE_MS;
+	assert_true(near_turn_comes_early(p, last));
+	for (uint32_t i = 0; i < FLOWS - 1; i++)
+		near_turn_leave(p, flow(c, i));
+	assert_int_not_equal(near_turn_quantum(p), 0);
+	assert_false(near_turn_comes_early(p, last));
+	empty(c, filled);
+	all_go(c);
+}
+
+static void near_turn__ends_with_a_failure(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct near_flow *f = core_near(c);
+
+	near_turn_away(c->a.p, f, near_turn_book(c->a.p, f));
+	near_refused(c->a.p, f, f->pos_next, AETH_NAK_INV_REQ);
+	assert_true(f->failed);
+	assert_int_equal(c->a.p->turns.away, 0);
+}
+
+/* A life that drains has no host any more. */
+static void near_turn__ends_with_the_life(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct near_flow *f = core_near(c);
+
+	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 1);
+	near_turn_away(c->a.p, f, near_turn_book(c->a.p, f));
+	assert_int_equal(c->a.p->turns.away, 1);
+	assert_non_null(near_succeed(c->a.p, f, 0, 0));
+	assert_true(f->used && f->newer);
+	assert_int_equal(c->a.p->turns.away, 0);
+}
+
 /* A host that waits for what is being read again waits for no room: it gets no turn, and no more than a round trip. */
 static void near_turn__not_for_an_answer_that_is_read_again(void **state)
 {
@@ -272,6 +336,10 @@ int main(void)
 	    CORE_TEST(near_turn__not_before_its_turn),
 	    CORE_TEST(near_turn__stay_in_force),
 	    CORE_TEST(near_turn__is_forgotten),
+	    CORE_TEST(near_turn__of_a_host_that_is_gone_lapses),
+	    CORE_TEST(near_turn__of_those_who_are_gone_is_others),
+	    CORE_TEST(near_turn__ends_with_a_failure),
+	    CORE_TEST(near_turn__ends_with_the_life),
 	    CORE_TEST(near_turn__not_for_an_answer_that_is_read_again),
 	    CORE_TEST(near_turn__minimum),
 	    CORE_TEST(near_turn__cnps_without_turns),

@@ -351,8 +351,7 @@ static void adopt_slots(struct proxy *p)
 			continue;
 		}
 		if (h->kind == SLOT_REQ_NEAR) {
-			p->near_busy += !p->near[h->flow].held_bytes;
-			p->near[h->flow].held_bytes += bytes;
+			near_count_held(p, &p->near[h->flow], bytes, 0);
 			p->near[h->flow].ooo_pkts++;
 			p->near[h->flow].pos_held = max_u64(p->near[h->flow].pos_held, h->pos + h->psns);
 		} else if (h->kind == SLOT_REQ_FAR) {

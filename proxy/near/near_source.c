@@ -166,13 +166,9 @@ static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, 
 	(void)slot;
 	if (h->kind != SLOT_REQ_NEAR)
 		return;
-	if (f->held_bytes == 0) {
+	if (bytes > 0 && near_held(f) == 0)
 		share_begin(p, &f->share);
-		p->near_busy++;
-	}
-	f->held_bytes += (uint64_t)bytes;
-	if (f->held_bytes == 0)
-		p->near_busy--;
+	near_count_held(p, f, bytes, 0);
 	if (dnode_on(&f->unpaired_node))
 		p->unpaired.bytes += (uint64_t)bytes;
 	if (bytes < 0)

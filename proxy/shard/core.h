@@ -651,7 +651,7 @@ struct proxy {
 		struct share drain; /* of all near flows together */
 		uint64_t in_force_until_ns; /* shares alone decide from then on: rounds of turns have been short */
 	} turns;                    /* near_turn.c */
-	uint32_t near_busy;         /* near flows that hold something */
+	uint32_t near_busy;         /* near flows that hold what their responders do not have yet: near_count_held() */
 	struct near_unpaired unpaired;
 	struct end_to_end end_to_end;
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */

@@ -3,6 +3,7 @@
 #include "core_fixture.h"
 
 #include "headroom/headroom.h"
+#include "proxy/carry/barrier.h"
 #include "proxy/near/near_priv.h"
 #include "proxy/wan/share.h"
 
@@ -212,6 +213,57 @@ static void near_turn__ends_with_the_life(void **state)
 	assert_int_equal(c->a.p->turns.away, 0);
 }
 
+/* What a flow that fails gives up has not drained: the line has carried none of it. Nor has that of one that is closed. */
+static void near_turn__what_is_given_up_has_not_drained(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct near_flow *f = core_near(c);
+	struct share *drain = &c->a.p->turns.drain;
+	uint64_t bytes = drain->bytes, one = arena_class_bytes(CORE_PMTU + 60);
+
+	core_send_run(c, 1, 8);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, CORE_MS);
+	assert_int_equal(near_held(f), 6 * one);
+	assert_int_equal(drain->last_bytes + drain->bytes - bytes, 2 * one);
+	bytes = drain->last_bytes + drain->bytes;
+	c->a.p->work_left = 3; /* the rest of it in later calls */
+	near_refused(c->a.p, f, f->pos_settled, AETH_NAK_INV_REQ);
+	barrier_mark(c->a.p, f);
+	assert_int_equal(near_held(f), 3 * one);
+	core_wait(c, CORE_US);
+	assert_int_equal(near_held(f), 0);
+	assert_int_equal(drain->last_bytes + drain->bytes, bytes);
+}
+
+/* Requests of answered operations that are kept for a host that may ask again make no flow busy. */
+static void near_turn__kept_requests_make_nobody_busy(void **state)
+{
+	struct roce_pkt atomic = core_req(RC_FETCH_ADD, 1);
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct proxy *p = c->a.p;
+
+	assert_int_equal(p->near_busy, 0);
+	core_in(&c->a, atomic, 0, 0);
+	core_pump(c);
+	assert_int_equal(p->near_busy, 1);
+	core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0);
+	core_wait(c, 5 * CORE_MS);
+	assert_int_not_equal(core_near(c)->kept_bytes, 0);
+	assert_int_equal(p->near_busy, 0);
+	core_send(c, RC_WRITE_ONLY, 2);
+	assert_int_equal(p->near_busy, 1);
+	core_rebuild(&c->a);
+	assert_int_not_equal(core_near(c)->kept_bytes, 0);
+	assert_int_equal(c->a.p->near_busy, 1);
+	core_session(c);
+	core_wait(c, 5 * CORE_MS);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, 20000 * CORE_MS);
+	assert_int_equal(core_near(c)->held_bytes, 0);
+	assert_int_equal(c->a.p->near_busy, 0);
+}
+
 /* A host that waits for what is being read again waits for no room: it gets no turn, and no more than a round trip. */
 static void near_turn__not_for_an_answer_that_is_read_again(void **state)
 {
@@ -340,6 +392,8 @@ int main(void)
 	    CORE_TEST(near_turn__of_those_who_are_gone_is_others),
 	    CORE_TEST(near_turn__ends_with_a_failure),
 	    CORE_TEST(near_turn__ends_with_the_life),
+	    CORE_TEST(near_turn__what_is_given_up_has_not_drained),
+	    CORE_TEST(near_turn__kept_requests_make_nobody_busy),
 	    CORE_TEST(near_turn__not_for_an_answer_that_is_read_again),
 	    CORE_TEST(near_turn__minimum),
 	    CORE_TEST(near_turn__cnps_without_turns),

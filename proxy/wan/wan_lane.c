@@ -88,12 +88,28 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	wan_lane_kick(p, l);
 }
 
+static uint64_t turn_of(const struct dnode *n)
+{
+	return dlist_entry(n, struct lane, node)->turn;
+}
+
+/* In front of this one of the list a lane with that turn goes. It is sought from the end that is nearer by turns: a lane
+ * that comes anew goes to the front, one of many that are alike and has just sent goes to the back. */
 static struct dnode *first_not_before(struct proxy *p, uint64_t turn)
 {
-	struct dnode *n = p->wan->lane_list.next;
+	struct dnode *list = &p->wan->lane_list, *n = list->next;
 
-	while (n != &p->wan->lane_list && dlist_entry(n, struct lane, node)->turn < turn)
-		n = n->next;
+	if (n == list || turn_of(n) >= turn)
+		return n;
+	if (turn_of(list->prev) < turn)
+		return list;
+	if (turn - turn_of(n) < turn_of(list->prev) - turn) {
+		while (turn_of(n) < turn)
+			n = n->next;
+		return n;
+	}
+	for (n = list->prev; turn_of(n->prev) >= turn; n = n->prev)
+		;
 	return n;
 }
 

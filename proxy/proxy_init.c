@@ -359,7 +359,6 @@ static void adopt_slots(struct proxy *p)
 			p->far[h->flow].pos_rx_max = max_u64(p->far[h->flow].pos_rx_max, h->pos + 1);
 			dlist_append(&p->far[h->flow].slots, &arena_meta(p->arena, slot)->node);
 		} else if (h->kind == SLOT_RESP_FAR) {
-			lane_of(p, p->far[h->flow].lane)->nwaiting[SOURCE_FAR] += p->far[h->flow].nresps == 0;
 			far_response_here(&p->far[h->flow], h->pos);
 		}
 		if (h->kind == SLOT_REQ_FAR || h->kind == SLOT_RESP_NEAR)

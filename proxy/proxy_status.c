@@ -213,6 +213,19 @@ static int audit_busy(const struct proxy *p)
 	return busy == p->near_busy ? 0 : -108;
 }
 
+/* Flows with responses to send are counted in their lanes. */
+static int audit_waiting(const struct proxy *p)
+{
+	uint32_t flows = 0;
+
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		flows += p->far[i].resps_to_go != 0;
+	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
+		if (proxy_owns_lane(p, i))
+			flows -= p->wan->lanes[i].nwaiting[SOURCE_FAR];
+	return flows == 0 ? 0 : -109;
+}
+
 /* What is counted as out to a host is out to its flows. */
 static int audit_lan_hosts(const struct proxy *p)
 {
@@ -295,6 +308,8 @@ int proxy_audit(struct proxy *p)
 		rc = audit_responses(p);
 	if (rc == 0)
 		rc = audit_busy(p);
+	if (rc == 0)
+		rc = audit_waiting(p);
 	if (rc == 0)
 		rc = audit_lan_hosts(p);
 	if (rc == 0)

@@ -186,12 +186,6 @@ static uint64_t waiting_behind(const struct proxy *p, const struct slot_hdr *h)
 	return p->near[h->flow].out_bytes;
 }
 
-static void session_start(struct proxy *p, struct lane *l)
-{
-	(void)p;
-	l->nwaiting[SOURCE_NEAR] = 0; /* near_session_start() has those wait again that do */
-}
-
 const struct wan_source near_source = {
     .name = "near",
     .frames_sent = 1ull << WF_FLOW_OPEN | 1ull << WF_READ_AGAIN | 1ull << WF_FLOW_CLOSE,
@@ -208,5 +202,4 @@ const struct wan_source near_source = {
     .on_frame = on_frame,
     .slot_held = slot_held,
     .slot_out = slot_out,
-    .session_start = session_start,
 };

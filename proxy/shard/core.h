@@ -398,6 +398,7 @@ struct far_flow {
 	bool settling;          /* of that: up to pos_ack_seen the responder has it */
 	struct dnode slots;     /* of requests, by slot_meta.node */
 	uint32_t nresps;        /* slots of responses that the near edge does not have yet, ... */
+	uint32_t resps_to_go;   /* ... of these to be sent now, for the first time or again, ... */
 	uint64_t resp_una;      /* ... none of them before this position */
 	uint64_t resp_retry;    /* of those refused the next one to go again is sought from here on, ... */
 	uint64_t resp_retry_ns; /* ... and that began then at resp_una */

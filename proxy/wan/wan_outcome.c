@@ -110,7 +110,7 @@ static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 	if (!p->wan->transport.of_slot[h->kind]->keeps_slots)
 		slot_release(p, r->id); /* the peer has it: it is its now */
 	else if (m->queued)
-		wan_unqueue(m);
+		wan_unqueue(p, m);
 }
 
 void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot)

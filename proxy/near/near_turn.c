@@ -47,7 +47,7 @@
 #define LASTS_NS       100000000ull
 #define QUANTUM_MAX    (256ull << 10)
 #define HOLDERS        32 /* quanta that the buffer is to hold at least: hosts do not come evenly */
-#define GRACE_NS       20000000ull /* NICs end their waits later than asked, by less than this */
+#define GRACE_NS       20000000ull /* for a NIC's timer, and its way back through the LAN */
 #define SLOWEST        4 /* of the line: most of what is held is not drained if it is slower */
 #define CNPS           8
 #define BIN_NS         (RNR_MAX_NS / (TURN_BINS - 2))

@@ -351,8 +351,7 @@ static void adopt_slots(struct proxy *p)
 			continue;
 		}
 		if (h->kind == SLOT_REQ_NEAR) {
-			p->near_busy += !p->near[h->flow].held_bytes;
-			p->near[h->flow].held_bytes += bytes;
+			near_count_held(p, &p->near[h->flow], bytes, 0);
 			p->near[h->flow].ooo_pkts++;
 			p->near[h->flow].pos_held = max_u64(p->near[h->flow].pos_held, h->pos + h->psns);
 		} else if (h->kind == SLOT_REQ_FAR) {
@@ -360,7 +359,6 @@ static void adopt_slots(struct proxy *p)
 			p->far[h->flow].pos_rx_max = max_u64(p->far[h->flow].pos_rx_max, h->pos + 1);
 			dlist_append(&p->far[h->flow].slots, &arena_meta(p->arena, slot)->node);
 		} else if (h->kind == SLOT_RESP_FAR) {
-			lane_of(p, p->far[h->flow].lane)->nwaiting[SOURCE_FAR] += p->far[h->flow].nresps == 0;
 			far_response_here(&p->far[h->flow], h->pos);
 		}
 		if (h->kind == SLOT_REQ_FAR || h->kind == SLOT_RESP_NEAR)

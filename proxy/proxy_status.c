@@ -203,6 +203,29 @@ static int audit_responses(struct proxy *p)
 	return list_bytes(p, &p->given) == p->given_bytes ? 0 : -107;
 }
 
+/* Flows that hold requests which their responders do not have yet; those that are closed may still have some to free. */
+static int audit_busy(const struct proxy *p)
+{
+	uint32_t busy = 0;
+
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		busy += near_held(&p->near[i]) != 0;
+	return busy == p->near_busy ? 0 : -108;
+}
+
+/* Flows with responses to send are counted in their lanes. */
+static int audit_waiting(const struct proxy *p)
+{
+	uint32_t flows = 0;
+
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		flows += p->far[i].resps_to_go != 0;
+	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
+		if (proxy_owns_lane(p, i))
+			flows -= p->wan->lanes[i].nwaiting[SOURCE_FAR];
+	return flows == 0 ? 0 : -109;
+}
+
 /* What is counted as out to a host is out to its flows. */
 static int audit_lan_hosts(const struct proxy *p)
 {
@@ -283,6 +306,10 @@ int proxy_audit(struct proxy *p)
 		rc = audit_unpaired(p);
 	if (rc == 0)
 		rc = audit_responses(p);
+	if (rc == 0)
+		rc = audit_busy(p);
+	if (rc == 0)
+		rc = audit_waiting(p);
 	if (rc == 0)
 		rc = audit_lan_hosts(p);
 	if (rc == 0)

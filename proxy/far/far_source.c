@@ -131,10 +131,9 @@ static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, 
 	struct far_flow *f = &p->far[h->flow];
 
 	if (h->kind == SLOT_RESP_FAR && bytes > 0) {
-		lane_of(p, f->lane)->nwaiting[SOURCE_FAR] += f->nresps == 0;
 		far_response_here(f, h->pos);
 	} else if (h->kind == SLOT_RESP_FAR) {
-		lane_of(p, arena_meta(p->arena, slot)->lane)->nwaiting[SOURCE_FAR] -= --f->nresps == 0;
+		f->nresps--;
 	} else {
 		if (f->held_bytes == 0)
 			share_begin(p, &f->share);
@@ -144,6 +143,19 @@ static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, 
 	}
 	if (bytes < 0)
 		far_place_left(p, f);
+}
+
+/* A lane has turns for flows that have something to send: those whose responses are all under way have not. */
+static void slot_waits(struct proxy *p, const struct slot_hdr *h, bool waits)
+{
+	struct far_flow *f = &p->far[h->flow];
+	uint32_t before = f->resps_to_go;
+
+	if (waits)
+		f->resps_to_go++;
+	else if (before)
+		f->resps_to_go--;
+	lane_of(p, f->lane)->nwaiting[SOURCE_FAR] += (uint32_t)((f->resps_to_go != 0) - (before != 0));
 }
 
 const struct wan_source far_source = {
@@ -160,5 +172,6 @@ const struct wan_source far_source = {
     .on_packet = far_on_packet,
     .on_frame = on_frame,
     .slot_held = slot_held,
+    .slot_waits = slot_waits,
     .on_timer = on_timer,
 };

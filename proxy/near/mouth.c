@@ -52,16 +52,22 @@ static uint64_t rnr_wait_max_ns(const struct proxy *p, const struct near_flow *f
 	return clamp_u64(rtt, RNR_WAIT_MIN_NS, RNR_WAIT_MAX_NS);
 }
 
-/* For a host that waits for an answer: until that can be here; or, when it is late, a part of that time. 0: it waits
- * for none, or there is no telling. */
+/* Until the answer to what was asked at that time can be here; or, when it is late, a part of that time. Never 0. */
+static uint64_t answer_after_ns(const struct proxy *p, uint64_t asked_ns)
+{
+	uint64_t at_ns = asked_ns + proxy_rtt_ns(p);
+
+	return max_u64(at_ns > p->now_ns ? at_ns - p->now_ns : (p->now_ns - at_ns) / 4, 1);
+}
+
+/* The same for the oldest open operation. 0: the host waits for no answer, or there is no telling. */
 static uint64_t answer_in_ns(const struct proxy *p, const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
-	uint64_t at_ns = op ? op->begun_ns + proxy_rtt_ns(p) : 0;
 
 	if (!op || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)
 		return 0;
-	return max_u64(at_ns > p->now_ns ? at_ns - p->now_ns : (p->now_ns - at_ns) / 4, 1);
+	return answer_after_ns(p, op->begun_ns);
 }
 
 /* It asks again so shortly before the answer that to be sent away, away it asks for nothing, would cost more than to
@@ -284,17 +290,21 @@ static bool responder_silent(const struct proxy *p, const struct near_flow *f)
 }
 
 /* The host lost what it was given, and that is being read again: the host is sent away to the place that it asked from.
- * It had all before, and so is told nothing new by that. */
+ * It had all before, and so is told nothing new by that. It waits for the answer and not for room, whatever it was sent
+ * away for before: it gets no turn, and is back when the answer can be here. */
 static size_t say_answer_later(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	const struct rd_op *op = near_again_awaited(p, f);
+	uint64_t wait;
 
 	if (!op || op->next != op->from || (op->next > op->pos && !f->migreq) || responder_silent(p, f) ||
 	    p->now_ns < f->rnr_said_ns + RNR_QUIET_NS || !may_send_away(p, f, op->next))
 		return 0;
 	f->rnr_said_ns = p->now_ns;
 	count(p, CTR_RNR_NAKS_TX, 1);
-	return build(f, op->next, rnr_syndrome(p, f), msn_on_wire(f, op->msn - (op->next == op->pos)), tx);
+	wait = min_u64(answer_after_ns(p, op->again_heard_ns), rnr_wait_max_ns(p, f));
+	return build(f, op->next, (uint8_t)(AETH_RNR_NAK | rnr_code_within(wait)),
+	             msn_on_wire(f, op->msn - (op->next == op->pos)), tx);
 }
 
 size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)

@@ -126,6 +126,7 @@ static void drain_before(struct proxy *p, struct near_flow *old, struct near_flo
 	if (!old->newer)
 		idx_hash_del(&p->near_by_key, near_flow_hash(old), old->idx);
 	near_link_lives(p, old, f);
+	near_turn_leave(p, old);
 	dlist_remove(&old->mouth_node);
 	timer_set(&p->timers, &old->drain, p->now_ns);
 }

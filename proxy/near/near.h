@@ -29,7 +29,17 @@ static inline uint64_t near_held(const struct near_flow *f)
 	return f->held_bytes - f->kept_bytes;
 }
 
-/* Of them: not sent to the far edge yet. */
+/* So many slot bytes more (negative: fewer) are in use by requests of the flow; and, of all these, by operations that
+ * were answered and are kept. A flow that has nothing but such is not busy. */
+static inline void near_count_held(struct proxy *p, struct near_flow *f, int64_t held, int64_t kept)
+{
+	p->near_busy -= near_held(f) != 0;
+	f->held_bytes += (uint64_t)held;
+	f->kept_bytes += (uint64_t)kept;
+	p->near_busy += near_held(f) != 0;
+}
+
+/* Of near_held(): not sent to the far edge yet. */
 static inline uint64_t near_unsent(const struct near_flow *f)
 {
 	return near_held(f) - f->out_bytes;

@@ -38,6 +38,7 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 	f->failing = false;
 	f->failed = true;
 	timer_cancel(&p->timers, &f->fail_timer);
+	near_turn_leave(p, f);
 	near_free_slots(p, f);
 	f->ooo_pkts = 0;
 	f->pos_lacking = 0;

@@ -203,7 +203,7 @@ void near_op_free(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
 
 	if (slot != SLOT_NONE && op->pos < f->pos_freed) {
-		f->kept_bytes -= arena_class_bytes(arena_hdr(p->arena, slot)->len);
+		near_count_held(p, f, 0, -(int64_t)arena_class_bytes(arena_hdr(p->arena, slot)->len));
 		slot_release(p, slot);
 	}
 	rd_op_give(p, op);
@@ -303,9 +303,7 @@ void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot)
 	op->done_ns = p->now_ns;
 	f->ops_done++;
 	near_op_insert(f, op);
-	f->kept_bytes += arena_class_bytes(h->len);
-	p->near_busy += !f->held_bytes;
-	f->held_bytes += arena_class_bytes(h->len);
+	near_count_held(p, f, arena_class_bytes(h->len), arena_class_bytes(h->len));
 }
 
 void near_resp_adopt(struct proxy *p, uint32_t slot)

@@ -166,13 +166,9 @@ static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, 
 	(void)slot;
 	if (h->kind != SLOT_REQ_NEAR)
 		return;
-	if (f->held_bytes == 0) {
+	if (bytes > 0 && near_held(f) == 0)
 		share_begin(p, &f->share);
-		p->near_busy++;
-	}
-	f->held_bytes += (uint64_t)bytes;
-	if (f->held_bytes == 0)
-		p->near_busy--;
+	near_count_held(p, f, bytes, 0);
 	if (dnode_on(&f->unpaired_node))
 		p->unpaired.bytes += (uint64_t)bytes;
 	if (bytes < 0)
@@ -188,12 +184,6 @@ static void slot_out(struct proxy *p, const struct slot_hdr *h, int64_t bytes)
 static uint64_t waiting_behind(const struct proxy *p, const struct slot_hdr *h)
 {
 	return p->near[h->flow].out_bytes;
-}
-
-static void session_start(struct proxy *p, struct lane *l)
-{
-	(void)p;
-	l->nwaiting[SOURCE_NEAR] = 0; /* near_session_start() has those wait again that do */
 }
 
 const struct wan_source near_source = {
@@ -212,5 +202,4 @@ const struct wan_source near_source = {
     .on_frame = on_frame,
     .slot_held = slot_held,
     .slot_out = slot_out,
-    .session_start = session_start,
 };

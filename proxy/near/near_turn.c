@@ -12,9 +12,13 @@
  *
  * RNR NAKs can ask for few different waits, 655 ms at most (IBTA table 45). Of these that one is taken which is near
  * the fair wait and ends when little is due, so that hosts that were sent away together do not come back together. Who
- * comes before its turn is sent away again for the rest of the time, unless the buffer has run low. Who found no room
- * for all of its quantum is back sooner. Who does not come within GRACE_NS after its turn is forgotten. Besides its
- * quantum a flow may take what accrues at an equal share of the line, so flows that want less are never sent away.
+ * comes before its turn is sent away again for the rest of the time, unless the buffer has run low, or what others
+ * still have booked would leave nothing to wait for. Who found no room for all of its quantum is back sooner. Besides
+ * its quantum a flow may take what accrues at an equal share of the line, so flows that want less are never sent away.
+ *
+ * A host that is dead, or has nothing more to send, must not keep the line waiting for what it will not bring: the turn
+ * of a host that has not come GRACE_NS after it was told to lapses. A host that comes later loses nothing by that but
+ * its place: what accrued to it meanwhile it may take.
  *
  * A host that obeys CNPs recovers from them within milliseconds (DCQCN), and comes back at the speed of its NIC: by the
  * time that it hears that its quantum is used up it has sent more. So it gets CNPS of them, as many halvings of its
@@ -43,7 +47,7 @@
 #define LASTS_NS       100000000ull
 #define QUANTUM_MAX    (256ull << 10)
 #define HOLDERS        32 /* quanta that the buffer is to hold at least: hosts do not come evenly */
-#define GRACE_NS       200000000ull
+#define GRACE_NS       20000000ull /* for a NIC's timer, and its way back through the LAN */
 #define SLOWEST        4 /* of the line: most of what is held is not drained if it is slower */
 #define CNPS           8
 #define BIN_NS         (RNR_MAX_NS / (TURN_BINS - 2))
@@ -141,10 +145,10 @@ static bool booked(const struct near_flow *f)
 	return f->turn_ns != 0;
 }
 
-/* When to look at it next: to slow it down, or to forget it. */
+/* When to look at it next: to slow it down, or to forget it. Its host comes back then, be it its turn or not. */
 static void set_timer(struct proxy *p, struct near_flow *f)
 {
-	uint64_t at_ns = max_u64(f->turn_ns, f->back_ns) + GRACE_NS;
+	uint64_t at_ns = f->back_ns + GRACE_NS;
 
 	if (f->turn_cnps)
 		at_ns = max_u64(f->back_ns - CNP_LEAD_NS, p->now_ns + CNP_STEP_NS);
@@ -251,6 +255,13 @@ static uint64_t fair_wait(const struct proxy *p, const struct near_flow *f)
 	return max_u64(drained_in(p, 0), (uint64_t)((double)drained_in(p, p->turns.bytes) * (1 - left / q)));
 }
 
+/* When it is its turn, as the others' bookings are by now: the line may be faster than it was when the turn was booked,
+ * and some of the others may be gone. */
+static uint64_t turn_by_now(const struct proxy *p, const struct near_flow *f)
+{
+	return min_u64(f->turn_ns, p->now_ns + drained_in(p, p->turns.bytes - f->turn_bytes) + 1);
+}
+
 uint64_t near_turn_book(struct proxy *p, struct near_flow *f)
 {
 	if (!booked(f)) {
@@ -258,8 +269,8 @@ uint64_t near_turn_book(struct proxy *p, struct near_flow *f)
 	} else if (p->now_ns + EARLY_NS >= f->turn_ns) { /* it came at its turn, with many others: it is soon again */
 		near_turn_leave(p, f);
 		book(p, f, drained_in(p, 0));
-	} else { /* the line may be faster than it was when that was booked */
-		f->turn_ns = min_u64(f->turn_ns, p->now_ns + drained_in(p, p->turns.bytes - f->turn_bytes) + 1);
+	} else {
+		f->turn_ns = turn_by_now(p, f);
 	}
 	return near_turn_quantum(p) && f->turn_ns > p->now_ns ? f->turn_ns - p->now_ns - 1 : 0;
 }
@@ -291,7 +302,7 @@ void near_turn_away(struct proxy *p, struct near_flow *f, uint64_t for_ns)
 
 bool near_turn_comes_early(const struct proxy *p, const struct near_flow *f)
 {
-	return booked(f) && p->now_ns + EARLY_NS < f->turn_ns && near_turn_quantum(p) && !pool_low(p);
+	return booked(f) && p->now_ns + EARLY_NS < turn_by_now(p, f) && near_turn_quantum(p) && !pool_low(p);
 }
 
 /* Bytes that the flow may take: a quantum at its turn, and what accrues at an equal share of the line, so that those

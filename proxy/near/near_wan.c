@@ -19,7 +19,7 @@ static void settle_slot(struct proxy *p, struct near_flow *f, uint32_t slot)
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
 	if ((h->flags & SF_OWN_RESPONSE) && near_op_at(f, h->pos)) {
-		f->kept_bytes += arena_class_bytes(h->len);
+		near_count_held(p, f, 0, arena_class_bytes(h->len));
 		slot_keep(p, slot);
 	} else {
 		slot_release(p, slot);
@@ -55,11 +55,9 @@ static void near_drained(struct proxy *p, struct near_flow *f, uint64_t bytes, u
 	share_drained(p, &p->turns.drain, bytes, positions);
 }
 
-static void free_some(struct proxy *p, struct near_flow *f)
+static void free_below(struct proxy *p, struct near_flow *f, uint64_t upto)
 {
-	uint64_t from = f->pos_freed, held = near_held(f);
-
-	while (f->pos_freed < f->pos_free_to && work_take(p)) {
+	while (f->pos_freed < upto && work_take(p)) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_freed), psns = 1;
 
 		if (slot != SLOT_NONE) {
@@ -68,10 +66,21 @@ static void free_some(struct proxy *p, struct near_flow *f)
 		}
 		f->pos_freed += psns;
 		if (!f->held_bytes)
-			f->pos_freed = max_u64(f->pos_freed, f->pos_free_to);
+			f->pos_freed = max_u64(f->pos_freed, upto);
 	}
+}
+
+/* Only what the responder has took some of the line. What lies behind it is given up, as the flow is closed or has
+ * failed; pos_settled of a flow that has failed is beyond all. */
+static void free_some(struct proxy *p, struct near_flow *f)
+{
+	uint64_t from = f->pos_freed, held = near_held(f);
+
+	if (!f->failed)
+		free_below(p, f, min_u64(f->pos_free_to, f->pos_settled));
 	if (f->pos_freed > from)
 		near_drained(p, f, held - near_held(f), f->pos_freed - from);
+	free_below(p, f, f->pos_free_to);
 }
 
 /* Requests of forgotten operations. */

@@ -398,6 +398,7 @@ struct far_flow {
 	bool settling;          /* of that: up to pos_ack_seen the responder has it */
 	struct dnode slots;     /* of requests, by slot_meta.node */
 	uint32_t nresps;        /* slots of responses that the near edge does not have yet, ... */
+	uint32_t resps_to_go;   /* ... of these to be sent now, for the first time or again, ... */
 	uint64_t resp_una;      /* ... none of them before this position */
 	uint64_t resp_retry;    /* of those refused the next one to go again is sought from here on, ... */
 	uint64_t resp_retry_ns; /* ... and that began then at resp_una */
@@ -651,7 +652,7 @@ struct proxy {
 		struct share drain; /* of all near flows together */
 		uint64_t in_force_until_ns; /* shares alone decide from then on: rounds of turns have been short */
 	} turns;                    /* near_turn.c */
-	uint32_t near_busy;         /* near flows that hold something */
+	uint32_t near_busy;         /* near flows that hold what their responders do not have yet: near_count_held() */
 	struct near_unpaired unpaired;
 	struct end_to_end end_to_end;
 	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */

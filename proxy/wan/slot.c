@@ -220,6 +220,37 @@ void slot_unsent(struct proxy *p, uint32_t slot)
 	count_out(p, h, m->lane, -(int64_t)arena_class_bytes(h->len));
 }
 
+/* On a list of what goes as soon as the lane may send. Further copies, and what was refused, wait for their time. */
+static bool is_to_go(uint8_t q)
+{
+	return q == SQ_FIRST || q == SQ_REPAIR || q == SQ_ALONE;
+}
+
+static void tell_waits(struct proxy *p, uint32_t slot, bool waits)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	const struct wan_source *s = p->wan->transport.of_slot[h->kind];
+
+	if (s->slot_waits)
+		s->slot_waits(p, h, waits);
+}
+
+void slot_set_queue(struct proxy *p, uint32_t slot, enum slot_queue q)
+{
+	struct slot_meta *m = arena_meta(p->arena, slot);
+	bool waited = is_to_go(m->queued), waits = is_to_go((uint8_t)q);
+
+	m->queued = (uint8_t)q;
+	if (waits != waited)
+		tell_waits(p, slot, waits);
+}
+
+void slot_waits_no_more(struct proxy *p, uint32_t slot)
+{
+	if (is_to_go(arena_meta(p->arena, slot)->queued))
+		tell_waits(p, slot, false);
+}
+
 void slot_release(struct proxy *p, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
@@ -229,6 +260,7 @@ void slot_release(struct proxy *p, uint32_t slot)
 	const struct wan_source *s = p->wan->transport.of_slot[h->kind];
 
 	dlist_remove(&m->node);
+	slot_waits_no_more(p, slot);
 	p->released[pool_of(h->kind)]++;
 	if (pool_of(h->kind) == POOL_WAN)
 		l->rx_held_bytes -= bytes;

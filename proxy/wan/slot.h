@@ -25,6 +25,10 @@ void slot_keep(struct proxy *p, uint32_t slot);
 /* The slot goes to the other edge for the first time; or what was sent of it counts for nothing any more. */
 void slot_sent(struct proxy *p, uint32_t slot);
 void slot_unsent(struct proxy *p, uint32_t slot);
+/* The slot is put on that list, or off all of them (SQ_NONE): its source hears whether it waits to be sent. */
+void slot_set_queue(struct proxy *p, uint32_t slot, enum slot_queue q);
+/* The list that it is on is emptied: it does not wait, whatever is written about it. */
+void slot_waits_no_more(struct proxy *p, uint32_t slot);
 /* Frees a slot wherever it is queued, keeping held and lane counts right. */
 void slot_release(struct proxy *p, uint32_t slot);
 /* A response that its host was given goes on the list of those, where it counts as free; and off it, for good. */

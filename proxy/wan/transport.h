@@ -74,6 +74,8 @@ struct wan_source {
 
 	/* A slot of the source was taken (bytes > 0) or freed (< 0); by so many slot bytes. */
 	void (*slot_held)(struct proxy *p, uint32_t slot, const struct slot_hdr *h, int64_t bytes);
+	/* A slot of the source is to be sent as soon as its lane may, or is not any more. */
+	void (*slot_waits)(struct proxy *p, const struct slot_hdr *h, bool waits);
 	/* So many slot bytes more (or, negative, fewer) of the flow are sent and not settled. */
 	void (*slot_out)(struct proxy *p, const struct slot_hdr *h, int64_t bytes);
 

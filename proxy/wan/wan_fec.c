@@ -250,6 +250,7 @@ void wan_fec_session_start(struct proxy *p)
 	for (uint32_t i = 0; i < p->wan->npaths; i++) {
 		struct wan_path *path = &p->wan->path[i];
 
+		path->fec.measure.found = 0;
 		path->fec.look.ns = p->now_ns;
 		path->fec.look.idle = true;
 		path->fec.look.next_ns = p->now_ns + look_after_ns(path);
@@ -498,10 +499,15 @@ bool wan_fec_on_repair(struct proxy *p, struct lane *l, struct pn_space *s, cons
 
 void wan_fec_found_lost(struct proxy *p, struct wan_path *path)
 {
-	if (!p->wan->fec || path->fec.measure.found)
+	if (!p->wan->fec || path->fec.measure.found++)
 		return;
-	path->fec.measure.found = true;
 	path->fec.plan_due = !path->fec.plan.k; /* with the next datagram: this call has its report to work off */
+}
+
+void wan_fec_found_late(struct proxy *p, struct wan_path *path, uint64_t n)
+{
+	if (p->wan->fec)
+		path->fec.measure.found -= min_u64(n, path->fec.measure.found);
 }
 
 bool wan_fec_on_arrivals(struct proxy *p, struct pn_space *s, const struct wan_frame *f)

@@ -80,6 +80,8 @@ int wan_fec_audit(const struct proxy *p);
 
 /* A datagram was found lost: the first of all switches FEC=auto on. */
 void wan_fec_found_lost(struct proxy *p, struct wan_path *path);
+/* So many of those came after all. */
+void wan_fec_found_late(struct proxy *p, struct wan_path *path, uint64_t n);
 
 /* Receiving. A datagram was opened. */
 void wan_fec_came(struct proxy *p, struct pn_space *s, const struct wan_hdr *h, const uint8_t *dgram, size_t len);

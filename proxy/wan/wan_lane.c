@@ -62,6 +62,17 @@ static void empty_list(struct dnode *head)
 		dlist_remove(dlist_first(head));
 }
 
+/* The same of slots that wait to be sent. Each is queued anew, or freed: requeue_slots() of proxy.c. */
+static void empty_waiting(struct proxy *p, struct dnode *head)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(head))) {
+		slot_waits_no_more(p, slot_of_meta(p, dlist_entry(n, struct slot_meta, node)));
+		dlist_remove(n);
+	}
+}
+
 void wan_lane_session_start(struct proxy *p, struct lane *l)
 {
 	for (uint32_t i = 0; i < p->wan->npaths; i++) {
@@ -73,13 +84,15 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
 		if (p->wan->transport.source[i] && p->wan->transport.source[i]->session_start)
 			p->wan->transport.source[i]->session_start(p, l);
-	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+	empty_waiting(p, &l->first);
+	empty_waiting(p, &l->repair);
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++) {
 		empty_list(&l->ready[i]);
-	empty_list(&l->repair);
+		l->nwaiting[i] = 0;
+	}
 	empty_list(&l->spaced);
 	empty_list(&l->refused);
 	empty_list(&l->copies);
-	empty_list(&l->first);
 	l->out_bytes = 0;
 	l->granted_bytes = 0;
 	l->window_bytes = WINDOW_FIRST_BYTES;
@@ -88,12 +101,28 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	wan_lane_kick(p, l);
 }
 
+static uint64_t turn_of(const struct dnode *n)
+{
+	return dlist_entry(n, struct lane, node)->turn;
+}
+
+/* In front of this one of the list a lane with that turn goes. It is sought from the end that is nearer by turns: a lane
+ * that comes anew goes to the front, one of many that are alike and has just sent goes to the back. */
 static struct dnode *first_not_before(struct proxy *p, uint64_t turn)
 {
-	struct dnode *n = p->wan->lane_list.next;
+	struct dnode *list = &p->wan->lane_list, *n = list->next;
 
-	while (n != &p->wan->lane_list && dlist_entry(n, struct lane, node)->turn < turn)
-		n = n->next;
+	if (n == list || turn_of(n) >= turn)
+		return n;
+	if (turn_of(list->prev) < turn)
+		return list;
+	if (turn - turn_of(n) < turn_of(list->prev) - turn) {
+		while (turn_of(n) < turn)
+			n = n->next;
+		return n;
+	}
+	for (n = list->prev; turn_of(n->prev) >= turn; n = n->prev)
+		;
 	return n;
 }
 
@@ -134,14 +163,14 @@ void wan_queue_slot(struct proxy *p, struct dnode *list, uint32_t slot, enum slo
 	struct slot_meta *m = arena_meta(p->arena, slot);
 
 	dlist_remove(&m->node);
-	m->queued = (uint8_t)q;
+	slot_set_queue(p, slot, q);
 	dlist_append(list, &m->node);
 }
 
-void wan_unqueue(struct slot_meta *m)
+void wan_unqueue(struct proxy *p, struct slot_meta *m)
 {
 	dlist_remove(&m->node);
-	m->queued = SQ_NONE;
+	slot_set_queue(p, slot_of_meta(p, m), SQ_NONE);
 }
 
 void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot)

@@ -11,7 +11,7 @@
 /* Puts a slot at the end of a list, off whatever list it was on. */
 void wan_queue_slot(struct proxy *p, struct dnode *list, uint32_t slot, enum slot_queue q);
 /* Takes it off. */
-void wan_unqueue(struct slot_meta *m);
+void wan_unqueue(struct proxy *p, struct slot_meta *m);
 /* Its source says that nobody waits for the packet any more. */
 static inline bool wan_packet_over(const struct proxy *p, const struct slot_hdr *h)
 {

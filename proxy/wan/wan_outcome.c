@@ -110,7 +110,7 @@ static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 	if (!p->wan->transport.of_slot[h->kind]->keeps_slots)
 		slot_release(p, r->id); /* the peer has it: it is its now */
 	else if (m->queued)
-		wan_unqueue(m);
+		wan_unqueue(p, m);
 }
 
 void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot)
@@ -370,6 +370,7 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	}
 	count(p, CTR_WAN_SPURIOUS, res.spurious);
 	s->found_spurious += (uint32_t)res.spurious;
+	wan_fec_found_late(p, path, res.spurious);
 	rate_on_spurious(&path->pacer->control, res.spurious_marked);
 	pn_space_adapt_reorder(s, path, &res);
 	wan_detect_losses(p, l, s);

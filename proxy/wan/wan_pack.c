@@ -93,7 +93,7 @@ static void pass_done(struct wan_build *b, uint32_t slot)
 	if (m->copies)
 		m->copies--;
 	if (!m->copies) {
-		wan_unqueue(m);
+		wan_unqueue(b->p, m);
 		return;
 	}
 	units_mask(0, units, all);
@@ -191,7 +191,7 @@ void wan_pack_firsts(struct wan_build *b)
 		if (!put_first(b, slot))
 			return;
 		if (m->queued == SQ_FIRST)
-			wan_unqueue(m);
+			wan_unqueue(b->p, m);
 	}
 }
 

@@ -298,6 +298,42 @@ static void bounds__lost_requests_to_read_again(void **state)
 	assert_int_equal(f->agains_due, 128);
 }
 
+/* Which lane sends next is decided for each datagram: with as many lanes as there may be, too, a turn costs
+ * little, whether all are alike or some have many flows. Returns steps of a turn, on average. */
+static uint64_t steps_of_turns(struct proxy *p, struct lane *lanes, uint32_t heavy_every)
+{
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < LANES_MAX; i++)
+		wan_lane_kick(p, &lanes[i]);
+	for (uint32_t i = 0; i < 100 * LANES_MAX; i++) {
+		struct lane *l = dlist_entry(dlist_first(&p->wan->lane_list), struct lane, node);
+
+		steps_begin();
+		wan_lane_took_turn(p, l, 9000, (uint32_t)(l - lanes) % heavy_every ? 1 : 30);
+		all += steps_end("wan_lane_took_turn");
+	}
+	for (uint32_t i = 0; i < LANES_MAX; i++)
+		dlist_remove(&lanes[i].node);
+	return all / (100 * LANES_MAX);
+}
+
+static void bounds__turns_of_lanes(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct lane *lanes = calloc(LANES_MAX, sizeof(*lanes));
+
+	assert_non_null(lanes);
+	while (dlist_first(&c->a.p->wan->lane_list))
+		dlist_remove(dlist_first(&c->a.p->wan->lane_list));
+	for (uint32_t i = 0; i < LANES_MAX; i++)
+		lanes[i].id = (uint8_t)i;
+	assert_in_range(steps_of_turns(c->a.p, lanes, LANES_MAX + 1), 1, 20); /* all alike */
+	assert_in_range(steps_of_turns(c->a.p, lanes, 16), 1, 60);            /* one of 16 has 30 flows */
+	assert_in_range(steps_of_turns(c->a.p, lanes, 2), 1, 200);            /* every other one */
+	free(lanes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +347,7 @@ int main(void)
 	    CORE_TEST(bounds__full_far_table),
 	    cmocka_unit_test(bounds__losses_in_a_row),
 	    CORE_TEST(bounds__lost_requests_to_read_again),
+	    CORE_TEST(bounds__turns_of_lanes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

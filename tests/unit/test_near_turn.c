@@ -3,6 +3,7 @@
 #include "core_fixture.h"
 
 #include "headroom/headroom.h"
+#include "proxy/carry/barrier.h"
 #include "proxy/near/near_priv.h"
 #include "proxy/wan/share.h"
 
@@ -32,16 +33,21 @@ static void empty(struct core *c, uint64_t pos)
 		arena_free(c->a.p->arena, arena_find(c->a.p->arena, SLOT_REQ_NEAR, 31, pos));
 }
 
-static struct core *given_slow_line(void **state)
+static void slow_line(struct core *c)
 {
-	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
-
 	c->a.p->now_ns = c->now_ns;
 	c->a.p->cfg.rate_hint_bps = 10000000;
 	for (uint32_t i = 0; i < FLOWS; i++) {
 		near_flow_init(c->a.p, flow(c, i), 1 + i);
 		timer_cancel(&c->a.p->timers, &flow(c, i)->retire);
 	}
+}
+
+static struct core *given_slow_line(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
+
+	slow_line(c);
 	return c;
 }
 
@@ -143,6 +149,156 @@ static void near_turn__is_forgotten(void **state)
 	all_go(c);
 }
 
+/* A host is due when it was told to come, however far away its turn is: one that has gone by then is not waited for. */
+static void near_turn__of_a_host_that_is_gone_lapses(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	struct near_flow *gone = flow(c, 0);
+
+	near_turn_book(p, gone);
+	gone->turn_ns = p->now_ns + 10000 * CORE_MS;
+	near_turn_away(p, gone, CORE_MS);
+	proxy_tick(p, c->now_ns + CORE_MS);
+	assert_int_equal(p->turns.away, 1);
+	proxy_tick(p, c->now_ns + 50 * CORE_MS);
+	assert_int_equal(p->turns.away, 0);
+	assert_int_equal(p->turns.bytes, 0);
+	all_go(c);
+}
+
+/* What those were to bring who do not come, others may at once: no need to send them away a last time. */
+static void near_turn__of_those_who_are_gone_is_others(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	struct near_flow *last = flow(c, FLOWS - 1);
+	uint64_t filled = fill(c);
+
+	for (uint32_t i = 0; i < FLOWS; i++)
+		near_turn_away(p, flow(c, i), near_turn_book(p, flow(c, i)));
+	last->turn_ns = p->now_ns + 400 * CORE_MS;
+	assert_true(near_turn_comes_early(p, last));
+	for (uint32_t i = 0; i < FLOWS - 1; i++)
+		near_turn_leave(p, flow(c, i));
+	assert_int_not_equal(near_turn_quantum(p), 0);
+	assert_false(near_turn_comes_early(p, last));
+	empty(c, filled);
+	all_go(c);
+}
+
+static void near_turn__ends_with_a_failure(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct near_flow *f = core_near(c);
+
+	near_turn_away(c->a.p, f, near_turn_book(c->a.p, f));
+	near_refused(c->a.p, f, f->pos_next, AETH_NAK_INV_REQ);
+	assert_true(f->failed);
+	assert_int_equal(c->a.p->turns.away, 0);
+}
+
+/* A life that drains has no host any more. */
+static void near_turn__ends_with_the_life(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct near_flow *f = core_near(c);
+
+	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 1);
+	near_turn_away(c->a.p, f, near_turn_book(c->a.p, f));
+	assert_int_equal(c->a.p->turns.away, 1);
+	assert_non_null(near_succeed(c->a.p, f, 0, 0));
+	assert_true(f->used && f->newer);
+	assert_int_equal(c->a.p->turns.away, 0);
+}
+
+/* What a flow that fails gives up has not drained: the line has carried none of it. Nor has that of one that is closed. */
+static void near_turn__what_is_given_up_has_not_drained(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct near_flow *f = core_near(c);
+	struct share *drain = &c->a.p->turns.drain;
+	uint64_t bytes = drain->bytes, one = arena_class_bytes(CORE_PMTU + 60);
+
+	core_send_run(c, 1, 8);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, CORE_MS);
+	assert_int_equal(near_held(f), 6 * one);
+	assert_int_equal(drain->last_bytes + drain->bytes - bytes, 2 * one);
+	bytes = drain->last_bytes + drain->bytes;
+	c->a.p->work_left = 3; /* the rest of it in later calls */
+	near_refused(c->a.p, f, f->pos_settled, AETH_NAK_INV_REQ);
+	barrier_mark(c->a.p, f);
+	assert_int_equal(near_held(f), 3 * one);
+	core_wait(c, CORE_US);
+	assert_int_equal(near_held(f), 0);
+	assert_int_equal(drain->last_bytes + drain->bytes, bytes);
+}
+
+/* Requests of answered operations that are kept for a host that may ask again make no flow busy. */
+static void near_turn__kept_requests_make_nobody_busy(void **state)
+{
+	struct roce_pkt atomic = core_req(RC_FETCH_ADD, 1);
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct proxy *p = c->a.p;
+
+	assert_int_equal(p->near_busy, 0);
+	core_in(&c->a, atomic, 0, 0);
+	core_pump(c);
+	assert_int_equal(p->near_busy, 1);
+	core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0);
+	core_wait(c, 5 * CORE_MS);
+	assert_int_not_equal(core_near(c)->kept_bytes, 0);
+	assert_int_equal(p->near_busy, 0);
+	core_send(c, RC_WRITE_ONLY, 2);
+	assert_int_equal(p->near_busy, 1);
+	core_rebuild(&c->a);
+	assert_int_not_equal(core_near(c)->kept_bytes, 0);
+	assert_int_equal(c->a.p->near_busy, 1);
+	core_session(c);
+	core_wait(c, 5 * CORE_MS);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, 20000 * CORE_MS);
+	assert_int_equal(core_near(c)->held_bytes, 0);
+	assert_int_equal(c->a.p->near_busy, 0);
+}
+
+/* A host that waits for what is being read again waits for no room: it gets no turn, and no more than a round trip. */
+static void near_turn__not_for_an_answer_that_is_read_again(void **state)
+{
+	struct roce_pkt read = core_req(RC_READ_REQUEST, 2);
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct proxy *p = c->a.p;
+	const struct core_pkt *k;
+	struct near_flow *f;
+	uint64_t filled;
+
+	core_long_life(c);
+	f = core_near(c);
+	core_in(&c->a, read, 0, 0);
+	core_pump(c);
+	core_in(&c->b, core_answer(RC_READ_RESP_ONLY, CORE_QPN, 2, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_wait(c, 1100 * CORE_MS); /* given, and gone */
+	core_forget(&c->a);
+	slow_line(c);
+	filled = fill(c);
+	for (uint32_t i = 0; i < FLOWS; i++)
+		near_turn_away(p, flow(c, i), near_turn_book(p, flow(c, i)));
+	f->held_off = true;
+	for (uint32_t i = 0; i < PATHS_MAX; i++)
+		p->wan->path[i].rtt.smoothed_ns = p->wan->path[i].rtt.min_ns = 3 * CORE_MS;
+	core_in(&c->a, read, 0, 0);
+	core_collect(&c->a);
+	k = core_expect(&c->a, RC_ACK, 2);
+	assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+	assert_int_equal(roce_rnr_timer_ns(k->h.aeth_syndrome & 31), 2560 * CORE_US); /* the last that ends within 3 ms */
+	assert_int_equal(f->turn_ns, 0);
+	f->held_off = false;
+	empty(c, filled);
+	all_go(c);
+}
+
 /* However many flows: a packet for each, as long as half of the reserve has one. Few have CREDIT_MIN_BYTES. */
 static void near_turn__minimum(void **state)
 {
@@ -232,6 +388,13 @@ int main(void)
 	    CORE_TEST(near_turn__not_before_its_turn),
 	    CORE_TEST(near_turn__stay_in_force),
 	    CORE_TEST(near_turn__is_forgotten),
+	    CORE_TEST(near_turn__of_a_host_that_is_gone_lapses),
+	    CORE_TEST(near_turn__of_those_who_are_gone_is_others),
+	    CORE_TEST(near_turn__ends_with_a_failure),
+	    CORE_TEST(near_turn__ends_with_the_life),
+	    CORE_TEST(near_turn__what_is_given_up_has_not_drained),
+	    CORE_TEST(near_turn__kept_requests_make_nobody_busy),
+	    CORE_TEST(near_turn__not_for_an_answer_that_is_read_again),
 	    CORE_TEST(near_turn__minimum),
 	    CORE_TEST(near_turn__cnps_without_turns),
 	    CORE_TEST(near_turn__part_of_the_line),

@@ -209,6 +209,54 @@ static void wan_fec__late_original_is_a_duplicate(void **state)
 	core_close(&c);
 }
 
+/* FEC=auto; one datagram is overtaken by so much that it is found lost, and repaired. Returns the PSN that is next. */
+static uint32_t one_is_overtaken(void)
+{
+	struct proxy_config cfg;
+
+	open_pair();
+	cfg = c.a.cfg;
+	cfg.fec = (struct fec_config){.mode = FEC_AUTO};
+	assert_int_equal(proxy_reconfigure(c.a.p, &cfg, c.now_ns), 0);
+	c.wan = holds_back;
+	lose_from = space_a()->sent.pn_next + 1;
+	core_send_run(&c, 2, 40);
+	core_wait(&c, 2 * CORE_MS);
+	expect_writes(2, 40);
+	core_ack(&c, 41, AETH_ACK_NO_CREDITS, 42);
+	assert_int_equal(core_ctr(&c.a, CTR_WAN_LOST), 1);
+	assert_int_not_equal(c.a.p->wan->path[0].fec.measure.found, 0);
+	return 42;
+}
+
+/* A datagram that was found lost, and was only late, switches FEC=auto on for as short as it can. */
+static void wan_fec__a_late_one_is_no_loss(void **state)
+{
+	uint32_t psn = one_is_overtaken();
+
+	(void)state;
+	assert_int_not_equal(c.a.p->wan->path[0].fec.plan.k, 0);
+	proxy_wan_rx(c.b.p, c.now_ns, held, held_len, false);
+	core_wait(&c, 2 * CORE_MS);
+	assert_int_equal(core_ctr(&c.a, CTR_WAN_SPURIOUS), 1);
+	assert_int_equal(c.a.p->wan->path[0].fec.measure.found, 0);
+	core_wait(&c, 2 * FEC_HOLD_NS);
+	write_many(psn, 20);
+	assert_true(c.a.p->wan->path[0].fec.measure.lost == 0);
+	assert_int_equal(c.a.p->wan->path[0].fec.plan.k, 0);
+	core_close(&c);
+}
+
+/* What was found lost in the last session says nothing of this one, in which nobody can tell of it any more. */
+static void wan_fec__a_new_session_has_lost_nothing(void **state)
+{
+	(void)state;
+	one_is_overtaken();
+	core_session(&c);
+	assert_int_equal(c.a.p->wan->path[0].fec.measure.found, 0);
+	core_close(&c);
+}
+
 /* --- hostile --- */
 
 static enum proxy_drop give(const void *frames, size_t n, uint64_t pn, uint8_t flags)
@@ -436,6 +484,8 @@ int main(void)
 	    cmocka_unit_test(wan_fec__the_loss_is_seen),
 	    cmocka_unit_test(wan_fec__auto_begins_with_the_first_loss),
 	    cmocka_unit_test(wan_fec__late_original_is_a_duplicate),
+	    cmocka_unit_test(wan_fec__a_late_one_is_no_loss),
+	    cmocka_unit_test(wan_fec__a_new_session_has_lost_nothing),
 	    cmocka_unit_test(wan_fec__no_repair_in_a_rebuilt_one),
 	    cmocka_unit_test(wan_fec__arrivals_that_cannot_be),
 	    cmocka_unit_test(wan_fec__a_new_session_forgets),

@@ -2,6 +2,8 @@
 /* Which lane sends next. */
 #include "core_fixture.h"
 
+#include "proxy/wan/wan_lane_priv.h"
+
 #define DATAGRAM 9000u
 
 static struct lane *first_lane(const struct proxy *p)
@@ -112,12 +114,106 @@ static void wan_lane__counts_flows(void **state)
 	assert_int_equal(l->nwaiting[SOURCE_NEAR], 0);
 }
 
+/* A response of host B that is the far edge's; it has not left for the near edge yet. */
+static void respond(struct core *c, uint32_t psn)
+{
+	struct roce_pkt h = core_answer(RC_READ_RESP_ONLY, CORE_QPN, psn, AETH_ACK_NO_CREDITS, psn);
+
+	assert_int_equal(core_in(&c->b, h, CORE_PMTU, 0), DROP_NONE);
+}
+
+static uint32_t far_waiting(struct core *c)
+{
+	return c->b.p->wan->lanes[core_far(c)->lane].nwaiting[SOURCE_FAR];
+}
+
+static struct core *given_reads(void **state, uint32_t n)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	for (uint32_t psn = 2; psn < 2 + n; psn++) {
+		core_in(&c->a, core_req(RC_READ_REQUEST, psn), 0, 0);
+		core_pump(c);
+		core_expect(&c->b, RC_READ_REQUEST, psn);
+	}
+	return c;
+}
+
+/* Nor those whose responses are all under way: their lane would have turns for them without anything to send. */
+static void wan_lane__responses_under_way_do_not_count(void **state)
+{
+	struct core *c = given_reads(state, 3);
+
+	assert_int_equal(far_waiting(c), 0);
+	respond(c, 2);
+	respond(c, 3);
+	assert_int_equal(far_waiting(c), 1); /* a flow, however many there are */
+	c->cut = true;
+	core_pump(c);
+	assert_int_equal(core_far(c)->nresps, 2);
+	assert_int_equal(far_waiting(c), 0);
+	c->cut = false;
+	respond(c, 4);
+	assert_int_equal(far_waiting(c), 1);
+	core_wait(c, 100 * CORE_MS); /* two were lost, and have gone again */
+	assert_true(core_ctr(&c->b, CTR_WAN_REPAIRS) >= 2);
+	assert_int_equal(core_far(c)->nresps, 0);
+	assert_int_equal(far_waiting(c), 0);
+}
+
+/* One that was found lost waits again; those of a flow that ends do not. */
+static void wan_lane__responses_that_go_again_count(void **state)
+{
+	struct core *c = given_reads(state, 2);
+	struct lane *l = &c->b.p->wan->lanes[core_far(c)->lane];
+
+	c->cut = true;
+	respond(c, 2);
+	core_pump(c);
+	c->b.p->now_ns = c->now_ns;
+	wan_move_all(c->b.p, l, &l->space[0]);
+	assert_int_equal(l->nwaiting[SOURCE_FAR], 1);
+	respond(c, 3);
+	assert_int_equal(l->nwaiting[SOURCE_FAR], 1);
+	far_on_close(c->b.p, &(struct wan_flow_close){.flow = core_far(c)->peer_flow, .inc = core_far(c)->inc});
+	core_pump(c);
+	assert_int_equal(l->nwaiting[SOURCE_FAR], 0);
+	c->cut = false;
+}
+
+/* A new session sends again what waits for the near edge, and a rebuilt edge has nothing to send before there is one. */
+static void wan_lane__responses_count_once_in_a_new_session(void **state)
+{
+	struct core *c = given_reads(state, 2);
+	struct proxy_session s = c->b.p->session;
+
+	c->cut = true;
+	respond(c, 2);
+	core_pump(c);
+	respond(c, 3);
+	for (int i = 0; i < 2; i++) {
+		s.epoch_tx++;
+		proxy_session_start(c->b.p, &s, c->now_ns);
+		assert_int_equal(far_waiting(c), 1);
+	}
+	core_rebuild(&c->b);
+	assert_int_equal(core_far(c)->nresps, 2);
+	assert_int_equal(far_waiting(c), 0);
+	c->cut = false;
+	core_session(c);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(core_far(c)->nresps, 0);
+	assert_int_equal(far_waiting(c), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(wan_lane__turns_by_flows),      CORE_TEST(wan_lane__responses_count),
 	    CORE_TEST(wan_lane__turns_without_flows), CORE_TEST(wan_lane__a_newcomer_is_next),
-	    CORE_TEST(wan_lane__counts_flows),
+	    CORE_TEST(wan_lane__counts_flows),        CORE_TEST(wan_lane__responses_under_way_do_not_count),
+	    CORE_TEST(wan_lane__responses_that_go_again_count),
+	    CORE_TEST(wan_lane__responses_count_once_in_a_new_session),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,13 +108,18 @@ $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
 
 # --- tools for tests and demo ---
 .PHONY: tools
-tools: $(addprefix $(O)/tools/,$(TOOL_NAMES))
+tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/clock_shift.so
 
 .SECONDEXPANSION:
 $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
 $(O)/tools/wanline: $(O)/tests/sim/rng.o
+
+# loaded into programs of any build, so without its sanitizers
+$(O)/tools/clock_shift.so: tests/preload/clock_shift.c
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) -std=gnu17 -O2 -Wall -Wextra -Werror -fPIC -shared -o $@ $<
 
 # --- unit tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a

@@ -350,7 +350,7 @@ lab_conf_path() { # a|b
 lab_edge_start() { # a|b
 	mkdir -p "$LAB_DIR/$1" "$LAB_SHM/$1"
 	lab_conf "$1" >"$(lab_conf_path "$1")"
-	ip netns exec "$LAB_ID-e$1" "$LAB_BIN/longreachd" --control "$LAB_DIR/$1/control" \
+	LAB_EDGE=$1 ip netns exec "$LAB_ID-e$1" "$LAB_BIN/longreachd" --control "$LAB_DIR/$1/control" \
 		--config "$(lab_conf_path "$1")" ${LAB_PCAP:+--pcap "$LAB_PCAP/$1"} ${LAB_DAEMON_ARGS:-} \
 		>>"$LAB_DIR/$1/log" 2>&1 &
 	LAB_EDGE_PID[$1]=$!
@@ -391,6 +391,20 @@ lab_daemon_under() { # command...
 	ln -sf "$LAB_REAL_BIN/longreach" "$LAB_DIR/bin/longreach"
 	chmod 755 "$LAB_DIR/bin" "$LAB_DIR/bin/longreachd"
 	LAB_BIN=$LAB_DIR/bin
+}
+
+# Edges that are started from here on have wall clocks of their own, which lab_clock sets.
+lab_own_clocks() {
+	lab_clock a 0
+	lab_clock b 0
+	lab_daemon_under env "LD_PRELOAD=$LAB_TOOLS/clock_shift.so" "CLOCK_SHIFT_FILE=$LAB_DIR/clock.\$LAB_EDGE" \
+		"ASAN_OPTIONS=\$ASAN_OPTIONS:verify_asan_link_order=0"
+}
+
+# In place: the running daemon has the file mapped.
+lab_clock() { # a|b seconds-ahead
+	perl -e 'open(my $f, "+>>", $ARGV[0]); close $f; open($f, "+<", $ARGV[0]) or die; syswrite $f, pack("q", $ARGV[1] * 1e9)' \
+		"$LAB_DIR/clock.$1" "$2"
 }
 
 lab_daemon_alone() {

@@ -171,11 +171,14 @@ mend_clock_child() { lab_clock "$1" 0; }
 break_descriptors() {
 	local pid
 	pid=$(lab_edge_child "$1")
-	prlimit --pid "$pid" --nofile="$(ls "/proc/$pid/fd" | wc -l)":65536
+	FILES_BEFORE=$(prlimit --pid "$pid" --nofile --noheadings --output SOFT)
+	prlimit --pid "$pid" --nofile="$(ls "/proc/$pid/fd" | wc -l)": || BROKEN="its limit cannot be set"
 	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1
 	:
 }
-mend_descriptors() { prlimit --pid "$(lab_edge_child "$1")" --nofile=65536:65536; }
+mend_descriptors() {
+	prlimit --pid "$(lab_edge_child "$1")" --nofile="${FILES_BEFORE// /}": || BROKEN="its limit cannot be set again"
+}
 
 # No room where the buffers are, and a restart.
 break_disk() {

@@ -115,23 +115,24 @@ $(O)/longreach-counters.7: $(O)/counters_page
 
 # --- tools for tests and demo ---
 .PHONY: tools
-tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/wallclock.so
+tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/clock_shift.so
 
 .SECONDEXPANSION:
 $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
 $(O)/tools/wanline: $(O)/tests/sim/rng.o
-# Loaded into the daemons of netns tests: without a sanitizer, which wants to be there first.
-$(O)/tools/wallclock.so: tests/netns/wallclock.c
+
+# loaded into programs of any build, so without its sanitizers
+$(O)/tools/clock_shift.so: tests/preload/clock_shift.c
 	@mkdir -p $(dir $@)
-	$(Q)$(CC) -std=gnu17 $(WARN) -O2 -fPIC -shared -o $@ $<
+	$(Q)$(CC) -std=gnu17 -O2 -Wall -Wextra -Werror -fPIC -shared -o $@ $<
 
 # --- unit tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -lmnl \
-		-ljson-c -lcmocka -lm
+		-ljson-c -lseccomp -lcmocka -lm
 # The writer of JSON and json-c have names in common: not in one file with its test.
 CLIENT_JSON := $(call objs,daemon/client/client_json.c)
 $(O)/unit/test_client_json $(O)/unit/test_trace: $(CLIENT_JSON)

@@ -13,6 +13,7 @@
 #include "daemon/telemetry/control.h"
 #include "daemon/telemetry/exporter.h"
 #include "daemon/link/failed_record.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "options.h"
 #include "daemon/privileged/privsep.h"
@@ -89,10 +90,26 @@ static void on_stop(evutil_socket_t sig, short what, void *arg)
 	event_base_loopbreak(d->base);
 }
 
+static void keep_all_closed(const struct daemon *d)
+{
+	static struct log_limit said = {.window_ns = 10 * NS_PER_S, .burst = 3};
+	char err[CONFIG_ERR_MAX] = "";
+	int r = closed_keep_all(&d->sites.sources, err);
+
+	if (r == 0 || !log_limit_pass(&said, clock_now_ns(), NULL))
+		return;
+	if (r < 0)
+		log_err("a link file cannot be understood, and %s", err);
+	else
+		log_warn("somebody removed the nft table inet longreach, which closes all RoCE while a link file cannot be "
+		         "understood: it is put back [rules_changed]");
+}
+
 static void on_rules(void *arg)
 {
 	struct daemon *d = arg;
 
+	keep_all_closed(d);
 	for (uint32_t i = 0; i < d->sites.n; i++)
 		site_look_at_rules(d->sites.list[i]);
 }

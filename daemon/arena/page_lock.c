@@ -105,7 +105,7 @@ static void *take_all(void *arg)
 	struct page_lock *r = arg;
 
 	pthread_setname_np(pthread_self(), "lr:memory");
-	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* packets first */
+	setpriority(PRIO_PROCESS, 0, NICE); /* packets first */
 	for (unsigned i = 0; i < PAGE_LOCK_PIECES; i++)
 		take(r, &r->piece[i]);
 	return NULL;

@@ -138,3 +138,35 @@ int closed_apply(const struct site_sources *src, char *report)
 	free(c);
 	return r;
 }
+
+static bool all_understood(const struct site_sources *src)
+{
+	static struct site_paths paths; /* large */
+	static struct link_config config;
+	static char report[SITES_REPORT_MAX];
+	char err[CONFIG_ERR_MAX];
+	bool sound;
+
+	report[0] = '\0';
+	sound = site_paths_read(src, &paths, report) == 0;
+	for (uint32_t i = 0; i < paths.n && sound; i++) {
+		int r = config_load(paths.path[i], &config, err);
+
+		sound = r == 0 || r == -ENOENT;
+	}
+	return sound;
+}
+
+int closed_keep_all(const struct site_sources *src, char *err)
+{
+	static bool stood;
+	bool stands = privileged_steer_all_stands();
+	int r;
+
+	if (stands || !stood || all_understood(src)) {
+		stood = stands;
+		return 0;
+	}
+	r = privileged_steer_all(true, err, CONFIG_ERR_MAX);
+	return r < 0 ? r : 1;
+}

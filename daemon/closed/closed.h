@@ -18,4 +18,9 @@ int closed_rest(const struct link_config *c, char *err, size_t errlen);
  * report says what was wrong. */
 int closed_apply(const struct site_sources *src, char *report);
 
+/* After a change of the kernel's rules. If the table that closes all RoCE was there at the last call and has gone, it is
+ * put back, unless every link file can be understood again (`longreachd --close` has then removed it). 1 if it was put
+ * back; 0; negative errno with err (CONFIG_ERR_MAX) a sentence, and the next call tries again. Main thread only. */
+int closed_keep_all(const struct site_sources *src, char *err);
+
 #endif

@@ -404,6 +404,24 @@ void steer_remove(const struct link_config *c)
 	free(script);
 }
 
+/* As nft lists it, malloc'ed; NULL: it is not there. */
+static char *list_all_table(void)
+{
+	static const char *const args[] = {"-s", "list", "table", "inet", "longreach", NULL};
+	char why[NFT_OUTPUT_MAX];
+
+	return nft_ask(args, why);
+}
+
+bool steer_all_stands(void)
+{
+	char *is = list_all_table();
+	bool whole = is && strstr(is, "hook forward") && strstr(is, ROCE " counter drop\n");
+
+	free(is);
+	return whole;
+}
+
 int steer_all(bool closed, char *err, size_t errlen)
 {
 	const char *script = closed ? "add " ALL_TABLE "\ndelete " ALL_TABLE "\n" ALL_TABLE

@@ -34,6 +34,8 @@ void steer_remove(const struct link_config *c);
 
 /* All RoCE that the kernel would forward, whatever its addresses: while a link file cannot be understood. */
 int steer_all(bool closed, char *err, size_t errlen);
+/* The rule of steer_all(true) is in force, whichever process put it there. */
+bool steer_all_stands(void);
 
 /* Removes the tables and IP ports of links that are not among the names. */
 void steer_sweep(const char *const *links, uint32_t n);

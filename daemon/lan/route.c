@@ -159,7 +159,7 @@ static void *route_main(void *arg)
 	uint64_t count;
 
 	pthread_setname_np(pthread_self(), "lr:routes");
-	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	setpriority(PRIO_PROCESS, 0, NICE);
 	while (!stops(r)) {
 		if (poll(fds, 2, -1) <= 0)
 			continue;

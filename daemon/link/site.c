@@ -11,6 +11,7 @@
 
 #include "daemon/util/addr.h"
 #include "daemon/arena/arena_file.h"
+#include "daemon/closed/closed.h"
 #include "daemon/util/clock.h"
 #include "failed_record.h"
 #include "daemon/config/link_plan.h"
@@ -383,8 +384,10 @@ void site_look_at_rules(struct site *s)
 	char err[CONFIG_ERR_MAX] = "";
 	int r;
 
-	if (s->link == NULL)
+	if (s->link == NULL) {
+		closed_rest(&s->config, err, sizeof(err)); /* what fails is tried again, and said, by try_start() */
 		return;
+	}
 	r = link_keep_rules(s->link, err);
 	if (r != 0 && log_limit_pass(&s->rules_said, clock_now_ns(), NULL))
 		log_warn("link %s: somebody changed or removed the nft rules that keep the kernel from forwarding what this "

@@ -19,11 +19,20 @@ int64_t cert_days_left(int64_t expires_s, int64_t now_s)
 	return left >= 0 ? left / DAY_S : -((-left + DAY_S - 1) / DAY_S);
 }
 
-/* A clock that is set back takes nothing back that was said. */
+/* A clock that was ahead and was put right: what it made us say too early is said again when it is true. A day of room,
+ * so that a clock that is trimmed says nothing twice. */
+static void take_back(struct cert_days *d, int64_t left_s)
+{
+	for (size_t i = 0; i < sizeof(said_at) / sizeof(said_at[0]); i++)
+		if (d->said == said_at[i] && left_s > (int64_t)(said_at[i] + 1) * DAY_S)
+			d->said = i + 1 < sizeof(said_at) / sizeof(said_at[0]) ? said_at[i + 1] : CERT_DAYS_NONE;
+}
+
 int cert_days_look(struct cert_days *d, int64_t now_s)
 {
 	if (d->expires_s == 0)
 		return -1;
+	take_back(d, d->expires_s - now_s);
 	for (size_t i = 0; i < sizeof(said_at) / sizeof(said_at[0]); i++) {
 		if (d->expires_s - now_s > (int64_t)said_at[i] * DAY_S)
 			continue;

@@ -403,8 +403,11 @@ enum hello_verdict hello_compare(const struct hello *here, const struct hello *t
 		ok = false;
 	}
 	if (here->barrier != there->barrier) {
-		say(text, "Barrier= is %s here and %s there", barrier_mode_name(here->barrier),
-		    barrier_mode_name(there->barrier));
+		bool one_way = here->barrier == BARRIER_OFF || there->barrier == BARRIER_OFF;
+
+		say(text, "Barrier= is %s here and %s there%s", barrier_mode_name(here->barrier),
+		    barrier_mode_name(there->barrier),
+		    one_way ? " (rp_filter=1 at an edge drops other IP one way: turn the barrier on at both)" : "");
 		ok = false;
 	}
 	ok &= same_prefixes("LocalPrefix", here->local, here->nlocal, "RemotePrefix", there->remote, there->nremote,

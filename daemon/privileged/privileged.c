@@ -163,6 +163,11 @@ int privileged_steer_all(bool closed, char *err, size_t errlen)
 	return ask(a, err, errlen);
 }
 
+bool privileged_steer_all_stands(void)
+{
+	return has_parent() ? ask(new_ask(ASK_STEER_ALL_STANDS), NULL, 0) == 1 : steer_all_stands();
+}
+
 void privileged_steer_sweep(const char *const *links, uint32_t n)
 {
 	struct ask *a;

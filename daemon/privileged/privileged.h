@@ -27,6 +27,7 @@ int privileged_steer_install(const struct link_config *c, enum steer_extent exte
 int privileged_steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen);
 void privileged_steer_remove(const struct link_config *c);
 int privileged_steer_all(bool closed, char *err, size_t errlen);
+bool privileged_steer_all_stands(void);
 void privileged_steer_sweep(const char *const *links, uint32_t n);
 bool privileged_steer_stands(const struct link_config *c);
 /* fib_rule.h's. */

@@ -329,6 +329,8 @@ static int carry_out(const struct ask *a, int *with, char err[CONFIG_ERR_MAX], i
 		return do_link(a, err);
 	case ASK_STEER_ALL:
 		return steer_all(a->number != 0, err, CONFIG_ERR_MAX);
+	case ASK_STEER_ALL_STANDS:
+		return steer_all_stands();
 	case ASK_STEER_SWEEP:
 		return sweep_tables(a);
 	case ASK_FIB_SWEEP:

@@ -19,6 +19,7 @@ enum ask_what {
 	ASK_STEER_KEEP_ROUTING, /* number: the rules, too; one link */
 	ASK_STEER_REMOVE,       /* one link */
 	ASK_STEER_ALL,          /* number: closed */
+	ASK_STEER_ALL_STANDS,
 	ASK_STEER_SWEEP,        /* names */
 	ASK_STEER_STANDS,       /* one link */
 	ASK_FIB_SWEEP,          /* links */

@@ -21,6 +21,7 @@
 
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
+#include "held_sockets.h"
 #include "privileged.h"
 #include "privileged_serve.h"
 #include "sandbox.h"
@@ -72,6 +73,7 @@ static void be_child(struct parent *p, pid_t parent)
 	close(p->signals);
 	close(p->ask[PARENT]);
 	close(p->tell[PARENT]);
+	held_drop(""); /* its copies: they would keep the ports taken when nobody holds them any more */
 	sigprocmask(SIG_SETMASK, &p->before, NULL);
 	secret_openssl(); /* here: what is locked into memory does not outlive fork(2) */
 	/* sd_watchdog_enabled(3) looks whether it is meant: it is */

@@ -141,11 +141,7 @@ static const int calls[] = {
     SCMP_SYS(nanosleep),
     SCMP_SYS(rseq),
     SCMP_SYS(sched_getaffinity),
-    SCMP_SYS(sched_setaffinity),
-    SCMP_SYS(sched_setattr),
-    SCMP_SYS(sched_setscheduler),
     SCMP_SYS(sched_yield),
-    SCMP_SYS(setpriority),
     SCMP_SYS(set_robust_list),
     SCMP_SYS(set_tid_address),
     SCMP_SYS(time),
@@ -281,13 +277,20 @@ static int allow_with_arguments(scmp_filter_ctx f)
 {
 	struct scmp_arg_cmp threads = has_bits(0, CLONE_THREAD, CLONE_THREAD); /* no processes */
 	struct scmp_arg_cmp itself = first_is((scmp_datum_t)getpid());         /* abort(3) */
-	struct scmp_arg_cmp caller = first_is(0);                              /* getrlimit(3) */
+	struct scmp_arg_cmp caller = first_is(0);                              /* getrlimit(3), the calling thread */
+	struct scmp_arg_cmp priority[] = {first_is(PRIO_PROCESS), {.arg = 1, .op = SCMP_CMP_EQ, .datum_a = 0}};
 	int r = allow_if(f, SCMP_SYS(clone), &threads);
 
 	if (r == 0)
 		r = allow_if(f, SCMP_SYS(tgkill), &itself);
 	if (r == 0)
 		r = allow_if(f, SCMP_SYS(prlimit64), &caller);
+	if (r == 0)
+		r = allow_if(f, SCMP_SYS(sched_setaffinity), &caller);
+	if (r == 0)
+		r = allow_if(f, SCMP_SYS(sched_setattr), &caller);
+	if (r == 0)
+		r = seccomp_rule_add_array(f, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), COUNT(priority), priority);
 	for (unsigned i = 0; i < COUNT(commands) && r == 0; i++) {
 		struct scmp_arg_cmp command = has_bits(1, UINT32_MAX, (scmp_datum_t)commands[i]);
 

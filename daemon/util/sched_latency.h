@@ -26,7 +26,7 @@ static inline void sched_low_latency(int nice)
 
 	prctl(PR_SET_TIMERSLACK, 1ul);
 	if (syscall(SYS_sched_setattr, 0, &attr, 0u) < 0)
-		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), nice);
+		setpriority(PRIO_PROCESS, 0, nice);
 }
 
 #endif

@@ -8,7 +8,7 @@
 # RC, and behind each run's last completion the word over TCP that everything has been done. After every step:
 #
 #   - no word was heard before its bytes (Barrier=pair), no byte wrong, nothing missing unless an edge named the flow;
-#   - the line has carried no RoCEv2 packet as hosts send them;
+#   - the line has carried no RoCEv2 packet as hosts send them, and nothing of their payload: it looks into each frame;
 #   - within 2 s `status --check` said whether the link works: no, where it cannot;
 #   - within $BACK_WITHIN_MS of the mending the link was up at both edges, and a fresh connection worked.
 . "$(dirname "$0")/lab.sh"
@@ -49,12 +49,12 @@ declare -A SAYS=(
 	[wan_address]=fails
 	[keys]=works
 	[config]=works
+	[clock]=works
+	[clock_child]=fails
 	[descriptors]=works
 	[disk]=fails
 	[killed]=fails
 	[child]=works
-	[clock]=works
-	[clock_years]=either
 	[stopped]=fails
 	[frozen]=either
 	[both]=fails
@@ -124,15 +124,61 @@ mend_config() {
 	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1 || BROKEN="the reload refuses: $(cat "$LAB_DIR/reload.out")"
 }
 
+DAY_S=86400
+# Minutes to decades, forwards and back, in seconds; the keys are good for ten years.
+CLOCK_JUMPS=(60 -60 3600 -7200 $((40 * DAY_S)) $((-40 * DAY_S)) $((3 * 365 * DAY_S)) $((-3 * 365 * DAY_S))
+	$((20 * 365 * DAY_S)) $((-20 * 365 * DAY_S)))
+
+# The edge's wall clock jumps, not this machine's. What runs goes on, counts the days of its certificate by the new
+# clock, and says so once those are over.
+break_clock() {
+	one_of "${CLOCK_JUMPS[@]}"
+	CLOCK_JUMP=$ONE
+	CLOCK_DAYS=$(days_left "$1")
+	CLOCK_SESSIONS=$(lab_status "$1" '.links[0].peer.sessions')
+	lab_clock "$1" "$CLOCK_JUMP"
+	lab_wait 2 days_have_moved "$1" ||
+		BROKEN="$(days_left "$1") days left, $CLOCK_DAYS before a jump of $((CLOCK_JUMP / DAY_S)) days"
+	[ "$CLOCK_JUMP" -lt $((3650 * DAY_S)) ] || lab_wait 2 said_expired "$1" || BROKEN="expired, and the log says nothing"
+	NOTE="by $CLOCK_JUMP s"
+}
+mend_clock() {
+	[ "$(lab_status "$1" '.links[0].peer.sessions')" = "$CLOCK_SESSIONS" ] || BROKEN="a jump of $CLOCK_JUMP s ended the session"
+	lab_clock "$1" 0
+}
+
+days_left() { lab_status "$1" '.links[0].certificate.days_left'; }
+
+days_have_moved() { # a day more or less: when the day ends
+	local d=$(($(days_left "$1") + CLOCK_JUMP / DAY_S - CLOCK_DAYS))
+	[ $d -ge -1 ] && [ $d -le 1 ]
+}
+
+said_expired() {
+	tail -c "+$(($([ "$1" = a ] && echo "$LOG_A" || echo "$LOG_B") + 1))" "$LAB_DIR/$1/log" | grep -q 'has expired'
+}
+
+# A clock at which the certificates are not valid, and a process that has to read them.
+break_clock_child() {
+	one_of $((20 * 365 * DAY_S)) $((-20 * 365 * DAY_S))
+	lab_clock "$1" "$ONE"
+	kill -9 "$(lab_edge_child "$1")"
+	NOTE="by $ONE s"
+}
+mend_clock_child() { lab_clock "$1" 0; }
+
 # No descriptor more than there are; it must go on with those, and say no to a reload at most.
 break_descriptors() {
 	local pid
 	pid=$(lab_edge_child "$1")
-	prlimit --pid "$pid" --nofile="$(ls "/proc/$pid/fd" | wc -l)":65536
+	FILES_BEFORE=$(prlimit --pid "$pid" --nofile --noheadings --output SOFT)
+	prlimit --pid "$pid" --nofile="$(ls "/proc/$pid/fd" | wc -l)": || BROKEN="its limit cannot be set"
 	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1
 	:
 }
-mend_descriptors() { prlimit --pid "$(lab_edge_child "$1")" --nofile=65536:65536; }
+mend_descriptors() {
+	prlimit --pid "$(lab_edge_child "$1")" --nofile="${FILES_BEFORE// /}": || BROKEN="its limit cannot be set again"
+}
 
 # No room where the buffers are, and a restart.
 break_disk() {
@@ -150,34 +196,6 @@ mend_killed() { lab_edge_start "$1"; }
 # The process that carries packets; the privileged one starts it again.
 break_child() { kill -9 "$(lab_edge_child "$1")"; }
 mend_child() { :; }
-
-# The wall clock is set, as NTP or an administrator does it, by minutes to years, within what the certificates last ...
-break_clock() {
-	one_of -43200 -60 60 3600 864000 250000000
-	set_clock "$1" "$ONE"
-}
-mend_clock() { lab_wallclock "$1" 0; }
-
-# ... and beyond it: the session goes on, only a new one must not begin.
-break_clock_years() {
-	one_of -900000000 900000000
-	set_clock "$1" "$ONE"
-}
-mend_clock_years() { lab_wallclock "$1" 0; }
-
-days_left() { # edge
-	lab_client "$1" status --json | jq '[.. | .days_left? // empty] | min'
-}
-
-# Moves the edge's clock, and looks whether the daemon has noticed: its certificate has so much less to live.
-set_clock() { # edge seconds
-	local before after
-	before=$(days_left "$1")
-	lab_wallclock "$1" "$2"
-	after=$(days_left "$1")
-	holds "$before - $after - $2 / 86400 < 1.01 && $before - $after - $2 / 86400 > -1.01" ||
-		BROKEN="the clock was set by $2 s, and the certificate's days went from $before to $after"
-}
 
 break_stopped() { lab_edge_stop "$1"; }
 mend_stopped() { lab_edge_start "$1"; }
@@ -284,9 +302,10 @@ back() {
 }
 
 line_is_sealed() {
-	local seen
-	seen=$(lab_line_ctl stats | jq '.ab.seen_roce + .ba.seen_roce')
-	[ "$seen" = 0 ] || why "$seen RoCEv2 packets crossed the line unsealed"
+	local roce payload
+	read -r roce payload < <(lab_line_ctl stats | jq -r '"\(.ab.seen_roce + .ba.seen_roce) \(.ab.seen_payload + .ba.seen_payload)"')
+	[ "$roce" = 0 ] || why "$roce RoCEv2 packets crossed the line unsealed" || return
+	[ "$payload" = 0 ] || why "$payload frames with hosts' payload crossed the line unsealed"
 }
 
 mark_logs() {
@@ -320,6 +339,8 @@ start_over() {
 	lab_edges_stop
 	LAB_EDGE_BAD=
 	lab_line_stop
+	lab_clock a 0
+	lab_clock b 0
 	lab_line --rate $LAB_LINE_RATE --km 300
 	servers_anew
 	lab_edges
@@ -327,11 +348,9 @@ start_over() {
 }
 
 LAB_EXTRA=Link.Barrier=pair
-LAB_WALLCLOCK=1
 [ ${#FAULTS[@]} -gt 0 ] || mapfile -t FAULTS < <(printf '%s\n' "${!SAYS[@]}" | sort)
 lab_up
-lab_wallclock a 0
-lab_wallclock b 0
+lab_own_clocks
 lab_line --rate $LAB_LINE_RATE --km 300
 servers_anew
 lab_edges

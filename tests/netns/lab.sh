@@ -350,22 +350,10 @@ lab_conf_path() { # a|b
 lab_edge_start() { # a|b
 	mkdir -p "$LAB_DIR/$1" "$LAB_SHM/$1"
 	lab_conf "$1" >"$(lab_conf_path "$1")"
-	ip netns exec "$LAB_ID-e$1" env ${LAB_WALLCLOCK:+LD_PRELOAD="$LAB_TOOLS/wallclock.so" WALLCLOCK="$LAB_DIR/$1/wallclock"} \
-		"$LAB_BIN/longreachd" --control "$LAB_DIR/$1/control" \
+	LAB_EDGE=$1 ip netns exec "$LAB_ID-e$1" "$LAB_BIN/longreachd" --control "$LAB_DIR/$1/control" \
 		--config "$(lab_conf_path "$1")" ${LAB_PCAP:+--pcap "$LAB_PCAP/$1"} ${LAB_DAEMON_ARGS:-} \
 		>>"$LAB_DIR/$1/log" 2>&1 &
 	LAB_EDGE_PID[$1]=$!
-}
-
-# With LAB_WALLCLOCK=1 each edge has a wall clock of its own: it is so many seconds ahead of the machine's.
-lab_wallclock() { # a|b seconds
-	local n=$2 byte bytes=
-	for byte in 0 8 16 24 32 40 48 56; do
-		bytes+=$(printf '\\x%02x' $((n >> byte & 255)))
-	done
-	mkdir -p "$LAB_DIR/$1"
-	# written in place: the daemon has it mapped
-	printf '%b' "$bytes" | dd of="$LAB_DIR/$1/wallclock" conv=notrunc status=none
 }
 
 # The process that carries packets; LAB_EDGE_PID is that of its privileged parent.
@@ -403,6 +391,20 @@ lab_daemon_under() { # command...
 	ln -sf "$LAB_REAL_BIN/longreach" "$LAB_DIR/bin/longreach"
 	chmod 755 "$LAB_DIR/bin" "$LAB_DIR/bin/longreachd"
 	LAB_BIN=$LAB_DIR/bin
+}
+
+# Edges that are started from here on have wall clocks of their own, which lab_clock sets.
+lab_own_clocks() {
+	lab_clock a 0
+	lab_clock b 0
+	lab_daemon_under env "LD_PRELOAD=$LAB_TOOLS/clock_shift.so" "CLOCK_SHIFT_FILE=$LAB_DIR/clock.\$LAB_EDGE" \
+		"ASAN_OPTIONS=\$ASAN_OPTIONS:verify_asan_link_order=0"
+}
+
+# In place: the running daemon has the file mapped.
+lab_clock() { # a|b seconds-ahead
+	perl -e 'open(my $f, "+>>", $ARGV[0]); close $f; open($f, "+<", $ARGV[0]) or die; syswrite $f, pack("q", $ARGV[1] * 1e9)' \
+		"$LAB_DIR/clock.$1" "$2"
 }
 
 lab_daemon_alone() {

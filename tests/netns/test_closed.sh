@@ -216,6 +216,28 @@ flushed_again() {
 	done
 }
 
+all_is_closed() {
+	lab_in ea nft list table inet longreach 2>/dev/null | grep -q 'udp dport 4791.*drop'
+}
+
+# The table of no link, which --close made because of a file that cannot be understood.
+all_flushed() {
+	local path
+	path=$(lab_conf_path a)
+	cp "$path" "$path.saved"
+	head -c 60 "$path.saved" >"$path"
+	! lab_close a || why "--close is content with half a file" || return
+	all_is_closed || why "all RoCE is not closed" || return
+	sleep 0.3 # the daemon has heard of it
+	lab_in ea nft flush ruleset
+	lab_wait 2 all_is_closed || why "the table inet longreach does not come back" || return
+	grep -q 'table inet longreach.*put back' "$LAB_DIR/a/log" || why "the log says nothing" || return
+	mv "$path.saved" "$path"
+	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
+	sleep 0.5
+	! all_is_closed || why "all RoCE is closed although the file is whole"
+}
+
 # A reload looks at the rules too, and does not take a running link for one that owes something.
 reloaded() {
 	local from
@@ -284,6 +306,7 @@ check "unless something is owed" after_death_owing
 LAB_EXTRA=Link.Barrier=off
 check "flushed rules are put back" flushed
 check "also when they are flushed again meanwhile" flushed_again
+check "so is the table of a file that cannot be understood" all_flushed
 check "a reload of what runs" reloaded
 RULES=$(lab_in ea nft list table inet longreach_link | grep -c drop)
 check "so is a single one" one_rule_gone

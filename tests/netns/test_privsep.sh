@@ -102,6 +102,18 @@ ports_stay_taken() {
 	lab_link_up
 }
 
+# The next child lets go of the ports as well when it cannot start, and has them when it can: no copy stays behind.
+child_starts_late() {
+	local child key=$LAB_DIR/keys/b/link.key
+	child=$(lab_edge_child b)
+	mv "$key" "$key.away"
+	kill -KILL "$child"
+	lab_wait 3 another_child b "$child" || why "no other child" || return
+	sleep 5 # it tries every 2 s
+	mv "$key.away" "$key"
+	lab_wait 8 lab_link_is_up || why "$(lab_status b '.links[0] | .state + ": " + .error')"
+}
+
 # A child that always dies is systemd's business.
 gives_up() {
 	local i child status
@@ -217,6 +229,7 @@ check "traffic" traffic
 check "a child that crashes is replaced" child_is_replaced
 check "the next one has no capability either" child_has_nothing a
 check "nobody has its ports meanwhile" ports_stay_taken
+check "the next one has them, though it could not start at first" child_starts_late
 check "a child that always crashes ends the parent" gives_up
 check "a child dies with its parent" child_dies_with_parent
 check "nobody reads the log" log_is_gone

@@ -26,7 +26,7 @@ static void look__says_each_once(void **state)
 	assert_int_equal(at(&d, 29.99), 30);
 	assert_int_equal(at(&d, 29), -1);
 	assert_int_equal(at(&d, 7), 7);
-	assert_int_equal(at(&d, 20), -1); /* the clock was set back */
+	assert_int_equal(at(&d, 7.9), -1); /* the clock was trimmed */
 	assert_int_equal(at(&d, 6.9), -1);
 	assert_int_equal(at(&d, 0.5), 1);
 	assert_int_equal(at(&d, 0), 0);
@@ -47,6 +47,22 @@ static void look__says_at_once_what_is_late(void **state)
 	assert_int_equal(at(&d, -1), -1); /* a pre-shared key */
 }
 
+/* What a clock far ahead has made us say is no reason to be silent when it is true. */
+static void look__says_again_after_a_clock_was_put_right(void **state)
+{
+	struct cert_days d;
+
+	(void)state;
+	cert_days_init(&d, END);
+	assert_int_equal(at(&d, -3650), 0);
+	assert_int_equal(at(&d, 300), -1);
+	assert_int_equal(at(&d, 29), 30);
+	assert_int_equal(at(&d, 0.5), 1);
+	assert_int_equal(at(&d, 20), -1);
+	assert_int_equal(at(&d, 6), 7);
+	assert_int_equal(at(&d, 0), 0);
+}
+
 static void left__rounds_down(void **state)
 {
 	(void)state;
@@ -61,6 +77,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(look__says_each_once),
 	    cmocka_unit_test(look__says_at_once_what_is_late),
+	    cmocka_unit_test(look__says_again_after_a_clock_was_put_right),
 	    cmocka_unit_test(left__rounds_down),
 	};
 

@@ -292,6 +292,13 @@ static void hello_compare__mismatch_names_keys_and_values(void **state)
 	b.ack_mode = ACK_MODE_HOST;
 	expect_verdict(&a, &b, HELLO_MISMATCH, "AckMode= is near here and host there");
 	b = edge_b();
+	b.barrier = BARRIER_PAIR;
+	a.barrier = BARRIER_OFF;
+	expect_verdict(&a, &b, HELLO_MISMATCH,
+	               "Barrier= is off here and pair there (rp_filter=1 at an edge drops other IP one way: turn the "
+	               "barrier on at both)");
+	a = edge_a();
+	b = edge_b();
 	a.npair_modes = b.npair_modes = 1;
 	a.pair_modes[0] = (struct pair_mode){a.local[0], a.remote[0], ACK_MODE_FAR};
 	b.pair_modes[0] = (struct pair_mode){a.remote[0], a.local[0], ACK_MODE_FAR};

@@ -72,6 +72,12 @@ int steer_all(bool closed, char *err, size_t errlen)
 	return 0;
 }
 
+bool steer_all_stands(void)
+{
+	note("all stands");
+	return true;
+}
+
 void steer_sweep(const char *const *links, uint32_t n)
 {
 	note("sweep");

@@ -50,6 +50,7 @@ struct line_params {
 	X(duplicated, "sent twice")                                                                                    \
 	X(corrupted, "sent with one bit flipped")                                                                      \
 	X(seen_roce, "RoCEv2 packets as hosts send them: nothing sealed them")                                         \
+	X(seen_payload, "frames that hold payload of rcperf: nothing sealed them")                                     \
 	X(seen_text, "frames that hold the text of --spy")                                                             \
 	X(emu_no_room, "dropped: the emulator's memory was full")                                                      \
 	X(emu_oversize, "dropped: longer than a frame may be (offloads left on?)")                                     \

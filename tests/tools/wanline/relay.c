@@ -111,6 +111,7 @@ static bool take_in(struct relay *r, int dir, uint64_t now_ns, uint64_t real_min
 			l->n.emu_oversize++;
 		} else {
 			l->n.seen_roce += spy_is_roce(&f);
+			l->n.seen_payload += spy_is_payload(&f);
 			l->n.seen_text += spy_holds(&f, r->spy_text);
 			line_push(l, at_ns, &f);
 		}

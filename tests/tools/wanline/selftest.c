@@ -13,6 +13,7 @@
 #include "relay.h"
 #include "selftest.h"
 #include "spy.h"
+#include "tests/tools/rcperf/pattern.h"
 #include "units.h"
 
 static int failures;
@@ -209,6 +210,7 @@ static void model_spy(void)
 
 	memcpy(frame, headers, sizeof(headers));
 	memcpy(frame + 50, "secret", 6);
+	check(!spy_is_payload(&f), "spy: no payload", spy_is_payload(&f), 0);
 	check(spy_is_roce(&f) && spy_holds(&f, "secret"), "spy: RoCEv2 and a text", spy_is_roce(&f), 1);
 	check(!spy_holds(&f, "secrets") && !spy_holds(&f, NULL), "spy: another text", 0, 0);
 	frame[37]--;
@@ -216,6 +218,21 @@ static void model_spy(void)
 	frame[37]++;
 	f.len = 36;
 	check(!spy_is_roce(&f), "spy: a frame cut short", spy_is_roce(&f), 0);
+}
+
+/* rcperf's pattern, at an odd place of a longer frame; then one word of each three wrong. */
+static void model_spy_payload(void)
+{
+	uint8_t frame[400] = {0};
+	struct line_frame f = {.data = frame, .len = sizeof(frame)};
+	uint64_t word = 12345;
+
+	for (uint32_t at = 101; at + sizeof(word) <= 101 + 160; at += sizeof(word), word += PAT_WORD)
+		memcpy(frame + at, &word, sizeof(word));
+	check(spy_is_payload(&f), "spy: payload", spy_is_payload(&f), 1);
+	for (uint32_t at = 101; at + sizeof(word) <= 101 + 160; at += 2 * sizeof(word))
+		frame[at] ^= 1;
+	check(!spy_is_payload(&f), "spy: not quite payload", spy_is_payload(&f), 0);
 }
 
 static void model(void)
@@ -228,6 +245,7 @@ static void model(void)
 	model_disorder();
 	model_corrupt();
 	model_spy();
+	model_spy_payload();
 }
 
 /* --- the clock, measured over real interfaces in a namespace of our own --- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proxy/util/bytes.h"
+#include "tests/tools/rcperf/pattern.h"
 
 enum {
 	MACS_LEN = 12,
@@ -42,6 +43,25 @@ bool spy_is_roce(const struct line_frame *f)
 	default:
 		return false;
 	}
+}
+
+static bool is_pattern(const uint8_t *p)
+{
+	uint64_t w[3];
+
+	memcpy(w, p, sizeof(w));
+	return w[1] - w[0] == PAT_WORD && w[2] - w[1] == PAT_WORD;
+}
+
+bool spy_is_payload(const struct line_frame *f)
+{
+	enum { STRIDE = 128, WORD = 8, NEEDED = 3 * WORD };
+
+	for (uint32_t at = 0; at + NEEDED + WORD <= f->len; at += STRIDE)
+		for (uint32_t i = 0; i < WORD; i++)
+			if (is_pattern(f->data + at + i))
+				return true;
+	return false;
 }
 
 bool spy_holds(const struct line_frame *f, const char *text)

@@ -9,6 +9,9 @@
 
 /* A RoCEv2 packet as a host sends it: UDP to port 4791 over IPv4 or IPv6, with or without a VLAN tag in the frame. */
 bool spy_is_roce(const struct line_frame *f);
+/* Holds 160 bytes or more of what rcperf sends as payload, anywhere and at any alignment: three words in a row of its
+ * pattern, looked for every 128 bytes. */
+bool spy_is_payload(const struct line_frame *f);
 /* Holds the text anywhere. text NULL: no. */
 bool spy_holds(const struct line_frame *f, const char *text);
 

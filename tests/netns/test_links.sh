@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Two links with barriers between the same two edges, in one network namespace each: other hosts, another port of the
+# WAN address, the same LAN port and buffer directory. Neither may take, open or close what is the other's.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+eval "$(declare -f lab_conf | sed '1s/lab_conf/whole_conf/')"
+lab_conf() { # a|b: the first link has hosts .2 and .3
+	whole_conf "$1" | sed -E 's,(Prefix=10\.101\.[12])\.0/24,\1.0/30,; /Prefix=10\.101\.1[12]\./d; /Prefix=fd00/d'
+}
+
+two_conf() { # a|b: the second one .4 to .7
+	lab_conf "$1" | sed -E 's,(Prefix=10\.101\.[12])\.0/30,\1.4/30,; s,^LocalAddress=.*,&\nPort=4792,'
+}
+
+two_files() {
+	local e
+	for e in a b; do
+		mkdir -p "$LAB_DIR/$e"
+		two_conf $e >"$LAB_DIR/$e/two.conf"
+	done
+}
+
+start_both() {
+	local e
+	two_files
+	for e in a b; do
+		LAB_DAEMON_ARGS="--config $LAB_DIR/$e/two.conf" lab_edge_start $e
+	done
+	lab_wait 15 all_up || why "$(lab_client a status --check 2>&1 | head -2)"
+}
+
+all_up() {
+	[ "$(lab_status a '[.links[].state] | join(" ")')" = "up up" ] &&
+		[ "$(lab_status b '[.links[].state] | join(" ")')" = "up up" ]
+}
+
+pings() { # from to
+	lab_in ha busybox ping -q -c 2 -W 1 -I "$1" "$2" >"$LAB_DIR/ping" 2>&1
+}
+
+# At the same time, each with the word over TCP behind it.
+both_carry() {
+	lab_rcperf_between 10.101.1.4 10.101.2.4 "$LAB_DIR/two.json" --port 18525 --op mix --qps 2 --size 20000 --iters 100 &
+	local two=$!
+	lab_rcperf --op mix --qps 2 --size 20000 --iters 100 || why "the first link's fails" || return
+	wait $two || why "the second link's fails" || return
+	pings 10.101.1.2 10.101.2.2 || why "no ping by the first" || return
+	pings 10.101.1.4 10.101.2.4 || why "no ping by the second" || return
+	nothing_unsealed
+}
+
+nothing_unsealed() {
+	local n
+	n=$(lab_unsealed)
+	[ "$n" = 0 ] || why "$n packets of hosts crossed the line unsealed"
+}
+
+rules_of() { # table
+	lab_in ea nft list table netdev "$1" >/dev/null 2>&1 && lab_in ea nft list table inet "$1" >/dev/null 2>&1
+}
+
+both_rules() { rules_of longreach_link && rules_of longreach_two; }
+
+flushed() {
+	both_rules || why "not the tables of both" || return
+	lab_in ea nft flush ruleset
+	lab_wait 4 both_rules || why "not all are put back: $(lab_in ea nft list tables)" || return
+	lab_wait 4 all_up || why "state" || return
+	both_carry
+}
+
+ip_port_of_one_gone() {
+	lab_ip ea link del lr-two
+	lab_wait 5 lab_ip ea link show lr-two || why "it is not made again" || return
+	lab_wait 5 pings 10.101.1.4 10.101.2.4 || why "no ping by the second" || return
+	pings 10.101.1.2 10.101.2.2 || why "no ping by the first"
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE --km 30
+lab_server $B_HOST
+lab_server 10.101.2.4 --port 18525
+LAB_EXTRA=Link.Barrier=pair
+lab_watch_line
+check "both links come up" start_both
+check "both carry RC, the word behind it, and pings" both_carry
+check "flushed rules of both are put back" flushed
+check "the IP port of one is deleted" ip_port_of_one_gone
+check_end

@@ -231,7 +231,7 @@ struct near_flow {
 	bool src_unknown;           /* its source had no paired flow when it began */
 
 	/* WAN */
-	struct dnode wan_node; /* in lane.near_list */
+	struct dnode wan_node; /* in lane.near_list or lane.begins */
 	bool open_due;         /* the far edge lacks something that FLOW_OPEN says */
 	bool open_sent;        /* one went out in this session */
 	uint64_t held_bytes;   /* slot bytes in use by requests */
@@ -462,6 +462,7 @@ struct lane {
 	struct dnode node;                /* lanes with something to send */
 	struct pn_space space[PATHS_MAX]; /* of the paths that the link has */
 	struct timer service;             /* reports, spaced repairs, probes */
+	bool goes_first;     /* in front of others on lane_list */
 	uint8_t fec_sending;              /* spaces with repairs that are to go out */
 	bool credit_due;                  /* a frame for the next datagram */
 	uint64_t window_bytes;            /* slot bytes sent and not settled, as the peer granted */
@@ -469,6 +470,7 @@ struct lane {
 	uint64_t out_bytes;               /* slot bytes sent, not settled */
 	uint64_t granted_bytes;           /* what we granted last */
 	struct dnode near_list;           /* near flows with requests to send */
+	struct dnode begins;              /* those that nothing was sent of yet: before them */
 	struct dnode first;               /* RESP and RAW slots to send for the first time */
 	struct dnode repair;              /* slots with lost units */
 	struct dnode spaced;              /* further copies of repairs, by due_ns */
@@ -661,6 +663,7 @@ struct proxy {
 	struct dnode far_cnps;  /* far flows whose responder is to send READ responses more slowly */
 	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
 	struct dnode lane_list; /* lanes with something to send */
+	uint64_t begins_ns;     /* a clock of flows' first packets, which go in front, at half of the rate */
 	struct lost_life *lost; /* nlost of them, a power of two */
 	uint32_t nlost;
 	struct dnode orphans;   /* far flows of arenas that the peer has lost */

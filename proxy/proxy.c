@@ -410,7 +410,10 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 		if (len) {
 			if (wan_pacer_ready(path->pacer, now_ns)) {
 				dlist_remove(n);
-				dlist_append(&p->lane_list, n);
+				if (dlist_empty(&l->begins))
+					wan_lane_kick(p, l);
+				else
+					wan_lane_kick_first(p, l);
 				wan_pacer_take(path->pacer, now_ns, len);
 			} else {
 				wan_pacer_take_past(path->pacer, now_ns, len);

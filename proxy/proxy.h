@@ -84,6 +84,7 @@ struct wan_pacer {
 	_Atomic uint64_t rate_bps; /* bits per second, on the wire as counted by overhead_bytes. Of the controller */
 	_Atomic uint64_t behind;   /* time to catch up with, in 1/PACER_FRACTION ns */
 	_Atomic uint64_t control_next; /* a clock of what goes past `next`, at half the rate, in 1/PACER_FRACTION ns */
+	_Atomic uint64_t reports_next; /* a clock of datagrams without packets, at their part of the rate, ns */
 	/* What FEC has to know of the line's load, ever: */
 	_Atomic uint64_t data_bytes;  /* in datagrams with packets, without what is around */
 	_Atomic uint64_t other_bytes; /* of the line, for datagrams without; FEC's repairs are neither */

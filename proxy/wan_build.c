@@ -12,6 +12,7 @@
 #include "far.h"
 #include "near.h"
 #include "wan_fec.h"
+#include "wan_pacer.h"
 #include "wan_seal.h"
 
 #define RIDE_ROOM 256 /* a report of 16 words, two of flows */
@@ -56,6 +57,7 @@ static void put_report(struct wan_build *b)
 	uint64_t words[WAN_REPORT_WORDS_MAX];
 	size_t room = b->cap - b->off, n;
 	uint32_t max_words;
+	bool thin;
 
 	if (room < WAN_FRAME_HDR_LEN + WAN_REPORT_BODY_LEN + 8)
 		return;
@@ -65,7 +67,8 @@ static void put_report(struct wan_build *b)
 	put_arrivals(b);
 	room = b->cap - b->off;
 	b->s->report_due = false;
-	if (!wan_recv_report(&b->s->recv, b->p->now_ns, &rep, words, max_words))
+	thin = wan_pacer_reports_ahead_ns(b->path->pacer, b->p->now_ns) > 0;
+	if (!wan_recv_report(&b->s->recv, b->p->now_ns, thin ? REPORTS_TOLD_LEAST : REPORTS_TOLD, &rep, words, max_words))
 		return;
 	n = wan_report_put(b->buf + b->off, room, WF_REPORT, &rep, words);
 	b->off += n;
@@ -230,6 +233,33 @@ static void put_flow_reports(struct wan_build *b, uint64_t until_ns)
 	}
 }
 
+/* Control of all lanes together has a part of the line: what has waited for as long as it is ahead of that may go. */
+static bool control_waits(struct wan_build *b)
+{
+	uint64_t ahead_ns = wan_pacer_reports_ahead_ns(b->path->pacer, b->p->now_ns), *since_ns = &b->s->told_late_ns;
+
+	const struct dnode *n = dlist_first(&b->l->reports);
+
+	if (!ahead_ns || (n && dlist_entry(n, struct far_flow, report_node)->pair_due)) {
+		*since_ns = 0; /* a pair that was found is told at once: its host's retries run */
+		return false;
+	}
+	if (!*since_ns)
+		*since_ns = b->p->now_ns;
+	if (b->p->now_ns - *since_ns >= ahead_ns)
+		return false;
+	wan_lane_wake_at(b->p, b->l, *since_ns + (b->p->now_ns - *since_ns + ahead_ns + 1) / 2);
+	return true;
+}
+
+static bool control_due(const struct wan_build *b)
+{
+	const struct dnode *n = dlist_first(&b->l->reports);
+
+	return b->s->report_due || !dlist_empty(&b->l->closes) ||
+	       (n && dlist_entry(n, struct far_flow, report_node)->report_at_ns <= b->p->now_ns);
+}
+
 /* A datagram that goes anyway takes along what would soon be a datagram of its own: reports that have waited for half
  * of their time. Not sooner, or a stream both ways would tell of each number within its next few datagrams, and a burst
  * could take all of them. Last, so that no packet is cut in two for it. */
@@ -240,7 +270,7 @@ static void put_soon_due(struct wan_build *b, bool flow_reports)
 
 	if (b->off == WAN_HDR_LEN || b->cap - b->off < RIDE_ROOM)
 		return;
-	if (r->unreported && !b->s->report_due && b->p->now_ns >= r->first_unreported_ns + ahead_ns)
+	if (b->s->report_due || (r->unreported && b->p->now_ns >= r->first_unreported_ns + ahead_ns))
 		put_report(b);
 	if (flow_reports)
 		put_flow_reports(b, b->p->now_ns + ahead_ns);
@@ -331,6 +361,7 @@ static void finish(struct wan_build *b)
 		count(b->p, CTR_WAN_TX_CONTROL, 1);
 		b->path->stats.tx_control++;
 		b->path->stats.tx_control_bytes += b->off;
+		wan_pacer_reported(b->path->pacer, b->p->now_ns, b->off);
 	}
 	mark(b);
 	b->e->place = wan_path_sent(b->p, b->path, b->off, b->e->nrefs > 0);
@@ -372,6 +403,8 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	struct pn_space *s = &l->space[path->id];
 	struct wan_build b = {.p = p, .l = l, .path = path, .s = s, .buf = buf};
 
+	bool control;
+
 	b.cap = min_u64(cap, path->payload_max) - WAN_TAG_LEN;
 	if (!begin(&b))
 		return 0;
@@ -384,7 +417,8 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		return seal(&b);
 	b.fec_room = wan_fec_room(path, s);
 	b.cap -= b.fec_room;
-	if (s->report_due)
+	control = !control_due(&b) || !control_waits(&b); /* else behind packets, if there is room */
+	if (control && s->report_due)
 		put_report(&b);
 	if (s->recv.refused_bits)
 		put_refused(&b);
@@ -392,10 +426,12 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		put_probe(&b);
 	if (s->ping_due)
 		put_ping(&b);
-	if (what >= WAN_CONTROL) {
+	if (control && what >= WAN_CONTROL) {
 		put_closes(&b);
 		put_flow_reports(&b, p->now_ns);
 	}
+	if (control)
+		s->told_late_ns = 0;
 	if (what == WAN_ALL) {
 		wan_pack_repairs(&b);
 		wan_pack_firsts(&b);

@@ -39,6 +39,7 @@ void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_r
 		l->space[i].sent.work = &p->work_left;
 	timer_init(&l->service, TK_LANE, id);
 	dlist_init(&l->near_list);
+	dlist_init(&l->begins);
 	dlist_init(&l->first);
 	dlist_init(&l->repair);
 	dlist_init(&l->spaced);
@@ -69,6 +70,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 		l->space[i].ping_due = i == 0 || l->id == p->cfg.shard; /* one is enough to try a path */
 	}
 	empty_list(&l->near_list);
+	empty_list(&l->begins);
 	empty_list(&l->repair);
 	empty_list(&l->spaced);
 	empty_list(&l->refused);
@@ -89,8 +91,25 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 
 void wan_lane_kick(struct proxy *p, struct lane *l)
 {
-	if (p->session_on)
-		dlist_append_once(&p->lane_list, &l->node);
+	if (!p->session_on || dnode_on(&l->node))
+		return;
+	l->goes_first = false;
+	dlist_append(&p->lane_list, &l->node);
+}
+
+void wan_lane_kick_first(struct proxy *p, struct lane *l)
+{
+	struct dnode *n;
+
+	if (!p->session_on)
+		return;
+	if (dnode_on(&l->node) && l->goes_first)
+		return;
+	dlist_remove(&l->node);
+	for (n = p->lane_list.next; n != &p->lane_list && dlist_entry(n, struct lane, node)->goes_first;)
+		n = n->next;
+	dlist_append(n, &l->node); /* in front of n */
+	l->goes_first = true;
 }
 
 void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns)
@@ -134,7 +153,7 @@ void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32
 
 bool wan_lane_has_packets(const struct lane *l)
 {
-	return !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->near_list) ||
+	return !dlist_empty(&l->repair) || !dlist_empty(&l->first) || !dlist_empty(&l->near_list) || !dlist_empty(&l->begins) ||
 	       !dlist_empty(&l->ip_first) || !dlist_empty(&l->copies);
 }
 

@@ -26,6 +26,8 @@ void wan_lane_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32
 void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot);
 /* There is something to send. */
 void wan_lane_kick(struct proxy *p, struct lane *l);
+/* Before all lanes but those that this was said of before: until it has sent something. */
+void wan_lane_kick_first(struct proxy *p, struct lane *l);
 /* There will be at that time. */
 void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns);
 

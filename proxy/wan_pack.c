@@ -231,6 +231,7 @@ void wan_pack_ip(struct wan_build *b)
  * is the progress of others, of which it does not hear. */
 static bool put_flow(struct wan_build *b, struct near_flow *f)
 {
+	bool begins = f->open_due && !f->open_sent;
 	uint32_t slot;
 
 	if (f->open_due && !wan_build_open(b, f))
@@ -242,6 +243,8 @@ static bool put_flow(struct wan_build *b, struct near_flow *f)
 		if (!put_first(b, slot))
 			return false;
 		near_wan_sent(f, arena_hdr(b->p->arena, slot));
+		if (begins && f->pairing == PAIR_LEARNING)
+			return false; /* the far edge asks with one packet: others begin, too */
 		if (!dlist_empty(&b->l->repair)) {
 			wan_pack_repairs(b); /* a large packet goes in pieces, before what is behind it */
 			if (!dlist_empty(&b->l->repair))
@@ -255,6 +258,18 @@ void wan_pack_requests(struct wan_build *b)
 {
 	struct dnode *n;
 
+	while (!full(b) && (n = dlist_first(&b->l->begins))) {
+		struct near_flow *f = dlist_entry(n, struct near_flow, wan_node);
+
+		if (!put_flow(b, f)) {
+			if (!f->open_due) { /* it has begun */
+				dlist_remove(n);
+				dlist_append(&b->l->near_list, n);
+			}
+			return;
+		}
+		dlist_remove(n);
+	}
 	while (!full(b) && (n = dlist_first(&b->l->near_list))) {
 		struct near_flow *f = dlist_entry(n, struct near_flow, wan_node);
 

@@ -77,6 +77,7 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns)
 	s->asked_ns = 0;
 	s->last_progress_ns = now_ns;
 	s->probe_due = s->report_due = s->moving = false;
+	s->told_late_ns = 0;
 	s->rest.words = 0;
 	s->ect_acked = 0;
 	s->ping_due = true;

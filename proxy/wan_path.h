@@ -88,6 +88,7 @@ struct pn_space {
 	uint64_t asked_ns;         /* when it last asked about one that no report spoke of */
 	uint32_t pto_count;        /* probes in a row that brought nothing */
 	bool probe_due, ping_due, report_due; /* frames for the next datagram */
+	uint64_t told_late_ns; /* since when control has waited, as that of all lanes is ahead of its part; 0: it has not */
 	bool moving;                          /* what is under way is taken back, in portions */
 	struct wan_report rest;               /* the last report, as long as it is not worked off; words 0: it is ... */
 	uint8_t rest_bits[8 * WAN_REPORT_WORDS_MAX];

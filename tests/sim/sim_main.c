@@ -22,6 +22,7 @@
 #include "reads.h"
 #include "runner.h"
 #include "scenario_work.h"
+#include "thin.h"
 
 static const char usage[] =
     "usage: lrsim --seeds A[-B] [--jobs N] [--direct] [--keep-going] [--fault NAME "
@@ -36,6 +37,7 @@ static const char usage[] =
     "       lrsim --begin NAME     how soon a queue pair is answered whose first packet went wrong; `--begin list`\n"
     "       lrsim --fair NAME      what flows leave each other; `--fair list` lists them\n"
     "       lrsim --cut NAME       what lives through a WAN that is cut for 10 s; `--cut list` lists them\n"
+    "       lrsim --thin NAME      a line that is much thinner one way, full both ways; `--thin list` lists them\n"
     "       lrsim --incast         256 queue pairs of 32 hosts into one port with a shallow queue\n"
     "       lrsim --reads NAME     READs at 400 Gbit/s; `--reads list` lists them\n"
     "       lrsim --frozen         what a host that stands still costs all others, both edges full\n"
@@ -90,6 +92,7 @@ enum {
 	OPT_FROZEN,
 	OPT_READS,
 	OPT_RATE,
+	OPT_THIN,
 	OPT_TRACE,
 	OPT_LOG,
 	OPT_DIRECT,
@@ -113,6 +116,7 @@ static const struct option options[] = {
     {"frozen", no_argument, NULL, OPT_FROZEN},
     {"full-arena", no_argument, NULL, OPT_ARENA},
     {"latency", no_argument, NULL, OPT_LATENCY},
+    {"thin", required_argument, NULL, OPT_THIN},
     {"rate", required_argument, NULL, OPT_RATE},
     {"trace", required_argument, NULL, OPT_TRACE},
     {"log", required_argument, NULL, OPT_LOG},
@@ -171,6 +175,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + incast_run();
 	case OPT_READS:
 		return 1 + reads_run(arg);
+	case OPT_THIN:
+		return 1 + thin_run(arg);
 	case OPT_FROZEN:
 		return 1 + frozen_run();
 	case OPT_ARENA:

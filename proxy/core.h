@@ -598,6 +598,8 @@ struct proxy {
 	struct proxy_session session;
 	uint32_t sessions;               /* begun since the start */
 	bool session_on;                 /* there was a hello: datagrams may be sent and taken */
+	bool unheard;                    /* it is heard and answers nothing */
+	uint64_t keepalive_due_ns;
 	bool wan_up;                     /* and the peer was heard within dead_peer_ns */
 	uint64_t wan_heard_since_ns;     /* without a pause of two keepalives */
 	bool mismatch;                   /* the ends disagree: nothing is ACKed early */

@@ -262,15 +262,16 @@ static bool control_due(const struct wan_build *b)
 
 /* A datagram that goes anyway takes along what would soon be a datagram of its own: reports that have waited for half
  * of their time. Not sooner, or a stream both ways would tell of each number within its next few datagrams, and a burst
- * could take all of them. Last, so that no packet is cut in two for it. */
-static void put_soon_due(struct wan_build *b, bool flow_reports)
+ * could take all of them. Last, so that no packet is cut in two for it. waited: what was due waits for its part of the
+ * line. */
+static void put_soon_due(struct wan_build *b, bool flow_reports, bool waited)
 {
 	uint64_t ahead_ns = wan_report_delay(b->path) / 2;
 	const struct wan_recv *r = &b->s->recv;
 
 	if (b->off == WAN_HDR_LEN || b->cap - b->off < RIDE_ROOM)
 		return;
-	if (b->s->report_due || (r->unreported && b->p->now_ns >= r->first_unreported_ns + ahead_ns))
+	if (b->s->report_due ? waited : r->unreported && b->p->now_ns >= r->first_unreported_ns + ahead_ns)
 		put_report(b);
 	if (flow_reports)
 		put_flow_reports(b, b->p->now_ns + ahead_ns);
@@ -441,7 +442,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	}
 	if (what >= WAN_CONTROL && (b.off > WAN_HDR_LEN || l->credit_due))
 		put_credit(&b);
-	put_soon_due(&b, what >= WAN_CONTROL);
+	put_soon_due(&b, what >= WAN_CONTROL, !control);
 	if (b.off > WAN_HDR_LEN)
 		wan_fec_protect(&b);
 	return seal(&b);

@@ -21,6 +21,9 @@
 #include "raw.h"
 #include "wan_fec.h"
 
+#define MOVE_PTOS     2          /* probe timeouts without an answer after which a lane may move ... */
+#define MOVE_LEAST_NS 200000000ull /* ... and so long: reports of a thin way back are late, not lost */
+#define MOVE_VAIN_MAX 6
 #define REFUSED_BURST_NS 200000ull /* of what was refused, so much goes together: timers are late by as much */
 #define REPORT_DELAY_MIN   50000ull
 #define REPORT_DELAY_MAX   1000000ull
@@ -270,6 +273,23 @@ static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, ui
 	wan_lane_wake_at(p, l, p->now_ns + wan_rtt_pto_ns(&path->rtt));
 }
 
+/* Members of a bundle (LAG, ECMP) are chosen by ports, and one of them may deliver nothing. So a lane that is not
+ * answered, while others on its path are, has another source port from the next datagram on (Google's PRR, RFC 9000 9
+ * allows it); each time in vain it waits twice as long for the next. */
+static void look_moved(struct proxy *p, struct lane *l, struct pn_space *s, uint64_t sent_ns)
+{
+	uint64_t silent_ns = p->now_ns - min_u64(p->now_ns, sent_ns);
+
+	if (s->pto_count < MOVE_PTOS || silent_ns < MOVE_LEAST_NS << s->moves_in_vain ||
+	    p->path[s->path].answered_ns + silent_ns / 2 < p->now_ns)
+		return;
+	s->moves++;
+	if (s->moves_in_vain < MOVE_VAIN_MAX)
+		s->moves_in_vain++;
+	s->pto_count = 0;
+	proxy_event_push(p, EV_LANE_MOVED, NULL, NULL, l->id, silent_ns);
+}
+
 static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 {
 	struct wan_path *path = &p->path[s->path];
@@ -286,6 +306,7 @@ static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 	count(p, CTR_WAN_PROBES, 1);
 	path->stats.probes++;
 	s->pto_count++;
+	look_moved(p, l, s, sent_ns);
 	s->last_progress_ns = p->now_ns;
 	s->probe_due = true;
 	if (!wan_sent_has_room(&s->sent))

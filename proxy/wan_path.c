@@ -78,6 +78,7 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns)
 	s->last_progress_ns = now_ns;
 	s->probe_due = s->report_due = s->moving = false;
 	s->told_late_ns = 0;
+	s->moves_in_vain = 0;
 	s->rest.words = 0;
 	s->ect_acked = 0;
 	s->ping_due = true;
@@ -147,6 +148,19 @@ static void work_out_usable(struct proxy *p)
 uint32_t wan_paths_usable(const struct proxy *p)
 {
 	return p->paths_usable;
+}
+
+/* Of several paths each has its own patience. */
+bool wan_paths_unheard(const struct proxy *p, uint64_t now_ns)
+{
+	const struct wan_path *one = &p->path[0];
+
+	if (p->npaths == 1)
+		return one->waiting_ns && now_ns >= one->waiting_ns + p->cfg.dead_peer_ns + wan_rtt_ns(&one->rtt);
+	for (uint32_t i = 0; i < p->npaths; i++)
+		if (p->path[i].state != PATH_DEAD)
+			return false;
+	return true;
 }
 
 /* --- life and death --- */
@@ -343,6 +357,7 @@ void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_
 	if (!res->newly_acked)
 		return;
 	path->waiting_ns = path->waiting = 0;
+	path->answered_ns = p->now_ns;
 	if (path->state == PATH_UP)
 		return;
 	if (path->state == PATH_DEAD) {

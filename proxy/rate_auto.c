@@ -16,40 +16,39 @@
  * The rate is the largest of the samples of this probe and the one before. A sample that was limited by the application
  * may raise it and never lowers it, nor ends a startup. One that came late may end it.
  *
- * Losses alone mean nothing below LOSS_THRESH_PPM: random ones must not slow anybody. Those that come while the round trip is
- * well above the least are a queue that runs over, and any number of them counts (OVERRUN_PPM in the rounds after a
- * probe, whose own queue is there), as do CE marks. Then the rate goes down until the next probe, which comes late. It
- * goes down once and not with each loss. Two things make shares equal. By how much it goes down follows from what the
- * last probe brought (beta()): who has more of the line gives more. And the next probe comes the later the more one has
- * (wait_long()): by the cube root, as with CUBIC, so that it suits any rate; who has less takes what was given. If
- * nobody takes it several times over (untaken), little is given: one is alone on a line with a short queue. What a
- * probe has gained by making the queue run over is not believed.
+ * Losses alone mean nothing below LOSS_THRESH_PPM: random ones must not slow anybody. Those that come while the round
+ * trip is well above the least are a queue that runs over, and any number of them counts (OVERRUN_PPM in the rounds
+ * after a probe, whose own queue is there), as do CE marks. Then the rate goes down until the next probe, which comes
+ * late. It goes down once and not with each loss. Two things make shares equal. By how much it goes down follows from
+ * what the last probe brought (beta()): who has more of the line gives more. And the next probe comes the later the
+ * more one has (wait_long()): by the cube root, as with CUBIC, so that it suits any rate; who has less takes what was
+ * given. If nobody takes it several times over (untaken), little is given: one is alone on a line with a short queue.
+ * What a probe has gained by making the queue run over is not believed.
  *
  * A worker that is woken late now and then must not get less for it, whoever is punctual beside it: the pacer makes up
- * for the time (rate_catch_up()), and where reports come late and in bunches, more may be in flight (extra_acked_bytes()).
+ * for the time (rate_catch_up()), and where reports come late and in bunches, more may be in flight
+ * (extra_acked_bytes()).
  *
  * Names are those of the draft where the thing is the same: max_bw_filter, bw_shortterm, inflight_longterm, min_rtt,
  * probe_rtt_done_stamp, cycle_stamp, next_round_delivered, full_bw, extra_acked, bdp(), update_min_rtt(),
  * update_ack_aggregation(), adapt_lower_bounds(), and of constants STARTUP's 277, PROBE_BW_UP's 125, HEADROOM,
- * PROBE_RTT_INTERVAL, FULL_BW_ROUNDS. What is not the draft's, and the measurement that asks for it (`lrsim --rate all`):
+ * PROBE_RTT_INTERVAL, FULL_BW_ROUNDS. What is not the draft's, and the measurement that asks for it (`lrsim --rate
+ * all`):
  *
- *   beta(), wait_long()    how much is given, and for how long, follows from one's share; the draft gives 0.3 for 2 to 3 s.
- *                          Two of ours are at most 13 % apart on 15 lines.
- *   congested()            any loss in a queue counts, and 5 % without one; the draft: 2 %. One of 100 lost at random
- *                          leaves 96 % of a line, with a short queue 94 %. Policers lose 7 to 9 % by it, which the draft
- *                          wants below 2: it is too many.
- *   contended(), window    in flight as CUBIC would have. In queues of up to one product CUBIC keeps 17 to 69 % of a line
- *                          beside auto, and 4 to 21 % beside BBR.
- *   look(), deaf_rounds    beside BBR version 1, which gives nothing: each has at least a quarter.
- *   update_min_rtt()       the least round trip is not given up for CUBIC's queue, which looks like a longer way.
- *   note_way()             a way that is longer at once: from a second on 0.97 to 0.98 of what is possible after steps of
- *                          2, 10 and 100, without it 0.88, 0.90 and 0.32.
- *   note_slower()          a line that is slower at once: nothing is lost from the second second on; without it 63 % after
- *                          1000 to 100 Mbit/s, 46 % after 1000 to 10, 27 % after 400 to 40.
- *   GROW_PERCENT           in flight grows by a quarter in a round where a queue is somebody's: the same steps.
- *   PROBE_RTT_ROUNDS       a probe-rtt without a measurement ends: else 0.39 of a line for good after 1 to 5 ms.
- *   extra_acked_bytes()    at most what late workers make, and rate_catch_up(): without the two the later one of two links
- *                          had less than 0.8 of the other's share in 14 of 50 runs (late-1bdp), with them in 3.
+ *   beta(), wait_long()    how much is given, and for how long, follows from one's share; the draft gives 0.3 for 2 to
+ * 3 s. Two of ours are at most 13 % apart on 15 lines. congested()            any loss in a queue counts, and 5 %
+ * without one; the draft: 2 %. One of 100 lost at random leaves 96 % of a line, with a short queue 94 %. Policers lose
+ * 7 to 9 % by it, which the draft wants below 2: it is too many. contended(), window    in flight as CUBIC would have.
+ * In queues of up to one product CUBIC keeps 17 to 69 % of a line beside auto, and 4 to 21 % beside BBR. look(),
+ * deaf_rounds    beside BBR version 1, which gives nothing: each has at least a quarter. update_min_rtt()       the
+ * least round trip is not given up for CUBIC's queue, which looks like a longer way. note_way()             a way that
+ * is longer at once: from a second on 0.97 to 0.98 of what is possible after steps of 2, 10 and 100, without it 0.88,
+ * 0.90 and 0.32. note_slower()          a line that is slower at once: nothing is lost from the second second on;
+ * without it 63 % after 1000 to 100 Mbit/s, 46 % after 1000 to 10, 27 % after 400 to 40. GROW_PERCENT           in
+ * flight grows by a quarter in a round where a queue is somebody's: the same steps. PROBE_RTT_ROUNDS       a probe-rtt
+ * without a measurement ends: else 0.39 of a line for good after 1 to 5 ms. extra_acked_bytes()    at most what late
+ * workers make, and rate_catch_up(): without the two the later one of two links had less than 0.8 of the other's share
+ * in 14 of 50 runs (late-1bdp), with them in 3.
  *
  * So much for those that give, too. Of others there are two kinds:
  *
@@ -67,8 +66,8 @@
  *   CE marks are obeyed all the same.
  *
  * Both look like a longer way at first, and a longer way like them. The least round trip is only given up for what is
- * seen with half of the line's content in flight, and only after MIN_RTT_FILTER_LEN_NS, in which BBR empties the queue once; and
- * if a queue is somebody's, only once it is the same PROBED_RTTS times, for CUBIC's rises and falls. */
+ * seen with half of the line's content in flight, and only after MIN_RTT_FILTER_LEN_NS, in which BBR empties the queue
+ * once; and if a queue is somebody's, only once it is the same PROBED_RTTS times, for CUBIC's rises and falls. */
 #include "rate.h"
 
 #include <string.h>
@@ -77,59 +76,59 @@
 #include "fault.h"
 #include "wan_pacer.h"
 
-#define FIRST_BYTES        90000ull /* in flight before anything is known: ten large datagrams, RFC 6928 */
-#define FIRST_RTT_NS       1000000ull
-#define MIN_PIPE_BYTES        40000ull
-#define LEAST_BPS          100000ull
-#define SEGMENT_BYTES      1500ull
-#define FULL_BW_ROUNDS        3
-#define LOSS_THRESH_PPM           50000ull
-#define BETA               86
-#define BETA_LEAST         80
-#define BETA_MOST          98
-#define SLOWER             60 /* percent */
-#define MUCH_SLOWER        30 /* percent: a round counts for three */
-#define MUCH_COUNTS        3
-#define SLOWER_ROUNDS      8
-#define OVERRUN_PPM        30000ull
-#define CRUISE_ROUNDS      8 /* and up to as many again */
-#define CRUISE_MAX_NS      1500000000ull
-#define WAIT_RTTS          12 /* after a back-off, times the cube root of the segments that the line holds of ours */
-#define WAIT_RTTS_NS       400000000ull
-#define WAIT_MAX_NS        10000000000ull
-#define UNTAKEN            3 /* back-offs in a row whose room nobody took */
-#define BETA_UNTAKEN       97
-#define UP_ROUNDS_MAX      32
-#define CONTENDED_NS       1000000000ull
-#define CONTENDED_RTTS     40
-#define CONTENDED_ROUNDS   3
-#define WINDOW_PACE        110
-#define WEIGHED            66 /* percent of what others have: two fifths of all */
-#define LOOK_ROUNDS        16
-#define LOSSES_RARE        12 /* one round of so many has some */
-#define LOSSES_FREQUENT    6
-#define DEAF_ROUNDS        100
-#define DEAF_HOLD          200
-#define PROBE_RTT_INTERVAL_NS    5000000000ull
-#define PROBE_RTT_INTERVAL_RTTS  100
-#define MIN_RTT_FILTER_LEN_NS        12000000000ull
-#define PROBED_RTTS        4
-#define ALIKE              10 /* percent */
-#define PROBE_RTT_DURATION_NS 1000000ull
-#define PROBE_RTT_ROUNDS   6
-#define EXTRA_ACKED_FILTER_LEN       8
-#define HEADROOM_KEPT      85 /* percent: 1 - BBRHeadroom */
-#define EXTRA_ACKED_MOST         40 /* percent, or, if that is less: */
-#define EXTRA_ACKED_MOST_NS           10000000ull
-#define WAY_ROUNDS         4
-#define WAY_PART           4
-#define WAY_SEGMENTS       3
-#define WAY_FLAT           16
-#define WAY_UNMOVED        4
-#define WAY_DECIDED        8
-#define WAY_JUMPS          4
-#define GROW_PERCENT       125
-#define NONE               UINT64_MAX
+#define FIRST_BYTES             90000ull /* in flight before anything is known: ten large datagrams, RFC 6928 */
+#define FIRST_RTT_NS            1000000ull
+#define MIN_PIPE_BYTES          40000ull
+#define LEAST_BPS               100000ull
+#define SEGMENT_BYTES           1500ull
+#define FULL_BW_ROUNDS          3
+#define LOSS_THRESH_PPM         50000ull
+#define BETA                    86
+#define BETA_LEAST              80
+#define BETA_MOST               98
+#define SLOWER                  60 /* percent */
+#define MUCH_SLOWER             30 /* percent: a round counts for three */
+#define MUCH_COUNTS             3
+#define SLOWER_ROUNDS           8
+#define OVERRUN_PPM             30000ull
+#define CRUISE_ROUNDS           8 /* and up to as many again */
+#define CRUISE_MAX_NS           1500000000ull
+#define WAIT_RTTS               12 /* after a back-off, times the cube root of the segments that the line holds of ours */
+#define WAIT_RTTS_NS            400000000ull
+#define WAIT_MAX_NS             10000000000ull
+#define UNTAKEN                 3 /* back-offs in a row whose room nobody took */
+#define BETA_UNTAKEN            97
+#define UP_ROUNDS_MAX           32
+#define CONTENDED_NS            1000000000ull
+#define CONTENDED_RTTS          40
+#define CONTENDED_ROUNDS        3
+#define WINDOW_PACE             110
+#define WEIGHED                 66 /* percent of what others have: two fifths of all */
+#define LOOK_ROUNDS             16
+#define LOSSES_RARE             12 /* one round of so many has some */
+#define LOSSES_FREQUENT         6
+#define DEAF_ROUNDS             100
+#define DEAF_HOLD               200
+#define PROBE_RTT_INTERVAL_NS   5000000000ull
+#define PROBE_RTT_INTERVAL_RTTS 100
+#define MIN_RTT_FILTER_LEN_NS   12000000000ull
+#define PROBED_RTTS             4
+#define ALIKE                   10 /* percent */
+#define PROBE_RTT_DURATION_NS   1000000ull
+#define PROBE_RTT_ROUNDS        6
+#define EXTRA_ACKED_FILTER_LEN  8
+#define HEADROOM_KEPT           85 /* percent: 1 - BBRHeadroom */
+#define EXTRA_ACKED_MOST        40 /* percent, or, if that is less: */
+#define EXTRA_ACKED_MOST_NS     10000000ull
+#define WAY_ROUNDS              4
+#define WAY_PART                4
+#define WAY_SEGMENTS            3
+#define WAY_FLAT                16
+#define WAY_UNMOVED             4
+#define WAY_DECIDED             8
+#define WAY_JUMPS               4
+#define GROW_PERCENT            125
+#define NONE                    UINT64_MAX
 
 enum phase { STARTUP, DRAIN, PROBE_BW_DOWN, PROBE_BW_CRUISE, PROBE_BW_REFILL, PROBE_BW_UP, PROBE_RTT };
 
@@ -138,8 +137,9 @@ static const struct {
 	const char *name;
 	uint32_t pace, hold;
 } phases[] = {
-    [STARTUP] = {"startup", 277, 277},    [DRAIN] = {"drain", 40, 277},    [PROBE_BW_DOWN] = {"down", 80, 130},
-    [PROBE_BW_CRUISE] = {"cruise", 98, 130},       [PROBE_BW_REFILL] = {"refill", 100, 130}, [PROBE_BW_UP] = {"up", 125, 170},
+    [STARTUP] = {"startup", 277, 277},        [DRAIN] = {"drain", 40, 277},
+    [PROBE_BW_DOWN] = {"down", 80, 130},      [PROBE_BW_CRUISE] = {"cruise", 98, 130},
+    [PROBE_BW_REFILL] = {"refill", 100, 130}, [PROBE_BW_UP] = {"up", 125, 170},
     [PROBE_RTT] = {"probe-rtt", 100, 50},
 };
 
@@ -154,31 +154,31 @@ struct above {
 
 struct auto_state {
 	uint32_t phase, rounds, full_bw_count; /* rounds: in the phase */
-	uint64_t cycle_stamp;            /* since when */
-	uint32_t wait_rounds;         /* a cruise lasts so long ... */
-	uint64_t wait_ns;             /* ... or so long */
-	bool gave;                    /* backed off since the last probe */
-	uint32_t untaken;             /* back-offs in a row after which no queue was seen until the next */
-	uint32_t slower;              /* rounds in a row */
-	uint64_t max_bw_filter[2];           /* this probe's, the last one's */
-	uint64_t up_bps;              /* of a probe, and not believed yet */
-	uint64_t empty_at_ns;         /* when there was hardly a queue last */
-	uint64_t queued_rtt_ns;       /* least round trip of the last whole round */
-	uint64_t full_bw;            /* startup: what later rounds must beat; up: the same */
+	uint64_t cycle_stamp;                  /* since when */
+	uint32_t wait_rounds;                  /* a cruise lasts so long ... */
+	uint64_t wait_ns;                      /* ... or so long */
+	bool gave;                             /* backed off since the last probe */
+	uint32_t untaken;                      /* back-offs in a row after which no queue was seen until the next */
+	uint32_t slower;                       /* rounds in a row */
+	uint64_t max_bw_filter[2];             /* this probe's, the last one's */
+	uint64_t up_bps;                       /* of a probe, and not believed yet */
+	uint64_t empty_at_ns;                  /* when there was hardly a queue last */
+	uint64_t queued_rtt_ns;                /* least round trip of the last whole round */
+	uint64_t full_bw;                      /* startup: what later rounds must beat; up: the same */
 	uint64_t min_rtt_ns, min_rtt_stamp, probe_rtt_stamp;
 	uint64_t last_rtt_ns;
 	uint64_t clear_bps; /* what was found when there was hardly a queue last */
 	struct above above;
-	uint64_t bw_shortterm;  /* bound until the next probe */
-	uint64_t inflight_longterm; /* bound that the probes have found */
-	uint64_t next_round_delivered;  /* delivered bytes */
+	uint64_t bw_shortterm;         /* bound until the next probe */
+	uint64_t inflight_longterm;    /* bound that the probes have found */
+	uint64_t next_round_delivered; /* delivered bytes */
 	/* of the round that goes on */
 	uint64_t acked, lost, ce, rtt_ns, rtts_ns, most_rtt_ns, nrtts, round_bps, most_in_flight, least_in_flight;
 	bool limited; /* by the application, or late */
 	bool idle;    /* by the application */
 	bool fresh;   /* max_bw_filter[0] has a sample that was not */
 	uint64_t now_ns;
-	uint64_t probe_rtt_done_stamp;                   /* probe-rtt: not before */
+	uint64_t probe_rtt_done_stamp;        /* probe-rtt: not before */
 	struct cubic_window window;           /* while contended; bytes 0: not */
 	bool window_known;                    /* has met losses */
 	uint64_t last_in_flight;              /* most of the last whole round */
@@ -186,7 +186,7 @@ struct auto_state {
 	uint64_t drained_bytes;               /* delivered when as little was in flight as is wanted */
 	uint64_t probed_rtt_ns[PROBED_RTTS];  /* what the last ones have seen */
 	uint64_t segment_bytes;               /* the largest datagram */
-	uint64_t extra_acked[2];     /* most that came beyond what was due: in these rounds, and the ones before */
+	uint64_t extra_acked[2]; /* most that came beyond what was due: in these rounds, and the ones before */
 	uint64_t extra_acked_interval_start, extra_acked_delivered; /* since when, and what came */
 	uint32_t extra_acked_rounds;
 	uint32_t looked, lossy; /* rounds outside of probes, and those of them with congestion: lately */
@@ -302,7 +302,8 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 	}
 	/* Reports bunch: some round trip more than the line holds must be allowed for. */
 	if (contended(a) && a->phase != PROBE_RTT)
-		bytes = min_of(contended_bytes(a, bps), max_of(percent(a->last_in_flight, GROW_PERCENT), MIN_PIPE_BYTES));
+		bytes = min_of(contended_bytes(a, bps),
+		               max_of(percent(a->last_in_flight, GROW_PERCENT), MIN_PIPE_BYTES));
 	else
 		bytes = percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold) + extra_acked_bytes(a);
 	if (a->deaf_rounds && a->phase != PROBE_RTT)
@@ -637,7 +638,8 @@ static void on_round(struct auto_state *a, uint64_t now_ns)
 	default:
 		break;
 	}
-	if ((over && a->phase == PROBE_BW_CRUISE && a->rounds > 1) || (overran && (a->phase == PROBE_BW_DOWN || a->phase == PROBE_BW_CRUISE)))
+	if ((over && a->phase == PROBE_BW_CRUISE && a->rounds > 1) ||
+	    (overran && (a->phase == PROBE_BW_DOWN || a->phase == PROBE_BW_CRUISE)))
 		adapt_lower_bounds(a);
 }
 
@@ -754,7 +756,8 @@ static void update_min_rtt(struct auto_state *a, const struct rate_sample *s)
 	a->probe_rtt_stamp = s->now_ns;
 	memmove(a->probed_rtt_ns + 1, a->probed_rtt_ns, sizeof(a->probed_rtt_ns) - sizeof(a->probed_rtt_ns[0]));
 	a->probed_rtt_ns[0] = s->rtt_ns;
-	if (s->now_ns > a->min_rtt_stamp + max_of(MIN_RTT_FILTER_LEN_NS, kept_ns(a)) && (!contended(a) || probes_alike(a))) {
+	if (s->now_ns > a->min_rtt_stamp + max_of(MIN_RTT_FILTER_LEN_NS, kept_ns(a)) &&
+	    (!contended(a) || probes_alike(a))) {
 		a->min_rtt_ns = s->rtt_ns;
 		a->min_rtt_stamp = s->now_ns;
 	}
@@ -779,7 +782,9 @@ static void auto_init(struct rate_control *c, uint64_t now_ns)
 static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 {
 	struct auto_state *a = of(c);
-	uint64_t *sample = a->phase == PROBE_BW_UP || (a->phase == PROBE_BW_DOWN && a->rounds < 2) ? &a->up_bps : &a->max_bw_filter[0];
+	uint64_t *sample = a->phase == PROBE_BW_UP || (a->phase == PROBE_BW_DOWN && a->rounds < 2)
+	                       ? &a->up_bps
+	                       : &a->max_bw_filter[0];
 
 	a->now_ns = s->now_ns;
 	a->segment_bytes = max_of(a->segment_bytes, s->datagram_bytes);

@@ -135,7 +135,8 @@ static bool run_member(const struct lame *r)
 		least = share < least ? share : least;
 	}
 	ok = !dead && !slow && world.edge[r->way].events[EV_LANE_MOVED] > 0;
-	printf("%-16s %u of %d pairs dead, %u below %.1f of what they had, the least %.2f, from %.0f s on; lanes moved: A %llu, "
+	printf("%-16s %u of %d pairs dead, %u below %.1f of what they had, the least %.2f, from %.0f s on; lanes "
+	       "moved: A %llu, "
 	       "B %llu: %s\n",
 	       r->name, dead, HOSTS, slow, WANT_SHARE, least, (double)MOVED_NS / 1e9,
 	       (unsigned long long)world.edge[0].events[EV_LANE_MOVED],

@@ -4,23 +4,21 @@
  * One queue pair of WRITEs in mode near over a line that changes once, in both directions, with the core of both edges.
  * What it carries is compared with the payload ceiling of the line as it is then.
  *
- * What is known to miss (`misses`) is run by name and among "moving": the policers, and a line of 300 ms that becomes four
- * times as fast, which takes auto 20 round trips to half of it.
+ * What is known to miss (`misses`) is run by name and among "moving": the policers, and a line of 300 ms that becomes
+ * four times as fast, which takes auto 20 round trips to half of it.
  *
  *   step      RateControl=auto. The rate or the round trip changes at STEP_NS. From SETTLE_RTTS round trips after that,
  *             at least SETTLE_NS, for JUDGED_NS at least WANT of what is possible is carried and less than WANT_LOST of
  *             the datagrams overflow the queue. From the step on, less than HALF of it is carried for no longer than
  *             HALF_NS. The queue holds two products of the larger rate and the larger round trip, so a line that
  *             becomes ten times slower has twenty.
- *   policer   (Missed: 6.8 and 9.0 % are lost.) What is above half of the rate and a bucket is dropped, from the beginning on: the same figures. A policer
- *             has no queue.
- *   paused    The machine of the far edge stands still for five seconds. A second after that the same figures, and it
- *             has not said that the line was dead.
- *   idle      Nobody sends for ten minutes, then all at once: from a second on the same.
- *   lossy     30 % of all datagrams are lost for a minute: at least LOSSY_SHARE (auto: LOSSY_AUTO) of what is left of the line meanwhile,
- *             no queue pair dies, and a second after it the same figures.
- *   reorder   The same share of the datagrams is late by up to so much, and nothing is lost. At least WANT_ORDER of
- *             what is carried without that, and the loss that status shows stays below WANT_PPM. */
+ *   policer   (Missed: 6.8 and 9.0 % are lost.) What is above half of the rate and a bucket is dropped, from the
+ * beginning on: the same figures. A policer has no queue. paused    The machine of the far edge stands still for five
+ * seconds. A second after that the same figures, and it has not said that the line was dead. idle      Nobody sends for
+ * ten minutes, then all at once: from a second on the same. lossy     30 % of all datagrams are lost for a minute: at
+ * least LOSSY_SHARE (auto: LOSSY_AUTO) of what is left of the line meanwhile, no queue pair dies, and a second after it
+ * the same figures. reorder   The same share of the datagrams is late by up to so much, and nothing is lost. At least
+ * WANT_ORDER of what is carried without that, and the loss that status shows stays below WANT_PPM. */
 #include "moving.h"
 
 #include <string.h>
@@ -51,7 +49,7 @@
 #define IDLE_NS     (600 * SEC)
 #define LOSSY_NS    (60 * SEC)
 #define LOSS_SHARE  0.3
-#define LOSSY_SHARE 0.5  /* of what is left, at a fixed rate; auto takes it for congestion: */
+#define LOSSY_SHARE 0.5 /* of what is left, at a fixed rate; auto takes it for congestion: */
 #define LOSSY_AUTO  0.1
 #define PATIENT_NS  (200 * MSEC) /* from there on no NIC waits for who answers to be found out: CM tells */
 
@@ -71,7 +69,7 @@ static const struct moving {
 	/* what happens at STEP_NS and is over LASTS_NS later, instead of a step */
 	enum happens { NOTHING, POLICED, PAUSED, IDLE, LOSSY } happens;
 	uint64_t bucket_bytes; /* of a policer to half of the rate */
-	bool misses; /* and is not in "all" until it does not */
+	bool misses;           /* and is not in "all" until it does not */
 } runs[] = {
     {.name = "step-rate-1000-500",
      .before = {1000 * MBIT, 10 * MSEC},
@@ -154,12 +152,21 @@ static const struct moving {
      .before = {400 * MBIT, 300 * MSEC},
      .after = {100 * MBIT, 300 * MSEC},
      .control = RATE_auto},
-    {.name = "step-up-300ms", .before = {100 * MBIT, 300 * MSEC}, .after = {400 * MBIT, 300 * MSEC}, .misses = true, .control = RATE_auto},
+    {.name = "step-up-300ms",
+     .before = {100 * MBIT, 300 * MSEC},
+     .after = {400 * MBIT, 300 * MSEC},
+     .misses = true,
+     .control = RATE_auto},
     {.name = "step-delay-600-300ms",
      .before = {100 * MBIT, 600 * MSEC},
      .after = {100 * MBIT, 300 * MSEC},
      .control = RATE_auto},
-    {.name = "policer-small", .before = {400 * MBIT, 10 * MSEC}, .happens = POLICED, .bucket_bytes = 50000, .misses = true, .control = RATE_auto},
+    {.name = "policer-small",
+     .before = {400 * MBIT, 10 * MSEC},
+     .happens = POLICED,
+     .bucket_bytes = 50000,
+     .misses = true,
+     .control = RATE_auto},
     {.name = "policer-large",
      .before = {400 * MBIT, 10 * MSEC},
      .happens = POLICED,
@@ -387,7 +394,8 @@ static bool run_event(const struct moving *m, FILE *trace)
 	lost = (double)dropped / (double)(sent + dropped + 1);
 	ok = share >= WANT && lost < WANT_LOST && !dead &&
 	     then >= (m->control == RATE_auto ? LOSSY_AUTO : LOSSY_SHARE) && !world.conn[0].qp[0]->req.failed;
-	printf("%-22s after %.3f of what is possible, wanted %.1f; lost %5.2f %%, wanted less than %.0f; meanwhile %.3f of what "
+	printf("%-22s after %.3f of what is possible, wanted %.1f; lost %5.2f %%, wanted less than %.0f; meanwhile "
+	       "%.3f of what "
 	       "was left; queue pair %s%s: %s\n",
 	       m->name, share, WANT, 100 * lost, 100 * WANT_LOST, then,
 	       world.conn[0].qp[0]->req.failed ? "DEAD" : "lives", dead ? ", said dead too early" : "",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Queue pairs between 1 to 32 pairs of hosts WRITE in both directions over a line of 1 Gbit/s from A to B and a tenth, a
- * hundredth or a thousandth of that from B to A, 300 km long. What B tells A of A's datagrams has to cross the thin way,
- * beside B's own data.
+ * Queue pairs between 1 to 32 pairs of hosts WRITE in both directions over a line of 1 Gbit/s from A to B and a tenth,
+ * a hundredth or a thousandth of that from B to A, 300 km long. What B tells A of A's datagrams has to cross the thin
+ * way, beside B's own data.
  *
  *     no queue pair dies;
  *     control takes no more than its part of the thin way: 5 % (wan_pacer.h), a quarter where 5 % are less than
@@ -41,12 +41,9 @@ static const struct thin {
 	double control, wide; /* at most, of the thin way; at least, of the payload ceiling */
 	enum rate_controller rate;
 } runs[] = {
-    {"thin-10-1", 10, 1, 0.05, 0.97, RATE_fixed},
-    {"thin-10-32", 10, 32, 0.05, 0.97, RATE_fixed},
-    {"thin-100-1", 100, 1, 0.05, 0.97, RATE_fixed},
-    {"thin-100-32", 100, 32, 0.05, 0.97, RATE_fixed},
-    {"thin-1000-1", 1000, 1, 0.25, 0.9, RATE_fixed},
-    {"thin-1000-4", 1000, 4, 0.25, 0.9, RATE_fixed},
+    {"thin-10-1", 10, 1, 0.05, 0.97, RATE_fixed},    {"thin-10-32", 10, 32, 0.05, 0.97, RATE_fixed},
+    {"thin-100-1", 100, 1, 0.05, 0.97, RATE_fixed},  {"thin-100-32", 100, 32, 0.05, 0.97, RATE_fixed},
+    {"thin-1000-1", 1000, 1, 0.25, 0.9, RATE_fixed}, {"thin-1000-4", 1000, 4, 0.25, 0.9, RATE_fixed},
 };
 
 static struct world world;
@@ -138,9 +135,10 @@ static bool run_nth(size_t i)
 	wide = (double)(b.wide - a.wide) / ceiling_bytes(WIDE, TO_NS - FROM_NS);
 	thin = (double)(b.thin - a.thin) / ceiling_bytes(thin_bps, TO_NS - FROM_NS);
 	control = (double)(b.control - a.control) * 8e9 / (double)(TO_NS - FROM_NS) / (double)thin_bps;
-	ok = !dead && control <= t->control + SLACK && thin >= WANT_THIN * (1 - t->control - SLACK) && wide >= t->wide &&
-	     least[0] && least[1];
-	printf("%-18s %u dead; of the wide way %.3f, wanted %.2f; of the thin one data %.3f, wanted %.2f, control %.4f, at "
+	ok = !dead && control <= t->control + SLACK && thin >= WANT_THIN * (1 - t->control - SLACK) &&
+	     wide >= t->wide && least[0] && least[1];
+	printf("%-18s %u dead; of the wide way %.3f, wanted %.2f; of the thin one data %.3f, wanted %.2f, control "
+	       "%.4f, at "
 	       "most %.2f; the least of a pair %llu and %llu KiB: %s\n",
 	       t->name, dead, wide, t->wide, thin, WANT_THIN * (1 - t->control - SLACK), control, t->control + SLACK,
 	       (unsigned long long)(least[1] >> 10), (unsigned long long)(least[0] >> 10), ok ? "ok" : "MISSED");

@@ -101,7 +101,8 @@ static void wan_pacer__control_has_its_part(void **state)
 {
 	static const struct {
 		uint64_t bps, part;
-	} lines[] = {{10 * GBPS / 1000, 500000}, {100 * GBPS / 1000, 5000000}, {4 * GBPS / 1000, 250000}, {800000, 200000}};
+	} lines[] = {
+	    {10 * GBPS / 1000, 500000}, {100 * GBPS / 1000, 5000000}, {4 * GBPS / 1000, 250000}, {800000, 200000}};
 	struct wan_pacer p;
 	uint64_t waited_ns;
 

@@ -44,7 +44,7 @@ double fec_measure_loss(const struct fec_measure *m)
 
 double fec_measure_expected(const struct fec_measure *m)
 {
-	if (m->lost == 0)
+	if (m->lost == 0 && !m->found)
 		return 0; /* clean, as far as is known: repairs would be all cost */
 	return (m->lost + PRIOR_LOST) / (m->numbers + PRIOR_NUMBERS);
 }

@@ -61,6 +61,7 @@
 
 struct fec_measure {
 	double numbers, lost, bursts; /* faded sums */
+	bool found; /* the sender has found a loss by itself: before the receiver has told */
 };
 
 /* Growth of the receiver's sums. */

@@ -493,6 +493,15 @@ bool wan_fec_on_repair(struct proxy *p, struct lane *l, struct pn_space *s, cons
 	return true;
 }
 
+void wan_fec_found_lost(struct proxy *p, struct wan_path *path)
+{
+	if (!p->fec || path->fec.measure.found)
+		return;
+	path->fec.measure.found = true;
+	if (!path->fec.plan.k)
+		replan(p, path);
+}
+
 bool wan_fec_on_arrivals(struct proxy *p, struct pn_space *s, const struct wan_frame *f)
 {
 	struct wan_path *path = &p->path[s->path];

@@ -78,6 +78,9 @@ void wan_fec_on_timer(struct proxy *p, struct lane *l, struct pn_space *s);
 /* 0, or -140: buffers for repairs are lost or counted twice. */
 int wan_fec_audit(const struct proxy *p);
 
+/* A datagram was found lost: the first of all switches FEC=auto on. */
+void wan_fec_found_lost(struct proxy *p, struct wan_path *path);
+
 /* Receiving. A datagram was opened. */
 void wan_fec_came(struct proxy *p, struct pn_space *s, const struct wan_hdr *h, const uint8_t *dgram, size_t len);
 /* It is a repair. False: malformed. *hole: something of its group is missing still. */

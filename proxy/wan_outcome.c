@@ -275,6 +275,8 @@ static void entry_lost(void *arg, const struct sent_entry *e)
 	if (e->block)
 		count(c->p, CTR_FEC_SENT_AGAIN, 1);
 	wan_path_lost(&c->p->path[c->s->path], e->place);
+	if (!pn_space_mostly_spurious(c->s))
+		wan_fec_found_lost(c->p, &c->p->path[c->s->path]);
 	entry_gone(c, e, pn_space_mostly_spurious(c->s) ? HOW_DOUBTED : HOW_LOST);
 	pn_space_found_lost(c->s);
 }

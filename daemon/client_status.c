@@ -24,8 +24,6 @@
 
 #include "daemon/units.h"
 
-#define RTT_OLD_NS 15e9 /* of a round trip that is no longer news */
-
 static const char *state_text(const char *state)
 {
 	static const char *const texts[][2] = {
@@ -125,8 +123,8 @@ static void show_path(FILE *out, const struct jnode *p)
 		fprintf(out, ", rtt %s (least %s, p99 %s)", units_show_time(t[0], j_number(p, "rtt_ns")),
 		        units_show_time(t[1], j_number(p, "rtt_min_ns")),
 		        units_show_time(t[2], j_number(p, "rtt_p99_ns")));
-	if (j_number(p, "rtt_age_ns") > RTT_OLD_NS)
-		fprintf(out, ", measured %s ago", units_show_time(t[0], j_number(p, "rtt_age_ns")));
+	if (j_bool(p, "rtt_stale"))
+		fprintf(out, ", stale: measured %s ago", units_show_time(t[0], j_number(p, "rtt_age_ns")));
 	fprintf(out, ", MTU %" PRIu64 ", delivers %s of %s\n", j_uint(p, "mtu"),
 	        units_show_rate(t[3], j_number(p, "delivery_bps")), units_show_rate(t[4], j_number(p, "rate_bps")));
 	fprintf(out,

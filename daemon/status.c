@@ -310,6 +310,7 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	json_uint(j, "rtt_ns", s->rtt_smoothed_ns);
 	json_uint(j, "rtt_p99_ns", s->rtt_p99_ns);
 	json_uint(j, "rtt_age_ns", s->rtt_age_ns);
+	json_bool(j, "rtt_stale", s->rtt_age_ns > PATH_RTT_STALE_NS);
 	json_uint(j, "loss_ppm", s->loss_ppm);
 	json_real(j, "line_loss", fec->loss);
 	if (fec->burst_known)

@@ -23,6 +23,8 @@ struct lane {
 	struct dnode ready[WAN_SOURCES_MAX]; /* of each source: what has packets to send that were never sent */
 	uint32_t nwaiting[WAN_SOURCES_MAX]; /* of each source: flows that have something to send. The source counts them */
 	uint64_t turn;                    /* bytes sent for each flow that had something to send, in units of wan_lane.c */
+	uint32_t nfirst;                  /* of what is in ready[]: so many go before other lanes. Their sources count them */
+	bool goes_first;                  /* it stands in front of others in wan.lane_list for that */
 	uint8_t source_turn;              /* the source whose packets have the first place in the next datagram */
 	struct dnode first;               /* slots to send for the first time */
 	struct dnode repair;              /* slots with lost units */

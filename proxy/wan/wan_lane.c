@@ -27,6 +27,9 @@
 
 #define REFUSED_LEAST    8 /* slots that were refused and go again at least, if half of the line is enough for that, ... */
 #define REFUSED_LEAST_NS 4000000ull /* ... in a round trip or this time */
+#define MOVE_PTOS     2          /* probe timeouts without an answer after which a lane may move ... */
+#define MOVE_LEAST_NS 200000000ull /* ... and so long: reports of a thin way back are late, not lost */
+#define MOVE_VAIN_MAX 6
 #define REFUSED_BURST_NS 200000ull /* of what was refused, so much goes together: timers are late by as much */
 #define REPORT_DELAY_MIN   50000ull
 #define REPORT_DELAY_MAX   1000000ull
@@ -75,6 +78,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 			p->wan->transport.source[i]->session_start(p, l);
 	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
 		empty_list(&l->ready[i]);
+	l->nfirst = 0;
 	empty_list(&l->repair);
 	empty_list(&l->spaced);
 	empty_list(&l->refused);
@@ -88,13 +92,20 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	wan_lane_kick(p, l);
 }
 
-static struct dnode *first_not_before(struct proxy *p, uint64_t turn)
+/* Before the first lane whose turn is not before that one; lanes with something that goes first are before all others. */
+static void enter_lane_list(struct proxy *p, struct lane *l, uint64_t turn)
 {
-	struct dnode *n = p->wan->lane_list.next;
+	struct dnode *head = &p->wan->lane_list, *n;
 
-	while (n != &p->wan->lane_list && dlist_entry(n, struct lane, node)->turn < turn)
-		n = n->next;
-	return n;
+	dlist_remove(&l->node);
+	l->goes_first = l->nfirst > 0;
+	for (n = head->next; n != head; n = n->next) {
+		const struct lane *other = dlist_entry(n, struct lane, node);
+
+		if (!other->goes_first && (l->goes_first || other->turn >= turn))
+			break;
+	}
+	dlist_insert_before(n, &l->node);
 }
 
 uint32_t wan_lane_waiting(const struct lane *l)
@@ -108,18 +119,17 @@ uint32_t wan_lane_waiting(const struct lane *l)
 
 void wan_lane_kick(struct proxy *p, struct lane *l)
 {
-	if (!p->session_on || dnode_on(&l->node))
+	if (!p->session_on || (dnode_on(&l->node) && (l->goes_first || !l->nfirst)))
 		return;
 	l->turn = max_u64(l->turn, p->wan->lane_turn);
-	dlist_insert_before(first_not_before(p, l->turn), &l->node);
+	enter_lane_list(p, l, l->turn);
 }
 
 void wan_lane_took_turn(struct proxy *p, struct lane *l, size_t bytes, uint32_t flows)
 {
 	p->wan->lane_turn = max_u64(p->wan->lane_turn, l->turn);
 	l->turn += bytes * TURN_UNITS / max_u64(flows, 1);
-	dlist_remove(&l->node);
-	dlist_insert_before(first_not_before(p, l->turn + 1), &l->node);
+	enter_lane_list(p, l, l->turn + 1);
 }
 
 void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns)
@@ -276,6 +286,23 @@ static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, ui
 	wan_lane_wake_at(p, l, p->now_ns + wan_rtt_pto_ns(&path->rtt));
 }
 
+/* Members of a bundle (LAG, ECMP) are chosen by ports, and one of them may deliver nothing. So a lane that is not
+ * answered, while others on its path are, has another source port from the next datagram on (Google's PRR, RFC 9000 9
+ * allows it); each time in vain it waits twice as long for the next. */
+static void look_moved(struct proxy *p, struct lane *l, struct pn_space *s, uint64_t sent_ns)
+{
+	uint64_t silent_ns = p->now_ns - min_u64(p->now_ns, sent_ns);
+
+	if (s->pto_count < MOVE_PTOS || silent_ns < MOVE_LEAST_NS << s->moves_in_vain ||
+	    p->wan->path[s->path].answered_ns + silent_ns / 2 < p->now_ns)
+		return;
+	s->moves++;
+	if (s->moves_in_vain < MOVE_VAIN_MAX)
+		s->moves_in_vain++;
+	s->pto_count = 0;
+	proxy_event_push(p, EV_LANE_MOVED, NULL, NULL, l->id, silent_ns);
+}
+
 static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 {
 	struct wan_path *path = &p->wan->path[s->path];
@@ -292,6 +319,7 @@ static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 	count(p, CTR_WAN_PROBES, 1);
 	path->stats.probes++;
 	s->pto_count++;
+	look_moved(p, l, s, sent_ns);
 	s->last_progress_ns = p->now_ns;
 	s->probe_due = true;
 	if (!wan_sent_has_room(&s->sent))

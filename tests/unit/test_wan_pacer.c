@@ -101,8 +101,11 @@ static void wan_pacer__control_has_its_part(void **state)
 {
 	static const struct {
 		uint64_t bps, part;
-	} lines[] = {
-	    {10 * GBPS / 1000, 500000}, {100 * GBPS / 1000, 5000000}, {4 * GBPS / 1000, 250000}, {800000, 200000}};
+		unsigned lanes;
+	} lines[] = {{10 * GBPS / 1000, 500000, 32},
+	             {100 * GBPS / 1000, 5000000, 32},
+	             {4 * GBPS / 1000, 250000, 16},
+	             {800000, 200000, 16}};
 	struct wan_pacer p;
 	uint64_t waited_ns;
 
@@ -112,11 +115,11 @@ static void wan_pacer__control_has_its_part(void **state)
 
 		wan_pacer_init(&p, lines[i].bps, 0, 0);
 		rate_waits(&p.control, true);
-		assert_in_range(control_of(&p, 32, &waited_ns), part, part + part / 8 + 33);
-		assert_true(waited_ns <= 2 * 32 * 1000000000ull / part);
+		assert_in_range(control_of(&p, lines[i].lanes, &waited_ns), part, part + part / 8 + 33);
+		assert_true(waited_ns <= 2ull * lines[i].lanes * 1000000000 / part);
 		wan_pacer_init(&p, lines[i].bps, 0, 0);
 		part = lines[i].bps / 2 / 1600;
-		assert_in_range(control_of(&p, 32, &waited_ns), part, part + part / 8 + 33);
+		assert_in_range(control_of(&p, lines[i].lanes, &waited_ns), part, part + part / 8 + 33);
 	}
 	wan_pacer_init(&p, 400 * GBPS, 0, 0); /* a fast line never lets any wait */
 	rate_waits(&p.control, true);
@@ -124,6 +127,19 @@ static void wan_pacer__control_has_its_part(void **state)
 		wan_pacer_reported(&p, 5000, 1000);
 		assert_int_equal(wan_pacer_reports_ahead_ns(&p, 5000), 0);
 	}
+}
+
+/* Probes of both edges go whatever control's part is, and ask for reports. Those must not wait for them. */
+static void wan_pacer__reports_do_not_wait_for_ever(void **state)
+{
+	struct wan_pacer p;
+
+	(void)state;
+	wan_pacer_init(&p, 400000, 0, 0);
+	rate_waits(&p.control, true);
+	for (unsigned i = 0; i < 100; i++)
+		wan_pacer_reported(&p, 1000000000, 9000);
+	assert_in_range(wan_pacer_reports_ahead_ns(&p, 1000000000), 100000000, 150000000);
 }
 
 static void wan_pacer__burst_is_bounded(void **state)
@@ -325,6 +341,7 @@ int main(void)
 	    cmocka_unit_test(wan_pacer__keeps_fast_rates),
 	    cmocka_unit_test(wan_pacer__control_leaves_half_to_data),
 	    cmocka_unit_test(wan_pacer__control_has_its_part),
+	    cmocka_unit_test(wan_pacer__reports_do_not_wait_for_ever),
 	    cmocka_unit_test(wan_pacer__burst_is_bounded),
 	    cmocka_unit_test(wan_pacer__says_when),
 	    cmocka_unit_test(wan_pacer__overhead_counts),

@@ -45,8 +45,8 @@ void wan_pacer_take_past(struct wan_pacer *p, uint64_t now_ns, size_t payload_le
 /* Control has a part of the rate: REPORTS_PART of it, or REPORTS_LEAST_BPS on a line so slow that this is more, but a
  * quarter at most; half of it while no packets wait. A datagram without packets has gone: */
 void wan_pacer_reported(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);
-/* How far control of all lanes and shards is ahead of its part, ns; 0: not by much. What has waited for so long may
- * go: so the oldest goes first, and the thinner the line, the more is told in one. */
+/* How far control of all lanes and shards is ahead of its part, at most 150 ms; 0: not by much. What has waited for so
+ * long may go: so the oldest goes first, and the thinner the line, the more is told in one. */
 uint64_t wan_pacer_reports_ahead_ns(struct wan_pacer *p, uint64_t now_ns);
 
 #endif

@@ -12,7 +12,8 @@
  *     the data of A gets what the run says of the payload ceiling of its way.
  *
  * What 1:1000 can be. A NIC that nobody answers gives up after 230 ms, in which 1 Mbit/s carries six packets of 4 KiB.
- * So of queue pairs that begin all at once no more than that live there, with edges or without: there are four. */
+ * So of queue pairs that begin all at once without CM no more than that live there, with edges or without: there are
+ * four. Where there are 32 they begin a tenth of a second apart, or have CM, which names who is to be held off. */
 #include "thin.h"
 
 #include <stdio.h>
@@ -30,8 +31,8 @@
 #define ONE_WAY_NS 1500000ull
 #define PMTU       4096
 #define HOSTS_MOST 32
-#define FROM_NS    (3 * SEC)
-#define TO_NS      (9 * SEC)
+#define FROM_NS    (5 * SEC)
+#define TO_NS      (11 * SEC)
 #define WANT_THIN  0.97 /* of what control may leave */
 #define SLACK      0.01 /* of the rate, for what control may have too much */
 
@@ -39,11 +40,17 @@ static const struct thin {
 	const char *name;
 	uint32_t ratio, hosts;
 	double control, wide; /* at most, of the thin way; at least, of the payload ceiling */
-	enum rate_controller rate;
+	bool cm;
+	uint64_t every_ns; /* a pair begins; 0: 100 us */
 } runs[] = {
-    {"thin-10-1", 10, 1, 0.05, 0.97, RATE_fixed},    {"thin-10-32", 10, 32, 0.05, 0.97, RATE_fixed},
-    {"thin-100-1", 100, 1, 0.05, 0.97, RATE_fixed},  {"thin-100-32", 100, 32, 0.05, 0.97, RATE_fixed},
-    {"thin-1000-1", 1000, 1, 0.25, 0.9, RATE_fixed}, {"thin-1000-4", 1000, 4, 0.25, 0.9, RATE_fixed},
+    {.name = "thin-10-1", .ratio = 10, .hosts = 1, .control = 0.05, .wide = 0.97},
+    {.name = "thin-10-32", .ratio = 10, .hosts = 32, .control = 0.05, .wide = 0.97},
+    {.name = "thin-100-1", .ratio = 100, .hosts = 1, .control = 0.05, .wide = 0.97},
+    {.name = "thin-100-32", .ratio = 100, .hosts = 32, .control = 0.05, .wide = 0.97},
+    {.name = "thin-1000-1", .ratio = 1000, .hosts = 1, .control = 0.25, .wide = 0.9},
+    {.name = "thin-1000-4", .ratio = 1000, .hosts = 4, .control = 0.25, .wide = 0.9},
+    {.name = "thin-1000-32", .ratio = 1000, .hosts = 32, .control = 0.25, .wide = 0.9, .every_ns = 100000000},
+    {.name = "thin-1000-32-cm", .ratio = 1000, .hosts = 32, .control = 0.25, .wide = 0.9, .cm = true},
 };
 
 static struct world world;
@@ -54,6 +61,12 @@ struct counted {
 	uint64_t each[2][HOSTS_MOST];
 };
 
+/* With the message that is under way: on the thin way one lasts as long as what is judged. */
+static uint64_t taken(const struct qp *qp)
+{
+	return qp ? qp->resp.bytes_executed + qp->resp.off : 0;
+}
+
 static void count(const struct thin *t, struct counted *c)
 {
 	const struct wan_path_stats *st = proxy_path_stats(world.edge[1].shard[0].p, 0);
@@ -61,7 +74,7 @@ static void count(const struct thin *t, struct counted *c)
 	memset(c, 0, sizeof(*c));
 	for (uint32_t i = 0; i < t->hosts; i++) {
 		for (int to = 0; to < 2; to++)
-			c->each[to][i] = world.conn[i].qp[to] ? world.conn[i].qp[to]->resp.bytes_executed : 0;
+			c->each[to][i] = taken(world.conn[i].qp[to]);
 		c->wide += c->each[1][i];
 		c->thin += c->each[0][i];
 	}
@@ -75,7 +88,6 @@ static void start(const struct thin *t)
 
 	scenario_plain(&s, WIDE, ONE_WAY_NS, PMTU);
 	s.cfg.lan.rate_bps = 10 * WIDE;
-	s.cfg.control = t->rate;
 	s.cfg.nlanes = 64;
 	s.cfg.nhosts[0] = s.cfg.nhosts[1] = t->hosts;
 	s.cfg.conn = conns;
@@ -89,12 +101,12 @@ static void start(const struct thin *t)
 		conns[i].host[1] = (uint8_t)(i * 7 % t->hosts); /* else all pairs are of one lane */
 		conns[i].depth[0] = conns[i].depth[1] = 8;
 		conns[i].plan[1] = conns[i].plan[0];
-		conns[i].open_ns = i * 100000ull;
+		conns[i].open_ns = i * (t->every_ns ? t->every_ns : 100000);
+		conns[i].cm = t->cm;
 	}
 	world_start(&world, &s.cfg);
 	world.wan[1].cfg.rate_bps = thin_bps;
-	if (t->rate == RATE_fixed)
-		rate_choose(&world.edge[1].pacer[0].control, RATE_fixed, thin_bps);
+	rate_choose(&world.edge[1].pacer[0].control, RATE_fixed, thin_bps);
 }
 
 static double ceiling_bytes(uint64_t bps, uint64_t ns)

@@ -9,8 +9,6 @@
 
 /* NULL: there is no such one. */
 const char *moving_name(size_t i);
-/* False: it is known to miss, and is only run by name and among "moving". */
-bool moving_in_all(size_t i);
 /* False: a figure is missed, or a rule violated; it has said so. trace: NULL, or where each TRACE_NS is written to. */
 bool moving_run(size_t i, FILE *trace);
 

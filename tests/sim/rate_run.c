@@ -418,7 +418,7 @@ static void choose_late(const char *name, const char *all)
 static void choose_moving(const char *name, const char *all)
 {
 	for (size_t i = 0; moving_name(i) && i < MOVING_MAX; i++)
-		if (chosen(name, moving_in_all(i) ? all : "moving", moving_name(i)) || strcmp(name, "moving") == 0)
+		if (chosen(name, all, moving_name(i)) || strcmp(name, "moving") == 0)
 			items[nitems++] = (struct item){.moving = moving_name(i), .number = i};
 }
 

@@ -264,7 +264,7 @@ static void rate_auto__alike_is_within_a_tenth(void **unused)
 	assert_int_equal(least_after(&out, 45 * MS), LEAST_NS);
 }
 
-/* Where the queue is nobody else's one probe is enough; in either case not before BELIEVED_NS. */
+/* Where the queue is nobody else's one probe is enough; in either case not before MIN_RTT_FILTER_LEN_NS. */
 static void rate_auto__without_contention_one_probe_is_believed(void **unused)
 {
 	struct auto_state a = given_contended(), early = a;
@@ -275,6 +275,90 @@ static void rate_auto__without_contention_one_probe_is_believed(void **unused)
 	early.empty_at_ns = early.now_ns + 10 * SEC;
 	early.min_rtt_stamp = early.now_ns;
 	assert_int_equal(least_after(&early, 40 * MS), LEAST_NS);
+}
+
+/* --- losses without a queue --- */
+
+/* Cruising, with the line to itself. */
+static struct auto_state given_alone(void)
+{
+	struct auto_state a = given_contended();
+
+	a.empty_at_ns = a.now_ns;
+	a.window_known = false;
+	a.looked = 0;
+	a.bw_shortterm = a.inflight_longterm = NONE;
+	a.clear_bps = LINE_BPS;
+	a.rounds = 4;
+	a.wait_rounds = UINT32_MAX;
+	a.cycle_stamp = a.now_ns;
+	a.wait_ns = 1000 * SEC;
+	return a;
+}
+
+/* A round without a queue, of which so many percent are lost. */
+static void lose(struct auto_state *a, uint64_t bps, uint64_t lost_percent)
+{
+	a->now_ns = a->empty_at_ns += LEAST_NS;
+	a->rtt_ns = a->most_rtt_ns = a->rtts_ns = LEAST_NS;
+	a->nrtts = 1;
+	a->round_bps = bps;
+	a->lost = lost_percent * MB / 100;
+	a->acked = MB - a->lost;
+	on_round(a, a->now_ns);
+}
+
+/* What a policer lets through is kept to, though its bucket was full for half of the first round, and is not taken for
+ * somebody who does not give. */
+static void rate_auto__a_policer_is_kept_to(void **unused)
+{
+	struct auto_state a = given_alone();
+
+	(void)unused;
+	lose(&a, LINE_BPS / 10 * 8, 30);
+	assert_int_equal(a.bw_shortterm, percent(LINE_BPS / 10 * 8, POLICED));
+	for (int i = 0; i < POLICED_ROUNDS; i++)
+		lose(&a, LINE_BPS / 2, 30); /* sent before */
+	assert_int_equal(a.bw_shortterm, percent(LINE_BPS / 10 * 8, POLICED));
+	lose(&a, LINE_BPS / 2, 30);
+	assert_int_equal(a.bw_shortterm, percent(LINE_BPS / 2, POLICED));
+	for (int i = 0; i < 4 * LOOK_ROUNDS; i++)
+		lose(&a, LINE_BPS / 2, 6);
+	assert_int_equal(a.deaf_rounds, 0);
+	assert_int_equal(a.bw_shortterm, percent(LINE_BPS / 2, POLICED));
+}
+
+/* Where as much is lost of less, it is the line's own: to give is of no use. */
+static void rate_auto__losses_at_random_are_none_of_a_policer(void **unused)
+{
+	struct auto_state a = given_alone();
+	int i;
+
+	(void)unused;
+	for (i = 0; i < 4 * LOOK_ROUNDS && !a.deaf_rounds; i++)
+		lose(&a, LINE_BPS / 10 * 7, 30);
+	assert_in_range(i, 1 + 2 * POLICED_ROUNDS, 2 * LOOK_ROUNDS);
+}
+
+/* A probe that finds room goes on from what it has brought; with a queue, or losses, not before its round is over. */
+static void rate_auto__a_probe_goes_on_from_what_it_brings(void **unused)
+{
+	struct auto_state a = given_alone();
+	struct rate_sample s = {.now_ns = a.now_ns + LEAST_NS, .rtt_ns = LEAST_NS, .bw_bps = 5 * LINE_BPS / 4};
+
+	(void)unused;
+	a.phase = PROBE_BW_UP;
+	a.rounds = 1;
+	a.most_rtt_ns = LEAST_NS;
+	assert_true(brings_more(&a, &s));
+	a.most_rtt_ns = LEAST_NS + LEAST_NS / 5;
+	assert_false(brings_more(&a, &s));
+	a.most_rtt_ns = LEAST_NS;
+	a.lost = 1;
+	assert_false(brings_more(&a, &s));
+	a.lost = 0;
+	a.rounds = 0;
+	assert_false(brings_more(&a, &s));
 }
 
 int main(void)
@@ -294,6 +378,9 @@ int main(void)
 	    cmocka_unit_test(rate_auto__four_probes_alike_are_a_longer_way),
 	    cmocka_unit_test(rate_auto__alike_is_within_a_tenth),
 	    cmocka_unit_test(rate_auto__without_contention_one_probe_is_believed),
+	    cmocka_unit_test(rate_auto__a_policer_is_kept_to),
+	    cmocka_unit_test(rate_auto__losses_at_random_are_none_of_a_policer),
+	    cmocka_unit_test(rate_auto__a_probe_goes_on_from_what_it_brings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,11 +15,11 @@
  * clock would run away, data would wait for ever, and the rate never rise.
  *
  * That bounds what control may take from data, and is no plan: 32 lanes that each report as often as their own way asks
- * for would take half of a line that is a tenth of the other direction, and all of a hundredth. So control has a part of
- * the rate, and a third clock tells how far it is ahead of that (wan_pacer_reports_ahead_ns()). Reports are sums of what
- * has come: later ones are longer by little, and nothing is lost but time. Probes go whatever that clock says, and they
- * repeat while no report comes. So the clock is never more than REPORTS_AHEAD_NS ahead of now: a report that waited for
- * longer would be what the other edge's probes ask for, and be held up by the probes of this one.
+ * for would take half of a line that is a tenth of the other direction, and all of a hundredth. So control has a part
+ * of the rate, and a third clock tells how far it is ahead of that (wan_pacer_reports_ahead_ns()). Reports are sums of
+ * what has come: later ones are longer by little, and nothing is lost but time. Probes go whatever that clock says, and
+ * they repeat while no report comes. So the clock is never more than REPORTS_AHEAD_NS ahead of now: a report that
+ * waited for longer would be what the other edge's probes ask for, and be held up by the probes of this one.
  *
  * It counts in fractions of a nanosecond and rounds up: whole ones, rounded down, were 0.4 % too fast at 400 Gbit/s,
  * and the queue in front of such a line grew for as long as there was a backlog.
@@ -27,13 +27,13 @@
  * The path's controller (rate.h) sets the rate and how much may be in flight. */
 #include "wan_pacer.h"
 
-#define ROOM_LOOK_NS 100000
-#define CONTROL_AHEAD_NS 10000000ull /* reports of many lanes that come together count in full */
-#define REPORTS_PART      20       /* of the rate */
+#define ROOM_LOOK_NS      100000
+#define CONTROL_AHEAD_NS  10000000ull /* reports of many lanes that come together count in full */
+#define REPORTS_PART      20          /* of the rate */
 #define REPORTS_LEAST_BPS 250000ull
-#define REPORTS_SLACK_NS  1000000ull /* reports of many lanes come together */
+#define REPORTS_SLACK_NS  1000000ull   /* reports of many lanes come together */
 #define REPORTS_AHEAD_NS  150000000ull /* less than hosts wait for an answer, and than a lane does before it moves */
-#define CATCH_UP     3 /* the part of a datagram's time that is made up for: half as fast again */
+#define CATCH_UP          3            /* the part of a datagram's time that is made up for: half as fast again */
 
 void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns)
 {

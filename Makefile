@@ -6,9 +6,9 @@
 #   SAN=asan|tsan   sanitizer build
 #   LTO=            without optimisation across files (gcc only; longreachd and the benchmarks)
 #
-# Folder rules: proxy/**/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, daemon/*.c -> longreachd
-# and longreach, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each, tests/unit/test_X.c -> one cmocka
-# program each.
+# Folder rules: proxy/**/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, daemon/client/*.c ->
+# longreach, the other daemon/**/*.c -> longreachd, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each,
+# tests/unit/test_X.c -> one cmocka program each.
 
 CC      ?= gcc
 ifeq ($(origin CC),default)
@@ -48,9 +48,9 @@ objs     = $(patsubst %.c,$(O)/%.o,$(1))
 PROXY_SRC    := $(wildcard proxy/*.c proxy/*/*.c proxy/*/*/*.c)
 SEAL_SRC     := $(wildcard seal/*.c)
 HEADROOM_SRC := $(wildcard headroom/*.c)
-CLIENT_ONLY  := $(wildcard daemon/longreach.c daemon/client_*.c)
-CLIENT_SRC   := $(CLIENT_ONLY) $(wildcard daemon/units.c)
-DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c))
+CLIENT_ONLY  := $(wildcard daemon/client/*.c)
+CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c
+DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c))
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)
 SIM_SRC      := $(wildcard tests/sim/*.c)
 TOOL_NAMES   := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/*.c)) \
@@ -108,13 +108,17 @@ $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
 
 # --- tools for tests and demo ---
 .PHONY: tools
-tools: $(addprefix $(O)/tools/,$(TOOL_NAMES))
+tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/wallclock.so
 
 .SECONDEXPANSION:
 $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
 $(O)/tools/wanline: $(O)/tests/sim/rng.o
+# Loaded into the daemons of netns tests: without a sanitizer, which wants to be there first.
+$(O)/tools/wallclock.so: tests/netns/wallclock.c
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) -std=gnu17 $(WARN) -O2 -fPIC -shared -o $@ $<
 
 # --- unit tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
@@ -136,7 +140,7 @@ unit: $(UNIT_BINS)
 # --- simulator: its own build of the core, with the deliberate bugs that it must find ---
 .PHONY: sim-bin sim
 sim-bin: $(O)/lrsim
-SIM_OBJS := $(patsubst %.c,$(O)/sim-build/%.o,$(SIM_SRC) $(PROXY_SRC) daemon/lan_wait.c)
+SIM_OBJS := $(patsubst %.c,$(O)/sim-build/%.o,$(SIM_SRC) $(PROXY_SRC) daemon/lan/lan_wait.c)
 $(O)/sim-build/%.o: %.c $(O)/made-with
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(CFLAGS_ALL) -DPROXY_FAULTS -c -o $@ $<
@@ -168,10 +172,15 @@ check-pure: $(O)/libproxy.a
 		echo "check-pure: the core calls what is named above" >&2; exit 1; fi
 	@echo "check-pure: proxy/ calls nothing but $(subst |, ,$(PURE_ALLOWED))"
 
-# --- folders of the core use each other as tests/rooms.txt says ---
+# --- folders use each other as tests/rooms.txt says ---
 .PHONY: check-rooms
-check-rooms: $(O)/libproxy.a
+check-rooms: $(O)/longreachd $(O)/longreach
 	$(Q)tests/check_rooms.sh $(O)
+
+# --- probes are documented ---
+.PHONY: check-probes
+check-probes: $(O)/longreachd
+	$(Q)tests/check_probes.sh $(O)
 
 # --- fuzzers: one per tests/fuzz/fuzz_X.c, its corpus in tests/fuzz/corpus/X ---
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -215,7 +224,7 @@ test-all: deps
 	$(Q)FULL=1 tests/run.sh
 
 DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
-	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev openssl libcmocka-dev \
+	libisal-dev libinih-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev systemtap-sdt-dev openssl libcmocka-dev \
 	libibverbs-dev librdmacm-dev \
 	iproute2 nftables ethtool jq socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf
@@ -255,7 +264,7 @@ help:
 	@echo 'make bench            what it costs, beside what one would use instead (root, 50 minutes);'
 	@echo '                      QUICK=1: 5 minutes; BENCH="wan fair": these alone'
 	@echo 'make check-pure       proof that proxy/ makes no system call'
-	@echo 'make check-rooms      its folders include and call each other as tests/rooms.txt allows'
+	@echo 'make check-rooms      folders include and call each other as tests/rooms.txt allows'
 clean:
 	rm -rf build demo-out bench-out
 

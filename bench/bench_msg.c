@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/attention.h"
+#include "daemon/util/attention.h"
 
 enum {
 	SIZE_MAX_BYTES = 1 << 20,

@@ -9,18 +9,18 @@
 
 #include <event2/event.h>
 
-#include "daemon/closed.h"
-#include "daemon/control.h"
-#include "daemon/exporter.h"
-#include "daemon/failed_record.h"
-#include "daemon/log.h"
-#include "daemon/notify.h"
-#include "daemon/options.h"
-#include "daemon/privsep.h"
-#include "daemon/steer_watch.h"
-#include "daemon/tls.h"
-#include "daemon/version.h"
-#include "daemon/watchdog.h"
+#include "daemon/closed/closed.h"
+#include "daemon/telemetry/control.h"
+#include "daemon/telemetry/exporter.h"
+#include "daemon/link/failed_record.h"
+#include "daemon/util/log.h"
+#include "notify.h"
+#include "options.h"
+#include "daemon/privileged/privsep.h"
+#include "daemon/closed/steer_watch.h"
+#include "daemon/peer/tls.h"
+#include "daemon/util/version.h"
+#include "watchdog.h"
 #include "seal/secret_mem.h"
 
 struct daemon {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/notify.h"
+#include "notify.h"
 
 #include <inttypes.h>
 
 #include <systemd/sd-daemon.h>
 
-#include "daemon/clock.h"
+#include "daemon/util/clock.h"
 
 /* Not being heard changes nothing here: what sd_notify() returns is left alone. */
 

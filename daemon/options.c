@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.c - longreachd's command line. */
-#include "daemon/options.h"
+#include "options.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/control.h"
-#include "daemon/version.h"
+#include "daemon/telemetry/control.h"
+#include "daemon/util/version.h"
 
 #define CONFIG_DIR "/etc/longreach"
 

@@ -3,7 +3,7 @@
 #ifndef DAEMON_OPTIONS_H
 #define DAEMON_OPTIONS_H
 
-#include "daemon/sites.h"
+#include "daemon/config/site_paths.h"
 
 enum options_action { DO_RUN, DO_CHECK, DO_PRINT, DO_CLOSE, DO_EXIT };
 

@@ -2,7 +2,7 @@
 /* watchdog.c - three times in WatchdogSec= each worker is asked for a turn. If all have made one since they were asked
  * the time before, systemd is told (WATCHDOG=1); if one has not, or the event loop does not come here, it is not, and
  * systemd ends the daemon and starts it again: what was acknowledged is in the buffers. */
-#include "daemon/watchdog.h"
+#include "watchdog.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include <event2/event.h>
 #include <systemd/sd-daemon.h>
 
-#include "daemon/clock.h"
-#include "daemon/log.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/log.h"
 
 #define TICKS_PER_TIMEOUT 3
 

@@ -3,7 +3,7 @@
 #ifndef DAEMON_WATCHDOG_H
 #define DAEMON_WATCHDOG_H
 
-#include "daemon/sites.h"
+#include "daemon/link/sites.h"
 
 struct watchdog;
 

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "daemon/units.h"
+#include "daemon/util/units.h"
 #include "headroom/model.h"
 
 static const struct {

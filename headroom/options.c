@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/units.h"
+#include "daemon/util/units.h"
 
 #define ITEM_MAX 64 /* a value in a list, with its unit */
 

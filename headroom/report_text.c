@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "daemon/units.h"
+#include "daemon/util/units.h"
 #include "headroom/report.h"
 
 static void show_link(const struct report *rep, FILE *out)

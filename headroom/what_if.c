@@ -2,7 +2,7 @@
 /* what_if.c - all models over distances, rates and MTUs. */
 #include <inttypes.h>
 
-#include "daemon/units.h"
+#include "daemon/util/units.h"
 #include "headroom/json_out.h"
 #include "headroom/report.h"
 

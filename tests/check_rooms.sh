@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# proxy/ against the table of rooms (rooms.txt): each include must be listed, each call goes to a room that may be
-# included, and the table has no circle.
+# The product's folders against the table of rooms (rooms.txt): each include must be listed, each call goes to a room
+# that may be included, and the table has no circle.
 #
 #   tests/check_rooms.sh BUILD      after `make O=BUILD`
 set -euo pipefail
@@ -10,26 +10,42 @@ table=tests/rooms.txt
 build=${1:?usage: tests/check_rooms.sh BUILD}
 
 # A room and one that it uses, each line.
-pairs=$(awk '!/^#/ && NF { sub(":", "", $1); for (i = 2; i <= NF; i++) print $1, $i }' $table)
+pairs=$(awk '
+	!/^#/ && $2 == "=" { for (i = 3; i <= NF; i++) several[$1] = several[$1] " " $i }
+	!/^#/ && $1 ~ /:$/ {
+		line = ""
+		for (i = 2; i <= NF; i++)
+			line = line " " ($i in several ? several[$i] : $i)
+		sub(":", "", $1)
+		n = split(line, uses, " ")
+		for (i = 1; i <= n; i++)
+			print $1, uses[i]
+	}' $table)
 
 tsort <<<"$pairs" >/dev/null || {
 	echo "check-rooms: the rooms named above use each other in a circle ($table)" >&2
 	exit 1
 }
 
+folders="proxy seal headroom daemon"
+
 includes() {
-	grep -rHo --include='*.[ch]' '^#include "proxy/[^"]*' proxy | sed 's/:#include "/ /; s/^/include /'
+	grep -rHoE --include='*.[ch]' '^#include "[^"]*/[^"]*' $folders | sed 's/:#include "/ /; s/^/include /'
 }
 
 symbols() {
 	local src
-	find proxy -name '*.c' | while read -r src; do
+	find $folders -name '*.c' | while read -r src; do
 		nm "$build/${src%.c}.o" | awk -v src="$src" 'NF == 2 && $1 == "U" { print "needs", src, $2 }
 			NF == 3 && $2 ~ /[TDRBG]/ { print "defines", src, $3 }'
 	done
 }
 
-{ includes && symbols; } | awk -v pairs="$pairs" -v table=$table '
+declared() {
+	grep -o '\b[a-z][a-z0-9_]*(' proxy/proxy.h | sort -u | sed 's/(//; s/^/declares /'
+}
+
+{ includes && symbols && declared; } | awk -v pairs="$pairs" -v table=$table '
 	function room(path) {
 		if (path == "proxy/proxy.h")
 			return "api"
@@ -37,9 +53,15 @@ symbols() {
 		sub("^proxy/?", "", path)
 		return path == "" ? "top" : path
 	}
-	# What top defines and others call is declared in proxy.h.
-	function check(from, to, what) {
-		if (from == to || (from " " to) in may || (what ~ / calls / && to == "top" && (from " api") in may))
+	# A function that proxy.h declares may be called where proxy.h may be included. So may what top defines for the
+	# rooms below it.
+	function allowed(from, to, symbol) {
+		if (from == to || (from " " to) in may)
+			return 1
+		return symbol != "" && (symbol in declared || to == "top") && (from " api") in may
+	}
+	function check(from, to, what, symbol) {
+		if (allowed(from, to, symbol))
 			return
 		print "check-rooms: " what ": room " from " may not use room " to " (" table ")" >"/dev/stderr"
 		bad = 1
@@ -50,12 +72,13 @@ symbols() {
 			may[a[i]] = 1
 	}
 	$1 == "include" { check(room($2), room($3), $2 " includes " $3); includes++ }
+	$1 == "declares" { declared[$2] }
 	$1 == "defines" { of[$3] = room($2) }
 	$1 == "needs" { need[++n] = $2; symbol[n] = $3 }
 	END {
 		for (i = 1; i <= n; i++)
 			if (symbol[i] in of) {
-				check(room(need[i]), of[symbol[i]], need[i] " calls " symbol[i] "()")
+				check(room(need[i]), of[symbol[i]], need[i] " calls " symbol[i] "()", symbol[i])
 				calls++
 			}
 		if (bad)

@@ -33,6 +33,7 @@ build() {
 	step 'build fuzzers' make -j"$jobs" fuzz-bin
 	step 'core is pure' make O=build/gcc check-pure
 	step 'rooms' make O=build/gcc check-rooms
+	step 'probes' make O=build/gcc check-probes
 }
 
 unit() {

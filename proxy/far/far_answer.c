@@ -15,6 +15,7 @@
 #include "lan_host.h"
 #include "pair.h"
 #include "proxy/carry/raw.h"
+#include "proxy/util/probe.h"
 #include "proxy/wan/share.h"
 
 /* Messages and bytes under way in [pos_acked, upto), which has been acknowledged. Returns how far it has come. */
@@ -104,6 +105,7 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 		far_work_later(p, f);
 		upto = come;
 	}
+	PROBE3(delivered, f->idx, from, upto);
 	f->pos_acked = upto;
 	f->pos_tx = max_u64(f->pos_tx, upto);
 	f->base_fixed = true;

@@ -2,6 +2,7 @@
 #include "mouth.h"
 
 #include "near_priv.h"
+#include "proxy/util/probe.h"
 #include "proxy/wan/share.h"
 
 /* 0.64 ms: short against a host's patience, long against a LAN round trip. IBTA table 45. */
@@ -154,6 +155,7 @@ static size_t build(const struct near_flow *f, uint64_t psn_pos, uint8_t syndrom
 	pkt.psn = pos_psn(psn_pos);
 	pkt.aeth_syndrome = FAULT(FAULT_CREDITS_TOLD) && syndrome == AETH_ACK_NO_CREDITS ? 1 : syndrome;
 	pkt.aeth_msn = msn;
+	PROBE5(ack_tx, f->idx, f->requester_qpn, pkt.psn, syndrome, msn);
 	return to_host(f, &pkt, 0, tx);
 }
 

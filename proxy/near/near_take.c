@@ -13,6 +13,7 @@
 #include "proxy/carry/barrier.h"
 #include "mouth.h"
 #include "near_fp.h"
+#include "proxy/util/probe.h"
 #include "proxy/wan/share.h"
 
 #define SLOW_EVERY_PKTS 8 /* how often is looked whether a host should slow down ... */
@@ -178,6 +179,7 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	bool owed_nothing = f->pos_reported == f->pos_next;
 
+	PROBE4(request_rx, f->idx, h->pos, h->opcode, h->len);
 	drop_inside(p, f, h->pos + 1, h->pos + h->psns);
 	f->msn_next = h->msn;
 	f->op_last = h->opcode;

@@ -3,6 +3,8 @@
  * failed flows alone, so that nothing else crowds those out. */
 #include "core.h"
 
+#include "proxy/util/probe.h"
+
 static void describe(struct proxy_event *ev, const struct near_flow *n, const struct far_flow *f)
 {
 	if (n) {
@@ -33,6 +35,7 @@ void proxy_event_push(struct proxy *p, enum proxy_event_type type, const struct 
 	*ev = (struct proxy_event){.type = type, .now_ns = p->now_ns, .pos = pos, .value = value};
 	describe(ev, n, f);
 	p->ev_head++;
+	PROBE5(event, type, ev->side, ev->flow, pos, value);
 }
 
 void proxy_failure_push(struct proxy *p, enum proxy_failure why, const struct near_flow *n, const struct far_flow *f,

@@ -18,6 +18,7 @@
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
+#include "proxy/util/probe.h"
 #include "proxy/wan/dgram/wan_units.h"
 
 #define REFUSED_WAIT_NS  500000ull
@@ -259,6 +260,7 @@ static void entry_lost(void *arg, const struct sent_entry *e)
 		return;
 	}
 	count(c->p, CTR_WAN_LOST, 1);
+	PROBE4(wan_lost, c->l->id, c->s->path, e->bytes, c->p->now_ns - e->sent_ns);
 	rate_on_lost(control_of(c), &e->mark, c->p->now_ns);
 	if (e->block)
 		count(c->p, CTR_FEC_SENT_AGAIN, 1);

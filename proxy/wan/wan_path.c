@@ -26,6 +26,8 @@
 #include "wan_lane_priv.h"
 #include "wan_spread.h"
 
+#include "proxy/util/probe.h"
+
 #define PTO_CAP_NS    100000000ull
 #define PTO_DOUBLINGS 8
 #define DEAD_FLOOR_NS 10000000ull /* a peer's report delay, a held-up worker at the other end */
@@ -197,6 +199,7 @@ uint64_t wan_path_patience_ns(const struct proxy *p, const struct wan_path *path
 
 static void set_state(struct proxy *p, struct wan_path *path, enum path_state state)
 {
+	PROBE3(path_state, path->id, path->state, state);
 	path->state = state;
 	path->since_ns = p->now_ns;
 	work_out_usable(p);

@@ -9,12 +9,12 @@
 
 #include "fuzz.h"
 
-#include "daemon/units.c"
-#include "daemon/addr.c"
-#include "daemon/config_types.c"
-#include "daemon/config_keys.c"
-#include "daemon/config_check.c"
-#include "daemon/config.c"
+#include "daemon/util/units.c"
+#include "daemon/util/addr.c"
+#include "daemon/config/config_types.c"
+#include "daemon/config/config_keys.c"
+#include "daemon/config/config_check.c"
+#include "daemon/config/config.c"
 
 #define NAME "fuzz.conf"
 

@@ -8,10 +8,10 @@
 
 #include "fuzz.h"
 
-#include "daemon/units.c"
-#include "daemon/addr.c"
-#include "daemon/hello.c"
-#include "daemon/host_groups.c"
+#include "daemon/util/units.c"
+#include "daemon/util/addr.c"
+#include "daemon/peer/hello.c"
+#include "daemon/config/host_groups.c"
 
 static void check_pair(const struct hello *a, const struct hello *b)
 {

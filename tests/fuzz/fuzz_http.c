@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-#include "daemon/http_request.c"
+#include "daemon/telemetry/http_request.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-#include "daemon/tls_proof.c"
+#include "daemon/peer/tls_proof.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -53,6 +53,8 @@ declare -A SAYS=(
 	[disk]=fails
 	[killed]=fails
 	[child]=works
+	[clock]=works
+	[clock_years]=either
 	[stopped]=fails
 	[frozen]=either
 	[both]=fails
@@ -148,6 +150,34 @@ mend_killed() { lab_edge_start "$1"; }
 # The process that carries packets; the privileged one starts it again.
 break_child() { kill -9 "$(lab_edge_child "$1")"; }
 mend_child() { :; }
+
+# The wall clock is set, as NTP or an administrator does it, by minutes to years, within what the certificates last ...
+break_clock() {
+	one_of -43200 -60 60 3600 864000 250000000
+	set_clock "$1" "$ONE"
+}
+mend_clock() { lab_wallclock "$1" 0; }
+
+# ... and beyond it: the session goes on, only a new one must not begin.
+break_clock_years() {
+	one_of -900000000 900000000
+	set_clock "$1" "$ONE"
+}
+mend_clock_years() { lab_wallclock "$1" 0; }
+
+days_left() { # edge
+	lab_client "$1" status --json | jq '[.. | .days_left? // empty] | min'
+}
+
+# Moves the edge's clock, and looks whether the daemon has noticed: its certificate has so much less to live.
+set_clock() { # edge seconds
+	local before after
+	before=$(days_left "$1")
+	lab_wallclock "$1" "$2"
+	after=$(days_left "$1")
+	holds "$before - $after - $2 / 86400 < 1.01 && $before - $after - $2 / 86400 > -1.01" ||
+		BROKEN="the clock was set by $2 s, and the certificate's days went from $before to $after"
+}
 
 break_stopped() { lab_edge_stop "$1"; }
 mend_stopped() { lab_edge_start "$1"; }
@@ -297,8 +327,11 @@ start_over() {
 }
 
 LAB_EXTRA=Link.Barrier=pair
+LAB_WALLCLOCK=1
 [ ${#FAULTS[@]} -gt 0 ] || mapfile -t FAULTS < <(printf '%s\n' "${!SAYS[@]}" | sort)
 lab_up
+lab_wallclock a 0
+lab_wallclock b 0
 lab_line --rate $LAB_LINE_RATE --km 300
 servers_anew
 lab_edges

@@ -350,10 +350,22 @@ lab_conf_path() { # a|b
 lab_edge_start() { # a|b
 	mkdir -p "$LAB_DIR/$1" "$LAB_SHM/$1"
 	lab_conf "$1" >"$(lab_conf_path "$1")"
-	ip netns exec "$LAB_ID-e$1" "$LAB_BIN/longreachd" --control "$LAB_DIR/$1/control" \
+	ip netns exec "$LAB_ID-e$1" env ${LAB_WALLCLOCK:+LD_PRELOAD="$LAB_TOOLS/wallclock.so" WALLCLOCK="$LAB_DIR/$1/wallclock"} \
+		"$LAB_BIN/longreachd" --control "$LAB_DIR/$1/control" \
 		--config "$(lab_conf_path "$1")" ${LAB_PCAP:+--pcap "$LAB_PCAP/$1"} ${LAB_DAEMON_ARGS:-} \
 		>>"$LAB_DIR/$1/log" 2>&1 &
 	LAB_EDGE_PID[$1]=$!
+}
+
+# With LAB_WALLCLOCK=1 each edge has a wall clock of its own: it is so many seconds ahead of the machine's.
+lab_wallclock() { # a|b seconds
+	local n=$2 byte bytes=
+	for byte in 0 8 16 24 32 40 48 56; do
+		bytes+=$(printf '\\x%02x' $((n >> byte & 255)))
+	done
+	mkdir -p "$LAB_DIR/$1"
+	# written in place: the daemon has it mapped
+	printf '%b' "$bytes" | dd of="$LAB_DIR/$1/wallclock" conv=notrunc status=none
 }
 
 # The process that carries packets; LAB_EDGE_PID is that of its privileged parent.

@@ -588,6 +588,14 @@ uint64_t edge_drops(const struct edge *e, enum proxy_drop d)
 	return n;
 }
 
+bool edge_holds(const struct edge *e)
+{
+	for (uint32_t i = 0; i < e->nshards; i++)
+		if (proxy_holds(e->shard[i].p))
+			return true;
+	return false;
+}
+
 uint64_t edge_used(const struct edge *e)
 {
 	uint64_t n = 0;

@@ -8,7 +8,7 @@
 
 #include "eventq.h"
 #include "pkt.h"
-#include "daemon/lan_wait.h"
+#include "daemon/lan/lan_wait.h"
 #include "proxy/proxy.h"
 
 struct world;
@@ -69,5 +69,7 @@ uint8_t edge_member(uint16_t lane, uint8_t moves);
 uint64_t edge_waived(const struct edge *e);
 /* Slot bytes in use. */
 uint64_t edge_used(const struct edge *e);
+/* Returns true if its arenas hold any slot. */
+bool edge_holds(const struct edge *e);
 
 #endif

@@ -390,7 +390,7 @@ static void drain(struct world *w)
 		return;
 	while (w->violation[0] == 0 && w->q.now_ns < until_ns) {
 		world_run_until(w, w->q.now_ns + DRAIN_STEP_NS);
-		if (edges_up(w) && edge_used(&w->edge[0]) + edge_used(&w->edge[1]) == 0)
+		if (edges_up(w) && !edge_holds(&w->edge[0]) && !edge_holds(&w->edge[1]))
 			break;
 	}
 }

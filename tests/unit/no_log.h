@@ -3,7 +3,7 @@
 #ifndef TESTS_NO_LOG_H
 #define TESTS_NO_LOG_H
 
-#include "daemon/log.h"
+#include "daemon/util/log.h"
 
 void log_at(enum log_level level, const char *fmt, ...)
 {

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "daemon/privileged.h"
+#include "daemon/privileged/privileged.h"
 
 int privileged_packet_socket(int sndbuf)
 {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "daemon/arena_file.c"
-#include "daemon/arena_scan.c"
-#include "daemon/resident.c"
+#include "daemon/arena/arena_file.c"
+#include "daemon/arena/arena_scan.c"
+#include "daemon/arena/resident.c"
 #include "no_log.h"
 #include "no_numa.h"
 

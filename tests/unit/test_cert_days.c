@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/cert_days.c"
+#include "daemon/peer/cert_days.c"
 
 #define END 1800000000
 

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <event2/buffer.h>
 
-#include "daemon/client_json.c"
-#include "daemon/json.c"
+#include "daemon/client/client_json.c"
+#include "daemon/telemetry/json.c"
 
 static void parse(struct jdoc *d, char *buf, size_t cap, const char *text)
 {

@@ -8,11 +8,11 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include "daemon/distance.c"
-#include "daemon/host_groups.c"
-#include "daemon/link_plan.c"
-#include "daemon/spsc.h"
-#include "daemon/l4_csum.c"
+#include "daemon/config/distance.c"
+#include "daemon/config/host_groups.c"
+#include "daemon/config/link_plan.c"
+#include "daemon/util/spsc.h"
+#include "daemon/lan/l4_csum.c"
 
 /* --- UDP checksum --- */
 
@@ -247,12 +247,6 @@ static void plan__flows_leave_room_for_hash_luck(void **state)
 	assert_int_equal(link_plan_geometry(&c).max_flows, 512);
 	c.max_flows = 16;
 	assert_int_equal(link_plan_geometry(&c).max_flows, 16);
-}
-
-/* link_plan.c takes it from wan_port.c */
-uint16_t wan_port_payload_max(const struct ip_addr *remote, uint16_t mtu)
-{
-	return (uint16_t)(mtu - (ip_addr_is4(remote) ? WAN_UDP_IP4_HDR : WAN_UDP_IP6_HDR));
 }
 
 static void plan__core_gets_the_file_s_values(void **state)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/distance.c"
+#include "daemon/config/distance.c"
 
 #define US 1000ull
 #define KM 1000ull

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "daemon/failed_record.c"
+#include "daemon/link/failed_record.c"
 #include "no_log.h"
 
 static char dir[] = "/dev/shm/test_failed_record.XXXXXX";

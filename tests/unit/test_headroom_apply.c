@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/units.c"
+#include "daemon/util/units.c"
 #include "headroom/apply.c"
 
 #include <linux/dcbnl.h>

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/client_json.c"
-#include "daemon/units.c"
+#include "daemon/client/client_json.c"
+#include "daemon/util/units.c"
 #include "headroom/tool.h"
 
 #define ARGS_MAX 48

@@ -6,10 +6,10 @@
 
 #include <cmocka.h>
 
-#include "daemon/units.c"
-#include "daemon/addr.c"
-#include "daemon/hello.c"
-#include "daemon/host_groups.c"
+#include "daemon/util/units.c"
+#include "daemon/util/addr.c"
+#include "daemon/peer/hello.c"
+#include "daemon/config/host_groups.c"
 
 static void add(struct ip_prefix *list, uint32_t *n, const char *text)
 {

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "daemon/addr.c"
-#include "daemon/exporter_address.c"
-#include "daemon/http_request.c"
-#include "daemon/units.c"
+#include "daemon/util/addr.c"
+#include "daemon/telemetry/exporter_address.c"
+#include "daemon/telemetry/http_request.c"
+#include "daemon/util/units.c"
 
 static struct http_request req;
 

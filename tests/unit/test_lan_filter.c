@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "daemon/lan_filter.c"
+#include "daemon/lan/lan_filter.c"
 
 enum { FRAME_LEN = 100, NLANES = 64, NSHARDS = 3, SNAPLEN = 4242 };
 

@@ -9,11 +9,11 @@ static unsigned char seen[4096];
 
 static int fake_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags);
 #define sendmmsg fake_sendmmsg
-#include "daemon/lan_packet.c" /* before cmocka.h, which has a fail() too */
+#include "daemon/lan/lan_packet.c" /* before cmocka.h, which has a fail() too */
 #undef sendmmsg
 
-#include "daemon/l4_csum.c"
-#include "daemon/lan_filter.c"
+#include "daemon/lan/l4_csum.c"
+#include "daemon/lan/lan_filter.c"
 #include "no_parent.h"
 
 #include <setjmp.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/link_sum.c"
+#include "daemon/link/link_sum.c"
 
 #define MS 1000000ull
 

@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "daemon/distance.c"
-#include "daemon/metrics.c"
+#include "daemon/config/distance.c"
+#include "daemon/telemetry/metrics.c"
 #undef SECONDS
-#include "daemon/metrics_paths.c"
-#include "daemon/metrics_text.c"
+#include "daemon/telemetry/metrics_paths.c"
+#include "daemon/telemetry/metrics_text.c"
 
 struct site {
 	struct link_config config;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "daemon/pcap.c"
+#include "daemon/worker/pcap.c"
 
 #include "proxy/roce/icrc.h"
 #include "proxy/shard/flow_frame.h"

@@ -12,19 +12,19 @@
 #include <fcntl.h>
 #include <ftw.h>
 
-#include "daemon/units.c"
-#include "daemon/addr.c"
-#include "daemon/hello.c"
-#include "daemon/host_groups.c"
-#include "daemon/log.c"
-#include "daemon/accept_queue.c"
-#include "daemon/cert_days.c"
-#include "daemon/held_sockets.c"
-#include "daemon/peer.c"
-#include "daemon/tcp_socket.c"
-#include "daemon/tls.c"
-#include "daemon/tls_proof.c"
-#include "daemon/client_keygen.c"
+#include "daemon/util/units.c"
+#include "daemon/util/addr.c"
+#include "daemon/peer/hello.c"
+#include "daemon/config/host_groups.c"
+#include "daemon/util/log.c"
+#include "daemon/peer/accept_queue.c"
+#include "daemon/peer/cert_days.c"
+#include "daemon/privileged/held_sockets.c"
+#include "daemon/peer/peer.c"
+#include "daemon/util/tcp_socket.c"
+#include "daemon/peer/tls.c"
+#include "daemon/peer/tls_proof.c"
+#include "daemon/client/client_keygen.c"
 #include "no_parent.h"
 
 #define PORT 47901

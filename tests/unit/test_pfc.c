@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/pfc.c"
+#include "daemon/lan/pfc.c"
 
 #define US 1000ull
 #define MS (1000 * US)

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/addr.c"
-#include "daemon/units.c"
-#include "daemon/port_watch.c"
+#include "daemon/util/addr.c"
+#include "daemon/util/units.c"
+#include "daemon/link/port_watch.c"
 
 static struct link_config config;
 static struct port_view view;

@@ -12,14 +12,14 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "daemon/addr.c"
-#include "daemon/fd_pass.c"
-#include "daemon/held_sockets.c"
-#include "daemon/privileged.c"
-#include "daemon/privileged_serve.c"
-#include "daemon/rtnl.c"
-#include "daemon/tcp_socket.c"
-#include "daemon/units.c"
+#include "daemon/util/addr.c"
+#include "daemon/privileged/fd_pass.c"
+#include "daemon/privileged/held_sockets.c"
+#include "daemon/privileged/privileged.c"
+#include "daemon/privileged/privileged_serve.c"
+#include "daemon/util/rtnl.c"
+#include "daemon/util/tcp_socket.c"
+#include "daemon/util/units.c"
 #include "no_log.h"
 
 /* --- the parent's functions, which note what they were asked for --- */

@@ -10,7 +10,7 @@
 
 #include <time.h>
 
-#include "daemon/resident.c"
+#include "daemon/arena/resident.c"
 #include "no_numa.h"
 
 #define PAGE     ((size_t)sysconf(_SC_PAGESIZE))

@@ -10,8 +10,8 @@
 
 #include <time.h>
 
-#include "daemon/route.c"
-#include "daemon/route_table.c"
+#include "daemon/lan/route.c"
+#include "daemon/lan/route_table.c"
 
 #define MS      1000000ull
 #define START   1000000000000ull

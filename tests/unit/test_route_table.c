@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "daemon/route_table.c"
+#include "daemon/lan/route_table.c"
 
 #define MS    1000000ull
 #define SEC   (1000 * MS)

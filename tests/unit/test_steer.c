@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "daemon/steer.c"
+#include "daemon/kernel/steer.c"
 
-#include "daemon/next_hop.c"
-#include "daemon/fib_rule.c"
-#include "daemon/ip_port.c"
-#include "daemon/addr.c"
-#include "daemon/units.c"
-#include "daemon/rtnl.c"
-#include "daemon/nft.c"
+#include "daemon/util/next_hop.c"
+#include "daemon/kernel/fib_rule.c"
+#include "daemon/kernel/ip_port.c"
+#include "daemon/util/addr.c"
+#include "daemon/util/units.c"
+#include "daemon/util/rtnl.c"
+#include "daemon/kernel/nft.c"
 #include "no_log.h"
 
 static struct link_config link_of(void)

@@ -13,10 +13,10 @@
 #include <pthread.h>
 
 #include "core_fixture.h"
-#include "daemon/client_json.c"
-#include "daemon/client_rows.c"
+#include "daemon/client/client_json.c"
+#include "daemon/client/client_rows.c"
 #undef STALE_NS
-#include "daemon/trace.c"
+#include "daemon/worker/trace.c"
 
 /* --- the ring --- */
 

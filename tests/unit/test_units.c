@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/units.c"
+#include "daemon/util/units.c"
 
 typedef int read_fn(const char *, uint64_t *);
 typedef void write_fn(char *, size_t, uint64_t);

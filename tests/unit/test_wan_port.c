@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A WAN port's sockets on the loopback interface: which of them gets a datagram, and when it comes out. */
-#include "daemon/wan_port.c" /* before cmocka.h, which has a fail() too */
+#include "daemon/wan/wan_port.c" /* before cmocka.h, which has a fail() too */
 
-#include "daemon/addr.c"
-#include "daemon/held_sockets.c"
-#include "daemon/units.c"
-#include "daemon/wan_filter.c"
+#include "daemon/util/addr.c"
+#include "daemon/privileged/held_sockets.c"
+#include "daemon/util/units.c"
+#include "daemon/wan/wan_filter.c"
 #include "no_parent.h"
 
 #include <poll.h>

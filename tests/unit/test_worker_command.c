@@ -12,7 +12,7 @@
 
 #define CORE_FLOWS 1024
 #include "core_fixture.h"
-#include "daemon/worker_command.c"
+#include "daemon/worker/worker_command.c"
 #include "no_log.h"
 
 /* Of ports: nothing here asks them. */

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "daemon/lan_wait.c"
-#include "daemon/worker_lan.c"
+#include "daemon/lan/lan_wait.c"
+#include "daemon/worker/worker_lan.c"
 
 static struct worker *w;
 static struct lan_tx core_has[8];

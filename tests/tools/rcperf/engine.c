@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/attention.h"
+#include "daemon/util/attention.h"
 #include "pattern.h"
 #include "proxy/roce/icrc.h"
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "ctl.h"
-#include "daemon/attention.h"
+#include "daemon/util/attention.h"
 #include "relay.h"
 #include "spy.h"
 #include "units.h"

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* fallocate */
+#endif
+#include "arena_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <isa-l/crc.h>
+
+#include "daemon/util/log.h"
+#include "resident.h"
+
+#define TRAILER_MAGIC 0x4c52545241494c31ull
+#define MAP_ALIGN     (2ull << 20) /* a huge page, and the largest chunk */
+#define SET_ASIDE_MAX 4            /* damaged files kept for one name: each takes up as much memory as a buffer */
+
+enum trailer_state { TRAILER_EMPTY = 1, TRAILER_IN_USE = 2 };
+
+/* First bytes of the last MAP_ALIGN of the file. All but `state` is written before the file gets its name. */
+struct trailer {
+	uint64_t magic;
+	uint64_t epoch;
+	uint64_t len;
+	uint32_t chunk_size, max_flows;
+	uint32_t shard, nshards;
+	uint32_t reserve_percent;
+	uint32_t state; /* enum trailer_state */
+	uint64_t lanes; /* 0: of a version that did not say */
+	uint32_t crc;   /* CRC-32 of all fields that do not change; 0: of a version that had none */
+	uint32_t owes_nothing; /* 1: no packet of a host is in it. 0: there may be some, or a version that did not say */
+};
+
+static uint32_t trailer_crc(const struct trailer *t)
+{
+	struct trailer fixed = *t;
+
+	fixed.state = fixed.crc = fixed.owes_nothing = 0;
+	return crc32_gzip_refl(0, (const uint8_t *)&fixed, sizeof(fixed));
+}
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+static struct trailer *trailer_of(const struct arena_file *f)
+{
+	return (struct trailer *)(void *)((uint8_t *)f->region + f->map_len - MAP_ALIGN);
+}
+
+static int complain(const struct arena_file *f, char *err, size_t errlen, const char *what)
+{
+	int e = errno;
+
+	snprintf(err, errlen, "%s: %s: %s", f->path, what, strerror(e));
+	return -e;
+}
+
+static void name_file(char *path, size_t size, const char *dir, const char *link, uint32_t shard)
+{
+	snprintf(path, size, "%s/%s.%u.arena", dir, link, shard);
+}
+
+static int lock(const struct arena_file *f, char *err, size_t errlen)
+{
+	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno != EWOULDBLOCK)
+		return complain(f, err, errlen, "cannot lock");
+	snprintf(err, errlen, "%s: locked: another longreachd runs this link", f->path);
+	return -EBUSY;
+}
+
+/* Whether the open file still has the name that it was opened by: whoever had it locked may have removed it. */
+static bool has_name(const struct arena_file *f)
+{
+	struct stat open_one, named;
+
+	return fstat(f->fd, &open_one) == 0 && lstat(f->path, &named) == 0 && open_one.st_ino == named.st_ino &&
+	       open_one.st_dev == named.st_dev;
+}
+
+static void close_fd(struct arena_file *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+}
+
+/* 1: there is a file, open and locked; 0: there is none; or negative errno. */
+static int open_existing(struct arena_file *f, char *err, size_t errlen)
+{
+	int r;
+
+	do {
+		close_fd(f);
+		f->fd = open(f->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		if (f->fd < 0 && errno == ENOENT)
+			return 0;
+		if (f->fd < 0)
+			return complain(f, err, errlen, "cannot open the buffer's file (Directory= in [Buffer])");
+		r = lock(f, err, errlen);
+		if (r < 0)
+			return r;
+	} while (!has_name(f));
+	return 1;
+}
+
+/* --- what a file holds --- */
+
+enum content {
+	CONTENT_EMPTY,   /* nothing was left in it, says its trailer; or it has no bytes at all */
+	CONTENT_IN_USE,
+	CONTENT_UNKNOWN, /* it cannot be told: not to be touched */
+};
+
+/* Mappings of a file begin and end at multiples of so much: its file system's huge pages may be of 1 GiB. */
+static uint64_t map_unit(int fd)
+{
+	struct statfs fs = {0};
+	bool huge = fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC;
+
+	return huge && (uint64_t)fs.f_bsize > MAP_ALIGN ? (uint64_t)fs.f_bsize : MAP_ALIGN;
+}
+
+/* Length of the file of a region: the trailer has the last MAP_ALIGN to itself. */
+static uint64_t file_len(uint64_t region_len, uint64_t unit)
+{
+	return round_up(round_up(region_len, MAP_ALIGN) + MAP_ALIGN, unit);
+}
+
+/* False if a file of that size, of whoever made it, has no place for a trailer. */
+static bool read_trailer(int fd, uint64_t size, struct trailer *t)
+{
+	uint64_t unit = map_unit(fd);
+	uint8_t *end;
+
+	if (size < 2 * MAP_ALIGN || size % unit)
+		return false;
+	/* mapped, not read: hugetlbfs before Linux 6.4 reads nothing that was never touched, and pread() is no
+	 * shorter */
+	end = mmap(NULL, unit, PROT_READ, MAP_SHARED, fd, (off_t)(size - unit));
+	if (end == MAP_FAILED)
+		return false;
+	memcpy(t, end + unit - MAP_ALIGN, sizeof(*t));
+	munmap(end, unit);
+	return true;
+}
+
+static enum content content_of(int fd, struct trailer *t)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return CONTENT_UNKNOWN;
+	if (st.st_size == 0)
+		return CONTENT_EMPTY;
+	if (!read_trailer(fd, (uint64_t)st.st_size, t) || t->magic != TRAILER_MAGIC ||
+	    (t->crc != 0 && t->crc != trailer_crc(t)))
+		return CONTENT_UNKNOWN;
+	return t->state == TRAILER_EMPTY    ? CONTENT_EMPTY
+	       : t->state == TRAILER_IN_USE ? CONTENT_IN_USE
+	                                    : CONTENT_UNKNOWN;
+}
+
+/* --- setting aside --- */
+
+static uint32_t count_set_aside(const struct arena_file *f)
+{
+	char pattern[sizeof(f->path) + sizeof(ARENA_SET_ASIDE) + 1];
+	uint32_t n = 0;
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "%s" ARENA_SET_ASIDE "*", f->path);
+	if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
+		n = (uint32_t)found.gl_pathc;
+		globfree(&found);
+	}
+	return n;
+}
+
+/* A name that nothing has: two may be set aside in one second. */
+static int rename_aside(struct arena_file *f)
+{
+	time_t now = time(NULL);
+	struct tm utc;
+	char when[24];
+
+	gmtime_r(&now, &utc);
+	strftime(when, sizeof(when), "%Y%m%dT%H%M%SZ", &utc);
+	for (unsigned i = 0; i <= SET_ASIDE_MAX; i++) {
+		int n = snprintf(f->set_aside, sizeof(f->set_aside), "%s" ARENA_SET_ASIDE "%s", f->path, when);
+
+		if (i > 0)
+			snprintf(f->set_aside + n, sizeof(f->set_aside) - (size_t)n, ".%u", i);
+		if (renameat2(AT_FDCWD, f->path, AT_FDCWD, f->set_aside, RENAME_NOREPLACE) == 0)
+			return 0;
+		if (errno != EEXIST)
+			break;
+	}
+	return -errno;
+}
+
+int arena_file_set_aside(struct arena_file *f, const char *why, char *err, size_t errlen)
+{
+	int r;
+
+	if (count_set_aside(f) >= SET_ASIDE_MAX) {
+		snprintf(err, errlen,
+		         "%s: %s. %d files with that name and " ARENA_SET_ASIDE
+		         "* behind it were set aside already: keep what is wanted of them elsewhere, and remove them",
+		         f->path, why, SET_ASIDE_MAX);
+		return -EMLINK;
+	}
+	r = rename_aside(f);
+	if (r < 0) {
+		snprintf(err, errlen, "%s: %s, and it cannot be renamed to be set aside: %s", f->path, why,
+		         strerror(-r));
+		f->set_aside[0] = '\0';
+		return r;
+	}
+	log_err("%s: %s: packets that hosts believe delivered may be lost in it. It was set aside as %s, and the link "
+	        "begins with an empty buffer; remove that file when it is not wanted any more",
+	        f->path, why, f->set_aside);
+	arena_file_close(f, false);
+	return 0;
+}
+
+/* --- is it ours? --- */
+
+static bool same_shape(const struct trailer *t, const struct arena_file_params *p)
+{
+	return t->len == p->geometry.len && t->chunk_size == p->geometry.chunk_size &&
+	       t->max_flows == p->geometry.max_flows && t->reserve_percent == p->geometry.reserve_percent &&
+	       t->shard == p->shard && t->nshards == p->nshards && (t->lanes == p->lanes || t->lanes == 0);
+}
+
+/* -EEXIST and why if the arena in the file is not of this configuration. */
+static int check_shape(const struct arena_file *f, const struct arena_file_params *p, const struct trailer *t,
+                       char *err, size_t errlen)
+{
+	if (same_shape(t, p))
+		return 0;
+	if (t->lanes != p->lanes && t->lanes != 0) {
+		snprintf(err, errlen,
+		         "%s: holds packets of a link with another Lanes= or other groups in [Host]; start with the "
+		         "configuration it was made with until it has drained, or remove the file and lose them",
+		         f->path);
+		return -EEXIST;
+	}
+	snprintf(err, errlen,
+	         "%s: holds packets of a link with Workers=%u, %llu bytes and MaxFlows %u per worker; start with the "
+	         "configuration it was made with until it has drained, or remove the file and lose them",
+	         f->path, t->nshards, (unsigned long long)t->len, t->max_flows);
+	return -EEXIST;
+}
+
+/* --- the mapping --- */
+
+static int take_room(struct arena_file *f, char *err, size_t errlen)
+{
+	struct statfs fs = {0};
+
+	if (fallocate(f->fd, 0, 0, (off_t)f->map_len) == 0)
+		return 0;
+	if (errno == ENOSPC || errno == ENOMEM) {
+		fstatfs(f->fd, &fs);
+		snprintf(err, errlen,
+		         "%s: no room for %llu MiB (%llu MiB free there): make the mount larger, or Size= in [Buffer] "
+		         "smaller",
+		         f->path, (unsigned long long)(f->map_len >> 20),
+		         (unsigned long long)((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >> 20));
+		return -ENOSPC;
+	}
+	return complain(f, err, errlen, "cannot take room (Directory= must be on tmpfs or hugetlbfs)");
+}
+
+/* Maps at a multiple of unit: chunks are naturally aligned and huge pages possible. */
+static void *map_aligned(int fd, size_t len, size_t unit)
+{
+	uint8_t *room = mmap(NULL, len + unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *at;
+	void *region;
+
+	if (room == MAP_FAILED)
+		return NULL;
+	at = (uint8_t *)(uintptr_t)round_up((uintptr_t)room, unit);
+	region = mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+	if (region == MAP_FAILED) {
+		munmap(room, len + unit);
+		return NULL;
+	}
+	if (at > room)
+		munmap(room, (size_t)(at - room));
+	munmap(at + len, unit - (size_t)(at - room));
+	return region;
+}
+
+static int map_file(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen)
+{
+	struct statfs fs = {0};
+	bool huge = fstatfs(f->fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC;
+
+	f->map_len = file_len(p->geometry.len, map_unit(f->fd));
+	if (ftruncate(f->fd, (off_t)f->map_len) < 0)
+		return complain(f, err, errlen, "cannot set the size of");
+	f->region = map_aligned(f->fd, f->map_len, map_unit(f->fd));
+	if (!f->region)
+		return complain(f, err, errlen, "cannot map");
+	resident_place(f->region, f->map_len, p->numa_ifname, f->path);
+	madvise(f->region, f->map_len, MADV_DONTDUMP);
+	if (!huge)
+		madvise(f->region, f->map_len, MADV_HUGEPAGE);
+	return take_room(f, err, errlen);
+}
+
+static void write_trailer(struct arena_file *f, const struct arena_file_params *p)
+{
+	struct trailer *t = trailer_of(f);
+
+	*t = (struct trailer){.magic = TRAILER_MAGIC,
+	                      .epoch = f->epoch,
+	                      .len = p->geometry.len,
+	                      .chunk_size = p->geometry.chunk_size,
+	                      .max_flows = p->geometry.max_flows,
+	                      .shard = p->shard,
+	                      .nshards = p->nshards,
+	                      .reserve_percent = p->geometry.reserve_percent,
+	                      .lanes = p->lanes,
+	                      .state = TRAILER_EMPTY};
+	t->crc = trailer_crc(t);
+}
+
+/* --- making and opening --- */
+
+static void give_up(struct arena_file *f)
+{
+	if (f->region)
+		munmap(f->region, f->map_len);
+	f->region = NULL;
+	close_fd(f);
+}
+
+/* A new file gets its name when its trailer is written: whatever else has that name and no trailer was damaged. */
+static int make_file(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen)
+{
+	char unfinished[sizeof(f->path) + 8];
+	int r;
+
+	snprintf(unfinished, sizeof(unfinished), "%s.new", f->path);
+	f->fd = open(unfinished, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (f->fd < 0)
+		return complain(f, err, errlen, "cannot open the buffer's file (Directory= in [Buffer])");
+	r = lock(f, err, errlen);
+	if (r < 0)
+		return r;
+	if (ftruncate(f->fd, 0) < 0) /* what a start left that was killed */
+		return complain(f, err, errlen, "cannot empty");
+	f->fresh = true;
+	f->epoch = p->new_epoch;
+	r = map_file(f, p, err, errlen);
+	if (r < 0) {
+		unlink(unfinished);
+		return r;
+	}
+	write_trailer(f, p);
+	if (renameat2(AT_FDCWD, unfinished, AT_FDCWD, f->path, RENAME_NOREPLACE) < 0)
+		return complain(f, err, errlen, "cannot give the buffer's file its name");
+	return 0;
+}
+
+/* 0: nothing with that name is there any more, a new file can be made. 1: there is one to go on with. */
+static int look_at_existing(struct arena_file *f, const struct arena_file_params *p, struct trailer *t, char *err,
+                            size_t errlen)
+{
+	int r = open_existing(f, err, errlen);
+
+	if (r <= 0)
+		return r;
+	switch (content_of(f->fd, t)) {
+	case CONTENT_IN_USE:
+		r = check_shape(f, p, t, err, errlen);
+		return r < 0 ? r : 1;
+	case CONTENT_UNKNOWN:
+		return arena_file_set_aside(f, "its last page is none of a buffer, or was damaged", err, errlen);
+	case CONTENT_EMPTY:
+		break;
+	}
+	f->drained = t->magic == TRAILER_MAGIC;
+	if (unlink(f->path) < 0)
+		return complain(f, err, errlen, "cannot remove the empty buffer before it");
+	close_fd(f);
+	return 0;
+}
+
+/* What hosts send is not to be found on a disk because a mount was missing. */
+static int check_memory(const struct arena_file_params *p, char *err, size_t errlen)
+{
+	struct statfs fs;
+
+	if (statfs(p->dir, &fs) < 0) /* whoever opens the file says what is wrong */
+		return 0;
+	if (fs.f_type == HUGETLBFS_MAGIC || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+		return 0;
+	if (p->on_disk) {
+		log_warn("%s: is on a file system that writes to a disk, and OnDisk=yes allows it: every packet of the "
+		         "hosts is written there, not encrypted",
+		         p->dir);
+		return 0;
+	}
+	snprintf(err, errlen,
+	         "%s: is not on hugetlbfs or tmpfs, and what hosts send would be written to a disk: is a mount missing? "
+	         "Mount one there, or name another Directory= in [Buffer] (OnDisk=yes allows it all the same)",
+	         p->dir);
+	return -EMEDIUMTYPE;
+}
+
+int arena_file_open(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen)
+{
+	struct trailer old = {0};
+	int r;
+
+	memset(f, 0, sizeof(*f));
+	f->fd = -1;
+	name_file(f->path, sizeof(f->path), p->dir, p->link, p->shard);
+	r = check_memory(p, err, errlen);
+	if (r == 0)
+		r = look_at_existing(f, p, &old, err, errlen);
+	if (r == 0) {
+		r = make_file(f, p, err, errlen);
+	} else if (r > 0) {
+		f->epoch = old.epoch;
+		r = map_file(f, p, err, errlen);
+	}
+	if (r < 0)
+		give_up(f);
+	return r;
+}
+
+static void set_state(struct arena_file *f, enum trailer_state state)
+{
+	__atomic_store_n(&trailer_of(f)->state, (uint32_t)state, __ATOMIC_RELEASE);
+}
+
+void arena_file_in_use(struct arena_file *f)
+{
+	set_state(f, TRAILER_IN_USE);
+}
+
+void arena_file_say_owed(struct arena_file *f, bool owed)
+{
+	__atomic_store_n(&trailer_of(f)->owes_nothing, owed ? 0u : 1u, __ATOMIC_RELEASE);
+}
+
+void arena_file_close(struct arena_file *f, bool empty)
+{
+	if (f->region && empty)
+		set_state(f, TRAILER_EMPTY);
+	give_up(f);
+}
+
+/* --- files of others, and of a start with more workers --- */
+
+bool arena_file_left(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct trailer t;
+	bool left;
+
+	if (fd < 0)
+		return false;
+	left = flock(fd, LOCK_EX | LOCK_NB) == 0 && content_of(fd, &t) != CONTENT_EMPTY;
+	close(fd);
+	return left;
+}
+
+static int check_other(const char *path, char *err, size_t errlen)
+{
+	struct trailer t;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	bool full;
+
+	if (fd < 0)
+		return 0;
+	full = flock(fd, LOCK_EX | LOCK_NB) < 0 || content_of(fd, &t) != CONTENT_EMPTY;
+	close(fd);
+	if (full) {
+		snprintf(err, errlen,
+		         "%s: holds packets of a start with more Workers=; start with that number until it has "
+		         "drained, or remove the file and lose them",
+		         path);
+		return -EBUSY;
+	}
+	unlink(path);
+	return 0;
+}
+
+int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, char *err, size_t errlen)
+{
+	char path[320];
+
+	for (uint32_t shard = nshards; shard < SHARDS_MAX; shard++) {
+		int r;
+
+		name_file(path, sizeof(path), dir, link, shard);
+		r = check_other(path, err, errlen);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static enum arena_debt file_debt(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	enum arena_debt debt = ARENA_CLEAR;
+	enum content content;
+	struct trailer t;
+
+	if (fd < 0)
+		return errno == ENOENT ? ARENA_CLEAR : ARENA_OWES;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		close(fd);
+		return ARENA_LOCKED;
+	}
+	content = content_of(fd, &t);
+	if (content == CONTENT_UNKNOWN || (content == CONTENT_IN_USE && t.owes_nothing != 1))
+		debt = ARENA_OWES;
+	close(fd);
+	return debt;
+}
+
+enum arena_debt arena_file_debt(const char *dir, const char *link)
+{
+	enum arena_debt most = ARENA_CLEAR;
+	char path[320];
+
+	for (uint32_t shard = 0; shard < SHARDS_MAX; shard++) {
+		enum arena_debt debt;
+
+		name_file(path, sizeof(path), dir, link, shard);
+		debt = file_debt(path);
+		if (debt > most)
+			most = debt;
+	}
+	return most;
+}

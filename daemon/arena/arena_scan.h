@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena_scan.h - buffers in the directories of the links that no link will ever drain: of a link whose file was renamed or
+ * removed, and such as were set aside because they were damaged. What hosts believe delivered may be in them. */
+#ifndef DAEMON_ARENA_SCAN_H
+#define DAEMON_ARENA_SCAN_H
+
+#include <stdint.h>
+
+#include "daemon/config/config.h"
+
+enum stray_kind {
+	STRAY_UNCLAIMED, /* in use, of a link that is not configured */
+	STRAY_SET_ASIDE, /* damaged: arena_file_set_aside() */
+};
+
+#define STRAYS_MAX     256 /* that are named */
+#define STRAY_PATH_MAX 512
+#define STRAY_TEXT_MAX (STRAY_PATH_MAX + LINK_NAME_MAX + 256)
+
+struct arena_stray {
+	enum stray_kind kind;
+	char path[STRAY_PATH_MAX];
+	char link[LINK_NAME_MAX]; /* whose it was, says its name */
+	uint64_t bytes;           /* of the file */
+};
+
+/* A link that is configured, and where its buffers are. */
+struct arena_claim {
+	const char *link, *dir;
+};
+
+/* Looks through the directories of the claims and ARENA_DIR_DEFAULT. A buffer that another process has open is that
+ * one's affair. Returns how many were found, at most max, by directory and name. */
+uint32_t arena_scan(const struct arena_claim *claims, uint32_t nclaims, struct arena_stray *out, uint32_t max);
+
+static inline const char *stray_kind_name(enum stray_kind kind)
+{
+	return kind == STRAY_SET_ASIDE ? "set_aside" : "unclaimed";
+}
+
+/* What it is and what to do about it, a sentence. Returns text. */
+const char *stray_text(const struct arena_stray *s, char text[STRAY_TEXT_MAX]);
+
+#endif

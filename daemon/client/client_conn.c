@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_conn.c - one request to the daemon and its answer. */
+#include "client_conn.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/telemetry/control.h"
+
+#define ANSWER_MAX      (64u << 20)
+#define ANSWER_WITHIN_S 10
+
+static void explain(const char *path, int err)
+{
+	if (err == ENOENT || err == ECONNREFUSED)
+		fprintf(stderr,
+		        "longreach: the daemon is not running (nobody answers at %s)\n"
+		        "longreach: start it with `systemctl start longreachd`, or run `longreachd` and look at what "
+		        "it says\n",
+		        path);
+	else if (err == EACCES || err == EPERM)
+		fprintf(stderr, "longreach: %s: not allowed: run longreach as root\n", path);
+	else
+		fprintf(stderr, "longreach: %s: %s\n", path, strerror(err));
+}
+
+static int connect_to(const char *path)
+{
+	const struct timeval within = {.tv_sec = ANSWER_WITHIN_S};
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	int fd;
+
+	if (strlen(path) >= sizeof(sun.sun_path)) {
+		fprintf(stderr, "longreach: %s: too long for a socket\n", path);
+		return -1;
+	}
+	memcpy(sun.sun_path, path, strlen(path));
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0) {
+		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &within, sizeof(within));
+		return fd;
+	}
+	explain(path, errno);
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static int send_request(int fd, const char *request)
+{
+	char line[CONTROL_LINE_MAX];
+	int n = snprintf(line, sizeof(line), CONTROL_PROTOCOL " %s\n", request);
+
+	if (n < 0 || (size_t)n >= sizeof(line)) {
+		fprintf(stderr, "longreach: that is too long a request\n");
+		return -1;
+	}
+	if (send(fd, line, (size_t)n, MSG_NOSIGNAL) == n)
+		return 0;
+	fprintf(stderr, "longreach: the daemon does not take requests: %s\n", strerror(errno));
+	return -1;
+}
+
+/* Room for at least one more byte and the end; false if the answer is out of bounds. */
+static int grow(char **text, size_t *cap)
+{
+	size_t bigger = *cap == 0 ? 64u << 10 : *cap * 2;
+	char *t = bigger <= ANSWER_MAX ? realloc(*text, bigger) : NULL;
+
+	if (t == NULL)
+		return -1;
+	*text = t;
+	*cap = bigger;
+	return 0;
+}
+
+/* All until the daemon closes. A line without its end was cut off. */
+static char *read_answer(int fd)
+{
+	char *text = NULL;
+	size_t len = 0, cap = 0;
+	ssize_t n;
+
+	for (;;) {
+		if (len + 1 >= cap && grow(&text, &cap) < 0)
+			break;
+		n = recv(fd, text + len, cap - len - 1, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	if (len > 0 && text[len - 1] == '\n') {
+		text[len - 1] = '\0';
+		return text;
+	}
+	free(text);
+	fprintf(stderr, "longreach: the daemon did not answer: look at `journalctl -u longreachd`\n");
+	return NULL;
+}
+
+int client_open(const char *path, const char *request)
+{
+	int fd = connect_to(path);
+
+	if (fd < 0 || send_request(fd, request) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+char *client_ask(const char *path, const char *request)
+{
+	int fd = client_open(path, request);
+	char *answer;
+
+	if (fd < 0)
+		return NULL;
+	answer = read_answer(fd);
+	close(fd);
+	return answer;
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_status.c - the daemon's status for people.
+ *
+ *     link: up, ack mode near, sealed with aes-256-gcm (intel-ipsec-mb)
+ *       peer      link at 192.0.2.2, control connected
+ *       wan       rtt 6.35 ms, least 3.25 ms; loss 0.0726 % now, 0.0901 % in all; repaired 59; in flight 392 KiB
+ *       path      up, rtt 6.35 ms (least 3.25 ms, p99 12.3 ms), MTU 9000, delivers 367 Mbit/s of 400 Mbit/s
+ *                 the line loses 0.0851 %, in bursts of 1.0; lost 30 in 30 bursts, longest 1; reordered 0; ...
+ *       distance  measured: at most 317 km, auto; reckons with 317 km
+ *       outward   400 Mbit/s from hosts, 368 Mbit/s to peer
+ *       inward    1.21 Mbit/s from peer, 264 kbit/s to hosts
+ *       buffer    outward 4.84 MiB of 31.0 MiB (16 %), inward 0 B of 31.0 MiB (0 %)
+ *       plan      a direction wants 619 KiB; one flow is held off at 23.2 MiB, needs 232 KiB to fill the line
+ *                 serves 469 busy queue pairs at once, 469 in turns
+ *       flows     2 near, 0 far (at most 16384 of each); 0 learning, 2 held off, 0 stalled, 0 in RNR
+ *       barrier   pair; 0 waiting, 0 have waited, 0 waived, 0 after BarrierMax=; 11 IP packets carried
+ *       drops     lan_no_room 12334
+ */
+#include "client_status.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/util/units.h"
+
+static const char *state_text(const char *state)
+{
+	static const char *const texts[][2] = {
+	    {"failed", "does not start"},
+	    {"waiting", "waiting for peer"},
+	    {"refused", "refused: the edges cannot work together"},
+	    {"port", "port: a LAN port or the WAN address does not work"},
+	    {"dead", "dead: nothing is heard from the other edge"},
+	    {"mismatch", "mismatch: carried, nothing is acknowledged early"},
+	    {"stuck", "stuck: a buffer is full, and nothing of it has gone for seconds"},
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (strcmp(state, texts[i][0]) == 0)
+			return texts[i][1];
+	return state;
+}
+
+static void show_head(FILE *out, const struct jnode *l)
+{
+	const struct jnode *peer = j_get(l, "peer");
+
+	fprintf(out, "%s: %s, ack mode %s, ", j_text(l, "name"), state_text(j_text(l, "state")), j_text(l, "ack_mode"));
+	if (j_bool(l, "sealed"))
+		fprintf(out, "sealed with %s (%s)\n", j_text(l, "encryption"), j_text(l, "encryption_provider"));
+	else
+		fputs("not sealed\n", out);
+	if (j_text(l, "error")[0] != '\0')
+		fprintf(out, "  error     %s\n", j_text(l, "error"));
+	if (j_text(peer, "difference")[0] != '\0')
+		fprintf(out, "  differs   %s\n", j_text(peer, "difference"));
+	if (j_text(peer, "trouble")[0] != '\0')
+		fprintf(out, "  control   %s\n", j_text(peer, "trouble"));
+}
+
+static void show_peer(FILE *out, const struct jnode *l)
+{
+	const struct jnode *peer = j_get(l, "peer");
+
+	if (j_bool(peer, "met"))
+		fprintf(out, "  peer      %s at %s, control %s\n", j_text(peer, "name"), j_text(l, "remote_address"),
+		        j_bool(peer, "connected") ? "connected" : "not connected");
+	else
+		fprintf(out, "  peer      %s, not met yet\n", j_text(l, "remote_address"));
+}
+
+static void show_certificates(FILE *out, const struct jnode *l)
+{
+	static const char *const what[][2] = {{"certificate", "certificate"}, {"ca", "CA"}};
+	const char *gap = "  keys      ";
+
+	for (int i = 0; i < 2; i++) {
+		const struct jnode *c = j_get(l, what[i][0]);
+		double left = j_number(c, "days_left");
+
+		if (c == NULL)
+			continue;
+		if (left < 0)
+			fprintf(out, "%s%s has expired", gap, what[i][1]);
+		else
+			fprintf(out, "%s%s valid for %.0f days", gap, what[i][1], left);
+		gap = ", ";
+	}
+	if (gap[0] == ',')
+		fputc('\n', out);
+}
+
+static void show_wan(FILE *out, const struct jnode *l)
+{
+	const struct jnode *counters = j_get(l, "counters");
+	double sent = j_number(counters, "wan_tx_datagrams");
+	double lost = j_number(counters, "wan_lost") - j_number(counters, "wan_spurious");
+	double rtt_min_ns = j_number(l, "rtt_min_ns");
+	char t[2][UNITS_TEXT_MAX];
+
+	if (rtt_min_ns > 0)
+		fprintf(out, "  wan       rtt %s, least %s", units_show_time(t[0], j_number(l, "rtt_ns")),
+		        units_show_time(t[1], rtt_min_ns));
+	else
+		fprintf(out, "  wan       rtt not measured");
+	fprintf(out, "; loss %.3g %% now, %.3g %% in all; repaired %" PRIu64 "; in flight %s\n",
+	        j_number(j_get(l, "rates"), "wan_loss") * 100, sent > 0 && lost > 0 ? lost / sent * 100 : 0,
+	        j_uint(counters, "wan_repairs"), units_show_bytes(t[0], j_number(l, "wan_in_flight_bytes")));
+}
+
+/* One line of the path's life, one of its losses. */
+static void show_path(FILE *out, const struct jnode *p)
+{
+	double lost = j_number(p, "lost") - j_number(p, "lost_spuriously"), bursts = j_number(p, "loss_bursts");
+	const char *name = j_text(p, "name");
+	char t[5][UNITS_TEXT_MAX];
+
+	fprintf(out, "  path      %s%s%s", name, *name != '\0' ? ": " : "", j_text(p, "state"));
+	if (strcmp(j_text(p, "state"), "up") == 0 && !j_bool(p, "in_use"))
+		fprintf(out, ", standby");
+	if (j_number(p, "rtt_min_ns") > 0)
+		fprintf(out, ", rtt %s (least %s, p99 %s)", units_show_time(t[0], j_number(p, "rtt_ns")),
+		        units_show_time(t[1], j_number(p, "rtt_min_ns")),
+		        units_show_time(t[2], j_number(p, "rtt_p99_ns")));
+	if (j_bool(p, "rtt_stale"))
+		fprintf(out, ", stale: measured %s ago", units_show_time(t[0], j_number(p, "rtt_age_ns")));
+	fprintf(out, ", MTU %" PRIu64 ", delivers %s of %s\n", j_uint(p, "mtu"),
+	        units_show_rate(t[3], j_number(p, "delivery_bps")), units_show_rate(t[4], j_number(p, "rate_bps")));
+	fprintf(out,
+	        "            the line loses %.3g %%, in bursts of %.1f; lost %.0f in %.0f bursts, longest %" PRIu64
+	        "; reordered %" PRIu64 "; repaired %" PRIu64 ", by FEC %" PRIu64 "\n",
+	        j_number(p, "line_loss") * 100, j_get(p, "line_loss_burst") ? j_number(p, "line_loss_burst") : 1.0,
+	        lost > 0 ? lost : 0, bursts, j_uint(p, "loss_burst_longest"), j_uint(p, "reordered"),
+	        j_uint(p, "repaired_by_retransmission"), j_uint(p, "repaired_by_fec"));
+	if (strcmp(j_text(p, "rate_control"), "fixed") != 0)
+		fprintf(out, "            rate %s: %s, %s, at most %s in flight\n", j_text(p, "rate_control"),
+		        j_text(p, "rate_state"), units_show_rate(t[0], j_number(p, "pace_bps")),
+		        units_show_bytes(t[1], j_number(p, "in_flight_max_bytes")));
+	if (j_uint(p, "marked") > 0 || strcmp(j_text(p, "ecn"), "failed") == 0)
+		fprintf(out, "            ECN %s: %" PRIu64 " marks obeyed\n", j_text(p, "ecn"), j_uint(p, "marked"));
+	if (j_uint(p, "deaths") > 0)
+		fprintf(out, "            died %" PRIu64 " times, %" PRIu64 " datagrams went again elsewhere\n",
+		        j_uint(p, "deaths"), j_uint(p, "moved"));
+}
+
+static void show_paths(FILE *out, const struct jnode *l)
+{
+	const struct jnode *paths = j_get(l, "paths");
+	const struct jnode *p = NULL;
+
+	while (paths && (p = j_next(paths, p)))
+		show_path(out, p);
+}
+
+static void show_fec(FILE *out, const struct jnode *l)
+{
+	const struct jnode *f = j_get(l, "fec"), *paths = j_get(f, "paths"), *p = NULL;
+	char t[UNITS_TEXT_MAX];
+
+	if (f == NULL || strcmp(j_text(f, "mode"), "off") == 0)
+		return;
+	fprintf(out, "  fec       %s", j_text(f, "mode"));
+	while ((p = j_next(paths, p)) != NULL) {
+		if (j_uint(p, "k") != 0)
+			fprintf(out, "; %" PRIu64 "+%" PRIu64 " x %" PRIu64, j_uint(p, "k"), j_uint(p, "m"),
+			        j_uint(p, "depth"));
+		else
+			fprintf(out, "; none now");
+		fprintf(out, " at %.3g %% loss in bursts of %.1f", j_number(p, "loss") * 100, j_number(p, "burst"));
+	}
+	fprintf(out,
+	        "; rebuilt %" PRIu64 " here (%s late on average) and %" PRIu64
+	        " there; sent again all the same %" PRIu64 "; overhead %.1f %%\n",
+	        j_uint(f, "rebuilt"), units_show_time(t, j_number(f, "mean_delay_ns")), j_uint(f, "spared"),
+	        j_uint(f, "sent_again"), j_number(f, "overhead") * 100);
+}
+
+static void show_distance(FILE *out, const struct jnode *l)
+{
+	const struct jnode *d = j_get(l, "distance");
+	double configured = j_number(d, "configured_m"), measured = j_number(d, "measured_m");
+	char t[3][UNITS_TEXT_MAX];
+
+	units_show_distance(t[0], measured);
+	units_show_distance(t[1], configured);
+	units_show_distance(t[2], j_number(d, "in_force_m"));
+	fprintf(out, "  distance  %s%s, %s%s; reckons with %s%s\n",
+	        measured > 0 ? "measured: at most " : "not measured", measured > 0 ? t[0] : "",
+	        configured > 0 ? "configured " : "auto", configured > 0 ? t[1] : "", t[2],
+	        j_bool(d, "differs") ? ". THE TWO DIFFER" : "");
+}
+
+static void show_traffic(FILE *out, const struct jnode *l)
+{
+	const struct jnode *r = j_get(l, "rates");
+	char t[4][UNITS_TEXT_MAX];
+
+	if (!j_bool(r, "valid"))
+		return;
+	fprintf(out, "  outward   %s from hosts, %s to peer\n", units_show_rate(t[0], j_number(r, "lan_rx_bps")),
+	        units_show_rate(t[1], j_number(r, "wan_tx_bps")));
+	fprintf(out, "  inward    %s from peer, %s to hosts\n", units_show_rate(t[2], j_number(r, "wan_rx_bps")),
+	        units_show_rate(t[3], j_number(r, "lan_tx_bps")));
+}
+
+static void show_pool(FILE *out, const struct jnode *pool, const char *before)
+{
+	double used = j_number(pool, "used_bytes"), cap = j_number(pool, "capacity_bytes");
+	char t[2][UNITS_TEXT_MAX];
+
+	fprintf(out, "%s%s of %s (%.0f %%)", before, units_show_bytes(t[0], used), units_show_bytes(t[1], cap),
+	        cap > 0 ? used / cap * 100 : 0);
+}
+
+/* What the buffer means at this distance. */
+static void show_plan(FILE *out, const struct jnode *l)
+{
+	const struct jnode *p = j_get(l, "buffer_plan");
+	char t[4][UNITS_TEXT_MAX], more[96] = "";
+
+	if (p == NULL)
+		return;
+	if (!j_bool(p, "stands_loss"))
+		snprintf(more, sizeof(more), ": %s; Size=auto would be %s at this distance",
+		         j_bool(p, "fills_the_line") ? "losses will slow it down" : "TOO SMALL",
+		         units_show_bytes(t[3], j_number(p, "size_wanted_bytes")));
+	fprintf(out, "  plan      a direction wants %s; one flow is held off at %s, needs %s to fill the line%s\n",
+	        units_show_bytes(t[0], j_number(p, "wanted_bytes")), units_show_bytes(t[1], j_number(p, "xoff_bytes")),
+	        units_show_bytes(t[2], j_number(p, "no_underrun_xon_bytes")), more);
+	if (j_uint(p, "busy_qps_in_turns"))
+		fprintf(out, "            serves %" PRIu64 " busy queue pairs at once, %" PRIu64 " in turns\n",
+		        j_uint(p, "busy_qps_at_once"), j_uint(p, "busy_qps_in_turns"));
+}
+
+static void show_buffer(FILE *out, const struct jnode *l)
+{
+	const struct jnode *b = j_get(l, "buffer");
+
+	show_pool(out, j_get(b, "from_lan"), "  buffer    outward ");
+	show_pool(out, j_get(b, "from_wan"), ", inward ");
+	fputc('\n', out);
+}
+
+static void show_flow_counts(FILE *out, const struct jnode *l)
+{
+	const struct jnode *n = j_get(l, "flow_counts");
+
+	fprintf(out,
+	        "  flows     %" PRIu64 " near, %" PRIu64 " far (at most %" PRIu64 " of each); %" PRIu64
+	        " learning, %" PRIu64 " held off, %" PRIu64 " stalled, %" PRIu64 " in RNR\n",
+	        j_uint(n, "near"), j_uint(n, "far"), j_uint(n, "max"), j_uint(n, "learning"), j_uint(n, "held_off"),
+	        j_uint(n, "stalled"), j_uint(n, "rnr"));
+	if (j_uint(n, "pairs_end_to_end"))
+		fprintf(out,
+		        "            MaxFlows= is used up: between %" PRIu64
+		        " pairs of hosts new queue pairs are carried without early ACKs\n",
+		        j_uint(n, "pairs_end_to_end"));
+}
+
+static void show_barrier(FILE *out, const struct jnode *l)
+{
+	const struct jnode *b = j_get(l, "barrier"), *c = j_get(l, "counters");
+
+	if (b == NULL)
+		return;
+	fprintf(out,
+	        "  barrier   %s; %" PRIu64 " waiting, %" PRIu64 " have waited, %" PRIu64 " waived, %" PRIu64
+	        " after BarrierMax=; %" PRIu64 " IP packets carried\n",
+	        j_text(b, "mode"), j_uint(b, "waiting"), j_uint(c, "barrier_held"), j_uint(c, "barrier_waived"),
+	        j_uint(c, "barrier_expired"), j_uint(c, "ip_carried"));
+}
+
+static void show_drops(FILE *out, const struct jnode *l)
+{
+	const struct jnode *drops = j_get(l, "drops"), *d = NULL;
+	const char *before = "  drops     ";
+
+	while ((d = j_next(drops, d)) != NULL) {
+		if (d->text[0] == '0')
+			continue;
+		fprintf(out, "%s%s %.*s", before, d->key, (int)strspn(d->text, "0123456789"), d->text);
+		before = ", ";
+	}
+	if (strcmp(before, ", ") == 0)
+		fputc('\n', out);
+}
+
+/* --- flows --- */
+
+static const struct jnode *find_link(const struct jnode *answer, const char *name)
+{
+	const struct jnode *links = j_get(answer, "links"), *l = NULL;
+
+	while ((l = j_next(links, l)) != NULL)
+		if (strcmp(j_text(l, "name"), name) == 0)
+			return l;
+	return NULL;
+}
+
+static bool same_flow(const struct jnode *a, const struct jnode *b)
+{
+	return j_uint(a, "id") == j_uint(b, "id") && j_uint(a, "dest_qpn") == j_uint(b, "dest_qpn") &&
+	       strcmp(j_text(a, "side"), j_text(b, "side")) == 0 && strcmp(j_text(a, "src"), j_text(b, "src")) == 0 &&
+	       strcmp(j_text(a, "dst"), j_text(b, "dst")) == 0;
+}
+
+/* The same flow in the answer before. Both list them in the same order but for those that came and went: *hint is where
+ * the search goes on. */
+static const struct jnode *find_flow(const struct jnode *flows, const struct jnode *f, const struct jnode **hint)
+{
+	for (const struct jnode *m = j_next(flows, *hint); m != NULL; m = j_next(flows, m))
+		if (same_flow(m, f))
+			return *hint = m;
+	return NULL;
+}
+
+static const char *flow_rate(char t[UNITS_TEXT_MAX], const struct jnode *now, const struct jnode *before,
+                             double seconds)
+{
+	double bytes = before != NULL ? j_number(now, "bytes") - j_number(before, "bytes") : -1;
+
+	if (bytes < 0 || seconds <= 0) {
+		snprintf(t, UNITS_TEXT_MAX, "-");
+		return t;
+	}
+	return units_show_rate(t, bytes * 8 / seconds);
+}
+
+static const char *flow_trouble(const struct jnode *f)
+{
+	return j_bool(f, "stalled")    ? ", stalled"
+	       : j_bool(f, "rnr")      ? ", RNR"
+	       : j_bool(f, "held_off") ? ", held off"
+	                               : "";
+}
+
+static void show_flow(FILE *out, const struct jnode *f, const struct jnode *before, double seconds)
+{
+	char from[24] = "?", t[2][UNITS_TEXT_MAX];
+
+	if (strcmp(j_text(f, "pairing"), "learning") != 0)
+		snprintf(from, sizeof(from), "0x%" PRIx64, j_uint(f, "requester_qpn"));
+	fprintf(out,
+	        "    %-4s %s QP %s -> %s QP 0x%" PRIx64 ": %s, %s, life %" PRIu64
+	        ", %s, buffered %s, delivered %" PRIu64 "%s\n",
+	        j_text(f, "side"), j_text(f, "src"), from, j_text(f, "dst"), j_uint(f, "dest_qpn"),
+	        j_text(f, "pairing"), j_text(f, "ack_mode"), j_uint(f, "incarnation"),
+	        flow_rate(t[0], f, before, seconds), units_show_bytes(t[1], j_number(f, "buffered_bytes")),
+	        j_uint(f, "pos_delivered") - j_uint(f, "pos_base"), flow_trouble(f));
+}
+
+static void show_flows(FILE *out, const struct jnode *l, const struct jnode *before)
+{
+	double seconds = (j_number(l, "taken_ns") - j_number(before, "taken_ns")) / 1e9;
+	const struct jnode *flows = j_get(l, "flows"), *f = NULL, *hint = NULL;
+
+	while ((f = j_next(flows, f)) != NULL)
+		show_flow(out, f, find_flow(j_get(before, "flows"), f, &hint), before != NULL ? seconds : 0);
+	if (j_uint(l, "flows_left_out") > 0)
+		fprintf(out, "    and %" PRIu64 " more\n", j_uint(l, "flows_left_out"));
+}
+
+static void show_link(FILE *out, const struct jnode *l, const struct jnode *before)
+{
+	show_head(out, l);
+	show_peer(out, l);
+	show_certificates(out, l);
+	if (j_get(l, "counters") == NULL)
+		return;
+	show_wan(out, l);
+	show_paths(out, l);
+	show_fec(out, l);
+	show_distance(out, l);
+	show_traffic(out, l);
+	show_buffer(out, l);
+	show_plan(out, l);
+	show_flow_counts(out, l);
+	show_barrier(out, l);
+	show_drops(out, l);
+	if (j_get(l, "flows") != NULL)
+		show_flows(out, l, before);
+}
+
+static void show_strays(FILE *out, const struct jnode *answer, const char *gap)
+{
+	const struct jnode *strays = j_get(answer, "stray_buffers"), *s = NULL;
+
+	while ((s = j_next(strays, s)) != NULL) {
+		fprintf(out, "%s%s\n", gap, j_text(s, "text"));
+		gap = "";
+	}
+}
+
+static void show_failed_flow(FILE *out, const struct jnode *f)
+{
+	char when[32], from[24] = "?", t[UNITS_TEXT_MAX];
+	time_t s = (time_t)(j_uint(f, "time_ns") / 1000000000u);
+	struct tm utc;
+
+	gmtime_r(&s, &utc);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
+	if (j_uint(f, "requester_qpn") != 0)
+		snprintf(from, sizeof(from), "0x%" PRIx64, j_uint(f, "requester_qpn"));
+	fprintf(out, "%s.%03uZ %s %s: %s QP %s -> %s QP 0x%" PRIx64 ": %s from position %" PRIu64 ": %s", when,
+	        (unsigned)(j_uint(f, "time_ns") / 1000000u % 1000u), j_text(f, "link"), j_text(f, "side"),
+	        j_text(f, "src"), from, j_text(f, "dst"), j_uint(f, "dest_qpn"),
+	        units_show_bytes(t, j_number(f, "bytes")), j_uint(f, "position"), j_text(f, "text"));
+	if (j_uint(f, "syndrome") != 0)
+		fprintf(out, " (AETH syndrome 0x%" PRIx64 ")", j_uint(f, "syndrome"));
+	fputc('\n', out);
+}
+
+void status_show_failed(FILE *out, const struct jnode *answer)
+{
+	const struct jnode *flows = j_get(answer, "failed"), *f = NULL;
+
+	if (j_uint(answer, "lost") > 0)
+		fprintf(out, "%" PRIu64 " older ones are not kept\n", j_uint(answer, "lost"));
+	while ((f = j_next(flows, f)) != NULL)
+		show_failed_flow(out, f);
+}
+
+/* "longreach: link tokyo is port: LAN port lan0: no carrier". */
+static void say_why(FILE *complaints, const struct jnode *l)
+{
+	const struct jnode *peer = j_get(l, "peer");
+	const char *why = j_text(l, "error");
+
+	if (why[0] == '\0')
+		why = j_text(peer, "difference");
+	if (why[0] == '\0')
+		why = j_text(peer, "trouble");
+	fprintf(complaints, "longreach: link %s is %s%s%s\n", j_text(l, "name"), j_text(l, "state"),
+	        why[0] != '\0' ? ": " : "", why);
+}
+
+bool status_is_well(FILE *complaints, const struct jnode *answer)
+{
+	const struct jnode *links = j_get(answer, "links"), *strays = j_get(answer, "stray_buffers"), *n = NULL;
+	bool well = true;
+
+	while ((n = j_next(links, n)) != NULL) {
+		if (strcmp(j_text(n, "state"), "up") == 0)
+			continue;
+		say_why(complaints, n);
+		well = false;
+	}
+	while ((n = j_next(strays, n)) != NULL) {
+		fprintf(complaints, "%s\n", j_text(n, "text"));
+		well = false;
+	}
+	return well;
+}
+
+void status_show(FILE *out, const struct jnode *answer, const struct jnode *before)
+{
+	const struct jnode *links = j_get(answer, "links"), *l = NULL;
+	const char *gap = "";
+
+	while ((l = j_next(links, l)) != NULL) {
+		fputs(gap, out);
+		show_link(out, l, find_link(before, j_text(l, "name")));
+		gap = "\n";
+	}
+	show_strays(out, answer, gap);
+	if (gap[0] == '\0')
+		fputs("no links: put a link file into /etc/longreach and run `longreach reload`\n", out);
+}

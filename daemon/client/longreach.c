@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* longreach.c - the client: asks the daemon and shows what it says. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client_conn.h"
+#include "client_json.h"
+#include "client_keygen.h"
+#include "client_status.h"
+#include "client_trace.h"
+#include "daemon/telemetry/control.h"
+#include "daemon/util/version.h"
+#include "headroom/headroom.h"
+
+/* Exit codes: longreach(1) promises them. */
+enum exit_codes {
+	EXIT_OK = 0,
+	EXIT_REFUSED = 1,   /* the daemon said no, or a link is not up (status --check) */
+	EXIT_USAGE = 2,     /* the command line makes no sense */
+	EXIT_NO_DAEMON = 3, /* not running, or it did not answer */
+};
+
+static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
+                            "       longreach failed [LINK] [--json]\n"
+                            "       longreach trace LINK [OPTION]...\n"
+                            "       longreach reload\n"
+                            "       longreach version\n"
+                            "       longreach keygen LINK [OPTION]...\n"
+                            "       longreach headroom --km N --rate RATE [OPTION]...\n"
+                            "       longreach help\n"
+                            "\n"
+                            "  status      the links: state, traffic, buffers, losses\n"
+                            "    --flows   and every flow\n"
+                            "    --json    as JSON; the fields are described in longreach(1)\n"
+                            "    --watch   again every second\n"
+                            "    --check   the exit code: 0 if every link (or LINK) is up and no buffer is left that no link\n"
+                            "              will drain, else 1 and why\n"
+                            "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
+                            "  trace       what the paths of a link do over time: longreach trace --help\n"
+                            "  reload      read the link files again\n"
+                            "  version     of this program and of the daemon\n"
+                            "  keygen      makes the certificates of a new link: longreach keygen --help\n"
+                            "  headroom    works out PFC headroom and buffers: longreach headroom --help\n"
+                            "\n"
+                            "  --control PATH   the daemon's socket. Default: " CONTROL_PATH "\n";
+
+struct request {
+	const char *control_path;
+	const char *command;
+	const char *link; /* NULL: all */
+	bool flows, json, watch, check;
+};
+
+static const struct option long_options[] = {
+    {"flows", no_argument, NULL, 'f'},         {"json", no_argument, NULL, 'j'},
+    {"watch", no_argument, NULL, 'w'},         {"check", no_argument, NULL, 'k'},
+    {"control", required_argument, NULL, 'c'}, {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},       {NULL, 0, NULL, 0},
+};
+
+/* An answer, parsed. The document points into the text. */
+struct answer {
+	char *text;
+	struct jdoc doc;
+};
+
+static void answer_free(struct answer *a)
+{
+	jdoc_free(&a->doc);
+	free(a->text);
+	*a = (struct answer){0};
+}
+
+/* EXIT_OK, or the exit code after having said what is wrong. */
+static int ask(const char *path, const char *request, struct answer *a)
+{
+	const struct jnode *root;
+
+	*a = (struct answer){.text = client_ask(path, request)};
+	if (a->text == NULL)
+		return EXIT_NO_DAEMON;
+	if (jdoc_parse(&a->doc, a->text) < 0) {
+		fprintf(stderr, "longreach: the daemon's answer makes no sense: is it of another version?\n");
+		answer_free(a);
+		return EXIT_NO_DAEMON;
+	}
+	root = jdoc_root(&a->doc);
+	if (j_bool(root, "ok"))
+		return EXIT_OK;
+	fprintf(stderr, "longreach: %s\n", j_text(root, "error"));
+	answer_free(a);
+	return EXIT_REFUSED;
+}
+
+static void status_request(const struct request *r, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "status%s%s%s", r->flows ? " flows" : "", r->link != NULL ? " link " : "",
+	         r->link != NULL ? r->link : "");
+}
+
+static int print_json(const char *control_path, const char *request)
+{
+	char *text = client_ask(control_path, request);
+	struct answer a;
+	int code;
+
+	if (text == NULL)
+		return EXIT_NO_DAEMON;
+	puts(text);
+	fflush(stdout);
+	/* Parsed for the exit code only. */
+	a = (struct answer){.text = text};
+	code = jdoc_parse(&a.doc, text) == 0 && j_bool(jdoc_root(&a.doc), "ok") ? EXIT_OK : EXIT_REFUSED;
+	answer_free(&a);
+	return code;
+}
+
+static int show_json(const struct request *r)
+{
+	char request[CONTROL_LINE_MAX];
+
+	status_request(r, request, sizeof(request));
+	return print_json(r->control_path, request);
+}
+
+static int show_once(const struct request *r, struct answer *before)
+{
+	char request[CONTROL_LINE_MAX];
+	struct answer now;
+	int code;
+
+	status_request(r, request, sizeof(request));
+	code = ask(r->control_path, request, &now);
+	if (code != EXIT_OK)
+		return code;
+	if (r->watch && isatty(STDOUT_FILENO))
+		fputs("\033[H\033[J", stdout); /* top of an empty screen */
+	status_show(stdout, jdoc_root(&now.doc), before->text != NULL ? jdoc_root(&before->doc) : NULL);
+	if (r->watch && !isatty(STDOUT_FILENO))
+		putchar('\n');
+	fflush(stdout);
+	answer_free(before);
+	*before = now;
+	return EXIT_OK;
+}
+
+/* Flows have no rates in one answer alone: ask a first time, show the second. */
+static int show_table(const struct request *r)
+{
+	char request[CONTROL_LINE_MAX];
+	struct answer before = {0};
+	int code = EXIT_OK;
+
+	status_request(r, request, sizeof(request));
+	if (r->flows && !r->watch) {
+		code = ask(r->control_path, request, &before);
+		if (code == EXIT_OK)
+			sleep(1);
+	}
+	while (code == EXIT_OK) {
+		code = show_once(r, &before);
+		if (!r->watch)
+			break;
+		sleep(1);
+	}
+	answer_free(&before);
+	return code;
+}
+
+static int watch_json(const struct request *r)
+{
+	int code = show_json(r);
+
+	while (r->watch && code == EXIT_OK) {
+		sleep(1);
+		code = show_json(r);
+	}
+	return code;
+}
+
+static int check_states(const struct request *r)
+{
+	char request[CONTROL_LINE_MAX];
+	struct answer a;
+	bool well;
+	int code;
+
+	status_request(r, request, sizeof(request));
+	code = ask(r->control_path, request, &a);
+	if (code != EXIT_OK)
+		return code;
+	well = status_is_well(stderr, jdoc_root(&a.doc));
+	answer_free(&a);
+	return well ? EXIT_OK : EXIT_REFUSED;
+}
+
+static int do_status(const struct request *r)
+{
+	if (r->check)
+		return check_states(r);
+	return r->json ? watch_json(r) : show_table(r);
+}
+
+static int do_failed(const struct request *r)
+{
+	char request[CONTROL_LINE_MAX];
+	struct answer a;
+	int code;
+
+	snprintf(request, sizeof(request), "failed%s%s", r->link != NULL ? " link " : "",
+	         r->link != NULL ? r->link : "");
+	if (r->json)
+		return print_json(r->control_path, request);
+	code = ask(r->control_path, request, &a);
+	if (code != EXIT_OK)
+		return code;
+	status_show_failed(stdout, jdoc_root(&a.doc));
+	answer_free(&a);
+	return EXIT_OK;
+}
+
+static int do_reload(const struct request *r)
+{
+	struct answer a;
+	int code = ask(r->control_path, "reload", &a);
+
+	if (code == EXIT_REFUSED)
+		fprintf(stderr, "longreach: nothing was changed\n");
+	if (code == EXIT_OK)
+		puts(j_text(jdoc_root(&a.doc), "report"));
+	answer_free(&a);
+	return code;
+}
+
+static int do_version(const struct request *r)
+{
+	struct answer a;
+	int code;
+
+	puts("longreach " LONGREACH_VERSION);
+	fflush(stdout);
+	code = ask(r->control_path, "version", &a);
+	if (code == EXIT_OK)
+		printf("longreachd %s\n", j_text(jdoc_root(&a.doc), "version"));
+	answer_free(&a);
+	return code;
+}
+
+static int do_help(const struct request *r)
+{
+	(void)r;
+	fputs(usage, stdout);
+	return EXIT_OK;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(const struct request *r);
+	bool takes_link;
+} commands[] = {
+    {"status", do_status, true},
+    {"failed", do_failed, true},
+    {"reload", do_reload, false},
+    {"version", do_version, false},
+    {"help", do_help, false},
+};
+
+static int bad_usage(const char *what, const char *about)
+{
+	fprintf(stderr, "longreach: %s%s\nlongreach: `longreach help` lists what can be said\n", what, about);
+	return EXIT_USAGE;
+}
+
+static int run_command(const struct request *r)
+{
+	bool status_options = r->flows || r->json || r->watch || r->check;
+	bool json_alone = r->json && !r->flows && !r->watch && !r->check;
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(r->command, commands[i].name) != 0)
+			continue;
+		if (r->link != NULL && !commands[i].takes_link)
+			return bad_usage("too many words: ", r->link);
+		if (status_options && commands[i].run != do_status && !(json_alone && commands[i].run == do_failed))
+			return bad_usage("only status takes options, not ", r->command);
+		return commands[i].run(r);
+	}
+	return bad_usage("there is no command ", r->command);
+}
+
+static void take_option(struct request *r, int opt)
+{
+	switch (opt) {
+	case 'f':
+		r->flows = true;
+		break;
+	case 'j':
+		r->json = true;
+		break;
+	case 'w':
+		r->watch = true;
+		break;
+	case 'k':
+		r->check = true;
+		break;
+	case 'c':
+		r->control_path = optarg;
+		break;
+	case 'h': /* whatever else is said */
+		exit(do_help(r));
+	case 'V':
+		r->command = "version";
+		break;
+	default: /* getopt has said it */
+		exit(EXIT_USAGE);
+	}
+}
+
+/* Options of its own, too, and --control may stand in front of it as well. */
+static bool is_trace(int argc, char **argv)
+{
+	int at = argc > 1 && strcmp(argv[1], "--control") == 0       ? 3
+	         : argc > 1 && strncmp(argv[1], "--control=", 10) == 0 ? 2
+	                                                               : 1;
+
+	return at < argc && strcmp(argv[at], "trace") == 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct request r = {.control_path = CONTROL_PATH};
+	int opt;
+
+	if (argc > 1 && strcmp(argv[1], "headroom") == 0) /* has options of its own */
+		return headroom_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "keygen") == 0) /* likewise */
+		return keygen_main(argc - 1, argv + 1);
+	if (is_trace(argc, argv))
+		return trace_main(argc, argv);
+	while ((opt = getopt_long(argc, argv, "hV", long_options, NULL)) != -1)
+		take_option(&r, opt);
+	if (r.command == NULL && optind < argc)
+		r.command = argv[optind++];
+	if (r.command == NULL)
+		return bad_usage("a command is missing: status, failed, trace, reload, version, keygen, headroom or help", "");
+	if (optind < argc)
+		r.link = argv[optind++];
+	if (optind < argc)
+		return bad_usage("too many words: ", argv[optind]);
+	if (r.link != NULL && strpbrk(r.link, " \t\r\n") != NULL)
+		return bad_usage("a link's name has no blanks: ", r.link);
+	return run_command(&r);
+}

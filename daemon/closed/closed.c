@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "closed.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/arena/arena_file.h"
+#include "daemon/arena/arena_scan.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/log.h"
+#include "daemon/privileged/privileged.h"
+
+#define SAY_AGAIN_NS (60 * NS_PER_S) /* of a link that owes and cannot start */
+#define NAMES_MAX (SITES_MAX + STRAYS_MAX)
+
+struct closing {
+	struct site_paths paths;
+	struct arena_claim claims[SITES_MAX]; /* of the files that were understood */
+	struct link_config config[SITES_MAX];
+	uint32_t n;
+	char names[NAMES_MAX][LINK_NAME_MAX]; /* of links whose rules stay */
+	uint32_t nnames;
+	struct arena_stray strays[STRAYS_MAX];
+	char *report;
+	bool unlisted; /* there may be more link files than were seen */
+	bool unread;   /* what a link file says is not known */
+	bool failed;   /* rules could not be set */
+};
+
+static void say(struct closing *c, const char *what)
+{
+	size_t n = strlen(c->report);
+
+	snprintf(c->report + n, SITES_REPORT_MAX - n, "%s%s", n > 0 ? "\n" : "", what);
+}
+
+static void say_failed(struct closing *c, const char *what)
+{
+	say(c, what);
+	c->failed = true;
+}
+
+static void keep(struct closing *c, const char *name)
+{
+	if (c->nnames < NAMES_MAX)
+		snprintf(c->names[c->nnames++], LINK_NAME_MAX, "%s", name);
+}
+
+/* "/etc/longreach/tokyo.conf": tokyo. Also of a file that says nothing else. */
+static void keep_file(struct closing *c, const char *path)
+{
+	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	char name[LINK_NAME_MAX];
+	size_t len = strlen(base);
+
+	if (len > 5 && strcmp(base + len - 5, ".conf") == 0)
+		len -= 5;
+	snprintf(name, sizeof(name), "%.*s", (int)len, base);
+	keep(c, name);
+}
+
+int closed_rest(const struct link_config *c, char *err, size_t errlen)
+{
+	static struct log_limit said = {.window_ns = SAY_AGAIN_NS, .burst = SITES_MAX};
+	enum arena_debt debt = arena_file_debt(c->arena_dir, c->name);
+
+	if (debt == ARENA_OWES && log_limit_pass(&said, clock_now_ns(), NULL))
+		log_warn("link %s: packets that hosts believe delivered are in %s: all that the link takes stays closed "
+		         "between the prefixes until it has been started and drained",
+		         c->name, c->arena_dir);
+	return privileged_steer_install(c, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
+}
+
+static void close_one(struct closing *c, const char *path)
+{
+	char err[CONFIG_ERR_MAX] = "";
+	struct link_config *config = &c->config[c->n];
+	int r = config_load(path, config, err);
+
+	if (r == -ENOENT)
+		return;
+	keep_file(c, path);
+	if (r < 0) {
+		say(c, err[0] != '\0' ? err : strerror(-r));
+		c->unread = true;
+		return;
+	}
+	c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
+	if (closed_rest(config, err, sizeof(err)) < 0)
+		say_failed(c, err);
+}
+
+/* What is left in a buffer of a link without a file is owed, and its rules stay. */
+static void sweep(struct closing *c)
+{
+	const char *links[NAMES_MAX];
+	uint32_t n = arena_scan(c->claims, c->n, c->strays, STRAYS_MAX);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (c->strays[i].kind == STRAY_UNCLAIMED)
+			keep(c, c->strays[i].link);
+	for (uint32_t i = 0; i < c->nnames; i++)
+		links[i] = c->names[i];
+	privileged_steer_sweep(links, c->nnames);
+	if (!c->unread)
+		privileged_hold_only(c->config, c->n);
+	if (!c->unread && !c->failed && n == 0)
+		privileged_fib_rule_sweep(c->config, c->n);
+}
+
+int closed_apply(const struct site_sources *src, char *report)
+{
+	struct closing *c = calloc(1, sizeof(*c));
+	char err[CONFIG_ERR_MAX];
+	int r = 0;
+
+	report[0] = '\0';
+	if (c == NULL) {
+		snprintf(report, SITES_REPORT_MAX, "not enough memory");
+		return -EIO;
+	}
+	c->report = report;
+	c->unlisted = c->unread = site_paths_read(src, &c->paths, report) < 0;
+	for (uint32_t i = 0; i < c->paths.n; i++)
+		close_one(c, c->paths.path[i]);
+	if (privileged_steer_all(c->unread, err, sizeof(err)) < 0)
+		say_failed(c, err);
+	else if (c->unread)
+		say(c, "until that is put right, no RoCE at all is forwarded by this machine");
+	if (src->nfiles == 0 && !c->unlisted)
+		sweep(c);
+	if (c->unread)
+		r = -EINVAL;
+	if (c->failed)
+		r = -EIO;
+	free(c);
+	return r;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.h - one link's configuration file: parsing, checking, printing.
+ *
+ * The keys are in one table, config_keys.c; the kinds of values in config_types.c; the rules between keys in
+ * config_check.c. */
+#ifndef DAEMON_CONFIG_H
+#define DAEMON_CONFIG_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proxy/proxy.h"
+#include "seal/seal.h"
+
+#define LINK_NAME_MAX  32
+#define LAN_PORTS_MAX  8
+#define WORKERS_MAX    16
+#define CONFIG_ERR_MAX 512
+
+#define ARENA_DIR_DEFAULT  "/run/longreach"
+#define LINK_FILE_MAX      192
+#define LINK_PEER_NAME_MAX 128
+
+#define CONFIG_FILE_MAX (64 << 10) /* bytes of a config file: 32 prefixes a side fit many times over */
+#define FIBRE_PS_PER_M  5000ull    /* one way: 5.00 us/km */
+
+#define HOST_GROUPS_MAX      64
+#define HOST_GROUP_ADDRESSES 4 /* as many IPv6 addresses as a line holds; items that share one are one machine */
+
+/* Addresses of one machine. */
+struct host_group {
+	struct ip_addr addr[HOST_GROUP_ADDRESSES];
+	uint32_t n;
+};
+
+#define PATH_NAME_MAX    16
+#define SOURCE_PORTS_MAX 8
+
+/* One WAN route. */
+struct path_config {
+	char name[PATH_NAME_MAX]; /* empty: [Path] */
+	struct ip_addr local, remote;
+	uint16_t port; /* UDP data and TCP control, the same number at both edges */
+	uint64_t rate_bps;
+	enum rate_controller rate_control;
+	uint16_t mtu;      /* IP MTU, at most */
+	uint16_t path_mtu; /* 0: to be found out */
+	uint32_t weight;
+	uint16_t dscp;
+	uint32_t source_ports; /* of each lane */
+};
+
+#define WAN_UDP_IP4_HDR 28
+#define WAN_UDP_IP6_HDR 48
+
+/* Largest UDP payload towards that address for an IP MTU. */
+static inline uint16_t config_payload_max(const struct ip_addr *remote, uint16_t mtu)
+{
+	return (uint16_t)(mtu - (ip_addr_is4(remote) ? WAN_UDP_IP4_HDR : WAN_UDP_IP6_HDR));
+}
+
+/* What names of links and paths are made of: nothing that means something in quotes, to a shell or in a path. */
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+/* The first len bytes of name, which need not be a string's end. */
+static inline bool link_name_is_sound(const char *name, size_t len)
+{
+	if (len == 0 || len >= LINK_NAME_MAX || name[0] == '.' || name[0] == '-')
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (name[i] == '\0' || strchr(NAME_CHARACTERS, name[i]) == NULL)
+			return false;
+	return true;
+}
+
+enum barrier_config { BARRIER_AUTO, BARRIER_SAYS_OFF, BARRIER_SAYS_PAIR, BARRIER_SAYS_CAUSAL };
+
+/* All of one link file. Units are in the names; 0 means "not given" only where the key's row in config.c says so. */
+struct link_config {
+	char name[LINK_NAME_MAX]; /* file name without .conf */
+	char path[256];
+
+	/* [Link] */
+	char lan_ports[LAN_PORTS_MAX][IF_NAMESIZE];
+	uint32_t nlan_ports;
+	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
+	uint32_t nlocal, nremote;
+	enum ack_mode ack_mode;
+	struct pair_mode pair_modes[PAIR_MODES_MAX];
+	uint32_t npair_modes;
+	uint32_t barrier;  /* enum barrier_config; see config_barrier() */
+	bool barrier_kept; /* not in the file: auto stays pair, as it was at the start; see config_carry_over() */
+	uint16_t barrier_skip[BARRIER_SKIP_MAX];
+	uint32_t nbarrier_skip;
+	uint64_t barrier_max_ns;
+	uint64_t distance_m; /* 0: auto */
+	uint8_t pfc;         /* 1 + the priority that hosts are paused on; 0: off */
+	struct fec_config fec;
+	uint32_t lanes;
+	uint32_t workers;
+	int32_t cpus[WORKERS_MAX]; /* -1: not pinned */
+	uint32_t ncpus;
+
+	/* [Host] */
+	struct host_group host_groups[HOST_GROUPS_MAX];
+	uint32_t nhost_groups;
+
+	/* [Path], or several [Path NAME], in the order of their names: so both edges number them alike */
+	struct path_config paths[PATHS_MAX];
+	uint32_t npaths;
+
+	/* [Buffer] */
+	char arena_dir[192];
+	bool arena_on_disk;   /* the directory may be on a file system that writes to a disk */
+	uint64_t arena_bytes; /* per link; 0: 4 x BDP per direction, worked out */
+	uint32_t max_flows;
+
+	/* [Security] */
+	enum seal_cipher encryption;
+	char certificate_file[LINK_FILE_MAX], key_file[LINK_FILE_MAX], ca_file[LINK_FILE_MAX];
+	char peer_name[LINK_PEER_NAME_MAX];
+	char psk_file[LINK_FILE_MAX]; /* in place of the four; empty: none */
+
+	/* [Tuning] */
+	uint32_t rekey_after; /* datagrams */
+	uint64_t reorder_ns, lan_timeout_ns, stall_ns, give_up_ns, quarantine_ns, dead_peer_ns, keepalive_ns;
+	uint64_t pfc_watchdog_ns;
+	uint32_t lan_window_bytes, lan_host_window_bytes;
+	bool rnr_retry_infinite;
+};
+
+/* Reads and checks one file. On error returns -EINVAL (or -errno of the file) and err holds a sentence: file, line, the
+ * offending text, what would be right. */
+int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX]);
+
+/* The same from memory (name: what to call it in messages). For the fuzzer and tests. */
+int config_parse(const char *name, const char *text, size_t len, struct link_config *c, char err[CONFIG_ERR_MAX]);
+
+/* True if `to` can be taken up by a running link that was started with `from`. If not, err names the key. */
+bool config_reloadable(const struct link_config *from, const struct link_config *to, char err[CONFIG_ERR_MAX]);
+
+/* Whether two links can run side by side: not with the same name, the same WAN address and port, or hosts in common at
+ * both ends. 0, or -EINVAL with err. */
+int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX]);
+
+/* A running link cannot turn its barrier or FEC on or off: its LAN ports, its rules in the kernel and its memory are
+ * made for one of the two. Where a reload asks for that, the link is stopped and started again, its arena kept. */
+bool config_restarts(const struct link_config *from, const struct link_config *to);
+
+/* A barrier that is on and no longer needed does no harm, so with Barrier=auto it stays on: `to` notes that. To be
+ * called before config_reloadable() and config_restarts(). */
+void config_carry_over(const struct link_config *from, struct link_config *to);
+
+/* What all paths carry together. */
+static inline uint64_t config_rate_bps(const struct link_config *c)
+{
+	uint64_t bps = 0;
+
+	for (uint32_t i = 0; i < c->npaths; i++)
+		bps += c->paths[i].rate_bps;
+	return bps;
+}
+
+static inline bool config_acks_early(const struct link_config *c)
+{
+	bool early = c->ack_mode != ACK_MODE_HOST;
+
+	for (uint32_t i = 0; i < c->npair_modes; i++)
+		early |= c->pair_modes[i].mode != ACK_MODE_HOST;
+	return early;
+}
+
+/* What Barrier= comes to: auto is pair if any ACKs are early, or were when the link started, else off. */
+static inline enum barrier_mode config_barrier(const struct link_config *c)
+{
+	if (c->barrier == BARRIER_AUTO)
+		return config_acks_early(c) || c->barrier_kept ? BARRIER_PAIR : BARRIER_OFF;
+	return c->barrier == BARRIER_SAYS_CAUSAL ? BARRIER_CAUSAL
+	       : c->barrier == BARRIER_SAYS_PAIR ? BARRIER_PAIR
+	                                         : BARRIER_OFF;
+}
+
+/* FEC= as one would write it. */
+void config_fec_name(const struct fec_config *f, char *text, size_t cap);
+
+/* Prints the whole configuration as in force, defaults included, in the file's own syntax: to stdout, or anywhere. */
+void config_print(const struct link_config *c);
+void config_write(const struct link_config *c, FILE *out);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_check.c - the rules between the keys of a link file, and between link files. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/util/addr.h"
+#include "config_keys.h"
+#include "daemon/util/units.h"
+
+#define ROCE_PORT_TAKEN 4791
+
+struct check {
+	const struct link_config *c;
+	const struct config_key **key; /* to blame, of ... */
+	uint32_t *path;                /* ... that path */
+	char *why;
+};
+
+static int blame(struct check *ck, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static int blame(struct check *ck, const char *name, const char *fmt, ...)
+{
+	va_list ap;
+
+	*ck->key = config_key_find(NULL, name);
+	va_start(ap, fmt);
+	vsnprintf(ck->why, CONFIG_WHY_MAX * 2, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+/* Of some path, which is blamed then. */
+static bool lacks(struct check *ck, const struct config_key *k, uint32_t n)
+{
+	static const struct link_config nothing;
+
+	for (*ck->path = 0; *ck->path < n; ++*ck->path)
+		if (memcmp(config_key_item(k, ck->c, *ck->path), config_key_item(k, &nothing, 0), k->item_size) == 0)
+			return true;
+	*ck->path = 0;
+	return false;
+}
+
+static int check_required(struct check *ck)
+{
+	for (uint32_t i = 0; i < config_nkeys; i++) {
+		const struct config_key *k = &config_keys[i];
+		bool missing;
+
+		if (!(k->flags & KEY_REQUIRED))
+			continue;
+		if (k->flags & KEY_LIST)
+			missing = config_key_count(k, ck->c) == 0;
+		else
+			missing = lacks(ck, k, k->flags & KEY_PATH ? ck->c->npaths : 1);
+		if (missing)
+			return blame(ck, k->name, "is missing: expected %s", k->type->expected);
+	}
+	return 0;
+}
+
+static int check_ports(struct check *ck)
+{
+	for (uint32_t i = 0; i < ck->c->nlan_ports; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (strcmp(ck->c->lan_ports[i], ck->c->lan_ports[j]) == 0)
+				return blame(ck, "LanPort", "%s is named twice", ck->c->lan_ports[i]);
+	return 0;
+}
+
+/* Every prefix of both lists against every other. */
+static int check_prefixes(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	char a[ADDR_TEXT_MAX], b[ADDR_TEXT_MAX];
+
+	for (uint32_t i = 0; i < c->nlocal + c->nremote; i++) {
+		const struct ip_prefix *p = i < c->nlocal ? &c->local[i] : &c->remote[i - c->nlocal];
+
+		for (uint32_t j = 0; j < i; j++) {
+			const struct ip_prefix *q = j < c->nlocal ? &c->local[j] : &c->remote[j - c->nlocal];
+
+			if (addr_prefixes_overlap(p, q))
+				return blame(
+				    ck, i < c->nlocal ? "LocalPrefix" : "RemotePrefix",
+				    "%s overlaps %s=%s: a host is at one site only", addr_write_prefix(p, a, sizeof(a)),
+				    j < c->nlocal ? "LocalPrefix" : "RemotePrefix", addr_write_prefix(q, b, sizeof(b)));
+		}
+	}
+	return 0;
+}
+
+/* A prefix of a pair that no host of that side has would never count. */
+static bool within(const struct ip_prefix *p, const struct ip_prefix *list, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (addr_prefixes_overlap(p, &list[i]))
+			return true;
+	return false;
+}
+
+static int check_pair_modes(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	char t[ADDR_TEXT_MAX];
+
+	for (uint32_t i = 0; i < c->npair_modes; i++) {
+		const struct pair_mode *pm = &c->pair_modes[i];
+
+		if (!within(&pm->local, c->local, c->nlocal))
+			return blame(ck, "PairAckMode",
+			             "%s has no address of LocalPrefix=", addr_write_prefix(&pm->local, t, sizeof(t)));
+		if (!within(&pm->remote, c->remote, c->nremote))
+			return blame(ck, "PairAckMode", "%s has no address of RemotePrefix=",
+			             addr_write_prefix(&pm->remote, t, sizeof(t)));
+	}
+	return 0;
+}
+
+/* A machine is at one site. */
+static int check_host_groups(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	char t[ADDR_TEXT_MAX];
+
+	for (uint32_t g = 0; g < c->nhost_groups; g++) {
+		const struct host_group *group = &c->host_groups[g];
+		bool local = ip_prefix_any(c->local, c->nlocal, &group->addr[0]);
+
+		for (uint32_t i = 0; i < group->n; i++) {
+			addr_write(&group->addr[i], t, sizeof(t));
+			if (!ip_prefix_any(c->local, c->nlocal, &group->addr[i]) &&
+			    !ip_prefix_any(c->remote, c->nremote, &group->addr[i]))
+				return blame(ck, "Group", "%s is neither in LocalPrefix= nor in RemotePrefix=", t);
+			if (ip_prefix_any(c->local, c->nlocal, &group->addr[i]) != local)
+				return blame(ck, "Group", "%s is not at the same site as the others", t);
+		}
+	}
+	return 0;
+}
+
+static int check_path(struct check *ck, const struct path_config *c)
+{
+	if (ip_addr_eq(&c->local, &c->remote))
+		return blame(ck, "RemoteAddress", "is LocalAddress= too: expected the address of the other edge");
+	if (ip_addr_is4(&c->local) != ip_addr_is4(&c->remote))
+		return blame(ck, "RemoteAddress",
+		             "and LocalAddress= are of different families: expected both IPv4 or "
+		             "both IPv6");
+	if (c->path_mtu > c->mtu)
+		return blame(ck, "PathMTU", "is more than MTU=%u: expected at most that", c->mtu);
+	if (c->port == ROCE_PORT_TAKEN)
+		return blame(ck, "Port", "4791 is RoCEv2 itself: expected another port, such as 4790");
+	return 0;
+}
+
+static int check_paths(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	int r = 0;
+
+	for (*ck->path = 0; *ck->path < c->npaths && r == 0; ++*ck->path) {
+		const struct path_config *p = &c->paths[*ck->path];
+
+		r = check_path(ck, p);
+		for (uint32_t j = 0; j < *ck->path && r == 0; j++)
+			if (c->paths[j].port == p->port && ip_addr_eq(&c->paths[j].local, &p->local))
+				r = blame(ck, "Port",
+				          "%u is taken at this LocalAddress= by [Path %s]: expected another port",
+				          p->port, c->paths[j].name);
+		if (r < 0)
+			return r;
+	}
+	*ck->path = 0;
+	return 0;
+}
+
+static int check_workers(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+
+	if (c->workers > c->lanes)
+		return blame(ck, "Workers", "is more than Lanes=%u: a worker without a lane would idle", c->lanes);
+	if (c->ncpus != 0 && c->ncpus != c->workers)
+		return blame(ck, "CPUs", "names %u CPUs for Workers=%u: expected one for each", c->ncpus, c->workers);
+	for (uint32_t i = 0; i < c->ncpus; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (c->cpus[i] == c->cpus[j])
+				return blame(ck, "CPUs",
+				             "names %d twice: two workers on one CPU only wait for each other",
+				             c->cpus[i]);
+	if (c->max_flows / c->workers < 16)
+		return blame(ck, "MaxFlows", "is too little for Workers=%u: expected at least %u", c->workers,
+		             c->workers * 16);
+	return 0;
+}
+
+static int check_times(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	char t[UNITS_TEXT_MAX];
+
+	if (c->keepalive_ns > c->dead_peer_ns / 2) {
+		units_write_time(t, sizeof(t), c->dead_peer_ns);
+		return blame(ck, "Keepalive", "is more than half of DeadPeer=%s: one lost keepalive would cut the link",
+		             t);
+	}
+	if (c->lan_timeout_ns >= c->stall_ns) {
+		units_write_time(t, sizeof(t), c->stall_ns);
+		return blame(ck, "LanTimeout",
+		             "is not below StallAfter=%s: a host would be given up before the first retry", t);
+	}
+	return 0;
+}
+
+/* All of what certificates need, or a pre-shared key. */
+static int check_security(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	const struct {
+		const char *name, *text;
+	} needed[] = {{"Certificate", c->certificate_file},
+	              {"Key", c->key_file},
+	              {"CA", c->ca_file},
+	              {"PeerName", c->peer_name}};
+	unsigned given = 0;
+
+	if (c->encryption == SEAL_NONE)
+		return 0;
+	for (unsigned i = 0; i < 4; i++)
+		given += needed[i].text[0] != '\0';
+	if (given > 0 && c->psk_file[0] != '\0')
+		return blame(ck, "PSKFile", "stands beside certificates: expected one of the two");
+	if (given == 0 && c->psk_file[0] == '\0')
+		return blame(ck, "Encryption",
+		             "is %s, but there are no keys: `longreach keygen %s` makes them and says what to write "
+		             "here; or write Encryption=none if whoever is on the line may read and forge everything",
+		             seal_cipher_name(c->encryption), c->name);
+	for (unsigned i = 0; i < 4 && c->psk_file[0] == '\0'; i++)
+		if (needed[i].text[0] == '\0')
+			return blame(ck, needed[i].name,
+			             "is missing: certificates need Certificate=, Key=, CA= and PeerName=");
+	return 0;
+}
+
+int config_check(const struct link_config *c, const struct config_key **key, uint32_t *path,
+                 char why[CONFIG_WHY_MAX * 2])
+{
+	static int (*const rules[])(struct check *) = {check_required,   check_ports,       check_prefixes,
+	                                               check_pair_modes, check_host_groups, check_paths,
+	                                               check_workers,    check_security,    check_times};
+	struct check ck = {.c = c, .key = key, .path = path, .why = why};
+
+	*key = NULL;
+	*path = 0;
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		int r = rules[i](&ck);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* The first prefix of each that share addresses; false if none do. */
+static bool find_overlap(const struct ip_prefix *a, uint32_t na, const struct ip_prefix *b, uint32_t nb,
+                         const struct ip_prefix **pa, const struct ip_prefix **pb)
+{
+	for (uint32_t i = 0; i < na; i++)
+		for (uint32_t j = 0; j < nb; j++)
+			if (addr_prefixes_overlap(&a[i], &b[j])) {
+				*pa = &a[i];
+				*pb = &b[j];
+				return true;
+			}
+	return false;
+}
+
+/* Two links may share the hosts of one end; a pair of hosts belongs to one link. */
+static int check_pairs(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
+{
+	const struct ip_prefix *la, *lb, *ra, *rb;
+	char ta[ADDR_TEXT_MAX], tb[ADDR_TEXT_MAX];
+
+	if (!find_overlap(a->local, a->nlocal, b->local, b->nlocal, &la, &lb) ||
+	    !find_overlap(a->remote, a->nremote, b->remote, b->nremote, &ra, &rb))
+		return 0;
+	snprintf(err, CONFIG_ERR_MAX,
+	         "%.160s: RemotePrefix=%s overlaps RemotePrefix=%s of %.160s, for the same local hosts: expected one "
+	         "link for each pair of hosts",
+	         b->path, addr_write_prefix(rb, tb, sizeof(tb)), addr_write_prefix(ra, ta, sizeof(ta)), a->path);
+	return -EINVAL;
+}
+
+int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
+{
+	if (strcmp(a->name, b->name) == 0) {
+		snprintf(err, CONFIG_ERR_MAX, "%.200s: %.200s is a link of the same name: expected another file name",
+		         b->path, a->path);
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < a->npaths * b->npaths; i++) {
+		const struct path_config *pa = &a->paths[i / b->npaths], *pb = &b->paths[i % b->npaths];
+
+		if (ip_addr_eq(&pa->local, &pb->local) && pa->port == pb->port) {
+			snprintf(err, CONFIG_ERR_MAX,
+			         "%.200s: Port=%u is taken at this LocalAddress= by %.200s: expected another port",
+			         b->path, pb->port, a->path);
+			return -EINVAL;
+		}
+	}
+	return check_pairs(a, b, err);
+}

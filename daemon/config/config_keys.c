@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_keys.c - the table of all keys of a link file. */
+#include "config_keys.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define US 1000ull
+#define MS (1000 * US)
+#define S  (1000 * MS)
+
+#define ONE(field) .offset = offsetof(struct link_config, field), .item_size = sizeof(((struct link_config *)0)->field)
+#define PATH(field)                                                                                                   \
+	.offset = offsetof(struct link_config, paths[0].field),                                                        \
+	.item_size = sizeof(((struct link_config *)0)->paths[0].field)
+#define MANY(field, count, max_items)                                                                                  \
+	.offset = offsetof(struct link_config, field), .item_size = sizeof(((struct link_config *)0)->field[0]),       \
+	.count_offset = offsetof(struct link_config, count), .count_max = (max_items)
+
+const struct config_key config_keys[] = {
+    {"Link", "LanPort", &type_port, MANY(lan_ports, nlan_ports, LAN_PORTS_MAX), .flags = KEY_REQUIRED | KEY_LIST,
+     .help = "Interfaces on which the hosts of this site are reached. RoCEv2 between the prefixes below is taken\n"
+             "there, and with Barrier=pair all other IP between them; everything else stays with the kernel.\n"},
+    {"Link", "LocalPrefix", &type_prefix, MANY(local, nlocal, PREFIXES_MAX), .flags = KEY_REQUIRED | KEY_LIST,
+     .help = "Addresses of the RDMA hosts at this site. The other edge names the same as its RemotePrefix=.\n"},
+    {"Link", "RemotePrefix", &type_prefix, MANY(remote, nremote, PREFIXES_MAX), .flags = KEY_REQUIRED | KEY_LIST,
+     .help = "Addresses of the RDMA hosts at the other site.\n"},
+    {"Link", "AckMode", &type_ack_mode, ONE(ack_mode), .fallback = "host", .flags = KEY_RELOADABLE,
+     .help = "What an ACK to a requester promises. host: the responder itself has acknowledged; as RC promises.\n"
+             "far: the bytes are committed in the other edge's buffer, too; they survive the loss of one edge.\n"
+             "near: the bytes are committed in this edge's buffer, which survives loss on the WAN, cuts and crashes\n"
+             "of the daemons, not the loss of this machine's memory. Fast at any distance. Both edges must agree.\n"},
+    {"Link", "PairAckMode", &type_pair_mode, MANY(pair_modes, npair_modes, PAIR_MODES_MAX),
+     .flags = KEY_LIST | KEY_RELOADABLE,
+     .help = "Another mode than AckMode= between some hosts, whichever of them sends: LOCAL~REMOTE=MODE. The first\n"
+             "that fits counts. The other edge names the same, the prefixes swapped, in the same order.\n"},
+    {"Link", "Barrier", &type_barrier, ONE(barrier), .fallback = "auto", .flags = KEY_RELOADABLE,
+     .help = "What does not overtake RC bytes that were acknowledged early between the same two hosts. pair:\n"
+             "everything that is not RC, so that \"done\" said over TCP does not arrive before the data; the port\n"
+             "then takes all IP between the prefixes and carries it through this link. causal: RC messages on other queue\n"
+             "pairs of the two hosts, too. off: disconnects (DREQ, DREP) only. auto: pair, in AckMode=host off. Both\n"
+             "edges must agree.\n"},
+    {"Link", "BarrierSkip", &type_skip, MANY(barrier_skip, nbarrier_skip, BARRIER_SKIP_MAX), .fallback = "22",
+     .min = 0, .max = 65535, .flags = KEY_LIST | KEY_RELOADABLE,
+     .help = "TCP and UDP ports, of either end, whose packets wait for nothing. Any in the file replace the 22.\n"},
+    {"Link", "BarrierMax", &type_time, ONE(barrier_max_ns), .fallback = "1s", .min = 0, .max = 60 * S,
+     .flags = KEY_RELOADABLE,
+     .help = "Longest wait of a packet for the bytes that were acknowledged before it; then it goes, and is\n"
+             "counted.\n"},
+    {"Link", "Distance", &type_distance, ONE(distance_m), .fallback = "auto", .min = 1, .max = 40000000,
+     .help = "Length of the fibre. Sizes the buffer at the start. auto: as for 1000km. Once the round trip has been\n"
+             "measured the larger of the two counts, and more than 5% between them is reported.\n"},
+    {"Link", "Pfc", &type_pfc, ONE(pfc), .fallback = "off",
+     .help = "Priority on which hosts are paused (IEEE 802.1Qbb) before the receive ring of a LAN port runs over, for\n"
+             "what stops this machine for less than Tuning.PfcWatchdog=. The hosts, or the switch, must honour it.\n"},
+    {"Link", "FEC", &type_fec, ONE(fec), .fallback = "auto", .flags = KEY_RELOADABLE,
+     .help = "Repair datagrams, so that a loss costs no round trip: M for K others, as K+M; auto: as many as the\n"
+             "measured losses ask for and the line has room for, none on a clean or a full one. Takes memory at both\n"
+             "edges, which must both not say off. Not given where a path says RateControl=auto: off.\n"},
+    {"Link", "Lanes", &type_count, ONE(lanes), .fallback = "64", .min = 1, .max = LANES_MAX,
+     .help = "Independent streams that host pairs are spread over. Both edges must agree.\n"},
+    {"Link", "Workers", &type_count, ONE(workers), .fallback = "1", .min = 1, .max = WORKERS_MAX,
+     .help = "Threads that run the lanes. The edges may differ. One host pair is limited to one thread.\n"},
+    {"Link", "CPUs", &type_cpu, MANY(cpus, ncpus, WORKERS_MAX), .max = 4095, .flags = KEY_LIST,
+     .help = "CPU for each worker, in order. Not given: the kernel places them.\n"},
+
+    {"Host", "Group", &type_host_group, MANY(host_groups, nhost_groups, HOST_GROUPS_MAX), .flags = KEY_LIST,
+     .help = "Addresses of one machine, ADDRESS+ADDRESS, up to 4: what it says over one waits for what was\n"
+             "acknowledged early over another. Groups that share an address are one. Machines whose programs speak\n"
+             "for each other may stand in one group. Both edges must name the same groups, of both sites.\n"},
+
+    {"Path", "LocalAddress", &type_address, PATH(local), .flags = KEY_REQUIRED | KEY_PATH,
+     .help = "This edge's address on the WAN.\n"},
+    {"Path", "RemoteAddress", &type_address, PATH(remote), .flags = KEY_REQUIRED | KEY_PATH,
+     .help = "The other edge's address on the WAN.\n"},
+    {"Path", "Port", &type_count, PATH(port), .fallback = "4790", .min = 1, .max = 65535, .flags = KEY_PATH,
+     .help = "UDP for data and TCP for control, the same number at both edges.\n"},
+    {"Path", "Rate", &type_rate, PATH(rate_bps), .min = 1000000, .max = 3200000000000ull,
+     .flags = KEY_REQUIRED | KEY_RELOADABLE | KEY_PATH,
+     .help = "What this edge may send into the WAN, in bits per second with all headers.\n"},
+    {"Path", "RateControl", &type_rate_control, PATH(rate_control), .fallback = "fixed",
+     .flags = KEY_RELOADABLE | KEY_PATH,
+     .help = "fixed: Rate= whatever happens, for a line of one's own. auto: what the line is found to carry and\n"
+             "others leave, at most Rate=, for a line that is shared.\n"},
+    {"Path", "MTU", &type_packet_size, PATH(mtu), .fallback = "1500", .min = 1500, .max = WAN_MTU_MAX,
+     .flags = KEY_PATH,
+     .help = "Largest IP packet that the WAN carries whole. 9000 or more saves processor time.\n"},
+    {"Path", "PathMTU", &type_path_mtu, PATH(path_mtu), .fallback = "auto", .min = 1280, .max = WAN_MTU_MAX,
+     .flags = KEY_PATH,
+     .help = "auto: how large packets the path really carries, up to MTU=, is found out by probes (RFC 8899). Or a\n"
+             "size that is believed.\n"},
+    {"Path", "Weight", &type_count, PATH(weight), .fallback = "1", .min = 0, .max = PATH_WEIGHT_MAX, .flags = KEY_PATH,
+     .help = "How much this path is preferred while it is not full: the round trip counts divided by it. 0: standby,\n"
+             "used only if no path with a weight lives.\n"},
+    {"Path", "DSCP", &type_count, PATH(dscp), .fallback = "0", .min = 0, .max = 63, .flags = KEY_PATH,
+     .help = "Of the datagrams to the other edge.\n"},
+    {"Path", "SourcePorts", &type_count, PATH(source_ports), .fallback = "1", .min = 1, .max = SOURCE_PORTS_MAX,
+     .flags = KEY_PATH,
+     .help = "UDP source ports that each lane's datagrams are spread over, for networks that share equal-cost paths\n"
+             "by ports. Each lane has one of its own in any case.\n"},
+
+    {"Buffer", "Directory", &type_directory, ONE(arena_dir), .fallback = ARENA_DIR_DEFAULT,
+     .help = "Where the buffer's file is kept: a hugetlbfs or tmpfs mount with room for Size=.\n"},
+    {"Buffer", "OnDisk", &type_yes, ONE(arena_on_disk), .fallback = "no",
+     .help = "yes: Directory= may be on another file system. Every packet of the hosts is then written to a disk, not\n"
+             "encrypted by this program, and stays there when it was delivered.\n"},
+    {"Buffer", "Size", &type_size, ONE(arena_bytes), .fallback = "auto", .min = 16ull << 20, .max = 4ull << 40,
+     .help = "Buffer of this link, both directions. auto: 4 x Rate= x round trip per direction, at least 64MiB.\n"},
+    {"Buffer", "MaxFlows", &type_count, ONE(max_flows), .fallback = "16384", .min = 16, .max = FLOWS_MAX,
+     .help = "Directions of RC connections that the link can know at a time. One host may have a sixteenth of them\n"
+             "waiting for the first answer of their responder.\n"},
+
+    {"Security", "Encryption", &type_cipher, ONE(encryption), .fallback = "aes-256-gcm",
+     .help = "How datagrams are sealed; the control channel is TLS 1.3 then. none: neither; whoever is on the line\n"
+             "may read, forge and end everything. Both edges must agree.\n"},
+    {"Security", "Certificate", &type_file, ONE(certificate_file),
+     .help = "What this edge shows the other one, and its private key (mode 600). longreach keygen makes them.\n"},
+    {"Security", "Key", &type_file, ONE(key_file), .help = ""},
+    {"Security", "CA", &type_file, ONE(ca_file),
+     .help = "Who must have signed the other edge's certificate. No other authority is trusted.\n"},
+    {"Security", "PeerName", &type_peer_name, ONE(peer_name),
+     .help = "The name in the other edge's certificate.\n"},
+    {"Security", "PSKFile", &type_file, ONE(psk_file),
+     .help = "In place of certificates: a file (mode 600) with 32 to 64 random bytes in hexadecimal, the same at both\n"
+             "edges.\n"},
+
+    {"Tuning", "ReorderWindow", &type_time, ONE(reorder_ns), .fallback = "30us", .min = 0, .max = 10 * MS,
+     .flags = KEY_RELOADABLE,
+     .help = "Patience with packets of a host that arrive out of order, before a gap is called a loss.\n"},
+    {"Tuning", "LanWindow", &type_bytes, ONE(lan_window_bytes), .fallback = "1MiB", .min = 64 << 10, .max = 1 << 30,
+     .flags = KEY_RELOADABLE, .help = "Most bytes in flight from this edge to one queue pair of a host.\n"},
+    {"Tuning", "LanHostWindow", &type_bytes, ONE(lan_host_window_bytes), .fallback = "4MiB", .min = 64 << 10,
+     .max = 1 << 30, .flags = KEY_RELOADABLE,
+     .help = "Most bytes in flight from one worker of this edge to one host; losses and CNPs make it less.\n"},
+    {"Tuning", "LanTimeout", &type_time, ONE(lan_timeout_ns), .fallback = "20ms", .min = 100 * US, .max = 10 * S,
+     .flags = KEY_RELOADABLE, .help = "First retry towards a host that does not answer; doubles up to 16 times.\n"},
+    {"Tuning", "StallAfter", &type_time, ONE(stall_ns), .fallback = "500ms", .min = 10 * MS, .max = 600 * S,
+     .flags = KEY_RELOADABLE,
+     .help = "A host without progress for so long loses its early ACKs until it answers, and is reported.\n"},
+    {"Tuning", "GiveUp", &type_time, ONE(give_up_ns), .fallback = "60s", .min = 1 * S, .max = 3600 * S,
+     .flags = KEY_RELOADABLE,
+     .help = "A host that has not answered for so long has failed: what is held for it is dropped, loudly.\n"},
+    {"Tuning", "Quarantine", &type_time, ONE(quarantine_ns), .fallback = "100ms", .min = 100 * MS, .max = 60 * S,
+     .flags = KEY_RELOADABLE,
+     .help = "Rest of a host pair after a probe for its queue pair numbers was not answered.\n"},
+    {"Tuning", "DeadPeer", &type_time, ONE(dead_peer_ns), .fallback = "2s", .min = 100 * MS, .max = 600 * S,
+     .flags = KEY_RELOADABLE, .help = "Silence after which the other edge counts as dead.\n"},
+    {"Tuning", "Keepalive", &type_time, ONE(keepalive_ns), .fallback = "250ms", .min = 10 * MS, .max = 60 * S,
+     .flags = KEY_RELOADABLE, .help = "Longest silence towards the other edge.\n"},
+    {"Tuning", "RekeyAfter", &type_count, ONE(rekey_after), .fallback = "4194304", .min = 100,
+     .max = SEAL_DATAGRAMS_MAX,
+     .help = "Datagrams of one lane after which it goes on to its next key; 16 GiB, if they come first.\n"},
+    {"Tuning", "PfcWatchdog", &type_time, ONE(pfc_watchdog_ns), .fallback = "5ms", .min = 1 * MS, .max = 1 * S,
+     .help = "Longest pause with Pfc=: what has not emptied its ring by then is broken, and the fabric goes first.\n"},
+    {"Tuning", "RnrRetry", &type_rnr_retry, ONE(rnr_retry_infinite), .fallback = "infinite",
+     .help = "How hosts whose connection set-up was not seen retry after an RNR NAK. infinite: rnr_retry 7, as NCCL,\n"
+             "UCX and perftest set it; such a host can be held off for as long as it takes.\n"},
+};
+
+const uint32_t config_nkeys = sizeof(config_keys) / sizeof(config_keys[0]);
+
+const struct config_key *config_key_find(const char *section, const char *name)
+{
+	for (uint32_t i = 0; i < config_nkeys; i++)
+		if ((section == NULL || strcmp(config_keys[i].section, section) == 0) &&
+		    strcmp(config_keys[i].name, name) == 0)
+			return &config_keys[i];
+	return NULL;
+}
+
+bool config_section_known(const char *section)
+{
+	for (uint32_t i = 0; i < config_nkeys; i++)
+		if (strcmp(config_keys[i].section, section) == 0)
+			return true;
+	return false;
+}
+
+#define WORD_MAX 24 /* longer than any name in the table */
+
+static unsigned min3(unsigned a, unsigned b, unsigned c)
+{
+	unsigned m = a < b ? a : b;
+
+	return m < c ? m : c;
+}
+
+/* Levenshtein distance without regard to case. Words beyond WORD_MAX are infinitely far. */
+static unsigned word_distance(const char *a, const char *b)
+{
+	size_t la = strlen(a), lb = strlen(b);
+	unsigned row[WORD_MAX + 1];
+
+	if (la > WORD_MAX || lb > WORD_MAX)
+		return UINT32_MAX;
+	for (unsigned j = 0; j <= lb; j++)
+		row[j] = j;
+	for (unsigned i = 1; i <= la; i++) {
+		unsigned diagonal = row[0];
+
+		row[0] = i;
+		for (unsigned j = 1; j <= lb; j++) {
+			bool same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
+			unsigned above = row[j];
+
+			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (same ? 0 : 1));
+			diagonal = above;
+		}
+	}
+	return row[lb];
+}
+
+/* A third of the letters may be wrong. */
+static bool near_enough(unsigned distance, const char *right)
+{
+	return distance <= (strlen(right) + 2) / 3;
+}
+
+const struct config_key *config_key_nearest(const char *name)
+{
+	const struct config_key *best = NULL;
+	unsigned best_distance = UINT32_MAX;
+
+	for (uint32_t i = 0; i < config_nkeys; i++) {
+		unsigned d = word_distance(name, config_keys[i].name);
+
+		if (d < best_distance && near_enough(d, config_keys[i].name)) {
+			best = &config_keys[i];
+			best_distance = d;
+		}
+	}
+	return best;
+}
+
+const char *config_section_nearest(const char *section)
+{
+	const char *best = NULL;
+	unsigned best_distance = UINT32_MAX;
+
+	for (uint32_t i = 0; i < config_nkeys; i++) {
+		unsigned d = word_distance(section, config_keys[i].section);
+
+		if (d < best_distance && near_enough(d, config_keys[i].section)) {
+			best = config_keys[i].section;
+			best_distance = d;
+		}
+	}
+	return best;
+}
+
+static uint32_t *count_of(const struct config_key *k, struct link_config *c)
+{
+	return (uint32_t *)(void *)((char *)c + k->count_offset);
+}
+
+void config_key_clear(const struct config_key *k, struct link_config *c)
+{
+	*count_of(k, c) = 0;
+}
+
+uint32_t config_key_count(const struct config_key *k, const struct link_config *c)
+{
+	uint32_t n;
+
+	if (k->flags & KEY_PATH)
+		return c->npaths;
+	if (!(k->flags & KEY_LIST))
+		return 1;
+	memcpy(&n, (const char *)c + k->count_offset, sizeof(n));
+	return n;
+}
+
+const void *config_key_item(const struct config_key *k, const struct link_config *c, uint32_t i)
+{
+	return (const char *)c + k->offset + i * (k->flags & KEY_PATH ? sizeof(c->paths[0]) : k->item_size);
+}
+
+int config_key_read(const struct config_key *k, struct link_config *c, uint32_t path, const char *text,
+                    char why[CONFIG_WHY_MAX])
+{
+	uint32_t i = path;
+	int r;
+
+	why[0] = '\0';
+	if (k->flags & KEY_LIST) {
+		i = *count_of(k, c);
+		if (i >= k->count_max) {
+			snprintf(why, CONFIG_WHY_MAX, "too many: at most %u", k->count_max);
+			return -EINVAL;
+		}
+	}
+	r = k->type->read(k, (char *)c + ((const char *)config_key_item(k, c, i) - (const char *)c), text, why);
+	if (r < 0 && why[0] == '\0')
+		snprintf(why, CONFIG_WHY_MAX, "expected %s", k->type->expected);
+	if (r == 0 && (k->flags & KEY_LIST))
+		*count_of(k, c) = i + 1;
+	return r;
+}

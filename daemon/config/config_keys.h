@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_keys.h - the table of all keys of a link file, and the kinds of values they take.
+ *
+ * Parsing, defaults, range checks, --print-config and the question "may this change while running?" all come from the
+ * table: a key is described once. */
+#ifndef DAEMON_CONFIG_KEYS_H
+#define DAEMON_CONFIG_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+
+#define CONFIG_WHY_MAX  160 /* what is wrong with a value and what would be right */
+#define CONFIG_ITEM_MAX 256 /* one value as text */
+
+struct config_key;
+
+/* A kind of value. One item of it is read into, and written from, a field of struct link_config. */
+struct config_type {
+	const char *expected; /* completes "expected ..." */
+	/* 0, or -EINVAL; `why` may be left empty for "expected ..." and is else a sentence of its own. */
+	int (*read)(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX]);
+	void (*write)(const struct config_key *k, const void *field, char *text, size_t cap);
+	/* numbers only: text to base units and back */
+	int (*read_number)(const char *text, uint64_t *value);
+	void (*write_number)(char *text, size_t cap, uint64_t value);
+	const char *zero_word; /* numbers only: the word that stands for 0; NULL if there is none */
+};
+
+extern const struct config_type type_port, type_prefix, type_ack_mode, type_pair_mode, type_barrier, type_skip,
+    type_distance, type_count, type_cpu,
+    type_address, type_rate, type_packet_size, type_path_mtu, type_directory, type_size, type_bytes, type_time,
+    type_rnr_retry, type_yes, type_cipher, type_host_group, type_file, type_peer_name, type_pfc, type_fec,
+    type_rate_control;
+
+enum config_key_flags {
+	KEY_REQUIRED = 1 << 0,
+	KEY_RELOADABLE = 1 << 1, /* may change while the link runs */
+	KEY_LIST = 1 << 2,       /* several items, in one line or in several */
+	KEY_PATH = 1 << 3,       /* of each path: `offset` is of the first one's */
+};
+
+struct config_key {
+	const char *section;
+	const char *name;
+	const struct config_type *type;
+	size_t offset;       /* of the field in struct link_config */
+	size_t item_size;    /* of the field, or of one item of a list */
+	size_t count_offset; /* of the list's uint32_t count */
+	uint32_t count_max;
+	const char *fallback; /* default, as one would write it; NULL: none */
+	uint64_t min, max;    /* numbers: in base units, without regard to zero_word */
+	unsigned flags;       /* enum config_key_flags */
+	const char *help;     /* sentences for people; lines end with \n */
+};
+
+extern const struct config_key config_keys[];
+extern const uint32_t config_nkeys;
+
+/* Exact match; NULL if there is none. section NULL: in any section. */
+const struct config_key *config_key_find(const char *section, const char *name);
+/* The key, or the section name, that was probably meant; NULL if nothing is near. */
+const struct config_key *config_key_nearest(const char *name);
+const char *config_section_nearest(const char *section);
+bool config_section_known(const char *section);
+
+uint32_t config_key_count(const struct config_key *k, const struct link_config *c); /* items given; 1 if no list */
+/* i: of a list, or of the paths */
+const void *config_key_item(const struct config_key *k, const struct link_config *c, uint32_t i);
+/* Lists: forgets the default. */
+void config_key_clear(const struct config_key *k, struct link_config *c);
+/* Adds (lists) or sets one item, of that path for KEY_PATH. 0, or -EINVAL with `why` a sentence. */
+int config_key_read(const struct config_key *k, struct link_config *c, uint32_t path, const char *text,
+                    char why[CONFIG_WHY_MAX]);
+
+/* The rules between keys. 0, or -EINVAL: *key (of path *path) is the one to blame (NULL: none in particular) and `why`
+ * says why. */
+int config_check(const struct link_config *c, const struct config_key **key, uint32_t *path,
+                 char why[CONFIG_WHY_MAX * 2]);
+
+#endif

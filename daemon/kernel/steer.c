@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "steer.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/netfilter/nf_tables.h>
+
+#include "fib_rule.h"
+#include "ip_port.h"
+#include "daemon/util/log.h"
+#include "nft.h"
+#include "daemon/config/site_paths.h"
+
+#define INGRESS_PRIORITY (-500)
+#define FORWARD_PRIORITY (-300)
+#define TABLE_PREFIX     "longreach_"
+#define TABLE_NAME_MAX   (sizeof(TABLE_PREFIX) + LINK_NAME_MAX)
+#define ALL_TABLE        "table inet longreach" /* of no link */
+#define ROCE             "udp dport 4791"
+
+_Static_assert(ROCE_UDP_PORT == 4791, "as ROCE says");
+
+/* An nft identifier from the link's name. */
+static void name_table(char name[TABLE_NAME_MAX], const char *link)
+{
+	size_t n = (size_t)snprintf(name, TABLE_NAME_MAX, "%s%s", TABLE_PREFIX, link);
+
+	for (size_t i = sizeof(TABLE_PREFIX) - 1; i < n && name[i]; i++)
+		if (!isalnum((unsigned char)name[i]) && !strchr("_-.", name[i]))
+			name[i] = '_';
+}
+
+static void put_table(FILE *f, const char *family, const struct link_config *c)
+{
+	char name[TABLE_NAME_MAX];
+
+	name_table(name, c->name);
+	fprintf(f, "table %s %s", family, name);
+}
+
+static uint32_t count_family(const struct ip_prefix *p, uint32_t n, bool v4)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		count += ip_prefix_is4(&p[i]) == v4;
+	return count;
+}
+
+static void put_prefix(FILE *f, const struct ip_prefix *p)
+{
+	char text[INET6_ADDRSTRLEN];
+	bool v4 = ip_prefix_is4(p);
+
+	inet_ntop(v4 ? AF_INET : AF_INET6, p->addr.b + (v4 ? 12 : 0), text, sizeof(text));
+	fprintf(f, "%s/%d", text, v4 ? p->len - 96 : p->len);
+}
+
+static void put_match(FILE *f, const char *side, const struct ip_prefix *p, uint32_t n, bool v4)
+{
+	const char *comma = "";
+
+	fprintf(f, "%s %s { ", v4 ? "ip" : "ip6", side);
+	for (uint32_t i = 0; i < n; i++) {
+		if (ip_prefix_is4(&p[i]) != v4)
+			continue;
+		fputs(comma, f);
+		put_prefix(f, &p[i]);
+		comma = ", ";
+	}
+	fputs(" } ", f);
+}
+
+/* what: of that, in nft's words. */
+static void put_drop(FILE *f, const struct ip_prefix *from, uint32_t nfrom, const struct ip_prefix *to, uint32_t nto,
+                     const char *what)
+{
+	for (int v4 = 0; v4 <= 1; v4++) {
+		if (!count_family(from, nfrom, v4) || !count_family(to, nto, v4))
+			continue;
+		fputs("\t\t", f);
+		put_match(f, "saddr", from, nfrom, v4);
+		put_match(f, "daddr", to, nto, v4);
+		fprintf(f, "%s counter drop\n", what);
+	}
+}
+
+static void put_drop_out(FILE *f, const struct link_config *c, const char *what)
+{
+	put_drop(f, c->local, c->nlocal, c->remote, c->nremote, what);
+}
+
+static void put_drop_in(FILE *f, const struct link_config *c, const char *what)
+{
+	put_drop(f, c->remote, c->nremote, c->local, c->nlocal, what);
+}
+
+static bool takes_all_ip(const struct link_config *c, enum steer_extent extent)
+{
+	return extent == STEER_RUNNING && config_barrier(c) != BARRIER_OFF;
+}
+
+/* "add" first: so that "delete" cannot fail, whether a table of an earlier life is there or not. */
+static void put_fresh_table(FILE *f, const char *family, const struct link_config *c)
+{
+	fputs("add ", f);
+	put_table(f, family, c);
+	fputs("\ndelete ", f);
+	put_table(f, family, c);
+	fputc('\n', f);
+}
+
+/* A chain needs its device: a port that is not there yet is covered by put_forward(). RoCEv2 only: other IP is to be
+ * routed. */
+static void put_ingress(FILE *f, const struct link_config *c, steer_port_fn there)
+{
+	put_table(f, "netdev", c);
+	fputs(" {\n", f);
+	for (uint32_t i = 0; i < c->nlan_ports; i++) {
+		if (!there(c->lan_ports[i]))
+			continue;
+		fprintf(f, "\tchain port%u {\n\t\ttype filter hook ingress device \"%s\" priority %d; policy accept;\n",
+		        i, c->lan_ports[i], INGRESS_PRIORITY);
+		put_drop_out(f, c, ROCE);
+		fputs("\t}\n", f);
+	}
+	fputs("}\n", f);
+}
+
+/* What comes by the IP port goes to a LAN port or a VLAN on one: not to where a default route leads while a LAN port is
+ * away. */
+static void put_only_lan(FILE *f, const struct link_config *c, const char *port)
+{
+	fprintf(f, "\t\tiifname \"%s\" oifname != { ", port);
+	for (uint32_t i = 0; i < c->nlan_ports; i++)
+		fprintf(f, "%s\"%s\"", i > 0 ? ", " : "", c->lan_ports[i]);
+	fputs(" } meta oifkind != \"vlan\" counter drop\n", f);
+}
+
+/* Other IP to the other site takes the IP port, or none, if there is a barrier. From there it may come by any way: an
+ * edge there whose barrier is off has its kernel forward it, and one whose barrier is on keeps its own kernel from it.
+ */
+static void put_forward(FILE *f, const struct link_config *c, enum steer_extent extent, const char *port)
+{
+	char not_port[64];
+
+	fprintf(f, "\tchain forward {\n\t\ttype filter hook forward priority %d; policy accept;\n", FORWARD_PRIORITY);
+	put_drop_out(f, c, ROCE);
+	put_drop_in(f, c, ROCE);
+	snprintf(not_port, sizeof(not_port), "oifname != \"%s\"", port);
+	if (takes_all_ip(c, extent))
+		put_drop_out(f, c, not_port);
+	if (extent == STEER_RUNNING)
+		put_only_lan(f, c, port);
+	fputs("\t}\n", f);
+}
+
+/* The other edges' WAN addresses, where a prefix covers them, are none of its hosts': the link itself talks to them. */
+static void put_not_wan(FILE *f, const struct link_config *c, bool v4)
+{
+	struct ip_prefix a = {.len = 128};
+
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		a.addr = c->paths[i].remote;
+		if (ip_addr_is4(&a.addr) != v4 || !ip_prefix_any(c->remote, c->nremote, &a.addr))
+			continue;
+		fprintf(f, "%s daddr != ", v4 ? "ip" : "ip6");
+		put_prefix(f, &a);
+		fputc(' ', f);
+	}
+}
+
+/* What this machine says to the hosts there in somebody's name (a refusal, in that of a host here) or about their
+ * packets (an error, with a piece of them): through the IP port, or not at all. */
+static void put_output(FILE *f, const struct link_config *c, const char *port)
+{
+	static const char *const errors[] = {"icmpv6 type { 1, 2, 3, 4 }", "icmp type { 3, 11, 12 }"};
+
+	fprintf(f, "\tchain output {\n\t\ttype filter hook output priority %d; policy accept;\n", FORWARD_PRIORITY);
+	for (int v4 = 0; v4 <= 1; v4++) {
+		if (!count_family(c->remote, c->nremote, v4))
+			continue;
+		if (count_family(c->local, c->nlocal, v4)) {
+			fputs("\t\t", f);
+			put_match(f, "saddr", c->local, c->nlocal, v4);
+			put_match(f, "daddr", c->remote, c->nremote, v4);
+			put_not_wan(f, c, v4);
+			fprintf(f, "oifname != \"%s\" counter drop\n", port);
+		}
+		fputs("\t\t", f);
+		put_match(f, "daddr", c->remote, c->nremote, v4);
+		put_not_wan(f, c, v4);
+		fprintf(f, "%s oifname != \"%s\" counter drop\n", errors[v4], port);
+	}
+	fputs("\t}\n", f);
+}
+
+static void put_routed(FILE *f, const struct link_config *c, enum steer_extent extent)
+{
+	char port[IF_NAMESIZE];
+
+	ip_port_name(port, c->name);
+	put_table(f, "inet", c);
+	fputs(" {\n", f);
+	put_forward(f, c, extent, port);
+	if (takes_all_ip(c, extent))
+		put_output(f, c, port);
+	fputs("}\n", f);
+}
+
+/* there NULL: nothing but the removal that every script begins with. */
+static char *make_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	put_fresh_table(f, "netdev", c);
+	put_fresh_table(f, "inet", c);
+	if (there) {
+		put_ingress(f, c, there);
+		put_routed(f, c, extent);
+	}
+	if (fclose(f) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+char *steer_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there)
+{
+	return make_script(c, extent, there);
+}
+
+char *steer_removal_script(const struct link_config *c)
+{
+	return make_script(c, STEER_AT_REST, NULL);
+}
+
+/* --- putting them in force ---
+ *
+ * Of each link it is noted how nft lists what was put in force, to find out later whether somebody has changed it. */
+
+static struct noted {
+	char link[LINK_NAME_MAX];
+	char *text;   /* NULL: a free place */
+	char *script; /* that put it there */
+} noted[SITES_MAX];
+
+/* NULL: nothing is noted of it. */
+static struct noted *find_noted(const char *link)
+{
+	for (unsigned i = 0; i < SITES_MAX; i++)
+		if (noted[i].text && strcmp(noted[i].link, link) == 0)
+			return &noted[i];
+	return NULL;
+}
+
+static void clear(struct noted *n)
+{
+	free(n->text);
+	free(n->script);
+	n->text = n->script = NULL;
+}
+
+static void forget(const char *link)
+{
+	struct noted *n = find_noted(link);
+
+	if (n)
+		clear(n);
+}
+
+static unsigned occurrences(const char *text, const char *what)
+{
+	unsigned n = 0;
+
+	while ((text = strstr(text, what))) {
+		text += strlen(what);
+		n++;
+	}
+	return n;
+}
+
+/* All chains and rules of the script are listed. */
+static bool is_whole(const char *listed, const char *script)
+{
+	return occurrences(listed, "\tchain ") == occurrences(script, "\tchain ") &&
+	       occurrences(listed, "counter drop\n") == occurrences(script, "counter drop\n");
+}
+
+/* Somebody may have removed them before they are listed: then nothing is noted, so that steer_stands() says no. */
+static void note(const struct link_config *c, const char *script)
+{
+	char *is = steer_in_force(c);
+
+	forget(c->name);
+	for (unsigned i = 0; is && is_whole(is, script) && i < SITES_MAX; i++)
+		if (!noted[i].text) {
+			snprintf(noted[i].link, LINK_NAME_MAX, "%s", c->name);
+			noted[i].text = is;
+			noted[i].script = strdup(script);
+			return;
+		}
+	free(is);
+}
+
+/* script NULL: whichever. */
+static bool stands(const struct link_config *c, const char *script)
+{
+	const struct noted *n = find_noted(c->name);
+	bool same;
+	char *is;
+
+	if (!n || (script && (!n->script || strcmp(n->script, script) != 0)))
+		return false;
+	is = steer_in_force(c);
+	same = is && strcmp(n->text, is) == 0;
+	free(is);
+	return same;
+}
+
+bool steer_stands(const struct link_config *c)
+{
+	return stands(c, NULL);
+}
+
+static bool port_is_there(const char *ifname)
+{
+	return if_nametoindex(ifname) != 0;
+}
+
+static void set_fib_rules(const struct link_config *c, bool all_ip)
+{
+	int r = fib_rule_set(c, true, all_ip);
+
+	if (r < 0)
+		log_warn("link %s: `ip rule` for what it takes not set: %s; the nft tables alone keep the kernel from "
+		         "forwarding it",
+		         c->name, strerror(-r));
+}
+
+/* Without a barrier a link does without its IP port, if need be. */
+static int set_ip_port(const struct link_config *c, char *err, size_t errlen)
+{
+	bool all_ip = takes_all_ip(c, STEER_RUNNING);
+	char unsaid[CONFIG_ERR_MAX];
+	int r = ip_port_set(c, all_ip, all_ip ? err : unsaid, all_ip ? errlen : sizeof(unsaid));
+
+	return all_ip ? r : 0;
+}
+
+/* The IP port is there before anything is routed into it, and goes when nothing is any more. */
+int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen)
+{
+	char *script = steer_script(c, extent, port_is_there);
+	bool all_ip = takes_all_ip(c, extent);
+	int port = extent == STEER_RUNNING ? set_ip_port(c, err, errlen) : 0, r;
+	char text[NFT_OUTPUT_MAX];
+
+	set_fib_rules(c, all_ip);
+	r = script ? 0 : -ENOMEM;
+	if (script && !stands(c, script)) {
+		r = nft_run(script, text);
+		if (r == 0)
+			note(c, script);
+	}
+	if (r == -ENOMEM)
+		snprintf(err, errlen, "out of memory");
+	else if (r < 0)
+		snprintf(err, errlen, "cannot keep the kernel from forwarding what this link takes: %s", text);
+	free(script);
+	if (r == 0 && extent != STEER_RUNNING)
+		ip_port_remove(c->name);
+	return r < 0 ? r : port;
+}
+
+int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen)
+{
+	int r = set_ip_port(c, err, errlen);
+
+	if (rules)
+		set_fib_rules(c, takes_all_ip(c, STEER_RUNNING));
+	return r;
+}
+
+void steer_remove(const struct link_config *c)
+{
+	char *script = steer_removal_script(c);
+	char text[NFT_OUTPUT_MAX];
+
+	forget(c->name);
+	fib_rule_set(c, false, false);
+	ip_port_remove(c->name);
+	if (script && nft_run(script, text) < 0)
+		log_warn("link %s: nft tables not removed: %s", c->name, text);
+	free(script);
+}
+
+int steer_all(bool closed, char *err, size_t errlen)
+{
+	const char *script = closed ? "add " ALL_TABLE "\ndelete " ALL_TABLE "\n" ALL_TABLE
+	                              " {\n\tchain forward {\n\t\ttype filter hook forward priority -300; policy "
+	                              "accept;\n\t\tudp dport 4791 counter drop\n\t}\n}\n"
+	                            : "add " ALL_TABLE "\ndelete " ALL_TABLE "\n";
+	char why[NFT_OUTPUT_MAX];
+	int r = nft_run(script, why);
+
+	if (r < 0)
+		snprintf(err, errlen, "cannot keep the kernel from forwarding RoCE: %s", why);
+	return r;
+}
+
+/* --- what is in force --- */
+
+char *steer_in_force(const struct link_config *c)
+{
+	static const char *const families[] = {"netdev", "inet"};
+	char name[TABLE_NAME_MAX], why[NFT_OUTPUT_MAX], *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	name_table(name, c->name);
+	for (unsigned i = 0; f && i < 2; i++) {
+		const char *args[] = {"-s", "list", "table", families[i], name, NULL};
+		char *part = nft_ask(args, why);
+
+		fputs(part ? part : "(none)\n", f);
+		free(part);
+	}
+	if (!f || fclose(f) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static bool is_kept(const char *table, const char *const *links, uint32_t n)
+{
+	char name[TABLE_NAME_MAX];
+
+	for (uint32_t i = 0; i < n; i++) {
+		name_table(name, links[i]);
+		if (strcmp(name, table) == 0)
+			return true;
+	}
+	return false;
+}
+
+_Static_assert(NFT_TABLE_MAXNAMELEN == 256, "the width that is_stale() reads");
+
+/* "table FAMILY NAME" of a link that is not to be kept, as nft lists it. */
+static bool is_stale(const char *line, const char *const *links, uint32_t n)
+{
+	char family[16], table[NFT_TABLE_MAXNAMELEN];
+
+	return sscanf(line, "table %15s %255s", family, table) == 2 &&
+	       (strcmp(family, "netdev") == 0 || strcmp(family, "inet") == 0) &&
+	       strncmp(table, TABLE_PREFIX, sizeof(TABLE_PREFIX) - 1) == 0 && !is_kept(table, links, n);
+}
+
+static bool is_named(const char *link, const char *const *links, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (strcmp(links[i], link) == 0)
+			return true;
+	return false;
+}
+
+static void delete_table(char *line)
+{
+	char script[64 + NFT_TABLE_MAXNAMELEN], why[NFT_OUTPUT_MAX];
+
+	snprintf(script, sizeof(script), "delete %s\n", line);
+	if (nft_run(script, why) < 0)
+		log_warn("nft %s: not removed: %s", line, why);
+	else
+		log_notice("nft %s: removed: its link's file is gone, and nothing is owed", line);
+}
+
+void steer_sweep(const char *const *links, uint32_t n)
+{
+	static const char *const args[] = {"list", "tables", NULL};
+	char why[NFT_OUTPUT_MAX], *text = nft_ask(args, why), *rest = text, *line;
+
+	while (rest && (line = strsep(&rest, "\n")))
+		if (is_stale(line, links, n))
+			delete_table(line);
+	free(text);
+	for (unsigned i = 0; i < SITES_MAX; i++)
+		if (noted[i].text && !is_named(noted[i].link, links, n))
+			clear(&noted[i]);
+	ip_port_sweep(links, n);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.h - one running link: its workers, ports and arena. Main thread's view.
+ *
+ * The main thread (libevent) calls these; the data path runs in worker threads that share nothing with it but
+ * single-producer rings: a command goes to a worker, its answer (a snapshot) comes back. */
+#ifndef DAEMON_LINK_H
+#define DAEMON_LINK_H
+
+#include "daemon/config/config.h"
+#include "daemon/worker/trace.h"
+
+struct event_base;
+struct link;
+
+/* Called on the main thread for each event of the core. */
+typedef void (*link_event_fn)(void *arg, struct link *l, const struct proxy_event *ev);
+/* All workers can open what is sealed with the keys of link_rx_keys(serial). */
+typedef void (*link_keys_fn)(void *arg, struct link *l, uint32_t serial);
+
+/* Opens ports, arena and workers. pcap_dir NULL: no capture. 0 or negative errno with err a sentence. */
+int link_start(const struct link_config *c, struct event_base *base, const char *pcap_dir, link_event_fn fn,
+               link_keys_fn keys_fn, void *arg, struct link **l, char err[CONFIG_ERR_MAX]);
+
+/* Takes up what may change while running (config_reloadable was asked before). */
+void link_reconfigure(struct link *l, const struct link_config *c);
+
+/* Whether the link's rules in the kernel are as they were put there; if not, they are put back. Until that is known
+ * nothing is acknowledged early. 0: they stood; 1: they were put back; negative errno with err a sentence: they cannot
+ * be, and early ACKs wait for a call that can. */
+int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX]);
+
+/* Both edges have said hello on the control channel: (re)starts the session in every shard. */
+/* tx: what its datagrams are sealed with, NULL: not sealed. */
+void link_session(struct link *l, const struct proxy_session *s, const struct seal_secret *tx);
+/* The other edge is about to seal with rx; answered by link_keys_fn, unless another call comes first. */
+void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial);
+
+/* Whoever watches the LAN ports calls it when they may have changed: rules, offloads and sockets go to the interfaces
+ * that have the ports' names now, and what has gone of the IP port is made again. rules: so may those in front of the
+ * routing tables. 0: everything is in place (or there is no interface); -EAGAIN: workers are at it,
+ * ask again; other negative errno with err a sentence. */
+int link_follow_ports(struct link *l, bool rules, char err[CONFIG_ERR_MAX]);
+
+/* Stops the workers, restores the interfaces' offloads, unmaps the arena (kept in its file). */
+void link_stop(struct link *l, bool comes_back);
+
+/* Every worker has made a turn since the last call, and is asked for another one. */
+bool link_alive(struct link *l);
+
+const struct link_config *link_config(const struct link *l);
+/* Random id of this life of the arena; in hello. */
+uint64_t link_arena_epoch(const struct link *l);
+/* No life of the arena before it can have been lost with something in it. */
+bool link_arena_kept(const struct link *l);
+
+/* State of all shards, gathered from the workers. `flows` is malloc'ed, the caller frees it. */
+struct link_snapshot {
+	uint64_t taken_ns; /* CLOCK_MONOTONIC */
+	struct proxy_counters counters; /* sum */
+	struct proxy_link_status status; /* sum; RTT: smallest and mean */
+	struct proxy_path_status paths[PATHS_MAX]; /* npaths: sum of the shards; state: the worst; RTT like status */
+	uint32_t npaths;
+	struct proxy_flow_status *flows;
+	uint32_t nflows;
+	uint64_t lan_kernel_drops; /* receive ring overruns of the LAN ports */
+	uint64_t lan_truncated;	   /* frames longer than any RoCEv2 packet */
+	uint64_t lan_send_errors;  /* packets that a LAN port refused */
+	uint64_t wan_send_errors;
+	uint64_t wan_kernel_drops; /* receive buffer overruns of the WAN sockets */
+	uint64_t wan_stray_drops;  /* those of their strays */
+	uint64_t wan_no_socket;    /* datagrams for which no socket could be opened */
+	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
+	uint64_t failures_unnamed; /* failed flows that were too many to be named */
+	struct seal_stats seal;
+	uint64_t lan_pauses;	   /* that hosts were asked for (Pfc=) */
+	uint64_t lan_pause_watchdog; /* ended by the watchdog */
+	uint64_t rules_restored;	   /* times that the kernel's rules were put back */
+	uint64_t lan_port_rebinds;   /* LAN ports that were made again and taken up */
+	uint64_t no_route;	   /* packets for hosts without a usable next hop */
+	uint64_t unknown_hosts;	   /* packets for hosts that were not asked about, as too many others were */
+};
+
+/* Workers' traces: trace.h. A link that was stopped and started again has another life. */
+uint64_t link_life(const struct link *l);
+uint32_t link_workers(const struct link *l);
+const struct trace *link_trace(const struct link *l, uint32_t worker);
+
+typedef void (*link_snapshot_fn)(void *arg, struct link *l, struct link_snapshot *s);
+/* Asks every worker; calls back on the main thread once all have answered (s is NULL if the link stops before). */
+void link_snapshot(struct link *l, bool with_flows, link_snapshot_fn fn, void *arg);
+
+#endif

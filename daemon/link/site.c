@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* site.c - a link as the main thread sees it. */
+#include "site.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "daemon/util/addr.h"
+#include "daemon/arena/arena_file.h"
+#include "daemon/util/clock.h"
+#include "failed_record.h"
+#include "daemon/config/link_plan.h"
+#include "daemon/util/log.h"
+#include "port_watch.h"
+#include "daemon/privileged/privileged.h"
+#include "daemon/util/units.h"
+#include "headroom/headroom.h"
+
+#define MIB (1ull << 20)
+
+enum site_times {
+	RETRY_S = 2,
+	SAMPLE_S = 1,
+	PORTS_AGAIN_MS = 100, /* until something is in place that is not yet */
+	EVENT_WINDOW_S = 10,
+	EVENTS_PER_WINDOW = 10, /* of one type, before they are only counted */
+};
+
+/* What rates are made of. */
+struct sample {
+	uint64_t taken_ns; /* 0: none */
+	uint64_t lan_rx_bytes, lan_tx_bytes, wan_tx_bytes, wan_rx_bytes;
+	uint64_t wan_tx_dgrams, wan_lost;
+};
+
+struct site {
+	struct link_config config;
+	struct event_base *base;
+	const char *pcap_dir;
+	struct failed_record *failed; /* NULL: none is kept */
+	struct link *link;
+	struct peer *peer;
+	char error[CONFIG_ERR_MAX]; /* why it does not run */
+	struct port_watch *ports;
+	char port_error[CONFIG_ERR_MAX]; /* what is wrong with what it stands on; empty: nothing */
+	struct event *timer;        /* samples a running link, tries to start one that failed */
+	struct sample last, before;
+	bool sampling; /* asked for and not answered yet */
+	struct distance distance;
+	struct log_limit events[EV_COUNT];
+	uint64_t event_counts[EV_COUNT];
+	char rules_error[CONFIG_ERR_MAX]; /* why the kernel's rules cannot be put back; empty: they stand */
+	struct log_limit rules_said;
+	uint64_t truncated; /* frames larger than a place in a LAN port's ring, so far */
+	struct log_limit truncated_said, ports_said;
+	bool buffer_said; /* how many queue pairs it serves, since the link has started */
+};
+
+/* --- events of the core --- */
+
+static enum log_level event_level(enum proxy_event_type type)
+{
+	switch (proxy_event_severity(type)) {
+	case 'e':
+		return LOG_LEVEL_ERR;
+	case 'w':
+		return LOG_LEVEL_WARN;
+	default:
+		return LOG_LEVEL_INFO;
+	}
+}
+
+/* "10.1.0.1 -> 10.2.0.1 QP 0x12 (from QP 0x34): ", or nothing for events of the whole link. */
+static void describe_flow(const struct proxy_event *ev, char *text, size_t cap)
+{
+	char src[ADDR_TEXT_MAX], dst[ADDR_TEXT_MAX], from[32] = "";
+
+	text[0] = '\0';
+	if (addr_is_unspecified(&ev->dst))
+		return;
+	if (ev->requester_qpn != 0)
+		snprintf(from, sizeof(from), " (from QP 0x%x)", ev->requester_qpn);
+	snprintf(text, cap, "%s -> %s QP 0x%x%s: ", addr_write(&ev->src, src, sizeof(src)),
+	         addr_write(&ev->dst, dst, sizeof(dst)), ev->dest_qpn, from);
+}
+
+static void describe_extent(const struct proxy_event *ev, char *text, size_t cap)
+{
+	text[0] = '\0';
+	if (ev->type == EV_FLOW_FAILED)
+		snprintf(text, cap, ", %" PRIu64 " bytes from position %" PRIu64 ": %s", ev->value, ev->pos,
+		         proxy_failure_text(ev->failure));
+}
+
+static void on_link_event(void *arg, struct link *l, const struct proxy_event *ev)
+{
+	char flow[160], extent[160], more[80] = "";
+	struct site *s = arg;
+	uint32_t missed;
+
+	(void)l;
+	if (ev->type >= EV_COUNT)
+		return;
+	s->event_counts[ev->type]++;
+	if ((ev->type == EV_FLOW_FAILED || ev->type == EV_FLOW_IN_DOUBT) && s->failed != NULL)
+		failed_record_add(s->failed, s->config.name, ev);
+	if (!log_limit_pass(&s->events[ev->type], clock_now_ns(), &missed))
+		return;
+	if (missed > 0 && s->events[ev->type].burst > 1)
+		snprintf(more, sizeof(more), " (and %u times more before that%s)", missed,
+		         ev->type == EV_FLOW_FAILED || ev->type == EV_FLOW_IN_DOUBT ? ": `longreach failed` names them" : "");
+	describe_flow(ev, flow, sizeof(flow));
+	describe_extent(ev, extent, sizeof(extent));
+	log_at(event_level(ev->type), "link %s: %s%s%s [%s]%s", s->config.name, flow, proxy_event_text(ev->type),
+	       extent, proxy_event_name(ev->type), more);
+}
+
+static void init_event_limits(struct site *s)
+{
+	for (unsigned i = 0; i < EV_COUNT; i++)
+		s->events[i] = (struct log_limit){.window_ns = EVENT_WINDOW_S * NS_PER_S, .burst = EVENTS_PER_WINDOW};
+	/* Each shard says these for itself: one line is enough. */
+	s->events[EV_WAN_UP] = (struct log_limit){.window_ns = NS_PER_S / 10, .burst = 1};
+	s->ports_said = s->rules_said = s->events[0];
+	s->truncated_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
+	s->events[EV_WAN_DEAD] = s->events[EV_REBUILT] = s->events[EV_BUFFER_LOST] = s->events[EV_WAN_UP];
+}
+
+/* --- samples --- */
+
+/* What the measurement means for the buffer, and whether the one that there is will do. A running one is not made
+ * larger: its table of chunks and all that lies behind it would have to move under packets that were acknowledged.
+ * Shares and thresholds are fractions of what there is, and follow the round trip at once. */
+static void describe_buffer(const struct site *s, const struct link_snapshot *snap, char *text, size_t cap)
+{
+	char want[UNITS_TEXT_MAX], is[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
+	uint64_t rtt_ns = distance_in_force_rtt_ns(&s->distance);
+	struct headroom_deep d;
+	int n;
+
+	text[0] = '\0';
+	if (link_plan_deep(&s->config, rtt_ns, snap->status.pool_capacity[POOL_LAN], 1, &d) < 0)
+		return;
+	units_show_bytes(want, (double)d.wanted_bytes);
+	units_show_bytes(is, (double)d.capacity_bytes);
+	units_write_bytes(size, sizeof(size), (link_plan_arena_bytes(&s->config, rtt_ns) + MIB - 1) / MIB * MIB);
+	n = snprintf(text, cap, "; the buffer wants %s per direction and has %s", want, is);
+	if (!d.stands_loss && n > 0 && (size_t)n < cap)
+		snprintf(text + n, cap - (size_t)n, ": %s; a restart with [Buffer] Size=%s mends that",
+		         d.fills_the_line ? "losses will slow it down" : "too little to fill the line", size);
+}
+
+static void say_distance(const struct site *s, const struct link_snapshot *snap, enum distance_news what,
+                         uint64_t before_ns)
+{
+	const struct distance *d = &s->distance;
+	char rtt[UNITS_TEXT_MAX], before[UNITS_TEXT_MAX], measured[UNITS_TEXT_MAX], rules[UNITS_TEXT_MAX];
+	char configured[UNITS_TEXT_MAX], buffer[256];
+
+	units_show_time(rtt, (double)d->least_ns);
+	units_show_time(before, (double)before_ns);
+	units_show_distance(measured, (double)distance_measured_m(d));
+	units_show_distance(rules, (double)distance_in_force_m(d));
+	units_write_distance(configured, sizeof(configured), d->configured_m);
+	describe_buffer(s, snap, buffer, sizeof(buffer));
+	if (what == DISTANCE_MEASURED)
+		log_info("link %s: round trip %s, at most %s of fibre%s", s->config.name, rtt, measured, buffer);
+	else
+		log_notice("link %s: the way has become %s: round trip %s instead of %s, at most %s of fibre%s",
+		           s->config.name, what == DISTANCE_LONGER ? "longer" : "shorter", rtt, before, measured,
+		           buffer);
+	if (distance_differs(d))
+		log_warn("link %s: Distance=%s, but the round trip of %s is that of %s: reckons with %s, the larger",
+		         s->config.name, configured, rtt, measured, rules);
+}
+
+/* Once, as soon as the buffer is there. More queue pairs than that are no fault: nothing of theirs is lost. */
+static void say_buffer(struct site *s, const struct link_snapshot *snap)
+{
+	uint64_t cap = snap->status.pool_capacity[POOL_LAN];
+	char is[UNITS_TEXT_MAX];
+	struct headroom_deep d;
+
+	if (s->buffer_said || cap == 0 ||
+	    link_plan_deep(&s->config, distance_in_force_rtt_ns(&s->distance), cap, 1, &d) < 0)
+		return;
+	s->buffer_said = true;
+	log_info("link %s: a buffer of %s per direction serves %" PRIu64 " busy queue pairs at once, and %" PRIu64
+	         " in turns; of more, hosts that ignore CNPs send packets in vain; those beyond MaxFlows=%u are carried "
+	         "end to end",
+	         s->config.name, units_show_bytes(is, (double)cap), d.qps_at_once, d.qps_in_turns, s->config.max_flows);
+}
+
+static void measure_distance(struct site *s, const struct link_snapshot *snap)
+{
+	uint64_t before_ns = s->distance.said_ns;
+	bool fresh = snap->status.wan_up && snap->paths[0].rtt_age_ns < DISTANCE_FRESH_NS;
+	enum distance_news what = distance_sample(&s->distance, fresh ? snap->status.rtt_min_ns : 0);
+
+	if (what != DISTANCE_SAME)
+		say_distance(s, snap, what, before_ns);
+}
+
+/* A cable carries no frame of 64 KiB: only a host on this machine, over a virtual Ethernet, can send one. It is of RoCEv2:
+ * other IP is cut to wire size by the kernel. */
+static void watch_truncated(struct site *s, const struct link_snapshot *snap)
+{
+	uint64_t before = s->truncated;
+
+	s->truncated = snap->lan_truncated;
+	if (s->truncated > before && log_limit_pass(&s->truncated_said, clock_now_ns(), NULL))
+		log_warn("link %s: %" PRIu64
+		         " frames larger than any packet of a wire came in at a LAN port and were lost: "
+		         "a host on this machine joins its packets, which an edge cannot undo; on its interface run "
+		         "`ethtool -K NAME tso off gso off tx-udp-segmentation off` [lan_ring_truncated]",
+		         s->config.name, s->truncated - before);
+}
+
+static void take_sample(void *arg, struct link *l, struct link_snapshot *snap)
+{
+	struct site *s = arg;
+	const uint64_t *ctr;
+
+	(void)l;
+	s->sampling = false;
+	if (snap == NULL)
+		return;
+	ctr = snap->counters.ctr;
+	s->before = s->last;
+	s->last = (struct sample){
+	    .taken_ns = snap->taken_ns,
+	    .lan_rx_bytes = ctr[CTR_LAN_RX_BYTES],
+	    .lan_tx_bytes = ctr[CTR_LAN_TX_BYTES],
+	    .wan_tx_bytes = ctr[CTR_WAN_TX_BYTES],
+	    .wan_rx_bytes = ctr[CTR_WAN_RX_BYTES],
+	    .wan_tx_dgrams = ctr[CTR_WAN_TX_DGRAMS],
+	    .wan_lost = ctr[CTR_WAN_LOST] - ctr[CTR_WAN_SPURIOUS],
+	};
+	say_buffer(s, snap);
+	measure_distance(s, snap);
+	watch_truncated(s, snap);
+	free(snap->flows);
+}
+
+static double per_second(uint64_t before, uint64_t now, uint64_t ns)
+{
+	return now > before ? (double)(now - before) * 1e9 / (double)ns : 0;
+}
+
+void site_rates(const struct site *s, struct site_rates *r)
+{
+	const struct sample *a = &s->before, *b = &s->last;
+	uint64_t ns = b->taken_ns - a->taken_ns;
+	uint64_t sent = b->wan_tx_dgrams - a->wan_tx_dgrams;
+
+	memset(r, 0, sizeof(*r));
+	if (a->taken_ns == 0 || b->taken_ns <= a->taken_ns)
+		return;
+	r->valid = true;
+	r->lan_rx_bps = 8 * per_second(a->lan_rx_bytes, b->lan_rx_bytes, ns);
+	r->lan_tx_bps = 8 * per_second(a->lan_tx_bytes, b->lan_tx_bytes, ns);
+	r->wan_tx_bps = 8 * per_second(a->wan_tx_bytes, b->wan_tx_bytes, ns);
+	r->wan_rx_bps = 8 * per_second(a->wan_rx_bytes, b->wan_rx_bytes, ns);
+	if (sent > 0 && b->wan_lost > a->wan_lost)
+		r->wan_loss = (double)(b->wan_lost - a->wan_lost) / (double)sent;
+	if (r->wan_loss > 1)
+		r->wan_loss = 1; /* losses of datagrams sent before the sample */
+}
+
+/* --- starting --- */
+
+static void on_session(void *arg, const struct proxy_session *session, const struct seal_secret *tx)
+{
+	struct site *s = arg;
+
+	link_session(s->link, session, tx);
+}
+
+static void on_keys(void *arg, const struct seal_secret *rx, uint32_t serial)
+{
+	struct site *s = arg;
+
+	link_rx_keys(s->link, rx, serial);
+}
+
+static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
+{
+	struct site *s = arg;
+
+	(void)l;
+	if (s->peer != NULL)
+		peer_keys_taken(s->peer, serial);
+}
+
+static void take_ports(struct site *s);
+
+static int start(struct site *s, char err[CONFIG_ERR_MAX])
+{
+	const struct peer_user user = {.session = on_session, .keys = on_keys, .arg = s};
+	struct arena_life life;
+	int r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, on_keys_taken, s, &s->link, err);
+
+	if (r < 0) {
+		s->link = NULL;
+		return r;
+	}
+	life.epoch = link_arena_epoch(s->link);
+	life.former = link_arena_kept(s->link) ? FORMER_KEPT : FORMER_LOST;
+	r = peer_start(&s->config, &life, s->base, &user, &s->peer, err);
+	if (r < 0) {
+		s->peer = NULL;
+		link_stop(s->link, false);
+		s->link = NULL;
+	}
+	return r;
+}
+
+static void log_started(const struct site *s)
+{
+	const struct link_config *c = &s->config;
+
+	log_notice("link %s: started, ack mode %s", c->name, ack_mode_name(c->ack_mode));
+	if (c->encryption != SEAL_NONE)
+		log_notice("link %s: sealed with %s, computed by %s", c->name, seal_cipher_name(c->encryption),
+		           seal_provider(c->encryption));
+	else
+		log_warn("link %s: the WAN is not sealed: packets cross it as plain UDP, unencrypted and "
+		         "unauthenticated; use it on a line you trust only",
+		         c->name);
+}
+
+static void try_start(struct site *s)
+{
+	char err[CONFIG_ERR_MAX] = "unknown error";
+
+	if (start(s, err) == 0) {
+		s->error[0] = '\0';
+		s->port_error[0] = '\0';
+		log_started(s);
+		take_ports(s);
+		return;
+	}
+	if (strcmp(err, s->error) != 0)
+		log_err("link %s: does not start: %s; trying again every %d s", s->config.name, err, RETRY_S);
+	snprintf(s->error, sizeof(s->error), "%s", err);
+}
+
+/* --- what it stands on --- */
+
+static void say_ports(struct site *s, const char *error)
+{
+	if (strcmp(error, s->port_error) == 0)
+		return;
+	snprintf(s->port_error, sizeof(s->port_error), "%s", error);
+	if (!log_limit_pass(&s->ports_said, clock_now_ns(), NULL))
+		return; /* one that comes and goes */
+	if (error[0] != '\0')
+		log_err("link %s: %s", s->config.name, error);
+	else
+		log_notice("link %s: LAN ports and WAN address work again", s->config.name);
+}
+
+/* What does not work is said first: what is only being put in place may take no longer than a look. */
+static void look_at_ports(struct site *s)
+{
+	char error[CONFIG_ERR_MAX], follow[CONFIG_ERR_MAX];
+	int r = link_follow_ports(s->link, port_watch_rules(s->ports), follow);
+
+	port_watch_trouble(s->ports, &s->config, error);
+	if (r < 0)
+		port_watch_again(s->ports, PORTS_AGAIN_MS);
+	if (r < 0 && error[0] == '\0')
+		snprintf(error, sizeof(error), "%s", follow[0] != '\0' ? follow : s->port_error);
+	say_ports(s, error);
+}
+
+void site_look_at_rules(struct site *s)
+{
+	char err[CONFIG_ERR_MAX] = "";
+	int r;
+
+	if (s->link == NULL)
+		return;
+	r = link_keep_rules(s->link, err);
+	if (r != 0 && log_limit_pass(&s->rules_said, clock_now_ns(), NULL))
+		log_warn("link %s: somebody changed or removed the nft rules that keep the kernel from forwarding what this "
+		         "link takes, as `nft flush ruleset` does%s [rules_changed]",
+		         s->config.name, r > 0 ? ": they are put back" : "");
+	if (err[0] != '\0' && strcmp(err, s->rules_error) != 0)
+		log_err("link %s: %s; nothing is acknowledged early until that works", s->config.name, err);
+	snprintf(s->rules_error, sizeof(s->rules_error), "%s", err);
+}
+
+static void arm(struct site *s)
+{
+	struct timeval wait = {.tv_sec = s->link != NULL ? SAMPLE_S : RETRY_S};
+
+	event_add(s->timer, &wait);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct site *s = arg;
+
+	(void)fd;
+	(void)what;
+	if (s->rules_error[0] != '\0')
+		site_look_at_rules(s);
+	if (s->link == NULL) {
+		try_start(s);
+	} else if (!s->sampling) {
+		s->sampling = true;
+		link_snapshot(s->link, false, take_sample, s);
+	}
+	arm(s);
+}
+
+/* The kernel has changed interfaces, addresses or routes, maybe those of this link. */
+static void on_ports(void *arg)
+{
+	struct site *s = arg;
+	bool changed = port_watch_look(s->ports, &s->config), had_error = s->port_error[0] != '\0';
+
+	if (s->link != NULL) {
+		look_at_ports(s);
+		if (had_error && s->port_error[0] == '\0')
+			peer_retry(s->peer);
+	} else if (changed) {
+		try_start(s);
+		arm(s);
+	}
+}
+
+struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir,
+                      struct failed_record *failed)
+{
+	struct site *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->config = *c;
+	s->base = base;
+	s->pcap_dir = pcap_dir;
+	s->failed = failed;
+	s->timer = evtimer_new(base, on_timer, s);
+	if (s->timer == NULL || port_watch_open(&s->ports, base, on_ports, s) < 0) {
+		if (s->timer != NULL)
+			event_free(s->timer);
+		free(s);
+		return NULL;
+	}
+	port_watch_look(s->ports, c);
+	init_event_limits(s);
+	distance_init(&s->distance, c->distance_m);
+	try_start(s);
+	arm(s);
+	return s;
+}
+
+/* A reload takes the LAN ports' MTUs as they are. */
+static void take_ports(struct site *s)
+{
+	port_watch_look(s->ports, &s->config);
+	port_watch_accept(s->ports);
+	look_at_ports(s);
+}
+
+void site_reconfigure(struct site *s, const struct link_config *c)
+{
+	bool kept = c->barrier_kept && !s->config.barrier_kept;
+
+	s->config = *c;
+	if (s->link == NULL) {
+		try_start(s);
+		arm(s);
+		return;
+	}
+	log_notice("link %s: takes up its changed file", c->name);
+	if (kept)
+		log_notice("link %s: no ACKs are early any longer; Barrier=auto stays pair, as it was at the start, "
+		           "until longreachd is restarted at both edges",
+		           c->name);
+	take_ports(s);
+	/* The session first: where the edges come to disagree, early ACKs end before the mode changes. */
+	peer_reconfigure(s->peer, c);
+	link_reconfigure(s->link, c);
+}
+
+void site_reread_keys(struct site *s)
+{
+	if (s->link != NULL)
+		take_ports(s);
+	if (s->peer != NULL)
+		peer_reread_keys(s->peer, &s->config);
+}
+
+static void stop(struct site *s, bool comes_back)
+{
+	struct link *l = s->link;
+
+	if (s->peer != NULL)
+		peer_stop(s->peer);
+	s->peer = NULL;
+	s->link = NULL; /* nobody asks it any more */
+	s->rules_error[0] = '\0';
+	if (l == NULL)
+		return;
+	link_stop(l, comes_back);
+	log_notice("link %s: stopped", s->config.name);
+}
+
+void site_restart(struct site *s, const struct link_config *c)
+{
+	stop(s, true);
+	s->config = *c;
+	try_start(s);
+	arm(s);
+}
+
+void site_free(struct site *s)
+{
+	stop(s, false);
+	event_free(s->timer);
+	port_watch_close(s->ports);
+	free(s);
+}
+
+void site_remove(struct site *s)
+{
+	struct link_config c = s->config;
+
+	site_free(s);
+	if (arena_file_debt(c.arena_dir, c.name) == ARENA_CLEAR)
+		privileged_steer_remove(&c);
+}
+
+/* --- state --- */
+
+enum site_state site_state(bool running, const struct peer_status *peer, const struct proxy_link_status *s)
+{
+	if (!running)
+		return SITE_FAILED;
+	if (!peer->met)
+		return SITE_WAITING;
+	if (peer->verdict == HELLO_REFUSED)
+		return SITE_REFUSED;
+	if (!s || !s->wan_up)
+		return SITE_DEAD;
+	if (s->pool_stuck[POOL_LAN] || s->pool_stuck[POOL_WAN])
+		return SITE_STUCK;
+	return peer->verdict == HELLO_MISMATCH ? SITE_MISMATCH : SITE_UP;
+}
+
+enum site_state site_state_now(const struct site *s, const struct link_snapshot *snap)
+{
+	struct peer_status peer;
+
+	if (s->link != NULL && s->rules_error[0] != '\0')
+		return SITE_OPEN;
+	if (s->link != NULL && s->port_error[0] != '\0')
+		return SITE_PORT;
+	site_peer_status(s, &peer);
+	return site_state(s->link != NULL, &peer, snap != NULL ? &snap->status : NULL);
+}
+
+const char *site_state_name(enum site_state state)
+{
+#define X(e, name, text) [SITE_##e] = name,
+	static const char *const names[] = {SITE_STATES(X)};
+#undef X
+
+	return state < SITE_STATE_COUNT ? names[state] : "unknown";
+}
+
+const struct link_config *site_config(const struct site *s)
+{
+	return &s->config;
+}
+
+struct link *site_link(const struct site *s)
+{
+	return s->link;
+}
+
+const char *site_error(const struct site *s)
+{
+	if (s->link == NULL)
+		return s->error;
+	return s->rules_error[0] != '\0' ? s->rules_error : s->port_error;
+}
+
+const struct distance *site_distance(const struct site *s)
+{
+	return &s->distance;
+}
+
+uint64_t site_event_count(const struct site *s, enum proxy_event_type type)
+{
+	return s->event_counts[type];
+}
+
+void site_peer_status(const struct site *s, struct peer_status *p)
+{
+	memset(p, 0, sizeof(*p));
+	if (s->peer != NULL)
+		peer_status(s->peer, p);
+}

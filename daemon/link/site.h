@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* site.h - a link as the main thread sees it: its configuration, the running link, its control channel, and what has
+ * been sampled of it. A site that cannot start is tried again every few seconds. */
+#ifndef DAEMON_SITE_H
+#define DAEMON_SITE_H
+
+#include "daemon/config/distance.h"
+#include "link.h"
+#include "daemon/peer/peer.h"
+
+struct site;
+struct failed_record;
+
+/* NULL only without memory: a link that does not start is a site in state failed. */
+struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir,
+                      struct failed_record *failed);
+void site_reconfigure(struct site *s, const struct link_config *c);
+/* Stops the link and starts it again with c, its arena kept. */
+void site_restart(struct site *s, const struct link_config *c);
+/* A reload that changed nothing in the file: the files that it names may be new ones. */
+void site_reread_keys(struct site *s);
+/* Stops the link. The kernel rules stay: RoCE between its prefixes is closed as long as the link's file is there. */
+/* Somebody may have changed the link's rules in the kernel: puts back what is not as it was put there. */
+void site_look_at_rules(struct site *s);
+void site_free(struct site *s);
+/* The link's file is gone: the kernel rules go, too, unless the arena holds packets that hosts believe delivered. */
+void site_remove(struct site *s);
+
+/* X(enumerator, printed name, what it means) */
+#define SITE_STATES(X)                                                                                                 \
+	X(FAILED, "failed", "could not be started; tried again every few seconds")                                     \
+	X(WAITING, "waiting", "the other edge has not said hello yet")                                                 \
+	X(REFUSED, "refused", "the edges cannot work together: nothing is carried")                                    \
+	X(OPEN, "open", "rules that keep the kernel from forwarding cannot be set: nothing is acknowledged early")              \
+	X(PORT, "port", "a LAN port or the WAN address does not work")                                                 \
+	X(DEAD, "dead", "nothing is heard from the other edge")                                                        \
+	X(MISMATCH, "mismatch", "the edges disagree: carried, never acknowledged early")                               \
+	X(STUCK, "stuck", "a buffer is full, and nothing of it has gone for seconds")                                  \
+	X(UP, "up", "carries")
+
+#define X(e, name, text) SITE_##e,
+enum site_state { SITE_STATES(X) SITE_STATE_COUNT };
+#undef X
+
+const char *site_state_name(enum site_state s);
+/* From the peer's and the core's view. Pure: SITE_PORT is not for it to see. */
+enum site_state site_state(bool running, const struct peer_status *peer, const struct proxy_link_status *s);
+
+/* The same, and whether what the link stands on works. snap NULL: not running. */
+enum site_state site_state_now(const struct site *s, const struct link_snapshot *snap);
+
+/* Rates over the last second or so, from two samples. */
+struct site_rates {
+	bool valid;
+	double lan_rx_bps, lan_tx_bps; /* layer 3, from and to hosts */
+	double wan_tx_bps, wan_rx_bps; /* UDP payload, to and from the other edge */
+	double wan_loss;               /* share of the datagrams sent, 0..1 */
+};
+
+const struct link_config *site_config(const struct site *s);
+struct link *site_link(const struct site *s); /* NULL: failed */
+const char *site_error(const struct site *s); /* why failed, or what is wrong with a port; empty */
+const struct distance *site_distance(const struct site *s);
+void site_peer_status(const struct site *s, struct peer_status *p);
+/* Seen since the site began, logged or not. */
+uint64_t site_event_count(const struct site *s, enum proxy_event_type type);
+void site_rates(const struct site *s, struct site_rates *r);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sites.c - all links of the daemon.
+ *
+ * A reload is all or nothing: every file is read and checked, also against each other and against what runs, before the
+ * first link is touched. */
+#include "sites.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/util/log.h"
+#include "daemon/peer/tls.h"
+
+/* --- reading --- */
+
+static int read_one(const char *path, enum sites_missing missing, struct site_configs *out, char *report)
+{
+	char err[CONFIG_ERR_MAX] = "";
+	int r;
+
+	if (out->n == SITES_MAX) {
+		site_report(report, "%s: too many links: at most %d", path, SITES_MAX);
+		return -EINVAL;
+	}
+	r = config_load(path, &out->list[out->n], err);
+	if (r == -ENOENT && missing == MISSING_IS_GONE)
+		return 0;
+	if (r < 0) {
+		site_report(report, "%s", err[0] != '\0' ? err : strerror(-r));
+		return r;
+	}
+	out->n++;
+	return 0;
+}
+
+static int check_together(const struct site_configs *c, char *report)
+{
+	char err[CONFIG_ERR_MAX];
+	int bad = 0;
+
+	for (uint32_t i = 0; i < c->n; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (config_compatible(&c->list[j], &c->list[i], err) < 0) {
+				site_report(report, "%s", err);
+				bad = 1;
+			}
+	return bad ? -EINVAL : 0;
+}
+
+int sites_read(const struct site_sources *src, enum sites_missing missing, struct site_configs *out, char *report)
+{
+	static struct site_paths paths; /* large */
+	int bad;
+
+	out->n = 0;
+	report[0] = '\0';
+	bad = site_paths_read(src, &paths, report) < 0;
+	if (src->nfiles == 0)
+		missing = MISSING_IS_GONE; /* since the directory was read */
+	for (uint32_t i = 0; i < paths.n; i++)
+		bad |= read_one(paths.path[i], missing, out, report) < 0;
+	if (bad)
+		return -EINVAL;
+	return check_together(out, report);
+}
+
+/* --- running --- */
+
+struct site *sites_find(const struct sites *s, const char *name)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		if (strcmp(site_config(s->list[i])->name, name) == 0)
+			return s->list[i];
+	return NULL;
+}
+
+static struct link_config *find_config(struct site_configs *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (strcmp(c->list[i].name, name) == 0)
+			return &c->list[i];
+	return NULL;
+}
+
+static int add_site(struct sites *s, const struct link_config *c)
+{
+	struct site *site = site_new(c, s->base, s->pcap_dir, s->failed);
+
+	if (site == NULL)
+		return -ENOMEM;
+	s->list[s->n++] = site;
+	return 0;
+}
+
+/* --- buffers that no link will drain --- */
+
+uint32_t sites_strays(const struct sites *s, struct arena_stray *out, uint32_t max)
+{
+	struct arena_claim claims[SITES_MAX];
+
+	for (uint32_t i = 0; i < s->n; i++)
+		claims[i] = (struct arena_claim){.link = site_config(s->list[i])->name,
+		                                 .dir = site_config(s->list[i])->arena_dir};
+	return arena_scan(claims, s->n, out, max);
+}
+
+/* Into the log, and into the report if there is one. */
+static void say_strays(const struct sites *s, char *report)
+{
+	struct arena_stray *found = calloc(STRAYS_MAX, sizeof(*found));
+	uint32_t n = found != NULL ? sites_strays(s, found, STRAYS_MAX) : 0;
+	char text[STRAY_TEXT_MAX];
+
+	for (uint32_t i = 0; i < n; i++) {
+		log_err("%s", stray_text(&found[i], text));
+		if (report != NULL)
+			site_report(report, "%s", text);
+	}
+	free(found);
+}
+
+int sites_start(struct sites *s, const struct site_configs *configs)
+{
+	for (uint32_t i = 0; i < configs->n; i++)
+		if (add_site(s, &configs->list[i]) < 0)
+			return -ENOMEM;
+	say_strays(s, NULL);
+	return 0;
+}
+
+/* A link that failed to start has nothing running that a change could break. */
+static int check_reloadable(const struct sites *s, struct site_configs *next, char *report)
+{
+	char err[CONFIG_ERR_MAX];
+	int bad = 0;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		struct link_config *to = find_config(next, site_config(s->list[i])->name);
+
+		if (to == NULL || site_link(s->list[i]) == NULL)
+			continue;
+		config_carry_over(site_config(s->list[i]), to);
+		if (!config_reloadable(site_config(s->list[i]), to, err)) {
+			site_report(report, "%s", err);
+			bad = 1;
+		}
+	}
+	return bad ? -EINVAL : 0;
+}
+
+/* Out of the list before it stops: what is waiting for an answer of the link looks there. */
+static struct site *take_out(struct sites *s, uint32_t i)
+{
+	struct site *site = s->list[i];
+
+	s->n--;
+	memmove(&s->list[i], &s->list[i + 1], (s->n - i) * sizeof(s->list[0]));
+	return site;
+}
+
+static void stop_removed(struct sites *s, struct site_configs *next, char *report)
+{
+	for (uint32_t i = 0; i < s->n;) {
+		const char *name = site_config(s->list[i])->name;
+
+		if (find_config(next, name) != NULL) {
+			i++;
+			continue;
+		}
+		site_report(report, "link %s: stopped, its file is gone", name);
+		site_remove(take_out(s, i));
+	}
+}
+
+static void change_or_start(struct sites *s, const struct link_config *c, char *report)
+{
+	struct site *site = sites_find(s, c->name);
+
+	if (site != NULL) {
+		bool same = memcmp(site_config(site), c, sizeof(*c)) == 0;
+		bool restart = !same && site_link(site) != NULL && config_restarts(site_config(site), c);
+
+		if (same)
+			site_reread_keys(site);
+		else if (restart)
+			site_restart(site, c);
+		else
+			site_reconfigure(site, c);
+		site_report(report, "link %s: %s", c->name,
+		    same      ? "unchanged"
+		    : restart ? "restarted, to turn its barrier or FEC on or off"
+		              : "changed");
+		return;
+	}
+	if (add_site(s, c) < 0) {
+		site_report(report, "link %s: not started: not enough memory", c->name);
+		return;
+	}
+	site = s->list[s->n - 1];
+	if (site_link(site) != NULL)
+		site_report(report, "link %s: started", c->name);
+	else
+		site_report(report, "link %s: does not start yet: %s", c->name, site_error(site));
+}
+
+/* As a start would read them: an error here is one that the next start would meet. */
+static int check_keys(const struct site_configs *next, char *report)
+{
+	int bad = 0;
+
+	for (uint32_t i = 0; i < next->n; i++) {
+		char err[CONFIG_ERR_MAX] = "out of memory";
+		struct tls *tls;
+
+		if (tls_open(&next->list[i], &tls, err) < 0) {
+			site_report(report, "%s: %s; the keys in force stay", next->list[i].path, err);
+			bad = 1;
+		}
+		tls_close(tls);
+	}
+	return bad ? -EINVAL : 0;
+}
+
+static void apply(struct sites *s, struct site_configs *next, char *report)
+{
+	stop_removed(s, next, report);
+	for (uint32_t i = 0; i < next->n; i++)
+		change_or_start(s, &next->list[i], report);
+	if (report[0] == '\0')
+		site_report(report, "no links");
+	say_strays(s, report);
+}
+
+int sites_reload(struct sites *s, char *report)
+{
+	struct site_configs *next = malloc(sizeof(*next));
+	int r;
+
+	if (next == NULL) {
+		snprintf(report, SITES_REPORT_MAX, "not enough memory");
+		return -ENOMEM;
+	}
+	r = sites_read(&s->sources, MISSING_IS_GONE, next, report);
+	if (r == 0)
+		r = check_reloadable(s, next, report);
+	if (r == 0)
+		r = check_keys(next, report);
+	if (r == 0)
+		apply(s, next, report);
+	free(next);
+	return r;
+}
+
+void sites_stop(struct sites *s)
+{
+	while (s->n > 0)
+		site_free(take_out(s, s->n - 1));
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sites.h - all links of the daemon: where their files are, starting them, taking up changed files. */
+#ifndef DAEMON_SITES_H
+#define DAEMON_SITES_H
+
+#include "daemon/arena/arena_scan.h"
+#include "daemon/config/site_paths.h"
+#include "site.h"
+
+struct sites {
+	struct site_sources sources;
+	struct event_base *base;
+	const char *pcap_dir;
+	struct failed_record *failed; /* NULL: none is kept */
+	struct site *list[SITES_MAX];
+	uint32_t n;
+};
+
+struct site_configs {
+	struct link_config list[SITES_MAX];
+	uint32_t n;
+};
+
+enum sites_missing {
+	MISSING_IS_ERROR, /* a named file must be there */
+	MISSING_IS_GONE,  /* a named file that is gone means that its link is to stop */
+};
+
+/* Reads and checks all files. 0, or -EINVAL with every error in report (SITES_REPORT_MAX). */
+int sites_read(const struct site_sources *src, enum sites_missing missing, struct site_configs *out, char *report);
+
+/* Starts a site for each. 0, -ENOMEM. */
+int sites_start(struct sites *s, const struct site_configs *configs);
+/* Reads the files again and takes up what they say; an error anywhere changes nothing. report: what was done, or why
+ * not. */
+int sites_reload(struct sites *s, char *report);
+void sites_stop(struct sites *s);
+
+/* Buffers that none of the links will drain, in their directories, now. Returns how many, at most max. */
+uint32_t sites_strays(const struct sites *s, struct arena_stray *out, uint32_t max);
+
+struct site *sites_find(const struct sites *s, const char *name); /* NULL */
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hello.h - what the two edges of a link tell each other before they carry anything: its form on the wire, and whether
+ * the two fit together. Pure: no socket, no clock.
+ *
+ * The control channel is a byte stream of messages: 16-bit body length, 8-bit type, 8-bit zero, body; all big-endian.
+ * A type that is not known is skipped by its length. */
+#ifndef DAEMON_HELLO_H
+#define DAEMON_HELLO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/config/config.h"
+#include "proxy/proxy.h"
+
+#define PEER_VERSION     3 /* of the messages, of the WAN frames, and of what both mean */
+#define PEER_VERSION_MIN 2 /* the oldest that this edge can still speak */
+
+enum peer_msg_type {
+	MSG_HELLO = 1,
+	MSG_PING = 2, /* 8 bytes that come back in PONG */
+	MSG_PONG = 3,
+	MSG_KEY = 4,       /* serial(4) epoch(4): the sender is about to seal with the secret that belongs to them */
+	MSG_KEY_READY = 5, /* serial(4): its datagrams can be opened here */
+	MSG_TYPES,
+};
+
+#define PEER_HEADER_LEN 4
+#define PEER_BODY_MAX   2048 /* a hello with all prefixes fits, and one of a later version with more in it */
+#define PEER_PING_LEN   8
+#define PEER_KEY_LEN    8
+#define PEER_READY_LEN  4
+
+struct peer_msg {
+	uint8_t type;
+	uint16_t len;
+	const uint8_t *body;
+};
+
+/* Takes the next message from `len` bytes. Returns the bytes it takes up; 0: not all of it is there yet; -EPROTO: no
+ * sane peer sends this. */
+int peer_msg_next(const uint8_t *data, size_t len, struct peer_msg *m);
+/* Writes the header; the body follows at out + PEER_HEADER_LEN. */
+void peer_msg_header(uint8_t out[PEER_HEADER_LEN], enum peer_msg_type type, uint16_t body_len);
+
+/* What became of the buffer that an edge had before the one that it has now. */
+enum arena_former {
+	FORMER_UNKNOWN, /* a version that does not say */
+	FORMER_KEPT,    /* it is the same, or nothing was left in it */
+	FORMER_LOST,    /* it is gone, if there was one, with all that was in it */
+};
+
+struct arena_life {
+	uint64_t epoch;
+	enum arena_former former;
+};
+
+struct hello {
+	uint8_t version, version_min;
+	uint32_t boot_id;          /* random, new whenever the link starts in a daemon */
+	uint32_t session;          /* counts what this edge has said in this boot: new whenever its hello changes */
+	uint64_t arena_epoch;      /* this life of the buffer */
+	uint8_t arena_former;      /* enum arena_former */
+	uint64_t peer_arena_epoch; /* the other edge's, as last heard; 0: never */
+	uint64_t rate_bps;
+	uint16_t wan_mtu;
+	uint16_t lanes;
+	uint8_t cipher;           /* enum seal_cipher */
+	uint8_t fec;              /* enum fec_mode; off: repairs that come are not made use of */
+	uint8_t ack_mode;         /* enum ack_mode; later versions may know more */
+	struct pair_mode pair_modes[PAIR_MODES_MAX];
+	uint32_t npair_modes;
+	uint8_t barrier;          /* enum barrier_mode */
+	char paths[PATHS_MAX][PATH_NAME_MAX]; /* names, in order: that of a path is its number */
+	uint32_t npaths;          /* 0: a version that knows one only */
+	uint64_t host_groups;     /* host_groups_digest(); 0: none, or a version that knows none */
+	char name[LINK_NAME_MAX]; /* of the link at that edge: told, not compared */
+	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
+	uint32_t nlocal, nremote;
+};
+
+void hello_from_config(struct hello *h, const struct link_config *c);
+/* Returns the body's length; it always fits. */
+uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX]);
+/* 0, or -EPROTO. What a later version has put behind the fields known here is ignored. */
+int hello_decode(const uint8_t *body, size_t len, struct hello *h);
+
+enum hello_verdict {
+	HELLO_AGREED,
+	HELLO_MISMATCH, /* carried, but never acknowledged early */
+	HELLO_REFUSED,  /* nothing can be carried */
+};
+
+#define HELLO_TEXT_MAX 384
+
+/* Holds the two against each other. text: which keys differ, with both values; empty if none does. */
+enum hello_verdict hello_compare(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX]);
+
+/* Epochs that both edges work out alike, crosswise, and that are new whenever either has started or said something
+ * new; and whether a life of either's buffer that the other one knew is lost. */
+void hello_epochs(const struct hello *here, const struct hello *there, struct proxy_session *s);
+
+const char *ack_mode_name(unsigned mode);
+const char *barrier_mode_name(unsigned mode);
+
+#endif

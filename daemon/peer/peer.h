@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer.h - the control channel of a link: TCP between the two edges, on the main thread. */
+#ifndef DAEMON_PEER_H
+#define DAEMON_PEER_H
+
+#include "hello.h"
+#include "tls.h"
+
+struct event_base;
+struct peer;
+
+#define PEER_WHY_MAX 320
+
+/* What the control channel wants done. */
+struct peer_user {
+	/* Both edges have said hello and can carry: begin a session. tx: what to seal with, NULL: not sealed. */
+	void (*session)(void *arg, const struct proxy_session *s, const struct seal_secret *tx);
+	/* The other edge is about to seal with rx. When all workers have its keys: peer_keys_taken(). */
+	void (*keys)(void *arg, const struct seal_secret *rx, uint32_t serial);
+	void *arg;
+};
+
+/* Listens or connects, and goes on doing so. 0, or negative errno with err a sentence. */
+int peer_start(const struct link_config *c, const struct arena_life *life, struct event_base *base,
+               const struct peer_user *user, struct peer **p, char err[CONFIG_ERR_MAX]);
+/* The keys of that serial number are in place. */
+void peer_keys_taken(struct peer *p, uint32_t serial);
+/* The key files may be new ones under their old names: later connections use them; the one there is goes on. */
+void peer_reread_keys(struct peer *p, const struct link_config *c);
+/* Says what has changed, if the other edge should know; a new session begins then. */
+void peer_reconfigure(struct peer *p, const struct link_config *c);
+/* The way to the other edge may be there again: an edge that connects and is not connected tries at once. */
+void peer_retry(struct peer *p);
+void peer_stop(struct peer *p);
+
+struct peer_status {
+	bool connected;               /* control channel up, hello received */
+	bool met;                     /* hello received in this life of the link */
+	bool in_session;              /* a session was begun */
+	enum hello_verdict verdict;   /* of the last hello; valid if met */
+	char text[HELLO_TEXT_MAX];    /* why not HELLO_AGREED */
+	struct hello there;           /* valid if met */
+	struct proxy_session session; /* valid if in_session */
+	uint64_t sessions;            /* begun so far */
+	uint64_t rtt_ns;              /* of the control channel; 0: not measured */
+	uint64_t refused_connections; /* from strangers, or too many, or not what an edge sends */
+	uint64_t unproven_connections; /* looked at though their first bytes proved nothing */
+	struct tls_expiry expiry;      /* of the keys in force */
+	char trouble[PEER_WHY_MAX];   /* why the last connection came to nothing; empty while connected */
+};
+
+void peer_status(const struct peer *p, struct peer_status *s);
+
+#endif

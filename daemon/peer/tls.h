@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tls.h - the control channel's TLS: 1.3 only, both ends prove who they are (certificates of the link's own CA, or a
+ * pre-shared key), and what goes wrong is said in a sentence. */
+#ifndef DAEMON_TLS_H
+#define DAEMON_TLS_H
+
+#include "daemon/config/config.h"
+#include "tls_proof.h"
+#include "seal/seal.h"
+
+struct ssl_st;
+struct tls;
+
+#define TLS_WHY_MAX 320
+
+/* Reads the files that the configuration names. 0 (*t NULL: Encryption=none), or negative errno with err a sentence. */
+int tls_open(const struct link_config *c, struct tls **t, char err[CONFIG_ERR_MAX]);
+void tls_close(struct tls *t);
+
+/* What tls_proof_make() is about: addresses and ports of a connected socket. client: fd is that of who connected. */
+bool tls_ends(int fd, bool client, uint8_t ends[TLS_PROOF_ENDS_LEN]);
+/* When this edge's certificate and the CA's that signed it expire, CLOCK_REALTIME seconds; 0: there is none. */
+struct tls_expiry {
+	int64_t certificate_s, ca_s;
+};
+struct tls_expiry tls_expiry(const struct tls *t); /* t may be NULL */
+
+/* Others than its owner may read the CA= file: its users can make the proof, too. */
+bool tls_proof_is_public(const struct tls *t);
+/* Whoever sent it has this link's keys, or an earlier set of the same CA. */
+bool tls_first_flight_proven(const struct tls *t, const struct tls_first_flight *f,
+                             const uint8_t ends[TLS_PROOF_ENDS_LEN]);
+
+/* For one connection; belongs to the caller. NULL: no memory. */
+struct ssl_st *tls_connection(struct tls *t);
+
+/* The handshake is done and the other end is who it should be: asked once more before anything is said. */
+bool tls_proven(const struct tls *t, struct ssl_st *ssl);
+/* A secret that both ends of the connection work out alike. False: the handshake is not done. */
+bool tls_export(struct ssl_st *ssl, const uint8_t *context, size_t len, uint8_t out[SEAL_SECRET_LEN]);
+
+/* Why the last connection failed. error: as OpenSSL queued it, 0: not known. */
+void tls_why(const struct tls *t, unsigned long error, char why[TLS_WHY_MAX]);
+
+/* The other end has sent anything at all. */
+bool tls_was_answered(struct ssl_st *ssl);
+
+/* An alert that arrived before a write on the connection failed, as OpenSSL queues errors; 0: none. Reads it. */
+unsigned long tls_last_words(struct ssl_st *ssl);
+
+#endif

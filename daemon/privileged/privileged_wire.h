@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* privileged_wire.h - what child and parent say to each other: structs of one program, over socket pairs that keep
+ * messages apart. The parent trusts no field. */
+#ifndef DAEMON_PRIVILEGED_WIRE_H
+#define DAEMON_PRIVILEGED_WIRE_H
+
+#include <net/if.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/arena/arena_scan.h"
+#include "held_sockets.h"
+#include "privileged.h"
+#include "daemon/config/site_paths.h"
+
+enum ask_what {
+	ASK_STEER_INSTALL,      /* number: enum steer_extent; one link */
+	ASK_STEER_KEEP_ROUTING, /* number: the rules, too; one link */
+	ASK_STEER_REMOVE,       /* one link */
+	ASK_STEER_ALL,          /* number: closed */
+	ASK_STEER_SWEEP,        /* names */
+	ASK_STEER_STANDS,       /* one link */
+	ASK_FIB_SWEEP,          /* links */
+	ASK_OFFLOAD_ACQUIRE,    /* ifname */
+	ASK_OFFLOAD_REFRESH,
+	ASK_OFFLOAD_RELEASE,
+	ASK_PACKET_SOCKET, /* number: send buffer */
+	ASK_RULES_SOCKET,
+	ASK_RESERVED_SOCKET, /* addr */
+	ASK_HOLD,            /* name, and a socket with it */
+	ASK_HELD,            /* name */
+	ASK_LET_GO,          /* name: what names begin with */
+	ASK_WANT,            /* likewise */
+	ASK_LET_GO_UNWANTED,
+	ASK_WHATS
+};
+
+/* What the kernel's rules are made from. */
+struct ask_link {
+	char name[LINK_NAME_MAX];
+	char lan_ports[LAN_PORTS_MAX][IF_NAMESIZE];
+	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
+	struct ip_addr wan_local[PATHS_MAX], wan_remote[PATHS_MAX];
+	uint32_t nlan_ports, nlocal, nremote, npaths;
+	uint32_t barrier; /* it is on */
+};
+
+#define ASK_NAMES_MAX (SITES_MAX + STRAYS_MAX)
+
+struct ask {
+	uint32_t what; /* enum ask_what */
+	int32_t number;
+	char ifname[IF_NAMESIZE];
+	char name[HELD_NAME_MAX];
+	struct ip_addr addr;
+	uint32_t n; /* of what follows; no more is sent */
+	union {
+		struct ask_link links[SITES_MAX];
+		char names[ASK_NAMES_MAX][LINK_NAME_MAX];
+	};
+};
+
+/* Bytes of it that are sent. */
+static inline size_t ask_length(const struct ask *a)
+{
+	size_t each = a->what == ASK_STEER_SWEEP ? sizeof(a->names[0]) : sizeof(a->links[0]);
+
+	return offsetof(struct ask, links) + a->n * each;
+}
+
+/* With a descriptor where one was asked for. */
+struct ask_answer {
+	int32_t result;
+	char err[CONFIG_ERR_MAX];
+};
+
+enum tell_what { TELL_RECEIVE_BUFFER, TELL_SEND_BUFFER, TELL_FIND_NEIGHBOUR, TELL_RUN_FIRST };
+
+/* With the socket where it is about one. */
+struct tell {
+	uint32_t what;  /* enum tell_what */
+	int32_t number; /* bytes, ifindex, or thread */
+	int32_t family;
+	uint8_t addr[16];
+};
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control.h - the daemon's Unix socket, for the program longreach and for monitoring.
+ *
+ * One request per connection: a line "longreach/1 COMMAND [WORD...]". The answer is one line of JSON, then the daemon
+ * closes; a trace goes on until the client does. Every answer has "protocol", "version", "ok", and if not ok "error", a
+ * sentence.
+ *
+ *     version
+ *     status [flows] [link NAME]     "links": array, see status.h
+ *     trace link NAME [path NAME] [past]   see trace_stream.h
+ *     reload                         "report": what was done, one line per link */
+#ifndef DAEMON_CONTROL_H
+#define DAEMON_CONTROL_H
+
+#include "daemon/config/config.h"
+
+#define CONTROL_PATH     "/run/longreach/control"
+#define CONTROL_PROTOCOL "longreach/1"
+#define CONTROL_LINE_MAX 256
+
+struct event_base;
+struct sites;
+struct control;
+
+/* Makes the socket (mode 0600, its directory 0755). 0, or negative errno with err a sentence. `reload` does what SIGHUP
+ * does; report as sites_reload(). */
+int control_start(struct control **c, const char *path, struct event_base *base, struct sites *sites,
+                  int (*reload)(void *arg, char *report), void *arg, char err[CONFIG_ERR_MAX]);
+void control_stop(struct control *c);
+
+#endif

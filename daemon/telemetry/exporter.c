@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exporter.c - GET /metrics.
+ *
+ * Theory of operation
+ *
+ * One request per connection, then it is closed. What strangers can cost is bounded: CLIENTS_MAX connections,
+ * HTTP_HEAD_MAX bytes of each, PATIENCE_S from the first byte to the last, however slowly they come. A connection
+ * that finds all places taken gets that of the oldest one that has not asked for anything yet. libevent's own
+ * HTTP server bounds none of the first and last, and brings bodies, chunks and keep-alive, which nobody needs here. */
+#include "exporter.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+
+#include "http_request.h"
+#include "daemon/util/log.h"
+#include "metrics.h"
+#include "unix_socket.h"
+
+enum exporter_limits { CLIENTS_MAX = 8, PATIENCE_S = 10 };
+
+struct client {
+	struct exporter *exporter; /* NULL: the place is free */
+	struct bufferevent *bev;
+	struct event *deadline;
+	struct gather *asked;
+	uint64_t order;
+	bool answered; /* its answer is on the way out */
+	bool head_only;
+};
+
+struct exporter {
+	struct event_base *base;
+	struct sites *sites;
+	struct evconnlistener *listener;
+	char path[UNIX_SOCKET_PATH_MAX]; /* of a Unix socket; else empty */
+	struct client clients[CLIENTS_MAX];
+	uint64_t accepted;
+};
+
+static void client_close(struct client *c)
+{
+	gather_forget(&c->asked);
+	event_free(c->deadline);
+	bufferevent_free(c->bev);
+	*c = (struct client){0};
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	client_close(arg);
+}
+
+static void on_written(struct bufferevent *bev, void *arg)
+{
+	(void)bev;
+	client_close(arg);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+	struct client *c = arg;
+
+	/* One that has shut down its writing side still waits for its answer. */
+	if ((what & BEV_EVENT_EOF) && (c->asked != NULL || evbuffer_get_length(bufferevent_get_output(bev)) > 0))
+		return;
+	client_close(c);
+}
+
+/* --- answers --- */
+
+static void reply(struct client *c, enum http_status status, const char *type, struct evbuffer *body)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	c->answered = true;
+	bufferevent_disable(c->bev, EV_READ);
+	bufferevent_setcb(c->bev, NULL, on_written, on_event, c);
+	evbuffer_add_printf(out,
+	                    "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n",
+	                    (int)status, http_status_text(status), type, evbuffer_get_length(body),
+	                    status == HTTP_BAD_METHOD ? "Allow: GET, HEAD\r\n" : "");
+	if (!c->head_only)
+		evbuffer_add_buffer(out, body);
+}
+
+static void reply_text(struct client *c, enum http_status status, const char *text)
+{
+	struct evbuffer *body = evbuffer_new();
+
+	if (body == NULL) {
+		client_close(c);
+		return;
+	}
+	evbuffer_add_printf(body, "%s\n", text);
+	reply(c, status, "text/plain; charset=utf-8", body);
+	evbuffer_free(body);
+}
+
+static void write_strays(struct evbuffer *body, const struct sites *sites)
+{
+	struct arena_stray *found = calloc(STRAYS_MAX, sizeof(*found));
+	uint32_t n = found != NULL ? sites_strays(sites, found, STRAYS_MAX) : 0;
+
+	metrics_write_strays(body, found, n);
+	free(found);
+}
+
+static void on_gathered(void *arg, const struct gathered *links, uint32_t n)
+{
+	struct evbuffer *body = evbuffer_new();
+	struct client *c = arg;
+
+	if (body == NULL) {
+		client_close(c);
+		return;
+	}
+	metrics_write(body, links, n);
+	write_strays(body, c->exporter->sites);
+	reply(c, HTTP_OK, METRICS_CONTENT_TYPE, body);
+	evbuffer_free(body);
+}
+
+static void answer(struct client *c, const struct http_request *r)
+{
+	c->head_only = r->head_only;
+	if (strcmp(r->path, "/") == 0)
+		reply_text(c, HTTP_OK, "longreachd: /metrics");
+	else if (strcmp(r->path, "/metrics") != 0)
+		reply_text(c, HTTP_NOT_FOUND, http_status_text(HTTP_NOT_FOUND));
+	else if (gather_start(&c->asked, c->exporter->sites, NULL, false, on_gathered, c) < 0)
+		reply_text(c, HTTP_NO_MEMORY, http_status_text(HTTP_NO_MEMORY));
+}
+
+static void on_read(struct bufferevent *bev, void *arg)
+{
+	struct evbuffer *in = bufferevent_get_input(bev);
+	size_t len = evbuffer_get_length(in);
+	struct http_request r;
+	enum http_status status;
+	struct client *c = arg;
+	const char *text;
+
+	if (c->asked != NULL)
+		return;
+	text = (const char *)evbuffer_pullup(in, -1);
+	if (text == NULL)
+		return;
+	status = http_request_parse(text, len, &r);
+	if (status == HTTP_OK)
+		answer(c, &r);
+	else if (status != HTTP_INCOMPLETE)
+		reply_text(c, status, http_status_text(status));
+}
+
+/* --- connections --- */
+
+/* NULL: all are being answered. */
+static struct client *make_place(struct exporter *e)
+{
+	struct client *idle = NULL;
+
+	for (unsigned i = 0; i < CLIENTS_MAX; i++) {
+		struct client *c = &e->clients[i];
+
+		if (c->exporter == NULL)
+			return c;
+		if (c->asked == NULL && !c->answered && (idle == NULL || c->order < idle->order))
+			idle = c;
+	}
+	if (idle != NULL)
+		client_close(idle);
+	return idle;
+}
+
+static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *from, int from_len, void *arg)
+{
+	const struct timeval patience = {.tv_sec = PATIENCE_S};
+	struct exporter *e = arg;
+	struct client *c = make_place(e);
+	struct bufferevent *bev = c != NULL ? bufferevent_socket_new(e->base, fd, BEV_OPT_CLOSE_ON_FREE) : NULL;
+	struct event *deadline = bev != NULL ? evtimer_new(e->base, on_deadline, c) : NULL;
+
+	(void)l;
+	(void)from;
+	(void)from_len;
+	if (deadline == NULL) {
+		if (bev != NULL)
+			bufferevent_free(bev);
+		else
+			close(fd);
+		return;
+	}
+	*c = (struct client){.exporter = e, .bev = bev, .deadline = deadline, .order = ++e->accepted};
+	event_add(deadline, &patience);
+	bufferevent_setcb(bev, on_read, NULL, on_event, c);
+	bufferevent_setwatermark(bev, EV_READ, 0, HTTP_HEAD_MAX);
+	bufferevent_enable(bev, EV_READ | EV_WRITE);
+}
+
+/* --- the socket --- */
+
+static int tcp_socket_open(const char *where, char err[CONFIG_ERR_MAX])
+{
+	struct sockaddr_storage ss;
+	socklen_t len;
+	int fd, one = 1, r;
+
+	if (exporter_read_address(where, &ss, &len) < 0) {
+		snprintf(err, CONFIG_ERR_MAX,
+		         "--metrics %s: expected a port, like 9470 (of 127.0.0.1), ADDRESS:PORT, [ADDRESS]:PORT or the "
+		         "/PATH of a Unix socket",
+		         where);
+		return -EINVAL;
+	}
+	fd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
+	    bind(fd, (const struct sockaddr *)&ss, len) == 0)
+		return fd;
+	r = -errno;
+	snprintf(err, CONFIG_ERR_MAX, "--metrics %s: cannot listen: %s", where, strerror(-r));
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+int exporter_start(struct exporter **out, const char *where, struct event_base *base, struct sites *sites,
+                   char err[CONFIG_ERR_MAX])
+{
+	struct exporter *e = calloc(1, sizeof(*e));
+	int fd;
+
+	snprintf(err, CONFIG_ERR_MAX, "--metrics %s: cannot listen", where);
+	if (e == NULL)
+		return -ENOMEM;
+	e->base = base;
+	e->sites = sites;
+	fd = where[0] == '/' ? unix_socket_open(where, 0666, "the socket for metrics (--metrics)", err)
+	                     : tcp_socket_open(where, err);
+	if (fd >= 0)
+		e->listener = evconnlistener_new(base, on_accept, e, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
+		                                 CLIENTS_MAX, fd);
+	if (e->listener == NULL) {
+		if (fd >= 0)
+			close(fd);
+		free(e);
+		return fd < 0 ? fd : -ENOMEM;
+	}
+	if (where[0] == '/')
+		snprintf(e->path, sizeof(e->path), "%s", where);
+	log_notice("metrics at %s", where);
+	*out = e;
+	return 0;
+}
+
+void exporter_stop(struct exporter *e)
+{
+	for (unsigned i = 0; i < CLIENTS_MAX; i++)
+		if (e->clients[i].exporter != NULL)
+			client_close(&e->clients[i]);
+	evconnlistener_free(e->listener);
+	if (e->path[0] != '\0')
+		unlink(e->path);
+	free(e);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metrics.c - counters, drops and events out of the same lists as status; what else there is, out of GAUGES.
+ *
+ * All samples of a family stand together, so the loops are turned inside out: family by family, and in each link by
+ * link. A link that does not run has a state and nothing else. */
+#include "metrics.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <event2/buffer.h>
+
+#include "link_counters.h"
+#include "daemon/config/link_plan.h"
+#include "metrics_paths.h"
+#include "metrics_text.h"
+#include "daemon/util/version.h"
+#include "headroom/headroom.h"
+
+/* A link as the lists below see it. */
+struct view {
+	const struct site *site;
+	const struct link_snapshot *snap; /* NULL: not running */
+	const struct link_config *config;
+	const struct distance *distance;
+	struct peer_status peer;
+	struct headroom_deep deep; /* zeros if it cannot be worked out */
+};
+
+#define SECONDS(ns) ((double)(ns) / 1e9)
+
+/* X(identifier, family, what it is, further label with its value or "", expression of `v`). Rows of a family stand
+ * together; the first one's text counts. */
+#define GAUGES(X)                                                                                                      \
+	X(RTT, "rtt_seconds", "Round trip to the other edge, smoothed; 0: not measured.", "",                          \
+	  SECONDS(v->snap->status.rtt_smoothed_ns))                                                                    \
+	X(RTT_LEAST, "rtt_least_seconds", "Least round trip of the last seconds: what distances are made of.", "",     \
+	  SECONDS(v->distance->least_ns))                                                                              \
+	X(DISTANCE, "distance_measured_meters", "Fibre that makes the least round trip: an upper bound.", "",          \
+	  distance_measured_m(v->distance))                                                                            \
+	X(DISTANCE_FILE, "distance_configured_meters", "Distance= of the link file; 0: auto.", "",                     \
+	  v->distance->configured_m)                                                                                   \
+	X(DISTANCE_RULES, "distance_in_force_meters", "What buffers are worked out for: the larger one.", "",          \
+	  distance_in_force_m(v->distance))                                                                            \
+	X(DISTANCE_DIFFERS, "distance_differs", "1: measurement and link file differ by more than 5 percent.", "",     \
+	  distance_differs(v->distance))                                                                               \
+	X(LAN_POOL, "buffer_used_bytes", "Buffer in use, by direction.", ",pool=\"from_lan\"",                         \
+	  v->snap->status.pool_used[POOL_LAN])                                                                         \
+	X(WAN_POOL, "buffer_used_bytes", "", ",pool=\"from_wan\"", v->snap->status.pool_used[POOL_WAN])                \
+	X(LAN_ROOM, "buffer_capacity_bytes", "Buffer that there is, by direction.", ",pool=\"from_lan\"",              \
+	  v->snap->status.pool_capacity[POOL_LAN])                                                                     \
+	X(WAN_ROOM, "buffer_capacity_bytes", "", ",pool=\"from_wan\"", v->snap->status.pool_capacity[POOL_WAN])        \
+	X(WANTED, "buffer_wanted_bytes", "Buffer that the distance in force wants for one direction.", "",             \
+	  v->deep.wanted_bytes)                                                                                        \
+	X(XOFF, "buffer_xoff_bytes", "Fill at which a flow that is alone is held off.", "", v->deep.xoff_bytes)        \
+	X(UNDERRUN, "buffer_no_underrun_xon_bytes", "Fill below which the line runs dry before a host is back.", "",   \
+	  v->deep.no_underrun_xon_bytes)                                                                               \
+	X(BDP, "bandwidth_delay_product_bytes", "Rate= times the round trip in force.", "", v->deep.bdp_bytes)         \
+	X(RATE, "rate_bits_per_second", "Rate= of the link file.", "", config_rate_bps(v->config))                     \
+	X(IN_FLIGHT, "wan_in_flight_bytes", "Sent to the other edge and not reported yet.", "",                        \
+	  v->snap->status.wan_in_flight_bytes)                                                                         \
+	X(NEAR, "flows", "Directions of RC connections, by role of this edge.", ",role=\"near\"",                      \
+	  v->snap->status.near_flows)                                                                                  \
+	X(FAR, "flows", "", ",role=\"far\"", v->snap->status.far_flows)                                                \
+	X(FLOWS_MAX, "flows_max", "Most flows of either role.", "", v->snap->status.max_flows)                         \
+	X(PAIRS_END_TO_END, "pairs_end_to_end",                                                                        \
+	  "Pairs of hosts with queue pairs beyond MaxFlows=, carried without early ACKs.", "",                         \
+	  v->snap->status.pairs_end_to_end)                                                                            \
+	X(LEARNING, "flows_in_state", "Flows that are not simply going on.", ",state=\"learning\"",                    \
+	  v->snap->status.flows_learning)                                                                              \
+	X(HELD_OFF, "flows_in_state", "", ",state=\"held_off\"", v->snap->status.flows_held_off)                       \
+	X(STALLED, "flows_in_state", "", ",state=\"stalled\"", v->snap->status.flows_stalled)                          \
+	X(RNR, "flows_in_state", "", ",state=\"rnr\"", v->snap->status.flows_rnr)                                      \
+	X(BARRIER_WAITS, "barrier_waiting_packets", "Packets for hosts here that wait for RC bytes.", "",              \
+	  v->snap->status.barrier_waiting)                                                                             \
+	X(IP_USED, "ip_used_bytes", "Memory for IP packets that are not RoCEv2, in use.", "",                          \
+	  v->snap->status.ip_used_bytes)                                                                               \
+	X(IP_ROOM, "ip_capacity_bytes", "Memory for IP packets that are not RoCEv2.", "",                              \
+	  v->snap->status.ip_capacity_bytes)                                                                           \
+	X(CERTIFICATE, "certificate_expires_timestamp_seconds",                                                        \
+	  "When this edge's certificate and its CA's expire; 0: a pre-shared key, or none.", ",certificate=\"edge\"",  \
+	  v->peer.expiry.certificate_s)                                                                                \
+	X(CA, "certificate_expires_timestamp_seconds", "", ",certificate=\"ca\"", v->peer.expiry.ca_s)                 \
+	X(CONTROL, "control_connected", "1: the control channel to the other edge is up.", "", v->peer.connected)
+
+#define X(id, family, help, label, value) GAUGE_##id,
+enum gauge { GAUGES(X) GAUGE_COUNT };
+#undef X
+
+static double gauge(enum gauge g, const struct view *v)
+{
+	switch (g) {
+#define X(id, family, help, label, value)                                                                              \
+	case GAUGE_##id:                                                                                               \
+		return (double)(value);
+		GAUGES(X)
+#undef X
+	default:
+		return 0;
+	}
+}
+
+static const struct {
+	const char *family, *help, *label;
+} gauges[] = {
+#define X(id, family, help, label, value) {family, help, label},
+    GAUGES(X)
+#undef X
+};
+
+/* --- the format --- */
+
+/* longreach_FAMILY{link="NAME" and no closing brace */
+static void begin_sample(struct evbuffer *out, const char *family, const char *suffix, const struct view *v)
+{
+	evbuffer_add_printf(out, "longreach_%s%s{link=", family, suffix);
+	metrics_quoted(out, v->config->name);
+}
+
+static void put_counter(struct evbuffer *out, const char *family, const struct view *v, const char *label,
+                        const char *label_value, uint64_t value)
+{
+	begin_sample(out, family, "_total", v);
+	if (label != NULL)
+		evbuffer_add_printf(out, ",%s=\"%s\"", label, label_value);
+	evbuffer_add_printf(out, "} %" PRIu64 "\n", value);
+}
+
+/* --- families --- */
+
+static void put_info(struct evbuffer *out, const struct view *views, uint32_t n)
+{
+	metrics_head(out, "build_info", "", "gauge", "The daemon's version.");
+	evbuffer_add_printf(out, "longreach_build_info{version=\"%s\"} 1\n", LONGREACH_VERSION);
+	metrics_head(out, "link_info", "", "gauge",
+	             "What a link is: its mode, and the name that the other edge has for it.");
+	for (uint32_t i = 0; i < n; i++) {
+		const struct view *v = &views[i];
+
+		begin_sample(out, "link_info", "", v);
+		evbuffer_add_printf(out, ",ack_mode=\"%s\",barrier=\"%s\",encryption=\"%s\",edge=",
+		                    ack_mode_name(v->config->ack_mode), barrier_mode_name(config_barrier(v->config)),
+		                    seal_cipher_name(v->config->encryption));
+		metrics_quoted(out, v->peer.met ? v->peer.there.name : "");
+		evbuffer_add_printf(out, "} 1\n");
+	}
+}
+
+static void put_states(struct evbuffer *out, const struct view *views, uint32_t n)
+{
+	metrics_head(out, "link_state", "", "gauge", "1 for the state that the link is in.");
+	for (uint32_t i = 0; i < n; i++) {
+		const struct view *v = &views[i];
+		enum site_state is = site_state_now(v->site, v->snap);
+
+		for (unsigned s = 0; s < SITE_STATE_COUNT; s++) {
+			begin_sample(out, "link_state", "", v);
+			evbuffer_add_printf(out, ",state=\"%s\"} %d\n", site_state_name((enum site_state)s), s == is);
+		}
+	}
+}
+
+static void put_gauges(struct evbuffer *out, const struct view *views, uint32_t n)
+{
+	for (unsigned g = 0; g < GAUGE_COUNT; g++) {
+		if (g == 0 || strcmp(gauges[g].family, gauges[g - 1].family) != 0)
+			metrics_head(out, gauges[g].family, "", "gauge", gauges[g].help);
+		for (uint32_t i = 0; i < n; i++) {
+			if (views[i].snap == NULL)
+				continue;
+			begin_sample(out, gauges[g].family, "", &views[i]);
+			evbuffer_add_printf(out, "%s} %.15g\n", gauges[g].label, gauge((enum gauge)g, &views[i]));
+		}
+	}
+}
+
+static void put_counters(struct evbuffer *out, const struct view *views, uint32_t n)
+{
+	for (unsigned c = 0; c < CTR_COUNT; c++) {
+		const char *name = proxy_counter_name((enum proxy_counter)c);
+
+		metrics_head(out, name, "_total", "counter", proxy_counter_text((enum proxy_counter)c));
+		for (uint32_t i = 0; i < n; i++)
+			if (views[i].snap != NULL)
+				put_counter(out, name, &views[i], NULL, NULL, views[i].snap->counters.ctr[c]);
+	}
+#define X(name, field, text)                                                                                           \
+	metrics_head(out, #name, "_total", "counter", text);                                                           \
+	for (uint32_t i = 0; i < n; i++)                                                                               \
+		if (views[i].snap != NULL)                                                                             \
+			put_counter(out, #name, &views[i], NULL, NULL, views[i].snap->field);
+	LINK_COUNTERS(X)
+#undef X
+}
+
+static void put_drops(struct evbuffer *out, const struct view *views, uint32_t n)
+{
+	metrics_head(out, "drops", "_total", "counter", "Packets and frames that went no further, by reason.");
+	for (uint32_t i = 0; i < n; i++) {
+		const struct view *v = &views[i];
+
+		if (v->snap == NULL)
+			continue;
+		for (unsigned d = DROP_NONE + 1; d < DROP_COUNT; d++)
+			put_counter(out, "drops", v, "reason", proxy_drop_name((enum proxy_drop)d),
+			            v->snap->counters.drop[d]);
+#define X(name, field, text) put_counter(out, "drops", v, "reason", #name, v->snap->field);
+		LINK_DROPS(X)
+#undef X
+	}
+}
+
+static void put_events(struct evbuffer *out, const struct view *views, uint32_t n)
+{
+	metrics_head(out, "events", "_total", "counter", "What the log tells, also where it was kept short.");
+	for (uint32_t i = 0; i < n; i++)
+		for (unsigned e = 0; e < EV_COUNT; e++)
+			put_counter(out, "events", &views[i], "event", proxy_event_name((enum proxy_event_type)e),
+			            site_event_count(views[i].site, (enum proxy_event_type)e));
+	metrics_head(out, "distance_steps", "_total", "counter", "Times that the way has become longer or shorter.");
+	for (uint32_t i = 0; i < n; i++)
+		put_counter(out, "distance_steps", &views[i], NULL, NULL, views[i].distance->steps);
+	metrics_head(out, "sessions", "_total", "counter", "Sessions begun with the other edge.");
+	for (uint32_t i = 0; i < n; i++)
+		put_counter(out, "sessions", &views[i], NULL, NULL, views[i].peer.sessions);
+}
+
+static void look_at(struct view *v, const struct gathered *g)
+{
+	*v = (struct view){.site = g->site,
+	                   .snap = g->snap,
+	                   .config = site_config(g->site),
+	                   .distance = site_distance(g->site)};
+	site_peer_status(g->site, &v->peer);
+	if (g->snap != NULL)
+		(void)link_plan_deep(v->config, distance_in_force_rtt_ns(v->distance),
+		                     g->snap->status.pool_capacity[POOL_LAN], g->snap->status.near_flows, &v->deep);
+}
+
+void metrics_write_strays(struct evbuffer *out, const struct arena_stray *list, uint32_t n)
+{
+	uint32_t of_kind[2] = {0};
+
+	for (uint32_t i = 0; i < n; i++)
+		of_kind[list[i].kind == STRAY_SET_ASIDE]++;
+	metrics_head(out, "stray_buffers", "", "gauge", "Buffers on this machine that no link will drain, by kind.");
+	evbuffer_add_printf(out, "longreach_stray_buffers{kind=\"%s\"} %u\n", stray_kind_name(STRAY_UNCLAIMED),
+	                    of_kind[0]);
+	evbuffer_add_printf(out, "longreach_stray_buffers{kind=\"%s\"} %u\n", stray_kind_name(STRAY_SET_ASIDE),
+	                    of_kind[1]);
+}
+
+void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t n)
+{
+	static struct view views[SITES_MAX]; /* of the main thread, the only one that comes here */
+
+	for (uint32_t i = 0; i < n; i++)
+		look_at(&views[i], &links[i]);
+	put_info(out, views, n);
+	put_states(out, views, n);
+	put_gauges(out, views, n);
+	put_counters(out, views, n);
+	put_drops(out, views, n);
+	metrics_paths(out, links, n);
+	put_events(out, views, n);
+}

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status.c - the state of a link as JSON. */
+#include "status.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/util/addr.h"
+#include "daemon/peer/cert_days.h"
+#include "daemon/link/failed_record.h"
+#include "link_counters.h"
+#include "daemon/config/link_plan.h"
+#include "headroom/headroom.h"
+
+/* Far more than anyone reads; a bound for what one client can make the daemon hold. */
+#define STATUS_FLOWS_MAX 20000
+
+static void write_address(struct json *j, const char *key, const struct ip_addr *a)
+{
+	char t[ADDR_TEXT_MAX];
+
+	json_string(j, key, addr_write(a, t, sizeof(t)));
+}
+
+static void write_prefixes(struct json *j, const char *key, const struct ip_prefix *list, uint32_t n)
+{
+	char t[ADDR_TEXT_MAX];
+
+	json_array(j, key);
+	for (uint32_t i = 0; i < n; i++)
+		json_string(j, NULL, addr_write_prefix(&list[i], t, sizeof(t)));
+	json_array_end(j);
+}
+
+static void write_config(struct json *j, const struct link_config *c)
+{
+	json_string(j, "ack_mode", ack_mode_name(c->ack_mode));
+	json_bool(j, "sealed", c->encryption != SEAL_NONE);
+	json_string(j, "encryption", seal_cipher_name(c->encryption));
+	json_string(j, "encryption_provider", seal_provider(c->encryption));
+	json_uint(j, "rate_bps", config_rate_bps(c));
+	json_uint(j, "wan_mtu", c->paths[0].mtu);
+	json_uint(j, "lanes", c->lanes);
+	json_uint(j, "workers", c->workers);
+	json_uint(j, "configured_distance_m", c->distance_m);
+	write_address(j, "local_address", &c->paths[0].local);
+	write_address(j, "remote_address", &c->paths[0].remote);
+	json_uint(j, "port", c->paths[0].port);
+	write_prefixes(j, "local_prefixes", c->local, c->nlocal);
+	write_prefixes(j, "remote_prefixes", c->remote, c->nremote);
+}
+
+static void write_peer(struct json *j, const struct peer_status *p)
+{
+	json_object(j, "peer");
+	json_bool(j, "connected", p->connected);
+	json_bool(j, "met", p->met);
+	json_bool(j, "mismatch", p->met && p->verdict != HELLO_AGREED);
+	json_string(j, "difference", p->met ? p->text : "");
+	json_string(j, "trouble", p->connected ? "" : p->trouble);
+	json_uint(j, "sessions", p->sessions);
+	json_uint(j, "control_rtt_ns", p->rtt_ns);
+	json_uint(j, "refused_connections", p->refused_connections);
+	json_uint(j, "unproven_connections", p->unproven_connections);
+	if (p->met) {
+		json_string(j, "name", p->there.name);
+		json_uint(j, "protocol", p->there.version);
+		json_string(j, "ack_mode", ack_mode_name(p->there.ack_mode));
+		json_uint(j, "rate_bps", p->there.rate_bps);
+		json_uint(j, "wan_mtu", p->there.wan_mtu);
+	}
+	json_object_end(j);
+}
+
+static void write_expiry(struct json *j, const char *key, int64_t expires_s)
+{
+	json_object(j, key);
+	json_uint(j, "expires_unix_s", (uint64_t)expires_s);
+	json_real(j, "days_left", (double)cert_days_left(expires_s, (int64_t)time(NULL)));
+	json_object_end(j);
+}
+
+/* Not for a pre-shared key, and not while the link does not run. */
+static void write_certificates(struct json *j, const struct tls_expiry *e)
+{
+	if (e->certificate_s != 0)
+		write_expiry(j, "certificate", e->certificate_s);
+	if (e->ca_s != 0)
+		write_expiry(j, "ca", e->ca_s);
+}
+
+static void write_rates(struct json *j, const struct site *s)
+{
+	struct site_rates r;
+
+	site_rates(s, &r);
+	json_object(j, "rates");
+	json_bool(j, "valid", r.valid);
+	json_uint(j, "lan_rx_bps", (uint64_t)r.lan_rx_bps);
+	json_uint(j, "lan_tx_bps", (uint64_t)r.lan_tx_bps);
+	json_uint(j, "wan_tx_bps", (uint64_t)r.wan_tx_bps);
+	json_uint(j, "wan_rx_bps", (uint64_t)r.wan_rx_bps);
+	json_real(j, "wan_loss", r.wan_loss);
+	json_object_end(j);
+}
+
+static void write_pools(struct json *j, const struct proxy_link_status *s)
+{
+	static const char *const names[POOL_COUNT] = {[POOL_LAN] = "from_lan", [POOL_WAN] = "from_wan"};
+
+	json_object(j, "buffer");
+	for (unsigned i = 0; i < POOL_COUNT; i++) {
+		json_object(j, names[i]);
+		json_uint(j, "used_bytes", s->pool_used[i]);
+		json_uint(j, "capacity_bytes", s->pool_capacity[i]);
+		json_bool(j, "stuck", s->pool_stuck[i]);
+		json_object_end(j);
+	}
+	json_object_end(j);
+}
+
+static void write_barrier(struct json *j, const struct proxy_link_status *s)
+{
+	json_object(j, "barrier");
+	json_string(j, "mode", barrier_mode_name(s->barrier));
+	json_uint(j, "waiting", s->barrier_waiting);
+	json_uint(j, "ip_used_bytes", s->ip_used_bytes);
+	json_uint(j, "ip_capacity_bytes", s->ip_capacity_bytes);
+	json_object_end(j);
+}
+
+/* What FEC is, path by path, and what it did; the numbers are among the counters too. */
+static void write_fec(struct json *j, const struct link_config *c, const struct link_snapshot *snap)
+{
+	const uint64_t *n = snap->counters.ctr;
+	char mode[16];
+
+	config_fec_name(&c->fec, mode, sizeof(mode));
+	json_object(j, "fec");
+	json_string(j, "mode", mode);
+	json_uint(j, "rebuilt", n[CTR_FEC_REBUILT]);
+	json_uint(j, "mean_delay_ns", n[CTR_FEC_REBUILT] ? 1000 * n[CTR_FEC_DELAY_US] / n[CTR_FEC_REBUILT] : 0);
+	json_uint(j, "beyond_repair", n[CTR_FEC_BEYOND]);
+	json_uint(j, "spared", n[CTR_FEC_SPARED]);
+	json_uint(j, "sent_again", n[CTR_FEC_SENT_AGAIN]);
+	json_real(j, "overhead", n[CTR_WAN_TX_DGRAMS] ? (double)n[CTR_FEC_TX] / (double)n[CTR_WAN_TX_DGRAMS] : 0);
+	json_array(j, "paths");
+	for (uint32_t i = 0; i < snap->status.npaths; i++) {
+		const struct proxy_fec_status *s = &snap->status.fec[i];
+
+		json_object(j, NULL);
+		json_uint(j, "k", s->plan.k);
+		json_uint(j, "m", s->plan.m);
+		json_uint(j, "depth", s->plan.depth);
+		json_real(j, "loss", s->loss);
+		json_real(j, "burst", s->burst);
+		json_real(j, "load", s->load);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_object_end(j);
+}
+
+static void write_flow_counts(struct json *j, const struct link_snapshot *snap)
+{
+	json_object(j, "flow_counts");
+	json_uint(j, "near", snap->status.near_flows);
+	json_uint(j, "far", snap->status.far_flows);
+	json_uint(j, "max", snap->status.max_flows);
+	json_uint(j, "learning", snap->status.flows_learning);
+	json_uint(j, "held_off", snap->status.flows_held_off);
+	json_uint(j, "stalled", snap->status.flows_stalled);
+	json_uint(j, "rnr", snap->status.flows_rnr);
+	json_uint(j, "pairs_end_to_end", snap->status.pairs_end_to_end);
+	json_object_end(j);
+}
+
+static void write_counters(struct json *j, const struct site *site, const struct link_snapshot *snap)
+{
+	json_object(j, "counters");
+	for (unsigned i = 0; i < CTR_COUNT; i++)
+		json_uint(j, proxy_counter_name((enum proxy_counter)i), snap->counters.ctr[i]);
+#define X(name, field, text) json_uint(j, #name, snap->field);
+	LINK_COUNTERS(X)
+#undef X
+	json_object_end(j);
+	json_object(j, "drops");
+	for (unsigned i = DROP_NONE + 1; i < DROP_COUNT; i++)
+		json_uint(j, proxy_drop_name((enum proxy_drop)i), snap->counters.drop[i]);
+#define X(name, field, text) json_uint(j, #name, snap->field);
+	LINK_DROPS(X)
+#undef X
+	json_object_end(j);
+	json_object(j, "events");
+	for (unsigned i = 0; i < EV_COUNT; i++)
+		json_uint(j, proxy_event_name((enum proxy_event_type)i),
+		          site_event_count(site, (enum proxy_event_type)i));
+	json_object_end(j);
+}
+
+static const char *pairing_name(enum flow_pairing p)
+{
+	return p == PAIR_LEARNING ? "learning" : p == PAIR_PROVISIONAL ? "provisional" : "paired";
+}
+
+static void write_flow(struct json *j, const struct proxy_flow_status *f)
+{
+	json_object(j, NULL);
+	json_string(j, "side", f->side == FLOW_NEAR ? "near" : "far");
+	json_uint(j, "id", f->flow);
+	json_uint(j, "incarnation", f->inc);
+	write_address(j, "src", &f->src);
+	write_address(j, "dst", &f->dst);
+	json_uint(j, "vlan", f->vlan_tci & 0xfffu);
+	json_uint(j, "dest_qpn", f->dest_qpn);
+	json_uint(j, "requester_qpn", f->pairing == PAIR_LEARNING ? 0 : f->requester_qpn);
+	json_string(j, "pairing", pairing_name(f->pairing));
+	json_string(j, "ack_mode", ack_mode_name(f->mode));
+	json_uint(j, "pmtu", f->pmtu);
+	json_uint(j, "pos_base", f->pos_base);
+	json_uint(j, "pos_next", f->pos_next);
+	json_uint(j, "pos_acked", f->pos_acked);
+	json_uint(j, "pos_delivered", f->pos_delivered);
+	json_uint(j, "buffered_bytes", f->buffered_bytes);
+	json_uint(j, "bytes", f->bytes);
+	json_uint(j, "messages", f->messages);
+	json_bool(j, "held_off", f->held_off);
+	json_bool(j, "stalled", f->stalled);
+	json_bool(j, "rnr", f->rnr);
+	json_object_end(j);
+}
+
+static void write_flows(struct json *j, const struct link_snapshot *snap)
+{
+	uint32_t n = snap->nflows < STATUS_FLOWS_MAX ? snap->nflows : STATUS_FLOWS_MAX;
+
+	json_uint(j, "flows_left_out", snap->nflows - n);
+	json_array(j, "flows");
+	for (uint32_t i = 0; i < n; i++)
+		write_flow(j, &snap->flows[i]);
+	json_array_end(j);
+}
+
+static void write_distance(struct json *j, const struct distance *d)
+{
+	json_object(j, "distance");
+	json_uint(j, "configured_m", d->configured_m);
+	json_uint(j, "measured_m", distance_measured_m(d));
+	json_uint(j, "in_force_m", distance_in_force_m(d));
+	json_uint(j, "least_rtt_ns", d->least_ns);
+	json_uint(j, "floor_ns", DISTANCE_FLOOR_NS);
+	json_bool(j, "differs", distance_differs(d));
+	json_uint(j, "steps", d->steps);
+	json_object_end(j);
+}
+
+/* One direction, at the distance in force: what there should be, and what the one that there is means. */
+static void write_deep_buffer(struct json *j, const struct site *s, const struct link_snapshot *snap)
+{
+	struct headroom_deep d;
+
+	if (link_plan_deep(site_config(s), distance_in_force_rtt_ns(site_distance(s)),
+	                   snap->status.pool_capacity[POOL_LAN], snap->status.near_flows, &d) < 0)
+		return;
+	json_object(j, "buffer_plan");
+	json_uint(j, "bdp_bytes", d.bdp_bytes);
+	json_uint(j, "wanted_bytes", d.wanted_bytes);
+	json_uint(j, "capacity_bytes", d.capacity_bytes);
+	json_uint(j, "size_wanted_bytes",
+	          link_plan_arena_bytes(site_config(s), distance_in_force_rtt_ns(site_distance(s))));
+	json_uint(j, "xoff_bytes", d.xoff_bytes);
+	json_uint(j, "no_underrun_xon_bytes", d.no_underrun_xon_bytes);
+	json_uint(j, "flow_share_bytes", d.flow_share_bytes);
+	json_uint(j, "busy_qps_at_once", d.qps_at_once);
+	json_uint(j, "busy_qps_in_turns", d.qps_in_turns);
+	json_bool(j, "fills_the_line", d.fills_the_line);
+	json_bool(j, "stands_loss", d.stands_loss);
+	json_object_end(j);
+}
+
+static const char *path_state_name(enum path_state state)
+{
+	return state == PATH_UP ? "up" : state == PATH_DEAD ? "dead" : "new";
+}
+
+static void write_path(struct json *j, const struct path_config *c, const struct proxy_path_status *s,
+                       const struct proxy_fec_status *fec)
+{
+	const struct wan_path_stats *st = &s->stats;
+
+	json_object(j, NULL);
+	json_string(j, "name", c->name);
+	write_address(j, "local_address", &c->local);
+	write_address(j, "remote_address", &c->remote);
+	json_uint(j, "port", c->port);
+	json_uint(j, "rate_bps", c->rate_bps);
+	json_uint(j, "weight", c->weight);
+	json_string(j, "state", path_state_name(s->state));
+	json_bool(j, "in_use", s->usable);
+	json_uint(j, "since_ns", s->since_ns);
+	json_uint(j, "deaths", st->deaths);
+	json_uint(j, "epoch", s->epoch_tx);
+	json_uint(j, "mtu",
+	          s->payload_max ? (uint64_t)s->payload_max + c->mtu - config_payload_max(&c->remote, c->mtu) : 0);
+	json_bool(j, "mtu_search", s->searching);
+	json_uint(j, "mtu_black_holes", s->black_holes);
+	json_uint(j, "rtt_min_ns", s->rtt_min_ns);
+	json_uint(j, "rtt_ns", s->rtt_smoothed_ns);
+	json_uint(j, "rtt_p99_ns", s->rtt_p99_ns);
+	json_uint(j, "rtt_age_ns", s->rtt_age_ns);
+	json_bool(j, "rtt_stale", s->rtt_age_ns > PATH_RTT_STALE_NS);
+	json_uint(j, "loss_ppm", s->loss_ppm);
+	json_real(j, "line_loss", fec->loss);
+	if (fec->burst_known)
+		json_real(j, "line_loss_burst", fec->burst);
+	json_uint(j, "lost", st->lost);
+	json_uint(j, "lost_spuriously", st->spurious);
+	json_uint(j, "loss_bursts", s->loss_runs);
+	json_uint(j, "loss_burst_longest", s->loss_run_longest);
+	json_uint(j, "reordered", st->reordered);
+	json_uint(j, "reordered_by_most", st->reorder_most);
+	json_string(j, "ecn", ecn_state_name(s->ecn));
+	json_uint(j, "marked", st->marked);
+	json_uint(j, "reorder_window_ns", s->reorder_window_ns);
+	json_uint(j, "repaired_by_retransmission", st->repairs);
+	json_uint(j, "repaired_by_fec", st->spared);
+	json_uint(j, "rebuilt_by_fec", st->rebuilt);
+	json_uint(j, "moved", st->moved);
+	json_uint(j, "delivery_bps", s->delivery_bps);
+	json_string(j, "rate_control", rate_ops_of(c->rate_control)->name);
+	json_string(j, "rate_state", s->control_state ? s->control_state : "");
+	json_uint(j, "pace_bps", s->pace_bps);
+	if (s->in_flight_max_bytes < UINT64_MAX)
+		json_uint(j, "in_flight_max_bytes", s->in_flight_max_bytes);
+	json_uint(j, "in_flight_bytes", s->in_flight_bytes);
+	json_uint(j, "tx_datagrams", st->tx_dgrams);
+	json_uint(j, "tx_bytes", st->tx_bytes);
+	json_uint(j, "tx_control_datagrams", st->tx_control);
+	json_uint(j, "tx_control_bytes", st->tx_control_bytes);
+	json_uint(j, "rx_datagrams", st->rx_dgrams);
+	json_uint(j, "rx_bytes", st->rx_bytes);
+	json_object_end(j);
+}
+
+static void write_paths(struct json *j, const struct link_config *c, const struct link_snapshot *snap)
+{
+	json_array(j, "paths");
+	for (uint32_t i = 0; i < c->npaths && i < snap->npaths; i++)
+		write_path(j, &c->paths[i], &snap->paths[i], &snap->status.fec[i]);
+	json_array_end(j);
+}
+
+static void write_snapshot(struct json *j, const struct site *s, const struct link_snapshot *snap,
+                           enum status_detail detail)
+{
+	json_uint(j, "taken_ns", snap->taken_ns);
+	json_uint(j, "rtt_ns", snap->status.rtt_smoothed_ns);
+	json_uint(j, "rtt_min_ns", snap->status.rtt_min_ns);
+	json_uint(j, "wan_in_flight_bytes", snap->status.wan_in_flight_bytes);
+	write_pools(j, &snap->status);
+	write_flow_counts(j, snap);
+	write_barrier(j, &snap->status);
+	write_fec(j, site_config(s), snap);
+	write_counters(j, s, snap);
+	if (detail == STATUS_FLOWS)
+		write_flows(j, snap);
+}
+
+static void write_failed_flow(struct json *j, const struct failed_flow *f)
+{
+	json_object(j, NULL);
+	json_uint(j, "time_ns", f->wall_ns);
+	json_string(j, "link", f->link);
+	json_string(j, "side", f->side == FLOW_NEAR ? "near" : "far");
+	write_address(j, "src", &f->src);
+	write_address(j, "dst", &f->dst);
+	json_uint(j, "dest_qpn", f->dest_qpn);
+	json_uint(j, "requester_qpn", f->requester_qpn);
+	json_uint(j, "position", f->pos);
+	json_uint(j, "bytes", f->bytes);
+	json_string(j, "reason", proxy_failure_name((enum proxy_failure)f->failure));
+	json_string(j, "text", proxy_failure_text((enum proxy_failure)f->failure));
+	json_uint(j, "syndrome", f->syndrome);
+	json_object_end(j);
+}
+
+void status_write_failed(struct json *j, const struct failed_record *r, const char *link)
+{
+	uint32_t n = failed_record_count(r);
+	uint64_t lost = failed_record_total(r) - n;
+
+	json_array(j, "failed");
+	for (uint32_t i = 0; i < n; i++) {
+		const struct failed_flow *f = failed_record_at(r, i);
+
+		if (f == NULL)
+			lost++;
+		else if (link == NULL || strcmp(link, f->link) == 0)
+			write_failed_flow(j, f);
+	}
+	json_array_end(j);
+	json_uint(j, "total", failed_record_total(r));
+	json_uint(j, "lost", lost);
+}
+
+void status_write_strays(struct json *j, const struct arena_stray *list, uint32_t n, const char *link)
+{
+	char text[STRAY_TEXT_MAX];
+
+	json_array(j, "stray_buffers");
+	for (uint32_t i = 0; i < n; i++) {
+		const struct arena_stray *s = &list[i];
+
+		if (link != NULL && strcmp(link, s->link) != 0)
+			continue;
+		json_object(j, NULL);
+		json_string(j, "kind", stray_kind_name(s->kind));
+		json_string(j, "path", s->path);
+		json_string(j, "link", s->link);
+		json_uint(j, "bytes", s->bytes);
+		json_string(j, "text", stray_text(s, text));
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail)
+{
+	struct peer_status peer;
+
+	site_peer_status(s, &peer);
+	json_object(j, NULL);
+	json_string(j, "name", site_config(s)->name);
+	json_string(j, "config", site_config(s)->path);
+	json_string(j, "state", site_state_name(site_state_now(s, snap)));
+	json_string(j, "error", site_error(s));
+	write_config(j, site_config(s));
+	write_peer(j, &peer);
+	write_certificates(j, &peer.expiry);
+	write_rates(j, s);
+	json_uint(j, "measured_distance_m", distance_measured_m(site_distance(s)));
+	write_distance(j, site_distance(s));
+	if (snap != NULL) {
+		write_deep_buffer(j, s, snap);
+		write_paths(j, site_config(s), snap);
+		write_snapshot(j, s, snap, detail);
+	}
+	json_object_end(j);
+}

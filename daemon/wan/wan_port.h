@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wan_port.h - one worker's UDP sockets towards the other edge, on all paths.
+ *
+ * Receiving: all workers of a link bind the same address and port; the kernel picks the socket by the header of the
+ * datagram: the worker by its lane, and whether it can be of this session or is a stray (wan_filter.h).
+ * wan_port_open() must therefore be called for shard 0, 1, 2... in that order.
+ * Sending: one socket per lane and path (or several) with a source port of its own, which spreads lanes over equal-cost
+ * routes. Datagrams are built in a staging buffer and leave in batches of equal size, lane and path (UDP_SEGMENT):
+ *
+ *     while ((buf = wan_port_stage(p, &cap)) && (len = proxy_wan_tx(..., buf, cap, &tx)))
+ *         wan_port_staged(p, &tx, len);
+ *     wan_port_flush(p);
+ */
+#ifndef DAEMON_WAN_PORT_H
+#define DAEMON_WAN_PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proxy/proxy.h"
+
+#define WAN_SPORTS_MAX 8
+
+struct wan_port_path {
+	struct ip_addr local, remote;
+	uint16_t port; /* of both edges */
+	uint16_t mtu;  /* IP MTU */
+	uint8_t dscp;
+	uint32_t source_ports; /* of each lane, 1..WAN_SPORTS_MAX */
+};
+
+struct wan_port_params {
+	struct wan_port_path path[PATHS_MAX];
+	uint32_t npaths;
+	uint32_t nshards, shard;
+};
+
+struct wan_port_stats {
+	uint64_t tx_errors;  /* datagrams that the kernel refused */
+	uint64_t tx_no_socket; /* datagrams for which there was none */
+	uint64_t rx_foreign; /* datagrams from another address than the other edge's, or of another path */
+	uint64_t rx_truncated;
+	uint64_t rx_kernel_drops; /* socket buffer was full */
+	uint64_t rx_stray_drops;  /* that of the strays was */
+};
+
+/* sport: the sender's source port; ecn: the field of the IP header. False: dropped. */
+typedef bool (*wan_rx_fn)(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len,
+                          uint8_t ecn);
+
+struct wan_port;
+
+/* 0 or negative errno with err (of errlen bytes) a sentence. */
+int wan_port_open(struct wan_port **port, const struct wan_port_params *params, char *err, size_t errlen);
+void wan_port_close(struct wan_port *p);
+
+/* Another session has begun: until it is said, its datagrams are strays. Before the first one all are. */
+void wan_port_session(struct wan_port *p, uint32_t epoch);
+
+/* Readable when datagrams wait that are no strays. */
+int wan_port_rx_fd(const struct wan_port *p, uint32_t path);
+
+enum wan_port_batch {
+	WAN_BATCH_EMPTY,
+	WAN_BATCH_PART,
+	WAN_BATCH_FULL, /* more may wait */
+};
+/* Takes a bounded batch of waiting datagrams from the kernel. A call of its own so that the clock can be read in
+ * between: a datagram must never be given a time before it came. */
+enum wan_port_batch wan_port_receive(struct wan_port *p);
+/* Has strays take the places of the batch that are left. */
+enum wan_port_batch wan_port_receive_strays(struct wan_port *p);
+/* Hands over what was taken since the last call. Returns how many datagrams were not dropped. */
+unsigned wan_port_deliver(struct wan_port *p, wan_rx_fn fn, void *arg);
+
+/* Where to build the next datagram; NULL if a flush must come first or the port is blocked. */
+uint8_t *wan_port_stage(struct wan_port *p, size_t *cap);
+void wan_port_staged(struct wan_port *p, const struct wan_tx *tx, size_t len);
+/* Sends what is staged. What the kernel does not take now stays, and the port is blocked until a later flush gets rid
+ * of it. If there are several paths, one that takes nothing for long loses it instead: the others must not wait. */
+void wan_port_flush(struct wan_port *p);
+bool wan_port_blocked(const struct wan_port *p);
+
+/* Source port of a lane on a path, the first of them; 0 as long as nothing was sent on it. */
+uint16_t wan_port_lane_sport(const struct wan_port *p, const struct wan_tx *tx);
+void wan_port_stats(struct wan_port *p, struct wan_port_stats *s);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * A worker runs to completion. One turn of its loop takes a bounded batch from the WAN, reads the clock once, takes
+ * bounded batches from the LAN ports, lets the core's timers run, and sends what the core has to send. Batches are
+ * small enough that no source waits long for another, large enough to make system calls cheap.
+ *
+ * After a turn that did something comes the next one at once: polling while busy. After one that did nothing, or had
+ * only datagrams to drop, the worker sleeps in epoll until input comes or until the core's next deadline; with cores to
+ * spare it spins over waits of a few microseconds instead. epoll is only the alarm clock: each turn looks at every
+ * source anyway, except for strays (wan_port.h). These wake nobody. They are looked at every other millisecond while
+ * the worker is awake, and it gets up for them: the more there are, the more often.
+ *
+ * Files: worker.c the loop, worker_lan.c packets for hosts, worker_command.c the main thread's wishes,
+ * worker_open.c life and death. */
+#define _GNU_SOURCE /* epoll_pwait2, CPU affinity */
+#include "worker_priv.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/util/attention.h"
+#include "daemon/util/log.h"
+
+#define NICE (-10) /* who wakes late sends late: nine times the usual weight */
+
+/* --- packets in --- */
+
+static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vlan_tci)
+{
+	struct worker *w = arg;
+	struct iovec whole = {(void *)(uintptr_t)l3, len};
+
+	pcap_packet(w->pcap_lan, w->wall_ns, PCAP_IN, &whole, 1);
+	proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
+}
+
+static bool on_wan_datagram(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len, uint8_t ecn)
+{
+	struct worker *w = arg;
+	const struct path_config *c = &w->config.paths[path];
+
+	if (w->pcap_wan)
+		pcap_udp(w->pcap_wan, w->wall_ns, PCAP_IN, &c->remote, sport, &c->local, c->port, dgram, len,
+		         ecn == ECN_CE);
+	return proxy_wan_rx(w->core, w->now_ns, dgram, len, ecn) == DROP_NONE;
+}
+
+static unsigned receive_lan(struct worker *w)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < w->nlan; i++)
+		n += w->lan_ops->rx_batch(w->lan[i], LAN_RX_BUDGET, on_lan_packet, w);
+	return n;
+}
+
+/* --- packets out --- */
+
+static void capture_wan_tx(struct worker *w, const struct wan_tx *tx, const uint8_t *dgram, size_t len)
+{
+	const struct path_config *c = &w->config.paths[tx->path];
+
+	pcap_udp(w->pcap_wan, w->wall_ns, PCAP_OUT, &c->local, wan_port_lane_sport(w->wan, tx), &c->remote, c->port,
+	         dgram, len, false);
+}
+
+/* Fills the staging buffer once and sends it. */
+static unsigned send_wan(struct worker *w)
+{
+	struct wan_tx tx;
+	unsigned n = 0;
+	size_t cap, len;
+	uint8_t *buf;
+
+	if (wan_port_blocked(w->wan))
+		wan_port_flush(w->wan);
+	while ((buf = wan_port_stage(w->wan, &cap)) && (len = proxy_wan_tx(w->core, w->now_ns, buf, cap, &tx))) {
+		if (w->pcap_wan)
+			capture_wan_tx(w, &tx, buf, len);
+		wan_port_staged(w->wan, &tx, len);
+		n++;
+	}
+	if (n)
+		wan_port_flush(w->wan);
+	return n;
+}
+
+/* --- the loop --- */
+
+static void drain_fd(int fd)
+{
+	uint64_t count;
+
+	if (read(fd, &count, sizeof(count)) < 0)
+		return;
+}
+
+/* An interface that went down leaves an error on its socket, and epoll reports that until somebody has read it. */
+static void clear_error(int fd)
+{
+	int e;
+	socklen_t len = sizeof(e);
+
+	getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len);
+}
+
+static void look_at_fds(struct worker *w, const struct timespec *timeout)
+{
+	struct epoll_event ev[LAN_PORTS_MAX + 1 + PATHS_MAX + 2];
+	int n = epoll_pwait2(w->epoll_fd, ev, (int)(sizeof(ev) / sizeof(ev[0])), timeout, NULL);
+
+	for (int i = 0; i < n; i++) {
+		if (ev[i].events & EPOLLERR)
+			clear_error(ev[i].data.fd);
+		if (ev[i].data.fd == w->command_fd || ev[i].data.fd == route_fd(w->routes))
+			drain_fd(ev[i].data.fd);
+	}
+}
+
+static bool blocked(struct worker *w)
+{
+	return wan_port_blocked(w->wan) || worker_lan_blocked(w);
+}
+
+/* How long there is nothing to do, unless something comes in. */
+static uint64_t time_to_sleep(struct worker *w)
+{
+	uint64_t next = proxy_next_wake(w->core, w->now_ns);
+	uint64_t wake = next < w->strays_latest_ns ? next : w->strays_latest_ns;
+	uint64_t wait = wake > w->now_ns ? wake - w->now_ns : 0;
+
+	if (blocked(w))
+		return RETRY_NS;
+	w->idle_turns = wait ? 0 : w->idle_turns + 1;
+	return w->idle_turns > IDLE_TURNS_MAX ? RETRY_NS : wait;
+}
+
+static void sleep_until_work(struct worker *w)
+{
+	uint64_t wait = time_to_sleep(w);
+	struct timespec ts = {.tv_sec = (time_t)(wait / 1000000000u), .tv_nsec = (long)(wait % 1000000000u)};
+
+	if (wait == 0 || (w->params.may_spin && wait < SPIN_NS))
+		return;
+	pcap_flush(w->pcap_lan);
+	pcap_flush(w->pcap_wan);
+	look_at_fds(w, wait > INT64_MAX ? NULL : &ts);
+	w->now_ns = worker_clock_ns(CLOCK_MONOTONIC); /* strays may have become due */
+}
+
+/* The fewer strays there were, the longer the next ones may wait. */
+static void plan_strays(struct worker *w, enum wan_port_batch got)
+{
+	if (got == WAN_BATCH_FULL) {
+		w->strays_gap_ns = STRAYS_NS / 2;
+		return;
+	}
+	if (w->strays_gap_ns < STRAYS_IDLE_NS)
+		w->strays_gap_ns *= 2;
+	w->strays_at_ns = w->now_ns + STRAYS_NS;
+	w->strays_latest_ns = w->now_ns + w->strays_gap_ns;
+}
+
+/* Behind what came in, before any of it is acknowledged. */
+static void say_owed(struct worker *w)
+{
+	bool owed = proxy_holds(w->core);
+
+	if (owed == w->owed_said)
+		return;
+	arena_file_say_owed(&w->arena, owed);
+	w->owed_said = owed;
+}
+
+static unsigned take_turn(struct worker *w)
+{
+	/* before the clock: a round trip that began in this turn must not seem to end before it began */
+	bool look = w->now_ns >= w->strays_at_ns, more = wan_port_receive(w->wan) == WAN_BATCH_FULL;
+	enum wan_port_batch strays = look ? wan_port_receive_strays(w->wan) : WAN_BATCH_EMPTY;
+	unsigned n = more || strays == WAN_BATCH_FULL;
+
+	w->now_ns = worker_clock_ns(CLOCK_MONOTONIC);
+	if (w->params.pcap_dir)
+		w->wall_ns = worker_clock_ns(CLOCK_REALTIME);
+	if (look)
+		plan_strays(w, strays);
+	n += worker_run_commands(w);
+	n += wan_port_deliver(w->wan, on_wan_datagram, w);
+	n += receive_lan(w);
+	proxy_tick(w->core, w->now_ns);
+	say_owed(w);
+	route_take(w->routes, w->now_ns);
+	n += worker_send_lan(w);
+	n += send_wan(w);
+	n += worker_pass_events(w);
+	trace_look(&w->trace, w->core, w->seal, w->now_ns);
+	return n;
+}
+
+static void name_thread(const struct worker *w)
+{
+	char name[16]; /* the kernel keeps 15 characters */
+
+	snprintf(name, sizeof(name), "lr:%.8s:%u", w->config.name, w->params.shard & 0xff);
+	pthread_setname_np(pthread_self(), name);
+}
+
+static void pin_thread(const struct worker *w)
+{
+	cpu_set_t set;
+
+	if (w->params.cpu < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET((size_t)w->params.cpu, &set);
+	if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set) != 0)
+		log_warn("link %s: cannot run on CPU %d", w->label, w->params.cpu);
+}
+
+void *worker_main(void *arg)
+{
+	static const struct timespec now = {0};
+	struct worker *w = arg;
+
+	name_thread(w);
+	pin_thread(w);
+	attention_ask(NICE);
+	while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
+		atomic_fetch_add_explicit(&w->turns, 1, memory_order_relaxed);
+		if (take_turn(w) == 0)
+			sleep_until_work(w);
+		else if (++w->turn % LOOK_EVERY == 0)
+			look_at_fds(w, &now);
+	}
+	return NULL;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker.h - one thread that runs one shard of a link: its core, its arena, its sockets.
+ *
+ * Main thread: worker_open_arena(), worker_open_ports(), worker_run(); then worker_command() and the answers and events
+ * that come back through rings (notify_fd is written when there are any); worker_stop(), worker_close(). */
+#ifndef DAEMON_WORKER_H
+#define DAEMON_WORKER_H
+
+#include "daemon/config/config.h"
+#include "daemon/lan/lan_pause.h"
+#include "trace.h"
+
+struct worker_params {
+	const struct link_config *config;
+	uint32_t shard;
+	struct wan_pacer *pacers; /* of the link, one for each path */
+	const char *pcap_dir;    /* NULL: no capture */
+	uint64_t new_epoch;      /* for an arena that begins anew */
+	int notify_fd;           /* eventfd of the main thread */
+	bool may_spin;           /* cores enough to poll instead of sleeping a few microseconds */
+	int cpu;                 /* -1: anywhere */
+};
+
+/* What one shard knows of itself. Filled in by the worker, owned by whoever holds the pointer. */
+struct worker_snapshot {
+	void *request; /* the asker's */
+	bool with_flows;
+	bool out_of_memory;
+	struct proxy_counters counters;
+	struct proxy_link_status status;
+	struct proxy_path_status paths[PATHS_MAX]; /* those that the link has */
+	struct proxy_flow_status *flows;
+	uint32_t nflows;
+	uint64_t lan_ring_drops, lan_truncated, lan_tx_errors;
+	uint64_t wan_no_socket;
+	uint64_t wan_tx_errors, wan_rx_drops, wan_stray_drops, wan_foreign;
+	uint64_t no_route, unknown_hosts;
+	uint64_t failures_unnamed;
+	struct seal_stats seal;
+	struct lan_pause_stats pause;
+};
+
+enum worker_cmd_type { WORKER_SESSION, WORKER_RX_KEYS, WORKER_RECONFIGURE, WORKER_SNAPSHOT, WORKER_REBIND };
+
+struct worker_cmd {
+	enum worker_cmd_type type;
+	struct proxy_session session;     /* SESSION */
+	struct seal_keys *keys; /* SESSION: to seal with, NULL: not sealed. RX_KEYS: to open with, NULL when taken */
+	uint32_t serial;                  /* RX_KEYS: the asker's */
+	struct proxy_config *config;      /* RECONFIGURE: comes back in the answer */
+	struct worker_snapshot *snapshot; /* SNAPSHOT: comes back in the answer */
+	uint32_t lan_port;                /* REBIND: its interface is another one now */
+	int result;                       /* REBIND: 0 or negative errno, in the answer */
+};
+
+struct worker;
+struct route_worker;
+
+/* The ports of each worker: the link's LAN ports and the workers' end of its IP port (ip_port.h). */
+uint32_t worker_ports(const struct link_config *c);
+void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF_NAMESIZE]);
+
+/* Takes or makes the arena and starts the core on it. 0 or negative errno with err (of errlen bytes) a sentence. */
+int worker_open_arena(struct worker **w, const struct worker_params *p, char *err, size_t errlen);
+/* Opens LAN and WAN. In the order of the shards (wan_port.h). routes: its end of the link's. */
+int worker_open_ports(struct worker *w, struct route_worker *routes, char *err, size_t errlen);
+int worker_run(struct worker *w, char *err, size_t errlen);
+
+/* False if the worker has not taken up earlier commands for long. */
+bool worker_command(struct worker *w, const struct worker_cmd *cmd);
+/* A command that was carried out. */
+bool worker_answer(struct worker *w, struct worker_cmd *cmd);
+bool worker_event(struct worker *w, struct proxy_event *ev);
+/* Events but for those of failed flows that were too many to be kept, ever. */
+uint64_t worker_events_lost(const struct worker *w);
+
+/* What its paths did over time; to be read from any thread while the worker is. */
+const struct trace *worker_trace(const struct worker *w);
+
+/* It has made a turn since the last call, which also asked for one: an idle worker is woken for it. Main thread. */
+bool worker_alive(struct worker *w);
+/* Index of the interface that a port takes packets from, 0: that port is not open; from any thread. */
+int worker_lan_ifindex(const struct worker *w, uint32_t lan_port);
+
+/* Ends and joins the thread. Commands that it did not carry out any more come out of worker_answer(). */
+void worker_stop(struct worker *w);
+/* Some host has been told that bytes arrived which its responder does not have yet. After worker_stop(). */
+bool worker_owes(const struct worker *w);
+/* comes_back: the link is started again at once, and what is known of its flows is kept though no packet is left. */
+void worker_close(struct worker *w, bool comes_back);
+
+uint64_t worker_epoch(const struct worker *w);
+/* It took up an arena of an earlier run, or that had drained. False: if there was one it is lost. */
+bool worker_arena_kept(const struct worker *w);
+/* It took up an arena of an earlier run. */
+bool worker_rebuilt(const struct worker *w);
+
+#endif

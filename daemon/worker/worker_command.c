@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_priv.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "daemon/util/log.h"
+
+static void take_snapshot(struct worker *w, struct worker_snapshot *s)
+{
+	struct wan_port_stats wan;
+	uint32_t cursor = 0, room = 0;
+	struct proxy_flow_status flow;
+
+	s->counters = *proxy_counters(w->core);
+	proxy_link_status(w->core, w->now_ns, &s->status);
+	s->failures_unnamed = proxy_failures_lost(w->core);
+	s->no_route = w->no_route;
+	s->unknown_hosts = w->unknown_hosts;
+	for (uint32_t i = 0; i < w->nlan; i++) {
+		struct lan_port_stats lan;
+
+		w->lan_ops->stats(w->lan[i], &lan);
+		s->lan_ring_drops += lan.rx_ring_drops;
+		s->lan_truncated += lan.rx_truncated;
+		s->lan_tx_errors += lan.tx_errors;
+	}
+	if (w->seal)
+		seal_stats(w->seal, &s->seal);
+	if (w->pause)
+		lan_pause_stats(w->pause, &s->pause);
+	for (uint32_t i = 0; i < w->config.npaths; i++)
+		proxy_path_status(w->core, i, w->now_ns, &s->paths[i]);
+	wan_port_stats(w->wan, &wan);
+	s->wan_tx_errors = wan.tx_errors;
+	s->wan_no_socket = wan.tx_no_socket;
+	s->wan_rx_drops = wan.rx_kernel_drops;
+	s->wan_stray_drops = wan.rx_stray_drops;
+	s->wan_foreign = wan.rx_foreign;
+	while (s->with_flows && proxy_flow_next(w->core, &cursor, &flow)) {
+		if (s->nflows == room) {
+			struct proxy_flow_status *more;
+
+			room = room ? room * 2 : 64;
+			more = realloc(s->flows, room * sizeof(*more));
+			if (!more) {
+				s->out_of_memory = true;
+				return;
+			}
+			s->flows = more;
+		}
+		s->flows[s->nflows++] = flow;
+	}
+}
+
+/* What only sizes tables or was drawn at start stays as it was, whatever the new file says. */
+static void reconfigure(struct worker *w, struct proxy_config *pc)
+{
+	pc->random_seed = w->core_config.random_seed;
+	pc->rtt_hint_ns = w->core_config.rtt_hint_ns;
+	pc->rate_hint_bps = w->core_config.rate_hint_bps;
+	pc->seal = w->core_config.seal;
+	pc->seal_ctx = w->core_config.seal_ctx;
+	if (proxy_reconfigure(w->core, pc, w->now_ns) < 0)
+		log_err("link %s: the core refused the new configuration and keeps the old one", w->label);
+}
+
+/* The keys go with it: numbers begin again, and no two sessions share a key. */
+static void begin_session(struct worker *w, const struct worker_cmd *cmd)
+{
+	if (w->seal)
+		seal_take_tx(w->seal, cmd->keys);
+	w->epoch_rx = cmd->session.epoch_rx;
+	wan_port_session(w->wan, w->epoch_rx);
+	w->strays_at_ns = 0; /* some are of this session */
+	proxy_session_start(w->core, &cmd->session, w->now_ns);
+}
+
+static int rebind(struct worker *w, uint32_t port)
+{
+	char ifname[IF_NAMESIZE];
+	int r;
+
+	worker_port_name(&w->config, port, ifname);
+	r = w->lan_ops->rebind(w->lan[port], ifname);
+	if (r == 0 && w->pause && port != worker_ip_port(w))
+		r = lan_pause_follow(w->pause, port, ifname);
+	return r;
+}
+
+static void carry_out(struct worker *w, struct worker_cmd *cmd)
+{
+	switch (cmd->type) {
+	case WORKER_SESSION:
+		begin_session(w, cmd);
+		return;
+	case WORKER_RX_KEYS:
+		seal_take_rx(w->seal, cmd->keys, w->epoch_rx);
+		cmd->keys = NULL; /* not the asker's any more */
+		break;
+	case WORKER_RECONFIGURE:
+		reconfigure(w, cmd->config);
+		break;
+	case WORKER_SNAPSHOT:
+		take_snapshot(w, cmd->snapshot);
+		break;
+	case WORKER_REBIND:
+		cmd->result = rebind(w, cmd->lan_port);
+		break;
+	}
+	/* as many answers as commands fit: the main thread sends no more than it has taken answers for */
+	spsc_put(&w->answers, cmd);
+	w->tell_main = true;
+}
+
+unsigned worker_run_commands(struct worker *w)
+{
+	struct worker_cmd cmd;
+	unsigned n = 0;
+
+	while (spsc_take(&w->commands, &cmd)) {
+		carry_out(w, &cmd);
+		n++;
+	}
+	return n;
+}
+
+static void notify_main(struct worker *w)
+{
+	uint64_t one = 1;
+
+	if (!w->tell_main)
+		return;
+	w->tell_main = false;
+	if (write(w->params.notify_fd, &one, sizeof(one)) < 0)
+		return; /* the counter is full: the main thread has been told already */
+}
+
+/* What the ring to the main thread has no room for stays with the core. */
+unsigned worker_pass_events(struct worker *w)
+{
+	struct proxy_event ev;
+	unsigned n = 0;
+
+	while (n < EVENTS_BUDGET && !spsc_full(&w->events) && proxy_event_next(w->core, &ev)) {
+		spsc_put(&w->events, &ev);
+		n++;
+	}
+	w->tell_main |= n > 0;
+	atomic_store_explicit(&w->events_lost, proxy_events_lost(w->core), memory_order_relaxed);
+	notify_main(w);
+	return n;
+}

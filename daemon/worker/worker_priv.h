@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_priv.h - what the files of the worker share. */
+#ifndef DAEMON_WORKER_PRIV_H
+#define DAEMON_WORKER_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "daemon/arena/arena_file.h"
+#include "daemon/lan/lan_pause.h"
+#include "daemon/lan/lan_port.h"
+#include "daemon/lan/lan_wait.h"
+#include "pcap.h"
+#include "daemon/lan/route.h"
+#include "daemon/util/spsc.h"
+#include "trace.h"
+#include "daemon/wan/wan_port.h"
+#include "worker.h"
+
+enum worker_limits {
+	COMMANDS = 256,
+	EVENTS = 4096,
+	LAN_RING_FRAMES = 4096, /* about a millisecond at 100 Gbit/s and 4 KiB */
+	LAN_RX_BUDGET = 64,     /* per port and turn */
+	EVENTS_BUDGET = 64,
+	RETRY_NS = 50000,                /* a blocked port is tried again */
+	SPIN_NS = 50000,                 /* waits shorter than this are spun over, if at all */
+	STRAYS_NS = 2000000,             /* strays are looked at once in so long, at most ... */
+	STRAYS_IDLE_NS = STRAYS_NS * 16, /* ... and at least */
+	IDLE_TURNS_MAX = 16,             /* turns without work although the core says "at once", before a short sleep */
+	LOOK_EVERY = 256,    /* turns between looks at epoll while busy, for errors that an interface left */
+};
+
+struct worker {
+	struct worker_params params;
+	struct link_config config; /* as started with */
+	char label[LINK_NAME_MAX + 8];
+	/* core */
+	struct proxy *core;
+	struct proxy_config core_config; /* as started with */
+	struct arena_file arena;
+	bool owed_said; /* what arena_file_say_owed() was told last */
+	struct seal *seal;       /* NULL: Encryption=none */
+	uint32_t epoch_rx;       /* of the session, 0: none yet */
+	void *heap;
+	size_t heap_len;
+	struct resident *resident; /* heap and arena */
+	/* ports */
+	const struct lan_port_ops *lan_ops;
+	struct lan_port *lan[LAN_PORTS_MAX + 1]; /* those of the link, its IP port behind them */
+	uint32_t nlan;                           /* all of them */
+	struct lan_pause *pause; /* NULL: Pfc=off */
+	struct wan_port *wan;
+	struct route_worker *routes;
+	struct lan_frame frames[LAN_TX_BATCH];
+	struct lan_wait waiting;
+	uint64_t no_route, unknown_hosts;
+	struct pcap *pcap_lan, *pcap_wan;
+	uint64_t wall_ns;          /* CLOCK_REALTIME of this turn, for captures */
+	uint64_t now_ns;           /* of this turn */
+	uint64_t strays_at_ns;     /* strays may be looked at from then on ... */
+	uint64_t strays_latest_ns; /* ... and are, if nothing else wakes the worker */
+	uint64_t strays_gap_ns;    /* between the last look and the latest */
+	uint32_t turn, idle_turns;
+	/* main thread */
+	struct spsc commands, answers, events;
+	struct trace trace;
+	_Atomic uint64_t events_lost;
+	_Atomic bool stop;
+	_Atomic uint64_t turns; /* ever, for worker_alive() */
+	uint64_t turns_seen;    /* the main thread's */
+	int command_fd, epoll_fd;
+	bool tell_main; /* something was put into a ring this turn */
+	pthread_t thread;
+	bool running;
+};
+
+static inline uint64_t worker_clock_ns(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* Index among the ports of the one that leads to the kernel, for IP that it routes; nlan or more: there is none. */
+static inline uint32_t worker_ip_port(const struct worker *w)
+{
+	return w->config.nlan_ports;
+}
+
+/* worker.c: the thread. */
+void *worker_main(void *arg);
+
+/* worker_command.c: one turn's dealings with the main thread. Returns how many commands there were. */
+unsigned worker_run_commands(struct worker *w);
+/* Returns how many went to the main thread. */
+unsigned worker_pass_events(struct worker *w);
+
+/* worker_lan.c: sends at most one batch to hosts. Returns how many packets the core gave. */
+unsigned worker_send_lan(struct worker *w);
+/* Tries again what a port did not take; true if something is still left. */
+bool worker_lan_blocked(struct worker *w);
+
+#endif

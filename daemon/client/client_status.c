@@ -55,6 +55,8 @@ static void show_head(FILE *out, const struct jnode *l)
 		fprintf(out, "  error     %s\n", j_text(l, "error"));
 	if (j_text(peer, "difference")[0] != '\0')
 		fprintf(out, "  differs   %s\n", j_text(peer, "difference"));
+	if (j_text(peer, "rates")[0] != '\0')
+		fprintf(out, "  rates     %s\n", j_text(peer, "rates"));
 	if (j_text(peer, "trouble")[0] != '\0')
 		fprintf(out, "  control   %s\n", j_text(peer, "trouble"));
 }

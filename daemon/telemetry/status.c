@@ -58,6 +58,7 @@ static void write_peer(struct json *j, const struct peer_status *p)
 	json_bool(j, "met", p->met);
 	json_bool(j, "mismatch", p->met && p->verdict != HELLO_AGREED);
 	json_string(j, "difference", p->met ? p->text : "");
+	json_string(j, "rates", p->met ? p->rates : "");
 	json_string(j, "trouble", p->connected ? "" : p->trouble);
 	json_uint(j, "sessions", p->sessions);
 	json_uint(j, "control_rtt_ns", p->rtt_ns);

@@ -2,7 +2,7 @@
 /* path_status.c - one path as its shard sees it. */
 #include "proxy/wan/wan.h"
 
-/* A link with one path does not watch it: the other edge's silence says it all. */
+/* A link with one path does not watch it: it is as dead as the link. */
 static enum path_state state_of(const struct proxy *p, const struct wan_path *path, uint64_t now_ns)
 {
 	if (!p->session_on)
@@ -11,6 +11,8 @@ static enum path_state state_of(const struct proxy *p, const struct wan_path *pa
 		return path->state;
 	if (!p->wan_up)
 		return path->rtt.samples ? PATH_DEAD : PATH_NEW;
+	if (wan_paths_unheard(p, now_ns))
+		return PATH_DEAD;
 	return now_ns < p->last_rx_ns + p->cfg.dead_peer_ns ? PATH_UP : PATH_DEAD;
 }
 

@@ -57,8 +57,9 @@ void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_
 	p->session_on = true;
 	p->sessions++;
 	p->mismatch = s->mismatch;
-	p->wan_up = false;
+	p->wan_up = p->unheard = false;
 	p->last_rx_ns = now_ns;
+	p->keepalive_due_ns = 0;
 	if (s->arena_lost)
 		proxy_event_push(p, EV_BUFFER_LOST, NULL, NULL, 0, 0);
 	wan_fec_session_start(p);
@@ -206,13 +207,48 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 
 /* --- time --- */
 
+/* A machine that stood still for a while was deaf, and nobody else silent. */
+static void stood_still(struct proxy *p)
+{
+	uint64_t late_ns = p->now_ns - min_u64(p->now_ns, p->keepalive_due_ns);
+
+	if (!p->keepalive_due_ns || late_ns < p->cfg.keepalive_ns)
+		return;
+	p->last_rx_ns = min_u64(p->now_ns, p->last_rx_ns + late_ns);
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
+		if (p->wan->path[i].waiting_ns)
+			p->wan->path[i].waiting_ns = min_u64(p->now_ns, p->wan->path[i].waiting_ns + late_ns);
+}
+
+/* To be heard is not to be up: what goes from here may be all that is lost. */
+static void look_heard(struct proxy *p)
+{
+	bool unheard = p->wan_up && wan_paths_unheard(p, p->now_ns);
+
+	if (unheard && !p->unheard)
+		proxy_event_push(p, EV_WAN_UNHEARD, NULL, NULL, 0, 0);
+	else if (!unheard && p->unheard && p->wan_up)
+		proxy_event_push(p, EV_WAN_UP, NULL, NULL, 0, 0);
+	p->unheard = unheard;
+}
+
+/* Nothing was sent lately that wants an answer: reports are answered by nobody. */
+static bool asks_nothing(const struct proxy *p)
+{
+	uint64_t asked_ns = p->wan->npaths == 1 ? min_u64(p->last_tx_ns, p->wan->path[0].asked_ns) : p->last_tx_ns;
+
+	return p->now_ns >= asked_ns + p->cfg.keepalive_ns;
+}
+
 static void on_keepalive(struct proxy *p)
 {
+	stood_still(p);
 	if (p->wan_up && p->now_ns >= p->last_rx_ns + p->cfg.dead_peer_ns) {
 		p->wan_up = false;
 		proxy_event_push(p, EV_WAN_DEAD, NULL, NULL, 0, p->now_ns - p->last_rx_ns);
 	}
-	if (p->now_ns >= p->last_tx_ns + p->cfg.keepalive_ns || !p->wan_up) {
+	look_heard(p);
+	if (asks_nothing(p) || !p->wan_up) {
 		struct lane *l = &p->wan->lanes[p->cfg.shard]; /* the shard's first lane */
 
 		l->space[0].ping_due = true;
@@ -223,7 +259,8 @@ static void on_keepalive(struct proxy *p)
 	for (uint32_t i = 0; i < p->wan->npaths; i++)
 		if (wan_pmtu_on_timer(&p->wan->path[i].pmtu, p->now_ns))
 			wan_lane_kick(p, &p->wan->lanes[p->cfg.shard]);
-	timer_set(&p->timers, &p->keepalive, p->now_ns + p->cfg.keepalive_ns);
+	p->keepalive_due_ns = p->now_ns + p->cfg.keepalive_ns;
+	timer_set(&p->timers, &p->keepalive, p->keepalive_due_ns);
 }
 
 static void on_timer(struct proxy *p, const struct timer *t)
@@ -423,6 +460,7 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 			p->last_tx_ns = now_ns;
 			tx->lane = l->id;
 			tx->path = path->id;
+			tx->moves = l->space[path->id].moves;
 			tx->ect = wan_ecn_sends(&path->ecn, now_ns, rate_tracks(&path->pacer->control));
 			return len;
 		}

@@ -258,7 +258,8 @@ void proxy_lan_unsent(struct proxy *p, uint64_t now_ns, const struct lan_tx *tx)
 struct wan_tx {
 	uint8_t lane;
 	uint8_t path;
-	bool ect; /* to be sent as ECT(0), else as not ECN-capable */
+	uint8_t moves; /* from another source port each time that this has changed: the lane's datagrams get lost */
+	bool ect;      /* to be sent as ECT(0), else as not ECN-capable */
 };
 
 /* Builds the next datagram in buf (capacity at least the payload_max of every path). Returns its length, 0 if there is
@@ -360,6 +361,7 @@ struct proxy_path_status {
 	uint64_t black_holes; /* times that it became smaller */
 	uint64_t rtt_min_ns, rtt_smoothed_ns, rtt_p99_ns; /* 0: not measured */
 	uint64_t rtt_age_ns;                 /* since the last measurement of a round trip; 0 if there was none */
+#define PATH_RTT_STALE_NS 3000000000ull /* older than that it tells of a path that was: keepalives measure four a second */
 	uint32_t loss_ppm;                   /* of late: of a million datagrams */
 	uint64_t loss_runs;                  /* ever; stats.lost in so many rows */
 	uint32_t loss_run_longest;

@@ -34,7 +34,7 @@ bool proxy_holds(const struct proxy *p)
 void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link_status *s)
 {
 	memset(s, 0, sizeof(*s));
-	s->wan_up = p->wan_up && now_ns < p->last_rx_ns + p->cfg.dead_peer_ns;
+	s->wan_up = p->wan_up && now_ns < p->last_rx_ns + p->cfg.dead_peer_ns && !wan_paths_unheard(p, now_ns);
 	s->mismatch = p->mismatch;
 	s->npaths = p->wan->npaths;
 	for (uint32_t i = 0; i < p->wan->npaths; i++)

@@ -24,8 +24,6 @@
 
 #include "daemon/util/units.h"
 
-#define RTT_OLD_NS 15e9 /* of a round trip that is no longer news */
-
 static const char *state_text(const char *state)
 {
 	static const char *const texts[][2] = {
@@ -57,6 +55,8 @@ static void show_head(FILE *out, const struct json_object *l)
 		fprintf(out, "  error     %s\n", j_text(l, "error"));
 	if (j_text(peer, "difference")[0] != '\0')
 		fprintf(out, "  differs   %s\n", j_text(peer, "difference"));
+	if (j_text(peer, "rates")[0] != '\0')
+		fprintf(out, "  rates     %s\n", j_text(peer, "rates"));
 	if (j_text(peer, "trouble")[0] != '\0')
 		fprintf(out, "  control   %s\n", j_text(peer, "trouble"));
 }
@@ -125,8 +125,8 @@ static void show_path(FILE *out, const struct json_object *p)
 		fprintf(out, ", rtt %s (least %s, p99 %s)", units_show_time(t[0], j_number(p, "rtt_ns")),
 		        units_show_time(t[1], j_number(p, "rtt_min_ns")),
 		        units_show_time(t[2], j_number(p, "rtt_p99_ns")));
-	if (j_number(p, "rtt_age_ns") > RTT_OLD_NS)
-		fprintf(out, ", measured %s ago", units_show_time(t[0], j_number(p, "rtt_age_ns")));
+	if (j_bool(p, "rtt_stale"))
+		fprintf(out, ", stale: measured %s ago", units_show_time(t[0], j_number(p, "rtt_age_ns")));
 	fprintf(out, ", MTU %" PRIu64 ", delivers %s of %s\n", j_uint(p, "mtu"),
 	        units_show_rate(t[3], j_number(p, "delivery_bps")), units_show_rate(t[4], j_number(p, "rate_bps")));
 	fprintf(out,

@@ -18,6 +18,7 @@
 #define PREFIX_LEN      17
 #define PAIR_MODE_LEN   (1 + 2 * PREFIX_LEN)
 #define GROUPS_LEN      8
+#define RATES_APART     100 /* from there on reports take a quarter of the thin way: wan_pacer.c */
 
 /* The length table: what a message of each type may be long. */
 static const struct {
@@ -384,6 +385,21 @@ static bool can_carry(const struct hello *here, const struct hello *there, char 
 		ok = false;
 	}
 	return ok;
+}
+
+void hello_rates(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX])
+{
+	uint64_t least = here->rate_bps < there->rate_bps ? here->rate_bps : there->rate_bps;
+	uint64_t most = here->rate_bps < there->rate_bps ? there->rate_bps : here->rate_bps;
+	char t[2][UNITS_TEXT_MAX];
+
+	text[0] = '\0';
+	if (least == 0 || most / least < RATES_APART)
+		return;
+	say(text,
+	    "Rate= is %s here and %s there: reports of what comes the wide way take up to a quarter of the thin one, and "
+	    "queue pairs that begin together may wait there for longer than their retries last",
+	    units_show_rate(t[0], (double)here->rate_bps), units_show_rate(t[1], (double)there->rate_bps));
 }
 
 enum hello_verdict hello_compare(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX])

@@ -97,6 +97,10 @@ enum hello_verdict {
 /* Holds the two against each other. text: which keys differ, with both values; empty if none does. */
 enum hello_verdict hello_compare(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX]);
 
+/* Rate= of the two may differ, and is meant to where a line is wider one way. text: what follows where it differs so much
+ * that it is rather a mistake, or hosts will notice; else empty. */
+void hello_rates(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX]);
+
 /* Epochs that both edges work out alike, crosswise, and that are new whenever either has started or said something
  * new; and whether a life of either's buffer that the other one knew is lost. */
 void hello_epochs(const struct hello *here, const struct hello *there, struct proxy_session *s);

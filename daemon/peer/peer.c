@@ -210,7 +210,17 @@ static void log_verdict(const struct peer *p)
 	}
 }
 
-/* Rates may differ on purpose. An MTU that differs works as long as the path takes both, so it is only said. */
+/* Said once for as long as it is true. */
+static void look_at_rates(struct peer *p)
+{
+	bool said = p->status.rates[0] != '\0';
+
+	hello_rates(&p->here, &p->there, p->status.rates);
+	if (!said && p->status.rates[0] != '\0')
+		log_warn("link %s: %s", p->name, p->status.rates);
+}
+
+/* An MTU that differs works as long as the path takes both, so it is only said. */
 static void log_oddities(const struct peer *p)
 {
 	if (p->here.wan_mtu != p->there.wan_mtu)
@@ -255,6 +265,7 @@ void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 		take_place(p, c);
 	p->there = *h;
 	p->status.met = true;
+	look_at_rates(p);
 	if (p->here.peer_arena_epoch != h->arena_epoch)
 		p->here.peer_arena_epoch = h->arena_epoch; /* goes out with the next hello */
 	if (is_new)
@@ -435,6 +446,8 @@ void peer_reconfigure(struct peer *p, const struct link_config *c)
 	peer_reread_keys(p, c);
 	hello_from_config(&next, c);
 	p->here.rate_bps = next.rate_bps; /* each end's own business: goes out with the next hello */
+	if (p->status.met)
+		look_at_rates(p);
 	if (memcmp(&next, &p->here, sizeof(next)) == 0)
 		return;
 	next.session++;

@@ -39,6 +39,7 @@ struct peer_status {
 	bool in_session;              /* a session was begun */
 	enum hello_verdict verdict;   /* of the last hello; valid if met */
 	char text[HELLO_TEXT_MAX];    /* why not HELLO_AGREED */
+	char rates[HELLO_TEXT_MAX];   /* hello_rates(): empty if there is nothing to say */
 	struct hello there;           /* valid if met */
 	struct proxy_session session; /* valid if in_session */
 	uint64_t sessions;            /* begun so far */

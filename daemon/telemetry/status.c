@@ -59,6 +59,7 @@ static void write_peer(struct json *j, const struct peer_status *p)
 	json_bool(j, "met", p->met);
 	json_bool(j, "mismatch", p->met && p->verdict != HELLO_AGREED);
 	json_string(j, "difference", p->met ? p->text : "");
+	json_string(j, "rates", p->met ? p->rates : "");
 	json_string(j, "trouble", p->connected ? "" : p->trouble);
 	json_uint(j, "sessions", p->sessions);
 	json_uint(j, "control_rtt_ns", p->rtt_ns);
@@ -307,6 +308,7 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	json_uint(j, "rtt_ns", s->rtt_smoothed_ns);
 	json_uint(j, "rtt_p99_ns", s->rtt_p99_ns);
 	json_uint(j, "rtt_age_ns", s->rtt_age_ns);
+	json_bool(j, "rtt_stale", s->rtt_age_ns > PATH_RTT_STALE_NS);
 	json_uint(j, "loss_ppm", s->loss_ppm);
 	json_real(j, "line_loss", fec->loss);
 	if (fec->burst_known)

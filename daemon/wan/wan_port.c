@@ -62,7 +62,7 @@ struct wan_batch {
 	uint32_t off, len;
 	uint16_t seg_len; /* of all datagrams but the last */
 	uint16_t segs;
-	uint8_t lane, path;
+	uint8_t lane, path, moves;
 	bool closed; /* ended by a shorter datagram */
 	bool ect;
 };
@@ -95,6 +95,7 @@ struct way {
 	int lane_fd[LANES_MAX][WAN_SPORTS_MAX];   /* -1: not opened yet */
 	uint8_t turn[LANES_MAX];                  /* of the source ports */
 	uint16_t lane_sport[LANES_MAX];           /* of the first one */
+	uint8_t lane_moves[LANES_MAX];            /* struct wan_tx: of its sockets */
 	bool lane_ect[LANES_MAX][WAN_SPORTS_MAX]; /* it sends ECT(0) */
 	bool gso;
 	unsigned blocked; /* flushes in a row in which it took nothing */
@@ -492,13 +493,33 @@ static int send_singly(struct wan_port *p, int fd, struct wan_batch *b)
 	return 0;
 }
 
+/* Other source ports from now on: the next socket of the lane gets a new one. */
+static void move_lane(struct way *w, uint8_t lane, uint8_t moves)
+{
+	uint16_t before = w->lane_sport[lane];
+
+	for (uint32_t i = 0; i < w->params.source_ports; i++) {
+		if (w->lane_fd[lane][i] >= 0)
+			close(w->lane_fd[lane][i]);
+		w->lane_fd[lane][i] = -1;
+	}
+	w->lane_moves[lane] = moves;
+	if (before && open_lane(w, lane, 0) == 0)
+		log_warn("WAN port %u: lane %u is not answered while others are: source port %u instead of %u",
+		         w->params.port, lane, w->lane_sport[lane], before);
+}
+
 /* 0 when the batch is done with (sent or counted), -EAGAIN if it must wait. */
 static int send_batch(struct wan_port *p, struct wan_batch *b)
 {
 	struct way *w = &p->way[b->path];
 	uint32_t turn = w->turn[b->lane] % w->params.source_ports;
-	int r = w->lane_fd[b->lane][turn] < 0 ? open_lane(w, b->lane, turn) : 0, fd = w->lane_fd[b->lane][turn];
+	int r, fd;
 
+	if (w->lane_moves[b->lane] != b->moves)
+		move_lane(w, b->lane, b->moves);
+	r = w->lane_fd[b->lane][turn] < 0 ? open_lane(w, b->lane, turn) : 0;
+	fd = w->lane_fd[b->lane][turn];
 	if (r < 0) {
 		p->stats.tx_no_socket += b->segs;
 		if (log_limit_pass(&w->no_socket_said, clock_now_ns(), NULL))
@@ -539,7 +560,8 @@ uint8_t *wan_port_stage(struct wan_port *p, size_t *cap)
 
 static bool fits_batch(const struct wan_batch *b, const struct wan_tx *tx, size_t len)
 {
-	return !b->closed && b->lane == tx->lane && b->path == tx->path && b->ect == tx->ect && len <= b->seg_len &&
+	return !b->closed && b->lane == tx->lane && b->path == tx->path && b->ect == tx->ect && b->moves == tx->moves &&
+	       len <= b->seg_len &&
 	       b->segs < BATCH_SEGS_MAX && b->len + len <= BATCH_BYTES_MAX;
 }
 
@@ -560,6 +582,7 @@ void wan_port_staged(struct wan_port *p, const struct wan_tx *tx, size_t len)
 	                                             .segs = 1,
 	                                             .lane = tx->lane,
 	                                             .path = tx->path,
+	                                             .moves = tx->moves,
 	                                             .ect = tx->ect};
 }
 

@@ -61,6 +61,16 @@ static void put_reports(struct proxy *p, struct lane *l, struct wan_build *b, ui
 	}
 }
 
+static enum wan_due control_due(const struct proxy *p, const struct lane *l)
+{
+	const struct dnode *n = dlist_first(&p->far_lanes[l->id].reports);
+	const struct far_flow *f = n ? dlist_entry(n, struct far_flow, report_node) : NULL;
+
+	if (f && f->pair_due)
+		return WAN_DUE_AT_ONCE; /* its host's retries run */
+	return f && f->report_at_ns <= p->now_ns ? WAN_DUE : WAN_DUE_NOT;
+}
+
 static void on_timer(struct proxy *p, struct lane *l)
 {
 	struct dnode *n = dlist_first(&p->far_lanes[l->id].reports);
@@ -164,6 +174,7 @@ const struct wan_source far_source = {
     .frames_taken = 1ull << WF_FLOW_OPEN | 1ull << WF_READ_AGAIN | 1ull << WF_FLOW_CLOSE,
     .packets_taken = 1u << WP_REQUEST,
     .slot_kinds = 1u << SLOT_REQ_FAR | 1u << SLOT_RESP_FAR,
+    .control_due = control_due,
     .put_control = put_reports,
     .name_packet = name_packet,
     .packet_over = packet_over,

@@ -127,6 +127,7 @@ static void name_packet(struct proxy *p, const struct slot_hdr *h, struct wan_pa
  * is the progress of others, of which it does not hear. */
 static bool put_flow(struct proxy *p, struct wan_build *b, struct near_flow *f)
 {
+	bool begins = f->open_due && !f->open_sent;
 	uint32_t slot;
 
 	if (f->open_due && !put_open(p, b, f))
@@ -138,6 +139,8 @@ static bool put_flow(struct proxy *p, struct wan_build *b, struct near_flow *f)
 		if (!wan_build_slot(b, slot))
 			return false;
 		near_wan_sent(f, arena_hdr(p->arena, slot));
+		if (begins && f->pairing == PAIR_LEARNING)
+			return false; /* the far edge asks with one packet: others begin, too */
 		if (!wan_build_pieces(b))
 			return false; /* a large packet goes in pieces, before what is behind it */
 	}
@@ -152,6 +155,10 @@ static void put_new(struct proxy *p, struct lane *l, struct wan_build *b)
 		struct near_flow *f = dlist_entry(n, struct near_flow, wan_node);
 
 		if (!put_flow(p, b, f)) {
+			if (f->begins && f->open_due)
+				return; /* it did not fit */
+			l->nfirst -= f->begins;
+			f->begins = false;
 			dlist_rotate(flows);
 			return;
 		}
@@ -186,6 +193,11 @@ static uint64_t waiting_behind(const struct proxy *p, const struct slot_hdr *h)
 	return p->near[h->flow].out_bytes;
 }
 
+static enum wan_due control_due(const struct proxy *p, const struct lane *l)
+{
+	return dlist_empty(&p->near_lanes[l->id].closes) ? WAN_DUE_NOT : WAN_DUE;
+}
+
 const struct wan_source near_source = {
     .name = "near",
     .frames_sent = 1ull << WF_FLOW_OPEN | 1ull << WF_READ_AGAIN | 1ull << WF_FLOW_CLOSE,
@@ -193,6 +205,7 @@ const struct wan_source near_source = {
     .packets_taken = 1u << WP_RESPONSE,
     .slot_kinds = 1u << SLOT_REQ_NEAR | 1u << SLOT_RESP_NEAR,
     .keeps_slots = true,
+    .control_due = control_due,
     .put_control = put_closes,
     .put_new = put_new,
     .name_packet = name_packet,

@@ -237,6 +237,7 @@ struct near_flow {
 
 	/* WAN */
 	struct dnode wan_node; /* in lane.ready[SOURCE_NEAR] */
+	bool begins;           /* and in front of others there: nothing of it was sent yet */
 	bool open_due;         /* the far edge lacks something that FLOW_OPEN says */
 	bool open_sent;        /* one went out in this session */
 	uint64_t held_bytes;   /* slot bytes in use by requests */
@@ -617,6 +618,8 @@ struct proxy {
 	struct proxy_session session;
 	uint32_t sessions;               /* begun since the start */
 	bool session_on;                 /* there was a hello: datagrams may be sent and taken */
+	bool unheard;                    /* it is heard and answers nothing */
+	uint64_t keepalive_due_ns;
 	bool wan_up;                     /* and the peer was heard within dead_peer_ns */
 	uint64_t wan_heard_since_ns;     /* without a pause of two keepalives */
 	bool mismatch;                   /* the ends disagree: nothing is ACKed early */
@@ -684,6 +687,7 @@ struct proxy {
 	struct dnode parcels;   /* struct parcel: packets for hosts that are not RC */
 	struct dnode far_cnps;  /* far flows whose responder is to send READ responses more slowly */
 	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
+	uint64_t begins_ns;     /* a clock of flows' first packets, which go in front, at half of the rate */
 	struct lost_life *lost; /* nlost of them, a power of two */
 	uint32_t nlost;
 	struct dnode orphans;   /* far flows of arenas that the peer has lost */

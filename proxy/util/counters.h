@@ -139,6 +139,8 @@
 #define PROXY_EVENTS(X)                                                                                                \
 	X(WAN_UP, "wan_up", 'i', "the other edge answers")                                                             \
 	X(WAN_DEAD, "wan_dead", 'w', "nothing heard from the other edge")                                              \
+	X(WAN_UNHEARD, "wan_unheard", 'w', "the other edge is heard and answers nothing: it hears nothing from here")  \
+	X(LANE_MOVED, "lane_moved", 'w', "a lane is not answered and others are: it has another source port")          \
 	X(PATH_UP, "path_up", 'i', "a path answers")                                                                   \
 	X(PATH_NARROWER, "path_narrower", 'w', "a path does not carry datagrams as large as before")                   \
 	X(PATH_DEAD, "path_dead", 'w', "a path does not answer")                                                       \

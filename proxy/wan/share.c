@@ -22,6 +22,8 @@
  * in-order end of a flow move in jumps. A span is a round trip and SPAN_MORE_NS for what hosts and reports take. */
 #include "share.h"
 
+#include "wan_path.h"
+
 #define KEPT_8THS    5
 #define TRUST        3
 #define YOUNG        3
@@ -73,9 +75,12 @@ static bool young(const struct proxy *p, const struct share *s, uint64_t held)
 	return held == 0 || p->now_ns < s->since_ns + YOUNG * span_ns(p);
 }
 
-static uint64_t line_bytes(const struct proxy *p)
+/* What is sent from here waits for what the line carries now; what comes, for what it may carry. */
+static uint64_t line_bytes(const struct proxy *p, enum arena_pool pool)
 {
-	return p->cfg.rate_hint_bps / 8000000 * (proxy_rtt_ns(p) / 1000);
+	uint64_t found = pool == POOL_LAN ? wan_line_bps(p) : 0, bps = found ? found : p->cfg.rate_hint_bps;
+
+	return (uint64_t)((double)bps / 8e9 * (double)proxy_rtt_ns(p));
 }
 
 uint64_t share_left(const struct proxy *p, enum arena_pool pool)
@@ -104,7 +109,7 @@ uint64_t share_limit(const struct proxy *p, const struct share *s, enum arena_po
 		return room;
 	limit = max_u64(min_u64(limit, room / 8 * 7), share_open_part(p, pool, held));
 	if (young(p, s, held))
-		limit = max_u64(limit, min_u64(TRUST * line_bytes(p), room / 4 * 3));
+		limit = max_u64(limit, min_u64(TRUST * line_bytes(p, pool), room / 4 * 3));
 	return FAULT(FAULT_NO_MINIMUM) ? limit : max_u64(limit, CREDIT_MIN_BYTES);
 }
 

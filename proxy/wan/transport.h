@@ -38,6 +38,9 @@ struct proxy;
 struct lane;
 struct wan_build; /* a datagram that is being put together */
 
+/* Whether frames of a source are to go. Those that are due may have to wait for control's part of the line. */
+enum wan_due { WAN_DUE_NOT, WAN_DUE, WAN_DUE_AT_ONCE };
+
 /* A source of packets. Any function may be NULL: then there is nothing to do, or what its comment says. */
 struct wan_source {
 	const char *name;
@@ -48,6 +51,8 @@ struct wan_source {
 	uint32_t slot_kinds;       /* bit k: slots of that kind (enum slot_kind) are this source's */
 	bool keeps_slots;          /* a slot that the peer has stays until the source releases it */
 
+	/* Whether put_control() would put something now. NULL: never. */
+	enum wan_due (*control_due)(const struct proxy *p, const struct lane *l);
 	/* Puts frames that are due before until_ns into the datagram, as far as they fit. */
 	void (*put_control)(struct proxy *p, struct lane *l, struct wan_build *b, uint64_t until_ns);
 	/* Puts packets into the datagram that were never sent: what is linked into lane.ready[] of this source. */

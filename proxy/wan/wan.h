@@ -11,9 +11,9 @@
 /* What one lane sends, has sent, and has heard. Only the owning shard's are initialised. */
 struct lane {
 	uint8_t id;
-	struct dnode node;                /* lanes with something to send, ... */
-	uint64_t turn;                    /* ... by this: bytes sent for each flow that had something to send, in units of
-	                                     wan_lane.c */
+	struct dnode node;                /* in wan.lane_list: lanes with something to send, ... */
+	uint64_t place;                   /* ... by this: turn + 1; 0: it goes before other lanes */
+	uint64_t turn;                    /* bytes sent for each flow that had something to send, in units of wan_lane.c */
 	struct pn_space space[PATHS_MAX]; /* of the paths that the link has */
 	struct timer service;             /* reports, spaced repairs, probes */
 	uint8_t fec_sending;              /* spaces with repairs that are to go out */
@@ -24,6 +24,7 @@ struct lane {
 	uint64_t granted_bytes;           /* what we granted last */
 	struct dnode ready[WAN_SOURCES_MAX]; /* of each source: what has packets to send that were never sent */
 	uint32_t nwaiting[WAN_SOURCES_MAX]; /* of each source: flows that have something to send. The source counts them */
+	uint32_t nfirst;                  /* of what is in ready[]: so many go before other lanes. Their sources count them */
 	uint8_t source_turn;              /* the source whose packets have the first place in the next datagram */
 	struct dnode first;               /* slots to send for the first time */
 	struct dnode repair;              /* slots with lost units */

@@ -9,6 +9,7 @@
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
+#include "proxy/wan/cc/wan_pacer.h"
 #include "wan_seal.h"
 #include "wan_spread.h"
 
@@ -54,6 +55,7 @@ static void put_report(struct wan_build *b)
 	uint64_t words[WAN_REPORT_WORDS_MAX];
 	size_t room = b->cap - b->off, n;
 	uint32_t max_words;
+	bool thin;
 
 	if (room < WAN_FRAME_HDR_LEN + WAN_REPORT_BODY_LEN + 8)
 		return;
@@ -63,7 +65,8 @@ static void put_report(struct wan_build *b)
 	put_arrivals(b);
 	room = b->cap - b->off;
 	b->s->report_due = false;
-	if (!wan_recv_report(&b->s->recv, b->p->now_ns, &rep, words, max_words))
+	thin = wan_pacer_reports_ahead_ns(b->path->pacer, b->p->now_ns) > 0;
+	if (!wan_recv_report(&b->s->recv, b->p->now_ns, thin ? REPORTS_TOLD_LEAST : REPORTS_TOLD, &rep, words, max_words))
 		return;
 	n = wan_report_put(b->buf + b->off, room, WF_REPORT, &rep, words);
 	b->off += n;
@@ -211,17 +214,52 @@ static void put_control(struct wan_build *b, uint64_t until_ns)
 	}
 }
 
+/* The most urgent of what the sources have to say. */
+static enum wan_due due_of_sources(const struct wan_build *b)
+{
+	enum wan_due most = WAN_DUE_NOT;
+
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++) {
+		const struct wan_source *s = b->p->wan->transport.source[i];
+		enum wan_due due = s && s->control_due ? s->control_due(b->p, b->l) : WAN_DUE_NOT;
+
+		if (due > most)
+			most = due;
+	}
+	return most;
+}
+
+/* Control of all lanes together has a part of the line: what has waited for as long as it is ahead of that may go. */
+static bool control_waits(struct wan_build *b, enum wan_due due)
+{
+	uint64_t ahead_ns = wan_pacer_reports_ahead_ns(b->path->pacer, b->p->now_ns), *since_ns = &b->s->told_late_ns;
+
+	if (due == WAN_DUE_NOT && !b->s->report_due)
+		return false;
+	if (!ahead_ns || due == WAN_DUE_AT_ONCE) {
+		*since_ns = 0;
+		return false;
+	}
+	if (!*since_ns)
+		*since_ns = b->p->now_ns;
+	if (b->p->now_ns - *since_ns >= ahead_ns)
+		return false;
+	wan_lane_wake_at(b->p, b->l, *since_ns + (b->p->now_ns - *since_ns + ahead_ns + 1) / 2);
+	return true;
+}
+
 /* A datagram that goes anyway takes along what would soon be a datagram of its own: reports that have waited for half
  * of their time. Not sooner, or a stream both ways would tell of each number within its next few datagrams, and a burst
- * could take all of them. Last, so that no packet is cut in two for it. */
-static void put_soon_due(struct wan_build *b, bool of_sources)
+ * could take all of them. Last, so that no packet is cut in two for it. waited: what was due waits for its part of the
+ * line. */
+static void put_soon_due(struct wan_build *b, bool of_sources, bool waited)
 {
 	uint64_t ahead_ns = wan_report_delay(b->path) / 2;
 	const struct wan_recv *r = &b->s->recv;
 
 	if (b->off == WAN_HDR_LEN || b->cap - b->off < RIDE_ROOM)
 		return;
-	if (r->unreported && !b->s->report_due && b->p->now_ns >= r->first_unreported_ns + ahead_ns)
+	if (b->s->report_due ? waited : r->unreported && b->p->now_ns >= r->first_unreported_ns + ahead_ns)
 		put_report(b);
 	if (of_sources)
 		put_control(b, b->p->now_ns + ahead_ns);
@@ -271,6 +309,7 @@ static void finish(struct wan_build *b)
 		count(b->p, CTR_WAN_TX_CONTROL, 1);
 		b->path->stats.tx_control++;
 		b->path->stats.tx_control_bytes += b->off;
+		wan_pacer_reported(b->path->pacer, b->p->now_ns, b->off);
 	}
 	mark(b);
 	b->e->place = wan_path_sent(b->p, b->path, b->off, b->e->nrefs > 0);
@@ -299,6 +338,8 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	struct pn_space *s = &l->space[path->id];
 	struct wan_build b = {.p = p, .l = l, .path = path, .s = s, .buf = buf};
 
+	bool control;
+
 	b.cap = min_u64(cap, path->payload_max) - WAN_TAG_LEN;
 	if (!begin(&b))
 		return 0;
@@ -311,7 +352,8 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		return seal(&b);
 	b.fec_room = wan_fec_room(path, s);
 	b.cap -= b.fec_room;
-	if (s->report_due)
+	control = !control_waits(&b, due_of_sources(&b)); /* else behind packets, if there is room */
+	if (control && s->report_due)
 		put_report(&b);
 	if (s->recv.refused_bits)
 		put_refused(&b);
@@ -319,8 +361,10 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		put_probe(&b);
 	if (s->ping_due)
 		put_ping(&b);
-	if (what >= WAN_CONTROL)
+	if (control && what >= WAN_CONTROL)
 		put_control(&b, p->now_ns);
+	if (control)
+		s->told_late_ns = 0;
 	if (what == WAN_ALL) {
 		wan_pack_repairs(&b);
 		wan_pack_firsts(&b);
@@ -330,7 +374,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	}
 	if (what >= WAN_CONTROL && (b.off > WAN_HDR_LEN || l->credit_due))
 		put_credit(&b);
-	put_soon_due(&b, what >= WAN_CONTROL);
+	put_soon_due(&b, what >= WAN_CONTROL, !control);
 	if (b.off > WAN_HDR_LEN)
 		wan_fec_protect(&b);
 	return seal(&b);

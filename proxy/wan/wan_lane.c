@@ -27,6 +27,9 @@
 
 #define REFUSED_LEAST    8 /* slots that were refused and go again at least, if half of the line is enough for that, ... */
 #define REFUSED_LEAST_NS 4000000ull /* ... in a round trip or this time */
+#define MOVE_PTOS     2          /* probe timeouts without an answer after which a lane may move ... */
+#define MOVE_LEAST_NS 200000000ull /* ... and so long: reports of a thin way back are late, not lost */
+#define MOVE_VAIN_MAX 6
 #define REFUSED_BURST_NS 200000ull /* of what was refused, so much goes together: timers are late by as much */
 #define REPORT_DELAY_MIN   50000ull
 #define REPORT_DELAY_MAX   1000000ull
@@ -90,6 +93,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 		empty_list(&l->ready[i]);
 		l->nwaiting[i] = 0;
 	}
+	l->nfirst = 0;
 	empty_list(&l->spaced);
 	empty_list(&l->refused);
 	empty_list(&l->copies);
@@ -101,29 +105,37 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	wan_lane_kick(p, l);
 }
 
-static uint64_t turn_of(const struct dnode *n)
+static uint64_t place_of(const struct dnode *n)
 {
-	return dlist_entry(n, struct lane, node)->turn;
+	return dlist_entry(n, struct lane, node)->place;
 }
 
-/* In front of this one of the list a lane with that turn goes. It is sought from the end that is nearer by turns: a lane
+/* In front of this one of the list a lane with that place goes. It is sought from the end that is nearer by turns: a lane
  * that comes anew goes to the front, one of many that are alike and has just sent goes to the back. */
-static struct dnode *first_not_before(struct proxy *p, uint64_t turn)
+static struct dnode *first_not_before(struct proxy *p, uint64_t place)
 {
 	struct dnode *list = &p->wan->lane_list, *n = list->next;
 
-	if (n == list || turn_of(n) >= turn)
+	if (n == list || place_of(n) >= place)
 		return n;
-	if (turn_of(list->prev) < turn)
+	if (place_of(list->prev) < place)
 		return list;
-	if (turn - turn_of(n) < turn_of(list->prev) - turn) {
-		while (turn_of(n) < turn)
+	if (place - place_of(n) < place_of(list->prev) - place) {
+		while (place_of(n) < place)
 			n = n->next;
 		return n;
 	}
-	for (n = list->prev; turn_of(n->prev) >= turn; n = n->prev)
+	for (n = list->prev; place_of(n->prev) >= place; n = n->prev)
 		;
 	return n;
+}
+
+/* By its turn; before the lanes that have the same one, or behind them. Of those that go first: behind the others. */
+static void enter_lane_list(struct proxy *p, struct lane *l, bool behind_equals)
+{
+	dlist_remove(&l->node);
+	l->place = l->nfirst > 0 ? 0 : l->turn + 1;
+	dlist_insert_before(first_not_before(p, l->place == 0 ? 1 : l->place + behind_equals), &l->node);
 }
 
 uint32_t wan_lane_waiting(const struct lane *l)
@@ -137,18 +149,17 @@ uint32_t wan_lane_waiting(const struct lane *l)
 
 void wan_lane_kick(struct proxy *p, struct lane *l)
 {
-	if (!p->session_on || dnode_on(&l->node))
+	if (!p->session_on || (dnode_on(&l->node) && (l->place == 0 || !l->nfirst)))
 		return;
 	l->turn = max_u64(l->turn, p->wan->lane_turn);
-	dlist_insert_before(first_not_before(p, l->turn), &l->node);
+	enter_lane_list(p, l, false);
 }
 
 void wan_lane_took_turn(struct proxy *p, struct lane *l, size_t bytes, uint32_t flows)
 {
 	p->wan->lane_turn = max_u64(p->wan->lane_turn, l->turn);
 	l->turn += bytes * TURN_UNITS / max_u64(flows, 1);
-	dlist_remove(&l->node);
-	dlist_insert_before(first_not_before(p, l->turn + 1), &l->node);
+	enter_lane_list(p, l, true);
 }
 
 void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns)
@@ -305,6 +316,23 @@ static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, ui
 	wan_lane_wake_at(p, l, p->now_ns + wan_rtt_pto_ns(&path->rtt));
 }
 
+/* Members of a bundle (LAG, ECMP) are chosen by ports, and one of them may deliver nothing. So a lane that is not
+ * answered, while others on its path are, has another source port from the next datagram on (Google's PRR, RFC 9000 9
+ * allows it); each time in vain it waits twice as long for the next. */
+static void look_moved(struct proxy *p, struct lane *l, struct pn_space *s, uint64_t sent_ns)
+{
+	uint64_t silent_ns = p->now_ns - min_u64(p->now_ns, sent_ns);
+
+	if (s->pto_count < MOVE_PTOS || silent_ns < MOVE_LEAST_NS << s->moves_in_vain ||
+	    p->wan->path[s->path].answered_ns + silent_ns / 2 < p->now_ns)
+		return;
+	s->moves++;
+	if (s->moves_in_vain < MOVE_VAIN_MAX)
+		s->moves_in_vain++;
+	s->pto_count = 0;
+	proxy_event_push(p, EV_LANE_MOVED, NULL, NULL, l->id, silent_ns);
+}
+
 static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 {
 	struct wan_path *path = &p->wan->path[s->path];
@@ -321,6 +349,7 @@ static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 	count(p, CTR_WAN_PROBES, 1);
 	path->stats.probes++;
 	s->pto_count++;
+	look_moved(p, l, s, sent_ns);
 	s->last_progress_ns = p->now_ns;
 	s->probe_due = true;
 	if (!wan_sent_has_room(&s->sent))

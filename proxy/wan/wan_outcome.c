@@ -366,6 +366,7 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	}
 	if (res.newly_acked) {
 		s->pto_count = 0;
+		s->moves_in_vain = 0;
 		s->last_progress_ns = p->now_ns;
 	}
 	count(p, CTR_WAN_SPURIOUS, res.spurious);

@@ -79,6 +79,8 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns)
 	s->asked_ns = 0;
 	s->last_progress_ns = now_ns;
 	s->probe_due = s->report_due = s->moving = false;
+	s->told_late_ns = 0;
+	s->moves_in_vain = 0;
 	s->rest.words = 0;
 	s->ect_acked = 0;
 	s->ping_due = true;
@@ -159,6 +161,19 @@ uint64_t wan_line_bps(const struct proxy *p)
 		if (usable & 1u << i)
 			bps += atomic_load_explicit(&p->wan->path[i].pacer->rate_bps, memory_order_relaxed);
 	return min_u64(bps, p->cfg.rate_hint_bps);
+}
+
+/* Of several paths each has its own patience. */
+bool wan_paths_unheard(const struct proxy *p, uint64_t now_ns)
+{
+	const struct wan_path *one = &p->wan->path[0];
+
+	if (p->wan->npaths == 1)
+		return one->waiting_ns && now_ns >= one->waiting_ns + p->cfg.dead_peer_ns + wan_rtt_ns(&one->rtt);
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
+		if (p->wan->path[i].state != PATH_DEAD)
+			return false;
+	return true;
 }
 
 /* --- life and death --- */
@@ -356,6 +371,7 @@ void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_
 	if (!res->newly_acked)
 		return;
 	path->waiting_ns = path->waiting = 0;
+	path->answered_ns = p->now_ns;
 	if (path->state == PATH_UP)
 		return;
 	if (path->state == PATH_DEAD) {

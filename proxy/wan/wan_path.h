@@ -66,6 +66,7 @@ struct wan_path {
 	uint32_t hasty;       /* doublings of the floor, for deaths that were none */
 	uint64_t probe_ns;    /* dead: time between probes */
 	uint64_t asked_ns;    /* when something that wants an answer was last sent */
+	uint64_t answered_ns; /* when something was last found to have arrived, of any lane */
 	struct timer look;
 	/* figures */
 	uint64_t places;      /* datagrams ever sent: the next one's place */
@@ -89,6 +90,9 @@ struct pn_space {
 	uint64_t asked_ns;         /* when it last asked about one that no report spoke of */
 	uint32_t pto_count;        /* probes in a row that brought nothing */
 	bool probe_due, ping_due, report_due; /* frames for the next datagram */
+	uint64_t told_late_ns; /* since when control has waited, as that of all lanes is ahead of its part; 0: it has not */
+	uint8_t moves_in_vain; /* since the last answer */
+	uint8_t moves; /* to another source port, as the lane was not answered and others were */
 	bool moving;                          /* what is under way is taken back, in portions */
 	struct wan_report rest;               /* the last report, as long as it is not worked off; words 0: it is ... */
 	uint8_t rest_bits[8 * WAN_REPORT_WORDS_MAX];
@@ -117,6 +121,9 @@ bool pn_space_mostly_spurious(const struct pn_space *s);
 void pn_space_adapt_reorder(struct pn_space *s, const struct wan_path *path, const struct wan_sent_result *res);
 
 /* --- life --- */
+
+/* Nothing that was sent is answered, on any path, for as long as another edge's silence may last. */
+bool wan_paths_unheard(const struct proxy *p, uint64_t now_ns);
 
 /* A session begins: nothing is known of any path. */
 void wan_paths_session_start(struct proxy *p);

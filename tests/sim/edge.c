@@ -138,6 +138,11 @@ static uint16_t largest_payload(const struct proxy_config *c)
 	return most;
 }
 
+uint8_t edge_member(uint16_t lane, uint8_t moves)
+{
+	return (uint8_t)rng_hash(lane, moves);
+}
+
 static void emit_all_wan(struct edge_shard *s)
 {
 	struct world *w = s->edge->w;
@@ -156,6 +161,7 @@ static void emit_all_wan(struct edge_shard *s)
 		}
 		p->dgram = true;
 		p->ecn = tx.ect ? 2 : 0;
+		p->member = edge_member(tx.lane, tx.moves);
 		if (p->len > s->cfg.path[tx.path].payload_max)
 			check_fail(w, "wan-mtu", "datagram of %u bytes, allowed are %u", p->len,
 			           s->cfg.path[tx.path].payload_max);
@@ -214,8 +220,20 @@ static void on_wake(void *obj)
 {
 	struct edge_shard *s = obj;
 
-	if (!s->edge->down)
+	if (!s->edge->down && !s->edge->paused)
 		shard_run(s);
+}
+
+void edge_pause(struct edge *e)
+{
+	e->paused = true;
+}
+
+void edge_resume(struct edge *e)
+{
+	e->paused = false;
+	for (uint32_t i = 0; i < e->nshards; i++)
+		shard_run(&e->shard[i]);
 }
 
 /* --- packets in --- */
@@ -227,7 +245,7 @@ struct edge_shard *edge_shard_of(struct edge *e, const struct ip_addr *a, const 
 
 void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p)
 {
-	if (e->down) {
+	if (e->down || e->paused) {
 		world_log(e->w, LOG_LAN, "(down)", e->site, host, p);
 	} else {
 		struct roce_pkt pkt;
@@ -253,7 +271,7 @@ void edge_wan_rx(struct edge *e, struct pkt *p)
 {
 	int lane = proxy_wan_lane(p->data, p->len);
 
-	if (e->down || lane < 0) {
+	if (e->down || e->paused || lane < 0) {
 		world_log(e->w, LOG_WAN, e->down ? "(down)" : "no lane", e->site, PKTLOG_EDGE, p);
 	} else {
 		struct edge_shard *s = &e->shard[(uint32_t)lane % e->nshards];
@@ -444,7 +462,7 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 	e->w = w;
 	e->site = site;
 	e->nshards = wc->nshards[site];
-	e->down = false;
+	e->down = e->paused = false;
 	e->restarts = 0;
 	e->waived = 0;
 	e->arena_lives = 1;

@@ -37,6 +37,7 @@ struct edge {
 	struct edge_shard shard[EDGE_SHARDS_MAX];
 	struct wan_pacer pacer[SIM_PATHS_MAX];
 	bool down;
+	bool paused; /* its machine stands still: what comes overflows its rings */
 	uint64_t up_ns; /* since when it runs */
 	uint32_t restarts;
 	uint32_t arena_lives; /* how often its arenas were made anew: its arena epoch, as the hello tells it */
@@ -50,6 +51,9 @@ void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p);
 void edge_wan_rx(struct edge *e, struct pkt *p);
 /* A session between the two edges, told to both. */
 void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx);
+/* The machine stands still, and goes on. */
+void edge_pause(struct edge *e);
+void edge_resume(struct edge *e);
 /* Power off: the heap is lost, the region stays. */
 void edge_crash(struct edge *e);
 void edge_restart(struct edge *e, enum proxy_start start);
@@ -59,6 +63,8 @@ void edge_free(struct edge *e);
 struct edge_shard *edge_shard_of(struct edge *e, const struct ip_addr *a, const struct ip_addr *b);
 uint64_t edge_counter(const struct edge *e, enum proxy_counter c);
 uint64_t edge_drops(const struct edge *e, enum proxy_drop d);
+/* By which a bundle of lines chooses: from the lane's source port after so many moves. */
+uint8_t edge_member(uint16_t lane, uint8_t moves);
 /* Packets that the barrier let go early. */
 uint64_t edge_waived(const struct edge *e);
 /* Slot bytes in use. */

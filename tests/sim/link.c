@@ -142,6 +142,24 @@ static void link_fly(struct link *l, struct pkt *p, uint64_t extra_ns)
 		eventq_at(l->q, p->deliver_ns, link_deliver_head, l, 0);
 }
 
+/* True if its bucket has not as much. */
+static bool link_polices(struct link *l, uint64_t bytes)
+{
+	const struct link_cfg *c = &l->cfg;
+	uint64_t now_ns = l->q->now_ns, full_ns, cost_ns;
+
+	if (!c->police_bps)
+		return false;
+	cost_ns = bytes * 8000000000ull / c->police_bps;
+	full_ns = c->police_bytes * 8000000 / (c->police_bps / 1000);
+	if (l->police_free_ns < now_ns)
+		l->police_free_ns = now_ns;
+	if (l->police_free_ns + cost_ns > now_ns + full_ns)
+		return true;
+	l->police_free_ns += cost_ns;
+	return false;
+}
+
 void link_send(struct link *l, struct pkt *p)
 {
 	const struct link_cfg *c = &l->cfg;
@@ -153,6 +171,14 @@ void link_send(struct link *l, struct pkt *p)
 		return;
 	}
 	if (c->mtu && !p->plain && p->len > c->mtu && l->q->now_ns >= c->mtu_from_ns) {
+		link_drop(l, p, &l->stats.lost, LINK_LOST);
+		return;
+	}
+	if (link_polices(l, p->len + c->overhead_bytes)) {
+		link_drop(l, p, &l->stats.overflowed, LINK_OVERFLOW);
+		return;
+	}
+	if (c->members && p->member % c->members == c->dead_member) {
 		link_drop(l, p, &l->stats.lost, LINK_LOST);
 		return;
 	}

@@ -29,6 +29,8 @@ struct link_cfg {
 	double duplicate;
 	uint32_t mtu;          /* bytes of a datagram between edges that the wire carries; 0: all ... */
 	uint64_t mtu_from_ns;  /* ... from then on */
+	uint8_t members, dead_member; /* a bundle of so many, of which that one delivers nothing; 0: none */
+	uint64_t police_bps, police_bytes; /* a policer: what is beyond that rate and bucket is dropped; 0: none */
 	double corrupt; /* share of packets with one to three flipped bits */
 	struct {
 		uint64_t from_ns, to_ns;
@@ -52,6 +54,7 @@ struct link {
 	void (*tell)(void *obj, const struct pkt *p, enum link_fate fate); /* each packet's fate; may be NULL */
 	void *obj;
 	uint64_t busy_until_ps; /* picoseconds: at 400 Gbit/s an ACK lasts 2 ns */
+	uint64_t police_free_ns; /* when its bucket is full again */
 	bool in_burst;
 	uint64_t burst_ns; /* when that last changed */
 	struct pkt *head, *tail; /* under way in order */

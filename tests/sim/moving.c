@@ -7,8 +7,16 @@
  *   step      RateControl=auto. The rate or the round trip changes at STEP_NS. From SETTLE_RTTS round trips after that,
  *             at least SETTLE_NS, for JUDGED_NS at least WANT of what is possible is carried and less than WANT_LOST of
  *             the datagrams overflow the queue. From the step on, less than HALF of it is carried for no longer than
- *             HALF_NS. The queue holds two products of the larger rate and the larger round trip, so a line that
- *             becomes ten times slower has twenty.
+ *             HALF_NS, or HALF_RTTS round trips where that is more: auto probes every 1.5 s, and a probe adds a quarter
+ *             each round trip. The queue holds two products of the larger rate and the larger round trip, so a line
+ *             that becomes ten times slower has twenty. The one of "satellite" holds five seconds.
+ *   policer   What is above half of the rate and a bucket is dropped, from the beginning on: the same figures. A
+ *             policer has no queue.
+ *   paused    The machine of the far edge stands still for five seconds. A second after that the same figures, and it
+ *             has not said that the line was dead.
+ *   idle      Nobody sends for ten minutes, then all at once: from a second on the same.
+ *   lossy     30 % of all datagrams are lost for a minute: at least LOSSY_SHARE (auto: LOSSY_AUTO) of what is left of
+ *             the line meanwhile, no queue pair dies, and a second after it the same figures.
  *   reorder   The same share of the datagrams is late by up to so much, and nothing is lost. At least WANT_ORDER of
  *             what is carried without that, and the loss that status shows stays below WANT_PPM. */
 #include "moving.h"
@@ -34,9 +42,17 @@
 #define WANT_LOST   0.05
 #define HALF        0.5
 #define HALF_NS     (2 * SEC)
+#define HALF_RTTS   12
 #define WANT_ORDER  0.95
 #define WANT_PPM    1000
 #define ORDER_NS    (6 * SEC)
+#define PAUSED_NS   (5 * SEC)
+#define IDLE_NS     (600 * SEC)
+#define LOSSY_NS    (60 * SEC)
+#define LOSS_SHARE  0.3
+#define LOSSY_SHARE 0.5 /* of what is left, at a fixed rate; auto takes it for congestion: */
+#define LOSSY_AUTO  0.1
+#define PATIENT_NS  (200 * MSEC) /* from there on no NIC waits for who answers to be found out: CM tells */
 
 struct line {
 	uint64_t bps, rtt_ns;
@@ -51,6 +67,9 @@ static const struct moving {
 	double reorder;
 	uint64_t reorder_ns;
 	enum rate_controller control;
+	/* what happens at STEP_NS and is over LASTS_NS later, instead of a step */
+	enum happens { NOTHING, POLICED, PAUSED, IDLE, LOSSY } happens;
+	uint64_t bucket_bytes; /* of a policer to half of the rate */
 } runs[] = {
     {.name = "step-rate-1000-500",
      .before = {1000 * MBIT, 10 * MSEC},
@@ -129,6 +148,38 @@ static const struct moving {
      .before = {400 * MBIT, 100 * MSEC},
      .after = {400 * MBIT, 1 * MSEC},
      .control = RATE_auto},
+    {.name = "step-rate-300ms",
+     .before = {400 * MBIT, 300 * MSEC},
+     .after = {100 * MBIT, 300 * MSEC},
+     .control = RATE_auto},
+    {.name = "step-up-300ms",
+     .before = {100 * MBIT, 300 * MSEC},
+     .after = {400 * MBIT, 300 * MSEC},
+     .control = RATE_auto},
+    {.name = "step-delay-600-300ms",
+     .before = {100 * MBIT, 600 * MSEC},
+     .after = {100 * MBIT, 300 * MSEC},
+     .control = RATE_auto},
+    {.name = "satellite",
+     .before = {100 * MBIT, 600 * MSEC},
+     .after = {50 * MBIT, 600 * MSEC},
+     .queue_bytes = 62500000,
+     .control = RATE_auto},
+    {.name = "policer-small",
+     .before = {400 * MBIT, 10 * MSEC},
+     .happens = POLICED,
+     .bucket_bytes = 50000,
+     .control = RATE_auto},
+    {.name = "policer-large",
+     .before = {400 * MBIT, 10 * MSEC},
+     .happens = POLICED,
+     .bucket_bytes = 10000000,
+     .control = RATE_auto},
+    {.name = "paused-fixed", .before = {400 * MBIT, 10 * MSEC}, .happens = PAUSED, .control = RATE_fixed},
+    {.name = "paused-auto", .before = {400 * MBIT, 10 * MSEC}, .happens = PAUSED, .control = RATE_auto},
+    {.name = "idle-auto", .before = {400 * MBIT, 10 * MSEC}, .happens = IDLE, .control = RATE_auto},
+    {.name = "lossy-fixed", .before = {400 * MBIT, 10 * MSEC}, .happens = LOSSY, .control = RATE_fixed},
+    {.name = "lossy-auto", .before = {400 * MBIT, 10 * MSEC}, .happens = LOSSY, .control = RATE_auto},
     {.name = "reorder-fixed",
      .before = {400 * MBIT, 3 * MSEC},
      .reorder = 0.5,
@@ -184,6 +235,13 @@ static void start(const struct moving *m, bool reorders)
 		s.cfg.wan.reorder = m->reorder;
 		s.cfg.wan.reorder_ns = m->reorder_ns;
 	}
+	s.conn[0].cm = rtt_ns >= PATIENT_NS;
+	if (m->happens == IDLE) {
+		s.conn[0].post_every_ns = 1;
+		s.conn[0].post_from_ns = STEP_NS + IDLE_NS;
+	}
+	s.cfg.wan.police_bps = m->happens == POLICED ? m->before.bps / 2 : 0;
+	s.cfg.wan.police_bytes = m->bucket_bytes;
 	pktlog_init(&world.log, 1024);
 	run_guard(&world);
 	world_start(&world, &s.cfg);
@@ -259,6 +317,7 @@ static void run_slice(const struct moving *m, FILE *trace, struct slices *s)
 static bool run_step(const struct moving *m, FILE *trace)
 {
 	uint64_t settle_ns = max_of(SETTLE_RTTS * m->after.rtt_ns, SETTLE_NS), before, sent, dropped;
+	uint64_t half_ns = max_of(HALF_RTTS * m->after.rtt_ns, HALF_NS);
 	struct slices s = {0, 0, 0};
 	double share, lost, first;
 	bool ok;
@@ -279,11 +338,71 @@ static bool run_step(const struct moving *m, FILE *trace)
 	sent = world.wan[0].stats.sent - sent;
 	dropped = world.wan[0].stats.overflowed - dropped;
 	lost = (double)dropped / (double)(sent + dropped + 1);
-	ok = share >= WANT && lost < WANT_LOST && s.most * SLICE_NS <= HALF_NS;
+	ok = share >= WANT && lost < WANT_LOST && s.most * SLICE_NS <= half_ns;
 	printf("%-22s before %.3f of what is possible; after %.3f, wanted %.1f; lost %5.2f %%, wanted less than %.0f; "
-	       "below half for %.1f s, at most %.0f: %s\n",
+	       "below half for %.1f s, at most %.1f: %s\n",
 	       m->name, first, share, WANT, 100 * lost, 100 * WANT_LOST, (double)(s.most * SLICE_NS) / 1e9,
-	       (double)HALF_NS / 1e9, ok ? "ok" : "MISSED");
+	       (double)half_ns / 1e9, ok ? "ok" : "MISSED");
+	return end(m) && ok;
+}
+
+static void set_loss(double loss)
+{
+	world.wan[0].cfg.loss = world.wan[1].cfg.loss = loss;
+}
+
+/* What is carried meanwhile. */
+static uint64_t let_happen(const struct moving *m, FILE *trace)
+{
+	uint64_t bytes = 0;
+
+	switch (m->happens) {
+	case PAUSED:
+		edge_pause(&world.edge[1]);
+		bytes = run_for(m, trace, PAUSED_NS);
+		edge_resume(&world.edge[1]);
+		break;
+	case IDLE:
+		bytes = run_for(m, NULL, IDLE_NS);
+		break;
+	case LOSSY:
+		set_loss(LOSS_SHARE);
+		bytes = run_for(m, trace, LOSSY_NS);
+		set_loss(0);
+		break;
+	default:
+		break;
+	}
+	return bytes;
+}
+
+static bool run_event(const struct moving *m, FILE *trace)
+{
+	uint64_t bps = m->happens == POLICED ? m->before.bps / 2 : m->before.bps, during, sent, dropped, bytes;
+	double share, lost, then;
+	bool ok, dead;
+
+	start(m, false);
+	run_for(m, trace, STEP_NS);
+	during = let_happen(m, trace);
+	dead = m->happens == PAUSED && world.edge[1].events[EV_WAN_DEAD] > 0;
+	run_for(m, trace, SETTLE_NS);
+	sent = world.wan[0].stats.sent;
+	dropped = world.wan[0].stats.overflowed;
+	bytes = run_for(m, trace, JUDGED_NS);
+	sent = world.wan[0].stats.sent - sent;
+	dropped = world.wan[0].stats.overflowed - dropped;
+	share = (double)bytes / possible_bytes(bps, JUDGED_NS);
+	then = m->happens == LOSSY ? (double)during / possible_bytes(bps, LOSSY_NS) / (1 - LOSS_SHARE) : 1;
+	lost = (double)dropped / (double)(sent + dropped + 1);
+	ok = share >= WANT && lost < WANT_LOST && !dead &&
+	     then >= (m->control == RATE_auto ? LOSSY_AUTO : LOSSY_SHARE) && !world.conn[0].qp[0]->req.failed;
+	printf("%-22s after %.3f of what is possible, wanted %.1f; lost %5.2f %%, wanted less than %.0f; meanwhile "
+	       "%.3f of what "
+	       "was left; queue pair %s%s: %s\n",
+	       m->name, share, WANT, 100 * lost, 100 * WANT_LOST, then,
+	       world.conn[0].qp[0]->req.failed ? "DEAD" : "lives", dead ? ", said dead too early" : "",
+	       ok ? "ok" : "MISSED");
 	return end(m) && ok;
 }
 
@@ -321,7 +440,7 @@ const char *moving_name(size_t i)
 bool moving_run(size_t i, FILE *trace)
 {
 	const struct moving *m = &runs[i];
-	bool ok = m->after.bps ? run_step(m, trace) : run_reorder(m, trace);
+	bool ok = m->happens ? run_event(m, trace) : m->after.bps ? run_step(m, trace) : run_reorder(m, trace);
 
 	fflush(stdout);
 	return ok;

@@ -22,6 +22,7 @@ struct pkt {
 	bool plain;   /* went past the edges */
 	bool dgram;   /* a UDP payload between edges, without its headers ... */
 	uint8_t ecn;  /* ... of which this is the ECN field */
+	uint8_t member; /* what a bundle of lines chooses by, from lane and source port */
 	uint8_t host; /* whose it is, while it waits in the port of an edge */
 	uint8_t data[];
 };

@@ -18,11 +18,13 @@
 #include "fec_run.h"
 #include "fullscale.h"
 #include "incast.h"
+#include "lame.h"
 #include "pause_link.h"
 #include "rate_run.h"
 #include "reads.h"
 #include "runner.h"
 #include "scenario_work.h"
+#include "thin.h"
 
 static const char usage[] =
     "usage: lrsim --seeds A[-B] [--jobs N] [--direct] [--keep-going] [--fault NAME "
@@ -38,6 +40,8 @@ static const char usage[] =
     "       lrsim --fair NAME      what flows leave each other; `--fair list` lists them\n"
     "       lrsim --cut NAME       what lives through a WAN that is cut for 10 s; `--cut list` lists them\n"
     "       lrsim --crowd NAME     many queue pairs over little memory; `--crowd list` lists the runs\n"
+    "       lrsim --thin NAME      a line that is much thinner one way, full both ways; `--thin list` lists them\n"
+    "       lrsim --lame NAME      lines that are dead one way, or of which a member is; `--lame list` lists them\n"
     "       lrsim --incast         256 queue pairs of 32 hosts into one port with a shallow queue\n"
     "       lrsim --reads NAME     READs at 400 Gbit/s; `--reads list` lists them\n"
     "       lrsim --frozen         what a host that stands still costs all others, both edges full\n"
@@ -93,6 +97,8 @@ enum {
 	OPT_FROZEN,
 	OPT_READS,
 	OPT_RATE,
+	OPT_THIN,
+	OPT_LAME,
 	OPT_TRACE,
 	OPT_LOG,
 	OPT_DIRECT,
@@ -116,6 +122,8 @@ static const struct option options[] = {
     {"frozen", no_argument, NULL, OPT_FROZEN},
     {"full-arena", no_argument, NULL, OPT_ARENA},
     {"latency", no_argument, NULL, OPT_LATENCY},
+    {"lame", required_argument, NULL, OPT_LAME},
+    {"thin", required_argument, NULL, OPT_THIN},
     {"rate", required_argument, NULL, OPT_RATE},
     {"trace", required_argument, NULL, OPT_TRACE},
     {"log", required_argument, NULL, OPT_LOG},
@@ -177,6 +185,10 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + incast_run();
 	case OPT_READS:
 		return 1 + reads_run(arg);
+	case OPT_LAME:
+		return 1 + lame_run(arg);
+	case OPT_THIN:
+		return 1 + thin_run(arg);
 	case OPT_FROZEN:
 		return 1 + frozen_run();
 	case OPT_ARENA:

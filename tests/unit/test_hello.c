@@ -152,6 +152,30 @@ static void hello_compare__paths(void **state)
 	assert_string_equal(text, "there are several paths, and one edge is of a version that knows one only");
 }
 
+/* A line may be wider one way; a hundredfold is said. */
+static void hello_rates__extremes_are_said(void **state)
+{
+	struct hello a = edge_a(), b = edge_b();
+	char text[HELLO_TEXT_MAX] = "old", back[HELLO_TEXT_MAX];
+
+	(void)state;
+	hello_rates(&a, &b, text);
+	assert_string_equal(text, "");
+	b.rate_bps = a.rate_bps / 99;
+	hello_rates(&a, &b, text);
+	assert_string_equal(text, "");
+	b.rate_bps = a.rate_bps / 1000;
+	hello_rates(&a, &b, text);
+	assert_non_null(strstr(text, "Rate= is 100 Gbit/s here and 100 Mbit/s there: "));
+	assert_true(strlen(text) < HELLO_TEXT_MAX - 1); /* all of it */
+	hello_rates(&b, &a, back);
+	assert_non_null(strstr(back, "Rate= is 100 Mbit/s here and 100 Gbit/s there: "));
+	assert_int_equal(hello_compare(&a, &b, text), HELLO_AGREED);
+	b.rate_bps = 0; /* no sane peer says so */
+	hello_rates(&a, &b, text);
+	assert_string_equal(text, "");
+}
+
 static void hello_decode__hostile_paths(void **state)
 {
 	struct hello a = edge_a(), got;
@@ -430,7 +454,7 @@ static void peer_msg_next__length_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(hello_compare__paths),
+	    cmocka_unit_test(hello_compare__paths), cmocka_unit_test(hello_rates__extremes_are_said),
 	    cmocka_unit_test(hello_decode__hostile_paths),
 	    cmocka_unit_test(hello_decode__without_groups),
 	    cmocka_unit_test(hello_compare__other_groups),

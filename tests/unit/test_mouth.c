@@ -274,7 +274,7 @@ static void mouth__rnr_wait_follows_the_rate_of_a_full_line(void **state)
 	f = core_near(c);
 	for (uint32_t i = 0; i < PATHS_MAX; i++)
 		c->a.p->wan->path[i].rtt.smoothed_ns = c->a.p->wan->path[i].rtt.min_ns = 3 * CORE_MS;
-	atomic_store(&c->a.pacer.rate_bps, 1000000);
+	atomic_store(&c->a.pacer.rate_bps, c->a.p->cfg.rate_hint_bps);
 	while (core_send(c, RC_WRITE_ONLY, psn) == DROP_NONE)
 		psn++;
 	c->a.p->cfg.rate_hint_bps = near_unsent(f) * 8000; /* all of it in 1 ms, were the line its own */

@@ -457,6 +457,71 @@ static void proxy__refused_is_not_lost(void **state)
 	core_close(&c);
 }
 
+/* --- one direction is dead --- */
+
+static bool deaf;
+
+static bool one_way(struct core *core, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)dgram, (void)len;
+	return !(deaf && from == &core->a);
+}
+
+static bool both_up(struct core *c)
+{
+	struct proxy_link_status a, b;
+	struct proxy_path_status path;
+
+	proxy_link_status(c->a.p, c->now_ns, &a);
+	proxy_link_status(c->b.p, c->now_ns, &b);
+	proxy_path_status(c->a.p, 0, c->now_ns, &path);
+	assert_int_equal(a.wan_up, path.state == PATH_UP);
+	return a.wan_up && b.wan_up;
+}
+
+/* The edge that is not heard hears the other one, and says all the same that the line is dead, within three seconds. */
+static void proxy__heard_and_not_answered_is_dead(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct proxy_link_status a;
+
+	deaf = false;
+	c->wan = one_way;
+	for (int i = 0; i < 100; i++)
+		core_wait(c, 10 * CORE_MS);
+	assert_true(both_up(c));
+	core_event(&c->a, EV_WAN_UNHEARD);
+	deaf = true;
+	for (int i = 0; i < 300; i++)
+		core_wait(c, 10 * CORE_MS);
+	proxy_link_status(c->a.p, c->now_ns, &a);
+	assert_false(a.wan_up);
+	assert_true(c->a.p->wan_up); /* it does hear */
+	assert_false(both_up(c));
+	assert_true(core_event(&c->a, EV_WAN_UNHEARD));
+	deaf = false;
+	for (int i = 0; i < 50; i++)
+		core_wait(c, 10 * CORE_MS);
+	assert_true(both_up(c));
+}
+
+/* A machine that stands still is deaf meanwhile: nobody else was silent. */
+static void proxy__who_stood_still_calls_nobody_dead(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	deaf = false;
+	c->wan = one_way;
+	for (int i = 0; i < 100; i++)
+		core_wait(c, 10 * CORE_MS);
+	core_event(&c->a, EV_WAN_DEAD);
+	core_event(&c->a, EV_WAN_UNHEARD);
+	c->now_ns += 5000 * CORE_MS;
+	proxy_tick(c->a.p, c->now_ns);
+	assert_false(core_event(&c->a, EV_WAN_DEAD));
+	assert_false(core_event(&c->a, EV_WAN_UNHEARD));
+}
+
 /* --- an outage in which many numbers pass --- */
 
 /* One edge hears nothing while thousands of datagrams pass, then one: its report is long, but ends. */
@@ -788,7 +853,8 @@ int main(void)
 	    CORE_TEST(proxy__second_copy_is_worth_it),
 	    CORE_TEST(proxy__controllers_are_told_what_waits),
 	    cmocka_unit_test(proxy__refused_is_not_lost),
-	    CORE_TEST(proxy__long_report_ends),
+	    CORE_TEST(proxy__heard_and_not_answered_is_dead),
+	    CORE_TEST(proxy__who_stood_still_calls_nobody_dead), CORE_TEST(proxy__long_report_ends),
 	    cmocka_unit_test(proxy__soon_due_reports_ride),
 	    cmocka_unit_test(proxy__rebuild_near_edge),
 	    cmocka_unit_test(proxy__rebuild_far_edge),

@@ -18,14 +18,14 @@
 /* Cruising, for long, beside somebody who fills the queue; has met losses, and they are rare. */
 static struct auto_state given_contended(void)
 {
-	return (struct auto_state){.phase = CRUISE,
+	return (struct auto_state){.phase = PROBE_BW_CRUISE,
 	                           .now_ns = 100 * SEC,
 	                           .empty_at_ns = 50 * SEC,
 	                           .min_rtt_ns = LEAST_NS,
-	                           .min_rtt_at_ns = 50 * SEC,
-	                           .probed_rtt_at_ns = 90 * SEC,
+	                           .min_rtt_stamp = 50 * SEC,
+	                           .probe_rtt_stamp = 90 * SEC,
 	                           .rtt_ns = NONE,
-	                           .bw_bps = {LINE_BPS, LINE_BPS},
+	                           .max_bw_filter = {LINE_BPS, LINE_BPS},
 	                           .segment_bytes = SEGMENT_BYTES,
 	                           .window_known = true,
 	                           .looked = LOOK_ROUNDS,
@@ -41,25 +41,25 @@ static void see(struct auto_state *a, uint64_t rtt_ns, uint64_t in_flight, uint6
 	                        .delivered_bytes = delivered,
 	                        .prior_bytes = delivered};
 
-	track_rtt(a, &s);
+	update_min_rtt(a, &s);
 }
 
 /* From one probe-rtt to the end of the next: a round trip before it, then one with `left` in flight. */
 static void probe(struct auto_state *a, uint64_t before_bytes, uint64_t before_rtt_ns, uint64_t left, uint64_t rtt_ns)
 {
-	a->phase = CRUISE;
+	a->phase = PROBE_BW_CRUISE;
 	a->now_ns += 10 * SEC;
 	a->queued_rtt_ns = before_rtt_ns;
 	a->most_in_flight = before_bytes;
 	a->window.bytes = before_bytes;
-	see(a, before_rtt_ns, 10 * held_bytes(a), 0);
+	see(a, before_rtt_ns, 10 * bdp(a), 0);
 	assert_int_equal(a->phase, PROBE_RTT);
 	a->now_ns += before_rtt_ns;
 	see(a, before_rtt_ns, left, 100 * MB); /* as little is in flight as is wanted */
 	assert_int_equal(a->phase, PROBE_RTT);
 	a->now_ns += rtt_ns;
 	see(a, rtt_ns, left, 200 * MB);
-	assert_int_equal(a->phase, REFILL);
+	assert_int_equal(a->phase, PROBE_BW_REFILL);
 }
 
 /* Of a queue that ours and theirs make together. */
@@ -158,7 +158,7 @@ static struct auto_state given_reports(void)
 	a.empty_at_ns = a.now_ns;
 	for (int i = 0; i < 100; i++) {
 		a.now_ns += MS;
-		track_bunches(&a, &(struct rate_sample){.now_ns = a.now_ns, .acked_bytes = MB / 8});
+		update_ack_aggregation(&a, &(struct rate_sample){.now_ns = a.now_ns, .acked_bytes = MB / 8});
 	}
 	return a;
 }
@@ -166,9 +166,9 @@ static struct auto_state given_reports(void)
 static void told_late(struct auto_state *a, uint64_t ms)
 {
 	a->now_ns += ms * MS;
-	track_bunches(a, &(struct rate_sample){.now_ns = a->now_ns, .acked_bytes = ms * MB / 8});
+	update_ack_aggregation(a, &(struct rate_sample){.now_ns = a->now_ns, .acked_bytes = ms * MB / 8});
 	a->now_ns += MS;
-	track_bunches(a, &(struct rate_sample){.now_ns = a->now_ns, .acked_bytes = MB / 8});
+	update_ack_aggregation(a, &(struct rate_sample){.now_ns = a->now_ns, .acked_bytes = MB / 8});
 }
 
 static void rate_auto__late_reports_have_room_in_flight(void **unused)
@@ -176,13 +176,13 @@ static void rate_auto__late_reports_have_room_in_flight(void **unused)
 	struct auto_state a = given_reports();
 
 	(void)unused;
-	assert_in_range(bunched_bytes(&a), 0, MB / 8);
+	assert_in_range(extra_acked_bytes(&a), 0, MB / 8);
 	told_late(&a, 6);
-	assert_int_equal(bunched_bytes(&a), 6 * MB / 8);
+	assert_int_equal(extra_acked_bytes(&a), 6 * MB / 8);
 	told_late(&a, 4);
-	assert_int_equal(bunched_bytes(&a), 6 * MB / 8);
+	assert_int_equal(extra_acked_bytes(&a), 6 * MB / 8);
 	told_late(&a, 30);
-	assert_int_equal(bunched_bytes(&a), percent(held_bytes(&a), BUNCH_HOLD));
+	assert_int_equal(extra_acked_bytes(&a), percent(bdp(&a), EXTRA_ACKED_MOST));
 }
 
 /* A worker is late by some milliseconds, however long the way is. */
@@ -193,7 +193,7 @@ static void rate_auto__late_reports_have_no_more_room_on_a_longer_way(void **unu
 	(void)unused;
 	a.min_rtt_ns = 100 * MS;
 	told_late(&a, 30);
-	assert_int_equal(bunched_bytes(&a), rate_bytes(LINE_BPS, BUNCH_NS));
+	assert_int_equal(extra_acked_bytes(&a), rate_bytes(LINE_BPS, EXTRA_ACKED_MOST_NS));
 }
 
 /* Probes, and a queue that ran over, need none; and what is over is forgotten. */
@@ -203,18 +203,18 @@ static void rate_auto__late_reports_have_no_room_for_ever(void **unused)
 
 	(void)unused;
 	told_late(&a, 6);
-	for (int i = 0; i < 2 * BUNCH_ROUNDS; i++) {
-		assert_true(bunched_bytes(&a) > 0);
-		age_bunches(&a);
+	for (int i = 0; i < 2 * EXTRA_ACKED_FILTER_LEN; i++) {
+		assert_true(extra_acked_bytes(&a) > 0);
+		age_extra_acked(&a);
 	}
-	assert_int_equal(bunched_bytes(&a), 0);
+	assert_int_equal(extra_acked_bytes(&a), 0);
 	told_late(&over, 6);
-	over.short_bps = NONE;
-	back_off(&over);
-	assert_int_equal(bunched_bytes(&over), 0);
+	over.bw_shortterm = NONE;
+	adapt_lower_bounds(&over);
+	assert_int_equal(extra_acked_bytes(&over), 0);
 	told_late(&up, 6);
-	enter(&up, UP, up.now_ns);
-	assert_int_equal(bunched_bytes(&up), 0);
+	enter(&up, PROBE_BW_UP, up.now_ns);
+	assert_int_equal(extra_acked_bytes(&up), 0);
 }
 
 /* --- the least round trip --- */
@@ -264,7 +264,7 @@ static void rate_auto__alike_is_within_a_tenth(void **unused)
 	assert_int_equal(least_after(&out, 45 * MS), LEAST_NS);
 }
 
-/* Where the queue is nobody else's one probe is enough; in either case not before BELIEVED_NS. */
+/* Where the queue is nobody else's one probe is enough; in either case not before MIN_RTT_FILTER_LEN_NS. */
 static void rate_auto__without_contention_one_probe_is_believed(void **unused)
 {
 	struct auto_state a = given_contended(), early = a;
@@ -273,8 +273,92 @@ static void rate_auto__without_contention_one_probe_is_believed(void **unused)
 	a.empty_at_ns = a.now_ns + 10 * SEC;
 	assert_int_equal(least_after(&a, 40 * MS), 40 * MS);
 	early.empty_at_ns = early.now_ns + 10 * SEC;
-	early.min_rtt_at_ns = early.now_ns;
+	early.min_rtt_stamp = early.now_ns;
 	assert_int_equal(least_after(&early, 40 * MS), LEAST_NS);
+}
+
+/* --- losses without a queue --- */
+
+/* Cruising, with the line to itself. */
+static struct auto_state given_alone(void)
+{
+	struct auto_state a = given_contended();
+
+	a.empty_at_ns = a.now_ns;
+	a.window_known = false;
+	a.looked = 0;
+	a.bw_shortterm = a.inflight_longterm = NONE;
+	a.clear_bps = LINE_BPS;
+	a.rounds = 4;
+	a.wait_rounds = UINT32_MAX;
+	a.cycle_stamp = a.now_ns;
+	a.wait_ns = 1000 * SEC;
+	return a;
+}
+
+/* A round without a queue, of which so many percent are lost. */
+static void lose(struct auto_state *a, uint64_t bps, uint64_t lost_percent)
+{
+	a->now_ns = a->empty_at_ns += LEAST_NS;
+	a->rtt_ns = a->most_rtt_ns = a->rtts_ns = LEAST_NS;
+	a->nrtts = 1;
+	a->round_bps = bps;
+	a->lost = lost_percent * MB / 100;
+	a->acked = MB - a->lost;
+	on_round(a, a->now_ns);
+}
+
+/* What a policer lets through is kept to, though its bucket was full for half of the first round, and is not taken for
+ * somebody who does not give. */
+static void rate_auto__a_policer_is_kept_to(void **unused)
+{
+	struct auto_state a = given_alone();
+
+	(void)unused;
+	lose(&a, LINE_BPS / 10 * 8, 30);
+	assert_int_equal(a.bw_shortterm, percent(LINE_BPS / 10 * 8, POLICED));
+	for (int i = 0; i < POLICED_ROUNDS; i++)
+		lose(&a, LINE_BPS / 2, 30); /* sent before */
+	assert_int_equal(a.bw_shortterm, percent(LINE_BPS / 10 * 8, POLICED));
+	lose(&a, LINE_BPS / 2, 30);
+	assert_int_equal(a.bw_shortterm, percent(LINE_BPS / 2, POLICED));
+	for (int i = 0; i < 4 * LOOK_ROUNDS; i++)
+		lose(&a, LINE_BPS / 2, 6);
+	assert_int_equal(a.deaf_rounds, 0);
+	assert_int_equal(a.bw_shortterm, percent(LINE_BPS / 2, POLICED));
+}
+
+/* Where as much is lost of less, it is the line's own: to give is of no use. */
+static void rate_auto__losses_at_random_are_none_of_a_policer(void **unused)
+{
+	struct auto_state a = given_alone();
+	int i;
+
+	(void)unused;
+	for (i = 0; i < 4 * LOOK_ROUNDS && !a.deaf_rounds; i++)
+		lose(&a, LINE_BPS / 10 * 7, 30);
+	assert_in_range(i, 1 + 2 * POLICED_ROUNDS, 2 * LOOK_ROUNDS);
+}
+
+/* A probe that finds room goes on from what it has brought; with a queue, or losses, not before its round is over. */
+static void rate_auto__a_probe_goes_on_from_what_it_brings(void **unused)
+{
+	struct auto_state a = given_alone();
+	struct rate_sample s = {.now_ns = a.now_ns + LEAST_NS, .rtt_ns = LEAST_NS, .bw_bps = 5 * LINE_BPS / 4};
+
+	(void)unused;
+	a.phase = PROBE_BW_UP;
+	a.rounds = 1;
+	a.most_rtt_ns = LEAST_NS;
+	assert_true(brings_more(&a, &s));
+	a.most_rtt_ns = LEAST_NS + LEAST_NS / 5;
+	assert_false(brings_more(&a, &s));
+	a.most_rtt_ns = LEAST_NS;
+	a.lost = 1;
+	assert_false(brings_more(&a, &s));
+	a.lost = 0;
+	a.rounds = 0;
+	assert_false(brings_more(&a, &s));
 }
 
 int main(void)
@@ -294,6 +378,9 @@ int main(void)
 	    cmocka_unit_test(rate_auto__four_probes_alike_are_a_longer_way),
 	    cmocka_unit_test(rate_auto__alike_is_within_a_tenth),
 	    cmocka_unit_test(rate_auto__without_contention_one_probe_is_believed),
+	    cmocka_unit_test(rate_auto__a_policer_is_kept_to),
+	    cmocka_unit_test(rate_auto__losses_at_random_are_none_of_a_policer),
+	    cmocka_unit_test(rate_auto__a_probe_goes_on_from_what_it_brings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

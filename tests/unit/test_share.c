@@ -39,6 +39,28 @@ static void share__follows_the_drain(void **state)
 	assert_int_equal(share_positions(c->a.p, &s, POOL_LAN, 1), 0);
 }
 
+/* A young flow is trusted with what the line back carries: more would be a minute of a thin one, and others would wait
+ * for it. What comes is granted by what the line may carry: of that nothing is known here. */
+static void share__a_young_flow_is_trusted_by_the_line_that_was_found(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 640);
+	struct share s = {0};
+	uint64_t wide, thin, held = 64 << 20;
+
+	core_pair(c, 0);
+	c->a.p->wan->path[0].rtt.smoothed_ns = c->a.p->wan->path[0].rtt.min_ns = 100 * CORE_MS;
+	c->a.p->cfg.rate_hint_bps = 4000000000ull;
+	atomic_store(&c->a.pacer.rate_bps, 4000000000ull);
+	c->a.p->now_ns = c->now_ns;
+	share_begin(c->a.p, &s);
+	wide = limit(c, &s, held);
+	atomic_store(&c->a.pacer.rate_bps, 1000000);
+	thin = limit(c, &s, held);
+	assert_true(thin < wide);
+	assert_int_equal(thin, share_open_part(c->a.p, POOL_LAN, held));
+	assert_true(share_limit(c->a.p, &s, POOL_WAN, held, SHARE_PLAIN) >= wide / 2);
+}
+
 /* However full the pool: the minimum. And many that hold what they may leave room for one more. */
 static void share__always_the_minimum(void **state)
 {
@@ -304,6 +326,7 @@ static void share__next_one_is_admitted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    CORE_TEST(share__follows_the_drain),      CORE_TEST(share__a_young_flow_is_trusted_by_the_line_that_was_found),
 	    CORE_TEST(share__follows_the_drain),      CORE_TEST(share__always_the_minimum),
 	    CORE_TEST(share__the_reserve_is_for_urgent_packets), CORE_TEST(share__the_reserve_is_of_every_size),
 	    cmocka_unit_test(share__dead_flows_give_way),    CORE_TEST(share__given_up_comes_again),

@@ -73,6 +73,75 @@ static void wan_pacer__control_leaves_half_to_data(void **state)
 	assert_int_equal(wan_pacer_next_ns(&p), 5000 + 64 * 1000);
 }
 
+/* Datagrams of control per second, of lanes that always have some: each sends when it has waited for as long as all
+ * together are ahead. *most_ns: the longest that one has waited. */
+static uint64_t control_of(struct wan_pacer *p, unsigned lanes, uint64_t *most_ns)
+{
+	uint64_t since[32] = {0}, n = 0;
+
+	*most_ns = 0;
+	for (uint64_t t = 1000000000; t < 2000000000; t += 10000) {
+		for (unsigned i = 0; i < lanes; i++) {
+			uint64_t waited = t - (since[i] ? since[i] : 1000000000);
+
+			if (waited < wan_pacer_reports_ahead_ns(p, t))
+				continue;
+			wan_pacer_reported(p, t, 200);
+			*most_ns = waited > *most_ns ? waited : *most_ns;
+			since[i] = t;
+			n++;
+		}
+	}
+	return n;
+}
+
+/* However many lanes report, control has a twentieth of the line while packets wait, and half while none do. On a slow
+ * line it has 250 kbit/s, or a quarter if that is less. All lanes get the same. */
+static void wan_pacer__control_has_its_part(void **state)
+{
+	static const struct {
+		uint64_t bps, part;
+		unsigned lanes;
+	} lines[] = {{10 * GBPS / 1000, 500000, 32},
+	             {100 * GBPS / 1000, 5000000, 32},
+	             {4 * GBPS / 1000, 250000, 16},
+	             {800000, 200000, 16}};
+	struct wan_pacer p;
+	uint64_t waited_ns;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		uint64_t part = lines[i].part / 1600; /* datagrams of 200 bytes */
+
+		wan_pacer_init(&p, lines[i].bps, 0, 0);
+		rate_waits(&p.control, true);
+		assert_in_range(control_of(&p, lines[i].lanes, &waited_ns), part, part + part / 8 + 33);
+		assert_true(waited_ns <= 2ull * lines[i].lanes * 1000000000 / part);
+		wan_pacer_init(&p, lines[i].bps, 0, 0);
+		part = lines[i].bps / 2 / 1600;
+		assert_in_range(control_of(&p, lines[i].lanes, &waited_ns), part, part + part / 8 + 33);
+	}
+	wan_pacer_init(&p, 400 * GBPS, 0, 0); /* a fast line never lets any wait */
+	rate_waits(&p.control, true);
+	for (unsigned i = 0; i < 64; i++) {
+		wan_pacer_reported(&p, 5000, 1000);
+		assert_int_equal(wan_pacer_reports_ahead_ns(&p, 5000), 0);
+	}
+}
+
+/* Probes of both edges go whatever control's part is, and ask for reports. Those must not wait for them. */
+static void wan_pacer__reports_do_not_wait_for_ever(void **state)
+{
+	struct wan_pacer p;
+
+	(void)state;
+	wan_pacer_init(&p, 400000, 0, 0);
+	rate_waits(&p.control, true);
+	for (unsigned i = 0; i < 100; i++)
+		wan_pacer_reported(&p, 1000000000, 9000);
+	assert_in_range(wan_pacer_reports_ahead_ns(&p, 1000000000), 100000000, 150000000);
+}
+
 static void wan_pacer__burst_is_bounded(void **state)
 {
 	struct wan_pacer p;
@@ -271,6 +340,8 @@ int main(void)
 	    cmocka_unit_test(wan_pacer__keeps_the_rate),
 	    cmocka_unit_test(wan_pacer__keeps_fast_rates),
 	    cmocka_unit_test(wan_pacer__control_leaves_half_to_data),
+	    cmocka_unit_test(wan_pacer__control_has_its_part),
+	    cmocka_unit_test(wan_pacer__reports_do_not_wait_for_ever),
 	    cmocka_unit_test(wan_pacer__burst_is_bounded),
 	    cmocka_unit_test(wan_pacer__says_when),
 	    cmocka_unit_test(wan_pacer__overhead_counts),

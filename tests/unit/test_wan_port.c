@@ -349,9 +349,32 @@ static void v6_source_is_looked_at(void **state)
 
 #define ON_V4(test) cmocka_unit_test_setup_teardown(test, open_v4, close_ports)
 
+/* A lane that the core moves sends from another source port from then on, and stays there. */
+static void wan_port__a_moved_lane_has_another_source_port(void **state)
+{
+	struct wan_tx tx = {.lane = 2};
+	uint16_t sport[3];
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		size_t cap;
+		uint8_t *buf = wan_port_stage(f.port[0], &cap);
+
+		tx.moves = i > 0 ? 7 : 0;
+		fill(buf, tx.lane, EPOCH);
+		wan_port_staged(f.port[0], &tx, LEN);
+		wan_port_flush(f.port[0]);
+		sport[i] = wan_port_lane_sport(f.port[0], &tx);
+		assert_int_not_equal(sport[i], 0);
+	}
+	assert_int_not_equal(sport[0], sport[1]);
+	assert_int_equal(sport[1], sport[2]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(wan_port__a_moved_lane_has_another_source_port, open_v4, close_ports),
 	    ON_V4(lanes_go_to_their_workers),
 	    ON_V4(header_of_another_make_is_a_stray),
 	    ON_V4(short_ones_are_strays),

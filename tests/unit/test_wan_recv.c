@@ -26,7 +26,7 @@ static struct wan_recv fresh(void)
 
 static bool report(struct wan_recv *r, uint64_t now_ns)
 {
-	return wan_recv_report(r, now_ns, &rep, words, WAN_REPORT_WORDS_MAX);
+	return wan_recv_report(r, now_ns, REPORTS_TOLD, &rep, words, WAN_REPORT_WORDS_MAX);
 }
 
 static bool spoken_of(uint64_t pn)
@@ -244,7 +244,7 @@ static void wan_recv__long_reports_are_continued(void **state)
 	for (uint64_t pn = 0; pn < top; pn++)
 		wan_recv_mark(&r, pn, pn, true);
 	while (r.unreported) {
-		assert_true(wan_recv_report(&r, top, &rep, words, 10));
+		assert_true(wan_recv_report(&r, top, REPORTS_TOLD, &rep, words, 10));
 		assert_in_range(rep.words, 1, 10);
 		assert_int_equal(rep.base, expect);
 		expect = rep.base + 64ull * rep.words;
@@ -312,12 +312,12 @@ static void wan_recv__rebuilt_holds_no_report_back(void **state)
 	for (uint64_t pn = 1; pn < 4000; pn += 2)
 		wan_recv_mark(&r, pn, 5, true);
 	for (int i = 0; i < 17 * REPORTS_TOLD; i++) /* all of them, so often */
-		assert_true(wan_recv_report(&r, 6, &rep, words, 4));
+		assert_true(wan_recv_report(&r, 6, REPORTS_TOLD, &rep, words, 4));
 	for (uint64_t pn = 4001; pn < 5000; pn += 64) {
 		wan_recv_mark(&r, pn, 7, true);
 		wan_recv_mark_rebuilt(&r, pn - 3999, 7, true);
 		assert_true(wan_recv_seen(&r, pn - 3999));
-		assert_true(wan_recv_report(&r, 8, &rep, words, 4));
+		assert_true(wan_recv_report(&r, 8, REPORTS_TOLD, &rep, words, 4));
 		if (rep.base + 64ull * rep.words > newest)
 			newest = rep.base + 64ull * rep.words;
 	}

@@ -116,6 +116,11 @@ void rate_waits(struct rate_control *c, bool waits)
 		atomic_fetch_sub_explicit(&c->waiting, 1, memory_order_relaxed);
 }
 
+bool rate_is_waited_for(const struct rate_control *c)
+{
+	return LOAD(c->waiting) != 0;
+}
+
 /* What was lost as well: on a line that overflows a flight would take many round trips to be delivered, and all of
  * them would be limited by the application. */
 static uint64_t settled_bytes(struct rate_control *c)

@@ -128,6 +128,8 @@ static inline bool rate_tracks(struct rate_control *c)
 bool rate_has_room(struct rate_control *c);
 /* A shard has more to send than may go, or has no longer. */
 void rate_waits(struct rate_control *c, bool waits);
+/* Some shard has. */
+bool rate_is_waited_for(const struct rate_control *c);
 /* The pacer had time that nobody took; was it for want of neither data nor room, but of the processor? */
 void rate_time_unused(struct rate_control *c);
 bool rate_is_late(struct rate_control *c);

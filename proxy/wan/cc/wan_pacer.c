@@ -14,15 +14,26 @@
  * moves neither. A controller measures what data gets. Were control to take all of a rate that was found too low, the
  * clock would run away, data would wait for ever, and the rate never rise.
  *
+ * That bounds what control may take from data, and is no plan: 32 lanes that each report as often as their own way asks
+ * for would take half of a line that is a tenth of the other direction, and all of a hundredth. So control has a part
+ * of the rate, and a third clock tells how far it is ahead of that (wan_pacer_reports_ahead_ns()). Reports are sums of
+ * what has come: later ones are longer by little, and nothing is lost but time. Probes go whatever that clock says, and
+ * they repeat while no report comes. So the clock is never more than REPORTS_AHEAD_NS ahead of now: a report that
+ * waited for longer would be what the other edge's probes ask for, and be held up by the probes of this one.
+ *
  * It counts in fractions of a nanosecond and rounds up: whole ones, rounded down, were 0.4 % too fast at 400 Gbit/s,
  * and the queue in front of such a line grew for as long as there was a backlog.
  *
  * The path's controller (rate.h) sets the rate and how much may be in flight. */
 #include "wan_pacer.h"
 
-#define ROOM_LOOK_NS 100000
-#define CONTROL_AHEAD_NS 10000000ull /* reports of many lanes that come together count in full */
-#define CATCH_UP     3 /* the part of a datagram's time that is made up for: half as fast again */
+#define ROOM_LOOK_NS      100000
+#define CONTROL_AHEAD_NS  10000000ull /* reports of many lanes that come together count in full */
+#define REPORTS_PART      20          /* of the rate */
+#define REPORTS_LEAST_BPS 250000ull
+#define REPORTS_SLACK_NS  1000000ull   /* reports of many lanes come together */
+#define REPORTS_AHEAD_NS  150000000ull /* less than hosts wait for an answer, and than a lane does before it moves */
+#define CATCH_UP          3            /* the part of a datagram's time that is made up for: half as fast again */
 
 void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns)
 {
@@ -30,6 +41,7 @@ void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_by
 	atomic_init(&p->rate_bps, rate_bps);
 	atomic_init(&p->behind, 0);
 	atomic_init(&p->control_next, 0);
+	atomic_init(&p->reports_next, 0);
 	atomic_init(&p->data_bytes, 0);
 	atomic_init(&p->other_bytes, 0);
 	p->overhead_bytes = overhead_bytes;
@@ -131,4 +143,32 @@ void wan_pacer_take_past(struct wan_pacer *p, uint64_t now_ns, size_t payload_le
 	/* Of shards that do this at once one may be forgotten. */
 	atomic_store_explicit(&p->control_next, (next > now ? next : now) + 2 * cost, memory_order_relaxed);
 	wan_pacer_take(p, now_ns, payload_len);
+}
+
+static uint64_t reports_bps(const struct wan_pacer *p)
+{
+	uint64_t rate = atomic_load_explicit(&p->rate_bps, memory_order_relaxed), least = rate / 4;
+
+	if (!rate_is_waited_for(&p->control))
+		return rate / 2 + 1;
+	if (least > REPORTS_LEAST_BPS)
+		least = REPORTS_LEAST_BPS;
+	return (rate / REPORTS_PART > least ? rate / REPORTS_PART : least) + 1;
+}
+
+void wan_pacer_reported(struct wan_pacer *p, uint64_t now_ns, size_t payload_len)
+{
+	uint64_t cost = (payload_len + p->overhead_bytes) * 8000000000ull / reports_bps(p);
+	uint64_t next = atomic_load_explicit(&p->reports_next, memory_order_relaxed), most = now_ns + REPORTS_AHEAD_NS;
+
+	next = (next > now_ns ? next : now_ns) + cost;
+	/* Of shards that do this at once one may be forgotten. */
+	atomic_store_explicit(&p->reports_next, next < most ? next : most, memory_order_relaxed);
+}
+
+uint64_t wan_pacer_reports_ahead_ns(struct wan_pacer *p, uint64_t now_ns)
+{
+	uint64_t next = atomic_load_explicit(&p->reports_next, memory_order_relaxed);
+
+	return next > now_ns + REPORTS_SLACK_NS ? next - now_ns : 0;
 }

@@ -18,6 +18,7 @@ struct wan_pacer {
 	_Atomic uint64_t rate_bps; /* bits per second, on the wire as counted by overhead_bytes. Of the controller */
 	_Atomic uint64_t behind;   /* time to catch up with, in 1/PACER_FRACTION ns */
 	_Atomic uint64_t control_next; /* a clock of what goes past `next`, at half the rate, in 1/PACER_FRACTION ns */
+	_Atomic uint64_t reports_next; /* a clock of datagrams without packets, at their part of the rate, ns */
 	/* What FEC has to know of the line's load, ever: */
 	_Atomic uint64_t data_bytes;  /* in datagrams with packets, without what is around */
 	_Atomic uint64_t other_bytes; /* of the line, for datagrams without; FEC's repairs are neither */
@@ -40,5 +41,12 @@ bool wan_pacer_ready(struct wan_pacer *p, uint64_t now_ns);
 void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);
 /* The same for a datagram of control, which has not waited for it: no more than half of the line's time. */
 void wan_pacer_take_past(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);
+
+/* Control has a part of the rate: REPORTS_PART of it, or REPORTS_LEAST_BPS on a line so slow that this is more, but a
+ * quarter at most; half of it while no packets wait. A datagram without packets has gone: */
+void wan_pacer_reported(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);
+/* How far control of all lanes and shards is ahead of its part, at most 150 ms; 0: not by much. What has waited for so
+ * long may go: so the oldest goes first, and the thinner the line, the more is told in one. */
+uint64_t wan_pacer_reports_ahead_ns(struct wan_pacer *p, uint64_t now_ns);
 
 #endif

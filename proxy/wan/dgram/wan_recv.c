@@ -84,9 +84,10 @@ void wan_recv_probe(struct wan_recv *r, uint64_t pn, uint64_t now_ns)
 		r->first_unreported_ns = now_ns;
 }
 
-bool wan_recv_report(struct wan_recv *r, uint64_t now_ns, struct wan_report *rep, uint64_t *words, uint32_t max_words)
+bool wan_recv_report(struct wan_recv *r, uint64_t now_ns, unsigned told, struct wan_report *rep, uint64_t *words,
+                     uint32_t max_words)
 {
-	uint64_t begin = r->resume != UINT64_MAX ? r->resume : r->ended[0];
+	uint64_t begin = r->resume != UINT64_MAX ? r->resume : r->ended[REPORTS_TOLD - told];
 	uint64_t from = begin < r->lowest ? begin : r->lowest;
 	uint64_t oldest = r->next > WAN_RX_BITS - 64 ? r->next - (WAN_RX_BITS - 64) : 0;
 	uint64_t nwords;

@@ -15,6 +15,7 @@
 #include "wan_frame.h"
 
 #define REPORTS_TOLD   8 /* a burst of losses takes several reports in a row */
+#define REPORTS_TOLD_LEAST 2 /* where the way back is so thin that bits are dear: else the peer asks */
 #define WAN_RECV_WORDS (WAN_RX_BITS / 64)
 
 struct wan_recv {
@@ -47,8 +48,10 @@ bool wan_recv_refuse(struct wan_recv *r, uint64_t pn);
 /* The peer asks about everything from pn on. */
 void wan_recv_probe(struct wan_recv *r, uint64_t pn, uint64_t now_ns);
 
-/* The next REPORT: fills in rep (bits unset) and up to max_words words. False if nothing was ever received. Reports
- * that were to cover more than max_words leave the rest for the next one (returns with unreported > 0 still). */
-bool wan_recv_report(struct wan_recv *r, uint64_t now_ns, struct wan_report *rep, uint64_t *words, uint32_t max_words);
+/* The next REPORT: fills in rep (bits unset) and up to max_words words, from where the told-th report before it ended
+ * (1..REPORTS_TOLD). False if nothing was ever received. Reports that were to cover more than max_words leave the rest
+ * for the next one (returns with unreported > 0 still). */
+bool wan_recv_report(struct wan_recv *r, uint64_t now_ns, unsigned told, struct wan_report *rep, uint64_t *words,
+                     uint32_t max_words);
 
 #endif

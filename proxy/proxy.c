@@ -7,8 +7,8 @@
  * the link's prefixes, whole, with a good ICRC, and on the shard whose lane its host pair has. A datagram from the
  * other edge is taken on its lane, in the session's epoch, with a good tag.
  *
- * What goes to hosts is served in this order: answers that the edge makes itself (mouth.c; hosts wait for them), what
- * is not RC, responses, requests (lan_turn.c). Flows within each take turns. What goes to the other edge is served lane
+ * What goes to hosts is served in this order: answers that the edge makes itself (ack_tx.c; hosts wait for them), what
+ * is not RC, responses, requests (lan_drr.c). Flows within each take turns. What goes to the other edge is served lane
  * by lane, by the flows that wait in each (wan_lane.c), when the pacer says so; reports and other control are not held
  * back by the pacer.
  *
@@ -18,14 +18,14 @@
 #include "proxy/far/far.h"
 #include "proxy/carry/ip_carry.h"
 #include "proxy/far/lan_host.h"
-#include "proxy/near/mouth.h"
+#include "proxy/near/ack_tx.h"
 #include "proxy/near/near.h"
 #include "proxy/far/pair.h"
 #include "proxy/carry/raw.h"
 #include "proxy/wan/wan_fec.h"
 #include "proxy/wan/wan_lane.h"
 #include "proxy/wan/wan_seal.h"
-#include "proxy/wan/wan_spread.h"
+#include "proxy/wan/wan_path_sched.h"
 
 /* --- session --- */
 
@@ -57,7 +57,7 @@ void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_
 	p->session_on = true;
 	p->sessions++;
 	p->mismatch = s->mismatch;
-	p->wan_up = p->unheard = false;
+	p->wan_up = p->unanswered = false;
 	p->last_rx_ns = now_ns;
 	p->keepalive_due_ns = 0;
 	if (s->arena_lost)
@@ -160,7 +160,7 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 	case ROCE_RC_UNKNOWN:
 		return near_rx(p, l3, &pkt, vlan_tci, payload_crc);
 	case ROCE_RC_RESPONSE:
-		if (p->telling && near_tell_hears(p, &pkt, vlan_tci))
+		if (p->telling && near_error_answered(p, &pkt, vlan_tci))
 			return DROP_NONE;
 		return far_rx(p, l3, &pkt, vlan_tci);
 	case ROCE_CNP_CLASS:
@@ -223,13 +223,13 @@ static void stood_still(struct proxy *p)
 /* To be heard is not to be up: what goes from here may be all that is lost. */
 static void look_heard(struct proxy *p)
 {
-	bool unheard = p->wan_up && wan_paths_unheard(p, p->now_ns);
+	bool unanswered = p->wan_up && wan_paths_unheard(p, p->now_ns);
 
-	if (unheard && !p->unheard)
+	if (unanswered && !p->unanswered)
 		proxy_event_push(p, EV_WAN_UNHEARD, NULL, NULL, 0, 0);
-	else if (!unheard && p->unheard && p->wan_up)
+	else if (!unanswered && p->unanswered && p->wan_up)
 		proxy_event_push(p, EV_WAN_UP, NULL, NULL, 0, 0);
-	p->unheard = unheard;
+	p->unanswered = unanswered;
 }
 
 /* Nothing was sent lately that wants an answer: reports are answered by nobody. */
@@ -252,13 +252,13 @@ static void on_keepalive(struct proxy *p)
 		struct lane *l = &p->wan->lanes[p->cfg.shard]; /* the shard's first lane */
 
 		l->space[0].ping_due = true;
-		wan_lane_kick(p, l);
+		wan_lane_schedule(p, l);
 	}
 	slot_look_stuck(p);
-	wan_spread_sort(p);
+	wan_path_sched_sort(p);
 	for (uint32_t i = 0; i < p->wan->npaths; i++)
 		if (wan_pmtu_on_timer(&p->wan->path[i].pmtu, p->now_ns))
-			wan_lane_kick(p, &p->wan->lanes[p->cfg.shard]);
+			wan_lane_schedule(p, &p->wan->lanes[p->cfg.shard]);
 	p->keepalive_due_ns = p->now_ns + p->cfg.keepalive_ns;
 	timer_set(&p->timers, &p->keepalive, p->keepalive_due_ns);
 }
@@ -270,7 +270,7 @@ static void on_timer(struct proxy *p, const struct timer *t)
 		far_on_timer(p, &p->far[t->owner]);
 		break;
 	case TK_PACE:
-		far_kick(p, &p->far[t->owner]);
+		far_schedule(p, &p->far[t->owner]);
 		break;
 	case TK_ASK:
 		far_ask(p, &p->far[t->owner]);
@@ -303,7 +303,7 @@ static void on_timer(struct proxy *p, const struct timer *t)
 		slot_given_on_timer(p);
 		break;
 	case TK_ROOM:
-		near_room_look(p);
+		near_reserve_look(p);
 		break;
 	default:
 		near_on_timer(p, &p->near[t->owner], t->kind);
@@ -346,24 +346,24 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns)
 
 	if (!dlist_empty(&p->near_work) || !dlist_empty(&p->far_work) || !dlist_empty(&p->dead_slots))
 		return now_ns;
-	if (!dlist_empty(&p->mouth) || !dlist_empty(&p->far_cnps) || !dlist_empty(&p->lan_ready) ||
-	    !dlist_empty(&p->parcels) || !dlist_empty(&p->resp_list))
+	if (!dlist_empty(&p->ack_tx) || !dlist_empty(&p->far_cnps) || !dlist_empty(&p->lan_ready) ||
+	    !dlist_empty(&p->held_packets) || !dlist_empty(&p->resp_list))
 		return now_ns;
 	if (!dlist_empty(&p->wan->lane_list))
-		next = min_u64(next, p->wan->pacer_blocked ? wan_spread_next_ns(p) : now_ns);
+		next = min_u64(next, p->wan->pacer_blocked ? wan_path_sched_next_ns(p) : now_ns);
 	return next;
 }
 
 /* --- packets out --- */
 
-static size_t tx_mouth(struct proxy *p, struct lan_tx *tx)
+static size_t tx_acks(struct proxy *p, struct lan_tx *tx)
 {
 	struct dnode *n;
 	size_t len;
 
-	while ((n = dlist_first(&p->mouth)) && work_take(p)) {
+	while ((n = dlist_first(&p->ack_tx)) && work_take(p)) {
 		dlist_remove(n);
-		len = mouth_speak(p, dlist_entry(n, struct near_flow, mouth_node), tx);
+		len = ack_tx_next(p, dlist_entry(n, struct near_flow, ack_tx_node), tx);
 		if (len)
 			return len;
 	}
@@ -391,18 +391,18 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 
 	begin_call(p, now_ns);
 	tx->probe = tx->routed = false;
-	len = tx_mouth(p, tx);
+	len = tx_acks(p, tx);
 	tx->answer = len > 0;
 	if (!len)
 		len = far_cnp_tx(p, tx);
 	if (!len)
-		len = parcel_lan_tx(p, tx);
+		len = held_packet_lan_tx(p, tx);
 	if (!len) {
 		len = tx_response(p, tx);
 		tx->answer = len > 0;
 	}
 	if (!len)
-		len = lan_turn_tx(p, tx);
+		len = lan_drr_tx(p, tx);
 	if (len) {
 		count(p, CTR_LAN_TX_PKTS, 1);
 		count(p, CTR_LAN_TX_BYTES, len);
@@ -437,14 +437,14 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 
 	begin_call(p, now_ns);
 	p->wan->pacer_blocked = false;
-	if (cap < wan_spread_payload_max(p))
+	if (cap < wan_path_sched_payload_max(p))
 		return 0;
 	for (; more; n = next) {
 		struct lane *l = dlist_entry(n, struct lane, node);
 		struct wan_path *path;
 		uint32_t flows = wan_lane_waiting(l);
 		bool held;
-		size_t len = wan_spread_build(p, l, buf, cap, &path, &held);
+		size_t len = wan_path_sched_build(p, l, buf, cap, &path, &held);
 
 		more = n != last;
 		next = n->next;

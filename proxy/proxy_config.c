@@ -139,8 +139,8 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 			continue;
 		f->mode = mode;
 		f->open_due = true; /* the far edge reports as the mode needs */
-		near_wan_kick(p, f);
-		near_speak(p, f, DUE_ACK);
+		near_wan_schedule(p, f);
+		near_ack_schedule(p, f, DUE_ACK);
 	}
 	return 0;
 }

@@ -89,7 +89,7 @@ struct blocks {
 	struct idx_hash_cell *cells[NCELLS];
 	struct barrier_pair *bpairs;
 	struct barrier_queue *bqueues;
-	struct parcel *parcels;
+	struct held_packet *held_packets;
 	struct ip_buf *ip_bufs[2];
 	uint8_t *ip_data[2];
 	struct cm_conn *conns;
@@ -106,7 +106,7 @@ struct blocks {
 	uint8_t *fec_pool, *fec_data, *fec_out;
 	uint32_t *fec_free;
 	struct fec_kept *fec_kept;
-	uint32_t nops, ntimers, own_lanes, nparcels;
+	uint32_t nops, ntimers, own_lanes, nheld_packets;
 };
 
 static void carve_barrier(struct bump *b, const struct proxy_config *c, struct blocks *k)
@@ -115,8 +115,8 @@ static void carve_barrier(struct bump *b, const struct proxy_config *c, struct b
 
 	k->bpairs = bump_take(b, c->max_flows * sizeof(*k->bpairs));
 	k->bqueues = bump_take(b, BARRIER_QUEUES * sizeof(*k->bqueues));
-	k->nparcels = BARRIER_RAW_PARCELS + n;
-	k->parcels = bump_take(b, k->nparcels * sizeof(*k->parcels));
+	k->nheld_packets = BARRIER_RAW_PARCELS + n;
+	k->held_packets = bump_take(b, k->nheld_packets * sizeof(*k->held_packets));
 	for (int i = 0; i < 2; i++) {
 		k->ip_bufs[i] = bump_take(b, n * sizeof(*k->ip_bufs[i]));
 		k->ip_data[i] = bump_take(b, ip_pool_data_bytes(bytes));
@@ -191,7 +191,7 @@ size_t proxy_heap_size(const struct proxy_config *c, const struct arena_geometry
 static const struct role_calls role_calls = {
     .cm_open = near_cm_open,
     .cm_over = near_cm_over,
-    .far_kick = far_kick,
+    .far_schedule = far_schedule,
 };
 
 static void init_tables(struct proxy *p, const struct blocks *k)
@@ -225,25 +225,25 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	idx_hash_init(&p->near_by_requester, k->cells[6], size);
 	idx_hash_init(&p->far_by_dest, k->cells[7], size);
 	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[NCELLS - 1], idx_hash_size(BARRIER_QUEUES));
-	barrier_init(p, k->bpairs, k->bqueues, k->parcels, k->nparcels);
+	barrier_init(p, k->bpairs, k->bqueues, k->held_packets, k->nheld_packets);
 	ip_pool_init(&p->barrier.ip_near, k->ip_bufs[0], k->ip_data[0], p->cfg.ip_pool_bytes / 2);
 	ip_pool_init(&p->barrier.ip_far, k->ip_bufs[1], k->ip_data[1], p->cfg.ip_pool_bytes / 2);
 	dlist_init(&p->ops_free);
 	for (uint32_t i = 0; i < k->nops; i++)
 		dlist_append(&p->ops_free, &k->ops[i].node);
 	p->nops_free = p->nops = k->nops;
-	dlist_init(&p->room_waiting);
+	dlist_init(&p->reserve_waiting);
 	dlist_init(&p->given);
-	timer_init(&p->room_timer, TK_ROOM, 0);
+	timer_init(&p->reserve_timer, TK_ROOM, 0);
 	timer_init(&p->end_to_end.hold, TK_RAW_HOLD, 0);
 	timer_init(&p->given_timer, TK_GIVEN, 0);
-	dlist_init(&p->mouth);
+	dlist_init(&p->ack_tx);
 	dlist_init(&p->resp_list);
-	dlist_init(&p->parcels);
+	dlist_init(&p->held_packets);
 	dlist_init(&p->far_cnps);
 	dlist_init(&p->lan_ready);
 	dlist_init(&p->wan->lane_list);
-	dlist_init(&p->orphans);
+	dlist_init(&p->stale_flows);
 	dlist_init(&p->near_work);
 	dlist_init(&p->far_work);
 	dlist_init(&p->dead_slots);
@@ -307,7 +307,7 @@ static void init_fec(struct proxy *p, const struct blocks *k)
 }
 
 /* A request of which there is no flow any more: its descriptor was damaged. Who it was for is in the packet itself. */
-static void name_orphaned(struct proxy *p, uint32_t slot)
+static void name_stale_epoch(struct proxy *p, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct near_flow unknown = {.idx = h->flow, .inc = h->inc};
@@ -339,7 +339,7 @@ static void adopt_slots(struct proxy *p)
 		uint32_t bytes = arena_class_bytes(h->len);
 
 		if (!known && arena_damaged(p->arena))
-			name_orphaned(p, slot);
+			name_stale_epoch(p, slot);
 		if (!known || (near && h->kind == SLOT_REQ_NEAR && !settled && p->near[h->flow].failed) ||
 		    (settled && !(near && (h->flags & SF_OWN_RESPONSE)))) {
 			arena_free(p->arena, slot);

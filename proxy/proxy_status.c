@@ -19,7 +19,7 @@ static void count_flows(const struct proxy *p, struct proxy_link_status *s)
 		const struct far_flow *f = &p->far[i];
 
 		s->flows_learning += f->used && f->pairing == PAIR_LEARNING;
-		s->flows_held_off += n->used && n->held_off;
+		s->flows_rnr_back_pressure += n->used && n->rnr_back_pressure;
 		s->flows_stalled += n->used && n->stalled;
 		s->flows_stalled += f->used && f->stalled;
 		s->flows_rnr += f->used && f->rnr;
@@ -87,7 +87,7 @@ static void near_status(const struct proxy *p, const struct near_flow *f, struct
 	    .buffered_bytes = near_held(f),
 	    .bytes = f->bytes,
 	    .messages = f->messages,
-	    .held_off = f->held_off,
+	    .rnr_back_pressure = f->rnr_back_pressure,
 	    .stalled = f->stalled,
 	};
 }
@@ -170,7 +170,7 @@ static int audit_near(const struct near_flow *f)
 
 		room += (uint64_t)op->room * op->room_each;
 	}
-	if (room != f->room_bytes)
+	if (room != f->reserved_bytes)
 		return -105;
 	return 0;
 }

@@ -251,8 +251,8 @@ static void show_flow_counts(FILE *out, const struct json_object *l)
 	fprintf(out,
 	        "  flows     %" PRIu64 " near, %" PRIu64 " far (at most %" PRIu64 " of each); %" PRIu64
 	        " learning, %" PRIu64 " held off, %" PRIu64 " stalled, %" PRIu64 " in RNR\n",
-	        j_uint(n, "near"), j_uint(n, "far"), j_uint(n, "max"), j_uint(n, "learning"), j_uint(n, "held_off"),
-	        j_uint(n, "stalled"), j_uint(n, "rnr"));
+	        j_uint(n, "near"), j_uint(n, "far"), j_uint(n, "max"), j_uint(n, "learning"),
+	        j_uint(n, "rnr_back_pressure"), j_uint(n, "stalled"), j_uint(n, "rnr"));
 	if (j_uint(n, "pairs_end_to_end"))
 		fprintf(out,
 		        "            MaxFlows= is used up: between %" PRIu64
@@ -344,10 +344,10 @@ static const char *flow_rate(char t[UNITS_TEXT_MAX], const struct json_object *n
 
 static const char *flow_trouble(const struct json_object *f)
 {
-	return j_bool(f, "stalled")    ? ", stalled"
-	       : j_bool(f, "rnr")      ? ", RNR"
-	       : j_bool(f, "held_off") ? ", held off"
-	                               : "";
+	return j_bool(f, "stalled")             ? ", stalled"
+	       : j_bool(f, "rnr")               ? ", RNR"
+	       : j_bool(f, "rnr_back_pressure") ? ", RNR back-pressure"
+	                                        : "";
 }
 
 static void show_flow(FILE *out, const struct json_object *f, const struct json_object *before, double seconds)

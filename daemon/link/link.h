@@ -67,7 +67,7 @@ struct link_snapshot {
 	uint64_t lan_send_errors;  /* packets that a LAN port refused */
 	uint64_t wan_send_errors;
 	uint64_t wan_kernel_drops; /* receive buffer overruns of the WAN sockets */
-	uint64_t wan_stray_drops;  /* those of their strays */
+	uint64_t wan_unmatched_drops; /* those of their strays */
 	uint64_t wan_no_socket;    /* datagrams for which no socket could be opened */
 	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
 	uint64_t failures_unnamed; /* failed flows that were too many to be named */

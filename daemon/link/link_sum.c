@@ -85,7 +85,7 @@ void link_sum_status(struct proxy_link_status *sum, const struct proxy_link_stat
 	sum->max_flows += s->max_flows;
 	sum->pairs_end_to_end += s->pairs_end_to_end;
 	sum->flows_learning += s->flows_learning;
-	sum->flows_held_off += s->flows_held_off;
+	sum->flows_rnr_back_pressure += s->flows_rnr_back_pressure;
 	sum->flows_stalled += s->flows_stalled;
 	sum->flows_rnr += s->flows_rnr;
 	sum->barrier = s->barrier;

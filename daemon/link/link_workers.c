@@ -71,7 +71,7 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.lan_send_errors += s->lan_tx_errors;
 	r->sum.wan_send_errors += s->wan_tx_errors;
 	r->sum.wan_kernel_drops += s->wan_rx_drops;
-	r->sum.wan_stray_drops += s->wan_stray_drops;
+	r->sum.wan_unmatched_drops += s->wan_unmatched_drops;
 	r->sum.wan_no_socket += s->wan_no_socket;
 	r->sum.wan_foreign += s->wan_foreign;
 	r->sum.no_route += s->no_route;

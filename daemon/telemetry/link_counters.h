@@ -20,7 +20,7 @@
 	X(lan_kernel, lan_kernel_drops, "receive ring of a LAN port ran over")                                         \
 	X(lan_ring_truncated, lan_truncated, "frame larger than a place in the ring: TSO towards this edge?")          \
 	X(wan_kernel, wan_kernel_drops, "receive buffer of a WAN socket ran over")                                     \
-	X(wan_flood, wan_stray_drops, "not of this session, and more at a time than are looked at one by one")         \
+	X(wan_flood, wan_unmatched_drops, "not of this session, and more at a time than are looked at one by one")     \
 	X(wan_foreign, wan_foreign, "datagram from another address than the other edge's")                             \
 	X(wan_no_socket, wan_no_socket, "no socket could be opened to send from: too many open files?")                \
 	X(no_route, no_route, "packet for a host without a usable next hop")                                           \

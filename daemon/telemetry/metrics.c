@@ -32,7 +32,8 @@ struct view {
 /* X(identifier, family, what it is, further label with its value or "", expression of `v`). Rows of a family stand
  * together; the first one's text counts. */
 #define GAUGES(X)                                                                                                      \
-	X(RTT, "rtt_seconds", "Round trip to the other edge, smoothed; 0: not measured. Twice its least: a queue stands on the line.", "",                          \
+	X(RTT, "rtt_seconds",                                                                                          \
+	  "Round trip to the other edge, smoothed; 0: not measured. Twice its least: a queue stands on the line.", "", \
 	  SECONDS(v->snap->status.rtt_smoothed_ns))                                                                    \
 	X(RTT_LEAST, "rtt_least_seconds", "Least round trip of the last seconds: what distances are made of.", "",     \
 	  SECONDS(v->distance->least_ns))                                                                              \
@@ -42,7 +43,8 @@ struct view {
 	  v->distance->configured_m)                                                                                   \
 	X(DISTANCE_RULES, "distance_in_force_meters", "What buffers are worked out for: the larger one.", "",          \
 	  distance_in_force_m(v->distance))                                                                            \
-	X(DISTANCE_DIFFERS, "distance_differs", "1: measurement and link file differ by more than 5 percent: correct Distance=, or ask for the route.", "",     \
+	X(DISTANCE_DIFFERS, "distance_differs",                                                                        \
+	  "1: measurement and link file differ by more than 5 percent: correct Distance=, or ask for the route.", "",  \
 	  distance_differs(v->distance))                                                                               \
 	X(LAN_POOL, "buffer_used_bytes", "Buffer in use, by direction.", ",pool=\"from_lan\"",                         \
 	  v->snap->status.pool_used[POOL_LAN])                                                                         \
@@ -50,10 +52,14 @@ struct view {
 	X(LAN_ROOM, "buffer_capacity_bytes", "Buffer that there is, by direction.", ",pool=\"from_lan\"",              \
 	  v->snap->status.pool_capacity[POOL_LAN])                                                                     \
 	X(WAN_ROOM, "buffer_capacity_bytes", "", ",pool=\"from_wan\"", v->snap->status.pool_capacity[POOL_WAN])        \
-	X(WANTED, "buffer_wanted_bytes", "Buffer that the distance in force wants for one direction. More than the capacity: raise Size=.", "",             \
+	X(WANTED, "buffer_wanted_bytes",                                                                               \
+	  "Buffer that the distance in force wants for one direction. More than the capacity: raise Size=.", "",       \
 	  v->deep.wanted_bytes)                                                                                        \
-	X(XOFF, "buffer_xoff_bytes", "Fill at which a flow that is alone is held off by RNR NAKs: near it, hosts are slowed down.", "", v->deep.xoff_bytes)        \
-	X(UNDERRUN, "buffer_no_underrun_xon_bytes", "Fill below which the line runs dry before a host is back: capacity below it costs speed.", "",   \
+	X(XOFF, "buffer_xoff_bytes",                                                                                   \
+	  "Fill at which a flow that is alone is held off by RNR NAKs: near it, hosts are slowed down.", "",           \
+	  v->deep.xoff_bytes)                                                                                          \
+	X(UNDERRUN, "buffer_no_underrun_xon_bytes",                                                                    \
+	  "Fill below which the line runs dry before a host is back: capacity below it costs speed.", "",              \
 	  v->deep.no_underrun_xon_bytes)                                                                               \
 	X(BDP, "bandwidth_delay_product_bytes", "Rate= times the round trip in force.", "", v->deep.bdp_bytes)         \
 	X(RATE, "rate_bits_per_second", "Rate= of the link file.", "", config_rate_bps(v->config))                     \
@@ -62,16 +68,21 @@ struct view {
 	X(NEAR, "flows", "Directions of RC connections, by role of this edge.", ",role=\"near\"",                      \
 	  v->snap->status.near_flows)                                                                                  \
 	X(FAR, "flows", "", ",role=\"far\"", v->snap->status.far_flows)                                                \
-	X(FLOWS_MAX, "flows_max", "Most flows of either role (MaxFlows=). Beyond it there are no early ACKs.", "", v->snap->status.max_flows)                         \
+	X(FLOWS_MAX, "flows_max", "Most flows of either role (MaxFlows=). Beyond it there are no early ACKs.", "",     \
+	  v->snap->status.max_flows)                                                                                   \
 	X(PAIRS_END_TO_END, "pairs_end_to_end",                                                                        \
 	  "Pairs of hosts with queue pairs beyond MaxFlows=, carried without early ACKs.", "",                         \
 	  v->snap->status.pairs_end_to_end)                                                                            \
-	X(LEARNING, "flows_in_state", "Flows that are not simply going on: held_off for long wants buffer, stalled or rnr name a slow host.", ",state=\"learning\"",                    \
-	  v->snap->status.flows_learning)                                                                              \
-	X(HELD_OFF, "flows_in_state", "", ",state=\"held_off\"", v->snap->status.flows_held_off)                       \
+	X(LEARNING, "flows_in_state",                                                                                  \
+	  "Flows that are not simply going on: rnr_back_pressure for long wants buffer, stalled or rnr name a slow "   \
+	  "host.",                                                                                                     \
+	  ",state=\"learning\"", v->snap->status.flows_learning)                                                       \
+	X(RNR_BACK_PRESSURE, "flows_in_state", "", ",state=\"rnr_back_pressure\"",                                     \
+	  v->snap->status.flows_rnr_back_pressure)                                                                     \
 	X(STALLED, "flows_in_state", "", ",state=\"stalled\"", v->snap->status.flows_stalled)                          \
 	X(RNR, "flows_in_state", "", ",state=\"rnr\"", v->snap->status.flows_rnr)                                      \
-	X(BARRIER_WAITS, "barrier_waiting_packets", "Packets for hosts here that wait for RC bytes. For long: a responder does not take them.", "",              \
+	X(BARRIER_WAITS, "barrier_waiting_packets",                                                                    \
+	  "Packets for hosts here that wait for RC bytes. For long: a responder does not take them.", "",              \
 	  v->snap->status.barrier_waiting)                                                                             \
 	X(IP_USED, "ip_used_bytes", "Memory for IP packets that are not RoCEv2, in use.", "",                          \
 	  v->snap->status.ip_used_bytes)                                                                               \
@@ -81,7 +92,9 @@ struct view {
 	  "When this edge's certificate and its CA's expire; 0: a pre-shared key, or none.", ",certificate=\"edge\"",  \
 	  v->peer.expiry.certificate_s)                                                                                \
 	X(CA, "certificate_expires_timestamp_seconds", "", ",certificate=\"ca\"", v->peer.expiry.ca_s)                 \
-	X(CONTROL, "control_connected", "1: the control channel to the other edge is up. 0 for minutes: no new session can begin.", "", v->peer.connected)
+	X(CONTROL, "control_connected",                                                                                \
+	  "1: the control channel to the other edge is up. 0 for minutes: no new session can begin.", "",              \
+	  v->peer.connected)
 
 #define X(id, family, help, label, value) GAUGE_##id,
 enum gauge { GAUGES(X) GAUGE_COUNT };

@@ -144,7 +144,7 @@ static void write_fec(struct json *j, const struct link_config *c, const struct 
 	json_uint(j, "rebuilt", n[CTR_FEC_REBUILT]);
 	json_uint(j, "mean_delay_ns", n[CTR_FEC_REBUILT] ? 1000 * n[CTR_FEC_DELAY_US] / n[CTR_FEC_REBUILT] : 0);
 	json_uint(j, "beyond_repair", n[CTR_FEC_BEYOND]);
-	json_uint(j, "spared", n[CTR_FEC_SPARED]);
+	json_uint(j, "spared", n[CTR_FEC_RETRANSMITS_SAVED]);
 	json_uint(j, "sent_again", n[CTR_FEC_SENT_AGAIN]);
 	json_real(j, "overhead", n[CTR_WAN_TX_DGRAMS] ? (double)n[CTR_FEC_TX] / (double)n[CTR_WAN_TX_DGRAMS] : 0);
 	json_array(j, "paths");
@@ -171,7 +171,7 @@ static void write_flow_counts(struct json *j, const struct link_snapshot *snap)
 	json_uint(j, "far", snap->status.far_flows);
 	json_uint(j, "max", snap->status.max_flows);
 	json_uint(j, "learning", snap->status.flows_learning);
-	json_uint(j, "held_off", snap->status.flows_held_off);
+	json_uint(j, "rnr_back_pressure", snap->status.flows_rnr_back_pressure);
 	json_uint(j, "stalled", snap->status.flows_stalled);
 	json_uint(j, "rnr", snap->status.flows_rnr);
 	json_uint(j, "pairs_end_to_end", snap->status.pairs_end_to_end);
@@ -227,7 +227,7 @@ static void write_flow(struct json *j, const struct proxy_flow_status *f)
 	json_uint(j, "buffered_bytes", f->buffered_bytes);
 	json_uint(j, "bytes", f->bytes);
 	json_uint(j, "messages", f->messages);
-	json_bool(j, "held_off", f->held_off);
+	json_bool(j, "rnr_back_pressure", f->rnr_back_pressure);
 	json_bool(j, "stalled", f->stalled);
 	json_bool(j, "rnr", f->rnr);
 	json_object_end(j);

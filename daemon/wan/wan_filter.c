@@ -55,7 +55,7 @@ uint16_t wan_filter_build(const struct wan_filter_spec *s, struct sock_filter pr
 
 	emit(&p, BPF_LD | BPF_W | BPF_LEN, 0);
 	prog[p.n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, LEN_MIN, 1, 0);
-	emit(&p, BPF_RET | BPF_K, wan_filter_strays(0));
+	emit(&p, BPF_RET | BPF_K, wan_filter_unmatched(0));
 	tests = p.n;
 	require(&p, BPF_B, 0, WAN_VERSION);
 	require(&p, BPF_B, WAN_PATH_BYTE, s->path);
@@ -65,6 +65,6 @@ uint16_t wan_filter_build(const struct wan_filter_spec *s, struct sock_filter pr
 	answer(&p, s->nshards, wan_filter_ours(0));
 	for (uint16_t i = tests + 1; i < tests_end; i += 2) /* a load, a jump, and so on */
 		prog[i].jf = (uint8_t)(p.n - i - 1);
-	answer(&p, s->nshards, wan_filter_strays(0));
+	answer(&p, s->nshards, wan_filter_unmatched(0));
 	return p.n;
 }

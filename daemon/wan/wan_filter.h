@@ -34,7 +34,7 @@ static inline uint32_t wan_filter_ours(uint32_t shard)
 	return shard * 2;
 }
 
-static inline uint32_t wan_filter_strays(uint32_t shard)
+static inline uint32_t wan_filter_unmatched(uint32_t shard)
 {
 	return shard * 2 + 1;
 }

@@ -365,7 +365,7 @@ enum wan_port_batch wan_port_receive(struct wan_port *p)
 	return most;
 }
 
-enum wan_port_batch wan_port_receive_strays(struct wan_port *p)
+enum wan_port_batch wan_port_receive_unmatched(struct wan_port *p)
 {
 	enum wan_port_batch most = WAN_BATCH_EMPTY;
 
@@ -744,14 +744,14 @@ static void read_drops(int fd, uint32_t *drops)
 
 void wan_port_stats(struct wan_port *p, struct wan_port_stats *s)
 {
-	p->stats.rx_kernel_drops = p->stats.rx_stray_drops = 0;
+	p->stats.rx_kernel_drops = p->stats.rx_unmatched_drops = 0;
 	for (uint32_t i = 0; i < p->params.npaths; i++) {
 		struct way *w = &p->way[i];
 
 		read_drops(w->rx_fd, &w->rx_drops);
 		read_drops(w->stray_fd, &w->stray_drops);
 		p->stats.rx_kernel_drops += w->rx_drops;
-		p->stats.rx_stray_drops += w->stray_drops;
+		p->stats.rx_unmatched_drops += w->stray_drops;
 	}
 	*s = p->stats;
 }

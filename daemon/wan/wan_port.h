@@ -42,7 +42,7 @@ struct wan_port_stats {
 	uint64_t rx_foreign; /* datagrams from another address than the other edge's, or of another path */
 	uint64_t rx_truncated;
 	uint64_t rx_kernel_drops; /* socket buffer was full */
-	uint64_t rx_stray_drops;  /* that of the strays was */
+	uint64_t rx_unmatched_drops; /* that of the strays was */
 };
 
 /* sport: the sender's source port; ecn: the field of the IP header. False: dropped. */
@@ -70,7 +70,7 @@ enum wan_port_batch {
  * between: a datagram must never be given a time before it came. */
 enum wan_port_batch wan_port_receive(struct wan_port *p);
 /* Has strays take the places of the batch that are left. */
-enum wan_port_batch wan_port_receive_strays(struct wan_port *p);
+enum wan_port_batch wan_port_receive_unmatched(struct wan_port *p);
 /* Hands over what was taken since the last call. Returns how many datagrams were not dropped. */
 unsigned wan_port_deliver(struct wan_port *p, wan_rx_fn fn, void *arg);
 

@@ -130,7 +130,7 @@ static bool blocked(struct worker *w)
 static uint64_t time_to_sleep(struct worker *w)
 {
 	uint64_t next = proxy_next_wake(w->core, w->now_ns);
-	uint64_t wake = next < w->strays_latest_ns ? next : w->strays_latest_ns;
+	uint64_t wake = next < w->unmatched_latest_ns ? next : w->unmatched_latest_ns;
 	uint64_t wait = wake > w->now_ns ? wake - w->now_ns : 0;
 
 	if (blocked(w))
@@ -156,13 +156,13 @@ static void sleep_until_work(struct worker *w)
 static void plan_strays(struct worker *w, enum wan_port_batch got)
 {
 	if (got == WAN_BATCH_FULL) {
-		w->strays_gap_ns = STRAYS_NS / 2;
+		w->unmatched_gap_ns = STRAYS_NS / 2;
 		return;
 	}
-	if (w->strays_gap_ns < STRAYS_IDLE_NS)
-		w->strays_gap_ns *= 2;
-	w->strays_at_ns = w->now_ns + STRAYS_NS;
-	w->strays_latest_ns = w->now_ns + w->strays_gap_ns;
+	if (w->unmatched_gap_ns < STRAYS_IDLE_NS)
+		w->unmatched_gap_ns *= 2;
+	w->unmatched_at_ns = w->now_ns + STRAYS_NS;
+	w->unmatched_latest_ns = w->now_ns + w->unmatched_gap_ns;
 }
 
 /* Behind what came in, before any of it is acknowledged. */
@@ -179,8 +179,8 @@ static void say_owed(struct worker *w)
 static unsigned take_turn(struct worker *w)
 {
 	/* before the clock: a round trip that began in this turn must not seem to end before it began */
-	bool look = w->now_ns >= w->strays_at_ns, more = wan_port_receive(w->wan) == WAN_BATCH_FULL;
-	enum wan_port_batch strays = look ? wan_port_receive_strays(w->wan) : WAN_BATCH_EMPTY;
+	bool look = w->now_ns >= w->unmatched_at_ns, more = wan_port_receive(w->wan) == WAN_BATCH_FULL;
+	enum wan_port_batch strays = look ? wan_port_receive_unmatched(w->wan) : WAN_BATCH_EMPTY;
 	unsigned n = more || strays == WAN_BATCH_FULL;
 
 	w->now_ns = worker_clock_ns(CLOCK_MONOTONIC);

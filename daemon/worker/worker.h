@@ -33,7 +33,7 @@ struct worker_snapshot {
 	uint32_t nflows;
 	uint64_t lan_ring_drops, lan_truncated, lan_tx_errors;
 	uint64_t wan_no_socket;
-	uint64_t wan_tx_errors, wan_rx_drops, wan_stray_drops, wan_foreign;
+	uint64_t wan_tx_errors, wan_rx_drops, wan_unmatched_drops, wan_foreign;
 	uint64_t no_route, unknown_hosts;
 	uint64_t failures_unnamed;
 	struct seal_stats seal;

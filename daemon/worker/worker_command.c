@@ -35,7 +35,7 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 	s->wan_tx_errors = wan.tx_errors;
 	s->wan_no_socket = wan.tx_no_socket;
 	s->wan_rx_drops = wan.rx_kernel_drops;
-	s->wan_stray_drops = wan.rx_stray_drops;
+	s->wan_unmatched_drops = wan.rx_unmatched_drops;
 	s->wan_foreign = wan.rx_foreign;
 	while (s->with_flows && proxy_flow_next(w->core, &cursor, &flow)) {
 		if (s->nflows == room) {
@@ -72,7 +72,7 @@ static void begin_session(struct worker *w, const struct worker_cmd *cmd)
 		seal_take_tx(w->seal, cmd->keys);
 	w->epoch_rx = cmd->session.epoch_rx;
 	wan_port_session(w->wan, w->epoch_rx);
-	w->strays_at_ns = 0; /* some are of this session */
+	w->unmatched_at_ns = 0; /* some are of this session */
 	proxy_session_start(w->core, &cmd->session, w->now_ns);
 }
 

@@ -173,7 +173,7 @@ int worker_open_arena(struct worker **out, const struct worker_params *p, char *
 	w->config = *p->config;
 	w->command_fd = w->epoll_fd = w->arena.fd = -1;
 	w->lan_ops = &lan_packet_ops;
-	w->strays_gap_ns = STRAYS_NS;
+	w->unmatched_gap_ns = STRAYS_NS;
 	lan_wait_init(&w->waiting);
 	snprintf(w->label, sizeof(w->label), "%s.%u", p->config->name, p->shard & 0xff);
 	if (open_rings(w) < 0)

@@ -36,19 +36,18 @@
 #include "barrier.h"
 #include "proxy/shard/flow_find.h"
 
-
-void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_queue *queues, struct parcel *parcels,
-                  uint32_t nparcels)
+void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_queue *queues,
+                  struct held_packet *held_packets, uint32_t nheld_packets)
 {
 	struct barrier *b = &p->barrier;
 
 	b->pairs = pairs;
 	b->queues = queues;
-	dlist_init(&b->parcels_free);
+	dlist_init(&b->held_packets_free);
 	dlist_init(&b->starts);
 	timer_init(&b->starts_limit, TK_STARTS, 0);
-	for (uint32_t i = 0; i < nparcels; i++)
-		dlist_append(&b->parcels_free, &parcels[i].node);
+	for (uint32_t i = 0; i < nheld_packets; i++)
+		dlist_append(&b->held_packets_free, &held_packets[i].node);
 	for (uint32_t i = 0; i < BARRIER_QUEUES; i++)
 		timer_init(&queues[i].limit, TK_BARRIER, i);
 }

@@ -7,7 +7,7 @@
  *     barrier_snapshot()    a packet leaves: what was ACKed before it and is not delivered
  *     barrier_admit()       it has come: it waits, or goes to its host                  barrier_far.c
  *     barrier_progress()    a far flow has got further, or cannot go on
- *     parcel_lan_tx()       packets for hosts that wait no more                         parcel.c */
+ *     held_packet_lan_tx()       packets for hosts that wait no more                         held packet.c */
 #ifndef PROXY_BARRIER_H
 #define PROXY_BARRIER_H
 
@@ -32,7 +32,8 @@ void barrier_entry(const struct proxy *p, const struct near_flow *f, uint8_t *ou
 
 /* Takes a whole packet from src to dst: it waits behind its snapshot or is queued for its host. False: no room, the
  * caller frees it. */
-bool barrier_admit(struct proxy *p, const struct parcel *what, const struct ip_addr *src, const struct ip_addr *dst);
+bool barrier_admit(struct proxy *p, const struct held_packet *what, const struct ip_addr *src,
+                   const struct ip_addr *dst);
 /* The request in the slot is next: it begins a message that waits for other flows. It is kicked when they got there. */
 bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot);
 /* The first of those has waited for barrier_max_ns. */
@@ -44,12 +45,12 @@ void barrier_flow_gone(struct proxy *p, struct far_flow *f);
 /* The first packet of a queue has waited for barrier_max_ns. */
 void barrier_on_timer(struct proxy *p, struct barrier_queue *q);
 
-/* --- parcels --- */
+/* --- held packets --- */
 
 /* The entries behind or in front of the packet. */
-uint8_t *parcel_entries(struct proxy *p, const struct parcel *pc);
+uint8_t *held_packet_entries(struct proxy *p, const struct held_packet *pc);
 /* Next packet for a host. Returns its L3 length, 0: none. */
-size_t parcel_lan_tx(struct proxy *p, struct lan_tx *tx);
+size_t held_packet_lan_tx(struct proxy *p, struct lan_tx *tx);
 
 /* --- all --- */
 
@@ -59,8 +60,8 @@ static inline bool barrier_may_wait(const struct roce_pkt *pkt)
 	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & (ROP_START | ROP_OWN_RESPONSE));
 }
 
-void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_queue *queues, struct parcel *parcels,
-                  uint32_t nparcels);
+void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_queue *queues,
+                  struct held_packet *held_packets, uint32_t nheld_packets);
 /* The machine that has this address. */
 const struct ip_addr *barrier_host(const struct proxy *p, const struct ip_addr *a);
 /* Lists and counts agree. 0, or a negative number. Slow. */

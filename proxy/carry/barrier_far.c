@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* barrier_far.c - the far end of the barrier: packets wait until responders have what their snapshots name.
+ *
+ * Theory of operation
  *
  * The far end of the barrier (barrier.c): what has come with a snapshot waits in its pair's queue until the responders
  * have all that the snapshot names. Only the head of a queue is looked at, and of it only the entry at which it stands:
@@ -14,9 +16,9 @@
  * the line. What has waited for barrier_max_ns goes all the same.
  *
  * An entry names flows as the near edge did in the life of its arena in which it was written. What such a life has left
- * behind (far_orphan.c) is found by that name; what it has not sent never comes, and is waived. What comes from the
+ * behind (far_stale.c) is found by that name; what it has not sent never comes, and is waived. What comes from the
  * next life cannot name it, though its host saw the completions: whatever heeds the barrier, with or without a
- * snapshot, and DREQ and DREP always, waits for the orphans of its two machines.
+ * snapshot, and DREQ and DREP always, waits for the stale flows of its two machines.
  *
  * With Barrier=causal a request that begins a message brings such entries along, too, of the other flows of its pair.
  * Its flow stops in front of it until they are done. That is no cycle: what an entry names was committed before. */
@@ -87,7 +89,7 @@ static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uin
 }
 
 /* The responder of the flow lacks what is waited for; pc: by whom, NULL: a message of another queue pair. */
-static enum verdict while_it_lacks(const struct far_flow *f, const struct parcel *pc)
+static enum verdict while_it_lacks(const struct far_flow *f, const struct held_packet *pc)
 {
 	bool patient = pc && pc->patient && (pc->ends_qpn == NONE || pc->ends_qpn == f->dest_qpn);
 
@@ -97,7 +99,7 @@ static enum verdict while_it_lacks(const struct far_flow *f, const struct parcel
 }
 
 /* epoch: the life of the near edge's arena in which the entry was written. */
-static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, const struct parcel *pc)
+static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, const struct held_packet *pc)
 {
 	const struct far_flow *f = far_by_peer_of(p, get_be32(entry), epoch);
 	uint32_t inc = get_be32(entry + 4);
@@ -120,14 +122,15 @@ static bool between(const struct proxy *p, const struct far_flow *f, const struc
 	       ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, dst));
 }
 
-/* The first orphan of that session or an earlier one that is waited for; NULL: none. */
-static const struct far_flow *orphan_in_front(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst,
-                                              uint32_t session, const struct parcel *pc, bool *waived)
+/* The first stale flow of that session or an earlier one that is waited for; NULL: none. */
+static const struct far_flow *stale_epoch_in_front(struct proxy *p, const struct ip_addr *src,
+                                                   const struct ip_addr *dst, uint32_t session,
+                                                   const struct held_packet *pc, bool *waived)
 {
-	for (const struct dnode *n = p->orphans.next; n != &p->orphans; n = n->next) {
-		const struct far_flow *o = dlist_entry(n, struct far_flow, orphan_node);
+	for (const struct dnode *n = p->stale_flows.next; n != &p->stale_flows; n = n->next) {
+		const struct far_flow *o = dlist_entry(n, struct far_flow, stale_node);
 
-		if (o->gone || o->pos_acked >= o->pos_rx || o->orphan_since > session || !between(p, o, src, dst) ||
+		if (o->gone || o->pos_acked >= o->pos_rx || o->stale_since > session || !between(p, o, src, dst) ||
 		    FAULT(FAULT_ORPHAN_OVERTAKEN))
 			continue;
 		if (while_it_lacks(o, pc) == WAITS)
@@ -137,10 +140,10 @@ static const struct far_flow *orphan_in_front(struct proxy *p, const struct ip_a
 	return NULL;
 }
 
-/* Moves on to the first entry that is waited for. False: there is one, or an orphan. */
-static bool passes(struct proxy *p, struct parcel *pc, const struct ip_addr *src, const struct ip_addr *dst)
+/* Moves on to the first entry that is waited for. False: there is one, or a stale flow. */
+static bool passes(struct proxy *p, struct held_packet *pc, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	const uint8_t *entries = parcel_entries(p, pc);
+	const uint8_t *entries = held_packet_entries(p, pc);
 	uint64_t epoch = far_epoch(p, pc->peer_epoch);
 
 	if (FAULT(FAULT_BARRIER_OFF))
@@ -152,17 +155,17 @@ static bool passes(struct proxy *p, struct parcel *pc, const struct ip_addr *src
 			return false;
 		pc->waived |= v == WAIVED;
 	}
-	return !pc->held || !orphan_in_front(p, src, dst, pc->session, pc, &pc->waived);
+	return !pc->held || !stale_epoch_in_front(p, src, dst, pc->session, pc, &pc->waived);
 }
 
 /* --- queues --- */
 
-static void release(struct proxy *p, struct parcel *pc)
+static void release(struct proxy *p, struct held_packet *pc)
 {
 	dlist_remove(&pc->node);
 	if (pc->waived)
 		count(p, CTR_BARRIER_WAIVED, 1);
-	dlist_append(&p->parcels, &pc->node);
+	dlist_append(&p->held_packets, &pc->node);
 }
 
 static void say_expired(struct proxy *p, const struct far_flow *f)
@@ -174,15 +177,15 @@ static void say_expired(struct proxy *p, const struct far_flow *f)
 	proxy_event_push(p, EV_BARRIER_EXPIRED, NULL, f, f ? f->pos_acked : 0, p->cfg.barrier_max_ns);
 }
 
-static void expire(struct proxy *p, const struct barrier_queue *q, const struct parcel *pc)
+static void expire(struct proxy *p, const struct barrier_queue *q, const struct held_packet *pc)
 {
-	const uint8_t *entry = parcel_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN;
+	const uint8_t *entry = held_packet_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN;
 	bool waived;
 
 	if (pc->at < pc->n)
 		say_expired(p, far_by_peer_of(p, get_be32(entry), far_epoch(p, pc->peer_epoch)));
 	else
-		say_expired(p, orphan_in_front(p, &q->src, &q->dst, pc->session, pc, &waived));
+		say_expired(p, stale_epoch_in_front(p, &q->src, &q->dst, pc->session, pc, &waived));
 }
 
 /* Lets go what may go, in order. */
@@ -191,7 +194,7 @@ static void run_queue(struct proxy *p, struct barrier_queue *q)
 	struct dnode *n;
 
 	while ((n = dlist_first(&q->waiting))) {
-		struct parcel *pc = dlist_entry(n, struct parcel, node);
+		struct held_packet *pc = dlist_entry(n, struct held_packet, node);
 
 		if (!work_take(p)) {
 			timer_set(&p->timers, &q->limit, p->now_ns);
@@ -243,7 +246,8 @@ bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
 
 	if (!begins || h->pos < f->start_passed || FAULT(FAULT_STARTS_PASS))
 		return false;
-	if (orphan_in_front(p, &f->src, &f->dst, f->orphan ? f->orphan_since - 1 : p->sessions, NULL, &waived)) {
+	if (stale_epoch_in_front(p, &f->src, &f->dst, f->stale_epoch ? f->stale_since - 1 : p->sessions, NULL,
+	                         &waived)) {
 		start_stays(p, f);
 		return true;
 	}
@@ -274,7 +278,7 @@ static void wake_starts(struct proxy *p, const struct far_flow *moved)
 		if (f->failed)
 			dlist_remove(n);
 		else if (between(p, f, &moved->src, &moved->dst))
-			p->roles->far_kick(p, f);
+			p->roles->far_schedule(p, f);
 	}
 }
 
@@ -291,7 +295,7 @@ void barrier_on_starts_timer(struct proxy *p)
 		}
 		say_expired(p, f);
 		start_goes(p, f, f->pos_tx);
-		p->roles->far_kick(p, f);
+		p->roles->far_schedule(p, f);
 	}
 }
 
@@ -303,22 +307,23 @@ void barrier_on_timer(struct proxy *p, struct barrier_queue *q)
 		run_queue(p, q);
 }
 
-bool barrier_admit(struct proxy *p, const struct parcel *what, const struct ip_addr *src, const struct ip_addr *dst)
+bool barrier_admit(struct proxy *p, const struct held_packet *what, const struct ip_addr *src,
+                   const struct ip_addr *dst)
 {
-	struct dnode *n = dlist_first(&p->barrier.parcels_free);
+	struct dnode *n = dlist_first(&p->barrier.held_packets_free);
 	struct barrier_queue *q;
-	struct parcel *pc;
+	struct held_packet *pc;
 
 	if (!n)
 		return false;
-	pc = dlist_entry(n, struct parcel, node);
+	pc = dlist_entry(n, struct held_packet, node);
 	dlist_remove(n);
 	*pc = *what;
 	pc->node = (struct dnode){0};
 	pc->until_ns = p->now_ns + p->cfg.barrier_max_ns;
 	pc->peer_epoch = p->session.peer_arena_epoch;
 	pc->session = p->sessions;
-	q = pc->n || pc->in_order || (pc->held && !dlist_empty(&p->orphans)) ? find_queue(p, src, dst) : NULL;
+	q = pc->n || pc->in_order || (pc->held && !dlist_empty(&p->stale_flows)) ? find_queue(p, src, dst) : NULL;
 	if (!q && passes(p, pc, src, dst)) {
 		release(p, pc);
 		return true;
@@ -326,7 +331,7 @@ bool barrier_admit(struct proxy *p, const struct parcel *what, const struct ip_a
 	if (!q)
 		q = new_queue(p, src, dst);
 	if (!q) {
-		dlist_append(&p->barrier.parcels_free, &pc->node);
+		dlist_append(&p->barrier.held_packets_free, &pc->node);
 		return false;
 	}
 	dlist_append(&q->waiting, &pc->node);

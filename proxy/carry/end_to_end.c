@@ -76,10 +76,10 @@ bool end_to_end_may_hold(const struct proxy *p, uint32_t bytes)
 }
 
 /* What a near edge that lost its arena has left of that queue pair goes first: the host repeats this one. */
-static bool behind_an_orphan(struct proxy *p, const struct roce_pkt *pkt)
+static bool behind_stale_epoch(struct proxy *p, const struct roce_pkt *pkt)
 {
-	for (struct dnode *n = p->orphans.next; n != &p->orphans; n = n->next) {
-		const struct far_flow *f = dlist_entry(n, struct far_flow, orphan_node);
+	for (struct dnode *n = p->stale_flows.next; n != &p->stale_flows; n = n->next) {
+		const struct far_flow *f = dlist_entry(n, struct far_flow, stale_node);
 
 		if (f->dest_qpn == pkt->dest_qpn && ip_addr_eq(&f->src, &pkt->src) && ip_addr_eq(&f->dst, &pkt->dst))
 			return true;
@@ -91,7 +91,7 @@ bool end_to_end_admit(struct proxy *p, const struct roce_pkt *pkt)
 {
 	if (pkt->class == ROCE_RC_RESPONSE)
 		return end_to_end_begun(p, &pkt->dst, &pkt->src) && !near_awaits(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
-	if (behind_an_orphan(p, pkt))
+	if (behind_stale_epoch(p, pkt))
 		return false;
 	p->end_to_end.asked_ns[place_of(&pkt->src, &pkt->dst)] = p->now_ns;
 	return true;

@@ -58,7 +58,7 @@ enum proxy_drop ip_carry(struct proxy *p, const uint8_t *l3, const struct ip_pkt
 	b->taken_ns = p->now_ns;
 	dlist_append(&l->ready[SOURCE_IP], &b->node);
 	count(p, CTR_IP_CARRIED, 1);
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 	return DROP_NONE;
 }
 
@@ -226,7 +226,7 @@ static bool on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)
 	struct wan_ip w;
 	struct ip_buf *b;
 	struct ip_pkt pkt;
-	struct parcel what = {.ip = true};
+	struct held_packet what = {.ip = true};
 
 	if (!wan_ip_get(f, &w))
 		return false;

@@ -264,7 +264,7 @@ static uint32_t begin_partial(struct proxy *p, struct lane *l, const struct wan_
 static void deliver(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
-	struct parcel what = {.id = slot, .n = (uint16_t)((h->len - pkt->len) / BARRIER_ENTRY_LEN)};
+	struct held_packet what = {.id = slot, .n = (uint16_t)((h->len - pkt->len) / BARRIER_ENTRY_LEN)};
 	struct cm_news news = {0};
 
 	if (is_rc(pkt) && !end_to_end_admit(p, pkt)) {

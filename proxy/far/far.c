@@ -16,7 +16,7 @@
  * never opened, makes no progress, or is idle, reports from time to time, and the near edge closes again what it does
  * not know.
  *
- * A near edge that comes back without its arena has forgotten its flows; what came from them before: far_orphan.c; what
+ * A near edge that comes back without its arena has forgotten its flows; what came from them before: far_stale.c; what
  * did not come: far_lost.c. */
 #include "far_priv.h"
 
@@ -37,7 +37,7 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	f->used = true;
 	f->idx = idx;
 	dlist_init(&f->slots);
-	f->hostpair = f->heir_of = NONE;
+	f->hostpair = f->successor_of = NONE;
 	f->pos_low = POS_NEVER;
 	f->window_bytes = p->cfg.lan_window_bytes;
 	f->last_progress_ns = p->now_ns;
@@ -117,7 +117,7 @@ void far_close(struct proxy *p, struct far_flow *f)
 	dlist_remove(&f->lan_node);
 	dlist_remove(&f->report_node);
 	dlist_remove(&f->cnp_node);
-	dlist_remove(&f->orphan_node);
+	dlist_remove(&f->stale_node);
 	timer_cancel(&p->timers, &f->rto);
 	timer_cancel(&p->timers, &f->pace);
 	timer_cancel(&p->timers, &f->ask);
@@ -129,8 +129,8 @@ void far_close(struct proxy *p, struct far_flow *f)
 	far_store(p, f);
 	p->far_used--;
 	far_place_left(p, f);
-	if (f->orphan)
-		far_orphan_gone(p, f);
+	if (f->stale_epoch)
+		far_stale_forgotten(p, f);
 }
 
 /* Closes an earlier life of the flow, loudly if the responder lacks bytes of it. */
@@ -194,7 +194,7 @@ void far_session_start(struct proxy *p, struct far_flow *f)
 	    !FAULT(FAULT_ARENA_EPOCH)) {
 		if (far_lost_may_owe(p, f))
 			far_lost_note(p, f);
-		if (!FAULT(FAULT_ORPHAN_DROPPED) && far_orphan(p, f))
+		if (!FAULT(FAULT_ORPHAN_DROPPED) && far_stale(p, f))
 			return;
 		supersede(p, f, FAILURE_BUFFER_LOST); /* the peer has lost its memory of it: its numbers begin anew */
 		return;

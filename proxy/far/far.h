@@ -6,8 +6,8 @@
  *
  *     far_on_open()        where the flow begins and whose it is                       far.c, far_rx.c
  *     far_on_packet()      put in place by position
- *     far_kick()           it may be sent: the flow waits for its turn                  far_tx.c
- *     lan_turn_tx()        whose turn is it?                                           lan_turn.c, lan_host.c
+ *     far_schedule()           it may be sent: the flow waits for its turn                  far_tx.c
+ *     lan_drr_tx()        whose turn is it?                                           lan_drr.c, lan_host.c
  *     far_lan_tx()         to the host                                                 far_tx.c
  *     far_rx()             the host's answer                                           far_answer.c, far_read.c
  *     far_report()         the near edge is to be told                                 far_report.c
@@ -50,7 +50,7 @@ void far_on_close(struct proxy *p, const struct wan_flow_close *c);
 /* --- to hosts --- */
 
 /* Puts the flow on the list of ready ones if it may send: window, RNR wait, its turn to be paired. */
-void far_kick(struct proxy *p, struct far_flow *f);
+void far_schedule(struct proxy *p, struct far_flow *f);
 /* Its answer could be another flow's: it is asked once more, with its next packet if there is one. */
 void far_ask_again(struct proxy *p, struct far_flow *f);
 /* No progress for long? Says so; true if it was given up. */

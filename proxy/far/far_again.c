@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* far_again.c - asks the responder once more for a READ's responses.
+ *
+ * Theory of operation
  *
  * A host has lost READ responses that its edge gave it, and has asked again (near_again.c). READ_AGAIN brings its request
  * for them. It goes to the responder, which executes it anew, and the responses cross to their positions, which lie
@@ -134,7 +136,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 	op->due = true;
 	f->asks = (struct asks_like){
 	    .sport = pkt.udp_sport, .pkey = pkt.pkey, .tos = pkt.tos, .migreq = pkt.migreq, .known = true};
-	lan_turn_ready(p, f);
+	lan_drr_ready(p, f);
 }
 
 static struct rd_op *due(const struct far_flow *f)
@@ -186,7 +188,7 @@ bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const 
 	}
 	if (pos >= op->next && p->now_ns >= op->again_ns + AGAIN_QUIET_NS) { /* lost here, or no room */
 		op->due = true;
-		lan_turn_ready(p, f);
+		lan_drr_ready(p, f);
 	}
 	return pos >= op->next;
 }

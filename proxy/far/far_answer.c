@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* far_answer.c - ACKs and NAKs of the responder.
+ *
+ * Theory of operation
  *
  * What the responder says: an ACK or NAK also acknowledges everything before its PSN (IBTA 9.7.5.1), which is settled:
  * descriptor first, then the slots are freed and the near edge is told. RNR NAKs stop the flow for the time they name,
@@ -91,7 +93,7 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	uint64_t from = f->pos_acked, come;
 	uint32_t out;
 
-	if (f->orphan)
+	if (f->stale_epoch)
 		upto = min_u64(upto, f->pos_rx); /* more was sent, and given up */
 	if (upto > f->pos_rx && upto > f->pos_tx)
 		upto = max_u64(f->pos_rx, f->pos_tx); /* the rest was evicted: it comes again, and is ACKed again */
@@ -116,7 +118,7 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	progress(p, f, out - f->bytes_out);
 	lan_host_less(p, f);
 	lan_host_acked(p, f, out - f->bytes_out);
-	if (f->orphan && f->pos_acked >= f->pos_rx)
+	if (f->stale_epoch && f->pos_acked >= f->pos_rx)
 		timer_set(&p->timers, &f->rto, p->now_ns); /* it is over, but its caller is not done with it */
 	far_report(p, f, f->mode == ACK_MODE_HOST || f->pair_due);
 	barrier_progress(p, f);
@@ -149,7 +151,7 @@ void far_work(struct proxy *p, struct far_flow *f)
 		far_advance_rx(p, f);
 	if (settling && f->pos_ack_seen > f->pos_acked)
 		settle_some(p, f);
-	far_kick(p, f);
+	far_schedule(p, f);
 }
 
 static void fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why,
@@ -274,7 +276,7 @@ static enum proxy_drop rx_ack(struct proxy *p, struct far_flow *f, const struct 
 	f->pos_ack_seen = max_u64(f->pos_ack_seen, pos + 1);
 	upto = far_stop_at_op(p, f, pos + 1);
 	far_settle(p, f, upto);
-	far_kick(p, f);
+	far_schedule(p, f);
 	return DROP_NONE;
 }
 

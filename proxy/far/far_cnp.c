@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* far_cnp.c - CE marks on READ responses, and CNPs of the responder's host.
+ *
+ * Theory of operation
  *
  * READ responses cross the responder's LAN on their way to the far edge, which is their receiver there as the requester
  * would be without an edge: it answers their CE marks with CNPs to the responder (IBTA A17.9), at most one per 50 us

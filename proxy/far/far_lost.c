@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* far_lost.c - what a near edge that lost its arena owed, and nobody has.
  *
- * A near edge that comes back without its arena has acknowledged early, in mode near, what nobody has any more: how far,
- * only it knew. What this edge knows of such a life when the next session begins:
+ * Theory of operation
+ *
+ * A near edge that comes back without its arena has acknowledged early, in mode near, what nobody has any more: how
+ * far, only it knew. What this edge knows of such a life when the next session begins:
  *
  *     acked ...... rx ........ rx_max ..........?
- *     delivered: far_orphan.c
+ *     delivered: far_stale.c
  *                  | a hole: it was accepted there and is lost, the flow has failed
  *                             | whatever was accepted there is lost, and whether there was anything is not known
  *
  * Every flow of that life that the near edge may have ACKed is named, as failed or as in doubt. Then the host itself
  * tells: one that goes on with the queue pair sends what it has not been ACKed. The near edge takes that for the
- * beginning of a flow, the responder waits for an earlier packet and says so (a sequence NAK), and that is where the life
- * before has ended here. A host that has the packet sends it when it is asked to. One that was ACKed past it cannot, and
- * after LOST_WAIT_NS on a line that was heard all the time the flow has failed: nothing behind the hole is executed, the
- * near edge is told, and its host meets silence as from a dead responder. A responder says once what it waits for, and
- * the near edge may begin several lives of the flow meanwhile, as the host insists: they inherit the question. A queue
- * pair that was reset begins elsewhere, or fills the hole.
+ * beginning of a flow, the responder waits for an earlier packet and says so (a sequence NAK), and that is where the
+ * life before has ended here. A host that has the packet sends it when it is asked to. One that was ACKed past it
+ * cannot, and after LOST_WAIT_NS on a line that was heard all the time the flow has failed: nothing behind the hole is
+ * executed, the near edge is told, and its host meets silence as from a dead responder. A responder says once what it
+ * waits for, and the near edge may begin several lives of the flow meanwhile, as the host insists: they inherit the
+ * question. A queue pair that was reset begins elsewhere, or fills the hole.
  *
  * Where lives have ended is noted in a table of its own, as their flows' places are needed; volatile, since a far edge
  * that loses its process as well has only the responder's word: nothing is executed behind the hole, either way. */
@@ -67,7 +69,7 @@ static uint64_t bytes_of(const struct far_flow *f, uint64_t positions)
 
 bool far_lost_may_owe(const struct proxy *p, const struct far_flow *f)
 {
-	return !p->session.peer_kept_arena && f->open && !f->failed && !f->orphan && f->pairing != PAIR_LEARNING &&
+	return !p->session.peer_kept_arena && f->open && !f->failed && !f->stale_epoch && f->pairing != PAIR_LEARNING &&
 	       proxy_mode_for(&p->cfg, &f->dst, &f->src) == ACK_MODE_NEAR && !FAULT(FAULT_LOST_UNTOLD);
 }
 
@@ -118,7 +120,7 @@ void far_lost_look(struct proxy *p, struct far_flow *f, uint64_t pos)
 	wait_for(p, f, pos);
 }
 
-void far_lost_heir(struct proxy *p, struct far_flow *f)
+void far_lost_successor(struct proxy *p, struct far_flow *f)
 {
 	struct lost_life *l = find(p, f);
 	uint64_t pos;

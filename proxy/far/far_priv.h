@@ -28,17 +28,17 @@ static inline void far_work_later(struct proxy *p, struct far_flow *f)
 	dlist_append_once(&p->far_work, &f->work_node);
 }
 
-/* --- after the near edge: far_orphan.c --- */
+/* --- after the near edge: far_stale.c --- */
 
 /* The near edge has lost its arena: the flow goes on for what came before, unknown to the new near edge. False: there
  * is nothing left to deliver, it may go. */
-bool far_orphan(struct proxy *p, struct far_flow *f);
-/* True if the orphan has come to its end, and is closed. To be asked whenever its timer runs out. */
-bool far_orphan_over(struct proxy *p, struct far_flow *f);
-/* The orphan is closed: the flow that waited for it may send. */
-void far_orphan_gone(struct proxy *p, const struct far_flow *orphan);
-/* A flow has opened: it waits if there is an orphan of the same queue pair. */
-void far_orphan_first(struct proxy *p, struct far_flow *f);
+bool far_stale(struct proxy *p, struct far_flow *f);
+/* True if the stale flow has come to its end, and is closed. To be asked whenever its timer runs out. */
+bool far_stale_over(struct proxy *p, struct far_flow *f);
+/* The stale flow is closed: the flow that waited for it may send. */
+void far_stale_forgotten(struct proxy *p, const struct far_flow *stale_epoch);
+/* A flow has opened: it waits if there is a stale flow of the same queue pair. */
+void far_stale_first(struct proxy *p, struct far_flow *f);
 
 /* --- what nobody has any more: far_lost.c --- */
 
@@ -49,7 +49,7 @@ void far_lost_note(struct proxy *p, const struct far_flow *f);
 /* The responder waits for pos, below the beginning of the flow: is it what a lost life had? */
 void far_lost_look(struct proxy *p, struct far_flow *f, uint64_t pos);
 /* A flow has opened: if a life before it was asked for what is missing, it is, too. */
-void far_lost_heir(struct proxy *p, struct far_flow *f);
+void far_lost_successor(struct proxy *p, struct far_flow *f);
 /* The responder goes on where the near edge does: nothing is missing. */
 void far_lost_over(struct proxy *p, struct far_flow *f);
 /* True if the flow has just failed, because what is missing did not come. To be asked now and then. */
@@ -132,10 +132,10 @@ void far_cnp_learn(const struct proxy *p, struct far_flow *f, uint32_t slot);
 /* A response was marked on the responder's LAN. */
 void far_cnp_due(struct proxy *p, struct far_flow *f);
 
-/* --- room for others: far_room.c --- */
+/* --- room for others: far_evict.c --- */
 
 /* When the pool runs low: flows that drain nothing give up what they hold beyond their minimum, some at a time. */
-void far_make_room(struct proxy *p);
+void far_evict_for(struct proxy *p);
 /* For the packet that the flow needs next: its own highest ones beyond a gap are given up. False: it has none. */
 bool far_evict_own(struct proxy *p, struct far_flow *f);
 

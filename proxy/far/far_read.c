@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* far_read.c - responses of the responder.
+ *
+ * Theory of operation
  *
  * READ and ATOMIC: their responses are taken in PSN order, committed, and cross as packets of their own. Those that
  * overtake others are noted in a bitmap.
@@ -128,7 +130,7 @@ bool far_part_now(struct proxy *p, struct far_flow *f)
 	if (!op || op->opcode != RC_READ_REQUEST || !op->psns || !f->pmtu || f->failed || f->hostpair == NONE)
 		return false;
 	f->part_due = true;
-	lan_turn_ready(p, f);
+	lan_drr_ready(p, f);
 	return true;
 }
 
@@ -245,7 +247,7 @@ static void end_if_answered(struct proxy *p, struct far_flow *f, struct rd_op *o
 		if (f->pos_ack_seen > f->pos_acked) /* an ACK was here before the response */
 			far_settle(p, f, far_stop_at_op(p, f, f->pos_ack_seen));
 	}
-	far_kick(p, f);
+	far_schedule(p, f);
 }
 
 /* Whether a response at pos can be one of the first operation's. */

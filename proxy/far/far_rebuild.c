@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* far_rebuild.c - descriptors, and a flow after a restart.
+ *
+ * Theory of operation
  *
  * What survives a restart of a far flow: its descriptor, the requests committed at and beyond pos_acked, and the
  * responses that wait for the WAN. far_rebuild() takes up descriptors, the caller counts the slots (proxy_init.c),
@@ -114,6 +116,6 @@ void far_rebuild_finish(struct proxy *p)
 		while (f->resp_next && arena_find(p->arena, SLOT_RESP_FAR, idx, f->resp_next) != SLOT_NONE)
 			f->resp_next++;
 		f->pos_tx_max = f->pos_rx; /* it may all have been sent: answers to it count */
-		far_kick(p, f);
+		far_schedule(p, f);
 	}
 }

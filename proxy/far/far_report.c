@@ -3,7 +3,7 @@
  *
  * Reports of a flow are put together for a part of the round trip, as nothing waits for a single one; those that a
  * host waits for (mode host, a refusal, a new pair) go at once. Credit is what the flow may hold of the pool (share.c);
- * it is taken back only together with what has come already (far_room.c). */
+ * it is taken back only together with what has come already (far_evict.c). */
 #include "far_priv.h"
 
 #include "proxy/wan/share.h"
@@ -72,7 +72,7 @@ void far_report(struct proxy *p, struct far_flow *f, bool at_once)
 		delay = REPORT_MIN_NS;
 	if (delay > REPORT_MAX_NS)
 		delay = REPORT_MAX_NS;
-	if (f->orphan)
+	if (f->stale_epoch)
 		return;
 	if (!at_once) {
 		if (dnode_on(&f->report_node))
@@ -85,5 +85,5 @@ void far_report(struct proxy *p, struct far_flow *f, bool at_once)
 	dlist_remove(&f->report_node);
 	f->report_at_ns = 0;
 	dlist_append(reports->next, &f->report_node); /* in front of the first */
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* far_rx.c - requests from the WAN, put into the order of their flow.
+ *
+ * Theory of operation
  *
  * From the WAN: FLOW_OPEN says where a flow begins and whose it is; packets are put together from their pieces in the
  * slot of their position, checked once they are whole, and committed. pos_rx moves over what is contiguous.
@@ -160,8 +162,8 @@ static bool open_first(struct proxy *p, struct far_flow *f, const struct wan_flo
 	f->open = true;
 	f->resumed = o->flags & WOF_RESUMED;
 	f->doubted = o->flags & WOF_DOUBTED;
-	far_orphan_first(p, f);
-	far_lost_heir(p, f);
+	far_stale_first(p, f);
+	far_lost_successor(p, f);
 	if (o->flags & WOF_PAIRED) {
 		f->pairing = PAIR_CONFIRMED;
 		pair_enter(p, f, o->requester_qpn);
@@ -204,7 +206,7 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 	far_store(p, f);
 	far_report(p, f, false);
 	barrier_progress(p, f);
-	far_kick(p, f);
+	far_schedule(p, f);
 }
 
 /* --- packets --- */
@@ -254,7 +256,7 @@ static uint32_t place(struct proxy *p, struct lane *l, struct far_flow *f, const
 
 	if (slot != SLOT_NONE)
 		return slot;
-	far_make_room(p);
+	far_evict_for(p);
 	slot = slot_take(p, SLOT_REQ_FAR, f->idx, f->inc, w->pos, w->total, l->id, urgent);
 	if (slot == SLOT_NONE && next && far_evict_own(p, f))
 		slot = slot_take(p, SLOT_REQ_FAR, f->idx, f->inc, w->pos, w->total, l->id, true);
@@ -310,7 +312,7 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		return true;
 	if (f->open && w->pos == f->pos_rx) {
 		far_advance_rx(p, f);
-		far_kick(p, f);
+		far_schedule(p, f);
 	}
 	return true;
 }

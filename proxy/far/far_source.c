@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* far_source.c - far as a source of the transport.
+ *
+ * Theory of operation
  *
  * The far role as a source of the transport: responses cross as slots that are the near edge's once it has them, and
  * FLOW_REPORT and FLOW_PAIR as frames, in the order in which reports are due. A lost report is made anew. */
@@ -79,7 +81,7 @@ static void on_timer(struct proxy *p, struct lane *l)
 	if (!f)
 		return;
 	if (f->report_at_ns <= p->now_ns)
-		wan_lane_kick(p, l);
+		wan_lane_schedule(p, l);
 	else
 		wan_lane_wake_at(p, l, f->report_at_ns);
 }
@@ -133,7 +135,7 @@ static bool packet_over(const struct proxy *p, const struct slot_hdr *h)
 {
 	const struct far_flow *f = &p->far[h->flow];
 
-	return !f->used || f->orphan;
+	return !f->used || f->stale_epoch;
 }
 
 static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, int64_t bytes)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* far_tx.c - requests to the responder, with window and timers.
+ *
+ * Theory of operation
  *
  * To the host: the window is made for the LAN (bytes in flight, halved on loss, growing with ACKs). The host's own
  * AckReq bits stay; one is added where the window would otherwise run dry without an answer. Packets are sent as they
@@ -59,15 +61,15 @@ static uint32_t window_of(const struct far_flow *f)
 	return f->rnr_bytes && f->rnr_bytes < f->window_bytes ? f->rnr_bytes : f->window_bytes;
 }
 
-void far_kick(struct proxy *p, struct far_flow *f)
+void far_schedule(struct proxy *p, struct far_flow *f)
 {
-	if (!f->open || f->failed || f->rnr || f->heir_of != NONE || !tx_available(p, f))
+	if (!f->open || f->failed || f->rnr || f->successor_of != NONE || !tx_available(p, f))
 		return;
 	if ((f->bytes_out && f->bytes_out >= window_of(f)) || timer_armed(&f->pace))
 		return;
 	if (f->pairing == PAIR_LEARNING && !pair_turn(p, f))
 		return;
-	lan_turn_ready(p, f);
+	lan_drr_ready(p, f);
 }
 
 /* --- how long a responder may take --- */
@@ -115,7 +117,7 @@ static bool wants_ackreq(const struct proxy *p, const struct far_flow *f, const 
 {
 	if ((h->flags & SF_ACK_REQ) || f->probe_more || f->pkts_since_ackreq + 1 >= ACKREQ_EVERY_PKTS)
 		return true;
-	if (next_may_wait(p, f, h) || f->bytes_out + h->len >= window_of(f) || lan_turn_should_ask(p, f, h->len))
+	if (next_may_wait(p, f, h) || f->bytes_out + h->len >= window_of(f) || lan_drr_should_ask(p, f, h->len))
 		return true;
 	return h->pos + h->psns >= f->pos_rx; /* nothing behind it to ask with */
 }
@@ -239,7 +241,7 @@ void far_go_back(struct proxy *p, struct far_flow *f, uint64_t pos)
 		at += arena_hdr(p->arena, slot)->psns ? arena_hdr(p->arena, slot)->psns : 1;
 	}
 	lan_host_less(p, f);
-	far_kick(p, f);
+	far_schedule(p, f);
 }
 
 void far_on_loss(struct proxy *p, struct far_flow *f)
@@ -270,7 +272,7 @@ void far_ask_again(struct proxy *p, struct far_flow *f)
 	far_arm_rto(p, f);
 	f->probe_more = f->pos_tx < f->pos_rx;
 	if (f->probe_more)
-		far_kick(p, f);
+		far_schedule(p, f);
 	else
 		far_go_back(p, f, f->pos_acked);
 }
@@ -286,10 +288,10 @@ bool far_overdue(struct proxy *p, struct far_flow *f)
 
 void far_on_timer(struct proxy *p, struct far_flow *f)
 {
-	if (f->orphan && far_orphan_over(p, f))
+	if (f->stale_epoch && far_stale_over(p, f))
 		return;
 	if (f->pairing == PAIR_LEARNING && !f->probing) { /* has waited for another try */
-		far_kick(p, f);
+		far_schedule(p, f);
 		return;
 	}
 	if (far_overdue(p, f))

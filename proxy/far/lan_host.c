@@ -3,7 +3,7 @@
  *
  * Each flow has a window of its own, but hundreds of them may go to one port: what they have under way together must
  * fit the queue of the switch in front of it, and nobody but the edge can see to that, as it is the one sender of all
- * of them. So each host has a window too, in bytes, which is shared by turns (lan_turn.c):
+ * of them. So each host has a window too, in bytes, which is shared by turns (lan_drr.c):
  *
  *     begins with     HOST_WINDOW_FIRST, and doubles per round trip until something is lost or marked
  *     acknowledged    one packet more per window, while it is the window that limits
@@ -99,7 +99,7 @@ static void count_down(struct proxy *p, struct lan_host *h, struct far_flow *f, 
 	if (!left)
 		dlist_remove(&f->out_node);
 	if (h->bytes_out < h->window_bytes)
-		lan_turn_resume(p, h);
+		lan_drr_resume(p, h);
 }
 
 void lan_host_sent(struct proxy *p, struct far_flow *f, uint32_t len)
@@ -189,7 +189,7 @@ void lan_host_acked(struct proxy *p, struct far_flow *f, uint32_t bytes)
 	}
 	h->window_bytes = min_u64(h->window_bytes, p->cfg.lan_host_window_bytes);
 	if (h->bytes_out < h->window_bytes)
-		lan_turn_resume(p, h);
+		lan_drr_resume(p, h);
 }
 
 void lan_host_lost(struct proxy *p, struct far_flow *f, uint64_t sent_ns)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lan_host.h - far flows share the way to their host: how much may be on it, and whose turn it is. lan_host.c,
- * lan_turn.c.
+ * lan_drr.c.
  *
  *     lan_host_join()    a host pair begins
- *     lan_turn_ready()   one of its flows may send
- *     lan_turn_tx()      the next packet of all that may
+ *     lan_drr_ready()   one of its flows may send
+ *     lan_drr_tx()      the next packet of all that may
  *     lan_host_sent()    so much more is on its way ...
  *     lan_host_acked()   ... and has come; or
  *     lan_host_lost()    was lost, or
@@ -40,13 +40,13 @@ bool lan_host_shared(const struct proxy *p, const struct far_flow *f);
 void lan_host_on_timer(struct proxy *p, struct lan_host *h);
 
 /* The flow may send: it waits for its turn. It must have joined a host pair. */
-void lan_turn_ready(struct proxy *p, struct far_flow *f);
+void lan_drr_ready(struct proxy *p, struct far_flow *f);
 /* The next request for a host into tx. Returns its L3 length, 0: none may go now. */
-size_t lan_turn_tx(struct proxy *p, struct lan_tx *tx);
+size_t lan_drr_tx(struct proxy *p, struct lan_tx *tx);
 /* The flow is about to send len bytes of its turn: true if it should ask for an answer, as others go on before it does,
  * and its host's window fills. */
-bool lan_turn_should_ask(const struct proxy *p, const struct far_flow *f, uint32_t len);
+bool lan_drr_should_ask(const struct proxy *p, const struct far_flow *f, uint32_t len);
 /* A host has room again: the pairs that waited for it. */
-void lan_turn_resume(struct proxy *p, struct lan_host *h);
+void lan_drr_resume(struct proxy *p, struct lan_host *h);
 
 #endif

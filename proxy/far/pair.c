@@ -382,7 +382,7 @@ static void next_turn(struct proxy *p, struct hostpair *hp)
 	f = dlist_entry(n, struct far_flow, pair_node);
 	dlist_remove(n);
 	begin_turn(hp, f);
-	far_kick(p, f);
+	far_schedule(p, f);
 }
 
 static void turn_over(struct proxy *p, struct far_flow *f)
@@ -558,7 +558,7 @@ static bool is_ahead_within(const struct far_flow *f, const struct roce_pkt *pkt
 static void send_all(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 {
 	f->pos_ahead = pos_near(f->pos_acked, pkt->psn);
-	far_kick(p, f);
+	far_schedule(p, f);
 }
 
 /* A responder that waits for what was overtaken in front of the first packet seen; half of all PSNs are in front of it,

@@ -13,7 +13,7 @@
  * (drain_limit()). A third life ends the second one, which has sent nothing yet.
  *
  * A packet that may be a repetition, or the beginning of a new life with the same words, begins a life in doubt
- * (near_stranger.c): it crosses, and the responder's answer tells. If it was a repetition the responder is ahead, and
+ * (near_reset.c): it crosses, and the responder's answer tells. If it was a repetition the responder is ahead, and
  * the far edge catches up with it.
  *
  * A flow is closed when it was replaced and has drained, when it never got an answer and its host has given up, or when
@@ -21,7 +21,7 @@
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
-#include "mouth.h"
+#include "ack_tx.h"
 #include "near_fp.h"
 #include "proxy/wan/wan_lane.h"
 
@@ -90,24 +90,24 @@ void near_close(struct proxy *p, struct near_flow *f)
 	near_free_slots(p, f);
 	near_unpaired_leave(p, f);
 	near_requester_leave(p, f);
-	near_tell_end(p, f);
-	near_room_leave(p, f);
+	near_error_end(p, f);
+	near_reserve_leave(p, f);
 	near_turn_leave(p, f);
-	dlist_remove(&f->mouth_node);
+	dlist_remove(&f->ack_tx_node);
 	dlist_remove(&f->resp_node);
 	near_wan_leave(p, f);
 	timer_cancel(&p->timers, &f->patience);
 	timer_cancel(&p->timers, &f->retire);
 	timer_cancel(&p->timers, &f->drain);
 	timer_cancel(&p->timers, &f->resp_pace);
-	timer_cancel(&p->timers, &f->unheard);
+	timer_cancel(&p->timers, &f->liveness);
 	f->used = false;
 	barrier_mark(p, f);
 	near_store(p, f);
 	p->near_used--;
 	near_place_left(p, f);
 	if (newer)
-		near_wan_kick(p, newer);
+		near_wan_schedule(p, newer);
 }
 
 /* Until when a life that was replaced may wait for its responder: for DRAIN_STALL_NS and some round trips from its last
@@ -127,7 +127,7 @@ static void drain_before(struct proxy *p, struct near_flow *old, struct near_flo
 		idx_hash_del(&p->near_by_key, near_flow_hash(old), old->idx);
 	near_link_lives(p, old, f);
 	near_turn_leave(p, old);
-	dlist_remove(&old->mouth_node);
+	dlist_remove(&old->ack_tx_node);
 	timer_set(&p->timers, &old->drain, p->now_ns);
 }
 
@@ -274,7 +274,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	f->base_fixed = f->msn_known = true;
 	near_unpaired_over(p, f, PAIR_CONFIRMED);
 	near_requester_enter(p, f);
-	f->template_len = (uint8_t)mouth_template_from_cm(f->template, ci);
+	f->template_len = (uint8_t)ack_tx_template_from_cm(f->template, ci);
 	near_store(p, f);
 	count(p, CTR_PAIRED_CM, 1);
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, f->pos_base, 0);
@@ -311,7 +311,7 @@ static bool line_is_heard(struct proxy *p, struct near_flow *f)
 		f->line_back_ns = p->now_ns;
 	f->drain_pinged = true;
 	l->space[0].ping_due = true;
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 	return false;
 }
 
@@ -339,7 +339,7 @@ static void drain_check(struct proxy *p, struct near_flow *f)
 }
 
 /* A flow that never got an answer and whose host has given up. Nothing of it was ACKed: it may go. */
-static bool forsaken(struct proxy *p, struct near_flow *f)
+static bool requester_gave_up(struct proxy *p, struct near_flow *f)
 {
 	if (p->now_ns < f->last_rx_ns + FORSAKEN_NS) {
 		timer_set(&p->timers, &f->retire, f->last_rx_ns + FORSAKEN_NS);
@@ -357,15 +357,15 @@ void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
 			near_nak_gap(p, f);
 		break;
 	case TK_RETIRE:
-		if (f->pairing == PAIR_LEARNING && forsaken(p, f))
+		if (f->pairing == PAIR_LEARNING && requester_gave_up(p, f))
 			break;
 		near_ops_retire(p, f, false);
 		break;
 	case TK_DRAIN:
 		drain_check(p, f);
 		break;
-	case TK_UNHEARD:
-		near_unheard_on_timer(p, f);
+	case TK_LIVENESS:
+		near_liveness_on_timer(p, f);
 		break;
 	case TK_RESP_PACE:
 		dlist_append_once(&p->resp_list, &f->resp_node);

@@ -5,7 +5,7 @@
  * The way of a WRITE and of its ACK, in call order:
  *
  *     near_rx()          a packet of the host: taken, held, repeated, or refused            near_rx.c, near_take.c
- *     near_speak()       something is to be said: mouth.c asks near_ceiling() how far       near_ceiling.c
+ *     near_ack_schedule()       something is to be said: ack_tx.c asks near_ceiling() how far       near_ceiling.c
  *     near_wan_next()    the lane fetches what may be sent to the far edge                  near_wan.c
  *     near_on_pair()     the responder has answered: the flow may be ACKed
  *     near_on_report()   the responder has so much: slots are freed
@@ -57,7 +57,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 void near_cm_open(struct proxy *p, const struct near_cm_info *ci);
 
 /* Its end, which both sides have agreed to. A flow that was never used is forgotten, so that nobody who gets the QPN
- * next is taken for its owner; one that was used tells a new life by itself (near_stranger.c). */
+ * next is taken for its owner; one that was used tells a new life by itself (near_reset.c). */
 void near_cm_over(struct proxy *p, const struct near_cm_info *ci);
 
 /* A slot of the place is free. If it was the last one, and the flow is over, the place is. */
@@ -71,22 +71,22 @@ static inline void near_place_left(struct proxy *p, struct near_flow *f)
 void near_work(struct proxy *p, struct near_flow *f);
 
 /* An answer of a local host, while p->telling. True: it is to a request that the edge has made up to tell it of a
- * failure. near_tell.c. */
-bool near_tell_hears(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci);
+ * failure. near_error.c. */
+bool near_error_answered(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci);
 
 /* --- to hosts --- */
 
 /* While nobody knows whether the host repeats what it sent or begins a new life, it may be sent away for a while, as the
  * life before would be: that acknowledges nothing. */
-static inline bool near_may_hold_off(const struct near_flow *f, enum near_due due)
+static inline bool near_may_back_pressure(const struct near_flow *f, enum near_due due)
 {
-	bool rxe_inside_read = f->begins_inside && !f->migreq; /* it takes nothing but responses there, see mouth.c */
+	bool rxe_inside_read = f->begins_inside && !f->migreq; /* it takes nothing but responses there, see ack_tx.c */
 
 	return f->doubted && f->template_len && due == DUE_RNR && !rxe_inside_read;
 }
-/* Asks the mouth to speak; a stronger reason replaces a weaker one. Nothing for a flow without a pair, or an old
- * life. */
-void near_speak(struct proxy *p, struct near_flow *f, enum near_due due);
+/* Asks the ACK generator to speak; a stronger reason replaces a weaker one. Nothing for a flow without a pair, or an
+ * old life. */
+void near_ack_schedule(struct proxy *p, struct near_flow *f, enum near_due due);
 /* The mode in force: the configured one, or host while the responder is silent or the edges disagree. */
 enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f);
 /* The bound, a position: ACK PSN < ceiling, NAK PSN <= ceiling (both acknowledge all before: IBTA 9.7.5.1). */
@@ -95,7 +95,7 @@ uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f);
 bool near_inside_read(const struct near_flow *f, uint64_t pos);
 /* Relative MSN of everything before pos; pos is one of ceiling, next, settled, acked. */
 uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t pos);
-/* The mouth has said that everything before pos is acknowledged. */
+/* The ACK generator has said that everything before pos is acknowledged. */
 void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos);
 
 /* The oldest operation whose responses the host does not have, NULL: all are answered. */
@@ -111,15 +111,15 @@ extern const struct wan_source near_source;
 void near_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc);
 
 /* Puts the flow on its lane's list if it has something that may be sent. */
-void near_wan_kick(struct proxy *p, struct near_flow *f);
+void near_wan_schedule(struct proxy *p, struct near_flow *f);
 /* It has nothing more that may go. */
 void near_wan_leave(struct proxy *p, struct near_flow *f);
 /* What FLOW_OPEN says. */
 void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wan_flow_open *o);
 /* True if the request at pos_wan may be sent now, by credit and window; *slot is it. */
 bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot);
-/* Those that wait for room for their answers look again: TK_ROOM. near_room.c. */
-void near_room_look(struct proxy *p);
+/* Those that wait for room for their answers look again: TK_ROOM. near_reserve.c. */
+void near_reserve_look(struct proxy *p);
 /* An older life of its queue pair still drains: nothing of this one is sent. */
 static inline bool near_wan_waits_for_older(const struct near_flow *f)
 {
@@ -149,7 +149,7 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 
 /* --- time, sessions, restart --- */
 
-/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_UNHEARD, TK_FAIL, TK_TURN) has run out. May
+/* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_LIVENESS, TK_FAIL, TK_TURN) has run out. May
  * close the flow. */
 void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind);
 /* Everything that is not settled is sent again. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_again.c - reads again at the responder what a host lost of a READ and is not here any more.
+ *
+ * Theory of operation
  *
  * A response that its host was given is not kept for long (near_keep.c). A host that lost it on its LAN asks again, and
  * what is not here any more the responder is asked for again: it executes a repeated READ anew (IBTA 9.7.5.1.3).
@@ -60,10 +62,10 @@ void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	if (upto - op->next == LOOK_AHEAD)
 		upto = end;
 	op->again_from = op->next;
-	op->again_upto = op->next + near_room_again(p, f, op, (uint32_t)(upto - op->next));
+	op->again_upto = op->next + near_reserve_again(p, f, op, (uint32_t)(upto - op->next));
 	op->again_heard_ns = p->now_ns;
 	ask(f, op);
-	near_wan_kick(p, f);
+	near_wan_schedule(p, f);
 }
 
 const struct rd_op *near_again_awaited(struct proxy *p, const struct near_flow *f)
@@ -134,5 +136,5 @@ void near_again_lost(struct proxy *p, struct near_flow *f)
 		op->again_heard_ns = p->now_ns;
 		ask(f, op);
 	}
-	near_wan_kick(p, f);
+	near_wan_schedule(p, f);
 }

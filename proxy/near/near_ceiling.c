@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_ceiling.c - how far a host may be ACKed; whether its responder is heard.
+ *
+ * Theory of operation
  *
  * How far may the host be ACKed?
  *
@@ -9,11 +11,11 @@
  * stand there, never an ACK.
  *
  * "next" is committed here, "far" is committed there as well, "reported" is the responder's. A responder that is
- * silent for StallAfter, or cannot be heard (near_heard.c), or a peer whose config disagrees makes any mode count as
- * host. The ceiling never goes back below what was ACKed: if the far edge loses its arena, what it had is still here,
- * as nothing is freed before the responder has it. Until the responder has answered (or CM has told) neither the
- * requester's QPN nor the responder's MSN is known, and nothing is ACKed. A flow that failed stays where its NAK
- * went. */
+ * silent for StallAfter, or cannot be heard (near_liveness_seen.c), or a peer whose config disagrees makes any mode
+ * count as host. The ceiling never goes back below what was ACKed: if the far edge loses its arena, what it had is
+ * still here, as nothing is freed before the responder has it. Until the responder has answered (or CM has told)
+ * neither the requester's QPN nor the responder's MSN is known, and nothing is ACKed. A flow that failed stays where
+ * its NAK went. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -96,11 +98,11 @@ void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 	barrier_mark(p, f);
 }
 
-void near_speak(struct proxy *p, struct near_flow *f, enum near_due due)
+void near_ack_schedule(struct proxy *p, struct near_flow *f, enum near_due due)
 {
-	if (f->newer || f->gone || (f->pairing == PAIR_LEARNING && !near_may_hold_off(f, due)))
+	if (f->newer || f->superseded || (f->pairing == PAIR_LEARNING && !near_may_back_pressure(f, due)))
 		return;
 	if (due > f->due)
 		f->due = due;
-	dlist_append_once(&p->mouth, &f->mouth_node);
+	dlist_append_once(&p->ack_tx, &f->ack_tx_node);
 }

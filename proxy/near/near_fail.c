@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_fail.c - what becomes of a flow whose responder refused, or is gone.
+ *
+ * Theory of operation
  *
  * The responder refused, or has not answered for very long (syndrome 0): what is held can reach nobody any more. With a
  * syndrome the host is told so at the place that was refused, which acknowledges all before it (IBTA 9.7.5.1); without
  * one it meets silence, as it would from a dead responder. Where that place was ACKed early, and the host asks for
- * nothing more, see near_tell.c.
+ * nothing more, see near_error.c.
  *
  *     refused --> READs and ATOMICs before that place are answered --> failed
  *
@@ -45,10 +47,10 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 	f->pos_settled = f->pos_wan = f->pos_next;
 	f->msn_settled = f->msn_next;
 	if (late)
-		near_tell_begin(p, f);
+		near_error_begin(p, f);
 	near_store(p, f);
 	if (f->nak_syndrome)
-		near_speak(p, f, DUE_NAK);
+		near_ack_schedule(p, f, DUE_NAK);
 }
 
 static void refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why)
@@ -93,5 +95,5 @@ void near_fail_on_timer(struct proxy *p, struct near_flow *f)
 	if (f->failing)
 		fail_now(p, f);
 	else if (f->failed)
-		near_tell_on_timer(p, f);
+		near_error_on_timer(p, f);
 }

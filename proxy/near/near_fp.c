@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_fp.c - fingerprints of requests: what tells a repetition from another packet at its PSN.
+ *
+ * Theory of operation
  *
  * A host repeats what it holds to be unanswered, and it may reset its QP and begin again at the same PSNs. The first
  * must be ACKed again, the second must not. What tells them apart is the packet's fingerprint: opcode, PSN, length,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_fp.h - is this packet one that was here before, or a stranger from another life of the QP? */
+/* near_fp.h - is this packet one that was here before, or of another incarnation of the QP? */
 #ifndef PROXY_NEAR_FP_H
 #define PROXY_NEAR_FP_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_keep.c - keeps the results of operations for hosts that ask again.
+ *
+ * Theory of operation
  *
  * Answered operations are kept for a host whose response got lost on its LAN. The request of each stays in the arena,
  * in the slot where it came: one below pos_settled is one that was answered. So a restart forgets nothing
@@ -219,14 +221,14 @@ static void forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	f->ops_done -= op->done_ns != 0;
 	f->repeats -= op->done_ns && op->due;
 	f->nops--;
-	near_room_end(p, f, op);
+	near_reserve_end(p, f, op);
 	near_op_free(p, f, op);
 }
 
 static void forget_all(struct proxy *p, struct near_flow *f)
 {
 	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next)
-		near_room_end(p, f, dlist_entry(n, struct rd_op, node));
+		near_reserve_end(p, f, dlist_entry(n, struct rd_op, node));
 	dlist_move_all(&f->ops_dead, &f->ops);
 	f->op_open = NULL;
 	f->nops = f->ops_done = f->repeats = f->agains_due = 0;
@@ -246,7 +248,7 @@ static void end_repeats(struct proxy *p, struct near_flow *f)
 	}
 	if (f->ack_owed && !f->repeats) {
 		f->ack_owed = false;
-		near_speak(p, f, DUE_ACK);
+		near_ack_schedule(p, f, DUE_ACK);
 	}
 }
 

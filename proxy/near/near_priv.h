@@ -42,7 +42,7 @@ void near_unpaired_over(struct proxy *p, struct near_flow *f, enum flow_pairing 
 /* It ends. */
 void near_unpaired_leave(struct proxy *p, struct near_flow *f);
 /* Its host spoke. */
-void near_unpaired_heard(struct proxy *p, struct near_flow *f);
+void near_unpaired_seen(struct proxy *p, struct near_flow *f);
 /* True if one more of that source may be opened; a quiet one may have been forgotten for it. */
 bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src);
 /* Forgets the quietest of all. False: none is quiet. */
@@ -96,7 +96,7 @@ static inline bool near_in_sequence(const struct near_flow *f, uint8_t opcode)
 	return !f->op_known || roce_may_follow(f->op_last, opcode);
 }
 
-/* --- another life? near_stranger.c --- */
+/* --- another life? near_reset.c --- */
 
 enum near_life {
 	LIFE_SAME,   /* the packet is of the life that is known */
@@ -112,18 +112,18 @@ static inline void near_alive(const struct proxy *p, struct near_flow *f, uint64
 	f->alive_ns = p->now_ns;
 	f->alive_pos = pos;
 }
-/* A stranger came: deaf and silent from here until it is known what it is. */
-void near_stranger_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
+/* The QP was perhaps reset: nothing is taken or said from here until that is known. */
+void near_reset_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
 /* A packet at a place below pos_next that held another one. */
-enum near_life near_stranger_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
+enum near_life near_reset_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
 /* A packet beyond pos_next, or too far from it to be anything. */
-enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
-                                   uint32_t fp);
+enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                uint32_t fp);
 /* The host has come back to pos_next or below: it is the life that is known. */
-void near_stranger_came_back(struct near_flow *f);
-/* Any packet while f->stranger.waits. */
-enum near_life near_stranger_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
-                                   uint32_t fp);
+void near_reset_came_back(struct near_flow *f);
+/* Any packet while f->reset.waits. */
+enum near_life near_reset_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                uint32_t fp);
 
 /* --- taking: near_take.c --- */
 
@@ -217,37 +217,37 @@ void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* The operation is over, or forgotten. */
 void near_again_end(struct near_flow *f, struct rd_op *op);
 
-/* --- is its responder alive? near_heard.c --- */
+/* --- is its responder alive? near_liveness_seen.c --- */
 
 /* True while nothing may be ACKed early, as nothing is heard of the responder, or no progress. */
 bool near_demoted(const struct proxy *p, const struct near_flow *f);
 /* It was heard; or it begins to owe an answer. */
-void near_heard(struct proxy *p, struct near_flow *f);
+void near_liveness_seen(struct proxy *p, struct near_flow *f);
 /* Says it if that has changed. */
 void near_demotion_look(struct proxy *p, struct near_flow *f);
-void near_unheard_on_timer(struct proxy *p, struct near_flow *f);
+void near_liveness_on_timer(struct proxy *p, struct near_flow *f);
 
-/* --- room for answers: near_room.c --- */
+/* --- room for answers: near_reserve.c --- */
 
 /* The request at pos is about to cross. False, if it brings an answer for which there is no room: the flow is kicked
  * when there is. */
-bool near_room_take(struct proxy *p, struct near_flow *f, uint64_t pos);
+bool near_reserve_take(struct proxy *p, struct near_flow *f, uint64_t pos);
 /* So many responses of one operation are kept room for at most. */
-uint32_t near_room_most(const struct proxy *p, const struct near_flow *f, const struct rd_op *op);
+uint32_t near_reserve_most(const struct proxy *p, const struct near_flow *f, const struct rd_op *op);
 /* A response of the operation has come. True: it had room reserved. */
-bool near_room_use(struct proxy *p, struct near_flow *f, struct rd_op *op);
+bool near_reserve_use(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* The host was given one. */
-void near_room_renew(struct proxy *p, struct near_flow *f, struct rd_op *op);
+void near_reserve_renew(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* So many come once more: returns for how many of these, one at least, there is room now, which is reserved. */
-uint32_t near_room_again(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n);
+uint32_t near_reserve_again(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n);
 /* No more of them come. */
-void near_room_end(struct proxy *p, struct near_flow *f, struct rd_op *op);
+void near_reserve_end(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* It is known now how many come. */
-void near_room_resize(struct proxy *p, struct near_flow *f, struct rd_op *op);
+void near_reserve_resize(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* The flow ends, or its responder is silent: nothing is reserved for it any more. */
-void near_room_leave(struct proxy *p, struct near_flow *f);
+void near_reserve_leave(struct proxy *p, struct near_flow *f);
 /* Something of the pool was freed. */
-void near_room_freed(struct proxy *p);
+void near_reserve_freed(struct proxy *p);
 
 /* --- turns of hosts that were sent away: near_turn.c --- */
 
@@ -274,7 +274,7 @@ bool near_turn_line_full(const struct proxy *p);
 uint64_t near_turn_minimum(const struct proxy *p);
 void near_turn_on_timer(struct proxy *p, struct near_flow *f);
 
-/* --- failures: near_fail.c, near_tell.c --- */
+/* --- failures: near_fail.c, near_error.c --- */
 
 /* The responder refused what is at pos, or is silent for good (syndrome 0). */
 void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome);
@@ -285,12 +285,12 @@ void near_fail_if_answered(struct proxy *p, struct near_flow *f);
 void near_fail_on_timer(struct proxy *p, struct near_flow *f);
 
 /* The flow has failed, work that was ACKed with it: its host is to be told, also if it is idle. */
-void near_tell_begin(struct proxy *p, struct near_flow *f);
+void near_error_begin(struct proxy *p, struct near_flow *f);
 /* No more of that: the flow is closed. */
-void near_tell_end(struct proxy *p, struct near_flow *f);
+void near_error_end(struct proxy *p, struct near_flow *f);
 /* Its host has sent something, and so is not idle. */
-void near_tell_later(struct proxy *p, struct near_flow *f);
-void near_tell_on_timer(struct proxy *p, struct near_flow *f);
+void near_error_later(struct proxy *p, struct near_flow *f);
+void near_error_on_timer(struct proxy *p, struct near_flow *f);
 
 /* --- promises: near_ceiling.c, near_wan.c, near_rebuild.c --- */
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_read.c - operations (READ, ATOMIC, FLUSH, ATOMIC WRITE), from the request to the response.
+ *
+ * Theory of operation
  *
  * READ, ATOMIC and unknown requests own a place in the flow that only the responder can fill: the ceiling stands in
  * front of the first one that is open. An unknown request counts as answered once the responder has acknowledged it.
@@ -138,7 +140,7 @@ void near_op_unbegin(struct proxy *p, struct near_flow *f, uint64_t pos)
 	if (f->op_open == op)
 		f->op_open = next == &f->ops ? NULL : dlist_entry(next, struct rd_op, node);
 	f->nops--;
-	near_room_end(p, f, op);
+	near_reserve_end(p, f, op);
 	near_again_end(f, op);
 	rd_op_give(p, op);
 }
@@ -148,7 +150,7 @@ void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	struct dnode *next = op->node.next;
 
 	op->due = false;
-	near_room_end(p, f, op);
+	near_reserve_end(p, f, op);
 	near_again_end(f, op);
 	if (op->done_ns) {
 		f->repeats--;
@@ -169,7 +171,7 @@ void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
 		return;
 	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
 	op->psns = psns;
-	near_room_resize(p, f, op);
+	near_reserve_resize(p, f, op);
 	if (slot != SLOT_NONE) {
 		arena_hdr(p->arena, slot)->psns = psns;
 		arena_amend(p->arena, slot);
@@ -179,7 +181,7 @@ void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
 	f->pos_next = op->pos + psns;
 	f->pos_max = max_u64(f->pos_max, f->pos_next);
 	near_absorb_held(p, f);
-	near_wan_kick(p, f);
+	near_wan_schedule(p, f);
 }
 
 void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu)
@@ -191,7 +193,7 @@ void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu)
 	near_store(p, f);
 	if (f->psns_unknown && op)
 		near_set_psns(p, f, roce_read_psns(op->len, pmtu));
-	near_wan_kick(p, f);
+	near_wan_schedule(p, f);
 }
 
 /* --- the host asks again --- */
@@ -244,7 +246,7 @@ static void wait_for_answer(struct proxy *p, struct near_flow *f, struct rd_op *
 {
 	near_again_look(p, f, op);
 	if (f->rnr_retry == RNR_RETRY_INFINITE && (!f->repeats || near_op_due(f) == op))
-		near_speak(p, f, DUE_RNR);
+		near_ack_schedule(p, f, DUE_RNR);
 }
 
 bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp)
@@ -254,14 +256,14 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	if (!op || !same_op(op, pkt, fp))
 		return false;
 	if (f->pairing == PAIR_LEARNING) {
-		near_speak(p, f, DUE_RNR); /* if it can be held off at all */
+		near_ack_schedule(p, f, DUE_RNR); /* if it can be held off at all */
 		return true;
 	}
 	f->asked_again = pos;
 	f->asked_again_ns = p->now_ns;
 	if (op->due && f->pos_wan > op->pos && FAULT(FAULT_READ_CROSSES_AGAIN)) {
 		f->pos_wan = op->pos;
-		near_wan_kick(p, f);
+		near_wan_schedule(p, f);
 	}
 	if (op->due && pos >= op->next) { /* it is on its way */
 		if (pos == op->next || given_before_restart(p, f, op, pos))

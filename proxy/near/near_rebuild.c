@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_rebuild.c - descriptors, and a flow after a restart.
+ *
+ * Theory of operation
  *
  * What survives a restart of a near flow: its descriptor, and the requests committed at and beyond pos_settled. From
  * these everything else is made again, in three steps with the whole arena's slots counted in between (proxy_init.c):
@@ -50,7 +52,7 @@ static void recover_failure(struct proxy *p, struct near_flow *f, const struct n
 	f->fail_pos = d->pos_settled;
 	f->fail_msn = d->msn_settled;
 	if (d->failed & FAILED_UNTOLD)
-		near_tell_begin(p, f);
+		near_error_begin(p, f);
 }
 
 /* What is known of its beginning. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_resp.c - gives responses to the host, in PSN order.
+ *
+ * Theory of operation
  *
  * Responses of READ and ATOMIC come across by position, are put together from their pieces, committed, and handed to
  * the host in order. The last one of an operation answers it, and acknowledges it.
@@ -11,7 +13,7 @@
 
 #include "proxy/carry/barrier.h"
 #include "proxy/shard/cnp_rate.h"
-#include "mouth.h"
+#include "ack_tx.h"
 #include "proxy/wan/wan_lane.h"
 
 #define ASKING_NS 200000ull /* more than a NIC takes between two requests that it repeats */
@@ -56,7 +58,7 @@ static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op
                           const struct wan_packet *w)
 {
 	bool next = w->pos == op->next, urgent = op->room || next;
-	uint64_t end = op->next + near_room_most(p, f, op);
+	uint64_t end = op->next + near_reserve_most(p, f, op);
 	uint32_t slot;
 
 	if (w->pos >= end && !next)
@@ -69,7 +71,7 @@ static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op
 		urgent = true;
 	}
 	near_resp_taken(p, f, slot);
-	near_room_use(p, f, op);
+	near_reserve_use(p, f, op);
 	return slot;
 }
 
@@ -103,13 +105,13 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		return true;
 	if (!op && f->psns_unknown)
 		op = near_op_open(f); /* its length in PSNs comes with the first response */
-	near_heard(p, f); /* a response is a sign of life, too */
+	near_liveness_seen(p, f);     /* a response is a sign of life, too */
 	near_demotion_look(p, f);
 	if (!op || !near_resp_awaited(op, w->pos)) {
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}
-	if (f->gone || f->newer) {
+	if (f->superseded || f->newer) {
 		drop(p, DROP_WAN_UNWANTED);
 		return true;
 	}
@@ -150,7 +152,7 @@ static void op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	near_fail_if_answered(p, f);
 	if (near_ceiling(p, f) > f->pos_acked || (f->ack_owed && !f->repeats)) {
 		f->ack_owed = false;
-		near_speak(p, f, DUE_ACK);
+		near_ack_schedule(p, f, DUE_ACK);
 	}
 }
 
@@ -223,9 +225,8 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	slot = op && op->pos + op->psns <= f->pos_next && f->pairing != PAIR_LEARNING && f->msn_known
 	           ? near_resp_find(p, f, op->next)
 	           : SLOT_NONE;
-	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED || f->gone ||
-	    f->newer) {
-		if (op && slot == SLOT_NONE && !f->gone && !f->newer)
+	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED || f->superseded || f->newer) {
+		if (op && slot == SLOT_NONE && !f->superseded && !f->newer)
 			near_again_look(p, f, op);
 		dlist_remove(&f->resp_node);
 		return 0;
@@ -251,13 +252,13 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	aeth_off = (size_t)h->bth_off + ROCE_BTH_LEN;
 	put_be16(tx->hdr + h->bth_off - 2, 0); /* a UDP checksum would be wrong with another AETH */
 	if (roce_op(opcode)->flags & ROP_AETH)
-		mouth_response(p, f, tx->hdr + aeth_off, (size_t)tx->hdr_len - aeth_off - 4 + tx->body_len, op->msn,
-		               op->pos, tx->trailer);
+		ack_tx_response(p, f, tx->hdr + aeth_off, (size_t)tx->hdr_len - aeth_off - 4 + tx->body_len, op->msn,
+		                op->pos, tx->trailer);
 	op->next++;
 	op->given = max_u64(op->given, op->next);
 	if (op->opcode == RC_READ_REQUEST) {
 		near_resp_given(p, f, slot);
-		near_room_renew(p, f, op);
+		near_reserve_renew(p, f, op);
 	}
 	if (op->next >= op->pos + op->psns) {
 		acked_with_response(p, f, op);

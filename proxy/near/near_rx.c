@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_rx.c - a request from a host: expected, ahead, behind, or of another incarnation.
+ *
+ * Theory of operation
  *
  * A packet from the host is one of four things:
  *   next      taken, with what was held behind it (near_take.c)
  *   gap       held for a while (adaptive routing reorders), then NAKed once; then only the missing one helps
  *   again     its fingerprint (near_fp.c) is the one seen at that position: ACKed again if it can only be a repetition,
  *             else the responder decides
- *   stranger  its fingerprint differs: if it insists, the host reset its QP and a new incarnation begins
- *             (near_stranger.c, near.c)
+ *   reset?    its fingerprint differs: if it comes again, the host reset its QP and a new incarnation begins
+ *             (near_reset.c, near.c)
  *
  * A READ, an ATOMIC or an unknown request beyond a gap is not held, but it proves the gap like any other (pos_lacking).
  * If it merely overtook what was missing, it is missing itself then, and its host is asked for it.
@@ -18,7 +20,7 @@
 
 #include "proxy/carry/barrier.h"
 #include "proxy/carry/end_to_end.h"
-#include "mouth.h"
+#include "ack_tx.h"
 #include "near_fp.h"
 
 #define NAK_AGAIN_NS    100000ull     /* a LAN round trip: what was NAKed is not yet repeated within */
@@ -27,12 +29,12 @@
 void near_nak_gap(struct proxy *p, struct near_flow *f)
 {
 	timer_cancel(&p->timers, &f->patience);
-	if (f->pairing == PAIR_LEARNING || f->held_off || f->psns_unknown)
+	if (f->pairing == PAIR_LEARNING || f->rnr_back_pressure || f->psns_unknown)
 		return; /* psns_unknown: it may be no gap, the READ in front of it owns the place */
 	f->gap_naked = f->pos_next;
 	f->naked_ns = p->now_ns;
 	f->pos_lacking = 0; /* the host sends all of that again */
-	near_speak(p, f, DUE_NAK);
+	near_ack_schedule(p, f, DUE_NAK);
 }
 
 /* What owns several PSNs or opens an operation waits for its turn beyond a gap: the host sends it again. But behind a
@@ -50,15 +52,15 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 
 	f->pos_last_rx = pos;
 	f->pos_max = max_u64(f->pos_max, pos + 1);
-	if (f->held_off)
+	if (f->rnr_back_pressure)
 		return drop(p, DROP_LAN_NO_ROOM);
 	if (f->gap_naked == f->pos_next) {
 		/* The host went back and the missing one was lost again; reordering alone does not last so long. */
 		if (FAULT(FAULT_NAK_REPEATED))
-			near_speak(p, f, DUE_NAK);
+			near_ack_schedule(p, f, DUE_NAK);
 		if (new_round && p->now_ns >= f->naked_ns + NAK_AGAIN_NS + 2 * p->cfg.reorder_ns) {
 			f->naked_ns = p->now_ns;
-			near_speak(p, f, DUE_NAK);
+			near_ack_schedule(p, f, DUE_NAK);
 		}
 		return drop(p, DROP_LAN_GAP);
 	}
@@ -67,7 +69,7 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 		return drop(p, DROP_LAN_DUPLICATE);
 	if (slot != SLOT_NONE) { /* neither of the two is believed: what comes after the NAK will tell */
 		near_drop_held(p, f, slot);
-		return drop(p, DROP_LAN_STRANGER);
+		return drop(p, DROP_LAN_RESET_SUSPECTED);
 	}
 	if (pos - f->pos_next < HELD_OOO_MAX && may_be_held(f, pkt) && near_admit(p, f, pkt->len) &&
 	    near_commit(p, f, l3, pkt, pos, 1, fp, vlan_tci) != SLOT_NONE)
@@ -91,7 +93,7 @@ static enum proxy_drop rx_below(struct proxy *p, struct near_flow *f, const uint
 		f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base); /* all single PSNs: see below */
 	near_set_base(f, pos);
 	near_fp_trim(p, f, pos);
-	count(p, CTR_BEGAN_LOWER, 1);
+	count(p, CTR_BASE_LOWERED, 1);
 	f->pos_last_rx = pos;
 	f->open_due = true;
 	near_store(p, f);
@@ -107,7 +109,7 @@ static bool may_extend_down(const struct near_flow *f, uint64_t pos)
 
 /* How often the host has come back to what it must wait for. Its first repetitions are met with silence, as the answer
  * is on its way; being sent away then would only make it sleep past the answer. */
-static bool tired_of_waiting(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
+static bool repeats_in_vain(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
 {
 	if (f->waits_at != ceiling) {
 		f->waits_at = ceiling;
@@ -126,11 +128,11 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 	uint64_t ceiling = near_ceiling(p, f);
 
 	if (pos >= ceiling) {
-		if (new_round && tired_of_waiting(p, f, ceiling) &&
+		if (new_round && repeats_in_vain(p, f, ceiling) &&
 		    (f->rnr_retry == RNR_RETRY_INFINITE || FAULT(FAULT_RNR_TO_FINITE)))
-			near_speak(p, f, DUE_RNR);
+			near_ack_schedule(p, f, DUE_RNR);
 	} else if (ack_req || new_round) {
-		near_speak(p, f, DUE_ACK);
+		near_ack_schedule(p, f, DUE_ACK);
 	}
 }
 
@@ -173,7 +175,7 @@ static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const ui
 		next->begins_inside = rest;
 	if (!next) { /* it will insist; until then the rest of its window would pass for the old life's */
 		if (f->used)
-			near_stranger_wait(p, f, pos_near(f->pos_next, pkt->psn), fp);
+			near_reset_wait(p, f, pos_near(f->pos_next, pkt->psn), fp);
 		return no_place(p);
 	}
 	return near_take_next(p, next, l3, pkt, vlan_tci, fp);
@@ -247,22 +249,22 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	case FP_STRANGE:
 		break;
 	}
-	if (near_stranger_below(p, f, pos, fp) == LIFE_UNSURE)
-		return drop(p, DROP_LAN_STRANGER);
+	if (near_reset_below(p, f, pos, fp) == LIFE_UNSURE)
+		return drop(p, DROP_LAN_RESET_SUSPECTED);
 	return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 }
 
-/* Nothing more is taken from a QP that failed; but a stranger after a while is a new life of it. */
+/* Nothing more is taken from a QP that failed; but a packet unlike what was there is a new incarnation after a while. */
 static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f, uint32_t psn)
 {
 	f->pos_max = max_u64(f->pos_max, pos_near(f->pos_next, psn) + 1);
 	if (f->nak_syndrome)
-		near_speak(p, f, DUE_NAK);
-	near_tell_later(p, f);
+		near_ack_schedule(p, f, DUE_NAK);
+	near_error_later(p, f);
 	return drop(p, DROP_LAN_FAILED);
 }
 
-static bool reborn(const struct proxy *p, const struct near_flow *f, const struct roce_pkt *pkt)
+static bool begins_incarnation(const struct proxy *p, const struct near_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_next, pkt->psn);
 
@@ -283,31 +285,31 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 		if (!f)
 			return without_flow(p, l3, pkt, vlan_tci);
 	}
-	if (f->gone || (f->failed && reborn(p, f, pkt)))
+	if (f->superseded || (f->failed && begins_incarnation(p, f, pkt)))
 		f = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (!f)
 		return no_place(p);
 	f->silent_ns = p->now_ns - f->last_rx_ns;
 	f->last_rx_ns = p->now_ns;
-	near_unpaired_heard(p, f);
+	near_unpaired_seen(p, f);
 	f->migreq = pkt->migreq;
 	if (f->failed)
 		return refuse_failed(p, f, pkt->psn);
 	if ((pkt->tos & ECN_MASK) == ECN_CE)
-		mouth_cnp(p, f); /* the responder's part, IBTA A17.9: the mark itself stays on this LAN */
+		ack_tx_cnp(p, f); /* the responder's part, IBTA A17.9: the mark itself stays on this LAN */
 	pos = pos_near(f->pos_next, pkt->psn);
-	if (f->stranger.waits) {
-		enum near_life life = near_stranger_judge(p, f, pkt, pos, fp);
+	if (f->reset.waits) {
+		enum near_life life = near_reset_judge(p, f, pkt, pos, fp);
 
 		if (life == LIFE_NEW)
 			return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 		if (life == LIFE_UNSURE)
-			return drop(p, DROP_LAN_STRANGER);
+			return drop(p, DROP_LAN_RESET_SUSPECTED);
 	}
 	possible = pos <= f->pos_next + FLOW_SPAN_MAX && pos + FLOW_SPAN_MAX >= f->pos_next;
 	if (pos <= f->pos_next && possible)
-		near_stranger_came_back(f);
-	else if (near_stranger_ahead(p, f, pkt, pos, fp) == LIFE_NEW)
+		near_reset_came_back(f);
+	else if (near_reset_ahead(p, f, pkt, pos, fp) == LIFE_NEW)
 		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 	if (!possible)
 		return drop(p, DROP_LAN_WINDOW);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_source.c - near as a source of the transport.
+ *
+ * Theory of operation
  *
  * The near role as a source of the transport: its requests cross as slots that stay until the responder has them, and
  * FLOW_OPEN, READ_AGAIN and FLOW_CLOSE as frames. Flows that have something to send are in lane.ready[SOURCE_NEAR] and
@@ -21,7 +23,7 @@ void near_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t i
 		return; /* the far edge keeps an idle descriptor until its table is full */
 	op->pos = (uint64_t)flow << 32 | inc;
 	dlist_append(&p->near_lanes[l->id].closes, &op->node);
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 }
 
 static void put_closes(struct proxy *p, struct lane *l, struct wan_build *b, uint64_t until_ns)
@@ -96,7 +98,7 @@ static void frame_lost(struct proxy *p, struct lane *l, uint8_t type, uint32_t i
 		return;
 	}
 	f->open_due = true;
-	near_wan_kick(p, f);
+	near_wan_schedule(p, f);
 }
 
 static bool on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)

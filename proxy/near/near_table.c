@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* near_table.c - the table of near flows, and those without a pair. */
 /* Which near flow a packet, a frame or a QPN belongs to, and which place a new one gets.
  *
  * The table has a fixed number of places. An index is used again, but never with the same incarnation: near_inc counts
@@ -40,9 +41,9 @@ void near_requester_enter(struct proxy *p, struct near_flow *f)
 		older = younger == f ? other : f;
 		if (younger->pairing != PAIR_CONFIRMED)
 			continue;
-		count(p, CTR_REQUESTERS_GONE, !older->gone);
-		older->gone = true;
-		dlist_remove(&older->mouth_node);
+		count(p, CTR_REQUESTERS_SUPERSEDED, !older->superseded);
+		older->superseded = true;
+		dlist_remove(&older->ack_tx_node);
 		dlist_remove(&older->resp_node);
 	}
 	if (!f->requester_known)
@@ -102,7 +103,7 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 	timer_init(&f->retire, TK_RETIRE, idx);
 	timer_init(&f->drain, TK_DRAIN, idx);
 	timer_init(&f->resp_pace, TK_RESP_PACE, idx);
-	timer_init(&f->unheard, TK_UNHEARD, idx);
+	timer_init(&f->liveness, TK_LIVENESS, idx);
 	timer_init(&f->fail_timer, TK_FAIL, idx);
 	timer_init(&f->turn, TK_TURN, idx);
 	timer_set(&p->timers, &f->retire, p->now_ns + FORSAKEN_NS);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_take.c - takes a request in order: room, commit, and what follows from it.
+ *
+ * Theory of operation
  *
  * Taking a request: is there room, commit it, and count it as in order once everything before it is here. The order of
  * stores is the promise: the slot is committed before anything can be ACKed.
  *
  * A host that comes near the end of what it may have here gets CNPs. One for which there is no room is held off with
- * RNR NAKs (mouth.c), never with sequence NAKs, and with silence only when its RNR retries are finite and used up: both
- * would burn its retries. But the packet that a flow needs next is taken as long as others of the same flow beyond a
- * gap can go for it. */
+ * RNR NAKs (ack_tx.c), never with sequence NAKs, and with silence only when its RNR retries are finite and used up:
+ * both would burn its retries. But the packet that a flow needs next is taken as long as others of the same flow beyond
+ * a gap can go for it. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
-#include "mouth.h"
+#include "ack_tx.h"
 #include "near_fp.h"
 #include "proxy/util/probe.h"
 #include "proxy/wan/share.h"
@@ -54,14 +56,14 @@ static void slow_down(struct proxy *p, struct near_flow *f)
 
 	if (near_turn_rules(p, f)) {
 		if (2 * f->turn_left <= near_turn_quantum(p) && !FAULT(FAULT_NO_SOFT_CNP))
-			mouth_cnp(p, f);
+			ack_tx_cnp(p, f);
 		return;
 	}
 	if (f->pos_next % SLOW_EVERY_PKTS || p->now_ns < f->slow_look_ns || within(p, f, 0, 4) ||
 	    FAULT(FAULT_NO_SOFT_CNP))
 		return;
 	if (held >= f->slow_held)
-		mouth_cnp(p, f);
+		ack_tx_cnp(p, f);
 	f->slow_held = held;
 	f->slow_look_ns = p->now_ns + max_u64(SLOW_LOOK_NS, proxy_rtt_ns(p) / 8);
 }
@@ -194,7 +196,7 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 	f->bytes += h->len;
 	f->pos_next += h->psns;
 	if (owed_nothing)
-		near_heard(p, f); /* its time runs from here */
+		near_liveness_seen(p, f); /* its time runs from here */
 }
 
 /* What is held at pos_next may be the rest of the READ before it. */
@@ -255,14 +257,14 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 		timer_set(&p->timers, &f->patience, p->now_ns + p->cfg.reorder_ns);
 }
 
-static enum proxy_drop hold_off(struct proxy *p, struct near_flow *f, enum proxy_drop why)
+static enum proxy_drop back_pressure(struct proxy *p, struct near_flow *f, enum proxy_drop why)
 {
-	if (!f->held_off)
-		proxy_event_push(p, EV_FLOW_HELD_OFF, f, NULL, f->pos_next, near_held(f));
-	f->held_off = true;
+	if (!f->rnr_back_pressure)
+		proxy_event_push(p, EV_FLOW_RNR_BACK_PRESSURE, f, NULL, f->pos_next, near_held(f));
+	f->rnr_back_pressure = true;
 	f->pos_lacking = 0; /* it comes back with all of it */
 	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host did send it */
-	near_speak(p, f, DUE_RNR);
+	near_ack_schedule(p, f, DUE_RNR);
 	return drop(p, why);
 }
 
@@ -289,7 +291,7 @@ static enum proxy_drop refuse_read(struct proxy *p, struct near_flow *f)
 	if (f->pairing == PAIR_LEARNING)
 		return drop(p, DROP_LAN_BAD_LENGTH); /* nobody to tell yet; the host repeats it */
 	if (f->pos_settled < f->pos_next)
-		return hold_off(p, f, DROP_LAN_BAD_LENGTH);
+		return back_pressure(p, f, DROP_LAN_BAD_LENGTH);
 	near_refused(p, f, f->pos_next, AETH_NAK_INV_REQ);
 	return drop(p, DROP_LAN_BAD_LENGTH);
 }
@@ -301,11 +303,11 @@ static bool sends_slowly(const struct proxy *p, const struct near_flow *f)
 	return f->cnp_said_ns && p->now_ns < f->cnp_said_ns + CNP_LASTS_NS && p->now_ns >= f->acked_ns + ACK_SLOW_NS;
 }
 
-static void speak_after_rx(struct proxy *p, struct near_flow *f, bool ack_req)
+static void ack_after_rx(struct proxy *p, struct near_flow *f, bool ack_req)
 {
 	if ((ack_req || f->pos_next - f->pos_acked >= ACK_EVERY_PKTS || sends_slowly(p, f)) &&
 	    near_ceiling(p, f) > f->pos_acked)
-		near_speak(p, f, DUE_ACK);
+		near_ack_schedule(p, f, DUE_ACK);
 }
 
 enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
@@ -323,18 +325,18 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	if (psns > FLOW_SPAN_MAX / 2)
 		return refuse_read(p, f);
 	if (near_turn_comes_early(p, f) || !admit_next(p, f, pkt->len))
-		return hold_off(p, f, DROP_LAN_NO_ROOM);
+		return back_pressure(p, f, DROP_LAN_NO_ROOM);
 	if (own && !near_op_begin(p, f, pkt, pos, psns, f->msn_next + 1, fp))
-		return hold_off(p, f, DROP_LAN_READS_FULL);
+		return back_pressure(p, f, DROP_LAN_READS_FULL);
 	while ((slot = near_commit(p, f, l3, pkt, pos, psns, fp, vlan_tci)) == SLOT_NONE && evict_highest(p, f))
 		;
 	if (slot == SLOT_NONE) {
 		if (own)
 			near_op_unbegin(p, f, pos);
-		return hold_off(p, f, DROP_LAN_NO_ROOM);
+		return back_pressure(p, f, DROP_LAN_NO_ROOM);
 	}
 	near_alive(p, f, pos);
-	f->held_off = false;
+	f->rnr_back_pressure = false;
 	near_turn_took(p, f, arena_class_bytes(pkt->len));
 	f->gap_naked = 0;
 	f->psns_unknown = unknown;
@@ -347,9 +349,9 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	}
 	if (FAULT(FAULT_DROP_SLOT) && !own && pos % 61 == 0 && f->pos_next > pos + 1)
 		slot_release(p, slot);
-	near_wan_kick(p, f);
+	near_wan_schedule(p, f);
 	slow_down(p, f);
-	speak_after_rx(p, f, pkt->ack_req);
+	ack_after_rx(p, f, pkt->ack_req);
 	arena_fetch(p->arena);
 	return DROP_NONE;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_turn.c - when each host that was sent away for want of room comes back.
+ *
+ * Theory of operation
  *
  * More queue pairs may have work outstanding than the buffer, or the line, can take at once. Each host that is sent
  * away for want of room brings its whole window when it comes back, and what is not taken of that has crossed the LAN
@@ -37,7 +39,7 @@
  * fail. */
 #include "near_priv.h"
 
-#include "mouth.h"
+#include "ack_tx.h"
 #include "proxy/wan/share.h"
 #include "proxy/wan/wan_path.h"
 
@@ -360,6 +362,6 @@ void near_turn_on_timer(struct proxy *p, struct near_flow *f)
 		return;
 	}
 	f->turn_cnps--;
-	mouth_cnp(p, f);
+	ack_tx_cnp(p, f);
 	set_timer(p, f);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_unpaired.c - flows without a pair: how much they may take.
+ *
+ * Theory of operation
  *
  * Anything with a source in the local prefixes can open a flow by sending one packet to a QPN that nobody has. Such a
  * flow stays unpaired: no responder ever answers it. What unpaired flows may take is bounded, so that a host that
@@ -92,7 +94,7 @@ void near_unpaired_leave(struct proxy *p, struct near_flow *f)
 		--*paired_of(p, &f->src);
 }
 
-void near_unpaired_heard(struct proxy *p, struct near_flow *f)
+void near_unpaired_seen(struct proxy *p, struct near_flow *f)
 {
 	if (!dnode_on(&f->unpaired_node))
 		return;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_wan.c - what passes between a flow and its far edge: opens, reports, pairs, credit.
+ *
+ * Theory of operation
  *
  * What passes between a near flow and the far edge: requests in order within credit and window, FLOW_OPEN when
  * something about the flow is new, and back the reports of what the responder has.
@@ -35,7 +37,7 @@ void near_settle(struct proxy *p, struct near_flow *f)
 
 	if (!f->msn_known)
 		return;
-	if (op && op->pos < target && !f->newer && !f->gone) /* else nobody waits for its answer any more */
+	if (op && op->pos < target && !f->newer && !f->superseded) /* else nobody waits for its answer any more */
 		target = op->pos;
 	if (target <= f->pos_settled)
 		return;
@@ -139,7 +141,7 @@ void near_work(struct proxy *p, struct near_flow *f)
 	dlist_remove(&f->work_node);
 	near_place_left(p, f);
 	if (later && f->used)
-		near_wan_kick(p, f);
+		near_wan_schedule(p, f);
 }
 
 /* The far edge has given up what came at and beyond `from`, to make room for others; it is sent again as credit
@@ -153,7 +155,7 @@ static void take_back(struct proxy *p, struct near_flow *f, uint64_t from)
 	}
 	f->pos_wan = min_u64(f->pos_wan, from);
 	f->pos_far = max_u64(f->pos_reported, min_u64(f->pos_far, from));
-	count(p, CTR_CREDIT_TAKEN_BACK, 1);
+	count(p, CTR_CREDIT_REVOKED, 1);
 	near_work(p, f);
 }
 
@@ -199,9 +201,9 @@ static void after_progress(struct proxy *p, struct near_flow *f)
 		return;
 	}
 	if (near_ceiling(p, f) > f->pos_acked && (near_mode(p, f) != ACK_MODE_NEAR || f->ack_asked))
-		near_speak(p, f, DUE_ACK);
+		near_ack_schedule(p, f, DUE_ACK);
 	if (lane_of(p, f->lane)->node.next == NULL)
-		wan_lane_kick(p, lane_of(p, f->lane));
+		wan_lane_schedule(p, lane_of(p, f->lane));
 }
 
 void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_report *r)
@@ -216,12 +218,12 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	}
 	if (!r->credit) {
 		begin_again(p, f);
-		near_wan_kick(p, f);
+		near_wan_schedule(p, f);
 		return;
 	}
 	delivered = min_u64(r->delivered, f->pos_next);
 	if (delivered > f->pos_reported || r->state == WFS_RNR)
-		near_heard(p, f);
+		near_liveness_seen(p, f);
 	f->pos_reported = max_u64(f->pos_reported, delivered);
 	f->pos_far = max_u64(f->pos_far, max_u64(f->pos_reported, min_u64(r->received, f->pos_next)));
 	on_credit(p, f, r);
@@ -231,13 +233,13 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 		f->stalled_ns = p->now_ns;
 	f->stalled = r->state == WFS_STALLED || r->state == WFS_FAILED;
 	if (f->stalled)
-		near_room_leave(p, f);
+		near_reserve_leave(p, f);
 	near_demotion_look(p, f);
 	if (r->state == WFS_FAILED && r->lost)
 		near_buffer_lost(p, f, r->nak_pos);
 	else if (r->state == WFS_FAILED)
 		near_refused(p, f, r->nak_pos, r->syndrome);
-	near_wan_kick(p, f);
+	near_wan_schedule(p, f);
 	after_progress(p, f);
 }
 
@@ -257,8 +259,8 @@ static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
 	near_set_base(f, pos);
 	near_fp_trim(p, f, pos);
 	f->open_due = true;
-	count(p, CTR_BEGAN_LOWER, 1);
-	near_speak(p, f, DUE_NAK);
+	count(p, CTR_BASE_LOWERED, 1);
+	near_ack_schedule(p, f, DUE_NAK);
 }
 
 bool near_hinted_offset(const struct proxy *p, const struct near_flow *f, uint32_t *offset)
@@ -353,7 +355,7 @@ static bool correct_pair(struct proxy *p, struct near_flow *f, const struct wan_
 	f->requester_qpn = r->requester_qpn;
 	memcpy(f->template, r->template, r->template_len);
 	f->template_len = (uint8_t)r->template_len;
-	f->gone = false;
+	f->superseded = false;
 	f->pairing = PAIR_PROVISIONAL;
 	near_requester_enter(p, f);
 	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
@@ -431,7 +433,7 @@ static bool may_go_first(struct proxy *p, const struct near_flow *f)
 	return true;
 }
 
-void near_wan_kick(struct proxy *p, struct near_flow *f)
+void near_wan_schedule(struct proxy *p, struct near_flow *f)
 {
 	struct lane *l = lane_of(p, f->lane);
 
@@ -440,7 +442,7 @@ void near_wan_kick(struct proxy *p, struct near_flow *f)
 	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent) || f->agains_due) {
 		if (!dnode_on(&f->wan_node))
 			wait_for_lane(l, f, may_go_first(p, f));
-		wan_lane_kick(p, l);
+		wan_lane_schedule(p, l);
 	}
 }
 
@@ -472,14 +474,14 @@ bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot)
 		if ((f->pos_wan >= credit_of(p, f) || l->out_bytes + arena_class_bytes(h->len) > l->window_bytes) &&
 		    !FAULT(FAULT_CREDIT_IGNORED))
 			return false;
-		return !(h->flags & SF_OWN_RESPONSE) || near_room_take(p, f, f->pos_wan);
+		return !(h->flags & SF_OWN_RESPONSE) || near_reserve_take(p, f, f->pos_wan);
 	}
 	return false;
 }
 
 bool near_wan_awaits_lane(const struct proxy *p, const struct near_flow *f)
 {
-	return f->pos_wan < f->pos_next && f->pos_wan < credit_of(p, f) && !dnode_on(&f->room_node);
+	return f->pos_wan < f->pos_next && f->pos_wan < credit_of(p, f) && !dnode_on(&f->reserve_node);
 }
 
 void near_wan_sent(struct near_flow *f, const struct slot_hdr *h)
@@ -526,5 +528,5 @@ void near_session_start(struct proxy *p, struct near_flow *f)
 	f->open_due = true;
 	f->open_sent = false;
 	f->stalled = f->begins = false;
-	near_wan_kick(p, f);
+	near_wan_schedule(p, f);
 }

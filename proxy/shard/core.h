@@ -6,14 +6,14 @@
  *        v                                                             v wan_rx
  *     proxy.c --request--> near.c --slots--> wan_lane.c ==datagrams==> wan_lane.c --> far.c ----> hosts
  *        |                   ^                                            |             |
- *        |                 mouth.c (every AETH packet)                    |             |
+ *        |                 ack_tx.c (every AETH packet)                    |             |
  *        +---response--> far.c --RESP slots--> wan_lane.c ==============> near.c (answers)
  *        +---other-----> raw.c --RAW slots---> wan_lane.c ==============> raw.c
  *
- * near/ is the responder's role beside a requester, far/ the requester's beside a responder, carry/ what is not RC; wan/
- * packs, numbers, reports and repairs what these three give it (transport.h), in slots that slot.c takes and gives back.
- * proxy.c is the entrance and owns nothing but the order of calls, proxy_init.c the memory. Which folder may use which:
- * tests/rooms.txt. A role's inner header (near_priv.h, far_priv.h, wan_lane_priv.h) is for its own files only.
+ * near/ is the responder's role beside a requester, far/ the requester's beside a responder, carry/ what is not RC;
+ * wan/ packs, numbers, reports and repairs what these three give it (transport.h), in slots that slot.c takes and gives
+ * back. proxy.c is the entrance and owns nothing but the order of calls, proxy_init.c the memory. Which folder may use
+ * which: tests/rooms.txt. A role's inner header (near_priv.h, far_priv.h, wan_lane_priv.h) is for its own files only.
  *
  * Positions: a packet's 64-bit place in its incarnation. Their low 24 bits are the PSN, the first packet seen gets
  * POS_ORIGIN + PSN, so that there is room below for packets that were overtaken. */
@@ -89,14 +89,14 @@ struct cnp_rate {
 	uint64_t next_ns;         /* no packet before */
 };
 
-/* Whether the host must still learn that ACKed work has failed. near_tell.c. */
-enum near_tell { TELL_NOTHING, TELL_LATER, TELL_ASKED };
+/* Whether the host must still learn that ACKed work has failed. near_error.c. */
+enum near_error { TELL_NOTHING, TELL_LATER, TELL_ASKED };
 
 enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
 
-/* What a near flow has seen that speaks for a new life of its QP. near_stranger.c. */
-struct near_stranger {
-	bool waits;         /* a stranger came: all is dropped until it is known what it was */
+/* What a near flow has seen that speaks for a new life of its QP. near_reset.c. */
+struct near_reset {
+	bool waits;         /* the QP was perhaps reset: all is dropped until that is known */
 	uint8_t rounds;     /* of the host since then */
 	uint64_t pos;       /* its place */
 	uint32_t fp;        /* and fingerprint */
@@ -130,10 +130,10 @@ struct near_flow {
 	bool msn_known;          /* msn_offset is */
 	bool failed;             /* the responder refused: silent from here on */
 	bool requester_known;    /* it is in proxy.near_by_requester */
-	bool gone;               /* its requester's QPN is in a younger connection: it has nobody to speak to */
+	bool superseded;         /* its requester's QPN is in a younger connection: it has nobody to speak to */
 	uint64_t stalled_ns;     /* since when the far edge says so */
 	bool stalled;            /* far edge says so: in force like host mode */
-	bool held_off;           /* its host was sent away for want of room, and has not been back */
+	bool rnr_back_pressure;  /* its host was sent away for want of room, and has not been back */
 	uint64_t turn_ns;        /* when it is its turn to come back; 0: nothing is booked. near_turn.c */
 	uint64_t back_ns;        /* when its host will come, turn or not */
 	uint64_t turn_bytes;     /* what it may bring then */
@@ -164,7 +164,7 @@ struct near_flow {
 
 	bool op_known; /* op_last is the opcode of the packet before pos_next */
 	uint8_t op_last;
-	struct near_stranger stranger;
+	struct near_reset reset;
 	uint64_t silent_ns; /* how long its host said nothing before the last packet */
 	uint64_t alive_ns;  /* when the last packet came that can only have been of this life, ... */
 	uint64_t alive_pos; /* ... and its place: what the host sends behind it goes on with the same round */
@@ -187,17 +187,17 @@ struct near_flow {
 	uint64_t pos_lacking;  /* behind the last request that came beyond a gap and was not held; 0: none since a NAK */
 	struct timer patience; /* with a gap, before it is NAKed */
 
-	/* what the mouth has to say */
-	struct dnode mouth_node; /* in proxy.mouth */
+	/* what the ACK generator has to say */
+	struct dnode ack_tx_node; /* in proxy.ack_tx */
 	enum near_due due;
 	bool cnp_due;                     /* and a CNP */
 	uint64_t cnp_said_ns;             /* when the last one went out */
-	enum near_tell tell;              /* failed: the host is to be told without having asked ... */
-	bool tell_due;                    /* ... now, by a request that cannot be, ... */
-	uint8_t tell_tries;               /* ... after so many ... */
-	uint32_t tell_psn;                /* ... at this PSN, 24 bits */
-	uint32_t tell_hint;               /* what its last ACK said that it expects; NONE: nothing yet */
-	uint64_t tell_ns;                 /* since when */
+	enum near_error tell;             /* failed: the host is to be told without having asked ... */
+	bool error_due;                   /* ... now, by a request that cannot be, ... */
+	uint8_t error_tries;              /* ... after so many ... */
+	uint32_t error_psn;               /* ... at this PSN, 24 bits */
+	uint32_t error_hint;              /* what its last ACK said that it expects; NONE: nothing yet */
+	uint64_t error_ns;                /* since when */
 	uint64_t slow_look_ns, slow_held; /* when to look next whether the buffer fills, and what was held last time */
 	uint8_t nak_syndrome;             /* failed: what the responder said, 0: nothing */
 	bool ack_owed;                    /* something was kept back until repeated responses are out */
@@ -222,9 +222,9 @@ struct near_flow {
 	uint64_t again_lost_ns;               /* when a READ_AGAIN was found lost last */
 	struct dnode resps;                   /* slots of responses that are here and were not given to the host yet; */
 	uint64_t resp_bytes;                  /* their slot bytes; results of ATOMICs stay among them */
-	uint64_t room_bytes;                  /* reserved for responses */
-	struct dnode room_node;    /* in proxy.room_waiting: its next request finds no room for what it brings ... */
-	uint64_t room_ns;          /* ... since then */
+	uint64_t reserved_bytes;              /* reserved for responses */
+	struct dnode reserve_node; /* in proxy.reserve_waiting: its next request finds no room for what it brings ... */
+	uint64_t reserve_wait_ns;  /* ... since then */
 	struct dnode resp_node;    /* has responses to deliver */
 	struct cnp_rate resp_rate; /* of these */
 	struct timer resp_pace;    /* end of a wait that the rate asks for */
@@ -257,7 +257,7 @@ struct near_flow {
 	uint64_t last_rx_ns;         /* from the host */
 	uint64_t last_progress_ns;   /* at the responder */
 	uint64_t heard_ns;           /* last sign of life of the responder, or since when it has something to answer */
-	struct timer unheard;        /* while it has: tells when that is too long ago */
+	struct timer liveness;       /* while it has: tells when that is too long ago */
 	bool demoted, demotion_said; /* no early ACKs since then; and an event told so */
 	uint64_t bytes, messages;    /* taken in order since it began: L3 bytes, message ends */
 	uint8_t template_len;
@@ -301,9 +301,9 @@ struct far_flow {
 	enum ack_mode mode;    /* in force at the near edge: what of the reports a host waits for */
 	bool base_fixed;       /* nothing below pos_base belongs to the flow */
 	bool failed;           /* refused or given up: nothing is sent or taken any more */
-	bool orphan;           /* the near edge lost its arena: what came is delivered, and nobody is told ... */
-	uint32_t orphan_since; /* ... from that session on, proxy.sessions */
-	uint32_t heir_of;      /* index of the orphan of the same queue pair, which goes first; NONE */
+	bool stale_epoch;      /* the near edge lost its arena: what came is delivered, and nobody is told ... */
+	uint32_t stale_since;  /* ... from that session on, proxy.sessions */
+	uint32_t successor_of; /* index of the stale flow of the same queue pair, which goes first; NONE */
 	uint64_t lost_pos;     /* the responder waits for this, which a life that is lost had: far_lost.c. 0: it does not */
 	uint64_t lost_to;      /* the first position that came in this life */
 	bool lost;             /* failed for that */
@@ -322,7 +322,7 @@ struct far_flow {
 	uint64_t pos_ahead;    /* it names this place, though not that far was sent, when asked again and again; 0: none */
 	uint64_t pos_rx;       /* all before has come over the WAN */
 	uint64_t pos_rx_max;   /* highest that has come + 1 */
-	uint64_t pos_credit;   /* granted; taken back only with what is here beyond it (far_room.c) ... */
+	uint64_t pos_credit;   /* granted; taken back only with what is here beyond it (far_evict.c) ... */
 	uint16_t again_round;  /* ... and then this changes: not 0, something is to come again ... */
 	uint64_t again_from;   /* ... from here on */
 	uint64_t pos_ack_seen; /* an ACK that overtook a READ response covers so much */
@@ -371,7 +371,7 @@ struct far_flow {
 	/* READ and ATOMIC */
 	bool gone;                /* about to be forgotten */
 	struct dnode start_node;  /* in barrier.starts: its next message waits for other flows */
-	struct dnode orphan_node; /* in proxy.orphans */
+	struct dnode stale_node;  /* in proxy.stale_flows */
 	uint64_t start_since_ns;  /* since when */
 	uint64_t start_passed;    /* position of the last message that was let go */
 	struct dnode ops;         /* struct rd_op, sent and not answered, oldest first */
@@ -496,15 +496,15 @@ struct ip_lane {
 };
 
 /* A packet that is not RC at the edge beside its receiver: behind a barrier, or on its way to the host. */
-struct parcel {
-	struct dnode node;   /* in barrier_queue.waiting, proxy.parcels or barrier.parcels_free */
+struct held_packet {
+	struct dnode node;   /* in barrier_queue.waiting, proxy.held_packets or barrier.held_packets_free */
 	uint64_t until_ns;   /* longest wait */
 	uint64_t peer_epoch; /* its snapshot names flows as in that life of the near edge's arena */
 	uint32_t id;         /* a RAW_WAN slot; or the place of a struct ip_buf */
 	uint16_t n, at;      /* entries of its snapshot, and the first that may not be there yet */
-	uint32_t session;    /* proxy.sessions when it came: what was an orphan by then is older */
+	uint32_t session;    /* proxy.sessions when it came: what was a stale flow by then is older */
 	bool ip;             /* which of the two */
-	bool held;           /* waits for orphans between its machines: no exemption */
+	bool held;           /* waits for stale flows between its machines: no exemption */
 	bool patient;        /* DREQ, DREP: waits for its own responder in RNR or leaving, too: ... */
 	uint32_t ends_qpn;   /* ... this one; NONE: there is no telling, it may be any */
 	bool waived;         /* an entry was not waited for */
@@ -523,7 +523,7 @@ struct barrier_pair {
 struct barrier_queue {
 	bool used;
 	struct ip_addr src, dst;
-	struct dnode waiting; /* struct parcel */
+	struct dnode waiting; /* struct held packet */
 	struct timer limit;   /* the first one has waited for long enough */
 };
 
@@ -532,8 +532,8 @@ struct barrier {
 	struct barrier_queue *queues; /* BARRIER_QUEUES */
 	uint32_t pair_hint, queue_hint, queues_used;
 	struct idx_hash pair_by_hosts, queue_by_hosts;
-	struct dnode parcels_free;
-	uint32_t waiting; /* parcels in queues */
+	struct dnode held_packets_free;
+	uint32_t waiting; /* held packets in queues */
 	struct {
 		uint64_t peer_epoch; /* names are those of one life of the near edge's arena */
 		uint32_t peer_flow, inc;
@@ -561,7 +561,7 @@ enum timer_kind {
 	TK_RETIRE,
 	TK_DRAIN,
 	TK_RESP_PACE,
-	TK_UNHEARD,
+	TK_LIVENESS,
 	TK_FAIL,
 	TK_TURN,
 	TK_RTO,
@@ -607,7 +607,7 @@ struct near_cm_info {
 struct role_calls {
 	void (*cm_open)(struct proxy *p, const struct near_cm_info *ci);
 	void (*cm_over)(struct proxy *p, const struct near_cm_info *ci);
-	void (*far_kick)(struct proxy *p, struct far_flow *f); /* it waits for other flows no more */
+	void (*far_schedule)(struct proxy *p, struct far_flow *f); /* it waits for other flows no more */
 };
 
 /* A shard. */
@@ -618,7 +618,7 @@ struct proxy {
 	struct proxy_session session;
 	uint32_t sessions;               /* begun since the start */
 	bool session_on;                 /* there was a hello: datagrams may be sent and taken */
-	bool unheard;                    /* it is heard and answers nothing */
+	bool unanswered;                 /* the other edge is heard and answers nothing */
 	uint64_t keepalive_due_ns;
 	bool wan_up;                     /* and the peer was heard within dead_peer_ns */
 	uint64_t wan_heard_since_ns;     /* without a pause of two keepalives */
@@ -637,8 +637,8 @@ struct proxy {
 	struct ip_lane *ip_lanes;
 	struct dnode ops_free; /* struct rd_op that nobody uses */
 	uint32_t nops_free, nops;
-	uint64_t room_bytes;       /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
-	struct dnode room_waiting; /* near flows */
+	uint64_t reserved_bytes;            /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
+	struct dnode reserve_waiting;       /* near flows */
 	uint64_t released[POOL_COUNT];      /* slots ever freed; and how many that were when it was looked last */
 	uint64_t released_then[POOL_COUNT];
 	uint64_t full_ns[POOL_COUNT]; /* since when the pool is full and none of it is freed; 0: it is not */
@@ -647,7 +647,7 @@ struct proxy {
 	uint64_t given_bytes;      /* their slot bytes: they count as free */
 	struct timer given_timer;  /* the oldest have been there for long enough */
 	uint64_t room_exceeded_ns; /* when one whose host can be held off went across without room all the same */
-	struct timer room_timer;
+	struct timer reserve_timer;
 	struct {
 		uint32_t away;      /* near flows whose hosts were sent away, each with a turn */
 		uint64_t bytes;     /* that these will bring */
@@ -682,15 +682,15 @@ struct proxy {
 	struct timer_heap timers;
 	struct timer keepalive;
 
-	struct dnode mouth;     /* near flows with an AETH to say */
+	struct dnode ack_tx;    /* near flows with an AETH to say */
 	struct dnode resp_list; /* near flows with responses to deliver */
-	struct dnode parcels;   /* struct parcel: packets for hosts that are not RC */
+	struct dnode held_packets; /* struct held packet: packets for hosts that are not RC */
 	struct dnode far_cnps;  /* far flows whose responder is to send READ responses more slowly */
 	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
 	uint64_t begins_ns;     /* a clock of flows' first packets, which go in front, at half of the rate */
 	struct lost_life *lost; /* nlost of them, a power of two */
 	uint32_t nlost;
-	struct dnode orphans;   /* far flows of arenas that the peer has lost */
+	struct dnode stale_flows; /* far flows of arenas that the peer has lost */
 
 	struct proxy_event events[EVENT_RING];
 	uint32_t ev_head, ev_tail; /* written, read */

@@ -61,7 +61,7 @@ struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow)
 	uint32_t h = far_peer_hash(peer_flow), i = h, idx;
 
 	while ((idx = idx_hash_next(&p->far_by_peer, h, &i)) != NONE)
-		if (p->far[idx].peer_flow == peer_flow && !p->far[idx].orphan)
+		if (p->far[idx].peer_flow == peer_flow && !p->far[idx].stale_epoch)
 			return &p->far[idx];
 	return NULL;
 }

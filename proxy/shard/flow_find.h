@@ -24,11 +24,11 @@ uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f);
 uint32_t far_peer_hash(uint32_t peer_flow);
 /* The flow that the near edge calls peer_flow, NULL if there is none. */
 struct far_flow *far_by_peer(struct proxy *p, uint32_t peer_flow);
-/* The one that it called so in that life of its arena, orphans included. */
+/* The one that it called so in that life of its arena, stale flows included. */
 struct far_flow *far_by_peer_of(struct proxy *p, uint32_t peer_flow, uint64_t peer_epoch);
 /* The life that names noted with peer_epoch belong to: the present one if none was known then. */
 uint64_t far_epoch(const struct proxy *p, uint64_t peer_epoch);
-/* The flow with that responder's QPN, orphans included; *i begins with the hash. NULL: no other. */
+/* The flow with that responder's QPN, stale flows included; *i begins with the hash. NULL: no other. */
 struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                              uint32_t *i);
 uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn);

@@ -20,7 +20,7 @@
 #define IP_POOL_MIN       (1u << 20) /* of both pools together: some of each class */
 
 struct ip_buf {
-	struct dnode node; /* free list, lane.ready[SOURCE_IP] or ip_lane.partial; off all of them: a parcel's */
+	struct dnode node; /* free list, lane.ready[SOURCE_IP] or ip_lane.partial; off all of them: a held packet's */
 	uint8_t *data;     /* the snapshot's entries, then the packet */
 	uint64_t taken_ns;
 	uint64_t seq;                             /* far: of the lane */

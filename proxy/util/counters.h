@@ -26,7 +26,8 @@
 	X(LAN_GAP, "lan_gap", "behind a gap that was NAKed already")                                                   \
 	X(LAN_FAILED, "lan_failed", "for a queue pair whose responder refused or vanished")                            \
 	X(LAN_DUPLICATE, "lan_duplicate", "request packet received before")                                            \
-	X(LAN_STRANGER, "lan_stranger", "unlike what its PSN held before: a reset only if it comes again")             \
+	X(LAN_RESET_SUSPECTED, "lan_reset_suspected",                                                                  \
+	  "unlike what its PSN held before: a reset only if it comes again")                                           \
 	X(LAN_SEQUENCE, "lan_sequence", "opcode that cannot follow the one before it")                                 \
 	X(LAN_WINDOW, "lan_window", "PSN too far from the expected one")                                               \
 	X(LAN_READ_RETRY, "lan_read_retry", "repeated READ or ATOMIC answered from kept responses")                    \
@@ -83,14 +84,16 @@
 	X(LAN_RETRIES, "lan_retries", "packets sent to a responder again")                                             \
 	X(DEMOTIONS, "demotions", "near flows that lost their early ACKs as nothing was heard of their responders")    \
 	X(RAW_CARRIED, "raw_carried", "packets carried as they are (UD, UC, QP1, unknown)")                            \
-	X(END_TO_END, "end_to_end", "RC packets carried without a flow, for want of a place: no early ACKs")            \
+	X(END_TO_END, "end_to_end", "RC packets carried without a flow, for want of a place: no early ACKs")           \
 	X(FLOWS_OPENED, "flows_opened", "near flows opened")                                                           \
 	X(FLOWS_CLOSED, "flows_closed", "near flows closed")                                                           \
 	X(UNPAIRED_EVICTED, "unpaired_evicted", "near flows forgotten that never got an answer, for want of room")     \
-	X(REQUESTERS_GONE, "requesters_gone", "connections whose requester's QPN was found in a younger one")          \
+	X(REQUESTERS_SUPERSEDED, "requesters_superseded",                                                              \
+	  "connections whose requester's QPN was found in a younger one")                                              \
 	X(INCARNATIONS, "incarnations", "QP resets recognised")                                                        \
-	X(DOUBTS, "doubts", "packets that a host repeats, or a new life of its QP begins with: the responder was asked") \
-	X(BEGAN_LOWER, "began_lower", "flows that were found to begin before the first packet that came")              \
+	X(DOUBTS, "doubts",                                                                                            \
+	  "packets that a host repeats, or a new life of its QP begins with: the responder was asked")                 \
+	X(BASE_LOWERED, "base_lowered", "flows that were found to begin before the first packet that came")            \
 	X(PAIRED_CM, "paired_cm", "QPN pairs learned from CM messages")                                                \
 	X(PAIRED_PROBE, "paired_probe", "QPN pairs learned from the responder's first answer")                         \
 	X(PAIR_QUARANTINES, "pair_quarantines", "host pairs put aside after an unanswered probe")                      \
@@ -112,14 +115,16 @@
 	X(FEC_REBUILT, "fec_rebuilt", "lost datagrams that FEC rebuilt here, without a round trip")                    \
 	X(FEC_DELAY_US, "fec_delay_us", "microseconds that those came later than they would have, summed up")          \
 	X(FEC_BEYOND, "fec_beyond", "groups of FEC that lost more than their repairs make up for")                     \
-	X(FEC_SPARED, "fec_spared", "lost datagrams that the other edge rebuilt: not sent again")                      \
+	X(FEC_RETRANSMITS_SAVED, "fec_retransmits_saved",                                                              \
+	  "lost datagrams that the other edge rebuilt: not sent again")                                                \
 	X(FEC_LATE, "fec_late", "lost datagrams that the other edge rebuilt after they were sent again")               \
 	X(FEC_SENT_AGAIN, "fec_sent_again", "lost datagrams of FEC groups that were sent again")                       \
-	X(FEC_BARE, "fec_bare", "blocks of groups without repairs: FEC's share of the line was used up")               \
+	X(FEC_BUDGET_SPENT, "fec_budget_spent",                                                                        \
+	  "blocks of groups without repairs: FEC's share of the line was used up")                                     \
 	X(FEC_UNPROTECTED, "fec_unprotected", "datagrams outside of any group: no buffer for their repairs")           \
 	X(WAN_REFUSED, "wan_refused", "datagrams that the other edge had no room for")                                 \
 	X(FLOWS_ASKED, "flows_asked", "packets sent again to ask whether the far edge still knows the flow")           \
-	X(CREDIT_TAKEN_BACK, "credit_taken_back", "times that a far edge gave up packets of a flow: sent again later") \
+	X(CREDIT_REVOKED, "credit_revoked", "times that a far edge gave up packets of a flow: sent again later")       \
 	X(WAN_PROBES, "wan_probes", "probe timeouts")                                                                  \
 	X(WAN_ASKED, "wan_asked", "times that the other edge was asked about datagrams that no report told of")        \
 	X(EVICTED, "evicted", "unacknowledged packets given up for others: who sent them has them still")              \
@@ -133,7 +138,8 @@
 	X(BARRIER_EXPIRED, "barrier_expired", "packets let go after BarrierMax=")                                      \
 	X(READS_HELD, "reads_held", "READs and ATOMICs that waited for room for their answers before they crossed")    \
 	X(READS_AGAIN, "reads_again", "READs asked of their responder once more: their host lost what it was given")   \
-	X(REQUESTERS_TOLD, "requesters_told", "idle requesters whose queue pair was failed: acknowledged work was lost")
+	X(REQUESTER_QPS_FAILED, "requester_qps_failed",                                                                \
+	  "idle requesters whose queue pair was failed: acknowledged work was lost")
 
 /* X(enumerator, printed name, severity: 'i'nfo 'w'arning 'e'rror, what happened) */
 #define PROXY_EVENTS(X)                                                                                                \
@@ -150,14 +156,16 @@
 	X(FLOW_RESET, "flow_reset", 'i', "the host reset its QP: a new incarnation begins")                            \
 	X(FLOW_CLOSED, "flow_closed", 'i', "flow forgotten")                                                           \
 	X(FLOW_FAILED, "flow_failed", 'e', "bytes that were acknowledged could not be delivered")                      \
-	X(REQUESTER_TOLD, "requester_told", 'w',                                                                       \
+	X(REQUESTER_QP_FAILED, "requester_qp_failed", 'w',                                                             \
 	  "idle when acknowledged work failed: its queue pair was made to fail")                                       \
-	X(REQUESTER_UNTOLD, "requester_untold", 'w', "idle when acknowledged work failed, and does not answer")        \
-	X(FLOW_ORPHANED, "flow_orphaned", 'w', "the other edge lost its buffer: what came before is still delivered")  \
+	X(REQUESTER_UNREACHABLE, "requester_unreachable", 'w',                                                         \
+	  "idle when acknowledged work failed, and does not answer")                                                   \
+	X(FLOW_EPOCH_STALE, "flow_epoch_stale", 'w',                                                                   \
+	  "the other edge lost its buffer: what came before is still delivered")                                       \
 	X(FLOW_STALLED, "flow_stalled", 'w', "the responder makes no progress")                                        \
 	X(FLOW_RESUMED, "flow_resumed", 'i', "the responder answers again")                                            \
 	X(FLOW_DEMOTED, "flow_demoted", 'w', "no early ACKs: nothing heard of the responder, or no progress")          \
-	X(FLOW_HELD_OFF, "flow_held_off", 'w', "requester held off: buffer share used up")                             \
+	X(FLOW_RNR_BACK_PRESSURE, "flow_rnr_back_pressure", 'w', "requester held off: buffer share used up")           \
 	X(PAIR_QUARANTINED, "pair_quarantined", 'w', "a probe was not answered")                                       \
 	X(PAIR_WRONG, "pair_wrong", 'e',                                                                               \
 	  "answers of another queue pair were taken for this one's: it is made to fail")                               \
@@ -170,7 +178,8 @@
 	X(FLOW_IN_DOUBT, "flow_in_doubt", 'w',                                                                         \
 	  "the edge beside the requester came back without its buffer: what it acknowledged from here on is lost")     \
 	X(BUFFER_LOST, "buffer_lost", 'e',                                                                             \
-	  "this edge came back without its buffer: what hosts were told was delivered, and the other edge did not have, is lost") \
+	  "this edge came back without its buffer: what hosts were told was delivered, and the other edge did not "    \
+	  "have, is lost")                                                                                             \
 	X(ARENA_DAMAGED, "arena_damaged", 'e',                                                                         \
 	  "packets or flows in the buffer were damaged: what lacks them fails by name")                                \
 	X(ARENA_SET_ASIDE, "arena_set_aside", 'e',                                                                     \

@@ -3,7 +3,7 @@
  *
  * fault.h includes it, and the simulator's list of names. */
 /* clang-format off */
-X(ACK_TOO_FAR,        "one mouth: no ACK past the ceiling",              "an ACK one PSN beyond the ceiling")
+X(ACK_TOO_FAR,        "one ACK generator: no ACK past the ceiling",      "an ACK one PSN beyond the ceiling")
 X(WRONG_MSN,          "MSN counts from the responder's base",            "MSN one too high")
 X(DROP_SLOT,          "nothing ACKed is ever dropped",                   "a committed slot vanishes now and then")
 X(MISPAIR,            "an answer names the flow that was probed",        "a probe's answer is given to another flow")
@@ -11,7 +11,7 @@ X(UNPAIRED_UNBOUNDED, "flows without a pair are bounded",                "flows 
 X(STALE_INCARNATION,  "bytes of an old life never reach a new one",      "incarnations are not told apart")
 X(FAR_AS_NEAR,        "mode far: only what the far edge has",            "mode far ACKs what only the near edge has")
 X(ORPHAN_OVERTAKEN,   "nothing overtakes what a lost near edge has left",
-                      "the barrier of its next life looks at no orphan")
+                      "the barrier of its next life looks at no stale_epoch")
 X(ORPHAN_DROPPED,     "mode far outlives the near edge",
                       "what came from a near edge that lost its arena is dropped")
 X(NO_DEMOTION,        "nobody is ACKed for a responder that is silent",  "mode near stays in force")
@@ -38,7 +38,7 @@ X(BARRIER_OFF,        "nothing else overtakes what was ACKed early",
                       "packets do not wait for what was ACKed before them")
 X(STARTS_PASS,        "causal: messages wait for what was ACKed on other QPs", "messages wait for no other queue pair")
 X(ALIAS_APART,        "all addresses of a machine are one to the barrier", "each address waits for its own bytes only")
-X(NAK_TOO_FAR,        "one mouth: a NAK acknowledges what is before it", "NAKs look at no ceiling")
+X(NAK_TOO_FAR,        "one ACK generator: a NAK acknowledges what is before it", "NAKs look at no ceiling")
 X(EARLY_ACKS,         "host mode: nothing before the responder has it",  "every mode ACKs early")
 X(CREDITS_TOLD,       "AETH credits are none that an edge knows",        "ACKs with one credit")
 X(OWN_CLOTHES,        "what the edge makes looks like the responder's",  "default P_Key, MigReq and DSCP")

@@ -16,7 +16,7 @@
  * (enum share_depth): with losses what is in order waits for repairs, one round trip and more of all that came behind.
  *
  * So flows whose responders have died hold, all together, a quarter of the pool and some round trips of what their
- * rates were when they died; no more of it while others go on. The far edge can take even that back (far_room.c).
+ * rates were when they died; no more of it while others go on. The far edge can take even that back (far_evict.c).
  *
  * "Drained in a round trip" is the better one of the last complete span and the one that runs: losses make the
  * in-order end of a flow move in jumps. A span is a round trip and SPAN_MORE_NS for what hosts and reports take. */
@@ -86,7 +86,7 @@ static uint64_t line_bytes(const struct proxy *p, enum arena_pool pool)
 uint64_t share_left(const struct proxy *p, enum arena_pool pool)
 {
 	uint64_t free_bytes = pool_free(p, pool),
-	         reserve = pool_reserve(p, pool) + (pool == POOL_WAN ? p->room_bytes : 0);
+	         reserve = pool_reserve(p, pool) + (pool == POOL_WAN ? p->reserved_bytes : 0);
 
 	return free_bytes > reserve ? free_bytes - reserve : 0;
 }

@@ -36,7 +36,7 @@ static enum arena_pool pool_of(enum slot_kind kind)
 /* What answers are awaited for is not for what comes unasked. Requests have credit, granted perhaps before that. */
 static uint64_t room_of_others(const struct proxy *p, enum slot_kind kind)
 {
-	return pool_of(kind) == POOL_WAN && kind != SLOT_REQ_FAR ? p->room_bytes : 0;
+	return pool_of(kind) == POOL_WAN && kind != SLOT_REQ_FAR ? p->reserved_bytes : 0;
 }
 
 static bool leaves_urgent_room(const struct proxy *p, enum slot_kind kind, uint16_t len)

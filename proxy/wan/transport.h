@@ -6,7 +6,7 @@
  * The transport (wan_*.c) knows lanes, paths, datagrams and slots. It knows no role, no queue pair and no operation: a
  * *source* does. A source is a table of functions (struct wan_source), registered once per shard:
  *
- *     the source has something          links its node into lane.ready[id], wan_lane_kick()
+ *     the source has something          links its node into lane.ready[id], wan_lane_schedule()
  *     the lane may send                 put_control(), then put_new() of the sources in turn
  *         a frame of the source         wan_build_room(), wan_build_frame()
  *         a packet in a slot            wan_build_slot()
@@ -84,7 +84,7 @@ struct wan_source {
 	/* So many slot bytes more (or, negative, fewer) of the flow are sent and not settled. */
 	void (*slot_out)(struct proxy *p, const struct slot_hdr *h, int64_t bytes);
 
-	/* The lane's timer has run: wan_lane_kick() what is due, wan_lane_wake_at() what will be. */
+	/* The lane's timer has run: wan_lane_schedule() what is due, wan_lane_wake_at() what will be. */
 	void (*on_timer)(struct proxy *p, struct lane *l);
 	/* Forgets what the lane holds of the session before. */
 	void (*session_start)(struct proxy *p, struct lane *l);

@@ -42,7 +42,7 @@ struct wan {
 	uint32_t npaths;
 	struct fec_shard *fec; /* NULL: off */
 	uint32_t paths_usable; /* bit mask: that packets may take, never 0 (wan_path.c) ... */
-	uint32_t paths_ip;     /* ... and of these those that IP packets may (wan_spread.c) */
+	uint32_t paths_ip;     /* ... and of these those that IP packets may (wan_path_sched.c) */
 	uint8_t path_last;     /* that died last */
 	struct dnode lane_list; /* lanes with something to send, by their turn */
 	uint64_t lane_turn;     /* of the lane that has sent last, before it did */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * What goes into a datagram of a path (wan_spread.c chooses it), in this order: report and refusals, probe, frames of
- * the sources, repairs, slots that were queued, new packets of the sources in turn, second copies of repairs, credits; and in what is left, reports that would be due soon. Each thing that must arrive
- * leaves a reference in the sent map; when the datagram is lost the reference says what to send again - its newest
- * state (the source's, if it is a frame of one), never the old bytes of a frame. A datagram of nothing but reports is not answered with one, and needs no
- * entry. */
+ * What goes into a datagram of a path (wan_path_sched.c chooses it), in this order: report and refusals, probe, frames
+ * of the sources, repairs, slots that were queued, new packets of the sources in turn, second copies of repairs,
+ * credits; and in what is left, reports that would be due soon. Each thing that must arrive leaves a reference in the
+ * sent map; when the datagram is lost the reference says what to send again - its newest state (the source's, if it is
+ * a frame of one), never the old bytes of a frame. A datagram of nothing but reports is not answered with one, and
+ * needs no entry. */
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
 #include "proxy/wan/cc/wan_pacer.h"
 #include "wan_seal.h"
-#include "wan_spread.h"
+#include "wan_path_sched.h"
 
 #define RIDE_ROOM 256 /* a report of 16 words, two of flows */
 
@@ -198,7 +199,7 @@ void wan_build_expendable(struct wan_build *b, size_t len)
 
 bool wan_build_keeps_order(const struct wan_build *b)
 {
-	return wan_spread_keeps_order(b->p, b->l, b->path);
+	return wan_path_sched_keeps_order(b->p, b->l, b->path);
 }
 
 /* --- the datagram --- */

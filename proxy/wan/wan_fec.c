@@ -367,7 +367,7 @@ void wan_fec_protect(struct wan_build *b)
 	if (t->filling)
 		wan_lane_wake_at(b->p, b->l, closes_ns(b->path, b->l, t));
 	if (t->sending)
-		wan_lane_kick(b->p, b->l);
+		wan_lane_schedule(b->p, b->l);
 }
 
 void wan_fec_on_timer(struct proxy *p, struct lane *l, struct pn_space *s)
@@ -398,10 +398,10 @@ void wan_fec_on_timer(struct proxy *p, struct lane *l, struct pn_space *s)
 	fec_tx_close(t, &p->wan->fec->pool, rows);
 	if (rows) {
 		l->fec_sending++;
-		wan_lane_kick(p, l);
+		wan_lane_schedule(p, l);
 	} else {
 		block_done(s, t->out.id, p->now_ns);
-		count(p, CTR_FEC_BARE, 1);
+		count(p, CTR_FEC_BUDGET_SPENT, 1);
 	}
 }
 

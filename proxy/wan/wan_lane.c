@@ -3,12 +3,13 @@
  *
  * A lane has packet numbers, sent map, receive window and reports of its own on each path (struct pn_space); the round
  * trip is the path's. Its parts:
- * wan_build.c puts a datagram together, wan_pack.c the packets in it, wan_receive.c takes one apart, wan_outcome.c
+ * wan_build.c puts a datagram together, wan_pack.c the packets in it, wan_receive.c takes one apart, wan_recovery.c
  * does what follows from its arriving, being lost or refused. Here: the queues between them, and time.
  *
  * A slot that is to be sent is in at most one queue: first (packets that were never sent),
  * repair (units were lost), spaced (another copy, later), copies (another copy, when nothing else would go). Other
- * packets are not queued slot by slot: what has some is on its source's list of ready, and the source knows which comes next.
+ * packets are not queued slot by slot: what has some is on its source's list of ready, and the source knows which comes
+ * next.
  *
  * Lanes with something to send take turns, and what each sends in a turn counts by the flows that wait in it: the turn
  * of a lane with 30 flows comes 30 times as often as that of a lane with one. Which flows share a lane is decided by a
@@ -102,7 +103,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	l->window_bytes = WINDOW_FIRST_BYTES;
 	l->flow_initial_bytes = CREDIT_MIN_BYTES;
 	l->credit_due = true;
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 }
 
 static uint64_t place_of(const struct dnode *n)
@@ -147,7 +148,7 @@ uint32_t wan_lane_waiting(const struct lane *l)
 	return n;
 }
 
-void wan_lane_kick(struct proxy *p, struct lane *l)
+void wan_lane_schedule(struct proxy *p, struct lane *l)
 {
 	if (!p->session_on || (dnode_on(&l->node) && (l->place == 0 || !l->nfirst)))
 		return;
@@ -187,7 +188,7 @@ void wan_unqueue(struct proxy *p, struct slot_meta *m)
 void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot)
 {
 	wan_queue_slot(p, &l->first, slot, SQ_FIRST);
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 }
 
 bool wan_lane_has_packets(const struct lane *l)
@@ -248,8 +249,8 @@ static uint32_t refused_first(struct proxy *p, uint32_t slot)
 	return s->refused_first ? s->refused_first(p, slot) : slot;
 }
 
-/* What was refused goes again at a pace of its own (wan_outcome.c): a peer without room would have the line filled with
- * what it cannot take, and what that waits for would never get there. */
+/* What was refused goes again at a pace of its own (wan_recovery.c): a peer without room would have the line filled
+ * with what it cannot take, and what that waits for would never get there. */
 static void release_refused(struct proxy *p, struct lane *l)
 {
 	uint64_t line = wan_line_bps(p);
@@ -272,7 +273,7 @@ static void release_refused(struct proxy *p, struct lane *l)
 		p->wan->refused_next_ns = max_u64(p->wan->refused_next_ns, p->now_ns) + bits * 1000000000 / max_u64(bps, 1);
 		/* a datagram is refused whole: what finds no room would take others with it */
 		wan_queue_slot(p, &l->repair, slot, p->wan->refused_slow > 1 ? SQ_ALONE : SQ_REPAIR);
-		wan_lane_kick(p, l);
+		wan_lane_schedule(p, l);
 	}
 }
 
@@ -291,7 +292,7 @@ static void release_spaced(struct proxy *p, struct lane *l)
 			wan_queue_slot(p, &l->copies, slot_of_meta(p, m), SQ_COPY);
 		else
 			wan_queue_slot(p, &l->repair, slot_of_meta(p, m), SQ_REPAIR);
-		wan_lane_kick(p, l);
+		wan_lane_schedule(p, l);
 	}
 }
 
@@ -312,7 +313,7 @@ static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, ui
 	count(p, CTR_WAN_ASKED, 1);
 	s->asked_ns = p->now_ns;
 	s->probe_due = true;
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 	wan_lane_wake_at(p, l, p->now_ns + wan_rtt_pto_ns(&path->rtt));
 }
 
@@ -354,7 +355,7 @@ static void check_pto(struct proxy *p, struct lane *l, struct pn_space *s)
 	s->probe_due = true;
 	if (!wan_sent_has_room(&s->sent))
 		wan_give_up_oldest(p, l, s);
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 	wan_lane_wake_at(p, l, p->now_ns + pto);
 }
 
@@ -366,7 +367,7 @@ static void check_report(struct proxy *p, struct lane *l, struct pn_space *s)
 		return;
 	if (p->now_ns >= due) {
 		s->report_due = true;
-		wan_lane_kick(p, l);
+		wan_lane_schedule(p, l);
 	} else {
 		wan_lane_wake_at(p, l, due);
 	}
@@ -395,5 +396,5 @@ void wan_lane_on_timer(struct proxy *p, struct lane *l)
 	release_spaced(p, l);
 	release_refused(p, l);
 	if (due || wan_lane_has_data(l))
-		wan_lane_kick(p, l); /* the sent map was full when it had its turn */
+		wan_lane_schedule(p, l); /* the sent map was full when it had its turn */
 }

@@ -25,7 +25,7 @@ void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot);
 /* The peer waits for this one: if it was refused it does not wait for its turn. */
 void wan_lane_send_now(struct proxy *p, struct lane *l, uint32_t slot);
 /* There is something to send; while lane.nfirst is not 0, before all lanes of which that is not so. */
-void wan_lane_kick(struct proxy *p, struct lane *l);
+void wan_lane_schedule(struct proxy *p, struct lane *l);
 /* How many flows of all sources have something to send. */
 uint32_t wan_lane_waiting(const struct lane *l);
 /* It has sent a datagram of so many bytes, at the pacer's time; so many flows had something to send before. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_lane_priv.h - what the parts of a lane share: wan_lane.c, wan_build.c, wan_pack.c, wan_outcome.c,
+/* wan_lane_priv.h - what the parts of a lane share: wan_lane.c, wan_build.c, wan_pack.c, wan_recovery.c,
  * wan_receive.c. */
 #ifndef PROXY_WAN_LANE_PRIV_H
 #define PROXY_WAN_LANE_PRIV_H
@@ -51,7 +51,7 @@ void wan_pack_firsts(struct wan_build *b);
 /* Packets of the sources, each of which has the first place in turn. */
 void wan_pack_new(struct wan_build *b);
 
-/* --- what became of datagrams: wan_outcome.c --- */
+/* --- what became of datagrams: wan_recovery.c --- */
 
 /* A REPORT of the peer. */
 void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r);

@@ -24,7 +24,7 @@
  * where they are. A link with one path has no use for any of this. */
 #include "wan.h"
 #include "wan_lane_priv.h"
-#include "wan_spread.h"
+#include "wan_path_sched.h"
 
 #include "proxy/util/probe.h"
 
@@ -144,7 +144,7 @@ static void work_out_usable(struct proxy *p)
 	uint32_t up = in_state(p, PATH_UP), fresh = in_state(p, PATH_NEW);
 
 	p->wan->paths_usable = up ? up : fresh ? fresh : 1u << p->wan->path_last;
-	wan_spread_sort(p);
+	wan_path_sched_sort(p);
 }
 
 uint32_t wan_paths_usable(const struct proxy *p)
@@ -279,7 +279,7 @@ static void ask(struct proxy *p, struct wan_path *path)
 	struct lane *l = &p->wan->lanes[p->cfg.shard];
 
 	l->space[path->id].ping_due = true;
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 }
 
 static uint64_t look_dead(struct proxy *p, struct wan_path *path)
@@ -404,7 +404,7 @@ static void size_changed(struct proxy *p, struct wan_path *path, bool probe_due)
 {
 	path->payload_max = path->pmtu.size;
 	if (probe_due)
-		wan_lane_kick(p, &p->wan->lanes[p->cfg.shard]);
+		wan_lane_schedule(p, &p->wan->lanes[p->cfg.shard]);
 }
 
 void wan_path_size_came(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe)

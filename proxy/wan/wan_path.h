@@ -4,7 +4,7 @@
  * What belongs to the route, whichever lane uses it: round trip, sending time, size of datagrams, whether it is alive.
  * What belongs to a lane on a route is a packet number space (RFC 9000 12.3): the numbers it has sent and heard there,
  * and what they tell of losses and of silence. Since numbers count per lane *and* path, reordering between paths can be
- * no loss. The theory of life and death is in wan_path.c, of spreading in wan_spread.c. */
+ * no loss. The theory of life and death is in wan_path.c, of spreading in wan_path_sched.c. */
 #ifndef PROXY_WAN_PATH_H
 #define PROXY_WAN_PATH_H
 

@@ -63,7 +63,7 @@ static bool on_control(struct proxy *p, struct lane *l, struct pn_space *s, cons
 		if ((ok = wan_lane_credit_get(f, &u.credit))) {
 			l->window_bytes = u.credit.window_bytes;
 			l->flow_initial_bytes = u.credit.flow_initial_bytes;
-			wan_lane_kick(p, l);
+			wan_lane_schedule(p, l);
 		}
 		break;
 	case WF_REPORT:
@@ -78,7 +78,7 @@ static bool on_control(struct proxy *p, struct lane *l, struct pn_space *s, cons
 		if ((ok = wan_probe_get(f, &u.pn))) {
 			wan_recv_probe(&s->recv, u.pn, p->now_ns);
 			s->report_due = true;
-			wan_lane_kick(p, l);
+			wan_lane_schedule(p, l);
 		}
 		break;
 	case WF_REBUILT:
@@ -101,7 +101,7 @@ static void ask_for_report(struct proxy *p, struct lane *l, struct pn_space *s)
 {
 	if (s->recv.unreported >= REPORT_EVERY) {
 		s->report_due = true;
-		wan_lane_kick(p, l);
+		wan_lane_schedule(p, l);
 	} else if (s->recv.unreported) {
 		wan_lane_wake_at(p, l, s->recv.first_unreported_ns + wan_report_delay(&p->wan->path[s->path]));
 	}
@@ -166,7 +166,7 @@ static enum proxy_drop take(struct proxy *p, struct lane *l, const struct wan_hd
 	if (t.refused) {
 		drop(p, DROP_WAN_NO_ROOM);
 		s->report_due |= wan_recv_refuse(&s->recv, h->wan_pn);
-		wan_lane_kick(p, l);
+		wan_lane_schedule(p, l);
 		return DROP_WAN_NO_ROOM;
 	}
 	if (rebuilt) {

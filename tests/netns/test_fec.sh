@@ -119,7 +119,7 @@ per_path() {
 	set -- $p
 	holds "$1 > 0.003 && $1 < 0.03 && $2 > 2 && $2 < 12 && $3 > 20" ||
 		why "1 % in bursts of 5 is shown as $1 in bursts of $2, $3 repaired by FEC" || return
-	holds "$3 == $(ctr a fec_spared)" || why "repaired by FEC: $3, and $(ctr a fec_spared) in all" || return
+	holds "$3 == $(ctr a fec_retransmits_saved)" || why "repaired by FEC: $3, and $(ctr a fec_retransmits_saved) in all" || return
 	lab_client a status | grep -q 'the line loses .* %, in bursts of ' ||
 		why "longreach status has no line about it" || return
 	NOTE="$1 in bursts of $2; $3 repaired by FEC"

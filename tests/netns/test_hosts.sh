@@ -69,7 +69,7 @@ stuck_responder() {
 	NOTE="$NOTE; buffer $(lab_status a '.links[0].buffer.from_lan.capacity_bytes') B"
 	[ "$failed" = 0 ] || why "$failed acknowledged bytes could not be delivered" || return
 	! grep -q flow_failed "$LAB_DIR/a/log" || why "edge A gave a flow up" || return
-	[ "$LAB_MODE" = host ] || grep -q flow_held_off "$LAB_DIR/a/log" || why "the sender was never held off: no test"
+	[ "$LAB_MODE" = host ] || grep -q flow_rnr_back_pressure "$LAB_DIR/a/log" || why "the sender was never held off: no test"
 }
 
 # Work that was acknowledged early and then refused: the requester's QP must fail, and the edge must say so.

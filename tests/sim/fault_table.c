@@ -62,7 +62,7 @@ static const struct untold {
      "the answers come together, and it takes more questions to tell them apart"},
     {FAULT_PAIR_UNCORRECTED, "pair__wrong_after_an_ack_fails",
      "no pair is wrong, and a forged first answer RC itself believes"},
-    {FAULT_ROUNDS_KEPT, "far_room__rounds_begin_anew_with_a_far_restart",
+    {FAULT_ROUNDS_KEPT, "far_evict__rounds_begin_anew_with_a_far_restart",
      "credit stays what it is at the beginning of a session: later, and nothing is lost"},
     {FAULT_FORGOTTEN_UNTOLD, "far_table__forgotten_before_the_near_edge_knew",
      "no seed loses each report of a flow for the second that it takes to be forgotten"},

@@ -21,7 +21,7 @@
 
 #include "proxy/wan/wan.h"
 #include "proxy/far/far.h"
-#include "proxy/near/mouth.h"
+#include "proxy/near/ack_tx.h"
 #include "proxy/near/near.h"
 #include "proxy/proxy.h"
 #include "proxy/carry/raw.h"

@@ -75,7 +75,7 @@ static void ack_mode__near_arena_lost_is_delivered(void **state)
 	uint32_t psn = 1;
 
 	core_lose(c, &c->a, 99);
-	assert_true(core_event(&c->b, EV_FLOW_ORPHANED));
+	assert_true(core_event(&c->b, EV_FLOW_EPOCH_STALE));
 	core_send(c, RC_WRITE_ONLY, 4); /* the same queue pair goes on: behind what is left */
 	core_wait(c, 25 * CORE_MS);
 	for (const struct core_pkt *k; (k = core_take(&c->b));)
@@ -89,7 +89,7 @@ static void ack_mode__near_arena_lost_is_delivered(void **state)
 	core_wait(c, CORE_MS);
 	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
 	assert_false(core_event(&c->b, EV_FLOW_FAILED));
-	assert_true(dlist_empty(&c->b.p->orphans));
+	assert_true(dlist_empty(&c->b.p->stale_flows));
 }
 
 /* ... or it is said that it could not. */
@@ -271,7 +271,7 @@ static void ack_mode__rebuilt_flows_are_of_the_life_that_was_lost(void **state)
 	core_rebuild(&c->b);
 	core_begin(&c->a, 99);
 	core_hello(c, 99, 1);
-	assert_true(core_event(&c->b, EV_FLOW_ORPHANED));
+	assert_true(core_event(&c->b, EV_FLOW_EPOCH_STALE));
 	core_ack(c, 3, AETH_ACK_NO_CREDITS, 4);
 	core_wait(c, CORE_MS);
 	assert_int_equal(c->b.p->far_used, 0);

@@ -639,14 +639,14 @@ static void causal__outlives_the_near_edge(void **state)
 	write_500(c);
 	send_flag(c, RC_WRITE_ONLY, 700, 8);
 	core_lose(c, &c->a, 99);
-	assert_false(dlist_empty(&c->b.p->orphans));
+	assert_false(dlist_empty(&c->b.p->stale_flows));
 	core_expect(&c->b, RC_WRITE_ONLY, 500); /* the new session has it sent again */
 	assert_true(nothing_for_b(c));
 	answer(c, 500, AETH_ACK_NO_CREDITS);
 	assert_int_equal(core_take(&c->b)->h.psn, 700);
 	answer_flag(c);
 	core_wait(c, CORE_MS);
-	assert_true(dlist_empty(&c->b.p->orphans));
+	assert_true(dlist_empty(&c->b.p->stale_flows));
 	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
 }
 
@@ -800,7 +800,7 @@ static void barrier__names_of_two_lives(void **state)
 	send_flag(c, RC_WRITE_ONLY, 700, 8);
 	core_expect(&c->b, RC_WRITE_ONLY, 700);
 	assert_int_equal(c->b.p->far[0].peer_flow, c->b.p->far[1].peer_flow);
-	assert_true(c->b.p->far[0].orphan);
+	assert_true(c->b.p->far[0].stale_epoch);
 	answer_flag(c);
 	assert_true(nothing_for_b(c));
 	answer(c, 500, AETH_ACK_NO_CREDITS);

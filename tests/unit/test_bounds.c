@@ -305,7 +305,7 @@ static uint64_t steps_of_turns(struct proxy *p, struct lane *lanes, uint32_t hea
 	uint64_t all = 0;
 
 	for (uint32_t i = 0; i < LANES_MAX; i++)
-		wan_lane_kick(p, &lanes[i]);
+		wan_lane_schedule(p, &lanes[i]);
 	for (uint32_t i = 0; i < 100 * LANES_MAX; i++) {
 		struct lane *l = dlist_entry(dlist_first(&p->wan->lane_list), struct lane, node);
 

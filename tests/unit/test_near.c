@@ -327,7 +327,7 @@ static void near__base_extends_downwards(void **state)
 	assert_int_equal(in_quiet(c, 102), DROP_NONE);
 	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN + 100);
 	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 104);
-	assert_int_equal(core_ctr(&c->a, CTR_BEGAN_LOWER), 2);
+	assert_int_equal(core_ctr(&c->a, CTR_BASE_LOWERED), 2);
 	c->cut = false;
 	core_wait(c, 100 * CORE_MS);
 	core_expect(&c->b, RC_WRITE_ONLY, 100);
@@ -386,7 +386,7 @@ static void near__nak_below_the_base_reaches_the_host(void **state)
 	core_expect(&c->b, RC_WRITE_ONLY, 101);
 	core_ack(c, 99, AETH_NAK_PSN_SEQ, 0);
 	core_expect_aeth(&c->a, 99, AETH_NAK_PSN_SEQ);
-	assert_int_equal(core_ctr(&c->a, CTR_BEGAN_LOWER), 1);
+	assert_int_equal(core_ctr(&c->a, CTR_BASE_LOWERED), 1);
 	for (uint32_t psn = 99; psn < 102; psn++) {
 		in_quiet(c, psn);
 		core_wait(c, CORE_MS);

@@ -73,7 +73,7 @@ static void near_resp__the_next_one_needs_no_reserved_room(void **state)
 
 	core_wait(c, 2 * c->a.cfg.stall_ns);
 	assert_true(core_near(c)->stalled);
-	assert_int_equal(c->a.p->room_bytes, 0);
+	assert_int_equal(c->a.p->reserved_bytes, 0);
 	core_forget(&c->b);
 	n = crowd(c);
 	respond(c, 2);
@@ -151,7 +151,7 @@ static void near_resp__late_piece_of_another_gives_way(void **state)
 		respond(c, i);
 	for (uint32_t i = 0; i < READ_PKTS; i++)
 		core_expect(&c->a, three[i], READ_PSN + i);
-	assert_int_equal(c->a.p->room_bytes, 0);
+	assert_int_equal(c->a.p->reserved_bytes, 0);
 }
 
 /* A bit that flipped in the near edge's memory is not made good by a new ICRC where a MIDDLE becomes a FIRST. */

@@ -112,7 +112,7 @@ static void near_table__third_life_without_a_place(void **state)
 	while (c->a.p->unpaired.n < SHARE)
 		assert_int_equal(send_to(c, qpn++, 0), DROP_NONE);
 	assert_int_equal(core_in(&c->a, core_req(RC_WRITE_ONLY, 500), CORE_PMTU, 0), DROP_NONE);
-	core_near(c)->gone = true; /* its requester's QPN went to another connection */
+	core_near(c)->superseded = true; /* its requester's QPN went to another connection */
 	c->salt = 1;
 	core_in(&c->a, core_req(RC_WRITE_ONLY, 0), CORE_PMTU, 0);
 	assert_int_equal(proxy_audit(c->a.p), 0);

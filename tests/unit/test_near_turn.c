@@ -285,7 +285,7 @@ static void near_turn__not_for_an_answer_that_is_read_again(void **state)
 	filled = fill(c);
 	for (uint32_t i = 0; i < FLOWS; i++)
 		near_turn_away(p, flow(c, i), near_turn_book(p, flow(c, i)));
-	f->held_off = true;
+	f->rnr_back_pressure = true;
 	for (uint32_t i = 0; i < PATHS_MAX; i++)
 		p->wan->path[i].rtt.smoothed_ns = p->wan->path[i].rtt.min_ns = 3 * CORE_MS;
 	core_in(&c->a, read, 0, 0);
@@ -294,7 +294,7 @@ static void near_turn__not_for_an_answer_that_is_read_again(void **state)
 	assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
 	assert_int_equal(roce_rnr_timer_ns(k->h.aeth_syndrome & 31), 2560 * CORE_US); /* the last that ends within 3 ms */
 	assert_int_equal(f->turn_ns, 0);
-	f->held_off = false;
+	f->rnr_back_pressure = false;
 	empty(c, filled);
 	all_go(c);
 }

@@ -389,7 +389,7 @@ static void reads__what_is_not_here_any_more_is_read_again(void **state)
 	assert_int_equal(k->h.aeth_msn, 2);
 	assert_int_equal(core_pending(&c->a), 0);
 	assert_int_equal(core_near(c)->repeats, 0);
-	assert_int_equal(c->a.p->room_bytes, 0);
+	assert_int_equal(c->a.p->reserved_bytes, 0);
 	assert_int_equal(core_ctr(&c->a, CTR_READS_AGAIN), 1);
 }
 
@@ -461,7 +461,7 @@ static void reads__one_that_is_larger_than_the_pool(void **state)
 	assert_in_range(parts, 2, 100);
 	core_wait(c, 1100 * CORE_MS);
 	assert_null(near_op_open(core_near(c)));
-	assert_int_equal(c->a.p->room_bytes, 0);
+	assert_int_equal(c->a.p->reserved_bytes, 0);
 	assert_int_equal(arena_used(c->a.p->arena, POOL_WAN), 0);
 	assert_int_equal(arena_used(c->b.p->arena, POOL_LAN), 0);
 }
@@ -510,7 +510,7 @@ static void reads__nothing_beyond_the_window_is_taken(void **state)
 	n = (uint32_t)(arena_capacity(c->a.p->arena, POOL_WAN) / arena_class_bytes(CORE_PMTU + 60));
 	ask(c, 2, n, 2, true);
 	core_expect(&c->b, RC_READ_REQUEST, 2);
-	most = near_room_most(c->a.p, core_near(c), near_op_open(core_near(c)));
+	most = near_reserve_most(c->a.p, core_near(c), near_op_open(core_near(c)));
 	c->arg = &lose;
 	c->wan = lose_responses;
 	for (uint32_t i = 0; i < most + 40 && i < n - 1; i++) {
@@ -565,7 +565,7 @@ static void reads__of_an_old_life_hold_up_nothing(void **state)
 	assert_null(f->older);
 	core_wait(c, 1100 * CORE_MS);
 	assert_int_equal(arena_used(c->a.p->arena, POOL_WAN), 0);
-	assert_int_equal(c->a.p->room_bytes, 0);
+	assert_int_equal(c->a.p->reserved_bytes, 0);
 }
 
 /* With a PMTU of 256 two gigabytes are half of all PSNs. */
@@ -597,8 +597,8 @@ static void reads__what_is_refused_again_and_again_is_paced(void **state)
 	ask(c, 2, 100, 2, true);
 	core_expect(&c->b, RC_READ_REQUEST, 2);
 	respond(c, RC_READ_RESP_FIRST, 2, 2);
-	near_room_leave(c->a.p, core_near(c));
-	c->a.p->room_bytes = arena_capacity(c->a.p->arena, POOL_WAN); /* as if for others */
+	near_reserve_leave(c->a.p, core_near(c));
+	c->a.p->reserved_bytes = arena_capacity(c->a.p->arena, POOL_WAN); /* as if for others */
 	for (uint32_t i = 1; i < 100; i++)
 		core_in(&c->b,
 		        core_answer(RC_READ_RESP_MIDDLE, CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
@@ -609,7 +609,7 @@ static void reads__what_is_refused_again_and_again_is_paced(void **state)
 	core_wait(c, 100 * CORE_MS);
 	/* 1.6 % of the line are 1,600 of them a second; each 500 us it would be 200,000 */
 	assert_in_range(core_ctr(&c->b, CTR_WAN_REFUSED) - before, 20, 400);
-	c->a.p->room_bytes = 0;
+	c->a.p->reserved_bytes = 0;
 	core_wait(c, 100 * CORE_MS); /* and quick again as soon as there is room */
 	assert_true(core_near(c)->resp_bytes >= 90 * arena_class_bytes(CORE_PMTU + 60)); /* some go with the first */
 	c->wan = NULL;
@@ -852,7 +852,7 @@ static void reads__no_ack_names_one_that_the_host_lacks(void **state)
 	assert_int_equal(core_near(c)->repeats, 0);
 	assert_int_equal(core_near(c)->nops, 2);
 	core_near(c)->pos_last_rx = core_near(c)->pos_base + 2; /* it asks in order, and has got no further */
-	near_speak(c->a.p, core_near(c), DUE_ACK);
+	near_ack_schedule(c->a.p, core_near(c), DUE_ACK);
 	core_wait(c, CORE_MS);
 	while ((k = core_take(&c->a)))
 		assert_false(k->h.opcode == RC_ACK && (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK && k->h.psn >= 2 && k->h.psn < 8);
@@ -888,7 +888,7 @@ static void reads__begun_read_is_held_off_once_asked_again(void **state)
 	begin_read(c, true);
 	lose_the_line(c);
 	core_in(&c->a, core_req(RC_WRITE_ONLY, 5), CORE_PMTU, 0);
-	near_speak(c->a.p, core_near(c), DUE_RNR);
+	near_ack_schedule(c->a.p, core_near(c), DUE_RNR);
 	core_pump(c);
 	assert_int_equal(core_pending(&c->a), 0);
 	ask(c, 2, 3, 3, true);

@@ -254,7 +254,7 @@ static void restart__orphan_ends_in_front_of_a_read(void **state)
 	assert_int_equal(core_far(c)->pos_rx, POS_ORIGIN + 9);
 	core_forget(&c->b);
 	core_lose(c, &c->a, 99);
-	assert_true(core_event(&c->b, EV_FLOW_ORPHANED));
+	assert_true(core_event(&c->b, EV_FLOW_EPOCH_STALE));
 	core_wait(c, CORE_MS);
 	for (const struct core_pkt *k; (k = core_take(&c->b));)
 		assert_in_range(k->h.psn, 2, 4);

@@ -506,7 +506,7 @@ static void get_one(struct sealed *s, bool (*wan)(struct core *, struct core_edg
 {
 	s->c.wan = wan;
 	s->c.a.p->wan->lanes[0].space[0].ping_due = true;
-	wan_lane_kick(s->c.a.p, &s->c.a.p->wan->lanes[0]);
+	wan_lane_schedule(s->c.a.p, &s->c.a.p->wan->lanes[0]);
 	core_pump(&s->c);
 	s->c.wan = NULL;
 	assert_true(last_len >= WAN_HDR_LEN + WAN_FRAME_HDR_LEN + WAN_TAG_LEN);
@@ -585,8 +585,8 @@ static void sealed__rekeys_under_load_and_loses_nothing(void **state)
 	for (int i = 0; i < 600; i++) {
 		for (unsigned lane = 0; lane < 2; lane++) {
 			s.c.a.p->wan->lanes[lane].space[0].ping_due = s.c.b.p->wan->lanes[lane].space[0].ping_due = true;
-			wan_lane_kick(s.c.a.p, &s.c.a.p->wan->lanes[lane]);
-			wan_lane_kick(s.c.b.p, &s.c.b.p->wan->lanes[lane]);
+			wan_lane_schedule(s.c.a.p, &s.c.a.p->wan->lanes[lane]);
+			wan_lane_schedule(s.c.b.p, &s.c.b.p->wan->lanes[lane]);
 		}
 		core_wait(&s.c, CORE_MS);
 	}

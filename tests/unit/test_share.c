@@ -236,7 +236,7 @@ static void share__given_up_comes_again(void **state)
 
 		feed(c, 0, 1, sent, MUCH);
 		f = core_far(c);
-		if (ms % 7 == 3 && f->open && f->pos_rx_max > f->pos_tx + 2) { /* as far_room.c does it */
+		if (ms % 7 == 3 && f->open && f->pos_rx_max > f->pos_tx + 2) { /* as far_evict.c does it */
 			for (uint64_t pos = f->pos_tx + 2; pos < f->pos_rx_max; pos++) {
 				uint32_t slot = arena_find(c->b.p->arena, SLOT_REQ_FAR, f->idx, pos);
 
@@ -253,7 +253,7 @@ static void share__given_up_comes_again(void **state)
 		core_wait(c, CORE_MS);
 	}
 	assert_int_equal(next[0], MUCH);
-	assert_true(core_ctr(&c->a, CTR_CREDIT_TAKEN_BACK) > 3);
+	assert_true(core_ctr(&c->a, CTR_CREDIT_REVOKED) > 3);
 }
 
 /* A late report of an earlier round neither gives nor takes. */

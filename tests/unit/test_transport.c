@@ -21,7 +21,7 @@
 #include "proxy/wan/wan.h"
 #include "proxy/wan/wan_lane.h"
 #include "proxy/wan/wan_seal.h"
-#include "proxy/wan/wan_spread.h"
+#include "proxy/wan/wan_path_sched.h"
 
 enum { LETTERS, GAUGE };               /* source ids */
 enum { WF_GAUGE = 0x20, WF_TICK = 0x21 }; /* frame types */
@@ -182,7 +182,7 @@ static void set_gauge(struct end *e, uint64_t value)
 	e->value = value;
 	e->due = true;
 	dlist_append_once(&e->lane.ready[GAUGE], &e->waits);
-	wan_lane_kick(&e->p, &e->lane);
+	wan_lane_schedule(&e->p, &e->lane);
 }
 
 static void gauge_lost(struct proxy *p, struct lane *l, uint8_t type, uint32_t id, uint16_t gen)
@@ -192,7 +192,7 @@ static void gauge_lost(struct proxy *p, struct lane *l, uint8_t type, uint32_t i
 	assert_int_equal(gen, 9);
 	end_of(p)->gauges_lost++;
 	end_of(p)->due = true;
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 }
 
 static bool on_number(struct proxy *p, struct lane *l, const struct wan_frame *f)
@@ -292,7 +292,7 @@ static void send_all(struct world *w, int from)
 	size_t len;
 
 	while (!dlist_empty(&e->wan.lane_list)) {
-		len = wan_spread_build(&e->p, &e->lane, buf, sizeof(buf), &by, &held);
+		len = wan_path_sched_build(&e->p, &e->lane, buf, sizeof(buf), &by, &held);
 		if (!len) {
 			if (!held)
 				dlist_remove(&e->lane.node);

@@ -12,7 +12,7 @@ static uint64_t beyond(const struct core_edge *e)
 static void tell(struct core_edge *e, struct lane *l)
 {
 	l->space[0].ping_due = true;
-	wan_lane_kick(e->p, l);
+	wan_lane_schedule(e->p, l);
 	while (core_carry(e->c, e, e == &e->c->a ? &e->c->b : &e->c->a))
 		;
 }

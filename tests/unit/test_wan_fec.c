@@ -75,7 +75,7 @@ static void wan_fec__loss_is_rebuilt_and_not_sent_again(void **state)
 	assert_int_equal(lost, 1);
 	expect_writes(2, 40);
 	assert_int_equal(core_ctr(&c.b, CTR_FEC_REBUILT), 1);
-	assert_int_equal(core_ctr(&c.a, CTR_FEC_SPARED), 1);
+	assert_int_equal(core_ctr(&c.a, CTR_FEC_RETRANSMITS_SAVED), 1);
 	assert_int_equal(core_ctr(&c.a, CTR_WAN_LOST), 0);
 	assert_int_equal(core_ctr(&c.a, CTR_WAN_REPAIRS), 0);
 	assert_int_equal(core_ctr(&c.b, CTR_FEC_BEYOND), 0);
@@ -148,7 +148,7 @@ static void wan_fec__the_loss_is_seen(void **state)
 	lose_from = space_a()->sent.pn_next + 1;
 	lose_to = lose_from + 1;
 	write_many(2, 200);
-	assert_int_equal(core_ctr(&c.a, CTR_FEC_SPARED), 1);
+	assert_int_equal(core_ctr(&c.a, CTR_FEC_RETRANSMITS_SAVED), 1);
 	assert_true(c.a.p->wan->path[0].fec.measure.numbers >= 512);
 	assert_true(c.a.p->wan->path[0].fec.measure.lost == 1);
 	core_close(&c);

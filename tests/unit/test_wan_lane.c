@@ -39,8 +39,8 @@ static uint32_t turns_of_first(struct proxy *p, uint32_t datagrams)
 {
 	uint32_t n = 0;
 
-	wan_lane_kick(p, &p->wan->lanes[0]);
-	wan_lane_kick(p, &p->wan->lanes[1]);
+	wan_lane_schedule(p, &p->wan->lanes[0]);
+	wan_lane_schedule(p, &p->wan->lanes[1]);
 	for (uint32_t i = 0; i < datagrams; i++) {
 		struct lane *l = first_lane(p);
 
@@ -83,10 +83,10 @@ static void wan_lane__a_newcomer_is_next(void **state)
 	struct proxy *p = given_two_lanes(state, 30, 1);
 	uint32_t n = 0;
 
-	wan_lane_kick(p, &p->wan->lanes[0]);
+	wan_lane_schedule(p, &p->wan->lanes[0]);
 	for (uint32_t i = 0; i < 1000; i++)
 		take_turn(p, &p->wan->lanes[0]);
-	wan_lane_kick(p, &p->wan->lanes[1]);
+	wan_lane_schedule(p, &p->wan->lanes[1]);
 	assert_ptr_equal(first_lane(p), &p->wan->lanes[1]);
 	take_turn(p, &p->wan->lanes[1]);
 	for (; first_lane(p) == &p->wan->lanes[0]; n++)
@@ -105,8 +105,8 @@ static void wan_lane__counts_flows(void **state)
 	l = &c->a.p->wan->lanes[core_near(c)->lane];
 	assert_int_equal(l->nwaiting[SOURCE_NEAR], 0);
 	core_near(c)->agains_due = true;
-	near_wan_kick(c->a.p, core_near(c));
-	near_wan_kick(c->a.p, core_near(c));
+	near_wan_schedule(c->a.p, core_near(c));
+	near_wan_schedule(c->a.p, core_near(c));
 	assert_int_equal(l->nwaiting[SOURCE_NEAR], 1);
 	core_near(c)->agains_due = false;
 	near_wan_leave(c->a.p, core_near(c));

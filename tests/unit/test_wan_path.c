@@ -4,7 +4,7 @@
 
 #include "proxy/wan/wan_path.h"
 #include "proxy/wan/wan_seal.h"
-#include "proxy/wan/wan_spread.h"
+#include "proxy/wan/wan_path_sched.h"
 
 struct cuts {
 	bool cut[2];
@@ -399,14 +399,14 @@ static void wan_path__ip_keeps_to_one(void **state)
 	p = c->a.p;
 	p->wan->path[0].rtt.smoothed_ns = 10 * CORE_MS;
 	p->wan->path[1].rtt.smoothed_ns = 11 * CORE_MS;
-	wan_spread_sort(p);
+	wan_path_sched_sort(p);
 	for (uint32_t lane = 0; lane < 2; lane++)
-		assert_true(wan_spread_keeps_order(p, &p->wan->lanes[lane], &p->wan->path[0]) !=
-		            wan_spread_keeps_order(p, &p->wan->lanes[lane], &p->wan->path[1]));
-	assert_true(wan_spread_keeps_order(p, &p->wan->lanes[1], &p->wan->path[1]));
+		assert_true(wan_path_sched_keeps_order(p, &p->wan->lanes[lane], &p->wan->path[0]) !=
+		            wan_path_sched_keeps_order(p, &p->wan->lanes[lane], &p->wan->path[1]));
+	assert_true(wan_path_sched_keeps_order(p, &p->wan->lanes[1], &p->wan->path[1]));
 	p->wan->path[1].rtt.smoothed_ns = 20 * CORE_MS;
-	wan_spread_sort(p);
-	assert_true(wan_spread_keeps_order(p, &p->wan->lanes[1], &p->wan->path[0]));
+	wan_path_sched_sort(p);
+	assert_true(wan_path_sched_keeps_order(p, &p->wan->lanes[1], &p->wan->path[0]));
 }
 
 int main(void)

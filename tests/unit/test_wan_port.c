@@ -168,7 +168,7 @@ static void assert_ours(unsigned shard)
 	assert_true(wakes(shard));
 	assert_false(wakes(1 - shard));
 	assert_int_equal(wan_port_receive(f.port[shard]), WAN_BATCH_PART);
-	assert_int_equal(wan_port_receive_strays(f.port[shard]), WAN_BATCH_EMPTY);
+	assert_int_equal(wan_port_receive_unmatched(f.port[shard]), WAN_BATCH_EMPTY);
 	assert_int_equal(deliver(shard, &taken), 1);
 	assert_int_equal(taken, 1);
 }
@@ -178,7 +178,7 @@ static void assert_stray(unsigned shard)
 	for (unsigned i = 0; i < NSHARDS; i++) {
 		assert_false(wakes(i));
 		assert_int_equal(wan_port_receive(f.port[i]), WAN_BATCH_EMPTY);
-		assert_int_equal(wan_port_receive_strays(f.port[i]), i == shard ? WAN_BATCH_PART : WAN_BATCH_EMPTY);
+		assert_int_equal(wan_port_receive_unmatched(f.port[i]), i == shard ? WAN_BATCH_PART : WAN_BATCH_EMPTY);
 	}
 }
 
@@ -292,11 +292,11 @@ static void strays_take_the_places_that_are_left(void **state)
 	for (unsigned i = 0; i < RX_MSGS + 2; i++)
 		send_one(&peer, 0, EPOCH);
 	assert_int_equal(wan_port_receive(f.port[0]), WAN_BATCH_FULL);
-	assert_int_equal(wan_port_receive_strays(f.port[0]), WAN_BATCH_FULL);
+	assert_int_equal(wan_port_receive_unmatched(f.port[0]), WAN_BATCH_FULL);
 	assert_int_equal(deliver(0, &taken), RX_MSGS);
 	assert_int_equal(taken, RX_MSGS);
 	assert_int_equal(wan_port_receive(f.port[0]), WAN_BATCH_PART);
-	assert_int_equal(wan_port_receive_strays(f.port[0]), WAN_BATCH_PART);
+	assert_int_equal(wan_port_receive_unmatched(f.port[0]), WAN_BATCH_PART);
 	assert_int_equal(deliver(0, &taken), 5);
 	assert_int_equal(taken, 2);
 }
@@ -315,7 +315,7 @@ static void a_flood_leaves_ours_alone(void **state)
 	for (unsigned i = 0; i < FLOOD; i++)
 		send_from(&peer, d[0], sizeof(d), LEN);
 	wan_port_stats(f.port[0], &s);
-	assert_true(s.rx_stray_drops > 0);
+	assert_true(s.rx_unmatched_drops > 0);
 	assert_int_equal(s.rx_kernel_drops, 0);
 	send_one(&peer, 0, EPOCH);
 	assert_true(wakes(0));

@@ -29,14 +29,14 @@ static void respond(struct core *c, uint32_t i, uint32_t psn, uint32_t msn)
 /* As if answers of other flows were awaited for all of the room. */
 static uint64_t crowd(struct core *c)
 {
-	return c->a.p->room_bytes = arena_capacity(c->a.p->arena, POOL_WAN);
+	return c->a.p->reserved_bytes = arena_capacity(c->a.p->arena, POOL_WAN);
 }
 
 /* Their answers have come; the READ has kept room of its own. */
 static void crowd_goes(struct core *c, uint64_t others)
 {
-	assert_int_equal(c->a.p->room_bytes, others + 3 * EACH);
-	c->a.p->room_bytes -= others;
+	assert_int_equal(c->a.p->reserved_bytes, others + 3 * EACH);
+	c->a.p->reserved_bytes -= others;
 }
 
 static void ask_and_be_held(struct core *c)
@@ -56,23 +56,23 @@ static void expect_read_after(struct core *c, uint64_t wait_ns, uint64_t later_n
 	core_expect(&c->b, RC_READ_REQUEST, 2);
 }
 
-static void near_room__is_reserved_and_given_back(void **state)
+static void near_reserve__is_reserved_and_given_back(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
 	ask(c, 2);
 	core_expect(&c->b, RC_READ_REQUEST, 2);
-	assert_int_equal(c->a.p->room_bytes, 3 * EACH);
+	assert_int_equal(c->a.p->reserved_bytes, 3 * EACH);
 	respond(c, 0, 2, 2);
-	assert_int_equal(c->a.p->room_bytes, 2 * EACH);
+	assert_int_equal(c->a.p->reserved_bytes, 2 * EACH);
 	respond(c, 1, 2, 2);
 	respond(c, 2, 2, 2);
-	assert_int_equal(c->a.p->room_bytes, 0);
+	assert_int_equal(c->a.p->reserved_bytes, 0);
 	core_send(c, RC_FETCH_ADD, 5);
-	assert_int_equal(c->a.p->room_bytes, arena_class_bytes(92));
+	assert_int_equal(c->a.p->reserved_bytes, arena_class_bytes(92));
 }
 
-static void near_room__without_it_the_request_waits_and_its_host_is_held_off(void **state)
+static void near_reserve__without_it_the_request_waits_and_its_host_is_held_off(void **state)
 {
 	const struct core_pkt *k;
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -82,15 +82,15 @@ static void near_room__without_it_the_request_waits_and_its_host_is_held_off(voi
 	ask(c, 2);
 	k = core_expect(&c->a, RC_ACK, 2);
 	assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
-	c->a.p->room_bytes = 0;
+	c->a.p->reserved_bytes = 0;
 	core_wait(c, 2 * CORE_MS);
 	core_expect(&c->b, RC_READ_REQUEST, 2);
-	assert_int_equal(c->a.p->room_bytes, 3 * EACH);
-	assert_true(dlist_empty(&c->a.p->room_waiting));
+	assert_int_equal(c->a.p->reserved_bytes, 3 * EACH);
+	assert_true(dlist_empty(&c->a.p->reserve_waiting));
 }
 
 /* What is there is no room for in a second goes all the same: there was never any for it, or others do not end. */
-static void near_room__nobody_waits_for_ever(void **state)
+static void near_reserve__nobody_waits_for_ever(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 	uint64_t others;
@@ -104,15 +104,15 @@ static void near_room__nobody_waits_for_ever(void **state)
 /* As if those of another flow were waiting behind the first one, since so long ago. */
 static void another_waits(struct core *c, uint64_t ns)
 {
-	dlist_append(&c->a.p->room_waiting, &c->a.p->near[1].room_node);
-	c->a.p->near[1].room_ns = c->now_ns - ns;
+	dlist_append(&c->a.p->reserve_waiting, &c->a.p->near[1].reserve_node);
+	c->a.p->near[1].reserve_wait_ns = c->now_ns - ns;
 	c->a.p->near[1].pos_next = 1; /* it has something to send, but does not: it is none */
 	c->a.p->near[1].older = c->a.p->near;
 }
 
 /* They go one by one: were all to go that have waited for long enough, each would find the others' answers in its
  * way. */
-static void near_room__without_room_one_goes_at_a_time(void **state)
+static void near_reserve__without_room_one_goes_at_a_time(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 	uint64_t others;
@@ -122,10 +122,10 @@ static void near_room__without_room_one_goes_at_a_time(void **state)
 	ask(c, 2);
 	expect_read_after(c, 1700 * CORE_MS, 200 * CORE_MS);
 	assert_in_range(c->a.p->room_exceeded_ns, c->now_ns - 200 * CORE_MS, c->now_ns);
-	c->a.p->room_bytes -= others;
+	c->a.p->reserved_bytes -= others;
 }
 
-static void near_room__the_first_in_the_queue_goes_first(void **state)
+static void near_reserve__the_first_in_the_queue_goes_first(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
@@ -134,14 +134,14 @@ static void near_room__the_first_in_the_queue_goes_first(void **state)
 	ask(c, 2);
 	core_wait(c, 1500 * CORE_MS);
 	assert_int_equal(core_pending(&c->b), 0);
-	dlist_remove(&c->a.p->near[1].room_node);
+	dlist_remove(&c->a.p->near[1].reserve_node);
 	core_wait(c, 2 * CORE_MS);
 	core_expect(&c->b, RC_READ_REQUEST, 2);
-	c->a.p->room_bytes = 3 * EACH;
+	c->a.p->reserved_bytes = 3 * EACH;
 }
 
 /* A cut keeps answers from coming, which is no reason to ask for more of them. */
-static void near_room__a_line_that_is_cut_hurries_nobody(void **state)
+static void near_reserve__a_line_that_is_cut_hurries_nobody(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 	uint64_t others;
@@ -151,7 +151,7 @@ static void near_room__a_line_that_is_cut_hurries_nobody(void **state)
 	core_wait(c, 100 * CORE_MS);
 	c->cut = true;
 	core_wait(c, 1500 * CORE_MS);
-	assert_int_equal(c->a.p->room_bytes, others);
+	assert_int_equal(c->a.p->reserved_bytes, others);
 	c->cut = false;
 	core_wait(c, 500 * CORE_MS);
 	core_expect(&c->b, RC_READ_REQUEST, 2);
@@ -159,7 +159,7 @@ static void near_room__a_line_that_is_cut_hurries_nobody(void **state)
 }
 
 /* What is kept is little of many chunks: most bytes of the pool are free, and no slot is that could take an answer. */
-static void near_room__is_slots_of_the_right_size(void **state)
+static void near_reserve__is_slots_of_the_right_size(void **state)
 {
 	struct core_scatter small;
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -173,23 +173,23 @@ static void near_room__is_slots_of_the_right_size(void **state)
 
 /* A host that counts RNR NAKs is not sent away, and its QP fails after some silence: it does not wait for so long, nor
  * for others in front of it that can. */
-static void near_room__who_cannot_be_held_off_waits_for_less(void **state)
+static void near_reserve__who_cannot_be_held_off_waits_for_less(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 	uint64_t others;
 
 	others = crowd(c);
-	dlist_append(&c->a.p->room_waiting, &c->a.p->near[1].room_node);
-	c->a.p->near[1].room_ns = UINT64_MAX / 2;
+	dlist_append(&c->a.p->reserve_waiting, &c->a.p->near[1].reserve_node);
+	c->a.p->near[1].reserve_wait_ns = UINT64_MAX / 2;
 	c->a.p->near[0].rnr_retry = 5;
 	ask(c, 2);
 	expect_read_after(c, 90 * CORE_MS, 20 * CORE_MS);
 	crowd_goes(c, others);
-	dlist_remove(&c->a.p->near[1].room_node);
+	dlist_remove(&c->a.p->near[1].reserve_node);
 }
 
 /* Packets that nobody waits for, and credits, leave it alone. */
-static void near_room__others_do_not_get_it(void **state)
+static void near_reserve__others_do_not_get_it(void **state)
 {
 	uint64_t left;
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -200,31 +200,31 @@ static void near_room__others_do_not_get_it(void **state)
 	crowd(c);
 	assert_int_equal(share_left(c->a.p, POOL_WAN), 0);
 	assert_int_equal(slot_take(c->a.p, SLOT_RAW_WAN, 0, 1, 1, 1000, 0, false), SLOT_NONE);
-	c->a.p->room_bytes = 3 * EACH;
+	c->a.p->reserved_bytes = 3 * EACH;
 }
 
 /* The length in PSNs of the first READ is not known: room for about as many bytes, and then for what it is. */
-static void near_room__follows_the_pmtu(void **state)
+static void near_reserve__follows_the_pmtu(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
 	ask(c, 1);
 	assert_int_equal(core_near(c)->pmtu, 0);
-	assert_true(c->a.p->room_bytes >= 3 * CORE_PMTU);
+	assert_true(c->a.p->reserved_bytes >= 3 * CORE_PMTU);
 	near_learn_pmtu(c->a.p, core_near(c), 512);
-	assert_int_equal(c->a.p->room_bytes, 6 * arena_class_bytes(512 + 84));
+	assert_int_equal(c->a.p->reserved_bytes, 6 * arena_class_bytes(512 + 84));
 }
 
 /* A responder that is silent keeps no room from others. */
-static void near_room__is_lost_with_a_silent_responder(void **state)
+static void near_reserve__is_lost_with_a_silent_responder(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
 	ask(c, 2);
-	assert_int_equal(c->a.p->room_bytes, 3 * EACH);
+	assert_int_equal(c->a.p->reserved_bytes, 3 * EACH);
 	core_wait(c, 2000 * CORE_MS);
 	assert_true(core_near(c)->stalled);
-	assert_int_equal(c->a.p->room_bytes, 0);
+	assert_int_equal(c->a.p->reserved_bytes, 0);
 	core_forget(&c->b);
 	for (uint32_t i = 0; i < 3; i++) /* it was only slow */
 		respond(c, i, 2, 2);
@@ -234,17 +234,17 @@ static void near_room__is_lost_with_a_silent_responder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    CORE_TEST(near_room__is_reserved_and_given_back),
-	    CORE_TEST(near_room__without_it_the_request_waits_and_its_host_is_held_off),
-	    CORE_TEST(near_room__nobody_waits_for_ever),
-	    CORE_TEST(near_room__without_room_one_goes_at_a_time),
-	    CORE_TEST(near_room__the_first_in_the_queue_goes_first),
-	    CORE_TEST(near_room__a_line_that_is_cut_hurries_nobody),
-	    CORE_TEST(near_room__is_slots_of_the_right_size),
-	    CORE_TEST(near_room__who_cannot_be_held_off_waits_for_less),
-	    CORE_TEST(near_room__others_do_not_get_it),
-	    CORE_TEST(near_room__follows_the_pmtu),
-	    CORE_TEST(near_room__is_lost_with_a_silent_responder),
+	    CORE_TEST(near_reserve__is_reserved_and_given_back),
+	    CORE_TEST(near_reserve__without_it_the_request_waits_and_its_host_is_held_off),
+	    CORE_TEST(near_reserve__nobody_waits_for_ever),
+	    CORE_TEST(near_reserve__without_room_one_goes_at_a_time),
+	    CORE_TEST(near_reserve__the_first_in_the_queue_goes_first),
+	    CORE_TEST(near_reserve__a_line_that_is_cut_hurries_nobody),
+	    CORE_TEST(near_reserve__is_slots_of_the_right_size),
+	    CORE_TEST(near_reserve__who_cannot_be_held_off_waits_for_less),
+	    CORE_TEST(near_reserve__others_do_not_get_it),
+	    CORE_TEST(near_reserve__follows_the_pmtu),
+	    CORE_TEST(near_reserve__is_lost_with_a_silent_responder),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static void another_arrives(struct core *c)
 	core_wait(c, CORE_MS);
 }
 
-static void far_room__gives_up_the_highest_and_gets_them_again(void **state)
+static void far_evict__gives_up_the_highest_and_gets_them_again(void **state)
 {
 	struct core *c = given_silent_responder(state, ACK_MODE_NEAR);
 	struct responder host = {.next = 1};
@@ -84,7 +84,7 @@ static void far_room__gives_up_the_highest_and_gets_them_again(void **state)
 	assert_true(core_ctr(&c->b, CTR_EVICTED) > 0);
 	assert_true(core_far(c)->pos_rx < POS_ORIGIN + 1 + PKTS);
 	assert_true(core_far(c)->held_bytes >= CREDIT_MIN_BYTES); /* the minimum stays */
-	assert_int_equal(core_ctr(&c->a, CTR_CREDIT_TAKEN_BACK), 1);
+	assert_int_equal(core_ctr(&c->a, CTR_CREDIT_REVOKED), 1);
 	crowd_goes(c, n);
 	serve_for(c, &host, 400);
 	assert_int_equal(host.next, 1 + PKTS);
@@ -93,7 +93,7 @@ static void far_room__gives_up_the_highest_and_gets_them_again(void **state)
 
 /* A far edge that restarts counts its rounds from 0. The near edge believes its credit at once: all that it grants
  * crosses before the responder says a word. */
-static void far_room__rounds_begin_anew_with_a_far_restart(void **state)
+static void far_evict__rounds_begin_anew_with_a_far_restart(void **state)
 {
 	struct core *c = given_silent_responder(state, ACK_MODE_NEAR);
 	struct responder host = {.next = 1};
@@ -115,7 +115,7 @@ static void far_room__rounds_begin_anew_with_a_far_restart(void **state)
 
 /* Mode far: the host was told that it is there. However low the pool, it stays, and reaches the responder also if the
  * near edge loses its memory. */
-static void far_room__mode_far_keeps_what_was_acked(void **state)
+static void far_evict__mode_far_keeps_what_was_acked(void **state)
 {
 	struct core *c = given_silent_responder(state, ACK_MODE_FAR);
 	struct responder host = {.next = 1};
@@ -136,9 +136,9 @@ static void far_room__mode_far_keeps_what_was_acked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    CORE_TEST(far_room__gives_up_the_highest_and_gets_them_again),
-	    CORE_TEST(far_room__rounds_begin_anew_with_a_far_restart),
-	    CORE_TEST(far_room__mode_far_keeps_what_was_acked),
+	    CORE_TEST(far_evict__gives_up_the_highest_and_gets_them_again),
+	    CORE_TEST(far_evict__rounds_begin_anew_with_a_far_restart),
+	    CORE_TEST(far_evict__mode_far_keeps_what_was_acked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* lan_drr.c - whose turn it is at a host: deficit round robin over host pairs, then over queue pairs.
+ *
+ * Theory of operation
  *
  * Deficit round robin (Shreedhar and Varghese, 1995) in two stages: host pairs take turns, and within a pair its flows.
  * Who has the turn may send as many bytes as its deficit; one that has not enough for its next packet gets a quantum
@@ -16,7 +18,7 @@
 #include "far.h"
 #include "lan_host.h"
 
-void lan_turn_ready(struct proxy *p, struct far_flow *f)
+void lan_drr_ready(struct proxy *p, struct far_flow *f)
 {
 	struct hostpair *hp = &p->pairs[f->hostpair];
 
@@ -24,7 +26,7 @@ void lan_turn_ready(struct proxy *p, struct far_flow *f)
 	dlist_append_once(&p->lan_ready, &hp->turn_node);
 }
 
-void lan_turn_resume(struct proxy *p, struct lan_host *h)
+void lan_drr_resume(struct proxy *p, struct lan_host *h)
 {
 	struct dnode *n;
 
@@ -53,7 +55,7 @@ static bool has_turn(uint32_t *deficit, uint32_t quantum, uint32_t len, struct d
 	return false;
 }
 
-bool lan_turn_should_ask(const struct proxy *p, const struct far_flow *f, uint32_t len)
+bool lan_drr_should_ask(const struct proxy *p, const struct far_flow *f, uint32_t len)
 {
 	const struct hostpair *hp = &p->pairs[f->hostpair];
 	const struct lan_host *h = &p->lan_hosts[hp->lan_host];
@@ -62,7 +64,7 @@ bool lan_turn_should_ask(const struct proxy *p, const struct far_flow *f, uint32
 	return h->bytes_out + len >= h->window_bytes || (last && h->bytes_out + len > h->window_bytes / 2);
 }
 
-size_t lan_turn_tx(struct proxy *p, struct lan_tx *tx)
+size_t lan_drr_tx(struct proxy *p, struct lan_tx *tx)
 {
 	struct dnode *n, *m;
 

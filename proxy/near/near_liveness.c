@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_liveness.c - whether a flow's responder is heard.
+ *
+ * Theory of operation
  *
  * A keepalive must not be answered for a responder that may be dead. So a flow loses its early ACKs while the far edge
  * says that its responder makes no progress, or while nothing was heard of it at all for StallAfter and what news take,
@@ -52,11 +54,11 @@ void near_demotion_look(struct proxy *p, struct near_flow *f)
 	f->demoted = now;
 }
 
-void near_heard(struct proxy *p, struct near_flow *f)
+void near_liveness_seen(struct proxy *p, struct near_flow *f)
 {
 	f->heard_ns = p->now_ns;
-	if (owed(f) && !timer_armed(&f->unheard))
-		timer_set(&p->timers, &f->unheard, f->heard_ns + patience_ns(p));
+	if (owed(f) && !timer_armed(&f->liveness))
+		timer_set(&p->timers, &f->liveness, f->heard_ns + patience_ns(p));
 }
 
 /* The far edge may have forgotten the flow to make room for another one, and its last reports may be lost: then neither
@@ -73,7 +75,7 @@ static void ask(struct proxy *p, struct near_flow *f)
 		wan_lane_send_again(p, lane_of(p, f->lane), slot);
 }
 
-void near_unheard_on_timer(struct proxy *p, struct near_flow *f)
+void near_liveness_on_timer(struct proxy *p, struct near_flow *f)
 {
 	uint64_t from_ns = f->heard_ns;
 
@@ -84,5 +86,5 @@ void near_unheard_on_timer(struct proxy *p, struct near_flow *f)
 		ask(p, f);
 		from_ns = p->now_ns;
 	}
-	timer_set(&p->timers, &f->unheard, from_ns + patience_ns(p));
+	timer_set(&p->timers, &f->liveness, from_ns + patience_ns(p));
 }

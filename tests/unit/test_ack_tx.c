@@ -18,7 +18,7 @@ static void check_aeths(struct core *c, uint64_t ceiling)
 }
 
 /* Whatever the host does in mode host, nothing passes what the responder has ACKed. */
-static void mouth__nothing_beyond_the_ceiling(void **state)
+static void ack_tx__nothing_beyond_the_ceiling(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 	uint64_t s = 99, delivered = 1, next = 1;
@@ -61,7 +61,7 @@ static void mouth__nothing_beyond_the_ceiling(void **state)
 }
 
 /* MigReq, P_Key, DSCP, source port, addresses and VLAN are the responder's; credits are 31. */
-static void mouth__template_is_kept(void **state)
+static void ack_tx__template_is_kept(void **state)
 {
 	struct roce_pkt a = core_answer(RC_ACK, CORE_QPN, 0, 0x05, 1), h = core_req(RC_WRITE_ONLY, 0);
 	const struct core_pkt *k;
@@ -92,7 +92,7 @@ static void mouth__template_is_kept(void **state)
 }
 
 /* Before the responder has said anything, CM messages say what its packets look like. */
-static void mouth__template_from_cm(void **state)
+static void ack_tx__template_from_cm(void **state)
 {
 	struct near_cm_info ci = {.src = core_ip(1, 2),
 	                          .dst = core_ip(2, 2),
@@ -106,7 +106,7 @@ static void mouth__template_from_cm(void **state)
 
 	(void)state;
 	for (int six = 0; six < 2; six++) {
-		size_t n = mouth_template_from_cm(buf, &ci);
+		size_t n = ack_tx_template_from_cm(buf, &ci);
 
 		assert_in_range(n, 40, TEMPLATE_MAX);
 		assert_int_equal(roce_parse(buf, n, &pkt), DROP_NONE);
@@ -124,7 +124,7 @@ static void mouth__template_from_cm(void **state)
 }
 
 /* A READ response's AETH is rewritten like an ACK's: credits 31, MSN as the responder would count. */
-static void mouth__response_is_rewritten(void **state)
+static void ack_tx__response_is_rewritten(void **state)
 {
 	struct roce_pkt r = core_answer(RC_READ_RESP_ONLY, CORE_QPN, 1, 0x03, 0x41);
 	const struct core_pkt *k;
@@ -143,7 +143,7 @@ static void mouth__response_is_rewritten(void **state)
 }
 
 /* Buffer full: the requester is sent away by RNR NAK at the ceiling, with a time, and not by silence or NAKs. */
-static void mouth__full_arena_means_rnr(void **state)
+static void ack_tx__full_arena_means_rnr(void **state)
 {
 	const struct core_pkt *k;
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 8);
@@ -156,7 +156,7 @@ static void mouth__full_arena_means_rnr(void **state)
 		d = core_send(c, RC_WRITE_ONLY, psn);
 	psn--;
 	assert_int_equal(d, DROP_LAN_NO_ROOM);
-	assert_true(core_event(&c->a, EV_FLOW_HELD_OFF));
+	assert_true(core_event(&c->a, EV_FLOW_RNR_BACK_PRESSURE));
 	while ((k = core_take(&c->a))) {
 		if (k->h.opcode == ROCE_CNP)
 			continue;
@@ -182,7 +182,7 @@ static void mouth__full_arena_means_rnr(void **state)
 }
 
 /* Long before it is sent away it is asked to send more slowly, and not more often than that can show. */
-static void mouth__cnp_comes_before_rnr(void **state)
+static void ack_tx__cnp_comes_before_rnr(void **state)
 {
 	const struct core_pkt *k;
 	uint64_t last_ns = 0;
@@ -207,7 +207,7 @@ static void mouth__cnp_comes_before_rnr(void **state)
 }
 
 /* One that may come back for ever is back within a round trip of new room: its waits do not grow beyond that. */
-static void mouth__rnr_waits_are_bounded_by_the_round_trip(void **state)
+static void ack_tx__rnr_waits_are_bounded_by_the_round_trip(void **state)
 {
 	const struct core_pkt *k;
 	uint64_t longest = 0;
@@ -231,7 +231,7 @@ static void mouth__rnr_waits_are_bounded_by_the_round_trip(void **state)
 
 /* One that has much more here than the line needs is back when an eighth of that has gone, not each time that a packet
  * has; unless its returns are counted. */
-static void mouth__rnr_wait_follows_the_backlog(void **state)
+static void ack_tx__rnr_wait_follows_the_backlog(void **state)
 {
 	const struct core_pkt *k;
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 60);
@@ -262,7 +262,7 @@ static void mouth__rnr_wait_follows_the_backlog(void **state)
 
 /* While the line is full a flow with a backlog is back when half of that has gone at the rate that it has. While the
  * line lacks bytes it is back sooner: it may be slow because it has no room. */
-static void mouth__rnr_wait_follows_the_rate_of_a_full_line(void **state)
+static void ack_tx__rnr_wait_follows_the_rate_of_a_full_line(void **state)
 {
 	const struct core_pkt *k;
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 60);
@@ -298,7 +298,7 @@ static void mouth__rnr_wait_follows_the_rate_of_a_full_line(void **state)
 }
 
 /* One that asks again for an answer that is still on its way is back just before that can be here. */
-static void mouth__rnr_wait_ends_when_the_answer_is_due(void **state)
+static void ack_tx__rnr_wait_ends_when_the_answer_is_due(void **state)
 {
 	struct roce_pkt read = core_req(RC_READ_REQUEST, 1);
 	const struct core_pkt *k;
@@ -324,7 +324,7 @@ static void mouth__rnr_wait_ends_when_the_answer_is_due(void **state)
 }
 
 /* Once there is room again the host's next try is taken and ACKed. */
-static void mouth__room_ends_the_hold_off(void **state)
+static void ack_tx__room_ends_the_hold_off(void **state)
 {
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 8);
 	uint32_t psn = 1;
@@ -347,7 +347,7 @@ static void mouth__room_ends_the_hold_off(void **state)
 }
 
 /* A requester whose RNR retries are finite (CM says so) is not sent away for what would only take a moment. */
-static void mouth__no_rnr_for_finite_retries_while_waiting(void **state)
+static void ack_tx__no_rnr_for_finite_retries_while_waiting(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_HOST);
 
@@ -361,7 +361,7 @@ static void mouth__no_rnr_for_finite_retries_while_waiting(void **state)
 }
 
 /* Nor more often than it stands while there is no room for it. Progress gives it all of them anew. */
-static void mouth__finite_rnr_retries_are_not_used_up(void **state)
+static void ack_tx__finite_rnr_retries_are_not_used_up(void **state)
 {
 	const struct core_pkt *k;
 	uint32_t psn = 500, rnr = 0;
@@ -394,7 +394,7 @@ static void mouth__finite_rnr_retries_are_not_used_up(void **state)
 }
 
 /* Within one long message there is no progress that such a host need count, wherever it is held off. */
-static void mouth__finite_rnr_retries_last_for_the_message(void **state)
+static void ack_tx__finite_rnr_retries_last_for_the_message(void **state)
 {
 	const struct core_pkt *k;
 	uint32_t psn = 501;
@@ -417,12 +417,12 @@ static void mouth__finite_rnr_retries_last_for_the_message(void **state)
 	assert_int_equal(core_send(c, RC_WRITE_MIDDLE, psn++), DROP_NONE);
 	while (core_send(c, RC_WRITE_MIDDLE, psn) == DROP_NONE)
 		psn++;
-	assert_true(core_near(c)->held_off);
+	assert_true(core_near(c)->rnr_back_pressure);
 	assert_int_equal(core_ctr(&c->a, CTR_RNR_NAKS_TX), 1);
 }
 
 /* A CNP looks like the responder's packets too, and takes nothing from the ACK that is due. */
-static void mouth__cnp_in_the_responders_words(void **state)
+static void ack_tx__cnp_in_the_responders_words(void **state)
 {
 	static const uint8_t zeroes[ROCE_CNP_PAYLOAD];
 	struct roce_pkt a = core_answer(RC_ACK, CORE_QPN, 0, 0x05, 1), h = core_req(RC_WRITE_ONLY, 0);
@@ -430,7 +430,7 @@ static void mouth__cnp_in_the_responders_words(void **state)
 	struct core *c = core_given(state, ACK_MODE_NEAR);
 
 	core_in(&c->a, h, CORE_PMTU, 0x6007);
-	mouth_cnp(c->a.p, near_find(c->a.p, &h.src, &h.dst, CORE_QPN, 0x6007)); /* to whom? */
+	ack_tx_cnp(c->a.p, near_find(c->a.p, &h.src, &h.dst, CORE_QPN, 0x6007)); /* to whom? */
 	core_pump(c);
 	assert_int_equal(core_pending(&c->a), 0);
 	core_expect(&c->b, RC_WRITE_ONLY, 0);
@@ -442,7 +442,7 @@ static void mouth__cnp_in_the_responders_words(void **state)
 	core_forget(&c->a);
 	h.psn = 1;
 	core_in(&c->a, h, CORE_PMTU, 0x6007);
-	mouth_cnp(c->a.p, near_find(c->a.p, &h.src, &h.dst, CORE_QPN, 0x6007));
+	ack_tx_cnp(c->a.p, near_find(c->a.p, &h.src, &h.dst, CORE_QPN, 0x6007));
 	core_pump(c);
 	k = core_expect(&c->a, ROCE_CNP, 0);
 	assert_true(k->h.becn);
@@ -458,7 +458,7 @@ static void mouth__cnp_in_the_responders_words(void **state)
 }
 
 /* However often it is wished for. */
-static void mouth__cnp_once_in_50_us(void **state)
+static void ack_tx__cnp_once_in_50_us(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint64_t last = 0;
@@ -467,8 +467,8 @@ static void mouth__cnp_once_in_50_us(void **state)
 	for (int i = 0; i < 500; i++) {
 		const struct core_pkt *k;
 
-		mouth_cnp(c->a.p, core_near(c));
-		mouth_cnp(c->a.p, core_near(c));
+		ack_tx_cnp(c->a.p, core_near(c));
+		ack_tx_cnp(c->a.p, core_near(c));
 		core_pump(c);
 		for (; (k = core_take(&c->a)); n++) {
 			assert_int_equal(k->h.opcode, ROCE_CNP);
@@ -484,22 +484,22 @@ static void mouth__cnp_once_in_50_us(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    CORE_TEST(mouth__nothing_beyond_the_ceiling),
-	    CORE_TEST(mouth__template_is_kept),
-	    cmocka_unit_test(mouth__template_from_cm),
-	    CORE_TEST(mouth__response_is_rewritten),
-	    CORE_TEST(mouth__full_arena_means_rnr),
-	    CORE_TEST(mouth__cnp_comes_before_rnr),
-	    CORE_TEST(mouth__rnr_waits_are_bounded_by_the_round_trip),
-	    CORE_TEST(mouth__rnr_wait_follows_the_backlog),
-	    CORE_TEST(mouth__rnr_wait_follows_the_rate_of_a_full_line),
-	    CORE_TEST(mouth__rnr_wait_ends_when_the_answer_is_due),
-	    CORE_TEST(mouth__room_ends_the_hold_off),
-	    CORE_TEST(mouth__no_rnr_for_finite_retries_while_waiting),
-	    CORE_TEST(mouth__finite_rnr_retries_are_not_used_up),
-	    CORE_TEST(mouth__finite_rnr_retries_last_for_the_message),
-	    CORE_TEST(mouth__cnp_in_the_responders_words),
-	    CORE_TEST(mouth__cnp_once_in_50_us),
+	    CORE_TEST(ack_tx__nothing_beyond_the_ceiling),
+	    CORE_TEST(ack_tx__template_is_kept),
+	    cmocka_unit_test(ack_tx__template_from_cm),
+	    CORE_TEST(ack_tx__response_is_rewritten),
+	    CORE_TEST(ack_tx__full_arena_means_rnr),
+	    CORE_TEST(ack_tx__cnp_comes_before_rnr),
+	    CORE_TEST(ack_tx__rnr_waits_are_bounded_by_the_round_trip),
+	    CORE_TEST(ack_tx__rnr_wait_follows_the_backlog),
+	    CORE_TEST(ack_tx__rnr_wait_follows_the_rate_of_a_full_line),
+	    CORE_TEST(ack_tx__rnr_wait_ends_when_the_answer_is_due),
+	    CORE_TEST(ack_tx__room_ends_the_hold_off),
+	    CORE_TEST(ack_tx__no_rnr_for_finite_retries_while_waiting),
+	    CORE_TEST(ack_tx__finite_rnr_retries_are_not_used_up),
+	    CORE_TEST(ack_tx__finite_rnr_retries_last_for_the_message),
+	    CORE_TEST(ack_tx__cnp_in_the_responders_words),
+	    CORE_TEST(ack_tx__cnp_once_in_50_us),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

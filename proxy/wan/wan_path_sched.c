@@ -12,7 +12,7 @@
  *
  * IP packets that are not RoCEv2 keep to one path per lane, because TCP takes reordering for loss: one of those that
  * are nearly as quick as the quickest. */
-#include "wan_spread.h"
+#include "wan_path_sched.h"
 
 #include "wan_lane_priv.h"
 
@@ -77,15 +77,13 @@ static uint32_t with_frames(const struct proxy *p, const struct lane *l)
 static size_t build(struct proxy *p, struct lane *l, uint32_t i, uint32_t usable, uint32_t ready, uint8_t *buf,
                     size_t cap, struct wan_path **by)
 {
-	enum wan_contents what = !(usable & 1u << i)  ? WAN_OF_PATH
-	                         : !(ready & 1u << i) ? WAN_CONTROL
-	                                              : WAN_ALL;
+	enum wan_contents what = !(usable & 1u << i) ? WAN_OF_PATH : !(ready & 1u << i) ? WAN_CONTROL : WAN_ALL;
 
 	*by = &p->wan->path[i];
 	return wan_lane_build(p, l, *by, buf, cap, what);
 }
 
-size_t wan_spread_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, struct wan_path **by, bool *held)
+size_t wan_path_sched_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, struct wan_path **by, bool *held)
 {
 	uint32_t usable = wan_paths_usable(p), ready = with_time(p, usable), own = with_frames(p, l), left;
 	size_t len = 0;
@@ -102,7 +100,7 @@ size_t wan_spread_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t ca
 	return len;
 }
 
-uint64_t wan_spread_next_ns(const struct proxy *p)
+uint64_t wan_path_sched_next_ns(const struct proxy *p)
 {
 	uint64_t next = UINT64_MAX;
 
@@ -115,7 +113,7 @@ uint64_t wan_spread_next_ns(const struct proxy *p)
 	return next == UINT64_MAX ? p->now_ns : next;
 }
 
-size_t wan_spread_payload_max(const struct proxy *p)
+size_t wan_path_sched_payload_max(const struct proxy *p)
 {
 	size_t most = 0;
 
@@ -126,7 +124,7 @@ size_t wan_spread_payload_max(const struct proxy *p)
 
 /* --- IP --- */
 
-void wan_spread_sort(struct proxy *p)
+void wan_path_sched_sort(struct proxy *p)
 {
 	uint32_t usable = wan_paths_usable(p);
 	uint64_t least = cost(quickest(p, usable));
@@ -137,7 +135,7 @@ void wan_spread_sort(struct proxy *p)
 			p->wan->paths_ip |= 1u << i;
 }
 
-bool wan_spread_keeps_order(const struct proxy *p, const struct lane *l, const struct wan_path *path)
+bool wan_path_sched_keeps_order(const struct proxy *p, const struct lane *l, const struct wan_path *path)
 {
 	uint32_t set = p->wan->paths_ip, n = 0, before = 0; /* how many there are, and lower than this one */
 

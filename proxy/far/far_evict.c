@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* far_evict.c - packets that flows which drain nothing give up for others.
+ *
+ * Theory of operation
  *
  * Credit bounds what flows may hold, but not who has died since: one responder after another may stop with what its
  * rate had earned it. Whatever the far edge holds the near edge holds too, until the responder has it. So when the pool
@@ -79,11 +81,11 @@ bool far_evict_own(struct proxy *p, struct far_flow *f)
 
 static bool gives_way(struct proxy *p, struct far_flow *f)
 {
-	return f->used && f->open && !f->failed && !f->orphan && f->held_bytes > CREDIT_MIN_BYTES &&
+	return f->used && f->open && !f->failed && !f->stale_epoch && f->held_bytes > CREDIT_MIN_BYTES &&
 	       share_stuck(p, &f->share, f->held_bytes) && evict_top(p, f, keep_until(p, f), EVICT_STEP);
 }
 
-void far_make_room(struct proxy *p)
+void far_evict_for(struct proxy *p)
 {
 	if (share_left(p, POOL_WAN) >= arena_capacity(p->arena, POOL_WAN) / 2 || FAULT(FAULT_NO_EVICT))
 		return;

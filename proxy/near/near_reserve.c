@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_reserve.c - reserves room for what a READ brings before the READ crosses.
  *
- * A READ brings as much as it asks for, whatever there is room for. Were all let across that hosts ask for, their answers would meet a full pool, be refused and come again,
- * and what arrives of many would leave each without its end. So a request crosses when there is room for all that it
- * brings:
+ * Theory of operation
+ *
+ * A READ brings as much as it asks for, whatever there is room for. Were all let across that hosts ask for, their
+ * answers would meet a full pool, be refused and come again, and what arrives of many would leave each without its end.
+ * So a request crosses when there is room for all that it brings:
  *
  *     free bytes of the pool of the WAN, above its reserve
  *     |-- reserved for answers that are on their way --|-- a quarter at least: for others --|
@@ -39,12 +41,12 @@ static uint32_t responses(const struct near_flow *f, const struct rd_op *op, uin
 /* The first one, if none went without room so shortly before, and not into a line that is cut. */
 static bool waited_enough(const struct proxy *p, const struct near_flow *f)
 {
-	if (!dnode_on(&f->room_node))
+	if (!dnode_on(&f->reserve_node))
 		return false;
 	if (f->rnr_retry != RNR_RETRY_INFINITE)
-		return p->now_ns >= f->room_ns + WAIT_UNHELD_NS;
-	return dlist_first(&p->room_waiting) == &f->room_node &&
-	       p->now_ns >= max_u64(f->room_ns, p->room_exceeded_ns) + WAIT_MAX_NS &&
+		return p->now_ns >= f->reserve_wait_ns + WAIT_UNHELD_NS;
+	return dlist_first(&p->reserve_waiting) == &f->reserve_node &&
+	       p->now_ns >= max_u64(f->reserve_wait_ns, p->room_exceeded_ns) + WAIT_MAX_NS &&
 	       p->now_ns < p->last_rx_ns + 2 * p->cfg.keepalive_ns;
 }
 
@@ -52,18 +54,18 @@ static bool waited_enough(const struct proxy *p, const struct near_flow *f)
 static uint64_t room_left(const struct proxy *p, uint32_t each)
 {
 	uint64_t slots = arena_room(p->arena, POOL_WAN, (uint16_t)each) + p->given_bytes,
-	         taken = pool_reserve(p, POOL_WAN) + p->room_bytes;
+	         taken = pool_reserve(p, POOL_WAN) + p->reserved_bytes;
 
 	return min_u64(share_left(p, POOL_WAN), slots > taken ? slots - taken : 0);
 }
 
 static bool fits(const struct proxy *p, const struct near_flow *f, uint64_t need, uint32_t each)
 {
-	uint64_t for_answers = (room_left(p, each) + p->room_bytes) / 4 * 3;
+	uint64_t for_answers = (room_left(p, each) + p->reserved_bytes) / 4 * 3;
 
-	if (!dlist_empty(&p->room_waiting) && dlist_first(&p->room_waiting) != &f->room_node)
+	if (!dlist_empty(&p->reserve_waiting) && dlist_first(&p->reserve_waiting) != &f->reserve_node)
 		return false;
-	return p->room_bytes + min_u64(need, arena_capacity(p->arena, POOL_WAN) / 2) <= for_answers;
+	return p->reserved_bytes + min_u64(need, arena_capacity(p->arena, POOL_WAN) / 2) <= for_answers;
 }
 
 /* It may go: there is room, or it has waited for long enough. */
@@ -78,7 +80,7 @@ static bool may_go(struct proxy *p, const struct near_flow *f, uint64_t need, ui
 	return true;
 }
 
-uint32_t near_room_most(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+uint32_t near_reserve_most(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
 	uint32_t each;
 
@@ -93,37 +95,37 @@ static void reserve(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	op->room_each = (uint16_t)each;
 	op->room = (uint32_t)min_u64(n, arena_capacity(p->arena, POOL_WAN) / 2 / each);
 	op->windowed = op->room < n;
-	f->room_bytes += (uint64_t)op->room * each;
-	p->room_bytes += (uint64_t)op->room * each;
+	f->reserved_bytes += (uint64_t)op->room * each;
+	p->reserved_bytes += (uint64_t)op->room * each;
 }
 
 static void give_back(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n)
 {
-	f->room_bytes -= (uint64_t)n * op->room_each;
-	p->room_bytes -= (uint64_t)n * op->room_each;
+	f->reserved_bytes -= (uint64_t)n * op->room_each;
+	p->reserved_bytes -= (uint64_t)n * op->room_each;
 	op->room -= n;
 }
 
 static void wait(struct proxy *p, struct near_flow *f)
 {
-	if (!dnode_on(&f->room_node)) {
-		dlist_append(&p->room_waiting, &f->room_node);
-		f->room_ns = p->now_ns;
+	if (!dnode_on(&f->reserve_node)) {
+		dlist_append(&p->reserve_waiting, &f->reserve_node);
+		f->reserve_wait_ns = p->now_ns;
 		count(p, CTR_READS_HELD, 1);
 	}
-	if (!timer_armed(&p->room_timer))
-		timer_set(&p->timers, &p->room_timer, p->now_ns + LOOK_NS);
+	if (!timer_armed(&p->reserve_timer))
+		timer_set(&p->timers, &p->reserve_timer, p->now_ns + LOOK_NS);
 }
 
 static void wait_no_more(struct proxy *p, struct near_flow *f)
 {
-	if (!dnode_on(&f->room_node))
+	if (!dnode_on(&f->reserve_node))
 		return;
-	dlist_remove(&f->room_node);
-	near_room_look(p);
+	dlist_remove(&f->reserve_node);
+	near_reserve_look(p);
 }
 
-bool near_room_take(struct proxy *p, struct near_flow *f, uint64_t pos)
+bool near_reserve_take(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	struct rd_op *op = near_op_at(f, pos);
 	uint32_t each, n;
@@ -141,7 +143,7 @@ bool near_room_take(struct proxy *p, struct near_flow *f, uint64_t pos)
 	return true;
 }
 
-bool near_room_use(struct proxy *p, struct near_flow *f, struct rd_op *op)
+bool near_reserve_use(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	if (!op->room)
 		return false;
@@ -151,17 +153,17 @@ bool near_room_use(struct proxy *p, struct near_flow *f, struct rd_op *op)
 
 /* A READ that is larger than its room has that anew for what comes next: a response that was given has made place for
  * it. */
-void near_room_renew(struct proxy *p, struct near_flow *f, struct rd_op *op)
+void near_reserve_renew(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	if (!op->windowed || f->stalled || op->pos + op->psns - op->next <= op->room ||
 	    op->room >= arena_capacity(p->arena, POOL_WAN) / 2 / op->room_each)
 		return;
 	op->room++;
-	f->room_bytes += op->room_each;
-	p->room_bytes += op->room_each;
+	f->reserved_bytes += op->room_each;
+	p->reserved_bytes += op->room_each;
 }
 
-uint32_t near_room_again(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n)
+uint32_t near_reserve_again(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n)
 {
 	uint32_t each, more = 0;
 
@@ -171,18 +173,18 @@ uint32_t near_room_again(struct proxy *p, struct near_flow *f, struct rd_op *op,
 	if (n > op->room) /* what is reserved already is for these, too */
 		more = (uint32_t)clamp_u64(room_left(p, each) / 2 / each, op->room ? 0 : 1, n - op->room);
 	op->room += more;
-	f->room_bytes += (uint64_t)more * op->room_each;
-	p->room_bytes += (uint64_t)more * op->room_each;
+	f->reserved_bytes += (uint64_t)more * op->room_each;
+	p->reserved_bytes += (uint64_t)more * op->room_each;
 	return (uint32_t)min_u64(op->room, n);
 }
 
-void near_room_end(struct proxy *p, struct near_flow *f, struct rd_op *op)
+void near_reserve_end(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	give_back(p, f, op, op->room);
-	near_room_freed(p);
+	near_reserve_freed(p);
 }
 
-void near_room_resize(struct proxy *p, struct near_flow *f, struct rd_op *op)
+void near_reserve_resize(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	if (!op->room)
 		return;
@@ -190,35 +192,35 @@ void near_room_resize(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	reserve(p, f, op);
 }
 
-void near_room_leave(struct proxy *p, struct near_flow *f)
+void near_reserve_leave(struct proxy *p, struct near_flow *f)
 {
 	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next)
-		near_room_end(p, f, dlist_entry(n, struct rd_op, node));
+		near_reserve_end(p, f, dlist_entry(n, struct rd_op, node));
 	wait_no_more(p, f);
 }
 
-void near_room_freed(struct proxy *p)
+void near_reserve_freed(struct proxy *p)
 {
-	if (!dlist_empty(&p->room_waiting))
-		timer_set(&p->timers, &p->room_timer, p->now_ns);
+	if (!dlist_empty(&p->reserve_waiting))
+		timer_set(&p->timers, &p->reserve_timer, p->now_ns);
 }
 
-void near_room_look(struct proxy *p)
+void near_reserve_look(struct proxy *p)
 {
 	struct dnode *first;
 
 	/* What it waited for has been settled: the responder had it already, when an edge came back. */
-	while ((first = dlist_first(&p->room_waiting)) &&
-	       dlist_entry(first, struct near_flow, room_node)->pos_wan ==
-	           dlist_entry(first, struct near_flow, room_node)->pos_next)
+	while ((first = dlist_first(&p->reserve_waiting)) &&
+	       dlist_entry(first, struct near_flow, reserve_node)->pos_wan ==
+	           dlist_entry(first, struct near_flow, reserve_node)->pos_next)
 		dlist_remove(first);
 	if (!first)
 		return;
-	for (struct dnode *n = first; n != &p->room_waiting; n = n->next) {
-		struct near_flow *f = dlist_entry(n, struct near_flow, room_node);
+	for (struct dnode *n = first; n != &p->reserve_waiting; n = n->next) {
+		struct near_flow *f = dlist_entry(n, struct near_flow, reserve_node);
 
 		if (n == first || waited_enough(p, f))
-			near_wan_kick(p, f);
+			near_wan_schedule(p, f);
 	}
-	timer_set(&p->timers, &p->room_timer, p->now_ns + LOOK_NS);
+	timer_set(&p->timers, &p->reserve_timer, p->now_ns + LOOK_NS);
 }

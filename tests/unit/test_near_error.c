@@ -49,7 +49,7 @@ static uint32_t expect_impossible(struct core *c, uint8_t *opcode)
 	return psn;
 }
 
-static void near_tell__idle_requester_is_made_to_fail(void **state)
+static void near_error__idle_requester_is_made_to_fail(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 	uint8_t op[3];
@@ -63,7 +63,7 @@ static void near_tell__idle_requester_is_made_to_fail(void **state)
 	assert_int_equal(expect_impossible(c, &op[2]), 0x123457);
 	assert_int_not_equal(op[1], op[2]);
 	answer(c, 0x123457, AETH_NAK_INV_REQ);
-	assert_true(core_event(&c->a, EV_REQUESTER_TOLD));
+	assert_true(core_event(&c->a, EV_REQUESTER_QP_FAILED));
 	core_wait(c, 5000 * CORE_MS);
 	assert_int_equal(core_pending(&c->a), 0);
 	assert_int_equal(core_pending(&c->b), 0); /* nothing of it reached the responder */
@@ -71,7 +71,7 @@ static void near_tell__idle_requester_is_made_to_fail(void **state)
 }
 
 /* A host that was never asked for anything may say PSN -1 to what it takes for a repetition. */
-static void near_tell__an_ack_that_says_nothing_is_passed(void **state)
+static void near_error__an_ack_that_says_nothing_is_passed(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 	uint32_t first;
@@ -92,7 +92,7 @@ static void near_tell__an_ack_that_says_nothing_is_passed(void **state)
 
 /* A request before that is refused, and is enough. It may be one that was lost on the LAN, and comes after the host's
  * timeout. */
-static void near_tell__a_request_is_refused_instead(void **state)
+static void near_error__a_request_is_refused_instead(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 
@@ -105,7 +105,7 @@ static void near_tell__a_request_is_refused_instead(void **state)
 }
 
 /* Its ACKs were lost: it repeats what it need not and meets the responder's silence. Not idle until it stops. */
-static void near_tell__not_while_it_repeats(void **state)
+static void near_error__not_while_it_repeats(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 	uint8_t op;
@@ -121,7 +121,7 @@ static void near_tell__not_while_it_repeats(void **state)
 }
 
 /* Nothing was ACKed that failed: the refusal has a request to go to. */
-static void near_tell__not_where_the_refusal_is_in_time(void **state)
+static void near_error__not_where_the_refusal_is_in_time(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_HOST);
 
@@ -134,7 +134,7 @@ static void near_tell__not_where_the_refusal_is_in_time(void **state)
 }
 
 /* A responder that is gone says nothing, and its requester must learn of that too. */
-static void near_tell__silence_of_the_responder_is_told(void **state)
+static void near_error__silence_of_the_responder_is_told(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint8_t op;
@@ -147,7 +147,7 @@ static void near_tell__silence_of_the_responder_is_told(void **state)
 }
 
 /* What the responder had sent before it failed arrives first, and the PSN behind it is known. */
-static void near_tell__what_was_sent_to_it_goes_first(void **state)
+static void near_error__what_was_sent_to_it_goes_first(void **state)
 {
 	struct roce_pkt h = core_req(RC_SEND_ONLY, 500);
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -178,7 +178,7 @@ static void near_tell__what_was_sent_to_it_goes_first(void **state)
 }
 
 /* The edge restarts before it has said so, and remembers; also what the responder's word was. */
-static void near_tell__outlives_a_restart(void **state)
+static void near_error__outlives_a_restart(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 	uint8_t op;
@@ -197,7 +197,7 @@ static void near_tell__outlives_a_restart(void **state)
 }
 
 /* A host that does not answer, as its queue pair is gone, is not asked for ever. */
-static void near_tell__ends_with_a_word(void **state)
+static void near_error__ends_with_a_word(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 	uint32_t first = 0;
@@ -211,22 +211,22 @@ static void near_tell__ends_with_a_word(void **state)
 	}
 	assert_in_range(n, 5, 20);
 	assert_true(behind); /* a host that has said its NAK answers only that */
-	assert_true(core_event(&c->a, EV_REQUESTER_UNTOLD));
+	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
 	assert_int_equal(c->a.p->telling, 0);
 }
 
 /* The number has gone to another connection of the two hosts: that one has nothing to do with it. */
-static void near_tell__never_to_another_queue_pair(void **state)
+static void near_error__never_to_another_queue_pair(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 
 	near_cm_open(c->a.p, &(struct near_cm_info){.src = core_ip(1, 2),
-	                                           .dst = core_ip(2, 2),
-	                                           .dest_qpn = 0x99,
-	                                           .requester_qpn = CORE_QPN,
-	                                           .pmtu = CORE_PMTU,
-	                                           .pkey = 0xffff,
-	                                           .rnr_retry = 7});
+	                                            .dst = core_ip(2, 2),
+	                                            .dest_qpn = 0x99,
+	                                            .requester_qpn = CORE_QPN,
+	                                            .pmtu = CORE_PMTU,
+	                                            .pkey = 0xffff,
+	                                            .rnr_retry = 7});
 	core_wait(c, 5000 * CORE_MS);
 	assert_int_equal(core_pending(&c->a), 0);
 }
@@ -234,16 +234,16 @@ static void near_tell__never_to_another_queue_pair(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    CORE_TEST(near_tell__idle_requester_is_made_to_fail),
-	    CORE_TEST(near_tell__an_ack_that_says_nothing_is_passed),
-	    CORE_TEST(near_tell__a_request_is_refused_instead),
-	    CORE_TEST(near_tell__not_while_it_repeats),
-	    CORE_TEST(near_tell__not_where_the_refusal_is_in_time),
-	    CORE_TEST(near_tell__silence_of_the_responder_is_told),
-	    CORE_TEST(near_tell__what_was_sent_to_it_goes_first),
-	    CORE_TEST(near_tell__outlives_a_restart),
-	    CORE_TEST(near_tell__ends_with_a_word),
-	    CORE_TEST(near_tell__never_to_another_queue_pair),
+	    CORE_TEST(near_error__idle_requester_is_made_to_fail),
+	    CORE_TEST(near_error__an_ack_that_says_nothing_is_passed),
+	    CORE_TEST(near_error__a_request_is_refused_instead),
+	    CORE_TEST(near_error__not_while_it_repeats),
+	    CORE_TEST(near_error__not_where_the_refusal_is_in_time),
+	    CORE_TEST(near_error__silence_of_the_responder_is_told),
+	    CORE_TEST(near_error__what_was_sent_to_it_goes_first),
+	    CORE_TEST(near_error__outlives_a_restart),
+	    CORE_TEST(near_error__ends_with_a_word),
+	    CORE_TEST(near_error__never_to_another_queue_pair),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mouth.h"
+#include "ack_tx.h"
 
 #include "near_priv.h"
 #include "proxy/util/probe.h"
@@ -13,7 +13,7 @@
 #define RNR_QUIET_NS    300000ull    /* one for all the packets of a burst */
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
 #define RNR_CUT_MIN_NS  2560000ull
-#define CNP_GAP_NS      50000ull     /* a reaction point cuts its rate once per such a time: more say nothing new */
+#define CNP_GAP_NS      50000ull /* a reaction point cuts its rate once per such a time: more say nothing new */
 
 static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
 {
@@ -94,14 +94,15 @@ static uint8_t rnr_code_within(uint64_t ns)
  * rate that the flow had lately, and after RNR_WAIT_MAX_NS at the latest, for the flow is faster once others stop.
  * 10 QPs of 256 KiB each, 8 MiB, 1 Gbit/s, 300 km: hosts sent 3.38 packets for each one delivered while only the eighth
  * below counted. While the line is not full the flow may be slow for want of room, and a longer wait would keep it so
- * (lrsim --fair dead-small). The host may stay away for an eighth of the backlog at the rate of the line in any case. */
+ * (lrsim --fair dead-small). The host may stay away for an eighth of the backlog at the rate of the line in any case.
+ */
 static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 {
 	double bytes = (double)near_unsent(f);
 	uint64_t rate = f->share.last_bytes ? share_rate(p, &f->share) : 0; /* known after a whole span, not before */
 	uint64_t eighth = (uint64_t)(bytes / 8 * 8e9 / (double)p->cfg.rate_hint_bps), half = 0;
 
-	if (!f->held_off || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)
+	if (!f->rnr_back_pressure || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)
 		return 0;
 	if (rate && near_turn_line_full(p) && !near_turn_quantum(p))
 		half = (uint64_t)(bytes / 2 * 1e9 / (double)rate);
@@ -120,7 +121,7 @@ static uint8_t rnr_syndrome(struct proxy *p, struct near_flow *f)
 		return (uint8_t)(AETH_RNR_NAK | rnr_code_within(min_u64(answer, longest)));
 	wait <<= f->rnr_row < RNR_DOUBLINGS ? f->rnr_row - 1 : RNR_DOUBLINGS;
 	wait = p->wan_up ? max_u64(min_u64(wait, longest), backlog_ns(p, f)) : longest;
-	if (f->held_off && p->wan_up && f->rnr_retry == RNR_RETRY_INFINITE)
+	if (f->rnr_back_pressure && p->wan_up && f->rnr_retry == RNR_RETRY_INFINITE)
 		wait = max_u64(wait, near_turn_book(p, f));
 	near_turn_away(p, f, roce_rnr_timer_ns(roce_rnr_timer_code(wait)));
 	return (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(wait));
@@ -167,7 +168,7 @@ static size_t build(const struct near_flow *f, uint64_t psn_pos, uint8_t syndrom
 
 /* IBTA A17.9.3: opcode 0x81, BECN, PSN 0, 16 reserved bytes. It is no answer to a PSN and acknowledges nothing, so the
  * ceiling has no say in it. Not ECN-capable: nobody answers a mark on it. */
-static size_t say_cnp(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
+static size_t build_cnp(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	struct roce_pkt pkt;
 
@@ -183,25 +184,25 @@ static size_t say_cnp(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	return to_host(f, &pkt, ROCE_CNP_PAYLOAD, tx);
 }
 
-void mouth_cnp(struct proxy *p, struct near_flow *f)
+void ack_tx_cnp(struct proxy *p, struct near_flow *f)
 {
 	if (f->failed || !f->template_len || f->pairing == PAIR_LEARNING ||
 	    (f->cnp_said_ns && p->now_ns < f->cnp_said_ns + CNP_GAP_NS))
 		return;
 	f->cnp_due = true;
-	near_speak(p, f, f->due);
+	near_ack_schedule(p, f, f->due);
 }
 
-/* A request that nobody can have sent, without a byte in it: near_tell.c. */
-static size_t say_impossible(struct near_flow *f, struct lan_tx *tx)
+/* A request that nobody can have sent, without a byte in it: near_error.c. */
+static size_t build_invalid_request(struct near_flow *f, struct lan_tx *tx)
 {
 	struct roce_pkt pkt;
 
-	f->tell_due = false;
+	f->error_due = false;
 	if (!as_responder(f, &pkt))
 		return 0;
-	pkt.opcode = f->tell_tries & 1 ? RC_SEND_MIDDLE : RC_WRITE_MIDDLE;
-	pkt.psn = f->tell_psn;
+	pkt.opcode = f->error_tries & 1 ? RC_SEND_MIDDLE : RC_WRITE_MIDDLE;
+	pkt.psn = f->error_psn;
 	pkt.ack_req = true;
 	return to_host(f, &pkt, 0, tx);
 }
@@ -234,7 +235,7 @@ static const struct rd_op *answer_in_doubt(const struct near_flow *f, uint64_t c
 	return NULL;
 }
 
-static size_t say_ack(struct proxy *p, struct near_flow *f, uint64_t ceiling, struct lan_tx *tx)
+static size_t build_ack(struct proxy *p, struct near_flow *f, uint64_t ceiling, struct lan_tx *tx)
 {
 	const struct rd_op *op = answer_in_doubt(f, ceiling);
 	uint64_t upto = op ? op->pos : ceiling;
@@ -251,13 +252,13 @@ static size_t say_ack(struct proxy *p, struct near_flow *f, uint64_t ceiling, st
 	return build(f, upto - 1 + (FAULT(FAULT_ACK_TOO_FAR) ? 1 : 0), AETH_ACK_NO_CREDITS, msn_on_wire(f, msn), tx);
 }
 
-static size_t say_nak(struct proxy *p, struct near_flow *f, uint64_t ceiling, uint8_t syndrome, struct lan_tx *tx)
+static size_t build_nak(struct proxy *p, struct near_flow *f, uint64_t ceiling, uint8_t syndrome, struct lan_tx *tx)
 {
 	uint64_t pos = FAULT(FAULT_NAK_TOO_FAR) ? f->pos_next : min_u64(f->pos_next, ceiling);
 	uint32_t msn = near_msn_at(p, f, pos);
 
 	if (pos >= f->pos_max && pos > f->pos_base && !f->failed)
-		return say_ack(p, f, ceiling, tx); /* no NAK of a PSN that the host has not sent */
+		return build_ack(p, f, ceiling, tx); /* no NAK of a PSN that the host has not sent */
 	near_acked(p, f, pos);
 	count(p, (syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK ? CTR_RNR_NAKS_TX : CTR_NAKS_TX, 1);
 	return build(f, pos, syndrome, msn_on_wire(f, msn), tx);
@@ -292,7 +293,7 @@ static bool responder_silent(const struct proxy *p, const struct near_flow *f)
 /* The host lost what it was given, and that is being read again: the host is sent away to the place that it asked from.
  * It had all before, and so is told nothing new by that. It waits for the answer and not for room, whatever it was sent
  * away for before: it gets no turn, and is back when the answer can be here. */
-static size_t say_answer_later(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
+static size_t build_rnr_for_response(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	const struct rd_op *op = near_again_awaited(p, f);
 	uint64_t wait;
@@ -307,32 +308,32 @@ static size_t say_answer_later(struct proxy *p, struct near_flow *f, struct lan_
 	             msn_on_wire(f, op->msn - (op->next == op->pos)), tx);
 }
 
-size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
+size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	enum near_due due = f->due;
 	uint64_t ceiling = near_ceiling(p, f);
 
 	if (f->cnp_due) {
 		if (due != DUE_NONE)
-			near_speak(p, f, due); /* and that in the next turn */
-		return say_cnp(p, f, tx);
+			near_ack_schedule(p, f, due); /* and that in the next turn */
+		return build_cnp(p, f, tx);
 	}
 	f->due = DUE_NONE;
-	if (f->tell_due)
-		return say_impossible(f, tx);
-	if ((f->pairing == PAIR_LEARNING && !near_may_hold_off(f, due)) || !f->template_len)
+	if (f->error_due)
+		return build_invalid_request(f, tx);
+	if ((f->pairing == PAIR_LEARNING && !near_may_back_pressure(f, due)) || !f->template_len)
 		return 0;
 	if (f->failed) /* towards a silent responder's requester silence too; and no NAK of what was not sent */
-		return f->nak_syndrome && ceiling < f->pos_max ? say_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;
+		return f->nak_syndrome && ceiling < f->pos_max ? build_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;
 	if (answering_again(f)) {
 		f->ack_owed = true;
-		return due == DUE_RNR ? say_answer_later(p, f, tx) : 0;
+		return due == DUE_RNR ? build_rnr_for_response(p, f, tx) : 0;
 	}
 	switch (due) {
 	case DUE_ACK:
-		return say_ack(p, f, ceiling, tx);
+		return build_ack(p, f, ceiling, tx);
 	case DUE_NAK:
-		return say_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
+		return build_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
 	case DUE_RNR:
 		if (responder_silent(p, f))
 			return 0;
@@ -340,16 +341,16 @@ size_t mouth_speak(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		    answer_is_near(p, f))
 			return 0;
 		if (ceiling >= f->pos_max || !may_send_away(p, f, ceiling))
-			return say_ack(p, f, ceiling, tx); /* nothing is refused any more, or no refusal is left */
+			return build_ack(p, f, ceiling, tx); /* nothing is refused any more, or no refusal is left */
 		f->rnr_said_ns = p->now_ns;
-		return say_nak(p, f, ceiling, rnr_syndrome(p, f), tx);
+		return build_nak(p, f, ceiling, rnr_syndrome(p, f), tx);
 	default:
 		return 0;
 	}
 }
 
-void mouth_response(struct proxy *p, struct near_flow *f, uint8_t *aeth, size_t after, uint32_t msn,
-                    uint64_t acks_before, uint8_t icrc[4])
+void ack_tx_response(struct proxy *p, struct near_flow *f, uint8_t *aeth, size_t after, uint32_t msn,
+                     uint64_t acks_before, uint8_t icrc[4])
 {
 	uint8_t now[4], diff[4];
 	uint32_t crc = (uint32_t)icrc[0] | (uint32_t)icrc[1] << 8 | (uint32_t)icrc[2] << 16 | (uint32_t)icrc[3] << 24;
@@ -365,7 +366,7 @@ void mouth_response(struct proxy *p, struct near_flow *f, uint8_t *aeth, size_t 
 	near_acked(p, f, acks_before);
 }
 
-size_t mouth_template_from_cm(uint8_t *buf, const struct near_cm_info *ci)
+size_t ack_tx_template_from_cm(uint8_t *buf, const struct near_cm_info *ci)
 {
 	struct roce_pkt pkt = {
 	    .src = ci->dst,

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* far_stale.c - flows of an earlier arena of the near edge: they drain before their successors send.
+ *
+ * Theory of operation
  *
  * A near edge that lost its arena (power, kernel panic) knows nothing of its flows any more. What came from it before
- * is here, and in mode far it was ACKed because it is here: it must reach the responder. So the flow becomes an orphan:
- * the peer's frames do not find it any more, as names mean something else now (entries of the barrier that are of its
- * life do), it reports to nobody, and goes on delivering what is contiguous, up to the first READ or ATOMIC: that and
- * what is behind it was never ACKed, and its responses have no way back.
+ * is here, and in mode far it was ACKed because it is here: it must reach the responder. So the flow becomes a stale
+ * flow: the peer's frames do not find it any more, as names mean something else now (entries of the barrier that are of
+ * its life do), it reports to nobody, and goes on delivering what is contiguous, up to the first READ or ATOMIC: that
+ * and what is behind it was never ACKed, and its responses have no way back.
  *
  * The host goes on with the same queue pair, and the new near edge opens a flow for it, which begins somewhere in what
- * the orphan holds, or right behind it. That one, the heir, sends nothing until the orphan is gone; then the responder
- * says where it stands, as for any flow whose beginning was not seen. No snapshot of the new life can name an orphan,
- * so whatever heeds the barrier waits for all orphans between its machines (barrier_far.c).
+ * the stale flow holds, or right behind it. That one, the successor, sends nothing until the stale flow is gone; then
+ * the responder says where it stands, as for any flow whose beginning was not seen. No snapshot of the new life can
+ * name a stale flow, so whatever heeds the barrier waits for all stale flows between its machines (barrier_far.c).
  *
- * An orphan whose responder makes no progress for StallAfter has failed, loudly. */
+ * A stale flow whose responder makes no progress for StallAfter has failed, loudly. */
 #include "far_priv.h"
 
 /* Where the first request at or behind pos_acked lies that needs its own response, pos_rx if there is none. */
@@ -40,11 +42,11 @@ static void free_from(struct proxy *p, struct far_flow *f, uint64_t from)
 	f->pos_rx = f->pos_rx_max = from;
 }
 
-bool far_orphan(struct proxy *p, struct far_flow *f)
+bool far_stale(struct proxy *p, struct far_flow *f)
 {
 	uint64_t end;
 
-	if (f->orphan)
+	if (f->stale_epoch)
 		return true;
 	if (!f->open || f->failed || f->pairing == PAIR_LEARNING)
 		return false;
@@ -55,19 +57,19 @@ bool far_orphan(struct proxy *p, struct far_flow *f)
 	free_from(p, f, end);
 	f->resp_next = f->pos_ack_seen = 0;
 	dlist_remove(&f->report_node);
-	f->orphan = true;
-	f->orphan_since = p->sessions;
-	dlist_append(&p->orphans, &f->orphan_node);
+	f->stale_epoch = true;
+	f->stale_since = p->sessions;
+	dlist_append(&p->stale_flows, &f->stale_node);
 	f->pair_due = false;
 	f->last_progress_ns = p->now_ns;
-	proxy_event_push(p, EV_FLOW_ORPHANED, NULL, f, f->pos_acked, f->held_bytes);
+	proxy_event_push(p, EV_FLOW_EPOCH_STALE, NULL, f, f->pos_acked, f->held_bytes);
 	far_go_back(p, f, f->pos_acked);
 	if (!timer_armed(&f->rto))
 		far_arm_rto(p, f);
 	return true;
 }
 
-bool far_orphan_over(struct proxy *p, struct far_flow *f)
+bool far_stale_over(struct proxy *p, struct far_flow *f)
 {
 	if (f->pos_acked < f->pos_rx && p->now_ns < f->last_progress_ns + p->cfg.stall_ns)
 		return false;
@@ -79,25 +81,25 @@ bool far_orphan_over(struct proxy *p, struct far_flow *f)
 	return true;
 }
 
-void far_orphan_gone(struct proxy *p, const struct far_flow *orphan)
+void far_stale_forgotten(struct proxy *p, const struct far_flow *stale_epoch)
 {
-	uint32_t i = far_dest_hash(&orphan->src, &orphan->dst, orphan->dest_qpn);
+	uint32_t i = far_dest_hash(&stale_epoch->src, &stale_epoch->dst, stale_epoch->dest_qpn);
 	struct far_flow *f;
 
-	while ((f = far_by_dest(p, &orphan->src, &orphan->dst, orphan->dest_qpn, &i))) {
-		if (f->heir_of != orphan->idx)
+	while ((f = far_by_dest(p, &stale_epoch->src, &stale_epoch->dst, stale_epoch->dest_qpn, &i))) {
+		if (f->successor_of != stale_epoch->idx)
 			continue;
-		f->heir_of = NONE;
-		far_kick(p, f);
+		f->successor_of = NONE;
+		far_schedule(p, f);
 	}
 }
 
-void far_orphan_first(struct proxy *p, struct far_flow *f)
+void far_stale_first(struct proxy *p, struct far_flow *f)
 {
 	uint32_t i = far_dest_hash(&f->src, &f->dst, f->dest_qpn);
 	const struct far_flow *o;
 
 	while ((o = far_by_dest(p, &f->src, &f->dst, f->dest_qpn, &i)))
-		if (o->orphan)
-			f->heir_of = o->idx;
+		if (o->stale_epoch)
+			f->successor_of = o->idx;
 }

@@ -12,9 +12,9 @@
  *   moved     its path is dead: one copy goes again at once, on another.
  *
  * Losses are found after RACK (RFC 8985, wan_sent.h). The reordering window grows when something was called lost that
- * arrived after all, up to a quarter of the round trip, and shrinks slowly. While most losses turn out spurious the line
- * reorders rather than loses: then the window may be a round trip (RFC 8985 6.2), and what is found lost goes again
- * once and not twice. */
+ * arrived after all, up to a quarter of the round trip, and shrinks slowly. While most losses turn out spurious the
+ * line reorders rather than loses: then the window may be a round trip (RFC 8985 6.2), and what is found lost goes
+ * again once and not twice. */
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
@@ -51,7 +51,7 @@ static void repair(struct proxy *p, struct lane *l, uint32_t slot, uint8_t copie
 	m->copies = copies;
 	if (m->queued != SQ_REPAIR)
 		wan_queue_slot(p, &l->repair, slot, SQ_REPAIR);
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 }
 
 static uint8_t copies_of(const struct slot_meta *m)
@@ -68,8 +68,8 @@ static void repair_rest(struct proxy *p, struct lane *l, uint32_t slot)
 		repair(p, l, slot, copies_of(m));
 }
 
-/* How fast what was refused goes again: half as fast after a round trip in which most of it was refused once more, twice
- * as fast after an eighth of one in which most was taken. */
+/* How fast what was refused goes again: half as fast after a round trip in which most of it was refused once more,
+ * twice as fast after an eighth of one in which most was taken. */
 static void refused_pace(struct proxy *p, bool taken)
 {
 	uint64_t rtt = proxy_rtt_ns(p);
@@ -129,7 +129,7 @@ void wan_lane_send_now(struct proxy *p, struct lane *l, uint32_t slot)
 {
 	if (arena_meta(p->arena, slot)->queued == SQ_REFUSED)
 		wan_queue_slot(p, &l->repair, slot, SQ_ALONE);
-	wan_lane_kick(p, l);
+	wan_lane_schedule(p, l);
 }
 
 static bool is_given_up(struct proxy *p, uint32_t slot)
@@ -195,7 +195,7 @@ static void control_lost(struct proxy *p, struct lane *l, const struct wan_ref *
 		break;
 	case REF_LANE_CREDIT:
 		l->credit_due = true;
-		wan_lane_kick(p, l);
+		wan_lane_schedule(p, l);
 		break;
 	default:
 		break;
@@ -322,7 +322,7 @@ void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s)
 		s->moved_end = s->sent.pn_next;
 	wan_fec_abandon(p, l, s);
 	if (wan_sent_give_up_all(&s->sent, entry_moved, &c))
-		wan_lane_kick(p, l);
+		wan_lane_schedule(p, l);
 	wan_sent_advance(&s->sent, p->now_ns, 0);
 	s->moving = s->sent.entries_in_flight != 0;
 	if (s->moving)
@@ -383,7 +383,7 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	}
 	rate_on_report(&path->pacer->control, &c.pick, p->now_ns, rtt_ns, marks);
 	if (wan_lane_has_data(l))
-		wan_lane_kick(p, l); /* the sent map may have been full */
+		wan_lane_schedule(p, l); /* the sent map may have been full */
 	keep_rest(p, l, s, r, res.cut);
 }
 
@@ -395,7 +395,6 @@ void wan_go_on(struct proxy *p, struct lane *l, struct pn_space *s)
 	if (s->moving)
 		wan_move_all(p, l, s);
 }
-
 
 void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
 {
@@ -409,21 +408,21 @@ bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const s
 	struct lane_ctx c = {.p = p, .l = l, .s = s};
 	struct wan_rebuilt r;
 	struct wan_sent_result res = {0};
-	uint64_t before = p->counters.ctr[CTR_FEC_SPARED];
+	uint64_t before = p->counters.ctr[CTR_FEC_RETRANSMITS_SAVED];
 
 	if (!wan_rebuilt_get(f, &r))
 		return false;
 	for (uint32_t i = 0; i < r.n; i++) {
 		unsigned was = wan_sent_rebuilt(&s->sent, wan_rebuilt_number(&r, i), entry_rebuilt, &c);
 
-		count(p, CTR_FEC_SPARED, was == 1);
+		count(p, CTR_FEC_RETRANSMITS_SAVED, was == 1);
 		p->wan->path[s->path].stats.spared += was == 1;
 		count(p, CTR_FEC_LATE, was == 2);
 		res.spurious += was == 2; /* a repair that was overtaken: too little patience */
 	}
 	if (res.spurious)
 		pn_space_adapt_reorder(s, &p->wan->path[s->path], &res);
-	if (p->counters.ctr[CTR_FEC_SPARED] != before)
+	if (p->counters.ctr[CTR_FEC_RETRANSMITS_SAVED] != before)
 		s->last_progress_ns = p->now_ns;
 	return true;
 }

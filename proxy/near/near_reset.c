@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_reset.c - recognises that a QP was reset, by what its packets contain.
+ *
+ * Theory of operation
  *
  * A host may reset its QP and begin again at any PSN, without a word that the edge could hear. What it sends then is a
  * stranger: another packet at a place that is taken, or one beyond all that could be expected. But not every stranger
@@ -59,17 +61,16 @@ bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_
 	return p->now_ns < f->alive_ns + RETRY_MAX_NS && !near_origin(f, pos);
 }
 
-void near_stranger_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
+void near_reset_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
 {
-	f->stranger = (struct near_stranger){
-	    .waits = true, .pos = pos, .fp = fp, .pos_last = pos, .round_ns = p->now_ns};
+	f->reset = (struct near_reset){.waits = true, .pos = pos, .fp = fp, .pos_last = pos, .round_ns = p->now_ns};
 }
 
-enum near_life near_stranger_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
+enum near_life near_reset_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
 {
 	if (f->silent_ns >= SILENCE_NS || pos + WINDOW_REACH < f->pos_acked || FAULT(FAULT_STRANGER_BELIEVED))
 		return LIFE_NEW;
-	near_stranger_wait(p, f, pos, fp);
+	near_reset_wait(p, f, pos, fp);
 	return LIFE_UNSURE;
 }
 
@@ -78,7 +79,7 @@ enum near_life near_stranger_below(struct proxy *p, struct near_flow *f, uint64_
  * over. */
 static bool ahead_stands(const struct proxy *p, const struct near_flow *f)
 {
-	const struct near_stranger *s = &f->stranger;
+	const struct near_reset *s = &f->reset;
 	bool past = s->ahead_pos < f->pos_next && s->ahead_pos + FLOW_SPAN_MAX >= f->pos_next;
 
 	return !past && p->now_ns < s->ahead_ns + ROUND_MAX_NS;
@@ -94,10 +95,10 @@ static bool behind_unknown_read(const struct proxy *p, const struct near_flow *f
 	return op && pos >= f->pos_next && (silent || pos <= op->pos + roce_read_psns(op->len, 256));
 }
 
-enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
-                                   uint32_t fp)
+enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                uint32_t fp)
 {
-	struct near_stranger *s = &f->stranger;
+	struct near_reset *s = &f->reset;
 	bool possible = pos <= f->pos_next + FLOW_SPAN_MAX && pos + FLOW_SPAN_MAX >= f->pos_next;
 
 	if (!near_starts_message(pkt) || behind_unknown_read(p, f, pos))
@@ -118,9 +119,9 @@ enum near_life near_stranger_ahead(struct proxy *p, struct near_flow *f, const s
 	return s->ahead_rounds >= (possible ? AHEAD_ROUNDS : 2) ? LIFE_NEW : LIFE_SAME;
 }
 
-void near_stranger_came_back(struct near_flow *f)
+void near_reset_came_back(struct near_flow *f)
 {
-	f->stranger.ahead_rounds = 0;
+	f->reset.ahead_rounds = 0;
 }
 
 /* Only the life that is known can have sent this. */
@@ -138,10 +139,10 @@ static bool known(struct proxy *p, struct near_flow *f, const struct roce_pkt *p
 	return near_fp_check(p, f, pos, fp, starts) == FP_SAME;
 }
 
-enum near_life near_stranger_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
-                                   uint32_t fp)
+enum near_life near_reset_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                uint32_t fp)
 {
-	struct near_stranger *s = &f->stranger;
+	struct near_reset *s = &f->reset;
 	bool begins_round = pos <= s->pos_last && p->now_ns >= s->round_ns + ROUND_NS;
 
 	s->pos_last = pos;

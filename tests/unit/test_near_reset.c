@@ -40,15 +40,15 @@ static void confused_window(struct core *c)
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 4);
 
 	h.reth_len = 0;
-	assert_int_equal(core_in(&c->a, h, 0, 0), DROP_LAN_STRANGER);
+	assert_int_equal(core_in(&c->a, h, 0, 0), DROP_LAN_RESET_SUSPECTED);
 	c->salt = 7; /* what is shifted is not what was there */
 	for (uint32_t psn = 5; psn <= 7; psn++)
-		assert_int_equal(part(c, psn, psn - 5), DROP_LAN_STRANGER);
+		assert_int_equal(part(c, psn, psn - 5), DROP_LAN_RESET_SUSPECTED);
 	c->salt = 0;
 	core_pump(c);
 }
 
-static void stranger__confused_window_counts_for_nothing(void **state)
+static void near_reset__confused_window_counts_for_nothing(void **state)
 {
 	struct near_flow *f;
 	struct core *c = given_two_messages(state);
@@ -56,7 +56,7 @@ static void stranger__confused_window_counts_for_nothing(void **state)
 	f = core_near(c);
 	confused_window(c);
 	assert_int_equal(core_pending(&c->a), 0); /* and nothing of it is answered */
-	assert_int_equal(core_drops(&c->a, DROP_LAN_STRANGER), 4);
+	assert_int_equal(core_drops(&c->a, DROP_LAN_RESET_SUSPECTED), 4);
 	core_wait(c, 100 * CORE_MS);
 	for (uint32_t psn = 4; psn <= 6; psn++) /* right again */
 		assert_int_equal(part(c, psn, psn - 4), DROP_LAN_DUPLICATE);
@@ -69,7 +69,7 @@ static void stranger__confused_window_counts_for_nothing(void **state)
 }
 
 /* It has heard of all ACKs meanwhile and goes on at once. */
-static void stranger__host_goes_on_behind_it(void **state)
+static void near_reset__host_goes_on_behind_it(void **state)
 {
 	struct core *c = given_two_messages(state);
 
@@ -81,7 +81,7 @@ static void stranger__host_goes_on_behind_it(void **state)
 }
 
 /* In the middle of a message longer than all that is outstanding there is no start to know it by. */
-static void stranger__suspicion_does_not_last(void **state)
+static void near_reset__suspicion_does_not_last(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
@@ -91,32 +91,33 @@ static void stranger__suspicion_does_not_last(void **state)
 		assert_int_equal(core_send(c, RC_WRITE_MIDDLE, psn), DROP_NONE);
 	core_ack(c, 7, AETH_ACK_NO_CREDITS, 1);
 	core_forget(&c->a);
-	assert_int_equal(core_send(c, RC_WRITE_ONLY, 5), DROP_LAN_STRANGER);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 5), DROP_LAN_RESET_SUSPECTED);
 	for (int round = 0; round < 2; round++) {
 		core_wait(c, 4 * CORE_MS);
-		assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 4), DROP_LAN_STRANGER);
-		assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 8), DROP_LAN_STRANGER);
+		assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 4), DROP_LAN_RESET_SUSPECTED);
+		assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 8), DROP_LAN_RESET_SUSPECTED);
 	}
 	core_wait(c, 4 * CORE_MS);
 	assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 4), DROP_LAN_DUPLICATE);
 	assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 8), DROP_NONE);
 }
 
-static void stranger__that_insists_is_a_new_life(void **state)
+static void near_reset__that_insists_is_a_new_life(void **state)
 {
 	struct core *c = given_two_messages(state);
 
 	c->salt = 1;
-	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_LAN_STRANGER);
-	assert_int_equal(core_send(c, RC_WRITE_ONLY, 2), DROP_LAN_STRANGER); /* what follows it does not decide */
-	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_LAN_STRANGER); /* nor a copy made on the LAN */
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_LAN_RESET_SUSPECTED);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 2),
+	                 DROP_LAN_RESET_SUSPECTED); /* what follows it does not decide */
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_LAN_RESET_SUSPECTED); /* nor a copy made on the LAN */
 	core_wait(c, 4 * CORE_MS);
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_NONE);
 	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 1);
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
-static void stranger__after_silence_needs_no_witness(void **state)
+static void near_reset__after_silence_needs_no_witness(void **state)
 {
 	struct core *c = given_two_messages(state);
 
@@ -128,7 +129,7 @@ static void stranger__after_silence_needs_no_witness(void **state)
 
 /* The first packet of a new life is lost: the second one is not known, and nothing is ACKed for it. The end of a
  * message that is known is. */
-static void stranger__whose_beginning_was_lost(void **state)
+static void near_reset__whose_beginning_was_lost(void **state)
 {
 	struct core *c = given_two_messages(state);
 
@@ -161,8 +162,8 @@ static struct core *given_one_word(void **state, enum ack_mode mode, uint64_t si
 	return c;
 }
 
-/* Says the first word of all again: nobody but the responder knows what it is, so it gets it, and nothing is said before
- * it has answered. */
+/* Says the first word of all again: nobody but the responder knows what it is, so it gets it, and nothing is said
+ * before it has answered. */
 static void says_it_again(struct core *c)
 {
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 0), DROP_NONE);
@@ -192,8 +193,8 @@ static void again__new_life_with_the_same_words(void **state)
 	}
 }
 
-/* It was a repetition of two messages whose ACK was lost: the responder answers the first with an ACK of all that it has
- * had, and the host goes on. */
+/* It was a repetition of two messages whose ACK was lost: the responder answers the first with an ACK of all that it
+ * has had, and the host goes on. */
 static void again__repetition_is_what_the_responder_says(void **state)
 {
 	struct core *c = given_one_word(state, ACK_MODE_NEAR, 270 * CORE_MS);
@@ -273,7 +274,7 @@ static void again__inside_a_long_message(void **state)
 }
 
 /* A new life for which the table has no place: what follows it must not be taken for the old life's, and ACKed. */
-static void stranger__no_place_for_it(void **state)
+static void near_reset__no_place_for_it(void **state)
 {
 	struct core *c = given_two_messages(state);
 
@@ -294,14 +295,14 @@ static void stranger__no_place_for_it(void **state)
 	}
 	c->salt = 1;
 	assert_int_not_equal(part(c, 1, 0), DROP_NONE);
-	assert_int_equal(part(c, 2, 1), DROP_LAN_STRANGER);
-	assert_int_equal(part(c, 3, 2), DROP_LAN_STRANGER);
+	assert_int_equal(part(c, 2, 1), DROP_LAN_RESET_SUSPECTED);
+	assert_int_equal(part(c, 3, 2), DROP_LAN_RESET_SUSPECTED);
 	core_pump(c);
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
 /* A QP is used again by another process, at a PSN ahead: it never comes back to what is expected. */
-static void stranger__ahead_that_insists_is_a_new_life(void **state)
+static void near_reset__ahead_that_insists_is_a_new_life(void **state)
 {
 	uint32_t ahead = 5000, rounds = 0;
 	struct core *c = given_two_messages(state);
@@ -316,7 +317,7 @@ static void stranger__ahead_that_insists_is_a_new_life(void **state)
 }
 
 /* The same, and the life before ended in the middle of a gap, at a lower place. */
-static void stranger__ahead_of_an_unfilled_gap(void **state)
+static void near_reset__ahead_of_an_unfilled_gap(void **state)
 {
 	uint32_t ahead = 5000, rounds = 0;
 	struct core *c = given_two_messages(state);
@@ -333,7 +334,7 @@ static void stranger__ahead_of_an_unfilled_gap(void **state)
 
 /* The same, and what was ahead in the life before was taken without the host's coming back: the first response of a
  * READ told how many PSNs are its own. */
-static void stranger__ahead_of_what_was_taken_meanwhile(void **state)
+static void near_reset__ahead_of_what_was_taken_meanwhile(void **state)
 {
 	struct roce_pkt h = core_req(RC_READ_REQUEST, 1);
 	uint32_t ahead = 5000, rounds = 0;
@@ -353,7 +354,7 @@ static void stranger__ahead_of_what_was_taken_meanwhile(void **state)
 }
 
 /* And at one so far away that it can be nothing else; but one forged packet is nothing. */
-static void stranger__far_away(void **state)
+static void near_reset__far_away(void **state)
 {
 	uint32_t away = 7000000;
 	struct core *c = given_two_messages(state);
@@ -369,7 +370,7 @@ static void stranger__far_away(void **state)
 }
 
 /* The same with several messages in each round, and far below. */
-static void stranger__far_below(void **state)
+static void near_reset__far_below(void **state)
 {
 	uint32_t away = 0x1000000 - 5000000;
 	struct core *c = given_two_messages(state);
@@ -383,7 +384,7 @@ static void stranger__far_below(void **state)
 }
 
 /* A lost packet is no new life: the host comes back to it. */
-static void stranger__gap_is_no_new_life(void **state)
+static void near_reset__gap_is_no_new_life(void **state)
 {
 	struct core *c = given_two_messages(state);
 
@@ -397,7 +398,7 @@ static void stranger__gap_is_no_new_life(void **state)
 }
 
 /* The responder would refuse it, and its QP be lost. IBTA 9.7.4.1.3. */
-static void stranger__opcodes_out_of_order_are_not_carried(void **state)
+static void near_reset__opcodes_out_of_order_are_not_carried(void **state)
 {
 	struct core *c = given_two_messages(state);
 
@@ -409,7 +410,7 @@ static void stranger__opcodes_out_of_order_are_not_carried(void **state)
 	assert_int_equal(core_send(c, RC_WRITE_LAST_IMM, 8), DROP_NONE);
 }
 
-static void stranger__opcode_order(void **state)
+static void near_reset__opcode_order(void **state)
 {
 	(void)state;
 	assert_true(roce_may_follow(RC_SEND_FIRST, RC_SEND_MIDDLE));
@@ -438,7 +439,7 @@ static void connect_elsewhere(struct core *c, uint32_t requester_qpn)
 
 /* The requester's QP has been connected elsewhere, and its old responder's QPN is another one's now: what that one
  * sends is a new life at once, and no word about the old one goes to the QP that has the number. */
-static void stranger__of_a_connection_that_is_gone(void **state)
+static void near_reset__of_a_connection_that_is_gone(void **state)
 {
 	struct near_flow *old;
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -448,8 +449,8 @@ static void stranger__of_a_connection_that_is_gone(void **state)
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 	old = core_near(c);
 	connect_elsewhere(c, 0x21);
-	assert_true(old->gone);
-	assert_int_equal(core_ctr(&c->a, CTR_REQUESTERS_GONE), 1);
+	assert_true(old->superseded);
+	assert_int_equal(core_ctr(&c->a, CTR_REQUESTERS_SUPERSEDED), 1);
 	core_send(c, RC_WRITE_ONLY, 5); /* a gap of the old life */
 	core_wait(c, 20 * CORE_MS);
 	assert_int_equal(core_pending(&c->a), 0);
@@ -459,13 +460,13 @@ static void stranger__of_a_connection_that_is_gone(void **state)
 }
 
 /* So is one that spoke once, whose pair no second answer has confirmed. */
-static void stranger__of_a_connection_that_spoke_once(void **state)
+static void near_reset__of_a_connection_that_spoke_once(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 
 	assert_int_equal(core_near(c)->pairing, PAIR_PROVISIONAL);
 	connect_elsewhere(c, core_near(c)->requester_qpn);
-	assert_true(core_near(c)->gone);
+	assert_true(core_near(c)->superseded);
 	core_send(c, RC_WRITE_ONLY, 5);
 	core_wait(c, 20 * CORE_MS);
 	assert_int_equal(core_pending(&c->a), 0);
@@ -474,29 +475,29 @@ static void stranger__of_a_connection_that_spoke_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    CORE_TEST(stranger__confused_window_counts_for_nothing),
-	    CORE_TEST(stranger__host_goes_on_behind_it),
-	    CORE_TEST(stranger__suspicion_does_not_last),
-	    CORE_TEST(stranger__that_insists_is_a_new_life),
-	    CORE_TEST(stranger__whose_beginning_was_lost),
-	    CORE_TEST(stranger__no_place_for_it),
-	    CORE_TEST(stranger__after_silence_needs_no_witness),
-	    CORE_TEST(stranger__ahead_that_insists_is_a_new_life),
-	    CORE_TEST(stranger__ahead_of_an_unfilled_gap),
-	    CORE_TEST(stranger__ahead_of_what_was_taken_meanwhile),
-	    CORE_TEST(stranger__far_away),
-	    CORE_TEST(stranger__far_below),
-	    CORE_TEST(stranger__of_a_connection_that_is_gone),
-	    CORE_TEST(stranger__of_a_connection_that_spoke_once),
-	    CORE_TEST(stranger__gap_is_no_new_life),
-	    CORE_TEST(stranger__opcodes_out_of_order_are_not_carried),
+	    CORE_TEST(near_reset__confused_window_counts_for_nothing),
+	    CORE_TEST(near_reset__host_goes_on_behind_it),
+	    CORE_TEST(near_reset__suspicion_does_not_last),
+	    CORE_TEST(near_reset__that_insists_is_a_new_life),
+	    CORE_TEST(near_reset__whose_beginning_was_lost),
+	    CORE_TEST(near_reset__no_place_for_it),
+	    CORE_TEST(near_reset__after_silence_needs_no_witness),
+	    CORE_TEST(near_reset__ahead_that_insists_is_a_new_life),
+	    CORE_TEST(near_reset__ahead_of_an_unfilled_gap),
+	    CORE_TEST(near_reset__ahead_of_what_was_taken_meanwhile),
+	    CORE_TEST(near_reset__far_away),
+	    CORE_TEST(near_reset__far_below),
+	    CORE_TEST(near_reset__of_a_connection_that_is_gone),
+	    CORE_TEST(near_reset__of_a_connection_that_spoke_once),
+	    CORE_TEST(near_reset__gap_is_no_new_life),
+	    CORE_TEST(near_reset__opcodes_out_of_order_are_not_carried),
 	    CORE_TEST(again__new_life_with_the_same_words),
 	    CORE_TEST(again__repetition_is_what_the_responder_says),
 	    CORE_TEST(again__at_once_is_a_repetition),
 	    CORE_TEST(again__in_the_middle_of_a_life),
 	    CORE_TEST(again__inside_a_long_message),
-	    cmocka_unit_test(stranger__opcode_order),
+	    cmocka_unit_test(near_reset__opcode_order),
 	};
 
-	return cmocka_run_group_tests_name("near_stranger", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("near_reset", tests, NULL, NULL);
 }

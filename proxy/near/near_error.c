@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* near_error.c - delivers a responder's refusal to its requester, busy or idle.
+ *
+ * Theory of operation
  *
  * A responder may refuse, or vanish, when its requester has been ACKed already. A requester with something outstanding
  * is told by a NAK of that, or by the silence that it gets from a dead responder. One that is idle has nothing that
@@ -23,13 +25,12 @@
  * at. */
 #include "near_priv.h"
 
-
-#define IDLE_NS       100000000ull /* and two round trips: a host whose last requests were lost asks for them again, */
-                                   /* after 67 ms with the usual timeout of 14, and these can be refused */
-#define WAIT_NS       10000000ull  /* as well: what the responder's host sent before its QP failed is under way */
-#define FIRST_GAP_NS  4000000ull   /* between tries that are not answered; doubles */
-#define TRIES         8
-#define PSN_JUMP      0x400000u    /* a quarter of all PSNs */
+#define IDLE_NS 100000000ull     /* and two round trips: a host whose last requests were lost asks for them again, */
+                                 /* after 67 ms with the usual timeout of 14, and these can be refused */
+#define WAIT_NS      10000000ull /* as well: what the responder's host sent before its QP failed is under way */
+#define FIRST_GAP_NS 4000000ull  /* between tries that are not answered; doubles */
+#define TRIES        8
+#define PSN_JUMP     0x400000u /* a quarter of all PSNs */
 
 static uint64_t wait_ns(const struct proxy *p)
 {
@@ -66,64 +67,64 @@ static bool qpn_taken(struct proxy *p, const struct near_flow *f)
 	if (near_requester_younger(p, f))
 		return true;
 	while ((r = far_by_dest(p, &f->dst, &f->src, f->requester_qpn, &i)))
-		if (r->requester_qpn != f->dest_qpn && r->last_progress_ns > f->tell_ns)
+		if (r->requester_qpn != f->dest_qpn && r->last_progress_ns > f->error_ns)
 			return true;
 	return false;
 }
 
-static void tell_over(struct proxy *p, struct near_flow *f)
+static void error_delivered(struct proxy *p, struct near_flow *f)
 {
 	p->telling -= f->tell == TELL_ASKED;
 	f->tell = TELL_NOTHING;
-	f->tell_due = false;
+	f->error_due = false;
 	timer_cancel(&p->timers, &f->fail_timer);
 	near_store(p, f);
 }
 
 static void ask(struct proxy *p, struct near_flow *f)
 {
-	if (f->tell_tries == TRIES) {
-		proxy_event_push(p, EV_REQUESTER_UNTOLD, f, NULL, f->fail_pos, 0);
-		tell_over(p, f);
+	if (f->error_tries == TRIES) {
+		proxy_event_push(p, EV_REQUESTER_UNREACHABLE, f, NULL, f->fail_pos, 0);
+		error_delivered(p, f);
 		return;
 	}
-	timer_set(&p->timers, &f->fail_timer, p->now_ns + (FIRST_GAP_NS << f->tell_tries));
-	f->tell_tries++;
-	f->tell_due = true;
-	near_speak(p, f, f->due);
+	timer_set(&p->timers, &f->fail_timer, p->now_ns + (FIRST_GAP_NS << f->error_tries));
+	f->error_tries++;
+	f->error_due = true;
+	near_ack_schedule(p, f, f->due);
 }
 
-void near_tell_begin(struct proxy *p, struct near_flow *f)
+void near_error_begin(struct proxy *p, struct near_flow *f)
 {
 	if (f->tell != TELL_NOTHING || f->pairing == PAIR_LEARNING || f->newer || FAULT(FAULT_IDLE_UNTOLD))
 		return;
 	f->tell = TELL_LATER;
-	f->tell_ns = p->now_ns;
-	f->tell_tries = 0;
-	near_tell_later(p, f);
+	f->error_ns = p->now_ns;
+	f->error_tries = 0;
+	near_error_later(p, f);
 }
 
 /* A host whose ACKs were lost repeats what it need not. That is refused, or meets silence as from a dead responder: it
  * comes to its own end then. */
-void near_tell_later(struct proxy *p, struct near_flow *f)
+void near_error_later(struct proxy *p, struct near_flow *f)
 {
 	if (f->tell == TELL_LATER)
 		timer_set(&p->timers, &f->fail_timer, p->now_ns + IDLE_NS + 2 * proxy_rtt_ns(p));
 }
 
-void near_tell_end(struct proxy *p, struct near_flow *f)
+void near_error_end(struct proxy *p, struct near_flow *f)
 {
 	timer_cancel(&p->timers, &f->fail_timer);
 	if (f->tell != TELL_NOTHING)
-		tell_over(p, f);
+		error_delivered(p, f);
 }
 
-void near_tell_on_timer(struct proxy *p, struct near_flow *f)
+void near_error_on_timer(struct proxy *p, struct near_flow *f)
 {
 	const struct far_flow *r = reverse_of(p, f);
 
 	if (f->newer || f->pos_max > f->fail_pos || qpn_taken(p, f)) { /* it has asked for something: that is refused */
-		tell_over(p, f);
+		error_delivered(p, f);
 		return;
 	}
 	if (f->tell == TELL_LATER && r && more_comes(p, r)) {
@@ -132,40 +133,40 @@ void near_tell_on_timer(struct proxy *p, struct near_flow *f)
 	}
 	if (f->tell == TELL_LATER) {
 		f->tell = TELL_ASKED;
-		f->tell_hint = NONE;
-		f->tell_psn = r ? pos_psn(r->pos_acked) : (uint32_t)hash_mix(f->born) & ROCE_PSN_MASK;
+		f->error_hint = NONE;
+		f->error_psn = r ? pos_psn(r->pos_acked) : (uint32_t)hash_mix(f->born) & ROCE_PSN_MASK;
 		p->telling++;
-	} else if (f->tell_tries % 2 == 0) {
-		f->tell_psn ^= PSN_HALF;
+	} else if (f->error_tries % 2 == 0) {
+		f->error_psn ^= PSN_HALF;
 	}
 	ask(p, f);
 }
 
-/* What the host may expect, now that it has called tell_psn a repetition, or has taken it. */
+/* What the host may expect, now that it has called error_psn a repetition, or has taken it. */
 static uint32_t psn_after_ack(struct near_flow *f, uint32_t acked)
 {
 	uint32_t next = (acked + 1) & ROCE_PSN_MASK;
 
 	/* rxe says PSN -1 to everything behind if it was never asked for anything: ahead it names what it expects */
-	if (next == f->tell_hint)
-		return (f->tell_psn + PSN_JUMP) & ROCE_PSN_MASK;
-	f->tell_hint = next;
+	if (next == f->error_hint)
+		return (f->error_psn + PSN_JUMP) & ROCE_PSN_MASK;
+	f->error_hint = next;
 	return next;
 }
 
-bool near_tell_hears(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci)
+bool near_error_answered(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
 	struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
 
 	if (!f || f->tell != TELL_ASKED || pkt->opcode != RC_ACK)
 		return false;
 	if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_NAK && pkt->aeth_syndrome != AETH_NAK_PSN_SEQ) {
-		count(p, CTR_REQUESTERS_TOLD, 1);
-		proxy_event_push(p, EV_REQUESTER_TOLD, f, NULL, f->fail_pos, 0);
-		tell_over(p, f);
+		count(p, CTR_REQUESTER_QPS_FAILED, 1);
+		proxy_event_push(p, EV_REQUESTER_QP_FAILED, f, NULL, f->fail_pos, 0);
+		error_delivered(p, f);
 		return true;
 	}
-	f->tell_psn = (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK ? psn_after_ack(f, pkt->psn) : pkt->psn;
+	f->error_psn = (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK ? psn_after_ack(f, pkt->psn) : pkt->psn;
 	ask(p, f);
 	return true;
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wan_path_sched.h - which path a datagram takes. */
+#ifndef PROXY_WAN_PATH_SCHED_H
+#define PROXY_WAN_PATH_SCHED_H
+
+#include "wan.h"
+
+/* The next datagram of a lane, by whichever path is right for it (*by). 0: there is nothing that may go now; *held then
+ * tells that packets wait for a path's sending time. */
+size_t wan_path_sched_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, struct wan_path **by,
+                            bool *held);
+
+/* Now and then, and when a path has come or gone: which paths IP packets may take. */
+void wan_path_sched_sort(struct proxy *p);
+/* True if the lane's IP packets go by that path. */
+bool wan_path_sched_keeps_order(const struct proxy *p, const struct lane *l, const struct wan_path *path);
+
+/* When a path that packets may take has sending time again. */
+uint64_t wan_path_sched_next_ns(const struct proxy *p);
+/* Largest datagram of any path, bytes. */
+size_t wan_path_sched_payload_max(const struct proxy *p);
+
+#endif

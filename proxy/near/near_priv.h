@@ -33,7 +33,7 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 /* The flow of that wire id and incarnation; NULL: none (dropped and counted). */
 struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc);
 
-/* --- those without a pair: near_unpaired.c --- */
+/* --- those without a pair: near_table.c --- */
 
 /* The flow has got its source, and counts from here on. */
 void near_unpaired_enter(struct proxy *p, struct near_flow *f);
@@ -274,7 +274,7 @@ bool near_turn_line_full(const struct proxy *p);
 uint64_t near_turn_minimum(const struct proxy *p);
 void near_turn_on_timer(struct proxy *p, struct near_flow *f);
 
-/* --- failures: near_fail.c, near_error.c --- */
+/* --- failures: near_error.c --- */
 
 /* The responder refused what is at pos, or is silent for good (syndrome 0). */
 void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome);

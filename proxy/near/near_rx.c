@@ -6,7 +6,7 @@
  * A packet from the host is one of four things:
  *   next      taken, with what was held behind it (near_take.c)
  *   gap       held for a while (adaptive routing reorders), then NAKed once; then only the missing one helps
- *   again     its fingerprint (near_fp.c) is the one seen at that position: ACKed again if it can only be a repetition,
+ *   again     its fingerprint (near_reset.c) is the one seen at that position: ACKed again if it can only be a repetition,
  *             else the responder decides
  *   reset?    its fingerprint differs: if it comes again, the host reset its QP and a new incarnation begins
  *             (near_reset.c, near.c)

@@ -264,7 +264,7 @@ struct near_flow {
 	uint8_t template[TEMPLATE_MAX]; /* an ACK of the responder (or made from its CM messages) */
 };
 
-/* Near flows without a pair, by a hash of their source, the one heard longest ago first. near_unpaired.c. */
+/* Near flows without a pair, by a hash of their source, the one heard longest ago first. near_table.c. */
 #define UNPAIRED_BUCKETS 256
 #define UNPAIRED_KNOWN   16384
 struct near_unpaired {

@@ -190,6 +190,14 @@ check-pure: $(O)/libproxy.a
 check-rooms: $(O)/longreachd $(O)/longreach
 	$(Q)tests/check_rooms.sh $(O)
 
+# --- docs/FILES.md is made of the files' own heads ---
+.PHONY: docs check-docs
+docs:
+	$(Q)tests/list_files.sh >docs/FILES.md
+check-docs:
+	$(Q)tests/list_files.sh | diff docs/FILES.md - >/dev/null || { \
+		echo "check-docs: docs/FILES.md is not what the files say of themselves: make docs" >&2; exit 1; }
+
 # --- probes are documented ---
 .PHONY: check-probes
 check-probes: $(O)/longreachd

@@ -34,6 +34,7 @@ build() {
 	step 'core is pure' make O=build/gcc check-pure
 	step 'rooms' make O=build/gcc check-rooms
 	step 'probes' make O=build/gcc check-probes
+	step 'docs/FILES.md' make check-docs
 	step 'lint' make lint
 }
 
@@ -70,6 +71,25 @@ each_run() {
 	done
 }
 
+# RateControl= on a shared bottleneck, on lines that move, lose and reorder; FULL: on all that there are, and all thin
+# and lame lines.
+rates() {
+	local run
+	if [ -n "$FULL" ]; then
+		step 'rate controllers on one bottleneck' build/gcc/lrsim --jobs "$jobs" --rate grid
+		step 'lines that move' build/gcc/lrsim --jobs "$jobs" --rate moving
+		each_run thin 'thin line'
+		each_run lame 'lame line'
+		return
+	fi
+	for run in 1g-20ms-1bdp 200m-10ms-4bdp late-0.5bdp step-rate-1000-100 step-delay-1-10 policer-small reorder-rtt \
+		alone-loss1-shallow marked; do
+		step "rate $run" build/gcc/lrsim --jobs "$jobs" --rate $run
+	done
+	step 'thin line 100:1' build/gcc/lrsim --thin thin-100-32
+	step 'one direction is dead' build/gcc/lrsim --lame one-way-busy
+}
+
 # Each deliberate bug names its violations, or a unit test that is there.
 faults_named() {
 	local t
@@ -88,10 +108,11 @@ missed_by_its_rule() {
 
 sim() {
 	step 'simulator seeds' build/gcc/lrsim --seeds "$(seeds 150 2000)" --jobs "$jobs"
-	step 'seeds that found something' build/gcc/lrsim --seeds 1321
+	step 'seed that found something' build/gcc/lrsim --seeds 1321
+	step 'seed with READs beyond the pool' build/gcc/lrsim --seeds 2606
 	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 15 500)" --jobs "$jobs"
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
-	step 'rate controllers on one bottleneck' build/gcc/lrsim --jobs "$jobs" --rate "$(pick all grid)"
+	rates
 	beside full build/gcc/lrsim --full 400g-1000km-4096-loss1
 	step 'incast: 256 QPs into one port' build/gcc/lrsim --incast
 	step 'a beginning without help' build/gcc/lrsim --begin all

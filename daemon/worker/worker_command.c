@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* worker_command.c - what the main thread wants of a worker. */
 #include "worker_priv.h"
 
 #include <stdlib.h>

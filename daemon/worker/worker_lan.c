@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* worker_lan.c - packets for hosts: next hops, and what waits for one.
+ *
+ * Theory of operation
  *
  * Packet bodies lie in the arena and are valid only until the core is called for something else. So a batch is
  * fetched, addressed, and sent or copied before anything else happens but proxy_lan_unsent().

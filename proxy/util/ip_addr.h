@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ip_addr.h - addresses and prefixes, IPv4 as mapped IPv6. */
 #ifndef PROXY_IP_ADDR_H
 #define PROXY_IP_ADDR_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* wan_build.c - puts the next datagram of a lane together.
+ *
+ * Theory of operation
  *
  * What goes into a datagram of a path (wan_path_sched.c chooses it), in this order: report and refusals, probe, frames
  * of the sources, repairs, slots that were queued, new packets of the sources in turn, second copies of repairs,

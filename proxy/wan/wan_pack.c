@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* wan_pack.c - packets in a datagram: pieces, repairs, copies.
+ *
+ * Theory of operation
  *
  * Packets in a datagram. They are cut only if they do not fit an empty datagram; pieces are multiples of 64 bytes, and
  * both ends keep bitmaps of units, so pieces may be cut differently when they are sent again.

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* wan_receive.c - what a datagram of the peer means.
+ *
+ * Theory of operation
  *
  * A datagram is taken once: its number is noted, and a second one with it is dropped. If one of its packets found no
  * room, it is not noted but named in a REFUSED, and all of it may come again: whatever is in it is harmless when taken

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* wan_recovery.c - loss recovery: what became of datagrams that were sent.
+ *
+ * Theory of operation
  *
  * What became of a datagram: it arrived, it was lost, or the peer had no room for it (refused). For each the sent map
  * names the references that it carried.

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation
+/* rate_auto.c - finds the rate of a shared line: BBRv3 with deviations.
+ *
+ * Theory of operation
  *
  * A model of the path, after BBR (draft-ietf-ccwg-bbr): the most that was delivered lately and the least round trip.
  * Their product is what the line holds without a queue. Everything goes by rounds: a round trip, counted in deliveries.

@@ -180,7 +180,7 @@ bool near_error_answered(struct proxy *p, const struct roce_pkt *pkt, uint16_t v
  * The responder refused, or has not answered for very long (syndrome 0): what is held can reach nobody any more. With a
  * syndrome the host is told so at the place that was refused, which acknowledges all before it (IBTA 9.7.5.1); without
  * one it meets silence, as it would from a dead responder. Where that place was ACKed early, and the host asks for
- * nothing more, see near_error.c.
+ * nothing more, see above.
  *
  *     refused --> READs and ATOMICs before that place are answered --> failed
  *
@@ -217,6 +217,7 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 	f->pos_lacking = 0;
 	f->pos_settled = f->pos_wan = f->pos_next;
 	f->msn_settled = f->msn_next;
+	barrier_mark(p, f); /* nothing waits for it any more */
 	if (late)
 		near_error_begin(p, f);
 	near_store(p, f);
@@ -252,7 +253,6 @@ void near_buffer_lost(struct proxy *p, struct near_flow *f, uint64_t pos)
 void near_damaged(struct proxy *p, struct near_flow *f)
 {
 	refused(p, f, f->pos_next, 0, FAILURE_DAMAGED);
-	barrier_mark(p, f); /* nothing waits for it */
 }
 
 void near_fail_if_answered(struct proxy *p, struct near_flow *f)

@@ -2,6 +2,8 @@
 /* A responder refuses: what was executed before that is completed first, and the NAK says how much that was. */
 #include "core_fixture.h"
 
+#include "proxy/near/near_priv.h"
+
 static void respond(struct core *c, uint32_t psn, uint32_t msn)
 {
 	assert_int_equal(core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, psn, AETH_ACK_NO_CREDITS, msn), 0, 0),
@@ -36,6 +38,22 @@ static bool lose_from_far(struct core *c, struct core_edge *from, uint8_t *dgram
 		if (f.type == WF_PACKET)
 			return false;
 	return true;
+}
+
+/* What was ACKed early and failed behind an answer that never came: words of the host wait for it no longer. */
+static void near_fail__nothing_waits_for_what_failed_by_time(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_send(c, RC_FETCH_ADD, 2);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	assert_true(dnode_on(&core_near(c)->lag_node));
+	near_refused(c->a.p, core_near(c), core_near(c)->pos_next, AETH_NAK_REM_ACCESS);
+	assert_true(core_near(c)->failing);
+	near_fail_on_timer(c->a.p, core_near(c)); /* no report of the far edge comes any more that would look at it */
+	assert_true(core_near(c)->failed);
+	assert_false(dnode_on(&core_near(c)->lag_node));
 }
 
 /* The answers of two ATOMICs are lost on the WAN, the news of the refusal behind them is not. */
@@ -120,6 +138,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(near_fail__nak_counts_what_was_executed),
+	    CORE_TEST(near_fail__nothing_waits_for_what_failed_by_time),
 	    CORE_TEST(near_fail__answers_come_first),
 	    CORE_TEST(near_fail__a_forgotten_answer_does_not_hide_the_refusal),
 	    CORE_TEST(near_fail__what_has_no_answer_is_refused),

@@ -114,6 +114,7 @@ sim() {
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
 	rates
 	beside full build/gcc/lrsim --full 400g-1000km-4096-loss1
+	beside crowd build/gcc/lrsim --crowd "$(pick short all)"
 	step 'incast: 256 QPs into one port' build/gcc/lrsim --incast
 	step 'a beginning without help' build/gcc/lrsim --begin all
 	step 'dead flows: what others keep' build/gcc/lrsim --fair "$(pick dead-near all)"
@@ -122,12 +123,13 @@ sim() {
 	step 'READs over 1000 km' build/gcc/lrsim --reads 1000km-8qp
 	step 'READs with the memory of Size=auto' build/gcc/lrsim --reads 10g-300km-16qp
 	step 'READs larger than the pool' build/gcc/lrsim --reads larger-than-pool
-	step 'a thousand QPs, little memory' build/gcc/lrsim --crowd "$(pick short all)"
+	step 'a thousand QPs, little memory' joined crowd
 	step 'full arena: back within 2 RTT' build/gcc/lrsim --full-arena
 	step 'headroom holds, and not with less' build/gcc/lrsim --pause-link
 	step 'hostile hosts cost the others little' build/gcc/lrsim --attack
 	step '400G x 1000 km, 1 % loss' joined full
 	beside frozen build/gcc/lrsim --frozen
+	[ -n "$FULL" ] || beside fec build/gcc/lrsim --fec slow-msgs-1000km-1
 	step 'deliberate bugs name their violations' faults_named
 	step 'a bug found by another rule is missed' missed_by_its_rule
 	# Those that few seeds find at once; FULL: each of them all, see lrsim --faults.
@@ -142,7 +144,7 @@ sim() {
 	step 'a frozen host: what others keep' joined frozen
 	if [ -z "$FULL" ]; then
 		step 'FEC=auto, bursts, an idle line' build/gcc/lrsim --fec auto-burst8-load1
-		step 'FEC=auto, a slow line, messages' build/gcc/lrsim --fec slow-msgs-1000km-1
+		step 'FEC=auto, a slow line, messages' joined fec
 		step 'FEC=auto, a slow line, full' build/gcc/lrsim --fec slow-full-1000km-1
 	else
 		each_run fec 'FEC'

@@ -11,7 +11,7 @@
  * stand there, never an ACK.
  *
  * "next" is committed here, "far" is committed there as well, "reported" is the responder's. A responder that is
- * silent for StallAfter, or cannot be heard (near_liveness_seen.c), or a peer whose config disagrees makes any mode
+ * silent for StallAfter, or cannot be heard (below), or a peer whose config disagrees makes any mode
  * count as host. The ceiling never goes back below what was ACKed: if the far edge loses its arena, what it had is
  * still here, as nothing is freed before the responder has it. Until the responder has answered (or CM has told)
  * neither the requester's QPN nor the responder's MSN is known, and nothing is ACKed. A flow that failed stays where

@@ -217,7 +217,7 @@ void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* The operation is over, or forgotten. */
 void near_again_end(struct near_flow *f, struct rd_op *op);
 
-/* --- is its responder alive? near_liveness_seen.c --- */
+/* --- is its responder alive? near_ceiling.c --- */
 
 /* True while nothing may be ACKed early, as nothing is heard of the responder, or no progress. */
 bool near_demoted(const struct proxy *p, const struct near_flow *f);

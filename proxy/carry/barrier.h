@@ -7,7 +7,7 @@
  *     barrier_snapshot()    a packet leaves: what was ACKed before it and is not delivered
  *     barrier_admit()       it has come: it waits, or goes to its host                  barrier_far.c
  *     barrier_progress()    a far flow has got further, or cannot go on
- *     held_packet_lan_tx()       packets for hosts that wait no more                         held packet.c */
+ *     held_packet_lan_tx()       packets for hosts that wait no more                         held_packet.c */
 #ifndef PROXY_BARRIER_H
 #define PROXY_BARRIER_H
 

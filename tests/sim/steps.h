@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* steps.h - how much work one call into the core does. For the simulator, the fuzzers and test_steps.c.
+/* steps.h - how much work one call into the core does. For the simulator, the fuzzers and test_bounds.c.
  *
  * The compiler counts: the core of these builds has -fsanitize-coverage=trace-pc, which calls us at the beginning of
  * each stretch of code without a branch. So no loop of the core can be forgotten, and the count is the same on every

@@ -138,6 +138,13 @@ struct proxy_config {
 	struct host_alias alias[HOST_ALIASES_MAX]; /* by address, ascending */
 	uint32_t naliases;
 
+	/* relay */
+	uint16_t relay_channels; /* 0: no relay; at most RELAY_CHANNELS_MAX and max_flows */
+	uint32_t relay_window;   /* chunks of a channel under way: a power of two, 64 .. 2^20. default 2^16 */
+	uint8_t relay_percent;   /* of each pool, at most for chunks: 1..75. default 25 */
+	uint8_t relay_weight;    /* a channel's part of a line that is full, in parts of a flow's: 1..255. default 16 is one
+	                            flow's */
+
 	/* WAN */
 	struct wan_path_config path[PATHS_MAX];
 	uint32_t npaths;        /* 1..PATHS_MAX, the same at both edges and in the same order */
@@ -197,6 +204,7 @@ struct proxy_session {
 	bool peer_kept_arena;      /* another life of the peer's arena means no loss: the one before had drained */
 	bool arena_lost;           /* the peer knew a life of ours that is gone, and was not known to have drained */
 	bool mismatch;             /* the two ends' configs disagree: carry, never ACK early */
+	uint16_t peer_relay_channels; /* that the peer takes; 0: it has no relay */
 };
 
 /* Both edges said hello: packet numbers start again, everything the peer may lack is sent again. */
@@ -268,6 +276,69 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 
 /* When to call again if nothing comes in: now or earlier means at once; UINT64_MAX never. */
 uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns);
+
+/* --- relay: chunks between the daemons of the two edges ---
+ *
+ * A channel takes chunks from the daemon at one edge and hands them to the daemon at the other, in each direction.
+ * A chunk is at most RELAY_CHUNK_MAX bytes, and its first byte holds enum relay_flags; the core reads nothing else.
+ *
+ *     proxy_relay_take()    a slot of the arena, and the chunk's position in its channel
+ *     (fill it)             any thread: the slot is the caller's until the next call
+ *     proxy_relay_commit()  the chunk survives kill -9 from here on, and crosses; or proxy_relay_void()
+ *
+ *     proxy_relay_next()    a chunk that has come, in any order but for fences
+ *     (execute it)          any thread
+ *     proxy_relay_done()    the chunk counts as executed, and its slot is free
+ *
+ * Promises. A committed chunk crosses unless the arena of either edge is lost; then the channel begins a new life
+ * (relay_status.life), EV_RELAY_LOST tells how much was lost, and chunks of the life before are handed over no more.
+ * A chunk without RELAY_FENCE may be handed over again after a kill of the receiver, but never after a later fence of
+ * its channel was handed over. A fence is handed over when all chunks of its channel before it are done, and again only
+ * if the receiver was killed before proxy_relay_done() of it.
+ *
+ * After a rebuild committed chunks go on. Positions that were taken and not committed cross as void chunks, which the
+ * other core discards.
+ *
+ * The shard of a channel is (channel % nlanes) % nshards. */
+#define RELAY_CHUNK_MAX    LAN_PKT_MAX
+#define RELAY_CHANNELS_MAX 64
+
+enum relay_flags {
+	RELAY_FENCE = 1, /* handed over when all before it are done */
+	RELAY_VOID = 2,  /* the core's own: nothing to hand over */
+};
+
+struct relay_chunk {
+	uint32_t channel;
+	uint32_t slot; /* names it until commit, void or done */
+	uint64_t pos;
+	uint8_t *data;
+	uint16_t len;
+};
+
+/* A slot for a chunk of len bytes, 1..RELAY_CHUNK_MAX. Returns 0; -EAGAIN: the relay's part of the buffer or the
+ * window is full, or the channel has not been opened yet: try again after proxy_relay_status() moves; -ENOTCONN: the
+ * peer has no relay, or not that channel; -EINVAL: not a channel of this shard, or bad len. */
+int proxy_relay_take(struct proxy *p, uint64_t now_ns, uint32_t channel, uint16_t len, struct relay_chunk *c);
+void proxy_relay_commit(struct proxy *p, uint64_t now_ns, uint32_t slot);
+/* The chunk is not sent: a void one takes its position. */
+void proxy_relay_void(struct proxy *p, uint64_t now_ns, uint32_t slot);
+
+/* The next chunk to execute; *c stays valid until proxy_relay_done(). Channels take turns. False: there is none. */
+bool proxy_relay_next(struct proxy *p, uint64_t now_ns, struct relay_chunk *c);
+void proxy_relay_done(struct proxy *p, uint64_t now_ns, uint32_t slot);
+
+struct relay_status {
+	uint32_t life;         /* of what is sent; 0: not open yet. Changes if chunks were lost */
+	uint64_t out_next;     /* position of the next chunk taken */
+	uint64_t out_received; /* the peer's arena has every chunk before */
+	uint64_t out_done;     /* the peer's daemon has executed every chunk before */
+	uint64_t in_done;      /* every chunk before is executed here */
+	uint64_t out_held_bytes, in_held_bytes; /* slot bytes of the channel here */
+};
+
+/* False: not a channel of this shard. */
+bool proxy_relay_status(const struct proxy *p, uint32_t channel, struct relay_status *s);
 
 /* --- what happened, what is --- */
 

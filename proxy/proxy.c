@@ -22,6 +22,7 @@
 #include "proxy/near/near.h"
 #include "proxy/far/pair.h"
 #include "proxy/carry/raw.h"
+#include "proxy/relay/relay.h"
 #include "proxy/wan/wan_fec.h"
 #include "proxy/wan/wan_lane.h"
 #include "proxy/wan/wan_seal.h"
@@ -38,12 +39,13 @@ static void requeue_slots(struct proxy *p)
 		const struct slot_hdr *h = arena_hdr(p->arena, slot);
 		struct slot_meta *m = arena_meta(p->arena, slot);
 
-		if (h->kind != SLOT_REQ_NEAR && h->kind != SLOT_RESP_FAR && h->kind != SLOT_RAW_LAN)
+		if (h->kind != SLOT_REQ_NEAR && h->kind != SLOT_RESP_FAR && h->kind != SLOT_RAW_LAN &&
+		    h->kind != SLOT_RELAY_OUT)
 			continue;
 		m->units[0] = m->units[1] = m->lost[0] = m->lost[1] = 0;
 		m->sends = m->in_flight = m->copies = 0;
 		m->queued = FAULT(FAULT_QUEUE_STALE) ? m->queued : SQ_NONE; /* the lanes' lists are empty */
-		if (h->kind == SLOT_REQ_NEAR)
+		if (h->kind == SLOT_REQ_NEAR || h->kind == SLOT_RELAY_OUT)
 			continue;
 		wan_lane_queue_first(p, lane_of(p, m->lane), slot);
 	}
@@ -74,6 +76,7 @@ void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_
 		if (p->far[i].used)
 			far_session_start(p, &p->far[i]);
 	}
+	relay_session_start(p);
 	timer_set(&p->timers, &p->keepalive, now_ns + p->cfg.keepalive_ns);
 }
 
@@ -326,6 +329,7 @@ static void go_on(struct proxy *p)
 		far_work(p, dlist_entry(n, struct far_flow, work_node));
 	while ((n = dlist_first(&p->dead_slots)) && work_take(p))
 		slot_release(p, slot_of_meta(p, dlist_entry(n, struct slot_meta, node)));
+	relay_work(p);
 }
 
 void proxy_tick(struct proxy *p, uint64_t now_ns)
@@ -344,7 +348,8 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns)
 {
 	uint64_t next = timer_next(&p->timers);
 
-	if (!dlist_empty(&p->near_work) || !dlist_empty(&p->far_work) || !dlist_empty(&p->dead_slots))
+	if (!dlist_empty(&p->near_work) || !dlist_empty(&p->far_work) || !dlist_empty(&p->dead_slots) ||
+	    relay_has_work(p))
 		return now_ns;
 	if (!dlist_empty(&p->ack_tx) || !dlist_empty(&p->far_cnps) || !dlist_empty(&p->lan_ready) ||
 	    !dlist_empty(&p->held_packets) || !dlist_empty(&p->resp_list))

@@ -28,6 +28,9 @@ void proxy_config_defaults(struct proxy_config *c)
 	c->nbarrier_skip = 1;
 	c->quarantine_ns = 100000000ull;
 	c->rnr_retry_infinite = true;
+	c->relay_window = 1u << 16;
+	c->relay_percent = 25;
+	c->relay_weight = 16;
 }
 
 static bool pair_modes_sane(const struct proxy_config *c)
@@ -64,6 +67,15 @@ static bool aliases_sane(const struct proxy_config *c)
 	return c->naliases <= HOST_ALIASES_MAX;
 }
 
+static bool relay_sane(const struct proxy_config *c)
+{
+	uint32_t w = c->relay_window;
+
+	return !c->relay_channels || (c->relay_channels <= RELAY_CHANNELS_MAX && c->relay_channels <= c->max_flows && w >= 64 &&
+	                              w <= 1u << 20 && !(w & (w - 1)) && c->relay_percent >= 1 && c->relay_percent <= 75 &&
+	                              c->relay_weight >= 1);
+}
+
 bool proxy_config_sane(const struct proxy_config *c)
 {
 	return c->nshards >= 1 && c->nshards <= SHARDS_MAX && c->shard < c->nshards && c->nlanes >= 1 &&
@@ -72,7 +84,7 @@ bool proxy_config_sane(const struct proxy_config *c)
 	       c->max_flows <= FLOWS_MAX && paths_sane(c) && c->rate_hint_bps > 0 && c->rtt_hint_ns > 0 &&
 	       fec_sane(&c->fec) && c->barrier <= BARRIER_CAUSAL &&
 	       (c->barrier == BARRIER_OFF || c->ip_pool_bytes >= IP_POOL_MIN) && c->nbarrier_skip <= BARRIER_SKIP_MAX &&
-	       aliases_sane(c) && c->lan_window_bytes >= LAN_PKT_MAX && c->lan_host_window_bytes >= LAN_PKT_MAX &&
+	       aliases_sane(c) && relay_sane(c) && c->lan_window_bytes >= LAN_PKT_MAX && c->lan_host_window_bytes >= LAN_PKT_MAX &&
 	       c->lan_timeout_ns > 0 && c->keepalive_ns > 0;
 }
 
@@ -119,7 +131,8 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 	    c->nlanes != p->cfg.nlanes || c->max_flows != p->cfg.max_flows || !same_paths(c, &p->cfg) ||
 	    (c->fec.mode == FEC_OFF) != (p->cfg.fec.mode == FEC_OFF) || c->seal != p->cfg.seal ||
 	    c->seal_ctx != p->cfg.seal_ctx || c->barrier != p->cfg.barrier ||
-	    c->ip_pool_bytes != p->cfg.ip_pool_bytes || c->naliases != p->cfg.naliases ||
+	    c->ip_pool_bytes != p->cfg.ip_pool_bytes || c->relay_channels != p->cfg.relay_channels ||
+	    c->relay_window != p->cfg.relay_window || c->naliases != p->cfg.naliases ||
 	    memcmp(c->alias, p->cfg.alias, sizeof(c->alias)) != 0 || c->nlocal != p->cfg.nlocal ||
 	    c->nremote != p->cfg.nremote || memcmp(c->local, p->cfg.local, sizeof(c->local)) != 0 ||
 	    memcmp(c->remote, p->cfg.remote, sizeof(c->remote)) != 0)

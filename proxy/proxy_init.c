@@ -16,6 +16,7 @@
 #include "proxy/near/near.h"
 #include "proxy/far/pair.h"
 #include "proxy/carry/raw.h"
+#include "proxy/relay/relay.h"
 #include "proxy/wan/wan_fec.h"
 #include "proxy/wan/wan_lane.h"
 
@@ -97,7 +98,7 @@ struct blocks {
 	struct sent_page *pages;
 	uint32_t *rings;
 	uint64_t *rx_bits;
-	void *arena_heap;
+	void *arena_heap, *relay;
 	struct proxy_event *failures;
 	struct lost_life *lost;
 	struct fec_shard *fec;
@@ -173,6 +174,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->lost = bump_take(b, idx_hash_size(n) * sizeof(*k->lost));
 	k->failures = bump_take(b, 2 * (size_t)n * sizeof(*k->failures));
 	carve_fec(b, c, k);
+	k->relay = bump_take(b, relay_heap_size(c));
 }
 
 size_t proxy_heap_size(const struct proxy_config *c, const struct arena_geometry *g)
@@ -268,6 +270,8 @@ static void init_sources(struct proxy *p)
 	transport_register(&p->wan->transport, SOURCE_FAR, &far_source);
 	transport_register(&p->wan->transport, SOURCE_RAW, &raw_source);
 	transport_register(&p->wan->transport, SOURCE_IP, &ip_source);
+	if (p->cfg.relay_channels)
+		transport_register(&p->wan->transport, SOURCE_RELAY, &relay_source);
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++) {
 		dlist_init(&p->near_lanes[i].closes);
 		dlist_init(&p->far_lanes[i].reports);
@@ -338,6 +342,10 @@ static void adopt_slots(struct proxy *p)
 		                              : h->kind == SLOT_REQ_FAR && h->pos < p->far[h->flow].pos_acked);
 		uint32_t bytes = arena_class_bytes(h->len);
 
+		if (relay_slot(h)) {
+			relay_adopt(p, slot);
+			continue;
+		}
 		if (!known && arena_damaged(p->arena))
 			name_stale_epoch(p, slot);
 		if (!known || (near && h->kind == SLOT_REQ_NEAR && !settled && p->near[h->flow].failed) ||
@@ -402,6 +410,7 @@ static void rebuild(struct proxy *p)
 {
 	near_rebuild(p);
 	far_rebuild(p);
+	relay_rebuild(p);
 	adopt_slots(p);
 	near_rebuild_finish(p);
 	adopt_responses(p);
@@ -434,6 +443,7 @@ int proxy_init(struct proxy **out, void *heap, void *region, const struct proxy_
 	init_sources(p);
 	init_lanes(p, &k);
 	init_fec(p, &k);
+	relay_init(p, k.relay);
 	if (start == PROXY_START_REBUILD)
 		rebuild(p);
 	*out = p;

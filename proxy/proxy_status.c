@@ -3,6 +3,7 @@
 #include "proxy/carry/barrier.h"
 #include "proxy/carry/end_to_end.h"
 #include "proxy/near/near.h"
+#include "proxy/relay/relay.h"
 #include "proxy/wan/wan_fec.h"
 
 /* --- status --- */
@@ -318,6 +319,8 @@ int proxy_audit(struct proxy *p)
 		rc = barrier_audit(p);
 	if (rc == 0)
 		rc = wan_fec_audit(p);
+	if (rc == 0)
+		rc = relay_audit(p);
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)

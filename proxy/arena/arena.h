@@ -30,13 +30,13 @@
 #include "proxy/util/limits.h"
 
 #define ARENA_MAGIC          0x4c52434852454e41ull
-#define ARENA_LAYOUT_VERSION 5 /* of descriptors too: near_rebuild.c, far_rebuild.c */
+#define ARENA_LAYOUT_VERSION 6 /* of descriptors too: near_rebuild.c, far_rebuild.c, relay_out.c, relay_in.c */
 #define SLOT_NONE            UINT32_MAX
 #define ARENA_HURT_MAX       64
 
 enum arena_pool { POOL_LAN, POOL_WAN, POOL_COUNT }; /* packets taken from the LAN; packets taken from the WAN */
 
-/* What a slot holds. POOL_LAN: REQ_NEAR, RESP_FAR, RAW_LAN. POOL_WAN: the others. */
+/* What a slot holds. POOL_LAN: REQ_NEAR, RESP_FAR, RAW_LAN, RELAY_OUT. POOL_WAN: the others. */
 enum slot_kind {
 	SLOT_REQ_NEAR = 1, /* request of a local host on its way out */
 	SLOT_RESP_FAR,     /* response of a local host on its way out */
@@ -44,6 +44,8 @@ enum slot_kind {
 	SLOT_REQ_FAR,      /* request for a local host */
 	SLOT_RESP_NEAR,    /* response for a local host */
 	SLOT_RAW_WAN,      /* expendable packet for a local host: does not survive a restart */
+	SLOT_RELAY_OUT,    /* chunk of the local daemon on its way out */
+	SLOT_RELAY_IN,     /* chunk for the local daemon */
 	SLOT_KINDS
 };
 
@@ -59,8 +61,8 @@ struct slot_hdr {
 	uint8_t hdr_len;
 	uint8_t pad;
 	uint16_t len;      /* L3 bytes stored */
-	uint32_t flow;     /* local flow index; for RAW the lane */
-	uint32_t inc;      /* incarnation of the flow */
+	uint32_t flow;     /* local flow index; for RAW the lane, for RELAY the channel */
+	uint32_t inc;      /* incarnation of the flow; life of the channel's stream */
 	uint64_t pos;      /* position; for RAW the raw sequence number */
 	uint32_t psns;     /* PSNs this packet owns: 1, or more for a READ request */
 	uint32_t msn;      /* messages begun or ended up to and including this packet, as the responder would count */
@@ -105,7 +107,13 @@ struct arena_geometry {
 };
 
 #define ARENA_DESC_MAX 368 /* bytes of one descriptor as the core sees it */
-enum desc_table { DESC_NEAR, DESC_FAR, DESC_TABLES };
+enum desc_table {
+	DESC_NEAR,  /* max_flows of them */
+	DESC_FAR,   /* likewise */
+	DESC_RELAY, /* DESC_RELAY_ENTRIES */
+	DESC_TABLES
+};
+#define DESC_RELAY_ENTRIES 128 /* two for each relay channel */
 
 struct arena; /* volatile state, lives in the heap memory given at format/attach */
 

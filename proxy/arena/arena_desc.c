@@ -48,7 +48,7 @@ static uint32_t seq_after(uint32_t seq)
 
 static bool entry_of(const struct arena *a, enum desc_table t, uint32_t idx, uint32_t *entry)
 {
-	if (t >= DESC_TABLES || idx >= a->max_flows)
+	if (t >= DESC_TABLES || idx >= (t == DESC_RELAY ? DESC_RELAY_ENTRIES : a->max_flows))
 		return false;
 	*entry = (uint32_t)t * a->max_flows + idx;
 	return true;
@@ -99,7 +99,7 @@ uint32_t *arena_fingerprints(struct arena *a, uint32_t idx)
 
 void arena_desc_clear_all(struct arena *a)
 {
-	size_t n = (size_t)a->max_flows * DESC_TABLES * 2;
+	size_t n = (size_t)arena_desc_entries(a->max_flows) * 2;
 
 	for (size_t i = 0; i < n; i++)
 		a->desc[i].word = 0;
@@ -107,7 +107,7 @@ void arena_desc_clear_all(struct arena *a)
 
 void arena_desc_attach_all(struct arena *a)
 {
-	uint32_t n = a->max_flows * DESC_TABLES;
+	uint32_t n = arena_desc_entries(a->max_flows);
 
 	for (uint32_t entry = 0; entry < n; entry++) {
 		struct arena_desc_copy *c = copies(a, entry);

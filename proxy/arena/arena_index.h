@@ -44,7 +44,7 @@ enum {
 
 static inline uint32_t arena_index_tag(uint8_t kind, uint32_t flow, uint64_t pos)
 {
-	uint64_t x = (pos >> ARENA_INDEX_RUN_LOG2) + ((uint64_t)flow << 3 | kind) * 0x9e3779b97f4a7c15ull;
+	uint64_t x = (pos >> ARENA_INDEX_RUN_LOG2) + ((uint64_t)flow << 4 | kind) * 0x9e3779b97f4a7c15ull;
 
 	x ^= x >> 32;
 	x *= 0xd6e8feb86659fd93ull;

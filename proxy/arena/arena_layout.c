@@ -10,7 +10,7 @@ static uint64_t round_up(uint64_t v, uint64_t to)
 /* Bytes before the chunk table. */
 static uint64_t table_offset(uint32_t max_flows)
 {
-	return ARENA_SUPERBLOCK + (uint64_t)max_flows * DESC_TABLES * 2 * sizeof(struct arena_desc_copy) +
+	return ARENA_SUPERBLOCK + (uint64_t)arena_desc_entries(max_flows) * 2 * sizeof(struct arena_desc_copy) +
 	       (uint64_t)max_flows * FP_RING * sizeof(uint32_t);
 }
 
@@ -82,7 +82,7 @@ static void place_heap(struct arena_layout *l, uint32_t max_flows)
 		l->index_entries *= 2;
 	heap_take(l, sizeof(struct arena));
 	l->chunk_at = heap_take(l, l->nchunks * sizeof(struct arena_chunk));
-	l->seq_at = heap_take(l, (size_t)max_flows * DESC_TABLES * sizeof(uint32_t));
+	l->seq_at = heap_take(l, (size_t)arena_desc_entries(max_flows) * sizeof(uint32_t));
 	l->meta_at = heap_take(l, ((size_t)l->nchunks << l->shift) * sizeof(struct slot_meta));
 	l->index_at = heap_take(l, l->index_entries * sizeof(struct arena_index_entry));
 }

@@ -174,6 +174,12 @@ void arena_chunk_free_push(struct arena *a, uint32_t chunk);
 void arena_desc_clear_all(struct arena *a);
 void arena_desc_attach_all(struct arena *a);
 
+/* Descriptors of all tables. */
+static inline uint32_t arena_desc_entries(uint32_t max_flows)
+{
+	return DESC_RELAY * max_flows + DESC_RELAY_ENTRIES;
+}
+
 static inline uint8_t arena_class_of(uint16_t len)
 {
 	return (uint8_t)((len > 512) + (len > 1152) + (len > 2176));
@@ -181,12 +187,12 @@ static inline uint8_t arena_class_of(uint16_t len)
 
 static inline enum arena_pool arena_pool_of(uint8_t kind)
 {
-	return kind <= SLOT_RAW_LAN ? POOL_LAN : POOL_WAN;
+	return kind <= SLOT_RAW_LAN || kind == SLOT_RELAY_OUT ? POOL_LAN : POOL_WAN;
 }
 
 static inline bool arena_kind_known(uint8_t kind)
 {
-	return kind >= SLOT_REQ_NEAR && kind <= SLOT_RAW_WAN;
+	return kind >= SLOT_REQ_NEAR && kind < SLOT_KINDS;
 }
 
 static inline bool arena_kind_is_raw(uint8_t kind)

@@ -467,7 +467,7 @@ struct hostpair {
 };
 
 /* Sources of the transport, by id (transport.h). */
-enum source_id { SOURCE_NEAR, SOURCE_FAR, SOURCE_RAW, SOURCE_IP };
+enum source_id { SOURCE_NEAR, SOURCE_FAR, SOURCE_RAW, SOURCE_IP, SOURCE_RELAY };
 
 /* What the sources hold of each lane. */
 struct near_lane {
@@ -579,8 +579,21 @@ enum timer_kind {
 	TK_PATH
 };
 
-/* Which list a slot is on. SQ_ALONE: that of repairs, and it goes in a datagram of its own. */
-enum slot_queue { SQ_NONE, SQ_FIRST, SQ_REPAIR, SQ_ALONE, SQ_SPACED, SQ_REFUSED, SQ_COPY, SQ_RAW_RX, SQ_GIVEN };
+/* Which list a slot is on. SQ_ALONE: that of repairs, and it goes in a datagram of its own. SQ_RELAY_IN: a whole chunk;
+ * SQ_RELAY_HANDED: the daemon has it. */
+enum slot_queue {
+	SQ_NONE,
+	SQ_FIRST,
+	SQ_REPAIR,
+	SQ_ALONE,
+	SQ_SPACED,
+	SQ_REFUSED,
+	SQ_COPY,
+	SQ_RAW_RX,
+	SQ_GIVEN,
+	SQ_RELAY_IN,
+	SQ_RELAY_HANDED,
+};
 
 /* Where a flow has ended whose near edge lost its arena. */
 struct lost_life {
@@ -675,6 +688,7 @@ struct proxy {
 	struct idx_hash near_by_key, near_by_requester, far_by_peer, far_by_qpn, far_by_dest, pair_by_hosts,
 	    host_by_addr;
 
+	struct relay *relay; /* NULL: there is none. relay/relay_priv.h */
 	struct barrier barrier;
 	struct cm_table cm;
 	struct wan *wan; /* the transport: wan/wan.h */

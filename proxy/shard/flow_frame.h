@@ -13,11 +13,12 @@ enum flow_frame_type {
 	WF_FLOW_PAIR = 0x04,
 	WF_FLOW_CLOSE = 0x05,
 	WF_READ_AGAIN = 0x08,
+	/* 0x0a, 0x0b: relay_frame.h */
 };
 
 /* Of a PACKET. WP_REQUEST and WP_RESPONSE: flow is the near edge's flow id, pos the packet's position. WP_RAW: flow is
- * 0, pos a sequence number within the lane. */
-enum wan_packet_kind { WP_REQUEST, WP_RESPONSE, WP_RAW, WP_KINDS };
+ * 0, pos a sequence number within the lane. WP_RELAY: flow is the channel, inc its life, pos the chunk's position. */
+enum wan_packet_kind { WP_REQUEST, WP_RESPONSE, WP_RAW, WP_RELAY, WP_KINDS };
 _Static_assert(WP_KINDS == WAN_PACKET_KINDS, "kinds on the wire");
 
 enum wan_open_flags {

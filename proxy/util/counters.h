@@ -138,6 +138,10 @@
 	X(BARRIER_EXPIRED, "barrier_expired", "packets let go after BarrierMax=")                                      \
 	X(READS_HELD, "reads_held", "READs and ATOMICs that waited for room for their answers before they crossed")    \
 	X(READS_AGAIN, "reads_again", "READs asked of their responder once more: their host lost what it was given")   \
+	X(RELAY_TX, "relay_chunks_tx", "chunks of the relay committed to this edge's buffer")                          \
+	X(RELAY_RX, "relay_chunks_rx", "chunks of the relay that came from the other edge")                            \
+	X(RELAY_DONE, "relay_chunks_done", "of these, executed here")                                                  \
+	X(RELAY_LOST, "relay_chunks_lost", "chunks of the relay that were given up with a buffer that was lost")       \
 	X(REQUESTER_QPS_FAILED, "requester_qps_failed",                                                                \
 	  "idle requesters whose queue pair was failed: acknowledged work was lost")
 
@@ -180,6 +184,8 @@
 	X(BUFFER_LOST, "buffer_lost", 'e',                                                                             \
 	  "this edge came back without its buffer: what hosts were told was delivered, and the other edge did not "    \
 	  "have, is lost")                                                                                             \
+	X(RELAY_LOST, "relay_lost", 'w',                                                                               \
+	  "a buffer was lost: chunks of a relay channel were given up, and their operations fail")                     \
 	X(ARENA_DAMAGED, "arena_damaged", 'e',                                                                         \
 	  "packets or flows in the buffer were damaged: what lacks them fails by name")                                \
 	X(ARENA_SET_ASIDE, "arena_set_aside", 'e',                                                                     \

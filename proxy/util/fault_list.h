@@ -111,3 +111,8 @@ X(REFUSAL_UNTOLD,     "what the responder refuses the requester is told", "a ref
 X(RNR_WAITED_FOR,     "a word does not wait for a responder in RNR",     "it does, until BarrierMax")
 X(WORK_UNBOUNDED,     "no call does unbounded work",                     "a call works off all that there is")
 X(ANY_LAYOUT,         "an unknown layout of the arena is refused",       "it is taken for the known one")
+X(RELAY_FENCE_EARLY,  "a fence is handed over when all before it is done", "it is handed over when it comes")
+X(RELAY_DONE_UNSTORED, "done is stored before it is told",                "the sender frees what a restart asks for")
+X(RELAY_HOLES_LEFT,   "positions taken and not committed become void",    "the receiver waits for them for ever")
+X(RELAY_LIFE_KEPT,    "another arena is another life of a channel",       "chunks go on where the lost arena was")
+X(RELAY_UNWEIGHED,    "channels have a flow's part of a full line",       "chunks take every datagram's rest")

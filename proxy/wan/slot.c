@@ -30,7 +30,9 @@ uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool)
 
 static enum arena_pool pool_of(enum slot_kind kind)
 {
-	return kind == SLOT_REQ_NEAR || kind == SLOT_RESP_FAR || kind == SLOT_RAW_LAN ? POOL_LAN : POOL_WAN;
+	return kind == SLOT_REQ_NEAR || kind == SLOT_RESP_FAR || kind == SLOT_RAW_LAN || kind == SLOT_RELAY_OUT
+	           ? POOL_LAN
+	           : POOL_WAN;
 }
 
 /* What answers are awaited for is not for what comes unasked. Requests have credit, granted perhaps before that. */

@@ -60,7 +60,7 @@ struct wan_hdr {
 	uint64_t wan_pn;
 };
 
-#define WAN_PACKET_KINDS 3 /* which are whose: flow_frame.h */
+#define WAN_PACKET_KINDS 4 /* which are whose: flow_frame.h */
 
 /* PACKET: flow(4) inc(4) pos(8) total(2) offset(2) vlan(2) kind(1) zero(1) data... */
 struct wan_packet {

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_in.c - the stream from the peer: chunks come, are handed over, and are done. */
+#include "relay_priv.h"
+
+#define LIMIT_LEAST     64           /* positions beyond what has come that are always granted */
+#define TELL_EVERY      256          /* positions that are done are told of at once */
+#define TELL_MIN_NS     50000ull     /* else in a 16th of the round trip, between these */
+#define TELL_MAX_NS     2000000ull
+
+/* What the arena knows of it. */
+struct in_desc {
+	uint32_t life, reserved;
+	uint64_t done;
+};
+
+static uint32_t desc_idx(const struct relay_channel *c)
+{
+	return 2 * c->idx + 1;
+}
+
+static void store(struct proxy *p, struct relay_channel *c, uint64_t done)
+{
+	struct in_desc d = {.life = c->in.life, .done = done};
+
+	c->in.stored = done;
+	arena_desc_store(p->arena, DESC_RELAY, desc_idx(c), &d, sizeof(d));
+}
+
+/* --- credit --- */
+
+static uint64_t grant(const struct proxy *p, struct relay_in *in)
+{
+	uint64_t budget = relay_budget(p, POOL_WAN), held = p->relay->held_bytes[POOL_WAN],
+	         room = budget > held ? (budget - held) / 4 * 3 / arena_class_bytes(RELAY_CHUNK_MAX) : 0;
+
+	in->limit = max_u64(in->limit, min_u64(in->have + LIMIT_LEAST + room, in->done + p->cfg.relay_window));
+	return in->limit;
+}
+
+void relay_in_tell(struct proxy *p, struct relay_channel *c, bool at_once)
+{
+	struct relay_in *in = &c->in;
+	struct relay_lane *rl = relay_frames_of(p, c);
+
+	if (!in->life || !p->session_on)
+		return;
+	if (at_once || in->done - in->told_done >= TELL_EVERY) {
+		if (dnode_on(&in->credit_node) && in->credit_ns <= p->now_ns)
+			return;
+		dlist_remove(&in->credit_node);
+		in->credit_ns = p->now_ns;
+		dlist_insert_before(rl->credits.next, &in->credit_node);
+		wan_lane_schedule(p, relay_lane_of(p, c));
+	} else if (!dnode_on(&in->credit_node)) {
+		in->credit_ns = p->now_ns + clamp_u64(proxy_rtt_ns(p) / 16, TELL_MIN_NS, TELL_MAX_NS);
+		dlist_append(&rl->credits, &in->credit_node);
+		wan_lane_wake_at(p, relay_lane_of(p, c), in->credit_ns);
+	}
+}
+
+void relay_in_credit_frame(struct proxy *p, struct relay_channel *c, struct wan_relay_credit *f)
+{
+	struct relay_in *in = &c->in;
+
+	if (in->stored != in->done && !FAULT(FAULT_RELAY_DONE_UNSTORED))
+		store(p, c, in->done);
+	*f = (struct wan_relay_credit){.channel = (uint16_t)c->idx,
+	                               .life = in->life,
+	                               .done = in->done,
+	                               .received = in->have,
+	                               .limit = grant(p, in)};
+	in->told_done = in->done;
+	in->told_limit = in->limit;
+}
+
+/* --- lives --- */
+
+void relay_in_rebuild(struct proxy *p, struct relay_channel *c)
+{
+	struct relay_in *in = &c->in;
+	struct in_desc d;
+
+	if (!arena_desc_load(p->arena, DESC_RELAY, desc_idx(c), &d, sizeof(d)))
+		return;
+	in->life = d.life;
+	in->done = in->stored = in->have = in->limit = in->told_done = d.done;
+}
+
+static void free_later(struct proxy *p, struct dnode *list)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(list))) {
+		dlist_remove(n);
+		dlist_append(&p->dead_slots, n);
+	}
+}
+
+/* Forgets the life before. What the daemon has of it comes back by proxy_relay_done(), and is free then. */
+static void begin_life(struct proxy *p, struct relay_channel *c, uint32_t life, uint64_t base)
+{
+	struct relay_in *in = &c->in;
+
+	if (in->held_bytes > 0) {
+		count(p, CTR_RELAY_LOST, 1);
+		proxy_event_push(p, EV_RELAY_LOST, NULL, NULL, c->idx, 1);
+	}
+	free_later(p, &in->partial);
+	free_later(p, &in->ready);
+	free_later(p, &in->fences);
+	dlist_remove(&in->ready_node);
+	memset(in->bits, 0, p->cfg.relay_window / 8);
+	in->life = life;
+	in->done = in->have = in->limit = in->told_done = base;
+	in->advancing = false;
+	store(p, c, base);
+}
+
+void relay_in_open(struct proxy *p, struct relay_channel *c, const struct wan_relay_open *f)
+{
+	if (f->life != c->in.life)
+		begin_life(p, c, f->life, f->base);
+	relay_in_tell(p, c, true);
+}
+
+/* --- done --- */
+
+static bool bit_at(const struct proxy *p, const struct relay_in *in, uint64_t pos)
+{
+	uint64_t at = pos & (p->cfg.relay_window - 1);
+
+	return in->bits[at / 64] >> (at % 64) & 1;
+}
+
+static void flip_bit(const struct proxy *p, struct relay_in *in, uint64_t pos)
+{
+	uint64_t at = pos & (p->cfg.relay_window - 1);
+
+	in->bits[at / 64] ^= 1ull << (at % 64);
+}
+
+static bool is_whole(struct proxy *p, uint32_t slot)
+{
+	uint8_t q = arena_meta(p->arena, slot)->queued;
+
+	return q == SQ_RELAY_IN || q == SQ_RELAY_HANDED;
+}
+
+static uint32_t slot_at(const struct proxy *p, const struct relay_channel *c, uint64_t pos)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_RELAY_IN, c->idx, pos);
+
+	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->inc == c->in.life ? slot : SLOT_NONE;
+}
+
+static void put_ready(struct proxy *p, struct relay_channel *c, uint32_t slot)
+{
+	dlist_append(&c->in.ready, &arena_meta(p->arena, slot)->node);
+	dlist_append_once(&p->relay->ready, &c->in.ready_node);
+}
+
+/* The chunk at `done`, if it is a fence that waits. */
+static void look_fence(struct proxy *p, struct relay_channel *c)
+{
+	uint32_t slot = slot_at(p, c, c->in.done);
+
+	if (slot == SLOT_NONE || arena_meta(p->arena, slot)->queued != SQ_RELAY_IN ||
+	    !(arena_data(p->arena, slot)[0] & RELAY_FENCE))
+		return;
+	dlist_remove(&arena_meta(p->arena, slot)->node);
+	put_ready(p, c, slot);
+}
+
+static void advance(struct proxy *p, struct relay_channel *c)
+{
+	struct relay_in *in = &c->in;
+	uint64_t from = in->done;
+	uint32_t slot;
+
+	while (bit_at(p, in, in->done) && work_take(p)) {
+		flip_bit(p, in, in->done);
+		in->done++;
+	}
+	in->have = max_u64(in->have, in->done);
+	while (in->have < in->limit && work_take(p) &&
+	       (bit_at(p, in, in->have) ||
+	        ((slot = slot_at(p, c, in->have)) != SLOT_NONE && is_whole(p, slot))))
+		in->have++;
+	in->advancing = !p->work_left;
+	if (in->advancing)
+		relay_work_later(p, c);
+	if (in->done > from)
+		look_fence(p, c);
+	relay_in_tell(p, c, false);
+}
+
+static void done_at(struct proxy *p, struct relay_channel *c, uint32_t slot)
+{
+	uint64_t pos = arena_hdr(p->arena, slot)->pos;
+
+	slot_release(p, slot);
+	flip_bit(p, &c->in, pos);
+	count(p, CTR_RELAY_DONE, 1);
+	advance(p, c);
+}
+
+bool relay_in_work(struct proxy *p, struct relay_channel *c)
+{
+	if (c->in.advancing)
+		advance(p, c);
+	return !c->in.advancing;
+}
+
+/* --- chunks that come --- */
+
+/* A whole one. Void ones are done by that. */
+static void take_whole(struct proxy *p, struct relay_channel *c, uint32_t slot)
+{
+	uint8_t flags = arena_data(p->arena, slot)[0];
+
+	arena_meta(p->arena, slot)->queued = SQ_RELAY_IN;
+	if (flags & RELAY_VOID)
+		done_at(p, c, slot);
+	else if ((flags & RELAY_FENCE) && arena_hdr(p->arena, slot)->pos != c->in.done &&
+	         !FAULT(FAULT_RELAY_FENCE_EARLY))
+		dlist_append(&c->in.fences, &arena_meta(p->arena, slot)->node);
+	else
+		put_ready(p, c, slot);
+}
+
+void relay_in_adopt(struct proxy *p, struct relay_channel *c, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	uint32_t bytes = arena_class_bytes(h->len);
+
+	if (h->inc != c->in.life || h->pos < c->in.done || h->pos - c->in.done >= p->cfg.relay_window) {
+		arena_free(p->arena, slot);
+		return;
+	}
+	arena_meta(p->arena, slot)->lane = relay_lane_of(p, c)->id;
+	relay_lane_of(p, c)->rx_held_bytes += bytes;
+	c->in.held_bytes += bytes;
+	p->relay->held_bytes[POOL_WAN] += bytes;
+	c->in.limit = max_u64(c->in.limit, h->pos + 1);
+	take_whole(p, c, slot);
+}
+
+/* A slot for a chunk of which the first piece has come. What is waited for next has a place beyond the budget. */
+static uint32_t begin_chunk(struct proxy *p, struct relay_channel *c, const struct wan_packet *w)
+{
+	bool next = w->pos == c->in.have;
+	uint32_t slot;
+
+	if (!next && p->relay->held_bytes[POOL_WAN] + arena_class_bytes(w->total) > relay_budget(p, POOL_WAN))
+		return SLOT_NONE;
+	slot = slot_take(p, SLOT_RELAY_IN, c->idx, w->inc, w->pos, w->total, relay_lane_of(p, c)->id, next);
+	if (slot != SLOT_NONE)
+		dlist_append(&c->in.partial, &arena_meta(p->arena, slot)->node);
+	return slot;
+}
+
+bool relay_in_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
+{
+	struct relay_channel *c = relay_channel_at(p, w->flow);
+	uint32_t slot;
+
+	if (!c || relay_lane_of(p, c) != l || w->pos >> 62 || w->total > RELAY_CHUNK_MAX) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		return true;
+	}
+	if (w->inc != c->in.life || !w->inc) {
+		drop(p, DROP_WAN_STALE_INCARNATION);
+		return true;
+	}
+	if (w->pos >= c->in.limit) {
+		drop(p, DROP_WAN_BEYOND_CREDIT);
+		return false;
+	}
+	slot = arena_find(p->arena, SLOT_RELAY_IN, c->idx, w->pos);
+	if (slot != SLOT_NONE && arena_hdr(p->arena, slot)->inc != w->inc)
+		return false; /* of the life before: it is free soon */
+	if (w->pos < c->in.done || bit_at(p, &c->in, w->pos) || (slot != SLOT_NONE && is_whole(p, slot))) {
+		drop(p, DROP_WAN_POSITION_OLD);
+		return true;
+	}
+	if (slot == SLOT_NONE && (slot = begin_chunk(p, c, w)) == SLOT_NONE)
+		return false;
+	if (arena_hdr(p->arena, slot)->len != w->total || !wan_piece_take(p, slot, w))
+		return true;
+	dlist_remove(&arena_meta(p->arena, slot)->node);
+	arena_commit(p->arena, slot);
+	count(p, CTR_RELAY_RX, 1);
+	take_whole(p, c, slot);
+	if (w->pos == c->in.have)
+		advance(p, c);
+	else
+		relay_in_tell(p, c, false);
+	return true;
+}
+
+/* --- to the daemon and back --- */
+
+bool proxy_relay_next(struct proxy *p, uint64_t now_ns, struct relay_chunk *out)
+{
+	struct relay_channel *c;
+	struct slot_hdr *h;
+	struct dnode *n;
+	uint32_t slot;
+
+	if (!p->relay || !(n = dlist_first(&p->relay->ready)))
+		return false;
+	p->now_ns = now_ns;
+	c = dlist_entry(n, struct relay_channel, in.ready_node);
+	n = dlist_first(&c->in.ready);
+	slot = slot_of_meta(p, dlist_entry(n, struct slot_meta, node));
+	dlist_remove(n);
+	dlist_append(&c->in.handed, n);
+	dlist_remove(&c->in.ready_node);
+	if (!dlist_empty(&c->in.ready))
+		dlist_append(&p->relay->ready, &c->in.ready_node);
+	arena_meta(p->arena, slot)->queued = SQ_RELAY_HANDED;
+	h = arena_hdr(p->arena, slot);
+	*out = (struct relay_chunk){c->idx, slot, h->pos, arena_data(p->arena, slot), h->len};
+	if ((out->data[0] & RELAY_FENCE) && c->in.stored != c->in.done)
+		store(p, c, c->in.done);
+	return true;
+}
+
+void proxy_relay_done(struct proxy *p, uint64_t now_ns, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct relay_channel *c;
+
+	if (h->kind != SLOT_RELAY_IN || arena_meta(p->arena, slot)->queued != SQ_RELAY_HANDED)
+		return;
+	p->now_ns = now_ns;
+	p->work_left = CALL_WORK;
+	c = &p->relay->channel[h->flow];
+	if (h->inc != c->in.life) {
+		slot_release(p, slot);
+		return;
+	}
+	if (arena_data(p->arena, slot)[0] & RELAY_FENCE)
+		store(p, c, h->pos + 1); /* before its slot goes, and what comes behind it is done */
+	done_at(p, c, slot);
+}

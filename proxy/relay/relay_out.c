@@ -261,7 +261,7 @@ static void learn_done(struct proxy *p, struct relay_channel *c, uint64_t done)
 {
 	struct relay_out *o = &c->out;
 
-	if (done > o->next + p->cfg.relay_window) {
+	if (o->next > 0 && done > o->next + p->cfg.relay_window) {
 		begin_life(p, c); /* no peer of this life says so */
 		open_due(p, c);
 		return;

@@ -873,6 +873,7 @@ void check_end(struct world *w)
 	if (w->cfg.direct)
 		return;
 	check_audit(w);
+	relay_peer_end(w);
 	for (int site = 0; site < 2; site++) {
 		if (all_sound(w))
 			check_empty(w, &w->edge[site]);

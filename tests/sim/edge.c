@@ -36,8 +36,6 @@ static void end_call(struct edge *e, const char *call)
 
 /* --- packets out --- */
 
-static void shard_run(struct edge_shard *s);
-
 /* The edge knows where the host is from now on. */
 static void on_hop(void *obj, uint64_t arg)
 {
@@ -45,7 +43,7 @@ static void on_hop(void *obj, uint64_t arg)
 
 	(void)arg;
 	for (uint32_t i = 0; i < e->nshards && !e->down; i++)
-		shard_run(&e->shard[i]);
+		edge_shard_run(&e->shard[i]);
 }
 
 /* Asks, like the daemon's workers, when the first packet for it is there. */
@@ -196,7 +194,7 @@ static void watch_spin(struct edge_shard *s, uint64_t wake_ns)
 	}
 }
 
-static void shard_run(struct edge_shard *s)
+void edge_shard_run(struct edge_shard *s)
 {
 	uint64_t now_ns = now_of(s->edge), wake_ns;
 
@@ -206,6 +204,8 @@ static void shard_run(struct edge_shard *s)
 		end_call(s->edge, "proxy_tick");
 	}
 	emit_all_lan(s);
+	if (s->cfg.relay_channels)
+		relay_peer_run(s);
 	emit_all_wan(s);
 	take_events(s);
 	wake_ns = proxy_next_wake(s->p, now_ns);
@@ -221,7 +221,7 @@ static void on_wake(void *obj)
 	struct edge_shard *s = obj;
 
 	if (!s->edge->down && !s->edge->paused)
-		shard_run(s);
+		edge_shard_run(s);
 }
 
 void edge_pause(struct edge *e)
@@ -233,7 +233,7 @@ void edge_resume(struct edge *e)
 {
 	e->paused = false;
 	for (uint32_t i = 0; i < e->nshards; i++)
-		shard_run(&e->shard[i]);
+		edge_shard_run(&e->shard[i]);
 }
 
 /* --- packets in --- */
@@ -262,7 +262,7 @@ void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p)
 		d = proxy_lan_rx(s->p, now_of(e), p->data, p->len, p->vlan_tci);
 		end_call(e, "proxy_lan_rx");
 		world_log(e->w, LOG_LAN, d == DROP_NONE ? "edge rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
-		shard_run(s);
+		edge_shard_run(s);
 	}
 	pkt_free(p);
 }
@@ -281,7 +281,7 @@ void edge_wan_rx(struct edge *e, struct pkt *p)
 		d = proxy_wan_rx(s->p, now_of(e), p->data, p->len, p->ecn);
 		end_call(e, "proxy_wan_rx");
 		world_log(e->w, LOG_WAN, d == DROP_NONE ? "wan rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
-		shard_run(s);
+		edge_shard_run(s);
 	}
 	pkt_free(p);
 }
@@ -352,6 +352,8 @@ static void shard_config(struct edge_shard *s, uint8_t index)
 	if (wc->reorder_ns)
 		c->reorder_ns = wc->reorder_ns;
 	c->random_seed = (uint32_t)wc->seed;
+	c->relay_channels = wc->relay_channels;
+	c->relay_window = 256;
 	group_addresses(s->edge->w, c);
 }
 
@@ -493,13 +495,14 @@ void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx)
 {
 	struct proxy_session session = {.epoch_tx = epoch_tx,
 	                                .epoch_rx = epoch_rx,
-	                                .peer_arena_epoch = e->w->edge[!e->site].arena_lives};
+	                                .peer_arena_epoch = e->w->edge[!e->site].arena_lives,
+	                                .peer_relay_channels = e->w->cfg.relay_channels};
 
 	if (e->down)
 		return;
 	for (uint32_t i = 0; i < e->nshards; i++) {
 		proxy_session_start(e->shard[i].p, &session, now_of(e));
-		shard_run(&e->shard[i]);
+		edge_shard_run(&e->shard[i]);
 	}
 }
 
@@ -556,7 +559,7 @@ void edge_restart(struct edge *e, enum proxy_start start)
 	for (uint32_t i = 0; i < e->nshards && e->w->violation[0] == 0; i++) {
 		shard_init(&e->shard[i], start);
 		if (e->w->violation[0] == 0)
-			shard_run(&e->shard[i]);
+			edge_shard_run(&e->shard[i]);
 	}
 }
 

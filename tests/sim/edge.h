@@ -46,6 +46,8 @@ struct edge {
 };
 
 void edge_start(struct edge *e, struct world *w, uint8_t site);
+/* Lets a shard do what is to be done. */
+void edge_shard_run(struct edge_shard *s);
 /* Packets in; both take p. */
 void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p);
 void edge_wan_rx(struct edge *e, struct pkt *p);

@@ -50,6 +50,8 @@ static const struct untold {
 	enum proxy_fault fault;
 	const char *test, *why;
 } untold[] = {
+    {FAULT_RELAY_UNWEIGHED, "relay__a_channel_has_a_flows_part",
+     "flows wait longer for a line that chunks fill: later, and nothing is lost"},
     {FAULT_NEXT_NOT_URGENT, "share__the_reserve_is_for_urgent_packets",
      "a flow gives up what else it holds for its next packet: later, and nothing is lost"},
     {FAULT_NO_MINIMUM, "share__always_the_minimum",

@@ -99,6 +99,10 @@ static const char *const shown_by[FAULT_COUNT] = {
     [FAULT_REFUSAL_UNTOLD] = "late-error, told-early, told-busy",
     [FAULT_RNR_WAITED_FOR] = "barrier-expired",
     [FAULT_ANY_LAYOUT] = "layout",
+    [FAULT_RELAY_FENCE_EARLY] = "relay-fence, relay-order",
+    [FAULT_RELAY_DONE_UNSTORED] = "relay-lost, slot-leak",
+    [FAULT_RELAY_HOLES_LEFT] = "relay-lost, slot-leak",
+    [FAULT_RELAY_LIFE_KEPT] = "relay-lost, slot-leak, relay-chunk, relay-position, relay-twice",
 };
 
 /* "WRONG_MSN" is called wrong_msn. */

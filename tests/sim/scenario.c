@@ -449,6 +449,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	timed = scenario_timed(s);
 	if (!*timed && !*program)
 		program = scenario_late(s);
+	if (!direct && rng_hash(seed, 0x4e1a) % 6 == 0)
+		s->cfg.relay_channels = (uint16_t)(1 + rng_hash(seed, 0x4e1b) % RELAY_PEER_CHANNELS);
 	s->cfg.deadline_ns = deadline(&s->cfg);
 	describe(s, *timed ? timed : program, *timed ? "" : paths);
 }

@@ -261,6 +261,7 @@ static void on_crash(void *obj, uint64_t arg)
 	struct world *w = obj;
 
 	check_crash(w, w->cfg.crash[arg].sites, w->cfg.crash[arg].lost);
+	relay_peer_crash(w, w->cfg.crash[arg].lost);
 	for (uint8_t site = 0; site < 2; site++)
 		if (w->cfg.crash[arg].sites & 1u << site) {
 			edge_crash(&w->edge[site]);
@@ -330,6 +331,7 @@ void world_start(struct world *w, const struct world_cfg *cfg)
 	w->violation[0] = 0;
 	w->completions = w->lan_pkts = w->words_heard = w->done_ns = 0;
 	w->nconns = w->conns_over = 0;
+	relay_peer_start(w);
 	for (uint8_t site = 0; site < 2; site++)
 		start_site(w, site);
 	if (!cfg->direct)
@@ -455,6 +457,7 @@ void world_free(struct world *w)
 {
 	for (uint8_t site = 0; site < 2; site++)
 		edge_free(&w->edge[site]);
+	relay_peer_free(w);
 	eventq_free(&w->q);
 	pktlog_free(&w->log);
 }

@@ -23,6 +23,7 @@
 #include "latency.h"
 #include "link.h"
 #include "pktlog.h"
+#include "relay_peer.h"
 #include "proxy/proxy.h"
 
 #define HOSTS_MAX 40
@@ -74,6 +75,7 @@ struct world_cfg {
 	uint64_t reorder_ns, give_up_ns; /* of the edges; 0: the default */
 	uint64_t
 	    arp_ns[2]; /* from the first packet for a host of that site until its edge knows where it is; 0: it knows */
+	uint16_t relay_channels; /* at most RELAY_PEER_CHANNELS; 0: the edges have no relay */
 	/* what happens to the edges */
 	struct {
 		uint64_t at_ns, down_ns;
@@ -125,6 +127,7 @@ struct world {
 	uint64_t hop_ns[2][HOSTS_MAX]; /* when the edge knows where the host is; 0: nobody has asked yet */
 	struct conn *conn;
 	uint32_t nconns, conns_over;
+	struct relay_world relay;
 	struct pktlog log;
 	bool log_packets;
 	uint64_t dropped_marked[2]; /* crowd.c */

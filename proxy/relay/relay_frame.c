@@ -60,5 +60,5 @@ bool wan_relay_credit_get(const struct wan_frame *f, struct wan_relay_credit *c)
 	c->done = get_be64(f->body + 8);
 	c->received = get_be64(f->body + 16);
 	c->limit = get_be64(f->body + 24);
-	return is_position(c->limit) && c->done <= c->received && c->received <= c->limit;
+	return c->life != 0 && is_position(c->limit) && c->done <= c->received && c->received <= c->limit;
 }

@@ -214,8 +214,7 @@ static uint32_t others_waiting(const struct lane *l)
 	return wan_lane_waiting(l) - l->nwaiting[SOURCE_RELAY];
 }
 
-/* The channels' part of a datagram while flows wait as well: false if that is used up. */
-static bool allowed(const struct proxy *p, const struct lane *l, struct relay_lane *rl, size_t room)
+bool relay_out_allowed(const struct proxy *p, const struct lane *l, struct relay_lane *rl, size_t room)
 {
 	uint64_t ours = (uint64_t)l->nwaiting[SOURCE_RELAY] * p->cfg.relay_weight,
 	         others = (uint64_t)others_waiting(l) * WEIGHT_OF_FLOW;
@@ -236,7 +235,7 @@ void relay_out_put_new(struct proxy *p, struct lane *l, struct wan_build *b)
 	struct dnode *channels = &l->ready[SOURCE_RELAY], *n;
 	size_t before, after;
 
-	if (dlist_empty(channels) || !allowed(p, l, rl, wan_build_room_max(b)))
+	if (dlist_empty(channels) || !relay_out_allowed(p, l, rl, wan_build_room_max(b)))
 		return;
 	wan_build_room(b, &before);
 	while (!wan_build_full(b) && (n = dlist_first(channels))) {

@@ -107,6 +107,9 @@ void relay_out_adopt(struct relay_channel *c, const struct slot_hdr *h);
 void relay_out_session_start(struct proxy *p, struct relay_channel *c);
 void relay_out_credit(struct proxy *p, struct relay_channel *c, const struct wan_relay_credit *f);
 void relay_out_schedule(struct proxy *p, struct relay_channel *c);
+/* Adds to the bytes that channels may send while flows wait as well their part of a datagram with that room. False:
+ * they have used up all. */
+bool relay_out_allowed(const struct proxy *p, const struct lane *l, struct relay_lane *rl, size_t room);
 void relay_out_put_new(struct proxy *p, struct lane *l, struct wan_build *b);
 /* Frees slots and fills holes as far as work is left. True if that is all. */
 bool relay_out_work(struct proxy *p, struct relay_channel *c);

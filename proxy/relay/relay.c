@@ -201,6 +201,8 @@ static void on_timer(struct proxy *p, struct lane *l)
 {
 	const struct relay_channel *c = first_credit(&p->relay->lane[l->id]);
 
+	for (uint32_t i = l->id; i < p->relay->nchannels; i += p->cfg.nlanes)
+		relay_out_on_timer(p, &p->relay->channel[i]);
 	if (c && c->in.credit_ns > p->now_ns)
 		wan_lane_wake_at(p, l, c->in.credit_ns);
 	else if (c)

@@ -6,6 +6,7 @@
 
 #define WEIGHT_OF_FLOW 16       /* relay_weight of a channel that gets as much as a flow */
 #define ALLOWANCE_MAX  (64 << 10)
+#define FILL_AGAIN_NS  1000000ull /* void chunks that find no slot are tried again in so long */
 
 /* What the arena knows of it. */
 struct out_desc {
@@ -44,7 +45,7 @@ static void begin_life(struct proxy *p, struct relay_channel *c)
 	o->life = d.life = next_life(p, o);
 	o->peer_epoch = d.peer_epoch;
 	o->done = o->received = o->sent = o->limit = o->next;
-	o->rebuilt = o->credited = false;
+	o->rebuilt = o->credited = o->fill_waits = false;
 	arena_desc_store(p->arena, DESC_RELAY, desc_idx(c), &d, sizeof(d));
 	relay_work_later(p, c);
 }
@@ -295,6 +296,14 @@ void relay_out_credit(struct proxy *p, struct relay_channel *c, const struct wan
 	relay_out_schedule(p, c);
 }
 
+void relay_out_on_timer(struct proxy *p, struct relay_channel *c)
+{
+	if (!c->out.fill_waits)
+		return;
+	c->out.fill_waits = false;
+	relay_work_later(p, c);
+}
+
 /* --- bounded work --- */
 
 static void free_done(struct proxy *p, struct relay_channel *c)
@@ -326,8 +335,8 @@ static void fill_holes(struct proxy *p, struct relay_channel *c)
 			continue;
 		slot = slot_take(p, SLOT_RELAY_OUT, c->idx, o->life, o->fill, 1, relay_lane_of(p, c)->id, true);
 		if (slot == SLOT_NONE) {
-			begin_life(p, c);
-			open_due(p, c);
+			o->fill_waits = true;
+			wan_lane_wake_at(p, relay_lane_of(p, c), p->now_ns + FILL_AGAIN_NS);
 			return;
 		}
 		arena_data(p->arena, slot)[0] = RELAY_VOID;
@@ -344,7 +353,7 @@ bool relay_out_work(struct proxy *p, struct relay_channel *c)
 	struct relay_out *o = &c->out;
 
 	free_done(p, c);
-	if (o->rebuilt && o->credited)
+	if (o->rebuilt && o->credited && !o->fill_waits)
 		fill_holes(p, c);
-	return o->freed >= o->done && !(o->rebuilt && o->credited);
+	return o->freed >= o->done && !(o->rebuilt && o->credited && !o->fill_waits);
 }

@@ -22,7 +22,7 @@ struct relay_out {
 	uint64_t freed;      /* slots of every chunk before are free, or the daemon's */
 	uint64_t fill;       /* rebuilt: positions from here to next are looked through for holes */
 	bool rebuilt;        /* holes are not filled yet: nothing is taken or sent */
-	bool open_due;       /* RELAY_OPEN is to be sent */
+	bool fill_waits;     /* a hole found no slot for its void chunk: tried again by the lane's timer */
 	bool credited;       /* the peer has granted credit in this session */
 	uint64_t held_bytes; /* slot bytes */
 	struct dnode wan_node;  /* in lane.ready[SOURCE_RELAY] */
@@ -111,6 +111,7 @@ void relay_out_schedule(struct proxy *p, struct relay_channel *c);
  * they have used up all. */
 bool relay_out_allowed(const struct proxy *p, const struct lane *l, struct relay_lane *rl, size_t room);
 void relay_out_put_new(struct proxy *p, struct lane *l, struct wan_build *b);
+void relay_out_on_timer(struct proxy *p, struct relay_channel *c);
 /* Frees slots and fills holes as far as work is left. True if that is all. */
 bool relay_out_work(struct proxy *p, struct relay_channel *c);
 

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay.h - the relay of a link: its socket, its clients, and the thread that reads and writes their regions.
+ *
+ * Theory of operation
+ *
+ *     program -- lib/ -- socket -- relay thread == rings == worker -- core ~~~ the other edge
+ *                                      |                                  slots of the arena
+ *                                 pread, pwrite
+ *
+ * The thread takes slots from the core by the worker (worker_relay.h), reads a region's bytes straight into them, and
+ * writes those of chunks that came straight out of them into regions. It never calls the core, and a region that is slow
+ * holds up other regions, but no packet.
+ *
+ * An operation of a client is a row of chunks on one channel. relay_op.c has the operations of this site's clients,
+ * relay_execute.c carries out what the other site asks for, relay_channel.c turns what is to be said into chunks,
+ * relay_client.c speaks with programs. */
+#ifndef DAEMON_RELAY_H
+#define DAEMON_RELAY_H
+
+#include "daemon/config/config.h"
+#include "daemon/worker/worker.h"
+#include "daemon/worker/worker_relay.h"
+
+struct relay_thread;
+
+/* Makes the socket and the workers' rings, before the workers run. 0, or negative errno with err a sentence. */
+int relay_open(struct relay_thread **r, const struct link_config *c, struct worker *const *workers, uint32_t nworkers,
+               char err[CONFIG_ERR_MAX]);
+/* Starts the thread, when the workers run. */
+int relay_run(struct relay_thread *r, char err[CONFIG_ERR_MAX]);
+/* Ends the thread; while the workers still run. */
+void relay_stop(struct relay_thread *r);
+/* After the workers have ended. */
+void relay_close(struct relay_thread *r);
+
+#endif

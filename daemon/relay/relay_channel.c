@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_channel.c - what is to be said becomes chunks: short messages first, streams in turn. */
+#include "relay_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/util/log.h"
+
+void relay_channel_init(struct relay_thread *r, uint32_t idx)
+{
+	struct relay_channel_out *ch = &r->channel[idx];
+
+	ch->idx = idx;
+	ch->worker = idx % r->config.lanes % r->nworkers;
+	dlist_init(&ch->messages);
+	dlist_init(&ch->streams);
+}
+
+void relay_tell_worker(struct relay_thread *r, uint32_t worker, const struct relay_command *c)
+{
+	if (!relay_port_command(r->port[worker], c))
+		log_err("link %s: the relay's ring to worker %u is full: a slot is lost until the next start",
+		        r->config.name, worker);
+	r->wake[worker] = true;
+}
+
+uint64_t relay_channel_queued(const struct relay_channel_out *ch)
+{
+	uint64_t bytes = ch->status.out_held_bytes;
+
+	for (const struct dnode *n = ch->streams.next; n != &ch->streams; n = n->next) {
+		const struct relay_stream *s = dlist_entry(n, struct relay_stream, node);
+
+		bytes += s->length - s->next;
+	}
+	return bytes;
+}
+
+/* --- what is to be said --- */
+
+int relay_say(struct relay_channel_out *ch, const struct relay_head *h, const void *data, size_t len,
+              uint64_t op)
+{
+	struct relay_message *m = malloc(sizeof(*m) + len);
+
+	if (!m)
+		return -ENOMEM;
+	*m = (struct relay_message){.head = *h, .op = op, .len = len};
+	if (len > 0)
+		memcpy(m->data, data, len);
+	dlist_append(&ch->messages, &m->node);
+	ch->nmessages++;
+	return 0;
+}
+
+void relay_stream_start(struct relay_channel_out *ch, struct relay_stream *s)
+{
+	dlist_append(&ch->streams, &s->node);
+}
+
+static void stream_free(struct relay_thread *r, struct relay_stream *s)
+{
+	dlist_remove(&s->node);
+	relay_execute_stream_over(r, s);
+	relay_op_stream_over(r, s);
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s);
+}
+
+static void look_over(struct relay_thread *r, struct relay_stream *s)
+{
+	if (s->refs == 0 && (s->dead || s->ended))
+		stream_free(r, s);
+}
+
+void relay_stream_kill(struct relay_thread *r, struct relay_stream *s)
+{
+	s->dead = true;
+	look_over(r, s);
+}
+
+/* --- slots --- */
+
+static struct relay_take *take_new(struct relay_channel_out *ch, uint64_t *token)
+{
+	for (uint32_t i = 0; i < 2 * RELAY_TAKES; i++)
+		if (!ch->take[i].used) {
+			ch->take[i] = (struct relay_take){.used = true};
+			*token = i;
+			return &ch->take[i];
+		}
+	return NULL;
+}
+
+static bool plan_message(struct relay_channel_out *ch, struct relay_take *t)
+{
+	struct dnode *n = dlist_first(&ch->messages);
+
+	if (!n)
+		return false;
+	dlist_remove(n);
+	t->message = dlist_entry(n, struct relay_message, node);
+	t->len = (uint16_t)(RELAY_HEAD_LEN + t->message->len);
+	return true;
+}
+
+static bool plan_stream(struct relay_channel_out *ch, struct relay_take *t)
+{
+	struct dnode *n = dlist_first(&ch->streams);
+	struct relay_stream *s;
+	uint64_t left;
+
+	if (!n)
+		return false;
+	s = dlist_entry(n, struct relay_stream, node);
+	left = s->length - s->next;
+	t->stream = s;
+	t->offset = s->next;
+	t->ends = left == 0;
+	t->len = (uint16_t)(RELAY_HEAD_LEN + (t->ends ? s->notice_len : left < RELAY_DATA_MAX ? left : RELAY_DATA_MAX));
+	s->refs++;
+	dlist_rotate(&ch->streams);
+	if (t->ends) {
+		s->ended = true;
+		dlist_remove(&s->node);
+	} else {
+		s->next += (uint64_t)t->len - RELAY_HEAD_LEN;
+	}
+	return true;
+}
+
+void relay_channel_pump(struct relay_thread *r, struct relay_channel_out *ch)
+{
+	while (ch->ntakes < RELAY_TAKES) {
+		struct relay_command c = {.type = RELAY_TAKE, .channel = ch->idx};
+		struct relay_take *t = take_new(ch, &c.token);
+
+		if (!t)
+			return;
+		if (!plan_message(ch, t) && !plan_stream(ch, t)) {
+			t->used = false;
+			return;
+		}
+		c.len = t->len;
+		ch->ntakes++;
+		relay_tell_worker(r, ch->worker, &c);
+	}
+}
+
+/* --- a slot is there --- */
+
+static void fill_message(struct relay_channel_out *ch, struct relay_take *t, uint8_t *to)
+{
+	struct relay_message *m = t->message;
+
+	relay_head_put(to, &m->head);
+	memcpy(to + RELAY_HEAD_LEN, m->data, m->len);
+	t->op = m->op;
+	ch->nmessages--;
+	free(m);
+	t->message = NULL;
+}
+
+/* Returns LR_OK, or why there is nothing to send. */
+static enum lr_status fill_stream(const struct relay_take *t, uint8_t *to)
+{
+	const struct relay_stream *s = t->stream;
+	struct relay_head h = t->ends ? s->end : s->head;
+
+	if (s->dead)
+		return LR_CANCELLED;
+	if (t->ends) {
+		memcpy(to + RELAY_HEAD_LEN, s->notice, s->notice_len);
+	} else {
+		h.offset += t->offset;
+		h.length = (uint64_t)t->len - RELAY_HEAD_LEN;
+		if (relay_read_all(s->fd, to + RELAY_HEAD_LEN, (size_t)h.length, s->fd_offset + t->offset) < 0)
+			return LR_IO_LOCAL;
+	}
+	relay_head_put(to, &h);
+	return LR_OK;
+}
+
+/* The stream cannot be read: its operation fails here, or the other site is told why its get does. */
+static void stream_failed(struct relay_thread *r, struct relay_channel_out *ch, struct relay_stream *s)
+{
+	struct relay_head h = {.type = RW_STATUS, .op = s->head.op, .status = LR_IO_REMOTE};
+
+	if (s->dead)
+		return;
+	s->dead = true;
+	dlist_remove(&s->node);
+	if (s->op)
+		relay_op_end(r, s->op, LR_IO_LOCAL);
+	else
+		relay_say(ch, &h, NULL, 0, 0);
+}
+
+static void give_up(struct relay_thread *r, struct relay_channel_out *ch, uint32_t slot)
+{
+	relay_tell_worker(r, ch->worker, &(struct relay_command){.type = RELAY_GIVE_UP, .slot = slot});
+}
+
+static void take_over(struct relay_thread *r, struct relay_take *t)
+{
+	struct relay_stream *s = t->stream;
+
+	t->used = t->committing;
+	t->stream = NULL;
+	if (!s)
+		return;
+	s->refs--;
+	look_over(r, s);
+}
+
+static void commit(struct relay_thread *r, struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c,
+                   bool last)
+{
+	struct relay_command cmd = {.type = RELAY_COMMIT, .slot = c->slot, .token = (uint64_t)(t - ch->take)};
+
+	if (t->op)
+		relay_op_taken(r, t->op, c, last);
+	cmd.tell = t->committing = t->op && last;
+	relay_tell_worker(r, ch->worker, &cmd);
+}
+
+static void on_taken(struct relay_thread *r, struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c)
+{
+	enum lr_status status = LR_OK;
+	bool last = t->ends || t->message;
+
+	ch->ntakes--;
+	if (t->message) {
+		fill_message(ch, t, c->data);
+	} else {
+		status = fill_stream(t, c->data);
+		t->op = t->stream->op;
+	}
+	if (status == LR_OK) {
+		commit(r, ch, t, c, last);
+	} else {
+		give_up(r, ch, c->slot);
+		stream_failed(r, ch, t->stream);
+	}
+	take_over(r, t);
+}
+
+/* The peer has no relay. */
+static void on_refused(struct relay_thread *r, struct relay_channel_out *ch, struct relay_take *t)
+{
+	uint64_t op = t->message ? t->message->op : t->stream->op;
+
+	ch->ntakes--;
+	if (t->message) {
+		ch->nmessages--;
+		free(t->message);
+		t->message = NULL;
+	} else {
+		t->stream->dead = true;
+		dlist_remove(&t->stream->node);
+	}
+	if (op)
+		relay_op_end(r, op, LR_NO_RELAY);
+	take_over(r, t);
+}
+
+void relay_channel_note(struct relay_thread *r, const struct relay_note *n)
+{
+	struct relay_channel_out *ch = &r->channel[n->channel];
+	struct relay_take *t = n->type == RELAY_MOVED ? NULL : &ch->take[n->token % (2 * RELAY_TAKES)];
+	uint32_t life = ch->status.life;
+
+	switch (n->type) {
+	case RELAY_TAKEN:
+		on_taken(r, ch, t, &n->chunk);
+		return;
+	case RELAY_REFUSED:
+		on_refused(r, ch, t);
+		return;
+	case RELAY_COMMITTED:
+		t->used = t->committing = false;
+		if (t->op)
+			relay_op_committed(r, t->op);
+		return;
+	case RELAY_MOVED:
+		ch->status = n->status;
+		relay_op_moved(r, ch, life);
+		return;
+	default:
+		return;
+	}
+}
+
+void relay_channel_free(struct relay_channel_out *ch)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&ch->messages))) {
+		dlist_remove(n);
+		free(dlist_entry(n, struct relay_message, node));
+	}
+	for (uint32_t i = 0; i < 2 * RELAY_TAKES; i++) {
+		struct relay_stream *s = ch->take[i].stream;
+
+		if (!ch->take[i].used)
+			continue;
+		free(ch->take[i].message);
+		if (s && --s->refs == 0 && s->ended) {
+			close(s->fd);
+			free(s);
+		}
+	}
+	while ((n = dlist_first(&ch->streams))) {
+		struct relay_stream *s = dlist_entry(n, struct relay_stream, node);
+
+		dlist_remove(n);
+		close(s->fd);
+		free(s);
+	}
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_op.c - operations of this site's programs, from their beginning to their end.
+ *
+ *     put   a stream of RW_PUT on a request channel, RW_PUT_END; answered by RW_STATUS
+ *     get   RW_GET; answered by a stream of RW_GET_DATA and RW_GET_END, or by RW_STATUS
+ *     call  RW_CALL, in parts; answered by RW_REPLY, in parts, or by RW_STATUS
+ *
+ * A put whose promise is near ends when its last chunk is committed here, far when all of it has arrived in the other
+ * edge's buffer, done when RW_STATUS says so. It is kept until RW_STATUS has come in any case: if that names an error,
+ * the program hears of it late. A client that goes takes its operations with it but for puts whose bytes are all in the
+ * buffer. */
+#include "relay_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/util/log.h"
+
+#define INDEX_BITS 12 /* of an id; above it a count, and the instance */
+_Static_assert(RELAY_OPS == 1 << INDEX_BITS, "an index fits its bits");
+
+/* --- the table --- */
+
+struct relay_op *relay_op_find(struct relay_thread *r, uint64_t id)
+{
+	struct relay_op *op = id ? r->op[id & (RELAY_OPS - 1)] : NULL;
+
+	return op && op->id == id ? op : NULL;
+}
+
+static struct relay_op *op_new(struct relay_thread *r)
+{
+	struct relay_op *op;
+
+	if (r->nops == RELAY_OPS)
+		return NULL;
+	op = calloc(1, sizeof(*op));
+	if (!op)
+		return NULL;
+	do
+		r->op_gen++;
+	while (r->op[r->op_gen & (RELAY_OPS - 1)]);
+	op->id = (uint64_t)r->instance << 32 | r->op_gen;
+	op->fd = -1;
+	r->op[op->id & (RELAY_OPS - 1)] = op;
+	r->nops++;
+	return op;
+}
+
+static void op_free(struct relay_thread *r, struct relay_op *op)
+{
+	r->op[op->id & (RELAY_OPS - 1)] = NULL;
+	r->nops--;
+	r->nwaiting -= op->waits;
+	if (op->client) {
+		dlist_remove(&op->client_node);
+		op->client->nops--;
+	}
+	if (op->stream) {
+		struct relay_stream *s = op->stream;
+
+		op->stream = NULL;
+		s->op = 0;
+		relay_stream_kill(r, s);
+	}
+	if (op->fd >= 0)
+		close(op->fd);
+	free(op->request);
+	free(op->reply);
+	free(op);
+}
+
+/* --- what the program hears --- */
+
+static void tell(struct relay_thread *r, struct relay_op *op, enum lr_event_type type, enum lr_status status)
+{
+	struct lr_msg m = {.type = LRM_EVENT,
+	                   .flags = type,
+	                   .id = op->id,
+	                   .status = status,
+	                   .promise = op->promise,
+	                   .length = op->bytes};
+
+	if (op->client && !(op->told && type == LR_EV_DONE))
+		relay_client_event(r, op->client, &m, op->reply, status == LR_OK ? op->reply_len : 0);
+	else if (type == LR_EV_LATE)
+		log_warn("link %s: a put of %llu bytes into %s that was promised has failed: %s", r->config.name,
+		         (unsigned long long)op->length, op->name, lr_strerror(status));
+	op->told = true;
+}
+
+static void start(struct relay_thread *r, struct relay_op *op);
+
+/* Those that name this one as `after`. */
+static void go_on(struct relay_thread *r, uint64_t id, enum lr_status status)
+{
+	for (uint32_t i = 0; r->nwaiting > 0 && i < RELAY_OPS; i++) {
+		struct relay_op *op = r->op[i];
+
+		if (!op || !op->waits || op->after != id)
+			continue;
+		op->waits = false;
+		r->nwaiting--;
+		if (status == LR_OK)
+			start(r, op);
+		else
+			relay_op_end(r, op->id, LR_BEFORE_FAILED);
+	}
+}
+
+void relay_op_end(struct relay_thread *r, uint64_t id, enum lr_status status)
+{
+	struct relay_op *op = relay_op_find(r, id);
+	bool first;
+
+	if (!op)
+		return;
+	first = !op->told;
+	if (first && status == LR_OK && op->kind == RELAY_OP_PUT)
+		op->promise = LR_DONE;
+	if (first)
+		tell(r, op, LR_EV_DONE, status);
+	else if (status != LR_OK)
+		tell(r, op, LR_EV_LATE, status);
+	op_free(r, op);
+	if (first)
+		go_on(r, id, status);
+}
+
+/* The promise is kept, and the end is still to come. */
+static void promise_kept(struct relay_thread *r, struct relay_op *op)
+{
+	if (op->told)
+		return;
+	op->bytes = op->length;
+	tell(r, op, LR_EV_DONE, LR_OK);
+	go_on(r, op->id, LR_OK);
+}
+
+/* --- beginning --- */
+
+/* Programs are spread over the request channels. */
+static struct relay_channel_out *channel_for(struct relay_thread *r, const struct relay_op *op)
+{
+	return &r->channel[2 * (op->id % (r->nchannels / 2))];
+}
+
+static int start_put(struct relay_thread *r, struct relay_op *op)
+{
+	struct relay_stream *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	*s = (struct relay_stream){
+	    .fd = op->fd,
+	    .fd_offset = op->fd_offset,
+	    .length = op->length,
+	    .op = op->id,
+	    .head = {.type = RW_PUT, .op = op->id, .offset = op->region_offset},
+	    .end = {.fence = true, .type = RW_PUT_END, .op = op->id, .offset = op->region_offset, .length = op->length},
+	    .notice_len = op->notice_len};
+	memcpy(s->head.name, op->name, LR_NAME_MAX);
+	memcpy(s->end.name, op->name, LR_NAME_MAX);
+	memcpy(s->notice, op->notice, op->notice_len);
+	op->fd = -1; /* the stream's now */
+	op->stream = s;
+	relay_stream_start(op->ch, s);
+	(void)r;
+	return 0;
+}
+
+static int start_get(struct relay_op *op)
+{
+	struct relay_head h = {.type = RW_GET, .op = op->id, .offset = op->region_offset, .length = op->length};
+
+	memcpy(h.name, op->name, LR_NAME_MAX);
+	return relay_say(op->ch, &h, NULL, 0, op->id);
+}
+
+static int start_call(struct relay_op *op)
+{
+	struct relay_head h = {.type = RW_CALL, .op = op->id, .value = (uint32_t)op->request_len};
+	int rc = 0;
+
+	memcpy(h.name, op->name, LR_NAME_MAX);
+	do {
+		size_t left = op->request_len - (size_t)h.offset, n = left < RELAY_DATA_MAX ? left : RELAY_DATA_MAX;
+
+		rc = relay_say(op->ch, &h, op->request + h.offset, n, op->id);
+		h.offset += n;
+	} while (rc == 0 && h.offset < op->request_len);
+	return rc;
+}
+
+static void start(struct relay_thread *r, struct relay_op *op)
+{
+	int rc = op->kind == RELAY_OP_PUT ? start_put(r, op) : op->kind == RELAY_OP_GET ? start_get(op) : start_call(op);
+
+	if (rc < 0)
+		relay_op_end(r, op->id, LR_NO_ROOM);
+}
+
+static enum lr_promise promise_of(const struct relay_thread *r, uint32_t asked)
+{
+	if (asked != LR_LINK)
+		return (enum lr_promise)asked;
+	return r->config.ack_mode == ACK_MODE_NEAR ? LR_NEAR : r->config.ack_mode == ACK_MODE_FAR ? LR_FAR : LR_DONE;
+}
+
+static int check(const struct lr_msg *m, size_t len, int fd)
+{
+	bool put = m->type == LRM_PUT;
+
+	if (!m->name[0])
+		return -EINVAL;
+	if (m->type == LRM_CALL)
+		return len <= LR_CALL_MAX ? 0 : -EMSGSIZE;
+	if (m->flags > LR_DONE || m->offset > INT64_MAX || m->length > INT64_MAX - m->offset ||
+	    m->region_offset > INT64_MAX || m->length > INT64_MAX - m->region_offset || len > LR_NOTICE_MAX ||
+	    (!put && (len > 0 || m->length == 0)) || (m->length > 0 && fd < 0))
+		return -EINVAL;
+	return m->length > 0 ? relay_fd_check(fd, put, !put) : 0;
+}
+
+/* Takes fd over if it returns 0. */
+int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
+                   size_t len, int fd, uint64_t *id)
+{
+	struct relay_op *op;
+	int rc = check(m, len, fd);
+
+	if (rc < 0)
+		return rc;
+	if (cl->nops >= RELAY_OPS_OF_CLIENT || !(op = op_new(r)))
+		return -EAGAIN;
+	op->kind = m->type == LRM_PUT ? RELAY_OP_PUT : m->type == LRM_GET ? RELAY_OP_GET : RELAY_OP_CALL;
+	op->fd_offset = m->offset;
+	op->length = m->length;
+	op->region_offset = m->region_offset;
+	op->promise = promise_of(r, m->flags);
+	memcpy(op->name, m->name, LR_NAME_MAX);
+	if (op->kind == RELAY_OP_CALL && !(op->request = malloc(len + 1))) {
+		op_free(r, op);
+		return -ENOMEM;
+	}
+	if (op->kind == RELAY_OP_CALL) {
+		memcpy(op->request, data, len);
+		op->request_len = len;
+	} else {
+		memcpy(op->notice, data, len);
+		op->notice_len = len;
+	}
+	op->fd = fd;
+	op->client = cl;
+	cl->nops++;
+	dlist_append(&cl->ops, &op->client_node);
+	op->ch = channel_for(r, op);
+	*id = op->id;
+	op->after = m->after;
+	op->waits = m->after && relay_op_find(r, m->after) && !relay_op_find(r, m->after)->told;
+	if (op->waits)
+		r->nwaiting++;
+	else
+		start(r, op);
+	return 0;
+}
+
+void relay_op_cancel(struct relay_thread *r, struct relay_op *op)
+{
+	struct relay_head h = {.type = RW_CANCEL, .op = op->id};
+
+	if (op->kind == RELAY_OP_GET)
+		relay_say(op->ch, &h, NULL, 0, 0);
+	relay_op_end(r, op->id, LR_CANCELLED);
+}
+
+/* --- on its way --- */
+
+void relay_op_taken(struct relay_thread *r, uint64_t id, const struct relay_chunk *c, bool last)
+{
+	struct relay_op *op = relay_op_find(r, id);
+
+	if (!op)
+		return;
+	if (!op->sent)
+		op->life = op->ch->status.life;
+	op->sent = true;
+	if (last) {
+		op->end_known = true;
+		op->end_pos = c->pos;
+	}
+}
+
+void relay_op_committed(struct relay_thread *r, uint64_t id)
+{
+	struct relay_op *op = relay_op_find(r, id);
+
+	if (op && op->kind == RELAY_OP_PUT && op->promise == LR_NEAR)
+		promise_kept(r, op);
+}
+
+void relay_op_stream_over(struct relay_thread *r, const struct relay_stream *s)
+{
+	struct relay_op *op = relay_op_find(r, s->op);
+
+	if (op && op->stream == s)
+		op->stream = NULL;
+}
+
+/* A get is asked for once more; what was under way of anything else is lost. */
+static void life_over(struct relay_thread *r, struct relay_op *op)
+{
+	if (op->kind != RELAY_OP_GET) {
+		relay_op_end(r, op->id, LR_PEER_RESTARTED);
+		return;
+	}
+	op->sent = false;
+	start(r, op);
+}
+
+void relay_op_moved(struct relay_thread *r, struct relay_channel_out *ch, uint32_t life_before)
+{
+	bool changed = ch->status.life && life_before && ch->status.life != life_before;
+
+	for (uint32_t i = 0; r->nops > 0 && i < RELAY_OPS; i++) {
+		struct relay_op *op = r->op[i];
+
+		if (!op || op->ch != ch || !op->sent)
+			continue;
+		if (changed && op->life != ch->status.life)
+			life_over(r, op);
+		else if (op->kind == RELAY_OP_PUT && op->promise == LR_FAR && op->end_known &&
+		         ch->status.out_received > op->end_pos)
+			promise_kept(r, op);
+	}
+}
+
+void relay_op_peer_restarted(struct relay_thread *r)
+{
+	for (uint32_t i = 0; r->nops > 0 && i < RELAY_OPS; i++) {
+		struct relay_op *op = r->op[i];
+
+		if (op && op->sent && op->kind != RELAY_OP_PUT)
+			life_over(r, op);
+	}
+}
+
+void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&cl->ops))) {
+		struct relay_op *op = dlist_entry(n, struct relay_op, client_node);
+
+		dlist_remove(n);
+		cl->nops--;
+		op->client = NULL;
+		if (op->kind != RELAY_OP_PUT || !op->end_known)
+			relay_op_end(r, op->id, LR_CANCELLED);
+	}
+}
+
+/* --- answers --- */
+
+static void get_data(struct relay_thread *r, struct relay_op *op, const struct relay_head *h, const uint8_t *data,
+                     size_t len)
+{
+	if (op->kind != RELAY_OP_GET || h->offset > op->length || len > op->length - h->offset)
+		return;
+	if (relay_write_all(op->fd, data, len, op->fd_offset + h->offset) < 0) {
+		relay_op_end(r, op->id, LR_IO_LOCAL);
+		return;
+	}
+	op->bytes += len;
+}
+
+static void reply(struct relay_thread *r, struct relay_op *op, const struct relay_head *h, const uint8_t *data, size_t len)
+{
+	if (op->kind != RELAY_OP_CALL || h->value > LR_CALL_MAX || h->offset > h->value || len > h->value - h->offset)
+		return;
+	if (!op->reply) {
+		op->reply = malloc((size_t)h->value + 1);
+		op->reply_len = h->value;
+	}
+	if (!op->reply || op->reply_len != h->value) {
+		relay_op_end(r, op->id, LR_NO_ROOM);
+		return;
+	}
+	memcpy(op->reply + h->offset, data, len);
+	op->reply_got += len;
+	if (op->reply_got >= op->reply_len)
+		relay_op_end(r, op->id, (enum lr_status)h->status);
+}
+
+void relay_op_answer(struct relay_thread *r, const struct relay_head *h, const uint8_t *data, size_t len)
+{
+	struct relay_op *op = relay_op_find(r, h->op);
+
+	if (h->type == RW_HELLO) {
+		bool again = r->peer_instance && r->peer_instance != h->value;
+
+		r->peer_instance = h->value;
+		if (again)
+			relay_op_peer_restarted(r);
+		return;
+	}
+	if (!op)
+		return; /* it was cancelled, or is of an earlier start */
+	switch (h->type) {
+	case RW_STATUS:
+		if (h->status == LR_OK)
+			op->bytes = op->length;
+		relay_op_end(r, op->id, (enum lr_status)h->status);
+		return;
+	case RW_GET_DATA:
+		get_data(r, op, h, data, len);
+		return;
+	case RW_GET_END:
+		if (op->kind == RELAY_OP_GET) {
+			op->bytes = op->length;
+			relay_op_end(r, op->id, (enum lr_status)h->status);
+		}
+		return;
+	default:
+		reply(r, op, h, data, len);
+		return;
+	}
+}

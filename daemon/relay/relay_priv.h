@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_priv.h - what the files of the relay's thread share. */
+#ifndef DAEMON_RELAY_PRIV_H
+#define DAEMON_RELAY_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "lib/lr_wire.h"
+#include "proxy/util/dlist.h"
+#include "relay.h"
+#include "relay_wire.h"
+
+enum relay_limits {
+	RELAY_CLIENTS = 64,
+	RELAY_REGIONS = 4096,      /* of all clients */
+	RELAY_SERVICES = 64,
+	RELAY_OPS = 4096,          /* under way, of all clients */
+	RELAY_OPS_OF_CLIENT = 1024,
+	RELAY_CALLS = 256,         /* of the other site, not replied to */
+	RELAY_GETS = 256,          /* of the other site, under way */
+	RELAY_MESSAGES = 1024,     /* waiting on an answering channel, before requests of the other site wait */
+	RELAY_TAKES = 64,          /* slots asked for on a channel at a time */
+	RELAY_UNSENT = 4 << 20,    /* bytes that a client does not read, before it is let go */
+};
+
+struct relay_client;
+struct relay_op;
+
+/* One short thing to be said: one chunk. */
+struct relay_message {
+	struct dnode node;
+	struct relay_head head;
+	uint64_t op; /* hears of its being committed; 0: nobody */
+	size_t len;
+	uint8_t data[];
+};
+
+/* A row of chunks that are read from a descriptor, and one that ends it. */
+struct relay_stream {
+	struct dnode node;    /* in relay_channel.streams */
+	int fd;
+	uint64_t fd_offset;
+	uint64_t next, length;
+	struct relay_head head; /* of data chunks; offset: of the first */
+	struct relay_head end;
+	uint8_t notice[LR_NOTICE_MAX];
+	size_t notice_len;
+	uint64_t op;           /* a put of this site; 0: a get of the other one */
+	uint32_t refs;         /* slots asked for */
+	bool dead;             /* nothing more of it is sent */
+	bool ended;            /* its end was asked a slot for */
+};
+
+/* A slot that was asked for. */
+struct relay_take {
+	bool used;
+	struct relay_message *message; /* or */
+	struct relay_stream *stream;
+	uint64_t offset;
+	uint16_t len;
+	bool ends;
+	uint64_t op; /* it is for; 0: nobody waits for it */
+	bool committing;
+};
+
+struct relay_channel_out {
+	uint32_t idx, worker;
+	struct relay_status status;
+	struct dnode messages, streams;
+	uint32_t nmessages, ntakes;
+	struct relay_take take[2 * RELAY_TAKES];
+};
+
+enum relay_op_kind { RELAY_OP_PUT, RELAY_OP_GET, RELAY_OP_CALL };
+
+/* An operation of a client of this site. */
+struct relay_op {
+	struct dnode client_node; /* in relay_client.ops, if the client lives */
+	uint64_t id;
+	enum relay_op_kind kind;
+	struct relay_client *client; /* NULL: it has gone */
+	struct relay_channel_out *ch;
+	struct relay_stream *stream; /* PUT */
+	int fd;                      /* GET: written to */
+	uint64_t fd_offset, length, region_offset, bytes;
+	char name[LR_NAME_MAX];
+	enum lr_promise promise;
+	uint64_t after;
+	bool waits;        /* for `after` */
+	bool told;         /* the client has heard of its end */
+	bool sent;         /* something of it has been taken */
+	uint32_t life;     /* of the channel, then */
+	bool end_known;
+	uint64_t end_pos;  /* of its last chunk */
+	enum lr_status status; /* the first error */
+	uint8_t *request, *reply; /* CALL */
+	size_t request_len, reply_len, reply_got;
+	uint8_t notice[LR_NOTICE_MAX];
+	size_t notice_len;
+};
+
+struct relay_region {
+	bool used;
+	char name[LR_NAME_MAX];
+	struct relay_client *client;
+	int fd;
+	uint64_t offset, size;
+	unsigned access;
+	uint64_t bytes_in, bytes_out;
+};
+
+struct relay_service {
+	char name[LR_NAME_MAX];
+	struct relay_client *client; /* NULL: no service */
+};
+
+/* A call of the other site. */
+struct relay_call {
+	bool used, given; /* given: to the service's client */
+	uint64_t op;
+	struct relay_channel_out *ch; /* to answer on */
+	struct relay_client *client;
+	uint32_t gen;
+	char name[LR_NAME_MAX];
+	uint8_t *data;
+	size_t len, got;
+};
+
+/* A get of the other site. */
+struct relay_get {
+	bool used;
+	uint64_t op;
+	struct relay_stream *stream;
+};
+
+struct relay_unsent {
+	struct relay_unsent *next;
+	size_t len;
+	uint8_t bytes[];
+};
+
+struct relay_client {
+	bool used, greeted;
+	int fd;
+	uint32_t nops;
+	struct dnode ops;
+	struct relay_unsent *unsent, **unsent_last;
+	size_t unsent_bytes;
+};
+
+/* A chunk that waits for room for its answer. */
+struct relay_deferred {
+	struct dnode node;
+	struct relay_chunk chunk;
+};
+
+struct relay_thread {
+	struct link_config config;
+	char path[LINK_FILE_MAX];
+	uint32_t nchannels;
+	struct worker *const *worker;
+	uint32_t nworkers;
+	struct relay_port *port[WORKERS_MAX];
+	bool wake[WORKERS_MAX];
+	struct relay_channel_out channel[RELAY_CHANNELS_MAX];
+	uint32_t instance, peer_instance;
+	int listen_fd, notify_fd, epoll_fd;
+	pthread_t thread;
+	bool running;
+	_Atomic bool stop;
+	struct relay_client client[RELAY_CLIENTS];
+	struct relay_region *region; /* RELAY_REGIONS */
+	uint32_t nregions, region_hint;
+	struct relay_service service[RELAY_SERVICES];
+	struct relay_op *op[RELAY_OPS];
+	uint32_t nops, op_gen, nwaiting;
+	struct relay_call call[RELAY_CALLS];
+	struct relay_get get[RELAY_GETS];
+	struct dnode deferred; /* of the other site's requests */
+	struct { /* of the line, by worker */
+		uint64_t pace_bps, free_bps, rtt_ns;
+	} line[WORKERS_MAX];
+};
+
+/* relay_channel.c: chunks out. */
+void relay_channel_init(struct relay_thread *r, uint32_t idx);
+/* Says something on the channel. Returns 0 or -ENOMEM. op: hears of its being committed; 0: nobody. */
+int relay_say(struct relay_channel_out *ch, const struct relay_head *h, const void *data, size_t len, uint64_t op);
+void relay_stream_start(struct relay_channel_out *ch, struct relay_stream *s);
+/* Nothing more of it is sent; it is freed when no slot is under way for it. */
+void relay_stream_kill(struct relay_thread *r, struct relay_stream *s);
+/* Asks for slots for what is to be said. */
+void relay_channel_pump(struct relay_thread *r, struct relay_channel_out *ch);
+void relay_channel_note(struct relay_thread *r, const struct relay_note *n);
+void relay_channel_free(struct relay_channel_out *ch);
+/* A command to the channel's worker; there is always room for one per note. */
+void relay_tell_worker(struct relay_thread *r, uint32_t worker, const struct relay_command *c);
+/* Slot bytes, and bytes of streams that are in front of them. */
+uint64_t relay_channel_queued(const struct relay_channel_out *ch);
+
+/* relay_op.c: operations of this site's clients. */
+int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
+                   size_t len, int fd, uint64_t *id);
+void relay_op_cancel(struct relay_thread *r, struct relay_op *op);
+struct relay_op *relay_op_find(struct relay_thread *r, uint64_t id);
+/* What became of an operation, by its id: nothing happens if it is over already. It has ended, well or not, as far as the
+ * peer or this edge can say; a chunk of it has a slot; its last one is committed; its stream has gone. */
+void relay_op_end(struct relay_thread *r, uint64_t id, enum lr_status status);
+void relay_op_taken(struct relay_thread *r, uint64_t id, const struct relay_chunk *c, bool last);
+void relay_op_committed(struct relay_thread *r, uint64_t id);
+void relay_op_stream_over(struct relay_thread *r, const struct relay_stream *s);
+/* The channel has moved: what has arrived, and whether it has another life. */
+void relay_op_moved(struct relay_thread *r, struct relay_channel_out *ch, uint32_t life_before);
+/* The other edge's relay has started again: what it has forgotten is asked for again, or has failed. */
+void relay_op_peer_restarted(struct relay_thread *r);
+void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl);
+/* Answers of the peer. */
+void relay_op_answer(struct relay_thread *r, const struct relay_head *h, const uint8_t *data, size_t len);
+
+/* relay_execute.c: what the other site asks for. */
+void relay_execute(struct relay_thread *r, const struct relay_chunk *c);
+/* Requests that waited for room. */
+void relay_execute_deferred(struct relay_thread *r);
+int relay_execute_reply(struct relay_thread *r, struct relay_client *cl, uint64_t call, enum lr_status status,
+                        const uint8_t *data, size_t len);
+void relay_execute_client_gone(struct relay_thread *r, struct relay_client *cl);
+void relay_execute_stream_over(struct relay_thread *r, struct relay_stream *s);
+
+/* relay_region.c: what is exported here. */
+int relay_region_add(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, int fd);
+int relay_region_remove(struct relay_thread *r, const struct relay_client *cl, const char *name);
+struct relay_region *relay_region_find(struct relay_thread *r, const char *name);
+/* Whether the other site may have those bytes: enum lr_status. */
+enum lr_status relay_region_check(const struct relay_region *g, unsigned access, uint64_t offset, uint64_t length);
+void relay_region_client_gone(struct relay_thread *r, const struct relay_client *cl);
+/* Whether a descriptor can be read or written as a file: 0 or negative errno. */
+int relay_fd_check(int fd, bool read, bool write);
+
+/* relay_client.c: programs. */
+int relay_client_listen(struct relay_thread *r, char err[CONFIG_ERR_MAX]);
+void relay_client_accept(struct relay_thread *r);
+void relay_client_ready(struct relay_thread *r, struct relay_client *cl, uint32_t events);
+void relay_client_drop(struct relay_thread *r, struct relay_client *cl);
+/* Sends an event, or keeps it until the program reads. */
+void relay_client_event(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const void *data,
+                        size_t len);
+
+/* Full reads and writes. 0 or negative errno; -EIO: the file ends before. */
+int relay_read_all(int fd, uint8_t *buf, size_t len, uint64_t offset);
+int relay_write_all(int fd, const uint8_t *buf, size_t len, uint64_t offset);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_region.c - what programs of this site export, by name. */
+#define _GNU_SOURCE /* O_PATH */
+#include "relay_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int relay_read_all(int fd, uint8_t *buf, size_t len, uint64_t offset)
+{
+	while (len > 0) {
+		ssize_t n = pread(fd, buf, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		buf += n;
+		len -= (size_t)n;
+		offset += (uint64_t)n;
+	}
+	return 0;
+}
+
+int relay_write_all(int fd, const uint8_t *buf, size_t len, uint64_t offset)
+{
+	while (len > 0) {
+		ssize_t n = pwrite(fd, buf, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		buf += n;
+		len -= (size_t)n;
+		offset += (uint64_t)n;
+	}
+	return 0;
+}
+
+/* Pipes and sockets have no offsets, and could keep the thread waiting; O_APPEND ignores them. */
+int relay_fd_check(int fd, bool read, bool write)
+{
+	int flags = fcntl(fd, F_GETFL), how = flags & O_ACCMODE;
+	struct stat st;
+
+	if (flags < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if ((!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) || (flags & O_PATH))
+		return -EINVAL;
+	if ((read && how == O_WRONLY) || (write && (how == O_RDONLY || (flags & O_APPEND))))
+		return -EBADF;
+	return 0;
+}
+
+struct relay_region *relay_region_find(struct relay_thread *r, const char *name)
+{
+	uint32_t hint = r->region_hint;
+
+	if (hint < r->nregions && r->region[hint].used && strcmp(r->region[hint].name, name) == 0)
+		return &r->region[hint];
+	for (uint32_t i = 0; i < r->nregions; i++)
+		if (r->region[i].used && strcmp(r->region[i].name, name) == 0) {
+			r->region_hint = i;
+			return &r->region[i];
+		}
+	return NULL;
+}
+
+static struct relay_region *place(struct relay_thread *r)
+{
+	for (uint32_t i = 0; i < r->nregions; i++)
+		if (!r->region[i].used)
+			return &r->region[i];
+	return r->nregions < RELAY_REGIONS ? &r->region[r->nregions++] : NULL;
+}
+
+int relay_region_add(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, int fd)
+{
+	struct relay_region *g;
+	int rc;
+
+	if (fd < 0 || !m->name[0] || m->flags == 0 || m->flags & ~(uint32_t)(LR_PEER_READ | LR_PEER_WRITE) ||
+	    m->offset > INT64_MAX || m->length > INT64_MAX - m->offset)
+		return -EINVAL;
+	rc = relay_fd_check(fd, m->flags & LR_PEER_READ, m->flags & LR_PEER_WRITE);
+	if (rc < 0)
+		return rc;
+	if (relay_region_find(r, m->name))
+		return -EEXIST;
+	g = place(r);
+	if (!g)
+		return -ENOSPC;
+	*g = (struct relay_region){
+	    .used = true, .client = cl, .fd = fd, .offset = m->offset, .size = m->length, .access = m->flags};
+	memcpy(g->name, m->name, LR_NAME_MAX);
+	return 0;
+}
+
+static void remove_region(struct relay_thread *r, struct relay_region *g)
+{
+	close(g->fd);
+	g->used = false;
+	while (r->nregions > 0 && !r->region[r->nregions - 1].used)
+		r->nregions--;
+}
+
+int relay_region_remove(struct relay_thread *r, const struct relay_client *cl, const char *name)
+{
+	struct relay_region *g = relay_region_find(r, name);
+
+	if (!g)
+		return -ENOENT;
+	if (g->client != cl)
+		return -EPERM;
+	remove_region(r, g);
+	return 0;
+}
+
+enum lr_status relay_region_check(const struct relay_region *g, unsigned access, uint64_t offset, uint64_t length)
+{
+	if (!g)
+		return LR_NO_REGION;
+	if (!(g->access & access))
+		return LR_PERMISSION;
+	return offset > g->size || length > g->size - offset ? LR_OUT_OF_BOUNDS : LR_OK;
+}
+
+void relay_region_client_gone(struct relay_thread *r, const struct relay_client *cl)
+{
+	for (uint32_t i = r->nregions; i-- > 0;)
+		if (i < r->nregions && r->region[i].used && r->region[i].client == cl)
+			remove_region(r, &r->region[i]);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_wire.h - what the relays of the two edges say to each other: the head of each chunk.
+ *
+ * Big-endian: flags(1, the core's) type(1) status(1) version(1) value(4) op(8) offset(8) length(8) name(32), then data.
+ * A data chunk says all that is to be known about it, so that a receiver that starts again needs no memory of an
+ * operation: region, offset, and the operation that an error belongs to. */
+#ifndef DAEMON_RELAY_WIRE_H
+#define DAEMON_RELAY_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/longreach.h"
+#include "proxy/proxy.h"
+
+#define RELAY_HEAD_LEN 64
+#define RELAY_DATA_MAX 4096 /* of a chunk: pages of files go as pages */
+_Static_assert(RELAY_HEAD_LEN + RELAY_DATA_MAX <= RELAY_CHUNK_MAX, "a chunk fits its slot");
+
+/* Requests go on even channels, and what answers them on the odd one behind: an answer never waits for room that only a
+ * request of the other side could give back. */
+enum relay_type {
+	RW_PUT = 1,  /* bytes for a region: name, offset */
+	RW_PUT_END,  /* fence: all bytes of the put are there. name, offset, length; data: its notice */
+	RW_GET,      /* name, offset, length */
+	RW_CALL,     /* name: of the service; offset: of this part, value: length of all parts */
+	RW_CANCEL,   /* op */
+	RW_ANSWERS,  /* types from here on are answers */
+	RW_HELLO = RW_ANSWERS, /* value: of this start of the relay */
+	RW_STATUS,   /* of a put that has ended, or a get or call that cannot be: status, length */
+	RW_GET_DATA, /* offset: from the beginning of the get */
+	RW_GET_END,  /* fence: status, length */
+	RW_REPLY,    /* like RW_CALL; status */
+	RW_TYPES
+};
+
+struct relay_head {
+	bool fence;
+	uint8_t type;   /* enum relay_type */
+	uint8_t status; /* enum lr_status */
+	uint32_t value;
+	uint64_t op;
+	uint64_t offset, length;
+	char name[LR_NAME_MAX];
+};
+
+void relay_head_put(uint8_t out[RELAY_HEAD_LEN], const struct relay_head *h);
+/* data, data_len: what is behind it. Returns false if no sane peer says this. */
+bool relay_head_get(const uint8_t *chunk, size_t len, struct relay_head *h, const uint8_t **data, size_t *data_len);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_relay.c - what the relay's thread wants of a worker.
+ *
+ * A slot that cannot be had now is asked for again each turn, in the order of the requests of its channel. Chunks that
+ * came are handed over as long as the ring has room: in the core they wait in the buffer. */
+#include "worker_relay.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "worker_priv.h"
+
+enum {
+	RELAY_COMMANDS = 4096,
+	RELAY_NOTES = 8192,
+	RELAY_TURN = 128, /* commands and chunks of a turn */
+};
+
+/* Slots that a channel is asked for. */
+struct take_queue {
+	uint32_t head, n;
+	struct relay_command take[RELAY_TAKES_MAX];
+};
+
+struct relay_port {
+	struct spsc commands, notes;
+	int notify_fd;
+	bool tell; /* notes were put in this turn */
+	struct take_queue queue[RELAY_CHANNELS_MAX];
+	struct relay_status told[RELAY_CHANNELS_MAX];
+};
+
+struct relay_port *relay_port_new(int notify_fd)
+{
+	struct relay_port *r = calloc(1, sizeof(*r));
+
+	if (r && spsc_init(&r->commands, RELAY_COMMANDS, sizeof(struct relay_command)) &&
+	    spsc_init(&r->notes, RELAY_NOTES, sizeof(struct relay_note))) {
+		r->notify_fd = notify_fd;
+		return r;
+	}
+	relay_port_free(r);
+	return NULL;
+}
+
+void relay_port_free(struct relay_port *r)
+{
+	if (!r)
+		return;
+	spsc_free(&r->commands);
+	spsc_free(&r->notes);
+	free(r);
+}
+
+bool relay_port_command(struct relay_port *r, const struct relay_command *c)
+{
+	return spsc_put(&r->commands, c);
+}
+
+bool relay_port_note(struct relay_port *r, struct relay_note *n)
+{
+	return spsc_take(&r->notes, n);
+}
+
+static void write_event(int fd)
+{
+	static const uint64_t one = 1;
+
+	if (write(fd, &one, sizeof(one)) < 0)
+		return; /* it is set already */
+}
+
+void relay_port_wake(struct worker *w)
+{
+	write_event(w->command_fd);
+}
+
+void worker_relay_open(struct worker *w, struct relay_port *r)
+{
+	w->relay = r;
+}
+
+/* Room in the ring was looked for before. */
+static void note(struct relay_port *r, const struct relay_note *n)
+{
+	spsc_put(&r->notes, n);
+	r->tell = true;
+}
+
+/* Half of the ring is for what answers commands. */
+static bool room_for_notes(struct relay_port *r, uint32_t n)
+{
+	return spsc_used(&r->notes) + n <= RELAY_NOTES;
+}
+
+static void run_command(struct worker *w, struct relay_port *r, const struct relay_command *c)
+{
+	struct take_queue *q = &r->queue[c->channel % RELAY_CHANNELS_MAX];
+
+	switch (c->type) {
+	case RELAY_TAKE:
+		if (q->n < RELAY_TAKES_MAX)
+			q->take[(q->head + q->n++) % RELAY_TAKES_MAX] = *c;
+		return;
+	case RELAY_COMMIT:
+		proxy_relay_commit(w->core, w->now_ns, c->slot);
+		if (c->tell)
+			note(r, &(struct relay_note){.type = RELAY_COMMITTED, .token = c->token});
+		return;
+	case RELAY_GIVE_UP:
+		proxy_relay_void(w->core, w->now_ns, c->slot);
+		return;
+	case RELAY_FINISH:
+		proxy_relay_done(w->core, w->now_ns, c->slot);
+		return;
+	}
+}
+
+static unsigned run_commands(struct worker *w, struct relay_port *r)
+{
+	struct relay_command c;
+	unsigned n = 0;
+
+	while (n < RELAY_TURN && room_for_notes(r, RELAY_CHANNELS_MAX + 1) && spsc_take(&r->commands, &c)) {
+		run_command(w, r, &c);
+		n++;
+	}
+	return n;
+}
+
+static unsigned run_takes(struct worker *w, struct relay_port *r, uint32_t channel)
+{
+	struct take_queue *q = &r->queue[channel];
+	unsigned n = 0;
+
+	while (q->n > 0 && n < RELAY_TURN && room_for_notes(r, RELAY_CHANNELS_MAX + 1)) {
+		const struct relay_command *c = &q->take[q->head];
+		struct relay_note answer = {.type = RELAY_TAKEN, .channel = channel, .token = c->token};
+		int rc = proxy_relay_take(w->core, w->now_ns, channel, c->len, &answer.chunk);
+
+		if (rc == -EAGAIN)
+			break;
+		if (rc < 0)
+			answer.type = RELAY_REFUSED;
+		note(r, &answer);
+		q->head = (q->head + 1) % RELAY_TAKES_MAX;
+		q->n--;
+		n++;
+	}
+	return n;
+}
+
+static unsigned hand_over(struct worker *w, struct relay_port *r)
+{
+	struct relay_note came = {.type = RELAY_CAME};
+	unsigned n = 0;
+
+	while (n < RELAY_TURN && room_for_notes(r, RELAY_NOTES / 2) &&
+	       proxy_relay_next(w->core, w->now_ns, &came.chunk)) {
+		came.channel = came.chunk.channel;
+		note(r, &came);
+		n++;
+	}
+	return n;
+}
+
+static void tell_status(struct worker *w, struct relay_port *r, uint32_t channel)
+{
+	struct relay_note moved = {.type = RELAY_MOVED, .channel = channel};
+	struct relay_status *told = &r->told[channel], *now = &moved.status;
+
+	if (!proxy_relay_status(w->core, channel, now) ||
+	    (now->life == told->life && now->out_next == told->out_next && now->out_received == told->out_received &&
+	     now->out_done == told->out_done && now->in_done == told->in_done))
+		return;
+	*told = *now;
+	note(r, &moved);
+}
+
+unsigned worker_run_relay(struct worker *w)
+{
+	struct relay_port *r = w->relay;
+	unsigned n;
+
+	if (!r)
+		return 0;
+	n = run_commands(w, r);
+	for (uint32_t i = 0; i < w->core_config.relay_channels; i++)
+		n += run_takes(w, r, i);
+	n += hand_over(w, r);
+	if (room_for_notes(r, RELAY_CHANNELS_MAX))
+		for (uint32_t i = 0; i < w->core_config.relay_channels; i++)
+			tell_status(w, r, i);
+	if (r->tell)
+		write_event(r->notify_fd);
+	r->tell = false;
+	return n;
+}

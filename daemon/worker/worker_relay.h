@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_relay.h - the rings between the relay's thread and a worker, which alone calls the core.
+ *
+ * The relay's thread asks for slots, fills and commits them, and says which chunks are done; the worker tells what came
+ * of it. A slot is the relay thread's from its note until its command. */
+#ifndef DAEMON_WORKER_RELAY_H
+#define DAEMON_WORKER_RELAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proxy/proxy.h"
+
+struct worker;
+struct relay_port;
+
+#define RELAY_TAKES_MAX 128 /* slots asked for on a channel and not had */
+
+enum relay_command_type { RELAY_TAKE, RELAY_COMMIT, RELAY_GIVE_UP, RELAY_FINISH };
+
+struct relay_command {
+	enum relay_command_type type;
+	uint32_t channel; /* TAKE */
+	uint32_t slot;    /* the others */
+	uint16_t len;     /* TAKE */
+	bool tell;        /* COMMIT: a note says when it is done */
+	uint64_t token;   /* TAKE, COMMIT: comes back in the note */
+};
+
+enum relay_note_type {
+	RELAY_TAKEN,     /* token, chunk */
+	RELAY_REFUSED,   /* token: the peer has no relay */
+	RELAY_COMMITTED, /* token */
+	RELAY_CAME,      /* chunk: to be executed */
+	RELAY_MOVED,     /* channel, status: it has changed */
+};
+
+struct relay_note {
+	enum relay_note_type type;
+	uint32_t channel;
+	uint64_t token;
+	union {
+		struct relay_chunk chunk;
+		struct relay_status status;
+	};
+};
+
+/* notify_fd: an eventfd that is written when there are notes. NULL: no memory. */
+struct relay_port *relay_port_new(int notify_fd);
+void relay_port_free(struct relay_port *r);
+/* Relay's thread. Returns false if the ring is full: after relay_port_wake() there is room soon. */
+bool relay_port_command(struct relay_port *r, const struct relay_command *c);
+bool relay_port_note(struct relay_port *r, struct relay_note *n);
+/* Relay's thread: the worker looks at the commands. */
+void relay_port_wake(struct worker *w);
+
+/* The worker's port, before it runs; and one turn's dealings with it. Returns how many there were. */
+void worker_relay_open(struct worker *w, struct relay_port *r);
+unsigned worker_run_relay(struct worker *w);
+
+#endif

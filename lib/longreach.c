@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* longreach.c - liblongreach: messages over a socket, and the events that come between answers. */
+#define _GNU_SOURCE /* SOCK_CLOEXEC */
+#include "longreach.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lr_wire.h"
+
+#define RUN_DIR "/run/longreach"
+
+/* An event that came while an answer was waited for. */
+struct kept {
+	struct kept *next;
+	size_t len;
+	uint8_t bytes[];
+};
+
+struct lr {
+	int fd;
+	uint32_t serial;
+	struct kept *first, **last;
+	struct kept *out; /* the one that the caller has */
+	uint8_t buf[LR_MSG_MAX];
+};
+
+const char *lr_strerror(enum lr_status status)
+{
+	static const char *const text[LR_STATUSES] = {
+	    [LR_OK] = "done",
+	    [LR_NO_REGION] = "no such region at the other site",
+	    [LR_OUT_OF_BOUNDS] = "beyond the end of the region",
+	    [LR_PERMISSION] = "the region does not allow that",
+	    [LR_NO_SERVICE] = "no such service at the other site",
+	    [LR_NO_RELAY] = "the other edge has no relay",
+	    [LR_PEER_RESTARTED] = "the other edge started again",
+	    [LR_IO_LOCAL] = "cannot read or write the file at this site",
+	    [LR_IO_REMOTE] = "cannot read or write the region",
+	    [LR_CANCELLED] = "cancelled",
+	    [LR_PROVIDER_GONE] = "the service's program has gone",
+	    [LR_NO_ROOM] = "too much at once for the other site",
+	    [LR_BEFORE_FAILED] = "the operation before it failed",
+	};
+
+	return (unsigned)status < LR_STATUSES ? text[status] : "unknown";
+}
+
+/* --- messages --- */
+
+static int send_msg(struct lr *h, struct lr_msg *m, const void *data, size_t len, int fd)
+{
+	struct iovec iov[2] = {{m, sizeof(*m)}, {(void *)(uintptr_t)data, len}};
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct msghdr mh = {.msg_iov = iov, .msg_iovlen = 2};
+
+	if (fd >= 0) {
+		struct cmsghdr *c;
+
+		mh.msg_control = control.bytes;
+		mh.msg_controllen = sizeof(control.bytes);
+		c = CMSG_FIRSTHDR(&mh);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	}
+	m->serial = ++h->serial;
+	while (sendmsg(h->fd, &mh, MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+/* 1: the next message is in buf; 0: none came in time. */
+static int receive(struct lr *h, size_t *len, int timeout_ms)
+{
+	struct pollfd p = {.fd = h->fd, .events = POLLIN};
+	ssize_t n;
+	int r;
+
+	do
+		r = poll(&p, 1, timeout_ms);
+	while (r < 0 && errno == EINTR);
+	if (r <= 0)
+		return r < 0 ? -errno : 0;
+	do
+		n = recv(h->fd, h->buf, sizeof(h->buf), 0);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == ECONNRESET ? -EPIPE : -errno;
+	if ((size_t)n < sizeof(struct lr_msg))
+		return n == 0 ? -EPIPE : -EPROTO;
+	*len = (size_t)n;
+	return 1;
+}
+
+static int keep(struct lr *h, size_t len)
+{
+	struct kept *k = malloc(sizeof(*k) + len);
+
+	if (!k)
+		return -ENOMEM;
+	k->next = NULL;
+	k->len = len;
+	memcpy(k->bytes, h->buf, len);
+	*h->last = k;
+	h->last = &k->next;
+	return 0;
+}
+
+/* The answer to the request that was sent last, in buf. Its result, or negative errno. */
+static int answer(struct lr *h, size_t *len)
+{
+	struct lr_msg m;
+	size_t n = 0;
+	int r;
+
+	while ((r = receive(h, &n, -1)) == 1) {
+		memcpy(&m, h->buf, sizeof(m));
+		if (m.type == LRM_ANSWER && m.serial == h->serial) {
+			*len = n;
+			return m.result;
+		}
+		if (m.type == LRM_EVENT && (r = keep(h, n)) < 0)
+			return r;
+	}
+	return r < 0 ? r : -EPROTO;
+}
+
+/* Sends a request and takes its answer; op: where the answer's id goes. */
+static int ask(struct lr *h, struct lr_msg *m, const void *data, size_t len, int fd, uint64_t *op)
+{
+	struct lr_msg a;
+	size_t n;
+	int r = send_msg(h, m, data, len, fd);
+
+	if (r == 0)
+		r = answer(h, &n);
+	if (r >= 0 && op) {
+		memcpy(&a, h->buf, sizeof(a));
+		*op = a.id;
+	}
+	return r;
+}
+
+static int set_name(struct lr_msg *m, const char *name)
+{
+	size_t len = name ? strlen(name) : 0;
+
+	if (len == 0 || len >= LR_NAME_MAX)
+		return -EINVAL;
+	memcpy(m->name, name, len);
+	return 0;
+}
+
+/* --- life --- */
+
+static int dial(const char *link, const char *path, struct sockaddr_un *sun)
+{
+	const char *given = path ? path : getenv("LONGREACH_RELAY");
+	int n;
+
+	if (given)
+		n = snprintf(sun->sun_path, sizeof(sun->sun_path), "%s", given);
+	else if (link && *link && !strchr(link, '/'))
+		n = snprintf(sun->sun_path, sizeof(sun->sun_path), RUN_DIR "/%s.relay", link);
+	else
+		return -EINVAL;
+	return n < 0 || (size_t)n >= sizeof(sun->sun_path) ? -ENAMETOOLONG : 0;
+}
+
+int lr_open(const char *link, const char *path, struct lr **out)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	struct lr_msg hello = {.type = LRM_HELLO, .id = LR_WIRE_VERSION};
+	struct lr *h;
+	int r = dial(link, path, &sun);
+
+	if (r < 0)
+		return r;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return -ENOMEM;
+	h->last = &h->first;
+	h->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (h->fd < 0 || connect(h->fd, (struct sockaddr *)&sun, sizeof(sun)) < 0)
+		r = -errno;
+	else
+		r = ask(h, &hello, NULL, 0, -1, NULL);
+	if (r < 0) {
+		lr_close(h);
+		return r;
+	}
+	*out = h;
+	return 0;
+}
+
+void lr_close(struct lr *h)
+{
+	struct kept *k;
+
+	if (!h)
+		return;
+	if (h->fd >= 0)
+		close(h->fd);
+	free(h->out);
+	while ((k = h->first)) {
+		h->first = k->next;
+		free(k);
+	}
+	free(h);
+}
+
+int lr_fd(const struct lr *h)
+{
+	return h->fd;
+}
+
+/* --- requests --- */
+
+int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t size, unsigned access)
+{
+	struct lr_msg m = {.type = LRM_EXPORT, .offset = offset, .length = size, .flags = access};
+	int r = fd < 0 ? -EBADF : set_name(&m, name);
+
+	return r < 0 ? r : ask(h, &m, NULL, 0, fd, NULL);
+}
+
+int lr_unexport(struct lr *h, const char *name)
+{
+	struct lr_msg m = {.type = LRM_UNEXPORT};
+	int r = set_name(&m, name);
+
+	return r < 0 ? r : ask(h, &m, NULL, 0, -1, NULL);
+}
+
+static int transfer(struct lr *h, uint32_t type, const struct lr_transfer *t, uint64_t *op)
+{
+	struct lr_msg m = {.type = type,
+	                   .offset = t->offset,
+	                   .length = t->length,
+	                   .region_offset = t->region_offset,
+	                   .flags = (uint32_t)t->promise,
+	                   .after = t->after};
+	int r = set_name(&m, t->region);
+
+	if (r < 0 || t->notice_len > LR_NOTICE_MAX || (t->length > 0 && t->fd < 0))
+		return r < 0 ? r : -EINVAL;
+	return ask(h, &m, t->notice, t->notice_len, t->length > 0 ? t->fd : -1, op);
+}
+
+int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op)
+{
+	return transfer(h, LRM_PUT, t, op);
+}
+
+int lr_get(struct lr *h, const struct lr_transfer *t, uint64_t *op)
+{
+	return t->length == 0 || t->notice_len > 0 ? -EINVAL : transfer(h, LRM_GET, t, op);
+}
+
+int lr_cancel(struct lr *h, uint64_t op)
+{
+	struct lr_msg m = {.type = LRM_CANCEL, .id = op};
+
+	return ask(h, &m, NULL, 0, -1, NULL);
+}
+
+int lr_serve(struct lr *h, const char *service)
+{
+	struct lr_msg m = {.type = LRM_SERVE};
+	int r = set_name(&m, service);
+
+	return r < 0 ? r : ask(h, &m, NULL, 0, -1, NULL);
+}
+
+int lr_call(struct lr *h, const char *service, const void *request, size_t len, uint64_t *op)
+{
+	struct lr_msg m = {.type = LRM_CALL};
+	int r = len > LR_CALL_MAX ? -EMSGSIZE : set_name(&m, service);
+
+	return r < 0 ? r : ask(h, &m, request, len, -1, op);
+}
+
+int lr_reply(struct lr *h, uint64_t call, enum lr_status status, const void *reply, size_t len)
+{
+	struct lr_msg m = {.type = LRM_REPLY, .id = call, .flags = (uint32_t)status};
+
+	return len > LR_CALL_MAX ? -EMSGSIZE : ask(h, &m, reply, len, -1, NULL);
+}
+
+int lr_rate(struct lr *h, struct lr_rate *rate)
+{
+	struct lr_msg m = {.type = LRM_RATE};
+	size_t len = 0;
+	int r = send_msg(h, &m, NULL, 0, -1);
+
+	if (r == 0)
+		r = answer(h, &len);
+	if (r == 0 && len < sizeof(m) + sizeof(*rate))
+		return -EPROTO;
+	if (r == 0)
+		memcpy(rate, h->buf + sizeof(m), sizeof(*rate));
+	return r;
+}
+
+int lr_regions(struct lr *h, struct lr_region *list, size_t n)
+{
+	struct lr_msg m = {.type = LRM_REGIONS};
+	size_t len = 0, fit;
+	int r = send_msg(h, &m, NULL, 0, -1);
+
+	if (r == 0)
+		r = answer(h, &len);
+	if (r < 0)
+		return r;
+	fit = (len - sizeof(m)) / sizeof(*list);
+	memcpy(list, h->buf + sizeof(m), (n < fit ? n : fit) * sizeof(*list));
+	return r;
+}
+
+/* --- events --- */
+
+static void fill(struct lr_event *ev, const uint8_t *bytes, size_t len)
+{
+	struct lr_msg m;
+
+	memcpy(&m, bytes, sizeof(m));
+	*ev = (struct lr_event){
+	    .type = (enum lr_event_type)m.flags,
+	    .id = m.id,
+	    .status = (enum lr_status)m.status,
+	    .promise = (enum lr_promise)m.promise,
+	    .bytes = m.length,
+	    .offset = m.offset,
+	    .data = bytes + sizeof(m),
+	    .len = len - sizeof(m),
+	};
+	memcpy(ev->name, m.name, LR_NAME_MAX);
+	ev->name[LR_NAME_MAX - 1] = '\0';
+}
+
+int lr_wait(struct lr *h, struct lr_event *ev, int timeout_ms)
+{
+	struct lr_msg m;
+	size_t len = 0;
+	int r;
+
+	free(h->out);
+	h->out = h->first;
+	if (h->out) {
+		h->first = h->out->next;
+		if (!h->first)
+			h->last = &h->first;
+		fill(ev, h->out->bytes, h->out->len);
+		return 1;
+	}
+	while ((r = receive(h, &len, timeout_ms)) == 1) {
+		memcpy(&m, h->buf, sizeof(m));
+		if (m.type == LRM_EVENT) {
+			fill(ev, h->buf, len);
+			return 1;
+		}
+	}
+	return r;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* longreach.h - liblongreach: put and get memory and files at the other site of a link, through the edge.
+ *
+ * A program connects to the relay of one link (lr_open). It may export *regions*: parts of a file or a memfd that
+ * programs at the other site may read or write, by name. It may put bytes of a descriptor of its own into a region of
+ * the other site, get bytes out of one, and call a service there.
+ *
+ *     struct lr *h;
+ *     lr_open("site-b", NULL, &h);
+ *     uint64_t op;
+ *     lr_put(h, &(struct lr_transfer){.fd = fd, .length = n, .region = "checkpoint"}, &op);
+ *     struct lr_event ev;
+ *     while (lr_wait(h, &ev, -1) == 1 && !(ev.type == LR_EV_DONE && ev.id == op))
+ *             ;
+ *
+ * Operations are asynchronous. Their ends and everything else come as events, in lr_wait() or, with poll(2) on lr_fd(),
+ * without waiting. Operations of one program are carried out in any order; one whose `after` names another one begins
+ * when that one has ended well.
+ *
+ * Promises. An operation ends with LR_OK when what its `promise` asks for is true (enum lr_promise). What was promised
+ * early and fails later comes as LR_EV_LATE: after the loss of a buffer, or if the region's owner has gone.
+ *
+ * Not thread-safe: one handle belongs to one thread at a time. Functions return 0 or what their comment says, and a
+ * negative errno. */
+#ifndef LONGREACH_H
+#define LONGREACH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LR_NAME_MAX   32            /* of regions and services, with the terminating NUL */
+#define LR_NOTICE_MAX 256           /* bytes of a notice */
+#define LR_CALL_MAX   (60u << 10)   /* bytes of a call, and of its reply */
+
+struct lr;
+
+/* How an operation ended. */
+enum lr_status {
+	LR_OK = 0,
+	LR_NO_REGION = 1,      /* nobody exports a region of that name there */
+	LR_OUT_OF_BOUNDS = 2,  /* offset and length leave the region */
+	LR_PERMISSION = 3,     /* the region may not be read, or not be written, from here */
+	LR_NO_SERVICE = 4,     /* nobody serves it there */
+	LR_NO_RELAY = 5,       /* the other edge has no relay */
+	LR_PEER_RESTARTED = 6, /* the other edge started again, or a buffer was lost: the operation may have happened in part */
+	LR_IO_LOCAL = 7,       /* this site's descriptor could not be read or written: it is shorter, say */
+	LR_IO_REMOTE = 8,      /* the same of the region */
+	LR_CANCELLED = 9,
+	LR_PROVIDER_GONE = 10, /* who serves a call has gone before it replied */
+	LR_NO_ROOM = 11,       /* too many calls at once there */
+	LR_BEFORE_FAILED = 12, /* the operation named by `after` did not end well */
+	LR_STATUSES
+};
+
+/* What the end of a put means. */
+enum lr_promise {
+	LR_LINK = 0, /* what the link's AckMode= promises to RDMA hosts */
+	LR_NEAR = 1, /* all bytes are in this edge's buffer, which outlives the daemon */
+	LR_FAR = 2,  /* and in the other edge's */
+	LR_DONE = 3, /* and written to the region, and the notice is delivered */
+};
+
+/* What the other site may do with a region. */
+enum lr_access {
+	LR_PEER_READ = 1,
+	LR_PEER_WRITE = 2,
+};
+
+/* Bytes between a descriptor here and a region there. */
+struct lr_transfer {
+	int fd;                /* of a file or a memfd: read for a put, written for a get. It may be closed at once */
+	uint64_t offset;       /* in it */
+	uint64_t length;       /* of the bytes; 0: a put of its notice alone */
+	const char *region;    /* at the other site */
+	uint64_t region_offset;
+	enum lr_promise promise; /* of a put */
+	const void *notice;    /* of a put: what the region's owner is told when all bytes are there */
+	size_t notice_len;     /* at most LR_NOTICE_MAX; 0: it is told nothing */
+	uint64_t after;        /* an operation of this handle; 0: begins at once */
+};
+
+enum lr_event_type {
+	LR_EV_DONE,   /* operation id has ended: status, promise, bytes; data: the reply of a call */
+	LR_EV_LATE,   /* operation id had ended well early, and has failed since: status */
+	LR_EV_NOTICE, /* a put into region `name` is complete: data is its notice, offset and bytes where */
+	LR_EV_CALL,   /* service `name` is called: id is for lr_reply(), data the request */
+};
+
+/* Valid until the next call with the handle. */
+struct lr_event {
+	enum lr_event_type type;
+	uint64_t id;
+	enum lr_status status;
+	enum lr_promise promise;
+	uint64_t bytes;
+	uint64_t offset;
+	char name[LR_NAME_MAX];
+	const void *data;
+	size_t len;
+};
+
+/* Connects to the relay of a link. path: its socket, NULL: $LONGREACH_RELAY, or /run/longreach/LINK.relay. -EACCES: not
+ * root and not of the link's [Relay] Group=. */
+int lr_open(const char *link, const char *path, struct lr **h);
+/* Ends all: what was exported is gone, operations that are not in the buffer are given up. */
+void lr_close(struct lr *h);
+/* For poll(2): readable when events come. Those that came during another call are not seen there: take events with
+ * timeout 0 until there are none, then poll. */
+int lr_fd(const struct lr *h);
+
+/* Exports size bytes of fd, from offset on. The daemon reads and writes it by pread(2) and pwrite(2) on its own
+ * copy of the descriptor, which must be open for what access allows. access: enum lr_access. -EEXIST: the name is
+ * taken; -EINVAL; -ENOSPC: too many. */
+int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t size, unsigned access);
+int lr_unexport(struct lr *h, const char *name);
+
+/* Begin an operation; *op names it in events. -EAGAIN: too many are under way; -EINVAL. */
+int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op);
+int lr_get(struct lr *h, const struct lr_transfer *t, uint64_t *op);
+/* Ends it with LR_CANCELLED, unless it ends first. Bytes that are on their way are still written. */
+int lr_cancel(struct lr *h, uint64_t op);
+
+/* Serves calls by that name. -EEXIST: somebody does. */
+int lr_serve(struct lr *h, const char *service);
+/* Calls a service at the other site. len: at most LR_CALL_MAX. A call that ends with LR_PEER_RESTARTED may have been
+ * carried out. */
+int lr_call(struct lr *h, const char *service, const void *request, size_t len, uint64_t *op);
+/* Answers LR_EV_CALL. status: LR_OK, or what the caller is told. */
+int lr_reply(struct lr *h, uint64_t call, enum lr_status status, const void *reply, size_t len);
+
+/* Takes the next event. 1: *ev is filled in; 0: none came in timeout_ms (-1: however long it takes); -EPIPE: the daemon
+ * has gone, and with it all operations of the handle that it did not keep. */
+int lr_wait(struct lr *h, struct lr_event *ev, int timeout_ms);
+
+/* What the link could take now. */
+struct lr_rate {
+	uint64_t line_bps;     /* what is sent at most now, of all workers */
+	uint64_t free_bps;     /* of this what RDMA and the relay left free in the last second */
+	uint64_t queued_bytes; /* of the relay, in this edge's buffer and in front of it */
+	uint64_t rtt_ns;
+};
+int lr_rate(struct lr *h, struct lr_rate *r);
+
+/* One region of this site. */
+struct lr_region {
+	char name[LR_NAME_MAX];
+	uint64_t size;
+	unsigned access;
+	uint64_t bytes_in, bytes_out; /* written to it and read from it by the other site */
+};
+/* Fills in up to n. Returns how many there are. */
+int lr_regions(struct lr *h, struct lr_region *list, size_t n);
+
+const char *lr_strerror(enum lr_status status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

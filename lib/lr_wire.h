@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lr_wire.h - what a program and the daemon say to each other over the relay's socket (SOCK_SEQPACKET).
+ *
+ * One message is a struct lr_msg and the bytes behind it, in this machine's byte order. Each request has one answer,
+ * LRM_ANSWER with its serial number, in the order of the requests; all else comes unasked. A descriptor goes with
+ * LRM_EXPORT, LRM_PUT and LRM_GET. */
+#ifndef LR_WIRE_H
+#define LR_WIRE_H
+
+#include <stdint.h>
+
+#include "longreach.h"
+
+#define LR_WIRE_VERSION 1
+#define LR_MSG_MAX      (64u << 10)
+
+enum lr_msg_type {
+	LRM_HELLO = 1, /* id: LR_WIRE_VERSION */
+	LRM_EXPORT,    /* name, offset, length: size, flags: enum lr_access */
+	LRM_UNEXPORT,  /* name */
+	LRM_PUT,       /* name, offset, length, region_offset, flags: enum lr_promise, after; data: the notice */
+	LRM_GET,       /* name, offset, length, region_offset, after */
+	LRM_CANCEL,    /* id */
+	LRM_SERVE,     /* name */
+	LRM_CALL,      /* name; data */
+	LRM_REPLY,     /* id, flags: enum lr_status; data */
+	LRM_RATE,
+	LRM_REGIONS,
+	LRM_REQUESTS, /* of these there are no more */
+	/* of the daemon */
+	LRM_ANSWER = 64, /* result; id: of the operation; data: struct lr_rate, or struct lr_region... */
+	LRM_EVENT,       /* flags: enum lr_event_type; id, status, promise, offset, length: bytes, name; data */
+};
+
+struct lr_msg {
+	uint32_t type;
+	uint32_t serial;
+	int32_t result; /* LRM_ANSWER: 0 or more, or negative errno */
+	uint32_t flags;
+	uint64_t id;
+	uint64_t after;
+	uint64_t offset, length, region_offset;
+	uint32_t status, promise;
+	char name[LR_NAME_MAX];
+};
+
+#endif

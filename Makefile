@@ -48,9 +48,10 @@ objs     = $(patsubst %.c,$(O)/%.o,$(1))
 PROXY_SRC    := $(wildcard proxy/*.c proxy/*/*.c proxy/*/*/*.c)
 SEAL_SRC     := $(wildcard seal/*.c)
 HEADROOM_SRC := $(wildcard headroom/*.c)
+LIB_SRC      := $(wildcard lib/*.c)
 CLIENT_ONLY  := $(wildcard daemon/client/*.c)
-CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c daemon/util/json.c
-DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c))
+CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c daemon/util/json.c $(LIB_SRC)
+DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c)) lib/lr_strerror.c
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)
 SIM_SRC      := $(wildcard tests/sim/*.c)
 TOOL_NAMES   := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/*.c)) \
@@ -105,6 +106,18 @@ $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(
 
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c
+
+# --- liblongreach: the relay, for programs ---
+LIB_SONAME := liblongreach.so.0
+.PHONY: lib
+lib: $(O)/$(LIB_SONAME) $(O)/liblongreach.a
+all: lib
+$(O)/$(LIB_SONAME): $(LIB_SRC) $(wildcard lib/*.h) lib/liblongreach.map $(O)/made-with
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -MF $@.d -fPIC -shared -Wl,-soname,$(LIB_SONAME) \
+		-Wl,--version-script=lib/liblongreach.map -o $@ $(LIB_SRC)
+	$(Q)ln -sf $(LIB_SONAME) $(O)/liblongreach.so
+$(O)/liblongreach.a: $(call objs,$(LIB_SRC))
+	$(Q)rm -f $@ && ar rcs $@ $^
 
 # --- the manual page of all counters, out of their lists ---
 all: $(O)/longreach-counters.7

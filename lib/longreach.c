@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,27 +31,6 @@ struct lr {
 	struct kept *out; /* the one that the caller has */
 	uint8_t buf[LR_MSG_MAX];
 };
-
-const char *lr_strerror(enum lr_status status)
-{
-	static const char *const text[LR_STATUSES] = {
-	    [LR_OK] = "done",
-	    [LR_NO_REGION] = "no such region at the other site",
-	    [LR_OUT_OF_BOUNDS] = "beyond the end of the region",
-	    [LR_PERMISSION] = "the region does not allow that",
-	    [LR_NO_SERVICE] = "no such service at the other site",
-	    [LR_NO_RELAY] = "the other edge has no relay",
-	    [LR_PEER_RESTARTED] = "the other edge started again",
-	    [LR_IO_LOCAL] = "cannot read or write the file at this site",
-	    [LR_IO_REMOTE] = "cannot read or write the region",
-	    [LR_CANCELLED] = "cancelled",
-	    [LR_PROVIDER_GONE] = "the service's program has gone",
-	    [LR_NO_ROOM] = "too much at once for the other site",
-	    [LR_BEFORE_FAILED] = "the operation before it failed",
-	};
-
-	return (unsigned)status < LR_STATUSES ? text[status] : "unknown";
-}
 
 /* --- messages --- */
 
@@ -254,9 +234,11 @@ static int transfer(struct lr *h, uint32_t type, const struct lr_transfer *t, ui
 	                   .after = t->after};
 	int r = set_name(&m, t->region);
 
-	if (r < 0 || t->notice_len > LR_NOTICE_MAX || (t->length > 0 && t->fd < 0))
+	bool moves = t->length > 0 || type == LRM_GET;
+
+	if (r < 0 || t->notice_len > LR_NOTICE_MAX || (moves && t->fd < 0))
 		return r < 0 ? r : -EINVAL;
-	return ask(h, &m, t->notice, t->notice_len, t->length > 0 ? t->fd : -1, op);
+	return ask(h, &m, t->notice, t->notice_len, moves ? t->fd : -1, op);
 }
 
 int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op)
@@ -266,7 +248,7 @@ int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op)
 
 int lr_get(struct lr *h, const struct lr_transfer *t, uint64_t *op)
 {
-	return t->length == 0 || t->notice_len > 0 ? -EINVAL : transfer(h, LRM_GET, t, op);
+	return t->notice_len > 0 ? -EINVAL : transfer(h, LRM_GET, t, op);
 }
 
 int lr_cancel(struct lr *h, uint64_t op)

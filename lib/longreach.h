@@ -74,7 +74,7 @@ enum lr_access {
 struct lr_transfer {
 	int fd;                /* of a file or a memfd: read for a put, written for a get. It may be closed at once */
 	uint64_t offset;       /* in it */
-	uint64_t length;       /* of the bytes; 0: a put of its notice alone */
+	uint64_t length;       /* of the bytes; 0: a put of its notice alone, a get of all to the region's end */
 	const char *region;    /* at the other site */
 	uint64_t region_offset;
 	enum lr_promise promise; /* of a put */

@@ -9,6 +9,7 @@
 #include "client_conn.h"
 #include "client_json.h"
 #include "client_keygen.h"
+#include "client_relay.h"
 #include "client_status.h"
 #include "client_trace.h"
 #include "daemon/telemetry/control.h"
@@ -30,6 +31,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "       longreach version\n"
                             "       longreach keygen LINK [OPTION]...\n"
                             "       longreach headroom --km N --rate RATE [OPTION]...\n"
+                            "       longreach put|get|export|regions|rate ...\n"
                             "       longreach help\n"
                             "\n"
                             "  status      the links: state, traffic, buffers, losses\n"
@@ -43,6 +45,8 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "  reload      read the link files again\n"
                             "  version     of this program and of the daemon\n"
                             "  keygen      makes the certificates of a new link: longreach keygen --help\n"
+                            "  put, get, export, regions, rate\n"
+                            "              the relay: longreach put --help\n"
                             "  headroom    works out PFC headroom and buffers: longreach headroom --help\n"
                             "\n"
                             "  --control PATH   the daemon's socket. Default: " CONTROL_PATH "\n";
@@ -336,6 +340,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "headroom") == 0) /* has options of its own */
 		return headroom_main(argc - 1, argv + 1);
+	if (argc > 1 && client_relay_knows(argv[1]))
+		return client_relay(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "keygen") == 0) /* likewise */
 		return keygen_main(argc - 1, argv + 1);
 	if (is_trace(argc, argv))

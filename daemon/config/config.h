@@ -118,6 +118,13 @@ struct link_config {
 	uint64_t arena_bytes; /* per link; 0: 4 x BDP per direction, worked out */
 	uint32_t max_flows;
 
+	/* [Relay] */
+	bool relay;
+	char relay_socket[LINK_FILE_MAX]; /* empty: RELAY_SOCKET_DEFAULT */
+	uint32_t relay_group;             /* gid; 0: root and the daemon's user alone */
+	uint32_t relay_weight;            /* of a channel, in flows */
+	uint32_t relay_buffer;            /* percent of the buffer */
+
 	/* [Security] */
 	enum seal_cipher encryption;
 	char certificate_file[LINK_FILE_MAX], key_file[LINK_FILE_MAX], ca_file[LINK_FILE_MAX];

@@ -112,6 +112,19 @@ const struct config_key config_keys[] = {
      .help = "Directions of RC connections that the link can know at a time. One host may have a sixteenth of them\n"
              "waiting for the first answer of their responder.\n"},
 
+    {"Relay", "Enable", &type_yes, ONE(relay), .fallback = "no",
+     .help = "Programs of this site put and get memory and files at the other one: longreach put, get, export, and\n"
+             "liblongreach(3). Both edges must enable it.\n"},
+    {"Relay", "Socket", &type_file, ONE(relay_socket),
+     .help = "Where programs find it. Not given: /run/longreach/LINK.relay\n"},
+    {"Relay", "Group", &type_group, ONE(relay_group),
+     .help = "Whose members may use it, beside root: a name or a number. What a program reads and writes here, it has\n"
+             "opened itself.\n"},
+    {"Relay", "Weight", &type_count, ONE(relay_weight), .fallback = "1", .min = 1, .max = 15, .flags = KEY_RELOADABLE,
+     .help = "On a full line, a busy channel of the relay (there are 16) gets as much as so many RDMA flows.\n"},
+    {"Relay", "Buffer", &type_count, ONE(relay_buffer), .fallback = "25", .min = 1, .max = 75, .flags = KEY_RELOADABLE,
+     .help = "Percent of the buffer that the relay may hold.\n"},
+
     {"Security", "Encryption", &type_cipher, ONE(encryption), .fallback = "aes-256-gcm",
      .help = "How datagrams are sealed; the control channel is TLS 1.3 then. none: neither; whoever is on the line\n"
              "may read, forge and end everything. Both edges must agree.\n"},

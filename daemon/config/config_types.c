@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -401,6 +402,43 @@ static int read_peer_name(const struct config_key *k, void *field, const char *t
 const struct config_type type_peer_name = {
     .expected = "the name in the other edge's certificate, such as wakkanai.link1", .read = read_peer_name,
     .write = write_text};
+/* A gid, or the name of one. */
+static int read_group(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	const struct group *g = NULL;
+	uint64_t value;
+	uint32_t gid;
+
+	(void)k;
+	if (units_read_count(text, &value) < 0) {
+		g = getgrnam(text);
+		if (!g) {
+			snprintf(why, CONFIG_WHY_MAX, "no such group on this machine");
+			return -EINVAL;
+		}
+		value = g->gr_gid;
+	}
+	if (value == 0 || value >= UINT32_MAX) {
+		snprintf(why, CONFIG_WHY_MAX, "root may use it in any case: expected another group");
+		return -EINVAL;
+	}
+	gid = (uint32_t)value;
+	memcpy(field, &gid, sizeof(gid));
+	return 0;
+}
+
+static void write_group(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	uint32_t gid;
+
+	(void)k;
+	memcpy(&gid, field, sizeof(gid));
+	text[0] = '\0';
+	if (gid)
+		snprintf(text, cap, "%u", gid);
+}
+
+const struct config_type type_group = {.expected = "a group's name or number", .read = read_group, .write = write_group};
 const struct config_type type_file = {
     .expected = "a path that begins with /", .read = read_directory, .write = write_text};
 const struct config_type type_port = {

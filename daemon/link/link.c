@@ -152,8 +152,12 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 		r = worker_open_ports(l->worker[i], route_worker(l->routes, i), err, CONFIG_ERR_MAX);
 	if (r == 0)
 		r = route_run(l->routes, err, CONFIG_ERR_MAX);
+	if (r == 0 && c->relay)
+		r = relay_open(&l->relay, c, l->worker, l->nworkers, err);
 	for (uint32_t i = 0; r == 0 && i < l->nworkers; i++)
 		r = worker_run(l->worker[i], err, CONFIG_ERR_MAX);
+	if (r == 0 && l->relay)
+		r = relay_run(l->relay, err);
 	return r;
 }
 
@@ -280,7 +284,9 @@ static void rest(const struct link *l)
 
 void link_stop(struct link *l, bool comes_back)
 {
+	relay_stop(l->relay);
 	link_stop_workers(l);
+	relay_close(l->relay);
 	hand_back(l);
 	for (uint32_t i = 0; i < l->nworkers; i++)
 		worker_close(l->worker[i], comes_back);

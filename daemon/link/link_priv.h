@@ -5,6 +5,7 @@
 
 #include "link.h"
 
+#include "daemon/relay/relay.h"
 #include "daemon/worker/worker.h"
 
 struct link {
@@ -19,6 +20,7 @@ struct link {
 	struct routes *routes;
 	struct worker *worker[WORKERS_MAX];
 	uint32_t nworkers;
+	struct relay_thread *relay; /* NULL: Relay.Enable=no */
 	link_keys_fn keys_fn;
 	uint32_t keys_serial;  /* of the last link_rx_keys() */
 	uint32_t keys_missing; /* workers that have not taken them */

@@ -10,6 +10,7 @@
 
 #include "daemon/util/addr.h"
 #include "daemon/config/host_groups.h"
+#include "daemon/config/link_plan.h"
 #include "daemon/util/units.h"
 #include "proxy/util/bytes.h"
 
@@ -66,6 +67,7 @@ void hello_from_config(struct hello *h, const struct link_config *c)
 	h->host_groups = host_groups_digest(c);
 	h->cipher = (uint8_t)c->encryption;
 	h->fec = (uint8_t)c->fec.mode;
+	h->relay_channels = (uint8_t)link_plan_relay_channels(c);
 	snprintf(h->name, sizeof(h->name), "%s", c->name);
 	memcpy(h->local, c->local, sizeof(h->local));
 	memcpy(h->remote, c->remote, sizeof(h->remote));
@@ -100,7 +102,7 @@ static uint8_t *put_paths(uint8_t *p, const struct hello *h)
 
 /* 0 magic, 4 version, 5 version_min, 6 lanes, 8 boot_id, 12 session, 16 arena_epoch, 24 peer_arena_epoch, 32 rate_bps,
  * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 barrier, 48 cipher, 49 fec, 50
- * arena_former (0 in versions that did not say), 51 a zero; name, local, remote, pair_modes: mode, local, remote each; host_groups (8), since the first versions had
+ * arena_former and 51 relay_channels (both 0 in versions that did not say); name, local, remote, pair_modes: mode, local, remote each; host_groups (8), since the first versions had
  * none; since version 3 number of paths (1), and of each its name's length (1) and name. */
 uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 {
@@ -128,6 +130,7 @@ uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 	body[48] = h->cipher;
 	body[49] = h->fec;
 	body[50] = h->arena_former;
+	body[51] = h->relay_channels;
 	body[44] = (uint8_t)h->nlocal;
 	body[45] = (uint8_t)h->nremote;
 	body[46] = (uint8_t)name_len;
@@ -216,6 +219,7 @@ int hello_decode(const uint8_t *body, size_t len, struct hello *h)
 	h->cipher = body[48];
 	h->fec = body[49];
 	h->arena_former = body[50];
+	h->relay_channels = body[51];
 	h->nlocal = body[44];
 	h->nremote = body[45];
 	name_len = body[46];
@@ -462,4 +466,5 @@ void hello_epochs(const struct hello *here, const struct hello *there, struct pr
 	s->arena_lost = here->arena_former == FORMER_LOST && there->peer_arena_epoch != 0 &&
 	                there->peer_arena_epoch != here->arena_epoch;
 	s->peer_without_fec = there->fec == FEC_OFF;
+	s->peer_relay_channels = there->relay_channels;
 }

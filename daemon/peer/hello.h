@@ -68,6 +68,7 @@ struct hello {
 	uint16_t lanes;
 	uint8_t cipher;           /* enum seal_cipher */
 	uint8_t fec;              /* enum fec_mode; off: repairs that come are not made use of */
+	uint8_t relay_channels;   /* 0: no relay */
 	uint8_t ack_mode;         /* enum ack_mode; later versions may know more */
 	struct pair_mode pair_modes[PAIR_MODES_MAX];
 	uint32_t npair_modes;

@@ -288,6 +288,8 @@ void relay_channel_note(struct relay_thread *r, const struct relay_note *n)
 		return;
 	case RELAY_MOVED:
 		ch->status = n->status;
+		if (ch->idx == 1 && life && n->status.life && n->status.life != life)
+			relay_say_hello(r);
 		relay_op_moved(r, ch, life);
 		return;
 	default:

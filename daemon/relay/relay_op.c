@@ -219,9 +219,9 @@ static int check(const struct lr_msg *m, size_t len, int fd)
 		return len <= LR_CALL_MAX ? 0 : -EMSGSIZE;
 	if (m->flags > LR_DONE || m->offset > INT64_MAX || m->length > INT64_MAX - m->offset ||
 	    m->region_offset > INT64_MAX || m->length > INT64_MAX - m->region_offset || len > LR_NOTICE_MAX ||
-	    (!put && (len > 0 || m->length == 0)) || (m->length > 0 && fd < 0))
+	    (!put && len > 0) || ((m->length > 0 || !put) && fd < 0))
 		return -EINVAL;
-	return m->length > 0 ? relay_fd_check(fd, put, !put) : 0;
+	return m->length > 0 || !put ? relay_fd_check(fd, put, !put) : 0;
 }
 
 /* Takes fd over if it returns 0. */
@@ -367,7 +367,9 @@ void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl)
 static void get_data(struct relay_thread *r, struct relay_op *op, const struct relay_head *h, const uint8_t *data,
                      size_t len)
 {
-	if (op->kind != RELAY_OP_GET || h->offset > op->length || len > op->length - h->offset)
+	uint64_t length = op->length ? op->length : INT64_MAX - op->fd_offset;
+
+	if (op->kind != RELAY_OP_GET || h->offset > length || len > length - h->offset)
 		return;
 	if (relay_write_all(op->fd, data, len, op->fd_offset + h->offset) < 0) {
 		relay_op_end(r, op->id, LR_IO_LOCAL);
@@ -419,7 +421,7 @@ void relay_op_answer(struct relay_thread *r, const struct relay_head *h, const u
 		return;
 	case RW_GET_END:
 		if (op->kind == RELAY_OP_GET) {
-			op->bytes = op->length;
+			op->bytes = h->length;
 			relay_op_end(r, op->id, (enum lr_status)h->status);
 		}
 		return;

@@ -178,10 +178,15 @@ struct relay_thread {
 	struct relay_call call[RELAY_CALLS];
 	struct relay_get get[RELAY_GETS];
 	struct dnode deferred; /* of the other site's requests */
+	uint64_t failed_op;    /* of the other site: told that it has failed */
+	uint64_t malformed;    /* chunks that no sane relay sends */
 	struct { /* of the line, by worker */
 		uint64_t pace_bps, free_bps, rtt_ns;
 	} line[WORKERS_MAX];
 };
+
+/* relay.c: the other edge learns that this relay started, and what it asked the one before is forgotten. */
+void relay_say_hello(struct relay_thread *r);
 
 /* relay_channel.c: chunks out. */
 void relay_channel_init(struct relay_thread *r, uint32_t idx);
@@ -224,6 +229,7 @@ void relay_execute(struct relay_thread *r, const struct relay_chunk *c);
 void relay_execute_deferred(struct relay_thread *r);
 int relay_execute_reply(struct relay_thread *r, struct relay_client *cl, uint64_t call, enum lr_status status,
                         const uint8_t *data, size_t len);
+int relay_execute_serve(struct relay_thread *r, struct relay_client *cl, const char *name);
 void relay_execute_client_gone(struct relay_thread *r, struct relay_client *cl);
 void relay_execute_stream_over(struct relay_thread *r, struct relay_stream *s);
 

@@ -23,7 +23,7 @@ _Static_assert(RELAY_HEAD_LEN + RELAY_DATA_MAX <= RELAY_CHUNK_MAX, "a chunk fits
 enum relay_type {
 	RW_PUT = 1,  /* bytes for a region: name, offset */
 	RW_PUT_END,  /* fence: all bytes of the put are there. name, offset, length; data: its notice */
-	RW_GET,      /* name, offset, length */
+	RW_GET,      /* name, offset, length; 0: to the end */
 	RW_CALL,     /* name: of the service; offset: of this part, value: length of all parts */
 	RW_CANCEL,   /* op */
 	RW_ANSWERS,  /* types from here on are answers */

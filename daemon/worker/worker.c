@@ -194,6 +194,7 @@ static unsigned take_turn(struct worker *w)
 	proxy_tick(w->core, w->now_ns);
 	say_owed(w);
 	route_take(w->routes, w->now_ns);
+	n += worker_run_relay(w);
 	n += worker_send_lan(w);
 	n += send_wan(w);
 	n += worker_pass_events(w);

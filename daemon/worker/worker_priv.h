@@ -17,6 +17,7 @@
 #include "trace.h"
 #include "daemon/wan/wan_port.h"
 #include "worker.h"
+#include "worker_relay.h"
 
 enum worker_limits {
 	COMMANDS = 256,
@@ -53,6 +54,7 @@ struct worker {
 	struct lan_pause *pause; /* NULL: Pfc=off */
 	struct wan_port *wan;
 	struct route_worker *routes;
+	struct relay_port *relay; /* NULL: the link has no relay */
 	struct lan_frame frames[LAN_TX_BATCH];
 	struct lan_wait waiting;
 	uint64_t no_route, unknown_hosts;

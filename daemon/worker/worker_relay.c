@@ -5,6 +5,7 @@
  * came are handed over as long as the ring has room: in the core they wait in the buffer. */
 #include "worker_relay.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@ enum {
 	RELAY_COMMANDS = 4096,
 	RELAY_NOTES = 8192,
 	RELAY_TURN = 128, /* commands and chunks of a turn */
+	RELAY_ROOM = 256, /* commands that follow from one note, at most */
 };
 
 /* Slots that a channel is asked for. */
@@ -22,10 +24,13 @@ struct take_queue {
 	struct relay_command take[RELAY_TAKES_MAX];
 };
 
+#define LINE_NS 250000000ull /* the line is told of so often */
+
 struct relay_port {
 	struct spsc commands, notes;
 	int notify_fd;
 	bool tell; /* notes were put in this turn */
+	uint64_t line_ns, line_bytes; /* when it was told last, and what had been sent by then */
 	struct take_queue queue[RELAY_CHANNELS_MAX];
 	struct relay_status told[RELAY_CHANNELS_MAX];
 };
@@ -60,6 +65,11 @@ bool relay_port_command(struct relay_port *r, const struct relay_command *c)
 bool relay_port_note(struct relay_port *r, struct relay_note *n)
 {
 	return spsc_take(&r->notes, n);
+}
+
+bool relay_port_has_room(struct relay_port *r)
+{
+	return spsc_used(&r->commands) + RELAY_ROOM <= RELAY_COMMANDS;
 }
 
 static void write_event(int fd)
@@ -177,6 +187,29 @@ static void tell_status(struct worker *w, struct relay_port *r, uint32_t channel
 	note(r, &moved);
 }
 
+/* What the paths may send now, and what of that nobody took. */
+static void tell_line(struct worker *w, struct relay_port *r)
+{
+	struct relay_note n = {.type = RELAY_LINE};
+	uint64_t bytes = 0, took_ns = w->now_ns - r->line_ns, sent_bps;
+	struct proxy_path_status s;
+
+	if (took_ns < LINE_NS)
+		return;
+	for (uint32_t i = 0; i < w->config.npaths; i++) {
+		proxy_path_status(w->core, i, w->now_ns, &s);
+		n.line.pace_bps += s.pace_bps;
+		bytes += s.stats.tx_bytes;
+		if (s.rtt_smoothed_ns > n.line.rtt_ns)
+			n.line.rtt_ns = s.rtt_smoothed_ns;
+	}
+	sent_bps = (uint64_t)((double)(bytes - r->line_bytes) * 8e9 / (double)took_ns);
+	n.line.free_bps = n.line.pace_bps > sent_bps ? n.line.pace_bps - sent_bps : 0;
+	r->line_ns = w->now_ns;
+	r->line_bytes = bytes;
+	note(r, &n);
+}
+
 unsigned worker_run_relay(struct worker *w)
 {
 	struct relay_port *r = w->relay;
@@ -185,12 +218,14 @@ unsigned worker_run_relay(struct worker *w)
 	if (!r)
 		return 0;
 	n = run_commands(w, r);
+	if (room_for_notes(r, RELAY_CHANNELS_MAX + 1)) {
+		for (uint32_t i = 0; i < w->core_config.relay_channels; i++)
+			tell_status(w, r, i); /* before its slots: of which life they are */
+		tell_line(w, r);
+	}
 	for (uint32_t i = 0; i < w->core_config.relay_channels; i++)
 		n += run_takes(w, r, i);
 	n += hand_over(w, r);
-	if (room_for_notes(r, RELAY_CHANNELS_MAX))
-		for (uint32_t i = 0; i < w->core_config.relay_channels; i++)
-			tell_status(w, r, i);
 	if (r->tell)
 		write_event(r->notify_fd);
 	r->tell = false;

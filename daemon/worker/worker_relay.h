@@ -33,6 +33,7 @@ enum relay_note_type {
 	RELAY_COMMITTED, /* token */
 	RELAY_CAME,      /* chunk: to be executed */
 	RELAY_MOVED,     /* channel, status: it has changed */
+	RELAY_LINE,      /* line: now and then */
 };
 
 struct relay_note {
@@ -42,6 +43,10 @@ struct relay_note {
 	union {
 		struct relay_chunk chunk;
 		struct relay_status status;
+		struct {
+			uint64_t pace_bps, free_bps; /* of the line, and what the worker left of it lately */
+			uint64_t rtt_ns;
+		} line;
 	};
 };
 
@@ -51,6 +56,8 @@ void relay_port_free(struct relay_port *r);
 /* Relay's thread. Returns false if the ring is full: after relay_port_wake() there is room soon. */
 bool relay_port_command(struct relay_port *r, const struct relay_command *c);
 bool relay_port_note(struct relay_port *r, struct relay_note *n);
+/* Relay's thread: what comes of one note fits into the ring of commands. */
+bool relay_port_has_room(struct relay_port *r);
 /* Relay's thread: the worker looks at the commands. */
 void relay_port_wake(struct worker *w);
 

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_relay.c - the relay from a shell. */
+#define _GNU_SOURCE /* memfd_create */
+#include "client_relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/util/units.h"
+#include "lib/longreach.h"
+
+/* As longreach(1) promises. */
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_USAGE = 2, EXIT_NO_RELAY = 3 };
+
+static const char usage[] =
+    "usage: longreach put FILE LINK:REGION[+OFFSET] [--notice TEXT] [--promise near|far|done] [--json]\n"
+    "       longreach get LINK:REGION[+OFFSET] FILE [--length BYTES] [--json]\n"
+    "       longreach export LINK:REGION --file FILE | --shm SIZE [--access r|w|rw]\n"
+    "       longreach regions LINK [--json]\n"
+    "       longreach rate LINK [--bytes BYTES] [--json]\n"
+    "\n"
+    "  put       writes FILE into a region that a program at the other site exports\n"
+    "  get       reads a region of the other site, from OFFSET on, into FILE\n"
+    "  export    offers a file, or memory, to the other site until it is interrupted; prints the notices of puts\n"
+    "  regions   what programs of this site export\n"
+    "  rate      what the link could take now, and how long BYTES would need\n"
+    "\n"
+    "  --socket PATH    the relay's socket. Default: /run/longreach/LINK.relay\n";
+
+static const struct option long_options[] = {
+    {"notice", required_argument, NULL, 'n'}, {"promise", required_argument, NULL, 'p'},
+    {"length", required_argument, NULL, 'l'}, {"file", required_argument, NULL, 'f'},
+    {"shm", required_argument, NULL, 'm'},    {"access", required_argument, NULL, 'a'},
+    {"bytes", required_argument, NULL, 'b'},  {"socket", required_argument, NULL, 's'},
+    {"json", no_argument, NULL, 'j'},         {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+struct request {
+	const char *command, *first, *second; /* words */
+	const char *notice, *file, *socket;
+	enum lr_promise promise;
+	uint64_t length, shm, bytes;
+	unsigned access;
+	bool json;
+};
+
+/* LINK:REGION+OFFSET, taken apart. */
+struct place {
+	char link[64], region[LR_NAME_MAX];
+	uint64_t offset;
+};
+
+/* --- the command line --- */
+
+static int bad_usage(const char *what, const char *value)
+{
+	fprintf(stderr, "longreach: %s%s%s\nTry longreach put --help.\n", what, value ? ": " : "", value ? value : "");
+	return EXIT_BAD_USAGE;
+}
+
+static bool read_size(const char *text, uint64_t *bytes)
+{
+	return units_read_count(text, bytes) == 0 || units_read_bytes(text, bytes) == 0;
+}
+
+static bool read_promise(const char *text, enum lr_promise *promise)
+{
+	*promise = strcmp(text, "near") == 0 ? LR_NEAR
+	           : strcmp(text, "far") == 0 ? LR_FAR
+	           : strcmp(text, "done") == 0 ? LR_DONE
+	                                       : LR_LINK;
+	return *promise != LR_LINK;
+}
+
+static bool read_access(const char *text, unsigned *access)
+{
+	*access = (strchr(text, 'r') ? LR_PEER_READ : 0) | (strchr(text, 'w') ? LR_PEER_WRITE : 0);
+	return *access && strspn(text, "rw") == strlen(text);
+}
+
+static bool read_place(const char *text, struct place *p)
+{
+	const char *colon = strchr(text, ':'), *plus = colon ? strrchr(colon, '+') : NULL;
+	size_t link = colon ? (size_t)(colon - text) : 0, region;
+
+	*p = (struct place){0};
+	if (!colon || link == 0 || link >= sizeof(p->link))
+		return false;
+	region = plus ? (size_t)(plus - colon) - 1 : strlen(colon + 1);
+	if (region == 0 || region >= sizeof(p->region) || (plus && !read_size(plus + 1, &p->offset)))
+		return false;
+	memcpy(p->link, text, link);
+	memcpy(p->region, colon + 1, region);
+	return true;
+}
+
+/* -1, or the exit code. */
+static int read_options(int argc, char **argv, struct request *r)
+{
+	int c;
+	bool ok = true;
+
+	*r = (struct request){.command = argv[0], .access = LR_PEER_READ | LR_PEER_WRITE};
+	optind = 1;
+	while (ok && (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
+		switch (c) {
+		case 'n':
+			r->notice = optarg;
+			ok = strlen(optarg) <= LR_NOTICE_MAX;
+			break;
+		case 'p':
+			ok = read_promise(optarg, &r->promise);
+			break;
+		case 'l':
+			ok = read_size(optarg, &r->length);
+			break;
+		case 'f':
+			r->file = optarg;
+			break;
+		case 'm':
+			ok = read_size(optarg, &r->shm) && r->shm > 0;
+			break;
+		case 'a':
+			ok = read_access(optarg, &r->access);
+			break;
+		case 'b':
+			ok = read_size(optarg, &r->bytes);
+			break;
+		case 's':
+			r->socket = optarg;
+			break;
+		case 'j':
+			r->json = true;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			return EXIT_DONE;
+		default:
+			return bad_usage("an option that is not known", NULL);
+		}
+	}
+	if (!ok)
+		return bad_usage("a value that is not possible", optarg);
+	r->first = optind < argc ? argv[optind] : NULL;
+	r->second = optind + 1 < argc ? argv[optind + 1] : NULL;
+	if (!r->first || optind + 2 < argc)
+		return bad_usage(r->first ? "too many words" : "a word is missing", NULL);
+	return -1;
+}
+
+/* --- the relay --- */
+
+static struct lr *dial(const struct request *r, const char *link)
+{
+	struct lr *h = NULL;
+	int rc = lr_open(link, r->socket, &h);
+
+	if (rc == 0)
+		return h;
+	if (rc == -ENOENT || rc == -ECONNREFUSED)
+		fprintf(stderr, "longreach: link %s has no relay here: is longreachd running, with [Relay] Enable=yes?\n", link);
+	else if (rc == -EACCES)
+		fprintf(stderr, "longreach: link %s: not allowed: root and members of [Relay] Group= may use it\n", link);
+	else
+		fprintf(stderr, "longreach: link %s: %s\n", link, strerror(-rc));
+	return NULL;
+}
+
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* A line on the terminal, while it takes longer. */
+static void progress(struct lr *h, double since)
+{
+	struct lr_rate rate;
+
+	if (!isatty(STDERR_FILENO) || seconds() - since < 2 || lr_rate(h, &rate) < 0)
+		return;
+	fprintf(stderr, "\r%.0f s, %.1f MiB waiting in this edge, %.2f Gbit/s free  ", seconds() - since,
+	        (double)rate.queued_bytes / (1 << 20), (double)rate.free_bps / 1e9);
+}
+
+static int report(const struct request *r, const struct lr_event *ev, double took)
+{
+	static const char *const promise[] = {"", "near", "far", "done"};
+	double bps = took > 0 ? (double)ev->bytes * 8 / took : 0;
+
+	if (isatty(STDERR_FILENO) && took >= 2)
+		fputc('\n', stderr);
+	if (r->json)
+		printf("{\"status\": %d, \"text\": \"%s\", \"promise\": \"%s\", \"bytes\": %llu, \"seconds\": %.6f}\n", ev->status,
+		       lr_strerror(ev->status), promise[ev->promise & 3], (unsigned long long)ev->bytes, took);
+	else if (ev->status == LR_OK)
+		printf("%llu bytes in %.3f s, %.3f Gbit/s (%s)\n", (unsigned long long)ev->bytes, took, bps / 1e9,
+		       promise[ev->promise & 3]);
+	else
+		fprintf(stderr, "longreach: %s\n", lr_strerror(ev->status));
+	return ev->status == LR_OK ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* Until the operation has ended. */
+static int await(const struct request *r, struct lr *h, int rc, uint64_t op)
+{
+	double since = seconds();
+	struct lr_event ev;
+
+	if (rc < 0) {
+		fprintf(stderr, "longreach: %s\n", strerror(-rc));
+		return EXIT_FAILED;
+	}
+	while ((rc = lr_wait(h, &ev, 500)) >= 0) {
+		if (rc == 1 && ev.type == LR_EV_DONE && ev.id == op)
+			return report(r, &ev, seconds() - since);
+		progress(h, since);
+	}
+	fprintf(stderr, "longreach: the daemon has gone: what was not promised is not known to have arrived\n");
+	return EXIT_NO_RELAY;
+}
+
+static int put(const struct request *r)
+{
+	struct lr_transfer t = {.promise = r->promise, .notice = r->notice, .notice_len = r->notice ? strlen(r->notice) : 0};
+	struct place to;
+	struct stat st;
+	uint64_t op = 0;
+	struct lr *h;
+	int code;
+
+	if (!r->second || !read_place(r->second, &to))
+		return bad_usage("expected LINK:REGION or LINK:REGION+OFFSET", r->second);
+	t.fd = open(r->first, O_RDONLY | O_CLOEXEC);
+	if (t.fd < 0 || fstat(t.fd, &st) < 0) {
+		fprintf(stderr, "longreach: %s: %s\n", r->first, strerror(errno));
+		return EXIT_FAILED;
+	}
+	t.length = (uint64_t)st.st_size;
+	t.region = to.region;
+	t.region_offset = to.offset;
+	h = dial(r, to.link);
+	code = h ? await(r, h, lr_put(h, &t, &op), op) : EXIT_NO_RELAY;
+	lr_close(h);
+	close(t.fd);
+	return code;
+}
+
+static int get(const struct request *r)
+{
+	struct lr_transfer t = {.length = r->length};
+	struct place from;
+	uint64_t op = 0;
+	struct lr *h;
+	int code;
+
+	if (!read_place(r->first, &from) || !r->second)
+		return bad_usage("expected LINK:REGION or LINK:REGION+OFFSET, and a file", r->first);
+	h = dial(r, from.link);
+	if (!h)
+		return EXIT_NO_RELAY;
+	t.fd = open(r->second, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (t.fd < 0) {
+		fprintf(stderr, "longreach: %s: %s\n", r->second, strerror(errno));
+		lr_close(h);
+		return EXIT_FAILED;
+	}
+	t.region = from.region;
+	t.region_offset = from.offset;
+	code = await(r, h, lr_get(h, &t, &op), op);
+	lr_close(h);
+	close(t.fd);
+	return code;
+}
+
+/* --- export --- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	interrupted = 1;
+}
+
+static void print_text(const void *data, size_t len)
+{
+	const unsigned char *p = data;
+
+	for (size_t i = 0; i < len; i++) {
+		if (p[i] < 0x20 || p[i] >= 0x7f || p[i] == '\\')
+			printf("\\x%02x", p[i]);
+		else
+			putchar(p[i]);
+	}
+}
+
+static int serve_until_signal(struct lr *h)
+{
+	struct sigaction sa = {.sa_handler = on_signal};
+	struct lr_event ev;
+	int rc = 0;
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	while (!interrupted && (rc = lr_wait(h, &ev, 200)) >= 0) {
+		if (rc == 0 || ev.type != LR_EV_NOTICE)
+			continue;
+		printf("%s+%llu %llu ", ev.name, (unsigned long long)ev.offset, (unsigned long long)ev.bytes);
+		print_text(ev.data, ev.len);
+		putchar('\n');
+		fflush(stdout);
+	}
+	if (rc < 0)
+		fprintf(stderr, "longreach: the daemon has gone\n");
+	return rc < 0 ? EXIT_NO_RELAY : EXIT_DONE;
+}
+
+static int open_region(const struct request *r, uint64_t *size)
+{
+	int how = r->access == LR_PEER_READ ? O_RDONLY : r->access == LR_PEER_WRITE ? O_WRONLY : O_RDWR, fd;
+	struct stat st;
+
+	if (r->shm > 0) {
+		fd = memfd_create("longreach", MFD_CLOEXEC);
+		*size = r->shm;
+		return fd >= 0 && ftruncate(fd, (off_t)r->shm) == 0 ? fd : -1;
+	}
+	fd = open(r->file, how | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	*size = (uint64_t)st.st_size;
+	return fd;
+}
+
+static int export(const struct request *r)
+{
+	struct place at;
+	uint64_t size;
+	struct lr *h;
+	int fd, rc;
+
+	if (!read_place(r->first, &at) || at.offset)
+		return bad_usage("expected LINK:REGION", r->first);
+	if (!r->file == !r->shm)
+		return bad_usage("one of --file and --shm is needed", NULL);
+	fd = open_region(r, &size);
+	if (fd < 0) {
+		fprintf(stderr, "longreach: %s: %s\n", r->file ? r->file : "memory", strerror(errno));
+		return EXIT_FAILED;
+	}
+	h = dial(r, at.link);
+	if (!h)
+		return EXIT_NO_RELAY;
+	rc = lr_export(h, at.region, fd, 0, size, r->access);
+	close(fd);
+	if (rc < 0)
+		fprintf(stderr, "longreach: %s: %s\n", at.region, strerror(-rc));
+	else
+		fprintf(stderr, "%s: %llu bytes, until interrupted\n", at.region, (unsigned long long)size);
+	rc = rc < 0 ? EXIT_FAILED : serve_until_signal(h);
+	lr_close(h);
+	return rc;
+}
+
+/* --- regions, rate --- */
+
+static const char *access_name(unsigned access)
+{
+	return access == LR_PEER_READ ? "r" : access == LR_PEER_WRITE ? "w" : "rw";
+}
+
+static int regions(const struct request *r)
+{
+	static struct lr_region list[512];
+	struct lr *h = dial(r, r->first);
+	int n = h ? lr_regions(h, list, sizeof(list) / sizeof(list[0])) : -1;
+
+	lr_close(h);
+	if (n < 0)
+		return EXIT_NO_RELAY;
+	printf(r->json ? "[" : "%-32s %6s %15s %15s %15s\n", "REGION", "ACCESS", "SIZE", "WRITTEN", "READ");
+	for (int i = 0; i < n && i < 512; i++)
+		printf(r->json ? "%s{\"name\": \"%s\", \"access\": \"%s\", \"size\": %llu, \"written\": %llu, \"read\": %llu}"
+		               : "%s%-32s %6s %15llu %15llu %15llu\n",
+		       r->json && i ? ", " : "", list[i].name, access_name(list[i].access), (unsigned long long)list[i].size,
+		       (unsigned long long)list[i].bytes_in, (unsigned long long)list[i].bytes_out);
+	if (r->json)
+		puts("]");
+	return EXIT_DONE;
+}
+
+/* Half a round trip, what waits already, and the bytes, at the rate that is free; a tenth of the line is the least that
+ * is counted on, as others make room. */
+static double expected_s(const struct lr_rate *rate, uint64_t bytes)
+{
+	double bps = (double)rate->free_bps > (double)rate->line_bps / 10 ? (double)rate->free_bps : (double)rate->line_bps / 10;
+
+	return (double)rate->rtt_ns / 2e9 + (bps > 0 ? (double)(rate->queued_bytes + bytes) * 8 / bps : 0);
+}
+
+static int rate(const struct request *r)
+{
+	struct lr *h = dial(r, r->first);
+	struct lr_rate rate;
+	int rc = h ? lr_rate(h, &rate) : -1;
+
+	lr_close(h);
+	if (rc < 0)
+		return EXIT_NO_RELAY;
+	if (r->json)
+		printf("{\"line_bps\": %llu, \"free_bps\": %llu, \"queued_bytes\": %llu, \"rtt_ns\": %llu, \"bytes\": %llu, "
+		       "\"expected_s\": %.6f, \"computed\": \"rtt/2 + (queued + bytes) * 8 / max(free, line / 10)\"}\n",
+		       (unsigned long long)rate.line_bps, (unsigned long long)rate.free_bps,
+		       (unsigned long long)rate.queued_bytes, (unsigned long long)rate.rtt_ns, (unsigned long long)r->bytes,
+		       expected_s(&rate, r->bytes));
+	else
+		printf("%.3f Gbit/s of %.3f free, %llu bytes waiting, round trip %.3f ms; %llu bytes need about %.3f s\n",
+		       (double)rate.free_bps / 1e9, (double)rate.line_bps / 1e9, (unsigned long long)rate.queued_bytes,
+		       (double)rate.rtt_ns / 1e6, (unsigned long long)r->bytes, expected_s(&rate, r->bytes));
+	return EXIT_DONE;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(const struct request *r);
+} commands[] = {{"put", put}, {"get", get}, {"export", export}, {"regions", regions}, {"rate", rate}};
+
+#define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+int client_relay_knows(const char *command)
+{
+	for (size_t i = 0; i < NCOMMANDS; i++)
+		if (strcmp(commands[i].name, command) == 0)
+			return 1;
+	return 0;
+}
+
+int client_relay(int argc, char **argv)
+{
+	struct request r;
+	int code = read_options(argc, argv, &r);
+
+	for (size_t i = 0; code < 0 && i < NCOMMANDS; i++)
+		if (strcmp(commands[i].name, r.command) == 0)
+			code = commands[i].run(&r);
+	return code;
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_execute.c - carries out the chunks of the other site.
+ *
+ * Bounds and rights are looked up for each chunk: a region may have gone since the one before. A put that fails is told
+ * of once; its other chunks fail in silence, and its end is answered with the first error.
+ *
+ * A request that wants an answer waits (deferred) while the answering channel has much to say already, so that what the
+ * other site asks for takes bounded memory. Answers never wait. */
+#include "relay_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/util/log.h"
+
+static struct relay_channel_out *answers_to(struct relay_thread *r, uint32_t channel)
+{
+	return &r->channel[channel | 1];
+}
+
+static void finish(struct relay_thread *r, const struct relay_chunk *c)
+{
+	struct relay_command cmd = {.type = RELAY_FINISH, .slot = c->slot};
+
+	relay_tell_worker(r, r->channel[c->channel].worker, &cmd);
+}
+
+static void say_status(struct relay_channel_out *ch, uint64_t op, enum lr_status status, uint64_t length)
+{
+	struct relay_head h = {.fence = true, .type = RW_STATUS, .op = op, .status = (uint8_t)status, .length = length};
+
+	relay_say(ch, &h, NULL, 0, 0);
+}
+
+/* --- put --- */
+
+static void put(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h, const uint8_t *data,
+                size_t len)
+{
+	struct relay_region *g = relay_region_find(r, h->name);
+	enum lr_status status = relay_region_check(g, LR_PEER_WRITE, h->offset, len);
+
+	if (status == LR_OK && relay_write_all(g->fd, data, len, g->offset + h->offset) < 0)
+		status = LR_IO_REMOTE;
+	if (status == LR_OK) {
+		g->bytes_in += len;
+		return;
+	}
+	if (r->failed_op == h->op)
+		return;
+	r->failed_op = h->op;
+	say_status(ch, h->op, status, 0);
+}
+
+static void put_end(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h, const uint8_t *data,
+                    size_t len)
+{
+	const struct relay_region *g = relay_region_find(r, h->name);
+	enum lr_status status = relay_region_check(g, LR_PEER_WRITE, h->offset, h->length);
+	struct lr_msg m = {.type = LRM_EVENT,
+	                   .flags = LR_EV_NOTICE,
+	                   .id = h->op,
+	                   .offset = h->offset,
+	                   .length = h->length};
+
+	if (status == LR_OK && len > LR_NOTICE_MAX)
+		status = LR_OUT_OF_BOUNDS;
+	if (status == LR_OK && len > 0 && r->failed_op != h->op) {
+		memcpy(m.name, h->name, LR_NAME_MAX);
+		relay_client_event(r, g->client, &m, data, len);
+	}
+	say_status(ch, h->op, status, h->length);
+}
+
+/* --- get --- */
+
+static struct relay_get *get_find(struct relay_thread *r, uint64_t op)
+{
+	for (uint32_t i = 0; i < RELAY_GETS; i++)
+		if (r->get[i].used && r->get[i].op == op)
+			return &r->get[i];
+	return NULL;
+}
+
+static struct relay_get *get_new(struct relay_thread *r)
+{
+	for (uint32_t i = 0; i < RELAY_GETS; i++)
+		if (!r->get[i].used)
+			return &r->get[i];
+	return NULL;
+}
+
+/* The region may go while it is read: the stream has a descriptor of its own. */
+static enum lr_status get_start(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h)
+{
+	struct relay_region *g = relay_region_find(r, h->name);
+	enum lr_status status = relay_region_check(g, LR_PEER_READ, h->offset, h->length);
+	struct relay_get *get = get_new(r);
+	struct relay_stream *s;
+	uint64_t length;
+
+	if (status != LR_OK)
+		return status;
+	length = h->length ? h->length : g->size - h->offset;
+	s = get ? calloc(1, sizeof(*s)) : NULL;
+	if (!s)
+		return LR_NO_ROOM;
+	*s = (struct relay_stream){.fd = dup(g->fd),
+	                           .fd_offset = g->offset + h->offset,
+	                           .length = length,
+	                           .head = {.type = RW_GET_DATA, .op = h->op},
+	                           .end = {.fence = true, .type = RW_GET_END, .op = h->op, .length = length}};
+	if (s->fd < 0) {
+		free(s);
+		return LR_NO_ROOM;
+	}
+	g->bytes_out += length;
+	*get = (struct relay_get){.used = true, .op = h->op, .stream = s};
+	relay_stream_start(ch, s);
+	return LR_OK;
+}
+
+static void cancel_get(struct relay_thread *r, uint64_t op)
+{
+	struct relay_get *get = get_find(r, op);
+
+	if (get)
+		relay_stream_kill(r, get->stream);
+}
+
+/* A get that is asked for again replaces the one under way. */
+static void get(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h)
+{
+	enum lr_status status;
+
+	cancel_get(r, h->op);
+	status = get_start(r, ch, h);
+	if (status != LR_OK)
+		say_status(ch, h->op, status, 0);
+}
+
+void relay_execute_stream_over(struct relay_thread *r, struct relay_stream *s)
+{
+	for (uint32_t i = 0; i < RELAY_GETS; i++)
+		if (r->get[i].used && r->get[i].stream == s)
+			r->get[i].used = false;
+}
+
+/* --- calls --- */
+
+static struct relay_service *service_find(struct relay_thread *r, const char *name)
+{
+	for (uint32_t i = 0; i < RELAY_SERVICES; i++)
+		if (r->service[i].client && strcmp(r->service[i].name, name) == 0)
+			return &r->service[i];
+	return NULL;
+}
+
+static struct relay_call *call_of(struct relay_thread *r, uint64_t op)
+{
+	struct relay_call *spare = NULL;
+
+	for (uint32_t i = 0; i < RELAY_CALLS; i++) {
+		if (r->call[i].used && r->call[i].op == op)
+			return &r->call[i];
+		if (!r->call[i].used && !spare)
+			spare = &r->call[i];
+	}
+	return spare;
+}
+
+static void call_free(struct relay_call *c)
+{
+	free(c->data);
+	*c = (struct relay_call){.gen = c->gen + 1};
+}
+
+static void call_failed(struct relay_thread *r, struct relay_channel_out *ch, struct relay_call *c, uint64_t op,
+                        enum lr_status status)
+{
+	if (c)
+		call_free(c);
+	if (r->failed_op != op)
+		say_status(ch, op, status, 0);
+	r->failed_op = op;
+}
+
+static void give_to_service(struct relay_thread *r, struct relay_channel_out *ch, struct relay_call *c)
+{
+	struct relay_service *s = service_find(r, c->name);
+	struct lr_msg m = {.type = LRM_EVENT,
+	                   .flags = LR_EV_CALL,
+	                   .id = (uint64_t)c->gen << 32 | (uint32_t)(c - r->call),
+	                   .length = c->len};
+
+	if (!s) {
+		call_failed(r, ch, c, c->op, LR_NO_SERVICE);
+		return;
+	}
+	memcpy(m.name, c->name, LR_NAME_MAX);
+	c->given = true;
+	c->client = s->client;
+	relay_client_event(r, s->client, &m, c->data, c->len);
+	free(c->data);
+	c->data = NULL;
+}
+
+static void call(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h, const uint8_t *data,
+                 size_t len)
+{
+	struct relay_call *c = call_of(r, h->op);
+
+	if (r->failed_op == h->op)
+		return;
+	if (h->value > LR_CALL_MAX || h->offset > h->value || len > h->value - h->offset || !c) {
+		call_failed(r, ch, NULL, h->op, LR_NO_ROOM);
+		return;
+	}
+	if (!c->used) {
+		*c = (struct relay_call){
+		    .used = true, .op = h->op, .ch = ch, .gen = c->gen, .data = malloc((size_t)h->value + 1), .len = h->value};
+		memcpy(c->name, h->name, LR_NAME_MAX);
+	}
+	if (c->given)
+		return;
+	if (!c->data || c->len != h->value) {
+		call_failed(r, ch, c, h->op, LR_NO_ROOM);
+		return;
+	}
+	memcpy(c->data + h->offset, data, len);
+	c->got += len;
+	if (c->got >= c->len)
+		give_to_service(r, ch, c);
+}
+
+int relay_execute_reply(struct relay_thread *r, struct relay_client *cl, uint64_t id, enum lr_status status,
+                        const uint8_t *data, size_t len)
+{
+	struct relay_call *c = &r->call[(uint32_t)id % RELAY_CALLS];
+	struct relay_head h = {.type = RW_REPLY, .op = c->op, .status = (uint8_t)status, .value = (uint32_t)len};
+	int rc = 0;
+
+	if ((uint32_t)id >= RELAY_CALLS || !c->used || !c->given || c->gen != id >> 32 || c->client != cl)
+		return -ENOENT;
+	if (len > LR_CALL_MAX || status >= LR_STATUSES)
+		return -EINVAL;
+	do {
+		size_t left = len - (size_t)h.offset, n = left < RELAY_DATA_MAX ? left : RELAY_DATA_MAX;
+
+		rc = relay_say(c->ch, &h, data + h.offset, n, 0);
+		h.offset += n;
+	} while (rc == 0 && h.offset < len);
+	call_free(c);
+	return rc;
+}
+
+void relay_execute_client_gone(struct relay_thread *r, struct relay_client *cl)
+{
+	for (uint32_t i = 0; i < RELAY_SERVICES; i++)
+		if (r->service[i].client == cl)
+			r->service[i].client = NULL;
+	for (uint32_t i = 0; i < RELAY_CALLS; i++) {
+		struct relay_call *c = &r->call[i];
+
+		if (!c->used || !c->given || c->client != cl)
+			continue;
+		say_status(c->ch, c->op, LR_PROVIDER_GONE, 0);
+		call_free(c);
+	}
+}
+
+int relay_execute_serve(struct relay_thread *r, struct relay_client *cl, const char *name)
+{
+	if (!name[0])
+		return -EINVAL;
+	if (service_find(r, name))
+		return -EEXIST;
+	for (uint32_t i = 0; i < RELAY_SERVICES; i++) {
+		struct relay_service *s = &r->service[i];
+
+		if (s->client)
+			continue;
+		memcpy(s->name, name, LR_NAME_MAX);
+		s->client = cl;
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+/* --- chunks --- */
+
+static void request(struct relay_thread *r, const struct relay_chunk *c, const struct relay_head *h, const uint8_t *data,
+                    size_t len)
+{
+	struct relay_channel_out *ch = answers_to(r, c->channel);
+
+	switch (h->type) {
+	case RW_PUT:
+		put(r, ch, h, data, len);
+		break;
+	case RW_PUT_END:
+		put_end(r, ch, h, data, len);
+		break;
+	case RW_GET:
+		get(r, ch, h);
+		break;
+	case RW_CALL:
+		call(r, ch, h, data, len);
+		break;
+	default:
+		cancel_get(r, h->op);
+		break;
+	}
+	finish(r, c);
+}
+
+static bool has_room(struct relay_thread *r, uint32_t channel)
+{
+	return answers_to(r, channel)->nmessages < RELAY_MESSAGES;
+}
+
+static bool defer(struct relay_thread *r, const struct relay_chunk *c)
+{
+	struct relay_deferred *d = malloc(sizeof(*d));
+
+	if (!d)
+		return false;
+	*d = (struct relay_deferred){.chunk = *c};
+	dlist_append(&r->deferred, &d->node);
+	return true;
+}
+
+void relay_execute(struct relay_thread *r, const struct relay_chunk *c)
+{
+	const uint8_t *data;
+	struct relay_head h;
+	size_t len;
+
+	if (!relay_head_get(c->data, c->len, &h, &data, &len) || (h.type < RW_ANSWERS) != (c->channel % 2 == 0)) {
+		r->malformed++;
+		finish(r, c);
+		return;
+	}
+	if (h.type >= RW_ANSWERS) {
+		relay_op_answer(r, &h, data, len);
+		finish(r, c);
+		return;
+	}
+	if ((has_room(r, c->channel) && dlist_empty(&r->deferred)) || !defer(r, c))
+		request(r, c, &h, data, len);
+}
+
+void relay_execute_deferred(struct relay_thread *r)
+{
+	struct dnode *n, *next;
+
+	for (n = r->deferred.next; n != &r->deferred; n = next) {
+		struct relay_deferred *d = dlist_entry(n, struct relay_deferred, node);
+		const uint8_t *data;
+		struct relay_head h;
+		size_t len;
+
+		next = n->next;
+		if (!has_room(r, d->chunk.channel))
+			continue;
+		dlist_remove(n);
+		relay_head_get(d->chunk.data, d->chunk.len, &h, &data, &len); /* it was sound */
+		request(r, &d->chunk, &h, data, len);
+		free(d);
+	}
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lr_strerror.c - how an operation ended, in words: the library's and the daemon's. */
+#include "longreach.h"
+
+const char *lr_strerror(enum lr_status status)
+{
+	static const char *const text[LR_STATUSES] = {
+	    [LR_OK] = "done",
+	    [LR_NO_REGION] = "no such region at the other site",
+	    [LR_OUT_OF_BOUNDS] = "beyond the end of the region",
+	    [LR_PERMISSION] = "the region does not allow that",
+	    [LR_NO_SERVICE] = "no such service at the other site",
+	    [LR_NO_RELAY] = "the other edge has no relay",
+	    [LR_PEER_RESTARTED] = "the other edge started again",
+	    [LR_IO_LOCAL] = "cannot read or write the file at this site",
+	    [LR_IO_REMOTE] = "cannot read or write the region",
+	    [LR_CANCELLED] = "cancelled",
+	    [LR_PROVIDER_GONE] = "the service's program has gone",
+	    [LR_NO_ROOM] = "too much at once for the other site",
+	    [LR_BEFORE_FAILED] = "the operation before it failed",
+	};
+
+	return (unsigned)status < LR_STATUSES ? text[status] : "unknown";
+}

@@ -216,7 +216,7 @@ static int report(const struct request *r, const struct lr_event *ev, double too
 }
 
 /* Until the operation has ended. */
-static int await(const struct request *r, struct lr *h, int rc, uint64_t op)
+static int await(const struct request *r, struct lr *h, int rc, const uint64_t *op)
 {
 	double since = seconds();
 	struct lr_event ev;
@@ -226,7 +226,7 @@ static int await(const struct request *r, struct lr *h, int rc, uint64_t op)
 		return EXIT_FAILED;
 	}
 	while ((rc = lr_wait(h, &ev, 500)) >= 0) {
-		if (rc == 1 && ev.type == LR_EV_DONE && ev.id == op)
+		if (rc == 1 && ev.type == LR_EV_DONE && ev.id == *op)
 			return report(r, &ev, seconds() - since);
 		progress(h, since);
 	}
@@ -254,7 +254,7 @@ static int put(const struct request *r)
 	t.region = to.region;
 	t.region_offset = to.offset;
 	h = dial(r, to.link);
-	code = h ? await(r, h, lr_put(h, &t, &op), op) : EXIT_NO_RELAY;
+	code = h ? await(r, h, lr_put(h, &t, &op), &op) : EXIT_NO_RELAY;
 	lr_close(h);
 	close(t.fd);
 	return code;
@@ -281,7 +281,7 @@ static int get(const struct request *r)
 	}
 	t.region = from.region;
 	t.region_offset = from.offset;
-	code = await(r, h, lr_get(h, &t, &op), op);
+	code = await(r, h, lr_get(h, &t, &op), &op);
 	lr_close(h);
 	close(t.fd);
 	return code;
@@ -309,14 +309,30 @@ static void print_text(const void *data, size_t len)
 	}
 }
 
-static int serve_until_signal(struct lr *h)
+static void watch_signals(void)
 {
 	struct sigaction sa = {.sa_handler = on_signal};
-	struct lr_event ev;
-	int rc = 0;
 
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
+}
+
+/* A daemon that was restarted finds its regions again. NULL: interrupted. */
+static struct lr *dial_again(const struct request *r, const char *link)
+{
+	static const struct timespec pause = {.tv_nsec = 100000000};
+	struct lr *h = NULL;
+
+	while (!interrupted && lr_open(link, r->socket, &h) < 0)
+		nanosleep(&pause, NULL);
+	return h;
+}
+
+static int serve_until_signal(struct lr *h)
+{
+	struct lr_event ev;
+	int rc = 0;
+
 	while (!interrupted && (rc = lr_wait(h, &ev, 200)) >= 0) {
 		if (rc == 0 || ev.type != LR_EV_NOTICE)
 			continue;
@@ -326,7 +342,7 @@ static int serve_until_signal(struct lr *h)
 		fflush(stdout);
 	}
 	if (rc < 0)
-		fprintf(stderr, "longreach: the daemon has gone\n");
+		fprintf(stderr, "longreach: the daemon has gone: waiting for it\n");
 	return rc < 0 ? EXIT_NO_RELAY : EXIT_DONE;
 }
 
@@ -366,15 +382,20 @@ static int export(const struct request *r)
 	h = dial(r, at.link);
 	if (!h)
 		return EXIT_NO_RELAY;
-	rc = lr_export(h, at.region, fd, 0, size, r->access);
+	watch_signals();
+	for (;;) {
+		rc = lr_export(h, at.region, fd, 0, size, r->access);
+		if (rc < 0)
+			fprintf(stderr, "longreach: %s: %s\n", at.region, strerror(-rc));
+		else
+			fprintf(stderr, "%s: %llu bytes, until interrupted\n", at.region, (unsigned long long)size);
+		rc = rc < 0 ? EXIT_FAILED : serve_until_signal(h);
+		lr_close(h);
+		if (rc != EXIT_NO_RELAY || !(h = dial_again(r, at.link)))
+			break;
+	}
 	close(fd);
-	if (rc < 0)
-		fprintf(stderr, "longreach: %s: %s\n", at.region, strerror(-rc));
-	else
-		fprintf(stderr, "%s: %llu bytes, until interrupted\n", at.region, (unsigned long long)size);
-	rc = rc < 0 ? EXIT_FAILED : serve_until_signal(h);
-	lr_close(h);
-	return rc;
+	return rc == EXIT_NO_RELAY ? EXIT_DONE : rc;
 }
 
 /* --- regions, rate --- */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/config/link_plan.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/util/thread.h"
 
@@ -103,7 +104,7 @@ static void *relay_main(void *arg)
 		for (uint32_t i = 0; i < r->nchannels; i++)
 			relay_channel_pump(r, &r->channel[i]);
 		wake_workers(r);
-		n = epoll_wait(r->epoll_fd, ev, (int)(sizeof(ev) / sizeof(ev[0])), busy ? 0 : 1000);
+		n = epoll_wait(r->epoll_fd, ev, (int)(sizeof(ev) / sizeof(ev[0])), busy ? 0 : dlist_empty(&r->deferred) ? 1000 : 20);
 		for (int i = 0; i < n; i++)
 			on_event(r, &ev[i]);
 	}
@@ -163,6 +164,7 @@ int relay_open(struct relay_thread **out, const struct link_config *c, struct wo
 	}
 	r->config = *c;
 	r->worker = workers;
+	r->started_ns = clock_now_ns();
 	r->nworkers = nworkers;
 	r->nchannels = link_plan_relay_channels(c);
 	r->listen_fd = r->notify_fd = r->epoll_fd = -1;

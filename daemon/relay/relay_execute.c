@@ -5,7 +5,8 @@
  * of once; its other chunks fail in silence, and its end is answered with the first error.
  *
  * A request that wants an answer waits (deferred) while the answering channel has much to say already, so that what the
- * other site asks for takes bounded memory. Answers never wait. */
+ * other site asks for takes bounded memory; and for a while after a start, if the region or service that it names is not
+ * there yet. Answers never wait. */
 #include "relay_priv.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/util/log.h"
+#include "daemon/util/clock.h"
 
 static struct relay_channel_out *answers_to(struct relay_thread *r, uint32_t channel)
 {
@@ -316,9 +317,17 @@ static void request(struct relay_thread *r, const struct relay_chunk *c, const s
 	finish(r, c);
 }
 
-static bool has_room(struct relay_thread *r, uint32_t channel)
+/* After a start of the daemon programs come back one by one: what they export and serve is waited for. */
+static bool may_come(struct relay_thread *r, const struct relay_head *h)
 {
-	return answers_to(r, channel)->nmessages < RELAY_MESSAGES;
+	if (clock_now_ns() >= r->started_ns + RELAY_GRACE_NS)
+		return false;
+	return h->type == RW_CALL ? !service_find(r, h->name) : h->type != RW_CANCEL && !relay_region_find(r, h->name);
+}
+
+static bool can_execute(struct relay_thread *r, uint32_t channel, const struct relay_head *h)
+{
+	return answers_to(r, channel)->nmessages < RELAY_MESSAGES && !may_come(r, h);
 }
 
 static bool defer(struct relay_thread *r, const struct relay_chunk *c)
@@ -348,7 +357,7 @@ void relay_execute(struct relay_thread *r, const struct relay_chunk *c)
 		finish(r, c);
 		return;
 	}
-	if ((has_room(r, c->channel) && dlist_empty(&r->deferred)) || !defer(r, c))
+	if ((dlist_empty(&r->deferred) && can_execute(r, c->channel, &h)) || !defer(r, c))
 		request(r, c, &h, data, len);
 }
 
@@ -363,10 +372,10 @@ void relay_execute_deferred(struct relay_thread *r)
 		size_t len;
 
 		next = n->next;
-		if (!has_room(r, d->chunk.channel))
+		relay_head_get(d->chunk.data, d->chunk.len, &h, &data, &len); /* it was sound */
+		if (!can_execute(r, d->chunk.channel, &h))
 			continue;
 		dlist_remove(n);
-		relay_head_get(d->chunk.data, d->chunk.len, &h, &data, &len); /* it was sound */
 		request(r, &d->chunk, &h, data, len);
 		free(d);
 	}

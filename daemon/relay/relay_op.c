@@ -239,7 +239,7 @@ int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct
 	op->fd_offset = m->offset;
 	op->length = m->length;
 	op->region_offset = m->region_offset;
-	op->promise = promise_of(r, m->flags);
+	op->promise = m->type == LRM_PUT ? promise_of(r, m->flags) : LR_DONE;
 	memcpy(op->name, m->name, LR_NAME_MAX);
 	if (op->kind == RELAY_OP_CALL && !(op->request = malloc(len + 1))) {
 		op_free(r, op);

@@ -24,6 +24,8 @@ enum relay_limits {
 	RELAY_UNSENT = 4 << 20,    /* bytes that a client does not read, before it is let go */
 };
 
+#define RELAY_GRACE_NS 5000000000ull /* programs have so long to come back after a start */
+
 struct relay_client;
 struct relay_op;
 
@@ -165,6 +167,7 @@ struct relay_thread {
 	bool wake[WORKERS_MAX];
 	struct relay_channel_out channel[RELAY_CHANNELS_MAX];
 	uint32_t instance, peer_instance;
+	uint64_t started_ns;
 	int listen_fd, notify_fd, epoll_fd;
 	pthread_t thread;
 	bool running;

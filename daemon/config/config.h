@@ -190,6 +190,13 @@ static inline enum barrier_mode config_barrier(const struct link_config *c)
 	                                         : BARRIER_OFF;
 }
 
+#define RELAY_CHANNELS 16 /* half of them for requests, half for answers */
+
+static inline uint32_t config_relay_channels(const struct link_config *c)
+{
+	return c->relay ? RELAY_CHANNELS : 0;
+}
+
 /* FEC= as one would write it. */
 void config_fec_name(const struct fec_config *f, char *text, size_t cap);
 

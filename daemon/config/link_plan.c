@@ -89,15 +89,9 @@ static uint32_t ip_pool_bytes(const struct link_config *c)
 	return (uint32_t)(bytes / c->workers < IP_POOL_FLOOR ? IP_POOL_FLOOR : bytes / c->workers);
 }
 
-#define RELAY_CHANNELS  16
 #define RELAY_WINDOW    (1u << 12) /* chunks of a channel, at least: 16 MiB */
 #define RELAY_BDPS      4          /* products of rate and delay that a channel may have under way */
 #define WEIGHT_OF_FLOW  16
-
-uint32_t link_plan_relay_channels(const struct link_config *c)
-{
-	return c->relay ? RELAY_CHANNELS : 0;
-}
 
 void link_plan_relay_socket(const struct link_config *c, char *path, size_t cap)
 {
@@ -162,7 +156,7 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	p.naliases = host_groups_aliases(c, p.alias);
 	p.quarantine_ns = c->quarantine_ns;
 	p.rnr_retry_infinite = c->rnr_retry_infinite;
-	p.relay_channels = (uint16_t)link_plan_relay_channels(c);
+	p.relay_channels = (uint16_t)config_relay_channels(c);
 	p.relay_window = relay_window(c);
 	p.relay_percent = (uint8_t)c->relay_buffer;
 	p.relay_weight = (uint8_t)(c->relay_weight * WEIGHT_OF_FLOW);

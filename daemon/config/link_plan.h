@@ -28,9 +28,8 @@ struct arena_geometry link_plan_geometry(const struct link_config *c);
 struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard, struct wan_pacer *pacers);
 
 /* What a shard's keys are for. */
-/* Channels of the relay, 0: it has none; and where its socket is. */
+/* Where the relay's socket is. */
 #define RELAY_SOCKET_DEFAULT "/run/longreach/%s.relay"
-uint32_t link_plan_relay_channels(const struct link_config *c);
 void link_plan_relay_socket(const struct link_config *c, char *path, size_t cap);
 
 struct seal_scope link_plan_seal(const struct link_config *c, uint32_t shard);

@@ -10,7 +10,6 @@
 
 #include "daemon/util/addr.h"
 #include "daemon/config/host_groups.h"
-#include "daemon/config/link_plan.h"
 #include "daemon/util/units.h"
 #include "proxy/util/bytes.h"
 
@@ -67,7 +66,7 @@ void hello_from_config(struct hello *h, const struct link_config *c)
 	h->host_groups = host_groups_digest(c);
 	h->cipher = (uint8_t)c->encryption;
 	h->fec = (uint8_t)c->fec.mode;
-	h->relay_channels = (uint8_t)link_plan_relay_channels(c);
+	h->relay_channels = (uint8_t)config_relay_channels(c);
 	snprintf(h->name, sizeof(h->name), "%s", c->name);
 	memcpy(h->local, c->local, sizeof(h->local));
 	memcpy(h->remote, c->remote, sizeof(h->remote));

@@ -166,7 +166,7 @@ int relay_open(struct relay_thread **out, const struct link_config *c, struct wo
 	r->worker = workers;
 	r->started_ns = clock_now_ns();
 	r->nworkers = nworkers;
-	r->nchannels = link_plan_relay_channels(c);
+	r->nchannels = config_relay_channels(c);
 	r->listen_fd = r->notify_fd = r->epoll_fd = -1;
 	link_plan_relay_socket(c, r->path, sizeof(r->path));
 	dlist_init(&r->deferred);

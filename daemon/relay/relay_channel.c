@@ -220,7 +220,8 @@ static void take_over(struct relay_thread *r, struct relay_take *t)
 static void commit(struct relay_thread *r, struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c,
                    bool last)
 {
-	struct relay_command cmd = {.type = RELAY_COMMIT, .slot = c->slot, .token = (uint64_t)(t - ch->take)};
+	struct relay_command cmd = {
+	    .type = RELAY_COMMIT, .channel = ch->idx, .slot = c->slot, .token = (uint64_t)(t - ch->take)};
 
 	if (t->op)
 		relay_op_taken(r, t->op, c, last);

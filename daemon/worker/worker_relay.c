@@ -115,7 +115,7 @@ static void run_command(struct worker *w, struct relay_port *r, const struct rel
 	case RELAY_COMMIT:
 		proxy_relay_commit(w->core, w->now_ns, c->slot);
 		if (c->tell)
-			note(r, &(struct relay_note){.type = RELAY_COMMITTED, .token = c->token});
+			note(r, &(struct relay_note){.type = RELAY_COMMITTED, .channel = c->channel, .token = c->token});
 		return;
 	case RELAY_GIVE_UP:
 		proxy_relay_void(w->core, w->now_ns, c->slot);

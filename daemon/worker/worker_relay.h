@@ -20,7 +20,7 @@ enum relay_command_type { RELAY_TAKE, RELAY_COMMIT, RELAY_GIVE_UP, RELAY_FINISH 
 
 struct relay_command {
 	enum relay_command_type type;
-	uint32_t channel; /* TAKE */
+	uint32_t channel; /* TAKE, COMMIT */
 	uint32_t slot;    /* the others */
 	uint16_t len;     /* TAKE */
 	bool tell;        /* COMMIT: a note says when it is done */

@@ -45,7 +45,7 @@ same() { # file file
 }
 
 empty() {
-	[ "$(lab_status "$1" '[.links[0].buffers[].used_bytes] | add')" = 0 ]
+	[ "$(lab_status "$1" '[.links[0].buffer[].used_bytes] | add')" = 0 ]
 }
 
 put_and_get() {
@@ -101,7 +101,7 @@ near_promise_outlives_its_daemon() {
 put_goes_on_after_the_far_daemon() {
 	random_file "$LAB_DIR/src3" $((48 * MIB))
 	truncate -s $((48 * MIB)) "$LAB_DIR/dst3"
-	provide b third "$LAB_DIR/dst3" w
+	provide b third "$LAB_DIR/dst3" rw
 	relay a put "$LAB_DIR/src3" link:third --promise done >"$LAB_DIR/put3" 2>&1 &
 	local put=$!
 	sleep 0.6
@@ -130,8 +130,8 @@ killed_program_leaves_nothing() {
 	kill -KILL $put
 	wait $put 2>/dev/null
 	end_providers
-	lab_wait 20 empty a || why "a still holds $(lab_status a '[.links[0].buffers[].used_bytes] | add') bytes" || return
-	lab_wait 20 empty b || why "b still holds $(lab_status b '[.links[0].buffers[].used_bytes] | add') bytes" || return
+	lab_wait 20 empty a || why "a still holds $(lab_status a '[.links[0].buffer[].used_bytes] | add') bytes" || return
+	lab_wait 20 empty b || why "b still holds $(lab_status b '[.links[0].buffer[].used_bytes] | add') bytes" || return
 	[ "$(relay b regions link | wc -l)" = 1 ] || why "regions are left: $(relay b regions link)"
 }
 

@@ -289,9 +289,15 @@ deps:
 
 # --- installation ---
 .PHONY: install
-install: $(O)/longreachd $(O)/longreach $(O)/longreach-counters.7
+install: $(O)/longreachd $(O)/longreach $(O)/longreach-counters.7 lib
 	install -D -m 755 $(O)/longreachd $(DESTDIR)$(PREFIX)/sbin/longreachd
 	install -D -m 755 $(O)/longreach $(DESTDIR)$(PREFIX)/bin/longreach
+	install -D -m 755 $(O)/$(LIB_SONAME) $(DESTDIR)$(PREFIX)/lib/$(LIB_SONAME)
+	ln -sf $(LIB_SONAME) $(DESTDIR)$(PREFIX)/lib/liblongreach.so
+	install -D -m 644 $(O)/liblongreach.a $(DESTDIR)$(PREFIX)/lib/liblongreach.a
+	install -D -m 644 lib/longreach.h $(DESTDIR)$(PREFIX)/include/longreach.h
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|@prefix@|$(PREFIX)|' lib/longreach.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/longreach.pc
 	install -D -m 644 etc/longreach/example.conf.sample $(DESTDIR)/etc/longreach/example.conf.sample
 	install -D -m 644 etc/wireshark/longreach.lua $(DESTDIR)$(PREFIX)/share/longreach/longreach.lua
 	install -D -m 644 bench/plot_trace.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_trace.gp

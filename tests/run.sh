@@ -165,7 +165,7 @@ netns() {
 sanitize() {
 	ends=$counted step 'daemons, tsan, 2 and 3 workers' env LAB_BIN="$PWD/build/gcc-tsan" O=build/gcc \
 		tests/netns/run.sh paths manage pause seal
-	ends=$counted step 'daemons, asan+ubsan' env LAB_BIN="$PWD/build/gcc-asan" O=build/gcc tests/netns/run.sh promise link
+	ends=$counted step 'daemons, asan+ubsan' env LAB_BIN="$PWD/build/gcc-asan" O=build/gcc tests/netns/run.sh promise link relay
 }
 
 vm() {

@@ -52,7 +52,7 @@ put_and_get() {
 	random_file "$LAB_DIR/src" $((64 * MIB))
 	truncate -s $((64 * MIB)) "$LAB_DIR/dst"
 	provide b target "$LAB_DIR/dst" rw || return
-	relay a put "$LAB_DIR/src" link:target --notice "it is there" --promise done --json >"$LAB_DIR/put.out" 2>&1 ||
+	relay a put "$LAB_DIR/src" link:target --notice "it is there" --promise 'done' --json >"$LAB_DIR/put.out" 2>&1 ||
 		why "put: $(tail -1 "$LAB_DIR/put.out")" || return
 	same "$LAB_DIR/src" "$LAB_DIR/dst" || return
 	grep -q "^target+0 $((64 * MIB)) it is there" "$LAB_DIR/notices" || why "no notice: $(cat "$LAB_DIR/notices")" || return
@@ -73,10 +73,10 @@ errors_are_exact() {
 	truncate -s 4000 "$LAB_DIR/tiny"
 	provide b reader "$LAB_DIR/small" r
 	provide b tiny "$LAB_DIR/tiny" rw
-	refused "no such region" put "$LAB_DIR/small" link:nowhere --promise done
+	refused "no such region" put "$LAB_DIR/small" link:nowhere --promise 'done'
 	refused "no such region" get link:nowhere "$LAB_DIR/x"
-	refused "does not allow" put "$LAB_DIR/small" link:reader --promise done
-	refused "beyond the end" put "$LAB_DIR/small" link:tiny --promise done
+	refused "does not allow" put "$LAB_DIR/small" link:reader --promise 'done'
+	refused "beyond the end" put "$LAB_DIR/small" link:tiny --promise 'done'
 	refused "beyond the end" get link:tiny+4001 "$LAB_DIR/x"
 	truncate -s 100 "$LAB_DIR/small"
 	refused "cannot read or write the region" get link:reader "$LAB_DIR/x"
@@ -102,7 +102,7 @@ put_goes_on_after_the_far_daemon() {
 	random_file "$LAB_DIR/src3" $((48 * MIB))
 	truncate -s $((48 * MIB)) "$LAB_DIR/dst3"
 	provide b third "$LAB_DIR/dst3" rw
-	relay a put "$LAB_DIR/src3" link:third --promise done >"$LAB_DIR/put3" 2>&1 &
+	relay a put "$LAB_DIR/src3" link:third --promise 'done' >"$LAB_DIR/put3" 2>&1 &
 	local put=$!
 	sleep 0.6
 	lab_edge_stop b KILL

@@ -152,7 +152,7 @@ static void alloc__bad_kind_or_length_is_refused_and_seen(void **state)
 	static const struct {
 		int kind;
 		uint16_t len;
-	} bad[] = {{SLOT_REQ_NEAR, 0}, {SLOT_REQ_NEAR, LAN_PKT_MAX + 1}, {0, 100}, {7, 100}};
+	} bad[] = {{SLOT_REQ_NEAR, 0}, {SLOT_REQ_NEAR, LAN_PKT_MAX + 1}, {0, 100}, {SLOT_KINDS, 100}};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct fixture f;

@@ -33,7 +33,7 @@ int relay_client_listen(struct relay_thread *r, char err[CONFIG_ERR_MAX])
 		         sizeof(sun.sun_path) - 1);
 		return -ENAMETOOLONG;
 	}
-	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", r->path);
+	memcpy(sun.sun_path, r->path, strlen(r->path));
 	if (lstat(r->path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
 		snprintf(err, CONFIG_ERR_MAX, "[Relay] Socket=%s: is there and is no socket: remove it, or name another",
 		         r->path);

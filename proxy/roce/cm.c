@@ -148,7 +148,7 @@ void cm_table_init(struct cm_table *t, struct cm_conn *conns, uint32_t n)
 static struct cm_conn *find_asked(const struct cm_table *t, const struct ip_addr *a, const struct ip_addr *b,
                                   uint32_t comm_a, uint64_t transaction)
 {
-	for (struct cm_conn *c = t->conns; c < t->conns + t->n; c++)
+	for (struct cm_conn *c = t->conns; c < t->conns + t->used; c++)
 		if (c->state != CMC_FREE && c->comm_a == comm_a && c->transaction == transaction &&
 		    ip_addr_eq(&c->a, a) && ip_addr_eq(&c->b, b))
 			return c;
@@ -186,7 +186,7 @@ static struct cm_conn *find_pair(const struct cm_table *t, const struct ip_addr 
 {
 	struct cm_conn *best = NULL;
 
-	for (struct cm_conn *c = t->conns; c < t->conns + t->n; c++)
+	for (struct cm_conn *c = t->conns; c < t->conns + t->used; c++)
 		if (is_pair(c, src, dst, local, remote) && (!best || rather_spared(t, best, c)))
 			best = c;
 	return best;
@@ -197,9 +197,11 @@ static struct cm_conn *take_place(struct cm_table *t)
 {
 	struct cm_conn *best = NULL;
 
-	for (struct cm_conn *c = t->conns; c < t->conns + t->n; c++)
+	for (struct cm_conn *c = t->conns; c < t->conns + t->used; c++)
 		if (!best || rather_spared(t, c, best))
 			best = c;
+	if (t->used < t->n && (!best || best->state != CMC_FREE))
+		return &t->conns[t->used++];
 	return best;
 }
 

@@ -69,6 +69,7 @@ enum cm_change {
 struct cm_table {
 	struct cm_conn *conns;
 	uint32_t n;
+	uint32_t used; /* of the first so many: those behind were never taken */
 	uint32_t clock;
 };
 

@@ -130,7 +130,8 @@ static void settle_some(struct proxy *p, struct far_flow *f)
 	uint64_t upto = min_u64(f->pos_ack_seen, f->pos_acked + CALL_WORK / 4), stop = far_stop_at_op(p, f, upto);
 
 	far_settle(p, f, stop);
-	if (stop == upto && upto < f->pos_ack_seen) {
+	/* What was evicted since is not settled: it comes again, and so does its ACK. */
+	if (stop == upto && f->pos_acked == upto && upto < f->pos_ack_seen) {
 		f->settling = true;
 		far_work_later(p, f);
 	}

@@ -141,7 +141,8 @@ struct proxy_config {
 	/* relay */
 	uint16_t relay_channels; /* 0: no relay; at most RELAY_CHANNELS_MAX and max_flows */
 	uint32_t relay_window;   /* chunks of a channel under way: a power of two, 64 .. 2^20. default 2^16 */
-	uint8_t relay_percent;   /* of each pool, at most for chunks: 1..75. default 25 */
+	uint8_t relay_percent;   /* of each pool that chunks may hold in any case: 1..75. default 25. They may hold half of
+	                            what nobody else does, if that is more */
 	uint8_t relay_weight;    /* a channel's part of a line that is full, in parts of a flow's: 1..255. default 16 is one
 	                            flow's */
 

@@ -110,6 +110,8 @@ sim() {
 	step 'simulator seeds' build/gcc/lrsim --seeds "$(seeds 150 2000)" --jobs "$jobs"
 	step 'seed that found something' build/gcc/lrsim --seeds 1321
 	step 'seed with READs beyond the pool' build/gcc/lrsim --seeds 2606
+	step 'one put on a channel of the relay' build/gcc/lrsim --relay "$(pick 10g-300km-loss1 all)"
+	[ -z "$FULL" ] || step 'seed whose evicted ACKs were settled in circles' build/gcc/lrsim --seeds 6415
 	step 'seeds under asan+ubsan' build/gcc-asan/lrsim --seeds "$(seeds 15 500)" --jobs "$jobs"
 	step '1,000 QPs, equal QPNs, PSN 0' build/gcc/lrsim --many-qps 1000
 	rates

@@ -123,7 +123,7 @@ const struct config_key config_keys[] = {
     {"Relay", "Weight", &type_count, ONE(relay_weight), .fallback = "1", .min = 1, .max = 15, .flags = KEY_RELOADABLE,
      .help = "On a full line, a busy channel of the relay (there are 16) gets as much as so many RDMA flows.\n"},
     {"Relay", "Buffer", &type_count, ONE(relay_buffer), .fallback = "25", .min = 1, .max = 75, .flags = KEY_RELOADABLE,
-     .help = "Percent of the buffer that the relay may hold.\n"},
+     .help = "Percent of the buffer that the relay may hold however busy RDMA is; up to half of what is free, else.\n"},
 
     {"Security", "Encryption", &type_cipher, ONE(encryption), .fallback = "aes-256-gcm",
      .help = "How datagrams are sealed; the control channel is TLS 1.3 then. none: neither; whoever is on the line\n"

@@ -89,10 +89,12 @@ static inline struct relay_channel *relay_channel_at(const struct proxy *p, uint
 	return &p->relay->channel[idx];
 }
 
-/* Slot bytes of that pool that chunks may hold. */
+/* Slot bytes of that pool that chunks may hold: their part of it, or half of what nobody else holds. A cumulative `done`
+ * waits for the last repair, and what comes behind that in two or three round trips is much. */
 static inline uint64_t relay_budget(const struct proxy *p, enum arena_pool pool)
 {
-	return arena_capacity(p->arena, pool) / 100 * p->cfg.relay_percent;
+	return max_u64(arena_capacity(p->arena, pool) / 100 * p->cfg.relay_percent,
+	               (p->relay->held_bytes[pool] + pool_free(p, pool)) / 2);
 }
 
 static inline void relay_work_later(struct proxy *p, struct relay_channel *c)

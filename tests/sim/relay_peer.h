@@ -49,6 +49,7 @@ struct relay_world {
 	uint32_t losses;
 	bool waiting[2];
 	uint64_t committed, executed, voided;
+	uint64_t bytes; /* of data, of chunks that were executed in bulk */
 };
 
 void relay_peer_start(struct world *w);

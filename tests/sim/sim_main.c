@@ -22,6 +22,7 @@
 #include "pause_link.h"
 #include "rate_run.h"
 #include "reads.h"
+#include "relay_rate.h"
 #include "runner.h"
 #include "scenario_work.h"
 #include "thin.h"
@@ -43,6 +44,7 @@ static const char usage[] =
     "       lrsim --thin NAME      a line that is much thinner one way, full both ways; `--thin list` lists them\n"
     "       lrsim --lame NAME      lines that are dead one way, or of which a member is; `--lame list` lists them\n"
     "       lrsim --incast         256 queue pairs of 32 hosts into one port with a shallow queue\n"
+    "       lrsim --relay NAME     one put on a channel of the relay; `--relay list` lists them, all\n"
     "       lrsim --reads NAME     READs at 400 Gbit/s; `--reads list` lists them\n"
     "       lrsim --frozen         what a host that stands still costs all others, both edges full\n"
     "       lrsim --full-arena     how soon hosts send again when there is room again\n"
@@ -96,6 +98,7 @@ enum {
 	OPT_ARENA,
 	OPT_FROZEN,
 	OPT_READS,
+	OPT_RELAY,
 	OPT_RATE,
 	OPT_THIN,
 	OPT_LAME,
@@ -119,6 +122,7 @@ static const struct option options[] = {
     {"attack", no_argument, NULL, OPT_ATTACK},
     {"incast", no_argument, NULL, OPT_INCAST},
     {"reads", required_argument, NULL, OPT_READS},
+    {"relay", required_argument, NULL, OPT_RELAY},
     {"frozen", no_argument, NULL, OPT_FROZEN},
     {"full-arena", no_argument, NULL, OPT_ARENA},
     {"latency", no_argument, NULL, OPT_LATENCY},
@@ -183,6 +187,8 @@ static int take_option(int opt, const char *arg, struct run_options *o)
 		return 1 + pause_link_run();
 	case OPT_INCAST:
 		return 1 + incast_run();
+	case OPT_RELAY:
+		return 1 + relay_rate_run(arg);
 	case OPT_READS:
 		return 1 + reads_run(arg);
 	case OPT_LAME:

@@ -76,6 +76,7 @@ struct world_cfg {
 	uint64_t
 	    arp_ns[2]; /* from the first packet for a host of that site until its edge knows where it is; 0: it knows */
 	uint16_t relay_channels; /* at most RELAY_PEER_CHANNELS; 0: the edges have no relay */
+	bool relay_bulk;         /* one put as fast as it goes, instead of a few chunks */
 	/* what happens to the edges */
 	struct {
 		uint64_t at_ns, down_ns;

@@ -35,6 +35,17 @@ static void say_status(struct relay_channel_out *ch, uint64_t op, enum lr_status
 	relay_say(ch, &h, NULL, 0, 0);
 }
 
+/* An operation of which a part failed is told so once; its end is no success. */
+static bool has_failed(const struct relay_thread *r, uint64_t op)
+{
+	return r->failed[op % RELAY_FAILED] == op && op;
+}
+
+static void note_failed(struct relay_thread *r, uint64_t op)
+{
+	r->failed[op % RELAY_FAILED] = op;
+}
+
 /* --- put --- */
 
 static void put(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h, const uint8_t *data,
@@ -49,10 +60,9 @@ static void put(struct relay_thread *r, struct relay_channel_out *ch, const stru
 		g->bytes_in += len;
 		return;
 	}
-	if (r->failed_op == h->op)
-		return;
-	r->failed_op = h->op;
-	say_status(ch, h->op, status, 0);
+	if (!has_failed(r, h->op))
+		say_status(ch, h->op, status, 0);
+	note_failed(r, h->op);
 }
 
 static void put_end(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h, const uint8_t *data,
@@ -68,7 +78,9 @@ static void put_end(struct relay_thread *r, struct relay_channel_out *ch, const 
 
 	if (status == LR_OK && len > LR_NOTICE_MAX)
 		status = LR_OUT_OF_BOUNDS;
-	if (status == LR_OK && len > 0 && r->failed_op != h->op) {
+	if (has_failed(r, h->op))
+		return;
+	if (status == LR_OK && len > 0) {
 		memcpy(m.name, h->name, LR_NAME_MAX);
 		relay_client_event(r, g->client, &m, data, len);
 	}
@@ -183,9 +195,9 @@ static void call_failed(struct relay_thread *r, struct relay_channel_out *ch, st
 {
 	if (c)
 		call_free(c);
-	if (r->failed_op != op)
+	if (!has_failed(r, op))
 		say_status(ch, op, status, 0);
-	r->failed_op = op;
+	note_failed(r, op);
 }
 
 static void give_to_service(struct relay_thread *r, struct relay_channel_out *ch, struct relay_call *c)
@@ -213,7 +225,7 @@ static void call(struct relay_thread *r, struct relay_channel_out *ch, const str
 {
 	struct relay_call *c = call_of(r, h->op);
 
-	if (r->failed_op == h->op)
+	if (has_failed(r, h->op))
 		return;
 	if (h->value > LR_CALL_MAX || h->offset > h->value || len > h->value - h->offset || !c) {
 		call_failed(r, ch, NULL, h->op, LR_NO_ROOM);

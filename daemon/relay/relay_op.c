@@ -54,6 +54,7 @@ static void op_free(struct relay_thread *r, struct relay_op *op)
 	r->op[op->id & (RELAY_OPS - 1)] = NULL;
 	r->nops--;
 	r->nwaiting -= op->waits;
+	r->nfar -= op->kind == RELAY_OP_PUT && op->promise == LR_FAR;
 	if (op->client) {
 		dlist_remove(&op->client_node);
 		op->client->nops--;
@@ -118,8 +119,10 @@ void relay_op_end(struct relay_thread *r, uint64_t id, enum lr_status status)
 	if (!op)
 		return;
 	first = !op->told;
-	if (first && status == LR_OK && op->kind == RELAY_OP_PUT)
+	if (first && status == LR_OK && op->kind == RELAY_OP_PUT) {
+		r->nfar -= op->promise == LR_FAR;
 		op->promise = LR_DONE;
+	}
 	if (first)
 		tell(r, op, LR_EV_DONE, status);
 	else if (status != LR_OK)
@@ -258,6 +261,7 @@ int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct
 	dlist_append(&cl->ops, &op->client_node);
 	op->ch = channel_for(r, op);
 	*id = op->id;
+	r->nfar += op->kind == RELAY_OP_PUT && op->promise == LR_FAR;
 	op->after = m->after;
 	op->waits = m->after && relay_op_find(r, m->after) && !relay_op_find(r, m->after)->told;
 	if (op->waits)
@@ -324,7 +328,7 @@ void relay_op_moved(struct relay_thread *r, struct relay_channel_out *ch, uint32
 {
 	bool changed = ch->status.life && life_before && ch->status.life != life_before;
 
-	for (uint32_t i = 0; r->nops > 0 && i < RELAY_OPS; i++) {
+	for (uint32_t i = 0; (changed || r->nfar > 0) && i < RELAY_OPS; i++) {
 		struct relay_op *op = r->op[i];
 
 		if (!op || op->ch != ch || !op->sent)

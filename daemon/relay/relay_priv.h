@@ -20,6 +20,7 @@ enum relay_limits {
 	RELAY_CALLS = 256,         /* of the other site, not replied to */
 	RELAY_GETS = 256,          /* of the other site, under way */
 	RELAY_MESSAGES = 1024,     /* waiting on an answering channel, before requests of the other site wait */
+	RELAY_FAILED = 4096,       /* as many as the other site has under way */
 	RELAY_TAKES = 64,          /* slots asked for on a channel at a time */
 	RELAY_UNSENT = 4 << 20,    /* bytes that a client does not read, before it is let go */
 };
@@ -178,10 +179,11 @@ struct relay_thread {
 	struct relay_service service[RELAY_SERVICES];
 	struct relay_op *op[RELAY_OPS];
 	uint32_t nops, op_gen, nwaiting;
+	uint32_t nfar; /* puts that wait until the other edge has them */
 	struct relay_call call[RELAY_CALLS];
 	struct relay_get get[RELAY_GETS];
 	struct dnode deferred; /* of the other site's requests */
-	uint64_t failed_op;    /* of the other site: told that it has failed */
+	uint64_t failed[RELAY_FAILED]; /* operations of the other site that were told that they failed, by their low bits */
 	uint64_t malformed;    /* chunks that no sane relay sends */
 	struct { /* of the line, by worker */
 		uint64_t pace_bps, free_bps, rtt_ns;

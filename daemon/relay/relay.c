@@ -39,14 +39,17 @@ static void on_note(struct relay_thread *r, uint32_t worker, const struct relay_
 	}
 }
 
-static unsigned take_notes(struct relay_thread *r)
+/* stalled: a worker is behind with its commands, and notes wait for that. */
+static unsigned take_notes(struct relay_thread *r, bool *stalled)
 {
 	struct relay_note n;
 	unsigned taken = 0;
 
 	for (uint32_t w = 0; w < r->nworkers; w++)
-		for (unsigned i = 0; i < NOTES_TURN && relay_port_has_room(r->port[w]) && relay_port_note(r->port[w], &n);
-		     i++) {
+		for (unsigned i = 0; i < NOTES_TURN; i++) {
+			*stalled |= !relay_port_has_room(r->port[w]);
+			if (!relay_port_has_room(r->port[w]) || !relay_port_note(r->port[w], &n))
+				break;
 			on_note(r, w, &n);
 			taken++;
 		}
@@ -87,6 +90,12 @@ void relay_say_hello(struct relay_thread *r)
 	relay_say(&r->channel[1], &h, NULL, 0, 0);
 }
 
+/* Milliseconds to wait for what does not tell that it comes. */
+static int how_long(const struct relay_thread *r, bool stalled)
+{
+	return stalled ? 1 : dlist_empty(&r->deferred) ? 1000 : 20;
+}
+
 static void *relay_main(void *arg)
 {
 	struct relay_thread *r = arg;
@@ -97,14 +106,15 @@ static void *relay_main(void *arg)
 	pthread_setname_np(pthread_self(), name);
 	relay_say_hello(r);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
-		unsigned busy = take_notes(r);
+		bool stalled = false;
+		unsigned busy = take_notes(r, &stalled);
 		int n;
 
 		relay_execute_deferred(r);
 		for (uint32_t i = 0; i < r->nchannels; i++)
 			relay_channel_pump(r, &r->channel[i]);
 		wake_workers(r);
-		n = epoll_wait(r->epoll_fd, ev, (int)(sizeof(ev) / sizeof(ev[0])), busy ? 0 : dlist_empty(&r->deferred) ? 1000 : 20);
+		n = epoll_wait(r->epoll_fd, ev, (int)(sizeof(ev) / sizeof(ev[0])), busy ? 0 : how_long(r, stalled));
 		for (int i = 0; i < n; i++)
 			on_event(r, &ev[i]);
 	}

@@ -384,6 +384,8 @@ void relay_execute_deferred(struct relay_thread *r)
 		size_t len;
 
 		next = n->next;
+		if (!relay_port_has_room(r->port[r->channel[d->chunk.channel].worker]))
+			return;
 		relay_head_get(d->chunk.data, d->chunk.len, &h, &data, &len); /* it was sound */
 		if (!can_execute(r, d->chunk.channel, &h))
 			continue;

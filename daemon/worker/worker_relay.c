@@ -15,7 +15,7 @@ enum {
 	RELAY_COMMANDS = 4096,
 	RELAY_NOTES = 8192,
 	RELAY_TURN = 128, /* commands and chunks of a turn */
-	RELAY_ROOM = 256, /* commands that follow from one note, at most */
+	RELAY_ROOM = 1536, /* commands that are left free: slots asked for, 64 on each of 16 channels, and some */
 };
 
 /* Slots that a channel is asked for. */

@@ -56,7 +56,7 @@ void relay_port_free(struct relay_port *r);
 /* Relay's thread. Returns false if the ring is full: after relay_port_wake() there is room soon. */
 bool relay_port_command(struct relay_port *r, const struct relay_command *c);
 bool relay_port_note(struct relay_port *r, struct relay_note *n);
-/* Relay's thread: what comes of one note fits into the ring of commands. */
+/* Relay's thread: what comes of one note, and slots asked for on all channels, fit into the ring of commands. */
 bool relay_port_has_room(struct relay_port *r);
 /* Relay's thread: the worker looks at the commands. */
 void relay_port_wake(struct worker *w);

@@ -45,6 +45,11 @@ bool relay_port_command(struct relay_port *p, const struct relay_command *c)
 	return true;
 }
 
+bool relay_port_has_room(struct relay_port *p)
+{
+	return p->n < 4096;
+}
+
 static void work_off(struct relay_thread *r)
 {
 	static uint8_t slot[RELAY_CHUNK_MAX];

@@ -24,6 +24,7 @@
  * more. How long answers are kept: near_keep.c. */
 #include "near_priv.h"
 
+#define AGAIN_ROW_NS   1000000ull /* repetitions of one row of READs follow each other sooner */
 #define AGAIN_QUIET_NS 200000ull /* a LAN round trip: repeated requests within are one */
 
 static bool owns(const struct rd_op *op, uint64_t pos)
@@ -241,6 +242,23 @@ static bool given_before_restart(struct proxy *p, const struct near_flow *f, con
 	return op->resumed || near_resp_at_hand(p, f, pos - 1);
 }
 
+/* A host repeats from the oldest that it lacks. Where such a row of repetitions begins, it has had all before that: what
+ * was to be given again of earlier ones is not, and holds nothing up. */
+static void had_before(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint64_t pos)
+{
+	struct dnode *n = f->ops.next, *next;
+
+	if (pos > f->asked_again && p->now_ns < f->asked_again_ns + AGAIN_ROW_NS)
+		return; /* the row goes on */
+	for (; n != &op->node && f->repeats && work_take(p); n = next) {
+		struct rd_op *earlier = dlist_entry(n, struct rd_op, node);
+
+		next = n->next;
+		if (earlier->due && earlier->done_ns)
+			near_op_given(p, f, earlier);
+	}
+}
+
 /* The host has asked for what is not here. */
 static void wait_for_answer(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
@@ -259,6 +277,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		near_ack_schedule(p, f, DUE_RNR); /* if it can be held off at all */
 		return true;
 	}
+	had_before(p, f, op, pos);
 	f->asked_again = pos;
 	f->asked_again_ns = p->now_ns;
 	if (op->due && f->pos_wan > op->pos && FAULT(FAULT_READ_CROSSES_AGAIN)) {

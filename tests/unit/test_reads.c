@@ -393,6 +393,31 @@ static void reads__what_is_not_here_any_more_is_read_again(void **state)
 	assert_int_equal(core_ctr(&c->a, CTR_READS_AGAIN), 1);
 }
 
+/* A host that repeats from a later READ on has had the one before, of which the responder says nothing any more. */
+static void reads__a_later_row_of_repetitions_ends_the_earlier_one(void **state)
+{
+	const struct core_pkt *k;
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	read_three(c, 2, 2);
+	read_three(c, 5, 3);
+	core_wait(c, 1100 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(ask(c, 2, 3, 3, true), DROP_LAN_READ_RETRY);
+	core_expect(&c->b, RC_READ_REQUEST, 3);
+	core_wait(c, 5 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(ask(c, 5, 3, 5, true), DROP_LAN_READ_RETRY);
+	k = core_expect(&c->b, RC_READ_REQUEST, 5);
+	core_forget(&c->a);
+	execute(c, k, 3);
+	core_pump(c);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_response(c, three[i], 5 + i);
+	assert_int_equal(core_near(c)->repeats, 0);
+}
+
 /* Its one response was all of it: that tells no PMTU, but what it owns. */
 static void reads__one_response_is_read_again_without_a_pmtu(void **state)
 {
@@ -1107,6 +1132,7 @@ int main(void)
 	    CORE_TEST(reads__is_read_again_after_a_restart),
 	    CORE_TEST(reads__are_free_as_soon_as_they_were_given),
 	    CORE_TEST(reads__what_is_not_here_any_more_is_read_again),
+	    CORE_TEST(reads__a_later_row_of_repetitions_ends_the_earlier_one),
 	    CORE_TEST(reads__one_response_is_read_again_without_a_pmtu),
 	    CORE_TEST(reads__a_lost_request_to_read_again_goes_once_more),
 	    CORE_TEST(reads__one_that_is_larger_than_the_pool),

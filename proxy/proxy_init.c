@@ -94,6 +94,7 @@ struct blocks {
 	struct ip_buf *ip_bufs[2];
 	uint8_t *ip_data[2];
 	struct cm_conn *conns;
+	struct idx_hash_cell *conn_cells;
 	struct timer **timers;
 	struct sent_page *pages;
 	uint32_t *rings;
@@ -166,6 +167,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 		                               sizeof(struct idx_hash_cell));
 	carve_barrier(b, c, k);
 	k->conns = bump_take(b, CM_CONNS * sizeof(*k->conns));
+	k->conn_cells = bump_take(b, 2 * idx_hash_size(CM_CONNS) * sizeof(*k->conn_cells));
 	k->timers = bump_take(b, k->ntimers * sizeof(*k->timers));
 	k->pages = bump_take(b, sent_pages(c) * sizeof(*k->pages));
 	k->rings = bump_take(b, (size_t)ring_len(c) * c->npaths * k->own_lanes * sizeof(uint32_t));
@@ -255,7 +257,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 		dlist_append(&p->near_free, &p->near[i].free_node);
 		dlist_append(&p->far_free, &p->far[i].free_node);
 	}
-	cm_table_init(&p->cm, k->conns, CM_CONNS);
+	cm_table_init(&p->cm, k->conns, k->conn_cells, CM_CONNS);
 	timer_heap_init(&p->timers, k->timers, k->ntimers);
 	timer_init(&p->keepalive, TK_KEEPALIVE, 0);
 	sent_pool_init(&p->wan->sent_pool, k->pages, sent_pages(&p->cfg), k->own_lanes * p->cfg.npaths);

@@ -138,71 +138,117 @@ void cm_parse(const uint8_t *l3, const struct roce_pkt *pkt, struct cm_msg *msg)
 
 /* --- the table --- */
 
-void cm_table_init(struct cm_table *t, struct cm_conn *conns, uint32_t n)
+static uint32_t asked_hash(const struct ip_addr *a, const struct ip_addr *b, uint32_t comm_a, uint64_t transaction)
+{
+	return (uint32_t)hash_mix(((uint64_t)addr_hash(a) << 32 | addr_hash(b)) + hash_mix(transaction + comm_a));
+}
+
+/* The same from either side. */
+static uint32_t pair_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t local, uint32_t remote)
+{
+	return (uint32_t)(hash_mix((uint64_t)addr_hash(src) << 32 | local) ^
+	                  hash_mix((uint64_t)addr_hash(dst) << 32 | remote));
+}
+
+void cm_table_init(struct cm_table *t, struct cm_conn *conns, struct idx_hash_cell *cells, uint32_t n)
 {
 	memset(conns, 0, n * sizeof(*conns));
-	*t = (struct cm_table){.conns = conns, .n = n};
+	t->conns = conns;
+	idx_hash_init(&t->asked, cells, idx_hash_size(n));
+	idx_hash_init(&t->pairs, cells + idx_hash_size(n), idx_hash_size(n));
+	for (unsigned i = 0; i < CMS_RANKS; i++)
+		dlist_init(&t->spare[i]);
+	for (uint32_t i = 0; i < n; i++)
+		dlist_append(&t->spare[CMS_FREE], &conns[i].node);
+}
+
+static uint32_t idx_of(const struct cm_table *t, const struct cm_conn *c)
+{
+	return (uint32_t)(c - t->conns);
+}
+
+/* It was used just now, or its state has changed. */
+static void touch(struct cm_table *t, struct cm_conn *c)
+{
+	enum cm_spare rank = c->state == CMC_FREE ? CMS_FREE : c->state == CMC_PAIRED ? CMS_LIVE : CMS_HALF;
+
+	dlist_remove(&c->node);
+	dlist_append(&t->spare[rank], &c->node);
 }
 
 /* The connection that `a` asked `b` for in this transaction. */
 static struct cm_conn *find_asked(const struct cm_table *t, const struct ip_addr *a, const struct ip_addr *b,
                                   uint32_t comm_a, uint64_t transaction)
 {
-	for (struct cm_conn *c = t->conns; c < t->conns + t->used; c++)
-		if (c->state != CMC_FREE && c->comm_a == comm_a && c->transaction == transaction &&
-		    ip_addr_eq(&c->a, a) && ip_addr_eq(&c->b, b))
+	uint32_t hash = asked_hash(a, b, comm_a, transaction), idx;
+
+	for (uint32_t i = hash; (idx = idx_hash_next(&t->asked, hash, &i)) != UINT32_MAX;) {
+		struct cm_conn *c = &t->conns[idx];
+
+		if (c->comm_a == comm_a && c->transaction == transaction && ip_addr_eq(&c->a, a) && ip_addr_eq(&c->b, b))
 			return c;
+	}
 	return NULL;
-}
-
-/* How gladly an entry gives its place away. A live pair comes last: its DREQ must still find it, however many
- * connections come and go in the meantime. */
-static unsigned spare_rank(const struct cm_conn *c)
-{
-	return c->state == CMC_FREE ? 2 : c->state == CMC_PAIRED ? 0 : 1;
-}
-
-static bool rather_spared(const struct cm_table *t, const struct cm_conn *c, const struct cm_conn *than)
-{
-	if (spare_rank(c) != spare_rank(than))
-		return spare_rank(c) > spare_rank(than);
-	return t->clock - c->lru > t->clock - than->lru;
 }
 
 /* Is the sender's id `local` and the receiver's `remote`? Either may have asked. */
 static bool is_pair(const struct cm_conn *c, const struct ip_addr *src, const struct ip_addr *dst, uint32_t local,
                     uint32_t remote)
 {
-	if (c->state != CMC_PAIRED && c->state != CMC_DISCONNECTING)
-		return false;
 	if (c->comm_a == local && c->comm_b == remote && ip_addr_eq(&c->a, src) && ip_addr_eq(&c->b, dst))
 		return true;
 	return c->comm_b == local && c->comm_a == remote && ip_addr_eq(&c->b, src) && ip_addr_eq(&c->a, dst);
 }
 
-/* The pair with these ids; the live or latest one if both ids were used before. */
+/* The pair with these ids; the latest one if both ids were used before. */
 static struct cm_conn *find_pair(const struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
                                  uint32_t local, uint32_t remote)
 {
-	struct cm_conn *best = NULL;
+	uint32_t hash = pair_hash(src, dst, local, remote), idx;
 
-	for (struct cm_conn *c = t->conns; c < t->conns + t->used; c++)
-		if (is_pair(c, src, dst, local, remote) && (!best || rather_spared(t, best, c)))
-			best = c;
-	return best;
+	for (uint32_t i = hash; (idx = idx_hash_next(&t->pairs, hash, &i)) != UINT32_MAX;)
+		if (is_pair(&t->conns[idx], src, dst, local, remote))
+			return &t->conns[idx];
+	return NULL;
+}
+
+static void pair_forget(struct cm_table *t, struct cm_conn *c)
+{
+	if (c->by_pair)
+		idx_hash_del(&t->pairs, pair_hash(&c->a, &c->b, c->comm_a, c->comm_b), idx_of(t, c));
+	c->by_pair = false;
+}
+
+static void pair_note(struct cm_table *t, struct cm_conn *c)
+{
+	pair_forget(t, c);
+	idx_hash_put(&t->pairs, pair_hash(&c->a, &c->b, c->comm_a, c->comm_b), idx_of(t, c));
+	c->by_pair = true;
+}
+
+/* The entry is a free one. */
+static void forget(struct cm_table *t, struct cm_conn *c)
+{
+	if (c->state == CMC_FREE)
+		return;
+	pair_forget(t, c);
+	idx_hash_del(&t->asked, asked_hash(&c->a, &c->b, c->comm_a, c->transaction), idx_of(t, c));
+	c->state = CMC_FREE;
+	touch(t, c);
 }
 
 /* A place for a new connection; NULL only if the table has none at all. */
 static struct cm_conn *take_place(struct cm_table *t)
 {
-	struct cm_conn *best = NULL;
+	for (unsigned i = 0; i < CMS_RANKS; i++) {
+		struct dnode *n = dlist_first(&t->spare[i]);
 
-	for (struct cm_conn *c = t->conns; c < t->conns + t->used; c++)
-		if (!best || rather_spared(t, c, best))
-			best = c;
-	if (t->used < t->n && (!best || best->state != CMC_FREE))
-		return &t->conns[t->used++];
-	return best;
+		if (!n)
+			continue;
+		forget(t, dlist_entry(n, struct cm_conn, node));
+		return dlist_entry(n, struct cm_conn, node);
+	}
+	return NULL;
 }
 
 /* --- messages --- */
@@ -230,7 +276,9 @@ static struct cm_conn *observe_req(struct cm_table *t, const struct ip_addr *src
 	    .pmtu = msg->pmtu,
 	    .rnr_retry_b = msg->rnr_retry,
 	    .state = CMC_REQ_SEEN,
+	    .node = c->node,
 	};
+	idx_hash_put(&t->asked, asked_hash(src, dst, msg->local_comm_id, msg->transaction), idx_of(t, c));
 	return c;
 }
 
@@ -248,13 +296,18 @@ static enum cm_change observe_rep(struct cm_table *t, const struct ip_addr *src,
 	}
 	/* A host uses an id again only after its connection is gone, even if nobody said so. */
 	old = find_pair(t, src, dst, msg->local_comm_id, msg->remote_comm_id);
-	if (old)
+	if (old) {
 		old->state = CMC_DISCONNECTING;
+		pair_forget(t, old);
+		touch(t, old);
+	}
+	pair_forget(t, c);
 	c->comm_b = msg->local_comm_id;
 	c->qpn_b = msg->qpn;
 	c->psn_a = msg->starting_psn;
 	c->rnr_retry_a = msg->rnr_retry;
 	c->state = CMC_PAIRED;
+	pair_note(t, c);
 	*conn = c;
 	return CM_OPENED;
 }
@@ -291,14 +344,14 @@ static struct cm_conn *find_in_set_up(const struct cm_table *t, const struct ip_
 }
 
 /* Either side may refuse: B the REQ, A by taking it back. */
-static struct cm_conn *observe_rej(const struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
+static struct cm_conn *observe_rej(struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
                                    const struct cm_msg *msg)
 {
 	struct cm_conn *c = find_in_set_up(t, src, dst, msg);
 
 	if (!c || c->state != CMC_REQ_SEEN)
 		return c;
-	*c = (struct cm_conn){.state = CMC_FREE};
+	forget(t, c);
 	return NULL;
 }
 
@@ -331,6 +384,6 @@ enum cm_change cm_observe(struct cm_table *t, const struct ip_addr *src, const s
 		break;
 	}
 	if (*conn)
-		(*conn)->lru = ++t->clock;
+		touch(t, *conn);
 	return change;
 }

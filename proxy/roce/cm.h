@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proxy/util/dlist.h"
+#include "proxy/util/idx_hash.h"
 #include "roce.h"
 
 enum cm_type { CM_NONE, CM_REQ, CM_MRA, CM_REJ, CM_REP, CM_RTU, CM_DREQ, CM_DREP, CM_OTHER };
@@ -54,10 +56,14 @@ struct cm_conn {
 	uint16_t pkey;
 	struct cm_traits traits_a, traits_b; /* the caller fills them in */
 	uint8_t state;                    /* enum cm_conn_state */
-	uint32_t lru;
+	bool by_pair;                     /* is found by both ids */
+	struct dnode node;                /* in cm_table.spare */
 };
 
 enum cm_conn_state { CMC_FREE, CMC_REQ_SEEN, CMC_PAIRED, CMC_DISCONNECTING };
+/* How gladly an entry gives its place away. A live pair comes last: its DREQ must still find it, however many
+ * connections come and go in the meantime. */
+enum cm_spare { CMS_FREE, CMS_HALF, CMS_LIVE, CMS_RANKS };
 
 enum cm_change {
 	CM_NO_CHANGE,      /* repeated or irrelevant */
@@ -65,15 +71,15 @@ enum cm_change {
 	CM_DISCONNECTING_, /* first DREQ or DREP of a known connection */
 };
 
-/* A bounded table, least recently used goes first. `conns` holds `n` entries given by the caller. */
+/* A bounded table, least recently used goes first. */
 struct cm_table {
 	struct cm_conn *conns;
-	uint32_t n;
-	uint32_t used; /* of the first so many: those behind were never taken */
-	uint32_t clock;
+	struct idx_hash asked, pairs;      /* by the REQ's sender, receiver, id and transaction; by both ids */
+	struct dnode spare[CMS_RANKS];     /* all entries, the one used longest ago first */
 };
 
-void cm_table_init(struct cm_table *t, struct cm_conn *conns, uint32_t n);
+/* The caller gives `n` entries and twice idx_hash_size(n) cells. */
+void cm_table_init(struct cm_table *t, struct cm_conn *conns, struct idx_hash_cell *cells, uint32_t n);
 
 /* Takes a message on its way from src to dst. If it belongs to a connection, *conn points at it (else NULL),
  * also when nothing changed. */

@@ -301,9 +301,11 @@ static void hold(struct proxy *p, struct raw_lane *r, uint32_t slot)
 	r->nheld++;
 }
 
-/* Those that need not wait: all before them has come, or they have waited for long enough. */
+/* Those that need not wait: all before them has come, or they have waited for long enough. What is too much for one
+ * call goes in the next. */
 static void let_go(struct proxy *p, struct raw_lane *r)
 {
+	uint64_t more_ns = 0;
 	struct dnode *n;
 
 	while ((n = dlist_first(&r->held))) {
@@ -317,14 +319,19 @@ static void let_go(struct proxy *p, struct raw_lane *r)
 			r->next++;
 		if (seq_of(p, n) >= r->next && p->now_ns < m->due_ns && r->nheld <= RAW_HELD_MAX && p->session_on)
 			break;
+		if (r->nheld <= RAW_HELD_MAX && !work_take(p)) {
+			more_ns = p->now_ns;
+			break;
+		}
 		r->next = max_u64(r->next, seq_of(p, n) + 1);
 		dlist_remove(n);
 		r->nheld--;
 		roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt); /* it was sound */
 		deliver(p, slot, &pkt);
 	}
-	if (n && !timer_armed(&p->end_to_end.hold))
-		timer_set(&p->timers, &p->end_to_end.hold, dlist_entry(n, struct slot_meta, node)->due_ns);
+	if (n)
+		timer_set_earlier(&p->timers, &p->end_to_end.hold,
+		                  more_ns ? more_ns : dlist_entry(n, struct slot_meta, node)->due_ns);
 }
 
 void raw_on_timer(struct proxy *p)

@@ -18,6 +18,7 @@
 #include "proxy/util/probe.h"
 #include "proxy/wan/share.h"
 
+#define ADMIT_WORK      2 /* near_admit() counts for so much work */
 #define SLOW_EVERY_PKTS 8 /* how often is looked whether a host should slow down ... */
 #define CNP_LASTS_NS    20000000ull
 #define ACK_SLOW_NS     500000ull /* ConnectX may repeat after 2 ms */
@@ -99,9 +100,11 @@ static bool evict_highest(struct proxy *p, struct near_flow *f)
 /* Room for the packet that the flow needs next: of those beyond the gap as many go as it takes. */
 static bool admit_next(struct proxy *p, struct near_flow *f, uint16_t len)
 {
-	while (!near_admit(p, f, len))
+	while (!near_admit(p, f, len)) {
+		work_done(p, ADMIT_WORK);
 		if (!evict_highest(p, f))
 			return false;
+	}
 	return true;
 }
 

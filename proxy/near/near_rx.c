@@ -26,11 +26,23 @@
 #define NAK_AGAIN_NS    100000ull     /* a LAN round trip: what was NAKed is not yet repeated within */
 #define FAILED_QUIET_NS 2000000000ull /* a failed QP is silent so long before it can be used again */
 
+/* When a host that was sent a NAK has had the time to go back. */
+static uint64_t gone_back_ns(const struct proxy *p, const struct near_flow *f)
+{
+	return f->naked_ns + NAK_AGAIN_NS + 2 * p->cfg.reorder_ns;
+}
+
+/* Each NAK costs the host a retry, and it sends again all that follows the last one. So what was lost in front of that, or
+ * was dropped since then for its sake, is no gap until the host has had the time to go back. */
 void near_nak_gap(struct proxy *p, struct near_flow *f)
 {
 	timer_cancel(&p->timers, &f->patience);
 	if (f->pairing == PAIR_LEARNING || f->rnr_back_pressure || f->psns_unknown)
 		return; /* psns_unknown: it may be no gap, the READ in front of it owns the place */
+	if (f->naked_ns && p->now_ns < gone_back_ns(p, f) && !FAULT(FAULT_NAK_REPEATED)) {
+		timer_set(&p->timers, &f->patience, gone_back_ns(p, f));
+		return;
+	}
 	f->gap_naked = f->pos_next;
 	f->naked_ns = p->now_ns;
 	f->pos_lacking = 0; /* the host sends all of that again */
@@ -58,7 +70,7 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 		/* The host went back and the missing one was lost again; reordering alone does not last so long. */
 		if (FAULT(FAULT_NAK_REPEATED))
 			near_ack_schedule(p, f, DUE_NAK);
-		if (new_round && p->now_ns >= f->naked_ns + NAK_AGAIN_NS + 2 * p->cfg.reorder_ns) {
+		if (new_round && p->now_ns >= gone_back_ns(p, f)) {
 			f->naked_ns = p->now_ns;
 			near_ack_schedule(p, f, DUE_NAK);
 		}

@@ -228,6 +228,26 @@ static void near__second_loss_is_naked_again(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
+/* What was dropped after a NAK comes again for that NAK: it is no second loss until the host can have gone back. */
+static void near__one_nak_until_the_host_can_have_gone_back(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	for (uint32_t psn = 2; psn < 8; psn++)
+		in_quiet(c, psn);
+	core_wait(c, 2 * c->a.cfg.reorder_ns);
+	core_expect_aeth(&c->a, 1, AETH_NAK_PSN_SEQ);
+	in_quiet(c, 8); /* dropped */
+	core_send(c, RC_WRITE_ONLY, 1); /* it was only late */
+	core_expect_aeth(&c->a, 7, AETH_ACK_NO_CREDITS);
+	for (uint32_t psn = 9; psn < 9 + PATIENCE_PKTS; psn++)
+		in_quiet(c, psn);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_wait(c, CORE_MS);
+	core_expect_aeth(&c->a, 8, AETH_NAK_PSN_SEQ); /* it has not */
+	assert_int_equal(core_ctr(&c->a, CTR_NAKS_TX), 2);
+}
+
 /* A request of a kind that is not held beyond a gap speaks for the gap as well: nothing else may ever follow it. */
 static void gap_before(void **state, uint8_t opcode)
 {
@@ -905,6 +925,7 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__gap_is_naked_once),
     CORE_TEST(near__patience_ends_by_packets),
     CORE_TEST(near__second_loss_is_naked_again),
+    CORE_TEST(near__one_nak_until_the_host_can_have_gone_back),
     CORE_TEST(near__gap_before_a_read_is_naked),
     CORE_TEST(near__gap_before_an_atomic_is_naked),
     CORE_TEST(near__gap_before_an_unknown_is_naked),

@@ -17,8 +17,8 @@
  * Flows that find no room wait in order of arrival, their hosts held off by RNR NAKs as they ask again. What is larger
  * than half of the pool is counted as half. Nobody waits for ever: after WAIT_MAX_NS the first one crosses without, one
  * in such a time, and none while the line is silent. Were all to go that a cut has kept waiting, the pool would fill up
- * with answers that lack their ends. A request crosses much sooner if its host counts RNR NAKs: that one is not sent
- * away, and its QP would fail. So do those to a responder that is silent, which would keep the room from others for
+ * with answers that lack their ends. A request crosses much sooner if its host counts RNR NAKs, or is not known
+ * well enough to be told one: that one is not sent away, and its QP would fail. So do those to a responder that is silent, which would keep the room from others for
  * nothing. */
 #include "near_priv.h"
 
@@ -38,12 +38,18 @@ static uint32_t responses(const struct near_flow *f, const struct rd_op *op, uin
 	return op->opcode == RC_READ_REQUEST ? roce_read_psns(op->len, pmtu) : 1;
 }
 
+/* Its host would give up: it counts RNR NAKs, or nobody can say one to it, as nothing of its pair is known. */
+static bool gives_up(const struct near_flow *f)
+{
+	return f->rnr_retry != RNR_RETRY_INFINITE || f->pairing == PAIR_LEARNING;
+}
+
 /* The first one, if none went without room so shortly before, and not into a line that is cut. */
 static bool waited_enough(const struct proxy *p, const struct near_flow *f)
 {
 	if (!dnode_on(&f->reserve_node))
 		return false;
-	if (f->rnr_retry != RNR_RETRY_INFINITE)
+	if (gives_up(f))
 		return p->now_ns >= f->reserve_wait_ns + WAIT_UNHELD_NS;
 	return dlist_first(&p->reserve_waiting) == &f->reserve_node &&
 	       p->now_ns >= max_u64(f->reserve_wait_ns, p->room_exceeded_ns) + WAIT_MAX_NS &&
@@ -75,7 +81,7 @@ static bool may_go(struct proxy *p, const struct near_flow *f, uint64_t need, ui
 		return true;
 	if (!waited_enough(p, f))
 		return false;
-	if (f->rnr_retry == RNR_RETRY_INFINITE)
+	if (!gives_up(f))
 		p->room_exceeded_ns = p->now_ns;
 	return true;
 }
@@ -97,6 +103,7 @@ static void reserve(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	op->windowed = op->room < n;
 	f->reserved_bytes += (uint64_t)op->room * each;
 	p->reserved_bytes += (uint64_t)op->room * each;
+	near_credit_moved(p, f, op);
 }
 
 static void give_back(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n)

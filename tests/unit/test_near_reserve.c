@@ -101,6 +101,16 @@ static void near_reserve__nobody_waits_for_ever(void **state)
 	crowd_goes(c, others);
 }
 
+/* Nothing is known of the pair: no RNR NAK can be said, and its host would give up. */
+static void near_reserve__a_host_that_cannot_be_told_does_not_wait_long(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	crowd(c);
+	ask(c, 2);
+	expect_read_after(c, 90 * CORE_MS, 20 * CORE_MS);
+}
+
 /* As if those of another flow were waiting behind the first one, since so long ago. */
 static void another_waits(struct core *c, uint64_t ns)
 {
@@ -237,6 +247,7 @@ int main(void)
 	    CORE_TEST(near_reserve__is_reserved_and_given_back),
 	    CORE_TEST(near_reserve__without_it_the_request_waits_and_its_host_is_held_off),
 	    CORE_TEST(near_reserve__nobody_waits_for_ever),
+	    CORE_TEST(near_reserve__a_host_that_cannot_be_told_does_not_wait_long),
 	    CORE_TEST(near_reserve__without_room_one_goes_at_a_time),
 	    CORE_TEST(near_reserve__the_first_in_the_queue_goes_first),
 	    CORE_TEST(near_reserve__a_line_that_is_cut_hurries_nobody),

@@ -281,6 +281,9 @@ static void on_timer(struct proxy *p, const struct timer *t)
 	case TK_LAN_HOST:
 		lan_host_on_timer(p, &p->lan_hosts[t->owner]);
 		break;
+	case TK_AGAIN:
+		far_again_on_timer(p, &p->far[t->owner]);
+		break;
 	case TK_QUARANTINE:
 		pair_on_timer(p, &p->pairs[t->owner]);
 		break;

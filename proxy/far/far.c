@@ -38,6 +38,7 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	f->idx = idx;
 	dlist_init(&f->slots);
 	f->hostpair = f->successor_of = NONE;
+	f->resp_credit = RESP_CREDIT_ALL;
 	f->pos_low = POS_NEVER;
 	f->window_bytes = p->cfg.lan_window_bytes;
 	f->last_progress_ns = p->now_ns;
@@ -46,6 +47,7 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	timer_init(&f->rto, TK_RTO, idx);
 	timer_init(&f->pace, TK_PACE, idx);
 	timer_init(&f->ask, TK_ASK, idx);
+	timer_init(&f->again, TK_AGAIN, idx);
 	timer_set(&p->timers, &f->ask, p->now_ns + ASK_WAITING_NS);
 }
 
@@ -121,6 +123,7 @@ void far_close(struct proxy *p, struct far_flow *f)
 	timer_cancel(&p->timers, &f->rto);
 	timer_cancel(&p->timers, &f->pace);
 	timer_cancel(&p->timers, &f->ask);
+	timer_cancel(&p->timers, &f->again);
 	idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
 	if (f->named)
 		idx_hash_del(&p->far_by_dest, far_dest_hash(&f->src, &f->dst, f->dest_qpn), f->idx);
@@ -190,6 +193,7 @@ void far_ask(struct proxy *p, struct far_flow *f)
 
 void far_session_start(struct proxy *p, struct far_flow *f)
 {
+	far_credit_session_start(p, f);
 	if (p->session.peer_arena_epoch && f->peer_epoch && f->peer_epoch != p->session.peer_arena_epoch &&
 	    !FAULT(FAULT_ARENA_EPOCH)) {
 		if (far_lost_may_owe(p, f))

@@ -44,6 +44,9 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
 /* A part of a READ that was answered is to be read again. far_again.c. */
 void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *r);
+void far_again_on_timer(struct proxy *p, struct far_flow *f);
+/* How far the near edge has room for responses of a READ. */
+void far_on_resp_credit(struct proxy *p, struct lane *l, const struct wan_resp_credit *c);
 /* The near edge has forgotten the flow. */
 void far_on_close(struct proxy *p, const struct wan_flow_close *c);
 

@@ -10,8 +10,10 @@
  *     | answered: parts of it are read again | resp_next: the first operation | later ones
  *
  * The first of them is what the near edge waits for: it may use the reserve of the pool, which may be full of what comes
- * behind it and finds no room there. They are taken in order. With one lost on this LAN the rest is asked for once more; all else is left to the host,
- * which repeats what it lacks. So a record lives for AGAIN_NS after its last progress at most, and goes for others. */
+ * behind it and finds no room there. They may overtake each other by AGAIN_AHEAD. What is lost on this LAN is asked for
+ * again, with all that follows it: AGAIN_QUIET_NS after the last one came, or after LanTimeout without any, AGAIN_TRIES
+ * times in a row. All else is left to the host, which repeats what it lacks. So a record lives for AGAIN_NS after its
+ * last progress at most, and goes for others. */
 #include "far_priv.h"
 
 #include "proxy/roce/icrc.h"
@@ -23,6 +25,8 @@
 #define REFUSED_NOW    16
 #define AGAIN_NS       2000000000ull
 #define AGAIN_QUIET_NS 500000ull
+#define AGAIN_AHEAD    64 /* bits of rd_op.again_got */
+#define AGAIN_TRIES    3
 
 static struct rd_op *first(const struct far_flow *f)
 {
@@ -133,6 +137,8 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 	op->len = pkt.reth_len;
 	op->end_va = pkt.reth_va + pkt.reth_len;
 	op->again_heard_ns = p->now_ns;
+	op->again_got = 0;
+	op->again_tries = 0;
 	op->due = true;
 	f->asks = (struct asks_like){
 	    .sport = pkt.udp_sport, .pkey = pkt.pkey, .tos = pkt.tos, .migreq = pkt.migreq, .known = true};
@@ -147,6 +153,36 @@ static struct rd_op *due(const struct far_flow *f)
 	return NULL;
 }
 
+/* When the responder is asked for the rest of it once more. */
+static uint64_t until_again(const struct proxy *p, const struct rd_op *op)
+{
+	bool hole = op->again_got || op->again_lost;
+
+	return max_u64(op->again_ns, op->again_heard_ns) + (hole ? AGAIN_QUIET_NS : p->cfg.lan_timeout_ns);
+}
+
+void far_again_on_timer(struct proxy *p, struct far_flow *f)
+{
+	uint64_t next_ns = UINT64_MAX;
+
+	for (struct dnode *n = f->agains.next; n != &f->agains; n = n->next) {
+		struct rd_op *op = dlist_entry(n, struct rd_op, node);
+
+		if (op->due || op->again_tries >= AGAIN_TRIES)
+			continue;
+		if (p->now_ns < until_again(p, op)) {
+			next_ns = min_u64(next_ns, until_again(p, op));
+			continue;
+		}
+		op->again_tries++;
+		op->due = true;
+	}
+	if (next_ns != UINT64_MAX)
+		timer_set(&p->timers, &f->again, next_ns);
+	if (far_again_due(f))
+		lan_drr_ready(p, f);
+}
+
 bool far_again_due(const struct far_flow *f)
 {
 	return f->nagains && due(f);
@@ -157,38 +193,45 @@ size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	struct rd_op *op = due(f);
 	uint64_t skip = (op->next - op->pos) * f->pmtu;
 
-	op->due = false;
+	op->due = op->again_lost = false;
 	op->again_ns = p->now_ns;
 	f->retried_ns = p->now_ns;
+	timer_set_earlier(&p->timers, &f->again, until_again(p, op));
 	count(p, CTR_LAN_RETRIES, 1);
 	return far_build_read(f, op->next, op->end_va - op->len + skip, op->rkey, op->len - (uint32_t)skip, tx);
 }
 
 static bool keep(struct proxy *p, struct far_flow *f, const struct rd_op *op, const uint8_t *l3,
-                 const struct roce_pkt *pkt, uint16_t vlan_tci)
+                 const struct roce_pkt *pkt, uint64_t pos, uint16_t vlan_tci)
 {
-	bool urgent = op->next == op->pos || pool_free(p, POOL_LAN) > pool_reserve(p, POOL_LAN) / 2;
+	bool urgent = pos == op->pos || pool_free(p, POOL_LAN) > pool_reserve(p, POOL_LAN) / 2;
 
-	return far_keep_response(p, f, l3, pkt, op->next, vlan_tci, urgent);
+	return far_keep_response(p, f, l3, pkt, pos, vlan_tci, urgent);
 }
 
 bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                   uint16_t vlan_tci)
 {
 	struct rd_op *op = pkt->opcode == RC_ATOMIC_ACK ? NULL : at(f, pos);
+	uint64_t ahead;
 
-	if (!op || op->due)
+	if (!op || !op->again_ns || pos < op->next)
 		return false;
-	if (pos == op->next && keep(p, f, op, l3, pkt, vlan_tci)) {
-		op->next++;
+	ahead = pos - op->next;
+	if (ahead < AGAIN_AHEAD && op->again_got >> ahead & 1)
+		return false;
+	if (ahead < AGAIN_AHEAD && keep(p, f, op, l3, pkt, pos, vlan_tci)) {
+		op->again_got |= 1ull << ahead;
+		for (; op->again_got & 1; op->again_got >>= 1)
+			op->next++;
+		op->again_tries = 0;
 		op->again_heard_ns = f->last_progress_ns = p->now_ns;
-		if (op->next == op->pos + op->psns)
-			end(p, f, op);
-		return true;
+	} else {
+		op->again_lost = true;
 	}
-	if (pos >= op->next && p->now_ns >= op->again_ns + AGAIN_QUIET_NS) { /* lost here, or no room */
-		op->due = true;
-		lan_drr_ready(p, f);
-	}
-	return pos >= op->next;
+	if (op->next == op->pos + op->psns)
+		end(p, f, op);
+	else
+		timer_set_earlier(&p->timers, &f->again, until_again(p, op));
+	return true;
 }

@@ -105,6 +105,10 @@ size_t far_build_read(const struct far_flow *f, uint64_t pos, uint64_t va, uint3
 /* The first operation is to be sent again for what it lacks, nothing else. Once in OP_AGAIN_QUIET_NS, by the timer. */
 void far_part_later(struct proxy *p, struct far_flow *f);
 bool far_part_now(struct proxy *p, struct far_flow *f);
+/* It waits for the near edge to have room for what is next. */
+bool far_awaits_credit(const struct far_flow *f);
+/* Nothing is known of that room any more. */
+void far_credit_session_start(struct proxy *p, struct far_flow *f);
 /* It goes into tx; 0: not now. Its length: FAR_PART_LEN. */
 #define FAR_PART_LEN 100
 size_t far_part_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);

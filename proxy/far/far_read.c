@@ -14,6 +14,10 @@
  *
  * FLUSH and ATOMIC WRITE are operations of one PSN like ATOMICs; their answer is a READ response without a byte.
  *
+ * What the near edge has no room for (RESP_CREDIT, near_credit.c) is dropped and asked for in the same way, when it has:
+ * kept here, it would take the room of all others. The READ waits for that without a timer, and its responder is not
+ * called silent for it.
+ *
  * ACKs stop in front of an operation without its responses: one past it is an implied NAK (IBTA 9.7.5.1.4). */
 #include "far_priv.h"
 
@@ -123,12 +127,21 @@ static uint32_t part_room(const struct proxy *p, const struct far_flow *f)
 	return (uint32_t)clamp_u64(share_left(p, POOL_LAN) / 2 / each, PART_MIN, FLOW_SPAN_MAX);
 }
 
+bool far_awaits_credit(const struct far_flow *f)
+{
+	return f->part_wanted && far_first_op(f) && f->resp_next >= f->resp_credit;
+}
+
 bool far_part_now(struct proxy *p, struct far_flow *f)
 {
 	const struct rd_op *op = far_first_op(f);
 
 	if (!op || op->opcode != RC_READ_REQUEST || !op->psns || !f->pmtu || f->failed || f->hostpair == NONE)
 		return false;
+	if (f->resp_next >= f->resp_credit) {
+		f->part_wanted = true;
+		return true;
+	}
 	f->part_due = true;
 	lan_drr_ready(p, f);
 	return true;
@@ -139,7 +152,8 @@ void far_part_later(struct proxy *p, struct far_flow *f)
 	const struct rd_op *op = far_first_op(f);
 
 	f->part_wanted = true;
-	timer_set(&p->timers, &f->rto, max_u64(p->now_ns + 4 * p->cfg.reorder_ns, op->again_ns + OP_AGAIN_QUIET_NS));
+	if (!far_awaits_credit(f))
+		timer_set(&p->timers, &f->rto, max_u64(p->now_ns + 4 * p->cfg.reorder_ns, op->again_ns + OP_AGAIN_QUIET_NS));
 }
 
 size_t far_build_read(const struct far_flow *f, uint64_t pos, uint64_t va, uint32_t rkey, uint32_t len,
@@ -172,12 +186,16 @@ size_t far_part_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	f->part_due = f->part_wanted = false;
 	if (slot == SLOT_NONE)
 		return 0;
+	if (f->resp_next >= f->resp_credit) { /* it became less */
+		f->part_wanted = true;
+		return 0;
+	}
 	data = arena_data(p->arena, slot);
 	skip = (f->resp_next - op->pos) * f->pmtu;
 	if (roce_parse(data, slot_packet_len(arena_hdr(p->arena, slot)), &pkt) != DROP_NONE ||
 	    !icrc_check(data, &pkt, NULL) || skip > pkt.reth_len)
 		return 0;
-	n = min_u64(part_room(p, f), op->pos + op->psns - f->resp_next);
+	n = min_u64(part_room(p, f), min_u64(op->pos + op->psns, f->resp_credit) - f->resp_next);
 	f->part_end = f->resp_next + n;
 	op->again_ns = p->now_ns;
 	far_cnp_learn(p, f, slot);
@@ -186,6 +204,38 @@ size_t far_part_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	far_arm_rto(p, f);
 	return far_build_read(f, f->resp_next, pkt.reth_va + skip, pkt.reth_rkey,
 	                      (uint32_t)min_u64(pkt.reth_len - skip, n * f->pmtu), tx);
+}
+
+/* --- RESP_CREDIT --- */
+
+void far_credit_session_start(struct proxy *p, struct far_flow *f)
+{
+	f->resp_credit = RESP_CREDIT_ALL;
+	f->resp_credit_round = 0;
+	if (f->part_wanted)
+		far_part_now(p, f);
+}
+
+void far_on_resp_credit(struct proxy *p, struct lane *l, const struct wan_resp_credit *c)
+{
+	struct far_flow *f = far_by_peer(p, c->flow);
+	bool waited;
+
+	if (!f || f->inc != c->inc || !f->open)
+		return; /* it is told again, or nobody needs it */
+	if (f->lane != l->id || c->round == 0) {
+		drop(p, DROP_WAN_BAD_FRAME);
+		return;
+	}
+	if (f->resp_credit_round && (int32_t)(c->round - f->resp_credit_round) <= 0)
+		return; /* a copy, or it was overtaken */
+	waited = far_awaits_credit(f);
+	f->resp_credit_round = c->round;
+	f->resp_credit = c->credit;
+	if (!waited || far_awaits_credit(f))
+		return;
+	f->last_progress_ns = p->now_ns; /* it was asked nothing */
+	far_part_now(p, f);
 }
 
 /* --- responses --- */
@@ -310,6 +360,15 @@ bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, c
 	return true;
 }
 
+/* The READ is to be sent again from there. */
+static void no_room(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	f->resp_lost = max_u64(f->resp_lost, pos + 1);
+	f->last_progress_ns = p->now_ns; /* it lives */
+	if (!f->rnr && !f->part_wanted)
+		far_part_later(p, f);
+}
+
 enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci)
 {
@@ -341,14 +400,15 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 		f->resp_lost = max_u64(f->resp_lost, pos + 1);
 	if (d != DROP_NONE)
 		return drop(p, d);
+	if (pos >= f->resp_credit && op->opcode == RC_READ_REQUEST) {
+		no_room(p, f, pos);
+		return drop(p, DROP_LAN_RESP_CREDIT);
+	}
 	if (!resp_note(f, pos))
 		return drop(p, DROP_LAN_ACK_STALE);
 	if (!far_keep_response(p, f, l3, pkt, pos, vlan_tci, pkt->opcode == RC_ATOMIC_ACK)) {
 		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
-		f->resp_lost = max_u64(f->resp_lost, pos + 1);
-		f->last_progress_ns = p->now_ns; /* it lives */
-		if (!f->rnr && !f->part_wanted)
-			far_part_later(p, f);
+		no_room(p, f, pos);
 		return drop(p, DROP_LAN_NO_ROOM); /* the READ is repeated later */
 	}
 	f->last_progress_ns = p->now_ns;

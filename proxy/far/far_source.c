@@ -103,6 +103,7 @@ static bool on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)
 		struct wan_flow_open open;
 		struct wan_flow_close close;
 		struct wan_read_again again;
+		struct wan_resp_credit credit;
 	} u;
 	bool ok;
 
@@ -114,6 +115,10 @@ static bool on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)
 	case WF_FLOW_CLOSE:
 		if ((ok = wan_flow_close_get(f, &u.close)))
 			far_on_close(p, &u.close);
+		break;
+	case WF_RESP_CREDIT:
+		if ((ok = wan_resp_credit_get(f, &u.credit)))
+			far_on_resp_credit(p, l, &u.credit);
 		break;
 	default:
 		if ((ok = wan_read_again_get(f, &u.again)))
@@ -173,7 +178,7 @@ static void slot_waits(struct proxy *p, const struct slot_hdr *h, bool waits)
 const struct wan_source far_source = {
     .name = "far",
     .frames_sent = 1ull << WF_FLOW_REPORT | 1ull << WF_FLOW_PAIR,
-    .frames_taken = 1ull << WF_FLOW_OPEN | 1ull << WF_READ_AGAIN | 1ull << WF_FLOW_CLOSE,
+    .frames_taken = 1ull << WF_FLOW_OPEN | 1ull << WF_READ_AGAIN | 1ull << WF_RESP_CREDIT | 1ull << WF_FLOW_CLOSE,
     .packets_taken = 1u << WP_REQUEST,
     .slot_kinds = 1u << SLOT_REQ_FAR | 1u << SLOT_RESP_FAR,
     .control_due = control_due,

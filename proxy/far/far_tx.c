@@ -279,6 +279,8 @@ void far_ask_again(struct proxy *p, struct far_flow *f)
 
 bool far_overdue(struct proxy *p, struct far_flow *f)
 {
+	if (far_awaits_credit(f))
+		f->last_progress_ns = p->now_ns; /* it was asked nothing */
 	check_stall(p, f);
 	if (p->now_ns < f->last_progress_ns + p->cfg.give_up_ns || f->pos_rx <= f->pos_acked)
 		return false;

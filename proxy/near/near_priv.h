@@ -249,6 +249,20 @@ void near_reserve_leave(struct proxy *p, struct near_flow *f);
 /* Something of the pool was freed. */
 void near_reserve_freed(struct proxy *p);
 
+/* --- room for the responses of a large READ, told to the far edge: near_credit.c --- */
+
+/* Looks whether the far edge is to be told another credit. */
+void near_credit_look(struct proxy *p, struct near_flow *f);
+/* The operation has been given more of its responses, or is to have them again. */
+void near_credit_moved(struct proxy *p, struct near_flow *f, const struct rd_op *op);
+/* There was no room for the response at pos: if the far edge should know by now, it is told again. */
+void near_credit_passed(struct proxy *p, struct near_flow *f, uint64_t pos);
+/* The frame; and it has gone. */
+void near_credit_frame(struct proxy *p, struct near_flow *f, struct wan_resp_credit *c);
+void near_credit_told(struct proxy *p, struct near_flow *f, const struct wan_resp_credit *c);
+/* The far edge knows nothing of it. */
+void near_credit_session_start(struct proxy *p, struct near_flow *f);
+
 /* --- turns of hosts that were sent away: near_turn.c --- */
 
 /* Its host is sent away for want of room: a turn is booked, unless it has one. Returns how long until then; 0: turns do

@@ -160,6 +160,7 @@ void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 		f->op_open = next == &f->ops ? NULL : dlist_entry(next, struct rd_op, node);
 	}
 	op->done_ns = p->now_ns;
+	near_credit_moved(p, f, op);
 }
 
 void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
@@ -288,6 +289,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		if (pos == op->next || given_before_restart(p, f, op, pos))
 			op->next = op->from = pos;
 		op->reread = true;
+		near_credit_moved(p, f, op);
 		if (near_resp_at_hand(p, f, op->next))
 			dlist_append_once(&p->resp_list, &f->resp_node);
 		else
@@ -303,6 +305,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	op->due = true;
 	op->reread = true;
 	start_over_behind(f, op);
+	near_credit_moved(p, f, op);
 	if (near_resp_at_hand(p, f, op->next))
 		dlist_append_once(&p->resp_list, &f->resp_node);
 	else

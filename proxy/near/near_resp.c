@@ -61,12 +61,14 @@ static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op
 	uint64_t end = op->next + near_reserve_most(p, f, op);
 	uint32_t slot;
 
-	if (w->pos >= end && !next)
+	if (w->pos >= end && !next) {
+		near_credit_passed(p, f, w->pos);
 		return SLOT_NONE;
+	}
 	while ((slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, urgent)) == SLOT_NONE) {
 		uint64_t behind = next ? w->pos : min_u64(end, op->pos + op->psns) - 1;
 
-		if ((!next && near_op_due(f) != op) || !near_resp_evict(p, f, behind))
+		if ((!next && near_op_due(f) != op) || !work_take(p) || !near_resp_evict(p, f, behind))
 			return SLOT_NONE;
 		urgent = true;
 	}
@@ -259,6 +261,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	if (op->opcode == RC_READ_REQUEST) {
 		near_resp_given(p, f, slot);
 		near_reserve_renew(p, f, op);
+		near_credit_moved(p, f, op);
 	}
 	if (op->next >= op->pos + op->psns) {
 		acked_with_response(p, f, op);

@@ -4,8 +4,8 @@
  * Theory of operation
  *
  * The near role as a source of the transport: its requests cross as slots that stay until the responder has them, and
- * FLOW_OPEN, READ_AGAIN and FLOW_CLOSE as frames. Flows that have something to send are in lane.ready[SOURCE_NEAR] and
- * take turns, a datagram each. */
+ * FLOW_OPEN, READ_AGAIN, RESP_CREDIT and FLOW_CLOSE as frames. Flows that have something to send are in
+ * lane.ready[SOURCE_NEAR] and take turns, a datagram each. */
 #include "near_priv.h"
 
 #include "proxy/wan/share.h"
@@ -86,6 +86,24 @@ static bool put_again(struct proxy *p, struct wan_build *b, struct near_flow *f)
 	return true;
 }
 
+/* False: does not fit. */
+static bool put_credit(struct proxy *p, struct wan_build *b, struct near_flow *f)
+{
+	struct wan_resp_credit c;
+	size_t room, n;
+	uint8_t *at = wan_build_room(b, &room);
+
+	if (!wan_build_places(b))
+		return false;
+	near_credit_frame(p, f, &c);
+	n = wan_resp_credit_put(at, room, &c);
+	if (!n)
+		return false;
+	wan_build_frame(b, n, WF_RESP_CREDIT, f->idx, (uint16_t)f->inc);
+	near_credit_told(p, f, &c);
+	return true;
+}
+
 static void frame_lost(struct proxy *p, struct lane *l, uint8_t type, uint32_t id, uint16_t gen)
 {
 	struct near_flow *f = &p->near[id];
@@ -97,7 +115,10 @@ static void frame_lost(struct proxy *p, struct lane *l, uint8_t type, uint32_t i
 		near_again_lost(p, f);
 		return;
 	}
-	f->open_due = true;
+	if (type == WF_RESP_CREDIT)
+		f->resp_credit_due = true;
+	else
+		f->open_due = true;
 	near_wan_schedule(p, f);
 }
 
@@ -134,6 +155,8 @@ static bool put_flow(struct proxy *p, struct wan_build *b, struct near_flow *f)
 
 	if (f->open_due && !put_open(p, b, f))
 		return false;
+	if (f->resp_credit_due && !put_credit(p, b, f))
+		return false;
 	while (f->agains_due && !near_wan_waits_for_older(f))
 		if (!put_again(p, b, f))
 			return false;
@@ -146,6 +169,8 @@ static bool put_flow(struct proxy *p, struct wan_build *b, struct near_flow *f)
 		if (!wan_build_pieces(b))
 			return false; /* a large packet goes in pieces, before what is behind it */
 	}
+	if (f->resp_credit_due && !put_credit(p, b, f)) /* a READ that has just gone may ask for one */
+		return false;
 	return near_wan_waits_for_older(f) || !near_wan_awaits_lane(p, f);
 }
 
@@ -202,7 +227,7 @@ static enum wan_due control_due(const struct proxy *p, const struct lane *l)
 
 const struct wan_source near_source = {
     .name = "near",
-    .frames_sent = 1ull << WF_FLOW_OPEN | 1ull << WF_READ_AGAIN | 1ull << WF_FLOW_CLOSE,
+    .frames_sent = 1ull << WF_FLOW_OPEN | 1ull << WF_READ_AGAIN | 1ull << WF_RESP_CREDIT | 1ull << WF_FLOW_CLOSE,
     .frames_taken = 1ull << WF_FLOW_REPORT | 1ull << WF_FLOW_PAIR,
     .packets_taken = 1u << WP_RESPONSE,
     .slot_kinds = 1u << SLOT_REQ_NEAR | 1u << SLOT_RESP_NEAR,

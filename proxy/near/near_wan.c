@@ -439,7 +439,8 @@ void near_wan_schedule(struct proxy *p, struct near_flow *f)
 
 	if (near_wan_waits_for_older(f) || !p->session_on)
 		return;
-	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent) || f->agains_due) {
+	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent) || f->agains_due ||
+	    f->resp_credit_due) {
 		if (!dnode_on(&f->wan_node))
 			wait_for_lane(l, f, may_go_first(p, f));
 		wan_lane_schedule(p, l);
@@ -528,5 +529,6 @@ void near_session_start(struct proxy *p, struct near_flow *f)
 	f->open_due = true;
 	f->open_sent = false;
 	f->stalled = f->begins = false;
+	near_credit_session_start(p, f);
 	near_wan_schedule(p, f);
 }

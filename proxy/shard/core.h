@@ -58,6 +58,7 @@ struct rd_op {
 	uint64_t given;    /* near, READ: what lies before was here once; what of it is not here is read again */
 	uint64_t again_from, again_upto; /* near, READ: was asked of the far edge again, ... */
 	uint64_t again_heard_ns;         /* ... and when, or when the last of it came. far: when it last progressed */
+	uint64_t again_got;              /* far, read again: what has overtaken `next`, a bit each from there on */
 	uint32_t rkey;     /* near, READ: of the memory, and its end: the same in every repetition */
 	uint64_t end_va;
 	uint32_t fp;        /* near: fingerprint of the request */
@@ -69,6 +70,8 @@ struct rd_op {
 	bool reread;    /* near, READ: what is missing below `given` may be read again: its host has asked, or it was
 	                   given up here */
 	bool again_due; /* near, READ: a READ_AGAIN frame for [again_from, again_upto) is to go */
+	bool again_lost;     /* far, read again: something came that found no place */
+	uint8_t again_tries; /* ... it was sent again so often since it last progressed */
 	bool resumed;   /* near: from an earlier life of this edge: how much its host was given is not known */
 	bool windowed;  /* near, READ: larger than all the room that one may have: that is kept for what comes next */
 };
@@ -223,6 +226,10 @@ struct near_flow {
 	struct dnode resps;                   /* slots of responses that are here and were not given to the host yet; */
 	uint64_t resp_bytes;                  /* their slot bytes; results of ATOMICs stay among them */
 	uint64_t reserved_bytes;              /* reserved for responses */
+	uint64_t resp_credit_said;            /* what the last RESP_CREDIT of this session says, ... */
+	uint64_t resp_credit_ns;              /* ... when it went, ... */
+	uint32_t resp_credit_round;           /* ... and how many there were; 0: none */
+	bool resp_credit_due;                 /* one is to go */
 	struct dnode reserve_node; /* in proxy.reserve_waiting: its next request finds no room for what it brings ... */
 	uint64_t reserve_wait_ns;  /* ... since then */
 	struct dnode resp_node;    /* has responses to deliver */
@@ -380,6 +387,8 @@ struct far_flow {
 	uint32_t nagains;
 	uint64_t part_end;  /* the first operation, a READ, was sent again for what lies before this; 0: it was not */
 	uint64_t resp_lost; /* responses before this were dropped: their READs are to be sent again */
+	uint64_t resp_credit;       /* responses before it may be taken: RESP_CREDIT ... */
+	uint32_t resp_credit_round; /* ... of this round; 0: none in this session */
 	bool part_wanted;   /* something of the first operation was lost: the timer sends it again for the rest of it */
 	bool part_due;      /* the first operation is to be sent again for the rest of it, nothing else with it */
 	uint64_t resp_next;                 /* next response expected, within the first operation */
@@ -393,6 +402,7 @@ struct far_flow {
 	struct dnode report_node; /* in far_lane.reports */
 	uint64_t report_at_ns;    /* when it is due; 0: at once */
 	struct timer ask;         /* asks the near edge whether it knows the flow */
+	struct timer again;       /* asks the responder again for what is read again */
 
 	struct dnode free_node; /* in proxy.far_free: nothing is left of its last flow */
 	struct dnode work_node; /* in proxy.far_work: what a call has left for the next tick */
@@ -554,7 +564,7 @@ struct end_to_end {
 	uint64_t held_bytes;                  /* slot bytes of such packets on their way to the other edge */
 };
 
-/* What a timer is for; its owner is the index of a near flow (first seven), far flow (three), host pair, host, lane,
+/* What a timer is for; its owner is the index of a near flow (first seven), far flow (four), host pair, host, lane,
  * barrier queue or path. */
 enum timer_kind {
 	TK_PATIENCE,
@@ -567,6 +577,7 @@ enum timer_kind {
 	TK_RTO,
 	TK_PACE,
 	TK_ASK,
+	TK_AGAIN,
 	TK_QUARANTINE,
 	TK_LAN_HOST,
 	TK_LANE,

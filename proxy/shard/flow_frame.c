@@ -154,6 +154,32 @@ bool wan_read_again_get(const struct wan_frame *f, struct wan_read_again *r)
 	return f->len == WAN_READ_AGAIN_LEN + r->packet_len && r->psns > 0 && r->psns <= FLOW_SPAN_MAX / 2;
 }
 
+#define WAN_RESP_CREDIT_LEN 20
+
+size_t wan_resp_credit_put(uint8_t *buf, size_t cap, const struct wan_resp_credit *c)
+{
+	uint8_t *b = wan_frame_begin(buf, cap, WF_RESP_CREDIT, 0, WAN_RESP_CREDIT_LEN);
+
+	if (!b)
+		return 0;
+	put_be32(b, c->flow);
+	put_be32(b + 4, c->inc);
+	put_be32(b + 8, c->round);
+	put_be64(b + 12, c->credit);
+	return WAN_FRAME_HDR_LEN + WAN_RESP_CREDIT_LEN;
+}
+
+bool wan_resp_credit_get(const struct wan_frame *f, struct wan_resp_credit *c)
+{
+	if (f->len != WAN_RESP_CREDIT_LEN)
+		return false;
+	c->flow = get_be32(f->body);
+	c->inc = get_be32(f->body + 4);
+	c->round = get_be32(f->body + 8);
+	c->credit = get_be64(f->body + 12);
+	return true;
+}
+
 size_t wan_flow_close_put(uint8_t *buf, size_t cap, const struct wan_flow_close *c)
 {
 	uint8_t *b = wan_frame_begin(buf, cap, WF_FLOW_CLOSE, 0, 8);

@@ -13,6 +13,7 @@ enum flow_frame_type {
 	WF_FLOW_PAIR = 0x04,
 	WF_FLOW_CLOSE = 0x05,
 	WF_READ_AGAIN = 0x08,
+	WF_RESP_CREDIT = 0x09,
 	/* 0x0a, 0x0b: relay_frame.h */
 };
 
@@ -83,6 +84,15 @@ struct wan_read_again {
 	const uint8_t *packet;
 };
 
+/* RESP_CREDIT, near to far, while a READ is open that is larger than what the near edge can hold of one: responses before
+ * this position may be sent. Before the first one of a session all may. flow(4) inc(4) round(4) credit(8) */
+struct wan_resp_credit {
+	uint32_t flow, inc;
+	uint32_t round;  /* from 1 on, counts up in a session: an older one that comes later is ignored */
+	uint64_t credit; /* RESP_CREDIT_ALL: no such READ is open any more */
+};
+#define RESP_CREDIT_ALL UINT64_MAX
+
 /* FLOW_CLOSE: flow(4) inc(4) */
 struct wan_flow_close {
 	uint32_t flow, inc;
@@ -97,6 +107,8 @@ size_t wan_flow_pair_put(uint8_t *buf, size_t cap, const struct wan_flow_pair *r
 bool wan_flow_pair_get(const struct wan_frame *f, struct wan_flow_pair *r);
 size_t wan_read_again_put(uint8_t *buf, size_t cap, const struct wan_read_again *r);
 bool wan_read_again_get(const struct wan_frame *f, struct wan_read_again *r);
+size_t wan_resp_credit_put(uint8_t *buf, size_t cap, const struct wan_resp_credit *c);
+bool wan_resp_credit_get(const struct wan_frame *f, struct wan_resp_credit *c);
 size_t wan_flow_close_put(uint8_t *buf, size_t cap, const struct wan_flow_close *c);
 bool wan_flow_close_get(const struct wan_frame *f, struct wan_flow_close *c);
 

@@ -36,6 +36,8 @@
 	X(LAN_ACK_STALE, "lan_ack_stale", "response for a position already settled")                                   \
 	X(LAN_ACK_UNSENT, "lan_ack_unsent", "response for a PSN that was never sent")                                  \
 	X(LAN_RESP_ORDER, "lan_resp_order", "READ response out of order: the READ is repeated")                        \
+	X(LAN_RESP_CREDIT, "lan_resp_credit",                                                                          \
+	  "READ response that the other edge has no room for yet: it is read again")                                   \
 	X(LAN_RAW_NO_ROOM, "lan_raw_no_room", "no slot for an expendable packet")                                      \
 	X(LAN_IP_NO_ROOM, "lan_ip_no_room", "no room for an IP packet that is not RoCEv2")                             \
 	X(RAW_LOST, "raw_lost", "expendable packet that the WAN lost too often; CNP that it lost")                     \

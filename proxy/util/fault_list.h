@@ -25,6 +25,8 @@ X(ACK_OVER_ANSWER,    "no ACK over an answer the host may not have",
                       "an ACK of repeated packets passes answered READs and ATOMICs")
 X(FORGET_ANSWERS,     "answers are kept, over a restart too",            "a restart forgets what was answered")
 X(ROOM_NOT_KEPT,      "room for an answer is reserved before its request crosses", "all requests cross at once")
+X(CREDIT_UNTOLD,      "the far edge takes of a large READ what the near edge has room for",
+                      "it is not told how much that is")
 X(FEW_ANSWERS_KEPT,   "answers to all that a host has outstanding are kept",
                       "16 are kept, however many are outstanding")
 X(END_TO_END_CLAIMED, "an answer to a request without a flow pairs nobody", "it is taken for a probed flow's")

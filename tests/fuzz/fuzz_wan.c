@@ -119,10 +119,11 @@ static size_t frame_flow(const struct fz_edge *to, uint8_t *b, size_t cap, struc
 	struct wan_flow_open o = {.flow = f ? f->peer_flow : 0};
 	struct wan_flow_close c = {.flow = o.flow, .inc = f ? f->inc : 0};
 	struct wan_lane_credit lc = {.window_bytes = in_u32(in), .flow_initial_bytes = in_u16(in)};
+	struct wan_resp_credit rc = {.flow = o.flow, .inc = c.inc};
 	struct roce_pkt ack = fz_hdr(&fz.e[to == &fz.e[0]], RC_ACK, 0x10, 0);
 	uint8_t template[TEMPLATE_MAX];
 
-	switch (in_u8(in) % 5) {
+	switch (in_u8(in) % 6) {
 	case 0:
 		r.received = near_to(ref, in);
 		r.delivered = near_to(ref, in);
@@ -159,6 +160,10 @@ static size_t frame_flow(const struct fz_edge *to, uint8_t *b, size_t cap, struc
 		return wan_flow_open_put(b, cap, &o);
 	case 3:
 		return wan_flow_close_put(b, cap, &c);
+	case 4:
+		rc.round = in_u8(in);
+		rc.credit = in_u8(in) % 4 ? near_to(f ? f->resp_next : POS_ORIGIN, in) : RESP_CREDIT_ALL;
+		return wan_resp_credit_put(b, cap, &rc);
 	default:
 		return wan_lane_credit_put(b, cap, &lc);
 	}

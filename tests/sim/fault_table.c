@@ -52,6 +52,10 @@ static const struct untold {
 } untold[] = {
     {FAULT_RELAY_UNWEIGHED, "relay__a_channel_has_a_flows_part",
      "flows wait longer for a line that chunks fill: later, and nothing is lost"},
+    {FAULT_ROOM_NOT_KEPT, "near_reserve__without_it_the_request_waits_and_its_host_is_held_off",
+     "what of a READ finds no room is dropped at the far edge, and read again: later, and nothing is lost"},
+    {FAULT_CREDIT_UNTOLD, "reads__the_near_edge_grants_what_it_has_room_for",
+     "three seeds of ten thousand: more than half of what crosses must be refused, a thousand times"},
     {FAULT_NEXT_NOT_URGENT, "share__the_reserve_is_for_urgent_packets",
      "a flow gives up what else it holds for its next packet: later, and nothing is lost"},
     {FAULT_NO_MINIMUM, "share__always_the_minimum",
@@ -81,7 +85,6 @@ static const struct untold {
 static const char *where(int fault)
 {
 	static const char *const said[FAULT_COUNT] = {
-	    [FAULT_ROOM_NOT_KEPT] = ", cuts",
 	    [FAULT_NO_REFRAME] = ", cuts",
 	    [FAULT_RNR_IN_READ] = ", crashes",
 	    [FAULT_ORPHAN_OVERTAKEN] = ", words after an arena is lost",

@@ -44,6 +44,7 @@ static const char *const shown_by[FAULT_COUNT] = {
     [FAULT_ACK_OVER_ANSWER] = "ack-of-answer",
     [FAULT_FORGET_ANSWERS] = "qp-error, atomic-result",
     [FAULT_ROOM_NOT_KEPT] = "refused",
+    [FAULT_CREDIT_UNTOLD] = "refused",
     [FAULT_FEW_ANSWERS_KEPT] = "qp-error, atomic-result",
     [FAULT_NO_REFRAME] = "response-framing, implied-nak",
     [FAULT_RNR_IN_READ] = "qp-error",

@@ -393,6 +393,67 @@ static void reads__what_is_not_here_any_more_is_read_again(void **state)
 	assert_int_equal(core_ctr(&c->a, CTR_READS_AGAIN), 1);
 }
 
+/* A READ of six responses was answered; the host asks for the last five again, which nobody has any more. */
+static struct core *given_five_to_read_again(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	ask(c, 2, 6, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	for (uint32_t i = 0; i < 6; i++)
+		respond(c, i == 0 ? RC_READ_RESP_FIRST : i == 5 ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE, 2 + i, 2);
+	core_wait(c, 1100 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(ask(c, 2, 6, 3, true), DROP_LAN_READ_RETRY);
+	core_expect(&c->b, RC_READ_REQUEST, 3);
+	core_forget(&c->a);
+	return c;
+}
+
+static void answer_again(struct core *c, uint32_t psn)
+{
+	core_in(&c->b, core_answer(RC_READ_RESP_MIDDLE, CORE_QPN, psn, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_pump(c);
+}
+
+static void reads__what_is_read_again_may_overtake(void **state)
+{
+	static const uint32_t order[] = {4, 3, 7, 5, 5, 6};
+	struct core *c = given_five_to_read_again(state);
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++)
+		answer_again(c, order[i]);
+	for (uint32_t psn = 3; psn < 8; psn++)
+		expect_response(c, psn == 3 ? RC_READ_RESP_FIRST : psn == 7 ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE, psn);
+	core_wait(c, 50 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0); /* that was all */
+	assert_int_equal(core_far(c)->nagains, 0);
+}
+
+/* One of them is lost on the responder's LAN: it is asked for from there on, soon; a responder that says nothing at all
+ * is asked after LanTimeout, a few times, and the host does the rest. */
+static void reads__what_is_lost_of_it_is_asked_for_soon(void **state)
+{
+	struct core *c = given_five_to_read_again(state);
+	const struct core_pkt *k;
+
+	answer_again(c, 3);
+	answer_again(c, 5);
+	core_wait(c, CORE_MS);
+	k = core_expect(&c->b, RC_READ_REQUEST, 4);
+	assert_int_equal(k->h.reth_len, 4 * CORE_PMTU);
+	for (uint32_t tries = 0; tries < 2; tries++) {
+		core_wait(c, c->b.cfg.lan_timeout_ns);
+		core_expect(&c->b, RC_READ_REQUEST, 4);
+	}
+	core_wait(c, 20 * c->b.cfg.lan_timeout_ns);
+	assert_int_equal(core_pending(&c->b), 0);
+	for (uint32_t psn = 4; psn < 8; psn++)
+		answer_again(c, psn);
+	assert_int_equal(core_far(c)->nagains, 0);
+}
+
 /* A host that repeats from a later READ on has had the one before, of which the responder says nothing any more. */
 static void reads__a_later_row_of_repetitions_ends_the_earlier_one(void **state)
 {
@@ -536,6 +597,7 @@ static void reads__nothing_beyond_the_window_is_taken(void **state)
 	ask(c, 2, n, 2, true);
 	core_expect(&c->b, RC_READ_REQUEST, 2);
 	most = near_reserve_most(c->a.p, core_near(c), near_op_open(core_near(c)));
+	core_far(c)->resp_credit = RESP_CREDIT_ALL; /* it sends all of it */
 	c->arg = &lose;
 	c->wan = lose_responses;
 	for (uint32_t i = 0; i < most + 40 && i < n - 1; i++) {
@@ -549,6 +611,124 @@ static void reads__nothing_beyond_the_window_is_taken(void **state)
 			beyond += POS_ORIGIN + 2 + i >= near_op_open(core_near(c))->next + most;
 	assert_int_equal(beyond, 0);
 	c->wan = NULL;
+}
+
+/* --- RESP_CREDIT --- */
+
+static void grant(struct core *c, uint32_t round, uint64_t credit)
+{
+	struct wan_resp_credit g = {
+	    .flow = core_far(c)->peer_flow, .inc = core_far(c)->inc, .round = round, .credit = credit};
+
+	far_on_resp_credit(c->b.p, &c->b.p->wan->lanes[core_far(c)->lane], &g);
+	core_pump(c);
+}
+
+/* The responses [from, upto) of a READ that owns [2, 12). */
+static void respond_of_ten(struct core *c, uint32_t from, uint32_t upto)
+{
+	for (uint32_t psn = from; psn < upto; psn++)
+		core_in(&c->b,
+		        core_answer(psn == from       ? RC_READ_RESP_FIRST
+		                    : psn == upto - 1 ? RC_READ_RESP_LAST
+		                                      : RC_READ_RESP_MIDDLE,
+		                    CORE_QPN, psn, AETH_ACK_NO_CREDITS, 2),
+		        CORE_PMTU, 0);
+	core_pump(c);
+}
+
+static void expect_part(struct core *c, uint32_t psn, uint32_t n)
+{
+	const struct core_pkt *k = core_expect(&c->b, RC_READ_REQUEST, psn);
+
+	assert_int_equal(k->h.reth_len, n * CORE_PMTU);
+	assert_int_equal(k->h.reth_va, 0x7000 + (psn - 2) * CORE_PMTU);
+}
+
+static void reads__responses_beyond_the_credit_are_read_when_there_is_one(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct wan_resp_credit none = {.flow = core_far(c)->peer_flow, .inc = core_far(c)->inc, .credit = RESP_CREDIT_ALL};
+
+	ask(c, 2, 10, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	grant(c, 1, POS_ORIGIN + 2 + 3);
+	respond_of_ten(c, 2, 12);
+	assert_int_equal(core_pending(&c->a), 3);
+	assert_int_equal(core_drops(&c->b, DROP_LAN_RESP_CREDIT), 7);
+	core_wait(c, 50 * CORE_MS);
+	assert_int_equal(arena_used(c->b.p->arena, POOL_LAN), 0);
+	assert_int_equal(core_pending(&c->b), 0);
+
+	grant(c, 2, POS_ORIGIN + 2 + 5);
+	expect_part(c, 5, 2);
+	grant(c, 1, RESP_CREDIT_ALL); /* it was overtaken */
+	grant(c, 2, RESP_CREDIT_ALL); /* a copy */
+	far_on_resp_credit(c->b.p, &c->b.p->wan->lanes[core_far(c)->lane], &none); /* rounds begin at 1 */
+	assert_int_equal(core_drops(&c->b, DROP_WAN_BAD_FRAME), 1);
+	respond_of_ten(c, 5, 7);
+	assert_int_equal(core_pending(&c->a), 5);
+	assert_int_equal(core_pending(&c->b), 0);
+
+	grant(c, 3, RESP_CREDIT_ALL);
+	expect_part(c, 7, 5);
+	respond_of_ten(c, 7, 12);
+	assert_int_equal(core_pending(&c->a), 10);
+	assert_true(core_far(c)->pos_acked == POS_ORIGIN + 12);
+}
+
+/* Its host takes its time: the responder, which is asked nothing, is not called silent for it. */
+static void reads__who_waits_for_credit_does_not_fail(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	ask(c, 2, 10, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	grant(c, 1, POS_ORIGIN + 2 + 3);
+	respond_of_ten(c, 2, 12);
+	core_send(c, RC_WRITE_ONLY, 12);
+	core_wait(c, 2 * c->b.cfg.give_up_ns);
+	assert_false(core_far(c)->failed);
+	assert_false(core_far(c)->stalled);
+	core_forget(&c->b);
+	grant(c, 2, RESP_CREDIT_ALL);
+	expect_part(c, 5, 7);
+}
+
+/* What the near edge has room for it says, again in each session, and no longer when the READ is over. */
+static void reads__the_near_edge_grants_what_it_has_room_for(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 8);
+	uint32_t most, packets;
+
+	core_pair_with_pmtu(c);
+	ask(c, 2, 2, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	assert_true(core_far(c)->resp_credit == RESP_CREDIT_ALL); /* it is small */
+	most = near_reserve_most(c->a.p, core_near(c), near_op_open(core_near(c)));
+	respond(c, RC_READ_RESP_FIRST, 2, 2);
+	respond(c, RC_READ_RESP_LAST, 3, 2);
+	core_forget(&c->a);
+
+	packets = most + most / 2;
+	ask(c, 4, packets, 4, true);
+	core_expect(&c->b, RC_READ_REQUEST, 4);
+	assert_true(core_far(c)->resp_credit == POS_ORIGIN + 4 + most);
+	core_session(c);
+	core_pump(c);
+	assert_true(core_far(c)->resp_credit == POS_ORIGIN + 4 + most);
+	core_wait(c, CORE_MS);
+	core_forget(&c->b);
+	for (uint32_t i = 0; i < packets; i++)
+		respond(c,
+		        i == 0             ? RC_READ_RESP_FIRST
+		        : i + 1 == packets ? RC_READ_RESP_LAST
+		                           : RC_READ_RESP_MIDDLE,
+		        4 + i, 3);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(core_ctr(&c->b, CTR_WAN_REFUSED), 0);
+	assert_true(core_far(c)->resp_credit == RESP_CREDIT_ALL);
+	assert_int_equal(core_near(c)->ops_done, 2);
 }
 
 /* --- it outlives nobody --- */
@@ -1134,6 +1314,11 @@ int main(void)
 	    CORE_TEST(reads__what_is_not_here_any_more_is_read_again),
 	    CORE_TEST(reads__a_later_row_of_repetitions_ends_the_earlier_one),
 	    CORE_TEST(reads__one_response_is_read_again_without_a_pmtu),
+	    CORE_TEST(reads__what_is_read_again_may_overtake),
+	    CORE_TEST(reads__what_is_lost_of_it_is_asked_for_soon),
+	    CORE_TEST(reads__responses_beyond_the_credit_are_read_when_there_is_one),
+	    CORE_TEST(reads__who_waits_for_credit_does_not_fail),
+	    CORE_TEST(reads__the_near_edge_grants_what_it_has_room_for),
 	    CORE_TEST(reads__a_lost_request_to_read_again_goes_once_more),
 	    CORE_TEST(reads__one_that_is_larger_than_the_pool),
 	    CORE_TEST(reads__next_response_finds_a_place_in_a_full_pool),

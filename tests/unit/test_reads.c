@@ -710,13 +710,13 @@ static void reads__the_near_edge_grants_what_it_has_room_for(void **state)
 	respond(c, RC_READ_RESP_LAST, 3, 2);
 	core_forget(&c->a);
 
-	packets = most + most / 2;
+	packets = 2 * most;
 	ask(c, 4, packets, 4, true);
 	core_expect(&c->b, RC_READ_REQUEST, 4);
-	assert_true(core_far(c)->resp_credit == POS_ORIGIN + 4 + most);
+	assert_true(core_far(c)->resp_credit == POS_ORIGIN + 4 + most / 4 * 5);
 	core_session(c);
 	core_pump(c);
-	assert_true(core_far(c)->resp_credit == POS_ORIGIN + 4 + most);
+	assert_true(core_far(c)->resp_credit == POS_ORIGIN + 4 + most / 4 * 5);
 	core_wait(c, CORE_MS);
 	core_forget(&c->b);
 	for (uint32_t i = 0; i < packets; i++)

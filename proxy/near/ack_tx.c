@@ -22,11 +22,12 @@ static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
 
 /* One more RNR NAK at this ceiling. False: its host stands no more of them without progress (RNR Retry Count, which
  * CM has told), and its QP would fail. Then silence is kinder: the retries against that are others. A host that counts
- * may mean messages by progress. */
+ * may mean messages by progress: whole ones, so that a READ that it has in part is none. */
 static bool may_send_away(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
 {
 	bool counts = f->rnr_retry != RNR_RETRY_INFINITE;
-	uint32_t msn = near_msn_at(p, f, min_u64(f->pos_next, ceiling));
+	const struct rd_op *in = near_op_at(f, ceiling);
+	uint32_t msn = near_msn_at(p, f, in ? in->pos : min_u64(f->pos_next, ceiling));
 
 	if (f->rnr_at != ceiling && (!counts || f->rnr_msn != msn))
 		f->rnr_row = 0;

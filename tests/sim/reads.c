@@ -120,9 +120,10 @@ static double measure(const struct read_run *f, struct scenario *s, double *pkts
 	return world.violation[0] ? -1 : (double)bytes * 8 / (double)look_ns;
 }
 
-/* What the daemon would take, in chunks as it would have them. */
-static void own_memory(const struct read_run *f, struct world_cfg *c)
+/* The memory that the daemon would take, in chunks as it would have them, and FEC=auto, as it is if nothing is said. */
+static void own_settings(const struct read_run *f, struct world_cfg *c)
 {
+	c->fec.mode = FEC_AUTO;
 	c->arena_len = f->memory ? f->memory : headroom_deep_arena_bytes(f->rate, 2 * f->one_way_ns);
 	while (c->arena_len / c->chunk_size < 128)
 		c->chunk_size /= 2;
@@ -151,7 +152,7 @@ static bool run_one(const struct read_run *f)
 		}
 	}
 	if (f->look_ns)
-		own_memory(f, &s.cfg);
+		own_settings(f, &s.cfg);
 	own = 8.0 * f->qps * OUTSTANDING * LEN / (double)world_cfg_rtt_ns(&s.cfg);
 	line = fullscale_ceiling_gbps(&s.cfg, PMTU);
 	ceiling = own < line ? own : line;

@@ -300,7 +300,8 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns);
  * After a rebuild committed chunks go on. Positions that were taken and not committed cross as void chunks, which the
  * other core discards.
  *
- * The shard of a channel is (channel % nlanes) % nshards. */
+ * The shard of a channel is (channel % nlanes) % nshards. Odd channels may take slots where even ones find the relay's
+ * part of the buffer full: for answers to requests that are not done before. */
 #define RELAY_CHUNK_MAX    LAN_PKT_MAX
 #define RELAY_CHANNELS_MAX 64
 

@@ -13,6 +13,7 @@ enum {
 	OF_PROCESS = 256,  /* event loop, log, clients of control and metrics, nft, spare */
 	OF_LINK = 128,     /* control channel with its unjudged connections, netlink, eventfds, captures */
 	OF_WORKER = 16,    /* arena, epoll, eventfds, captures, pauses */
+	OF_RELAY = 8704,   /* of programs: connections, regions, files that they put and get; a few of its own */
 	OF_WORKER_PATH = 2 /* what it receives from: ours, and strays */
 };
 
@@ -22,6 +23,8 @@ uint64_t descriptors_of(const struct link_config *c)
 {
 	uint64_t n = OF_LINK + (uint64_t)c->workers * (OF_WORKER + OF_WORKER_PATH * c->npaths + c->nlan_ports + 1);
 
+	if (c->relay)
+		n += OF_RELAY;
 	for (uint32_t i = 0; i < c->npaths; i++)
 		n += (uint64_t)c->lanes * c->paths[i].source_ports;
 	return n;

@@ -86,7 +86,11 @@ static void wake_workers(struct relay_thread *r)
 void relay_say_hello(struct relay_thread *r)
 {
 	struct relay_head h = {.fence = true, .type = RW_HELLO, .value = r->instance};
+	const struct dnode *messages = &r->channel[1].messages;
 
+	for (const struct dnode *n = messages->next; n != messages; n = n->next)
+		if (dlist_entry(n, struct relay_message, node)->head.type == RW_HELLO)
+			return; /* one that goes soon says it */
 	relay_say(&r->channel[1], &h, NULL, 0, 0);
 }
 

@@ -41,18 +41,38 @@ uint64_t relay_channel_queued(const struct relay_channel_out *ch)
 
 /* --- what is to be said --- */
 
-int relay_say(struct relay_channel_out *ch, const struct relay_head *h, const void *data, size_t len,
-              uint64_t op)
+static struct relay_message *message_new(struct relay_channel_out *ch, const struct relay_head *h, size_t len)
 {
 	struct relay_message *m = malloc(sizeof(*m) + len);
 
 	if (!m)
-		return -ENOMEM;
-	*m = (struct relay_message){.head = *h, .op = op, .len = len};
-	if (len > 0)
-		memcpy(m->data, data, len);
+		return NULL;
+	*m = (struct relay_message){.head = *h, .len = len};
 	dlist_append(&ch->messages, &m->node);
 	ch->nmessages++;
+	return m;
+}
+
+int relay_say(struct relay_channel_out *ch, const struct relay_head *h, const void *data, size_t len,
+              uint64_t op)
+{
+	struct relay_message *m = message_new(ch, h, len);
+
+	if (!m)
+		return -ENOMEM;
+	m->op = op;
+	if (len > 0)
+		memcpy(m->data, data, len);
+	return 0;
+}
+
+int relay_say_answer(struct relay_channel_out *ch, const struct relay_head *h, const struct relay_request *q)
+{
+	struct relay_message *m = message_new(ch, h, 0);
+
+	if (!m)
+		return -ENOMEM;
+	m->request = *q;
 	return 0;
 }
 
@@ -80,7 +100,24 @@ static void look_over(struct relay_thread *r, struct relay_stream *s)
 void relay_stream_kill(struct relay_thread *r, struct relay_stream *s)
 {
 	s->dead = true;
+	dlist_remove(&s->node);
 	look_over(r, s);
+}
+
+void relay_forget(struct relay_channel_out *ch, uint64_t op)
+{
+	struct dnode *n, *next;
+
+	for (n = ch->messages.next; n != &ch->messages; n = next) {
+		struct relay_message *m = dlist_entry(n, struct relay_message, node);
+
+		next = n->next;
+		if (m->op != op)
+			continue;
+		dlist_remove(n);
+		ch->nmessages--;
+		free(m);
+	}
 }
 
 /* --- slots --- */
@@ -153,6 +190,13 @@ void relay_channel_pump(struct relay_thread *r, struct relay_channel_out *ch)
 
 /* --- a slot is there --- */
 
+static void message_free(struct relay_channel_out *ch, struct relay_take *t)
+{
+	ch->nmessages--;
+	free(t->message);
+	t->message = NULL;
+}
+
 static void fill_message(struct relay_channel_out *ch, struct relay_take *t, uint8_t *to)
 {
 	struct relay_message *m = t->message;
@@ -160,9 +204,8 @@ static void fill_message(struct relay_channel_out *ch, struct relay_take *t, uin
 	relay_head_put(to, &m->head);
 	memcpy(to + RELAY_HEAD_LEN, m->data, m->len);
 	t->op = m->op;
-	ch->nmessages--;
-	free(m);
-	t->message = NULL;
+	t->request = m->request;
+	message_free(ch, t);
 }
 
 /* Returns LR_OK, or why there is nothing to send. */
@@ -225,7 +268,7 @@ static void commit(struct relay_thread *r, struct relay_channel_out *ch, struct 
 
 	if (t->op)
 		relay_op_taken(r, t->op, c, last);
-	cmd.tell = t->committing = t->op && last;
+	cmd.tell = t->committing = (t->op && last) || t->request.held;
 	relay_tell_worker(r, ch->worker, &cmd);
 }
 
@@ -235,6 +278,12 @@ static void on_taken(struct relay_thread *r, struct relay_channel_out *ch, struc
 	bool last = t->ends || t->message;
 
 	ch->ntakes--;
+	if (t->message && t->message->op && !relay_op_find(r, t->message->op)) {
+		message_free(ch, t);
+		give_up(r, ch, c->slot);
+		take_over(r, t);
+		return;
+	}
 	if (t->message) {
 		fill_message(ch, t, c->data);
 	} else {
@@ -257,9 +306,9 @@ static void on_refused(struct relay_thread *r, struct relay_channel_out *ch, str
 
 	ch->ntakes--;
 	if (t->message) {
-		ch->nmessages--;
-		free(t->message);
-		t->message = NULL;
+		if (t->message->request.held)
+			relay_execute_answered(r, &t->message->request);
+		message_free(ch, t);
 	} else {
 		t->stream->dead = true;
 		dlist_remove(&t->stream->node);
@@ -286,6 +335,8 @@ void relay_channel_note(struct relay_thread *r, const struct relay_note *n)
 		t->used = t->committing = false;
 		if (t->op)
 			relay_op_committed(r, t->op);
+		if (t->request.held)
+			relay_execute_answered(r, &t->request);
 		return;
 	case RELAY_MOVED:
 		ch->status = n->status;
@@ -312,7 +363,7 @@ void relay_channel_free(struct relay_channel_out *ch)
 		if (!ch->take[i].used)
 			continue;
 		free(ch->take[i].message);
-		if (s && --s->refs == 0 && s->ended) {
+		if (s && --s->refs == 0 && (s->ended || s->dead)) {
 			close(s->fd);
 			free(s);
 		}

@@ -165,6 +165,8 @@ static void send_later(struct relay_thread *r, struct relay_client *cl, const st
 void relay_client_event(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const void *data,
                         size_t len)
 {
+	if (!cl->used)
+		return; /* its socket is closed: the number may be another's */
 	if (cl->unsent || !send_now(cl, m, data, len))
 		send_later(r, cl, m, data, len);
 }
@@ -213,8 +215,8 @@ static void answer_rate(struct relay_thread *r, struct relay_client *cl, const s
 
 static void answer_regions(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m)
 {
-	static struct lr_region list[(LR_MSG_MAX - sizeof(struct lr_msg)) / sizeof(struct lr_region)];
-	size_t max = sizeof(list) / sizeof(list[0]);
+	struct lr_region *list = r->list;
+	size_t max = sizeof(r->list) / sizeof(r->list[0]);
 	int n = 0;
 
 	for (uint32_t i = 0; i < r->nregions; i++) {
@@ -289,7 +291,8 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 		break;
 	}
 	answer(r, cl, m, rc, id, NULL, 0);
-	return rc == 0 && (m->type == LRM_EXPORT || (m->type == LRM_GET || (m->type == LRM_PUT && m->length > 0)));
+	relay_op_begun(r, id);
+	return rc == 0 && (m->type == LRM_EXPORT || relay_op_takes_fd(m));
 }
 
 /* The one descriptor that came with it, -1: none. All others are closed. */
@@ -318,12 +321,12 @@ static int descriptor_of(struct msghdr *mh)
 /* False: nothing more, or the program has gone. */
 static bool receive(struct relay_thread *r, struct relay_client *cl)
 {
-	static uint8_t buf[LR_MSG_MAX];
+	uint8_t *buf = r->message;
 	union {
 		char bytes[CMSG_SPACE(4 * sizeof(int))];
 		struct cmsghdr align;
 	} control;
-	struct iovec iov = {buf, sizeof(buf)};
+	struct iovec iov = {buf, LR_MSG_MAX};
 	struct msghdr mh = {.msg_iov = &iov,
 	                    .msg_iovlen = 1,
 	                    .msg_control = control.bytes,
@@ -334,7 +337,7 @@ static bool receive(struct relay_thread *r, struct relay_client *cl)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	fd = n > 0 ? descriptor_of(&mh) : -1;
+	fd = n >= 0 ? descriptor_of(&mh) : -1; /* an empty message may have some as well */
 	if (n < (ssize_t)sizeof(m) || (mh.msg_flags & MSG_TRUNC)) {
 		if (fd >= 0)
 			close(fd);

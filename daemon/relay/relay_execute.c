@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay_execute.c - carries out the chunks of the other site.
  *
- * Bounds and rights are looked up for each chunk: a region may have gone since the one before. A put that fails is told
- * of once; its other chunks fail in silence, and its end is answered with the first error.
+ * Bounds and rights are looked up for each chunk: a region may have gone since the one before. Once it is committed that
+ * a put has failed, its other chunks fail in silence, and so does its end.
+ *
+ * The end of a put, and a chunk of it that fails, are finished when the answer is committed: after a kill the one who
+ * asked neither waits for ever nor takes what failed for done. Gets and calls need no such care: RW_HELLO ends them.
  *
  * A request that wants an answer waits (deferred) while the answering channel has much to say already, so that what the
  * other site asks for takes bounded memory; and for a while after a start, if the region or service that it names is not
@@ -21,11 +24,11 @@ static struct relay_channel_out *answers_to(struct relay_thread *r, uint32_t cha
 	return &r->channel[channel | 1];
 }
 
-static void finish(struct relay_thread *r, const struct relay_chunk *c)
+static void finish(struct relay_thread *r, uint32_t channel, uint32_t slot)
 {
-	struct relay_command cmd = {.type = RELAY_FINISH, .slot = c->slot};
+	struct relay_command cmd = {.type = RELAY_FINISH, .slot = slot};
 
-	relay_tell_worker(r, r->channel[c->channel].worker, &cmd);
+	relay_tell_worker(r, r->channel[channel].worker, &cmd);
 }
 
 static void say_status(struct relay_channel_out *ch, uint64_t op, enum lr_status status, uint64_t length)
@@ -35,7 +38,7 @@ static void say_status(struct relay_channel_out *ch, uint64_t op, enum lr_status
 	relay_say(ch, &h, NULL, 0, 0);
 }
 
-/* An operation of which a part failed is told so once; its end is no success. */
+/* An operation of which a part failed is told so; its end is no success. */
 static bool has_failed(const struct relay_thread *r, uint64_t op)
 {
 	return r->failed[op % RELAY_FAILED] == op && op;
@@ -46,10 +49,28 @@ static void note_failed(struct relay_thread *r, uint64_t op)
 	r->failed[op % RELAY_FAILED] = op;
 }
 
+/* Says what became of a put. True: its chunk is finished when that is committed. */
+static bool answer_put(struct relay_channel_out *ch, const struct relay_chunk *c, uint64_t op, enum lr_status status,
+                       uint64_t length)
+{
+	struct relay_head h = {.fence = true, .type = RW_STATUS, .op = op, .status = (uint8_t)status, .length = length};
+	struct relay_request q = {.held = true, .channel = c->channel, .slot = c->slot, .failed = status != LR_OK ? op : 0};
+
+	return relay_say_answer(ch, &h, &q) == 0;
+}
+
+void relay_execute_answered(struct relay_thread *r, const struct relay_request *q)
+{
+	if (q->failed)
+		note_failed(r, q->failed);
+	finish(r, q->channel, q->slot);
+}
+
 /* --- put --- */
 
-static void put(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h, const uint8_t *data,
-                size_t len)
+/* True: the chunk is finished when its answer is committed. So is put_end(). */
+static bool put(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_chunk *c,
+                const struct relay_head *h, const uint8_t *data, size_t len)
 {
 	struct relay_region *g = relay_region_find(r, h->name);
 	enum lr_status status = relay_region_check(g, LR_PEER_WRITE, h->offset, len);
@@ -58,15 +79,13 @@ static void put(struct relay_thread *r, struct relay_channel_out *ch, const stru
 		status = LR_IO_REMOTE;
 	if (status == LR_OK) {
 		g->bytes_in += len;
-		return;
+		return false;
 	}
-	if (!has_failed(r, h->op))
-		say_status(ch, h->op, status, 0);
-	note_failed(r, h->op);
+	return !has_failed(r, h->op) && answer_put(ch, c, h->op, status, 0);
 }
 
-static void put_end(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h, const uint8_t *data,
-                    size_t len)
+static bool put_end(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_chunk *c,
+                    const struct relay_head *h, const uint8_t *data, size_t len)
 {
 	const struct relay_region *g = relay_region_find(r, h->name);
 	enum lr_status status = relay_region_check(g, LR_PEER_WRITE, h->offset, h->length);
@@ -79,12 +98,12 @@ static void put_end(struct relay_thread *r, struct relay_channel_out *ch, const 
 	if (status == LR_OK && len > LR_NOTICE_MAX)
 		status = LR_OUT_OF_BOUNDS;
 	if (has_failed(r, h->op))
-		return;
+		return false;
 	if (status == LR_OK && len > 0) {
 		memcpy(m.name, h->name, LR_NAME_MAX);
 		relay_client_event(r, g->client, &m, data, len);
 	}
-	say_status(ch, h->op, status, h->length);
+	return answer_put(ch, c, h->op, status, h->length);
 }
 
 /* --- get --- */
@@ -143,11 +162,19 @@ static void cancel_get(struct relay_thread *r, uint64_t op)
 		relay_stream_kill(r, get->stream);
 }
 
+/* Asked for by a relay that is over: nobody waits for it. */
+static bool is_of_before(const struct relay_thread *r, uint64_t op)
+{
+	return r->peer_before && op >> 32 == r->peer_before;
+}
+
 /* A get that is asked for again replaces the one under way. */
 static void get(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h)
 {
 	enum lr_status status;
 
+	if (is_of_before(r, h->op))
+		return;
 	cancel_get(r, h->op);
 	status = get_start(r, ch, h);
 	if (status != LR_OK)
@@ -225,7 +252,7 @@ static void call(struct relay_thread *r, struct relay_channel_out *ch, const str
 {
 	struct relay_call *c = call_of(r, h->op);
 
-	if (has_failed(r, h->op))
+	if (has_failed(r, h->op) || is_of_before(r, h->op))
 		return;
 	if (h->value > LR_CALL_MAX || h->offset > h->value || len > h->value - h->offset || !c) {
 		call_failed(r, ch, NULL, h->op, LR_NO_ROOM);
@@ -233,7 +260,7 @@ static void call(struct relay_thread *r, struct relay_channel_out *ch, const str
 	}
 	if (!c->used) {
 		*c = (struct relay_call){
-		    .used = true, .op = h->op, .ch = ch, .gen = c->gen, .data = malloc((size_t)h->value + 1), .len = h->value};
+		    .used = true, .op = h->op, .ch = ch, .gen = c->gen, .data = calloc(1, (size_t)h->value + 1), .len = h->value};
 		memcpy(c->name, h->name, LR_NAME_MAX);
 	}
 	if (c->given)
@@ -284,6 +311,25 @@ void relay_execute_client_gone(struct relay_thread *r, struct relay_client *cl)
 	}
 }
 
+/* One that not all parts have come of. */
+static void cancel_call(struct relay_thread *r, uint64_t op)
+{
+	for (uint32_t i = 0; i < RELAY_CALLS; i++)
+		if (r->call[i].used && !r->call[i].given && r->call[i].op == op)
+			call_free(&r->call[i]);
+}
+
+/* Its instance is in the upper half of its operations' numbers. */
+void relay_execute_peer_started(struct relay_thread *r)
+{
+	for (uint32_t i = 0; i < RELAY_GETS; i++)
+		if (r->get[i].used && r->get[i].op >> 32 != r->peer_instance)
+			relay_stream_kill(r, r->get[i].stream);
+	for (uint32_t i = 0; i < RELAY_CALLS; i++)
+		if (r->call[i].used && !r->call[i].given && r->call[i].op >> 32 != r->peer_instance)
+			call_free(&r->call[i]);
+}
+
 int relay_execute_serve(struct relay_thread *r, struct relay_client *cl, const char *name)
 {
 	if (!name[0])
@@ -308,13 +354,14 @@ static void request(struct relay_thread *r, const struct relay_chunk *c, const s
                     size_t len)
 {
 	struct relay_channel_out *ch = answers_to(r, c->channel);
+	bool answered = false;
 
 	switch (h->type) {
 	case RW_PUT:
-		put(r, ch, h, data, len);
+		answered = put(r, ch, c, h, data, len);
 		break;
 	case RW_PUT_END:
-		put_end(r, ch, h, data, len);
+		answered = put_end(r, ch, c, h, data, len);
 		break;
 	case RW_GET:
 		get(r, ch, h);
@@ -324,9 +371,11 @@ static void request(struct relay_thread *r, const struct relay_chunk *c, const s
 		break;
 	default:
 		cancel_get(r, h->op);
+		cancel_call(r, h->op);
 		break;
 	}
-	finish(r, c);
+	if (!answered)
+		finish(r, c->channel, c->slot);
 }
 
 /* After a start of the daemon programs come back one by one: what they export and serve is waited for. */
@@ -361,12 +410,12 @@ void relay_execute(struct relay_thread *r, const struct relay_chunk *c)
 
 	if (!relay_head_get(c->data, c->len, &h, &data, &len) || (h.type < RW_ANSWERS) != (c->channel % 2 == 0)) {
 		r->malformed++;
-		finish(r, c);
+		finish(r, c->channel, c->slot);
 		return;
 	}
 	if (h.type >= RW_ANSWERS) {
 		relay_op_answer(r, &h, data, len);
-		finish(r, c);
+		finish(r, c->channel, c->slot);
 		return;
 	}
 	if ((dlist_empty(&r->deferred) && can_execute(r, c->channel, &h)) || !defer(r, c))

@@ -8,7 +8,7 @@
  * A put whose promise is near ends when its last chunk is committed here, far when all of it has arrived in the other
  * edge's buffer, done when RW_STATUS says so. It is kept until RW_STATUS has come in any case: if that names an error,
  * the program hears of it late. A client that goes takes its operations with it but for puts whose bytes are all in the
- * buffer. */
+ * buffer. A get or call that ends before its answer is cancelled at the other edge (RW_CANCEL). */
 #include "relay_priv.h"
 
 #include <errno.h>
@@ -53,6 +53,8 @@ static void op_free(struct relay_thread *r, struct relay_op *op)
 {
 	r->op[op->id & (RELAY_OPS - 1)] = NULL;
 	r->nops--;
+	if (op->unsaid > 0)
+		relay_forget(op->ch, op->id);
 	r->nwaiting -= op->waits;
 	r->nfar -= op->kind == RELAY_OP_PUT && op->promise == LR_FAR;
 	if (op->client) {
@@ -119,6 +121,8 @@ void relay_op_end(struct relay_thread *r, uint64_t id, enum lr_status status)
 	if (!op)
 		return;
 	first = !op->told;
+	if (first && status != LR_OK)
+		r->unwell[id & (RELAY_OPS - 1)] = id;
 	if (first && status == LR_OK && op->kind == RELAY_OP_PUT) {
 		r->nfar -= op->promise == LR_FAR;
 		op->promise = LR_DONE;
@@ -179,6 +183,7 @@ static int start_get(struct relay_op *op)
 	struct relay_head h = {.type = RW_GET, .op = op->id, .offset = op->region_offset, .length = op->length};
 
 	memcpy(h.name, op->name, LR_NAME_MAX);
+	op->unsaid++;
 	return relay_say(op->ch, &h, NULL, 0, op->id);
 }
 
@@ -191,6 +196,7 @@ static int start_call(struct relay_op *op)
 	do {
 		size_t left = op->request_len - (size_t)h.offset, n = left < RELAY_DATA_MAX ? left : RELAY_DATA_MAX;
 
+		op->unsaid++;
 		rc = relay_say(op->ch, &h, op->request + h.offset, n, op->id);
 		h.offset += n;
 	} while (rc == 0 && h.offset < op->request_len);
@@ -227,11 +233,15 @@ static int check(const struct lr_msg *m, size_t len, int fd)
 	return m->length > 0 || !put ? relay_fd_check(fd, put, !put) : 0;
 }
 
-/* Takes fd over if it returns 0. */
+bool relay_op_takes_fd(const struct lr_msg *m)
+{
+	return m->type == LRM_GET || (m->type == LRM_PUT && m->length > 0);
+}
+
 int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
                    size_t len, int fd, uint64_t *id)
 {
-	struct relay_op *op;
+	struct relay_op *op, *before;
 	int rc = check(m, len, fd);
 
 	if (rc < 0)
@@ -255,7 +265,7 @@ int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct
 		memcpy(op->notice, data, len);
 		op->notice_len = len;
 	}
-	op->fd = fd;
+	op->fd = relay_op_takes_fd(m) ? fd : -1;
 	op->client = cl;
 	cl->nops++;
 	dlist_append(&cl->ops, &op->client_node);
@@ -263,7 +273,8 @@ int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct
 	*id = op->id;
 	r->nfar += op->kind == RELAY_OP_PUT && op->promise == LR_FAR;
 	op->after = m->after;
-	op->waits = m->after && relay_op_find(r, m->after) && !relay_op_find(r, m->after)->told;
+	before = relay_op_find(r, m->after);
+	op->waits = before ? !before->told : m->after && r->unwell[m->after & (RELAY_OPS - 1)] == m->after;
 	if (op->waits)
 		r->nwaiting++;
 	else
@@ -271,13 +282,27 @@ int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct
 	return 0;
 }
 
+void relay_op_begun(struct relay_thread *r, uint64_t id)
+{
+	struct relay_op *op = relay_op_find(r, id);
+
+	if (op && op->waits && !relay_op_find(r, op->after))
+		relay_op_end(r, id, LR_BEFORE_FAILED);
+}
+
+/* Ends it before its answer has come. A fence: it does not overtake what it cancels. */
+static void op_give_up(struct relay_thread *r, struct relay_op *op, enum lr_status status)
+{
+	struct relay_head h = {.fence = true, .type = RW_CANCEL, .op = op->id};
+
+	if (op->kind != RELAY_OP_PUT && op->sent)
+		relay_say(op->ch, &h, NULL, 0, 0);
+	relay_op_end(r, op->id, status);
+}
+
 void relay_op_cancel(struct relay_thread *r, struct relay_op *op)
 {
-	struct relay_head h = {.type = RW_CANCEL, .op = op->id};
-
-	if (op->kind == RELAY_OP_GET)
-		relay_say(op->ch, &h, NULL, 0, 0);
-	relay_op_end(r, op->id, LR_CANCELLED);
+	op_give_up(r, op, LR_CANCELLED);
 }
 
 /* --- on its way --- */
@@ -291,6 +316,8 @@ void relay_op_taken(struct relay_thread *r, uint64_t id, const struct relay_chun
 	if (!op->sent)
 		op->life = op->ch->status.life;
 	op->sent = true;
+	if (op->unsaid > 0)
+		op->unsaid--;
 	if (last) {
 		op->end_known = true;
 		op->end_pos = c->pos;
@@ -317,7 +344,7 @@ void relay_op_stream_over(struct relay_thread *r, const struct relay_stream *s)
 static void life_over(struct relay_thread *r, struct relay_op *op)
 {
 	if (op->kind != RELAY_OP_GET) {
-		relay_op_end(r, op->id, LR_PEER_RESTARTED);
+		op_give_up(r, op, LR_PEER_RESTARTED);
 		return;
 	}
 	op->sent = false;
@@ -362,7 +389,7 @@ void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl)
 		cl->nops--;
 		op->client = NULL;
 		if (op->kind != RELAY_OP_PUT || !op->end_known)
-			relay_op_end(r, op->id, LR_CANCELLED);
+			op_give_up(r, op, LR_CANCELLED);
 	}
 }
 
@@ -376,7 +403,7 @@ static void get_data(struct relay_thread *r, struct relay_op *op, const struct r
 	if (op->kind != RELAY_OP_GET || h->offset > length || len > length - h->offset)
 		return;
 	if (relay_write_all(op->fd, data, len, op->fd_offset + h->offset) < 0) {
-		relay_op_end(r, op->id, LR_IO_LOCAL);
+		op_give_up(r, op, LR_IO_LOCAL);
 		return;
 	}
 	op->bytes += len;
@@ -387,7 +414,7 @@ static void reply(struct relay_thread *r, struct relay_op *op, const struct rela
 	if (op->kind != RELAY_OP_CALL || h->value > LR_CALL_MAX || h->offset > h->value || len > h->value - h->offset)
 		return;
 	if (!op->reply) {
-		op->reply = malloc((size_t)h->value + 1);
+		op->reply = calloc(1, (size_t)h->value + 1); /* parts may come twice: nothing of ours is in a reply */
 		op->reply_len = h->value;
 	}
 	if (!op->reply || op->reply_len != h->value) {
@@ -400,16 +427,25 @@ static void reply(struct relay_thread *r, struct relay_op *op, const struct rela
 		relay_op_end(r, op->id, (enum lr_status)h->status);
 }
 
+/* It is told of this start: the one before has heard of it, if anybody, and nothing is said twice to the same. */
+static void peer_started(struct relay_thread *r, uint32_t instance)
+{
+	if (instance == r->peer_instance)
+		return;
+	r->peer_before = r->peer_instance;
+	r->peer_instance = instance;
+	relay_say_hello(r);
+	relay_execute_peer_started(r);
+	if (r->peer_before)
+		relay_op_peer_restarted(r);
+}
+
 void relay_op_answer(struct relay_thread *r, const struct relay_head *h, const uint8_t *data, size_t len)
 {
 	struct relay_op *op = relay_op_find(r, h->op);
 
 	if (h->type == RW_HELLO) {
-		bool again = r->peer_instance && r->peer_instance != h->value;
-
-		r->peer_instance = h->value;
-		if (again)
-			relay_op_peer_restarted(r);
+		peer_started(r, h->value);
 		return;
 	}
 	if (!op)

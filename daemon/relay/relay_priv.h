@@ -30,11 +30,20 @@ enum relay_limits {
 struct relay_client;
 struct relay_op;
 
+/* A chunk of the other site that is finished when its answer is committed here: a kill in between leaves the chunk, and
+ * it is answered after the next start. */
+struct relay_request {
+	bool held;
+	uint32_t channel, slot;
+	uint64_t failed; /* operation of which the answer says that it failed, 0: it says something else */
+};
+
 /* One short thing to be said: one chunk. */
 struct relay_message {
 	struct dnode node;
 	struct relay_head head;
 	uint64_t op; /* hears of its being committed; 0: nobody */
+	struct relay_request request; /* that it answers */
 	size_t len;
 	uint8_t data[];
 };
@@ -64,6 +73,7 @@ struct relay_take {
 	uint16_t len;
 	bool ends;
 	uint64_t op; /* it is for; 0: nobody waits for it */
+	struct relay_request request; /* that it answers */
 	bool committing;
 };
 
@@ -93,6 +103,7 @@ struct relay_op {
 	bool waits;        /* for `after` */
 	bool told;         /* the client has heard of its end */
 	bool sent;         /* something of it has been taken */
+	uint32_t unsaid;   /* GET, CALL: messages that have no slot yet */
 	uint32_t life;     /* of the channel, then */
 	bool end_known;
 	uint64_t end_pos;  /* of its last chunk */
@@ -167,7 +178,7 @@ struct relay_thread {
 	struct relay_port *port[WORKERS_MAX];
 	bool wake[WORKERS_MAX];
 	struct relay_channel_out channel[RELAY_CHANNELS_MAX];
-	uint32_t instance, peer_instance;
+	uint32_t instance, peer_instance, peer_before; /* of this start, the other relay's, and the one before that */
 	uint64_t started_ns;
 	int listen_fd, notify_fd, epoll_fd;
 	pthread_t thread;
@@ -182,9 +193,13 @@ struct relay_thread {
 	uint32_t nfar; /* puts that wait until the other edge has them */
 	struct relay_call call[RELAY_CALLS];
 	struct relay_get get[RELAY_GETS];
+	uint64_t unwell[RELAY_OPS]; /* operations of this site that did not end well, by their low bits */
 	struct dnode deferred; /* of the other site's requests */
 	uint64_t failed[RELAY_FAILED]; /* operations of the other site that were told that they failed, by their low bits */
 	uint64_t malformed;    /* chunks that no sane relay sends */
+	/* A thread's own, as each link has one: what a program says, and what it is told of regions. */
+	uint8_t message[LR_MSG_MAX];
+	struct lr_region list[(LR_MSG_MAX - sizeof(struct lr_msg)) / sizeof(struct lr_region)];
 	struct { /* of the line, by worker */
 		uint64_t pace_bps, free_bps, rtt_ns;
 	} line[WORKERS_MAX];
@@ -197,6 +212,10 @@ void relay_say_hello(struct relay_thread *r);
 void relay_channel_init(struct relay_thread *r, uint32_t idx);
 /* Says something on the channel. Returns 0 or -ENOMEM. op: hears of its being committed; 0: nobody. */
 int relay_say(struct relay_channel_out *ch, const struct relay_head *h, const void *data, size_t len, uint64_t op);
+/* The same, of what answers a request. */
+int relay_say_answer(struct relay_channel_out *ch, const struct relay_head *h, const struct relay_request *q);
+/* Says nothing more of what was to be said for that operation. */
+void relay_forget(struct relay_channel_out *ch, uint64_t op);
 void relay_stream_start(struct relay_channel_out *ch, struct relay_stream *s);
 /* Nothing more of it is sent; it is freed when no slot is under way for it. */
 void relay_stream_kill(struct relay_thread *r, struct relay_stream *s);
@@ -210,9 +229,13 @@ void relay_tell_worker(struct relay_thread *r, uint32_t worker, const struct rel
 uint64_t relay_channel_queued(const struct relay_channel_out *ch);
 
 /* relay_op.c: operations of this site's clients. */
+/* Whether such an operation has a descriptor: relay_op_begin() takes it over if it returns 0. Others stay the caller's. */
+bool relay_op_takes_fd(const struct lr_msg *m);
 int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
                    size_t len, int fd, uint64_t *id);
 void relay_op_cancel(struct relay_thread *r, struct relay_op *op);
+/* The program knows its id: ends it if the one that it waits for had failed before. */
+void relay_op_begun(struct relay_thread *r, uint64_t id);
 struct relay_op *relay_op_find(struct relay_thread *r, uint64_t id);
 /* What became of an operation, by its id: nothing happens if it is over already. It has ended, well or not, as far as the
  * peer or this edge can say; a chunk of it has a slot; its last one is committed; its stream has gone. */
@@ -230,6 +253,10 @@ void relay_op_answer(struct relay_thread *r, const struct relay_head *h, const u
 
 /* relay_execute.c: what the other site asks for. */
 void relay_execute(struct relay_thread *r, const struct relay_chunk *c);
+/* The other relay has started anew: what the one before asked for is over. */
+void relay_execute_peer_started(struct relay_thread *r);
+/* Its answer is committed, or nobody is there to hear it. */
+void relay_execute_answered(struct relay_thread *r, const struct relay_request *q);
 /* Requests that waited for room. */
 void relay_execute_deferred(struct relay_thread *r);
 int relay_execute_reply(struct relay_thread *r, struct relay_client *cl, uint64_t call, enum lr_status status,

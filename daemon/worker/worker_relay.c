@@ -12,10 +12,11 @@
 #include "worker_priv.h"
 
 enum {
-	RELAY_COMMANDS = 4096,
+	RELAY_COMMANDS = 8192,
 	RELAY_NOTES = 8192,
 	RELAY_TURN = 128, /* commands and chunks of a turn */
-	RELAY_ROOM = 1536, /* commands that are left free: slots asked for, 64 on each of 16 channels, and some */
+	RELAY_ROOM = 2560, /* commands that are left free: slots asked for, 64 on each of 16 channels, requests that are
+	                      finished when an answer is committed, 128 of each of 8, and some */
 };
 
 /* Slots that a channel is asked for. */

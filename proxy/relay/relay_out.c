@@ -93,6 +93,14 @@ void relay_out_session_start(struct proxy *p, struct relay_channel *c)
 
 /* --- chunks from the daemon --- */
 
+/* Answers (odd channels) have an eighth beyond what requests may fill: requests may be kept until they are answered. */
+static uint64_t take_budget(const struct proxy *p, uint32_t channel)
+{
+	uint64_t budget = relay_budget(p, POOL_LAN);
+
+	return channel % 2 ? budget + budget / 8 : budget;
+}
+
 int proxy_relay_take(struct proxy *p, uint64_t now_ns, uint32_t channel, uint16_t len, struct relay_chunk *out)
 {
 	struct relay_channel *c = relay_channel_at(p, channel);
@@ -107,7 +115,7 @@ int proxy_relay_take(struct proxy *p, uint64_t now_ns, uint32_t channel, uint16_
 		return -ENOTCONN;
 	bytes = arena_class_bytes(len);
 	if (!o->life || o->rebuilt || o->next - o->freed >= p->cfg.relay_window ||
-	    p->relay->held_bytes[POOL_LAN] + bytes > relay_budget(p, POOL_LAN))
+	    p->relay->held_bytes[POOL_LAN] + bytes > take_budget(p, channel))
 		return -EAGAIN;
 	slot = slot_take(p, SLOT_RELAY_OUT, channel, o->life, o->next, len, relay_lane_of(p, c)->id, false);
 	if (slot == SLOT_NONE)
@@ -133,6 +141,10 @@ static struct relay_channel *taken_back(struct proxy *p, uint32_t slot)
 
 static void committed(struct proxy *p, struct relay_channel *c, uint32_t slot)
 {
+	if (arena_hdr(p->arena, slot)->pos < c->out.done) {
+		slot_release(p, slot); /* a peer that says so of what never left: nothing would free it later */
+		return;
+	}
 	arena_commit(p->arena, slot);
 	count(p, CTR_RELAY_TX, 1);
 	relay_out_schedule(p, c);

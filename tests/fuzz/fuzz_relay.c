@@ -61,7 +61,7 @@ static void work_off(struct relay_thread *r)
 			relay_channel_pump(r, &r->channel[i]);
 		if (p->n == 0)
 			return;
-		for (uint32_t i = 0, n = p->n; i < n; i++) {
+		for (uint32_t i = 0; i < p->n; i++) { /* what comes of it as well */
 			const struct relay_command c = p->c[i];
 			struct relay_note note = {.channel = c.channel, .token = c.token};
 

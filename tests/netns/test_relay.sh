@@ -123,6 +123,24 @@ get_goes_on_after_the_far_daemon() {
 	NOTE=$(tail -1 "$LAB_DIR/get3")
 }
 
+# The near daemon started after the far one had said its hello: it must know of the far one's next start all the same.
+get_goes_on_when_both_started_again() {
+	lab_edge_stop a KILL
+	lab_edge_start a
+	lab_link_up || why "the link does not come up" || return
+	lab_wait 5 relay a regions link >/dev/null || why "no relay at a" || return
+	truncate -s $((192 * MIB)) "$LAB_DIR/large" # more than a buffer holds
+	provide b large "$LAB_DIR/large" r || return
+	relay a get link:large "$LAB_DIR/back4" >"$LAB_DIR/get4" 2>&1 &
+	local get=$!
+	sleep 0.6
+	lab_edge_stop b KILL
+	lab_edge_start b
+	wait $get || why "get: $(tail -1 "$LAB_DIR/get4")" || return
+	same "$LAB_DIR/large" "$LAB_DIR/back4"
+	NOTE=$(tail -1 "$LAB_DIR/get4")
+}
+
 killed_program_leaves_nothing() {
 	relay a put "$LAB_DIR/src3" link:third >/dev/null 2>&1 &
 	local put=$!
@@ -154,6 +172,7 @@ check "errors name their cause" errors_are_exact
 check "put promised near outlives its daemon" near_promise_outlives_its_daemon
 check "put goes on over kill -9 of the far daemon" put_goes_on_after_the_far_daemon
 check "get goes on over kill -9 of the far daemon" get_goes_on_after_the_far_daemon
+check "get goes on when both daemons started again, one by one" get_goes_on_when_both_started_again
 check "a program that was killed leaves nothing" killed_program_leaves_nothing
 check "rate" rate_is_told
 check_end

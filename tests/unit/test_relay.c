@@ -307,6 +307,35 @@ static void relay__bounded(void **state)
 	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 0, RELAY_CHUNK_MAX + 1, &k), -EINVAL);
 }
 
+/* Requests may be kept until they are answered: answers find room when requests have all of their part. */
+static void relay__answers_have_room(void **state)
+{
+	struct core *c = given(state, 8);
+	struct relay_chunk k;
+
+	meet(c, 1, 1);
+	c->cut = true;
+	for (uint32_t channel = 0; channel < CHANNELS; channel += 2)
+		while (proxy_relay_take(c->a.p, c->now_ns, channel, CHUNK, &k) == 0)
+			;
+	assert_true(c->a.p->relay->held_bytes[POOL_LAN] + CHUNK > relay_budget(c->a.p, POOL_LAN));
+	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 1, CHUNK, &k), 0);
+}
+
+/* A peer that calls done what was never sent: its slot is not kept for ever. */
+static void relay__done_before_it_is_committed(void **state)
+{
+	struct core *c = given_met(state);
+	struct relay_chunk k = take(&c->a, 0, 0, 'e', CHUNK);
+	struct wan_relay_credit f = {.life = status(&c->a, 0).life, .done = 1, .received = 1, .limit = 64};
+
+	relay_out_credit(c->a.p, &c->a.p->relay->channel[0], &f);
+	proxy_relay_commit(c->a.p, c->now_ns, k.slot);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(status(&c->a, 0).out_held_bytes, 0);
+	assert_int_equal(core_used(&c->a), 0);
+}
+
 static void relay__peer_without_a_relay(void **state)
 {
 	struct core *c = given(state, 32);
@@ -382,6 +411,8 @@ int main(void)
 	    CORE_TEST(relay__old_life_in_hand_is_harmless),
 	    CORE_TEST(relay__losses_are_repaired),
 	    CORE_TEST(relay__bounded),
+	    CORE_TEST(relay__answers_have_room),
+	    CORE_TEST(relay__done_before_it_is_committed),
 	    CORE_TEST(relay__peer_without_a_relay),
 	    CORE_TEST(relay__hostile_frames),
 	    CORE_TEST(relay__a_channel_has_a_flows_part),

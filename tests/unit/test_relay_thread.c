@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The relay's thread between a program and a worker: descriptors, answers, what is given up. The worker's end of the
+ * rings is played here; `grants` says how many slots it gives in a turn. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "no_log.h"
+
+#include "daemon/relay/relay_channel.c"
+#include "daemon/relay/relay_execute.c"
+#include "daemon/relay/relay_op.c"
+#include "daemon/relay/relay_wire.c"
+#include "lib/lr_strerror.c"
+
+#define REGION_BYTES 100000
+#define SENT_MAX     4096
+
+static int client_open(struct relay_thread *r, unsigned i);
+static void client_ready(struct relay_thread *r, unsigned i);
+static int export_to(struct relay_thread *r, const char *name, int fd);
+
+/* The worker: what it was told, and what it has committed. */
+struct relay_port {
+	struct relay_command c[8192];
+	uint32_t n;
+	uint32_t grants; /* slots given in a turn */
+	bool told;       /* notes of commits are given */
+	uint32_t ncommitted, nvoid, nfinished, finished[SENT_MAX];
+	struct {
+		uint32_t channel;
+		struct relay_head head;
+	} sent[SENT_MAX];
+};
+
+bool relay_port_command(struct relay_port *p, const struct relay_command *c)
+{
+	assert_true(p->n < 8192);
+	p->c[p->n++] = *c;
+	return true;
+}
+
+bool relay_port_has_room(struct relay_port *p)
+{
+	return p->n < 4096;
+}
+
+static unsigned nhellos;
+
+void relay_say_hello(struct relay_thread *r)
+{
+	(void)r;
+	nhellos++;
+}
+
+static void grant(struct relay_thread *r, const struct relay_command *c)
+{
+	static uint8_t slot[RELAY_CHUNK_MAX];
+	struct relay_port *p = r->port[0];
+	struct relay_note note = {.type = RELAY_TAKEN, .channel = c->channel, .token = c->token};
+	uint32_t before = p->n;
+	const uint8_t *data;
+	size_t len;
+
+	note.chunk = (struct relay_chunk){c->channel, 7, p->ncommitted + p->nvoid, slot, c->len};
+	relay_channel_note(r, &note);
+	for (uint32_t i = before; i < p->n; i++)
+		if (p->c[i].type == RELAY_COMMIT && p->ncommitted < SENT_MAX) {
+			p->sent[p->ncommitted].channel = c->channel;
+			assert_true(relay_head_get(slot, c->len, &p->sent[p->ncommitted].head, &data, &len));
+		}
+}
+
+/* Some turns of the worker and of the thread. */
+static void work_off(struct relay_thread *r, unsigned turns)
+{
+	static struct relay_command now[8192], kept[8192];
+	struct relay_port *p = r->port[0];
+
+	while (turns-- > 0) {
+		uint32_t n, nkept = 0, ngranted = 0;
+
+		relay_execute_deferred(r);
+		for (uint32_t i = 0; i < r->nchannels; i++)
+			relay_channel_pump(r, &r->channel[i]);
+		n = p->n;
+		memcpy(now, p->c, n * sizeof(now[0]));
+		p->n = 0;
+		for (uint32_t i = 0; i < n; i++) {
+			struct relay_note note = {.type = RELAY_COMMITTED, .channel = now[i].channel, .token = now[i].token};
+
+			if ((now[i].type == RELAY_TAKE && ngranted == p->grants) || (now[i].type == RELAY_COMMIT && now[i].tell && !p->told)) {
+				kept[nkept++] = now[i];
+			} else if (now[i].type == RELAY_TAKE) {
+				grant(r, &now[i]);
+				ngranted++;
+			} else if (now[i].type == RELAY_COMMIT) {
+				p->ncommitted++;
+				if (now[i].tell)
+					relay_channel_note(r, &note);
+			} else if (now[i].type == RELAY_GIVE_UP) {
+				p->nvoid++;
+			} else {
+				assert_true(p->nfinished < SENT_MAX);
+				p->finished[p->nfinished++] = now[i].slot;
+			}
+		}
+		assert_true(p->n + nkept <= 8192);
+		memcpy(p->c + p->n, kept, nkept * sizeof(kept[0]));
+		p->n += nkept;
+	}
+}
+
+static unsigned nsent(const struct relay_thread *r, uint8_t type)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < r->port[0]->ncommitted; i++)
+		n += r->port[0]->sent[i].head.type == type;
+	return n;
+}
+
+static bool is_finished(const struct relay_thread *r, uint32_t slot)
+{
+	for (uint32_t i = 0; i < r->port[0]->nfinished; i++)
+		if (r->port[0]->finished[i] == slot)
+			return true;
+	return false;
+}
+
+/* --- a thread with two programs --- */
+
+static int program[2]; /* the programs' ends */
+
+static int setup(void **state)
+{
+	struct relay_thread *r = calloc(1, sizeof(*r));
+
+	r->config.lanes = 4;
+	r->nworkers = 1;
+	r->nchannels = 4;
+	r->instance = 1;
+	r->started_ns = 0;
+	r->region = calloc(RELAY_REGIONS, sizeof(*r->region));
+	r->port[0] = calloc(1, sizeof(*r->port[0]));
+	r->port[0]->grants = 1000;
+	r->port[0]->told = true;
+	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	dlist_init(&r->deferred);
+	for (uint32_t i = 0; i < r->nchannels; i++)
+		relay_channel_init(r, i);
+	for (unsigned i = 0; i < 2; i++)
+		program[i] = client_open(r, i);
+	nhellos = 0;
+	*state = r;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct relay_thread *r = *state;
+
+	for (uint32_t i = 0; i < 2; i++)
+		relay_client_drop(r, &r->client[i]);
+	for (uint32_t i = 0; i < RELAY_OPS; i++)
+		if (r->op[i])
+			relay_op_end(r, r->op[i]->id, LR_CANCELLED);
+	for (uint32_t i = 0; i < r->nchannels; i++)
+		relay_channel_free(&r->channel[i]);
+	for (uint32_t i = 0; i < RELAY_CALLS; i++)
+		free(r->call[i].data);
+	close(program[0]);
+	close(program[1]);
+	close(r->epoll_fd);
+	free(r->port[0]);
+	free(r->region);
+	free(r);
+	return 0;
+}
+
+static int memory(size_t bytes)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+	return fd;
+}
+
+static void send_to_daemon(unsigned i, const void *m, size_t len, int fd)
+{
+	struct iovec iov = {(void *)(uintptr_t)m, len};
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (fd >= 0) {
+		struct cmsghdr *c;
+
+		mh.msg_control = control.bytes;
+		mh.msg_controllen = sizeof(control.bytes);
+		c = CMSG_FIRSTHDR(&mh);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	}
+	assert_true(sendmsg(program[i], &mh, MSG_NOSIGNAL) >= 0);
+}
+
+/* The next message of that kind to the program; false: there is none. */
+static bool hear(unsigned i, enum lr_msg_type type, struct lr_msg *m)
+{
+	static uint8_t buf[LR_MSG_MAX];
+
+	while (recv(program[i], buf, sizeof(buf), MSG_DONTWAIT) >= (ssize_t)sizeof(*m)) {
+		memcpy(m, buf, sizeof(*m));
+		if (m->type == type)
+			return true;
+	}
+	return false;
+}
+
+/* A request, and its answer's result. */
+static int ask(struct relay_thread *r, unsigned i, const struct lr_msg *m, int fd, uint64_t *id)
+{
+	struct lr_msg a;
+
+	send_to_daemon(i, m, sizeof(*m), fd);
+	client_ready(r, i);
+	assert_true(hear(i, LRM_ANSWER, &a));
+	if (id)
+		*id = a.id;
+	return a.result;
+}
+
+/* A chunk of the other site comes; its slot is that number. */
+static void come(struct relay_thread *r, uint32_t channel, const struct relay_head *h, const char *data, uint32_t slot)
+{
+	static uint8_t chunk[RELAY_CHUNK_MAX];
+	size_t len = data ? strlen(data) : 0;
+	struct relay_chunk c = {channel, slot, 0, chunk, (uint16_t)(RELAY_HEAD_LEN + len)};
+
+	relay_head_put(chunk, h);
+	if (len > 0)
+		memcpy(chunk + RELAY_HEAD_LEN, data, len);
+	relay_execute(r, &c);
+}
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+static unsigned open_files(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += is_open(fd);
+	return n;
+}
+
+/* --- descriptors --- */
+
+/* One number, one owner: what the thread has closed once it never closes again, as it is another's by then. */
+static void closes_nothing_of_others(struct relay_thread *r, const struct lr_msg *m)
+{
+	unsigned before = open_files();
+	int fd = memory(4096), other;
+	uint64_t id;
+
+	assert_int_equal(ask(r, 0, m, fd, &id), 0);
+	close(fd);
+	for (other = dup(program[1]); (unsigned)other < before; other = dup(program[1]))
+		;
+	for (int i = 0; i < 8; i++)
+		other = dup(program[1]);
+	before = open_files();
+	relay_op_end(r, id, LR_NO_ROOM);
+	work_off(r, 8);
+	assert_int_equal(open_files(), before);
+	for (int i = other; i > program[1] + 1; i--)
+		if (i != r->epoll_fd)
+			close(i);
+}
+
+static void serve_request__call_with_a_descriptor(void **state)
+{
+	closes_nothing_of_others(*state, &(struct lr_msg){.type = LRM_CALL, .serial = 1, .name = "s"});
+}
+
+static void serve_request__put_of_nothing_with_a_descriptor(void **state)
+{
+	closes_nothing_of_others(*state, &(struct lr_msg){.type = LRM_PUT, .serial = 1, .name = "r"});
+}
+
+static void receive__empty_message_with_a_descriptor(void **state)
+{
+	struct relay_thread *r = *state;
+	unsigned before;
+	int fd = memory(4096);
+
+	send_to_daemon(0, NULL, 0, fd);
+	before = open_files();
+	client_ready(r, 0);
+	assert_false(r->client[0].used);
+	assert_int_equal(open_files(), before - 1); /* the client's */
+	close(fd);
+}
+
+/* --- answers --- */
+
+static struct relay_head put_end_of(uint64_t op)
+{
+	return (struct relay_head){.fence = true, .type = RW_PUT_END, .op = op, .length = 5, .name = "r"};
+}
+
+/* A kill between the end of a request and its answer may not leave the other site without: it would wait for ever. */
+static void put_end__is_finished_when_its_answer_is_committed(void **state)
+{
+	struct relay_thread *r = *state;
+	struct relay_head h = put_end_of(77);
+	int fd = memory(REGION_BYTES);
+
+	assert_int_equal(export_to(r, "r", fd), 0);
+	r->port[0]->grants = 0;
+	come(r, 0, &h, NULL, 11);
+	work_off(r, 8);
+	assert_false(is_finished(r, 11));
+	r->port[0]->grants = 1000;
+	r->port[0]->told = false;
+	work_off(r, 8);
+	assert_false(is_finished(r, 11));
+	r->port[0]->told = true;
+	work_off(r, 8);
+	assert_true(is_finished(r, 11));
+	assert_int_equal(nsent(r, RW_STATUS), 1);
+	assert_int_equal(r->port[0]->nfinished, 1);
+	close(fd);
+}
+
+/* What failed is remembered by the arena alone: after a kill the put's end would be answered with success. */
+static void put__failed_chunk_is_finished_when_that_is_committed(void **state)
+{
+	struct relay_thread *r = *state;
+	struct relay_head h = {.type = RW_PUT, .op = 77, .length = 5, .name = "nowhere"};
+
+	r->port[0]->grants = 0;
+	come(r, 0, &h, "bytes", 11);
+	work_off(r, 8);
+	assert_false(is_finished(r, 11));
+	r->port[0]->grants = 1000;
+	work_off(r, 8);
+	assert_true(is_finished(r, 11));
+	assert_int_equal(r->port[0]->sent[0].head.status, LR_NO_REGION);
+}
+
+static void on_refused__finishes_what_was_answered(void **state)
+{
+	struct relay_thread *r = *state;
+	struct relay_head h = put_end_of(77);
+	struct relay_note note = {.type = RELAY_REFUSED, .channel = 1};
+
+	r->port[0]->grants = 0;
+	come(r, 0, &h, NULL, 11);
+	work_off(r, 1);
+	note.token = r->port[0]->c[0].token;
+	r->port[0]->n = 0;
+	relay_channel_note(r, &note);
+	work_off(r, 2);
+	assert_true(is_finished(r, 11));
+}
+
+/* --- what is given up --- */
+
+static uint64_t begin(struct relay_thread *r, unsigned i, uint32_t type, uint64_t length, int fd)
+{
+	struct lr_msg m = {.type = type, .serial = 1, .length = length, .name = "r"};
+	uint64_t id;
+
+	assert_int_equal(ask(r, i, &m, fd, &id), 0);
+	return id;
+}
+
+static void relay_op_cancel__nothing_more_is_read_of_a_put(void **state)
+{
+	struct relay_thread *r = *state;
+	int fd = memory(64 << 20);
+	uint64_t id = begin(r, 0, LRM_PUT, 64 << 20, fd);
+
+	r->port[0]->grants = 0;
+	work_off(r, 3);
+	assert_int_equal(ask(r, 0, &(struct lr_msg){.type = LRM_CANCEL, .serial = 2, .id = id}, -1, NULL), 0);
+	r->port[0]->grants = RELAY_TAKES / 4;
+	work_off(r, 40);
+	assert_int_equal(r->port[0]->ncommitted, 0);
+	assert_true(r->port[0]->nvoid <= RELAY_TAKES);
+	close(fd);
+}
+
+static void cancel_get__nothing_more_is_read(void **state)
+{
+	struct relay_thread *r = *state;
+	struct relay_head h = {.type = RW_GET, .op = 77, .name = "r"}, over = {.type = RW_CANCEL, .op = 77};
+	int fd = memory(REGION_BYTES * 100);
+
+	assert_int_equal(export_to(r, "r", fd), 0);
+	r->region[0].size = REGION_BYTES * 100;
+	r->port[0]->grants = 0;
+	come(r, 0, &h, NULL, 11);
+	work_off(r, 3);
+	come(r, 0, &over, NULL, 12);
+	r->port[0]->grants = RELAY_TAKES / 4;
+	work_off(r, 40);
+	assert_true(r->port[0]->nvoid + r->port[0]->ncommitted <= RELAY_TAKES);
+	assert_false(r->get[0].used);
+	close(fd);
+}
+
+static void relay_client_drop__get_is_cancelled_there(void **state)
+{
+	struct relay_thread *r = *state;
+	int fd = memory(4096);
+
+	begin(r, 0, LRM_GET, 4096, fd);
+	work_off(r, 3);
+	assert_int_equal(nsent(r, RW_GET), 1);
+	relay_client_drop(r, &r->client[0]);
+	work_off(r, 3);
+	assert_int_equal(nsent(r, RW_CANCEL), 1);
+	close(fd);
+}
+
+/* A program that comes and goes while the line is down. */
+static void relay_op_end__nothing_is_left_to_be_said(void **state)
+{
+	struct relay_thread *r = *state;
+	int fd = memory(4096);
+
+	r->port[0]->grants = 0;
+	for (int i = 0; i < 300; i++) {
+		uint64_t id = begin(r, 0, i % 2 ? LRM_CALL : LRM_GET, 4096, i % 2 ? -1 : fd);
+
+		work_off(r, 1);
+		assert_int_equal(ask(r, 0, &(struct lr_msg){.type = LRM_CANCEL, .serial = 2, .id = id}, -1, NULL), 0);
+	}
+	assert_true(r->channel[0].nmessages + r->channel[2].nmessages <= 2 * RELAY_TAKES);
+	r->port[0]->grants = 1000;
+	work_off(r, 10);
+	assert_int_equal(nsent(r, RW_GET) + nsent(r, RW_CALL), 0);
+	assert_int_equal(r->channel[0].nmessages + r->channel[2].nmessages, 0);
+	close(fd);
+}
+
+/* A program's end tells nothing to a socket that is closed: its number may be another's. */
+static void relay_client_drop__tells_nobody(void **state)
+{
+	struct relay_thread *r = *state;
+	int fd = memory(4096);
+	uint64_t first = begin(r, 0, LRM_PUT, 4096, fd);
+	struct lr_msg m = {.type = LRM_PUT, .serial = 3, .name = "r", .after = first};
+
+	assert_int_equal(ask(r, 0, &m, -1, NULL), 0);
+	relay_client_drop(r, &r->client[0]);
+	assert_null(r->client[0].unsent);
+	assert_int_equal(r->client[0].unsent_bytes, 0);
+	close(fd);
+}
+
+/* --- order --- */
+
+static void relay_op_begin__after_one_that_has_failed(void **state)
+{
+	struct relay_thread *r = *state;
+	int fd = memory(4096);
+	uint64_t first = begin(r, 0, LRM_PUT, 4096, fd);
+	struct lr_msg m = {.type = LRM_PUT, .serial = 3, .name = "r", .after = first}, ev;
+
+	relay_op_end(r, first, LR_IO_REMOTE);
+	work_off(r, 4);
+	assert_int_equal(ask(r, 0, &m, -1, NULL), 0);
+	while (hear(0, LRM_EVENT, &ev) && ev.id == first)
+		;
+	assert_int_equal(ev.type, LRM_EVENT);
+	assert_int_equal(ev.status, LR_BEFORE_FAILED);
+	assert_int_equal(r->nops, 0);
+	work_off(r, 4);
+	assert_int_equal(nsent(r, RW_PUT_END), 0);
+	close(fd);
+}
+
+/* --- starts --- */
+
+static void hello(struct relay_thread *r, uint32_t instance)
+{
+	struct relay_head h = {.fence = true, .type = RW_HELLO, .value = instance};
+
+	come(r, 1, &h, NULL, 5);
+}
+
+/* An edge that started after the other one has heard nothing of it: it is told, or it cannot know of the next start. */
+static void relay_op_answer__start_is_answered(void **state)
+{
+	struct relay_thread *r = *state;
+
+	hello(r, 9);
+	assert_int_equal(nhellos, 1);
+	hello(r, 9);
+	assert_int_equal(nhellos, 1);
+	hello(r, 11);
+	assert_int_equal(nhellos, 2);
+}
+
+static void relay_op_answer__start_ends_what_the_one_before_asked(void **state)
+{
+	struct relay_thread *r = *state;
+	struct relay_head get_9 = {.type = RW_GET, .op = 9ull << 32 | 1, .name = "r"},
+	                  get_11 = {.type = RW_GET, .op = 11ull << 32 | 1, .name = "r"},
+	                  call_9 = {.type = RW_CALL, .op = 9ull << 32 | 2, .value = 10, .name = "s"};
+	int fd = memory(REGION_BYTES);
+
+	assert_int_equal(export_to(r, "r", fd), 0);
+	assert_int_equal(relay_execute_serve(r, &r->client[0], "s"), 0);
+	r->port[0]->grants = 0;
+	hello(r, 9);
+	come(r, 0, &get_9, NULL, 1);
+	come(r, 0, &call_9, "part", 2);
+	come(r, 0, &get_11, NULL, 3);
+	hello(r, 11);
+	assert_null(get_find(r, get_9.op));
+	assert_non_null(get_find(r, get_11.op));
+	assert_false(r->call[0].used);
+	close(fd);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+	    TEST(serve_request__call_with_a_descriptor),
+	    TEST(serve_request__put_of_nothing_with_a_descriptor),
+	    TEST(receive__empty_message_with_a_descriptor),
+	    TEST(put_end__is_finished_when_its_answer_is_committed),
+	    TEST(put__failed_chunk_is_finished_when_that_is_committed),
+	    TEST(on_refused__finishes_what_was_answered),
+	    TEST(relay_op_cancel__nothing_more_is_read_of_a_put),
+	    TEST(cancel_get__nothing_more_is_read),
+	    TEST(relay_client_drop__get_is_cancelled_there),
+	    TEST(relay_op_end__nothing_is_left_to_be_said),
+	    TEST(relay_client_drop__tells_nobody),
+	    TEST(relay_op_begin__after_one_that_has_failed),
+	    TEST(relay_op_answer__start_is_answered),
+	    TEST(relay_op_answer__start_ends_what_the_one_before_asked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* relay_client.c has names in common with relay_execute.c: behind all others. */
+#define finish  client_finish
+#define request client_request
+#define answer  client_answer
+#define cancel  client_cancel
+#define receive client_receive
+#define watch   client_watch
+#include "daemon/relay/relay_region.c"
+#include "daemon/relay/relay_client.c"
+
+static int client_open(struct relay_thread *r, unsigned i)
+{
+	struct relay_client *cl = &r->client[i];
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	*cl = (struct relay_client){.used = true, .greeted = true, .fd = pair[0]};
+	cl->unsent_last = &cl->unsent;
+	dlist_init(&cl->ops);
+	return pair[1];
+}
+
+static void client_ready(struct relay_thread *r, unsigned i)
+{
+	relay_client_ready(r, &r->client[i], EPOLLIN);
+}
+
+static int export_to(struct relay_thread *r, const char *name, int fd)
+{
+	struct lr_msg m = {.length = REGION_BYTES, .flags = LR_PEER_READ | LR_PEER_WRITE};
+
+	memcpy(m.name, name, strlen(name));
+	return relay_region_add(r, &r->client[1], &m, dup(fd));
+}

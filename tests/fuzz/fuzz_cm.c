@@ -25,7 +25,7 @@ static unsigned paired(const struct cm_table *t)
 {
 	unsigned n = 0;
 
-	for (uint32_t i = 0; i < t->n; i++)
+	for (uint32_t i = 0; i < CONNS; i++)
 		n += t->conns[i].state == CMC_PAIRED;
 	return n;
 }
@@ -33,7 +33,7 @@ static unsigned paired(const struct cm_table *t)
 static void check_conn(const struct cm_table *t, const struct cm_conn *c, const struct ip_addr *src,
                        const struct ip_addr *dst)
 {
-	REQUIRE(c >= t->conns && c < t->conns + t->n);
+	REQUIRE(c >= t->conns && c < t->conns + CONNS);
 	REQUIRE(c->state != CMC_FREE && c->state <= CMC_DISCONNECTING);
 	REQUIRE((ip_addr_eq(&c->a, src) && ip_addr_eq(&c->b, dst)) ||
 	        (ip_addr_eq(&c->a, dst) && ip_addr_eq(&c->b, src)));
@@ -61,7 +61,7 @@ static void observe(struct cm_table *t, const struct ip_addr *src, const struct 
 		break;
 	case CM_NO_CHANGE:
 		/* a REQ may take the place of a pair when the table holds nothing else */
-		REQUIRE(after == before || (msg->type == CM_REQ && before == t->n && after + 1 == before));
+		REQUIRE(after == before || (msg->type == CM_REQ && before == CONNS && after + 1 == before));
 		break;
 	}
 	REQUIRE(cm_observe(t, src, dst, msg, &again) == CM_NO_CHANGE);

@@ -531,7 +531,7 @@ static void relay_op_answer__start_ends_what_the_one_before_asked(void **state)
 	int fd = memory(REGION_BYTES);
 
 	assert_int_equal(export_to(r, "r", fd), 0);
-	assert_int_equal(relay_execute_serve(r, &r->client[0], "s"), 0);
+	assert_int_equal(relay_execute_serve(r, &r->client[0], (char[LR_NAME_MAX]){"s"}), 0);
 	r->port[0]->grants = 0;
 	hello(r, 9);
 	come(r, 0, &get_9, NULL, 1);

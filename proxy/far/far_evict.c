@@ -22,7 +22,7 @@
 
 #include "proxy/wan/share.h"
 
-#define EVICT_STEP    64         /* packets at a time: each arriving packet may make room for more than itself */
+#define EVICT_STEP    16         /* packets at a time: each arriving packet may make room for more than itself */
 #define LOOK_STEP     64         /* flows at a time */
 #define LOOK_AGAIN_NS 1000000ull /* none of them was stuck: not for each packet again */
 
@@ -32,7 +32,7 @@ static uint64_t keep_until(struct proxy *p, const struct far_flow *f)
 {
 	uint64_t pos = f->pos_acked, bytes = 0;
 
-	while (pos < f->pos_rx && bytes < CREDIT_MIN_BYTES) {
+	for (; pos < f->pos_rx && bytes < CREDIT_MIN_BYTES; work_done(p, 1)) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, pos);
 
 		if (slot == SLOT_NONE)

@@ -36,7 +36,7 @@
 #define REPEATED_MAX     16             /* packets that a flow has sent again in vain that are told apart from more */
 #define ASKED_AFTER_LIFE 16 /* packets that a flow without a pair may have been asked in the life before a restart */
 #define ASKED_MAX        256 /* more packets of a flow count as so many: forged answers make an edge ask */
-#define IN_DOUBT_MAX     64 /* packets of a turn beyond those that could prove whose the answers are */
+#define IN_DOUBT_MAX     64 /* packets asked in doubt in a turn, beyond those that could prove whose the answers are */
 #define UNSENT_WAIT_NS   1000000ull /* until a probe is tried again that had no next hop; doubles ... */
 #define UNSENT_DOUBLINGS 5          /* ... so often */
 #define UNASKED_QUIET_NS 20000000ull
@@ -342,7 +342,7 @@ static uint32_t answers_heard(struct hostpair *hp, const struct roce_pkt *pkt)
 
 static void begin_turn(struct hostpair *hp, struct far_flow *f)
 {
-	hp->nheard = 0;
+	hp->nheard = hp->asked_in_doubt = 0;
 	f->probes = 0;
 	f->progress_before_ns = f->last_progress_ns;
 	hp->doubted = false;
@@ -583,9 +583,13 @@ static bool is_behind(const struct far_flow *f, const struct roce_pkt *pkt)
 /* Nobody takes an answer that another flow could be meant by, which was asked `others` packets. */
 static void ask_in_doubt(struct proxy *p, struct far_flow *f, uint32_t others)
 {
+	struct hostpair *hp = &p->pairs[f->hostpair];
+
 	count(p, CTR_PAIR_DOUBTS, 1);
-	if (f->probing && f->probes < 2 * others + IN_DOUBT_MAX)
-		far_ask_again(p, f);
+	if (!f->probing || hp->asked_in_doubt >= 2 * others + IN_DOUBT_MAX)
+		return;
+	hp->asked_in_doubt++;
+	far_ask_again(p, f);
 }
 
 bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)

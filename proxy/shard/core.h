@@ -465,6 +465,7 @@ struct hostpair {
 	struct dnode waiting;    /* far flows */
 	struct timer quarantine; /* nobody is probed before: a late answer would be taken for the next one's */
 	uint8_t unsent_row;      /* probes that could not be sent, in a row */
+	uint32_t asked_in_doubt; /* packets of this turn, each after an answer that may be another's */
 	uint32_t nasked, nheard;
 	struct pair_asked asked_of[PAIR_ASKED_MAX];
 	struct {

@@ -672,6 +672,18 @@ static void pair__late_answers_doubled(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
 }
 
+/* What the flow sent at once in its turn, and few of which ask for an answer, does not count against what it may be
+ * asked in doubt. */
+static void pair__many_sent_before_the_doubt(void **state)
+{
+	struct core *c = given_unanswered(state, 2, 121 * CORE_MS);
+
+	far_by_peer(c->b.p, near_wire_id(c->a.p, near_of(c, QPN0 + 1)))->probes = 100;
+	core_forget(&c->b);
+	assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 9);
+}
+
 static void ask_read(struct core *c, uint32_t qpn)
 {
 	struct roce_pkt h = core_req(RC_READ_REQUEST, 0);
@@ -1034,6 +1046,7 @@ int main(void)
 	    CORE_TEST(pair__late_answers_after_quarantine),
 	    CORE_TEST(pair__late_answers_doubled),
 	    CORE_TEST(pair__late_answers_to_reads),
+	    CORE_TEST(pair__many_sent_before_the_doubt),
 	    CORE_TEST(pair__psn_that_no_other_was_asked),
 	    CORE_TEST(pair__host_that_stood_still),
 	    CORE_TEST(pair__host_that_was_not_there),

@@ -541,6 +541,8 @@ static bool retries_untold(const struct conn *c)
  * Barrier=causal for what waits for it, too) till then or for the barrier's limit. */
 static bool somebody_is_silent(const struct world *w)
 {
+	if (w->q.now_ns >= w->cfg.host_dies_ns) /* with all its responders */
+		return true;
 	for (uint32_t i = 0; i < w->nconns; i++)
 		if (w->conn[i].refused_ns && w->conn[i].cfg.refuse_syndrome == 0)
 			return true;

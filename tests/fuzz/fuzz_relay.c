@@ -16,6 +16,7 @@
 #include "daemon/relay/relay_channel.c"
 #include "daemon/relay/relay_execute.c"
 #include "daemon/relay/relay_op.c"
+#include "daemon/privileged/privileged_wire.c"
 #include "daemon/relay/relay_wire.c"
 #include "lib/lr_strerror.c"
 
@@ -84,25 +85,7 @@ static void work_off(struct relay_thread *r)
 
 static void send_message(struct relay_thread *r, int to, const uint8_t *data, size_t len, int fd)
 {
-	struct iovec iov = {(void *)(uintptr_t)data, len};
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (fd >= 0) {
-		struct cmsghdr *c;
-
-		mh.msg_control = control.bytes;
-		mh.msg_controllen = sizeof(control.bytes);
-		c = CMSG_FIRSTHDR(&mh);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	}
-	if (sendmsg(to, &mh, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+	if (privileged_wire_send(to, data, len, fd, MSG_DONTWAIT) >= 0)
 		relay_fuzz_ready(r);
 }
 

@@ -112,15 +112,20 @@ put_goes_on_after_the_far_daemon() {
 	NOTE=$(tail -1 "$LAB_DIR/put3")
 }
 
-get_goes_on_after_the_far_daemon() {
-	relay a get link:third "$LAB_DIR/back3" >"$LAB_DIR/get3" 2>&1 &
+# get_over_a_kill REGION FILE: a get of the region, which is that file, goes on after a kill of the far daemon.
+get_over_a_kill() {
+	relay a get "link:$1" "$LAB_DIR/back" >"$LAB_DIR/get" 2>&1 &
 	local get=$!
 	sleep 0.6
 	lab_edge_stop b KILL
 	lab_edge_start b
-	wait $get || why "get: $(tail -1 "$LAB_DIR/get3")" || return
-	same "$LAB_DIR/dst3" "$LAB_DIR/back3"
-	NOTE=$(tail -1 "$LAB_DIR/get3")
+	wait $get || why "get: $(tail -1 "$LAB_DIR/get")" || return
+	same "$2" "$LAB_DIR/back"
+	NOTE=$(tail -1 "$LAB_DIR/get")
+}
+
+get_goes_on_after_the_far_daemon() {
+	get_over_a_kill third "$LAB_DIR/dst3"
 }
 
 # The near daemon started after the far one had said its hello: it must know of the far one's next start all the same.
@@ -131,14 +136,7 @@ get_goes_on_when_both_started_again() {
 	lab_wait 5 relay a regions link >/dev/null || why "no relay at a" || return
 	truncate -s $((192 * MIB)) "$LAB_DIR/large" # more than a buffer holds
 	provide b large "$LAB_DIR/large" r || return
-	relay a get link:large "$LAB_DIR/back4" >"$LAB_DIR/get4" 2>&1 &
-	local get=$!
-	sleep 0.6
-	lab_edge_stop b KILL
-	lab_edge_start b
-	wait $get || why "get: $(tail -1 "$LAB_DIR/get4")" || return
-	same "$LAB_DIR/large" "$LAB_DIR/back4"
-	NOTE=$(tail -1 "$LAB_DIR/get4")
+	get_over_a_kill large "$LAB_DIR/large"
 }
 
 killed_program_leaves_nothing() {

@@ -37,6 +37,14 @@ static void expect_response(struct core *c, uint8_t opcode, uint32_t psn)
 	assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(0, psn), CORE_PMTU);
 }
 
+/* Of the i-th of n responses to a READ. */
+static uint8_t resp_opcode(uint32_t i, uint32_t n)
+{
+	if (n == 1)
+		return RC_READ_RESP_ONLY;
+	return i == 0 ? RC_READ_RESP_FIRST : i == n - 1 ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE;
+}
+
 static void read_three(struct core *c, uint32_t psn, uint32_t msn)
 {
 	assert_int_equal(ask(c, psn, 3, psn, true), DROP_NONE);
@@ -356,18 +364,14 @@ static void execute(struct core *c, const struct core_pkt *k, uint32_t msn)
 	uint32_t n = k->h.reth_len / CORE_PMTU, first = k->h.psn;
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint8_t opcode = n == 1       ? RC_READ_RESP_ONLY
-		                 : i == 0     ? RC_READ_RESP_FIRST
-		                 : i == n - 1 ? RC_READ_RESP_LAST
-		                              : RC_READ_RESP_MIDDLE;
-
-		core_in(&c->b, core_answer(opcode, CORE_QPN, first + i, AETH_ACK_NO_CREDITS, msn), CORE_PMTU, 0);
+		core_in(&c->b, core_answer(resp_opcode(i, n), CORE_QPN, first + i, AETH_ACK_NO_CREDITS, msn), CORE_PMTU,
+		        0);
 	}
 }
 
-static void reads__what_is_not_here_any_more_is_read_again(void **state)
+/* Two READs of three, from PSN 2 and 5 on, whose responses are not here any more. */
+static struct core *given_two_reads_freed(void **state)
 {
-	const struct core_pkt *k;
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
 	core_long_life(c);
@@ -375,6 +379,14 @@ static void reads__what_is_not_here_any_more_is_read_again(void **state)
 	read_three(c, 5, 3);
 	core_wait(c, 1100 * CORE_MS);
 	core_forget(&c->a);
+	return c;
+}
+
+static void reads__what_is_not_here_any_more_is_read_again(void **state)
+{
+	const struct core_pkt *k;
+	struct core *c = given_two_reads_freed(state);
+
 	assert_int_equal(ask(c, 2, 3, 3, true), DROP_LAN_READ_RETRY);
 	assert_int_equal(ask(c, 2, 3, 3, true), DROP_LAN_READ_RETRY); /* it insists, and crosses once */
 	k = core_expect(&c->b, RC_READ_REQUEST, 3);
@@ -402,7 +414,7 @@ static struct core *given_five_to_read_again(void **state)
 	ask(c, 2, 6, 2, true);
 	core_expect(&c->b, RC_READ_REQUEST, 2);
 	for (uint32_t i = 0; i < 6; i++)
-		respond(c, i == 0 ? RC_READ_RESP_FIRST : i == 5 ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE, 2 + i, 2);
+		respond(c, resp_opcode(i, 6), 2 + i, 2);
 	core_wait(c, 1100 * CORE_MS);
 	core_forget(&c->a);
 	assert_int_equal(ask(c, 2, 6, 3, true), DROP_LAN_READ_RETRY);
@@ -425,7 +437,7 @@ static void reads__what_is_read_again_may_overtake(void **state)
 	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++)
 		answer_again(c, order[i]);
 	for (uint32_t psn = 3; psn < 8; psn++)
-		expect_response(c, psn == 3 ? RC_READ_RESP_FIRST : psn == 7 ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE, psn);
+		expect_response(c, resp_opcode(psn - 3, 5), psn);
 	core_wait(c, 50 * CORE_MS);
 	assert_int_equal(core_pending(&c->b), 0); /* that was all */
 	assert_int_equal(core_far(c)->nagains, 0);
@@ -458,13 +470,8 @@ static void reads__what_is_lost_of_it_is_asked_for_soon(void **state)
 static void reads__a_later_row_of_repetitions_ends_the_earlier_one(void **state)
 {
 	const struct core_pkt *k;
-	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct core *c = given_two_reads_freed(state);
 
-	core_long_life(c);
-	read_three(c, 2, 2);
-	read_three(c, 5, 3);
-	core_wait(c, 1100 * CORE_MS);
-	core_forget(&c->a);
 	assert_int_equal(ask(c, 2, 3, 3, true), DROP_LAN_READ_RETRY);
 	core_expect(&c->b, RC_READ_REQUEST, 3);
 	core_wait(c, 5 * CORE_MS);
@@ -629,10 +636,7 @@ static void respond_of_ten(struct core *c, uint32_t from, uint32_t upto)
 {
 	for (uint32_t psn = from; psn < upto; psn++)
 		core_in(&c->b,
-		        core_answer(psn == from       ? RC_READ_RESP_FIRST
-		                    : psn == upto - 1 ? RC_READ_RESP_LAST
-		                                      : RC_READ_RESP_MIDDLE,
-		                    CORE_QPN, psn, AETH_ACK_NO_CREDITS, 2),
+		        core_answer(resp_opcode(psn - from, upto - from), CORE_QPN, psn, AETH_ACK_NO_CREDITS, 2),
 		        CORE_PMTU, 0);
 	core_pump(c);
 }
@@ -720,11 +724,7 @@ static void reads__the_near_edge_grants_what_it_has_room_for(void **state)
 	core_wait(c, CORE_MS);
 	core_forget(&c->b);
 	for (uint32_t i = 0; i < packets; i++)
-		respond(c,
-		        i == 0             ? RC_READ_RESP_FIRST
-		        : i + 1 == packets ? RC_READ_RESP_LAST
-		                           : RC_READ_RESP_MIDDLE,
-		        4 + i, 3);
+		respond(c, resp_opcode(i, packets), 4 + i, 3);
 	core_wait(c, 10 * CORE_MS);
 	assert_int_equal(core_ctr(&c->b, CTR_WAN_REFUSED), 0);
 	assert_true(core_far(c)->resp_credit == RESP_CREDIT_ALL);

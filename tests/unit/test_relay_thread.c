@@ -19,6 +19,7 @@
 #include "daemon/relay/relay_channel.c"
 #include "daemon/relay/relay_execute.c"
 #include "daemon/relay/relay_op.c"
+#include "daemon/privileged/privileged_wire.c"
 #include "daemon/relay/relay_wire.c"
 #include "lib/lr_strerror.c"
 
@@ -197,25 +198,7 @@ static int memory(size_t bytes)
 
 static void send_to_daemon(unsigned i, const void *m, size_t len, int fd)
 {
-	struct iovec iov = {(void *)(uintptr_t)m, len};
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (fd >= 0) {
-		struct cmsghdr *c;
-
-		mh.msg_control = control.bytes;
-		mh.msg_controllen = sizeof(control.bytes);
-		c = CMSG_FIRSTHDR(&mh);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	}
-	assert_true(sendmsg(program[i], &mh, MSG_NOSIGNAL) >= 0);
+	assert_true(privileged_wire_send(program[i], m, len, fd, 0) >= 0);
 }
 
 /* The next message of that kind to the program; false: there is none. */

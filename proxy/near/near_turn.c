@@ -115,13 +115,15 @@ static uint64_t quantum(const struct proxy *p)
 
 uint64_t near_turn_quantum(const struct proxy *p)
 {
-	uint64_t q = quantum(p);
+	bool in_force = p->now_ns < p->turns.in_force_until_ns;
+	uint64_t q;
 
+	if (!in_force && p->turns.away <= 1) /* nearly always: the rest is not for every packet */
+		return 0;
+	q = quantum(p);
 	if (!pool_low(p) && share_rate(p, &p->turns.drain) < line_part(p) / SLOWEST)
 		return 0;
-	if (p->now_ns < p->turns.in_force_until_ns)
-		return q;
-	return p->turns.away > 1 && drain_ns(p, p->turns.away * q) > CROWD_NS ? q : 0;
+	return in_force || drain_ns(p, p->turns.away * q) > CROWD_NS ? q : 0;
 }
 
 /* To be called whenever a flow has been sent away, or no longer is. Only a round that is long even at the line's rate

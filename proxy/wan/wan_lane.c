@@ -253,9 +253,12 @@ static uint32_t refused_first(struct proxy *p, uint32_t slot)
  * with what it cannot take, and what that waits for would never get there. */
 static void release_refused(struct proxy *p, struct lane *l)
 {
-	uint64_t line = wan_line_bps(p);
+	uint64_t line;
 	struct dnode *n;
 
+	if (dlist_empty(&l->refused))
+		return;
+	line = wan_line_bps(p);
 	while ((n = dlist_first(&l->refused))) {
 		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
 		uint64_t bits, bps;

@@ -64,12 +64,13 @@ first_try_over() { # file
 	fi
 }
 
-# These mostly wait, and judge no time: they do so beside the others, one after the other.
+# These mostly wait, and judge no time nor rate: they do so beside the others, one after the other.
 beside=() before=()
 for file in "${files[@]}"; do
 	[ -r "$file" ] || { echo "no such test: $file" >&2; exit 2; }
 	case $(name_of "$file") in
-	metrics | dump | policy | seal | manage | trace | careless) beside+=("$file") ;;
+	careless | closed | dump | hosts | interfaces | links | manage | metrics | policy | privsep | promise | relay | \
+		seal | trace | watchdog) beside+=("$file") ;;
 	*) before+=("$file") ;;
 	esac
 done

@@ -114,7 +114,11 @@ void arena_fetch(struct arena *a)
 {
 	const uint8_t *at = a->fetch.at, *end = a->fetch.end;
 
-	for (int i = 0; i < FETCH_LINES && at < end; i++, at += CACHE_LINE)
+	if (at >= end)
+		return;
+	if (end - at > FETCH_LINES * CACHE_LINE)
+		end = at + (size_t)FETCH_LINES * CACHE_LINE;
+	for (; at < end; at += CACHE_LINE)
 		fetch(at);
 	a->fetch.at = at;
 }

@@ -70,7 +70,7 @@ for file in "${files[@]}"; do
 	[ -r "$file" ] || { echo "no such test: $file" >&2; exit 2; }
 	case $(name_of "$file") in
 	careless | closed | dump | hosts | interfaces | links | manage | metrics | policy | privsep | promise | relay | \
-		seal | trace | watchdog) beside+=("$file") ;;
+		seal | stick | trace | watchdog) beside+=("$file") ;;
 	*) before+=("$file") ;;
 	esac
 done

@@ -212,6 +212,10 @@ check-docs:
 		echo "check-docs: docs/FILES.md is not what the files say of themselves: make docs" >&2; exit 1; }
 
 # --- probes are documented ---
+.PHONY: check-units
+check-units:
+	$(Q)tests/check_units.sh 2.5 systemd/*.service
+
 .PHONY: check-probes
 check-probes: $(O)/longreachd
 	$(Q)tests/check_probes.sh $(O)
@@ -325,6 +329,7 @@ help:
 	@echo 'make lint             clang-tidy, shellcheck, mandoc and codespell, half a minute'
 	@echo 'make coverage         lines of each folder that unit tests and 200 seeds run, minutes'
 	@echo 'make compile_commands.json   for editors'
+	@echo 'make check-units      how exposed the units leave the system (systemd-analyze security): at most 2.5'
 	@echo 'make check-rooms      folders include and call each other as tests/rooms.txt allows'
 clean:
 	rm -rf build demo-out bench-out compile_commands.json

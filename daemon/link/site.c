@@ -119,8 +119,7 @@ static void on_link_event(void *arg, struct link *l, const struct proxy_event *e
 		return;
 	if (missed > 0 && s->events[ev->type].burst > 1)
 		snprintf(more, sizeof(more), " (and %u times more before that%s)", missed,
-		         ev->type == EV_FLOW_FAILED || ev->type == EV_FLOW_IN_DOUBT ? ": `longreach failed` names them"
-		                                                                    : "");
+		         ev->type == EV_FLOW_FAILED || ev->type == EV_FLOW_IN_DOUBT ? ": `longreach failed` names them" : "");
 	describe_flow(ev, flow, sizeof(flow));
 	describe_extent(ev, extent, sizeof(extent));
 	log_at(event_level(ev->type), "link %s: %s%s%s [%s]%s", s->config.name, flow, proxy_event_text(ev->type),
@@ -197,11 +196,10 @@ static void say_buffer(struct site *s, const struct link_snapshot *snap)
 	    link_plan_deep(&s->config, distance_in_force_rtt_ns(&s->distance), cap, 1, &d) < 0)
 		return;
 	s->buffer_said = true;
-	log_info(
-	    "link %s: a buffer of %s per direction serves %" PRIu64 " busy queue pairs at once, and %" PRIu64
-	    " in turns; of more, hosts that ignore CNPs send packets in vain; those beyond MaxFlows=%u are carried "
-	    "end to end",
-	    s->config.name, units_show_bytes(is, (double)cap), d.qps_at_once, d.qps_in_turns, s->config.max_flows);
+	log_info("link %s: a buffer of %s per direction serves %" PRIu64 " busy queue pairs at once, and %" PRIu64
+	         " in turns; of more, hosts that ignore CNPs send packets in vain; those beyond MaxFlows=%u are carried "
+	         "end to end",
+	         s->config.name, units_show_bytes(is, (double)cap), d.qps_at_once, d.qps_in_turns, s->config.max_flows);
 }
 
 static void measure_distance(struct site *s, const struct link_snapshot *snap)
@@ -214,8 +212,8 @@ static void measure_distance(struct site *s, const struct link_snapshot *snap)
 		say_distance(s, snap, what, before_ns);
 }
 
-/* A cable carries no frame of 64 KiB: only a host on this machine, over a virtual Ethernet, can send one. It is of
- * RoCEv2: other IP is cut to wire size by the kernel. */
+/* A cable carries no frame of 64 KiB: only a host on this machine, over a virtual Ethernet, can send one. It is of RoCEv2:
+ * other IP is cut to wire size by the kernel. */
 static void watch_truncated(struct site *s, const struct link_snapshot *snap)
 {
 	uint64_t before = s->truncated;
@@ -409,10 +407,9 @@ void site_look_at_rules(struct site *s)
 	}
 	r = link_keep_rules(s->link, err);
 	if (r != 0 && log_limit_pass(&s->rules_said, clock_now_ns(), NULL))
-		log_warn(
-		    "link %s: somebody changed or removed the nft rules that keep the kernel from forwarding what this "
-		    "link takes, as `nft flush ruleset` does%s [rules_changed]",
-		    s->config.name, r > 0 ? ": they are put back" : "");
+		log_warn("link %s: somebody changed or removed the nft rules that keep the kernel from forwarding what this "
+		         "link takes, as `nft flush ruleset` does%s [rules_changed]",
+		         s->config.name, r > 0 ? ": they are put back" : "");
 	if (err[0] != '\0' && strcmp(err, s->rules_error) != 0)
 		log_err("link %s: %s; nothing is acknowledged early until that works", s->config.name, err);
 	snprintf(s->rules_error, sizeof(s->rules_error), "%s", err);

@@ -212,6 +212,10 @@ check-docs:
 		echo "check-docs: docs/FILES.md is not what the files say of themselves: make docs" >&2; exit 1; }
 
 # --- probes are documented ---
+.PHONY: check-units
+check-units:
+	$(Q)tests/check_units.sh 2.5 systemd/*.service
+
 .PHONY: check-probes
 check-probes: $(O)/longreachd
 	$(Q)tests/check_probes.sh $(O)
@@ -229,7 +233,7 @@ $(FO)/obj/proxy/%.o: FUZZ_FLAGS += $(STEPS)
 # libFuzzer has a function of that name that refuses to run
 $(FO)/obj/tests/sim/steps.o: FUZZ_FLAGS += -D__sanitizer_cov_trace_pc=__wrap___sanitizer_cov_trace_pc
 $(FO)/fuzz_%: $(FO)/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,$(FO)/obj/%.o,$(PROXY_SRC) $(SEAL_SRC) tests/sim/steps.c)
-	$(Q)clang -fsanitize=fuzzer,address,undefined -Wl,--wrap=__sanitizer_cov_trace_pc -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -linih -levent -levent_openssl $(filter-out -lIPSec_MB,$(LIBS_SEAL))
+	$(Q)clang -fsanitize=fuzzer,address,undefined -Wl,--wrap=__sanitizer_cov_trace_pc -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -linih -levent -levent_openssl -lssl $(filter-out -lIPSec_MB,$(LIBS_SEAL))
 fuzz: fuzz-bin
 	$(Q)printf '%s\n' $(FUZZ_NAMES) | xargs -P $(UNIT_JOBS) -I{} sh -c 'mkdir -p $(FO)/corpus/{}; \
 		echo "fuzz {}: $(SECONDS) s"; $(FO)/fuzz_{} -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=4096 \
@@ -325,6 +329,7 @@ help:
 	@echo 'make lint             clang-tidy, shellcheck, mandoc and codespell, half a minute'
 	@echo 'make coverage         lines of each folder that unit tests and 200 seeds run, minutes'
 	@echo 'make compile_commands.json   for editors'
+	@echo 'make check-units      how exposed the units leave the system (systemd-analyze security): at most 2.5'
 	@echo 'make check-rooms      folders include and call each other as tests/rooms.txt allows'
 clean:
 	rm -rf build demo-out bench-out compile_commands.json

@@ -35,6 +35,7 @@ build() {
 	step 'rooms' make O=build/gcc check-rooms
 	step 'probes' make O=build/gcc check-probes
 	step 'docs/FILES.md' make check-docs
+	step 'exposure of the units' make check-units
 	step 'lint' make lint
 }
 

@@ -18,13 +18,16 @@
 #include "daemon/util/log.h"
 #include "port_watch.h"
 #include "daemon/privileged/privileged.h"
+#include "start_watch.h"
 #include "daemon/util/units.h"
 #include "headroom/headroom.h"
 
 #define MIB (1ull << 20)
 
 enum site_times {
-	RETRY_S = 2,
+	RETRY_MS = 2000,      /* a link that does not start, though nothing has changed that could be seen */
+	LOOK_MS = 200,        /* at what keeps it from starting */
+	RETRY_LEAST_MS = 500, /* however often that changes */
 	SAMPLE_S = 1,
 	PORTS_AGAIN_MS = 100, /* until something is in place that is not yet */
 	EVENT_WINDOW_S = 10,
@@ -48,7 +51,10 @@ struct site {
 	char error[CONFIG_ERR_MAX]; /* why it does not run */
 	struct port_watch *ports;
 	char port_error[CONFIG_ERR_MAX]; /* what is wrong with what it stands on; empty: nothing */
-	struct event *timer;        /* samples a running link, tries to start one that failed */
+	struct event *timer;             /* samples a running link, tries to start one that failed */
+	struct start_view stands;        /* of a link that does not run: what there was when it was tried last */
+	uint64_t tried_ns;               /* the last attempt */
+	struct log_limit start_said;
 	struct sample last, before;
 	bool sampling; /* asked for and not answered yet */
 	struct distance distance;
@@ -126,7 +132,7 @@ static void init_event_limits(struct site *s)
 		s->events[i] = (struct log_limit){.window_ns = EVENT_WINDOW_S * NS_PER_S, .burst = EVENTS_PER_WINDOW};
 	/* Each shard says these for itself: one line is enough. */
 	s->events[EV_WAN_UP] = (struct log_limit){.window_ns = NS_PER_S / 10, .burst = 1};
-	s->ports_said = s->rules_said = s->events[0];
+	s->ports_said = s->rules_said = s->start_said = s->events[0];
 	s->truncated_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 	s->events[EV_WAN_DEAD] = s->events[EV_REBUILT] = s->events[EV_BUFFER_LOST] = s->events[EV_WAN_UP];
 }
@@ -345,9 +351,20 @@ static void try_start(struct site *s)
 		take_ports(s);
 		return;
 	}
-	if (strcmp(err, s->error) != 0)
-		log_err("link %s: does not start: %s; trying again every %d s", s->config.name, err, RETRY_S);
+	if (strcmp(err, s->error) != 0 && log_limit_pass(&s->start_said, clock_now_ns(), NULL))
+		log_err("link %s: does not start: %s; trying again every %d s, and as soon as something changes",
+		        s->config.name, err, RETRY_MS / 1000);
 	snprintf(s->error, sizeof(s->error), "%s", err);
+	start_watch_take(&s->stands, &s->config); /* now: the attempt itself took room and gave it back */
+	s->tried_ns = clock_now_ns();
+}
+
+static bool retry_is_due(const struct site *s)
+{
+	uint64_t waited_ns = clock_now_ns() - s->tried_ns;
+
+	return waited_ns >= RETRY_MS * NS_PER_MS ||
+	       (waited_ns >= RETRY_LEAST_MS * NS_PER_MS && start_watch_changed(&s->stands, &s->config));
 }
 
 /* --- what it stands on --- */
@@ -400,7 +417,10 @@ void site_look_at_rules(struct site *s)
 
 static void arm(struct site *s)
 {
-	struct timeval wait = {.tv_sec = s->link != NULL ? SAMPLE_S : RETRY_S};
+	struct timeval wait = {.tv_sec = SAMPLE_S};
+
+	if (s->link == NULL)
+		wait = (struct timeval){.tv_usec = LOOK_MS * 1000};
 
 	event_add(s->timer, &wait);
 }
@@ -414,7 +434,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	if (s->rules_error[0] != '\0')
 		site_look_at_rules(s);
 	if (s->link == NULL) {
-		try_start(s);
+		if (retry_is_due(s))
+			try_start(s);
 	} else if (!s->sampling) {
 		s->sampling = true;
 		link_snapshot(s->link, false, take_sample, s);

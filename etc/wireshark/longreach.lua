@@ -67,6 +67,7 @@ local f = {
 	host_mode = ProtoField.bool("longreach.open.host_mode", "Mode host", 8, nil, 0x04),
 	fresh_msn = ProtoField.bool("longreach.open.fresh_msn", "MSN counted from 0", 8, nil, 0x08),
 	confirmed = ProtoField.bool("longreach.pair.confirmed", "Confirmed", 8, nil, 0x01),
+	msn_late = ProtoField.bool("longreach.pair.msn_late", "MSN perhaps too high", 8, nil, 0x02),
 	received = ProtoField.uint64("longreach.received", "Received before"),
 	delivered = ProtoField.uint64("longreach.delivered", "Delivered before"),
 	credit = ProtoField.uint64("longreach.credit", "Credit up to"),
@@ -189,6 +190,7 @@ decode[0x04] = function(body, pinfo, tree, flags)
 	end
 	local text = flow_inc(body, tree)
 	tree:add(f.confirmed, flags)
+	tree:add(f.msn_late, flags)
 	tree:add(f.pos_base, body(8, 8))
 	tree:add(f.at_pos, body(16, 8))
 	tree:add(f.msn, body(24, 4))

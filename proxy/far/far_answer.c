@@ -294,6 +294,18 @@ static void confirm_pair(struct proxy *p, struct far_flow *f, uint64_t before)
 	far_report(p, f, false);
 }
 
+/* The responder has counted what is before the PSN of a NAK, or up to that of an ACK: neither more nor less. */
+static void count_exactly(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
+{
+	f->pair_at_pos = at_pos + ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK);
+	f->pair_msn = pkt->aeth_msn;
+	if (!f->pair_msn_late)
+		return;
+	f->pair_msn_late = false;
+	f->pair_due = true;
+	far_report(p, f, true);
+}
+
 /* First answer ever: whose QPN it names, and how many messages the responder has counted, from which the near edge
  * works out the MSN of every ACK. A READ response, whichever, counts its READ already. */
 static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
@@ -305,6 +317,7 @@ static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_
 	f->template_len = (uint8_t)roce_build(f->template, TEMPLATE_MAX, &ack, NULL, 0);
 	f->pair_at_pos = at_pos;
 	f->pair_msn = pkt->aeth_msn;
+	f->pair_by_response = f->pair_msn_late = pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_COUNT_TRUSTED);
 	if (pkt->opcode != RC_ACK) /* it counts its READ or ATOMIC already */
 		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
 	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
@@ -363,5 +376,7 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		first_answer(p, f, pkt, at_pos);
 	else
 		confirm_pair(p, f, before);
+	if (!first && f->pair_by_response && pkt->opcode == RC_ACK && d == DROP_NONE)
+		count_exactly(p, f, pkt, at_pos);
 	return d;
 }

@@ -20,7 +20,7 @@ struct far_desc {
 	uint64_t pair_at_pos, peer_epoch;
 	uint32_t pair_msn;
 	uint16_t lane, vlan_tci, pmtu;
-	uint8_t pairing, base_fixed, failed, syndrome, unused, template_len;
+	uint8_t pairing, base_fixed, failed, syndrome, by_response, template_len; /* by_response: 0 of earlier versions */
 	uint8_t template[TEMPLATE_MAX];
 };
 
@@ -50,6 +50,7 @@ void far_store(struct proxy *p, const struct far_flow *f)
 	    .base_fixed = f->base_fixed,
 	    .failed = f->failed,
 	    .syndrome = f->syndrome,
+	    .by_response = f->pair_by_response,
 	    .template_len = f->template_len,
 	};
 
@@ -80,6 +81,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->resp_next = d->resp_next;
 	f->pair_at_pos = d->pair_at_pos;
 	f->pair_msn = d->pair_msn;
+	f->pair_by_response = f->pair_msn_late = d->by_response == 1; /* what has been told since is not kept */
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
 	idx_hash_put(&p->far_by_peer, far_peer_hash(f->peer_flow), idx);

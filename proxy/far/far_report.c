@@ -57,6 +57,7 @@ void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r)
 	    .msn = f->pair_msn,
 	    .requester_qpn = f->requester_qpn,
 	    .confirmed = f->pairing == PAIR_CONFIRMED,
+	    .msn_late = f->pair_msn_late,
 	    .template_len = f->template_len,
 	    .template = f->template,
 	};

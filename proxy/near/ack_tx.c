@@ -332,6 +332,10 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	}
 	switch (due) {
 	case DUE_ACK:
+		if (f->msn_late) {
+			f->ack_owed = true;
+			return 0;
+		}
 		return build_ack(p, f, ceiling, tx);
 	case DUE_NAK:
 		return build_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);

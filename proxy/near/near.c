@@ -198,7 +198,7 @@ static void note_before(struct proxy *p, const struct near_flow *old, uint32_t p
 	near_fp_save(p, old, pos, &b->memory);
 	b->inside_psn = read ? pos_psn(read->pos + 1) : 0;
 	b->inside_n = read && read->opcode == RC_READ_REQUEST && read->psns ? read->psns - 1 : 0;
-	b->known = (old->msn_known || near_hinted_offset(p, old, &offset)) &&
+	b->known = ((old->msn_known && !old->msn_late) || near_hinted_offset(p, old, &offset)) &&
 	           near_fp_messages_from(p, old, pos, &b->after);
 	b->inside = op ? op->pos < pos : rest;
 	b->msn = offset + old->msn_next - b->after;
@@ -272,6 +272,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	f->pmtu = ci->pmtu;
 	f->rnr_retry = ci->rnr_retry;
 	f->base_fixed = f->msn_known = true;
+	f->msn_late = false;
 	near_unpaired_over(p, f, PAIR_CONFIRMED);
 	near_requester_enter(p, f);
 	f->template_len = (uint8_t)ack_tx_template_from_cm(f->template, ci);

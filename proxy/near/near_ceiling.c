@@ -50,6 +50,8 @@ uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f)
 		return f->pos_acked;
 	if (f->failed)
 		return f->fail_pos;
+	if (f->msn_late)
+		return f->pos_acked;
 	if (op && op->from == op->next && op->next > op->pos)
 		return op->next; /* its host has all before and has said so */
 	if (op && op->pos < pos && !FAULT(FAULT_PAST_READ))

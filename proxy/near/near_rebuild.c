@@ -56,12 +56,12 @@ static void recover_failure(struct proxy *p, struct near_flow *f, const struct n
 }
 
 /* What is known of its beginning. */
-enum { BEGINS_FIXED = 1, BEGINS_IN_DOUBT = 2, BEGINS_INSIDE = 4 };
+enum { BEGINS_FIXED = 1, BEGINS_IN_DOUBT = 2, BEGINS_INSIDE = 4, BEGINS_MSN_LATE = 8 };
 
 static uint8_t begins_of(const struct near_flow *f)
 {
 	return (uint8_t)((f->base_fixed ? BEGINS_FIXED : 0) | (f->doubted ? BEGINS_IN_DOUBT : 0) |
-	                 (f->begins_inside ? BEGINS_INSIDE : 0));
+	                 (f->begins_inside ? BEGINS_INSIDE : 0) | (f->msn_late ? BEGINS_MSN_LATE : 0));
 }
 
 void near_store(struct proxy *p, const struct near_flow *f)
@@ -124,6 +124,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->msn_offset = d->msn_offset;
 	f->doubted = d->begins & BEGINS_IN_DOUBT;
 	f->begins_inside = d->begins & BEGINS_INSIDE;
+	f->msn_late = d->begins & BEGINS_MSN_LATE;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
 	f->last_rx_ns = f->alive_ns = p->now_ns;

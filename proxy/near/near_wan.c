@@ -280,21 +280,47 @@ static bool ends_as_before(const struct near_flow *f, const struct wan_flow_pair
 
 /* By how much the responder counts more messages than are known here. To a repeated READ some say how many they have
  * executed by now, not by then: what the life before knew is right unless it is another life, and then that began with
- * the same count. False: there is no telling yet. */
+ * the same count. False: there is no telling yet. late: it may be too large. */
 static bool msn_offset_of(const struct proxy *p, const struct near_flow *f, const struct wan_flow_pair *r,
-                          uint32_t *offset)
+                          uint32_t *offset, bool *late)
 {
 	uint32_t at, said, hinted = 0;
 	bool hint = near_hinted_offset(p, f, &hinted);
 
+	*late = false;
 	if (r->at_pos > f->pos_next && f->doubted) {
 		*offset = hinted;
 		return hint && ends_as_before(f, r);
 	}
 	at = r->at_pos == f->pos_base ? 0 : near_msn_at(p, f, r->at_pos); /* in front of its first READ, too */
 	said = (r->msn - at) & ROCE_PSN_MASK;
-	*offset = hint && ((said - hinted) & ROCE_PSN_MASK) < f->msn_hint_span ? hinted : said;
+	hint = hint && ((said - hinted) & ROCE_PSN_MASK) < f->msn_hint_span;
+	*offset = hint ? hinted : said;
+	*late = r->msn_late && !hint;
 	return true;
+}
+
+/* The host asks for a READ that its responder may have executed before, with others behind it, as after a restart of an
+ * edge without its buffer. Each response names a count that is not smaller than its own. */
+void near_count_at_most(struct near_flow *f, const struct rd_op *op, uint32_t msn)
+{
+	uint32_t offset = (msn - op->msn) & ROCE_PSN_MASK;
+
+	if (((f->msn_offset - offset) & ROCE_PSN_MASK) <= ROCE_PSN_MASK / 2)
+		f->msn_offset = offset;
+}
+
+/* The responder has ACKed something of a flow whose first answer was a response. */
+static void count_exactly(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
+{
+	if (r->at_pos < f->pos_settled || r->at_pos > f->pos_next) {
+		f->open_due = true; /* it is told once more, with what has been ACKed by then */
+		near_wan_schedule(p, f);
+		return;
+	}
+	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
+	f->msn_late = false;
+	near_store(p, f);
 }
 
 /* The first news of a pair. False: the position that it speaks of is none of the flow's; or the flow is gone. */
@@ -302,6 +328,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 {
 	bool lower = r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH;
 	uint32_t offset;
+	bool late;
 
 	/* The host has gone back since, to before what the responder was sent first and has taken: it had all of that
 	 * from nobody known here. The far edge takes it no more for this life. Nothing was ACKed: the host begins
@@ -315,7 +342,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 		begin_lower(p, f, r->pos_base);
 	if ((r->at_pos > f->pos_max && !f->doubted) || (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))
 		return false;
-	f->pair_wanted = !msn_offset_of(p, f, r, &offset);
+	f->pair_wanted = !msn_offset_of(p, f, r, &offset, &late);
 	if (f->pair_wanted)
 		return false;
 	f->requester_qpn = r->requester_qpn;
@@ -323,6 +350,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	f->template_len = (uint8_t)r->template_len;
 	f->base_fixed = true;
 	f->msn_known = true;
+	f->msn_late = late;
 	near_unpaired_over(p, f, PAIR_PROVISIONAL);
 	near_requester_enter(p, f);
 	near_store(p, f);
@@ -359,6 +387,7 @@ static bool correct_pair(struct proxy *p, struct near_flow *f, const struct wan_
 	f->pairing = PAIR_PROVISIONAL;
 	near_requester_enter(p, f);
 	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
+	f->msn_late = r->msn_late;
 	count(p, CTR_PAIRS_CORRECTED, 1);
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
 	return true;
@@ -369,7 +398,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 	struct near_flow *f = near_by_id(p, r->flow, r->inc);
 	bool other = f && f->pairing != PAIR_LEARNING && f->requester_qpn != r->requester_qpn;
 
-	if (!f || (other ? f->failed || f->failing : f->pairing == PAIR_CONFIRMED))
+	if (!f || (other ? f->failed || f->failing : f->pairing == PAIR_CONFIRMED && !f->msn_late))
 		return;
 	if (!template_fits(f, r)) {
 		drop(p, DROP_WAN_BAD_FRAME);
@@ -379,6 +408,8 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 		return;
 	if (f->pairing == PAIR_LEARNING && !learn_pair(p, f, r))
 		return;
+	if (f->msn_late && !r->msn_late && !f->failed)
+		count_exactly(p, f, r);
 	if (r->confirmed) {
 		f->pairing = PAIR_CONFIRMED;
 		near_requester_enter(p, f);
@@ -505,7 +536,7 @@ void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wa
 	};
 	if (f->base_fixed)
 		o->flags |= WOF_BASE_FIXED;
-	if (f->pairing != PAIR_LEARNING)
+	if (f->pairing != PAIR_LEARNING && !f->msn_late)
 		o->flags |= WOF_PAIRED;
 	if (near_mode(p, f) == ACK_MODE_HOST)
 		o->flags |= WOF_HOST_MODE;

@@ -85,9 +85,12 @@ bool wan_flow_report_get(const struct wan_frame *f, struct wan_flow_report *r)
 	return r->state <= WFS_FAILED && r->delivered <= r->received;
 }
 
+enum { WPF_CONFIRMED = 1, WPF_MSN_LATE = 2 };
+
 size_t wan_flow_pair_put(uint8_t *buf, size_t cap, const struct wan_flow_pair *r)
 {
-	uint8_t *b = wan_frame_begin(buf, cap, WF_FLOW_PAIR, r->confirmed, 36 + (size_t)r->template_len);
+	uint8_t flags = (uint8_t)((r->confirmed ? WPF_CONFIRMED : 0) | (r->msn_late ? WPF_MSN_LATE : 0));
+	uint8_t *b = wan_frame_begin(buf, cap, WF_FLOW_PAIR, flags, 36 + (size_t)r->template_len);
 
 	if (!b)
 		return 0;
@@ -109,7 +112,8 @@ bool wan_flow_pair_get(const struct wan_frame *f, struct wan_flow_pair *r)
 
 	if (f->len < 36)
 		return false;
-	r->confirmed = f->flags & 1;
+	r->confirmed = f->flags & WPF_CONFIRMED;
+	r->msn_late = f->flags & WPF_MSN_LATE;
 	r->flow = get_be32(b);
 	r->inc = get_be32(b + 4);
 	r->pos_base = get_be64(b + 8);

@@ -69,7 +69,9 @@ struct wan_flow_pair {
 	uint64_t at_pos;   /* everything before is ACKed by the responder, and then its MSN was ... */
 	uint32_t msn;
 	uint32_t requester_qpn;
-	bool confirmed;
+	bool confirmed; /* flag 1 */
+	bool msn_late;  /* flag 2: msn is from a response: the responder may have counted what follows, too. Edges of earlier
+	                   versions neither set it nor look at it */
 	uint16_t template_len; /* an ACK of the responder, whole, from its IP header */
 	const uint8_t *template;
 };

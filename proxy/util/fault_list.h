@@ -74,6 +74,7 @@ X(NEXT_NOT_URGENT,    "the next packet of a flow is always admitted",    "no res
 X(NEAR_FREES_FIRST,   "descriptor, then free slot (near)",               "the settled position is not stored")
 X(FAR_FREES_FIRST,    "delivered position, then free slot (far)",        "the delivered position is not stored")
 X(ARENA_EPOCH,        "the peer's arena epoch",                          "flows of a lost arena go on")
+X(LATE_COUNT_TRUSTED, "MSNs are the responder's",                      "that of a repeated READ's response is taken for its own")
 X(LOST_UNTOLD,        "what a lost near edge owed fails by name",        "nothing is said of it")
 X(LANE_ONE_WAY,       "a host pair has one lane",                        "the hash is not symmetric")
 X(ONE_POOL,           "each pool keeps its reserve",                     "one direction may take every chunk")

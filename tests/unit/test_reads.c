@@ -1299,10 +1299,65 @@ static void reads__no_response_ahead_of_what_is_asked_again(void **state)
 	expect_response(c, RC_READ_RESP_FIRST, 5); /* begun anew, as the host has */
 }
 
+/* Behind an edge that has forgotten the flow, or knew nothing of it before, the host repeats a READ and what followed,
+ * all of which its responder has executed: to the READ it says how many messages it has executed by now (rxe does).
+ * That the ACKs behind it are right is known when it has said so with an ACK. */
+static void reads__repeated_read_tells_a_count_of_now(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	const struct core_pkt *k;
+
+	assert_int_equal(ask(c, 10, 1, 10, true), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 10);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 11), DROP_NONE);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 12), DROP_NONE);
+	respond(c, RC_READ_RESP_ONLY, 10, 23); /* 20 before it, and the two WRITEs */
+	k = core_expect(&c->a, RC_READ_RESP_ONLY, 10);
+	assert_in_range(k->h.aeth_msn, 21, 23);
+	assert_int_equal(core_pending(&c->a), 0); /* nothing is ACKed with a count that may be wrong */
+	core_forget(&c->b);
+	assert_int_equal(core_ack(c, 12, AETH_ACK_NO_CREDITS, 23), DROP_NONE);
+	assert_int_equal(core_expect_aeth(&c->a, 12, AETH_ACK_NO_CREDITS)->h.aeth_msn, 23);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 13), DROP_NONE); /* and early again */
+	assert_int_equal(core_expect_aeth(&c->a, 13, AETH_ACK_NO_CREDITS)->h.aeth_msn, 24);
+}
+
+/* The lower of two counts is the nearer one; what is not known survives a restart of either edge. */
+static void reads__count_stays_unsure_over_restarts(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	const struct core_pkt *k;
+
+	assert_int_equal(ask(c, 10, 1, 10, true), DROP_NONE);
+	assert_int_equal(ask(c, 11, 1, 11, true), DROP_NONE);
+	core_forget(&c->b);
+	respond(c, RC_READ_RESP_ONLY, 10, 22);
+	assert_in_range(core_expect(&c->a, RC_READ_RESP_ONLY, 10)->h.aeth_msn, 21, 22);
+	respond(c, RC_READ_RESP_ONLY, 11, 22);
+	assert_int_equal(core_expect(&c->a, RC_READ_RESP_ONLY, 11)->h.aeth_msn, 22);
+	for (int i = 0; i < 2; i++) {
+		core_rebuild(i ? &c->b : &c->a);
+		core_session(c);
+		core_wait(c, CORE_MS);
+		core_forget(&c->a);
+		core_forget(&c->b);
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, 12 + (uint32_t)i), DROP_NONE);
+		assert_int_equal(core_pending(&c->a), 0);
+	}
+	core_forget(&c->b);
+	core_wait(c, CORE_MS);
+	core_forget(&c->b);
+	assert_int_equal(core_ack(c, 13, AETH_ACK_NO_CREDITS, 24), DROP_NONE);
+	k = core_expect_aeth(&c->a, 13, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 24);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(reads__first_answer_at_the_end_of_one),
+	    CORE_TEST(reads__repeated_read_tells_a_count_of_now),
+	    CORE_TEST(reads__count_stays_unsure_over_restarts),
 	    CORE_TEST(reads__length_is_learned_for_the_right_one),
 	    CORE_TEST(reads__what_follows_one_of_unknown_length_is_kept),
 	    CORE_TEST(reads__rest_of_one_of_unknown_length),

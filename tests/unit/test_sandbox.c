@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the child's filter refuses and grants of priorities and processors. */
+/* What the child's filter refuses and grants: of priorities and processors, by calls; of everything, by its program, held
+ * against the table in docs/DAEMON.md. */
 #define _GNU_SOURCE /* cpu_set_t */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,9 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/wait.h>
 
 #include "daemon/privileged/sandbox.c"
@@ -89,11 +93,190 @@ static void filter__refuses_those_of_others(void **state)
 	assert_int_equal(behind_filter(at_others), 0);
 }
 
+/* --- the list in docs/DAEMON.md --- */
+
+enum { CALLS_MAX = 1024, PROGRAM_MAX = 4096 };
+
+static struct sock_filter program[PROGRAM_MAX];
+static unsigned program_len;
+
+/* The program that limit_calls() would load. */
+static void export_program(void)
+{
+	FILE *f = tmpfile();
+	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+
+	assert_true(f != NULL && ctx != NULL);
+	assert_int_equal(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), 0);
+	assert_int_equal(allow_all(ctx), 0);
+	assert_int_equal(seccomp_export_bpf(ctx, fileno(f)), 0);
+	rewind(f);
+	program_len = (unsigned)fread(program, sizeof(program[0]), PROGRAM_MAX, f);
+	assert_in_range(program_len, 10, PROGRAM_MAX - 1);
+	fclose(f);
+	seccomp_release(ctx);
+}
+
+static bool jumps(uint16_t op, uint32_t a, uint32_t k)
+{
+	switch (op) {
+	case BPF_JA:
+		return true;
+	case BPF_JEQ:
+		return a == k;
+	case BPF_JGT:
+		return a > k;
+	case BPF_JGE:
+		return a >= k;
+	default:
+		return a & k; /* BPF_JSET */
+	}
+}
+
+/* As the kernel runs it: loads of words, an AND, jumps, and what it returns. */
+static uint32_t run_program(const struct seccomp_data *d)
+{
+	uint32_t a = 0;
+
+	for (unsigned at = 0; at < program_len; at++) {
+		const struct sock_filter *i = &program[at];
+
+		switch (BPF_CLASS(i->code)) {
+		case BPF_LD:
+			assert_int_equal(i->code, BPF_LD | BPF_W | BPF_ABS);
+			assert_in_range(i->k, 0, sizeof(*d) - 4);
+			memcpy(&a, (const uint8_t *)d + i->k, 4);
+			break;
+		case BPF_ALU:
+			assert_int_equal(i->code, BPF_ALU | BPF_AND | BPF_K);
+			a &= i->k;
+			break;
+		case BPF_JMP:
+			at += BPF_OP(i->code) == BPF_JA ? i->k : jumps(BPF_OP(i->code), a, i->k) ? i->jt : i->jf;
+			break;
+		case BPF_RET:
+			return i->k;
+		default:
+			fail_msg("instruction %u has code 0x%x", at, i->code);
+		}
+	}
+	fail_msg("it ends without an answer");
+	return 0;
+}
+
+static uint32_t answer(int nr, uint64_t first, uint64_t second)
+{
+	struct seccomp_data d = {.nr = nr, .args = {first, second, 0, 0, 0, 0}};
+
+#ifdef __x86_64__
+	d.arch = AUDIT_ARCH_X86_64;
+#else
+	d.arch = AUDIT_ARCH_AARCH64;
+#endif
+	return run_program(&d);
+}
+
+#define NONSENSE 0x7eadbeefull /* no family, request, command or process */
+
+enum grant { GRANT_NONE, GRANT_SOME, GRANT_ALL, GRANT_UNKNOWN };
+
+static enum grant granted(int nr)
+{
+	const uint64_t firsts[] = {0, AF_UNIX, CLONE_THREAD, PR_SET_NAME, (uint64_t)getpid()};
+	const uint64_t seconds[] = {0, F_GETFD, FIONBIO};
+
+	if (answer(nr, NONSENSE & ~(uint64_t)CLONE_THREAD, NONSENSE) == SECCOMP_RET_ALLOW)
+		return GRANT_ALL;
+	if (answer(nr, 0, 0) == (SECCOMP_RET_ERRNO | ENOSYS))
+		return GRANT_UNKNOWN;
+	for (size_t i = 0; i < COUNT(firsts); i++)
+		for (size_t k = 0; k < COUNT(seconds); k++)
+			if (answer(nr, firsts[i], seconds[k]) == SECCOMP_RET_ALLOW)
+				return GRANT_SOME;
+	assert_int_equal(answer(nr, 0, 0), SECCOMP_RET_ERRNO | EPERM);
+	return GRANT_NONE;
+}
+
+static enum grant of_row(const char *row)
+{
+	if (strncmp(row, "| with certain", 14) == 0)
+		return GRANT_SOME;
+	return strncmp(row, "| ENOSYS", 8) == 0 ? GRANT_UNKNOWN : GRANT_ALL;
+}
+
+/* What the table says of each number; of those that this architecture does not have it may say anything. */
+static unsigned read_table(enum grant said[CALLS_MAX])
+{
+	FILE *f = fopen("docs/DAEMON.md", "r");
+	char row[4096], *name, *rest;
+	bool inside = false;
+	unsigned n = 0;
+
+	assert_non_null(f);
+	memset(said, 0, CALLS_MAX * sizeof(said[0]));
+	while (fgets(row, sizeof(row), f)) {
+		if (strncmp(row, "## ", 3) == 0)
+			inside = strcmp(row, "## The child's system calls\n") == 0;
+		if (!inside || row[0] != '|')
+			continue;
+		for (name = strchr(row, '`'); name; name = strchr(rest + 1, '`')) {
+			int nr;
+
+			rest = strchr(name + 1, '`');
+			assert_non_null(rest);
+			*rest = '\0';
+			nr = seccomp_syscall_resolve_name(name + 1);
+			if (nr == __NR_SCMP_ERROR)
+				fail_msg("there is no system call %s", name + 1);
+			if (nr >= 0 && nr < CALLS_MAX)
+				said[nr] = of_row(row);
+			n++;
+		}
+	}
+	fclose(f);
+	return n;
+}
+
+static void filter__is_what_the_documentation_says(void **state)
+{
+	static const char *const words[] = {"refused", "granted with some arguments", "granted", "unknown (ENOSYS)"};
+	static enum grant said[CALLS_MAX];
+	int wrong = 0;
+
+	(void)state;
+	assert_true(read_table(said) > 100);
+	export_program();
+	for (int nr = 0; nr < CALLS_MAX; nr++) {
+		enum grant is = granted(nr);
+		char *name;
+
+		if (is == said[nr])
+			continue;
+		name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, nr);
+		print_error("%s (%d) is %s; docs/DAEMON.md says %s\n", name ? name : "?", nr, words[is], words[said[nr]]);
+		free(name);
+		wrong++;
+	}
+	assert_int_equal(wrong, 0);
+}
+
+/* Of another architecture's numbers none means what was meant. */
+static void filter__refuses_other_architectures(void **state)
+{
+	struct seccomp_data d = {.nr = SCMP_SYS(read), .arch = AUDIT_ARCH_I386};
+
+	(void)state;
+	export_program();
+	assert_int_not_equal(run_program(&d), SECCOMP_RET_ALLOW);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(filter__lets_a_thread_set_its_own),
 	    cmocka_unit_test(filter__refuses_those_of_others),
+	    cmocka_unit_test(filter__is_what_the_documentation_says),
+	    cmocka_unit_test(filter__refuses_other_architectures),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

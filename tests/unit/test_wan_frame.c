@@ -313,8 +313,16 @@ static void wan_frame__flow_pair_round_trip(void **state)
 	assert_int_equal(r.msn, 5);
 	assert_int_equal(r.requester_qpn, 6);
 	assert_true(r.confirmed);
+	assert_false(r.msn_late);
 	assert_int_equal(r.template_len, 60);
 	assert_memory_equal(r.template, data, 60);
+	r = a_pair;
+	r.confirmed = false;
+	r.msn_late = true;
+	f = frame_in(buf, wan_flow_pair_put(buf, CAP, &r));
+	assert_true(wan_flow_pair_get(&f, &r));
+	assert_true(r.msn_late);
+	assert_false(r.confirmed);
 }
 
 static void wan_frame__flow_pair_hostile(void **state)

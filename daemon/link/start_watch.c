@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* start_watch.c - sees that what kept a link from starting has changed.
+ *
+ * Why it looks instead of being told: nothing in the kernel tells of room that has become free, of a mount that was
+ * made larger, or of huge pages; inotify loses sight of a file that an editor replaces, and a folder that is mounted
+ * over. statfs(2) and stat(2) cost some microseconds, and only a link that does not run has any use for them. */
+#include "start_watch.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+
+#include "daemon/util/clock.h"
+
+/* A wall clock that is this far from where it was has been set: slewing takes a quarter of an hour for it. */
+#define CLOCK_SET_NS ((int64_t)NS_PER_S / 2)
+
+static void read_memory(struct start_view *v, const char *dir)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (dir[0] == '\0' || statfs(dir, &fs) < 0 || stat(dir, &st) < 0)
+		return;
+	v->memory.there = true;
+	v->memory.device = (uint64_t)st.st_dev;
+	v->memory.type = (uint64_t)fs.f_type;
+	v->memory.blocks = (uint64_t)fs.f_blocks;
+	v->memory.free = (uint64_t)fs.f_bavail;
+}
+
+/* The time at which its inode changed: of its contents, owner and mode, all of which a start looks at. */
+static void read_file(struct start_view *v, unsigned i, const char *path)
+{
+	struct stat st;
+
+	if (path[0] == '\0' || stat(path, &st) < 0)
+		return;
+	v->files[i].device = (uint64_t)st.st_dev;
+	v->files[i].inode = (uint64_t)st.st_ino;
+	v->files[i].changed_s = (int64_t)st.st_ctim.tv_sec;
+	v->files[i].changed_ns = (int64_t)st.st_ctim.tv_nsec;
+}
+
+static int64_t clock_ahead_ns(void)
+{
+	struct timespec wall;
+
+	clock_gettime(CLOCK_REALTIME, &wall);
+	return (int64_t)wall.tv_sec * (int64_t)NS_PER_S + (int64_t)wall.tv_nsec - (int64_t)clock_now_ns();
+}
+
+void start_watch_take(struct start_view *v, const struct link_config *c)
+{
+	memset(v, 0, sizeof(*v));
+	read_memory(v, c->arena_dir);
+	read_file(v, 0, c->certificate_file);
+	read_file(v, 1, c->key_file);
+	read_file(v, 2, c->ca_file);
+	read_file(v, 3, c->psk_file);
+	v->clock_ahead_ns = clock_ahead_ns();
+}
+
+/* Less room than there was makes nothing possible. */
+static bool memory_differs(const struct start_view *before, const struct start_view *now)
+{
+	return now->memory.there != before->memory.there || now->memory.device != before->memory.device ||
+	       now->memory.type != before->memory.type || now->memory.blocks != before->memory.blocks ||
+	       now->memory.free > before->memory.free;
+}
+
+bool start_watch_differs(const struct start_view *before, const struct start_view *now)
+{
+	int64_t moved_ns = now->clock_ahead_ns - before->clock_ahead_ns;
+
+	return memory_differs(before, now) || memcmp(before->files, now->files, sizeof(now->files)) != 0 ||
+	       moved_ns > CLOCK_SET_NS || moved_ns < -CLOCK_SET_NS;
+}
+
+bool start_watch_changed(const struct start_view *before, const struct link_config *c)
+{
+	struct start_view now;
+
+	start_watch_take(&now, c);
+	return start_watch_differs(before, &now);
+}

@@ -87,7 +87,8 @@ static void want_delay(const struct report *rep, struct dcb_settings *want, FILE
  * itself. */
 static int make_room(const struct report *rep, unsigned mask, struct dcb_settings *want, FILE *err)
 {
-	uint64_t others = 0, least = 2ull * (rep->o->in.port_mtu > LOSSY_MTU_LEAST ? rep->o->in.port_mtu : LOSSY_MTU_LEAST);
+	uint64_t others = 0,
+	         least = 2ull * (rep->o->in.port_mtu > LOSSY_MTU_LEAST ? rep->o->in.port_mtu : LOSSY_MTU_LEAST);
 	unsigned n = (unsigned)__builtin_popcount(mask);
 
 	for (unsigned i = 1; i < HEADROOM_PRIORITIES; i++)

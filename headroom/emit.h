@@ -25,7 +25,8 @@ void emit_priority_list(const struct report *rep, FILE *out);
 /* The switch that the numbers are for; `otherwise` where none is named or its limits are not known. */
 const struct headroom_asic *emit_asic(const struct report *rep, const char *otherwise);
 
-/* 0, or -1 after having said on `err` that `whose` has no room for `needed` bytes, and what to do instead. The operator's
+/* 0, or -1 after having said on `err` that `whose` has no room for `needed` bytes, and what to do instead. The
+ * operator's
  * --port-buffer counts more than `room`. */
 int emit_check_room(const struct report *rep, uint64_t needed, uint64_t room, const char *whose, FILE *err);
 

@@ -8,16 +8,17 @@
  * mlnx_qos --help: --pfc, --prio2buffer, --buffer_size, each a list for all eight; --cable_len, 16 bits. In mlnx-tools'
  * python/mlnx_qos --pfc without --cable_len sets the length to 0, and --cable_len without --pfc turns PFC off: they
  * stand in one command. mlx5 ports have 262016 bytes for all buffers (`dcb buffer show`), and the driver refuses more;
- * the lossy priorities' buffer, which has all of it at first, must shrink in the same command. The buffers come before it: the driver does not make a priority lossless whose buffer is too
- * small for its threshold (mlx5 en/port_buffer.c, update_xoff_threshold). */
+ * the lossy priorities' buffer, which has all of it at first, must shrink in the same command. The buffers come before
+ * it: the driver does not make a priority lossless whose buffer is too small for its threshold (mlx5 en/port_buffer.c,
+ * update_xoff_threshold). */
 #include <inttypes.h>
 
 #include "headroom/emit.h"
 
-#define DELAY_BITS_MAX   65535u
-#define PORT_BUFFER      262016u
-#define LOSSY_MTUS       2u
-#define LOSSY_MTU_LEAST  9216u
+#define DELAY_BITS_MAX  65535u
+#define PORT_BUFFER     262016u
+#define LOSSY_MTUS      2u
+#define LOSSY_MTU_LEAST 9216u
 
 static bool is_mlx5(const struct report *rep)
 {

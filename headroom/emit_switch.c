@@ -61,8 +61,9 @@ int emit_eos(const struct report *rep, FILE *out, FILE *err)
 	unsigned mask = emit_priorities(rep);
 
 	if (rep->o->in.asic != NULL && rep->o->in.asic != asic) {
-		options_complain(err, "EOS has `platform trident` on Broadcom's Trident and Tomahawk, not on %s: choose "
-		                      "--asic tomahawk-5, or none",
+		options_complain(err,
+		                 "EOS has `platform trident` on Broadcom's Trident and Tomahawk, not on %s: choose "
+		                 "--asic tomahawk-5, or none",
 		                 rep->o->in.asic->name);
 		return -1;
 	}

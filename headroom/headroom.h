@@ -136,8 +136,8 @@ struct headroom_result {
 	uint64_t xoff_reserved_bytes;
 	uint64_t xon_fill_bytes;
 	uint64_t xon_delta_bytes;
-	uint64_t reserved_bytes; /* buffer that is the priority's own */
-	int threshold;           /* SONiC's dynamic_th: XOFF at 2^threshold times what is free of the pool */
+	uint64_t reserved_bytes;   /* buffer that is the priority's own */
+	int threshold;             /* SONiC's dynamic_th: XOFF at 2^threshold times what is free of the pool */
 	uint64_t xon_offset_bytes; /* SONiC's xon_offset; 0: the model has none */
 	const char *warning;       /* a sentence: why these numbers should not be used as they are; NULL: none */
 	struct headroom_term terms[HEADROOM_TERMS_MAX];
@@ -232,10 +232,10 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
 #define HEADROOM_DEEP_BDPS 4u /* repairs of repairs are under way at once: 1 % loss still fills the line */
 
 /* Of the edges' core: proxy/near_turn.c. */
-#define HEADROOM_TURN_NS     550000000ull /* in which all hosts that were sent away have their turns */
-#define HEADROOM_TURN_BYTES  65536ull     /* a message: less is worth no turn */
-#define HEADROOM_SLOT_BYTES  4224ull      /* of a packet with PMTU 4096 */
-#define HEADROOM_QPS_PART    16ull        /* of the buffer, half of its reserve, is for one packet of each */
+#define HEADROOM_TURN_NS    550000000ull /* in which all hosts that were sent away have their turns */
+#define HEADROOM_TURN_BYTES 65536ull     /* a message: less is worth no turn */
+#define HEADROOM_SLOT_BYTES 4224ull      /* of a packet with PMTU 4096 */
+#define HEADROOM_QPS_PART   16ull        /* of the buffer, half of its reserve, is for one packet of each */
 
 struct headroom_deep_in {
 	uint64_t rate_bps, rtt_ns;

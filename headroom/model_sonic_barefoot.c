@@ -22,7 +22,8 @@ static const char *falls(const struct headroom_in *in)
 {
 	if (in->rate_bps <= 400000000000ull || in->peer_quanta != 0)
 		return NULL;
-	return "SONiC's script knows no pause quanta above 400G and takes 9 KiB for the peer's response: too little, and "
+	return "SONiC's script knows no pause quanta above 400G and takes 9 KiB for the peer's response: too little, "
+	       "and "
 	       "on a short cable less in all than at 400G. Give --peer-quanta (1810 at 800G)";
 }
 

@@ -101,10 +101,13 @@ static int ask_driver(void *arg, const void *msg, size_t len, uint32_t seq, void
 
 static struct driver mlx5_like(void)
 {
-	return (struct driver){
-	    .is = {.has_pfc = true, .has_buffer = true, .pfc_cap = 8, .delay = 7, .buffer_size = {262016},
-	           .total_size = 262016},
-	    .cell = 128};
+	return (struct driver){.is = {.has_pfc = true,
+	                              .has_buffer = true,
+	                              .pfc_cap = 8,
+	                              .delay = 7,
+	                              .buffer_size = {262016},
+	                              .total_size = 262016},
+	                       .cell = 128};
 }
 
 static enum apply_result run(struct driver *d, enum headroom_model model, uint64_t length_m, bool dry_run)

@@ -132,8 +132,9 @@ static void tool_run__explains(void **state)
 	prints("propagation");
 	prints("Side by side");
 	prints("it takes 1 to 999 m");
-	prints("Spectrum-4: no: 2 lossless priorities at 100G need 89.3 MiB, and a port has 1.50 MiB, enough for 4.79 km: "
-	       "end PFC at the edge and let the daemon's memory hold the line\n");
+	prints(
+	    "Spectrum-4: no: 2 lossless priorities at 100G need 89.3 MiB, and a port has 1.50 MiB, enough for 4.79 km: "
+	    "end PFC at the edge and let the daemon's memory hold the line\n");
 	prints("Jericho-2: not known: SONiC's table for it ends at 120 km at 100G\n");
 	runs("--rtt 3ms --rate 100G --macsec 32 --model annex-o");
 	prints("3.00 ms there and back");
@@ -147,7 +148,8 @@ static void tool_run__verdict(void **state)
 	prints("Spectrum-4: yes: 2 lossless priorities at 400G need ");
 	prints("enough for 1.1");
 	runs("--length 40m --rate 400G --asic jericho-2 --priorities 3");
-	prints("Jericho-2: yes: 1 lossless priority at 400G needs 308 KiB, and the chip has 757 MiB, enough for 120 km\n");
+	prints(
+	    "Jericho-2: yes: 1 lossless priority at 400G needs 308 KiB, and the chip has 757 MiB, enough for 120 km\n");
 }
 
 static uint64_t line_of(const char *name)

@@ -25,35 +25,34 @@ enum exit_codes {
 	EXIT_NO_DAEMON = 3, /* not running, or it did not answer */
 };
 
-static const char usage[] =
-    "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
-    "       longreach failed [LINK] [--json]\n"
-    "       longreach trace LINK [OPTION]...\n"
-    "       longreach reload\n"
-    "       longreach version\n"
-    "       longreach keygen LINK [OPTION]...\n"
-    "       longreach headroom --km N --rate RATE [OPTION]...\n"
-    "       longreach plan --model NAME --km N --rate RATE [OPTION]...\n"
-    "       longreach put|get|export|regions|rate ...\n"
-    "       longreach help\n"
-    "\n"
-    "  status      the links: state, traffic, buffers, losses\n"
-    "    --flows   and every flow\n"
-    "    --json    as JSON; the fields are described in longreach(1)\n"
-    "    --watch   again every second\n"
-    "    --check   the exit code: 0 if every link (or LINK) is up and no buffer is left that no link\n"
-    "              will drain, else 1 and why\n"
-    "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
-    "  trace       what the paths of a link do over time: longreach trace --help\n"
-    "  reload      read the link files again\n"
-    "  version     of this program and of the daemon\n"
-    "  keygen      makes the certificates of a new link: longreach keygen --help\n"
-    "  put, get, export, regions, rate\n"
-    "              the relay: longreach put --help\n"
-    "  headroom    works out PFC headroom and buffers: longreach headroom --help\n"
-    "  plan        works out what training across a line costs: longreach plan --help\n"
-    "\n"
-    "  --control PATH   the daemon's socket. Default: " CONTROL_PATH "\n";
+static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
+                            "       longreach failed [LINK] [--json]\n"
+                            "       longreach trace LINK [OPTION]...\n"
+                            "       longreach reload\n"
+                            "       longreach version\n"
+                            "       longreach keygen LINK [OPTION]...\n"
+                            "       longreach headroom --km N --rate RATE [OPTION]...\n"
+                            "       longreach plan --model NAME --km N --rate RATE [OPTION]...\n"
+                            "       longreach put|get|export|regions|rate ...\n"
+                            "       longreach help\n"
+                            "\n"
+                            "  status      the links: state, traffic, buffers, losses\n"
+                            "    --flows   and every flow\n"
+                            "    --json    as JSON; the fields are described in longreach(1)\n"
+                            "    --watch   again every second\n"
+                            "    --check   the exit code: 0 if every link (or LINK) is up and no buffer is left that no link\n"
+                            "              will drain, else 1 and why\n"
+                            "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
+                            "  trace       what the paths of a link do over time: longreach trace --help\n"
+                            "  reload      read the link files again\n"
+                            "  version     of this program and of the daemon\n"
+                            "  keygen      makes the certificates of a new link: longreach keygen --help\n"
+                            "  put, get, export, regions, rate\n"
+                            "              the relay: longreach put --help\n"
+                            "  headroom    works out PFC headroom and buffers: longreach headroom --help\n"
+                            "  plan        works out what training across a line costs: longreach plan --help\n"
+                            "\n"
+                            "  --control PATH   the daemon's socket. Default: " CONTROL_PATH "\n";
 
 struct request {
 	const char *control_path;
@@ -269,8 +268,11 @@ static const struct {
 	int (*run)(const struct request *r);
 	bool takes_link;
 } commands[] = {
-    {"status", do_status, true},    {"failed", do_failed, true}, {"reload", do_reload, false},
-    {"version", do_version, false}, {"help", do_help, false},
+    {"status", do_status, true},
+    {"failed", do_failed, true},
+    {"reload", do_reload, false},
+    {"version", do_version, false},
+    {"help", do_help, false},
 };
 
 static int bad_usage(const char *what, const char *about)
@@ -327,7 +329,7 @@ static void take_option(struct request *r, int opt)
 /* Options of its own, too, and --control may stand in front of it as well. */
 static bool is_trace(int argc, char **argv)
 {
-	int at = argc > 1 && strcmp(argv[1], "--control") == 0         ? 3
+	int at = argc > 1 && strcmp(argv[1], "--control") == 0       ? 3
 	         : argc > 1 && strncmp(argv[1], "--control=", 10) == 0 ? 2
 	                                                               : 1;
 
@@ -354,8 +356,7 @@ int main(int argc, char **argv)
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage(
-		    "a command is missing: status, failed, trace, reload, version, keygen, headroom, plan or help", "");
+		return bad_usage("a command is missing: status, failed, trace, reload, version, keygen, headroom, plan or help", "");
 	if (optind < argc)
 		r.link = argv[optind++];
 	if (optind < argc)

@@ -17,6 +17,9 @@ endif
 SAN     ?=
 O       ?= build/$(notdir $(CC))$(if $(SAN),-$(SAN))
 PREFIX  ?= /usr
+# Never /lib: on a merged-/usr system that is a link, and a copied tree would put a folder in its place.
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+LIBDIR  ?= $(PREFIX)/lib
 DESTDIR ?=
 SEED    ?= 1-40
 SECONDS ?= 60
@@ -295,25 +298,40 @@ deps:
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
 
 # --- installation ---
-.PHONY: install
-install: $(O)/longreachd $(O)/longreach $(O)/longreach-counters.7 lib
+.PHONY: product install
+product: $(O)/longreachd $(O)/longreach $(O)/longreach-counters.7 lib
+install: product
 	install -D -m 755 $(O)/longreachd $(DESTDIR)$(PREFIX)/sbin/longreachd
 	install -D -m 755 $(O)/longreach $(DESTDIR)$(PREFIX)/bin/longreach
-	install -D -m 755 $(O)/$(LIB_SONAME) $(DESTDIR)$(PREFIX)/lib/$(LIB_SONAME)
-	ln -sf $(LIB_SONAME) $(DESTDIR)$(PREFIX)/lib/liblongreach.so
-	install -D -m 644 $(O)/liblongreach.a $(DESTDIR)$(PREFIX)/lib/liblongreach.a
+	install -D -m 755 $(O)/$(LIB_SONAME) $(DESTDIR)$(LIBDIR)/$(LIB_SONAME)
+	ln -sf $(LIB_SONAME) $(DESTDIR)$(LIBDIR)/liblongreach.so
+	install -D -m 644 $(O)/liblongreach.a $(DESTDIR)$(LIBDIR)/liblongreach.a
 	install -D -m 644 lib/longreach.h $(DESTDIR)$(PREFIX)/include/longreach.h
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed 's|@prefix@|$(PREFIX)|' lib/longreach.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/longreach.pc
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed 's|@prefix@|$(PREFIX)|; s|@libdir@|$(LIBDIR)|' lib/longreach.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/longreach.pc
 	install -D -m 644 etc/longreach/example.conf.sample $(DESTDIR)/etc/longreach/example.conf.sample
 	install -D -m 644 etc/wireshark/longreach.lua $(DESTDIR)$(PREFIX)/share/longreach/longreach.lua
 	install -D -m 644 bench/plot_trace.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_trace.gp
 	install -D -m 644 bench/plot_plan.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_plan.gp
 	for p in etc/man/*.[0-9] $(O)/longreach-counters.7; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
-	install -d $(DESTDIR)/lib/systemd/system
+	install -d $(DESTDIR)$(UNITDIR)
 	install -D -m 644 systemd/longreach.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/longreach.conf
+	install -D -m 644 systemd/longreach.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/longreach.conf
+	install -D -m 644 etc/completions/longreach $(DESTDIR)$(PREFIX)/share/bash-completion/completions/longreach
+	install -D -m 644 etc/grafana/longreach.json $(DESTDIR)$(PREFIX)/share/longreach/grafana/longreach.json
+	install -D -m 644 etc/prometheus/longreach.rules.yml $(DESTDIR)$(PREFIX)/share/longreach/prometheus/longreach.rules.yml
 	for u in longreachd longreach-closed; do \
-		sed 's|/usr/|$(PREFIX)/|g' systemd/$$u.service >$(DESTDIR)/lib/systemd/system/$$u.service || exit; done
+		sed 's|/usr/|$(PREFIX)/|g' systemd/$$u.service >$(DESTDIR)$(UNITDIR)/$$u.service || exit; done
+
+# --- Debian packages, from a copy of the tree ---
+.PHONY: deb
+DEB := build/package
+deb:
+	$(Q)rm -rf $(DEB) && mkdir -p $(DEB)/longreach
+	$(Q){ git ls-files --cached --others --exclude-standard 2>/dev/null || find . -path ./build -prune -o -type f -print; } | \
+		tar -cf - --verbatim-files-from -T - | tar -C $(DEB)/longreach -xf -
+	$(Q)cd $(DEB)/longreach && env -u MAKEFLAGS -u MAKELEVEL -u O dpkg-buildpackage -b -us -uc -ui
+	$(Q)ls $(DEB)/*.deb
 
 .PHONY: help clean
 help:
@@ -323,6 +341,7 @@ help:
 	@echo 'make deps             installs what building and testing need (apt-get, root)'
 	@echo 'make                  longreachd, longreach and the test tools, in $(O)'
 	@echo 'make install          DESTDIR= PREFIX=/usr'
+	@echo 'make deb              Debian packages, in $(DEB)'
 	@echo 'make unit             unit tests; SAN=asan or SAN=tsan, CC=clang for other builds'
 	@echo 'make sim SEED=17      one seed of the simulator, or a range: SEED=1-2000'
 	@echo 'make fuzz SECONDS=60  each fuzzer for so long'

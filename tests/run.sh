@@ -36,6 +36,7 @@ build() {
 	step 'probes' make O=build/gcc check-probes
 	step 'docs/FILES.md' make check-docs
 	step 'lint' make lint
+	step 'dashboard and alert rules' tests/dashboards.sh
 }
 
 unit() {

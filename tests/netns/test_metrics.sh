@@ -57,6 +57,19 @@ as_status() {
 	NOTE="$n values alike"
 }
 
+# What the dashboard and the alert rules in etc/ ask for is served.
+asked_for() {
+	local root=${BASH_SOURCE[0]%/*}/../.. name n=0
+	scrape
+	for name in $(grep -oh 'longreach_[a-z_]*' "$root/etc/grafana/longreach.json" "$root/etc/prometheus/longreach.rules.yml" |
+		sort -u); do
+		n=$((n + 1))
+		grep -q "^$name[{ ]" "$LAB_DIR/metrics" || why "$name is not served" || return
+	done
+	[ $n -gt 30 ] || why "only $n names" || return
+	NOTE="$n names"
+}
+
 # The same of what is told of a path.
 path_as_status() {
 	local name is want n=0
@@ -147,6 +160,7 @@ lab_link_up
 check "metrics: a scrape is sound" sound
 check "metrics: they are what status says" as_status
 check "metrics: those of the path, too" path_as_status
+check "metrics: what dashboard and rules ask for" asked_for
 check "metrics: the measured distance" distance
 check "metrics: strangers are answered in short" strangers
 check "metrics: silent connections end" silent_ones

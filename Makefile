@@ -289,6 +289,7 @@ DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
 	libibverbs-dev librdmacm-dev \
 	iproute2 nftables ethtool jq socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
 	clang-tidy shellcheck mandoc codespell gcovr \
+	debhelper lintian debootstrap \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf
 deps:
 	$(Q)missing=$$(for p in $(DEPS); do \

@@ -329,7 +329,7 @@ install: product
 DEB := build/package
 deb:
 	$(Q)rm -rf $(DEB) && mkdir -p $(DEB)/longreach
-	$(Q){ git ls-files --cached --others --exclude-standard 2>/dev/null || find . -path ./build -prune -o -type f -print; } | \
+	$(Q){ git ls-files --cached --others --exclude-standard 2>/dev/null || find . -path ./build -prune -o ! -type d -print; } | \
 		tar -cf - --verbatim-files-from -T - | tar -C $(DEB)/longreach -xf -
 	$(Q)cd $(DEB)/longreach && env -u MAKEFLAGS -u MAKELEVEL -u O dpkg-buildpackage -b -us -uc -ui
 	$(Q)ls $(DEB)/*.deb

@@ -6,8 +6,8 @@
 #   SAN=asan|tsan   sanitizer build
 #   LTO=            without optimisation across files (gcc only; longreachd and the benchmarks)
 #
-# Folder rules: proxy/**/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, daemon/client/*.c ->
-# longreach, the other daemon/**/*.c -> longreachd, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each,
+# Folder rules: proxy/**/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, plan/*.c -> libplan.a,
+# daemon/client/*.c -> longreach, the other daemon/**/*.c -> longreachd, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each,
 # tests/unit/test_X.c -> one cmocka program each.
 
 CC      ?= gcc
@@ -17,6 +17,9 @@ endif
 SAN     ?=
 O       ?= build/$(notdir $(CC))$(if $(SAN),-$(SAN))
 PREFIX  ?= /usr
+# Never /lib: on a merged-/usr system that is a link, and a copied tree would put a folder in its place.
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+LIBDIR  ?= $(PREFIX)/lib
 DESTDIR ?=
 SEED    ?= 1-40
 SECONDS ?= 60
@@ -48,6 +51,7 @@ objs     = $(patsubst %.c,$(O)/%.o,$(1))
 PROXY_SRC    := $(wildcard proxy/*.c proxy/*/*.c proxy/*/*/*.c)
 SEAL_SRC     := $(wildcard seal/*.c)
 HEADROOM_SRC := $(wildcard headroom/*.c)
+PLAN_SRC     := $(wildcard plan/*.c)
 LIB_SRC      := $(wildcard lib/*.c)
 CLIENT_ONLY  := $(wildcard daemon/client/*.c)
 CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c daemon/util/json.c $(LIB_SRC)
@@ -100,11 +104,14 @@ $(O)/libseal.a: $(call objs,$(SEAL_SRC))
 $(O)/libheadroom.a: $(call objs,$(HEADROOM_SRC))
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+$(O)/libplan.a: $(call objs,$(PLAN_SRC))
+	$(Q)rm -f $@ && ar rcs $@ $^
+
 # --- the daemon and its client ---
 $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd -lseccomp
 
-$(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
+$(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libplan.a $(O)/libheadroom.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c
 
 # --- liblongreach: the relay, for programs ---
@@ -142,7 +149,7 @@ $(O)/tools/clock_shift.so: tests/preload/clock_shift.c
 	$(Q)$(CC) -std=gnu17 -O2 -Wall -Wextra -Werror -fPIC -shared -o $@ $<
 
 # --- unit tests ---
-$(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
+$(O)/unit/%: $(O)/tests/unit/%.o $(O)/libplan.a $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -lmnl \
 		-ljson-c -lseccomp -lcmocka -lm
@@ -150,7 +157,8 @@ $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy
 CLIENT_JSON := $(call objs,daemon/client/client_json.c)
 $(O)/unit/test_client_json $(O)/unit/test_trace: $(CLIENT_JSON)
 $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
-$(O)/unit/test_headroom_tool: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
+$(O)/unit/test_plan: $(call objs,daemon/util/json.c)
+$(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
 # Unit tests run in a second and are compiled for a minute: their own code is not optimised.
 $(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1
@@ -207,9 +215,11 @@ check-rooms: $(O)/longreachd $(O)/longreach
 .PHONY: docs check-docs
 docs:
 	$(Q)tests/list_files.sh >docs/FILES.md
-check-docs:
+check-docs: $(O)/longreach
 	$(Q)tests/list_files.sh | diff docs/FILES.md - >/dev/null || { \
 		echo "check-docs: docs/FILES.md is not what the files say of themselves: make docs" >&2; exit 1; }
+	$(Q)$< plan --models --km 300 --rate 400G | while read -r row; do grep -qxF -- "$$row" docs/PLAN.md || { \
+		echo "check-docs: docs/PLAN.md lacks what longreach plan --models says: $$row" >&2; exit 1; }; done
 
 # --- probes are documented ---
 .PHONY: check-units
@@ -251,7 +261,7 @@ coverage:
 	$(Q)build/coverage/lrsim --seeds 1-200 --jobs $(UNIT_JOBS) | tail -1
 	$(Q)tests/coverage.sh build/coverage
 
-LINTED := $(PROXY_SRC) $(SEAL_SRC) $(HEADROOM_SRC) $(DAEMON_SRC) $(CLIENT_ONLY) $(SIM_SRC) $(UNIT_SRC) $(BENCH_SRC)
+LINTED := $(PROXY_SRC) $(SEAL_SRC) $(HEADROOM_SRC) $(PLAN_SRC) $(DAEMON_SRC) $(CLIENT_ONLY) $(SIM_SRC) $(UNIT_SRC) $(BENCH_SRC)
 compile_commands.json: FORCE
 	$(Q)printf '{"directory":"$(CURDIR)","command":"$(CC) $(CFLAGS_ALL) -c %s","file":"%s"}\n' \
 		$(foreach c,$(sort $(LINTED)),$(c) $(c)) | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' >$@
@@ -283,6 +293,7 @@ DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
 	libibverbs-dev librdmacm-dev \
 	iproute2 nftables ethtool jq socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
 	clang-tidy shellcheck mandoc codespell gcovr \
+	debhelper lintian debootstrap \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf
 deps:
 	$(Q)missing=$$(for p in $(DEPS); do \
@@ -292,24 +303,40 @@ deps:
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
 
 # --- installation ---
-.PHONY: install
-install: $(O)/longreachd $(O)/longreach $(O)/longreach-counters.7 lib
+.PHONY: product install
+product: $(O)/longreachd $(O)/longreach $(O)/longreach-counters.7 lib
+install: product
 	install -D -m 755 $(O)/longreachd $(DESTDIR)$(PREFIX)/sbin/longreachd
 	install -D -m 755 $(O)/longreach $(DESTDIR)$(PREFIX)/bin/longreach
-	install -D -m 755 $(O)/$(LIB_SONAME) $(DESTDIR)$(PREFIX)/lib/$(LIB_SONAME)
-	ln -sf $(LIB_SONAME) $(DESTDIR)$(PREFIX)/lib/liblongreach.so
-	install -D -m 644 $(O)/liblongreach.a $(DESTDIR)$(PREFIX)/lib/liblongreach.a
+	install -D -m 755 $(O)/$(LIB_SONAME) $(DESTDIR)$(LIBDIR)/$(LIB_SONAME)
+	ln -sf $(LIB_SONAME) $(DESTDIR)$(LIBDIR)/liblongreach.so
+	install -D -m 644 $(O)/liblongreach.a $(DESTDIR)$(LIBDIR)/liblongreach.a
 	install -D -m 644 lib/longreach.h $(DESTDIR)$(PREFIX)/include/longreach.h
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed 's|@prefix@|$(PREFIX)|' lib/longreach.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/longreach.pc
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed 's|@prefix@|$(PREFIX)|; s|@libdir@|$(LIBDIR)|' lib/longreach.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/longreach.pc
 	install -D -m 644 etc/longreach/example.conf.sample $(DESTDIR)/etc/longreach/example.conf.sample
 	install -D -m 644 etc/wireshark/longreach.lua $(DESTDIR)$(PREFIX)/share/longreach/longreach.lua
 	install -D -m 644 bench/plot_trace.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_trace.gp
+	install -D -m 644 bench/plot_plan.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_plan.gp
 	for p in etc/man/*.[0-9] $(O)/longreach-counters.7; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
-	install -d $(DESTDIR)/lib/systemd/system
+	install -d $(DESTDIR)$(UNITDIR)
 	install -D -m 644 systemd/longreach.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/longreach.conf
+	install -D -m 644 systemd/longreach.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/longreach.conf
+	install -D -m 644 etc/completions/longreach $(DESTDIR)$(PREFIX)/share/bash-completion/completions/longreach
+	install -D -m 644 etc/grafana/longreach.json $(DESTDIR)$(PREFIX)/share/longreach/grafana/longreach.json
+	install -D -m 644 etc/prometheus/longreach.rules.yml $(DESTDIR)$(PREFIX)/share/longreach/prometheus/longreach.rules.yml
 	for u in longreachd longreach-closed; do \
-		sed 's|/usr/|$(PREFIX)/|g' systemd/$$u.service >$(DESTDIR)/lib/systemd/system/$$u.service || exit; done
+		sed 's|/usr/|$(PREFIX)/|g' systemd/$$u.service >$(DESTDIR)$(UNITDIR)/$$u.service || exit; done
+
+# --- Debian packages, from a copy of the tree ---
+.PHONY: deb
+DEB := build/package
+deb:
+	$(Q)rm -rf $(DEB) && mkdir -p $(DEB)/longreach
+	$(Q){ git ls-files --cached --others --exclude-standard 2>/dev/null || find . -path ./build -prune -o ! -type d -print; } | \
+		tar -cf - --verbatim-files-from -T - | tar -C $(DEB)/longreach -xf -
+	$(Q)cd $(DEB)/longreach && env -u MAKEFLAGS -u MAKELEVEL -u O dpkg-buildpackage -b -us -uc -ui
+	$(Q)ls $(DEB)/*.deb
 
 .PHONY: help clean
 help:
@@ -319,6 +346,7 @@ help:
 	@echo 'make deps             installs what building and testing need (apt-get, root)'
 	@echo 'make                  longreachd, longreach and the test tools, in $(O)'
 	@echo 'make install          DESTDIR= PREFIX=/usr'
+	@echo 'make deb              Debian packages, in $(DEB)'
 	@echo 'make unit             unit tests; SAN=asan or SAN=tsan, CC=clang for other builds'
 	@echo 'make sim SEED=17      one seed of the simulator, or a range: SEED=1-2000'
 	@echo 'make fuzz SECONDS=60  each fuzzer for so long'

@@ -18,9 +18,9 @@ set key outside right top spacing 1.3
 set grid ytics lc rgb '#dddddd'
 set border 3
 set tics nomirror
-colour(i) = word('#1b7f5c #2f6fb3 #b3542f #7a3fb3 #b38f2f #808080', i)
-# Columns 4 to 9 are the models, 10 and 11 the bandwidth-delay product and four of them.
+colour(i) = word('#1b7f5c #2f6fb3 #b3542f #7a3fb3 #b38f2f #808080 #b32f6f', i)
+# Columns 4 to 10 are the models, 11 and 12 the bandwidth-delay product and four of them.
 rows = sprintf("< awk -F, 'NR == 1 || ($2 == %.0f && $3 == %d)' %s", rate, mtu, csv)
 set key autotitle columnheader
-plot for [i = 4:9] rows using 1:i with linespoints lw 2 pt 7 ps 0.5 lc rgb colour(i - 3), \
-     rows using 1:11 title '4 x bandwidth x delay' with lines lw 1 dt 2 lc rgb '#000000'
+plot for [i = 4:10] rows using 1:i with linespoints lw 2 pt 7 ps 0.5 lc rgb colour(i - 3), \
+     rows using 1:12 title '4 x bandwidth x delay' with lines lw 1 dt 2 lc rgb '#000000'

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apply.c - read, compare, write, read back, put back.
  *
- * Buffers go before PFC: the mlx5 driver refuses to make a buffer lossless that is too small for its threshold. Their
- * sizes are asked for in multiples of 2304 bytes, which the known cells (96, 128, 144, 192, 256) divide, because that
+ * Buffers go before PFC: the mlx5 driver refuses to make a buffer lossless that is too small for its threshold. They
+ * together must not be larger than the port's: the lossy priorities' buffer 0, which has all of it at first, gives way.
+ * Sizes are asked for in multiples of 2304 bytes, which the known cells (96, 128, 144, 192, 256) divide, because that
  * driver rounds down to whole cells and would leave less than was worked out. */
 #include "headroom/apply.h"
 
@@ -14,6 +15,7 @@
 
 #define CELLS_COMMON_BYTES 2304u
 #define DELAY_MAX          65535u /* 16 bits */
+#define LOSSY_MTU_LEAST    9216u
 
 struct job {
 	const struct dcb_talk *talk;
@@ -81,6 +83,30 @@ static void want_delay(const struct report *rep, struct dcb_settings *want, FILE
 		                 want->delay, bits);
 }
 
+/* Buffer 0 gives way where all of them would be larger than the port's. A driver that does not tell it checks by
+ * itself. */
+static int make_room(const struct report *rep, unsigned mask, struct dcb_settings *want, FILE *err)
+{
+	uint64_t others = 0,
+	         least = 2ull * (rep->o->in.port_mtu > LOSSY_MTU_LEAST ? rep->o->in.port_mtu : LOSSY_MTU_LEAST);
+	unsigned n = (unsigned)__builtin_popcount(mask);
+
+	for (unsigned i = 1; i < HEADROOM_PRIORITIES; i++)
+		others += want->buffer_size[i];
+	if (want->total_size == 0 || others + want->buffer_size[0] <= want->total_size)
+		return 0;
+	if (others + least > want->total_size) {
+		options_complain(err,
+		                 "%s: %u lossless buffers take %" PRIu64 " bytes, the lossy one %" PRIu64
+		                 ", and the port has %" PRIu32
+		                 ": choose fewer priorities or a smaller --buffer, or end PFC at the edge",
+		                 rep->o->dev, n, others, least, want->total_size);
+		return -1;
+	}
+	want->buffer_size[0] = (uint32_t)((want->total_size - others) / CELLS_COMMON_BYTES * CELLS_COMMON_BYTES);
+	return 0;
+}
+
 /* Lossless priorities get buffers 1 to n, in their order; the others share buffer 0. */
 static int want_buffers(const struct report *rep, unsigned mask, struct dcb_settings *want, FILE *err)
 {
@@ -100,7 +126,7 @@ static int want_buffers(const struct report *rep, unsigned mask, struct dcb_sett
 		if (want->prio2buffer[p] != 0)
 			want->buffer_size[buffer] = (uint32_t)size;
 	}
-	return 0;
+	return make_room(rep, mask, want, err);
 }
 
 int apply_want(const struct report *rep, const struct dcb_settings *is, struct dcb_settings *want, FILE *err)

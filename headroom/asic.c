@@ -3,8 +3,10 @@
  *
  * Spectrum: sonic-buildimage platform/mellanox/asic_table.j2. Its port_max_shp and port_reserved_shp are in cells:
  * sonic-swss buffer_check_headroom_mellanox.lua refuses a port whose shared headroom passes (port_max_shp +
- * port_reserved_shp) * cell_size. Tofino-2: platform/barefoot/asic_table.j2. 82599 and X540: Linux ixgbe_type.h, whose
- * delays are in model_annex_o.c; their cells are not published. */
+ * port_reserved_shp) * cell_size. Tofino-2: platform/barefoot/asic_table.j2; its 64 MB are Intel's product brief's.
+ * Jericho-2 and Tomahawk-5: the "xoff" of ingress_lossless_pool in buffers_defaults_*.j2 of the boards in
+ * model_sonic_broadcom.c, which all ports share. 82599 and X540: Linux ixgbe_type.h, whose delays are in
+ * model_annex_o.c; their cells are not published. */
 #include <string.h>
 
 #include "headroom/headroom.h"
@@ -25,7 +27,19 @@ static const struct headroom_asic asics[] = {
      .pipeline_kib = 68,
      .mac_phy_kib = 0.8,
      .peer_kib = 9,
+     .memory_bytes = 64ull << 20,
      .model = HEADROOM_SONIC_BAREFOOT},
+    {.name = "jericho-2",
+     .port_max_bytes = 793368576,
+     .max_of_chip = true,
+     .memory_bytes = 6441610000,
+     .model = HEADROOM_SONIC_BROADCOM},
+    {.name = "tomahawk-5",
+     .cell_bytes = 254,
+     .port_max_bytes = 33690560,
+     .max_of_chip = true,
+     .memory_bytes = 164619432,
+     .model = HEADROOM_SONIC_BROADCOM},
     {.name = "82599", .model = HEADROOM_ANNEX_O},
     {.name = "x540", .model = HEADROOM_ANNEX_O},
     {.name = NULL},

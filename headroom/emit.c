@@ -2,7 +2,7 @@
 /* emit.c - the emitters by name.
  *
  * Each writes what its device's documentation has, and refuses what the device would take and ignore: a setting that
- * looks applied and is not costs more than none. */
+ * looks applied and is not costs more than none. emit_check_room() refuses what no such device has the memory for. */
 #include "headroom/emit.h"
 
 #include <inttypes.h>
@@ -17,6 +17,7 @@ static const struct {
 	int (*write)(const struct report *rep, FILE *out, FILE *err);
 } emitters[] = {
     {"sonic", HEADROOM_SONIC_MELLANOX, emit_sonic},
+    {"pg_profile_lookup", HEADROOM_SONIC_MELLANOX, emit_pg_profile_lookup},
     {"dcb", HEADROOM_MLX5, emit_dcb},
     {"mlnx_qos", HEADROOM_MLX5, emit_mlnx_qos},
     {"nvue", HEADROOM_SONIC_MELLANOX, emit_nvue},
@@ -83,6 +84,52 @@ void emit_head(const struct report *rep, const char *comment, FILE *out)
 	        comment, rep->r->headroom_bytes, rep->r->xoff_fill_bytes, rep->r->xon_fill_bytes);
 }
 
+/* The switch that the numbers are for, and what its ports can have. */
+const struct headroom_asic *emit_asic(const struct report *rep, const char *otherwise)
+{
+	const struct headroom_asic *a = rep->o->in.asic;
+
+	if (a == NULL)
+		a = headroom_model_asic(rep->model);
+	if (a == NULL || (a->port_max_bytes == 0 && a->memory_bytes == 0))
+		a = headroom_asic_find(otherwise);
+	return a;
+}
+
+int emit_check_room(const struct report *rep, uint64_t needed, uint64_t room, const char *whose, FILE *err)
+{
+	char rate[UNITS_TEXT_MAX], length[UNITS_TEXT_MAX];
+
+	if (rep->o->port_buffer_bytes != 0) {
+		room = rep->o->port_buffer_bytes;
+		whose = "--port-buffer";
+	}
+	if (needed <= room)
+		return 0;
+	units_write_rate(rate, sizeof(rate), rep->o->in.rate_bps);
+	units_write_distance(length, sizeof(length), emit_length_m(rep));
+	options_complain(err,
+	                 "--emit %s: %s at %s with %u lossless priorit%s takes %" PRIu64 " bytes, and %s has %" PRIu64
+	                 ". End PFC at the edge: run longreachd at both ends of the line, and set this port up for the "
+	                 "cable to it, like --length 40m",
+	                 rep->o->emit, length, rate, rep->o->in.n_priorities,
+	                 rep->o->in.n_priorities == 1 ? "y" : "ies", needed, whose, room);
+	return -1;
+}
+
+int emit_check_asic(const struct report *rep, const struct headroom_asic *asic, FILE *err)
+{
+	uint64_t room = asic->port_max_bytes != 0 ? asic->port_max_bytes : asic->memory_bytes;
+	char whose[96];
+
+	snprintf(whose, sizeof(whose), "%s of %s",
+	         asic->port_max_bytes == 0 ? "the whole packet memory"
+	         : asic->max_of_chip       ? "the headroom of all ports"
+	                                   : "the headroom of a port",
+	         asic->name);
+	return emit_check_room(rep, rep->plan.port_bytes, room, whose, err);
+}
+
 int emit(const struct report *rep, FILE *out, FILE *err)
 {
 	for (unsigned i = 0; i < rep->o->in.n_priorities; i++)
@@ -92,5 +139,7 @@ int emit(const struct report *rep, FILE *out, FILE *err)
 			         "in --priorities");
 			return -1;
 		}
+	if (rep->r->warning != NULL)
+		options_complain(err, "warning: %s", rep->r->warning);
 	return emitters[find(rep->o->emit)].write(rep, out, err);
 }

@@ -6,6 +6,7 @@
 #include "headroom/report.h"
 
 int emit_sonic(const struct report *rep, FILE *out, FILE *err);
+int emit_pg_profile_lookup(const struct report *rep, FILE *out, FILE *err);
 int emit_dcb(const struct report *rep, FILE *out, FILE *err);
 int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err);
 int emit_nvue(const struct report *rep, FILE *out, FILE *err);
@@ -20,6 +21,17 @@ unsigned emit_priorities(const struct report *rep);
 
 /* "3,4" */
 void emit_priority_list(const struct report *rep, FILE *out);
+
+/* The switch that the numbers are for; `otherwise` where none is named or its limits are not known. */
+const struct headroom_asic *emit_asic(const struct report *rep, const char *otherwise);
+
+/* 0, or -1 after having said on `err` that `whose` has no room for `needed` bytes, and what to do instead. The
+ * operator's
+ * --port-buffer counts more than `room`. */
+int emit_check_room(const struct report *rep, uint64_t needed, uint64_t room, const char *whose, FILE *err);
+
+/* The same for the headroom of all lossless priorities on a port of a switch. */
+int emit_check_asic(const struct report *rep, const struct headroom_asic *asic, FILE *err);
 
 /* First line of a snippet: the link that it is for. */
 void emit_head(const struct report *rep, const char *comment, FILE *out);

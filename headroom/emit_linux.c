@@ -7,13 +7,18 @@
  *
  * mlnx_qos --help: --pfc, --prio2buffer, --buffer_size, each a list for all eight; --cable_len, 16 bits. In mlnx-tools'
  * python/mlnx_qos --pfc without --cable_len sets the length to 0, and --cable_len without --pfc turns PFC off: they
- * stand in one command. The buffers come before it: the driver does not make a priority lossless whose buffer is too
- * small for its threshold (mlx5 en/port_buffer.c, update_xoff_threshold). */
+ * stand in one command. mlx5 ports have 262016 bytes for all buffers (`dcb buffer show`), and the driver refuses more;
+ * the lossy priorities' buffer, which has all of it at first, must shrink in the same command. The buffers come before
+ * it: the driver does not make a priority lossless whose buffer is too small for its threshold (mlx5 en/port_buffer.c,
+ * update_xoff_threshold). */
 #include <inttypes.h>
 
 #include "headroom/emit.h"
 
-#define DELAY_BITS_MAX 65535u
+#define DELAY_BITS_MAX  65535u
+#define PORT_BUFFER     262016u
+#define LOSSY_MTUS      2u
+#define LOSSY_MTU_LEAST 9216u
 
 static bool is_mlx5(const struct report *rep)
 {
@@ -36,13 +41,26 @@ static int check_buffers(unsigned mask, FILE *err)
 	return -1;
 }
 
+static uint64_t lossy_bytes(const struct report *rep)
+{
+	uint32_t mtu = rep->o->in.port_mtu;
+
+	return LOSSY_MTUS * (uint64_t)(mtu > LOSSY_MTU_LEAST ? mtu : LOSSY_MTU_LEAST);
+}
+
+static int check_room(const struct report *rep, uint64_t each, FILE *err)
+{
+	return emit_check_room(rep, lossy_bytes(rep) + rep->o->in.n_priorities * each, PORT_BUFFER,
+	                       "a port of ConnectX", err);
+}
+
 int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 {
 	const char *dev = rep->o->dev != NULL ? rep->o->dev : "eth0";
 	uint64_t bits = rep->r->headroom_bytes * 8, delay = is_mlx5(rep) ? emit_length_m(rep) : bits;
 	unsigned mask = emit_priorities(rep);
 
-	if (check_buffers(mask, err) < 0)
+	if (check_buffers(mask, err) < 0 || check_room(rep, rep->r->size, err) < 0)
 		return -1;
 	emit_head(rep, "#", out);
 	fprintf(out, "# Changing prio-pfc takes some links (mlx5) down for a moment.\n");
@@ -50,7 +68,7 @@ int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
 		if (buffer_of(mask, p) != 0)
 			fprintf(out, " %u:%u", p, buffer_of(mask, p));
-	fprintf(out, " buffer-size");
+	fprintf(out, " buffer-size 0:%" PRIu64, lossy_bytes(rep));
 	for (unsigned b = 1; b <= rep->o->in.n_priorities; b++)
 		fprintf(out, " %u:%" PRIu64, b, rep->r->size);
 	fprintf(out, "\ndcb pfc set dev %s prio-pfc all:off", dev);
@@ -81,7 +99,7 @@ static void mlnx_buffers(const struct report *rep, const char *dev, unsigned mas
 	    dev);
 	fprintf(out, "mlnx_qos -i %s", dev);
 	list(out, "prio2buffer", mask, true);
-	fprintf(out, " --buffer_size=%u", 2 * (rep->o->in.port_mtu > 9216 ? rep->o->in.port_mtu : 9216));
+	fprintf(out, " --buffer_size=%" PRIu64, lossy_bytes(rep));
 	for (unsigned b = 1; b < HEADROOM_PRIORITIES; b++)
 		fprintf(out, ",%" PRIu64, b <= rep->o->in.n_priorities ? rep->r->size : 0);
 	fputc('\n', out);
@@ -97,7 +115,8 @@ int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err)
 		                 headroom_model_name(rep->model));
 		return -1;
 	}
-	if (check_buffers(mask, err) < 0)
+	if (check_buffers(mask, err) < 0 ||
+	    check_room(rep, rep->o->in.buffer_bytes != 0 ? rep->r->size : rep->r->headroom_bytes, err) < 0)
 		return -1;
 	emit_head(rep, "#", out);
 	if (rep->o->in.buffer_bytes != 0)

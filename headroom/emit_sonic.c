@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* emit_sonic.c - rows of SONiC's config_db.json, to be merged with `sonic-cfggen -j FILE --write-to-db`.
+/* emit_sonic.c - rows of SONiC's config_db.json, to be merged with `sonic-cfggen -j FILE --write-to-db`, and of its
+ * pg_profile_lookup.ini, which the traditional buffer model looks a port's speed and cable length up in.
  *
  * Tables as in the SONiC configuration manual (sonic-buildimage src/sonic-yang-models/doc/Configuration.md, "Cable
  * length", "Buffer pool", "Buffer profile", "Buffer PG"). xon, xoff and size are bytes; xoff is the room above the
@@ -49,14 +50,18 @@ static void pool(struct json *j, const struct report *rep)
 static void profile(struct json *j, const struct report *rep, const char *name)
 {
 	const struct headroom_result *r = rep->r;
+	char text[NUMBER_MAX];
 
 	json_object(j, "BUFFER_PROFILE");
 	json_object(j, name);
 	json_string(j, "pool", "ingress_lossless_pool");
-	number(j, "xon", r->xon_fill_bytes);
+	number(j, "xon", rep->model == HEADROOM_SONIC_BROADCOM ? r->xon : r->xon_fill_bytes);
 	number(j, "xoff", r->headroom_bytes);
 	number(j, "size", r->size);
-	json_string(j, "dynamic_th", "0");
+	if (r->xon_offset_bytes != 0)
+		number(j, "xon_offset", r->xon_offset_bytes);
+	snprintf(text, sizeof(text), "%d", r->threshold);
+	json_string(j, "dynamic_th", text);
 	json_object_end(j);
 	json_object_end(j);
 }
@@ -87,17 +92,25 @@ static void priority_groups(struct json *j, const struct report *rep, const char
 	json_object_end(j);
 }
 
+static bool is_sonic(const struct report *rep)
+{
+	return rep->model == HEADROOM_SONIC_MELLANOX || rep->model == HEADROOM_SONIC_BAREFOOT ||
+	       rep->model == HEADROOM_SONIC_BROADCOM;
+}
+
 int emit_sonic(const struct report *rep, FILE *out, FILE *err)
 {
 	const char *dev = rep->o->dev != NULL ? rep->o->dev : "Ethernet0";
 	struct json j = {.stream = out};
 	char name[PROFILE_MAX];
 
-	if (rep->model != HEADROOM_SONIC_MELLANOX && rep->model != HEADROOM_SONIC_BAREFOOT && rep->o->in.pool) {
+	if (!is_sonic(rep) && rep->o->in.pool) {
 		options_complain(
 		    err, "--pool on: only the SONiC models say what goes into the pool; choose one or --pool off");
 		return -1;
 	}
+	if (emit_check_asic(rep, emit_asic(rep, "spectrum-4"), err) < 0)
+		return -1;
 	snprintf(name, sizeof(name), "pg_lossless_%" PRIu64 "_%" PRIu64 "m_profile", rep->o->in.rate_bps / 1000000,
 	         emit_length_m(rep));
 	json_object(&j, NULL);
@@ -110,5 +123,24 @@ int emit_sonic(const struct report *rep, FILE *out, FILE *err)
 		options_complain(
 		    err, "note: the pool has no size, which SONiC's dynamic buffer model works out; the traditional "
 		         "one needs --pool-size");
+	return 0;
+}
+
+/* Columns as sonic-swss cfgmgr/buffermgr.cpp reads them; the seventh may be left out. */
+int emit_pg_profile_lookup(const struct report *rep, FILE *out, FILE *err)
+{
+	const struct headroom_result *r = rep->r;
+	uint64_t xon = rep->model == HEADROOM_SONIC_BROADCOM ? r->xon : r->xon_fill_bytes;
+
+	if (emit_check_asic(rep, emit_asic(rep, "spectrum-4"), err) < 0)
+		return -1;
+	emit_head(rep, "#", out);
+	fprintf(out, "# PG lossless profiles.\n# speed cable size xon xoff threshold%s\n",
+	        r->xon_offset_bytes != 0 ? " xon_offset" : "");
+	fprintf(out, "%" PRIu64 " %" PRIu64 "m %" PRIu64 " %" PRIu64 " %" PRIu64 " %d", rep->o->in.rate_bps / 1000000,
+	        emit_length_m(rep), r->size, xon, r->headroom_bytes, r->threshold);
+	if (r->xon_offset_bytes != 0)
+		fprintf(out, " %" PRIu64, r->xon_offset_bytes);
+	fputc('\n', out);
 	return 0;
 }

@@ -4,14 +4,17 @@
  * NVUE: NVIDIA's NVUE reference, "nv set qos pfc <profile-id>": cable-length 1 to 100000, xoff-threshold a fill of the
  * port buffer, xon-threshold a distance below it (xon_delta of qos_features.conf).
  * EOS: "platform trident mmu queue profile", as in Arista's AVD (eos_cli_config_gen, platform_trident) and in Habana's
- * configurations for the 7060 series; ingress headroom is in bytes.
+ * configurations for the 7060 series; ingress headroom is in bytes or in cells, as it says. RoCEv2 is routed: without
+ * "qos trust dscp" a packet without a VLAN tag has the port's default priority, which does not pause.
  * NX-OS: Nexus 9000 Quality of Service Configuration Guide, "Configuring Priority Flow Control": the thresholds are
- * mandatory beyond 100 m. */
+ * mandatory beyond 100 m. The largest packet memory of a 9300 is that of the 9364D-GX2A, 120 MB in four slices; a port
+ * uses its own slice's. */
 #include <inttypes.h>
 
 #include "headroom/emit.h"
 
 #define NVUE_LENGTH_MAX_M 100000u
+#define NXOS_SLICE_BYTES  30000000u
 
 int emit_nvue(const struct report *rep, FILE *out, FILE *err)
 {
@@ -23,6 +26,8 @@ int emit_nvue(const struct report *rep, FILE *out, FILE *err)
 		                 emit_length_m(rep));
 		return -1;
 	}
+	if (emit_check_asic(rep, emit_asic(rep, "spectrum-4"), err) < 0)
+		return -1;
 	emit_head(rep, "#", out);
 	fprintf(out, "nv set qos pfc longreach switch-priority ");
 	emit_priority_list(rep, out);
@@ -36,17 +41,40 @@ int emit_nvue(const struct report *rep, FILE *out, FILE *err)
 	return 0;
 }
 
+/* In cells where their size is known: EOS rounds bytes to them. */
+static void eos_headroom(const struct report *rep, FILE *out)
+{
+	uint64_t bytes = rep->r->headroom_bytes, cell = rep->o->in.cell_bytes;
+
+	if (cell == 0 && rep->o->in.asic != NULL)
+		cell = rep->o->in.asic->cell_bytes;
+	if (cell != 0)
+		fprintf(out, "   ingress headroom cells %" PRIu64 "\n!\n", (bytes + cell - 1) / cell);
+	else
+		fprintf(out, "   ingress headroom bytes %" PRIu64 "\n!\n", bytes);
+}
+
 int emit_eos(const struct report *rep, FILE *out, FILE *err)
 {
 	const char *dev = rep->o->dev != NULL ? rep->o->dev : "Ethernet1";
+	const struct headroom_asic *asic = headroom_asic_find("tomahawk-5");
 	unsigned mask = emit_priorities(rep);
 
-	(void)err;
+	if (rep->o->in.asic != NULL && rep->o->in.asic != asic) {
+		options_complain(err,
+		                 "EOS has `platform trident` on Broadcom's Trident and Tomahawk, not on %s: choose "
+		                 "--asic tomahawk-5, or none",
+		                 rep->o->in.asic->name);
+		return -1;
+	}
+	if (emit_check_asic(rep, asic, err) < 0)
+		return -1;
 	emit_head(rep, "!", out);
 	fprintf(out, "platform trident mmu queue profile LONGREACH\n");
-	fprintf(out, "   ingress threshold 1\n   ingress headroom %" PRIu64 "\n!\n", rep->r->headroom_bytes);
+	fprintf(out, "   ingress threshold 1\n");
+	eos_headroom(rep, out);
 	fprintf(out, "platform trident mmu queue profile LONGREACH apply\n!\n");
-	fprintf(out, "interface %s\n   priority-flow-control on\n", dev);
+	fprintf(out, "interface %s\n   qos trust dscp\n   priority-flow-control on\n", dev);
 	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
 		if ((mask & 1u << p) != 0)
 			fprintf(out, "   priority-flow-control priority %u no-drop\n", p);
@@ -74,6 +102,9 @@ int emit_nxos(const struct report *rep, FILE *out, FILE *err)
 		options_complain(err, "NX-OS has no pause for priority 0, its default queue: choose 1 to 7");
 		return -1;
 	}
+	if (emit_check_room(rep, rep->o->in.n_priorities * rep->r->size, NXOS_SLICE_BYTES,
+	                    "a port's slice of the largest Nexus 9300 (9364D-GX2A)", err) < 0)
+		return -1;
 	emit_head(rep, "!", out);
 	fprintf(out, "! What belongs to these classes is for a policy-map type qos to say (match cos or dscp, set "
 	             "qos-group).\n");

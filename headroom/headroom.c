@@ -16,6 +16,7 @@ static const struct headroom_model_ops *const models[HEADROOM_MODELS] = {
     [HEADROOM_ANNEX_O] = &model_annex_o,
     [HEADROOM_MLX5] = &model_mlx5,
     [HEADROOM_MLX5_NEXT] = &model_mlx5_next,
+    [HEADROOM_SONIC_BROADCOM] = &model_sonic_broadcom,
 };
 
 double model_term(struct headroom_result *r, enum headroom_unit unit, const char *name, double value,
@@ -102,6 +103,11 @@ const char *headroom_model_name(enum headroom_model model)
 const char *headroom_model_source(enum headroom_model model)
 {
 	return models[model]->source;
+}
+
+const struct headroom_asic *headroom_model_asic(enum headroom_model model)
+{
+	return models[model]->asic != NULL ? headroom_asic_find(models[model]->asic) : NULL;
 }
 
 static int check(bool ok, char *why, const char *sentence)
@@ -197,11 +203,9 @@ static unsigned extras(const struct headroom_in *in)
 /* Physics takes any ASIC's cells; the others know their own. */
 static const struct headroom_asic *choose_asic(enum headroom_model model, const struct headroom_in *in)
 {
-	const char *own = models[model]->asic;
-
 	if (in->asic != NULL && (in->asic->model == model || model == HEADROOM_PHYSICS))
 		return in->asic;
-	return own != NULL ? headroom_asic_find(own) : NULL;
+	return headroom_model_asic(model);
 }
 
 static void fill_in(enum headroom_model model, struct headroom_in *in)

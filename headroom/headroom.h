@@ -16,8 +16,9 @@
  *		... why is a sentence ...
  *	headroom_plan(&in, &plan);
  *
- * Pure arithmetic: no system call, no clock, no allocation. Six models give the same kind of answer; one follows
- * physics and the standards, five follow somebody's code to the byte, with that code's rounding. */
+ * Pure arithmetic: no system call, no clock, no allocation. Seven models give the same kind of answer; one follows
+ * physics and the standards, five follow somebody's code to the byte, with that code's rounding, and one somebody's
+ * tables. */
 #ifndef HEADROOM_HEADROOM_H
 #define HEADROOM_HEADROOM_H
 
@@ -51,6 +52,7 @@ enum headroom_model {
 	HEADROOM_ANNEX_O,
 	HEADROOM_MLX5,
 	HEADROOM_MLX5_NEXT,
+	HEADROOM_SONIC_BROADCOM,
 	HEADROOM_MODELS,
 };
 
@@ -67,7 +69,9 @@ struct headroom_asic {
 	double pipeline_kib; /* latency of its pipeline, as bytes at line rate */
 	double mac_phy_kib;
 	double peer_kib;           /* peer's response where no pause quanta are known for the rate */
-	uint64_t port_max_bytes;   /* of shared headroom on one port; 0: not published */
+	uint64_t port_max_bytes;   /* of headroom on one port; 0: not published */
+	bool max_of_chip;          /* it is what all ports share */
+	uint64_t memory_bytes;     /* the whole packet memory; 0: not published */
 	enum headroom_model model; /* whose tables these are */
 };
 
@@ -132,7 +136,10 @@ struct headroom_result {
 	uint64_t xoff_reserved_bytes;
 	uint64_t xon_fill_bytes;
 	uint64_t xon_delta_bytes;
-	uint64_t reserved_bytes; /* buffer that is the priority's own */
+	uint64_t reserved_bytes;   /* buffer that is the priority's own */
+	int threshold;             /* SONiC's dynamic_th: XOFF at 2^threshold times what is free of the pool */
+	uint64_t xon_offset_bytes; /* SONiC's xon_offset; 0: the model has none */
+	const char *warning;       /* a sentence: why these numbers should not be used as they are; NULL: none */
 	struct headroom_term terms[HEADROOM_TERMS_MAX];
 	unsigned n_terms;
 	unsigned unused; /* bits of enum headroom_extra that were given and that this model does not know */
@@ -192,6 +199,7 @@ struct headroom_verdict {
 	uint64_t needed_bytes;
 	uint64_t longest_m; /* at which it just fits; 0: not even 1 m */
 	bool fits;
+	bool no_row; /* the ASIC's table has none for this link: needed_bytes is 0 */
 };
 
 void headroom_defaults(struct headroom_in *in);
@@ -200,6 +208,8 @@ void headroom_defaults(struct headroom_in *in);
 enum headroom_model headroom_model_find(const char *name);
 const char *headroom_model_name(enum headroom_model model);
 const char *headroom_model_source(enum headroom_model model);
+/* That it takes if none is given; NULL: none. */
+const struct headroom_asic *headroom_model_asic(enum headroom_model model);
 
 /* "spectrum-4", "tofino-2", "82599"...; NULL if unknown. The table ends with a NULL name. */
 const struct headroom_asic *headroom_asic_find(const char *name);
@@ -222,10 +232,10 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
 #define HEADROOM_DEEP_BDPS 4u /* repairs of repairs are under way at once: 1 % loss still fills the line */
 
 /* Of the edges' core: proxy/near_turn.c. */
-#define HEADROOM_TURN_NS     550000000ull /* in which all hosts that were sent away have their turns */
-#define HEADROOM_TURN_BYTES  65536ull     /* a message: less is worth no turn */
-#define HEADROOM_SLOT_BYTES  4224ull      /* of a packet with PMTU 4096 */
-#define HEADROOM_QPS_PART    16ull        /* of the buffer, half of its reserve, is for one packet of each */
+#define HEADROOM_TURN_NS    550000000ull /* in which all hosts that were sent away have their turns */
+#define HEADROOM_TURN_BYTES 65536ull     /* a message: less is worth no turn */
+#define HEADROOM_SLOT_BYTES 4224ull      /* of a packet with PMTU 4096 */
+#define HEADROOM_QPS_PART   16ull        /* of the buffer, half of its reserve, is for one packet of each */
 
 struct headroom_deep_in {
 	uint64_t rate_bps, rtt_ns;

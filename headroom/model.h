@@ -19,7 +19,7 @@ struct headroom_model_ops {
 };
 
 extern const struct headroom_model_ops model_physics, model_sonic_mellanox, model_sonic_barefoot, model_annex_o,
-    model_mlx5, model_mlx5_next;
+    model_mlx5, model_mlx5_next, model_sonic_broadcom;
 
 /* Adds a term and returns its value. */
 double model_term(struct headroom_result *r, enum headroom_unit unit, const char *name, double value,

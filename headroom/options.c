@@ -83,6 +83,7 @@ enum id {
 	ID_POOL_SIZE,
 	ID_COMPENSATION,
 	ID_BUFFER,
+	ID_PORT_BUFFER,
 	ID_GEARBOX,
 	ID_TRANSPONDER,
 	ID_MACSEC,
@@ -113,8 +114,9 @@ static const struct {
     [ID_LOSSLESS_MTU] = {"lossless-mtu", KIND_BYTES, "largest lossless frame (SONiC: 1024, others: port MTU)"},
     [ID_SMALL_PACKETS] = {"small-packets", KIND_COUNT, "percent of packets that have 64 bytes (50; Tofino: 100)"},
     [ID_PRIORITIES] = {"priorities", KIND_PRIORITIES, "that are lossless, with MTUs of their own (3,4)"},
-    [ID_MODEL] = {"model", KIND_WORD, "physics, sonic-mellanox, sonic-barefoot, annex-o, mlx5, mlx5-next, all"},
-    [ID_ASIC] = {"asic", KIND_WORD, "spectrum to spectrum-6, tofino-2, 82599, x540"},
+    [ID_MODEL] = {"model", KIND_WORD,
+                  "physics, sonic-mellanox, sonic-barefoot, sonic-broadcom, annex-o, mlx5, mlx5-next, all"},
+    [ID_ASIC] = {"asic", KIND_WORD, "spectrum to spectrum-6, tofino-2, jericho-2, tomahawk-5, 82599, x540"},
     [ID_CELL] = {"cell", KIND_BYTES, "allocation unit of the buffer, if not the ASIC's"},
     [ID_LANES] = {"lanes", KIND_COUNT, "of the port (4)"},
     [ID_POOL] = {"pool", KIND_ON_OFF, "headroom is shared by the ports (off)"},
@@ -124,6 +126,7 @@ static const struct {
     [ID_COMPENSATION] = {"compensation", KIND_ON_OFF,
                          "sonic-mellanox: 2 KiB more without a pool, since July 2026 (on)"},
     [ID_BUFFER] = {"buffer", KIND_BYTES, "mlx5: size of the lossless buffer (twice the headroom)"},
+    [ID_PORT_BUFFER] = {"port-buffer", KIND_BYTES, "that the port has, for --emit, if more or less than known"},
     [ID_GEARBOX] = {"gearbox", KIND_TIME, "delay of a gearbox, one way"},
     [ID_TRANSPONDER] = {"transponder", KIND_TIME, "delay of FEC, OTN and transponders of both ends, one way"},
     [ID_MACSEC] = {"macsec", KIND_BYTES, "that MACsec adds to a frame, usually 32"},
@@ -133,7 +136,7 @@ static const struct {
     [ID_WHAT_IF] = {"what-if", KIND_FLAG, "a table; --km, --length, --rate and --mtu may be lists"},
     [ID_JSON] = {"json", KIND_FLAG, "for machines; longreach-headroom(1) has the fields"},
     [ID_CSV] = {"csv", KIND_FLAG, "for spreadsheets and plots"},
-    [ID_EMIT] = {"emit", KIND_WORD, "configuration for sonic, dcb, mlnx_qos, nvue, eos or nxos"},
+    [ID_EMIT] = {"emit", KIND_WORD, "configuration for sonic, pg_profile_lookup, dcb, mlnx_qos, nvue, eos or nxos"},
     [ID_DEV] = {"dev", KIND_WORD, "the interface, for --emit and apply"},
     [ID_DRY_RUN] = {"dry-run", KIND_FLAG, "apply: show the difference, change nothing"},
     [ID_HELP] = {"help", KIND_FLAG, "this"},
@@ -391,6 +394,8 @@ static int take_device(struct options *o, enum id id, const char *text, FILE *er
 		return read_bool(id, text, &o->in.compensation, err);
 	case ID_BUFFER:
 		return read_value(id, text, UINT64_MAX, &o->in.buffer_bytes, err);
+	case ID_PORT_BUFFER:
+		return read_value(id, text, HEADROOM_BUFFER_MAX, &o->port_buffer_bytes, err);
 	case ID_QUANTA:
 		return read_u32(id, text, &o->in.peer_quanta, err);
 	case ID_DRAIN:

@@ -30,9 +30,10 @@ struct options {
 	bool apply; /* `headroom apply` */
 	bool dry_run;
 	bool help;
-	const char *emit;         /* NULL: no */
-	const char *dev;          /* NULL: the emitter's own */
-	uint64_t pool_size_bytes; /* of SONiC's ingress_lossless_pool; 0: the switch works it out */
+	const char *emit;           /* NULL: no */
+	const char *dev;            /* NULL: the emitter's own */
+	uint64_t port_buffer_bytes; /* that the port has; 0: what is known of the device */
+	uint64_t pool_size_bytes;   /* of SONiC's ingress_lossless_pool; 0: the switch works it out */
 	struct options_list lengths_m, rates_bps, mtus;
 };
 

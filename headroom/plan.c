@@ -33,8 +33,9 @@ static void time_line(const struct headroom_in *in, const struct physics_parts *
 
 static void times(const struct headroom_in *in, struct headroom_plan *plan)
 {
-	uint64_t drain = in->drain_bps != 0 ? in->drain_bps : in->rate_bps;
 	struct headroom_in wire = *in;
+	struct headroom_result physics;
+	char why[HEADROOM_ERROR_MAX];
 	struct physics_parts p;
 
 	if (wire.lossless_mtu == 0)
@@ -46,7 +47,8 @@ static void times(const struct headroom_in *in, struct headroom_plan *plan)
 	plan->deep_buffer_bytes = HEADROOM_DEEP_BDPS * plan->bdp_bytes;
 	plan->qps_at_once = headroom_qps_at_once(plan->deep_buffer_bytes);
 	plan->qps_in_turns = headroom_qps_in_turns(plan->deep_buffer_bytes, in->rate_bps);
-	plan->no_underrun_xon_bytes = physics_bytes(plan->loop_ns, drain);
+	headroom_compute(HEADROOM_PHYSICS, in, &physics, why); /* it takes what another model took */
+	plan->no_underrun_xon_bytes = physics.xon_fill_bytes;
 	plan->pause_ns = PAUSE_QUANTA_MAX * (uint64_t)QUANTUM_BYTES * 8000000000ull / in->rate_bps;
 	plan->refresh_ns = plan->pause_ns / 2;
 	plan->pauses_in_flight = plan->refresh_ns == 0 ? 0 : (plan->loop_ns + plan->refresh_ns - 1) / plan->refresh_ns;

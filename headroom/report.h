@@ -5,7 +5,7 @@
 
 #include "headroom/options.h"
 
-#define REPORT_VERDICTS_MAX 8
+#define REPORT_VERDICTS_MAX 16
 
 /* One model's answer, or why there is none. */
 struct report_model {

@@ -40,6 +40,8 @@ static void thresholds(struct json *j, const struct headroom_result *r)
 	json_uint(j, "xon_fill_bytes", r->xon_fill_bytes);
 	json_uint(j, "xon_delta_bytes", r->xon_delta_bytes);
 	json_uint(j, "reserved_bytes", r->reserved_bytes);
+	if (r->xon_offset_bytes != 0)
+		json_uint(j, "xon_offset_bytes", r->xon_offset_bytes);
 }
 
 static void terms(struct json *j, const struct headroom_result *r)
@@ -124,6 +126,7 @@ static void verdicts(struct json *j, const struct report *rep)
 		json_uint(j, "needed_bytes", v->needed_bytes);
 		json_uint(j, "limit_bytes", v->limit_bytes);
 		json_uint(j, "longest_m", v->longest_m);
+		json_bool(j, "no_row", v->no_row);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -148,6 +151,8 @@ void report_json(const struct report *rep, FILE *out)
 	thresholds(&j, rep->r);
 	inputs(&j, &rep->o->in);
 	not_known(&j, rep->r);
+	if (rep->r->warning != NULL)
+		json_string(&j, "warning", rep->r->warning);
 	terms(&j, rep->r);
 	plan(&j, &rep->plan);
 	verdicts(&j, rep);

@@ -102,6 +102,8 @@ static void show_models(const struct report *rep, FILE *out)
 		fprintf(out, "  %-14s %10" PRIu64 "  %10" PRIu64 "  %10" PRIu64 "  %10" PRIu64 "   %+.0f %%\n",
 		        headroom_model_name(m), o->r.headroom_bytes, o->r.xon, o->r.xoff, o->r.size,
 		        ((double)o->r.headroom_bytes / (double)physics->headroom_bytes - 1) * 100);
+		if (o->r.warning != NULL)
+			fprintf(out, "  %-14s %s\n", "", o->r.warning);
 	}
 	fputc('\n', out);
 }
@@ -147,17 +149,22 @@ static void show_verdict(const struct report *rep, const struct headroom_verdict
 	units_show_distance(reach, (double)v->longest_m);
 	units_show_bytes(need, (double)v->needed_bytes);
 	units_show_bytes(limit, (double)v->limit_bytes);
-	fprintf(out, "  %c%s at %s with %u lossless priorit%s ends at %s (%s of %s per port): %s\n",
-	        toupper((unsigned char)v->asic->name[0]), v->asic->name + 1, rate, in->n_priorities,
-	        in->n_priorities == 1 ? "y" : "ies", reach, need, limit,
-	        v->fits ? "it can hold this link" : "end PFC at the edge and let the daemon's memory hold it");
+	fprintf(out, "  %c%s: ", toupper((unsigned char)v->asic->name[0]), v->asic->name + 1);
+	if (v->no_row) {
+		fprintf(out, "not known: SONiC's table for it ends at %s at %s\n", reach, rate);
+		return;
+	}
+	fprintf(out, "%s: %u lossless priorit%s at %s need%s %s, and %s has %s, enough for %s%s\n",
+	        v->fits ? "yes" : "no", in->n_priorities, in->n_priorities == 1 ? "y" : "ies", rate,
+	        in->n_priorities == 1 ? "s" : "", need, v->asic->max_of_chip ? "the chip" : "a port", limit, reach,
+	        v->fits ? "" : ": end PFC at the edge and let the daemon's memory hold the line");
 }
 
 static void show_verdicts(const struct report *rep, FILE *out)
 {
 	if (rep->n_verdicts == 0)
 		return;
-	fprintf(out, "Feasible?\n");
+	fprintf(out, "Can a switch port hold this link?\n");
 	for (unsigned i = 0; i < rep->n_verdicts; i++)
 		show_verdict(rep, &rep->verdicts[i], out);
 }
@@ -173,12 +180,19 @@ static void show_unused(const struct report *rep, FILE *out)
 	fprintf(out, ".\n");
 }
 
+static void show_warning(const struct report *rep, FILE *out)
+{
+	if (rep->r->warning != NULL)
+		fprintf(out, "Warning: %s.\n\n", rep->r->warning);
+}
+
 void report_text(const struct report *rep, FILE *out)
 {
 	show_link(rep, out);
 	show_time_line(rep, out);
 	show_terms(rep, out);
 	show_result(rep, out);
+	show_warning(rep, out);
 	if (rep->side_by_side)
 		show_models(rep, out);
 	show_plan(rep, out);

@@ -86,7 +86,8 @@ int tool_run(int argc, char **argv, FILE *out, FILE *err)
 		return EXIT_OK;
 	}
 	if (o.emit != NULL && !emit_knows(o.emit)) {
-		options_complain(err, "--emit %s: expected sonic, dcb, mlnx_qos, nvue, eos or nxos", o.emit);
+		options_complain(err, "--emit %s: expected sonic, pg_profile_lookup, dcb, mlnx_qos, nvue, eos or nxos",
+		                 o.emit);
 		return usage_error(err);
 	}
 	if (o.apply)

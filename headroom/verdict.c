@@ -31,9 +31,9 @@ static int longest(const struct headroom_in *in, uint64_t limit, uint64_t *lengt
 		uint64_t middle = fits + (too_long - fits) / 2;
 
 		err = needed(in, middle, &bytes, why);
-		if (err < 0)
+		if (err < 0 && err != -ERANGE) /* a table ends there */
 			return err;
-		if (bytes <= limit)
+		if (err == 0 && bytes <= limit)
 			fits = middle;
 		else
 			too_long = middle;
@@ -54,17 +54,18 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
 		snprintf(why, HEADROOM_ERROR_MAX, "the largest headroom of %s is not published", asic->name);
 		return -EINVAL;
 	}
-	if (in->lanes == 8)
+	if (in->lanes == 8 && asic->generation > 0)
 		v->limit_bytes += (uint64_t)RESERVED_CELLS * asic->cell_bytes;
 	pooled.asic = asic;
 	pooled.pool = true;
 	err = headroom_compute(asic->model, &pooled, &r, why);
-	if (err < 0)
+	if (err < 0 && err != -ERANGE)
 		return err;
+	v->no_row = err < 0;
 	err = longest(&pooled, v->limit_bytes, &v->longest_m, why);
 	if (err < 0)
 		return err;
-	for (unsigned i = 0; i < in->n_priorities; i++) {
+	for (unsigned i = 0; !v->no_row && i < in->n_priorities; i++) {
 		struct headroom_in one = pooled;
 
 		if (in->priorities[i].lossless_mtu != 0)
@@ -74,6 +75,6 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
 			return err;
 		v->needed_bytes += r.headroom_bytes;
 	}
-	v->fits = v->needed_bytes <= v->limit_bytes;
+	v->fits = !v->no_row && v->needed_bytes <= v->limit_bytes;
 	return 0;
 }

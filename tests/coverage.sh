@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 build=${1:?usage: tests/coverage.sh BUILD}
 
 # filename,line_total,line_covered,...
-gcovr --csv --gcov-ignore-parse-errors --filter proxy/ --filter seal/ --filter headroom/ --filter daemon/ \
+gcovr --csv --gcov-ignore-parse-errors --filter proxy/ --filter seal/ --filter headroom/ --filter plan/ --filter daemon/ \
 	-j "$(nproc)" "$build" 2>"$build/gcovr.log" | awk -F, '
 	NR > 1 {
 		folder = $1

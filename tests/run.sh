@@ -37,6 +37,9 @@ build() {
 	step 'docs/FILES.md' make check-docs
 	step 'exposure of the units' make check-units
 	step 'lint' make lint
+	step 'dashboard and alert rules' tests/dashboards.sh
+	[ -z "$FULL" ] || step 'Debian packages' make deb
+	[ -z "$FULL" ] || step 'packages in a root' tests/deb.sh
 }
 
 unit() {

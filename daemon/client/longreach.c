@@ -15,6 +15,7 @@
 #include "daemon/telemetry/control.h"
 #include "daemon/util/version.h"
 #include "headroom/headroom.h"
+#include "plan/plan.h"
 
 /* Exit codes: longreach(1) promises them. */
 enum exit_codes {
@@ -31,6 +32,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "       longreach version\n"
                             "       longreach keygen LINK [OPTION]...\n"
                             "       longreach headroom --km N --rate RATE [OPTION]...\n"
+                            "       longreach plan --model NAME --km N --rate RATE [OPTION]...\n"
                             "       longreach put|get|export|regions|rate ...\n"
                             "       longreach help\n"
                             "\n"
@@ -48,6 +50,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "  put, get, export, regions, rate\n"
                             "              the relay: longreach put --help\n"
                             "  headroom    works out PFC headroom and buffers: longreach headroom --help\n"
+                            "  plan        works out what training across a line costs: longreach plan --help\n"
                             "\n"
                             "  --control PATH   the daemon's socket. Default: " CONTROL_PATH "\n";
 
@@ -340,6 +343,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "headroom") == 0) /* has options of its own */
 		return headroom_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "plan") == 0) /* likewise */
+		return plan_main(argc - 1, argv + 1);
 	if (argc > 1 && client_relay_knows(argv[1]))
 		return client_relay(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "keygen") == 0) /* likewise */
@@ -351,7 +356,7 @@ int main(int argc, char **argv)
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing: status, failed, trace, reload, version, keygen, headroom or help", "");
+		return bad_usage("a command is missing: status, failed, trace, reload, version, keygen, headroom, plan or help", "");
 	if (optind < argc)
 		r.link = argv[optind++];
 	if (optind < argc)

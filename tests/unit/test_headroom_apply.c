@@ -62,6 +62,12 @@ static int take(struct driver *d, const struct dcb_settings *s)
 			d->is.delay = s->delay;
 	}
 	if (s->has_buffer) {
+		uint64_t sum = 0;
+
+		for (int i = 0; i < HEADROOM_PRIORITIES; i++)
+			sum += s->buffer_size[i];
+		if (sum > d->is.total_size) /* port_set_buffer() of en/port_buffer.c */
+			return -EINVAL;
 		memcpy(d->is.prio2buffer, s->prio2buffer, sizeof(s->prio2buffer));
 		for (int i = 0; i < HEADROOM_PRIORITIES; i++)
 			d->is.buffer_size[i] = s->buffer_size[i] / d->cell * d->cell;
@@ -95,9 +101,13 @@ static int ask_driver(void *arg, const void *msg, size_t len, uint32_t seq, void
 
 static struct driver mlx5_like(void)
 {
-	return (struct driver){
-	    .is = {.has_pfc = true, .has_buffer = true, .pfc_cap = 8, .delay = 7, .buffer_size = {262016}},
-	    .cell = 128};
+	return (struct driver){.is = {.has_pfc = true,
+	                              .has_buffer = true,
+	                              .pfc_cap = 8,
+	                              .delay = 7,
+	                              .buffer_size = {262016},
+	                              .total_size = 262016},
+	                       .cell = 128};
 }
 
 static enum apply_result run(struct driver *d, enum headroom_model model, uint64_t length_m, bool dry_run)
@@ -140,7 +150,7 @@ static void apply__writes_and_reads_back(void **state)
 	assert_int_equal(d.is.delay, 40);
 	assert_int_equal(d.is.prio2buffer[3], 1);
 	assert_int_equal(d.is.prio2buffer[4], 2);
-	assert_int_equal(d.is.buffer_size[0], 262016); /* not ours */
+	assert_int_equal(d.is.buffer_size[0], 57600); /* what the port has left */
 	/* (301 + 86) x 100 + 11424 = 50124, twice, up to a multiple of 2304 */
 	assert_int_equal(d.is.buffer_size[1], 101376);
 	assert_int_equal(d.is.buffer_size[2], 101376);
@@ -173,9 +183,22 @@ static void apply__every_known_cell_holds_what_was_worked_out(void **state)
 		struct driver d = mlx5_like();
 
 		d.cell = cells[i];
+		d.is.total_size = 1 << 20;
 		d.is.buffer_size[0] = 20 * 2304;
 		assert_int_equal(run(&d, HEADROOM_MLX5, 123, false), APPLY_DONE);
 	}
+}
+
+/* Two lossless buffers of a 300 m cable and 18432 bytes for the others are more than a port has. */
+static void apply__buffers_larger_than_the_port_are_refused(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 300, false), APPLY_REFUSED);
+	assert_int_equal(d.writes, 0);
+	says(err_text, "the port has 262016");
+	says(err_text, "fewer priorities");
 }
 
 static void apply__dry_run_changes_nothing(void **state)
@@ -283,6 +306,7 @@ int main(void)
 	    cmocka_unit_test(apply__writes_and_reads_back),
 	    cmocka_unit_test(apply__no_word_of_the_link_if_pfc_stays),
 	    cmocka_unit_test(apply__every_known_cell_holds_what_was_worked_out),
+	    cmocka_unit_test(apply__buffers_larger_than_the_port_are_refused),
 	    cmocka_unit_test(apply__dry_run_changes_nothing),
 	    cmocka_unit_test(apply__what_the_driver_does_not_keep_is_rolled_back),
 	    cmocka_unit_test(apply__what_the_driver_refuses_is_rolled_back),

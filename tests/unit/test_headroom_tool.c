@@ -132,7 +132,10 @@ static void tool_run__explains(void **state)
 	prints("propagation");
 	prints("Side by side");
 	prints("it takes 1 to 999 m");
-	prints("end PFC at the edge and let the daemon's memory hold it");
+	prints(
+	    "Spectrum-4: no: 2 lossless priorities at 100G need 89.3 MiB, and a port has 1.50 MiB, enough for 4.79 km: "
+	    "end PFC at the edge and let the daemon's memory hold the line\n");
+	prints("Jericho-2: not known: SONiC's table for it ends at 120 km at 100G\n");
 	runs("--rtt 3ms --rate 100G --macsec 32 --model annex-o");
 	prints("3.00 ms there and back");
 	prints("This model does not know --macsec.");
@@ -142,8 +145,96 @@ static void tool_run__verdict(void **state)
 {
 	(void)state;
 	runs("--length 40m --rate 400G --asic spectrum-4");
-	prints("Spectrum-4 at 400G with 2 lossless priorities ends at 1.1");
-	prints("it can hold this link");
+	prints("Spectrum-4: yes: 2 lossless priorities at 400G need ");
+	prints("enough for 1.1");
+	runs("--length 40m --rate 400G --asic jericho-2 --priorities 3");
+	prints(
+	    "Jericho-2: yes: 1 lossless priority at 400G needs 308 KiB, and the chip has 757 MiB, enough for 120 km\n");
+}
+
+static uint64_t line_of(const char *name)
+{
+	const char *at = strstr(out_text, name);
+
+	assert_non_null(at);
+	return strtoull(at + strlen(name), NULL, 10);
+}
+
+static void tool_run__xon_is_the_no_underrun_xon(void **state)
+{
+	static const char *const links[] = {"--km 4 --rate 100G", "--km 300 --rate 400G --mtu 4200",
+	                                    "--rtt 3ms --rate 100G --drain 40G",
+	                                    "--km 1 --rate 400G --asic spectrum-4 --small-packets 90"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+		runs(links[i]);
+		assert_int_equal(line_of("  no-underrun XON"), line_of("  XON at a fill of"));
+	}
+	runs(links[0]);
+	assert_int_equal(line_of("  no-underrun XON"), 544360);
+}
+
+static void tool_run__a_fall_is_warned_about(void **state)
+{
+	(void)state;
+	runs("--model sonic-barefoot --length 300m --rate 400G");
+	assert_null(strstr(out_text, "Warning"));
+	runs("--model sonic-barefoot --length 300m --rate 800G");
+	prints("Warning: SONiC's script knows no pause quanta above 400G");
+	runs("--model sonic-barefoot --length 300m --rate 800G --json");
+	prints("\"warning\"");
+	runs("--model sonic-barefoot --length 300m --rate 800G --peer-quanta 1810");
+	assert_null(strstr(out_text, "Warning"));
+	runs("--model sonic-barefoot --length 300m --rate 800G --emit sonic");
+	assert_non_null(strstr(err_text, "warning: SONiC's script"));
+}
+
+static void tool_run__broadcom_rows(void **state)
+{
+	(void)state;
+	runs("--km 4 --rate 100G --emit pg_profile_lookup --model sonic-broadcom");
+	prints("# speed cable size xon xoff threshold xon_offset\n100000 4000m 0 2560 708608 -6 363506\n");
+	runs("--km 4 --rate 400G --emit pg_profile_lookup --model sonic-broadcom");
+	prints("400000 4000m 0 2560 2727936 -5 1454025\n");
+	/* a row serves a shorter cable and a lower rate */
+	runs("--km 3 --rate 200G --emit pg_profile_lookup --model sonic-broadcom");
+	prints("200000 3000m 0 2560 2727936 -5 1454025\n");
+	runs("--length 300m --rate 800G --asic tomahawk-5 --emit pg_profile_lookup --model sonic-broadcom");
+	prints("800000 300m 8636 0 1621536 0 3556\n");
+	refuses("--km 121 --rate 100G --model sonic-broadcom", 1, "no row for 121000 m at 100000 Mbit/s");
+	refuses("--km 1 --rate 800G --model sonic-broadcom", 1, "no row");
+	runs("--emit pg_profile_lookup --rate 400G --length 40m --small-packets 100");
+	prints("# speed cable size xon xoff threshold\n400000 40m 303104 19456 283648 0\n");
+	runs("--emit sonic --rate 100G --km 4 --model sonic-broadcom");
+	prints("\"xon_offset\": \"363506\"");
+	prints("\"dynamic_th\": \"-6\"");
+}
+
+/* No emitter prints what no such device can hold. */
+static void tool_run__emit_refuses_the_impossible(void **state)
+{
+	static const char *const kinds[] = {"eos", "nxos", "sonic", "pg_profile_lookup"};
+	char words[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		snprintf(words, sizeof(words), "--km 300 --rate 400G --emit %s", kinds[i]);
+		refuses(words, 1, "End PFC at the edge");
+		snprintf(words, sizeof(words), "--km 300 --rate 400G --priorities 3 --emit %s", kinds[i]);
+		refuses(words, 1, "like --length 40m");
+		snprintf(words, sizeof(words), "--length 40m --rate 400G --emit %s", kinds[i]);
+		runs(words);
+	}
+	refuses("--km 100 --rate 400G --emit nvue", 1, "the headroom of a port of spectrum-4");
+	refuses("--length 300m --rate 100G --emit dcb", 1, "takes 497040 bytes, and a port of ConnectX has 262016");
+	refuses("--length 300m --rate 100G --emit dcb --model physics", 1, "End PFC");
+	refuses("--length 300m --rate 100G --emit mlnx_qos --buffer 239304", 1, "262016");
+	runs("--length 300m --rate 100G --emit dcb --port-buffer 1MB");
+	refuses("--length 40m --rate 100G --emit sonic --port-buffer 10kB", 1, "--port-buffer has 10000");
+	refuses("--km 30 --rate 400G --emit sonic --model sonic-barefoot", 1, "the whole packet memory of tofino-2");
+	refuses("--km 100 --rate 400G --emit eos", 1, "the headroom of all ports of tomahawk-5 has 33690560");
+	refuses("--length 40m --rate 400G --emit eos --asic jericho-2", 1, "platform trident");
 }
 
 static void tool_run__csv(void **state)
@@ -254,17 +345,17 @@ static void tool_run__emit_linux(void **state)
 {
 	(void)state;
 	runs("--emit dcb --rate 100G --length 100m --mtu 9000 --priorities 3 --dev ens1f0");
-	prints("dcb buffer set dev ens1f0 prio-buffer all:0 3:1 buffer-size 1:152360\n");
+	prints("dcb buffer set dev ens1f0 prio-buffer all:0 3:1 buffer-size 0:18432 1:152360\n");
 	prints("dcb pfc set dev ens1f0 prio-pfc all:off 3:on delay 100\n");
-	runs("--emit dcb --model physics --rate 100G --length 100m");
+	runs("--emit dcb --model physics --rate 100G --length 100m --priorities 3");
 	prints("do not fit into its 16 bits");
 	refuses("--emit dcb --rate 100G --length 40m --priorities 0,1,2,3,4,5,6,7", 1, "no buffer is left");
-	runs("--emit mlnx_qos --rate 100G --length 100m --priorities 3,6 --buffer 200000");
+	runs("--emit mlnx_qos --rate 100G --length 100m --priorities 3,6 --buffer 100000");
 	prints("mlnx_qos -i eth0 --pfc=0,0,0,1,0,0,1,0 --cable_len=100\n");
-	prints("--prio2buffer=0,0,0,1,0,0,2,0 --buffer_size=18432,200000,200000,0,0,0,0,0\n");
+	prints("--prio2buffer=0,0,0,1,0,0,2,0 --buffer_size=18432,100000,100000,0,0,0,0,0\n");
 	/* a priority does not become lossless before its buffer is large enough */
 	assert_true(strstr(out_text, "--buffer_size") < strstr(out_text, "--pfc"));
-	runs("--emit mlnx_qos --rate 100G --rtt 10080ns"); /* 998.02 m at 198000 km/s */
+	runs("--emit mlnx_qos --rate 40G --rtt 10080ns --priorities 3"); /* 998.02 m at 198000 km/s */
 	prints("--cable_len=999\n");
 	refuses("--emit mlnx_qos --rate 100G --rtt 10100ns", 1, "ignores a cable length of 1000 m");
 	refuses("--emit mlnx_qos --rate 100G --length 1km", 1, "ignores a cable length of 1000 m");
@@ -274,14 +365,17 @@ static void tool_run__emit_linux(void **state)
 static void tool_run__emit_switches(void **state)
 {
 	(void)state;
-	runs("--emit nvue --rate 100G --km 100 --priorities 3,5 --dev swp7");
+	runs("--emit nvue --rate 100G --km 4 --priorities 3,5 --dev swp7");
 	prints("nv set qos pfc longreach switch-priority 3,5\n");
-	prints("nv set qos pfc longreach cable-length 100000\n");
+	prints("nv set qos pfc longreach cable-length 4000\n");
 	prints("nv set interface swp7 qos pfc profile longreach\n");
 	refuses("--emit nvue --rate 100G --km 101", 1, "1 to 100000 m");
 	runs("--emit eos --rate 100G --length 40m --priorities 3");
-	prints("platform trident mmu queue profile LONGREACH\n   ingress threshold 1\n   ingress headroom ");
+	prints("platform trident mmu queue profile LONGREACH\n   ingress threshold 1\n   ingress headroom bytes ");
+	prints("interface Ethernet1\n   qos trust dscp\n");
 	prints("   priority-flow-control priority 3 no-drop\n");
+	runs("--emit eos --rate 400G --length 40m --priorities 3 --asic tomahawk-5");
+	prints("   ingress headroom cells ");
 	runs("--emit nxos --rate 100G --length 300m --mtu 9216 --priorities 3 --dev Ethernet1/7");
 	prints("  class type network-qos c-8q-nq3\n    mtu 9216\n    pause pfc-cos 3\n");
 	prints("  class type queuing c-in-q3\n    pause buffer-size ");
@@ -306,6 +400,10 @@ int main(void)
 	    cmocka_unit_test(tool_run__json_what_if),
 	    cmocka_unit_test(tool_run__explains),
 	    cmocka_unit_test(tool_run__verdict),
+	    cmocka_unit_test(tool_run__xon_is_the_no_underrun_xon),
+	    cmocka_unit_test(tool_run__a_fall_is_warned_about),
+	    cmocka_unit_test(tool_run__broadcom_rows),
+	    cmocka_unit_test(tool_run__emit_refuses_the_impossible),
 	    cmocka_unit_test(tool_run__csv),
 	    cmocka_unit_test(tool_run__units_as_people_write_them),
 	    cmocka_unit_test(tool_run__nonsense_is_refused),

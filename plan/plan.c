@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - bytes of a step, times, and what follows from them.
+ *
+ * Theory of operation. A group of N ranks has members at both sites. A ring over all of them has two edges that cross
+ * the line, one in each direction, and each edge of a ring carries what each rank sends: the bytes per GPU are the
+ * bytes per group and direction on the line. Groups are there once for each part of the model (tensor x pipeline), and
+ * all of them cross. If each site first reduces among its own ranks, only one copy of each part crosses in each
+ * direction: "two levels". For N = 2 that is the same. */
+#include <stdio.h>
+#include <string.h>
+
+#include "headroom/headroom.h"
+#include "plan/plan.h"
+
+#define SITES              2.0
+#define ADAM_BYTES         8.0         /* two moments in fp32: arXiv:1910.02054, 3.1 */
+#define MASTER_BYTES       4.0         /* parameters in fp32, where training is in less */
+#define BACKWARD_PART      (2.0 / 3.0) /* arXiv:2001.08361, 2.1: forward 2 x parameters FLOPs per token, backward 4 */
+#define FLOPS_PER_TOKEN    6.0         /* and parameter: likewise */
+#define FLOPS_DEFAULT      400e12      /* per second: Llama 3 on H100s, arXiv:2407.21783, table 4: 380 to 430 */
+#define DILOCO_PARAM_BYTES 4.0         /* arXiv:2311.08105: outer gradients in fp32 */
+
+static const struct plan_model models[] = {
+    {.name = "gpt-3-175b",
+     .source = "arXiv:2104.04473, table 2: 1536 sequences of 2048 on A100s; layers of arXiv:2005.14165, table 2.1",
+     .params = 174.6e9,
+     .layers = 96,
+     .hidden = 12288,
+     .tokens = 1536.0 * 2048,
+     .gpus = 1536,
+     .tensor = 8,
+     .pipeline = 12,
+     .flops = 141e12},
+    {.name = "llama-3-405b",
+     .source = "arXiv:2407.21783, tables 3 and 4",
+     .params = 405e9,
+     .layers = 126,
+     .hidden = 16384,
+     .tokens = 16e6,
+     .gpus = 16384,
+     .tensor = 8,
+     .pipeline = 16,
+     .flops = 400e12},
+    {.name = "deepseek-v3",
+     .source = "arXiv:2412.19437, 3.1, 4.2, and table 1: 180,000 GPU hours per 1e12 tokens",
+     .params = 671e9,
+     .active = 37e9,
+     .expert_params = 58.0 * 256 * 3 * 7168 * 2048, /* layers x experts x matrices, 4.2 */
+     .layers = 61,
+     .hidden = 7168,
+     .moe_layers = 58,
+     .top_k = 8,
+     .tokens = 15360.0 * 4096,
+     .gpus = 2048,
+     .tensor = 1,
+     .pipeline = 16,
+     .expert = 64,
+     .flops = 343e12},
+    {.name = NULL},
+};
+
+static const char *const across_names[PLAN_ACROSSES] = {"data", "fsdp", "pipeline", "tensor", "expert"};
+
+const struct plan_model *plan_models(void)
+{
+	return models;
+}
+
+const struct plan_model *plan_model_find(const char *name)
+{
+	for (const struct plan_model *m = models; m->name != NULL; m++)
+		if (strcmp(m->name, name) == 0)
+			return m;
+	return NULL;
+}
+
+enum plan_across plan_across_find(const char *name)
+{
+	enum plan_across a = PLAN_DATA;
+
+	while (a < PLAN_ACROSSES && strcmp(across_names[a], name) != 0)
+		a++;
+	return a;
+}
+
+const char *plan_across_name(enum plan_across a)
+{
+	return across_names[a];
+}
+
+void plan_defaults(struct plan_in *in)
+{
+	*in = (struct plan_in){.gradient_bytes = 2, .activation_bytes = 2, .channels = 16};
+}
+
+static void fill(double *value, double otherwise)
+{
+	if (*value == 0)
+		*value = otherwise;
+}
+
+void plan_use_model(struct plan_in *in, const struct plan_model *m)
+{
+	fill(&in->params, m->params);
+	fill(&in->active, m->active);
+	fill(&in->expert_params, m->expert_params);
+	fill(&in->layers, m->layers);
+	fill(&in->hidden, m->hidden);
+	fill(&in->moe_layers, m->moe_layers);
+	fill(&in->top_k, m->top_k);
+	fill(&in->tokens, m->tokens);
+	if (in->data == 0)
+		fill(&in->gpus, m->gpus);
+	fill(&in->tensor, m->tensor);
+	fill(&in->pipeline, m->pipeline);
+	fill(&in->expert, m->expert);
+	fill(&in->flops, m->flops);
+}
+
+static double larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+/* ceil() of what is not negative; no libm for that. */
+static double up(double x)
+{
+	double whole = x < 9e15 ? (double)(uint64_t)x : x;
+
+	return whole < x ? whole + 1 : whole;
+}
+
+/* --- what goes in --- */
+
+static int refuse(char *why, const char *sentence)
+{
+	snprintf(why, PLAN_ERROR_MAX, "%s", sentence);
+	return -1;
+}
+
+static int fill_groups(struct plan_in *in, char *why)
+{
+	double parts;
+
+	fill(&in->tensor, 1);
+	fill(&in->pipeline, 1);
+	fill(&in->expert, 1);
+	parts = in->tensor * in->pipeline;
+	if (in->data == 0)
+		in->data = in->gpus / parts;
+	if (in->data == 0)
+		return refuse(why, "how many GPUs train? Say --gpus 16, or --data 8");
+	fill(&in->gpus, in->data * parts);
+	if (in->data * parts != in->gpus || in->data != up(in->data)) {
+		snprintf(why, PLAN_ERROR_MAX, "%.0f GPUs are not data x tensor x pipeline: %.6g x %.0f x %.0f",
+		         in->gpus, in->data, in->tensor, in->pipeline);
+		return -1;
+	}
+	if (in->data / in->expert != up(in->data / in->expert))
+		return refuse(why, "--expert: experts are spread over data-parallel GPUs: --data is a multiple of it");
+	if (in->expert > 1 && in->expert_params == 0)
+		return refuse(why, "--expert: how many parameters are those of experts? Say --expert-params");
+	if (in->expert_params > in->params)
+		return refuse(why, "--expert-params: experts have more parameters than the model");
+	if (in->gpus < SITES)
+		return refuse(why, "one GPU is at one site: nothing crosses the line");
+	return 0;
+}
+
+/* C = 6 N D (Kaplan et al., arXiv:2001.08361, 2.1): a step is 6 x active parameters x tokens FLOPs. */
+static int fill_times(struct plan_in *in, char *why)
+{
+	fill(&in->flops, FLOPS_DEFAULT);
+	if (in->step_s == 0 && in->backward_s != 0)
+		in->step_s = in->backward_s / BACKWARD_PART;
+	if (in->step_s == 0)
+		in->step_s = FLOPS_PER_TOKEN * in->active * in->tokens / (in->gpus * in->flops);
+	if (in->step_s == 0)
+		return refuse(why, "how long is a step? Say --step 2s, --backward 1s, or --tokens 4M per step");
+	fill(&in->backward_s, in->step_s * BACKWARD_PART);
+	return in->backward_s <= in->step_s ? 0 : refuse(why, "the backward pass is longer than the step");
+}
+
+static int check_across(const struct plan_in *in, char *why)
+{
+	switch (in->across) {
+	case PLAN_DATA:
+	case PLAN_FSDP:
+		return in->data >= SITES
+		           ? 0
+		           : refuse(why, "a data-parallel group of one has nothing to reduce: --across pipeline?");
+	case PLAN_PIPELINE:
+		if (in->pipeline < SITES)
+			return refuse(why, "--across pipeline: a pipeline has two stages or more: --pipeline 2");
+		return in->tokens > 0 && in->hidden > 0 ? 0
+		                                        : refuse(why, "--across pipeline: say --tokens and --hidden");
+	case PLAN_TENSOR:
+		if (in->tensor < SITES)
+			return refuse(why, "--across tensor: a layer is split into two parts or more: --tensor 2");
+		return in->tokens > 0 && in->hidden > 0 && in->layers > 0
+		           ? 0
+		           : refuse(why, "--across tensor: say --tokens, --hidden and --layers");
+	default:
+		return in->tokens > 0 && in->hidden > 0 && in->moe_layers > 0 && in->top_k > 0
+		           ? 0
+		           : refuse(why, "--across expert: say --tokens, --hidden, --moe-layers and --top-k");
+	}
+}
+
+static int fill_in(struct plan_in *in, char *why)
+{
+	if (in->params <= 0)
+		return refuse(why, "how large is the model? Say --params 7B, or --model llama-3-405b");
+	if (in->rate_bps <= 0)
+		return refuse(why, "how fast is the line? Say --rate 100G");
+	if (in->rtt_s <= 0)
+		return refuse(why, "how long is the line? Say --km 300 or --rtt 3ms");
+	fill(&in->active, in->params);
+	fill(&in->microbatches, 1);
+	if (fill_groups(in, why) < 0 || fill_times(in, why) < 0)
+		return -1;
+	return check_across(in, why);
+}
+
+/* --- bytes and waits of a step --- */
+
+/* What each rank of a ring of N sends, `passes` times, if each pass moves the whole buffer: (N - 1) / N of it. A GPU is
+ * in two rings: of what all data ranks have a copy of, and of its experts, which only every expert-th rank has. On the
+ * line is each part of the model once. */
+static void rings(struct plan *p, double passes)
+{
+	const struct plan_in *in = &p->in;
+	double parts = in->tensor * in->pipeline, copies = in->data / in->expert;
+	double dense = (in->params - in->expert_params) * in->gradient_bytes,
+	       experts = in->expert_params * in->gradient_bytes;
+	double of_dense = passes * (in->data - 1) / in->data * dense,
+	       of_experts = passes * (copies - 1) / copies * experts;
+
+	p->gpu_bytes = of_dense / parts + of_experts / (parts * in->expert);
+	p->line_bytes = of_dense + of_experts;
+	p->two_level_bytes = dense + (copies > 1 ? experts : 0);
+}
+
+/* All-reduce over a ring: each rank sends 2 (N - 1) / N of the buffer, which is the least there can be (Patarasuk and
+ * Yuan, J. Parallel Distrib. Comput. 69, 2009; nccl-tests doc/PERFORMANCE.md, bus bandwidth). In two levels one copy of
+ * each part crosses, as of N = 2. A part of the buffer goes around the ring twice and so over the line four times: two
+ * round trips; in two levels it goes out and comes back. Those of the last bucket are behind everything. */
+static void across_data(struct plan *p)
+{
+	rings(p, 2);
+	p->waits = 2;
+	p->window_s = p->in.backward_s;
+}
+
+/* ZeRO-3: two all-gathers of the parameters and a reduce-scatter of the gradients, (N - 1) / N of the buffer each, 1.5
+ * times data parallelism (Rajbhandari et al., arXiv:1910.02054, 7.2). Each passes the ring once. In two levels, sharded
+ * within a site and replicated over both (PyTorch's HYBRID_SHARD), the gradients cross alone. */
+static void across_fsdp(struct plan *p)
+{
+	rings(p, 3);
+	p->waits = 3;
+	p->window_s = p->in.step_s;
+}
+
+/* Each microbatch's activations go to the next stage and its gradients come back: tokens x hidden numbers per direction
+ * (Narayanan et al., arXiv:2104.04473, 3.2); with their scatter-gather each of the tensor ranks sends its part (4.1).
+ * The pipeline fills and empties across the line once per step. */
+static void across_pipeline(struct plan *p)
+{
+	const struct plan_in *in = &p->in;
+
+	p->line_bytes = in->tokens * in->hidden * in->activation_bytes;
+	p->gpu_bytes = p->line_bytes / (in->data * in->tensor);
+	p->waits = 1;
+	p->window_s = in->step_s;
+}
+
+/* Four all-reduces of tokens x hidden per layer, two in the forward and two in the backward pass (Shoeybi et al.,
+ * arXiv:1909.08053, 3), of each microbatch in its turn, and the next computation waits for each. */
+static void across_tensor(struct plan *p)
+{
+	const struct plan_in *in = &p->in;
+	double layers = in->layers / in->pipeline, each = in->tokens / in->data * in->hidden * in->activation_bytes;
+
+	p->gpu_bytes = 4 * layers * 2 * (in->tensor - 1) / in->tensor * each;
+	p->line_bytes = p->gpu_bytes * in->data * in->pipeline;
+	p->two_level_bytes = 4 * layers * each * in->data * in->pipeline;
+	p->waits = 4 * layers * in->microbatches * 2;
+	p->on_critical_path = true;
+}
+
+/* A token's activation goes to top_k experts and comes back, in the forward and in the backward pass (Lepikhin et al.,
+ * arXiv:2006.16668, 2.2). Experts and tokens are spread evenly: half of what goes, goes to the other site. Dispatch and
+ * combine of tokens / 2 x 1/2 in each of two passes are tokens per direction and layer. Four exchanges of half a round
+ * trip each. */
+static void across_expert(struct plan *p)
+{
+	const struct plan_in *in = &p->in;
+	double layers = in->moe_layers;
+
+	p->line_bytes = in->tokens * in->top_k * in->hidden * in->activation_bytes * layers;
+	p->gpu_bytes = SITES * p->line_bytes / in->gpus;
+	p->waits = 2 * layers / in->pipeline * in->microbatches;
+	p->on_critical_path = true;
+}
+
+/* --- whether it hides --- */
+
+static double exposed(const struct plan *p, double bytes, double wait_s)
+{
+	return larger(bytes * 8 / p->in.rate_bps + wait_s - p->window_s, 0);
+}
+
+static double rate_needed(const struct plan *p, double bytes, double wait_s)
+{
+	return p->window_s > wait_s ? bytes * 8 / (p->window_s - wait_s) : 0;
+}
+
+static void times(struct plan *p)
+{
+	double two_level_wait_s = p->in.rtt_s; /* out and back */
+
+	p->line_s = p->line_bytes * 8 / p->in.rate_bps;
+	p->wait_s = p->waits * p->in.rtt_s;
+	p->exposed_s = exposed(p, p->line_bytes, p->wait_s);
+	p->efficiency = p->in.step_s / (p->in.step_s + p->exposed_s);
+	p->hides = p->exposed_s == 0;
+	p->rate_needed_bps = rate_needed(p, p->line_bytes, p->wait_s);
+	if (p->on_critical_path) /* half the waits at best, and they are what counts */
+		p->two_level_bytes = 0;
+	if (p->two_level_bytes == 0)
+		return;
+	p->two_level_exposed_s = exposed(p, p->two_level_bytes, two_level_wait_s);
+	p->two_level_efficiency = p->in.step_s / (p->in.step_s + p->two_level_exposed_s);
+	p->two_level_rate_needed_bps = rate_needed(p, p->two_level_bytes, two_level_wait_s);
+}
+
+/* --- what edges and programs need --- */
+
+/* The receiver of an NCCL channel hands its buffer's slots out anew when they are used, and that word crosses the line:
+ * a channel carries NCCL_BUFFSIZE per round trip, whoever ACKs its WRITEs (NCCL src/transport/net.cc, NCCL_STEPS).
+ * Twice what is on the way, so that the line does not starve at each turn of the slots. */
+static void nccl(struct plan *p)
+{
+	double per_channel = 2 * p->bdp_bytes / p->in.channels, size = PLAN_NCCL_BUFFSIZE;
+
+	while (size < per_channel && size < PLAN_NCCL_BUFF_MAX)
+		size *= 2;
+	p->nccl_buffsize_bytes = size;
+	p->default_rate_bps = p->in.channels * PLAN_NCCL_BUFFSIZE * 8 / p->in.rtt_s;
+	if (p->default_rate_bps > p->in.rate_bps)
+		p->default_rate_bps = p->in.rate_bps;
+	p->qps_needed = up(p->bdp_bytes / PLAN_NCCL_BUFFSIZE);
+}
+
+static void edges(struct plan *p)
+{
+	uint64_t rate = (uint64_t)p->in.rate_bps, rtt_ns = (uint64_t)(p->in.rtt_s * 1e9 + 0.5);
+
+	p->bdp_bytes = p->in.rate_bps * p->in.rtt_s / 8;
+	nccl(p);
+	p->arena_bytes = headroom_deep_arena_bytes(rate, rtt_ns); /* as longreachd does: both directions */
+	p->qps_at_once = headroom_qps_at_once(p->arena_bytes / 2);
+	p->qps_in_turns = headroom_qps_in_turns(p->arena_bytes / 2, rate);
+}
+
+/* Parameters and Adam's moments, and a copy of the parameters in fp32 where they are smaller (Rajbhandari et al.,
+ * arXiv:1910.02054, 3.1). */
+static void files(struct plan *p)
+{
+	double each = p->in.gradient_bytes + ADAM_BYTES + (p->in.gradient_bytes < MASTER_BYTES ? MASTER_BYTES : 0);
+
+	p->checkpoint_bytes = p->in.checkpoint_bytes > 0 ? p->in.checkpoint_bytes : each * p->in.params;
+	p->checkpoint_s = p->checkpoint_bytes * 8 / p->in.rate_bps + p->in.rtt_s;
+	if (p->in.dataset_bytes > 0)
+		p->dataset_s = p->in.dataset_bytes * 8 / p->in.rate_bps + p->in.rtt_s;
+}
+
+/* DiLoCo (Douillard et al., arXiv:2311.08105): each site trains alone for some 500 steps, and then all parameters'
+ * differences are averaged, in fp32; one copy crosses in each direction. Streaming DiLoCo (arXiv:2501.18512) does that
+ * in the background: it then has all of the inner steps' time. */
+static void diloco(struct plan *p)
+{
+	double seconds;
+
+	p->outer_bytes = p->in.params * DILOCO_PARAM_BYTES;
+	seconds = p->outer_bytes * 8 / PLAN_DILOCO_BPS + p->in.rtt_s;
+	p->diloco_steps = up(seconds / (PLAN_DILOCO_LOSS * p->in.step_s));
+	p->diloco_overlapped = up(seconds / p->in.step_s);
+	p->diloco_rate_bps = p->outer_bytes * 8 / larger(PLAN_DILOCO_STEPS * PLAN_DILOCO_LOSS * p->in.step_s, 1e-9);
+}
+
+int plan_compute(const struct plan_in *in, struct plan *p, char why[PLAN_ERROR_MAX])
+{
+	static void (*const acrosses[PLAN_ACROSSES])(struct plan * p) = {across_data, across_fsdp, across_pipeline,
+	                                                                 across_tensor, across_expert};
+
+	*p = (struct plan){.in = *in};
+	if (fill_in(&p->in, why) < 0)
+		return -1;
+	acrosses[in->across](p);
+	times(p);
+	edges(p);
+	files(p);
+	diloco(p);
+	return 0;
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/client/client_json.h"
+#include "plan/plan_tool.h"
+
+#define ARGS_MAX 48
+
+static char *out_text, *err_text;
+
+/* Runs "plan WORDS"; the words are separated by single spaces. */
+static int run(const char *words)
+{
+	char line[1024], *argv[ARGS_MAX + 1], *save = NULL;
+	size_t out_size, err_size;
+	FILE *out, *err;
+	int argc = 0, code;
+
+	free(out_text);
+	free(err_text);
+	out = open_memstream(&out_text, &out_size);
+	err = open_memstream(&err_text, &err_size);
+	assert_non_null(out);
+	assert_non_null(err);
+	assert_true(snprintf(line, sizeof(line), "plan %s", words) < (int)sizeof(line));
+	for (char *w = strtok_r(line, " ", &save); w != NULL && argc < ARGS_MAX; w = strtok_r(NULL, " ", &save))
+		argv[argc++] = w;
+	argv[argc] = NULL;
+	code = plan_tool_run(argc, argv, out, err);
+	fclose(out);
+	fclose(err);
+	return code;
+}
+
+static void runs(const char *words)
+{
+	int code = run(words);
+
+	if (code != 0)
+		fail_msg("%s: %d, %s", words, code, err_text);
+}
+
+static void refuses(const char *words, const char *about)
+{
+	int got = run(words);
+
+	if (got != 2 || strstr(err_text, about) == NULL || out_text[0] != '\0')
+		fail_msg("%s: %d, \"%s\"; expected 2 and \"%s\"", words, got, err_text, about);
+}
+
+static void prints(const char *text)
+{
+	if (strstr(out_text, text) == NULL)
+		fail_msg("\"%s\" is missing in:\n%s", text, out_text);
+}
+
+static void is_about(double value, double expected)
+{
+	if (value < expected * 0.999999 || value > expected * 1.000001)
+		fail_msg("%.12g, expected %.12g", value, expected);
+}
+
+/* 1e9 parameters in fp32, 300 km at 100G. */
+static struct plan_in job(double data)
+{
+	struct plan_in in;
+
+	plan_defaults(&in);
+	in.params = 1e9;
+	in.gradient_bytes = in.activation_bytes = 4;
+	in.data = data;
+	in.backward_s = 1;
+	in.rtt_s = 0.003;
+	in.rate_bps = 100e9;
+	return in;
+}
+
+static struct plan of(const struct plan_in *in)
+{
+	char why[PLAN_ERROR_MAX] = "";
+	struct plan p;
+
+	if (plan_compute(in, &p, why) < 0)
+		fail_msg("%s", why);
+	return p;
+}
+
+static void plan_compute__bytes_of_data_parallelism(void **state)
+{
+	static const double expected[][2] = {{2, 4e9}, {4, 6e9}, {8, 7e9}};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct plan_in in = job(expected[i][0]);
+		struct plan p = of(&in);
+
+		is_about(p.gpu_bytes, expected[i][1]);
+		is_about(p.line_bytes, expected[i][1]);
+		is_about(p.two_level_bytes, 4e9);
+	}
+}
+
+/* Parts of the model cross side by side: a GPU has less, the line has the same. */
+static void plan_compute__parts_of_a_model(void **state)
+{
+	struct plan_in in = job(4);
+	struct plan p;
+
+	(void)state;
+	in.tensor = 2;
+	in.pipeline = 4;
+	p = of(&in);
+	is_about(p.in.gpus, 32);
+	is_about(p.gpu_bytes, 6e9 / 8);
+	is_about(p.line_bytes, 6e9);
+}
+
+static void plan_compute__fsdp_is_half_as_much_again(void **state)
+{
+	struct plan_in in = job(8);
+	double data = of(&in).line_bytes;
+	struct plan p;
+
+	(void)state;
+	in.across = PLAN_FSDP;
+	p = of(&in);
+	is_about(p.line_bytes, 1.5 * data);
+	is_about(p.two_level_bytes, 4e9);
+	is_about(p.window_s, 1.5); /* the whole step */
+}
+
+/* 0.8e9 of 1e9 parameters are experts, on 8 data ranks in groups of 4: two copies of each. */
+static void plan_compute__experts_have_fewer_copies(void **state)
+{
+	struct plan_in in = job(8);
+	struct plan p;
+
+	(void)state;
+	in.expert = 4;
+	in.expert_params = 0.8e9;
+	p = of(&in);
+	is_about(p.line_bytes, 1.75 * 0.8e9 + 1 * 3.2e9);
+	is_about(p.gpu_bytes, 1.75 * 0.8e9 + 3.2e9 / 4);
+	is_about(p.two_level_bytes, 4e9);
+	in.expert = 8; /* one copy: nothing to reduce */
+	p = of(&in);
+	is_about(p.line_bytes, 1.75 * 0.8e9);
+	is_about(p.two_level_bytes, 0.8e9);
+}
+
+static void plan_compute__activations(void **state)
+{
+	struct plan_in in = job(2);
+	struct plan p;
+
+	(void)state;
+	in.tokens = 1e6;
+	in.hidden = 1000;
+	in.layers = 10;
+	in.moe_layers = 10;
+	in.top_k = 2;
+	in.tensor = 2;
+	in.pipeline = 2;
+	in.across = PLAN_PIPELINE;
+	p = of(&in);
+	is_about(p.line_bytes, 4e9);
+	is_about(p.gpu_bytes, 1e9);
+	in.across = PLAN_TENSOR; /* 4 all-reduces x 10 layers x 4 kB x 1e6 tokens */
+	p = of(&in);
+	is_about(p.line_bytes, 160e9);
+	is_about(p.waits, 40);
+	assert_true(p.on_critical_path && p.rate_needed_bps == 0 && !p.hides);
+	in.across = PLAN_EXPERT;
+	p = of(&in);
+	is_about(p.line_bytes, 80e9);
+	is_about(p.waits, 10);
+}
+
+static void plan_compute__hides_or_not(void **state)
+{
+	struct plan_in in = job(2);
+	struct plan p = of(&in);
+
+	(void)state;
+	/* 32 Gbit in 0.32 s and 6 ms, behind 1 s */
+	is_about(p.line_s, 0.32);
+	is_about(p.wait_s, 0.006);
+	assert_true(p.hides);
+	is_about(p.rate_needed_bps, 32e9 / 0.994);
+	is_about(p.efficiency, 1);
+	in.rate_bps = p.rate_needed_bps * 1.0001;
+	assert_true(of(&in).hides);
+	in.rate_bps = p.rate_needed_bps * 0.9999;
+	assert_false(of(&in).hides);
+	in.rate_bps = 10e9;
+	p = of(&in);
+	is_about(p.exposed_s, 3.2 + 0.006 - 1);
+	is_about(p.efficiency, 1.5 / (1.5 + 2.206));
+	in.backward_s = 0.005; /* less than the round trips */
+	assert_true(of(&in).rate_needed_bps == 0);
+}
+
+/* A step is 6 x parameters x tokens operations, its backward pass two thirds. */
+static void plan_compute__time_of_a_step(void **state)
+{
+	struct plan_in in = job(2);
+	struct plan p;
+
+	(void)state;
+	in.backward_s = 0;
+	in.tokens = 1e6;
+	in.flops = 100e12;
+	p = of(&in);
+	is_about(p.in.step_s, 30);
+	is_about(p.in.backward_s, 20);
+	in.active = 1e8;
+	is_about(of(&in).in.step_s, 3);
+}
+
+static void plan_compute__edges_and_hosts(void **state)
+{
+	struct plan_in in = job(2);
+	struct plan p = of(&in);
+
+	(void)state;
+	is_about(p.bdp_bytes, 37.5e6);
+	assert_int_equal(p.arena_bytes, 2 * 4 * 37500000ull);
+	is_about(p.qps_needed, 9);
+	is_about(p.nccl_buffsize_bytes, 8388608); /* 2 x 37.5 MB over 16 channels */
+	in.channels = 4;
+	p = of(&in);
+	is_about(p.default_rate_bps, 4 * 4194304 * 8 / 0.003);
+	in.rtt_s = 0.00001;
+	p = of(&in);
+	is_about(p.nccl_buffsize_bytes, 4194304);
+	is_about(p.default_rate_bps, 100e9);
+}
+
+static void plan_compute__files_and_diloco(void **state)
+{
+	struct plan_in in = job(2);
+	struct plan p = of(&in);
+
+	(void)state;
+	is_about(p.checkpoint_bytes, 12e9);
+	is_about(p.checkpoint_s, 0.963);
+	is_about(p.outer_bytes, 4e9);
+	is_about(p.diloco_steps, 427); /* 32.003 s are 5 % of 640.06 s, a step has 1.5 */
+	is_about(p.diloco_overlapped, 22);
+	is_about(p.diloco_rate_bps, 32e9 / 37.5);
+	in.gradient_bytes = 2;
+	in.dataset_bytes = 1e12;
+	p = of(&in);
+	is_about(p.checkpoint_bytes, 14e9);
+	is_about(p.dataset_s, 80.003);
+}
+
+static void plan_models__all_make_sense(void **state)
+{
+	(void)state;
+	for (const struct plan_model *m = plan_models(); m->name != NULL; m++)
+		for (enum plan_across a = PLAN_DATA; a < PLAN_ACROSSES; a++) {
+			char why[PLAN_ERROR_MAX];
+			struct plan_in in;
+			struct plan p;
+
+			plan_defaults(&in);
+			plan_use_model(&in, m);
+			in.across = a;
+			in.rtt_s = 0.003;
+			in.rate_bps = 400e9;
+			if (plan_compute(&in, &p, why) < 0) {
+				assert_true(a == PLAN_TENSOR || a == PLAN_EXPERT);
+				assert_true(m->tensor < 2 || m->moe_layers == 0);
+				continue;
+			}
+			assert_true(p.line_bytes > 0 && p.gpu_bytes > 0 && p.efficiency > 0 && p.efficiency <= 1);
+		}
+}
+
+static void plan_tool__says_it(void **state)
+{
+	(void)state;
+	runs("--params 1e9 --precision fp32 --data 8 --backward 1s --km 300 --rate 100G --dataset 15TB");
+	prints("  7.0 GB per GPU and step\n");
+	prints("round trip 3.00 ms (300 km of fibre), 37.5 MB on the way\n");
+	prints("    yes, it hides; 56.3 Gbit/s would do\n");
+	prints("  if each site reduces first: 4.0 GB per step and direction, 320 ms on the line\n");
+	prints("9 queue pairs of 4 MiB each");
+	prints("  a data set of 15.0 TB crosses in 20.0 min\n");
+	prints("Would DiLoCo over 1 Gbit/s do instead? yes\n");
+	prints("  NCCL_BUFFSIZE=8388608\n");
+	prints("  UCX_RNDV_SCHEME=put_zcopy\n");
+	runs("--model llama-3-405b --rtt 3ms --rate 400G");
+	prints("no: each step waits ");
+	prints("DiLoCo over 1 Gbit/s do instead? no\n");
+	runs("--model deepseek-v3 --across expert --km 300 --rate 400G");
+	prints("computation waits for all of it");
+	prints("no rate hides it");
+}
+
+static void plan_tool__json(void **state)
+{
+	const struct json_object *first;
+	struct json_object *doc;
+
+	(void)state;
+	runs("--params 1B --precision fp32 --data 4 --backward 1s --km 300 --rate 100G --json");
+	assert_int_equal(jdoc_parse(&doc, out_text), 0);
+	is_about(j_number(doc, "gpu_bytes"), 6e9);
+	is_about(j_number(j_get(doc, "ring"), "line_bytes"), 6e9);
+	is_about(j_number(j_get(doc, "two_level"), "line_bytes"), 4e9);
+	is_about(j_number(j_get(doc, "inputs"), "step_s"), 1.5);
+	assert_int_equal(j_number(doc, "arena_bytes"), 300000000);
+	first = j_at(j_get(doc, "settings"), 0);
+	assert_string_equal(j_text(first, "program"), "nccl");
+	jdoc_free(&doc);
+}
+
+static void plan_tool__csv_and_models(void **state)
+{
+	(void)state;
+	runs("--params 1B --data 4 --backward 1s --km 300 --rate 100G --csv");
+	prints("length_km,rtt_ms,");
+	prints("\n300,3.000,1.0000,");
+	prints("\n20000,200.000,");
+	runs("--models --km 300 --rate 400G");
+	prints("| gpt-3-175b | 1536 = 16 x 8 x 12 |");
+	prints("| llama-3-405b | 16384 = 128 x 8 x 16 |");
+	prints("| deepseek-v3 | 2048 = 128 x 1 x 16 |");
+}
+
+static void plan_tool__nonsense_is_refused(void **state)
+{
+	static const char line[] = "--km 300 --rate 100G";
+	static const struct {
+		const char *words, *about;
+	} bad[] = {
+	    {"", "how large is the model"},
+	    {"--params 0", "--params 0: expected a number above 0"},
+	    {"--params -1", "expected a number"},
+	    {"--params nan", "expected a number"},
+	    {"--params 1e99", "expected a number"},
+	    {"--params 7Q", "expected a number"},
+	    {"--params 1B --step 1s", "how many GPUs"},
+	    {"--params 1B --gpus 16", "how long is a step"},
+	    {"--params 1B --gpus 1 --step 1s", "one GPU is at one site"},
+	    {"--params 1B --gpus 16 --tensor 3 --step 1s", "are not data x tensor x pipeline"},
+	    {"--params 1B --gpus 16 --data 3 --step 1s", "are not data x tensor x pipeline"},
+	    {"--params 1B --gpus 16 --tensor 16 --step 1s", "nothing to reduce"},
+	    {"--params 1B --gpus 16 --step 1s --backward 2s", "longer than the step"},
+	    {"--params 1B --gpus 16 --step 1s --across tensor", "--tensor 2"},
+	    {"--params 1B --gpus 16 --step 1s --across pipeline --pipeline 2", "--tokens and --hidden"},
+	    {"--params 1B --gpus 16 --step 1s --across expert", "--moe-layers"},
+	    {"--params 1B --gpus 16 --step 1s --across air", "data, fsdp"},
+	    {"--params 1B --gpus 16 --step 1s --expert 3 --expert-params 1M", "multiple"},
+	    {"--params 1B --gpus 16 --step 1s --expert 4", "--expert-params"},
+	    {"--params 1B --gpus 16 --step 1s --expert 4 --expert-params 2B", "more parameters than"},
+	    {"--model gpt-9", "expected gpt-3-175b"},
+	    {"--gpus 1.5", "whole number"},
+	    {"--gpus 0", "whole number"},
+	    {"--precision fp12", "fp8"},
+	    {"--params 1B --gpus 16 --step 1s --rtt 1ms", "give one of them"},
+	    {"--rtt 11s", "expected a time"},
+	    {"--rate 0", "expected a rate"},
+	    {"--plot a'b", "without quotes"},
+	    {"--frobnicate", "--frobnicate"},
+	    {"--params", "--params wants a value"},
+	    {"now", "now"},
+	};
+	char words[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(words, sizeof(words), "%s %s", line, bad[i].words);
+		refuses(words, bad[i].about);
+	}
+	refuses("--params 1B --gpus 16 --step 1s --rate 100G", "how long is the line");
+	refuses("--params 1B --gpus 16 --step 1s --km 300", "how fast is the line");
+	refuses("--models --km 300", "wants a line");
+	runs("--help");
+	prints("--moe-layers");
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(out_text);
+	free(err_text);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(plan_compute__bytes_of_data_parallelism),
+	    cmocka_unit_test(plan_compute__parts_of_a_model),
+	    cmocka_unit_test(plan_compute__fsdp_is_half_as_much_again),
+	    cmocka_unit_test(plan_compute__experts_have_fewer_copies),
+	    cmocka_unit_test(plan_compute__activations),
+	    cmocka_unit_test(plan_compute__hides_or_not),
+	    cmocka_unit_test(plan_compute__time_of_a_step),
+	    cmocka_unit_test(plan_compute__edges_and_hosts),
+	    cmocka_unit_test(plan_compute__files_and_diloco),
+	    cmocka_unit_test(plan_models__all_make_sense),
+	    cmocka_unit_test(plan_tool__says_it),
+	    cmocka_unit_test(plan_tool__json),
+	    cmocka_unit_test(plan_tool__csv_and_models),
+	    cmocka_unit_test(plan_tool__nonsense_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("plan", tests, NULL, teardown);
+}

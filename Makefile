@@ -17,6 +17,8 @@ endif
 SAN     ?=
 O       ?= build/$(notdir $(CC))$(if $(SAN),-$(SAN))
 PREFIX  ?= /usr
+# Never /lib: on a merged-/usr system that is a link, and a copied tree would put a folder in its place.
+UNITDIR ?= $(PREFIX)/lib/systemd/system
 DESTDIR ?=
 SEED    ?= 1-40
 SECONDS ?= 60
@@ -302,10 +304,10 @@ install: $(O)/longreachd $(O)/longreach $(O)/longreach-counters.7 lib
 	install -D -m 644 etc/wireshark/longreach.lua $(DESTDIR)$(PREFIX)/share/longreach/longreach.lua
 	install -D -m 644 bench/plot_trace.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_trace.gp
 	for p in etc/man/*.[0-9] $(O)/longreach-counters.7; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
-	install -d $(DESTDIR)/lib/systemd/system
+	install -d $(DESTDIR)$(UNITDIR)
 	install -D -m 644 systemd/longreach.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/longreach.conf
 	for u in longreachd longreach-closed; do \
-		sed 's|/usr/|$(PREFIX)/|g' systemd/$$u.service >$(DESTDIR)/lib/systemd/system/$$u.service || exit; done
+		sed 's|/usr/|$(PREFIX)/|g' systemd/$$u.service >$(DESTDIR)$(UNITDIR)/$$u.service || exit; done
 
 .PHONY: help clean
 help:

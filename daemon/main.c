@@ -17,6 +17,7 @@
 #include "daemon/util/log.h"
 #include "options.h"
 #include "daemon/privileged/privsep.h"
+#include "daemon/privileged/sandbox.h"
 #include "daemon/closed/steer_watch.h"
 #include "daemon/peer/tls.h"
 #include "daemon/util/version.h"
@@ -261,6 +262,12 @@ int main(int argc, char **argv)
 	if (o.action == DO_EXIT)
 		return o.exit_status;
 	log_init(o.verbose);
+	if ((o.action == DO_RUN || o.action == DO_CLOSE) &&
+	    sandbox_check_rights(o.action == DO_RUN ? SANDBOX_NEEDS_TO_RUN : SANDBOX_NEEDS_TO_CLOSE, report,
+	                         sizeof(report)) < 0) {
+		log_err("%s", report);
+		return EXIT_FAILURE;
+	}
 	if (o.action == DO_CLOSE)
 		return close_ways(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.action == DO_RUN && privsep_split(o.user, report, sizeof(report)) < 0) {

@@ -12,6 +12,7 @@
 #include "client_relay.h"
 #include "client_status.h"
 #include "client_trace.h"
+#include "client_wrap.h"
 #include "daemon/telemetry/control.h"
 #include "daemon/util/version.h"
 #include "headroom/headroom.h"
@@ -38,12 +39,12 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --flows   and every flow\n"
                             "    --json    as JSON; the fields are described in longreach(1)\n"
                             "    --watch   again every second\n"
-                            "    --check   the exit code: 0 if every link (or LINK) is up and no buffer is left that no link\n"
-                            "              will drain, else 1 and why\n"
+                            "    --check   the exit code: 0 if there is a link, every link (or LINK) is up and no buffer is\n"
+                            "              left that no link will drain, else 1 and why\n"
                             "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
                             "  trace       what the paths of a link do over time: longreach trace --help\n"
                             "  reload      read the link files again\n"
-                            "  version     of this program and of the daemon\n"
+                            "  version     of this program and of the daemon; --version: of this program alone\n"
                             "  keygen      makes the certificates of a new link: longreach keygen --help\n"
                             "  put, get, export, regions, rate\n"
                             "              the relay: longreach put --help\n"
@@ -130,6 +131,22 @@ static int show_json(const struct request *r)
 	return print_json(r->control_path, request);
 }
 
+/* status_show(), no wider than the terminal that it goes to. */
+static void show_wrapped(const struct json_object *now, const struct json_object *before)
+{
+	unsigned columns = wrap_columns(stdout);
+	char *text = NULL;
+	size_t len;
+	FILE *f = columns != 0 ? open_memstream(&text, &len) : NULL;
+
+	status_show(f != NULL ? f : stdout, now, before);
+	if (f == NULL)
+		return;
+	if (fclose(f) == 0)
+		wrap_write(stdout, text, columns);
+	free(text);
+}
+
 static int show_once(const struct request *r, struct answer *before)
 {
 	char request[CONTROL_LINE_MAX];
@@ -142,7 +159,7 @@ static int show_once(const struct request *r, struct answer *before)
 		return code;
 	if (r->watch && isatty(STDOUT_FILENO))
 		fputs("\033[H\033[J", stdout); /* top of an empty screen */
-	status_show(stdout, now.doc, before->doc);
+	show_wrapped(now.doc, before->doc);
 	if (r->watch && !isatty(STDOUT_FILENO))
 		putchar('\n');
 	fflush(stdout);
@@ -253,6 +270,14 @@ static int do_version(const struct request *r)
 	return code;
 }
 
+/* Without a daemon, too: scripts ask packages of themselves. */
+static int do_own_version(const struct request *r)
+{
+	(void)r;
+	puts("longreach " LONGREACH_VERSION);
+	return EXIT_OK;
+}
+
 static int do_help(const struct request *r)
 {
 	(void)r;
@@ -316,8 +341,7 @@ static void take_option(struct request *r, int opt)
 	case 'h': /* whatever else is said */
 		exit(do_help(r));
 	case 'V':
-		r->command = "version";
-		break;
+		exit(do_own_version(r));
 	default: /* getopt has said it */
 		exit(EXIT_USAGE);
 	}

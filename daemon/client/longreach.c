@@ -14,6 +14,7 @@
 #include "client_trace.h"
 #include "client_wrap.h"
 #include "daemon/telemetry/control.h"
+#include "doctor.h"
 #include "daemon/util/version.h"
 #include "headroom/headroom.h"
 
@@ -26,6 +27,7 @@ enum exit_codes {
 };
 
 static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
+                            "       longreach doctor [LINK] [--json]\n"
                             "       longreach failed [LINK] [--json]\n"
                             "       longreach trace LINK [OPTION]...\n"
                             "       longreach reload\n"
@@ -41,6 +43,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --watch   again every second\n"
                             "    --check   the exit code: 0 if there is a link, every link (or LINK) is up and no buffer is\n"
                             "              left that no link will drain, else 1 and why\n"
+                            "  doctor      what is wrong, and what to do about it: longreach doctor --help\n"
                             "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
                             "  trace       what the paths of a link do over time: longreach trace --help\n"
                             "  reload      read the link files again\n"
@@ -347,14 +350,27 @@ static void take_option(struct request *r, int opt)
 	}
 }
 
-/* Options of its own, too, and --control may stand in front of it as well. */
-static bool is_trace(int argc, char **argv)
+/* Where the command stands: --control may be in front of it. */
+static int command_at(int argc, char **argv)
 {
-	int at = argc > 1 && strcmp(argv[1], "--control") == 0       ? 3
-	         : argc > 1 && strncmp(argv[1], "--control=", 10) == 0 ? 2
-	                                                               : 1;
+	return argc > 1 && strcmp(argv[1], "--control") == 0         ? 3
+	       : argc > 1 && strncmp(argv[1], "--control=", 10) == 0 ? 2
+	                                                             : 1;
+}
 
-	return at < argc && strcmp(argv[at], "trace") == 0;
+/* Commands that have options of their own, too. */
+static bool is_command(int argc, char **argv, const char *name)
+{
+	int at = command_at(argc, argv);
+
+	return at < argc && strcmp(argv[at], name) == 0;
+}
+
+static const char *control_before(int argc, char **argv)
+{
+	int at = command_at(argc, argv);
+
+	return at == 3 ? argv[2] : at == 2 ? argv[1] + strlen("--control=") : CONTROL_PATH;
 }
 
 int main(int argc, char **argv)
@@ -368,14 +384,17 @@ int main(int argc, char **argv)
 		return client_relay(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "keygen") == 0) /* likewise */
 		return keygen_main(argc - 1, argv + 1);
-	if (is_trace(argc, argv))
+	if (is_command(argc, argv, "doctor"))
+		return doctor_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
+		                   control_before(argc, argv));
+	if (is_command(argc, argv, "trace"))
 		return trace_main(argc, argv);
 	while ((opt = getopt_long(argc, argv, "hV", long_options, NULL)) != -1)
 		take_option(&r, opt);
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing: status, failed, trace, reload, version, keygen, headroom or help", "");
+		return bad_usage("a command is missing: status, doctor, failed, trace, reload, version, keygen, headroom or help", "");
 	if (optind < argc)
 		r.link = argv[optind++];
 	if (optind < argc)

@@ -122,18 +122,33 @@ static void check_size(const struct link_config *c, struct config_reading *r, co
 		             fs->kind == MACHINE_FS_HUGE ? " (sysctl vm.nr_hugepages)" : "");
 }
 
-void config_machine_check(const struct link_config *c, struct config_reading *r)
+void config_machine_lan_ports(const struct link_config *c, struct config_reading *r)
+{
+	for (uint32_t i = 0; i < c->nlan_ports; i++)
+		check_lan_port(c, i, r);
+}
+
+void config_machine_paths(const struct link_config *c, struct config_reading *r)
+{
+	for (uint32_t i = 0; i < c->npaths; i++)
+		check_path(c, i, r);
+}
+
+void config_machine_buffer(const struct link_config *c, struct config_reading *r)
 {
 	static const char *const of_size[] = {"Directory", "Size", "Rate", "Distance", "MaxFlows", "Workers"};
 	struct machine_fs fs;
 	bool sound = true;
 
-	for (uint32_t i = 0; i < c->nlan_ports; i++)
-		check_lan_port(c, i, r);
-	for (uint32_t i = 0; i < c->npaths; i++)
-		check_path(c, i, r);
 	for (size_t i = 0; i < sizeof(of_size) / sizeof(of_size[0]); i++)
 		sound &= config_is_sound(r, of_size[i]);
 	if (config_is_sound(r, "Directory") && check_directory(c, r, &fs) && sound)
 		check_size(c, r, &fs);
+}
+
+void config_machine_check(const struct link_config *c, struct config_reading *r)
+{
+	config_machine_lan_ports(c, r);
+	config_machine_paths(c, r);
+	config_machine_buffer(c, r);
 }

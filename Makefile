@@ -54,7 +54,9 @@ HEADROOM_SRC := $(wildcard headroom/*.c)
 PLAN_SRC     := $(wildcard plan/*.c)
 LIB_SRC      := $(wildcard lib/*.c)
 CLIENT_ONLY  := $(wildcard daemon/client/*.c)
-CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c daemon/util/json.c $(LIB_SRC)
+# What the doctor reads link files and the machine with.
+CLIENT_SRC   := $(CLIENT_ONLY) $(wildcard daemon/config/*.c daemon/machine/*.c daemon/util/*.c) daemon/kernel/nft.c daemon/kernel/ip_port.c \
+	daemon/arena/arena_file.c daemon/arena/page_lock.c $(LIB_SRC)
 DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c)) lib/lr_strerror.c
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)
 SIM_SRC      := $(wildcard tests/sim/*.c)
@@ -111,7 +113,7 @@ $(O)/libplan.a: $(call objs,$(PLAN_SRC))
 $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd -lseccomp
 
-$(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libplan.a $(O)/libheadroom.a $(O)/libproxy.a
+$(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libplan.a $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c
 
 # --- liblongreach: the relay, for programs ---

@@ -15,8 +15,10 @@
 #include "daemon/link/failed_record.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
+#include "check_config.h"
 #include "options.h"
 #include "daemon/privileged/privsep.h"
+#include "daemon/privileged/sandbox.h"
 #include "daemon/closed/steer_watch.h"
 #include "daemon/peer/tls.h"
 #include "daemon/util/version.h"
@@ -217,30 +219,6 @@ static int run(const struct options *o, const struct site_configs *configs)
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* The link files are sound: are the keys that they name? */
-static int check(const struct site_configs *configs)
-{
-	int status = EXIT_SUCCESS;
-
-	for (uint32_t i = 0; i < configs->n; i++) {
-		const struct link_config *c = &configs->list[i];
-		char err[CONFIG_ERR_MAX];
-		struct tls *tls;
-
-		if (tls_open(c, &tls, err) == 0) {
-			printf("%s: ok, %s\n", c->path,
-			       c->encryption == SEAL_NONE ? "not sealed" : seal_cipher_name(c->encryption));
-			tls_close(tls);
-		} else {
-			fprintf(stderr, "%s: %s\n", c->path, err);
-			status = EXIT_FAILURE;
-		}
-	}
-	if (configs->n == 0)
-		puts("no link files");
-	return status;
-}
-
 static int print(const struct site_configs *configs)
 {
 	for (uint32_t i = 0; i < configs->n; i++) {
@@ -261,6 +239,12 @@ int main(int argc, char **argv)
 	if (o.action == DO_EXIT)
 		return o.exit_status;
 	log_init(o.verbose);
+	if ((o.action == DO_RUN || o.action == DO_CLOSE) &&
+	    sandbox_check_rights(o.action == DO_RUN ? SANDBOX_NEEDS_TO_RUN : SANDBOX_NEEDS_TO_CLOSE, report,
+	                         sizeof(report)) < 0) {
+		log_err("%s", report);
+		return EXIT_FAILURE;
+	}
 	if (o.action == DO_CLOSE)
 		return close_ways(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.action == DO_RUN && privsep_split(o.user, report, sizeof(report)) < 0) {
@@ -269,6 +253,8 @@ int main(int argc, char **argv)
 	}
 	if (o.action != DO_RUN)
 		secret_openssl(); /* privsep_split() has done it */
+	if (o.action == DO_CHECK)
+		return check_config(&o.sources, o.offline);
 	if (sites_read(&o.sources, MISSING_IS_ERROR, &configs, report) < 0) {
 		if (o.action != DO_RUN) {
 			fprintf(stderr, "%s\n", report);
@@ -277,8 +263,6 @@ int main(int argc, char **argv)
 		close_ways(&o.sources); /* and says the same */
 		return EX_CONFIG; /* systemd does not try again: longreachd.service */
 	}
-	if (o.action == DO_CHECK)
-		return check(&configs);
 	if (o.action == DO_PRINT)
 		return print(&configs);
 	return run(&o, &configs);

@@ -13,14 +13,15 @@
 
 static const char usage[] =
     "usage: longreachd [OPTION]...\n"
-    "       longreachd --check-config [FILE]...\n"
+    "       longreachd --check-config [--offline] [FILE]...\n"
     "       longreachd --close\n"
     "\n"
     "Carries RoCEv2 between two sites. Runs in the foreground and logs to standard error.\n"
     "\n"
     "  --config FILE       a link file; may be given several times. Default: all of --config-dir\n"
     "  --config-dir DIR    where link files are: DIR/*.conf. Default: " CONFIG_DIR "\n"
-    "  --check-config      check the link files and exit\n"
+    "  --check-config      check the link files, and whether they fit this machine, and exit\n"
+    "  --offline           with --check-config: the files alone\n"
     "  --close             keep the kernel from forwarding what the links take, and exit: for before the network\n"
     "                      comes up, and after a daemon has gone\n"
     "  --print-config      print the link files with all defaults and exit\n"
@@ -40,6 +41,7 @@ enum long_options {
 	OPT_CONFIG = 256,
 	OPT_CONFIG_DIR,
 	OPT_CHECK,
+	OPT_OFFLINE,
 	OPT_CLOSE,
 	OPT_PRINT,
 	OPT_CONTROL,
@@ -53,6 +55,7 @@ static const struct option long_options[] = {
     {"config", required_argument, NULL, OPT_CONFIG},
     {"config-dir", required_argument, NULL, OPT_CONFIG_DIR},
     {"check-config", no_argument, NULL, OPT_CHECK},
+    {"offline", no_argument, NULL, OPT_OFFLINE},
     {"close", no_argument, NULL, OPT_CLOSE},
     {"print-config", no_argument, NULL, OPT_PRINT},
     {"control", required_argument, NULL, OPT_CONTROL},
@@ -97,6 +100,9 @@ static void take_option(struct options *o, int opt)
 		break;
 	case OPT_CHECK:
 		o->action = DO_CHECK;
+		break;
+	case OPT_OFFLINE:
+		o->offline = true;
 		break;
 	case OPT_CLOSE:
 		o->action = DO_CLOSE;
@@ -143,6 +149,10 @@ void options_parse(int argc, char **argv, struct options *o)
 		take_option(o, opt);
 	if (o->action == DO_EXIT)
 		return;
+	if (o->offline && o->action != DO_CHECK) {
+		complain(o, "--offline goes with --check-config", "");
+		return;
+	}
 	if (optind < argc && o->action != DO_CHECK && o->action != DO_PRINT) {
 		complain(o, "link files follow --config: ", argv[optind]);
 		return;

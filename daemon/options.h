@@ -15,6 +15,7 @@ struct options {
 	const char *control_path;
 	const char *metrics; /* where to serve them; NULL: nowhere */
 	const char *user; /* whom the process that carries packets becomes; NULL: nobody else */
+	bool offline; /* DO_CHECK: the files alone */
 	bool verbose;
 };
 

@@ -68,7 +68,7 @@ static int complain(const struct arena_file *f, char *err, size_t errlen, const 
 	return -e;
 }
 
-static void name_file(char *path, size_t size, const char *dir, const char *link, uint32_t shard)
+void arena_file_name(char *path, size_t size, const char *dir, const char *link, uint32_t shard)
 {
 	snprintf(path, size, "%s/%s.%u.arena", dir, link, shard);
 }
@@ -139,6 +139,11 @@ static uint64_t map_unit(int fd)
 static uint64_t file_len(uint64_t region_len, uint64_t unit)
 {
 	return round_up(round_up(region_len, MAP_ALIGN) + MAP_ALIGN, unit);
+}
+
+uint64_t arena_file_bytes(uint64_t region_len, uint64_t page_bytes)
+{
+	return file_len(region_len, page_bytes > MAP_ALIGN ? page_bytes : MAP_ALIGN);
 }
 
 /* False if a file of that size, of whoever made it, has no place for a trailer. */
@@ -434,7 +439,7 @@ int arena_file_open(struct arena_file *f, const struct arena_file_params *p, cha
 
 	memset(f, 0, sizeof(*f));
 	f->fd = -1;
-	name_file(f->path, sizeof(f->path), p->dir, p->link, p->shard);
+	arena_file_name(f->path, sizeof(f->path), p->dir, p->link, p->shard);
 	r = check_memory(p, err, errlen);
 	if (r == 0)
 		r = look_at_existing(f, p, &old, err, errlen);
@@ -514,7 +519,7 @@ int arena_file_check_others(const char *dir, const char *link, uint32_t nshards,
 	for (uint32_t shard = nshards; shard < SHARDS_MAX; shard++) {
 		int r;
 
-		name_file(path, sizeof(path), dir, link, shard);
+		arena_file_name(path, sizeof(path), dir, link, shard);
 		r = check_other(path, err, errlen);
 		if (r < 0)
 			return r;
@@ -550,7 +555,7 @@ enum arena_debt arena_file_debt(const char *dir, const char *link)
 	for (uint32_t shard = 0; shard < SHARDS_MAX; shard++) {
 		enum arena_debt debt;
 
-		name_file(path, sizeof(path), dir, link, shard);
+		arena_file_name(path, sizeof(path), dir, link, shard);
 		debt = file_debt(path);
 		if (debt > most)
 			most = debt;

@@ -23,6 +23,10 @@
 
 #define ARENA_SET_ASIDE ".damaged-" /* behind the name of a file that was set aside; then the time */
 
+/* Length of the file of a region on a file system with pages of that size, and its name. */
+uint64_t arena_file_bytes(uint64_t region_len, uint64_t page_bytes);
+void arena_file_name(char *path, size_t size, const char *dir, const char *link, uint32_t shard);
+
 struct arena_file_params {
 	const char *dir, *link;
 	bool on_disk; /* dir may be on a file system that writes to a disk */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client_conn.c - one request to the daemon and its answer. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* struct ucred */
+#endif
 #include "client_conn.h"
 
 #include <errno.h>
@@ -30,25 +33,34 @@ static void explain(const char *path, int err)
 		fprintf(stderr, "longreach: %s: %s\n", path, strerror(err));
 }
 
-static int connect_to(const char *path)
+/* The socket or negative errno. */
+static int open_socket(const char *path)
 {
 	const struct timeval within = {.tv_sec = ANSWER_WITHIN_S};
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	int fd;
+	int fd, e;
 
-	if (strlen(path) >= sizeof(sun.sun_path)) {
-		fprintf(stderr, "longreach: %s: too long for a socket\n", path);
-		return -1;
-	}
+	if (strlen(path) >= sizeof(sun.sun_path))
+		return -ENAMETOOLONG;
 	memcpy(sun.sun_path, path, strlen(path));
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0) {
 		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &within, sizeof(within));
 		return fd;
 	}
-	explain(path, errno);
+	e = errno;
 	if (fd >= 0)
 		close(fd);
+	return -e;
+}
+
+static int connect_to(const char *path)
+{
+	int fd = open_socket(path);
+
+	if (fd >= 0)
+		return fd;
+	explain(path, -fd);
 	return -1;
 }
 
@@ -125,5 +137,38 @@ char *client_ask(const char *path, const char *request)
 		return NULL;
 	answer = read_answer(fd);
 	close(fd);
+	return answer;
+}
+
+static char *reason(const char *path, int err)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "%.400s: %s", path,
+	         err == EACCES || err == EPERM ? "not allowed: run longreach as root" : strerror(err));
+	return strdup(text);
+}
+
+char *client_ask_quietly(const char *path, const char *request, pid_t *pid, char **why)
+{
+	int fd = open_socket(path);
+	struct ucred who;
+	socklen_t len = sizeof(who);
+	char *answer = NULL;
+
+	*why = NULL;
+	*pid = 0;
+	if (fd < 0) {
+		if (fd != -ENOENT && fd != -ECONNREFUSED)
+			*why = reason(path, -fd);
+		return NULL;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0)
+		*pid = who.pid;
+	if (send_request(fd, request) == 0)
+		answer = read_answer(fd);
+	close(fd);
+	if (answer == NULL)
+		*why = reason(path, ETIMEDOUT);
 	return answer;
 }

@@ -3,10 +3,16 @@
 #ifndef DAEMON_CLIENT_CONN_H
 #define DAEMON_CLIENT_CONN_H
 
+#include <sys/types.h>
+
 /* Sends "longreach/1 REQUEST". Returns the answer's line, malloc'ed; NULL after having said on stderr what is wrong. */
 char *client_ask(const char *path, const char *request);
 
 /* The same for an answer of many lines: the socket to read them from; -1 after having said what is wrong. */
 int client_open(const char *path, const char *request);
+
+/* client_ask() for one who goes on without a daemon. NULL: nobody listens there, and *why is NULL; or *why, malloc'ed,
+ * says what else is wrong. *pid: the process that listens, 0: not known. */
+char *client_ask_quietly(const char *path, const char *request, pid_t *pid, char **why);
 
 #endif

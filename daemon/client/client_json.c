@@ -100,3 +100,13 @@ bool j_bool(const struct json_object *object, const char *key)
 
 	return json_object_is_type(value, json_type_boolean) && json_object_get_boolean(value);
 }
+
+bool j_has(const struct json_object *object, const char *key)
+{
+	return json_object_is_type(object, json_type_object) && json_object_object_get_ex(object, key, NULL);
+}
+
+uint64_t j_value(const struct json_object *value)
+{
+	return is_number(value) ? json_object_get_uint64((struct json_object *)(uintptr_t)value) : 0;
+}

@@ -28,6 +28,10 @@ void j_each_uint(const struct json_object *object, void (*fn)(void *arg, const c
 const char *j_text(const struct json_object *object, const char *key);
 double j_number(const struct json_object *object, const char *key);
 uint64_t j_uint(const struct json_object *object, const char *key);
+/* Whether there is such a member, if only null. */
+bool j_has(const struct json_object *object, const char *key);
+/* An element that is a number, else 0. */
+uint64_t j_value(const struct json_object *value);
 bool j_bool(const struct json_object *object, const char *key);
 
 #endif

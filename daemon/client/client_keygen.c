@@ -27,7 +27,8 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_USAGE = 2 };
 #define DAYS        3650
 #define DAYS_MAX    36500
 #define SKEW_S      3600 /* clocks of edges differ: valid from a little before now */
-#define NAME_MAX_   40   /* of link and site, so that "site.link" is one DNS name with room to spare */
+#define LINK_MAX_   31   /* as longreachd takes them: LINK_NAME_MAX */
+#define NAME_MAX_   40   /* of a site, so that "site.link" is one DNS name with room to spare */
 #define PATH_MAX_   512
 
 static const char usage[] = "usage: longreach keygen LINK [OPTION]...\n"
@@ -37,13 +38,14 @@ static const char usage[] = "usage: longreach keygen LINK [OPTION]...\n"
                             "  --dir DIR        where to: DIR/SITE/LINK.{crt,key,ca.crt}. Default: ./LINK-keys\n"
                             "  --sites A,B      names of the two sites. Default: a,b\n"
                             "  --days N         how long they are valid. Default: 3650\n"
+                            "  --renew          writes over the files of an earlier set in DIR\n"
                             "  --ed25519        Ed25519 keys in place of ECDSA P-256\n";
 
 struct request {
 	const char *link, *dir;
 	char site[2][NAME_MAX_ + 1];
 	long days;
-	bool ed25519;
+	bool ed25519, renew;
 };
 
 struct identity {
@@ -143,6 +145,19 @@ static void forget(struct identity *id)
 
 /* --- files --- */
 
+/* What is written first lies beside the file that it will be. */
+#define NEW_SUFFIX ".new"
+
+static const char *const suffixes[] = {"key", "crt", "ca.crt"};
+
+enum { FILES = sizeof(suffixes) / sizeof(suffixes[0]) };
+
+/* The i-th file of a site. */
+static void file_path(const struct request *r, unsigned site, unsigned i, const char *more, char path[PATH_MAX_ + 64])
+{
+	snprintf(path, PATH_MAX_ + 64, "%s/%s/%s.%s%s", r->dir, r->site[site], r->link, suffixes[i], more);
+}
+
 static int say_errno(const char *path)
 {
 	fprintf(stderr, "longreach keygen: %s: %s\n", path, strerror(errno));
@@ -154,7 +169,6 @@ static int make_dir(const char *path)
 	return mkdir(path, 0700) == 0 || errno == EEXIST ? EXIT_DONE : say_errno(path);
 }
 
-/* Never over a file that is there: it may be in use. */
 static FILE *create(const char *path, mode_t mode)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -185,22 +199,73 @@ static int write_key(const char *path, const EVP_PKEY *key)
 	                 : finish(f, PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) == 1, path);
 }
 
-static int write_edge(const struct request *r, const struct identity *ca, const struct identity *id, const char *site)
+/* All new files of one edge, under their passing names. */
+static int write_edge(const struct request *r, const struct identity *ca, const struct identity *id, unsigned site)
 {
-	char dir[PATH_MAX_], path[PATH_MAX_ + 64];
+	char dir[PATH_MAX_], path[FILES][PATH_MAX_ + 64];
 	int code;
 
-	snprintf(dir, sizeof(dir), "%s/%s", r->dir, site);
+	snprintf(dir, sizeof(dir), "%s/%s", r->dir, r->site[site]);
 	code = make_dir(dir);
-	snprintf(path, sizeof(path), "%s/%s.key", dir, r->link);
+	for (unsigned i = 0; i < FILES; i++) {
+		file_path(r, site, i, NEW_SUFFIX, path[i]);
+		unlink(path[i]); /* of a keygen that was stopped */
+	}
 	if (code == EXIT_DONE)
-		code = write_key(path, id->key);
-	snprintf(path, sizeof(path), "%s/%s.crt", dir, r->link);
+		code = write_key(path[0], id->key);
 	if (code == EXIT_DONE)
-		code = write_cert(path, id->cert, 0644);
-	snprintf(path, sizeof(path), "%s/%s.ca.crt", dir, r->link);
+		code = write_cert(path[1], id->cert, 0644);
 	if (code == EXIT_DONE)
-		code = write_cert(path, ca->cert, 0600);
+		code = write_cert(path[2], ca->cert, 0600);
+	return code;
+}
+
+/* Whether an earlier set is there, which may be the only copy of keys that are in use. */
+static bool is_there(const struct request *r)
+{
+	char path[PATH_MAX_ + 64];
+
+	for (unsigned site = 0; site < 2; site++)
+		for (unsigned i = 0; i < FILES; i++) {
+			file_path(r, site, i, "", path);
+			if (access(path, F_OK) != 0)
+				continue;
+			fprintf(stderr,
+			        "longreach keygen: %s: File exists: an earlier set of keys is there, perhaps the only copy. "
+			        "--renew writes the new set over it; --dir DIR writes it elsewhere\n",
+			        path);
+			return true;
+		}
+	return false;
+}
+
+static void remove_new(const struct request *r)
+{
+	char path[PATH_MAX_ + 64];
+
+	for (unsigned site = 0; site < 2; site++)
+		for (unsigned i = 0; i < FILES; i++) {
+			file_path(r, site, i, NEW_SUFFIX, path);
+			unlink(path);
+		}
+}
+
+/* A whole set or nothing of it: names change when every file is written. */
+static int write_set(const struct request *r, const struct identity *ca, const struct identity edge[2])
+{
+	char from[PATH_MAX_ + 64], to[PATH_MAX_ + 64];
+	int code = make_dir(r->dir);
+
+	for (unsigned site = 0; site < 2 && code == EXIT_DONE; site++)
+		code = write_edge(r, ca, &edge[site], site);
+	for (unsigned n = 0; n < 2 * FILES && code == EXIT_DONE; n++) {
+		file_path(r, n / FILES, n % FILES, NEW_SUFFIX, from);
+		file_path(r, n / FILES, n % FILES, "", to);
+		if (rename(from, to) < 0)
+			code = say_errno(to);
+	}
+	if (code != EXIT_DONE)
+		remove_new(r);
 	return code;
 }
 
@@ -234,12 +299,12 @@ static int generate(const struct request *r)
 	struct identity ca = {0}, edge[2] = {{0}};
 	int code = EXIT_DONE;
 
+	if (!r->renew && is_there(r))
+		return EXIT_FAILED;
 	if (!make_ca(r, &ca) || !make_edge(r, &ca, 0, &edge[0]) || !make_edge(r, &ca, 1, &edge[1]))
 		code = crypto_failed();
 	if (code == EXIT_DONE)
-		code = make_dir(r->dir);
-	for (unsigned i = 0; i < 2 && code == EXIT_DONE; i++)
-		code = write_edge(r, &ca, &edge[i], r->site[i]);
+		code = write_set(r, &ca, edge);
 	forget(&ca);
 	forget(&edge[0]);
 	forget(&edge[1]);
@@ -254,12 +319,13 @@ static int generate(const struct request *r)
 	return EXIT_DONE;
 }
 
-static bool sound(const char *name)
+/* What longreachd takes as the name of a link. */
+static bool sound(const char *name, size_t max)
 {
 	size_t len = strlen(name);
 
-	return len > 0 && len <= NAME_MAX_ && name[0] != '.' && name[0] != '-' &&
-	       name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")] == '\0';
+	return len > 0 && len <= max && name[0] != '.' && name[0] != '-' &&
+	       name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")] == '\0';
 }
 
 static bool take_sites(struct request *r, const char *text)
@@ -270,7 +336,7 @@ static bool take_sites(struct request *r, const char *text)
 		return false;
 	snprintf(r->site[0], sizeof(r->site[0]), "%.*s", (int)(comma - text), text);
 	snprintf(r->site[1], sizeof(r->site[1]), "%.*s", NAME_MAX_, comma + 1);
-	return sound(r->site[0]) && sound(r->site[1]) && strcmp(r->site[0], r->site[1]) != 0;
+	return sound(r->site[0], NAME_MAX_) && sound(r->site[1], NAME_MAX_) && strcmp(r->site[0], r->site[1]) != 0;
 }
 
 static bool take_days(struct request *r, const char *text)
@@ -293,6 +359,7 @@ int keygen_main(int argc, char **argv)
 	                                        {"sites", required_argument, NULL, 's'},
 	                                        {"days", required_argument, NULL, 'n'},
 	                                        {"ed25519", no_argument, NULL, 'e'},
+	                                        {"renew", no_argument, NULL, 'r'},
 	                                        {"help", no_argument, NULL, 'h'},
 	                                        {NULL, 0, NULL, 0}};
 	struct request r = {.site = {"a", "b"}, .days = DAYS};
@@ -308,8 +375,10 @@ int keygen_main(int argc, char **argv)
 			r.dir = optarg;
 		else if (opt == 'e')
 			r.ed25519 = true;
+		else if (opt == 'r')
+			r.renew = true;
 		else if (opt == 's' && !take_sites(&r, optarg))
-			return bad_usage("--sites takes two names of letters, digits, - and _, not ", optarg);
+			return bad_usage("--sites takes two different names of letters, digits and . _ -, not ", optarg);
 		else if (opt == 'n' && !take_days(&r, optarg))
 			return bad_usage("--days takes 1 to 36500, not ", optarg);
 		else if (opt == '?')
@@ -318,8 +387,9 @@ int keygen_main(int argc, char **argv)
 	if (optind + 1 != argc)
 		return bad_usage("expected the name of one link", "");
 	r.link = argv[optind];
-	if (!sound(r.link))
-		return bad_usage("a link's name is letters, digits, - and _, not ", r.link);
+	if (!sound(r.link, LINK_MAX_))
+		return bad_usage("a link's name is at most 31 letters, digits and . _ -, and begins with none of . and -, not ",
+		                 r.link);
 	snprintf(dir, sizeof(dir), "%s-keys", r.link);
 	if (r.dir == NULL)
 		r.dir = dir;

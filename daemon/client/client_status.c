@@ -456,6 +456,11 @@ bool status_is_well(FILE *complaints, const struct json_object *answer)
 	const struct json_object *links = j_get(answer, "links"), *strays = j_get(answer, "stray_buffers"), *n;
 	bool well = true;
 
+	/* A daemon that carries nothing is no healthy one: perhaps the file was renamed. */
+	if (j_at(links, 0) == NULL) {
+		fputs("longreach: no link is loaded: the daemon has no link file that ends with .conf\n", complaints);
+		well = false;
+	}
 	for (size_t i = 0; (n = j_at(links, i)) != NULL; i++) {
 		if (strcmp(j_text(n, "state"), "up") == 0)
 			continue;

@@ -11,7 +11,8 @@
 /* `before` is an earlier answer, for the rates of flows; NULL: none. Flows are shown if the answer has them. */
 void status_show(FILE *out, const struct json_object *answer, const struct json_object *before);
 
-/* Whether every link is up and no buffer lies about that no link will drain; each such buffer is a line of complaints. */
+/* Whether there is a link, every link is up, and no buffer lies about that no link will drain. What is not so is a line
+ * of complaints. */
 bool status_is_well(FILE *complaints, const struct json_object *answer);
 
 /* The answer to `failed`: a line for each flow. */

@@ -12,7 +12,9 @@
 #include "client_relay.h"
 #include "client_status.h"
 #include "client_trace.h"
+#include "client_wrap.h"
 #include "daemon/telemetry/control.h"
+#include "doctor.h"
 #include "daemon/util/version.h"
 #include "headroom/headroom.h"
 #include "plan/plan.h"
@@ -26,6 +28,7 @@ enum exit_codes {
 };
 
 static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
+                            "       longreach doctor [LINK] [--json]\n"
                             "       longreach failed [LINK] [--json]\n"
                             "       longreach trace LINK [OPTION]...\n"
                             "       longreach reload\n"
@@ -40,12 +43,13 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --flows   and every flow\n"
                             "    --json    as JSON; the fields are described in longreach(1)\n"
                             "    --watch   again every second\n"
-                            "    --check   the exit code: 0 if every link (or LINK) is up and no buffer is left that no link\n"
-                            "              will drain, else 1 and why\n"
+                            "    --check   the exit code: 0 if there is a link, every link (or LINK) is up and no buffer is\n"
+                            "              left that no link will drain, else 1 and why\n"
+                            "  doctor      what is wrong, and what to do about it: longreach doctor --help\n"
                             "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
                             "  trace       what the paths of a link do over time: longreach trace --help\n"
                             "  reload      read the link files again\n"
-                            "  version     of this program and of the daemon\n"
+                            "  version     of this program and of the daemon; --version: of this program alone\n"
                             "  keygen      makes the certificates of a new link: longreach keygen --help\n"
                             "  put, get, export, regions, rate\n"
                             "              the relay: longreach put --help\n"
@@ -133,6 +137,22 @@ static int show_json(const struct request *r)
 	return print_json(r->control_path, request);
 }
 
+/* status_show(), no wider than the terminal that it goes to. */
+static void show_wrapped(const struct json_object *now, const struct json_object *before)
+{
+	unsigned columns = wrap_columns(stdout);
+	char *text = NULL;
+	size_t len;
+	FILE *f = columns != 0 ? open_memstream(&text, &len) : NULL;
+
+	status_show(f != NULL ? f : stdout, now, before);
+	if (f == NULL)
+		return;
+	if (fclose(f) == 0)
+		wrap_write(stdout, text, columns);
+	free(text);
+}
+
 static int show_once(const struct request *r, struct answer *before)
 {
 	char request[CONTROL_LINE_MAX];
@@ -145,7 +165,7 @@ static int show_once(const struct request *r, struct answer *before)
 		return code;
 	if (r->watch && isatty(STDOUT_FILENO))
 		fputs("\033[H\033[J", stdout); /* top of an empty screen */
-	status_show(stdout, now.doc, before->doc);
+	show_wrapped(now.doc, before->doc);
 	if (r->watch && !isatty(STDOUT_FILENO))
 		putchar('\n');
 	fflush(stdout);
@@ -256,6 +276,14 @@ static int do_version(const struct request *r)
 	return code;
 }
 
+/* Without a daemon, too: scripts ask packages of themselves. */
+static int do_own_version(const struct request *r)
+{
+	(void)r;
+	puts("longreach " LONGREACH_VERSION);
+	return EXIT_OK;
+}
+
 static int do_help(const struct request *r)
 {
 	(void)r;
@@ -319,21 +347,33 @@ static void take_option(struct request *r, int opt)
 	case 'h': /* whatever else is said */
 		exit(do_help(r));
 	case 'V':
-		r->command = "version";
-		break;
+		exit(do_own_version(r));
 	default: /* getopt has said it */
 		exit(EXIT_USAGE);
 	}
 }
 
-/* Options of its own, too, and --control may stand in front of it as well. */
-static bool is_trace(int argc, char **argv)
+/* Where the command stands: --control may be in front of it. */
+static int command_at(int argc, char **argv)
 {
-	int at = argc > 1 && strcmp(argv[1], "--control") == 0       ? 3
-	         : argc > 1 && strncmp(argv[1], "--control=", 10) == 0 ? 2
-	                                                               : 1;
+	return argc > 1 && strcmp(argv[1], "--control") == 0         ? 3
+	       : argc > 1 && strncmp(argv[1], "--control=", 10) == 0 ? 2
+	                                                             : 1;
+}
 
-	return at < argc && strcmp(argv[at], "trace") == 0;
+/* Commands that have options of their own, too. */
+static bool is_command(int argc, char **argv, const char *name)
+{
+	int at = command_at(argc, argv);
+
+	return at < argc && strcmp(argv[at], name) == 0;
+}
+
+static const char *control_before(int argc, char **argv)
+{
+	int at = command_at(argc, argv);
+
+	return at == 3 ? argv[2] : at == 2 ? argv[1] + strlen("--control=") : CONTROL_PATH;
 }
 
 int main(int argc, char **argv)
@@ -349,14 +389,19 @@ int main(int argc, char **argv)
 		return client_relay(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "keygen") == 0) /* likewise */
 		return keygen_main(argc - 1, argv + 1);
-	if (is_trace(argc, argv))
+	if (is_command(argc, argv, "doctor"))
+		return doctor_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
+		                   control_before(argc, argv));
+	if (is_command(argc, argv, "trace"))
 		return trace_main(argc, argv);
 	while ((opt = getopt_long(argc, argv, "hV", long_options, NULL)) != -1)
 		take_option(&r, opt);
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing: status, failed, trace, reload, version, keygen, headroom, plan or help", "");
+		return bad_usage("a command is missing: status, doctor, failed, trace, reload, version, keygen, headroom, plan "
+		                 "or help",
+		                 "");
 	if (optind < argc)
 		r.link = argv[optind++];
 	if (optind < argc)

@@ -6,8 +6,9 @@
  * inih splits the file into sections, names and values; this file feeds it line by line from memory, so that it knows
  * the number of the line that a value came from, and looks each name up in the table (config_keys.c). Leading blanks
  * are cut off before inih sees them: it would take an indented line for the continuation of the one before.
- * The first error ends it all: err is one sentence with file, line, the text as it stands there, and what would be
- * right. */
+ * Each error is one sentence with file, line, the text as it stands there, and what would be right. config_load() is
+ * content with the first; config_load_all() reads on behind it, and leaves out only what would follow from an error that
+ * was told already. */
 #include "config.h"
 
 #include <errno.h>
@@ -21,8 +22,6 @@
 #include "config_keys.h"
 
 #define QUOTE_MAX 80 /* characters of a value that are quoted */
-#define KEYS_MAX  64
-
 struct parser {
 	struct link_config *c;
 	const char *file;
@@ -31,29 +30,51 @@ struct parser {
 	char *err;                     /* CONFIG_ERR_MAX; empty: no error so far */
 	unsigned err_line;             /* that err speaks of; 0: of none */
 	uint32_t path;                 /* that the keys of [Path] speak of */
-	unsigned given_line[PATHS_MAX][KEYS_MAX]; /* by path and key: where it was first given, 0: nowhere */
+	struct config_reading *r;      /* errors are added to it only if ... */
+	bool all;                      /* ... they are all to be told */
+	char skipped[QUOTE_MAX];       /* the section that was told not to be one */
 };
+
+/* What is read behind the first error would not be told. */
+static bool is_done(const struct parser *p)
+{
+	return p->err[0] != '\0' && !p->all;
+}
+
+static void add_error(struct config_reading *r, const char *text)
+{
+	if (r->nerrors < CONFIG_ERRORS_MAX)
+		snprintf(r->error[r->nerrors++], CONFIG_ERR_MAX, "%s", text);
+	else
+		r->left_out++;
+}
 
 static void fail_at(struct parser *p, unsigned line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Notes the first error. */
+/* Notes the first error, or every one. */
 static void fail_at(struct parser *p, unsigned line, const char *fmt, ...)
 {
+	char text[CONFIG_ERR_MAX];
 	va_list ap;
 	int n;
 
+	if (is_done(p))
+		return;
+	if (line != 0)
+		n = snprintf(text, sizeof(text), "%s:%u: ", p->file, line);
+	else
+		n = snprintf(text, sizeof(text), "%s: ", p->file);
+	if (n > 0 && n < CONFIG_ERR_MAX) {
+		va_start(ap, fmt);
+		vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
+		va_end(ap);
+	}
+	if (p->all)
+		add_error(p->r, text);
 	if (p->err[0] != '\0')
 		return;
 	p->err_line = line;
-	if (line != 0)
-		n = snprintf(p->err, CONFIG_ERR_MAX, "%s:%u: ", p->file, line);
-	else
-		n = snprintf(p->err, CONFIG_ERR_MAX, "%s: ", p->file);
-	if (n < 0 || n >= CONFIG_ERR_MAX)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(p->err + n, CONFIG_ERR_MAX - (size_t)n, fmt, ap);
-	va_end(ap);
+	memcpy(p->err, text, sizeof(text));
 }
 
 /* Copies the offending text so that it can stand in a message: shortened, nothing unprintable. */
@@ -74,11 +95,36 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-/* fgets() over memory. Lines that inih could not take whole are errors, and empty for it. */
+/* As inih looks for them: up to a comment behind a blank. */
+static bool has_any(const char *s, size_t len, const char *chars)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (s[i] == ';' && i > 0 && is_blank(s[i - 1]))
+			return false;
+		if (strchr(chars, s[i]) != NULL)
+			return true;
+	}
+	return false;
+}
+
+/* inih tells the first line only that it does not understand. */
+static bool line_is_sound(const struct parser *p, const char *s, size_t len)
+{
+	if (p->line == 1 && len >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0) {
+		s += 3;
+		len -= 3;
+	}
+	if (len == 0 || *s == ';' || *s == '#')
+		return true;
+	return *s == '[' ? has_any(s + 1, len - 1, "]") : has_any(s, len, "=:");
+}
+
+/* fgets() over memory. Lines that inih could not take whole, or does not understand, are errors, and empty for it. */
 static char *next_line(char *str, int num, void *stream)
 {
 	struct parser *p = stream;
 	const char *from = p->next, *eol;
+	char q[QUOTE_MAX + 4];
 	size_t len;
 
 	if (from == p->end)
@@ -97,6 +143,9 @@ static char *next_line(char *str, int num, void *stream)
 	} else if (len + 3 > (size_t)num) {
 		fail_at(p, p->line,
 		        "longer than %d characters: a list may be given in several lines, each with its key", num - 3);
+		len = 0;
+	} else if (!line_is_sound(p, from, len)) {
+		fail_at(p, p->line, "%s: expected [Section] or Key=value", quote(q, from, len));
 		len = 0;
 	}
 	memcpy(str, from, len);
@@ -151,13 +200,16 @@ static void fail_value(struct parser *p, const struct config_key *k, const char 
 {
 	char q[QUOTE_MAX + 4];
 
-	fail_at(p, p->line, "%s=%s: %s%s", k->name, quote(q, value, strlen(value)), why,
-	        strstr(value, " #") != NULL ? " (a comment behind a value begins with ;)" : "");
+	p->r->bad[k - config_keys] = true;
+	fail_at(p, p->line, "%s=%s: %s%s%s", k->name, quote(q, value, strlen(value)), why,
+	        strstr(value, " #") != NULL ? " (a comment behind a value begins with ;)" : "",
+	        value[0] == '"' || value[0] == '\'' ? " (a value stands without quotes)" : "");
 }
 
 /* Items of a list are parted by blanks or commas. */
 static void take_list(struct parser *p, const struct config_key *k, const char *value)
 {
+	unsigned *item_line = p->r->item_line[k - config_keys];
 	char item[CONFIG_ITEM_MAX], why[CONFIG_WHY_MAX];
 	const char *s = value;
 
@@ -173,6 +225,7 @@ static void take_list(struct parser *p, const struct config_key *k, const char *
 			fail_value(p, k, value, why);
 			return;
 		}
+		item_line[(config_key_count(k, p->c) - 1) % CONFIG_ITEMS_MAX] = p->line;
 		s += len;
 	}
 }
@@ -180,7 +233,7 @@ static void take_list(struct parser *p, const struct config_key *k, const char *
 static void take_value(struct parser *p, const struct config_key *k, const char *value)
 {
 	uint32_t path = k->flags & KEY_PATH ? p->path : 0;
-	unsigned *given = &p->given_line[path][k - config_keys];
+	unsigned *given = &p->r->line[path][k - config_keys];
 	char why[CONFIG_WHY_MAX];
 
 	if (*given != 0 && !(k->flags & KEY_LIST)) {
@@ -221,8 +274,8 @@ static bool path_name_is_sound(const char *name)
 	return len < PATH_NAME_MAX && strspn(name, NAME_CHARACTERS) == len;
 }
 
-/* The section is of a path: "Path" or "Path NAME". Finds it or begins a new one. */
-static void enter_path(struct parser *p, const char *section)
+/* The section is of a path: "Path" or "Path NAME". Finds it or begins a new one; false: it is none. */
+static bool enter_path(struct parser *p, const char *section)
 {
 	const char *name = section + strlen("Path");
 	struct link_config *c = p->c;
@@ -231,21 +284,22 @@ static void enter_path(struct parser *p, const char *section)
 	name += strspn(name, " \t");
 	for (p->path = 0; p->path < c->npaths; p->path++)
 		if (strcmp(c->paths[p->path].name, name) == 0)
-			return;
-	if (!path_name_is_sound(name))
+			return true;
+	if (!path_name_is_sound(name)) {
 		fail_at(p, p->line, "[%s]: expected a name of at most %d letters, digits and . _ -",
 		        quote(q, section, strlen(section)), PATH_NAME_MAX - 1);
-	else if (c->npaths == PATHS_MAX)
+	} else if (c->npaths == PATHS_MAX) {
 		fail_at(p, p->line, "[%s]: more than %d paths", section, PATHS_MAX);
-	else if (c->npaths > 0 && (*name == '\0' || c->paths[0].name[0] == '\0'))
+	} else if (c->npaths > 0 && (*name == '\0' || c->paths[0].name[0] == '\0')) {
 		fail_at(p, p->line, "[Path] stands beside [Path %s]: expected a name for each of several paths",
 		        *name != '\0' ? name : c->paths[0].name);
-	else
+	} else {
 		snprintf(c->paths[c->npaths++].name, PATH_NAME_MAX, "%s", name);
-	if (p->err[0] == '\0')
 		set_path_defaults(c, p->path);
-	else
-		p->path = 0;
+		return true;
+	}
+	p->path = 0;
+	return false;
 }
 
 static bool is_path(const char *section)
@@ -261,15 +315,21 @@ static void sort_paths(struct parser *p)
 	for (uint32_t i = 1; i < c->npaths; i++) {
 		for (uint32_t j = i; j > 0 && strcmp(c->paths[j - 1].name, c->paths[j].name) > 0; j--) {
 			struct path_config swap = c->paths[j];
-			unsigned lines[KEYS_MAX];
+			unsigned lines[CONFIG_KEYS_MAX];
 
 			c->paths[j] = c->paths[j - 1];
 			c->paths[j - 1] = swap;
-			memcpy(lines, p->given_line[j], sizeof(lines));
-			memcpy(p->given_line[j], p->given_line[j - 1], sizeof(lines));
-			memcpy(p->given_line[j - 1], lines, sizeof(lines));
+			memcpy(lines, p->r->line[j], sizeof(lines));
+			memcpy(p->r->line[j], p->r->line[j - 1], sizeof(lines));
+			memcpy(p->r->line[j - 1], lines, sizeof(lines));
 		}
 	}
+}
+
+/* Its keys are not looked at: one error for all of them. */
+static void skip_section(struct parser *p, const char *section)
+{
+	snprintf(p->skipped, sizeof(p->skipped), "%s", section);
 }
 
 /* inih's callback: always content, so that its own return value speaks of syntax alone. */
@@ -278,19 +338,23 @@ static int take_pair(void *user, const char *section, const char *name, const ch
 	struct parser *p = user;
 	const struct config_key *k;
 
-	if (p->err[0] != '\0')
+	if (is_done(p) || (section[0] != '\0' && strncmp(section, p->skipped, sizeof(p->skipped) - 1) == 0))
 		return 1;
 	if (is_path(section)) {
-		enter_path(p, section);
-		section = "Path";
-		if (p->err[0] != '\0')
+		if (!enter_path(p, section)) {
+			skip_section(p, section);
 			return 1;
+		}
+		section = "Path";
 	}
 	k = config_key_find(section, name);
-	if (k == NULL)
+	if (k == NULL) {
 		fail_unknown(p, section, name);
-	else
+		if (!config_section_known(section))
+			skip_section(p, section);
+	} else {
 		take_value(p, k, value);
+	}
 	return 1;
 }
 
@@ -333,10 +397,11 @@ static int set_name(struct parser *p)
 	return 0;
 }
 
-/* `%s=: why`, or with the line where the key stands. */
-static void fail_rule(struct parser *p, const struct config_key *k, uint32_t path, const char *why)
+/* Of config_check(): `%s=: why`, or with the line where the key stands. */
+static void fail_rule(void *arg, const struct config_key *k, uint32_t path, const char *why)
 {
-	unsigned line = k != NULL ? p->given_line[k->flags & KEY_PATH ? path : 0][k - config_keys] : 0;
+	struct parser *p = arg;
+	unsigned line = k != NULL ? p->r->line[k->flags & KEY_PATH ? path : 0][k - config_keys] : 0;
 	const char *name = k != NULL && k->flags & KEY_PATH ? p->c->paths[path].name : "";
 
 	if (k == NULL)
@@ -353,7 +418,7 @@ static void choose_fec(struct parser *p)
 {
 	const struct config_key *k = config_key_find("Link", "FEC");
 
-	if (p->given_line[0][k - config_keys] != 0)
+	if (p->r->line[0][k - config_keys] != 0)
 		return;
 	for (uint32_t i = 0; i < p->c->npaths; i++)
 		if (p->c->paths[i].rate_control == RATE_auto)
@@ -362,16 +427,14 @@ static void choose_fec(struct parser *p)
 
 static void parse_text(struct parser *p, const char *text, size_t len)
 {
-	char why[CONFIG_WHY_MAX * 2], q[QUOTE_MAX + 4];
-	const struct config_key *k;
-	uint32_t path;
+	char q[QUOTE_MAX + 4];
 	int bad_line;
 
 	bad_line = ini_parse_stream(next_line, p, take_pair, p);
 	/* inih goes on after an error: of its own and ours, the first in the file is the one to tell. */
-	if (bad_line > 0 && p->err_line > (unsigned)bad_line)
+	if (bad_line > 0 && p->err_line > (unsigned)bad_line && !p->all)
 		p->err[0] = '\0';
-	if (bad_line > 0 && p->err[0] == '\0')
+	if (bad_line > 0)
 		fail_at(p, (unsigned)bad_line, "%s: expected [Section] or Key=value",
 		        line_text(text, len, (unsigned)bad_line, q));
 	else if (bad_line < 0)
@@ -382,28 +445,75 @@ static void parse_text(struct parser *p, const char *text, size_t len)
 	}
 	sort_paths(p);
 	choose_fec(p);
-	if (p->err[0] == '\0' && config_check(p->c, &k, &path, why) < 0)
-		fail_rule(p, k, path, why);
+	if (!is_done(p))
+		config_check(p->c, p->r->bad, fail_rule, p);
+}
+
+static int parse_file(struct parser *p, const char *text, size_t len)
+{
+	memset(p->c, 0, sizeof(*p->c));
+	memset(p->r, 0, sizeof(*p->r));
+	p->err[0] = '\0';
+	if (config_nkeys > CONFIG_KEYS_MAX)
+		abort();
+	if (set_name(p) < 0)
+		return -EINVAL;
+	if (len > CONFIG_FILE_MAX) {
+		fail_at(p, 0, "longer than %d bytes: is it a link file?", CONFIG_FILE_MAX);
+		return -EINVAL;
+	}
+	set_defaults(p->c);
+	parse_text(p, text, len);
+	return p->err[0] == '\0' ? 0 : -EINVAL;
 }
 
 int config_parse(const char *name, const char *text, size_t len, struct link_config *c, char err[CONFIG_ERR_MAX])
 {
-	struct parser p = {.c = c, .file = name, .next = text, .end = text + len, .err = err};
+	struct config_reading *r = malloc(sizeof(*r)); /* large */
+	struct parser p = {.c = c, .file = name, .next = text, .end = text + len, .err = err, .r = r};
+	int result = -ENOMEM;
 
-	_Static_assert(KEYS_MAX >= 40, "room for every key");
-	memset(c, 0, sizeof(*c));
-	err[0] = '\0';
-	if (config_nkeys > KEYS_MAX)
-		abort();
-	if (set_name(&p) < 0)
-		return -EINVAL;
-	if (len > CONFIG_FILE_MAX) {
-		fail_at(&p, 0, "longer than %d bytes: is it a link file?", CONFIG_FILE_MAX);
-		return -EINVAL;
+	if (r != NULL)
+		result = parse_file(&p, text, len);
+	else
+		snprintf(err, CONFIG_ERR_MAX, "%s: not enough memory", name);
+	free(r);
+	return result;
+}
+
+int config_parse_all(const char *name, const char *text, size_t len, struct link_config *c, struct config_reading *r)
+{
+	char err[CONFIG_ERR_MAX];
+	struct parser p = {.c = c, .file = name, .next = text, .end = text + len, .err = err, .r = r, .all = true};
+
+	return parse_file(&p, text, len);
+}
+
+bool config_is_sound(const struct config_reading *r, const char *key)
+{
+	return !r->bad[config_key_find(NULL, key) - config_keys];
+}
+
+void config_blame(struct config_reading *r, const struct link_config *c, const char *key, uint32_t i, const char *fmt,
+                  ...)
+{
+	const struct config_key *k = config_key_find(NULL, key);
+	char text[CONFIG_ERR_MAX], item[CONFIG_ITEM_MAX], where[16] = "";
+	unsigned line = k->flags & KEY_LIST ? r->item_line[k - config_keys][i % CONFIG_ITEMS_MAX]
+	                                    : r->line[k->flags & KEY_PATH ? i : 0][k - config_keys];
+	va_list ap;
+	int n;
+
+	k->type->write(k, config_key_item(k, c, i), item, sizeof(item));
+	if (line != 0)
+		snprintf(where, sizeof(where), ":%u", line);
+	n = snprintf(text, sizeof(text), "%s%s: %s=%.80s: ", c->path, where, k->name, item);
+	if (n > 0 && n < CONFIG_ERR_MAX) {
+		va_start(ap, fmt);
+		vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
+		va_end(ap);
 	}
-	set_defaults(c);
-	parse_text(&p, text, len);
-	return err[0] == '\0' ? 0 : -EINVAL;
+	add_error(r, text);
 }
 
 /* Up to cap bytes; -errno. */
@@ -423,23 +533,53 @@ static ssize_t read_whole(const char *path, char *text, size_t cap)
 	return n < 0 ? -saved : (ssize_t)len;
 }
 
-int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX])
+/* The file's text, malloc'ed, and its length; NULL with *len negative errno. */
+static char *load_text(const char *path, ssize_t *len)
 {
 	char *text = malloc(CONFIG_FILE_MAX + 1);
+
+	*len = text != NULL ? read_whole(path, text, CONFIG_FILE_MAX + 1) : -ENOMEM;
+	if (*len >= 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static void say_unreadable(const char *path, ssize_t e, char err[CONFIG_ERR_MAX])
+{
+	snprintf(err, CONFIG_ERR_MAX, "%s: cannot be read: %s", path, strerror((int)-e));
+}
+
+int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX])
+{
 	ssize_t len;
+	char *text = load_text(path, &len);
 	int r;
 
-	if (text == NULL)
-		return -ENOMEM;
-	len = read_whole(path, text, CONFIG_FILE_MAX + 1);
-	if (len < 0) {
-		snprintf(err, CONFIG_ERR_MAX, "%s: cannot be read: %s", path, strerror((int)-len));
-		r = (int)len;
-	} else {
-		r = config_parse(path, text, (size_t)len, c, err);
+	if (text == NULL) {
+		say_unreadable(path, len, err);
+		return (int)len;
 	}
+	r = config_parse(path, text, (size_t)len, c, err);
 	free(text);
 	return r;
+}
+
+int config_load_all(const char *path, struct link_config *c, struct config_reading *r)
+{
+	ssize_t len;
+	char *text = load_text(path, &len);
+	int result;
+
+	if (text == NULL) {
+		memset(c, 0, sizeof(*c));
+		memset(r, 0, sizeof(*r));
+		say_unreadable(path, len, r->error[r->nerrors++]);
+		return (int)len;
+	}
+	result = config_parse_all(path, text, (size_t)len, c, r);
+	free(text);
+	return result;
 }
 
 /* --- comparing and printing --- */

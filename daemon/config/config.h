@@ -139,6 +139,36 @@ struct link_config {
 	bool rnr_retry_infinite;
 };
 
+#define CONFIG_ERRORS_MAX 40
+#define CONFIG_KEYS_MAX   64
+#define CONFIG_ITEMS_MAX  64 /* of the longest list */
+
+/* What reading a file has found beside its values. */
+struct config_reading {
+	uint32_t nerrors, left_out; /* errors kept, and those for which there was no room */
+	char error[CONFIG_ERRORS_MAX][CONFIG_ERR_MAX];
+	/* By config_keys' order. The line where a key was first given, 0: nowhere; and that of each item of a list. */
+	unsigned line[PATHS_MAX][CONFIG_KEYS_MAX];
+	unsigned item_line[CONFIG_KEYS_MAX][CONFIG_ITEMS_MAX];
+	bool bad[CONFIG_KEYS_MAX]; /* it has a value that makes no sense, or lacks one that it needs: says so already */
+};
+
+/* As config_load(), but every error is told, not the first alone: those of the values, and those between keys that have
+ * sound values. c has what could be understood, defaults else. Returns as config_load() does. */
+int config_load_all(const char *path, struct link_config *c, struct config_reading *r);
+/* The same from memory. */
+int config_parse_all(const char *name, const char *text, size_t len, struct link_config *c, struct config_reading *r);
+
+/* Adds an error about a key's i-th item, or that of path i: "FILE:LINE: KEY=VALUE: " and the sentence. */
+void config_blame(struct config_reading *r, const struct link_config *c, const char *key, uint32_t i, const char *fmt,
+                  ...) __attribute__((format(printf, 5, 6)));
+/* Whether the key's value in c is one that the file gives, or its default. */
+bool config_is_sound(const struct config_reading *r, const char *key);
+
+/* Rules that a file is not refused for, as there may be some that have run without them: prefixes that contain the
+ * addresses of the WAN. */
+void config_check_more(const struct link_config *c, struct config_reading *r);
+
 /* Reads and checks one file. On error returns -EINVAL (or -errno of the file) and err holds a sentence: file, line, the
  * offending text, what would be right. */
 int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX]);

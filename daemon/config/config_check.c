@@ -2,6 +2,7 @@
 /* config_check.c - the rules between the keys of a link file, and between link files. */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,65 +14,66 @@
 
 struct check {
 	const struct link_config *c;
-	const struct config_key **key; /* to blame, of ... */
-	uint32_t *path;                /* ... that path */
-	char *why;
+	uint32_t path; /* that is spoken of */
+	bool *bad;
+	config_blame_fn *fn;
+	void *arg;
 };
 
-static int blame(struct check *ck, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void blame(struct check *ck, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-static int blame(struct check *ck, const char *name, const char *fmt, ...)
+static void blame(struct check *ck, const char *name, const char *fmt, ...)
 {
+	char why[CONFIG_WHY_MAX * 2];
 	va_list ap;
 
-	*ck->key = config_key_find(NULL, name);
 	va_start(ap, fmt);
-	vsnprintf(ck->why, CONFIG_WHY_MAX * 2, fmt, ap);
+	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
-	return -EINVAL;
+	ck->fn(ck->arg, config_key_find(NULL, name), ck->path, why);
 }
 
-/* Of some path, which is blamed then. */
-static bool lacks(struct check *ck, const struct config_key *k, uint32_t n)
+static bool is_missing(const struct check *ck, const struct config_key *k, uint32_t i)
 {
 	static const struct link_config nothing;
 
-	for (*ck->path = 0; *ck->path < n; ++*ck->path)
-		if (memcmp(config_key_item(k, ck->c, *ck->path), config_key_item(k, &nothing, 0), k->item_size) == 0)
-			return true;
-	*ck->path = 0;
-	return false;
+	return memcmp(config_key_item(k, ck->c, i), config_key_item(k, &nothing, 0), k->item_size) == 0;
 }
 
-static int check_required(struct check *ck)
+static void check_key_is_there(struct check *ck, const struct config_key *k)
 {
-	for (uint32_t i = 0; i < config_nkeys; i++) {
-		const struct config_key *k = &config_keys[i];
-		bool missing;
+	uint32_t n = k->flags & KEY_PATH ? ck->c->npaths : 1;
 
-		if (!(k->flags & KEY_REQUIRED))
+	if (ck->bad[k - config_keys])
+		return;
+	for (ck->path = 0; ck->path < n; ck->path++) {
+		bool missing = k->flags & KEY_LIST ? config_key_count(k, ck->c) == 0 : is_missing(ck, k, ck->path);
+
+		if (!missing)
 			continue;
-		if (k->flags & KEY_LIST)
-			missing = config_key_count(k, ck->c) == 0;
-		else
-			missing = lacks(ck, k, k->flags & KEY_PATH ? ck->c->npaths : 1);
-		if (missing)
-			return blame(ck, k->name, "is missing: expected %s", k->type->expected);
+		blame(ck, k->name, "is missing: expected %s", k->type->expected);
+		ck->bad[k - config_keys] = true;
 	}
-	return 0;
+	ck->path = 0;
 }
 
-static int check_ports(struct check *ck)
+static void check_required(struct check *ck)
+{
+	for (uint32_t i = 0; i < config_nkeys; i++)
+		if (config_keys[i].flags & KEY_REQUIRED)
+			check_key_is_there(ck, &config_keys[i]);
+}
+
+static void check_ports(struct check *ck)
 {
 	for (uint32_t i = 0; i < ck->c->nlan_ports; i++)
 		for (uint32_t j = 0; j < i; j++)
 			if (strcmp(ck->c->lan_ports[i], ck->c->lan_ports[j]) == 0)
-				return blame(ck, "LanPort", "%s is named twice", ck->c->lan_ports[i]);
-	return 0;
+				blame(ck, "LanPort", "%s is named twice", ck->c->lan_ports[i]);
 }
 
 /* Every prefix of both lists against every other. */
-static int check_prefixes(struct check *ck)
+static void check_prefixes(struct check *ck)
 {
 	const struct link_config *c = ck->c;
 	char a[ADDR_TEXT_MAX], b[ADDR_TEXT_MAX];
@@ -83,13 +85,12 @@ static int check_prefixes(struct check *ck)
 			const struct ip_prefix *q = j < c->nlocal ? &c->local[j] : &c->remote[j - c->nlocal];
 
 			if (addr_prefixes_overlap(p, q))
-				return blame(
+				blame(
 				    ck, i < c->nlocal ? "LocalPrefix" : "RemotePrefix",
 				    "%s overlaps %s=%s: a host is at one site only", addr_write_prefix(p, a, sizeof(a)),
 				    j < c->nlocal ? "LocalPrefix" : "RemotePrefix", addr_write_prefix(q, b, sizeof(b)));
 		}
 	}
-	return 0;
 }
 
 /* A prefix of a pair that no host of that side has would never count. */
@@ -101,7 +102,7 @@ static bool within(const struct ip_prefix *p, const struct ip_prefix *list, uint
 	return false;
 }
 
-static int check_pair_modes(struct check *ck)
+static void check_pair_modes(struct check *ck)
 {
 	const struct link_config *c = ck->c;
 	char t[ADDR_TEXT_MAX];
@@ -110,17 +111,16 @@ static int check_pair_modes(struct check *ck)
 		const struct pair_mode *pm = &c->pair_modes[i];
 
 		if (!within(&pm->local, c->local, c->nlocal))
-			return blame(ck, "PairAckMode",
+			blame(ck, "PairAckMode",
 			             "%s has no address of LocalPrefix=", addr_write_prefix(&pm->local, t, sizeof(t)));
 		if (!within(&pm->remote, c->remote, c->nremote))
-			return blame(ck, "PairAckMode", "%s has no address of RemotePrefix=",
+			blame(ck, "PairAckMode", "%s has no address of RemotePrefix=",
 			             addr_write_prefix(&pm->remote, t, sizeof(t)));
 	}
-	return 0;
 }
 
 /* A machine is at one site. */
-static int check_host_groups(struct check *ck)
+static void check_host_groups(struct check *ck)
 {
 	const struct link_config *c = ck->c;
 	char t[ADDR_TEXT_MAX];
@@ -133,92 +133,83 @@ static int check_host_groups(struct check *ck)
 			addr_write(&group->addr[i], t, sizeof(t));
 			if (!ip_prefix_any(c->local, c->nlocal, &group->addr[i]) &&
 			    !ip_prefix_any(c->remote, c->nremote, &group->addr[i]))
-				return blame(ck, "Group", "%s is neither in LocalPrefix= nor in RemotePrefix=", t);
-			if (ip_prefix_any(c->local, c->nlocal, &group->addr[i]) != local)
-				return blame(ck, "Group", "%s is not at the same site as the others", t);
+				blame(ck, "Group", "%s is neither in LocalPrefix= nor in RemotePrefix=", t);
+			else if (ip_prefix_any(c->local, c->nlocal, &group->addr[i]) != local)
+				blame(ck, "Group", "%s is not at the same site as the others", t);
 		}
 	}
-	return 0;
 }
 
-static int check_path(struct check *ck, const struct path_config *c)
+static void check_path(struct check *ck, const struct path_config *c)
 {
 	if (ip_addr_eq(&c->local, &c->remote))
-		return blame(ck, "RemoteAddress", "is LocalAddress= too: expected the address of the other edge");
+		blame(ck, "RemoteAddress", "is LocalAddress= too: expected the address of the other edge");
 	if (ip_addr_is4(&c->local) != ip_addr_is4(&c->remote))
-		return blame(ck, "RemoteAddress",
+		blame(ck, "RemoteAddress",
 		             "and LocalAddress= are of different families: expected both IPv4 or "
 		             "both IPv6");
 	if (c->path_mtu > c->mtu)
-		return blame(ck, "PathMTU", "is more than MTU=%u: expected at most that", c->mtu);
+		blame(ck, "PathMTU", "is more than MTU=%u: expected at most that", c->mtu);
 	if (c->port == ROCE_PORT_TAKEN)
-		return blame(ck, "Port", "4791 is RoCEv2 itself: expected another port, such as 4790");
-	return 0;
+		blame(ck, "Port", "4791 is RoCEv2 itself: expected another port, such as 4790");
 }
 
-static int check_paths(struct check *ck)
+static void check_paths(struct check *ck)
 {
 	const struct link_config *c = ck->c;
-	int r = 0;
 
-	for (*ck->path = 0; *ck->path < c->npaths && r == 0; ++*ck->path) {
-		const struct path_config *p = &c->paths[*ck->path];
+	for (ck->path = 0; ck->path < c->npaths; ck->path++) {
+		const struct path_config *p = &c->paths[ck->path];
 
-		r = check_path(ck, p);
-		for (uint32_t j = 0; j < *ck->path && r == 0; j++)
+		check_path(ck, p);
+		for (uint32_t j = 0; j < ck->path; j++)
 			if (c->paths[j].port == p->port && ip_addr_eq(&c->paths[j].local, &p->local))
-				r = blame(ck, "Port",
-				          "%u is taken at this LocalAddress= by [Path %s]: expected another port",
-				          p->port, c->paths[j].name);
-		if (r < 0)
-			return r;
+				blame(ck, "Port", "%u is taken at this LocalAddress= by [Path %s]: expected another port",
+				      p->port, c->paths[j].name);
 	}
-	*ck->path = 0;
-	return 0;
 }
 
-static int check_workers(struct check *ck)
+static void check_workers(struct check *ck)
 {
 	const struct link_config *c = ck->c;
 
 	if (c->workers > c->lanes)
-		return blame(ck, "Workers", "is more than Lanes=%u: a worker without a lane would idle", c->lanes);
+		blame(ck, "Workers", "is more than Lanes=%u: a worker without a lane would idle", c->lanes);
 	if (c->ncpus != 0 && c->ncpus != c->workers)
-		return blame(ck, "CPUs", "names %u CPUs for Workers=%u: expected one for each", c->ncpus, c->workers);
+		blame(ck, "CPUs", "names %u CPUs for Workers=%u: expected one for each", c->ncpus, c->workers);
 	for (uint32_t i = 0; i < c->ncpus; i++)
 		for (uint32_t j = 0; j < i; j++)
 			if (c->cpus[i] == c->cpus[j])
-				return blame(ck, "CPUs",
+				blame(ck, "CPUs",
 				             "names %d twice: two workers on one CPU only wait for each other",
 				             c->cpus[i]);
 	if (c->max_flows / c->workers < 16)
-		return blame(ck, "MaxFlows", "is too little for Workers=%u: expected at least %u", c->workers,
+		blame(ck, "MaxFlows", "is too little for Workers=%u: expected at least %u", c->workers,
 		             c->workers * 16);
-	return 0;
 }
 
-static int check_times(struct check *ck)
+static void check_times(struct check *ck)
 {
 	const struct link_config *c = ck->c;
 	char t[UNITS_TEXT_MAX];
 
 	if (c->keepalive_ns > c->dead_peer_ns / 2) {
 		units_write_time(t, sizeof(t), c->dead_peer_ns);
-		return blame(ck, "Keepalive", "is more than half of DeadPeer=%s: one lost keepalive would cut the link",
+		blame(ck, "Keepalive", "is more than half of DeadPeer=%s: one lost keepalive would cut the link",
 		             t);
 	}
 	if (c->lan_timeout_ns >= c->stall_ns) {
 		units_write_time(t, sizeof(t), c->stall_ns);
-		return blame(ck, "LanTimeout",
+		blame(ck, "LanTimeout",
 		             "is not below StallAfter=%s: a host would be given up before the first retry", t);
 	}
-	return 0;
 }
 
 /* All of what certificates need, or a pre-shared key. */
-static int check_security(struct check *ck)
+static void check_security(struct check *ck)
 {
 	const struct link_config *c = ck->c;
+	static const char *const bad_too[] = {"Certificate", "Key", "CA", "PeerName", "PSKFile"};
 	const struct {
 		const char *name, *text;
 	} needed[] = {{"Certificate", c->certificate_file},
@@ -228,40 +219,81 @@ static int check_security(struct check *ck)
 	unsigned given = 0;
 
 	if (c->encryption == SEAL_NONE)
-		return 0;
+		return;
 	for (unsigned i = 0; i < 4; i++)
 		given += needed[i].text[0] != '\0';
+	for (unsigned i = 0; i < 5; i++)
+		if (ck->bad[config_key_find("Security", bad_too[i]) - config_keys])
+			return;
 	if (given > 0 && c->psk_file[0] != '\0')
-		return blame(ck, "PSKFile", "stands beside certificates: expected one of the two");
+		blame(ck, "PSKFile", "stands beside certificates: expected one of the two");
 	if (given == 0 && c->psk_file[0] == '\0')
-		return blame(ck, "Encryption",
+		blame(ck, "Encryption",
 		             "is %s, but there are no keys: `longreach keygen %s` makes them and says what to write "
 		             "here; or write Encryption=none if whoever is on the line may read and forge everything",
 		             seal_cipher_name(c->encryption), c->name);
-	for (unsigned i = 0; i < 4 && c->psk_file[0] == '\0'; i++)
+	for (unsigned i = 0; i < 4 && given > 0 && c->psk_file[0] == '\0'; i++)
 		if (needed[i].text[0] == '\0')
-			return blame(ck, needed[i].name,
+			blame(ck, needed[i].name,
 			             "is missing: certificates need Certificate=, Key=, CA= and PeerName=");
-	return 0;
 }
 
-int config_check(const struct link_config *c, const struct config_key **key, uint32_t *path,
-                 char why[CONFIG_WHY_MAX * 2])
+void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config_blame_fn *fn, void *arg)
 {
-	static int (*const rules[])(struct check *) = {check_required,   check_ports,       check_prefixes,
-	                                               check_pair_modes, check_host_groups, check_paths,
-	                                               check_workers,    check_security,    check_times};
-	struct check ck = {.c = c, .key = key, .path = path, .why = why};
+	static const struct {
+		void (*check)(struct check *);
+		const char *about[5]; /* without sound values of these the rule says nothing */
+	} rules[] = {
+	    {check_required, {NULL}},
+	    {check_ports, {"LanPort"}},
+	    {check_prefixes, {"LocalPrefix", "RemotePrefix"}},
+	    {check_pair_modes, {"PairAckMode", "LocalPrefix", "RemotePrefix"}},
+	    {check_host_groups, {"Group", "LocalPrefix", "RemotePrefix"}},
+	    {check_paths, {"LocalAddress", "RemoteAddress", "Port", "PathMTU", "MTU"}},
+	    {check_workers, {"Workers", "Lanes", "CPUs", "MaxFlows"}},
+	    {check_security, {"Encryption", "PSKFile"}},
+	    {check_times, {"Keepalive", "DeadPeer", "LanTimeout", "StallAfter"}},
+	};
+	struct check ck = {.c = c, .bad = bad, .fn = fn, .arg = arg};
 
-	*key = NULL;
-	*path = 0;
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-		int r = rules[i](&ck);
+		bool sound = true;
 
-		if (r < 0)
-			return r;
+		for (size_t j = 0; j < 5 && rules[i].about[j] != NULL; j++)
+			sound &= !bad[config_key_find(NULL, rules[i].about[j]) - config_keys];
+		ck.path = 0;
+		if (sound)
+			rules[i].check(&ck);
 	}
-	return 0;
+}
+
+/* Whoever routes the hosts' prefixes to the edge, or takes them for the link's, must not mean the line itself. */
+static void check_wan_address(const struct link_config *c, struct config_reading *r, const char *key, uint32_t path,
+                              const struct ip_addr *a)
+{
+	char t[ADDR_TEXT_MAX];
+
+	if (!config_is_sound(r, key))
+		return;
+	addr_write(a, t, sizeof(t));
+	for (uint32_t i = 0; i < c->nlocal; i++)
+		if (ip_prefix_holds(&c->local[i], a))
+			config_blame(r, c, "LocalPrefix", i,
+			             "contains %s=%s of %s%s: expected the addresses of RDMA hosts alone", key, t,
+			             c->paths[path].name[0] != '\0' ? "path " : "the WAN", c->paths[path].name);
+	for (uint32_t i = 0; i < c->nremote; i++)
+		if (ip_prefix_holds(&c->remote[i], a))
+			config_blame(r, c, "RemotePrefix", i,
+			             "contains %s=%s of %s%s: expected the addresses of RDMA hosts alone", key, t,
+			             c->paths[path].name[0] != '\0' ? "path " : "the WAN", c->paths[path].name);
+}
+
+void config_check_more(const struct link_config *c, struct config_reading *r)
+{
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		check_wan_address(c, r, "LocalAddress", i, &c->paths[i].local);
+		check_wan_address(c, r, "RemoteAddress", i, &c->paths[i].remote);
+	}
 }
 
 /* The first prefix of each that share addresses; false if none do. */

@@ -75,9 +75,11 @@ void config_key_clear(const struct config_key *k, struct link_config *c);
 int config_key_read(const struct config_key *k, struct link_config *c, uint32_t path, const char *text,
                     char why[CONFIG_WHY_MAX]);
 
-/* The rules between keys. 0, or -EINVAL: *key (of path *path) is the one to blame (NULL: none in particular) and `why`
- * says why. */
-int config_check(const struct link_config *c, const struct config_key **key, uint32_t *path,
-                 char why[CONFIG_WHY_MAX * 2]);
+/* Says that a key, of that path, is to blame (NULL: none in particular), and why. */
+typedef void config_blame_fn(void *arg, const struct config_key *k, uint32_t path, const char *why);
+
+/* The rules between keys: each that is broken goes to fn. bad: keys, in the order of config_keys, whose values are none;
+ * rules about them are left out; keys that are missing are added to it. */
+void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config_blame_fn *fn, void *arg);
 
 #endif

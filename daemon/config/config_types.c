@@ -373,12 +373,12 @@ static bool has_control_characters(const char *text)
 	return false;
 }
 
-/* What the kernel takes as an interface name: dev_valid_name(). */
+/* What the kernel takes as an interface name, dev_valid_name(), but for quotes, which are meant for no kernel. */
 static int read_port(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
 	if (*text == '\0' || strcmp(text, ".") == 0 || strcmp(text, "..") == 0 || strpbrk(text, "/: ") != NULL)
 		return -EINVAL;
-	if (has_control_characters(text))
+	if (has_control_characters(text) || strpbrk(text, "\"'") != NULL)
 		return -EINVAL;
 	return read_text(k, field, text, why);
 }

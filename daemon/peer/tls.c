@@ -298,6 +298,15 @@ static int64_t not_after(const X509 *cert)
 	return ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1 ? (int64_t)timegm(&tm) : 0;
 }
 
+bool tls_is_named(const struct tls *t, const char *name)
+{
+	X509 *own = t != NULL && t->ctx != NULL ? SSL_CTX_get0_certificate(t->ctx) : NULL;
+
+	return own != NULL && name[0] != '\0' &&
+	       X509_check_host(own, name, 0, X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT,
+	                       NULL) == 1;
+}
+
 struct tls_expiry tls_expiry(const struct tls *t)
 {
 	X509 *own = t != NULL ? SSL_CTX_get0_certificate(t->ctx) : NULL;

@@ -25,6 +25,9 @@ struct tls_expiry {
 };
 struct tls_expiry tls_expiry(const struct tls *t); /* t may be NULL */
 
+/* Whether this edge's own certificate is for that name. */
+bool tls_is_named(const struct tls *t, const char *name);
+
 /* Others than its owner may read the CA= file: its users can make the proof, too. */
 bool tls_proof_is_public(const struct tls *t);
 /* Whoever sent it has this link's keys, or an earlier set of the same CA. */

@@ -15,6 +15,7 @@
 #include <linux/capability.h>
 #include <linux/sockios.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,6 +67,26 @@ void sandbox_raise_limits(void)
 static uint64_t bit(unsigned cap)
 {
 	return 1ull << cap;
+}
+
+int sandbox_check_rights(enum sandbox_need need, char *err, size_t errlen)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+	bool admin, raw;
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return 0; /* what it cannot do will be said then */
+	admin = (data[0].effective & bit(CAP_NET_ADMIN)) != 0;
+	raw = need == SANDBOX_NEEDS_TO_CLOSE || (data[0].effective & bit(CAP_NET_RAW)) != 0;
+	if (admin && raw)
+		return 0;
+	snprintf(err, errlen,
+	         "user %u lacks %s%s%s, for %s%s%s: run it as root, or by `systemctl start longreachd`, which gives the "
+	         "service's user what it needs",
+	         (unsigned)geteuid(), admin ? "" : "CAP_NET_ADMIN", admin || raw ? "" : " and ", raw ? "" : "CAP_NET_RAW",
+	         admin ? "" : "nft and ip rule", admin || raw ? "" : ", and ", raw ? "" : "packet sockets");
+	return -EPERM;
 }
 
 /* What programs could get by execve(2), where limiting that is allowed. */

@@ -11,6 +11,12 @@ struct sandbox_user {
 	gid_t gid;
 };
 
+enum sandbox_need { SANDBOX_NEEDS_TO_RUN, SANDBOX_NEEDS_TO_CLOSE };
+
+/* Whether this process has the capabilities without which nothing begins. 0, or -EPERM with err a sentence that names
+ * those that it lacks. */
+int sandbox_check_rights(enum sandbox_need need, char *err, size_t errlen);
+
 /* The limits that a process without rights cannot raise: open files, locked memory, priorities of threads. What cannot
  * be raised stays. */
 void sandbox_raise_limits(void);

@@ -62,6 +62,7 @@ static void check_print(const struct link_config *c)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static struct config_reading r;
 	struct link_config c;
 	char err[CONFIG_ERR_MAX];
 	/* The daemon's text has no room behind its end: neither has this. */
@@ -76,6 +77,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else {
 		check_sentence(err);
 	}
+	/* Whoever wants every error has the same first one, and none where there is none. */
+	REQUIRE((config_parse_all(NAME, text, size, &c, &r) == 0) == (err[0] == '\0'));
+	REQUIRE((r.nerrors == 0) == (err[0] == '\0'));
+	REQUIRE(r.nerrors == 0 || strcmp(r.error[0], err) == 0);
+	for (uint32_t i = 0; i < r.nerrors; i++)
+		check_sentence(r.error[i]);
 	free(text);
 	return 0;
 }

@@ -339,7 +339,7 @@ lab_keys_conf() { # a|b
 		Security.Certificate=$LAB_DIR/keys/$1/link.crt
 		Security.Key=$LAB_DIR/keys/$1/link.key
 		Security.CA=$LAB_DIR/keys/$1/link.ca.crt
-		Security.PeerName=$there.link
+		Security.PeerName=${LAB_PEER_NAME:-$there.link}
 	END
 }
 

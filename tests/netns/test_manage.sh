@@ -163,7 +163,7 @@ check_config_says() {
 	sed -i 's/^MTU=.*/MTU=banana/' "$LAB_DIR/bad.conf"
 	! "$LAB_BIN/longreachd" --check-config "$LAB_DIR/bad.conf" >"$LAB_DIR/out" 2>&1 || why "it was accepted" || return
 	NOTE=$(head -1 "$LAB_DIR/out" | sed "s|$LAB_DIR/||" | cut -c1-110)
-	grep -q banana "$LAB_DIR/out" && "$LAB_BIN/longreachd" --check-config "$(lab_conf_path a)" >/dev/null 2>&1 ||
+	grep -q banana "$LAB_DIR/out" && lab_in ea "$LAB_BIN/longreachd" --check-config "$(lab_conf_path a)" >/dev/null 2>&1 ||
 		why "$NOTE"
 }
 

@@ -226,7 +226,7 @@ static void change_bytes(off_t at, const void *bytes, size_t len)
 	char path[128];
 	int fd;
 
-	name_file(path, sizeof(path), dir, "t", 0);
+	arena_file_name(path, sizeof(path), dir, "t", 0);
 	fd = open(path, O_RDWR);
 	assert_true(fd >= 0);
 	assert_int_equal(pwrite(fd, bytes, len, at), len);
@@ -259,7 +259,7 @@ static void file__garbage_is_set_aside(void **state)
 	FILE *g;
 
 	(void)state;
-	name_file(path, sizeof(path), dir, "t", 0);
+	arena_file_name(path, sizeof(path), dir, "t", 0);
 	g = fopen(path, "w");
 	assert_non_null(g);
 	for (int i = 0; i < 100000; i++)
@@ -275,7 +275,7 @@ static void file__without_a_byte_is_no_loss(void **state)
 	char path[128];
 
 	(void)state;
-	name_file(path, sizeof(path), dir, "t", 0);
+	arena_file_name(path, sizeof(path), dir, "t", 0);
 	close(open(path, O_RDWR | O_CREAT, 0600));
 	open_ok(&f, &p, true);
 	assert_string_equal(f.set_aside, "");
@@ -318,7 +318,7 @@ static void file__cut_short_is_set_aside(void **state)
 
 	(void)state;
 	leave_in_use();
-	name_file(path, sizeof(path), dir, "t", 0);
+	arena_file_name(path, sizeof(path), dir, "t", 0);
 	assert_int_equal(truncate(path, LEN - 4096), 0);
 	expect_set_aside(0x77);
 }
@@ -329,7 +329,7 @@ static void file__set_aside_are_kept_up_to_a_bound(void **state)
 	char path[128], err[512];
 
 	(void)state;
-	name_file(path, sizeof(path), dir, "t", 0);
+	arena_file_name(path, sizeof(path), dir, "t", 0);
 	for (int i = 0; i < SET_ASIDE_MAX; i++) {
 		leave_in_use();
 		assert_int_equal(truncate(path, LEN), 0);
@@ -351,7 +351,7 @@ static void file__unfinished_one_is_made_again(void **state)
 	struct arena_file f;
 
 	(void)state;
-	name_file(path, sizeof(path), dir, "t", 0);
+	arena_file_name(path, sizeof(path), dir, "t", 0);
 	leave_in_use();
 	snprintf(unfinished, sizeof(unfinished), "%s.new", path);
 	assert_int_equal(rename(path, unfinished), 0);
@@ -390,7 +390,7 @@ static void map__of_huge_pages_of_any_size(void **state)
 	assert_int_equal(file_len(LEN, gib), gib);
 	assert_int_equal(file_len(gib - MAP_ALIGN, gib), gib);
 	assert_int_equal(file_len(gib, gib), 2 * gib); /* the trailer needs room of its own */
-	name_file(path, sizeof(path), dir, "t", 0);
+	arena_file_name(path, sizeof(path), dir, "t", 0);
 	fd = open(path, O_RDWR | O_CREAT, 0600);
 	assert_true(fd >= 0);
 	assert_int_equal(ftruncate(fd, (off_t)(2 * gib)), 0); /* a hole: takes no memory */
@@ -408,7 +408,7 @@ static void file__links_are_not_followed(void **state)
 	char path[128], err[512];
 
 	(void)state;
-	name_file(path, sizeof(path), dir, "t", 0);
+	arena_file_name(path, sizeof(path), dir, "t", 0);
 	assert_int_equal(symlink("/dev/null", path), 0);
 	assert_true(open_err(&p, err) < 0);
 }
@@ -470,7 +470,7 @@ static void others__full_ones_stop_the_start_and_empty_ones_go(void **state)
 	open_ok(&f, &p, false);
 	arena_file_close(&f, true);
 	assert_int_equal(arena_file_check_others(dir, "t", 2, err, sizeof(err)), 0);
-	name_file(path, sizeof(path), dir, "t", 2);
+	arena_file_name(path, sizeof(path), dir, "t", 2);
 	assert_int_equal(access(path, F_OK), -1);
 }
 

@@ -404,6 +404,77 @@ static void config_parse__syntax(void **state)
 	             "with ;)");
 }
 
+/* Every error of a file, and none that only follows from another one. */
+static void config_parse_all__tells_all(void **state)
+{
+	static struct config_reading r;
+	static const char text[] = "[Link]\n"
+	                           "LanPort=\"eth1\"\n"
+	                           "LocalPrefix=10.1.0.0/16\n"
+	                           "RemotePrefix=10.1.2.0/24\n"
+	                           "hello\n"
+	                           "AckMode=maybe\n"
+	                           "[Paht]\n"
+	                           "Rate=1G\n"
+	                           "Port=1\n"
+	                           "[Path]\n"
+	                           "LocalAddress=192.0.2.1\n"
+	                           "Rate=fast\n"
+	                           "[Security]\n"
+	                           "Encryption=none\n"
+	                           "[Tuning]\n"
+	                           "Keepalive=1500ms\n";
+	static const char *const expected[] = {
+	    "2: LanPort=\"eth1\": expected the name of a network interface, such as enp1s0f0 (a value stands without "
+	    "quotes)",
+	    "5: hello: expected [Section] or Key=value",
+	    "6: AckMode=maybe: expected near, far or host",
+	    "8: [Paht] is not a section: expected [Path]",
+	    "12: Rate=fast: expected a bit rate such as 10G, 400G or 2.5Gbit/s",
+	    " [Path] RemoteAddress= is missing: expected an IPv4 or IPv6 address such as 192.0.2.1",
+	    "4: RemotePrefix= 10.1.2.0/24 overlaps LocalPrefix=10.1.0.0/16: a host is at one site only",
+	    "16: Keepalive= is more than half of DeadPeer=2s: one lost keepalive would cut the link",
+	};
+	struct link_config c;
+
+	(void)state;
+	assert_int_equal(config_parse_all(FILE_NAME, text, strlen(text), &c, &r), -EINVAL);
+	for (uint32_t i = 0; i < r.nerrors && i < sizeof(expected) / sizeof(expected[0]); i++)
+		assert_string_equal(r.error[i] + strlen(FILE_NAME) + 1, expected[i]);
+	assert_int_equal(r.nerrors, sizeof(expected) / sizeof(expected[0]));
+	assert_int_equal(r.left_out, 0);
+	assert_false(config_is_sound(&r, "LanPort"));
+	assert_true(config_is_sound(&r, "LocalAddress"));
+}
+
+static void config_parse_all__is_bounded(void **state)
+{
+	static struct config_reading r;
+	static char text[CONFIG_FILE_MAX];
+	struct link_config c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(text); i += 2)
+		memcpy(text + i, "x\n", 2);
+	assert_int_equal(config_parse_all(FILE_NAME, text, sizeof(text), &c, &r), -EINVAL);
+	assert_int_equal(r.nerrors, CONFIG_ERRORS_MAX);
+	assert_true(r.left_out > sizeof(text) / 2 - CONFIG_ERRORS_MAX);
+}
+
+static void config_blame__names_the_line_of_the_item(void **state)
+{
+	static struct config_reading r;
+	static const char text[] = MINIMAL "[Link]\nLanPort=eth2 eth3\n";
+	struct link_config c;
+
+	(void)state;
+	assert_int_equal(config_parse_all(FILE_NAME, text, strlen(text), &c, &r), 0);
+	config_blame(&r, &c, "LanPort", 2, "no %s", "good");
+	assert_string_equal(r.error[0], FILE_NAME ":12: LanPort=eth3: no good");
+	config_blame(&r, &c, "Directory", 0, "is a default");
+	assert_string_equal(r.error[1], FILE_NAME ": Directory=/run/longreach: is a default");
+}
+
 static void config_parse__hostile_bytes(void **state)
 {
 	static const char with_nul[] = MINIMAL "[Tu\0ning]\n";
@@ -745,6 +816,9 @@ int main(void)
 	    cmocka_unit_test(config_parse__several_paths_refused),
 	    cmocka_unit_test(config_reloadable__paths),
 	    cmocka_unit_test(config_parse__syntax),
+	    cmocka_unit_test(config_parse_all__tells_all),
+	    cmocka_unit_test(config_parse_all__is_bounded),
+	    cmocka_unit_test(config_blame__names_the_line_of_the_item),
 	    cmocka_unit_test(config_parse__hostile_bytes),
 	    cmocka_unit_test(config_parse__a_list_has_an_end),
 	    cmocka_unit_test(config_parse__file_names),

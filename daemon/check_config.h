@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check_config.h - `longreachd --check-config`: every error of every link file, and what does not fit this machine. */
+#ifndef DAEMON_CHECK_CONFIG_H
+#define DAEMON_CHECK_CONFIG_H
+
+#include <stdbool.h>
+
+#include "daemon/config/site_paths.h"
+
+/* Prints a line for each file that is well and one, to standard error, for each error. offline: of the files alone,
+ * whatever machine this is. Returns the exit status. */
+int check_config(const struct site_sources *sources, bool offline);
+
+#endif

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "doctor.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client_conn.h"
+#include "daemon/config/site_paths.h"
+#include "daemon/telemetry/control.h"
+#include "daemon/util/json.h"
+
+/* longreach(1) promises them. */
+enum { EXIT_HEALTHY = 0, EXIT_ILL = 1, EXIT_CANNOT_LOOK = 2 };
+
+#define FINDINGS_MAX 200
+#define TEXT_MAX     640
+#define CONFIG_DIR   "/etc/longreach"
+#define BETWEEN_S    1 /* two looks at the daemon */
+
+static const char usage[] = "usage: longreach doctor [LINK] [--json] [--config-dir DIR] [--list] [--control PATH]\n"
+                            "\n"
+                            "Looks for what is wrong with a link, or with all of them, here and now: a line for each thing\n"
+                            "and what to do about it. As root, at both edges. Says nothing if all is well.\n"
+                            "\n"
+                            "  --json            as JSON\n"
+                            "  --config-dir DIR  where link files are if no daemon runs. Default: " CONFIG_DIR "\n"
+                            "  --list            what is looked for\n"
+                            "\n"
+                            "Exit code: 0 nothing is wrong; 1 something is; 2 it could not look at all of it.\n";
+
+struct finding {
+	char link[LINK_NAME_MAX]; /* empty: of no link */
+	const char *check;
+	char what[TEXT_MAX], todo[TEXT_MAX];
+};
+
+struct doctor {
+	struct finding *found;
+	uint32_t n, left_out;
+	bool could_not; /* somewhere */
+	bool quiet;     /* what could not be looked at is part of the JSON alone */
+	pid_t daemon;
+	/* for which doctor_find() speaks */
+	const char *check;
+	const char *link;
+};
+
+/* --- findings --- */
+
+static void format_finding(struct finding *f, const char *fmt, va_list ap)
+{
+	char text[2 * TEXT_MAX], *todo;
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	todo = strchr(text, '\n');
+	if (todo != NULL)
+		*todo++ = '\0';
+	snprintf(f->what, sizeof(f->what), "%.*s", TEXT_MAX - 1, text);
+	snprintf(f->todo, sizeof(f->todo), "%.*s", TEXT_MAX - 1, todo != NULL ? todo : "");
+}
+
+void doctor_find(struct doctor *d, const char *fmt, ...)
+{
+	struct finding *f = &d->found[d->n];
+	va_list ap;
+
+	if (d->n == FINDINGS_MAX) {
+		d->left_out++;
+		return;
+	}
+	snprintf(f->link, sizeof(f->link), "%s", d->link);
+	f->check = d->check;
+	va_start(ap, fmt);
+	format_finding(f, fmt, ap);
+	va_end(ap);
+	d->n++;
+}
+
+void doctor_cannot(struct doctor *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	d->could_not = true;
+	if (d->quiet)
+		return;
+	fprintf(stderr, "longreach doctor: %s%s%s: ", d->link, d->link[0] != '\0' ? ": " : "", d->check);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+pid_t doctor_daemon(const struct doctor *d)
+{
+	return d->daemon;
+}
+
+static void print_text(const struct doctor *d)
+{
+	for (uint32_t i = 0; i < d->n; i++) {
+		const struct finding *f = &d->found[i];
+
+		printf("%s%s%s: %s%s%s\n", f->link, f->link[0] != '\0' ? ": " : "", f->check, f->what,
+		       f->todo[0] != '\0' ? " -> " : "", f->todo);
+	}
+	if (d->left_out > 0)
+		printf("and %u more\n", d->left_out);
+	if (d->n == 0 && isatty(STDOUT_FILENO))
+		printf(d->could_not ? "nothing found by the checks that could look\n" : "nothing is wrong\n");
+}
+
+static void print_json(const struct doctor *d)
+{
+	struct json j = {.stream = stdout};
+
+	json_object(&j, NULL);
+	json_bool(&j, "healthy", d->n == 0 && !d->could_not);
+	json_bool(&j, "looked_at_all", !d->could_not);
+	json_uint(&j, "left_out", d->left_out);
+	json_array(&j, "findings");
+	for (uint32_t i = 0; i < d->n; i++) {
+		json_object(&j, NULL);
+		json_string(&j, "link", d->found[i].link);
+		json_string(&j, "check", d->found[i].check);
+		json_string(&j, "what", d->found[i].what);
+		json_string(&j, "do", d->found[i].todo);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_object_end(&j);
+	putchar('\n');
+}
+
+/* --- the daemon --- */
+
+struct request {
+	const char *control_path, *link, *config_dir;
+	bool json;
+};
+
+/* An answer of the daemon, and the text that it was parsed from. */
+struct answer {
+	char *text;
+	struct json_object *doc;
+};
+
+static void answer_free(struct answer *a)
+{
+	if (a->doc != NULL)
+		jdoc_free(&a->doc);
+	free(a->text);
+}
+
+/* EXIT_HEALTHY with a; EXIT_ILL: no daemon; EXIT_CANNOT_LOOK, said. */
+static int ask(struct doctor *d, const struct request *r, struct answer *a)
+{
+	char *why = NULL;
+
+	a->text = client_ask_quietly(r->control_path, "status flows", &d->daemon, &why);
+	if (a->text == NULL && why != NULL) {
+		fprintf(stderr, "longreach doctor: %s\n", why);
+		free(why);
+		return EXIT_CANNOT_LOOK;
+	}
+	if (a->text == NULL)
+		return EXIT_ILL;
+	if (jdoc_parse(&a->doc, a->text) == 0 && j_bool(a->doc, "ok"))
+		return EXIT_HEALTHY;
+	fprintf(stderr, "longreach doctor: the daemon's answer makes no sense: is it of another version?\n");
+	return EXIT_CANNOT_LOOK;
+}
+
+static const struct json_object *find_link(const struct answer *a, const char *name)
+{
+	const struct json_object *links = j_get(a->doc, "links"), *l;
+
+	for (size_t i = 0; (l = j_at(links, i)) != NULL; i++)
+		if (strcmp(j_text(l, "name"), name) == 0)
+			return l;
+	return NULL;
+}
+
+/* --- looking --- */
+
+static void look_at_link(struct doctor *d, struct doctor_link *l)
+{
+	d->link = l->name;
+	for (uint32_t i = 0; i < doctor_nchecks; i++) {
+		d->check = doctor_checks[i].name;
+		doctor_checks[i].look(d, l);
+	}
+	d->link = "";
+}
+
+static void read_config(struct doctor_link *l, const char *path)
+{
+	config_load_all(path, &l->config, l->reading);
+	l->has_config = l->config.path[0] != '\0';
+}
+
+/* Of the daemon as a whole. */
+static void look_at_strays(struct doctor *d, const struct answer *a)
+{
+	const struct json_object *strays = j_get(a->doc, "stray_buffers"), *s;
+
+	d->check = "stray_buffer";
+	for (size_t i = 0; (s = j_at(strays, i)) != NULL; i++)
+		doctor_find(d, "%s", j_text(s, "text"));
+}
+
+static int look_at_running(struct doctor *d, const struct request *r, struct doctor_link *l, const struct answer *before,
+                           const struct answer *now)
+{
+	const struct json_object *links = j_get(now->doc, "links"), *link;
+	bool found = false;
+
+	for (size_t i = 0; (link = j_at(links, i)) != NULL; i++) {
+		const char *name = j_text(link, "name");
+
+		if (r->link != NULL && strcmp(r->link, name) != 0)
+			continue;
+		found = true;
+		snprintf(l->name, sizeof(l->name), "%s", name);
+		l->now = link;
+		l->before = find_link(before, name);
+		read_config(l, j_text(link, "config"));
+		look_at_link(d, l);
+	}
+	if (!found && r->link != NULL) {
+		fprintf(stderr, "longreach doctor: there is no link %s\n", r->link);
+		return EXIT_CANNOT_LOOK;
+	}
+	if (!found) {
+		d->check = "no_link";
+		doctor_find(d, "the daemon runs and has no link\nput a link file that ends with .conf into " CONFIG_DIR
+		               " and run `longreach reload`");
+	}
+	if (r->link == NULL)
+		look_at_strays(d, now);
+	return EXIT_HEALTHY;
+}
+
+/* The name of the link of a file. */
+static void name_of(const char *path, char name[LINK_NAME_MAX])
+{
+	const char *base = strrchr(path, '/');
+	size_t len;
+
+	base = base != NULL ? base + 1 : path;
+	len = strlen(base) - strlen(".conf");
+	snprintf(name, LINK_NAME_MAX, "%.*s", (int)len, base);
+}
+
+/* No daemon: the files and the machine are there all the same. */
+static int look_at_files(struct doctor *d, const struct request *r, struct doctor_link *l)
+{
+	const struct site_sources sources = {.dir = r->config_dir};
+	static struct site_paths paths;
+	static char report[SITES_REPORT_MAX];
+	bool found = r->link == NULL;
+
+	d->check = "no_daemon";
+	doctor_find(d, "longreachd does not run: nobody answers at %s\n`systemctl start longreachd`, and look at "
+	               "`journalctl -u longreachd`",
+	            r->control_path);
+	if (site_paths_read(&sources, &paths, report) < 0)
+		doctor_cannot(d, "%s", report);
+	for (uint32_t i = 0; i < paths.n; i++) {
+		name_of(paths.path[i], l->name);
+		if (r->link != NULL && strcmp(r->link, l->name) != 0)
+			continue;
+		found = true;
+		read_config(l, paths.path[i]);
+		look_at_link(d, l);
+	}
+	if (found)
+		return EXIT_HEALTHY;
+	fprintf(stderr, "longreach doctor: there is no link file %s/%s.conf\n", r->config_dir, r->link);
+	return EXIT_CANNOT_LOOK;
+}
+
+static int look(struct doctor *d, const struct request *r, struct doctor_link *l)
+{
+	struct answer before = {0}, now = {0};
+	int code = ask(d, r, &before);
+
+	if (code == EXIT_HEALTHY) {
+		sleep(BETWEEN_S);
+		code = ask(d, r, &now);
+	}
+	if (code == EXIT_HEALTHY)
+		code = look_at_running(d, r, l, &before, &now);
+	else if (code == EXIT_ILL)
+		code = look_at_files(d, r, l);
+	answer_free(&before);
+	answer_free(&now);
+	return code;
+}
+
+static int examine(const struct request *r)
+{
+	struct doctor d = {.link = "", .check = "", .quiet = r->json, .found = calloc(FINDINGS_MAX, sizeof(*d.found))};
+	struct doctor_link *l = calloc(1, sizeof(*l));
+	int code = EXIT_CANNOT_LOOK;
+
+	if (l != NULL)
+		l->reading = calloc(1, sizeof(*l->reading));
+	if (l != NULL && l->reading != NULL && d.found != NULL)
+		code = look(&d, r, l);
+	else
+		fputs("longreach doctor: not enough memory\n", stderr);
+	if (code == EXIT_HEALTHY) {
+		(r->json ? print_json : print_text)(&d);
+		code = d.n > 0 ? EXIT_ILL : d.could_not ? EXIT_CANNOT_LOOK : EXIT_HEALTHY;
+	}
+	if (l != NULL)
+		free(l->reading);
+	free(l);
+	free(d.found);
+	return code;
+}
+
+/* --- the command --- */
+
+static int list_checks(void)
+{
+	puts("no_daemon: longreachd does not run");
+	puts("no_link: the daemon runs and has no link");
+	for (uint32_t i = 0; i < doctor_nchecks; i++)
+		printf("%s: %s\n", doctor_checks[i].name, doctor_checks[i].text);
+	puts("stray_buffer: a buffer that no link will drain, with bytes that hosts believe delivered");
+	return EXIT_HEALTHY;
+}
+
+static int bad_usage(const char *what, const char *about)
+{
+	fprintf(stderr, "longreach doctor: %s%s\n%s", what, about, usage);
+	return EXIT_CANNOT_LOOK;
+}
+
+int doctor_main(int argc, char **argv, const char *control_path)
+{
+	static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+	                                        {"config-dir", required_argument, NULL, 'd'},
+	                                        {"list", no_argument, NULL, 'l'},
+	                                        {"control", required_argument, NULL, 'c'},
+	                                        {"help", no_argument, NULL, 'h'},
+	                                        {NULL, 0, NULL, 0}};
+	struct request r = {.control_path = control_path, .config_dir = CONFIG_DIR};
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (opt == 'h') {
+			fputs(usage, stdout);
+			return EXIT_HEALTHY;
+		}
+		if (opt == 'l')
+			return list_checks();
+		if (opt == 'j')
+			r.json = true;
+		else if (opt == 'd')
+			r.config_dir = optarg;
+		else if (opt == 'c')
+			r.control_path = optarg;
+		else
+			return EXIT_CANNOT_LOOK;
+	}
+	if (optind < argc)
+		r.link = argv[optind++];
+	if (optind < argc)
+		return bad_usage("too many words: ", argv[optind]);
+	return examine(&r);
+}

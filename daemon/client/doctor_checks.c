@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_checks.c - the table of what the doctor looks for. */
+#include "doctor.h"
+
+const struct doctor_check doctor_checks[] = {
+    {"link_file", doctor_link_file, "an error in the link file, or a prefix that contains the WAN's own addresses"},
+    {"not_reloaded", doctor_not_reloaded, "a link file that was changed after the daemon read it"},
+    {"link_failed", doctor_link_failed, "a link that does not start"},
+    {"lan_port", doctor_lan_port, "a LAN port that is gone, down, without carrier, no Ethernet, or the WAN port"},
+    {"lan_mtu", doctor_lan_mtu, "a LAN port whose MTU is too small for the path MTU of queue pairs"},
+    {"lan_neighbour", doctor_lan_neighbour, "a host here that has flows and answers no ARP or neighbour discovery"},
+    {"local_route", doctor_local_route, "no route to the hosts here out of a LAN port"},
+    {"remote_route", doctor_remote_route, "no route to the other site's prefix, where no barrier makes one"},
+    {"wan_port", doctor_wan_port, "a WAN address that is not this machine's, or an interface with a smaller MTU than MTU="},
+    {"wan_neighbour", doctor_wan_neighbour, "no route to the other edge, or a next hop that does not answer"},
+    {"firewall", doctor_firewall, "nft rules of this machine that drop UDP or TCP of Port="},
+    {"rp_filter", doctor_rp_filter, "rp_filter=1 that drops what comes from the other edge, or from its hosts"},
+    {"peer_name", doctor_peer_name, "another name in the other edge's certificate than PeerName="},
+    {"control", doctor_control, "no control connection to the other edge, for another reason"},
+    {"edges_differ", doctor_edges_differ, "link files of the two edges that disagree"},
+    {"rates_apart", doctor_rates_apart, "Rate= of the two edges a hundredfold apart"},
+    {"path_down", doctor_path_down, "a path on which nothing comes"},
+    {"path_asymmetric", doctor_path_asymmetric, "a path that works one way only"},
+    {"path_mtu", doctor_path_mtu, "a path that does not carry packets of MTU="},
+    {"distance", doctor_distance, "a Distance= that is not that of the line"},
+    {"certificate", doctor_certificate, "a certificate that has expired or will within 30 days"},
+    {"clock", doctor_clock, "a clock that is behind the beginning of the certificate"},
+    {"nft_rules", doctor_nft_rules, "rules of the link in nft that are gone or cannot be set"},
+    {"ip_forward", doctor_ip_forward, "forwarding that is off: other IP of the hosts is not carried"},
+    {"offloads", doctor_offloads, "GRO or LRO on a LAN port: joined packets are dropped"},
+    {"request_path", doctor_request_path, "answers of hosts here whose requests came around the edges"},
+    {"return_path", doctor_return_path, "requests whose answers go around the edges, or whose responder is dead"},
+    {"stalled", doctor_stalled, "responders that answered once and do not any more"},
+    {"rnr_timer", doctor_rnr_timer, "responders whose RNR timer is 0, which is a wait of 655 ms"},
+    {"retry_early", doctor_retry_early, "hosts that repeat requests before their answer can be there"},
+    {"buffer_full", doctor_buffer_full, "a buffer that is nearly full, or stuck"},
+    {"overrun", doctor_overrun, "receive rings that run over: the machine is too slow"},
+    {"huge_pages", doctor_huge_pages, "huge pages that are missing for the buffer"},
+    {"buffer_memory", doctor_buffer_memory, "a buffer on a disk, or larger than the room for it"},
+    {"memlock", doctor_memlock, "a buffer that can be swapped out"},
+    {"numa", doctor_numa, "workers on another NUMA node than the LAN port"},
+    {"relay", doctor_relay, "a relay whose socket, or the folder of it, is gone"},
+};
+
+const uint32_t doctor_nchecks = sizeof(doctor_checks) / sizeof(doctor_checks[0]);

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_link.c - the doctor's checks of what the daemon tells of a link. */
+#include "doctor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/config/config_keys.h"
+#include "daemon/util/units.h"
+
+#define BUFFER_FULL      0.9  /* share of a pool */
+#define RETRIES_AT_LEAST 20   /* repetitions within the second between two looks ... */
+#define FLOWS_LOOKED_AT  2000 /* of those that have a line each */
+#define RETRIES_SHARE    0.02 /* ... and of all packets from hosts */
+
+/* --- the two looks --- */
+
+static bool state_is(const struct doctor_link *l, const char *state)
+{
+	return l->now != NULL && strcmp(j_text(l->now, "state"), state) == 0;
+}
+
+static bool runs(const struct doctor_link *l)
+{
+	return l->now != NULL && j_get(l->now, "counters") != NULL;
+}
+
+/* How much a counter of a group has grown between the looks; 0 if the link began in between. */
+static uint64_t growth(const struct doctor_link *l, const char *group, const char *name)
+{
+	uint64_t is = j_uint(j_get(l->now, group), name), was = j_uint(j_get(l->before, group), name);
+
+	return l->before != NULL && j_get(l->before, group) != NULL && is > was ? is - was : 0;
+}
+
+static const struct json_object *path_at(const struct json_object *look, size_t i)
+{
+	return j_at(j_get(look, "paths"), i);
+}
+
+static const char *path_name(const struct json_object *path, char text[64])
+{
+	const char *name = j_text(path, "name");
+
+	snprintf(text, 64, "%s%.40s", *name != '\0' ? "path " : "the path", name);
+	return text;
+}
+
+/* --- the link as a whole --- */
+
+void doctor_link_failed(struct doctor *d, const struct doctor_link *l)
+{
+	if (state_is(l, "failed"))
+		doctor_find(d, "the link does not start: %s\nput that right: it is tried again every two seconds",
+		            j_text(l->now, "error"));
+}
+
+void doctor_edges_differ(struct doctor *d, const struct doctor_link *l)
+{
+	const char *difference = j_text(j_get(l->now, "peer"), "difference");
+
+	if (difference[0] != '\0')
+		doctor_find(d, "the link files of the two edges disagree: %s\nmake them mirror images and run `longreach "
+		               "reload` at both; until then %s",
+		            difference,
+		            state_is(l, "refused") ? "nothing is carried" : "nothing is acknowledged early");
+}
+
+/* The control connection came to nothing because of who the other end is. */
+static bool is_about_name(const char *trouble)
+{
+	return strstr(trouble, "PeerName=") != NULL;
+}
+
+void doctor_peer_name(struct doctor *d, const struct doctor_link *l)
+{
+	const char *trouble = j_text(j_get(l->now, "peer"), "trouble");
+
+	if (trouble[0] != '\0' && is_about_name(trouble))
+		doctor_find(d, "%s\nwrite the name in the other edge's certificate into PeerName=, and restart longreachd",
+		            trouble);
+}
+
+void doctor_control(struct doctor *d, const struct doctor_link *l)
+{
+	const struct json_object *peer = j_get(l->now, "peer");
+	const char *trouble = j_text(peer, "trouble");
+
+	if (!runs(l) || j_bool(peer, "connected") || is_about_name(trouble))
+		return;
+	doctor_find(d, "no control connection to the other edge at %s%s%s\nis longreachd running there? RemoteAddress= "
+	               "right? TCP %" PRIu64 " open at both? the same keys?",
+	            j_text(l->now, "remote_address"), trouble[0] != '\0' ? ": " : "", trouble, j_uint(l->now, "port"));
+}
+
+void doctor_rates_apart(struct doctor *d, const struct doctor_link *l)
+{
+	const char *rates = j_text(j_get(l->now, "peer"), "rates");
+
+	if (rates[0] != '\0')
+		doctor_find(d, "%s\nwrite what the line carries in each direction into Rate= of both files", rates);
+}
+
+/* --- paths --- */
+
+static bool is_down(const struct json_object *path)
+{
+	return strcmp(j_text(path, "state"), "up") != 0;
+}
+
+/* Datagrams come on the path, between the two looks. */
+static bool is_heard(const struct doctor_link *l, size_t i)
+{
+	return l->before != NULL &&
+	       j_uint(path_at(l->now, i), "rx_datagrams") > j_uint(path_at(l->before, i), "rx_datagrams");
+}
+
+/* A path that both looks found down: a new one needs a moment. */
+static bool stays_down(const struct doctor_link *l, size_t i)
+{
+	return is_down(path_at(l->now, i)) && path_at(l->before, i) != NULL && is_down(path_at(l->before, i));
+}
+
+void doctor_path_down(struct doctor *d, const struct doctor_link *l)
+{
+	const struct json_object *p;
+	char name[64];
+
+	for (size_t i = 0; (p = path_at(l->now, i)) != NULL; i++)
+		if (stays_down(l, i) && !is_heard(l, i))
+			doctor_find(d, "nothing comes on %s from %s\nis the line cut, the other edge off, UDP %" PRIu64
+			               " filtered on the way, or MTU= larger than what it carries?",
+			            path_name(p, name), j_text(p, "remote_address"), j_uint(p, "port"));
+}
+
+void doctor_path_asymmetric(struct doctor *d, const struct doctor_link *l)
+{
+	const struct json_object *p;
+	char name[64];
+
+	for (size_t i = 0; (p = path_at(l->now, i)) != NULL; i++)
+		if (stays_down(l, i) && is_heard(l, i))
+			doctor_find(d, "%s works one way only: %s is heard, and hears nothing from here\nlook at the way there: "
+			               "a filter for UDP %" PRIu64 " at the other edge or on the way, or a route",
+			            path_name(p, name), j_text(p, "remote_address"), j_uint(p, "port"));
+}
+
+void doctor_path_mtu(struct doctor *d, const struct doctor_link *l)
+{
+	const struct json_object *p;
+	char name[64];
+
+	for (size_t i = 0; l->has_config && i < l->config.npaths && (p = path_at(l->now, i)) != NULL; i++) {
+		uint64_t mtu = j_uint(p, "mtu"), was = j_uint(path_at(l->before, i), "mtu"), wanted = l->config.paths[i].mtu;
+
+		if (is_down(p) || mtu == 0 || mtu >= wanted || mtu != was)
+			continue;
+		doctor_find(d, "%s carries packets of %" PRIu64 " bytes, MTU= says %" PRIu64
+		               "\nraise the MTU of the line, or write MTU=%" PRIu64,
+		            path_name(p, name), mtu, wanted, mtu);
+	}
+}
+
+void doctor_distance(struct doctor *d, const struct doctor_link *l)
+{
+	const struct json_object *distance = j_get(l->now, "distance");
+	char t[2][UNITS_TEXT_MAX];
+
+	if (!j_bool(distance, "differs"))
+		return;
+	doctor_find(d, "Distance=%s, and the line is %s long by its round trip\nwrite that, or auto, into the file: the "
+	               "buffer is worked out from it",
+	            units_show_distance(t[0], j_number(distance, "configured_m")),
+	            units_show_distance(t[1], j_number(distance, "measured_m")));
+}
+
+void doctor_not_reloaded(struct doctor *d, const struct doctor_link *l)
+{
+	const struct link_config *c = &l->config;
+	const struct config_key *k = config_key_find("Link", "AckMode");
+	const char *key = NULL;
+	char mode[16];
+
+	if (l->now == NULL || !l->has_config || l->reading->nerrors > 0)
+		return;
+	k->type->write(k, &c->ack_mode, mode, sizeof(mode));
+	if (strcmp(mode, j_text(l->now, "ack_mode")) != 0)
+		key = "AckMode";
+	else if (config_rate_bps(c) != j_uint(l->now, "rate_bps"))
+		key = "Rate";
+	else if (c->distance_m != j_uint(l->now, "configured_distance_m"))
+		key = "Distance";
+	if (key != NULL)
+		doctor_find(d, "%s has another %s= than the daemon runs with\n`longreach reload`", c->path, key);
+}
+
+/* --- buffers and flows --- */
+
+void doctor_buffer_full(struct doctor *d, const struct doctor_link *l)
+{
+	static const char *const pools[][3] = {
+	    {"from_lan", "outward", "the line or the hosts at the other end take less than comes: if that is not how it "
+	                            "should be look at the other edge; a larger Size= holds more"},
+	    {"from_wan", "inward", "hosts here take less than comes: look for flows that are stalled or in RNR (`longreach "
+	                           "status --flows`)"}};
+	char t[UNITS_TEXT_MAX];
+
+	for (int i = 0; i < 2; i++) {
+		const struct json_object *p = j_get(j_get(l->now, "buffer"), pools[i][0]);
+		const struct json_object *was = j_get(j_get(l->before, "buffer"), pools[i][0]);
+		double cap = j_number(p, "capacity_bytes"), used = j_number(p, "used_bytes");
+
+		if (cap <= 0 || (!j_bool(p, "stuck") &&
+		                 (used < BUFFER_FULL * cap || j_number(was, "used_bytes") < BUFFER_FULL * cap)))
+			continue;
+		doctor_find(d, "the buffer %s is %s: %.0f %% of %s\n%s", pools[i][1],
+		            j_bool(p, "stuck") ? "full, and nothing of it has gone for seconds" : "nearly full",
+		            used / cap * 100, units_show_bytes(t, cap), pools[i][2]);
+	}
+}
+
+/* The first hosts of flows of that side for which fn is true, as a list; their number. */
+struct hosts {
+	char text[160];
+	uint32_t n;
+};
+
+static void add_host(struct hosts *h, const char *host)
+{
+	size_t len = strlen(h->text);
+
+	if (strstr(h->text, host) != NULL)
+		return;
+	if (h->n++ < 4)
+		snprintf(h->text + len, sizeof(h->text) - len, "%s%s", len > 0 ? ", " : "", host);
+}
+
+void doctor_rnr_timer(struct doctor *d, const struct doctor_link *l)
+{
+	uint64_t n = j_uint(j_get(l->now, "counters"), "rnr_timer_0_rx");
+	const struct json_object *flows = j_get(l->now, "flows"), *f;
+	struct hosts in_rnr = {0};
+
+	if (n == 0)
+		return;
+	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++)
+		if (strcmp(j_text(f, "side"), "far") == 0 && j_bool(f, "rnr"))
+			add_host(&in_rnr, j_text(f, "dst"));
+	doctor_find(d, "a responder here asks for a wait of 655 ms when it has no receive posted: its RNR timer is 0 (%" PRIu64
+	               " times so far%s%s)\nset min_rnr_timer of its queue pairs to 12 (0.64 ms) or so: 0 is the longest "
+	               "wait, not none; and post more receives",
+	            n, in_rnr.n > 0 ? "; in RNR now: " : "", in_rnr.text);
+}
+
+void doctor_retry_early(struct doctor *d, const struct doctor_link *l)
+{
+	uint64_t again = growth(l, "drops", "lan_duplicate") + growth(l, "drops", "lan_read_retry");
+	uint64_t all = growth(l, "counters", "lan_rx_packets");
+
+	if (again < RETRIES_AT_LEAST || (double)again < RETRIES_SHARE * (double)all)
+		return;
+	doctor_find(d, "hosts here repeat what the edge has: %" PRIu64 " of %" PRIu64
+	               " packets in a second\ntheir local ACK timeout is shorter than the answer takes%s: raise it (timeout of "
+	               "the queue pair, NCCL_IB_TIMEOUT, UCX_RC_TIMEOUT); else ACKs are lost on the LAN",
+	            again, all,
+	            strcmp(j_text(l->now, "ack_mode"), "near") != 0 ? ", which is a round trip of the line in this ack mode"
+	                                                            : "");
+}
+
+static const struct json_object *same_flow(const struct json_object *flows, const struct json_object *f)
+{
+	const struct json_object *g;
+
+	for (size_t i = 0; (g = j_at(flows, i)) != NULL; i++)
+		if (j_uint(g, "id") == j_uint(f, "id") && strcmp(j_text(g, "side"), j_text(f, "side")) == 0 &&
+		    j_uint(g, "incarnation") == j_uint(f, "incarnation"))
+			return g;
+	return NULL;
+}
+
+/* Packets of it wait for an answer since before the first look, and not one has ever come. */
+static bool is_unanswered(const struct json_object *f, const struct json_object *was)
+{
+	return was != NULL && strcmp(j_text(f, "side"), "far") == 0 && strcmp(j_text(f, "pairing"), "learning") == 0 &&
+	       j_uint(was, "pos_next") > j_uint(was, "pos_delivered") &&
+	       j_uint(f, "pos_delivered") == j_uint(was, "pos_delivered");
+}
+
+void doctor_return_path(struct doctor *d, const struct doctor_link *l)
+{
+	const struct json_object *flows = j_get(l->now, "flows"), *f;
+	struct hosts silent = {0};
+	uint32_t n = 0;
+
+	for (size_t i = 0; (f = j_at(flows, i)) != NULL && i < FLOWS_LOOKED_AT; i++)
+		if (is_unanswered(f, same_flow(j_get(l->before, "flows"), f))) {
+			add_host(&silent, j_text(f, "dst"));
+			n++;
+		}
+	if (n > 0)
+		doctor_find(d, "%u flows get no answer that comes through this edge, of %s%s\nthe route of these hosts to the "
+		               "other site must lead through this edge, or they are dead: `ip route get` at the host",
+		            n, silent.text, silent.n > 4 ? " and others" : "");
+}
+
+void doctor_stalled(struct doctor *d, const struct doctor_link *l)
+{
+	const struct json_object *flows = j_get(l->now, "flows"), *f, *was;
+	struct hosts still = {0};
+	uint32_t n = 0;
+
+	for (size_t i = 0; (f = j_at(flows, i)) != NULL && i < FLOWS_LOOKED_AT; i++) {
+		was = same_flow(j_get(l->before, "flows"), f);
+		if (strcmp(j_text(f, "side"), "far") != 0 || !j_bool(f, "stalled") || !j_bool(was, "stalled") ||
+		    strcmp(j_text(f, "pairing"), "learning") == 0)
+			continue;
+		add_host(&still, j_text(f, "dst"));
+		n++;
+	}
+	if (n > 0)
+		doctor_find(d, "%u flows make no progress: their responders answered once and do not any more: %s%s\nlook at "
+		               "these hosts: are they up, is their route to the other site still through this edge?",
+		            n, still.text, still.n > 4 ? " and others" : "");
+}
+
+void doctor_request_path(struct doctor *d, const struct doctor_link *l)
+{
+	uint64_t n = growth(l, "drops", "lan_ack_unmatched");
+
+	if (n > 0)
+		doctor_find(d, "%" PRIu64 " answers of hosts here in a second belong to no flow that came through this edge\nthe "
+		               "other site's requests come to these hosts by another way: its routes must lead through its "
+		               "edge",
+		            n);
+}
+
+void doctor_overrun(struct doctor *d, const struct doctor_link *l)
+{
+	uint64_t lan = growth(l, "drops", "lan_kernel"), wan = growth(l, "drops", "wan_kernel");
+
+	if (lan > 0 || wan > 0)
+		doctor_find(d, "the machine is too slow for what comes: the kernel dropped %" PRIu64 " packets of LAN ports and %" PRIu64
+		               " of the WAN in a second\nmore Workers=, CPUs= of their own, a larger MTU=, fewer programs "
+		               "beside it",
+		            lan, wan);
+}

@@ -1,0 +1,625 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# longreach doctor: faults are planted one at a time, and it must name each; of a healthy pair it must say nothing.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+doctor() { # a|b options...
+	lab_in "e$1" "$LAB_BIN/longreach" --control "$LAB_DIR/$1/control" doctor "${@:2}"
+}
+
+# What it finds and what it exits with, in $LAB_DIR/doctor and STATUS.
+examine() { # a|b options...
+	doctor "$@" >"$LAB_DIR/doctor" 2>"$LAB_DIR/doctor.err"
+	STATUS=$?
+}
+
+found() { # the names of what was found, each once
+	sed 's/^link: //; s/:.*//' "$LAB_DIR/doctor" | sort -u | tr '\n' ' '
+}
+
+names() { # a|b check
+	examine "$1"
+	[ $STATUS = 1 ] && grep -qE "^(link: )?$2: .* -> " "$LAB_DIR/doctor"
+}
+
+# It names the fault soon, and what else it says is expected of this fault, too.
+finds() { # a|b check [others...]
+	local edge=$1 check=$2 other
+	shift 2
+	lab_wait 8 names "$edge" "$check" || why "exit code $STATUS, it finds: $(found)$(head -1 "$LAB_DIR/doctor.err")" || return
+	NOTE=$(grep -m1 "$check: " "$LAB_DIR/doctor" | sed "s/^link: //; s|$LAB_DIR|DIR|g" | cut -c1-120)
+	for other in $(found); do
+		[[ " $check $* " = *" $other "* ]] || why "and it finds $other: $(grep -m1 "$other: " "$LAB_DIR/doctor")" || return
+	done
+}
+
+is_healthy() { # a|b
+	examine "$1"
+	[ $STATUS = 0 ] && [ ! -s "$LAB_DIR/doctor" ] && [ ! -s "$LAB_DIR/doctor.err" ]
+}
+
+# At once: a link that is up is well.
+says_nothing() {
+	local edge
+	for edge in a b; do
+		is_healthy $edge || why "edge $edge, exit code $STATUS: $(head -1 "$LAB_DIR/doctor")$(head -1 "$LAB_DIR/doctor.err")" || return
+	done
+}
+
+# What was wrong has been put right.
+is_well_again() {
+	local edge
+	for edge in a b; do
+		lab_wait 10 is_healthy $edge || why "edge $edge stays ill: $(head -1 "$LAB_DIR/doctor")" || return
+	done
+}
+
+relink() { # of $LAB_*
+	lab_edges_stop
+	lab_edges
+	lab_link_up
+}
+
+# A link with these settings, which are as before afterwards.
+with() { # VARIABLE=value... -- function arguments...
+	local saved=()
+	while [ "$1" != -- ]; do
+		saved+=("${1%%=*}=${!1%%=*}")
+		eval "local ${1%%=*}=\${1#*=}"
+		shift
+	done
+	shift
+	lab_edges_stop
+	lab_edges
+	"$@"
+}
+
+# --- healthy ---
+
+healthy_runs() { # how many
+	local i
+	for ((i = 0; i < $1; i++)); do
+		says_nothing || return
+	done
+	NOTE="$1 runs at both edges"
+}
+
+# Hosts at work, all operations, from before the first look.
+healthy_under_load() {
+	local pid status=0
+	lab_rcperf --op mix --qps 4 --size 20000 --secs 9 &
+	pid=$!
+	sleep 1
+	healthy_runs 3 || status=1
+	wait $pid || why "contents, order or count are wrong" || return
+	[ $status = 0 ]
+}
+
+healthy_json() {
+	examine a --json
+	[ $STATUS = 0 ] && [ "$(jq -r '"\(.healthy) \(.findings | length)"' "$LAB_DIR/doctor")" = "true 0" ] ||
+		why "exit code $STATUS: $(head -c 100 "$LAB_DIR/doctor")"
+}
+
+# Each name that --list has is in the manual, and none is there that is not in the list.
+list_is_documented() {
+	doctor a --list | cut -d: -f1 | sort >"$LAB_DIR/listed"
+	sed -n '/^.SH WHAT THE DOCTOR FINDS/,/^.SH /s/^\.B \([a-z_]*\)$/\1/p' "$LAB_ROOT/etc/man/longreach.1" | sort >"$LAB_DIR/manual"
+	NOTE="$(wc -l <"$LAB_DIR/listed") names"
+	[ "$(wc -l <"$LAB_DIR/listed")" -ge 25 ] || why "$NOTE" || return
+	diff "$LAB_DIR/listed" "$LAB_DIR/manual" >"$LAB_DIR/out" || why "$(grep -m1 '^[<>]' "$LAB_DIR/out")"
+}
+
+# --- the daemon, the file ---
+
+no_daemon() {
+	local status
+	lab_edge_stop a
+	examine a --config-dir "$LAB_DIR/a"
+	NOTE=$(head -1 "$LAB_DIR/doctor" | cut -c1-100)
+	[ $STATUS = 1 ] && [ "$(found)" = "no_daemon " ] || why "exit code $STATUS, it finds: $(found)" || return
+	lab_in ea nft flush ruleset
+	examine a --config-dir "$LAB_DIR/a"
+	status=$(found)
+	lab_edge_start a
+	lab_link_up || return
+	[ "$status" = "no_daemon nft_rules " ] || why "without rules of nft it finds: $status"
+}
+
+no_such_link() {
+	examine a nosuch
+	[ $STATUS = 2 ] || why "exit code $STATUS"
+}
+
+# Somebody who may not look must not be told that all is well.
+not_allowed() {
+	chmod 711 "$LAB_DIR" "$LAB_DIR/a"
+	cp "$LAB_BIN/longreach" "$LAB_DIR/longreach"
+	lab_in ea setpriv --reuid 65534 --clear-groups --inh-caps=-all "$LAB_DIR/longreach" --control "$LAB_DIR/a/control" \
+		doctor >"$LAB_DIR/doctor" 2>"$LAB_DIR/doctor.err"
+	STATUS=$?
+	NOTE=$(head -1 "$LAB_DIR/doctor.err" | sed "s|$LAB_DIR|DIR|g")
+	[ $STATUS = 2 ] && [[ $NOTE = *"run longreach as root"* ]] || why "exit code $STATUS: $NOTE"
+}
+
+bad_file() {
+	cp "$(lab_conf_path a)" "$LAB_DIR/good.conf"
+	sed -i 's/^AckMode=.*/AckMode=maybe/; s/^Size=.*/Size=banana/' "$(lab_conf_path a)"
+	finds a link_file || return
+	[ "$(grep -c link_file "$LAB_DIR/doctor")" = 2 ] || why "it does not tell both errors" || return
+	cp "$LAB_DIR/good.conf" "$(lab_conf_path a)"
+	is_well_again
+}
+
+changed_file() {
+	sed -i 's/^Rate=.*/Rate=300M/' "$(lab_conf_path a)"
+	finds a not_reloaded || return
+	lab_client a reload >/dev/null
+	is_well_again
+}
+
+no_link() {
+	mv "$(lab_conf_path a)" "$LAB_DIR/good.conf"
+	lab_client a reload >/dev/null
+	finds a no_link || return
+	mv "$LAB_DIR/good.conf" "$(lab_conf_path a)"
+	lab_client a reload >/dev/null
+	is_well_again
+}
+
+# --- ports, routes, neighbours ---
+
+lan_port_down() {
+	lab_ip ea link set lan0 down
+	finds a lan_port local_route nft_rules || return
+	lab_edge_lan ea 1
+	is_well_again
+}
+
+lan_mtu_small() {
+	local pid
+	lab_rcperf --secs 8 --mtu 4096 --depth 4 &
+	pid=$!
+	sleep 1
+	lab_ip ea link set lan0 mtu 1500
+	lab_client a reload >/dev/null
+	finds a lan_mtu lan_port stalled || return
+	lab_ip ea link set lan0 mtu 9000
+	lab_client a reload >/dev/null
+	kill -INT $pid
+	wait $pid
+	is_well_again
+}
+
+host_silent() {
+	lab_ip hb link set rdma0 arp off
+	lab_ip eb neigh flush dev lan0
+	lab_rcperf --secs 4 --depth 4 >/dev/null 2>&1 &
+	local pid=$!
+	finds b lan_neighbour return_path stalled buffer_full
+	local r=$?
+	lab_ip hb link set rdma0 arp on
+	wait $pid
+	[ $r = 0 ] || return
+	is_well_again
+}
+
+no_local_route() {
+	lab_ip ea addr del 10.101.1.1/24 dev lan0
+	finds a local_route rp_filter || return
+	lab_ip ea addr add 10.101.1.1/24 dev lan0
+	is_well_again
+}
+
+no_remote_route() {
+	lab_ip ea route del 10.101.2.0/24 via 192.0.2.2
+	finds a remote_route || return
+	lab_ip ea route add 10.101.2.0/24 via 192.0.2.2
+	is_well_again
+}
+
+wan_address_gone() {
+	lab_ip ea addr del 192.0.2.1/24 dev wan0
+	finds a wan_port lan_port wan_neighbour path_down control firewall || return
+	lab_edge_wan ea 1
+	is_well_again
+}
+
+wan_neighbour_silent() {
+	lab_ip eb link set wan0 arp off
+	lab_ip ea neigh flush dev wan0
+	lab_ip eb neigh flush dev wan0
+	finds a wan_neighbour path_down path_asymmetric control || return
+	lab_ip eb link set wan0 arp on
+	is_well_again
+}
+
+firewall() { # nft's words
+	lab_in ea nft -f - <<-END
+		table inet operator {
+			$1
+		}
+	END
+	finds a firewall path_down path_asymmetric control || return
+	lab_in ea nft delete table inet operator
+	is_well_again
+}
+
+# One that lets it through, and drops other things.
+good_firewall() {
+	lab_in ea nft -f - <<-END
+		table inet operator {
+			chain input {
+				type filter hook input priority 0; policy drop;
+				ct state invalid drop
+				ct state established,related accept
+				ip saddr 192.0.2.2 udp dport { 53, 4790 } accept
+				ip saddr 192.0.2.0/24 tcp dport 4790-4792 accept
+				meta l4proto { icmp, icmpv6 } accept
+				iifname "lan0" accept
+				udp dport 1-10 drop
+			}
+		}
+	END
+	lab_line_ctl cut || why "the line cannot be cut" || return
+	finds a path_down control wan_neighbour
+	local r=$?
+	lab_line_ctl uncut
+	lab_in ea nft delete table inet operator
+	[ $r = 0 ] || return
+	is_well_again
+}
+
+# The way back is another one than that in which the other edge's datagrams come.
+rp_filter_wan() {
+	lab_sysctl ea net.ipv4.conf.wan0.rp_filter=1
+	says_nothing || return
+	lab_ip ea link add other0 type dummy
+	lab_ip ea link set other0 up
+	lab_ip ea route add 192.0.2.2/32 dev other0
+	finds a rp_filter wan_neighbour path_down path_asymmetric control || return
+	lab_ip ea link del other0
+	lab_sysctl ea net.ipv4.conf.wan0.rp_filter=0
+	is_well_again
+}
+
+pings() {
+	lab_in ha busybox ping -c 1 -W 1 $B_HOST >/dev/null
+}
+
+rp_filter_barrier() {
+	pings || why "no ping before" || return
+	lab_sysctl ea net.ipv4.conf.all.rp_filter=1
+	! pings || why "it does not matter here: ping passes" || return
+	finds a rp_filter || return
+	lab_sysctl ea net.ipv4.conf.all.rp_filter=0
+	pings || why "no ping afterwards" || return
+	is_well_again
+}
+
+# --- the other edge ---
+
+other_edge_gone() {
+	lab_edge_stop b
+	finds a control path_down || return
+	lab_edge_start b
+	is_well_again
+}
+
+one_way() {
+	lab_in eb nft add table inet operator
+	lab_in eb nft 'add chain inet operator input { type filter hook input priority 0; }'
+	lab_in eb nft add rule inet operator input udp dport 4790 drop
+	finds a path_asymmetric || return
+	finds b firewall path_down || return
+	lab_in eb nft delete table inet operator
+	is_well_again
+}
+
+line_cut() {
+	lab_line_ctl cut || why "the line cannot be cut" || return
+	finds a path_down control wan_neighbour || return
+	lab_line_ctl uncut
+	is_well_again
+}
+
+narrow_line() {
+	lab_ip line link set wb mtu 3000
+	finds a path_mtu || return
+	lab_ip line link set wb mtu 9000
+	relink && is_well_again
+}
+
+wrong_distance() {
+	LAB_EXTRA=Link.Distance=3000km relink || return
+	finds a distance
+}
+
+wrong_name() {
+	lab_edge_stop a
+	LAB_PEER_NAME=c.link lab_edge_start a
+	finds a peer_name path_down control
+}
+
+files_differ() {
+	lab_edge_stop b
+	LAB_MODE=host lab_edge_start b
+	finds a edges_differ control
+}
+
+rates_differ() {
+	lab_edge_stop b
+	LAB_RATE=2M lab_edge_start b
+	finds a rates_apart
+}
+
+old_keys() {
+	"$LAB_BIN/longreach" keygen link --dir "$LAB_DIR/keys" --renew --days 5 >/dev/null || why "keygen" || return
+	relink || return
+	finds a certificate || return
+	"$LAB_BIN/longreach" keygen link --dir "$LAB_DIR/keys" --renew >/dev/null
+}
+
+slow_clock() {
+	lab_clock a -86400
+	LD_PRELOAD=$LAB_TOOLS/clock_shift.so CLOCK_SHIFT_FILE=$LAB_DIR/clock.a ASAN_OPTIONS=verify_asan_link_order=0 finds a clock
+}
+
+# --- the kernel's settings, memory ---
+
+forwarding_off() {
+	lab_sysctl ea net.ipv4.ip_forward=0
+	finds a ip_forward || return
+	lab_sysctl ea net.ipv4.ip_forward=1
+	is_well_again
+}
+
+gro_on() {
+	lab_offload ea lan0 gro on
+	finds a offloads || return
+	lab_offload ea lan0 gro off
+	is_well_again
+}
+
+small_pages() {
+	LAB_RATE=40G relink || return
+	finds a huge_pages rates_apart
+}
+
+no_huge_pages() {
+	lab_edges_stop
+	mkdir -p "$LAB_SHM/a"
+	mount -t hugetlbfs -o pagesize=2M none "$LAB_SHM/a" 2>/dev/null || {
+		WHY="no hugetlbfs here"
+		return 77
+	}
+	lab_edges
+	finds a huge_pages link_failed control
+	local r=$?
+	lab_edges_stop
+	umount "$LAB_SHM/a"
+	return $r
+}
+
+mount_too_small() {
+	lab_edges_stop
+	mkdir -p "$LAB_SHM/a"
+	mount -t tmpfs -o size=16M none "$LAB_SHM/a"
+	lab_edges
+	finds a buffer_memory link_failed
+	local r=$?
+	lab_edges_stop
+	umount "$LAB_SHM/a"
+	return $r
+}
+
+# ip netns exec gives each program a mount namespace of its own, with a /sys of its own.
+with_files() { # shell commands that put files into place
+	lab_in ea bash -c "$1; exec $LAB_BIN/longreach --control $LAB_DIR/a/control doctor" >"$LAB_DIR/doctor" 2>"$LAB_DIR/doctor.err"
+	STATUS=$?
+	NOTE=$(head -1 "$LAB_DIR/doctor" | cut -c1-120)
+}
+
+swapped_out() {
+	printf 'Filename\tType\n/swap\tfile\t1000\t0\t-2\n' >"$LAB_DIR/swaps"
+	with_files "mount --bind $LAB_DIR/swaps /proc/swaps"
+	if [ "$(awk '/^VmLck/ { print $2 }' "/proc/$(lab_edge_child a)/status")" -gt 100000 ]; then
+		[ $STATUS = 0 ] || why "the buffer is locked: $(found)" || return
+		WHY="the buffer is locked into memory here"
+		return 77
+	fi
+	[ "$(found)" = "memlock " ] || why "exit code $STATUS, it finds: $(found)"
+}
+
+other_node() {
+	LAB_EXTRA_A=Link.CPUs=1 relink || return
+	with_files "mount -t tmpfs none /sys/class; mkdir -p /sys/class/net/lan0/device; echo 0 >/sys/class/net/lan0/device/numa_node
+		mount -t tmpfs none /sys/devices/system/node; mkdir /sys/devices/system/node/node0; echo 0,2-7 >/sys/devices/system/node/node0/cpulist"
+	[ "$(found)" = "numa " ] || why "exit code $STATUS, it finds: $(found)$(head -1 "$LAB_DIR/doctor.err")" || return
+	with_files "mount -t tmpfs none /sys/class; mkdir -p /sys/class/net/lan0/device; echo 0 >/sys/class/net/lan0/device/numa_node
+		mount -t tmpfs none /sys/devices/system/node; mkdir /sys/devices/system/node/node0; echo 0-7 >/sys/devices/system/node/node0/cpulist"
+	[ $STATUS = 0 ] || why "on the same node it finds: $(found)"
+}
+
+relay_socket_gone() {
+	LAB_EXTRA="Relay.Enable=yes Relay.Socket=$LAB_DIR/relay.sock" LAB_EXTRA_B="" relay_link || return
+	rm -f "$LAB_DIR/run/a/relay.sock"
+	finds a relay
+}
+
+relay_link() {
+	lab_edges_stop
+	mkdir -p "$LAB_DIR/run/a" "$LAB_DIR/run/b"
+	LAB_EXTRA= LAB_EXTRA_A="Relay.Enable=yes Relay.Socket=$LAB_DIR/run/a/relay.sock" lab_edge_start a
+	LAB_EXTRA= LAB_EXTRA_B="Relay.Enable=yes Relay.Socket=$LAB_DIR/run/b/relay.sock" lab_edge_start b
+	lab_link_up && says_nothing
+}
+
+stray() {
+	cp "$LAB_SHM/a/link.0.arena" "$LAB_SHM/a/old.0.arena"
+	finds a stray_buffer
+	local r=$?
+	rm -f "$LAB_SHM/a/old.0.arena"
+	[ $r = 0 ] || return
+	is_well_again
+}
+
+# --- hosts ---
+
+# The client is killed with its fault: what it would say of it is not asked.
+beside() { # rcperf options -- function arguments...
+	local options=() pid r
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
+	shift
+	lab_rcperf "${options[@]}" >/dev/null 2>&1 &
+	pid=$!
+	sleep 1
+	"$@"
+	r=$?
+	pkill -INT -P $pid 2>/dev/null
+	wait $pid
+	return $r
+}
+
+server_with() { # options...
+	lab_servers_stop
+	lab_server $B_HOST "$@"
+}
+
+answers_go_around() {
+	lab_in hb nft 'add table netdev around
+		add chain netdev around out { type filter hook egress device "rdma0" priority 0; }
+		add rule netdev around out udp dport 4791 drop' 2>"$LAB_DIR/out" || {
+		WHY="no egress hook here: $(head -1 "$LAB_DIR/out")"
+		return 77
+	}
+	beside --secs 6 --depth 1 --qps 2 -- finds b return_path stalled
+	local r=$?
+	lab_in hb nft delete table netdev around
+	return $r
+}
+
+requests_go_around() {
+	lab_in hb nft delete table netdev around 2>/dev/null
+	relink || return
+	local mac
+	mac=$(lab_in eb cat /sys/class/net/lan0/address)
+	# what a responder would say to a request that came another way: an ACK to a queue pair that nobody has
+	lab_in hb bash -c "for i in \$(seq 40); do echo; sleep 0.1; done" | lab_acks "$mac" &
+	local pid=$!
+	finds b request_path
+	local r=$?
+	kill $pid 2>/dev/null
+	wait $pid 2>/dev/null
+	return $r
+}
+
+# RoCEv2 ACKs, with their ICRC, from the host at site B to that at site A.
+lab_acks() { # MAC of the edge
+	local line
+	while read -r line; do
+		lab_in hb perl -e '
+			use Socket; sub crc { my $c = 0xffffffff; for (unpack("C*", $_[0])) { $c ^= $_;
+				$c = $c & 1 ? ($c >> 1) ^ 0xedb88320 : $c >> 1 for 1 .. 8 } return $c ^ 0xffffffff }
+			my ($mac, $own) = @ARGV; my $bth = pack("CCnNN", 0x11, 0x40, 0xffff, 0x123, 0x456) . pack("N", 0x1f000001);
+			my $udp = pack("nnnn", 49152, 4791, 8 + length($bth) + 4, 0);
+			my $ip = pack("CCnnnCCna4a4", 0x45, 0, 20 + 8 + length($bth) + 4, 1, 0x4000, 64, 17, 0, inet_aton("10.101.2.2"), inet_aton("10.101.1.2"));
+			my $sum = 0; $sum += $_ for unpack("n*", $ip); $sum = ($sum & 0xffff) + ($sum >> 16) for 1 .. 2;
+			substr($ip, 10, 2) = pack("n", ~$sum & 0xffff);
+			my $m = $ip; substr($m, 1, 1) = "\xff"; substr($m, 8, 1) = "\xff"; substr($m, 10, 2) = "\xff\xff";
+			my $u = $udp; substr($u, 6, 2) = "\xff\xff"; my $b = $bth; substr($b, 4, 1) = "\xff";
+			my $icrc = pack("V", crc("\xff" x 8 . $m . $u . $b));
+			my $frame = pack("H12H12n", $mac, $own, 0x800) . $ip . $udp . $bth . $icrc;
+			socket(my $s, 17, 3, 0) or die "socket $!";
+			my $i = qx(cat /sys/class/net/rdma0/ifindex);
+			send($s, $frame, 0, pack("SnlSCCa8", 17, 0x800, $i, 0, 0, 6, "")) or die "send $!";
+			' "${1//:/}" "$(lab_in hb cat /sys/class/net/rdma0/address | tr -d :)" 2>>"$LAB_DIR/acks.err"
+	done
+}
+
+host_hangs() {
+	server_with --hang-ms 6000 --hang-after 1
+	beside --secs 8 --depth 8 --timeout-ms 2000 -- finds b stalled lan_neighbour buffer_full
+}
+
+slow_rnr_timer() {
+	server_with --rnr-timer-ms 655.36 --freeze-ms 1500 --freeze-after 20 --recv-depth 8
+	beside --op send --size 4096 --secs 6 --depth 16 -- finds b rnr_timer buffer_full
+}
+
+early_retry() {
+	server_with
+	LAB_MODE=host relink || return
+	beside --secs 6 --depth 16 --timeout-ms 1 -- finds a retry_early buffer_full stalled || return
+}
+
+full_buffer() {
+	server_with
+	LAB_RATE=20M LAB_BUFFER=32MiB relink || return
+	beside --secs 12 --size 1M --depth 16 --qps 24 -- finds a buffer_full
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE --km 300
+lab_server $B_HOST
+lab_edges
+check "the link is up" lab_link_up
+check "a healthy pair: nothing" healthy_runs 5
+check "a healthy pair with hosts at work: nothing" healthy_under_load
+check "a healthy pair: --json says so" healthy_json
+check "every name of --list is in the manual" list_is_documented
+check "a link that does not exist: it cannot look" no_such_link
+check "somebody who may not ask: it cannot look" not_allowed
+check "no_daemon, nft_rules" no_daemon
+check "link_file" bad_file
+check "not_reloaded" changed_file
+check "no_link" no_link
+check "lan_port" lan_port_down
+check "lan_mtu" lan_mtu_small
+check "lan_neighbour" host_silent
+check "local_route" no_local_route
+check "wan_port" wan_address_gone
+check "wan_neighbour" wan_neighbour_silent
+check "firewall: a rule" firewall 'chain input { type filter hook input priority 0; udp dport 4790 drop; }'
+check "firewall: a policy" firewall 'chain input { type filter hook input priority 0; policy drop; tcp dport { 22, 443 } accept; }'
+check "firewall: in a chain that is jumped to" firewall 'chain more { ip saddr 192.0.2.0/24 udp dport 4000-5000 reject; }
+	chain input { type filter hook input priority 0; iifname "wan0" jump more; }'
+check "firewall: one that lets it pass is not blamed" good_firewall
+check "rp_filter: WAN" rp_filter_wan
+check "rp_filter: other IP behind a barrier" rp_filter_barrier
+check "control: the other edge is gone" other_edge_gone
+check "path_asymmetric" one_way
+check "path_down" line_cut
+check "path_mtu" narrow_line
+check "ip_forward" forwarding_off
+check "offloads" gro_on
+check "stray_buffer" stray
+check "memlock" swapped_out
+check "return_path" answers_go_around
+check "request_path" requests_go_around
+check "stalled" host_hangs
+check "rnr_timer" slow_rnr_timer
+check "retry_early" early_retry
+LAB_MODE=host LAB_EXTRA=Link.Barrier=off relink
+check "remote_route" no_remote_route
+check "buffer_full" full_buffer
+check "relay" relay_socket_gone
+check "distance" wrong_distance
+check "numa" other_node
+check "huge_pages: none for a fast line" small_pages
+check "huge_pages: the pool is empty" no_huge_pages
+check "buffer_memory" mount_too_small
+check "peer_name" wrong_name
+relink
+check "edges_differ" files_differ
+relink
+check "rates_apart" rates_differ
+check "certificate" old_keys
+relink
+check "clock" slow_clock
+check "after all of it: nothing" says_nothing
+check_end

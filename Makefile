@@ -7,7 +7,8 @@
 #   LTO=            without optimisation across files (gcc only; longreachd and the benchmarks)
 #
 # Folder rules: proxy/**/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, daemon/client/*.c ->
-# longreach, the other daemon/**/*.c -> longreachd, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each,
+# longreach, the other daemon/**/*.c -> longreachd, copy/wire and copy/client -> longreach, copy/wire and copy/server
+# -> longreachd, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each,
 # tests/unit/test_X.c -> one cmocka program each.
 
 CC      ?= gcc
@@ -50,8 +51,10 @@ SEAL_SRC     := $(wildcard seal/*.c)
 HEADROOM_SRC := $(wildcard headroom/*.c)
 LIB_SRC      := $(wildcard lib/*.c)
 CLIENT_ONLY  := $(wildcard daemon/client/*.c)
-CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c daemon/util/json.c $(LIB_SRC)
-DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c)) lib/lr_strerror.c
+COPY_CLIENT  := $(wildcard copy/wire/*.c copy/client/*.c)
+COPY_SERVER  := $(wildcard copy/wire/*.c copy/server/*.c)
+CLIENT_SRC   := $(CLIENT_ONLY) $(COPY_CLIENT) daemon/util/units.c daemon/util/json.c $(LIB_SRC)
+DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c)) $(COPY_SERVER) $(LIB_SRC)
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)
 SIM_SRC      := $(wildcard tests/sim/*.c)
 TOOL_NAMES   := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/*.c)) \
@@ -102,10 +105,10 @@ $(O)/libheadroom.a: $(call objs,$(HEADROOM_SRC))
 
 # --- the daemon and its client ---
 $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
-	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd -lseccomp
+	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd -lseccomp -lxxhash
 
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c -lxxhash
 
 # --- liblongreach: the relay, for programs ---
 LIB_SONAME := liblongreach.so.0
@@ -145,7 +148,7 @@ $(O)/tools/clock_shift.so: tests/preload/clock_shift.c
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -lmnl \
-		-ljson-c -lseccomp -lcmocka -lm
+		-ljson-c -lseccomp -lxxhash -lcmocka -lm
 # The writer of JSON and json-c have names in common: not in one file with its test.
 CLIENT_JSON := $(call objs,daemon/client/client_json.c)
 $(O)/unit/test_client_json $(O)/unit/test_trace: $(CLIENT_JSON)
@@ -247,7 +250,7 @@ coverage:
 	$(Q)build/coverage/lrsim --seeds 1-200 --jobs $(UNIT_JOBS) | tail -1
 	$(Q)tests/coverage.sh build/coverage
 
-LINTED := $(PROXY_SRC) $(SEAL_SRC) $(HEADROOM_SRC) $(DAEMON_SRC) $(CLIENT_ONLY) $(SIM_SRC) $(UNIT_SRC) $(BENCH_SRC)
+LINTED := $(PROXY_SRC) $(SEAL_SRC) $(HEADROOM_SRC) $(DAEMON_SRC) $(CLIENT_ONLY) $(COPY_CLIENT) $(SIM_SRC) $(UNIT_SRC) $(BENCH_SRC)
 compile_commands.json: FORCE
 	$(Q)printf '{"directory":"$(CURDIR)","command":"$(CC) $(CFLAGS_ALL) -c %s","file":"%s"}\n' \
 		$(foreach c,$(sort $(LINTED)),$(c) $(c)) | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' >$@
@@ -274,7 +277,7 @@ test-all: deps
 	$(Q)FULL=1 tests/run.sh
 
 DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
-	libisal-dev libinih-dev libjson-c-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev \
+	libisal-dev libinih-dev libjson-c-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libxxhash-dev libssl-dev libsystemd-dev \
 	systemtap-sdt-dev openssl libcmocka-dev \
 	libibverbs-dev librdmacm-dev \
 	iproute2 nftables ethtool jq socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \

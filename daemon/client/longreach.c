@@ -12,6 +12,7 @@
 #include "client_relay.h"
 #include "client_status.h"
 #include "client_trace.h"
+#include "copy/client/copy_send.h"
 #include "daemon/telemetry/control.h"
 #include "daemon/util/version.h"
 #include "headroom/headroom.h"
@@ -32,6 +33,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "       longreach keygen LINK [OPTION]...\n"
                             "       longreach headroom --km N --rate RATE [OPTION]...\n"
                             "       longreach put|get|export|regions|rate ...\n"
+                            "       longreach copy [OPTION]... SRC... LINK:EXPORT[/PATH]\n"
                             "       longreach help\n"
                             "\n"
                             "  status      the links: state, traffic, buffers, losses\n"
@@ -47,6 +49,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "  keygen      makes the certificates of a new link: longreach keygen --help\n"
                             "  put, get, export, regions, rate\n"
                             "              the relay: longreach put --help\n"
+                            "  copy        files and directories to the other site: longreach copy --help\n"
                             "  headroom    works out PFC headroom and buffers: longreach headroom --help\n"
                             "\n"
                             "  --control PATH   the daemon's socket. Default: " CONTROL_PATH "\n";
@@ -342,6 +345,8 @@ int main(int argc, char **argv)
 		return headroom_main(argc - 1, argv + 1);
 	if (argc > 1 && client_relay_knows(argv[1]))
 		return client_relay(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "copy") == 0)
+		return copy_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "keygen") == 0) /* likewise */
 		return keygen_main(argc - 1, argv + 1);
 	if (is_trace(argc, argv))

@@ -53,6 +53,18 @@ struct path_config {
 	uint32_t source_ports; /* of each lane */
 };
 
+#define EXPORTS_MAX     16
+#define EXPORT_NAME_MAX 24
+#define USER_NAME_MAX   33
+
+/* A directory that `longreach copy` of the other site may read, or also write. */
+struct export_config {
+	char name[EXPORT_NAME_MAX];
+	char path[LINK_FILE_MAX];
+	bool writable;
+	char user[USER_NAME_MAX]; /* who opens what is beneath it */
+};
+
 #define WAN_UDP_IP4_HDR 28
 #define WAN_UDP_IP6_HDR 48
 
@@ -124,6 +136,10 @@ struct link_config {
 	uint32_t relay_group;             /* gid; 0: root and the daemon's user alone */
 	uint32_t relay_weight;            /* of a channel, in flows */
 	uint32_t relay_buffer;            /* percent of the buffer */
+
+	/* [Export NAME], any number */
+	struct export_config exports[EXPORTS_MAX];
+	uint32_t nexports;
 
 	/* [Security] */
 	enum seal_cipher encryption;

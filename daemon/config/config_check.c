@@ -54,7 +54,7 @@ static int check_required(struct check *ck)
 		if (k->flags & KEY_LIST)
 			missing = config_key_count(k, ck->c) == 0;
 		else
-			missing = lacks(ck, k, k->flags & KEY_PATH ? ck->c->npaths : 1);
+			missing = lacks(ck, k, config_key_is_of_many(k) ? config_key_count(k, ck->c) : 1);
 		if (missing)
 			return blame(ck, k->name, "is missing: expected %s", k->type->expected);
 	}
@@ -177,6 +177,13 @@ static int check_paths(struct check *ck)
 	return 0;
 }
 
+static int check_exports(struct check *ck)
+{
+	if (ck->c->nexports > 0 && !ck->c->relay)
+		return blame(ck, "Enable", "is no in [Relay], and there are exports: expected Enable=yes, or no [Export NAME]");
+	return 0;
+}
+
 static int check_workers(struct check *ck)
 {
 	const struct link_config *c = ck->c;
@@ -250,7 +257,8 @@ int config_check(const struct link_config *c, const struct config_key **key, uin
 {
 	static int (*const rules[])(struct check *) = {check_required,   check_ports,       check_prefixes,
 	                                               check_pair_modes, check_host_groups, check_paths,
-	                                               check_workers,    check_security,    check_times};
+	                                               check_workers,    check_security,    check_times,
+	                                               check_exports};
 	struct check ck = {.c = c, .key = key, .path = path, .why = why};
 
 	*key = NULL;

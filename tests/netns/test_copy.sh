@@ -125,7 +125,8 @@ second_copy_sends_nothing() {
 
 # Starts a copy, waits until so many MiB of the large file are there, and calls what is to happen then.
 begin_large() { # destination
-	copy --json --timeout 30 "$LAB_DIR/big" "link:data/$1/" >"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" &
+	LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 30 "$LAB_DIR/big" "link:data/$1/" \
+		>"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" &
 	COPY=$!
 	lab_wait 20 some_arrived "$1" || why "nothing arrives: $(tail -1 "$LAB_DIR/big.err")"
 }
@@ -145,7 +146,7 @@ make_big() {
 killed_copy_goes_on() {
 	make_big
 	begin_large killed || return
-	kill -KILL "$(pgrep -P $COPY || echo $COPY)"
+	kill -KILL $COPY
 	wait $COPY 2>/dev/null
 	[ ! -e "$LAB_DIR/there/killed/big/d/file" ] || why "a half-written file has its name" || return
 	copy --json "$LAB_DIR/big" link:data/killed/ >"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return

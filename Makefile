@@ -232,7 +232,7 @@ $(FO)/obj/proxy/%.o: FUZZ_FLAGS += $(STEPS)
 # libFuzzer has a function of that name that refuses to run
 $(FO)/obj/tests/sim/steps.o: FUZZ_FLAGS += -D__sanitizer_cov_trace_pc=__wrap___sanitizer_cov_trace_pc
 $(FO)/fuzz_%: $(FO)/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,$(FO)/obj/%.o,$(PROXY_SRC) $(SEAL_SRC) tests/sim/steps.c)
-	$(Q)clang -fsanitize=fuzzer,address,undefined -Wl,--wrap=__sanitizer_cov_trace_pc -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -linih -levent -levent_openssl $(filter-out -lIPSec_MB,$(LIBS_SEAL))
+	$(Q)clang -fsanitize=fuzzer,address,undefined -Wl,--wrap=__sanitizer_cov_trace_pc -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -linih -levent -levent_openssl -lxxhash $(filter-out -lIPSec_MB,$(LIBS_SEAL))
 fuzz: fuzz-bin
 	$(Q)printf '%s\n' $(FUZZ_NAMES) | xargs -P $(UNIT_JOBS) -I{} sh -c 'mkdir -p $(FO)/corpus/{}; \
 		echo "fuzz {}: $(SECONDS) s"; $(FO)/fuzz_{} -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=4096 \

@@ -272,7 +272,7 @@ static struct copy_bytes get_bytes(struct copy_in *in, size_t max)
 	return (struct copy_bytes){at, at ? len : 0};
 }
 
-static void fail(struct copy_in *in)
+static void refuse(struct copy_in *in)
 {
 	take(in, SIZE_MAX);
 }
@@ -310,7 +310,7 @@ static struct copy_bytes get_path(struct copy_in *in)
 	struct copy_bytes path = get_bytes(in, COPY_PATH_MAX);
 
 	if (!copy_path_is_sound(path))
-		fail(in);
+		refuse(in);
 	return path;
 }
 
@@ -320,7 +320,7 @@ static struct copy_bytes get_target(struct copy_in *in, bool optional)
 	struct copy_bytes t = get_bytes(in, COPY_PATH_MAX);
 
 	if (in->p && ((t.len == 0 && !optional) || (t.len > 0 && memchr(t.p, '\0', t.len))))
-		fail(in);
+		refuse(in);
 	return t;
 }
 
@@ -330,7 +330,7 @@ static struct copy_bytes get_bound(struct copy_in *in)
 	struct copy_bytes b = get_bytes(in, COPY_NAME_MAX);
 
 	if (b.len > 0 && !is_component(b.p, b.len))
-		fail(in);
+		refuse(in);
 	return b;
 }
 
@@ -340,7 +340,7 @@ static void get_region(struct copy_in *in, char region[COPY_REGION_MAX])
 
 	memset(region, 0, COPY_REGION_MAX);
 	if (b.len > 0 && memchr(b.p, '\0', b.len))
-		fail(in);
+		refuse(in);
 	else if (b.len > 0)
 		memcpy(region, b.p, b.len);
 }
@@ -375,7 +375,7 @@ static void get_mtime(struct copy_in *in, struct copy_meta *m)
 	m->mtime_s = (int64_t)get64(in);
 	m->mtime_ns = get32(in);
 	if (m->mtime_ns >= 1000000000)
-		fail(in);
+		refuse(in);
 }
 
 static void get_meta(struct copy_in *in, struct copy_meta *m)
@@ -386,7 +386,7 @@ static void get_meta(struct copy_in *in, struct copy_meta *m)
 	get_mtime(in, m);
 	m->xattrs = get_bytes(in, COPY_XATTRS_MAX);
 	if (m->mode & ~07777u)
-		fail(in);
+		refuse(in);
 }
 
 bool copy_entry_get(struct copy_in *in, struct copy_entry *e)
@@ -424,7 +424,7 @@ bool copy_entry_get(struct copy_in *in, struct copy_entry *e)
 	case COPY_LINK_HARD:
 		e->target = get_path(in);
 		if (e->target.len == 0)
-			fail(in);
+			refuse(in);
 		break;
 	case COPY_META:
 		get_meta(in, &e->meta);
@@ -438,12 +438,12 @@ bool copy_entry_get(struct copy_in *in, struct copy_entry *e)
 	case COPY_REMOVE:
 		break;
 	default:
-		fail(in);
+		refuse(in);
 		break;
 	}
 	/* What has a name of its own in a directory; the others may speak of the session's directory itself. */
 	if (e->path.len == 0 && e->type != COPY_META && e->type != COPY_EXTRAS && e->type != COPY_CHECK && e->type != COPY_DIR)
-		fail(in);
+		refuse(in);
 	return in->p && e->size <= INT64_MAX && e->kind < COPY_KINDS;
 }
 
@@ -464,7 +464,7 @@ bool copy_result_get(struct copy_in *in, struct copy_result *r)
 			r->range[i].offset = get64(in);
 			r->range[i].length = get64(in);
 			if (r->range[i].offset > INT64_MAX || r->range[i].length > INT64_MAX)
-				fail(in);
+				refuse(in);
 		}
 	}
 	if (r->type == COPY_EXTRAS)
@@ -481,7 +481,7 @@ bool copy_name_next(struct copy_in *in, uint8_t *kind, char name[COPY_NAME_MAX +
 	*kind = get8(in);
 	b = get_bytes(in, COPY_NAME_MAX);
 	if (in->p && !is_component(b.p, b.len))
-		fail(in);
+		refuse(in);
 	if (!in->p)
 		return false;
 	memcpy(name, b.p, b.len);
@@ -498,7 +498,7 @@ bool copy_xattr_next(struct copy_in *in, char name[COPY_NAME_MAX + 1], struct co
 	b = get_bytes(in, COPY_NAME_MAX);
 	*value = get_bytes(in, COPY_XATTRS_MAX);
 	if (in->p && (b.len == 0 || memchr(b.p, '\0', b.len)))
-		fail(in);
+		refuse(in);
 	if (!in->p)
 		return false;
 	memcpy(name, b.p, b.len);

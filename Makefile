@@ -307,7 +307,7 @@ install: $(O)/longreachd $(O)/longreach $(O)/longreach-counters.7 lib
 	for p in etc/man/*.[0-9] $(O)/longreach-counters.7; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
 	install -d $(DESTDIR)/lib/systemd/system
 	install -D -m 644 systemd/longreach.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/longreach.conf
-	for u in longreachd longreach-closed; do \
+	for u in longreachd longreach-closed longreach-exports; do \
 		sed 's|/usr/|$(PREFIX)/|g' systemd/$$u.service >$(DESTDIR)/lib/systemd/system/$$u.service || exit; done
 
 .PHONY: help clean

@@ -180,7 +180,7 @@ static int check_paths(struct check *ck)
 static int check_exports(struct check *ck)
 {
 	if (ck->c->nexports > 0 && !ck->c->relay)
-		return blame(ck, "Enable", "is no in [Relay], and there are exports: expected Enable=yes, or no [Export NAME]");
+		return blame(ck, "Enable", "is no, and there are exports: expected yes, or no [Export NAME]");
 	return 0;
 }
 

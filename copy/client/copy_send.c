@@ -48,6 +48,8 @@ enum send_limits {
 #define WINDOW_LEAST (8u << 20)   /* bytes of puts under way */
 #define WINDOW_MOST  (512u << 20)
 
+#define SIGN_OF_LIFE_S 0.3
+
 enum stage {
 	STAGE_CHECK,
 	STAGE_DIR,
@@ -142,6 +144,7 @@ struct sender {
 	uint64_t put_bytes, put_window;
 	double window_s; /* when it was worked out */
 	double alive_s;  /* when something came last */
+	double said_s;   /* when a batch went last */
 	struct items links, dirs, lists, files_there, dirs_there;
 	struct name_of_inode *inode; /* a table of ninodes_room places */
 	size_t ninodes, ninodes_room;
@@ -865,24 +868,43 @@ static bool fill_batch(struct sender *s, struct batch *b, struct copy_out *o)
 	return b->n > 0;
 }
 
-static void send_batches(struct sender *s)
+static void send_batch(struct sender *s, struct batch *b, const struct copy_out *o)
 {
 	char service[LR_NAME_MAX];
 
 	snprintf(service, sizeof(service), COPY_SERVICE_PREFIX "%s", s->o->export);
+	b->used = true;
+	s->nbatches++;
+	s->said_s = progress_seconds();
+	if (lr_call(s->lr, service, o->buf, o->len, &b->op) < 0)
+		s->lost = true; /* the batch is taken apart then */
+}
+
+static void send_batches(struct sender *s)
+{
 	while (!s->lost && !s->fatal && s->nbatches < window(s)) {
 		struct copy_out o = {.buf = s->message, .cap = sizeof(s->message)};
 		struct batch *b = batch_place(s);
-		int r;
 
 		if (!b || !fill_batch(s, b, &o))
 			return;
-		b->used = true;
-		s->nbatches++;
-		r = lr_call(s->lr, service, o.buf, o.len, &b->op);
-		if (r < 0)
-			s->lost = true; /* the batch is taken apart then */
+		send_batch(s, b, &o);
 	}
+}
+
+/* Puts alone would not tell that the server has gone: after a start of its daemon they wait for their region to come back.
+ * A batch of nothing is answered, or fails at once; and the server sees that the session lives. */
+static void send_sign_of_life(struct sender *s)
+{
+	struct copy_out o = {.buf = s->message, .cap = sizeof(s->message)};
+	struct copy_head h = {.op = COPY_BATCH, .session = s->session};
+	struct batch *b = batch_place(s);
+
+	if (s->lost || s->fatal || s->nbatches > 0 || s->nputs == 0 || progress_seconds() - s->said_s < SIGN_OF_LIFE_S)
+		return;
+	copy_head_put(&o, &h);
+	b->n = 0;
+	send_batch(s, b, &o);
 }
 
 /* --- pieces --- */
@@ -1570,6 +1592,7 @@ static void run(struct sender *s)
 		work_out_window(s);
 		more = send_pieces(s);
 		send_batches(s);
+		send_sign_of_life(s);
 		if (!s->lost && is_idle(s)) {
 			struct item *it = from_phase(s);
 

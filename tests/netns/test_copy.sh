@@ -238,6 +238,48 @@ one_file() {
 	[ "$(cat "$LAB_DIR/there/renamed")" = new ] || why "it was not replaced"
 }
 
+line_bytes() {
+	lab_line_ctl stats | jq .ab.in_bytes
+}
+
+alive() { # pid
+	kill -0 "$1" 2>/dev/null
+}
+
+# Whoever it hits, again and again, while one tree crosses. A sender that was killed is started again.
+random_kills() { # how many
+	local n=$1 i who left=$1 hits='' before size
+	rm -rf "$LAB_DIR/big"
+	mkdir -p "$LAB_DIR/big/many"
+	for i in 1 2 3 4; do head -c $((16 * MIB * n / 4)) /dev/urandom >"$LAB_DIR/big/$i"; done
+	for i in $(seq 2000); do head -c 2000 /dev/urandom >"$LAB_DIR/big/many/$i"; done
+	size=$(du -sb "$LAB_DIR/big" | cut -f1)
+	before=$(line_bytes)
+	for i in $(seq 40); do
+		LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 30 "$LAB_DIR/big" "link:data/random/" \
+			>"$LAB_DIR/random.json" 2>"$LAB_DIR/big.err" &
+		COPY=$!
+		while [ "$left" -gt 0 ]; do
+			sleep "0.$((RANDOM % 700 + 100))"
+			alive $COPY || break
+			left=$((left - 1))
+			who=$((RANDOM % 5))
+			case $who in
+			0) kill -KILL $COPY && hits+=" sender" && break ;;
+			1) kill_server && hits+=" server" ;;
+			2) kill_edge a && hits+=" a" ;;
+			3) kill_edge b && hits+=" b" ;;
+			4) kill -KILL "$EXPORTS" && { wait "$EXPORTS" 2>/dev/null; start_exports; } && hits+=" exports" ;;
+			esac
+		done
+		wait $COPY 2>/dev/null && break
+		[ "${who:-}" = 0 ] || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return
+	done
+	same_trees "$LAB_DIR/big" "$LAB_DIR/there/random/big" || return
+	[ -z "$(find "$LAB_DIR/there/random" -name '.longreach-*')" ] || why "temporary files are left" || return
+	NOTE="killed:$hits; the line carried $((($(line_bytes) - before) / MIB)) MiB for $((size / MIB)) MiB"
+}
+
 lab_up
 lab_line --rate $LAB_LINE_RATE --km 300
 LAB_MODE=near
@@ -255,6 +297,7 @@ check "goes on over kill -9 of the server" goes_on_over server kill_server
 check "goes on over kill -9 of the far daemon" goes_on_over far kill_edge b
 check "goes on over kill -9 of the near daemon" goes_on_over near kill_edge a
 check "goes on over a line that was cut" goes_on_over cut cut_line
+check "identical after kills at random moments" random_kills $([ -n "${FULL:-}" ] && echo 10 || echo 3)
 check "nothing leads out of an export; refusals name their cause" nothing_leads_out
 check "--delete, --exclude, --dry-run" delete_and_exclude
 kill "$EXPORTS" 2>/dev/null

@@ -82,11 +82,13 @@ static int become(const char *name)
 static void serve(const struct server *s, pid_t parent)
 {
 	struct copy_export e = {.name = s->export.name, .writable = s->export.writable};
+	char comm[16]; /* the kernel keeps 15 characters */
 	struct lr *h;
 	int r;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	prctl(PR_SET_NAME, "lr-export");
+	snprintf(comm, sizeof(comm), "lr:%.12s", s->export.name);
+	prctl(PR_SET_NAME, comm);
 	if (getppid() != parent)
 		_exit(EXIT_SUCCESS);
 	h = connect_relay(s, parent);

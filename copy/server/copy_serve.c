@@ -47,7 +47,7 @@ struct file {
 struct server {
 	struct lr *lr;
 	const struct copy_export *export;
-	uint32_t instance, nregions;
+	uint32_t instance, nanew;
 	struct session session[SESSIONS];
 	struct file file[FILES];
 	uint64_t malformed, spoiled; /* requests that no sane sender makes; pieces with another hash */
@@ -110,9 +110,29 @@ static void sweep(struct server *s)
 		}
 }
 
+/* The name of a region follows from the file and its source: what is on its way to it still arrives when this server has
+ * started anew, and the daemon does not hold on to it for nobody. What is opened anew has a name that was never there: the
+ * bytes of before are not wanted. */
+static void name_region(struct server *s, struct file *f, const struct stat *dir, bool anew)
+{
+	uint8_t text[COPY_EXPORT_MAX + COPY_NAME_MAX + 1 + 6 * 8] = {0};
+	uint8_t *at = text + COPY_EXPORT_MAX;
+	const uint64_t number[] = {dir->st_dev,
+	                           dir->st_ino,
+	                           f->partial.size,
+	                           (uint64_t)f->partial.mtime_s,
+	                           f->partial.mtime_ns,
+	                           anew ? (uint64_t)s->instance << 32 | ++s->nanew : 0};
+
+	snprintf((char *)text, COPY_EXPORT_MAX, "%s", s->export->name);
+	for (size_t i = 0; i < sizeof(number) / sizeof(number[0]); i++, at += 8)
+		put_be64(at, number[i]);
+	memcpy(at, f->partial.name, strlen(f->partial.name));
+	snprintf(f->region, sizeof(f->region), "copy.%016llx", (unsigned long long)copy_hash(text, sizeof(text)));
+}
+
 static int export_file(struct server *s, struct file *f)
 {
-	snprintf(f->region, sizeof(f->region), "copy.%08x.%u", s->instance, s->nregions++);
 	return lr_export(s->lr, f->region, f->partial.fd, 0, f->partial.size, LR_PEER_WRITE);
 }
 
@@ -144,6 +164,7 @@ static int file_open(struct server *s, const struct session *n, const struct pla
 		r = partial_open(&f->partial, p, e);
 		if (r < 0)
 			return r;
+		name_region(s, f, &dir, e->anew);
 		r = export_file(s, f);
 		if (r < 0) {
 			partial_close(&f->partial);

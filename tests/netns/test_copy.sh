@@ -15,9 +15,9 @@ start_exports() {
 	EXPORTS=$!
 }
 
-# The process that has the user's rights, or the parent of all.
-server_of() { # its children: one per export, in the order of the file
-	pgrep -P "$EXPORTS" | sed -n "${1}p"
+# The process that has the user's rights.
+server_of() { # export
+	pgrep -P "$EXPORTS" -x "lr:$1"
 }
 
 start_edges() {
@@ -167,7 +167,10 @@ goes_on_over() { # destination command...
 	[ "$(of_json "$LAB_DIR/big.json" sent_again_bytes)" -lt $((40 * MIB)) ] || why "$NOTE"
 }
 
-kill_server() { kill -KILL "$(server_of 1)"; }
+kill_server() {
+	local pid
+	pid=$(server_of data) && kill -KILL "$pid"
+}
 kill_edge() { # a|b
 	lab_edge_stop "$1" KILL
 	lab_edge_start "$1"

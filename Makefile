@@ -7,7 +7,8 @@
 #   LTO=            without optimisation across files (gcc only; longreachd and the benchmarks)
 #
 # Folder rules: proxy/**/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, plan/*.c -> libplan.a,
-# daemon/client/*.c -> longreach, the other daemon/**/*.c -> longreachd, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each,
+# daemon/client/*.c -> longreach, the other daemon/**/*.c -> longreachd, copy/wire and copy/client -> longreach, copy/wire
+# and copy/server -> longreachd, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each,
 # tests/unit/test_X.c -> one cmocka program each.
 
 CC      ?= gcc
@@ -54,10 +55,12 @@ HEADROOM_SRC := $(wildcard headroom/*.c)
 PLAN_SRC     := $(wildcard plan/*.c)
 LIB_SRC      := $(wildcard lib/*.c)
 CLIENT_ONLY  := $(wildcard daemon/client/*.c)
+COPY_CLIENT  := $(wildcard copy/wire/*.c copy/client/*.c)
+COPY_SERVER  := $(wildcard copy/wire/*.c copy/server/*.c)
 # What the doctor reads link files and the machine with.
-CLIENT_SRC   := $(CLIENT_ONLY) $(wildcard daemon/config/*.c daemon/machine/*.c daemon/util/*.c) daemon/kernel/nft.c daemon/kernel/ip_port.c \
-	daemon/arena/arena_file.c daemon/arena/page_lock.c $(LIB_SRC)
-DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c)) lib/lr_strerror.c
+CLIENT_SRC   := $(CLIENT_ONLY) $(COPY_CLIENT) $(wildcard daemon/config/*.c daemon/machine/*.c daemon/util/*.c) daemon/kernel/nft.c \
+	daemon/kernel/ip_port.c daemon/arena/arena_file.c daemon/arena/page_lock.c $(LIB_SRC)
+DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c)) $(COPY_SERVER) $(LIB_SRC)
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)
 SIM_SRC      := $(wildcard tests/sim/*.c)
 TOOL_NAMES   := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/*.c)) \
@@ -111,10 +114,10 @@ $(O)/libplan.a: $(call objs,$(PLAN_SRC))
 
 # --- the daemon and its client ---
 $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
-	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd -lseccomp
+	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd -lseccomp -lxxhash
 
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libplan.a $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c -lxxhash
 
 # --- liblongreach: the relay, for programs ---
 LIB_SONAME := liblongreach.so.0
@@ -154,7 +157,7 @@ $(O)/tools/clock_shift.so: tests/preload/clock_shift.c
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libplan.a $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -lmnl \
-		-ljson-c -lseccomp -lcmocka -lm
+		-ljson-c -lseccomp -lxxhash -lcmocka -lm
 # The writer of JSON and json-c have names in common: not in one file with its test.
 CLIENT_JSON := $(call objs,daemon/client/client_json.c)
 $(O)/unit/test_client_json $(O)/unit/test_trace: $(CLIENT_JSON)
@@ -245,7 +248,7 @@ $(FO)/obj/proxy/%.o: FUZZ_FLAGS += $(STEPS)
 # libFuzzer has a function of that name that refuses to run
 $(FO)/obj/tests/sim/steps.o: FUZZ_FLAGS += -D__sanitizer_cov_trace_pc=__wrap___sanitizer_cov_trace_pc
 $(FO)/fuzz_%: $(FO)/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,$(FO)/obj/%.o,$(PROXY_SRC) $(SEAL_SRC) tests/sim/steps.c)
-	$(Q)clang -fsanitize=fuzzer,address,undefined -Wl,--wrap=__sanitizer_cov_trace_pc -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -linih -levent -levent_openssl -lssl $(filter-out -lIPSec_MB,$(LIBS_SEAL))
+	$(Q)clang -fsanitize=fuzzer,address,undefined -Wl,--wrap=__sanitizer_cov_trace_pc -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -linih -levent -levent_openssl -lssl -lxxhash $(filter-out -lIPSec_MB,$(LIBS_SEAL))
 fuzz: fuzz-bin
 	$(Q)printf '%s\n' $(FUZZ_NAMES) | xargs -P $(UNIT_JOBS) -I{} sh -c 'mkdir -p $(FO)/corpus/{}; \
 		echo "fuzz {}: $(SECONDS) s"; $(FO)/fuzz_{} -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=4096 \
@@ -263,7 +266,7 @@ coverage:
 	$(Q)build/coverage/lrsim --seeds 1-200 --jobs $(UNIT_JOBS) | tail -1
 	$(Q)tests/coverage.sh build/coverage
 
-LINTED := $(PROXY_SRC) $(SEAL_SRC) $(HEADROOM_SRC) $(PLAN_SRC) $(DAEMON_SRC) $(CLIENT_ONLY) $(SIM_SRC) $(UNIT_SRC) $(BENCH_SRC)
+LINTED := $(PROXY_SRC) $(SEAL_SRC) $(HEADROOM_SRC) $(PLAN_SRC) $(DAEMON_SRC) $(CLIENT_ONLY) $(COPY_CLIENT) $(SIM_SRC) $(UNIT_SRC) $(BENCH_SRC)
 compile_commands.json: FORCE
 	$(Q)printf '{"directory":"$(CURDIR)","command":"$(CC) $(CFLAGS_ALL) -c %s","file":"%s"}\n' \
 		$(foreach c,$(sort $(LINTED)),$(c) $(c)) | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' >$@
@@ -290,7 +293,7 @@ test-all: deps
 	$(Q)FULL=1 tests/run.sh
 
 DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
-	libisal-dev libinih-dev libjson-c-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev \
+	libisal-dev libinih-dev libjson-c-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libxxhash-dev libssl-dev libsystemd-dev \
 	systemtap-sdt-dev openssl libcmocka-dev \
 	libibverbs-dev librdmacm-dev \
 	iproute2 nftables ethtool jq socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
@@ -327,7 +330,7 @@ install: product
 	install -D -m 644 etc/completions/longreach $(DESTDIR)$(PREFIX)/share/bash-completion/completions/longreach
 	install -D -m 644 etc/grafana/longreach.json $(DESTDIR)$(PREFIX)/share/longreach/grafana/longreach.json
 	install -D -m 644 etc/prometheus/longreach.rules.yml $(DESTDIR)$(PREFIX)/share/longreach/prometheus/longreach.rules.yml
-	for u in longreachd longreach-closed; do \
+	for u in longreachd longreach-closed longreach-exports; do \
 		sed 's|/usr/|$(PREFIX)/|g' systemd/$$u.service >$(DESTDIR)$(UNITDIR)/$$u.service || exit; done
 
 # --- Debian packages, from a copy of the tree ---

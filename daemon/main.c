@@ -9,6 +9,7 @@
 
 #include <event2/event.h>
 
+#include "copy/server/copy_exports.h"
 #include "daemon/closed/closed.h"
 #include "daemon/telemetry/control.h"
 #include "daemon/telemetry/exporter.h"
@@ -247,6 +248,8 @@ int main(int argc, char **argv)
 	}
 	if (o.action == DO_CLOSE)
 		return close_ways(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	if (o.action == DO_EXPORTS)
+		return copy_exports_run(&o.sources);
 	if (o.action == DO_RUN && privsep_split(o.user, report, sizeof(report)) < 0) {
 		log_err("%s", report);
 		return EXIT_FAILURE;

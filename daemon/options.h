@@ -5,7 +5,7 @@
 
 #include "daemon/config/site_paths.h"
 
-enum options_action { DO_RUN, DO_CHECK, DO_PRINT, DO_CLOSE, DO_EXIT };
+enum options_action { DO_RUN, DO_CHECK, DO_PRINT, DO_CLOSE, DO_EXPORTS, DO_EXIT };
 
 struct options {
 	enum options_action action;

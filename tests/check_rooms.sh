@@ -27,7 +27,7 @@ tsort <<<"$pairs" >/dev/null || {
 	exit 1
 }
 
-folders="proxy seal headroom plan daemon"
+folders="proxy seal headroom plan daemon copy"
 
 includes() {
 	grep -rHoE --include='*.[ch]' '^#include "[^"]*/[^"]*' $folders | sed 's/:#include "/ /; s/^/include /'

@@ -13,7 +13,8 @@ bad=0
 words=upto,ect,fo,bu,agains,nd,ans,nulll,iif
 
 tidy() {
-	git ls-files 'proxy/*.c' 'seal/*.c' 'headroom/*.c' 'plan/*.c' 'daemon/*.c' 'bench/*.c' 'tests/sim/*.c' 'tests/tools/*.c' |
+	git ls-files 'proxy/*.c' 'seal/*.c' 'headroom/*.c' 'plan/*.c' 'daemon/*.c' 'copy/*.c' 'bench/*.c' 'tests/sim/*.c' \
+		'tests/tools/*.c' |
 		xargs -P "$(nproc)" -n 20 sh -c 'clang-tidy --quiet "$@" -- -std=gnu17 -I. -DPROXY_FAULTS 2>/dev/null' tidy
 }
 

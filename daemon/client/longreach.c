@@ -13,6 +13,7 @@
 #include "client_status.h"
 #include "client_trace.h"
 #include "client_wrap.h"
+#include "copy/client/copy_send.h"
 #include "daemon/telemetry/control.h"
 #include "doctor.h"
 #include "daemon/util/version.h"
@@ -37,6 +38,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "       longreach headroom --km N --rate RATE [OPTION]...\n"
                             "       longreach plan --model NAME --km N --rate RATE [OPTION]...\n"
                             "       longreach put|get|export|regions|rate ...\n"
+                            "       longreach copy [OPTION]... SRC... LINK:EXPORT[/PATH]\n"
                             "       longreach help\n"
                             "\n"
                             "  status      the links: state, traffic, buffers, losses\n"
@@ -53,6 +55,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "  keygen      makes the certificates of a new link: longreach keygen --help\n"
                             "  put, get, export, regions, rate\n"
                             "              the relay: longreach put --help\n"
+                            "  copy        files and directories to the other site: longreach copy --help\n"
                             "  headroom    works out PFC headroom and buffers: longreach headroom --help\n"
                             "  plan        works out what training across a line costs: longreach plan --help\n"
                             "\n"
@@ -387,6 +390,8 @@ int main(int argc, char **argv)
 		return plan_main(argc - 1, argv + 1);
 	if (argc > 1 && client_relay_knows(argv[1]))
 		return client_relay(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "copy") == 0)
+		return copy_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "keygen") == 0) /* likewise */
 		return keygen_main(argc - 1, argv + 1);
 	if (is_command(argc, argv, "doctor"))

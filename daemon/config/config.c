@@ -22,6 +22,7 @@
 #include "config_keys.h"
 
 #define QUOTE_MAX 80 /* characters of a value that are quoted */
+
 struct parser {
 	struct link_config *c;
 	const char *file;
@@ -29,7 +30,7 @@ struct parser {
 	unsigned line;                 /* number of the last line handed out */
 	char *err;                     /* CONFIG_ERR_MAX; empty: no error so far */
 	unsigned err_line;             /* that err speaks of; 0: of none */
-	uint32_t path;                 /* that the keys of [Path] speak of */
+	uint32_t path;                 /* that the keys of [Path], or of [Export], speak of */
 	struct config_reading *r;      /* errors are added to it only if ... */
 	bool all;                      /* ... they are all to be told */
 	char skipped[QUOTE_MAX];       /* the section that was told not to be one */
@@ -183,7 +184,7 @@ static void fail_unknown(struct parser *p, const char *section, const char *name
 
 		near = config_section_nearest(section);
 		fail_at(p, p->line, "[%s] is not a section: expected %s%s%s", quote(qs, section, strlen(section)),
-		        near != NULL ? "[" : "[Link], [Host], [Path], [Buffer], [Security] or [Tuning",
+		        near != NULL ? "[" : "[Link], [Host], [Path], [Buffer], [Relay], [Export NAME], [Security] or [Tuning",
 		        near != NULL ? near : "", "]");
 	} else if (k != NULL) {
 		fail_at(p, p->line, "%s= stands in [%s]: expected it in [%s]", q, section, k->section);
@@ -232,7 +233,7 @@ static void take_list(struct parser *p, const struct config_key *k, const char *
 
 static void take_value(struct parser *p, const struct config_key *k, const char *value)
 {
-	uint32_t path = k->flags & KEY_PATH ? p->path : 0;
+	uint32_t path = config_key_is_of_many(k) ? p->path : 0;
 	unsigned *given = &p->r->line[path][k - config_keys];
 	char why[CONFIG_WHY_MAX];
 
@@ -257,21 +258,21 @@ static void take_value(struct parser *p, const struct config_key *k, const char 
 
 /* --- [Path NAME] --- */
 
-static void set_path_defaults(struct link_config *c, uint32_t path)
+static void set_section_defaults(struct link_config *c, unsigned kind, uint32_t which)
 {
 	char why[CONFIG_WHY_MAX];
 
 	for (uint32_t i = 0; i < config_nkeys; i++)
-		if (config_keys[i].flags & KEY_PATH && config_keys[i].fallback != NULL &&
-		    config_key_read(&config_keys[i], c, path, config_keys[i].fallback, why) < 0)
+		if (config_keys[i].flags & kind && config_keys[i].fallback != NULL &&
+		    config_key_read(&config_keys[i], c, which, config_keys[i].fallback, why) < 0)
 			abort(); /* the table contradicts itself */
 }
 
-static bool path_name_is_sound(const char *name)
+static bool section_name_is_sound(const char *name, size_t max)
 {
 	size_t len = strlen(name);
 
-	return len < PATH_NAME_MAX && strspn(name, NAME_CHARACTERS) == len;
+	return len < max && strspn(name, NAME_CHARACTERS) == len;
 }
 
 /* The section is of a path: "Path" or "Path NAME". Finds it or begins a new one; false: it is none. */
@@ -285,7 +286,7 @@ static bool enter_path(struct parser *p, const char *section)
 	for (p->path = 0; p->path < c->npaths; p->path++)
 		if (strcmp(c->paths[p->path].name, name) == 0)
 			return true;
-	if (!path_name_is_sound(name)) {
+	if (!section_name_is_sound(name, PATH_NAME_MAX)) {
 		fail_at(p, p->line, "[%s]: expected a name of at most %d letters, digits and . _ -",
 		        quote(q, section, strlen(section)), PATH_NAME_MAX - 1);
 	} else if (c->npaths == PATHS_MAX) {
@@ -295,16 +296,46 @@ static bool enter_path(struct parser *p, const char *section)
 		        *name != '\0' ? name : c->paths[0].name);
 	} else {
 		snprintf(c->paths[c->npaths++].name, PATH_NAME_MAX, "%s", name);
-		set_path_defaults(c, p->path);
+		set_section_defaults(c, KEY_PATH, p->path);
 		return true;
 	}
 	p->path = 0;
 	return false;
 }
 
-static bool is_path(const char *section)
+/* [KIND] or [KIND NAME]. */
+static bool is_section_of(const char *section, const char *kind)
 {
-	return strncmp(section, "Path", 4) == 0 && (section[4] == '\0' || is_blank(section[4]));
+	size_t len = strlen(kind);
+
+	return strncmp(section, kind, len) == 0 && (section[len] == '\0' || is_blank(section[len]));
+}
+
+/* --- [Export NAME] --- */
+
+/* Finds it or begins a new one; false: it is none. */
+static bool enter_export(struct parser *p, const char *section)
+{
+	const char *name = section + strlen("Export");
+	struct link_config *c = p->c;
+	char q[QUOTE_MAX + 4];
+
+	name += strspn(name, " \t");
+	for (p->path = 0; p->path < c->nexports; p->path++)
+		if (strcmp(c->exports[p->path].name, name) == 0)
+			return true;
+	if (*name == '\0' || !section_name_is_sound(name, EXPORT_NAME_MAX)) {
+		fail_at(p, p->line, "[%s]: expected [Export NAME], with a name of at most %d letters, digits and . _ -",
+		        quote(q, section, strlen(section)), EXPORT_NAME_MAX - 1);
+	} else if (c->nexports == EXPORTS_MAX) {
+		fail_at(p, p->line, "[%s]: more than %d exports", section, EXPORTS_MAX);
+	} else {
+		snprintf(c->exports[c->nexports++].name, EXPORT_NAME_MAX, "%s", name);
+		set_section_defaults(c, KEY_EXPORT, p->path);
+		return true;
+	}
+	p->path = 0;
+	return false;
 }
 
 /* By name, so that both edges number them alike. */
@@ -340,12 +371,14 @@ static int take_pair(void *user, const char *section, const char *name, const ch
 
 	if (is_done(p) || (section[0] != '\0' && strncmp(section, p->skipped, sizeof(p->skipped) - 1) == 0))
 		return 1;
-	if (is_path(section)) {
-		if (!enter_path(p, section)) {
+	if (is_section_of(section, "Path") || is_section_of(section, "Export")) {
+		bool of_path = is_section_of(section, "Path");
+
+		if (of_path ? !enter_path(p, section) : !enter_export(p, section)) {
 			skip_section(p, section);
 			return 1;
 		}
-		section = "Path";
+		section = of_path ? "Path" : "Export";
 	}
 	k = config_key_find(section, name);
 	if (k == NULL) {
@@ -367,7 +400,7 @@ static void set_defaults(struct link_config *c)
 	for (uint32_t i = 0; i < WORKERS_MAX; i++)
 		c->cpus[i] = -1;
 	for (uint32_t i = 0; i < config_nkeys; i++)
-		if (!(config_keys[i].flags & KEY_PATH) && config_keys[i].fallback != NULL &&
+		if (!config_key_is_of_many(&config_keys[i]) && config_keys[i].fallback != NULL &&
 		    config_key_read(&config_keys[i], c, 0, config_keys[i].fallback, why) < 0)
 			abort(); /* the table contradicts itself */
 }
@@ -401,8 +434,11 @@ static int set_name(struct parser *p)
 static void fail_rule(void *arg, const struct config_key *k, uint32_t path, const char *why)
 {
 	struct parser *p = arg;
-	unsigned line = k != NULL ? p->r->line[k->flags & KEY_PATH ? path : 0][k - config_keys] : 0;
-	const char *name = k != NULL && k->flags & KEY_PATH ? p->c->paths[path].name : "";
+	unsigned line = k != NULL ? p->r->line[config_key_is_of_many(k) ? path : 0][k - config_keys] : 0;
+	const char *name = k == NULL               ? ""
+	                   : k->flags & KEY_PATH   ? p->c->paths[path].name
+	                   : k->flags & KEY_EXPORT ? p->c->exports[path].name
+	                                           : "";
 
 	if (k == NULL)
 		fail_at(p, 0, "%s", why);
@@ -441,7 +477,7 @@ static void parse_text(struct parser *p, const char *text, size_t len)
 		fail_at(p, 0, "not enough memory");
 	if (p->c->npaths == 0) { /* its keys will be missed */
 		p->c->npaths = 1;
-		set_path_defaults(p->c, 0);
+		set_section_defaults(p->c, KEY_PATH, 0);
 	}
 	sort_paths(p);
 	choose_fec(p);
@@ -655,7 +691,8 @@ static void write_help(const char *help, FILE *out)
 /* A list longer than one line may be goes out with one item per line. */
 static void write_key(const struct config_key *k, const struct link_config *c, uint32_t path, FILE *out)
 {
-	uint32_t from = k->flags & KEY_PATH ? path : 0, n = k->flags & KEY_PATH ? path + 1 : config_key_count(k, c);
+	bool one = config_key_is_of_many(k);
+	uint32_t from = one ? path : 0, n = one ? path + 1 : config_key_count(k, c);
 	char item[CONFIG_ITEM_MAX];
 
 	if (n == 0)
@@ -666,17 +703,18 @@ static void write_key(const struct config_key *k, const struct link_config *c, u
 	}
 }
 
-static void write_path(const struct link_config *c, uint32_t path, FILE *out)
+/* One section of those that there are several of. */
+static void write_section(const struct link_config *c, unsigned kind, uint32_t which, FILE *out)
 {
-	const char *name = c->paths[path].name;
+	const char *name = kind == KEY_PATH ? c->paths[which].name : c->exports[which].name;
 
-	fprintf(out, "\n[Path%s%s]\n", *name != '\0' ? " " : "", name);
+	fprintf(out, "\n[%s%s%s]\n", kind == KEY_PATH ? "Path" : "Export", *name != '\0' ? " " : "", name);
 	for (uint32_t i = 0; i < config_nkeys; i++) {
-		if (!(config_keys[i].flags & KEY_PATH))
+		if (!(config_keys[i].flags & kind))
 			continue;
-		if (path == 0)
+		if (which == 0)
 			write_help(config_keys[i].help, out);
-		write_key(&config_keys[i], c, path, out);
+		write_key(&config_keys[i], c, which, out);
 	}
 }
 
@@ -690,9 +728,9 @@ void config_write(const struct link_config *c, FILE *out)
 		bool begins = strcmp(section, k->section) != 0;
 
 		section = k->section;
-		for (uint32_t path = 0; begins && k->flags & KEY_PATH && path < c->npaths; path++)
-			write_path(c, path, out);
-		if (k->flags & KEY_PATH)
+		for (uint32_t which = 0; begins && config_key_is_of_many(k) && which < config_key_count(k, c); which++)
+			write_section(c, k->flags & (KEY_PATH | KEY_EXPORT), which, out);
+		if (config_key_is_of_many(k))
 			continue;
 		if (begins)
 			fprintf(out, "\n[%s]\n", k->section);

@@ -53,6 +53,18 @@ struct path_config {
 	uint32_t source_ports; /* of each lane */
 };
 
+#define EXPORTS_MAX     16
+#define EXPORT_NAME_MAX 24
+#define USER_NAME_MAX   33
+
+/* A directory that `longreach copy` of the other site may read, or also write. */
+struct export_config {
+	char name[EXPORT_NAME_MAX];
+	char path[LINK_FILE_MAX];
+	bool writable;
+	char user[USER_NAME_MAX]; /* who opens what is beneath it */
+};
+
 #define WAN_UDP_IP4_HDR 28
 #define WAN_UDP_IP6_HDR 48
 
@@ -125,6 +137,10 @@ struct link_config {
 	uint32_t relay_weight;            /* of a channel, in flows */
 	uint32_t relay_buffer;            /* percent of the buffer */
 
+	/* [Export NAME], any number */
+	struct export_config exports[EXPORTS_MAX];
+	uint32_t nexports;
+
 	/* [Security] */
 	enum seal_cipher encryption;
 	char certificate_file[LINK_FILE_MAX], key_file[LINK_FILE_MAX], ca_file[LINK_FILE_MAX];
@@ -141,14 +157,16 @@ struct link_config {
 
 #define CONFIG_ERRORS_MAX 40
 #define CONFIG_KEYS_MAX   64
+#define CONFIG_SECTIONS_MAX (PATHS_MAX > EXPORTS_MAX ? PATHS_MAX : EXPORTS_MAX)
 #define CONFIG_ITEMS_MAX  64 /* of the longest list */
 
 /* What reading a file has found beside its values. */
 struct config_reading {
 	uint32_t nerrors, left_out; /* errors kept, and those for which there was no room */
 	char error[CONFIG_ERRORS_MAX][CONFIG_ERR_MAX];
-	/* By config_keys' order. The line where a key was first given, 0: nowhere; and that of each item of a list. */
-	unsigned line[PATHS_MAX][CONFIG_KEYS_MAX];
+	/* By config_keys' order. The line where a key was first given, of each path or export, 0: nowhere; and that of
+	 * each item of a list. */
+	unsigned line[CONFIG_SECTIONS_MAX][CONFIG_KEYS_MAX];
 	unsigned item_line[CONFIG_KEYS_MAX][CONFIG_ITEMS_MAX];
 	bool bad[CONFIG_KEYS_MAX]; /* it has a value that makes no sense, or lacks one that it needs: says so already */
 };

@@ -42,7 +42,7 @@ static bool is_missing(const struct check *ck, const struct config_key *k, uint3
 
 static void check_key_is_there(struct check *ck, const struct config_key *k)
 {
-	uint32_t n = k->flags & KEY_PATH ? ck->c->npaths : 1;
+	uint32_t n = config_key_is_of_many(k) ? config_key_count(k, ck->c) : 1;
 
 	if (ck->bad[k - config_keys])
 		return;
@@ -169,6 +169,12 @@ static void check_paths(struct check *ck)
 	}
 }
 
+static void check_exports(struct check *ck)
+{
+	if (ck->c->nexports > 0 && !ck->c->relay)
+		blame(ck, "Enable", "is no, and there are exports: expected yes, or no [Export NAME]");
+}
+
 static void check_workers(struct check *ck)
 {
 	const struct link_config *c = ck->c;
@@ -253,6 +259,7 @@ void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config
 	    {check_workers, {"Workers", "Lanes", "CPUs", "MaxFlows"}},
 	    {check_security, {"Encryption", "PSKFile"}},
 	    {check_times, {"Keepalive", "DeadPeer", "LanTimeout", "StallAfter"}},
+	    {check_exports, {"Enable"}},
 	};
 	struct check ck = {.c = c, .bad = bad, .fn = fn, .arg = arg};
 

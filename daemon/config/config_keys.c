@@ -15,6 +15,9 @@
 #define PATH(field)                                                                                                   \
 	.offset = offsetof(struct link_config, paths[0].field),                                                        \
 	.item_size = sizeof(((struct link_config *)0)->paths[0].field)
+#define EXPORT(field)                                                                                                 \
+	.offset = offsetof(struct link_config, exports[0].field),                                                      \
+	.item_size = sizeof(((struct link_config *)0)->exports[0].field)
 #define MANY(field, count, max_items)                                                                                  \
 	.offset = offsetof(struct link_config, field), .item_size = sizeof(((struct link_config *)0)->field[0]),       \
 	.count_offset = offsetof(struct link_config, count), .count_max = (max_items)
@@ -124,6 +127,14 @@ const struct config_key config_keys[] = {
      .help = "On a full line, a busy channel of the relay (there are 16) gets as much as so many RDMA flows.\n"},
     {"Relay", "Buffer", &type_count, ONE(relay_buffer), .fallback = "25", .min = 1, .max = 75, .flags = KEY_RELOADABLE,
      .help = "Percent of the buffer that the relay may hold however busy RDMA is; up to half of what is free, else.\n"},
+
+    {"Export", "Path", &type_directory, EXPORT(path), .flags = KEY_REQUIRED | KEY_RELOADABLE | KEY_EXPORT,
+     .help = "A directory that longreach copy of the other site reaches as LINK:NAME. longreachd --exports serves it.\n"},
+    {"Export", "Mode", &type_export_mode, EXPORT(writable), .fallback = "read",
+     .flags = KEY_RELOADABLE | KEY_EXPORT,
+     .help = "What the other site may do there: read; write: read, write and delete.\n"},
+    {"Export", "User", &type_user, EXPORT(user), .flags = KEY_REQUIRED | KEY_RELOADABLE | KEY_EXPORT,
+     .help = "The user who opens what is beneath it, and owns what is written. root keeps the owners of the source.\n"},
 
     {"Security", "Encryption", &type_cipher, ONE(encryption), .fallback = "aes-256-gcm",
      .help = "How datagrams are sealed; the control channel is TLS 1.3 then. none: neither; whoever is on the line\n"
@@ -279,6 +290,8 @@ uint32_t config_key_count(const struct config_key *k, const struct link_config *
 
 	if (k->flags & KEY_PATH)
 		return c->npaths;
+	if (k->flags & KEY_EXPORT)
+		return c->nexports;
 	if (!(k->flags & KEY_LIST))
 		return 1;
 	memcpy(&n, (const char *)c + k->count_offset, sizeof(n));
@@ -287,13 +300,17 @@ uint32_t config_key_count(const struct config_key *k, const struct link_config *
 
 const void *config_key_item(const struct config_key *k, const struct link_config *c, uint32_t i)
 {
-	return (const char *)c + k->offset + i * (k->flags & KEY_PATH ? sizeof(c->paths[0]) : k->item_size);
+	size_t apart = k->flags & KEY_PATH     ? sizeof(c->paths[0])
+	               : k->flags & KEY_EXPORT ? sizeof(c->exports[0])
+	                                       : k->item_size;
+
+	return (const char *)c + k->offset + i * apart;
 }
 
-int config_key_read(const struct config_key *k, struct link_config *c, uint32_t path, const char *text,
+int config_key_read(const struct config_key *k, struct link_config *c, uint32_t which, const char *text,
                     char why[CONFIG_WHY_MAX])
 {
-	uint32_t i = path;
+	uint32_t i = which;
 	int r;
 
 	why[0] = '\0';

@@ -33,13 +33,14 @@ extern const struct config_type type_port, type_prefix, type_ack_mode, type_pair
     type_distance, type_count, type_cpu,
     type_address, type_rate, type_packet_size, type_path_mtu, type_directory, type_size, type_bytes, type_time,
     type_rnr_retry, type_yes, type_cipher, type_host_group, type_file, type_peer_name, type_pfc, type_fec,
-    type_rate_control, type_group;
+    type_rate_control, type_group, type_export_mode, type_user;
 
 enum config_key_flags {
 	KEY_REQUIRED = 1 << 0,
 	KEY_RELOADABLE = 1 << 1, /* may change while the link runs */
 	KEY_LIST = 1 << 2,       /* several items, in one line or in several */
 	KEY_PATH = 1 << 3,       /* of each path: `offset` is of the first one's */
+	KEY_EXPORT = 1 << 4,     /* the same, of each export */
 };
 
 struct config_key {
@@ -67,12 +68,18 @@ const char *config_section_nearest(const char *section);
 bool config_section_known(const char *section);
 
 uint32_t config_key_count(const struct config_key *k, const struct link_config *c); /* items given; 1 if no list */
-/* i: of a list, or of the paths */
+/* Where there are several sections of its kind, each has a name: [Path NAME], [Export NAME]. */
+static inline bool config_key_is_of_many(const struct config_key *k)
+{
+	return k->flags & (KEY_PATH | KEY_EXPORT);
+}
+
+/* i: of a list, of the paths, or of the exports */
 const void *config_key_item(const struct config_key *k, const struct link_config *c, uint32_t i);
 /* Lists: forgets the default. */
 void config_key_clear(const struct config_key *k, struct link_config *c);
-/* Adds (lists) or sets one item, of that path for KEY_PATH. 0, or -EINVAL with `why` a sentence. */
-int config_key_read(const struct config_key *k, struct link_config *c, uint32_t path, const char *text,
+/* Adds (lists) or sets one item, of that path for KEY_PATH, of that export for KEY_EXPORT. 0, or -EINVAL with `why` a sentence. */
+int config_key_read(const struct config_key *k, struct link_config *c, uint32_t which, const char *text,
                     char why[CONFIG_WHY_MAX]);
 
 /* Says that a key, of that path, is to blame (NULL: none in particular), and why. */

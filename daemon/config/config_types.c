@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -439,6 +440,44 @@ static void write_group(const struct config_key *k, const void *field, char *tex
 }
 
 const struct config_type type_group = {.expected = "a group's name or number", .read = read_group, .write = write_group};
+
+/* Kept as a name: the groups that it is in are looked up when it is become. */
+static int read_user(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	if (strlen(text) >= k->item_size)
+		return -EINVAL;
+	if (getpwnam(text) == NULL) {
+		snprintf(why, CONFIG_WHY_MAX, "no such user on this machine");
+		return -EINVAL;
+	}
+	return read_text(k, field, text, why);
+}
+
+const struct config_type type_user = {.expected = "a user's name", .read = read_user, .write = write_text};
+
+static int read_export_mode(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	bool writable = strcmp(text, "write") == 0;
+
+	(void)k;
+	(void)why;
+	if (!writable && strcmp(text, "read") != 0)
+		return -EINVAL;
+	memcpy(field, &writable, sizeof(writable));
+	return 0;
+}
+
+static void write_export_mode(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	bool writable;
+
+	(void)k;
+	memcpy(&writable, field, sizeof(writable));
+	snprintf(text, cap, "%s", writable ? "write" : "read");
+}
+
+const struct config_type type_export_mode = {
+    .expected = "read or write", .read = read_export_mode, .write = write_export_mode};
 const struct config_type type_file = {
     .expected = "a path that begins with /", .read = read_directory, .write = write_text};
 const struct config_type type_port = {

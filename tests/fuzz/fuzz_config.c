@@ -40,6 +40,10 @@ static void check_rules(const struct link_config *c)
 	REQUIRE(c->arena_dir[0] == '/' && memchr(c->arena_dir, '\0', sizeof(c->arena_dir)) != NULL);
 	for (uint32_t i = 0; i < c->nlan_ports; i++)
 		REQUIRE(c->lan_ports[i][0] != '\0' && memchr(c->lan_ports[i], '\0', IF_NAMESIZE) != NULL);
+	REQUIRE(c->nexports <= EXPORTS_MAX && (c->relay || c->nexports == 0));
+	for (uint32_t i = 0; i < c->nexports; i++)
+		REQUIRE(c->exports[i].name[0] && !strchr(c->exports[i].name, '/') && c->exports[i].path[0] == '/' &&
+		        c->exports[i].user[0]);
 	REQUIRE(c->arena_bytes == 0 || c->arena_bytes >= 16ull << 20);
 }
 

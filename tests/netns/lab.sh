@@ -290,7 +290,7 @@ lab_line_stop() {
 
 # --- the edges ---
 
-lab_conf() { # a|b: this edge's link file; extra lines "Section.Key=Value" in $LAB_EXTRA_A, $LAB_EXTRA_B or $LAB_EXTRA
+lab_conf() { # a|b: this edge's link file; extra lines "Section.Key=Value" ("Section_NAME.Key=Value" of several) in $LAB_EXTRA_A, $LAB_EXTRA_B or $LAB_EXTRA
 	local here=1 there=2 wan_here wan_there extra=$LAB_EXTRA_A
 	if [ "$1" = b ]; then
 		here=2 there=1 extra=$LAB_EXTRA_B
@@ -329,7 +329,7 @@ lab_conf() { # a|b: this edge's link file; extra lines "Section.Key=Value" in $L
 			if (!(section in text)) order[++n] = section
 			text[section] = text[section] line "\n"
 		}
-		END { for (i = 1; i <= n; i++) printf "[%s]\n%s\n", order[i], text[order[i]] }'
+		END { for (i = 1; i <= n; i++) { name = order[i]; sub("_", " ", name); printf "[%s]\n%s\n", name, text[order[i]] } }'
 }
 
 lab_keys_conf() { # a|b

@@ -280,7 +280,7 @@ static void config_parse__unknown_and_duplicate_keys(void **state)
 	refuses_line("Link", "Colour=red", "Colour= is not a key of [Link]: longreach.conf(5) lists them");
 	refuses_line("Pth", "Rate=1G", "[Pth] is not a section: expected [Path]");
 	refuses_line("Nonsense", "Rate=1G",
-	             "[Nonsense] is not a section: expected [Link], [Host], [Path], [Buffer], "
+	             "[Nonsense] is not a section: expected [Link], [Host], [Path], [Buffer], [Relay], [Export NAME], "
 	        "[Security] or [Tuning]");
 	refuses_line("Path", "Rate=40G", "Rate= was given before, in line 8: expected it once");
 	refuses_text("Rate=40G\n", "1: Rate=: expected a section such as [Link] before the first key");
@@ -341,7 +341,7 @@ static void config_parse__several_paths(void **state)
 	assert_int_equal(config_rate_bps(&c), 110000000000ull);
 	out = fmemopen(text, sizeof(text), "w");
 	for (uint32_t i = 0; i < 2; i++)
-		write_path(&c, i, out);
+		write_section(&c, KEY_PATH, i, out);
 	fclose(out);
 	assert_non_null(strstr(text, "[Path north]\n"));
 	assert_non_null(strstr(text, "[Path south]\n"));
@@ -367,6 +367,51 @@ static void config_parse__several_paths_refused(void **state)
 	for (int i = 0; i <= PATHS_MAX; i++)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "[Path p%d]\nRate=1G\n", i);
 	refuses_text(text, "22: [Path p8]: more than 8 paths");
+}
+
+#define RELAYED MINIMAL "[Relay]\nEnable=yes\n" /* 12 lines */
+
+static void config_parse__exports(void **state)
+{
+	struct link_config c, again;
+	char err[CONFIG_ERR_MAX], text[4096] = RELAYED, *printed = NULL;
+	size_t len = 0;
+	FILE *out;
+
+	(void)state;
+	accepts(RELAYED "[Export one]\nPath=/srv/one\nUser=root\n[Export two]\nMode=write\nUser=nobody\nPath=/srv/two\n"
+	                "[Export one]\nMode=read\n",
+	        &c);
+	assert_int_equal(c.nexports, 2);
+	assert_string_equal(c.exports[0].name, "one");
+	assert_string_equal(c.exports[0].path, "/srv/one");
+	assert_false(c.exports[0].writable);
+	assert_string_equal(c.exports[1].user, "nobody");
+	assert_true(c.exports[1].writable);
+	out = open_memstream(&printed, &len);
+	assert_non_null(out);
+	config_write(&c, out);
+	fclose(out);
+	assert_int_equal(config_parse(FILE_NAME, printed, len, &again, err), 0);
+	assert_memory_equal(again.exports, c.exports, sizeof(c.exports));
+	free(printed);
+	accepts(RELAYED, &again); /* they may come and go: they are not the running link's */
+	assert_true(config_reloadable(&c, &again, err));
+	refuses_text(RELAYED "[Export]\nPath=/srv\n",
+	             "14: [Export]: expected [Export NAME], with a name of at most 23 letters, digits and . _ -");
+	refuses_text(RELAYED "[Export a/b]\nPath=/srv\n",
+	             "14: [Export a/b]: expected [Export NAME], with a name of at most 23 letters, digits and . _ -");
+	refuses_text(RELAYED "[Export a]\nUser=root\n", " [Export a] Path= is missing: expected a path that begins with /");
+	refuses_text(RELAYED "[Export a]\nPath=/srv\n", " [Export a] User= is missing: expected a user's name");
+	refuses_text(RELAYED "[Export a]\nPath=srv\n", "14: Path=srv: expected a path that begins with /");
+	refuses_text(RELAYED "[Export a]\nMode=rw\n", "14: Mode=rw: expected read or write");
+	refuses_text(RELAYED "[Export a]\nUser=nobody-of-that-name\n", "14: User=nobody-of-that-name: no such user on this machine");
+	refuses_text(RELAYED "[Export a]\nPath=/a\nPath=/b\n", "15: Path= was given before, in line 14: expected it once");
+	refuses_text(MINIMAL "[Export a]\nPath=/srv\nUser=root\n",
+	             " [Relay] Enable= is no, and there are exports: expected yes, or no [Export NAME]");
+	for (int i = 0; i <= EXPORTS_MAX; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "[Export e%d]\nUser=root\n", i);
+	refuses_text(text, "46: [Export e16]: more than 16 exports");
 }
 
 static void config_reloadable__paths(void **state)
@@ -767,8 +812,9 @@ static void example_file__names_every_key_with_its_default(void **state)
 		const struct config_key *k = &config_keys[i];
 
 		/* what the security of a link hangs on is filled in, as if it were required */
-		bool filled_in = k->flags & KEY_REQUIRED || (strcmp(k->section, "Security") == 0 &&
-		                                             strstr("Certificate Key CA PeerName", k->name));
+		bool required = k->flags & KEY_REQUIRED && !(k->flags & KEY_EXPORT); /* there need be none of these */
+		bool filled_in = required || (strcmp(k->section, "Security") == 0 &&
+		                              strstr("Certificate Key CA PeerName", k->name));
 
 		snprintf(want, sizeof(want), "\n%s%s=%s", filled_in ? "" : "#", k->name,
 		         k->fallback != NULL ? k->fallback : "");
@@ -813,6 +859,7 @@ int main(void)
 	    cmocka_unit_test(config_parse__unknown_and_duplicate_keys),
 	    cmocka_unit_test(config_parse__rules_between_keys),
 	    cmocka_unit_test(config_parse__several_paths),
+	    cmocka_unit_test(config_parse__exports),
 	    cmocka_unit_test(config_parse__several_paths_refused),
 	    cmocka_unit_test(config_reloadable__paths),
 	    cmocka_unit_test(config_parse__syntax),

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "copy_options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TIMEOUT_S 60
+
+static const char usage[] =
+    "usage: longreach copy [OPTION]... SRC... LINK:EXPORT[/PATH]\n"
+    "\n"
+    "Copies files and directories to what the other edge of LINK exports as EXPORT: contents, modes, times, symbolic\n"
+    "and hard links, holes, user xattrs. What is there already with the same size and time stays. SRC/ means what is\n"
+    "in SRC. A copy that was interrupted goes on when the same command is given again.\n"
+    "\n"
+    "  --delete           removes there what is in no copied directory here\n"
+    "  --exclude PATTERN  leaves out what fits, and does not remove it: a name (*.o), or a path (/build, doc/*.html)\n"
+    "  -n, --dry-run      says what would be done\n"
+    "  -v, --verbose      names each file\n"
+    "  --progress         rate and remaining time on standard error, though it is no terminal\n"
+    "  --json             what was done, as JSON\n"
+    "  --timeout SECONDS  how long to wait for a link, an edge or a server that has gone. Default: 60\n"
+    "  --socket PATH      the relay's socket. Default: /run/longreach/LINK.relay\n";
+
+enum { OPT_DELETE = 256, OPT_EXCLUDE, OPT_JSON, OPT_PROGRESS, OPT_TIMEOUT, OPT_SOCKET };
+
+static const struct option long_options[] = {
+    {"delete", no_argument, NULL, OPT_DELETE},         {"exclude", required_argument, NULL, OPT_EXCLUDE},
+    {"dry-run", no_argument, NULL, 'n'},               {"verbose", no_argument, NULL, 'v'},
+    {"progress", no_argument, NULL, OPT_PROGRESS},     {"json", no_argument, NULL, OPT_JSON},
+    {"timeout", required_argument, NULL, OPT_TIMEOUT}, {"socket", required_argument, NULL, OPT_SOCKET},
+    {"help", no_argument, NULL, 'h'},                  {NULL, 0, NULL, 0},
+};
+
+static bool bad(int *code, const char *what, const char *about)
+{
+	fprintf(stderr, "longreach: copy: %s%s\nTry longreach copy --help.\n", what, about);
+	*code = COPY_EXIT_USAGE;
+	return false;
+}
+
+/* Slashes at the ends and double ones go. */
+static void normalise(char *path)
+{
+	char *to = path;
+
+	for (const char *from = path; *from; from++)
+		if (*from != '/' || (to > path && to[-1] != '/'))
+			*to++ = *from;
+	while (to > path && to[-1] == '/')
+		to--;
+	*to = '\0';
+}
+
+static bool read_place(const char *text, struct copy_options *o, int *code)
+{
+	const char *colon = strchr(text, ':'), *slash = strchr(text, '/'), *name;
+	size_t link = colon ? (size_t)(colon - text) : 0, export;
+
+	if (!colon || link == 0 || link >= sizeof(o->link) || (slash && slash < colon))
+		return bad(code, "expected LINK:EXPORT or LINK:EXPORT/PATH in the end, not ", text);
+	name = colon + 1;
+	export = strcspn(name, "/");
+	if (export == 0 || export >= sizeof(o->export))
+		return bad(code, "expected the name of an export behind the colon: ", text);
+	if (strlen(name + export) > COPY_PATH_MAX)
+		return bad(code, "the path is too long: ", text);
+	memcpy(o->link, text, link);
+	memcpy(o->export, name, export);
+	memcpy(o->path, name + export, strlen(name + export));
+	o->into = o->path[0] && o->path[strlen(o->path) - 1] == '/';
+	normalise(o->path);
+	if (!copy_path_is_sound(copy_text(o->path)))
+		return bad(code, "the path may not lead up or stand still: ", text);
+	return true;
+}
+
+static bool take_option(int opt, struct copy_options *o, int *code)
+{
+	char *end;
+
+	switch (opt) {
+	case OPT_DELETE:
+		o->remove = true;
+		return true;
+	case OPT_EXCLUDE:
+		o->exclude[o->nexcludes++] = optarg;
+		return true;
+	case 'n':
+		o->dry_run = true;
+		return true;
+	case 'v':
+		o->verbose = true;
+		return true;
+	case OPT_JSON:
+		o->json = true;
+		return true;
+	case OPT_PROGRESS:
+		o->progress = true;
+		return true;
+	case OPT_TIMEOUT:
+		o->timeout_s = (unsigned)strtoul(optarg, &end, 10);
+		return (*optarg && !*end) || bad(code, "expected a number of seconds, not ", optarg);
+	case OPT_SOCKET:
+		o->socket = optarg;
+		return true;
+	case 'h':
+		fputs(usage, stdout);
+		*code = COPY_EXIT_DONE;
+		return false;
+	default:
+		return bad(code, "an option that is not known", "");
+	}
+}
+
+bool copy_options_parse(int argc, char **argv, struct copy_options *o, int *code)
+{
+	int opt;
+
+	*o = (struct copy_options){.timeout_s = TIMEOUT_S, .progress = isatty(STDERR_FILENO)};
+	o->exclude = calloc((size_t)argc, sizeof(*o->exclude));
+	if (!o->exclude) {
+		*code = COPY_EXIT_MEMORY;
+		return false;
+	}
+	optind = 1;
+	while ((opt = getopt_long(argc, argv, "nvh", long_options, NULL)) != -1)
+		if (!take_option(opt, o, code))
+			return false;
+	if (argc - optind < 2)
+		return bad(code, "expected SRC... LINK:EXPORT/PATH", "");
+	o->source = argv + optind;
+	o->nsources = argc - optind - 1;
+	return read_place(argv[argc - 1], o, code);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* setresuid, O_PATH */
+#include "copy_exports.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "copy_serve.h"
+#include "daemon/config/link_plan.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/log.h"
+
+#define SERVERS_MAX    (4 * EXPORTS_MAX)
+#define RETRY_FIRST_NS (50 * NS_PER_MS)
+#define RETRY_MAX_NS   (5 * NS_PER_S)
+#define LIVED_NS       (10 * NS_PER_S) /* then it is started again without delay */
+#define CONNECT_NS     (200 * NS_PER_MS)
+
+struct server {
+	char link[LINK_NAME_MAX];
+	char socket[LINK_FILE_MAX];
+	struct export_config export;
+	bool wanted;
+	pid_t pid; /* 0: it does not run */
+	uint64_t started_ns, start_ns, retry_ns;
+};
+
+static struct server servers[SERVERS_MAX];
+static uint32_t nservers;
+
+/* --- the child --- */
+
+static void pause_ns(uint64_t ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
+
+	nanosleep(&ts, NULL);
+}
+
+/* The relay looks at who connects: that is done before becoming somebody whom it does not know. */
+static struct lr *connect_relay(const struct server *s, pid_t parent)
+{
+	struct lr *h = NULL;
+	int r;
+
+	while ((r = lr_open(s->link, s->socket, &h)) < 0) {
+		if (r != -ENOENT && r != -ECONNREFUSED && r != -EPIPE)
+			log_warn("export %s of link %s: the relay: %s", s->export.name, s->link, strerror(-r));
+		pause_ns(CONNECT_NS);
+		if (getppid() != parent)
+			_exit(EXIT_SUCCESS);
+	}
+	return h;
+}
+
+static int become(const char *name)
+{
+	const struct passwd *pw = getpwnam(name);
+
+	if (!pw)
+		return -ENOENT;
+	if (pw->pw_uid == geteuid() && geteuid() != 0)
+		return 0; /* it is that user already, and could become no other */
+	if (initgroups(name, pw->pw_gid) < 0 || setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) < 0 ||
+	    setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) < 0)
+		return -errno;
+	return 0;
+}
+
+static void serve(const struct server *s, pid_t parent)
+{
+	struct copy_export e = {.name = s->export.name, .writable = s->export.writable};
+	char comm[16]; /* the kernel keeps 15 characters */
+	struct lr *h;
+	int r;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(comm, sizeof(comm), "lr:%.12s", s->export.name);
+	prctl(PR_SET_NAME, comm);
+	if (getppid() != parent)
+		_exit(EXIT_SUCCESS);
+	h = connect_relay(s, parent);
+	r = become(s->export.user);
+	if (r < 0) {
+		log_err("export %s of link %s: cannot become the user %s: %s", s->export.name, s->link, s->export.user,
+		        strerror(-r));
+		_exit(EXIT_FAILURE);
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* becoming another user undoes it */
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (getppid() != parent)
+		_exit(EXIT_SUCCESS);
+	umask(0022);
+	e.root = open(s->export.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (e.root < 0) {
+		log_err("export %s of link %s: %s as the user %s: %s", s->export.name, s->link, s->export.path,
+		        s->export.user, strerror(errno));
+		_exit(EXIT_FAILURE);
+	}
+	log_info("export %s of link %s: %s, %s, as %s", s->export.name, s->link, s->export.path,
+	         s->export.writable ? "write" : "read", s->export.user);
+	r = copy_serve(h, &e);
+	if (r == -EEXIST)
+		log_err("export %s of link %s: another process serves it", s->export.name, s->link);
+	_exit(r == -EPIPE ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+/* --- the parent --- */
+
+static void start(struct server *s, const sigset_t *before)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid == 0) {
+		sigprocmask(SIG_SETMASK, before, NULL);
+		serve(s, parent);
+	}
+	if (pid < 0)
+		log_err("export %s of link %s: cannot start its server: %s", s->export.name, s->link, strerror(errno));
+	s->pid = pid > 0 ? pid : 0;
+	s->started_ns = clock_now_ns();
+	s->start_ns = s->started_ns + s->retry_ns;
+}
+
+/* The daemon's end ends a server as well: so the first time it is started again at once. */
+static void ended(struct server *s)
+{
+	uint64_t now = clock_now_ns();
+
+	s->pid = 0;
+	if (now > s->started_ns + LIVED_NS)
+		s->retry_ns = RETRY_FIRST_NS;
+	else if (s->retry_ns < RETRY_MAX_NS)
+		s->retry_ns *= 2;
+	s->start_ns = now + s->retry_ns;
+}
+
+static void reap(void)
+{
+	pid_t pid;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		for (uint32_t i = 0; i < nservers; i++)
+			if (servers[i].pid == pid)
+				ended(&servers[i]);
+}
+
+static struct server *known(const struct server *s)
+{
+	for (uint32_t i = 0; i < nservers; i++)
+		if (strcmp(servers[i].link, s->link) == 0 && strcmp(servers[i].socket, s->socket) == 0 &&
+		    memcmp(&servers[i].export, &s->export, sizeof(s->export)) == 0)
+			return &servers[i];
+	return NULL;
+}
+
+static void want(const struct link_config *c, const struct export_config *e)
+{
+	struct server s = {.export = *e, .wanted = true, .retry_ns = RETRY_FIRST_NS}, *same;
+
+	memcpy(s.link, c->name, sizeof(s.link));
+	link_plan_relay_socket(c, s.socket, sizeof(s.socket));
+	same = known(&s);
+	if (same)
+		same->wanted = true;
+	else if (nservers == SERVERS_MAX)
+		log_err("export %s of link %s: more than %d exports", e->name, c->name, SERVERS_MAX);
+	else
+		servers[nservers++] = s;
+}
+
+/* What is no more in a file is ended. A file that makes no sense leaves all as it was. */
+static int read_links(const struct site_sources *sources)
+{
+	static struct link_config links[SITES_MAX];
+	static struct site_paths paths;
+	static char report[SITES_REPORT_MAX];
+	char err[CONFIG_ERR_MAX];
+	int r = site_paths_read(sources, &paths, report);
+
+	if (r < 0)
+		log_err("%s", report);
+	for (uint32_t i = 0; r == 0 && i < paths.n; i++) {
+		r = config_load(paths.path[i], &links[i], err);
+		if (r < 0)
+			log_err("%s", err);
+	}
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < nservers; i++)
+		servers[i].wanted = false;
+	for (uint32_t i = 0; i < paths.n; i++)
+		for (uint32_t j = 0; j < links[i].nexports; j++)
+			want(&links[i], &links[i].exports[j]);
+	for (uint32_t i = 0; i < nservers; i++)
+		if (!servers[i].wanted && servers[i].pid > 0)
+			kill(servers[i].pid, SIGTERM);
+	return 0;
+}
+
+static void drop_unwanted(void)
+{
+	for (uint32_t i = nservers; i-- > 0;)
+		if (!servers[i].wanted && servers[i].pid == 0)
+			servers[i] = servers[--nservers];
+}
+
+static void start_due(const sigset_t *before)
+{
+	uint64_t now = clock_now_ns();
+
+	for (uint32_t i = 0; i < nservers; i++)
+		if (servers[i].wanted && servers[i].pid == 0 && now >= servers[i].start_ns)
+			start(&servers[i], before);
+}
+
+static void end_all(void)
+{
+	for (uint32_t i = 0; i < nservers; i++)
+		if (servers[i].pid > 0) {
+			kill(servers[i].pid, SIGTERM);
+			waitpid(servers[i].pid, NULL, 0);
+		}
+}
+
+static void on_child(int sig)
+{
+	(void)sig; /* so that the signal is not ignored, and can be waited for */
+}
+
+int copy_exports_run(const struct site_sources *sources)
+{
+	static const struct timespec soon = {.tv_nsec = 50 * NS_PER_MS};
+	struct sigaction child = {.sa_handler = on_child};
+	sigset_t set, before;
+	int sig;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, &before);
+	sigaction(SIGCHLD, &child, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	if (read_links(sources) < 0)
+		return EX_CONFIG;
+	if (nservers == 0)
+		log_notice("no [Export] in any link file: waiting for a reload");
+	do {
+		start_due(&before);
+		sig = sigtimedwait(&set, NULL, &soon);
+		reap();
+		drop_unwanted();
+		if (sig == SIGHUP && read_links(sources) < 0)
+			log_err("nothing was changed");
+	} while (sig != SIGTERM && sig != SIGINT);
+	end_all();
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* F_DUPFD_CLOEXEC */
+#include "copy_partial.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "copy/wire/copy_hash.h"
+#include "proxy/util/bytes.h"
+
+#define JOURNAL_MAGIC  0x4c524a3031000000ull /* "LRJ01" */
+#define JOURNAL_HEAD   32
+#define JOURNAL_RECORD 32
+
+static int read_all(int fd, uint8_t *to, size_t len, uint64_t offset)
+{
+	while (len > 0) {
+		ssize_t n = pread(fd, to, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		to += n;
+		len -= (size_t)n;
+		offset += (uint64_t)n;
+	}
+	return 0;
+}
+
+/* --- pieces --- */
+
+/* As many as a sender makes: each is full, or has a hole behind it. */
+static uint64_t pieces_max(const struct partial *f)
+{
+	return 2 * (f->size / COPY_HOLE_MIN) + 16;
+}
+
+static uint32_t find(const struct partial *f, uint64_t offset)
+{
+	uint32_t low = 0, high = f->npieces;
+
+	if (high > 0 && f->piece[high - 1].offset < offset)
+		return high;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (f->piece[middle].offset < offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool insert(struct partial *f, const struct piece *p)
+{
+	uint32_t at = find(f, p->offset);
+
+	if (at < f->npieces && f->piece[at].offset == p->offset) {
+		f->piece[at] = *p;
+		return true;
+	}
+	if (f->npieces >= pieces_max(f))
+		return false;
+	if (f->npieces == f->room) {
+		uint32_t more = f->room ? 2 * f->room : 64;
+		struct piece *grown = realloc(f->piece, more * sizeof(*grown));
+
+		if (!grown)
+			return false;
+		f->piece = grown;
+		f->room = more;
+	}
+	memmove(f->piece + at + 1, f->piece + at, (f->npieces - at) * sizeof(*f->piece));
+	f->piece[at] = *p;
+	f->npieces++;
+	return true;
+}
+
+static bool is_as_it_should_be(const struct partial *f, const struct piece *p)
+{
+	static uint8_t buf[COPY_PIECE_MAX];
+
+	if (p->length == 0 || p->length > COPY_PIECE_MAX || p->offset > f->size || p->length > f->size - p->offset)
+		return false;
+	return read_all(f->fd, buf, (size_t)p->length, p->offset) == 0 && copy_hash(buf, (size_t)p->length) == p->hash;
+}
+
+/* --- the journal --- */
+
+static void put_record(uint8_t record[JOURNAL_RECORD], const struct piece *p)
+{
+	put_be64(record, p->offset);
+	put_be64(record + 8, p->length);
+	put_be64(record + 16, p->hash);
+	put_be64(record + 24, copy_hash(record, 24));
+}
+
+static void put_journal_head(const struct partial *f, uint8_t head[JOURNAL_HEAD])
+{
+	put_be64(head, JOURNAL_MAGIC);
+	put_be64(head + 8, f->size);
+	put_be64(head + 16, (uint64_t)f->mtime_s);
+	put_be64(head + 24, f->mtime_ns);
+}
+
+/* What an earlier process has entered, and still is so. A record that was not written whole ends it. */
+static void read_journal(struct partial *f)
+{
+	uint8_t record[JOURNAL_RECORD];
+	uint64_t at = JOURNAL_HEAD;
+
+	while (read_all(f->journal, record, sizeof(record), at) == 0) {
+		struct piece p = {get_be64(record), get_be64(record + 8), get_be64(record + 16)};
+
+		if (get_be64(record + 24) != copy_hash(record, 24))
+			break;
+		if (is_as_it_should_be(f, &p))
+			insert(f, &p);
+		at += sizeof(record);
+	}
+	if (ftruncate(f->journal, (off_t)at) < 0 || lseek(f->journal, 0, SEEK_END) < 0)
+		f->npieces = 0;
+}
+
+static bool belongs(const struct partial *f)
+{
+	uint8_t head[JOURNAL_HEAD], wanted[JOURNAL_HEAD];
+	struct stat st;
+
+	put_journal_head(f, wanted);
+	return read_all(f->journal, head, sizeof(head), 0) == 0 && memcmp(head, wanted, sizeof(head)) == 0 &&
+	       fstat(f->fd, &st) == 0 && (uint64_t)st.st_size == f->size;
+}
+
+static int begin_anew(struct partial *f)
+{
+	uint8_t head[JOURNAL_HEAD];
+
+	put_journal_head(f, head);
+	f->npieces = 0;
+	if (ftruncate(f->journal, 0) < 0 || ftruncate(f->fd, 0) < 0 || ftruncate(f->fd, (off_t)f->size) < 0 ||
+	    lseek(f->journal, 0, SEEK_SET) < 0)
+		return -errno;
+	return write(f->journal, head, sizeof(head)) == (ssize_t)sizeof(head) ? 0 : -EIO;
+}
+
+/* --- life --- */
+
+/* A file of this user's alone: what somebody has put there under that name is not written to. */
+static int open_own(int dir, const char *name)
+{
+	int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, fd = openat(dir, name, flags, 0600);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid())
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
+		return -errno;
+	fd = openat(dir, name, flags | O_EXCL, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+int partial_open(struct partial *f, const struct place *p, const struct copy_entry *e)
+{
+	int r = 0;
+
+	*f = (struct partial){.dir = fcntl(p->fd, F_DUPFD_CLOEXEC, 0),
+	                      .fd = -1,
+	                      .journal = -1,
+	                      .size = e->size,
+	                      .mtime_s = e->meta.mtime_s,
+	                      .mtime_ns = e->meta.mtime_ns};
+	if (f->dir < 0)
+		return -errno;
+	memcpy(f->name, p->name, sizeof(f->name));
+	beneath_temporary(p->name, "part", f->temporary);
+	beneath_temporary(p->name, "journal", f->journal_name);
+	f->fd = open_own(f->dir, f->temporary);
+	f->journal = f->fd >= 0 ? open_own(f->dir, f->journal_name) : -1;
+	if (f->fd < 0 || f->journal < 0)
+		r = f->fd < 0 ? f->fd : f->journal;
+	else if (!e->anew && belongs(f))
+		read_journal(f);
+	else
+		r = begin_anew(f);
+	if (r < 0)
+		partial_close(f);
+	return r;
+}
+
+void partial_close(struct partial *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	if (f->journal >= 0)
+		close(f->journal);
+	close(f->dir);
+	free(f->piece);
+	f->piece = NULL;
+}
+
+bool partial_enter(struct partial *f, const struct piece *p)
+{
+	uint8_t record[JOURNAL_RECORD];
+
+	put_record(record, p);
+	return is_as_it_should_be(f, p) && insert(f, p) &&
+	       write(f->journal, record, sizeof(record)) == (ssize_t)sizeof(record);
+}
+
+uint32_t partial_ranges(const struct partial *f, struct copy_range range[COPY_RANGES_MAX])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < f->npieces; i++) {
+		const struct piece *p = &f->piece[i];
+
+		if (n > 0 && range[n - 1].offset + range[n - 1].length == p->offset)
+			range[n - 1].length += p->length;
+		else if (n == COPY_RANGES_MAX)
+			return n;
+		else
+			range[n++] = (struct copy_range){p->offset, p->length};
+	}
+	return n;
+}
+
+static bool has_digest(const struct partial *f, const uint64_t digest[2])
+{
+	struct copy_digest d;
+	uint64_t is[2];
+
+	copy_digest_begin(&d);
+	for (uint32_t i = 0; i < f->npieces; i++)
+		copy_digest_add(&d, f->piece[i].offset, f->piece[i].length, f->piece[i].hash);
+	copy_digest_end(&d, is);
+	return is[0] == digest[0] && is[1] == digest[1];
+}
+
+int partial_commit(struct partial *f, const struct copy_entry *e)
+{
+	struct place p = {.fd = f->dir};
+	struct stat st;
+	int r;
+
+	if (e->size != f->size || fstat(f->fd, &st) < 0 || (uint64_t)st.st_size != f->size || !has_digest(f, e->digest))
+		return 1;
+	memcpy(p.name, f->name, sizeof(p.name));
+	r = beneath_set_meta(f->fd, &e->meta);
+	if (r == 0)
+		r = beneath_rename(&p, f->temporary);
+	if (r == 0)
+		unlinkat(f->dir, f->journal_name, 0);
+	return r;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* copy_partial.h - a file that has not all arrived: its bytes under a temporary name, and the journal of its pieces.
+ *
+ * A piece is entered when its bytes, read back, have the hash that the sender found. The journal lies beside the file and
+ * outlives this process and the machine. It may be ahead of the bytes then, as nothing is synced: so what an earlier
+ * process has entered is read back once more before it counts. A journal of another size or time of the source counts
+ * for nothing. */
+#ifndef COPY_PARTIAL_H
+#define COPY_PARTIAL_H
+
+#include "copy_beneath.h"
+
+struct piece {
+	uint64_t offset, length, hash;
+};
+
+struct partial {
+	int dir; /* its own descriptor of the directory */
+	int fd, journal;
+	char name[COPY_NAME_MAX + 1];
+	char temporary[TEMPORARY_MAX], journal_name[TEMPORARY_MAX];
+	uint64_t size;
+	int64_t mtime_s; /* of the source */
+	uint32_t mtime_ns;
+	struct piece *piece; /* by offset */
+	uint32_t npieces, room;
+};
+
+/* Opens or makes both files. anew: what an earlier try has left is given up. 0 or -errno. */
+int partial_open(struct partial *f, const struct place *p, const struct copy_entry *e);
+/* Closes it; what is there stays for a later try. */
+void partial_close(struct partial *f);
+/* Reads the piece back. True: it is as it should be, and entered. */
+bool partial_enter(struct partial *f, const struct piece *p);
+/* What is there, adjacent pieces as one range: at most COPY_RANGES_MAX. */
+uint32_t partial_ranges(const struct partial *f, struct copy_range range[COPY_RANGES_MAX]);
+/* Gives the file its name. 1: the digest is another one, and the file stays partial. 0 or -errno. */
+int partial_commit(struct partial *f, const struct copy_entry *e);
+
+#endif

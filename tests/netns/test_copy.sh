@@ -1,0 +1,307 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# longreach copy with real daemons: a tree with everything in it arrives as it is, whoever is killed meanwhile.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+MIB=$((1 << 20))
+
+copy() { # arguments...
+	LONGREACH_RELAY="$LAB_DIR/a.relay" timeout "${LAB_COPY_PATIENCE:-60}" "$LAB_BIN/longreach" copy "$@"
+}
+
+start_exports() {
+	ip netns exec "$LAB_ID-eb" "$LAB_BIN/longreachd" --exports --verbose --config "$(lab_conf_path b)" >>"$LAB_DIR/b/exports.log" 2>&1 &
+	EXPORTS=$!
+}
+
+# The process that has the user's rights.
+server_of() { # export
+	pgrep -P "$EXPORTS" -x "lr:$1"
+}
+
+start_edges() {
+	mkdir -p "$LAB_DIR/there" "$LAB_DIR/secret" "$LAB_DIR/readable"
+	chmod 755 "$LAB_DIR"
+	chown nobody "$LAB_DIR/there"
+	echo private >"$LAB_DIR/secret/file"
+	lab_edges
+	lab_link_up || why "the link does not come up" || return
+	start_exports
+	lab_wait 5 test -S "$LAB_DIR/b.relay" || why "no relay at b"
+	lab_wait 5 copy -n "$LAB_DIR/secret/file" link:data || why "no export: $(copy -n "$LAB_DIR/secret/file" link:data 2>&1 | tail -1)"
+}
+
+# Names that shells and programs stumble over, and all kinds of files that are copied.
+make_tree() { # directory
+	local d=$1 i
+	mkdir -p "$d/sub/empty" "$d/many" "$d/-dash" "$d/ro"
+	head -c $((5 * MIB + 123)) /dev/urandom >"$d/large"
+	head -c $((24 * MIB)) /dev/urandom >"$d/sub/larger"
+	head -c 32768 /dev/urandom >"$d/just small"
+	head -c 32769 /dev/urandom >"$d/just large"
+	: >"$d/empty"
+	for i in $(seq 300); do echo "file $i" >"$d/many/$i"; done
+	echo a >"$d/with space"
+	echo b >"$d/"$'new\nline'
+	echo c >"$d/"$'tab\t\x01\xff'
+	echo d >"$d/ünïcödé"
+	echo e >"$d/-dash/--option"
+	echo f >"$d/"'*?[a]$(x)"'"'"
+	echo g >"$d/$(printf 'n%.0s' $(seq 255))"
+	truncate -s $((64 * MIB)) "$d/sparse"
+	echo middle | dd of="$d/sparse" bs=1 seek=$((30 * MIB)) conv=notrunc status=none
+	truncate -s $((8 * MIB)) "$d/only hole"
+	ln -s large "$d/symlink"
+	ln -s /nowhere/at/all "$d/dangling"
+	ln -s ../../.. "$d/sub/up"
+	ln "$d/large" "$d/sub/hard"
+	ln "$d/many/1" "$d/many/one"
+	chmod 600 "$d/large"
+	chmod 755 "$d/many/2"
+	echo in >"$d/ro/file"
+	chmod 555 "$d/ro"
+	python3 -c 'import os, sys
+os.setxattr(sys.argv[1] + "/large", b"user.comment", b"a\0b")
+os.setxattr(sys.argv[1] + "/many/3", b"user.small", b"")
+os.setxattr(sys.argv[1] + "/sub", b"user.dir", b"d")' "$d" 2>/dev/null
+	touch -d '2001-02-03 04:05:06.789012345' "$d/many/4" "$d/large"
+	touch -hd '2002-03-04 05:06:07' "$d/symlink"
+	touch -d '1969-12-31 23:00:00.5' "$d/many/5"
+	touch -d '2003-04-05 06:07:08' "$d/sub/empty" "$d/sub" "$d/many" "$d/ro" "$d"
+}
+
+# Everything that is told of a tree: kinds, modes, sizes, times, links, xattrs, contents.
+describe() { # directory
+	python3 - "$1" <<-'END'
+		import os, sys, hashlib, stat
+		root = os.fsencode(sys.argv[1])
+		inodes = {}
+		for d, dirs, files in os.walk(root):
+		    dirs.sort()
+		    for name in [b""] + sorted(files) + [x for x in dirs if os.path.islink(os.path.join(d, x))]:
+		        p = os.path.join(d, name) if name else d
+		        s = os.lstat(p)
+		        rel = os.path.relpath(p, root)
+		        what = [stat.filemode(s.st_mode), s.st_mtime_ns]
+		        if stat.S_ISLNK(s.st_mode):
+		            what.append(os.readlink(p))
+		        else:
+		            what.append(sorted((x, os.getxattr(p, x)) for x in os.listxattr(p) if x.startswith("user.")))
+		        if stat.S_ISREG(s.st_mode):
+		            what += [s.st_size, hashlib.sha256(open(p, "rb").read()).hexdigest(), s.st_nlink, inodes.setdefault(s.st_ino, rel)]
+		        print(rel, what)
+	END
+}
+
+same_trees() { # directory directory
+	describe "$1" >"$LAB_DIR/tree.here"
+	describe "$2" >"$LAB_DIR/tree.there"
+	[ -s "$LAB_DIR/tree.here" ] || why "the tree here cannot be read" || return
+	diff "$LAB_DIR/tree.here" "$LAB_DIR/tree.there" >"$LAB_DIR/tree.diff" || why "$(grep -m1 '^[<>]' "$LAB_DIR/tree.diff" | cut -c1-200)"
+}
+
+# Bytes of contents that the copy has given to the relay.
+of_json() { # file field
+	jq -r ".$2" "$1"
+}
+
+tree_arrives() {
+	make_tree "$LAB_DIR/src"
+	copy --json "$LAB_DIR/src" link:data/new/ >"$LAB_DIR/copy.json" 2>"$LAB_DIR/copy.err" ||
+		why "copy: $(tail -1 "$LAB_DIR/copy.err") $(tail -1 "$LAB_DIR/b/exports.log")" || return
+	same_trees "$LAB_DIR/src" "$LAB_DIR/there/new/src" || return
+	[ "$(du -s --block-size=1 "$LAB_DIR/there/new/src/sparse" | cut -f1)" -le $((2 * MIB)) ] || why "the sparse file is not sparse" || return
+	[ "$(stat -c %U "$LAB_DIR/there/new/src/large")" = nobody ] || why "it is not the user's" || return
+	[ -z "$(find "$LAB_DIR/there" -name '.longreach-*')" ] || why "temporary files are left" || return
+	NOTE=$(jq -r '"\(.files_copied) files, \(.sent_bytes / 1048576 | floor) MiB in \(.seconds * 100 | floor / 100) s"' "$LAB_DIR/copy.json")
+}
+
+second_copy_sends_nothing() {
+	copy --json "$LAB_DIR/src" link:data/new/ >"$LAB_DIR/again.json" 2>"$LAB_DIR/copy.err" || why "copy: $(tail -1 "$LAB_DIR/copy.err")" || return
+	[ "$(of_json "$LAB_DIR/again.json" sent_bytes)" = 0 ] || why "$(of_json "$LAB_DIR/again.json" sent_bytes) bytes were sent" || return
+	same_trees "$LAB_DIR/src" "$LAB_DIR/there/new/src"
+}
+
+# Starts a copy, waits until so many MiB of the large file are there, and calls what is to happen then.
+begin_large() { # destination
+	LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 30 "$LAB_DIR/big" "link:data/$1/" \
+		>"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" &
+	COPY=$!
+	lab_wait 20 some_arrived "$1" || why "nothing arrives: $(tail -1 "$LAB_DIR/big.err")"
+}
+
+some_arrived() { # destination: 8 MiB of 64
+	local f
+	f=$(find "$LAB_DIR/there/$1" -name '.longreach-journal*' 2>/dev/null | head -1)
+	[ -n "$f" ] && [ "$(stat -c %s "$f")" -gt $((8 * 32)) ]
+}
+
+make_big() {
+	mkdir -p "$LAB_DIR/big/d"
+	head -c $((64 * MIB)) /dev/urandom >"$LAB_DIR/big/d/file"
+	for i in $(seq 200); do head -c 3000 /dev/urandom >"$LAB_DIR/big/d/s$i"; done
+}
+
+killed_copy_goes_on() {
+	make_big
+	begin_large killed || return
+	kill -KILL $COPY
+	wait $COPY 2>/dev/null
+	[ ! -e "$LAB_DIR/there/killed/big/d/file" ] || why "a half-written file has its name" || return
+	copy --json "$LAB_DIR/big" link:data/killed/ >"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return
+	same_trees "$LAB_DIR/big" "$LAB_DIR/there/killed/big" || return
+	[ "$(of_json "$LAB_DIR/big.json" present_bytes)" -gt $((7 * MIB)) ] || why "it began from the beginning" || return
+	NOTE="$(($(of_json "$LAB_DIR/big.json" present_bytes) / MIB)) MiB were there, $(($(of_json "$LAB_DIR/big.json" sent_bytes) / MIB)) MiB sent"
+}
+
+# One copy over whatever is killed.
+goes_on_over() { # destination command...
+	local to=$1
+	shift
+	begin_large "$to" || return
+	"$@"
+	wait $COPY || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return
+	same_trees "$LAB_DIR/big" "$LAB_DIR/there/$to/big" || return
+	NOTE="$(($(of_json "$LAB_DIR/big.json" sent_again_bytes) / 1024)) KiB of $(($(of_json "$LAB_DIR/big.json" sent_bytes) / 1024)) KiB sent twice, $(of_json "$LAB_DIR/big.json" interruptions) interruptions"
+	[ "$(of_json "$LAB_DIR/big.json" sent_again_bytes)" -lt $((40 * MIB)) ] || why "$NOTE"
+}
+
+kill_server() {
+	local pid
+	pid=$(server_of data) && kill -KILL "$pid"
+}
+kill_edge() { # a|b
+	lab_edge_stop "$1" KILL
+	lab_edge_start "$1"
+}
+cut_line() {
+	lab_line_ctl cut
+	sleep 4
+	lab_line_ctl uncut
+}
+
+refused() { # code text arguments...
+	local code=$1 text=$2
+	shift 2
+	copy "$@" >"$LAB_DIR/refused" 2>&1
+	local is=$?
+	[ $is = "$code" ] || why "$*: exit code $is, not $code: $(tail -1 "$LAB_DIR/refused")" || return
+	grep -q "$text" "$LAB_DIR/refused" || why "$*: $(tail -1 "$LAB_DIR/refused")"
+}
+
+nothing_leads_out() {
+	ln -s ../secret "$LAB_DIR/there/way-out"
+	ln -s "$LAB_DIR/secret" "$LAB_DIR/there/way-out-too"
+	chmod 777 "$LAB_DIR/secret"
+	refused 5 "leads out" "$LAB_DIR/src/empty" link:data/way-out/ || return
+	refused 5 "" "$LAB_DIR/src/empty" link:data/way-out-too/x || return
+	refused 1 "may not lead up" "$LAB_DIR/src/empty" link:data/../secret/ || return
+	mkdir -p "$LAB_DIR/trap/way-out"
+	echo stolen >"$LAB_DIR/trap/way-out/file"
+	copy "$LAB_DIR/trap/" link:data/ >"$LAB_DIR/trap.out" 2>&1 || why "the link is not replaced: $(tail -1 "$LAB_DIR/trap.out")" || return
+	[ "$(cat "$LAB_DIR/secret/file")" = private ] || why "a file outside was written" || return
+	[ "$(cat "$LAB_DIR/there/way-out/file")" = stolen ] || why "the directory did not take the link's place" || return
+	refused 5 "Mode=" "$LAB_DIR/src/empty" link:lookonly/x || return
+	refused 5 "nobody serves" "$LAB_DIR/src/empty" link:nothing/x || return
+	refused 23 "cannot be read" "$LAB_DIR/src/empty" "$LAB_DIR/not-there" link:data/some/ || true
+	mkdir -p "$LAB_DIR/there/root"
+	refused 23 "Permission denied" "$LAB_DIR/src/empty" link:data/root/
+}
+
+delete_and_exclude() {
+	local d=$LAB_DIR/del
+	mkdir -p "$d/keep" "$d/skip"
+	echo 1 >"$d/one"; echo 2 >"$d/two.o"; echo 3 >"$d/keep/three"; echo 4 >"$d/skip/four"
+	copy "$d/" link:data/del >"$LAB_DIR/del.out" 2>&1 || why "$(tail -1 "$LAB_DIR/del.out")" || return
+	rm -r "$d/one" "$d/keep"
+	echo 5 >"$d/five"
+	mkdir -p "$LAB_DIR/there/del/deep/er"
+	touch "$LAB_DIR/there/del/deep/er/file" "$LAB_DIR/there/del/x.o"
+	chown -R nobody "$LAB_DIR/there/del"
+	copy -n --delete --exclude '*.o' --exclude /skip "$d/" link:data/del >"$LAB_DIR/del.out" 2>&1 || why "$(tail -1 "$LAB_DIR/del.out")" || return
+	for what in five 'removed: one' 'removed: keep/' 'removed: deep/er/file'; do
+		grep -qx "$what" "$LAB_DIR/del.out" || why "the dry run does not say '$what'" || return
+	done
+	! grep -q '\.o\|skip' "$LAB_DIR/del.out" || why "the dry run touches what is excluded" || return
+	[ -e "$LAB_DIR/there/del/one" ] && [ ! -e "$LAB_DIR/there/del/five" ] || why "the dry run was none" || return
+	copy --delete --exclude '*.o' --exclude /skip "$d/" link:data/del >"$LAB_DIR/del.out" 2>&1 || why "$(tail -1 "$LAB_DIR/del.out")" || return
+	[ "$(cd "$LAB_DIR/there/del" && find . | sort | tr '\n' ' ')" = ". ./five ./skip ./skip/four ./two.o ./x.o " ] ||
+		why "left there: $(cd "$LAB_DIR/there/del" && find . | tr '\n' ' ')"
+}
+
+one_file() {
+	copy "$LAB_DIR/src/large" link:data/renamed >"$LAB_DIR/one.out" 2>&1 || why "$(tail -1 "$LAB_DIR/one.out")" || return
+	cmp "$LAB_DIR/src/large" "$LAB_DIR/there/renamed" || why "renamed differs" || return
+	mkdir -p "$LAB_DIR/there/dir" && chown nobody "$LAB_DIR/there/dir"
+	copy "$LAB_DIR/src/large" "$LAB_DIR/src/empty" link:data/dir >"$LAB_DIR/one.out" 2>&1 || why "$(tail -1 "$LAB_DIR/one.out")" || return
+	cmp "$LAB_DIR/src/large" "$LAB_DIR/there/dir/large" && [ -e "$LAB_DIR/there/dir/empty" ] || why "not into the directory" || return
+	echo new >"$LAB_DIR/changed"
+	copy "$LAB_DIR/changed" link:data/renamed >"$LAB_DIR/one.out" 2>&1 || why "$(tail -1 "$LAB_DIR/one.out")" || return
+	[ "$(cat "$LAB_DIR/there/renamed")" = new ] || why "it was not replaced"
+}
+
+line_bytes() {
+	lab_line_ctl stats | jq .ab.in_bytes
+}
+
+alive() { # pid
+	kill -0 "$1" 2>/dev/null
+}
+
+# Whoever it hits, again and again, while one tree crosses. A sender that was killed is started again.
+random_kills() { # how many
+	local n=$1 i who left=$1 hits='' before size
+	rm -rf "$LAB_DIR/big"
+	mkdir -p "$LAB_DIR/big/many"
+	for i in 1 2 3 4; do head -c $((16 * MIB * n / 4)) /dev/urandom >"$LAB_DIR/big/$i"; done
+	for i in $(seq 2000); do head -c 2000 /dev/urandom >"$LAB_DIR/big/many/$i"; done
+	size=$(du -sb "$LAB_DIR/big" | cut -f1)
+	before=$(line_bytes)
+	for i in $(seq 40); do
+		LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 30 "$LAB_DIR/big" "link:data/random/" \
+			>"$LAB_DIR/random.json" 2>"$LAB_DIR/big.err" &
+		COPY=$!
+		while [ "$left" -gt 0 ]; do
+			sleep "0.$((RANDOM % 700 + 100))"
+			alive $COPY || break
+			left=$((left - 1))
+			who=$((RANDOM % 5))
+			case $who in
+			0) kill -KILL $COPY && hits+=" sender" && break ;;
+			1) kill_server && hits+=" server" ;;
+			2) kill_edge a && hits+=" a" ;;
+			3) kill_edge b && hits+=" b" ;;
+			4) kill -KILL "$EXPORTS" && { wait "$EXPORTS" 2>/dev/null; start_exports; } && hits+=" exports" ;;
+			esac
+		done
+		wait $COPY 2>/dev/null && break
+		[ "${who:-}" = 0 ] || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return
+	done
+	same_trees "$LAB_DIR/big" "$LAB_DIR/there/random/big" || return
+	[ -z "$(find "$LAB_DIR/there/random" -name '.longreach-*')" ] || why "temporary files are left" || return
+	NOTE="killed:$hits; the line carried $((($(line_bytes) - before) / MIB)) MiB for $((size / MIB)) MiB"
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE --km 300
+LAB_MODE=near
+LAB_EXTRA="Relay.Enable=yes"
+LAB_EXTRA_A="Relay.Socket=$LAB_DIR/a.relay"
+LAB_EXTRA_B="Relay.Socket=$LAB_DIR/b.relay Export_data.Path=$LAB_DIR/there Export_data.Mode=write Export_data.User=nobody
+	Export_lookonly.Path=$LAB_DIR/there Export_lookonly.User=nobody"
+lab_watch_line
+check "edges and exports come up" start_edges
+check "a tree with everything in it arrives as it is, at 300 km" tree_arrives
+check "a second copy sends nothing" second_copy_sends_nothing
+check "one file, by a name and into a directory" one_file
+check "a copy that was killed goes on" killed_copy_goes_on
+check "goes on over kill -9 of the server" goes_on_over server kill_server
+check "goes on over kill -9 of the far daemon" goes_on_over far kill_edge b
+check "goes on over kill -9 of the near daemon" goes_on_over near kill_edge a
+check "goes on over a line that was cut" goes_on_over cut cut_line
+check "identical after kills at random moments" random_kills $([ -n "${FULL:-}" ] && echo 10 || echo 3)
+check "nothing leads out of an export; refusals name their cause" nothing_leads_out
+check "--delete, --exclude, --dry-run" delete_and_exclude
+kill "$EXPORTS" 2>/dev/null
+check_end

@@ -53,7 +53,7 @@ HEADROOM_SRC := $(wildcard headroom/*.c)
 LIB_SRC      := $(wildcard lib/*.c)
 CLIENT_ONLY  := $(wildcard daemon/client/*.c)
 # What the doctor reads link files and the machine with.
-CLIENT_SRC   := $(CLIENT_ONLY) $(wildcard daemon/config/*.c daemon/machine/*.c daemon/util/*.c) daemon/kernel/nft.c daemon/kernel/ip_port.c \
+CLIENT_SRC   := $(CLIENT_ONLY) $(wildcard daemon/config/*.c daemon/machine/*.c daemon/util/*.c) daemon/kernel/nft.c \
 	daemon/arena/arena_file.c daemon/arena/page_lock.c $(LIB_SRC)
 DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c)) lib/lr_strerror.c
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)

@@ -210,7 +210,7 @@ static void look_at_strays(struct doctor *d, const struct answer *a)
 
 	d->check = "stray_buffer";
 	for (size_t i = 0; (s = j_at(strays, i)) != NULL; i++)
-		doctor_find(d, "%s", j_text(s, "text"));
+		doctor_find(d, "%s\nbring its link back to drain it, or remove the file to give its bytes up", j_text(s, "text"));
 }
 
 static int look_at_running(struct doctor *d, const struct request *r, struct doctor_link *l, const struct answer *before,

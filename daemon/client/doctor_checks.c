@@ -14,7 +14,7 @@ const struct doctor_check doctor_checks[] = {
     {"wan_port", doctor_wan_port, "a WAN address that is not this machine's, or an interface with a smaller MTU than MTU="},
     {"wan_neighbour", doctor_wan_neighbour, "no route to the other edge, or a next hop that does not answer"},
     {"firewall", doctor_firewall, "nft rules of this machine that drop UDP or TCP of Port="},
-    {"rp_filter", doctor_rp_filter, "rp_filter=1 that drops what comes from the other edge, or from its hosts"},
+    {"rp_filter", doctor_rp_filter, "rp_filter=1 that drops what comes from the other edge"},
     {"peer_name", doctor_peer_name, "another name in the other edge's certificate than PeerName="},
     {"control", doctor_control, "no control connection to the other edge, for another reason"},
     {"edges_differ", doctor_edges_differ, "link files of the two edges that disagree"},

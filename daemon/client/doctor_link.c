@@ -12,7 +12,7 @@
 #define BUFFER_FULL      0.9  /* share of a pool */
 #define RETRIES_AT_LEAST 20   /* repetitions within the second between two looks ... */
 #define FLOWS_LOOKED_AT  2000 /* of those that have a line each */
-#define RETRIES_SHARE    0.02 /* ... and of all packets from hosts */
+#define RETRIES_SHARE    0.1  /* ... and of all packets from hosts */
 
 /* --- the two looks --- */
 
@@ -78,8 +78,8 @@ void doctor_peer_name(struct doctor *d, const struct doctor_link *l)
 	const char *trouble = j_text(j_get(l->now, "peer"), "trouble");
 
 	if (trouble[0] != '\0' && is_about_name(trouble))
-		doctor_find(d, "%s\nwrite the name in the other edge's certificate into PeerName=, and restart longreachd",
-		            trouble);
+		doctor_find(d, "%s\nwrite the name in the other edge's certificate into PeerName= %s, and restart longreachd",
+		            trouble, strstr(trouble, "its PeerName=") != NULL ? "there" : "here");
 }
 
 void doctor_control(struct doctor *d, const struct doctor_link *l)
@@ -154,7 +154,7 @@ void doctor_path_mtu(struct doctor *d, const struct doctor_link *l)
 	for (size_t i = 0; l->has_config && i < l->config.npaths && (p = path_at(l->now, i)) != NULL; i++) {
 		uint64_t mtu = j_uint(p, "mtu"), was = j_uint(path_at(l->before, i), "mtu"), wanted = l->config.paths[i].mtu;
 
-		if (is_down(p) || mtu == 0 || mtu >= wanted || mtu != was)
+		if (is_down(p) || j_bool(p, "mtu_search") || mtu == 0 || mtu >= wanted || mtu != was)
 			continue;
 		doctor_find(d, "%s carries packets of %" PRIu64 " bytes, MTU= says %" PRIu64
 		               "\nraise the MTU of the line, or write MTU=%" PRIu64,
@@ -313,7 +313,7 @@ void doctor_stalled(struct doctor *d, const struct doctor_link *l)
 	for (size_t i = 0; (f = j_at(flows, i)) != NULL && i < FLOWS_LOOKED_AT; i++) {
 		was = same_flow(j_get(l->before, "flows"), f);
 		if (strcmp(j_text(f, "side"), "far") != 0 || !j_bool(f, "stalled") || !j_bool(was, "stalled") ||
-		    strcmp(j_text(f, "pairing"), "learning") == 0)
+		    j_bool(f, "rnr") || j_bool(was, "rnr") || strcmp(j_text(f, "pairing"), "learning") == 0)
 			continue;
 		add_host(&still, j_text(f, "dst"));
 		n++;

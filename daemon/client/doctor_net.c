@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/kernel/ip_port.h"
 #include "daemon/machine/machine.h"
 #include "daemon/util/addr.h"
 #include "daemon/util/rtnl.h"
@@ -389,28 +388,12 @@ static void look_at_returns(struct doctor *d, struct mnl_socket *s, const struct
 	            ifname, addr_write(&p->remote, t[0], sizeof(t[0])), out, ifname, t[0], ifname);
 }
 
-/* What comes out of the link's IP port is from hosts of the other site, and the kernel's own way to them is another one:
- * only what comes in at a LAN port is routed into the IP port. */
-static void look_at_ip_port(struct doctor *d, const struct link_config *c)
-{
-	char ifname[IF_NAMESIZE];
-
-	ip_port_name(ifname, c->name);
-	if (config_barrier(c) == BARRIER_OFF || if_nametoindex(ifname) == 0 || rp_filter(ifname) != 1)
-		return;
-	doctor_find(d, "rp_filter=1 on %s drops other IP of the hosts (ping, TCP) that comes from the other site\n`sysctl -w "
-	               "net.ipv4.conf.all.rp_filter=2`, and in /etc/sysctl.d for the next boot",
-	            ifname);
-}
-
 void doctor_rp_filter(struct doctor *d, const struct doctor_link *l)
 {
 	struct mnl_socket *s = l->has_config ? rtnl_open() : NULL;
 
 	for (uint32_t i = 0; s != NULL && i < l->config.npaths; i++)
 		look_at_returns(d, s, &l->config.paths[i]);
-	if (l->has_config)
-		look_at_ip_port(d, &l->config);
 	if (s != NULL)
 		mnl_socket_close(s);
 }

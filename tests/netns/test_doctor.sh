@@ -532,13 +532,44 @@ slow_rnr_timer() {
 early_retry() {
 	server_with
 	LAB_MODE=host relink || return
-	beside --secs 6 --depth 16 --timeout-ms 1 -- finds a retry_early buffer_full stalled || return
+	beside --secs 9 --size 4096 --depth 1 --qps 8 --adaptive-retrans --timeout-ms 2000 -- finds a retry_early
 }
 
-full_buffer() {
-	server_with
-	LAB_RATE=20M LAB_BUFFER=32MiB relink || return
-	beside --secs 12 --size 1M --depth 16 --qps 24 -- finds a buffer_full
+# States that cannot be brought about in two seconds: the daemon's answer, changed on its way.
+answers() { # jq-filter check
+	lab_client a status --flows --json >"$LAB_DIR/answer"
+	answers_kept "$@"
+}
+
+answers_kept() { # jq-filter check
+	local pid r
+	cat >"$LAB_DIR/answer.sh" <<-END
+		read -r request
+		jq -c '$1' "$LAB_DIR/answer"
+	END
+	rm -f "$LAB_DIR/answers"
+	socat "UNIX-LISTEN:$LAB_DIR/answers,fork" "EXEC:bash $LAB_DIR/answer.sh" 2>/dev/null &
+	pid=$!
+	lab_wait 3 test -S "$LAB_DIR/answers"
+	examine a --control "$LAB_DIR/answers"
+	r=$(found)
+	kill $pid
+	wait $pid 2>/dev/null
+	NOTE=$(head -1 "$LAB_DIR/doctor" | cut -c1-120)
+	[ "$r" = "$2${2:+ }" ] || why "it finds: $r$(head -1 "$LAB_DIR/doctor.err")"
+}
+
+# A running daemon would switch it off again.
+gro_on() {
+	local r
+	lab_client a status --flows --json >"$LAB_DIR/answer"
+	lab_edge_stop a
+	lab_offload ea lan0 gro on
+	answers_kept . offloads
+	r=$?
+	lab_offload ea lan0 gro off
+	lab_edge_start a
+	lab_link_up && [ $r = 0 ]
 }
 
 lab_up
@@ -546,7 +577,7 @@ lab_line --rate $LAB_LINE_RATE --km 300
 lab_server $B_HOST
 lab_edges
 check "the link is up" lab_link_up
-check "a healthy pair: nothing" healthy_runs 5
+check "a healthy pair: nothing" healthy_runs 10
 check "a healthy pair with hosts at work: nothing" healthy_under_load
 check "a healthy pair: --json says so" healthy_json
 check "every name of --list is in the manual" list_is_documented
@@ -580,9 +611,15 @@ check "request_path" requests_go_around
 check "stalled" host_hangs
 check "rnr_timer" slow_rnr_timer
 check "retry_early" early_retry
+server_with
 LAB_MODE=host LAB_EXTRA=Link.Barrier=off relink
 check "remote_route" no_remote_route
-check "buffer_full" full_buffer
+check "the daemon's answer by another way: nothing" answers . ""
+check "buffer_full: nearly" answers '.links[0].buffer.from_lan |= (.used_bytes = (.capacity_bytes * 0.95 | floor))' buffer_full
+check "buffer_full: stuck" answers '.links[0].buffer.from_wan.stuck = true' buffer_full
+check "overrun" answers '.links[0].drops.lan_kernel = (now * 10 | floor)' overrun
+relink
+check "offloads" gro_on
 check "relay" relay_socket_gone
 check "distance" wrong_distance
 check "numa" other_node

@@ -249,7 +249,7 @@ static void add_host(struct hosts *h, const char *host)
 
 void doctor_rnr_timer(struct doctor *d, const struct doctor_link *l)
 {
-	uint64_t n = j_uint(j_get(l->now, "counters"), "rnr_timer_0_rx");
+	uint64_t n = j_uint(j_get(l->now, "counters"), "rnr_timer_zero_rx");
 	const struct json_object *flows = j_get(l->now, "flows"), *f;
 	struct hosts in_rnr = {0};
 

@@ -69,7 +69,7 @@ beside=() before=()
 for file in "${files[@]}"; do
 	[ -r "$file" ] || { echo "no such test: $file" >&2; exit 2; }
 	case $(name_of "$file") in
-	metrics | dump | policy | seal | manage | trace | careless) beside+=("$file") ;;
+	metrics | dump | policy | seal | manage | trace | careless | check_config | newcomer) beside+=("$file") ;;
 	*) before+=("$file") ;;
 	esac
 done

@@ -22,16 +22,17 @@ enum { EXIT_HEALTHY = 0, EXIT_ILL = 1, EXIT_CANNOT_LOOK = 2 };
 #define CONFIG_DIR   "/etc/longreach"
 #define BETWEEN_S    1 /* two looks at the daemon */
 
-static const char usage[] = "usage: longreach doctor [LINK] [--json] [--config-dir DIR] [--list] [--control PATH]\n"
-                            "\n"
-                            "Looks for what is wrong with a link, or with all of them, here and now: a line for each thing\n"
-                            "and what to do about it. As root, at both edges. Says nothing if all is well.\n"
-                            "\n"
-                            "  --json            as JSON\n"
-                            "  --config-dir DIR  where link files are if no daemon runs. Default: " CONFIG_DIR "\n"
-                            "  --list            what is looked for\n"
-                            "\n"
-                            "Exit code: 0 nothing is wrong; 1 something is; 2 it could not look at all of it.\n";
+static const char usage[] =
+    "usage: longreach doctor [LINK] [--json] [--config-dir DIR] [--list] [--control PATH]\n"
+    "\n"
+    "Looks for what is wrong with a link, or with all of them, here and now: a line for each thing\n"
+    "and what to do about it. As root, at both edges. Says nothing if all is well.\n"
+    "\n"
+    "  --json            as JSON\n"
+    "  --config-dir DIR  where link files are if no daemon runs. Default: " CONFIG_DIR "\n"
+    "  --list            what is looked for\n"
+    "\n"
+    "Exit code: 0 nothing is wrong; 1 something is; 2 it could not look at all of it.\n";
 
 struct finding {
 	char link[LINK_NAME_MAX]; /* empty: of no link */
@@ -210,11 +211,12 @@ static void look_at_strays(struct doctor *d, const struct answer *a)
 
 	d->check = "stray_buffer";
 	for (size_t i = 0; (s = j_at(strays, i)) != NULL; i++)
-		doctor_find(d, "%s", j_text(s, "text"));
+		doctor_find(d, "%s\nbring its link back to drain it, or remove the file to give its bytes up",
+		            j_text(s, "text"));
 }
 
-static int look_at_running(struct doctor *d, const struct request *r, struct doctor_link *l, const struct answer *before,
-                           const struct answer *now)
+static int look_at_running(struct doctor *d, const struct request *r, struct doctor_link *l,
+                           const struct answer *before, const struct answer *now)
 {
 	const struct json_object *links = j_get(now->doc, "links"), *link;
 	bool found = false;
@@ -265,8 +267,9 @@ static int look_at_files(struct doctor *d, const struct request *r, struct docto
 	bool found = r->link == NULL;
 
 	d->check = "no_daemon";
-	doctor_find(d, "longreachd does not run: nobody answers at %s\n`systemctl start longreachd`, and look at "
-	               "`journalctl -u longreachd`",
+	doctor_find(d,
+	            "longreachd does not run: nobody answers at %s\n`systemctl start longreachd`, and look at "
+	            "`journalctl -u longreachd`",
 	            r->control_path);
 	if (site_paths_read(&sources, &paths, report) < 0)
 		doctor_cannot(d, "%s", report);
@@ -345,12 +348,10 @@ static int bad_usage(const char *what, const char *about)
 
 int doctor_main(int argc, char **argv, const char *control_path)
 {
-	static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-	                                        {"config-dir", required_argument, NULL, 'd'},
-	                                        {"list", no_argument, NULL, 'l'},
-	                                        {"control", required_argument, NULL, 'c'},
-	                                        {"help", no_argument, NULL, 'h'},
-	                                        {NULL, 0, NULL, 0}};
+	static const struct option options[] = {
+	    {"json", no_argument, NULL, 'j'}, {"config-dir", required_argument, NULL, 'd'},
+	    {"list", no_argument, NULL, 'l'}, {"control", required_argument, NULL, 'c'},
+	    {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	struct request r = {.control_path = control_path, .config_dir = CONFIG_DIR};
 	int opt;
 

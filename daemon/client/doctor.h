@@ -3,8 +3,8 @@
  *
  * The daemon is asked twice, a second apart, and the machine once. Each check of doctor_checks looks at one link (or at
  * none: the daemon as a whole) and says what it finds by doctor_find(). A check that cannot tell says nothing, or
- * doctor_cannot() if it lacks a right that it needs. A healthy link must be told nothing, so a check speaks only of what
- * it has seen, never of what might be. */
+ * doctor_cannot() if it lacks a right that it needs. A healthy link must be told nothing, so a check speaks only of
+ * what it has seen, never of what might be. */
 #ifndef DAEMON_CLIENT_DOCTOR_H
 #define DAEMON_CLIENT_DOCTOR_H
 

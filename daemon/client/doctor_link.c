@@ -12,7 +12,7 @@
 #define BUFFER_FULL      0.9  /* share of a pool */
 #define RETRIES_AT_LEAST 20   /* repetitions within the second between two looks ... */
 #define FLOWS_LOOKED_AT  2000 /* of those that have a line each */
-#define RETRIES_SHARE    0.02 /* ... and of all packets from hosts */
+#define RETRIES_SHARE    0.1  /* ... and of all packets from hosts */
 
 /* --- the two looks --- */
 
@@ -61,8 +61,9 @@ void doctor_edges_differ(struct doctor *d, const struct doctor_link *l)
 	const char *difference = j_text(j_get(l->now, "peer"), "difference");
 
 	if (difference[0] != '\0')
-		doctor_find(d, "the link files of the two edges disagree: %s\nmake them mirror images and run `longreach "
-		               "reload` at both; until then %s",
+		doctor_find(d,
+		            "the link files of the two edges disagree: %s\nmake them mirror images and run `longreach "
+		            "reload` at both; until then %s",
 		            difference,
 		            state_is(l, "refused") ? "nothing is carried" : "nothing is acknowledged early");
 }
@@ -78,8 +79,9 @@ void doctor_peer_name(struct doctor *d, const struct doctor_link *l)
 	const char *trouble = j_text(j_get(l->now, "peer"), "trouble");
 
 	if (trouble[0] != '\0' && is_about_name(trouble))
-		doctor_find(d, "%s\nwrite the name in the other edge's certificate into PeerName=, and restart longreachd",
-		            trouble);
+		doctor_find(
+		    d, "%s\nwrite the name in the other edge's certificate into PeerName= %s, and restart longreachd",
+		    trouble, strstr(trouble, "its PeerName=") != NULL ? "there" : "here");
 }
 
 void doctor_control(struct doctor *d, const struct doctor_link *l)
@@ -89,8 +91,9 @@ void doctor_control(struct doctor *d, const struct doctor_link *l)
 
 	if (!runs(l) || j_bool(peer, "connected") || is_about_name(trouble))
 		return;
-	doctor_find(d, "no control connection to the other edge at %s%s%s\nis longreachd running there? RemoteAddress= "
-	               "right? TCP %" PRIu64 " open at both? the same keys?",
+	doctor_find(d,
+	            "no control connection to the other edge at %s%s%s\nis longreachd running there? RemoteAddress= "
+	            "right? TCP %" PRIu64 " open at both? the same keys?",
 	            j_text(l->now, "remote_address"), trouble[0] != '\0' ? ": " : "", trouble, j_uint(l->now, "port"));
 }
 
@@ -129,8 +132,9 @@ void doctor_path_down(struct doctor *d, const struct doctor_link *l)
 
 	for (size_t i = 0; (p = path_at(l->now, i)) != NULL; i++)
 		if (stays_down(l, i) && !is_heard(l, i))
-			doctor_find(d, "nothing comes on %s from %s\nis the line cut, the other edge off, UDP %" PRIu64
-			               " filtered on the way, or MTU= larger than what it carries?",
+			doctor_find(d,
+			            "nothing comes on %s from %s\nis the line cut, the other edge off, UDP %" PRIu64
+			            " filtered on the way, or MTU= larger than what it carries?",
 			            path_name(p, name), j_text(p, "remote_address"), j_uint(p, "port"));
 }
 
@@ -141,9 +145,11 @@ void doctor_path_asymmetric(struct doctor *d, const struct doctor_link *l)
 
 	for (size_t i = 0; (p = path_at(l->now, i)) != NULL; i++)
 		if (stays_down(l, i) && is_heard(l, i))
-			doctor_find(d, "%s works one way only: %s is heard, and hears nothing from here\nlook at the way there: "
-			               "a filter for UDP %" PRIu64 " at the other edge or on the way, or a route",
-			            path_name(p, name), j_text(p, "remote_address"), j_uint(p, "port"));
+			doctor_find(
+			    d,
+			    "%s works one way only: %s is heard, and hears nothing from here\nlook at the way there: "
+			    "a filter for UDP %" PRIu64 " at the other edge or on the way, or a route",
+			    path_name(p, name), j_text(p, "remote_address"), j_uint(p, "port"));
 }
 
 void doctor_path_mtu(struct doctor *d, const struct doctor_link *l)
@@ -152,12 +158,14 @@ void doctor_path_mtu(struct doctor *d, const struct doctor_link *l)
 	char name[64];
 
 	for (size_t i = 0; l->has_config && i < l->config.npaths && (p = path_at(l->now, i)) != NULL; i++) {
-		uint64_t mtu = j_uint(p, "mtu"), was = j_uint(path_at(l->before, i), "mtu"), wanted = l->config.paths[i].mtu;
+		uint64_t mtu = j_uint(p, "mtu"), was = j_uint(path_at(l->before, i), "mtu"),
+		         wanted = l->config.paths[i].mtu;
 
-		if (is_down(p) || mtu == 0 || mtu >= wanted || mtu != was)
+		if (is_down(p) || j_bool(p, "mtu_search") || mtu == 0 || mtu >= wanted || mtu != was)
 			continue;
-		doctor_find(d, "%s carries packets of %" PRIu64 " bytes, MTU= says %" PRIu64
-		               "\nraise the MTU of the line, or write MTU=%" PRIu64,
+		doctor_find(d,
+		            "%s carries packets of %" PRIu64 " bytes, MTU= says %" PRIu64
+		            "\nraise the MTU of the line, or write MTU=%" PRIu64,
 		            path_name(p, name), mtu, wanted, mtu);
 	}
 }
@@ -169,8 +177,9 @@ void doctor_distance(struct doctor *d, const struct doctor_link *l)
 
 	if (!j_bool(distance, "differs"))
 		return;
-	doctor_find(d, "Distance=%s, and the line is %s long by its round trip\nwrite that, or auto, into the file: the "
-	               "buffer is worked out from it",
+	doctor_find(d,
+	            "Distance=%s, and the line is %s long by its round trip\nwrite that, or auto, into the file: the "
+	            "buffer is worked out from it",
 	            units_show_distance(t[0], j_number(distance, "configured_m")),
 	            units_show_distance(t[1], j_number(distance, "measured_m")));
 }
@@ -200,10 +209,12 @@ void doctor_not_reloaded(struct doctor *d, const struct doctor_link *l)
 void doctor_buffer_full(struct doctor *d, const struct doctor_link *l)
 {
 	static const char *const pools[][3] = {
-	    {"from_lan", "outward", "the line or the hosts at the other end take less than comes: if that is not how it "
-	                            "should be look at the other edge; a larger Size= holds more"},
-	    {"from_wan", "inward", "hosts here take less than comes: look for flows that are stalled or in RNR (`longreach "
-	                           "status --flows`)"}};
+	    {"from_lan", "outward",
+	     "the line or the hosts at the other end take less than comes: if that is not how it "
+	     "should be look at the other edge; a larger Size= holds more"},
+	    {"from_wan", "inward",
+	     "hosts here take less than comes: look for flows that are stalled or in RNR (`longreach "
+	     "status --flows`)"}};
 	char t[UNITS_TEXT_MAX];
 
 	for (int i = 0; i < 2; i++) {
@@ -238,7 +249,7 @@ static void add_host(struct hosts *h, const char *host)
 
 void doctor_rnr_timer(struct doctor *d, const struct doctor_link *l)
 {
-	uint64_t n = j_uint(j_get(l->now, "counters"), "rnr_timer_0_rx");
+	uint64_t n = j_uint(j_get(l->now, "counters"), "rnr_timer_zero_rx");
 	const struct json_object *flows = j_get(l->now, "flows"), *f;
 	struct hosts in_rnr = {0};
 
@@ -247,10 +258,12 @@ void doctor_rnr_timer(struct doctor *d, const struct doctor_link *l)
 	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++)
 		if (strcmp(j_text(f, "side"), "far") == 0 && j_bool(f, "rnr"))
 			add_host(&in_rnr, j_text(f, "dst"));
-	doctor_find(d, "a responder here asks for a wait of 655 ms when it has no receive posted: its RNR timer is 0 (%" PRIu64
-	               " times so far%s%s)\nset min_rnr_timer of its queue pairs to 12 (0.64 ms) or so: 0 is the longest "
-	               "wait, not none; and post more receives",
-	            n, in_rnr.n > 0 ? "; in RNR now: " : "", in_rnr.text);
+	doctor_find(
+	    d,
+	    "a responder here asks for a wait of 655 ms when it has no receive posted: its RNR timer is 0 (%" PRIu64
+	    " times so far%s%s)\nset min_rnr_timer of its queue pairs to 12 (0.64 ms) or so: 0 is the longest "
+	    "wait, not none; and post more receives",
+	    n, in_rnr.n > 0 ? "; in RNR now: " : "", in_rnr.text);
 }
 
 void doctor_retry_early(struct doctor *d, const struct doctor_link *l)
@@ -260,12 +273,14 @@ void doctor_retry_early(struct doctor *d, const struct doctor_link *l)
 
 	if (again < RETRIES_AT_LEAST || (double)again < RETRIES_SHARE * (double)all)
 		return;
-	doctor_find(d, "hosts here repeat what the edge has: %" PRIu64 " of %" PRIu64
-	               " packets in a second\ntheir local ACK timeout is shorter than the answer takes%s: raise it (timeout of "
-	               "the queue pair, NCCL_IB_TIMEOUT, UCX_RC_TIMEOUT); else ACKs are lost on the LAN",
-	            again, all,
-	            strcmp(j_text(l->now, "ack_mode"), "near") != 0 ? ", which is a round trip of the line in this ack mode"
-	                                                            : "");
+	doctor_find(
+	    d,
+	    "hosts here repeat what the edge has: %" PRIu64 " of %" PRIu64
+	    " packets in a second\ntheir local ACK timeout is shorter than the answer takes%s: raise it (timeout of "
+	    "the queue pair, NCCL_IB_TIMEOUT, UCX_RC_TIMEOUT); else ACKs are lost on the LAN",
+	    again, all,
+	    strcmp(j_text(l->now, "ack_mode"), "near") != 0 ? ", which is a round trip of the line in this ack mode"
+	                                                    : "");
 }
 
 static const struct json_object *same_flow(const struct json_object *flows, const struct json_object *f)
@@ -299,9 +314,11 @@ void doctor_return_path(struct doctor *d, const struct doctor_link *l)
 			n++;
 		}
 	if (n > 0)
-		doctor_find(d, "%u flows get no answer that comes through this edge, of %s%s\nthe route of these hosts to the "
-		               "other site must lead through this edge, or they are dead: `ip route get` at the host",
-		            n, silent.text, silent.n > 4 ? " and others" : "");
+		doctor_find(
+		    d,
+		    "no answer comes through this edge for %u flow(s), of %s%s\nthe route of these hosts to the "
+		    "other site must lead through this edge, or they are dead: `ip route get` at the host",
+		    n, silent.text, silent.n > 4 ? " and others" : "");
 }
 
 void doctor_stalled(struct doctor *d, const struct doctor_link *l)
@@ -313,15 +330,17 @@ void doctor_stalled(struct doctor *d, const struct doctor_link *l)
 	for (size_t i = 0; (f = j_at(flows, i)) != NULL && i < FLOWS_LOOKED_AT; i++) {
 		was = same_flow(j_get(l->before, "flows"), f);
 		if (strcmp(j_text(f, "side"), "far") != 0 || !j_bool(f, "stalled") || !j_bool(was, "stalled") ||
-		    strcmp(j_text(f, "pairing"), "learning") == 0)
+		    j_bool(f, "rnr") || j_bool(was, "rnr") || strcmp(j_text(f, "pairing"), "learning") == 0)
 			continue;
 		add_host(&still, j_text(f, "dst"));
 		n++;
 	}
 	if (n > 0)
-		doctor_find(d, "%u flows make no progress: their responders answered once and do not any more: %s%s\nlook at "
-		               "these hosts: are they up, is their route to the other site still through this edge?",
-		            n, still.text, still.n > 4 ? " and others" : "");
+		doctor_find(
+		    d,
+		    "no progress of %u flow(s) whose responders answered once and do not any more: %s%s\nlook at "
+		    "these hosts: are they up, is their route to the other site still through this edge?",
+		    n, still.text, still.n > 4 ? " and others" : "");
 }
 
 void doctor_request_path(struct doctor *d, const struct doctor_link *l)
@@ -329,10 +348,12 @@ void doctor_request_path(struct doctor *d, const struct doctor_link *l)
 	uint64_t n = growth(l, "drops", "lan_ack_unmatched");
 
 	if (n > 0)
-		doctor_find(d, "%" PRIu64 " answers of hosts here in a second belong to no flow that came through this edge\nthe "
-		               "other site's requests come to these hosts by another way: its routes must lead through its "
-		               "edge",
-		            n);
+		doctor_find(
+		    d,
+		    "%" PRIu64 " answers of hosts here in a second belong to no flow that came through this edge\nthe "
+		    "other site's requests come to these hosts by another way: its routes must lead through its "
+		    "edge",
+		    n);
 }
 
 void doctor_overrun(struct doctor *d, const struct doctor_link *l)
@@ -340,8 +361,10 @@ void doctor_overrun(struct doctor *d, const struct doctor_link *l)
 	uint64_t lan = growth(l, "drops", "lan_kernel"), wan = growth(l, "drops", "wan_kernel");
 
 	if (lan > 0 || wan > 0)
-		doctor_find(d, "the machine is too slow for what comes: the kernel dropped %" PRIu64 " packets of LAN ports and %" PRIu64
-		               " of the WAN in a second\nmore Workers=, CPUs= of their own, a larger MTU=, fewer programs "
-		               "beside it",
+		doctor_find(d,
+		            "the machine is too slow for what comes: the kernel dropped %" PRIu64
+		            " packets of LAN ports and %" PRIu64
+		            " of the WAN in a second\nmore Workers=, CPUs= of their own, a larger MTU=, fewer programs "
+		            "beside it",
 		            lan, wan);
 }

@@ -22,9 +22,9 @@
 #include "daemon/machine/machine.h"
 #include "daemon/util/units.h"
 
-#define CERT_DAYS     30            /* as the daemon begins to say it */
+#define CERT_DAYS     30             /* as the daemon begins to say it */
 #define HUGE_RATE_BPS 10000000000ull /* from here on small pages cost a core more than a little */
-#define ROCE_HEADERS  80            /* IPv6, UDP, BTH, RETH and ICRC around a packet's payload */
+#define ROCE_HEADERS  80             /* IPv6, UDP, BTH, RETH and ICRC around a packet's payload */
 
 /* --- the link file --- */
 
@@ -77,8 +77,9 @@ void doctor_lan_mtu(struct doctor *d, const struct doctor_link *l)
 		struct machine_port p;
 
 		if (machine_port_read(l->config.lan_ports[i], &p) && p.mtu < pmtu + ROCE_HEADERS)
-			doctor_find(d, "LAN port %s has MTU %u, and queue pairs have a path MTU of %" PRIu64
-			               "\n`ip link set dev %s mtu 9000`, and the switch behind it",
+			doctor_find(d,
+			            "LAN port %s has MTU %u, and queue pairs have a path MTU of %" PRIu64
+			            "\n`ip link set dev %s mtu 9000`, and the switch behind it",
 			            l->config.lan_ports[i], p.mtu, pmtu, l->config.lan_ports[i]);
 	}
 }
@@ -100,10 +101,13 @@ void doctor_huge_pages(struct doctor *d, const struct doctor_link *l)
 	if (!l->has_config || !config_is_sound(l->reading, "Directory"))
 		return;
 	if (is_huge(c))
-		tell_errors(d, l, config_machine_buffer, "`sysctl vm.nr_hugepages=N`, and in /etc/sysctl.d for the next boot");
+		tell_errors(d, l, config_machine_buffer,
+		            "`sysctl vm.nr_hugepages=N`, and in /etc/sysctl.d for the next boot");
 	else if (config_rate_bps(c) >= HUGE_RATE_BPS)
-		doctor_find(d, "the buffer of a line of %s is in small pages: %s is not on hugetlbfs\nmount hugetlbfs and name it as "
-		               "Directory=, see longreachd(8)",
+		doctor_find(d,
+		            "the buffer of a line of %s is in small pages: %s is not on hugetlbfs\nmount hugetlbfs and "
+		            "name it as "
+		            "Directory=, see longreachd(8)",
 		            units_show_rate(t, (double)config_rate_bps(c)), c->arena_dir);
 }
 
@@ -151,9 +155,11 @@ void doctor_memlock(struct doctor *d, const struct doctor_link *l)
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)doctor_daemon(d));
 	wanted = link_plan_geometry(&l->config).len * l->config.workers;
 	if (number_behind(path, "VmLck:", &locked_kib) && locked_kib * 1024 < wanted)
-		doctor_find(d, "this machine has swap, and the buffer can be swapped out: %s of %s are locked into memory\n"
-		               "LimitMEMLOCK=infinity in the unit (the one that is shipped has it), or hugetlbfs",
-		            units_show_bytes(t[0], (double)locked_kib * 1024), units_show_bytes(t[1], (double)wanted));
+		doctor_find(
+		    d,
+		    "this machine has swap, and the buffer can be swapped out: %s of %s are locked into memory\n"
+		    "LimitMEMLOCK=infinity in the unit (the one that is shipped has it), or hugetlbfs",
+		    units_show_bytes(t[0], (double)locked_kib * 1024), units_show_bytes(t[1], (double)wanted));
 }
 
 /* --- NUMA --- */
@@ -214,8 +220,9 @@ void doctor_numa(struct doctor *d, const struct doctor_link *l)
 		for (uint32_t w = 0; w < c->ncpus; w++) {
 			if (list_has(list, c->cpus[w]))
 				continue;
-			doctor_find(d, "CPUs=%d is on another NUMA node than LAN port %s, which is on node %" PRId64
-			               ": every packet crosses between them\nname CPUs of that node: %.100s",
+			doctor_find(d,
+			            "CPUs=%d is on another NUMA node than LAN port %s, which is on node %" PRId64
+			            ": every packet crosses between them\nname CPUs of that node: %.100s",
 			            c->cpus[w], c->lan_ports[i], node, list);
 		}
 	}
@@ -248,12 +255,16 @@ static void look_at_end(struct doctor *d, const char *key, const char *path, con
 	if (left == INT64_MAX || left >= CERT_DAYS * 86400)
 		return;
 	if (left < 0)
-		doctor_find(d, "%s=%s has expired %" PRId64 " days ago\n`longreach keygen --renew` makes a new set: copy it to "
-		               "both edges, and `longreach reload` there",
+		doctor_find(d,
+		            "%s=%s has expired %" PRId64
+		            " days ago\n`longreach keygen --renew` makes a new set: copy it to "
+		            "both edges, and `longreach reload` there",
 		            key, path, -left / 86400);
 	else
-		doctor_find(d, "%s=%s expires in %" PRId64 " days\n`longreach keygen --renew` makes a new set: copy it to both "
-		               "edges, and `longreach reload` there",
+		doctor_find(d,
+		            "%s=%s expires in %" PRId64
+		            " days\n`longreach keygen --renew` makes a new set: copy it to both "
+		            "edges, and `longreach reload` there",
 		            key, path, left / 86400);
 }
 
@@ -288,8 +299,10 @@ void doctor_clock(struct doctor *d, const struct doctor_link *l)
 		return;
 	gmtime_r(&t, &utc);
 	strftime(now, sizeof(now), "%Y-%m-%d %H:%M:%S UTC", &utc);
-	doctor_find(d, "this machine's clock says %s, %" PRId64 " s before Certificate=%s begins to be valid\nset the clock "
-	               "(chrony, systemd-timesyncd), here or where the certificate was made",
+	doctor_find(d,
+	            "this machine's clock says %s, %" PRId64
+	            " s before Certificate=%s begins to be valid\nset the clock "
+	            "(chrony, systemd-timesyncd), here or where the certificate was made",
 	            now, ahead, l->config.certificate_file);
 }
 
@@ -314,9 +327,11 @@ void doctor_ip_forward(struct doctor *d, const struct doctor_link *l)
 
 	for (int i = 0; i < 2 && l->has_config; i++)
 		if (has_family(&l->config, settings[i].ip4) && machine_number(settings[i].path, &value) && value == 0)
-			doctor_find(d, "%s is 0: RoCE is carried, other IP of the hosts (ping, TCP, NCCL's bootstrap) is not\n"
-			               "`sysctl -w %s=1`, and in /etc/sysctl.d for the next boot",
-			            settings[i].name, settings[i].name);
+			doctor_find(
+			    d,
+			    "%s is 0: RoCE is carried, other IP of the hosts (ping, TCP, NCCL's bootstrap) is not\n"
+			    "`sysctl -w %s=1`, and in /etc/sysctl.d for the next boot",
+			    settings[i].name, settings[i].name);
 }
 
 /* A feature that has a request of its own. False: it is off, or cannot be read. */
@@ -335,14 +350,17 @@ void doctor_offloads(struct doctor *d, const struct doctor_link *l)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	for (uint32_t i = 0; fd >= 0 && l->has_config && j_get(l->now, "counters") != NULL && i < l->config.nlan_ports; i++) {
+	for (uint32_t i = 0; fd >= 0 && l->has_config && j_get(l->now, "counters") != NULL && i < l->config.nlan_ports;
+	     i++) {
 		const char *name = l->config.lan_ports[i];
 		bool gro = offload_is_on(fd, name, ETHTOOL_GGRO, UINT32_MAX);
 		bool lro = offload_is_on(fd, name, ETHTOOL_GFLAGS, ETH_FLAG_LRO);
 
 		if (gro || lro)
-			doctor_find(d, "LAN port %s joins packets (%s%s%s): a joined packet is none that a host sent, and is dropped\n"
-			               "`ethtool -K %s gro off lro off`, and find out who switches it on",
+			doctor_find(d,
+			            "LAN port %s joins packets (%s%s%s): a joined packet is none that a host sent, and "
+			            "is dropped\n"
+			            "`ethtool -K %s gro off lro off`, and find out who switches it on",
 			            name, gro ? "GRO" : "", gro && lro ? " and " : "", lro ? "LRO" : "", name);
 	}
 	if (fd >= 0)
@@ -365,10 +383,13 @@ void doctor_relay(struct doctor *d, const struct doctor_link *l)
 	if (slash != NULL && slash != path)
 		*slash = '\0';
 	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-		doctor_find(d, "the folder of the relay's socket is not there: %s\nmake it, or name another Socket= in [Relay]",
-		            path);
+		doctor_find(
+		    d, "the folder of the relay's socket is not there: %s\nmake it, or name another Socket= in [Relay]",
+		    path);
 	else if (!there && j_get(l->now, "counters") != NULL)
-		doctor_find(d, "the relay's socket is gone from %s: programs cannot reach it\nrestart longreachd; whoever cleans "
-		               "that folder must leave sockets alone",
-		            path);
+		doctor_find(
+		    d,
+		    "the relay's socket is gone from %s: programs cannot reach it\nrestart longreachd; whoever cleans "
+		    "that folder must leave sockets alone",
+		    path);
 }

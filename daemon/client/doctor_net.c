@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/kernel/ip_port.h"
 #include "daemon/machine/machine.h"
 #include "daemon/util/addr.h"
 #include "daemon/util/rtnl.h"
@@ -44,7 +43,8 @@ static int take_way(const struct nlmsghdr *h, void *arg)
 		return MNL_CB_OK;
 	w->found = true;
 	w->unicast = r->rtm_type == RTN_UNICAST;
-	EACH_ATTRIBUTE (a, h, sizeof(*r)) {
+	EACH_ATTRIBUTE(a, h, sizeof(*r))
+	{
 		if (mnl_attr_get_type(a) == RTA_OIF && mnl_attr_get_payload_len(a) == sizeof(uint32_t))
 			w->oif = mnl_attr_get_u32(a);
 		if (mnl_attr_get_type(a) == RTA_GATEWAY)
@@ -54,7 +54,8 @@ static int take_way(const struct nlmsghdr *h, void *arg)
 }
 
 /* from NULL: from any address of ours; iif 0: from this machine. False: there is no way. */
-static bool find_way(struct mnl_socket *s, const struct ip_addr *to, const struct ip_addr *from, unsigned iif, struct way *w)
+static bool find_way(struct mnl_socket *s, const struct ip_addr *to, const struct ip_addr *from, unsigned iif,
+                     struct way *w)
 {
 	union rtnl_msg msg = {0};
 	struct nlmsghdr *h = rtnl_begin(&msg, RTM_GETROUTE, NLM_F_ACK);
@@ -86,9 +87,9 @@ static int take_lower(const struct nlmsghdr *h, void *arg)
 	struct lower *l = arg;
 	struct nlattr *a;
 
-	EACH_ATTRIBUTE (a, h, sizeof(struct ifinfomsg))
-		if (mnl_attr_get_type(a) == IFLA_LINK && mnl_attr_get_payload_len(a) == sizeof(uint32_t))
-			l->lower = mnl_attr_get_u32(a);
+	EACH_ATTRIBUTE(a, h, sizeof(struct ifinfomsg))
+	if (mnl_attr_get_type(a) == IFLA_LINK && mnl_attr_get_payload_len(a) == sizeof(uint32_t))
+		l->lower = mnl_attr_get_u32(a);
 	return MNL_CB_OK;
 }
 
@@ -136,7 +137,8 @@ static bool route_prefix(const struct nlmsghdr *h, struct ip_prefix *p, unsigned
 	if (ip4)
 		p->addr.b[10] = p->addr.b[11] = 0xff;
 	p->len = (uint8_t)(r->rtm_dst_len + (ip4 ? 96 : 0));
-	EACH_ATTRIBUTE (a, h, sizeof(*r)) {
+	EACH_ATTRIBUTE(a, h, sizeof(*r))
+	{
 		if (mnl_attr_get_type(a) == RTA_DST)
 			rtnl_get_addr(&p->addr, mnl_attr_get_payload(a), mnl_attr_get_payload_len(a));
 		if (mnl_attr_get_type(a) == RTA_OIF && mnl_attr_get_payload_len(a) == sizeof(uint32_t))
@@ -188,9 +190,11 @@ static void look_at_family(struct doctor *d, struct mnl_socket *s, const struct 
 		first = first != NULL ? first : &c->local[i];
 	}
 	if (first != NULL && c->nlan_ports > 0)
-		doctor_find(d, "no route to LocalPrefix=%s leads out of a LAN port: nothing can be delivered there\ngive %s an "
-		               "address of that network, or `ip route add` by the site's router",
-		            addr_write_prefix(first, t, sizeof(t)), c->lan_ports[0]);
+		doctor_find(
+		    d,
+		    "no route to LocalPrefix=%s leads out of a LAN port: nothing can be delivered there\ngive %s an "
+		    "address of that network, or `ip route add` by the site's router",
+		    addr_write_prefix(first, t, sizeof(t)), c->lan_ports[0]);
 }
 
 void doctor_local_route(struct doctor *d, const struct doctor_link *l)
@@ -227,10 +231,13 @@ void doctor_remote_route(struct doctor *d, const struct doctor_link *l)
 		struct ip_addr host = some_host(&l->config.remote[i]);
 
 		if (!find_way(s, &host, NULL, 0, &w))
-			doctor_find(d, "this edge has no route to RemotePrefix=%s: RoCE is carried, other IP of the hosts (ping, "
-			               "TCP, NCCL's bootstrap) is not\n`ip route add` towards the other site, or Barrier=pair at both "
-			               "edges, which needs none",
-			            addr_write_prefix(&l->config.remote[i], t, sizeof(t)));
+			doctor_find(
+			    d,
+			    "this edge has no route to RemotePrefix=%s: RoCE is carried, other IP of the hosts (ping, "
+			    "TCP, NCCL's bootstrap) is not\n`ip route add` towards the other site, or Barrier=pair at "
+			    "both "
+			    "edges, which needs none",
+			    addr_write_prefix(&l->config.remote[i], t, sizeof(t)));
 	}
 	if (s != NULL)
 		mnl_socket_close(s);
@@ -240,7 +247,7 @@ void doctor_remote_route(struct doctor *d, const struct doctor_link *l)
 
 struct neighbour {
 	const struct ip_addr *a;
-	unsigned oif; /* 0: any */
+	unsigned oif;   /* 0: any */
 	uint16_t state; /* NUD_*; 0: the kernel has no entry */
 	unsigned found_oif;
 };
@@ -254,12 +261,12 @@ static int take_neighbour(const struct nlmsghdr *h, void *arg)
 
 	if (n->oif != 0 && (unsigned)nd->ndm_ifindex != n->oif)
 		return MNL_CB_OK;
-	EACH_ATTRIBUTE (attr, h, sizeof(*nd))
-		if (mnl_attr_get_type(attr) == NDA_DST &&
-		    rtnl_get_addr(&a, mnl_attr_get_payload(attr), mnl_attr_get_payload_len(attr)) && ip_addr_eq(&a, n->a)) {
-			n->state = nd->ndm_state;
-			n->found_oif = (unsigned)nd->ndm_ifindex;
-		}
+	EACH_ATTRIBUTE(attr, h, sizeof(*nd))
+	if (mnl_attr_get_type(attr) == NDA_DST &&
+	    rtnl_get_addr(&a, mnl_attr_get_payload(attr), mnl_attr_get_payload_len(attr)) && ip_addr_eq(&a, n->a)) {
+		n->state = nd->ndm_state;
+		n->found_oif = (unsigned)nd->ndm_ifindex;
+	}
 	return MNL_CB_OK;
 }
 
@@ -288,10 +295,11 @@ static void look_at_wan(struct doctor *d, struct mnl_socket *s, const struct pat
 	if (!(neighbour_state(s, &w.via, w.oif) & NUD_UNKNOWN))
 		return;
 	if_indextoname(w.oif, ifname);
-	doctor_find(d, "the next hop to RemoteAddress=%s does not answer %s: %s on %s\nis that machine up, and on the same cable, "
-	               "switch and VLAN?",
-	            t[0], ip_addr_is4(&w.via) ? "ARP" : "neighbour discovery", addr_write(&w.via, t[1], sizeof(t[1])),
-	            ifname);
+	doctor_find(
+	    d,
+	    "the next hop to RemoteAddress=%s does not answer %s: %s on %s\nis that machine up, and on the same cable, "
+	    "switch and VLAN?",
+	    t[0], ip_addr_is4(&w.via) ? "ARP" : "neighbour discovery", addr_write(&w.via, t[1], sizeof(t[1])), ifname);
 }
 
 void doctor_wan_neighbour(struct doctor *d, const struct doctor_link *l)
@@ -332,8 +340,9 @@ static void look_at_host(struct doctor *d, struct mnl_socket *s, const char *hos
 	if (!find_way(s, a, NULL, 0, &w) || !(neighbour_state(s, &w.via, w.oif) & NUD_UNKNOWN))
 		return;
 	if_indextoname(w.oif, ifname);
-	doctor_find(d, "host %s has flows, and %s%s does not answer %s on %s\nis it up, on that port's network, with that "
-	               "address?",
+	doctor_find(d,
+	            "host %s has flows, and %s%s does not answer %s on %s\nis it up, on that port's network, with that "
+	            "address?",
 	            host, ip_addr_eq(a, &w.via) ? "it" : "its next hop ",
 	            ip_addr_eq(a, &w.via) ? "" : addr_write(&w.via, t, sizeof(t)),
 	            ip_addr_is4(a) ? "ARP" : "neighbour discovery", ifname);
@@ -384,23 +393,10 @@ static void look_at_returns(struct doctor *d, struct mnl_socket *s, const struct
 		return;
 	if (w.found && w.oif != 0)
 		if_indextoname(w.oif, out);
-	doctor_find(d, "rp_filter=1 on %s drops what comes from RemoteAddress=%s: the way back to it is %s\n`sysctl -w "
-	               "net.ipv4.conf.%s.rp_filter=2` (and conf.all), or a route to %s by %s",
+	doctor_find(d,
+	            "rp_filter=1 on %s drops what comes from RemoteAddress=%s: the way back to it is %s\n`sysctl -w "
+	            "net.ipv4.conf.%s.rp_filter=2` (and conf.all), or a route to %s by %s",
 	            ifname, addr_write(&p->remote, t[0], sizeof(t[0])), out, ifname, t[0], ifname);
-}
-
-/* What comes out of the link's IP port is from hosts of the other site, and the kernel's own way to them is another one:
- * only what comes in at a LAN port is routed into the IP port. */
-static void look_at_ip_port(struct doctor *d, const struct link_config *c)
-{
-	char ifname[IF_NAMESIZE];
-
-	ip_port_name(ifname, c->name);
-	if (config_barrier(c) == BARRIER_OFF || if_nametoindex(ifname) == 0 || rp_filter(ifname) != 1)
-		return;
-	doctor_find(d, "rp_filter=1 on %s drops other IP of the hosts (ping, TCP) that comes from the other site\n`sysctl -w "
-	               "net.ipv4.conf.all.rp_filter=2`, and in /etc/sysctl.d for the next boot",
-	            ifname);
 }
 
 void doctor_rp_filter(struct doctor *d, const struct doctor_link *l)
@@ -409,8 +405,6 @@ void doctor_rp_filter(struct doctor *d, const struct doctor_link *l)
 
 	for (uint32_t i = 0; s != NULL && i < l->config.npaths; i++)
 		look_at_returns(d, s, &l->config.paths[i]);
-	if (l->has_config)
-		look_at_ip_port(d, &l->config);
 	if (s != NULL)
 		mnl_socket_close(s);
 }

@@ -4,8 +4,9 @@
  * Theory of operation
  *
  * Whether a firewall drops the link's datagrams is found out as the kernel would: a packet is led through the rules of
- * each chain at the hook, in order. A match whose meaning is not known here may be true or not: a rule with such a match
- * that accepts ends the search without a finding, and one that drops is passed over. So what is found is really so. */
+ * each chain at the hook, in order. A match whose meaning is not known here may be true or not: a rule with such a
+ * match that accepts ends the search without a finding, and one that drops is passed over. So what is found is really
+ * so. */
 #include "doctor.h"
 
 #include <inttypes.h>
@@ -42,9 +43,11 @@ void doctor_nft_rules(struct doctor *d, const struct doctor_link *l)
 	bool unknown;
 
 	if (l->now != NULL && strcmp(j_text(l->now, "state"), "open") == 0) {
-		doctor_find(d, "RoCE is not kept from being forwarded around the link: %s\nfind out what removes or refuses the "
-		               "rules; until then nothing is acknowledged early",
-		            j_text(l->now, "error"));
+		doctor_find(
+		    d,
+		    "RoCE is not kept from being forwarded around the link: %s\nfind out what removes or refuses the "
+		    "rules; until then nothing is acknowledged early",
+		    j_text(l->now, "error"));
 		return;
 	}
 	if (geteuid() != 0) {
@@ -56,9 +59,11 @@ void doctor_nft_rules(struct doctor *d, const struct doctor_link *l)
 	if (unknown)
 		doctor_cannot(d, "nft does not tell its rules: is it installed?");
 	else
-		doctor_find(d, "the nft table inet longreach_%s is gone: RoCE between the prefixes may be forwarded unsealed\n"
-		               "`longreachd --close`, and enable longreach-closed.service; look for what flushes the rules",
-		            l->name);
+		doctor_find(
+		    d,
+		    "the nft table inet longreach_%s is gone: RoCE between the prefixes may be forwarded unsealed\n"
+		    "`longreachd --close`, and enable longreach-closed.service; look for what flushes the rules",
+		    l->name);
 }
 
 /* --- a packet on its way through a firewall --- */
@@ -112,7 +117,8 @@ static enum truth in_prefix(const struct json_object *prefix, const struct ip_ad
 
 static enum truth value_is(const struct json_object *right, const char *text, uint64_t number, const struct ip_addr *a)
 {
-	const struct json_object *range = j_get(right, "range"), *set = j_get(right, "set"), *prefix = j_get(right, "prefix");
+	const struct json_object *range = j_get(right, "range"), *set = j_get(right, "set"),
+	                         *prefix = j_get(right, "prefix");
 	const char *word = j_string(right);
 	struct ip_addr other;
 
@@ -193,8 +199,8 @@ static enum truth match_is(const struct packet *p, const struct json_object *mat
 static enum verdict walk_chain(struct walk *w, const char *family, const char *table, const char *chain, int jumps);
 
 /* What a statement of a rule decides, if its matches may be true. */
-static enum verdict decide(struct walk *w, const struct json_object *rule, const struct json_object *expr, enum truth so,
-                           int jumps)
+static enum verdict decide(struct walk *w, const struct json_object *rule, const struct json_object *expr,
+                           enum truth so, int jumps)
 {
 	const struct json_object *to = j_has(expr, "jump") ? j_get(expr, "jump") : j_get(expr, "goto");
 	enum verdict v;
@@ -227,7 +233,7 @@ static enum verdict walk_rule(struct walk *w, const struct json_object *rule, in
 	enum truth so = YES;
 
 	for (size_t i = 0; v == GO_ON && (e = j_at(list, i)) != NULL; i++) {
-		enum truth t = j_get(e, "match") != NULL ? match_is(w->p, j_get(e, "match"))
+		enum truth t = j_get(e, "match") != NULL             ? match_is(w->p, j_get(e, "match"))
 		               : j_has(e, "limit") || j_has(e, "xt") ? MAYBE
 		                                                     : YES;
 
@@ -246,8 +252,8 @@ static enum verdict walk_chain(struct walk *w, const char *family, const char *t
 
 	for (size_t i = 0; v == GO_ON && (item = j_at(w->ruleset, i)) != NULL; i++) {
 		rule = j_get(item, "rule");
-		if (rule != NULL && strcmp(j_text(rule, "family"), family) == 0 && strcmp(j_text(rule, "table"), table) == 0 &&
-		    strcmp(j_text(rule, "chain"), chain) == 0)
+		if (rule != NULL && strcmp(j_text(rule, "family"), family) == 0 &&
+		    strcmp(j_text(rule, "table"), table) == 0 && strcmp(j_text(rule, "chain"), chain) == 0)
 			v = walk_rule(w, rule, jumps);
 	}
 	return v;
@@ -264,8 +270,8 @@ static bool chain_drops(struct walk *w, const struct json_object *c)
 		return false;
 	v = walk_chain(w, family, j_text(c, "table"), j_text(c, "name"), 0);
 	if ((v == GO_ON || v == RETURNED) && strcmp(j_text(c, "policy"), "drop") == 0) {
-		snprintf(w->by, sizeof(w->by), "the policy of chain %.60s in table %.16s %.60s", j_text(c, "name"), family,
-		         j_text(c, "table"));
+		snprintf(w->by, sizeof(w->by), "the policy of chain %.60s in table %.16s %.60s", j_text(c, "name"),
+		         family, j_text(c, "table"));
 		return true;
 	}
 	return v == DROPPED;
@@ -282,9 +288,10 @@ static void look_for_firewall(struct doctor *d, const struct json_object *rulese
 		c = j_get(item, "chain");
 		if (c == NULL || !chain_drops(&w, c))
 			continue;
-		doctor_find(d, "a firewall of this machine drops %s Port=%u %s %s: %s\nallow %s there", p->udp ? "UDP" : "TCP",
-		            p->dport, in ? "from" : "to", addr_write(in ? &p->src : &p->dst, t, sizeof(t)), w.by,
-		            in ? "UDP and TCP of that port from the other edge" : "UDP and TCP of that port to the other edge");
+		doctor_find(
+		    d, "a firewall of this machine drops %s Port=%u %s %s: %s\nallow %s there", p->udp ? "UDP" : "TCP",
+		    p->dport, in ? "from" : "to", addr_write(in ? &p->src : &p->dst, t, sizeof(t)), w.by,
+		    in ? "UDP and TCP of that port from the other edge" : "UDP and TCP of that port to the other edge");
 		return;
 	}
 }
@@ -320,7 +327,8 @@ void doctor_firewall(struct doctor *d, const struct doctor_link *l)
 		for (uint32_t i = 0; i < l->config.npaths; i++)
 			look_at_path(d, j_get(doc, "nftables"), &l->config.paths[i]);
 	else
-		doctor_cannot(d, "nft does not tell its rules as JSON%s%s", text == NULL ? ": " : "", text == NULL ? why : "");
+		doctor_cannot(d, "nft does not tell its rules as JSON%s%s", text == NULL ? ": " : "",
+		              text == NULL ? why : "");
 	if (doc != NULL)
 		jdoc_free(&doc);
 	free(text);

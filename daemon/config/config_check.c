@@ -112,10 +112,10 @@ static void check_pair_modes(struct check *ck)
 
 		if (!within(&pm->local, c->local, c->nlocal))
 			blame(ck, "PairAckMode",
-			             "%s has no address of LocalPrefix=", addr_write_prefix(&pm->local, t, sizeof(t)));
+			      "%s has no address of LocalPrefix=", addr_write_prefix(&pm->local, t, sizeof(t)));
 		if (!within(&pm->remote, c->remote, c->nremote))
-			blame(ck, "PairAckMode", "%s has no address of RemotePrefix=",
-			             addr_write_prefix(&pm->remote, t, sizeof(t)));
+			blame(ck, "PairAckMode",
+			      "%s has no address of RemotePrefix=", addr_write_prefix(&pm->remote, t, sizeof(t)));
 	}
 }
 
@@ -146,8 +146,8 @@ static void check_path(struct check *ck, const struct path_config *c)
 		blame(ck, "RemoteAddress", "is LocalAddress= too: expected the address of the other edge");
 	if (ip_addr_is4(&c->local) != ip_addr_is4(&c->remote))
 		blame(ck, "RemoteAddress",
-		             "and LocalAddress= are of different families: expected both IPv4 or "
-		             "both IPv6");
+		      "and LocalAddress= are of different families: expected both IPv4 or "
+		      "both IPv6");
 	if (c->path_mtu > c->mtu)
 		blame(ck, "PathMTU", "is more than MTU=%u: expected at most that", c->mtu);
 	if (c->port == ROCE_PORT_TAKEN)
@@ -164,8 +164,9 @@ static void check_paths(struct check *ck)
 		check_path(ck, p);
 		for (uint32_t j = 0; j < ck->path; j++)
 			if (c->paths[j].port == p->port && ip_addr_eq(&c->paths[j].local, &p->local))
-				blame(ck, "Port", "%u is taken at this LocalAddress= by [Path %s]: expected another port",
-				      p->port, c->paths[j].name);
+				blame(ck, "Port",
+				      "%u is taken at this LocalAddress= by [Path %s]: expected another port", p->port,
+				      c->paths[j].name);
 	}
 }
 
@@ -186,12 +187,11 @@ static void check_workers(struct check *ck)
 	for (uint32_t i = 0; i < c->ncpus; i++)
 		for (uint32_t j = 0; j < i; j++)
 			if (c->cpus[i] == c->cpus[j])
-				blame(ck, "CPUs",
-				             "names %d twice: two workers on one CPU only wait for each other",
-				             c->cpus[i]);
+				blame(ck, "CPUs", "names %d twice: two workers on one CPU only wait for each other",
+				      c->cpus[i]);
 	if (c->max_flows / c->workers < 16)
 		blame(ck, "MaxFlows", "is too little for Workers=%u: expected at least %u", c->workers,
-		             c->workers * 16);
+		      c->workers * 16);
 }
 
 static void check_times(struct check *ck)
@@ -201,13 +201,12 @@ static void check_times(struct check *ck)
 
 	if (c->keepalive_ns > c->dead_peer_ns / 2) {
 		units_write_time(t, sizeof(t), c->dead_peer_ns);
-		blame(ck, "Keepalive", "is more than half of DeadPeer=%s: one lost keepalive would cut the link",
-		             t);
+		blame(ck, "Keepalive", "is more than half of DeadPeer=%s: one lost keepalive would cut the link", t);
 	}
 	if (c->lan_timeout_ns >= c->stall_ns) {
 		units_write_time(t, sizeof(t), c->stall_ns);
-		blame(ck, "LanTimeout",
-		             "is not below StallAfter=%s: a host would be given up before the first retry", t);
+		blame(ck, "LanTimeout", "is not below StallAfter=%s: a host would be given up before the first retry",
+		      t);
 	}
 }
 
@@ -218,10 +217,8 @@ static void check_security(struct check *ck)
 	static const char *const bad_too[] = {"Certificate", "Key", "CA", "PeerName", "PSKFile"};
 	const struct {
 		const char *name, *text;
-	} needed[] = {{"Certificate", c->certificate_file},
-	              {"Key", c->key_file},
-	              {"CA", c->ca_file},
-	              {"PeerName", c->peer_name}};
+	} needed[] = {
+	    {"Certificate", c->certificate_file}, {"Key", c->key_file}, {"CA", c->ca_file}, {"PeerName", c->peer_name}};
 	unsigned given = 0;
 
 	if (c->encryption == SEAL_NONE)
@@ -235,13 +232,13 @@ static void check_security(struct check *ck)
 		blame(ck, "PSKFile", "stands beside certificates: expected one of the two");
 	if (given == 0 && c->psk_file[0] == '\0')
 		blame(ck, "Encryption",
-		             "is %s, but there are no keys: `longreach keygen %s` makes them and says what to write "
-		             "here; or write Encryption=none if whoever is on the line may read and forge everything",
-		             seal_cipher_name(c->encryption), c->name);
+		      "is %s, but there are no keys: `longreach keygen %s` makes them and says what to write "
+		      "here; or write Encryption=none if whoever is on the line may read and forge everything",
+		      seal_cipher_name(c->encryption), c->name);
 	for (unsigned i = 0; i < 4 && given > 0 && c->psk_file[0] == '\0'; i++)
 		if (needed[i].text[0] == '\0')
 			blame(ck, needed[i].name,
-			             "is missing: certificates need Certificate=, Key=, CA= and PeerName=");
+			      "is missing: certificates need Certificate=, Key=, CA= and PeerName=");
 }
 
 void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config_blame_fn *fn, void *arg)

@@ -48,19 +48,22 @@ static void check_path(const struct link_config *c, uint32_t i, struct config_re
 		config_blame(r, c, "RemoteAddress", i, "is this machine's own address: expected the other edge's");
 	if (config_is_sound(r, "MTU") && config_is_sound(r, "LocalAddress") && machine_port_of(&p->local, ifname) &&
 	    machine_port_read(ifname, &port) && port.mtu < p->mtu)
-		config_blame(r, c, "MTU", i, "is more than the MTU of %s, %u: expected at most that, or `ip link set dev "
-		                             "%s mtu %u`",
+		config_blame(r, c, "MTU", i,
+		             "is more than the MTU of %s, %u: expected at most that, or `ip link set dev "
+		             "%s mtu %u`",
 		             ifname, port.mtu, ifname, p->mtu);
 }
 
 /* --- the buffer --- */
 
-uint64_t config_machine_buffer_bytes(const struct link_config *c, uint64_t page_bytes)
+/* What the buffer's files take. */
+static uint64_t buffer_bytes(const struct link_config *c, uint64_t page_bytes)
 {
 	return c->workers * arena_file_bytes(link_plan_geometry(c).len, page_bytes);
 }
 
-uint64_t config_machine_buffer_taken(const struct link_config *c)
+/* What those that are there already have taken. */
+static uint64_t buffer_taken(const struct link_config *c)
 {
 	uint64_t bytes = 0;
 	char path[320];
@@ -100,8 +103,8 @@ static bool check_directory(const struct link_config *c, struct config_reading *
 
 static void check_size(const struct link_config *c, struct config_reading *r, const struct machine_fs *fs)
 {
-	uint64_t wanted = config_machine_buffer_bytes(c, fs->page_bytes), memory = machine_memory_bytes();
-	uint64_t taken = config_machine_buffer_taken(c);
+	uint64_t wanted = buffer_bytes(c, fs->page_bytes), memory = machine_memory_bytes();
+	uint64_t taken = buffer_taken(c);
 	char t[4][UNITS_TEXT_MAX];
 
 	units_show_bytes(t[0], (double)wanted);
@@ -113,12 +116,12 @@ static void check_size(const struct link_config *c, struct config_reading *r, co
 		             t[0], units_show_bytes(t[1], (double)memory), t[3]);
 	else if (fs->total_bytes != 0 && wanted > fs->total_bytes)
 		config_blame(r, c, "Size", 0,
-		             "the buffer takes %s, and %s can have at most %s: expected less, or a larger mount%s", t[0],
-		             c->arena_dir, units_show_bytes(t[1], (double)fs->total_bytes),
+		             "the buffer takes %s, and %s can have at most %s: expected less, or a larger mount%s",
+		             t[0], c->arena_dir, units_show_bytes(t[1], (double)fs->total_bytes),
 		             fs->kind == MACHINE_FS_HUGE ? " (sysctl vm.nr_hugepages, and the mount's size=)" : "");
 	else if (fs->free_bytes != UINT64_MAX && wanted > fs->free_bytes + taken)
-		config_blame(r, c, "Size", 0, "the buffer takes %s, and %s has %s left: expected less, or more room%s", t[0],
-		             c->arena_dir, units_show_bytes(t[1], (double)(fs->free_bytes + taken)),
+		config_blame(r, c, "Size", 0, "the buffer takes %s, and %s has %s left: expected less, or more room%s",
+		             t[0], c->arena_dir, units_show_bytes(t[1], (double)(fs->free_bytes + taken)),
 		             fs->kind == MACHINE_FS_HUGE ? " (sysctl vm.nr_hugepages)" : "");
 }
 

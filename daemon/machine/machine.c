@@ -196,9 +196,9 @@ int machine_fs_read(const char *dir, struct machine_fs *fs)
 	fs->page_bytes = (uint64_t)s.f_bsize;
 	fs->total_bytes = (uint64_t)s.f_blocks * fs->page_bytes;
 	fs->free_bytes = s.f_blocks != 0 ? (uint64_t)s.f_bavail * fs->page_bytes : UINT64_MAX;
-	fs->kind = s.f_type == HUGETLBFS_MAGIC                            ? MACHINE_FS_HUGE
+	fs->kind = s.f_type == HUGETLBFS_MAGIC                          ? MACHINE_FS_HUGE
 	           : s.f_type == TMPFS_MAGIC || s.f_type == RAMFS_MAGIC ? MACHINE_FS_MEMORY
-	                                                                  : MACHINE_FS_DISK;
+	                                                                : MACHINE_FS_DISK;
 	if (fs->kind == MACHINE_FS_HUGE)
 		limit_by_pool(fs);
 	return 0;

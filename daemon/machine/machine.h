@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine.h - what this machine is like: interfaces, addresses, file systems, memory, settings of its kernel. Reads only,
- * and needs no rights. */
+/* machine.h - what this machine is like: interfaces, addresses, file systems, memory, settings of its kernel. Reads
+ * only, and needs no rights. */
 #ifndef DAEMON_MACHINE_H
 #define DAEMON_MACHINE_H
 

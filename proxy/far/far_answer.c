@@ -222,7 +222,7 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	if (type == AETH_RNR_NAK) {
 		count(p, CTR_RNR_NAKS_RX, 1);
 		if ((pkt->aeth_syndrome & 0x1f) == 0)
-			count(p, CTR_RNR_TIMER_0_RX, 1);
+			count(p, CTR_RNR_TIMER_ZERO_RX, 1);
 		f->last_progress_ns = p->now_ns; /* it lives, and the near edge may know */
 		far_report(p, f, false);
 		f->rnr = true;

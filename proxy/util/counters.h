@@ -81,7 +81,7 @@
 	X(ACKS_RX, "acks_rx", "ACKs from responders")                                                                  \
 	X(NAKS_RX, "naks_rx", "sequence error NAKs from responders")                                                   \
 	X(RNR_NAKS_RX, "rnr_naks_rx", "RNR NAKs from responders")                                                      \
-	X(RNR_TIMER_0_RX, "rnr_timer_0_rx", "of these, with RNR timer 0: a wait of 655 ms")                            \
+	X(RNR_TIMER_ZERO_RX, "rnr_timer_zero_rx", "of these, with RNR timer 0: a wait of 655 ms")                      \
 	X(ERR_NAKS_RX, "err_naks_rx", "fatal NAKs from responders")                                                    \
 	X(LAN_TIMEOUTS, "lan_timeouts", "responders that did not answer in time")                                      \
 	X(LAN_RETRIES, "lan_retries", "packets sent to a responder again")                                             \

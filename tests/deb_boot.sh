@@ -49,7 +49,8 @@ if [ "${1:-}" = guest ]; then # in the guest, from its only unit
 	is_user() { [ "$(ps -o user= -C longreachd 2>/dev/null | sort -u)" = longreach ] || [ "$(stat -c %U "/proc/$(main_pid)")" = longreach ]; }
 	main_pid() { systemctl show -P MainPID longreachd; }
 	link_is() { longreach status | grep -q "$1"; }
-	added() { link_file && longreach reload && within 10 link_is wakkanai && nft list tables | grep -q longreach; }
+	reload() { within 30 longreach reload; } # an emulated processor answers late
+	added() { link_file && reload && within 10 link_is wakkanai && nft list tables | grep -q longreach; }
 	killed() {
 		local pid
 		pid=$(main_pid)
@@ -57,11 +58,11 @@ if [ "${1:-}" = guest ]; then # in the guest, from its only unit
 		within 60 is_back "$pid" && within 20 link_is wakkanai || { journalctl -u longreachd -n 12 --no-pager && return 1; }
 	}
 	is_back() { is_active && [ "$(main_pid)" != "$1" ] && longreach status >/dev/null 2>&1; }
-	removed() { rm /etc/longreach/wakkanai.conf && longreach reload && within 10 no_link; }
+	removed() { rm /etc/longreach/wakkanai.conf && reload && within 10 no_link; }
 	no_link() { ! link_is wakkanai; }
 	purged() {
 		link_file
-		longreach reload
+		reload
 		dpkg -P longreach || return
 		systemctl daemon-reload
 		everything >/root/after

@@ -40,6 +40,7 @@ build() {
 	step 'dashboard and alert rules' tests/dashboards.sh
 	[ -z "$FULL" ] || step 'Debian packages' make deb
 	[ -z "$FULL" ] || step 'packages in a root' tests/deb.sh
+	[ -z "$FULL" ] || step 'packages in a guest' tests/deb_boot.sh
 }
 
 unit() {

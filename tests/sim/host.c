@@ -26,6 +26,7 @@ const struct host_model host_model_rxe = {
     .ack_each_duplicate = true,
     .ghost_ack_completes = true,
     .ack_from_zero = true,
+    .msn_by_now = true,
     .confused_retry = true,
 };
 

@@ -38,6 +38,7 @@ struct host_model {
 	bool takes_middle_again; /* after asking again it also takes a response that goes on as before */
 	bool ack_each_duplicate;
 	bool ghost_ack_completes; /* an ACK ahead of what was sent completes work; else it is fatal */
+	bool msn_by_now;          /* a READ that is repeated is answered with the count of all that was executed since */
 	bool checks_msn;          /* an ACK whose MSN does not fit its PSN is ignored */
 	bool credits;             /* tells how many receives are posted, and sends no more than it was told */
 	bool ack_from_zero;       /* never asked for anything, it says PSN -1 to what lies behind */

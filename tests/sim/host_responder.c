@@ -236,7 +236,7 @@ static void on_duplicate(struct qp *q, uint64_t pos, const struct roce_pkt *pkt)
 	if (k->kind != REPLY_READ)
 		reply_one(q, k->kind, pos, k->orig, k->msn);
 	else if (pkt->opcode == RC_READ_REQUEST)
-		reply_read(q, pos, pkt->reth_va, pkt->reth_len, k->msn);
+		reply_read(q, pos, pkt->reth_va, pkt->reth_len, q->model->msn_by_now ? r->msn : k->msn);
 }
 
 /* --- the next packet in order --- */

@@ -369,13 +369,13 @@ static uint8_t take_byte(struct input *in)
 	return *in->at++;
 }
 
-enum what { CONNECT, CONNECT_WITH_KEY, SEND, PASS, PASS_CHANGED, BACK, CLOSE, SAY, TIME, WHATS };
+enum what { CONNECT, CONNECT_WITH_KEY, SEND, PASS, PASS_CHANGED, BACK, CLOSE, SAY, TIME, WHAT_COUNT };
 
 static void operate(struct input *in)
 {
 	uint8_t op = take_byte(in);
 	unsigned i = op & 3, proven = pending_of(CONN_PROVEN);
-	enum what what = (op >> 2) % WHATS;
+	enum what what = (op >> 2) % WHAT_COUNT;
 	struct end *e = &ends_of[i];
 	bool stranger = sealed && e->ssl == NULL && (what == CONNECT || what == SEND);
 	const struct conn *before = peer->conn;

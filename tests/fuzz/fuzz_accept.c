@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections that come in at the edge that listens, some of others and some of an edge with the right key, whose bytes
- * somebody on the line cuts, changes and adds to: from accept(2) over the first bytes (accept_queue.h), their proof
+/* Connections that come in at the edge that listens: bytes of anybody, edges of another CA, and an edge with the right
+ * keys, whose bytes somebody on the line cuts, changes and adds to: from accept(2) over the first bytes (accept_queue.h), their proof
  * (tls_proof.h) and OpenSSL's handshake to the first hello. fuzz_peer is about what comes behind that.
  *
  * Beside memory safety: nothing is met and no session begins but by a connection of which no bit was changed; of
@@ -10,7 +10,9 @@
  * Each operation is a byte: connection (2 bits), what (the rest), and what that needs. Clocks and random numbers are the
  * fuzzer's own, so that an input does the same again. */
 #define OPENSSL_SUPPRESS_DEPRECATED /* RAND_set_rand_method() */
+#define _GNU_SOURCE /* nftw */
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -53,6 +55,7 @@ static int fuzz_peername(int fd, struct sockaddr *addr, socklen_t *len);
 #include "daemon/util/tcp_socket.c"
 #include "daemon/peer/tls.c"
 #include "daemon/peer/tls_proof.c"
+#include "daemon/client/client_keygen.c"
 #include "tests/unit/no_log.h"
 #include "tests/unit/no_parent.h"
 
@@ -89,14 +92,14 @@ static int always(void)
 
 /* --- the world --- */
 
-enum { CONNS = 4, WIRE_MAX = 512 };
+enum { CONNS = 4, WIRE_MAX = 2048 };
 
 struct end {
 	int wire;       /* towards the edge under test; -1: closed */
 	int client;     /* what the client's TLS writes comes out here; -1: it has none */
 	int client_tls; /* its own socket */
 	SSL *ssl;       /* NULL: bytes of the input only */
-	bool changed;   /* somebody did something to its bytes */
+	bool changed;   /* somebody did something to its bytes, or its keys are of another CA */
 	bool hello_sent;
 };
 
@@ -105,8 +108,8 @@ static int server_fds[CONNS]; /* which of them has what socket of the edge: to t
 static struct peer *peer;
 static struct event_base *base;
 static struct link_config here, there;
-static struct tls *client_keys;
-static const SSL_CTX *volatile client_ctx; /* LeakSanitizer does not look into memory for secrets */
+static struct tls *client_keys[2]; /* of the other edge; of a link with another CA */
+static const SSL_CTX *volatile client_ctx[2]; /* LeakSanitizer does not look into memory for secrets */
 static bool sealed, an_honest_one;
 static unsigned sessions;
 
@@ -168,33 +171,69 @@ static void configure(struct link_config *c, const char *local, const char *remo
 	addr_read_prefix(other, &c->remote[0]);
 }
 
-static char key_file[] = "/tmp/fuzz_accept.XXXXXX";
+static char keys_dir[] = "/tmp/fuzz_accept.XXXXXX";
 
-static void remove_key(void)
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *w)
 {
-	unlink(key_file);
+	(void)st;
+	(void)type;
+	(void)w;
+	return remove(path);
+}
+
+static void remove_keys(void)
+{
+	nftw(keys_dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* `longreach keygen`, into keys_dir/SET. */
+static void make_keys(const char *set)
+{
+	char dir[64], keygen[] = "keygen", name[] = "link", option[] = "--dir";
+	char *argv[] = {keygen, name, option, dir, NULL};
+	int out = dup(STDOUT_FILENO), none = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	snprintf(dir, sizeof(dir), "%s/%s", keys_dir, set);
+	fflush(stdout);
+	dup2(none, STDOUT_FILENO);
+	optind = 1;
+	REQUIRE(keygen_main(4, argv) == 0);
+	fflush(stdout);
+	dup2(out, STDOUT_FILENO);
+	close(out);
+	close(none);
+}
+
+static void use_keys(struct link_config *c, const char *set, char site)
+{
+	snprintf(c->certificate_file, sizeof(c->certificate_file), "%s/%s/%c/link.crt", keys_dir, set, site);
+	snprintf(c->key_file, sizeof(c->key_file), "%s/%s/%c/link.key", keys_dir, set, site);
+	snprintf(c->ca_file, sizeof(c->ca_file), "%s/%s/%c/link.ca.crt", keys_dir, set, site);
+	snprintf(c->peer_name, sizeof(c->peer_name), "%c.link", site == 'a' ? 'b' : 'a');
 }
 
 static void set_up_once(void)
 {
 	static const RAND_METHOD numbers = {.bytes = next_bytes, .pseudorand = next_bytes, .status = always};
-	static const char key[] = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
+	static const char *const sets[2] = {"right", "wrong"};
 	char err[CONFIG_ERR_MAX];
-	int fd;
 
-	if (client_keys != NULL)
+	if (client_keys[0] != NULL)
 		return;
 	signal(SIGPIPE, SIG_IGN);
-	RAND_set_rand_method(&numbers);
-	fd = mkstemp(key_file);
-	REQUIRE(fd >= 0 && write(fd, key, sizeof(key) - 1) == (ssize_t)sizeof(key) - 1 && close(fd) == 0);
-	atexit(remove_key);
+	REQUIRE(mkdtemp(keys_dir) != NULL);
+	atexit(remove_keys);
 	configure(&here, "127.0.0.2", "127.0.0.1", "10.1.0.0/16", "10.2.0.0/16"); /* the higher one: it listens */
 	configure(&there, "127.0.0.1", "127.0.0.2", "10.2.0.0/16", "10.1.0.0/16");
-	snprintf(there.psk_file, sizeof(there.psk_file), "%s", key_file);
 	there.encryption = SEAL_AES_256_GCM;
-	REQUIRE(tls_open(&there, &client_keys, err) == 0);
-	client_ctx = client_keys->ctx;
+	for (unsigned i = 0; i < 2; i++) {
+		make_keys(sets[i]);
+		use_keys(&there, sets[i], 'b');
+		REQUIRE(tls_open(&there, &client_keys[i], err) == 0);
+		client_ctx[i] = client_keys[i]->ctx;
+	}
+	use_keys(&here, sets[0], 'a');
+	RAND_set_rand_method(&numbers);
 }
 
 static void start(void)
@@ -204,7 +243,6 @@ static void start(void)
 	char err[CONFIG_ERR_MAX];
 
 	here.encryption = there.encryption = sealed ? SEAL_AES_256_GCM : SEAL_NONE;
-	snprintf(here.psk_file, sizeof(here.psk_file), "%s", sealed ? key_file : "");
 	REQUIRE(peer_start(&here, &life, base, &user, &peer, err) == 0);
 }
 
@@ -222,7 +260,8 @@ static void end_close(struct end *e)
 	*e = (struct end){.wire = -1, .client = -1, .client_tls = -1};
 }
 
-static void connect_end(unsigned i, bool with_key)
+/* keys: which of client_keys; -1: none, it says what the input says. */
+static void connect_end(unsigned i, int keys)
 {
 	struct end *e = &ends_of[i];
 	int pair[2];
@@ -234,13 +273,14 @@ static void connect_end(unsigned i, bool with_key)
 	for (unsigned k = 0; k < CONNS; k++)
 		if (k != i && server_fds[k] == pair[0])
 			server_fds[k] = -1; /* closed since, and its number given anew */
-	if (with_key && sealed) {
+	if (keys >= 0 && sealed) {
 		int own[2];
 
 		REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, own) == 0);
 		e->client_tls = own[0];
 		e->client = own[1];
-		e->ssl = tls_connection(client_keys);
+		e->ssl = tls_connection(client_keys[keys]);
+		e->changed = keys != 0;
 		REQUIRE(e->ssl != NULL && SSL_set_fd(e->ssl, own[0]) == 1);
 		SSL_set_connect_state(e->ssl);
 	}
@@ -369,22 +409,23 @@ static uint8_t take_byte(struct input *in)
 	return *in->at++;
 }
 
-enum what { CONNECT, CONNECT_WITH_KEY, SEND, PASS, PASS_CHANGED, BACK, CLOSE, SAY, TIME, WHATS };
+enum what { CONNECT, CONNECT_WITH_KEY, SEND, PASS, PASS_CHANGED, BACK, CLOSE, SAY, TIME, CONNECT_OTHER_CA, WHAT_COUNT };
 
 static void operate(struct input *in)
 {
 	uint8_t op = take_byte(in);
 	unsigned i = op & 3, proven = pending_of(CONN_PROVEN);
-	enum what what = (op >> 2) % WHATS;
+	enum what what = (op >> 2) % WHAT_COUNT;
 	struct end *e = &ends_of[i];
-	bool stranger = sealed && e->ssl == NULL && (what == CONNECT || what == SEND);
+	bool stranger = sealed && e->ssl == NULL && (what == CONNECT || what == SEND || what == CONNECT_OTHER_CA);
 	const struct conn *before = peer->conn;
 	size_t n;
 
 	switch (what) {
 	case CONNECT:
 	case CONNECT_WITH_KEY:
-		connect_end(i, what == CONNECT_WITH_KEY);
+	case CONNECT_OTHER_CA:
+		connect_end(i, what == CONNECT ? -1 : what == CONNECT_OTHER_CA);
 		client_turn(e);
 		break;
 	case SEND: /* behind, or in the middle of, what the client says */

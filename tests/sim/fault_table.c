@@ -75,7 +75,7 @@ static const struct untold {
     {FAULT_FIRST_DECIDES, "pair__second_answer_confirms",
      "no host gives a wrong first answer, and a forged one RC itself believes"},
     {FAULT_LATE_COUNT_TRUSTED, "reads__repeated_read_tells_a_count_of_now",
-     "model responders keep the count of each READ, unlike rxe"},
+     "a host repeats READs and WRITEs behind a near edge that has lost its buffer: no seed has both"},
     {FAULT_LOST_UNTOLD, "ack_mode__near_arena_lost_fails_by_name",
      "model hosts meet silence without it as well, and what is said of a failure no check reads"},
     {FAULT_UNASKED_UNHEARD, "pair__answers_to_what_went_past_the_edges",

@@ -76,9 +76,8 @@ static int encode_file(struct sender *s, struct item *it, struct copy_out *o, st
 	r = put_entry(o, e);
 	if (r == 1) {
 		s->progress.sent += (uint64_t)it->st.st_size;
-		if (it->given)
-			s->progress.again += (uint64_t)it->st.st_size;
-		it->given = (uint64_t)it->st.st_size;
+		it->given += (uint64_t)it->st.st_size;
+		it->once = (uint64_t)it->st.st_size;
 	}
 	return r;
 }

@@ -143,8 +143,10 @@ void item_done(struct sender *s, struct item *it, bool copied)
 		s->progress.bytes += (uint64_t)it->st.st_size - (it->large ? it->large->counted : 0);
 		if (it->large)
 			it->large->counted = 0; /* it stays counted */
+		copied |= it->given > 0;        /* looked at once more after a loss, and it is there */
 		s->progress.copied += copied;
 		s->progress.unchanged += !copied;
+		s->progress.again += it->given > it->once ? it->given - it->once : 0;
 	}
 	if (it->stage == STAGE_LINK)
 		s->progress.links++;

@@ -210,9 +210,6 @@ static void take_apart(struct sender *s)
 {
 	struct dnode *n;
 
-	for (uint32_t i = 0; i < s->nputs; i++)
-		if (s->put[i].item)
-			s->progress.again += s->put[i].item->large->piece[s->put[i].piece].length;
 	for (uint32_t i = 0; i < BATCHES_MAX; i++)
 		if (s->batch[i].used)
 			transfer_batch_again(s, &s->batch[i]);

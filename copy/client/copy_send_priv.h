@@ -66,6 +66,8 @@ struct item {
 	uint8_t *names; /* EXTRAS: what is kept */
 	size_t names_len;
 	uint64_t given; /* bytes of it that were given to the relay, ever */
+	uint64_t once;  /* as many were needed when its first try began */
+	bool opened;    /* that is known */
 	struct large *large;
 };
 
@@ -84,7 +86,7 @@ struct batch {
 struct put {
 	uint64_t op;
 	struct item *item; /* NULL: nobody waits for it */
-	uint32_t piece;
+	uint32_t piece, length;
 };
 
 /* A directory that is walked now: the names in it, for --delete. */

@@ -173,11 +173,13 @@ static bool put_piece(struct sender *s, struct item *it, uint32_t i)
 	}
 	put->item = it;
 	put->piece = i;
+	put->length = p->length;
 	s->nputs++;
 	s->put_bytes += p->length;
 	it->large->under_way++;
 	p->state = PIECE_UNDER_WAY;
 	s->progress.sent += p->length;
+	it->given += p->length;
 	return true;
 }
 
@@ -258,11 +260,12 @@ static void on_opened(struct sender *s, struct item *it, const struct copy_resul
 
 	memcpy(l->region, r->region, sizeof(l->region));
 	take_ranges(s, it, r);
-	s->progress.present += l->counted;
-	/* given before by this process, and not there: it goes a second time */
-	if (it->given > l->counted)
-		s->progress.again += it->given - l->counted;
-	it->given = 0;
+	if (!it->opened) {
+		s->progress.present += l->counted;
+		for (uint32_t i = 0; i < l->n; i++)
+			it->once += l->piece[i].state == PIECE_TODO ? l->piece[i].length : 0;
+		it->opened = true;
+	}
 	it->anew = false;
 	it->stage = STAGE_SENDING;
 	dlist_append(&s->sending, &it->node);
@@ -272,30 +275,25 @@ static void on_opened(struct sender *s, struct item *it, const struct copy_resul
 static void on_commit(struct sender *s, struct item *it, const struct copy_result *r)
 {
 	struct large *l = it->large;
-	uint64_t there;
 
 	if (r->state == COPY_DONE) {
 		item_done(s, it, true);
 		return;
 	}
 	take_ranges(s, it, r);
-	there = l->counted;
 	if (++it->rounds > ROUNDS_MAX) {
 		item_failed(s, it, "does not arrive as it is: does it change?", 0);
 		return;
 	}
 	for (uint32_t i = 0; i < l->n; i++)
-		if (l->piece[i].state == PIECE_TODO) {
+		if (l->piece[i].state == PIECE_TODO)
 			l->piece[i].hashed = false; /* read while it changed, perhaps */
-			s->progress.again += l->piece[i].length;
-		}
 	it->stage = STAGE_SENDING;
 	for (uint32_t i = 0; i < l->n; i++)
 		if (l->piece[i].state == PIECE_TODO) {
 			dlist_append(&s->sending, &it->node);
 			return;
 		}
-	s->progress.again += there;
 	item_anew(s, it, NULL); /* all is there, and is not it */
 }
 
@@ -479,20 +477,18 @@ static void on_put(struct sender *s, struct put *put, enum lr_status status)
 	uint32_t i = put->piece;
 	struct source_piece *p;
 
+	s->put_bytes -= put->length;
 	*put = s->put[--s->nputs];
 	if (!it)
 		return;
 	p = &it->large->piece[i];
 	it->large->under_way--;
-	s->put_bytes -= p->length;
 	if (status == LR_OK) {
 		p->state = PIECE_THERE;
 		it->large->counted += p->length;
 		s->progress.bytes += p->length;
-		it->given += p->length;
 	} else {
 		p->state = PIECE_TODO;
-		s->progress.again += p->length;
 		if (status == LR_NO_REGION || status == LR_NO_RELAY || status == LR_PEER_RESTARTED) {
 			s->lost = true;
 			return;

@@ -296,7 +296,7 @@ DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
 	libisal-dev libinih-dev libjson-c-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libxxhash-dev libssl-dev libsystemd-dev \
 	systemtap-sdt-dev openssl libcmocka-dev \
 	libibverbs-dev librdmacm-dev \
-	iproute2 nftables ethtool jq socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
+	iproute2 nftables ethtool jq socat rsync procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
 	clang-tidy shellcheck mandoc codespell gcovr \
 	debhelper lintian debootstrap \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf

@@ -28,11 +28,16 @@ static const char usage[] =
 enum { OPT_DELETE = 256, OPT_EXCLUDE, OPT_JSON, OPT_PROGRESS, OPT_TIMEOUT, OPT_SOCKET };
 
 static const struct option long_options[] = {
-    {"delete", no_argument, NULL, OPT_DELETE},         {"exclude", required_argument, NULL, OPT_EXCLUDE},
-    {"dry-run", no_argument, NULL, 'n'},               {"verbose", no_argument, NULL, 'v'},
-    {"progress", no_argument, NULL, OPT_PROGRESS},     {"json", no_argument, NULL, OPT_JSON},
-    {"timeout", required_argument, NULL, OPT_TIMEOUT}, {"socket", required_argument, NULL, OPT_SOCKET},
-    {"help", no_argument, NULL, 'h'},                  {NULL, 0, NULL, 0},
+    {"delete", no_argument, NULL, OPT_DELETE},
+    {"exclude", required_argument, NULL, OPT_EXCLUDE},
+    {"dry-run", no_argument, NULL, 'n'},
+    {"verbose", no_argument, NULL, 'v'},
+    {"progress", no_argument, NULL, OPT_PROGRESS},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"timeout", required_argument, NULL, OPT_TIMEOUT},
+    {"socket", required_argument, NULL, OPT_SOCKET},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static bool bad(int *code, const char *what, const char *about)

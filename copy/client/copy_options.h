@@ -11,10 +11,10 @@
 enum copy_exit {
 	COPY_EXIT_DONE = 0,
 	COPY_EXIT_USAGE = 1,
-	COPY_EXIT_PROTOCOL = 2,  /* the other end has another version */
-	COPY_EXIT_FILES = 3,     /* the sources, or the place to copy to, make no sense */
-	COPY_EXIT_START = 5,     /* no such export there, or it may not be written */
-	COPY_EXIT_SOCKET = 10,   /* no relay here */
+	COPY_EXIT_PROTOCOL = 2, /* the other end has another version */
+	COPY_EXIT_FILES = 3,    /* the sources, or the place to copy to, make no sense */
+	COPY_EXIT_START = 5,    /* no such export there, or it may not be written */
+	COPY_EXIT_SOCKET = 10,  /* no relay here */
 	COPY_EXIT_SIGNAL = 20,
 	COPY_EXIT_MEMORY = 22,
 	COPY_EXIT_PARTIAL = 23,  /* some files could not be copied */

@@ -78,8 +78,8 @@ void progress_show(struct progress *p, const char *waiting)
 	if (waiting)
 		fprintf(stderr, "  waiting for %s", waiting);
 	else if (left > 0)
-		fprintf(stderr, "  %.0f:%02.0f:%02.0f left", (double)(int)(left / 3600), (double)((int)(left / 60) % 60),
-		        (double)((int)left % 60));
+		fprintf(stderr, "  %.0f:%02.0f:%02.0f left", (double)(int)(left / 3600),
+		        (double)((int)(left / 60) % 60), (double)((int)left % 60));
 	fflush(stderr);
 	p->shown = true;
 }
@@ -121,8 +121,9 @@ void progress_end(struct progress *p, const struct copy_options *o, int code)
 	}
 	bytes_text(sent, sizeof(sent), (double)p->sent);
 	bytes_text(rate, sizeof(rate), took > 0 ? (double)p->sent / took : 0);
-	printf("%llu files copied, %llu unchanged, %llu removed; %s sent in %.2f s, %s/s", (unsigned long long)p->copied,
-	       (unsigned long long)p->unchanged, (unsigned long long)p->removed, sent, took, rate);
+	printf("%llu files copied, %llu unchanged, %llu removed; %s sent in %.2f s, %s/s",
+	       (unsigned long long)p->copied, (unsigned long long)p->unchanged, (unsigned long long)p->removed, sent,
+	       took, rate);
 	if (p->present > 0) {
 		bytes_text(sent, sizeof(sent), (double)p->present);
 		printf("; %s were there from an earlier try", sent);

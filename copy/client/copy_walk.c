@@ -14,7 +14,7 @@ struct walk {
 	const char *name; /* of the only source, NULL: its own */
 	int next;         /* source */
 	FTS *fts;
-	size_t skip;      /* characters of fts_path that are the source itself */
+	size_t skip;        /* characters of fts_path that are the source itself */
 	const char *prefix; /* in front of what is behind them */
 	size_t prefix_len;
 };

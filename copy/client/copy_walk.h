@@ -20,7 +20,7 @@ enum walk_what {
 struct walk_entry {
 	enum walk_what what;
 	int error;
-	const char *src;   /* valid until the next call */
+	const char *src;             /* valid until the next call */
 	char dst[COPY_PATH_MAX + 1]; /* relative to the place that is copied to; empty: that place itself */
 	struct stat st;
 };

@@ -147,7 +147,10 @@ int beneath_rename(const struct place *p, const char *temporary)
 
 uint8_t beneath_kind(mode_t mode)
 {
-	return S_ISREG(mode) ? COPY_REGULAR : S_ISDIR(mode) ? COPY_DIRECTORY : S_ISLNK(mode) ? COPY_SYMLINK : COPY_OTHER;
+	return S_ISREG(mode)   ? COPY_REGULAR
+	       : S_ISDIR(mode) ? COPY_DIRECTORY
+	       : S_ISLNK(mode) ? COPY_SYMLINK
+	                       : COPY_OTHER;
 }
 
 /* --- metadata --- */
@@ -225,9 +228,9 @@ int beneath_check(const struct place *p, const struct copy_entry *e, uint8_t *st
 		       (uint32_t)st.st_mtim.tv_nsec == e->meta.mtime_ns;
 	if (same && e->kind == COPY_SYMLINK)
 		same = same_target(p, e);
-	*state = !same                                                         ? COPY_DIFFERENT
+	*state = !same                                                  ? COPY_DIFFERENT
 	         : e->kind != COPY_SYMLINK && !same_meta(&st, &e->meta) ? COPY_META_DIFFERS
-	                                                                       : COPY_DONE;
+	                                                                : COPY_DONE;
 	return 0;
 }
 

@@ -154,7 +154,8 @@ static int begin_anew(struct partial *f)
 /* A file of this user's alone: what somebody has put there under that name is not written to. */
 static int open_own(int dir, const char *name)
 {
-	int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, fd = openat(dir, name, flags, 0600);
+	int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+	    fd = openat(dir, name, flags, 0600);
 	struct stat st;
 
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid())

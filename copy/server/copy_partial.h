@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy_partial.h - a file that has not all arrived: its bytes under a temporary name, and the journal of its pieces.
  *
- * A piece is entered when its bytes, read back, have the hash that the sender found. The journal lies beside the file and
- * outlives this process and the machine. It may be ahead of the bytes then, as nothing is synced: so what an earlier
- * process has entered is read back once more before it counts. A journal of another size or time of the source counts
- * for nothing. */
+ * A piece is entered when its bytes, read back, have the hash that the sender found. The journal lies beside the file
+ * and outlives this process and the machine. It may be ahead of the bytes then, as nothing is synced: so what an
+ * earlier process has entered is read back once more before it counts. A journal of another size or time of the source
+ * counts for nothing. */
 #ifndef COPY_PARTIAL_H
 #define COPY_PARTIAL_H
 

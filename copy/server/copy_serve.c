@@ -18,8 +18,8 @@
 
 enum serve_limits {
 	SESSIONS = 32,
-	FILES = 512,       /* open, of all sessions */
-	WINDOW_ALL = 48,   /* calls under way: the daemon keeps 4 MiB for a program that is busy */
+	FILES = 512,     /* open, of all sessions */
+	WINDOW_ALL = 48, /* calls under way: the daemon keeps 4 MiB for a program that is busy */
 	WINDOW_LEAST = 2,
 	LIST_MAX = 48 << 10, /* bytes of names in a result */
 };
@@ -40,7 +40,7 @@ struct file {
 	char region[COPY_REGION_MAX];
 	uint64_t session; /* the last that has opened it */
 	uint64_t used_ns;
-	struct stat dir;  /* whose name it will have: this directory's */
+	struct stat dir; /* whose name it will have: this directory's */
 	struct partial partial;
 };
 
@@ -76,7 +76,8 @@ static struct file *file_at(struct server *s, const struct stat *dir, const char
 	for (uint32_t i = 0; i < FILES; i++) {
 		struct file *f = &s->file[i];
 
-		if (f->used && f->dir.st_dev == dir->st_dev && f->dir.st_ino == dir->st_ino && strcmp(f->partial.name, name) == 0)
+		if (f->used && f->dir.st_dev == dir->st_dev && f->dir.st_ino == dir->st_ino &&
+		    strcmp(f->partial.name, name) == 0)
 			return f;
 	}
 	return NULL;
@@ -110,19 +111,16 @@ static void sweep(struct server *s)
 		}
 }
 
-/* The name of a region follows from the file and its source: what is on its way to it still arrives when this server has
- * started anew, and the daemon does not hold on to it for nobody. What is opened anew has a name that was never there: the
- * bytes of before are not wanted. */
+/* The name of a region follows from the file and its source: what is on its way to it still arrives when this server
+ * has started anew, and the daemon does not hold on to it for nobody. What is opened anew has a name that was never
+ * there: the bytes of before are not wanted. */
 static void name_region(struct server *s, struct file *f, const struct stat *dir, bool anew)
 {
 	uint8_t text[COPY_EXPORT_MAX + COPY_NAME_MAX + 1 + 6 * 8] = {0};
 	uint8_t *at = text + COPY_EXPORT_MAX;
-	const uint64_t number[] = {dir->st_dev,
-	                           dir->st_ino,
-	                           f->partial.size,
-	                           (uint64_t)f->partial.mtime_s,
-	                           f->partial.mtime_ns,
-	                           anew ? (uint64_t)s->instance << 32 | ++s->nanew : 0};
+	const uint64_t number[] = {dir->st_dev,         dir->st_ino,
+	                           f->partial.size,     (uint64_t)f->partial.mtime_s,
+	                           f->partial.mtime_ns, anew ? (uint64_t)s->instance << 32 | ++s->nanew : 0};
 
 	snprintf((char *)text, COPY_EXPORT_MAX, "%s", s->export->name);
 	for (size_t i = 0; i < sizeof(number) / sizeof(number[0]); i++, at += 8)
@@ -321,7 +319,8 @@ static int read_kept(const struct copy_entry *e, struct names *kept)
 	return in.p || e->data.len == 0 ? 0 : -EINVAL;
 }
 
-static void list_extras(struct server *s, DIR *dir, const struct names *there, const struct names *kept, struct copy_result *r)
+static void list_extras(struct server *s, DIR *dir, const struct names *there, const struct names *kept,
+                        struct copy_result *r)
 {
 	struct copy_out o = {.buf = s->list, .cap = sizeof(s->list)};
 	struct stat st;
@@ -585,7 +584,8 @@ static void on_call(struct server *s, const struct lr_event *ev)
 		len = serve_request(s, &in);
 	}
 	if (len == 0 && s->malformed++ == 0)
-		log_warn("export %s: a request that no sender makes: the other edge has another version?", s->export->name);
+		log_warn("export %s: a request that no sender makes: the other edge has another version?",
+		         s->export->name);
 	lr_reply(s->lr, id, len ? LR_OK : LR_PERMISSION, s->reply, len);
 }
 
@@ -598,8 +598,9 @@ static void on_notice(struct server *s, const struct lr_event *ev)
 		return;
 	f->used_ns = clock_now_ns();
 	if (!partial_enter(&f->partial, &p) && s->spoiled++ == 0)
-		log_warn("export %s: a piece that is not what was sent: the source changed meanwhile, or the disk is full",
-		         s->export->name);
+		log_warn(
+		    "export %s: a piece that is not what was sent: the source changed meanwhile, or the disk is full",
+		    s->export->name);
 }
 
 static void free_all(struct server *s)

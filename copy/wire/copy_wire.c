@@ -442,7 +442,8 @@ bool copy_entry_get(struct copy_in *in, struct copy_entry *e)
 		break;
 	}
 	/* What has a name of its own in a directory; the others may speak of the session's directory itself. */
-	if (e->path.len == 0 && e->type != COPY_META && e->type != COPY_EXTRAS && e->type != COPY_CHECK && e->type != COPY_DIR)
+	if (e->path.len == 0 && e->type != COPY_META && e->type != COPY_EXTRAS && e->type != COPY_CHECK &&
+	    e->type != COPY_DIR)
 		refuse(in);
 	return in->p && e->size <= INT64_MAX && e->kind < COPY_KINDS;
 }

@@ -3,16 +3,16 @@
  *
  * Theory of operation
  *
- * The sender calls the service "copy:EXPORT" of the other site through the relay (longreach.h). A request opens a session
- * at a directory of the export, or is a batch of entries: each entry is one thing to be looked at or done, and the reply
- * has one result for each, in their order. Batches of one sender are carried out in any order, and after a restart
- * perhaps twice: so each entry stands for itself and can be repeated.
+ * The sender calls the service "copy:EXPORT" of the other site through the relay (longreach.h). A request opens a
+ * session at a directory of the export, or is a batch of entries: each entry is one thing to be looked at or done, and
+ * the reply has one result for each, in their order. Batches of one sender are carried out in any order, and after a
+ * restart perhaps twice: so each entry stands for itself and can be repeated.
  *
- * A small file goes whole, in a COPY_FILE. A large one is opened (COPY_OPEN): the result names a region of the relay, and
- * says which ranges are there from an earlier try. The sender puts the pieces that are missing into the region. The
- * notice of each put carries the piece's XXH3, and the server enters the piece in the file's journal if what it reads back
- * has the same. COPY_COMMIT gives the file its name when all pieces are there and their hashes, in order, have the digest
- * that the sender found.
+ * A small file goes whole, in a COPY_FILE. A large one is opened (COPY_OPEN): the result names a region of the relay,
+ * and says which ranges are there from an earlier try. The sender puts the pieces that are missing into the region. The
+ * notice of each put carries the piece's XXH3, and the server enters the piece in the file's journal if what it reads
+ * back has the same. COPY_COMMIT gives the file its name when all pieces are there and their hashes, in order, have the
+ * digest that the sender found.
  *
  * Fields are big-endian. Text and bytes have their length in front. Paths are relative to the session's directory, and
  * have no component that is empty, "." or "..": copy_entry_get() refuses all others. */
@@ -25,18 +25,18 @@
 
 enum copy_limits {
 	COPY_VERSION = 1,
-	COPY_MSG_MAX = 60 << 10,     /* of a request or a reply: LR_CALL_MAX */
+	COPY_MSG_MAX = 60 << 10, /* of a request or a reply: LR_CALL_MAX */
 	COPY_PATH_MAX = 4095,
-	COPY_NAME_MAX = 255,         /* of one component */
-	COPY_ENTRIES_MAX = 1024,     /* of a batch */
-	COPY_SMALL_MAX = 32 << 10,   /* bytes of a file that goes in a batch */
-	COPY_XATTRS_MAX = 16 << 10,  /* of a file: names and values */
-	COPY_RANGES_MAX = 256,       /* that a result names */
-	COPY_PIECE_MAX = 1 << 20,    /* bytes of a put */
-	COPY_HOLE_MIN = 64 << 10,    /* shorter holes of a source are sent */
-	COPY_REGION_MAX = 32,        /* LR_NAME_MAX */
-	COPY_NOTICE_LEN = 12,        /* copy_notice_put() */
-	COPY_EXPORT_MAX = 24,        /* with the NUL: "copy:" and it are a service's name */
+	COPY_NAME_MAX = 255,        /* of one component */
+	COPY_ENTRIES_MAX = 1024,    /* of a batch */
+	COPY_SMALL_MAX = 32 << 10,  /* bytes of a file that goes in a batch */
+	COPY_XATTRS_MAX = 16 << 10, /* of a file: names and values */
+	COPY_RANGES_MAX = 256,      /* that a result names */
+	COPY_PIECE_MAX = 1 << 20,   /* bytes of a put */
+	COPY_HOLE_MIN = 64 << 10,   /* shorter holes of a source are sent */
+	COPY_REGION_MAX = 32,       /* LR_NAME_MAX */
+	COPY_NOTICE_LEN = 12,       /* copy_notice_put() */
+	COPY_EXPORT_MAX = 24,       /* with the NUL: "copy:" and it are a service's name */
 };
 
 #define COPY_SERVICE_PREFIX "copy:" /* before the export's name */
@@ -61,8 +61,8 @@ struct copy_head {
 };
 
 enum copy_session_flags {
-	COPY_MAKE = 1, /* request: the directory is made if it is not there */
-	COPY_FRESH = 2, /* reply: it was made just now */
+	COPY_MAKE = 1,     /* request: the directory is made if it is not there */
+	COPY_FRESH = 2,    /* reply: it was made just now */
 	COPY_WRITABLE = 4, /* reply: Mode=write */
 };
 
@@ -104,18 +104,19 @@ struct copy_entry {
 	char region[COPY_REGION_MAX];
 	struct copy_meta meta; /* OPEN: mtime alone */
 	uint64_t size, hash, digest[2];
-	struct copy_bytes after, upto; /* EXTRAS: of the names in this order, those behind `after`, up to `upto`; empty: no bound */
+	struct copy_bytes after,
+	    upto; /* EXTRAS: of the names in this order, those behind `after`, up to `upto`; empty: no bound */
 };
 
 enum copy_state {
-	COPY_DONE,       /* carried out; CHECK: the same is there already */
-	COPY_DIFFERENT,  /* CHECK: something else is there */
+	COPY_DONE,         /* carried out; CHECK: the same is there already */
+	COPY_DIFFERENT,    /* CHECK: something else is there */
 	COPY_META_DIFFERS, /* CHECK: the same is there, with another mode or owner */
-	COPY_ABSENT,     /* CHECK: nothing is there */
-	COPY_OPENED,     /* OPEN: region, ranges */
-	COPY_INCOMPLETE, /* COMMIT: the digest is another one; these ranges are there */
-	COPY_CORRUPT,    /* FILE: the hash is another one: to be sent anew */
-	COPY_MORE,       /* EXTRAS: the list goes on behind its last name */
+	COPY_ABSENT,       /* CHECK: nothing is there */
+	COPY_OPENED,       /* OPEN: region, ranges */
+	COPY_INCOMPLETE,   /* COMMIT: the digest is another one; these ranges are there */
+	COPY_CORRUPT,      /* FILE: the hash is another one: to be sent anew */
+	COPY_MORE,         /* EXTRAS: the list goes on behind its last name */
 	COPY_STATES
 };
 

@@ -3,8 +3,8 @@
  * Input: who(1), then what they say: 0 a reply of batches, 1 a reply about a session, 2 a request to the server, 3 an
  * entry that is read and written again.
  *
- * Nothing may be read beyond the message, what is accepted is the same again when it is said again, no name leads out of
- * the directory, and beside it nothing changes. */
+ * Nothing may be read beyond the message, what is accepted is the same again when it is said again, no name leads out
+ * of the directory, and beside it nothing changes. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <ftw.h>
@@ -183,7 +183,8 @@ static void read_entries(const uint8_t *data, size_t len)
 		REQUIRE(copy_path_is_sound(e.path));
 		REQUIRE(copy_entry_put(&o, &e));
 		back.left = o.len;
-		REQUIRE(copy_entry_get(&back, &twice) && back.left == 0 && twice.type == e.type && twice.path.len == e.path.len);
+		REQUIRE(copy_entry_get(&back, &twice) && back.left == 0 && twice.type == e.type &&
+		        twice.path.len == e.path.len);
 	}
 }
 

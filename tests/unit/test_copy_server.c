@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server of an export, in a directory of its own: names beneath it, files that are not whole, sessions. The relay is
- * played here: a region is the descriptor that was exported. */
+/* The server of an export, in a directory of its own: names beneath it, files that are not whole, sessions. The relay
+ * is played here: a region is the descriptor that was exported. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <ftw.h>
@@ -473,7 +473,8 @@ static void sessions__share_the_window(void **state)
 
 static void entry__writes_files_links_and_directories(void **state)
 {
-	struct copy_entry e = {.type = COPY_FILE, .path = copy_text("x/file"), .data = copy_text("text"), .meta.mode = 0600};
+	struct copy_entry e = {
+	    .type = COPY_FILE, .path = copy_text("x/file"), .data = copy_text("text"), .meta.mode = 0600};
 
 	(void)state;
 	begin(1, "", 0);
@@ -481,13 +482,15 @@ static void entry__writes_files_links_and_directories(void **state)
 	e.hash = copy_hash("text", 4);
 	assert_int_equal(ask(1, &e)->error, 0);
 	assert_string_equal(read_file("root/x/file"), "text");
-	e = (struct copy_entry){.type = COPY_LINK_SYM, .path = copy_text("x/sym"), .target = copy_text("../../secret/file")};
+	e = (struct copy_entry){
+	    .type = COPY_LINK_SYM, .path = copy_text("x/sym"), .target = copy_text("../../secret/file")};
 	assert_int_equal(ask(1, &e)->error, 0);
 	e = (struct copy_entry){.type = COPY_LINK_HARD, .path = copy_text("x/hard"), .target = copy_text("x/file")};
 	assert_int_equal(ask(1, &e)->error, 0);
 	assert_string_equal(read_file("root/x/hard"), "text");
 	/* a link takes the place of a link, and is not followed */
-	e = (struct copy_entry){.type = COPY_FILE, .path = copy_text("x/sym"), .hash = copy_hash("", 0), .meta.mode = 0600};
+	e = (struct copy_entry){
+	    .type = COPY_FILE, .path = copy_text("x/sym"), .hash = copy_hash("", 0), .meta.mode = 0600};
 	assert_int_equal(ask(1, &e)->error, 0);
 	assert_string_equal(read_file("secret/file"), "private");
 	e = (struct copy_entry){.type = COPY_META, .path = copy_text("out"), .meta.mode = 0777};

@@ -219,7 +219,8 @@ static void result__comes_back(void **state)
 	for (uint8_t type = COPY_CHECK; type < COPY_TYPES; type++) {
 		struct copy_out o = {.buf = buf, .cap = sizeof(buf)};
 
-		r = (struct copy_result){.type = type, .state = COPY_MORE, .error = 2, .region = "copy.x", .list = {list, names.len}};
+		r = (struct copy_result){
+		    .type = type, .state = COPY_MORE, .error = 2, .region = "copy.x", .list = {list, names.len}};
 		r.nranges = COPY_RANGES_MAX;
 		for (uint32_t i = 0; i < r.nranges; i++)
 			r.range[i] = (struct copy_range){i, INT64_MAX - i};

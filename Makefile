@@ -70,6 +70,10 @@ Q ?= @
 
 -include local.mk
 
+# A toolkit's cuda.h, where it is not among the system's headers; without any, declarations of our own (cuda_types.h).
+CUDA_H := $(if $(wildcard /usr/local/cuda/include/cuda.h),-idirafter /usr/local/cuda/include)
+$(O)/daemon/gpu/%.o $(O)/tests/unit/test_cuda_api.o: CFLAGS_ALL += $(CUDA_H)
+
 # Objects stay, so that a second `make` makes only what changed.
 .SECONDARY:
 
@@ -151,6 +155,8 @@ CLIENT_JSON := $(call objs,daemon/client/client_json.c)
 $(O)/unit/test_client_json $(O)/unit/test_trace: $(CLIENT_JSON)
 $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
 $(O)/unit/test_headroom_tool: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
+
+$(O)/unit/test_cuda_api: $(call objs,tests/unit/cuda_own_facts.c)
 
 # Unit tests run in a second and are compiled for a minute: their own code is not optimised.
 $(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1

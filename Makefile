@@ -54,8 +54,8 @@ CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c daemon/util/json.c $(LIB_SRC)
 DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c)) lib/lr_strerror.c
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)
 SIM_SRC      := $(wildcard tests/sim/*.c)
-TOOL_NAMES   := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/*.c)) \
-	$(patsubst tests/tools/%/,%,$(wildcard tests/tools/*/))
+TOOL_NAMES   := $(filter-out fakecuda,$(patsubst tests/tools/%.c,%,$(wildcard tests/tools/*.c)) \
+	$(patsubst tests/tools/%/,%,$(wildcard tests/tools/*/)))
 BENCH_SRC    := $(wildcard bench/*.c)
 
 LIBS_CORE   := -lisal
@@ -132,7 +132,7 @@ $(O)/longreach-counters.7: $(O)/counters_page
 
 # --- tools for tests and demo ---
 .PHONY: tools
-tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/clock_shift.so
+tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/clock_shift.so $(O)/tools/fakecuda/libcuda.so.1
 
 .SECONDEXPANSION:
 $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $(O)/libproxy.a
@@ -144,6 +144,12 @@ $(O)/tools/wanline: $(O)/tests/sim/rng.o
 $(O)/tools/clock_shift.so: tests/preload/clock_shift.c
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) -std=gnu17 -O2 -Wall -Wextra -Werror -fPIC -shared -o $@ $<
+
+# a driver of CUDA without a GPU: LD_LIBRARY_PATH names its folder
+$(O)/tools/fakecuda/libcuda.so.1: $(wildcard tests/tools/fakecuda/*.[ch]) $(wildcard daemon/gpu/cuda_*.h)
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) -std=gnu17 -O2 -g -Wall -Wextra -Werror -I. -fPIC -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs \
+		-o $@ $(filter %.c,$^) -lpthread
 
 # --- unit tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
@@ -157,6 +163,10 @@ $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_
 $(O)/unit/test_headroom_tool: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
 $(O)/unit/test_cuda_api: $(call objs,tests/unit/cuda_own_facts.c)
+# dlopen(3) looks there first, in the tests alone
+FAKECUDA := $(O)/tools/fakecuda/libcuda.so.1
+$(O)/unit/test_fakecuda: LDFLAGS_ALL += -Wl,-rpath,$(abspath $(dir $(FAKECUDA)))
+$(O)/unit/test_fakecuda: | $(FAKECUDA)
 
 # Unit tests run in a second and are compiled for a minute: their own code is not optimised.
 $(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1

@@ -165,8 +165,8 @@ $(O)/unit/test_headroom_tool: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 $(O)/unit/test_cuda_api: $(call objs,tests/unit/cuda_own_facts.c)
 # dlopen(3) looks there first, in the tests alone
 FAKECUDA := $(O)/tools/fakecuda/libcuda.so.1
-$(O)/unit/test_fakecuda: LDFLAGS_ALL += -Wl,-rpath,$(abspath $(dir $(FAKECUDA)))
-$(O)/unit/test_fakecuda: | $(FAKECUDA)
+$(O)/unit/test_fakecuda $(O)/unit/test_gpu: LDFLAGS_ALL += -Wl,-rpath,$(abspath $(dir $(FAKECUDA)))
+$(O)/unit/test_fakecuda $(O)/unit/test_gpu: | $(FAKECUDA)
 
 # Unit tests run in a second and are compiled for a minute: their own code is not optimised.
 $(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1

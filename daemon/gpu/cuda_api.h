@@ -30,6 +30,7 @@
 	X(memcpy_dtoh_async, cuMemcpyDtoHAsync, _v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream)) \
 	X(stream_create, cuStreamCreate, , (CUstream * stream, unsigned int flags)) \
 	X(stream_destroy, cuStreamDestroy, _v2, (CUstream stream)) \
+	X(stream_query, cuStreamQuery, , (CUstream stream)) \
 	X(event_create, cuEventCreate, , (CUevent * event, unsigned int flags)) \
 	X(event_record, cuEventRecord, , (CUevent event, CUstream stream)) \
 	X(event_query, cuEventQuery, , (CUevent event)) \

@@ -51,6 +51,7 @@ struct allocation {
 	bool opened;   /* of another process */
 	unsigned refs; /* opened so often */
 	unsigned busy; /* copies under way */
+	bool gone;     /* freed, with a copy under way */
 };
 
 struct host_range {
@@ -58,11 +59,14 @@ struct host_range {
 	uint8_t *start;
 	size_t bytes;
 	unsigned busy;
+	bool gone;
+	struct CUctx_st *context;
 };
 
 struct CUctx_st {
 	CUdevice device;
 	unsigned refs;
+	unsigned life; /* of as many before it */
 	CUresult error; /* it stays */
 };
 
@@ -80,13 +84,16 @@ struct task {
 	size_t bytes;
 	struct allocation *allocation;
 	struct host_range *range;
+	unsigned life; /* of the context, then */
 };
 
 struct CUstream_st {
+	struct CUstream_st *next;
 	struct CUctx_st *context;
 	pthread_t thread;
 	pthread_cond_t more;
 	struct task *first, **last;
+	unsigned pending;
 	bool destroyed;
 };
 
@@ -106,6 +113,7 @@ static CUresult process_error;
 static struct CUctx_st primary[DEVICES_MAX];
 static struct allocation *allocations;
 static struct host_range *ranges;
+static struct CUstream_st *streams;
 static CUdeviceptr next_va = FIRST_VA;
 static unsigned next_name;
 static size_t used_bytes[DEVICES_MAX];
@@ -285,18 +293,6 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	DONE(CUDA_SUCCESS);
 }
 
-/* The last one that lets go of a broken context makes room for a sound one. */
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
-	LOCKED("cuDevicePrimaryCtxRelease", NULL)
-	if (device < 0 || device >= ndevices() || primary[device].refs == 0)
-		DONE(CUDA_ERROR_INVALID_CONTEXT);
-	if (--primary[device].refs == 0)
-		primary[device].error = CUDA_SUCCESS;
-	DONE(CUDA_SUCCESS);
-}
-
 CUresult cuCtxSetCurrent(CUcontext context)
 {
 	LOCKED("cuCtxSetCurrent", context)
@@ -337,17 +333,23 @@ static struct allocation *add_allocation(int fd, size_t bytes, CUdevice device, 
 	return a;
 }
 
-static CUresult remove_allocation(struct allocation *a)
+static CUresult remove_allocation(struct allocation *a, const char *function)
 {
 	struct allocation **at = &allocations;
 
-	if (a->busy > 0)
-		misuse(a->opened ? "cuIpcCloseMemHandle with a copy under way" : "cuMemFree with a copy under way");
+	if (a->busy > 0 && function) {
+		char what[64];
+
+		snprintf(what, sizeof(what), "%s with a copy under way", function);
+		misuse(what);
+	}
 	while (*at != a)
 		at = &(*at)->next;
 	*at = a->next;
-	if (a->busy > 0)
-		return CUDA_SUCCESS; /* the copy crashes nobody: what it uses stays */
+	if (a->busy > 0) {
+		a->gone = true;
+		return CUDA_SUCCESS; /* the copy finds it gone */
+	}
 	munmap(a->host, a->bytes);
 	free(a);
 	return CUDA_SUCCESS;
@@ -403,7 +405,7 @@ CUresult cuMemFree_v2(CUdeviceptr memory)
 	snprintf(path, sizeof(path), "%s/%s", directory(), a->name);
 	unlink(path);
 	used_bytes[a->device] -= a->bytes;
-	DONE(remove_allocation(a));
+	DONE(remove_allocation(a, "cuMemFree"));
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr memory);
@@ -483,7 +485,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr memory)
 	a = find_allocation(memory, 0);
 	if (!a || a->va != memory || !a->opened)
 		DONE(CUDA_ERROR_INVALID_VALUE);
-	DONE(--a->refs == 0 ? remove_allocation(a) : CUDA_SUCCESS);
+	DONE(--a->refs == 0 ? remove_allocation(a, "cuIpcCloseMemHandle") : CUDA_SUCCESS);
 }
 
 /* --- host memory --- */
@@ -510,26 +512,88 @@ CUresult cuMemHostRegister_v2(void *host, size_t bytes, unsigned int flags)
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		DONE(CUDA_ERROR_OUT_OF_MEMORY);
-	*r = (struct host_range){.next = ranges, .start = host, .bytes = bytes};
+	*r = (struct host_range){.next = ranges, .start = host, .bytes = bytes, .context = current};
 	ranges = r;
 	DONE(CUDA_SUCCESS);
 }
 
-CUresult cuMemHostUnregister(void *host)
+static void remove_range(struct host_range *r)
 {
-	struct host_range **at = &ranges, *r;
-	LOCKED_IN_CONTEXT("cuMemHostUnregister")
-	while (*at && (*at)->start != host)
+	struct host_range **at = &ranges;
+
+	while (*at != r)
 		at = &(*at)->next;
-	r = *at;
-	if (!r)
-		DONE(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 	*at = r->next;
 	if (r->busy > 0)
-		misuse("cuMemHostUnregister with a copy under way");
+		r->gone = true;
 	else
 		free(r);
+}
+
+CUresult cuMemHostUnregister(void *host)
+{
+	struct host_range *r;
+	LOCKED_IN_CONTEXT("cuMemHostUnregister")
+	r = find_range(host, 1);
+	if (!r || r->start != host)
+		DONE(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	if (r->busy > 0)
+		misuse("cuMemHostUnregister with a copy under way");
+	remove_range(r);
 	DONE(CUDA_SUCCESS);
+}
+
+/* --- the end of a context --- */
+
+static void end_stream(CUstream s)
+{
+	CUstream *at = &streams;
+
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	s->destroyed = true;
+	pthread_cond_signal(&s->more);
+}
+
+static void end_context(struct CUctx_st *context)
+{
+	struct host_range *r, *next_range;
+	struct allocation *a, *next;
+	CUstream s, next_stream;
+
+	for (s = streams; s; s = next_stream) {
+		next_stream = s->next;
+		if (s->context == context)
+			end_stream(s);
+	}
+	for (r = ranges; r; r = next_range) {
+		next_range = r->next;
+		if (r->context == context)
+			remove_range(r);
+	}
+	for (a = allocations; a; a = next) {
+		next = a->next;
+		if (a->device == context->device && a->opened)
+			remove_allocation(a, NULL);
+	}
+	context->life++;
+	context->error = CUDA_SUCCESS;
+}
+
+/* The last one that lets go of it ends it with all that is of it: after a broken one there is room for a sound one. */
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+	CUresult e;
+
+	pthread_mutex_lock(&lock);
+	e = (CUresult)fault_now("cuDevicePrimaryCtxRelease"); /* what has broken the process does not hinder this */
+	if (e == CUDA_SUCCESS && (device < 0 || device >= ndevices() || primary[device].refs == 0))
+		e = CUDA_ERROR_INVALID_CONTEXT;
+	if (e == CUDA_SUCCESS && --primary[device].refs == 0)
+		end_context(&primary[device]);
+	DONE(e);
 }
 
 /* --- copies --- */
@@ -568,6 +632,7 @@ static CUresult append(CUstream stream, const struct task *task)
 	t->next = NULL;
 	*stream->last = t;
 	stream->last = &t->next;
+	stream->pending++;
 	pthread_cond_signal(&stream->more);
 	return CUDA_SUCCESS;
 }
@@ -576,7 +641,7 @@ static CUresult append_copy(CUstream stream, CUdeviceptr va, uint8_t *host, size
 {
 	struct allocation *a = find_allocation(va, bytes);
 	struct host_range *r = find_range(host, bytes);
-	struct task t = {.bytes = bytes, .allocation = a, .range = r};
+	struct task t = {.bytes = bytes, .allocation = a, .range = r, .life = stream ? stream->context->life : 0};
 	CUresult e;
 
 	if (!stream || !a || bytes == 0)
@@ -619,24 +684,32 @@ static void take_time(uint32_t copy_us, unsigned *seed)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
 }
 
-/* Under the lock, but while it takes its time. What a broken context was to copy is never copied. */
+static void let_go(const struct task *t)
+{
+	if (--t->allocation->busy == 0 && t->allocation->gone) {
+		munmap(t->allocation->host, t->allocation->bytes);
+		free(t->allocation);
+	}
+	if (--t->range->busy == 0 && t->range->gone)
+		free(t->range);
+}
+
+/* Under the lock, but while it takes its time. What a broken context was to copy, or one that has ended, is never copied. */
 static void run_copy(CUstream stream, const struct task *t, unsigned *seed)
 {
-	CUresult e;
+	CUresult e = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 
 	pthread_mutex_unlock(&lock);
 	if (fault_copy_us() > 0)
 		take_time(fault_copy_us(), seed);
 	pthread_mutex_lock(&lock);
-	e = begin("copy", stream->context);
-	note_error(stream->context, e);
-	if (e == CUDA_SUCCESS) {
-		pthread_mutex_unlock(&lock);
-		memcpy(t->to, t->from, t->bytes);
-		pthread_mutex_lock(&lock);
+	if (t->life == stream->context->life) {
+		e = begin("copy", stream->context);
+		note_error(stream->context, e);
 	}
-	t->allocation->busy--;
-	t->range->busy--;
+	if (e == CUDA_SUCCESS && !t->allocation->gone && !t->range->gone)
+		memcpy(t->to, t->from, t->bytes);
+	let_go(t);
 }
 
 static void run_task(CUstream stream, struct task *t, unsigned *seed)
@@ -646,6 +719,7 @@ static void run_task(CUstream stream, struct task *t, unsigned *seed)
 	} else if (--t->event->pending == 0 && t->event->destroyed) {
 		free(t->event);
 	}
+	stream->pending--;
 	free(t);
 }
 
@@ -695,8 +769,16 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 		free(s);
 		DONE(CUDA_ERROR_OPERATING_SYSTEM);
 	}
+	s->next = streams;
+	streams = s;
 	*stream = s;
 	DONE(CUDA_SUCCESS);
+}
+
+CUresult cuStreamQuery(CUstream stream)
+{
+	LOCKED_IN_CONTEXT("cuStreamQuery")
+	DONE(stream->pending > 0 ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS);
 }
 
 /* What is under way is still done. */
@@ -704,8 +786,7 @@ CUresult cuStreamDestroy_v2(CUstream stream);
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
 	LOCKED_IN_CONTEXT("cuStreamDestroy")
-	stream->destroyed = true;
-	pthread_cond_signal(&stream->more);
+	end_stream(stream);
 	DONE(CUDA_SUCCESS);
 }
 
@@ -743,4 +824,23 @@ CUresult cuEventDestroy_v2(CUevent event)
 	else
 		free(event);
 	DONE(CUDA_SUCCESS);
+}
+
+/* For tests: what this process holds of the driver. */
+unsigned fakecuda_held(void);
+unsigned fakecuda_held(void)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (const struct allocation *a = allocations; a; a = a->next)
+		n++;
+	for (const struct host_range *r = ranges; r; r = r->next)
+		n++;
+	for (const struct CUstream_st *s = streams; s; s = s->next)
+		n++;
+	for (int i = 0; i < DEVICES_MAX; i++)
+		n += primary[i].refs;
+	pthread_mutex_unlock(&lock);
+	return n;
 }

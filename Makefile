@@ -50,7 +50,7 @@ SEAL_SRC     := $(wildcard seal/*.c)
 HEADROOM_SRC := $(wildcard headroom/*.c)
 LIB_SRC      := $(wildcard lib/*.c)
 CLIENT_ONLY  := $(wildcard daemon/client/*.c)
-CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c daemon/util/json.c $(LIB_SRC)
+CLIENT_SRC   := $(CLIENT_ONLY) daemon/util/units.c daemon/util/json.c daemon/gpu/cuda_api.c $(LIB_SRC)
 DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c)) lib/lr_strerror.c
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)
 SIM_SRC      := $(wildcard tests/sim/*.c)
@@ -139,6 +139,7 @@ $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
 $(O)/tools/wanline: $(O)/tests/sim/rng.o
+$(O)/tools/gpumem: $(call objs,daemon/gpu/cuda_api.c daemon/client/client_gpu.c $(LIB_SRC))
 
 # loaded into programs of any build, so without its sanitizers
 $(O)/tools/clock_shift.so: tests/preload/clock_shift.c

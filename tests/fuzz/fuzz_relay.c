@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "tests/unit/no_gpu.h"
 #include "tests/unit/no_log.h"
 
 #include "daemon/relay/relay_channel.c"
@@ -152,6 +153,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r->port[0] = calloc(1, sizeof(*r->port[0]));
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	dlist_init(&r->deferred);
+	dlist_init(&r->memories);
+	dlist_init(&r->readers);
+	dlist_init(&r->copies);
+	dlist_init(&r->written);
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);
 	REQUIRE(relay_fuzz_client(r, pair[0]) == 0);
@@ -192,7 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			relay_op_end(r, r->op[i]->id, LR_CANCELLED);
 	work_off(r);
 	for (uint32_t i = 0; i < r->nchannels; i++)
-		relay_channel_free(&r->channel[i]);
+		relay_channel_free(r, &r->channel[i]);
 	for (uint32_t i = 0; i < RELAY_CALLS; i++)
 		free(r->call[i].data);
 	close(pair[1]);
@@ -209,6 +214,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #define request client_request
 #include "daemon/relay/relay_region.c"
 #include "daemon/relay/relay_client.c"
+#undef finish
+#undef answer
+#undef watch
+#define take_notes gpu_take_notes
+#include "daemon/relay/relay_gpu.c"
 
 int relay_fuzz_client(struct relay_thread *r, int fd)
 {

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "no_gpu.h"
 #include "no_log.h"
 
 #include "daemon/relay/relay_channel.c"
@@ -156,6 +157,10 @@ static int setup(void **state)
 	r->port[0]->told = true;
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	dlist_init(&r->deferred);
+	dlist_init(&r->memories);
+	dlist_init(&r->readers);
+	dlist_init(&r->copies);
+	dlist_init(&r->written);
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);
 	for (unsigned i = 0; i < 2; i++)
@@ -175,7 +180,7 @@ static int teardown(void **state)
 		if (r->op[i])
 			relay_op_end(r, r->op[i]->id, LR_CANCELLED);
 	for (uint32_t i = 0; i < r->nchannels; i++)
-		relay_channel_free(&r->channel[i]);
+		relay_channel_free(r, &r->channel[i]);
 	for (uint32_t i = 0; i < RELAY_CALLS; i++)
 		free(r->call[i].data);
 	close(program[0]);
@@ -576,6 +581,11 @@ int main(void)
 #define watch   client_watch
 #include "daemon/relay/relay_region.c"
 #include "daemon/relay/relay_client.c"
+#undef finish
+#undef answer
+#undef watch
+#define take_notes gpu_take_notes
+#include "daemon/relay/relay_gpu.c"
 
 static int client_open(struct relay_thread *r, unsigned i)
 {

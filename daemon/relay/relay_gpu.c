@@ -167,18 +167,6 @@ void relay_gpu_client_gone(struct relay_thread *r, const struct relay_client *cl
 	}
 }
 
-static void on_broken(struct relay_thread *r, struct relay_memory *mem, enum gpu_end end)
-{
-	struct lr_msg m = {.type = LRM_EVENT, .flags = LR_EV_LOST, .status = status_of(end)};
-
-	log_err("link %s: GPU memory %s is given up: %s", r->config.name, mem->name, mem->gpu.why);
-	if (mem->status == LR_OK)
-		mem->status = status_of(end);
-	memcpy(m.name, mem->name, LR_NAME_MAX);
-	if (mem->region)
-		relay_client_event(r, mem->region->client, &m, NULL, 0);
-}
-
 /* --- blocks --- */
 
 static struct gpu_block *take_block(struct relay_thread *r, struct relay_memory *mem, bool to_device,
@@ -394,21 +382,17 @@ static bool write_block(struct relay_thread *r, struct relay_memory *mem)
 	return true;
 }
 
-static void write_over(struct relay_thread *r, struct relay_write *w, enum lr_status status)
-{
-	dlist_remove(&w->node);
-	w->status = status;
-	dlist_append(&r->written, &w->node);
-}
-
-static void fail_writes(struct relay_thread *r, struct relay_memory *mem)
+static void writes_over(struct relay_thread *r, struct dnode *writes, enum lr_status status)
 {
 	struct dnode *n;
 
-	while ((n = dlist_first(&mem->writes)))
-		write_over(r, dlist_entry(n, struct relay_write, node), mem->status);
-	mem->nwrites = 0;
+	while ((n = dlist_first(writes))) {
+		dlist_remove(n);
+		dlist_entry(n, struct relay_write, node)->status = status;
+		dlist_append(&r->written, n);
+	}
 }
+
 
 static bool wants_block(const struct relay_memory *mem)
 {
@@ -420,8 +404,10 @@ static void run_writes(struct relay_thread *r)
 	for (struct dnode *n = r->memories.next; n != &r->memories; n = n->next) {
 		struct relay_memory *mem = dlist_entry(n, struct relay_memory, node);
 
-		if (mem->status != LR_OK)
-			fail_writes(r, mem);
+		if (mem->status != LR_OK) {
+			writes_over(r, &mem->writes, mem->status);
+			mem->nwrites = 0;
+		}
 		while (wants_block(mem) && write_block(r, mem))
 			;
 	}
@@ -449,10 +435,29 @@ static bool finish_written(struct relay_thread *r)
 
 /* --- notes --- */
 
+/* The other site is told before its program, which may take the region back: chunks of blocks under way fail at once, as
+ * the blocks have their bytes. */
+static void on_broken(struct relay_thread *r, struct relay_memory *mem, enum gpu_end end)
+{
+	struct lr_msg m = {.type = LRM_EVENT, .flags = LR_EV_LOST, .status = status_of(end)};
+
+	log_err("link %s: GPU memory %s is given up: %s", r->config.name, mem->name, mem->gpu.why);
+	if (mem->status == LR_OK)
+		mem->status = status_of(end);
+	for (struct dnode *n = r->copies.next; n != &r->copies; n = n->next) {
+		struct relay_copy *c = dlist_entry(n, struct relay_copy, node);
+
+		if (c->memory == mem)
+			writes_over(r, &c->writes, mem->status);
+	}
+	memcpy(m.name, mem->name, LR_NAME_MAX);
+	if (mem->region)
+		relay_client_event(r, mem->region->client, &m, NULL, 0);
+}
+
 static void on_copied(struct relay_thread *r, struct gpu_block *b, enum gpu_end end)
 {
 	struct relay_copy *c = b->user;
-	struct dnode *n;
 
 	if (c->reader && end == GPU_OK) {
 		on_loaded(r, c->reader, b);
@@ -464,8 +469,7 @@ static void on_copied(struct relay_thread *r, struct gpu_block *b, enum gpu_end 
 				c->reader->ahead[i].is_loaded = true;
 		return;
 	}
-	while ((n = dlist_first(&c->writes)))
-		write_over(r, dlist_entry(n, struct relay_write, node), status_of(end));
+	writes_over(r, &c->writes, status_of(end));
 	if (b->to_device)
 		c->memory->nwriting--;
 	gpu_give(b);

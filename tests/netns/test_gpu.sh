@@ -241,41 +241,46 @@ killed_daemon() {
 }
 
 # Medians: of one READ at a time, which crosses both edges twice, and of puts of 4 KiB into a file.
-latencies() { # in $READ_US, $READ_P99_US, $PUT_MS
+latencies() { # what they are beside: a line "what READ-us put-ms" in $LAB_DIR/medians
 	local i
-	lab_rcperf --op read --size 64 --depth 1 --every-ms 10 --secs 3 || why "rcperf: $(tail -1 "$LAB_DIR/rcperf.err")" || return
-	READ_US=$(lab_result .here.latency_us.p50)
-	READ_P99_US=$(lab_result .here.latency_us.p99)
-	for i in {1..21}; do
+	lab_rcperf --op read --size 64 --depth 1 --every-ms 10 --secs 2 || why "rcperf: $(tail -1 "$LAB_DIR/rcperf.err")" || return
+	for i in {1..15}; do
 		relay a put "$LAB_DIR/tiny" link:file --promise 'done' --json || why "a put into the file failed" || return
 	done >"$LAB_DIR/puts"
-	PUT_MS=$(jq -r .seconds "$LAB_DIR/puts" | sort -n | awk 'NR == 11 { printf "%.2f", $1 * 1000 }')
+	echo "$1 $(lab_result .here.latency_us.p50) $(jq -s 'map(.seconds * 1000) | sort | .[7]' "$LAB_DIR/puts")" >>"$LAB_DIR/medians"
 }
 
-slow_gpu() {
-	local read p99 put gpu ms
-	head -c 4096 "$LAB_SHM/src" >"$LAB_DIR/tiny"
-	faults a "copy_us=300"
-	faults b "copy_us=300"
-	provide b file --file "$LAB_DIR/file" --access rw || return
-	provide b slow --gpu 0 --size 300MiB || return
-	lab_server "$B_HOST"
-	latencies || return
-	read=$READ_US p99=$READ_P99_US put=$PUT_MS
+# The least of the rounds: other programs of this machine make some of them longer.
+least() { # what column
+	awk -v what="$1" -v c="$2" '$1 == what && (!n++ || $c < min) { min = $c } END { printf "%.2f", min }' "$LAB_DIR/medians"
+}
+
+round_beside_a_slow_gpu() {
+	local gpu
+	latencies without || return
 	faults a "copy_us=100000"
 	faults b "copy_us=100000"
 	gpumem a put "$LAB_SHM/src" link:slow >"$LAB_DIR/put" 2>&1 &
 	gpu=$!
-	sleep 3 # until what the edges keep for it is full
-	latencies || return
+	sleep 2 # until what the edges keep for it is full
+	latencies beside || return
 	kill -0 $gpu 2>/dev/null || why "the put was over too soon: $(tail -1 "$LAB_DIR/put")" || return
-	NOTE="READ $read us (p99 $p99), beside a slow GPU $READ_US us (p99 $READ_P99_US); put of 4 KiB $put ms, $PUT_MS ms"
 	end_program TERM $gpu
-	lab_servers_stop
-	holds "$READ_US < $read * 1.25 + 100" || why "$NOTE" || return
-	holds "$PUT_MS < $put * 1.25 + 1" || why "$NOTE" || return
 	faults a "copy_us=300"
 	faults b "copy_us=300"
+	lab_wait 8 holds_nothing a || why "a holds memory"
+}
+
+slow_gpu() {
+	head -c 4096 "$LAB_SHM/src" >"$LAB_DIR/tiny"
+	provide b file --file "$LAB_DIR/file" --access rw || return
+	provide b slow --gpu 0 --size 300MiB || return
+	lab_server "$B_HOST"
+	round_beside_a_slow_gpu && round_beside_a_slow_gpu && round_beside_a_slow_gpu || return
+	lab_servers_stop
+	NOTE="READ $(least without 2) us, beside a slow GPU $(least beside 2); put of 4 KiB $(least without 3) ms, $(least beside 3)"
+	holds "$(least beside 2) < $(least without 2) * 1.25 + 100" || why "$NOTE" || return
+	holds "$(least beside 3) < $(least without 3) * 1.25 + 1" || why "$NOTE" || return
 	end_providers
 	both_hold_nothing
 }

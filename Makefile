@@ -164,9 +164,9 @@ $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_
 $(O)/unit/test_headroom_tool: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
 $(O)/unit/test_cuda_api: $(call objs,tests/unit/cuda_own_facts.c)
-# dlopen(3) looks there first, in the tests alone
+# dlopen(3) looks there first, in the tests alone; a RUNPATH would not do for that of a sanitizer
 FAKECUDA := $(O)/tools/fakecuda/libcuda.so.1
-$(O)/unit/test_fakecuda $(O)/unit/test_gpu: LDFLAGS_ALL += -Wl,-rpath,$(abspath $(dir $(FAKECUDA)))
+$(O)/unit/test_fakecuda $(O)/unit/test_gpu: LDFLAGS_ALL += -Wl,--disable-new-dtags,-rpath,$(abspath $(dir $(FAKECUDA)))
 $(O)/unit/test_fakecuda $(O)/unit/test_gpu: | $(FAKECUDA)
 
 # Unit tests run in a second and are compiled for a minute: their own code is not optimised.

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "tests/unit/no_gpu.h"
+#include "tests/unit/toy_gpu.h"
 #include "tests/unit/no_log.h"
 
 #include "daemon/relay/relay_channel.c"
@@ -57,6 +57,7 @@ static void work_off(struct relay_thread *r)
 	struct relay_port *p = r->port[0];
 
 	for (unsigned turn = 0; turn < 64; turn++) {
+		relay_gpu_turn(r);
 		relay_execute_deferred(r);
 		for (uint32_t i = 0; i < r->nchannels; i++)
 			relay_channel_pump(r, &r->channel[i]);
@@ -145,7 +146,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int pair[2], region;
 
 	REQUIRE(r && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	memset(&toy, 0, sizeof(toy));
 	r->config.lanes = 4;
+	r->config.relay_gpu = true;
 	r->nworkers = 1;
 	r->nchannels = 4;
 	r->instance = 1;
@@ -198,6 +201,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	work_off(r);
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_free(r, &r->channel[i]);
+	for (int i = 0; i < 4; i++)
+		relay_gpu_turn(r);
+	REQUIRE(toy.nopen + toy.ntaken == 0);
 	for (uint32_t i = 0; i < RELAY_CALLS; i++)
 		free(r->call[i].data);
 	close(pair[1]);

@@ -71,6 +71,7 @@ struct CUctx_st {
 };
 
 struct CUevent_st {
+	struct CUevent_st *next;
 	unsigned pending;
 	bool destroyed;
 	struct CUctx_st *context;
@@ -114,6 +115,7 @@ static struct CUctx_st primary[DEVICES_MAX];
 static struct allocation *allocations;
 static struct host_range *ranges;
 static struct CUstream_st *streams;
+static struct CUevent_st *events;
 static CUdeviceptr next_va = FIRST_VA;
 static unsigned next_name;
 static size_t used_bytes[DEVICES_MAX];
@@ -556,11 +558,31 @@ static void end_stream(CUstream s)
 	pthread_cond_signal(&s->more);
 }
 
+static void end_event(CUevent event)
+{
+	CUevent *at = &events;
+
+	while (*at != event)
+		at = &(*at)->next;
+	*at = event->next;
+	if (event->pending > 0)
+		event->destroyed = true;
+	else
+		free(event);
+}
+
 static void end_context(struct CUctx_st *context)
 {
 	struct host_range *r, *next_range;
 	struct allocation *a, *next;
 	CUstream s, next_stream;
+	CUevent event, next_event;
+
+	for (event = events; event; event = next_event) {
+		next_event = event->next;
+		if (event->context == context)
+			end_event(event);
+	}
 
 	for (s = streams; s; s = next_stream) {
 		next_stream = s->next;
@@ -798,6 +820,8 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags)
 	if (!*event)
 		DONE(CUDA_ERROR_OUT_OF_MEMORY);
 	(*event)->context = current;
+	(*event)->next = events;
+	events = *event;
 	DONE(CUDA_SUCCESS);
 }
 
@@ -819,10 +843,7 @@ CUresult cuEventDestroy_v2(CUevent event);
 CUresult cuEventDestroy_v2(CUevent event)
 {
 	LOCKED_IN_CONTEXT("cuEventDestroy")
-	if (event->pending > 0)
-		event->destroyed = true;
-	else
-		free(event);
+	end_event(event);
 	DONE(CUDA_SUCCESS);
 }
 
@@ -838,6 +859,8 @@ unsigned fakecuda_held(void)
 	for (const struct host_range *r = ranges; r; r = r->next)
 		n++;
 	for (const struct CUstream_st *s = streams; s; s = s->next)
+		n++;
+	for (const struct CUevent_st *e = events; e; e = e->next)
 		n++;
 	for (int i = 0; i < DEVICES_MAX; i++)
 		n += primary[i].refs;

@@ -61,7 +61,7 @@ static void work_off(struct relay_thread *r)
 		relay_execute_deferred(r);
 		for (uint32_t i = 0; i < r->nchannels; i++)
 			relay_channel_pump(r, &r->channel[i]);
-		if (p->n == 0)
+		if (p->n == 0 && toy.nnotes == 0)
 			return;
 		for (uint32_t i = 0; i < p->n; i++) { /* what comes of it as well */
 			const struct relay_command c = p->c[i];

@@ -59,12 +59,12 @@ COPY_CLIENT  := $(wildcard copy/wire/*.c copy/client/*.c)
 COPY_SERVER  := $(wildcard copy/wire/*.c copy/server/*.c)
 # What the doctor reads link files and the machine with.
 CLIENT_SRC   := $(CLIENT_ONLY) $(COPY_CLIENT) $(wildcard daemon/config/*.c daemon/machine/*.c daemon/util/*.c) daemon/kernel/nft.c \
-	daemon/kernel/ip_port.c daemon/arena/arena_file.c daemon/arena/page_lock.c $(LIB_SRC)
+	daemon/kernel/ip_port.c daemon/gpu/cuda_api.c daemon/arena/arena_file.c daemon/arena/page_lock.c $(LIB_SRC)
 DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c)) $(COPY_SERVER) $(LIB_SRC)
 UNIT_SRC     := $(wildcard tests/unit/test_*.c)
 SIM_SRC      := $(wildcard tests/sim/*.c)
-TOOL_NAMES   := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/*.c)) \
-	$(patsubst tests/tools/%/,%,$(wildcard tests/tools/*/))
+TOOL_NAMES   := $(filter-out fakecuda,$(patsubst tests/tools/%.c,%,$(wildcard tests/tools/*.c)) \
+	$(patsubst tests/tools/%/,%,$(wildcard tests/tools/*/)))
 BENCH_SRC    := $(wildcard bench/*.c)
 
 LIBS_CORE   := -lisal
@@ -78,6 +78,10 @@ $(O)/seal/%.o: CFLAGS_ALL += $(if $(HAVE_IPSEC_MB),-DHAVE_IPSEC_MB)
 Q ?= @
 
 -include local.mk
+
+# A toolkit's cuda.h, where it is not among the system's headers; without any, declarations of our own (cuda_types.h).
+CUDA_H := $(if $(wildcard /usr/local/cuda/include/cuda.h),-idirafter /usr/local/cuda/include)
+$(O)/daemon/gpu/%.o $(O)/tests/unit/test_cuda_api.o: CFLAGS_ALL += $(CUDA_H)
 
 # Objects stay, so that a second `make` makes only what changed.
 .SECONDARY:
@@ -140,18 +144,25 @@ $(O)/longreach-counters.7: $(O)/counters_page
 
 # --- tools for tests and demo ---
 .PHONY: tools
-tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/clock_shift.so
+tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/clock_shift.so $(O)/tools/fakecuda/libcuda.so.1
 
 .SECONDEXPANSION:
 $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
 $(O)/tools/wanline: $(O)/tests/sim/rng.o
+$(O)/tools/gpumem: $(call objs,daemon/gpu/cuda_api.c daemon/client/client_gpu.c $(LIB_SRC))
 
 # loaded into programs of any build, so without its sanitizers
 $(O)/tools/clock_shift.so: tests/preload/clock_shift.c
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) -std=gnu17 -O2 -Wall -Wextra -Werror -fPIC -shared -o $@ $<
+
+# a driver of CUDA without a GPU: LD_LIBRARY_PATH names its folder
+$(O)/tools/fakecuda/libcuda.so.1: $(wildcard tests/tools/fakecuda/*.[ch]) $(wildcard daemon/gpu/cuda_*.h)
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) -std=gnu17 -O2 -g -Wall -Wextra -Werror -I. -fPIC -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs \
+		-o $@ $(filter %.c,$^) -lpthread
 
 # --- unit tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libplan.a $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
@@ -164,6 +175,12 @@ $(O)/unit/test_client_json $(O)/unit/test_trace: $(CLIENT_JSON)
 $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
 $(O)/unit/test_plan: $(call objs,daemon/util/json.c)
 $(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
+
+$(O)/unit/test_cuda_api: $(call objs,tests/unit/cuda_own_facts.c)
+# dlopen(3) looks there first, in the tests alone; a RUNPATH would not do for that of a sanitizer
+FAKECUDA := $(O)/tools/fakecuda/libcuda.so.1
+$(O)/unit/test_fakecuda $(O)/unit/test_gpu: LDFLAGS_ALL += -Wl,--disable-new-dtags,-rpath,$(abspath $(dir $(FAKECUDA)))
+$(O)/unit/test_fakecuda $(O)/unit/test_gpu: | $(FAKECUDA)
 
 # Unit tests run in a second and are compiled for a minute: their own code is not optimised.
 $(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1

@@ -216,6 +216,14 @@ int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t 
 	return r < 0 ? r : ask(h, &m, NULL, 0, fd, NULL);
 }
 
+int lr_export_gpu(struct lr *h, const char *name, const struct lr_gpu *memory, unsigned access)
+{
+	struct lr_msg m = {.type = LRM_EXPORT_GPU, .flags = access};
+	int r = set_name(&m, name);
+
+	return r < 0 ? r : ask(h, &m, memory, sizeof(*memory), -1, NULL);
+}
+
 int lr_unexport(struct lr *h, const char *name)
 {
 	struct lr_msg m = {.type = LRM_UNEXPORT};
@@ -234,11 +242,14 @@ static int transfer(struct lr *h, uint32_t type, const struct lr_transfer *t, ui
 	                   .after = t->after};
 	int r = set_name(&m, t->region);
 
-	bool moves = t->length > 0 || type == LRM_GET;
+	size_t local = t->local ? strlen(t->local) : 0;
+	bool has_fd = !local && (t->length > 0 || type == LRM_GET);
 
-	if (r < 0 || t->notice_len > LR_NOTICE_MAX || (moves && t->fd < 0))
+	if (r < 0 || t->notice_len > LR_NOTICE_MAX || local >= LR_NAME_MAX || (has_fd && t->fd < 0))
 		return r < 0 ? r : -EINVAL;
-	return ask(h, &m, t->notice, t->notice_len, moves ? t->fd : -1, op);
+	if (local)
+		memcpy(m.local, t->local, local);
+	return ask(h, &m, t->notice, t->notice_len, has_fd ? t->fd : -1, op);
 }
 
 int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op)

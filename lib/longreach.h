@@ -53,6 +53,10 @@ enum lr_status {
 	LR_PROVIDER_GONE = 10, /* who serves a call has gone before it replied */
 	LR_NO_ROOM = 11,       /* too many calls at once there */
 	LR_BEFORE_FAILED = 12, /* the operation named by `after` did not end well */
+	LR_GPU_LOST = 13,      /* the GPU of one of the ends: CUDA has broken the daemon's context, or the GPU has gone */
+	LR_GPU_CONTEXT = 14,   /* the daemon's context on the GPU was destroyed */
+	LR_GPU_NO_MEMORY = 15, /* CUDA found no memory for a copy */
+	LR_GPU_FAILED = 16,    /* another error of CUDA: the daemon's log names it */
 	LR_STATUSES
 };
 
@@ -81,6 +85,7 @@ struct lr_transfer {
 	const void *notice;    /* of a put: what the region's owner is told when all bytes are there */
 	size_t notice_len;     /* at most LR_NOTICE_MAX; 0: it is told nothing */
 	uint64_t after;        /* an operation of this handle; 0: begins at once */
+	const char *local;     /* a region that this handle exports, in place of fd: GPU memory, say. offset is in it. NULL: fd */
 };
 
 enum lr_event_type {
@@ -88,6 +93,7 @@ enum lr_event_type {
 	LR_EV_LATE,   /* operation id had ended well early, and has failed since: status */
 	LR_EV_NOTICE, /* a put into region `name` is complete: data is its notice, offset and bytes where */
 	LR_EV_CALL,   /* service `name` is called: id is for lr_reply(), data the request */
+	LR_EV_LOST,   /* region `name`, which is GPU memory, is given up: status. Its operations fail until it is unexported */
 };
 
 /* Valid until the next call with the handle. */
@@ -116,7 +122,20 @@ int lr_fd(const struct lr *h);
  * copy of the descriptor, which must be open for what access allows. access: enum lr_access. -EEXIST: the name is
  * taken; -EINVAL; -ENOSPC: too many. */
 int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t size, unsigned access);
+/* When it returns, the daemon has let go of GPU memory: the program may free it. */
 int lr_unexport(struct lr *h, const char *name);
+
+/* GPU memory of this program, as CUDA's driver shares it with another process. */
+struct lr_gpu {
+	char handle[64];       /* cuIpcGetMemHandle() */
+	char pci_bus_id[16];   /* of its GPU: cuDeviceGetPCIBusId() */
+	uint64_t offset, size; /* of the part that is exported, in the allocation: cuMemGetAddressRange() tells its base */
+};
+/* Exports GPU memory. The daemon copies it by CUDA; what is written there is visible to kernels that begin after the
+ * notice. access may be 0: the region is for this handle's own operations (lr_transfer.local). -EOPNOTSUPP: the link has no
+ * [Relay] GPU=yes; -ENODEV: no CUDA or no such GPU there; -ENOMEM; -EINVAL: no such memory; -EIO: another error of CUDA, which
+ * the daemon's log names. */
+int lr_export_gpu(struct lr *h, const char *name, const struct lr_gpu *memory, unsigned access);
 
 /* Begin an operation; *op names it in events. -EAGAIN: too many are under way; -EINVAL. */
 int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op);

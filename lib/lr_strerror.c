@@ -18,6 +18,10 @@ const char *lr_strerror(enum lr_status status)
 	    [LR_PROVIDER_GONE] = "the service's program has gone",
 	    [LR_NO_ROOM] = "too much at once for the other site",
 	    [LR_BEFORE_FAILED] = "the operation before it failed",
+	    [LR_GPU_LOST] = "GPU lost",
+	    [LR_GPU_CONTEXT] = "the GPU's context was destroyed",
+	    [LR_GPU_NO_MEMORY] = "the GPU is out of memory",
+	    [LR_GPU_FAILED] = "the GPU reports an error",
 	};
 
 	return (unsigned)status < LR_STATUSES ? text[status] : "unknown";

@@ -2,7 +2,7 @@
 /* lr_wire.h - what a program and the daemon say to each other over the relay's socket (SOCK_SEQPACKET).
  *
  * One message is a struct lr_msg and the bytes behind it, in this machine's byte order. Each request has one answer,
- * LRM_ANSWER with its serial number, in the order of the requests; all else comes unasked. A descriptor goes with
+ * LRM_ANSWER with its serial number, in the order of the requests but for those of GPU memory; all else comes unasked. A descriptor goes with
  * LRM_EXPORT, LRM_PUT and LRM_GET. */
 #ifndef LR_WIRE_H
 #define LR_WIRE_H
@@ -11,21 +11,22 @@
 
 #include "longreach.h"
 
-#define LR_WIRE_VERSION 1
+#define LR_WIRE_VERSION 2
 #define LR_MSG_MAX      (64u << 10)
 
 enum lr_msg_type {
 	LRM_HELLO = 1, /* id: LR_WIRE_VERSION */
 	LRM_EXPORT,    /* name, offset, length: size, flags: enum lr_access */
-	LRM_UNEXPORT,  /* name */
-	LRM_PUT,       /* name, offset, length, region_offset, flags: enum lr_promise, after; data: the notice */
-	LRM_GET,       /* name, offset, length, region_offset, after */
+	LRM_UNEXPORT,  /* name. Of GPU memory it is answered when that is closed */
+	LRM_PUT,       /* name, offset, length, region_offset, flags: enum lr_promise, after, local; data: the notice */
+	LRM_GET,       /* name, offset, length, region_offset, after, local */
 	LRM_CANCEL,    /* id */
 	LRM_SERVE,     /* name */
 	LRM_CALL,      /* name; data */
 	LRM_REPLY,     /* id, flags: enum lr_status; data */
 	LRM_RATE,
 	LRM_REGIONS,
+	LRM_EXPORT_GPU, /* name, flags: enum lr_access; data: struct lr_gpu. Answered when it is open */
 	LRM_REQUESTS, /* of these there are no more */
 	/* of the daemon */
 	LRM_ANSWER = 64, /* result; id: of the operation; data: struct lr_rate, or struct lr_region... */
@@ -42,6 +43,7 @@ struct lr_msg {
 	uint64_t offset, length, region_offset;
 	uint32_t status, promise;
 	char name[LR_NAME_MAX];
+	char local[LR_NAME_MAX]; /* a region of the program; empty: a descriptor is used */
 };
 
 #endif

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client_gpu.h"
 #include "daemon/util/units.h"
 #include "lib/longreach.h"
 
@@ -26,13 +27,13 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_USAGE = 2, EXIT_NO_RELAY = 3 };
 static const char usage[] =
     "usage: longreach put FILE LINK:REGION[+OFFSET] [--notice TEXT] [--promise near|far|done] [--json]\n"
     "       longreach get LINK:REGION[+OFFSET] FILE [--length BYTES] [--json]\n"
-    "       longreach export LINK:REGION --file FILE | --shm SIZE [--access r|w|rw]\n"
+    "       longreach export LINK:REGION --file FILE | --shm SIZE | --gpu DEVICE --size SIZE [--access r|w|rw]\n"
     "       longreach regions LINK [--json]\n"
     "       longreach rate LINK [--bytes BYTES] [--json]\n"
     "\n"
     "  put       writes FILE into a region that a program at the other site exports\n"
     "  get       reads a region of the other site, from OFFSET on, into FILE\n"
-    "  export    offers a file, or memory, to the other site until it is interrupted; prints the notices of puts\n"
+    "  export    offers a file, or memory of this host or of a GPU, to the other site until it is interrupted; prints the notices of puts\n"
     "  regions   what programs of this site export\n"
     "  rate      what the link could take now, and how long BYTES would need\n"
     "\n"
@@ -42,6 +43,7 @@ static const struct option long_options[] = {
     {"notice", required_argument, NULL, 'n'}, {"promise", required_argument, NULL, 'p'},
     {"length", required_argument, NULL, 'l'}, {"file", required_argument, NULL, 'f'},
     {"shm", required_argument, NULL, 'm'},    {"access", required_argument, NULL, 'a'},
+    {"gpu", required_argument, NULL, 'g'},    {"size", required_argument, NULL, 'z'},
     {"bytes", required_argument, NULL, 'b'},  {"socket", required_argument, NULL, 's'},
     {"json", no_argument, NULL, 'j'},         {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -51,7 +53,8 @@ struct request {
 	const char *command, *first, *second; /* words */
 	const char *notice, *file, *socket;
 	enum lr_promise promise;
-	uint64_t length, shm, bytes;
+	uint64_t length, shm, bytes, size, gpu;
+	bool has_gpu;
 	unsigned access;
 	bool json;
 };
@@ -131,6 +134,12 @@ static int read_options(int argc, char **argv, struct request *r)
 			break;
 		case 'm':
 			ok = read_size(optarg, &r->shm) && r->shm > 0;
+			break;
+		case 'g':
+			ok = r->has_gpu = units_read_count(optarg, &r->gpu) == 0 && r->gpu < INT32_MAX;
+			break;
+		case 'z':
+			ok = read_size(optarg, &r->size) && r->size > 0;
 			break;
 		case 'a':
 			ok = read_access(optarg, &r->access);
@@ -334,6 +343,10 @@ static int serve_until_signal(struct lr *h)
 	int rc = 0;
 
 	while (!interrupted && (rc = lr_wait(h, &ev, 200)) >= 0) {
+		if (rc == 1 && ev.type == LR_EV_LOST) {
+			fprintf(stderr, "longreach: %s: %s\n", ev.name, lr_strerror(ev.status));
+			return EXIT_FAILED;
+		}
 		if (rc == 0 || ev.type != LR_EV_NOTICE)
 			continue;
 		printf("%s+%llu %llu ", ev.name, (unsigned long long)ev.offset, (unsigned long long)ev.bytes);
@@ -363,38 +376,75 @@ static int open_region(const struct request *r, uint64_t *size)
 	return fd;
 }
 
+/* What is exported: a descriptor, or a GPU's memory. */
+struct exported {
+	int fd;
+	uint64_t size;
+	struct client_gpu gpu;
+	struct lr_gpu memory;
+};
+
+static bool open_exported(const struct request *r, struct exported *x)
+{
+	char err[160];
+
+	*x = (struct exported){.fd = -1, .size = r->size};
+	if (!r->has_gpu) {
+		x->fd = open_region(r, &x->size);
+		if (x->fd < 0)
+			fprintf(stderr, "longreach: %s: %s\n", r->file ? r->file : "memory", strerror(errno));
+		return x->fd >= 0;
+	}
+	if (client_gpu_alloc(&x->gpu, (int)r->gpu, r->size, &x->memory, err, sizeof(err)) == 0)
+		return true;
+	fprintf(stderr, "longreach: GPU %llu: %s\n", (unsigned long long)r->gpu, err);
+	return false;
+}
+
+static const char *export_error(const struct request *r, int rc)
+{
+	if (r->has_gpu && rc == -EOPNOTSUPP)
+		return "the link has no [Relay] GPU=yes";
+	return r->has_gpu && rc == -ENODEV ? "the daemon finds no such GPU: its log says why" : strerror(-rc);
+}
+
 static int export(const struct request *r)
 {
+	struct exported x;
 	struct place at;
-	uint64_t size;
 	struct lr *h;
-	int fd, rc;
+	int rc;
 
 	if (!read_place(r->first, &at) || at.offset)
 		return bad_usage("expected LINK:REGION", r->first);
-	if (!r->file == !r->shm)
-		return bad_usage("one of --file and --shm is needed", NULL);
-	fd = open_region(r, &size);
-	if (fd < 0) {
-		fprintf(stderr, "longreach: %s: %s\n", r->file ? r->file : "memory", strerror(errno));
+	if ((r->file != NULL) + (r->shm > 0) + r->has_gpu != 1)
+		return bad_usage("one of --file, --shm and --gpu is needed", NULL);
+	if (r->has_gpu != (r->size > 0))
+		return bad_usage("--gpu and --size go together", NULL);
+	if (!open_exported(r, &x))
 		return EXIT_FAILED;
-	}
 	h = dial(r, at.link);
 	if (!h)
 		return EXIT_NO_RELAY;
 	watch_signals();
 	for (;;) {
-		rc = lr_export(h, at.region, fd, 0, size, r->access);
+		rc = r->has_gpu ? lr_export_gpu(h, at.region, &x.memory, r->access)
+		                : lr_export(h, at.region, x.fd, 0, x.size, r->access);
 		if (rc < 0)
-			fprintf(stderr, "longreach: %s: %s\n", at.region, strerror(-rc));
+			fprintf(stderr, "longreach: %s: %s\n", at.region, export_error(r, rc));
 		else
-			fprintf(stderr, "%s: %llu bytes, until interrupted\n", at.region, (unsigned long long)size);
+			fprintf(stderr, "%s: %llu bytes, until interrupted\n", at.region, (unsigned long long)x.size);
 		rc = rc < 0 ? EXIT_FAILED : serve_until_signal(h);
+		if (r->has_gpu && rc != EXIT_NO_RELAY)
+			lr_unexport(h, at.region); /* until the daemon has let go, the memory may not be freed */
 		lr_close(h);
 		if (rc != EXIT_NO_RELAY || !(h = dial_again(r, at.link)))
 			break;
 	}
-	close(fd);
+	if (x.fd >= 0)
+		close(x.fd);
+	else
+		client_gpu_free(&x.gpu);
 	return rc == EXIT_NO_RELAY ? EXIT_DONE : rc;
 }
 

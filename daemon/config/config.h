@@ -134,6 +134,7 @@ struct link_config {
 	bool relay;
 	char relay_socket[LINK_FILE_MAX]; /* empty: RELAY_SOCKET_DEFAULT */
 	uint32_t relay_group;             /* gid; 0: root and the daemon's user alone */
+	bool relay_gpu;
 	uint32_t relay_weight;            /* of a channel, in flows */
 	uint32_t relay_buffer;            /* percent of the buffer */
 

@@ -123,6 +123,8 @@ const struct config_key config_keys[] = {
     {"Relay", "Group", &type_group, ONE(relay_group),
      .help = "Whose members may use it, beside root: a name or a number. What a program reads and writes here, it has\n"
              "opened itself.\n"},
+    {"Relay", "GPU", &type_yes, ONE(relay_gpu), .fallback = "no",
+     .help = "Programs may export memory of NVIDIA GPUs: the daemon loads libcuda.so.1 when one does.\n"},
     {"Relay", "Weight", &type_count, ONE(relay_weight), .fallback = "1", .min = 1, .max = 15, .flags = KEY_RELOADABLE,
      .help = "On a full line, a busy channel of the relay (there are 16) gets as much as so many RDMA flows.\n"},
     {"Relay", "Buffer", &type_count, ONE(relay_buffer), .fallback = "25", .min = 1, .max = 75, .flags = KEY_RELOADABLE,

@@ -114,6 +114,7 @@ static void *relay_main(void *arg)
 		unsigned busy = take_notes(r, &stalled);
 		int n;
 
+		stalled |= relay_gpu_turn(r);
 		relay_execute_deferred(r);
 		for (uint32_t i = 0; i < r->nchannels; i++)
 			relay_channel_pump(r, &r->channel[i]);
@@ -184,6 +185,10 @@ int relay_open(struct relay_thread **out, const struct link_config *c, struct wo
 	r->listen_fd = r->notify_fd = r->epoll_fd = -1;
 	link_plan_relay_socket(c, r->path, sizeof(r->path));
 	dlist_init(&r->deferred);
+	dlist_init(&r->memories);
+	dlist_init(&r->readers);
+	dlist_init(&r->copies);
+	dlist_init(&r->written);
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);
 	*out = r;
@@ -235,6 +240,8 @@ static void free_ops(struct relay_thread *r)
 
 		if (!op)
 			continue;
+		if (op->memory)
+			relay_memory_unref(r, op->memory);
 		if (op->fd >= 0)
 			close(op->fd);
 		free(op->request);
@@ -261,8 +268,9 @@ void relay_close(struct relay_thread *r)
 		relay_client_drop(r, &r->client[i]);
 	free_deferred(r);
 	for (uint32_t i = 0; i < r->nchannels; i++)
-		relay_channel_free(&r->channel[i]);
+		relay_channel_free(r, &r->channel[i]);
 	free_ops(r);
+	relay_gpu_close(r);
 	for (uint32_t i = 0; i < r->nworkers; i++)
 		relay_port_free(r->port[i]);
 	close_fd(r->listen_fd);

@@ -78,7 +78,31 @@ int relay_say_answer(struct relay_channel_out *ch, const struct relay_head *h, c
 
 void relay_stream_start(struct relay_channel_out *ch, struct relay_stream *s)
 {
+	s->ch = ch;
 	dlist_append(&ch->streams, &s->node);
+}
+
+static void end_reading(struct relay_thread *r, struct relay_stream *s)
+{
+	if (s->reader)
+		relay_reader_free(r, s->reader);
+	s->reader = NULL;
+}
+
+/* Nothing more of it is sent. */
+static void stream_dead(struct relay_thread *r, struct relay_stream *s)
+{
+	s->dead = true;
+	dlist_remove(&s->node);
+	end_reading(r, s);
+}
+
+static void close_stream(struct relay_thread *r, struct relay_stream *s)
+{
+	end_reading(r, s);
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s);
 }
 
 static void stream_free(struct relay_thread *r, struct relay_stream *s)
@@ -86,9 +110,7 @@ static void stream_free(struct relay_thread *r, struct relay_stream *s)
 	dlist_remove(&s->node);
 	relay_execute_stream_over(r, s);
 	relay_op_stream_over(r, s);
-	if (s->fd >= 0)
-		close(s->fd);
-	free(s);
+	close_stream(r, s);
 }
 
 static void look_over(struct relay_thread *r, struct relay_stream *s)
@@ -99,8 +121,7 @@ static void look_over(struct relay_thread *r, struct relay_stream *s)
 
 void relay_stream_kill(struct relay_thread *r, struct relay_stream *s)
 {
-	s->dead = true;
-	dlist_remove(&s->node);
+	stream_dead(r, s);
 	look_over(r, s);
 }
 
@@ -145,22 +166,40 @@ static bool plan_message(struct relay_channel_out *ch, struct relay_take *t)
 	return true;
 }
 
+/* Of GPU memory, what is loaded: a stream that waits for its GPU lets others go first. */
+static bool stream_ready(const struct relay_stream *s)
+{
+	return !s->reader || s->next == s->length || s->next < s->reader->loaded;
+}
+
+/* The next in turn, which then is the last. */
+static struct relay_stream *next_stream(struct relay_channel_out *ch)
+{
+	for (struct dnode *n = ch->streams.next; n != &ch->streams; n = n->next) {
+		struct relay_stream *s = dlist_entry(n, struct relay_stream, node);
+
+		if (!stream_ready(s))
+			continue;
+		dlist_remove(n);
+		dlist_append(&ch->streams, n);
+		return s;
+	}
+	return NULL;
+}
+
 static bool plan_stream(struct relay_channel_out *ch, struct relay_take *t)
 {
-	struct dnode *n = dlist_first(&ch->streams);
-	struct relay_stream *s;
+	struct relay_stream *s = next_stream(ch);
 	uint64_t left;
 
-	if (!n)
+	if (!s)
 		return false;
-	s = dlist_entry(n, struct relay_stream, node);
 	left = s->length - s->next;
 	t->stream = s;
 	t->offset = s->next;
 	t->ends = left == 0;
 	t->len = (uint16_t)(RELAY_HEAD_LEN + (t->ends ? s->notice_len : left < RELAY_DATA_MAX ? left : RELAY_DATA_MAX));
 	s->refs++;
-	dlist_rotate(&ch->streams);
 	if (t->ends) {
 		s->ended = true;
 		dlist_remove(&s->node);
@@ -221,7 +260,9 @@ static enum lr_status fill_stream(const struct relay_take *t, uint8_t *to)
 	} else {
 		h.offset += t->offset;
 		h.length = (uint64_t)t->len - RELAY_HEAD_LEN;
-		if (relay_read_all(s->fd, to + RELAY_HEAD_LEN, (size_t)h.length, s->fd_offset + t->offset) < 0)
+		if (s->reader)
+			relay_reader_take(s->reader, to + RELAY_HEAD_LEN, t->offset, (uint32_t)h.length);
+		else if (relay_read_all(s->fd, to + RELAY_HEAD_LEN, (size_t)h.length, s->fd_offset + t->offset) < 0)
 			return LR_IO_LOCAL;
 	}
 	relay_head_put(to, &h);
@@ -229,18 +270,26 @@ static enum lr_status fill_stream(const struct relay_take *t, uint8_t *to)
 }
 
 /* The stream cannot be read: its operation fails here, or the other site is told why its get does. */
-static void stream_failed(struct relay_thread *r, struct relay_channel_out *ch, struct relay_stream *s)
+static void stream_failed(struct relay_thread *r, struct relay_stream *s, enum lr_status status)
 {
-	struct relay_head h = {.type = RW_STATUS, .op = s->head.op, .status = LR_IO_REMOTE};
+	struct relay_head h = {
+	    .type = RW_STATUS, .op = s->head.op, .status = (uint8_t)(status == LR_IO_LOCAL ? LR_IO_REMOTE : status)};
 
 	if (s->dead)
 		return;
-	s->dead = true;
-	dlist_remove(&s->node);
+	stream_dead(r, s);
 	if (s->op)
-		relay_op_end(r, s->op, LR_IO_LOCAL);
+		relay_op_end(r, s->op, status);
 	else
-		relay_say(ch, &h, NULL, 0, 0);
+		relay_say(s->ch, &h, NULL, 0, 0);
+}
+
+void relay_stream_fail(struct relay_thread *r, struct relay_stream *s, enum lr_status status)
+{
+	s->refs++; /* its operation's end would free it */
+	stream_failed(r, s, status);
+	s->refs--;
+	look_over(r, s);
 }
 
 static void give_up(struct relay_thread *r, struct relay_channel_out *ch, uint32_t slot)
@@ -294,7 +343,7 @@ static void on_taken(struct relay_thread *r, struct relay_channel_out *ch, struc
 		commit(r, ch, t, c, last);
 	} else {
 		give_up(r, ch, c->slot);
-		stream_failed(r, ch, t->stream);
+		stream_failed(r, t->stream, status);
 	}
 	take_over(r, t);
 }
@@ -310,8 +359,7 @@ static void on_refused(struct relay_thread *r, struct relay_channel_out *ch, str
 			relay_execute_answered(r, &t->message->request);
 		message_free(ch, t);
 	} else {
-		t->stream->dead = true;
-		dlist_remove(&t->stream->node);
+		stream_dead(r, t->stream);
 	}
 	if (op)
 		relay_op_end(r, op, LR_NO_RELAY);
@@ -349,7 +397,7 @@ void relay_channel_note(struct relay_thread *r, const struct relay_note *n)
 	}
 }
 
-void relay_channel_free(struct relay_channel_out *ch)
+void relay_channel_free(struct relay_thread *r, struct relay_channel_out *ch)
 {
 	struct dnode *n;
 
@@ -363,16 +411,13 @@ void relay_channel_free(struct relay_channel_out *ch)
 		if (!ch->take[i].used)
 			continue;
 		free(ch->take[i].message);
-		if (s && --s->refs == 0 && (s->ended || s->dead)) {
-			close(s->fd);
-			free(s);
-		}
+		if (s && --s->refs == 0 && (s->ended || s->dead))
+			close_stream(r, s);
 	}
 	while ((n = dlist_first(&ch->streams))) {
 		struct relay_stream *s = dlist_entry(n, struct relay_stream, node);
 
 		dlist_remove(n);
-		close(s->fd);
-		free(s);
+		close_stream(r, s);
 	}
 }

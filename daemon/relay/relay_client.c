@@ -119,6 +119,7 @@ void relay_client_drop(struct relay_thread *r, struct relay_client *cl)
 	relay_op_client_gone(r, cl);
 	relay_execute_client_gone(r, cl);
 	relay_region_client_gone(r, cl);
+	relay_gpu_client_gone(r, cl);
 	while ((u = cl->unsent)) {
 		cl->unsent = u->next;
 		free(u);
@@ -264,7 +265,14 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 		rc = relay_region_add(r, cl, m, fd);
 		break;
 	case LRM_UNEXPORT:
-		rc = relay_region_remove(r, cl, m->name);
+		rc = relay_region_remove(r, cl, m->name, m->serial);
+		if (rc > 0)
+			return false; /* it is answered when that is done */
+		break;
+	case LRM_EXPORT_GPU:
+		rc = relay_gpu_export(r, cl, m, data, len);
+		if (rc == 0)
+			return false;
 		break;
 	case LRM_PUT:
 	case LRM_GET:
@@ -346,6 +354,7 @@ static bool receive(struct relay_thread *r, struct relay_client *cl)
 	}
 	memcpy(&m, buf, sizeof(m));
 	m.name[LR_NAME_MAX - 1] = '\0';
+	m.local[LR_NAME_MAX - 1] = '\0';
 	if (!serve_request(r, cl, &m, buf + sizeof(m), (size_t)n - sizeof(m), fd) && fd >= 0)
 		close(fd);
 	return cl->used;

@@ -75,6 +75,12 @@ static bool put(struct relay_thread *r, struct relay_channel_out *ch, const stru
 	struct relay_region *g = relay_region_find(r, h->name);
 	enum lr_status status = relay_region_check(g, LR_PEER_WRITE, h->offset, len);
 
+	if (status == LR_OK && g->memory) {
+		status = relay_gpu_write(r, &(struct relay_write){.memory = g->memory, .chunk = *c, .op = h->op,
+		                                                  .offset = h->offset, .data = data, .len = (uint32_t)len});
+		if (status == LR_OK)
+			return true; /* relay_execute_written() finishes it */
+	}
 	if (status == LR_OK && relay_write_all(g->fd, data, len, g->offset + h->offset) < 0)
 		status = LR_IO_REMOTE;
 	if (status == LR_OK) {
@@ -82,6 +88,20 @@ static bool put(struct relay_thread *r, struct relay_channel_out *ch, const stru
 		return false;
 	}
 	return !has_failed(r, h->op) && answer_put(ch, c, h->op, status, 0);
+}
+
+void relay_execute_written(struct relay_thread *r, const struct relay_write *w)
+{
+	const struct relay_chunk *c = &w->chunk;
+
+	if (w->is_get)
+		relay_op_written(r, w);
+	else if (w->status == LR_OK && w->memory->region)
+		w->memory->region->bytes_in += w->len;
+	else if (w->status != LR_OK && !has_failed(r, w->op) &&
+	         answer_put(answers_to(r, c->channel), c, w->op, w->status, 0))
+		return;
+	finish(r, c->channel, c->slot);
 }
 
 static bool put_end(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_chunk *c,
@@ -124,7 +144,15 @@ static struct relay_get *get_new(struct relay_thread *r)
 	return NULL;
 }
 
-/* The region may go while it is read: the stream has a descriptor of its own. */
+/* What the stream reads. The region may go while it is read: it has a descriptor of its own. */
+static bool open_source(struct relay_thread *r, struct relay_stream *s, const struct relay_region *g)
+{
+	if (g->memory)
+		return (s->reader = relay_reader_new(r, g->memory, s)) != NULL;
+	s->fd = dup(g->fd);
+	return s->fd >= 0;
+}
+
 static enum lr_status get_start(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h)
 {
 	struct relay_region *g = relay_region_find(r, h->name);
@@ -139,12 +167,12 @@ static enum lr_status get_start(struct relay_thread *r, struct relay_channel_out
 	s = get ? calloc(1, sizeof(*s)) : NULL;
 	if (!s)
 		return LR_NO_ROOM;
-	*s = (struct relay_stream){.fd = dup(g->fd),
+	*s = (struct relay_stream){.fd = -1,
 	                           .fd_offset = g->offset + h->offset,
 	                           .length = length,
 	                           .head = {.type = RW_GET_DATA, .op = h->op},
 	                           .end = {.fence = true, .type = RW_GET_END, .op = h->op, .length = length}};
-	if (s->fd < 0) {
+	if (!open_source(r, s, g)) {
 		free(s);
 		return LR_NO_ROOM;
 	}
@@ -414,8 +442,8 @@ void relay_execute(struct relay_thread *r, const struct relay_chunk *c)
 		return;
 	}
 	if (h.type >= RW_ANSWERS) {
-		relay_op_answer(r, &h, data, len);
-		finish(r, c->channel, c->slot);
+		if (relay_op_answer(r, c, &h, data, len))
+			finish(r, c->channel, c->slot);
 		return;
 	}
 	if ((dlist_empty(&r->deferred) && can_execute(r, c->channel, &h)) || !defer(r, c))

@@ -68,6 +68,8 @@ static void op_free(struct relay_thread *r, struct relay_op *op)
 		s->op = 0;
 		relay_stream_kill(r, s);
 	}
+	if (op->memory)
+		relay_memory_unref(r, op->memory);
 	if (op->fd >= 0)
 		close(op->fd);
 	free(op->request);
@@ -171,10 +173,13 @@ static int start_put(struct relay_thread *r, struct relay_op *op)
 	memcpy(s->head.name, op->name, LR_NAME_MAX);
 	memcpy(s->end.name, op->name, LR_NAME_MAX);
 	memcpy(s->notice, op->notice, op->notice_len);
+	if (op->memory && !(s->reader = relay_reader_new(r, op->memory, s))) {
+		free(s);
+		return -ENOMEM;
+	}
 	op->fd = -1; /* the stream's now */
 	op->stream = s;
 	relay_stream_start(op->ch, s);
-	(void)r;
 	return 0;
 }
 
@@ -226,16 +231,37 @@ static int check(const struct lr_msg *m, size_t len, int fd)
 		return -EINVAL;
 	if (m->type == LRM_CALL)
 		return len <= LR_CALL_MAX ? 0 : -EMSGSIZE;
+	if (m->local[0] && fd >= 0)
+		return -EINVAL;
 	if (m->flags > LR_DONE || m->offset > INT64_MAX || m->length > INT64_MAX - m->offset ||
 	    m->region_offset > INT64_MAX || m->length > INT64_MAX - m->region_offset || len > LR_NOTICE_MAX ||
-	    (!put && len > 0) || ((m->length > 0 || !put) && fd < 0))
+	    (!put && len > 0) || ((m->length > 0 || !put) && fd < 0 && !m->local[0]))
 		return -EINVAL;
-	return m->length > 0 || !put ? relay_fd_check(fd, put, !put) : 0;
+	return !m->local[0] && (m->length > 0 || !put) ? relay_fd_check(fd, put, !put) : 0;
 }
 
 bool relay_op_takes_fd(const struct lr_msg *m)
 {
-	return m->type == LRM_GET || (m->type == LRM_PUT && m->length > 0);
+	return !m->local[0] && (m->type == LRM_GET || (m->type == LRM_PUT && m->length > 0));
+}
+
+/* A region of the program in place of a descriptor. */
+static int use_local(struct relay_thread *r, const struct relay_client *cl, const struct lr_msg *m, struct relay_op *op)
+{
+	struct relay_region *g = relay_region_find(r, m->local);
+
+	if (!g || g->client != cl)
+		return -ENOENT;
+	if (m->offset > g->size || m->length > g->size - m->offset)
+		return -ERANGE;
+	op->fd_max = g->size - m->offset;
+	if (g->memory) {
+		op->memory = relay_memory_ref(g->memory);
+		return 0;
+	}
+	op->fd_offset += g->offset;
+	op->fd = dup(g->fd);
+	return op->fd < 0 ? -errno : relay_fd_check(op->fd, op->kind == RELAY_OP_PUT, op->kind == RELAY_OP_GET);
 }
 
 int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
@@ -250,6 +276,7 @@ int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct
 		return -EAGAIN;
 	op->kind = m->type == LRM_PUT ? RELAY_OP_PUT : m->type == LRM_GET ? RELAY_OP_GET : RELAY_OP_CALL;
 	op->fd_offset = m->offset;
+	op->fd_max = INT64_MAX - m->offset;
 	op->length = m->length;
 	op->region_offset = m->region_offset;
 	op->promise = m->type == LRM_PUT ? promise_of(r, m->flags) : LR_DONE;
@@ -265,13 +292,19 @@ int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct
 		memcpy(op->notice, data, len);
 		op->notice_len = len;
 	}
-	op->fd = relay_op_takes_fd(m) ? fd : -1;
+	if (relay_op_takes_fd(m))
+		op->fd = fd;
 	op->client = cl;
 	cl->nops++;
 	dlist_append(&cl->ops, &op->client_node);
 	op->ch = channel_for(r, op);
-	*id = op->id;
 	r->nfar += op->kind == RELAY_OP_PUT && op->promise == LR_FAR;
+	rc = m->local[0] && op->kind != RELAY_OP_CALL ? use_local(r, cl, m, op) : 0;
+	if (rc < 0) {
+		op_free(r, op);
+		return rc;
+	}
+	*id = op->id;
 	op->after = m->after;
 	before = relay_op_find(r, m->after);
 	op->waits = before ? !before->told : m->after && r->unwell[m->after & (RELAY_OPS - 1)] == m->after;
@@ -395,18 +428,44 @@ void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl)
 
 /* --- answers --- */
 
-static void get_data(struct relay_thread *r, struct relay_op *op, const struct relay_head *h, const uint8_t *data,
-                     size_t len)
+/* False: the chunk is kept until it is written. */
+static bool get_data(struct relay_thread *r, struct relay_op *op, const struct relay_chunk *c, const struct relay_head *h,
+                     const uint8_t *data, size_t len)
 {
-	uint64_t length = op->length ? op->length : INT64_MAX - op->fd_offset;
+	uint64_t length = op->length ? op->length : op->fd_max;
+	enum lr_status status;
 
-	if (op->kind != RELAY_OP_GET || h->offset > length || len > length - h->offset)
-		return;
+	if (op->kind != RELAY_OP_GET)
+		return true;
+	if (h->offset > length || len > length - h->offset) {
+		if (!op->length && op->memory)
+			op_give_up(r, op, LR_OUT_OF_BOUNDS); /* the region there is larger than the memory here */
+		return true;
+	}
+	if (op->memory) {
+		status = relay_gpu_write(r, &(struct relay_write){.memory = op->memory, .chunk = *c, .op = op->id,
+		                                                  .offset = op->fd_offset + h->offset, .data = data,
+		                                                  .len = (uint32_t)len, .is_get = true});
+		if (status != LR_OK)
+			op_give_up(r, op, status);
+		return status != LR_OK;
+	}
 	if (relay_write_all(op->fd, data, len, op->fd_offset + h->offset) < 0) {
 		op_give_up(r, op, LR_IO_LOCAL);
-		return;
+		return true;
 	}
 	op->bytes += len;
+	return true;
+}
+
+void relay_op_written(struct relay_thread *r, const struct relay_write *w)
+{
+	struct relay_op *op = relay_op_find(r, w->op);
+
+	if (op && w->status == LR_OK)
+		op->bytes += w->len;
+	else if (op)
+		op_give_up(r, op, w->status);
 }
 
 static void reply(struct relay_thread *r, struct relay_op *op, const struct relay_head *h, const uint8_t *data, size_t len)
@@ -440,33 +499,33 @@ static void peer_started(struct relay_thread *r, uint32_t instance)
 		relay_op_peer_restarted(r);
 }
 
-void relay_op_answer(struct relay_thread *r, const struct relay_head *h, const uint8_t *data, size_t len)
+bool relay_op_answer(struct relay_thread *r, const struct relay_chunk *c, const struct relay_head *h, const uint8_t *data,
+                     size_t len)
 {
 	struct relay_op *op = relay_op_find(r, h->op);
 
 	if (h->type == RW_HELLO) {
 		peer_started(r, h->value);
-		return;
+		return true;
 	}
 	if (!op)
-		return; /* it was cancelled, or is of an earlier start */
+		return true; /* it was cancelled, or is of an earlier start */
 	switch (h->type) {
 	case RW_STATUS:
 		if (h->status == LR_OK)
 			op->bytes = op->length;
 		relay_op_end(r, op->id, (enum lr_status)h->status);
-		return;
+		return true;
 	case RW_GET_DATA:
-		get_data(r, op, h, data, len);
-		return;
+		return get_data(r, op, c, h, data, len);
 	case RW_GET_END:
 		if (op->kind == RELAY_OP_GET) {
 			op->bytes = h->length;
 			relay_op_end(r, op->id, (enum lr_status)h->status);
 		}
-		return;
+		return true;
 	default:
 		reply(r, op, h, data, len);
-		return;
+		return true;
 	}
 }

@@ -9,6 +9,7 @@
 #include "lib/lr_wire.h"
 #include "proxy/util/dlist.h"
 #include "relay.h"
+#include "relay_gpu.h"
 #include "relay_wire.h"
 
 enum relay_limits {
@@ -51,8 +52,10 @@ struct relay_message {
 /* A row of chunks that are read from a descriptor, and one that ends it. */
 struct relay_stream {
 	struct dnode node;    /* in relay_channel.streams */
-	int fd;
-	uint64_t fd_offset;
+	struct relay_channel_out *ch;
+	int fd;                      /* or */
+	struct relay_reader *reader; /* of GPU memory */
+	uint64_t fd_offset;          /* or offset in the memory */
 	uint64_t next, length;
 	struct relay_head head; /* of data chunks; offset: of the first */
 	struct relay_head end;
@@ -95,7 +98,9 @@ struct relay_op {
 	struct relay_client *client; /* NULL: it has gone */
 	struct relay_channel_out *ch;
 	struct relay_stream *stream; /* PUT */
-	int fd;                      /* GET: written to */
+	int fd;                      /* PUT, before its stream; GET: written to. Or */
+	struct relay_memory *memory; /* of this program's GPU */
+	uint64_t fd_max;             /* bytes behind fd_offset that may be written */
 	uint64_t fd_offset, length, region_offset, bytes;
 	char name[LR_NAME_MAX];
 	enum lr_promise promise;
@@ -118,7 +123,9 @@ struct relay_region {
 	bool used;
 	char name[LR_NAME_MAX];
 	struct relay_client *client;
-	int fd;
+	int fd;                      /* or */
+	struct relay_memory *memory; /* of a GPU */
+	bool opening;                /* it is not there yet, but for its name */
 	uint64_t offset, size;
 	unsigned access;
 	uint64_t bytes_in, bytes_out;
@@ -194,6 +201,9 @@ struct relay_thread {
 	struct relay_call call[RELAY_CALLS];
 	struct relay_get get[RELAY_GETS];
 	uint64_t unwell[RELAY_OPS]; /* operations of this site that did not end well, by their low bits */
+	struct gpu *gpu; /* NULL: no GPU memory was exported yet */
+	bool gpu_wake;   /* it has commands */
+	struct dnode memories, readers, copies, written; /* relay_gpu.h; written: struct relay_write, to be finished */
 	struct dnode deferred; /* of the other site's requests */
 	uint64_t failed[RELAY_FAILED]; /* operations of the other site that were told that they failed, by their low bits */
 	uint64_t malformed;    /* chunks that no sane relay sends */
@@ -219,10 +229,12 @@ void relay_forget(struct relay_channel_out *ch, uint64_t op);
 void relay_stream_start(struct relay_channel_out *ch, struct relay_stream *s);
 /* Nothing more of it is sent; it is freed when no slot is under way for it. */
 void relay_stream_kill(struct relay_thread *r, struct relay_stream *s);
+/* What it reads cannot be read: its operation, or the other site's get, ends with that status. */
+void relay_stream_fail(struct relay_thread *r, struct relay_stream *s, enum lr_status status);
 /* Asks for slots for what is to be said. */
 void relay_channel_pump(struct relay_thread *r, struct relay_channel_out *ch);
 void relay_channel_note(struct relay_thread *r, const struct relay_note *n);
-void relay_channel_free(struct relay_channel_out *ch);
+void relay_channel_free(struct relay_thread *r, struct relay_channel_out *ch);
 /* A command to the channel's worker; there is always room for one per note. */
 void relay_tell_worker(struct relay_thread *r, uint32_t worker, const struct relay_command *c);
 /* Slot bytes, and bytes of streams that are in front of them. */
@@ -248,8 +260,10 @@ void relay_op_moved(struct relay_thread *r, struct relay_channel_out *ch, uint32
 /* The other edge's relay has started again: what it has forgotten is asked for again, or has failed. */
 void relay_op_peer_restarted(struct relay_thread *r);
 void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl);
-/* Answers of the peer. */
-void relay_op_answer(struct relay_thread *r, const struct relay_head *h, const uint8_t *data, size_t len);
+/* Answers of the peer. False: the chunk is kept until its bytes are in a GPU, and relay_op_written() hears of that. */
+bool relay_op_answer(struct relay_thread *r, const struct relay_chunk *c, const struct relay_head *h, const uint8_t *data,
+                     size_t len);
+void relay_op_written(struct relay_thread *r, const struct relay_write *w);
 
 /* relay_execute.c: what the other site asks for. */
 void relay_execute(struct relay_thread *r, const struct relay_chunk *c);
@@ -257,6 +271,8 @@ void relay_execute(struct relay_thread *r, const struct relay_chunk *c);
 void relay_execute_peer_started(struct relay_thread *r);
 /* Its answer is committed, or nobody is there to hear it. */
 void relay_execute_answered(struct relay_thread *r, const struct relay_request *q);
+/* A chunk's bytes are in a GPU, or cannot be. */
+void relay_execute_written(struct relay_thread *r, const struct relay_write *w);
 /* Requests that waited for room. */
 void relay_execute_deferred(struct relay_thread *r);
 int relay_execute_reply(struct relay_thread *r, struct relay_client *cl, uint64_t call, enum lr_status status,
@@ -267,7 +283,12 @@ void relay_execute_stream_over(struct relay_thread *r, struct relay_stream *s);
 
 /* relay_region.c: what is exported here. */
 int relay_region_add(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, int fd);
-int relay_region_remove(struct relay_thread *r, const struct relay_client *cl, const char *name);
+/* The same of GPU memory, of so many bytes, that is being opened. */
+int relay_region_add_memory(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m,
+                            struct relay_memory *mem, uint64_t size, struct relay_region **g);
+/* 1: it is answered when its GPU memory is closed. */
+int relay_region_remove(struct relay_thread *r, struct relay_client *cl, const char *name, uint32_t serial);
+void relay_region_drop(struct relay_thread *r, struct relay_region *g);
 struct relay_region *relay_region_find(struct relay_thread *r, const char *name);
 /* Whether the other site may have those bytes: enum lr_status. */
 enum lr_status relay_region_check(const struct relay_region *g, unsigned access, uint64_t offset, uint64_t length);

@@ -56,7 +56,7 @@ int relay_fd_check(int fd, bool read, bool write)
 	return 0;
 }
 
-struct relay_region *relay_region_find(struct relay_thread *r, const char *name)
+static struct relay_region *by_name(struct relay_thread *r, const char *name)
 {
 	uint32_t hint = r->region_hint;
 
@@ -68,6 +68,13 @@ struct relay_region *relay_region_find(struct relay_thread *r, const char *name)
 			return &r->region[i];
 		}
 	return NULL;
+}
+
+struct relay_region *relay_region_find(struct relay_thread *r, const char *name)
+{
+	struct relay_region *g = by_name(r, name);
+
+	return g && !g->opening ? g : NULL;
 }
 
 static struct relay_region *place(struct relay_thread *r)
@@ -89,7 +96,7 @@ int relay_region_add(struct relay_thread *r, struct relay_client *cl, const stru
 	rc = relay_fd_check(fd, m->flags & LR_PEER_READ, m->flags & LR_PEER_WRITE);
 	if (rc < 0)
 		return rc;
-	if (relay_region_find(r, m->name))
+	if (by_name(r, m->name))
 		return -EEXIST;
 	g = place(r);
 	if (!g)
@@ -100,24 +107,54 @@ int relay_region_add(struct relay_thread *r, struct relay_client *cl, const stru
 	return 0;
 }
 
-static void remove_region(struct relay_thread *r, struct relay_region *g)
+int relay_region_add_memory(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m,
+                            struct relay_memory *mem, uint64_t size, struct relay_region **out)
 {
-	close(g->fd);
+	struct relay_region *g;
+
+	if (!m->name[0] || m->flags & ~(uint32_t)(LR_PEER_READ | LR_PEER_WRITE))
+		return -EINVAL;
+	if (by_name(r, m->name))
+		return -EEXIST;
+	g = place(r);
+	if (!g)
+		return -ENOSPC;
+	*g = (struct relay_region){
+	    .used = true, .client = cl, .fd = -1, .memory = mem, .opening = true, .size = size, .access = m->flags};
+	memcpy(g->name, m->name, LR_NAME_MAX);
+	*out = g;
+	return 0;
+}
+
+/* client: is answered when its GPU memory is closed. */
+static void remove_region(struct relay_thread *r, struct relay_region *g, struct relay_client *client, uint32_t serial)
+{
 	g->used = false;
+	if (g->memory)
+		relay_gpu_forget(r, g->memory, client, serial);
+	else
+		close(g->fd);
 	while (r->nregions > 0 && !r->region[r->nregions - 1].used)
 		r->nregions--;
 }
 
-int relay_region_remove(struct relay_thread *r, const struct relay_client *cl, const char *name)
+void relay_region_drop(struct relay_thread *r, struct relay_region *g)
+{
+	remove_region(r, g, NULL, 0);
+}
+
+int relay_region_remove(struct relay_thread *r, struct relay_client *cl, const char *name, uint32_t serial)
 {
 	struct relay_region *g = relay_region_find(r, name);
+	bool later;
 
 	if (!g)
 		return -ENOENT;
 	if (g->client != cl)
 		return -EPERM;
-	remove_region(r, g);
-	return 0;
+	later = g->memory != NULL;
+	remove_region(r, g, cl, serial);
+	return later;
 }
 
 enum lr_status relay_region_check(const struct relay_region *g, unsigned access, uint64_t offset, uint64_t length)
@@ -126,6 +163,8 @@ enum lr_status relay_region_check(const struct relay_region *g, unsigned access,
 		return LR_NO_REGION;
 	if (!(g->access & access))
 		return LR_PERMISSION;
+	if (g->memory && g->memory->status != LR_OK)
+		return g->memory->status;
 	return offset > g->size || length > g->size - offset ? LR_OUT_OF_BOUNDS : LR_OK;
 }
 
@@ -133,5 +172,5 @@ void relay_region_client_gone(struct relay_thread *r, const struct relay_client 
 {
 	for (uint32_t i = r->nregions; i-- > 0;)
 		if (i < r->nregions && r->region[i].used && r->region[i].client == cl)
-			remove_region(r, &r->region[i]);
+			relay_region_drop(r, &r->region[i]);
 }

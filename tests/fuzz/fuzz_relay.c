@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "tests/unit/toy_gpu.h"
 #include "tests/unit/no_log.h"
 
 #include "daemon/relay/relay_channel.c"
@@ -57,10 +58,11 @@ static void work_off(struct relay_thread *r)
 	struct relay_port *p = r->port[0];
 
 	for (unsigned turn = 0; turn < 64; turn++) {
+		relay_gpu_turn(r);
 		relay_execute_deferred(r);
 		for (uint32_t i = 0; i < r->nchannels; i++)
 			relay_channel_pump(r, &r->channel[i]);
-		if (p->n == 0)
+		if (p->n == 0 && toy.nnotes == 0)
 			return;
 		for (uint32_t i = 0; i < p->n; i++) { /* what comes of it as well */
 			const struct relay_command c = p->c[i];
@@ -127,7 +129,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int pair[2], region;
 
 	REQUIRE(r && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	memset(&toy, 0, sizeof(toy));
 	r->config.lanes = 4;
+	r->config.relay_gpu = true;
 	r->nworkers = 1;
 	r->nchannels = 4;
 	r->instance = 1;
@@ -135,6 +139,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r->port[0] = calloc(1, sizeof(*r->port[0]));
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	dlist_init(&r->deferred);
+	dlist_init(&r->memories);
+	dlist_init(&r->readers);
+	dlist_init(&r->copies);
+	dlist_init(&r->written);
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);
 	REQUIRE(relay_fuzz_client(r, pair[0]) == 0);
@@ -175,7 +183,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			relay_op_end(r, r->op[i]->id, LR_CANCELLED);
 	work_off(r);
 	for (uint32_t i = 0; i < r->nchannels; i++)
-		relay_channel_free(&r->channel[i]);
+		relay_channel_free(r, &r->channel[i]);
+	for (int i = 0; i < 4; i++)
+		relay_gpu_turn(r);
+	REQUIRE(toy.nopen + toy.ntaken == 0);
 	for (uint32_t i = 0; i < RELAY_CALLS; i++)
 		free(r->call[i].data);
 	close(pair[1]);
@@ -192,6 +203,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #define request client_request
 #include "daemon/relay/relay_region.c"
 #include "daemon/relay/relay_client.c"
+#undef finish
+#undef answer
+#undef watch
+#define take_notes gpu_take_notes
+#include "daemon/relay/relay_gpu.c"
 
 int relay_fuzz_client(struct relay_thread *r, int fd)
 {

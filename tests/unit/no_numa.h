@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* no_numa.h - one node, as libnuma says on a machine without NUMA: for tests that include daemon/page_lock.c. */
+/* no_numa.h - one node, as libnuma says on a machine without NUMA: for tests that include page_lock.c or gpu.c. */
 #ifndef TESTS_NO_NUMA_H
 #define TESTS_NO_NUMA_H
 
@@ -32,6 +32,11 @@ struct bitmask *numa_bitmask_setbit(struct bitmask *m, unsigned n)
 void numa_bitmask_free(struct bitmask *m)
 {
 	(void)m;
+}
+
+void numa_tonode_memory(void *start, size_t len, int node)
+{
+	(void)start, (void)len, (void)node;
 }
 
 long mbind(void *start, unsigned long len, int mode, const unsigned long *nmask, unsigned long maxnode, unsigned flags)

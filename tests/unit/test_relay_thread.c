@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "toy_gpu.h"
 #include "no_log.h"
 
 #include "daemon/relay/relay_channel.c"
@@ -36,7 +37,7 @@ struct relay_port {
 	uint32_t n;
 	uint32_t grants; /* slots given in a turn */
 	bool told;       /* notes of commits are given */
-	uint32_t ncommitted, nvoid, nfinished, finished[SENT_MAX];
+	uint32_t ncommitted, nsaid, nvoid, nfinished, finished[SENT_MAX];
 	struct {
 		uint32_t channel;
 		struct relay_head head;
@@ -75,9 +76,9 @@ static void grant(struct relay_thread *r, const struct relay_command *c)
 	note.chunk = (struct relay_chunk){c->channel, 7, p->ncommitted + p->nvoid, slot, c->len};
 	relay_channel_note(r, &note);
 	for (uint32_t i = before; i < p->n; i++)
-		if (p->c[i].type == RELAY_COMMIT && p->ncommitted < SENT_MAX) {
-			p->sent[p->ncommitted].channel = c->channel;
-			assert_true(relay_head_get(slot, c->len, &p->sent[p->ncommitted].head, &data, &len));
+		if (p->c[i].type == RELAY_COMMIT && p->nsaid < SENT_MAX) {
+			p->sent[p->nsaid].channel = c->channel;
+			assert_true(relay_head_get(slot, c->len, &p->sent[p->nsaid++].head, &data, &len));
 		}
 }
 
@@ -90,6 +91,7 @@ static void work_off(struct relay_thread *r, unsigned turns)
 	while (turns-- > 0) {
 		uint32_t n, nkept = 0, ngranted = 0;
 
+		relay_gpu_turn(r);
 		relay_execute_deferred(r);
 		for (uint32_t i = 0; i < r->nchannels; i++)
 			relay_channel_pump(r, &r->channel[i]);
@@ -125,7 +127,7 @@ static unsigned nsent(const struct relay_thread *r, uint8_t type)
 {
 	unsigned n = 0;
 
-	for (uint32_t i = 0; i < r->port[0]->ncommitted; i++)
+	for (uint32_t i = 0; i < r->port[0]->nsaid; i++)
 		n += r->port[0]->sent[i].head.type == type;
 	return n;
 }
@@ -147,6 +149,8 @@ static int setup(void **state)
 	struct relay_thread *r = calloc(1, sizeof(*r));
 
 	r->config.lanes = 4;
+	r->config.relay_gpu = true;
+	memset(&toy, 0, sizeof(toy));
 	r->nworkers = 1;
 	r->nchannels = 4;
 	r->instance = 1;
@@ -157,6 +161,10 @@ static int setup(void **state)
 	r->port[0]->told = true;
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	dlist_init(&r->deferred);
+	dlist_init(&r->memories);
+	dlist_init(&r->readers);
+	dlist_init(&r->copies);
+	dlist_init(&r->written);
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);
 	for (unsigned i = 0; i < 2; i++)
@@ -176,7 +184,12 @@ static int teardown(void **state)
 		if (r->op[i])
 			relay_op_end(r, r->op[i]->id, LR_CANCELLED);
 	for (uint32_t i = 0; i < r->nchannels; i++)
-		relay_channel_free(&r->channel[i]);
+		relay_channel_free(r, &r->channel[i]);
+	toy_finish(GPU_OK);
+	for (int i = 0; i < 4; i++)
+		relay_gpu_turn(r);
+	assert_int_equal(toy.nopen + toy.ntaken, 0);
+	assert_true(dlist_empty(&r->memories) && dlist_empty(&r->copies) && dlist_empty(&r->readers) && dlist_empty(&r->written));
 	for (uint32_t i = 0; i < RELAY_CALLS; i++)
 		free(r->call[i].data);
 	close(program[0]);
@@ -230,7 +243,8 @@ static int ask(struct relay_thread *r, unsigned i, const struct lr_msg *m, int f
 /* A chunk of the other site comes; its slot is that number. */
 static void come(struct relay_thread *r, uint32_t channel, const struct relay_head *h, const char *data, uint32_t slot)
 {
-	static uint8_t chunk[RELAY_CHUNK_MAX];
+	static uint8_t slots[32][RELAY_CHUNK_MAX];
+	uint8_t *chunk = slots[slot % 32];
 	size_t len = data ? strlen(data) : 0;
 	struct relay_chunk c = {channel, slot, 0, chunk, (uint16_t)(RELAY_HEAD_LEN + len)};
 
@@ -527,6 +541,267 @@ static void relay_op_answer__start_ends_what_the_one_before_asked(void **state)
 	close(fd);
 }
 
+/* --- GPU memory --- */
+
+static void begin_gpu_export(unsigned i, const char *name, uint64_t size)
+{
+	struct {
+		struct lr_msg m;
+		struct lr_gpu memory;
+	} x = {{.type = LRM_EXPORT_GPU, .serial = 70, .flags = LR_PEER_READ | LR_PEER_WRITE}, {.size = size}};
+
+	memcpy(x.m.name, name, strlen(name));
+	send_to_daemon(i, &x, sizeof(x), -1);
+}
+
+static void export_gpu(struct relay_thread *r, unsigned i, const char *name, uint64_t size)
+{
+	struct lr_msg a;
+
+	begin_gpu_export(i, name, size);
+	client_ready(r, i);
+	relay_gpu_turn(r);
+	assert_true(hear(i, LRM_ANSWER, &a));
+	assert_int_equal(a.result, 0);
+	assert_int_equal(a.serial, 70);
+}
+
+static void come_put(struct relay_thread *r, uint64_t op, uint64_t offset, const char *data, uint32_t slot)
+{
+	struct relay_head h = {.type = RW_PUT, .op = op, .offset = offset, .length = strlen(data), .name = "gpu"};
+
+	come(r, 0, &h, data, slot);
+}
+
+static void break_gpu(struct relay_thread *r, enum gpu_end end)
+{
+	struct relay_memory *mem = dlist_entry(dlist_first(&r->memories), struct relay_memory, node);
+
+	mem->gpu.end = end;
+	toy_note((struct gpu_note){.type = GPU_BROKEN, .memory = &mem->gpu, .end = end});
+}
+
+static unsigned nsent_for(const struct relay_thread *r, uint8_t type, uint64_t op)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < r->port[0]->nsaid; i++)
+		n += r->port[0]->sent[i].head.type == type && r->port[0]->sent[i].head.op == op;
+	return n;
+}
+
+static uint8_t status_for(const struct relay_thread *r, uint64_t op)
+{
+	for (uint32_t i = 0; i < r->port[0]->nsaid; i++)
+		if (r->port[0]->sent[i].head.type == RW_STATUS && r->port[0]->sent[i].head.op == op)
+			return r->port[0]->sent[i].head.status;
+	return LR_OK;
+}
+
+static void relay_gpu_export__is_answered_when_it_is_open(void **state)
+{
+	struct relay_thread *r = *state;
+	struct lr_msg a;
+
+	begin_gpu_export(0, "gpu", 1000);
+	begin_gpu_export(1, "gpu", 1000);
+	client_ready(r, 0);
+	assert_false(hear(0, LRM_ANSWER, &a));
+	assert_null(relay_region_find(r, (char[LR_NAME_MAX]){"gpu"}));
+	client_ready(r, 1);
+	assert_true(hear(1, LRM_ANSWER, &a)); /* but its name is taken */
+	assert_int_equal(a.result, -EEXIST);
+	relay_gpu_turn(r);
+	assert_true(hear(0, LRM_ANSWER, &a));
+	assert_int_equal(a.result, 0);
+	assert_non_null(relay_region_find(r, (char[LR_NAME_MAX]){"gpu"}));
+}
+
+static void relay_gpu_export__refused(void **state)
+{
+	struct relay_thread *r = *state;
+	struct lr_msg a;
+
+	toy.open_rc = -ENODEV;
+	begin_gpu_export(0, "gpu", 1000);
+	client_ready(r, 0);
+	relay_gpu_turn(r);
+	assert_true(hear(0, LRM_ANSWER, &a));
+	assert_int_equal(a.result, -ENODEV);
+	toy.open_rc = 0;
+	for (unsigned i = 0; i < 4; i++)
+		export_gpu(r, 0, (char[LR_NAME_MAX]){(char)('a' + i)}, 1000);
+	begin_gpu_export(0, "gpu", 1000); /* more than there can be */
+	client_ready(r, 0);
+	assert_true(hear(0, LRM_ANSWER, &a));
+	assert_int_equal(a.result, -ENOSPC);
+	r->config.relay_gpu = false;
+	begin_gpu_export(0, "gpu", 1000);
+	client_ready(r, 0);
+	assert_true(hear(0, LRM_ANSWER, &a));
+	assert_int_equal(a.result, -EOPNOTSUPP);
+}
+
+/* A program that goes while its memory is being opened. */
+static void relay_gpu_export__program_goes(void **state)
+{
+	struct relay_thread *r = *state;
+
+	begin_gpu_export(0, "gpu", 1000);
+	client_ready(r, 0);
+	relay_client_drop(r, &r->client[0]);
+	relay_gpu_turn(r);
+	relay_gpu_turn(r);
+	assert_int_equal(toy.nopen, 0);
+}
+
+/* A kill between has it written once more. */
+static void put__is_finished_when_it_is_in_the_gpu(void **state)
+{
+	struct relay_thread *r = *state;
+
+	export_gpu(r, 1, "gpu", 1000);
+	toy.waits = true;
+	come_put(r, 77, 100, "bytes", 11);
+	come_put(r, 77, 105, "more", 12);
+	come_put(r, 77, 998, "out", 13);
+	work_off(r, 3);
+	assert_false(is_finished(r, 11) || is_finished(r, 12));
+	assert_int_equal(toy.nunder_way, 1); /* both, in one run */
+	assert_int_equal(toy.under_way[0]->nruns, 1);
+	assert_int_equal(status_for(r, 77), LR_OUT_OF_BOUNDS);
+	toy_finish(GPU_OK);
+	work_off(r, 1);
+	assert_true(is_finished(r, 11) && is_finished(r, 12));
+	assert_memory_equal(toy.memory + 100, "bytesmore", 9);
+}
+
+/* The program hears of it as well, and may take the region back before the block is given back: it is too late then. */
+static void on_broken__is_said_before_the_region_goes(void **state)
+{
+	struct relay_thread *r = *state;
+	struct lr_msg ev;
+
+	export_gpu(r, 1, "gpu", 1000);
+	toy.waits = true;
+	come_put(r, 77, 100, "bytes", 11);
+	work_off(r, 1);
+	break_gpu(r, GPU_LOST);
+	relay_gpu_turn(r);
+	assert_true(hear(1, LRM_EVENT, &ev));
+	assert_int_equal(ev.flags, LR_EV_LOST);
+	assert_int_equal(ev.status, LR_GPU_LOST);
+	come_put(r, 78, 100, "bytes", 12);
+	relay_client_drop(r, &r->client[1]);
+	come_put(r, 79, 100, "bytes", 13);
+	work_off(r, 3);
+	assert_int_equal(status_for(r, 77), LR_GPU_LOST);
+	assert_int_equal(status_for(r, 78), LR_GPU_LOST);
+	assert_int_equal(status_for(r, 79), LR_NO_REGION);
+	assert_true(is_finished(r, 11) && is_finished(r, 12) && is_finished(r, 13));
+	assert_int_equal(toy.nopen, 1); /* its copy is under way */
+	toy_finish(GPU_LOST);
+	work_off(r, 1);
+	assert_int_equal(toy.nopen, 0);
+}
+
+static void plan_stream__others_go_while_a_gpu_is_slow(void **state)
+{
+	struct relay_thread *r = *state;
+	struct relay_head gpu = {.type = RW_GET, .op = 77, .name = "gpu"}, file = {.type = RW_GET, .op = 78, .name = "r"};
+	int fd = memory(REGION_BYTES);
+
+	assert_int_equal(export_to(r, "r", fd), 0);
+	export_gpu(r, 1, "gpu", TOY_BYTES);
+	toy.waits = true;
+	come(r, 0, &gpu, NULL, 11);
+	come(r, 0, &file, NULL, 12);
+	work_off(r, 10);
+	assert_int_equal(nsent_for(r, RW_GET_DATA, 77), 0);
+	assert_int_equal(nsent_for(r, RW_GET_DATA, 78), (REGION_BYTES + RELAY_DATA_MAX - 1) / RELAY_DATA_MAX);
+	assert_int_equal(nsent_for(r, RW_GET_END, 78), 1);
+	assert_int_equal(toy.nunder_way, RELAY_AHEAD);
+	toy.waits = false;
+	toy_finish(GPU_OK);
+	work_off(r, 60);
+	assert_int_equal(nsent_for(r, RW_GET_DATA, 77), TOY_BYTES / RELAY_DATA_MAX);
+	assert_int_equal(nsent_for(r, RW_GET_END, 77), 1);
+	close(fd);
+}
+
+static void relay_client_drop__ends_what_its_gpu_does(void **state)
+{
+	struct relay_thread *r = *state;
+	struct relay_head get = {.type = RW_GET, .op = 78, .name = "gpu"};
+
+	export_gpu(r, 1, "gpu", TOY_BYTES);
+	toy.waits = true;
+	come_put(r, 77, 100, "bytes", 11);
+	come(r, 0, &get, NULL, 12);
+	work_off(r, 3);
+	relay_client_drop(r, &r->client[1]);
+	work_off(r, 3);
+	assert_int_equal(status_for(r, 78), LR_NO_REGION);
+	assert_int_equal(toy.nopen, 1);
+	toy_finish(GPU_OK);
+	work_off(r, 3);
+	assert_int_equal(toy.nopen, 0);
+	assert_true(is_finished(r, 11));
+}
+
+static void relay_region_remove__is_answered_when_it_is_closed(void **state)
+{
+	struct relay_thread *r = *state;
+	struct lr_msg m = {.type = LRM_UNEXPORT, .serial = 71, .name = "gpu"}, a;
+
+	export_gpu(r, 1, "gpu", 1000);
+	toy.waits = true;
+	come_put(r, 77, 100, "bytes", 11);
+	work_off(r, 1);
+	send_to_daemon(1, &m, sizeof(m), -1);
+	client_ready(r, 1);
+	work_off(r, 2);
+	assert_false(hear(1, LRM_ANSWER, &a));
+	toy_finish(GPU_OK);
+	work_off(r, 2);
+	assert_true(hear(1, LRM_ANSWER, &a));
+	assert_int_equal(a.serial, 71);
+	assert_int_equal(a.result, 0);
+}
+
+/* A program's own memory in place of a descriptor, and nobody else's. */
+static void use_local__of_the_program_itself(void **state)
+{
+	struct relay_thread *r = *state;
+	struct lr_msg m = {.type = LRM_PUT, .serial = 1, .name = "r", .length = 5000, .local = "gpu"}, get = m;
+	uint64_t id;
+
+	export_gpu(r, 1, "gpu", 8192);
+	assert_int_equal(ask(r, 0, &m, -1, NULL), -ENOENT);
+	assert_int_equal(ask(r, 1, &m, -1, &id), 0);
+	work_off(r, 5);
+	assert_int_equal(nsent_for(r, RW_PUT, id), 2);
+	assert_int_equal(nsent_for(r, RW_PUT_END, id), 1);
+	m.offset = 8000;
+	assert_int_equal(ask(r, 1, &m, -1, NULL), -ERANGE);
+	get.type = LRM_GET;
+	get.length = 0; /* to the memory's end */
+	assert_int_equal(ask(r, 1, &get, -1, &id), 0);
+	work_off(r, 2);
+	toy.waits = true;
+	come(r, 1, &(struct relay_head){.type = RW_GET_DATA, .op = id, .offset = 4096, .length = 4}, "here", 21);
+	work_off(r, 2);
+	assert_false(is_finished(r, 21));
+	toy_finish(GPU_OK);
+	work_off(r, 2);
+	assert_true(is_finished(r, 21));
+	assert_memory_equal(toy.memory + 4096, "here", 4);
+	come(r, 1, &(struct relay_head){.type = RW_GET_DATA, .op = id, .offset = 8190, .length = 4}, "over", 22);
+	work_off(r, 1);
+	assert_true(is_finished(r, 22));
+	assert_null(relay_op_find(r, id));
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -545,6 +820,15 @@ int main(void)
 	    TEST(relay_op_begin__after_one_that_has_failed),
 	    TEST(relay_op_answer__start_is_answered),
 	    TEST(relay_op_answer__start_ends_what_the_one_before_asked),
+	    TEST(relay_gpu_export__is_answered_when_it_is_open),
+	    TEST(relay_gpu_export__refused),
+	    TEST(relay_gpu_export__program_goes),
+	    TEST(put__is_finished_when_it_is_in_the_gpu),
+	    TEST(on_broken__is_said_before_the_region_goes),
+	    TEST(plan_stream__others_go_while_a_gpu_is_slow),
+	    TEST(relay_client_drop__ends_what_its_gpu_does),
+	    TEST(relay_region_remove__is_answered_when_it_is_closed),
+	    TEST(use_local__of_the_program_itself),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
@@ -559,6 +843,11 @@ int main(void)
 #define watch   client_watch
 #include "daemon/relay/relay_region.c"
 #include "daemon/relay/relay_client.c"
+#undef finish
+#undef answer
+#undef watch
+#define take_notes gpu_take_notes
+#include "daemon/relay/relay_gpu.c"
 
 static int client_open(struct relay_thread *r, unsigned i)
 {

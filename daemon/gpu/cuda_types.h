@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuda_types.h - types and numbers of the CUDA driver API that longreach uses, where no toolkit's cuda.h is installed.
+ *
+ * They are cuda.h's own names, sizes and values: what is passed to libcuda.so.1 has to be the same to the byte.
+ * test_cuda_api.c compares each with a toolkit's header where there is one. CUDA_OWN_TYPES: these are used all the same. */
+#ifndef DAEMON_CUDA_TYPES_H
+#define DAEMON_CUDA_TYPES_H
+
+#if __has_include(<cuda.h>) && !defined(CUDA_OWN_TYPES)
+#include <cuda.h>
+#else
+
+#include <stddef.h>
+
+#define CU_IPC_HANDLE_SIZE            64
+#define CU_MEMHOSTREGISTER_PORTABLE   0x01
+
+/* Results that longreach tells apart or makes; a driver has more of them. */
+typedef enum cudaError_enum {
+	CUDA_SUCCESS = 0,
+	CUDA_ERROR_INVALID_VALUE = 1,
+	CUDA_ERROR_OUT_OF_MEMORY = 2,
+	CUDA_ERROR_NOT_INITIALIZED = 3,
+	CUDA_ERROR_DEINITIALIZED = 4,
+	CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
+	CUDA_ERROR_NO_DEVICE = 100,
+	CUDA_ERROR_INVALID_DEVICE = 101,
+	CUDA_ERROR_INVALID_CONTEXT = 201,
+	CUDA_ERROR_ECC_UNCORRECTABLE = 214,
+	CUDA_ERROR_OPERATING_SYSTEM = 304,
+	CUDA_ERROR_INVALID_HANDLE = 400,
+	CUDA_ERROR_NOT_READY = 600,
+	CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+	CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+	CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
+	CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
+	CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
+	CUDA_ERROR_LAUNCH_FAILED = 719,
+	CUDA_ERROR_UNKNOWN = 999,
+} CUresult;
+
+typedef enum CUstream_flags_enum {
+	CU_STREAM_DEFAULT = 0x0,
+	CU_STREAM_NON_BLOCKING = 0x1, /* does not wait for the context's default stream */
+} CUstream_flags;
+
+typedef enum CUevent_flags_enum {
+	CU_EVENT_DEFAULT = 0x0,
+	CU_EVENT_DISABLE_TIMING = 0x2,
+} CUevent_flags;
+
+typedef enum CUipcMem_flags_enum {
+	CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 0x1,
+} CUipcMem_flags;
+
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+
+/* Names memory of one process in another one. */
+typedef struct CUipcMemHandle_st {
+	char reserved[CU_IPC_HANDLE_SIZE];
+} CUipcMemHandle;
+
+#endif
+#endif

@@ -1,0 +1,315 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Regions of GPU memory with real daemons, over fakecuda: GPU to GPU, each error with its own words, programs that are
+# killed, a slow GPU beside other traffic.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+MIB=$((1 << 20))
+FAKE=$LAB_TOOLS/fakecuda
+LONGREACH=$LAB_BIN/longreach
+
+# Programs beside an edge, on a machine with a GPU.
+relay() { # a|b command...
+	local edge=$1
+	shift
+	env LD_LIBRARY_PATH="$FAKE" FAKECUDA_DIR="$LAB_SHM/gpu" LONGREACH_RELAY="$LAB_DIR/$edge.relay" \
+		timeout 60 "$LONGREACH" "$@"
+}
+
+gpumem() { # a|b arguments...
+	local edge=$1
+	shift
+	env LD_LIBRARY_PATH="$FAKE" FAKECUDA_DIR="$LAB_SHM/gpu" LONGREACH_RELAY="$LAB_DIR/$edge.relay" \
+		timeout 60 "$LAB_TOOLS/gpumem" "$@"
+}
+
+end_program() { # signal pid: a function in the background, and what runs in it
+	local pids
+	pids=$(lab_children "$2")
+	# shellcheck disable=SC2086
+	kill "-$1" $pids 2>/dev/null
+	wait "$2" 2>/dev/null
+}
+
+# What goes wrong in that edge's daemon from now on. It is looked for once in a millisecond.
+faults() { # a|b words
+	echo "$2" >"$LAB_DIR/fake.new"
+	mv "$LAB_DIR/fake.new" "$LAB_DIR/fake.$1"
+	sleep 0.01
+}
+
+provide() { # a|b REGION options of longreach export... In the background; its pid in $PROVIDER.
+	local edge=$1 region=$2
+	shift 2
+	env LD_LIBRARY_PATH="$FAKE" FAKECUDA_DIR="$LAB_SHM/gpu" LONGREACH_RELAY="$LAB_DIR/$edge.relay" \
+		"$LONGREACH" export "link:$region" "$@" >>"$LAB_DIR/notices" 2>"$LAB_DIR/export.err" &
+	PROVIDER=$!
+	PROVIDERS+=" $!"
+	lab_wait 10 is_there "$edge" "$region" || why "$region is not exported: $(tail -1 "$LAB_DIR/export.err")"
+}
+
+is_there() { # a|b REGION
+	relay "$1" regions link 2>/dev/null | grep -q "^$2 "
+}
+
+end_providers() {
+	local p
+	for p in $PROVIDERS; do kill "$p" 2>/dev/null; done
+	for p in $PROVIDERS; do wait "$p" 2>/dev/null; done
+	PROVIDERS=
+}
+
+# Memory of programs that a daemon has open.
+opened() { # a|b
+	grep -c "$LAB_SHM/gpu/" "/proc/$(lab_edge_child "$1")/maps"
+}
+
+holds_nothing() { # a|b
+	[ "$(opened "$1")" = 0 ] && [ "$(lab_status "$1" '[.links[0].buffer[].used_bytes] | add')" = 0 ]
+}
+
+both_hold_nothing() {
+	lab_wait 8 holds_nothing a || why "a still has $(opened a) pieces of GPU memory" || return
+	lab_wait 8 holds_nothing b || why "b still has $(opened b) pieces of GPU memory" || return
+	[ ! -e "$LAB_SHM/gpu/misuse" ] || why "misuse: $(head -1 "$LAB_SHM/gpu/misuse")"
+}
+
+same() { # file file
+	cmp "$1" "$2" >"$LAB_DIR/cmp" 2>&1 || why "$(head -1 "$LAB_DIR/cmp")"
+}
+
+restart() { # a|b: a process that CUDA refuses
+	lab_edge_stop "$1"
+	lab_edge_start "$1"
+	lab_link_up || why "the link does not come up" || return
+	lab_wait 5 relay "$1" regions link >/dev/null || why "no relay at $1"
+}
+
+start_edges() {
+	mkdir -m 1777 "$LAB_SHM/gpu"
+	faults a "copy_us=300"
+	faults b "copy_us=300"
+	lab_daemon_under env "LD_LIBRARY_PATH=$FAKE" "FAKECUDA_DIR=$LAB_SHM/gpu" "FAKECUDA_CTL=$LAB_DIR/fake.\$LAB_EDGE"
+	lab_edges
+	lab_link_up || why "the link does not come up" || return
+	lab_wait 5 relay a regions link >/dev/null || why "no relay at a"
+}
+
+gpu_to_gpu() {
+	head -c $((256 * MIB)) /dev/urandom >"$LAB_SHM/src"
+	provide b target --gpu 0 --size 300MiB || return
+	gpumem a put "$LAB_SHM/src" link:target >"$LAB_DIR/put" 2>&1 || why "put: $(tail -1 "$LAB_DIR/put")" || return
+	NOTE="put $(cat "$LAB_DIR/put")"
+	gpumem a get link:target "$LAB_SHM/back" $((256 * MIB)) >"$LAB_DIR/get" 2>&1 ||
+		why "get: $(tail -1 "$LAB_DIR/get")" || return
+	NOTE+="; get $(sed 's/.* s, //' "$LAB_DIR/get"); line $LAB_RATE"
+	same "$LAB_SHM/src" "$LAB_SHM/back" || return
+	rm -f "$LAB_SHM/back"
+	end_providers
+	both_hold_nothing
+}
+
+# From a file into GPU memory and back, at odd offsets.
+file_to_gpu() {
+	head -c 3333333 "$LAB_SHM/src" >"$LAB_DIR/odd"
+	provide b target --gpu 0 --size 8MiB || return
+	relay a put "$LAB_DIR/odd" link:target+777 --notice there --promise 'done' >"$LAB_DIR/put" 2>&1 ||
+		why "put: $(tail -1 "$LAB_DIR/put")" || return
+	relay a get link:target+777 "$LAB_DIR/odd.back" --length 3333333 >"$LAB_DIR/get" 2>&1 ||
+		why "get: $(tail -1 "$LAB_DIR/get")" || return
+	same "$LAB_DIR/odd" "$LAB_DIR/odd.back" || return
+	grep -q "^target+777 3333333 there" "$LAB_DIR/notices" || why "no notice"
+	end_providers
+	both_hold_nothing
+}
+
+# The daemon of b meets the error while it writes; all of the put fails with its words, and nothing is left.
+fails_there() { # fault words
+	provide b target --gpu 0 --size 64MiB || return
+	faults b "copy_us=300 $1"
+	relay a put "$LAB_DIR/some" link:target --promise 'done' >"$LAB_DIR/put" 2>&1 && { why "$1: the put was done"; return; }
+	grep -q "$2" "$LAB_DIR/put" || why "$1: $(tail -1 "$LAB_DIR/put")" || return
+	lab_wait 5 grep -q "target: .*$2" "$LAB_DIR/export.err" || why "$1: its program heard: $(tail -1 "$LAB_DIR/export.err")" || return
+	end_providers
+	both_hold_nothing
+}
+
+# The daemon of a meets it while it reads.
+fails_here() { # fault words
+	faults a "copy_us=300 $1"
+	gpumem a put "$LAB_DIR/some" link:file >"$LAB_DIR/put" 2>&1 && { why "$1: the put was done"; return; }
+	grep -q "$2" "$LAB_DIR/put" || why "$1: $(tail -1 "$LAB_DIR/put")" || return
+	faults a "copy_us=300"
+	lab_wait 8 holds_nothing a || why "a holds memory"
+}
+
+refused() { # fault words: of lr_export_gpu()
+	faults b "$1"
+	relay b export link:refused --gpu 0 --size 1MiB >"$LAB_DIR/refused" 2>&1 && { why "$1: it was exported"; return; }
+	grep -q "$2" "$LAB_DIR/refused" || why "$1: $(tail -1 "$LAB_DIR/refused")" || return
+	faults b "copy_us=300"
+	both_hold_nothing
+}
+
+errors_of_an_export() {
+	refused "cuIpcOpenMemHandle:2" "Cannot allocate memory" &&
+		refused "cuStreamCreate:2@2" "Cannot allocate memory" &&
+		refused "cuMemHostRegister:2" "Cannot allocate memory" &&
+		refused "cuEventCreate:2@5" "Cannot allocate memory" &&
+		refused "cuIpcOpenMemHandle:400" "Invalid argument" &&
+		refused "cuDevicePrimaryCtxRetain:46" "Input/output error" &&
+		refused "cuDeviceGetByPCIBusId:101" "no such GPU" || return
+	grep -q "refused cannot be opened: cuMemHostRegister: CUDA_ERROR_OUT_OF_MEMORY (2)" "$LAB_DIR/b/log" ||
+		why "not in the log: $(grep refused "$LAB_DIR/b/log" | tail -1)"
+}
+
+errors_of_a_call() {
+	head -c $((16 * MIB)) "$LAB_SHM/src" >"$LAB_DIR/some"
+	truncate -s $((16 * MIB)) "$LAB_DIR/file"
+	provide b file --file "$LAB_DIR/file" --access rw || return
+	fails_here "cuMemcpyDtoHAsync:2@3" "out of memory" || return
+	fails_here "cuEventQuery:999@3" "reports an error" || return
+	fails_here "cuMemcpyDtoHAsync:709@3" "context was destroyed" || return
+	end_providers
+	fails_there "cuMemcpyHtoDAsync:2@3" "out of memory" || return
+	fails_there "cuEventRecord:2@3" "out of memory" || return
+	fails_there "cuEventQuery:999@3" "reports an error" || return
+	fails_there "cuEventQuery:709@3" "context was destroyed" || return
+	fails_there "copy:709@3" "context was destroyed"
+}
+
+# These break the daemon's process for CUDA: other regions go on, and GPU memory after the next start.
+errors_of_the_gpu() {
+	local fault
+	for fault in cuMemcpyHtoDAsync:700@3 copy:719@3 cuEventQuery:714@3; do
+		fails_there "$fault" "GPU lost" || return
+		relay b export link:x --gpu 0 --size 1MiB >"$LAB_DIR/x" 2>&1 && { why "exported on a broken GPU"; return; }
+		provide b file --file "$LAB_DIR/file" --access rw || return
+		relay a put "$LAB_DIR/some" link:file --promise 'done' >"$LAB_DIR/put" 2>&1 ||
+			why "a file beside a lost GPU: $(tail -1 "$LAB_DIR/put")" || return
+		same "$LAB_DIR/some" "$LAB_DIR/file" || return
+		end_providers
+		faults b "copy_us=300"
+		restart b || return
+	done
+	provide b file --file "$LAB_DIR/file" --access rw || return
+	fails_here "copy:700@3" "GPU lost" || return
+	end_providers
+	restart a
+}
+
+# The program that puts, and the one that has the region, each in the middle.
+killed_programs() {
+	faults a "copy_us=20000"
+	faults b "copy_us=20000"
+	provide b target --gpu 0 --size 300MiB || return
+	gpumem a put "$LAB_SHM/src" link:target >/dev/null 2>&1 &
+	local put=$!
+	sleep 0.7
+	end_program KILL $put
+	lab_wait 8 holds_nothing a || why "a still has $(opened a) pieces of GPU memory" || return
+	gpumem a put "$LAB_SHM/src" link:target >"$LAB_DIR/put" 2>&1 &
+	put=$!
+	sleep 0.7
+	kill -KILL "$PROVIDER"
+	wait $put && { why "a put into memory of a dead program was done"; return; }
+	grep -q "no such region" "$LAB_DIR/put" || why "put: $(tail -1 "$LAB_DIR/put")" || return
+	end_providers
+	both_hold_nothing
+}
+
+# kill -9 of the daemon that writes: what it had not told as done is written again by the next one.
+killed_daemon() {
+	head -c $((64 * MIB)) "$LAB_SHM/src" >"$LAB_SHM/part"
+	faults a "copy_us=300"
+	faults b "copy_us=20000"
+	provide b target --gpu 0 --size 64MiB || return
+	relay a put "$LAB_SHM/part" link:target --promise 'done' >"$LAB_DIR/put" 2>&1 &
+	local put=$!
+	sleep 0.7
+	lab_edge_stop b KILL
+	faults b "copy_us=300"
+	lab_edge_start b
+	wait $put || why "put: $(tail -1 "$LAB_DIR/put")" || return
+	NOTE=$(tail -1 "$LAB_DIR/put")
+	relay a get link:target "$LAB_SHM/back" >"$LAB_DIR/get" 2>&1 || why "get: $(tail -1 "$LAB_DIR/get")" || return
+	same "$LAB_SHM/part" "$LAB_SHM/back" || return
+	rm -f "$LAB_SHM/back"
+	end_providers
+	both_hold_nothing
+}
+
+# Medians: of one READ at a time, which crosses both edges twice, and of puts of 4 KiB into a file.
+latencies() { # what they are beside: a line "what READ-us put-ms" in $LAB_DIR/medians
+	local i
+	lab_rcperf --op read --size 64 --depth 1 --every-ms 10 --secs 2 || why "rcperf: $(tail -1 "$LAB_DIR/rcperf.err")" || return
+	for i in {1..15}; do
+		relay a put "$LAB_DIR/tiny" link:file --promise 'done' --json || why "a put into the file failed" || return
+	done >"$LAB_DIR/puts"
+	echo "$1 $(lab_result .here.latency_us.p50) $(jq -s 'map(.seconds * 1000) | sort | .[7]' "$LAB_DIR/puts")" >>"$LAB_DIR/medians"
+}
+
+# The least of the rounds: other programs of this machine make some of them longer.
+least() { # what column
+	awk -v what="$1" -v c="$2" '$1 == what && (!n++ || $c < min) { min = $c } END { printf "%.2f", min }' "$LAB_DIR/medians"
+}
+
+round_beside_a_slow_gpu() {
+	local gpu
+	latencies without || return
+	faults a "copy_us=100000"
+	faults b "copy_us=100000"
+	gpumem a put "$LAB_SHM/src" link:slow >"$LAB_DIR/put" 2>&1 &
+	gpu=$!
+	sleep 2 # until what the edges keep for it is full
+	latencies beside || return
+	kill -0 $gpu 2>/dev/null || why "the put was over too soon: $(tail -1 "$LAB_DIR/put")" || return
+	end_program TERM $gpu
+	faults a "copy_us=300"
+	faults b "copy_us=300"
+	lab_wait 8 holds_nothing a || why "a holds memory"
+}
+
+slow_gpu() {
+	head -c 4096 "$LAB_SHM/src" >"$LAB_DIR/tiny"
+	provide b file --file "$LAB_DIR/file" --access rw || return
+	provide b slow --gpu 0 --size 300MiB || return
+	lab_server "$B_HOST"
+	round_beside_a_slow_gpu && round_beside_a_slow_gpu && round_beside_a_slow_gpu || return
+	lab_servers_stop
+	NOTE="READ $(least without 2) us, beside a slow GPU $(least beside 2); put of 4 KiB $(least without 3) ms, $(least beside 3)"
+	holds "$(least beside 2) < $(least without 2) * 1.25 + 100" || why "$NOTE" || return
+	holds "$(least beside 3) < $(least without 3) * 1.25 + 1" || why "$NOTE" || return
+	end_providers
+	both_hold_nothing
+}
+
+not_enabled() {
+	lab_edges_stop
+	LAB_EXTRA="Relay.Enable=yes"
+	lab_edges
+	lab_link_up || why "the link does not come up" || return
+	lab_wait 5 relay a regions link >/dev/null || why "no relay at a" || return
+	relay a export link:x --gpu 0 --size 1MiB >"$LAB_DIR/x" 2>&1 && { why "it was exported"; return; }
+	grep -q "no \[Relay\] GPU=yes" "$LAB_DIR/x" || why "$(tail -1 "$LAB_DIR/x")"
+	! grep -q libcuda "/proc/$(lab_edge_child a)/maps" || why "libcuda.so.1 is loaded"
+}
+
+lab_up
+lab_line --rate "$LAB_LINE_RATE" --km 50
+LAB_EXTRA="Relay.Enable=yes Relay.GPU=yes"
+LAB_EXTRA_A="Relay.Socket=$LAB_DIR/a.relay"
+LAB_EXTRA_B="Relay.Socket=$LAB_DIR/b.relay"
+lab_watch_line
+check "edges with a relay and a GPU come up" start_edges
+check "256 MiB from GPU to GPU, and got back" gpu_to_gpu
+check "a file into GPU memory and back, at odd offsets" file_to_gpu
+check "GPU memory that cannot be exported says why" errors_of_an_export
+check "errors of one call fail what used it, by their names" errors_of_a_call
+check "a lost GPU fails its operations, and nothing else" errors_of_the_gpu
+check "programs killed in the middle leave nothing" killed_programs
+check "put into a GPU goes on over kill -9 of the far daemon" killed_daemon
+check "a slow GPU leaves the latency of RDMA and of files" slow_gpu
+check "without GPU=yes no driver is loaded" not_enabled
+check_end

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpumem.c - a program whose bytes are in a GPU: puts a file from GPU memory, or gets a region into it.
+ *
+ *     gpumem put FILE LINK:REGION [near|far|done]    FILE -> GPU memory -> region of the other site
+ *     gpumem get LINK:REGION FILE BYTES              region of the other site -> GPU memory -> FILE
+ *
+ * The relay's socket: $LONGREACH_RELAY, or that of LINK. Exit status: 0 done, 1 it failed and says why, 2 usage. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/client/client_gpu.h"
+
+static int complain(const char *what, const char *why)
+{
+	fprintf(stderr, "gpumem: %s: %s\n", what, why);
+	return 1;
+}
+
+static uint8_t *read_file(const char *path, uint64_t *size)
+{
+	FILE *f = fopen(path, "r");
+	uint8_t *bytes = NULL;
+
+	if (!f || fseek(f, 0, SEEK_END) < 0)
+		return NULL;
+	*size = (uint64_t)ftell(f);
+	rewind(f);
+	bytes = malloc(*size);
+	if (bytes && fread(bytes, 1, *size, f) != *size)
+		bytes = NULL;
+	fclose(f);
+	return bytes;
+}
+
+static int write_file(const char *path, const uint8_t *bytes, uint64_t size)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f || fwrite(bytes, 1, size, f) != size || fclose(f) != 0)
+		return complain(path, strerror(errno));
+	return 0;
+}
+
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static int run(struct lr *h, const struct lr_transfer *t, int is_put)
+{
+	double since = seconds();
+	struct lr_event ev;
+	uint64_t op;
+	int rc = is_put ? lr_put(h, t, &op) : lr_get(h, t, &op);
+
+	if (rc < 0)
+		return complain(t->region, strerror(-rc));
+	while ((rc = lr_wait(h, &ev, -1)) == 1 && (ev.type != LR_EV_DONE || ev.id != op))
+		;
+	if (rc != 1)
+		return complain(t->region, "the daemon has gone");
+	if (ev.status != LR_OK)
+		return complain(t->region, lr_strerror(ev.status));
+	printf("%llu bytes in %.3f s, %.3f Gbit/s\n", (unsigned long long)ev.bytes, seconds() - since,
+	       (double)ev.bytes * 8 / (seconds() - since) / 1e9);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int is_put = argc > 1 && strcmp(argv[1], "put") == 0, rc;
+	char *place = argc > 3 ? argv[is_put ? 3 : 2] : NULL, *colon = place ? strchr(place, ':') : NULL;
+	const char *file = argc > 3 ? argv[is_put ? 2 : 3] : NULL;
+	struct lr_transfer t = {.fd = -1, .local = "gpumem-own", .promise = LR_DONE};
+	struct client_gpu gpu;
+	struct lr_gpu memory;
+	uint8_t *bytes;
+	uint64_t size;
+	char err[160];
+	struct lr *h;
+
+	if (!colon || (!is_put && argc != 5)) {
+		fputs("usage: gpumem put FILE LINK:REGION [near|far|done] | gpumem get LINK:REGION FILE BYTES\n", stderr);
+		return 2;
+	}
+	*colon = '\0';
+	t.region = colon + 1;
+	if (is_put && argc > 4)
+		t.promise = strcmp(argv[4], "near") == 0 ? LR_NEAR : strcmp(argv[4], "far") == 0 ? LR_FAR : LR_DONE;
+	size = is_put ? 0 : strtoull(argv[4], NULL, 0);
+	bytes = is_put ? read_file(file, &size) : calloc(1, size);
+	if (!bytes)
+		return complain(file, strerror(errno));
+	if (client_gpu_alloc(&gpu, 0, size, &memory, err, sizeof(err)) < 0)
+		return complain("GPU", err);
+	if (is_put && gpu.cuda.memcpy_htod(gpu.memory, bytes, size) != CUDA_SUCCESS)
+		return complain("GPU", "cannot be written");
+	rc = lr_open(place, NULL, &h);
+	if (rc < 0)
+		return complain(place, strerror(-rc));
+	rc = lr_export_gpu(h, t.local, &memory, 0);
+	if (rc < 0)
+		return complain("export", strerror(-rc));
+	t.length = size;
+	rc = run(h, &t, is_put);
+	if (lr_unexport(h, t.local) < 0 && rc == 0)
+		rc = complain(t.local, "cannot be taken back");
+	if (rc == 0 && !is_put && gpu.cuda.memcpy_dtoh(bytes, gpu.memory, size) != CUDA_SUCCESS)
+		rc = complain("GPU", "cannot be read");
+	if (rc == 0 && !is_put)
+		rc = write_file(file, bytes, size);
+	lr_close(h);
+	client_gpu_free(&gpu);
+	free(bytes);
+	return rc;
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies between a GPU's memory and the host's, over fakecuda: memory of another process, contents, errors, and that
+ * nothing is held when all is closed. Each case runs in a process of its own: some errors break a process. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "no_numa.h"
+
+#include "daemon/gpu/cuda_api.c"
+#include "daemon/gpu/gpu.c"
+
+#define MEMORY_BYTES (8u << 20)
+
+static char control[] = "/tmp/test_gpu.XXXXXX", memory_dir[] = "/dev/shm/test_gpu.XXXXXX";
+
+#define EXPECT(what) \
+	do { \
+		if (!(what)) { \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
+			exit(1); \
+		} \
+	} while (0)
+
+static void faults(const char *words)
+{
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s.new", control);
+	f = fopen(path, "w");
+	EXPECT(f);
+	fputs(words, f);
+	fclose(f);
+	EXPECT(rename(path, control) == 0);
+	usleep(2000);
+}
+
+/* --- the program that has the memory --- */
+
+static uint8_t pattern(uint64_t offset)
+{
+	return (uint8_t)(offset * 2654435761u >> 13);
+}
+
+/* Fills memory with the pattern, tells its handle and stays. */
+static pid_t provide(CUipcMemHandle *handle)
+{
+	int pipes[2];
+	pid_t pid;
+
+	EXPECT(pipe(pipes) == 0);
+	pid = fork();
+	if (pid == 0) {
+		uint8_t *host = malloc(MEMORY_BYTES);
+		struct cuda_api cuda;
+		CUcontext context;
+		CUdeviceptr memory;
+		char err[128];
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (uint64_t i = 0; i < MEMORY_BYTES; i++)
+			host[i] = pattern(i);
+		unsetenv("FAKECUDA_CTL");
+		EXPECT(cuda_api_load(&cuda, err, sizeof(err)) == 0);
+		EXPECT(cuda.primary_ctx_retain(&context, 0) == CUDA_SUCCESS);
+		EXPECT(cuda.ctx_set_current(context) == CUDA_SUCCESS);
+		EXPECT(cuda.mem_alloc(&memory, MEMORY_BYTES) == CUDA_SUCCESS);
+		EXPECT(cuda.memcpy_htod(memory, host, MEMORY_BYTES) == CUDA_SUCCESS);
+		EXPECT(cuda.ipc_get_mem_handle(handle, memory) == CUDA_SUCCESS);
+		EXPECT(write(pipes[1], handle, sizeof(*handle)) == sizeof(*handle));
+		pause();
+	}
+	EXPECT(read(pipes[0], handle, sizeof(*handle)) == sizeof(*handle));
+	return pid;
+}
+
+/* --- the user --- */
+
+static struct gpu *g;
+static pid_t provider;
+static struct gpu_memory memory[2]; /* two regions of one allocation */
+
+static bool next_note(struct gpu_note *n)
+{
+	for (int i = 0; i < 5000; i++) {
+		if (gpu_note(g, n))
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static struct gpu_note expect_note(enum gpu_note_type type)
+{
+	struct gpu_note n;
+
+	EXPECT(next_note(&n));
+	if (n.type != type)
+		fprintf(stderr, "note %d, not %d\n", n.type, type);
+	EXPECT(n.type == type);
+	return n;
+}
+
+static int open_memory(unsigned i, uint64_t offset, uint64_t size)
+{
+	memory[i].offset = offset;
+	memory[i].size = size;
+	snprintf(memory[i].id, sizeof(memory[i].id), "0000:e0:00.0");
+	EXPECT(gpu_open(g, &memory[i]));
+	gpu_wake(g);
+	return expect_note(GPU_OPENED).rc;
+}
+
+static void start(void)
+{
+	CUipcMemHandle handle;
+
+	provider = provide(&handle);
+	memory[0].handle = memory[1].handle = handle;
+	EXPECT(gpu_start(&g, eventfd(0, EFD_NONBLOCK)) == 0);
+	EXPECT(open_memory(0, 0, MEMORY_BYTES) == 0);
+	EXPECT(open_memory(1, 4096, 8192) == 0);
+}
+
+static void close_memory(unsigned i)
+{
+	gpu_close(g, &memory[i]);
+	gpu_wake(g);
+	EXPECT(expect_note(GPU_CLOSED).memory == &memory[i]);
+}
+
+static unsigned held(void)
+{
+	unsigned (*count)(void);
+
+	resolve(g->cuda.library, "fakecuda_held", &count, (char[128]){0}, 128);
+	return count();
+}
+
+/* All is given back by closing alone. */
+static void finish(void)
+{
+	close_memory(0);
+	close_memory(1);
+	EXPECT(held() == 0);
+	EXPECT(g->devices == NULL);
+	EXPECT(gpu_stop(g));
+	kill(provider, SIGKILL);
+}
+
+static struct gpu_block *copy(unsigned i, bool to_device, uint64_t offset, uint32_t len, uint8_t fill)
+{
+	struct gpu_block *b = gpu_take(&memory[i], to_device);
+
+	EXPECT(b);
+	b->nruns = 1;
+	b->run[0] = (struct gpu_run){.offset = offset, .at = 0, .len = len};
+	memset(b->bytes, fill, len);
+	gpu_copy(g, b);
+	gpu_wake(g);
+	return b;
+}
+
+static enum gpu_end copied_block(void)
+{
+	struct gpu_note n = expect_note(GPU_COPIED);
+
+	gpu_give(n.block);
+	return n.end;
+}
+
+/* --- cases --- */
+
+static void contents(void)
+{
+	struct gpu_block *b;
+	struct gpu_note n;
+
+	start();
+	faults("copy_us=3000");
+	for (uint32_t i = 0; i < 8; i++)
+		copy(0, false, (uint64_t)i << 20, 1 << 20, 0)->user = (void *)(uintptr_t)i;
+	for (uint32_t i = 0; i < 8; i++) {
+		n = expect_note(GPU_COPIED);
+		EXPECT(n.end == GPU_OK && n.block->user == (void *)(uintptr_t)i); /* one stream: in order */
+		for (uint32_t k = 0; k < GPU_BLOCK_BYTES; k++)
+			EXPECT(n.block->bytes[k] == pattern((uint64_t)i << 20 | k));
+		gpu_give(n.block);
+	}
+	/* in two runs, in the second memory's part */
+	b = gpu_take(&memory[1], true);
+	memset(b->bytes, 1, 100);
+	memset(b->bytes + 100, 2, 50);
+	b->nruns = 2;
+	b->run[0] = (struct gpu_run){.offset = 0, .at = 0, .len = 100};
+	b->run[1] = (struct gpu_run){.offset = 8000, .at = 100, .len = 50};
+	gpu_copy(g, b);
+	gpu_wake(g);
+	EXPECT(copied_block() == GPU_OK);
+	b = copy(0, false, 4096, 16384, 0);
+	n = expect_note(GPU_COPIED);
+	EXPECT(b->bytes[0] == 1 && b->bytes[99] == 1 && b->bytes[100] == pattern(4196));
+	EXPECT(b->bytes[8000] == 2 && b->bytes[8049] == 2 && b->bytes[8050] == pattern(4096 + 8050));
+	gpu_give(b);
+	finish();
+}
+
+static void no_wait(void)
+{
+	uint64_t before;
+
+	start();
+	faults("copy_us=100000");
+	before = clock_now_ns();
+	for (unsigned i = 0; i < 4; i++)
+		copy(0, i % 2, 0, 1 << 20, 0);
+	EXPECT(clock_now_ns() - before < 50000000);
+	for (unsigned i = 0; i < 4; i++)
+		EXPECT(copied_block() == GPU_OK);
+	EXPECT(clock_now_ns() - before > 100000000);
+	finish();
+}
+
+static void limits(void)
+{
+	struct gpu_block *b[GPU_BLOCKS];
+
+	start();
+	for (unsigned i = 0; i < GPU_BLOCKS / 2; i++)
+		EXPECT((b[i] = gpu_take(&memory[0], false)));
+	EXPECT(!gpu_take(&memory[1], false));
+	EXPECT((b[GPU_BLOCKS / 2] = gpu_take(&memory[0], true))); /* the other direction has its own */
+	for (unsigned i = 0; i <= GPU_BLOCKS / 2; i++)
+		gpu_give(b[i]);
+	finish();
+}
+
+static void refusals(void)
+{
+	CUipcMemHandle good;
+
+	start();
+	good = memory[0].handle;
+	close_memory(0);
+	EXPECT(open_memory(0, 1, MEMORY_BYTES) == -EINVAL);
+	EXPECT(open_memory(0, UINT64_MAX, 2) == -EINVAL);
+	memset(&memory[0].handle, 0xff, sizeof(good));
+	EXPECT(open_memory(0, 0, 16) == -EINVAL);
+	EXPECT(strstr(memory[0].why, "cuIpcOpenMemHandle: CUDA_ERROR_INVALID_HANDLE (400)"));
+	memory[0].handle = good;
+	faults("cuIpcOpenMemHandle:2");
+	EXPECT(open_memory(0, 0, 16) == -ENOMEM);
+	faults("cuStreamCreate:2@2");
+	EXPECT(open_memory(0, 0, 16) == -ENOMEM);
+	EXPECT(open_memory(0, 0, 16) == 0);
+	finish();
+}
+
+/* Out of memory, and what else is of one call: that memory alone is broken. */
+static void of_one(const char *fault, enum gpu_end end, const char *why)
+{
+	struct gpu_note n;
+
+	start();
+	faults(fault);
+	copy(0, true, 0, 1 << 20, 3);
+	n = expect_note(GPU_BROKEN);
+	EXPECT(n.memory == &memory[0] && n.end == end && strcmp(memory[0].why, why) == 0);
+	EXPECT(copied_block() == end);
+	copy(0, false, 0, 4096, 0);
+	EXPECT(copied_block() == end);
+	copy(1, false, 0, 4096, 0);
+	EXPECT(copied_block() == GPU_OK);
+	finish();
+}
+
+static void no_memory(void)
+{
+	of_one("cuMemcpyHtoDAsync:2 copy_us=30000", GPU_NO_MEMORY, "cuMemcpyHtoDAsync: CUDA_ERROR_OUT_OF_MEMORY (2)");
+}
+
+/* No event says when the copy is done; the block is not free before. fakecuda would complain of it. */
+static void no_event(void)
+{
+	of_one("cuEventRecord:2 copy_us=30000", GPU_NO_MEMORY, "cuEventRecord: CUDA_ERROR_OUT_OF_MEMORY (2)");
+}
+
+static void no_answer(void)
+{
+	of_one("cuEventQuery:999 copy_us=30000", GPU_FAILED, "cuEventQuery: CUDA_ERROR_UNKNOWN (999)");
+}
+
+/* Of a context: all memory of that GPU is broken. */
+static void of_all(const char *fault, enum gpu_end end, const char *why)
+{
+	struct gpu_note n;
+
+	start();
+	copy(1, false, 0, 4096, 0);
+	EXPECT(copied_block() == GPU_OK);
+	faults(fault);
+	for (unsigned i = 0; i < 4; i++)
+		copy(i % 2, i / 2, 0, 4096, 3);
+	for (unsigned broken = 0, back = 0; back < 4;) {
+		EXPECT(next_note(&n));
+		if (n.type == GPU_COPIED) {
+			EXPECT(broken == 2 && n.end == end);
+			gpu_give(n.block);
+			back++;
+		} else {
+			EXPECT(n.type == GPU_BROKEN && n.end == end && strcmp(n.memory->why, why) == 0);
+			broken++;
+		}
+	}
+	finish();
+}
+
+static void lost(void)
+{
+	of_all("cuMemcpyDtoHAsync:700 copy_us=30000", GPU_LOST, "cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+}
+
+static void lost_later(void)
+{
+	of_all("copy:719 copy_us=30000", GPU_LOST, "cuEventQuery: CUDA_ERROR_LAUNCH_FAILED (719)");
+}
+
+static void context_destroyed(void)
+{
+	of_all("cuEventQuery:709 copy_us=30000", GPU_CONTEXT, "cuEventQuery: CUDA_ERROR_CONTEXT_IS_DESTROYED (709)");
+}
+
+static void again_after_a_destroyed_context(void)
+{
+	struct gpu_note n;
+
+	start();
+	faults("cuEventQuery:709");
+	copy(0, false, 0, 4096, 0);
+	expect_note(GPU_BROKEN);
+	expect_note(GPU_BROKEN);
+	copied_block();
+	close_memory(0);
+	EXPECT(open_memory(0, 0, 4096) < 0); /* while the other one keeps the old context */
+	close_memory(1);
+	EXPECT(open_memory(0, 0, MEMORY_BYTES) == 0);
+	EXPECT(open_memory(1, 0, 4096) == 0);
+	copy(0, false, 0, 4096, 0);
+	n = expect_note(GPU_COPIED);
+	EXPECT(n.end == GPU_OK && n.block->bytes[77] == pattern(77));
+	gpu_give(n.block);
+	finish();
+}
+
+static void stop_under_way(void)
+{
+	start();
+	faults("copy_us=100000");
+	copy(0, true, 0, 1 << 20, 3);
+	copy(1, true, 0, 4096, 3);
+	EXPECT(gpu_stop(g)); /* misuse, if it closes memory before they are done */
+	kill(provider, SIGKILL);
+}
+
+static int in_child(void (*run)(void))
+{
+	pid_t pid;
+	int status;
+
+	faults("");
+	pid = fork();
+	if (pid == 0) {
+		alarm(10);
+		run();
+		exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static int no_misuse(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/misuse", memory_dir);
+	return access(path, F_OK) < 0;
+}
+
+static void case_of(void **state)
+{
+	assert_int_equal(in_child((void (*)(void))(uintptr_t)*state), 0);
+	assert_true(no_misuse());
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	assert_true(mkstemp(control) >= 0 && mkdtemp(memory_dir));
+	setenv("FAKECUDA_CTL", control, 1);
+	setenv("FAKECUDA_DIR", memory_dir, 1);
+	unsetenv("FAKECUDA_FAIL");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s %s", memory_dir, control);
+	return system(command);
+}
+
+int main(void)
+{
+#define CASE(name, run) {name, case_of, NULL, NULL, (void *)(uintptr_t)(run)}
+	const struct CMUnitTest tests[] = {
+	    CASE("gpu_copy__contents", contents),
+	    CASE("gpu_copy__waits_for_nothing", no_wait),
+	    CASE("gpu_take__half_for_each_direction", limits),
+	    CASE("gpu_open__refusals", refusals),
+	    CASE("gpu_copy__out_of_memory", no_memory),
+	    CASE("gpu_copy__event_that_cannot_be_recorded", no_event),
+	    CASE("gpu_copy__event_that_cannot_be_asked", no_answer),
+	    CASE("gpu_copy__gpu_lost", lost),
+	    CASE("gpu_copy__gpu_lost_asynchronously", lost_later),
+	    CASE("gpu_copy__context_destroyed", context_destroyed),
+	    CASE("gpu_open__again_after_a_destroyed_context", again_after_a_destroyed_context),
+	    CASE("gpu_stop__waits_for_copies", stop_under_way),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -105,7 +105,7 @@ $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(
 	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd -lseccomp
 
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libheadroom.a $(O)/libproxy.a
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c -lncursesw
 
 # --- liblongreach: the relay, for programs ---
 LIB_SONAME := liblongreach.so.0
@@ -148,7 +148,7 @@ $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy
 		-ljson-c -lseccomp -lcmocka -lm
 # The writer of JSON and json-c have names in common: not in one file with its test.
 CLIENT_JSON := $(call objs,daemon/client/client_json.c)
-$(O)/unit/test_client_json $(O)/unit/test_trace: $(CLIENT_JSON)
+$(O)/unit/test_client_json $(O)/unit/test_trace $(O)/unit/test_top_model: $(CLIENT_JSON)
 $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
 $(O)/unit/test_headroom_tool: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
@@ -274,10 +274,10 @@ test-all: deps
 	$(Q)FULL=1 tests/run.sh
 
 DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
-	libisal-dev libinih-dev libjson-c-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev \
+	libisal-dev libinih-dev libjson-c-dev libncurses-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libssl-dev libsystemd-dev \
 	systemtap-sdt-dev openssl libcmocka-dev \
 	libibverbs-dev librdmacm-dev \
-	iproute2 nftables ethtool jq socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
+	iproute2 nftables ethtool jq tmux socat procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
 	clang-tidy shellcheck mandoc codespell gcovr \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf
 deps:

@@ -11,6 +11,7 @@
 #include "client_keygen.h"
 #include "client_relay.h"
 #include "client_status.h"
+#include "client_top.h"
 #include "client_trace.h"
 #include "daemon/telemetry/control.h"
 #include "daemon/util/version.h"
@@ -25,6 +26,7 @@ enum exit_codes {
 };
 
 static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
+                            "       longreach top [LINK]\n"
                             "       longreach failed [LINK] [--json]\n"
                             "       longreach trace LINK [OPTION]...\n"
                             "       longreach reload\n"
@@ -40,6 +42,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --watch   again every second\n"
                             "    --check   the exit code: 0 if every link (or LINK) is up and no buffer is left that no link\n"
                             "              will drain, else 1 and why\n"
+                            "  top         links, paths and flows on a terminal, live: h says what the keys do\n"
                             "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
                             "  trace       what the paths of a link do over time: longreach trace --help\n"
                             "  reload      read the link files again\n"
@@ -226,6 +229,11 @@ static int do_failed(const struct request *r)
 	return EXIT_OK;
 }
 
+static int do_top(const struct request *r)
+{
+	return client_top(r->control_path, r->link);
+}
+
 static int do_reload(const struct request *r)
 {
 	struct answer a;
@@ -266,6 +274,7 @@ static const struct {
 	bool takes_link;
 } commands[] = {
     {"status", do_status, true},
+    {"top", do_top, true},
     {"failed", do_failed, true},
     {"reload", do_reload, false},
     {"version", do_version, false},
@@ -351,7 +360,7 @@ int main(int argc, char **argv)
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing: status, failed, trace, reload, version, keygen, headroom or help", "");
+		return bad_usage("a command is missing: status, top, failed, trace, reload, version, keygen, headroom or help", "");
 	if (optind < argc)
 		r.link = argv[optind++];
 	if (optind < argc)

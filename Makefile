@@ -64,6 +64,9 @@ HAVE_IPSEC_MB := $(wildcard /usr/include/intel-ipsec-mb.h)
 LIBS_SEAL   := -lcrypto $(if $(HAVE_IPSEC_MB),-lIPSec_MB)
 LIBS_DAEMON := -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -levent_pthreads -lmnl -lnuma -lpthread
 $(O)/proxy/%.o $(O)/seal/%.o $(O)/daemon/%.o $(O)/bench/%.o: CFLAGS_ALL += $(LTO)
+# The assembler takes the page in: the object must not be made again where it is linked.
+$(O)/daemon/telemetry/web_page.o: CFLAGS_ALL += -fno-lto
+$(O)/daemon/telemetry/web_page.o: daemon/telemetry/page.html
 $(O)/seal/%.o: CFLAGS_ALL += $(if $(HAVE_IPSEC_MB),-DHAVE_IPSEC_MB)
 
 Q ?= @

@@ -243,11 +243,10 @@ static void draw_way(int y, const struct json_object *link)
 	const struct json_object *n = j_get(link, "counters");
 	char t[3][UNITS_TEXT_MAX];
 
-	put(y, 0, 0, "way     rtt %s, least %s, at most %s; lost now %.4f %%, repaired %" PRIu64 ", FEC %" PRIu64,
+	put(y, 0, 0, "way     rtt %s (least %s), at most %s; lost %.3f %%, resent %" PRIu64,
 	    units_show_time(t[0], j_number(link, "rtt_ns")), units_show_time(t[1], j_number(link, "rtt_min_ns")),
 	    units_show_distance(t[2], j_number(link, "measured_distance_m")),
-	    100 * j_number(j_get(link, "rates"), "wan_loss"), j_uint(n, "wan_repairs"),
-	    j_uint(n, "fec_retransmits_saved"));
+	    100 * j_number(j_get(link, "rates"), "wan_loss"), j_uint(n, "wan_repairs"));
 }
 
 static void draw_traffic(const struct ui *u, int y, const char *what, double bps, const struct top_series *s)
@@ -409,6 +408,7 @@ static void draw_flow(struct ui *u)
 {
 	int at = top_find(&u->top, u->chosen_key), y = 1;
 	const struct json_object *f;
+	uint64_t acked, delivered;
 	char a[64], b[64], t[2][UNITS_TEXT_MAX];
 
 	if (at < 0) {
@@ -416,6 +416,8 @@ static void draw_flow(struct ui *u)
 		return;
 	}
 	f = u->top.shown[at]->json;
+	acked = j_uint(f, "pos_acked");
+	delivered = j_uint(f, "pos_delivered");
 	put(y++, 0, A_BOLD, "%s QP 0x%06" PRIx64 " -> %s QP 0x%06" PRIx64, NAME(a, j_text(f, "src")),
 	    j_uint(f, "requester_qpn"), NAME(b, j_text(f, "dst")), j_uint(f, "dest_qpn"));
 	y++;
@@ -435,11 +437,10 @@ static void draw_flow(struct ui *u)
 	put(y++, 0, 0, "buffered    %s", units_show_bytes(t[0], j_number(f, "buffered_bytes")));
 	y++;
 	put(y++, 0, 0, "position    base %" PRIu64 "   all below it are settled", j_uint(f, "pos_base"));
-	put(y++, 0, 0, "            delivered %" PRIu64 "   the responder has them", j_uint(f, "pos_delivered"));
-	put(y++, 0, 0, "            acknowledged %" PRIu64 "   the requester was told so", j_uint(f, "pos_acked"));
+	put(y++, 0, 0, "            delivered %" PRIu64 "   the responder has them", delivered);
+	put(y++, 0, 0, "            acknowledged %" PRIu64 "   the requester was told so", acked);
 	put(y++, 0, 0, "            next %" PRIu64 "   expected from the requester", j_uint(f, "pos_next"));
-	put(y++, 0, 0, "            acknowledged and not delivered: %" PRId64 " packets",
-	    (int64_t)(j_uint(f, "pos_acked") - j_uint(f, "pos_delivered")));
+	put(y++, 0, 0, "            acknowledged and not delivered: %" PRIu64 " packets", acked > delivered ? acked - delivered : 0);
 }
 
 static void draw(struct ui *u)

@@ -41,7 +41,7 @@ enum exporter_limits {
 	STREAMS_MAX = 4,
 	PATIENCE_S = 10,
 	UNREAD_MAX = 15,
-	STREAM_SNDBUF = 256 << 10,
+	STREAM_SNDBUF = 64 << 10,
 };
 
 #define PAGE_CONTENT_TYPE "text/html; charset=utf-8"
@@ -246,11 +246,12 @@ static void on_stream_read(struct bufferevent *bev, void *arg)
 	evbuffer_drain(in, evbuffer_get_length(in));
 }
 
+/* One that has shut down its writing side may still read; one that has gone is an error of the next write. */
 static void on_stream_event(struct bufferevent *bev, short what, void *arg)
 {
 	(void)bev;
-	(void)what;
-	client_close(arg);
+	if ((what & BEV_EVENT_EOF) == 0)
+		client_close(arg);
 }
 
 static void begin_stream(struct client *c)

@@ -73,6 +73,9 @@ HAVE_IPSEC_MB := $(wildcard /usr/include/intel-ipsec-mb.h)
 LIBS_SEAL   := -lcrypto $(if $(HAVE_IPSEC_MB),-lIPSec_MB)
 LIBS_DAEMON := -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -levent_pthreads -lmnl -lnuma -lpthread
 $(O)/proxy/%.o $(O)/seal/%.o $(O)/daemon/%.o $(O)/bench/%.o: CFLAGS_ALL += $(LTO)
+# The assembler takes the page in: the object must not be made again where it is linked.
+$(O)/daemon/telemetry/web_page.o: CFLAGS_ALL += -fno-lto
+$(O)/daemon/telemetry/web_page.o: daemon/telemetry/page.html
 $(O)/seal/%.o: CFLAGS_ALL += $(if $(HAVE_IPSEC_MB),-DHAVE_IPSEC_MB)
 
 Q ?= @
@@ -121,7 +124,7 @@ $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(
 	$(Q)$(CC) $(LDFLAGS_LTO) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -lsystemd -lseccomp -lxxhash
 
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libplan.a $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c -lxxhash
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c -lncursesw -lxxhash
 
 # --- liblongreach: the relay, for programs ---
 LIB_SONAME := liblongreach.so.0
@@ -171,7 +174,7 @@ $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libplan.a $(O)/libheadroom.a $(O)/libseal.
 		-ljson-c -lseccomp -lxxhash -lcmocka -lm
 # The writer of JSON and json-c have names in common: not in one file with its test.
 CLIENT_JSON := $(call objs,daemon/client/client_json.c)
-$(O)/unit/test_client_json $(O)/unit/test_trace: $(CLIENT_JSON)
+$(O)/unit/test_client_json $(O)/unit/test_trace $(O)/unit/test_top_model: $(CLIENT_JSON)
 $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
 $(O)/unit/test_plan: $(call objs,daemon/util/json.c)
 $(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
@@ -310,10 +313,10 @@ test-all: deps
 	$(Q)FULL=1 tests/run.sh
 
 DEPS := gcc clang make libc6-dev libclang-rt-14-dev binutils pkg-config \
-	libisal-dev libinih-dev libjson-c-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libxxhash-dev libssl-dev libsystemd-dev \
+	libisal-dev libinih-dev libjson-c-dev libncurses-dev libevent-dev libmnl-dev libnuma-dev libseccomp-dev libxxhash-dev libssl-dev libsystemd-dev \
 	systemtap-sdt-dev openssl libcmocka-dev \
 	libibverbs-dev librdmacm-dev \
-	iproute2 nftables ethtool jq socat rsync procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
+	iproute2 nftables ethtool jq tmux socat rsync procps util-linux busybox-static kmod cpio gnuplot-nox valgrind tshark \
 	clang-tidy shellcheck mandoc codespell gcovr \
 	debhelper lintian debootstrap \
 	qemu-system-x86 perftest rdmacm-utils ibverbs-utils ibverbs-providers qperf

@@ -11,6 +11,7 @@
 #include "client_keygen.h"
 #include "client_relay.h"
 #include "client_status.h"
+#include "client_top.h"
 #include "client_trace.h"
 #include "client_wrap.h"
 #include "copy/client/copy_send.h"
@@ -30,6 +31,7 @@ enum exit_codes {
 
 static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
                             "       longreach doctor [LINK] [--json]\n"
+                            "       longreach top [LINK]\n"
                             "       longreach failed [LINK] [--json]\n"
                             "       longreach trace LINK [OPTION]...\n"
                             "       longreach reload\n"
@@ -48,6 +50,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --check   the exit code: 0 if there is a link, every link (or LINK) is up and no buffer is\n"
                             "              left that no link will drain, else 1 and why\n"
                             "  doctor      what is wrong, and what to do about it: longreach doctor --help\n"
+                            "  top         links, paths and flows on a terminal, live: h says what the keys do\n"
                             "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
                             "  trace       what the paths of a link do over time: longreach trace --help\n"
                             "  reload      read the link files again\n"
@@ -252,6 +255,11 @@ static int do_failed(const struct request *r)
 	return EXIT_OK;
 }
 
+static int do_top(const struct request *r)
+{
+	return client_top(r->control_path, r->link);
+}
+
 static int do_reload(const struct request *r)
 {
 	struct answer a;
@@ -300,6 +308,7 @@ static const struct {
 	bool takes_link;
 } commands[] = {
     {"status", do_status, true},
+    {"top", do_top, true},
     {"failed", do_failed, true},
     {"reload", do_reload, false},
     {"version", do_version, false},
@@ -404,7 +413,7 @@ int main(int argc, char **argv)
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing: status, doctor, failed, trace, reload, version, keygen, headroom, plan "
+		return bad_usage("a command is missing: status, top, doctor, failed, trace, reload, version, keygen, headroom, plan "
 		                 "or help",
 		                 "");
 	if (optind < argc)

@@ -59,6 +59,7 @@ struct lan_port {
 	uint32_t block, frame; /* to look at next */
 	_Atomic uint32_t next; /* the same, counted over all blocks: for other threads */
 	struct lan_port_stats stats;
+	struct burst_ring bursts;
 	/* frames that the device would not take */
 	struct kept_frame *kept;
 	unsigned nkept, kept_next;
@@ -206,6 +207,7 @@ static void packet_close(struct lan_port *p)
 	if (p->fd >= 0)
 		close(p->fd);
 	secret_unmap(p->kept, KEPT_BYTES);
+	burst_ring_free(&p->bursts);
 	free(p);
 }
 
@@ -214,8 +216,10 @@ static int packet_open(struct lan_port **port, const struct lan_port_params *par
 	struct lan_port *p = calloc(1, sizeof(*p));
 	int r = -ENOMEM;
 
-	if (!p || !(p->kept = secret_map(KEPT_BYTES))) {
+	if (!p || !burst_ring_init(&p->bursts) || !(p->kept = secret_map(KEPT_BYTES))) {
 		snprintf(err, errlen, "LAN port %s: out of memory", params->ifname);
+		if (p)
+			burst_ring_free(&p->bursts);
 		free(p);
 		return r;
 	}
@@ -246,6 +250,7 @@ static void take_frame(struct lan_port *p, struct tpacket2_hdr *h, uint32_t stat
 	if (h->tp_net < h->tp_mac || (size_t)(h->tp_net - h->tp_mac) > h->tp_snaplen)
 		return;
 	len = h->tp_snaplen - (size_t)(h->tp_net - h->tp_mac);
+	burst_ring_add(&p->bursts, h->tp_sec, h->tp_nsec, h->tp_len);
 	/* from a socket of this very machine (containers): the checksum was left to hardware that is not there */
 	if (status & TP_STATUS_CSUMNOTREADY)
 		l4_csum_fill(l3, len);
@@ -397,6 +402,12 @@ static void packet_stats(struct lan_port *p, struct lan_port_stats *s)
 	if (getsockopt(p->fd, SOL_PACKET, PACKET_STATISTICS, &now, &len) == 0)
 		p->stats.rx_ring_drops += now.tp_drops;
 	*s = p->stats;
+	burst_ring_flush(&p->bursts);
+}
+
+static const struct burst_ring *packet_bursts(const struct lan_port *p)
+{
+	return &p->bursts;
 }
 
 const struct lan_port_ops lan_packet_ops = {
@@ -411,5 +422,6 @@ const struct lan_port_ops lan_packet_ops = {
     .tx_blocked = packet_tx_blocked,
     .tx_retry = packet_tx_retry,
     .stats = packet_stats,
+    .bursts = packet_bursts,
     .close = packet_close,
 };

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "burst_ring.h"
 #include "lan_filter.h"
 #include "proxy/proxy.h"
 
@@ -65,7 +66,10 @@ struct lan_port_ops {
 	void (*tx_batch)(struct lan_port *port, const struct lan_frame *const *frames, unsigned n);
 	bool (*tx_blocked)(const struct lan_port *port);
 	void (*tx_retry)(struct lan_port *port);
+	/* What bursts() counts can be read up to now as well. */
 	void (*stats)(struct lan_port *port, struct lan_port_stats *s);
+	/* What came in, in bins of 100 us. From any thread. */
+	const struct burst_ring *(*bursts)(const struct lan_port *port);
 	void (*close)(struct lan_port *port);
 };
 

@@ -24,6 +24,7 @@
 #include "daemon/closed/closed.h"
 #include "descriptors.h"
 #include "daemon/config/link_plan.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/privileged/privileged.h"
 #include "daemon/lan/route.h"
@@ -128,6 +129,7 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 {
 	const struct link_config *c = &l->config;
 	int r = privileged_steer_install(c, STEER_RUNNING, err, CONFIG_ERR_MAX);
+	struct timespec wall;
 
 	if (r == 0)
 		r = open_notify(l, err);
@@ -158,6 +160,8 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 		r = worker_run(l->worker[i], err, CONFIG_ERR_MAX);
 	if (r == 0 && l->relay)
 		r = relay_run(l->relay, err);
+	clock_gettime(CLOCK_REALTIME, &wall);
+	bursts_init(&l->bursts, c->nlan_ports, l->nworkers, (uint64_t)wall.tv_sec * NS_PER_S + (uint64_t)wall.tv_nsec);
 	return r;
 }
 

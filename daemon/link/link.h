@@ -9,6 +9,7 @@
 #include "daemon/config/config.h"
 #include "daemon/worker/trace.h"
 
+struct bursts;
 struct event_base;
 struct link;
 
@@ -84,6 +85,9 @@ struct link_snapshot {
 uint64_t link_life(const struct link *l);
 uint32_t link_workers(const struct link *l);
 const struct trace *link_trace(const struct link *l, uint32_t worker);
+
+/* What came in from hosts in bins of 100 us, up to the last snapshot. */
+const struct bursts *link_bursts(const struct link *l);
 
 typedef void (*link_snapshot_fn)(void *arg, struct link *l, struct link_snapshot *s);
 /* Asks every worker; calls back on the main thread once all have answered (s is NULL if the link stops before). */

@@ -5,6 +5,7 @@
 
 #include "link.h"
 
+#include "bursts.h"
 #include "daemon/relay/relay.h"
 #include "daemon/worker/worker.h"
 
@@ -32,6 +33,7 @@ struct link {
 	unsigned rebinding; /* commands under way */
 	int rebind_error;   /* of the last one that failed, 0: none since */
 	uint64_t events_lost_said;
+	struct bursts bursts;
 };
 
 /* Some worker has answers or events: of an event on notify_fd. */

@@ -83,6 +83,22 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.lan_pause_watchdog += s->pause.watchdogs;
 }
 
+static void look_at_bursts(struct link *l)
+{
+	const struct burst_ring *ring[LAN_PORTS_MAX * WORKERS_MAX];
+	struct timespec ts;
+
+	for (uint32_t i = 0; i < l->bursts.nports * l->nworkers; i++)
+		ring[i] = worker_bursts(l->worker[i % l->nworkers], i / l->nworkers);
+	clock_gettime(CLOCK_REALTIME, &ts);
+	bursts_look(&l->bursts, ring, (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec);
+}
+
+const struct bursts *link_bursts(const struct link *l)
+{
+	return &l->bursts;
+}
+
 /* One worker's part is settled (s NULL: it will not come). The last one completes the request. */
 static void settle(struct link *l, struct request *r, const struct worker_snapshot *s)
 {
@@ -94,6 +110,8 @@ static void settle(struct link *l, struct request *r, const struct worker_snapsh
 		return;
 	l->requests--;
 	r->sum.taken_ns = clock_ns();
+	if (!r->failed)
+		look_at_bursts(l);
 	r->sum.rules_restored = l->rules_restored;
 	r->sum.lan_port_rebinds = l->lan_port_rebinds;
 	if (r->failed) {

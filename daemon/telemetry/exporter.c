@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exporter.c - GET /metrics.
+/* exporter.c - GET /metrics, the web page, and its events.
  *
  * Theory of operation
  *
  * One request per connection, then it is closed. What strangers can cost is bounded: CLIENTS_MAX connections,
  * HTTP_HEAD_MAX bytes of each, PATIENCE_S from the first byte to the last, however slowly they come. A connection
  * that finds all places taken gets that of the oldest one that has not asked for anything yet. libevent's own
- * HTTP server bounds none of the first and last, and brings bodies, chunks and keep-alive, which nobody needs here. */
+ * HTTP server bounds none of the first and last, and brings bodies, chunks and keep-alive, which nobody needs here.
+ *
+ * GET /events goes on: server-sent events (WHATWG HTML, section 9.2), one a second, made once for all readers, and none
+ * while nobody reads. At most STREAMS_MAX of the connections are such. A reader that has not taken the event before
+ * gets no new one, so that at most one waits for it; after UNREAD_MAX left out it is closed.
+ *
+ * A page of another site cannot read what is here (there is no Access-Control-Allow-Origin), unless it has its own name
+ * resolved to a loopback address: while listening on one, / and /events are answered only where Host is local. */
 #include "exporter.h"
 
 #include <errno.h>
@@ -21,12 +28,23 @@
 #include <event2/listener.h>
 
 #include "daemon/util/addr.h"
+#include "daemon/util/clock.h"
 #include "http_request.h"
 #include "daemon/util/log.h"
+#include "live.h"
 #include "metrics.h"
 #include "unix_socket.h"
+#include "web_page.h"
 
-enum exporter_limits { CLIENTS_MAX = 8, PATIENCE_S = 10 };
+enum exporter_limits {
+	CLIENTS_MAX = 12,
+	STREAMS_MAX = 4,
+	PATIENCE_S = 10,
+	UNREAD_MAX = 15,
+	STREAM_SNDBUF = 64 << 10,
+};
+
+#define PAGE_CONTENT_TYPE "text/html; charset=utf-8"
 
 struct client {
 	struct exporter *exporter; /* NULL: the place is free */
@@ -36,6 +54,8 @@ struct client {
 	uint64_t order;
 	bool answered; /* its answer is on the way out */
 	bool head_only;
+	bool stream;     /* is sent events */
+	unsigned unread; /* events in a row that were left out */
 };
 
 struct exporter {
@@ -45,6 +65,12 @@ struct exporter {
 	char path[UNIX_SOCKET_PATH_MAX]; /* of a Unix socket; else empty */
 	struct client clients[CLIENTS_MAX];
 	uint64_t accepted;
+	bool loopback; /* listens on an address of this machine alone */
+	char policy[WEB_PAGE_POLICY_MAX];
+	struct live live;
+	struct event *tick;         /* pending while there are streams */
+	struct gather *live_asked;
+	bool live_flows;            /* they were asked for */
 };
 
 static void client_close(struct client *c)
@@ -88,9 +114,16 @@ static void reply(struct client *c, enum http_status status, const char *type, s
 	bufferevent_disable(c->bev, EV_READ);
 	bufferevent_setcb(c->bev, NULL, on_written, on_event, c);
 	evbuffer_add_printf(out,
-	                    "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n",
+	                    "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nX-Content-Type-Options: "
+	                    "nosniff\r\n%sConnection: close\r\n",
 	                    (int)status, http_status_text(status), type, evbuffer_get_length(body),
 	                    status == HTTP_BAD_METHOD ? "Allow: GET, HEAD\r\n" : "");
+	if (status == HTTP_OK && strcmp(type, PAGE_CONTENT_TYPE) == 0)
+		evbuffer_add_printf(out,
+		                    "Content-Security-Policy: %s\r\nReferrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n"
+		                    "Cross-Origin-Resource-Policy: same-origin\r\nCache-Control: no-store\r\n",
+		                    c->exporter->policy);
+	evbuffer_add(out, "\r\n", 2);
 	if (!c->head_only)
 		evbuffer_add_buffer(out, body);
 }
@@ -132,11 +165,131 @@ static void on_gathered(void *arg, const struct gathered *links, uint32_t n)
 	evbuffer_free(body);
 }
 
+static void reply_page(struct client *c)
+{
+	struct evbuffer *body = evbuffer_new();
+
+	if (body == NULL || evbuffer_add_reference(body, web_page, web_page_len(), NULL, NULL) < 0)
+		client_close(c);
+	else
+		reply(c, HTTP_OK, PAGE_CONTENT_TYPE, body);
+	if (body != NULL)
+		evbuffer_free(body);
+}
+
+/* --- events --- */
+
+static unsigned count_streams(const struct exporter *e)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < CLIENTS_MAX; i++)
+		n += e->clients[i].stream;
+	return n;
+}
+
+static void send_event(struct client *c, struct evbuffer *event)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	if (evbuffer_get_length(out) == 0) {
+		c->unread = 0;
+		evbuffer_add(out, evbuffer_pullup(event, -1), evbuffer_get_length(event));
+	} else if (++c->unread >= UNREAD_MAX) {
+		client_close(c);
+	}
+}
+
+static void on_live(void *arg, const struct gathered *links, uint32_t n)
+{
+	struct evbuffer *event = evbuffer_new();
+	struct exporter *e = arg;
+	struct timespec wall;
+
+	if (event == NULL)
+		return;
+	clock_gettime(CLOCK_REALTIME, &wall);
+	evbuffer_add(event, "data: ", 6);
+	live_write(&e->live, event, links, n, e->live_flows, clock_now_ns(),
+	           (uint64_t)wall.tv_sec * NS_PER_S + (uint64_t)wall.tv_nsec);
+	evbuffer_add(event, "\n\n", 2);
+	for (unsigned i = 0; i < CLIENTS_MAX && evbuffer_pullup(event, -1) != NULL; i++)
+		if (e->clients[i].stream)
+			send_event(&e->clients[i], event);
+	evbuffer_free(event);
+}
+
+/* The last reader that goes stops it. */
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct exporter *e = arg;
+
+	(void)fd;
+	(void)what;
+	if (count_streams(e) == 0) {
+		event_del(e->tick);
+		live_free(&e->live);
+		return;
+	}
+	if (e->live_asked != NULL)
+		return;
+	e->live_flows = live_wants_flows(&e->live);
+	(void)gather_start(&e->live_asked, e->sites, NULL, e->live_flows, on_live, e);
+}
+
+/* What a reader says further on means nothing. */
+static void on_stream_read(struct bufferevent *bev, void *arg)
+{
+	struct evbuffer *in = bufferevent_get_input(bev);
+
+	(void)arg;
+	evbuffer_drain(in, evbuffer_get_length(in));
+}
+
+/* One that has shut down its writing side may still read; one that has gone is an error of the next write. */
+static void on_stream_event(struct bufferevent *bev, short what, void *arg)
+{
+	(void)bev;
+	if ((what & BEV_EVENT_EOF) == 0)
+		client_close(arg);
+}
+
+static void begin_stream(struct client *c)
+{
+	static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+	                           "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\nretry: 3000\n\n";
+	const struct timeval period = {.tv_sec = 1};
+	struct exporter *e = c->exporter;
+	int size = STREAM_SNDBUF;
+
+	if (count_streams(e) >= STREAMS_MAX) {
+		reply_text(c, HTTP_NO_MEMORY, "as many pages as there may be are open already");
+		return;
+	}
+	setsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	c->stream = c->answered = true;
+	event_del(c->deadline);
+	bufferevent_setcb(c->bev, on_stream_read, NULL, on_stream_event, c);
+	bufferevent_write(c->bev, head, sizeof(head) - 1);
+	if (!event_pending(e->tick, EV_TIMEOUT, NULL))
+		event_add(e->tick, &period);
+	event_active(e->tick, EV_TIMEOUT, 0); /* the first event does not wait */
+}
+
+static bool is_for_browsers(const char *path)
+{
+	return strcmp(path, "/") == 0 || strcmp(path, "/events") == 0;
+}
+
 static void answer(struct client *c, const struct http_request *r)
 {
 	c->head_only = r->head_only;
-	if (strcmp(r->path, "/") == 0)
-		reply_text(c, HTTP_OK, "longreachd: /metrics");
+	if (is_for_browsers(r->path) && c->exporter->loopback && !http_host_is_local(r->host))
+		reply_text(c, HTTP_FORBIDDEN, "Host names another machine: say localhost");
+	else if (strcmp(r->path, "/") == 0)
+		reply_page(c);
+	else if (strcmp(r->path, "/events") == 0 && !r->head_only)
+		begin_stream(c);
 	else if (strcmp(r->path, "/metrics") != 0)
 		reply_text(c, HTTP_NOT_FOUND, http_status_text(HTTP_NOT_FOUND));
 	else if (gather_start(&c->asked, c->exporter->sites, NULL, false, on_gathered, c) < 0)
@@ -166,7 +319,7 @@ static void on_read(struct bufferevent *bev, void *arg)
 
 /* --- connections --- */
 
-/* NULL: all are being answered. */
+/* NULL: all are being answered, or read events. */
 static struct client *make_place(struct exporter *e)
 {
 	struct client *idle = NULL;
@@ -211,7 +364,17 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 
 /* --- the socket --- */
 
-static int tcp_socket_open(const char *where, char err[CONFIG_ERR_MAX])
+static bool is_loopback(const struct sockaddr_storage *ss)
+{
+	const struct sockaddr_in6 *six = (const void *)ss;
+	const struct sockaddr_in *four = (const void *)ss;
+
+	if (ss->ss_family == AF_INET)
+		return ntohl(four->sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+}
+
+static int tcp_socket_open(const char *where, bool *loopback, char err[CONFIG_ERR_MAX])
 {
 	struct sockaddr_storage ss;
 	socklen_t len;
@@ -224,6 +387,7 @@ static int tcp_socket_open(const char *where, char err[CONFIG_ERR_MAX])
 		         where);
 		return -EINVAL;
 	}
+	*loopback = is_loopback(&ss);
 	fd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
 	    bind(fd, (const struct sockaddr *)&ss, len) == 0)
@@ -247,13 +411,16 @@ int exporter_start(struct exporter **out, const char *where, struct event_base *
 	e->base = base;
 	e->sites = sites;
 	fd = where[0] == '/' ? unix_socket_open(where, 0666, "the socket for metrics (--metrics)", err)
-	                     : tcp_socket_open(where, err);
-	if (fd >= 0)
+	                     : tcp_socket_open(where, &e->loopback, err);
+	e->tick = event_new(base, -1, EV_PERSIST, on_tick, e);
+	if (fd >= 0 && e->tick != NULL && web_page_policy(e->policy) == 0)
 		e->listener = evconnlistener_new(base, on_accept, e, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
 		                                 CLIENTS_MAX, fd);
 	if (e->listener == NULL) {
 		if (fd >= 0)
 			close(fd);
+		if (e->tick != NULL)
+			event_free(e->tick);
 		free(e);
 		return fd < 0 ? fd : -ENOMEM;
 	}
@@ -270,6 +437,9 @@ void exporter_stop(struct exporter *e)
 		if (e->clients[i].exporter != NULL)
 			client_close(&e->clients[i]);
 	evconnlistener_free(e->listener);
+	gather_forget(&e->live_asked);
+	event_free(e->tick);
+	live_free(&e->live);
 	if (e->path[0] != '\0')
 		unlink(e->path);
 	free(e);

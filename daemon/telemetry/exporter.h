@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exporter.h - GET /metrics over HTTP, for Prometheus: read-only, without authentication. */
+/* exporter.h - metrics for Prometheus and a page for browsers over HTTP: read-only, without authentication. */
 #ifndef DAEMON_EXPORTER_H
 #define DAEMON_EXPORTER_H
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_request.c - RFC 9112, sections 2 and 3, for GET and HEAD. Headers are skipped: none changes the answer. */
+/* http_request.c - RFC 9112, sections 2 and 3, for GET and HEAD. Headers other than Host are skipped. */
 #include "http_request.h"
 
+#include <arpa/inet.h>
 #include <stdint.h>
 #include <string.h>
+#include <strings.h>
 
 struct text {
 	const char *at;
@@ -73,10 +75,56 @@ static enum http_status take_target(struct text target, struct http_request *r)
 	return HTTP_OK;
 }
 
+/* Fields of the head behind its first line. RFC 9112, section 3.2: more than one Host is refused. */
+static enum http_status take_host(const char *text, size_t len, struct http_request *r)
+{
+	static const char name[] = "host:";
+	size_t name_len = sizeof(name) - 1;
+
+	r->host[0] = '\0';
+	for (const char *at = memchr(text, '\n', len); at != NULL;) {
+		size_t left = len - (size_t)(++at - text);
+		struct text line = first_line(at, left);
+
+		at = memchr(at, '\n', left);
+		if (line.len < name_len || strncasecmp(line.at, name, name_len) != 0)
+			continue;
+		for (line.at += name_len, line.len -= name_len; line.len > 0 && line.at[0] == ' '; line.at++)
+			line.len--;
+		if (r->host[0] != '\0' || line.len >= sizeof(r->host) || !is_printable(line))
+			return HTTP_BAD_REQUEST;
+		memcpy(r->host, line.at, line.len);
+		r->host[line.len] = '\0';
+	}
+	return HTTP_OK;
+}
+
+bool http_host_is_local(const char *host)
+{
+	const char *end = host[0] == '[' ? strchr(host, ']') : strchr(host, ':');
+	size_t skip = host[0] == '[', len = (end != NULL ? (size_t)(end - host) : strlen(host)) - skip;
+	struct in6_addr six;
+	struct in_addr four;
+	char name[64];
+
+	if (host[0] == '\0')
+		return true;
+	if (len >= sizeof(name))
+		return false;
+	memcpy(name, host + skip, len);
+	name[len] = '\0';
+	if (inet_pton(AF_INET, name, &four) == 1)
+		return ntohl(four.s_addr) >> 24 == 127;
+	if (skip && inet_pton(AF_INET6, name, &six) == 1)
+		return IN6_IS_ADDR_LOOPBACK(&six);
+	return strcasecmp(name, "localhost") == 0;
+}
+
 enum http_status http_request_parse(const char *text, size_t len, struct http_request *r)
 {
 	size_t head = head_length(text, len < HTTP_HEAD_MAX ? len : HTTP_HEAD_MAX);
 	struct text line, method, target;
+	enum http_status status;
 
 	if (head == SIZE_MAX)
 		return len >= HTTP_HEAD_MAX ? HTTP_HEAD_TOO_LARGE : HTTP_INCOMPLETE;
@@ -90,7 +138,8 @@ enum http_status http_request_parse(const char *text, size_t len, struct http_re
 	r->head_only = is(method, "HEAD");
 	if (!r->head_only && !is(method, "GET"))
 		return HTTP_BAD_METHOD;
-	return take_target(target, r);
+	status = take_target(target, r);
+	return status == HTTP_OK ? take_host(text, head, r) : status;
 }
 
 const char *http_status_text(enum http_status s)
@@ -98,6 +147,8 @@ const char *http_status_text(enum http_status s)
 	switch (s) {
 	case HTTP_OK:
 		return "OK";
+	case HTTP_FORBIDDEN:
+		return "Forbidden";
 	case HTTP_NOT_FOUND:
 		return "Not Found";
 	case HTTP_BAD_METHOD:

@@ -8,11 +8,13 @@
 
 #define HTTP_HEAD_MAX 8192 /* request line and headers; Prometheus sends a few hundred bytes */
 #define HTTP_PATH_MAX 64   /* longer ones are not found here */
+#define HTTP_HOST_MAX 256
 
 enum http_status {
 	HTTP_INCOMPLETE = 0,
 	HTTP_OK = 200,
 	HTTP_BAD_REQUEST = 400,
+	HTTP_FORBIDDEN = 403,
 	HTTP_NOT_FOUND = 404,
 	HTTP_BAD_METHOD = 405,
 	HTTP_HEAD_TOO_LARGE = 431,
@@ -23,10 +25,14 @@ enum http_status {
 struct http_request {
 	bool head_only;           /* HEAD: the answer has no body */
 	char path[HTTP_PATH_MAX]; /* without the query */
+	char host[HTTP_HOST_MAX]; /* Host, empty if there is none */
 };
 
 /* From what has come so far. HTTP_OK: r is set. HTTP_INCOMPLETE: more is needed. Else what to answer. */
 enum http_status http_request_parse(const char *text, size_t len, struct http_request *r);
+/* Names this very machine: localhost or a loopback address, with or without a port; empty does, too. A page of another
+ * site that has its own name point here (DNS rebinding) sends that name. */
+bool http_host_is_local(const char *host);
 const char *http_status_text(enum http_status s);
 
 #endif

@@ -29,6 +29,8 @@
 /* X(name, field of struct view in metrics.c, what is counted): of a link whether it runs or not */
 #define SITE_COUNTERS(X)                                                                                               \
 	X(distance_steps, distance->steps, "times that the way to the other edge became longer or shorter")            \
+	X(ingress_bins_missed, bursts_missed,                                                                          \
+	  "bins of 100 us with frames of hosts that are in no histogram, as the daemon looked too late")               \
 	X(sessions, peer.sessions, "sessions begun with the other edge; more than a few a day: look at its log")
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "link_counters.h"
 #include "daemon/config/link_plan.h"
+#include "daemon/link/bursts.h"
 #include "daemon/link/path_counters.h"
 #include "daemon/util/version.h"
 #include "headroom/headroom.h"
@@ -23,6 +24,8 @@ struct view {
 	const struct link_snapshot *snap; /* NULL: not running */
 	const struct link_config *config;
 	const struct distance *distance;
+	const struct bursts *bursts; /* NULL: not running */
+	uint64_t bursts_missed;
 	struct peer_status peer;
 	struct headroom_deep deep; /* zeros if it cannot be worked out */
 };
@@ -333,6 +336,65 @@ static void put_paths(struct evbuffer *out, const struct gathered *links, uint32
 	}
 }
 
+/* --- bursts --- */
+
+/* longreach_FAMILYSUFFIX{link="NAME",port="PORT",bin="BIN" and no closing brace; port "" is the whole link */
+static void begin_burst(struct evbuffer *out, const char *family, const char *suffix, const struct view *v,
+                        uint32_t port, unsigned bin)
+{
+	begin_sample(out, family, suffix, v);
+	evbuffer_add_printf(out, ",port=");
+	put_quoted(out, port < v->bursts->nports ? v->config->lan_ports[port] : "");
+	evbuffer_add_printf(out, ",bin=\"%s\"", burst_bin_name((enum burst_bin)bin));
+}
+
+static void put_burst_histogram(struct evbuffer *out, const struct view *v, uint32_t port, unsigned bin)
+{
+	const struct burst_series *s = &v->bursts->port[port];
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < BURST_BOUND_COUNT; i++) {
+		n += s->histogram[bin][i];
+		begin_burst(out, "ingress_bits_per_second", "_bucket", v, port, bin);
+		evbuffer_add_printf(out, ",le=\"%" PRIu64 "\"} %" PRIu64 "\n", burst_bounds_bps[i], n);
+	}
+	n += s->histogram[bin][BURST_BOUND_COUNT];
+	begin_burst(out, "ingress_bits_per_second", "_bucket", v, port, bin);
+	evbuffer_add_printf(out, ",le=\"+Inf\"} %" PRIu64 "\n", n);
+	begin_burst(out, "ingress_bits_per_second", "_sum", v, port, bin);
+	evbuffer_add_printf(out, "} %.15g\n", (double)s->bytes * (double)burst_bps(1, (enum burst_bin)bin));
+	begin_burst(out, "ingress_bits_per_second", "_count", v, port, bin);
+	evbuffer_add_printf(out, "} %" PRIu64 "\n", n);
+}
+
+static void put_burst_most(struct evbuffer *out, const struct view *v, uint32_t port, unsigned bin)
+{
+	const struct burst_second *most = burst_second_most(&v->bursts->port[port], (enum burst_bin)bin);
+
+	begin_burst(out, "ingress_most_bits_per_second", "", v, port, bin);
+	evbuffer_add_printf(out, "} %" PRIu64 "\n", most ? burst_bps(most->most_bytes[bin], (enum burst_bin)bin) : 0);
+}
+
+static void each_burst(struct evbuffer *out, const struct view *views, uint32_t n,
+                       void (*put)(struct evbuffer *out, const struct view *v, uint32_t port, unsigned bin))
+{
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t port = 0; views[i].bursts != NULL && port <= views[i].bursts->nports; port++)
+			for (unsigned bin = 0; bin < BURST_BIN_COUNT; bin++)
+				put(out, &views[i], port, bin);
+}
+
+static void put_bursts(struct evbuffer *out, const struct view *views, uint32_t n)
+{
+	put_head(out, "ingress_bits_per_second", "", "histogram",
+	         "RoCEv2 from hosts in bins of 100 us and 1 ms, as a rate; port=\"\": all ports of the link; le=\"0\": "
+	         "bins without a frame.");
+	each_burst(out, views, n, put_burst_histogram);
+	put_head(out, "ingress_most_bits_per_second", "", "gauge",
+	         "Greatest bin of the last 60 s. Near the port's rate while the mean is low: hosts send in bursts.");
+	each_burst(out, views, n, put_burst_most);
+}
+
 static void put_events(struct evbuffer *out, const struct view *views, uint32_t n)
 {
 	put_head(out, "events", "_total", "counter", "What the log tells, also where it was kept short.");
@@ -355,6 +417,10 @@ static void look_at(struct view *v, const struct gathered *g)
 	                   .config = site_config(g->site),
 	                   .distance = site_distance(g->site)};
 	site_peer_status(g->site, &v->peer);
+	if (g->snap != NULL && site_link(g->site) != NULL)
+		v->bursts = link_bursts(site_link(g->site));
+	if (v->bursts != NULL)
+		v->bursts_missed = v->bursts->missed;
 	if (g->snap != NULL)
 		(void)link_plan_deep(v->config, distance_in_force_rtt_ns(v->distance),
 		                     g->snap->status.pool_capacity[POOL_LAN], g->snap->status.near_flows, &v->deep);
@@ -385,5 +451,6 @@ void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t 
 	put_counters(out, views, n);
 	put_drops(out, views, n);
 	put_paths(out, links, n);
+	put_bursts(out, views, n);
 	put_events(out, views, n);
 }

@@ -11,6 +11,7 @@
 #include "daemon/link/failed_record.h"
 #include "link_counters.h"
 #include "daemon/config/link_plan.h"
+#include "daemon/link/bursts.h"
 #include "daemon/link/path_counters.h"
 #include "headroom/headroom.h"
 
@@ -354,6 +355,75 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 		write_flows(j, snap);
 }
 
+/* Greatest of the seconds that are kept. */
+static void write_burst_most(struct json *j, const struct burst_series *s)
+{
+	char key[48];
+
+	for (unsigned b = 0; b < BURST_BIN_COUNT; b++) {
+		const struct burst_second *most = burst_second_most(s, (enum burst_bin)b);
+
+		snprintf(key, sizeof(key), "most_%s_bps", burst_bin_name((enum burst_bin)b));
+		json_uint(j, key, most ? burst_bps(most->most_bytes[b], (enum burst_bin)b) : 0);
+		snprintf(key, sizeof(key), "most_%s_time_ns", burst_bin_name((enum burst_bin)b));
+		json_uint(j, key, most ? most->most_ns[b] : 0);
+	}
+}
+
+static void write_burst_second(struct json *j, const struct burst_second *s)
+{
+	char key[48];
+
+	json_object(j, NULL);
+	json_uint(j, "unix_s", s->unix_s);
+	json_uint(j, "bytes", s->bytes);
+	for (unsigned b = 0; b < BURST_BIN_COUNT; b++) {
+		snprintf(key, sizeof(key), "most_%s_bps", burst_bin_name((enum burst_bin)b));
+		json_uint(j, key, burst_bps(s->most_bytes[b], (enum burst_bin)b));
+		snprintf(key, sizeof(key), "most_%s_time_ns", burst_bin_name((enum burst_bin)b));
+		json_uint(j, key, s->most_ns[b]);
+	}
+	json_object_end(j);
+}
+
+static void write_burst_series(struct json *j, const char *port, const struct burst_series *s)
+{
+	const struct burst_second *sec;
+	char key[48];
+
+	json_object(j, NULL);
+	json_string(j, "port", port);
+	json_uint(j, "bytes", s->bytes);
+	write_burst_most(j, s);
+	for (unsigned b = 0; b < BURST_BIN_COUNT; b++) {
+		snprintf(key, sizeof(key), "histogram_%s", burst_bin_name((enum burst_bin)b));
+		json_array(j, key);
+		for (unsigned i = 0; i <= BURST_BOUND_COUNT; i++)
+			json_uint(j, NULL, s->histogram[b][i]);
+		json_array_end(j);
+	}
+	json_array(j, "history");
+	for (uint32_t i = 0; (sec = burst_second_at(s, i)) != NULL; i++)
+		write_burst_second(j, sec);
+	json_array_end(j);
+	json_object_end(j);
+}
+
+static void write_bursts(struct json *j, const struct link_config *c, const struct bursts *b)
+{
+	json_object(j, "bursts");
+	json_uint(j, "missed", b->missed);
+	json_array(j, "bounds_bps");
+	for (unsigned i = 0; i < BURST_BOUND_COUNT; i++)
+		json_uint(j, NULL, burst_bounds_bps[i]);
+	json_array_end(j);
+	json_array(j, "ports");
+	for (uint32_t i = 0; i <= b->nports; i++)
+		write_burst_series(j, i < b->nports ? c->lan_ports[i] : "", &b->port[i]);
+	json_array_end(j);
+	json_object_end(j);
+}
+
 static void write_failed_flow(struct json *j, const struct failed_flow *f)
 {
 	json_object(j, NULL);
@@ -431,6 +501,8 @@ void status_write(struct json *j, const struct site *s, const struct link_snapsh
 	if (snap != NULL) {
 		write_deep_buffer(j, s, snap);
 		write_paths(j, site_config(s), snap);
+		if (site_link(s) != NULL)
+			write_bursts(j, site_config(s), link_bursts(site_link(s)));
 		write_snapshot(j, s, snap, detail);
 	}
 	json_object_end(j);

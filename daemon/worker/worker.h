@@ -53,6 +53,7 @@ struct worker_cmd {
 	int result;                       /* REBIND: 0 or negative errno, in the answer */
 };
 
+struct burst_ring;
 struct worker;
 struct route_worker;
 
@@ -76,6 +77,9 @@ uint64_t worker_events_lost(const struct worker *w);
 
 /* What its paths did over time; to be read from any thread while the worker is. */
 const struct trace *worker_trace(const struct worker *w);
+
+/* What came in at a LAN port over time, NULL: it is not open; to be read from any thread while the worker is. */
+const struct burst_ring *worker_bursts(const struct worker *w, uint32_t lan_port);
 
 /* It has made a turn since the last call, which also asked for one: an idle worker is woken for it. Main thread. */
 bool worker_alive(struct worker *w);

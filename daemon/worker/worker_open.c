@@ -478,6 +478,11 @@ void worker_close(struct worker *w, bool comes_back)
 	free(w);
 }
 
+const struct burst_ring *worker_bursts(const struct worker *w, uint32_t lan_port)
+{
+	return lan_port < w->nlan ? w->lan_ops->bursts(w->lan[lan_port]) : NULL;
+}
+
 const struct trace *worker_trace(const struct worker *w)
 {
 	return &w->trace;

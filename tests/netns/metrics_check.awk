@@ -32,7 +32,7 @@ function labels_are_sound(rest,    n) {
 }
 /^# TYPE / {
 	if ($3 != expected) wrong("TYPE without its HELP in front")
-	if ($4 != "counter" && $4 != "gauge") wrong("unknown type")
+	if ($4 != "counter" && $4 != "gauge" && $4 != "histogram") wrong("unknown type")
 	if ($4 == "counter" && $3 !~ /_total$/) wrong("a counter without _total")
 	if ($4 != "counter" && $3 ~ /_total$/) wrong("_total is for counters")
 	family = $3
@@ -44,7 +44,12 @@ function labels_are_sound(rest,    n) {
 	if (!match($0, /^[a-zA-Z_:][a-zA-Z0-9_:]*/)) { wrong("no sample"); next }
 	name = substr($0, 1, RLENGTH)
 	rest = substr($0, RLENGTH + 1)
-	if (name != family) wrong("not of the family " family)
+	if (type == "histogram") {
+		if (substr(name, 1, length(family)) != family || substr(name, length(family) + 1) !~ /^_(bucket|sum|count)$/)
+			wrong("not of the histogram " family)
+	} else if (name != family) {
+		wrong("not of the family " family)
+	}
 	if (substr(rest, 1, 1) == "{") {
 		if (!match(rest, /} [^ ]+$/)) { wrong("no value behind the labels"); next }
 		at = RSTART
@@ -58,6 +63,14 @@ function labels_are_sound(rest,    n) {
 	if (value !~ /^-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?$/) wrong("no number")
 	if (type == "counter" && value !~ /^[0-9]+$/) wrong("a counter is whole")
 	if (series in seen) wrong("a series twice")
+	if (type == "histogram" && name ~ /_bucket$/) {
+		if (match(series, /,le="[^"]*"/) == 0) wrong("a bucket without its bound")
+		of = substr(series, 1, RSTART - 1)
+		if (of == bucket_of && value + 0 < bucket) wrong("a bucket with less than the one before")
+		bucket_of = of
+		bucket = value + 0
+	}
+	if (type == "histogram" && name ~ /_count$/ && value + 0 != bucket) wrong("another count than the last bucket")
 	seen[series] = 1
 	samples++
 }

@@ -26,6 +26,7 @@ static void http_request_parse__what_prometheus_sends(void **state)
 	                       "Accept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n\r\n"),
 	                 HTTP_OK);
 	assert_string_equal(req.path, "/metrics");
+	assert_string_equal(req.host, "edge:9470");
 	assert_false(req.head_only);
 	assert_int_equal(parse("HEAD /metrics?collect=all HTTP/1.0\r\n\r\n"), HTTP_OK);
 	assert_string_equal(req.path, "/metrics");
@@ -99,6 +100,39 @@ static void http_request_parse__bounds(void **state)
 	assert_int_equal(http_request_parse(text, sizeof(text), &req), HTTP_HEAD_TOO_LARGE);
 }
 
+static void http_request_parse__host(void **state)
+{
+	static char text[HTTP_HEAD_MAX];
+
+	(void)state;
+	assert_int_equal(parse("GET / HTTP/1.1\r\nX: Host: a\r\nhOST:  [::1]:9\r\nZ:\r\n\r\n"), HTTP_OK);
+	assert_string_equal(req.host, "[::1]:9");
+	assert_int_equal(parse("GET / HTTP/1.0\r\nHostess: a\r\n\r\n"), HTTP_OK);
+	assert_string_equal(req.host, "");
+	assert_int_equal(parse("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"), HTTP_BAD_REQUEST);
+	assert_int_equal(parse("GET / HTTP/1.1\r\nHost: a\x01\r\n\r\n"), HTTP_BAD_REQUEST);
+	assert_int_equal(parse("GET / HTTP/1.1\r\nHost:\r\n\r\n"), HTTP_OK);
+	for (size_t n = HTTP_HOST_MAX - 1; n <= HTTP_HOST_MAX; n++) {
+		snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: %0*d\r\n\r\n", (int)n, 0);
+		assert_int_equal(parse(text), n < HTTP_HOST_MAX ? HTTP_OK : HTTP_BAD_REQUEST);
+	}
+}
+
+static void http_host_is_local__names(void **state)
+{
+	static const char *const local[] = {"", "localhost", "LOCALHOST:9470", "127.0.0.1", "127.1.2.3:80", "[::1]", "[::1]:9470"};
+	static const char *const other[] = {"edge", "localhost.example.org", "127.0.0.1.example.org:9470", "192.0.2.1", "[::2]:1",
+	                                    "::1", "[", "[]", ":", "127.0.0.1@evil", "[127.0.0.1.evil"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
+		if (!http_host_is_local(local[i]))
+			fail_msg("%s is local", local[i]);
+	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+		if (http_host_is_local(other[i]))
+			fail_msg("%s is not local", other[i]);
+}
+
 static void addr_read_endpoint__forms(void **state)
 {
 	struct sockaddr_storage ss;
@@ -140,6 +174,8 @@ int main(void)
 	    cmocka_unit_test(http_request_parse__byte_by_byte),
 	    cmocka_unit_test(http_request_parse__hostile),
 	    cmocka_unit_test(http_request_parse__bounds),
+	    cmocka_unit_test(http_request_parse__host),
+	    cmocka_unit_test(http_host_is_local__names),
 	    cmocka_unit_test(addr_read_endpoint__forms),
 	    cmocka_unit_test(addr_read_endpoint__nonsense),
 	};

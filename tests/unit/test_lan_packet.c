@@ -12,6 +12,7 @@ static int fake_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags);
 #include "daemon/lan/lan_packet.c" /* before cmocka.h, which has a fail() too */
 #undef sendmmsg
 
+#include "daemon/lan/burst_ring.c"
 #include "daemon/lan/l4_csum.c"
 #include "daemon/lan/lan_filter.c"
 #include "no_parent.h"

@@ -12,6 +12,8 @@
 #include <cmocka.h>
 
 #include "daemon/config/distance.c"
+#include "daemon/lan/burst_ring.c"
+#include "daemon/link/bursts.c"
 #include "daemon/telemetry/metrics.c"
 #define COUNTERS_PAGE_TEST
 #include "etc/man/counters_page.c"
@@ -31,6 +33,14 @@ const struct link_config *site_config(const struct site *s)
 struct link *site_link(const struct site *s)
 {
 	return s->runs ? (struct link *)(uintptr_t)s : NULL;
+}
+
+static struct bursts bursts;
+
+const struct bursts *link_bursts(const struct link *l)
+{
+	(void)l;
+	return &bursts;
 }
 
 const struct distance *site_distance(const struct site *s)
@@ -235,6 +245,34 @@ static void metrics_write__hostile_name(void **state)
 	    "1?\\\\b?\"} 1");
 }
 
+static void metrics_write__bursts_of_each_port(void **state)
+{
+	(void)state;
+	bursts = (struct bursts){.nports = 1, .missed = 4};
+	sites[0].config.nlan_ports = 1;
+	snprintf(sites[0].config.lan_ports[0], sizeof(sites[0].config.lan_ports[0]), "lan0");
+	bursts.port[0].seconds = 1;
+	bursts.port[0].history[0] = (struct burst_second){.unix_s = 1, .most_bytes = {1250000, 1250000}};
+	bursts.port[0].histogram[BURST_100US][0] = 9999;
+	bursts.port[0].histogram[BURST_100US][11] = 1;
+	bursts.port[0].bytes = 1250000;
+	scrape();
+	says("# TYPE longreach_ingress_bits_per_second histogram");
+	says("longreach_ingress_bits_per_second_bucket{link=\"wakkanai\",port=\"lan0\",bin=\"100us\",le=\"0\"} 9999");
+	says("longreach_ingress_bits_per_second_bucket{link=\"wakkanai\",port=\"lan0\",bin=\"100us\","
+	     "le=\"50000000000\"} 9999");
+	says("longreach_ingress_bits_per_second_bucket{link=\"wakkanai\",port=\"lan0\",bin=\"100us\","
+	     "le=\"100000000000\"} 10000");
+	says("longreach_ingress_bits_per_second_bucket{link=\"wakkanai\",port=\"lan0\",bin=\"100us\",le=\"+Inf\"} 10000");
+	says("longreach_ingress_bits_per_second_count{link=\"wakkanai\",port=\"lan0\",bin=\"100us\"} 10000");
+	says("longreach_ingress_bits_per_second_sum{link=\"wakkanai\",port=\"lan0\",bin=\"100us\"} 100000000000");
+	says("longreach_ingress_most_bits_per_second{link=\"wakkanai\",port=\"lan0\",bin=\"100us\"} 100000000000");
+	says("longreach_ingress_most_bits_per_second{link=\"wakkanai\",port=\"lan0\",bin=\"1ms\"} 10000000000");
+	says("longreach_ingress_bits_per_second_count{link=\"wakkanai\",port=\"\",bin=\"1ms\"} 0");
+	says("longreach_ingress_bins_missed_total{link=\"wakkanai\"} 4");
+	assert_null(strstr(text, "longreach_ingress_most_bits_per_second{link=\"kushiro\""));
+}
+
 /* Whether the page has an entry of that name, or one with it in parentheses. */
 static bool page_names(const char *page, const char *name, int len)
 {
@@ -294,6 +332,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(metrics_write__every_counter_and_drop, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__distance_and_buffer, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__each_path, setup, teardown),
+	    cmocka_unit_test_setup_teardown(metrics_write__bursts_of_each_port, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),
 	    cmocka_unit_test(metrics_write__stray_buffers),
 	    cmocka_unit_test_setup_teardown(counters_page__names_all_that_metrics_count, setup, teardown),

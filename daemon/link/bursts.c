@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bursts.h"
+
+#include <string.h>
+
+#define WINDOW BURST_CELLS            /* bins that one look takes up at most */
+#define AHEAD  (2ull * BURSTS_PER_S) /* a bin further ahead than this is of a clock that was set back */
+
+const uint64_t burst_bounds_bps[BURST_BOUND_COUNT] = {
+#define X(bound) bound##ull,
+    BURST_BOUNDS(X)
+#undef X
+};
+
+static const uint32_t bins_of[BURST_BIN_COUNT] = {
+#define X(e, name, bins) [BURST_##e] = (bins),
+    BURST_BINS(X)
+#undef X
+};
+
+const char *burst_bin_name(enum burst_bin bin)
+{
+#define X(e, name, bins) [BURST_##e] = name,
+	static const char *const names[] = {BURST_BINS(X)};
+#undef X
+
+	return names[bin];
+}
+
+uint64_t burst_bps(uint64_t bytes, enum burst_bin bin)
+{
+	return bytes * 8 * BURSTS_PER_S / bins_of[bin];
+}
+
+void bursts_init(struct bursts *b, uint32_t nports, uint32_t nworkers, uint64_t wall_ns)
+{
+	b->nports = nports;
+	b->nworkers = nworkers;
+	b->index = wall_ns / BURST_BIN_NS;
+}
+
+/* --- one series --- */
+
+static struct burst_second *second_of(struct burst_series *s, uint64_t unix_s)
+{
+	struct burst_second *last = &s->history[(s->seconds - 1) % BURSTS_HISTORY];
+
+	if (s->seconds > 0 && last->unix_s == unix_s)
+		return last;
+	last = &s->history[s->seconds++ % BURSTS_HISTORY];
+	*last = (struct burst_second){.unix_s = unix_s};
+	return last;
+}
+
+/* A bin is over. */
+static void count_bin(struct burst_series *s, struct burst_second *sec, enum burst_bin bin, uint64_t bytes,
+                      uint64_t begin_ns)
+{
+	uint64_t bps = burst_bps(bytes, bin);
+	unsigned i = 0;
+
+	while (i < BURST_BOUND_COUNT && bps > burst_bounds_bps[i])
+		i++;
+	s->histogram[bin][i]++;
+	if (bytes <= sec->most_bytes[bin])
+		return;
+	sec->most_bytes[bin] = bytes;
+	sec->most_ns[bin] = begin_ns;
+}
+
+static void take_bins(struct burst_series *s, const uint32_t *bytes, uint64_t from, uint64_t to)
+{
+	struct burst_second *sec = NULL;
+
+	for (uint64_t i = from; i < to; i++) {
+		if (sec == NULL || i % BURSTS_PER_S == 0)
+			sec = second_of(s, i / BURSTS_PER_S);
+		sec->bytes += bytes[i - from];
+		s->bytes += bytes[i - from];
+		s->ms_bytes += bytes[i - from];
+		count_bin(s, sec, BURST_100US, bytes[i - from], i * BURST_BIN_NS);
+		if ((i + 1) % BURSTS_PER_MS != 0)
+			continue;
+		count_bin(s, sec, BURST_1MS, s->ms_bytes, (i + 1 - BURSTS_PER_MS) * BURST_BIN_NS);
+		s->ms_bytes = 0;
+	}
+}
+
+/* --- from the rings --- */
+
+/* How many bins a cell lies behind `from`; negative: before it. */
+static int64_t bins_behind(uint64_t from, const struct burst_cell *c)
+{
+	return (int64_t)((c->index - from) << BURST_BYTES_BITS) >> BURST_BYTES_BITS;
+}
+
+static void take_ring(struct bursts *b, const struct burst_ring *r, uint64_t *cursor, uint64_t to, uint32_t *bytes)
+{
+	int64_t n = (int64_t)(to - b->index), at;
+	struct burst_cell c;
+	uint64_t next = *cursor;
+
+	while (burst_ring_read(r, &next, &b->missed, &c)) {
+		at = bins_behind(b->index, &c);
+		if (at >= n && at < n + (int64_t)AHEAD)
+			return; /* it may not be whole: the next look takes it */
+		*cursor = next;
+		if (at < 0 || at >= n)
+			b->missed++;
+		else
+			bytes[at] += c.bytes;
+	}
+	*cursor = next;
+}
+
+/* The millisecond that was being filled has no end. */
+static void jump(struct bursts *b, uint64_t index)
+{
+	for (uint32_t i = 0; i <= b->nports; i++)
+		b->port[i].ms_bytes = 0;
+	b->index = index;
+}
+
+void bursts_look(struct bursts *b, const struct burst_ring *const *ring, uint64_t wall_ns)
+{
+	static uint32_t port_bytes[WINDOW], link_bytes[WINDOW]; /* main thread only */
+	uint64_t to = (wall_ns - BURSTS_MARGIN_NS) / BURST_BIN_NS, n;
+
+	if (to + AHEAD < b->index) /* the clock was set back */
+		jump(b, to);
+	if (to > b->index + WINDOW) /* it was set forward, or nobody has looked for long */
+		jump(b, to - WINDOW);
+	if (to <= b->index)
+		return;
+	n = to - b->index;
+	memset(link_bytes, 0, n * sizeof(link_bytes[0]));
+	for (uint32_t p = 0; p < b->nports; p++) {
+		memset(port_bytes, 0, n * sizeof(port_bytes[0]));
+		for (uint32_t w = 0; w < b->nworkers; w++)
+			if (ring[p * b->nworkers + w] != NULL)
+				take_ring(b, ring[p * b->nworkers + w], &b->cursor[p][w], to, port_bytes);
+		take_bins(&b->port[p], port_bytes, b->index, to);
+		for (uint64_t i = 0; i < n; i++)
+			link_bytes[i] += port_bytes[i];
+	}
+	take_bins(&b->port[b->nports], link_bytes, b->index, to);
+	b->index = to;
+}
+
+/* --- reading --- */
+
+const struct burst_second *burst_second_at(const struct burst_series *s, uint32_t i)
+{
+	uint64_t kept = s->seconds < BURSTS_HISTORY ? s->seconds : BURSTS_HISTORY;
+
+	return i < kept ? &s->history[(s->seconds - kept + i) % BURSTS_HISTORY] : NULL;
+}
+
+const struct burst_second *burst_second_most(const struct burst_series *s, enum burst_bin bin)
+{
+	const struct burst_second *most = NULL, *sec;
+
+	for (uint32_t i = 0; (sec = burst_second_at(s, i)) != NULL; i++)
+		if (most == NULL || sec->most_bytes[bin] > most->most_bytes[bin])
+			most = sec;
+	return most;
+}

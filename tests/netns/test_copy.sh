@@ -171,6 +171,13 @@ goes_on_over() { # destination command...
 	[ "$(of_json "$LAB_DIR/big.json" sent_again_bytes)" -lt $((40 * MIB)) ] || why "$NOTE"
 }
 
+progress_is_shown() {
+	make_big
+	copy --progress "$LAB_DIR/big/" link:data/progress >"$LAB_DIR/progress.out" 2>"$LAB_DIR/progress" || why "copy: $(tail -1 "$LAB_DIR/progress")" || return
+	NOTE=$(tr '\r' '\n' <"$LAB_DIR/progress" | grep -oE '[0-9.]+ MB +[0-9]+%  .*B/s  [0-9]+ of 201 files  [0-9]+:[0-9]+:[0-9]+ left' | tail -1)
+	[ -n "$NOTE" ] || why "it shows: $(tr '\r' '\n' <"$LAB_DIR/progress" | tail -2)"
+}
+
 kill_server() {
 	local pid
 	pid=$(server_of data) && kill -KILL "$pid"
@@ -208,7 +215,7 @@ nothing_leads_out() {
 	[ "$(cat "$LAB_DIR/there/way-out/file")" = stolen ] || why "the directory did not take the link's place" || return
 	refused 5 "Mode=" "$LAB_DIR/src/empty" link:lookonly/x || return
 	refused 5 "nobody serves" "$LAB_DIR/src/empty" link:nothing/x || return
-	refused 23 "cannot be read" "$LAB_DIR/src/empty" "$LAB_DIR/not-there" link:data/some/ || true
+	refused 23 "cannot be read" "$LAB_DIR/src/empty" "$LAB_DIR/not-there" link:data/some/ || return
 	mkdir -p "$LAB_DIR/there/root"
 	refused 23 "Permission denied" "$LAB_DIR/src/empty" link:data/root/
 }
@@ -299,6 +306,7 @@ check "edges and exports come up" start_edges
 check "a tree with everything in it arrives as it is, at 300 km" tree_arrives
 check "a second copy sends nothing" second_copy_sends_nothing
 check "one file, by a name and into a directory" one_file
+check "progress, rate and remaining time" progress_is_shown
 check "a copy that was killed goes on" killed_copy_goes_on
 check "goes on over kill -9 of the server" goes_on_over server kill_server
 check "goes on over kill -9 of the far daemon" goes_on_over far kill_edge b

@@ -89,7 +89,9 @@ void doctor_control(struct doctor *d, const struct doctor_link *l)
 	const struct json_object *peer = j_get(l->now, "peer");
 	const char *trouble = j_text(peer, "trouble");
 
-	if (!runs(l) || j_bool(peer, "connected") || is_about_name(trouble))
+	/* one that is made again between the looks is none to speak of */
+	if (!runs(l) || j_bool(peer, "connected") || j_bool(j_get(l->before, "peer"), "connected") ||
+	    is_about_name(trouble))
 		return;
 	doctor_find(d,
 	            "no control connection to the other edge at %s%s%s\nis longreachd running there? RemoteAddress= "

@@ -3,6 +3,7 @@
 #include "doctor.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -365,6 +366,40 @@ void doctor_offloads(struct doctor *d, const struct doctor_link *l)
 	}
 	if (fd >= 0)
 		close(fd);
+}
+
+/* A GID of the port's RDMA device that is RoCE's: its NIC takes UDP 4791 before any program sees it. */
+static bool roce_is_on(const char *ifname)
+{
+	char pattern[128], type[32] = "";
+	glob_t found;
+	bool on = false;
+
+	snprintf(pattern, sizeof(pattern), "/sys/class/net/%s/device/infiniband/*/ports/*/gid_attrs/types/*", ifname);
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return false;
+	for (size_t i = 0; i < found.gl_pathc && !on; i++) {
+		FILE *f = fopen(found.gl_pathv[i], "re");
+
+		on = f != NULL && fgets(type, sizeof(type), f) != NULL && strstr(type, "RoCE") != NULL;
+		if (f != NULL)
+			fclose(f);
+	}
+	globfree(&found);
+	return on;
+}
+
+void doctor_enable_roce(struct doctor *d, const struct doctor_link *l)
+{
+	for (uint32_t i = 0; l->has_config && i < l->config.nlan_ports; i++)
+		if (roce_is_on(l->config.lan_ports[i]))
+			doctor_find(
+			    d,
+			    "RoCE is on in the NIC of LAN port %s: it takes UDP 4791 before the edge sees it\n`devlink "
+			    "dev param set pci/... name enable_roce value false cmode driverinit`, and `devlink dev "
+			    "reload "
+			    "pci/...`",
+			    l->config.lan_ports[i]);
 }
 
 /* --- the relay --- */

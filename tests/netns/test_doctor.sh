@@ -420,6 +420,12 @@ other_node() {
 	[ $STATUS = 0 ] || why "on the same node it finds: $(found)"
 }
 
+roce_on() {
+	local types=/sys/class/net/lan0/device/infiniband/mlx5_0/ports/1/gid_attrs/types
+	with_files "mount -t tmpfs none /sys/class; mkdir -p $types; echo 'RoCE v2' >$types/0"
+	[ "$(found)" = "enable_roce " ] || why "exit code $STATUS, it finds: $(found)$(head -1 "$LAB_DIR/doctor.err")"
+}
+
 relay_socket_gone() {
 	LAB_EXTRA="Relay.Enable=yes Relay.Socket=$LAB_DIR/relay.sock" LAB_EXTRA_B="" relay_link || return
 	rm -f "$LAB_DIR/run/a/relay.sock"
@@ -611,6 +617,7 @@ long check "path_mtu" narrow_line
 check "ip_forward" forwarding_off
 long check "stray_buffer" stray
 check "memlock" swapped_out
+check "enable_roce" roce_on
 check "return_path" answers_go_around
 check "request_path" requests_go_around
 check "stalled" host_hangs

@@ -459,7 +459,7 @@ static void config_parse_all__tells_all(void **state)
 	                           "RemotePrefix=10.1.2.0/24\n"
 	                           "hello\n"
 	                           "AckMode=maybe\n"
-	                           "[Paht]\n"
+	                           "[Paths]\n"
 	                           "Rate=1G\n"
 	                           "Port=1\n"
 	                           "[Path]\n"
@@ -474,7 +474,7 @@ static void config_parse_all__tells_all(void **state)
 	    "quotes)",
 	    "5: hello: expected [Section] or Key=value",
 	    "6: AckMode=maybe: expected near, far or host",
-	    "8: [Paht] is not a section: expected [Path]",
+	    "8: [Paths] is not a section: expected [Path]",
 	    "12: Rate=fast: expected a bit rate such as 10G, 400G or 2.5Gbit/s",
 	    " [Path] RemoteAddress= is missing: expected an IPv4 or IPv6 address such as 192.0.2.1",
 	    "4: RemotePrefix= 10.1.2.0/24 overlaps LocalPrefix=10.1.0.0/16: a host is at one site only",

@@ -11,6 +11,7 @@
 #include "gpu.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <numa.h>
 #include <poll.h>
 #include <pthread.h>
@@ -620,6 +621,8 @@ static void gpu_free(struct gpu *g)
 	spsc_free(&g->notes);
 	if (g->command_fd >= 0)
 		close(g->command_fd);
+	if (g->notify_fd >= 0)
+		close(g->notify_fd);
 	free(g);
 }
 
@@ -630,10 +633,10 @@ int gpu_start(struct gpu **out, int notify_fd)
 
 	if (!g)
 		return rc;
-	g->notify_fd = notify_fd;
+	g->notify_fd = fcntl(notify_fd, F_DUPFD_CLOEXEC, 0); /* of its own: a thread that hangs outlives its user */
 	g->last = &g->first;
 	g->command_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (g->command_fd >= 0 && spsc_init(&g->commands, RING, sizeof(struct command)) &&
+	if (g->command_fd >= 0 && g->notify_fd >= 0 && spsc_init(&g->commands, RING, sizeof(struct command)) &&
 	    spsc_init(&g->notes, RING, sizeof(struct gpu_note)))
 		rc = thread_start(&g->thread, gpu_main, g);
 	if (rc < 0) {

@@ -533,8 +533,12 @@ void relay_gpu_close(struct relay_thread *r)
 {
 	struct dnode *n;
 
-	if (!r->gpu || !gpu_stop(r->gpu))
+	if (!r->gpu)
 		return;
+	if (!gpu_stop(r->gpu)) {
+		log_err("link %s: a GPU's driver hangs: its memory is left until the daemon ends", r->config.name);
+		return;
+	}
 	r->gpu = NULL;
 	free_writes(&r->written);
 	while ((n = dlist_first(&r->copies))) {

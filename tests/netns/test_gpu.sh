@@ -6,6 +6,8 @@
 . "$(dirname "$0")/check.sh"
 
 MIB=$((1 << 20))
+GPU_MIB=${FULL:+1024}
+GPU_MIB=${GPU_MIB:-256}
 FAKE=$LAB_TOOLS/fakecuda
 LONGREACH=$LAB_BIN/longreach
 
@@ -98,14 +100,15 @@ start_edges() {
 
 gpu_to_gpu() {
 	head -c $((256 * MIB)) /dev/urandom >"$LAB_SHM/src"
-	provide b target --gpu 0 --size 300MiB || return
-	gpumem a put "$LAB_SHM/src" link:target >"$LAB_DIR/put" 2>&1 || why "put: $(tail -1 "$LAB_DIR/put")" || return
+	head -c $((GPU_MIB * MIB)) /dev/urandom >"$LAB_SHM/gpu.src"
+	provide b target --gpu 0 --size $((GPU_MIB * MIB + 4096)) || return
+	gpumem a put "$LAB_SHM/gpu.src" link:target >"$LAB_DIR/put" 2>&1 || why "put: $(tail -1 "$LAB_DIR/put")" || return
 	NOTE="put $(cat "$LAB_DIR/put")"
-	gpumem a get link:target "$LAB_SHM/back" $((256 * MIB)) >"$LAB_DIR/get" 2>&1 ||
+	gpumem a get link:target "$LAB_SHM/back" $((GPU_MIB * MIB)) >"$LAB_DIR/get" 2>&1 ||
 		why "get: $(tail -1 "$LAB_DIR/get")" || return
 	NOTE+="; get $(sed 's/.* s, //' "$LAB_DIR/get"); line $LAB_RATE"
-	same "$LAB_SHM/src" "$LAB_SHM/back" || return
-	rm -f "$LAB_SHM/back"
+	same "$LAB_SHM/gpu.src" "$LAB_SHM/back" || return
+	rm -f "$LAB_SHM/back" "$LAB_SHM/gpu.src"
 	end_providers
 	both_hold_nothing
 }
@@ -303,7 +306,7 @@ LAB_EXTRA_A="Relay.Socket=$LAB_DIR/a.relay"
 LAB_EXTRA_B="Relay.Socket=$LAB_DIR/b.relay"
 lab_watch_line
 check "edges with a relay and a GPU come up" start_edges
-check "256 MiB from GPU to GPU, and got back" gpu_to_gpu
+check "$GPU_MIB MiB from GPU to GPU, and got back" gpu_to_gpu
 check "a file into GPU memory and back, at odd offsets" file_to_gpu
 check "GPU memory that cannot be exported says why" errors_of_an_export
 check "errors of one call fail what used it, by their names" errors_of_a_call

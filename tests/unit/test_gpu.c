@@ -264,16 +264,19 @@ static void refusals(void)
 }
 
 /* Out of memory, and what else is of one call: that memory alone is broken. */
-static void of_one(const char *fault, enum gpu_end end, const char *why)
+static void of_one(const char *fault, enum gpu_end end, const char *why, uint64_t least_ns)
 {
 	struct gpu_note n;
+	uint64_t before;
 
 	start();
 	faults(fault);
+	before = clock_now_ns();
 	copy(0, true, 0, 1 << 20, 3);
 	n = expect_note(GPU_BROKEN);
 	EXPECT(n.memory == &memory[0] && n.end == end && strcmp(memory[0].why, why) == 0);
 	EXPECT(copied_block() == end);
+	EXPECT(clock_now_ns() - before >= least_ns);
 	copy(0, false, 0, 4096, 0);
 	EXPECT(copied_block() == end);
 	copy(1, false, 0, 4096, 0);
@@ -283,18 +286,18 @@ static void of_one(const char *fault, enum gpu_end end, const char *why)
 
 static void no_memory(void)
 {
-	of_one("cuMemcpyHtoDAsync:2 copy_us=30000", GPU_NO_MEMORY, "cuMemcpyHtoDAsync: CUDA_ERROR_OUT_OF_MEMORY (2)");
+	of_one("cuMemcpyHtoDAsync:2 copy_us=30000", GPU_NO_MEMORY, "cuMemcpyHtoDAsync: CUDA_ERROR_OUT_OF_MEMORY (2)", 0);
 }
 
-/* No event says when the copy is done; the block is not free before. fakecuda would complain of it. */
+/* No event says when the copy is done, which takes 15 ms at least; the block is not free before. */
 static void no_event(void)
 {
-	of_one("cuEventRecord:2 copy_us=30000", GPU_NO_MEMORY, "cuEventRecord: CUDA_ERROR_OUT_OF_MEMORY (2)");
+	of_one("cuEventRecord:2 copy_us=30000", GPU_NO_MEMORY, "cuEventRecord: CUDA_ERROR_OUT_OF_MEMORY (2)", 15000000);
 }
 
 static void no_answer(void)
 {
-	of_one("cuEventQuery:999 copy_us=30000", GPU_FAILED, "cuEventQuery: CUDA_ERROR_UNKNOWN (999)");
+	of_one("cuEventQuery:999 copy_us=30000", GPU_FAILED, "cuEventQuery: CUDA_ERROR_UNKNOWN (999)", 15000000);
 }
 
 /* Of a context: all memory of that GPU is broken. */

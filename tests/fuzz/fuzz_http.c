@@ -15,6 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (whole == HTTP_OK)
 		REQUIRE(r.path[0] == '/' && memchr(r.path, '\0', sizeof(r.path)) && !strpbrk(r.path, " ?\r\n"));
+	if (whole == HTTP_OK)
+		(void)http_host_is_local(r.host);
 	for (size_t n = 0; n < size && begun == HTTP_INCOMPLETE; n++)
 		begun = http_request_parse(text, n, &r);
 	REQUIRE(begun == HTTP_INCOMPLETE || begun == whole);

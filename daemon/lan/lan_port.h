@@ -54,7 +54,7 @@ struct lan_port_ops {
 	int (*rebind)(struct lan_port *port, const char *ifname);
 	/* Of the interface that it is bound to. From any thread. */
 	int (*ifindex)(const struct lan_port *port);
-	/* For epoll: readable when packets wait. */
+	/* For epoll: readable when packets wait. Negative: there is none, and the worker looks every POLL_NS. */
 	int (*fd)(const struct lan_port *port);
 	/* True if `frames` packets or more (at least 1) wait in the receive ring. From any thread. */
 	bool (*rx_waits)(const struct lan_port *port, uint32_t frames);

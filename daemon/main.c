@@ -214,20 +214,39 @@ static int run(const struct options *o, const struct site_configs *configs)
 		r = turn(&d);
 	}
 	tear_down(&d);
+	lan_engine_stop();
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* The link files are sound: are the keys that they name? */
-static int check(const struct site_configs *configs)
+struct engine_start {
+	const struct options *o;
+	struct site_configs *configs; /* scratch: main() reads them again and says what is wrong with them */
+};
+
+/* Devices can be opened now and never again. */
+static void open_devices(void *arg)
+{
+	static char report[SITES_REPORT_MAX];
+	const struct engine_start *s = arg;
+
+	if (sites_read(&s->o->sources, MISSING_IS_GONE, s->configs, report) == 0)
+		lan_engine_start(&s->o->engine, s->configs->list, s->configs->n);
+}
+
+/* The link files are sound: are the keys that they name, and is what their engines need here? */
+static int check(const struct options *o, const struct site_configs *configs)
 {
 	int status = EXIT_SUCCESS;
 
 	for (uint32_t i = 0; i < configs->n; i++) {
 		const struct link_config *c = &configs->list[i];
-		char err[CONFIG_ERR_MAX];
+		char err[CONFIG_ERR_MAX], missing[LAN_ENGINE_ERR_MAX];
 		struct tls *tls;
 
-		if (tls_open(c, &tls, err) == 0) {
+		if (lan_engine_check(&o->engine, c, missing) < 0) {
+			fprintf(stderr, "%s: %s\n", c->path, missing);
+			status = EXIT_FAILURE;
+		} else if (tls_open(c, &tls, err) == 0) {
 			printf("%s: ok, %s\n", c->path,
 			       c->encryption == SEAL_NONE ? "not sealed" : seal_cipher_name(c->encryption));
 			tls_close(tls);
@@ -256,6 +275,7 @@ int main(int argc, char **argv)
 	static struct site_configs configs;
 	static char report[SITES_REPORT_MAX];
 	struct options o;
+	struct engine_start start = {&o, &configs};
 
 	options_parse(argc, argv, &o);
 	if (o.action == DO_EXIT)
@@ -263,7 +283,7 @@ int main(int argc, char **argv)
 	log_init(o.verbose);
 	if (o.action == DO_CLOSE)
 		return close_ways(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
-	if (o.action == DO_RUN && privsep_split(o.user, report, sizeof(report)) < 0) {
+	if (o.action == DO_RUN && privsep_split(o.user, open_devices, &start, report, sizeof(report)) < 0) {
 		log_err("%s", report);
 		return EXIT_FAILURE;
 	}
@@ -278,7 +298,7 @@ int main(int argc, char **argv)
 		return EX_CONFIG; /* systemd does not try again: longreachd.service */
 	}
 	if (o.action == DO_CHECK)
-		return check(&configs);
+		return check(&o, &configs);
 	if (o.action == DO_PRINT)
 		return print(&configs);
 	return run(&o, &configs);

@@ -4,6 +4,7 @@
 #define DAEMON_OPTIONS_H
 
 #include "daemon/config/site_paths.h"
+#include "daemon/lan/lan_engine.h"
 
 enum options_action { DO_RUN, DO_CHECK, DO_PRINT, DO_CLOSE, DO_EXIT };
 
@@ -15,6 +16,7 @@ struct options {
 	const char *control_path;
 	const char *metrics; /* where to serve them; NULL: nowhere */
 	const char *user; /* whom the process that carries packets becomes; NULL: nobody else */
+	struct lan_engine_options engine;
 	bool verbose;
 };
 

@@ -27,7 +27,7 @@ sentence() { # file
 		  text = text (text == "" ? "" : " ") $0; if (over) exit }
 		END { if (match(text, /[.:]( |$)/)) text = substr(text, 1, RSTART - 1); gsub(/\|/, "\\|", text); print text }' "$1"
 }
-for folder in proxy $(find proxy -mindepth 1 -type d | sort) daemon $(find daemon -mindepth 1 -type d | sort) seal headroom lib; do
+for folder in proxy $(find proxy -mindepth 1 -type d | sort) daemon $(find daemon -mindepth 1 -type d | sort) seal headroom lib dpdk; do
 	[ -d "$folder" ] || continue
 	printf '\n## %s/\n\n| file | |\n|---|---|\n' "$folder"
 	heads "$folder"

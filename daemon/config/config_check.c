@@ -70,6 +70,26 @@ static int check_ports(struct check *ck)
 	return 0;
 }
 
+static int check_engine(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+
+	if (c->engine == ENGINE_PACKET)
+		return c->nlan_devices == 0 ? 0 : blame(ck, "LanDevice", "is for Engine=dpdk: expected Engine=dpdk too");
+	if (c->nlan_devices != c->nlan_ports)
+		return blame(ck, "LanDevice", "names %u devices for %u interfaces of LanPort=: expected one for each",
+		             c->nlan_devices, c->nlan_ports);
+	for (uint32_t i = 0; i < c->nlan_devices; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (strcmp(c->lan_devices[i], c->lan_devices[j]) == 0)
+				return blame(ck, "LanDevice", "%.60s is named twice", c->lan_devices[i]);
+	if (c->workers != 1)
+		return blame(ck, "Workers", "is %u: Engine=dpdk has one queue for each device: expected 1", c->workers);
+	if (c->pfc != 0)
+		return blame(ck, "Pfc", "pauses hosts before a ring of Engine=packet runs over: expected off");
+	return 0;
+}
+
 /* Every prefix of both lists against every other. */
 static int check_prefixes(struct check *ck)
 {
@@ -248,7 +268,7 @@ static int check_security(struct check *ck)
 int config_check(const struct link_config *c, const struct config_key **key, uint32_t *path,
                  char why[CONFIG_WHY_MAX * 2])
 {
-	static int (*const rules[])(struct check *) = {check_required,   check_ports,       check_prefixes,
+	static int (*const rules[])(struct check *) = {check_required,   check_ports,       check_prefixes,    check_engine,
 	                                               check_pair_modes, check_host_groups, check_paths,
 	                                               check_workers,    check_security,    check_times};
 	struct check ck = {.c = c, .key = key, .path = path, .why = why};

@@ -24,6 +24,7 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 		w->lan_ops[i]->stats(w->lan[i], &lan);
 		s->lan_ring_drops += lan.rx_ring_drops;
 		s->lan_truncated += lan.rx_truncated;
+		s->lan_not_ours += lan.rx_not_ours;
 		s->lan_tx_errors += lan.tx_errors;
 	}
 	if (w->seal)

@@ -239,8 +239,7 @@ static int open_port(struct worker *w, const struct lan_port_ops *ops, struct la
 /* How the link's ports reach the wire. */
 static const struct lan_port_ops *lan_engine(const struct link_config *c)
 {
-	(void)c;
-	return &lan_packet_ops;
+	return c->engine == ENGINE_DPDK ? &lan_engine_ops : &lan_packet_ops;
 }
 
 static int open_lan_port(struct worker *w, struct lan_port_params *lp, char *err, size_t errlen)
@@ -251,6 +250,7 @@ static int open_lan_port(struct worker *w, struct lan_port_params *lp, char *err
 	if (r < 0)
 		return r;
 	lp->ring_frames = plan.ring_frames;
+	lp->device = w->nlan < w->config.nlan_devices ? w->config.lan_devices[w->nlan] : NULL;
 	r = open_port(w, lan_engine(&w->config), lp, err, errlen);
 	if (r < 0)
 		return r;

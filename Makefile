@@ -329,6 +329,7 @@ help:
 	@echo 'make test-all         and those that do not'
 	@echo 'make deps             installs what building and testing need (apt-get, root)'
 	@echo 'make                  longreachd, longreach and the test tools, in $(O)'
+	@echo 'make dpdk             longreach-dpdk.so for Engine=dpdk, where libdpdk-dev is'
 	@echo 'make install          DESTDIR= PREFIX=/usr'
 	@echo 'make unit             unit tests; SAN=asan or SAN=tsan, CC=clang for other builds'
 	@echo 'make sim SEED=17      one seed of the simulator, or a range: SEED=1-2000'

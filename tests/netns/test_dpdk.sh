@@ -114,6 +114,43 @@ no_huge_pages() {
 	return $status
 }
 
+# Site A's host behind a virtio-user port, which testpmd joins to a cable of the host's; the edge serves it by net_vhost.
+# lan0 keeps addresses and next hops, and nobody answers ARP.
+by_vhost() {
+	local mac_host mac_edge
+	[ -x "$(command -v dpdk-testpmd)" ] || { WHY="dpdk-testpmd is not here"; return 77; }
+	lab_edges_stop
+	lab_line_set 300
+	lab_veth ha vx line p0
+	lab_ip line link set p0 up
+	lab_ip ha addr flush dev rdma0
+	lab_ip ha addr add $A_HOST/24 dev vx
+	lab_offload ha vx tso off gso off gro off
+	lab_ip ha link set vx up
+	lab_ip ha route replace default via 10.101.1.1 dev vx
+	mac_host=$(lab_in ha cat /sys/class/net/vx/address)
+	mac_edge=$(lab_in ea cat /sys/class/net/lan0/address)
+	lab_ip ha neigh replace 10.101.1.1 lladdr "$mac_edge" dev vx nud permanent
+	lab_ip ea neigh replace $A_HOST lladdr "$mac_host" dev lan0 nud permanent
+	LAB_EXTRA=
+	LAB_EXTRA_A="Link.Engine=dpdk Link.LanDevice=net_vhost0,iface=$LAB_DIR/vhost.sock"
+	LAB_EXTRA_B="Link.Engine=dpdk Link.LanDevice=$DEVICE"
+	LAB_MODE=near
+	lab_edges
+	lab_link_up || return
+	ip netns exec "$LAB_ID-line" dpdk-testpmd --no-huge -m 256 --no-shconf --no-pci --no-telemetry --lcores 0@0,1@1 \
+		--vdev=net_af_packet0,iface=p0,framesz=8192,blocksz=65536,framecnt=256 \
+		"--vdev=net_virtio_user0,path=$LAB_DIR/vhost.sock,queue_size=256,mrg_rxbuf=0" -- --forward-mode=io --auto-start \
+		--mbuf-size=8448 --total-num-mbufs=4096 --max-pkt-len=1514 --stats-period=1000 </dev/null \
+		>"$LAB_DIR/testpmd.log" 2>&1 &
+	TESTPMD=$!
+	LAB_DEV=vx LAB_PATIENCE=20 lab_rcperf --secs 1 --depth 16 --op mix --bidir || why "contents, order or count are wrong"
+	kill $TESTPMD 2>/dev/null
+	wait $TESTPMD 2>/dev/null
+	[ -z "$WHY" ] || { tail -5 "$LAB_DIR/testpmd.log" | cut -c1-300; return 1; }
+	NOTE="$(lab_result .messages) messages"
+}
+
 no_device() {
 	LAB_EXTRA="Link.Engine=dpdk Link.LanDevice=net_nonsense0"
 	lab_edge_stop a
@@ -149,5 +186,6 @@ check "dpdk: no thread has rights" no_rights
 check "dpdk: daemons killed under load" killed
 check "dpdk: without the plugin" no_plugin
 check "dpdk: without huge pages" no_huge_pages
+check "dpdk: a host behind vhost-user" by_vhost
 check "dpdk: a device that there is not" no_device
 check_end

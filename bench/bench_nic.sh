@@ -48,11 +48,11 @@ measure() { # what pid...
 
 null_forwarder() {
 	lab_line_stop
-	ip netns exec "$LAB_ID-line" dpdk-testpmd --no-huge -m 256 --no-shconf --no-pci --no-telemetry --lcores 0@0,1@1 \
+	ip netns exec "$LAB_ID-line" stdbuf -oL dpdk-testpmd --no-huge -m 256 --no-shconf --no-pci --no-telemetry --lcores 0@0,1@1 \
 		"--vdev=net_af_packet0,iface=wa,$RING" "--vdev=net_af_packet1,iface=wb,$RING" -- --forward-mode=io --auto-start \
 		--mbuf-size=8448 --total-num-mbufs=4096 --stats-period=1000 </dev/null >"$LAB_DIR/testpmd.log" 2>&1 &
 	TESTPMD_PID=$!
-	lab_wait 10 grep -q 'Press enter\|Port statistics\|start packet forwarding\|io packet forwarding' "$LAB_DIR/testpmd.log" ||
+	lab_wait 20 grep -q 'RX P=1/Q=0' "$LAB_DIR/testpmd.log" ||
 		lab_die "testpmd does not start: $(tail -3 "$LAB_DIR/testpmd.log")"
 	lab_wait 5 lab_in ha bash -c "exec 3<>/dev/tcp/$B_HOST/18515" || lab_die "testpmd forwards nothing"
 	measure testpmd

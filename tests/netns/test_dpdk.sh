@@ -7,6 +7,7 @@
 
 DEVICE=net_af_packet0,iface=lan0,framesz=8192,blocksz=65536,framecnt=256
 EAL="--no-huge -m 256"
+A_TCP=10.101.1.3
 
 MISSING=
 [ -e "$LAB_BIN/plugins/longreach-dpdk.so" ] || MISSING="longreach-dpdk.so is not built (make dpdk; it needs libdpdk-dev)"
@@ -115,7 +116,8 @@ no_huge_pages() {
 }
 
 # Site A's host behind a virtio-user port, which testpmd joins to a cable of the host's; the edge serves it by net_vhost.
-# lan0 keeps addresses and next hops, and nobody answers ARP.
+# lan0 keeps addresses and next hops, and nobody answers ARP. What the endpoints say by TCP goes by lan0 as ever: a port
+# without an interface of the kernel has no way to it.
 by_vhost() {
 	local mac_host mac_edge
 	[ -x "$(command -v dpdk-testpmd)" ] || { WHY="dpdk-testpmd is not here"; return 77; }
@@ -123,11 +125,14 @@ by_vhost() {
 	lab_line_set 300
 	lab_veth ha vx line p0
 	lab_ip line link set p0 up
-	lab_ip ha addr flush dev rdma0
-	lab_ip ha addr add $A_HOST/24 dev vx
 	lab_offload ha vx tso off gso off gro off
+	lab_ip ha addr flush dev rdma0 scope global
+	lab_ip ha addr add $A_TCP/24 dev rdma0
+	lab_ip ha addr add $A_HOST/32 dev vx
 	lab_ip ha link set vx up
-	lab_ip ha route replace default via 10.101.1.1 dev vx
+	lab_ip ha rule add from $A_TCP lookup 99
+	lab_ip ha route replace default via 10.101.1.1 dev rdma0 table 99
+	lab_ip ha route replace default via 10.101.1.1 dev vx onlink
 	mac_host=$(lab_in ha cat /sys/class/net/vx/address)
 	mac_edge=$(lab_in ea cat /sys/class/net/lan0/address)
 	lab_ip ha neigh replace 10.101.1.1 lladdr "$mac_edge" dev vx nud permanent
@@ -138,13 +143,16 @@ by_vhost() {
 	LAB_MODE=near
 	lab_edges
 	lab_link_up || return
-	ip netns exec "$LAB_ID-line" dpdk-testpmd --no-huge -m 256 --no-shconf --no-pci --no-telemetry --lcores 0@0,1@1 \
+	ip netns exec "$LAB_ID-line" stdbuf -oL dpdk-testpmd --no-huge -m 256 --no-shconf --no-pci --no-telemetry --lcores 0@0,1@1 \
 		--vdev=net_af_packet0,iface=p0,framesz=8192,blocksz=65536,framecnt=256 \
 		"--vdev=net_virtio_user0,path=$LAB_DIR/vhost.sock,queue_size=256,mrg_rxbuf=0" -- --forward-mode=io --auto-start \
 		--mbuf-size=8448 --total-num-mbufs=4096 --max-pkt-len=1514 --stats-period=1000 </dev/null \
 		>"$LAB_DIR/testpmd.log" 2>&1 &
 	TESTPMD=$!
-	LAB_DEV=vx LAB_PATIENCE=20 lab_rcperf --secs 1 --depth 16 --op mix --bidir || why "contents, order or count are wrong"
+	lab_wait 20 grep -q 'RX P=1/Q=0' "$LAB_DIR/testpmd.log" || why "testpmd does not start" || return
+	lab_server $B_HOST --port 18518 --timeout-ms 500
+	LAB_DEV=vx LAB_PATIENCE=40 lab_rcperf --ctl-from $A_TCP --port 18518 --timeout-ms 500 --iters 1000 --depth 16 --op mix \
+		--bidir || why "contents, order or count are wrong"
 	kill $TESTPMD 2>/dev/null
 	wait $TESTPMD 2>/dev/null
 	[ -z "$WHY" ] || { tail -5 "$LAB_DIR/testpmd.log" | cut -c1-300; return 1; }
@@ -152,7 +160,7 @@ by_vhost() {
 }
 
 no_device() {
-	LAB_EXTRA="Link.Engine=dpdk Link.LanDevice=net_nonsense0"
+	LAB_EXTRA="Link.Engine=dpdk Link.LanDevice=net_nonsense0" LAB_EXTRA_A=
 	lab_edge_stop a
 	lab_edge_start a
 	lab_wait 5 grep -q 'LAN port lan0: net_nonsense0: DPDK cannot open this device' "$LAB_DIR/a/log" ||

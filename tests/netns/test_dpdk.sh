@@ -73,7 +73,7 @@ no_rights() {
 		done
 	done
 	NOTE="$n threads"
-	ls /proc/"$pid"/task/*/comm | xargs grep -q '^eal-' || why "there is no thread of the EAL's"
+	grep -q '^eal-' /proc/"$pid"/task/*/comm || why "there is no thread of the EAL's"
 }
 
 killed() {

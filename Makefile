@@ -126,6 +126,19 @@ $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libplan.a $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c -lncursesw -lxxhash
 
+# --- the plugin for Engine=dpdk: only where DPDK is (Debian: libdpdk-dev); longreachd loads it when a link asks for it ---
+PLUGIN_DPDK := longreach-dpdk.so
+# gcc's checks are for our lines, not for those of DPDK's headers
+DPDK_CFLAGS = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libdpdk))
+.PHONY: dpdk
+dpdk:
+	$(Q)pkg-config --exists libdpdk || { echo "dpdk: no libdpdk here: apt-get install libdpdk-dev" >&2; exit 1; }
+	$(Q)$(MAKE) --no-print-directory $(O)/plugins/$(PLUGIN_DPDK)
+$(O)/plugins/$(PLUGIN_DPDK): $(wildcard dpdk/*.c) daemon/lan/nic_engine.h $(O)/made-with
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(DPDK_CFLAGS) $(LDFLAGS) -MF $@.d -fPIC -shared -o $@ $(wildcard dpdk/*.c) \
+		$(shell pkg-config --libs libdpdk) -lpthread
+
 # --- liblongreach: the relay, for programs ---
 LIB_SONAME := liblongreach.so.0
 .PHONY: lib
@@ -334,6 +347,8 @@ install: product
 	install -D -m 755 $(O)/longreachd $(DESTDIR)$(PREFIX)/sbin/longreachd
 	install -D -m 755 $(O)/longreach $(DESTDIR)$(PREFIX)/bin/longreach
 	install -D -m 755 $(O)/$(LIB_SONAME) $(DESTDIR)$(LIBDIR)/$(LIB_SONAME)
+	[ ! -e $(O)/plugins/$(PLUGIN_DPDK) ] || \
+		install -D -m 755 $(O)/plugins/$(PLUGIN_DPDK) $(DESTDIR)$(PREFIX)/lib/longreach/$(PLUGIN_DPDK)
 	ln -sf $(LIB_SONAME) $(DESTDIR)$(LIBDIR)/liblongreach.so
 	install -D -m 644 $(O)/liblongreach.a $(DESTDIR)$(LIBDIR)/liblongreach.a
 	install -D -m 644 lib/longreach.h $(DESTDIR)$(PREFIX)/include/longreach.h
@@ -370,6 +385,7 @@ help:
 	@echo 'make test-all         and those that do not'
 	@echo 'make deps             installs what building and testing need (apt-get, root)'
 	@echo 'make                  longreachd, longreach and the test tools, in $(O)'
+	@echo 'make dpdk             longreach-dpdk.so for Engine=dpdk, where libdpdk-dev is'
 	@echo 'make install          DESTDIR= PREFIX=/usr'
 	@echo 'make deb              Debian packages, in $(DEB)'
 	@echo 'make unit             unit tests; SAN=asan or SAN=tsan, CC=clang for other builds'

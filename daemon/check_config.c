@@ -39,8 +39,9 @@ static bool check_keys(const struct link_config *c, struct config_reading *r)
 	return ok;
 }
 
-static bool check_file(const char *path, bool offline, struct checked *file, struct config_reading *r)
+static bool check_file(const char *path, const struct options *o, struct checked *file, struct config_reading *r)
 {
+	char missing[LAN_ENGINE_ERR_MAX];
 	struct link_config *c = &file->config;
 	bool keys_ok = true;
 	int e = config_load_all(path, c, r);
@@ -48,10 +49,14 @@ static bool check_file(const char *path, bool offline, struct checked *file, str
 	file->sound = e == 0;
 	if (c->path[0] != '\0') { /* else it could not be read */
 		config_check_more(c, r);
-		if (!offline)
+		if (!o->offline)
 			config_machine_check(c, r);
 		if (is_given(c, r))
 			keys_ok = check_keys(c, r);
+		if (!o->offline && lan_engine_check(&o->engine, c, missing) < 0) {
+			fprintf(stderr, "%s: %s\n", path, missing);
+			keys_ok = false;
+		}
 	}
 	for (uint32_t i = 0; i < r->nerrors; i++)
 		fprintf(stderr, "%s\n", r->error[i]);
@@ -78,7 +83,7 @@ static bool check_together(const struct checked *files, uint32_t n)
 	return ok;
 }
 
-int check_config(const struct site_sources *sources, bool offline)
+int check_config(const struct options *o)
 {
 	static struct site_paths paths;
 	static struct config_reading reading;
@@ -90,11 +95,11 @@ int check_config(const struct site_sources *sources, bool offline)
 		fputs("longreachd: not enough memory\n", stderr);
 		return EXIT_FAILURE;
 	}
-	ok = site_paths_read(sources, &paths, report) == 0;
+	ok = site_paths_read(&o->sources, &paths, report) == 0;
 	if (report[0] != '\0')
 		fprintf(stderr, "%s\n", report);
 	for (uint32_t i = 0; i < paths.n; i++)
-		ok &= check_file(paths.path[i], offline, &files[i], &reading);
+		ok &= check_file(paths.path[i], o, &files[i], &reading);
 	ok &= check_together(files, paths.n);
 	if (ok && paths.n == 0)
 		puts("no link files");

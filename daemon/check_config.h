@@ -3,12 +3,10 @@
 #ifndef DAEMON_CHECK_CONFIG_H
 #define DAEMON_CHECK_CONFIG_H
 
-#include <stdbool.h>
+#include "options.h"
 
-#include "daemon/config/site_paths.h"
-
-/* Prints a line for each file that is well and one, to standard error, for each error. offline: of the files alone,
- * whatever machine this is. Returns the exit status. */
-int check_config(const struct site_sources *sources, bool offline);
+/* Prints a line for each file that is well and one, to standard error, for each error. o->offline: of the files
+ * alone, whatever machine this is. Returns the exit status. */
+int check_config(const struct options *o);
 
 #endif

@@ -217,7 +217,23 @@ static int run(const struct options *o, const struct site_configs *configs)
 		r = turn(&d);
 	}
 	tear_down(&d);
+	lan_engine_stop();
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+struct engine_start {
+	const struct options *o;
+	struct site_configs *configs; /* scratch: main() reads them again and says what is wrong with them */
+};
+
+/* Devices can be opened now and never again. */
+static void open_devices(void *arg)
+{
+	static char report[SITES_REPORT_MAX];
+	const struct engine_start *s = arg;
+
+	if (sites_read(&s->o->sources, MISSING_IS_GONE, s->configs, report) == 0)
+		lan_engine_start(&s->o->engine, s->configs->list, s->configs->n);
 }
 
 static int print(const struct site_configs *configs)
@@ -235,6 +251,7 @@ int main(int argc, char **argv)
 	static struct site_configs configs;
 	static char report[SITES_REPORT_MAX];
 	struct options o;
+	struct engine_start start = {&o, &configs};
 
 	options_parse(argc, argv, &o);
 	if (o.action == DO_EXIT)
@@ -250,14 +267,14 @@ int main(int argc, char **argv)
 		return close_ways(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.action == DO_EXPORTS)
 		return copy_exports_run(&o.sources);
-	if (o.action == DO_RUN && privsep_split(o.user, report, sizeof(report)) < 0) {
+	if (o.action == DO_RUN && privsep_split(o.user, open_devices, &start, report, sizeof(report)) < 0) {
 		log_err("%s", report);
 		return EXIT_FAILURE;
 	}
 	if (o.action != DO_RUN)
 		secret_openssl(); /* privsep_split() has done it */
 	if (o.action == DO_CHECK)
-		return check_config(&o.sources, o.offline);
+		return check_config(&o);
 	if (sites_read(&o.sources, MISSING_IS_ERROR, &configs, report) < 0) {
 		if (o.action != DO_RUN) {
 			fprintf(stderr, "%s\n", report);

@@ -10,6 +10,7 @@
 #include "daemon/util/version.h"
 
 #define CONFIG_DIR "/etc/longreach"
+#define PLUGIN_DIR "/usr/lib/longreach"
 
 static const char usage[] =
     "usage: longreachd [OPTION]...\n"
@@ -32,6 +33,8 @@ static const char usage[] =
     "                      [ADDRESS]:PORT, or the /PATH of a Unix socket. Default: not at all\n"
     "  --pcap DIR          write what passes on LAN and WAN there, for Wireshark\n"
     "  --user NAME         whom the process that carries packets becomes; systemd's User= in place of it\n"
+    "  --plugins DIR       where " LAN_ENGINE_PLUGIN " is, for links with Engine=dpdk. Default: " PLUGIN_DIR "\n"
+    "  --eal ARGUMENTS     for DPDK's environment abstraction layer, in one word: --eal='--no-huge -m 512'\n"
     "  --foreground        as it always is\n"
     "  -v, --verbose       log more\n"
     "  -h, --help          this text\n"
@@ -51,6 +54,8 @@ enum long_options {
 	OPT_METRICS,
 	OPT_PCAP,
 	OPT_USER,
+	OPT_PLUGINS,
+	OPT_EAL,
 	OPT_FOREGROUND
 };
 
@@ -66,6 +71,8 @@ static const struct option long_options[] = {
     {"metrics", required_argument, NULL, OPT_METRICS},
     {"pcap", required_argument, NULL, OPT_PCAP},
     {"user", required_argument, NULL, OPT_USER},
+    {"plugins", required_argument, NULL, OPT_PLUGINS},
+    {"eal", required_argument, NULL, OPT_EAL},
     {"foreground", no_argument, NULL, OPT_FOREGROUND},
     {"verbose", no_argument, NULL, 'v'},
     {"help", no_argument, NULL, 'h'},
@@ -129,6 +136,12 @@ static void take_option(struct options *o, int opt)
 	case OPT_USER:
 		o->user = optarg;
 		break;
+	case OPT_PLUGINS:
+		o->engine.plugins = optarg;
+		break;
+	case OPT_EAL:
+		o->engine.arguments = optarg;
+		break;
 	case OPT_FOREGROUND:
 		break;
 	case 'v':
@@ -151,7 +164,8 @@ void options_parse(int argc, char **argv, struct options *o)
 {
 	int opt;
 
-	*o = (struct options){.sources.dir = CONFIG_DIR, .control_path = CONTROL_PATH};
+	*o = (struct options){.sources.dir = CONFIG_DIR, .control_path = CONTROL_PATH,
+	                      .engine = {.plugins = PLUGIN_DIR, .arguments = ""}};
 	while (o->action != DO_EXIT && (opt = getopt_long(argc, argv, "vhV", long_options, NULL)) != -1)
 		take_option(o, opt);
 	if (o->action == DO_EXIT)

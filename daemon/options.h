@@ -4,6 +4,7 @@
 #define DAEMON_OPTIONS_H
 
 #include "daemon/config/site_paths.h"
+#include "daemon/lan/lan_engine.h"
 
 enum options_action { DO_RUN, DO_CHECK, DO_PRINT, DO_CLOSE, DO_EXPORTS, DO_EXIT };
 
@@ -16,6 +17,7 @@ struct options {
 	const char *metrics; /* where to serve them; NULL: nowhere */
 	const char *user; /* whom the process that carries packets becomes; NULL: nobody else */
 	bool offline; /* DO_CHECK: the files alone */
+	struct lan_engine_options engine;
 	bool verbose;
 };
 

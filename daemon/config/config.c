@@ -212,13 +212,13 @@ static void take_list(struct parser *p, const struct config_key *k, const char *
 {
 	unsigned *item_line = p->r->item_line[k - config_keys];
 	char item[CONFIG_ITEM_MAX], why[CONFIG_WHY_MAX];
-	const char *s = value;
+	const char *s = value, *between = k->type->commas ? " \t" : " \t,";
 
 	for (;;) {
 		size_t len;
 
-		s += strspn(s, " \t,");
-		len = strcspn(s, " \t,");
+		s += strspn(s, between);
+		len = strcspn(s, between);
 		if (len == 0)
 			return;
 		snprintf(item, sizeof(item), "%.*s", (int)len, s);

@@ -17,6 +17,7 @@
 
 #define LINK_NAME_MAX  32
 #define LAN_PORTS_MAX  8
+#define LAN_DEVICE_MAX 160 /* a device with what its driver is told, and a NUL */
 #define WORKERS_MAX    16
 #define CONFIG_ERR_MAX 512
 
@@ -88,6 +89,9 @@ static inline bool link_name_is_sound(const char *name, size_t len)
 	return true;
 }
 
+/* How the workers reach the wire on the LAN side. */
+enum lan_engine_kind { ENGINE_PACKET, ENGINE_DPDK };
+
 enum barrier_config { BARRIER_AUTO, BARRIER_SAYS_OFF, BARRIER_SAYS_PAIR, BARRIER_SAYS_CAUSAL };
 
 /* All of one link file. Units are in the names; 0 means "not given" only where the key's row in config.c says so. */
@@ -98,6 +102,9 @@ struct link_config {
 	/* [Link] */
 	char lan_ports[LAN_PORTS_MAX][IF_NAMESIZE];
 	uint32_t nlan_ports;
+	enum lan_engine_kind engine;
+	char lan_devices[LAN_PORTS_MAX][LAN_DEVICE_MAX]; /* of each port, unless the engine is ENGINE_PACKET */
+	uint32_t nlan_devices;
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
 	uint32_t nlocal, nremote;
 	enum ack_mode ack_mode;

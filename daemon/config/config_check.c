@@ -72,6 +72,28 @@ static void check_ports(struct check *ck)
 				blame(ck, "LanPort", "%s is named twice", ck->c->lan_ports[i]);
 }
 
+static void check_engine(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+
+	if (c->engine == ENGINE_PACKET) {
+		if (c->nlan_devices != 0)
+			blame(ck, "LanDevice", "is for Engine=dpdk: expected Engine=dpdk too");
+		return;
+	}
+	if (c->nlan_devices != c->nlan_ports)
+		blame(ck, "LanDevice", "names %u devices for %u interfaces of LanPort=: expected one for each",
+		      c->nlan_devices, c->nlan_ports);
+	for (uint32_t i = 0; i < c->nlan_devices; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (strcmp(c->lan_devices[i], c->lan_devices[j]) == 0)
+				blame(ck, "LanDevice", "%.60s is named twice", c->lan_devices[i]);
+	if (c->workers != 1)
+		blame(ck, "Workers", "is %u: Engine=dpdk has one queue for each device: expected 1", c->workers);
+	if (c->pfc != 0)
+		blame(ck, "Pfc", "pauses hosts before a ring of Engine=packet runs over: expected off");
+}
+
 /* Every prefix of both lists against every other. */
 static void check_prefixes(struct check *ck)
 {
@@ -250,6 +272,7 @@ void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config
 	    {check_required, {NULL}},
 	    {check_ports, {"LanPort"}},
 	    {check_prefixes, {"LocalPrefix", "RemotePrefix"}},
+	    {check_engine, {"Engine", "LanDevice", "LanPort", "Workers", "Pfc"}},
 	    {check_pair_modes, {"PairAckMode", "LocalPrefix", "RemotePrefix"}},
 	    {check_host_groups, {"Group", "LocalPrefix", "RemotePrefix"}},
 	    {check_paths, {"LocalAddress", "RemoteAddress", "Port", "PathMTU", "MTU"}},

@@ -485,6 +485,48 @@ const struct config_type type_port = {
 const struct config_type type_directory = {
     .expected = "a path that begins with /", .read = read_directory, .write = write_text};
 
+static const char *const engine_words[] = {[ENGINE_PACKET] = "packet", [ENGINE_DPDK] = "dpdk"};
+
+static int read_engine(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	(void)k;
+	(void)why;
+	for (unsigned i = 0; i < sizeof(engine_words) / sizeof(engine_words[0]); i++) {
+		enum lan_engine_kind engine = (enum lan_engine_kind)i;
+
+		if (strcmp(text, engine_words[i]) != 0)
+			continue;
+		memcpy(field, &engine, sizeof(engine));
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static void write_engine(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	enum lan_engine_kind engine;
+
+	(void)k;
+	memcpy(&engine, field, sizeof(engine));
+	snprintf(text, cap, "%s", engine_words[engine]);
+}
+
+const struct config_type type_engine = {.expected = "packet or dpdk", .read = read_engine, .write = write_engine};
+
+/* A name and its driver's words: what DPDK calls devargs. An option of the EAL begins with a dash. */
+static int read_device(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	if (!isalnum((unsigned char)text[0]) || has_control_characters(text))
+		return -EINVAL;
+	return read_text(k, field, text, why);
+}
+
+const struct config_type type_device = {
+    .expected = "a PCI address, or a driver of DPDK and a number, with what it is told behind commas",
+    .read = read_device,
+    .write = write_text,
+    .commas = true};
+
 static int read_cpu(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
 	uint64_t value;

@@ -23,6 +23,7 @@
 
 struct lan_port_params {
 	const char *ifname;
+	const char *device; /* LanDevice= of that interface; NULL: a packet socket */
 	struct lan_filter_spec filter;
 	uint32_t ring_frames; /* receive ring */
 };
@@ -38,6 +39,7 @@ struct lan_frame {
 struct lan_port_stats {
 	uint64_t rx_ring_drops; /* receive ring was full */
 	uint64_t rx_truncated;  /* longer than any packet that could be ours */
+	uint64_t rx_not_ours;   /* taken off a device and not for this port; the kernel's sockets see none */
 	uint64_t tx_errors;     /* refused by the interface, dropped */
 };
 
@@ -55,7 +57,7 @@ struct lan_port_ops {
 	int (*rebind)(struct lan_port *port, const char *ifname);
 	/* Of the interface that it is bound to. From any thread. */
 	int (*ifindex)(const struct lan_port *port);
-	/* For epoll: readable when packets wait. */
+	/* For epoll: readable when packets wait. Negative: there is none, and the worker looks every POLL_NS. */
 	int (*fd)(const struct lan_port *port);
 	/* True if `frames` packets or more (at least 1) wait in the receive ring. From any thread. */
 	bool (*rx_waits)(const struct lan_port *port, uint32_t frames);
@@ -76,5 +78,6 @@ struct lan_port_ops {
 #define LAN_TX_BATCH 64
 
 extern const struct lan_port_ops lan_packet_ops; /* AF_PACKET with a TPACKET_V2 ring */
+extern const struct lan_port_ops lan_engine_ops; /* a plugin's devices: lan_engine.h */
 
 #endif

@@ -65,6 +65,7 @@ struct link_snapshot {
 	uint32_t nflows;
 	uint64_t lan_kernel_drops; /* receive ring overruns of the LAN ports */
 	uint64_t lan_truncated;	   /* frames longer than any RoCEv2 packet */
+	uint64_t lan_not_ours;	   /* frames of Engine=dpdk's devices that are not this link's */
 	uint64_t lan_send_errors;  /* packets that a LAN port refused */
 	uint64_t wan_send_errors;
 	uint64_t wan_kernel_drops; /* receive buffer overruns of the WAN sockets */

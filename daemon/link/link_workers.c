@@ -68,6 +68,7 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 		r->failed = true;
 	r->sum.lan_kernel_drops += s->lan_ring_drops;
 	r->sum.lan_truncated += s->lan_truncated;
+	r->sum.lan_not_ours += s->lan_not_ours;
 	r->sum.lan_send_errors += s->lan_tx_errors;
 	r->sum.wan_send_errors += s->wan_tx_errors;
 	r->sum.wan_kernel_drops += s->wan_rx_drops;

@@ -36,6 +36,8 @@ enum end { PARENT, CHILD, ENDS };
 
 struct parent {
 	const struct sandbox_user *user;
+	void (*with_rights)(void *arg);
+	void *arg;
 	sigset_t before; /* the signals that were blocked when it began */
 	int signals;
 	int ask[ENDS], tell[ENDS];
@@ -78,6 +80,8 @@ static void be_child(struct parent *p, pid_t parent)
 	secret_openssl(); /* here: what is locked into memory does not outlive fork(2) */
 	/* sd_watchdog_enabled(3) looks whether it is meant: it is */
 	unsetenv("WATCHDOG_PID");
+	if (p->with_rights != NULL)
+		p->with_rights(p->arg);
 	if (sandbox_enter(p->user, err, sizeof(err)) < 0) {
 		log_err("%s", err);
 		_exit(EXIT_FAILURE);
@@ -213,9 +217,9 @@ static int find_user(const char *name, struct sandbox_user *user, char *err, siz
 	return 0;
 }
 
-int privsep_split(const char *user, char *err, size_t errlen)
+int privsep_split(const char *user, void (*with_rights)(void *arg), void *arg, char *err, size_t errlen)
 {
-	struct parent p = {.ask = {-1, -1}, .tell = {-1, -1}};
+	struct parent p = {.with_rights = with_rights, .arg = arg, .ask = {-1, -1}, .tell = {-1, -1}};
 	struct sandbox_user who;
 	int r = user != NULL ? find_user(user, &who, err, errlen) : 0;
 

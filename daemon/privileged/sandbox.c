@@ -9,15 +9,18 @@
 #define _GNU_SOURCE /* setresuid, CLONE_THREAD */
 #include "sandbox.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/sockios.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -33,6 +36,8 @@
 /* The kernel's ceiling as it comes (fs.nr_open). */
 #define OPEN_FILES_MAX (1u << 20)
 #define WORKER_NICE    (-10) /* worker.c, route.c */
+#define GIVE_AWAY_TRIES   1000 /* a second: a thread that sleeps hears a signal at once */
+#define GIVE_AWAY_WAIT_US 1000
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -113,6 +118,75 @@ static int keep_capabilities(uint64_t keep)
 		data[i].inheritable &= mask;
 	}
 	return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+/* Capabilities are a thread's own. Threads there are where a library was started with rights (lan_engine.h): each gives
+ * its capabilities away in a handler of this signal, which nothing else uses. */
+#define GIVE_AWAY SIGUSR2
+
+static void on_give_away(int sig)
+{
+	int before = errno;
+
+	(void)sig;
+	keep_capabilities(0);
+	errno = before;
+}
+
+/* /proc/self/task/TID/status has a line of that name with 16 hexadecimal digits. */
+static bool thread_has_rights(const char *tid)
+{
+	unsigned long long permitted = 1;
+	char path[64], line[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%.20s/status", tid);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return false; /* it has ended */
+	while (fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, "CapPrm: %llx", &permitted) == 1)
+			break;
+	fclose(f);
+	return permitted != 0;
+}
+
+/* How many threads have capabilities, each of which is told. */
+static int tell_threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	int n = 0;
+
+	if (dir == NULL)
+		return -errno;
+	for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+		long tid = strtol(e->d_name, NULL, 10);
+
+		if (tid <= 0 || !thread_has_rights(e->d_name))
+			continue;
+		n++;
+		if (tid != gettid())
+			syscall(SYS_tgkill, getpid(), (pid_t)tid, GIVE_AWAY);
+	}
+	closedir(dir);
+	return n;
+}
+
+/* The calling thread has given its own away. */
+static int give_away_in_threads(void)
+{
+	struct sigaction handler = {.sa_handler = on_give_away, .sa_flags = SA_RESTART}, before;
+	int n = -EINVAL;
+
+	sigaction(GIVE_AWAY, &handler, &before);
+	for (unsigned tries = 0; tries < GIVE_AWAY_TRIES; tries++) {
+		n = tell_threads();
+		if (n <= 0)
+			break;
+		usleep(GIVE_AWAY_WAIT_US);
+	}
+	sigaction(GIVE_AWAY, &before, NULL);
+	return n > 0 ? -EPERM : n;
 }
 
 int sandbox_keep_network_rights(const struct sandbox_user *user)
@@ -355,6 +429,8 @@ static int limit_calls(void)
 	if (r == 0)
 		r = seccomp_attr_set(f, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree: a packet costs system calls */
 	if (r == 0)
+		r = seccomp_attr_set(f, SCMP_FLTATR_CTL_TSYNC, 1); /* of all threads */
+	if (r == 0)
 		r = allow_all(f);
 	if (r == 0)
 		r = seccomp_load(f);
@@ -374,6 +450,8 @@ int sandbox_enter(const struct sandbox_user *user, char *err, size_t errlen)
 		return r;
 	}
 	r = keep_capabilities(0);
+	if (r == 0)
+		r = give_away_in_threads();
 	if (r < 0) {
 		snprintf(err, errlen, "cannot give away capabilities: %s", strerror(-r));
 		return r;

@@ -26,8 +26,8 @@ void sandbox_raise_limits(void);
 int sandbox_keep_network_rights(const struct sandbox_user *user);
 
 /* Becomes the user (NULL: stays who it is), gives away every capability, and from then on can do only the system calls
- * of sandbox.c's list; all others fail with EPERM. Before any thread is started. 0 or negative errno with err a
- * sentence. */
+ * of sandbox.c's list; all others fail with EPERM. That holds for every thread of the process, also those that a library
+ * has started. 0 or negative errno with err a sentence. */
 int sandbox_enter(const struct sandbox_user *user, char *err, size_t errlen);
 
 #endif

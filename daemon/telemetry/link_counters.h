@@ -13,7 +13,8 @@
 	X(lan_port_rebinds, lan_port_rebinds, "times that a LAN port was bound to an interface that was made again")   \
 	X(failures_unnamed, failures_unnamed, "failed flows beyond those that `longreach failed` can name")             \
 	X(lan_pauses, lan_pauses, "pauses that hosts were asked for (Pfc=)")                                           \
-	X(lan_pause_watchdog, lan_pause_watchdog, "pauses that the watchdog ended")
+	X(lan_pause_watchdog, lan_pause_watchdog, "pauses that the watchdog ended")                                    \
+	X(lan_not_ours, lan_not_ours, "frames off devices of Engine=dpdk that this link does not carry")
 
 /* X(name, field of struct link_snapshot, what happened): drops before or behind the core */
 #define LINK_DROPS(X)                                                                                                  \

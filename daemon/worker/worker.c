@@ -54,7 +54,7 @@ static unsigned receive_lan(struct worker *w)
 	unsigned n = 0;
 
 	for (uint32_t i = 0; i < w->nlan; i++)
-		n += w->lan_ops->rx_batch(w->lan[i], LAN_RX_BUDGET, on_lan_packet, w);
+		n += w->lan_ops[i]->rx_batch(w->lan[i], LAN_RX_BUDGET, on_lan_packet, w);
 	return n;
 }
 
@@ -133,6 +133,8 @@ static uint64_t time_to_sleep(struct worker *w)
 	uint64_t wake = next < w->unmatched_latest_ns ? next : w->unmatched_latest_ns;
 	uint64_t wait = wake > w->now_ns ? wake - w->now_ns : 0;
 
+	if (w->lan_polled && wait > POLL_NS)
+		wait = POLL_NS;
 	if (blocked(w))
 		return RETRY_NS;
 	w->idle_turns = wait ? 0 : w->idle_turns + 1;

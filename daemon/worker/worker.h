@@ -31,7 +31,7 @@ struct worker_snapshot {
 	struct proxy_path_status paths[PATHS_MAX]; /* those that the link has */
 	struct proxy_flow_status *flows;
 	uint32_t nflows;
-	uint64_t lan_ring_drops, lan_truncated, lan_tx_errors;
+	uint64_t lan_ring_drops, lan_truncated, lan_not_ours, lan_tx_errors;
 	uint64_t wan_no_socket;
 	uint64_t wan_tx_errors, wan_rx_drops, wan_unmatched_drops, wan_foreign;
 	uint64_t no_route, unknown_hosts;

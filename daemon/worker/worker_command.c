@@ -21,9 +21,10 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 	for (uint32_t i = 0; i < w->nlan; i++) {
 		struct lan_port_stats lan;
 
-		w->lan_ops->stats(w->lan[i], &lan);
+		w->lan_ops[i]->stats(w->lan[i], &lan);
 		s->lan_ring_drops += lan.rx_ring_drops;
 		s->lan_truncated += lan.rx_truncated;
+		s->lan_not_ours += lan.rx_not_ours;
 		s->lan_tx_errors += lan.tx_errors;
 	}
 	if (w->seal)
@@ -83,7 +84,7 @@ static int rebind(struct worker *w, uint32_t port)
 	int r;
 
 	worker_port_name(&w->config, port, ifname);
-	r = w->lan_ops->rebind(w->lan[port], ifname);
+	r = w->lan_ops[port]->rebind(w->lan[port], ifname);
 	if (r == 0 && w->pause && port != worker_ip_port(w))
 		r = lan_pause_follow(w->pause, port, ifname);
 	return r;

@@ -87,7 +87,7 @@ static void send_port(struct worker *w, uint8_t port, unsigned n)
 		if (w->frames[i].port == port)
 			out[nout++] = &w->frames[i];
 	if (nout)
-		w->lan_ops->tx_batch(w->lan[port], out, nout);
+		w->lan_ops[port]->tx_batch(w->lan[port], out, nout);
 }
 
 static void send_frames(struct worker *w, unsigned n)
@@ -158,9 +158,9 @@ bool worker_lan_blocked(struct worker *w)
 	bool blocked = false;
 
 	for (uint32_t i = 0; i < w->nlan; i++) {
-		if (w->lan_ops->tx_blocked(w->lan[i]))
-			w->lan_ops->tx_retry(w->lan[i]);
-		blocked |= w->lan_ops->tx_blocked(w->lan[i]);
+		if (w->lan_ops[i]->tx_blocked(w->lan[i]))
+			w->lan_ops[i]->tx_retry(w->lan[i]);
+		blocked |= w->lan_ops[i]->tx_blocked(w->lan[i]);
 	}
 	return blocked;
 }

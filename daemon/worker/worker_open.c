@@ -172,7 +172,6 @@ int worker_open_arena(struct worker **out, const struct worker_params *p, char *
 	w->params = *p;
 	w->config = *p->config;
 	w->command_fd = w->epoll_fd = w->arena.fd = -1;
-	w->lan_ops = &lan_packet_ops;
 	w->unmatched_gap_ns = STRAYS_NS;
 	lan_wait_init(&w->waiting);
 	snprintf(w->label, sizeof(w->label), "%s.%u", p->config->name, p->shard & 0xff);
@@ -218,12 +217,29 @@ static int plan_pause(struct worker *w, const char *ifname, struct pfc_plan *pla
 
 static int open_pause(struct worker *w, char *err, size_t errlen)
 {
-	struct lan_pause_params params = {.ops = w->lan_ops, .watchdog_ns = w->config.pfc_watchdog_ns};
+	struct lan_pause_params params = {.ops = &lan_packet_ops, .watchdog_ns = w->config.pfc_watchdog_ns};
 
 	if (w->config.pfc == 0)
 		return 0;
 	params.priority = (uint8_t)(w->config.pfc - 1);
 	return lan_pause_open(&w->pause, &params, err, errlen);
+}
+
+/* The IP port is the kernel's, whatever the others are. */
+static int open_port(struct worker *w, const struct lan_port_ops *ops, struct lan_port_params *lp, char *err,
+                     size_t errlen)
+{
+	int r = ops->open(&w->lan[w->nlan], lp, err, errlen);
+
+	if (r == 0)
+		w->lan_ops[w->nlan++] = ops;
+	return r;
+}
+
+/* How the link's ports reach the wire. */
+static const struct lan_port_ops *lan_engine(const struct link_config *c)
+{
+	return c->engine == ENGINE_DPDK ? &lan_engine_ops : &lan_packet_ops;
 }
 
 static int open_lan_port(struct worker *w, struct lan_port_params *lp, char *err, size_t errlen)
@@ -234,10 +250,10 @@ static int open_lan_port(struct worker *w, struct lan_port_params *lp, char *err
 	if (r < 0)
 		return r;
 	lp->ring_frames = plan.ring_frames;
-	r = w->lan_ops->open(&w->lan[w->nlan], lp, err, errlen);
+	lp->device = w->nlan < w->config.nlan_devices ? w->config.lan_devices[w->nlan] : NULL;
+	r = open_port(w, lan_engine(&w->config), lp, err, errlen);
 	if (r < 0)
 		return r;
-	w->nlan++;
 	return w->pause ? lan_pause_watch(w->pause, w->lan[w->nlan - 1], lp->ifname, &plan, err, errlen) : 0;
 }
 
@@ -251,8 +267,7 @@ static int open_ip_port(struct worker *w, struct lan_port_params *lp, char *err,
 	lp->ring_frames = barrier ? LAN_RING_FRAMES : 1;
 	lp->filter.all_ip = lp->filter.other_mac = true;
 	lp->filter.snaplen = LAN_IP_FRAME_MAX;
-	r = w->lan_ops->open(&w->lan[w->nlan], lp, err, errlen);
-	w->nlan += r == 0;
+	r = open_port(w, &lan_packet_ops, lp, err, errlen);
 	return barrier ? r : 0;
 }
 
@@ -328,8 +343,13 @@ static int open_epoll(struct worker *w, char *err, size_t errlen)
 		r = watch(w, wan_port_rx_fd(w->wan, i));
 	if (r == 0)
 		r = watch(w, route_fd(w->routes));
-	for (uint32_t i = 0; r == 0 && i < w->nlan; i++)
-		r = watch(w, w->lan_ops->fd(w->lan[i]));
+	for (uint32_t i = 0; r == 0 && i < w->nlan; i++) {
+		int fd = w->lan_ops[i]->fd(w->lan[i]);
+
+		w->lan_polled |= fd < 0;
+		if (fd >= 0)
+			r = watch(w, fd);
+	}
 	if (r < 0) {
 		r = -errno;
 		snprintf(err, errlen, "%s: epoll: %s", w->label, strerror(errno));
@@ -459,7 +479,7 @@ void worker_close(struct worker *w, bool comes_back)
 	if (w->pause)
 		lan_pause_stop(w->pause);
 	for (uint32_t i = 0; i < w->nlan; i++)
-		w->lan_ops->close(w->lan[i]);
+		w->lan_ops[i]->close(w->lan[i]);
 	if (w->wan)
 		wan_port_close(w->wan);
 	pcap_close(w->pcap_lan);
@@ -480,7 +500,7 @@ void worker_close(struct worker *w, bool comes_back)
 
 const struct burst_ring *worker_bursts(const struct worker *w, uint32_t lan_port)
 {
-	return lan_port < w->nlan ? w->lan_ops->bursts(w->lan[lan_port]) : NULL;
+	return lan_port < w->nlan ? w->lan_ops[lan_port]->bursts(w->lan[lan_port]) : NULL;
 }
 
 const struct trace *worker_trace(const struct worker *w)
@@ -490,7 +510,7 @@ const struct trace *worker_trace(const struct worker *w)
 
 int worker_lan_ifindex(const struct worker *w, uint32_t lan_port)
 {
-	return lan_port < w->nlan ? w->lan_ops->ifindex(w->lan[lan_port]) : 0;
+	return lan_port < w->nlan ? w->lan_ops[lan_port]->ifindex(w->lan[lan_port]) : 0;
 }
 
 uint64_t worker_epoch(const struct worker *w)

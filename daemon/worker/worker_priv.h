@@ -26,6 +26,7 @@ enum worker_limits {
 	LAN_RX_BUDGET = 64,     /* per port and turn */
 	EVENTS_BUDGET = 64,
 	RETRY_NS = 50000,                /* a blocked port is tried again */
+	POLL_NS = 20000,                 /* a port without a descriptor is looked at, when nothing comes */
 	SPIN_NS = 50000,                 /* waits shorter than this are spun over, if at all */
 	STRAYS_NS = 2000000,             /* strays are looked at once in so long, at most ... */
 	STRAYS_IDLE_NS = STRAYS_NS * 16, /* ... and at least */
@@ -48,9 +49,11 @@ struct worker {
 	size_t heap_len;
 	struct page_lock *page_lock; /* heap and arena */
 	/* ports */
-	const struct lan_port_ops *lan_ops;
-	struct lan_port *lan[LAN_PORTS_MAX + 1]; /* those of the link, its IP port behind them */
-	uint32_t nlan;                           /* all of them */
+	/* those of the link, its IP port behind them; each with the functions of its engine */
+	const struct lan_port_ops *lan_ops[LAN_PORTS_MAX + 1];
+	struct lan_port *lan[LAN_PORTS_MAX + 1];
+	uint32_t nlan;    /* all of them */
+	bool lan_polled;  /* some port has no descriptor that says that packets wait: it is looked at */
 	struct lan_pause *pause; /* NULL: Pfc=off */
 	struct wan_port *wan;
 	struct route_worker *routes;

@@ -802,6 +802,42 @@ static void security__keys_or_none(void **state)
 	             "14: PSKFile= stands beside certificates: expected one of the two");
 }
 
+/* Part of the message, which is longer than what matters here. */
+static void refuses_because(const char *line, const char *why)
+{
+	char text[2048], err[CONFIG_ERR_MAX];
+	struct link_config c;
+
+	snprintf(text, sizeof(text), "%s[Link]\n%s\n", MINIMAL, line);
+	assert_int_equal(parse(text, &c, err), -EINVAL);
+	if (strstr(err, why) == NULL)
+		fail_msg("not for the expected reason: %s", err);
+}
+
+static void config_check__engine(void **state)
+{
+	struct link_config c;
+
+	(void)state;
+	accepts_line("Link", "Engine=packet", &c);
+	assert_int_equal(c.engine, ENGINE_PACKET);
+	accepts_line("Link", "Engine=dpdk\nLanDevice=net_af_packet0,iface=eth1,framesz=8192", &c);
+	assert_int_equal(c.engine, ENGINE_DPDK);
+	assert_int_equal(c.nlan_devices, 1);
+	assert_string_equal(c.lan_devices[0], "net_af_packet0,iface=eth1,framesz=8192");
+	accepts_line("Link", "LanPort=eth2\nEngine=dpdk\nLanDevice=0000:3b:00.0  0000:3b:00.1,representor=0", &c);
+	assert_int_equal(c.nlan_devices, 2);
+	assert_string_equal(c.lan_devices[1], "0000:3b:00.1,representor=0");
+	refuses_because("Engine=xdp", "expected packet or dpdk");
+	refuses_because("LanDevice=--vdev", "a driver of DPDK");
+	refuses_because("LanDevice=net_null0", "is for Engine=dpdk");
+	refuses_because("Engine=dpdk", "names 0 devices for 1 interfaces");
+	refuses_because("Engine=dpdk\nLanDevice=net_null0 net_null0", "names 2 devices");
+	refuses_because("LanPort=eth2\nEngine=dpdk\nLanDevice=net_null0 net_null0", "named twice");
+	refuses_because("Workers=2\nEngine=dpdk\nLanDevice=net_null0", "one queue for each device");
+	refuses_because("Pfc=3\nEngine=dpdk\nLanDevice=net_null0", "expected off");
+}
+
 static void example_file__names_every_key_with_its_default(void **state)
 {
 	char *text = slurp("etc/longreach/example.conf.sample");
@@ -851,6 +887,7 @@ static void manual__names_every_key(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(config_check__engine),
 	    cmocka_unit_test(config_parse__minimal_file_and_its_defaults),
 	    cmocka_unit_test(config_parse__every_key_takes_a_good_value),
 	    cmocka_unit_test(config_parse__every_key_refuses_a_bad_value),

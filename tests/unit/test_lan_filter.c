@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The packet filter of LAN ports, run by an interpreter of classic BPF and held against a plain rule. */
+/* The packet filter of LAN ports, run by an interpreter of classic BPF and held against a plain rule. Each frame goes to
+ * lan_match() as well, which must say the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "daemon/lan/lan_filter.c"
+#include "daemon/lan/lan_match.c"
 
 enum { FRAME_LEN = 100, NLANES = 64, NSHARDS = 3, SNAPLEN = 4242 };
 
@@ -159,9 +162,23 @@ static struct ip_prefix local[3], remote[3];
 static struct lan_filter_spec spec;
 static struct sock_filter prog[LAN_FILTER_MAX];
 
+static const uint8_t our_mac[LAN_MAC_LEN] = {2, 0, 0, 0, 0, 1};
+
+/* The same frame without its metadata. */
+static enum lan_verdict matched(const struct frame *f, struct lan_matched *m)
+{
+	struct frame whole = *f;
+
+	memcpy(whole.b, our_mac, sizeof(our_mac));
+	whole.b[5] ^= f->pkttype != PACKET_HOST;
+	put_be16(whole.b + 12, (uint16_t)f->protocol);
+	return lan_match(&spec, our_mac, whole.b, whole.len, 0, m);
+}
+
 /* Which shard takes the frame: -1 none, -2 more than one. */
 static int taker(const struct frame *f)
 {
+	struct lan_matched m;
 	int who = -1;
 
 	for (spec.shard = 0; spec.shard < NSHARDS; spec.shard++) {
@@ -173,6 +190,7 @@ static int taker(const struct frame *f)
 		assert_int_equal(snap, SNAPLEN);
 		who = who == -1 ? (int)spec.shard : -2;
 	}
+	assert_int_equal(matched(f, &m), who == -1 ? LAN_NOT_OURS : LAN_OURS);
 	return who;
 }
 
@@ -391,9 +409,49 @@ static void filter__empty_lists_take_any_address(void **state)
 	assert_int_equal(run(prog, n, &f), SNAPLEN);
 }
 
+/* A device leaves the tag where it is or takes it out; either way the core hears of it, and of the IP packet. */
+static void match__tags(void **state)
+{
+	struct frame f = frame4(0x0a010203, 0x0a020304), tagged = f;
+	struct lan_matched m;
+
+	(void)state;
+	memcpy(tagged.b, our_mac, sizeof(our_mac));
+	memcpy(f.b, our_mac, sizeof(our_mac));
+	memmove(tagged.b + 16, f.b + 12, sizeof(f.b) - 16);
+	put_be16(tagged.b + 12, ETH_P_8021Q);
+	put_be16(tagged.b + 14, 0x6064);
+	assert_int_equal(lan_match(&spec, our_mac, tagged.b, tagged.len, 0, &m), LAN_OURS);
+	assert_int_equal(m.vlan_tci, 0x6064);
+	assert_ptr_equal(m.l3, tagged.b + 18);
+	assert_int_equal(m.len, FRAME_LEN - 18);
+	assert_int_equal(lan_match(&spec, our_mac, f.b, f.len, 0x0064, &m), LAN_OURS);
+	assert_int_equal(m.vlan_tci, 0x0064);
+	assert_ptr_equal(m.l3, f.b + 14);
+	/* two tags: the second one is no IP */
+	assert_int_equal(lan_match(&spec, our_mac, tagged.b, tagged.len, 0x0064, &m), LAN_NOT_OURS);
+	for (f.len = 0; f.len < 42; f.len++) /* up to the end of what is looked at */
+		assert_int_equal(lan_match(&spec, our_mac, tagged.b, f.len, 0, &m), LAN_NOT_OURS);
+}
+
+static void match__longer_than_any_packet(void **state)
+{
+	static uint8_t b[SNAPLEN + 8];
+	struct frame f = frame4(0x0a010203, 0x0a020304);
+	struct lan_matched m;
+
+	(void)state;
+	memcpy(b, f.b, sizeof(f.b));
+	memcpy(b, our_mac, sizeof(our_mac));
+	assert_int_equal(lan_match(&spec, our_mac, b, SNAPLEN, 0, &m), LAN_OURS);
+	assert_int_equal(lan_match(&spec, our_mac, b, SNAPLEN + 1, 0, &m), LAN_TOO_LONG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup(match__tags, set_up),
+	    cmocka_unit_test_setup(match__longer_than_any_packet, set_up),
 	    cmocka_unit_test_setup(filter__takes_each_lane_on_its_shard, set_up),
 	    cmocka_unit_test_setup(filter__all_ip, set_up),
 	    cmocka_unit_test_setup(filter__machines_of_many_addresses, set_up),

@@ -12,6 +12,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sys/wait.h>
 
 #include "daemon/privileged/sandbox.c"
@@ -270,9 +271,57 @@ static void filter__refuses_other_architectures(void **state)
 	assert_int_not_equal(run_program(&d), SECCOMP_RET_ALLOW);
 }
 
+/* As a library's, that was started with rights. */
+static _Atomic int thread_may, thread_looks;
+
+static void *thread_of_a_library(void *arg)
+{
+	(void)arg;
+	while (!thread_looks)
+		usleep(1000);
+	thread_may = thread_has_rights("thread-self") || !refused(syscall(SYS_getpgid, 0)) ? 1 : 2;
+	return NULL;
+}
+
+static int with_a_thread(void)
+{
+	char tid[32];
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, thread_of_a_library, NULL) != 0)
+		return 1;
+	if (keep_capabilities(0) < 0 || give_away_in_threads() < 0)
+		return 2;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || limit_calls() < 0)
+		return 3;
+	snprintf(tid, sizeof(tid), "%d", (int)gettid());
+	if (thread_has_rights(tid) || tell_threads() != 0)
+		return 4;
+	thread_looks = 1;
+	pthread_join(t, NULL);
+	return thread_may == 2 ? 0 : 5;
+}
+
+static void sandbox__holds_for_threads_that_are_there(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (SANITIZED)
+		skip();
+	pid = fork();
+	if (pid == 0)
+		_exit(with_a_thread());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(sandbox__holds_for_threads_that_are_there),
 	    cmocka_unit_test(filter__lets_a_thread_set_its_own),
 	    cmocka_unit_test(filter__refuses_those_of_others),
 	    cmocka_unit_test(filter__is_what_the_documentation_says),

@@ -65,7 +65,7 @@ static void command__a_port_that_cannot_be_bound_is_in_the_answer(void **state)
 	struct worker_cmd cmd = {.type = WORKER_REBIND, .lan_port = 1};
 
 	(void)state;
-	w.lan_ops = &ops;
+	w.lan_ops[1] = &ops;
 	strcpy(w.config.lan_ports[1], "lan1");
 	assert_true(spsc_init(&w.commands, COMMANDS, sizeof(cmd)) && spsc_init(&w.answers, COMMANDS, sizeof(cmd)));
 	assert_true(spsc_put(&w.commands, &cmd));

@@ -91,7 +91,8 @@ static int begin(void **state)
 	w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
 	assert_non_null(w);
 	memset(w, 0, sizeof(*w));
-	w->lan_ops = &ops;
+	for (unsigned i = 0; i < LAN_PORTS_MAX + 1; i++)
+		w->lan_ops[i] = &ops;
 	w->nlan = 1;
 	lan_wait_init(&w->waiting);
 	ncore = nunsent = nsent = 0;

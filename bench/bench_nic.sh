@@ -1,0 +1,103 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# bench_nic.sh - what an edge costs under Engine=packet and Engine=dpdk, beside a null forwarder of DPDK's own. Root.
+#
+# In turns, between the same hosts: testpmd's `io` mode as the line, which hands each frame of one net_af_packet port to
+# the other and does nothing to it; then edges under either engine on the usual line. Processor time per 4 KiB packet is
+# read from /proc. testpmd polls: its time is the time that went by, so only what it carries is compared. All numbers are
+# medians over the turns.
+#
+# net_af_packet has the kernel's packet sockets below it: this measures what the engine costs beside them, not what a
+# NIC's own driver would save.
+#
+#   O=build/gcc ROUNDS=3 SECS=5 bench/bench_nic.sh     after `make dpdk`
+. "$(dirname "$0")/../tests/netns/lab.sh"
+. "$(dirname "$0")/bench.sh"
+SECS=${SECS:-5}
+ROUNDS=${ROUNDS:-3}
+PACKET=4096
+RING=framesz=8192,blocksz=65536,framecnt=256
+LAB_DAEMONS=$LAB_BIN
+TESTPMD_PID=
+
+[ -e "$LAB_DAEMONS/plugins/longreach-dpdk.so" ] || lab_die "longreach-dpdk.so is not built (make dpdk)"
+[ -x "$(command -v dpdk-testpmd)" ] || lab_die "dpdk-testpmd is not here (Debian: dpdk)"
+
+cpu_ticks() { # pid
+	awk '{ print $14 + $15 }' "/proc/$1/stat"
+}
+
+traffic() { # what
+	lab_rcperf --op write --size 65536 --depth 32 --mtu 4096 --secs "$SECS" || lab_die "$1: $(tail -1 "$LAB_DIR/rcperf.err")"
+}
+
+# One line of results: what, Gbit/s, us of processor time per packet of each pid.
+measure() { # what pid...
+	local what=$1 before=() p packets i=0 line
+	shift
+	for p; do before+=("$(cpu_ticks "$p")"); done
+	traffic "$what"
+	packets=$(tail -1 "$LAB_DIR/client.json" | jq -r ".verified_bytes / $PACKET | floor")
+	line="$what $(lab_goodput_gbps)"
+	for p; do
+		line+=" $(awk -v a="${before[$i]}" -v b="$(cpu_ticks "$p")" -v n="$packets" 'BEGIN { printf "%.3f", (b - a) * 10000 / n }')"
+		i=$((i + 1))
+	done
+	echo "$line" | tee -a "$LAB_DIR/results"
+}
+
+null_forwarder() {
+	lab_line_stop
+	ip netns exec "$LAB_ID-line" stdbuf -oL dpdk-testpmd --no-huge -m 256 --no-shconf --no-pci --no-telemetry --lcores 0@0,1@1 \
+		"--vdev=net_af_packet0,iface=wa,$RING" "--vdev=net_af_packet1,iface=wb,$RING" -- --forward-mode=io --auto-start \
+		--mbuf-size=8448 --total-num-mbufs=4096 --stats-period=1000 </dev/null >"$LAB_DIR/testpmd.log" 2>&1 &
+	TESTPMD_PID=$!
+	lab_wait 20 grep -q 'RX P=1/Q=0' "$LAB_DIR/testpmd.log" ||
+		lab_die "testpmd does not start: $(tail -3 "$LAB_DIR/testpmd.log")"
+	lab_wait 5 lab_in ha bash -c "exec 3<>/dev/tcp/$B_HOST/18515" || lab_die "testpmd forwards nothing"
+	measure testpmd
+	kill "$TESTPMD_PID"
+	wait "$TESTPMD_PID" 2>/dev/null
+}
+
+edges() { # packet|dpdk
+	LAB_EXTRA=
+	LAB_BIN=$LAB_DAEMONS
+	if [ "$1" = dpdk ]; then
+		mkdir -p "$LAB_DIR/bin"
+		printf '#!/bin/sh\nexec %s/longreachd --plugins %s/plugins --eal "--no-huge -m 256" "$@"\n' "$LAB_DAEMONS" \
+			"$LAB_DAEMONS" >"$LAB_DIR/bin/longreachd"
+		ln -sf "$LAB_DAEMONS/longreach" "$LAB_DIR/bin/longreach"
+		chmod 755 "$LAB_DIR/bin/longreachd"
+		LAB_BIN=$LAB_DIR/bin
+		LAB_EXTRA="Link.Engine=dpdk Link.LanDevice=net_af_packet0,iface=lan0,$RING"
+	fi
+	lab_line --rate 10G --queue 8M
+	lab_edges
+	lab_link_up || lab_die "$1: the link does not come up"
+	measure "$1" "$(lab_edge_child a)" "$(lab_edge_child b)"
+	lab_edges_stop
+}
+
+median() { # what column
+	awk -v what="$1" -v c="$2" '$1 == what { print $c }' "$LAB_DIR/results" | sort -n |
+		awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+}
+
+lab_up
+lab_line --rate 10G --queue 8M
+lab_server "$B_HOST"
+LAB_MODE=near LAB_RATE=8G LAB_FEC=off
+say_if_busy
+echo "engine, Gbit/s, us of processor time per packet: near edge, far edge"
+for ((round = 0; round < ROUNDS; round++)); do
+	null_forwarder
+	edges packet
+	edges dpdk
+done
+awk -v null="$(median testpmd 2)" -v p="$(median packet 2)" -v d="$(median dpdk 2)" -v pn="$(median packet 3)" \
+	-v dn="$(median dpdk 3)" -v pf="$(median packet 4)" -v df="$(median dpdk 4)" 'BEGIN {
+		printf "testpmd io %.2f Gbit/s; two edges and a line: packet %.2f x, dpdk %.2f x of it\n", null, p / null, d / null
+		printf "near edge: packet %.2f us, dpdk %.2f us: %.2f x\n", pn, dn, dn / pn
+		printf "far edge: packet %.2f us, dpdk %.2f us: %.2f x\n", pf, df, df / pf }'
+echo "(All processes share the processors of this machine; testpmd and a worker under dpdk poll.)"

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lan_engine.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <net/if_arp.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/util/log.h"
+#include "burst_ring.h"
+#include "lan_match.h"
+#include "lan_port.h"
+#include "nic_engine.h"
+
+/* Theory of operation
+ *
+ * A device hands over every frame that reaches it. lan_match() picks those that a packet socket's filter would have let
+ * through; the rest is counted and forgotten, because the kernel has its own copy of it, or is not to have one.
+ *
+ * A device has no descriptor: the worker looks at it (worker.c). What comes while no link has the device stays in its
+ * ring; the next link throws that away first, because its hosts have given up on it. */
+
+#define HUGEPAGES     "/sys/kernel/mm/hugepages"
+#define DEVICES_MAX   64
+#define STALE_MAX     65536 /* frames that a link throws away when it takes a device */
+#define NETDEV_DRIVER "net_af_packet" /* its socket is bound to one interface and dies with that */
+
+struct device {
+	char name[LAN_DEVICE_MAX];
+	struct nic_device *nic; /* NULL: err says why */
+	char err[LAN_ENGINE_ERR_MAX];
+	bool taken;
+};
+
+static struct {
+	const struct nic_engine *nic; /* NULL: err says why */
+	char err[LAN_ENGINE_ERR_MAX];
+	struct device device[DEVICES_MAX];
+	uint32_t ndevices;
+} engine = {.err = "no link asked for Engine=dpdk when longreachd started: restart it"};
+
+/* --- the plugin --- */
+
+static const struct nic_engine *load_plugin(const struct lan_engine_options *o, char *err, size_t errlen)
+{
+	const struct nic_engine *(*table)(void), *nic;
+	char path[512];
+	void *handle;
+
+	snprintf(path, sizeof(path), "%s/" LAN_ENGINE_PLUGIN, o->plugins);
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle) {
+		snprintf(err, errlen, "Engine=dpdk: cannot load the plugin (package longreach-dpdk): %.300s", dlerror());
+		return NULL;
+	}
+	*(void **)&table = dlsym(handle, NIC_ENGINE_SYMBOL);
+	nic = table ? table() : NULL;
+	if (nic && nic->abi == NIC_ENGINE_ABI)
+		return nic;
+	snprintf(err, errlen, "Engine=dpdk: %.300s is of another version of longreach: its interface has number %u, expected %u",
+	         path, nic ? nic->abi : 0, NIC_ENGINE_ABI);
+	dlclose(handle);
+	return NULL;
+}
+
+/* Free huge pages of all sizes, in MiB. */
+static uint64_t free_huge_mib(void)
+{
+	DIR *dir = opendir(HUGEPAGES);
+	uint64_t mib = 0;
+
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		unsigned long kib, count;
+		char path[512];
+		FILE *f;
+
+		if (sscanf(e->d_name, "hugepages-%lukB", &kib) != 1)
+			continue;
+		snprintf(path, sizeof(path), HUGEPAGES "/%.200s/free_hugepages", e->d_name);
+		f = fopen(path, "re");
+		if (f && fscanf(f, "%lu", &count) == 1)
+			mib += (uint64_t)kib * count / 1024;
+		if (f)
+			fclose(f);
+	}
+	if (dir)
+		closedir(dir);
+	return mib;
+}
+
+static int check_memory(const struct lan_engine_options *o, char *err, size_t errlen)
+{
+	if (strstr(o->arguments, "--no-huge") || free_huge_mib() > 0)
+		return 0;
+	snprintf(err, errlen, "Engine=dpdk: no huge page is free: expected vm.nr_hugepages= of 64 or more (sysctl), or "
+	         "longreachd --eal='--no-huge -m 512' to do without at a cost");
+	return -ENOENT;
+}
+
+/* On the PCI bus a device is named by its address. */
+static bool is_pci(const char *device)
+{
+	const char *colon = strchr(device, ':'), *comma = strchr(device, ',');
+
+	return colon && (!comma || colon < comma);
+}
+
+/* --- devices --- */
+
+static struct device *find_device(const char *name)
+{
+	for (uint32_t i = 0; i < engine.ndevices; i++)
+		if (strcmp(engine.device[i].name, name) == 0)
+			return &engine.device[i];
+	return NULL;
+}
+
+/* Named by two links it is one device, and the link that comes second is told so. */
+static void list_devices(const struct link_config *c, unsigned *npci)
+{
+	for (uint32_t i = 0; i < c->nlan_devices && engine.ndevices < DEVICES_MAX; i++) {
+		if (find_device(c->lan_devices[i]))
+			continue;
+		snprintf(engine.device[engine.ndevices++].name, LAN_DEVICE_MAX, "%s", c->lan_devices[i]);
+		*npci += is_pci(c->lan_devices[i]);
+	}
+}
+
+static void open_devices(const struct nic_engine *nic)
+{
+	for (uint32_t i = 0; i < engine.ndevices; i++) {
+		struct device *d = &engine.device[i];
+
+		if (nic->open(&d->nic, d->name, LAN_PKT_MAX, d->err, sizeof(d->err)) == 0) {
+			log_notice("%s: device %s is open", nic->name(), d->name);
+			continue;
+		}
+		d->nic = NULL;
+		log_err("%s", d->err);
+	}
+}
+
+void lan_engine_start(const struct lan_engine_options *o, const struct link_config *links, uint32_t n)
+{
+	const struct nic_engine *nic;
+	unsigned npci = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (links[i].engine != ENGINE_PACKET)
+			list_devices(&links[i], &npci);
+	if (engine.ndevices == 0)
+		return;
+	engine.err[0] = '\0';
+	nic = load_plugin(o, engine.err, sizeof(engine.err));
+	if (nic && check_memory(o, engine.err, sizeof(engine.err)) == 0 &&
+	    nic->start(o->arguments, npci, engine.err, sizeof(engine.err)) == 0)
+		engine.nic = nic;
+	if (engine.nic)
+		open_devices(nic);
+	else
+		log_err("%s", engine.err);
+}
+
+int lan_engine_check(const struct lan_engine_options *o, const struct link_config *c, char *err)
+{
+	if (c->engine == ENGINE_PACKET)
+		return 0;
+	return load_plugin(o, err, LAN_ENGINE_ERR_MAX) ? check_memory(o, err, LAN_ENGINE_ERR_MAX) : -ENOENT;
+}
+
+void lan_engine_stop(void)
+{
+	if (engine.nic)
+		engine.nic->stop();
+	engine.nic = NULL;
+}
+
+/* --- a port --- */
+
+struct lan_port {
+	struct device *device;
+	struct nic_device *nic;
+	struct lan_filter_spec filter;
+	/* the link's lists and the groups' addresses: those of the caller are gone when open returns */
+	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
+	uint8_t mac[LAN_MAC_LEN];
+	_Atomic int ifindex;
+	lan_rx_fn fn;
+	void *arg;
+	uint64_t truncated, not_ours;
+	struct burst_ring bursts;
+	struct timespec looked; /* when the batch was taken, which is as near to a frame's time as devices tell; 0: not yet */
+};
+
+/* Of the interface, which the kernel keeps. */
+static int read_interface(struct lan_port *p, const char *ifname)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), r = fd < 0 ? -errno : 0;
+	struct ifreq ifr = {0};
+	int ifindex = 0;
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	if (r == 0 && ioctl(fd, SIOCGIFINDEX, &ifr) < 0)
+		r = -errno;
+	ifindex = ifr.ifr_ifindex;
+	if (r == 0 && ioctl(fd, SIOCGIFHWADDR, &ifr) < 0)
+		r = -errno;
+	if (r == 0 && ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER)
+		r = -EMEDIUMTYPE;
+	if (fd >= 0)
+		close(fd);
+	if (r < 0)
+		return r;
+	memcpy(p->mac, ifr.ifr_hwaddr.sa_data, sizeof(p->mac));
+	atomic_store_explicit(&p->ifindex, ifindex, memory_order_relaxed);
+	return 0;
+}
+
+static void forget_frame(void *arg, const uint8_t *frame, size_t len, uint16_t stripped_tci)
+{
+	(void)arg;
+	(void)frame;
+	(void)len;
+	(void)stripped_tci;
+}
+
+static int take_device(struct lan_port *p, const struct lan_port_params *params, char *err, size_t errlen)
+{
+	struct device *d = params->device ? find_device(params->device) : NULL;
+
+	if (!engine.nic) {
+		snprintf(err, errlen, "LAN port %s: %s", params->ifname, engine.err);
+		return -ENODEV;
+	}
+	if (!d) {
+		snprintf(err, errlen, "LAN port %s: LanDevice=%s was in no link file when longreachd started, and it has no "
+		         "right to open it any more: restart it",
+		         params->ifname, params->device ? params->device : "");
+		return -ENODEV;
+	}
+	if (!d->nic || d->taken) {
+		snprintf(err, errlen, "LAN port %s: %s", params->ifname,
+		         d->nic ? "its LanDevice= is that of another link" : d->err);
+		return d->nic ? -EBUSY : -ENODEV;
+	}
+	p->device = d;
+	p->nic = d->nic;
+	d->taken = true;
+	for (unsigned n = 0, got = 1; got && n < STALE_MAX; n += got)
+		got = engine.nic->rx(p->nic, LAN_TX_BATCH, forget_frame, NULL);
+	return 0;
+}
+
+static void engine_close(struct lan_port *p)
+{
+	if (p->device)
+		p->device->taken = false;
+	burst_ring_free(&p->bursts);
+	free(p);
+}
+
+/* The lane is not looked at, so neither are aliases, which only it depends on. */
+static void copy_filter(struct lan_port *p, const struct lan_filter_spec *f)
+{
+	p->filter = *f;
+	p->filter.alias = NULL;
+	p->filter.naliases = 0;
+	memcpy(p->local, f->local, f->nlocal * sizeof(*f->local));
+	memcpy(p->remote, f->remote, f->nremote * sizeof(*f->remote));
+	p->filter.local = p->local;
+	p->filter.remote = p->remote;
+}
+
+static int engine_open(struct lan_port **port, const struct lan_port_params *params, char *err, size_t errlen)
+{
+	struct lan_port *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p || !burst_ring_init(&p->bursts)) {
+		snprintf(err, errlen, "LAN port %s: out of memory", params->ifname);
+		free(p);
+		return -ENOMEM;
+	}
+	copy_filter(p, &params->filter);
+	r = read_interface(p, params->ifname);
+	if (r == -EMEDIUMTYPE)
+		snprintf(err, errlen, "LAN port %s: is not an Ethernet interface", params->ifname);
+	else if (r < 0)
+		snprintf(err, errlen, "LAN port %s: no such interface: %s", params->ifname, strerror(-r));
+	else
+		r = take_device(p, params, err, errlen);
+	if (r < 0) {
+		engine_close(p);
+		return r;
+	}
+	*port = p;
+	return 0;
+}
+
+static int engine_rebind(struct lan_port *p, const char *ifname)
+{
+	if (strncmp(p->device->name, NETDEV_DRIVER, strlen(NETDEV_DRIVER)) == 0)
+		return -EOPNOTSUPP;
+	return read_interface(p, ifname);
+}
+
+static int engine_ifindex(const struct lan_port *p)
+{
+	return atomic_load_explicit(&p->ifindex, memory_order_relaxed);
+}
+
+static int engine_fd(const struct lan_port *p)
+{
+	(void)p;
+	return -1;
+}
+
+/* Only pauses ask, and there are none here (config_check.c). */
+static bool engine_rx_waits(const struct lan_port *p, uint32_t frames)
+{
+	(void)p;
+	(void)frames;
+	return false;
+}
+
+static void on_frame(void *arg, const uint8_t *frame, size_t len, uint16_t stripped_tci)
+{
+	struct lan_port *p = arg;
+	struct lan_matched m;
+
+	switch (lan_match(&p->filter, p->mac, frame, len, stripped_tci, &m)) {
+	case LAN_OURS:
+		if (p->looked.tv_sec == 0)
+			clock_gettime(CLOCK_REALTIME, &p->looked);
+		burst_ring_add(&p->bursts, (uint32_t)p->looked.tv_sec, (uint32_t)p->looked.tv_nsec, (uint32_t)len);
+		p->fn(p->arg, m.l3, m.len, m.vlan_tci);
+		break;
+	case LAN_NOT_OURS:
+		p->not_ours++;
+		break;
+	case LAN_TOO_LONG:
+		p->truncated++;
+		break;
+	}
+}
+
+static unsigned engine_rx_batch(struct lan_port *p, unsigned budget, lan_rx_fn fn, void *arg)
+{
+	p->fn = fn;
+	p->arg = arg;
+	p->looked.tv_sec = 0;
+	return engine.nic->rx(p->nic, budget, on_frame, p);
+}
+
+static void add_part(struct nic_frame *f, const void *bytes, size_t len)
+{
+	if (len)
+		f->part[f->nparts++] = (struct iovec){(void *)(uintptr_t)bytes, len};
+}
+
+static void engine_tx_batch(struct lan_port *p, const struct lan_frame *const *frames, unsigned n)
+{
+	struct nic_frame out[LAN_TX_BATCH];
+
+	_Static_assert(LAN_TX_BATCH <= NIC_TX_BATCH, "a plugin takes a batch whole");
+	for (unsigned i = 0; i < n; i++) {
+		const struct lan_frame *f = frames[i];
+
+		out[i].nparts = 0;
+		add_part(&out[i], f->eth, f->eth_len);
+		add_part(&out[i], f->pkt.hdr, f->pkt.hdr_len);
+		add_part(&out[i], f->pkt.body, f->pkt.body_len);
+		add_part(&out[i], f->pkt.trailer, f->pkt.trailer_len);
+	}
+	engine.nic->tx(p->nic, out, n);
+}
+
+static bool engine_tx_blocked(const struct lan_port *p)
+{
+	return engine.nic->tx_pending(p->nic);
+}
+
+static void engine_tx_retry(struct lan_port *p)
+{
+	engine.nic->tx_retry(p->nic);
+}
+
+static void engine_stats(struct lan_port *p, struct lan_port_stats *s)
+{
+	struct nic_stats nic;
+
+	engine.nic->stats(p->nic, &nic);
+	*s = (struct lan_port_stats){.rx_ring_drops = nic.rx_missed,
+	                             .rx_truncated = p->truncated + nic.rx_split,
+	                             .rx_not_ours = p->not_ours,
+	                             .tx_errors = nic.tx_errors};
+	burst_ring_flush(&p->bursts);
+}
+
+static const struct burst_ring *engine_bursts(const struct lan_port *p)
+{
+	return &p->bursts;
+}
+
+const struct lan_port_ops lan_engine_ops = {
+    .name = "dpdk",
+    .open = engine_open,
+    .rebind = engine_rebind,
+    .ifindex = engine_ifindex,
+    .fd = engine_fd,
+    .rx_waits = engine_rx_waits,
+    .rx_batch = engine_rx_batch,
+    .tx_batch = engine_tx_batch,
+    .tx_blocked = engine_tx_blocked,
+    .tx_retry = engine_tx_retry,
+    .stats = engine_stats,
+    .bursts = engine_bursts,
+    .close = engine_close,
+};

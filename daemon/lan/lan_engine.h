@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lan_engine.h - LAN ports on the devices of a plugin (nic_engine.h): Engine=dpdk.
+ *
+ * Devices are opened once, by lan_engine_start(), before the process gives its rights away (sandbox.h), and stay started
+ * until it ends. A link that starts takes its devices, and gives them back when it stops: lan_engine_ops.
+ *
+ * The interface of LanPort= stays with the kernel, and the port's MAC address, next hops, MTU and nft rules are its. */
+#ifndef DAEMON_LAN_ENGINE_H
+#define DAEMON_LAN_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/config/config.h"
+
+#define LAN_ENGINE_PLUGIN  "longreach-dpdk.so"
+#define LAN_ENGINE_ERR_MAX 512
+
+/* What the process was started with. */
+struct lan_engine_options {
+	const char *plugins;   /* the folder with LAN_ENGINE_PLUGIN */
+	const char *arguments; /* for the EAL; "": none */
+};
+
+/* Loads the plugin and opens the devices of these links, if any of them asks for it. What does not work is in the log,
+ * and is what a link that wants it is told later. Once. */
+void lan_engine_start(const struct lan_engine_options *o, const struct link_config *links, uint32_t n);
+/* For --check-config: what this link needs and this machine does not have. Opens no device. 0, or -ENOENT with err (of
+ * LAN_ENGINE_ERR_MAX bytes) a sentence. */
+int lan_engine_check(const struct lan_engine_options *o, const struct link_config *c, char *err);
+void lan_engine_stop(void);
+
+#endif

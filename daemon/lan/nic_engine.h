@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nic_engine.h - what a plugin that reaches network cards past the kernel gives longreachd: a table of functions.
+ *
+ * A plugin is a shared object with one symbol, nic_engine_table() (NIC_ENGINE_SYMBOL). It knows devices and frames. It
+ * knows nothing of RoCE, links or next hops: lan_engine.c makes a LAN port of it. So a plugin is small, and both sides
+ * of the table can be tested alone.
+ *
+ * Call order: start() once; open() for each device, all of them while the process has its rights; then, of any number
+ * of devices and each by one thread at a time, rx(), tx(), tx_pending(), tx_retry(), stats(); stop() last. */
+#ifndef DAEMON_NIC_ENGINE_H
+#define DAEMON_NIC_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+/* Raised with every change of this file: a plugin of another number is refused. */
+#define NIC_ENGINE_ABI    1
+#define NIC_ENGINE_SYMBOL "nic_engine_table"
+
+#define NIC_TX_BATCH 64 /* most frames of one tx() */
+#define NIC_TX_PARTS 4
+
+struct nic_device;
+
+/* A whole Ethernet frame in parts, without FCS. */
+struct nic_frame {
+	struct iovec part[NIC_TX_PARTS];
+	unsigned nparts;
+};
+
+struct nic_stats {
+	uint64_t rx_missed; /* no room in the device's ring or no buffer: frames that the device itself dropped */
+	uint64_t rx_split;  /* frames in several buffers: longer than any that could be ours */
+	uint64_t tx_errors; /* frames longer than a buffer, without a buffer, or for a device whose link is down */
+};
+
+/* frame: from the Ethernet header on, readable until return. stripped_tci: the VLAN tag that the device took out, 0: none. */
+typedef void (*nic_rx_fn)(void *arg, const uint8_t *frame, size_t len, uint16_t stripped_tci);
+
+struct nic_engine {
+	uint32_t abi; /* NIC_ENGINE_ABI */
+	/* "DPDK 22.11.11" */
+	const char *(*name)(void);
+	/* arguments: of the library, words with blanks between them; npci: how many of the devices are on the PCI bus. 0 or
+	 * negative errno with err (of errlen bytes) a sentence. */
+	int (*start)(const char *arguments, unsigned npci, char *err, size_t errlen);
+	/* Finds, configures and starts a device that takes and sends frames of an IP packet of up to mtu bytes. Likewise. */
+	int (*open)(struct nic_device **dev, const char *devargs, unsigned mtu, char *err, size_t errlen);
+	/* Hands at most `budget` frames to fn. Returns how many came. */
+	unsigned (*rx)(struct nic_device *dev, unsigned budget, nic_rx_fn fn, void *arg);
+	/* Sends n frames (at most NIC_TX_BATCH) in order; not while tx_pending(). All are taken: their bytes are copied. */
+	void (*tx)(struct nic_device *dev, const struct nic_frame *frames, unsigned n);
+	/* Frames that the device had no room for wait for tx_retry(). */
+	bool (*tx_pending)(const struct nic_device *dev);
+	void (*tx_retry)(struct nic_device *dev);
+	void (*stats)(struct nic_device *dev, struct nic_stats *s);
+	void (*stop)(void); /* all devices */
+};
+
+/* Of the plugin. */
+const struct nic_engine *nic_engine_table(void);
+
+#endif

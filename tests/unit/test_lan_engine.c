@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LAN ports on a plugin's devices: who has a device, what is taken off it, what a plugin must be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+static void *fake_dlopen(const char *path, int flags);
+static void *fake_dlsym(void *handle, const char *symbol);
+static int fake_ioctl(int fd, unsigned long request, void *arg);
+static char *fake_dlerror(void);
+static int fake_dlclose(void *handle);
+#define dlopen  fake_dlopen
+#define dlsym   fake_dlsym
+#define dlerror fake_dlerror
+#define dlclose fake_dlclose
+#define ioctl   fake_ioctl
+#include "daemon/lan/burst_ring.c"
+#include "daemon/lan/lan_engine.c"
+#undef ioctl
+
+#include "daemon/lan/lan_match.c"
+#include "no_log.h"
+
+#define MANY 1000
+
+static const uint8_t mac[6] = {2, 0, 0, 0, 0, 7};
+static struct ip_prefix local, remote;
+static char err[LAN_ENGINE_ERR_MAX];
+
+/* --- the interface that the kernel keeps --- */
+
+static int ifindex = 3;
+
+static int fake_ioctl(int fd, unsigned long request, void *arg)
+{
+	struct ifreq *ifr = arg;
+
+	(void)fd;
+	if (strcmp(ifr->ifr_name, "gone") == 0) {
+		errno = ENODEV;
+		return -1;
+	}
+	if (request == SIOCGIFINDEX) {
+		ifr->ifr_ifindex = ifindex;
+		return 0;
+	}
+	ifr->ifr_hwaddr.sa_family = strcmp(ifr->ifr_name, "tun0") == 0 ? ARPHRD_NONE : ARPHRD_ETHER;
+	memcpy(ifr->ifr_hwaddr.sa_data, mac, sizeof(mac));
+	return 0;
+}
+
+/* --- a plugin --- */
+
+struct nic_device {
+	uint8_t frame[128];
+	size_t len;
+	unsigned waiting; /* copies of that frame */
+	unsigned sent;
+	size_t sent_len;
+	bool full, pending;
+};
+
+static struct nic_device nic;
+static unsigned opened, pci, stopped;
+static bool there = true;
+
+static int fake_start(const char *arguments, unsigned npci, char *e, size_t elen)
+{
+	assert_string_equal(arguments, "--no-huge");
+	(void)e;
+	(void)elen;
+	pci = npci;
+	return 0;
+}
+
+static int fake_open(struct nic_device **dev, const char *devargs, unsigned mtu, char *e, size_t elen)
+{
+	opened++;
+	assert_int_equal(mtu, LAN_PKT_MAX);
+	if (strcmp(devargs, "net_nonsense0") == 0) {
+		snprintf(e, elen, "%s: no such device", devargs);
+		return -ENODEV;
+	}
+	*dev = &nic;
+	return 0;
+}
+
+static unsigned fake_rx(struct nic_device *d, unsigned budget, nic_rx_fn fn, void *arg)
+{
+	unsigned n = budget < d->waiting ? budget : d->waiting;
+
+	for (unsigned i = 0; i < n; i++)
+		fn(arg, d->frame, d->len, 0);
+	d->waiting -= n;
+	return n;
+}
+
+static void fake_tx(struct nic_device *d, const struct nic_frame *frames, unsigned n)
+{
+	assert_false(d->pending);
+	for (unsigned i = 0; i < n; i++) {
+		d->sent_len = 0;
+		for (unsigned k = 0; k < frames[i].nparts; k++) {
+			memcpy(d->frame + d->sent_len, frames[i].part[k].iov_base, frames[i].part[k].iov_len);
+			d->sent_len += frames[i].part[k].iov_len;
+		}
+	}
+	d->sent += n;
+	d->pending = d->full;
+}
+
+static bool fake_tx_pending(const struct nic_device *d)
+{
+	return d->pending;
+}
+
+static void fake_tx_retry(struct nic_device *d)
+{
+	d->pending = d->full;
+}
+
+static void fake_stats(struct nic_device *d, struct nic_stats *s)
+{
+	(void)d;
+	*s = (struct nic_stats){.rx_missed = 1, .rx_split = 2, .tx_errors = 4};
+}
+
+static void fake_stop(void)
+{
+	stopped++;
+}
+
+static const char *fake_name(void)
+{
+	return "a fake";
+}
+
+static struct nic_engine table;
+
+static const struct nic_engine *fake_table(void)
+{
+	return &table;
+}
+
+static void *fake_dlopen(const char *path, int flags)
+{
+	(void)flags;
+	assert_string_equal(path, "/plugins/longreach-dpdk.so");
+	return there ? &table : NULL;
+}
+
+static void *fake_dlsym(void *handle, const char *symbol)
+{
+	const struct nic_engine *(*fn)(void) = fake_table;
+
+	assert_ptr_equal(handle, &table);
+	assert_string_equal(symbol, "nic_engine_table");
+	return *(void **)&fn;
+}
+
+static char *fake_dlerror(void)
+{
+	static char text[] = "cannot open shared object file";
+
+	return text;
+}
+
+static int fake_dlclose(void *handle)
+{
+	(void)handle;
+	return 0;
+}
+
+/* --- cases --- */
+
+static const struct lan_engine_options options = {.plugins = "/plugins", .arguments = "--no-huge"};
+
+static int begin(void **state)
+{
+	(void)state;
+	table = (struct nic_engine){.abi = NIC_ENGINE_ABI,
+	                            .name = fake_name,
+	                            .start = fake_start,
+	                            .open = fake_open,
+	                            .rx = fake_rx,
+	                            .tx = fake_tx,
+	                            .tx_pending = fake_tx_pending,
+	                            .tx_retry = fake_tx_retry,
+	                            .stats = fake_stats,
+	                            .stop = fake_stop};
+	memset(&engine, 0, sizeof(engine));
+	snprintf(engine.err, sizeof(engine.err), "restart it");
+	memset(&nic, 0, sizeof(nic));
+	opened = pci = 0;
+	there = true;
+	err[0] = '\0';
+	local = (struct ip_prefix){.addr = {.b = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 1}}, .len = 96 + 16};
+	remote = (struct ip_prefix){.addr = {.b = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 2}}, .len = 96 + 16};
+	return 0;
+}
+
+static void start_with(enum lan_engine_kind kind, const char *device)
+{
+	static struct link_config c;
+
+	memset(&c, 0, sizeof(c));
+	c.engine = kind;
+	c.nlan_ports = c.nlan_devices = 1;
+	snprintf(c.lan_devices[0], sizeof(c.lan_devices[0]), "%s", device);
+	lan_engine_start(&options, &c, 1);
+}
+
+static int open_port(struct lan_port **p, const char *ifname, const char *device)
+{
+	struct lan_port_params params = {
+	    .ifname = ifname,
+	    .device = device,
+	    .filter = {.local = &local, .remote = &remote, .nlocal = 1, .nremote = 1, .nshards = 1, .nlanes = 64,
+	               .snaplen = LAN_FRAME_MAX}};
+
+	return lan_engine_ops.open(p, &params, err, sizeof(err));
+}
+
+/* A RoCEv2 frame, or one of another machine. */
+static void frame_waits(bool ours, unsigned copies)
+{
+	memset(nic.frame, 0, sizeof(nic.frame));
+	memcpy(nic.frame, mac, sizeof(mac));
+	nic.frame[0] ^= ours ? 0 : 4;
+	put_be16(nic.frame + 12, ETH_P_IP);
+	nic.frame[14] = 0x45;
+	nic.frame[23] = IPPROTO_UDP;
+	memcpy(nic.frame + 26, (uint8_t[]){10, 1, 0, 2, 10, 2, 0, 2}, 8);
+	put_be16(nic.frame + 36, ROCE_UDP_PORT);
+	nic.len = 90;
+	nic.waiting = copies;
+}
+
+static unsigned heard;
+
+static void on_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vlan_tci)
+{
+	assert_ptr_equal(arg, &heard);
+	assert_ptr_equal(l3, nic.frame + 14);
+	assert_int_equal(len, 90 - 14);
+	assert_int_equal(vlan_tci, 0);
+	heard++;
+}
+
+static void engine__no_link_asks(void **state)
+{
+	struct lan_port *p;
+
+	(void)state;
+	start_with(ENGINE_PACKET, "0000:3b:00.0");
+	assert_int_equal(opened, 0);
+	assert_int_equal(open_port(&p, "eth1", "0000:3b:00.0"), -ENODEV);
+	assert_non_null(strstr(err, "restart it"));
+}
+
+static void engine__a_device_has_one_link(void **state)
+{
+	struct lan_port *p, *q;
+
+	(void)state;
+	start_with(ENGINE_DPDK, "0000:3b:00.0,x=1");
+	assert_int_equal(opened, 1);
+	assert_int_equal(pci, 1);
+	frame_waits(true, MANY);
+	assert_int_equal(open_port(&p, "eth1", "0000:3b:00.0,x=1"), 0);
+	assert_int_equal(nic.waiting, 0); /* what came before */
+	assert_int_equal(open_port(&q, "eth1", "0000:3b:00.0,x=1"), -EBUSY);
+	assert_int_equal(open_port(&q, "eth1", "net_null0"), -ENODEV);
+	assert_non_null(strstr(err, "LanDevice=net_null0 was in no link file"));
+	assert_int_equal(open_port(&q, "tun0", "0000:3b:00.0,x=1"), -EMEDIUMTYPE);
+	assert_int_equal(open_port(&q, "gone", "0000:3b:00.0,x=1"), -ENODEV);
+	lan_engine_ops.close(p);
+	assert_int_equal(open_port(&p, "eth1", "0000:3b:00.0,x=1"), 0);
+	lan_engine_ops.close(p);
+	lan_engine_stop();
+	assert_int_equal(stopped, 1);
+}
+
+static void engine__a_device_that_does_not_open(void **state)
+{
+	struct lan_port *p;
+
+	(void)state;
+	start_with(ENGINE_DPDK, "net_nonsense0");
+	assert_int_equal(pci, 0);
+	assert_int_equal(open_port(&p, "eth1", "net_nonsense0"), -ENODEV);
+	assert_non_null(strstr(err, "net_nonsense0: no such device"));
+}
+
+static void engine__takes_ours_and_counts_the_rest(void **state)
+{
+	struct lan_port_stats s;
+	struct lan_port *p;
+
+	(void)state;
+	heard = 0;
+	start_with(ENGINE_DPDK, "net_null0");
+	assert_int_equal(open_port(&p, "eth1", "net_null0"), 0);
+	assert_true(lan_engine_ops.fd(p) < 0);
+	frame_waits(true, 5);
+	assert_int_equal(lan_engine_ops.rx_batch(p, 3, on_packet, &heard), 3);
+	assert_int_equal(lan_engine_ops.rx_batch(p, 3, on_packet, &heard), 2);
+	frame_waits(false, 7);
+	assert_int_equal(lan_engine_ops.rx_batch(p, 64, on_packet, &heard), 7);
+	assert_int_equal(heard, 5);
+	lan_engine_ops.stats(p, &s);
+	assert_int_equal(s.rx_not_ours, 7);
+	assert_int_equal(s.rx_ring_drops, 1);
+	assert_int_equal(s.rx_truncated, 2);
+	assert_int_equal(s.tx_errors, 4);
+	lan_engine_ops.close(p);
+}
+
+static void engine__sends_whole_frames(void **state)
+{
+	static const uint8_t body[40] = {3}, trailer[4] = {4};
+	struct lan_frame f = {.eth = {1}, .eth_len = 14,
+	                      .pkt = {.hdr_len = 28, .body = body, .body_len = 40, .trailer_len = 4}};
+	const struct lan_frame *list[] = {&f};
+	struct lan_port *p;
+
+	(void)state;
+	memcpy(f.pkt.trailer, trailer, sizeof(trailer));
+	f.pkt.hdr[0] = 2;
+	start_with(ENGINE_DPDK, "net_null0");
+	assert_int_equal(open_port(&p, "eth1", "net_null0"), 0);
+	nic.full = true;
+	lan_engine_ops.tx_batch(p, list, 1);
+	assert_int_equal(nic.sent_len, 14 + 28 + 40 + 4);
+	assert_int_equal(nic.frame[0], 1);
+	assert_int_equal(nic.frame[14], 2);
+	assert_int_equal(nic.frame[14 + 28], 3);
+	assert_int_equal(nic.frame[14 + 28 + 40], 4);
+	assert_true(lan_engine_ops.tx_blocked(p));
+	nic.full = false;
+	lan_engine_ops.tx_retry(p);
+	assert_false(lan_engine_ops.tx_blocked(p));
+	lan_engine_ops.close(p);
+}
+
+static void engine__an_interface_that_is_made_again(void **state)
+{
+	struct lan_port *p;
+
+	(void)state;
+	start_with(ENGINE_DPDK, "0000:3b:00.0");
+	assert_int_equal(open_port(&p, "eth1", "0000:3b:00.0"), 0);
+	ifindex = 9;
+	assert_int_equal(lan_engine_ops.rebind(p, "eth1"), 0);
+	assert_int_equal(lan_engine_ops.ifindex(p), 9);
+	lan_engine_ops.close(p);
+	begin(state);
+	start_with(ENGINE_DPDK, "net_af_packet0,iface=eth1");
+	assert_int_equal(open_port(&p, "eth1", "net_af_packet0,iface=eth1"), 0);
+	assert_int_equal(lan_engine_ops.rebind(p, "eth1"), -EOPNOTSUPP);
+	lan_engine_ops.close(p);
+}
+
+static void engine__says_what_is_missing(void **state)
+{
+	struct link_config c = {.engine = ENGINE_DPDK};
+
+	(void)state;
+	assert_int_equal(lan_engine_check(&options, &c, err), 0);
+	table.abi++;
+	assert_int_equal(lan_engine_check(&options, &c, err), -ENOENT);
+	assert_non_null(strstr(err, "is of another version of longreach"));
+	there = false;
+	assert_int_equal(lan_engine_check(&options, &c, err), -ENOENT);
+	assert_non_null(strstr(err, "package longreach-dpdk): cannot open shared object file"));
+	c.engine = ENGINE_PACKET;
+	assert_int_equal(lan_engine_check(&options, &c, err), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup(engine__no_link_asks, begin),
+	    cmocka_unit_test_setup(engine__a_device_has_one_link, begin),
+	    cmocka_unit_test_setup(engine__a_device_that_does_not_open, begin),
+	    cmocka_unit_test_setup(engine__takes_ours_and_counts_the_rest, begin),
+	    cmocka_unit_test_setup(engine__sends_whole_frames, begin),
+	    cmocka_unit_test_setup(engine__an_interface_that_is_made_again, begin),
+	    cmocka_unit_test_setup(engine__says_what_is_missing, begin),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -7,7 +7,7 @@
  * those that prove nothing two have a place, and they displace none that has proven something; what waits stays
  * within bounds; all is let go at the end.
  *
- * Each operation is a byte: connection (2 bits), what (the rest), and what that needs. Clocks and random numbers are the
+ * Each operation is a byte: connection (4 bits), what (4 bits), and what that needs. Clocks and random numbers are the
  * fuzzer's own, so that an input does the same again. */
 #define OPENSSL_SUPPRESS_DEPRECATED /* RAND_set_rand_method() */
 #define _GNU_SOURCE /* nftw */
@@ -92,7 +92,7 @@ static int always(void)
 
 /* --- the world --- */
 
-enum { CONNS = 4, WIRE_MAX = 2048 };
+enum { CONNS = 16, WIRE_MAX = 2048 };
 
 struct end {
 	int wire;       /* towards the edge under test; -1: closed */
@@ -100,6 +100,7 @@ struct end {
 	int client_tls; /* its own socket */
 	SSL *ssl;       /* NULL: bytes of the input only */
 	bool changed;   /* somebody did something to its bytes, or its keys are of another CA */
+	bool has_keys;  /* those of the other edge, whatever becomes of its bytes */
 	bool hello_sent;
 };
 
@@ -280,6 +281,7 @@ static void connect_end(unsigned i, int keys)
 		e->client_tls = own[0];
 		e->client = own[1];
 		e->ssl = tls_connection(client_keys[keys]);
+		e->has_keys = keys == 0;
 		e->changed = keys != 0;
 		REQUIRE(e->ssl != NULL && SSL_set_fd(e->ssl, own[0]) == 1);
 		SSL_set_connect_state(e->ssl);
@@ -414,10 +416,10 @@ enum what { CONNECT, CONNECT_WITH_KEY, SEND, PASS, PASS_CHANGED, BACK, CLOSE, SA
 static void operate(struct input *in)
 {
 	uint8_t op = take_byte(in);
-	unsigned i = op & 3, proven = pending_of(CONN_PROVEN);
-	enum what what = (op >> 2) % WHAT_COUNT;
+	unsigned i = op & 15, proven = pending_of(CONN_PROVEN);
+	enum what what = (op >> 4) % WHAT_COUNT;
 	struct end *e = &ends_of[i];
-	bool stranger = sealed && e->ssl == NULL && (what == CONNECT || what == SEND || what == CONNECT_OTHER_CA);
+	bool stranger = sealed && !e->has_keys && what != CONNECT_WITH_KEY && what != TIME;
 	const struct conn *before = peer->conn;
 	size_t n;
 

@@ -309,6 +309,13 @@ static size_t build_rnr_for_response(struct proxy *p, struct near_flow *f, struc
 	             msn_on_wire(f, op->msn - (op->next == op->pos)), tx);
 }
 
+/* The responder's ACK of what is behind the ceiling will tell the count in a moment: a NAK would name a wrong one until
+ * then. Not so if a READ is to be sent away, whose responder may never ACK anything. */
+static bool awaits_count(const struct near_flow *f, uint64_t ceiling)
+{
+	return f->msn_late && ceiling < f->pos_next && !near_op_at(f, ceiling);
+}
+
 size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	enum near_due due = f->due;
@@ -338,9 +345,11 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		}
 		return build_ack(p, f, ceiling, tx);
 	case DUE_NAK:
+		if (awaits_count(f, ceiling))
+			return 0;
 		return build_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
 	case DUE_RNR:
-		if (responder_silent(p, f))
+		if (responder_silent(p, f) || awaits_count(f, ceiling))
 			return 0;
 		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS ||
 		    answer_is_near(p, f))

@@ -320,6 +320,7 @@ static void count_exactly(struct proxy *p, struct near_flow *f, const struct wan
 	}
 	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
 	f->msn_late = false;
+	f->gap_naked = 0; /* what was not said of it */
 	near_store(p, f);
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections that come in at the edge that listens: bytes of anybody, edges of another CA, and an edge with the right
- * keys, whose bytes somebody on the line cuts, changes and adds to: from accept(2) over the first bytes (accept_queue.h), their proof
- * (tls_proof.h) and OpenSSL's handshake to the first hello. fuzz_peer is about what comes behind that.
+ * keys, whose bytes somebody on the line cuts, changes and adds to: from accept(2) over the first bytes
+ * (accept_queue.h), their proof (tls_proof.h) and OpenSSL's handshake to the first hello. fuzz_peer is about what comes behind that.
  *
- * Beside memory safety: nothing is met and no session begins but by a connection of which no bit was changed; of
- * those that prove nothing two have a place, and they displace none that has proven something; what waits stays
- * within bounds; all is let go at the end.
+ * Beside memory safety: nothing is met and no session begins but by an edge with the right keys, whose handshake is
+ * whole in its own eyes; of those that prove nothing two have a place, and they displace none that has proven
+ * something; what waits stays within bounds; all is let go at the end.
  *
- * Each operation is a byte: connection (2 bits), what (the rest), and what that needs. Clocks and random numbers are the
+ * Each operation is a byte: connection (4 bits), what (4 bits), and what that needs. Clocks and random numbers are the
  * fuzzer's own, so that an input does the same again. */
 #define OPENSSL_SUPPRESS_DEPRECATED /* RAND_set_rand_method() */
 #define _GNU_SOURCE /* nftw */
@@ -92,14 +92,14 @@ static int always(void)
 
 /* --- the world --- */
 
-enum { CONNS = 4, WIRE_MAX = 2048 };
+enum { CONNS = 16, WIRE_MAX = 2048 };
 
 struct end {
 	int wire;       /* towards the edge under test; -1: closed */
 	int client;     /* what the client's TLS writes comes out here; -1: it has none */
 	int client_tls; /* its own socket */
 	SSL *ssl;       /* NULL: bytes of the input only */
-	bool changed;   /* somebody did something to its bytes, or its keys are of another CA */
+	bool has_keys;  /* those of the other edge, whatever becomes of its bytes */
 	bool hello_sent;
 };
 
@@ -110,7 +110,7 @@ static struct event_base *base;
 static struct link_config here, there;
 static struct tls *client_keys[2]; /* of the other edge; of a link with another CA */
 static const SSL_CTX *volatile client_ctx[2]; /* LeakSanitizer does not look into memory for secrets */
-static bool sealed, an_honest_one;
+static bool sealed, with_keys;
 static unsigned sessions;
 
 /* Addresses of an IPv4 connection from 127.0.0.1 to 127.0.0.2; the client's port is its number's, below 1024 for the
@@ -280,7 +280,7 @@ static void connect_end(unsigned i, int keys)
 		e->client_tls = own[0];
 		e->client = own[1];
 		e->ssl = tls_connection(client_keys[keys]);
-		e->changed = keys != 0;
+		e->has_keys = keys == 0;
 		REQUIRE(e->ssl != NULL && SSL_set_fd(e->ssl, own[0]) == 1);
 		SSL_set_connect_state(e->ssl);
 	}
@@ -317,7 +317,7 @@ static void client_turn(struct end *e)
 		h.session = 1;
 		h.arena_epoch = 8;
 		e->hello_sent = true;
-		an_honest_one |= !e->changed;
+		with_keys |= e->has_keys;
 		client_message(e, MSG_HELLO, body, hello_encode(&h, body));
 	}
 	n = SSL_read(e->ssl, in, sizeof(in));
@@ -351,7 +351,6 @@ static void to_server(struct end *e, size_t n, int flip)
 		return;
 	if (flip >= 0) {
 		bytes[(size_t)flip / 8 % (size_t)got] ^= (uint8_t)(1 << flip % 8);
-		e->changed = true;
 	}
 	wire_write(e, bytes, (size_t)got);
 }
@@ -383,8 +382,8 @@ static unsigned pending_of(enum conn_rank least)
 static void check(void)
 {
 	REQUIRE(pending_of(CONN_UNPROVEN) - pending_of(CONN_PROVEN) <= UNPROVEN_MAX);
-	REQUIRE(!sealed || an_honest_one || (sessions == 0 && !peer->status.met && peer->conn == NULL));
-	REQUIRE(!sealed || an_honest_one || pending_of(CONN_AUTHENTICATED) == 0);
+	REQUIRE(!sealed || with_keys || (sessions == 0 && !peer->status.met && peer->conn == NULL));
+	REQUIRE(!sealed || with_keys || pending_of(CONN_AUTHENTICATED) == 0);
 	REQUIRE(strlen(peer->status.trouble) < PEER_WHY_MAX);
 	for (unsigned i = 0; i < PENDING_MAX + 1; i++) {
 		const struct conn *c = i < PENDING_MAX ? peer->pending[i] : peer->conn;
@@ -414,10 +413,10 @@ enum what { CONNECT, CONNECT_WITH_KEY, SEND, PASS, PASS_CHANGED, BACK, CLOSE, SA
 static void operate(struct input *in)
 {
 	uint8_t op = take_byte(in);
-	unsigned i = op & 3, proven = pending_of(CONN_PROVEN);
-	enum what what = (op >> 2) % WHAT_COUNT;
+	unsigned i = op & 15, proven = pending_of(CONN_PROVEN);
+	enum what what = (op >> 4) % WHAT_COUNT;
 	struct end *e = &ends_of[i];
-	bool stranger = sealed && e->ssl == NULL && (what == CONNECT || what == SEND || what == CONNECT_OTHER_CA);
+	bool stranger = sealed && !e->has_keys && what != CONNECT_WITH_KEY && what != TIME;
 	const struct conn *before = peer->conn;
 	size_t n;
 
@@ -436,7 +435,6 @@ static void operate(struct input *in)
 			ERR_clear_error();
 			SSL_write(e->ssl, in->at, (int)n);
 		} else if (what == SEND) {
-			e->changed = true;
 			wire_write(e, in->at, n);
 		}
 		in->at += n;
@@ -476,7 +474,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sealed = take_byte(&in) & 1;
 	seed = size;
 	now_ns = 1000000000000ull;
-	an_honest_one = false;
+	with_keys = false;
 	sessions = 0;
 	for (unsigned i = 0; i < CONNS; i++) {
 		ends_of[i] = (struct end){.wire = -1, .client = -1, .client_tls = -1};

@@ -309,7 +309,7 @@ void near_error_on_timer(struct proxy *p, struct near_flow *f);
 /* --- promises: near_ceiling.c, near_wan.c, near_rebuild.c --- */
 
 /* A response to op has named this MSN. */
-void near_count_at_most(struct near_flow *f, const struct rd_op *op, uint32_t msn);
+void near_count_at_most(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t msn);
 /* msn_offset of a life in doubt, if it is the life before. False: nothing is known, or not all of it is here yet. */
 bool near_hinted_offset(const struct proxy *p, const struct near_flow *f, uint32_t *offset);
 /* Frees what the responder has, up to the first open operation. */

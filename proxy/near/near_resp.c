@@ -254,7 +254,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	aeth_off = (size_t)h->bth_off + ROCE_BTH_LEN;
 	put_be16(tx->hdr + h->bth_off - 2, 0); /* a UDP checksum would be wrong with another AETH */
 	if (f->msn_late && (roce_op(h->opcode)->flags & ROP_AETH))
-		near_count_at_most(f, op, get_be24(tx->hdr + aeth_off + 1));
+		near_count_at_most(p, f, op, get_be24(tx->hdr + aeth_off + 1));
 	if (roce_op(opcode)->flags & ROP_AETH)
 		ack_tx_response(p, f, tx->hdr + aeth_off, (size_t)tx->hdr_len - aeth_off - 4 + tx->body_len, op->msn,
 		                op->pos, tx->trailer);

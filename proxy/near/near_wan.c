@@ -300,14 +300,30 @@ static bool msn_offset_of(const struct proxy *p, const struct near_flow *f, cons
 	return true;
 }
 
+static void count_is_known(struct proxy *p, struct near_flow *f)
+{
+	f->msn_late = false;
+	f->gap_naked = 0; /* what was not said of it */
+	near_store(p, f);
+}
+
 /* The host asks for a READ that its responder may have executed before, with others behind it, as after a restart of an
- * edge without its buffer. Each response names a count that is not smaller than its own. */
-void near_count_at_most(struct near_flow *f, const struct rd_op *op, uint32_t msn)
+ * edge without its buffer. Each response names a count that is not smaller than its own. Responders name their count of
+ * now for what they repeat, and that stays while they do: where responses to two operations are as far apart as the
+ * operations are, neither is a repetition that has others executed behind it. */
+void near_count_at_most(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t msn)
 {
 	uint32_t offset = (msn - op->msn) & ROCE_PSN_MASK;
 
-	if (((f->msn_offset - offset) & ROCE_PSN_MASK) <= ROCE_PSN_MASK / 2)
-		f->msn_offset = offset;
+	if (((f->msn_offset - offset) & ROCE_PSN_MASK) > ROCE_PSN_MASK / 2)
+		return;
+	if (offset == f->msn_offset && f->msn_late_op && f->msn_late_op != op->msn + 1) {
+		count_is_known(p, f);
+		if (f->ack_owed)
+			near_ack_schedule(p, f, DUE_ACK);
+	}
+	f->msn_offset = offset;
+	f->msn_late_op = op->msn + 1;
 }
 
 /* The responder has ACKed something of a flow whose first answer was a response. */
@@ -319,9 +335,7 @@ static void count_exactly(struct proxy *p, struct near_flow *f, const struct wan
 		return;
 	}
 	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
-	f->msn_late = false;
-	f->gap_naked = 0; /* what was not said of it */
-	near_store(p, f);
+	count_is_known(p, f);
 }
 
 /* The first news of a pair. False: the position that it speaks of is none of the flow's; or the flow is gone. */
@@ -352,6 +366,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	f->base_fixed = true;
 	f->msn_known = true;
 	f->msn_late = late;
+	f->msn_late_op = 0;
 	near_unpaired_over(p, f, PAIR_PROVISIONAL);
 	near_requester_enter(p, f);
 	near_store(p, f);
@@ -389,6 +404,7 @@ static bool correct_pair(struct proxy *p, struct near_flow *f, const struct wan_
 	near_requester_enter(p, f);
 	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
 	f->msn_late = r->msn_late;
+	f->msn_late_op = 0;
 	count(p, CTR_PAIRS_CORRECTED, 1);
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
 	return true;

@@ -132,7 +132,9 @@ struct near_flow {
 	uint32_t fail_msn;       /* and with which relative MSN */
 	bool msn_known;          /* msn_offset is */
 	bool msn_late;           /* ... or is too large, by what the responder had executed behind a repeated READ: it gets
-	                            smaller with each response, and until an ACK has told what it is nothing is ACKed */
+	                            smaller with each response, and until an ACK, or responses to two operations, have
+	                            told what it is nothing is ACKed */
+	uint32_t msn_late_op;    /* 1 + relative MSN of the operation whose response told msn_offset; 0: none did */
 	bool failed;             /* the responder refused: silent from here on */
 	bool requester_known;    /* it is in proxy.near_by_requester */
 	bool superseded;         /* its requester's QPN is in a younger connection: it has nobody to speak to */
@@ -376,8 +378,8 @@ struct far_flow {
 	bool pair_due;          /* FLOW_PAIR to be sent */
 	uint64_t pair_at_pos;   /* the first answer said: before this position ... */
 	uint32_t pair_msn;      /* ... the responder counts so many messages (24 bits) */
-	bool pair_by_response;  /* that answer was a response: it may count what was executed behind its request, too. So the
-	                           last ACK is told instead, as soon as there is one */
+	bool pair_by_response;  /* that answer was a response, perhaps to a repetition, and may count what was executed behind
+	                           its request, too. So the last ACK is told instead, as soon as there is one */
 	bool pair_msn_late;     /* there is none yet */
 
 	/* READ and ATOMIC */

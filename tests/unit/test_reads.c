@@ -2,7 +2,7 @@
 /* READ and ATOMIC at the near edge: what the host is given when it asks again, and what survives of it. */
 #include "core_fixture.h"
 
-#include "proxy/far/far.h"
+#include "proxy/far/far_priv.h"
 #include "proxy/near/near_priv.h"
 
 static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
@@ -1311,6 +1311,7 @@ static void reads__repeated_read_tells_a_count_of_now(void **state)
 	core_expect(&c->b, RC_READ_REQUEST, 10);
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 11), DROP_NONE);
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 12), DROP_NONE);
+	far_lost_note(c->b.p, core_far(c)); /* its life before was lost with a near edge's arena */
 	respond(c, RC_READ_RESP_ONLY, 10, 23); /* 20 before it, and the two WRITEs */
 	k = core_expect(&c->a, RC_READ_RESP_ONLY, 10);
 	assert_in_range(k->h.aeth_msn, 21, 23);
@@ -1325,6 +1326,38 @@ static void reads__repeated_read_tells_a_count_of_now(void **state)
 	assert_int_equal(core_expect_aeth(&c->a, 13, AETH_ACK_NO_CREDITS)->h.aeth_msn, 24);
 }
 
+/* Responses that are as far apart as their READs name the count of neither's repetition. */
+static void reads__two_responses_tell_the_count(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	assert_int_equal(ask(c, 10, 1, 10, true), DROP_NONE);
+	assert_int_equal(ask(c, 11, 1, 11, true), DROP_NONE);
+	core_forget(&c->b);
+	far_lost_note(c->b.p, core_far(c));
+	respond(c, RC_READ_RESP_ONLY, 10, 21);
+	assert_int_equal(core_expect(&c->a, RC_READ_RESP_ONLY, 10)->h.aeth_msn, 21);
+	assert_true(core_near(c)->msn_late);
+	respond(c, RC_READ_RESP_ONLY, 11, 22);
+	assert_int_equal(core_expect(&c->a, RC_READ_RESP_ONLY, 11)->h.aeth_msn, 22);
+	assert_false(core_near(c)->msn_late);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 12), DROP_NONE);
+	assert_int_equal(core_expect_aeth(&c->a, 12, AETH_ACK_NO_CREDITS)->h.aeth_msn, 23);
+}
+
+/* A flow whose life before nobody has lost begins with a READ as with anything else. */
+static void reads__count_of_the_first_one_is_trusted(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	assert_int_equal(ask(c, 10, 1, 10, true), DROP_NONE);
+	core_forget(&c->b);
+	respond(c, RC_READ_RESP_ONLY, 10, 21);
+	core_expect(&c->a, RC_READ_RESP_ONLY, 10);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 11), DROP_NONE);
+	assert_int_equal(core_expect_aeth(&c->a, 11, AETH_ACK_NO_CREDITS)->h.aeth_msn, 22);
+}
+
 /* The lower of two counts is the nearer one; what is not known survives a restart of either edge. */
 static void reads__count_stays_unsure_over_restarts(void **state)
 {
@@ -1334,6 +1367,7 @@ static void reads__count_stays_unsure_over_restarts(void **state)
 	assert_int_equal(ask(c, 10, 1, 10, true), DROP_NONE);
 	assert_int_equal(ask(c, 11, 1, 11, true), DROP_NONE);
 	core_forget(&c->b);
+	far_lost_note(c->b.p, core_far(c));
 	respond(c, RC_READ_RESP_ONLY, 10, 22);
 	assert_in_range(core_expect(&c->a, RC_READ_RESP_ONLY, 10)->h.aeth_msn, 21, 22);
 	respond(c, RC_READ_RESP_ONLY, 11, 22);
@@ -1361,6 +1395,8 @@ int main(void)
 	    CORE_TEST(reads__first_answer_at_the_end_of_one),
 	    CORE_TEST(reads__repeated_read_tells_a_count_of_now),
 	    CORE_TEST(reads__count_stays_unsure_over_restarts),
+	    CORE_TEST(reads__two_responses_tell_the_count),
+	    CORE_TEST(reads__count_of_the_first_one_is_trusted),
 	    CORE_TEST(reads__length_is_learned_for_the_right_one),
 	    CORE_TEST(reads__what_follows_one_of_unknown_length_is_kept),
 	    CORE_TEST(reads__rest_of_one_of_unknown_length),

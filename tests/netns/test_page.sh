@@ -113,7 +113,7 @@ many_readers() {
 	kill $READERS 2>/dev/null
 	# shellcheck disable=SC2086
 	wait $READERS 2>/dev/null
-	lab_wait 5 place_is_free || WHY="their places stay taken"
+	lab_wait 25 place_is_free || WHY="their places stay taken"
 	[ -z "$WHY" ]
 }
 

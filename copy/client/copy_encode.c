@@ -9,6 +9,7 @@
 
 #include "copy/wire/copy_hash.h"
 #include "copy_send_priv.h"
+#include "daemon/util/file_io.h"
 
 /* --- encoding --- */
 
@@ -56,7 +57,7 @@ static int encode_file(struct sender *s, struct item *it, struct copy_out *o, st
 	fd = open_source(s, it);
 	if (fd < 0)
 		return -1;
-	r = source_read(fd, s->data, (size_t)it->st.st_size, 0);
+	r = pread_all(fd, s->data, (size_t)it->st.st_size, 0);
 	if (r == 0) {
 		source_meta(&it->st, &e->meta);
 		source_xattrs(fd, NULL, s->xattrs, &e->meta);

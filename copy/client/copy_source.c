@@ -38,22 +38,6 @@ void source_xattrs(int fd, const char *path, uint8_t buf[COPY_XATTRS_MAX], struc
 	m->xattrs = (struct copy_bytes){buf, o.len};
 }
 
-int source_read(int fd, uint8_t *buf, size_t len, uint64_t offset)
-{
-	while (len > 0) {
-		ssize_t n = pread(fd, buf, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -ENODATA;
-		buf += n;
-		len -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
-}
-
 /* --- pieces --- */
 
 struct pieces {

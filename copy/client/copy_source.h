@@ -24,7 +24,5 @@ void source_xattrs(int fd, const char *path, uint8_t buf[COPY_XATTRS_MAX], struc
 struct source_piece *source_pieces(int fd, uint64_t size, uint32_t *n);
 /* What the other end says is there. A hole between two ranges is not. */
 bool source_is_there(const struct source_piece *p, const struct copy_range *range, uint32_t n);
-/* Reads len bytes. 0 or -errno; -ENODATA: the file ends before. */
-int source_read(int fd, uint8_t *buf, size_t len, uint64_t offset);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "copy/wire/copy_hash.h"
 #include "copy_send_priv.h"
+#include "daemon/util/file_io.h"
 
 /* --- batches --- */
 
@@ -191,7 +192,7 @@ static bool send_piece(struct sender *s, struct item *it)
 	int r;
 
 	if (!p->hashed) {
-		r = source_read(l->fd, s->data, p->length, p->offset);
+		r = pread_all(l->fd, s->data, p->length, p->offset);
 		if (r < 0) {
 			dlist_remove(&it->node);
 			if (r == -ENODATA)

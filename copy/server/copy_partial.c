@@ -9,27 +9,12 @@
 #include <unistd.h>
 
 #include "copy/wire/copy_hash.h"
+#include "daemon/util/file_io.h"
 #include "proxy/util/bytes.h"
 
 #define JOURNAL_MAGIC  0x4c524a3031000000ull /* "LRJ01" */
 #define JOURNAL_HEAD   32
 #define JOURNAL_RECORD 32
-
-static int read_all(int fd, uint8_t *to, size_t len, uint64_t offset)
-{
-	while (len > 0) {
-		ssize_t n = pread(fd, to, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		to += n;
-		len -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
-}
 
 /* --- pieces --- */
 
@@ -87,7 +72,7 @@ static bool is_as_it_should_be(const struct partial *f, const struct piece *p)
 
 	if (p->length == 0 || p->length > COPY_PIECE_MAX || p->offset > f->size || p->length > f->size - p->offset)
 		return false;
-	return read_all(f->fd, buf, (size_t)p->length, p->offset) == 0 && copy_hash(buf, (size_t)p->length) == p->hash;
+	return pread_all(f->fd, buf, (size_t)p->length, p->offset) == 0 && copy_hash(buf, (size_t)p->length) == p->hash;
 }
 
 /* --- the journal --- */
@@ -114,7 +99,7 @@ static void read_journal(struct partial *f)
 	uint8_t record[JOURNAL_RECORD];
 	uint64_t at = JOURNAL_HEAD;
 
-	while (read_all(f->journal, record, sizeof(record), at) == 0) {
+	while (pread_all(f->journal, record, sizeof(record), at) == 0) {
 		struct piece p = {get_be64(record), get_be64(record + 8), get_be64(record + 16)};
 
 		if (get_be64(record + 24) != copy_hash(record, 24))
@@ -133,7 +118,7 @@ static bool belongs(const struct partial *f)
 	struct stat st;
 
 	put_journal_head(f, wanted);
-	return read_all(f->journal, head, sizeof(head), 0) == 0 && memcmp(head, wanted, sizeof(head)) == 0 &&
+	return pread_all(f->journal, head, sizeof(head), 0) == 0 && memcmp(head, wanted, sizeof(head)) == 0 &&
 	       fstat(f->fd, &st) == 0 && (uint64_t)st.st_size == f->size;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/util/file_io.h"
 #include "daemon/util/log.h"
 
 void relay_channel_init(struct relay_thread *r, uint32_t idx)
@@ -262,7 +263,7 @@ static enum lr_status fill_stream(const struct relay_take *t, uint8_t *to)
 		h.length = (uint64_t)t->len - RELAY_HEAD_LEN;
 		if (s->reader)
 			relay_reader_take(s->reader, to + RELAY_HEAD_LEN, t->offset, (uint32_t)h.length);
-		else if (relay_read_all(s->fd, to + RELAY_HEAD_LEN, (size_t)h.length, s->fd_offset + t->offset) < 0)
+		else if (pread_all(s->fd, to + RELAY_HEAD_LEN, (size_t)h.length, s->fd_offset + t->offset) < 0)
 			return LR_IO_LOCAL;
 	}
 	relay_head_put(to, &h);

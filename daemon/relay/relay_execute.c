@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/util/clock.h"
+#include "daemon/util/file_io.h"
 
 static struct relay_channel_out *answers_to(struct relay_thread *r, uint32_t channel)
 {
@@ -81,7 +82,7 @@ static bool put(struct relay_thread *r, struct relay_channel_out *ch, const stru
 		if (status == LR_OK)
 			return true; /* relay_execute_written() finishes it */
 	}
-	if (status == LR_OK && relay_write_all(g->fd, data, len, g->offset + h->offset) < 0)
+	if (status == LR_OK && pwrite_all(g->fd, data, len, g->offset + h->offset) < 0)
 		status = LR_IO_REMOTE;
 	if (status == LR_OK) {
 		g->bytes_in += len;

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/util/file_io.h"
 #include "daemon/util/log.h"
 
 #define INDEX_BITS 12 /* of an id; above it a count, and the instance */
@@ -450,7 +451,7 @@ static bool get_data(struct relay_thread *r, struct relay_op *op, const struct r
 			op_give_up(r, op, status);
 		return status != LR_OK;
 	}
-	if (relay_write_all(op->fd, data, len, op->fd_offset + h->offset) < 0) {
+	if (pwrite_all(op->fd, data, len, op->fd_offset + h->offset) < 0) {
 		op_give_up(r, op, LR_IO_LOCAL);
 		return true;
 	}

@@ -305,8 +305,4 @@ void relay_client_drop(struct relay_thread *r, struct relay_client *cl);
 void relay_client_event(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const void *data,
                         size_t len);
 
-/* Full reads and writes. 0 or negative errno; -EIO: the file ends before. */
-int relay_read_all(int fd, uint8_t *buf, size_t len, uint64_t offset);
-int relay_write_all(int fd, const uint8_t *buf, size_t len, uint64_t offset);
-
 #endif

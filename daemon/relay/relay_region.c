@@ -9,38 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int relay_read_all(int fd, uint8_t *buf, size_t len, uint64_t offset)
-{
-	while (len > 0) {
-		ssize_t n = pread(fd, buf, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		buf += n;
-		len -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
-}
-
-int relay_write_all(int fd, const uint8_t *buf, size_t len, uint64_t offset)
-{
-	while (len > 0) {
-		ssize_t n = pwrite(fd, buf, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		buf += n;
-		len -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
-}
-
 /* Pipes and sockets have no offsets, and could keep the thread waiting; O_APPEND ignores them. */
 int relay_fd_check(int fd, bool read, bool write)
 {

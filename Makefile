@@ -151,6 +151,19 @@ $(O)/$(LIB_SONAME): $(LIB_SRC) $(wildcard lib/*.h) lib/liblongreach.map $(O)/mad
 $(O)/liblongreach.a: $(call objs,$(LIB_SRC))
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+# --- example programs: built as a program elsewhere is, against the installed header alone ---
+EXAMPLES := $(patsubst examples/%.c,%,$(wildcard examples/*.c))
+.PHONY: examples
+examples: $(addprefix $(O)/examples/,$(EXAMPLES))
+all: examples
+$(O)/examples/include/longreach.h: lib/longreach.h
+	@mkdir -p $(dir $@)
+	$(Q)cp $< $@
+# A toolkit's cuda.h, or where there is none the one of fakecuda. Which libcuda.so.1 it is, the machine says at run time.
+$(O)/examples/%: examples/%.c $(O)/examples/include/longreach.h $(O)/liblongreach.a $(O)/tools/fakecuda/libcuda.so.1 $(O)/made-with
+	$(Q)$(CC) $(filter-out -I.,$(CFLAGS_ALL)) $(CUDA_H) -I$(O)/examples/include -idirafter tests/tools/fakecuda/include \
+		$(LDFLAGS_ALL) -MF $@.d -o $@ $< $(O)/liblongreach.a -Wl,--as-needed $(O)/tools/fakecuda/libcuda.so.1 -lxxhash
+
 # --- the manual page of all counters, out of their lists ---
 all: $(O)/longreach-counters.7
 $(O)/counters_page: $(call objs,etc/man/counters_page.c)
@@ -358,6 +371,7 @@ install: product
 	install -D -m 644 etc/wireshark/longreach.lua $(DESTDIR)$(PREFIX)/share/longreach/longreach.lua
 	install -D -m 644 bench/plot_trace.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_trace.gp
 	install -D -m 644 bench/plot_plan.gp $(DESTDIR)$(PREFIX)/share/longreach/plot_plan.gp
+	for p in examples/*.c; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/doc/liblongreach-dev/$$p || exit; done
 	for p in etc/man/*.[0-9] $(O)/longreach-counters.7; do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/man/man$${p##*.}/$${p##*/}; done
 	install -d $(DESTDIR)$(UNITDIR)
 	install -D -m 644 systemd/longreach.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/longreach.conf
@@ -385,6 +399,7 @@ help:
 	@echo 'make test-all         and those that do not'
 	@echo 'make deps             installs what building and testing need (apt-get, root)'
 	@echo 'make                  longreachd, longreach and the test tools, in $(O)'
+	@echo 'make examples         the programs of examples/, in $(O)/examples'
 	@echo 'make dpdk             longreach-dpdk.so for Engine=dpdk, where libdpdk-dev is'
 	@echo 'make install          DESTDIR= PREFIX=/usr'
 	@echo 'make deb              Debian packages, in $(DEB)'

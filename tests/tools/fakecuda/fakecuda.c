@@ -803,6 +803,24 @@ CUresult cuStreamQuery(CUstream stream)
 	DONE(stream->pending > 0 ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS);
 }
 
+/* For programs; longreach does not call it. Waits until no copy of the context is under way. */
+CUresult cuCtxSynchronize(void);
+CUresult cuCtxSynchronize(void)
+{
+	LOCKED_IN_CONTEXT("cuCtxSynchronize")
+	for (CUstream s = streams; s;) {
+		if (s->context != current || s->pending == 0) {
+			s = s->next;
+			continue;
+		}
+		pthread_mutex_unlock(&lock);
+		usleep(100);
+		pthread_mutex_lock(&lock);
+		s = streams;
+	}
+	DONE(current->error);
+}
+
 /* What is under way is still done. */
 CUresult cuStreamDestroy_v2(CUstream stream);
 CUresult cuStreamDestroy_v2(CUstream stream)

@@ -75,7 +75,7 @@ uint32_t arena_find(const struct arena *a, enum slot_kind kind, uint32_t flow, u
 	uint32_t tag = arena_index_tag((uint8_t)kind, flow, pos);
 
 	for (uint32_t i = tag & ix->mask; arena_index_candidate(ix, tag, &i); i = (i + 1) & ix->mask) {
-		uint32_t slot = ix->tab[i].slot1 - 1;
+		uint32_t slot = arena_index_slot(ix, i);
 		const struct slot_hdr *h = arena_slot_hdr(a, slot);
 
 		if (h->pos == pos && h->flow == flow && h->kind == kind)
@@ -114,12 +114,15 @@ void arena_fetch(struct arena *a)
 {
 	const uint8_t *at = a->fetch.at, *end = a->fetch.end;
 
-	if (at >= end)
-		return;
-	if (end - at > FETCH_LINES * CACHE_LINE)
-		end = at + (size_t)FETCH_LINES * CACHE_LINE;
-	for (; at < end; at += CACHE_LINE)
-		fetch(at);
+	if (end - at >= FETCH_LINES * CACHE_LINE) {
+#pragma GCC unroll 16
+		for (int i = 0; i < FETCH_LINES; i++)
+			fetch(at + i * CACHE_LINE);
+		at += FETCH_LINES * CACHE_LINE;
+	} else {
+		for (; at < end; at += CACHE_LINE)
+			fetch(at);
+	}
 	a->fetch.at = at;
 }
 

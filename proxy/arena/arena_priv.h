@@ -46,7 +46,7 @@ enum {
 	ARENA_CHUNKS_MIN = POOL_COUNT * ARENA_CLASSES, /* below that a pool could not hold every size at once */
 	ARENA_CHUNK_LOG2_MIN = 16,
 	ARENA_CHUNK_LOG2_MAX = 21,
-	ARENA_SLOT_BITS = 31, /* slot + 1 must fit beside SLOT_NONE, with room to spare */
+	ARENA_SLOT_BITS = 31, /* slot + 1 must fit beside ARENA_INDEX_PASSED */
 };
 
 #define CHUNK_NONE UINT32_MAX

@@ -69,19 +69,61 @@ uint8_t *arena_data(struct arena *a, uint32_t slot)
 	return slot_data(a, &a->lay.class[a->chunks[slot >> a->lay.shift].class], slot);
 }
 
-uint32_t arena_find(const struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
+static bool slot_in_use(const struct arena *a, uint32_t slot)
+{
+	uint32_t chunk = slot >> a->lay.shift;
+
+	return chunk < a->lay.nchunks && a->chunks[chunk].use == CHUNK_USED &&
+	       (slot & a->slot_mask) < a->chunks[chunk].fresh && arena_slot_hdr(a, slot)->state != SLOT_FREE;
+}
+
+static bool is_of(const struct slot_hdr *h, enum slot_kind kind, uint32_t flow, uint64_t pos)
+{
+	return h->pos == pos && h->flow == flow && h->kind == kind;
+}
+
+static uint32_t find_by_index(const struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
 {
 	const struct arena_index *ix = &a->index;
 	uint32_t tag = arena_index_tag((uint8_t)kind, flow, pos);
 
 	for (uint32_t i = tag & ix->mask; arena_index_candidate(ix, tag, &i); i = (i + 1) & ix->mask) {
 		uint32_t slot = arena_index_slot(ix, i);
-		const struct slot_hdr *h = arena_slot_hdr(a, slot);
 
-		if (h->pos == pos && h->flow == flow && h->kind == kind)
+		if (is_of(arena_slot_hdr(a, slot), kind, flow, pos))
 			return slot;
 	}
 	return SLOT_NONE;
+}
+
+/* Of a flow's packets one after the other is looked for, some of them twice in a row; and mostly they came in runs, and
+ * lie side by side. A neighbour is looked at only while the one before was one: its header may be in no cache. */
+uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
+{
+	bool same_flow = a->found.flow == flow && a->found.kind == kind, next = same_flow && a->found.pos + 1 == pos;
+	uint32_t slot = a->found.slot;
+	uint32_t step;
+
+	if (same_flow && a->found.pos == pos && a->found.live)
+		return slot;
+	slot += a->found.step;
+	if (next && a->found.step && slot_in_use(a, slot) && is_of(arena_slot_hdr(a, slot), kind, flow, pos)) {
+		step = a->found.step;
+	} else {
+		slot = find_by_index(a, kind, flow, pos);
+		if (slot == SLOT_NONE)
+			return SLOT_NONE;
+		step = a->found.step;
+		if (next)
+			step = slot - a->found.slot + 1 <= 2 ? slot - a->found.slot : 0; /* 1 or -1 */
+	}
+	a->found.pos = pos;
+	a->found.flow = flow;
+	a->found.slot = slot;
+	a->found.kind = (uint8_t)kind;
+	a->found.live = true;
+	a->found.step = step;
+	return slot;
 }
 
 /* A free slot of that chunk, which has one. */
@@ -156,6 +198,7 @@ void arena_slot_drop(struct arena *a, uint32_t slot)
 	struct slot_hdr *h = arena_slot_hdr(a, slot);
 
 	arena_set_state(h, SLOT_FREE);
+	a->found.live &= a->found.slot != slot;
 	if (!arena_index_remove(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot))
 		a->misused++;
 	a->meta[slot].gen++;
@@ -199,15 +242,12 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 	*h = (struct slot_hdr){
 	    .state = SLOT_FILLING, .kind = (uint8_t)kind, .len = len, .flow = flow, .inc = inc, .pos = pos};
 	arena_index_insert(&a->index, arena_index_tag((uint8_t)kind, flow, pos), slot);
+	a->found.pos = pos;
+	a->found.flow = flow;
+	a->found.slot = slot;
+	a->found.kind = (uint8_t)kind;
+	a->found.live = true;
 	return slot;
-}
-
-static bool slot_in_use(const struct arena *a, uint32_t slot)
-{
-	uint32_t chunk = slot >> a->lay.shift;
-
-	return chunk < a->lay.nchunks && a->chunks[chunk].use == CHUNK_USED &&
-	       (slot & a->slot_mask) < a->chunks[chunk].fresh && arena_slot_hdr(a, slot)->state != SLOT_FREE;
 }
 
 void arena_commit(struct arena *a, uint32_t slot)

@@ -144,6 +144,13 @@ struct arena {
 	uint32_t misused; /* calls that no correct core makes: ignored, and shown by arena_audit() */
 
 	struct {
+		uint64_t pos;
+		uint32_t flow, slot;
+		uint8_t kind;
+		bool live; /* it is that still */
+		uint32_t step; /* from one slot to that of the next position, lately, modulo 2^32; 0: there is no telling */
+	} found; /* the slot that was taken or found last */
+	struct {
 		const uint8_t *at, *end;
 	} fetch; /* where the next packet is likely to be written, and was not fetched yet */
 };

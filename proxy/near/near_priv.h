@@ -266,8 +266,8 @@ void near_credit_session_start(struct proxy *p, struct near_flow *f);
 /* Its host is sent away for want of room: a turn is booked, unless it has one. Returns how long until then; 0: turns do
  * not matter, or it may come at once. */
 uint64_t near_turn_book(struct proxy *p, struct near_flow *f);
-/* Its host came back, or never left: so many bytes were taken. */
-void near_turn_took(struct proxy *p, struct near_flow *f, uint64_t bytes);
+/* Its host came back, or never left: a packet of len bytes was taken. */
+void near_turn_took(struct proxy *p, struct near_flow *f, uint16_t len);
 /* It was told to come back after so long. */
 void near_turn_away(struct proxy *p, struct near_flow *f, uint64_t for_ns);
 /* Its host came back, the flow ends, or its host is forgotten. */

@@ -318,11 +318,12 @@ static uint64_t allowance(const struct proxy *p, const struct near_flow *f)
 	return min_u64(f->turn_left + accrued, near_turn_quantum(p));
 }
 
-void near_turn_took(struct proxy *p, struct near_flow *f, uint64_t bytes)
+void near_turn_took(struct proxy *p, struct near_flow *f, uint16_t len)
 {
-	uint64_t left = near_turn_quantum(p) ? allowance(p, f) : 0;
+	uint64_t left = near_turn_quantum(p) ? allowance(p, f) : 0, bytes = left ? arena_class_bytes(len) : 0;
 
-	near_turn_leave(p, f);
+	if (booked(f))
+		near_turn_leave(p, f);
 	f->turn_left = left > bytes ? left - bytes : 0;
 	f->turn_taken_ns = p->now_ns;
 }

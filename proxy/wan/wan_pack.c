@@ -66,6 +66,8 @@ static bool put_first(struct wan_build *b, uint32_t slot)
 	struct slot_meta *m = arena_meta(b->p->arena, slot);
 	unsigned units = units_of(h->len);
 
+	if (b->cap - b->off < WAN_PACKET_OVERHEAD + (size_t)h->len && fits_any(b, h->len))
+		return false;
 	if (!fits_any(b, h->len)) {
 		units_mask(0, units, m->lost);
 		m->copies = 1;
@@ -172,12 +174,14 @@ static void pack_again(struct wan_build *b, const struct dnode *list)
 
 void wan_pack_repairs(struct wan_build *b)
 {
-	pack_again(b, &b->l->repair);
+	if (!dlist_empty(&b->l->repair))
+		pack_again(b, &b->l->repair);
 }
 
 void wan_pack_copies(struct wan_build *b)
 {
-	pack_again(b, &b->l->copies);
+	if (!dlist_empty(&b->l->copies))
+		pack_again(b, &b->l->copies);
 }
 
 void wan_pack_firsts(struct wan_build *b)

@@ -69,7 +69,7 @@ uint8_t *arena_data(struct arena *a, uint32_t slot)
 	return slot_data(a, &a->lay.class[a->chunks[slot >> a->lay.shift].class], slot);
 }
 
-static bool slot_in_use(const struct arena *a, uint32_t slot)
+static inline __attribute__((always_inline)) bool slot_in_use(const struct arena *a, uint32_t slot)
 {
 	uint32_t chunk = slot >> a->lay.shift;
 
@@ -96,33 +96,33 @@ static uint32_t find_by_index(const struct arena *a, enum slot_kind kind, uint32
 	return SLOT_NONE;
 }
 
-/* Of a flow's packets one after the other is looked for, some of them twice in a row; and mostly they came in runs, and
- * lie side by side. A neighbour is looked at only while the one before was one: its header may be in no cache. */
-uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
+static inline void note_found(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos, uint32_t slot)
 {
-	bool same_flow = a->found.flow == flow && a->found.kind == kind, next = same_flow && a->found.pos + 1 == pos;
-	uint32_t slot = a->found.slot;
-	uint32_t step;
-
-	if (same_flow && a->found.pos == pos && a->found.live)
-		return slot;
-	slot += a->found.step;
-	if (next && a->found.step && slot_in_use(a, slot) && is_of(arena_slot_hdr(a, slot), kind, flow, pos)) {
-		step = a->found.step;
-	} else {
-		slot = find_by_index(a, kind, flow, pos);
-		if (slot == SLOT_NONE)
-			return SLOT_NONE;
-		step = a->found.step;
-		if (next)
-			step = slot - a->found.slot + 1 <= 2 ? slot - a->found.slot : 0; /* 1 or -1 */
-	}
 	a->found.pos = pos;
 	a->found.flow = flow;
 	a->found.slot = slot;
 	a->found.kind = (uint8_t)kind;
 	a->found.live = true;
-	a->found.step = step;
+}
+
+/* Of a flow's packets one after the other is looked for, some of them twice in a row; and mostly they came in runs, and
+ * lie side by side. A neighbour is looked at only while the one before was one: its header may be in no cache. */
+uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
+{
+	bool same_flow = a->found.flow == flow && a->found.kind == kind, next = same_flow && a->found.pos + 1 == pos;
+	uint32_t slot = a->found.slot, before = slot;
+
+	if (same_flow && a->found.pos == pos && a->found.live)
+		return slot;
+	slot += a->found.step;
+	if (!next || !a->found.step || !slot_in_use(a, slot) || !is_of(arena_slot_hdr(a, slot), kind, flow, pos)) {
+		slot = find_by_index(a, kind, flow, pos);
+		if (slot == SLOT_NONE)
+			return SLOT_NONE;
+		if (next)
+			a->found.step = slot - before + 1 <= 2 ? slot - before : 0; /* 1 or -1 */
+	}
+	note_found(a, kind, flow, pos, slot);
 	return slot;
 }
 
@@ -242,11 +242,7 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 	*h = (struct slot_hdr){
 	    .state = SLOT_FILLING, .kind = (uint8_t)kind, .len = len, .flow = flow, .inc = inc, .pos = pos};
 	arena_index_insert(&a->index, arena_index_tag((uint8_t)kind, flow, pos), slot);
-	a->found.pos = pos;
-	a->found.flow = flow;
-	a->found.slot = slot;
-	a->found.kind = (uint8_t)kind;
-	a->found.live = true;
+	note_found(a, kind, flow, pos, slot);
 	return slot;
 }
 

@@ -349,7 +349,8 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	f->psns_unknown = unknown;
 	near_in_order(p, f, slot);
 	learn_pmtu_from_request(p, f, pkt);
-	near_absorb_held(p, f);
+	if (f->ooo_pkts || f->pos_lacking > f->pos_next || timer_armed(&f->patience))
+		near_absorb_held(p, f);
 	if (f->pair_wanted) {
 		f->pair_wanted = false;
 		f->open_due = true;

@@ -105,24 +105,35 @@ static inline void note_found(struct arena *a, enum slot_kind kind, uint32_t flo
 	a->found.live = true;
 }
 
+static __attribute__((noinline)) uint32_t find_anew(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos,
+                                                    bool next)
+{
+	uint32_t slot = find_by_index(a, kind, flow, pos), step = slot - a->found.slot;
+
+	if (slot == SLOT_NONE)
+		return SLOT_NONE;
+	if (next)
+		a->found.step = step + 1 <= 2 ? step : 0; /* 1 or -1 */
+	note_found(a, kind, flow, pos, slot);
+	return slot;
+}
+
 /* Of a flow's packets one after the other is looked for, some of them twice in a row; and mostly they came in runs, and
  * lie side by side. A neighbour is looked at only while the one before was one: its header may be in no cache. */
 uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
 {
-	bool same_flow = a->found.flow == flow && a->found.kind == kind, next = same_flow && a->found.pos + 1 == pos;
-	uint32_t slot = a->found.slot, before = slot;
+	uint32_t slot = a->found.slot;
+	bool next;
 
-	if (same_flow && a->found.pos == pos && a->found.live)
+	if (a->found.pos == pos && a->found.live && a->found.flow == flow && a->found.kind == kind)
 		return slot;
+	next = a->found.pos + 1 == pos && a->found.flow == flow && a->found.kind == kind;
 	slot += a->found.step;
-	if (!next || !a->found.step || !slot_in_use(a, slot) || !is_of(arena_slot_hdr(a, slot), kind, flow, pos)) {
-		slot = find_by_index(a, kind, flow, pos);
-		if (slot == SLOT_NONE)
-			return SLOT_NONE;
-		if (next)
-			a->found.step = slot - before + 1 <= 2 ? slot - before : 0; /* 1 or -1 */
-	}
-	note_found(a, kind, flow, pos, slot);
+	if (!next || !a->found.step || !slot_in_use(a, slot) || !is_of(arena_slot_hdr(a, slot), kind, flow, pos))
+		return find_anew(a, kind, flow, pos, next);
+	a->found.pos = pos;
+	a->found.slot = slot;
+	a->found.live = true;
 	return slot;
 }
 

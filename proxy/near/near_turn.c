@@ -113,14 +113,11 @@ static uint64_t quantum(const struct proxy *p)
 	return clamp_u64(each, arena_class_bytes(LAN_PKT_MAX), min_u64(QUANTUM_MAX, pool_target(p) / HOLDERS));
 }
 
-uint64_t near_turn_quantum(const struct proxy *p)
+uint64_t near_turn_quantum_now(const struct proxy *p)
 {
 	bool in_force = p->now_ns < p->turns.in_force_until_ns;
-	uint64_t q;
+	uint64_t q = quantum(p);
 
-	if (!in_force && p->turns.away <= 1) /* nearly always: the rest is not for every packet */
-		return 0;
-	q = quantum(p);
 	if (!pool_low(p) && share_rate(p, &p->turns.drain) < line_part(p) / SLOWEST)
 		return 0;
 	return in_force || drain_ns(p, p->turns.away * q) > CROWD_NS ? q : 0;
@@ -321,27 +318,22 @@ static uint64_t allowance(const struct proxy *p, const struct near_flow *f)
 	return min_u64(f->turn_left + accrued, near_turn_quantum(p));
 }
 
-void near_turn_took(struct proxy *p, struct near_flow *f, uint64_t bytes)
+void near_turn_took(struct proxy *p, struct near_flow *f, uint16_t len)
 {
-	uint64_t left = near_turn_quantum(p) ? allowance(p, f) : 0;
+	uint64_t left = near_turn_quantum(p) ? allowance(p, f) : 0, bytes = left ? arena_class_bytes(len) : 0;
 
-	near_turn_leave(p, f);
+	if (booked(f))
+		near_turn_leave(p, f);
 	f->turn_left = left > bytes ? left - bytes : 0;
 	f->turn_taken_ns = p->now_ns;
 }
 
-/* It holds something, and nothing of that has gone while all that the pool holds could have. */
-static bool stuck(const struct proxy *p, const struct near_flow *f)
+bool near_turn_stuck(const struct proxy *p, const struct near_flow *f)
 {
 	uint64_t since = max_u64(f->last_progress_ns, f->share.since_ns);
 
 	return near_held(f) &&
 	       p->now_ns > since + 2 * drain_ns(p, arena_used(p->arena, POOL_LAN)) + 4 * proxy_rtt_ns(p) + 20000000ull;
-}
-
-bool near_turn_rules(const struct proxy *p, const struct near_flow *f)
-{
-	return near_turn_quantum(p) && !stuck(p, f);
 }
 
 bool near_turn_admits(const struct proxy *p, const struct near_flow *f, uint64_t bytes)

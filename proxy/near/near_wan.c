@@ -499,11 +499,12 @@ void near_wan_schedule(struct proxy *p, struct near_flow *f)
 
 static uint64_t credit_of(const struct proxy *p, const struct near_flow *f)
 {
-	uint32_t slot_bytes = arena_class_bytes((uint16_t)((f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX) + 84));
 	uint64_t initial = p->wan->lanes[f->lane].flow_initial_bytes;
+	uint32_t slot_bytes;
 
 	if (f->credit_known)
 		return f->pos_credit;
+	slot_bytes = arena_class_bytes((uint16_t)((f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX) + 84));
 	return f->pos_settled + max_u64(initial / slot_bytes, 4);
 }
 

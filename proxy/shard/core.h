@@ -704,6 +704,9 @@ struct proxy {
 	struct dnode pairs_unasked, pairs_left; /* nothing but a quarantine, oldest first: never had a flow; had some */
 	uint32_t *near_inc;                     /* last incarnation of each near index: never used twice */
 	uint64_t births;                        /* near flows ever opened in this arena */
+	struct near_flow *near_found;           /* the last one found by its key: packets of a flow come in runs */
+	struct ip_addr carried_from, carried_to; /* a pair that proxy_carries(), if carries_any */
+	bool carries_any;
 	struct idx_hash near_by_key, near_by_requester, far_by_peer, far_by_qpn, far_by_dest, pair_by_hosts,
 	    host_by_addr;
 
@@ -801,11 +804,19 @@ static inline bool proxy_owns_lane(const struct proxy *p, uint32_t lane)
 	return lane < p->cfg.nlanes && lane % p->cfg.nshards == p->cfg.shard;
 }
 
-/* True for what goes from a local host to a remote one, on a lane of this shard. */
-static inline bool proxy_carries(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+/* True for what goes from a local host to a remote one, on a lane of this shard. What decides that stays as it is while
+ * the shard lives (proxy_reconfigure()), so it is not worked out again for the pair of the packet before. */
+static inline bool proxy_carries(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	return ip_prefix_any(p->cfg.local, p->cfg.nlocal, src) && ip_prefix_any(p->cfg.remote, p->cfg.nremote, dst) &&
-	       proxy_owns_lane(p, proxy_lane_between(&p->cfg, src, dst));
+	if (p->carries_any && ip_addr_eq(&p->carried_from, src) && ip_addr_eq(&p->carried_to, dst))
+		return true;
+	if (!ip_prefix_any(p->cfg.local, p->cfg.nlocal, src) || !ip_prefix_any(p->cfg.remote, p->cfg.nremote, dst) ||
+	    !proxy_owns_lane(p, proxy_lane_between(&p->cfg, src, dst)))
+		return false;
+	p->carried_from = *src;
+	p->carried_to = *dst;
+	p->carries_any = true;
+	return true;
 }
 
 /* --- shared, by file --- */

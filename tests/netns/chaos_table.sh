@@ -40,13 +40,14 @@ table_spread() {
 }
 
 table_row() { # fault name times-in-ms
-	local kind
+	local kind median longest
 	printf '%-12s %6d %6d' "$2" "${TABLE_N[$1.steps]:-0}" "${TABLE_N[$1.ok]:-0}"
 	for kind in "${TABLE_KINDS[@]}"; do
 		printf ' %8d' "${TABLE_N[$1.$kind]:-0}"
 	done
 	# shellcheck disable=SC2086 # a list of numbers
-	printf ' %8s %8s\n' $(table_spread $3)
+	read -r median longest < <(table_spread $3)
+	printf ' %8s %8s\n' "$median" "$longest"
 }
 
 table_print() { # limit of `late` in ms

@@ -154,5 +154,31 @@ steps RED 1 '^FAIL  stub' by_turns 1 '0 passed, 0 failed' 0 "$ok"
 steps RED 1 '^FAIL  stub' by_turns 1 '[  9s] FAIL  near  longreachd died\n0 passed, 1 failed' 0 "$ok"
 steps GREEN "" '^stub: skipped: hosts in a VLAN: no such devices' says 0 'skipped: hosts in a VLAN: no such devices' "$ok"
 
+# --- netns/chaos_table.sh: what its steps add up to ---
+
+(
+	. "$here/netns/chaos_table.sh"
+	table_step disk 800 0
+	table_step disk 3200 0 late
+	table_step disk '' 7 late msn msn
+	table_step flush 90 0 unsealed
+	table_step flush 70 0 nonsense
+	table_step both 100 0 early lost untrue
+	table_print 3000
+) >"$work/out" 2>&1
+
+# A row: steps ok late lost MSN early unsealed untrue other median longest.
+table_says() { # pattern
+	tr -s ' ' <"$work/out" | grep -qE -- "$1"
+	judge "the table of chaos.sh says '$1'" $?
+}
+
+table_says '^disk 3 1 2 0 1 0 0 0 0 800 3200$'
+table_says '^flush 2 0 0 0 0 0 1 0 1 70 90$'
+table_says '^both 1 0 0 1 0 1 0 1 0 100 100$'
+table_says '^all 6 1 2 1 1 1 1 1 1 100 3200$'
+table_says '^late after disk, ms: 3200 never$'
+table_says '\(7 of them\)'
+
 echo "$((tried - wrong)) passed, $wrong failed"
 [ $wrong = 0 ]

@@ -17,6 +17,7 @@
 #include "daemon/config/link_plan.h"
 #include "daemon/util/log.h"
 #include "port_watch.h"
+#include "daemon/peer/tls.h"
 #include "daemon/privileged/privileged.h"
 #include "start_watch.h"
 #include "daemon/util/units.h"
@@ -52,7 +53,7 @@ struct site {
 	struct port_watch *ports;
 	char port_error[CONFIG_ERR_MAX]; /* what is wrong with what it stands on; empty: nothing */
 	struct event *timer;             /* samples a running link, tries to start one that failed */
-	struct start_view stands;        /* of a link that does not run: what there was when it was tried last */
+	struct start_view stands;        /* of a link that does not run: what there was before the last attempt */
 	uint64_t tried_ns;               /* the last attempt */
 	struct log_limit start_said;
 	struct sample last, before;
@@ -305,12 +306,25 @@ static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
 
 static void take_ports(struct site *s);
 
+/* Before anything is touched that a start with keys like these would have to put back. */
+static int check_keys(const struct link_config *c, char err[CONFIG_ERR_MAX])
+{
+	struct tls *t;
+	int r = tls_open(c, &t, err);
+
+	if (r == 0)
+		tls_close(t);
+	return r;
+}
+
 static int start(struct site *s, char err[CONFIG_ERR_MAX])
 {
 	const struct peer_user user = {.session = on_session, .keys = on_keys, .arg = s};
 	struct arena_life life;
-	int r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, on_keys_taken, s, &s->link, err);
+	int r = check_keys(&s->config, err);
 
+	if (r == 0)
+		r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, on_keys_taken, s, &s->link, err);
 	if (r < 0) {
 		s->link = NULL;
 		return r;
@@ -344,6 +358,8 @@ static void try_start(struct site *s)
 {
 	char err[CONFIG_ERR_MAX] = "unknown error";
 
+	/* before, as what changes during the attempt may come too late for it */
+	start_watch_take(&s->stands, &s->config);
 	if (start(s, err) == 0) {
 		s->error[0] = '\0';
 		s->port_error[0] = '\0';
@@ -355,7 +371,6 @@ static void try_start(struct site *s)
 		log_err("link %s: does not start: %s; trying again every %d s, and as soon as something changes",
 		        s->config.name, err, RETRY_MS / 1000);
 	snprintf(s->error, sizeof(s->error), "%s", err);
-	start_watch_take(&s->stands, &s->config); /* now: the attempt itself took room and gave it back */
 	s->tried_ns = clock_now_ns();
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/closed/closed.h"
 #include "daemon/util/log.h"
 #include "daemon/peer/tls.h"
 
@@ -177,6 +178,7 @@ static void stop_removed(struct sites *s, struct site_configs *next, char *repor
 static void change_or_start(struct sites *s, const struct link_config *c, char *report)
 {
 	struct site *site = sites_find(s, c->name);
+	char err[CONFIG_ERR_MAX] = "";
 
 	if (site != NULL) {
 		bool same = memcmp(site_config(site), c, sizeof(*c)) == 0;
@@ -194,6 +196,8 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		              : "changed");
 		return;
 	}
+	if (closed_rest(c, err, sizeof(err)) < 0) /* before all else, as at a start of the daemon */
+		log_err("link %s: %s", c->name, err);
 	if (add_site(s, c) < 0) {
 		site_report(report, "link %s: not started: not enough memory", c->name);
 		return;

@@ -571,6 +571,14 @@ static bool expects_earlier(const struct far_flow *f, const struct roce_pkt *pkt
 	       pos + BELOW_BASE_REACH >= f->pos_base;
 }
 
+/* A responder that waits for what a life of the queue pair before had, whose near edge has lost it: however much that was,
+ * it is the flow's answer, and the only one that it gets (far_lost.c). */
+static bool awaits_what_is_lost(struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt)
+{
+	return pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed &&
+	       far_lost_awaited(p, f, pkt->psn);
+}
+
 /* About what was not long before all that the flow has been sent: whoever answers so was asked by another one, and what
  * it says next may look like the flow's. */
 static bool is_behind(const struct far_flow *f, const struct roce_pkt *pkt)
@@ -691,7 +699,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	}
 	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* without AETH it does not say how many messages were counted */
-	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !is_ahead_within(f, pkt) &&
+	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !awaits_what_is_lost(p, f, pkt) && !is_ahead_within(f, pkt) &&
 	    !(f->doubted && is_ahead(f, pkt))) {
 		if (is_ahead(f, pkt))
 			send_all(p, f, pkt);

@@ -340,6 +340,16 @@ static void count_exactly(struct proxy *p, struct near_flow *f, const struct wan
 	count_is_known(p, f);
 }
 
+/* Responses had told the count. They agree wrongly if a repeated READ was asked of the responder once more, and so many
+ * messages were executed in between as lie between the two: the responder's ACK has the last word. */
+static void correct_count(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
+{
+	if (r->at_pos < f->pos_settled || r->at_pos > f->pos_next)
+		return;
+	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
+	f->msn_late_op = 0;
+}
+
 /* The first news of a pair. False: the position that it speaks of is none of the flow's; or the flow is gone. */
 static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
@@ -417,7 +427,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 	struct near_flow *f = near_by_id(p, r->flow, r->inc);
 	bool other = f && f->pairing != PAIR_LEARNING && f->requester_qpn != r->requester_qpn;
 
-	if (!f || (other ? f->failed || f->failing : f->pairing == PAIR_CONFIRMED && !f->msn_late))
+	if (!f || (other ? f->failed || f->failing : f->pairing == PAIR_CONFIRMED && !f->msn_late && !f->msn_late_op))
 		return;
 	if (!template_fits(f, r)) {
 		drop(p, DROP_WAN_BAD_FRAME);
@@ -429,6 +439,8 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 		return;
 	if (f->msn_late && !r->msn_late && !f->failed)
 		count_exactly(p, f, r);
+	else if (f->msn_late_op && !r->msn_late && !f->failed)
+		correct_count(p, f, r);
 	if (r->confirmed) {
 		f->pairing = PAIR_CONFIRMED;
 		near_requester_enter(p, f);

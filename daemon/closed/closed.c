@@ -23,6 +23,7 @@ struct closing {
 	char names[NAMES_MAX][LINK_NAME_MAX]; /* of links whose rules stay */
 	uint32_t nnames;
 	struct arena_stray strays[STRAYS_MAX];
+	const struct closed_running *running; /* NULL: none */
 	char *report;
 	bool unlisted; /* there may be more link files than were seen */
 	bool unread;   /* what a link file says is not known */
@@ -73,10 +74,19 @@ int closed_rest(const struct link_config *c, char *err, size_t errlen)
 	return privileged_steer_install(c, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
 }
 
+static const struct link_config *running_of(const struct closing *c, const char *name)
+{
+	for (uint32_t i = 0; c->running != NULL && i < c->running->n; i++)
+		if (strcmp(c->running->list[i]->name, name) == 0)
+			return c->running->list[i];
+	return NULL;
+}
+
 static void close_one(struct closing *c, const char *path)
 {
 	char err[CONFIG_ERR_MAX] = "";
 	struct link_config *config = &c->config[c->n];
+	const struct link_config *running;
 	int r = config_load(path, config, err);
 
 	if (r == -ENOENT)
@@ -87,6 +97,9 @@ static void close_one(struct closing *c, const char *path)
 		c->unread = true;
 		return;
 	}
+	running = running_of(c, config->name);
+	if (running != NULL)
+		*config = *running;
 	c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
 	if (closed_rest(config, err, sizeof(err)) < 0)
 		say_failed(c, err);
@@ -110,7 +123,7 @@ static void sweep(struct closing *c)
 		privileged_fib_rule_sweep(c->config, c->n);
 }
 
-int closed_apply(const struct site_sources *src, char *report)
+int closed_apply(const struct site_sources *src, const struct closed_running *running, char *report)
 {
 	struct closing *c = calloc(1, sizeof(*c));
 	char err[CONFIG_ERR_MAX];
@@ -122,6 +135,7 @@ int closed_apply(const struct site_sources *src, char *report)
 		return -EIO;
 	}
 	c->report = report;
+	c->running = running;
 	c->unlisted = c->unread = site_paths_read(src, &c->paths, report) < 0;
 	for (uint32_t i = 0; i < c->paths.n; i++)
 		close_one(c, c->paths.path[i]);

@@ -95,6 +95,9 @@ struct view {
 	  "When this edge's certificate and its CA's expire; 0: a pre-shared key, or none.", ",certificate=\"edge\"",  \
 	  v->peer.expiry.certificate_s)                                                                                \
 	X(CA, "certificate_expires_timestamp_seconds", "", ",certificate=\"ca\"", v->peer.expiry.ca_s)                 \
+	X(RESTART, "link_restart_needed",                                                                              \
+	  "1: the link's file has changed in what only `longreach restart LINK` takes up, and is not in force.", "",   \
+	  site_waits(v->site)[0] != '\0')                                                                              \
 	X(CONTROL, "control_connected",                                                                                \
 	  "1: the control channel to the other edge is up. 0 for minutes: no new session can begin.", "",              \
 	  v->peer.connected)

@@ -59,6 +59,12 @@ uint64_t site_event_count(const struct site *s, enum proxy_event_type type)
 	return 1000 + type;
 }
 
+const char *site_waits(const struct site *s)
+{
+	(void)s;
+	return "";
+}
+
 enum site_state site_state_now(const struct site *s, const struct link_snapshot *snap)
 {
 	return !s->runs ? SITE_FAILED : snap && snap->status.wan_up ? SITE_UP : SITE_DEAD;

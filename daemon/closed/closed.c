@@ -92,14 +92,14 @@ static void close_one(struct closing *c, const char *path)
 	if (r == -ENOENT)
 		return;
 	keep_file(c, path);
-	if (r < 0) {
+	running = c->nnames > 0 ? running_of(c, c->names[c->nnames - 1]) : NULL;
+	if (running != NULL) { /* its rules stand, whatever has become of its file since */
+		*config = *running;
+	} else if (r < 0) {
 		say(c, err[0] != '\0' ? err : strerror(-r));
 		c->unread = true;
 		return;
 	}
-	running = running_of(c, config->name);
-	if (running != NULL)
-		*config = *running;
 	c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
 	if (closed_rest(config, err, sizeof(err)) < 0)
 		say_failed(c, err);

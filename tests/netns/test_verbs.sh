@@ -70,7 +70,7 @@ wrong_name() {
 	lab_wait 5 name_is_told || why "trouble: $(of two .peer.trouble)" || return
 	sed -i 's/^PeerName=.*/PeerName=b.link/' "$(two a)"
 	client reload || why "$(head -1 "$LAB_DIR/said")" || return
-	lab_wait 8 state_is two up || why "state $(state_of two)" || return
+	lab_wait 12 state_is two up || why "state $(state_of two)" || return
 	two_carries || why "the second link carries nothing"
 }
 
@@ -83,7 +83,7 @@ name_goes_wrong() {
 	lab_wait 5 name_is_told || why "trouble: $(of two .peer.trouble)" || return
 	sed -i 's/^PeerName=.*/PeerName=b.link/' "$(two a)"
 	client reload || why "$(head -1 "$LAB_DIR/said")" || return
-	lab_wait 8 two_is_connected || why "not connected again: $(of two .peer.trouble)"
+	lab_wait 12 two_is_connected || why "not connected again: $(of two .peer.trouble)"
 }
 
 two_is_connected() { [ "$(of two .peer.connected)" = true ]; }
@@ -105,7 +105,7 @@ held_back() {
 	client status && said 'file      is not in force' || return
 	two_carries || why "it carries nothing" || return
 	client restart two || why "$(head -1 "$LAB_DIR/said")" || return
-	lab_wait 8 state_is two up || why "state $(state_of two)" || return
+	lab_wait 12 state_is two up || why "state $(state_of two)" || return
 	[ "$(of two .restart_needed)" = "" ] || why "still: $(of two .restart_needed)" || return
 	two_carries || why "after the restart it carries nothing"
 }
@@ -131,7 +131,7 @@ rules_stay_those_of_what_runs() {
 # In the midst of its traffic, which ends well after the start.
 stop_and_start() {
 	local pid
-	two_carries 2000 --retry 100 &
+	two_carries 2000 --timeout-ms 3000 &
 	pid=$!
 	sleep 0.7
 	client stop two || why "$(head -1 "$LAB_DIR/said")" || return
@@ -146,7 +146,7 @@ stop_and_start() {
 	state_is two stopped || why "it came back by itself: $(state_of two)" || return
 	nothing_unsealed || return
 	client start two || why "$(head -1 "$LAB_DIR/said")" || return
-	lab_wait 8 state_is two up || why "state $(state_of two)" || return
+	lab_wait 12 state_is two up || why "state $(state_of two)" || return
 	wait $pid || why "the second link's traffic: $(tail -1 "$LAB_DIR/rcperf.err")" || return
 	client start two && said 'runs already'
 }
@@ -162,7 +162,8 @@ bad_files() {
 	client stop nobody && why "there is no such link" && return 1
 	said 'no link nobody' || return
 	client restart link || why "another link's bad file stands in the way: $(head -1 "$LAB_DIR/said")" || return
-	lab_wait 8 state_is link up || why "state $(state_of link)" || return
+	lab_wait 12 state_is link up || why "state $(state_of link)" || return
+	! lab_in ea nft list table inet longreach >/dev/null 2>&1 || why "RoCE of nobody's link was closed for it" || return
 	cp "$LAB_DIR/two.good" "$(two a)"
 }
 

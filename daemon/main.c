@@ -281,6 +281,8 @@ int main(int argc, char **argv)
 	}
 	if (o.action == DO_CLOSE)
 		return close_ways(&o.sources, NULL) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	if (o.action == DO_OWED)
+		return closed_list_owed(&o.sources, stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.action == DO_EXPORTS)
 		return copy_exports_run(&o.sources);
 	if (o.action == DO_RUN && privsep_split(o.user, open_devices, &start, report, sizeof(report)) < 0) {

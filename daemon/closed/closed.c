@@ -153,6 +153,44 @@ int closed_apply(const struct site_sources *src, const struct closed_running *ru
 	return r;
 }
 
+static void list_owed_of(const struct link_config *config, FILE *out)
+{
+	char path[SITE_PATH_MAX];
+
+	for (uint32_t shard = 0; shard < SHARDS_MAX; shard++) {
+		arena_file_name(path, sizeof(path), config->arena_dir, config->name, shard);
+		if (arena_file_debt_of(path) != ARENA_CLEAR)
+			fprintf(out, "%s\n", path);
+	}
+}
+
+int closed_list_owed(const struct site_sources *src, FILE *out)
+{
+	struct closing *c = calloc(1, sizeof(*c));
+	char report[SITES_REPORT_MAX] = "", err[CONFIG_ERR_MAX];
+	uint32_t n;
+	bool unread;
+
+	if (c == NULL)
+		return -ENOMEM;
+	unread = site_paths_read(src, &c->paths, report) < 0;
+	for (uint32_t i = 0; i < c->paths.n; i++) {
+		struct link_config *config = &c->config[c->n];
+		int r = config_load(c->paths.path[i], config, err);
+
+		unread |= r < 0 && r != -ENOENT;
+		if (r < 0)
+			continue;
+		c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
+		list_owed_of(config, out);
+	}
+	n = arena_scan(c->claims, c->n, c->strays, STRAYS_MAX);
+	for (uint32_t i = 0; i < n; i++)
+		fprintf(out, "%s\n", c->strays[i].path);
+	free(c);
+	return unread ? -EINVAL : 0;
+}
+
 static bool all_understood(const struct site_sources *src)
 {
 	static struct site_paths paths; /* large */

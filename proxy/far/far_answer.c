@@ -309,10 +309,10 @@ static void count_exactly(struct proxy *p, struct far_flow *f, const struct roce
 }
 
 /* First answer ever: whose QPN it names, and how many messages the responder has counted, from which the near edge
- * works out the MSN of every ACK. A READ response, whichever, counts its READ already; one to a READ that may be
- * repeated perhaps what the responder has executed behind it, too. */
-static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos,
-                         bool repeated)
+ * works out the MSN of every ACK. A READ response, whichever, counts its READ already; if the READ is one that the host
+ * repeats, perhaps what the responder has executed behind it, too, and nobody here can tell: both edges may have lost
+ * their buffers. */
+static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
 {
 	struct roce_pkt ack = *pkt;
 
@@ -321,8 +321,7 @@ static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_
 	f->template_len = (uint8_t)roce_build(f->template, TEMPLATE_MAX, &ack, NULL, 0);
 	f->pair_at_pos = at_pos;
 	f->pair_msn = pkt->aeth_msn;
-	f->pair_by_response = f->pair_msn_late =
-	    repeated && pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_COUNT_TRUSTED);
+	f->pair_by_response = f->pair_msn_late = pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_COUNT_TRUSTED);
 	if (pkt->opcode != RC_ACK) /* it counts its READ or ATOMIC already */
 		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
 	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
@@ -352,7 +351,7 @@ static uint64_t answered_pos(const struct far_flow *f, const struct roce_pkt *pk
 enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
 	struct far_flow *f = FAULT(FAULT_PAIRED_DECIDES) ? NULL : pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
-	bool first = false, repeated;
+	bool first = false;
 	enum proxy_drop d;
 	uint64_t before, at_pos;
 
@@ -375,11 +374,10 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		d = rx_ack(p, f, pkt);
 	else
 		d = far_rx_response(p, f, l3, pkt, vlan_tci);
-	repeated = first && far_lost_before(p, f);
 	if (first && !f->lost_pos)
 		far_lost_over(p, f);
 	if (first)
-		first_answer(p, f, pkt, at_pos, repeated);
+		first_answer(p, f, pkt, at_pos);
 	else
 		confirm_pair(p, f, before);
 	if (!first && f->pair_by_response && pkt->opcode == RC_ACK && d == DROP_NONE)

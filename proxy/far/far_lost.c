@@ -132,11 +132,6 @@ void far_lost_successor(struct proxy *p, struct far_flow *f)
 		wait_for(p, f, pos);
 }
 
-bool far_lost_before(struct proxy *p, const struct far_flow *f)
-{
-	return find(p, f) != NULL;
-}
-
 void far_lost_over(struct proxy *p, struct far_flow *f)
 {
 	struct lost_life *l = find(p, f);

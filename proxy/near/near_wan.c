@@ -278,9 +278,11 @@ static bool ends_as_before(const struct near_flow *f, const struct wan_flow_pair
 	return f->doubted && f->msn_hint_span && ((f->msn_hint + f->msn_hint_span - 1) & ROCE_PSN_MASK) == r->msn;
 }
 
-/* By how much the responder counts more messages than are known here. To a repeated READ some say how many they have
- * executed by now, not by then: what the life before knew is right unless it is another life, and then that began with
- * the same count. False: there is no telling yet. late: it may be too large. */
+/* By how much the responder counts more messages than are known here. A responder may answer a repeated READ with the
+ * count of all that it has executed by now (rxe does), so the difference may be too large and is never too small. A
+ * difference of 0 is exact: it is the sum of the messages before the flow and of those behind the READ. What the life
+ * before knew is exact unless this is another life, and then that began with the same count. False: there is no telling
+ * yet. late: the difference may be too large. */
 static bool msn_offset_of(const struct proxy *p, const struct near_flow *f, const struct wan_flow_pair *r,
                           uint32_t *offset, bool *late)
 {
@@ -296,7 +298,7 @@ static bool msn_offset_of(const struct proxy *p, const struct near_flow *f, cons
 	said = (r->msn - at) & ROCE_PSN_MASK;
 	hint = hint && ((said - hinted) & ROCE_PSN_MASK) < f->msn_hint_span;
 	*offset = hint ? hinted : said;
-	*late = r->msn_late && !hint;
+	*late = r->msn_late && !hint && said != 0;
 	return true;
 }
 
@@ -403,7 +405,7 @@ static bool correct_pair(struct proxy *p, struct near_flow *f, const struct wan_
 	f->pairing = PAIR_PROVISIONAL;
 	near_requester_enter(p, f);
 	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
-	f->msn_late = r->msn_late;
+	f->msn_late = r->msn_late && f->msn_offset != 0;
 	f->msn_late_op = 0;
 	count(p, CTR_PAIRS_CORRECTED, 1);
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);

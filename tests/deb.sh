@@ -93,7 +93,7 @@ runs() {
 completes() {
 	in_root bash -c '. /usr/share/bash-completion/completions/longreach
 		touch /etc/longreach/wakkanai.conf
-		COMP_WORDS=(longreach st) COMP_CWORD=1; _longreach; [ "${COMPREPLY[*]}" = status ] || exit 1
+		COMP_WORDS=(longreach stat) COMP_CWORD=1; _longreach; [ "${COMPREPLY[*]}" = status ] || exit 1
 		COMP_WORDS=(longreach plan --mic) COMP_CWORD=2; _longreach; [ "${COMPREPLY[*]}" = --microbatches ] || exit 2
 		COMP_WORDS=(longreach status wak) COMP_CWORD=2; _longreach; [ "${COMPREPLY[*]}" = wakkanai ] || exit 3' || {
 		echo "completion $?"

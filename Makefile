@@ -254,6 +254,9 @@ check-rooms: $(O)/longreachd $(O)/longreach
 docs:
 	$(Q)tests/list_files.sh >docs/FILES.md
 check-docs: $(O)/longreach
+	$(Q)$< help | sed -n 's/^\(usage:\)\{0,1\} *longreach \([a-z|]*\).*/\2/p' | tr '|' '\n' | while read -r c; do \
+		grep -qE "^\.BI? (longreach )?$$c( |$$)" etc/man/longreach.1 || { \
+		echo "check-docs: longreach(1) has no $$c, which longreach help has" >&2; exit 1; }; done
 	$(Q)tests/list_files.sh | diff docs/FILES.md - >/dev/null || { \
 		echo "check-docs: docs/FILES.md is not what the files say of themselves: make docs" >&2; exit 1; }
 	$(Q)$< plan --models --km 300 --rate 400G | while read -r row; do grep -qxF -- "$$row" docs/PLAN.md || { \

@@ -27,6 +27,7 @@
 static const char *state_text(const char *state)
 {
 	static const char *const texts[][2] = {
+	    {"stopped", "stopped by an operator"},
 	    {"failed", "does not start"},
 	    {"waiting", "waiting for peer"},
 	    {"refused", "refused: the edges cannot work together"},
@@ -53,6 +54,8 @@ static void show_head(FILE *out, const struct json_object *l)
 		fputs("not sealed\n", out);
 	if (j_text(l, "error")[0] != '\0')
 		fprintf(out, "  error     %s\n", j_text(l, "error"));
+	if (j_text(l, "restart_needed")[0] != '\0')
+		fprintf(out, "  file      is not in force: %s\n", j_text(l, "restart_needed"));
 	if (j_text(peer, "difference")[0] != '\0')
 		fprintf(out, "  differs   %s\n", j_text(peer, "difference"));
 	if (j_text(peer, "rates")[0] != '\0')

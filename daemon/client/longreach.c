@@ -35,6 +35,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "       longreach failed [LINK] [--json]\n"
                             "       longreach trace LINK [OPTION]...\n"
                             "       longreach reload\n"
+                            "       longreach start|stop|restart LINK\n"
                             "       longreach version\n"
                             "       longreach keygen LINK [OPTION]...\n"
                             "       longreach headroom --km N --rate RATE [OPTION]...\n"
@@ -54,6 +55,8 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
                             "  trace       what the paths of a link do over time: longreach trace --help\n"
                             "  reload      read the link files again\n"
+                            "  start, stop, restart\n"
+                            "              one link, without touching others: a stopped one stays stopped, and its RoCE closed\n"
                             "  version     of this program and of the daemon; --version: of this program alone\n"
                             "  keygen      makes the certificates of a new link: longreach keygen --help\n"
                             "  put, get, export, regions, rate\n"
@@ -269,6 +272,27 @@ static int do_reload(const struct request *r)
 		fprintf(stderr, "longreach: nothing was changed\n");
 	if (code == EXIT_OK)
 		puts(j_text(a.doc, "report"));
+	if (code == EXIT_OK && j_uint(a.doc, "held") > 0)
+		code = EXIT_REFUSED; /* not everything that the files say is in force */
+	answer_free(&a);
+	return code;
+}
+
+/* `r->command` is start, stop or restart. */
+static int do_verb(const struct request *r)
+{
+	char request[CONTROL_LINE_MAX];
+	struct answer a;
+	int code;
+
+	if (r->link == NULL) {
+		fprintf(stderr, "longreach: %s: which link? `longreach status` lists them\n", r->command);
+		return EXIT_USAGE;
+	}
+	snprintf(request, sizeof(request), "%s %s", r->command, r->link);
+	code = ask(r->control_path, request, &a);
+	if (code == EXIT_OK)
+		puts(j_text(a.doc, "report"));
 	answer_free(&a);
 	return code;
 }
@@ -311,6 +335,9 @@ static const struct {
     {"top", do_top, true},
     {"failed", do_failed, true},
     {"reload", do_reload, false},
+    {"start", do_verb, true},
+    {"stop", do_verb, true},
+    {"restart", do_verb, true},
     {"version", do_version, false},
     {"help", do_help, false},
 };
@@ -413,7 +440,7 @@ int main(int argc, char **argv)
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing: status, top, doctor, failed, trace, reload, version, keygen, headroom, plan "
+		return bad_usage("a command is missing: status, top, doctor, failed, trace, reload, start, stop, restart, version, keygen, headroom, plan "
 		                 "or help",
 		                 "");
 	if (optind < argc)

@@ -148,14 +148,14 @@ const struct config_key config_keys[] = {
     {"Security", "Encryption", &type_cipher, ONE(encryption), .fallback = "aes-256-gcm",
      .help = "How datagrams are sealed; the control channel is TLS 1.3 then. none: neither; whoever is on the line\n"
              "may read, forge and end everything. Both edges must agree.\n"},
-    {"Security", "Certificate", &type_file, ONE(certificate_file),
+    {"Security", "Certificate", &type_file, ONE(certificate_file), .flags = KEY_RELOADABLE,
      .help = "What this edge shows the other one, and its private key (mode 600). longreach keygen makes them.\n"},
-    {"Security", "Key", &type_file, ONE(key_file), .help = ""},
-    {"Security", "CA", &type_file, ONE(ca_file),
+    {"Security", "Key", &type_file, ONE(key_file), .flags = KEY_RELOADABLE, .help = ""},
+    {"Security", "CA", &type_file, ONE(ca_file), .flags = KEY_RELOADABLE,
      .help = "Who must have signed the other edge's certificate. No other authority is trusted.\n"},
-    {"Security", "PeerName", &type_peer_name, ONE(peer_name),
+    {"Security", "PeerName", &type_peer_name, ONE(peer_name), .flags = KEY_RELOADABLE,
      .help = "The name in the other edge's certificate.\n"},
-    {"Security", "PSKFile", &type_file, ONE(psk_file),
+    {"Security", "PSKFile", &type_file, ONE(psk_file), .flags = KEY_RELOADABLE,
      .help = "In place of certificates: a file (mode 600) with 32 to 64 random bytes in hexadecimal, the same at both\n"
              "edges.\n"},
 

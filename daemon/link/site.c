@@ -66,6 +66,8 @@ struct site {
 	uint64_t truncated; /* frames larger than a place in a LAN port's ring, so far */
 	struct log_limit truncated_said, ports_said;
 	bool buffer_said; /* how many queue pairs it serves, since the link has started */
+	bool halted;      /* by an operator */
+	char waits[CONFIG_ERR_MAX]; /* why its file is not in force; empty: it is */
 };
 
 /* --- events of the core --- */
@@ -378,6 +380,8 @@ static bool retry_is_due(const struct site *s)
 {
 	uint64_t waited_ns = clock_now_ns() - s->tried_ns;
 
+	if (s->halted)
+		return false;
 	return waited_ns >= RETRY_MS * NS_PER_MS ||
 	       (waited_ns >= RETRY_LEAST_MS * NS_PER_MS && start_watch_changed(&s->stands, &s->config));
 }
@@ -468,7 +472,7 @@ static void on_ports(void *arg)
 		look_at_ports(s);
 		if (had_error && s->port_error[0] == '\0')
 			peer_retry(s->peer);
-	} else if (changed) {
+	} else if (changed && !s->halted) {
 		try_start(s);
 		arm(s);
 	}
@@ -514,15 +518,16 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 
 	s->config = *c;
 	if (s->link == NULL) {
-		try_start(s);
+		if (!s->halted)
+			try_start(s);
 		arm(s);
 		return;
 	}
 	log_notice("link %s: takes up its changed file", c->name);
 	if (kept)
 		log_notice("link %s: no ACKs are early any longer; Barrier=auto stays pair, as it was at the start, "
-		           "until longreachd is restarted at both edges",
-		           c->name);
+		           "until `longreach restart %s` at both edges",
+		           c->name, c->name);
 	take_ports(s);
 	/* The session first: where the edges come to disagree, early ACKs end before the mode changes. */
 	peer_reconfigure(s->peer, c);
@@ -552,12 +557,52 @@ static void stop(struct site *s, bool comes_back)
 	log_notice("link %s: stopped", s->config.name);
 }
 
+void site_go(struct site *s, const struct link_config *c)
+{
+	if (s->distance.configured_m != c->distance_m)
+		distance_init(&s->distance, c->distance_m);
+	s->config = *c;
+	s->halted = false;
+	s->waits[0] = '\0';
+	s->error[0] = '\0'; /* so that the log tells of this attempt */
+	s->buffer_said = false;
+	try_start(s);
+	arm(s);
+}
+
 void site_restart(struct site *s, const struct link_config *c)
 {
 	stop(s, true);
-	s->config = *c;
-	try_start(s);
-	arm(s);
+	site_go(s, c);
+}
+
+void site_halt(struct site *s)
+{
+	bool owes;
+
+	stop(s, false);
+	owes = arena_file_debt(s->config.arena_dir, s->config.name) != ARENA_CLEAR;
+	s->halted = true;
+	s->waits[0] = '\0'; /* the next start reads the file */
+	snprintf(s->error, sizeof(s->error), "stopped by `longreach stop`; RoCE between its prefixes stays closed%s; `longreach "
+	         "start %s` starts it again",
+	         owes ? ", and so does what a barrier holds, as packets that hosts believe delivered are in its buffer" : "",
+	         s->config.name);
+}
+
+bool site_halted(const struct site *s)
+{
+	return s->halted;
+}
+
+void site_set_waits(struct site *s, const char *why)
+{
+	snprintf(s->waits, sizeof(s->waits), "%s", why);
+}
+
+const char *site_waits(const struct site *s)
+{
+	return s->waits;
 }
 
 void site_free(struct site *s)
@@ -598,6 +643,8 @@ enum site_state site_state_now(const struct site *s, const struct link_snapshot 
 {
 	struct peer_status peer;
 
+	if (s->halted)
+		return SITE_STOPPED;
 	if (s->link != NULL && s->rules_error[0] != '\0')
 		return SITE_OPEN;
 	if (s->link != NULL && s->port_error[0] != '\0')

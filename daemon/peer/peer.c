@@ -442,8 +442,11 @@ void peer_reread_keys(struct peer *p, const struct link_config *c)
 void peer_reconfigure(struct peer *p, const struct link_config *c)
 {
 	struct hello next = p->here;
+	bool same_name = tls_expects(p->tls, c->peer_name);
 
 	peer_reread_keys(p, c);
+	if (!same_name && p->conn != NULL)
+		peer_conn_fail(p->conn, "PeerName= has changed: the other edge has to prove itself again");
 	hello_from_config(&next, c);
 	p->here.rate_bps = next.rate_bps; /* each end's own business: goes out with the next hello */
 	if (p->status.met)

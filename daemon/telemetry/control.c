@@ -53,8 +53,7 @@ struct control {
 	struct event_base *base;
 	struct evconnlistener *listener;
 	struct sites *sites;
-	int (*reload)(void *arg, char *report);
-	void *arg;
+	struct control_user user;
 	char path[UNIX_SOCKET_PATH_MAX];
 	struct client *clients[CLIENTS_MAX];
 };
@@ -296,8 +295,31 @@ static void do_trace(struct client *c, char **words, unsigned n)
 static void do_reload(struct client *c)
 {
 	static char report[SITES_REPORT_MAX];
-	int r = c->control->reload(c->control->arg, report);
+	struct json j = {.out = evbuffer_new()};
+	int r;
 
+	if (j.out == NULL) {
+		client_close(c);
+		return;
+	}
+	r = c->control->user.reload(c->control->user.arg, report);
+	begin_answer(&j, r < 0 ? report : NULL);
+	if (r >= 0) {
+		json_string(&j, "report", report);
+		json_uint(&j, "held", (uint64_t)r);
+	}
+	json_object_end(&j);
+	client_reply(c, j.out);
+	evbuffer_free(j.out);
+}
+
+static void do_verb(struct client *c, enum sites_verb verb, const char *link)
+{
+	static char report[SITES_REPORT_MAX];
+	int r = sites_do(c->control->sites, verb, link, report);
+
+	if (r == 0 && verb != SITES_STOP)
+		c->control->user.changed(c->control->user.arg);
 	reply_short(c, r < 0 ? report : NULL, r < 0 ? NULL : report);
 }
 
@@ -313,10 +335,12 @@ static void do_request(struct client *c, char **words, unsigned n)
 		do_trace(c, words + 2, n - 2);
 	else if (strcmp(words[1], "reload") == 0 && n == 2)
 		do_reload(c);
+	else if (sites_verb_of(words[1]) != SITES_VERB_COUNT && n == 3)
+		do_verb(c, sites_verb_of(words[1]), words[2]);
 	else if (strcmp(words[1], "version") == 0 && n == 2)
 		reply_short(c, NULL, NULL);
 	else
-		reply_short(c, "unknown command: expected status, failed, trace, reload or version", NULL);
+		reply_short(c, "unknown command: expected status, failed, trace, reload, start, stop, restart or version", NULL);
 }
 
 static unsigned split(char *line, char *words[WORDS_MAX])
@@ -381,7 +405,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 }
 
 int control_start(struct control **out, const char *path, struct event_base *base, struct sites *sites,
-                  int (*reload)(void *arg, char *report), void *arg, char err[CONFIG_ERR_MAX])
+                  const struct control_user *user, char err[CONFIG_ERR_MAX])
 {
 	struct control *c = calloc(1, sizeof(*c));
 	int fd;
@@ -391,8 +415,7 @@ int control_start(struct control **out, const char *path, struct event_base *bas
 		return -ENOMEM;
 	c->base = base;
 	c->sites = sites;
-	c->reload = reload;
-	c->arg = arg;
+	c->user = *user;
 	snprintf(c->path, sizeof(c->path), "%s", path);
 	fd = unix_socket_open(path, 0600, "the control socket (--control)", err);
 	if (fd >= 0)

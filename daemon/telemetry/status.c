@@ -492,6 +492,7 @@ void status_write(struct json *j, const struct site *s, const struct link_snapsh
 	json_string(j, "config", site_config(s)->path);
 	json_string(j, "state", site_state_name(site_state_now(s, snap)));
 	json_string(j, "error", site_error(s));
+	json_string(j, "restart_needed", site_waits(s));
 	write_config(j, site_config(s));
 	write_peer(j, &peer);
 	write_certificates(j, &peer.expiry);

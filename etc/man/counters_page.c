@@ -4,6 +4,7 @@
 
 #include "daemon/link/path_counters.h"
 #include "daemon/telemetry/link_counters.h"
+#include "daemon/telemetry/metric_families.h"
 #include "proxy/util/counters.h"
 
 /* A paragraph. troff takes "-" for a hyphen where it breaks lines, which no text here minds, and a full stop or a quote
@@ -55,6 +56,29 @@ static void page_paths(FILE *out)
 	page_entry(out, "loss_bursts", " (path_loss_bursts)", PATH_LOSS_BURSTS_TEXT);
 }
 
+/* Rows without a text are further labels of the family before. */
+static void page_metric(FILE *out, const char *family, const char *suffix, const char *help)
+{
+	if (help[0] != '\0')
+		fprintf(out, ".TP\n.B longreach_%s%s\n\\&%s\n", family, suffix, help);
+}
+
+static void page_metrics(FILE *out)
+{
+	page_section(out, "OTHER METRICS",
+	            "Beside the counters above: states, sizes and times as they are now, of each \\fIlink\\fR, and of each of its\n"
+	            "\\fIpath\\fRs.");
+#define X(id, family, suffix, type, help) page_metric(out, family, suffix, help);
+	OTHER_FAMILIES(X)
+#undef X
+#define X(id, family, help, label, value) page_metric(out, family, "", help);
+	GAUGES(X)
+#undef X
+#define X(id, family, suffix, type, help, value) page_metric(out, family, suffix, help);
+	PATH_FAMILIES(X)
+#undef X
+}
+
 static void page_events(FILE *out)
 {
 	page_section(out, "EVENTS",
@@ -83,6 +107,7 @@ static void counters_page(FILE *out)
 	page_drops(out);
 	page_counters(out);
 	page_paths(out);
+	page_metrics(out);
 	page_events(out);
 	fputs(".SH SEE ALSO\n.BR longreach (1),\n.BR longreachd (8)\n", out);
 }

@@ -91,6 +91,7 @@ void proxy_flow_facts(const struct proxy *p, const struct proxy_flow_status *s, 
 		near_flow_facts(p, &p->near[s->flow], facts);
 	else
 		far_flow_facts(&p->far[s->flow], facts);
+	facts->connection_ns = proxy_host_heard(p, s->side == FLOW_NEAR ? &s->src : &s->dst);
 }
 
 bool proxy_flow_find(struct proxy *p, enum flow_side side, const struct ip_addr *src, const struct ip_addr *dst,

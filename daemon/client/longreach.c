@@ -17,6 +17,7 @@
 #include "copy/client/copy_send.h"
 #include "daemon/telemetry/control.h"
 #include "doctor.h"
+#include "explain.h"
 #include "daemon/util/version.h"
 #include "headroom/headroom.h"
 #include "plan/plan.h"
@@ -31,6 +32,7 @@ enum exit_codes {
 
 static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
                             "       longreach doctor [LINK] [--json]\n"
+                            "       longreach explain [LINK] [FLOW|HOST] [--error N] [--json]\n"
                             "       longreach top [LINK]\n"
                             "       longreach failed [LINK] [--json]\n"
                             "       longreach trace LINK [OPTION]...\n"
@@ -50,6 +52,7 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --check   the exit code: 0 if there is a link, every link (or LINK) is up and no buffer is\n"
                             "              left that no link will drain, else 1 and why\n"
                             "  doctor      what is wrong, and what to do about it: longreach doctor --help\n"
+                            "  explain     why a queue pair is dead, failed or slow (\"error 12\"): longreach explain --help\n"
                             "  top         links, paths and flows on a terminal, live: h says what the keys do\n"
                             "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
                             "  trace       what the paths of a link do over time: longreach trace --help\n"
@@ -406,6 +409,9 @@ int main(int argc, char **argv)
 	if (is_command(argc, argv, "doctor"))
 		return doctor_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
 		                   control_before(argc, argv));
+	if (is_command(argc, argv, "explain"))
+		return explain_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
+		                    control_before(argc, argv));
 	if (is_command(argc, argv, "trace"))
 		return trace_main(argc, argv);
 	while ((opt = getopt_long(argc, argv, "hV", long_options, NULL)) != -1)

@@ -34,7 +34,7 @@
 enum control_limits {
 	CLIENTS_MAX = 16,
 	CLIENT_PATIENCE_S = 10,
-	WORDS_MAX = 8,
+	WORDS_MAX = 4 + FLOW_FILTER_WORDS,
 	STREAM_EVERY_MS = 100,
 	STREAM_BACKLOG = 256 << 10, /* bytes that a reader of a trace may be behind */
 };
@@ -181,7 +181,47 @@ static void do_status(struct client *c, char **words, unsigned n)
 	}
 	c->detail = detail;
 	snprintf(c->link, sizeof(c->link), "%s", name != NULL ? name : "");
-	if (gather_start(&c->asked, c->control->sites, name, detail == STATUS_FLOWS, write_status, c) < 0)
+	if (gather_start(&c->asked, c->control->sites, name, detail == STATUS_FLOWS, NULL, write_status, c) < 0)
+		reply_short(c, "the daemon is out of memory", NULL);
+}
+
+/* --- flows whole --- */
+
+/* [link NAME] and the words of a filter. False: `error` says which makes no sense. */
+static bool read_filter(char **words, unsigned n, const char **link, struct flow_filter *f, char *error, size_t len)
+{
+	for (unsigned i = 0; i < n; i += 2) {
+		const char *value = i + 1 < n ? words[i + 1] : "";
+
+		if (strcmp(words[i], "link") == 0 && value[0] != '\0') {
+			*link = value;
+		} else if (flow_filter_read(f, words[i], value) < 0) {
+			snprintf(error, len, "%.64s %.64s: expected link, side, flow, host, qpn, src, src_qpn, dst, dst_qpn",
+			         words[i], value);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void do_flow(struct client *c, char **words, unsigned n)
+{
+	struct flow_filter f = {0};
+	char error[CONTROL_LINE_MAX];
+	const char *name = NULL;
+
+	if (!read_filter(words, n, &name, &f, error, sizeof(error))) {
+		reply_short(c, error, NULL);
+		return;
+	}
+	if (name != NULL && sites_find(c->control->sites, name) == NULL) {
+		snprintf(error, sizeof(error), "there is no link %.64s", name);
+		reply_short(c, error, NULL);
+		return;
+	}
+	c->detail = STATUS_VIEWS;
+	snprintf(c->link, sizeof(c->link), "%s", name != NULL ? name : "");
+	if (gather_start(&c->asked, c->control->sites, name, false, &f, write_status, c) < 0)
 		reply_short(c, "the daemon is out of memory", NULL);
 }
 
@@ -307,6 +347,8 @@ static void do_request(struct client *c, char **words, unsigned n)
 		reply_short(c, "expected " CONTROL_PROTOCOL " and a command: is the client of another version?", NULL);
 	else if (strcmp(words[1], "status") == 0)
 		do_status(c, words + 2, n - 2);
+	else if (strcmp(words[1], "flow") == 0)
+		do_flow(c, words + 2, n - 2);
 	else if (strcmp(words[1], "failed") == 0)
 		do_failed(c, words + 2, n - 2);
 	else if (strcmp(words[1], "trace") == 0)
@@ -316,7 +358,7 @@ static void do_request(struct client *c, char **words, unsigned n)
 	else if (strcmp(words[1], "version") == 0 && n == 2)
 		reply_short(c, NULL, NULL);
 	else
-		reply_short(c, "unknown command: expected status, failed, trace, reload or version", NULL);
+		reply_short(c, "unknown command: expected status, flow, failed, trace, reload or version", NULL);
 }
 
 static unsigned split(char *line, char *words[WORDS_MAX])

@@ -7,6 +7,8 @@
  *
  *     version
  *     status [flows] [link NAME]     "links": array, see status.h
+ *     flow [link NAME] [WORD VALUE]...     the same with "flows" whole, see flow_status.h; which: flow_filter.h
+ *     failed [link NAME]             "failed": array, the record of failed flows
  *     trace link NAME [path NAME] [past]   see trace_stream.h
  *     reload                         "report": what was done, one line per link */
 #ifndef DAEMON_CONTROL_H

@@ -373,7 +373,10 @@ int worker_open_ports(struct worker *w, struct route_worker *routes, char *err, 
 
 int worker_run(struct worker *w, char *err, size_t errlen)
 {
-	int r = thread_start(&w->thread, worker_main, w);
+	int r;
+
+	w->started_ns = worker_clock_ns(CLOCK_MONOTONIC);
+	r = thread_start(&w->thread, worker_main, w);
 
 	w->running = r == 0;
 	if (r == 0 && w->pause)

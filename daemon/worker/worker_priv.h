@@ -64,6 +64,7 @@ struct worker {
 	struct pcap *pcap_lan, *pcap_wan;
 	uint64_t wall_ns;          /* CLOCK_REALTIME of this turn, for captures */
 	uint64_t now_ns;           /* of this turn */
+	uint64_t started_ns;       /* the core is from then on */
 	uint64_t unmatched_at_ns;  /* strays may be looked at from then on ... */
 	uint64_t unmatched_latest_ns; /* ... and are, if nothing else wakes the worker */
 	uint64_t unmatched_gap_ns;    /* between the last look and the latest */

@@ -35,6 +35,8 @@
 	X(host_ns, "host_heard", AGE, "near: since the requester was heard last")                                      \
 	X(responder_ns, "responder_heard", AGE,                                                                        \
 	  "since the responder was heard last, or since when it owes an answer")                                       \
+	X(connection_ns, "connection_seen", AGE,                                                                       \
+	  "since this side's host began or ended a TCP connection to the other site, or spoke CM, through this edge")  \
 	X(acked_ns, "acked_to_host", AGE, "near: since something was acknowledged to the requester last")              \
 	X(repeat_ns, "repeated", AGE, "near: since the requester last repeated something; far: since this edge did")   \
 	X(rnr_ns, "rnr", AGE, "since the responder was last known to be in RNR")                                       \

@@ -216,9 +216,9 @@ static void explain_flow(struct explain *e, const struct explain_flow *f)
 		const struct explain_cause *c = &explain_causes[i];
 		struct found *place;
 
-		if ((c->ends && ended) || !c->look(f, &text))
+		if (ended || !c->look(f, &text))
 			continue;
-		ended |= c->ends;
+		ended = c->ends;
 		place = place_for(e, c->name, j_text(f->link, "name"), f->flow);
 		if (place == NULL)
 			continue;

@@ -3,7 +3,8 @@
  *
  * The daemon is asked twice, a second apart, for the flows that somebody names. Each cause of explain_causes looks at one flow
  * and says what it has seen, in words and numbers, and what to do. Of those that end a queue pair the first one that fits is
- * told, as it is the reason for the others; of those that make it slow all are. Of a healthy flow nothing is said. */
+ * told, as it is the reason for whatever else there is; of those that make it slow all are. Of a healthy flow nothing is
+ * said. */
 #ifndef DAEMON_CLIENT_EXPLAIN_H
 #define DAEMON_CLIENT_EXPLAIN_H
 

@@ -184,6 +184,13 @@ static bool never_answered(const struct explain_flow *f)
 	return learning(f) && tried && fact(f, "rnr_naks") == 0;
 }
 
+/* A connection of the responder's host came through here when the flow began, or later: its way back leads here. */
+static bool way_back_seen(const struct explain_flow *f)
+{
+	return f->host_answers || (j_has(f->facts, "connection_seen_age_ns") &&
+	                           fact(f, "connection_seen_age_ns") < fact(f, "opened_age_ns") + 30 * S);
+}
+
 static bool look_no_neighbour(const struct explain_flow *f, struct explain_finding *out)
 {
 	bool no_hop = learning(f) && fact(f, "unsent") > fact(f, "turns_unanswered") + 2;
@@ -202,11 +209,11 @@ static bool look_return_route(const struct explain_flow *f, struct explain_findi
 	bool sees_tcp = strcmp(j_text(j_get(f->link, "barrier"), "mode"), "off") != 0;
 	char t[UNITS_TEXT_MAX];
 
-	if (f->near || !never_answered(f) || f->host_answers || j_has(f->facts, "connection_seen_age_ns"))
+	if (f->near || !never_answered(f) || way_back_seen(f))
 		return false;
 	return explain_say(out,
 	                   "route back: requests were sent to %s QPN 0x%" PRIx64 " (%" PRIu64
-	                   " times unanswered in %s), and nothing of that host for the other site has ever come to this edge%s: its "
+	                   " times unanswered in %s), and nothing of that host for the other site has come to this edge meanwhile%s: its "
 	                   "way back to %s does not lead here\non that host `ip route get %s` must name this edge as next hop; if it "
 	                   "does, the queue pair does not exist there, or expects another address (GID) than %s",
 	                   j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"),

@@ -79,6 +79,8 @@ struct options {
 	uint32_t lat_max_us;  /* the median of phase lat above this is a failure; 0: any */
 	uint32_t stall_s;     /* without any progress: failure */
 	uint32_t ack_timeout; /* IB's exponent */
+	uint32_t retry;       /* retry_cnt; rxe takes 7 for ever */
+	uint32_t rnr_retry;   /* 7: for ever */
 	uint32_t seconds;     /* rounds go on for so long; 0: `rounds` of them */
 	uint32_t misbehave;   /* enum misbehaviour */
 	uint32_t drill;       /* enum drill, instead of phases */

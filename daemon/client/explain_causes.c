@@ -297,8 +297,16 @@ static bool look_peer_gone(const struct explain_flow *f, struct explain_finding 
 	                             "its route back changed?");
 }
 
+/* It repeats before an ACK from over there can be here. */
+static bool too_early(const struct explain_flow *f)
+{
+	return waits_for_responder(f) && fact(f, "repeat_after_ns") < rtt_ns(f) + rtt_ns(f) / 4;
+}
+
 static bool look_acks_unheard(const struct explain_flow *f, struct explain_finding *out)
 {
+	if (too_early(f))
+		return false;
 	if (!f->near || fact(f, "repeats_acked") < 3 || fact(f, "silent_repeats") < 2 ||
 	    age_then(f, "repeated_age_ns") > age_then(f, "host_heard_age_ns") + MS)
 		return false;
@@ -449,8 +457,7 @@ static bool look_repeats_early(const struct explain_flow *f, struct explain_find
 {
 	char t[2][UNITS_TEXT_MAX];
 
-	if (!f->near || !waits_for_responder(f) || fact(f, "silent_repeats") < 3 ||
-	    fact(f, "repeat_after_ns") > rtt_ns(f) + rtt_ns(f) / 4)
+	if (!f->near || !too_early(f) || fact(f, "silent_repeats") < 3)
 		return false;
 	return explain_say(out,
 	                   "timeout: host %s begins to repeat after %s of silence, while an ACK takes a round trip of %s (%" PRIu64

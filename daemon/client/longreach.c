@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client_conn.h"
+#include "client_flow.h"
 #include "client_json.h"
 #include "client_keygen.h"
 #include "client_relay.h"
@@ -36,6 +37,8 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "       longreach top [LINK]\n"
                             "       longreach failed [LINK] [--json]\n"
                             "       longreach trace LINK [OPTION]...\n"
+                            "       longreach trace [LINK] FLOW [--seconds N] [--json]\n"
+                            "       longreach flow [LINK] FLOW|HOST [--json]\n"
                             "       longreach reload\n"
                             "       longreach version\n"
                             "       longreach keygen LINK [OPTION]...\n"
@@ -55,7 +58,8 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "  explain     why a queue pair is dead, failed or slow (\"error 12\"): longreach explain --help\n"
                             "  top         links, paths and flows on a terminal, live: h says what the keys do\n"
                             "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
-                            "  trace       what the paths of a link do over time: longreach trace --help\n"
+                            "  trace       what the paths of a link do over time: longreach trace --help; or the packets of one flow\n"
+                            "  flow        all that is known of a flow: longreach flow --help\n"
                             "  reload      read the link files again\n"
                             "  version     of this program and of the daemon; --version: of this program alone\n"
                             "  keygen      makes the certificates of a new link: longreach keygen --help\n"
@@ -412,6 +416,13 @@ int main(int argc, char **argv)
 	if (is_command(argc, argv, "explain"))
 		return explain_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
 		                    control_before(argc, argv));
+	if (is_command(argc, argv, "flow"))
+		return flow_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
+		                 control_before(argc, argv));
+	if (is_command(argc, argv, "trace") &&
+	    flow_trace_wanted(argc - command_at(argc, argv), argv + command_at(argc, argv)))
+		return flow_trace_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
+		                       control_before(argc, argv));
 	if (is_command(argc, argv, "trace"))
 		return trace_main(argc, argv);
 	while ((opt = getopt_long(argc, argv, "hV", long_options, NULL)) != -1)

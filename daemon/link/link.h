@@ -92,6 +92,12 @@ const struct trace *link_trace(const struct link *l, uint32_t worker);
 /* What came in from hosts in bins of 100 us, up to the last snapshot. */
 const struct bursts *link_bursts(const struct link *l);
 
+/* Watches a flow (flow_trace.h): one at a time. 0, -EBUSY, -ENOMEM. The watches are the link's, and gone with it. */
+int link_watch_start(struct link *l, const struct flow_key *key);
+void link_watch_stop(struct link *l);
+/* Of a worker, while a flow is watched; its rows are to be taken on the main thread. */
+struct flow_watch *link_watch(const struct link *l, uint32_t worker);
+
 typedef void (*link_snapshot_fn)(void *arg, struct link *l, struct link_snapshot *s);
 /* Asks every worker; calls back on the main thread once all have answered (s is NULL if the link stops before). views:
  * which flows are wanted whole; NULL: none. */

@@ -205,6 +205,10 @@ static void take_answer(struct link *l, struct worker_cmd *cmd, bool carried_out
 		if (carried_out && cmd->result < 0)
 			l->rebind_error = cmd->result;
 		return;
+	case WORKER_WATCH:
+		l->watches_out--;
+		flow_watch_free(cmd->watch); /* the one before; or the new one, which no worker has taken */
+		return;
 	case WORKER_SNAPSHOT:
 		break;
 	}
@@ -250,6 +254,47 @@ void link_on_notify(int fd, short what, void *arg)
 			take_answer(l, &cmd, true);
 	}
 	say_lost_events(l);
+}
+
+/* --- a flow that is watched --- */
+
+static bool tell_watch(struct link *l, uint32_t worker, struct flow_watch *w)
+{
+	struct worker_cmd cmd = {.type = WORKER_WATCH, .watch = w};
+
+	if (!worker_command(l->worker[worker], &cmd))
+		return false;
+	l->watches_out++;
+	return true;
+}
+
+int link_watch_start(struct link *l, const struct flow_key *key)
+{
+	if (l->watches_out > 0 || l->watch[0])
+		return -EBUSY;
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		l->watch[i] = flow_watch_new(key);
+		if (l->watch[i] && tell_watch(l, i, l->watch[i]))
+			continue;
+		flow_watch_free(l->watch[i]);
+		l->watch[i] = NULL;
+		link_watch_stop(l);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* A worker that takes no command keeps its watch, which fills and counts on: the next stop, or the link's end, is its end. */
+void link_watch_stop(struct link *l)
+{
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		if (l->watch[i] && tell_watch(l, i, NULL))
+			l->watch[i] = NULL; /* freed with the answer */
+}
+
+struct flow_watch *link_watch(const struct link *l, uint32_t worker)
+{
+	return l->watch[worker];
 }
 
 /* --- commands --- */

@@ -25,6 +25,7 @@
 #include <event2/listener.h>
 
 #include "daemon/link/failed_record.h"
+#include "flow_stream.h"
 #include "gather.h"
 #include "status.h"
 #include "trace_stream.h"
@@ -44,6 +45,7 @@ struct client {
 	struct bufferevent *bev;
 	struct gather *asked; /* a status is under way */
 	struct trace_stream *stream;
+	struct flow_stream *flow_stream; /* instead: of one flow */
 	struct event *tick; /* of the stream */
 	enum status_detail detail;
 	char link[LINK_NAME_MAX]; /* whose status; empty: of all */
@@ -70,6 +72,7 @@ static void client_close(struct client *c)
 	if (c->tick != NULL)
 		event_free(c->tick);
 	trace_stream_close(c->stream);
+	flow_stream_close(c->flow_stream);
 	bufferevent_free(c->bev);
 	free(c);
 }
@@ -196,7 +199,7 @@ static bool read_filter(char **words, unsigned n, const char **link, struct flow
 		if (strcmp(words[i], "link") == 0 && value[0] != '\0') {
 			*link = value;
 		} else if (flow_filter_read(f, words[i], value) < 0) {
-			snprintf(error, len, "%.64s %.64s: expected link, side, flow, host, qpn, src, src_qpn, dst, dst_qpn",
+			snprintf(error, len, "%.64s %.64s: expected link, side, flow, host, qpn, src, src_qpn, dst, dst_qpn, vlan",
 			         words[i], value);
 			return false;
 		}
@@ -252,6 +255,11 @@ static void do_failed(struct client *c, char **words, unsigned n)
 
 /* --- traces --- */
 
+static bool stream_more(struct client *c, struct evbuffer *out)
+{
+	return c->flow_stream != NULL ? flow_stream_more(c->flow_stream, out) : trace_stream_more(c->stream, out);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	const struct timeval again = {.tv_usec = STREAM_EVERY_MS * 1000};
@@ -260,7 +268,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (evbuffer_get_length(out) < STREAM_BACKLOG && !trace_stream_more(c->stream, out)) {
+	if (evbuffer_get_length(out) < STREAM_BACKLOG && !stream_more(c, out)) {
 		client_close(c);
 		return;
 	}
@@ -296,10 +304,45 @@ static void stream(struct client *c)
 	bufferevent_setcb(c->bev, on_said_more, NULL, on_stream_event, c);
 	bufferevent_set_timeouts(c->bev, NULL, &patience);
 	begin_answer(&j, NULL);
-	trace_stream_begin(c->stream, &j);
+	if (c->flow_stream != NULL)
+		flow_stream_begin(c->flow_stream, &j);
+	else
+		trace_stream_begin(c->stream, &j);
 	json_object_end(&j);
 	evbuffer_add(j.out, "\n", 1);
 	on_tick(-1, 0, c);
+}
+
+/* Of one flow: who asks whom, and the responder's queue pair. */
+static void do_trace_flow(struct client *c, char **words, unsigned n)
+{
+	struct flow_filter f = {0};
+	struct flow_key key;
+	char error[CONTROL_LINE_MAX];
+	const char *link = NULL;
+
+	if (!read_filter(words, n, &link, &f, error, sizeof(error))) {
+		reply_short(c, error, NULL);
+		return;
+	}
+	if (link == NULL || !f.has_src || !f.has_dst || !f.has_dst_qpn) {
+		reply_short(c, "trace of a flow: expected link NAME src A dst B dst_qpn N", NULL);
+		return;
+	}
+	key = (struct flow_key){.src = f.src, .dst = f.dst, .dest_qpn = f.dst_qpn, .vlan_tci = (uint16_t)f.vlan};
+	c->flow_stream = flow_stream_open(c->control->sites, link, &key, error, sizeof(error));
+	if (c->flow_stream == NULL)
+		reply_short(c, error, NULL);
+	else
+		stream(c);
+}
+
+static bool has_word(char **words, unsigned n, const char *word)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(words[i], word) == 0)
+			return true;
+	return false;
 }
 
 static void do_trace(struct client *c, char **words, unsigned n)
@@ -351,6 +394,8 @@ static void do_request(struct client *c, char **words, unsigned n)
 		do_flow(c, words + 2, n - 2);
 	else if (strcmp(words[1], "failed") == 0)
 		do_failed(c, words + 2, n - 2);
+	else if (strcmp(words[1], "trace") == 0 && has_word(words + 2, n - 2, "src"))
+		do_trace_flow(c, words + 2, n - 2);
 	else if (strcmp(words[1], "trace") == 0)
 		do_trace(c, words + 2, n - 2);
 	else if (strcmp(words[1], "reload") == 0 && n == 2)

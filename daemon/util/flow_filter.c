@@ -60,6 +60,9 @@ int flow_filter_read(struct flow_filter *f, const char *word, const char *value)
 	} else if (strcmp(word, "flow") == 0) {
 		r = read_number(value, UINT32_MAX, &f->flow);
 		f->has_flow = r == 0;
+	} else if (strcmp(word, "vlan") == 0) {
+		r = read_number(value, 4095, &f->vlan);
+		f->has_vlan = r == 0;
 	}
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (strcmp(word, words[i].word) != 0)
@@ -97,6 +100,7 @@ const char *flow_filter_write(const struct flow_filter *f, char *text, size_t ca
 	add_number(text, cap, f->has_src_qpn, "src_qpn", f->src_qpn);
 	add_addr(text, cap, f->has_dst, "dst", &f->dst);
 	add_number(text, cap, f->has_dst_qpn, "dst_qpn", f->dst_qpn);
+	add_number(text, cap, f->has_vlan, "vlan", f->vlan);
 	return text;
 }
 
@@ -199,6 +203,8 @@ static bool fits_host(const struct flow_filter *f, const struct proxy_flow_statu
 bool flow_filter_fits(const struct flow_filter *f, const struct proxy_flow_status *s)
 {
 	if ((f->has_side && s->side != f->side) || (f->has_flow && s->flow != f->flow))
+		return false;
+	if (f->has_vlan && (s->vlan_tci & 0xfffu) != f->vlan)
 		return false;
 	if ((f->has_src && !ip_addr_eq(&s->src, &f->src)) || !is_requester(s, f->has_src_qpn, f->src_qpn))
 		return false;

@@ -6,7 +6,8 @@
  *     side near|far   flow N       as `longreach status --flows` numbers them
  *     host A          qpn N        of that host, as requester or as responder; qpn alone: of any host
  *     src A           src_qpn N    the requester
- *     dst A           dst_qpn N    the responder */
+ *     dst A           dst_qpn N    the responder
+ *     vlan N */
 #ifndef DAEMON_FLOW_FILTER_H
 #define DAEMON_FLOW_FILTER_H
 
@@ -17,9 +18,9 @@
 #include "proxy/proxy.h"
 
 struct flow_filter {
-	bool has_side, has_flow, has_host, has_qpn, has_src, has_src_qpn, has_dst, has_dst_qpn;
+	bool has_side, has_flow, has_host, has_qpn, has_src, has_src_qpn, has_dst, has_dst_qpn, has_vlan;
 	enum flow_side side;
-	uint32_t flow, qpn, src_qpn, dst_qpn;
+	uint32_t flow, qpn, src_qpn, dst_qpn, vlan;
 	struct ip_addr host, src, dst;
 };
 

@@ -9,6 +9,7 @@
 #include "daemon/config/config.h"
 #include "daemon/lan/lan_pause.h"
 #include "daemon/util/flow_filter.h"
+#include "flow_trace.h"
 #include "trace.h"
 
 struct worker_params {
@@ -54,7 +55,14 @@ struct worker_snapshot {
 	struct lan_pause_stats pause;
 };
 
-enum worker_cmd_type { WORKER_SESSION, WORKER_RX_KEYS, WORKER_RECONFIGURE, WORKER_SNAPSHOT, WORKER_REBIND };
+enum worker_cmd_type {
+	WORKER_SESSION,
+	WORKER_RX_KEYS,
+	WORKER_RECONFIGURE,
+	WORKER_SNAPSHOT,
+	WORKER_REBIND,
+	WORKER_WATCH,
+};
 
 struct worker_cmd {
 	enum worker_cmd_type type;
@@ -64,6 +72,7 @@ struct worker_cmd {
 	struct proxy_config *config;      /* RECONFIGURE: comes back in the answer */
 	struct worker_snapshot *snapshot; /* SNAPSHOT: comes back in the answer */
 	uint32_t lan_port;                /* REBIND: its interface is another one now */
+	struct flow_watch *watch; /* WATCH: from now on, NULL: none. In the answer the one before, which is the asker's again */
 	int result;                       /* REBIND: 0 or negative errno, in the answer */
 };
 

@@ -169,6 +169,15 @@ static int rebind(struct worker *w, uint32_t port)
 	return r;
 }
 
+static void watch(struct worker *w, struct worker_cmd *cmd)
+{
+	struct flow_watch *before = w->watch;
+
+	w->watch = cmd->watch;
+	w->tapped = w->pcap_lan || w->watch;
+	cmd->watch = before;
+}
+
 static void carry_out(struct worker *w, struct worker_cmd *cmd)
 {
 	switch (cmd->type) {
@@ -187,6 +196,9 @@ static void carry_out(struct worker *w, struct worker_cmd *cmd)
 		break;
 	case WORKER_REBIND:
 		cmd->result = rebind(w, cmd->lan_port);
+		break;
+	case WORKER_WATCH:
+		watch(w, cmd);
 		break;
 	}
 	/* as many answers as commands fit: the main thread sends no more than it has taken answers for */

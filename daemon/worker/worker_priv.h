@@ -62,6 +62,8 @@ struct worker {
 	struct lan_wait waiting;
 	uint64_t no_route, unknown_hosts;
 	struct pcap *pcap_lan, *pcap_wan;
+	struct flow_watch *watch; /* NULL: nobody watches a flow */
+	bool tapped; /* packets of hosts are shown to a capture or to a watch */
 	uint64_t wall_ns;          /* CLOCK_REALTIME of this turn, for captures */
 	uint64_t now_ns;           /* of this turn */
 	uint64_t started_ns;       /* the core is from then on */

@@ -204,13 +204,12 @@ no_such_qp() {
 no_neighbour() {
 	hosts 7 7
 	server --ctl $B_TCP
-	lab_sysctl hb net.ipv4.conf.rdma0.arp_ignore=8
-	lab_ip eb neigh replace $B_TCP lladdr "$(lab_in hb cat /sys/class/net/rdma0/address)" dev lan0 nud permanent
+	lab_ip hb addr del "$B/24" dev rdma0
+	lab_ip eb neigh del "$B" dev lan0 2>/dev/null
 	local r
 	beside --ctl $B_TCP --ctl-from $A_TCP --secs 6 -- names b no_neighbour $B
 	r=$?
-	lab_sysctl hb net.ipv4.conf.rdma0.arp_ignore=0
-	lab_ip eb neigh del $B_TCP dev lan0
+	lab_ip hb addr add "$B/24" dev rdma0
 	return $r
 }
 
@@ -218,7 +217,7 @@ no_neighbour() {
 gives_up_early() {
 	hosts 2 3
 	server
-	lab_rcperf --secs 2 --depth 1 --timeout-ms 1 --retry 3 >/dev/null 2>&1
+	lab_rcperf --secs 2 --depth 1 --timeout-ms 1 --retry 1 >/dev/null 2>&1
 	names a timeout "$A>$B" --error 12
 }
 

@@ -318,6 +318,60 @@ line_full() {
 	beside --secs 6 --qps 2 --depth 64 -- names a line_full "$A>$B"
 }
 
+# --- a flow's time line, and all of it ---
+
+# Every packet of the flow has its row at both edges, with what became of it; no byte of a payload; nothing is traced after it.
+time_line() {
+	local edge n
+	hosts 4 2
+	server --qpn 0x4242
+	for edge in a b; do
+		lab_in "e$edge" "$LAB_BIN/longreach" --control "$LAB_DIR/$edge/control" trace link "$A>$B:0x4242" --seconds 4 --json \
+			>"$LAB_DIR/trace.$edge" 2>"$LAB_DIR/trace.$edge.err" &
+	done
+	sleep 0.5
+	lab_rcperf --iters 20 --depth 2 --size 8192 >/dev/null || why "the program failed" || return
+	lab_client a trace link "$A>$B:0x4242" --seconds 1 >/dev/null 2>"$LAB_DIR/trace.second"
+	grep -q "traced already" "$LAB_DIR/trace.second" || why "a second trace at once: $(head -1 "$LAB_DIR/trace.second")" || return
+	sleep 4
+	n=$(grep -c '"what":"in","side":"near"' "$LAB_DIR/trace.a")
+	[ "$n" -ge 40 ] || why "edge a: $n requests came, of 40: $(head -1 "$LAB_DIR/trace.a.err")" || return
+	grep -q '"what":"out","side":"near".*"syndrome":31' "$LAB_DIR/trace.a" || why "edge a: no ACK to the requester" || return
+	grep -q '"ceiling_reason":"learning"' "$LAB_DIR/trace.a" || why "edge a: never learning" || return
+	grep -q '"ceiling_reason":"committed"' "$LAB_DIR/trace.a" || why "edge a: the mode's point is never named" || return
+	grep -q '"what":"state","side":"near".*"delivered"' "$LAB_DIR/trace.a" || why "edge a: no report of the other edge" || return
+	grep -q '"what":"in","side":"near".*"drop":"none"' "$LAB_DIR/trace.a" || why "edge a: no packet was taken" || return
+	[ "$(grep -c '"what":"out","side":"far"' "$LAB_DIR/trace.b")" -ge 40 ] || why "edge b: too few requests left" || return
+	grep -q '"what":"in","side":"far".*"syndrome":31' "$LAB_DIR/trace.b" || why "edge b: no ACK of the responder" || return
+	grep -q '"missed"' "$LAB_DIR/trace.a" && why "edge a: rows were missed" && return
+	NOTE="$(wc -l <"$LAB_DIR/trace.a") and $(wc -l <"$LAB_DIR/trace.b") rows"
+}
+
+time_line_text() {
+	hosts 4 2
+	lab_client a trace "near:99999" --seconds 1 >"$LAB_DIR/out" 2>&1 && why "a flow that is not there: exit code 0" && return
+	lab_client a trace "$A>$B:0x4242" --seconds 0.5 >"$LAB_DIR/out" 2>&1
+	STATUS=$?
+	NOTE=$(head -1 "$LAB_DIR/out" | cut -c1-100)
+	[ $STATUS = 0 ] && [[ $NOTE = *packet*PSN* ]] || why "exit code $STATUS: $NOTE"
+}
+
+# All that is known of it, each fact with an entry in the manual.
+whole_flow() {
+	local name
+	hosts 4 2
+	lab_client a flow "$A>$B:0x4242" >"$LAB_DIR/out" 2>&1 || why "exit code $?: $(head -1 "$LAB_DIR/out")" || return
+	NOTE="$(wc -l <"$LAB_DIR/out") lines"
+	grep -q "acks may reach  *all that is committed" "$LAB_DIR/out" || why "it does not say how far ACKs reach" || return
+	lab_client a flow "$A>$B:0x4242" --json >"$LAB_DIR/out" || why "--json: exit code $?" || return
+	for name in $(jq -r '.links[0].flows[0].facts | keys[]' "$LAB_DIR/out"); do
+		case $name in ceiling_*) continue ;; esac
+		grep -qx "\.B $name" "$LAB_BUILD/longreach-counters.7" || why "$name is not in longreach-counters(7)" || return
+	done
+	lab_client a flow 10.101.1.77 >/dev/null 2>&1
+	[ $? = 1 ] || why "a host that is not there: exit code $?"
+}
+
 lab_up
 lab_line --km 300
 lab_edges
@@ -338,6 +392,9 @@ check "rnr" not_ready
 check "peer_gone: its program was killed (error 12)" peer_gone
 check "acks_unheard: a filter in front of the requester" acks_unheard
 check "lan_loss" lan_loss
+check "trace FLOW: its packets at both edges, and why" time_line
+check "trace FLOW: in words" time_line_text
+check "flow: all that is known, each fact in the manual" whole_flow
 check "line_down: the line is cut" line_cut
 LAB_MODE=host LAB_RATE=50M relink 1000
 check "window: too little outstanding for 1000 km" window

@@ -189,7 +189,7 @@ enum ctl_type {
 	CTL_RESULT,
 	CTL_TOLD
 };
-#define CTL_WORDS 24
+#define CTL_WORDS 28
 struct ctl {
 	uint32_t type;
 	uint32_t w[CTL_WORDS];

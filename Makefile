@@ -193,7 +193,7 @@ $(O)/unit/test_plan: $(call objs,daemon/util/json.c)
 $(O)/unit/test_explain: $(CLIENT_JSON)
 $(O)/unit/test_explain $(O)/unit/test_flow_filter: $(call objs,daemon/util/units.c)
 $(O)/unit/test_worker_command: $(call objs,daemon/util/flow_filter.c daemon/util/addr.c daemon/util/units.c)
-$(O)/unit/test_worker_command $(O)/unit/test_worker_lan $(O)/unit/test_flow_trace: $(call objs,daemon/worker/flow_trace.c)
+$(O)/unit/test_worker_command $(O)/unit/test_flow_trace: $(call objs,daemon/worker/flow_trace.c)
 $(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
 $(O)/unit/test_cuda_api: $(call objs,tests/unit/cuda_own_facts.c)

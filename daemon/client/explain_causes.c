@@ -148,7 +148,7 @@ static bool look_operational(const struct explain_flow *f, struct explain_findin
 		return false;
 	return explain_say(out,
 	                   "remote operational error: host %s could not carry out the request at PSN %u: its receive queue "
-	                   "names memory that is not valid there, or its NIC failed\nlook at the responder's program and its "
+	                   "names memory that is not valid there, the SEND was longer than its receive (as rxe says it), or its NIC failed\nlook at the responder's program and its "
 	                   "kernel log",
 	                   j_text(f->flow, "dst"), fail_psn(f));
 }

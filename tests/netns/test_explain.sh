@@ -369,7 +369,8 @@ whole_flow() {
 		grep -qx "\.B $name" "$LAB_BUILD/longreach-counters.7" || why "$name is not in longreach-counters(7)" || return
 	done
 	lab_client a flow 10.101.1.77 >/dev/null 2>&1
-	[ $? = 1 ] || why "a host that is not there: exit code $?"
+	STATUS=$?
+	[ $STATUS = 1 ] || why "a host that is not there: exit code $STATUS"
 }
 
 lab_up

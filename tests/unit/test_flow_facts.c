@@ -111,9 +111,8 @@ static void facts__loss_and_silence_of_the_responder(void **state)
 
 static void facts__who_never_answers(void **state)
 {
-	struct core *c = *state;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	core_open(c, ACK_MODE_NEAR);
 	core_send(c, RC_WRITE_ONLY, 0);
 	assert_int_equal(facts_of(&c->a, FLOW_NEAR).why, CEILING_LEARNING);
 	core_wait(c, 500 * CORE_MS);
@@ -203,13 +202,14 @@ static void history__what_failed_is_not_pushed_out(void **state)
 
 static void history__hosts_that_opened_a_connection(void **state)
 {
-	struct core *c = *state;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 	struct ip_addr host = core_ip(1, 2), other = core_ip(1, 3);
 	uint8_t syn[40] = {0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 1, 0, 2, 10, 2, 0, 2, 0x12, 0x34, 0x56, 0x78};
 
-	core_open(c, ACK_MODE_NEAR);
 	c->a.cfg.barrier = BARRIER_PAIR;
-	proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns);
+	c->a.cfg.ip_pool_bytes = 1 << 20;
+	core_begin(&c->a, 78);
+	core_session(c);
 	syn[32] = 0x50;
 	syn[33] = 0x10; /* a bare ACK proves it as well, but comes with every segment: it is not noted */
 	proxy_lan_rx(c->a.p, c->now_ns, syn, sizeof(syn), 0);

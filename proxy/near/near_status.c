@@ -125,7 +125,7 @@ void near_note_end(struct proxy *p, const struct near_flow *f)
 
 void near_note_repeat(const struct proxy *p, struct near_flow *f, uint64_t pos)
 {
-	uint64_t before_ns = p->now_ns - f->silent_ns;
+	uint64_t before_ns = p->now_ns - f->silent_ns, waited_ns;
 	bool asked = f->rnr_said_ns > before_ns || f->naked_ns > before_ns;
 
 	f->notes.n.repeats++;
@@ -133,7 +133,11 @@ void near_note_repeat(const struct proxy *p, struct near_flow *f, uint64_t pos)
 	f->notes.repeat_ns = p->now_ns;
 	if (pos > f->pos_last_rx || f->silent_ns < SILENCE_MIN_NS || asked)
 		return;
+	/* its timer began at the last ACK, or when it repeated last; it may have sent more since */
+	waited_ns = max_u64(f->acked_ns, f->notes.round_ns);
+	waited_ns = waited_ns ? p->now_ns - waited_ns : f->silent_ns;
+	f->notes.round_ns = p->now_ns;
 	f->notes.n.silent_repeats++;
-	if (!f->notes.begun_repeat_ns || f->silent_ns < f->notes.begun_repeat_ns)
-		f->notes.begun_repeat_ns = f->silent_ns;
+	if (!f->notes.begun_repeat_ns || waited_ns < f->notes.begun_repeat_ns)
+		f->notes.begun_repeat_ns = waited_ns;
 }

@@ -41,7 +41,7 @@
 	X(repeat_ns, "repeated", AGE, "near: since the requester last repeated something; far: since this edge did")   \
 	X(rnr_ns, "rnr", AGE, "since the responder was last known to be in RNR")                                       \
 	X(begun_repeat_ns, "repeat_after", NS,                                                                         \
-	  "near: shortest silence after which the requester repeated: its ACK timeout, as far as it was seen")         \
+	  "near: shortest time without an ACK after which the requester repeated: its ACK timeout, as far as it was seen")         \
 	X(rnr_timer_ns, "rnr_timer", NS, "far: the wait that the responder's last RNR NAK asked for")                  \
 	X(lan_rtt_ns, "lan_rtt", NS, "far: how long the responder takes to answer, smoothed")                          \
 	X(most_unacked, "most_unacked", COUNT, "near: most packets sent and not acknowledged that an ACK found")       \
@@ -112,6 +112,7 @@ struct flow_notes {
 	uint32_t most_unacked;
 	uint64_t opened_ns, paired_ns, repeat_ns, rnr_ns;
 	uint64_t begun_repeat_ns; /* 0: it never repeated after a silence */
+	uint64_t round_ns;        /* when it last began to */
 	uint8_t rnr_timer;        /* code of the responder's last RNR NAK */
 };
 

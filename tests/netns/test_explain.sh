@@ -204,12 +204,14 @@ no_such_qp() {
 no_neighbour() {
 	hosts 7 7
 	server --ctl $B_TCP
-	lab_ip hb addr del "$B/24" dev rdma0
+	lab_in eb nft "add table netdev silent
+		add chain netdev silent in { type filter hook ingress device \"lan0\" priority 0; }
+		add rule netdev silent in arp saddr ip $B drop"
 	lab_ip eb neigh del "$B" dev lan0 2>/dev/null
 	local r
 	beside --ctl $B_TCP --ctl-from $A_TCP --secs 6 -- names b no_neighbour $B
 	r=$?
-	lab_ip hb addr add "$B/24" dev rdma0
+	lab_in eb nft delete table netdev silent
 	return $r
 }
 

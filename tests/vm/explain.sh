@@ -110,9 +110,9 @@ suite_explain() {
 	why route a route "$a --error 12" -- 12 "$t" "$t $b2"
 	in_guest a "ip route del blackhole $b/32"
 
-	in_guest b "ip route add blackhole $a/32"
+	in_guest b "ip route add $a/32 via 10.2.0.99"
 	why route-back b return_route "$b --error 12" -- 14 "$t" "$t $b2"
-	in_guest b "ip route del blackhole $a/32"
+	in_guest b "ip route del $a/32 via 10.2.0.99"
 
 	use near
 	arp_silent on

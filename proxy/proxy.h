@@ -33,6 +33,7 @@
 #include "proxy/roce/cm.h"
 #include "proxy/util/counters.h"
 #include "proxy/wan/fec/fec_config.h"
+#include "proxy/util/flow_facts.h"
 #include "proxy/roce/icrc.h"
 #include "proxy/util/limits.h"
 #include "proxy/wan/cc/rate.h"
@@ -478,6 +479,24 @@ struct proxy_flow_status {
 
 /* Walks the flows; *cursor starts at 0. False at the end. */
 bool proxy_flow_next(const struct proxy *p, uint32_t *cursor, struct proxy_flow_status *s);
+
+/* A flow whole: what it is, and what it has been through. */
+struct proxy_flow_view {
+	struct proxy_flow_status status;
+	struct flow_facts facts;
+};
+
+/* The facts of a flow that proxy_flow_next() has given, with no other call in between. */
+void proxy_flow_facts(const struct proxy *p, const struct proxy_flow_status *s, struct flow_facts *facts);
+/* Flows that have ended, as they were then; the last FLOWS_ENDED_MAX of either kind at most. *cursor starts at 0. NULL at
+ * the end. */
+const struct proxy_flow_view *proxy_flow_ended_next(const struct proxy *p, uint32_t *cursor);
+/* The flow of either side that a packet belongs to: requester src, responder dst, and the responder's QPN. False: none. */
+bool proxy_flow_find(struct proxy *p, enum flow_side side, const struct ip_addr *src, const struct ip_addr *dst,
+                     uint32_t dest_qpn, uint16_t vlan_tci, struct proxy_flow_view *v);
+/* When a host here last sent something across that shows that its route leads to this edge: the beginning or end of a TCP
+ * connection (where Barrier= takes TCP at all), or CM. 0: not known. */
+uint64_t proxy_host_heard(const struct proxy *p, const struct ip_addr *host);
 
 /* --- for tests: the invariants --- */
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client_conn.h"
+#include "client_flow.h"
 #include "client_json.h"
 #include "client_keygen.h"
 #include "client_relay.h"
@@ -17,6 +18,7 @@
 #include "copy/client/copy_send.h"
 #include "daemon/telemetry/control.h"
 #include "doctor.h"
+#include "explain.h"
 #include "daemon/util/version.h"
 #include "headroom/headroom.h"
 #include "plan/plan.h"
@@ -31,9 +33,12 @@ enum exit_codes {
 
 static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
                             "       longreach doctor [LINK] [--json]\n"
+                            "       longreach explain [LINK] [FLOW|HOST] [--error N] [--json]\n"
                             "       longreach top [LINK]\n"
                             "       longreach failed [LINK] [--json]\n"
                             "       longreach trace LINK [OPTION]...\n"
+                            "       longreach trace [LINK] FLOW [--seconds N] [--json]\n"
+                            "       longreach flow [LINK] FLOW|HOST [--json]\n"
                             "       longreach reload\n"
                             "       longreach start|stop|restart LINK\n"
                             "       longreach version\n"
@@ -51,9 +56,11 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --check   the exit code: 0 if there is a link, every link (or LINK) is up and no buffer is\n"
                             "              left that no link will drain, else 1 and why\n"
                             "  doctor      what is wrong, and what to do about it: longreach doctor --help\n"
+                            "  explain     why a queue pair is dead, failed or slow (\"error 12\"): longreach explain --help\n"
                             "  top         links, paths and flows on a terminal, live: h says what the keys do\n"
                             "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
-                            "  trace       what the paths of a link do over time: longreach trace --help\n"
+                            "  trace       what the paths of a link do over time: longreach trace --help; or the packets of one flow\n"
+                            "  flow        all that is known of a flow: longreach flow --help\n"
                             "  reload      read the link files again\n"
                             "  start, stop, restart\n"
                             "              one link, without touching others: a stopped one stays stopped, and its RoCE closed\n"
@@ -433,6 +440,16 @@ int main(int argc, char **argv)
 	if (is_command(argc, argv, "doctor"))
 		return doctor_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
 		                   control_before(argc, argv));
+	if (is_command(argc, argv, "explain"))
+		return explain_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
+		                    control_before(argc, argv));
+	if (is_command(argc, argv, "flow"))
+		return flow_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
+		                 control_before(argc, argv));
+	if (is_command(argc, argv, "trace") &&
+	    flow_trace_wanted(argc - command_at(argc, argv), argv + command_at(argc, argv)))
+		return flow_trace_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
+		                       control_before(argc, argv));
 	if (is_command(argc, argv, "trace"))
 		return trace_main(argc, argv);
 	while ((opt = getopt_long(argc, argv, "hV", long_options, NULL)) != -1)

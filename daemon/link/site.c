@@ -457,7 +457,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 			try_start(s);
 	} else if (!s->sampling) {
 		s->sampling = true;
-		link_snapshot(s->link, false, take_sample, s);
+		link_snapshot(s->link, false, NULL, take_sample, s);
 	}
 	arm(s);
 }

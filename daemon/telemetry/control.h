@@ -7,7 +7,10 @@
  *
  *     version
  *     status [flows] [link NAME]     "links": array, see status.h
+ *     flow [link NAME] [WORD VALUE]...     the same with "flows" whole, see flow_status.h; which: flow_filter.h
+ *     failed [link NAME]             "failed": array, the record of failed flows
  *     trace link NAME [path NAME] [past]   see trace_stream.h
+ *     trace link NAME src A dst B dst_qpn N   see flow_stream.h
  *     reload                         "report": what was done, one line per link; "held": how many of the links go on
  *                                    with another file than there is now
  *     start|stop|restart NAME        "report": what was done */

@@ -94,6 +94,37 @@ static void page_events(FILE *out)
 #undef X
 }
 
+static void page_facts(FILE *out)
+{
+	page_section(out, "FACTS OF A FLOW",
+	            "In \\fBfacts\\fR of \\fBlongreach flow\\fR. near: at the edge beside the requester; far: beside the responder.\n"
+	            "Times are ages: they end in \\fB_age_ns\\fR, and are left out if it never happened.");
+#define X(member, name, text) page_entry(out, name, "", text);
+	FLOW_COUNTS(X)
+#undef X
+#define SUFFIX_AGE   "_age_ns"
+#define SUFFIX_NS    "_ns"
+#define SUFFIX_BYTES "_bytes"
+#define SUFFIX_COUNT ""
+#define SUFFIX_POS   ""
+#define SUFFIX_FLAG  ""
+#define X(member, name, unit, text) page_entry(out, name SUFFIX_##unit, "", text);
+	FLOW_VALUES(X)
+#undef X
+	page_section(out, "HOW FAR ACKS MAY REACH", "In \\fBceiling_reason\\fR of a flow's facts, and in traces of flows.");
+#define X(e, name, text)                                                                                               \
+	if (CEILING_##e != CEILING_NONE)                                                                               \
+		page_entry(out, name, "", text);
+	CEILING_REASONS(X)
+#undef X
+	page_section(out, "HOW A FLOW ENDED", "In \\fBend\\fR of \\fBlongreach flow\\fR.");
+#define X(e, name, text)                                                                                               \
+	if (FLOW_END_##e != FLOW_END_NONE)                                                                             \
+		page_entry(out, name, "", text);
+	FLOW_ENDS(X)
+#undef X
+}
+
 static void counters_page(FILE *out)
 {
 	fputs(".\\\" SPDX-License-Identifier: Apache-2.0\n"
@@ -109,6 +140,7 @@ static void counters_page(FILE *out)
 	page_paths(out);
 	page_metrics(out);
 	page_events(out);
+	page_facts(out);
 	fputs(".SH SEE ALSO\n.BR longreach (1),\n.BR longreachd (8)\n", out);
 }
 

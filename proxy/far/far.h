@@ -90,6 +90,11 @@ void far_report(struct proxy *p, struct far_flow *f, bool at_once);
 void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_report *r);
 void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r);
 
+/* --- for whoever asks. far_status.c --- */
+
+void far_flow_status(const struct far_flow *f, struct proxy_flow_status *s);
+void far_flow_facts(const struct far_flow *f, struct flow_facts *s);
+
 /* --- time, sessions, restart --- */
 
 /* The flow's timer has run out: retry, end of an RNR wait, another try to be paired. */

@@ -456,6 +456,7 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	uint64_t wait = FAULT(FAULT_NO_QUARANTINE) ? 1 : p->cfg.quarantine_ns;
 
 	count(p, CTR_PAIR_QUARANTINES, 1);
+	f->notes.n.turns_unanswered++;
 	if (f->retries == 1)
 		proxy_event_push(p, EV_PAIR_QUARANTINED, NULL, f, f->pos_acked, wait);
 	hp->unsent_row = 0;
@@ -478,6 +479,7 @@ void pair_unsent(struct proxy *p, struct far_flow *f)
 		return;
 	hp = &p->pairs[f->hostpair];
 	count(p, CTR_PAIRS_UNSENT, 1);
+	f->notes.n.unsent++;
 	f->probes--;
 	f->asked[0]--;
 	f->pos_tx_max = f->tx_max_before;

@@ -79,6 +79,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 	struct near_flow *newer = f->newer;
 
 	proxy_event_push(p, EV_FLOW_CLOSED, f, NULL, f->pos_settled, f->pos_next - f->pos_settled);
+	near_note_end(p, f);
 	count(p, CTR_FLOWS_CLOSED, 1);
 	if (f->newer)
 		f->newer->older = NULL;

@@ -326,4 +326,11 @@ void near_settle(struct proxy *p, struct near_flow *f);
 /* Writes the flow's descriptor. Before what it promises is said; before a slot is freed that it makes superfluous. */
 void near_store(struct proxy *p, const struct near_flow *f);
 
+/* --- near_status.c --- */
+
+/* The flow is about to be forgotten: it is remembered among those that have ended. */
+void near_note_end(struct proxy *p, const struct near_flow *f);
+/* The host repeats what is at pos; f->pos_last_rx is still the packet before. */
+void near_note_repeat(const struct proxy *p, struct near_flow *f, uint64_t pos);
+
 #endif

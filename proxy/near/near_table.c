@@ -161,7 +161,7 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 	near_fp_reset(p, f);
 	f->src = *src;
 	f->lane = lane;
-	f->last_rx_ns = p->now_ns;
+	f->last_rx_ns = f->notes.opened_ns = p->now_ns;
 	p->near_used++;
 	count(p, CTR_FLOWS_OPENED, 1);
 	return f;

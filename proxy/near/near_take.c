@@ -272,6 +272,7 @@ static enum proxy_drop back_pressure(struct proxy *p, struct near_flow *f, enum 
 	f->pos_lacking = 0; /* it comes back with all of it */
 	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host did send it */
 	near_ack_schedule(p, f, DUE_RNR);
+	f->notes.n.refused_packets++;
 	return drop(p, why);
 }
 

@@ -229,6 +229,10 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	on_credit(p, f, r);
 	f->responder_behind = r->received - r->delivered >
 	                      share_positions(p, &f->share, POOL_LAN, f->held_bytes) / SHARE_REPAIRS;
+	if (r->state == WFS_RNR) {
+		f->notes.n.rnr_told++;
+		f->notes.rnr_ns = p->now_ns;
+	}
 	if (!f->stalled)
 		f->stalled_ns = p->now_ns;
 	f->stalled = r->state == WFS_STALLED || r->state == WFS_FAILED;
@@ -384,6 +388,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	near_store(p, f);
 	f->msn_offset = offset;
 	f->doubted = f->replaces = false;
+	f->notes.paired_ns = p->now_ns;
 	count(p, CTR_PAIRED_PROBE, 1);
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
 	return true;

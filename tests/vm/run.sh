@@ -26,6 +26,7 @@ usage() {
 	  --barrier       WRITEs complete, TCP says so, every byte must be there (TELLINGS= in the environment: 1000)
 	  --reads         READ directly and in mode near, with the line's rate as the limit and without, medians of 3
 	  --atomics       exactly once, with loss and duplication on the line and on the LANs
+	  --explain       queue pairs broken in a dozen ways: longreach explain must name each cause (jq)
 	  --packets       mixed traffic sends no more packets than without early ACKs
 	  --one CMD       client CMD in guest a; --server CMD in guest b before it (PEER stands for guest b's address)
 	                  --repeat N: again and again with fresh edges, until it fails or an edge's log matches --until REGEX
@@ -52,7 +53,7 @@ one="" server="" repeat=1 until_said='^$.'
 while [ $# -gt 0 ]; do
 	case $1 in
 	--quick | --full | --accept | --dead | --lives | --lan | --issue3 | --nvme | --rkey | --part | --barrier | --reads | \
-		--atomics | --packets | --shell) what=${1#--} ;;
+		--atomics | --packets | --explain | --shell) what=${1#--} ;;
 	--one) what=one one=$2 && shift ;;
 	--server) server=$2 && shift ;;
 	--repeat) repeat=$2 && shift ;;
@@ -112,6 +113,8 @@ table=$work/table
 . "$here/lan.sh"
 # shellcheck source=lives.sh
 . "$here/lives.sh"
+# shellcheck source=explain.sh
+. "$here/explain.sh"
 
 cleanup() {
 	trap '' INT TERM HUP

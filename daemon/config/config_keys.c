@@ -132,6 +132,14 @@ const struct config_key config_keys[] = {
              "opened itself.\n"},
     {"Relay", "GPU", &type_yes, ONE(relay_gpu), .fallback = "no",
      .help = "Programs may export memory of NVIDIA GPUs: the daemon loads libcuda.so.1 when one does.\n"},
+    {"Relay", "RelayListen", &type_own_address, ONE(relay_listen),
+     .help = "Programs on RDMA hosts of this site may connect here by rdma_cm: the edge reads and writes their memory\n"
+             "itself. An address of this machine whose interface has an RDMA device. Needs RelayAllow=.\n"},
+    {"Relay", "RelayPort", &type_count, ONE(relay_port), .fallback = "4792", .min = 1, .max = 65535,
+     .help = "The port of RelayListen=, of rdma_cm.\n"},
+    {"Relay", "RelayAllow", &type_relay_allow, MANY(relay_allow, nrelay_allow, RELAY_ALLOW_MAX), .flags = KEY_LIST,
+     .help = "Which of those hosts may use which regions of the other site: PREFIX=ACCESS:REGION. ACCESS: get, put or\n"
+             "all; REGION may end in *. Who is not named may not connect.\n"},
     {"Relay", "Weight", &type_count, ONE(relay_weight), .fallback = "1", .min = 1, .max = 15, .flags = KEY_RELOADABLE,
      .help = "On a full line, a busy channel of the relay (there are 16) gets as much as so many RDMA flows.\n"},
     {"Relay", "Buffer", &type_count, ONE(relay_buffer), .fallback = "25", .min = 1, .max = 75, .flags = KEY_RELOADABLE,

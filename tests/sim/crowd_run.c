@@ -16,6 +16,9 @@
  *     packets    packets that hosts have sent for each one that a responder has taken
  *     p99        from posting a message to its execution
  *
+ * `--crowd grid` prints that as a table. One run is between two hosts alone, on LANs that lose packets: there nothing
+ * is judged but that nobody dies.
+ *
  * A deaf host's burst is in vain when it comes back, but for its quantum. An RNR NAK can send it away for 655 ms at
  * most, so where the line drains less than a message for each queue pair in that time the limit of `packets` is what
  * such bursts cost. */
@@ -59,7 +62,7 @@ struct crowd_case {
 	enum hosts hosts;
 	uint32_t workers;    /* of each edge, which divide the buffer; 0: 1 */
 	uint64_t found_gbps; /* Rate= with RateControl=auto, which finds rate_gbps; 0: fixed */
-	double lan_loss;     /* between one host of each site, over a line of half of rate_gbps; 0: none, and HOSTS of them */
+	double lan_loss;     /* one host at each site and a line of half of rate_gbps; 0: none is lost, HOSTS hosts */
 };
 
 static const struct crowd_case runs[] = {
@@ -104,15 +107,13 @@ static const struct known_miss {
 	unsigned figures; /* enum figure */
 	const char *why;
 } known_misses[] = {
-    {"1000qp-8m-1g", LINE, "cause not found: the buffer is half full, and the line idles for 3 to 6 % of the time"},
-    {"1000qp-8m-1g-cnp", LINE, "as 1000qp-8m-1g"},
-    {"1000qp-256m-100g", LINE, "cause not found; a round of turns is about as long as turns need to begin"},
     {"1000qp-64m-10g-4-workers", JAIN, "workers have equal parts of the line, whatever the flows of each"},
     {"100qp-64m-10g-4-workers-cnp", JAIN, "workers have equal parts of the line, whatever the flows of each"},
 };
 
 static struct world world;
 static struct latency latency;
+static bool as_table; /* a row of a table instead of a line of text */
 
 struct measured {
 	uint32_t dead;
@@ -241,13 +242,35 @@ static bool say_verdict(const struct crowd_case *r, unsigned missed, bool all_li
 	const struct known_miss *known = known_miss(r);
 
 	if (!all_live || (missed & ~(known ? known->figures : 0)))
-		printf("MISSED\n");
+		printf("MISSED");
 	else if (missed)
-		printf("KNOWN MISS: %s\n", known->why);
+		printf("KNOWN MISS: %s", known->why);
 	else
-		printf("ok%s\n", known ? " (it is listed as a known miss)" : "");
+		printf("ok%s", known ? " (it is listed as a known miss)" : "");
+	printf("%s\n", as_table ? " |" : "");
 	fflush(stdout);
 	return all_live && !(missed & ~(known ? known->figures : 0));
+}
+
+/* A line of the table that `--crowd grid` prints. */
+static void say_row(const struct crowd_case *r, const struct measured *m, double line, double packets, const char *limit)
+{
+	double p99 = (double)latency_quantile_ns(&latency, 0.99) / 1e6;
+
+	printf("| %5u | %4u MiB | %3llu Gbit/s | %-5s | %u | %3u | %.3f | %5.1f %% (%s) | %5.2f (%.2f) | ", r->qps, r->buffer_mib,
+	       (unsigned long long)r->rate_gbps, r->hosts == OBEY ? "obey" : "deaf", r->workers ? r->workers : 1, m->dead,
+	       m->jain, 100 * line, limit, packets, packets_most(r));
+	if (latency.n)
+		printf("%.1f ms | ", p99);
+	else
+		printf("none done | "); /* posted and executed within the time that was measured */
+}
+
+static void say_heads(void)
+{
+	printf("Jain at least %.2f, nobody dead; in brackets: share of the line at least, packets at most\n\n", JAIN_WANTED);
+	printf("|   QPs |   buffer |       line | CNPs  | workers | dead | Jain | share of line | packets per delivered | p99 of a "
+	       "message | |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
 }
 
 static bool run_case(const struct crowd_case *r)
@@ -279,7 +302,10 @@ static bool run_case(const struct crowd_case *r)
 		missed = 0; /* what the hosts' go-back-N makes of such a LAN is not the edges': but nobody dies */
 	if (world.violation[0])
 		run_report(&world, r->name, false);
-	printf("%-28s %5u QPs, %4u MiB, %3llu Gbit/s: %u dead, Jain %.3f (wanted %.2f), slowest %3.0f %%, line %5.1f %% "
+	if (as_table)
+		say_row(r, &m, line, packets, holds_two ? "97" : "any");
+	else
+		printf("%-28s %5u QPs, %4u MiB, %3llu Gbit/s: %u dead, Jain %.3f (wanted %.2f), slowest %3.0f %%, line %5.1f %% "
 	       "(%s), packets %5.2f (at most %.2f), p99 %6.1f ms: ",
 	       r->name, r->qps, r->buffer_mib, (unsigned long long)r->rate_gbps, m.dead, m.jain, JAIN_WANTED,
 	       100 * m.slowest, 100 * line, holds_two ? "97 %" : "any", packets, packets_most(r),
@@ -318,6 +344,8 @@ static bool run_short(size_t i)
 
 static bool run_grid(size_t i)
 {
+	if (i == 0)
+		say_heads();
 	return run_case(&runs[nth(GRID, i)]);
 }
 
@@ -336,7 +364,8 @@ int crowd_run(const char *name)
 
 	if (strcmp(name, "short") == 0)
 		all = (struct named_runs){.n = count_of(SHORT), .run = run_short};
-	if (strcmp(name, "grid") == 0)
+	as_table = strcmp(name, "grid") == 0;
+	if (as_table)
 		all = (struct named_runs){.n = count_of(GRID), .run = run_grid};
 	return named_run(&all, all.name ? name : "all", &world);
 }

@@ -219,8 +219,8 @@ static void near_turn__low_is_what_the_line_needs(void **state)
 	all_go(c);
 }
 
-/* The less is held, the more a host may bring at its turn, up to two quanta: it fills the trough in front of it. */
-static void near_turn__fills_a_trough(void **state)
+/* The less is held, the more a host may bring at its turn, up to two quanta: it fills the lull in front of it. */
+static void near_turn__fills_a_lull(void **state)
 {
 	struct core *c = given_slow_line(state);
 	struct proxy *p = c->a.p;
@@ -497,7 +497,7 @@ int main(void)
 	    CORE_TEST(near_turn__long_rounds_are_spread),
 	    CORE_TEST(near_turn__no_room_is_no_reason_to_hurry),
 	    CORE_TEST(near_turn__low_is_what_the_line_needs),
-	    CORE_TEST(near_turn__fills_a_trough),
+	    CORE_TEST(near_turn__fills_a_lull),
 	    CORE_TEST(near_turn__is_forgotten),
 	    CORE_TEST(near_turn__of_a_host_that_is_gone_lapses),
 	    CORE_TEST(near_turn__of_those_who_are_gone_is_others),

@@ -67,9 +67,10 @@ void far_schedule(struct proxy *p, struct far_flow *f)
 		return;
 	if ((f->bytes_out && f->bytes_out >= window_of(f)) || timer_armed(&f->pace))
 		return;
-	if (f->pairing == PAIR_LEARNING && !pair_turn(p, f))
-		return;
-	lan_drr_ready(p, f);
+	if (f->pairing != PAIR_LEARNING)
+		lan_drr_ready(p, f);
+	else if (pair_turn(p, f))
+		lan_drr_probe(p, f);
 }
 
 /* --- how long a responder may take --- */

@@ -58,7 +58,7 @@ static const struct thin {
     {.name = "thin-1000-32", .ratio = 1000, .pairs = 32, .control = 0.25, .wide = 0.9, .every_ns = 100000000},
     {.name = "thin-10-1000", .ratio = 10, .pairs = 1000, .control = 0.05, .wide = 0.97, .cm = true},
     {.name = "thin-100-1000", .ratio = 100, .pairs = 1000, .control = 0.08, .wide = 0.97, .thin = 0.85, .few = true, .cm = true, .from_ns = 12 * SEC},
-    {.name = "thin-1000-1000", .ratio = 1000, .pairs = 1000, .control = 0.35, .wide = 0.9, .thin = 0.1, .few = true, .cm = true, .from_ns = 25 * SEC},
+    {.name = "thin-1000-1000", .ratio = 1000, .pairs = 1000, .control = 0.35, .wide = 0.9, .thin = 0.1, .few = true, .cm = true},
     {.name = "thin-1000-32-cm", .ratio = 1000, .pairs = 32, .control = 0.25, .wide = 0.9, .cm = true},
 };
 

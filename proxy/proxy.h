@@ -435,7 +435,7 @@ struct proxy_path_status {
 	uint64_t black_holes; /* times that it became smaller */
 	uint64_t rtt_min_ns, rtt_smoothed_ns, rtt_p99_ns; /* 0: not measured */
 	uint64_t rtt_age_ns;                 /* since the last measurement of a round trip; 0 if there was none */
-#define PATH_RTT_STALE_NS 3000000000ull /* older than that it tells of a path that was: keepalives measure four a second */
+	uint64_t loss_age_ns;                /* since the other edge last said what had come; 0: it never has */
 	uint32_t loss_ppm;                   /* of late: of a million datagrams */
 	uint64_t loss_runs;                  /* ever; stats.lost in so many rows */
 	uint32_t loss_run_longest;
@@ -447,6 +447,19 @@ struct proxy_path_status {
 	uint64_t in_flight_bytes;
 	struct wan_path_stats stats;
 };
+
+#define PATH_STALE_NS 3000000000ull /* what is older tells of a path that was: keepalives measure once a second */
+
+static inline bool path_rtt_stale(const struct proxy_path_status *s)
+{
+	return s->rtt_age_ns > PATH_STALE_NS;
+}
+
+/* Of what was lost and delivered. */
+static inline bool path_loss_stale(const struct proxy_path_status *s)
+{
+	return s->loss_age_ns > PATH_STALE_NS;
+}
 
 /* What has grown on a path, to be looked at as often as one likes. Valid as long as the shard is. */
 const struct wan_path_stats *proxy_path_stats(const struct proxy *p, uint32_t path);

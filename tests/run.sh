@@ -88,6 +88,7 @@ rates() {
 		return
 	fi
 	for run in 1g-20ms-1bdp 200m-10ms-4bdp late-0.5bdp step-rate-1000-100 step-delay-1-10 policer-small reorder-rtt \
+		beside-bbr-rate-1000-100 beside-cubic-rate-1000-10-short autos-one-by-one \
 		alone-loss1-shallow marked; do
 		step "rate $run" build/gcc/lrsim --jobs "$jobs" --rate $run
 	done

@@ -167,8 +167,11 @@ enum distance_news distance_sample(struct distance *d, uint64_t rtt_min_ns)
 {
 	uint64_t before_ns = d->last_ns;
 
-	if (rtt_min_ns == 0)
+	if (rtt_min_ns == 0) {
+		d->missed += d->least_ns != 0;
 		return DISTANCE_SAME;
+	}
+	d->missed = 0;
 	note_noise(d, rtt_min_ns);
 	keep(d, rtt_min_ns);
 	note_rise(d, rtt_min_ns);
@@ -184,6 +187,16 @@ enum distance_news distance_sample(struct distance *d, uint64_t rtt_min_ns)
 uint64_t distance_measured_m(const struct distance *d)
 {
 	return d->least_ns * PS_PER_NS / FIBRE_PS_PER_M / 2;
+}
+
+uint64_t distance_age_ns(const struct distance *d)
+{
+	return d->missed * 1000000000ull;
+}
+
+bool distance_stale(const struct distance *d)
+{
+	return d->missed > DISTANCE_STALE;
 }
 
 static bool is_beyond(const struct distance *d)

@@ -21,6 +21,7 @@ enum distance_limits {
 	DISTANCE_QUICK = 3,           /* smaller ones that are spoken of at once ... */
 	DISTANCE_QUICK_AGAIN = 600,   /* ... and samples after which there may be one more */
 	DISTANCE_FRESH_NS = 1500000000, /* a round trip measured longer ago than that was a sample before */
+	DISTANCE_STALE = 3,             /* seconds without a sample: it tells of a way that was */
 };
 
 struct distance {
@@ -30,6 +31,7 @@ struct distance {
 	uint64_t steps;        /* how often the way has changed since the first measurement */
 	uint64_t recent_ns[DISTANCE_SAMPLES];
 	unsigned n, next; /* samples there; where the next goes */
+	unsigned missed;  /* seconds, about, since the last one */
 	unsigned rise;    /* samples in a row that say that the way is longer now ... */
 	uint64_t rise_least_ns, rise_most_ns; /* ... and what they say */
 	uint64_t last_ns, noise_ns;           /* the last sample; how far samples are from the one before, smoothed */
@@ -55,6 +57,10 @@ uint64_t distance_rtt_ns(uint64_t distance_m);
 
 /* Fibre that makes the least round trip, with nothing taken off for the machines: an upper bound. 0: not measured. */
 uint64_t distance_measured_m(const struct distance *d);
+
+/* Since it was last measured, in whole seconds; 0: just now, or never. */
+uint64_t distance_age_ns(const struct distance *d);
+bool distance_stale(const struct distance *d);
 
 /* The measurement contradicts Distance= by more than DISTANCE_PERCENT, the machines' share granted. */
 bool distance_differs(const struct distance *d);

@@ -14,6 +14,10 @@
 	  SECONDS(v->distance->least_ns))                                                                              \
 	X(DISTANCE, "distance_measured_meters", "Fibre that makes the least round trip: an upper bound.", "",          \
 	  distance_measured_m(v->distance))                                                                            \
+	X(DISTANCE_AGE, "distance_age_seconds", "Time since the distance was last measured.", "",                      \
+	  SECONDS(distance_age_ns(v->distance)))                                                                       \
+	X(DISTANCE_STALE, "distance_stale", "1: not measured for three seconds; it tells of a way that was.", "",      \
+	  distance_stale(v->distance))                                                                                 \
 	X(DISTANCE_FILE, "distance_configured_meters", "Distance= of the link file; 0: auto.", "",                     \
 	  v->distance->configured_m)                                                                                   \
 	X(DISTANCE_RULES, "distance_in_force_meters", "What buffers are worked out for: the larger one.", "",          \
@@ -81,6 +85,11 @@
 	X(RTT, "path_rtt_seconds", "", "gauge", "Round trip, smoothed; 0: not measured.", SECONDS(s->rtt_smoothed_ns)) \
 	X(RTT_AGE, "path_rtt_age_seconds", "", "gauge", "Time since the last measurement of the round trip.",          \
 	  SECONDS(s->rtt_age_ns))                                                                                      \
+	X(LOSS_AGE, "path_loss_age_seconds", "", "gauge",                                                              \
+	  "Time since the other edge last said what had come: of loss and delivery.", SECONDS(s->loss_age_ns))         \
+	X(STALE, "path_stale", "", "gauge",                                                                            \
+	  "1: no round trip, or nothing of what came, was measured for three seconds; these tell of a path that was.", \
+	  path_rtt_stale(s) || path_loss_stale(s))                                                                     \
 	X(RTT_LEAST, "path_rtt_least_seconds", "", "gauge", "Least round trip.", SECONDS(s->rtt_min_ns))               \
 	X(RTT_P99, "path_rtt_p99_seconds", "", "gauge", "What 99 of 100 round trips stay below.",                      \
 	  SECONDS(s->rtt_p99_ns))                                                                                      \

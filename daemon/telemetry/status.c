@@ -224,6 +224,8 @@ static void write_distance(struct json *j, const struct distance *d)
 	json_uint(j, "measured_m", distance_measured_m(d));
 	json_uint(j, "in_force_m", distance_in_force_m(d));
 	json_uint(j, "least_rtt_ns", d->least_ns);
+	json_uint(j, "age_ns", distance_age_ns(d));
+	json_bool(j, "stale", distance_stale(d));
 	json_uint(j, "floor_ns", DISTANCE_FLOOR_NS);
 	json_bool(j, "differs", distance_differs(d));
 	json_uint(j, "steps", d->steps);
@@ -281,7 +283,9 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	json_uint(j, "rtt_ns", s->rtt_smoothed_ns);
 	json_uint(j, "rtt_p99_ns", s->rtt_p99_ns);
 	json_uint(j, "rtt_age_ns", s->rtt_age_ns);
-	json_bool(j, "rtt_stale", s->rtt_age_ns > PATH_RTT_STALE_NS);
+	json_bool(j, "rtt_stale", path_rtt_stale(s));
+	json_uint(j, "loss_age_ns", s->loss_age_ns);
+	json_bool(j, "loss_stale", path_loss_stale(s));
 	json_uint(j, "loss_ppm", s->loss_ppm);
 	json_real(j, "line_loss", fec->loss);
 	if (fec->burst_known)

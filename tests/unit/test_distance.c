@@ -226,6 +226,29 @@ static void distance__larger_of_the_two_rules(void **state)
 	}
 }
 
+/* A line that is cut: the figure stays, and says how old it is. */
+static void distance__grows_old(void **state)
+{
+	struct distance d;
+
+	(void)state;
+	distance_init(&d, 0);
+	distance_sample(&d, 0);
+	assert_int_equal(distance_age_ns(&d), 0); /* there is none */
+	distance_sample(&d, km_ns(300, 50));
+	distance_sample(&d, km_ns(300, 50));
+	assert_int_equal(distance_age_ns(&d), 0);
+	for (unsigned i = 1; i <= 4; i++) {
+		distance_sample(&d, 0);
+		assert_int_equal(distance_age_ns(&d), i * 1000000000ull);
+		assert_int_equal(distance_stale(&d), i > 3);
+	}
+	assert_int_equal(distance_measured_m(&d), 305 * KM);
+	distance_sample(&d, km_ns(300, 50));
+	assert_int_equal(distance_age_ns(&d), 0);
+	assert_false(distance_stale(&d));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +263,7 @@ int main(void)
 	    cmocka_unit_test(distance__creeping_is_noticed),
 	    cmocka_unit_test(distance__one_sample_is_no_contradiction),
 	    cmocka_unit_test(distance__larger_of_the_two_rules),
+	    cmocka_unit_test(distance__grows_old),
 	};
 
 	return cmocka_run_group_tests_name("distance", tests, NULL, NULL);

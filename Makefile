@@ -166,7 +166,7 @@ tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/clock_shift.so $(O)/too
 $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
-$(O)/tools/wanline: $(O)/tests/sim/rng.o
+$(O)/tools/wanline $(O)/tools/mutate: $(O)/tests/sim/rng.o
 $(O)/tools/gpumem: $(call objs,daemon/gpu/cuda_api.c daemon/client/client_gpu.c $(LIB_SRC))
 
 # loaded into programs of any build, so without its sanitizers

@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# mutants.sh - small changes to the product's lines, one at a time: does a test see each of them? `make mutants`.
+#
+#   tests/mutants.sh N [SEED [FOLDER...]]      N changes, in the order that SEED decides; of these folders alone
+#
+# A change is judged in a copy of the tree (build/mutants):
+#   same       its object is that of the code as it is
+#   killed     a unit test that runs the line fails, does not end, or dies; or 60 seeds of the simulator, for proxy/
+#   explained  tests/mutants.known has it, with the reason why no test can see it or need not
+#   unrun      no unit test runs the line, and the simulator does not see it
+#   survived   tests run the line and none sees it
+# The last line counts them. Exit status: 1 if more than 2 % of those that are neither same nor explained live.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+n=${1:?usage: tests/mutants.sh N [SEED [FOLDER...]]}
+seed=${2:-1}
+shift $(($# > 2 ? 2 : $#))
+folders=("$@")
+[ ${#folders[@]} -gt 0 ] || folders=(proxy seal headroom plan daemon copy)
+work=build/mutants tree=build/mutants/tree
+known=tests/mutants.known
+limit_s=60 # for a test; the slowest takes 5 s
+seeds_limit_s=600
+
+# --- the tree as it is: a copy, its unit tests, and which lines each of them runs ---
+mkdir -p $tree
+git ls-files | rsync -a --files-from=- ./ $tree/
+make -s -j"$(nproc)" build/gcc/tools/mutate O=build/gcc >/dev/null
+# test_bounds has a core of its own, which the simulator's seeds stand for.
+unit_tests() { git ls-files 'tests/unit/test_*.c' | sed 's|.*/\(.*\)\.c|\1|; /^test_bounds$/d'; }
+make_in() { make -s -C $tree O=build/m LTO= OPT='-O1 -g1' CFLAGS=-w "$@"; }
+echo "mutants: building the tests as they are"
+make_in -j"$(nproc)" sim-bin $(unit_tests | sed 's|^|build/m/unit/|') >/dev/null
+cover=$work/cover
+if [ ! -e $cover/done ] || [ -n "$(find proxy seal headroom plan daemon copy tests/unit -newer $cover/done -name '*.[ch]' | head -1)" ]; then
+	echo "mutants: which lines each test runs"
+	rm -rf $cover && mkdir -p $cover
+	make -s -C $tree O=build/c LTO= OPT='-O0 -g1' CFLAGS='--coverage -w' LDFLAGS=--coverage -j"$(nproc)" \
+		$(unit_tests | sed 's|^|build/c/unit/|') >/dev/null
+	# lines_of TEST COVER STRIP TREE: FILE:LINE of each line that the test runs, in COVER/TEST.lines
+	lines_of() {
+		local dir=$2/$1.d
+		mkdir -p "$dir"
+		GCOV_PREFIX=$dir GCOV_PREFIX_STRIP=$3 timeout 60 "$4/build/c/unit/$1" >/dev/null 2>&1 || true
+		(cd "$dir" && find . -name '*.gcda') | while read -r d; do
+			ln -sf "$4/build/c/${d%.gcda}.gcno" "$dir/${d%.gcda}.gcno"
+			(cd "$4" && gcov -t "$dir/$d" 2>/dev/null) || true
+		done | awk -F: '$3 == "Source" { file = $4 } $1 ~ /[0-9]/ { gsub(/ /, "", $2); print file ":" $2 }' |
+			sort -u >"$2/$1.lines"
+		rm -rf "$dir"
+	}
+	export -f lines_of
+	unit_tests |
+		xargs -P "$(nproc)" -I{} bash -c 'lines_of "$@"' _ {} "$PWD/$cover" \
+			"$(tr -cd / <<<"$PWD/$tree/build/c" | wc -c)" "$PWD/$tree"
+	touch $cover/done
+fi
+[ -s $cover/test_near.lines ] || { echo "mutants: no coverage was written" >&2; exit 1; }
+
+# --- one change ---
+tests_of() { grep -lx "$1" $cover/*.lines 2>/dev/null | sed 's|.*/\(.*\)\.lines|\1|'; }
+
+# same FILE: the change leaves the object as it was.
+same() {
+	local o
+	for o in before after; do
+		gcc -std=gnu17 -O2 -I$([ $o = after ] && echo $tree || echo .) -w -c -o $work/$o.o \
+			"$([ $o = after ] && echo $tree/)$1" 2>/dev/null || return 2
+		objcopy --strip-all -R .comment $work/$o.o
+	done
+	cmp -s $work/before.o $work/after.o
+}
+
+# dies SECONDS COMMAND...: it does not end well in time.
+dies() { ! timeout $1 "${@:2}" >/dev/null 2>&1; }
+
+# judge FILE TESTS: one word.
+judge() {
+	local file=$1 t status=0
+	same "$file" || status=$?
+	[ $status != 2 ] || { echo unbuilt; return; }
+	[ $status != 0 ] || { echo same; return; }
+	for t in $2; do
+		make_in "build/m/unit/$t" >/dev/null 2>&1 || { echo unbuilt; return; }
+		! (cd $tree && dies $limit_s build/m/unit/$t) || { echo killed; return; }
+	done
+	if [[ $file == proxy/* ]]; then
+		make_in sim-bin >/dev/null 2>&1 || { echo unbuilt; return; }
+		! (cd $tree && dies $seeds_limit_s build/m/lrsim --seeds 1-60 --jobs "$(nproc)") || { echo killed; return; }
+	fi
+	if [ -n "$2" ]; then echo survived; else echo unrun; fi
+}
+
+declare -A count=()
+judged=0
+mapfile -t files < <(for f in "${folders[@]}"; do git ls-files "$f/*.c"; done)
+while IFS=$'\t' read -r file line column length new <&3 && [ $judged -lt "$n" ]; do
+	build/gcc/tools/mutate apply "$file" "$line" "$column" "$length" "$new" >$work/changed.c
+	cp $work/changed.c $tree/"$file"
+	was=$(sed -n "${line}p" "$file") is=$(sed -n "${line}p" $work/changed.c)
+	covering=$(tests_of "$file:$line" || true)
+	verdict=$(judge "$file" "$covering")
+	cp "$file" $tree/"$file"
+	[ "$verdict" != unbuilt ] || continue
+	case $verdict in survived | unrun)
+		! grep -qxF "$file: ${was#"${was%%[!$'\t']*}"} -> ${is#"${is%%[!$'\t']*}"}" <(sed 's/^#.*//; s/ *## .*//' $known) ||
+			verdict=explained ;;
+	esac
+	judged=$((judged + 1))
+	count[$verdict]=$((${count[$verdict]:-0} + 1))
+	case $verdict in survived | unrun)
+		printf '%s %s:%s: %s -> %s\n' "$verdict" "$file" "$line" "${was#"${was%%[!$'\t']*}"}" "${is#"${is%%[!$'\t']*}"}" ;;
+	esac
+	[ $((judged % 20)) != 0 ] || printf 'mutants: %d of %d, %d s\n' $judged "$n" $SECONDS
+done 3< <(build/gcc/tools/mutate list "$seed" "${files[@]}")
+
+alive=$((${count[survived]:-0} + ${count[unrun]:-0}))
+all=$((judged - ${count[same]:-0} - ${count[explained]:-0}))
+printf 'mutants: %d changes, seed %s: %d same, %d explained, %d killed, %d survived, %d not run by a unit test; %d of %d live\n' \
+	$judged "$seed" "${count[same]:-0}" "${count[explained]:-0}" "${count[killed]:-0}" "${count[survived]:-0}" \
+	"${count[unrun]:-0}" $alive $all
+[ $((alive * 100)) -le $((all * 2)) ]

@@ -264,6 +264,10 @@ check-docs: $(O)/longreach
 check-units:
 	$(Q)tests/check_units.sh 2.5 systemd/*.service
 
+.PHONY: check-ibta
+check-ibta:
+	$(Q)tests/check_ibta.sh
+
 .PHONY: check-probes
 check-probes: $(O)/longreachd
 	$(Q)tests/check_probes.sh $(O)
@@ -399,6 +403,7 @@ help:
 	@echo 'make coverage         lines of each folder that unit tests and 200 seeds run, minutes'
 	@echo 'make compile_commands.json   for editors'
 	@echo 'make check-units      how exposed the units leave the system (systemd-analyze security): at most 2.5'
+	@echo 'make check-ibta       what docs/IBTA.md names is there'
 	@echo 'make check-rooms      folders include and call each other as tests/rooms.txt allows'
 clean:
 	rm -rf build demo-out bench-out compile_commands.json

@@ -303,6 +303,12 @@ coverage:
 	$(Q)build/coverage/lrsim --seeds 1-200 --jobs $(UNIT_JOBS) | tail -1
 	$(Q)tests/coverage.sh build/coverage
 
+# --- small changes, one at a time: does a test see each of them? ---
+.PHONY: mutants
+N ?= 20
+mutants:
+	$(Q)tests/mutants.sh $(N) $(firstword $(subst -, ,$(SEED)))
+
 LINTED := $(PROXY_SRC) $(SEAL_SRC) $(HEADROOM_SRC) $(PLAN_SRC) $(DAEMON_SRC) $(CLIENT_ONLY) $(COPY_CLIENT) $(SIM_SRC) $(UNIT_SRC) $(BENCH_SRC)
 compile_commands.json: FORCE
 	$(Q)printf '{"directory":"$(CURDIR)","command":"$(CC) $(CFLAGS_ALL) -c %s","file":"%s"}\n' \
@@ -401,6 +407,7 @@ help:
 	@echo 'make check-pure       proof that proxy/ makes no system call'
 	@echo 'make lint             clang-tidy, shellcheck, mandoc and codespell, half a minute'
 	@echo 'make coverage         lines of each folder that unit tests and 200 seeds run, minutes'
+	@echo 'make mutants N=20     so many small changes, one at a time: does a test see each? minutes; SEED= draws others'
 	@echo 'make compile_commands.json   for editors'
 	@echo 'make check-units      how exposed the units leave the system (systemd-analyze security): at most 2.5'
 	@echo 'make check-ibta       what docs/IBTA.md names is there'

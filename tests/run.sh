@@ -48,6 +48,7 @@ unit() {
 	ends=$counted step 'the tests of these tests' tests/harness.sh
 	ends=$counted step 'unit tests' make -j"$jobs" O=build/gcc CC=gcc unit
 	ends=$counted step 'unit tests, asan+ubsan' make -j"$jobs" O=build/gcc-asan CC=gcc SAN=asan unit
+	[ -z "$FULL" ] || step 'small changes that a test must see' make mutants N=200
 }
 
 # beside NAME COMMAND...: starts it; joined NAME, as the command of a step, waits for it and gives its output. For what

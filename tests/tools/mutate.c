@@ -91,6 +91,8 @@ static void swaps_at(const char *file, unsigned line, const char *s, size_t i)
 	for (size_t k = 0; k < sizeof(SWAPS) / sizeof(SWAPS[0]); k++) {
 		size_t n = strlen(SWAPS[k].from);
 
+		if (SWAPS[k].from[n - 1] == ' ' && s[i] && strlen(s + i) == n - 1)
+			n--; /* the line ends behind an operator */
 		if (strncmp(s + i, SWAPS[k].from, n) != 0)
 			continue;
 		if (of_word(SWAPS[k].from[0]) && ((i && of_word(s[i - 1])) || of_word(s[i + n])))

@@ -166,7 +166,7 @@ tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/clock_shift.so $(O)/too
 $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
-$(O)/tools/wanline: $(O)/tests/sim/rng.o
+$(O)/tools/wanline $(O)/tools/mutate: $(O)/tests/sim/rng.o
 $(O)/tools/gpumem: $(call objs,daemon/gpu/cuda_api.c daemon/client/client_gpu.c $(LIB_SRC))
 
 # loaded into programs of any build, so without its sanitizers
@@ -278,6 +278,10 @@ check-docs: $(O)/longreach
 check-units:
 	$(Q)tests/check_units.sh 2.5 systemd/*.service
 
+.PHONY: check-ibta
+check-ibta:
+	$(Q)tests/check_ibta.sh
+
 .PHONY: check-probes
 check-probes: $(O)/longreachd
 	$(Q)tests/check_probes.sh $(O)
@@ -313,6 +317,12 @@ coverage:
 		UNIT_JOBS=$(UNIT_JOBS) unit sim-bin
 	$(Q)build/coverage/lrsim --seeds 1-200 --jobs $(UNIT_JOBS) | tail -1
 	$(Q)tests/coverage.sh build/coverage
+
+# --- small changes, one at a time: does a test see each of them? ---
+.PHONY: mutants
+N ?= 20
+mutants:
+	$(Q)tests/mutants.sh $(N) $(firstword $(subst -, ,$(SEED)))
 
 LINTED := $(PROXY_SRC) $(SEAL_SRC) $(HEADROOM_SRC) $(PLAN_SRC) $(DAEMON_SRC) $(CLIENT_ONLY) $(COPY_CLIENT) $(SIM_SRC) $(UNIT_SRC) $(BENCH_SRC)
 compile_commands.json: FORCE
@@ -412,8 +422,10 @@ help:
 	@echo 'make check-pure       proof that proxy/ makes no system call'
 	@echo 'make lint             clang-tidy, shellcheck, mandoc and codespell, half a minute'
 	@echo 'make coverage         lines of each folder that unit tests and 200 seeds run, minutes'
+	@echo 'make mutants N=20     so many small changes, one at a time: does a test see each? minutes; SEED= draws others'
 	@echo 'make compile_commands.json   for editors'
 	@echo 'make check-units      how exposed the units leave the system (systemd-analyze security): at most 2.5'
+	@echo 'make check-ibta       what docs/IBTA.md names is there'
 	@echo 'make check-rooms      folders include and call each other as tests/rooms.txt allows'
 clean:
 	rm -rf build demo-out bench-out compile_commands.json

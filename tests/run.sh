@@ -34,6 +34,7 @@ build() {
 	step 'core is pure' make O=build/gcc check-pure
 	step 'rooms' make O=build/gcc check-rooms
 	step 'probes' make O=build/gcc check-probes
+	step 'docs/IBTA.md' make check-ibta
 	step 'docs/FILES.md' make check-docs
 	step 'exposure of the units' make check-units
 	step 'lint' make lint

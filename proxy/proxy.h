@@ -33,6 +33,7 @@
 #include "proxy/roce/cm.h"
 #include "proxy/util/counters.h"
 #include "proxy/wan/fec/fec_config.h"
+#include "proxy/util/flow_facts.h"
 #include "proxy/roce/icrc.h"
 #include "proxy/util/limits.h"
 #include "proxy/wan/cc/rate.h"
@@ -464,7 +465,7 @@ struct proxy_path_status {
 	uint64_t black_holes; /* times that it became smaller */
 	uint64_t rtt_min_ns, rtt_smoothed_ns, rtt_p99_ns; /* 0: not measured */
 	uint64_t rtt_age_ns;                 /* since the last measurement of a round trip; 0 if there was none */
-#define PATH_RTT_STALE_NS 3000000000ull /* older than that it tells of a path that was: keepalives measure four a second */
+	uint64_t loss_age_ns;                /* since the other edge last said what had come; 0: it never has */
 	uint32_t loss_ppm;                   /* of late: of a million datagrams */
 	uint64_t loss_runs;                  /* ever; stats.lost in so many rows */
 	uint32_t loss_run_longest;
@@ -476,6 +477,19 @@ struct proxy_path_status {
 	uint64_t in_flight_bytes;
 	struct wan_path_stats stats;
 };
+
+#define PATH_STALE_NS 3000000000ull /* what is older tells of a path that was: keepalives measure once a second */
+
+static inline bool path_rtt_stale(const struct proxy_path_status *s)
+{
+	return s->rtt_age_ns > PATH_STALE_NS;
+}
+
+/* Of what was lost and delivered. */
+static inline bool path_loss_stale(const struct proxy_path_status *s)
+{
+	return s->loss_age_ns > PATH_STALE_NS;
+}
 
 /* What has grown on a path, to be looked at as often as one likes. Valid as long as the shard is. */
 const struct wan_path_stats *proxy_path_stats(const struct proxy *p, uint32_t path);
@@ -508,6 +522,24 @@ struct proxy_flow_status {
 
 /* Walks the flows; *cursor starts at 0. False at the end. */
 bool proxy_flow_next(const struct proxy *p, uint32_t *cursor, struct proxy_flow_status *s);
+
+/* A flow whole: what it is, and what it has been through. */
+struct proxy_flow_view {
+	struct proxy_flow_status status;
+	struct flow_facts facts;
+};
+
+/* The facts of a flow that proxy_flow_next() has given, with no other call in between. */
+void proxy_flow_facts(const struct proxy *p, const struct proxy_flow_status *s, struct flow_facts *facts);
+/* Flows that have ended, as they were then; the last FLOWS_ENDED_MAX of either kind at most. *cursor starts at 0. NULL at
+ * the end. */
+const struct proxy_flow_view *proxy_flow_ended_next(const struct proxy *p, uint32_t *cursor);
+/* The flow of either side that a packet belongs to: requester src, responder dst, and the responder's QPN. False: none. */
+bool proxy_flow_find(struct proxy *p, enum flow_side side, const struct ip_addr *src, const struct ip_addr *dst,
+                     uint32_t dest_qpn, uint16_t vlan_tci, struct proxy_flow_view *v);
+/* When a host here last sent something across that shows that its route leads to this edge: the beginning or end of a TCP
+ * connection (where Barrier= takes TCP at all), or CM. 0: not known. */
+uint64_t proxy_host_heard(const struct proxy *p, const struct ip_addr *host);
 
 /* --- for tests: the invariants --- */
 

@@ -71,19 +71,73 @@ uint8_t *arena_data(struct arena *a, uint32_t slot)
 	       arena_slot_hdr(a, slot)->data_off;
 }
 
-uint32_t arena_find(const struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
+/* Filling or committed. */
+static inline __attribute__((always_inline)) bool slot_in_use(const struct arena *a, uint32_t slot)
+{
+	uint32_t chunk = slot >> a->lay.shift;
+
+	return chunk < a->lay.nchunks && a->chunks[chunk].use == CHUNK_USED &&
+	       (slot & a->slot_mask) < a->chunks[chunk].fresh && arena_slot_hdr(a, slot)->state - 1u < SLOT_COMMITTED;
+}
+
+static bool is_of(const struct slot_hdr *h, enum slot_kind kind, uint32_t flow, uint64_t pos)
+{
+	return h->pos == pos && h->flow == flow && h->kind == kind;
+}
+
+static uint32_t find_by_index(const struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
 {
 	const struct arena_index *ix = &a->index;
 	uint32_t tag = arena_index_tag((uint8_t)kind, flow, pos);
 
 	for (uint32_t i = tag & ix->mask; arena_index_candidate(ix, tag, &i); i = (i + 1) & ix->mask) {
-		uint32_t slot = ix->tab[i].slot1 - 1;
-		const struct slot_hdr *h = arena_slot_hdr(a, slot);
+		uint32_t slot = arena_index_slot(ix, i);
 
-		if (h->pos == pos && h->flow == flow && h->kind == kind)
+		if (is_of(arena_slot_hdr(a, slot), kind, flow, pos))
 			return slot;
 	}
 	return SLOT_NONE;
+}
+
+static inline void note_found(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos, uint32_t slot)
+{
+	a->found.pos = pos;
+	a->found.flow = flow;
+	a->found.slot = slot;
+	a->found.kind = (uint8_t)kind;
+	a->found.live = true;
+}
+
+static __attribute__((noinline)) uint32_t find_anew(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos,
+                                                    bool next)
+{
+	uint32_t slot = find_by_index(a, kind, flow, pos), step = slot - a->found.slot;
+
+	if (slot == SLOT_NONE)
+		return SLOT_NONE;
+	if (next)
+		a->found.step = step + 1 <= 2 ? step : 0; /* 1 or -1 */
+	note_found(a, kind, flow, pos, slot);
+	return slot;
+}
+
+/* Of a flow's packets one after the other is looked for, some of them twice in a row; and mostly they came in runs, and
+ * lie side by side. A neighbour is looked at only while the one before was one: its header may be in no cache. */
+uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
+{
+	uint32_t slot = a->found.slot;
+	bool next;
+
+	if (a->found.pos == pos && a->found.live && a->found.flow == flow && a->found.kind == kind)
+		return slot;
+	next = a->found.pos + 1 == pos && a->found.flow == flow && a->found.kind == kind;
+	slot += a->found.step;
+	if (!next || !a->found.step || !slot_in_use(a, slot) || !is_of(arena_slot_hdr(a, slot), kind, flow, pos))
+		return find_anew(a, kind, flow, pos, next);
+	a->found.pos = pos;
+	a->found.slot = slot;
+	a->found.live = true;
+	return slot;
 }
 
 /* A free slot of that chunk, which has one. */
@@ -115,12 +169,15 @@ void arena_fetch(struct arena *a)
 {
 	const uint8_t *at = a->fetch.at, *end = a->fetch.end;
 
-	if (at >= end)
-		return;
-	if (end - at > FETCH_LINES * CACHE_LINE)
-		end = at + (size_t)FETCH_LINES * CACHE_LINE;
-	for (; at < end; at += CACHE_LINE)
-		fetch(at);
+	if (end - at >= FETCH_LINES * CACHE_LINE) {
+#pragma GCC unroll 16
+		for (int i = 0; i < FETCH_LINES; i++)
+			fetch(at + i * CACHE_LINE);
+		at += FETCH_LINES * CACHE_LINE;
+	} else {
+		for (; at < end; at += CACHE_LINE)
+			fetch(at);
+	}
 	a->fetch.at = at;
 }
 
@@ -171,6 +228,7 @@ void arena_slot_drop(struct arena *a, uint32_t slot)
 	struct slot_hdr *h = arena_slot_hdr(a, slot);
 
 	arena_set_state(h, SLOT_FREE);
+	a->found.live &= a->found.slot != slot;
 	if (!arena_index_remove(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot))
 		a->misused++;
 	a->meta[slot].gen++;
@@ -221,16 +279,8 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 	*h = (struct slot_hdr){
 	    .state = SLOT_FILLING, .kind = (uint8_t)kind, .len = len, .flow = flow, .inc = inc, .pos = pos};
 	arena_index_insert(&a->index, arena_index_tag((uint8_t)kind, flow, pos), slot);
+	note_found(a, kind, flow, pos, slot);
 	return slot;
-}
-
-/* Filling or committed. */
-static bool slot_in_use(const struct arena *a, uint32_t slot)
-{
-	uint32_t chunk = slot >> a->lay.shift;
-
-	return chunk < a->lay.nchunks && a->chunks[chunk].use == CHUNK_USED &&
-	       (slot & a->slot_mask) < a->chunks[chunk].fresh && arena_slot_hdr(a, slot)->state - 1u < SLOT_COMMITTED;
 }
 
 void arena_commit(struct arena *a, uint32_t slot)
@@ -336,6 +386,7 @@ bool arena_adopt(struct arena *a, uint32_t slot, uint32_t blank, uint16_t data_o
 	    !arena_index_locate(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot, &at))
 		return false;
 	a->index.tab[at].slot1 = blank + 1;
+	a->found.live = a->found.live && a->found.slot != slot;
 	*b = *h;
 	b->data_off = data_off;
 	a->meta[slot].gen++;

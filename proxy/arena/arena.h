@@ -194,7 +194,7 @@ uint8_t *arena_data(struct arena *a, uint32_t slot);
 struct slot_meta *arena_meta(struct arena *a, uint32_t slot);
 
 /* The slot of that kind, flow and position (any incarnation), SLOT_NONE if there is none. O(1). */
-uint32_t arena_find(const struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos);
+uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos);
 
 /* Bytes of the size class of a packet of len. In a pool that is full it may stand in a slot of a larger one. */
 uint32_t arena_class_bytes(uint16_t len);

@@ -62,7 +62,7 @@ static bool place_region(struct arena_layout *l, const struct arena_geometry *g)
 	at_most = (g->len - l->table_off) >> l->chunk_log2;
 	l->chunks_off = chunks_offset(g->max_flows, at_most, g->chunk_size);
 	n = (g->len - l->chunks_off) >> l->chunk_log2;
-	if (n << l->shift > 1ull << ARENA_SLOT_BITS)
+	if (n << l->shift >= 1ull << ARENA_SLOT_BITS)
 		return false;
 	l->nchunks = (uint32_t)n;
 	return true;

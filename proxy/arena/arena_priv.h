@@ -51,7 +51,7 @@ enum {
 	ARENA_CHUNKS_MIN = POOL_COUNT * ARENA_CLASSES, /* below that a pool could not hold every size at once */
 	ARENA_CHUNK_LOG2_MIN = 16,
 	ARENA_CHUNK_LOG2_MAX = 21,
-	ARENA_SLOT_BITS = 31, /* slot + 1 must fit beside SLOT_NONE, with room to spare */
+	ARENA_SLOT_BITS = 31, /* slot + 1 must fit beside ARENA_INDEX_PASSED */
 };
 
 #define CHUNK_NONE UINT32_MAX
@@ -151,6 +151,13 @@ struct arena {
 	uint32_t damaged;
 	uint32_t misused; /* calls that no correct core makes: ignored, and shown by arena_audit() */
 
+	struct {
+		uint64_t pos;
+		uint32_t flow, slot;
+		uint8_t kind;
+		bool live; /* it is that still */
+		uint32_t step; /* from one slot to that of the next position, lately, modulo 2^32; 0: there is no telling */
+	} found; /* the slot that was taken or found last */
 	struct {
 		const uint8_t *at, *end;
 	} fetch; /* where the next packet is likely to be written, and was not fetched yet */

@@ -223,6 +223,9 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 		count(p, CTR_RNR_NAKS_RX, 1);
 		if ((pkt->aeth_syndrome & 0x1f) == 0)
 			count(p, CTR_RNR_TIMER_ZERO_RX, 1);
+		f->notes.n.rnr_naks++;
+		f->notes.rnr_ns = p->now_ns;
+		f->notes.rnr_timer = pkt->aeth_syndrome & 0x1f;
 		f->last_progress_ns = p->now_ns; /* it lives, and the near edge may know */
 		far_report(p, f, false);
 		f->rnr = true;
@@ -240,6 +243,7 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	count(p, CTR_NAKS_RX, 1);
 	if (f->rnr)
 		return DROP_NONE; /* about what was behind the packet that is waited for */
+	f->notes.n.seq_naks++;
 	far_on_loss(p, f);
 	far_go_back(p, f, pos);
 	return DROP_NONE;
@@ -309,10 +313,10 @@ static void count_exactly(struct proxy *p, struct far_flow *f, const struct roce
 }
 
 /* First answer ever: whose QPN it names, and how many messages the responder has counted, from which the near edge
- * works out the MSN of every ACK. A READ response, whichever, counts its READ already; one to a READ that may be
- * repeated perhaps what the responder has executed behind it, too. */
-static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos,
-                         bool repeated)
+ * works out the MSN of every ACK. A READ response, whichever, counts its READ already; if the READ is one that the host
+ * repeats, perhaps what the responder has executed behind it, too, and nobody here can tell: both edges may have lost
+ * their buffers. */
+static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
 {
 	struct roce_pkt ack = *pkt;
 
@@ -321,8 +325,7 @@ static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_
 	f->template_len = (uint8_t)roce_build(f->template, TEMPLATE_MAX, &ack, NULL, 0);
 	f->pair_at_pos = at_pos;
 	f->pair_msn = pkt->aeth_msn;
-	f->pair_by_response = f->pair_msn_late =
-	    repeated && pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_COUNT_TRUSTED);
+	f->pair_by_response = f->pair_msn_late = pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_COUNT_TRUSTED);
 	if (pkt->opcode != RC_ACK) /* it counts its READ or ATOMIC already */
 		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
 	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
@@ -352,7 +355,7 @@ static uint64_t answered_pos(const struct far_flow *f, const struct roce_pkt *pk
 enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
 	struct far_flow *f = FAULT(FAULT_PAIRED_DECIDES) ? NULL : pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
-	bool first = false, repeated;
+	bool first = false;
 	enum proxy_drop d;
 	uint64_t before, at_pos;
 
@@ -375,11 +378,10 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		d = rx_ack(p, f, pkt);
 	else
 		d = far_rx_response(p, f, l3, pkt, vlan_tci);
-	repeated = first && far_lost_before(p, f);
 	if (first && !f->lost_pos)
 		far_lost_over(p, f);
 	if (first)
-		first_answer(p, f, pkt, at_pos, repeated);
+		first_answer(p, f, pkt, at_pos);
 	else
 		confirm_pair(p, f, before);
 	if (!first && f->pair_by_response && pkt->opcode == RC_ACK && d == DROP_NONE)

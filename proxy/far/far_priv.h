@@ -50,8 +50,6 @@ void far_lost_note(struct proxy *p, const struct far_flow *f);
 void far_lost_look(struct proxy *p, struct far_flow *f, uint64_t pos);
 /* A flow has opened: if a life before it was asked for what is missing, it is, too. */
 void far_lost_successor(struct proxy *p, struct far_flow *f);
-/* The queue pair had a life whose near edge has lost its arena, and nobody has answered it since. */
-bool far_lost_before(struct proxy *p, const struct far_flow *f);
 /* The responder goes on where the near edge does: nothing is missing. */
 void far_lost_over(struct proxy *p, struct far_flow *f);
 /* True if the flow has just failed, because what is missing did not come. To be asked now and then. */
@@ -166,5 +164,10 @@ static inline struct roce_pkt far_as_requester(const struct far_flow *f, uint8_t
 	    .dest_qpn = f->dest_qpn,
 	};
 }
+
+/* --- far_status.c --- */
+
+/* The flow is about to be forgotten: it is remembered among those that have ended. */
+void far_note_end(struct proxy *p, const struct far_flow *f);
 
 #endif

@@ -27,7 +27,7 @@ static inline uint16_t slot_packet_len(const struct slot_hdr *h)
 /* A request that the responder has, but that stays in its slot: the WAN has nothing to do with it any more. */
 void slot_keep(struct proxy *p, uint32_t slot);
 /* The slot goes to the other edge for the first time; or what was sent of it counts for nothing any more. */
-void slot_sent(struct proxy *p, uint32_t slot);
+void slot_sent(struct proxy *p, const struct slot_hdr *h, struct slot_meta *m);
 void slot_unsent(struct proxy *p, uint32_t slot);
 /* The slot is put on that list, or off all of them (SQ_NONE): its source hears whether it waits to be sent. */
 void slot_set_queue(struct proxy *p, uint32_t slot, enum slot_queue q);

@@ -36,6 +36,7 @@ static const char *const shown_by[FAULT_COUNT] = {
     [FAULT_WORK_UNBOUNDED] = "steps",
     [FAULT_NOT_READ_AGAIN] = "qp-error, progress, late, endless",
     [FAULT_LATE_DECIDES] = "mispaired, stray, ack-unsent, ack-ceiling, msn",
+    [FAULT_LATE_COUNT_TRUSTED] = "msn",
     [FAULT_END_TO_END_CLAIMED] = "mispaired, stray, progress, qp-error, ack-unsent, ack-of-answer",
     [FAULT_FLUSH_UNANSWERED] = "qp-error, progress, incomplete, late",
     [FAULT_STRANGER_BELIEVED] = "lives, request-unsent",

@@ -21,8 +21,10 @@ static uint32_t land(struct arena *a, uint32_t *blank, uint64_t pos, uint16_t le
 	uint32_t slot = arena_alloc(a, SLOT_REQ_NEAR, 1, 1, pos, len), was = *blank;
 
 	assert_int_not_equal(slot, SLOT_NONE);
+	assert_int_equal(arena_find(a, SLOT_REQ_NEAR, 1, pos), slot); /* it may be remembered */
 	memcpy(arena_data(a, was) + off, fix_bytes(arena_hdr(a, slot)), len);
 	assert_true(arena_adopt(a, slot, was, off));
+	assert_int_equal(arena_find(a, SLOT_REQ_NEAR, 1, pos), was);
 	*blank = slot;
 	arena_commit(a, was);
 	return was;

@@ -234,7 +234,8 @@ static void near_turn__fills_a_lull(void **state)
 		arena_free(p->arena, arena_find(p->arena, SLOT_REQ_NEAR, 31, --filled));
 	q = near_turn_quantum(p);
 	assert_true(near_turn_admits(p, flow(c, 0), q + q / 4));
-	near_turn_took(p, flow(c, 0), q);
+	for (uint64_t took = 0; took < q; took += arena_class_bytes(2048))
+		near_turn_took(p, flow(c, 0), 2048);
 	assert_true(near_turn_admits(p, flow(c, 0), q / 4));
 	assert_false(near_turn_admits(p, flow(c, 0), 2 * q));
 	empty(c, filled);

@@ -10,7 +10,7 @@
  *     proxy_heap_size() -> proxy_init()            heap and arena memory come from the caller
  *     proxy_session_start()                        whenever both edges have said hello (again)
  *     loop:
- *         proxy_lan_rx() for each packet from hosts
+ *         proxy_lan_rx() or proxy_lan_rx_slot() for each packet from hosts
  *         proxy_wan_rx() for each datagram from the other edge
  *         proxy_tick()   timers
  *         proxy_lan_tx() until 0: packets for hosts
@@ -228,6 +228,28 @@ int proxy_wan_lane(const uint8_t *dgram, size_t len);
 /* One packet from a host, from its IP header on. vlan_tci 0: untagged. Takes RoCEv2 between the prefixes, and with
  * BARRIER_PAIR all other IP; everything else is dropped by name. The bytes are copied or not needed after return. */
 enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len, uint16_t vlan_tci);
+
+/* A port whose device writes packets straight into the arena is lent blanks for it:
+ *
+ *     slot = proxy_blank()              for each place of the receive ring
+ *     (the device writes a frame to proxy_blank_data(): its headers, and behind them the packet)
+ *     proxy_lan_rx_slot(&slot, ...)     slot is now a blank to be filled: the same one, or another if the core kept it
+ *     proxy_blank_return(slot)          when the port closes, once the device writes no more
+ *
+ * What the port holds is never less: the core keeps a packet only where it has a slot to give for it. Between two calls
+ * a device may write into its blanks whatever it likes and whenever. It must not write into a slot that was kept or given
+ * back, nor into any once another process rebuilds from the arena: its device has to be closed before. */
+
+/* A blank of PROXY_BLANK_BYTES. SLOT_NONE: no room for more, or a quarter of the pool is lent already. Then the port copies:
+ * proxy_lan_rx(). */
+#define PROXY_BLANK_BYTES ARENA_BLANK_BYTES
+uint32_t proxy_blank(struct proxy *p);
+uint8_t *proxy_blank_data(struct proxy *p, uint32_t slot);
+void proxy_blank_return(struct proxy *p, uint32_t slot);
+/* As proxy_lan_rx(), of a packet that lies `off` bytes behind the beginning of that blank. Large ones are not copied. */
+enum proxy_drop proxy_lan_rx_slot(struct proxy *p, uint64_t now_ns, uint32_t *slot, uint16_t off, size_t len,
+                                  uint16_t vlan_tci);
+
 /* One datagram (UDP payload) from the other edge, opened in place, and the ECN field that it came with. */
 enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, size_t len, uint8_t ecn);
 
@@ -243,6 +265,7 @@ struct lan_tx {
 	uint16_t hdr_len;
 	uint16_t body_len; /* may be 0 */
 	const uint8_t *body;
+	uint32_t slot;        /* that body lies in, SLOT_NONE: none that could be pinned */
 	uint8_t trailer[4];   /* ICRC */
 	uint16_t trailer_len; /* 4, or 0 when hdr holds a whole packet or body ends with it */
 	uint16_t vlan_tci;
@@ -260,6 +283,13 @@ struct lan_tx {
 
 /* Next packet for a host. Returns its L3 length, 0 if there is none now. */
 size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx);
+
+/* For a port whose device reads the body later: it stays valid, and its bytes stay as they are, until as many
+ * proxy_lan_unpin() of its slot, whatever becomes of the packet. Right after proxy_lan_tx(), before any other call.
+ * False: it cannot be pinned, and has to be copied now. hdr and trailer are the packet's own: what an edge changes in it
+ * (AckReq, ICRC, AETH) is never written into the slot. */
+bool proxy_lan_pin(struct proxy *p, const struct lan_tx *tx);
+void proxy_lan_unpin(struct proxy *p, uint32_t slot);
 
 /* The probe that proxy_lan_tx() gave last has no way to its host now, and was dropped: its flow asks again in a while.
  * Bodies of packets given before stay valid. */

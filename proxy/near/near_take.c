@@ -147,13 +147,13 @@ uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, co
 		slot = slot_take(p, SLOT_REQ_NEAR, f->idx, f->inc, pos, len, f->lane, true);
 	if (slot == SLOT_NONE)
 		return SLOT_NONE;
+	slot = slot_fill(p, slot, l3, pkt);
 	slot_describe(p, slot, pkt, vlan_tci);
 	h = arena_hdr(p->arena, slot);
 	h->waits = (uint8_t)waits;
 	h->psns = psns;
 	h->fp = fp;
 	h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
-	slot_fill(p, slot, l3, pkt);
 	if (waits)
 		memcpy(arena_data(p->arena, slot) + pkt->len, entries, (size_t)waits * BARRIER_ENTRY_LEN);
 	arena_commit(p->arena, slot);

@@ -688,6 +688,11 @@ struct proxy {
 	uint32_t nops_free, nops;
 	uint64_t reserved_bytes;            /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
 	struct dnode reserve_waiting;       /* near flows */
+	struct {
+		const uint8_t *l3; /* the packet of the call that is going on, if it lies in a blank */
+		uint32_t slot;     /* that blank; once the core has kept it, the one that the port gets for it */
+		uint16_t off;      /* of l3 in it */
+	} landed;                           /* slot_port.c */
 	uint64_t released[POOL_COUNT];      /* slots ever freed; and how many that were when it was looked last */
 	uint64_t released_then[POOL_COUNT];
 	uint64_t full_ns[POOL_COUNT]; /* since when the pool is full and none of it is freed; 0: it is not */

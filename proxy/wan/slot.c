@@ -155,13 +155,18 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 
 /* Through the caches, although it is the last that is seen of most of it for a round trip: the cipher reads it in a
  * moment. A copy past them is cheaper by half of what it costs to fetch that back. */
-void slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt)
+uint32_t slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt)
 {
-	uint8_t *data = arena_data(p->arena, slot);
+	uint8_t *data;
 
-	memcpy(data, l3, pkt->len);
+	if (l3 == p->landed.l3)
+		slot = slot_adopt_landed(p, slot);
+	data = arena_data(p->arena, slot);
+	if (data != l3)
+		memcpy(data, l3, pkt->len);
 	roce_dec_ttl(data, pkt);
 	roce_clear_ce(data, pkt);
+	return slot;
 }
 
 void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci)
@@ -192,7 +197,7 @@ void slot_keep(struct proxy *p, uint32_t slot)
 
 	dlist_remove(&m->node);
 	slot_unsent(p, slot);
-	*m = (struct slot_meta){.next = m->next, .gen = (uint16_t)(m->gen + 1), .lane = m->lane};
+	*m = (struct slot_meta){.next = m->next, .gen = (uint16_t)(m->gen + 1), .lane = m->lane, .pins = m->pins};
 }
 
 static void count_out(struct proxy *p, const struct slot_hdr *h, uint8_t lane, int64_t bytes)
@@ -281,6 +286,7 @@ void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx)
 	const uint8_t *data = arena_data(p->arena, slot);
 
 	memcpy(tx->hdr, data, h->hdr_len);
+	tx->slot = slot;
 	tx->hdr_len = h->hdr_len;
 	tx->body = data + h->hdr_len;
 	tx->body_len = (uint16_t)(slot_packet_len(h) - h->hdr_len - ROCE_ICRC_LEN);

@@ -23,7 +23,7 @@ static uint64_t fill(struct core *c)
 	struct proxy *p = c->a.p;
 	uint64_t pos = 0;
 
-	for (; arena_used(p->arena, POOL_LAN) < arena_capacity(p->arena, POOL_LAN) / 2; pos++)
+	for (; arena_used(p->arena, POOL_LAN) + ARENA_BLANK_BYTES <= arena_capacity(p->arena, POOL_LAN) / 2; pos++)
 		assert_int_not_equal(arena_alloc(p->arena, SLOT_REQ_NEAR, 31, 1, pos, LAN_PKT_MAX), SLOT_NONE);
 	share_drained(p, &p->turns.drain, 5000, 2);
 	return pos;

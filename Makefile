@@ -179,7 +179,7 @@ tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/clock_shift.so $(O)/too
 $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
-$(O)/tools/wanline: $(O)/tests/sim/rng.o
+$(O)/tools/wanline $(O)/tools/mutate: $(O)/tests/sim/rng.o
 $(O)/tools/gpumem: $(call objs,daemon/gpu/cuda_api.c daemon/client/client_gpu.c $(LIB_SRC))
 
 # loaded into programs of any build, so without its sanitizers
@@ -203,7 +203,18 @@ CLIENT_JSON := $(call objs,daemon/client/client_json.c)
 $(O)/unit/test_client_json $(O)/unit/test_trace $(O)/unit/test_top_model: $(CLIENT_JSON)
 $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
 $(O)/unit/test_plan: $(call objs,daemon/util/json.c)
+$(O)/unit/test_explain: $(CLIENT_JSON)
+$(O)/unit/test_explain $(O)/unit/test_flow_filter: $(call objs,daemon/util/units.c)
+$(O)/unit/test_worker_command: $(call objs,daemon/util/flow_filter.c daemon/util/addr.c daemon/util/units.c)
+$(O)/unit/test_worker_command $(O)/unit/test_flow_trace: $(call objs,daemon/worker/flow_trace.c)
 $(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
+
+# The relay's thread and the library at the two ends of fake_verbs.h.
+RELAY_RDMA := $(addprefix daemon/relay/relay_,channel.c client.c execute.c gpu.c op.c rdma.c region.c wire.c) \
+	daemon/util/addr.c daemon/util/units.c $(addprefix lib/lr_,rdma.c rdma_wire.c strerror.c verbs.c)
+$(O)/unit/test_relay_rdma: $(O)/tests/unit/test_relay_rdma.o $(call objs,$(RELAY_RDMA)) $(O)/libproxy.a
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lcmocka -lm
 
 $(O)/unit/test_cuda_api: $(call objs,tests/unit/cuda_own_facts.c)
 # dlopen(3) looks there first, in the tests alone; a RUNPATH would not do for that of a sanitizer
@@ -267,6 +278,9 @@ check-rooms: $(O)/longreachd $(O)/longreach
 docs:
 	$(Q)tests/list_files.sh >docs/FILES.md
 check-docs: $(O)/longreach
+	$(Q)$< help | sed -n 's/^\(usage:\)\{0,1\} *longreach \([a-z|]*\).*/\2/p' | tr '|' '\n' | while read -r c; do \
+		grep -qE "^\.BI? (longreach )?$$c( |$$)" etc/man/longreach.1 || { \
+		echo "check-docs: longreach(1) has no $$c, which longreach help has" >&2; exit 1; }; done
 	$(Q)tests/list_files.sh | diff docs/FILES.md - >/dev/null || { \
 		echo "check-docs: docs/FILES.md is not what the files say of themselves: make docs" >&2; exit 1; }
 	$(Q)$< plan --models --km 300 --rate 400G | while read -r row; do grep -qxF -- "$$row" docs/PLAN.md || { \
@@ -276,6 +290,10 @@ check-docs: $(O)/longreach
 .PHONY: check-units
 check-units:
 	$(Q)tests/check_units.sh 2.5 systemd/*.service
+
+.PHONY: check-ibta
+check-ibta:
+	$(Q)tests/check_ibta.sh
 
 .PHONY: check-probes
 check-probes: $(O)/longreachd
@@ -295,6 +313,7 @@ $(FO)/obj/proxy/%.o: FUZZ_FLAGS += $(STEPS)
 $(FO)/obj/tests/sim/steps.o: FUZZ_FLAGS += -D__sanitizer_cov_trace_pc=__wrap___sanitizer_cov_trace_pc
 $(FO)/fuzz_%: $(FO)/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,$(FO)/obj/%.o,$(PROXY_SRC) $(SEAL_SRC) tests/sim/steps.c)
 	$(Q)clang -fsanitize=fuzzer,address,undefined -Wl,--wrap=__sanitizer_cov_trace_pc -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -linih -levent -levent_openssl -lssl -lxxhash $(filter-out -lIPSec_MB,$(LIBS_SEAL))
+$(FO)/fuzz_rdma: $(patsubst %.c,$(FO)/obj/%.o,$(RELAY_RDMA))
 fuzz: fuzz-bin
 	$(Q)printf '%s\n' $(FUZZ_NAMES) | xargs -P $(UNIT_JOBS) -I{} sh -c 'mkdir -p $(FO)/corpus/{}; \
 		echo "fuzz {}: $(SECONDS) s"; $(FO)/fuzz_{} -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=4096 \
@@ -311,6 +330,12 @@ coverage:
 		UNIT_JOBS=$(UNIT_JOBS) unit sim-bin
 	$(Q)build/coverage/lrsim --seeds 1-200 --jobs $(UNIT_JOBS) | tail -1
 	$(Q)tests/coverage.sh build/coverage
+
+# --- small changes, one at a time: does a test see each of them? ---
+.PHONY: mutants
+N ?= 20
+mutants:
+	$(Q)tests/mutants.sh $(N) $(firstword $(subst -, ,$(SEED)))
 
 LINTED := $(PROXY_SRC) $(SEAL_SRC) $(HEADROOM_SRC) $(PLAN_SRC) $(DAEMON_SRC) $(CLIENT_ONLY) $(COPY_CLIENT) $(SIM_SRC) $(UNIT_SRC) $(BENCH_SRC)
 compile_commands.json: FORCE
@@ -412,8 +437,10 @@ help:
 	@echo 'make check-pure       proof that proxy/ makes no system call'
 	@echo 'make lint             clang-tidy, shellcheck, mandoc and codespell, half a minute'
 	@echo 'make coverage         lines of each folder that unit tests and 200 seeds run, minutes'
+	@echo 'make mutants N=20     so many small changes, one at a time: does a test see each? minutes; SEED= draws others'
 	@echo 'make compile_commands.json   for editors'
 	@echo 'make check-units      how exposed the units leave the system (systemd-analyze security): at most 2.5'
+	@echo 'make check-ibta       what docs/IBTA.md names is there'
 	@echo 'make check-rooms      folders include and call each other as tests/rooms.txt allows'
 clean:
 	rm -rf build demo-out bench-out compile_commands.json

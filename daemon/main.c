@@ -48,10 +48,16 @@ static void log_report(enum log_level level, const char *report)
 }
 
 /* closed_apply(), with what it has to say in the log. */
-static int close_ways(const struct site_sources *sources)
+static int close_ways(const struct site_sources *sources, const struct sites *sites)
 {
 	static char report[SITES_REPORT_MAX];
-	int r = closed_apply(sources, report);
+	struct closed_running running = {.n = 0};
+	int r;
+
+	for (uint32_t i = 0; sites != NULL && i < sites->n; i++)
+		if (site_link(sites->list[i]) != NULL)
+			running.list[running.n++] = site_config(sites->list[i]);
+	r = closed_apply(sources, &running, report);
 
 	log_report(LOG_LEVEL_ERR, report);
 	return r;
@@ -69,10 +75,19 @@ static int reload(void *arg, char *report)
 		log_report(LOG_LEVEL_ERR, report);
 		log_err("nothing was changed");
 	} else {
-		close_ways(&d->sites.sources); /* somebody may have been at the rules, or a file was put right */
+		close_ways(&d->sites.sources, &d->sites); /* somebody may have been at the rules, or a file was put right */
 	}
 	systemd_ready(d->sites.n);
 	return r;
+}
+
+/* Rules that only the former file asked for go. */
+static void on_changed(void *arg)
+{
+	struct daemon *d = arg;
+
+	close_ways(&d->sites.sources, &d->sites);
+	systemd_ready(d->sites.n);
 }
 
 static void on_hangup(evutil_socket_t sig, short what, void *arg)
@@ -138,6 +153,7 @@ static void open_record(struct daemon *d, const char *control_path)
 
 static int set_up(struct daemon *d, const struct options *o, const struct site_configs *configs)
 {
+	const struct control_user user = {.reload = reload, .changed = on_changed, .arg = d};
 	char err[CONFIG_ERR_MAX];
 
 	d->base = event_base_new();
@@ -152,7 +168,7 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 	d->sites.base = d->base;
 	d->sites.pcap_dir = o->pcap_dir;
 	/* The socket first: it tells that another daemon runs before anything of that one is touched. */
-	if (control_start(&d->control, o->control_path, d->base, &d->sites, reload, d, err) < 0) {
+	if (control_start(&d->control, o->control_path, d->base, &d->sites, &user, err) < 0) {
 		log_err("%s", err);
 		return -EINVAL;
 	}
@@ -169,7 +185,7 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 	}
 	if (steer_watch_open(&d->rules, d->base, on_rules, d) < 0)
 		log_warn("cannot hear of changes to the kernel's rules: `nft flush ruleset` will go unnoticed");
-	close_ways(&o->sources); /* a link that does not start says so itself */
+	close_ways(&o->sources, NULL); /* a link that does not start says so itself */
 	return sites_start(&d->sites, configs);
 }
 
@@ -264,7 +280,9 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	if (o.action == DO_CLOSE)
-		return close_ways(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		return close_ways(&o.sources, NULL) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	if (o.action == DO_OWED)
+		return closed_list_owed(&o.sources, stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.action == DO_EXPORTS)
 		return copy_exports_run(&o.sources);
 	if (o.action == DO_RUN && privsep_split(o.user, open_devices, &start, report, sizeof(report)) < 0) {
@@ -280,7 +298,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "%s\n", report);
 			return EXIT_FAILURE;
 		}
-		close_ways(&o.sources); /* and says the same */
+		close_ways(&o.sources, NULL); /* and says the same */
 		return EX_CONFIG; /* systemd does not try again: longreachd.service */
 	}
 	if (o.action == DO_PRINT)

@@ -16,6 +16,7 @@ static const char usage[] =
     "usage: longreachd [OPTION]...\n"
     "       longreachd --check-config [--offline] [FILE]...\n"
     "       longreachd --close\n"
+    "       longreachd --owed\n"
     "       longreachd --exports\n"
     "\n"
     "Carries RoCEv2 between two sites. Runs in the foreground and logs to standard error.\n"
@@ -26,6 +27,7 @@ static const char usage[] =
     "  --offline           with --check-config: the files alone\n"
     "  --close             keep the kernel from forwarding what the links take, and exit: for before the network\n"
     "                      comes up, and after a daemon has gone\n"
+    "  --owed              print the buffers in which packets of hosts are that may not be delivered yet, and exit\n"
     "  --exports           serve what the link files export to longreach copy of the other site, each as its user\n"
     "  --print-config      print the link files with all defaults and exit\n"
     "  --control PATH      the control socket. Default: " CONTROL_PATH "\n"
@@ -48,6 +50,7 @@ enum long_options {
 	OPT_CHECK,
 	OPT_OFFLINE,
 	OPT_CLOSE,
+	OPT_OWED,
 	OPT_EXPORTS,
 	OPT_PRINT,
 	OPT_CONTROL,
@@ -65,6 +68,7 @@ static const struct option long_options[] = {
     {"check-config", no_argument, NULL, OPT_CHECK},
     {"offline", no_argument, NULL, OPT_OFFLINE},
     {"close", no_argument, NULL, OPT_CLOSE},
+    {"owed", no_argument, NULL, OPT_OWED},
     {"exports", no_argument, NULL, OPT_EXPORTS},
     {"print-config", no_argument, NULL, OPT_PRINT},
     {"control", required_argument, NULL, OPT_CONTROL},
@@ -117,6 +121,9 @@ static void take_option(struct options *o, int opt)
 		break;
 	case OPT_CLOSE:
 		o->action = DO_CLOSE;
+		break;
+	case OPT_OWED:
+		o->action = DO_OWED;
 		break;
 	case OPT_EXPORTS:
 		o->action = DO_EXPORTS;

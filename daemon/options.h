@@ -6,7 +6,7 @@
 #include "daemon/config/site_paths.h"
 #include "daemon/lan/lan_engine.h"
 
-enum options_action { DO_RUN, DO_CHECK, DO_PRINT, DO_CLOSE, DO_EXPORTS, DO_EXIT };
+enum options_action { DO_RUN, DO_CHECK, DO_PRINT, DO_CLOSE, DO_OWED, DO_EXPORTS, DO_EXIT };
 
 struct options {
 	enum options_action action;

@@ -234,7 +234,7 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
 /* Of the edges' core: proxy/near_turn.c. */
 #define HEADROOM_TURN_NS    550000000ull /* in which all hosts that were sent away have their turns */
 #define HEADROOM_TURN_BYTES 65536ull     /* a message: less is worth no turn */
-#define HEADROOM_SLOT_BYTES 4224ull      /* of a packet with PMTU 4096 */
+#define HEADROOM_SLOT_BYTES 4352ull      /* of a packet with PMTU 4096 */
 #define HEADROOM_QPS_PART   16ull        /* of the buffer, half of its reserve, is for one packet of each */
 
 struct headroom_deep_in {

@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lr_rdma.h"
 #include "lr_wire.h"
 
 #define RUN_DIR "/run/longreach"
@@ -26,6 +27,7 @@ struct kept {
 
 struct lr {
 	int fd;
+	struct lr_rdma *rdma; /* NULL: the handle is of a socket */
 	uint32_t serial;
 	struct kept *first, **last;
 	struct kept *out; /* the one that the caller has */
@@ -54,6 +56,8 @@ static int send_msg(struct lr *h, struct lr_msg *m, const void *data, size_t len
 		c->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(c), &fd, sizeof(int));
 	}
+	if (h->rdma)
+		return -EOPNOTSUPP;
 	m->serial = ++h->serial;
 	while (sendmsg(h->fd, &mh, MSG_NOSIGNAL) < 0)
 		if (errno != EINTR)
@@ -159,12 +163,32 @@ static int dial(const char *link, const char *path, struct sockaddr_un *sun)
 	return n < 0 || (size_t)n >= sizeof(sun->sun_path) ? -ENAMETOOLONG : 0;
 }
 
+static int open_rdma(const char *address, struct lr **out)
+{
+	struct lr *h = calloc(1, sizeof(*h));
+	int r = h ? lr_rdma_open(address, NULL, &h->rdma) : -ENOMEM;
+
+	if (r < 0) {
+		free(h);
+		return r;
+	}
+	h->fd = -1;
+	h->last = &h->first;
+	*out = h;
+	return 0;
+}
+
 int lr_open(const char *link, const char *path, struct lr **out)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	struct lr_msg hello = {.type = LRM_HELLO, .id = LR_WIRE_VERSION};
+	const char *given = path ? path : getenv("LONGREACH_RELAY");
 	struct lr *h;
-	int r = dial(link, path, &sun);
+	int r;
+
+	if (given && strncmp(given, LR_RDMA_SCHEME, strlen(LR_RDMA_SCHEME)) == 0)
+		return open_rdma(given + strlen(LR_RDMA_SCHEME), out);
+	r = dial(link, path, &sun);
 
 	if (r < 0)
 		return r;
@@ -191,6 +215,7 @@ void lr_close(struct lr *h)
 
 	if (!h)
 		return;
+	lr_rdma_close(h->rdma);
 	if (h->fd >= 0)
 		close(h->fd);
 	free(h->out);
@@ -203,7 +228,7 @@ void lr_close(struct lr *h)
 
 int lr_fd(const struct lr *h)
 {
-	return h->fd;
+	return h->rdma ? lr_rdma_fd(h->rdma) : h->fd;
 }
 
 /* --- requests --- */
@@ -234,6 +259,11 @@ int lr_unexport(struct lr *h, const char *name)
 
 static int transfer(struct lr *h, uint32_t type, const struct lr_transfer *t, uint64_t *op)
 {
+	if (h->rdma)
+		return lr_rdma_transfer(h->rdma, type, t, op);
+	if (t->memory)
+		return -EOPNOTSUPP;
+
 	struct lr_msg m = {.type = type,
 	                   .offset = t->offset,
 	                   .length = t->length,
@@ -266,6 +296,8 @@ int lr_cancel(struct lr *h, uint64_t op)
 {
 	struct lr_msg m = {.type = LRM_CANCEL, .id = op};
 
+	if (h->rdma)
+		return lr_rdma_cancel(h->rdma, op);
 	return ask(h, &m, NULL, 0, -1, NULL);
 }
 
@@ -349,6 +381,8 @@ int lr_wait(struct lr *h, struct lr_event *ev, int timeout_ms)
 	size_t len = 0;
 	int r;
 
+	if (h->rdma)
+		return lr_rdma_wait(h->rdma, ev, timeout_ms);
 	free(h->out);
 	h->out = h->first;
 	if (h->out) {

@@ -57,6 +57,9 @@ enum lr_status {
 	LR_GPU_CONTEXT = 14,   /* the daemon's context on the GPU was destroyed */
 	LR_GPU_NO_MEMORY = 15, /* CUDA found no memory for a copy */
 	LR_GPU_FAILED = 16,    /* another error of CUDA: the daemon's log names it */
+	LR_CLIENT_MEMORY = 17, /* RDMA: the program's memory may not be read or written with the key and address that came with it */
+	LR_CLIENT_GONE = 18,   /* RDMA: the program's memory does not answer, or its connection has ended */
+	LR_RDMA_FAILED = 19,   /* RDMA: another error: the daemon's log names it */
 	LR_STATUSES
 };
 
@@ -86,6 +89,7 @@ struct lr_transfer {
 	size_t notice_len;     /* at most LR_NOTICE_MAX; 0: it is told nothing */
 	uint64_t after;        /* an operation of this handle; 0: begins at once */
 	const char *local;     /* a region that this handle exports, in place of fd: GPU memory, say. offset is in it. NULL: fd */
+	void *memory;          /* of this program, in place of fd; offset is in it. Its bytes are left alone until LR_EV_DONE */
 };
 
 enum lr_event_type {
@@ -110,7 +114,13 @@ struct lr_event {
 };
 
 /* Connects to the relay of a link. path: its socket, NULL: $LONGREACH_RELAY, or /run/longreach/LINK.relay. -EACCES: not
- * root and not of the link's [Relay] Group=. */
+ * root and not of the link's [Relay] Group=.
+ *
+ * A path of rdma:ADDRESS[:PORT] connects by RDMA to the edge with that RelayListen=, from this host or another: the edge
+ * reads and writes this program's memory itself. Such a handle puts, gets, cancels and waits; all else is -EOPNOTSUPP. The
+ * length of a get must be given. -EACCES: RelayAllow= does not name this host (or, of lr_put() and lr_get(), not for that
+ * region); -ENODEV: no RDMA here, or none there; -ECONNREFUSED: nobody listens; -EPROTONOSUPPORT: another version;
+ * -EMFILE: too many clients. */
 int lr_open(const char *link, const char *path, struct lr **h);
 /* Ends all: what was exported is gone, operations that are not in the buffer are given up. */
 void lr_close(struct lr *h);

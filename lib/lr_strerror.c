@@ -22,6 +22,9 @@ const char *lr_strerror(enum lr_status status)
 	    [LR_GPU_CONTEXT] = "the GPU's context was destroyed",
 	    [LR_GPU_NO_MEMORY] = "the GPU is out of memory",
 	    [LR_GPU_FAILED] = "the GPU reports an error",
+	    [LR_CLIENT_MEMORY] = "the program's memory cannot be reached by RDMA with its key and address",
+	    [LR_CLIENT_GONE] = "the program's RDMA connection has ended",
+	    [LR_RDMA_FAILED] = "RDMA reports an error",
 	};
 
 	return (unsigned)status < LR_STATUSES ? text[status] : "unknown";

@@ -42,6 +42,7 @@ bool proxy_path_status(const struct proxy *p, uint32_t i, uint64_t now_ns, struc
 	                                .rtt_smoothed_ns = path->rtt.smoothed_ns,
 	                                .rtt_p99_ns = wan_rtt_quantile_ns(&path->rtt, 990),
 	                                .rtt_age_ns = path->rtt.at_ns ? now_ns - path->rtt.at_ns : 0,
+	                                .loss_age_ns = path->answered_ns ? now_ns - path->answered_ns : 0,
 	                                .loss_ppm = path->loss_ppm,
 	                                .loss_runs = path->runs.runs,
 	                                .loss_run_longest = path->runs.longest,

@@ -174,6 +174,23 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
 	}
 }
 
+enum proxy_drop proxy_lan_rx_slot(struct proxy *p, uint64_t now_ns, uint32_t *slot, uint16_t off, size_t len,
+                                  uint16_t vlan_tci)
+{
+	enum proxy_drop d;
+
+	if (off > PROXY_BLANK_BYTES || len > (size_t)(PROXY_BLANK_BYTES - off))
+		return drop(p, DROP_LAN_BAD_LENGTH);
+	p->landed.slot = *slot;
+	p->landed.off = off;
+	p->landed.l3 = proxy_blank_data(p, *slot) + off;
+	d = proxy_lan_rx(p, now_ns, p->landed.l3, len, vlan_tci);
+	p->landed.l3 = NULL;
+	if (!FAULT(FAULT_BLANK_FILLED_AGAIN))
+		*slot = p->landed.slot;
+	return d;
+}
+
 enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, size_t len, uint8_t ecn)
 {
 	struct wan_hdr h;
@@ -399,6 +416,7 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 
 	begin_call(p, now_ns);
 	tx->probe = tx->routed = false;
+	tx->slot = SLOT_NONE;
 	len = tx_acks(p, tx);
 	tx->answer = len > 0;
 	if (!len)

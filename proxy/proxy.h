@@ -10,7 +10,7 @@
  *     proxy_heap_size() -> proxy_init()            heap and arena memory come from the caller
  *     proxy_session_start()                        whenever both edges have said hello (again)
  *     loop:
- *         proxy_lan_rx() for each packet from hosts
+ *         proxy_lan_rx() or proxy_lan_rx_slot() for each packet from hosts
  *         proxy_wan_rx() for each datagram from the other edge
  *         proxy_tick()   timers
  *         proxy_lan_tx() until 0: packets for hosts
@@ -33,6 +33,7 @@
 #include "proxy/roce/cm.h"
 #include "proxy/util/counters.h"
 #include "proxy/wan/fec/fec_config.h"
+#include "proxy/util/flow_facts.h"
 #include "proxy/roce/icrc.h"
 #include "proxy/util/limits.h"
 #include "proxy/wan/cc/rate.h"
@@ -227,6 +228,28 @@ int proxy_wan_lane(const uint8_t *dgram, size_t len);
 /* One packet from a host, from its IP header on. vlan_tci 0: untagged. Takes RoCEv2 between the prefixes, and with
  * BARRIER_PAIR all other IP; everything else is dropped by name. The bytes are copied or not needed after return. */
 enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len, uint16_t vlan_tci);
+
+/* A port whose device writes packets straight into the arena is lent blanks for it:
+ *
+ *     slot = proxy_blank()              for each place of the receive ring
+ *     (the device writes a frame to proxy_blank_data(): its headers, and behind them the packet)
+ *     proxy_lan_rx_slot(&slot, ...)     slot is now a blank to be filled: the same one, or another if the core kept it
+ *     proxy_blank_return(slot)          when the port closes, once the device writes no more
+ *
+ * What the port holds is never less: the core keeps a packet only where it has a slot to give for it. Between two calls
+ * a device may write into its blanks whatever it likes and whenever. It must not write into a slot that was kept or given
+ * back, nor into any once another process rebuilds from the arena: its device has to be closed before. */
+
+/* A blank of PROXY_BLANK_BYTES. SLOT_NONE: no room for more, or a quarter of the pool is lent already. Then the port copies:
+ * proxy_lan_rx(). */
+#define PROXY_BLANK_BYTES ARENA_BLANK_BYTES
+uint32_t proxy_blank(struct proxy *p);
+uint8_t *proxy_blank_data(struct proxy *p, uint32_t slot);
+void proxy_blank_return(struct proxy *p, uint32_t slot);
+/* As proxy_lan_rx(), of a packet that lies `off` bytes behind the beginning of that blank. Large ones are not copied. */
+enum proxy_drop proxy_lan_rx_slot(struct proxy *p, uint64_t now_ns, uint32_t *slot, uint16_t off, size_t len,
+                                  uint16_t vlan_tci);
+
 /* One datagram (UDP payload) from the other edge, opened in place, and the ECN field that it came with. */
 enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, size_t len, uint8_t ecn);
 
@@ -242,6 +265,7 @@ struct lan_tx {
 	uint16_t hdr_len;
 	uint16_t body_len; /* may be 0 */
 	const uint8_t *body;
+	uint32_t slot;        /* that body lies in, SLOT_NONE: none that could be pinned */
 	uint8_t trailer[4];   /* ICRC */
 	uint16_t trailer_len; /* 4, or 0 when hdr holds a whole packet or body ends with it */
 	uint16_t vlan_tci;
@@ -259,6 +283,13 @@ struct lan_tx {
 
 /* Next packet for a host. Returns its L3 length, 0 if there is none now. */
 size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx);
+
+/* For a port whose device reads the body later: it stays valid, and its bytes stay as they are, until as many
+ * proxy_lan_unpin() of its slot, whatever becomes of the packet. Right after proxy_lan_tx(), before any other call.
+ * False: it cannot be pinned, and has to be copied now. hdr and trailer are the packet's own: what an edge changes in it
+ * (AckReq, ICRC, AETH) is never written into the slot. */
+bool proxy_lan_pin(struct proxy *p, const struct lan_tx *tx);
+void proxy_lan_unpin(struct proxy *p, uint32_t slot);
 
 /* The probe that proxy_lan_tx() gave last has no way to its host now, and was dropped: its flow asks again in a while.
  * Bodies of packets given before stay valid. */
@@ -434,7 +465,7 @@ struct proxy_path_status {
 	uint64_t black_holes; /* times that it became smaller */
 	uint64_t rtt_min_ns, rtt_smoothed_ns, rtt_p99_ns; /* 0: not measured */
 	uint64_t rtt_age_ns;                 /* since the last measurement of a round trip; 0 if there was none */
-#define PATH_RTT_STALE_NS 3000000000ull /* older than that it tells of a path that was: keepalives measure four a second */
+	uint64_t loss_age_ns;                /* since the other edge last said what had come; 0: it never has */
 	uint32_t loss_ppm;                   /* of late: of a million datagrams */
 	uint64_t loss_runs;                  /* ever; stats.lost in so many rows */
 	uint32_t loss_run_longest;
@@ -446,6 +477,19 @@ struct proxy_path_status {
 	uint64_t in_flight_bytes;
 	struct wan_path_stats stats;
 };
+
+#define PATH_STALE_NS 3000000000ull /* what is older tells of a path that was: keepalives measure once a second */
+
+static inline bool path_rtt_stale(const struct proxy_path_status *s)
+{
+	return s->rtt_age_ns > PATH_STALE_NS;
+}
+
+/* Of what was lost and delivered. */
+static inline bool path_loss_stale(const struct proxy_path_status *s)
+{
+	return s->loss_age_ns > PATH_STALE_NS;
+}
 
 /* What has grown on a path, to be looked at as often as one likes. Valid as long as the shard is. */
 const struct wan_path_stats *proxy_path_stats(const struct proxy *p, uint32_t path);
@@ -478,6 +522,24 @@ struct proxy_flow_status {
 
 /* Walks the flows; *cursor starts at 0. False at the end. */
 bool proxy_flow_next(const struct proxy *p, uint32_t *cursor, struct proxy_flow_status *s);
+
+/* A flow whole: what it is, and what it has been through. */
+struct proxy_flow_view {
+	struct proxy_flow_status status;
+	struct flow_facts facts;
+};
+
+/* The facts of a flow that proxy_flow_next() has given, with no other call in between. */
+void proxy_flow_facts(const struct proxy *p, const struct proxy_flow_status *s, struct flow_facts *facts);
+/* Flows that have ended, as they were then; the last FLOWS_ENDED_MAX of either kind at most. *cursor starts at 0. NULL at
+ * the end. */
+const struct proxy_flow_view *proxy_flow_ended_next(const struct proxy *p, uint32_t *cursor);
+/* The flow of either side that a packet belongs to: requester src, responder dst, and the responder's QPN. False: none. */
+bool proxy_flow_find(struct proxy *p, enum flow_side side, const struct ip_addr *src, const struct ip_addr *dst,
+                     uint32_t dest_qpn, uint16_t vlan_tci, struct proxy_flow_view *v);
+/* When a host here last sent something across that shows that its route leads to this edge: the beginning or end of a TCP
+ * connection (where Barrier= takes TCP at all), or CM. 0: not known. */
+uint64_t proxy_host_heard(const struct proxy *p, const struct ip_addr *host);
 
 /* --- for tests: the invariants --- */
 

@@ -17,6 +17,7 @@
 #include "proxy/far/pair.h"
 #include "proxy/carry/raw.h"
 #include "proxy/relay/relay.h"
+#include "proxy/shard/flow_history.h"
 #include "proxy/wan/wan_fec.h"
 #include "proxy/wan/wan_lane.h"
 
@@ -102,6 +103,7 @@ struct blocks {
 	void *arena_heap, *relay;
 	struct proxy_event *failures;
 	struct lost_life *lost;
+	struct proxy_flow_view *ended;
 	struct fec_shard *fec;
 	struct fec_space *fec_spaces;
 	uint64_t *fec_cells;
@@ -175,6 +177,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->arena_heap = bump_take(b, arena_heap_size(g));
 	k->lost = bump_take(b, idx_hash_size(n) * sizeof(*k->lost));
 	k->failures = bump_take(b, 2 * (size_t)n * sizeof(*k->failures));
+	k->ended = bump_take(b, 2 * (size_t)flow_history_len(c) * sizeof(*k->ended));
 	carve_fec(b, c, k);
 	k->relay = bump_take(b, relay_heap_size(c));
 }
@@ -205,6 +208,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	p->near = k->near;
 	p->failures = k->failures;
 	p->lost = k->lost;
+	flow_history_init(p, k->ended);
 	p->nlost = size;
 	p->far = k->far;
 	p->pairs = k->pairs;

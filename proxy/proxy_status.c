@@ -2,6 +2,7 @@
 /* proxy_status.c - what is: counters, link and flow status; and the audit for tests. */
 #include "proxy/carry/barrier.h"
 #include "proxy/carry/end_to_end.h"
+#include "proxy/far/far.h"
 #include "proxy/near/near.h"
 #include "proxy/relay/relay.h"
 #include "proxy/wan/wan_fec.h"
@@ -67,73 +68,47 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 	count_flows(p, s);
 }
 
-static void near_status(const struct proxy *p, const struct near_flow *f, struct proxy_flow_status *s)
-{
-	*s = (struct proxy_flow_status){
-	    .side = FLOW_NEAR,
-	    .flow = f->idx,
-	    .inc = f->inc,
-	    .src = f->src,
-	    .dst = f->dst,
-	    .vlan_tci = f->vlan_tci,
-	    .dest_qpn = f->dest_qpn,
-	    .requester_qpn = f->requester_qpn,
-	    .pairing = f->pairing,
-	    .mode = near_mode(p, f),
-	    .pmtu = f->pmtu,
-	    .pos_base = f->pos_base,
-	    .pos_next = f->pos_next,
-	    .pos_acked = f->pos_acked,
-	    .pos_delivered = f->pos_reported,
-	    .buffered_bytes = near_held(f),
-	    .bytes = f->bytes,
-	    .messages = f->messages,
-	    .rnr_back_pressure = f->rnr_back_pressure,
-	    .stalled = f->stalled,
-	};
-}
-
-static void far_status(const struct far_flow *f, struct proxy_flow_status *s)
-{
-	*s = (struct proxy_flow_status){
-	    .side = FLOW_FAR,
-	    .flow = f->idx,
-	    .inc = f->inc,
-	    .src = f->src,
-	    .dst = f->dst,
-	    .vlan_tci = f->vlan_tci,
-	    .dest_qpn = f->dest_qpn,
-	    .requester_qpn = f->requester_qpn,
-	    .pairing = f->pairing,
-	    .mode = f->mode,
-	    .pmtu = f->pmtu,
-	    .pos_base = f->pos_base,
-	    .pos_next = f->pos_rx,
-	    .pos_acked = f->pos_tx,
-	    .pos_delivered = f->pos_acked,
-	    .buffered_bytes = f->held_bytes,
-	    .bytes = f->bytes,
-	    .messages = f->messages,
-	    .stalled = f->stalled,
-	    .rnr = f->rnr,
-	};
-}
-
 bool proxy_flow_next(const struct proxy *p, uint32_t *cursor, struct proxy_flow_status *s)
 {
 	for (; *cursor < 2 * p->cfg.max_flows; (*cursor)++) {
 		uint32_t i = *cursor % p->cfg.max_flows;
 
 		if (*cursor < p->cfg.max_flows && p->near[i].used)
-			near_status(p, &p->near[i], s);
+			near_flow_status(p, &p->near[i], s);
 		else if (*cursor >= p->cfg.max_flows && p->far[i].used)
-			far_status(&p->far[i], s);
+			far_flow_status(&p->far[i], s);
 		else
 			continue;
 		(*cursor)++;
 		return true;
 	}
 	return false;
+}
+
+void proxy_flow_facts(const struct proxy *p, const struct proxy_flow_status *s, struct flow_facts *facts)
+{
+	if (s->side == FLOW_NEAR)
+		near_flow_facts(p, &p->near[s->flow], facts);
+	else
+		far_flow_facts(&p->far[s->flow], facts);
+	facts->connection_ns = proxy_host_heard(p, s->side == FLOW_NEAR ? &s->src : &s->dst);
+}
+
+bool proxy_flow_find(struct proxy *p, enum flow_side side, const struct ip_addr *src, const struct ip_addr *dst,
+                     uint32_t dest_qpn, uint16_t vlan_tci, struct proxy_flow_view *v)
+{
+	uint32_t i = far_dest_hash(src, dst, dest_qpn);
+	const struct far_flow *f = side == FLOW_FAR ? far_by_dest(p, src, dst, dest_qpn, &i) : NULL;
+	const struct near_flow *n = side == FLOW_NEAR ? near_find(p, src, dst, dest_qpn, vlan_tci) : NULL;
+
+	if (n)
+		near_flow_status(p, n, &v->status);
+	else if (f)
+		far_flow_status(f, &v->status);
+	else
+		return false;
+	proxy_flow_facts(p, &v->status, &v->facts);
+	return true;
 }
 
 /* --- for tests --- */

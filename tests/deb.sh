@@ -93,7 +93,7 @@ runs() {
 completes() {
 	in_root bash -c '. /usr/share/bash-completion/completions/longreach
 		touch /etc/longreach/wakkanai.conf
-		COMP_WORDS=(longreach st) COMP_CWORD=1; _longreach; [ "${COMPREPLY[*]}" = status ] || exit 1
+		COMP_WORDS=(longreach stat) COMP_CWORD=1; _longreach; [ "${COMPREPLY[*]}" = status ] || exit 1
 		COMP_WORDS=(longreach plan --mic) COMP_CWORD=2; _longreach; [ "${COMPREPLY[*]}" = --microbatches ] || exit 2
 		COMP_WORDS=(longreach status wak) COMP_CWORD=2; _longreach; [ "${COMPREPLY[*]}" = wakkanai ] || exit 3' || {
 		echo "completion $?"
@@ -105,6 +105,36 @@ completes() {
 units_verify() {
 	! in_root systemd-analyze verify --man=no longreachd.service longreach-closed.service 2>&1 | grep -i longreach || return
 	rm -f $root/run/systemd/systemd-units-load
+}
+
+# A link with a buffer of which nobody can say that it is empty.
+owes() {
+	cat >$root/etc/longreach/wakkanai.conf <<-END
+		[Link]
+		LanPort=lan0
+		LocalPrefix=10.1.0.0/16
+		RemotePrefix=10.2.0.0/16
+		[Path]
+		LocalAddress=192.0.2.1
+		RemoteAddress=192.0.2.2
+		Rate=10G
+		[Security]
+		Encryption=none
+	END
+	head -c 1M /dev/urandom >$root/run/longreach/wakkanai.0.arena
+	[ "$(in_root longreachd --owed)" = /run/longreach/wakkanai.0.arena ]
+}
+
+# The removal says so, and the purge refuses and deletes nothing until the buffer has gone.
+purge_refuses() {
+	local buffer=/run/longreach/wakkanai.0.arena
+	grep -q "$buffer" $root/etc/longreach/.undelivered || { echo "the removal has noted nothing" && return 1; }
+	if in_root dpkg -P longreach >build/package-root/purge 2>&1; then
+		echo "purged" && return 1
+	fi
+	grep -q "not purged: .*$buffer" build/package-root/purge || { cat build/package-root/purge && return 1; }
+	[ -s $root$buffer ] && [ -e $root/etc/longreach/wakkanai.conf ] || { echo "it deleted something" && return 1; }
+	rm $root$buffer
 }
 
 # A removed package keeps the link files and keys.
@@ -126,7 +156,9 @@ verdict 'what is installed' is_there
 verdict 'the programs run' runs
 verdict 'the units' units_verify
 verdict 'bash completion' completes
+verdict 'longreachd --owed names a buffer that may hold something' owes
 verdict 'dpkg -r keeps the configuration' removes
+verdict 'dpkg -P refuses while a buffer holds something' purge_refuses
 verdict 'dpkg -P leaves nothing' purges
 echo "$passed passed, $bad failed"
 [ $bad = 0 ]

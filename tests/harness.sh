@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # harness.sh - tests of what runs the tests: stubs that die, say nothing, skip or go on after a failure must be seen for
-# what they are by netns/run.sh (with netns/check.sh) and by step.sh. Needs no privileges; takes some seconds.
+# what they are by netns/run.sh (with netns/check.sh) and by step.sh; names that dangle, by check_ibta.sh. Needs no
+# privileges; takes some seconds.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d /tmp/lr-harness.XXXXXX)
@@ -153,6 +154,57 @@ steps RED 1 '^FAIL  stub' by_turns 1 '[  9s] FAIL  near  cut' 0 "$ok"
 steps RED 1 '^FAIL  stub' by_turns 1 '0 passed, 0 failed' 0 "$ok"
 steps RED 1 '^FAIL  stub' by_turns 1 '[  9s] FAIL  near  longreachd died\n0 passed, 1 failed' 0 "$ok"
 steps GREEN "" '^stub: skipped: hosts in a VLAN: no such devices' says 0 'skipped: hosts in a VLAN: no such devices' "$ok"
+
+# --- netns/chaos_table.sh: what its steps add up to ---
+
+(
+	. "$here/netns/chaos_table.sh"
+	table_step disk 800 0
+	table_step disk 3200 0 late
+	table_step disk '' 7 late msn msn
+	table_step flush 90 0 unsealed
+	table_step flush 70 0 nonsense
+	table_step both 100 0 early lost untrue
+	table_print 3000
+) >"$work/out" 2>&1
+
+# A row: steps ok late lost MSN early unsealed untrue other median longest.
+table_says() { # pattern
+	tr -s ' ' <"$work/out" | grep -qE -- "$1"
+	judge "the table of chaos.sh says '$1'" $?
+}
+
+table_says '^disk 3 1 2 0 1 0 0 0 0 800 3200$'
+table_says '^flush 2 0 0 0 0 0 1 0 1 70 90$'
+table_says '^both 1 0 0 1 0 1 0 1 0 100 100$'
+table_says '^all 6 1 2 1 1 1 1 1 1 100 3200$'
+table_says '^late after disk, ms: 3200 never$'
+table_says '\(7 of them\)'
+
+# --- check_ibta.sh: names in docs/IBTA.md ---
+
+# page RED|GREEN PATTERN FROM TO: what is said of the page in which the first FROM reads TO, and how that ends.
+page() {
+	local want=$1 pattern=$2 status text
+	text=$(cat "$here/../docs/IBTA.md")
+	[[ $text == *"$3"* ]] || wrong=$((wrong + 1)) # nothing to change: this test tests nothing
+	printf '%s\n' "${text/"$3"/"$4"}" >"$work/page.md"
+	"$here/check_ibta.sh" "$work/page.md" >"$work/out" 2>&1
+	status=$?
+	[ "$([ $status = 0 ] && echo GREEN || echo RED)" = "$want" ] && grep -qE -- "$pattern" "$work/out"
+	judge "page with '$4' for '$3': $want, '$pattern'" $?
+}
+
+page GREEN '^check-ibta: [0-9]+ rules' '# What' '# What'
+page RED 'no function build_ick\(\)' '`build_ack()`' '`build_ick()`'
+page RED 'ack_tx.c has no function near_ceiling\(\)' '`build_nak()`' '`near_ceiling()`'
+page RED 'there is no file proxy/near/ack_rx.c' '`proxy/near/ack_tx.c`' '`proxy/near/ack_rx.c`'
+page RED 'there is no unit test near__psn_unwraps' '`near__psn_wraps`' '`near__psn_unwraps`'
+page RED 'no violation implied-ack' '`implied-nak`' '`implied-ack`'
+page RED 'no stage --akey' '`--rkey`' '`--akey`'
+page RED 'no source is named for C9-93' '(C9-92)' '(C9-93)'
+page RED 'no test is named' '`implied-nak`, `ack-of-answer`, `near__ceiling_stands_in_front_of_a_read`, `reads__no_ack_names_one_that_the_host_lacks`' 'all of them'
+page RED 'not five columns' '| kept |' '|'
 
 echo "$((tried - wrong)) passed, $wrong failed"
 [ $wrong = 0 ]

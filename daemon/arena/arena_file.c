@@ -527,7 +527,7 @@ int arena_file_check_others(const char *dir, const char *link, uint32_t nshards,
 	return 0;
 }
 
-static enum arena_debt file_debt(const char *path)
+enum arena_debt arena_file_debt_of(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	enum arena_debt debt = ARENA_CLEAR;
@@ -556,7 +556,7 @@ enum arena_debt arena_file_debt(const char *dir, const char *link)
 		enum arena_debt debt;
 
 		arena_file_name(path, sizeof(path), dir, link, shard);
-		debt = file_debt(path);
+		debt = arena_file_debt_of(path);
 		if (debt > most)
 			most = debt;
 	}

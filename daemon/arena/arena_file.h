@@ -81,5 +81,7 @@ enum arena_debt {
 
 /* Of all files of this link. */
 enum arena_debt arena_file_debt(const char *dir, const char *link);
+/* Of one of them. */
+enum arena_debt arena_file_debt_of(const char *path);
 
 #endif

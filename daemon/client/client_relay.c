@@ -37,7 +37,7 @@ static const char usage[] =
     "  regions   what programs of this site export\n"
     "  rate      what the link could take now, and how long BYTES would need\n"
     "\n"
-    "  --socket PATH    the relay's socket. Default: /run/longreach/LINK.relay\n";
+    "  --socket PATH    the relay's socket, or rdma:ADDRESS[:PORT] of an edge. Default: /run/longreach/LINK.relay\n";
 
 static const struct option long_options[] = {
     {"notice", required_argument, NULL, 'n'}, {"promise", required_argument, NULL, 'p'},
@@ -181,7 +181,8 @@ static struct lr *dial(const struct request *r, const char *link)
 	if (rc == -ENOENT || rc == -ECONNREFUSED)
 		fprintf(stderr, "longreach: link %s has no relay here: is longreachd running, with [Relay] Enable=yes?\n", link);
 	else if (rc == -EACCES)
-		fprintf(stderr, "longreach: link %s: not allowed: root and members of [Relay] Group= may use it\n", link);
+		fprintf(stderr, "longreach: link %s: not allowed: root and members of [Relay] Group= may use it, and by RDMA the hosts of RelayAllow=\n",
+		        link);
 	else
 		fprintf(stderr, "longreach: link %s: %s\n", link, strerror(-rc));
 	return NULL;
@@ -282,7 +283,7 @@ static int get(const struct request *r)
 	h = dial(r, from.link);
 	if (!h)
 		return EXIT_NO_RELAY;
-	t.fd = open(r->second, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	t.fd = open(r->second, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (t.fd < 0) {
 		fprintf(stderr, "longreach: %s: %s\n", r->second, strerror(errno));
 		lr_close(h);

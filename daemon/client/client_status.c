@@ -27,6 +27,7 @@
 static const char *state_text(const char *state)
 {
 	static const char *const texts[][2] = {
+	    {"stopped", "stopped by an operator"},
 	    {"failed", "does not start"},
 	    {"waiting", "waiting for peer"},
 	    {"refused", "refused: the edges cannot work together"},
@@ -53,6 +54,8 @@ static void show_head(FILE *out, const struct json_object *l)
 		fputs("not sealed\n", out);
 	if (j_text(l, "error")[0] != '\0')
 		fprintf(out, "  error     %s\n", j_text(l, "error"));
+	if (j_text(l, "restart_needed")[0] != '\0')
+		fprintf(out, "  file      is not in force: %s\n", j_text(l, "restart_needed"));
 	if (j_text(peer, "difference")[0] != '\0')
 		fprintf(out, "  differs   %s\n", j_text(peer, "difference"));
 	if (j_text(peer, "rates")[0] != '\0')
@@ -131,10 +134,13 @@ static void show_path(FILE *out, const struct json_object *p)
 	        units_show_rate(t[3], j_number(p, "delivery_bps")), units_show_rate(t[4], j_number(p, "rate_bps")));
 	fprintf(out,
 	        "            the line loses %.3g %%, in bursts of %.1f; lost %.0f in %.0f bursts, longest %" PRIu64
-	        "; reordered %" PRIu64 "; repaired %" PRIu64 ", by FEC %" PRIu64 "\n",
+	        "; reordered %" PRIu64 "; repaired %" PRIu64 ", by FEC %" PRIu64,
 	        j_number(p, "line_loss") * 100, j_get(p, "line_loss_burst") ? j_number(p, "line_loss_burst") : 1.0,
 	        lost > 0 ? lost : 0, bursts, j_uint(p, "loss_burst_longest"), j_uint(p, "reordered"),
 	        j_uint(p, "repaired_by_retransmission"), j_uint(p, "repaired_by_fec"));
+	if (j_bool(p, "loss_stale"))
+		fprintf(out, "; stale: told %s ago", units_show_time(t[0], j_number(p, "loss_age_ns")));
+	fprintf(out, "\n");
 	if (strcmp(j_text(p, "rate_control"), "fixed") != 0)
 		fprintf(out, "            rate %s: %s, %s, at most %s in flight\n", j_text(p, "rate_control"),
 		        j_text(p, "rate_state"), units_show_rate(t[0], j_number(p, "pace_bps")),
@@ -182,13 +188,15 @@ static void show_distance(FILE *out, const struct json_object *l)
 {
 	const struct json_object *d = j_get(l, "distance");
 	double configured = j_number(d, "configured_m"), measured = j_number(d, "measured_m");
-	char t[3][UNITS_TEXT_MAX];
+	char t[4][UNITS_TEXT_MAX], age[32 + UNITS_TEXT_MAX] = "";
 
 	units_show_distance(t[0], measured);
 	units_show_distance(t[1], configured);
 	units_show_distance(t[2], j_number(d, "in_force_m"));
-	fprintf(out, "  distance  %s%s, %s%s; reckons with %s%s\n",
-	        measured > 0 ? "measured: at most " : "not measured", measured > 0 ? t[0] : "",
+	if (j_bool(d, "stale"))
+		snprintf(age, sizeof(age), " (stale: measured %s ago)", units_show_time(t[3], j_number(d, "age_ns")));
+	fprintf(out, "  distance  %s%s%s, %s%s; reckons with %s%s\n",
+	        measured > 0 ? "measured: at most " : "not measured", measured > 0 ? t[0] : "", age,
 	        configured > 0 ? "configured " : "auto", configured > 0 ? t[1] : "", t[2],
 	        j_bool(d, "differs") ? ". THE TWO DIFFER" : "");
 }

@@ -178,10 +178,18 @@ static void draw_help(void)
 		put(2 + (int)i, 0, 0, "%s", text[i]);
 }
 
+static const char *loss_of(char text[16], const struct json_object *path)
+{
+	if (j_bool(path, "loss_stale"))
+		return "stale";
+	snprintf(text, 16, "%.3f%%", j_number(path, "loss_ppm") / 1e4);
+	return text;
+}
+
 static void draw_paths(int *y, const struct json_object *link, int end)
 {
 	const struct json_object *paths = j_get(link, "paths"), *p;
-	char name[16], t[3][UNITS_TEXT_MAX];
+	char name[16], loss[16], t[3][UNITS_TEXT_MAX];
 
 	if (*y < end)
 		put((*y)++, 0, A_UNDERLINE, "%-10s %-5s %9s %11s %11s %8s %9s %8s", "PATH", "STATE", "RTT", "DELIVERS", "RATE",
@@ -189,9 +197,10 @@ static void draw_paths(int *y, const struct json_object *link, int end)
 	for (size_t i = 0; *y < end && (p = j_at(paths, i)) != NULL; i++, ++*y) {
 		put(*y, 0, 0, "%-10.10s", j_text(p, "name")[0] != '\0' ? NAME(name, j_text(p, "name")) : "the path");
 		put(*y, 11, state_attr(j_text(p, "state")), "%-5.5s", NAME(name, j_text(p, "state")));
-		put(*y, 17, 0, "%9s %11s %11s %7.3f%% %9" PRIu64 " %8" PRIu64, units_show_time(t[0], j_number(p, "rtt_ns")),
+		put(*y, 17, 0, "%9s %11s %11s %8s %9" PRIu64 " %8" PRIu64,
+		    j_bool(p, "rtt_stale") ? "stale" : units_show_time(t[0], j_number(p, "rtt_ns")),
 		    units_show_rate(t[1], j_number(p, "delivery_bps")), units_show_rate(t[2], j_number(p, "rate_bps")),
-		    j_number(p, "loss_ppm") / 1e4, j_uint(p, "repaired_by_retransmission"), j_uint(p, "repaired_by_fec"));
+		    loss_of(loss, p), j_uint(p, "repaired_by_retransmission"), j_uint(p, "repaired_by_fec"));
 	}
 }
 

@@ -85,6 +85,9 @@ void doctor_wan_neighbour(struct doctor *d, const struct doctor_link *l);
 void doctor_lan_neighbour(struct doctor *d, const struct doctor_link *l);
 void doctor_rp_filter(struct doctor *d, const struct doctor_link *l);
 
+/* A host here, or its next hop, answers no ARP and no neighbour discovery, as the kernel knows. */
+bool doctor_host_is_deaf(const struct ip_addr *host);
+
 /* doctor_nft.c: rules of nft. */
 void doctor_nft_rules(struct doctor *d, const struct doctor_link *l);
 void doctor_firewall(struct doctor *d, const struct doctor_link *l);

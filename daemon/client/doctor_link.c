@@ -51,6 +51,8 @@ static const char *path_name(const struct json_object *path, char text[64])
 
 void doctor_link_failed(struct doctor *d, const struct doctor_link *l)
 {
+	if (state_is(l, "stopped"))
+		doctor_find(d, "%s\nask who stopped it, and why", j_text(l->now, "error"));
 	if (state_is(l, "failed"))
 		doctor_find(d, "the link does not start: %s\nput that right: it is tried again every two seconds",
 		            j_text(l->now, "error"));
@@ -80,7 +82,7 @@ void doctor_peer_name(struct doctor *d, const struct doctor_link *l)
 
 	if (trouble[0] != '\0' && is_about_name(trouble))
 		doctor_find(
-		    d, "%s\nwrite the name in the other edge's certificate into PeerName= %s, and restart longreachd",
+		    d, "%s\nwrite the name in the other edge's certificate into PeerName= %s, and run `longreach reload`",
 		    trouble, strstr(trouble, "its PeerName=") != NULL ? "there" : "here");
 }
 
@@ -193,7 +195,9 @@ void doctor_not_reloaded(struct doctor *d, const struct doctor_link *l)
 	const char *key = NULL;
 	char mode[16];
 
-	if (l->now == NULL || !l->has_config || l->reading->nerrors > 0)
+	if (j_text(l->now, "restart_needed")[0] != '\0')
+		doctor_find(d, "%s\n`longreach restart` of this link alone", j_text(l->now, "restart_needed"));
+	if (l->now == NULL || !l->has_config || l->reading->nerrors > 0 || j_text(l->now, "restart_needed")[0] != '\0')
 		return;
 	k->type->write(k, &c->ack_mode, mode, sizeof(mode));
 	if (strcmp(mode, j_text(l->now, "ack_mode")) != 0)

@@ -348,6 +348,19 @@ static void look_at_host(struct doctor *d, struct mnl_socket *s, const char *hos
 	            ip_addr_is4(a) ? "ARP" : "neighbour discovery", ifname);
 }
 
+bool doctor_host_is_deaf(const struct ip_addr *host)
+{
+	struct mnl_socket *s = rtnl_open();
+	struct way w;
+	bool deaf;
+
+	if (s == NULL)
+		return false;
+	deaf = find_way(s, host, NULL, 0, &w) && (neighbour_state(s, &w.via, w.oif) & NUD_UNKNOWN);
+	mnl_socket_close(s);
+	return deaf;
+}
+
 /* Of hosts here that have flows: who has none may be off. */
 void doctor_lan_neighbour(struct doctor *d, const struct doctor_link *l)
 {

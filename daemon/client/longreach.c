@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client_conn.h"
+#include "client_flow.h"
 #include "client_json.h"
 #include "client_keygen.h"
 #include "client_relay.h"
@@ -17,6 +18,7 @@
 #include "copy/client/copy_send.h"
 #include "daemon/telemetry/control.h"
 #include "doctor.h"
+#include "explain.h"
 #include "daemon/util/version.h"
 #include "headroom/headroom.h"
 #include "plan/plan.h"
@@ -31,10 +33,14 @@ enum exit_codes {
 
 static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
                             "       longreach doctor [LINK] [--json]\n"
+                            "       longreach explain [LINK] [FLOW|HOST] [--error N] [--json]\n"
                             "       longreach top [LINK]\n"
                             "       longreach failed [LINK] [--json]\n"
                             "       longreach trace LINK [OPTION]...\n"
+                            "       longreach trace [LINK] FLOW [--seconds N] [--json]\n"
+                            "       longreach flow [LINK] FLOW|HOST [--json]\n"
                             "       longreach reload\n"
+                            "       longreach start|stop|restart LINK\n"
                             "       longreach version\n"
                             "       longreach keygen LINK [OPTION]...\n"
                             "       longreach headroom --km N --rate RATE [OPTION]...\n"
@@ -50,10 +56,14 @@ static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [
                             "    --check   the exit code: 0 if there is a link, every link (or LINK) is up and no buffer is\n"
                             "              left that no link will drain, else 1 and why\n"
                             "  doctor      what is wrong, and what to do about it: longreach doctor --help\n"
+                            "  explain     why a queue pair is dead, failed or slow (\"error 12\"): longreach explain --help\n"
                             "  top         links, paths and flows on a terminal, live: h says what the keys do\n"
                             "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
-                            "  trace       what the paths of a link do over time: longreach trace --help\n"
+                            "  trace       what the paths of a link do over time: longreach trace --help; or the packets of one flow\n"
+                            "  flow        all that is known of a flow: longreach flow --help\n"
                             "  reload      read the link files again\n"
+                            "  start, stop, restart\n"
+                            "              one link, without touching others: a stopped one stays stopped, and its RoCE closed\n"
                             "  version     of this program and of the daemon; --version: of this program alone\n"
                             "  keygen      makes the certificates of a new link: longreach keygen --help\n"
                             "  put, get, export, regions, rate\n"
@@ -269,6 +279,27 @@ static int do_reload(const struct request *r)
 		fprintf(stderr, "longreach: nothing was changed\n");
 	if (code == EXIT_OK)
 		puts(j_text(a.doc, "report"));
+	if (code == EXIT_OK && j_uint(a.doc, "held") > 0)
+		code = EXIT_REFUSED; /* not everything that the files say is in force */
+	answer_free(&a);
+	return code;
+}
+
+/* `r->command` is start, stop or restart. */
+static int do_verb(const struct request *r)
+{
+	char request[CONTROL_LINE_MAX];
+	struct answer a;
+	int code;
+
+	if (r->link == NULL) {
+		fprintf(stderr, "longreach: %s: which link? `longreach status` lists them\n", r->command);
+		return EXIT_USAGE;
+	}
+	snprintf(request, sizeof(request), "%s %s", r->command, r->link);
+	code = ask(r->control_path, request, &a);
+	if (code == EXIT_OK)
+		puts(j_text(a.doc, "report"));
 	answer_free(&a);
 	return code;
 }
@@ -311,6 +342,9 @@ static const struct {
     {"top", do_top, true},
     {"failed", do_failed, true},
     {"reload", do_reload, false},
+    {"start", do_verb, true},
+    {"stop", do_verb, true},
+    {"restart", do_verb, true},
     {"version", do_version, false},
     {"help", do_help, false},
 };
@@ -406,6 +440,16 @@ int main(int argc, char **argv)
 	if (is_command(argc, argv, "doctor"))
 		return doctor_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
 		                   control_before(argc, argv));
+	if (is_command(argc, argv, "explain"))
+		return explain_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
+		                    control_before(argc, argv));
+	if (is_command(argc, argv, "flow"))
+		return flow_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
+		                 control_before(argc, argv));
+	if (is_command(argc, argv, "trace") &&
+	    flow_trace_wanted(argc - command_at(argc, argv), argv + command_at(argc, argv)))
+		return flow_trace_main(argc - command_at(argc, argv), argv + command_at(argc, argv),
+		                       control_before(argc, argv));
 	if (is_command(argc, argv, "trace"))
 		return trace_main(argc, argv);
 	while ((opt = getopt_long(argc, argv, "hV", long_options, NULL)) != -1)
@@ -413,7 +457,7 @@ int main(int argc, char **argv)
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing: status, top, doctor, failed, trace, reload, version, keygen, headroom, plan "
+		return bad_usage("a command is missing: status, top, doctor, failed, trace, reload, start, stop, restart, version, keygen, headroom, plan "
 		                 "or help",
 		                 "");
 	if (optind < argc)

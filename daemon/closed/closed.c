@@ -23,6 +23,7 @@ struct closing {
 	char names[NAMES_MAX][LINK_NAME_MAX]; /* of links whose rules stay */
 	uint32_t nnames;
 	struct arena_stray strays[STRAYS_MAX];
+	const struct closed_running *running; /* NULL: none */
 	char *report;
 	bool unlisted; /* there may be more link files than were seen */
 	bool unread;   /* what a link file says is not known */
@@ -73,16 +74,28 @@ int closed_rest(const struct link_config *c, char *err, size_t errlen)
 	return privileged_steer_install(c, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
 }
 
+static const struct link_config *running_of(const struct closing *c, const char *name)
+{
+	for (uint32_t i = 0; c->running != NULL && i < c->running->n; i++)
+		if (strcmp(c->running->list[i]->name, name) == 0)
+			return c->running->list[i];
+	return NULL;
+}
+
 static void close_one(struct closing *c, const char *path)
 {
 	char err[CONFIG_ERR_MAX] = "";
 	struct link_config *config = &c->config[c->n];
+	const struct link_config *running;
 	int r = config_load(path, config, err);
 
 	if (r == -ENOENT)
 		return;
 	keep_file(c, path);
-	if (r < 0) {
+	running = c->nnames > 0 ? running_of(c, c->names[c->nnames - 1]) : NULL;
+	if (running != NULL) { /* its rules stand, whatever has become of its file since */
+		*config = *running;
+	} else if (r < 0) {
 		say(c, err[0] != '\0' ? err : strerror(-r));
 		c->unread = true;
 		return;
@@ -110,7 +123,7 @@ static void sweep(struct closing *c)
 		privileged_fib_rule_sweep(c->config, c->n);
 }
 
-int closed_apply(const struct site_sources *src, char *report)
+int closed_apply(const struct site_sources *src, const struct closed_running *running, char *report)
 {
 	struct closing *c = calloc(1, sizeof(*c));
 	char err[CONFIG_ERR_MAX];
@@ -122,6 +135,7 @@ int closed_apply(const struct site_sources *src, char *report)
 		return -EIO;
 	}
 	c->report = report;
+	c->running = running;
 	c->unlisted = c->unread = site_paths_read(src, &c->paths, report) < 0;
 	for (uint32_t i = 0; i < c->paths.n; i++)
 		close_one(c, c->paths.path[i]);
@@ -137,6 +151,44 @@ int closed_apply(const struct site_sources *src, char *report)
 		r = -EIO;
 	free(c);
 	return r;
+}
+
+static void list_owed_of(const struct link_config *config, FILE *out)
+{
+	char path[SITE_PATH_MAX];
+
+	for (uint32_t shard = 0; shard < SHARDS_MAX; shard++) {
+		arena_file_name(path, sizeof(path), config->arena_dir, config->name, shard);
+		if (arena_file_debt_of(path) != ARENA_CLEAR)
+			fprintf(out, "%s\n", path);
+	}
+}
+
+int closed_list_owed(const struct site_sources *src, FILE *out)
+{
+	struct closing *c = calloc(1, sizeof(*c));
+	char report[SITES_REPORT_MAX] = "", err[CONFIG_ERR_MAX];
+	uint32_t n;
+	bool unread;
+
+	if (c == NULL)
+		return -ENOMEM;
+	unread = site_paths_read(src, &c->paths, report) < 0;
+	for (uint32_t i = 0; i < c->paths.n; i++) {
+		struct link_config *config = &c->config[c->n];
+		int r = config_load(c->paths.path[i], config, err);
+
+		unread |= r < 0 && r != -ENOENT;
+		if (r < 0)
+			continue;
+		c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
+		list_owed_of(config, out);
+	}
+	n = arena_scan(c->claims, c->n, c->strays, STRAYS_MAX);
+	for (uint32_t i = 0; i < n; i++)
+		fprintf(out, "%s\n", c->strays[i].path);
+	free(c);
+	return unread ? -EINVAL : 0;
 }
 
 static bool all_understood(const struct site_sources *src)

@@ -655,7 +655,8 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
 
 	if (!same_paths(from, to)) {
 		snprintf(err, CONFIG_ERR_MAX,
-		         "%s: paths cannot come or go while the link runs: restart longreachd for it", to->path);
+		         "%s: paths cannot come or go while the link runs: `longreach restart %s` takes the file up", to->path,
+		         to->name);
 		return false;
 	}
 	for (uint32_t i = 0; i < config_nkeys; i++) {
@@ -666,8 +667,9 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
 		if (strcmp(was, is) == 0 || (k->flags & KEY_RELOADABLE))
 			continue;
 		snprintf(err, CONFIG_ERR_MAX,
-		         "%s: %s= cannot change while the link runs (from %.80s to %.80s): restart longreachd for it",
-		         to->path, k->name, was[0] != '\0' ? was : "nothing", is[0] != '\0' ? is : "nothing");
+		         "%s: %s= cannot change while the link runs (from %.60s to %.60s): `longreach restart %s` takes the "
+		         "file up",
+		         to->path, k->name, was[0] != '\0' ? was : "nothing", is[0] != '\0' ? is : "nothing", to->name);
 		return false;
 	}
 	return true;

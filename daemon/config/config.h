@@ -69,6 +69,16 @@ struct export_config {
 #define WAN_UDP_IP4_HDR 28
 #define WAN_UDP_IP6_HDR 48
 
+#define RELAY_ALLOW_MAX      32
+#define RELAY_ALLOW_NAME_MAX 32
+
+/* What RDMA clients may do with regions of the other site. */
+struct relay_allow {
+	struct ip_prefix prefix;
+	uint32_t access;                 /* enum lr_access: 1 get, 2 put */
+	char name[RELAY_ALLOW_NAME_MAX]; /* a trailing *: all that begin so */
+};
+
 /* Largest UDP payload towards that address for an IP MTU. */
 static inline uint16_t config_payload_max(const struct ip_addr *remote, uint16_t mtu)
 {
@@ -142,6 +152,10 @@ struct link_config {
 	char relay_socket[LINK_FILE_MAX]; /* empty: RELAY_SOCKET_DEFAULT */
 	uint32_t relay_group;             /* gid; 0: root and the daemon's user alone */
 	bool relay_gpu;
+	struct ip_addr relay_listen;      /* for RDMA clients; unspecified: none */
+	uint32_t relay_port;
+	struct relay_allow relay_allow[RELAY_ALLOW_MAX];
+	uint32_t nrelay_allow;
 	uint32_t relay_weight;            /* of a channel, in flows */
 	uint32_t relay_buffer;            /* percent of the buffer */
 
@@ -251,6 +265,13 @@ static inline enum barrier_mode config_barrier(const struct link_config *c)
 static inline uint32_t config_relay_channels(const struct link_config *c)
 {
 	return c->relay ? RELAY_CHANNELS : 0;
+}
+
+static inline bool config_relay_listens(const struct link_config *c)
+{
+	static const struct ip_addr none;
+
+	return c->relay && !ip_addr_eq(&c->relay_listen, &none);
 }
 
 /* FEC= as one would write it. */

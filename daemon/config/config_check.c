@@ -192,6 +192,30 @@ static void check_paths(struct check *ck)
 	}
 }
 
+/* Nobody is let in by what was left out. */
+static void check_relay_clients(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	char t[ADDR_TEXT_MAX];
+
+	if (c->relay && c->nrelay_allow > 0 && !config_relay_listens(c))
+		blame(ck, "RelayAllow", "is there, and no RelayListen=: expected both or neither");
+	if (!config_relay_listens(c))
+		return;
+	if (c->nrelay_allow == 0)
+		blame(ck, "RelayListen", "without RelayAllow= lets nobody in: expected who may use which regions");
+	for (uint32_t i = 0; i < c->nrelay_allow; i++) {
+		const struct ip_prefix *p = &c->relay_allow[i].prefix;
+		bool inside = false;
+
+		for (uint32_t j = 0; j < c->nlocal; j++)
+			inside |= c->local[j].len <= p->len && ip_prefix_any(&c->local[j], 1, &p->addr);
+		addr_write_prefix(p, t, sizeof(t));
+		if (!inside)
+			blame(ck, "RelayAllow", "%s is not in LocalPrefix=: expected RDMA hosts of this site", t);
+	}
+}
+
 static void check_exports(struct check *ck)
 {
 	if (ck->c->nexports > 0 && !ck->c->relay)
@@ -280,6 +304,7 @@ void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config
 	    {check_security, {"Encryption", "PSKFile"}},
 	    {check_times, {"Keepalive", "DeadPeer", "LanTimeout", "StallAfter"}},
 	    {check_exports, {"Enable"}},
+	    {check_relay_clients, {"RelayListen", "RelayAllow", "LocalPrefix"}},
 	};
 	struct check ck = {.c = c, .bad = bad, .fn = fn, .arg = arg};
 

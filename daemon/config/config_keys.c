@@ -132,6 +132,14 @@ const struct config_key config_keys[] = {
              "opened itself.\n"},
     {"Relay", "GPU", &type_yes, ONE(relay_gpu), .fallback = "no",
      .help = "Programs may export memory of NVIDIA GPUs: the daemon loads libcuda.so.1 when one does.\n"},
+    {"Relay", "RelayListen", &type_own_address, ONE(relay_listen),
+     .help = "Programs on RDMA hosts of this site may connect here by rdma_cm: the edge reads and writes their memory\n"
+             "itself. An address of this machine whose interface has an RDMA device. Needs RelayAllow=.\n"},
+    {"Relay", "RelayPort", &type_count, ONE(relay_port), .fallback = "4792", .min = 1, .max = 65535,
+     .help = "The port of RelayListen=, of rdma_cm.\n"},
+    {"Relay", "RelayAllow", &type_relay_allow, MANY(relay_allow, nrelay_allow, RELAY_ALLOW_MAX), .flags = KEY_LIST,
+     .help = "Which of those hosts may use which regions of the other site: PREFIX=ACCESS:REGION. ACCESS: get, put or\n"
+             "all; REGION may end in *. Who is not named may not connect.\n"},
     {"Relay", "Weight", &type_count, ONE(relay_weight), .fallback = "1", .min = 1, .max = 15, .flags = KEY_RELOADABLE,
      .help = "On a full line, a busy channel of the relay (there are 16) gets as much as so many RDMA flows.\n"},
     {"Relay", "Buffer", &type_count, ONE(relay_buffer), .fallback = "25", .min = 1, .max = 75, .flags = KEY_RELOADABLE,
@@ -148,14 +156,14 @@ const struct config_key config_keys[] = {
     {"Security", "Encryption", &type_cipher, ONE(encryption), .fallback = "aes-256-gcm",
      .help = "How datagrams are sealed; the control channel is TLS 1.3 then. none: neither; whoever is on the line\n"
              "may read, forge and end everything. Both edges must agree.\n"},
-    {"Security", "Certificate", &type_file, ONE(certificate_file),
+    {"Security", "Certificate", &type_file, ONE(certificate_file), .flags = KEY_RELOADABLE,
      .help = "What this edge shows the other one, and its private key (mode 600). longreach keygen makes them.\n"},
-    {"Security", "Key", &type_file, ONE(key_file), .help = ""},
-    {"Security", "CA", &type_file, ONE(ca_file),
+    {"Security", "Key", &type_file, ONE(key_file), .flags = KEY_RELOADABLE, .help = ""},
+    {"Security", "CA", &type_file, ONE(ca_file), .flags = KEY_RELOADABLE,
      .help = "Who must have signed the other edge's certificate. No other authority is trusted.\n"},
-    {"Security", "PeerName", &type_peer_name, ONE(peer_name),
+    {"Security", "PeerName", &type_peer_name, ONE(peer_name), .flags = KEY_RELOADABLE,
      .help = "The name in the other edge's certificate.\n"},
-    {"Security", "PSKFile", &type_file, ONE(psk_file),
+    {"Security", "PSKFile", &type_file, ONE(psk_file), .flags = KEY_RELOADABLE,
      .help = "In place of certificates: a file (mode 600) with 32 to 64 random bytes in hexadecimal, the same at both\n"
              "edges.\n"},
 

@@ -33,7 +33,7 @@ struct config_type {
 extern const struct config_type type_port, type_prefix, type_ack_mode, type_pair_mode, type_barrier, type_skip,
     type_distance, type_count, type_cpu,
     type_address, type_rate, type_packet_size, type_path_mtu, type_directory, type_size, type_bytes, type_time,
-    type_rnr_retry, type_yes, type_cipher, type_host_group, type_file, type_peer_name, type_pfc, type_fec,
+    type_rnr_retry, type_yes, type_cipher, type_host_group, type_relay_allow, type_own_address, type_file, type_peer_name, type_pfc, type_fec,
     type_rate_control, type_group, type_engine, type_device, type_export_mode, type_user;
 
 enum config_key_flags {

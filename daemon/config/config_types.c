@@ -588,6 +588,19 @@ static void write_address(const struct config_key *k, const void *field, char *t
 const struct config_type type_address = {
     .expected = "an IPv4 or IPv6 address such as 192.0.2.1", .read = read_address, .write = write_address};
 
+/* Without one, nothing is written. */
+static void write_own_address(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	static const struct ip_addr none;
+
+	text[0] = '\0';
+	if (memcmp(field, &none, sizeof(none)) != 0)
+		write_address(k, field, text, cap);
+}
+
+const struct config_type type_own_address = {
+    .expected = "an IPv4 or IPv6 address such as 10.1.0.1", .read = read_address, .write = write_own_address};
+
 static int read_prefix(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
 	char meant[ADDR_TEXT_MAX];
@@ -676,6 +689,52 @@ static void write_host_group(const struct config_key *k, const void *field, char
 const struct config_type type_host_group = {.expected = "ADDRESS+ADDRESS such as 10.1.0.2+10.1.8.2",
                                             .read = read_host_group,
                                             .write = write_host_group};
+
+static const char *const allow_words[] = {[1] = "get", [2] = "put", [3] = "all"};
+
+/* PREFIX=ACCESS:REGION */
+static int read_relay_allow(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
+{
+	const char *is = strchr(text, '='), *colon = is ? strchr(is, ':') : NULL;
+	char prefix[ADDR_TEXT_MAX];
+	struct relay_allow a = {0};
+	size_t len = colon ? strlen(colon + 1) : 0;
+
+	if (!colon || (size_t)(is - text) >= sizeof(prefix) || len == 0 || len >= sizeof(a.name))
+		return -EINVAL;
+	memcpy(prefix, text, (size_t)(is - text));
+	prefix[is - text] = '\0';
+	for (uint32_t i = 1; i < sizeof(allow_words) / sizeof(allow_words[0]); i++)
+		if (strlen(allow_words[i]) == (size_t)(colon - is - 1) &&
+		    strncmp(is + 1, allow_words[i], (size_t)(colon - is - 1)) == 0)
+			a.access = i;
+	if (a.access == 0)
+		return -EINVAL;
+	if (strcspn(colon + 1, "*") + 1 < len) {
+		snprintf(why, CONFIG_WHY_MAX, "a * stands at the end of a region's name");
+		return -EINVAL;
+	}
+	memcpy(a.name, colon + 1, len);
+	if (read_prefix(k, &a.prefix, prefix, why) < 0)
+		return -EINVAL;
+	memcpy(field, &a, sizeof(a));
+	return 0;
+}
+
+static void write_relay_allow(const struct config_key *k, const void *field, char *text, size_t cap)
+{
+	char prefix[ADDR_TEXT_MAX];
+	struct relay_allow a;
+
+	(void)k;
+	memcpy(&a, field, sizeof(a));
+	addr_write_prefix(&a.prefix, prefix, sizeof(prefix));
+	snprintf(text, cap, "%s=%s:%s", prefix, allow_words[a.access], a.name);
+}
+
+const struct config_type type_relay_allow = {.expected = "PREFIX=ACCESS:REGION such as 10.1.0.0/24=put:checkpoint-*",
+                                             .read = read_relay_allow,
+                                             .write = write_relay_allow};
 
 /* LOCAL~REMOTE=MODE */
 static int read_pair_mode(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])

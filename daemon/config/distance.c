@@ -9,7 +9,13 @@
  * and what the machines add is not. Then the older ones are forgotten. A shorter way is believed at once, because
  * nothing makes a packet early. For the same reason nothing is said of a way before the second value, least of all that
  * its file is wrong. A quiet link measures nothing for seconds: its last value counts once. Together: a longer way is
- * noticed five to eight seconds after a protection switch. */
+ * noticed five to eight seconds after a protection switch.
+ *
+ * What is in force follows every such change. What is spoken of does not: an operator who reads ten times an hour that the
+ * way has changed reads no eleventh line. The noise of a link is how far its samples are from the one before, smoothed over
+ * sixteen of them; one step counts little in it. A change of more than four times that is spoken of at once, a smaller one
+ * when it has lasted for two minutes; and of those below a millisecond, which a machine that is busy for a while can make,
+ * three at once and one more every ten minutes; each of them makes the others last two minutes longer first. */
 #include "distance.h"
 
 #include <string.h>
@@ -79,22 +85,70 @@ static uint64_t least(const struct distance *d)
 	return ns;
 }
 
-/* Small changes add up: each is compared with what was said, not with the sample before. */
-static enum distance_news news(struct distance *d)
+static void note_noise(struct distance *d, uint64_t ns)
 {
-	enum distance_news what = DISTANCE_SAME;
+	uint64_t apart_ns = ns > d->last_ns ? ns - d->last_ns : d->last_ns - ns;
+	uint64_t most_ns = DISTANCE_CLEAR * d->noise_ns + DISTANCE_FLOOR_NS; /* so that a step is no noise */
 
-	if (d->said_ns == 0)
-		what = d->n >= DISTANCE_FIRST ? DISTANCE_MEASURED : DISTANCE_SAME;
-	else if (is_longer(d->said_ns, d->least_ns))
-		what = DISTANCE_LONGER;
-	else if (is_longer(d->least_ns, d->said_ns))
-		what = DISTANCE_SHORTER;
-	if (what == DISTANCE_SAME)
-		return what;
-	d->steps += d->said_ns != 0;
+	if (d->last_ns != 0) {
+		if (apart_ns > most_ns)
+			apart_ns = most_ns;
+		d->noise_ns = d->n == 1 ? apart_ns : d->noise_ns - d->noise_ns / 16 + apart_ns / 16;
+	}
+	d->last_ns = ns;
+}
+
+static bool are_alike(uint64_t a_ns, uint64_t b_ns)
+{
+	return !is_longer(a_ns, b_ns) && !is_longer(b_ns, a_ns);
+}
+
+/* before_ns: the sample before the last one. */
+static bool may_begin(const struct distance *d, uint64_t before_ns)
+{
+	return d->n >= DISTANCE_FIRST_NOISY || (d->n >= DISTANCE_FIRST && are_alike(before_ns, d->last_ns));
+}
+
+/* A change that is believed, but was not spoken of: now? */
+static bool may_speak(struct distance *d)
+{
+	uint64_t step_ns = d->apart > 0 ? d->least_ns - d->said_ns : d->said_ns - d->least_ns;
+
+	bool clear = step_ns > DISTANCE_CLEAR * d->noise_ns;
+
+	if (clear && step_ns >= DISTANCE_LARGE_NS)
+		return true;
+	if ((!clear || d->quick == DISTANCE_QUICK) && d->apart_for < DISTANCE_PATIENCE * (1 + d->quick))
+		return false;
+	if (d->quick < DISTANCE_QUICK)
+		d->quick++;
+	d->quick_age = 0;
+	return true;
+}
+
+static void grow_older(struct distance *d)
+{
+	if (d->quick == 0 || ++d->quick_age < DISTANCE_QUICK_AGAIN)
+		return;
+	d->quick--;
+	d->quick_age = 0;
+}
+
+/* Small changes add up: each is compared with what was said, not with the sample before. */
+static enum distance_news news(struct distance *d, uint64_t before_ns)
+{
+	int apart = is_longer(d->said_ns, d->least_ns) ? 1 : is_longer(d->least_ns, d->said_ns) ? -1 : 0;
+	bool first = d->said_ns == 0;
+
+	grow_older(d);
+	d->apart_for = apart == d->apart ? d->apart_for + 1 : 1;
+	d->apart = apart;
+	if (first ? !may_begin(d, before_ns) : apart == 0 || !may_speak(d))
+		return DISTANCE_SAME;
+	d->steps += !first;
 	d->said_ns = d->least_ns;
-	return what;
+	d->apart = 0;
+	return first ? DISTANCE_MEASURED : apart > 0 ? DISTANCE_LONGER : DISTANCE_SHORTER;
 }
 
 static void note_rise(struct distance *d, uint64_t ns)
@@ -111,8 +165,14 @@ static void note_rise(struct distance *d, uint64_t ns)
 
 enum distance_news distance_sample(struct distance *d, uint64_t rtt_min_ns)
 {
-	if (rtt_min_ns == 0)
+	uint64_t before_ns = d->last_ns;
+
+	if (rtt_min_ns == 0) {
+		d->missed += d->least_ns != 0;
 		return DISTANCE_SAME;
+	}
+	d->missed = 0;
+	note_noise(d, rtt_min_ns);
 	keep(d, rtt_min_ns);
 	note_rise(d, rtt_min_ns);
 	if (d->rise >= DISTANCE_RISE &&
@@ -121,7 +181,7 @@ enum distance_news distance_sample(struct distance *d, uint64_t rtt_min_ns)
 		d->rise = 0;
 	}
 	d->least_ns = least(d);
-	return news(d);
+	return news(d, before_ns);
 }
 
 uint64_t distance_measured_m(const struct distance *d)
@@ -129,16 +189,32 @@ uint64_t distance_measured_m(const struct distance *d)
 	return d->least_ns * PS_PER_NS / FIBRE_PS_PER_M / 2;
 }
 
+uint64_t distance_age_ns(const struct distance *d)
+{
+	return d->missed * 1000000000ull;
+}
+
+bool distance_stale(const struct distance *d)
+{
+	return d->missed > DISTANCE_STALE;
+}
+
 static bool is_beyond(const struct distance *d)
 {
 	return d->least_ns > percent_more(fibre_rtt_ns(d->configured_m)) + DISTANCE_FLOOR_NS;
+}
+
+/* And by more than the link's own noise, in which the least of a few samples may well be so much too large. */
+static bool is_clearly_beyond(const struct distance *d)
+{
+	return is_beyond(d) && d->least_ns > fibre_rtt_ns(d->configured_m) + DISTANCE_CLEAR * d->noise_ns;
 }
 
 bool distance_differs(const struct distance *d)
 {
 	if (d->configured_m == 0 || d->said_ns == 0)
 		return false;
-	return is_beyond(d) || d->least_ns < percent_less(fibre_rtt_ns(d->configured_m));
+	return is_clearly_beyond(d) || d->least_ns < percent_less(fibre_rtt_ns(d->configured_m));
 }
 
 static bool measurement_rules(const struct distance *d)

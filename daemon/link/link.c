@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Starting: first the kernel rules, then the arenas (with a message for everything that can be wrong with them), then
- * sockets, then threads. So a link that cannot start is closed: its RoCE never takes the way around the seal.
+ * Starting: the arenas (with a message for everything that can be wrong with them), then the kernel rules of a link that
+ * runs, then sockets, then threads. The link is closed before that, at rest (closed_rest()), by whoever starts it: so the
+ * RoCE of one that cannot start never takes the way around the seal.
  *
  * Stopping: threads, sockets, and then offloads are put right. Of the kernel rules what the buffers ask for stays
  * (closed_rest()), until the link's file is gone (site_remove()). */
@@ -125,14 +126,14 @@ static int open_notify(struct link *l, char err[CONFIG_ERR_MAX])
 	return -ENOMEM;
 }
 
+/* The link stands closed at rest until all that often fails is there: from STEER_RUNNING on, a link with a barrier takes
+ * the hosts' IP from the kernel, and an attempt that fails every two seconds would stop that each time. */
 static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MAX])
 {
 	const struct link_config *c = &l->config;
-	int r = privileged_steer_install(c, STEER_RUNNING, err, CONFIG_ERR_MAX);
+	int r = open_notify(l, err);
 	struct timespec wall;
 
-	if (r == 0)
-		r = open_notify(l, err);
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		wan_pacer_init(&l->pacers[i], c->paths[i].rate_bps, link_plan_overhead_bytes(&c->paths[i]),
 		               link_plan_burst_ns(&c->paths[i], may_spin(c)));
@@ -146,6 +147,8 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 	}
 	if (r == 0)
 		r = open_arenas(l, pcap_dir, err);
+	if (r == 0)
+		r = privileged_steer_install(c, STEER_RUNNING, err, CONFIG_ERR_MAX);
 	if (r == 0)
 		take_over(l);
 	if (r == 0)

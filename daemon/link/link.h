@@ -8,6 +8,7 @@
 
 #include "daemon/config/config.h"
 #include "daemon/worker/trace.h"
+#include "daemon/worker/worker.h"
 
 struct bursts;
 struct event_base;
@@ -63,6 +64,7 @@ struct link_snapshot {
 	uint32_t npaths;
 	struct proxy_flow_status *flows;
 	uint32_t nflows;
+	struct flow_views views; /* its list is malloc'ed, the caller frees it */
 	uint64_t lan_kernel_drops; /* receive ring overruns of the LAN ports */
 	uint64_t lan_truncated;	   /* frames longer than any RoCEv2 packet */
 	uint64_t lan_not_ours;	   /* frames of Engine=dpdk's devices that are not this link's */
@@ -90,8 +92,15 @@ const struct trace *link_trace(const struct link *l, uint32_t worker);
 /* What came in from hosts in bins of 100 us, up to the last snapshot. */
 const struct bursts *link_bursts(const struct link *l);
 
+/* Watches a flow (flow_trace.h): one at a time. 0, -EBUSY, -ENOMEM. The watches are the link's, and gone with it. */
+int link_watch_start(struct link *l, const struct flow_key *key);
+void link_watch_stop(struct link *l);
+/* Of a worker, while a flow is watched; its rows are to be taken on the main thread. */
+struct flow_watch *link_watch(const struct link *l, uint32_t worker);
+
 typedef void (*link_snapshot_fn)(void *arg, struct link *l, struct link_snapshot *s);
-/* Asks every worker; calls back on the main thread once all have answered (s is NULL if the link stops before). */
-void link_snapshot(struct link *l, bool with_flows, link_snapshot_fn fn, void *arg);
+/* Asks every worker; calls back on the main thread once all have answered (s is NULL if the link stops before). views:
+ * which flows are wanted whole; NULL: none. */
+void link_snapshot(struct link *l, bool with_flows, const struct flow_filter *views, link_snapshot_fn fn, void *arg);
 
 #endif

@@ -34,6 +34,8 @@ struct link {
 	int rebind_error;   /* of the last one that failed, 0: none since */
 	uint64_t events_lost_said;
 	struct bursts bursts;
+	struct flow_watch *watch[WORKERS_MAX]; /* one of each worker, while a flow is watched */
+	uint32_t watches_out; /* commands under way */
 };
 
 /* Some worker has answers or events: of an event on notify_fd. */

@@ -43,6 +43,8 @@ void link_sum_path(struct proxy_path_status *sum, const struct proxy_path_status
 	if (s->rtt_min_ns && (!sum->rtt_min_ns || s->rtt_min_ns < sum->rtt_min_ns))
 		sum->rtt_min_ns = s->rtt_min_ns;
 	sum->rtt_p99_ns = s->rtt_p99_ns > sum->rtt_p99_ns ? s->rtt_p99_ns : sum->rtt_p99_ns;
+	if (b->acked_bytes && (!a->acked_bytes || s->loss_age_ns < sum->loss_age_ns))
+		sum->loss_age_ns = s->loss_age_ns;
 	sum->loss_ppm = s->loss_ppm > sum->loss_ppm ? s->loss_ppm : sum->loss_ppm;
 	sum->searching |= s->searching;
 	sum->black_holes += s->black_holes;

@@ -56,6 +56,25 @@ static bool add_flows(struct link_snapshot *sum, const struct worker_snapshot *s
 	return true;
 }
 
+static bool add_views(struct flow_views *sum, const struct flow_views *v)
+{
+	struct proxy_flow_view *all;
+
+	sum->left_out += v->left_out;
+	sum->running_ns = sum->running_ns && sum->running_ns < v->running_ns ? sum->running_ns : v->running_ns;
+	for (unsigned i = 0; i < sizeof(v->heard_ns) / sizeof(v->heard_ns[0]); i++)
+		sum->heard_ns[i] = sum->heard_ns[i] > v->heard_ns[i] ? sum->heard_ns[i] : v->heard_ns[i];
+	if (v->n == 0)
+		return true;
+	all = realloc(sum->list, (sum->n + v->n) * sizeof(*all));
+	if (!all)
+		return false;
+	memcpy(all + sum->n, v->list, v->n * sizeof(*all));
+	sum->list = all;
+	sum->n += v->n;
+	return true;
+}
+
 static void add_answer(struct link *l, struct request *r, const struct worker_snapshot *s)
 {
 	link_sum_status(&r->sum.status, &s->status, r->missing == l->nworkers);
@@ -64,7 +83,7 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 		link_sum_path(&r->sum.paths[i], &s->paths[i], r->missing == l->nworkers, &r->path_rtts[i]);
 	link_sum_rtt(&r->sum.status.rtt_smoothed_ns, &r->rtts, s->status.rtt_smoothed_ns);
 	link_sum_counters(&r->sum.counters, &s->counters);
-	if (s->out_of_memory || !add_flows(&r->sum, s))
+	if (s->out_of_memory || !add_flows(&r->sum, s) || !add_views(&r->sum.views, &s->views))
 		r->failed = true;
 	r->sum.lan_kernel_drops += s->lan_ring_drops;
 	r->sum.lan_truncated += s->lan_truncated;
@@ -117,6 +136,7 @@ static void settle(struct link *l, struct request *r, const struct worker_snapsh
 	r->sum.lan_port_rebinds = l->lan_port_rebinds;
 	if (r->failed) {
 		free(r->sum.flows);
+		free(r->sum.views.list);
 		r->fn(r->arg, l, NULL);
 	} else {
 		r->fn(r->arg, l, &r->sum);
@@ -124,7 +144,7 @@ static void settle(struct link *l, struct request *r, const struct worker_snapsh
 	free(r);
 }
 
-static bool ask_worker(struct worker *w, struct request *r, bool with_flows)
+static bool ask_worker(struct worker *w, struct request *r, bool with_flows, const struct flow_filter *views)
 {
 	struct worker_snapshot *s = calloc(1, sizeof(*s));
 	struct worker_cmd cmd = {.type = WORKER_SNAPSHOT, .snapshot = s};
@@ -133,13 +153,16 @@ static bool ask_worker(struct worker *w, struct request *r, bool with_flows)
 		return false;
 	s->request = r;
 	s->with_flows = with_flows;
+	s->with_views = views != NULL;
+	if (views)
+		s->filter = *views;
 	if (worker_command(w, &cmd))
 		return true;
 	free(s);
 	return false;
 }
 
-void link_snapshot(struct link *l, bool with_flows, link_snapshot_fn fn, void *arg)
+void link_snapshot(struct link *l, bool with_flows, const struct flow_filter *views, link_snapshot_fn fn, void *arg)
 {
 	struct request *r = l->requests < REQUESTS_MAX ? calloc(1, sizeof(*r)) : NULL;
 
@@ -150,7 +173,7 @@ void link_snapshot(struct link *l, bool with_flows, link_snapshot_fn fn, void *a
 	*r = (struct request){.fn = fn, .arg = arg, .missing = l->nworkers};
 	l->requests++;
 	for (uint32_t i = 0, n = l->nworkers; i < n; i++)
-		if (!ask_worker(l->worker[i], r, with_flows))
+		if (!ask_worker(l->worker[i], r, with_flows, views))
 			settle(l, r, NULL);
 }
 
@@ -182,11 +205,16 @@ static void take_answer(struct link *l, struct worker_cmd *cmd, bool carried_out
 		if (carried_out && cmd->result < 0)
 			l->rebind_error = cmd->result;
 		return;
+	case WORKER_WATCH:
+		l->watches_out--;
+		flow_watch_free(cmd->watch); /* the one before; or the new one, which no worker has taken */
+		return;
 	case WORKER_SNAPSHOT:
 		break;
 	}
 	settle(l, cmd->snapshot->request, carried_out ? cmd->snapshot : NULL);
 	free(cmd->snapshot->flows);
+	free(cmd->snapshot->views.list);
 	free(cmd->snapshot);
 }
 
@@ -226,6 +254,47 @@ void link_on_notify(int fd, short what, void *arg)
 			take_answer(l, &cmd, true);
 	}
 	say_lost_events(l);
+}
+
+/* --- a flow that is watched --- */
+
+static bool tell_watch(struct link *l, uint32_t worker, struct flow_watch *w)
+{
+	struct worker_cmd cmd = {.type = WORKER_WATCH, .watch = w};
+
+	if (!worker_command(l->worker[worker], &cmd))
+		return false;
+	l->watches_out++;
+	return true;
+}
+
+int link_watch_start(struct link *l, const struct flow_key *key)
+{
+	if (l->watches_out > 0 || l->watch[0])
+		return -EBUSY;
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		l->watch[i] = flow_watch_new(key);
+		if (l->watch[i] && tell_watch(l, i, l->watch[i]))
+			continue;
+		flow_watch_free(l->watch[i]);
+		l->watch[i] = NULL;
+		link_watch_stop(l);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* A worker that takes no command keeps its watch, which fills and counts on: the next stop, or the link's end, is its end. */
+void link_watch_stop(struct link *l)
+{
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		if (l->watch[i] && tell_watch(l, i, NULL))
+			l->watch[i] = NULL; /* freed with the answer */
+}
+
+struct flow_watch *link_watch(const struct link *l, uint32_t worker)
+{
+	return l->watch[worker];
 }
 
 /* --- commands --- */

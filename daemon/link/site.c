@@ -17,6 +17,7 @@
 #include "daemon/config/link_plan.h"
 #include "daemon/util/log.h"
 #include "port_watch.h"
+#include "daemon/peer/tls.h"
 #include "daemon/privileged/privileged.h"
 #include "start_watch.h"
 #include "daemon/util/units.h"
@@ -52,7 +53,7 @@ struct site {
 	struct port_watch *ports;
 	char port_error[CONFIG_ERR_MAX]; /* what is wrong with what it stands on; empty: nothing */
 	struct event *timer;             /* samples a running link, tries to start one that failed */
-	struct start_view stands;        /* of a link that does not run: what there was when it was tried last */
+	struct start_view stands;        /* of a link that does not run: what there was before the last attempt */
 	uint64_t tried_ns;               /* the last attempt */
 	struct log_limit start_said;
 	struct sample last, before;
@@ -65,6 +66,8 @@ struct site {
 	uint64_t truncated; /* frames larger than a place in a LAN port's ring, so far */
 	struct log_limit truncated_said, ports_said;
 	bool buffer_said; /* how many queue pairs it serves, since the link has started */
+	bool halted;      /* by an operator */
+	char waits[CONFIG_ERR_MAX]; /* why its file is not in force; empty: it is */
 };
 
 /* --- events of the core --- */
@@ -305,12 +308,25 @@ static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
 
 static void take_ports(struct site *s);
 
+/* Before anything is touched that a start with keys like these would have to put back. */
+static int check_keys(const struct link_config *c, char err[CONFIG_ERR_MAX])
+{
+	struct tls *t;
+	int r = tls_open(c, &t, err);
+
+	if (r == 0)
+		tls_close(t);
+	return r;
+}
+
 static int start(struct site *s, char err[CONFIG_ERR_MAX])
 {
 	const struct peer_user user = {.session = on_session, .keys = on_keys, .arg = s};
 	struct arena_life life;
-	int r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, on_keys_taken, s, &s->link, err);
+	int r = check_keys(&s->config, err);
 
+	if (r == 0)
+		r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, on_keys_taken, s, &s->link, err);
 	if (r < 0) {
 		s->link = NULL;
 		return r;
@@ -344,6 +360,8 @@ static void try_start(struct site *s)
 {
 	char err[CONFIG_ERR_MAX] = "unknown error";
 
+	/* before, as what changes during the attempt may come too late for it */
+	start_watch_take(&s->stands, &s->config);
 	if (start(s, err) == 0) {
 		s->error[0] = '\0';
 		s->port_error[0] = '\0';
@@ -355,7 +373,6 @@ static void try_start(struct site *s)
 		log_err("link %s: does not start: %s; trying again every %d s, and as soon as something changes",
 		        s->config.name, err, RETRY_MS / 1000);
 	snprintf(s->error, sizeof(s->error), "%s", err);
-	start_watch_take(&s->stands, &s->config); /* now: the attempt itself took room and gave it back */
 	s->tried_ns = clock_now_ns();
 }
 
@@ -363,6 +380,8 @@ static bool retry_is_due(const struct site *s)
 {
 	uint64_t waited_ns = clock_now_ns() - s->tried_ns;
 
+	if (s->halted)
+		return false;
 	return waited_ns >= RETRY_MS * NS_PER_MS ||
 	       (waited_ns >= RETRY_LEAST_MS * NS_PER_MS && start_watch_changed(&s->stands, &s->config));
 }
@@ -438,7 +457,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 			try_start(s);
 	} else if (!s->sampling) {
 		s->sampling = true;
-		link_snapshot(s->link, false, take_sample, s);
+		link_snapshot(s->link, false, NULL, take_sample, s);
 	}
 	arm(s);
 }
@@ -453,7 +472,7 @@ static void on_ports(void *arg)
 		look_at_ports(s);
 		if (had_error && s->port_error[0] == '\0')
 			peer_retry(s->peer);
-	} else if (changed) {
+	} else if (changed && !s->halted) {
 		try_start(s);
 		arm(s);
 	}
@@ -499,15 +518,16 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 
 	s->config = *c;
 	if (s->link == NULL) {
-		try_start(s);
+		if (!s->halted)
+			try_start(s);
 		arm(s);
 		return;
 	}
 	log_notice("link %s: takes up its changed file", c->name);
 	if (kept)
 		log_notice("link %s: no ACKs are early any longer; Barrier=auto stays pair, as it was at the start, "
-		           "until longreachd is restarted at both edges",
-		           c->name);
+		           "until `longreach restart %s` at both edges",
+		           c->name, c->name);
 	take_ports(s);
 	/* The session first: where the edges come to disagree, early ACKs end before the mode changes. */
 	peer_reconfigure(s->peer, c);
@@ -537,12 +557,52 @@ static void stop(struct site *s, bool comes_back)
 	log_notice("link %s: stopped", s->config.name);
 }
 
+void site_go(struct site *s, const struct link_config *c)
+{
+	if (s->distance.configured_m != c->distance_m)
+		distance_init(&s->distance, c->distance_m);
+	s->config = *c;
+	s->halted = false;
+	s->waits[0] = '\0';
+	s->error[0] = '\0'; /* so that the log tells of this attempt */
+	s->buffer_said = false;
+	try_start(s);
+	arm(s);
+}
+
 void site_restart(struct site *s, const struct link_config *c)
 {
 	stop(s, true);
-	s->config = *c;
-	try_start(s);
-	arm(s);
+	site_go(s, c);
+}
+
+void site_halt(struct site *s)
+{
+	bool owes;
+
+	stop(s, false);
+	owes = arena_file_debt(s->config.arena_dir, s->config.name) != ARENA_CLEAR;
+	s->halted = true;
+	s->waits[0] = '\0'; /* the next start reads the file */
+	snprintf(s->error, sizeof(s->error), "stopped by `longreach stop`; RoCE between its prefixes stays closed%s; `longreach "
+	         "start %s` starts it again",
+	         owes ? ", and so does what a barrier holds, as packets that hosts believe delivered are in its buffer" : "",
+	         s->config.name);
+}
+
+bool site_halted(const struct site *s)
+{
+	return s->halted;
+}
+
+void site_set_waits(struct site *s, const char *why)
+{
+	snprintf(s->waits, sizeof(s->waits), "%s", why);
+}
+
+const char *site_waits(const struct site *s)
+{
+	return s->waits;
 }
 
 void site_free(struct site *s)
@@ -583,6 +643,8 @@ enum site_state site_state_now(const struct site *s, const struct link_snapshot 
 {
 	struct peer_status peer;
 
+	if (s->halted)
+		return SITE_STOPPED;
 	if (s->link != NULL && s->rules_error[0] != '\0')
 		return SITE_OPEN;
 	if (s->link != NULL && s->port_error[0] != '\0')

@@ -19,15 +19,23 @@ void site_reconfigure(struct site *s, const struct link_config *c);
 void site_restart(struct site *s, const struct link_config *c);
 /* A reload that changed nothing in the file: the files that it names may be new ones. */
 void site_reread_keys(struct site *s);
-/* Stops the link. The kernel rules stay: RoCE between its prefixes is closed as long as the link's file is there. */
 /* Somebody may have changed the link's rules in the kernel: puts back what is not as it was put there. */
 void site_look_at_rules(struct site *s);
+/* Stops the link. The kernel rules stay: RoCE between its prefixes is closed as long as the link's file is there. */
 void site_free(struct site *s);
+/* An operator's `stop` and `start`: a link that was stopped is not tried again until site_go(). Its rules stay. */
+void site_halt(struct site *s);
+void site_go(struct site *s, const struct link_config *c);
+bool site_halted(const struct site *s);
+/* Why the link runs with another file than there is now, a sentence; empty: it does not. */
+void site_set_waits(struct site *s, const char *why);
+const char *site_waits(const struct site *s);
 /* The link's file is gone: the kernel rules go, too, unless the arena holds packets that hosts believe delivered. */
 void site_remove(struct site *s);
 
 /* X(enumerator, printed name, what it means) */
 #define SITE_STATES(X)                                                                                                 \
+	X(STOPPED, "stopped", "by `longreach stop`: RoCE stays closed until `longreach start`")                        \
 	X(FAILED, "failed", "could not be started; tried again every few seconds")                                     \
 	X(WAITING, "waiting", "the other edge has not said hello yet")                                                 \
 	X(REFUSED, "refused", "the edges cannot work together: nothing is carried")                                    \

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sites.c - all links of the daemon.
  *
- * A reload is all or nothing: every file is read and checked, also against each other and against what runs, before the
- * first link is touched. */
+ * A reload reads and checks every file, also against each other and against what runs, before the first link is touched;
+ * an error in any of them changes nothing. What only a start can take up is no error: its link keeps what it runs with,
+ * and the other files are checked against that. */
 #include "sites.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/closed/closed.h"
 #include "daemon/util/log.h"
 #include "daemon/peer/tls.h"
 
@@ -130,24 +132,27 @@ int sites_start(struct sites *s, const struct site_configs *configs)
 	return 0;
 }
 
-/* A link that failed to start has nothing running that a change could break. */
-static int check_reloadable(const struct sites *s, struct site_configs *next, char *report)
+/* A link that failed to start has nothing running that a change could break. One that runs and cannot take its file up
+ * keeps what it has, in `next` too. Returns how many. */
+static int hold_back(struct sites *s, struct site_configs *next)
 {
 	char err[CONFIG_ERR_MAX];
-	int bad = 0;
+	int held = 0;
 
 	for (uint32_t i = 0; i < s->n; i++) {
 		struct link_config *to = find_config(next, site_config(s->list[i])->name);
 
+		site_set_waits(s->list[i], "");
 		if (to == NULL || site_link(s->list[i]) == NULL)
 			continue;
 		config_carry_over(site_config(s->list[i]), to);
-		if (!config_reloadable(site_config(s->list[i]), to, err)) {
-			site_report(report, "%s", err);
-			bad = 1;
-		}
+		if (config_reloadable(site_config(s->list[i]), to, err))
+			continue;
+		site_set_waits(s->list[i], err);
+		*to = *site_config(s->list[i]);
+		held++;
 	}
-	return bad ? -EINVAL : 0;
+	return held;
 }
 
 /* Out of the list before it stops: what is waiting for an answer of the link looks there. */
@@ -177,7 +182,14 @@ static void stop_removed(struct sites *s, struct site_configs *next, char *repor
 static void change_or_start(struct sites *s, const struct link_config *c, char *report)
 {
 	struct site *site = sites_find(s, c->name);
+	char err[CONFIG_ERR_MAX] = "";
 
+	if (site != NULL && site_waits(site)[0] != '\0') {
+		log_warn("link %s: goes on as it was started: %s", c->name, site_waits(site));
+		site_report(report, "link %s: goes on as it was started, nothing of its file is taken up: %s", c->name,
+		            site_waits(site));
+		return;
+	}
 	if (site != NULL) {
 		bool same = memcmp(site_config(site), c, sizeof(*c)) == 0;
 		bool restart = !same && site_link(site) != NULL && config_restarts(site_config(site), c);
@@ -189,11 +201,14 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		else
 			site_reconfigure(site, c);
 		site_report(report, "link %s: %s", c->name,
-		    same      ? "unchanged"
-		    : restart ? "restarted, to turn its barrier or FEC on or off"
-		              : "changed");
+		    site_halted(site) ? "stays stopped"
+		    : same            ? "unchanged"
+		    : restart         ? "restarted, to turn its barrier or FEC on or off"
+		                      : "changed");
 		return;
 	}
+	if (closed_rest(c, err, sizeof(err)) < 0) /* before all else, as at a start of the daemon */
+		log_err("link %s: %s", c->name, err);
 	if (add_site(s, c) < 0) {
 		site_report(report, "link %s: not started: not enough memory", c->name);
 		return;
@@ -206,20 +221,24 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 }
 
 /* As a start would read them: an error here is one that the next start would meet. */
+static int check_keys_of(const struct link_config *c, char *report)
+{
+	char err[CONFIG_ERR_MAX] = "out of memory";
+	struct tls *tls;
+	int r = tls_open(c, &tls, err);
+
+	if (r < 0)
+		site_report(report, "%s: %s; the keys in force stay", c->path, err);
+	tls_close(tls);
+	return r;
+}
+
 static int check_keys(const struct site_configs *next, char *report)
 {
 	int bad = 0;
 
-	for (uint32_t i = 0; i < next->n; i++) {
-		char err[CONFIG_ERR_MAX] = "out of memory";
-		struct tls *tls;
-
-		if (tls_open(&next->list[i], &tls, err) < 0) {
-			site_report(report, "%s: %s; the keys in force stay", next->list[i].path, err);
-			bad = 1;
-		}
-		tls_close(tls);
-	}
+	for (uint32_t i = 0; i < next->n; i++)
+		bad |= check_keys_of(&next->list[i], report) < 0;
 	return bad ? -EINVAL : 0;
 }
 
@@ -236,7 +255,7 @@ static void apply(struct sites *s, struct site_configs *next, char *report)
 int sites_reload(struct sites *s, char *report)
 {
 	struct site_configs *next = malloc(sizeof(*next));
-	int r;
+	int r, held = 0;
 
 	if (next == NULL) {
 		snprintf(report, SITES_REPORT_MAX, "not enough memory");
@@ -244,13 +263,144 @@ int sites_reload(struct sites *s, char *report)
 	}
 	r = sites_read(&s->sources, MISSING_IS_GONE, next, report);
 	if (r == 0)
-		r = check_reloadable(s, next, report);
-	if (r == 0)
 		r = check_keys(next, report);
+	if (r == 0)
+		held = hold_back(s, next);
+	if (held > 0)
+		r = check_together(next, report);
 	if (r == 0)
 		apply(s, next, report);
 	free(next);
+	return r < 0 ? r : held;
+}
+
+/* --- one link --- */
+
+enum sites_verb sites_verb_of(const char *word)
+{
+#define X(e, w) w,
+	static const char *const words[] = {SITES_VERBS(X)};
+#undef X
+	unsigned i = 0;
+
+	while (i < SITES_VERB_COUNT && strcmp(words[i], word) != 0)
+		i++;
+	return (enum sites_verb)i;
+}
+
+/* The file of that link: its own, or the one of that name among the sources. */
+static int find_path(const struct sites *s, const char *name, char path[SITE_PATH_MAX], char *report)
+{
+	const struct site *site = sites_find(s, name);
+	static struct site_paths paths; /* large */
+	char ends[LINK_NAME_MAX + 8];
+
+	if (site != NULL) {
+		snprintf(path, SITE_PATH_MAX, "%s", site_config(site)->path);
+		return 0;
+	}
+	snprintf(ends, sizeof(ends), "%s.conf", name);
+	if (site_paths_read(&s->sources, &paths, report) < 0)
+		return -EINVAL;
+	for (uint32_t i = 0; i < paths.n; i++) {
+		const char *slash = strrchr(paths.path[i], '/');
+
+		if (strcmp(slash != NULL ? slash + 1 : paths.path[i], ends) == 0) {
+			snprintf(path, SITE_PATH_MAX, "%s", paths.path[i]);
+			return 0;
+		}
+	}
+	site_report(report, "there is no link %.64s, and no file %.64s.conf", name, name);
+	return -ENOENT;
+}
+
+/* Its file as it is now, checked by itself and against what the other links run with. */
+static int read_of(const struct sites *s, const char *name, struct link_config *c, char *report)
+{
+	char path[SITE_PATH_MAX], err[CONFIG_ERR_MAX] = "";
+	int r = find_path(s, name, path, report);
+
+	if (r < 0)
+		return r;
+	r = config_load(path, c, err);
+	if (r < 0) {
+		site_report(report, "%s", err[0] != '\0' ? err : strerror(-r));
+		return r;
+	}
+	for (uint32_t i = 0; i < s->n; i++)
+		if (strcmp(site_config(s->list[i])->name, name) != 0 &&
+		    config_compatible(site_config(s->list[i]), c, err) < 0) {
+			site_report(report, "%s", err);
+			r = -EINVAL;
+		}
+	if (check_keys_of(c, report) < 0)
+		r = -EINVAL;
 	return r;
+}
+
+static void say_begun(const struct site *site, const char *what, char *report)
+{
+	const char *name = site_config(site)->name;
+
+	if (site_link(site) != NULL)
+		site_report(report, "link %s: %s", name, what);
+	else
+		site_report(report, "link %s: does not start yet: %s", name, site_error(site));
+}
+
+static int stop_one(struct sites *s, const char *name, char *report)
+{
+	struct site *site = sites_find(s, name);
+
+	if (site == NULL) {
+		site_report(report, "there is no link %.64s", name);
+		return -ENOENT;
+	}
+	if (!site_halted(site)) {
+		log_notice("link %s: an operator stops it", name);
+		site_halt(site);
+	}
+	site_report(report, "link %s: %s", name, site_error(site));
+	return 0;
+}
+
+static int begin_one(struct sites *s, enum sites_verb verb, const char *name, char *report)
+{
+	static struct link_config c; /* large */
+	struct site *site = sites_find(s, name);
+	int r;
+
+	if (verb == SITES_START && site != NULL && site_link(site) != NULL) {
+		site_report(report, "link %s: runs already%s%s", name, site_waits(site)[0] != '\0' ? "; " : "",
+		            site_waits(site));
+		return 0;
+	}
+	r = read_of(s, name, &c, report);
+	if (r == 0 && site == NULL && s->n == SITES_MAX) {
+		site_report(report, "too many links: at most %d", SITES_MAX);
+		r = -EINVAL;
+	}
+	if (r < 0)
+		return r;
+	log_notice("link %s: an operator %ss it", name, verb == SITES_START ? "start" : "restart");
+	if (site == NULL && add_site(s, &c) < 0) {
+		site_report(report, "not enough memory");
+		return -ENOMEM;
+	}
+	if (site == NULL)
+		site = s->list[s->n - 1];
+	else if (site_link(site) != NULL)
+		site_restart(site, &c);
+	else
+		site_go(site, &c);
+	say_begun(site, verb == SITES_START ? "started" : "restarted", report);
+	return 0;
+}
+
+int sites_do(struct sites *s, enum sites_verb verb, const char *name, char *report)
+{
+	report[0] = '\0';
+	return verb == SITES_STOP ? stop_one(s, name, report) : begin_one(s, verb, name, report);
 }
 
 void sites_stop(struct sites *s)

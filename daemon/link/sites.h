@@ -31,9 +31,20 @@ int sites_read(const struct site_sources *src, enum sites_missing missing, struc
 
 /* Starts a site for each. 0, -ENOMEM. */
 int sites_start(struct sites *s, const struct site_configs *configs);
-/* Reads the files again and takes up what they say; an error anywhere changes nothing. report: what was done, or why
- * not. */
+/* Reads the files again and takes up what they say; an error anywhere changes nothing. A link whose file has changed in
+ * what a running link cannot take up goes on as it is (site_waits()), and the others are not held up by it. Returns how
+ * many such links there are, or negative errno. report: what was done, or why not. */
 int sites_reload(struct sites *s, char *report);
+
+/* X(enumerator, word). Of one link; no other one is touched. Start and restart read its file, and no other. */
+#define SITES_VERBS(X) X(START, "start") X(STOP, "stop") X(RESTART, "restart")
+#define X(e, word)     SITES_##e,
+enum sites_verb { SITES_VERBS(X) SITES_VERB_COUNT };
+#undef X
+/* SITES_VERB_COUNT: it is none */
+enum sites_verb sites_verb_of(const char *word);
+/* 0, or negative errno: nothing was changed. report: what was done, or why not. */
+int sites_do(struct sites *s, enum sites_verb verb, const char *name, char *report);
 void sites_stop(struct sites *s);
 
 /* Buffers that none of the links will drain, in their directories, now. Returns how many, at most max. */

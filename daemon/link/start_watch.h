@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* start_watch.h - what keeps a link from starting though its ports are there: memory, key files, the wall clock.
  *
- * Main thread, while a link does not run. start_watch_take() after an attempt that failed; start_watch_changed() then
- * says whether something has changed since, so that the next attempt need not wait for its turn. Each costs a handful
- * of system calls that read no file. */
+ * Main thread, while a link does not run. start_watch_take() before an attempt; if that fails, start_watch_changed() says
+ * whether something has changed since, also while the attempt went on, so that the next one need not wait for its turn.
+ * The attempt itself gives back what room it takes. Each costs a handful of system calls that read no file. */
 #ifndef DAEMON_START_WATCH_H
 #define DAEMON_START_WATCH_H
 

@@ -6,7 +6,7 @@
  * The edge with the lower WAN address connects to the other one's Port=, which accepts from RemoteAddress= only. With
  * several paths it tries one after another until one carries the connection; any will do, it is for words only. Each
  * end sends hello as soon as the connection stands, and again whenever its configuration changes; pings go every
- * second, three seconds without a byte end the connection, and the connecting edge tries again after 100 to 500 ms.
+ * second, three seconds without a byte end the connection, and the connecting edge tries again after 100 to 200 ms.
  *
  * Before that (accept_queue.h): an accepted connection is not answered until its first bytes are there. They are looked
  * at before TLS is: of a sealed link they carry a proof that the sender has the link's keys (tls_proof.h); of one that
@@ -442,8 +442,11 @@ void peer_reread_keys(struct peer *p, const struct link_config *c)
 void peer_reconfigure(struct peer *p, const struct link_config *c)
 {
 	struct hello next = p->here;
+	bool same_name = tls_expects(p->tls, c->peer_name);
 
 	peer_reread_keys(p, c);
+	if (!same_name && p->conn != NULL)
+		peer_conn_fail(p->conn, "PeerName= has changed: the other edge has to prove itself again");
 	hello_from_config(&next, c);
 	p->here.rate_bps = next.rate_bps; /* each end's own business: goes out with the next hello */
 	if (p->status.met)

@@ -19,7 +19,7 @@ enum peer_limits {
 	SILENCE_MAX_MS = 3000,
 	HELLO_WITHIN_MS = 5000, /* connecting, and the first hello */
 	BACKOFF_MIN_MS = 100,
-	BACKOFF_MAX_MS = 500,      /* a SYN that is refused costs nothing; traffic waits for one that is not */
+	BACKOFF_MAX_MS = 200,      /* a SYN that is refused costs nothing; traffic waits for one that is not */
 	ACCEPTS_PER_S = 10,        /* of connections without a proof */
 	ACCEPTS_PROVEN_PER_S = 50, /* and with one, which whoever sees the line can send once more */
 	ACCEPTS_PER_TURN = 64,     /* of the event loop, which has others to serve */

@@ -548,6 +548,11 @@ bool tls_proven(const struct tls *t, SSL *ssl)
 	return SSL_get0_peer_certificate(ssl) != NULL && SSL_get_verify_result(ssl) == X509_V_OK;
 }
 
+bool tls_expects(const struct tls *t, const char *name)
+{
+	return t == NULL || strcmp(t->peer_name, name) == 0;
+}
+
 bool tls_export(SSL *ssl, const uint8_t *context, size_t len, uint8_t out[SEAL_SECRET_LEN])
 {
 	return SSL_is_init_finished(ssl) &&

@@ -25,6 +25,9 @@ struct tls_expiry {
 };
 struct tls_expiry tls_expiry(const struct tls *t); /* t may be NULL */
 
+/* Whether the other edge's certificate has to be for that name; t NULL: it shows none. */
+bool tls_expects(const struct tls *t, const char *name);
+
 /* Whether this edge's own certificate is for that name. */
 bool tls_is_named(const struct tls *t, const char *name);
 

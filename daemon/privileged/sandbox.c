@@ -15,6 +15,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/sockios.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -341,9 +342,10 @@ static const int calls_unknown[] = {SCMP_SYS(clone3), SCMP_SYS(faccessat2), SCMP
 
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
 
-/* SIOCETHTOOL reads the speed of a port; what it could change takes a capability. */
+/* SIOCETHTOOL reads the speed of a port; what it could change takes a capability. RDMA_VERBS_IOCTL is how libibverbs speaks
+ * with /dev/infiniband/uverbs*, which are everybody's by their mode: queue pairs for packets as they are take a capability. */
 static const unsigned long requests[] = {FIONBIO,      FIONREAD,      TCGETS,     SIOCGIFINDEX, SIOCGIFNAME,
-                                         SIOCGIFFLAGS, SIOCGIFHWADDR, SIOCGIFMTU, SIOCETHTOOL};
+                                         SIOCGIFFLAGS, SIOCGIFHWADDR, SIOCGIFMTU, SIOCETHTOOL,  RDMA_VERBS_IOCTL};
 
 /* prctl(2): its names and timers, and whose death is its own. */
 static const scmp_datum_t settings[] = {PR_SET_NAME, PR_SET_PDEATHSIG, PR_SET_TIMERSLACK, PR_SET_VMA};

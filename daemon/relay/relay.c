@@ -18,10 +18,6 @@
 #include "daemon/util/log.h"
 #include "daemon/util/thread.h"
 
-/* epoll's data: clients by their index, and these two. */
-#define EV_LISTEN (RELAY_CLIENTS + 0u)
-#define EV_NOTIFY (RELAY_CLIENTS + 1u)
-
 #define NOTES_TURN 512 /* of a worker: between looks at the sockets */
 
 /* --- the thread --- */
@@ -70,6 +66,8 @@ static void on_event(struct relay_thread *r, const struct epoll_event *ev)
 		relay_client_accept(r);
 	else if (ev->data.u32 == EV_NOTIFY)
 		drain(r->notify_fd);
+	else if (ev->data.u32 == EV_RDMA)
+		relay_rdma_ready(r);
 	else if (r->client[ev->data.u32].used)
 		relay_client_ready(r, &r->client[ev->data.u32], ev->events);
 }
@@ -109,12 +107,14 @@ static void *relay_main(void *arg)
 	snprintf(name, sizeof(name), "lr:%.7s:rel", r->config.name);
 	pthread_setname_np(pthread_self(), name);
 	relay_say_hello(r);
+	relay_rdma_open(r, NULL);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		bool stalled = false;
 		unsigned busy = take_notes(r, &stalled);
 		int n;
 
 		stalled |= relay_gpu_turn(r);
+		stalled |= relay_rdma_turn(r);
 		relay_execute_deferred(r);
 		for (uint32_t i = 0; i < r->nchannels; i++)
 			relay_channel_pump(r, &r->channel[i]);
@@ -266,6 +266,7 @@ void relay_close(struct relay_thread *r)
 		unlink(r->path);
 	for (uint32_t i = 0; i < RELAY_CLIENTS; i++)
 		relay_client_drop(r, &r->client[i]);
+	relay_rdma_close(r);
 	free_deferred(r);
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_free(r, &r->channel[i]);

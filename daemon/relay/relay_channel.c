@@ -167,9 +167,13 @@ static bool plan_message(struct relay_channel_out *ch, struct relay_take *t)
 	return true;
 }
 
-/* Of GPU memory, what is loaded: a stream that waits for its GPU lets others go first. */
+/* Of GPU memory, what is loaded; of an RDMA client's, what it may have at a time: a stream that waits lets others go first.
+ * The end of the latter is planned when all of it is there: a READ that fails leaves a void chunk, behind which the other
+ * site would take the put for whole. */
 static bool stream_ready(const struct relay_stream *s)
 {
+	if (s->remote.conn)
+		return s->next == s->length ? s->refs == 0 : relay_rdma_may_take(&s->remote, s->ch);
 	return !s->reader || s->next == s->length || s->next < s->reader->loaded;
 }
 
@@ -201,6 +205,8 @@ static bool plan_stream(struct relay_channel_out *ch, struct relay_take *t)
 	t->ends = left == 0;
 	t->len = (uint16_t)(RELAY_HEAD_LEN + (t->ends ? s->notice_len : left < RELAY_DATA_MAX ? left : RELAY_DATA_MAX));
 	s->refs++;
+	if (s->remote.conn)
+		relay_rdma_took(&s->remote, ch, 1);
 	if (t->ends) {
 		s->ended = true;
 		dlist_remove(&s->node);
@@ -306,6 +312,8 @@ static void take_over(struct relay_thread *r, struct relay_take *t)
 	t->stream = NULL;
 	if (!s)
 		return;
+	if (s->remote.conn)
+		relay_rdma_took(&s->remote, s->ch, -1);
 	s->refs--;
 	look_over(r, s);
 }
@@ -322,6 +330,38 @@ static void commit(struct relay_thread *r, struct relay_channel_out *ch, struct 
 	relay_tell_worker(r, ch->worker, &cmd);
 }
 
+static bool is_read_by_rdma(const struct relay_take *t)
+{
+	return !t->message && !t->ends && t->stream->remote.conn && !t->stream->dead;
+}
+
+/* The operation hears of its slot now, and not when that is committed: of which life of the channel it is. */
+static enum lr_status start_read(struct relay_thread *r, struct relay_channel_out *ch, struct relay_take *t,
+                                 const struct relay_chunk *c)
+{
+	const struct relay_stream *s = t->stream;
+	struct relay_head h = s->head;
+
+	h.offset += t->offset;
+	h.length = (uint64_t)t->len - RELAY_HEAD_LEN;
+	relay_head_put(c->data, &h);
+	t->op = s->op;
+	relay_op_taken(r, t->op, c, false);
+	return relay_rdma_read(r, &s->remote, t->offset, (uint32_t)h.length, ch, t, c) ? LR_OK : LR_CLIENT_GONE;
+}
+
+void relay_channel_filled(struct relay_thread *r, struct relay_channel_out *ch, struct relay_take *t,
+                          const struct relay_chunk *c, enum lr_status status)
+{
+	if (status == LR_OK && !t->stream->dead) {
+		commit(r, ch, t, c, false);
+	} else {
+		give_up(r, ch, c->slot);
+		stream_failed(r, t->stream, status);
+	}
+	take_over(r, t);
+}
+
 static void on_taken(struct relay_thread *r, struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c)
 {
 	enum lr_status status = LR_OK;
@@ -332,6 +372,12 @@ static void on_taken(struct relay_thread *r, struct relay_channel_out *ch, struc
 		message_free(ch, t);
 		give_up(r, ch, c->slot);
 		take_over(r, t);
+		return;
+	}
+	if (is_read_by_rdma(t)) {
+		status = start_read(r, ch, t, c);
+		if (status != LR_OK)
+			relay_channel_filled(r, ch, t, c, status);
 		return;
 	}
 	if (t->message) {
@@ -412,6 +458,8 @@ void relay_channel_free(struct relay_thread *r, struct relay_channel_out *ch)
 		if (!ch->take[i].used)
 			continue;
 		free(ch->take[i].message);
+		if (s && s->remote.conn)
+			relay_rdma_took(&s->remote, ch, -1);
 		if (s && --s->refs == 0 && (s->ended || s->dead))
 			close_stream(r, s);
 	}

@@ -168,6 +168,10 @@ void relay_client_event(struct relay_thread *r, struct relay_client *cl, const s
 {
 	if (!cl->used)
 		return; /* its socket is closed: the number may be another's */
+	if (cl->rdma) {
+		relay_rdma_event(r, cl->rdma, m);
+		return;
+	}
 	if (cl->unsent || !send_now(cl, m, data, len))
 		send_later(r, cl, m, data, len);
 }

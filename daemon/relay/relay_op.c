@@ -165,6 +165,7 @@ static int start_put(struct relay_thread *r, struct relay_op *op)
 		return -ENOMEM;
 	*s = (struct relay_stream){
 	    .fd = op->fd,
+	    .remote = op->remote,
 	    .fd_offset = op->fd_offset,
 	    .length = op->length,
 	    .op = op->id,
@@ -265,14 +266,13 @@ static int use_local(struct relay_thread *r, const struct relay_client *cl, cons
 	return op->fd < 0 ? -errno : relay_fd_check(op->fd, op->kind == RELAY_OP_PUT, op->kind == RELAY_OP_GET);
 }
 
-int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
-                   size_t len, int fd, uint64_t *id)
+/* fd, or the client's memory; neither if remote is NULL and fd negative. */
+static int op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data, size_t len,
+                    int fd, const struct relay_remote *remote, uint64_t *id)
 {
 	struct relay_op *op, *before;
-	int rc = check(m, len, fd);
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	if (cl->nops >= RELAY_OPS_OF_CLIENT || !(op = op_new(r)))
 		return -EAGAIN;
 	op->kind = m->type == LRM_PUT ? RELAY_OP_PUT : m->type == LRM_GET ? RELAY_OP_GET : RELAY_OP_CALL;
@@ -293,7 +293,9 @@ int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct
 		memcpy(op->notice, data, len);
 		op->notice_len = len;
 	}
-	if (relay_op_takes_fd(m))
+	if (remote)
+		op->remote = *remote;
+	else if (relay_op_takes_fd(m))
 		op->fd = fd;
 	op->client = cl;
 	cl->nops++;
@@ -314,6 +316,20 @@ int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct
 	else
 		start(r, op);
 	return 0;
+}
+
+int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
+                   size_t len, int fd, uint64_t *id)
+{
+	int rc = check(m, len, fd);
+
+	return rc < 0 ? rc : op_begin(r, cl, m, data, len, fd, NULL, id);
+}
+
+int relay_op_begin_remote(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
+                          size_t len, const struct relay_remote *remote, uint64_t *id)
+{
+	return op_begin(r, cl, m, data, len, -1, remote, id);
 }
 
 void relay_op_begun(struct relay_thread *r, uint64_t id)
@@ -429,7 +445,7 @@ void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl)
 
 /* --- answers --- */
 
-/* False: the chunk is kept until it is written. */
+/* False: the chunk is kept until it is written. A range that wraps cannot come: relay_head_get(). */
 static bool get_data(struct relay_thread *r, struct relay_op *op, const struct relay_chunk *c, const struct relay_head *h,
                      const uint8_t *data, size_t len)
 {
@@ -442,6 +458,12 @@ static bool get_data(struct relay_thread *r, struct relay_op *op, const struct r
 		if (!op->length && op->memory)
 			op_give_up(r, op, LR_OUT_OF_BOUNDS); /* the region there is larger than the memory here */
 		return true;
+	}
+	if (op->remote.conn) {
+		status = relay_rdma_write(r, &op->remote, h->offset, c, data, (uint32_t)len, op->id);
+		if (status != LR_OK)
+			op_give_up(r, op, status);
+		return status != LR_OK;
 	}
 	if (op->memory) {
 		status = relay_gpu_write(r, &(struct relay_write){.memory = op->memory, .chunk = *c, .op = op->id,

@@ -10,6 +10,7 @@
 #include "proxy/util/dlist.h"
 #include "relay.h"
 #include "relay_gpu.h"
+#include "relay_rdma.h"
 #include "relay_wire.h"
 
 enum relay_limits {
@@ -25,6 +26,9 @@ enum relay_limits {
 	RELAY_TAKES = 64,          /* slots asked for on a channel at a time */
 	RELAY_UNSENT = 4 << 20,    /* bytes that a client does not read, before it is let go */
 };
+
+/* epoll's data: clients by their index, and these. */
+enum relay_watched { EV_LISTEN = RELAY_CLIENTS, EV_NOTIFY, EV_RDMA };
 
 #define RELAY_GRACE_NS 5000000000ull /* programs have so long to come back after a start */
 
@@ -54,7 +58,8 @@ struct relay_stream {
 	struct dnode node;    /* in relay_channel.streams */
 	struct relay_channel_out *ch;
 	int fd;                      /* or */
-	struct relay_reader *reader; /* of GPU memory */
+	struct relay_reader *reader; /* of GPU memory, or */
+	struct relay_remote remote;  /* of an RDMA client */
 	uint64_t fd_offset;          /* or offset in the memory */
 	uint64_t next, length;
 	struct relay_head head; /* of data chunks; offset: of the first */
@@ -85,6 +90,7 @@ struct relay_channel_out {
 	struct relay_status status;
 	struct dnode messages, streams;
 	uint32_t nmessages, ntakes;
+	uint32_t nremote; /* takes of streams of RDMA clients */
 	struct relay_take take[2 * RELAY_TAKES];
 };
 
@@ -99,7 +105,8 @@ struct relay_op {
 	struct relay_channel_out *ch;
 	struct relay_stream *stream; /* PUT */
 	int fd;                      /* PUT, before its stream; GET: written to. Or */
-	struct relay_memory *memory; /* of this program's GPU */
+	struct relay_memory *memory; /* of this program's GPU, or */
+	struct relay_remote remote;  /* of an RDMA client */
 	uint64_t fd_max;             /* bytes behind fd_offset that may be written */
 	uint64_t fd_offset, length, region_offset, bytes;
 	char name[LR_NAME_MAX];
@@ -164,6 +171,7 @@ struct relay_unsent {
 struct relay_client {
 	bool used, greeted;
 	int fd;
+	struct rdma_conn *rdma; /* NULL: it is at the socket */
 	uint32_t nops;
 	struct dnode ops;
 	struct relay_unsent *unsent, **unsent_last;
@@ -204,6 +212,7 @@ struct relay_thread {
 	struct gpu *gpu; /* NULL: no GPU memory was exported yet */
 	bool gpu_wake;   /* it has commands */
 	struct dnode memories, readers, copies, written; /* relay_gpu.h; written: struct relay_write, to be finished */
+	struct relay_rdma *rdma; /* NULL: no RelayListen= */
 	struct dnode deferred; /* of the other site's requests */
 	uint64_t failed[RELAY_FAILED]; /* operations of the other site that were told that they failed, by their low bits */
 	uint64_t malformed;    /* chunks that no sane relay sends */
@@ -234,6 +243,9 @@ void relay_stream_fail(struct relay_thread *r, struct relay_stream *s, enum lr_s
 /* Asks for slots for what is to be said. */
 void relay_channel_pump(struct relay_thread *r, struct relay_channel_out *ch);
 void relay_channel_note(struct relay_thread *r, const struct relay_note *n);
+/* An RDMA READ that fills a slot has ended. */
+void relay_channel_filled(struct relay_thread *r, struct relay_channel_out *ch, struct relay_take *t,
+                          const struct relay_chunk *c, enum lr_status status);
 void relay_channel_free(struct relay_thread *r, struct relay_channel_out *ch);
 /* A command to the channel's worker; there is always room for one per note. */
 void relay_tell_worker(struct relay_thread *r, uint32_t worker, const struct relay_command *c);
@@ -245,6 +257,9 @@ uint64_t relay_channel_queued(const struct relay_channel_out *ch);
 bool relay_op_takes_fd(const struct lr_msg *m);
 int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
                    size_t len, int fd, uint64_t *id);
+/* The same with an RDMA client's memory in place of a descriptor. */
+int relay_op_begin_remote(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
+                          size_t len, const struct relay_remote *remote, uint64_t *id);
 void relay_op_cancel(struct relay_thread *r, struct relay_op *op);
 /* The program knows its id: ends it if the one that it waits for had failed before. */
 void relay_op_begun(struct relay_thread *r, uint64_t id);

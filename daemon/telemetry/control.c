@@ -25,6 +25,7 @@
 #include <event2/listener.h>
 
 #include "daemon/link/failed_record.h"
+#include "flow_stream.h"
 #include "gather.h"
 #include "status.h"
 #include "trace_stream.h"
@@ -34,7 +35,7 @@
 enum control_limits {
 	CLIENTS_MAX = 16,
 	CLIENT_PATIENCE_S = 10,
-	WORDS_MAX = 8,
+	WORDS_MAX = 4 + FLOW_FILTER_WORDS,
 	STREAM_EVERY_MS = 100,
 	STREAM_BACKLOG = 256 << 10, /* bytes that a reader of a trace may be behind */
 };
@@ -44,6 +45,7 @@ struct client {
 	struct bufferevent *bev;
 	struct gather *asked; /* a status is under way */
 	struct trace_stream *stream;
+	struct flow_stream *flow_stream; /* instead: of one flow */
 	struct event *tick; /* of the stream */
 	enum status_detail detail;
 	char link[LINK_NAME_MAX]; /* whose status; empty: of all */
@@ -53,8 +55,7 @@ struct control {
 	struct event_base *base;
 	struct evconnlistener *listener;
 	struct sites *sites;
-	int (*reload)(void *arg, char *report);
-	void *arg;
+	struct control_user user;
 	char path[UNIX_SOCKET_PATH_MAX];
 	struct client *clients[CLIENTS_MAX];
 };
@@ -70,6 +71,7 @@ static void client_close(struct client *c)
 	if (c->tick != NULL)
 		event_free(c->tick);
 	trace_stream_close(c->stream);
+	flow_stream_close(c->flow_stream);
 	bufferevent_free(c->bev);
 	free(c);
 }
@@ -181,7 +183,47 @@ static void do_status(struct client *c, char **words, unsigned n)
 	}
 	c->detail = detail;
 	snprintf(c->link, sizeof(c->link), "%s", name != NULL ? name : "");
-	if (gather_start(&c->asked, c->control->sites, name, detail == STATUS_FLOWS, write_status, c) < 0)
+	if (gather_start(&c->asked, c->control->sites, name, detail == STATUS_FLOWS, NULL, write_status, c) < 0)
+		reply_short(c, "the daemon is out of memory", NULL);
+}
+
+/* --- flows whole --- */
+
+/* [link NAME] and the words of a filter. False: `error` says which makes no sense. */
+static bool read_filter(char **words, unsigned n, const char **link, struct flow_filter *f, char *error, size_t len)
+{
+	for (unsigned i = 0; i < n; i += 2) {
+		const char *value = i + 1 < n ? words[i + 1] : "";
+
+		if (strcmp(words[i], "link") == 0 && value[0] != '\0') {
+			*link = value;
+		} else if (flow_filter_read(f, words[i], value) < 0) {
+			snprintf(error, len, "%.64s %.64s: expected link, side, flow, host, qpn, src, src_qpn, dst, dst_qpn, vlan",
+			         words[i], value);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void do_flow(struct client *c, char **words, unsigned n)
+{
+	struct flow_filter f = {0};
+	char error[CONTROL_LINE_MAX];
+	const char *name = NULL;
+
+	if (!read_filter(words, n, &name, &f, error, sizeof(error))) {
+		reply_short(c, error, NULL);
+		return;
+	}
+	if (name != NULL && sites_find(c->control->sites, name) == NULL) {
+		snprintf(error, sizeof(error), "there is no link %.64s", name);
+		reply_short(c, error, NULL);
+		return;
+	}
+	c->detail = STATUS_VIEWS;
+	snprintf(c->link, sizeof(c->link), "%s", name != NULL ? name : "");
+	if (gather_start(&c->asked, c->control->sites, name, false, &f, write_status, c) < 0)
 		reply_short(c, "the daemon is out of memory", NULL);
 }
 
@@ -212,6 +254,11 @@ static void do_failed(struct client *c, char **words, unsigned n)
 
 /* --- traces --- */
 
+static bool stream_more(struct client *c, struct evbuffer *out)
+{
+	return c->flow_stream != NULL ? flow_stream_more(c->flow_stream, out) : trace_stream_more(c->stream, out);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	const struct timeval again = {.tv_usec = STREAM_EVERY_MS * 1000};
@@ -220,7 +267,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (evbuffer_get_length(out) < STREAM_BACKLOG && !trace_stream_more(c->stream, out)) {
+	if (evbuffer_get_length(out) < STREAM_BACKLOG && !stream_more(c, out)) {
 		client_close(c);
 		return;
 	}
@@ -256,10 +303,45 @@ static void stream(struct client *c)
 	bufferevent_setcb(c->bev, on_said_more, NULL, on_stream_event, c);
 	bufferevent_set_timeouts(c->bev, NULL, &patience);
 	begin_answer(&j, NULL);
-	trace_stream_begin(c->stream, &j);
+	if (c->flow_stream != NULL)
+		flow_stream_begin(c->flow_stream, &j);
+	else
+		trace_stream_begin(c->stream, &j);
 	json_object_end(&j);
 	evbuffer_add(j.out, "\n", 1);
 	on_tick(-1, 0, c);
+}
+
+/* Of one flow: who asks whom, and the responder's queue pair. */
+static void do_trace_flow(struct client *c, char **words, unsigned n)
+{
+	struct flow_filter f = {0};
+	struct flow_key key;
+	char error[CONTROL_LINE_MAX];
+	const char *link = NULL;
+
+	if (!read_filter(words, n, &link, &f, error, sizeof(error))) {
+		reply_short(c, error, NULL);
+		return;
+	}
+	if (link == NULL || !f.has_src || !f.has_dst || !f.has_dst_qpn) {
+		reply_short(c, "trace of a flow: expected link NAME src A dst B dst_qpn N", NULL);
+		return;
+	}
+	key = (struct flow_key){.src = f.src, .dst = f.dst, .dest_qpn = f.dst_qpn, .vlan_tci = (uint16_t)f.vlan};
+	c->flow_stream = flow_stream_open(c->control->sites, link, &key, error, sizeof(error));
+	if (c->flow_stream == NULL)
+		reply_short(c, error, NULL);
+	else
+		stream(c);
+}
+
+static bool has_word(char **words, unsigned n, const char *word)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(words[i], word) == 0)
+			return true;
+	return false;
 }
 
 static void do_trace(struct client *c, char **words, unsigned n)
@@ -296,8 +378,31 @@ static void do_trace(struct client *c, char **words, unsigned n)
 static void do_reload(struct client *c)
 {
 	static char report[SITES_REPORT_MAX];
-	int r = c->control->reload(c->control->arg, report);
+	struct json j = {.out = evbuffer_new()};
+	int r;
 
+	if (j.out == NULL) {
+		client_close(c);
+		return;
+	}
+	r = c->control->user.reload(c->control->user.arg, report);
+	begin_answer(&j, r < 0 ? report : NULL);
+	if (r >= 0) {
+		json_string(&j, "report", report);
+		json_uint(&j, "held", (uint64_t)r);
+	}
+	json_object_end(&j);
+	client_reply(c, j.out);
+	evbuffer_free(j.out);
+}
+
+static void do_verb(struct client *c, enum sites_verb verb, const char *link)
+{
+	static char report[SITES_REPORT_MAX];
+	int r = sites_do(c->control->sites, verb, link, report);
+
+	if (r == 0 && verb != SITES_STOP)
+		c->control->user.changed(c->control->user.arg);
 	reply_short(c, r < 0 ? report : NULL, r < 0 ? NULL : report);
 }
 
@@ -307,16 +412,22 @@ static void do_request(struct client *c, char **words, unsigned n)
 		reply_short(c, "expected " CONTROL_PROTOCOL " and a command: is the client of another version?", NULL);
 	else if (strcmp(words[1], "status") == 0)
 		do_status(c, words + 2, n - 2);
+	else if (strcmp(words[1], "flow") == 0)
+		do_flow(c, words + 2, n - 2);
 	else if (strcmp(words[1], "failed") == 0)
 		do_failed(c, words + 2, n - 2);
+	else if (strcmp(words[1], "trace") == 0 && has_word(words + 2, n - 2, "src"))
+		do_trace_flow(c, words + 2, n - 2);
 	else if (strcmp(words[1], "trace") == 0)
 		do_trace(c, words + 2, n - 2);
 	else if (strcmp(words[1], "reload") == 0 && n == 2)
 		do_reload(c);
+	else if (sites_verb_of(words[1]) != SITES_VERB_COUNT && n == 3)
+		do_verb(c, sites_verb_of(words[1]), words[2]);
 	else if (strcmp(words[1], "version") == 0 && n == 2)
 		reply_short(c, NULL, NULL);
 	else
-		reply_short(c, "unknown command: expected status, failed, trace, reload or version", NULL);
+		reply_short(c, "unknown command: expected status, flow, failed, trace, reload, start, stop, restart or version", NULL);
 }
 
 static unsigned split(char *line, char *words[WORDS_MAX])
@@ -381,7 +492,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 }
 
 int control_start(struct control **out, const char *path, struct event_base *base, struct sites *sites,
-                  int (*reload)(void *arg, char *report), void *arg, char err[CONFIG_ERR_MAX])
+                  const struct control_user *user, char err[CONFIG_ERR_MAX])
 {
 	struct control *c = calloc(1, sizeof(*c));
 	int fd;
@@ -391,8 +502,7 @@ int control_start(struct control **out, const char *path, struct event_base *bas
 		return -ENOMEM;
 	c->base = base;
 	c->sites = sites;
-	c->reload = reload;
-	c->arg = arg;
+	c->user = *user;
 	snprintf(c->path, sizeof(c->path), "%s", path);
 	fd = unix_socket_open(path, 0600, "the control socket (--control)", err);
 	if (fd >= 0)

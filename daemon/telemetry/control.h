@@ -7,8 +7,13 @@
  *
  *     version
  *     status [flows] [link NAME]     "links": array, see status.h
+ *     flow [link NAME] [WORD VALUE]...     the same with "flows" whole, see flow_status.h; which: flow_filter.h
+ *     failed [link NAME]             "failed": array, the record of failed flows
  *     trace link NAME [path NAME] [past]   see trace_stream.h
- *     reload                         "report": what was done, one line per link */
+ *     trace link NAME src A dst B dst_qpn N   see flow_stream.h
+ *     reload                         "report": what was done, one line per link; "held": how many of the links go on
+ *                                    with another file than there is now
+ *     start|stop|restart NAME        "report": what was done */
 #ifndef DAEMON_CONTROL_H
 #define DAEMON_CONTROL_H
 
@@ -22,10 +27,16 @@ struct event_base;
 struct sites;
 struct control;
 
-/* Makes the socket (mode 0600, its directory 0755). 0, or negative errno with err a sentence. `reload` does what SIGHUP
- * does; report as sites_reload(). */
+/* What is done for clients that may change something. */
+struct control_user {
+	int (*reload)(void *arg, char *report); /* does what SIGHUP does; result and report as sites_reload() */
+	void (*changed)(void *arg);             /* a link runs with another file, or one more link runs */
+	void *arg;
+};
+
+/* Makes the socket (mode 0600, its directory 0755). 0, or negative errno with err a sentence. */
 int control_start(struct control **c, const char *path, struct event_base *base, struct sites *sites,
-                  int (*reload)(void *arg, char *report), void *arg, char err[CONFIG_ERR_MAX]);
+                  const struct control_user *user, char err[CONFIG_ERR_MAX]);
 void control_stop(struct control *c);
 
 #endif

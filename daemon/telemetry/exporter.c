@@ -234,7 +234,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	if (e->live_asked != NULL)
 		return;
 	e->live_flows = live_wants_flows(&e->live);
-	(void)gather_start(&e->live_asked, e->sites, NULL, e->live_flows, on_live, e);
+	(void)gather_start(&e->live_asked, e->sites, NULL, e->live_flows, NULL, on_live, e);
 }
 
 /* What a reader says further on means nothing. */
@@ -292,7 +292,7 @@ static void answer(struct client *c, const struct http_request *r)
 		begin_stream(c);
 	else if (strcmp(r->path, "/metrics") != 0)
 		reply_text(c, HTTP_NOT_FOUND, http_status_text(HTTP_NOT_FOUND));
-	else if (gather_start(&c->asked, c->exporter->sites, NULL, false, on_gathered, c) < 0)
+	else if (gather_start(&c->asked, c->exporter->sites, NULL, false, NULL, on_gathered, c) < 0)
 		reply_text(c, HTTP_NO_MEMORY, http_status_text(HTTP_NO_MEMORY));
 }
 

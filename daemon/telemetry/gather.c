@@ -50,8 +50,10 @@ static void settle(struct gather *g)
 		return;
 	if (g->handle != NULL)
 		tell(g);
-	for (uint32_t i = 0; i < g->n; i++)
+	for (uint32_t i = 0; i < g->n; i++) {
 		free(g->answers[i].snap.flows);
+		free(g->answers[i].snap.views.list);
+	}
 	free(g);
 }
 
@@ -67,7 +69,7 @@ static void on_snapshot(void *arg, struct link *l, struct link_snapshot *snap)
 	settle(a->gather);
 }
 
-static void ask(struct gather *g, const struct site *s, bool with_flows)
+static void ask(struct gather *g, const struct site *s, bool with_flows, const struct flow_filter *views)
 {
 	struct answer *a = &g->answers[g->n++];
 
@@ -76,11 +78,11 @@ static void ask(struct gather *g, const struct site *s, bool with_flows)
 	if (site_link(s) == NULL)
 		return;
 	g->missing++;
-	link_snapshot(site_link(s), with_flows, on_snapshot, a);
+	link_snapshot(site_link(s), with_flows, views, on_snapshot, a);
 }
 
-int gather_start(struct gather **handle, struct sites *sites, const char *name, bool with_flows, gather_fn fn,
-                 void *arg)
+int gather_start(struct gather **handle, struct sites *sites, const char *name, bool with_flows,
+                 const struct flow_filter *views, gather_fn fn, void *arg)
 {
 	struct gather *g = calloc(1, sizeof(*g));
 
@@ -94,7 +96,7 @@ int gather_start(struct gather **handle, struct sites *sites, const char *name, 
 	g->missing = 1; /* held until every link was asked: some answer at once */
 	for (uint32_t i = 0; i < sites->n; i++)
 		if (name == NULL || strcmp(site_config(sites->list[i])->name, name) == 0)
-			ask(g, sites->list[i], with_flows);
+			ask(g, sites->list[i], with_flows, views);
 	settle(g);
 	return 0;
 }

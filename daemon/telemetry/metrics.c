@@ -12,6 +12,7 @@
 #include <event2/buffer.h>
 
 #include "link_counters.h"
+#include "metric_families.h"
 #include "daemon/config/link_plan.h"
 #include "daemon/link/bursts.h"
 #include "daemon/link/path_counters.h"
@@ -31,73 +32,6 @@ struct view {
 };
 
 #define SECONDS(ns) ((double)(ns) / 1e9)
-
-/* X(identifier, family, what it is, further label with its value or "", expression of `v`). Rows of a family stand
- * together; the first one's text counts. */
-#define GAUGES(X)                                                                                                      \
-	X(RTT, "rtt_seconds",                                                                                          \
-	  "Round trip to the other edge, smoothed; 0: not measured. Twice its least: a queue stands on the line.", "", \
-	  SECONDS(v->snap->status.rtt_smoothed_ns))                                                                    \
-	X(RTT_LEAST, "rtt_least_seconds", "Least round trip of the last seconds: what distances are made of.", "",     \
-	  SECONDS(v->distance->least_ns))                                                                              \
-	X(DISTANCE, "distance_measured_meters", "Fibre that makes the least round trip: an upper bound.", "",          \
-	  distance_measured_m(v->distance))                                                                            \
-	X(DISTANCE_FILE, "distance_configured_meters", "Distance= of the link file; 0: auto.", "",                     \
-	  v->distance->configured_m)                                                                                   \
-	X(DISTANCE_RULES, "distance_in_force_meters", "What buffers are worked out for: the larger one.", "",          \
-	  distance_in_force_m(v->distance))                                                                            \
-	X(DISTANCE_DIFFERS, "distance_differs",                                                                        \
-	  "1: measurement and link file differ by more than 5 percent: correct Distance=, or ask for the route.", "",  \
-	  distance_differs(v->distance))                                                                               \
-	X(LAN_POOL, "buffer_used_bytes", "Buffer in use, by direction.", ",pool=\"from_lan\"",                         \
-	  v->snap->status.pool_used[POOL_LAN])                                                                         \
-	X(WAN_POOL, "buffer_used_bytes", "", ",pool=\"from_wan\"", v->snap->status.pool_used[POOL_WAN])                \
-	X(LAN_ROOM, "buffer_capacity_bytes", "Buffer that there is, by direction.", ",pool=\"from_lan\"",              \
-	  v->snap->status.pool_capacity[POOL_LAN])                                                                     \
-	X(WAN_ROOM, "buffer_capacity_bytes", "", ",pool=\"from_wan\"", v->snap->status.pool_capacity[POOL_WAN])        \
-	X(WANTED, "buffer_wanted_bytes",                                                                               \
-	  "Buffer that the distance in force wants for one direction. More than the capacity: raise Size=.", "",       \
-	  v->deep.wanted_bytes)                                                                                        \
-	X(XOFF, "buffer_xoff_bytes",                                                                                   \
-	  "Fill at which a flow that is alone is held off by RNR NAKs: near it, hosts are slowed down.", "",           \
-	  v->deep.xoff_bytes)                                                                                          \
-	X(UNDERRUN, "buffer_no_underrun_xon_bytes",                                                                    \
-	  "Fill below which the line runs dry before a host is back: capacity below it costs speed.", "",              \
-	  v->deep.no_underrun_xon_bytes)                                                                               \
-	X(BDP, "bandwidth_delay_product_bytes", "Rate= times the round trip in force.", "", v->deep.bdp_bytes)         \
-	X(RATE, "rate_bits_per_second", "Rate= of the link file.", "", config_rate_bps(v->config))                     \
-	X(IN_FLIGHT, "wan_in_flight_bytes", "Sent to the other edge and not reported yet.", "",                        \
-	  v->snap->status.wan_in_flight_bytes)                                                                         \
-	X(NEAR, "flows", "Directions of RC connections, by role of this edge.", ",role=\"near\"",                      \
-	  v->snap->status.near_flows)                                                                                  \
-	X(FAR, "flows", "", ",role=\"far\"", v->snap->status.far_flows)                                                \
-	X(FLOWS_MAX, "flows_max", "Most flows of either role (MaxFlows=). Beyond it there are no early ACKs.", "",     \
-	  v->snap->status.max_flows)                                                                                   \
-	X(PAIRS_END_TO_END, "pairs_end_to_end",                                                                        \
-	  "Pairs of hosts with queue pairs beyond MaxFlows=, carried without early ACKs.", "",                         \
-	  v->snap->status.pairs_end_to_end)                                                                            \
-	X(LEARNING, "flows_in_state",                                                                                  \
-	  "Flows that are not simply going on: rnr_back_pressure for long wants buffer, stalled or rnr name a slow "   \
-	  "host.",                                                                                                     \
-	  ",state=\"learning\"", v->snap->status.flows_learning)                                                       \
-	X(RNR_BACK_PRESSURE, "flows_in_state", "", ",state=\"rnr_back_pressure\"",                                     \
-	  v->snap->status.flows_rnr_back_pressure)                                                                     \
-	X(STALLED, "flows_in_state", "", ",state=\"stalled\"", v->snap->status.flows_stalled)                          \
-	X(RNR, "flows_in_state", "", ",state=\"rnr\"", v->snap->status.flows_rnr)                                      \
-	X(BARRIER_WAITS, "barrier_waiting_packets",                                                                    \
-	  "Packets for hosts here that wait for RC bytes. For long: a responder does not take them.", "",              \
-	  v->snap->status.barrier_waiting)                                                                             \
-	X(IP_USED, "ip_used_bytes", "Memory for IP packets that are not RoCEv2, in use.", "",                          \
-	  v->snap->status.ip_used_bytes)                                                                               \
-	X(IP_ROOM, "ip_capacity_bytes", "Memory for IP packets that are not RoCEv2.", "",                              \
-	  v->snap->status.ip_capacity_bytes)                                                                           \
-	X(CERTIFICATE, "certificate_expires_timestamp_seconds",                                                        \
-	  "When this edge's certificate and its CA's expire; 0: a pre-shared key, or none.", ",certificate=\"edge\"",  \
-	  v->peer.expiry.certificate_s)                                                                                \
-	X(CA, "certificate_expires_timestamp_seconds", "", ",certificate=\"ca\"", v->peer.expiry.ca_s)                 \
-	X(CONTROL, "control_connected",                                                                                \
-	  "1: the control channel to the other edge is up. 0 for minutes: no new session can begin.", "",              \
-	  v->peer.connected)
 
 #define X(id, family, help, label, value) GAUGE_##id,
 enum gauge { GAUGES(X) GAUGE_COUNT };
@@ -125,33 +59,6 @@ static const struct {
 };
 
 /* --- paths --- */
-
-/* X(identifier, family, suffix, type, what it is, expression of `s`, the path, and `fec`, its FEC) */
-#define PATH_FAMILIES(X)                                                                                               \
-	X(UP, "path_up", "", "gauge", "1: the path answers. 0: its traffic takes the others, or waits.", s->state == PATH_UP)                                     \
-	X(USABLE, "path_in_use", "", "gauge", "1: packets may take the path.", s->usable)                              \
-	X(RTT, "path_rtt_seconds", "", "gauge", "Round trip, smoothed; 0: not measured.", SECONDS(s->rtt_smoothed_ns)) \
-	X(RTT_AGE, "path_rtt_age_seconds", "", "gauge", "Time since the last measurement of the round trip.",          \
-	  SECONDS(s->rtt_age_ns))                                                                                      \
-	X(RTT_LEAST, "path_rtt_least_seconds", "", "gauge", "Least round trip.", SECONDS(s->rtt_min_ns))               \
-	X(RTT_P99, "path_rtt_p99_seconds", "", "gauge", "What 99 of 100 round trips stay below.",                      \
-	  SECONDS(s->rtt_p99_ns))                                                                                      \
-	X(EPOCH, "path_epoch", "", "gauge", "Of the session; 0: there is none.", s->epoch_tx)                          \
-	X(LOSS, "path_loss_ratio", "", "gauge", "Share of the datagrams that were lost of late. Above 0.01, ask the carrier, or set FEC=.",                      \
-	  (double)s->loss_ppm / 1e6)                                                                                   \
-	X(LINE_LOSS, "path_line_loss_ratio", "", "gauge",                                                              \
-	  "Share of the datagrams that did not come by themselves, says the other edge; FEC made up for some.",        \
-	  fec->loss)                                                                                                   \
-	X(LINE_BURST, "path_line_loss_burst_datagrams", "", "gauge", "Mean length of bursts of these; 0: not known.",  \
-	  fec->burst_known ? fec->burst : 0)                                                                           \
-	X(BURST_LONGEST, "path_loss_burst_longest_datagrams", "", "gauge",                                             \
-	  "Most datagrams in a row that were found lost.", s->loss_run_longest)                                        \
-	X(FEC_GROUP, "path_fec_group_datagrams", "", "gauge", "K of the K+M in force; 0: none.", fec->plan.k)          \
-	X(FEC_REPAIRS, "path_fec_group_repairs", "", "gauge", "M of the K+M in force.", fec->plan.k ? fec->plan.m : 0) \
-	X(DELIVERY, "path_delivery_bits_per_second", "", "gauge", "UDP payload that the other edge said to have.",     \
-	  s->delivery_bps)                                                                                             \
-	X(IN_FLIGHT, "path_in_flight_bytes", "", "gauge", "Sent and not reported yet.", s->in_flight_bytes)            \
-	X(BURSTS, "path_loss_bursts", "_total", "counter", PATH_LOSS_BURSTS_TEXT, s->loss_runs)
 
 /* The same of each PATH_COUNTERS, where X is defined. */
 #define PATH_SUFFIX_SUM  "_total"
@@ -196,6 +103,23 @@ static void put_head(struct evbuffer *out, const char *family, const char *suffi
 	                    suffix, type);
 }
 
+#define X(id, family, suffix, type, help) OTHER_##id,
+enum other_family { OTHER_FAMILIES(X) OTHER_FAMILY_COUNT };
+#undef X
+
+static void put_other_head(struct evbuffer *out, enum other_family f)
+{
+	static const struct {
+		const char *family, *suffix, *type, *help;
+	} others[] = {
+#define X(id, family, suffix, type, help) {family, suffix, type, help},
+	    OTHER_FAMILIES(X)
+#undef X
+	};
+
+	put_head(out, others[f].family, others[f].suffix, others[f].type, others[f].help);
+}
+
 /* A label's value in its quotes: what a link file or the other edge chose. */
 static void put_quoted(struct evbuffer *out, const char *text)
 {
@@ -228,10 +152,9 @@ static void put_counter(struct evbuffer *out, const char *family, const struct v
 
 static void put_info(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	put_head(out, "build_info", "", "gauge", "The daemon's version.");
+	put_other_head(out, OTHER_BUILD);
 	evbuffer_add_printf(out, "longreach_build_info{version=\"%s\"} 1\n", LONGREACH_VERSION);
-	put_head(out, "link_info", "", "gauge",
-	             "What a link is: its mode, and the name that the other edge has for it.");
+	put_other_head(out, OTHER_LINK);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
 
@@ -246,7 +169,7 @@ static void put_info(struct evbuffer *out, const struct view *views, uint32_t n)
 
 static void put_states(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	put_head(out, "link_state", "", "gauge", "1 for the state that the link is in.");
+	put_other_head(out, OTHER_STATE);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
 		enum site_state is = site_state_now(v->site, v->snap);
@@ -293,7 +216,7 @@ static void put_counters(struct evbuffer *out, const struct view *views, uint32_
 
 static void put_drops(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	put_head(out, "drops", "_total", "counter", "Packets and frames that went no further, by reason.");
+	put_other_head(out, OTHER_DROPS);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct view *v = &views[i];
 
@@ -386,18 +309,15 @@ static void each_burst(struct evbuffer *out, const struct view *views, uint32_t 
 
 static void put_bursts(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	put_head(out, "ingress_bits_per_second", "", "histogram",
-	         "RoCEv2 from hosts in bins of 100 us and 1 ms, as a rate; port=\"\": all ports of the link; le=\"0\": "
-	         "bins without a frame.");
+	put_other_head(out, OTHER_INGRESS);
 	each_burst(out, views, n, put_burst_histogram);
-	put_head(out, "ingress_most_bits_per_second", "", "gauge",
-	         "Greatest bin of the last 60 s. Near the port's rate while the mean is low: hosts send in bursts.");
+	put_other_head(out, OTHER_INGRESS_MOST);
 	each_burst(out, views, n, put_burst_most);
 }
 
 static void put_events(struct evbuffer *out, const struct view *views, uint32_t n)
 {
-	put_head(out, "events", "_total", "counter", "What the log tells, also where it was kept short.");
+	put_other_head(out, OTHER_EVENTS);
 	for (uint32_t i = 0; i < n; i++)
 		for (unsigned e = 0; e < EV_COUNT; e++)
 			put_counter(out, "events", &views[i], "event", proxy_event_name((enum proxy_event_type)e),
@@ -432,7 +352,7 @@ void metrics_write_strays(struct evbuffer *out, const struct arena_stray *list, 
 
 	for (uint32_t i = 0; i < n; i++)
 		of_kind[list[i].kind == STRAY_SET_ASIDE]++;
-	put_head(out, "stray_buffers", "", "gauge", "Buffers on this machine that no link will drain, by kind.");
+	put_other_head(out, OTHER_STRAYS);
 	evbuffer_add_printf(out, "longreach_stray_buffers{kind=\"%s\"} %u\n", stray_kind_name(STRAY_UNCLAIMED),
 	                    of_kind[0]);
 	evbuffer_add_printf(out, "longreach_stray_buffers{kind=\"%s\"} %u\n", stray_kind_name(STRAY_SET_ASIDE),

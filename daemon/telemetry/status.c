@@ -9,6 +9,7 @@
 #include "daemon/util/addr.h"
 #include "daemon/peer/cert_days.h"
 #include "daemon/link/failed_record.h"
+#include "flow_status.h"
 #include "link_counters.h"
 #include "daemon/config/link_plan.h"
 #include "daemon/link/bursts.h"
@@ -18,7 +19,7 @@
 /* Far more than anyone reads; a bound for what one client can make the daemon hold. */
 #define STATUS_FLOWS_MAX 20000
 
-static void write_address(struct json *j, const char *key, const struct ip_addr *a)
+void status_write_address(struct json *j, const char *key, const struct ip_addr *a)
 {
 	char t[ADDR_TEXT_MAX];
 
@@ -46,8 +47,8 @@ static void write_config(struct json *j, const struct link_config *c)
 	json_uint(j, "lanes", c->lanes);
 	json_uint(j, "workers", c->workers);
 	json_uint(j, "configured_distance_m", c->distance_m);
-	write_address(j, "local_address", &c->paths[0].local);
-	write_address(j, "remote_address", &c->paths[0].remote);
+	status_write_address(j, "local_address", &c->paths[0].local);
+	status_write_address(j, "remote_address", &c->paths[0].remote);
 	json_uint(j, "port", c->paths[0].port);
 	write_prefixes(j, "local_prefixes", c->local, c->nlocal);
 	write_prefixes(j, "remote_prefixes", c->remote, c->nremote);
@@ -202,46 +203,17 @@ static void write_counters(struct json *j, const struct site *site, const struct
 	json_object_end(j);
 }
 
-static const char *pairing_name(enum flow_pairing p)
-{
-	return p == PAIR_LEARNING ? "learning" : p == PAIR_PROVISIONAL ? "provisional" : "paired";
-}
-
-static void write_flow(struct json *j, const struct proxy_flow_status *f)
-{
-	json_object(j, NULL);
-	json_string(j, "side", f->side == FLOW_NEAR ? "near" : "far");
-	json_uint(j, "id", f->flow);
-	json_uint(j, "incarnation", f->inc);
-	write_address(j, "src", &f->src);
-	write_address(j, "dst", &f->dst);
-	json_uint(j, "vlan", f->vlan_tci & 0xfffu);
-	json_uint(j, "dest_qpn", f->dest_qpn);
-	json_uint(j, "requester_qpn", f->pairing == PAIR_LEARNING ? 0 : f->requester_qpn);
-	json_string(j, "pairing", pairing_name(f->pairing));
-	json_string(j, "ack_mode", ack_mode_name(f->mode));
-	json_uint(j, "pmtu", f->pmtu);
-	json_uint(j, "pos_base", f->pos_base);
-	json_uint(j, "pos_next", f->pos_next);
-	json_uint(j, "pos_acked", f->pos_acked);
-	json_uint(j, "pos_delivered", f->pos_delivered);
-	json_uint(j, "buffered_bytes", f->buffered_bytes);
-	json_uint(j, "bytes", f->bytes);
-	json_uint(j, "messages", f->messages);
-	json_bool(j, "rnr_back_pressure", f->rnr_back_pressure);
-	json_bool(j, "stalled", f->stalled);
-	json_bool(j, "rnr", f->rnr);
-	json_object_end(j);
-}
-
 static void write_flows(struct json *j, const struct link_snapshot *snap)
 {
 	uint32_t n = snap->nflows < STATUS_FLOWS_MAX ? snap->nflows : STATUS_FLOWS_MAX;
 
 	json_uint(j, "flows_left_out", snap->nflows - n);
 	json_array(j, "flows");
-	for (uint32_t i = 0; i < n; i++)
-		write_flow(j, &snap->flows[i]);
+	for (uint32_t i = 0; i < n; i++) {
+		json_object(j, NULL);
+		flow_status_write(j, &snap->flows[i]);
+		json_object_end(j);
+	}
 	json_array_end(j);
 }
 
@@ -252,6 +224,8 @@ static void write_distance(struct json *j, const struct distance *d)
 	json_uint(j, "measured_m", distance_measured_m(d));
 	json_uint(j, "in_force_m", distance_in_force_m(d));
 	json_uint(j, "least_rtt_ns", d->least_ns);
+	json_uint(j, "age_ns", distance_age_ns(d));
+	json_bool(j, "stale", distance_stale(d));
 	json_uint(j, "floor_ns", DISTANCE_FLOOR_NS);
 	json_bool(j, "differs", distance_differs(d));
 	json_uint(j, "steps", d->steps);
@@ -292,8 +266,8 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 {
 	json_object(j, NULL);
 	json_string(j, "name", c->name);
-	write_address(j, "local_address", &c->local);
-	write_address(j, "remote_address", &c->remote);
+	status_write_address(j, "local_address", &c->local);
+	status_write_address(j, "remote_address", &c->remote);
 	json_uint(j, "port", c->port);
 	json_uint(j, "rate_bps", c->rate_bps);
 	json_uint(j, "weight", c->weight);
@@ -309,7 +283,9 @@ static void write_path(struct json *j, const struct path_config *c, const struct
 	json_uint(j, "rtt_ns", s->rtt_smoothed_ns);
 	json_uint(j, "rtt_p99_ns", s->rtt_p99_ns);
 	json_uint(j, "rtt_age_ns", s->rtt_age_ns);
-	json_bool(j, "rtt_stale", s->rtt_age_ns > PATH_RTT_STALE_NS);
+	json_bool(j, "rtt_stale", path_rtt_stale(s));
+	json_uint(j, "loss_age_ns", s->loss_age_ns);
+	json_bool(j, "loss_stale", path_loss_stale(s));
 	json_uint(j, "loss_ppm", s->loss_ppm);
 	json_real(j, "line_loss", fec->loss);
 	if (fec->burst_known)
@@ -353,6 +329,8 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 	write_counters(j, s, snap);
 	if (detail == STATUS_FLOWS)
 		write_flows(j, snap);
+	if (detail == STATUS_VIEWS)
+		flow_status_write_views(j, &snap->views, snap->taken_ns);
 }
 
 /* Greatest of the seconds that are kept. */
@@ -430,8 +408,8 @@ static void write_failed_flow(struct json *j, const struct failed_flow *f)
 	json_uint(j, "time_ns", f->wall_ns);
 	json_string(j, "link", f->link);
 	json_string(j, "side", f->side == FLOW_NEAR ? "near" : "far");
-	write_address(j, "src", &f->src);
-	write_address(j, "dst", &f->dst);
+	status_write_address(j, "src", &f->src);
+	status_write_address(j, "dst", &f->dst);
 	json_uint(j, "dest_qpn", f->dest_qpn);
 	json_uint(j, "requester_qpn", f->requester_qpn);
 	json_uint(j, "position", f->pos);
@@ -492,6 +470,7 @@ void status_write(struct json *j, const struct site *s, const struct link_snapsh
 	json_string(j, "config", site_config(s)->path);
 	json_string(j, "state", site_state_name(site_state_now(s, snap)));
 	json_string(j, "error", site_error(s));
+	json_string(j, "restart_needed", site_waits(s));
 	write_config(j, site_config(s));
 	write_peer(j, &peer);
 	write_certificates(j, &peer.expiry);

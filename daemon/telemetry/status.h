@@ -8,13 +8,15 @@
 #include "daemon/util/json.h"
 #include "daemon/link/site.h"
 
-enum status_detail { STATUS_LINK, STATUS_FLOWS };
+enum status_detail { STATUS_LINK, STATUS_FLOWS, STATUS_VIEWS };
 
 /* One object. snap NULL: the link does not run, or did not answer. */
 void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail);
 
 /* Buffers that no link will drain: those of a link, or of all (link NULL). */
 void status_write_strays(struct json *j, const struct arena_stray *list, uint32_t n, const char *link);
+
+void status_write_address(struct json *j, const char *key, const struct ip_addr *a);
 
 /* The record of failed flows, the oldest first: those of a link, or of all (link NULL). */
 void status_write_failed(struct json *j, const struct failed_record *r, const char *link);

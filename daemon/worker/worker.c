@@ -29,13 +29,27 @@
 
 /* --- packets in --- */
 
+static void tapped_lan_packet(struct worker *w, const uint8_t *l3, size_t len, uint16_t vlan_tci)
+{
+	struct iovec whole = {(void *)(uintptr_t)l3, len};
+	enum proxy_drop d;
+
+	pcap_packet(w->pcap_lan, w->wall_ns, PCAP_IN, &whole, 1);
+	if (w->watch)
+		flow_watch_look(w->watch, w->core, w->now_ns);
+	d = proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
+	if (w->watch)
+		flow_watch_in(w->watch, w->core, w->now_ns, l3, len, d);
+}
+
 static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vlan_tci)
 {
 	struct worker *w = arg;
-	struct iovec whole = {(void *)(uintptr_t)l3, len};
 
-	pcap_packet(w->pcap_lan, w->wall_ns, PCAP_IN, &whole, 1);
-	proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
+	if (w->tapped)
+		tapped_lan_packet(w, l3, len, vlan_tci);
+	else
+		proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
 }
 
 static bool on_wan_datagram(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len, uint8_t ecn)
@@ -194,6 +208,8 @@ static unsigned take_turn(struct worker *w)
 	n += wan_port_deliver(w->wan, on_wan_datagram, w);
 	n += receive_lan(w);
 	proxy_tick(w->core, w->now_ns);
+	if (w->watch)
+		flow_watch_look(w->watch, w->core, w->now_ns);
 	say_owed(w);
 	route_take(w->routes, w->now_ns);
 	n += worker_run_relay(w);

@@ -8,6 +8,8 @@
 
 #include "daemon/config/config.h"
 #include "daemon/lan/lan_pause.h"
+#include "daemon/util/flow_filter.h"
+#include "flow_trace.h"
 #include "trace.h"
 
 struct worker_params {
@@ -21,16 +23,29 @@ struct worker_params {
 	int cpu;                 /* -1: anywhere */
 };
 
+/* Flows whole, and what else is known of what was asked for. In a snapshot of a worker, and of a link: the sum. */
+struct flow_views {
+	struct proxy_flow_view *list; /* those that have ended have facts.ended_ns */
+	uint32_t n;
+	uint32_t left_out; /* beyond FLOW_VIEWS_MAX */
+	uint64_t running_ns; /* how long the worker has been running: before that nothing is known */
+	uint64_t heard_ns[3]; /* proxy_host_heard() of the filter's host, src and dst */
+};
+#define FLOW_VIEWS_MAX 4096u /* of a worker: 2 MiB */
+
 /* What one shard knows of itself. Filled in by the worker, owned by whoever holds the pointer. */
 struct worker_snapshot {
 	void *request; /* the asker's */
 	bool with_flows;
+	bool with_views; /* of flows that fit the filter */
+	struct flow_filter filter;
 	bool out_of_memory;
 	struct proxy_counters counters;
 	struct proxy_link_status status;
 	struct proxy_path_status paths[PATHS_MAX]; /* those that the link has */
 	struct proxy_flow_status *flows;
 	uint32_t nflows;
+	struct flow_views views;
 	uint64_t lan_ring_drops, lan_truncated, lan_not_ours, lan_tx_errors;
 	uint64_t wan_no_socket;
 	uint64_t wan_tx_errors, wan_rx_drops, wan_unmatched_drops, wan_foreign;
@@ -40,7 +55,14 @@ struct worker_snapshot {
 	struct lan_pause_stats pause;
 };
 
-enum worker_cmd_type { WORKER_SESSION, WORKER_RX_KEYS, WORKER_RECONFIGURE, WORKER_SNAPSHOT, WORKER_REBIND };
+enum worker_cmd_type {
+	WORKER_SESSION,
+	WORKER_RX_KEYS,
+	WORKER_RECONFIGURE,
+	WORKER_SNAPSHOT,
+	WORKER_REBIND,
+	WORKER_WATCH,
+};
 
 struct worker_cmd {
 	enum worker_cmd_type type;
@@ -50,6 +72,7 @@ struct worker_cmd {
 	struct proxy_config *config;      /* RECONFIGURE: comes back in the answer */
 	struct worker_snapshot *snapshot; /* SNAPSHOT: comes back in the answer */
 	uint32_t lan_port;                /* REBIND: its interface is another one now */
+	struct flow_watch *watch; /* WATCH: from now on, NULL: none. In the answer the one before, which is the asker's again */
 	int result;                       /* REBIND: 0 or negative errno, in the answer */
 };
 

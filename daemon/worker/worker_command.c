@@ -7,6 +7,83 @@
 
 #include "daemon/util/log.h"
 
+/* --- flows whole --- */
+
+/* Somebody may want to know why: these come first where there are too many. */
+static bool is_troubled(const struct proxy_flow_status *f)
+{
+	return f->stalled || f->rnr || f->rnr_back_pressure || f->pairing == PAIR_LEARNING || f->pos_delivered < f->pos_next;
+}
+
+/* A place for one more; NULL: there are enough, or no memory. */
+static struct proxy_flow_view *add_view(struct worker_snapshot *s, uint32_t *room)
+{
+	struct flow_views *v = &s->views;
+	struct proxy_flow_view *more;
+
+	if (v->n == FLOW_VIEWS_MAX) {
+		v->left_out++;
+		return NULL;
+	}
+	if (v->n == *room) {
+		*room = *room ? *room * 2 : 16;
+		more = realloc(v->list, *room * sizeof(*more));
+		if (!more) {
+			s->out_of_memory = true;
+			return NULL;
+		}
+		v->list = more;
+	}
+	return &v->list[v->n++];
+}
+
+static void view_flows(struct worker *w, struct worker_snapshot *s, bool troubled, uint32_t *room)
+{
+	struct proxy_flow_status flow;
+	uint32_t cursor = 0;
+
+	while (!s->out_of_memory && proxy_flow_next(w->core, &cursor, &flow)) {
+		struct proxy_flow_view *v;
+
+		if (is_troubled(&flow) != troubled || !flow_filter_fits(&s->filter, &flow))
+			continue;
+		v = add_view(s, room);
+		if (!v)
+			continue;
+		v->status = flow;
+		proxy_flow_facts(w->core, &flow, &v->facts);
+	}
+}
+
+static void view_ended(struct worker *w, struct worker_snapshot *s, uint32_t *room)
+{
+	const struct proxy_flow_view *ended;
+	uint32_t cursor = 0;
+
+	while (!s->out_of_memory && (ended = proxy_flow_ended_next(w->core, &cursor))) {
+		struct proxy_flow_view *v = flow_filter_fits(&s->filter, &ended->status) ? add_view(s, room) : NULL;
+
+		if (!v)
+			continue;
+		*v = *ended;
+		v->facts.connection_ns = proxy_host_heard(w->core, v->status.side == FLOW_NEAR ? &v->status.src : &v->status.dst);
+	}
+}
+
+static void take_views(struct worker *w, struct worker_snapshot *s)
+{
+	const struct flow_filter *f = &s->filter;
+	uint32_t room = 0;
+
+	s->views.running_ns = w->now_ns - w->started_ns;
+	s->views.heard_ns[0] = f->has_host ? proxy_host_heard(w->core, &f->host) : 0;
+	s->views.heard_ns[1] = f->has_src ? proxy_host_heard(w->core, &f->src) : 0;
+	s->views.heard_ns[2] = f->has_dst ? proxy_host_heard(w->core, &f->dst) : 0;
+	view_flows(w, s, true, &room);
+	view_ended(w, s, &room);
+	view_flows(w, s, false, &room);
+}
+
 static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 {
 	struct wan_port_stats wan;
@@ -39,6 +116,8 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 	s->wan_rx_drops = wan.rx_kernel_drops;
 	s->wan_unmatched_drops = wan.rx_unmatched_drops;
 	s->wan_foreign = wan.rx_foreign;
+	if (s->with_views)
+		take_views(w, s);
 	while (s->with_flows && proxy_flow_next(w->core, &cursor, &flow)) {
 		if (s->nflows == room) {
 			struct proxy_flow_status *more;
@@ -90,6 +169,15 @@ static int rebind(struct worker *w, uint32_t port)
 	return r;
 }
 
+static void watch(struct worker *w, struct worker_cmd *cmd)
+{
+	struct flow_watch *before = w->watch;
+
+	w->watch = cmd->watch;
+	w->tapped = w->pcap_lan || w->watch;
+	cmd->watch = before;
+}
+
 static void carry_out(struct worker *w, struct worker_cmd *cmd)
 {
 	switch (cmd->type) {
@@ -108,6 +196,9 @@ static void carry_out(struct worker *w, struct worker_cmd *cmd)
 		break;
 	case WORKER_REBIND:
 		cmd->result = rebind(w, cmd->lan_port);
+		break;
+	case WORKER_WATCH:
+		watch(w, cmd);
 		break;
 	}
 	/* as many answers as commands fit: the main thread sends no more than it has taken answers for */

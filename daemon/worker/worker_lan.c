@@ -25,6 +25,14 @@ static void capture_lan_tx(struct worker *w, const struct lan_tx *t)
 	pcap_packet(w->pcap_lan, w->wall_ns, PCAP_OUT, parts, 3);
 }
 
+static void show_lan_tx(struct worker *w, const struct lan_tx *t)
+{
+	if (w->pcap_lan)
+		capture_lan_tx(w, t);
+	if (w->watch)
+		flow_watch_out(w->watch, w->core, w->now_ns, t);
+}
+
 /* Probes do not wait for a next hop: the core asks again, and knows then what is on its way. */
 static void no_way(struct worker *w, const struct lan_tx *t, enum route_answer answer)
 {
@@ -106,8 +114,8 @@ static unsigned send_lan_batch(struct worker *w)
 
 		if (!proxy_lan_tx(w->core, w->now_ns, &f->pkt))
 			break;
-		if (w->pcap_lan)
-			capture_lan_tx(w, &f->pkt);
+		if (w->tapped)
+			show_lan_tx(w, &f->pkt);
 		n += address_frame(w, f);
 	}
 	send_frames(w, n);

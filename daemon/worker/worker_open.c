@@ -322,6 +322,7 @@ static int open_captures(struct worker *w, char *err, size_t errlen)
 	w->pcap_lan = pcap_open(w->params.pcap_dir, w->config.name, "lan", w->params.shard, err, errlen);
 	if (w->pcap_lan)
 		w->pcap_wan = pcap_open(w->params.pcap_dir, w->config.name, "wan", w->params.shard, err, errlen);
+	w->tapped = w->pcap_lan != NULL;
 	return w->pcap_wan ? 0 : -EIO;
 }
 
@@ -373,7 +374,10 @@ int worker_open_ports(struct worker *w, struct route_worker *routes, char *err, 
 
 int worker_run(struct worker *w, char *err, size_t errlen)
 {
-	int r = thread_start(&w->thread, worker_main, w);
+	int r;
+
+	w->started_ns = worker_clock_ns(CLOCK_MONOTONIC);
+	r = thread_start(&w->thread, worker_main, w);
 
 	w->running = r == 0;
 	if (r == 0 && w->pause)
@@ -495,6 +499,7 @@ void worker_close(struct worker *w, bool comes_back)
 	spsc_free(&w->answers);
 	spsc_free(&w->events);
 	trace_free(&w->trace);
+	flow_watch_free(w->watch);
 	free(w);
 }
 

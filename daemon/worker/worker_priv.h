@@ -62,8 +62,11 @@ struct worker {
 	struct lan_wait waiting;
 	uint64_t no_route, unknown_hosts;
 	struct pcap *pcap_lan, *pcap_wan;
+	struct flow_watch *watch; /* NULL: nobody watches a flow */
+	bool tapped; /* packets of hosts are shown to a capture or to a watch */
 	uint64_t wall_ns;          /* CLOCK_REALTIME of this turn, for captures */
 	uint64_t now_ns;           /* of this turn */
+	uint64_t started_ns;       /* the core is from then on */
 	uint64_t unmatched_at_ns;  /* strays may be looked at from then on ... */
 	uint64_t unmatched_latest_ns; /* ... and are, if nothing else wakes the worker */
 	uint64_t unmatched_gap_ns;    /* between the last look and the latest */

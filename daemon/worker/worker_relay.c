@@ -86,6 +86,12 @@ void relay_port_wake(struct worker *w)
 	write_event(w->command_fd);
 }
 
+void *worker_relay_arena(const struct worker *w, size_t *len)
+{
+	*len = w->arena.map_len;
+	return w->arena.region;
+}
+
 void worker_relay_open(struct worker *w, struct relay_port *r)
 {
 	w->relay = r;

@@ -7,6 +7,7 @@
 #define DAEMON_WORKER_RELAY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proxy/proxy.h"
@@ -61,6 +62,8 @@ bool relay_port_has_room(struct relay_port *r);
 /* Relay's thread: the worker looks at the commands. */
 void relay_port_wake(struct worker *w);
 
+/* The memory that chunks are in, for a device that is to reach it. */
+void *worker_relay_arena(const struct worker *w, size_t *len);
 /* The worker's port, before it runs; and one turn's dealings with it. Returns how many there were. */
 void worker_relay_open(struct worker *w, struct relay_port *r);
 unsigned worker_run_relay(struct worker *w);

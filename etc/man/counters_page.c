@@ -4,6 +4,7 @@
 
 #include "daemon/link/path_counters.h"
 #include "daemon/telemetry/link_counters.h"
+#include "daemon/telemetry/metric_families.h"
 #include "proxy/util/counters.h"
 
 /* A paragraph. troff takes "-" for a hyphen where it breaks lines, which no text here minds, and a full stop or a quote
@@ -55,6 +56,29 @@ static void page_paths(FILE *out)
 	page_entry(out, "loss_bursts", " (path_loss_bursts)", PATH_LOSS_BURSTS_TEXT);
 }
 
+/* Rows without a text are further labels of the family before. */
+static void page_metric(FILE *out, const char *family, const char *suffix, const char *help)
+{
+	if (help[0] != '\0')
+		fprintf(out, ".TP\n.B longreach_%s%s\n\\&%s\n", family, suffix, help);
+}
+
+static void page_metrics(FILE *out)
+{
+	page_section(out, "OTHER METRICS",
+	            "Beside the counters above: states, sizes and times as they are now, of each \\fIlink\\fR, and of each of its\n"
+	            "\\fIpath\\fRs.");
+#define X(id, family, suffix, type, help) page_metric(out, family, suffix, help);
+	OTHER_FAMILIES(X)
+#undef X
+#define X(id, family, help, label, value) page_metric(out, family, "", help);
+	GAUGES(X)
+#undef X
+#define X(id, family, suffix, type, help, value) page_metric(out, family, suffix, help);
+	PATH_FAMILIES(X)
+#undef X
+}
+
 static void page_events(FILE *out)
 {
 	page_section(out, "EVENTS",
@@ -67,6 +91,37 @@ static void page_events(FILE *out)
 	page_section(out, "WHY A FLOW FAILED", "With \\fBflow_failed\\fR, and in \\fBlongreach failed\\fR.");
 #define X(e, name, text) page_entry(out, name, "", text);
 	PROXY_FAILURES(X)
+#undef X
+}
+
+static void page_facts(FILE *out)
+{
+	page_section(out, "FACTS OF A FLOW",
+	            "In \\fBfacts\\fR of \\fBlongreach flow\\fR. near: at the edge beside the requester; far: beside the responder.\n"
+	            "Times are ages: they end in \\fB_age_ns\\fR, and are left out if it never happened.");
+#define X(member, name, text) page_entry(out, name, "", text);
+	FLOW_COUNTS(X)
+#undef X
+#define SUFFIX_AGE   "_age_ns"
+#define SUFFIX_NS    "_ns"
+#define SUFFIX_BYTES "_bytes"
+#define SUFFIX_COUNT ""
+#define SUFFIX_POS   ""
+#define SUFFIX_FLAG  ""
+#define X(member, name, unit, text) page_entry(out, name SUFFIX_##unit, "", text);
+	FLOW_VALUES(X)
+#undef X
+	page_section(out, "HOW FAR ACKS MAY REACH", "In \\fBceiling_reason\\fR of a flow's facts, and in traces of flows.");
+#define X(e, name, text)                                                                                               \
+	if (CEILING_##e != CEILING_NONE)                                                                               \
+		page_entry(out, name, "", text);
+	CEILING_REASONS(X)
+#undef X
+	page_section(out, "HOW A FLOW ENDED", "In \\fBend\\fR of \\fBlongreach flow\\fR.");
+#define X(e, name, text)                                                                                               \
+	if (FLOW_END_##e != FLOW_END_NONE)                                                                             \
+		page_entry(out, name, "", text);
+	FLOW_ENDS(X)
 #undef X
 }
 
@@ -83,7 +138,9 @@ static void counters_page(FILE *out)
 	page_drops(out);
 	page_counters(out);
 	page_paths(out);
+	page_metrics(out);
 	page_events(out);
+	page_facts(out);
 	fputs(".SH SEE ALSO\n.BR longreach (1),\n.BR longreachd (8)\n", out);
 }
 

@@ -5,6 +5,7 @@
 #include "arena.h"
 
 #include "arena_priv.h"
+#include "proxy/util/fault.h"
 
 enum {
 	CACHE_LINE = 64,
@@ -23,7 +24,7 @@ uint32_t arena_damaged(const struct arena *a)
 
 uint32_t arena_class_bytes(uint16_t len)
 {
-	static const uint16_t bytes[ARENA_CLASSES] = {512, 1152, 2176, 4224};
+	static const uint16_t bytes[ARENA_CLASSES] = {512, 1152, 2176, ARENA_BLANK_BYTES};
 
 	return bytes[arena_class_of(len)];
 }
@@ -66,26 +67,81 @@ static uint8_t *slot_data(const struct arena *a, const struct arena_class *class
 
 uint8_t *arena_data(struct arena *a, uint32_t slot)
 {
-	return slot_data(a, &a->lay.class[a->chunks[slot >> a->lay.shift].class], slot);
+	return slot_data(a, &a->lay.class[a->chunks[slot >> a->lay.shift].class], slot) +
+	       arena_slot_hdr(a, slot)->data_off;
 }
 
-uint32_t arena_find(const struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
+/* Filling or committed. */
+static inline __attribute__((always_inline)) bool slot_in_use(const struct arena *a, uint32_t slot)
+{
+	uint32_t chunk = slot >> a->lay.shift;
+
+	return chunk < a->lay.nchunks && a->chunks[chunk].use == CHUNK_USED &&
+	       (slot & a->slot_mask) < a->chunks[chunk].fresh && arena_slot_hdr(a, slot)->state - 1u < SLOT_COMMITTED;
+}
+
+static bool is_of(const struct slot_hdr *h, enum slot_kind kind, uint32_t flow, uint64_t pos)
+{
+	return h->pos == pos && h->flow == flow && h->kind == kind;
+}
+
+static uint32_t find_by_index(const struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
 {
 	const struct arena_index *ix = &a->index;
 	uint32_t tag = arena_index_tag((uint8_t)kind, flow, pos);
 
 	for (uint32_t i = tag & ix->mask; arena_index_candidate(ix, tag, &i); i = (i + 1) & ix->mask) {
-		uint32_t slot = ix->tab[i].slot1 - 1;
-		const struct slot_hdr *h = arena_slot_hdr(a, slot);
+		uint32_t slot = arena_index_slot(ix, i);
 
-		if (h->pos == pos && h->flow == flow && h->kind == kind)
+		if (is_of(arena_slot_hdr(a, slot), kind, flow, pos))
 			return slot;
 	}
 	return SLOT_NONE;
 }
 
+static inline void note_found(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos, uint32_t slot)
+{
+	a->found.pos = pos;
+	a->found.flow = flow;
+	a->found.slot = slot;
+	a->found.kind = (uint8_t)kind;
+	a->found.live = true;
+}
+
+static __attribute__((noinline)) uint32_t find_anew(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos,
+                                                    bool next)
+{
+	uint32_t slot = find_by_index(a, kind, flow, pos), step = slot - a->found.slot;
+
+	if (slot == SLOT_NONE)
+		return SLOT_NONE;
+	if (next)
+		a->found.step = step + 1 <= 2 ? step : 0; /* 1 or -1 */
+	note_found(a, kind, flow, pos, slot);
+	return slot;
+}
+
+/* Of a flow's packets one after the other is looked for, some of them twice in a row; and mostly they came in runs, and
+ * lie side by side. A neighbour is looked at only while the one before was one: its header may be in no cache. */
+uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
+{
+	uint32_t slot = a->found.slot;
+	bool next;
+
+	if (a->found.pos == pos && a->found.live && a->found.flow == flow && a->found.kind == kind)
+		return slot;
+	next = a->found.pos + 1 == pos && a->found.flow == flow && a->found.kind == kind;
+	slot += a->found.step;
+	if (!next || !a->found.step || !slot_in_use(a, slot) || !is_of(arena_slot_hdr(a, slot), kind, flow, pos))
+		return find_anew(a, kind, flow, pos, next);
+	a->found.pos = pos;
+	a->found.slot = slot;
+	a->found.live = true;
+	return slot;
+}
+
 /* A free slot of that chunk, which has one. */
-static uint32_t slot_take(struct arena *a, uint32_t chunk, uint16_t len)
+static uint32_t slot_take(struct arena *a, uint32_t chunk)
 {
 	struct arena_chunk *c = &a->chunks[chunk];
 	const struct arena_class *class = &a->lay.class[c->class];
@@ -95,7 +151,6 @@ static uint32_t slot_take(struct arena *a, uint32_t chunk, uint16_t len)
 		c->free_head = a->meta[slot].next;
 	else
 		slot = arena_slot_id(a, chunk, c->fresh++);
-	a->used_bytes[c->pool] += arena_class_bytes(len);
 	a->room[c->pool][c->class].slots--;
 	if (++c->used == class->nslots)
 		arena_chunk_unlink(a, chunk);
@@ -114,12 +169,15 @@ void arena_fetch(struct arena *a)
 {
 	const uint8_t *at = a->fetch.at, *end = a->fetch.end;
 
-	if (at >= end)
-		return;
-	if (end - at > FETCH_LINES * CACHE_LINE)
-		end = at + (size_t)FETCH_LINES * CACHE_LINE;
-	for (; at < end; at += CACHE_LINE)
-		fetch(at);
+	if (end - at >= FETCH_LINES * CACHE_LINE) {
+#pragma GCC unroll 16
+		for (int i = 0; i < FETCH_LINES; i++)
+			fetch(at + i * CACHE_LINE);
+		at += FETCH_LINES * CACHE_LINE;
+	} else {
+		for (; at < end; at += CACHE_LINE)
+			fetch(at);
+	}
 	a->fetch.at = at;
 }
 
@@ -142,8 +200,25 @@ static void fetch_next(struct arena *a, uint32_t slot, const struct slot_hdr *h)
 	fetch(arena_slot_hdr(a, next));
 	fetch(&a->meta[next]);
 	a->fetch.at = slot_data(a, class, next);
-	a->fetch.end = a->fetch.at + h->len;
+	a->fetch.end = a->fetch.at + (h->data_off ? 0 : h->len); /* where a device writes there is no copy to wait */
 	arena_fetch(a);
+}
+
+static void lend(struct arena *a, enum arena_pool pool, int64_t bytes)
+{
+	a->lent_bytes[pool] += (uint64_t)bytes;
+	a->capacity_bytes[pool] = arena_chunks_capacity(a, pool);
+}
+
+void arena_slot_reclaim(struct arena *a, uint32_t slot)
+{
+	struct arena_chunk *c = &a->chunks[slot >> a->lay.shift];
+
+	lend(a, (enum arena_pool)c->pool, -(int64_t)a->lay.class[c->class].stride);
+	a->meta[slot].next = c->free_head;
+	c->free_head = slot;
+	c->used--;
+	a->room[c->pool][c->class].slots++;
 }
 
 /* The state byte goes first: whatever stops us afterwards, the packet is gone. */
@@ -153,13 +228,20 @@ void arena_slot_drop(struct arena *a, uint32_t slot)
 	struct slot_hdr *h = arena_slot_hdr(a, slot);
 
 	arena_set_state(h, SLOT_FREE);
+	a->found.live &= a->found.slot != slot;
 	if (!arena_index_remove(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot))
 		a->misused++;
 	a->meta[slot].gen++;
+	a->used_bytes[c->pool] -= arena_class_bytes(h->len);
+	if (a->meta[slot].pins && FAULT(FAULT_PIN_IGNORED))
+		a->meta[slot].pins = 0;
+	if (a->meta[slot].pins) {
+		lend(a, (enum arena_pool)c->pool, a->lay.class[c->class].stride);
+		return;
+	}
 	a->meta[slot].next = c->free_head;
 	c->free_head = slot;
 	c->used--;
-	a->used_bytes[c->pool] -= arena_class_bytes(h->len);
 	a->room[c->pool][c->class].slots++;
 }
 
@@ -190,21 +272,15 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 	chunk = chunk_for(a, pool, class);
 	if (chunk == CHUNK_NONE)
 		return SLOT_NONE;
-	slot = slot_take(a, chunk, len);
+	slot = slot_take(a, chunk);
+	a->used_bytes[pool] += arena_class_bytes(len);
 	arena_meta_reset(&a->meta[slot]);
 	h = arena_slot_hdr(a, slot);
 	*h = (struct slot_hdr){
 	    .state = SLOT_FILLING, .kind = (uint8_t)kind, .len = len, .flow = flow, .inc = inc, .pos = pos};
 	arena_index_insert(&a->index, arena_index_tag((uint8_t)kind, flow, pos), slot);
+	note_found(a, kind, flow, pos, slot);
 	return slot;
-}
-
-static bool slot_in_use(const struct arena *a, uint32_t slot)
-{
-	uint32_t chunk = slot >> a->lay.shift;
-
-	return chunk < a->lay.nchunks && a->chunks[chunk].use == CHUNK_USED &&
-	       (slot & a->slot_mask) < a->chunks[chunk].fresh && arena_slot_hdr(a, slot)->state != SLOT_FREE;
 }
 
 void arena_commit(struct arena *a, uint32_t slot)
@@ -235,15 +311,132 @@ void arena_free(struct arena *a, uint32_t slot)
 	uint32_t chunk = slot >> a->lay.shift;
 	struct arena_chunk *c = &a->chunks[chunk];
 
+	bool full;
+
 	if (!slot_in_use(a, slot)) {
 		a->misused++;
 		return;
 	}
-	if (c->used == a->lay.class[c->class].nslots)
-		arena_chunk_link(a, chunk);
+	full = c->used == a->lay.class[c->class].nslots;
 	arena_slot_drop(a, slot);
+	if (full && c->used < a->lay.class[c->class].nslots)
+		arena_chunk_link(a, chunk);
 	if (!c->used)
 		arena_chunk_empty(a, chunk);
+}
+
+/* --- blanks and pins --- */
+
+uint32_t arena_blanks(const struct arena *a, enum arena_pool pool)
+{
+	return a->blanks[pool];
+}
+
+uint64_t arena_lent(const struct arena *a, enum arena_pool pool)
+{
+	return a->lent_bytes[pool];
+}
+
+static void become_blank(struct arena *a, uint32_t slot)
+{
+	struct slot_hdr *h = arena_slot_hdr(a, slot);
+
+	arena_meta_reset(&a->meta[slot]);
+	h->data_off = 0;
+	arena_set_state(h, SLOT_BLANK);
+}
+
+uint32_t arena_blank(struct arena *a, enum arena_pool pool)
+{
+	uint32_t chunk = chunk_for(a, pool, ARENA_CLASSES - 1), slot;
+
+	if (chunk == CHUNK_NONE)
+		return SLOT_NONE;
+	slot = slot_take(a, chunk);
+	become_blank(a, slot);
+	a->blanks[pool]++;
+	lend(a, pool, ARENA_BLANK_BYTES);
+	return slot;
+}
+
+static bool slot_taken(const struct arena *a, uint32_t slot)
+{
+	uint32_t chunk = slot >> a->lay.shift;
+
+	return chunk < a->lay.nchunks && a->chunks[chunk].use == CHUNK_USED &&
+	       (slot & a->slot_mask) < a->chunks[chunk].fresh;
+}
+
+static bool slot_is_blank(const struct arena *a, uint32_t slot)
+{
+	return slot_taken(a, slot) && arena_slot_hdr(a, slot)->state == SLOT_BLANK;
+}
+
+/* The blank's header may be torn by a kill: it never says SLOT_COMMITTED meanwhile. */
+bool arena_adopt(struct arena *a, uint32_t slot, uint32_t blank, uint16_t data_off)
+{
+	struct slot_hdr *h = arena_slot_hdr(a, slot), *b = arena_slot_hdr(a, blank);
+	uint8_t lane = a->meta[slot].lane;
+	uint32_t at;
+
+	if (!slot_is_blank(a, blank) || !slot_in_use(a, slot) || h->state != SLOT_FILLING ||
+	    a->chunks[slot >> a->lay.shift].class != ARENA_CLASSES - 1 ||
+	    a->chunks[slot >> a->lay.shift].pool != a->chunks[blank >> a->lay.shift].pool ||
+	    data_off + h->len > ARENA_BLANK_BYTES || dnode_on(&a->meta[slot].node) ||
+	    !arena_index_locate(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot, &at))
+		return false;
+	a->index.tab[at].slot1 = blank + 1;
+	a->found.live = a->found.live && a->found.slot != slot;
+	*b = *h;
+	b->data_off = data_off;
+	a->meta[slot].gen++;
+	become_blank(a, slot);
+	arena_meta_reset(&a->meta[blank]);
+	a->meta[blank].lane = lane;
+	return true;
+}
+
+/* A slot that was in use in some way goes to the free ones. */
+static void reclaim(struct arena *a, uint32_t slot)
+{
+	uint32_t chunk = slot >> a->lay.shift;
+	struct arena_chunk *c = &a->chunks[chunk];
+
+	if (c->used == a->lay.class[c->class].nslots)
+		arena_chunk_link(a, chunk);
+	arena_slot_reclaim(a, slot);
+	if (!c->used)
+		arena_chunk_empty(a, chunk);
+}
+
+void arena_blank_return(struct arena *a, uint32_t slot)
+{
+	if (!slot_is_blank(a, slot)) {
+		a->misused++;
+		return;
+	}
+	a->blanks[a->chunks[slot >> a->lay.shift].pool]--;
+	arena_set_state(arena_slot_hdr(a, slot), SLOT_FREE);
+	reclaim(a, slot);
+}
+
+bool arena_pin(struct arena *a, uint32_t slot)
+{
+	if (!slot_in_use(a, slot) || arena_slot_hdr(a, slot)->state != SLOT_COMMITTED ||
+	    a->meta[slot].pins == ARENA_PINS_MAX)
+		return false;
+	a->meta[slot].pins++;
+	return true;
+}
+
+void arena_unpin(struct arena *a, uint32_t slot)
+{
+	if (!slot_taken(a, slot) || !a->meta[slot].pins) {
+		a->misused += !FAULT(FAULT_PIN_IGNORED);
+		return;
+	}
+	if (--a->meta[slot].pins == 0 && arena_slot_hdr(a, slot)->state == SLOT_FREE)
+		reclaim(a, slot);
 }
 
 uint32_t arena_next_committed(struct arena *a, uint32_t *cursor)

@@ -8,7 +8,8 @@
  * A chunk (2 MiB by default, naturally aligned in the region) belongs to one pool and one size class while any of
  * its slots is in use; it starts with its own dense array of 64-byte slot headers, so that a rebuild scans headers
  * without touching payloads and no header space is set aside for slots that the class does not have.
- * Size classes 512, 1152, 2176, 4224: never a power-of-two stride.
+ * Size classes 512, 1152, 2176, 4352: never a power-of-two stride. The largest has ARENA_HEADROOM bytes more than the
+ * longest packet: a port that lands whole frames in slots writes its headers in front of the packet (data_off).
  *
  * What is truth and what is not: a slot counts from arena_commit() on (header CRC and state are stored last).
  * Everything else in struct arena - free lists, the position index, struct slot_meta - is volatile and rebuilt by
@@ -18,7 +19,10 @@
  * a pool may take free chunks only while the other one can still reach its reserve.
  *
  * Call order: arena_heap_size(), then arena_format() or arena_attach(); then for each packet arena_alloc(), fill
- * header fields and data, arena_commit(), ..., arena_free(). Not thread-safe: one shard owns one arena. */
+ * header fields and data, arena_commit(), ..., arena_free(). Not thread-safe: one shard owns one arena.
+ *
+ * For ports that land packets in the arena and send from it: arena_blank(), (the device writes), arena_alloc() and
+ * arena_adopt() in place of a copy, arena_commit(); arena_pin(), arena_free() at any time, arena_unpin(). */
 #ifndef PROXY_ARENA_H
 #define PROXY_ARENA_H
 
@@ -30,9 +34,11 @@
 #include "proxy/util/limits.h"
 
 #define ARENA_MAGIC          0x4c52434852454e41ull
-#define ARENA_LAYOUT_VERSION 6 /* of descriptors too: near_rebuild.c, far_rebuild.c, relay_out.c, relay_in.c */
+#define ARENA_LAYOUT_VERSION 7 /* of descriptors too: near_rebuild.c, far_rebuild.c, relay_out.c, relay_in.c */
 #define SLOT_NONE            UINT32_MAX
 #define ARENA_HURT_MAX       64
+#define ARENA_HEADROOM       128
+#define ARENA_BLANK_BYTES    (LAN_PKT_MAX + ARENA_HEADROOM) /* of a blank, for headers and packet together */
 
 enum arena_pool { POOL_LAN, POOL_WAN, POOL_COUNT }; /* packets taken from the LAN; packets taken from the WAN */
 
@@ -49,9 +55,15 @@ enum slot_kind {
 	SLOT_KINDS
 };
 
-enum slot_state { SLOT_FREE = 0, SLOT_FILLING = 1, SLOT_COMMITTED = 2 };
+/* Only SLOT_COMMITTED survives a kill. No value is one bit away from it but SLOT_FREE. */
+enum slot_state {
+	SLOT_FREE = 0,
+	SLOT_FILLING = 1, /* has flow and position, is in the index */
+	SLOT_COMMITTED = 2,
+	SLOT_BLANK = 4, /* lent to a port, belongs to nobody: the rest of the header means nothing */
+};
 
-/* 64 bytes in the arena. `state`, `kind` and `crc` are arena.c's; the caller fills in the rest before
+/* 64 bytes in the arena. `state`, `kind`, `data_off` and `crc` are arena.c's; the caller fills in the rest before
  * arena_commit(). */
 struct slot_hdr {
 	uint8_t state; /* enum slot_state */
@@ -70,7 +82,8 @@ struct slot_hdr {
 	uint16_t vlan_tci; /* 0: untagged */
 	uint8_t flags;     /* enum slot_flags */
 	uint8_t waits; /* a request that begins a message: entries of the barrier's snapshot behind its bytes, in len */
-	uint8_t reserved[20];
+	uint16_t data_off; /* where the packet begins in the slot: 0 if it was copied into it; arena_adopt() sets it */
+	uint8_t reserved[18];
 	uint32_t crc; /* CRC-32 of the 60 bytes before it, with state as SLOT_COMMITTED */
 };
 _Static_assert(sizeof(struct slot_hdr) == 64, "slot header is one cache line");
@@ -83,7 +96,8 @@ enum slot_flags {
 	SF_END_TO_END = 1 << 4, /* raw: an RC packet without a flow */
 };
 
-/* Volatile, one per slot, for the core's use. Zeroed by arena_alloc() and arena_attach() but for `gen`. */
+/* Volatile, one per slot, for the core's use. Zeroed by arena_alloc() and arena_attach() but for `gen`; only
+ * arena_pin() and arena_unpin() change `pins`. */
 struct slot_meta {
 	uint64_t units[2]; /* 64-byte units of the packet: on the way in, those received; on the way out, those the peer
 	                      has */
@@ -97,6 +111,7 @@ struct slot_meta {
 	uint8_t copies;    /* copies of a repair still to be sent */
 	uint8_t in_flight; /* datagrams under way that carry it */
 	uint8_t lane;
+	uint8_t pins; /* arena.c's: packets out of the slot that ports have not sent yet */
 };
 
 struct arena_geometry {
@@ -149,15 +164,37 @@ void arena_fetch(struct arena *a);
 /* A committed slot whose msn or psns the caller has changed: its CRC is made anew. A crash in between loses the slot,
  * so only what was not ACKed yet may be changed. */
 void arena_amend(struct arena *a, uint32_t slot);
-/* Takes it out of the index and frees it; gen changes. */
+/* Takes it out of the index and frees it; gen changes. A slot with pins is out of header and index at once, and free for
+ * other packets when the last pin goes: until then its bytes stay as they are, and the pool may promise as much less. */
 void arena_free(struct arena *a, uint32_t slot);
+
+/* --- blanks and pins: memory that devices read and write --- */
+
+/* Lends a slot of the largest class for a device to write ARENA_BLANK_BYTES into, from arena_data() on. SLOT_NONE if the
+ * pool has no room. The pool may promise as much less (arena_capacity()). A kill leaves it free. */
+uint32_t arena_blank(struct arena *a, enum arena_pool pool);
+/* The blank, in which a packet lies `data_off` bytes behind its beginning, takes the place of `slot`, which
+ * arena_alloc() has just given for that packet: header and index. `slot` becomes the blank. False, and nothing has
+ * changed, if either is not what it should be, or they differ in pool or class: then the packet has to be copied. */
+bool arena_adopt(struct arena *a, uint32_t slot, uint32_t blank, uint16_t data_off);
+/* Takes a blank back. No device may write into it from here on. */
+void arena_blank_return(struct arena *a, uint32_t slot);
+uint32_t arena_blanks(const struct arena *a, enum arena_pool pool);
+/* Bytes of blanks, and of pinned slots that were freed. */
+uint64_t arena_lent(const struct arena *a, enum arena_pool pool);
+
+/* The bytes of a committed slot stay as they are, free or not, until as many arena_unpin(). False: it is not committed,
+ * or has ARENA_PINS_MAX already. */
+#define ARENA_PINS_MAX UINT8_MAX
+bool arena_pin(struct arena *a, uint32_t slot);
+void arena_unpin(struct arena *a, uint32_t slot);
 
 struct slot_hdr *arena_hdr(struct arena *a, uint32_t slot);
 uint8_t *arena_data(struct arena *a, uint32_t slot);
 struct slot_meta *arena_meta(struct arena *a, uint32_t slot);
 
 /* The slot of that kind, flow and position (any incarnation), SLOT_NONE if there is none. O(1). */
-uint32_t arena_find(const struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos);
+uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos);
 
 /* Bytes of the size class of a packet of len. In a pool that is full it may stand in a slot of a larger one. */
 uint32_t arena_class_bytes(uint16_t len);

@@ -109,6 +109,7 @@ static bool hdr_believable(const struct arena *a, const struct arena_chunk *c, c
 {
 	return h->crc == arena_hdr_crc(a, h) && arena_kind_known(h->kind) && arena_pool_of(h->kind) == c->pool &&
 	       h->len && h->len <= LAN_PKT_MAX && arena_class_of(h->len) <= c->class &&
+	       h->data_off + h->len <= a->lay.class[c->class].stride &&
 	       (arena_kind_is_raw(h->kind) || h->flow < a->max_flows);
 }
 
@@ -133,7 +134,7 @@ bool arena_hurt(const struct arena *a, uint32_t i, uint32_t *flow, uint64_t *pos
 
 static bool slot_survives(struct arena *a, const struct arena_chunk *c, const struct slot_hdr *h)
 {
-	if (h->state == SLOT_FREE || h->state == SLOT_FILLING)
+	if (h->state == SLOT_FREE || h->state == SLOT_FILLING || (h->state == SLOT_BLANK && !FAULT(FAULT_BLANK_SURVIVES)))
 		return false;
 	if (h->state != SLOT_COMMITTED || !hdr_believable(a, c, h)) {
 		note_hurt(a, h);

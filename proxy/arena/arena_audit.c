@@ -30,6 +30,8 @@ enum audit_failure {
 	AUDIT_CHUNK_EMPTY = -20,   /* chunk counts as used and is empty */
 	AUDIT_CAPACITY = -21,      /* what a pool may use in all */
 	AUDIT_SLOTS = -22,         /* free slots in used chunks */
+	AUDIT_LENT = -23,          /* blanks, or bytes lent */
+	AUDIT_PINS = -24,          /* pins on a slot that nobody has committed */
 };
 
 struct audit {
@@ -37,7 +39,8 @@ struct audit {
 	uint32_t owned[POOL_COUNT], with_room[POOL_COUNT][ARENA_CLASSES];
 	uint32_t slots[POOL_COUNT][ARENA_CLASSES];
 	uint32_t free, spare;
-	uint64_t used_bytes[POOL_COUNT];
+	uint64_t used_bytes[POOL_COUNT], lent_bytes[POOL_COUNT];
+	uint32_t blanks[POOL_COUNT];
 };
 
 static int audit_slot_used(const struct arena *a, const struct arena_chunk *c, uint32_t slot)
@@ -65,7 +68,7 @@ static int audit_free_chain(const struct arena *a, uint32_t chunk, uint32_t nfre
 		if (++n > nfree)
 			return AUDIT_FREE_CHAIN_LEN;
 		if (slot >> a->lay.shift != chunk || (slot & a->slot_mask) >= c->fresh ||
-		    arena_slot_hdr(a, slot)->state != SLOT_FREE)
+		    arena_slot_hdr(a, slot)->state != SLOT_FREE || a->meta[slot].pins)
 			return AUDIT_FREE_CHAIN;
 	}
 	return n == nfree ? AUDIT_OK : AUDIT_FREE_CHAIN_LEN;
@@ -75,11 +78,21 @@ static int audit_slots(const struct arena *a, uint32_t chunk, struct audit *sum)
 {
 	const struct arena_chunk *c = &a->chunks[chunk];
 	const struct slot_hdr *h = arena_chunk_hdrs(a, chunk);
-	uint32_t used = 0;
+	uint32_t used = 0, lent = 0;
 
 	for (uint32_t i = 0; i < c->fresh; i++) {
+		uint8_t pins = a->meta[arena_slot_id(a, chunk, i)].pins;
 		int rc;
 
+		if (pins && h[i].state != SLOT_FREE && h[i].state != SLOT_COMMITTED)
+			return AUDIT_PINS;
+		if (h[i].state == SLOT_BLANK && c->class != ARENA_CLASSES - 1)
+			return AUDIT_LENT;
+		if (h[i].state == SLOT_BLANK || (h[i].state == SLOT_FREE && pins)) {
+			lent++;
+			sum->blanks[c->pool] += h[i].state == SLOT_BLANK;
+			continue;
+		}
 		if (h[i].state == SLOT_FREE)
 			continue;
 		rc = audit_slot_used(a, c, arena_slot_id(a, chunk, i));
@@ -88,11 +101,13 @@ static int audit_slots(const struct arena *a, uint32_t chunk, struct audit *sum)
 		used++;
 		sum->used_bytes[c->pool] += arena_class_bytes(h[i].len);
 	}
+	sum->index_n += used;
+	sum->lent_bytes[c->pool] += (uint64_t)lent * a->lay.class[c->class].stride;
+	used += lent;
 	if (used != c->used)
 		return AUDIT_CHUNK_COUNT;
 	if (!used)
 		return AUDIT_CHUNK_EMPTY;
-	sum->index_n += used;
 	sum->owned[c->pool]++;
 	sum->with_room[c->pool][c->class] += used < a->lay.class[c->class].nslots;
 	sum->slots[c->pool][c->class] += a->lay.class[c->class].nslots - used;
@@ -186,6 +201,8 @@ static int audit_sums(const struct arena *a, const struct audit *sum)
 	for (unsigned pool = 0; pool < POOL_COUNT; pool++) {
 		if (a->used_bytes[pool] != sum->used_bytes[pool])
 			return AUDIT_USED_BYTES;
+		if (a->lent_bytes[pool] != sum->lent_bytes[pool] || a->blanks[pool] != sum->blanks[pool])
+			return AUDIT_LENT;
 		if (a->owned[pool] != sum->owned[pool])
 			return AUDIT_OWNED;
 		if (a->capacity_bytes[pool] != arena_chunks_capacity(a, (enum arena_pool)pool))

@@ -57,13 +57,13 @@ uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool)
 	return a->nfree > kept ? a->nfree - kept : 0;
 }
 
-/* In slots of the largest class, the one that makes the most of a chunk. */
 uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool)
 {
-	const struct arena_class *class = &a->lay.class[ARENA_CLASSES - 1];
 	uint64_t chunks = (uint64_t)a->owned[pool] + arena_chunks_takeable(a, pool);
 
-	return chunks * class->nslots * class->stride;
+	uint64_t bytes = chunks * a->lay.chunk_bytes, lent = FAULT(FAULT_LENT_PROMISED) ? 0 : a->lent_bytes[pool];
+
+	return bytes > lent ? bytes - lent : 0;
 }
 
 void arena_chunks_counted(struct arena *a)

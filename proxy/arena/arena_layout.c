@@ -38,7 +38,7 @@ static bool sane(const struct arena_geometry *g)
 
 static void place_classes(struct arena_layout *l, uint32_t chunk_size)
 {
-	static const uint32_t strides[ARENA_CLASSES] = {512, 1152, 2176, 4224};
+	static const uint32_t strides[ARENA_CLASSES] = {512, 1152, 2176, ARENA_BLANK_BYTES};
 
 	for (unsigned c = 0; c < ARENA_CLASSES; c++) {
 		struct arena_class *class = &l->class[c];
@@ -46,6 +46,8 @@ static void place_classes(struct arena_layout *l, uint32_t chunk_size)
 		class->stride = strides[c];
 		class->nslots = chunk_size / (strides[c] + (uint32_t)sizeof(struct slot_hdr));
 		class->data_off = class->nslots * (uint32_t)sizeof(struct slot_hdr);
+		if (class->nslots * class->stride > l->chunk_bytes)
+			l->chunk_bytes = class->nslots * class->stride;
 	}
 	while (1u << l->shift < l->class[0].nslots)
 		l->shift++;
@@ -60,7 +62,7 @@ static bool place_region(struct arena_layout *l, const struct arena_geometry *g)
 	at_most = (g->len - l->table_off) >> l->chunk_log2;
 	l->chunks_off = chunks_offset(g->max_flows, at_most, g->chunk_size);
 	n = (g->len - l->chunks_off) >> l->chunk_log2;
-	if (n << l->shift > 1ull << ARENA_SLOT_BITS)
+	if (n << l->shift >= 1ull << ARENA_SLOT_BITS)
 		return false;
 	l->nchunks = (uint32_t)n;
 	return true;

@@ -23,6 +23,11 @@
  *   descriptor      its 8-byte CRC and sequence word, zero while the copy is being written
  *   whole arena     the superblock's magic, zero while formatting
  *
+ * Devices write into blanks and read from pinned slots while the core does other things. A blank is in no index and
+ * belongs to nobody, so nothing that a device writes there counts before arena_adopt(). A pinned slot that is freed is
+ * free for a rebuild at once (header) and gone from the index, but its chunk counts it as used until the last pin goes.
+ * Blanks and such slots are *lent*: the pool may promise as much less, since no packet finds a place there.
+ *
  * A chunk is *used* while it has a slot in use. All others are *free*, whatever class the table still says; a free
  * chunk needs no table store, since its headers all say SLOT_FREE. Up to one free chunk per pool and class is kept
  * aside, still in its class ("spare"), so that a packet that comes and goes alone does not take and return a chunk
@@ -46,7 +51,7 @@ enum {
 	ARENA_CHUNKS_MIN = POOL_COUNT * ARENA_CLASSES, /* below that a pool could not hold every size at once */
 	ARENA_CHUNK_LOG2_MIN = 16,
 	ARENA_CHUNK_LOG2_MAX = 21,
-	ARENA_SLOT_BITS = 31, /* slot + 1 must fit beside SLOT_NONE, with room to spare */
+	ARENA_SLOT_BITS = 31, /* slot + 1 must fit beside ARENA_INDEX_PASSED */
 };
 
 #define CHUNK_NONE UINT32_MAX
@@ -90,6 +95,7 @@ struct arena_layout {
 	uint32_t nchunks;
 	uint8_t chunk_log2, shift;
 	struct arena_class class[ARENA_CLASSES];
+	uint32_t chunk_bytes; /* slot bytes of a chunk in the class that makes the most of it */
 	uint64_t index_entries;
 	size_t chunk_at, meta_at, index_at, seq_at, heap_len; /* in the heap */
 };
@@ -125,7 +131,9 @@ struct arena {
 	uint32_t owned[POOL_COUNT]; /* used chunks */
 	uint32_t reserve;           /* chunks that each pool can always reach */
 	uint64_t used_bytes[POOL_COUNT];
-	uint64_t capacity_bytes[POOL_COUNT]; /* follows from nfree and owned: arena_chunks_counted() */
+	uint64_t lent_bytes[POOL_COUNT];     /* blanks, and pinned slots that were freed: in no packet's count */
+	uint32_t blanks[POOL_COUNT];
+	uint64_t capacity_bytes[POOL_COUNT]; /* follows from nfree, owned and lent_bytes: arena_chunks_counted() */
 
 	struct arena_desc_copy *desc; /* [table][index][copy] */
 	uint32_t *desc_seq;           /* [table][index]: sequence of the newest copy, 0: none */
@@ -144,6 +152,13 @@ struct arena {
 	uint32_t misused; /* calls that no correct core makes: ignored, and shown by arena_audit() */
 
 	struct {
+		uint64_t pos;
+		uint32_t flow, slot;
+		uint8_t kind;
+		bool live; /* it is that still */
+		uint32_t step; /* from one slot to that of the next position, lately, modulo 2^32; 0: there is no telling */
+	} found; /* the slot that was taken or found last */
+	struct {
 		const uint8_t *at, *end;
 	} fetch; /* where the next packet is likely to be written, and was not fetched yet */
 };
@@ -154,10 +169,13 @@ bool arena_layout_of(const struct arena_geometry *g, struct arena_layout *l);
 /* arena.c. Frees a slot in use, but leaves its chunk in whatever list it is. */
 void arena_slot_drop(struct arena *a, uint32_t slot);
 
+/* arena.c. Its bytes are lent no more, and it goes to the free ones of its chunk. */
+void arena_slot_reclaim(struct arena *a, uint32_t slot);
+
 /* arena_chunk.c */
 uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class);
-/* Slot bytes of the chunks that the pool has or may take, worked out; and for both, after nfree or owned have
- * changed. */
+/* Slot bytes of the chunks that the pool has or may take, without those lent, worked out; and for both, after nfree,
+ * owned or lent_bytes have changed. */
 uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool);
 void arena_chunks_counted(struct arena *a);
 /* Free chunks that the pool may take now. */

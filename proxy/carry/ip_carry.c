@@ -15,6 +15,7 @@
 #include "ip_carry.h"
 
 #include "barrier.h"
+#include "proxy/shard/flow_history.h"
 #include "proxy/wan/wan_lane.h"
 #include "proxy/wan/dgram/wan_units.h"
 
@@ -78,6 +79,8 @@ enum proxy_drop ip_rx(struct proxy *p, const uint8_t *l3, size_t len, uint16_t v
 		return drop(p, DROP_LAN_FOREIGN);
 	if (pkt.ttl == 0)
 		return drop(p, DROP_LAN_TTL);
+	if (pkt.begins_or_ends)
+		flow_history_heard(p, &pkt.src);
 	exempt = is_exempt(p, &pkt);
 	if (exempt)
 		count(p, CTR_BARRIER_EXEMPT, 1);

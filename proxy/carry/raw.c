@@ -23,6 +23,7 @@
 #include "ip_carry.h"
 #include "proxy/wan/wan_lane.h"
 #include "proxy/shard/flow_find.h"
+#include "proxy/shard/flow_history.h"
 
 #define RAW_WINDOW       1024
 #define RAW_SENDS_MAX    6
@@ -166,8 +167,10 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	struct raw_lane *r = &p->raw_lanes[lane];
 	struct cm_news news = {0};
 
-	if (pkt->opcode == UD_SEND_ONLY && pkt->dest_qpn == 1)
+	if (pkt->opcode == UD_SEND_ONLY && pkt->dest_qpn == 1) {
+		flow_history_heard(p, &pkt->src);
 		news = observe_cm(p, l3, pkt, vlan_tci);
+	}
 	if (news.dreq)
 		host_leaves(p, pkt, &news);
 	if (!p->session_on)

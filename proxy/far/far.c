@@ -41,7 +41,7 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	f->resp_credit = RESP_CREDIT_ALL;
 	f->pos_low = POS_NEVER;
 	f->window_bytes = p->cfg.lan_window_bytes;
-	f->last_progress_ns = p->now_ns;
+	f->last_progress_ns = f->notes.opened_ns = p->now_ns;
 	dlist_init(&f->ops);
 	dlist_init(&f->agains);
 	timer_init(&f->rto, TK_RTO, idx);
@@ -112,6 +112,7 @@ void far_free_requests(struct proxy *p, struct far_flow *f)
 void far_close(struct proxy *p, struct far_flow *f)
 {
 	barrier_flow_gone(p, f);
+	far_note_end(p, f);
 	far_free_requests(p, f);
 	far_free_ops(p, f);
 	pair_remove(p, f);

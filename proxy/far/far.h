@@ -60,6 +60,8 @@ void far_ask_again(struct proxy *p, struct far_flow *f);
 bool far_overdue(struct proxy *p, struct far_flow *f);
 /* Its responder answers to another QPN than the one whose answers have counted for it: it has failed, loudly. */
 void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
+/* True if a life of the flow's queue pair was lost with its near edge's arena, and lacked this PSN (24 bits) here. */
+bool far_lost_awaited(struct proxy *p, const struct far_flow *f, uint32_t psn);
 /* L3 length of the next request, if it may go to the host now; 0: none may. */
 uint16_t far_lan_next(struct proxy *p, struct far_flow *f);
 /* That request into tx. Returns its L3 length in bytes. */
@@ -87,6 +89,11 @@ void far_report(struct proxy *p, struct far_flow *f, bool at_once);
 /* What FLOW_REPORT and FLOW_PAIR say now. */
 void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_report *r);
 void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r);
+
+/* --- for whoever asks. far_status.c --- */
+
+void far_flow_status(const struct far_flow *f, struct proxy_flow_status *s);
+void far_flow_facts(const struct far_flow *f, struct flow_facts *s);
 
 /* --- time, sessions, restart --- */
 

@@ -223,6 +223,9 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 		count(p, CTR_RNR_NAKS_RX, 1);
 		if ((pkt->aeth_syndrome & 0x1f) == 0)
 			count(p, CTR_RNR_TIMER_ZERO_RX, 1);
+		f->notes.n.rnr_naks++;
+		f->notes.rnr_ns = p->now_ns;
+		f->notes.rnr_timer = pkt->aeth_syndrome & 0x1f;
 		f->last_progress_ns = p->now_ns; /* it lives, and the near edge may know */
 		far_report(p, f, false);
 		f->rnr = true;
@@ -240,6 +243,7 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	count(p, CTR_NAKS_RX, 1);
 	if (f->rnr)
 		return DROP_NONE; /* about what was behind the packet that is waited for */
+	f->notes.n.seq_naks++;
 	far_on_loss(p, f);
 	far_go_back(p, f, pos);
 	return DROP_NONE;

@@ -14,7 +14,7 @@
  * Every flow of that life that the near edge may have ACKed is named, as failed or as in doubt. Then the host itself
  * tells: one that goes on with the queue pair sends what it has not been ACKed. The near edge takes that for the
  * beginning of a flow, the responder waits for an earlier packet and says so (a sequence NAK), and that is where the
- * life before has ended here. A host that has the packet sends it when it is asked to. One that was ACKed past it
+ * life before has ended here, however far before (far_lost_awaited()). A host that has the packet sends it when it is asked to. One that was ACKed past it
  * cannot, and after LOST_WAIT_NS on a line that was heard all the time the flow has failed: nothing behind the hole is
  * executed, the near edge is told, and its host meets silence as from a dead responder. A responder says once what it
  * waits for, and the near edge may begin several lives of the flow meanwhile, as the host insists: they inherit the
@@ -105,15 +105,26 @@ static void wait_for(struct proxy *p, struct far_flow *f, uint64_t pos)
 	timer_set(&p->timers, &f->ask, p->now_ns + LOOK_NS);
 }
 
+/* A responder that waits for that PSN (24 bits) waits for what the life lacked here when it was lost. */
+static bool ended_at(const struct lost_life *l, uint32_t psn)
+{
+	uint64_t pos = pos_near(l->to, psn);
+
+	return pos >= l->from && pos <= l->to;
+}
+
+bool far_lost_awaited(struct proxy *p, const struct far_flow *f, uint32_t psn)
+{
+	const struct lost_life *l = find(p, f);
+
+	return l && ended_at(l, psn);
+}
+
 void far_lost_look(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
 	struct lost_life *l = find(p, f);
-	uint64_t ended;
 
-	if (!l || f->lost_pos)
-		return;
-	ended = pos_near(l->to, pos_psn(pos));
-	if (ended < l->from || ended > l->to)
+	if (!l || f->lost_pos || !ended_at(l, pos_psn(pos)))
 		return;
 	l->asked_psn = pos_psn(pos);
 	ask(p, l);

@@ -165,4 +165,9 @@ static inline struct roce_pkt far_as_requester(const struct far_flow *f, uint8_t
 	};
 }
 
+/* --- far_status.c --- */
+
+/* The flow is about to be forgotten: it is remembered among those that have ended. */
+void far_note_end(struct proxy *p, const struct far_flow *f);
+
 #endif

@@ -28,7 +28,8 @@ void far_advance_rx(struct proxy *p, struct far_flow *f)
 	bool asked = false;
 	uint32_t slot;
 
-	while ((slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_rx)) != SLOT_NONE) {
+	while (f->pos_rx < f->pos_rx_max &&
+	       (slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_rx)) != SLOT_NONE) {
 		struct slot_hdr *h = arena_hdr(p->arena, slot);
 
 		if (h->state != SLOT_COMMITTED || h->psns == 0)
@@ -250,7 +251,7 @@ static bool complete(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_
 
 static uint32_t place(struct proxy *p, struct lane *l, struct far_flow *f, const struct wan_packet *w)
 {
-	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, w->pos);
+	uint32_t slot = w->pos < f->pos_rx_max ? arena_find(p->arena, SLOT_REQ_FAR, f->idx, w->pos) : SLOT_NONE;
 	bool next = !f->open || w->pos == f->pos_rx;
 	bool urgent = next && f->pos_rx - f->pos_acked < URGENT_BACKLOG && !FAULT(FAULT_NO_MINIMUM);
 

@@ -67,9 +67,10 @@ void far_schedule(struct proxy *p, struct far_flow *f)
 		return;
 	if ((f->bytes_out && f->bytes_out >= window_of(f)) || timer_armed(&f->pace))
 		return;
-	if (f->pairing == PAIR_LEARNING && !pair_turn(p, f))
-		return;
-	lan_drr_ready(p, f);
+	if (f->pairing != PAIR_LEARNING)
+		lan_drr_ready(p, f);
+	else if (pair_turn(p, f))
+		lan_drr_probe(p, f);
 }
 
 /* --- how long a responder may take --- */
@@ -208,6 +209,7 @@ size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	pair_sent(p, f);
 	if (f->pos_tx < f->pos_tx_max) {
 		count(p, CTR_LAN_RETRIES, 1);
+		f->notes.n.repeats++;
 		f->retried_ns = p->now_ns;
 	}
 	if (f->pos_acked == f->pos_tx_max)
@@ -261,6 +263,7 @@ static void check_stall(struct proxy *p, struct far_flow *f)
 	if (f->stalled || p->now_ns < f->last_progress_ns + p->cfg.stall_ns)
 		return;
 	f->stalled = true;
+	f->notes.n.stalls++;
 	proxy_event_push(p, EV_FLOW_STALLED, NULL, f, f->pos_acked, f->held_bytes);
 	far_report(p, f, true);
 	barrier_progress(p, f);
@@ -308,6 +311,7 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 	if (f->part_wanted && far_part_now(p, f))
 		return;
 	count(p, CTR_LAN_TIMEOUTS, 1);
+	f->notes.n.timeouts++;
 	if (f->pairing == PAIR_LEARNING && f->probe_repeats < PROBE_REPEATS) {
 		f->probe_repeats++;
 		far_arm_rto(p, f);

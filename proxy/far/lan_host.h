@@ -41,6 +41,8 @@ void lan_host_on_timer(struct proxy *p, struct lan_host *h);
 
 /* The flow may send: it waits for its turn. It must have joined a host pair. */
 void lan_drr_ready(struct proxy *p, struct far_flow *f);
+/* The same for a flow that is to be probed: it goes first. */
+void lan_drr_probe(struct proxy *p, struct far_flow *f);
 /* The next request for a host into tx. Returns its L3 length, 0: none may go now. */
 size_t lan_drr_tx(struct proxy *p, struct lan_tx *tx);
 /* The flow is about to send len bytes of its turn: true if it should ask for an answer, as others go on before it does,

@@ -456,6 +456,7 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	uint64_t wait = FAULT(FAULT_NO_QUARANTINE) ? 1 : p->cfg.quarantine_ns;
 
 	count(p, CTR_PAIR_QUARANTINES, 1);
+	f->notes.n.turns_unanswered++;
 	if (f->retries == 1)
 		proxy_event_push(p, EV_PAIR_QUARANTINED, NULL, f, f->pos_acked, wait);
 	hp->unsent_row = 0;
@@ -478,6 +479,7 @@ void pair_unsent(struct proxy *p, struct far_flow *f)
 		return;
 	hp = &p->pairs[f->hostpair];
 	count(p, CTR_PAIRS_UNSENT, 1);
+	f->notes.n.unsent++;
 	f->probes--;
 	f->asked[0]--;
 	f->pos_tx_max = f->tx_max_before;
@@ -569,6 +571,14 @@ static bool expects_earlier(const struct far_flow *f, const struct roce_pkt *pkt
 
 	return pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed && pos < f->pos_base &&
 	       pos + BELOW_BASE_REACH >= f->pos_base;
+}
+
+/* A responder that waits for what a life of the queue pair before had, whose near edge has lost it: however much that was,
+ * it is the flow's answer, and the only one that it gets (far_lost.c). */
+static bool awaits_what_is_lost(struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt)
+{
+	return pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed &&
+	       far_lost_awaited(p, f, pkt->psn);
 }
 
 /* About what was not long before all that the flow has been sent: whoever answers so was asked by another one, and what
@@ -691,7 +701,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	}
 	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* without AETH it does not say how many messages were counted */
-	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !is_ahead_within(f, pkt) &&
+	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !awaits_what_is_lost(p, f, pkt) && !is_ahead_within(f, pkt) &&
 	    !(f->doubted && is_ahead(f, pkt))) {
 		if (is_ahead(f, pkt))
 			send_all(p, f, pkt);

@@ -303,6 +303,7 @@ static size_t build_rnr_for_response(struct proxy *p, struct near_flow *f, struc
 	    p->now_ns < f->rnr_said_ns + RNR_QUIET_NS || !may_send_away(p, f, op->next))
 		return 0;
 	f->rnr_said_ns = p->now_ns;
+	f->notes.n.rnr_sent++;
 	count(p, CTR_RNR_NAKS_TX, 1);
 	wait = min_u64(answer_after_ns(p, op->again_heard_ns), rnr_wait_max_ns(p, f));
 	return build(f, op->next, (uint8_t)(AETH_RNR_NAK | rnr_code_within(wait)),
@@ -357,6 +358,7 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		if (ceiling >= f->pos_max || !may_send_away(p, f, ceiling))
 			return build_ack(p, f, ceiling, tx); /* nothing is refused any more, or no refusal is left */
 		f->rnr_said_ns = p->now_ns;
+		f->notes.n.rnr_sent++;
 		return build_nak(p, f, ceiling, rnr_syndrome(p, f), tx);
 	default:
 		return 0;

@@ -59,7 +59,7 @@ struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_
 	begin(p, f, &pkt->dst, pkt->dest_qpn, vlan_tci, pkt->psn);
 	near_unpaired_enter(p, f);
 	f->pos_last_rx = f->pos_base;
-	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
+	near_key_put(p, f);
 	near_store(p, f);
 	proxy_event_push(p, EV_FLOW_OPENED, f, NULL, f->pos_base, 0);
 	return f;
@@ -79,11 +79,12 @@ void near_close(struct proxy *p, struct near_flow *f)
 	struct near_flow *newer = f->newer;
 
 	proxy_event_push(p, EV_FLOW_CLOSED, f, NULL, f->pos_settled, f->pos_next - f->pos_settled);
+	near_note_end(p, f);
 	count(p, CTR_FLOWS_CLOSED, 1);
 	if (f->newer)
 		f->newer->older = NULL;
 	else
-		idx_hash_del(&p->near_by_key, near_flow_hash(f), f->idx);
+		near_key_del(p, f);
 	if (f->older)
 		f->older->newer = NULL;
 	near_queue_close(p, lane_of(p, f->lane), near_wire_id(p, f), f->inc);
@@ -124,7 +125,7 @@ static uint64_t drain_limit(const struct proxy *p, const struct near_flow *old)
 static void drain_before(struct proxy *p, struct near_flow *old, struct near_flow *f)
 {
 	if (!old->newer)
-		idx_hash_del(&p->near_by_key, near_flow_hash(old), old->idx);
+		near_key_del(p, old);
 	near_link_lives(p, old, f);
 	near_turn_leave(p, old);
 	dlist_remove(&old->ack_tx_node);
@@ -140,7 +141,7 @@ static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_
 	if (old->older) {
 		drains = old->older;
 		near_close(p, old);
-		idx_hash_put(&p->near_by_key, near_flow_hash(drains), drains->idx); /* until the next one is there */
+		near_key_put(p, drains); /* until the next one is there */
 	}
 	/* This may have to forget the drained one: then it is not used, or is f itself. */
 	f = near_flow_take(p, &src, drains->lane, false);
@@ -150,7 +151,7 @@ static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_
 	near_unpaired_enter(p, f);
 	if (drains->used && drains != f)
 		drain_before(p, drains, f);
-	idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
+	near_key_put(p, f);
 	return f;
 }
 
@@ -263,7 +264,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 		f = near_flow_take(p, &ci->src, proxy_lane_between(&p->cfg, &ci->src, &ci->dst), true);
 		if (f) {
 			begin(p, f, &ci->dst, ci->dest_qpn, ci->vlan_tci, ci->start_psn);
-			idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
+			near_key_put(p, f);
 		}
 	}
 	if (!f)

@@ -147,6 +147,11 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 /* A response or a piece of one. False: no room, the datagram is to be refused. */
 bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
 
+/* --- for whoever asks. near_status.c --- */
+
+void near_flow_status(const struct proxy *p, const struct near_flow *f, struct proxy_flow_status *s);
+void near_flow_facts(const struct proxy *p, const struct near_flow *f, struct flow_facts *s);
+
 /* --- time, sessions, restart --- */
 
 /* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_LIVENESS, TK_FAIL, TK_TURN) has run out. May

@@ -93,6 +93,8 @@ void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 	if (pos <= f->pos_acked)
 		return;
 	f->msn_acked = near_msn_at(p, f, pos);
+	if (f->pos_next - f->pos_acked > f->notes.most_unacked)
+		f->notes.most_unacked = (uint32_t)(f->pos_next - f->pos_acked);
 	f->pos_acked = pos;
 	f->acked_ns = p->now_ns;
 	if (f->mode == ACK_MODE_FAR) /* the others find it again: near all that is here, host what is settled */
@@ -152,6 +154,7 @@ void near_demotion_look(struct proxy *p, struct near_flow *f)
 
 	if (now && !f->demoted) {
 		count(p, CTR_DEMOTIONS, 1);
+		f->notes.n.stalls++;
 		f->demotion_said = worth_saying(p);
 		if (f->demotion_said)
 			proxy_event_push(p, EV_FLOW_DEMOTED, f, NULL, f->pos_reported, near_held(f));

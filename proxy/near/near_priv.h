@@ -22,8 +22,6 @@ void near_requester_enter(struct proxy *p, struct near_flow *f);
 void near_requester_leave(struct proxy *p, struct near_flow *f);
 /* True if the requester's QPN was seen in a younger connection between the same hosts. */
 bool near_requester_younger(struct proxy *p, const struct near_flow *f);
-/* Hash of the flow's key in near_by_key. */
-uint32_t near_flow_hash(const struct near_flow *f);
 /* Makes place idx an empty flow: lists and timers initialised, retries as configured. */
 void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx);
 /* A place for a new flow of that source, with a new incarnation, not in the table of keys yet; an idle flow may have to
@@ -268,8 +266,8 @@ void near_credit_session_start(struct proxy *p, struct near_flow *f);
 /* Its host is sent away for want of room: a turn is booked, unless it has one. Returns how long until then; 0: turns do
  * not matter, or it may come at once. */
 uint64_t near_turn_book(struct proxy *p, struct near_flow *f);
-/* Its host came back, or never left: so many bytes were taken. */
-void near_turn_took(struct proxy *p, struct near_flow *f, uint64_t bytes);
+/* Its host came back, or never left: a packet of len bytes was taken. */
+void near_turn_took(struct proxy *p, struct near_flow *f, uint16_t len);
 /* It was told to come back after so long. */
 void near_turn_away(struct proxy *p, struct near_flow *f, uint64_t for_ns);
 /* Its host came back, the flow ends, or its host is forgotten. */
@@ -277,9 +275,20 @@ void near_turn_leave(struct proxy *p, struct near_flow *f);
 /* Its host came back before its turn, and the buffer has not run low. */
 bool near_turn_comes_early(const struct proxy *p, const struct near_flow *f);
 /* What one flow may hold while so many wait for their turns that shares do not decide; 0: shares do. */
-uint64_t near_turn_quantum(const struct proxy *p);
+uint64_t near_turn_quantum_now(const struct proxy *p);
+static inline uint64_t near_turn_quantum(const struct proxy *p)
+{
+	bool none_away = p->now_ns >= p->turns.in_force_until_ns && p->turns.away <= 1; /* nearly always */
+
+	return none_away ? 0 : near_turn_quantum_now(p);
+}
+/* The flow holds something, and nothing of that has gone while all that the pool holds could have. */
+bool near_turn_stuck(const struct proxy *p, const struct near_flow *f);
 /* True if the quantum decides what the flow may hold; it does not for one whose responder takes nothing. */
-bool near_turn_rules(const struct proxy *p, const struct near_flow *f);
+static inline bool near_turn_rules(const struct proxy *p, const struct near_flow *f)
+{
+	return near_turn_quantum(p) && !near_turn_stuck(p, f);
+}
 /* And whether so many bytes more are within it. */
 bool near_turn_admits(const struct proxy *p, const struct near_flow *f, uint64_t bytes);
 /* All flows together drain three quarters of what the line can carry: none lacks bytes to send. */
@@ -316,5 +325,12 @@ bool near_hinted_offset(const struct proxy *p, const struct near_flow *f, uint32
 void near_settle(struct proxy *p, struct near_flow *f);
 /* Writes the flow's descriptor. Before what it promises is said; before a slot is freed that it makes superfluous. */
 void near_store(struct proxy *p, const struct near_flow *f);
+
+/* --- near_status.c --- */
+
+/* The flow is about to be forgotten: it is remembered among those that have ended. */
+void near_note_end(struct proxy *p, const struct near_flow *f);
+/* The host repeats what is at pos; f->pos_last_rx is still the packet before. */
+void near_note_repeat(const struct proxy *p, struct near_flow *f, uint64_t pos);
 
 #endif

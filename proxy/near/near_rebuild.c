@@ -154,9 +154,9 @@ static void link_lives(struct proxy *p, struct near_flow *f)
 	struct near_flow *newer = older == f ? other : f;
 
 	if (other && newer == f)
-		idx_hash_del(&p->near_by_key, near_flow_hash(other), other->idx);
+		near_key_del(p, other);
 	if (!other || newer == f)
-		idx_hash_put(&p->near_by_key, near_flow_hash(f), f->idx);
+		near_key_put(p, f);
 	if (!other)
 		return;
 	near_link_lives(p, older, newer);

@@ -42,6 +42,7 @@
 #define WINDOW_REACH     512 /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
 #define SUSPECT_ROUNDS   3
 #define AHEAD_ROUNDS     3
+#define AHEAD_ROUNDS_AWAY 6 /* of a host that was sent away: 97 ms of a ConnectX, which gives up after 300 */
 
 /* Within reach of where the queue pair's lives begin, on either side: the first packet that was seen may have been
  * overtaken by others, and a new life's first ones may be lost. */
@@ -117,7 +118,12 @@ enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const stru
 		return LIFE_SAME;
 	s->ahead_ns = p->now_ns;
 	s->ahead_rounds++;
-	return s->ahead_rounds >= (possible ? AHEAD_ROUNDS : 2) ? LIFE_NEW : LIFE_SAME;
+	if (!possible)
+		return s->ahead_rounds >= 2 ? LIFE_NEW : LIFE_SAME;
+	/* The first round is what came behind the packet that was refused, and nobody is told of a gap behind that: where
+	 * the LAN loses one packet in twenty the refused one is lost twice in a row, and the life was taken for over. The
+	 * next one waited in silence for the end of the first, and its host gave up. */
+	return s->ahead_rounds >= (f->rnr_back_pressure ? AHEAD_ROUNDS_AWAY : AHEAD_ROUNDS) ? LIFE_NEW : LIFE_SAME;
 }
 
 void near_reset_came_back(struct near_flow *f)

@@ -45,6 +45,7 @@ void near_nak_gap(struct proxy *p, struct near_flow *f)
 	}
 	f->gap_naked = f->pos_next;
 	f->naked_ns = p->now_ns;
+	f->notes.n.gaps++;
 	f->pos_lacking = 0; /* the host sends all of that again */
 	near_ack_schedule(p, f, DUE_NAK);
 }
@@ -215,6 +216,7 @@ static enum proxy_drop rx_same(struct proxy *p, struct near_flow *f, const uint8
 	if (!near_surely_again(p, f, pos))
 		return in_doubt(p, f, l3, pkt, vlan_tci, fp);
 	answer_again(p, f, pos, pkt->ack_req);
+	near_note_repeat(p, f, pos);
 	f->pos_last_rx = pos;
 	near_alive(p, f, pos);
 	return drop(p, DROP_LAN_DUPLICATE);
@@ -230,6 +232,7 @@ static bool answers_again(struct proxy *p, struct near_flow *f, const struct roc
 	*doubt = op ? !sure : near_fp_check(p, f, pos, fp, true) == FP_SAME || (f->fp_before && pos < f->pos_base);
 	if (!op || !sure || !near_op_again(p, f, pkt, pos, fp))
 		return false;
+	near_note_repeat(p, f, pos);
 	near_alive(p, f, pos);
 	return true;
 }

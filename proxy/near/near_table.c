@@ -13,11 +13,6 @@
 #define IDLE_UNPAIRED_NS 10000000000ull /* ... and for one that has yet to show that it is real */
 #define LOOK_AGAIN_NS    10000000ull    /* a table full of busy flows is not searched more often */
 
-uint32_t near_flow_hash(const struct near_flow *f)
-{
-	return near_key_hash(&f->src, &f->dst, f->dest_qpn, f->vlan_tci & 0xfff);
-}
-
 static uint32_t requester_hash(const struct near_flow *f)
 {
 	return near_key_hash(&f->src, &f->src, f->requester_qpn, 0);
@@ -166,7 +161,7 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 	near_fp_reset(p, f);
 	f->src = *src;
 	f->lane = lane;
-	f->last_rx_ns = p->now_ns;
+	f->last_rx_ns = f->notes.opened_ns = p->now_ns;
 	p->near_used++;
 	count(p, CTR_FLOWS_OPENED, 1);
 	return f;

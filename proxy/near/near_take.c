@@ -137,23 +137,25 @@ static bool is_urgent(const struct proxy *p, const struct near_flow *f, uint64_t
 uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                      uint32_t psns, uint32_t fp, uint16_t vlan_tci)
 {
-	bool urgent = is_urgent(p, f, pos);
 	uint8_t entries[LAN_PKT_MAX];
 	uint32_t waits = waits_of(p, f, pkt, entries);
 	uint16_t len = (uint16_t)(pkt->len + waits * BARRIER_ENTRY_LEN);
-	uint32_t slot = slot_take(p, SLOT_REQ_NEAR, f->idx, f->inc, pos, len, f->lane, urgent);
+	uint32_t slot = slot_take(p, SLOT_REQ_NEAR, f->idx, f->inc, pos, len, f->lane, false);
 	struct slot_hdr *h;
 
+	if (slot == SLOT_NONE && is_urgent(p, f, pos))
+		slot = slot_take(p, SLOT_REQ_NEAR, f->idx, f->inc, pos, len, f->lane, true);
 	if (slot == SLOT_NONE)
 		return SLOT_NONE;
+	slot = slot_fill(p, slot, l3, pkt);
 	slot_describe(p, slot, pkt, vlan_tci);
 	h = arena_hdr(p->arena, slot);
 	h->waits = (uint8_t)waits;
 	h->psns = psns;
 	h->fp = fp;
 	h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
-	slot_fill(p, slot, l3, pkt);
-	memcpy(arena_data(p->arena, slot) + pkt->len, entries, (size_t)waits * BARRIER_ENTRY_LEN);
+	if (waits)
+		memcpy(arena_data(p->arena, slot) + pkt->len, entries, (size_t)waits * BARRIER_ENTRY_LEN);
 	arena_commit(p->arena, slot);
 	f->pos_max = max_u64(f->pos_max, pos + psns);
 	f->pos_held = max_u64(f->pos_held, pos + psns);
@@ -270,6 +272,7 @@ static enum proxy_drop back_pressure(struct proxy *p, struct near_flow *f, enum 
 	f->pos_lacking = 0; /* it comes back with all of it */
 	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host did send it */
 	near_ack_schedule(p, f, DUE_RNR);
+	f->notes.n.refused_packets++;
 	return drop(p, why);
 }
 
@@ -342,12 +345,13 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	}
 	near_alive(p, f, pos);
 	f->rnr_back_pressure = false;
-	near_turn_took(p, f, arena_class_bytes(pkt->len));
+	near_turn_took(p, f, pkt->len);
 	f->gap_naked = 0;
 	f->psns_unknown = unknown;
 	near_in_order(p, f, slot);
 	learn_pmtu_from_request(p, f, pkt);
-	near_absorb_held(p, f);
+	if (f->ooo_pkts || f->pos_lacking > f->pos_next || timer_armed(&f->patience))
+		near_absorb_held(p, f);
 	if (f->pair_wanted) {
 		f->pair_wanted = false;
 		f->open_due = true;

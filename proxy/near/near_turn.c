@@ -13,10 +13,12 @@
  *     due        bytes that will come in each 2.5 ms from now on, of all flows that are away
  *
  * RNR NAKs can ask for few different waits, 655 ms at most (IBTA table 45). Of these that one is taken which is near
- * the fair wait and ends when little is due, so that hosts that were sent away together do not come back together. Who
+ * the fair wait and ends when little is due, so that hosts that were sent away together do not come back together; one
+ * that ends where those who are due leave no room is taken only if all do. Who
  * comes before its turn is sent away again for the rest of the time, unless the buffer has run low, or what others
  * still have booked would leave nothing to wait for. Who found no room for all of its quantum is back sooner. Besides
- * its quantum a flow may take what accrues at an equal share of the line, so flows that want less are never sent away.
+ * its quantum a flow may take what accrues at an equal share of the line, so flows that want less are never sent away,
+ * and up to one quantum more, the less is held (ration()).
  *
  * A host that is dead, or has nothing more to send, must not keep the line waiting for what it will not bring: the turn
  * of a host that has not come GRACE_NS after it was told to lapses. A host that comes later loses nothing by that but
@@ -53,7 +55,7 @@
 #define SLOWEST        4 /* of the line: most of what is held is not drained if it is slower */
 #define CNPS           8
 #define BIN_NS         (RNR_MAX_NS / (TURN_BINS - 2))
-#define RNR_CODE_LEAST 15 /* 5 ms */
+#define RNR_CODE_LEAST 15 /* 1.92 ms */
 #define LEVEL_NS       100000000ull
 #define RNR_MAX_NS     655360000ull
 #define CNP_LEAD_NS    600000ull
@@ -73,18 +75,26 @@ static uint64_t line_part(const struct proxy *p)
 	return line_rate(p) / p->cfg.nshards;
 }
 
+/* What is under way on the WAN, or waits for its report, while the line is full. */
+static uint64_t under_way(const struct proxy *p)
+{
+	return (uint64_t)((double)line_part(p) / 1e9 * (double)proxy_rtt_ns(p));
+}
+
 /* Half of the buffer; more if what is under way on the WAN takes so much of it. */
 static uint64_t pool_target(const struct proxy *p)
 {
-	uint64_t all = arena_capacity(p->arena, POOL_LAN),
-	         line = (uint64_t)((double)line_rate(p) / 1e9 * (double)proxy_rtt_ns(p));
+	uint64_t all = arena_capacity(p->arena, POOL_LAN);
 
-	return clamp_u64(line + all / 4, all / 2, all / 4 * 3);
+	return clamp_u64(under_way(p) + all / 4, all / 2, all / 4 * 3);
 }
 
+/* Soon the line lacks bytes: of what is held most is under way, and waits for nothing but its report. */
 static bool pool_low(const struct proxy *p)
 {
-	return arena_used(p->arena, POOL_LAN) < pool_target(p) / 4;
+	uint64_t target = pool_target(p), line = min_u64(under_way(p), target);
+
+	return arena_used(p->arena, POOL_LAN) < line + (target - line) / 4;
 }
 
 /* Bytes that the line drains in a second. There is no telling while little is there to drain, or nothing drains: then
@@ -113,14 +123,11 @@ static uint64_t quantum(const struct proxy *p)
 	return clamp_u64(each, arena_class_bytes(LAN_PKT_MAX), min_u64(QUANTUM_MAX, pool_target(p) / HOLDERS));
 }
 
-uint64_t near_turn_quantum(const struct proxy *p)
+uint64_t near_turn_quantum_now(const struct proxy *p)
 {
 	bool in_force = p->now_ns < p->turns.in_force_until_ns;
-	uint64_t q;
+	uint64_t q = quantum(p);
 
-	if (!in_force && p->turns.away <= 1) /* nearly always: the rest is not for every packet */
-		return 0;
-	q = quantum(p);
 	if (!pool_low(p) && share_rate(p, &p->turns.drain) < line_part(p) / SLOWEST)
 		return 0;
 	return in_force || drain_ns(p, p->turns.away * q) > CROWD_NS ? q : 0;
@@ -206,10 +213,12 @@ void near_turn_leave(struct proxy *p, struct near_flow *f)
 
 /* The waits that an RNR NAK can ask for lie far apart, and hosts that were sent away together would come back together
  * for ever. So of all waits that one is taken which is near the fair one and ends when little is held: what the buffer
- * is to hold counts as much as LEVEL_NS of time. */
-static uint64_t best_wait(struct proxy *p, uint64_t fair_ns)
+ * is to hold counts as much as LEVEL_NS of time. Who would find no room comes in vain, again and again if all of them
+ * are told to come soon: 1,000 QPs, 8 MiB, 1 Gbit/s sent 25 packets for each one delivered. */
+static uint64_t best_wait(struct proxy *p, uint64_t fair_ns, uint64_t bytes)
 {
 	uint64_t level[TURN_BINS], held = arena_used(p->arena, POOL_LAN), least = UINT64_MAX, best = RNR_MAX_NS;
+	uint64_t most = arena_capacity(p->arena, POOL_LAN) - pool_reserve(p, POOL_LAN);
 	uint64_t per_bin = (uint64_t)((double)drain_rate(p) * (BIN_NS / 1e9));
 
 	advance(p);
@@ -223,6 +232,8 @@ static uint64_t best_wait(struct proxy *p, uint64_t fair_ns)
 		uint64_t full = level[bin_of(p->now_ns + wait) - p->turns.bin];
 		uint64_t cost = off + (uint64_t)((double)full * LEVEL_NS / (double)pool_target(p));
 
+		if (full + bytes > most)
+			cost += 2 * RNR_MAX_NS;
 		if (cost < least) {
 			least = cost;
 			best = wait;
@@ -246,8 +257,8 @@ static void book(struct proxy *p, struct near_flow *f, uint64_t fair_ns)
 	stay_in_force(p);
 	f->turn_bytes = quantum(p);
 	p->turns.bytes += f->turn_bytes;
-	if (near_turn_quantum(p) && fair_ns < RNR_MAX_NS)
-		fair_ns = best_wait(p, fair_ns);
+	if (near_turn_quantum(p))
+		fair_ns = best_wait(p, min_u64(fair_ns, RNR_MAX_NS), f->turn_bytes);
 	f->turn_ns = p->now_ns + fair_ns + 1;
 }
 
@@ -309,6 +320,16 @@ bool near_turn_comes_early(const struct proxy *p, const struct near_flow *f)
 	return booked(f) && p->now_ns + EARLY_NS < turn_by_now(p, f) && near_turn_quantum(p) && !pool_low(p);
 }
 
+/* A quantum, and up to one more, the less is held: the waits that can be asked for are few, and most of them multiples of
+ * one another, so hosts come in waves, and are away for longer than TURN_NS on the average. Who comes in front of a
+ * lull, or into one, fills it. Without that the line idled for 6 % of the time (1,000 QPs, 8 MiB, 1 Gbit/s). */
+static uint64_t ration(const struct proxy *p)
+{
+	uint64_t q = near_turn_quantum(p), target = pool_target(p), used = min_u64(arena_used(p->arena, POOL_LAN), target);
+
+	return q + (uint64_t)((double)q * (double)(target - used) / (double)target);
+}
+
 /* Bytes that the flow may take: a quantum at its turn, and what accrues at an equal share of the line, so that those
  * who want less than that are never sent away. */
 static uint64_t allowance(const struct proxy *p, const struct near_flow *f)
@@ -316,32 +337,29 @@ static uint64_t allowance(const struct proxy *p, const struct near_flow *f)
 	double share = (double)drain_rate(p) / (double)max_u64(p->turns.away, 1);
 	uint64_t accrued = (uint64_t)((double)(p->now_ns - f->turn_taken_ns) / 1e9 * share);
 
-	if (booked(f) || f->rnr_retry != RNR_RETRY_INFINITE)
+	if (f->rnr_retry != RNR_RETRY_INFINITE)
 		return near_turn_quantum(p);
-	return min_u64(f->turn_left + accrued, near_turn_quantum(p));
+	if (booked(f))
+		return ration(p);
+	return min_u64(f->turn_left + accrued, max_u64(f->turn_left, near_turn_quantum(p)));
 }
 
-void near_turn_took(struct proxy *p, struct near_flow *f, uint64_t bytes)
+void near_turn_took(struct proxy *p, struct near_flow *f, uint16_t len)
 {
-	uint64_t left = near_turn_quantum(p) ? allowance(p, f) : 0;
+	uint64_t left = near_turn_quantum(p) ? allowance(p, f) : 0, bytes = left ? arena_class_bytes(len) : 0;
 
-	near_turn_leave(p, f);
+	if (booked(f))
+		near_turn_leave(p, f);
 	f->turn_left = left > bytes ? left - bytes : 0;
 	f->turn_taken_ns = p->now_ns;
 }
 
-/* It holds something, and nothing of that has gone while all that the pool holds could have. */
-static bool stuck(const struct proxy *p, const struct near_flow *f)
+bool near_turn_stuck(const struct proxy *p, const struct near_flow *f)
 {
 	uint64_t since = max_u64(f->last_progress_ns, f->share.since_ns);
 
 	return near_held(f) &&
 	       p->now_ns > since + 2 * drain_ns(p, arena_used(p->arena, POOL_LAN)) + 4 * proxy_rtt_ns(p) + 20000000ull;
-}
-
-bool near_turn_rules(const struct proxy *p, const struct near_flow *f)
-{
-	return near_turn_quantum(p) && !stuck(p, f);
 }
 
 bool near_turn_admits(const struct proxy *p, const struct near_flow *f, uint64_t bytes)

@@ -229,6 +229,10 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	on_credit(p, f, r);
 	f->responder_behind = r->received - r->delivered >
 	                      share_positions(p, &f->share, POOL_LAN, f->held_bytes) / SHARE_REPAIRS;
+	if (r->state == WFS_RNR) {
+		f->notes.n.rnr_told++;
+		f->notes.rnr_ns = p->now_ns;
+	}
 	if (!f->stalled)
 		f->stalled_ns = p->now_ns;
 	f->stalled = r->state == WFS_STALLED || r->state == WFS_FAILED;
@@ -340,6 +344,16 @@ static void count_exactly(struct proxy *p, struct near_flow *f, const struct wan
 	count_is_known(p, f);
 }
 
+/* Responses had told the count. They agree wrongly if a repeated READ was asked of the responder once more, and so many
+ * messages were executed in between as lie between the two: the responder's ACK has the last word. */
+static void correct_count(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
+{
+	if (r->at_pos < f->pos_settled || r->at_pos > f->pos_next)
+		return;
+	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
+	f->msn_late_op = 0;
+}
+
 /* The first news of a pair. False: the position that it speaks of is none of the flow's; or the flow is gone. */
 static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
@@ -374,6 +388,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	near_store(p, f);
 	f->msn_offset = offset;
 	f->doubted = f->replaces = false;
+	f->notes.paired_ns = p->now_ns;
 	count(p, CTR_PAIRED_PROBE, 1);
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
 	return true;
@@ -417,7 +432,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 	struct near_flow *f = near_by_id(p, r->flow, r->inc);
 	bool other = f && f->pairing != PAIR_LEARNING && f->requester_qpn != r->requester_qpn;
 
-	if (!f || (other ? f->failed || f->failing : f->pairing == PAIR_CONFIRMED && !f->msn_late))
+	if (!f || (other ? f->failed || f->failing : f->pairing == PAIR_CONFIRMED && !f->msn_late && !f->msn_late_op))
 		return;
 	if (!template_fits(f, r)) {
 		drop(p, DROP_WAN_BAD_FRAME);
@@ -429,6 +444,8 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 		return;
 	if (f->msn_late && !r->msn_late && !f->failed)
 		count_exactly(p, f, r);
+	else if (f->msn_late_op && !r->msn_late && !f->failed)
+		correct_count(p, f, r);
 	if (r->confirmed) {
 		f->pairing = PAIR_CONFIRMED;
 		near_requester_enter(p, f);
@@ -499,11 +516,12 @@ void near_wan_schedule(struct proxy *p, struct near_flow *f)
 
 static uint64_t credit_of(const struct proxy *p, const struct near_flow *f)
 {
-	uint32_t slot_bytes = arena_class_bytes((uint16_t)((f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX) + 84));
 	uint64_t initial = p->wan->lanes[f->lane].flow_initial_bytes;
+	uint32_t slot_bytes;
 
 	if (f->credit_known)
 		return f->pos_credit;
+	slot_bytes = arena_class_bytes((uint16_t)((f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX) + 84));
 	return f->pos_settled + max_u64(initial / slot_bytes, 4);
 }
 

@@ -80,6 +80,7 @@ static void parse_ports(const uint8_t *l3, const struct l4 *l4, struct ip_pkt *p
 	pkt->sport = get_be16(l3 + l4->off);
 	pkt->dport = get_be16(l3 + l4->off + 2);
 	pkt->to_roce = l4->proto == PROTO_UDP && pkt->dport == ROCE_UDP_PORT;
+	pkt->begins_or_ends = l4->proto == PROTO_TCP && (l3[l4->off + 13] & TCP_TALKING);
 	pkt->bare_ack = l4->proto == PROTO_TCP && l4->whole && is_bare_ack(l3 + l4->off, pkt->len - l4->off);
 }
 

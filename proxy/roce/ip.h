@@ -13,6 +13,7 @@ struct ip_pkt {
 	bool ip6;
 	uint8_t hdr_len; /* of the IP header without options and extensions */
 	bool bare_ack;   /* TCP, no data, no flag but ACK, ECE, CWR, PSH: says nothing that a program could hear */
+	bool begins_or_ends; /* TCP with SYN, FIN or RST */
 	bool has_ports;  /* TCP or UDP, not a later fragment */
 	bool to_roce;    /* UDP to port 4791, whatever roce_parse() says of it */
 	uint16_t sport, dport; /* then */

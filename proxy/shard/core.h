@@ -273,6 +273,7 @@ struct near_flow {
 	uint64_t bytes, messages;    /* taken in order since it began: L3 bytes, message ends */
 	uint8_t template_len;
 	uint8_t template[TEMPLATE_MAX]; /* an ACK of the responder (or made from its CM messages) */
+	struct flow_notes notes; /* for whoever asks what became of it */
 };
 
 /* Near flows without a pair, by a hash of their source, the one heard longest ago first. near_table.c. */
@@ -426,6 +427,7 @@ struct far_flow {
 	uint64_t bytes, messages; /* that came over the WAN: L3 bytes, message ends */
 	uint8_t template_len;
 	uint8_t template[TEMPLATE_MAX]; /* an ACK made from the responder's first answer */
+	struct flow_notes notes; /* for whoever asks what became of it */
 };
 
 /* A host here that far flows send to. lan_host.c. */
@@ -624,6 +626,21 @@ struct lost_life {
 	uint64_t asked_ns, looked_ns; /* what is missing has been asked for, and last found missing; 0: not yet */
 };
 
+/* A host here that opened or ended a TCP connection with the other site, or spoke CM with it: its packets come this way.
+ * flow_history.c. */
+struct host_heard {
+	struct ip_addr addr;
+	uint64_t at_ns; /* the last time; 0: a free place */
+};
+
+/* The last flows that have ended, in two rings, each overwriting its oldest: those that something had happened to are not
+ * pushed out by those that ended well, nor by such as a host that sprays QPNs opens. flow_history.c. */
+struct flow_history {
+	struct proxy_flow_view *ring[2]; /* n each */
+	uint32_t n;
+	uint64_t count[2]; /* ever */
+};
+
 /* What CM says of one direction of a connection: requester src (local) sends from start_psn to dest_qpn at dst. */
 struct near_cm_info {
 	struct ip_addr src, dst;
@@ -671,6 +688,11 @@ struct proxy {
 	uint32_t nops_free, nops;
 	uint64_t reserved_bytes;            /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
 	struct dnode reserve_waiting;       /* near flows */
+	struct {
+		const uint8_t *l3; /* the packet of the call that is going on, if it lies in a blank */
+		uint32_t slot;     /* that blank; once the core has kept it, the one that the port gets for it */
+		uint16_t off;      /* of l3 in it */
+	} landed;                           /* slot_port.c */
 	uint64_t released[POOL_COUNT];      /* slots ever freed; and how many that were when it was looked last */
 	uint64_t released_then[POOL_COUNT];
 	uint64_t full_ns[POOL_COUNT]; /* since when the pool is full and none of it is freed; 0: it is not */
@@ -704,6 +726,9 @@ struct proxy {
 	struct dnode pairs_unasked, pairs_left; /* nothing but a quarantine, oldest first: never had a flow; had some */
 	uint32_t *near_inc;                     /* last incarnation of each near index: never used twice */
 	uint64_t births;                        /* near flows ever opened in this arena */
+	struct near_flow *near_found;           /* the last one found by its key: packets of a flow come in runs */
+	struct ip_addr carried_from, carried_to; /* a pair that proxy_carries(), if carries_any */
+	bool carries_any;
 	struct idx_hash near_by_key, near_by_requester, far_by_peer, far_by_qpn, far_by_dest, pair_by_hosts,
 	    host_by_addr;
 
@@ -730,6 +755,8 @@ struct proxy {
 	struct proxy_event *failures; /* 2 * max_flows: those of failed flows are not among the others */
 	uint32_t failures_head, failures_tail;
 	uint64_t events_lost, failures_lost;
+	struct flow_history history; /* flows that have ended */
+	struct host_heard hosts_heard[HOSTS_HEARD];
 };
 
 /* --- bounded work ---
@@ -801,11 +828,19 @@ static inline bool proxy_owns_lane(const struct proxy *p, uint32_t lane)
 	return lane < p->cfg.nlanes && lane % p->cfg.nshards == p->cfg.shard;
 }
 
-/* True for what goes from a local host to a remote one, on a lane of this shard. */
-static inline bool proxy_carries(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+/* True for what goes from a local host to a remote one, on a lane of this shard. What decides that stays as it is while
+ * the shard lives (proxy_reconfigure()), so it is not worked out again for the pair of the packet before. */
+static inline bool proxy_carries(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	return ip_prefix_any(p->cfg.local, p->cfg.nlocal, src) && ip_prefix_any(p->cfg.remote, p->cfg.nremote, dst) &&
-	       proxy_owns_lane(p, proxy_lane_between(&p->cfg, src, dst));
+	if (p->carries_any && ip_addr_eq(&p->carried_from, src) && ip_addr_eq(&p->carried_to, dst))
+		return true;
+	if (!ip_prefix_any(p->cfg.local, p->cfg.nlocal, src) || !ip_prefix_any(p->cfg.remote, p->cfg.nremote, dst) ||
+	    !proxy_owns_lane(p, proxy_lane_between(&p->cfg, src, dst)))
+		return false;
+	p->carried_from = *src;
+	p->carried_to = *dst;
+	p->carries_any = true;
+	return true;
 }
 
 /* --- shared, by file --- */

@@ -14,20 +14,43 @@ uint32_t near_key_hash(const struct ip_addr *src, const struct ip_addr *dst, uin
 	return (uint32_t)hash_mix(a ^ hash_mix(b ^ hash_mix(c ^ hash_mix(d ^ ((uint64_t)vlan << 32 | qpn)))));
 }
 
+static bool has_key(const struct near_flow *f, const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn,
+                    uint16_t vid)
+{
+	return f->dest_qpn == qpn && (f->vlan_tci & 0xfff) == vid && ip_addr_eq(&f->src, src) &&
+	       ip_addr_eq(&f->dst, dst);
+}
+
 struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                             uint16_t vlan_tci)
 {
 	uint16_t vid = vlan_tci & 0xfff;
-	uint32_t h = near_key_hash(src, dst, dest_qpn, vid), i = h, idx;
+	uint32_t h, i, idx;
 
-	while ((idx = idx_hash_next(&p->near_by_key, h, &i)) != NONE) {
-		struct near_flow *f = &p->near[idx];
-
-		if (f->dest_qpn == dest_qpn && (f->vlan_tci & 0xfff) == vid && ip_addr_eq(&f->src, src) &&
-		    ip_addr_eq(&f->dst, dst))
-			return f;
-	}
+	if (p->near_found && has_key(p->near_found, src, dst, dest_qpn, vid))
+		return p->near_found;
+	i = h = near_key_hash(src, dst, dest_qpn, vid);
+	while ((idx = idx_hash_next(&p->near_by_key, h, &i)) != NONE)
+		if (has_key(&p->near[idx], src, dst, dest_qpn, vid))
+			return p->near_found = &p->near[idx];
 	return NULL;
+}
+
+static uint32_t key_hash(const struct near_flow *f)
+{
+	return near_key_hash(&f->src, &f->dst, f->dest_qpn, f->vlan_tci & 0xfff);
+}
+
+void near_key_put(struct proxy *p, const struct near_flow *f)
+{
+	idx_hash_put(&p->near_by_key, key_hash(f), f->idx);
+	p->near_found = NULL;
+}
+
+void near_key_del(struct proxy *p, const struct near_flow *f)
+{
+	idx_hash_del(&p->near_by_key, key_hash(f), f->idx);
+	p->near_found = NULL;
 }
 
 bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder, uint32_t qpn)

@@ -13,6 +13,10 @@ uint32_t near_key_hash(const struct ip_addr *src, const struct ip_addr *dst, uin
 struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                             uint16_t vlan_tci);
 
+/* The flow's key leads to it from here on; or does no more. */
+void near_key_put(struct proxy *p, const struct near_flow *f);
+void near_key_del(struct proxy *p, const struct near_flow *f);
+
 /* True if a flow of that requester's QPN to that responder has something that was not answered: it answers that itself. */
 bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder, uint32_t qpn);
 

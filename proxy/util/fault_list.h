@@ -119,3 +119,7 @@ X(RELAY_DONE_UNSTORED, "done is stored before it is told",                "the s
 X(RELAY_HOLES_LEFT,   "positions taken and not committed become void",    "the receiver waits for them for ever")
 X(RELAY_LIFE_KEPT,    "another arena is another life of a channel",       "chunks go on where the lost arena was")
 X(RELAY_UNWEIGHED,    "channels have a flow's part of a full line",       "chunks take every datagram's rest")
+X(LENT_PROMISED,      "blanks and pinned slots are no room",              "the pool promises them to packets as well")
+X(PIN_IGNORED,        "a pinned slot that is freed is free once it is sent", "it is free at once")
+X(BLANK_FILLED_AGAIN, "a port fills no slot that the core has kept",      "it is told that the core kept none")
+X(BLANK_SURVIVES,     "a blank belongs to nobody after a kill",           "a rebuild takes it for a packet that is damaged")

@@ -59,6 +59,8 @@ enum proxy_limits {
 	FLOWS_MAX = 1 << 20,
 	END_TO_END_PLACES = 4096, /* pairs of hosts with queue pairs beyond MaxFlows=, before they share places: 64 KiB */
 	EVENT_RING = 1024,
+	HOSTS_HEARD = 1024, /* hosts of which it is known that they route this way: 24 KiB */
+	FLOWS_ENDED_MIN = 32, FLOWS_ENDED_MAX = 1024, /* that are remembered, of each kind: half a MiB */
 };
 
 #endif

@@ -135,6 +135,7 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 {
 	enum arena_pool pool = pool_of(kind);
 	uint32_t bytes = arena_class_bytes(len), slot;
+	const struct wan_source *s;
 
 	if (FAULT(FAULT_NEXT_NOT_URGENT))
 		urgent = false;
@@ -144,8 +145,9 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 	if (slot == SLOT_NONE)
 		return SLOT_NONE;
 	arena_meta(p->arena, slot)->lane = (uint8_t)lane;
-	if (p->wan->transport.of_slot[kind]->slot_held)
-		p->wan->transport.of_slot[kind]->slot_held(p, slot, arena_hdr(p->arena, slot), bytes);
+	s = p->wan->transport.of_slot[kind];
+	if (s->slot_held)
+		s->slot_held(p, slot, arena_hdr(p->arena, slot), bytes);
 	if (pool == POOL_WAN)
 		lane_of(p, lane)->rx_held_bytes += bytes;
 	return slot;
@@ -153,13 +155,18 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 
 /* Through the caches, although it is the last that is seen of most of it for a round trip: the cipher reads it in a
  * moment. A copy past them is cheaper by half of what it costs to fetch that back. */
-void slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt)
+uint32_t slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt)
 {
-	uint8_t *data = arena_data(p->arena, slot);
+	uint8_t *data;
 
-	memcpy(data, l3, pkt->len);
+	if (l3 == p->landed.l3)
+		slot = slot_adopt_landed(p, slot);
+	data = arena_data(p->arena, slot);
+	if (data != l3)
+		memcpy(data, l3, pkt->len);
 	roce_dec_ttl(data, pkt);
 	roce_clear_ce(data, pkt);
+	return slot;
 }
 
 void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci)
@@ -190,7 +197,7 @@ void slot_keep(struct proxy *p, uint32_t slot)
 
 	dlist_remove(&m->node);
 	slot_unsent(p, slot);
-	*m = (struct slot_meta){.next = m->next, .gen = (uint16_t)(m->gen + 1), .lane = m->lane};
+	*m = (struct slot_meta){.next = m->next, .gen = (uint16_t)(m->gen + 1), .lane = m->lane, .pins = m->pins};
 }
 
 static void count_out(struct proxy *p, const struct slot_hdr *h, uint8_t lane, int64_t bytes)
@@ -202,24 +209,23 @@ static void count_out(struct proxy *p, const struct slot_hdr *h, uint8_t lane, i
 		s->slot_out(p, h, bytes);
 }
 
-void slot_sent(struct proxy *p, uint32_t slot)
+void slot_sent(struct proxy *p, const struct slot_hdr *h, struct slot_meta *m)
 {
-	const struct slot_hdr *h = arena_hdr(p->arena, slot);
-	struct slot_meta *m = arena_meta(p->arena, slot);
-
 	m->sends = 1;
 	count_out(p, h, m->lane, arena_class_bytes(h->len));
 }
 
-void slot_unsent(struct proxy *p, uint32_t slot)
+static void unsent(struct proxy *p, const struct slot_hdr *h, struct slot_meta *m)
 {
-	const struct slot_hdr *h = arena_hdr(p->arena, slot);
-	struct slot_meta *m = arena_meta(p->arena, slot);
-
 	if (!m->sends)
 		return;
 	m->sends = 0;
 	count_out(p, h, m->lane, -(int64_t)arena_class_bytes(h->len));
+}
+
+void slot_unsent(struct proxy *p, uint32_t slot)
+{
+	unsent(p, arena_hdr(p->arena, slot), arena_meta(p->arena, slot));
 }
 
 /* On a list of what goes as soon as the lane may send. Further copies, and what was refused, wait for their time. */
@@ -262,12 +268,13 @@ void slot_release(struct proxy *p, uint32_t slot)
 	const struct wan_source *s = p->wan->transport.of_slot[h->kind];
 
 	dlist_remove(&m->node);
-	slot_waits_no_more(p, slot);
+	if (is_to_go(m->queued))
+		tell_waits(p, slot, false);
 	p->released[pool_of(h->kind)]++;
 	if (pool_of(h->kind) == POOL_WAN)
 		l->rx_held_bytes -= bytes;
 	else
-		slot_unsent(p, slot);
+		unsent(p, h, m);
 	if (s->slot_held)
 		s->slot_held(p, slot, h, -(int64_t)bytes);
 	arena_free(p->arena, slot);
@@ -279,6 +286,7 @@ void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx)
 	const uint8_t *data = arena_data(p->arena, slot);
 
 	memcpy(tx->hdr, data, h->hdr_len);
+	tx->slot = slot;
 	tx->hdr_len = h->hdr_len;
 	tx->body = data + h->hdr_len;
 	tx->body_len = (uint16_t)(slot_packet_len(h) - h->hdr_len - ROCE_ICRC_LEN);

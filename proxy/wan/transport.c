@@ -19,4 +19,8 @@ void transport_register(struct transport *t, uint8_t id, const struct wan_source
 	t->frames_quiet |= s->frames_quiet;
 	if (s->put_new)
 		t->sender[t->nsenders++] = id;
+	t->ntalkers = 0;
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+		if (t->source[i] && t->source[i]->put_control)
+			t->talker[t->ntalkers++] = t->source[i];
 }

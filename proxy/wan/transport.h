@@ -97,6 +97,8 @@ struct transport {
 	const struct wan_source *taker[WAN_FRAME_TYPES_MAX], *sender_of[WAN_FRAME_TYPES_MAX]; /* of frames, by type */
 	uint64_t frames_quiet; /* of all sources */
 	uint8_t sender[WAN_SOURCES_MAX], nsenders; /* ids of those with put_new() */
+	const struct wan_source *talker[WAN_SOURCES_MAX]; /* those with put_control(), by id */
+	uint8_t ntalkers;
 };
 
 /* Registers a source under an id below WAN_SOURCES_MAX. Kinds that two sources claim belong to the later one. */

@@ -209,22 +209,21 @@ bool wan_build_keeps_order(const struct wan_build *b)
 /* Frames of the sources that are due by then. */
 static void put_control(struct wan_build *b, uint64_t until_ns)
 {
-	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++) {
-		const struct wan_source *s = b->p->wan->transport.source[i];
+	const struct transport *t = &b->p->wan->transport;
 
-		if (s && s->put_control)
-			s->put_control(b->p, b->l, b, until_ns);
-	}
+	for (unsigned i = 0; i < t->ntalkers; i++)
+		t->talker[i]->put_control(b->p, b->l, b, until_ns);
 }
 
 /* The most urgent of what the sources have to say. */
 static enum wan_due due_of_sources(const struct wan_build *b)
 {
+	const struct transport *t = &b->p->wan->transport;
 	enum wan_due most = WAN_DUE_NOT;
 
-	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++) {
-		const struct wan_source *s = b->p->wan->transport.source[i];
-		enum wan_due due = s && s->control_due ? s->control_due(b->p, b->l) : WAN_DUE_NOT;
+	for (unsigned i = 0; i < t->ntalkers; i++) {
+		const struct wan_source *s = t->talker[i];
+		enum wan_due due = s->control_due ? s->control_due(b->p, b->l) : WAN_DUE_NOT;
 
 		if (due > most)
 			most = due;

@@ -18,11 +18,10 @@
 #define SPACING_MAX_NS 2000000ull
 
 /* One piece: units off .. off + n of the slot. False if it does not fit. */
-static bool put_piece(struct wan_build *b, uint32_t slot, unsigned off, unsigned n)
+static bool put_piece(struct wan_build *b, uint32_t slot, const struct slot_hdr *h, struct slot_meta *m, unsigned off,
+                      unsigned n)
 {
 	struct proxy *p = b->p;
-	const struct slot_hdr *h = arena_hdr(p->arena, slot);
-	struct slot_meta *m = arena_meta(p->arena, slot);
 	struct wan_packet w = {.inc = h->inc, .pos = h->pos, .total = h->len, .vlan_tci = h->vlan_tci};
 	size_t put;
 
@@ -45,10 +44,10 @@ static bool put_piece(struct wan_build *b, uint32_t slot, unsigned off, unsigned
 	return true;
 }
 
-static void first_send(struct wan_build *b, uint32_t slot)
+static void first_send(struct wan_build *b, const struct slot_hdr *h, struct slot_meta *m)
 {
-	if (!arena_meta(b->p->arena, slot)->sends) /* else again, because the flow's base moved */
-		slot_sent(b->p, slot);
+	if (!m->sends) /* else again, because the flow's base moved */
+		slot_sent(b->p, h, m);
 }
 
 /* Whole, into an empty datagram of the path. */
@@ -66,16 +65,18 @@ static bool put_first(struct wan_build *b, uint32_t slot)
 	struct slot_meta *m = arena_meta(b->p->arena, slot);
 	unsigned units = units_of(h->len);
 
+	if (b->cap - b->off < WAN_PACKET_OVERHEAD + (size_t)h->len && fits_any(b, h->len))
+		return false;
 	if (!fits_any(b, h->len)) {
 		units_mask(0, units, m->lost);
 		m->copies = 1;
-		first_send(b, slot);
+		first_send(b, h, m);
 		wan_queue_slot(b->p, &b->l->repair, slot, SQ_REPAIR);
 		return true;
 	}
-	if (!put_piece(b, slot, 0, units))
+	if (!put_piece(b, slot, h, m, 0, units))
 		return false;
-	first_send(b, slot);
+	first_send(b, h, m);
 	return true;
 }
 
@@ -109,8 +110,9 @@ static void pass_done(struct wan_build *b, uint32_t slot)
 /* Units of the slot that are still to go. False if the datagram is full. */
 static bool put_repair(struct wan_build *b, uint32_t slot)
 {
+	const struct slot_hdr *h = arena_hdr(b->p->arena, slot);
 	struct slot_meta *m = arena_meta(b->p->arena, slot);
-	unsigned units = units_of(arena_hdr(b->p->arena, slot)->len), from = 0, start, n;
+	unsigned units = units_of(h->len), from = 0, start, n;
 
 	m->lost[0] &= ~m->units[0];
 	m->lost[1] &= ~m->units[1];
@@ -120,13 +122,13 @@ static bool put_repair(struct wan_build *b, uint32_t slot)
 		uint64_t mask[2];
 
 		if (start + n == units && fit + 1 == n &&
-		    room - WAN_PACKET_OVERHEAD + start * PIECE_UNIT >= arena_hdr(b->p->arena, slot)->len)
+		    room - WAN_PACKET_OVERHEAD + start * PIECE_UNIT >= h->len)
 			fit = n; /* the last unit is a short one */
-		if (fit < n && (fits_any(b, arena_hdr(b->p->arena, slot)->len) || fit == 0))
+		if (fit < n && (fits_any(b, h->len) || fit == 0))
 			return false;
 		if (n > fit)
 			n = fit;
-		if (!put_piece(b, slot, start, n))
+		if (!put_piece(b, slot, h, m, start, n))
 			return false;
 		if (m->sends > 1) {
 			count(b->p, CTR_WAN_REPAIRS, 1);
@@ -172,12 +174,14 @@ static void pack_again(struct wan_build *b, const struct dnode *list)
 
 void wan_pack_repairs(struct wan_build *b)
 {
-	pack_again(b, &b->l->repair);
+	if (!dlist_empty(&b->l->repair))
+		pack_again(b, &b->l->repair);
 }
 
 void wan_pack_copies(struct wan_build *b)
 {
-	pack_again(b, &b->l->copies);
+	if (!dlist_empty(&b->l->copies))
+		pack_again(b, &b->l->copies);
 }
 
 void wan_pack_firsts(struct wan_build *b)

@@ -13,6 +13,7 @@
 #include "fuzz.h"
 #include "tests/unit/toy_gpu.h"
 #include "tests/unit/no_log.h"
+#include "tests/unit/no_rdma.h"
 
 #include "daemon/relay/relay_channel.c"
 #include "daemon/relay/relay_execute.c"

@@ -11,8 +11,11 @@
 #   - the line has carried no RoCEv2 packet as hosts send them, and nothing of their payload: it looks into each frame;
 #   - within 2 s `status --check` said whether the link works: no, where it cannot;
 #   - within $BACK_WITHIN_MS of the mending the link was up at both edges, and a fresh connection worked.
+#
+# All of these are looked at after each step, whichever failed, and a table at the end counts them by fault.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
+. "$(dirname "$0")/chaos_table.sh"
 
 STEPS=${1:-500}
 SEED=${2:-$(date +%s)}
@@ -251,27 +254,40 @@ traffic_ends() {
 	wait $TRAFFIC_PID
 }
 
+# The sum of these numbers in what B's host (there) or both hosts say of the step's tests.
+told_by() { # there|both name
+	local who='.there'
+	[ "$1" = there ] || who='.here, .there'
+	jq -se "map(objects | $who | objects | .$2 | numbers) | add // 0" "$LAB_DIR"/traffic.*.json "$LAB_DIR/probe.json" 2>/dev/null ||
+		echo 0
+}
+
+# Flows of which an edge has said in this step that bytes of theirs are lost, or perhaps.
+named() {
+	grep -qsE '\[(flow_failed|flow_in_doubt)\]' "$LAB_DIR"/[ab]/log.step
+}
+
 # Messages that B's host has not had though A's has their completions; in a test whose end both have told.
-missing() {
-	jq -se 'map(objects | .there | objects | .missing, .missing_at_done | numbers) | add // 0' "$LAB_DIR"/traffic.*.json
-}
-
-named_flows() {
-	lab_status "$1" '.links[0].events.flow_failed // 0'
-}
-
 traffic_is_sound() {
-	local lost status
-	! check_wrong_data || why "contents, order or count are wrong" || return
-	lost=$(missing)
-	[ "${lost:-0}" = 0 ] || grep -qsE 'flow_failed|arena_lost' "$LAB_DIR"/[ab]/log.step ||
-		why "$lost messages were completed and are missing, and no edge says a word" || return
+	local lost early status
+	STEP_MSNS=$(told_by both msn_wrong)
+	[ "$STEP_MSNS" = 0 ] || found msn "$STEP_MSNS answers named a wrong MSN"
+	! check_wrong_bytes || found lost "contents, order or count are wrong"
+	lost=$(told_by there missing) early=$(told_by there missing_at_done)
+	[ "$lost" = 0 ] || named || found lost "$lost messages were completed and are missing, and no edge says a word"
+	[ "$early" = 0 ] || named || found early "a word came before $early of its messages"
 	for status in "$LAB_DIR"/traffic.*.status; do
-		[ "$(cat "$status")" != 124 ] || why "a test hung" || return
+		[ "$(cat "$status")" != 124 ] || found other "a test hung"
 	done
 }
 
 # --- a step ---
+
+# What a step has found; it goes on, and what comes behind it is looked at as well.
+found() { # kind sentence
+	STEP_KINDS+=("$1")
+	WHY="${WHY:+$WHY; }${*:2}"
+}
 
 edge_says() { # edge works|fails
 	if [ "$2" = works ]; then
@@ -285,7 +301,8 @@ told() { # fault edge
 	local says=${SAYS[$1]}
 	[ "$says" != either ] || return 0
 	[ "$says" = fails ] || sleep 0.5
-	lab_wait 2 edge_says "$2" "$says" || why "$1 at $2: --check does not say that it $says: $(head -c 200 "$LAB_DIR/check.out")"
+	lab_wait 2 edge_says "$2" "$says" ||
+		found untrue "$1 at $2: --check does not say that it $says: $(head -c 200 "$LAB_DIR/check.out")"
 }
 
 probe_passes() {
@@ -301,8 +318,8 @@ as_systemd() { # a|b
 	lab_edge_alive "$1" && return
 	[ -n "${LAB_EDGE_PID[$1]:-}" ] || return
 	if ! tail -2 "$LAB_DIR/$1/log" | grep -q 'within a minute: stopping'; then
-		why "edge $1 has ended by itself"
-		return
+		found other "edge $1 has ended by itself"
+		return 1
 	fi
 	wait "${LAB_EDGE_PID[$1]}"
 	sleep 1 # RestartSec=
@@ -312,21 +329,22 @@ as_systemd() { # a|b
 
 # Beside the traffic that has to recover as well, each asks again every 50 ms.
 back() {
-	local start ms
+	local start up
 	as_systemd a && as_systemd b || return
 	start=$(date +%s%3N)
-	lab_wait 10 both_work || why "not up again: $(cat "$LAB_DIR/check.out")" || return
-	lab_wait 10 probe_passes || why "no traffic" || return
-	ms=$(($(date +%s%3N) - start))
-	NOTE="$NOTE; back after $ms ms"
-	[ $ms -lt "$BACK_WITHIN_MS" ] || why "back only $ms ms after it was mended"
+	lab_wait 10 both_work || { found late "not up again: $(cat "$LAB_DIR/check.out")"; return; }
+	up=$(($(date +%s%3N) - start))
+	lab_wait 10 probe_passes || { found late "no traffic"; return; }
+	STEP_MS=$(($(date +%s%3N) - start))
+	NOTE="$NOTE; up after $up ms, back after $STEP_MS ms"
+	[ $STEP_MS -lt "$BACK_WITHIN_MS" ] || found late "up $up ms after it was mended, back only after $STEP_MS ms"
 }
 
 line_is_sealed() {
 	local roce payload
 	read -r roce payload < <(lab_line_ctl stats | jq -r '"\(.ab.seen_roce + .ba.seen_roce) \(.ab.seen_payload + .ba.seen_payload)"')
-	[ "$roce" = 0 ] || why "$roce RoCEv2 packets crossed the line unsealed" || return
-	[ "$payload" = 0 ] || why "$payload frames with hosts' payload crossed the line unsealed"
+	[ "$roce" = 0 ] || found unsealed "$roce RoCEv2 packets crossed the line unsealed"
+	[ "$payload" = 0 ] || found unsealed "$payload frames with hosts' payload crossed the line unsealed"
 }
 
 mark_logs() {
@@ -341,18 +359,20 @@ cut_logs() {
 step() { # fault edge hold-ms
 	BROKEN=
 	mark_logs
+	rm -f "$LAB_DIR/probe.json"
 	traffic_begins
 	sleep 0.4
 	"break_$1" "$2"
 	told "$1" "$2"
 	sleep "$(awk "BEGIN { print $3 / 1000 }")"
 	"mend_$1" "$2"
-	[ -n "$WHY" ] || back
+	back
 	traffic_ends
 	cut_logs
-	[ -z "$WHY" ] || return
-	[ -z "$BROKEN" ] || why "$BROKEN" || return
-	traffic_is_sound && line_is_sealed
+	[ -z "$BROKEN" ] || found other "$BROKEN"
+	traffic_is_sound
+	line_is_sealed
+	[ -z "$WHY" ]
 }
 
 # After a red step: everything anew, so that the next one is judged by itself.
@@ -384,7 +404,14 @@ for ((i = 1; i <= STEPS; i++)); do
 	edge=$ONE
 	hold=$((RANDOM % 1200))
 	before=$CHECK_FAILED
+	STEP_KINDS=() STEP_MS='' STEP_MSNS=0
 	check "$i: $fault at $edge for $hold ms" step "$fault" "$edge" "$hold"
-	[ "$before" = "$CHECK_FAILED" ] || start_over || exit 1
+	[ "$before" = "$CHECK_FAILED" ] || [ ${#STEP_KINDS[@]} -gt 0 ] || STEP_KINDS=(other)
+	table_step "$fault" "$STEP_MS" "$STEP_MSNS" "${STEP_KINDS[@]}"
+	[ "$before" = "$CHECK_FAILED" ] && continue
+	start_over && continue
+	table_print "$BACK_WITHIN_MS"
+	exit 1
 done
+table_print "$BACK_WITHIN_MS"
 check_end

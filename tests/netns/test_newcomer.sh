@@ -110,6 +110,21 @@ fits_the_terminal() { # columns
 	[ "$widest" -gt 40 ] && [ "$widest" -le "$1" ] || why "$NOTE"
 }
 
+# README's pair of link files stands in two columns, one for each edge; with keys as its own step makes them.
+pair_of_readme() {
+	local e sites=(sapporo wakkanai) i=0
+	[ "$(wc -l <"$LAB_ROOT/README.md")" -lt 250 ] || why "README has 250 lines or more" || return
+	"$CLIENT" keygen north --dir "$LAB_DIR/north" --sites sapporo,wakkanai >"$LAB_DIR/out" 2>&1 || why "$(head -1 "$LAB_DIR/out")" || return
+	for e in one other; do
+		sed -n '/^       \[Link\]  *\[Link\]/,/^$/p' "$LAB_ROOT/README.md" | cut -c 8- |
+			awk -v side=$e '{ print side == "one" ? $1 : $2 }' |
+			sed "s,/etc/longreach/keys,$LAB_DIR/north/${sites[i]}," >"$LAB_DIR/$e.conf"
+		"$DAEMON" --check-config "$LAB_DIR/$e.conf" --offline >"$LAB_DIR/out" 2>&1 || why "$e: $(head -1 "$LAB_DIR/out")" || return
+		i=$((i + 1))
+	done
+	[ "$(grep -c = "$LAB_DIR/other.conf")" -ge 14 ] || why "README has no pair of link files"
+}
+
 lab_up
 lab_line --rate $LAB_LINE_RATE --km 30
 check "longreach --version needs no daemon" version_without_daemon
@@ -121,4 +136,5 @@ check "keygen renews a set when it is told to" keys_are_renewed
 check "keygen takes every name that a link may have" any_name
 check "trace --past --plot of a quiet link" quiet_link_is_drawn
 check "status --watch fits 80 columns" fits_the_terminal 80
+check "the pair of link files in README passes --check-config" pair_of_readme
 check_end

@@ -62,7 +62,7 @@ static bool hop_known(struct edge *e, const struct ip_addr *dst)
 	return now_of(e) >= *hop_ns;
 }
 
-static void emit_lan(struct edge *e, const struct lan_tx *tx)
+void edge_emit_lan(struct edge *e, const struct lan_tx *tx)
 {
 	struct pkt *p = pkt_new((size_t)tx->hdr_len + tx->body_len + tx->trailer_len);
 	uint8_t site, host;
@@ -96,13 +96,21 @@ static void emit_waiting(struct edge_shard *s)
 			tx.body_len = p->len;
 			tx.vlan_tci = p->vlan_tci;
 			tx.dst = p->dst;
-			emit_lan(s->edge, &tx);
+			edge_emit_lan(s->edge, &tx);
 		} else if (p->until_ns > now_of(s->edge)) {
 			i++;
 			continue;
 		}
 		lan_wait_remove(&s->waiting, i);
 	}
+}
+
+static void emit_now(struct edge_shard *s, const struct lan_tx *tx)
+{
+	if (s->edge->w->cfg.late_ports)
+		late_port_tx(s, tx);
+	else
+		edge_emit_lan(s->edge, tx);
 }
 
 static void emit_all_lan(struct edge_shard *s)
@@ -118,7 +126,7 @@ static void emit_all_lan(struct edge_shard *s)
 		if (!len)
 			break;
 		if (hop_known(s->edge, &tx.dst) && !lan_wait_holds(&s->waiting, &tx.dst))
-			emit_lan(s->edge, &tx);
+			emit_now(s, &tx);
 		else if (tx.probe)
 			proxy_lan_unsent(s->p, now_of(s->edge), &tx);
 		else
@@ -259,7 +267,8 @@ void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p)
 			ip.src = ip.dst = (struct ip_addr){0}; /* broken packets go to any */
 		s = edge_shard_of(e, &ip.src, &ip.dst);
 		steps_begin();
-		d = proxy_lan_rx(s->p, now_of(e), p->data, p->len, p->vlan_tci);
+		d = e->w->cfg.late_ports ? late_port_rx(s, p)
+		                         : proxy_lan_rx(s->p, now_of(e), p->data, p->len, p->vlan_tci);
 		end_call(e, "proxy_lan_rx");
 		world_log(e->w, LOG_LAN, d == DROP_NONE ? "edge rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
 		edge_shard_run(s);
@@ -442,6 +451,8 @@ static void shard_init(struct edge_shard *s, enum proxy_start start)
 	if (err)
 		check_fail(e->w, "init", "proxy_init(%s) of edge %c: %d",
 		           start == PROXY_START_FRESH ? "fresh" : "rebuild", 'A' + e->site, err);
+	else if (e->w->cfg.late_ports)
+		late_port_open(s);
 }
 
 static void pacers_init(struct edge *e)
@@ -480,6 +491,7 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 		s->edge = e;
 		s->spins = 0;
 		s->woken_ns = 0;
+		memset(&s->port, 0, sizeof(s->port));
 		evtimer_init(&s->wake, &w->q, on_wake, s);
 		shard_config(s, (uint8_t)i);
 		s->geometry = (struct arena_geometry){.len = arena_len(w),
@@ -518,6 +530,8 @@ void edge_crash(struct edge *e)
 	world_note(e->w, e->site, "the edge stops");
 	for (uint32_t i = 0; i < e->nshards; i++) {
 		evtimer_cancel(&e->shard[i].wake);
+		if (e->w->cfg.late_ports)
+			late_port_kill(&e->shard[i]);
 		memset(e->shard[i].heap, 0xa5, e->shard[i].heap_len);
 		e->shard[i].p = NULL;
 	}
@@ -558,6 +572,8 @@ void edge_restart(struct edge *e, enum proxy_start start)
 	pacers_init(e);
 	for (uint32_t i = 0; i < e->nshards && e->w->violation[0] == 0; i++) {
 		shard_init(&e->shard[i], start);
+		if (e->w->violation[0] == 0 && proxy_counters(e->shard[i].p)->ctr[CTR_ARENA_DAMAGED])
+			check_fail(e->w, "damaged", "edge %c finds slots of its arena damaged after a kill", 'A' + e->site);
 		if (e->w->violation[0] == 0)
 			edge_shard_run(&e->shard[i]);
 	}

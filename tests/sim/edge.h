@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "eventq.h"
+#include "late_port.h"
 #include "pkt.h"
 #include "daemon/lan/lan_wait.h"
 #include "proxy/proxy.h"
@@ -25,6 +26,7 @@ struct edge_shard {
 	void *heap, *region, *region_map; /* kept from world to world; region lies aligned in region_map */
 	size_t heap_cap, heap_len, region_cap;
 	struct evtimer wake;
+	struct late_port port; /* if the edge's LAN ports are late ones */
 	struct lan_wait waiting; /* packets for hosts whose MAC address is being asked for */
 	uint64_t woken_ns; /* virtual time of the last run, and how often in a row it stood still */
 	uint32_t spins;
@@ -51,6 +53,8 @@ void edge_shard_run(struct edge_shard *s);
 /* Packets in; both take p. */
 void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p);
 void edge_wan_rx(struct edge *e, struct pkt *p);
+/* A packet goes to the wire. */
+void edge_emit_lan(struct edge *e, const struct lan_tx *tx);
 /* A session between the two edges, told to both. */
 void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx);
 /* The machine stands still, and goes on. */

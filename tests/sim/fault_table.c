@@ -52,6 +52,8 @@ static const struct untold {
 } untold[] = {
     {FAULT_RELAY_UNWEIGHED, "relay__a_channel_has_a_flows_part",
      "flows wait longer for a line that chunks fill: later, and nothing is lost"},
+    {FAULT_LENT_PROMISED, "blank__is_no_room_for_packets",
+     "a packet that finds no room is refused and comes again: later, and nothing is lost"},
     {FAULT_ROOM_NOT_KEPT, "near_reserve__without_it_the_request_waits_and_its_host_is_held_off",
      "what of a READ finds no room is dropped at the far edge, and read again: later, and nothing is lost"},
     {FAULT_CREDIT_UNTOLD, "reads__the_near_edge_grants_what_it_has_room_for",
@@ -98,6 +100,8 @@ static const char *where(int fault)
 	    [FAULT_FAR_FREES_FIRST] = ", crashes",
 	    [FAULT_ARENA_EPOCH] = ", crashes",
 	    [FAULT_ANY_LAYOUT] = ", crashes",
+	    [FAULT_PIN_IGNORED] = ", late ports",
+	    [FAULT_BLANK_FILLED_AGAIN] = ", late ports",
 	    [FAULT_QUEUE_STALE] = ", crashes",
 	    [FAULT_REQUESTER_SHARED] = ", QPNs again",
 	    [FAULT_PAIR_FOR_EVER] = ", QPNs again",

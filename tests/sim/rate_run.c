@@ -31,6 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "beside.h"
 #include "flow.h"
 #include "moving.h"
 
@@ -367,7 +368,7 @@ static bool run_marked(void)
 struct item {
 	const struct alone *alone;    /* one alone; or */
 	const struct rate_line *line; /* a spot: with that buffer; or */
-	const char *moving;           /* the run of that name and number in moving.c; or */
+	bool (*other)(size_t number); /* the run of that number in moving.c or beside.c; or */
 	bool late;                    /* late workers: with that buffer; or, none of these: marks */
 	size_t number;
 	size_t buffer;
@@ -375,17 +376,17 @@ struct item {
 	bool verbose;
 };
 
-#define MOVING_MAX 64
+#define OTHER_MAX 64
 
-static struct item items[COUNT(alone) + 1 + (COUNT(lines) + 1) * COUNT(buffers) + MOVING_MAX];
+static struct item items[COUNT(alone) + 1 + (COUNT(lines) + 1) * COUNT(buffers) + 2 * OTHER_MAX];
 static size_t nitems;
 
 static bool run_item(const struct item *i)
 {
 	if (i->alone)
 		return run_alone(i->alone);
-	if (i->moving)
-		return moving_run(i->number, trace_file);
+	if (i->other)
+		return i->other(i->number);
 	if (i->late)
 		return run_late(i->buffer, i->seeds, i->verbose);
 	return i->line ? run_spot(i->line, i->buffer, i->seeds, i->verbose) : run_marked();
@@ -415,11 +416,18 @@ static void choose_late(const char *name, const char *all)
 	}
 }
 
-static void choose_moving(const char *name, const char *all)
+static bool run_moving(size_t number)
 {
-	for (size_t i = 0; moving_name(i) && i < MOVING_MAX; i++)
-		if (chosen(name, all, moving_name(i)) || strcmp(name, "moving") == 0)
-			items[nitems++] = (struct item){.moving = moving_name(i), .number = i};
+	return moving_run(number, trace_file);
+}
+
+/* Those of another file, which `group` names all. */
+static void choose_other(const char *name, const char *all, const char *group, const char *(*name_of)(size_t i),
+                         bool (*run)(size_t i))
+{
+	for (size_t i = 0; name_of(i) && i < OTHER_MAX; i++)
+		if (chosen(name, all, name_of(i)) || strcmp(name, group) == 0)
+			items[nitems++] = (struct item){.other = run, .number = i};
 }
 
 /* False: there is none of that name. */
@@ -445,7 +453,8 @@ static bool choose(const char *name)
 			                                .verbose = one};
 		}
 	choose_late(name, all);
-	choose_moving(name, all);
+	choose_other(name, all, "moving", moving_name, run_moving);
+	choose_other(name, all, "beside", beside_name, beside_run);
 	for (size_t i = 0; i < COUNT(alone); i++)
 		if (chosen(name, all, alone[i].name))
 			items[nitems++] = (struct item){.alone = &alone[i]};

@@ -284,7 +284,7 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 
 	snprintf(s->text, sizeof(s->text),
 	         "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU "
-	         "%u%s%s%s%s%s%s%s%s%s%s%s%s",
+	         "%u%s%s%s%s%s%s%s%s%s%s%s%s%s",
 	         c->direct                  ? "direct"
 	         : c->mode == ACK_MODE_NEAR ? "near"
 	         : c->mode == ACK_MODE_FAR  ? "far"
@@ -297,6 +297,7 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 	                                   : ", FEC",
 	         c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble",
 	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->recycle ? ", QPNs again" : "",
+	         c->late_ports ? ", late ports" : "",
 	         c->arena_chunks ? ", little memory" : "", c->barrier == BARRIER_CAUSAL ? ", causal" : "",
 	         c->barrier == BARRIER_OFF      ? ""
 	         : c->groups == GROUPS_NONE   ? ", barrier"
@@ -451,6 +452,7 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 		program = scenario_late(s);
 	if (!direct && rng_hash(seed, 0x4e1a) % 6 == 0)
 		s->cfg.relay_channels = (uint16_t)(1 + rng_hash(seed, 0x4e1b) % RELAY_PEER_CHANNELS);
+	s->cfg.late_ports = !direct && rng_hash(seed, 0x9027) % 4 == 0;
 	s->cfg.deadline_ns = deadline(&s->cfg);
 	describe(s, *timed ? timed : program, *timed ? "" : paths);
 }

@@ -179,6 +179,31 @@ static void ack_mode__near_arena_lost_fails_by_name(void **state)
 	assert_int_equal(core_ctr(&c->b, CTR_BYTES_FAILED), 3 * LAN_MTU_PAYLOAD_MAX);
 }
 
+/* Far more than could have been overtaken on a LAN is missing: the responder's NAK still tells where the life ended. */
+static void ack_mode__near_arena_lost_behind_a_long_hole(void **state)
+{
+	struct core *c = given_three_lost(state);
+	struct proxy_event b;
+	bool said = false;
+
+	for (int tries = 0; tries < 70; tries++) {
+		core_send(c, RC_WRITE_ONLY, 3 * BELOW_BASE_REACH);
+		core_wait(c, CORE_MS);
+		while (core_take(&c->b)) {
+			if (!said)
+				core_ack(c, 1, AETH_NAK_PSN_SEQ, 1);
+			said = true;
+		}
+		core_wait(c, 99 * CORE_MS);
+	}
+	assert_int_equal(core_pending(&c->a), 0);
+	b = failure_of(&c->b);
+	assert_int_equal(b.type, EV_FLOW_FAILED);
+	assert_int_equal(b.failure, FAILURE_BUFFER_LOST);
+	assert_int_equal(b.dest_qpn, CORE_QPN);
+	assert_int_equal(failure_of(&c->a).failure, FAILURE_BUFFER_LOST);
+}
+
 /* It had not been ACKed after all: it repeats what is asked for, and goes on. */
 static void ack_mode__near_arena_lost_and_nothing_owed(void **state)
 {
@@ -490,6 +515,7 @@ int main(void)
 	    CORE_TEST(ack_mode__near_arena_lost_is_delivered),
 	    CORE_TEST(ack_mode__orphan_without_answer_fails_loudly),
 	    CORE_TEST(ack_mode__near_arena_lost_fails_by_name),
+	    CORE_TEST(ack_mode__near_arena_lost_behind_a_long_hole),
 	    CORE_TEST(ack_mode__near_arena_lost_and_nothing_owed),
 	    CORE_TEST(ack_mode__near_arena_lost_and_a_new_life),
 	    CORE_TEST(ack_mode__near_arena_lost_with_a_hole),

@@ -720,14 +720,14 @@ static void config_reloadable__names_the_key(void **state)
 	assert_true(config_reloadable(&a, &b, err));
 	accepts_line("Link", "Lanes=32", &b);
 	assert_false(config_reloadable(&a, &b, err));
-	assert_string_equal(err, FILE_NAME ": Lanes= cannot change while the link runs (from 64 to 32): restart "
-	                                   "longreachd for it");
+	assert_string_equal(err, FILE_NAME ": Lanes= cannot change while the link runs (from 64 to 32): "
+	                                   "`longreach restart site-b` takes the file up");
 	accepts_line("Host", "Group=10.1.0.2+10.1.0.3", &b);
 	assert_false(config_reloadable(&a, &b, err));
 	accepts_line("Link", "CPUs=1", &b);
 	assert_false(config_reloadable(&a, &b, err));
-	assert_string_equal(err, FILE_NAME ": CPUs= cannot change while the link runs (from nothing to 1): restart "
-	                                   "longreachd for it");
+	assert_string_equal(err, FILE_NAME ": CPUs= cannot change while the link runs (from nothing to 1): "
+	                                   "`longreach restart site-b` takes the file up");
 }
 
 static void config_compatible__links_that_collide(void **state)

@@ -270,10 +270,33 @@ static void far_cnp__tells_the_responder(void **state)
 		assert_int_not_equal(k->h.tos & ECN_MASK, ECN_CE); /* the marks stay here */
 }
 
+/* Those who have a pair have filled the host's window, and more of them wait: who has none yet is asked all the same. */
+static void lan_host__probe_goes_first(void **state)
+{
+	const struct core_pkt *k;
+	struct core *c = given_host(state);
+	uint32_t asked = 0;
+
+	for (uint32_t qpn = 1; qpn <= 4; qpn++)
+		pair_one(c, 2, qpn);
+	host_b(c)->window_bytes = 4 * PKT;
+	for (uint32_t qpn = 1; qpn <= 4; qpn++)
+		give(c, 2, qpn, 1, 8);
+	core_pump(c);
+	core_forget(&c->b);
+	assert_true(host_b(c)->bytes_out >= host_b(c)->window_bytes);
+	give(c, 2, 9, 0, 2);
+	core_pump(c);
+	while ((k = core_take(&c->b)))
+		asked += k->h.dest_qpn == 9;
+	assert_true(asked > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(lan_host__bounds_all_queue_pairs_together),
+	    CORE_TEST(lan_host__probe_goes_first),
 	    CORE_TEST(lan_turn__queue_pairs_take_turns),
 	    CORE_TEST(lan_turn__host_pairs_take_turns),
 	    CORE_TEST(lan_host__window_grows_and_is_halved_once),

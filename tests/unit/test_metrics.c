@@ -59,6 +59,12 @@ uint64_t site_event_count(const struct site *s, enum proxy_event_type type)
 	return 1000 + type;
 }
 
+const char *site_waits(const struct site *s)
+{
+	(void)s;
+	return "";
+}
+
 enum site_state site_state_now(const struct site *s, const struct link_snapshot *snap)
 {
 	return !s->runs ? SITE_FAILED : snap && snap->status.wan_up ? SITE_UP : SITE_DEAD;
@@ -326,6 +332,59 @@ static void counters_page__names_all_that_metrics_count(void **state)
 	free(page);
 }
 
+static char *slurp(const char *name)
+{
+	FILE *f = fopen(name, "r");
+	char *all = NULL;
+	size_t room = 0;
+
+	assert_non_null(f);
+	assert_true(getdelim(&all, &room, '\0', f) > 0);
+	fclose(f);
+	return all;
+}
+
+/* Every family, whatever its type, has an entry: under its whole name, or as a counter under that of status. */
+static void counters_page__names_every_family(void **state)
+{
+	size_t len;
+	char *page, name[96], entry[128];
+	FILE *f = open_memstream(&page, &len);
+	unsigned n = 0;
+
+	(void)state;
+	counters_page(f);
+	fclose(f);
+	scrape();
+	for (const char *at = text; (at = strstr(at, "# TYPE longreach_")) != NULL; n++) {
+		at += strlen("# TYPE longreach_");
+		assert_int_equal(sscanf(at, "%95[a-z0-9_]", name), 1);
+		snprintf(entry, sizeof(entry), "\n.B longreach_%s\n", name);
+		if (strstr(page, entry) != NULL)
+			continue;
+		if (strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_total") == 0)
+			name[strlen(name) - 6] = '\0';
+		if (!page_names(page, name, (int)strlen(name)))
+			fail_msg("longreach-counters(7) has no longreach_%s", name);
+	}
+	assert_true(n > CTR_COUNT + GAUGE_COUNT / 2 + PATH_FAMILY_COUNT);
+	free(page);
+}
+
+/* longreach(1), STATES, and what an operator looks up in longreach(7). */
+static void manual__names_every_state(void **state)
+{
+	char *page = slurp("etc/man/longreach.1"), entry[64];
+
+	(void)state;
+	for (unsigned s = 0; s < SITE_STATE_COUNT; s++) {
+		snprintf(entry, sizeof(entry), "\n.B %s\n", site_state_name((enum site_state)s));
+		if (strstr(strstr(page, "\n.SH STATES"), entry) == NULL)
+			fail_msg("longreach(1), STATES, has no %s", site_state_name((enum site_state)s));
+	}
+	free(page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +395,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),
 	    cmocka_unit_test(metrics_write__stray_buffers),
 	    cmocka_unit_test_setup_teardown(counters_page__names_all_that_metrics_count, setup, teardown),
+	    cmocka_unit_test_setup_teardown(counters_page__names_every_family, setup, teardown),
+	    cmocka_unit_test(manual__names_every_state),
 	    cmocka_unit_test_setup_teardown(metrics_write__hostile_name, setup, teardown),
 	};
 

@@ -316,7 +316,29 @@ static void near_reset__ahead_that_insists_is_a_new_life(void **state)
 	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN + ahead);
 }
 
-/* The same, and the life before ended in the middle of a gap, at a lower place. */
+/* A host that was sent away comes back, and what was refused is lost on the LAN twice in a row: it is no new life. */
+static void near_reset__what_was_refused_is_lost_again(void **state)
+{
+	uint32_t next, rounds = 0;
+	struct core *c = given_two_messages(state);
+
+	next = pos_psn(core_near(c)->pos_next);
+	for (; rounds < 5; rounds++) {
+		core_near(c)->rnr_back_pressure = true;
+		for (uint32_t i = 3; i < 6; i++)
+			core_send(c, RC_WRITE_ONLY, next + i);
+		core_wait(c, 4 * CORE_MS);
+	}
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
+	for (; rounds < 12 && core_ctr(&c->a, CTR_INCARNATIONS) == 0; rounds++) { /* but for ever it is one */
+		core_near(c)->rnr_back_pressure = true;
+		core_send(c, RC_WRITE_ONLY, next + 3);
+		core_wait(c, 4 * CORE_MS);
+	}
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 1);
+}
+
+/* A new life, and the one before ended in the middle of a gap, at a lower place. */
 static void near_reset__ahead_of_an_unfilled_gap(void **state)
 {
 	uint32_t ahead = 5000, rounds = 0;
@@ -483,6 +505,7 @@ int main(void)
 	    CORE_TEST(near_reset__no_place_for_it),
 	    CORE_TEST(near_reset__after_silence_needs_no_witness),
 	    CORE_TEST(near_reset__ahead_that_insists_is_a_new_life),
+	    CORE_TEST(near_reset__what_was_refused_is_lost_again),
 	    CORE_TEST(near_reset__ahead_of_an_unfilled_gap),
 	    CORE_TEST(near_reset__ahead_of_what_was_taken_meanwhile),
 	    CORE_TEST(near_reset__far_away),

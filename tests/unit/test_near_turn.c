@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hosts that are sent away for want of room come back one after the other. */
+#define CORE_FLOWS 128
 #include "core_fixture.h"
 
 #include "headroom/headroom.h"
@@ -8,6 +9,7 @@
 #include "proxy/wan/share.h"
 
 #define FLOWS 20u
+#define MANY  100u /* who bring more than the buffer takes */
 
 /* Flows of whom nothing but their turns matters. */
 static struct near_flow *flow(struct core *c, uint32_t i)
@@ -21,7 +23,7 @@ static uint64_t fill(struct core *c)
 	struct proxy *p = c->a.p;
 	uint64_t pos = 0;
 
-	for (; arena_used(p->arena, POOL_LAN) < arena_capacity(p->arena, POOL_LAN) / 2; pos++)
+	for (; arena_used(p->arena, POOL_LAN) + ARENA_BLANK_BYTES <= arena_capacity(p->arena, POOL_LAN) / 2; pos++)
 		assert_int_not_equal(arena_alloc(p->arena, SLOT_REQ_NEAR, 31, 1, pos, LAN_PKT_MAX), SLOT_NONE);
 	share_drained(p, &p->turns.drain, 5000, 2);
 	return pos;
@@ -37,7 +39,7 @@ static void slow_line(struct core *c)
 {
 	c->a.p->now_ns = c->now_ns;
 	c->a.p->cfg.rate_hint_bps = 10000000;
-	for (uint32_t i = 0; i < FLOWS; i++) {
+	for (uint32_t i = 0; i < MANY; i++) {
 		near_flow_init(c->a.p, flow(c, i), 1 + i);
 		timer_cancel(&c->a.p->timers, &flow(c, i)->retire);
 	}
@@ -53,7 +55,7 @@ static struct core *given_slow_line(void **state)
 
 static void all_go(struct core *c)
 {
-	for (uint32_t i = 0; i < FLOWS; i++) {
+	for (uint32_t i = 0; i < MANY; i++) {
 		near_turn_leave(c->a.p, flow(c, i));
 		flow(c, i)->used = false;
 	}
@@ -131,6 +133,112 @@ static void near_turn__stay_in_force(void **state)
 	near_turn_leave(p, flow(c, 0));
 	near_turn_book(p, flow(c, 0));
 	assert_int_equal(near_turn_quantum(p), 0); /* such a round does not begin them */
+	all_go(c);
+}
+
+/* What those bring together whose waits end within 2.5 ms of each other, at most. */
+static uint64_t together(const struct core *c)
+{
+	const struct near_flow *f = c->a.p->near + 1;
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < MANY; i++) {
+		uint64_t bytes = 0;
+
+		for (uint32_t j = 0; j < MANY; j++)
+			bytes += f[j].back_ns / 2500000 == f[i].back_ns / 2500000 ? f[j].turn_bytes : 0;
+		most = max_u64(most, bytes);
+	}
+	return most;
+}
+
+/* A round may take longer than the longest wait: who is told of that wait does not come together with all others. */
+static void near_turn__long_rounds_are_spread(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	uint64_t filled = fill(c);
+
+	p->cfg.rate_hint_bps = 100000000;
+	share_drained(p, &p->turns.drain, 45000, 2);
+	p->turns.bytes += 16 << 20; /* of others: more than a second of the line */
+	for (uint32_t i = 0; i < MANY; i++) {
+		uint64_t wait = near_turn_book(p, flow(c, i));
+
+		near_turn_away(p, flow(c, i), roce_rnr_timer_ns(roce_rnr_timer_code(wait))); /* 655 ms at most */
+	}
+	assert_true(near_turn_quantum(p) > 0);
+	assert_true(p->turns.bytes - (16 << 20) > arena_capacity(p->arena, POOL_LAN));
+	assert_true(together(c) < arena_capacity(p->arena, POOL_LAN));
+	p->turns.bytes -= 16 << 20;
+	empty(c, filled);
+	all_go(c);
+}
+
+/* Those who came at their turn, and found no room, are not all called back soon, into a buffer that is as full. */
+static void near_turn__no_room_is_no_reason_to_hurry(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	uint64_t filled = fill(c), brought = 0, all = arena_capacity(p->arena, POOL_LAN);
+
+	p->cfg.rate_hint_bps = 100000000;
+	share_drained(p, &p->turns.drain, 45000, 2);
+	for (uint32_t i = 0; i < MANY; i++)
+		near_turn_away(p, flow(c, i), near_turn_book(p, flow(c, i)));
+	for (uint32_t i = 0; i < MANY; i++) {
+		flow(c, i)->turn_ns = p->now_ns;
+		near_turn_away(p, flow(c, i), near_turn_book(p, flow(c, i)));
+		brought += flow(c, i)->back_ns <= p->now_ns + 21 * CORE_MS ? flow(c, i)->turn_bytes : 0;
+	}
+	assert_true(brought > 0);
+	assert_true(all / 2 + brought <= all + all / 8); /* drained by then: less than an eighth */
+	empty(c, filled);
+	all_go(c);
+}
+
+/* What is under way on the line waits for nothing but its report: while the buffer holds little more, it is low. */
+static void near_turn__low_is_what_the_line_needs(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	struct near_flow *last = flow(c, FLOWS - 1);
+	uint64_t filled = fill(c), third = arena_used(p->arena, POOL_LAN) * 2 / 3;
+
+	for (uint32_t i = 0; i < FLOWS; i++)
+		near_turn_away(p, flow(c, i), near_turn_book(p, flow(c, i)));
+	last->turn_ns = p->now_ns + 100 * CORE_MS;
+	assert_true(near_turn_comes_early(p, last));
+	for (uint32_t i = 0; i < PATHS_MAX; i++) /* all that is held is one round trip of the line */
+		p->wan->path[i].rtt.smoothed_ns = p->wan->path[i].rtt.min_ns = third * 800 * 3 / 2;
+	share_drained(p, &p->turns.drain, third, 2);
+	p->now_ns += 2 * CORE_MS;
+	assert_true(near_turn_quantum(p) > 0);
+	assert_false(near_turn_comes_early(p, last));
+	empty(c, filled);
+	all_go(c);
+}
+
+/* The less is held, the more a host may bring at its turn, up to two quanta: it fills the lull in front of it. */
+static void near_turn__fills_a_lull(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	uint64_t filled = fill(c), q;
+
+	for (uint32_t i = 0; i < FLOWS; i++)
+		near_turn_away(p, flow(c, i), near_turn_book(p, flow(c, i)));
+	q = near_turn_quantum(p);
+	assert_false(near_turn_admits(p, flow(c, 0), q + q / 4));
+	while (arena_used(p->arena, POOL_LAN) > arena_capacity(p->arena, POOL_LAN) / 6)
+		arena_free(p->arena, arena_find(p->arena, SLOT_REQ_NEAR, 31, --filled));
+	q = near_turn_quantum(p);
+	assert_true(near_turn_admits(p, flow(c, 0), q + q / 4));
+	for (uint64_t took = 0; took < q; took += arena_class_bytes(2048))
+		near_turn_took(p, flow(c, 0), 2048);
+	assert_true(near_turn_admits(p, flow(c, 0), q / 4));
+	assert_false(near_turn_admits(p, flow(c, 0), 2 * q));
+	empty(c, filled);
 	all_go(c);
 }
 
@@ -387,6 +495,10 @@ int main(void)
 	    CORE_TEST(near_turn__one_after_the_other),
 	    CORE_TEST(near_turn__not_before_its_turn),
 	    CORE_TEST(near_turn__stay_in_force),
+	    CORE_TEST(near_turn__long_rounds_are_spread),
+	    CORE_TEST(near_turn__no_room_is_no_reason_to_hurry),
+	    CORE_TEST(near_turn__low_is_what_the_line_needs),
+	    CORE_TEST(near_turn__fills_a_lull),
 	    CORE_TEST(near_turn__is_forgotten),
 	    CORE_TEST(near_turn__of_a_host_that_is_gone_lapses),
 	    CORE_TEST(near_turn__of_those_who_are_gone_is_others),

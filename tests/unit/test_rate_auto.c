@@ -125,6 +125,48 @@ static void rate_auto__weighs_only_where_a_window_counts(void **unused)
 	assert_int_equal(window_after(frequent, 1 * MB, 9 * MB), MB);
 }
 
+/* A window that nothing has ended yet does not wait for losses, which in a long queue are far: BBR has two products there,
+ * whatever ours is. */
+static void rate_auto__before_losses_it_goes_down_to_the_others(void **unused)
+{
+	struct auto_state a = given_contended();
+
+	(void)unused;
+	a.window_known = false;
+	assert_about(window_after(a, 6 * MB, 4 * MB), 4 * MB);
+}
+
+/* Until the others are weighed again it grows to little more than they have. */
+static void rate_auto__a_window_does_not_outgrow_the_others(void **unused)
+{
+	struct auto_state a = given_contended(), unweighed = a;
+
+	(void)unused;
+	cubic_window_start(&a.window, a.now_ns, 2 * MB, 9000);
+	unweighed.window = a.window;
+	a.weighed_bytes = 2 * MB;
+	for (int i = 0; i < 3000; i++) {
+		unweighed.now_ns = a.now_ns += 10 * MS;
+		unweighed.empty_at_ns = a.empty_at_ns = 1;
+		keep_window(&a, false);
+		keep_window(&unweighed, false);
+	}
+	assert_true(unweighed.window.bytes > 4 * MB);
+	assert_in_range(a.window.bytes, percent(2 * MB, OUTWEIGHS), percent(2 * MB, OUTWEIGHS + 5));
+}
+
+/* Who takes no notice of losses has no window that only losses would end. */
+static void rate_auto__deaf_it_has_no_window(void **unused)
+{
+	struct auto_state a = given_contended();
+
+	(void)unused;
+	cubic_window_start(&a.window, a.now_ns, 2 * MB, 9000);
+	a.deaf_rounds = 10;
+	keep_window(&a, false);
+	assert_int_equal(a.window.bytes, 0);
+}
+
 /* The round trip did not fall, or nothing of ours left the queue: that says nothing about others. */
 static void rate_auto__what_says_nothing_changes_nothing(void **unused)
 {
@@ -372,6 +414,9 @@ int main(void)
 	    cmocka_unit_test(rate_auto__a_fair_window_is_kept),
 	    cmocka_unit_test(rate_auto__one_probe_changes_it_by_two_at_most),
 	    cmocka_unit_test(rate_auto__weighs_only_where_a_window_counts),
+	    cmocka_unit_test(rate_auto__before_losses_it_goes_down_to_the_others),
+	    cmocka_unit_test(rate_auto__a_window_does_not_outgrow_the_others),
+	    cmocka_unit_test(rate_auto__deaf_it_has_no_window),
 	    cmocka_unit_test(rate_auto__what_says_nothing_changes_nothing),
 	    cmocka_unit_test(rate_auto__a_small_fall_is_bounded),
 	    cmocka_unit_test(rate_auto__a_queue_that_rises_and_falls_is_no_longer_way),

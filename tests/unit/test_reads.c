@@ -1343,6 +1343,29 @@ static void reads__two_responses_tell_the_count(void **state)
 	assert_int_equal(core_expect_aeth(&c->a, 12, AETH_ACK_NO_CREDITS)->h.aeth_msn, 23);
 }
 
+/* Two responses may agree by chance: the second READ's first response was lost, and one message executed in between. What
+ * the responder's ACK says is right. */
+static void reads__responses_that_agree_by_chance(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	assert_int_equal(ask(c, 10, 1, 10, true), DROP_NONE);
+	assert_int_equal(ask(c, 11, 1, 11, true), DROP_NONE);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 12), DROP_NONE); /* 20 before, these three repeated: 23 by now */
+	core_forget(&c->b);
+	respond(c, RC_READ_RESP_ONLY, 10, 23);
+	core_expect(&c->a, RC_READ_RESP_ONLY, 10);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 13), DROP_NONE); /* a new one: 24 */
+	respond(c, RC_READ_RESP_ONLY, 11, 24);
+	core_expect(&c->a, RC_READ_RESP_ONLY, 11);
+	core_forget(&c->a);
+	assert_int_equal(core_ack(c, 13, AETH_ACK_NO_CREDITS, 24), DROP_NONE);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 14), DROP_NONE);
+	assert_int_equal(core_expect_aeth(&c->a, 14, AETH_ACK_NO_CREDITS)->h.aeth_msn, 25);
+}
+
 /* A responder that has counted nothing in front of the READ has counted nothing behind it either. */
 static void reads__count_of_a_new_queue_pair_is_exact(void **state)
 {
@@ -1393,6 +1416,7 @@ int main(void)
 	    CORE_TEST(reads__repeated_read_tells_a_count_of_now),
 	    CORE_TEST(reads__count_stays_unsure_over_restarts),
 	    CORE_TEST(reads__two_responses_tell_the_count),
+	    CORE_TEST(reads__responses_that_agree_by_chance),
 	    CORE_TEST(reads__count_of_a_new_queue_pair_is_exact),
 	    CORE_TEST(reads__length_is_learned_for_the_right_one),
 	    CORE_TEST(reads__what_follows_one_of_unknown_length_is_kept),

@@ -16,6 +16,7 @@
 
 #include "toy_gpu.h"
 #include "no_log.h"
+#include "no_rdma.h"
 
 #include "daemon/relay/relay_channel.c"
 #include "daemon/relay/relay_execute.c"

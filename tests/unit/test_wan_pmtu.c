@@ -251,7 +251,7 @@ static void open_searching(struct core *c)
 	memset(c, 0, sizeof(*c));
 	c->now_ns = CORE_START;
 	c->wan = narrow;
-	core_edges_open(c, ACK_MODE_NEAR, 64, 64);
+	core_edges_open(c, ACK_MODE_NEAR, 72, 72);
 	c->a.cfg.path[0].payload_search = c->b.cfg.path[0].payload_search = true;
 	core_begin(&c->a, 9);
 	core_begin(&c->b, 9);

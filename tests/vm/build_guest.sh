@@ -22,7 +22,8 @@ programs="ip tc rdma ethtool rping ibv_devinfo ibv_rc_pingpong qperf ib_write_bw
 	ib_write_lat ib_send_lat ib_read_lat ib_atomic_lat"
 # What the guests need of the kernel, in the order of loading; what some tests load; sch_netem is for experiments.
 modules="virtio_pci virtio_net crc32_generic ib_uverbs rdma_ucm rdma_rxe"
-modules_on_demand="nvme_rdma nvmet_rdma null_blk sch_netem ifb sch_ingress cls_matchall act_mirred"
+modules_on_demand="nvme_rdma nvmet_rdma null_blk sch_netem ifb sch_ingress cls_matchall act_mirred crc32c_generic nf_tables nft_ct
+	nft_limit tun veth"
 
 say() { echo "build_guest: $*" >&2; }
 die() { say "$*"; exit 1; }

@@ -8,7 +8,8 @@
 #
 # The processor is chosen for emulation, not for looks: PCLMUL and `rep movs` are slower than plain code under TCG.
 #
-# Needs: $vm_build (what build_guest.sh prints), $work (a scratch directory).
+# Needs: $vm_build (what build_guest.sh prints), $work (a scratch directory); $guest_initrd (default: that of $vm_build),
+# $guest_wan (a second TAP, for wan0) and $guest_more_kargs may be set.
 
 guest_cpu=qemu64,-pclmulqdq,+rdrand,+popcnt,+sse4.1,+sse4.2,+ssse3
 guest_kargs="console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable clearcpuid=rep_good,erms
@@ -18,14 +19,17 @@ guest_nic="$guest_nic,host_tso6=off,host_ecn=off,host_ufo=off,mrg_rxbuf=on,host_
 
 # guest_start NAME NETNS TAP MAC_PREFIX ADDR/LEN GW ADDR6/LEN GW6: starts it, its pid goes to $work/NAME.pid.
 guest_start() {
+	local wan=
+	[ -z "${guest_wan:-}" ] || wan="-netdev tap,id=wan,ifname=$guest_wan,script=no,downscript=no,vhost=off
+		-device virtio-net-pci,netdev=wan,mac=$4:03,romfile=,$guest_nic"
 	# shellcheck disable=SC2086
 	ip netns exec "$2" qemu-system-x86_64 \
 		-accel tcg,tb-size=128 -cpu "$guest_cpu" -m 1024 -smp 1 -nodefaults -no-user-config -display none \
-		-no-reboot -kernel "$vm_build/vmlinuz" -initrd "$vm_build/initrd" \
-		-append "$(echo $guest_kargs) lr.addr=$5 lr.gw=$6 lr.addr6=$7 lr.gw6=$8" \
+		-no-reboot -kernel "$vm_build/vmlinuz" -initrd "${guest_initrd:-$vm_build/initrd}" \
+		-append "$(echo $guest_kargs) lr.addr=$5 lr.gw=$6 lr.addr6=$7 lr.gw6=$8 ${guest_more_kargs:-}" \
 		-serial "file:$work/$1.console" \
 		-netdev "tap,id=lan,ifname=$3,script=no,downscript=no,vhost=off" \
-		-device "virtio-net-pci,netdev=lan,mac=$4:01,romfile=,$guest_nic" \
+		-device "virtio-net-pci,netdev=lan,mac=$4:01,romfile=,$guest_nic" $wan \
 		-netdev "user,id=mgmt,restrict=on,hostfwd=tcp:127.0.0.1:7000-:7000" \
 		-device "virtio-net-pci,netdev=mgmt,mac=$4:02,romfile=" \
 		</dev/null >"$work/$1.qemu" 2>&1 &

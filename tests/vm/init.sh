@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # init.sh - /init of a test guest. The kernel command line says who it is:
-#   lr.addr=ADDR/LEN lr.gw=GW [lr.addr6=ADDR/LEN lr.gw6=GW]
-# The NIC whose MAC ends in :01 is the LAN with RDMA on it, the one ending in :02 is the agent's.
+#   lr.addr=ADDR/LEN lr.gw=GW [lr.addr6=ADDR/LEN lr.gw6=GW] [lr.wan=ADDR/LEN]
+# The NIC whose MAC ends in :01 is the LAN with RDMA on it, the one ending in :02 is the agent's, one ending in :03 is an
+# edge's way to the other site.
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -38,6 +39,12 @@ ip route add default via "$(arg lr.gw)"
 if [ -n "$(arg lr.addr6)" ]; then
 	ip -6 addr add "$(arg lr.addr6)" dev lan0 nodad
 	ip -6 route add default via "$(arg lr.gw6)" dev lan0
+fi
+wan=$(nic_by_tail 03)
+if [ -n "$wan" ]; then
+	ip link set "$wan" name wan0
+	ip addr add "$(arg lr.wan)" dev wan0
+	ip link set wan0 up
 fi
 ip addr add 10.0.2.15/24 dev mgmt0
 ip link set mgmt0 up

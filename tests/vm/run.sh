@@ -26,7 +26,9 @@ usage() {
 	  --barrier       WRITEs complete, TCP says so, every byte must be there (TELLINGS= in the environment: 1000)
 	  --reads         READ directly and in mode near, with the line's rate as the limit and without, medians of 3
 	  --atomics       exactly once, with loss and duplication on the line and on the LANs
+	  --explain       queue pairs broken in a dozen ways: longreach explain must name each cause (jq)
 	  --packets       mixed traffic sends no more packets than without early ACKs
+	  --relay         clients put and get by RDMA, edges inside guests: a topology of its own (relay.sh)
 	  --one CMD       client CMD in guest a; --server CMD in guest b before it (PEER stands for guest b's address)
 	                  --repeat N: again and again with fresh edges, until it fails or an edge's log matches --until REGEX
 	  --shell         bring it all up and start a shell (vmrun -n \$P-a ...)
@@ -52,7 +54,7 @@ one="" server="" repeat=1 until_said='^$.'
 while [ $# -gt 0 ]; do
 	case $1 in
 	--quick | --full | --accept | --dead | --lives | --lan | --issue3 | --nvme | --rkey | --part | --barrier | --reads | \
-		--atomics | --packets | --shell) what=${1#--} ;;
+		--atomics | --explain | --packets | --relay | --shell) what=${1#--} ;;
 	--one) what=one one=$2 && shift ;;
 	--server) server=$2 && shift ;;
 	--repeat) repeat=$2 && shift ;;
@@ -112,10 +114,15 @@ table=$work/table
 . "$here/lan.sh"
 # shellcheck source=lives.sh
 . "$here/lives.sh"
+# shellcheck source=explain.sh
+. "$here/explain.sh"
+# shellcheck source=relay.sh
+. "$here/relay.sh"
 
 cleanup() {
 	trap '' INT TERM HUP
 	topo_down
+	[ "$what" != relay ] || relay_down
 	# shellcheck disable=SC2046
 	kill $(jobs -p) 2>/dev/null
 	if [ -n "$logs" ]; then
@@ -281,6 +288,12 @@ vm_build=$("$here/build_guest.sh") || die "no guests"
 [ -x "$tools/wanline" ] || die "$tools/wanline is not built (make tools, or --build DIR)"
 [ "$modes" = direct ] || [ -x "$daemon/longreachd" ] || die "$daemon/longreachd is not built (make, or --build DIR)"
 
+if [ "$what" = relay ]; then
+	suite_relay
+	echo "$passed passed, $failed failed"
+	[ $failed = 0 ] && [ $passed -gt 0 ]
+	exit
+fi
 topo_up || die "no topology"
 line_up || die "no line"
 [ -n "$pcap" ] && pcap_up "$pcap"

@@ -47,7 +47,12 @@
  *                          lost. With 30 % lost at random 0.20 of what is left is carried, else 0.04.
  *   contended(), window    In flight as CUBIC would have. In queues of up to one product CUBIC keeps 17 to 69 % of a
  *                          line beside auto, and 4 to 21 % beside BBR.
- *   look(), deaf_rounds    Beside BBR version 1, which gives nothing: each has at least a quarter.
+ *   weigh()                What others have bounds the window: BBR, which keeps two products, has 0.40 of a line that
+ *                          became ten times slower, with twenty products of queue, else 0.22
+ *                          (beside-bbr-rate-1000-100).
+ *   look(), deaf_rounds    Beside BBR version 1, which gives nothing: each has at least a quarter. Meanwhile there is no
+ *                          window: one that no losses ended made 60 % of ours get lost on a line that became a hundred
+ *                          times slower, now 8 % (beside-cubic-rate-1000-10-short).
  *   update_min_rtt()       The least round trip is not given up for CUBIC's queue, which looks like a longer way.
  *   note_way()             A way that is longer at once: from a second on 0.97 to 0.98 of what is possible after steps
  *                          of 2, 10 and 100, without it 0.88, 0.90 and 0.32.
@@ -68,7 +73,8 @@
  *   same time, and the queue is gone, and so is the reason. What is paced meets a full queue more often than what goes
  *   by acknowledgements, and at 10 Gbit/s losses are seconds apart: so each probe-rtt, with the queue without us, tells
  *   what the others have (weigh()), and the window goes to two thirds of that if it is less, and to as much if it is
- *   more.
+ *   more; until the next one it grows to little more than
+ *   that (OUTWEIGHS).
  * - Who does not care about losses, as BBR version 1. Then they go on whatever is given (look()), and to give is of no
  *   use: for DEAF_ROUNDS losses are no reason for anything, as much is in flight as BBR has, and probes are believed.
  *   CE marks are obeyed all the same.
@@ -84,56 +90,58 @@
 #include "proxy/util/fault.h"
 #include "wan_pacer.h"
 
+/* Where the draft has the same, its value stands behind it. The others belong to the deviations above, by their function. */
 #define FIRST_BYTES             90000ull /* in flight before anything is known: ten large datagrams, RFC 6928 */
 #define FIRST_RTT_NS            1000000ull
-#define MIN_PIPE_BYTES          40000ull
+#define MIN_PIPE_BYTES          40000ull /* four of the largest datagrams: BBRMinPipeCwnd */
 #define LEAST_BPS               100000ull
 #define SEGMENT_BYTES           1500ull
-#define FULL_BW_ROUNDS          3
-#define LOSS_THRESH_PPM         50000ull
-#define BETA                    86
+#define FULL_BW_ROUNDS          3 /* 3 */
+#define LOSS_THRESH_PPM         50000ull /* BBRLossThresh: 2 %; congested() */
+#define BETA                    86 /* BBRBeta: 70; beta(), as the next two and BETA_UNTAKEN */
 #define BETA_LEAST              80
 #define BETA_MOST               98
-#define SLOWER                  60 /* percent */
+#define SLOWER                  60 /* percent; note_slower(), as the next three */
 #define MUCH_SLOWER             30 /* percent: a round counts for three */
 #define MUCH_COUNTS             3
 #define SLOWER_ROUNDS           8
-#define POLICED                 97 /* percent of the most that came: samples are a little too high */
+#define POLICED                 97 /* bound_policed(), goes_on(), as the next four: percent of the most that came: samples are a little too high */
 #define POLICED_LEAST           2  /* segments: one of few may have been late */
 #define POLICED_CUTS            2
 #define POLICED_ROUNDS          2  /* until it is seen what came of one */
 #define POLICED_FEWER           67 /* percent */
 #define OVERRUN_PPM             30000ull
 #define CRUISE_ROUNDS           8 /* and up to as many again */
-#define CRUISE_MAX_NS           1500000000ull
-#define WAIT_RTTS               12 /* after a back-off, times the cube root of the segments that the line holds of ours */
+#define CRUISE_MAX_NS           1500000000ull /* 2 to 3 s */
+#define WAIT_RTTS               12 /* wait_long(), as the next two: after a back-off, times the cube root of the segments that the line holds of ours */
 #define WAIT_RTTS_NS            400000000ull
 #define WAIT_MAX_NS             10000000000ull
 #define UNTAKEN                 3 /* back-offs in a row whose room nobody took */
 #define BETA_UNTAKEN            97
 #define UP_ROUNDS_MAX           32
-#define CONTENDED_NS            1000000000ull
+#define CONTENDED_NS            1000000000ull /* contended(), as all to OUTWEIGHS */
 #define CONTENDED_RTTS          40
 #define CONTENDED_ROUNDS        3
 #define WINDOW_PACE             110
 #define WEIGHED                 66 /* percent of what others have: two fifths of all */
-#define LOOK_ROUNDS             16
+#define OUTWEIGHS               115 /* percent of what others have: half of all, and some to find out by */
+#define LOOK_ROUNDS             16 /* look(), as all to DEAF_HOLD */
 #define LOSSES_RARE             12 /* one round of so many has some */
 #define LOSSES_FREQUENT         6
 #define DEAF_ROUNDS             100
 #define DEAF_HOLD               200
-#define PROBE_RTT_INTERVAL_NS   5000000000ull
+#define PROBE_RTT_INTERVAL_NS   5000000000ull /* BBRProbeRTTInterval: 5 s */
 #define PROBE_RTT_INTERVAL_RTTS 100
-#define MIN_RTT_FILTER_LEN_NS   12000000000ull
-#define PROBED_RTTS             4
+#define MIN_RTT_FILTER_LEN_NS   12000000000ull /* BBRMinRTTFilterLen: 10 s; BBR version 1 empties its queue within it */
+#define PROBED_RTTS             4 /* update_min_rtt(), as the next */
 #define ALIKE                   10 /* percent */
-#define PROBE_RTT_DURATION_NS   1000000ull
+#define PROBE_RTT_DURATION_NS   1000000ull /* and a round trip; BBRProbeRTTDuration: 200 ms, of which a link would feel */
 #define PROBE_RTT_ROUNDS        6
-#define EXTRA_ACKED_FILTER_LEN  8
-#define HEADROOM_KEPT           85 /* percent: 1 - BBRHeadroom */
+#define EXTRA_ACKED_FILTER_LEN  8 /* BBRExtraAckedFilterLen: 10 */
+#define HEADROOM_KEPT           85 /* percent: 1 - BBRHeadroom, 0.15 */
 #define EXTRA_ACKED_MOST        40 /* percent, or, if that is less: */
 #define EXTRA_ACKED_MOST_NS     10000000ull
-#define WAY_ROUNDS              4
+#define WAY_ROUNDS              4 /* note_way(), as all to WAY_JUMPS */
 #define WAY_PART                4
 #define WAY_SEGMENTS            3
 #define WAY_FLAT                16
@@ -145,7 +153,9 @@
 
 enum phase { STARTUP, DRAIN, PROBE_BW_DOWN, PROBE_BW_CRUISE, PROBE_BW_REFILL, PROBE_BW_UP, PROBE_RTT };
 
-/* In percent: of the rate, and in flight of what the line holds. */
+/* In percent: of the rate, and in flight of what the line holds. The draft's: startup 277, drain 50, down 90, cruise and
+ * refill 100, up 125; in flight 200 in all but probe-rtt, 50. Ours is less in flight, for a queue that two fill together
+ * is what contended() would take for somebody else's. */
 static const struct {
 	const char *name;
 	uint32_t pace, hold;
@@ -200,6 +210,7 @@ struct auto_state {
 	bool window_known;                    /* has met losses */
 	uint64_t last_in_flight;              /* most of the last whole round */
 	uint64_t before_bytes, before_rtt_ns; /* probe-rtt: in flight and seen before */
+	uint64_t weighed_bytes;               /* that others had then; 0: not known */
 	uint64_t drained_bytes;               /* delivered when as little was in flight as is wanted */
 	uint64_t probed_rtt_ns[PROBED_RTTS];  /* what the last ones have seen */
 	uint64_t segment_bytes;               /* the largest datagram */
@@ -496,13 +507,14 @@ static void look(struct auto_state *a, bool over)
 /* What CUBIC would do. */
 static void keep_window(struct auto_state *a, bool over)
 {
-	if (!contended(a)) {
+	if (!contended(a) || a->deaf_rounds) { /* no window grows without losses to end it */
 		a->window.bytes = 0;
 		a->window_known = false;
 	} else if (!a->window.bytes) {
 		cubic_window_start(&a->window, a->now_ns, a->most_in_flight, a->segment_bytes);
 	} else if (!over) {
-		cubic_window_grow(&a->window, a->now_ns);
+		if (!a->weighed_bytes || a->window.bytes < percent(a->weighed_bytes, OUTWEIGHS))
+			cubic_window_grow(&a->window, a->now_ns);
 	} else if (a->phase != PROBE_BW_DOWN) {
 		if (!a->window_known)
 			a->window.bytes = max_of(a->window.bytes, a->most_in_flight);
@@ -517,7 +529,7 @@ static void keep_window(struct auto_state *a, bool over)
 static void another_line(struct auto_state *a)
 {
 	a->empty_at_ns = a->now_ns;
-	a->window.bytes = 0;
+	a->window.bytes = a->weighed_bytes = 0;
 	a->window_known = false;
 	a->bw_shortterm = a->inflight_longterm = NONE;
 	a->slower = 0;
@@ -742,14 +754,17 @@ static uint64_t others_bytes(const struct auto_state *a, const struct rate_sampl
 	return all > left ? all - left : 0;
 }
 
-/* Two windows that grow and fall by losses come together slowly. */
+/* Two windows that grow and fall by losses come together slowly; and BBR's does not grow at all, however long the queue
+ * is that it leaves to us. */
 static void weigh(struct auto_state *a, const struct rate_sample *s)
 {
 	uint64_t others = others_bytes(a, s), window = a->window.bytes;
 
-	if (!others || !contended(a) || !a->window_known || !losses_rare(a))
+	a->weighed_bytes = 0;
+	if (!others || !contended(a) || !losses_rare(a))
 		return;
-	if (window < percent(others, WEIGHED))
+	a->weighed_bytes = others;
+	if (a->window_known && window < percent(others, WEIGHED))
 		cubic_window_start(&a->window, a->now_ns, min_of(percent(others, WEIGHED), 2 * window),
 		                   a->segment_bytes);
 	else if (window > others)

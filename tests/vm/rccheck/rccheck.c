@@ -35,7 +35,7 @@ static const char usage[] =
     "  --lat-max US  the median latency of phase lat must not be above this\n"
     "  --stall S     give up when nothing moves for so long (40)\n"
     "  --timeout S   give up when not through after so long (300)\n"
-    "  --ack-timeout E  4.096 us x 2^E (14)\n"
+    "  --ack-timeout E  4.096 us x 2^E (14)      --retry N, --rnr-retry N   before a queue pair gives up (7)\n"
     "  --drill refuse-busy|refuse-next|refuse-idle|tell|part   instead of phases; see rccheck.h\n"
     "  --refusal rkey|length|gone      what the drills refuse-* do (rkey)\n"
     "  --break byte|order|atomic|late  do this wrong, to see it found\n";
@@ -157,7 +157,9 @@ enum {
 	LONG_DRILL,
 	LONG_REFUSAL,
 	LONG_PSN,
-	LONG_SAME
+	LONG_SAME,
+	LONG_RETRY,
+	LONG_RNR_RETRY
 };
 
 static const struct option long_options[] = {
@@ -170,6 +172,8 @@ static const struct option long_options[] = {
     {"stall", required_argument, NULL, LONG_STALL},
     {"timeout", required_argument, NULL, LONG_TIMEOUT},
     {"ack-timeout", required_argument, NULL, LONG_ACK_TIMEOUT},
+    {"retry", required_argument, NULL, LONG_RETRY},
+    {"rnr-retry", required_argument, NULL, LONG_RNR_RETRY},
     {"break", required_argument, NULL, LONG_BREAK},
     {"drill", required_argument, NULL, LONG_DRILL},
     {"refusal", required_argument, NULL, LONG_REFUSAL},
@@ -205,6 +209,12 @@ static void long_option(struct options *o, struct arguments *a, int opt)
 		break;
 	case LONG_TIMEOUT:
 		a->timeout_s = number(optarg, 1, 86400);
+		break;
+	case LONG_RETRY:
+		o->retry = number(optarg, 0, 7);
+		break;
+	case LONG_RNR_RETRY:
+		o->rnr_retry = number(optarg, 0, 7);
 		break;
 	case LONG_BREAK:
 		o->misbehave = index_of(optarg, break_names, BREAKS);
@@ -426,6 +436,8 @@ int main(int argc, char **argv)
 	                                 .seed = 1,
 	                                 .stall_s = 40,
 	                                 .ack_timeout = 14,
+	                                 .retry = 7,
+	                                 .rnr_retry = 7,
 	                                 .first_psn = PSN_RANDOM}};
 	struct arguments a = {.port = 18600, .timeout_s = 300};
 	bool clean;

@@ -79,6 +79,8 @@ struct options {
 	uint32_t lat_max_us;  /* the median of phase lat above this is a failure; 0: any */
 	uint32_t stall_s;     /* without any progress: failure */
 	uint32_t ack_timeout; /* IB's exponent */
+	uint32_t retry;       /* retry_cnt; rxe takes 7 for ever */
+	uint32_t rnr_retry;   /* 7: for ever */
 	uint32_t seconds;     /* rounds go on for so long; 0: `rounds` of them */
 	uint32_t misbehave;   /* enum misbehaviour */
 	uint32_t drill;       /* enum drill, instead of phases */
@@ -187,7 +189,7 @@ enum ctl_type {
 	CTL_RESULT,
 	CTL_TOLD
 };
-#define CTL_WORDS 24
+#define CTL_WORDS 28
 struct ctl {
 	uint32_t type;
 	uint32_t w[CTL_WORDS];

@@ -162,8 +162,8 @@ static void to_rts(const struct check *c, struct qp *q)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTS,
 	                        .timeout = (uint8_t)c->opt.ack_timeout,
-	                        .retry_cnt = c->opt.refusal == REFUSAL_GONE ? 4 : 7, /* rxe takes 7 for ever */
-	                        .rnr_retry = 7,
+	                        .retry_cnt = c->opt.refusal == REFUSAL_GONE ? 4 : (uint8_t)c->opt.retry,
+	                        .rnr_retry = (uint8_t)c->opt.rnr_retry,
 	                        .sq_psn = q->psn,
 	                        .max_rd_atomic = RD_ATOMIC};
 

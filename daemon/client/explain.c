@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "explain.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client_conn.h"
+#include "client_wrap.h"
+#include "daemon/telemetry/control.h"
+#include "daemon/util/addr.h"
+#include "daemon/util/flow_filter.h"
+#include "daemon/util/json.h"
+#include "daemon/util/units.h"
+#include "doctor.h"
+
+/* longreach(1) promises them. */
+enum { EXIT_HEALTHY = 0, EXIT_FOUND = 1, EXIT_CANNOT_LOOK = 2, EXIT_NO_DAEMON = 3 };
+
+#define BETWEEN_S	1	/* two looks at the daemon */
+#define FOUND_MAX	200
+#define FLOWS_SHOWN	8	/* of those with nothing wrong */
+#define DEAF_MAX	64	/* hosts of which it is remembered whether they answer ARP */
+
+static const char usage[] =
+    "usage: longreach explain [LINK] [FLOW|HOST] [--error N] [--json] [--list] [--control PATH]\n"
+    "\n"
+    "Why a queue pair is dead, failed or slow, as this edge knows it, also of flows that have ended.\n"
+    "Run it at both edges: each knows its own side. As root.\n"
+    "\n"
+    "  HOST              10.1.0.2                   all queue pairs of that host\n"
+    "  HOST:QPN          10.1.0.2:0x12, [fd00::2]:18\n"
+    "  QPN               0x12 or 18                 of whichever host\n"
+    "  SRC>DST           '10.1.0.2>10.2.0.2'        what the first asks of the second; QPNs may follow: 'A:0x12>B:0x15'\n"
+    "  near:N, far:N     as `longreach status --flows` numbers them\n"
+    "  (nothing)         everything that has something wrong\n"
+    "\n"
+    "  --error N         the completion status that the program saw: 12, IBV_WC_RETRY_EXC_ERR, ...\n"
+    "  --json            as JSON\n"
+    "  --list            the causes that it knows\n"
+    "\n"
+    "Exit code: 0 nothing is wrong; 1 a cause was found, or nothing is known of what was asked for; 2 it could not look;\n"
+    "3 no daemon answers.\n";
+
+struct request {
+	const char *control_path, *link, *target;
+	const struct explain_error *error;
+	struct flow_filter filter;
+	bool json;
+};
+
+struct found {
+	const struct explain_cause *cause; /* NULL: `name` */
+	const char *name;
+	const char *link;
+	const struct json_object *flow; /* NULL: of no flow */
+	uint32_t flows;                 /* the same between the same hosts */
+	struct explain_finding text;
+};
+
+struct explain {
+	const struct request *r;
+	struct found *found;
+	uint32_t n, left_out;
+	uint32_t looked_at; /* flows */
+	struct {
+		struct ip_addr host;
+		bool deaf;
+	} deaf[DEAF_MAX];
+	uint32_t ndeaf;
+};
+
+/* --- answers of the daemon --- */
+
+struct answer {
+	char *text;
+	struct json_object *doc;
+};
+
+static void answer_free(struct answer *a)
+{
+	if (a->doc != NULL)
+		jdoc_free(&a->doc);
+	free(a->text);
+	*a = (struct answer){0};
+}
+
+/* EXIT_HEALTHY with a; else it was said why not. */
+static int ask(const struct request *r, struct answer *a)
+{
+	char request[CONTROL_LINE_MAX], words[CONTROL_LINE_MAX];
+
+	snprintf(request, sizeof(request), "flow%s%s%s", r->link != NULL ? " link " : "", r->link != NULL ? r->link : "",
+	         flow_filter_write(&r->filter, words, sizeof(words)));
+	a->text = client_ask(r->control_path, request);
+	if (a->text == NULL)
+		return EXIT_NO_DAEMON;
+	if (jdoc_parse(&a->doc, a->text) < 0) {
+		fprintf(stderr, "longreach explain: the daemon's answer makes no sense: is it of another version?\n");
+		return EXIT_NO_DAEMON;
+	}
+	if (j_bool(a->doc, "ok"))
+		return EXIT_HEALTHY;
+	fprintf(stderr, "longreach explain: %s\n", j_text(a->doc, "error"));
+	return EXIT_CANNOT_LOOK;
+}
+
+static const struct json_object *find_link(const struct json_object *doc, const char *name)
+{
+	const struct json_object *links = j_get(doc, "links"), *l;
+
+	for (size_t i = 0; (l = j_at(links, i)) != NULL; i++)
+		if (strcmp(j_text(l, "name"), name) == 0)
+			return l;
+	return NULL;
+}
+
+static bool same_flow(const struct json_object *a, const struct json_object *b)
+{
+	return j_uint(a, "id") == j_uint(b, "id") && j_uint(a, "incarnation") == j_uint(b, "incarnation") &&
+	       strcmp(j_text(a, "side"), j_text(b, "side")) == 0 && strcmp(j_text(a, "src"), j_text(b, "src")) == 0 &&
+	       !j_bool(b, "ended");
+}
+
+/* at: where it was found last, as both answers have the same order but for what came or went. */
+static const struct json_object *find_before(const struct json_object *flows, const struct json_object *flow, size_t *at)
+{
+	const struct json_object *f;
+
+	for (size_t i = *at; (f = j_at(flows, i)) != NULL; i++)
+		if (same_flow(flow, f)) {
+			*at = i + 1;
+			return f;
+		}
+	for (size_t i = 0; i < *at && (f = j_at(flows, i)) != NULL; i++)
+		if (same_flow(flow, f))
+			return f;
+	return NULL;
+}
+
+/* --- what is known around a flow --- */
+
+static bool is_deaf(struct explain *e, const char *host)
+{
+	struct ip_addr a;
+
+	if (addr_read(host, &a) < 0)
+		return false;
+	for (uint32_t i = 0; i < e->ndeaf; i++)
+		if (ip_addr_eq(&e->deaf[i].host, &a))
+			return e->deaf[i].deaf;
+	if (e->ndeaf == DEAF_MAX)
+		return false;
+	e->deaf[e->ndeaf].host = a;
+	e->deaf[e->ndeaf].deaf = doctor_host_is_deaf(&a);
+	return e->deaf[e->ndeaf++].deaf;
+}
+
+static bool is_near(const struct json_object *flow)
+{
+	return strcmp(j_text(flow, "side"), "near") == 0;
+}
+
+/* Some other queue pair of a far flow's responder answers at this edge, or asks something itself. */
+static bool answers_elsewhere(const struct json_object *flows, const struct json_object *flow)
+{
+	const char *host = j_text(flow, "dst");
+	const struct json_object *f;
+
+	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++) {
+		if (f == flow)
+			continue;
+		if (is_near(f) && strcmp(j_text(f, "src"), host) == 0)
+			return true;
+		if (!is_near(f) && strcmp(j_text(f, "dst"), host) == 0 && strcmp(j_text(f, "pairing"), "learning") != 0 &&
+		    j_uint(f, "dest_qpn") != j_uint(flow, "dest_qpn") && j_uint(f, "pos_delivered") > j_uint(f, "pos_base"))
+			return true;
+	}
+	return false;
+}
+
+/* --- findings --- */
+
+static struct found *place_for(struct explain *e, const char *name, const char *link, const struct json_object *flow)
+{
+	for (uint32_t i = 0; flow != NULL && i < e->n; i++) {
+		struct found *f = &e->found[i];
+
+		if (f->flow != NULL && strcmp(f->name, name) == 0 && strcmp(f->link, link) == 0 &&
+		    strcmp(j_text(f->flow, "side"), j_text(flow, "side")) == 0 &&
+		    strcmp(j_text(f->flow, "src"), j_text(flow, "src")) == 0 &&
+		    strcmp(j_text(f->flow, "dst"), j_text(flow, "dst")) == 0) {
+			f->flows++;
+			return NULL;
+		}
+	}
+	if (e->n == FOUND_MAX) {
+		e->left_out++;
+		return NULL;
+	}
+	e->found[e->n] = (struct found){.name = name, .link = link, .flow = flow, .flows = 1};
+	return &e->found[e->n++];
+}
+
+static void explain_flow(struct explain *e, const struct explain_flow *f)
+{
+	struct explain_finding text;
+	bool ended = false;
+
+	e->looked_at++;
+	for (uint32_t i = 0; i < explain_ncauses; i++) {
+		const struct explain_cause *c = &explain_causes[i];
+		struct found *place;
+
+		if (ended || !c->look(f, &text))
+			continue;
+		ended = c->ends;
+		place = place_for(e, c->name, j_text(f->link, "name"), f->flow);
+		if (place == NULL)
+			continue;
+		place->cause = c;
+		place->text = text;
+	}
+}
+
+static void explain_link(struct explain *e, const struct json_object *link, const struct json_object *link_before)
+{
+	const struct json_object *flows = j_get(link, "flows"), *flow;
+	double ns = j_number(link, "taken_ns") - j_number(link_before, "taken_ns");
+	size_t at = 0;
+
+	for (size_t i = 0; (flow = j_at(flows, i)) != NULL; i++) {
+		struct explain_flow f = {.link = link,
+		                         .link_before = link_before,
+		                         .flow = flow,
+		                         .facts = j_get(flow, "facts"),
+		                         .seconds = ns > 0 ? ns / 1e9 : BETWEEN_S,
+		                         .near = is_near(flow)};
+
+		if (!j_bool(flow, "ended"))
+			f.before = find_before(j_get(link_before, "flows"), flow, &at);
+		f.host_deaf = !f.near && is_deaf(e, j_text(flow, "dst"));
+		f.host_answers = !f.near && answers_elsewhere(flows, flow);
+		explain_flow(e, &f);
+	}
+}
+
+/* --- nothing is known --- */
+
+static bool in_prefixes(const struct json_object *list, const struct ip_addr *a)
+{
+	const struct json_object *p;
+	struct ip_prefix prefix;
+
+	for (size_t i = 0; (p = j_at(list, i)) != NULL; i++)
+		if (addr_read_prefix(j_string(p), &prefix) == 0 && ip_prefix_any(&prefix, 1, a))
+			return true;
+	return false;
+}
+
+/* The link that covers a host: on this side (local) or on the other. */
+static const struct json_object *covering(const struct answer *a, const struct ip_addr *host, bool *local)
+{
+	const struct json_object *links = j_get(a->doc, "links"), *l;
+
+	for (size_t i = 0; (l = j_at(links, i)) != NULL; i++) {
+		*local = in_prefixes(j_get(l, "local_prefixes"), host);
+		if (*local || in_prefixes(j_get(l, "remote_prefixes"), host))
+			return l;
+	}
+	return NULL;
+}
+
+static void find(struct explain *e, const char *name, const char *link, const struct explain_finding *text)
+{
+	struct found *place = place_for(e, name, link, NULL);
+
+	if (place != NULL)
+		place->text = *text;
+}
+
+/* How many RoCEv2 packets came that could not be taken, for a sentence. */
+static void refused_packets(const struct json_object *link, char *text, size_t cap)
+{
+	static const char *const drops[][2] = {
+	    {"lan_ttl", "with their hop limit used up: it must be above 1, ibv_rc_pingpong does not set it"},
+	    {"lan_bad_icrc", "with a wrong ICRC: something on the way changed them, a NAT or a tunnel"},
+	    {"lan_foreign", "from or to addresses outside the link's prefixes"},
+	    {"lan_unpaired_full", "of hosts with too many queue pairs that nobody answers"}};
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]); i++) {
+		uint64_t n = j_uint(j_get(link, "drops"), drops[i][0]);
+
+		if (n > 0 && at < cap)
+			at += (size_t)snprintf(text + at, cap - at, "; %" PRIu64 " packets came %s", n, drops[i][1]);
+	}
+}
+
+static void unknown_host(struct explain *e, const struct answer *a, const struct ip_addr *host, const char *seen_key)
+{
+	char t[ADDR_TEXT_MAX], age[2][UNITS_TEXT_MAX], dropped[400], key[40];
+	const struct json_object *link, *seen;
+	struct explain_finding text;
+	bool local;
+
+	addr_write(host, t, sizeof(t));
+	link = covering(a, host, &local);
+	if (link == NULL) {
+		explain_say(&text,
+		            "address: %s is in no LocalPrefix= and no RemotePrefix= of any link here: its packets are not carried"
+		            "\nis it the address that the RDMA device uses (GID index: perftest -x, NCCL_IB_GID_INDEX, `show_gids`)? "
+		            "else add its prefix to the link files of both edges",
+		            t);
+		find(e, "address", "", &text);
+		return;
+	}
+	units_show_time(age[0], j_number(link, "running_ns"));
+	snprintf(key, sizeof(key), "%s_age_ns", seen_key);
+	seen = j_get(link, "connections_seen");
+	refused_packets(link, dropped, sizeof(dropped));
+	if (local && j_has(seen, key))
+		explain_say(&text,
+		            "GID: no RoCEv2 packet of %s has come to this edge in %s, but a TCP connection of it did %s ago: its route "
+		            "leads here, its RDMA device does not use it%s\nwhich GID does the program use (perftest -x, "
+		            "NCCL_IB_GID_INDEX)? it must be RoCE v2, with an address in LocalPrefix=; `show_gids` there",
+		            t, age[0], units_show_time(age[1], j_number(seen, key)), dropped);
+	else if (local)
+		explain_say(&text,
+		            "route: this edge has never seen a RoCEv2 packet of %s for the other site in the %s that it runs: the route "
+		            "of that host does not lead here%s\non that host `ip route get ADDRESS-THERE from %s` must name this edge's LAN "
+		            "address as next hop; then look at switches and VLAN between, and at the GID (`show_gids`)",
+		            t, age[0], dropped, t);
+	else
+		explain_say(&text,
+		            "nothing known: in the %s that it runs this edge has seen no flow with %s, which is at the other site\nask there: "
+		            "`longreach explain %s`; and the host here that talks to it",
+		            age[0], t, t);
+	find(e, local ? j_has(seen, key) ? "gid" : "route" : "not_seen", j_text(link, "name"), &text);
+}
+
+static void nothing_known(struct explain *e, const struct answer *a)
+{
+	const struct flow_filter *f = &e->r->filter;
+	const struct json_object *link = j_at(j_get(a->doc, "links"), 0);
+	struct explain_finding text;
+	char age[UNITS_TEXT_MAX];
+
+	if (link == NULL) {
+		explain_say(&text, "this daemon has no link\nput a link file that ends with .conf into /etc/longreach and run "
+		                   "`longreach reload`");
+		find(e, "no_link", "", &text);
+		return;
+	}
+	if (f->has_src)
+		unknown_host(e, a, &f->src, "src");
+	if (f->has_dst && e->n == 0)
+		unknown_host(e, a, &f->dst, "dst");
+	if (f->has_host)
+		unknown_host(e, a, &f->host, "host");
+	if (e->n > 0)
+		return;
+	explain_say(&text,
+	            "nothing known: no flow with that number is here, nor is it among those remembered that ended in the %s since this edge "
+	            "started\n`longreach status --flows` lists what is; is it the right edge, and the QPN as the NIC counts (`rdma "
+	            "resource show qp`)?",
+	            units_show_time(age, j_number(link, "running_ns")));
+	find(e, "not_seen", "", &text);
+}
+
+/* --- what is said --- */
+
+static bool fits_error(const struct request *r, const struct found *f)
+{
+	return r->error == NULL || f->cause == NULL || (f->cause->errors & 1u << r->error->number) != 0;
+}
+
+static void print_finding(FILE *out, const struct explain *e, const struct found *f)
+{
+	char name[200] = "", ended[64] = "", t[UNITS_TEXT_MAX], more[48] = "";
+
+	if (f->flow != NULL) {
+		explain_flow_name(f->flow, name, sizeof(name));
+		if (j_bool(f->flow, "ended"))
+			snprintf(ended, sizeof(ended), " (ended %s ago)", units_show_time(t, j_number(f->flow, "ended_age_ns")));
+	}
+	if (f->flows > 1)
+		snprintf(more, sizeof(more), " and %u more between these hosts", f->flows - 1);
+	fprintf(out, "%s%s%s%s%s%s%s%s: %s%s%s\n", f->link, f->link[0] != '\0' ? ": " : "", f->name, name[0] != '\0' ? ": " : "",
+	        name, ended, more, fits_error(e->r, f) ? "" : " [leads to other errors]", f->text.what,
+	        f->text.todo[0] != '\0' ? " -> " : "", f->text.todo);
+}
+
+static void print_healthy(FILE *out, const struct explain *e, const struct answer *a)
+{
+	const struct json_object *links = j_get(a->doc, "links"), *link, *flow;
+	char name[200], t[2][UNITS_TEXT_MAX];
+	uint32_t shown = 0;
+
+	fprintf(out, "nothing is wrong with %u flow%s here", e->looked_at, e->looked_at == 1 ? "" : "s");
+	fprintf(out, e->r->target != NULL ? ":\n" : "\n");
+	for (size_t i = 0; e->r->target != NULL && (link = j_at(links, i)) != NULL; i++)
+		for (size_t k = 0; (flow = j_at(j_get(link, "flows"), k)) != NULL && shown < FLOWS_SHOWN; k++, shown++) {
+			const struct json_object *facts = j_get(flow, "facts");
+			const char *heard = is_near(flow) ? "host_heard_age_ns" : "responder_heard_age_ns";
+
+			fprintf(out, "  %s%s: %" PRIu64 " messages, %s, %" PRIu64 " packets not delivered, host heard %s ago\n",
+			        explain_flow_name(flow, name, sizeof(name)), j_bool(flow, "ended") ? " (ended)" : "",
+			        j_uint(flow, "messages"), units_show_bytes(t[0], j_number(flow, "bytes")),
+			        j_uint(facts, "undelivered"), units_show_time(t[1], j_number(facts, heard)));
+		}
+	if (e->r->target != NULL && shown < e->looked_at)
+		fprintf(out, "  and %u more\n", e->looked_at - shown);
+}
+
+static void print_text(FILE *out, const struct explain *e, const struct answer *a)
+{
+	const struct explain_error *error = e->r->error;
+	bool fits = false;
+
+	if (error != NULL)
+		fprintf(out, "error %u, IBV_WC_%s: %s\n", error->number, error->name, error->text);
+	for (unsigned other = 0; other < 2; other++)
+		for (uint32_t i = 0; i < e->n; i++)
+			if (fits_error(e->r, &e->found[i]) == (other == 0)) {
+				print_finding(out, e, &e->found[i]);
+				fits |= other == 0;
+			}
+	if (e->left_out > 0)
+		fprintf(out, "and %u more findings: name a host\n", e->left_out);
+	if (e->n == 0)
+		print_healthy(out, e, a);
+	if (error != NULL && !fits)
+		fprintf(out, "nothing that this edge knows explains error %u: ask the other edge, and `longreach doctor`\n",
+		        error->number);
+}
+
+static void print_json(const struct explain *e)
+{
+	struct json j = {.stream = stdout};
+
+	json_object(&j, NULL);
+	json_bool(&j, "healthy", e->n == 0);
+	json_uint(&j, "flows_looked_at", e->looked_at);
+	json_uint(&j, "left_out", e->left_out);
+	json_array(&j, "findings");
+	for (uint32_t i = 0; i < e->n; i++) {
+		const struct found *f = &e->found[i];
+		char name[200];
+
+		json_object(&j, NULL);
+		json_string(&j, "link", f->link);
+		json_string(&j, "cause", f->name);
+		json_bool(&j, "fits_error", fits_error(e->r, f));
+		json_uint(&j, "flows", f->flow != NULL ? f->flows : 0);
+		if (f->flow != NULL) {
+			json_string(&j, "flow", explain_flow_name(f->flow, name, sizeof(name)));
+			json_string(&j, "side", j_text(f->flow, "side"));
+			json_uint(&j, "id", j_uint(f->flow, "id"));
+			json_string(&j, "src", j_text(f->flow, "src"));
+			json_string(&j, "dst", j_text(f->flow, "dst"));
+			json_uint(&j, "requester_qpn", j_uint(f->flow, "requester_qpn"));
+			json_uint(&j, "dest_qpn", j_uint(f->flow, "dest_qpn"));
+			json_bool(&j, "ended", j_bool(f->flow, "ended"));
+			if (j_bool(f->flow, "ended"))
+				json_uint(&j, "ended_age_ns", j_uint(f->flow, "ended_age_ns"));
+		}
+		json_string(&j, "what", f->text.what);
+		json_string(&j, "do", f->text.todo);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_object_end(&j);
+	putchar('\n');
+}
+
+static void print_wrapped(const struct explain *e, const struct answer *a)
+{
+	unsigned columns = wrap_columns(stdout);
+	char *text = NULL;
+	size_t len;
+	FILE *f = columns != 0 ? open_memstream(&text, &len) : NULL;
+
+	print_text(f != NULL ? f : stdout, e, a);
+	if (f != NULL && fclose(f) == 0)
+		wrap_write(stdout, text, columns);
+	free(text);
+}
+
+/* --- the command --- */
+
+static void explain_all(struct explain *e, const struct answer *before, const struct answer *now)
+{
+	const struct json_object *links = j_get(now->doc, "links"), *link;
+
+	for (size_t i = 0; (link = j_at(links, i)) != NULL; i++)
+		explain_link(e, link, find_link(before->doc, j_text(link, "name")));
+	if (e->looked_at == 0 && (e->r->target != NULL || j_at(links, 0) == NULL))
+		nothing_known(e, now);
+}
+
+static int explain(const struct request *r)
+{
+	struct explain *e = calloc(1, sizeof(*e));
+	struct answer before = {0}, now = {0};
+	int code;
+
+	if (e != NULL)
+		e->found = calloc(FOUND_MAX, sizeof(*e->found));
+	if (e == NULL || e->found == NULL) {
+		fputs("longreach explain: not enough memory\n", stderr);
+		free(e);
+		return EXIT_CANNOT_LOOK;
+	}
+	e->r = r;
+	code = ask(r, &before);
+	if (code == EXIT_HEALTHY) {
+		sleep(BETWEEN_S);
+		code = ask(r, &now);
+	}
+	if (code == EXIT_HEALTHY) {
+		explain_all(e, &before, &now);
+		if (r->json)
+			print_json(e);
+		else
+			print_wrapped(e, &now);
+		code = e->n > 0 ? EXIT_FOUND : EXIT_HEALTHY;
+	}
+	answer_free(&before);
+	answer_free(&now);
+	free(e->found);
+	free(e);
+	return code;
+}
+
+static int list_causes(void)
+{
+	puts("route: RoCEv2 of a host here has never come to this edge: its route does not lead here");
+	puts("gid: TCP of a host here comes to this edge, its RoCEv2 never did");
+	puts("address: an address that is in no prefix of any link");
+	puts("not_seen: nothing is known of what was asked for");
+	puts("no_link: the daemon has no link");
+	for (uint32_t i = 0; i < explain_ncauses; i++)
+		printf("%s: %s\n", explain_causes[i].name, explain_causes[i].text);
+	return EXIT_HEALTHY;
+}
+
+static int bad_usage(const char *what, const char *about)
+{
+	fprintf(stderr, "longreach explain: %s%s\n%s", what, about, usage);
+	return EXIT_CANNOT_LOOK;
+}
+
+/* The words behind the options: [LINK] [FLOW|HOST]. One that is neither a host nor a number is a link. */
+static int take_words(struct request *r, int argc, char **argv)
+{
+	const char *what;
+
+	if (optind < argc && flow_filter_parse(&r->filter, argv[optind], &what) < 0) {
+		if (strpbrk(argv[optind], ":>. \t") != NULL && optind + 1 == argc && strchr(argv[optind], ':') != NULL)
+			return bad_usage("neither a host, HOST:QPN, SRC>DST, near:N nor a link: ", what);
+		r->link = argv[optind++];
+		memset(&r->filter, 0, sizeof(r->filter));
+	}
+	if (optind < argc) {
+		r->target = argv[optind++];
+		if (flow_filter_parse(&r->filter, r->target, &what) < 0)
+			return bad_usage("neither a host, HOST:QPN, SRC>DST nor near:N: ", what);
+	}
+	if (optind < argc)
+		return bad_usage("too many words: ", argv[optind]);
+	if (r->link != NULL && strpbrk(r->link, " \t\r\n") != NULL)
+		return bad_usage("a link's name has no blanks: ", r->link);
+	return EXIT_HEALTHY;
+}
+
+int explain_main(int argc, char **argv, const char *control_path)
+{
+	static const struct option options[] = {
+	    {"json", no_argument, NULL, 'j'},          {"list", no_argument, NULL, 'l'},
+	    {"error", required_argument, NULL, 'e'},   {"control", required_argument, NULL, 'c'},
+	    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+	struct request r = {.control_path = control_path};
+	int opt, code;
+
+	while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (opt == 'h') {
+			fputs(usage, stdout);
+			return EXIT_HEALTHY;
+		}
+		if (opt == 'l')
+			return list_causes();
+		if (opt == 'j')
+			r.json = true;
+		else if (opt == 'c')
+			r.control_path = optarg;
+		else if (opt == 'e')
+			r.error = explain_error_find(optarg);
+		else
+			return EXIT_CANNOT_LOOK;
+		if (opt == 'e' && r.error == NULL)
+			return bad_usage("no completion status that a network can cause: ", optarg);
+	}
+	code = take_words(&r, argc, argv);
+	return code == EXIT_HEALTHY ? explain(&r) : code;
+}

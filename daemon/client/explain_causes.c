@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* explain_causes.c - the table of what may be wrong with a queue pair, and how each shows in what the edges know.
+ *
+ * Ages of a flow that has ended are told as they are now: age_then() takes off what has passed since. */
+#include "explain.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "daemon/util/units.h"
+#include "proxy/roce/roce.h"
+
+#define MS 1000000ull
+#define S  1000000000ull
+
+#define QUIET_NS       (2 * S) /* longer than any host is sent away, or waits before it repeats */
+#define LOSSES_MIN     5       /* fewer gaps than that are chance ... */
+#define LOSSES_SHARE   10000   /* ... as are those of one packet in so many */
+#define LINE_FULL      0.85    /* of the rate that may be sent */
+#define WINDOW_USED    0.5     /* of what the window lets through: the host does not wait for much else */
+#define WINDOW_SHORT   0.8     /* of the line: a window that lets less through is short */
+#define LAN_RTT_NS     (200000ull)
+#define READ_BYTES_MAX 150 /* packets so small on average are READ requests */
+
+bool explain_say(struct explain_finding *out, const char *fmt, ...)
+{
+	char text[2 * EXPLAIN_TEXT_MAX], *todo;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	todo = strchr(text, '\n');
+	if (todo != NULL)
+		*todo++ = '\0';
+	snprintf(out->what, sizeof(out->what), "%.*s", EXPLAIN_TEXT_MAX - 1, text);
+	snprintf(out->todo, sizeof(out->todo), "%.*s", EXPLAIN_TEXT_MAX - 1, todo != NULL ? todo : "");
+	return true;
+}
+
+/* --- what is read --- */
+
+static uint64_t fact(const struct explain_flow *f, const char *name)
+{
+	return j_uint(f->facts, name);
+}
+
+static bool has_ended(const struct explain_flow *f)
+{
+	return j_bool(f->flow, "ended");
+}
+
+/* Since then, at the flow's end if it has ended. UINT64_MAX: it never was. */
+static uint64_t age_then(const struct explain_flow *f, const char *name)
+{
+	uint64_t ended = j_uint(f->flow, "ended_age_ns"), age = fact(f, name);
+
+	if (!j_has(f->facts, name))
+		return UINT64_MAX;
+	return age > ended ? age - ended : 0;
+}
+
+static bool learning(const struct explain_flow *f)
+{
+	return strcmp(j_text(f->flow, "pairing"), "learning") == 0;
+}
+
+static bool waits_for_responder(const struct explain_flow *f)
+{
+	return strcmp(j_text(f->flow, "ack_mode"), "near") != 0;
+}
+
+static const char *show_ns(char t[UNITS_TEXT_MAX], uint64_t ns)
+{
+	return units_show_time(t, (double)ns);
+}
+
+static uint64_t rtt_ns(const struct explain_flow *f)
+{
+	return j_uint(f->link, "rtt_ns");
+}
+
+static uint64_t packets(const struct explain_flow *f)
+{
+	return j_uint(f->flow, "pos_next") - j_uint(f->flow, "pos_base");
+}
+
+static bool line_is_up(const struct explain_flow *f)
+{
+	return strcmp(j_text(f->link, "state"), "up") == 0;
+}
+
+static bool refused(const struct explain_flow *f, uint8_t syndrome)
+{
+	return j_bool(f->facts, "failed") && fact(f, "syndrome") == syndrome;
+}
+
+/* Where it was refused, for a sentence. */
+static uint32_t fail_psn(const struct explain_flow *f)
+{
+	return (uint32_t)fact(f, "fail_pos") & ROCE_PSN_MASK;
+}
+
+/* --- the line --- */
+
+static bool look_line_down(const struct explain_flow *f, struct explain_finding *out)
+{
+	if (line_is_up(f) || has_ended(f) || (fact(f, "undelivered") == 0 && !learning(f)))
+		return false;
+	return explain_say(out,
+	                   "line: nothing crosses between the edges now: the link is %s, %" PRIu64
+	                   " packets of this queue pair wait\n`longreach doctor %s` says why; what was acknowledged here goes "
+	                   "on when the line is back",
+	                   j_text(f->link, "state"), fact(f, "undelivered"), j_text(f->link, "name"));
+}
+
+/* --- what the responder refused --- */
+
+static bool look_access(const struct explain_flow *f, struct explain_finding *out)
+{
+	if (!refused(f, AETH_NAK_REM_ACCESS))
+		return false;
+	return explain_say(out,
+	                   "access error: host %s refused the request at PSN %u (NAK, remote access error): rkey, address or "
+	                   "length is not in a memory region that this queue pair may use so\nlook at the program: was the "
+	                   "region deregistered, was the rkey of another process or an earlier run used, does its access allow "
+	                   "remote WRITE, READ or ATOMIC, is the length within it?",
+	                   j_text(f->flow, "dst"), fail_psn(f));
+}
+
+static bool look_invalid(const struct explain_flow *f, struct explain_finding *out)
+{
+	if (!refused(f, AETH_NAK_INV_REQ) && !refused(f, AETH_NAK_INV_RD))
+		return false;
+	return explain_say(out,
+	                   "invalid request: host %s refused the request at PSN %u: a SEND longer than the receive posted for "
+	                   "it, an operation that its queue pair does not allow, or more READs at once than its "
+	                   "max_dest_rd_atomic\nlook at sizes of receives, qp_access_flags and max_rd_atomic of both programs",
+	                   j_text(f->flow, "dst"), fail_psn(f));
+}
+
+static bool look_operational(const struct explain_flow *f, struct explain_finding *out)
+{
+	if (!refused(f, AETH_NAK_REM_OP))
+		return false;
+	return explain_say(out,
+	                   "remote operational error: host %s could not carry out the request at PSN %u: its receive queue "
+	                   "names memory that is not valid there, the SEND was longer than its receive (as rxe says it), or its NIC failed\nlook at the responder's program and its "
+	                   "kernel log",
+	                   j_text(f->flow, "dst"), fail_psn(f));
+}
+
+/* --- the requester gave up too early --- */
+
+static bool look_timeout(const struct explain_flow *f, struct explain_finding *out)
+{
+	uint64_t opened = fact(f, "opened_age_ns"), paired = age_then(f, "paired_age_ns"), heard, answer;
+	char t[4][UNITS_TEXT_MAX];
+
+	if (!f->near || fact(f, "silent_repeats") == 0 || paired == UINT64_MAX)
+		return false;
+	heard = opened - fact(f, "host_heard_age_ns"), answer = opened - fact(f, "paired_age_ns");
+	if (heard >= answer || fact(f, "repeat_after_ns") >= answer)
+		return false;
+	return explain_say(out,
+	                   "timeout: the requester repeated after %s, and was heard last %s after its first packet; the "
+	                   "responder's first answer was here %s after it (round trip %s): it gave up too early\nraise its ACK "
+	                   "timeout: above %s with all retries (perftest -u, NCCL_IB_TIMEOUT, rdma_cm's ack timeout; 4.096 us x "
+	                   "2^n), retry count 7",
+	                   show_ns(t[0], fact(f, "repeat_after_ns")), show_ns(t[1], heard), show_ns(t[2], answer),
+	                   show_ns(t[3], rtt_ns(f)), t[2]);
+}
+
+/* --- nobody ever answered --- */
+
+static bool never_answered(const struct explain_flow *f)
+{
+	bool tried = f->near ? age_then(f, "opened_age_ns") > S || fact(f, "repeats") > 0
+	                     : fact(f, "turns_unanswered") > 0 || fact(f, "timeouts") > 1 || fact(f, "unsent") > 2;
+
+	return learning(f) && tried && fact(f, "rnr_naks") == 0;
+}
+
+/* A connection of the responder's host came through here when the flow began, or later: its way back leads here. */
+static bool way_back_seen(const struct explain_flow *f)
+{
+	return f->host_answers || (j_has(f->facts, "connection_seen_age_ns") &&
+	                           fact(f, "connection_seen_age_ns") < fact(f, "opened_age_ns") + 30 * S);
+}
+
+static bool look_no_neighbour(const struct explain_flow *f, struct explain_finding *out)
+{
+	bool no_hop = learning(f) && fact(f, "unsent") > fact(f, "turns_unanswered") + 2;
+
+	if (f->near || (!f->host_deaf && !no_hop) || (fact(f, "undelivered") == 0 && !learning(f)) || has_ended(f))
+		return false;
+	return explain_say(out,
+	                   "address: host %s does not answer ARP (or neighbour discovery): nothing can be delivered to it, %" PRIu64
+	                   " packets wait\nis that host up, on this edge's LAN, with that address on the interface of its RDMA "
+	                   "device? `ip neigh show %s` here, `ip addr` there",
+	                   j_text(f->flow, "dst"), fact(f, "undelivered"), j_text(f->flow, "dst"));
+}
+
+static bool look_return_route(const struct explain_flow *f, struct explain_finding *out)
+{
+	bool sees_tcp = strcmp(j_text(j_get(f->link, "barrier"), "mode"), "off") != 0;
+	char t[UNITS_TEXT_MAX];
+
+	if (f->near || !never_answered(f) || way_back_seen(f))
+		return false;
+	return explain_say(out,
+	                   "route back: requests were sent to %s QPN 0x%" PRIx64 " (%" PRIu64
+	                   " times unanswered in %s), and nothing of that host for the other site has come to this edge meanwhile%s: its "
+	                   "way back to %s does not lead here\non that host `ip route get %s` must name this edge as next hop; if it "
+	                   "does, the queue pair does not exist there, or expects another address (GID) than %s",
+	                   j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"),
+	                   fact(f, "turns_unanswered") + fact(f, "timeouts"), show_ns(t, age_then(f, "opened_age_ns")),
+	                   sees_tcp ? ", TCP included" : "", j_text(f->flow, "src"), j_text(f->flow, "src"),
+	                   j_text(f->flow, "src"));
+}
+
+static bool look_qp_or_gid(const struct explain_flow *f, struct explain_finding *out)
+{
+	if (f->near || !never_answered(f))
+		return false;
+	return explain_say(out,
+	                   "queue pair or GID: host %s is there and its way back leads here (%s), but QPN 0x%" PRIx64
+	                   " answers nothing\nthe program there has ended or has not brought its queue pair to RTR; or the two "
+	                   "exchanged other addresses than are on the wire: it must expect %s (GID index: perftest -x, "
+	                   "NCCL_IB_GID_INDEX, `show_gids`), the same P_Key and RoCE v2",
+	                   j_text(f->flow, "dst"), f->host_answers ? "other queue pairs of it are heard" : "its TCP came through",
+	                   j_uint(f->flow, "dest_qpn"), j_text(f->flow, "src"));
+}
+
+static bool look_no_answer(const struct explain_flow *f, struct explain_finding *out)
+{
+	char t[UNITS_TEXT_MAX];
+
+	if (!f->near || !never_answered(f) || !line_is_up(f))
+		return false;
+	return explain_say(out,
+	                   "no answer: requests of %s arrive here and cross, and no ACK of %s QPN 0x%" PRIx64
+	                   " has come back in %s (the host repeated %" PRIu64
+	                   " packets): route back, address or GID, or no such queue pair\nask the edge beside the responder: "
+	                   "`longreach explain %s:0x%" PRIx64 "` there tells which",
+	                   j_text(f->flow, "src"), j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"),
+	                   show_ns(t, age_then(f, "opened_age_ns")), fact(f, "repeats"), j_text(f->flow, "dst"),
+	                   j_uint(f->flow, "dest_qpn"));
+}
+
+/* --- not ready, or gone --- */
+
+static bool look_rnr(const struct explain_flow *f, struct explain_finding *out)
+{
+	uint64_t naks = fact(f, f->near ? "rnr_told" : "rnr_naks"), age = age_then(f, "rnr_age_ns");
+	char t[2][UNITS_TEXT_MAX], timer[96] = "";
+
+	if (naks == 0 || fact(f, "undelivered") == 0 || age > QUIET_NS)
+		return false;
+	if (!f->near)
+		snprintf(timer, sizeof(timer), ", asking for a wait of %s each time", show_ns(t[1], fact(f, "rnr_timer_ns")));
+	return explain_say(out,
+	                   "RNR: the responder %s QPN 0x%" PRIx64 " is not ready: no receive is posted for the next SEND or WRITE "
+	                   "with immediate (%" PRIu64 "%s RNR NAKs, the last %s ago%s; %" PRIu64
+	                   " packets wait)\nthe program there must post receives faster or earlier, and more of them; the "
+	                   "requester needs rnr_retry 7; a min_rnr_timer of 0 means 655 ms: use 12 (0.64 ms)",
+	                   j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"), naks, f->near ? " reports of" : "",
+	                   show_ns(t[0], age), timer, fact(f, "undelivered"));
+}
+
+static bool look_peer_gone(const struct explain_flow *f, struct explain_finding *out)
+{
+	uint64_t silent = age_then(f, "responder_heard_age_ns");
+	bool given_up = j_bool(f->facts, "failed") && fact(f, "syndrome") == 0;
+	bool noticed = f->near ? j_bool(f->flow, "stalled") || j_bool(f->facts, "demoted") || silent > QUIET_NS
+	                       : fact(f, "timeouts") > 1 && (j_bool(f->flow, "stalled") || silent > S);
+	char t[UNITS_TEXT_MAX];
+
+	if (learning(f) || (f->near && !line_is_up(f)))
+		return false;
+	if (!given_up && (fact(f, "undelivered") == 0 || !noticed))
+		return false;
+	return explain_say(out,
+	                   "peer gone: the responder %s QPN 0x%" PRIx64 " answered before, and has been silent for %s with %" PRIu64
+	                   " packets unanswered%s%s%s\n%s",
+	                   j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"), show_ns(t, silent), fact(f, "undelivered"),
+	                   f->host_deaf          ? "; its host answers no ARP any more: it is down or off the LAN"
+	                   : f->host_answers     ? "; other queue pairs of that host answer: the host is up"
+	                                         : "",
+	                   j_bool(f->facts, "leaving") ? "; its side has asked to end the connection (DREQ)" : "",
+	                   given_up ? "; it was given up (GiveUp=)" : "",
+	                   f->near ? "has that program or host died, or its way back changed? the edge beside it tells more"
+	                           : "has that program ended, its queue pair gone to error (look at its log), its host died or "
+	                             "its route back changed?");
+}
+
+/* It repeats before an ACK from over there can be here. */
+static bool too_early(const struct explain_flow *f)
+{
+	return waits_for_responder(f) && fact(f, "repeat_after_ns") < rtt_ns(f) + rtt_ns(f) / 4;
+}
+
+static bool look_acks_unheard(const struct explain_flow *f, struct explain_finding *out)
+{
+	if (too_early(f))
+		return false;
+	if (!f->near || fact(f, "repeats_acked") < 3 || fact(f, "silent_repeats") < 2 ||
+	    age_then(f, "repeated_age_ns") > age_then(f, "host_heard_age_ns") + MS)
+		return false;
+	return explain_say(out,
+	                   "ACKs not heard: host %s repeats what was acknowledged to it (%" PRIu64 " packets, %" PRIu64
+	                   " times after a silence): what this edge sends does not reach its NIC\nlook for a filter of UDP 4791 on "
+	                   "the way to it, a wrong MAC address or VLAN (`ip neigh show %s` here), or a queue pair that was "
+	                   "connected to another address than %s",
+	                   j_text(f->flow, "src"), fact(f, "repeats_acked"), fact(f, "silent_repeats"), j_text(f->flow, "src"),
+	                   j_text(f->flow, "dst"));
+}
+
+static bool look_requester_gone(const struct explain_flow *f, struct explain_finding *out)
+{
+	uint64_t age = age_then(f, "host_heard_age_ns");
+	char t[UNITS_TEXT_MAX];
+
+	if (!f->near || !j_bool(f->facts, "in_message") || age < QUIET_NS || age == UINT64_MAX)
+		return false;
+	return explain_say(out,
+	                   "requester gone: host %s stopped within a message, and has said nothing for %s\nits program or the "
+	                   "host has died, or its route has changed",
+	                   j_text(f->flow, "src"), show_ns(t, age));
+}
+
+/* --- slow --- */
+
+static bool look_lan_loss(const struct explain_flow *f, struct explain_finding *out)
+{
+	uint64_t lost = fact(f, f->near ? "gaps" : "seq_naks"), of = packets(f);
+
+	if (lost < LOSSES_MIN || lost * LOSSES_SHARE < of)
+		return false;
+	if (f->near)
+		return explain_say(out,
+		                   "LAN loss: %" PRIu64 " gaps in %" PRIu64
+		                   " packets that %s sent: its LAN loses or reorders between it and this edge; each costs it a NAK "
+		                   "and what it sent behind\nlook at drops and pauses of the switch ports on that way, PFC on the RoCE "
+		                   "priority, and `ip -s link` here",
+		                   lost, of, j_text(f->flow, "src"));
+	return explain_say(out,
+	                   "LAN loss: %s asked %" PRIu64 " times in %" PRIu64
+	                   " packets for something again: the LAN between this edge and it loses or reorders\nlook at drops and "
+	                   "pauses of the switch ports on that way, PFC on the RoCE priority, and that host's NIC (rx_discards, "
+	                   "out_of_sequence)",
+	                   j_text(f->flow, "dst"), lost, of);
+}
+
+/* Bits per second that may leave. */
+static double line_bps(const struct explain_flow *f)
+{
+	const struct json_object *paths = j_get(f->link, "paths"), *p;
+	double pace = 0, rate = j_number(f->link, "rate_bps");
+
+	for (size_t i = 0; (p = j_at(paths, i)) != NULL; i++)
+		pace += j_number(p, "pace_bps");
+	return pace > 0 && pace < rate ? pace : rate;
+}
+
+static double growth(const struct json_object *now, const struct json_object *before, const char *name)
+{
+	return before != NULL && j_number(now, name) > j_number(before, name) ? j_number(now, name) - j_number(before, name) : 0;
+}
+
+static double wan_bps(const struct explain_flow *f)
+{
+	return growth(j_get(f->link, "counters"), j_get(f->link_before, "counters"), "wan_tx_bytes") * 8 / f->seconds;
+}
+
+static bool look_line_full(const struct explain_flow *f, struct explain_finding *out)
+{
+	const struct json_object *pool = j_get(j_get(f->link, "buffer"), "from_lan");
+	double bps = f->link_before != NULL ? wan_bps(f) : 0;
+	char t[3][UNITS_TEXT_MAX];
+
+	if (!f->near || has_ended(f) || bps < LINE_FULL * line_bps(f) ||
+	    (growth(f->flow, f->before, "pos_next") <= 0 && !j_bool(f->flow, "rnr_back_pressure")))
+		return false;
+	return explain_say(out,
+	                   "line full: %s of %s leave, shared by all queue pairs of the link; this one was held off %" PRIu64
+	                   " times (RNR), %" PRIu64 " of its packets found no room; %.0f %% of the buffer is used (%s)\nmore is "
+	                   "asked for than the line carries: that is the limit, not a fault. A higher Rate= if the line has it; "
+	                   "`longreach top` shows who takes it",
+	                   units_show_rate(t[0], bps), units_show_rate(t[1], line_bps(f)), fact(f, "rnr_sent"),
+	                   fact(f, "refused_packets"),
+	                   100 * j_number(pool, "used_bytes") / (j_number(pool, "capacity_bytes") + 1),
+	                   units_show_bytes(t[2], j_number(pool, "used_bytes")));
+}
+
+static bool look_held_off(const struct explain_flow *f, struct explain_finding *out)
+{
+	struct explain_finding other;
+
+	if (!f->near || fact(f, "refused_packets") == 0 || !j_bool(f->flow, "rnr_back_pressure") || has_ended(f) ||
+	    look_line_full(f, &other))
+		return false;
+	return explain_say(out,
+	                   "held off: host %s was sent away %" PRIu64 " times, as its share of the buffer is used up: %" PRIu64
+	                   " packets wait for the responder\nlook at the responder's side: does it take less than comes "
+	                   "(`longreach explain %s` at the other edge)? a larger [Buffer] Size= holds more",
+	                   j_text(f->flow, "src"), fact(f, "rnr_sent"), fact(f, "undelivered"), j_text(f->flow, "dst"));
+}
+
+/* Of its packets; of a READ each answer. */
+static double bytes_each(const struct explain_flow *f, bool *reads)
+{
+	double each = packets(f) > 0 ? j_number(f->flow, "bytes") / (double)packets(f) : 0;
+
+	*reads = each < READ_BYTES_MAX && j_uint(f->flow, "pmtu") > 0;
+	return *reads ? j_number(f->flow, "pmtu") : each;
+}
+
+/* In packets per second: now; or, if it does nothing now, over its life. */
+static double speed(const struct explain_flow *f)
+{
+	double now = growth(f->flow, f->before, "pos_next") / f->seconds;
+	double life_ns = (double)fact(f, "opened_age_ns") - (double)fact(f, "host_heard_age_ns");
+
+	if (now > 0)
+		return now;
+	return life_ns > 2e8 ? (double)packets(f) / life_ns * 1e9 : 0;
+}
+
+static bool look_window(const struct explain_flow *f, struct explain_finding *out)
+{
+	bool reads;
+	double each = bytes_each(f, &reads), rtt = (double)rtt_ns(f), most = j_number(f->facts, "most_unacked");
+	double limit = rtt > 0 ? most * each * 8e9 / rtt : 0, bps = speed(f) * each * 8;
+	char t[5][UNITS_TEXT_MAX];
+
+	if (!f->near || (!waits_for_responder(f) && !reads) || rtt < (double)LAN_RTT_NS || most < 2 ||
+	    packets(f) < 20 * (uint64_t)most || j_bool(f->flow, "rnr_back_pressure"))
+		return false;
+	if (limit > WINDOW_SHORT * line_bps(f) || bps < WINDOW_USED * limit ||
+	    (f->link_before != NULL && wan_bps(f) > LINE_FULL * line_bps(f)))
+		return false;
+	return explain_say(out,
+	                   "window: the requester has at most %s outstanding (%.0f packets) and waits a round trip of %s for "
+	                   "%s: that is %s at most, and it runs at %s; the line carries %s\nmore outstanding per queue pair "
+	                   "(perftest -t, larger messages%s), more queue pairs (perftest -q, NCCL_IB_QPS_PER_CONNECTION)%s",
+	                   units_show_bytes(t[0], most * each), most, units_show_time(t[1], rtt),
+	                   reads ? "the answers" : "the ACK", units_show_rate(t[2], limit), units_show_rate(t[3], bps),
+	                   units_show_rate(t[4], line_bps(f)), reads ? ", max_rd_atomic" : "",
+	                   reads ? "" : "; or AckMode=near, where its promise is enough for the program");
+}
+
+static bool look_repeats_early(const struct explain_flow *f, struct explain_finding *out)
+{
+	char t[2][UNITS_TEXT_MAX];
+
+	if (!f->near || !too_early(f) || fact(f, "silent_repeats") < 3)
+		return false;
+	return explain_say(out,
+	                   "timeout: host %s begins to repeat after %s of silence, while an ACK takes a round trip of %s (%" PRIu64
+	                   " times so far)\nraise its ACK timeout above the round trip (perftest -u, NCCL_IB_TIMEOUT; 4.096 us x "
+	                   "2^n), switch adaptive retransmission off (ConnectX: roce_adp_retrans), or AckMode=near",
+	                   j_text(f->flow, "src"), show_ns(t[0], fact(f, "repeat_after_ns")), show_ns(t[1], rtt_ns(f)),
+	                   fact(f, "silent_repeats"));
+}
+
+static bool look_not_early(const struct explain_flow *f, struct explain_finding *out)
+{
+	const char *difference = j_text(j_get(f->link, "peer"), "difference");
+
+	if (!f->near || has_ended(f) || difference[0] == '\0')
+		return false;
+	return explain_say(out,
+	                   "edges disagree: no early ACKs, each waits for the responder's: %s\nmake the two link files mirror "
+	                   "images and `longreach reload` at both",
+	                   difference);
+}
+
+/* --- the table --- */
+
+#define E(n) (1u << (n))
+enum { INV_REQ = 9, ACCESS = 10, OPERATION = 11, RETRY = 12, RNR = 13 };
+
+const struct explain_cause explain_causes[] = {
+    {"access", true, E(ACCESS), look_access, "the responder refused: rkey, address, length or access rights"},
+    {"invalid", true, E(INV_REQ), look_invalid, "the responder refused: a request that it does not allow"},
+    {"operational", true, E(OPERATION), look_operational, "the responder could not carry out the request"},
+    {"line_down", true, E(RETRY), look_line_down, "nothing crosses between the edges"},
+    {"timeout", true, E(RETRY), look_timeout, "the requester gave up before an answer can come over that distance"},
+    {"no_neighbour", true, E(RETRY), look_no_neighbour, "address: the responder's host answers no ARP"},
+    {"return_route", true, E(RETRY), look_return_route,
+     "the responder's way back does not lead to its edge: nothing of it comes"},
+    {"qp_or_gid", true, E(RETRY), look_qp_or_gid,
+     "the responder's host is there, its queue pair does not answer: gone, or another address (GID)"},
+    {"no_answer", true, E(RETRY), look_no_answer,
+     "nobody answered the requester: the edge beside the responder tells why"},
+    {"rnr", true, E(RNR), look_rnr, "the responder has no receive posted"},
+    {"peer_gone", true, E(RETRY), look_peer_gone, "the responder answered before, and is silent"},
+    {"acks_unheard", true, E(RETRY), look_acks_unheard, "ACKs do not reach the requester"},
+    {"requester_gone", true, 0, look_requester_gone, "the requester stopped within a message"},
+    {"lan_loss", false, E(RETRY), look_lan_loss, "a LAN loses or reorders packets"},
+    {"line_full", false, 0, look_line_full, "more is asked for than the line carries"},
+    {"held_off", false, E(RNR), look_held_off, "the requester's share of the buffer is used up"},
+    {"window", false, 0, look_window, "the requester has too little outstanding for the round trip"},
+    {"repeats_early", false, E(RETRY), look_repeats_early, "the requester repeats before an answer can be there"},
+    {"edges_disagree", false, 0, look_not_early, "the link files differ: nothing is acknowledged early"},
+};
+const uint32_t explain_ncauses = sizeof(explain_causes) / sizeof(explain_causes[0]);
+
+/* --- completion statuses --- */
+
+static const struct explain_error errors[] = {
+    {1, "LOC_LEN_ERR", "a local length error: the program's own buffers; no edge sees that"},
+    {2, "LOC_QP_OP_ERR", "an error within the requester's queue pair; no edge sees that"},
+    {4, "LOC_PROT_ERR", "the program's own memory region does not fit its request; no edge sees that"},
+    {5, "WR_FLUSH_ERR", "flushed: an earlier request of the queue pair failed; the first error counts, not this one"},
+    {9, "REM_INV_REQ_ERR", "the responder refused the request as invalid"},
+    {10, "REM_ACCESS_ERR", "the responder refused access: rkey, address, length, rights"},
+    {11, "REM_OP_ERR", "the responder could not carry out the request"},
+    {12, "RETRY_EXC_ERR",
+     "the requester repeated a request retry_cnt times and heard no ACK: route, address or GID, no such queue pair, a dead peer, "
+     "a cut line, or an ACK timeout below the round trip"},
+    {13, "RNR_RETRY_EXC_ERR", "the responder had no receive posted, more often than the requester's rnr_retry stands"},
+};
+
+static bool same_name(const char *name, const char *text)
+{
+	size_t len = strlen(name) - strlen("_ERR");
+
+	return strcasecmp(name, text) == 0 || (strncasecmp(name, text, len) == 0 && text[len] == '\0');
+}
+
+const struct explain_error *explain_error_find(const char *text)
+{
+	char number[16];
+
+	if (strncasecmp(text, "IBV_WC_", 7) == 0)
+		text += 7;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		snprintf(number, sizeof(number), "%u", errors[i].number);
+		if (strcmp(number, text) == 0 || same_name(errors[i].name, text))
+			return &errors[i];
+	}
+	return NULL;
+}
+
+/* --- names --- */
+
+const char *explain_flow_name(const struct json_object *flow, char *text, size_t cap)
+{
+	uint64_t qpn = j_uint(flow, "requester_qpn");
+	char from[24] = "QPN not known";
+
+	if (strcmp(j_text(flow, "pairing"), "learning") != 0)
+		snprintf(from, sizeof(from), "0x%" PRIx64, qpn);
+	snprintf(text, cap, "%s:%" PRIu64 " %s:%s > %s:0x%" PRIx64, j_text(flow, "side"), j_uint(flow, "id"),
+	         j_text(flow, "src"), from, j_text(flow, "dst"), j_uint(flow, "dest_qpn"));
+	return text;
+}

@@ -1,0 +1,966 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_rdma.c - clients of the relay that connect by RDMA.
+ *
+ * Theory of operation. The edge listens with rdma_cm; each client has a queue pair here, beside those that the edge
+ * proxies. A request names the client's memory by address and key. The arenas of the link are registered once for the
+ * device, for local access only: nothing that a client sends can name them.
+ *
+ *     put   a slot is taken, an RDMA READ fills it, its completion commits it
+ *     get   a chunk that came is RDMA WRITTEN out of its slot, and its completion finishes it
+ *
+ * A connection ends at its first error: RC's own rule, since its queue pair is then of no use. Whatever finds an error marks
+ * the connection (broken), and the next turn drops it: destroys the queue pair, after which the device touches no slot,
+ * and then ends all that was posted. Why it ended is kept for the client's next REQ, whose REJ tells it.
+ *
+ * A client that is silent: its memory does not answer (the device's own retries, WORK_NS), it does not take messages
+ * (RDMA_UNSENT, WORK_NS), it never finishes connecting (CONNECT_NS), or its host has gone (PROBE_NS: a WRITE of no bytes).
+ *
+ * Completions are counted into r->rdma->done and ended as far as the workers' rings have room. */
+#define _GNU_SOURCE
+#include "relay_rdma.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "daemon/util/addr.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/log.h"
+#include "lib/lr_rdma_wire.h"
+#include "relay_priv.h"
+
+#define CONNECT_NS  5000000000ull
+#define WORK_NS     10000000000ull /* what was posted has made no progress for so long */
+#define PROBE_NS    10000000000ull
+#define LISTEN_NS   2000000000ull  /* a listener that could not be made is tried again */
+#define LOOK_NS     100000000ull
+#define BACKLOG     16
+#define ACK_TIMEOUT 16 /* 4.096 us << 16: 268 ms, seven times; rdma_cm's own 19 is 15 s in all */
+
+#define BUFFER_BYTES 512 /* of one message */
+_Static_assert(LR_RDMA_REQUEST_MAX <= BUFFER_BYTES && LR_RDMA_EVENT_LEN <= BUFFER_BYTES, "a message fits its buffer");
+
+/* What a work request was, in the upper half of wr_id; its index below. */
+enum wr_kind { WR_RECV = 1, WR_SEND, WR_WORK, WR_PROBE };
+
+/* A READ or WRITE of a client's memory. */
+struct rdma_work {
+	struct dnode node;
+	struct rdma_conn *conn; /* NULL: it has gone, or this is over */
+	bool is_read;
+	enum lr_status status;
+	struct relay_remote memory;
+	uint64_t offset;
+	uint8_t *at;
+	uint32_t len, lkey;
+	struct relay_channel_out *ch; /* READ */
+	struct relay_take *take;
+	struct relay_chunk chunk;
+	uint64_t op;                  /* WRITE */
+};
+
+struct rdma_unsent {
+	struct dnode node;
+	struct lr_rdma_event event;
+};
+
+struct rdma_conn {
+	struct relay_client client;
+	struct relay_thread *r;
+	struct rdma_cm_id *id;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint8_t *buffers; /* RDMA_REQUESTS to receive into, RDMA_SENDS to send from */
+	bool established, broken, probing, has_qp;
+	enum lr_status why;  /* of the end */
+	uint64_t why_op;
+	uint32_t number;     /* that the client has drawn */
+	struct ip_addr from;
+	char from_text[ADDR_TEXT_MAX];
+	uint32_t posted;     /* sends and works in the send queue */
+	uint32_t nworks;
+	struct rdma_work *work[RDMA_WORKS];
+	struct dnode waiting; /* struct rdma_work */
+	bool sending[RDMA_SENDS];
+	uint32_t nunsent;
+	struct dnode unsent;
+	uint32_t nahead;
+	uint64_t since_ns, progress_ns; /* of the REQ; of the last completion, or post on an idle queue */
+};
+
+struct relay_rdma {
+	struct lr_verbs v;
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *listener;
+	struct ibv_context *device;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *completions;
+	struct ibv_mr *arena[WORKERS_MAX];
+	struct rdma_conn *conn[RDMA_CLIENTS];
+	struct dnode done; /* struct rdma_work */
+	bool gone;         /* the device: all of it is let go in the next turn */
+	bool said;         /* why there is no listener */
+	uint64_t tried_ns, looked_ns;
+	struct {
+		uint32_t number;
+		struct ip_addr from;
+		enum lr_status status;
+		uint64_t op;
+	} end[RDMA_ENDS];
+	uint32_t nends;
+};
+
+static uint64_t wr_id(enum wr_kind kind, uint32_t index)
+{
+	return (uint64_t)kind << 32 | index;
+}
+
+/* --- the end of a connection --- */
+
+/* The first reason counts. */
+static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, const char *what)
+{
+	if (c->broken)
+		return;
+	c->broken = true;
+	c->why = why;
+	c->why_op = op;
+	if (what)
+		log_warn("link %s: RDMA client %s is let go: %s", c->r->config.name, c->from_text, what);
+}
+
+static void work_over(struct relay_rdma *d, struct rdma_work *w, enum lr_status status)
+{
+	w->conn = NULL;
+	w->status = status;
+	dlist_append(&d->done, &w->node);
+}
+
+static void remember_end(struct relay_rdma *d, const struct rdma_conn *c)
+{
+	if (c->why == LR_OK)
+		return;
+	d->end[d->nends % RDMA_ENDS].number = c->number;
+	d->end[d->nends % RDMA_ENDS].from = c->from;
+	d->end[d->nends % RDMA_ENDS].status = c->why;
+	d->end[d->nends % RDMA_ENDS].op = c->why_op;
+	d->nends++;
+}
+
+/* The queue pair first: afterwards the device touches neither slots nor buffers. */
+static void conn_free(struct relay_rdma *d, struct rdma_conn *c)
+{
+	struct dnode *n;
+
+	if (c->has_qp) {
+		d->v.disconnect(c->id);
+		d->v.destroy_qp(c->id);
+	}
+	for (uint32_t i = 0; i < RDMA_WORKS; i++)
+		if (c->work[i])
+			work_over(d, c->work[i], LR_CLIENT_GONE);
+	while ((n = dlist_first(&c->waiting))) {
+		dlist_remove(n);
+		work_over(d, dlist_entry(n, struct rdma_work, node), LR_CLIENT_GONE);
+	}
+	while ((n = dlist_first(&c->unsent))) {
+		dlist_remove(n);
+		free(dlist_entry(n, struct rdma_unsent, node));
+	}
+	if (c->cq)
+		d->v.destroy_cq(c->cq);
+	if (c->mr)
+		d->v.dereg_mr(c->mr);
+	if (c->id)
+		d->v.destroy_id(c->id);
+	free(c->buffers);
+}
+
+static void conn_drop(struct relay_thread *r, uint32_t i)
+{
+	struct relay_rdma *d = r->rdma;
+	struct rdma_conn *c = d->conn[i];
+
+	c->client.used = false; /* hears no more events */
+	c->broken = true;
+	remember_end(d, c);
+	conn_free(d, c);
+	relay_op_client_gone(r, &c->client);
+	d->conn[i] = NULL;
+	if (c->nahead == 0)
+		free(c);
+	/* else: slots that its streams were granted come back first: relay_rdma_took() frees it */
+}
+
+/* --- what is posted --- */
+
+static void note_posted(struct rdma_conn *c)
+{
+	if (c->posted++ == 0)
+		c->progress_ns = clock_now_ns();
+}
+
+static uint32_t lkey_of(const struct relay_rdma *d, const uint8_t *at, uint32_t len)
+{
+	for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+		const struct ibv_mr *mr = d->arena[i];
+
+		if (mr && at >= (uint8_t *)mr->addr && at + len <= (uint8_t *)mr->addr + mr->length)
+			return mr->lkey;
+	}
+	return 0;
+}
+
+static bool post_work(struct rdma_conn *c, struct rdma_work *w, uint32_t i)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)w->at, .length = w->len, .lkey = w->lkey};
+	struct ibv_send_wr *bad, wr = {.wr_id = wr_id(WR_WORK, i),
+	                               .sg_list = &sge,
+	                               .num_sge = 1,
+	                               .opcode = w->is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+	                               .send_flags = IBV_SEND_SIGNALED,
+	                               .wr.rdma = {.remote_addr = w->memory.address + w->offset, .rkey = w->memory.rkey}};
+
+	if (c->r->rdma->v.post_send(c->id->qp, &wr, &bad) != 0)
+		return false;
+	c->work[i] = w;
+	c->nworks++;
+	note_posted(c);
+	return true;
+}
+
+static void post_waiting(struct rdma_conn *c)
+{
+	struct dnode *n;
+
+	for (uint32_t i = 0; i < RDMA_WORKS && !c->broken && (n = dlist_first(&c->waiting)); i++) {
+		if (c->work[i])
+			continue;
+		dlist_remove(n);
+		if (!relay_op_find(c->r, dlist_entry(n, struct rdma_work, node)->op)) {
+			work_over(c->r->rdma, dlist_entry(n, struct rdma_work, node), LR_CANCELLED); /* the client has heard of its end */
+			i--;
+			continue;
+		}
+		if (!post_work(c, dlist_entry(n, struct rdma_work, node), i)) {
+			dlist_append(&c->waiting, n);
+			break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no work requests");
+		}
+	}
+}
+
+static bool start_work(struct relay_thread *r, const struct rdma_work *like)
+{
+	struct rdma_conn *c = like->memory.conn;
+	struct rdma_work *w;
+
+	if (!c->client.used || c->broken || !(w = malloc(sizeof(*w))))
+		return false;
+	*w = *like;
+	w->conn = c;
+	w->lkey = lkey_of(r->rdma, w->at, w->len);
+	dlist_append(&c->waiting, &w->node);
+	post_waiting(c);
+	return true;
+}
+
+bool relay_rdma_read(struct relay_thread *r, const struct relay_remote *m, uint64_t offset, uint32_t len,
+                     struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c)
+{
+	return start_work(r, &(struct rdma_work){.is_read = true,
+	                                         .memory = *m,
+	                                         .offset = offset,
+	                                         .at = c->data + RELAY_HEAD_LEN,
+	                                         .len = len,
+	                                         .ch = ch,
+	                                         .take = t,
+	                                         .op = t->op,
+	                                         .chunk = *c});
+}
+
+enum lr_status relay_rdma_write(struct relay_thread *r, const struct relay_remote *m, uint64_t offset,
+                                const struct relay_chunk *c, const uint8_t *data, uint32_t len, uint64_t op)
+{
+	return start_work(r, &(struct rdma_work){.memory = *m,
+	                                         .offset = offset,
+	                                         .at = (uint8_t *)(uintptr_t)data,
+	                                         .len = len,
+	                                         .chunk = *c,
+	                                         .op = op})
+	           ? LR_OK
+	           : LR_NO_ROOM;
+}
+
+bool relay_rdma_may_take(const struct relay_remote *m, const struct relay_channel_out *ch)
+{
+	return m->conn->nahead < RDMA_AHEAD && ch->nremote < RDMA_AHEAD_CHANNEL;
+}
+
+void relay_rdma_took(const struct relay_remote *m, struct relay_channel_out *ch, int n)
+{
+	struct rdma_conn *c = m->conn;
+
+	c->nahead += (uint32_t)n;
+	ch->nremote += (uint32_t)n;
+	if (c->nahead == 0 && !c->client.used)
+		free(c);
+}
+
+/* Ends what is done, as far as the workers' rings have room. False: not all of it. */
+static bool finish_done(struct relay_thread *r)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&r->rdma->done))) {
+		struct rdma_work *w = dlist_entry(n, struct rdma_work, node);
+
+		if (!relay_port_has_room(r->port[r->channel[w->chunk.channel].worker]))
+			return false;
+		dlist_remove(n);
+		if (w->is_read)
+			relay_channel_filled(r, w->ch, w->take, &w->chunk, w->status);
+		else
+			relay_execute_written(r, &(struct relay_write){.is_get = true,
+			                                               .chunk = w->chunk,
+			                                               .op = w->op,
+			                                               .len = w->len,
+			                                               .status = w->status});
+		free(w);
+	}
+	return true;
+}
+
+/* --- messages to the client --- */
+
+static bool post_message(struct rdma_conn *c, const struct lr_rdma_event *e)
+{
+	uint32_t i = 0;
+	uint8_t *at;
+	struct ibv_sge sge;
+	/* fenced: when the client hears of an end, no READ of its memory is under way any more */
+	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
+	                               .num_sge = 1,
+	                               .opcode = IBV_WR_SEND,
+	                               .send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE};
+
+	while (i < RDMA_SENDS && c->sending[i])
+		i++;
+	if (i == RDMA_SENDS)
+		return false;
+	at = c->buffers + (size_t)(RDMA_REQUESTS + i) * BUFFER_BYTES;
+	lr_rdma_event_put(at, e);
+	sge = (struct ibv_sge){.addr = (uintptr_t)at, .length = LR_RDMA_EVENT_LEN, .lkey = c->mr->lkey};
+	wr.wr_id = wr_id(WR_SEND, i);
+	if (c->r->rdma->v.post_send(c->id->qp, &wr, &bad) != 0) {
+		break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no messages");
+		return true;
+	}
+	c->sending[i] = true;
+	note_posted(c);
+	return true;
+}
+
+static void say(struct rdma_conn *c, const struct lr_rdma_event *e)
+{
+	struct rdma_unsent *u;
+
+	if (!c->client.used || c->broken || (dlist_empty(&c->unsent) && post_message(c, e)))
+		return;
+	u = c->nunsent < RDMA_UNSENT ? malloc(sizeof(*u)) : NULL;
+	if (!u) {
+		break_off(c, LR_RDMA_FAILED, 0, "it does not take what the relay tells it");
+		return;
+	}
+	u->event = *e;
+	c->nunsent++;
+	dlist_append(&c->unsent, &u->node);
+}
+
+static void say_unsent(struct rdma_conn *c)
+{
+	struct dnode *n;
+
+	while (!c->broken && (n = dlist_first(&c->unsent)) && post_message(c, &dlist_entry(n, struct rdma_unsent, node)->event)) {
+		dlist_remove(n);
+		c->nunsent--;
+		free(dlist_entry(n, struct rdma_unsent, node));
+	}
+}
+
+void relay_rdma_event(struct relay_thread *r, struct rdma_conn *c, const struct lr_msg *m)
+{
+	(void)r;
+	say(c, &(struct lr_rdma_event){.type = (uint8_t)m->type,
+	                               .kind = (uint8_t)m->flags,
+	                               .status = (uint8_t)m->status,
+	                               .promise = (uint8_t)m->promise,
+	                               .serial = m->serial,
+	                               .result = m->result,
+	                               .id = m->id,
+	                               .bytes = m->length});
+}
+
+/* --- requests --- */
+
+/* "ckpt-*" is all that begins so. */
+static bool name_matches(const char *pattern, const char *name)
+{
+	size_t n = strlen(pattern);
+
+	return n > 0 && pattern[n - 1] == '*' ? strncmp(pattern, name, n - 1) == 0 : strcmp(pattern, name) == 0;
+}
+
+/* What the config says that this host may do with that region of the other site. need 0: with any. */
+static bool may_use(const struct link_config *c, const struct ip_addr *from, unsigned need, const char *name)
+{
+	for (uint32_t i = 0; i < c->nrelay_allow; i++) {
+		const struct relay_allow *a = &c->relay_allow[i];
+
+		if (ip_prefix_any(&a->prefix, 1, from) && (need == 0 || ((a->access & need) && name_matches(a->name, name))))
+			return true;
+	}
+	return false;
+}
+
+static int begin(struct rdma_conn *c, const struct lr_rdma_request *q, uint64_t *id)
+{
+	struct lr_msg m = {.type = q->type,
+	                   .flags = q->promise,
+	                   .after = q->after,
+	                   .length = q->bytes,
+	                   .region_offset = q->region_offset};
+	struct relay_remote memory = {.conn = c, .address = q->address, .rkey = q->rkey};
+
+	if (!may_use(&c->r->config, &c->from, q->type == LRM_PUT ? LR_PEER_WRITE : LR_PEER_READ, q->name))
+		return -EACCES;
+	if (c->client.nops >= RDMA_OPS_OF_CLIENT)
+		return -EAGAIN;
+	memcpy(m.name, q->name, LR_NAME_MAX);
+	return relay_op_begin_remote(c->r, &c->client, &m, q->notice, q->notice_len, &memory, id);
+}
+
+static int cancel(struct rdma_conn *c, uint64_t id)
+{
+	struct relay_op *op = relay_op_find(c->r, id);
+
+	if (!op || op->client != &c->client || op->told)
+		return -ENOENT;
+	relay_op_cancel(c->r, op);
+	return 0;
+}
+
+static void request(struct rdma_conn *c, const uint8_t *data, size_t len)
+{
+	struct lr_rdma_event answer = {.type = LRM_ANSWER};
+	struct lr_rdma_request q;
+
+	if (!lr_rdma_request_get(data, len, &q)) {
+		c->r->malformed++;
+		break_off(c, LR_RDMA_FAILED, 0, "it sent what is no request");
+		return;
+	}
+	answer.serial = q.serial;
+	answer.result = q.type == LRM_CANCEL ? cancel(c, q.id) : begin(c, &q, &answer.id);
+	say(c, &answer);
+	if (q.type != LRM_CANCEL)
+		relay_op_begun(c->r, answer.id);
+}
+
+static bool post_receive(struct rdma_conn *c, uint32_t i)
+{
+	struct ibv_sge sge = {
+	    .addr = (uintptr_t)(c->buffers + (size_t)i * BUFFER_BYTES), .length = BUFFER_BYTES, .lkey = c->mr->lkey};
+	struct ibv_recv_wr *bad, wr = {.wr_id = wr_id(WR_RECV, i), .sg_list = &sge, .num_sge = 1};
+
+	return c->r->rdma->v.post_recv(c->id->qp, &wr, &bad) == 0;
+}
+
+/* --- completions --- */
+
+/* What the client is told of its memory, by what the device says of a READ or WRITE of it. */
+static enum lr_status status_of(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS:
+		return LR_OK;
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_OP_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+		return LR_CLIENT_MEMORY;
+	case IBV_WC_WR_FLUSH_ERR:
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return LR_CLIENT_GONE;
+	default:
+		return LR_RDMA_FAILED;
+	}
+}
+
+static const char *end_text(enum lr_status status)
+{
+	return status == LR_CLIENT_MEMORY ? "its memory may not be read or written with the key and address that it named"
+	       : status == LR_CLIENT_GONE ? "it does not answer"
+	                                  : "the RDMA device reports an error";
+}
+
+static void on_work(struct rdma_conn *c, uint32_t i, enum ibv_wc_status wc)
+{
+	struct rdma_work *w = i < RDMA_WORKS ? c->work[i] : NULL;
+	enum lr_status status = status_of(wc);
+
+	if (!w)
+		return;
+	c->work[i] = NULL;
+	c->nworks--;
+	if (status != LR_OK)
+		break_off(c, status, w->op, wc == IBV_WC_WR_FLUSH_ERR ? NULL : end_text(status));
+	work_over(c->r->rdma, w, status);
+}
+
+static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
+{
+	uint32_t i = (uint32_t)wc->wr_id;
+	enum wr_kind kind = (enum wr_kind)(wc->wr_id >> 32);
+
+	c->progress_ns = clock_now_ns();
+	if (kind == WR_RECV) {
+		if (wc->status != IBV_WC_SUCCESS || i >= RDMA_REQUESTS)
+			return; /* its end is told by others */
+		request(c, c->buffers + (size_t)i * BUFFER_BYTES, wc->byte_len <= BUFFER_BYTES ? wc->byte_len : 0);
+		if (!c->broken && !post_receive(c, i))
+			break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no receives");
+		return;
+	}
+	c->posted -= c->posted > 0;
+	if (kind == WR_WORK) {
+		on_work(c, i, wc->status);
+		return;
+	}
+	if (kind == WR_SEND && i < RDMA_SENDS)
+		c->sending[i] = false;
+	if (kind == WR_PROBE)
+		c->probing = false;
+	if (wc->status != IBV_WC_SUCCESS)
+		break_off(c, status_of(wc->status), 0, wc->status == IBV_WC_WR_FLUSH_ERR ? NULL : end_text(status_of(wc->status)));
+}
+
+static void poll_conn(struct rdma_conn *c)
+{
+	struct ibv_wc wc[16];
+	int n;
+
+	while (!c->broken && (n = c->r->rdma->v.poll_cq(c->cq, 16, wc)) != 0) {
+		if (n < 0) {
+			break_off(c, LR_RDMA_FAILED, 0, "its completions cannot be read");
+			return;
+		}
+		for (int i = 0; i < n; i++)
+			on_completion(c, &wc[i]);
+	}
+	if (c->broken)
+		return;
+	post_waiting(c);
+	say_unsent(c);
+}
+
+static void take_completions(struct relay_rdma *d)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	while (d->completions && d->v.get_cq_event(d->completions, &cq, &context) == 0) {
+		struct rdma_conn *c = context;
+
+		d->v.ack_cq_events(cq, 1);
+		d->v.req_notify_cq(cq, 0); /* before the look: what comes in between tells again */
+		poll_conn(c);
+	}
+}
+
+/* --- connecting --- */
+
+static void say_rejected(struct relay_rdma *d, struct rdma_cm_id *id, int why, enum lr_status status, uint64_t op)
+{
+	uint8_t hello[LR_RDMA_HELLO_LEN];
+
+	lr_rdma_hello_put(hello, &(struct lr_rdma_hello){.value = (uint32_t)why, .status = (uint8_t)status, .op = op});
+	d->v.reject(id, hello, sizeof(hello));
+}
+
+static void refuse(struct relay_rdma *d, struct rdma_cm_id *id, int why, enum lr_status status, uint64_t op)
+{
+	say_rejected(d, id, why, status, op);
+	d->v.destroy_id(id);
+}
+
+/* All that a connection needs of the device. False: conn_free() takes back what it has. */
+static bool equip(struct relay_rdma *d, struct rdma_conn *c)
+{
+	size_t bytes = (size_t)(RDMA_REQUESTS + RDMA_SENDS) * BUFFER_BYTES;
+	struct ibv_qp_init_attr qp = {.qp_type = IBV_QPT_RC,
+	                              .cap = {.max_send_wr = RDMA_WORKS + RDMA_SENDS + 1,
+	                                      .max_recv_wr = RDMA_REQUESTS,
+	                                      .max_send_sge = 1,
+	                                      .max_recv_sge = 1}};
+
+	c->buffers = calloc(1, bytes);
+	if (!c->buffers)
+		return false;
+	c->mr = d->v.reg_mr(d->pd, c->buffers, bytes, IBV_ACCESS_LOCAL_WRITE);
+	c->cq = c->mr ? d->v.create_cq(d->device, RDMA_WORKS + RDMA_SENDS + RDMA_REQUESTS + 1, c, d->completions, 0) : NULL;
+	if (!c->cq || d->v.req_notify_cq(c->cq, 0) != 0)
+		return false;
+	qp.send_cq = qp.recv_cq = c->cq;
+	c->has_qp = d->v.create_qp(c->id, d->pd, &qp) == 0;
+	for (uint32_t i = 0; c->has_qp && i < RDMA_REQUESTS; i++)
+		if (!post_receive(c, i))
+			return false;
+	return c->has_qp;
+}
+
+static bool accept_it(struct relay_rdma *d, struct rdma_conn *c, uint8_t peer_reads)
+{
+	uint8_t hello[LR_RDMA_HELLO_LEN];
+	struct ibv_device_attr attr = {0};
+	struct rdma_conn_param p = {.private_data = hello,
+	                            .private_data_len = sizeof(hello),
+	                            .responder_resources = 0, /* no client READs of the edge */
+	                            .rnr_retry_count = 7};
+
+	if (d->v.query_device(d->device, &attr) != 0)
+		return false;
+	/* the client's responder resources, which its REQ calls so; librdmacm has turned them about */
+	p.initiator_depth = peer_reads < attr.max_qp_init_rd_atom ? peer_reads : (uint8_t)attr.max_qp_init_rd_atom;
+	lr_rdma_hello_put(hello, &(struct lr_rdma_hello){.value = RDMA_REQUESTS});
+	return d->v.accept(c->id, &p) == 0;
+}
+
+/* 0, or a negative errno that the client is told. */
+static int judge(struct relay_thread *r, const struct rdma_cm_id *id, const struct ip_addr *from, bool is_sound,
+                 uint8_t reads, uint32_t *place)
+{
+	struct relay_rdma *d = r->rdma;
+	uint32_t of_host = 0;
+
+	*place = RDMA_CLIENTS;
+	for (uint32_t i = 0; i < RDMA_CLIENTS; i++) {
+		of_host += d->conn[i] && ip_addr_eq(&d->conn[i]->from, from);
+		if (!d->conn[i])
+			*place = i;
+	}
+	if (!may_use(&r->config, from, 0, ""))
+		return -EACCES;
+	if (!is_sound)
+		return -EPROTONOSUPPORT;
+	if (reads == 0)
+		return -EINVAL; /* it could not be read from */
+	if (*place == RDMA_CLIENTS || of_host >= RDMA_CLIENTS_OF_HOST)
+		return -EMFILE;
+	return id->verbs != d->device || d->gone ? -ENODEV : 0;
+}
+
+static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const struct rdma_conn_param *p,
+                       const struct lr_rdma_hello *hello)
+{
+	struct relay_rdma *d = r->rdma;
+	struct ip_addr from = {0};
+	struct rdma_conn *c;
+	char text[ADDR_TEXT_MAX];
+	uint32_t place;
+	int rc = addr_from_sockaddr(&id->route.addr.dst_addr, &from)
+	             ? judge(r, id, &from, hello != NULL, p->initiator_depth, &place)
+	             : -EACCES;
+
+	addr_write(&from, text, sizeof(text));
+	for (uint32_t i = 0; rc == 0 && i < RDMA_ENDS; i++)
+		if (hello->value && d->end[i].number == hello->value && ip_addr_eq(&d->end[i].from, &from)) {
+			refuse(d, id, ECONNABORTED, d->end[i].status, d->end[i].op);
+			d->end[i].number = 0;
+			return;
+		}
+	c = rc == 0 ? calloc(1, sizeof(*c)) : NULL;
+	if (!c) {
+		rc = rc < 0 ? rc : -ENOMEM;
+		log_warn("link %s: RDMA client %s is refused: %s", r->config.name, text, strerror(-rc));
+		refuse(d, id, -rc, LR_OK, 0);
+		return;
+	}
+	*c = (struct rdma_conn){.client = {.used = true, .greeted = true, .fd = -1, .rdma = c},
+	                        .r = r,
+	                        .id = id,
+	                        .number = hello->value,
+	                        .from = from,
+	                        .since_ns = clock_now_ns(),
+	                        .progress_ns = clock_now_ns()};
+	memcpy(c->from_text, text, sizeof(text));
+	dlist_init(&c->client.ops);
+	dlist_init(&c->waiting);
+	dlist_init(&c->unsent);
+	id->context = c;
+	d->conn[place] = c;
+	if (equip(d, c) && accept_it(d, c, p->initiator_depth))
+		return;
+	log_warn("link %s: RDMA client %s is refused: the device gives no queue pair: %s", r->config.name, text,
+	         strerror(errno));
+	say_rejected(d, id, ENOMEM, LR_OK, 0);
+	conn_drop(r, place);
+}
+
+static void on_cm_event(struct relay_thread *r, const struct rdma_cm_event *ev)
+{
+	struct relay_rdma *d = r->rdma;
+	struct rdma_conn *c = ev->id == d->listener ? NULL : ev->id->context;
+
+	switch (ev->event) {
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (c)
+			c->established = true;
+		return;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		if (!d->gone)
+			log_err("link %s: the RDMA device of RelayListen= has gone", r->config.name);
+		d->gone = true;
+		return;
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		if (c)
+			break_off(c, LR_OK, 0, NULL);
+		return;
+	default: /* CONNECT_ERROR, UNREACHABLE, REJECTED: it never came to be */
+		if (c)
+			break_off(c, LR_OK, 0, NULL);
+		return;
+	}
+}
+
+/* An event is acknowledged before its id may be destroyed. */
+static void take_cm_events(struct relay_thread *r)
+{
+	struct relay_rdma *d = r->rdma;
+	struct rdma_cm_event *ev;
+
+	while (d->events && d->v.get_cm_event(d->events, &ev) == 0) {
+		struct rdma_cm_event copy = *ev;
+		struct lr_rdma_hello hello;
+		bool sound = lr_rdma_hello_get(ev->param.conn.private_data, ev->param.conn.private_data_len, &hello);
+
+		d->v.ack_cm_event(ev);
+		if (copy.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			on_request(r, copy.id, &copy.param.conn, sound ? &hello : NULL);
+		else
+			on_cm_event(r, &copy);
+	}
+}
+
+void relay_rdma_ready(struct relay_thread *r)
+{
+	if (!r->rdma)
+		return;
+	take_cm_events(r);
+	take_completions(r->rdma);
+}
+
+/* --- the device --- */
+
+static void unwatch(struct relay_thread *r, int fd)
+{
+	epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* The listener, its connections and its memory. */
+static void let_go(struct relay_thread *r)
+{
+	struct relay_rdma *d = r->rdma;
+
+	for (uint32_t i = 0; i < RDMA_CLIENTS; i++)
+		if (d->conn[i]) {
+			break_off(d->conn[i], LR_RDMA_FAILED, 0, NULL);
+			conn_drop(r, i);
+		}
+	if (d->listener)
+		d->v.destroy_id(d->listener);
+	if (d->completions) {
+		unwatch(r, d->completions->fd);
+		d->v.destroy_comp_channel(d->completions);
+	}
+	for (uint32_t i = 0; i < WORKERS_MAX; i++)
+		if (d->arena[i])
+			d->v.dereg_mr(d->arena[i]);
+	if (d->pd)
+		d->v.dealloc_pd(d->pd);
+	if (d->events) {
+		unwatch(r, d->events->fd);
+		d->v.destroy_event_channel(d->events);
+	}
+	d->listener = NULL;
+	d->completions = NULL;
+	memset(d->arena, 0, sizeof(d->arena));
+	d->pd = NULL;
+	d->events = NULL;
+	d->device = NULL;
+	d->gone = false;
+}
+
+static int watch_fd(struct relay_thread *r, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = EV_RDMA};
+
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	return epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+/* NULL, or what could not be done; errno says why. */
+static const char *listen_on(struct relay_thread *r)
+{
+	struct relay_rdma *d = r->rdma;
+	struct sockaddr_storage at;
+	uint8_t timeout = ACK_TIMEOUT;
+
+	addr_to_sockaddr(&r->config.relay_listen, (uint16_t)r->config.relay_port, &at);
+	d->events = d->v.create_event_channel();
+	if (!d->events || watch_fd(r, d->events->fd) < 0)
+		return "no channel for events of rdma_cm (rdma_ucm not loaded?)";
+	if (d->v.create_id(d->events, &d->listener, NULL, RDMA_PS_TCP) != 0) {
+		d->listener = NULL;
+		return "no rdma_cm id";
+	}
+	d->v.set_option(d->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
+	if (d->v.bind_addr(d->listener, (struct sockaddr *)&at) != 0)
+		return "cannot bind to it";
+	d->device = d->listener->verbs;
+	if (!d->device) {
+		errno = ENODEV;
+		return "no RDMA device has that address";
+	}
+	d->pd = d->v.alloc_pd(d->device);
+	if (!d->pd)
+		return "no protection domain";
+	for (uint32_t i = 0; i < r->nworkers; i++) {
+		size_t len;
+		void *at_arena = worker_relay_arena(r->worker[i], &len);
+
+		d->arena[i] = d->v.reg_mr(d->pd, at_arena, len, IBV_ACCESS_LOCAL_WRITE);
+		if (!d->arena[i])
+			return "the device cannot register the buffer (LimitMEMLOCK=?)";
+	}
+	d->completions = d->v.create_comp_channel(d->device);
+	if (!d->completions || watch_fd(r, d->completions->fd) < 0)
+		return "no channel for completions";
+	return d->v.listen(d->listener, BACKLOG) == 0 ? NULL : "cannot listen";
+}
+
+static void try_listening(struct relay_thread *r)
+{
+	struct relay_rdma *d = r->rdma;
+	char text[ADDR_TEXT_MAX];
+	const char *what = listen_on(r);
+	int why = errno;
+
+	addr_write(&r->config.relay_listen, text, sizeof(text));
+	if (!what) {
+		log_info("link %s: RDMA clients of the relay may connect to %s port %u", r->config.name, text,
+		         (unsigned)r->config.relay_port);
+		d->said = false;
+		return;
+	}
+	let_go(r);
+	if (!d->said)
+		log_warn("link %s: RelayListen=%s: %s: %s; tried again every 2 s", r->config.name, text, what, strerror(why));
+	d->said = true;
+}
+
+/* --- life --- */
+
+void relay_rdma_open(struct relay_thread *r, const struct lr_verbs *verbs)
+{
+	struct relay_rdma *d;
+	char why[256] = "no memory";
+	struct lr_verbs v;
+
+	if (!config_relay_listens(&r->config))
+		return;
+	if (!verbs && lr_verbs_load(&v, why, sizeof(why)) < 0) {
+		log_err("link %s: RelayListen=: %s: there are no RDMA clients (Debian: librdmacm1, ibverbs-providers)",
+		        r->config.name, why);
+		return;
+	}
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return;
+	d->v = verbs ? *verbs : v;
+	dlist_init(&d->done);
+	r->rdma = d;
+	d->tried_ns = clock_now_ns();
+	try_listening(r);
+}
+
+static void probe(struct rdma_conn *c)
+{
+	struct ibv_send_wr *bad,
+	    wr = {.wr_id = wr_id(WR_PROBE, 0), .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+
+	if (c->r->rdma->v.post_send(c->id->qp, &wr, &bad) != 0) {
+		break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no work requests");
+		return;
+	}
+	c->probing = true;
+	note_posted(c);
+}
+
+static void look_at(struct rdma_conn *c, uint64_t now_ns)
+{
+	if (!c->established && now_ns - c->since_ns > CONNECT_NS)
+		break_off(c, LR_CLIENT_GONE, 0, "it does not finish connecting");
+	else if (c->posted > 0 && now_ns - c->progress_ns > WORK_NS)
+		break_off(c, LR_CLIENT_GONE, 0, "it does not answer");
+	else if (c->established && c->posted == 0 && now_ns - c->progress_ns > PROBE_NS)
+		probe(c);
+}
+
+bool relay_rdma_turn(struct relay_thread *r)
+{
+	struct relay_rdma *d = r->rdma;
+	uint64_t now_ns;
+	bool look;
+
+	if (!d)
+		return false;
+	now_ns = clock_now_ns();
+	look = now_ns - d->looked_ns >= LOOK_NS;
+	if (look)
+		d->looked_ns = now_ns;
+	for (uint32_t i = 0; i < RDMA_CLIENTS; i++) {
+		struct rdma_conn *c = d->conn[i];
+
+		if (c && look && !c->broken)
+			look_at(c, now_ns);
+		if (c && c->broken)
+			conn_drop(r, i);
+	}
+	if (d->gone)
+		let_go(r);
+	if (!d->listener && now_ns - d->tried_ns >= LISTEN_NS) {
+		d->tried_ns = now_ns;
+		try_listening(r);
+	}
+	return !finish_done(r);
+}
+
+void relay_rdma_close(struct relay_thread *r)
+{
+	struct dnode *n;
+
+	if (!r->rdma)
+		return;
+	let_go(r);
+	while ((n = dlist_first(&r->rdma->done))) {
+		dlist_remove(n);
+		free(dlist_entry(n, struct rdma_work, node));
+	}
+	free(r->rdma);
+	r->rdma = NULL;
+}

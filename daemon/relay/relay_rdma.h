@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_rdma.h - clients of the relay that connect by RDMA: the edge READs and WRITEs their memory itself. */
+#ifndef DAEMON_RELAY_RDMA_H
+#define DAEMON_RELAY_RDMA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/lr_verbs.h"
+#include "lib/lr_wire.h"
+#include "proxy/proxy.h"
+
+enum relay_rdma_limits {
+	RDMA_CLIENTS = 32,       /* connections, of these */
+	RDMA_CLIENTS_OF_HOST = 8,
+	RDMA_OPS_OF_CLIENT = 64, /* under way */
+	RDMA_REQUESTS = 32,      /* of a client, unanswered: receives that are posted */
+	RDMA_SENDS = 32,         /* messages to a client that it has not taken yet */
+	RDMA_UNSENT = 256,       /* and that wait behind those, before it is let go */
+	RDMA_WORKS = 64,         /* READs and WRITEs of a client's memory under way */
+	RDMA_AHEAD = 48,         /* slots that READs from one client may hold */
+	RDMA_AHEAD_CHANNEL = 64, /* and those of all clients on one channel: half of what it can hold */
+	RDMA_ENDS = 64,          /* clients whose connection failed, and who may ask why */
+};
+
+struct relay_thread;
+struct relay_rdma;
+struct relay_take;
+struct relay_channel_out;
+struct rdma_conn;
+
+/* Memory of a client. conn NULL: it is none. */
+struct relay_remote {
+	struct rdma_conn *conn;
+	uint64_t address;
+	uint32_t rkey;
+};
+
+/* The relay's start: the listener and its memory, if the config has a RelayListen=. What fails is logged and tried again:
+ * other programs need no RDMA. verbs: of a test, NULL: the machine's. */
+void relay_rdma_open(struct relay_thread *r, const struct lr_verbs *verbs);
+/* Something of RDMA is ready, as the relay's epoll says. */
+void relay_rdma_ready(struct relay_thread *r);
+/* One turn's dealings with clients. True: something waits for room in a worker's ring. */
+bool relay_rdma_turn(struct relay_thread *r);
+/* The relay's end. */
+void relay_rdma_close(struct relay_thread *r);
+
+/* READs len bytes of the memory, from offset on, into a slot. False: no memory for that. relay_channel_filled() hears of the
+ * end. */
+bool relay_rdma_read(struct relay_thread *r, const struct relay_remote *m, uint64_t offset, uint32_t len,
+                     struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c);
+/* WRITEs a chunk's data into the memory. LR_OK: relay_execute_written() hears of the end, and finishes the chunk. */
+enum lr_status relay_rdma_write(struct relay_thread *r, const struct relay_remote *m, uint64_t offset,
+                                const struct relay_chunk *c, const uint8_t *data, uint32_t len, uint64_t op);
+/* Whether a stream of that client may ask for another slot; and that it has, or has given it back. */
+bool relay_rdma_may_take(const struct relay_remote *m, const struct relay_channel_out *ch);
+void relay_rdma_took(const struct relay_remote *m, struct relay_channel_out *ch, int n);
+/* A message to the client, from relay_client_event(). */
+void relay_rdma_event(struct relay_thread *r, struct rdma_conn *conn, const struct lr_msg *m);
+
+#endif

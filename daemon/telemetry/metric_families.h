@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metric_families.h - the families of metrics that are no counters of the core: names and what an operator reads of them.
+ * longreach-counters(7) is made from the same lists (etc/man/counters_page.c). */
+#ifndef DAEMON_METRIC_FAMILIES_H
+#define DAEMON_METRIC_FAMILIES_H
+
+/* X(identifier, family, what it is, further label with its value or "", expression of `v`). Rows of a family stand
+ * together; the first one's text counts. */
+#define GAUGES(X)                                                                                                      \
+	X(RTT, "rtt_seconds",                                                                                          \
+	  "Round trip to the other edge, smoothed; 0: not measured. Twice its least: a queue stands on the line.", "", \
+	  SECONDS(v->snap->status.rtt_smoothed_ns))                                                                    \
+	X(RTT_LEAST, "rtt_least_seconds", "Least round trip of the last seconds: what distances are made of.", "",     \
+	  SECONDS(v->distance->least_ns))                                                                              \
+	X(DISTANCE, "distance_measured_meters", "Fibre that makes the least round trip: an upper bound.", "",          \
+	  distance_measured_m(v->distance))                                                                            \
+	X(DISTANCE_AGE, "distance_age_seconds", "Time since the distance was last measured.", "",                      \
+	  SECONDS(distance_age_ns(v->distance)))                                                                       \
+	X(DISTANCE_STALE, "distance_stale", "1: not measured for three seconds; it tells of a way that was.", "",      \
+	  distance_stale(v->distance))                                                                                 \
+	X(DISTANCE_FILE, "distance_configured_meters", "Distance= of the link file; 0: auto.", "",                     \
+	  v->distance->configured_m)                                                                                   \
+	X(DISTANCE_RULES, "distance_in_force_meters", "What buffers are worked out for: the larger one.", "",          \
+	  distance_in_force_m(v->distance))                                                                            \
+	X(DISTANCE_DIFFERS, "distance_differs",                                                                        \
+	  "1: measurement and link file differ by more than 5 percent: correct Distance=, or ask for the route.", "",  \
+	  distance_differs(v->distance))                                                                               \
+	X(LAN_POOL, "buffer_used_bytes", "Buffer in use, by direction.", ",pool=\"from_lan\"",                         \
+	  v->snap->status.pool_used[POOL_LAN])                                                                         \
+	X(WAN_POOL, "buffer_used_bytes", "", ",pool=\"from_wan\"", v->snap->status.pool_used[POOL_WAN])                \
+	X(LAN_ROOM, "buffer_capacity_bytes", "Buffer that there is, by direction.", ",pool=\"from_lan\"",              \
+	  v->snap->status.pool_capacity[POOL_LAN])                                                                     \
+	X(WAN_ROOM, "buffer_capacity_bytes", "", ",pool=\"from_wan\"", v->snap->status.pool_capacity[POOL_WAN])        \
+	X(WANTED, "buffer_wanted_bytes",                                                                               \
+	  "Buffer that the distance in force wants for one direction. More than the capacity: raise Size=.", "",       \
+	  v->deep.wanted_bytes)                                                                                        \
+	X(XOFF, "buffer_xoff_bytes",                                                                                   \
+	  "Fill at which a flow that is alone is held off by RNR NAKs: near it, hosts are slowed down.", "",           \
+	  v->deep.xoff_bytes)                                                                                          \
+	X(UNDERRUN, "buffer_no_underrun_xon_bytes",                                                                    \
+	  "Fill below which the line runs dry before a host is back: capacity below it costs speed.", "",              \
+	  v->deep.no_underrun_xon_bytes)                                                                               \
+	X(BDP, "bandwidth_delay_product_bytes", "Rate= times the round trip in force.", "", v->deep.bdp_bytes)         \
+	X(RATE, "rate_bits_per_second", "Rate= of the link file.", "", config_rate_bps(v->config))                     \
+	X(IN_FLIGHT, "wan_in_flight_bytes", "Sent to the other edge and not reported yet.", "",                        \
+	  v->snap->status.wan_in_flight_bytes)                                                                         \
+	X(NEAR, "flows", "Directions of RC connections, by role of this edge.", ",role=\"near\"",                      \
+	  v->snap->status.near_flows)                                                                                  \
+	X(FAR, "flows", "", ",role=\"far\"", v->snap->status.far_flows)                                                \
+	X(FLOWS_MAX, "flows_max", "Most flows of either role (MaxFlows=). Beyond it there are no early ACKs.", "",     \
+	  v->snap->status.max_flows)                                                                                   \
+	X(PAIRS_END_TO_END, "pairs_end_to_end",                                                                        \
+	  "Pairs of hosts with queue pairs beyond MaxFlows=, carried without early ACKs.", "",                         \
+	  v->snap->status.pairs_end_to_end)                                                                            \
+	X(LEARNING, "flows_in_state",                                                                                  \
+	  "Flows that are not simply going on: rnr_back_pressure for long wants buffer, stalled or rnr name a slow "   \
+	  "host.",                                                                                                     \
+	  ",state=\"learning\"", v->snap->status.flows_learning)                                                       \
+	X(RNR_BACK_PRESSURE, "flows_in_state", "", ",state=\"rnr_back_pressure\"",                                     \
+	  v->snap->status.flows_rnr_back_pressure)                                                                     \
+	X(STALLED, "flows_in_state", "", ",state=\"stalled\"", v->snap->status.flows_stalled)                          \
+	X(RNR, "flows_in_state", "", ",state=\"rnr\"", v->snap->status.flows_rnr)                                      \
+	X(BARRIER_WAITS, "barrier_waiting_packets",                                                                    \
+	  "Packets for hosts here that wait for RC bytes. For long: a responder does not take them.", "",              \
+	  v->snap->status.barrier_waiting)                                                                             \
+	X(IP_USED, "ip_used_bytes", "Memory for IP packets that are not RoCEv2, in use.", "",                          \
+	  v->snap->status.ip_used_bytes)                                                                               \
+	X(IP_ROOM, "ip_capacity_bytes", "Memory for IP packets that are not RoCEv2.", "",                              \
+	  v->snap->status.ip_capacity_bytes)                                                                           \
+	X(CERTIFICATE, "certificate_expires_timestamp_seconds",                                                        \
+	  "When this edge's certificate and its CA's expire; 0: a pre-shared key, or none.", ",certificate=\"edge\"",  \
+	  v->peer.expiry.certificate_s)                                                                                \
+	X(CA, "certificate_expires_timestamp_seconds", "", ",certificate=\"ca\"", v->peer.expiry.ca_s)                 \
+	X(RESTART, "link_restart_needed",                                                                              \
+	  "1: the link's file has changed in what only `longreach restart LINK` takes up, and is not in force.", "",   \
+	  site_waits(v->site)[0] != '\0')                                                                              \
+	X(CONTROL, "control_connected",                                                                                \
+	  "1: the control channel to the other edge is up. 0 for minutes: no new session can begin.", "",              \
+	  v->peer.connected)
+
+/* X(identifier, family, suffix, type, what it is, expression of `s`, the path, and `fec`, its FEC) */
+#define PATH_FAMILIES(X)                                                                                               \
+	X(UP, "path_up", "", "gauge", "1: the path answers. 0: its traffic takes the others, or waits.", s->state == PATH_UP)                                     \
+	X(USABLE, "path_in_use", "", "gauge", "1: packets may take the path.", s->usable)                              \
+	X(RTT, "path_rtt_seconds", "", "gauge", "Round trip, smoothed; 0: not measured.", SECONDS(s->rtt_smoothed_ns)) \
+	X(RTT_AGE, "path_rtt_age_seconds", "", "gauge", "Time since the last measurement of the round trip.",          \
+	  SECONDS(s->rtt_age_ns))                                                                                      \
+	X(LOSS_AGE, "path_loss_age_seconds", "", "gauge",                                                              \
+	  "Time since the other edge last said what had come: of loss and delivery.", SECONDS(s->loss_age_ns))         \
+	X(STALE, "path_stale", "", "gauge",                                                                            \
+	  "1: no round trip, or nothing of what came, was measured for three seconds; these tell of a path that was.", \
+	  path_rtt_stale(s) || path_loss_stale(s))                                                                     \
+	X(RTT_LEAST, "path_rtt_least_seconds", "", "gauge", "Least round trip.", SECONDS(s->rtt_min_ns))               \
+	X(RTT_P99, "path_rtt_p99_seconds", "", "gauge", "What 99 of 100 round trips stay below.",                      \
+	  SECONDS(s->rtt_p99_ns))                                                                                      \
+	X(EPOCH, "path_epoch", "", "gauge", "Of the session; 0: there is none.", s->epoch_tx)                          \
+	X(LOSS, "path_loss_ratio", "", "gauge", "Share of the datagrams that were lost of late. Above 0.01, ask the carrier, or set FEC=.",                      \
+	  (double)s->loss_ppm / 1e6)                                                                                   \
+	X(LINE_LOSS, "path_line_loss_ratio", "", "gauge",                                                              \
+	  "Share of the datagrams that did not come by themselves, says the other edge; FEC made up for some.",        \
+	  fec->loss)                                                                                                   \
+	X(LINE_BURST, "path_line_loss_burst_datagrams", "", "gauge", "Mean length of bursts of these; 0: not known.",  \
+	  fec->burst_known ? fec->burst : 0)                                                                           \
+	X(BURST_LONGEST, "path_loss_burst_longest_datagrams", "", "gauge",                                             \
+	  "Most datagrams in a row that were found lost.", s->loss_run_longest)                                        \
+	X(FEC_GROUP, "path_fec_group_datagrams", "", "gauge", "K of the K+M in force; 0: none.", fec->plan.k)          \
+	X(FEC_REPAIRS, "path_fec_group_repairs", "", "gauge", "M of the K+M in force.", fec->plan.k ? fec->plan.m : 0) \
+	X(DELIVERY, "path_delivery_bits_per_second", "", "gauge", "UDP payload that the other edge said to have.",     \
+	  s->delivery_bps)                                                                                             \
+	X(IN_FLIGHT, "path_in_flight_bytes", "", "gauge", "Sent and not reported yet.", s->in_flight_bytes)            \
+	X(BURSTS, "path_loss_bursts", "_total", "counter", PATH_LOSS_BURSTS_TEXT, s->loss_runs)
+
+/* X(identifier, family, suffix, type, what it is) */
+#define OTHER_FAMILIES(X)                                                                                              \
+	X(BUILD, "build_info", "", "gauge", "The daemon's version.")                                                   \
+	X(LINK, "link_info", "", "gauge", "What a link is: its mode, and the name that the other edge has for it.")    \
+	X(STATE, "link_state", "", "gauge", "1 for the state that the link is in.")                                    \
+	X(DROPS, "drops", "_total", "counter", "Packets and frames that went no further, by reason.")                  \
+	X(INGRESS, "ingress_bits_per_second", "", "histogram",                                                         \
+	  "RoCEv2 from hosts in bins of 100 us and 1 ms, as a rate; port=\"\": all ports of the link; le=\"0\": "        \
+	  "bins without a frame.")                                                                                     \
+	X(INGRESS_MOST, "ingress_most_bits_per_second", "", "gauge",                                                   \
+	  "Greatest bin of the last 60 s. Near the port's rate while the mean is low: hosts send in bursts.")          \
+	X(EVENTS, "events", "_total", "counter", "What the log tells, also where it was kept short.")                  \
+	X(STRAYS, "stray_buffers", "", "gauge", "Buffers on this machine that no link will drain, by kind.")
+
+#endif

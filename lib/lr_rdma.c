@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lr_rdma.c - the relay of a link over RDMA: a queue pair to the edge, and memory that the edge reads and writes itself.
+ *
+ * Memory of a transfer is registered for its time: from the request to LR_EV_DONE, before which the edge has posted nothing
+ * that it has not ended. A descriptor is mapped for it. When the connection breaks, the edge is asked why by another
+ * REQ with the same number, which it refuses with the reason. */
+#define _GNU_SOURCE
+#include "lr_rdma.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lr_rdma_wire.h"
+#include "lr_verbs.h"
+
+#define RECEIVES   64
+#define BUFFER     512
+#define CONNECT_MS 5000
+#define ANSWER_MS  30000
+#define WHY_TRIES  10 /* the edge may see the end a little later than its client */
+#define WHY_MS     100
+#define WR_REQUEST RECEIVES /* wr_id; receives: the buffer's number */
+
+/* A transfer under way, or an event that waits for lr_wait(). */
+struct transfer {
+	struct transfer *next;
+	uint64_t op;
+	struct ibv_mr *mr;
+	void *map;
+	size_t map_len;
+};
+
+struct waiting {
+	struct waiting *next;
+	struct lr_rdma_event event;
+};
+
+struct lr_rdma {
+	struct lr_verbs v;
+	struct sockaddr_storage to;
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *id;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *completions;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint8_t *buffers; /* RECEIVES, and one to send from */
+	int epoll_fd;
+	uint32_t number, serial;
+	bool has_qp, over, sending;
+	struct transfer *transfers;
+	struct waiting *first, **last;
+	struct lr_rdma_event answer;
+};
+
+/* --- connecting --- */
+
+static int read_address(const char *text, struct sockaddr_storage *to)
+{
+	struct sockaddr_in *in = (void *)to;
+	struct sockaddr_in6 *in6 = (void *)to;
+	char host[64];
+	const char *port = NULL;
+	size_t len = strlen(text);
+	long n = LR_RDMA_PORT;
+	char *end;
+
+	if (text[0] == '[') {
+		const char *close_at = strchr(text++, ']');
+
+		if (!close_at || (close_at[1] != ':' && close_at[1] != '\0'))
+			return -EINVAL;
+		len = (size_t)(close_at - text);
+		port = close_at[1] == ':' ? close_at + 2 : NULL;
+	} else if (strchr(text, ':') && strchr(text, ':') == strrchr(text, ':')) {
+		port = strchr(text, ':') + 1;
+		len = (size_t)(port - 1 - text);
+	}
+	if (len >= sizeof(host))
+		return -EINVAL;
+	memcpy(host, text, len);
+	host[len] = '\0';
+	if (port) {
+		n = strtol(port, &end, 10);
+		if (end == port || *end || n < 1 || n > 65535)
+			return -EINVAL;
+	}
+	memset(to, 0, sizeof(*to));
+	if (inet_pton(AF_INET, host, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons((uint16_t)n);
+		return 0;
+	}
+	if (inet_pton(AF_INET6, host, &in6->sin6_addr) != 1)
+		return -EINVAL;
+	in6->sin6_family = AF_INET6;
+	in6->sin6_port = htons((uint16_t)n);
+	return 0;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* The next event of rdma_cm, within CONNECT_MS. 0, or a negative errno. hello: of a REP or REJ, if it is sound. */
+static int next_event(const struct lr_verbs *v, struct rdma_event_channel *ch, enum rdma_cm_event_type *type,
+                      struct lr_rdma_hello *hello)
+{
+	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
+	struct rdma_cm_event *ev;
+	int r;
+
+	do
+		r = poll(&p, 1, CONNECT_MS);
+	while (r < 0 && errno == EINTR);
+	if (r <= 0)
+		return r < 0 ? -errno : -ETIMEDOUT;
+	if (v->get_cm_event(ch, &ev) != 0)
+		return -errno;
+	*type = ev->event;
+	r = ev->status;
+	if (!lr_rdma_hello_get(ev->param.conn.private_data, ev->param.conn.private_data_len, hello))
+		*hello = (struct lr_rdma_hello){0};
+	v->ack_cm_event(ev);
+	if (*type == RDMA_CM_EVENT_ADDR_ERROR || *type == RDMA_CM_EVENT_ROUTE_ERROR || *type == RDMA_CM_EVENT_UNREACHABLE)
+		return r < 0 ? r : -EHOSTUNREACH;
+	return 0;
+}
+
+static int resolve(const struct lr_verbs *v, struct rdma_event_channel *ch, struct rdma_cm_id *id, struct sockaddr_storage *to)
+{
+	enum rdma_cm_event_type type;
+	struct lr_rdma_hello hello;
+	int r;
+
+	if (v->resolve_addr(id, NULL, (struct sockaddr *)to, CONNECT_MS) != 0)
+		return -errno;
+	r = next_event(v, ch, &type, &hello);
+	if (r < 0)
+		return r;
+	if (v->resolve_route(id, CONNECT_MS) != 0)
+		return -errno;
+	return next_event(v, ch, &type, &hello);
+}
+
+/* Sends a REQ with the number. 0: it was accepted. A negative errno: what the edge says of it, in *hello as well. */
+static int connect_id(const struct lr_verbs *v, struct rdma_event_channel *ch, struct rdma_cm_id *id, uint32_t number,
+                      struct lr_rdma_hello *hello)
+{
+	uint8_t data[LR_RDMA_HELLO_LEN];
+	struct rdma_conn_param p = {.private_data = data,
+	                            .private_data_len = sizeof(data),
+	                            .responder_resources = 16,
+	                            .retry_count = 7,
+	                            .rnr_retry_count = 7};
+	struct ibv_device_attr attr = {0};
+	enum rdma_cm_event_type type;
+	int r;
+
+	if (v->query_device(id->verbs, &attr) == 0 && attr.max_qp_rd_atom < 16)
+		p.responder_resources = (uint8_t)attr.max_qp_rd_atom;
+	lr_rdma_hello_put(data, &(struct lr_rdma_hello){.value = number});
+	if (v->connect(id, &p) != 0)
+		return -errno;
+	r = next_event(v, ch, &type, hello);
+	if (r < 0)
+		return r;
+	if (type == RDMA_CM_EVENT_ESTABLISHED)
+		return 0;
+	return hello->value > 0 && hello->value < 4096 ? -(int)hello->value : -ECONNREFUSED;
+}
+
+static int post_receive(struct lr_rdma *c, uint32_t i)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)(c->buffers + (size_t)i * BUFFER), .length = BUFFER, .lkey = c->mr->lkey};
+	struct ibv_recv_wr *bad, wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1};
+
+	return c->v.post_recv(c->id->qp, &wr, &bad) == 0 ? 0 : -EIO;
+}
+
+static int watch(const struct lr_rdma *c, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	return epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+static int equip(struct lr_rdma *c)
+{
+	size_t bytes = (size_t)(RECEIVES + 1) * BUFFER;
+	struct ibv_qp_init_attr qp = {
+	    .qp_type = IBV_QPT_RC,
+	    .cap = {.max_send_wr = 4, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1}};
+	int r = 0;
+
+	c->buffers = calloc(1, bytes);
+	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	c->pd = c->v.alloc_pd(c->id->verbs);
+	if (!c->buffers || c->epoll_fd < 0 || !c->pd)
+		return -ENOMEM;
+	c->mr = c->v.reg_mr(c->pd, c->buffers, bytes, IBV_ACCESS_LOCAL_WRITE);
+	c->completions = c->v.create_comp_channel(c->id->verbs);
+	if (!c->mr || !c->completions)
+		return -ENOMEM;
+	c->cq = c->v.create_cq(c->id->verbs, RECEIVES + 4, c, c->completions, 0);
+	if (!c->cq || c->v.req_notify_cq(c->cq, 0) != 0)
+		return -ENOMEM;
+	qp.send_cq = qp.recv_cq = c->cq;
+	if (c->v.create_qp(c->id, c->pd, &qp) != 0)
+		return -errno;
+	c->has_qp = true;
+	for (uint32_t i = 0; r == 0 && i < RECEIVES; i++)
+		r = post_receive(c, i);
+	return r;
+}
+
+int lr_rdma_open(const char *address, const struct lr_verbs *verbs, struct lr_rdma **out)
+{
+	struct lr_rdma *c = calloc(1, sizeof(*c));
+	struct lr_rdma_hello hello;
+	char why[256];
+	int r = c ? read_address(address, &c->to) : -ENOMEM;
+
+	if (r < 0) {
+		free(c);
+		return r;
+	}
+	c->epoll_fd = -1;
+	c->last = &c->first;
+	if (verbs)
+		c->v = *verbs;
+	else
+		r = lr_verbs_load(&c->v, why, sizeof(why));
+	if (r < 0 || getrandom(&c->number, sizeof(c->number), 0) != sizeof(c->number)) {
+		free(c);
+		return r < 0 ? -ENODEV : -EIO;
+	}
+	c->number |= 1;
+	c->events = c->v.create_event_channel();
+	r = c->events ? 0 : -ENODEV;
+	if (r == 0 && c->v.create_id(c->events, &c->id, NULL, RDMA_PS_TCP) != 0)
+		r = -errno;
+	if (r == 0)
+		r = resolve(&c->v, c->events, c->id, &c->to);
+	if (r == 0)
+		r = equip(c);
+	if (r == 0)
+		r = connect_id(&c->v, c->events, c->id, c->number, &hello);
+	if (r == 0)
+		r = watch(c, c->events->fd);
+	if (r == 0)
+		r = watch(c, c->completions->fd);
+	if (r < 0) {
+		lr_rdma_close(c);
+		return r;
+	}
+	*out = c;
+	return 0;
+}
+
+int lr_rdma_fd(const struct lr_rdma *c)
+{
+	return c->epoll_fd;
+}
+
+/* --- memory --- */
+
+static void transfer_free(struct lr_rdma *c, struct transfer *t)
+{
+	if (t->mr)
+		c->v.dereg_mr(t->mr);
+	if (t->map)
+		munmap(t->map, t->map_len);
+	free(t);
+}
+
+static void transfer_over(struct lr_rdma *c, uint64_t op)
+{
+	for (struct transfer **at = &c->transfers; *at; at = &(*at)->next) {
+		struct transfer *t = *at;
+
+		if (t->op != op)
+			continue;
+		*at = t->next;
+		transfer_free(c, t);
+		return;
+	}
+}
+
+/* Where the bytes are: the program's memory, or its descriptor's, mapped. */
+static int find_memory(struct transfer *t, const struct lr_transfer *what, bool put, uint8_t **at)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = what->offset % page;
+	bool writable = (fcntl(what->fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+	struct stat st;
+
+	*at = what->memory;
+	if (what->memory) {
+		*at += what->offset;
+		return 0;
+	}
+	if (what->fd < 0 || fstat(what->fd, &st) < 0)
+		return -EBADF;
+	if (what->length > INT64_MAX - what->offset)
+		return -EINVAL;
+	if ((uint64_t)st.st_size < what->offset + what->length &&
+	    (put || ftruncate(what->fd, (off_t)(what->offset + what->length)) < 0))
+		return -ERANGE;
+	t->map_len = (size_t)(what->length + skip);
+	/* a mapping that may only be read cannot be registered by kernels up to 6.1: of a private one they make a copy */
+	t->map = mmap(NULL, t->map_len, PROT_READ | PROT_WRITE, put && !writable ? MAP_PRIVATE : MAP_SHARED, what->fd,
+	              (off_t)(what->offset - skip));
+	if (t->map == MAP_FAILED) {
+		t->map = NULL;
+		return -errno;
+	}
+	*at = (uint8_t *)t->map + skip;
+	return 0;
+}
+
+static int register_memory(struct lr_rdma *c, struct transfer *t, const struct lr_transfer *what, bool put,
+                           struct lr_rdma_request *q)
+{
+	uint8_t *at;
+	int r = find_memory(t, what, put, &at);
+
+	if (r < 0)
+		return r;
+	t->mr = c->v.reg_mr(c->pd, at, (size_t)what->length,
+	                    put ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (!t->mr)
+		return errno ? -errno : -ENOMEM;
+	q->address = (uintptr_t)at;
+	q->rkey = t->mr->rkey;
+	return 0;
+}
+
+/* --- messages --- */
+
+static void keep(struct lr_rdma *c, const struct lr_rdma_event *e)
+{
+	struct waiting *w = malloc(sizeof(*w));
+
+	if (!w) {
+		c->over = true;
+		return;
+	}
+	*w = (struct waiting){.event = *e};
+	*c->last = w;
+	c->last = &w->next;
+}
+
+static void on_message(struct lr_rdma *c, const uint8_t *data, size_t len)
+{
+	struct lr_rdma_event e;
+
+	if (!lr_rdma_event_get(data, len, &e)) {
+		c->over = true;
+	} else if (e.type == LRM_ANSWER) {
+		c->answer = e;
+	} else {
+		if (e.kind == LR_EV_DONE)
+			transfer_over(c, e.id);
+		keep(c, &e);
+	}
+}
+
+static void take_completions(struct lr_rdma *c)
+{
+	struct ibv_wc wc;
+	int n;
+
+	while (!c->over && (n = c->v.poll_cq(c->cq, 1, &wc)) != 0) {
+		if (n < 0 || wc.status != IBV_WC_SUCCESS) {
+			c->over = true;
+		} else if (wc.wr_id == WR_REQUEST) {
+			c->sending = false;
+		} else {
+			on_message(c, c->buffers + wc.wr_id * BUFFER, wc.byte_len);
+			if (!c->over && post_receive(c, (uint32_t)wc.wr_id) < 0)
+				c->over = true;
+		}
+	}
+}
+
+/* Takes what has come. */
+static void look(struct lr_rdma *c)
+{
+	struct rdma_cm_event *ev;
+	struct ibv_cq *cq;
+	void *context;
+
+	while (c->v.get_cq_event(c->completions, &cq, &context) == 0) {
+		c->v.ack_cq_events(cq, 1);
+		c->v.req_notify_cq(cq, 0);
+	}
+	take_completions(c);
+	while (c->v.get_cm_event(c->events, &ev) == 0) {
+		if (ev->event == RDMA_CM_EVENT_DISCONNECTED || ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+			c->over = true;
+		c->v.ack_cm_event(ev);
+	}
+}
+
+/* Until something may have come. */
+static int wait_ready(struct lr_rdma *c, int timeout_ms)
+{
+	struct pollfd p = {.fd = c->epoll_fd, .events = POLLIN};
+	int r = poll(&p, 1, timeout_ms);
+
+	return r < 0 && errno != EINTR ? -errno : r;
+}
+
+static int ask(struct lr_rdma *c, struct lr_rdma_request *q, uint64_t *id)
+{
+	uint8_t *at = c->buffers + (size_t)RECEIVES * BUFFER;
+	struct ibv_sge sge = {.addr = (uintptr_t)at, .lkey = c->mr->lkey};
+	struct ibv_send_wr *bad,
+	    wr = {.wr_id = WR_REQUEST, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	int64_t end_ms = now_ms() + ANSWER_MS;
+
+	look(c);
+	if (c->over)
+		return -EPIPE;
+	q->serial = ++c->serial;
+	sge.length = (uint32_t)lr_rdma_request_put(at, q);
+	if (c->v.post_send(c->id->qp, &wr, &bad) != 0)
+		return -EPIPE;
+	c->sending = true;
+	/* its buffer is the next request's: that it is sent is waited for as well */
+	while (!c->over && (c->sending || c->answer.type != LRM_ANSWER || c->answer.serial != q->serial)) {
+		int64_t left = end_ms - now_ms();
+
+		if (left <= 0 || wait_ready(c, (int)left) < 0)
+			c->over = true;
+		else
+			look(c);
+	}
+	if (c->answer.serial != q->serial)
+		return -EPIPE;
+	if (id)
+		*id = c->answer.id;
+	return c->answer.result;
+}
+
+int lr_rdma_transfer(struct lr_rdma *c, uint32_t type, const struct lr_transfer *what, uint64_t *op)
+{
+	size_t len = what->region ? strlen(what->region) : 0;
+	bool put = type == LRM_PUT;
+	struct lr_rdma_request q = {.type = (uint8_t)type,
+	                            .promise = (uint8_t)what->promise,
+	                            .after = what->after,
+	                            .bytes = what->length,
+	                            .region_offset = what->region_offset,
+	                            .notice = what->notice,
+	                            .notice_len = what->notice_len};
+	struct transfer *t;
+	uint64_t id = 0;
+	int r = 0;
+
+	if (len == 0 || len >= LR_NAME_MAX || what->notice_len > LR_NOTICE_MAX || what->local || (!put && what->length == 0) ||
+	    what->promise > LR_DONE || what->length > INT64_MAX || what->region_offset > INT64_MAX - what->length)
+		return -EINVAL;
+	memcpy(q.name, what->region, len);
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return -ENOMEM;
+	if (what->length > 0)
+		r = register_memory(c, t, what, put, &q);
+	if (r == 0)
+		r = ask(c, &q, &id);
+	if (r < 0) {
+		transfer_free(c, t);
+		return r;
+	}
+	t->op = id;
+	t->next = c->transfers;
+	c->transfers = t;
+	/* it may have ended before its answer was taken */
+	for (const struct waiting *w = c->first; w; w = w->next)
+		if (w->event.kind == LR_EV_DONE && w->event.id == id) {
+			transfer_over(c, id);
+			break;
+		}
+	*op = id;
+	return 0;
+}
+
+int lr_rdma_cancel(struct lr_rdma *c, uint64_t op)
+{
+	return ask(c, &(struct lr_rdma_request){.type = LRM_CANCEL, .id = op}, NULL);
+}
+
+/* --- the end --- */
+
+/* Asks the edge once. 1: *hello says; 0: it has nothing to say yet; a negative errno: it cannot be asked. */
+static int ask_why(struct lr_rdma *c, struct lr_rdma_hello *hello)
+{
+	struct rdma_event_channel *events = c->v.create_event_channel();
+	struct rdma_cm_id *id = NULL;
+	struct ibv_qp_init_attr qp = {
+	    .qp_type = IBV_QPT_RC,
+	    .send_cq = c->cq,
+	    .recv_cq = c->cq,
+	    .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+	int told = -ENODEV;
+
+	if (!events || c->v.create_id(events, &id, NULL, RDMA_PS_TCP) != 0)
+		id = NULL;
+	if (id && resolve(&c->v, events, id, &c->to) == 0 && c->v.create_qp(id, c->pd, &qp) == 0) {
+		int r = connect_id(&c->v, events, id, c->number, hello);
+
+		told = r == -ECONNABORTED ? hello->status != LR_OK : r;
+		if (r == 0)
+			c->v.disconnect(id);
+		c->v.destroy_qp(id);
+	}
+	if (id)
+		c->v.destroy_id(id);
+	if (events)
+		c->v.destroy_event_channel(events);
+	return told;
+}
+
+/* What is under way ends, with the edge's reason if it has one. */
+static void end_transfers(struct lr_rdma *c)
+{
+	struct lr_rdma_hello hello = {0};
+	int told = 0;
+
+	if (!c->transfers)
+		return;
+	if (c->has_qp)
+		c->v.disconnect(c->id);
+	for (unsigned i = 0; i < WHY_TRIES && told == 0; i++) {
+		if (i > 0)
+			usleep(WHY_MS * 1000);
+		told = ask_why(c, &hello);
+	}
+	while (c->transfers) {
+		struct transfer *t = c->transfers;
+		bool its = told > 0 && (hello.op == 0 || hello.op == t->op);
+
+		c->transfers = t->next;
+		keep(c, &(struct lr_rdma_event){.type = LRM_EVENT,
+		                                .kind = LR_EV_DONE,
+		                                .id = t->op,
+		                                .status = its ? hello.status : LR_CLIENT_GONE});
+		transfer_free(c, t);
+	}
+}
+
+static bool take_event(struct lr_rdma *c, struct lr_event *ev)
+{
+	struct waiting *w = c->first;
+
+	if (!w)
+		return false;
+	*ev = (struct lr_event){.type = (enum lr_event_type)w->event.kind,
+	                        .id = w->event.id,
+	                        .status = (enum lr_status)w->event.status,
+	                        .promise = (enum lr_promise)w->event.promise,
+	                        .bytes = w->event.bytes};
+	c->first = w->next;
+	if (!c->first)
+		c->last = &c->first;
+	free(w);
+	return true;
+}
+
+int lr_rdma_wait(struct lr_rdma *c, struct lr_event *ev, int timeout_ms)
+{
+	int64_t end_ms = now_ms() + timeout_ms;
+
+	for (;;) {
+		int64_t left = timeout_ms < 0 ? -1 : end_ms - now_ms();
+		int r;
+
+		if (take_event(c, ev))
+			return 1;
+		if (!c->over)
+			look(c);
+		if (c->over)
+			end_transfers(c);
+		if (take_event(c, ev))
+			return 1;
+		if (c->over)
+			return -EPIPE;
+		if (timeout_ms >= 0 && left <= 0)
+			return 0;
+		r = wait_ready(c, (int)left);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* The queue pair first: afterwards the edge reaches no memory. */
+void lr_rdma_close(struct lr_rdma *c)
+{
+	struct lr_event ev;
+	struct transfer *t;
+
+	if (!c)
+		return;
+	if (c->has_qp) {
+		c->v.disconnect(c->id);
+		c->v.destroy_qp(c->id);
+	}
+	while ((t = c->transfers)) {
+		c->transfers = t->next;
+		transfer_free(c, t);
+	}
+	while (take_event(c, &ev))
+		;
+	if (c->cq)
+		c->v.destroy_cq(c->cq);
+	if (c->completions)
+		c->v.destroy_comp_channel(c->completions);
+	if (c->mr)
+		c->v.dereg_mr(c->mr);
+	if (c->pd)
+		c->v.dealloc_pd(c->pd);
+	if (c->id)
+		c->v.destroy_id(c->id);
+	if (c->events)
+		c->v.destroy_event_channel(c->events);
+	if (c->epoll_fd >= 0)
+		close(c->epoll_fd);
+	free(c->buffers);
+	free(c);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lr_rdma_wire.c - messages of RDMA clients, to and from bytes: the library's and the daemon's. */
+#include "lr_rdma_wire.h"
+
+#include <string.h>
+
+#define MAGIC 0x6c727264u /* lrrd */
+
+/* The library includes no header of the daemon's. */
+static uint64_t get(const uint8_t *p, unsigned n)
+{
+	uint64_t v = 0;
+
+	while (n-- > 0)
+		v = v << 8 | *p++;
+	return v;
+}
+
+static void put(uint8_t *p, unsigned n, uint64_t v)
+{
+	while (n-- > 0) {
+		p[n] = (uint8_t)v;
+		v >>= 8;
+	}
+}
+
+void lr_rdma_hello_put(uint8_t out[LR_RDMA_HELLO_LEN], const struct lr_rdma_hello *h)
+{
+	memset(out, 0, LR_RDMA_HELLO_LEN);
+	put(out, 4, MAGIC);
+	put(out + 4, 2, LR_RDMA_VERSION);
+	put(out + 6, 2, LR_RDMA_HELLO_LEN);
+	put(out + 8, 4, h->value);
+	out[12] = h->status;
+	put(out + 16, 8, h->op);
+}
+
+/* A device pads private data with zeros. A later version may say more than this one. */
+bool lr_rdma_hello_get(const void *data, size_t len, struct lr_rdma_hello *h)
+{
+	const uint8_t *p = data;
+
+	if (!p || len < LR_RDMA_HELLO_LEN || get(p, 4) != MAGIC || get(p + 4, 2) != LR_RDMA_VERSION ||
+	    get(p + 6, 2) < LR_RDMA_HELLO_LEN || get(p + 6, 2) > len || p[12] >= LR_STATUSES)
+		return false;
+	*h = (struct lr_rdma_hello){.value = (uint32_t)get(p + 8, 4), .status = p[12], .op = get(p + 16, 8)};
+	return true;
+}
+
+size_t lr_rdma_request_put(uint8_t out[LR_RDMA_REQUEST_MAX], const struct lr_rdma_request *q)
+{
+	size_t len = LR_RDMA_REQUEST_LEN + q->notice_len;
+
+	memset(out, 0, LR_RDMA_REQUEST_LEN);
+	out[0] = q->type;
+	out[1] = q->promise;
+	put(out + 2, 2, len);
+	put(out + 4, 4, q->serial);
+	put(out + 8, 8, q->id);
+	put(out + 16, 8, q->after);
+	put(out + 24, 8, q->address);
+	put(out + 32, 8, q->bytes);
+	put(out + 40, 8, q->region_offset);
+	put(out + 48, 4, q->rkey);
+	memcpy(out + 56, q->name, strnlen(q->name, LR_NAME_MAX - 1));
+	if (q->notice_len > 0)
+		memcpy(out + LR_RDMA_REQUEST_LEN, q->notice, q->notice_len);
+	return len;
+}
+
+static bool range_is_sound(const struct lr_rdma_request *q)
+{
+	return q->bytes <= INT64_MAX && q->region_offset <= INT64_MAX - q->bytes && q->address <= UINT64_MAX - q->bytes;
+}
+
+bool lr_rdma_request_get(const uint8_t *data, size_t len, struct lr_rdma_request *q)
+{
+	if (len < LR_RDMA_REQUEST_LEN || len > LR_RDMA_REQUEST_MAX || get(data + 2, 2) != len || get(data + 52, 4) != 0)
+		return false;
+	*q = (struct lr_rdma_request){.type = data[0],
+	                              .promise = data[1],
+	                              .serial = (uint32_t)get(data + 4, 4),
+	                              .id = get(data + 8, 8),
+	                              .after = get(data + 16, 8),
+	                              .address = get(data + 24, 8),
+	                              .bytes = get(data + 32, 8),
+	                              .region_offset = get(data + 40, 8),
+	                              .rkey = (uint32_t)get(data + 48, 4),
+	                              .notice = data + LR_RDMA_REQUEST_LEN,
+	                              .notice_len = len - LR_RDMA_REQUEST_LEN};
+	memcpy(q->name, data + 56, LR_NAME_MAX);
+	if (q->type == LRM_CANCEL)
+		return true;
+	return (q->type == LRM_PUT || q->type == LRM_GET) && q->promise <= LR_DONE && q->name[0] &&
+	       q->name[LR_NAME_MAX - 1] == '\0' && range_is_sound(q) &&
+	       (q->type == LRM_PUT || (q->bytes > 0 && q->notice_len == 0));
+}
+
+void lr_rdma_event_put(uint8_t out[LR_RDMA_EVENT_LEN], const struct lr_rdma_event *e)
+{
+	memset(out, 0, LR_RDMA_EVENT_LEN);
+	out[0] = e->type;
+	out[1] = e->kind;
+	put(out + 2, 2, LR_RDMA_EVENT_LEN);
+	put(out + 4, 4, e->serial);
+	put(out + 8, 4, (uint32_t)e->result);
+	out[12] = e->status;
+	out[13] = e->promise;
+	put(out + 16, 8, e->id);
+	put(out + 24, 8, e->bytes);
+}
+
+bool lr_rdma_event_get(const uint8_t *data, size_t len, struct lr_rdma_event *e)
+{
+	if (len != LR_RDMA_EVENT_LEN || get(data + 2, 2) != LR_RDMA_EVENT_LEN)
+		return false;
+	*e = (struct lr_rdma_event){.type = data[0],
+	                            .kind = data[1],
+	                            .serial = (uint32_t)get(data + 4, 4),
+	                            .result = (int32_t)(uint32_t)get(data + 8, 4),
+	                            .status = data[12],
+	                            .promise = data[13],
+	                            .id = get(data + 16, 8),
+	                            .bytes = get(data + 24, 8)};
+	return (e->type == LRM_ANSWER || (e->type == LRM_EVENT && (e->kind == LR_EV_DONE || e->kind == LR_EV_LATE))) &&
+	       e->status < LR_STATUSES && e->promise <= LR_DONE;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lr_rdma_wire.h - what a client and the edge say to each other over an RDMA connection.
+ *
+ * The client connects by rdma_cm; private data of its REQ is a hello, that of the edge's REP says how many requests it may
+ * have unanswered, that of a REJ why it was refused. Then each SEND is one message: a request of the client, or an answer or
+ * event of the edge. Bytes of memory go by neither: the edge READs and WRITEs the client's memory itself.
+ *
+ * Big-endian, since the two are two machines. A message begins with its type and says its own length. */
+#ifndef LR_RDMA_WIRE_H
+#define LR_RDMA_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lr_wire.h"
+
+#define LR_RDMA_PORT    4792
+#define LR_RDMA_VERSION 1
+
+/* magic(4) version(2) length(2) value(4) status(1) 0(3) op(8); at most 56 bytes fit a REQ */
+#define LR_RDMA_HELLO_LEN   24
+/* type(1) promise(1) length(2) serial(4) id(8) after(8) address(8) bytes(8) region offset(8) rkey(4) 0(4) name(32), notice */
+#define LR_RDMA_REQUEST_LEN 88
+#define LR_RDMA_REQUEST_MAX (LR_RDMA_REQUEST_LEN + LR_NOTICE_MAX)
+/* type(1) kind(1) length(2) serial(4) result(4) status(1) promise(1) 0(2) id(8) bytes(8) */
+#define LR_RDMA_EVENT_LEN   32
+
+/* Private data. REQ: value is a number that the client has drawn, and status is 0. REP: value is how many requests may be
+ * unanswered. REJ: value is an errno. If the client's last connection of that number failed, status says why, and op which
+ * operation it was. */
+struct lr_rdma_hello {
+	uint32_t value;
+	uint8_t status;
+	uint64_t op;
+};
+
+struct lr_rdma_request {
+	uint8_t type;    /* LRM_PUT, LRM_GET, LRM_CANCEL */
+	uint8_t promise; /* enum lr_promise */
+	uint32_t serial;
+	uint64_t id;     /* CANCEL */
+	uint64_t after;
+	uint64_t address; /* of the client's memory */
+	uint64_t bytes, region_offset;
+	uint32_t rkey;
+	char name[LR_NAME_MAX];
+	const uint8_t *notice;
+	size_t notice_len;
+};
+
+struct lr_rdma_event {
+	uint8_t type;    /* LRM_ANSWER: serial, result, id; LRM_EVENT: kind, status, promise, id, bytes */
+	uint8_t kind;    /* enum lr_event_type: LR_EV_DONE, LR_EV_LATE */
+	uint8_t status, promise;
+	uint32_t serial;
+	int32_t result;
+	uint64_t id, bytes;
+};
+
+/* The get functions return false for what no sane end says. Neither range of a request wraps when they return true. */
+void lr_rdma_hello_put(uint8_t out[LR_RDMA_HELLO_LEN], const struct lr_rdma_hello *h);
+bool lr_rdma_hello_get(const void *data, size_t len, struct lr_rdma_hello *h);
+/* Returns the length; notice_len is at most LR_NOTICE_MAX. */
+size_t lr_rdma_request_put(uint8_t out[LR_RDMA_REQUEST_MAX], const struct lr_rdma_request *q);
+bool lr_rdma_request_get(const uint8_t *data, size_t len, struct lr_rdma_request *q);
+void lr_rdma_event_put(uint8_t out[LR_RDMA_EVENT_LEN], const struct lr_rdma_event *e);
+bool lr_rdma_event_get(const uint8_t *data, size_t len, struct lr_rdma_event *e);
+
+#endif

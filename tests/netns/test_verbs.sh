@@ -1,0 +1,193 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# longreach start, stop and restart of one of two links between the same two edges, and reloads that one of them cannot take
+# up. The first link carries verified traffic all the while and must not notice.
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+eval "$(declare -f lab_conf | sed '1s/lab_conf/whole_conf/')"
+lab_conf() { # a|b: the first link has hosts .2 and .3
+	whole_conf "$1" | sed -E 's,(Prefix=10\.101\.[12])\.0/24,\1.0/30,; /Prefix=10\.101\.1[12]\./d; /Prefix=fd00/d'
+}
+
+two_conf() { # a|b: the second one .4 to .7
+	lab_conf "$1" | sed -E 's,(Prefix=10\.101\.[12])\.0/30,\1.4/30,; s,^LocalAddress=.*,&\nPort=4792,'
+}
+
+two() { echo "$LAB_DIR/$1/two.conf"; }
+
+start_both() {
+	local e
+	for e in a b; do
+		mkdir -p "$LAB_DIR/$e"
+		two_conf $e >"$(two $e)"
+		[ $e = b ] || sed -i 's/^PeerName=.*/PeerName=nobody.link/' "$(two a)"
+		LAB_DAEMON_ARGS="--config $(two $e)$([ $e = b ] || echo " --metrics 9470")" lab_edge_start $e
+	done
+	lab_wait 15 state_is link up || why "the first link: $(state_of link)"
+}
+
+of() { # link expression
+	lab_status a ".links[] | select(.name == \"$1\") | $2"
+}
+
+state_of() { of "$1" .state; }
+state_is() { [ "$(state_of "$1")" = "$2" ]; }
+
+client() { # arguments...: its status; what it says in $LAB_DIR/said
+	lab_client a "$@" >"$LAB_DIR/said" 2>&1
+}
+
+said() { grep -q -- "$1" "$LAB_DIR/said" || why "it said: $(head -3 "$LAB_DIR/said" | tr '\n' ';')"; }
+
+two_carries() {
+	lab_rcperf_between 10.101.1.4 10.101.2.4 "$LAB_DIR/two.json" --port 18525 --op mix --qps 2 --size 20000 --iters "${1:-50}" "${@:2}"
+}
+
+# Around everything that is done to the second link.
+beside_the_first() { # function...
+	local pid life
+	life=$(of link '"\(.peer.sessions) \(.counters.rules_restored)"')
+	lab_rcperf --op mix --qps 2 --size 20000 --secs "${SECS:-6}" &
+	pid=$!
+	sleep 0.5
+	"$@"
+	kill -0 $pid 2>/dev/null || NOTE="$NOTE (the first link's load was over before the end)"
+	wait $pid || why "the first link: contents, order or count are wrong" || return
+	[ "$(of link '"\(.peer.sessions) \(.counters.rules_restored)"')" = "$life" ] || why "the first link has begun again" || return
+	NOTE="$NOTE the first link's slowest message: $(lab_result '.here.latency_us.max') us, $(lab_result .here.timeouts) timeouts"
+	nothing_unsealed
+	[ -z "$WHY" ]
+}
+
+nothing_unsealed() {
+	local n
+	n=$(lab_unsealed)
+	[ "$n" = 0 ] || why "$n packets of hosts crossed the line unsealed"
+}
+
+wrong_name() {
+	lab_wait 5 name_is_told || why "trouble: $(of two .peer.trouble)" || return
+	sed -i 's/^PeerName=.*/PeerName=b.link/' "$(two a)"
+	client reload || why "$(head -1 "$LAB_DIR/said")" || return
+	lab_wait 12 state_is two up || why "state $(state_of two)" || return
+	two_carries || why "the second link carries nothing"
+}
+
+name_is_told() { of two .peer.trouble | grep -q 'nobody.link'; }
+
+# A right name that becomes wrong does not stay unseen until the connection breaks some day.
+name_goes_wrong() {
+	sed -i 's/^PeerName=.*/PeerName=nobody.link/' "$(two a)"
+	client reload || why "$(head -1 "$LAB_DIR/said")" || return
+	lab_wait 5 name_is_told || why "trouble: $(of two .peer.trouble)" || return
+	sed -i 's/^PeerName=.*/PeerName=b.link/' "$(two a)"
+	client reload || why "$(head -1 "$LAB_DIR/said")" || return
+	lab_wait 12 two_is_connected || why "not connected again: $(of two .peer.trouble)"
+}
+
+two_is_connected() { [ "$(of two .peer.connected)" = true ]; }
+
+# Its own change waits for a restart of it alone; the other file's change is in force at once.
+held_back() {
+	local status
+	printf '\n[Tuning]\nRnrRetry=finite\n' >>"$(two a)"
+	sed -i 's/^Rate=.*/Rate=450M/' "$(lab_conf_path a)"
+	client reload
+	status=$?
+	[ $status = 1 ] || why "reload ended with $status" || return
+	said 'link two: goes on as it was started.*RnrRetry=.*longreach restart two' || return
+	said 'link link: changed' || return
+	[ "$(of link .rate_bps)" = 450000000 ] || why "the other file is not in force" || return
+	[[ $(of two .restart_needed) = *RnrRetry=* ]] || why "status says nothing of it" || return
+	metric 'longreach_link_restart_needed{link="two"} 1' || return
+	metric 'longreach_link_restart_needed{link="link"} 0' || return
+	client status && said 'file      is not in force' || return
+	two_carries || why "it carries nothing" || return
+	client restart two || why "$(head -1 "$LAB_DIR/said")" || return
+	lab_wait 12 state_is two up || why "state $(state_of two)" || return
+	[ "$(of two .restart_needed)" = "" ] || why "still: $(of two .restart_needed)" || return
+	two_carries || why "after the restart it carries nothing"
+}
+
+metric() {
+	lab_in ea busybox wget -qO - http://127.0.0.1:9470/metrics | grep -qxF -- "$1" || why "no metric $1"
+}
+
+# The file names fewer hosts than the link runs with: those it no longer names stay closed until it is taken up.
+rules_stay_those_of_what_runs() {
+	cp "$(two a)" "$LAB_DIR/two.good"
+	sed -i -E 's,^(LocalPrefix=10\.101\.1)\.4/30,\1.4/31,' "$(two a)"
+	! client reload || why "taken up by a running link" || return
+	said 'LocalPrefix=' || return
+	lab_rcperf_between 10.101.1.6 10.101.2.6 "$LAB_DIR/six.json" --port 18526 --size 20000 --iters 50 ||
+		why "a host that the running link has is not carried" || return
+	nothing_unsealed || return
+	cp "$LAB_DIR/two.good" "$(two a)"
+	client reload || why "$(head -1 "$LAB_DIR/said")" || return
+	[ "$(of two .restart_needed)" = "" ] || why "still: $(of two .restart_needed)"
+}
+
+# In the midst of its traffic, which ends well after the start.
+stop_and_start() {
+	local pid
+	two_carries 2000 --timeout-ms 3000 &
+	pid=$!
+	sleep 0.7
+	client stop two || why "$(head -1 "$LAB_DIR/said")" || return
+	said 'stays closed' || return
+	state_is two stopped || why "state $(state_of two)" || return
+	client reload || why "$(head -1 "$LAB_DIR/said")" || return
+	said 'link two: stays stopped' || return
+	! client status --check || why "--check says that all is well" || return
+	said 'link two is stopped: .*longreach start two' || return
+	metric 'longreach_link_state{link="two",state="stopped"} 1' || return
+	sleep 2.2 # a link that does not start would have been tried again
+	state_is two stopped || why "it came back by itself: $(state_of two)" || return
+	nothing_unsealed || return
+	client start two || why "$(head -1 "$LAB_DIR/said")" || return
+	lab_wait 12 state_is two up || why "state $(state_of two)" || return
+	wait $pid || why "the second link's traffic: $(tail -1 "$LAB_DIR/rcperf.err")" || return
+	client start two && said 'runs already'
+}
+
+# A file that is wrong stops nothing; nor does one that is wrong of another link.
+bad_files() {
+	cp "$(two a)" "$LAB_DIR/two.good"
+	sed -i 's/^Rate=.*/Rate=banana/' "$(two a)"
+	! client restart two || why "a bad file was taken" || return
+	said banana || return
+	state_is two up || why "state $(state_of two)" || return
+	! client reload || why "a bad file was taken" || return
+	client stop nobody && why "there is no such link" && return 1
+	said 'no link nobody' || return
+	client restart link || why "another link's bad file stands in the way: $(head -1 "$LAB_DIR/said")" || return
+	lab_wait 12 state_is link up || why "state $(state_of link)" || return
+	! lab_in ea nft list table inet longreach >/dev/null 2>&1 || why "RoCE of nobody's link was closed for it" || return
+	cp "$LAB_DIR/two.good" "$(two a)"
+}
+
+# Another daemon asks the file, and nobody else.
+daemon_restart() {
+	client stop two || why "$(head -1 "$LAB_DIR/said")" || return
+	lab_edge_stop a
+	LAB_DAEMON_ARGS="--config $(two a)" lab_edge_start a
+	cp "$LAB_DIR/two.good" "$(two a)"
+	lab_wait 10 state_is two up || why "state $(state_of two)"
+}
+
+lab_up
+lab_line --rate $LAB_LINE_RATE --km 30
+lab_server $B_HOST
+lab_server 10.101.2.4 --port 18525
+lab_server 10.101.2.6 --port 18526
+lab_watch_line
+check "both links start, one with a wrong PeerName=" start_both
+check "PeerName= put right by a reload" beside_the_first wrong_name
+check "PeerName= that becomes wrong is seen at once" beside_the_first name_goes_wrong
+check "a change for a start only: held back, restart LINK takes it up" beside_the_first held_back
+check "held back: the rules stay those of what runs" beside_the_first rules_stay_those_of_what_runs
+SECS=9 check "stop, reload, start in the midst of traffic" beside_the_first stop_and_start
+check "a bad file, a wrong name" bad_files
+check "a daemon that starts anew asks the file" daemon_restart
+check_end

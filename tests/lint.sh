@@ -14,8 +14,10 @@ words=upto,ect,fo,bu,agains,nd,ans,nulll,iif
 
 tidy() {
 	git ls-files 'proxy/*.c' 'seal/*.c' 'headroom/*.c' 'plan/*.c' 'daemon/*.c' 'copy/*.c' 'bench/*.c' 'tests/sim/*.c' \
-		'tests/tools/*.c' 'examples/*.c' |
-		xargs -P "$(nproc)" -n 20 sh -c 'clang-tidy --quiet "$@" -- -std=gnu17 -I. -Ilib -idirafter tests/tools/fakecuda/include -DPROXY_FAULTS 2>/dev/null' tidy
+		'tests/tools/*.c' |
+		xargs -P "$(nproc)" -n 20 sh -c 'clang-tidy --quiet "$@" -- -std=gnu17 -I. -DPROXY_FAULTS 2>/dev/null' tidy || return
+	# fakecuda's cuda.h is for these alone: the daemon asks whether there is a toolkit's
+	clang-tidy --quiet examples/*.c -- -std=gnu17 -Ilib -idirafter tests/tools/fakecuda/include 2>/dev/null
 }
 
 # Manual pages carry the version, no date.

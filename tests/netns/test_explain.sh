@@ -23,29 +23,23 @@ found() { # the names of what was found, each once
 	jq -r '.findings[].cause' "$LAB_DIR/explain" 2>/dev/null | sort -u | tr '\n' ' '
 }
 
-# It names this cause and no other, soon.
-names() { # a|b cause words...
-	local edge=$1 cause=$2 i
+# What it finds is like the pattern, soon.
+finds() { # a|b pattern words...
+	local edge=$1 pattern=$2 i
 	shift 2
 	for i in 1 2 3 4; do
 		explain "$edge" "$@" --json
-		[ $STATUS = 1 ] && [ "$(found)" = "$cause " ] && break
+		# shellcheck disable=SC2053 # a pattern
+		[ $STATUS = 1 ] && [[ "$(found)" = $pattern ]] && break
 	done
 	NOTE=$(jq -r '.findings[0].what // "nothing"' "$LAB_DIR/explain" | cut -c1-100)
-	[ "$(found)" = "$cause " ] || why "exit code $STATUS, it finds: $(found)$(head -1 "$LAB_DIR/explain.err")"
+	# shellcheck disable=SC2053
+	[[ "$(found)" = $pattern ]] || why "exit code $STATUS, it finds: $(found)$(head -1 "$LAB_DIR/explain.err")"
 }
 
-# Of several findings the first is what to look at first.
-names_first() { # a|b cause words...
-	local edge=$1 cause=$2 i
-	shift 2
-	for i in 1 2 3 4; do
-		explain "$edge" "$@" --json
-		[ $STATUS = 1 ] && [[ "$(found)" = "$cause "* ]] && break
-	done
-	NOTE=$(jq -r '.findings[0].what // "nothing"' "$LAB_DIR/explain" | cut -c1-100)
-	[[ "$(found)" = "$cause "* ]] || why "exit code $STATUS, it finds: $(found)$(head -1 "$LAB_DIR/explain.err")"
-}
+# This cause and no other; or this one first of several, as what to look at first.
+names() { finds "$1" "$2 " "${@:3}"; }       # a|b cause words...
+names_first() { finds "$1" "$2 *" "${@:3}"; } # a|b cause words...
 
 says_nothing() { # a|b words...
 	explain "$@" --json

@@ -80,6 +80,14 @@ bool tls_ends(int fd, bool client, uint8_t ends[TLS_PROOF_ENDS_LEN])
 	return false;
 }
 
+/* Never reached: nothing is configured anew here. */
+bool tls_expects(const struct tls *t, const char *name)
+{
+	(void)t;
+	(void)name;
+	return true;
+}
+
 bool tls_proof_is_public(const struct tls *t)
 {
 	(void)t;

@@ -7,6 +7,7 @@
 #define DAEMON_LINK_H
 
 #include "daemon/config/config.h"
+#include "daemon/relay/relay_counters.h"
 #include "daemon/worker/trace.h"
 #include "daemon/worker/worker.h"
 
@@ -82,6 +83,7 @@ struct link_snapshot {
 	uint64_t lan_port_rebinds;   /* LAN ports that were made again and taken up */
 	uint64_t no_route;	   /* packets for hosts without a usable next hop */
 	uint64_t unknown_hosts;	   /* packets for hosts that were not asked about, as too many others were */
+	struct relay_counts relay; /* zeros: the link has no relay */
 };
 
 /* Workers' traces: trace.h. A link that was stopped and started again has another life. */

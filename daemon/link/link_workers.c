@@ -134,6 +134,8 @@ static void settle(struct link *l, struct request *r, const struct worker_snapsh
 		look_at_bursts(l);
 	r->sum.rules_restored = l->rules_restored;
 	r->sum.lan_port_rebinds = l->lan_port_rebinds;
+	if (l->relay)
+		relay_counts(l->relay, &r->sum.relay);
 	if (r->failed) {
 		free(r->sum.flows);
 		free(r->sum.views.list);

@@ -210,6 +210,14 @@ int relay_run(struct relay_thread *r, char err[CONFIG_ERR_MAX])
 	return 0;
 }
 
+void relay_counts(const struct relay_thread *r, struct relay_counts *c)
+{
+#define X(name, text) c->name = atomic_load_explicit(&r->count.name, memory_order_relaxed);
+	RELAY_COUNTERS(X)
+#undef X
+	c->rdma_clients = atomic_load_explicit(&r->count.rdma_clients, memory_order_relaxed);
+}
+
 void relay_stop(struct relay_thread *r)
 {
 	static const uint64_t one = 1;

@@ -20,6 +20,7 @@
 #include "daemon/config/config.h"
 #include "daemon/worker/worker.h"
 #include "daemon/worker/worker_relay.h"
+#include "relay_counters.h"
 
 struct relay_thread;
 
@@ -28,6 +29,8 @@ int relay_open(struct relay_thread **r, const struct link_config *c, struct work
                char err[CONFIG_ERR_MAX]);
 /* Starts the thread, when the workers run. */
 int relay_run(struct relay_thread *r, char err[CONFIG_ERR_MAX]);
+/* What it has counted since its start; on any thread. */
+void relay_counts(const struct relay_thread *r, struct relay_counts *c);
 /* Ends the thread; while the workers still run. */
 void relay_stop(struct relay_thread *r);
 /* After the workers have ended. */

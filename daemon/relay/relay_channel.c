@@ -255,7 +255,7 @@ static void fill_message(struct relay_channel_out *ch, struct relay_take *t, uin
 }
 
 /* Returns LR_OK, or why there is nothing to send. */
-static enum lr_status fill_stream(const struct relay_take *t, uint8_t *to)
+static enum lr_status fill_stream(struct relay_thread *r, const struct relay_take *t, uint8_t *to)
 {
 	const struct relay_stream *s = t->stream;
 	struct relay_head h = t->ends ? s->end : s->head;
@@ -271,6 +271,7 @@ static enum lr_status fill_stream(const struct relay_take *t, uint8_t *to)
 			relay_reader_take(s->reader, to + RELAY_HEAD_LEN, t->offset, (uint32_t)h.length);
 		else if (pread_all(s->fd, to + RELAY_HEAD_LEN, (size_t)h.length, s->fd_offset + t->offset) < 0)
 			return LR_IO_LOCAL;
+		relay_count(&r->count.relay_copied_bytes, h.length);
 	}
 	relay_head_put(to, &h);
 	return LR_OK;
@@ -383,7 +384,7 @@ static void on_taken(struct relay_thread *r, struct relay_channel_out *ch, struc
 	if (t->message) {
 		fill_message(ch, t, c->data);
 	} else {
-		status = fill_stream(t, c->data);
+		status = fill_stream(r, t, c->data);
 		t->op = t->stream->op;
 	}
 	if (status == LR_OK) {

@@ -100,9 +100,11 @@ void relay_client_accept(struct relay_thread *r)
 	if (fd < 0)
 		return;
 	if (!is_allowed(r, fd) || !cl || epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
+		relay_count(&r->count.relay_programs_refused, 1);
 		refuse(fd, cl ? -EACCES : -EMFILE);
 		return;
 	}
+	relay_count(&r->count.relay_programs, 1);
 	*cl = (struct relay_client){.used = true, .fd = fd};
 	cl->unsent_last = &cl->unsent;
 	dlist_init(&cl->ops);

@@ -85,6 +85,7 @@ static bool put(struct relay_thread *r, struct relay_channel_out *ch, const stru
 	if (status == LR_OK && pwrite_all(g->fd, data, len, g->offset + h->offset) < 0)
 		status = LR_IO_REMOTE;
 	if (status == LR_OK) {
+		relay_count(&r->count.relay_copied_bytes, len);
 		g->bytes_in += len;
 		return false;
 	}

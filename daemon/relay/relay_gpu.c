@@ -373,6 +373,7 @@ static bool write_block(struct relay_thread *r, struct relay_memory *mem)
 		if (w->len > GPU_BLOCK_BYTES - at)
 			break;
 		at = add_run(b, w, at);
+		relay_count(&r->count.relay_copied_bytes, w->len);
 		dlist_remove(n);
 		dlist_append(&c->writes, n);
 		mem->nwrites--;

@@ -124,6 +124,8 @@ void relay_op_end(struct relay_thread *r, uint64_t id, enum lr_status status)
 	if (!op)
 		return;
 	first = !op->told;
+	if (status != LR_OK)
+		relay_count(&r->count.relay_operations_failed, 1);
 	if (first && status != LR_OK)
 		r->unwell[id & (RELAY_OPS - 1)] = id;
 	if (first && status == LR_OK && op->kind == RELAY_OP_PUT) {
@@ -308,6 +310,7 @@ static int op_begin(struct relay_thread *r, struct relay_client *cl, const struc
 		return rc;
 	}
 	*id = op->id;
+	relay_count(&r->count.relay_operations, 1);
 	op->after = m->after;
 	before = relay_op_find(r, m->after);
 	op->waits = before ? !before->told : m->after && r->unwell[m->after & (RELAY_OPS - 1)] == m->after;
@@ -478,6 +481,7 @@ static bool get_data(struct relay_thread *r, struct relay_op *op, const struct r
 		return true;
 	}
 	op->bytes += len;
+	relay_count(&r->count.relay_copied_bytes, len);
 	return true;
 }
 

@@ -9,6 +9,7 @@
 #include "lib/lr_wire.h"
 #include "proxy/util/dlist.h"
 #include "relay.h"
+#include "relay_counters.h"
 #include "relay_gpu.h"
 #include "relay_rdma.h"
 #include "relay_wire.h"
@@ -184,8 +185,17 @@ struct relay_deferred {
 	struct relay_chunk chunk;
 };
 
+/* RELAY_COUNTERS, counted by the relay's thread and read by the main one. */
+#define X(name, text) _Atomic uint64_t name;
+struct relay_counting {
+	RELAY_COUNTERS(X)
+	_Atomic uint32_t rdma_clients;
+};
+#undef X
+
 struct relay_thread {
 	struct link_config config;
+	struct relay_counting count;
 	char path[LINK_FILE_MAX];
 	uint32_t nchannels;
 	struct worker *const *worker;
@@ -223,6 +233,12 @@ struct relay_thread {
 		uint64_t pace_bps, free_bps, rtt_ns;
 	} line[WORKERS_MAX];
 };
+
+/* Adds to a counter of r->count: there is one writer. */
+static inline void relay_count(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
 
 /* relay.c: the other edge learns that this relay started, and what it asked the one before is forgotten. */
 void relay_say_hello(struct relay_thread *r);

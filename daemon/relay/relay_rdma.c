@@ -128,6 +128,8 @@ static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, cons
 	c->broken = true;
 	c->why = why;
 	c->why_op = op;
+	if (why != LR_OK)
+		relay_count(&c->r->count.relay_rdma_broken, 1);
 	if (what)
 		log_warn("link %s: RDMA client %s is let go: %s", c->r->config.name, c->from_text, what);
 }
@@ -184,6 +186,8 @@ static void conn_drop(struct relay_thread *r, uint32_t i)
 	struct relay_rdma *d = r->rdma;
 	struct rdma_conn *c = d->conn[i];
 
+	if (c->established)
+		atomic_fetch_sub_explicit(&r->count.rdma_clients, 1, memory_order_relaxed);
 	c->client.used = false; /* hears no more events */
 	c->broken = true;
 	remember_end(d, c);
@@ -452,6 +456,14 @@ static int cancel(struct rdma_conn *c, uint64_t id)
 	return 0;
 }
 
+static void count_refused_request(struct relay_counting *n, int why)
+{
+	relay_count(why == -EACCES   ? &n->relay_rdma_requests_refused_region
+	            : why == -EAGAIN ? &n->relay_rdma_requests_refused_too_many
+	                             : &n->relay_rdma_requests_refused,
+	            1);
+}
+
 static void request(struct rdma_conn *c, const uint8_t *data, size_t len)
 {
 	struct lr_rdma_event answer = {.type = LRM_ANSWER};
@@ -462,8 +474,11 @@ static void request(struct rdma_conn *c, const uint8_t *data, size_t len)
 		break_off(c, LR_RDMA_FAILED, 0, "it sent what is no request");
 		return;
 	}
+	relay_count(&c->r->count.relay_rdma_requests, 1);
 	answer.serial = q.serial;
 	answer.result = q.type == LRM_CANCEL ? cancel(c, q.id) : begin(c, &q, &answer.id);
+	if (answer.result < 0)
+		count_refused_request(&c->r->count, answer.result);
 	say(c, &answer);
 	if (q.type != LRM_CANCEL)
 		relay_op_begun(c->r, answer.id);
@@ -517,6 +532,8 @@ static void on_work(struct rdma_conn *c, uint32_t i, enum ibv_wc_status wc)
 	c->nworks--;
 	if (status != LR_OK)
 		break_off(c, status, w->op, wc == IBV_WC_WR_FLUSH_ERR ? NULL : end_text(status));
+	else
+		relay_count(w->is_read ? &c->r->count.relay_rdma_read_bytes : &c->r->count.relay_rdma_written_bytes, w->len);
 	work_over(c->r->rdma, w, status);
 }
 
@@ -594,6 +611,16 @@ static void refuse(struct relay_rdma *d, struct rdma_cm_id *id, int why, enum lr
 {
 	say_rejected(d, id, why, status, op);
 	d->v.destroy_id(id);
+}
+
+static void count_refused(struct relay_counting *n, int why)
+{
+	relay_count(why == -EACCES            ? &n->relay_rdma_refused_address
+	            : why == -EPROTONOSUPPORT ? &n->relay_rdma_refused_version
+	            : why == -EINVAL          ? &n->relay_rdma_refused_no_reads
+	            : why == -EMFILE          ? &n->relay_rdma_refused_too_many
+	                                      : &n->relay_rdma_refused_device,
+	            1);
 }
 
 /* All that a connection needs of the device. False: conn_free() takes back what it has. */
@@ -684,6 +711,7 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 	c = rc == 0 ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
 		rc = rc < 0 ? rc : -ENOMEM;
+		count_refused(&r->count, rc);
 		log_warn("link %s: RDMA client %s is refused: %s", r->config.name, text, strerror(-rc));
 		refuse(d, id, -rc, LR_OK, 0);
 		return;
@@ -705,6 +733,7 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 		return;
 	log_warn("link %s: RDMA client %s is refused: the device gives no queue pair: %s", r->config.name, text,
 	         strerror(errno));
+	count_refused(&r->count, -ENOMEM);
 	say_rejected(d, id, ENOMEM, LR_OK, 0);
 	conn_drop(r, place);
 }
@@ -716,8 +745,11 @@ static void on_cm_event(struct relay_thread *r, const struct rdma_cm_event *ev)
 
 	switch (ev->event) {
 	case RDMA_CM_EVENT_ESTABLISHED:
-		if (c)
-			c->established = true;
+		if (!c || c->established)
+			return;
+		c->established = true;
+		relay_count(&r->count.relay_rdma_connections, 1);
+		atomic_fetch_add_explicit(&r->count.rdma_clients, 1, memory_order_relaxed);
 		return;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		if (!d->gone)

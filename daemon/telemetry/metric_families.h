@@ -67,6 +67,8 @@
 	  v->snap->status.ip_used_bytes)                                                                               \
 	X(IP_ROOM, "ip_capacity_bytes", "Memory for IP packets that are not RoCEv2.", "",                              \
 	  v->snap->status.ip_capacity_bytes)                                                                           \
+	X(RDMA_CLIENTS, "relay_rdma_clients", "RDMA clients of the relay that are connected.", "",                     \
+	  v->snap->relay.rdma_clients)                                                                                 \
 	X(CERTIFICATE, "certificate_expires_timestamp_seconds",                                                        \
 	  "When this edge's certificate and its CA's expire; 0: a pre-shared key, or none.", ",certificate=\"edge\"",  \
 	  v->peer.expiry.certificate_s)                                                                                \

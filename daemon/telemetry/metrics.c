@@ -212,6 +212,13 @@ static void put_counters(struct evbuffer *out, const struct view *views, uint32_
 			put_counter(out, #name, &views[i], NULL, NULL, views[i].snap->field);
 	LINK_COUNTERS(X)
 #undef X
+#define X(name, text)                                                                                                  \
+	put_head(out, #name, "_total", "counter", text);                                                           \
+	for (uint32_t i = 0; i < n; i++)                                                                               \
+		if (views[i].snap != NULL)                                                                             \
+			put_counter(out, #name, &views[i], NULL, NULL, views[i].snap->relay.name);
+	RELAY_COUNTERS(X)
+#undef X
 }
 
 static void put_drops(struct evbuffer *out, const struct view *views, uint32_t n)

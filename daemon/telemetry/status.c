@@ -188,6 +188,9 @@ static void write_counters(struct json *j, const struct site *site, const struct
 #define X(name, field, text) json_uint(j, #name, snap->field);
 	LINK_COUNTERS(X)
 #undef X
+#define X(name, text) json_uint(j, #name, snap->relay.name);
+	RELAY_COUNTERS(X)
+#undef X
 	json_object_end(j);
 	json_object(j, "drops");
 	for (unsigned i = DROP_NONE + 1; i < DROP_COUNT; i++)
@@ -326,6 +329,7 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 	write_flow_counts(j, snap);
 	write_barrier(j, &snap->status);
 	write_fec(j, site_config(s), snap);
+	json_uint(j, "relay_rdma_clients", snap->relay.rdma_clients);
 	write_counters(j, s, snap);
 	if (detail == STATUS_FLOWS)
 		write_flows(j, snap);

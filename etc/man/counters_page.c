@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/link/path_counters.h"
+#include "daemon/relay/relay_counters.h"
 #include "daemon/telemetry/link_counters.h"
 #include "daemon/telemetry/metric_families.h"
 #include "proxy/util/counters.h"
@@ -43,6 +44,9 @@ static void page_counters(FILE *out)
 #define X(name, field, text) page_entry(out, #name, "", text);
 	LINK_COUNTERS(X)
 	SITE_COUNTERS(X)
+#undef X
+#define X(name, text) page_entry(out, #name, "", text);
+	RELAY_COUNTERS(X)
 #undef X
 }
 

@@ -150,6 +150,7 @@ static void says(const char *line)
 static void metrics_write__every_counter_and_drop(void **state)
 {
 	char line[256];
+	int ctr_of_relay = 1000;
 
 	(void)state;
 	for (unsigned i = 0; i < CTR_COUNT; i++)
@@ -158,7 +159,18 @@ static void metrics_write__every_counter_and_drop(void **state)
 		snap.counters.drop[i] = 9000000000000000000ull + i;
 	snap.lan_truncated = 5;
 	snap.lan_pauses = 6;
+#define X(name, text) snap.relay.name = (uint64_t)(ctr_of_relay++);
+	RELAY_COUNTERS(X)
+#undef X
+	snap.relay.rdma_clients = 3;
 	scrape();
+	ctr_of_relay = 1000;
+#define X(name, text)                                                                                                  \
+	snprintf(line, sizeof(line), "longreach_%s_total{link=\"wakkanai\"} %d", #name, ctr_of_relay++);               \
+	says(line);
+	RELAY_COUNTERS(X)
+#undef X
+	says("longreach_relay_rdma_clients{link=\"wakkanai\"} 3");
 	for (unsigned i = 0; i < CTR_COUNT; i++) {
 		snprintf(line, sizeof(line), "longreach_%s_total{link=\"wakkanai\"} %u",
 		         proxy_counter_name((enum proxy_counter)i), 7 + i);

@@ -300,6 +300,11 @@ static void finish(struct lr_rdma *c)
 	assert_int_equal(r->nops, 0);
 }
 
+static uint64_t counted(const _Atomic uint64_t *counter)
+{
+	return atomic_load(counter);
+}
+
 /* --- what works --- */
 
 static void put__crosses_whole_and_its_end_behind(void **state)
@@ -322,12 +327,21 @@ static void put__crosses_whole_and_its_end_behind(void **state)
 		got += p->sent[i].len;
 	}
 	assert_int_equal(got, BYTES);
+	assert_int_equal(counted(&r->count.relay_rdma_read_bytes), BYTES);
+	assert_int_equal(counted(&r->count.relay_copied_bytes), 0);
+	assert_int_equal(counted(&r->count.relay_rdma_connections), 1);
+	assert_int_equal(r->count.rdma_clients, 1);
 	assert_int_equal(p->sent[p->nsent - 1].head.type, RW_PUT_END);
 	assert_memory_equal(p->sent[p->nsent - 1].data, "done", 4);
 	assert_int_equal(lr_rdma_wait(c, &ev, 0), 0);
 	status_comes(op, LR_OK);
 	expect_end(c, op, LR_OK);
 	finish(c);
+	assert_int_equal(r->count.rdma_clients, 0);
+	assert_int_equal(counted(&r->count.relay_rdma_requests), 1);
+	assert_int_equal(counted(&r->count.relay_operations), 1);
+	assert_int_equal(counted(&r->count.relay_operations_failed), 0);
+	assert_int_equal(counted(&r->count.relay_rdma_broken), 0);
 }
 
 static void put__near_ends_when_it_is_committed(void **state)
@@ -390,6 +404,8 @@ static void get__is_written_and_each_slot_finished(void **state)
 	work();
 	expect_end(c, op, LR_OK);
 	assert_memory_equal(memory, expected, BYTES);
+	assert_int_equal(counted(&r->count.relay_rdma_written_bytes), BYTES);
+	assert_int_equal(counted(&r->count.relay_copied_bytes), 0);
 	finish(c);
 }
 
@@ -453,6 +469,7 @@ static void put__with_a_wrong_key(void **state)
 	work();
 	assert_int_equal(nsent(RW_PUT_END), 0);
 	expect_end(c, op, LR_CLIENT_MEMORY);
+	assert_int_equal(counted(&r->count.relay_rdma_broken), 1);
 	expect_over(c);
 	finish(c);
 }
@@ -562,6 +579,8 @@ static void open__from_elsewhere_is_refused(void **state)
 	assert_int_equal(lr_rdma_open("10.1.1.1", &fake_verbs, &c), -EACCES);
 	fake_client_address = own;
 	work();
+	assert_int_equal(counted(&r->count.relay_rdma_refused_address), 1);
+	assert_int_equal(counted(&r->count.relay_rdma_connections), 0);
 	assert_int_equal(fake.live, base);
 }
 
@@ -578,9 +597,14 @@ static void transfer__of_regions_of_others_is_refused(void **state)
 	assert_int_equal(lr_rdma_transfer(c, LRM_PUT, &t, &op), -EACCES);
 	t.region = "readonly2";
 	assert_int_equal(lr_rdma_transfer(c, LRM_GET, &t, &op), -EACCES);
+	assert_int_equal(counted(&r->count.relay_rdma_requests_refused_region), 4);
 	t.region = "readonly";
 	assert_int_equal(lr_rdma_transfer(c, LRM_GET, &t, &op), 0);
+	assert_int_equal(counted(&r->count.relay_rdma_requests), 5);
+	assert_int_equal(lr_rdma_cancel(c, op + 1), -ENOENT);
+	assert_int_equal(counted(&r->count.relay_rdma_requests_refused), 1);
 	finish(c);
+	assert_int_equal(counted(&r->count.relay_operations_failed), 1);
 }
 
 static void open__nobody_listens(void **state)
@@ -603,6 +627,8 @@ static void open__too_many_of_a_host(void **state)
 	for (unsigned i = 0; i < RDMA_CLIENTS_OF_HOST; i++)
 		c[i] = client();
 	assert_int_equal(lr_rdma_open("10.1.1.1", &fake_verbs, &more), -EMFILE);
+	assert_int_equal(counted(&r->count.relay_rdma_refused_too_many), 1);
+	assert_int_equal(r->count.rdma_clients, RDMA_CLIENTS_OF_HOST);
 	for (unsigned i = 0; i < RDMA_CLIENTS_OF_HOST; i++)
 		lr_rdma_close(c[i]);
 	work();
@@ -620,6 +646,7 @@ static void transfer__too_many_under_way(void **state)
 	for (unsigned i = 0; i < RDMA_OPS_OF_CLIENT; i++)
 		assert_int_equal(lr_rdma_transfer(c, LRM_GET, &t, &op), 0);
 	assert_int_equal(lr_rdma_transfer(c, LRM_GET, &t, &op), -EAGAIN);
+	assert_int_equal(counted(&r->count.relay_rdma_requests_refused_too_many), 1);
 	finish(c);
 }
 
@@ -700,6 +727,7 @@ static void open__of_another_version_is_refused(void **state)
 	raw_open(&w, NULL, 0, 16);
 	assert_false(w.connected);
 	raw_close(&w);
+	assert_int_equal(counted(&r->count.relay_rdma_refused_version), 9);
 }
 
 static void open__that_cannot_be_read_is_refused(void **state)
@@ -712,6 +740,7 @@ static void open__that_cannot_be_read_is_refused(void **state)
 	raw_open(&w, hello, sizeof(hello), 0);
 	assert_false(w.connected);
 	raw_close(&w);
+	assert_int_equal(counted(&r->count.relay_rdma_refused_no_reads), 1);
 }
 
 static void request__that_is_none_ends_the_connection(void **state)

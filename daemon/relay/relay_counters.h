@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_counters.h - what the relay counts, for status and metrics alike. */
+#ifndef DAEMON_RELAY_COUNTERS_H
+#define DAEMON_RELAY_COUNTERS_H
+
+#include <stdint.h>
+
+/* X(name, what is counted). The relay's thread alone counts. */
+#define RELAY_COUNTERS(X)                                                                                              \
+	X(relay_programs, "programs that connected to the relay's socket")                                             \
+	X(relay_programs_refused, "programs that the relay's socket refused: not of Group=, or too many at once")      \
+	X(relay_operations, "puts, gets and calls that programs and RDMA clients of this site began")                  \
+	X(relay_operations_failed, "puts, gets and calls of this site that ended with an error, at once or late")      \
+	X(relay_copied_bytes,                                                                                          \
+	  "bytes of regions, files and GPU memory that a processor of this edge copied into the buffer or out of it")  \
+	X(relay_rdma_connections, "RDMA clients that connected to RelayListen=")                                       \
+	X(relay_rdma_refused_address, "RDMA clients that were refused: RelayAllow= does not name their address")       \
+	X(relay_rdma_refused_version, "RDMA clients that were refused: their library speaks another version")          \
+	X(relay_rdma_refused_no_reads, "RDMA clients that were refused: their device answers no READs")                \
+	X(relay_rdma_refused_too_many, "RDMA clients that were refused: too many at once, of one host or of all")      \
+	X(relay_rdma_refused_device, "RDMA clients that were refused: this edge's device has gone or has no queue pair left") \
+	X(relay_rdma_broken, "connections of RDMA clients that ended by an error, which the log names")                \
+	X(relay_rdma_requests, "puts, gets and cancels that RDMA clients asked for")                                   \
+	X(relay_rdma_requests_refused_region, "requests of RDMA clients for a region that RelayAllow= does not give them") \
+	X(relay_rdma_requests_refused_too_many, "requests of RDMA clients that had too many under way")                \
+	X(relay_rdma_requests_refused, "requests of RDMA clients that were refused for another reason")                \
+	X(relay_rdma_read_bytes, "bytes that the RDMA device read from clients' memory into the buffer")               \
+	X(relay_rdma_written_bytes, "bytes that the RDMA device wrote out of the buffer into clients' memory")
+
+#define X(name, text) uint64_t name;
+struct relay_counts {
+	RELAY_COUNTERS(X)
+	uint32_t rdma_clients; /* connected now */
+};
+#undef X
+
+#endif

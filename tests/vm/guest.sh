@@ -9,7 +9,7 @@
 # The processor is chosen for emulation, not for looks: PCLMUL and `rep movs` are slower than plain code under TCG.
 #
 # Needs: $vm_build (what build_guest.sh prints), $work (a scratch directory); $guest_initrd (default: that of $vm_build),
-# $guest_wan (a second TAP, for wan0) and $guest_more_kargs may be set.
+# $guest_wan (a second TAP, for wan0), $guest_mem (MiB, default: 1024) and $guest_more_kargs may be set.
 
 guest_cpu=qemu64,-pclmulqdq,+rdrand,+popcnt,+sse4.1,+sse4.2,+ssse3
 guest_kargs="console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable clearcpuid=rep_good,erms
@@ -24,7 +24,7 @@ guest_start() {
 		-device virtio-net-pci,netdev=wan,mac=$4:03,romfile=,$guest_nic"
 	# shellcheck disable=SC2086
 	ip netns exec "$2" qemu-system-x86_64 \
-		-accel tcg,tb-size=128 -cpu "$guest_cpu" -m 1024 -smp 1 -nodefaults -no-user-config -display none \
+		-accel tcg,tb-size=128 -cpu "$guest_cpu" -m "${guest_mem:-1024}" -smp 1 -nodefaults -no-user-config -display none \
 		-no-reboot -kernel "$vm_build/vmlinuz" -initrd "${guest_initrd:-$vm_build/initrd}" \
 		-append "$(echo $guest_kargs) lr.addr=$5 lr.gw=$6 lr.addr6=$7 lr.gw6=$8 ${guest_more_kargs:-}" \
 		-serial "file:$work/$1.console" \

@@ -76,11 +76,14 @@ relay_topo_up() {
 	relay_cable eb wb tap1
 }
 
+# A GiB in files, in memory: of guest c twice.
 relay_guests_up() {
-	local guest_initrd=$work/initrd
-	guest_start c "$P-c" tap0 52:54:00:0c:00 10.1.0.2/24 10.1.0.1 fd01::2/64 fd01::1
+	local guest_initrd=$work/initrd mem_c=1024 mem_b=1024
+	case " $relay_sets " in *" gib "*) mem_c=4096 mem_b=2560 ;; esac
+	guest_mem=$mem_c guest_start c "$P-c" tap0 52:54:00:0c:00 10.1.0.2/24 10.1.0.1 fd01::2/64 fd01::1
 	guest_wan=tap1 guest_more_kargs=lr.wan=10.9.0.1/24 guest_start ea "$P-ea" tap0 52:54:00:0a:00 10.1.0.1/24 "" "" ""
-	guest_wan=tap1 guest_more_kargs=lr.wan=10.9.0.2/24 guest_start eb "$P-eb" tap0 52:54:00:0b:00 10.2.0.1/24 "" "" ""
+	guest_mem=$mem_b guest_wan=tap1 guest_more_kargs=lr.wan=10.9.0.2/24 \
+		guest_start eb "$P-eb" tap0 52:54:00:0b:00 10.2.0.1/24 "" "" ""
 	guest_wait c "$P-c" 180 && guest_wait ea "$P-ea" 180 && guest_wait eb "$P-eb" 180
 }
 
@@ -115,13 +118,26 @@ relay_edge_start() { # ea|eb
 	on "$1" -t 60 "mkdir -p /run/arena /run/longreach /dev/net; chown longreach /run/arena /run/longreach
 		modprobe -a crc32c_generic nf_tables nft_ct nft_limit tun veth
 		chmod 755 / /usr /usr/sbin /usr/bin /run /etc
+		was=\$(cat /run/log 2>/dev/null | wc -l)
 		setsid longreachd --user longreach --control /run/longreach/control --config /run/link.conf </dev/null >>/run/log 2>&1 &
-		echo \$! >/run/pid
-		for i in \$(seq 100); do [ -s /run/log ] && break; usleep 100000; done" # the agent ends what has no session yet
+		for i in \$(seq 100); do [ \$(cat /run/log | wc -l) -gt \$was ] && break; usleep 100000; done" # the agent ends what has no session yet
+}
+
+relay_edge_kill() { # ea|eb
+	on "$1" -t 30 'kill -9 $(pidof longreachd); while pidof longreachd >/dev/null; do usleep 50000; done'
+}
+
+# Until the link is up at edge ea; with RDMA clients: until it listens to them as well.
+relay_link_up() {
+	local i
+	for i in $(seq 60); do
+		on ea "longreach --control /run/longreach/control status --json 2>/dev/null | grep -q '\"state\": *\"up\"'" && return
+		sleep 0.5
+	done
+	return 1
 }
 
 relay_edges_up() {
-	local i
 	on ea "cat >/run/link.conf <<'END'
 $(relay_config 1 2)
 END"
@@ -130,10 +146,7 @@ $(relay_config 2 1)
 END"
 	relay_edge_start ea
 	relay_edge_start eb
-	for i in $(seq 30); do
-		on ea "longreach --control /run/longreach/control status --json 2>/dev/null | grep -q '\"state\": *\"up\"'" && return
-		sleep 0.5
-	done
+	relay_link_up && return
 	echo "the edges do not see each other:" >&2
 	on ea "tail -n 15 /run/log; ls -l /run /run/longreach /run/arena; ps | tail -n 5; ip a; ip r" >&2
 	on eb "tail -n 15 /run/log" >&2
@@ -196,18 +209,63 @@ relay_none_left() { # NAME
 	bad "$1" "$n queue pairs are left"
 }
 
+# The region at edge eb, of a file of so many bytes. It comes back as soon as a daemon that was killed is there again.
+relay_export() { # BYTES
+	on eb "truncate -s $1 /run/target
+		(setsid sh -c 'for i in \$(seq 300); do longreach export link:target --file /run/target --access rw && break; usleep 100000; done' \
+			>>/run/notices 2>>/run/export.log &)
+		for i in \$(seq 100); do longreach regions link 2>/dev/null | grep -q target && break; usleep 100000; done"
+}
+
+relay_source() { # BYTES: in guest c, with its digest in $relay_md5.
+	on c -t 300 "head -c $1 /dev/urandom >/tmp/src"
+	relay_md5=$(on c -t 300 'md5sum </tmp/src')
+}
+
 relay_checks() {
-	local bytes=$((relay_mib << 20))
+	local set
 	mode=relay
+	relay_bytes=$((relay_mib << 20))
+	case " $relay_sets " in *" gib "*) relay_bytes=$((1 << 30)) ;; esac
+	on c 'mount -o remount,size=90% /tmp'
+	on eb 'mount -o remount,size=90% /run'
+	relay_source $relay_bytes
+	relay_export $relay_bytes
+	for set in $relay_sets; do
+		note "checks: $set"
+		"relay_$set"
+	done
+}
+
+relay_basic() {
 	relay_check as-its-own-user 'longreac' ea "ps | grep longreachd | grep -v grep"
-	on c "dd if=/dev/urandom of=/tmp/src bs=1M count=$relay_mib 2>/dev/null; md5sum </tmp/src >/tmp/md5"
-	on eb "truncate -s $bytes /run/target; (setsid longreach export link:target --file /run/target --access rw >/run/notices 2>&1 &) ; sleep 2"
-	relay_check put 'Gbit/s' c "$relay_put /tmp/src link:target --promise done --notice whole"
-	relay_check put-arrived "$(on c 'cat /tmp/md5')" eb "md5sum </run/target"
-	relay_check put-notice "target+0 $bytes whole" eb "sleep 1; cat /run/notices"
-	relay_check get 'Gbit/s' c "rm -f /tmp/back; $relay_get link:target /tmp/back --length $bytes"
-	relay_check get-arrived "$(on c 'cat /tmp/md5')" c "md5sum </tmp/back; rm -f /tmp/back"
+	relay_put_and_get
+	relay_check put-notice "target+0 $relay_bytes whole" eb "sleep 1; cat /run/notices"
 	relay_none_left after-clients
+}
+
+relay_put_and_get() {
+	relay_check put 'Gbit/s' c "$relay_put /tmp/src link:target --promise done --notice whole"
+	relay_check put-arrived "$relay_md5" eb "md5sum </run/target"
+	relay_check get 'Gbit/s' c "rm -f /tmp/back; $relay_get link:target /tmp/back --length $relay_bytes"
+	relay_check get-arrived "$relay_md5" c "md5sum </tmp/back; rm -f /tmp/back"
+	relay_check no-byte-is-copied-by-a-processor '^copied 0, read [1-9][0-9]*, written [1-9][0-9]*$' ea "$(relay_counted)"
+}
+
+# What edge ea counts.
+relay_counted() {
+	local c="longreach --control /run/longreach/control status --json | tr ',{' '\n\n' | sed -n"
+	echo "echo copied \$($c 's/.*\"relay_copied_bytes\": *//p'), read \$($c 's/.*\"relay_rdma_read_bytes\": *//p')," \
+		"written \$($c 's/.*\"relay_rdma_written_bytes\": *//p')"
+}
+
+# A GiB each way; no byte of it is copied by a processor at the edge that the client is connected to.
+relay_gib() {
+	relay_put_and_get
+	relay_none_left after-a-gib
+}
+
+relay_errors() {
 	relay_check region-not-allowed 'Permission denied' c "$relay_put /tmp/src link:other"
 	relay_check no-such-region 'no such region' c "$relay_put /tmp/src link:tother --promise done"
 	relay_check out-of-bounds 'beyond the end' c "$relay_put /tmp/src link:target+1 --promise done"
@@ -220,7 +278,71 @@ relay_checks() {
 	relay_check killed-client 'killed' c "$relay_put /tmp/src link:target --promise done & sleep 0.7; kill -9 \$! && wait \$!; echo killed"
 	relay_none_left after-killed-client
 	relay_check put-again 'Gbit/s' c "$relay_put /tmp/src link:target --promise done"
-	# rxe's device goes when its last user has closed it, and librdmacm keeps it open: it does not come back here.
+}
+
+# What the file at edge eb holds, in so many seconds: its digest, or that of other bytes.
+relay_awaits() { # NAME DIGEST SECONDS
+	local i got
+	wanted "$1" || return
+	for i in $(seq "$3"); do
+		got=$(on eb -t 60 "md5sum </run/target")
+		[ "$got" = "$2" ] && ok "$1" "after $i looks" && return
+		sleep 1
+	done
+	bad "$1" "$got is not $2"
+}
+
+# kill -9 of either daemon. The line is cut, so that what a put in mode near has completed is in edge ea's buffer alone when
+# that is killed.
+relay_kill() {
+	local before after
+	relay_source $relay_bytes
+	relay_check put-before-kills 'Gbit/s' c "$relay_put /tmp/src link:target --promise done"
+	relay_awaits put-before-kills-arrived "$relay_md5" 3
+	before=$relay_md5
+	line_ctl cut
+	relay_check put-near-on-a-cut-line 'Gbit/s' c "head -c 1048576 /dev/urandom >/tmp/new; $relay_put /tmp/new link:target --promise near"
+	after=$(on c "dd if=/tmp/src bs=1M skip=1 2>/dev/null | cat /tmp/new - | md5sum")
+	relay_edge_kill ea
+	relay_awaits put-near-is-not-there-yet "$before" 1
+	relay_edge_start ea
+	line_ctl uncut
+	relay_link_up || bad link-is-back "$(on ea 'tail -n 3 /run/log')"
+	relay_awaits put-near-survives-kill "$after" 30
+	relay_wait_listening
+
+	(sleep 0.7 && relay_edge_kill ea) &
+	relay_check kill-near-edge-in-a-put 'RDMA connection has ended' c "$relay_put /tmp/src link:target --promise done; echo \$?"
+	wait $!
+	relay_edge_start ea
+	relay_link_up || bad link-is-back "$(on ea 'tail -n 3 /run/log')"
+	relay_wait_listening
+	relay_check put-after-kill 'Gbit/s' c "$relay_put /tmp/src link:target --promise done"
+	relay_awaits put-after-kill-arrived "$relay_md5" 3
+
+	# the far one, and with it the region's program: both come back, and the put goes on
+	relay_source $relay_bytes
+	(sleep 0.7 && relay_edge_kill eb && relay_edge_start eb) &
+	relay_check kill-far-edge-in-a-put 'Gbit/s' c "$relay_put /tmp/src link:target --promise done"
+	wait $!
+	relay_awaits kill-far-edge-arrived "$relay_md5" 3
+	(sleep 0.7 && on eb 'kill $(pidof longreach)') &
+	relay_check provider-gone 'no such region' c "$relay_put /tmp/src link:target --promise done"
+	wait $!
+	relay_export $relay_bytes
+	relay_none_left after-kills
+}
+
+relay_wait_listening() {
+	local i
+	for i in $(seq 20); do
+		on c "$relay_put /tmp/src link:nothere 2>&1 | grep -q 'Permission denied'" && return
+		sleep 0.5
+	done
+}
+
+# rxe's device goes when its last user has closed it, and librdmacm keeps it open: it does not come back here.
+relay_device() {
 	(sleep 1 && timeout 20 "$vm_build/vmrun" -n "$P-ea" -t 5 "rdma link delete rxe0") >/dev/null 2>&1 & # it may hang
 	relay_check device-gone 'RDMA' c "$relay_put /tmp/src link:target --promise done"
 	wait $!

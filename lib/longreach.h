@@ -141,7 +141,8 @@ struct lr_gpu {
 	char pci_bus_id[16];   /* of its GPU: cuDeviceGetPCIBusId() */
 	uint64_t offset, size; /* of the part that is exported, in the allocation: cuMemGetAddressRange() tells its base */
 };
-/* Exports GPU memory. The daemon copies it by CUDA; what is written there is visible to kernels that begin after the
+/* Exports GPU memory. The daemon copies it by CUDA, in a process of its own: what the program's kernels and copies write must
+ * be there (cuCtxSynchronize()) before a put of it begins, and what is written there is visible to kernels that begin after the
  * notice. access may be 0: the region is for this handle's own operations (lr_transfer.local). -EOPNOTSUPP: the link has no
  * [Relay] GPU=yes; -ENODEV: no CUDA or no such GPU there; -ENOMEM; -EINVAL: no such memory; -EIO: another error of CUDA, which
  * the daemon's log names. */

@@ -19,6 +19,7 @@
 	X(primary_ctx_retain, cuDevicePrimaryCtxRetain, , (CUcontext * context, CUdevice device)) \
 	X(primary_ctx_release, cuDevicePrimaryCtxRelease, _v2, (CUdevice device)) \
 	X(ctx_set_current, cuCtxSetCurrent, , (CUcontext context)) \
+	X(ctx_synchronize, cuCtxSynchronize, , (void)) \
 	X(mem_alloc, cuMemAlloc, _v2, (CUdeviceptr * memory, size_t bytes)) \
 	X(mem_free, cuMemFree, _v2, (CUdeviceptr memory)) \
 	X(mem_get_address_range, cuMemGetAddressRange, _v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr memory)) \

@@ -100,7 +100,9 @@ int main(int argc, char **argv)
 		return complain(file, strerror(errno));
 	if (client_gpu_alloc(&gpu, 0, size, &memory, err, sizeof(err)) < 0)
 		return complain("GPU", err);
-	if (is_put && gpu.cuda.memcpy_htod(gpu.memory, bytes, size) != CUDA_SUCCESS)
+	/* a copy from pageable memory returns when its bytes are staged: the relay's copy could be ahead of it */
+	if (is_put && (gpu.cuda.memcpy_htod(gpu.memory, bytes, size) != CUDA_SUCCESS ||
+	               gpu.cuda.ctx_synchronize() != CUDA_SUCCESS))
 		return complain("GPU", "cannot be written");
 	rc = lr_open(place, NULL, &h);
 	if (rc < 0)

@@ -7,8 +7,8 @@
 #   LTO=            without optimisation across files (gcc only; longreachd and the benchmarks)
 #
 # Folder rules: proxy/**/*.c -> libproxy.a, seal/*.c -> libseal.a, headroom/*.c -> libheadroom.a, plan/*.c -> libplan.a,
-# daemon/client/*.c -> longreach, the other daemon/**/*.c -> longreachd, copy/wire and copy/client -> longreach, copy/wire
-# and copy/server -> longreachd, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each,
+# daemon/client/*.c -> longreach, the other daemon/**/*.c -> longreachd, copy/wire, copy/client, copy/server and copy/back
+# -> longreach and longreachd, tests/tools/NAME.c and tests/tools/NAME/*.c -> one program each,
 # tests/unit/test_X.c -> one cmocka program each.
 
 CC      ?= gcc
@@ -55,8 +55,10 @@ HEADROOM_SRC := $(wildcard headroom/*.c)
 PLAN_SRC     := $(wildcard plan/*.c)
 LIB_SRC      := $(wildcard lib/*.c)
 CLIENT_ONLY  := $(wildcard daemon/client/*.c)
-COPY_CLIENT  := $(wildcard copy/wire/*.c copy/client/*.c)
-COPY_SERVER  := $(wildcard copy/wire/*.c copy/server/*.c)
+# A copy to here serves as well, and an export sends as well.
+COPY_BOTH    := $(wildcard copy/wire/*.c copy/client/*.c) $(filter-out copy/server/copy_exports.c,$(wildcard copy/server/*.c))
+COPY_CLIENT  := $(COPY_BOTH) copy/back/copy_pull.c
+COPY_SERVER  := $(COPY_BOTH) copy/server/copy_exports.c copy/back/copy_push.c
 # What the doctor reads link files and the machine with.
 CLIENT_SRC   := $(CLIENT_ONLY) $(COPY_CLIENT) $(wildcard daemon/config/*.c daemon/machine/*.c daemon/util/*.c) daemon/kernel/nft.c \
 	daemon/kernel/ip_port.c daemon/gpu/cuda_api.c daemon/arena/arena_file.c daemon/arena/page_lock.c $(LIB_SRC)

@@ -9,6 +9,7 @@
 
 #include <event2/event.h>
 
+#include "copy/back/copy_push.h"
 #include "copy/server/copy_exports.h"
 #include "daemon/closed/closed.h"
 #include "daemon/telemetry/control.h"
@@ -284,7 +285,7 @@ int main(int argc, char **argv)
 	if (o.action == DO_OWED)
 		return closed_list_owed(&o.sources, stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.action == DO_EXPORTS)
-		return copy_exports_run(&o.sources);
+		return copy_exports_run(&o.sources, copy_push_serve);
 	if (o.action == DO_RUN && privsep_split(o.user, open_devices, &start, report, sizeof(report)) < 0) {
 		log_err("%s", report);
 		return EXIT_FAILURE;

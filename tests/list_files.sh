@@ -28,7 +28,7 @@ sentence() { # file
 		END { if (match(text, /[.:]( |$)/)) text = substr(text, 1, RSTART - 1); gsub(/\|/, "\\|", text); print text }' "$1"
 }
 for folder in proxy $(find proxy -mindepth 1 -type d | sort) daemon $(find daemon -mindepth 1 -type d | sort) seal headroom plan lib \
-	copy/wire copy/server copy/client dpdk examples; do
+	copy/wire copy/server copy/client copy/back dpdk examples; do
 	[ -d "$folder" ] || continue
 	printf '\n## %s/\n\n| file | |\n|---|---|\n' "$folder"
 	heads "$folder"

@@ -11,9 +11,10 @@
 
 static const char usage[] =
     "usage: longreach copy [OPTION]... SRC... LINK:EXPORT[/PATH]\n"
+    "       longreach copy [OPTION]... LINK:EXPORT[/SRC]... DST\n"
     "\n"
-    "Copies files and directories to what the other edge of LINK exports as EXPORT: contents, modes, times, symbolic\n"
-    "and hard links, holes, user xattrs. What is there already with the same size and time stays. SRC/ means what is\n"
+    "Copies files and directories to what the other edge of LINK exports as EXPORT, or from there to here: contents,\n"
+    "modes, times, symbolic and hard links, holes, user xattrs. What is there already with the same size and time stays. SRC/ means what is\n"
     "in SRC. A copy that was interrupted goes on when the same command is given again.\n"
     "\n"
     "  --delete           removes there what is in no copied directory here\n"
@@ -83,6 +84,46 @@ static bool read_place(const char *text, struct copy_options *o, int *code)
 	return true;
 }
 
+static bool is_place(const char *text)
+{
+	const char *colon = strchr(text, ':'), *slash = strchr(text, '/');
+
+	return colon && colon > text && (!slash || slash > colon);
+}
+
+/* What is behind LINK:EXPORT; the slash in the end is kept. */
+static bool read_source(char *text, struct copy_options *o, int *code)
+{
+	struct copy_options one = {0};
+	size_t len;
+
+	if (!read_place(text, &one, code))
+		return false;
+	if (o->link[0] && (strcmp(one.link, o->link) != 0 || strcmp(one.export, o->export) != 0))
+		return bad(code, "all sources must be of one export: ", text);
+	memcpy(o->link, one.link, sizeof(o->link));
+	memcpy(o->export, one.export, sizeof(o->export));
+	len = strlen(one.path);
+	if (one.into && len > 0) {
+		one.path[len++] = '/';
+		one.path[len] = '\0';
+	}
+	memcpy(text, one.path, len + 1); /* it was longer */
+	return true;
+}
+
+static bool read_pull(char **word, int n, struct copy_options *o, int *code)
+{
+	if (n - 1 > COPY_SOURCES_MAX || o->nexcludes > COPY_EXCLUDES_MAX)
+		return bad(code, "too many sources or patterns for a copy to here", "");
+	o->pull = true;
+	o->place = word[n - 1];
+	for (int i = 0; i < n - 1; i++)
+		if (!read_source(word[i], o, code))
+			return false;
+	return true;
+}
+
 static bool take_option(int opt, struct copy_options *o, int *code)
 {
 	char *end;
@@ -136,8 +177,10 @@ bool copy_options_parse(int argc, char **argv, struct copy_options *o, int *code
 		if (!take_option(opt, o, code))
 			return false;
 	if (argc - optind < 2)
-		return bad(code, "expected SRC... LINK:EXPORT/PATH", "");
+		return bad(code, "expected SRC... LINK:EXPORT/PATH or LINK:EXPORT/SRC... DST", "");
 	o->source = argv + optind;
 	o->nsources = argc - optind - 1;
+	if (!is_place(argv[argc - 1]) && is_place(argv[optind]))
+		return read_pull(o->source, argc - optind, o, code);
 	return read_place(argv[argc - 1], o, code);
 }

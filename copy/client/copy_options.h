@@ -23,6 +23,8 @@ enum copy_exit {
 };
 
 struct copy_options {
+	bool pull;         /* from the other site to here: sources are beneath the export, which the other site sends */
+	const char *place; /* pull: where to */
 	char **source;
 	int nsources;
 	char link[64];

@@ -49,6 +49,13 @@ static bool timed_out(const struct sender *s)
 	return progress_seconds() - s->alive_s > s->o->timeout_s;
 }
 
+/* By a connection that is lent: its owner sends one copy at a time. */
+static void refuse_call(struct sender *s, const struct lr_event *ev)
+{
+	if (ev->type == LR_EV_CALL)
+		lr_reply(s->lr, ev->id, LR_NO_ROOM, NULL, 0);
+}
+
 /* Asks for a session. 0: *a says what became of it; else 1 + enum lr_status, or -errno. */
 static int ask_session(struct sender *s, const char *path, uint8_t flags, struct copy_session *a)
 {
@@ -74,6 +81,8 @@ static int ask_session(struct sender *s, const char *path, uint8_t flags, struct
 			return -ETIMEDOUT;
 		if (r == 0)
 			progress_show(&s->progress, "the other edge");
+		if (r == 1)
+			refuse_call(s, &ev);
 		if (r != 1 || ev.type != LR_EV_DONE || ev.id != op)
 			continue;
 		in = (struct copy_in){ev.data, ev.len};
@@ -89,6 +98,8 @@ static int ask_session(struct sender *s, const char *path, uint8_t flags, struct
 
 static int connect_relay(struct sender *s)
 {
+	if (s->lent)
+		return -EPIPE;
 	lr_close(s->lr);
 	s->lr = NULL;
 	return lr_open(s->o->link, s->o->socket, &s->lr);
@@ -151,6 +162,8 @@ static bool ask_until_answered(struct sender *s, const char *path, uint8_t flags
 	while ((r = ask_session(s, path, flags, a)) != 0) {
 		if (!is_passing(r) || timed_out(s))
 			return cannot_start(s, r, a);
+		if (s->lent && r == -EPIPE)
+			return cannot_connect(s, r);
 		pause_ms(100);
 		if (r == -EPIPE)
 			connect_relay(s); /* if it fails, the next call says so */
@@ -248,8 +261,14 @@ static void begin_again(struct sender *s)
 			s->alive_s = progress_seconds();
 			return;
 		}
-		lr_close(s->lr);
-		s->lr = NULL;
+		if (s->lent && (r == -EPIPE || r == 1 + LR_NO_SERVICE)) {
+			cannot_start(s, r, &a);
+			return;
+		}
+		if (!s->lent) {
+			lr_close(s->lr);
+			s->lr = NULL;
+		}
 		progress_show(&s->progress, r < 0 ? "this edge" : "the other edge");
 		pause_ms(100);
 	}
@@ -304,6 +323,8 @@ static void take_events(struct sender *s, int timeout_ms)
 		s->alive_s = progress_seconds();
 		if (ev.type == LR_EV_DONE)
 			transfer_on_done(s, &ev);
+		else
+			refuse_call(s, &ev);
 		timeout_ms = 0;
 	}
 }
@@ -389,7 +410,8 @@ static void sender_free(struct sender *s)
 {
 	struct items *all[] = {&s->links, &s->dirs, &s->lists, &s->files_there, &s->dirs_there};
 
-	lr_close(s->lr);
+	if (!s->lent)
+		lr_close(s->lr);
 	walk_close(s->walk);
 	for (uint32_t i = 0; i < BATCHES_MAX; i++)
 		for (uint32_t j = 0; s->batch[i].used && j < s->batch[i].n; j++)
@@ -416,7 +438,7 @@ static void hear_signals(void)
 	sigaction(SIGHUP, &sa, NULL);
 }
 
-int copy_send(const struct copy_options *o)
+int copy_send(const struct copy_options *o, struct lr *h)
 {
 	struct sender *s;
 	int r, code;
@@ -435,7 +457,9 @@ int copy_send(const struct copy_options *o)
 	hear_signals();
 	s->alive_s = progress_seconds();
 	progress_begin(&s->progress, o);
-	r = connect_relay(s);
+	s->lr = h;
+	s->lent = h != NULL;
+	r = s->lent ? 0 : connect_relay(s);
 	if (r < 0 ? cannot_connect(s, r) : begin_session(s)) {
 		if (o->progress)
 			scan(s);
@@ -453,16 +477,5 @@ int copy_send(const struct copy_options *o)
 	code = s->code;
 	progress_end(&s->progress, o, code);
 	sender_free(s);
-	return code;
-}
-
-int copy_main(int argc, char **argv)
-{
-	struct copy_options o;
-	int code = COPY_EXIT_USAGE;
-
-	if (copy_options_parse(argc, argv, &o, &code))
-		code = copy_send(&o);
-	free(o.exclude);
 	return code;
 }

@@ -106,6 +106,7 @@ struct name_of_inode {
 struct sender {
 	const struct copy_options *o;
 	struct lr *lr;
+	bool lent; /* lr is the caller's */
 	uint64_t session;
 	char base[COPY_PATH_MAX + 1];
 	char *name;   /* of the only source, if it gets another one */

@@ -22,7 +22,7 @@
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 
-#define SERVERS_MAX    (4 * EXPORTS_MAX)
+#define SERVERS_MAX    (8 * EXPORTS_MAX) /* two of each export */
 #define RETRY_FIRST_NS (50 * NS_PER_MS)
 #define RETRY_MAX_NS   (5 * NS_PER_S)
 #define LIVED_NS       (10 * NS_PER_S) /* then it is started again without delay */
@@ -32,6 +32,7 @@ struct server {
 	char link[LINK_NAME_MAX];
 	char socket[LINK_FILE_MAX];
 	struct export_config export;
+	bool offers; /* sends what is there; else: writes and looks */
 	bool wanted;
 	pid_t pid; /* 0: it does not run */
 	uint64_t started_ns, start_ns, retry_ns;
@@ -39,6 +40,7 @@ struct server {
 
 static struct server servers[SERVERS_MAX];
 static uint32_t nservers;
+static copy_offer_fn offer_copies;
 
 /* --- the child --- */
 
@@ -65,12 +67,40 @@ static struct lr *connect_relay(const struct server *s, pid_t parent)
 	return h;
 }
 
-static int become(const char *name)
+/* Of the directory that the user can open, whatever root can. */
+static int confine(const struct passwd *pw, const char *path)
+{
+	int fd = -1, r = 0;
+
+	if (initgroups(pw->pw_name, pw->pw_gid) < 0 || setegid(pw->pw_gid) < 0 || seteuid(pw->pw_uid) < 0)
+		return -errno;
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		r = -errno;
+	if (seteuid(0) < 0 || setegid(0) < 0)
+		_exit(EXIT_FAILURE);
+	if (r == 0 && (fchdir(fd) < 0 || chroot(".") < 0 || chdir("/") < 0))
+		r = -errno;
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+/* root: the directory that becomes this process's root, NULL: none. */
+static int become(const char *name, const char *root)
 {
 	const struct passwd *pw = getpwnam(name);
+	int r;
 
 	if (!pw)
 		return -ENOENT;
+	if (root) {
+		r = confine(pw, root);
+		if (r == 0 && (setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) < 0 ||
+		               setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) < 0))
+			r = -errno;
+		return r;
+	}
 	if (pw->pw_uid == geteuid() && geteuid() != 0)
 		return 0; /* it is that user already, and could become no other */
 	if (initgroups(name, pw->pw_gid) < 0 || setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) < 0 ||
@@ -79,29 +109,11 @@ static int become(const char *name)
 	return 0;
 }
 
-static void serve(const struct server *s, pid_t parent)
+static void serve_export(const struct server *s, struct lr *h)
 {
 	struct copy_export e = {.name = s->export.name, .writable = s->export.writable};
-	char comm[16]; /* the kernel keeps 15 characters */
-	struct lr *h;
 	int r;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	snprintf(comm, sizeof(comm), "lr:%.12s", s->export.name);
-	prctl(PR_SET_NAME, comm);
-	if (getppid() != parent)
-		_exit(EXIT_SUCCESS);
-	h = connect_relay(s, parent);
-	r = become(s->export.user);
-	if (r < 0) {
-		log_err("export %s of link %s: cannot become the user %s: %s", s->export.name, s->link, s->export.user,
-		        strerror(-r));
-		_exit(EXIT_FAILURE);
-	}
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* becoming another user undoes it */
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (getppid() != parent)
-		_exit(EXIT_SUCCESS);
 	umask(0022);
 	e.root = open(s->export.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (e.root < 0) {
@@ -115,6 +127,33 @@ static void serve(const struct server *s, pid_t parent)
 	if (r == -EEXIST)
 		log_err("export %s of link %s: another process serves it", s->export.name, s->link);
 	_exit(r == -EPIPE ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+static void serve(const struct server *s, pid_t parent)
+{
+	char comm[16]; /* the kernel keeps 15 characters */
+	struct lr *h;
+	int r;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(comm, sizeof(comm), "%s:%.11s", s->offers ? "lr>" : "lr", s->export.name);
+	prctl(PR_SET_NAME, comm);
+	if (getppid() != parent)
+		_exit(EXIT_SUCCESS);
+	h = connect_relay(s, parent);
+	r = become(s->export.user, s->offers ? s->export.path : NULL);
+	if (r < 0) {
+		log_err("export %s of link %s: cannot become the user %s%s%s: %s", s->export.name, s->link, s->export.user,
+		        s->offers ? " in " : "", s->offers ? s->export.path : "", strerror(-r));
+		_exit(EXIT_FAILURE);
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* becoming another user undoes it */
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (getppid() != parent)
+		_exit(EXIT_SUCCESS);
+	if (!s->offers)
+		serve_export(s, h);
+	_exit(offer_copies(h, s->export.name) == -EPIPE ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 /* --- the parent --- */
@@ -160,15 +199,15 @@ static void reap(void)
 static struct server *known(const struct server *s)
 {
 	for (uint32_t i = 0; i < nservers; i++)
-		if (strcmp(servers[i].link, s->link) == 0 && strcmp(servers[i].socket, s->socket) == 0 &&
+		if (servers[i].offers == s->offers && strcmp(servers[i].link, s->link) == 0 && strcmp(servers[i].socket, s->socket) == 0 &&
 		    memcmp(&servers[i].export, &s->export, sizeof(s->export)) == 0)
 			return &servers[i];
 	return NULL;
 }
 
-static void want(const struct link_config *c, const struct export_config *e)
+static void want(const struct link_config *c, const struct export_config *e, bool offers)
 {
-	struct server s = {.export = *e, .wanted = true, .retry_ns = RETRY_FIRST_NS}, *same;
+	struct server s = {.export = *e, .offers = offers, .wanted = true, .retry_ns = RETRY_FIRST_NS}, *same;
 
 	memcpy(s.link, c->name, sizeof(s.link));
 	link_plan_relay_socket(c, s.socket, sizeof(s.socket));
@@ -176,7 +215,7 @@ static void want(const struct link_config *c, const struct export_config *e)
 	if (same)
 		same->wanted = true;
 	else if (nservers == SERVERS_MAX)
-		log_err("export %s of link %s: more than %d exports", e->name, c->name, SERVERS_MAX);
+		log_err("export %s of link %s: more than %d exports", e->name, c->name, SERVERS_MAX / 2);
 	else
 		servers[nservers++] = s;
 }
@@ -202,8 +241,11 @@ static int read_links(const struct site_sources *sources)
 	for (uint32_t i = 0; i < nservers; i++)
 		servers[i].wanted = false;
 	for (uint32_t i = 0; i < paths.n; i++)
-		for (uint32_t j = 0; j < links[i].nexports; j++)
-			want(&links[i], &links[i].exports[j]);
+		for (uint32_t j = 0; j < links[i].nexports; j++) {
+			want(&links[i], &links[i].exports[j], false);
+			if (geteuid() == 0) /* nobody else may confine a process */
+				want(&links[i], &links[i].exports[j], true);
+		}
 	for (uint32_t i = 0; i < nservers; i++)
 		if (!servers[i].wanted && servers[i].pid > 0)
 			kill(servers[i].pid, SIGTERM);
@@ -240,13 +282,14 @@ static void on_child(int sig)
 	(void)sig; /* so that the signal is not ignored, and can be waited for */
 }
 
-int copy_exports_run(const struct site_sources *sources)
+int copy_exports_run(const struct site_sources *sources, copy_offer_fn offer)
 {
 	static const struct timespec soon = {.tv_nsec = 50 * NS_PER_MS};
 	struct sigaction child = {.sa_handler = on_child};
 	sigset_t set, before;
 	int sig;
 
+	offer_copies = offer;
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGHUP);

@@ -28,6 +28,7 @@ enum serve_limits {
 #define FILE_IDLE_NS    (120 * NS_PER_S) /* then it is closed, and what is there waits for a later try */
 #define ACTIVE_NS       (10 * NS_PER_S)
 #define SWEEP_MS        1000
+#define TICK_MS         200
 
 struct session {
 	bool used;
@@ -46,7 +47,7 @@ struct file {
 
 struct server {
 	struct lr *lr;
-	const struct copy_export *export;
+	struct copy_export *export;
 	uint32_t instance, nanew;
 	struct session session[SESSIONS];
 	struct file file[FILES];
@@ -210,8 +211,10 @@ static int serve_commit(struct server *s, const struct session *n, const struct 
 		r->nranges = partial_ranges(&f->partial, r->range);
 		return 0;
 	}
-	if (rc == 0)
+	if (rc == 0) {
 		file_close(s, f);
+		s->export->files++;
+	}
 	return rc;
 }
 
@@ -399,7 +402,7 @@ static int serve_meta(struct session *n, const struct copy_entry *e)
 }
 
 /* What has a place of its own, and needs no more than that. */
-static int serve_at_place(struct session *n, const struct copy_entry *e, struct copy_result *r)
+static int serve_at_place(struct server *s, struct session *n, const struct copy_entry *e, struct copy_result *r)
 {
 	struct place p;
 	int rc = beneath_place(&n->at, e->path, e->type != COPY_REMOVE, &p);
@@ -410,8 +413,11 @@ static int serve_at_place(struct session *n, const struct copy_entry *e, struct 
 	case COPY_DIR:
 		return beneath_make_dir(&p);
 	case COPY_FILE:
-		if (copy_hash(e->data.p, e->data.len) == e->hash)
+		if (copy_hash(e->data.p, e->data.len) == e->hash) {
+			s->export->files++;
+			s->export->bytes += e->data.len;
 			return beneath_write_file(&p, e);
+		}
 		r->state = COPY_CORRUPT;
 		return 0;
 	case COPY_LINK_SYM:
@@ -441,9 +447,9 @@ static int serve_entry(struct server *s, struct session *n, const struct copy_en
 	case COPY_DIR:
 		if (e->path.len == 0)
 			return 0;
-		return serve_at_place(n, e, r);
+		return serve_at_place(s, n, e, r);
 	default:
-		return serve_at_place(n, e, r);
+		return serve_at_place(s, n, e, r);
 	}
 }
 
@@ -542,6 +548,19 @@ static void open_session(struct server *s, uint64_t id, struct copy_bytes path, 
 	beneath_init(&n->at, base);
 }
 
+static size_t serve_say(struct server *s, struct copy_in *in, const struct copy_head *h, struct copy_out *out)
+{
+	const struct copy_hooks *hooks = s->export->hooks;
+	struct copy_bytes text;
+	uint8_t stream;
+
+	if (!hooks || !copy_say_get(in, &stream, &text))
+		return 0;
+	hooks->say(hooks->arg, stream, text.p, text.len);
+	copy_head_put(out, h);
+	return out->len;
+}
+
 /* The reply's length; 0: the request makes no sense. */
 static size_t serve_request(struct server *s, struct copy_in *in)
 {
@@ -563,6 +582,10 @@ static size_t serve_request(struct server *s, struct copy_in *in)
 		copy_session_put(&out, &a);
 		return out.len;
 	}
+	if (h.op == COPY_SAY)
+		return serve_say(s, in, &h, &out);
+	if (h.op != COPY_BATCH)
+		return 0;
 	n = session_by_id(s, h.session);
 	if (n)
 		n->used_ns = clock_now_ns();
@@ -597,6 +620,7 @@ static void on_notice(struct server *s, const struct lr_event *ev)
 	if (!f || !copy_notice_get(ev->data, ev->len, &p.hash))
 		return;
 	f->used_ns = clock_now_ns();
+	s->export->bytes += p.length;
 	if (!partial_enter(&f->partial, &p) && s->spoiled++ == 0)
 		log_warn(
 		    "export %s: a piece that is not what was sent: the source changed meanwhile, or the disk is full",
@@ -614,9 +638,22 @@ static void free_all(struct server *s)
 	free(s);
 }
 
-int copy_serve(struct lr *h, const struct copy_export *export)
+/* False: a hook ends the serving. */
+static bool go_on(struct server *s, int r, const struct lr_event *ev)
+{
+	const struct copy_hooks *hooks = s->export->hooks;
+
+	if (!hooks)
+		return true;
+	if (r == 1 && !hooks->event(hooks->arg, s->lr, ev))
+		return false;
+	return hooks->tick(hooks->arg, s->lr);
+}
+
+int copy_serve(struct lr *h, struct copy_export *export)
 {
 	struct server *s = calloc(1, sizeof(*s));
+	bool more = true;
 	char service[LR_NAME_MAX];
 	struct lr_event ev;
 	int r;
@@ -629,14 +666,17 @@ int copy_serve(struct lr *h, const struct copy_export *export)
 		s->instance = (uint32_t)getpid();
 	snprintf(service, sizeof(service), COPY_SERVICE_PREFIX "%s", export->name);
 	r = lr_serve(h, service);
-	while (r >= 0 && (r = lr_wait(h, &ev, SWEEP_MS)) >= 0) {
+	if (r >= 0 && export->hooks)
+		more = export->hooks->serving(export->hooks->arg, h);
+	while (more && r >= 0 && (r = lr_wait(h, &ev, export->hooks ? TICK_MS : SWEEP_MS)) >= 0) {
 		if (r == 0)
 			sweep(s);
 		else if (ev.type == LR_EV_CALL)
 			on_call(s, &ev);
 		else if (ev.type == LR_EV_NOTICE)
 			on_notice(s, &ev);
+		more = go_on(s, r, &ev);
 	}
 	free_all(s);
-	return r;
+	return r < 0 ? r : 0;
 }

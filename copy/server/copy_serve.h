@@ -11,13 +11,24 @@
 
 #include "lib/longreach.h"
 
+/* What a program that serves and does other things at the same time hears. Each returns false to end the serving. */
+struct copy_hooks {
+	void *arg;
+	bool (*serving)(void *arg, struct lr *h);                           /* the service is there */
+	bool (*event)(void *arg, struct lr *h, const struct lr_event *ev);  /* behind what the server does with it */
+	bool (*tick)(void *arg, struct lr *h);                              /* at least five times a second */
+	void (*say)(void *arg, uint8_t stream, const uint8_t *text, size_t len); /* COPY_SAY */
+};
+
 struct copy_export {
 	const char *name;
 	int root; /* the directory */
 	bool writable;
+	const struct copy_hooks *hooks; /* NULL: none */
+	uint64_t files, bytes;          /* that have come, for who shows it */
 };
 
-/* Serves until the daemon has gone: -EPIPE. -EEXIST: somebody else serves this export. */
-int copy_serve(struct lr *h, const struct copy_export *export);
+/* Serves until the daemon has gone: -EPIPE; or a hook says so: 0. -EEXIST: somebody else serves this export. */
+int copy_serve(struct lr *h, struct copy_export *export);
 
 #endif

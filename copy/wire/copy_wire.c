@@ -98,6 +98,31 @@ void copy_session_put(struct copy_out *o, const struct copy_session *s)
 	put8(o, s->flags);
 }
 
+void copy_push_put(struct copy_out *o, const struct copy_push *p)
+{
+	put_bytes(o, copy_text(p->export));
+	put_bytes(o, p->path);
+	put8(o, p->flags);
+	put16(o, p->timeout_s);
+	put16(o, p->nsources);
+	for (uint32_t i = 0; i < p->nsources; i++)
+		put_bytes(o, p->source[i]);
+	put16(o, p->nexcludes);
+	for (uint32_t i = 0; i < p->nexcludes; i++)
+		put_bytes(o, p->exclude[i]);
+}
+
+void copy_pushed_put(struct copy_out *o, uint8_t code)
+{
+	put8(o, code);
+}
+
+void copy_say_put(struct copy_out *o, uint8_t stream, struct copy_bytes text)
+{
+	put8(o, stream);
+	put_bytes(o, text);
+}
+
 static void put_mtime(struct copy_out *o, const struct copy_meta *m)
 {
 	put64(o, (uint64_t)m->mtime_s);
@@ -368,6 +393,56 @@ bool copy_session_get(struct copy_in *in, struct copy_session *s)
 	s->kind = get8(in);
 	s->flags = get8(in);
 	return in->p && s->kind < COPY_KINDS;
+}
+
+bool copy_source_is_sound(struct copy_bytes source)
+{
+	if (source.len > 1 && source.p[source.len - 1] == '/')
+		source.len--;
+	return copy_path_is_sound(source);
+}
+
+static void get_source(struct copy_in *in, struct copy_bytes *source)
+{
+	*source = get_bytes(in, COPY_PATH_MAX);
+	if (!copy_source_is_sound(*source))
+		refuse(in);
+}
+
+bool copy_push_get(struct copy_in *in, struct copy_push *p)
+{
+	struct copy_bytes export = get_bytes(in, COPY_EXPORT_MAX - 1);
+
+	*p = (struct copy_push){.path = get_path(in)};
+	if (!in->p || !is_component(export.p, export.len))
+		return false;
+	memcpy(p->export, export.p, export.len);
+	p->flags = get8(in);
+	p->timeout_s = get16(in);
+	p->nsources = get16(in);
+	if (p->nsources == 0 || p->nsources > COPY_SOURCES_MAX)
+		return false;
+	for (uint32_t i = 0; i < p->nsources; i++)
+		get_source(in, &p->source[i]);
+	p->nexcludes = get16(in);
+	if (p->nexcludes > COPY_EXCLUDES_MAX)
+		return false;
+	for (uint32_t i = 0; i < p->nexcludes; i++)
+		p->exclude[i] = get_target(in, false);
+	return in->p && in->left == 0;
+}
+
+bool copy_pushed_get(struct copy_in *in, uint8_t *code)
+{
+	*code = get8(in);
+	return in->p && in->left == 0;
+}
+
+bool copy_say_get(struct copy_in *in, uint8_t *stream, struct copy_bytes *text)
+{
+	*stream = get8(in);
+	*text = get_bytes(in, COPY_SAY_MAX);
+	return in->p && in->left == 0 && (*stream == 1 || *stream == 2);
 }
 
 static void get_mtime(struct copy_in *in, struct copy_meta *m)

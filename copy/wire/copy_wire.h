@@ -14,6 +14,11 @@
  * back has the same. COPY_COMMIT gives the file its name when all pieces are there and their hashes, in order, have the
  * digest that the sender found.
  *
+ * A copy from there to here is the same with the ends turned about. The program here serves "copy:pull.NUMBER", at the
+ * directory that it wants filled, and calls "push:EXPORT" of the other site (COPY_PUSH): the process that serves it is a
+ * sender whose sources are beneath the export, and replies when it is through, with its exit code. What it prints comes as
+ * calls of COPY_SAY before.
+ *
  * Fields are big-endian. Text and bytes have their length in front. Paths are relative to the session's directory, and
  * have no component that is empty, "." or "..": copy_entry_get() refuses all others. */
 #ifndef COPY_WIRE_H
@@ -37,13 +42,19 @@ enum copy_limits {
 	COPY_REGION_MAX = 32,       /* LR_NAME_MAX */
 	COPY_NOTICE_LEN = 12,       /* copy_notice_put() */
 	COPY_EXPORT_MAX = 24,       /* with the NUL: "copy:" and it are a service's name */
+	COPY_SOURCES_MAX = 64,      /* of a COPY_PUSH */
+	COPY_EXCLUDES_MAX = 256,
+	COPY_SAY_MAX = 32 << 10,    /* bytes of a COPY_SAY */
 };
 
 #define COPY_SERVICE_PREFIX "copy:" /* before the export's name */
+#define COPY_PUSH_PREFIX    "push:"
 
 enum copy_op {
 	COPY_SESSION = 1, /* path, flags. Reply: struct copy_session */
 	COPY_BATCH,       /* entries. Reply: results */
+	COPY_PUSH,        /* struct copy_push. Reply: the exit code */
+	COPY_SAY,         /* stream (1, 2), text. Reply: the head alone */
 	COPY_OPS
 };
 
@@ -72,6 +83,26 @@ struct copy_session {
 	uint16_t error; /* errno, 0: it is open */
 	uint8_t kind;   /* what the path is: enum copy_kind */
 	uint8_t flags;
+};
+
+enum copy_push_flags {
+	COPY_PUSH_INTO = 1, /* the path is a directory */
+	COPY_PUSH_REMOVE = 2,
+	COPY_PUSH_DRY_RUN = 4,
+	COPY_PUSH_JSON = 8,
+	COPY_PUSH_VERBOSE = 16,
+};
+
+/* What a sender is asked to send. The head's session tells one request that is repeated from another. */
+struct copy_push {
+	char export[COPY_EXPORT_MAX]; /* that it is to send to */
+	struct copy_bytes path;       /* beneath that */
+	uint8_t flags;                /* enum copy_push_flags */
+	uint16_t timeout_s;
+	uint16_t nsources, nexcludes;
+	/* beneath the export that is asked; with a slash behind: what is in the directory; empty: what is in the export */
+	struct copy_bytes source[COPY_SOURCES_MAX];
+	struct copy_bytes exclude[COPY_EXCLUDES_MAX];
 };
 
 enum copy_type {
@@ -145,6 +176,9 @@ struct copy_out {
 void copy_head_put(struct copy_out *o, const struct copy_head *h);
 void copy_session_ask_put(struct copy_out *o, struct copy_bytes path, uint8_t flags);
 void copy_session_put(struct copy_out *o, const struct copy_session *s);
+void copy_push_put(struct copy_out *o, const struct copy_push *p);
+void copy_pushed_put(struct copy_out *o, uint8_t code);
+void copy_say_put(struct copy_out *o, uint8_t stream, struct copy_bytes text);
 /* False: it does not fit, and nothing was written. */
 bool copy_entry_put(struct copy_out *o, const struct copy_entry *e);
 bool copy_result_put(struct copy_out *o, const struct copy_result *r);
@@ -165,6 +199,9 @@ struct copy_in {
 bool copy_head_get(struct copy_in *in, struct copy_head *h);
 bool copy_session_ask_get(struct copy_in *in, struct copy_bytes *path, uint8_t *flags);
 bool copy_session_get(struct copy_in *in, struct copy_session *s);
+bool copy_push_get(struct copy_in *in, struct copy_push *p);
+bool copy_pushed_get(struct copy_in *in, uint8_t *code);
+bool copy_say_get(struct copy_in *in, uint8_t *stream, struct copy_bytes *text);
 bool copy_entry_get(struct copy_in *in, struct copy_entry *e);
 bool copy_result_get(struct copy_in *in, struct copy_result *r);
 /* True while there is another one; what is malformed ends it and sets in->p to NULL. name: a component. */
@@ -172,6 +209,8 @@ bool copy_name_next(struct copy_in *in, uint8_t *kind, char name[COPY_NAME_MAX +
 bool copy_xattr_next(struct copy_in *in, char name[COPY_NAME_MAX + 1], struct copy_bytes *value);
 bool copy_notice_get(const void *data, size_t len, uint64_t *hash);
 
+/* The same with a slash behind it, or none. */
+bool copy_source_is_sound(struct copy_bytes source);
 /* Relative, and nothing in it leads out or is said in two ways. The empty path is the session's directory. */
 bool copy_path_is_sound(struct copy_bytes path);
 

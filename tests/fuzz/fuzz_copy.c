@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An export's server before a sender that may say anything, in a directory of its own; and replies before a sender.
  * Input: who(1), then what they say: 0 a reply of batches, 1 a reply about a session, 2 a request to the server, 3 an
- * entry that is read and written again.
+ * entry that is read and written again, 4 a request to the sender of an export.
  *
  * Nothing may be read beyond the message, what is accepted is the same again when it is said again, no name leads out
  * of the directory, and beside it nothing changes. */
@@ -60,8 +60,17 @@ int lr_reply(struct lr *h, uint64_t call, enum lr_status status, const void *rep
 	return 0;
 }
 
+static void on_say(void *arg, uint8_t stream, const uint8_t *text, size_t len)
+{
+	(void)arg;
+	REQUIRE(stream == 1 || stream == 2);
+	for (size_t i = 0; i < len; i++)
+		REQUIRE(text[i] <= 0xff);
+}
+
 static char top[] = "/tmp/fuzz_copy.XXXXXX";
-static struct copy_export export = {.name = "fuzz", .writable = true};
+static const struct copy_hooks hooks = {.say = on_say};
+static struct copy_export export = {.name = "fuzz", .writable = true, .hooks = &hooks};
 static struct server *server;
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -188,6 +197,26 @@ static void read_entries(const uint8_t *data, size_t len)
 	}
 }
 
+static void read_push(const uint8_t *data, size_t len)
+{
+	static uint8_t again[1 << 20];
+	static struct copy_push p, twice;
+	struct copy_out o = {.buf = again, .cap = sizeof(again)};
+	struct copy_in in = {data, len}, back;
+
+	if (!copy_push_get(&in, &p))
+		return;
+	REQUIRE(p.export[0] && !strchr(p.export, '/') && copy_path_is_sound(p.path));
+	REQUIRE(p.nsources > 0 && p.nsources <= COPY_SOURCES_MAX && p.nexcludes <= COPY_EXCLUDES_MAX);
+	for (uint32_t i = 0; i < p.nsources; i++)
+		REQUIRE(copy_source_is_sound(p.source[i]));
+	for (uint32_t i = 0; i < p.nexcludes; i++)
+		REQUIRE(p.exclude[i].len > 0 && p.exclude[i].len <= COPY_PATH_MAX && !memchr(p.exclude[i].p, 0, p.exclude[i].len));
+	copy_push_put(&o, &p);
+	back = (struct copy_in){again, o.len};
+	REQUIRE(!o.full && o.len == len && memcmp(again, data, len) == 0 && copy_push_get(&back, &twice));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct copy_session a;
@@ -199,7 +228,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (len < 1 || len > COPY_MSG_MAX)
 		return 0;
 	in = (struct copy_in){data + 1, len - 1};
-	switch (data[0] % 4) {
+	switch (data[0] % 5) {
 	case 0:
 		read_results(data + 1, len - 1);
 		break;
@@ -210,8 +239,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	case 2:
 		serve_input(data + 1, len - 1);
 		break;
-	default:
+	case 3:
 		read_entries(data + 1, len - 1);
+		break;
+	default:
+		read_push(data + 1, len - 1);
 		break;
 	}
 	return 0;

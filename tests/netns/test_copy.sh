@@ -15,6 +15,11 @@ start_exports() {
 	EXPORTS=$!
 }
 
+# The process that sends what is in an export.
+sender_of() { # export
+	pgrep -P "$EXPORTS" -x "lr>:$1"
+}
+
 # The process that has the user's rights.
 server_of() { # export
 	pgrep -P "$EXPORTS" -x "lr:$1"
@@ -252,6 +257,94 @@ one_file() {
 	[ "$(cat "$LAB_DIR/there/renamed")" = new ] || why "it was not replaced"
 }
 
+# --- from there to here ---
+
+# What is at the other site, whoever has made it, comes as it is.
+tree_comes_back() {
+	copy --json link:data/new/src "$LAB_DIR/back" >"$LAB_DIR/back.json" 2>"$LAB_DIR/copy.err" ||
+		why "copy: $(tail -1 "$LAB_DIR/copy.err") $(tail -1 "$LAB_DIR/b/exports.log")" || return
+	same_trees "$LAB_DIR/there/new/src" "$LAB_DIR/back/src" || return
+	[ -z "$(find "$LAB_DIR/back" -name '.longreach-*')" ] || why "temporary files are left" || return
+	NOTE=$(jq -r '"\(.files_copied) files, \(.sent_bytes / 1048576 | floor) MiB in \(.seconds * 100 | floor / 100) s"' "$LAB_DIR/back.json")
+	copy --json link:data/new/src "$LAB_DIR/back" >"$LAB_DIR/back.json" 2>"$LAB_DIR/copy.err" || why "again: $(tail -1 "$LAB_DIR/copy.err")" || return
+	[ "$(of_json "$LAB_DIR/back.json" sent_bytes)" = 0 ] || why "$(of_json "$LAB_DIR/back.json" sent_bytes) bytes were sent again"
+}
+
+files_come_back() {
+	copy link:data/new/src/large "$LAB_DIR/renamed" >"$LAB_DIR/one.out" 2>&1 || why "$(tail -1 "$LAB_DIR/one.out")" || return
+	cmp "$LAB_DIR/src/large" "$LAB_DIR/renamed" || why "renamed differs" || return
+	mkdir -p "$LAB_DIR/into"
+	touch "$LAB_DIR/into/extra"
+	copy link:lookonly/new/src/large link:lookonly/new/src/sub/ "$LAB_DIR/into/" >"$LAB_DIR/one.out" 2>&1 || why "two: $(tail -1 "$LAB_DIR/one.out")" || return
+	cmp "$LAB_DIR/src/large" "$LAB_DIR/into/large" && cmp "$LAB_DIR/src/sub/larger" "$LAB_DIR/into/larger" || why "two sources differ" || return
+	[ -e "$LAB_DIR/into/extra" ] || why "it removed what it was not asked to" || return
+	copy -n --delete --exclude 'n*' link:data/new/src/ "$LAB_DIR/into" >"$LAB_DIR/one.out" 2>&1 || why "dry: $(tail -1 "$LAB_DIR/one.out")" || return
+	grep -qx 'removed: extra' "$LAB_DIR/one.out" && grep -qx 'with space' "$LAB_DIR/one.out" || why "the dry run does not say so" || return
+	[ -e "$LAB_DIR/into/extra" ] && [ ! -e "$LAB_DIR/into/with space" ] || why "the dry run was none" || return
+	copy --delete --exclude 'n*' link:data/new/src/ "$LAB_DIR/into" >"$LAB_DIR/one.out" 2>&1 || why "delete: $(tail -1 "$LAB_DIR/one.out")" || return
+	[ ! -e "$LAB_DIR/into/extra" ] && [ -e "$LAB_DIR/into/with space" ] && [ ! -e "$LAB_DIR/into/nnn" ] || why "--delete or --exclude is not heard"
+}
+
+begin_pull() { # name
+	LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 30 link:data/big "$LAB_DIR/$1" \
+		>"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" &
+	COPY=$!
+	lab_wait 20 some_came "$1" || why "nothing arrives: $(tail -1 "$LAB_DIR/big.err")"
+}
+
+some_came() { # name: 8 MiB of 64
+	local f
+	f=$(find "$LAB_DIR/$1" -name '.longreach-journal*' 2>/dev/null | head -1)
+	[ -n "$f" ] && [ "$(stat -c %s "$f")" -gt $((8 * 32)) ]
+}
+
+# Interrupted by whatever command does, the copy goes on by itself.
+pull_goes_on_over() { # name command...
+	local to=$1
+	shift
+	begin_pull "$to" || return
+	"$@"
+	wait $COPY || why "copy: exit $? $(tail -1 "$LAB_DIR/big.err")" || return
+	same_trees "$LAB_DIR/there/big" "$LAB_DIR/$to/big"
+}
+
+killed_pull_goes_on() {
+	rm -rf "$LAB_DIR/there/big"
+	mkdir -p "$LAB_DIR/there/big/d"
+	head -c $((64 * MIB)) /dev/urandom >"$LAB_DIR/there/big/d/file"
+	for i in $(seq 200); do head -c 3000 /dev/urandom >"$LAB_DIR/there/big/d/s$i"; done
+	begin_pull back-killed || return
+	kill -KILL $COPY
+	wait $COPY 2>/dev/null
+	[ ! -e "$LAB_DIR/back-killed/big/d/file" ] || why "it was through before the kill" || return
+	copy --json link:data/big "$LAB_DIR/back-killed" >"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return
+	same_trees "$LAB_DIR/there/big" "$LAB_DIR/back-killed/big" || return
+	[ "$(of_json "$LAB_DIR/big.json" present_bytes)" -gt $((7 * MIB)) ] || why "it began from the beginning" || return
+	NOTE="$(($(of_json "$LAB_DIR/big.json" present_bytes) / MIB)) MiB were there, $(($(of_json "$LAB_DIR/big.json" sent_bytes) / MIB)) MiB sent"
+}
+
+kill_sender() {
+	local pid
+	pid=$(sender_of data) && kill -KILL "$pid"
+}
+
+# The export is all that its sender sees.
+nothing_comes_from_outside() {
+	ln -s ../secret "$LAB_DIR/there/way-in"
+	ln -s "$LAB_DIR/secret" "$LAB_DIR/there/way-in-too"
+	chmod 777 "$LAB_DIR/secret"
+	refused 23 "" link:data/way-in/ "$LAB_DIR/got" || return
+	refused 23 "" link:data/way-in-too/ "$LAB_DIR/got" || return
+	refused 1 "may not lead up" link:data/../secret/ "$LAB_DIR/got" || return
+	refused 5 "nobody sends" link:nothing/x "$LAB_DIR/got" || return
+	refused 23 "No such file" link:data/not-there "$LAB_DIR/got" || return
+	refused 3 "No such file" link:data/renamed "$LAB_DIR/no/such/directory" || return
+	refused 1 "one export" link:data/a link:lookonly/b "$LAB_DIR/got" || return
+	! grep -rqs private "$LAB_DIR/got" || why "a file outside came" || return
+	[ "$(readlink /proc/"$(sender_of data)"/root)" = "$LAB_DIR/there" ] || why "the sender sees $(readlink /proc/"$(sender_of data)"/root)" || return
+	[ "$(stat -c %U /proc/"$(sender_of data)")" = nobody ] || why "the sender is $(stat -c %U /proc/"$(sender_of data)")"
+}
+
 line_bytes() {
 	lab_line_ctl stats | jq .ab.in_bytes
 }
@@ -313,6 +406,13 @@ check "goes on over kill -9 of the far daemon" goes_on_over far kill_edge b
 check "goes on over kill -9 of the near daemon" goes_on_over near kill_edge a
 check "goes on over a line that was cut" goes_on_over cut cut_line
 check "identical after kills at random moments" random_kills $([ -n "${FULL:-}" ] && echo 10 || echo 3)
+check "from there to here: a tree comes as it is, and a second copy sends nothing" tree_comes_back
+check "from there to here: one file, two sources, --delete, --exclude, --dry-run" files_come_back
+check "from there to here: a copy that was killed goes on" killed_pull_goes_on
+check "from there to here: goes on over kill -9 of the sender" pull_goes_on_over back-sender kill_sender
+check "from there to here: goes on over kill -9 of the near daemon" pull_goes_on_over back-near kill_edge a
+[ -z "${FULL:-}" ] || check "from there to here: goes on over kill -9 of the far daemon" pull_goes_on_over back-far kill_edge b
+check "from there to here: nothing but what is exported; refusals name their cause" nothing_comes_from_outside
 check "nothing leads out of an export; refusals name their cause" nothing_leads_out
 check "--delete, --exclude, --dry-run" delete_and_exclude
 kill "$EXPORTS" 2>/dev/null

@@ -167,6 +167,84 @@ static void entry__of_nonsense_is_refused(void **state)
 	assert_false(get_one(buf, put_one(buf, sizeof(buf), &e), &got));
 }
 
+static const char *const sources[] = {"", "a", "a/b/", "c d"};
+
+static size_t put_push(uint8_t *buf, size_t cap, struct copy_bytes odd_source)
+{
+	static struct copy_push p;
+	struct copy_out o = {.buf = buf, .cap = cap};
+
+	p = (struct copy_push){.export = "pull.1", .path = copy_text("x/y"), .flags = COPY_PUSH_REMOVE, .timeout_s = 7, .nsources = 5};
+	for (unsigned i = 0; i < 4; i++)
+		p.source[i] = copy_text(sources[i]);
+	p.source[4] = odd_source;
+	p.nexcludes = 1;
+	p.exclude[0] = copy_text("*.o");
+	copy_push_put(&o, &p);
+	return o.full ? 0 : o.len;
+}
+
+static void push__comes_back(void **state)
+{
+	static struct copy_push got;
+	uint8_t buf[512];
+	size_t len = put_push(buf, sizeof(buf), copy_text("z"));
+	struct copy_in in = {buf, len};
+
+	(void)state;
+	assert_true(copy_push_get(&in, &got));
+	assert_string_equal(got.export, "pull.1");
+	assert_true(same(got.path, copy_text("x/y")));
+	assert_int_equal(got.flags, COPY_PUSH_REMOVE);
+	assert_int_equal(got.timeout_s, 7);
+	assert_int_equal(got.nsources, 5);
+	for (unsigned i = 0; i < 4; i++)
+		assert_true(same(got.source[i], copy_text(sources[i])));
+	assert_int_equal(got.nexcludes, 1);
+	assert_true(same(got.exclude[0], copy_text("*.o")));
+	for (size_t cut = 0; cut < len; cut++) {
+		uint8_t *exact = malloc(cut + 1);
+
+		memcpy(exact, buf, cut);
+		in = (struct copy_in){exact, cut};
+		assert_false(copy_push_get(&in, &got));
+		free(exact);
+	}
+}
+
+/* No source leads out of the export, and none is said in two ways. */
+static void push__of_what_leads_out_is_refused(void **state)
+{
+	static const char *const bad[] = {"/", "/etc", "..", "../", "a/../..", "a//", "./a", "a/./"};
+	static struct copy_push got;
+	uint8_t buf[512];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct copy_in in = {buf, put_push(buf, sizeof(buf), copy_text(bad[i]))};
+
+		assert_false(copy_push_get(&in, &got));
+	}
+}
+
+static void say__comes_back(void **state)
+{
+	uint8_t buf[64], stream;
+	struct copy_out o = {.buf = buf, .cap = sizeof(buf)};
+	struct copy_bytes text;
+	struct copy_in in;
+
+	(void)state;
+	copy_say_put(&o, 2, copy_text("hear"));
+	in = (struct copy_in){buf, o.len};
+	assert_true(copy_say_get(&in, &stream, &text));
+	assert_int_equal(stream, 2);
+	assert_true(same(text, copy_text("hear")));
+	buf[0] = 3;
+	in = (struct copy_in){buf, o.len};
+	assert_false(copy_say_get(&in, &stream, &text));
+}
+
 /* The session's directory itself is nothing that could be written or removed. */
 static void entry__without_a_name(void **state)
 {
@@ -349,6 +427,9 @@ int main(void)
 	    cmocka_unit_test(entry__that_does_not_fit_leaves_no_trace),
 	    cmocka_unit_test(entry__of_nonsense_is_refused),
 	    cmocka_unit_test(entry__without_a_name),
+	    cmocka_unit_test(push__comes_back),
+	    cmocka_unit_test(push__of_what_leads_out_is_refused),
+	    cmocka_unit_test(say__comes_back),
 	    cmocka_unit_test(path__is_sound),
 	    cmocka_unit_test(result__comes_back),
 	    cmocka_unit_test(result__with_too_many_ranges_is_refused),

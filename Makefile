@@ -183,6 +183,7 @@ $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lpthread -lm
 $(O)/tools/wanline $(O)/tools/mutate: $(O)/tests/sim/rng.o
 $(O)/tools/gpumem: $(call objs,daemon/gpu/cuda_api.c daemon/client/client_gpu.c $(LIB_SRC))
+$(O)/tools/vector: $(call objs,$(LIB_SRC))
 
 # loaded into programs of any build, so without its sanitizers
 $(O)/tools/clock_shift.so: tests/preload/clock_shift.c
@@ -212,7 +213,7 @@ $(O)/unit/test_worker_command $(O)/unit/test_flow_trace: $(call objs,daemon/work
 $(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
 # The relay's thread and the library at the two ends of fake_verbs.h.
-RELAY_RDMA := $(addprefix daemon/relay/relay_,channel.c client.c execute.c gpu.c op.c rdma.c region.c wire.c) \
+RELAY_RDMA := $(addprefix daemon/relay/relay_,channel.c client.c execute.c gpu.c op.c pieces.c rdma.c region.c wire.c) \
 	daemon/util/addr.c daemon/util/units.c $(addprefix lib/lr_,rdma.c rdma_wire.c strerror.c verbs.c)
 $(O)/unit/test_relay_rdma: $(O)/tests/unit/test_relay_rdma.o $(call objs,$(RELAY_RDMA)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)

@@ -292,6 +292,41 @@ int lr_get(struct lr *h, const struct lr_transfer *t, uint64_t *op)
 	return t->notice_len > 0 ? -EINVAL : transfer(h, LRM_GET, t, op);
 }
 
+static int vector(struct lr *h, uint32_t type, const struct lr_transfer *t, const struct lr_piece *piece, size_t n, uint64_t *op)
+{
+	struct lr_msg m = {.type = type, .flags = (uint32_t)t->promise, .after = t->after, .id = n};
+	uint8_t data[LR_PIECES_MAX * sizeof(*piece) + LR_NOTICE_MAX];
+	size_t local = t->local ? strlen(t->local) : 0;
+	int r = set_name(&m, t->region);
+
+	if (h->rdma || t->memory)
+		return -EOPNOTSUPP;
+	if (r < 0 || n == 0 || n > LR_PIECES_MAX || t->notice_len > LR_NOTICE_MAX || local >= LR_NAME_MAX ||
+	    (!local && t->fd < 0) || t->offset || t->length || t->region_offset)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		if (piece[i].length == 0 || piece[i].length > INT64_MAX - m.length)
+			return -EINVAL;
+		m.length += piece[i].length;
+	}
+	if (local)
+		memcpy(m.local, t->local, local);
+	memcpy(data, piece, n * sizeof(*piece));
+	if (t->notice_len > 0)
+		memcpy(data + n * sizeof(*piece), t->notice, t->notice_len);
+	return ask(h, &m, data, n * sizeof(*piece) + t->notice_len, local ? -1 : t->fd, op);
+}
+
+int lr_putv(struct lr *h, const struct lr_transfer *t, const struct lr_piece *piece, size_t n, uint64_t *op)
+{
+	return vector(h, LRM_PUTV, t, piece, n, op);
+}
+
+int lr_getv(struct lr *h, const struct lr_transfer *t, const struct lr_piece *piece, size_t n, uint64_t *op)
+{
+	return t->notice_len > 0 ? -EINVAL : vector(h, LRM_GETV, t, piece, n, op);
+}
+
 int lr_cancel(struct lr *h, uint64_t op)
 {
 	struct lr_msg m = {.type = LRM_CANCEL, .id = op};

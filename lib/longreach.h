@@ -35,6 +35,7 @@ extern "C" {
 #define LR_NAME_MAX   32            /* of regions and services, with the terminating NUL */
 #define LR_NOTICE_MAX 256           /* bytes of a notice */
 #define LR_CALL_MAX   (60u << 10)   /* bytes of a call, and of its reply */
+#define LR_PIECES_MAX 256           /* of a vector */
 
 struct lr;
 
@@ -60,6 +61,7 @@ enum lr_status {
 	LR_CLIENT_MEMORY = 17, /* RDMA: the program's memory may not be read or written with the key and address that came with it */
 	LR_CLIENT_GONE = 18,   /* RDMA: the program's memory does not answer, or its connection has ended */
 	LR_RDMA_FAILED = 19,   /* RDMA: another error: the daemon's log names it */
+	LR_OLD_PEER = 20,      /* the other edge is of a version that does not know vectors */
 	LR_STATUSES
 };
 
@@ -90,6 +92,11 @@ struct lr_transfer {
 	uint64_t after;        /* an operation of this handle; 0: begins at once */
 	const char *local;     /* a region that this handle exports, in place of fd: GPU memory, say. offset is in it. NULL: fd */
 	void *memory;          /* of this program, in place of fd; offset is in it. Its bytes are left alone until LR_EV_DONE */
+};
+
+/* Bytes of a vector: so many, from offset on of what the transfer names, and from region_offset on of the region. */
+struct lr_piece {
+	uint64_t offset, region_offset, length;
 };
 
 enum lr_event_type {
@@ -151,6 +158,11 @@ int lr_export_gpu(struct lr *h, const char *name, const struct lr_gpu *memory, u
 /* Begin an operation; *op names it in events. -EAGAIN: too many are under way; -EINVAL. */
 int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op);
 int lr_get(struct lr *h, const struct lr_transfer *t, uint64_t *op);
+/* The same with n pieces, 1 to LR_PIECES_MAX, as one operation: its end, promise and notice are of all of them. offset, length
+ * and region_offset of t are 0; no piece is of 0 bytes. Pieces may lie in any order; where two overlap in what is written,
+ * the bytes of either may be there. A put's notice names the range that encloses the pieces. Not over RDMA: -EOPNOTSUPP. */
+int lr_putv(struct lr *h, const struct lr_transfer *t, const struct lr_piece *piece, size_t n, uint64_t *op);
+int lr_getv(struct lr *h, const struct lr_transfer *t, const struct lr_piece *piece, size_t n, uint64_t *op);
 /* Ends it with LR_CANCELLED, unless it ends first. Bytes that are on their way are still written. */
 int lr_cancel(struct lr *h, uint64_t op);
 

@@ -25,6 +25,7 @@ const char *lr_strerror(enum lr_status status)
 	    [LR_CLIENT_MEMORY] = "the program's memory cannot be reached by RDMA with its key and address",
 	    [LR_CLIENT_GONE] = "the program's RDMA connection has ended",
 	    [LR_RDMA_FAILED] = "RDMA reports an error",
+	    [LR_OLD_PEER] = "the other edge is of an older version",
 	};
 
 	return (unsigned)status < LR_STATUSES ? text[status] : "unknown";

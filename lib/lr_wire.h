@@ -3,7 +3,7 @@
  *
  * One message is a struct lr_msg and the bytes behind it, in this machine's byte order. Each request has one answer,
  * LRM_ANSWER with its serial number, in the order of the requests but for those of GPU memory; all else comes unasked. A descriptor goes with
- * LRM_EXPORT, LRM_PUT and LRM_GET. */
+ * LRM_EXPORT, LRM_PUT, LRM_GET and their vectors. */
 #ifndef LR_WIRE_H
 #define LR_WIRE_H
 
@@ -27,6 +27,8 @@ enum lr_msg_type {
 	LRM_RATE,
 	LRM_REGIONS,
 	LRM_EXPORT_GPU, /* name, flags: enum lr_access; data: struct lr_gpu. Answered when it is open */
+	LRM_PUTV, /* as LRM_PUT, offset and region_offset 0, length: of all pieces, id: how many; data: struct lr_piece..., the notice */
+	LRM_GETV, /* as LRM_GET, likewise */
 	LRM_REQUESTS, /* of these there are no more */
 	/* of the daemon */
 	LRM_ANSWER = 64, /* result; id: of the operation; data: struct lr_rate, or struct lr_region... */

@@ -83,7 +83,7 @@ static void wake_workers(struct relay_thread *r)
 
 void relay_say_hello(struct relay_thread *r)
 {
-	struct relay_head h = {.fence = true, .type = RW_HELLO, .value = r->instance};
+	struct relay_head h = {.fence = true, .type = RW_HELLO, .value = r->instance, .length = RELAY_KNOWS_PIECES};
 	const struct dnode *messages = &r->channel[1].messages;
 
 	for (const struct dnode *n = messages->next; n != messages; n = n->next)
@@ -252,6 +252,7 @@ static void free_ops(struct relay_thread *r)
 			relay_memory_unref(r, op->memory);
 		if (op->fd >= 0)
 			close(op->fd);
+		relay_pieces_unref(op->pieces);
 		free(op->request);
 		free(op->reply);
 		free(op);

@@ -103,6 +103,7 @@ static void close_stream(struct relay_thread *r, struct relay_stream *s)
 	end_reading(r, s);
 	if (s->fd >= 0)
 		close(s->fd);
+	relay_pieces_unref(s->pieces);
 	free(s);
 }
 
@@ -199,7 +200,9 @@ static bool plan_stream(struct relay_channel_out *ch, struct relay_take *t)
 
 	if (!s)
 		return false;
-	left = s->length - s->next;
+	left = relay_pieces_run(s->pieces, s->next, s->length - s->next);
+	if (s->reader && left > 0)
+		left = relay_reader_run(s->reader, s->next, left);
 	t->stream = s;
 	t->offset = s->next;
 	t->ends = left == 0;
@@ -265,11 +268,11 @@ static enum lr_status fill_stream(struct relay_thread *r, const struct relay_tak
 	if (t->ends) {
 		memcpy(to + RELAY_HEAD_LEN, s->notice, s->notice_len);
 	} else {
-		h.offset += t->offset;
+		h.offset += relay_pieces_target(s->pieces, t->offset);
 		h.length = (uint64_t)t->len - RELAY_HEAD_LEN;
 		if (s->reader)
 			relay_reader_take(s->reader, to + RELAY_HEAD_LEN, t->offset, (uint32_t)h.length);
-		else if (pread_all(s->fd, to + RELAY_HEAD_LEN, (size_t)h.length, s->fd_offset + t->offset) < 0)
+		else if (pread_all(s->fd, to + RELAY_HEAD_LEN, (size_t)h.length, s->fd_offset + relay_pieces_source(s->pieces, t->offset)) < 0)
 			return LR_IO_LOCAL;
 		relay_count(&r->count.relay_copied_bytes, h.length);
 	}

@@ -282,6 +282,8 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 		break;
 	case LRM_PUT:
 	case LRM_GET:
+	case LRM_PUTV:
+	case LRM_GETV:
 	case LRM_CALL:
 		rc = relay_op_begin(r, cl, m, data, len, fd, &id);
 		break;

@@ -19,6 +19,7 @@
 
 #include "daemon/util/clock.h"
 #include "daemon/util/file_io.h"
+#include "proxy/util/bytes.h"
 
 static struct relay_channel_out *answers_to(struct relay_thread *r, uint32_t channel)
 {
@@ -155,26 +156,61 @@ static bool open_source(struct relay_thread *r, struct relay_stream *s, const st
 	return s->fd >= 0;
 }
 
-static enum lr_status get_start(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h)
+/* The pieces that a get asks for, each of which must lie in the region. */
+static enum lr_status read_pieces(const struct relay_region *g, const struct relay_head *h, const uint8_t *data, size_t len,
+                                  struct relay_pieces **out)
+{
+	enum lr_status status = h->value <= LR_PIECES_MAX && len == (size_t)h->value * RELAY_PIECE_LEN ? LR_OK : LR_OUT_OF_BOUNDS;
+	struct relay_pieces *p = status == LR_OK ? relay_pieces_new(h->value) : NULL;
+	uint64_t at = 0;
+
+	if (!p)
+		return status == LR_OK ? LR_NO_ROOM : status;
+	for (uint32_t i = 0; status == LR_OK && i < h->value; i++) {
+		uint64_t offset = get_be64(data + i * RELAY_PIECE_LEN), length = get_be64(data + i * RELAY_PIECE_LEN + 8);
+
+		status = relay_region_check(g, LR_PEER_READ, offset, length);
+		if (status == LR_OK && !relay_pieces_set(p, i, offset, at, length))
+			status = LR_OUT_OF_BOUNDS;
+		at += length;
+	}
+	if (status == LR_OK && at != h->length)
+		status = LR_OUT_OF_BOUNDS;
+	if (status == LR_OK)
+		*out = p;
+	else
+		relay_pieces_unref(p);
+	return status;
+}
+
+static enum lr_status get_start(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h,
+                                const uint8_t *data, size_t len)
 {
 	struct relay_region *g = relay_region_find(r, h->name);
-	enum lr_status status = relay_region_check(g, LR_PEER_READ, h->offset, h->length);
+	enum lr_status status = relay_region_check(g, LR_PEER_READ, h->offset, h->value ? 0 : h->length);
 	struct relay_get *get = get_new(r);
+	struct relay_pieces *pieces = NULL;
 	struct relay_stream *s;
 	uint64_t length;
 
+	if (status == LR_OK && h->value)
+		status = read_pieces(g, h, data, len, &pieces);
 	if (status != LR_OK)
 		return status;
 	length = h->length ? h->length : g->size - h->offset;
 	s = get ? calloc(1, sizeof(*s)) : NULL;
-	if (!s)
+	if (!s) {
+		relay_pieces_unref(pieces);
 		return LR_NO_ROOM;
+	}
 	*s = (struct relay_stream){.fd = -1,
 	                           .fd_offset = g->offset + h->offset,
 	                           .length = length,
+	                           .pieces = pieces,
 	                           .head = {.type = RW_GET_DATA, .op = h->op},
 	                           .end = {.fence = true, .type = RW_GET_END, .op = h->op, .length = length}};
 	if (!open_source(r, s, g)) {
+		relay_pieces_unref(pieces);
 		free(s);
 		return LR_NO_ROOM;
 	}
@@ -199,14 +235,14 @@ static bool is_of_before(const struct relay_thread *r, uint64_t op)
 }
 
 /* A get that is asked for again replaces the one under way. */
-static void get(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h)
+static void get(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_head *h, const uint8_t *data, size_t len)
 {
 	enum lr_status status;
 
 	if (is_of_before(r, h->op))
 		return;
 	cancel_get(r, h->op);
-	status = get_start(r, ch, h);
+	status = get_start(r, ch, h, data, len);
 	if (status != LR_OK)
 		say_status(ch, h->op, status, 0);
 }
@@ -394,7 +430,7 @@ static void request(struct relay_thread *r, const struct relay_chunk *c, const s
 		answered = put_end(r, ch, c, h, data, len);
 		break;
 	case RW_GET:
-		get(r, ch, h);
+		get(r, ch, h, data, len);
 		break;
 	case RW_CALL:
 		call(r, ch, h, data, len);

@@ -237,19 +237,29 @@ static bool read_ahead(struct relay_thread *r, struct relay_reader *rd)
 {
 	const struct relay_stream *s = rd->stream;
 	uint64_t left = s->length - rd->asked;
+	uint32_t nruns = 0;
 	struct relay_ahead *a = &rd->ahead[(rd->first + rd->n) % RELAY_AHEAD];
 	struct relay_copy *c;
 
 	if (left == 0 || rd->n == RELAY_AHEAD)
 		return false;
 	*a = (struct relay_ahead){.offset = rd->asked};
-	a->len = a->left = (uint32_t)(left < GPU_BLOCK_BYTES ? left : GPU_BLOCK_BYTES);
 	a->block = take_block(r, rd->memory, false, &c);
 	if (!a->block)
 		return false;
 	c->reader = rd;
-	a->block->nruns = 1;
-	a->block->run[0] = (struct gpu_run){.offset = s->fd_offset + a->offset, .at = 0, .len = a->len};
+	while (nruns < GPU_RUNS && left > 0 && a->len < GPU_BLOCK_BYTES) {
+		uint64_t at = a->offset + a->len, room = GPU_BLOCK_BYTES - a->len;
+		uint64_t len = relay_pieces_run(s->pieces, at, left < room ? left : room);
+
+		a->block->run[nruns++] = (struct gpu_run){.offset = s->fd_offset + relay_pieces_source(s->pieces, at),
+		                                          .at = a->len,
+		                                          .len = (uint32_t)len};
+		a->len += (uint32_t)len;
+		left -= len;
+	}
+	a->block->nruns = nruns;
+	a->left = a->len;
 	rd->asked += a->len;
 	rd->n++;
 	start_copy(r, a->block);
@@ -270,6 +280,17 @@ static void on_loaded(struct relay_thread *r, struct relay_reader *rd, const str
 		if (all)
 			rd->loaded = a->offset + a->len;
 	}
+}
+
+uint64_t relay_reader_run(const struct relay_reader *rd, uint64_t offset, uint64_t left)
+{
+	for (uint32_t i = 0; i < rd->n; i++) {
+		const struct relay_ahead *a = &rd->ahead[(rd->first + i) % RELAY_AHEAD];
+
+		if (offset >= a->offset && offset - a->offset < a->len && a->len - (offset - a->offset) < left)
+			return a->len - (offset - a->offset);
+	}
+	return left;
 }
 
 /* Chunks are filled in any order: a block is given back when all of them are. */

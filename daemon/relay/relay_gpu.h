@@ -80,7 +80,9 @@ void relay_memory_unref(struct relay_thread *r, struct relay_memory *mem);
 /* A stream that reads the memory, from the stream's fd_offset on. NULL: no memory. */
 struct relay_reader *relay_reader_new(struct relay_thread *r, struct relay_memory *mem, struct relay_stream *s);
 void relay_reader_free(struct relay_thread *r, struct relay_reader *rd);
-/* Bytes that are loaded: each once. */
+/* How many bytes from there on, which are loaded, lie in one block: at most left. */
+uint64_t relay_reader_run(const struct relay_reader *rd, uint64_t offset, uint64_t left);
+/* Bytes that are loaded, of one block: each once. */
 void relay_reader_take(struct relay_reader *rd, uint8_t *to, uint64_t offset, uint32_t len);
 
 /* Writes a chunk's bytes. LR_OK: relay_execute_written() is called when they are there, or cannot be. */

@@ -18,6 +18,7 @@
 
 #include "daemon/util/file_io.h"
 #include "daemon/util/log.h"
+#include "proxy/util/bytes.h"
 
 #define INDEX_BITS 12 /* of an id; above it a count, and the instance */
 _Static_assert(RELAY_OPS == 1 << INDEX_BITS, "an index fits its bits");
@@ -73,6 +74,7 @@ static void op_free(struct relay_thread *r, struct relay_op *op)
 		relay_memory_unref(r, op->memory);
 	if (op->fd >= 0)
 		close(op->fd);
+	relay_pieces_unref(op->pieces);
 	free(op->request);
 	free(op->reply);
 	free(op);
@@ -169,6 +171,7 @@ static int start_put(struct relay_thread *r, struct relay_op *op)
 	    .fd = op->fd,
 	    .remote = op->remote,
 	    .fd_offset = op->fd_offset,
+	    .pieces = relay_pieces_ref(op->pieces),
 	    .length = op->length,
 	    .op = op->id,
 	    .head = {.type = RW_PUT, .op = op->id, .offset = op->region_offset},
@@ -177,7 +180,10 @@ static int start_put(struct relay_thread *r, struct relay_op *op)
 	memcpy(s->head.name, op->name, LR_NAME_MAX);
 	memcpy(s->end.name, op->name, LR_NAME_MAX);
 	memcpy(s->notice, op->notice, op->notice_len);
+	if (op->pieces)
+		relay_pieces_span(op->pieces, &s->end.offset, &s->end.length);
 	if (op->memory && !(s->reader = relay_reader_new(r, op->memory, s))) {
+		relay_pieces_unref(s->pieces);
 		free(s);
 		return -ENOMEM;
 	}
@@ -191,9 +197,16 @@ static int start_get(struct relay_op *op)
 {
 	struct relay_head h = {.type = RW_GET, .op = op->id, .offset = op->region_offset, .length = op->length};
 
+	uint8_t pieces[LR_PIECES_MAX * RELAY_PIECE_LEN];
+
 	memcpy(h.name, op->name, LR_NAME_MAX);
+	h.value = op->pieces ? op->pieces->n : 0;
+	for (uint32_t i = 0; i < h.value; i++) {
+		put_be64(pieces + i * RELAY_PIECE_LEN, op->pieces->piece[i].source);
+		put_be64(pieces + i * RELAY_PIECE_LEN + 8, op->pieces->piece[i].length);
+	}
 	op->unsaid++;
-	return relay_say(op->ch, &h, NULL, 0, op->id);
+	return relay_say(op->ch, &h, pieces, h.value * RELAY_PIECE_LEN, op->id);
 }
 
 static int start_call(struct relay_op *op)
@@ -212,9 +225,21 @@ static int start_call(struct relay_op *op)
 	return rc;
 }
 
+/* A get of pieces must be understood there; of a put each chunk says where it belongs. */
+static bool lacks_pieces(const struct relay_thread *r, const struct relay_op *op)
+{
+	return op->kind == RELAY_OP_GET && op->pieces && r->peer_instance && !(r->peer_knows & RELAY_KNOWS_PIECES);
+}
+
 static void start(struct relay_thread *r, struct relay_op *op)
 {
-	int rc = op->kind == RELAY_OP_PUT ? start_put(r, op) : op->kind == RELAY_OP_GET ? start_get(op) : start_call(op);
+	int rc;
+
+	if (lacks_pieces(r, op)) {
+		relay_op_end(r, op->id, LR_OLD_PEER);
+		return;
+	}
+	rc = op->kind == RELAY_OP_PUT ? start_put(r, op) : op->kind == RELAY_OP_GET ? start_get(op) : start_call(op);
 
 	if (rc < 0)
 		relay_op_end(r, op->id, LR_NO_ROOM);
@@ -225,6 +250,46 @@ static enum lr_promise promise_of(const struct relay_thread *r, uint32_t asked)
 	if (asked != LR_LINK)
 		return (enum lr_promise)asked;
 	return r->config.ack_mode == ACK_MODE_NEAR ? LR_NEAR : r->config.ack_mode == ACK_MODE_FAR ? LR_FAR : LR_DONE;
+}
+
+static bool is_vector(const struct lr_msg *m)
+{
+	return m->type == LRM_PUTV || m->type == LRM_GETV;
+}
+
+/* Turns a vector into the operation that it is, and its pieces, which stand in front of its notice. */
+static int take_pieces(struct lr_msg *m, const uint8_t **data, size_t *len, struct relay_pieces **out)
+{
+	bool put = m->type == LRM_PUTV;
+	struct relay_pieces *p;
+	uint64_t sum = 0;
+	int rc = 0;
+
+	if (m->id == 0 || m->id > LR_PIECES_MAX || *len < m->id * sizeof(struct lr_piece) || m->offset || m->region_offset)
+		return -EINVAL;
+	p = relay_pieces_new((uint32_t)m->id);
+	if (!p)
+		return -ENOMEM;
+	for (uint32_t i = 0; rc == 0 && i < p->n; i++) {
+		struct lr_piece q;
+
+		memcpy(&q, *data + i * sizeof(q), sizeof(q));
+		if (!relay_pieces_set(p, i, put ? q.offset : q.region_offset, put ? q.region_offset : q.offset, q.length) ||
+		    q.offset > INT64_MAX - q.length || q.region_offset > INT64_MAX - q.length)
+			rc = -EINVAL;
+		sum += q.length;
+	}
+	if (rc == 0 && sum != m->length)
+		rc = -EINVAL;
+	if (rc < 0) {
+		relay_pieces_unref(p);
+		return rc;
+	}
+	*data += p->n * sizeof(struct lr_piece);
+	*len -= p->n * sizeof(struct lr_piece);
+	m->type = put ? LRM_PUT : LRM_GET;
+	*out = p;
+	return 0;
 }
 
 static int check(const struct lr_msg *m, size_t len, int fd)
@@ -246,7 +311,20 @@ static int check(const struct lr_msg *m, size_t len, int fd)
 
 bool relay_op_takes_fd(const struct lr_msg *m)
 {
-	return !m->local[0] && (m->type == LRM_GET || (m->type == LRM_PUT && m->length > 0));
+	return !m->local[0] && (m->type == LRM_GET || is_vector(m) || (m->type == LRM_PUT && m->length > 0));
+}
+
+/* Whether what the operation reads or writes at this site lies in that region of the program. */
+static bool is_within(const struct relay_op *op, const struct lr_msg *m, uint64_t size)
+{
+	for (uint32_t i = 0; op->pieces && i < op->pieces->n; i++) {
+		const struct relay_piece *p = &op->pieces->piece[i];
+		uint64_t at = op->kind == RELAY_OP_PUT ? p->source : p->target;
+
+		if (at > size || p->length > size - at)
+			return false;
+	}
+	return op->pieces || (m->offset <= size && m->length <= size - m->offset);
 }
 
 /* A region of the program in place of a descriptor. */
@@ -256,7 +334,7 @@ static int use_local(struct relay_thread *r, const struct relay_client *cl, cons
 
 	if (!g || g->client != cl)
 		return -ENOENT;
-	if (m->offset > g->size || m->length > g->size - m->offset)
+	if (!is_within(op, m, g->size))
 		return -ERANGE;
 	op->fd_max = g->size - m->offset;
 	if (g->memory) {
@@ -268,9 +346,9 @@ static int use_local(struct relay_thread *r, const struct relay_client *cl, cons
 	return op->fd < 0 ? -errno : relay_fd_check(op->fd, op->kind == RELAY_OP_PUT, op->kind == RELAY_OP_GET);
 }
 
-/* fd, or the client's memory; neither if remote is NULL and fd negative. */
+/* fd, or the client's memory; neither if remote is NULL and fd negative. pieces: the caller keeps its reference. */
 static int op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data, size_t len,
-                    int fd, const struct relay_remote *remote, uint64_t *id)
+                    int fd, const struct relay_remote *remote, struct relay_pieces *pieces, uint64_t *id)
 {
 	struct relay_op *op, *before;
 	int rc;
@@ -283,6 +361,7 @@ static int op_begin(struct relay_thread *r, struct relay_client *cl, const struc
 	op->length = m->length;
 	op->region_offset = m->region_offset;
 	op->promise = m->type == LRM_PUT ? promise_of(r, m->flags) : LR_DONE;
+	op->pieces = relay_pieces_ref(pieces);
 	memcpy(op->name, m->name, LR_NAME_MAX);
 	if (op->kind == RELAY_OP_CALL && !(op->request = malloc(len + 1))) {
 		op_free(r, op);
@@ -324,15 +403,22 @@ static int op_begin(struct relay_thread *r, struct relay_client *cl, const struc
 int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
                    size_t len, int fd, uint64_t *id)
 {
-	int rc = check(m, len, fd);
+	struct relay_pieces *pieces = NULL;
+	struct lr_msg one = *m;
+	int rc = is_vector(m) ? take_pieces(&one, &data, &len, &pieces) : 0;
 
-	return rc < 0 ? rc : op_begin(r, cl, m, data, len, fd, NULL, id);
+	if (rc == 0)
+		rc = check(&one, len, fd);
+	if (rc == 0)
+		rc = op_begin(r, cl, &one, data, len, fd, NULL, pieces, id);
+	relay_pieces_unref(pieces);
+	return rc;
 }
 
 int relay_op_begin_remote(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
                           size_t len, const struct relay_remote *remote, uint64_t *id)
 {
-	return op_begin(r, cl, m, data, len, -1, remote, id);
+	return op_begin(r, cl, m, data, len, -1, remote, NULL, id);
 }
 
 void relay_op_begun(struct relay_thread *r, uint64_t id)
@@ -453,6 +539,7 @@ static bool get_data(struct relay_thread *r, struct relay_op *op, const struct r
                      const uint8_t *data, size_t len)
 {
 	uint64_t length = op->length ? op->length : op->fd_max;
+	uint64_t at;
 	enum lr_status status;
 
 	if (op->kind != RELAY_OP_GET)
@@ -462,6 +549,11 @@ static bool get_data(struct relay_thread *r, struct relay_op *op, const struct r
 			op_give_up(r, op, LR_OUT_OF_BOUNDS); /* the region there is larger than the memory here */
 		return true;
 	}
+	if (op->pieces && relay_pieces_run(op->pieces, h->offset, len) < len) {
+		op_give_up(r, op, LR_OUT_OF_BOUNDS); /* no sane relay sends bytes of two pieces in one */
+		return true;
+	}
+	at = op->fd_offset + relay_pieces_target(op->pieces, h->offset);
 	if (op->remote.conn) {
 		status = relay_rdma_write(r, &op->remote, h->offset, c, data, (uint32_t)len, op->id);
 		if (status != LR_OK)
@@ -470,13 +562,13 @@ static bool get_data(struct relay_thread *r, struct relay_op *op, const struct r
 	}
 	if (op->memory) {
 		status = relay_gpu_write(r, &(struct relay_write){.memory = op->memory, .chunk = *c, .op = op->id,
-		                                                  .offset = op->fd_offset + h->offset, .data = data,
+		                                                  .offset = at, .data = data,
 		                                                  .len = (uint32_t)len, .is_get = true});
 		if (status != LR_OK)
 			op_give_up(r, op, status);
 		return status != LR_OK;
 	}
-	if (pwrite_all(op->fd, data, len, op->fd_offset + h->offset) < 0) {
+	if (pwrite_all(op->fd, data, len, at) < 0) {
 		op_give_up(r, op, LR_IO_LOCAL);
 		return true;
 	}
@@ -514,16 +606,20 @@ static void reply(struct relay_thread *r, struct relay_op *op, const struct rela
 }
 
 /* It is told of this start: the one before has heard of it, if anybody, and nothing is said twice to the same. */
-static void peer_started(struct relay_thread *r, uint32_t instance)
+static void peer_started(struct relay_thread *r, uint32_t instance, uint64_t knows)
 {
 	if (instance == r->peer_instance)
 		return;
+	r->peer_knows = knows;
 	r->peer_before = r->peer_instance;
 	r->peer_instance = instance;
 	relay_say_hello(r);
 	relay_execute_peer_started(r);
 	if (r->peer_before)
 		relay_op_peer_restarted(r);
+	for (uint32_t i = 0; r->nops > 0 && i < RELAY_OPS; i++)
+		if (r->op[i] && r->op[i]->sent && lacks_pieces(r, r->op[i]))
+			relay_op_end(r, r->op[i]->id, LR_OLD_PEER); /* it was asked for before this was known */
 }
 
 bool relay_op_answer(struct relay_thread *r, const struct relay_chunk *c, const struct relay_head *h, const uint8_t *data,
@@ -532,7 +628,7 @@ bool relay_op_answer(struct relay_thread *r, const struct relay_chunk *c, const 
 	struct relay_op *op = relay_op_find(r, h->op);
 
 	if (h->type == RW_HELLO) {
-		peer_started(r, h->value);
+		peer_started(r, h->value, h->length);
 		return true;
 	}
 	if (!op)

@@ -11,6 +11,7 @@
 #include "relay.h"
 #include "relay_counters.h"
 #include "relay_gpu.h"
+#include "relay_pieces.h"
 #include "relay_rdma.h"
 #include "relay_wire.h"
 
@@ -62,6 +63,7 @@ struct relay_stream {
 	struct relay_reader *reader; /* of GPU memory, or */
 	struct relay_remote remote;  /* of an RDMA client */
 	uint64_t fd_offset;          /* or offset in the memory */
+	struct relay_pieces *pieces; /* NULL: one */
 	uint64_t next, length;
 	struct relay_head head; /* of data chunks; offset: of the first */
 	struct relay_head end;
@@ -110,6 +112,7 @@ struct relay_op {
 	struct relay_remote remote;  /* of an RDMA client */
 	uint64_t fd_max;             /* bytes behind fd_offset that may be written */
 	uint64_t fd_offset, length, region_offset, bytes;
+	struct relay_pieces *pieces; /* NULL: one */
 	char name[LR_NAME_MAX];
 	enum lr_promise promise;
 	uint64_t after;
@@ -204,6 +207,7 @@ struct relay_thread {
 	bool wake[WORKERS_MAX];
 	struct relay_channel_out channel[RELAY_CHANNELS_MAX];
 	uint32_t instance, peer_instance, peer_before; /* of this start, the other relay's, and the one before that */
+	uint64_t peer_knows; /* RELAY_KNOWS_* of it, when its instance is known */
 	uint64_t started_ns;
 	int listen_fd, notify_fd, epoll_fd;
 	pthread_t thread;

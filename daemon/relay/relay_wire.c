@@ -6,14 +6,15 @@
 
 #include "proxy/util/bytes.h"
 
-#define VERSION 1
+#define VERSION        1
+#define VERSION_PIECES 2
 
 void relay_head_put(uint8_t out[RELAY_HEAD_LEN], const struct relay_head *h)
 {
 	out[0] = h->fence ? RELAY_FENCE : 0;
 	out[1] = h->type;
 	out[2] = h->status;
-	out[3] = VERSION;
+	out[3] = h->type == RW_GET && h->value > 0 ? VERSION_PIECES : VERSION;
 	put_be32(out + 4, h->value);
 	put_be64(out + 8, h->op);
 	put_be64(out + 16, h->offset);
@@ -30,7 +31,8 @@ static bool range_is_sound(const struct relay_head *h)
 
 bool relay_head_get(const uint8_t *chunk, size_t len, struct relay_head *h, const uint8_t **data, size_t *data_len)
 {
-	if (len < RELAY_HEAD_LEN || len > RELAY_HEAD_LEN + RELAY_DATA_MAX || chunk[3] != VERSION)
+	if (len < RELAY_HEAD_LEN || len > RELAY_HEAD_LEN + RELAY_DATA_MAX ||
+	    (chunk[3] != VERSION && (chunk[3] != VERSION_PIECES || chunk[1] != RW_GET)))
 		return false;
 	h->fence = chunk[0] & RELAY_FENCE;
 	h->type = chunk[1];

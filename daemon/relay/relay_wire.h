@@ -3,7 +3,8 @@
  *
  * Big-endian: flags(1, the core's) type(1) status(1) version(1) value(4) op(8) offset(8) length(8) name(32), then data.
  * A data chunk says all that is to be known about it, so that a receiver that starts again needs no memory of an
- * operation: region, offset, and the operation that an error belongs to. */
+ * operation: region, offset, and the operation that an error belongs to. version is 1, and 2 of a RW_GET of pieces: who does
+ * not know them does nothing, in place of something else. */
 #ifndef DAEMON_RELAY_WIRE_H
 #define DAEMON_RELAY_WIRE_H
 
@@ -23,17 +24,22 @@ _Static_assert(RELAY_HEAD_LEN + RELAY_DATA_MAX <= RELAY_CHUNK_MAX, "a chunk fits
 enum relay_type {
 	RW_PUT = 1,  /* bytes for a region: name, offset */
 	RW_PUT_END,  /* fence: all bytes of the put are there. name, offset, length; data: its notice */
-	RW_GET,      /* name, offset, length; 0: to the end */
+	RW_GET,      /* name, offset, length; 0: to the end. value: so many pieces, in data: offset(8) length(8) each; length: of all */
 	RW_CALL,     /* name: of the service; offset: of this part, value: length of all parts */
 	RW_CANCEL,   /* op */
 	RW_ANSWERS,  /* types from here on are answers */
-	RW_HELLO = RW_ANSWERS, /* value: of this start of the relay */
+	RW_HELLO = RW_ANSWERS, /* value: of this start of the relay; length: RELAY_KNOWS_* */
 	RW_STATUS,   /* of a put that has ended, or a get or call that cannot be: status, length */
 	RW_GET_DATA, /* offset: from the beginning of the get */
 	RW_GET_END,  /* fence: status, length */
 	RW_REPLY,    /* like RW_CALL; status */
 	RW_TYPES
 };
+
+/* What a relay understands beyond the first version's. */
+#define RELAY_KNOWS_PIECES 1u
+
+#define RELAY_PIECE_LEN 16 /* of a piece in RW_GET */
 
 struct relay_head {
 	bool fence;

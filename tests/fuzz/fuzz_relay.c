@@ -18,6 +18,7 @@
 #include "daemon/relay/relay_channel.c"
 #include "daemon/relay/relay_execute.c"
 #include "daemon/relay/relay_op.c"
+#include "daemon/relay/relay_pieces.c"
 #include "daemon/privileged/privileged_wire.c"
 #include "daemon/relay/relay_wire.c"
 #include "lib/lr_strerror.c"

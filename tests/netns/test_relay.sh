@@ -82,6 +82,17 @@ errors_are_exact() {
 	refused "cannot read or write the region" get link:reader "$LAB_DIR/x"
 }
 
+# Many pieces in one put and one get, and a piece that leaves the region.
+vectors() {
+	truncate -s $((4 * MIB)) "$LAB_DIR/vector"
+	provide b vector "$LAB_DIR/vector" rw || return
+	NOTE=$(LONGREACH_RELAY="$LAB_DIR/a.relay" timeout 20 "$LAB_TOOLS/vector" link:vector $((4 * MIB)) 256 2>&1) || why "$NOTE" || return
+	grep -q "^vector+0 $((4 * MIB)) vector" "$LAB_DIR/notices" || why "no notice: $(tail -1 "$LAB_DIR/notices")" || return
+	LONGREACH_RELAY="$LAB_DIR/a.relay" timeout 20 "$LAB_TOOLS/vector" link:vector $((4 * MIB + 1)) 7 >"$LAB_DIR/vector.err" 2>&1 &&
+		{ why "a piece beyond the end was put"; return; }
+	grep -q "beyond the end" "$LAB_DIR/vector.err" || why "$(cat "$LAB_DIR/vector.err")"
+}
+
 # What was promised near is in the buffer: it outlives its daemon.
 near_promise_outlives_its_daemon() {
 	random_file "$LAB_DIR/src2" $MIB
@@ -167,6 +178,7 @@ lab_watch_line
 check "edges with a relay come up" start_edges
 check "64 MiB put with a notice, and got back, at 300 km" put_and_get
 check "errors name their cause" errors_are_exact
+check "256 pieces in one put, and in one get" vectors
 check "put promised near outlives its daemon" near_promise_outlives_its_daemon
 check "put goes on over kill -9 of the far daemon" put_goes_on_after_the_far_daemon
 check "get goes on over kill -9 of the far daemon" get_goes_on_after_the_far_daemon

@@ -21,6 +21,7 @@
 #include "daemon/relay/relay_channel.c"
 #include "daemon/relay/relay_execute.c"
 #include "daemon/relay/relay_op.c"
+#include "daemon/relay/relay_pieces.c"
 #include "daemon/privileged/privileged_wire.c"
 #include "daemon/relay/relay_wire.c"
 #include "lib/lr_strerror.c"
@@ -42,6 +43,8 @@ struct relay_port {
 	struct {
 		uint32_t channel;
 		struct relay_head head;
+		size_t len;
+		uint8_t data[64], last; /* the first of len, and the last one */
 	} sent[SENT_MAX];
 };
 
@@ -79,7 +82,10 @@ static void grant(struct relay_thread *r, const struct relay_command *c)
 	for (uint32_t i = before; i < p->n; i++)
 		if (p->c[i].type == RELAY_COMMIT && p->nsaid < SENT_MAX) {
 			p->sent[p->nsaid].channel = c->channel;
-			assert_true(relay_head_get(slot, c->len, &p->sent[p->nsaid++].head, &data, &len));
+			assert_true(relay_head_get(slot, c->len, &p->sent[p->nsaid].head, &data, &len));
+			p->sent[p->nsaid].len = len;
+			p->sent[p->nsaid].last = len > 0 ? data[len - 1] : 0;
+			memcpy(p->sent[p->nsaid++].data, data, len < 64 ? len : 64);
 		}
 }
 
@@ -242,17 +248,22 @@ static int ask(struct relay_thread *r, unsigned i, const struct lr_msg *m, int f
 }
 
 /* A chunk of the other site comes; its slot is that number. */
-static void come(struct relay_thread *r, uint32_t channel, const struct relay_head *h, const char *data, uint32_t slot)
+static void come_bytes(struct relay_thread *r, uint32_t channel, const struct relay_head *h, const void *data, size_t len,
+                       uint32_t slot)
 {
 	static uint8_t slots[32][RELAY_CHUNK_MAX];
 	uint8_t *chunk = slots[slot % 32];
-	size_t len = data ? strlen(data) : 0;
 	struct relay_chunk c = {channel, slot, 0, chunk, (uint16_t)(RELAY_HEAD_LEN + len)};
 
 	relay_head_put(chunk, h);
 	if (len > 0)
 		memcpy(chunk + RELAY_HEAD_LEN, data, len);
 	relay_execute(r, &c);
+}
+
+static void come(struct relay_thread *r, uint32_t channel, const struct relay_head *h, const char *data, uint32_t slot)
+{
+	come_bytes(r, channel, h, data, data ? strlen(data) : 0, slot);
 }
 
 static bool is_open(int fd)
@@ -803,6 +814,275 @@ static void use_local__of_the_program_itself(void **state)
 	assert_null(relay_op_find(r, id));
 }
 
+/* --- vectors --- */
+
+static uint8_t pattern(uint64_t at)
+{
+	return (uint8_t)(at * 2654435761u >> 13);
+}
+
+static int patterned(size_t bytes)
+{
+	int fd = memory(bytes);
+
+	for (size_t i = 0; i < bytes; i++) {
+		uint8_t b = pattern(i);
+
+		assert_int_equal(pwrite(fd, &b, 1, (off_t)i), 1);
+	}
+	return fd;
+}
+
+/* A request of pieces, and a notice behind them. */
+static int ask_vector(struct relay_thread *r, struct lr_msg *m, const struct lr_piece *piece, size_t n, const char *notice, int fd,
+                      uint64_t *id)
+{
+	static uint8_t message[LR_MSG_MAX];
+	struct lr_msg a = {0};
+
+	m->id = n;
+	m->length = 0;
+	for (size_t i = 0; i < n; i++)
+		m->length += piece[i].length;
+	memcpy(message, m, sizeof(*m));
+	memcpy(message + sizeof(*m), piece, n * sizeof(*piece));
+	memcpy(message + sizeof(*m) + n * sizeof(*piece), notice, strlen(notice));
+	send_to_daemon(1, message, sizeof(*m) + n * sizeof(*piece) + strlen(notice), fd);
+	client_ready(r, 1);
+	assert_true(hear(1, LRM_ANSWER, &a));
+	*id = a.id;
+	return a.result;
+}
+
+static void expect_chunk(const struct relay_thread *r, uint32_t i, uint8_t type, uint64_t offset, size_t len, uint64_t from)
+{
+	const struct relay_head *h = &r->port[0]->sent[i].head;
+
+	assert_int_equal(h->type, type);
+	assert_int_equal(h->offset, offset);
+	assert_int_equal(r->port[0]->sent[i].len, len);
+	for (uint64_t b = 0; b < len && b < 64; b++)
+		assert_int_equal(r->port[0]->sent[i].data[b], pattern(from + b));
+	assert_int_equal(r->port[0]->sent[i].last, pattern(from + len - 1));
+}
+
+static void vector__put_says_where_each_piece_belongs(void **state)
+{
+	static const struct lr_piece piece[] = {{10, 5000, 5000}, {7000, 0, 3}, {0, 20000, 4096}};
+	struct relay_thread *r = *state;
+	struct lr_msg m = {.type = LRM_PUTV, .serial = 1, .name = "r"};
+	int fd = patterned(20000);
+	struct relay_head *end;
+	uint64_t id;
+
+	assert_int_equal(ask_vector(r, &m, piece, 3, "all", fd, &id), 0);
+	work_off(r, 5);
+	assert_int_equal(r->port[0]->nsaid, 5);
+	expect_chunk(r, 0, RW_PUT, 5000, 4096, 10);
+	expect_chunk(r, 1, RW_PUT, 9096, 904, 4106);
+	expect_chunk(r, 2, RW_PUT, 0, 3, 7000);
+	expect_chunk(r, 3, RW_PUT, 20000, 4096, 0);
+	end = &r->port[0]->sent[4].head;
+	assert_int_equal(end->type, RW_PUT_END);
+	assert_int_equal(end->offset, 0);
+	assert_int_equal(end->length, 24096); /* what encloses all of them */
+	assert_memory_equal(r->port[0]->sent[4].data, "all", 3);
+	come(r, 1, &(struct relay_head){.fence = true, .type = RW_STATUS, .op = id}, NULL, 3);
+	assert_true(hear(1, LRM_EVENT, &m));
+	assert_int_equal(m.status, LR_OK);
+	assert_int_equal(m.length, 9099);
+	close(fd);
+}
+
+static void vector__get_puts_each_piece_in_its_place(void **state)
+{
+	static const struct lr_piece piece[] = {{100, 70, 10}, {0, 9000, 4}};
+	static const uint8_t asked[] = {0, 0, 0, 0, 0, 0, 0, 70,   0, 0, 0, 0, 0, 0, 0, 10,
+	                                0, 0, 0, 0, 0, 0, 35, 40, 0, 0, 0, 0, 0, 0, 0, 4};
+	struct relay_thread *r = *state;
+	struct lr_msg m = {.type = LRM_GETV, .serial = 1, .name = "r"};
+	int fd = memory(4096);
+	char text[128] = {0};
+	uint64_t id;
+
+	assert_int_equal(ask_vector(r, &m, piece, 2, "", fd, &id), 0);
+	work_off(r, 2);
+	assert_int_equal(r->port[0]->sent[0].head.type, RW_GET);
+	assert_int_equal(r->port[0]->sent[0].head.value, 2);
+	assert_int_equal(r->port[0]->sent[0].head.length, 14);
+	assert_int_equal(r->port[0]->sent[0].len, sizeof(asked));
+	assert_memory_equal(r->port[0]->sent[0].data, asked, sizeof(asked));
+	come(r, 1, &(struct relay_head){.type = RW_GET_DATA, .op = id, .offset = 10}, "four", 1);
+	come(r, 1, &(struct relay_head){.type = RW_GET_DATA, .op = id, .offset = 0}, "ten bytes!", 2);
+	assert_int_equal(pread(fd, text, 128, 0), 128);
+	assert_memory_equal(text, "four", 4);
+	assert_memory_equal(text + 100, "ten bytes!", 10);
+	assert_int_equal(text[4] | text[99] | text[110], 0);
+	come(r, 1, &(struct relay_head){.fence = true, .type = RW_GET_END, .op = id, .length = 14}, NULL, 3);
+	assert_true(hear(1, LRM_EVENT, &m));
+	assert_int_equal(m.status, LR_OK);
+	close(fd);
+}
+
+/* Bytes of two pieces in one chunk would be written over what lies behind the first. */
+static void vector__chunk_over_two_pieces_ends_the_get(void **state)
+{
+	static const struct lr_piece piece[] = {{100, 70, 10}, {0, 9000, 4}};
+	struct relay_thread *r = *state;
+	struct lr_msg m = {.type = LRM_GETV, .serial = 1, .name = "r"};
+	int fd = memory(4096);
+	char text[128] = {0};
+	uint64_t id;
+
+	assert_int_equal(ask_vector(r, &m, piece, 2, "", fd, &id), 0);
+	work_off(r, 2);
+	come(r, 1, &(struct relay_head){.type = RW_GET_DATA, .op = id, .offset = 8}, "over", 1);
+	assert_true(hear(1, LRM_EVENT, &m));
+	assert_int_equal(m.status, LR_OUT_OF_BOUNDS);
+	assert_int_equal(pread(fd, text, 128, 0), 128);
+	assert_int_equal(text[108] | text[110] | text[0], 0);
+	close(fd);
+}
+
+static void piece_of(uint8_t *to, uint64_t offset, uint64_t length)
+{
+	put_be64(to, offset);
+	put_be64(to + 8, length);
+}
+
+static void vector__the_other_sites_get_is_read_piece_by_piece(void **state)
+{
+	struct relay_thread *r = *state;
+	struct relay_head h = {.type = RW_GET, .op = 77, .name = "r", .value = 2, .length = 4100 + 7};
+	int fd = patterned(REGION_BYTES);
+	uint8_t pieces[2 * RELAY_PIECE_LEN];
+
+	assert_int_equal(export_to(r, "r", fd), 0);
+	piece_of(pieces, 50000, 4100);
+	piece_of(pieces + RELAY_PIECE_LEN, 3, 7);
+	come_bytes(r, 0, &h, pieces, sizeof(pieces), 1);
+	work_off(r, 5);
+	assert_int_equal(r->port[0]->nsaid, 4);
+	expect_chunk(r, 0, RW_GET_DATA, 0, 4096, 50000);
+	expect_chunk(r, 1, RW_GET_DATA, 4096, 4, 54096);
+	expect_chunk(r, 2, RW_GET_DATA, 4100, 7, 3);
+	assert_int_equal(r->port[0]->sent[3].head.type, RW_GET_END);
+	assert_int_equal(r->port[0]->sent[3].head.length, 4107);
+	close(fd);
+}
+
+/* Each piece must lie in the region, and what is said of them must be so. */
+static void vector__the_other_sites_get_out_of_bounds(void **state)
+{
+	struct relay_thread *r = *state;
+	struct relay_head h = {.type = RW_GET, .op = 77, .name = "r", .value = 2, .length = 17};
+	static const uint64_t bad[][4] = {{0, 10, REGION_BYTES, 7},   {REGION_BYTES - 9, 10, 0, 7}, {0, 10, 0, 8},
+	                                  {0, 17, 0, 0},              {0, 10, UINT64_MAX, 7},       {0, UINT64_MAX, 0, 18}};
+	int fd = memory(REGION_BYTES);
+	uint8_t pieces[2 * RELAY_PIECE_LEN];
+	unsigned n = 0;
+
+	assert_int_equal(export_to(r, "r", fd), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		piece_of(pieces, bad[i][0], bad[i][1]);
+		piece_of(pieces + RELAY_PIECE_LEN, bad[i][2], bad[i][3]);
+		h.op++;
+		come_bytes(r, 0, &h, pieces, sizeof(pieces), 1);
+		n++;
+	}
+	piece_of(pieces, 0, 10);
+	piece_of(pieces + RELAY_PIECE_LEN, 0, 7);
+	h.op++;
+	come_bytes(r, 0, &h, pieces, sizeof(pieces) - 1, 1); /* cut short */
+	h.op++;
+	h.value = LR_PIECES_MAX + 1;
+	come_bytes(r, 0, &h, pieces, sizeof(pieces), 1);
+	n += 2;
+	work_off(r, 5);
+	assert_int_equal(nsent(r, RW_GET_DATA), 0);
+	assert_int_equal(nsent(r, RW_STATUS), n);
+	for (uint32_t i = 0; i < r->port[0]->nsaid; i++)
+		assert_int_equal(r->port[0]->sent[i].head.status, LR_OUT_OF_BOUNDS);
+	close(fd);
+}
+
+/* Blocks of a GPU end where no chunk does. */
+static void vector__of_gpu_memory(void **state)
+{
+	static const struct lr_piece piece[] = {{1, 0, (1u << 20) + 5}, {3u << 20, 2u << 20, 10}, {100, 4u << 20, (1u << 20) - 1}};
+	struct relay_thread *r = *state;
+	struct lr_msg m = {.type = LRM_PUTV, .serial = 1, .name = "r", .local = "gpu"};
+	uint64_t id, got = 0;
+
+	export_gpu(r, 1, "gpu", TOY_BYTES);
+	for (uint32_t i = 0; i < TOY_BYTES; i++)
+		toy.memory[i] = pattern(i);
+	assert_int_equal(ask_vector(r, &m, piece, 3, "", -1, &id), 0);
+	work_off(r, 60);
+	for (uint32_t i = 0; i < r->port[0]->nsaid; i++) {
+		uint64_t at = r->port[0]->sent[i].head.offset;
+
+		if (r->port[0]->sent[i].head.type != RW_PUT)
+			continue;
+		got += r->port[0]->sent[i].len;
+		expect_chunk(r, i, RW_PUT, at, r->port[0]->sent[i].len,
+		             at < 2u << 20   ? at + 1
+		             : at < 4u << 20 ? at + (1u << 20)
+		                             : at - (4u << 20) + 100);
+	}
+	assert_int_equal(got, m.length);
+	assert_int_equal(nsent(r, RW_PUT_END), 1);
+}
+
+static void vector__that_makes_no_sense_is_refused(void **state)
+{
+	static const struct lr_piece good[LR_PIECES_MAX + 1] = {{0, 0, 8}}, empty[] = {{0, 0, 8}, {9, 9, 0}},
+	                             wraps[] = {{0, INT64_MAX, 8}}, far[] = {{0, 0, 8}, {8190, 8, 4}};
+	struct relay_thread *r = *state;
+	struct lr_msg m = {.type = LRM_PUTV, .serial = 1, .name = "r"}, local = m;
+	int fd = memory(4096);
+	uint64_t id;
+
+	assert_int_equal(ask_vector(r, &m, good, 0, "", fd, &id), -EINVAL);
+	assert_int_equal(ask_vector(r, &m, good, LR_PIECES_MAX + 1, "", fd, &id), -EINVAL);
+	assert_int_equal(ask_vector(r, &m, empty, 2, "", fd, &id), -EINVAL);
+	assert_int_equal(ask_vector(r, &m, wraps, 1, "", fd, &id), -EINVAL);
+	assert_int_equal(ask_vector(r, &m, good, 1, "", -1, &id), -EINVAL);
+	m.offset = 1;
+	assert_int_equal(ask_vector(r, &m, good, 1, "", fd, &id), -EINVAL);
+	m.offset = 0;
+	m.type = LRM_GETV;
+	assert_int_equal(ask_vector(r, &m, good, 1, "notice", fd, &id), -EINVAL);
+	export_gpu(r, 1, "gpu", 8192);
+	memcpy(local.local, "gpu", 4);
+	assert_int_equal(ask_vector(r, &local, far, 2, "", -1, &id), -ERANGE);
+	assert_int_equal(ask_vector(r, &local, good, 1, "", -1, &id), 0);
+	close(fd);
+}
+
+/* It would take a get of pieces for one of its first bytes, or do nothing. */
+static void vector__get_of_a_relay_that_knows_none(void **state)
+{
+	static const struct lr_piece piece[] = {{0, 0, 8}};
+	struct relay_thread *r = *state;
+	struct lr_msg m = {.type = LRM_GETV, .serial = 1, .name = "r"}, ev;
+	int fd = memory(4096);
+	uint64_t id;
+
+	assert_int_equal(ask_vector(r, &m, piece, 1, "", fd, &id), 0); /* it has not said yet */
+	work_off(r, 2);
+	hello(r, 9);
+	assert_true(hear(1, LRM_EVENT, &ev));
+	assert_int_equal(ev.status, LR_OLD_PEER);
+	assert_int_equal(ask_vector(r, &m, piece, 1, "", fd, &id), 0);
+	client_ready(r, 1);
+	assert_null(relay_op_find(r, id));
+	come(r, 1, &(struct relay_head){.fence = true, .type = RW_HELLO, .value = 10, .length = RELAY_KNOWS_PIECES}, NULL, 5);
+	assert_int_equal(ask_vector(r, &m, piece, 1, "", fd, &id), 0);
+	assert_non_null(relay_op_find(r, id));
+	close(fd);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -830,6 +1110,14 @@ int main(void)
 	    TEST(relay_client_drop__ends_what_its_gpu_does),
 	    TEST(relay_region_remove__is_answered_when_it_is_closed),
 	    TEST(use_local__of_the_program_itself),
+	    TEST(vector__put_says_where_each_piece_belongs),
+	    TEST(vector__get_puts_each_piece_in_its_place),
+	    TEST(vector__chunk_over_two_pieces_ends_the_get),
+	    TEST(vector__the_other_sites_get_is_read_piece_by_piece),
+	    TEST(vector__the_other_sites_get_out_of_bounds),
+	    TEST(vector__of_gpu_memory),
+	    TEST(vector__that_makes_no_sense_is_refused),
+	    TEST(vector__get_of_a_relay_that_knows_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

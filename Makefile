@@ -219,6 +219,13 @@ $(O)/unit/test_relay_rdma: $(O)/tests/unit/test_relay_rdma.o $(call objs,$(RELAY
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lcmocka -lm
 
+# The library, the relay's thread and copies, with one relay for both sites.
+RELAY_LOOP := $(wildcard daemon/relay/*.c lib/*.c) $(COPY_BOTH) copy/back/copy_pull.c copy/back/copy_push.c \
+	$(addprefix daemon/util/,addr.c units.c json.c)
+$(O)/unit/test_relay_loop: $(O)/tests/unit/test_relay_loop.o $(call objs,$(RELAY_LOOP)) $(O)/libproxy.a
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -levent -lxxhash -lcmocka -lm
+
 $(O)/unit/test_cuda_api: $(call objs,tests/unit/cuda_own_facts.c)
 # dlopen(3) looks there first, in the tests alone; a RUNPATH would not do for that of a sanitizer
 FAKECUDA := $(O)/tools/fakecuda/libcuda.so.1

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The library, the relay's thread and `longreach copy` as they are, with one relay for both sites: what a channel commits
+ * comes to the same thread. Chunks come in the order of their positions, a fence when all before it are done. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "no_log.h"
+#include "toy_gpu.h"
+
+#include "copy/back/copy_pull.h"
+#include "copy/back/copy_push.h"
+#include "copy/server/copy_serve.h"
+#include "daemon/config/link_plan.h"
+#include "daemon/relay/relay.h"
+#include "lib/longreach.h"
+
+#define SLOTS    1024
+#define CHANNELS 16
+
+/* --- the worker, and the line: both are here --- */
+
+struct slot {
+	bool used, came;
+	uint32_t channel;
+	uint16_t len;
+	uint64_t pos;
+	uint8_t bytes[RELAY_CHUNK_MAX];
+};
+
+struct relay_port {
+	int notify_fd;
+	struct slot slot[SLOTS];
+	uint64_t pos[CHANNELS], next[CHANNELS]; /* given to the next commit; handed over next */
+	uint32_t under_way[CHANNELS];
+	struct relay_note note[4 * SLOTS];
+	uint32_t first, n;
+	struct relay_command waiting[4 * SLOTS]; /* takes without a slot */
+	uint32_t nwaiting;
+};
+
+static struct relay_port port;
+
+static void tell(const struct relay_note *n)
+{
+	assert_true(port.n < 4 * SLOTS);
+	port.note[(port.first + port.n++) % (4 * SLOTS)] = *n;
+	eventfd_write(port.notify_fd, 1);
+}
+
+static struct relay_chunk chunk_of(uint32_t i)
+{
+	struct slot *s = &port.slot[i];
+
+	return (struct relay_chunk){s->channel, i, s->pos, s->bytes, s->len};
+}
+
+/* Hands over what may be. */
+static void hand_over(uint32_t channel)
+{
+	for (;;) {
+		uint32_t i = 0;
+
+		while (i < SLOTS && !(port.slot[i].used && port.slot[i].came && port.slot[i].channel == channel &&
+		                      port.slot[i].pos == port.next[channel]))
+			i++;
+		if (i == SLOTS || (port.slot[i].bytes[0] & RELAY_FENCE && port.under_way[channel] > 0))
+			return;
+		port.next[channel]++;
+		port.under_way[channel]++;
+		tell(&(struct relay_note){.type = RELAY_CAME, .chunk = chunk_of(i)});
+	}
+}
+
+static bool take(const struct relay_command *c)
+{
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		if (port.slot[i].used)
+			continue;
+		port.slot[i].used = true;
+		port.slot[i].came = false;
+		port.slot[i].channel = c->channel;
+		port.slot[i].len = c->len;
+		tell(&(struct relay_note){.type = RELAY_TAKEN, .channel = c->channel, .token = c->token, .chunk = chunk_of(i)});
+		return true;
+	}
+	return false;
+}
+
+static void take_waiting(void)
+{
+	uint32_t n = 0;
+
+	while (n < port.nwaiting && take(&port.waiting[n]))
+		n++;
+	port.nwaiting -= n;
+	memmove(port.waiting, port.waiting + n, port.nwaiting * sizeof(port.waiting[0]));
+}
+
+struct relay_port *relay_port_new(int notify_fd)
+{
+	memset(&port, 0, sizeof(port));
+	port.notify_fd = notify_fd;
+	return &port;
+}
+
+void relay_port_free(struct relay_port *p)
+{
+	(void)p;
+}
+
+bool relay_port_command(struct relay_port *p, const struct relay_command *c)
+{
+	struct slot *s = &p->slot[c->slot % SLOTS];
+
+	if (c->type == RELAY_TAKE) {
+		if (!take(c))
+			p->waiting[p->nwaiting++] = *c;
+		return true;
+	}
+	if (c->type == RELAY_COMMIT) {
+		s->pos = p->pos[s->channel]++;
+		s->came = true;
+		if (c->tell)
+			tell(&(struct relay_note){.type = RELAY_COMMITTED, .channel = c->channel, .token = c->token});
+		hand_over(s->channel);
+		return true;
+	}
+	s->used = false;
+	if (c->type == RELAY_FINISH) {
+		p->under_way[s->channel]--;
+		hand_over(s->channel);
+	}
+	take_waiting();
+	return true;
+}
+
+bool relay_port_note(struct relay_port *p, struct relay_note *n)
+{
+	if (p->n == 0)
+		return false;
+	*n = p->note[p->first];
+	p->first = (p->first + 1) % (4 * SLOTS);
+	p->n--;
+	return true;
+}
+
+bool relay_port_has_room(struct relay_port *p)
+{
+	(void)p;
+	return true;
+}
+
+void relay_port_wake(struct worker *w)
+{
+	(void)w;
+}
+
+void worker_relay_open(struct worker *w, struct relay_port *p)
+{
+	(void)w;
+	(void)p;
+}
+
+void *worker_relay_arena(const struct worker *w, size_t *len)
+{
+	(void)w;
+	*len = 0;
+	return NULL;
+}
+
+void link_plan_relay_socket(const struct link_config *c, char *path, size_t cap)
+{
+	snprintf(path, cap, "%s", c->relay_socket);
+}
+
+/* --- set up --- */
+
+static char top[32], socket_path[64];
+static struct relay_thread *relay;
+static pid_t child[2];
+
+static const char *in_top(const char *name)
+{
+	static char path[8][128];
+	static unsigned i;
+
+	i = (i + 1) % 8;
+	snprintf(path[i], sizeof(path[i]), "%s/%s", top, name);
+	return path[i];
+}
+
+static void start_relay(void)
+{
+	static struct link_config c;
+	char err[CONFIG_ERR_MAX];
+
+	c = (struct link_config){.name = "loop", .relay = true, .lanes = 1};
+	snprintf(c.relay_socket, sizeof(c.relay_socket), "%s", socket_path);
+	assert_int_equal(relay_open(&relay, &c, (struct worker *const[]){NULL}, 1, err), 0);
+	assert_int_equal(relay_run(relay, err), 0);
+}
+
+/* The two processes of an export, "there", as longreachd --exports starts them; but for the user and the root. */
+static void start_export(void)
+{
+	for (int i = 0; i < 2; i++) {
+		child[i] = fork();
+		assert_true(child[i] >= 0);
+		if (child[i] == 0) {
+			struct copy_export e = {.name = "there", .writable = true};
+			struct lr *h;
+
+			prctl(PR_SET_PDEATHSIG, SIGKILL); /* of a test that fails */
+			while (lr_open("loop", NULL, &h) < 0)
+				usleep(10000);
+			if (chdir(in_top("there")) < 0)
+				_exit(1);
+			e.root = open(".", O_PATH | O_DIRECTORY);
+			_exit(i == 0 ? copy_serve(h, &e) != -EPIPE : copy_push_serve(h, "there") != -EPIPE);
+		}
+	}
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	snprintf(top, sizeof(top), "/tmp/relay_loop.XXXXXX");
+	assert_non_null(mkdtemp(top));
+	snprintf(socket_path, sizeof(socket_path), "%s/socket", top);
+	setenv("LONGREACH_RELAY", socket_path, 1);
+	assert_int_equal(mkdir(in_top("there"), 0755), 0);
+	memset(child, 0, sizeof(child));
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	return remove(path);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	relay_stop(relay);
+	relay_close(relay);
+	for (int i = 0; i < 2; i++) {
+		int status = 0;
+
+		if (child[i] > 0) {
+			waitpid(child[i], &status, 0); /* the daemon has gone: they end */
+			assert_int_equal(status, 0);
+		}
+	}
+	nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return 0;
+}
+
+/* --- vectors --- */
+
+static int bytes_of(size_t n, uint8_t **at)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	assert_true(fd >= 0 && ftruncate(fd, (off_t)n) == 0);
+	*at = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(*at != MAP_FAILED);
+	return fd;
+}
+
+static void wait_for(struct lr *h, uint64_t op, enum lr_status status)
+{
+	struct lr_event ev;
+
+	do
+		assert_int_equal(lr_wait(h, &ev, 5000), 1);
+	while (ev.type != LR_EV_DONE || ev.id != op);
+	assert_int_equal(ev.status, status);
+}
+
+static void vector__crosses_both_ways(void **state)
+{
+	static const struct lr_piece piece[] = {{0, 70000, 9000}, {90000, 0, 1}, {20000, 30000, 12345}};
+	struct lr *a, *b;
+	uint8_t *from, *region, *back;
+	int from_fd, region_fd, back_fd;
+	struct lr_event ev;
+	uint64_t op;
+
+	(void)state;
+	start_relay();
+	assert_int_equal(lr_open("loop", NULL, &a), 0);
+	assert_int_equal(lr_open("loop", NULL, &b), 0);
+	from_fd = bytes_of(100000, &from);
+	region_fd = bytes_of(80000, &region);
+	back_fd = bytes_of(100000, &back);
+	for (uint32_t i = 0; i < 100000; i++)
+		from[i] = (uint8_t)(1 + i % 251);
+	assert_int_equal(lr_export(b, "region", region_fd, 0, 80000, LR_PEER_READ | LR_PEER_WRITE), 0);
+	assert_int_equal(lr_putv(a, &(struct lr_transfer){.fd = from_fd, .region = "region", .promise = LR_DONE, .notice = "n", .notice_len = 1},
+	                         piece, 3, &op),
+	                 0);
+	wait_for(a, op, LR_OK);
+	assert_int_equal(lr_wait(b, &ev, 5000), 1);
+	assert_int_equal(ev.type, LR_EV_NOTICE);
+	assert_int_equal(ev.offset, 0);
+	assert_int_equal(ev.bytes, 79000);
+	for (unsigned i = 0; i < 3; i++)
+		assert_memory_equal(region + piece[i].region_offset, from + piece[i].offset, piece[i].length);
+	assert_int_equal(region[1] | region[29999] | region[30000 + 12345] | region[69999] | region[79000], 0);
+	assert_int_equal(lr_getv(a, &(struct lr_transfer){.fd = back_fd, .region = "region"}, piece, 3, &op), 0);
+	wait_for(a, op, LR_OK);
+	for (unsigned i = 0; i < 3; i++)
+		assert_memory_equal(back + piece[i].offset, from + piece[i].offset, piece[i].length);
+	assert_int_equal(back[9000] | back[19999] | back[20000 + 12345] | back[89999] | back[90001], 0);
+	assert_int_equal(lr_getv(a, &(struct lr_transfer){.fd = back_fd, .region = "region"}, &(struct lr_piece){0, 79999, 2}, 1, &op), 0);
+	wait_for(a, op, LR_OUT_OF_BOUNDS);
+	lr_close(a);
+	lr_close(b);
+	munmap(from, 100000);
+	munmap(region, 80000);
+	munmap(back, 100000);
+	close(from_fd);
+	close(region_fd);
+	close(back_fd);
+}
+
+/* --- copies --- */
+
+static void write_file(const char *path, size_t bytes)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	for (size_t i = 0; i < bytes; i++)
+		fputc((int)(i * 2654435761u >> 11) & 0xff, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void make_tree(const char *path)
+{
+	char name[160];
+	struct timespec then[2] = {{1000000000, 5}, {1000000000, 5}};
+
+	assert_int_equal(mkdir(path, 0755), 0);
+	snprintf(name, sizeof(name), "%s/sub", path);
+	assert_int_equal(mkdir(name, 0755), 0);
+	snprintf(name, sizeof(name), "%s/sub/large", path);
+	write_file(name, (3u << 20) + 17);
+	assert_int_equal(utimensat(AT_FDCWD, name, then, 0), 0);
+	snprintf(name, sizeof(name), "%s/small", path);
+	write_file(name, 100);
+	assert_int_equal(chmod(name, 0640), 0);
+	snprintf(name, sizeof(name), "%s/--odd\nname", path);
+	write_file(name, 1);
+	snprintf(name, sizeof(name), "%s/link", path);
+	assert_int_equal(symlink("/nowhere", name), 0);
+}
+
+static bool same_files(const char *a, const char *b)
+{
+	char command[300];
+
+	snprintf(command, sizeof(command), "diff -r --no-dereference '%s' '%s' >/dev/null", a, b);
+	return system(command) == 0;
+}
+
+static int copy(const char *first, const char *second, const char *option)
+{
+	char *argv[] = {strdup("copy"), strdup(option ? option : "--json"), strdup(first), strdup(second), NULL};
+	int code, null = open("/dev/null", O_WRONLY), out = dup(1), err = dup(2);
+
+	fflush(stdout);
+	dup2(null, 1);
+	dup2(null, 2);
+	code = copy_main(4, argv);
+	fflush(stdout);
+	dup2(out, 1);
+	dup2(err, 2);
+	close(out);
+	close(err);
+	close(null);
+	for (int i = 0; i < 4; i++)
+		free(argv[i]);
+	return code;
+}
+
+static void copy__to_the_other_site(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	start_export();
+	start_relay();
+	make_tree(in_top("src"));
+	assert_int_equal(copy(in_top("src"), "loop:there", NULL), 0);
+	assert_true(same_files(in_top("src"), in_top("there/src")));
+	assert_int_equal(stat(in_top("there/src/sub/large"), &st), 0);
+	assert_int_equal(st.st_mtim.tv_sec, 1000000000);
+}
+
+static void copy__from_the_other_site(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	start_export();
+	start_relay();
+	make_tree(in_top("there/tree"));
+	assert_int_equal(copy("loop:there/tree", in_top("here"), NULL), 0);
+	assert_true(same_files(in_top("there/tree"), in_top("here/tree")));
+	assert_int_equal(stat(in_top("here/tree/sub/large"), &st), 0);
+	assert_int_equal(st.st_mtim.tv_sec, 1000000000);
+	assert_int_equal(stat(in_top("here/tree/small"), &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0640);
+	/* one file, under another name; what is in a directory, into one that is there; and all of the export */
+	assert_int_equal(copy("loop:there/tree/small", in_top("one"), NULL), 0);
+	assert_true(same_files(in_top("there/tree/small"), in_top("one")));
+	assert_int_equal(mkdir(in_top("into"), 0755), 0);
+	assert_int_equal(copy("loop:there/tree/", in_top("into"), NULL), 0);
+	assert_true(same_files(in_top("there/tree"), in_top("into")));
+	assert_int_equal(copy("loop:there", in_top("all"), NULL), 0);
+	assert_true(same_files(in_top("there"), in_top("all")));
+}
+
+static void copy__from_there_removes_and_leaves_out(void **state)
+{
+	(void)state;
+	start_export();
+	start_relay();
+	make_tree(in_top("there/tree"));
+	assert_int_equal(mkdir(in_top("here"), 0755), 0);
+	write_file(in_top("here/extra"), 5);
+	assert_int_equal(copy("loop:there/tree/", in_top("here"), "--dry-run"), 0);
+	assert_int_not_equal(access(in_top("here/small"), F_OK), 0);
+	assert_int_equal(copy("loop:there/tree/", in_top("here"), "--exclude=small"), 0);
+	assert_int_not_equal(access(in_top("here/small"), F_OK), 0);
+	assert_int_equal(access(in_top("here/extra"), F_OK), 0);
+	assert_int_equal(copy("loop:there/tree/", in_top("here"), "--delete"), 0);
+	assert_true(same_files(in_top("there/tree"), in_top("here")));
+}
+
+static void copy__from_there_of_what_is_not(void **state)
+{
+	(void)state;
+	start_export();
+	start_relay();
+	assert_int_equal(copy("loop:there/nothing", in_top("here"), NULL), 23);
+	assert_int_equal(copy("loop:elsewhere/x", in_top("here"), NULL), 5);
+	assert_int_equal(copy("loop:there/x", in_top("no/such/place"), NULL), 3);
+	assert_int_equal(copy("loop:there/../x", in_top("here"), NULL), 1);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+	    TEST(vector__crosses_both_ways),
+	    TEST(copy__to_the_other_site),
+	    TEST(copy__from_the_other_site),
+	    TEST(copy__from_there_removes_and_leaves_out),
+	    TEST(copy__from_there_of_what_is_not),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

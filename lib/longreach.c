@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lr_edges.h"
 #include "lr_rdma.h"
 #include "lr_wire.h"
 
@@ -178,6 +179,16 @@ static int open_rdma(const char *address, struct lr **out)
 	return 0;
 }
 
+/* No relay of this link is on this machine: the site's edge has it, if a file says which that is. */
+static int open_edge(const char *link, struct lr **out)
+{
+	const char *file = getenv("LONGREACH_EDGES"), *rdma = getenv("LONGREACH_RDMA");
+	char address[128];
+	int r = rdma && strcmp(rdma, "no") == 0 ? -ENOENT : lr_edges_find(file ? file : LR_EDGES_FILE, link, address, sizeof(address));
+
+	return r < 0 ? r : open_rdma(address, out);
+}
+
 int lr_open(const char *link, const char *path, struct lr **out)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -203,7 +214,7 @@ int lr_open(const char *link, const char *path, struct lr **out)
 		r = ask(h, &hello, NULL, 0, -1, NULL);
 	if (r < 0) {
 		lr_close(h);
-		return r;
+		return r == -ENOENT && !given ? open_edge(link, out) : r;
 	}
 	*out = h;
 	return 0;

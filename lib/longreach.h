@@ -123,6 +123,10 @@ struct lr_event {
 /* Connects to the relay of a link. path: its socket, NULL: $LONGREACH_RELAY, or /run/longreach/LINK.relay. -EACCES: not
  * root and not of the link's [Relay] Group=.
  *
+ * With neither path nor $LONGREACH_RELAY, on a machine without that socket, the edge that /etc/longreach/edges names for the
+ * link is connected to by RDMA, as below; $LONGREACH_RDMA=no keeps it from that. -ENOENT: there is neither; -EINVAL: the line
+ * of the link in the file makes no sense. Nothing is tried in place of something else that is there and fails.
+ *
  * A path of rdma:ADDRESS[:PORT] connects by RDMA to the edge with that RelayListen=, from this host or another: the edge
  * reads and writes this program's memory itself. Such a handle puts, gets, cancels and waits; all else is -EOPNOTSUPP. The
  * length of a get must be given. -EACCES: RelayAllow= does not name this host (or, of lr_put() and lr_get(), not for that

@@ -241,6 +241,8 @@ relay_basic() {
 	relay_check as-its-own-user 'longreac' ea "ps | grep longreachd | grep -v grep"
 	relay_put_and_get
 	relay_check put-notice "target+0 $relay_bytes whole" eb "sleep 1; cat /run/notices"
+	relay_check no-relay-here 'no relay here' c "longreach put /tmp/src link:target"
+	relay_check edge-of-the-site 'Gbit/s' c "echo 'link 10.1.0.1' >/tmp/edges; LONGREACH_EDGES=/tmp/edges longreach put /tmp/src link:target --promise done"
 	relay_none_left after-clients
 }
 

@@ -260,6 +260,14 @@ int lr_export_gpu(struct lr *h, const char *name, const struct lr_gpu *memory, u
 	return r < 0 ? r : ask(h, &m, memory, sizeof(*memory), -1, NULL);
 }
 
+int lr_export_gpu_fd(struct lr *h, const char *name, int fd, uint64_t allocation, const struct lr_gpu *memory, unsigned access)
+{
+	struct lr_msg m = {.type = LRM_EXPORT_GPU, .flags = access, .length = allocation};
+	int r = fd < 0 ? -EBADF : set_name(&m, name);
+
+	return r < 0 ? r : ask(h, &m, memory, sizeof(*memory), fd, NULL);
+}
+
 int lr_unexport(struct lr *h, const char *name)
 {
 	struct lr_msg m = {.type = LRM_UNEXPORT};

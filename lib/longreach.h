@@ -159,6 +159,11 @@ struct lr_gpu {
  * the daemon's log names. */
 int lr_export_gpu(struct lr *h, const char *name, const struct lr_gpu *memory, unsigned access);
 
+/* The same of memory of cuMemCreate(), which has no such handle: fd is what cuMemExportToShareableHandle() gave
+ * (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and may be closed at once; allocation: the size that was created. memory->handle is
+ * not looked at; its offset is in the allocation. */
+int lr_export_gpu_fd(struct lr *h, const char *name, int fd, uint64_t allocation, const struct lr_gpu *memory, unsigned access);
+
 /* Begin an operation; *op names it in events. -EAGAIN: too many are under way; -EINVAL. */
 int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op);
 int lr_get(struct lr *h, const struct lr_transfer *t, uint64_t *op);

@@ -26,7 +26,7 @@ enum lr_msg_type {
 	LRM_REPLY,     /* id, flags: enum lr_status; data */
 	LRM_RATE,
 	LRM_REGIONS,
-	LRM_EXPORT_GPU, /* name, flags: enum lr_access; data: struct lr_gpu. Answered when it is open */
+	LRM_EXPORT_GPU, /* name, flags: enum lr_access; data: struct lr_gpu; with a descriptor, length: of the allocation. Answered when it is open */
 	LRM_PUTV, /* as LRM_PUT, offset and region_offset 0, length: of all pieces, id: how many; data: struct lr_piece..., the notice */
 	LRM_GETV, /* as LRM_GET, likewise */
 	LRM_REQUESTS, /* of these there are no more */

@@ -38,7 +38,23 @@
 	X(event_destroy, cuEventDestroy, _v2, (CUevent event)) \
 	X(ipc_get_mem_handle, cuIpcGetMemHandle, , (CUipcMemHandle * handle, CUdeviceptr memory)) \
 	X(ipc_open_mem_handle, cuIpcOpenMemHandle, _v2, (CUdeviceptr * memory, CUipcMemHandle handle, unsigned int flags)) \
-	X(ipc_close_mem_handle, cuIpcCloseMemHandle, , (CUdeviceptr memory))
+	X(ipc_close_mem_handle, cuIpcCloseMemHandle, , (CUdeviceptr memory)) \
+	X(mem_get_allocation_granularity, cuMemGetAllocationGranularity, , \
+	  (size_t * bytes, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)) \
+	X(mem_create, cuMemCreate, , \
+	  (CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)) \
+	X(mem_release, cuMemRelease, , (CUmemGenericAllocationHandle handle)) \
+	X(mem_export_to_shareable_handle, cuMemExportToShareableHandle, , \
+	  (void *shareable, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type, unsigned long long flags)) \
+	X(mem_import_from_shareable_handle, cuMemImportFromShareableHandle, , \
+	  (CUmemGenericAllocationHandle * handle, void *shareable, CUmemAllocationHandleType type)) \
+	X(mem_address_reserve, cuMemAddressReserve, , \
+	  (CUdeviceptr * at, size_t bytes, size_t alignment, CUdeviceptr wish, unsigned long long flags)) \
+	X(mem_address_free, cuMemAddressFree, , (CUdeviceptr at, size_t bytes)) \
+	X(mem_map, cuMemMap, , \
+	  (CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)) \
+	X(mem_unmap, cuMemUnmap, , (CUdeviceptr at, size_t bytes)) \
+	X(mem_set_access, cuMemSetAccess, , (CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n))
 
 /* All of them, by their members' names: cuda.mem_alloc(&memory, bytes). */
 struct cuda_api {

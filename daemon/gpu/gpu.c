@@ -114,7 +114,7 @@ bool gpu_open(struct gpu *g, struct gpu_memory *m)
 	g->nopen++;
 	m->end = GPU_OK;
 	m->device = NULL;
-	m->is_open = false;
+	m->is_open = m->is_reserved = false;
 	m->stream[0] = m->stream[1] = NULL;
 	m->why[0] = '\0';
 	command(g, COMMAND_OPEN, m, NULL);
@@ -361,10 +361,49 @@ static struct gpu_device *device_of(struct gpu *g, const char *id, CUresult *e, 
 
 /* --- memory --- */
 
-static CUresult open_handle(struct gpu *g, struct gpu_memory *m, const char **call)
+/* Addresses of this process for the allocation, which is mapped there; that keeps it, and the handle is not needed then. */
+static CUresult map_descriptor(struct gpu *g, struct gpu_memory *m, const char **call)
+{
+	CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = m->device->device},
+	                          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle;
+	CUresult e;
+
+	*call = "cuMemImportFromShareableHandle";
+	e = g->cuda.mem_import_from_shareable_handle(&handle, (void *)(intptr_t)m->fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	if (e != CUDA_SUCCESS)
+		return e;
+	*call = "cuMemAddressReserve";
+	e = g->cuda.mem_address_reserve(&m->base, m->allocation, 0, 0, 0);
+	m->is_reserved = e == CUDA_SUCCESS;
+	if (e == CUDA_SUCCESS) {
+		*call = "cuMemMap";
+		e = g->cuda.mem_map(m->base, m->allocation, 0, handle, 0);
+		m->is_open = e == CUDA_SUCCESS;
+	}
+	if (e == CUDA_SUCCESS) {
+		*call = "cuMemSetAccess";
+		e = g->cuda.mem_set_access(m->base, m->allocation, &access, 1);
+	}
+	g->cuda.mem_release(handle);
+	return e;
+}
+
+static void close_handle(struct gpu *g, struct gpu_memory *m)
+{
+	if (m->is_reserved) {
+		if (m->is_open)
+			g->cuda.mem_unmap(m->base, m->allocation);
+		g->cuda.mem_address_free(m->base, m->allocation);
+	} else if (m->is_open) {
+		g->cuda.ipc_close_mem_handle(m->base);
+	}
+}
+
+/* bytes: of the allocation. */
+static CUresult open_ipc(struct gpu *g, struct gpu_memory *m, size_t *bytes, const char **call)
 {
 	CUdeviceptr base;
-	size_t bytes;
 	CUresult e;
 
 	*call = "cuIpcOpenMemHandle";
@@ -373,7 +412,14 @@ static CUresult open_handle(struct gpu *g, struct gpu_memory *m, const char **ca
 		return e;
 	m->is_open = true;
 	*call = "cuMemGetAddressRange";
-	e = g->cuda.mem_get_address_range(&base, &bytes, m->base);
+	return g->cuda.mem_get_address_range(&base, bytes, m->base);
+}
+
+static CUresult open_handle(struct gpu *g, struct gpu_memory *m, const char **call)
+{
+	size_t bytes = m->allocation;
+	CUresult e = m->fd >= 0 ? map_descriptor(g, m, call) : open_ipc(g, m, &bytes, call);
+
 	if (e != CUDA_SUCCESS)
 		return e;
 	*call = "size"; /* of a part that leaves the allocation */
@@ -401,8 +447,7 @@ static void memory_free(struct gpu *g, struct gpu_memory *m)
 		for (unsigned i = 0; i < 2; i++)
 			if (m->stream[i])
 				g->cuda.stream_destroy(m->stream[i]);
-		if (m->is_open)
-			g->cuda.ipc_close_mem_handle(m->base);
+		close_handle(g, m);
 	}
 	m->device = NULL;
 	if (--d->nmemories == 0)

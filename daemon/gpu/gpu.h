@@ -49,7 +49,10 @@ struct gpu_device;
 
 struct gpu_memory {
 	/* Written by the user before gpu_open(). */
-	CUipcMemHandle handle;
+	CUipcMemHandle handle; /* or */
+	int fd;                /* of an allocation of cuMemCreate() that was exported as a descriptor; -1: the handle counts.
+	                        * It may be closed after the note GPU_OPENED */
+	uint64_t allocation;   /* bytes of that */
 	char id[GPU_ID_MAX];   /* of the GPU: its address on the PCI bus */
 	uint64_t offset, size; /* of the part that may be used, in the allocation */
 	void *user;
@@ -60,7 +63,8 @@ struct gpu_memory {
 	struct gpu_device *device;
 	CUdeviceptr base;
 	CUstream stream[2]; /* from the GPU, to the GPU */
-	bool is_open;       /* the IPC handle */
+	bool is_open;       /* the IPC handle; of a descriptor: it is mapped */
+	bool is_reserved;   /* addresses for a descriptor's */
 	struct gpu_memory *next;
 };
 

@@ -276,7 +276,7 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 			return false; /* it is answered when that is done */
 		break;
 	case LRM_EXPORT_GPU:
-		rc = relay_gpu_export(r, cl, m, data, len);
+		rc = relay_gpu_export(r, cl, m, data, len, fd);
 		if (rc == 0)
 			return false;
 		break;

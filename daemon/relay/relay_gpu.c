@@ -14,8 +14,10 @@
 #include "relay_gpu.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/util/log.h"
 #include "relay_priv.h"
@@ -36,8 +38,17 @@ struct relay_memory *relay_memory_ref(struct relay_memory *mem)
 	return mem;
 }
 
+/* It holds the program's allocation: not longer than it is needed. */
+static void close_descriptor(struct relay_memory *mem)
+{
+	if (mem->gpu.fd >= 0)
+		close(mem->gpu.fd);
+	mem->gpu.fd = -1;
+}
+
 static void memory_free(struct relay_memory *mem)
 {
+	close_descriptor(mem);
 	dlist_remove(&mem->node);
 	free(mem);
 }
@@ -85,7 +96,7 @@ static int start_thread(struct relay_thread *r)
 }
 
 int relay_gpu_export(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
-                     size_t len)
+                     size_t len, int fd)
 {
 	struct relay_region *g = NULL;
 	struct relay_memory *mem;
@@ -97,7 +108,8 @@ int relay_gpu_export(struct relay_thread *r, struct relay_client *cl, const stru
 	if (len != sizeof(at))
 		return -EINVAL;
 	memcpy(&at, data, sizeof(at));
-	if (at.size == 0 || at.offset > INT64_MAX || at.size > INT64_MAX - at.offset)
+	if (at.size == 0 || at.offset > INT64_MAX || at.size > INT64_MAX - at.offset ||
+	    (fd >= 0 && (m->length > INT64_MAX || at.offset + at.size > m->length)))
 		return -EINVAL;
 	rc = start_thread(r);
 	mem = rc == 0 ? calloc(1, sizeof(*mem)) : NULL;
@@ -116,11 +128,19 @@ int relay_gpu_export(struct relay_thread *r, struct relay_client *cl, const stru
 	memcpy(&mem->gpu.handle, at.handle, sizeof(mem->gpu.handle));
 	memcpy(mem->gpu.id, at.pci_bus_id, sizeof(mem->gpu.id));
 	mem->gpu.id[sizeof(mem->gpu.id) - 1] = '\0';
+	mem->gpu.fd = -1;
+	mem->gpu.allocation = m->length;
 	mem->gpu.offset = at.offset;
 	mem->gpu.size = at.size;
 	mem->gpu.user = mem;
 	dlist_init(&mem->writes);
 	dlist_append(&r->memories, &mem->node);
+	if (fd >= 0 && (mem->gpu.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
+		mem->client = NULL;
+		mem->refs--;
+		relay_region_drop(r, g);
+		return -EMFILE;
+	}
 	if (!gpu_open(r->gpu, &mem->gpu)) {
 		mem->client = NULL;
 		mem->refs--;
@@ -134,6 +154,7 @@ int relay_gpu_export(struct relay_thread *r, struct relay_client *cl, const stru
 static void on_opened(struct relay_thread *r, struct relay_memory *mem, int rc)
 {
 	mem->is_open = rc == 0;
+	close_descriptor(mem);
 	if (rc < 0) {
 		log_warn("link %s: GPU memory %s cannot be opened: %s", r->config.name, mem->name, mem->gpu.why);
 		if (mem->region)

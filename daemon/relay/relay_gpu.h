@@ -68,9 +68,10 @@ struct relay_reader {
 	struct relay_ahead ahead[RELAY_AHEAD];
 };
 
-/* Exports GPU memory, data: struct lr_gpu. 0: the program is answered later. */
+/* Exports GPU memory, data: struct lr_gpu. fd: an allocation's descriptor, -1: its handle counts; it stays the caller's.
+ * 0: the program is answered later. */
 int relay_gpu_export(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
-                     size_t len);
+                     size_t len, int fd);
 /* Its region has gone: what uses the memory fails. client: is answered when it is closed; NULL: nobody. */
 void relay_gpu_forget(struct relay_thread *r, struct relay_memory *mem, struct relay_client *client, uint32_t serial);
 void relay_gpu_client_gone(struct relay_thread *r, const struct relay_client *cl);

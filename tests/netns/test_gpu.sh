@@ -113,6 +113,17 @@ gpu_to_gpu() {
 	both_hold_nothing
 }
 
+# An allocation of cuMemCreate() comes to the daemon as a descriptor. Its size is none of whole pages of a GPU.
+mapped_memory() {
+	head -c 5000001 "$LAB_SHM/src" >"$LAB_DIR/mapped"
+	provide b target --gpu 0 --size 8MiB || return
+	GPUMEM_VMM=1 gpumem a put "$LAB_DIR/mapped" link:target >"$LAB_DIR/put" 2>&1 || why "put: $(tail -1 "$LAB_DIR/put")" || return
+	GPUMEM_VMM=1 gpumem a get link:target "$LAB_DIR/mapped.back" 5000001 >"$LAB_DIR/get" 2>&1 || why "get: $(tail -1 "$LAB_DIR/get")" || return
+	same "$LAB_DIR/mapped" "$LAB_DIR/mapped.back" || return
+	end_providers
+	both_hold_nothing
+}
+
 # From a file into GPU memory and back, at odd offsets.
 file_to_gpu() {
 	head -c 3333333 "$LAB_SHM/src" >"$LAB_DIR/odd"
@@ -307,6 +318,7 @@ LAB_EXTRA_B="Relay.Socket=$LAB_DIR/b.relay"
 lab_watch_line
 check "edges with a relay and a GPU come up" start_edges
 check "$GPU_MIB MiB from GPU to GPU, and got back" gpu_to_gpu
+check "memory of cuMemCreate(), as a descriptor" mapped_memory
 check "a file into GPU memory and back, at odd offsets" file_to_gpu
 check "GPU memory that cannot be exported says why" errors_of_an_export
 check "errors of one call fail what used it, by their names" errors_of_a_call

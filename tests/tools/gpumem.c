@@ -4,6 +4,7 @@
  *     gpumem put FILE LINK:REGION [near|far|done]    FILE -> GPU memory -> region of the other site
  *     gpumem get LINK:REGION FILE BYTES              region of the other site -> GPU memory -> FILE
  *
+ * With $GPUMEM_VMM the memory is of cuMemCreate(), and goes to the daemon as a descriptor.
  * The relay's socket: $LONGREACH_RELAY, or that of LINK. Exit status: 0 done, 1 it failed and says why, 2 usage. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -73,6 +74,37 @@ static int run(struct lr *h, const struct lr_transfer *t, int is_put)
 	return 0;
 }
 
+/* An allocation of cuMemCreate(), mapped here. Its descriptor, or -1. bytes: what was created. */
+static int create(struct client_gpu *gpu, uint64_t size, uint64_t *bytes)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                            .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle;
+	size_t granularity;
+	int fd = -1;
+
+	if (gpu->cuda.mem_get_allocation_granularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS)
+		return -1;
+	*bytes = (size + granularity - 1) / granularity * granularity;
+	if (gpu->cuda.mem_create(&handle, *bytes, &prop, 0) != CUDA_SUCCESS ||
+	    gpu->cuda.mem_export_to_shareable_handle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != CUDA_SUCCESS ||
+	    gpu->cuda.mem_address_reserve(&gpu->memory, *bytes, 0, 0, 0) != CUDA_SUCCESS ||
+	    gpu->cuda.mem_map(gpu->memory, *bytes, 0, handle, 0) != CUDA_SUCCESS ||
+	    gpu->cuda.mem_set_access(gpu->memory, *bytes, &access, 1) != CUDA_SUCCESS)
+		return -1;
+	gpu->cuda.mem_release(handle); /* it is mapped */
+	return fd;
+}
+
+static void destroy(struct client_gpu *gpu, uint64_t bytes)
+{
+	gpu->cuda.mem_unmap(gpu->memory, bytes);
+	gpu->cuda.mem_address_free(gpu->memory, bytes);
+	gpu->memory = 0;
+}
+
 int main(int argc, char **argv)
 {
 	int is_put = argc > 1 && strcmp(argv[1], "put") == 0, rc;
@@ -82,9 +114,10 @@ int main(int argc, char **argv)
 	struct client_gpu gpu;
 	struct lr_gpu memory;
 	uint8_t *bytes;
-	uint64_t size;
+	uint64_t size, created = 0;
 	char err[160];
 	struct lr *h;
+	int fd = -1;
 
 	if (!colon || (!is_put && argc != 5)) {
 		fputs("usage: gpumem put FILE LINK:REGION [near|far|done] | gpumem get LINK:REGION FILE BYTES\n", stderr);
@@ -100,6 +133,13 @@ int main(int argc, char **argv)
 		return complain(file, strerror(errno));
 	if (client_gpu_alloc(&gpu, 0, size, &memory, err, sizeof(err)) < 0)
 		return complain("GPU", err);
+	if (getenv("GPUMEM_VMM")) {
+		client_gpu_free(&gpu); /* its context is what is wanted */
+		fd = create(&gpu, size, &created);
+		memory.offset = 0;
+		if (fd < 0)
+			return complain("GPU", "no allocation that can be shared as a descriptor");
+	}
 	/* a copy from pageable memory returns when its bytes are staged: the relay's copy could be ahead of it */
 	if (is_put && (gpu.cuda.memcpy_htod(gpu.memory, bytes, size) != CUDA_SUCCESS ||
 	               gpu.cuda.ctx_synchronize() != CUDA_SUCCESS))
@@ -107,7 +147,7 @@ int main(int argc, char **argv)
 	rc = lr_open(place, NULL, &h);
 	if (rc < 0)
 		return complain(place, strerror(-rc));
-	rc = lr_export_gpu(h, t.local, &memory, 0);
+	rc = fd >= 0 ? lr_export_gpu_fd(h, t.local, fd, created, &memory, 0) : lr_export_gpu(h, t.local, &memory, 0);
 	if (rc < 0)
 		return complain("export", strerror(-rc));
 	t.length = size;
@@ -119,6 +159,8 @@ int main(int argc, char **argv)
 	if (rc == 0 && !is_put)
 		rc = write_file(file, bytes, size);
 	lr_close(h);
+	if (fd >= 0)
+		destroy(&gpu, created);
 	client_gpu_free(&gpu);
 	free(bytes);
 	return rc;

@@ -32,6 +32,15 @@ extern const size_t cuda_own_nfacts;
 	NUMBER(CU_EVENT_DISABLE_TIMING), NUMBER(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), NUMBER(CU_MEMHOSTREGISTER_PORTABLE), \
 	NUMBER(CU_IPC_HANDLE_SIZE), TYPE(CUresult), TYPE(CUstream_flags), TYPE(CUevent_flags), TYPE(CUipcMem_flags), \
 	TYPE(CUdevice), TYPE(CUdeviceptr), TYPE(CUcontext), TYPE(CUstream), TYPE(CUevent), TYPE(CUipcMemHandle), \
-	SIGN(CUresult), SIGN(CUdevice), SIGN(CUdeviceptr)
+	NUMBER(CU_MEM_HANDLE_TYPE_NONE), NUMBER(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), \
+	NUMBER(CU_MEM_ALLOCATION_TYPE_INVALID), NUMBER(CU_MEM_ALLOCATION_TYPE_PINNED), \
+	NUMBER(CU_MEM_LOCATION_TYPE_INVALID), NUMBER(CU_MEM_LOCATION_TYPE_DEVICE), NUMBER(CU_MEM_ACCESS_FLAGS_PROT_NONE), \
+	NUMBER(CU_MEM_ACCESS_FLAGS_PROT_READWRITE), NUMBER(CU_MEM_ALLOC_GRANULARITY_MINIMUM), \
+	TYPE(CUmemGenericAllocationHandle), TYPE(CUmemAllocationHandleType), TYPE(CUmemAllocationType), \
+	TYPE(CUmemLocationType), TYPE(CUmemAccess_flags), TYPE(CUmemAllocationGranularity_flags), TYPE(CUmemLocation), \
+	TYPE(CUmemAccessDesc), TYPE(CUmemAllocationProp), NUMBER(offsetof(CUmemLocation, id)), \
+	NUMBER(offsetof(CUmemAccessDesc, flags)), NUMBER(offsetof(CUmemAllocationProp, requestedHandleTypes)), \
+	NUMBER(offsetof(CUmemAllocationProp, location)), NUMBER(offsetof(CUmemAllocationProp, allocFlags)), \
+	SIGN(CUresult), SIGN(CUdevice), SIGN(CUdeviceptr), SIGN(CUmemGenericAllocationHandle)
 
 #endif

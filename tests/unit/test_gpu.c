@@ -110,6 +110,8 @@ static struct gpu_note expect_note(enum gpu_note_type type)
 
 static int open_memory(unsigned i, uint64_t offset, uint64_t size)
 {
+	if (memory[i].allocation == 0)
+		memory[i].fd = -1;
 	memory[i].offset = offset;
 	memory[i].size = size;
 	snprintf(memory[i].id, sizeof(memory[i].id), "0000:e0:00.0");
@@ -210,6 +212,92 @@ static void contents(void)
 	EXPECT(b->bytes[8000] == 2 && b->bytes[8049] == 2 && b->bytes[8050] == pattern(4096 + 8050));
 	gpu_give(b);
 	finish();
+}
+
+/* An allocation of another process that came as a descriptor. Its own context is another one: the pattern is there already. */
+static int descriptor(void)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                            .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemGenericAllocationHandle handle;
+	struct cuda_api cuda;
+	char err[128];
+	int fd = -1;
+	uint8_t *at;
+
+	EXPECT(cuda_api_load(&cuda, err, sizeof(err)) == 0);
+	EXPECT(cuda.mem_create(&handle, MEMORY_BYTES, &prop, 0) == CUDA_SUCCESS);
+	EXPECT(cuda.mem_export_to_shareable_handle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) == CUDA_SUCCESS);
+	EXPECT(cuda.mem_release(handle) == CUDA_SUCCESS);
+	at = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0); /* fakecuda's are memfds */
+	EXPECT(at != MAP_FAILED);
+	for (uint64_t i = 0; i < MEMORY_BYTES; i++)
+		at[i] = pattern(i);
+	munmap(at, MEMORY_BYTES);
+	return fd;
+}
+
+static void of_a_descriptor(void)
+{
+	struct gpu_note n;
+	struct gpu_block *b;
+	int fd = descriptor();
+
+	EXPECT(gpu_start(&g, eventfd(0, EFD_NONBLOCK)) == 0);
+	memory[0].fd = fd;
+	memory[0].allocation = MEMORY_BYTES;
+	EXPECT(open_memory(0, 4096, 1 << 20) == 0);
+	memory[0].fd = -1;
+	close(fd); /* it is mapped */
+	copy(0, false, 0, 1 << 20, 0);
+	n = expect_note(GPU_COPIED);
+	EXPECT(n.end == GPU_OK);
+	for (uint32_t k = 0; k < 1 << 20; k++)
+		EXPECT(n.block->bytes[k] == pattern(4096 + k));
+	gpu_give(n.block);
+	copy(0, true, 100, 50, 7);
+	EXPECT(copied_block() == GPU_OK);
+	b = copy(0, false, 99, 52, 0);
+	EXPECT(expect_note(GPU_COPIED).end == GPU_OK);
+	EXPECT(b->bytes[0] == pattern(4195) && b->bytes[1] == 7 && b->bytes[50] == 7 && b->bytes[51] == pattern(4246));
+	gpu_give(b);
+	close_memory(0);
+	EXPECT(held() == 0);
+	EXPECT(gpu_stop(g));
+}
+
+/* Whichever call fails, all that was made before it is given back, and the next try finds a sound GPU. */
+static void of_a_descriptor_each_call_fails(void)
+{
+	static const char *const call[] = {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
+	                                   "cuStreamCreate"};
+	char word[64];
+	int fd = descriptor(), bad = open("/dev/null", O_RDONLY);
+
+	EXPECT(gpu_start(&g, eventfd(0, EFD_NONBLOCK)) == 0);
+	memory[0].allocation = MEMORY_BYTES;
+	for (size_t i = 0; i < sizeof(call) / sizeof(call[0]); i++) {
+		memory[0].fd = fd;
+		snprintf(word, sizeof(word), "%s:%d@1", call[i], CUDA_ERROR_OUT_OF_MEMORY);
+		faults(word);
+		EXPECT(open_memory(0, 0, MEMORY_BYTES) == -ENOMEM);
+		EXPECT(strstr(memory[0].why, call[i]));
+		EXPECT(held() == 0);
+	}
+	faults("");
+	memory[0].fd = bad;
+	EXPECT(open_memory(0, 0, MEMORY_BYTES) == -EINVAL);
+	memory[0].fd = fd;
+	memory[0].allocation = 2 * MEMORY_BYTES; /* more than was created */
+	EXPECT(open_memory(0, 0, MEMORY_BYTES) == -EINVAL);
+	memory[0].allocation = MEMORY_BYTES;
+	EXPECT(open_memory(0, MEMORY_BYTES - 10, 11) == -EINVAL);
+	EXPECT(held() == 0);
+	EXPECT(open_memory(0, 0, MEMORY_BYTES) == 0);
+	close_memory(0);
+	EXPECT(held() == 0);
+	EXPECT(gpu_stop(g));
 }
 
 static void no_wait(void)
@@ -426,6 +514,8 @@ int main(void)
 #define CASE(name, run) {name, case_of, NULL, NULL, (void *)(uintptr_t)(run)}
 	const struct CMUnitTest tests[] = {
 	    CASE("gpu_copy__contents", contents),
+	    CASE("gpu_copy__of_a_descriptor", of_a_descriptor),
+	    CASE("gpu_open__of_a_descriptor_each_call_fails", of_a_descriptor_each_call_fails),
 	    CASE("gpu_copy__waits_for_nothing", no_wait),
 	    CASE("gpu_take__half_for_each_direction", limits),
 	    CASE("gpu_open__refusals", refusals),

@@ -655,6 +655,42 @@ static void relay_gpu_export__refused(void **state)
 }
 
 /* A program that goes while its memory is being opened. */
+/* Its descriptor is held until the memory is mapped, and not longer: it holds the program's allocation. */
+static void relay_gpu_export__of_a_descriptor(void **state)
+{
+	struct relay_thread *r = *state;
+	struct {
+		struct lr_msg m;
+		struct lr_gpu memory;
+	} x = {{.type = LRM_EXPORT_GPU, .serial = 70, .length = 8192, .name = "gpu"}, {.offset = 4096, .size = 4097}};
+	unsigned before;
+	int fd = memory(8192);
+	struct lr_msg a;
+
+	before = open_files();
+	send_to_daemon(1, &x, sizeof(x), fd);
+	client_ready(r, 1);
+	assert_true(hear(1, LRM_ANSWER, &a));
+	assert_int_equal(a.result, -EINVAL); /* beyond the allocation */
+	x.memory.size = 4096;
+	send_to_daemon(1, &x, sizeof(x), fd);
+	client_ready(r, 1);
+	assert_int_equal(open_files(), before + 1);
+	relay_gpu_turn(r);
+	assert_true(hear(1, LRM_ANSWER, &a));
+	assert_int_equal(a.result, 0);
+	assert_int_equal(open_files(), before);
+	memcpy(x.m.name, "gp2", 4);
+	toy.open_rc = -ENOMEM;
+	send_to_daemon(1, &x, sizeof(x), fd);
+	client_ready(r, 1);
+	relay_gpu_turn(r);
+	assert_true(hear(1, LRM_ANSWER, &a));
+	assert_int_equal(a.result, -ENOMEM);
+	assert_int_equal(open_files(), before);
+	close(fd);
+}
+
 static void relay_gpu_export__program_goes(void **state)
 {
 	struct relay_thread *r = *state;
@@ -1103,6 +1139,7 @@ int main(void)
 	    TEST(relay_op_answer__start_ends_what_the_one_before_asked),
 	    TEST(relay_gpu_export__is_answered_when_it_is_open),
 	    TEST(relay_gpu_export__refused),
+	    TEST(relay_gpu_export__of_a_descriptor),
 	    TEST(relay_gpu_export__program_goes),
 	    TEST(put__is_finished_when_it_is_in_the_gpu),
 	    TEST(on_broken__is_said_before_the_region_goes),

@@ -49,6 +49,7 @@ struct allocation {
 	CUdevice device;
 	char name[40];
 	bool opened;   /* of another process */
+	bool is_mapping, has_access; /* cuMemMap(), cuMemSetAccess() */
 	unsigned refs; /* opened so often */
 	unsigned busy; /* copies under way */
 	bool gone;     /* freed, with a copy under way */
@@ -307,7 +308,7 @@ CUresult cuCtxSetCurrent(CUcontext context)
 static struct allocation *find_allocation(CUdeviceptr va, size_t bytes)
 {
 	for (struct allocation *a = allocations; a; a = a->next)
-		if (va >= a->va && va - a->va <= a->bytes && bytes <= a->bytes - (va - a->va))
+		if ((!a->is_mapping || a->has_access) && va >= a->va && va - a->va <= a->bytes && bytes <= a->bytes - (va - a->va))
 			return a;
 	return NULL;
 }
@@ -488,6 +489,204 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr memory)
 	if (!a || a->va != memory || !a->opened)
 		DONE(CUDA_ERROR_INVALID_VALUE);
 	DONE(--a->refs == 0 ? remove_allocation(a, "cuIpcCloseMemHandle") : CUDA_SUCCESS);
+}
+
+/* --- allocations that are mapped --- */
+
+#define GRANULARITY (2u << 20)
+
+struct created {
+	struct created *next;
+	CUmemGenericAllocationHandle handle;
+	int fd;
+	size_t bytes;
+	CUdevice device;
+};
+
+struct reserved {
+	struct reserved *next;
+	CUdeviceptr va;
+	size_t bytes;
+};
+
+static struct created *created;
+static struct reserved *reserved;
+static CUmemGenericAllocationHandle next_handle = 0x7001;
+
+static struct created *add_created(int fd, size_t bytes, CUdevice device)
+{
+	struct created *c = fd >= 0 ? calloc(1, sizeof(*c)) : NULL;
+
+	if (!c)
+		return NULL;
+	*c = (struct created){created, next_handle++, fd, bytes, device};
+	created = c;
+	return c;
+}
+
+static struct created **find_created(CUmemGenericAllocationHandle handle)
+{
+	struct created **at = &created;
+
+	while (*at && (*at)->handle != handle)
+		at = &(*at)->next;
+	return at;
+}
+
+static bool is_plain(const CUmemAllocationProp *prop)
+{
+	return prop->type == CU_MEM_ALLOCATION_TYPE_PINNED && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+	       prop->location.id >= 0 && prop->location.id < ndevices();
+}
+
+CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)
+{
+	LOCKED("cuMemGetAllocationGranularity", NULL)
+	*bytes = GRANULARITY;
+	DONE(is_plain(prop) && option == CU_MEM_ALLOC_GRANULARITY_MINIMUM ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *prop,
+                     unsigned long long flags)
+{
+	struct created *c;
+	int fd;
+	LOCKED("cuMemCreate", NULL)
+	if (flags || bytes == 0 || bytes % GRANULARITY || !is_plain(prop) ||
+	    prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		DONE(CUDA_ERROR_INVALID_VALUE);
+	fd = memfd_create("fakecuda", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+		DONE(CUDA_ERROR_OUT_OF_MEMORY);
+	c = add_created(fd, bytes, prop->location.id);
+	if (!c)
+		DONE(CUDA_ERROR_OUT_OF_MEMORY);
+	*handle = c->handle;
+	DONE(CUDA_SUCCESS);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct created **at, *c;
+	LOCKED("cuMemRelease", NULL)
+	at = find_created(handle);
+	c = *at;
+	if (!c)
+		DONE(CUDA_ERROR_INVALID_VALUE);
+	*at = c->next;
+	close(c->fd);
+	free(c);
+	DONE(CUDA_SUCCESS);
+}
+
+CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                                      unsigned long long flags)
+{
+	struct created *c;
+	int fd;
+	LOCKED("cuMemExportToShareableHandle", NULL)
+	c = *find_created(handle);
+	if (!c || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		DONE(CUDA_ERROR_INVALID_VALUE);
+	fd = fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
+	memcpy(shareable, &fd, sizeof(fd));
+	DONE(fd >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM);
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable, CUmemAllocationHandleType type)
+{
+	int fd = (int)(intptr_t)shareable;
+	struct created *c;
+	struct stat st;
+	LOCKED("cuMemImportFromShareableHandle", NULL)
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || fstat(fd, &st) < 0 || !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
+		DONE(CUDA_ERROR_INVALID_VALUE);
+	c = add_created(fcntl(fd, F_DUPFD_CLOEXEC, 0), (size_t)st.st_size, 0);
+	if (!c)
+		DONE(CUDA_ERROR_OPERATING_SYSTEM);
+	*handle = c->handle;
+	DONE(CUDA_SUCCESS);
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *at, size_t bytes, size_t alignment, CUdeviceptr wish, unsigned long long flags)
+{
+	struct reserved *v;
+	LOCKED("cuMemAddressReserve", NULL)
+	if (bytes == 0 || bytes % GRANULARITY || alignment || wish || flags)
+		DONE(CUDA_ERROR_INVALID_VALUE);
+	v = calloc(1, sizeof(*v));
+	if (!v)
+		DONE(CUDA_ERROR_OUT_OF_MEMORY);
+	*v = (struct reserved){reserved, next_va, bytes};
+	next_va += bytes + GRANULARITY;
+	reserved = v;
+	*at = v->va;
+	DONE(CUDA_SUCCESS);
+}
+
+static struct allocation *mapped_at(CUdeviceptr at)
+{
+	struct allocation *a = allocations;
+
+	while (a && (a->va != at || !a->is_mapping))
+		a = a->next;
+	return a;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr at, size_t bytes)
+{
+	struct reserved **v = &reserved, *gone;
+	LOCKED("cuMemAddressFree", NULL)
+	while (*v && ((*v)->va != at || (*v)->bytes != bytes))
+		v = &(*v)->next;
+	gone = *v;
+	if (!gone)
+		DONE(CUDA_ERROR_INVALID_VALUE);
+	if (mapped_at(at))
+		misuse("cuMemAddressFree of addresses that are mapped");
+	*v = gone->next;
+	free(gone);
+	DONE(CUDA_SUCCESS);
+}
+
+CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	const struct reserved *v = reserved;
+	CUdeviceptr next = next_va;
+	struct allocation *a;
+	struct created *c;
+	LOCKED("cuMemMap", NULL)
+	while (v && v->va != at)
+		v = v->next;
+	c = *find_created(handle);
+	if (!v || !c || offset || flags || bytes % GRANULARITY || bytes > v->bytes || bytes > c->bytes || mapped_at(at))
+		DONE(CUDA_ERROR_INVALID_VALUE);
+	a = add_allocation(fcntl(c->fd, F_DUPFD_CLOEXEC, 0), bytes, c->device, "");
+	if (!a)
+		DONE(CUDA_ERROR_OUT_OF_MEMORY);
+	next_va = next;
+	a->va = at;
+	a->is_mapping = true;
+	DONE(CUDA_SUCCESS);
+}
+
+CUresult cuMemUnmap(CUdeviceptr at, size_t bytes)
+{
+	struct allocation *a;
+	LOCKED("cuMemUnmap", NULL)
+	a = mapped_at(at);
+	DONE(a && a->bytes == bytes ? remove_allocation(a, "cuMemUnmap") : CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n)
+{
+	struct allocation *a;
+	LOCKED("cuMemSetAccess", NULL)
+	a = mapped_at(at);
+	if (!a || a->bytes != bytes || n != 1 || access->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		DONE(CUDA_ERROR_INVALID_VALUE);
+	a->has_access = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	DONE(CUDA_SUCCESS);
 }
 
 /* --- host memory --- */
@@ -873,6 +1072,10 @@ unsigned fakecuda_held(void)
 
 	pthread_mutex_lock(&lock);
 	for (const struct allocation *a = allocations; a; a = a->next)
+		n++;
+	for (const struct created *c = created; c; c = c->next)
+		n++;
+	for (const struct reserved *v = reserved; v; v = v->next)
 		n++;
 	for (const struct host_range *r = ranges; r; r = r->next)
 		n++;

@@ -11,7 +11,4 @@
 CUDA_FUNCTIONS(FAKECUDA_FUNCTION)
 #undef FAKECUDA_FUNCTION
 
-/* Programs call it, longreach does not. */
-CUresult cuCtxSynchronize(void);
-
 #endif

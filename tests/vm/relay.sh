@@ -257,8 +257,8 @@ relay_put_and_get() {
 # What edge ea counts.
 relay_counted() {
 	local c="longreach --control /run/longreach/control status --json | tr ',{' '\n\n' | sed -n"
-	echo "echo copied \$($c 's/.*\"relay_copied_bytes\": *//p'), read \$($c 's/.*\"relay_rdma_read_bytes\": *//p')," \
-		"written \$($c 's/.*\"relay_rdma_written_bytes\": *//p')"
+	count() { echo "\$($c 's/.*\"relay_$1\": *\([0-9]*\).*/\1/p')"; }
+	echo "echo copied $(count copied_bytes), read $(count rdma_read_bytes), written $(count rdma_written_bytes)"
 }
 
 # A GiB each way; no byte of it is copied by a processor at the edge that the client is connected to.
@@ -328,7 +328,7 @@ relay_kill() {
 	relay_check kill-far-edge-in-a-put 'Gbit/s' c "$relay_put /tmp/src link:target --promise done"
 	wait $!
 	relay_awaits kill-far-edge-arrived "$relay_md5" 3
-	(sleep 0.7 && on eb 'kill $(pidof longreach)') &
+	(sleep 0.3 && on eb 'kill $(pidof longreach)') & # in a busy guest this takes its time
 	relay_check provider-gone 'no such region' c "$relay_put /tmp/src link:target --promise done"
 	wait $!
 	relay_export $relay_bytes

@@ -257,6 +257,8 @@ static void run(struct pull *p)
 			p->op = 0;
 			r = copy_serve(h, &p->export);
 			lr_close(h);
+			if (r < 0 && r != -EPIPE)
+				give_up(p, COPY_EXIT_SOCKET, r == -EOPNOTSUPP ? COPY_NEEDS_RELAY : strerror(-r));
 			p->progress.interruptions += r < 0;
 			p->answered = true; /* what went away comes back, perhaps later than at first */
 		}

@@ -22,6 +22,9 @@ enum copy_exit {
 	COPY_EXIT_TIMEOUT = 30,
 };
 
+/* What a handle by RDMA says of calls and services. */
+#define COPY_NEEDS_RELAY "a copy needs a relay on this machine: RDMA clients put and get alone"
+
 struct copy_options {
 	bool pull;         /* from the other site to here: sources are beneath the export, which the other site sends */
 	const char *place; /* pull: where to */

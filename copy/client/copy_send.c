@@ -136,7 +136,8 @@ static bool cannot_start(struct sender *s, int r, const struct copy_session *a)
 	else if (r > 0)
 		snprintf(text, sizeof(text), "the other site: %s", lr_strerror((enum lr_status)(r - 1)));
 	else if (r < 0)
-		snprintf(text, sizeof(text), "the other site: %s", strerror(-r));
+		snprintf(text, sizeof(text), "%s%s", r == -EOPNOTSUPP ? "" : "the other site: ",
+		         r == -EOPNOTSUPP ? COPY_NEEDS_RELAY : strerror(-r));
 	else if (a->error == EXDEV)
 		snprintf(text, sizeof(text), "%s/%s leads out of the export", s->o->export, s->base);
 	else

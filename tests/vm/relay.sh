@@ -175,7 +175,8 @@ relay_down() {
 
 # --- checks ---
 
-relay_mib=${RELAY_MIB:-16}
+# Of what crosses: 16, and 1024 in the set gib, unless RELAY_MIB= says so.
+relay_mib() { case " $relay_sets " in *" gib "*) echo "${RELAY_MIB:-1024}" ;; *) echo "${RELAY_MIB:-16}" ;; esac; }
 
 # relay_check NAME TEXT GUEST COMMAND: ends within a minute, and says TEXT.
 relay_check() {
@@ -225,8 +226,7 @@ relay_source() { # BYTES: in guest c, with its digest in $relay_md5.
 relay_checks() {
 	local set
 	mode=relay
-	relay_bytes=$((relay_mib << 20))
-	case " $relay_sets " in *" gib "*) relay_bytes=$((1 << 30)) ;; esac
+	relay_bytes=$(($(relay_mib) << 20))
 	on c 'mount -o remount,size=90% /tmp'
 	on eb 'mount -o remount,size=90% /run'
 	relay_source $relay_bytes

@@ -237,10 +237,11 @@ static void start_over_behind(struct near_flow *f, const struct rd_op *op)
 	}
 }
 
-/* A host that asks from further on than it was given was given that by an earlier life of this edge. */
-static bool given_before_restart(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint64_t pos)
+/* A host that asks from further on than it is to be given next has had what is before: what it had asked for again came
+ * late, or was given by an earlier life of this edge. */
+static bool has_had_before(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint64_t pos)
 {
-	return op->resumed || near_resp_at_hand(p, f, pos - 1);
+	return pos <= op->given || op->resumed || near_resp_at_hand(p, f, pos - 1);
 }
 
 /* A host repeats from the oldest that it lacks. Where such a row of repetitions begins, it has had all before that: what
@@ -286,7 +287,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		near_wan_schedule(p, f);
 	}
 	if (op->due && pos >= op->next) { /* it is on its way */
-		if (pos == op->next || given_before_restart(p, f, op, pos))
+		if (pos == op->next || has_had_before(p, f, op, pos))
 			op->next = op->from = pos;
 		op->reread = true;
 		near_credit_moved(p, f, op);

@@ -372,7 +372,7 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		return drop(p, DROP_LAN_ACK_STALE);
 	before = f->pos_acked;
 	at_pos = answered_pos(f, pkt);
-	if (first) /* in front of what may store the flow: after a kill a pair without it would never be told */
+	if (first && !FAULT(FAULT_PAIR_STORED_HALF)) /* the next line may store the flow, and after a kill nobody tells a pair */
 		learn_pair(f, pkt, at_pos);
 	if (pkt->opcode == RC_ACK)
 		d = rx_ack(p, f, pkt);
@@ -381,6 +381,8 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	if (first && !f->lost_pos)
 		far_lost_over(p, f);
 	if (first) {
+		if (FAULT(FAULT_PAIR_STORED_HALF))
+			learn_pair(f, pkt, at_pos);
 		far_store(p, f);
 		far_report(p, f, true);
 	} else {

@@ -261,7 +261,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	struct near_flow *f = near_find(p, &ci->src, &ci->dst, ci->dest_qpn, ci->vlan_tci);
 
 	if (f && f->pos_next == f->pos_base && f->requester_qpn == ci->requester_qpn && f->base_fixed &&
-	    !FAULT(FAULT_CM_REPEATED))
+	    pos_psn(f->pos_base) == ci->start_psn && !FAULT(FAULT_CM_REPEATED))
 		return;
 	if (f) {
 		f = succeed_for_sure(p, f, ci->start_psn, ci->vlan_tci);

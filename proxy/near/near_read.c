@@ -117,8 +117,8 @@ void near_op_measure(struct proxy *p, struct near_flow *f, struct rd_op *op, uin
 	f->psns_unknown = !f->pmtu && op->len > 256;
 	if (!f->pmtu)
 		return;
-	op->psns = arena_hdr(p->arena, slot)->psns = roce_read_psns(op->len, f->pmtu);
-	arena_amend(p->arena, slot);
+	op->psns = roce_read_psns(op->len, f->pmtu);
+	arena_amend(p->arena, slot, op->psns, arena_hdr(p->arena, slot)->msn);
 }
 
 bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot)
@@ -174,10 +174,8 @@ void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
 	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
 	op->psns = psns;
 	near_reserve_resize(p, f, op);
-	if (slot != SLOT_NONE) {
-		arena_hdr(p->arena, slot)->psns = psns;
-		arena_amend(p->arena, slot);
-	}
+	if (slot != SLOT_NONE)
+		arena_amend(p->arena, slot, psns, arena_hdr(p->arena, slot)->msn);
 	if (f->pos_wan == f->pos_next)
 		f->pos_wan = op->pos + psns;
 	f->pos_next = op->pos + psns;

@@ -519,6 +519,29 @@ static void near_reset__a_queue_pair_of_cm_is_in_no_doubt(void **state)
 	assert_false(core_near(c)->sent_before);
 }
 
+/* A connection of which one direction was never used, and whose end was lost; then another one of the same two numbers. */
+static void near_reset__cm_after_a_queue_pair_that_was_never_used(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct near_cm_info ci = {.src = core_ip(1, 2),
+	                          .dst = core_ip(2, 2),
+	                          .dest_qpn = CORE_QPN,
+	                          .requester_qpn = 0x21,
+	                          .start_psn = 500,
+	                          .pmtu = CORE_PMTU,
+	                          .pkey = 0xffff,
+	                          .rnr_retry = 7};
+
+	near_cm_open(c->a.p, &ci);
+	core_pump(c);
+	ci.start_psn = 9000;
+	near_cm_open(c->a.p, &ci);
+	core_pump(c);
+	assert_int_equal(pos_psn(core_near(c)->pos_base), 9000);
+	core_send(c, RC_WRITE_ONLY, 9000);
+	core_expect_aeth(&c->a, 9000, AETH_ACK_NO_CREDITS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -546,6 +569,7 @@ int main(void)
 	    CORE_TEST(again__inside_a_long_message),
 	    cmocka_unit_test(near_reset__opcode_order),
 	    CORE_TEST(near_reset__a_queue_pair_of_cm_is_in_no_doubt),
+	    CORE_TEST(near_reset__cm_after_a_queue_pair_that_was_never_used),
 	};
 
 	return cmocka_run_group_tests_name("near_reset", tests, NULL, NULL);

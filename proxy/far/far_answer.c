@@ -330,7 +330,6 @@ static void learn_pair(struct far_flow *f, const struct roce_pkt *pkt, uint64_t 
 		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
 	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
 		f->pair_at_pos++;
-	f->pair_due = true;
 }
 
 /* The position that a first answer speaks of: a response may be one from the middle of its READ. */
@@ -383,6 +382,7 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	if (first) {
 		if (FAULT(FAULT_PAIR_STORED_HALF))
 			learn_pair(f, pkt, at_pos);
+		f->pair_due = true;
 		far_store(p, f);
 		far_report(p, f, true);
 	} else {

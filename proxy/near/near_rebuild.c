@@ -135,7 +135,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->was_early = d->begins & BEGINS_EARLY;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
-	f->last_rx_ns = f->alive_ns = p->now_ns;
+	f->last_rx_ns = f->rebuilt_ns = p->now_ns;
 	p->near_used++;
 	if (f->pairing != PAIR_LEARNING)
 		near_requester_enter(p, f);
@@ -209,6 +209,7 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 	f->pos_max = max_u64(f->pos_next, f->pos_held);
 	f->pos_last_rx = f->pos_next;
 	rebuild_acked(p, f);
+	f->acked_ns = 0; /* nobody knows when */
 }
 
 void near_rebuild_finish(struct proxy *p)
@@ -221,7 +222,7 @@ void near_rebuild_finish(struct proxy *p)
 		rebuild_run(p, f);
 		link_lives(p, f);
 		near_unpaired_enter(p, f);
-		near_ops_retire(p, f, false); /* its timer runs again */
+		timer_set(&p->timers, &f->retire, p->now_ns);
 		if (f->op_open)
 			dlist_append_once(&p->resp_list, &f->resp_node);
 	}

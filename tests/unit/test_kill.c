@@ -179,7 +179,7 @@ static void counted_right(struct core *c)
 	core_session(c);
 	assert_false(core_event(&c->a, EV_ARENA_DAMAGED));
 	core_forget(&c->a);
-	for (uint32_t psn = 1; psn < 4; psn++) /* the host goes back to what it has no ACK of */
+	for (uint32_t psn = pos_psn(core_near(c)->pos_next); psn < 4; psn++) /* what the edge lacks, the host sends again */
 		core_in(&c->a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, 0);
 	core_wait(c, CORE_MS);
 	core_forget(&c->a);

@@ -314,6 +314,31 @@ static void restart__a_reload_to_another_mode_keeps_what_was_acked(void **state)
 	assert_int_equal(core_near(c)->pos_acked, acked);
 }
 
+/* A host that comes back to an edge that was down need not be the one that it knew: a job takes less time to be started
+ * again, and programs begin with the same words. */
+static void same_words_after(void **state, uint64_t ns)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	core_rebuild(&c->a);
+	core_session(c);
+	core_wait(c, ns);
+	core_send(c, RC_WRITE_ONLY, 1);
+	assert_true(core_near(c)->doubted);
+}
+
+static void restart__the_same_words_behind_it_are_doubted(void **state)
+{
+	same_words_after(state, CORE_MS);
+}
+
+static void restart__the_same_words_a_while_behind_it_are_doubted(void **state)
+{
+	same_words_after(state, 300 * CORE_MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -328,6 +353,8 @@ int main(void)
 	    CORE_TEST(restart__responses_go_with_their_flow),
 	    CORE_TEST(restart__another_mode_knows_what_was_acked),
 	    CORE_TEST(restart__a_reload_to_another_mode_keeps_what_was_acked),
+	    CORE_TEST(restart__the_same_words_behind_it_are_doubted),
+	    CORE_TEST(restart__the_same_words_a_while_behind_it_are_doubted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

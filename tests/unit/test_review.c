@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_review.c - what a reading of the core found: kills between stores, and CM in the middle of a doubt. */
+#include "core_fixture.h"
+
+#include "proxy/arena/arena_priv.h"
+#include "proxy/shard/flow_frame.h"
+
+/* Takes back the descriptor store that was the last one: as a kill in front of it leaves the arena. */
+static void forget_last_store(struct core_edge *e, enum desc_table t, uint32_t idx)
+{
+	struct arena *a = e->p->arena;
+	struct arena_desc_copy *d = a->desc + 2 * ((size_t)t * a->max_flows + idx);
+
+	(d[0].seq > d[1].seq ? &d[0] : &d[1])->word = 0;
+}
+
+/* near_on_pair() stores a flow as paired before it knows by how much the responder counts more. */
+static void pair__a_kill_keeps_pair_and_count_together(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct wan_flow_pair r = {0};
+	struct roce_pkt ack = core_answer(RC_ACK, 0x21, 0, AETH_ACK_NO_CREDITS, 41);
+	uint8_t template[TEMPLATE_MAX];
+	struct near_flow *f;
+	uint32_t idx;
+
+	core_send(c, RC_WRITE_ONLY, 0);
+	core_send(c, RC_WRITE_ONLY, 1);
+	f = core_near(c);
+	idx = f->idx;
+	r.flow = near_wire_id(c->a.p, f);
+	r.inc = f->inc;
+	r.requester_qpn = 0x21;
+	r.pos_base = f->pos_base;
+	r.at_pos = f->pos_base + 1;
+	r.msn = 41;
+	r.template = template;
+	r.template_len = (uint16_t)roce_build(template, TEMPLATE_MAX, &ack, NULL, 0);
+	near_on_pair(c->a.p, &r);
+	assert_int_equal(core_near(c)->msn_offset, 40);
+	forget_last_store(&c->a, DESC_NEAR, idx);
+	core_rebuild(&c->a);
+	f = core_near(c);
+	if (f->pairing != PAIR_LEARNING)
+		assert_int_equal(f->msn_offset, 40);
+}
+
+/* The host repeats something late, nobody answers, and then CM connects a new queue pair with the number. */
+static void cm__a_new_queue_pair_is_in_no_doubt(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	const struct core_pkt *k;
+
+	core_send(c, RC_WRITE_ONLY, 0);
+	core_ack(c, 0, AETH_ACK_NO_CREDITS, 41); /* it has counted 40 before */
+	core_send_run(c, 1, 10);
+	core_ack(c, 10, AETH_ACK_NO_CREDITS, 51);
+	core_wait(c, 300 * CORE_MS);
+	core_send(c, RC_WRITE_ONLY, 10);
+	assert_true(core_near(c)->doubted);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	core_connect(c, 500, 100, 7);
+	assert_int_equal(pos_psn(core_near(c)->pos_base), 500);
+	core_send(c, RC_WRITE_ONLY, 500);
+	k = core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 1);
+	assert_false(core_near(c)->doubted);
+	assert_false(core_near(c)->sent_before);
+}
+
+/* far_rx() stores a flow as paired before it has the template and the count that the near edge is to be told. */
+static void pair__a_kill_at_the_far_edge_keeps_the_pair_whole(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	uint32_t idx;
+
+	core_know_epochs(c);
+	core_send(c, RC_WRITE_ONLY, 0);
+	idx = core_far(c)->idx;
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_int_equal(core_in(&c->b, core_answer(RC_ACK, 0x21, 0, AETH_ACK_NO_CREDITS, 41), 0, 0), DROP_NONE);
+	forget_last_store(&c->b, DESC_FAR, idx);
+	core_rebuild(&c->b);
+	core_know_epochs(c);
+	core_wait(c, 200 * CORE_MS);
+	if (core_far(c)->pairing == PAIR_LEARNING) /* it asks again */
+		core_in(&c->b, core_answer(RC_ACK, 0x21, 0, AETH_ACK_NO_CREDITS, 41), 0, 0);
+	core_wait(c, 200 * CORE_MS);
+	assert_int_not_equal(core_near(c)->pairing, PAIR_LEARNING);
+}
+
+/* fail_now() frees what was ACKed before the descriptor says that the flow has failed. */
+static void failure__a_kill_leaves_what_was_acked_or_the_failure(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	uint32_t idx = core_near(c)->idx;
+	uint64_t acked;
+
+	core_know_epochs(c);
+	core_send_run(c, 1, 4);
+	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
+	acked = core_near(c)->pos_acked;
+	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
+	assert_true(core_near(c)->failed);
+	forget_last_store(&c->a, DESC_NEAR, idx);
+	core_rebuild(&c->a);
+	if (!core_near(c)->failed)
+		assert_int_equal(core_near(c)->pos_next, acked);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CORE_TEST(pair__a_kill_keeps_pair_and_count_together),
+	    CORE_TEST(pair__a_kill_at_the_far_edge_keeps_the_pair_whole),
+	    CORE_TEST(failure__a_kill_leaves_what_was_acked_or_the_failure),
+	    CORE_TEST(cm__a_new_queue_pair_is_in_no_doubt),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

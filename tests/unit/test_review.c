@@ -45,6 +45,23 @@ static void pair__a_kill_keeps_pair_and_count_together(void **state)
 		assert_int_equal(f->msn_offset, 40);
 }
 
+/* near_absorb_held() writes a header's msn, and arena_amend() its CRC behind that: a kill in between is taken for damaged
+ * memory, and each flow with a gap fails for it. (With an arena_amend() that writes both, this is to be a kill within it.) */
+static void amend__a_kill_within_is_no_damage(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	uint32_t slot;
+
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 3), CORE_PMTU, 0);
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 4), CORE_PMTU, 0);
+	slot = arena_find(c->a.p->arena, SLOT_REQ_NEAR, core_near(c)->idx, core_near(c)->pos_next + 2);
+	assert_int_not_equal(slot, SLOT_NONE);
+	arena_hdr(c->a.p->arena, slot)->msn++;
+	core_rebuild(&c->a);
+	assert_false(core_event(&c->a, EV_ARENA_DAMAGED));
+	assert_false(core_near(c)->failed);
+}
+
 /* The host repeats something late, nobody answers, and then CM connects a new queue pair with the number. */
 static void cm__a_new_queue_pair_is_in_no_doubt(void **state)
 {
@@ -110,12 +127,37 @@ static void failure__a_kill_leaves_what_was_acked_or_the_failure(void **state)
 		assert_int_equal(core_near(c)->pos_next, acked);
 }
 
+/* A connection of which one direction was never used, and whose end was lost; then another one of the same two numbers. */
+static void cm__the_next_connection_of_an_unused_pair_begins_where_it_says(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct near_cm_info ci = {.src = core_ip(1, 2),
+	                          .dst = core_ip(2, 2),
+	                          .dest_qpn = CORE_QPN,
+	                          .requester_qpn = 0x21,
+	                          .start_psn = 500,
+	                          .pmtu = CORE_PMTU,
+	                          .pkey = 0xffff,
+	                          .rnr_retry = 7};
+
+	near_cm_open(c->a.p, &ci);
+	core_pump(c);
+	ci.start_psn = 9000;
+	near_cm_open(c->a.p, &ci);
+	core_pump(c);
+	assert_int_equal(pos_psn(core_near(c)->pos_base), 9000);
+	core_send(c, RC_WRITE_ONLY, 9000);
+	core_expect_aeth(&c->a, 9000, AETH_ACK_NO_CREDITS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(pair__a_kill_keeps_pair_and_count_together),
 	    CORE_TEST(pair__a_kill_at_the_far_edge_keeps_the_pair_whole),
 	    CORE_TEST(failure__a_kill_leaves_what_was_acked_or_the_failure),
+	    CORE_TEST(amend__a_kill_within_is_no_damage),
+	    CORE_TEST(cm__the_next_connection_of_an_unused_pair_begins_where_it_says),
 	    CORE_TEST(cm__a_new_queue_pair_is_in_no_doubt),
 	};
 

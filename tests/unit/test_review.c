@@ -150,6 +150,38 @@ static void cm__the_next_connection_of_an_unused_pair_begins_where_it_says(void 
 	core_expect_aeth(&c->a, 9000, AETH_ACK_NO_CREDITS);
 }
 
+/* An operator takes early ACKs back (AckMode=host) and starts anew, with bytes in the buffer that were ACKed early. */
+static void restart__another_mode_knows_what_was_acked(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	uint64_t acked;
+
+	c->cut = true;
+	core_send_run(c, 1, 4);
+	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
+	acked = core_near(c)->pos_acked;
+	c->a.cfg.mode = ACK_MODE_HOST;
+	core_rebuild(&c->a);
+	assert_int_equal(core_near(c)->pos_acked, acked);
+}
+
+/* The same by a reload, and a kill behind it. */
+static void restart__a_reload_to_another_mode_keeps_what_was_acked(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	uint64_t acked;
+
+	c->cut = true;
+	core_send_run(c, 1, 4);
+	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
+	acked = core_near(c)->pos_acked;
+	c->a.cfg.mode = ACK_MODE_HOST;
+	assert_int_equal(proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns), 0);
+	assert_int_equal(core_near(c)->pos_acked, acked);
+	core_rebuild(&c->a);
+	assert_int_equal(core_near(c)->pos_acked, acked);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -158,6 +190,8 @@ int main(void)
 	    CORE_TEST(failure__a_kill_leaves_what_was_acked_or_the_failure),
 	    CORE_TEST(amend__a_kill_within_is_no_damage),
 	    CORE_TEST(cm__the_next_connection_of_an_unused_pair_begins_where_it_says),
+	    CORE_TEST(restart__another_mode_knows_what_was_acked),
+	    CORE_TEST(restart__a_reload_to_another_mode_keeps_what_was_acked),
 	    CORE_TEST(cm__a_new_queue_pair_is_in_no_doubt),
 	};
 

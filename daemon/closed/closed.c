@@ -209,7 +209,10 @@ int closed_list_owed(const struct site_sources *src, FILE *out)
 		struct link_config *config = &c->config[c->n];
 		int r = config_load(c->paths.path[i], config, err);
 
-		unread |= r < 0 && r != -ENOENT;
+		if (r < 0 && r != -ENOENT) {
+			fprintf(out, "%s\n", c->paths.path[i]); /* it may name a directory that nobody else does */
+			unread = true;
+		}
 		if (r < 0)
 			continue;
 		c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};

@@ -40,8 +40,11 @@ int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX
 {
 	const char *name = strrchr(path, '/') + 1;
 
-	(void)err;
 	*c = (struct link_config){0};
+	if (strcmp(name, "bad.conf") == 0) {
+		snprintf(err, CONFIG_ERR_MAX, "what is this?");
+		return -EINVAL;
+	}
 	snprintf(c->name, sizeof(c->name), "%.*s", (int)(strlen(name) - strlen(".conf")), name);
 	return 0;
 }
@@ -160,11 +163,28 @@ static void closed_apply__a_link_that_runs_keeps_its_rules_without_a_file(void *
 	assert_int_equal(ninstalled, 2);
 }
 
+/* A removal of the package asks it, and deletes the keys next. */
+static void closed_list_owed__names_what_it_does_not_understand(void **state)
+{
+	static const struct site_sources directory = {.dir = "/etc/longreach"};
+	char text[256] = "";
+	FILE *out = fmemopen(text, sizeof(text), "w");
+
+	(void)state;
+	assert_non_null(out);
+	add_file("/etc/longreach/osaka.conf");
+	add_file("/etc/longreach/bad.conf");
+	assert_int_equal(closed_list_owed(&directory, out), -EINVAL);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(text, "/etc/longreach/bad.conf\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup(closed_apply__tables_of_links_without_a_file_go, set_up),
 	    cmocka_unit_test_setup(closed_apply__a_link_that_runs_keeps_its_rules_without_a_file, set_up),
+	    cmocka_unit_test_setup(closed_list_owed__names_what_it_does_not_understand, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

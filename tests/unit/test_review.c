@@ -182,6 +182,21 @@ static void restart__a_reload_to_another_mode_keeps_what_was_acked(void **state)
 	assert_int_equal(core_near(c)->pos_acked, acked);
 }
 
+/* A far flow that has failed gives its slots back in later ticks: what a kill leaves of them is nobody's. */
+static void failure__a_kill_at_the_far_edge_leaves_no_slots(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_know_epochs(c);
+	core_send_run(c, 1, 4);
+	assert_int_equal(core_in(&c->b, core_answer(RC_ACK, CORE_QPN, 1, AETH_NAK_REM_ACCESS, 1), 0, 0), DROP_NONE);
+	assert_true(core_far(c)->failed);
+	core_rebuild(&c->b);
+	core_know_epochs(c);
+	core_wait(c, 1000 * CORE_MS);
+	assert_int_equal(arena_used(c->b.p->arena, POOL_WAN), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +207,7 @@ int main(void)
 	    CORE_TEST(cm__the_next_connection_of_an_unused_pair_begins_where_it_says),
 	    CORE_TEST(restart__another_mode_knows_what_was_acked),
 	    CORE_TEST(restart__a_reload_to_another_mode_keeps_what_was_acked),
+	    CORE_TEST(failure__a_kill_at_the_far_edge_leaves_no_slots),
 	    CORE_TEST(cm__a_new_queue_pair_is_in_no_doubt),
 	};
 

@@ -3,6 +3,7 @@
 #include "core_fixture.h"
 
 #include "proxy/arena/arena_priv.h"
+#include "proxy/near/near_priv.h"
 #include "proxy/shard/flow_frame.h"
 
 /* Takes back the descriptor store that was the last one: as a kill in front of it leaves the arena. */
@@ -197,6 +198,29 @@ static void failure__a_kill_at_the_far_edge_leaves_no_slots(void **state)
 	assert_int_equal(arena_used(c->b.p->arena, POOL_WAN), 0);
 }
 
+/* The packet that was missing is committed, and those behind the gap, which were counted without it, are not yet taken. */
+static void restart__what_was_held_is_counted_anew(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
+	uint8_t buf[LAN_PKT_MAX];
+	const struct core_pkt *k;
+	size_t len;
+
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 2), CORE_PMTU, 0);
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 3), CORE_PMTU, 0);
+	len = roce_build(buf, sizeof(buf), &h, core_payload(c->salt, 1), CORE_PMTU);
+	assert_int_equal(roce_parse(buf, len, &h), DROP_NONE);
+	assert_int_not_equal(near_commit(c->a.p, core_near(c), buf, &h, core_near(c)->pos_next, 1, 77, 0), SLOT_NONE);
+	core_rebuild(&c->a);
+	assert_int_equal(pos_psn(core_near(c)->pos_next), 4);
+	assert_int_equal(core_near(c)->msn_next, 4);
+	core_session(c);
+	core_send(c, RC_WRITE_ONLY, 4);
+	k = core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +232,7 @@ int main(void)
 	    CORE_TEST(restart__another_mode_knows_what_was_acked),
 	    CORE_TEST(restart__a_reload_to_another_mode_keeps_what_was_acked),
 	    CORE_TEST(failure__a_kill_at_the_far_edge_leaves_no_slots),
+	    CORE_TEST(restart__what_was_held_is_counted_anew),
 	    CORE_TEST(cm__a_new_queue_pair_is_in_no_doubt),
 	};
 

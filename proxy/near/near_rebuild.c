@@ -22,6 +22,7 @@ struct near_desc {
 	uint32_t dest_qpn, requester_qpn;
 	uint64_t born, pos_base, pos_settled;
 	uint64_t pos_acked; /* mode far: stored before each ACK; else whatever it was */
+	uint64_t alive_ns;  /* as in near_flow, or up to HEARD_STORE_NS before. Of another boot: most often in the future */
 	uint32_t msn_settled, msn_offset;
 	uint16_t lane, vlan_tci, pmtu;
 	uint8_t pairing, begins, msn_known, failed, rnr_retry, template_len;
@@ -65,7 +66,7 @@ static uint8_t begins_of(const struct near_flow *f)
 	                 (f->mode == ACK_MODE_NEAR ? BEGINS_EARLY : 0));
 }
 
-void near_store(struct proxy *p, const struct near_flow *f)
+void near_store(struct proxy *p, struct near_flow *f)
 {
 	struct near_desc d = {
 	    .state = f->used,
@@ -78,6 +79,7 @@ void near_store(struct proxy *p, const struct near_flow *f)
 	    .pos_base = f->pos_base,
 	    .pos_settled = f->failed ? f->fail_pos : f->pos_settled,
 	    .pos_acked = f->pos_acked,
+	    .alive_ns = f->alive_ns,
 	    .msn_settled = f->failed ? f->fail_msn : f->msn_settled,
 	    .msn_offset = f->msn_offset,
 	    .lane = f->lane,
@@ -92,6 +94,7 @@ void near_store(struct proxy *p, const struct near_flow *f)
 	};
 
 	memcpy(d.template, f->template, f->template_len);
+	f->stored_ns = p->now_ns;
 	arena_desc_store(p->arena, DESC_NEAR, f->idx, &d, offsetof(struct near_desc, template) + f->template_len);
 }
 
@@ -136,6 +139,8 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
 	f->last_rx_ns = f->rebuilt_ns = p->now_ns;
+	f->alive_ns = d->alive_ns <= p->now_ns ? d->alive_ns : 0;
+	f->alive_pos = UINT64_MAX; /* which round its host was in is not known */
 	p->near_used++;
 	if (f->pairing != PAIR_LEARNING)
 		near_requester_enter(p, f);
@@ -209,7 +214,7 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 	f->pos_max = max_u64(f->pos_next, f->pos_held);
 	f->pos_last_rx = f->pos_next;
 	rebuild_acked(p, f);
-	f->acked_ns = 0; /* nobody knows when */
+	f->acked_ns = 0; /* nobody knows when: alive_ns stands for it */
 }
 
 void near_rebuild_finish(struct proxy *p)

@@ -175,6 +175,7 @@ struct near_flow {
 	struct near_reset reset;
 	uint64_t silent_ns; /* how long its host said nothing before the last packet */
 	uint64_t alive_ns;  /* when the last packet came that can only have been of this life, ... */
+	uint64_t stored_ns;  /* when the arena was told of it last */
 	uint64_t rebuilt_ns; /* when it was taken from the arena; 0: it began in this life of the edge */
 	uint64_t alive_pos; /* ... and its place: what the host sends behind it goes on with the same round */
 	bool doubted;       /* began with what may be a repetition: the life before stands until the responder answers */

@@ -646,7 +646,6 @@ static void near__ring_is_in_order_after_a_restart(void **state)
 	noted = core_near(c)->fp_count;
 	core_rebuild(&c->a);
 	assert_int_equal(core_near(c)->fp_count, noted);
-	near_alive(c->a.p, core_near(c), core_near(c)->pos_base); /* else they could be of another life */
 	for (uint32_t psn = 1; psn <= 6; psn++)
 		assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_LAN_DUPLICATE);
 }

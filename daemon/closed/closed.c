@@ -74,6 +74,17 @@ int closed_rest(const struct link_config *c, char *err, size_t errlen)
 	return privileged_steer_install(c, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
 }
 
+/* The next one of config[]. */
+static void rest(struct closing *c)
+{
+	const struct link_config *config = &c->config[c->n];
+	char err[CONFIG_ERR_MAX] = "";
+
+	c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
+	if (closed_rest(config, err, sizeof(err)) < 0)
+		say_failed(c, err);
+}
+
 static const struct link_config *running_of(const struct closing *c, const char *name)
 {
 	for (uint32_t i = 0; c->running != NULL && i < c->running->n; i++)
@@ -100,9 +111,28 @@ static void close_one(struct closing *c, const char *path)
 		c->unread = true;
 		return;
 	}
-	c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
-	if (closed_rest(config, err, sizeof(err)) < 0)
-		say_failed(c, err);
+	rest(c);
+}
+
+static bool is_kept(const struct closing *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->nnames; i++)
+		if (strcmp(c->names[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Links that run without a file: it is on its way to another name, or gone, and the daemon was not told so yet. Their rules go
+ * when they stop: without them what they carry would pass the kernel as well, unsealed. */
+static void close_fileless(struct closing *c)
+{
+	for (uint32_t i = 0; c->running != NULL && i < c->running->n && c->n < SITES_MAX; i++) {
+		if (is_kept(c, c->running->list[i]->name))
+			continue;
+		keep(c, c->running->list[i]->name);
+		c->config[c->n] = *c->running->list[i];
+		rest(c);
+	}
 }
 
 /* What is left in a buffer of a link without a file is owed, and its rules stay. */
@@ -139,6 +169,7 @@ int closed_apply(const struct site_sources *src, const struct closed_running *ru
 	c->unlisted = c->unread = site_paths_read(src, &c->paths, report) < 0;
 	for (uint32_t i = 0; i < c->paths.n; i++)
 		close_one(c, c->paths.path[i]);
+	close_fileless(c);
 	if (privileged_steer_all(c->unread, err, sizeof(err)) < 0)
 		say_failed(c, err);
 	else if (c->unread)
@@ -178,7 +209,10 @@ int closed_list_owed(const struct site_sources *src, FILE *out)
 		struct link_config *config = &c->config[c->n];
 		int r = config_load(c->paths.path[i], config, err);
 
-		unread |= r < 0 && r != -ENOENT;
+		if (r < 0 && r != -ENOENT) {
+			fprintf(out, "%s\n", c->paths.path[i]); /* it may name a directory that nobody else does */
+			unread = true;
+		}
 		if (r < 0)
 			continue;
 		c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};

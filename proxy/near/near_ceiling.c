@@ -21,6 +21,8 @@
 #include "proxy/carry/barrier.h"
 #include "proxy/wan/wan_lane.h"
 
+#define HEARD_STORE_NS 50000000ull /* how late the arena knows at most that a host was heard */
+
 enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f)
 {
 	if (FAULT(FAULT_EARLY_ACKS))
@@ -97,7 +99,8 @@ void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 		f->notes.most_unacked = (uint32_t)(f->pos_next - f->pos_acked);
 	f->pos_acked = pos;
 	f->acked_ns = p->now_ns;
-	if (f->mode == ACK_MODE_FAR) /* the others find it again: near all that is here, host what is settled */
+	/* Modes near and host find again what was ACKed: all that is here, what is settled. */
+	if (f->mode == ACK_MODE_FAR || p->now_ns >= f->stored_ns + HEARD_STORE_NS)
 		near_store(p, f);
 	barrier_mark(p, f);
 }

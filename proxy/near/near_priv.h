@@ -324,7 +324,7 @@ bool near_hinted_offset(const struct proxy *p, const struct near_flow *f, uint32
 /* Frees what the responder has, up to the first open operation. */
 void near_settle(struct proxy *p, struct near_flow *f);
 /* Writes the flow's descriptor. Before what it promises is said; before a slot is freed that it makes superfluous. */
-void near_store(struct proxy *p, const struct near_flow *f);
+void near_store(struct proxy *p, struct near_flow *f);
 
 /* --- near_status.c --- */
 

@@ -22,6 +22,7 @@ struct near_desc {
 	uint32_t dest_qpn, requester_qpn;
 	uint64_t born, pos_base, pos_settled;
 	uint64_t pos_acked; /* mode far: stored before each ACK; else whatever it was */
+	uint64_t alive_ns;  /* as in near_flow, or up to HEARD_STORE_NS before. Of another boot: most often in the future */
 	uint32_t msn_settled, msn_offset;
 	uint16_t lane, vlan_tci, pmtu;
 	uint8_t pairing, begins, msn_known, failed, rnr_retry, template_len;
@@ -56,15 +57,16 @@ static void recover_failure(struct proxy *p, struct near_flow *f, const struct n
 }
 
 /* What is known of its beginning. */
-enum { BEGINS_FIXED = 1, BEGINS_IN_DOUBT = 2, BEGINS_INSIDE = 4, BEGINS_MSN_LATE = 8 };
+enum { BEGINS_FIXED = 1, BEGINS_IN_DOUBT = 2, BEGINS_INSIDE = 4, BEGINS_MSN_LATE = 8, BEGINS_EARLY = 16 /* mode near */ };
 
 static uint8_t begins_of(const struct near_flow *f)
 {
 	return (uint8_t)((f->base_fixed ? BEGINS_FIXED : 0) | (f->doubted ? BEGINS_IN_DOUBT : 0) |
-	                 (f->begins_inside ? BEGINS_INSIDE : 0) | (f->msn_late ? BEGINS_MSN_LATE : 0));
+	                 (f->begins_inside ? BEGINS_INSIDE : 0) | (f->msn_late ? BEGINS_MSN_LATE : 0) |
+	                 (f->mode == ACK_MODE_NEAR ? BEGINS_EARLY : 0));
 }
 
-void near_store(struct proxy *p, const struct near_flow *f)
+void near_store(struct proxy *p, struct near_flow *f)
 {
 	struct near_desc d = {
 	    .state = f->used,
@@ -77,6 +79,7 @@ void near_store(struct proxy *p, const struct near_flow *f)
 	    .pos_base = f->pos_base,
 	    .pos_settled = f->failed ? f->fail_pos : f->pos_settled,
 	    .pos_acked = f->pos_acked,
+	    .alive_ns = f->alive_ns,
 	    .msn_settled = f->failed ? f->fail_msn : f->msn_settled,
 	    .msn_offset = f->msn_offset,
 	    .lane = f->lane,
@@ -91,7 +94,14 @@ void near_store(struct proxy *p, const struct near_flow *f)
 	};
 
 	memcpy(d.template, f->template, f->template_len);
+	f->stored_ns = p->now_ns;
 	arena_desc_store(p->arena, DESC_NEAR, f->idx, &d, offsetof(struct near_desc, template) + f->template_len);
+}
+
+void near_take_mode(struct proxy *p, struct near_flow *f, enum ack_mode mode)
+{
+	f->mode = mode;
+	near_store(p, f);
 }
 
 static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *d)
@@ -125,9 +135,12 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->doubted = d->begins & BEGINS_IN_DOUBT;
 	f->begins_inside = d->begins & BEGINS_INSIDE;
 	f->msn_late = d->begins & BEGINS_MSN_LATE;
+	f->was_early = d->begins & BEGINS_EARLY;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
-	f->last_rx_ns = f->alive_ns = p->now_ns;
+	f->last_rx_ns = f->rebuilt_ns = p->now_ns;
+	f->alive_ns = d->alive_ns <= p->now_ns ? d->alive_ns : 0;
+	f->alive_pos = UINT64_MAX; /* which round its host was in is not known */
 	p->near_used++;
 	if (f->pairing != PAIR_LEARNING)
 		near_requester_enter(p, f);
@@ -170,13 +183,19 @@ static void rebuild_acked(struct proxy *p, struct near_flow *f)
 
 	f->pos_acked = f->pos_settled;
 	near_acked(p, f, acked);
-	if (f->pairing != PAIR_LEARNING)
-		near_acked(p, f, near_ceiling(p, f));
+	if (f->pairing == PAIR_LEARNING)
+		return;
+	if (f->was_early) /* an operator may have changed the mode since */
+		f->mode = ACK_MODE_NEAR;
+	near_acked(p, f, near_ceiling(p, f));
+	f->mode = proxy_mode_for(&p->cfg, &f->src, &f->dst);
+	if (f->was_early && f->mode != ACK_MODE_NEAR)
+		near_store(p, f); /* what comes from here on was not ACKed */
 }
 
 static void rebuild_run(struct proxy *p, struct near_flow *f)
 {
-	uint32_t slot;
+	uint32_t slot, msn;
 
 	near_fp_recover(p, f);
 	while ((slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_next)) != SLOT_NONE) {
@@ -186,12 +205,16 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 			break;
 		if (h->flags & SF_OWN_RESPONSE)
 			near_op_resume(near_op_at(f, h->pos));
+		msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
+		if (h->msn != msn && !FAULT(FAULT_HELD_COUNT_KEPT)) /* it was held behind a gap, and nobody knew what was to come in between */
+			arena_amend(p->arena, slot, h->psns, msn);
 		near_in_order(p, f, slot);
 		f->ooo_pkts--;
 	}
 	f->pos_max = max_u64(f->pos_next, f->pos_held);
 	f->pos_last_rx = f->pos_next;
 	rebuild_acked(p, f);
+	f->acked_ns = 0; /* nobody knows when: alive_ns stands for it */
 }
 
 void near_rebuild_finish(struct proxy *p)
@@ -204,7 +227,7 @@ void near_rebuild_finish(struct proxy *p)
 		rebuild_run(p, f);
 		link_lives(p, f);
 		near_unpaired_enter(p, f);
-		near_ops_retire(p, f, false); /* its timer runs again */
+		timer_set(&p->timers, &f->retire, p->now_ns);
 		if (f->op_open)
 			dlist_append_once(&p->resp_list, &f->resp_node);
 	}

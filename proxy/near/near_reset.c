@@ -23,7 +23,8 @@
  * only be a repetition if it was never ACKed; if the host was heard, or ACKed, so shortly before that no queue pair can
  * have been reset since; if it goes on with the round that it was heard in; or if it lies far from where lives of this
  * queue pair begin, and within the time in which hosts repeat. Else nobody but the responder can tell, and the packet
- * crosses as the beginning of a life (near_succeed_in_doubt()).
+ * crosses as the beginning of a life (near_succeed_in_doubt()). The arena knows when the host of a rebuilt flow was
+ * heard last: its edge may have been down for as long as a job takes to be started again.
  *
  * Ahead of pos_next it is the same in the other direction. A live QP always comes back to pos_next, as nothing beyond
  * it was ever ACKed. Rounds that begin with one and the same packet ahead of it are a new life (AHEAD_ROUNDS, as the
@@ -34,6 +35,7 @@
 #include <isa-l/crc.h>
 
 #define REBIRTH_MIN_NS   200000000ull   /* no job is started again sooner, and hosts repeat sooner */
+#define REBIRTH_KILLED_NS 500000000ull /* with a restart of the edge in between, which takes 100 to 300 ms */
 #define RETRY_MAX_NS     10000000000ull /* no host repeats later: rdma_cm picks 2.1 s, which may stretch fourfold */
 #define ROUND_NS         1000000ull     /* no host repeats on its own account sooner */
 #define ROUND_GOES_ON_NS 500000000ull   /* the rest of a round may wait so long in a queue, or for a processor */
@@ -53,14 +55,17 @@ static bool near_origin(const struct near_flow *f, uint64_t pos)
 
 bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
+	uint64_t heard_ns = max_u64(f->alive_ns, f->acked_ns);
+	bool in_this_life = heard_ns >= f->rebuilt_ns; /* of the edge */
+
 	/* never ACKed: no answer depends on it but the responder's, which may be a refusal that is on its way */
 	if (pos >= f->pos_acked || f->failing || FAULT(FAULT_MEMORY_DECIDES))
 		return true;
-	if (p->now_ns < max_u64(f->alive_ns, f->acked_ns) + REBIRTH_MIN_NS)
+	if (p->now_ns < heard_ns + (in_this_life ? REBIRTH_MIN_NS : REBIRTH_KILLED_NS))
 		return true;
 	if (pos > f->alive_pos && p->now_ns < f->alive_ns + ROUND_GOES_ON_NS)
 		return true;
-	return p->now_ns < f->alive_ns + RETRY_MAX_NS && !near_origin(f, pos);
+	return p->now_ns < max_u64(f->alive_ns, f->rebuilt_ns) + RETRY_MAX_NS && !near_origin(f, pos);
 }
 
 void near_reset_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)

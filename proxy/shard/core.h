@@ -131,6 +131,7 @@ struct near_flow {
 	uint64_t fail_pos;       /* failed: where the NAK goes */
 	uint32_t fail_msn;       /* and with which relative MSN */
 	bool msn_known;          /* msn_offset is */
+	bool was_early;          /* after a start: the life before was in mode near */
 	bool msn_late;           /* ... or is too large, by what the responder had executed behind a repeated READ: it gets
 	                            smaller with each response, and until an ACK, or responses to two operations, have
 	                            told what it is nothing is ACKed */
@@ -174,6 +175,8 @@ struct near_flow {
 	struct near_reset reset;
 	uint64_t silent_ns; /* how long its host said nothing before the last packet */
 	uint64_t alive_ns;  /* when the last packet came that can only have been of this life, ... */
+	uint64_t stored_ns;  /* when the arena was told of it last */
+	uint64_t rebuilt_ns; /* when it was taken from the arena; 0: it began in this life of the edge */
 	uint64_t alive_pos; /* ... and its place: what the host sends behind it goes on with the same round */
 	bool doubted;       /* began with what may be a repetition: the life before stands until the responder answers */
 	bool begins_inside; /* pos_base is within a READ, of which the responder counted the beginning */

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_closed.c - whose kernel rules stand when the link files, what runs, and what buffers hold disagree. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/closed/closed.c"
+#include "no_log.h"
+
+/* What the directory holds, and what was asked of the kernel. */
+static struct site_paths files;
+static char installed[SITES_MAX][LINK_NAME_MAX];
+static uint32_t ninstalled;
+static char swept[512]; /* the links whose tables stay, in blanks; empty: nothing was swept */
+static uint32_t rules_kept;
+
+bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint32_t *missed)
+{
+	(void)l;
+	(void)now_ns;
+	(void)missed;
+	return true;
+}
+
+int site_paths_read(const struct site_sources *src, struct site_paths *out, char *report)
+{
+	(void)src;
+	(void)report;
+	*out = files;
+	return 0;
+}
+
+int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX])
+{
+	const char *name = strrchr(path, '/') + 1;
+
+	*c = (struct link_config){0};
+	if (strcmp(name, "bad.conf") == 0) {
+		snprintf(err, CONFIG_ERR_MAX, "what is this?");
+		return -EINVAL;
+	}
+	snprintf(c->name, sizeof(c->name), "%.*s", (int)(strlen(name) - strlen(".conf")), name);
+	return 0;
+}
+
+enum arena_debt arena_file_debt(const char *dir, const char *link)
+{
+	(void)dir;
+	(void)link;
+	return ARENA_LOCKED;
+}
+
+enum arena_debt arena_file_debt_of(const char *path)
+{
+	(void)path;
+	return ARENA_CLEAR;
+}
+
+void arena_file_name(char *path, size_t size, const char *dir, const char *link, uint32_t shard)
+{
+	snprintf(path, size, "%s/%s.%u.arena", dir, link, shard);
+}
+
+uint32_t arena_scan(const struct arena_claim *claims, uint32_t nclaims, struct arena_stray *out, uint32_t max)
+{
+	(void)claims;
+	(void)nclaims;
+	(void)out;
+	(void)max;
+	return 0;
+}
+
+int privileged_steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen)
+{
+	(void)extent;
+	(void)err;
+	(void)errlen;
+	snprintf(installed[ninstalled++], LINK_NAME_MAX, "%s", c->name);
+	return 0;
+}
+
+int privileged_steer_all(bool closed, char *err, size_t errlen)
+{
+	(void)closed;
+	(void)err;
+	(void)errlen;
+	return 0;
+}
+
+bool privileged_steer_all_stands(void)
+{
+	return false;
+}
+
+void privileged_steer_sweep(const char *const *links, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		snprintf(swept + strlen(swept), sizeof(swept) - strlen(swept), " %s", links[i]);
+	strcat(swept, " ");
+}
+
+void privileged_hold_only(const struct link_config *links, uint32_t n)
+{
+	(void)links;
+	(void)n;
+}
+
+int privileged_fib_rule_sweep(const struct link_config *links, uint32_t n)
+{
+	(void)links;
+	rules_kept = n;
+	return 0;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	files.n = ninstalled = rules_kept = 0;
+	swept[0] = '\0';
+	return 0;
+}
+
+static void add_file(const char *path)
+{
+	snprintf(files.path[files.n++], SITE_PATH_MAX, "%s", path);
+}
+
+static int apply(const struct closed_running *running)
+{
+	static const struct site_sources directory = {.dir = "/etc/longreach"};
+	static char report[SITES_REPORT_MAX];
+
+	return closed_apply(&directory, running, report);
+}
+
+static void closed_apply__tables_of_links_without_a_file_go(void **state)
+{
+	(void)state;
+	add_file("/etc/longreach/osaka.conf");
+	assert_int_equal(apply(NULL), 0);
+	assert_string_equal(swept, " osaka ");
+	assert_int_equal(rules_kept, 1);
+}
+
+/* The file of one link is removed, or on its way from one name to the other; then another link is started. */
+static void closed_apply__a_link_that_runs_keeps_its_rules_without_a_file(void **state)
+{
+	static struct link_config tokyo = {.name = "tokyo"}, osaka = {.name = "osaka"};
+	const struct closed_running running = {.list = {&tokyo, &osaka}, .n = 2};
+
+	(void)state;
+	add_file("/etc/longreach/osaka.conf");
+	assert_int_equal(apply(&running), 0);
+	assert_non_null(strstr(swept, " tokyo "));
+	assert_non_null(strstr(swept, " osaka "));
+	assert_int_equal(rules_kept, 2);
+	assert_int_equal(ninstalled, 2);
+}
+
+/* A removal of the package asks it, and deletes the keys next. */
+static void closed_list_owed__names_what_it_does_not_understand(void **state)
+{
+	static const struct site_sources directory = {.dir = "/etc/longreach"};
+	char text[256] = "";
+	FILE *out = fmemopen(text, sizeof(text), "w");
+
+	(void)state;
+	assert_non_null(out);
+	add_file("/etc/longreach/osaka.conf");
+	add_file("/etc/longreach/bad.conf");
+	assert_int_equal(closed_list_owed(&directory, out), -EINVAL);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(text, "/etc/longreach/bad.conf\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup(closed_apply__tables_of_links_without_a_file_go, set_up),
+	    cmocka_unit_test_setup(closed_apply__a_link_that_runs_keeps_its_rules_without_a_file, set_up),
+	    cmocka_unit_test_setup(closed_list_owed__names_what_it_does_not_understand, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -38,6 +38,8 @@
 #define LISTEN_NS   2000000000ull  /* a listener that could not be made is tried again */
 #define LOOK_NS     100000000ull
 #define BACKLOG     16
+#define CM_EVENTS_OF_TURN   16
+#define COMPLETIONS_OF_TURN 64 /* of one client */
 #define ACK_TIMEOUT 16 /* 4.096 us << 16: 268 ms, seven times; rdma_cm's own 19 is 15 s in all */
 
 #define BUFFER_BYTES 512 /* of one message */
@@ -75,6 +77,7 @@ struct rdma_conn {
 	struct ibv_mr *mr;
 	uint8_t *buffers; /* RDMA_REQUESTS to receive into, RDMA_SENDS to send from */
 	bool established, broken, probing, has_qp;
+	bool more; /* completions wait: others had their turn first */
 	enum lr_status why;  /* of the end */
 	uint64_t why_op;
 	uint32_t number;     /* that the client has drawn */
@@ -104,6 +107,7 @@ struct relay_rdma {
 	bool gone;         /* the device: all of it is let go in the next turn */
 	bool said;         /* why there is no listener */
 	uint64_t tried_ns, looked_ns;
+	struct log_limit refusals, ends; /* any host of the LAN may ask, and go */
 	struct {
 		uint32_t number;
 		struct ip_addr from;
@@ -130,7 +134,7 @@ static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, cons
 	c->why_op = op;
 	if (why != LR_OK)
 		relay_count(&c->r->count.relay_rdma_broken, 1);
-	if (what)
+	if (what && log_limit_pass(&c->r->rdma->ends, clock_now_ns(), NULL))
 		log_warn("link %s: RDMA client %s is let go: %s", c->r->config.name, c->from_text, what);
 }
 
@@ -542,7 +546,6 @@ static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
 	uint32_t i = (uint32_t)wc->wr_id;
 	enum wr_kind kind = (enum wr_kind)(wc->wr_id >> 32);
 
-	c->progress_ns = clock_now_ns();
 	if (kind == WR_RECV) {
 		if (wc->status != IBV_WC_SUCCESS || i >= RDMA_REQUESTS)
 			return; /* its end is told by others */
@@ -551,6 +554,7 @@ static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
 			break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no receives");
 		return;
 	}
+	c->progress_ns = clock_now_ns(); /* not for what it sends: who takes nothing would live by asking */
 	c->posted -= c->posted > 0;
 	if (kind == WR_WORK) {
 		on_work(c, i, wc->status);
@@ -564,18 +568,24 @@ static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
 		break_off(c, status_of(wc->status), 0, wc->status == IBV_WC_WR_FLUSH_ERR ? NULL : end_text(status_of(wc->status)));
 }
 
+/* A client that never stops asking has its part of a turn. */
 static void poll_conn(struct rdma_conn *c)
 {
 	struct ibv_wc wc[16];
-	int n;
+	int n = 0;
 
-	while (!c->broken && (n = c->r->rdma->v.poll_cq(c->cq, 16, wc)) != 0) {
+	c->more = false;
+	for (uint32_t taken = 0; !c->broken && !c->more; taken += (uint32_t)n) {
+		n = c->r->rdma->v.poll_cq(c->cq, 16, wc);
+		if (n == 0)
+			break;
 		if (n < 0) {
 			break_off(c, LR_RDMA_FAILED, 0, "its completions cannot be read");
 			return;
 		}
 		for (int i = 0; i < n; i++)
 			on_completion(c, &wc[i]);
+		c->more = taken + (uint32_t)n >= COMPLETIONS_OF_TURN;
 	}
 	if (c->broken)
 		return;
@@ -588,7 +598,7 @@ static void take_completions(struct relay_rdma *d)
 	struct ibv_cq *cq;
 	void *context;
 
-	while (d->completions && d->v.get_cq_event(d->completions, &cq, &context) == 0) {
+	for (int i = 0; i < RDMA_CLIENTS && d->completions && d->v.get_cq_event(d->completions, &cq, &context) == 0; i++) {
 		struct rdma_conn *c = context;
 
 		d->v.ack_cq_events(cq, 1);
@@ -689,6 +699,14 @@ static int judge(struct relay_thread *r, const struct rdma_cm_id *id, const stru
 	return id->verbs != d->device || d->gone ? -ENODEV : 0;
 }
 
+/* The address of a REQ is written by who sends it, into its private data; the kernel makes sure of the port alone that it
+ * leads to. The connection goes to the GID of the path: only if that is the address, it is who it says. */
+static bool is_who_it_says(const struct rdma_cm_id *id, const struct ip_addr *from)
+{
+	return id->route.num_paths > 0 && id->route.path_rec &&
+	       memcmp(id->route.path_rec[0].dgid.raw, from->b, sizeof(from->b)) == 0;
+}
+
 static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const struct rdma_conn_param *p,
                        const struct lr_rdma_hello *hello)
 {
@@ -697,7 +715,7 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 	struct rdma_conn *c;
 	char text[ADDR_TEXT_MAX];
 	uint32_t place;
-	int rc = addr_from_sockaddr(&id->route.addr.dst_addr, &from)
+	int rc = addr_from_sockaddr(&id->route.addr.dst_addr, &from) && is_who_it_says(id, &from)
 	             ? judge(r, id, &from, hello != NULL, p->initiator_depth, &place)
 	             : -EACCES;
 
@@ -712,7 +730,8 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 	if (!c) {
 		rc = rc < 0 ? rc : -ENOMEM;
 		count_refused(&r->count, rc);
-		log_warn("link %s: RDMA client %s is refused: %s", r->config.name, text, strerror(-rc));
+		if (log_limit_pass(&d->refusals, clock_now_ns(), NULL))
+			log_warn("link %s: RDMA client %s is refused: %s", r->config.name, text, strerror(-rc));
 		refuse(d, id, -rc, LR_OK, 0);
 		return;
 	}
@@ -731,8 +750,9 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 	d->conn[place] = c;
 	if (equip(d, c) && accept_it(d, c, p->initiator_depth))
 		return;
-	log_warn("link %s: RDMA client %s is refused: the device gives no queue pair: %s", r->config.name, text,
-	         strerror(errno));
+	if (log_limit_pass(&d->refusals, clock_now_ns(), NULL))
+		log_warn("link %s: RDMA client %s is refused: the device gives no queue pair: %s", r->config.name, text,
+		         strerror(errno));
 	count_refused(&r->count, -ENOMEM);
 	say_rejected(d, id, ENOMEM, LR_OK, 0);
 	conn_drop(r, place);
@@ -774,7 +794,7 @@ static void take_cm_events(struct relay_thread *r)
 	struct relay_rdma *d = r->rdma;
 	struct rdma_cm_event *ev;
 
-	while (d->events && d->v.get_cm_event(d->events, &ev) == 0) {
+	for (int i = 0; i < CM_EVENTS_OF_TURN && d->events && d->v.get_cm_event(d->events, &ev) == 0; i++) {
 		struct rdma_cm_event copy = *ev;
 		struct lr_rdma_hello hello;
 		bool sound = lr_rdma_hello_get(ev->param.conn.private_data, ev->param.conn.private_data_len, &hello);
@@ -924,6 +944,7 @@ void relay_rdma_open(struct relay_thread *r, const struct lr_verbs *verbs)
 	if (!d)
 		return;
 	d->v = verbs ? *verbs : v;
+	d->refusals = d->ends = (struct log_limit){.window_ns = 10000000000ull, .burst = 10};
 	dlist_init(&d->done);
 	r->rdma = d;
 	d->tried_ns = clock_now_ns();
@@ -957,7 +978,7 @@ bool relay_rdma_turn(struct relay_thread *r)
 {
 	struct relay_rdma *d = r->rdma;
 	uint64_t now_ns;
-	bool look;
+	bool look, more = false;
 
 	if (!d)
 		return false;
@@ -970,8 +991,11 @@ bool relay_rdma_turn(struct relay_thread *r)
 
 		if (c && look && !c->broken)
 			look_at(c, now_ns);
+		if (c && c->more && !c->broken)
+			poll_conn(c);
 		if (c && c->broken)
 			conn_drop(r, i);
+		more |= d->conn[i] && d->conn[i]->more;
 	}
 	if (d->gone)
 		let_go(r);
@@ -979,7 +1003,7 @@ bool relay_rdma_turn(struct relay_thread *r)
 		d->tried_ns = now_ns;
 		try_listening(r);
 	}
-	return !finish_done(r);
+	return !finish_done(r) || more;
 }
 
 void relay_rdma_close(struct relay_thread *r)

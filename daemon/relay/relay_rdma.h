@@ -41,7 +41,7 @@ struct relay_remote {
 void relay_rdma_open(struct relay_thread *r, const struct lr_verbs *verbs);
 /* Something of RDMA is ready, as the relay's epoll says. */
 void relay_rdma_ready(struct relay_thread *r);
-/* One turn's dealings with clients. True: something waits for room in a worker's ring. */
+/* One turn's dealings with clients. True: something waits for room in a worker's ring, or for the next turn. */
 bool relay_rdma_turn(struct relay_thread *r);
 /* The relay's end. */
 void relay_rdma_close(struct relay_thread *r);

@@ -26,16 +26,8 @@
 #include "daemon/peer/peer_conn.c"
 #include "daemon/util/tcp_socket.c"
 #include "tests/unit/no_log.h"
+#include "tests/unit/no_log_limit.h"
 #include "tests/unit/no_parent.h"
-
-/* Nothing is limited: what is said does not depend on the time. */
-bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint32_t *missed)
-{
-	(void)l;
-	(void)now_ns;
-	(void)missed;
-	return true;
-}
 
 /* --- TLS, of which nothing is left but its secret --- */
 

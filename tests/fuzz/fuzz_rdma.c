@@ -11,6 +11,7 @@
 #include "fuzz.h"
 #include "tests/unit/fake_verbs.h"
 #include "tests/unit/no_log.h"
+#include "tests/unit/no_log_limit.h"
 #include "tests/unit/toy_gpu.h"
 
 #include "daemon/relay/relay_priv.h"

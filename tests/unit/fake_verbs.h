@@ -62,6 +62,7 @@ struct fake_id {
 	struct fake_id *peer;
 	struct fake_channel *ch;
 	bool connected;
+	struct ibv_sa_path_rec path;
 };
 
 struct fake_work {
@@ -211,7 +212,8 @@ static int fake_resolve_route(struct rdma_cm_id *id, int ms)
 	return 0;
 }
 
-static uint32_t fake_client_address = 0x0201010au; /* 10.1.1.2, as it lies in memory */
+static uint32_t fake_client_address = 0x0201010au; /* 10.1.1.2, as it lies in memory: what its REQ says */
+static uint32_t fake_client_gid = 0x0201010au;     /* and where its path leads */
 
 static int fake_connect(struct rdma_cm_id *id, struct rdma_conn_param *p)
 {
@@ -233,6 +235,10 @@ static int fake_connect(struct rdma_cm_id *id, struct rdma_conn_param *p)
 	from = (struct sockaddr_in *)(void *)&s->id.route.addr.dst_addr;
 	from->sin_family = AF_INET;
 	from->sin_addr.s_addr = fake_client_address;
+	s->path.dgid.raw[10] = s->path.dgid.raw[11] = 0xff;
+	memcpy(s->path.dgid.raw + 12, &fake_client_gid, 4);
+	s->id.route.path_rec = &s->path;
+	s->id.route.num_paths = 1;
 	turned.initiator_depth = p->responder_resources;
 	turned.responder_resources = p->initiator_depth;
 	fake_event(s, RDMA_CM_EVENT_CONNECT_REQUEST, &turned);

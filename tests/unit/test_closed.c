@@ -12,6 +12,7 @@
 
 #include "daemon/closed/closed.c"
 #include "no_log.h"
+#include "no_log_limit.h"
 
 /* What the directory holds, and what was asked of the kernel. */
 static struct site_paths files;
@@ -19,14 +20,6 @@ static char installed[SITES_MAX][LINK_NAME_MAX];
 static uint32_t ninstalled;
 static char swept[512]; /* the links whose tables stay, in blanks; empty: nothing was swept */
 static uint32_t rules_kept;
-
-bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint32_t *missed)
-{
-	(void)l;
-	(void)now_ns;
-	(void)missed;
-	return true;
-}
 
 int site_paths_read(const struct site_sources *src, struct site_paths *out, char *report)
 {

@@ -14,6 +14,7 @@
 
 #include "fake_verbs.h"
 #include "no_log.h"
+#include "no_log_limit.h"
 #include "toy_gpu.h"
 
 #include "daemon/relay/relay_priv.h"
@@ -584,6 +585,22 @@ static void open__from_elsewhere_is_refused(void **state)
 	assert_int_equal(fake.live, base);
 }
 
+/* The address in the private data is an allowed one, and the path leads to another host of the LAN. */
+static void open__by_another_name_is_refused(void **state)
+{
+	struct lr_rdma *c = NULL;
+	uint32_t own = fake_client_gid;
+
+	(void)state;
+	fake_client_gid = 0x0202010au;
+	assert_int_equal(lr_rdma_open("10.1.1.1", &fake_verbs, &c), -EACCES);
+	fake_client_gid = own;
+	work();
+	assert_int_equal(counted(&r->count.relay_rdma_refused_address), 1);
+	assert_int_equal(counted(&r->count.relay_rdma_connections), 0);
+	assert_int_equal(fake.live, base);
+}
+
 static void transfer__of_regions_of_others_is_refused(void **state)
 {
 	struct lr_rdma *c = client();
@@ -891,6 +908,7 @@ int main(void)
 	    TEST(cancel__nothing_is_written_behind_it),
 	    TEST(completions__wait_for_room),
 	    TEST(open__from_elsewhere_is_refused),
+	    TEST(open__by_another_name_is_refused),
 	    TEST(transfer__of_regions_of_others_is_refused),
 	    TEST(open__nobody_listens),
 	    TEST(open__too_many_of_a_host),

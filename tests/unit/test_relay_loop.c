@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "no_log.h"
+#include "no_log_limit.h"
 #include "toy_gpu.h"
 
 #include "copy/back/copy_pull.h"

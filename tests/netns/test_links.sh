@@ -78,6 +78,26 @@ ip_port_of_one_gone() {
 	pings 10.101.1.2 10.101.2.2 || why "no ping by the first"
 }
 
+# At edge A, where both run: the one waits for it, the other does not notice.
+port_of_one_taken() {
+	local sessions ms
+	sessions=$(lab_status a '.links[] | select(.name == "link") | .peer.sessions')
+	lab_client a stop two >/dev/null || why "it does not stop" || return
+	ip netns exec "$LAB_ID-ea" socat -u UDP-RECV:4792 /dev/null 2>/dev/null & # at all addresses
+	local taker=$!
+	lab_wait 2 eval 'lab_in ea ss -Hlun "sport = :4792" | grep -q .'
+	lab_client a start two >"$LAB_DIR/start.out" 2>&1
+	grep -q 'does not start yet.*UDP port 4792 is held by' "$LAB_DIR/start.out" || why "$(cat "$LAB_DIR/start.out")" ||
+		{ kill $taker; return; }
+	lab_rcperf --op mix --qps 2 --size 20000 --iters 50 || why "the first link's traffic fails" || { kill $taker; return; }
+	kill $taker
+	ms=$(date +%s%3N)
+	lab_wait 8 all_up || why "$(lab_client a status --check 2>&1 | head -2)" || return
+	NOTE="both up $(($(date +%s%3N) - ms)) ms after the port was free"
+	[ "$(lab_status a '.links[] | select(.name == "link") | .peer.sessions')" = "$sessions" ] ||
+		why "the first link began another session"
+}
+
 lab_up
 lab_line --rate $LAB_LINE_RATE --km 30
 lab_server $B_HOST
@@ -88,4 +108,5 @@ check "both links come up" start_both
 check "both carry RC, the word behind it, and pings" both_carry
 check "flushed rules of both are put back" flushed
 check "the IP port of one is deleted" ip_port_of_one_gone
+check "the port of one is somebody else's" port_of_one_taken
 check_end

@@ -440,6 +440,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (s->rules_error[0] != '\0')
 		site_look_at_rules(s);
+	if (s->failed != NULL)
+		failed_record_write(s->failed);
 	if (s->link == NULL) {
 		if (retry_is_due(s))
 			try_start(s);

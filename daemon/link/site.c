@@ -562,8 +562,13 @@ void site_go(struct site *s, const struct link_config *c)
 
 void site_restart(struct site *s, const struct link_config *c)
 {
+	char err[CONFIG_ERR_MAX];
+
 	stop(s, true);
 	site_go(s, c);
+	/* what ran has left the rules of one that reads the hosts' IP */
+	if (s->link == NULL && closed_rest(&s->config, err, sizeof(err)) < 0)
+		log_err("link %s: %s", c->name, err);
 }
 
 void site_halt(struct site *s)

@@ -43,7 +43,7 @@ ip_without_port() { # edge protocol address
 	[ "$(lab_status $1 '.links[0].state')" = failed ] || why "state $(lab_status $1 '.links[0].state')" || return
 	lab_client $1 status --check >"$LAB_DIR/check.out" 2>&1 && { why "--check is content"; return; }
 	grep -q "$port" "$LAB_DIR/check.out" || why "--check does not say who: $(cat "$LAB_DIR/check.out")" || return
-	lab_client $1 doctor --config-dir "$LAB_DIR/$1" >"$LAB_DIR/doctor.out" 2>&1
+	lab_in e$1 "$LAB_BIN/longreach" --control "$LAB_DIR/$1/control" doctor >"$LAB_DIR/doctor.out" 2>&1
 	grep -q "held by process $TAKER (socat)" "$LAB_DIR/doctor.out" ||
 		why "the doctor does not name it: $(head -c 300 "$LAB_DIR/doctor.out")" || return
 	kill $TAKER

@@ -105,11 +105,11 @@ static void reserve(const struct failed_record *r)
 		return; /* not all file systems can; what cannot be written then says so itself */
 }
 
-/* What was added while there was no file comes behind what the file has. -ENOMEM, or open(2)'s errno. */
+/* What was added while there was no file comes behind what the file has. 0, -ENOMEM, or open(2)'s errno, negative. */
 static int take_file(struct failed_record *r)
 {
 	struct failed_record *in_file;
-	int fd = open_file(r->path);
+	int fd = open_file(r->path), e = 0;
 
 	if (fd < 0)
 		return -errno;
@@ -118,8 +118,10 @@ static int take_file(struct failed_record *r)
 		close(fd);
 		return -ENOMEM;
 	}
-	if (!load(fd, in_file) && lseek(fd, 0, SEEK_END) > 0)
+	if (!load(fd, in_file) && lseek(fd, 0, SEEK_END) > 0) {
 		fd = keep_foreign(r->path, fd);
+		e = fd < 0 ? -errno : 0;
+	}
 	for (uint32_t i = 0; i < failed_record_count(r); i++) {
 		const struct failed_flow *f = failed_record_at(r, i);
 
@@ -132,10 +134,9 @@ static int take_file(struct failed_record *r)
 	in_file->fd = fd;
 	*r = *in_file;
 	free(in_file);
-	if (fd < 0)
-		return -errno;
-	reserve(r);
-	return 0;
+	if (e == 0)
+		reserve(r);
+	return e;
 }
 
 /* A short one is as when the disk is full, which the next would say. */

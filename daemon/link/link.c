@@ -2,8 +2,8 @@
 /* Theory of operation
  *
  * Starting: the arenas (with a message for everything that can be wrong with them), the sockets of the WAN, then the
- * kernel rules of a link that runs, then the LAN ports, then threads. The link is closed before that, at rest (closed_rest()), by whoever starts it: so the
- * RoCE of one that cannot start never takes the way around the seal.
+ * kernel rules of a link that runs, then the LAN ports, then threads. The link is closed before that, at rest
+ * (closed_rest()), by whoever starts it: so the RoCE of one that cannot start never takes the way around the seal.
  *
  * Stopping: threads, sockets, and then offloads are put right. Of the kernel rules what the buffers ask for stays
  * (closed_rest()), until the link's file is gone (site_remove()). */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker.h - one thread that runs one shard of a link: its core, its arena, its sockets.
  *
- * Main thread: worker_open_arena(), worker_open_wan(), worker_open_lan(), worker_run(); then worker_command() and the answers and events
- * that come back through rings (notify_fd is written when there are any); worker_stop(), worker_close(). */
+ * Main thread: worker_open_arena(), worker_open_wan(), worker_open_lan(), worker_run(); then worker_command() and the
+ * answers and events that come back through rings (notify_fd is written when there are any); worker_stop(),
+ * worker_close(). */
 #ifndef DAEMON_WORKER_H
 #define DAEMON_WORKER_H
 

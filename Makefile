@@ -175,7 +175,7 @@ $(O)/longreach-counters.7: $(O)/counters_page
 
 # --- tools for tests and demo ---
 .PHONY: tools
-tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/clock_shift.so $(O)/tools/fakecuda/libcuda.so.1
+tools: $(addprefix $(O)/tools/,$(TOOL_NAMES)) $(O)/tools/clock_shift.so $(O)/tools/loop_ends.so $(O)/tools/fakecuda/libcuda.so.1
 
 .SECONDEXPANSION:
 $(O)/tools/%: $$(call objs,$$(wildcard tests/tools/$$*.c tests/tools/$$*/*.c)) $(O)/libproxy.a
@@ -186,7 +186,7 @@ $(O)/tools/gpumem: $(call objs,daemon/gpu/cuda_api.c daemon/client/client_gpu.c 
 $(O)/tools/vector: $(call objs,$(LIB_SRC))
 
 # loaded into programs of any build, so without its sanitizers
-$(O)/tools/clock_shift.so: tests/preload/clock_shift.c
+$(O)/tools/clock_shift.so $(O)/tools/loop_ends.so: $(O)/tools/%.so: tests/preload/%.c
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) -std=gnu17 -O2 -Wall -Wextra -Werror -fPIC -shared -o $@ $<
 

@@ -122,4 +122,5 @@ flood $PORT 192.0.2.1 header >/dev/null &
 sleep 0.5
 loud=$(goodput 3)
 wait $!
-echo "goodput of the link at 400M: $quiet Gbit/s, and $loud Gbit/s while the last one goes on"
+echo "goodput of the link at 400M: $quiet Gbit/s, and $loud Gbit/s while the last one goes on, $(
+	awk -v a="$loud" -v b="$quiet" 'BEGIN { printf "%.3f", a / b }') of it"

@@ -441,6 +441,11 @@ void status_show_failed(FILE *out, const struct json_object *answer)
 
 	if (j_uint(answer, "lost") > 0)
 		fprintf(out, "%" PRIu64 " older ones are not kept\n", j_uint(answer, "lost"));
+	if (j_uint(answer, "unwritten") > 0)
+		fprintf(out, "%" PRIu64 " of them were never in the file: it could not be written\n", j_uint(answer, "unwritten"));
+	if (j_uint(answer, "waiting") > 0)
+		fprintf(out, "the last %" PRIu64 " are in the daemon's memory alone: their file cannot be written\n",
+		        j_uint(answer, "waiting"));
 	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++)
 		show_failed_flow(out, f);
 }

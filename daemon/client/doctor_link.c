@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/config/config_keys.h"
+#include "daemon/util/port_holder.h"
 #include "daemon/util/units.h"
 
 #define BUFFER_FULL      0.9  /* share of a pool */
@@ -49,13 +50,32 @@ static const char *path_name(const struct json_object *path, char text[64])
 
 /* --- the link as a whole --- */
 
+/* Who has a port that the daemon did not get: the daemon may not look into processes of others, and root may. */
+static const char *port_holder_of(const struct doctor_link *l, char text[PORT_HOLDER_TEXT_MAX])
+{
+	text[0] = '\0';
+	if (strstr(j_text(l->now, "error"), "is held by") == NULL)
+		return text;
+	for (uint32_t i = 0; l->has_config && i < l->config.npaths && text[0] == '\0'; i++) {
+		const struct path_config *p = &l->config.paths[i];
+
+		if (*port_holder_text(PORT_UDP, &p->local, p->port, text) == '\0')
+			port_holder_text(PORT_TCP, &p->local, p->port, text);
+	}
+	return text;
+}
+
 void doctor_link_failed(struct doctor *d, const struct doctor_link *l)
 {
+	char holder[PORT_HOLDER_TEXT_MAX];
+
 	if (state_is(l, "stopped"))
 		doctor_find(d, "%s\nask who stopped it, and why", j_text(l->now, "error"));
-	if (state_is(l, "failed"))
-		doctor_find(d, "the link does not start: %s\nput that right: it is tried again every two seconds",
-		            j_text(l->now, "error"));
+	if (!state_is(l, "failed"))
+		return;
+	port_holder_of(l, holder);
+	doctor_find(d, "the link does not start: %s%s%s%s\nput that right: it is tried again every two seconds",
+	            j_text(l->now, "error"), holder[0] != '\0' ? " (" : "", holder, holder[0] != '\0' ? ")" : "");
 }
 
 void doctor_edges_differ(struct doctor *d, const struct doctor_link *l)

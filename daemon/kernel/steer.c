@@ -77,17 +77,22 @@ static void put_match(FILE *f, const char *side, const struct ip_prefix *p, uint
 }
 
 /* what: of that, in nft's words. */
+static void put_drop_family(FILE *f, bool v4, const struct ip_prefix *from, uint32_t nfrom, const struct ip_prefix *to,
+                            uint32_t nto, const char *what)
+{
+	if (!count_family(from, nfrom, v4) || !count_family(to, nto, v4))
+		return;
+	fputs("\t\t", f);
+	put_match(f, "saddr", from, nfrom, v4);
+	put_match(f, "daddr", to, nto, v4);
+	fprintf(f, "%s counter drop\n", what);
+}
+
 static void put_drop(FILE *f, const struct ip_prefix *from, uint32_t nfrom, const struct ip_prefix *to, uint32_t nto,
                      const char *what)
 {
-	for (int v4 = 0; v4 <= 1; v4++) {
-		if (!count_family(from, nfrom, v4) || !count_family(to, nto, v4))
-			continue;
-		fputs("\t\t", f);
-		put_match(f, "saddr", from, nfrom, v4);
-		put_match(f, "daddr", to, nto, v4);
-		fprintf(f, "%s counter drop\n", what);
-	}
+	put_drop_family(f, false, from, nfrom, to, nto, what);
+	put_drop_family(f, true, from, nfrom, to, nto, what);
 }
 
 static void put_drop_out(FILE *f, const struct link_config *c, const char *what)
@@ -142,6 +147,28 @@ static void put_only_lan(FILE *f, const struct link_config *c, const char *port)
 	fputs(" } meta oifkind != \"vlan\" counter drop\n", f);
 }
 
+/* Of a datagram in pieces the first one alone says its port. Later pieces of UDP, and of IPv6 whatever has its port behind
+ * another header in some piece, might be RoCEv2's: none is forwarded beside the link. With a barrier they take the IP
+ * port, sealed, as all IP does.
+ *
+ * Why not have the kernel put packets together first: what makes it do so (conntrack) also counts every connection of this
+ * router, and drops what its table has no room for. Where it runs for other reasons, packets are whole here, and no rule
+ * of these matches; at ingress they never are, so it is at forwarding that these stand. */
+static void put_drop_fragments(FILE *f, const struct link_config *c)
+{
+	static const struct {
+		bool v4;
+		const char *what;
+	} kinds[] = {
+	    {true, "ip protocol udp ip frag-off & 0x1fff != 0"},
+	    {false, "frag nexthdr udp frag frag-off != 0"},
+	    {false, "frag nexthdr { 0, 43, 44, 51, 60, 135 }"}, /* headers behind which another one comes */
+	};
+
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		put_drop_family(f, kinds[i].v4, c->local, c->nlocal, c->remote, c->nremote, kinds[i].what);
+}
+
 /* Other IP to the other site takes the IP port, or none, if there is a barrier. From there it may come by any way: an
  * edge there whose barrier is off has its kernel forward it, and one whose barrier is on keeps its own kernel from it.
  */
@@ -155,6 +182,8 @@ static void put_forward(FILE *f, const struct link_config *c, enum steer_extent 
 	snprintf(not_port, sizeof(not_port), "oifname != \"%s\"", port);
 	if (takes_all_ip(c, extent))
 		put_drop_out(f, c, not_port);
+	else
+		put_drop_fragments(f, c);
 	if (extent == STEER_RUNNING)
 		put_only_lan(f, c, port);
 	fputs("\t}\n", f);

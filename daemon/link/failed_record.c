@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* fallocate */
 #include "failed_record.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +26,13 @@ struct header {
 };
 
 struct failed_record {
-	int fd; /* -1: it could not be opened, or not be written */
+	int fd; /* -1: it could not be opened yet */
 	char path[256];
 	struct header head;
+	uint64_t written;   /* entries below this number are in the file, as far as its ring keeps them */
+	uint64_t unwritten; /* ever: that had to make room for later ones before they could be written */
+	bool due;           /* the file lacks something */
+	bool failing;       /* the last attempt to write it failed, which was said */
 	struct failed_flow entry[FAILED_RECORD_MAX];
 };
 
@@ -34,27 +41,18 @@ static uint32_t crc_of(const struct failed_flow *f, uint64_t number)
 	return crc32_gzip_refl((uint32_t)number, (const uint8_t *)f, offsetof(struct failed_flow, crc));
 }
 
-static void give_up(struct failed_record *r, const char *what)
-{
-	log_err("%s: %s: %s: flows that fail are named in the log and by `longreach failed` until the daemon ends, no "
-	        "longer",
-	        r->path, what, strerror(errno));
-	if (r->fd >= 0)
-		close(r->fd);
-	r->fd = -1;
-}
-
 /* True if the file is a record of this build. */
-static bool load(struct failed_record *r)
+static bool load(int fd, struct failed_record *r)
 {
 	struct header h;
 
-	if (pread(r->fd, &h, sizeof(h), 0) != sizeof(h) || h.magic != RECORD_MAGIC ||
+	if (pread(fd, &h, sizeof(h), 0) != sizeof(h) || h.magic != RECORD_MAGIC ||
 	    h.entry_len != sizeof(struct failed_flow) || h.entries != FAILED_RECORD_MAX)
 		return false;
 	r->head = h;
-	/* what was never written is shorter, or a hole */
-	return pread(r->fd, r->entry, sizeof(r->entry), sizeof(h)) >= 0;
+	r->written = h.total;
+	/* what was never written is shorter, or zeros */
+	return pread(fd, r->entry, sizeof(r->entry), sizeof(h)) >= 0;
 }
 
 static int open_file(const char *path)
@@ -62,37 +60,142 @@ static int open_file(const char *path)
 	return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-static void keep_foreign(struct failed_record *r)
+static int keep_foreign(const char *path, int fd)
 {
-	char old[sizeof(r->path) + 8];
+	char old[sizeof(((struct failed_record *)0)->path) + 8];
 
-	snprintf(old, sizeof(old), "%s.old", r->path);
-	if (rename(r->path, old) == 0)
-		log_warn("%s: is no record of failed flows that this version knows: kept as %s", r->path, old);
-	close(r->fd);
-	r->fd = open_file(r->path);
+	snprintf(old, sizeof(old), "%s.old", path);
+	if (rename(path, old) == 0)
+		log_warn("%s: is no record of failed flows that this version knows: kept as %s", path, old);
+	close(fd);
+	return open_file(path);
 }
 
-struct failed_record *failed_record_open(const char *path)
+static struct failed_record *new_record(const char *path)
 {
-	const struct header empty = {
-	    .magic = RECORD_MAGIC, .entry_len = sizeof(struct failed_flow), .entries = FAILED_RECORD_MAX};
 	struct failed_record *r = calloc(1, sizeof(*r));
 
 	if (r == NULL)
 		return NULL;
+	r->fd = -1;
+	r->head = (struct header){
+	    .magic = RECORD_MAGIC, .entry_len = sizeof(struct failed_flow), .entries = FAILED_RECORD_MAX};
 	snprintf(r->path, sizeof(r->path), "%s", path);
-	r->fd = open_file(path);
-	if (r->fd >= 0 && load(r))
-		return r;
-	r->head = empty;
-	memset(r->entry, 0, sizeof(r->entry));
-	if (r->fd >= 0 && lseek(r->fd, 0, SEEK_END) > 0)
-		keep_foreign(r);
-	if (r->fd < 0)
-		give_up(r, "cannot be opened");
-	else if (pwrite(r->fd, &r->head, sizeof(r->head), 0) != sizeof(r->head))
-		give_up(r, "cannot be written");
+	return r;
+}
+
+/* The entry gets the next number. */
+static void append(struct failed_record *r, const struct failed_flow *f)
+{
+	struct failed_flow *to = &r->entry[r->head.total % FAILED_RECORD_MAX];
+
+	*to = *f;
+	to->crc = crc_of(to, r->head.total);
+	r->head.total++;
+	if (r->head.total - r->written > FAILED_RECORD_MAX) {
+		r->written++;
+		r->unwritten++;
+	}
+}
+
+/* The room of all entries at once: a disk that is full later does no harm then. */
+static void reserve(const struct failed_record *r)
+{
+	if (fallocate(r->fd, 0, 0, (off_t)(sizeof(r->head) + sizeof(r->entry))) < 0)
+		return; /* not all file systems can; what cannot be written then says so itself */
+}
+
+/* What was added while there was no file comes behind what the file has. 0, -ENOMEM, or open(2)'s errno, negative. */
+static int take_file(struct failed_record *r)
+{
+	struct failed_record *in_file;
+	int fd = open_file(r->path), e = 0;
+
+	if (fd < 0)
+		return -errno;
+	in_file = new_record(r->path);
+	if (in_file == NULL) {
+		close(fd);
+		return -ENOMEM;
+	}
+	if (!load(fd, in_file) && lseek(fd, 0, SEEK_END) > 0) {
+		fd = keep_foreign(r->path, fd);
+		e = fd < 0 ? -errno : 0;
+	}
+	for (uint32_t i = 0; i < failed_record_count(r); i++) {
+		const struct failed_flow *f = failed_record_at(r, i);
+
+		if (f != NULL)
+			append(in_file, f);
+	}
+	in_file->unwritten += r->unwritten;
+	in_file->due = r->due;
+	in_file->failing = r->failing;
+	in_file->fd = fd;
+	*r = *in_file;
+	free(in_file);
+	if (e == 0)
+		reserve(r);
+	return e;
+}
+
+/* A short one is as when the disk is full, which the next would say. */
+static int put_at(const struct failed_record *r, const void *data, size_t len, off_t at)
+{
+	ssize_t n = pwrite(r->fd, data, len, at);
+
+	if (n == (ssize_t)len)
+		return 0;
+	return n < 0 ? -errno : -ENOSPC;
+}
+
+/* The entries first: what the header counts is there. */
+static int write_due(struct failed_record *r)
+{
+	struct header h = r->head;
+	int e = 0, e_head;
+
+	while (r->written < r->head.total && e == 0) {
+		uint64_t slot = r->written % FAILED_RECORD_MAX;
+
+		e = put_at(r, &r->entry[slot], sizeof(r->entry[0]), (off_t)(sizeof(h) + slot * sizeof(r->entry[0])));
+		r->written += e == 0;
+	}
+	h.total = r->written;
+	e_head = put_at(r, &h, sizeof(h), 0);
+	return e == 0 ? e_head : e;
+}
+
+void failed_record_write(struct failed_record *r)
+{
+	uint64_t n = failed_record_waiting(r);
+	int e;
+
+	if (!r->due)
+		return;
+	e = r->fd < 0 ? take_file(r) : 0;
+	if (e == 0)
+		e = write_due(r);
+	if (e < 0 && !r->failing)
+		log_err("%s: cannot be written: %s: flows that fail are named by `longreach failed` from memory, the last %d "
+		        "of them; tried again every second",
+		        r->path, strerror(-e), FAILED_RECORD_MAX);
+	if (e == 0 && r->failing)
+		log_notice("%s: can be written again: %" PRIu64 " failed flows that had waited are in it, %" PRIu64
+		           " others had to make room",
+		           r->path, n, r->unwritten);
+	r->failing = e < 0;
+	r->due = e < 0;
+}
+
+struct failed_record *failed_record_open(const char *path)
+{
+	struct failed_record *r = new_record(path);
+
+	if (r == NULL)
+		return NULL;
+	r->due = true;
+	failed_record_write(r);
 	return r;
 }
 
@@ -100,44 +203,46 @@ void failed_record_close(struct failed_record *r)
 {
 	if (r == NULL)
 		return;
+	failed_record_write(r);
+	if (failed_record_waiting(r) > 0)
+		log_err("%s: cannot be written: the names of %" PRIu64 " failed flows end with this process; %" PRIu64
+		        " more had to make room before",
+		        r->path, failed_record_waiting(r), r->unwritten);
 	if (r->fd >= 0)
 		close(r->fd);
 	free(r);
 }
 
-/* The entry first: what the header counts is there. */
-static void write_entry(struct failed_record *r, uint32_t slot)
-{
-	off_t at = (off_t)(sizeof(r->head) + slot * sizeof(r->entry[0]));
-
-	if (r->fd >= 0 &&
-	    (pwrite(r->fd, &r->entry[slot], sizeof(r->entry[0]), at) != (ssize_t)sizeof(r->entry[0]) ||
-	     pwrite(r->fd, &r->head, sizeof(r->head), 0) != (ssize_t)sizeof(r->head)))
-		give_up(r, "cannot be written");
-}
-
 void failed_record_add(struct failed_record *r, const char *link, const struct proxy_event *ev)
 {
-	uint32_t slot = (uint32_t)(r->head.total % FAILED_RECORD_MAX);
-	struct failed_flow *f = &r->entry[slot];
+	struct failed_flow f = {.pos = ev->pos,
+	                        .bytes = ev->value,
+	                        .src = ev->src,
+	                        .dst = ev->dst,
+	                        .dest_qpn = ev->dest_qpn,
+	                        .requester_qpn = ev->requester_qpn,
+	                        .side = (uint8_t)ev->side,
+	                        .failure = (uint8_t)ev->failure,
+	                        .syndrome = ev->syndrome};
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	memset(f, 0, sizeof(*f));
-	f->wall_ns = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-	f->pos = ev->pos;
-	f->bytes = ev->value;
-	f->src = ev->src;
-	f->dst = ev->dst;
-	f->dest_qpn = ev->dest_qpn;
-	f->requester_qpn = ev->requester_qpn;
-	f->side = (uint8_t)ev->side;
-	f->failure = (uint8_t)ev->failure;
-	f->syndrome = ev->syndrome;
-	snprintf(f->link, sizeof(f->link), "%s", link);
-	f->crc = crc_of(f, r->head.total);
-	r->head.total++;
-	write_entry(r, slot);
+	f.wall_ns = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+	snprintf(f.link, sizeof(f.link), "%s", link);
+	append(r, &f);
+	r->due = true;
+	if (!r->failing)
+		failed_record_write(r);
+}
+
+uint64_t failed_record_waiting(const struct failed_record *r)
+{
+	return r->head.total - r->written;
+}
+
+uint64_t failed_record_unwritten(const struct failed_record *r)
+{
+	return r->unwritten;
 }
 
 uint64_t failed_record_total(const struct failed_record *r)

@@ -3,8 +3,8 @@
  * together each has its name here.
  *
  * The last FAILED_RECORD_MAX are kept, in memory and in a file that the next daemon reads: a header, and behind it a
- * ring of entries of one length. An entry that does not have its checksum, because it was being written when the machine
- * died, counts as lost. */
+ * ring of entries of one length. Where the file cannot be written, they wait in memory until it can. An entry that does
+ * not have its checksum, because it was being written when the machine died, counts as lost. */
 #ifndef DAEMON_FAILED_RECORD_H
 #define DAEMON_FAILED_RECORD_H
 
@@ -32,12 +32,20 @@ _Static_assert(sizeof(struct failed_flow) == 128, "an entry is the same in every
 
 struct failed_record;
 
-/* Opens or makes the file. One that is no record is kept beside it as PATH.old. A record that cannot be written is kept in
- * memory all the same; that is logged. NULL: no memory. */
+/* Opens or makes the file, and takes the room of all its entries. One that is no record is kept beside it as PATH.old. NULL:
+ * no memory. */
 struct failed_record *failed_record_open(const char *path);
+/* What could not be written is counted in the log. */
 void failed_record_close(struct failed_record *r);
 
 void failed_record_add(struct failed_record *r, const char *link, const struct proxy_event *ev);
+/* Writes what the file lacks, if anything: to be called every second. What cannot be written, or opened, is kept in memory,
+ * and logged once. */
+void failed_record_write(struct failed_record *r);
+/* How many are in memory alone, of those that can be read. */
+uint64_t failed_record_waiting(const struct failed_record *r);
+/* How many had to make room for later ones before they could be written, since it was opened. */
+uint64_t failed_record_unwritten(const struct failed_record *r);
 /* Ever, the lost ones included. */
 uint64_t failed_record_total(const struct failed_record *r);
 /* How many can be read: the last ones. */

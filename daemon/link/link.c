@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Starting: the arenas (with a message for everything that can be wrong with them), then the kernel rules of a link that
- * runs, then sockets, then threads. The link is closed before that, at rest (closed_rest()), by whoever starts it: so the
- * RoCE of one that cannot start never takes the way around the seal.
+ * Starting: the arenas (with a message for everything that can be wrong with them), the sockets of the WAN, then the
+ * kernel rules of a link that runs, then the LAN ports, then threads. The link is closed before that, at rest
+ * (closed_rest()), by whoever starts it: so the RoCE of one that cannot start never takes the way around the seal.
  *
  * Stopping: threads, sockets, and then offloads are put right. Of the kernel rules what the buffers ask for stays
  * (closed_rest()), until the link's file is gone (site_remove()). */
@@ -147,6 +147,8 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 	}
 	if (r == 0)
 		r = open_arenas(l, pcap_dir, err);
+	for (uint32_t i = 0; r == 0 && i < l->nworkers; i++)
+		r = worker_open_wan(l->worker[i], err, CONFIG_ERR_MAX);
 	if (r == 0)
 		r = privileged_steer_install(c, STEER_RUNNING, err, CONFIG_ERR_MAX);
 	if (r == 0)
@@ -154,7 +156,7 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 	if (r == 0)
 		r = route_open(&l->routes, c->lan_ports, c->nlan_ports, l->nworkers, err, CONFIG_ERR_MAX);
 	for (uint32_t i = 0; r == 0 && i < l->nworkers; i++)
-		r = worker_open_ports(l->worker[i], route_worker(l->routes, i), err, CONFIG_ERR_MAX);
+		r = worker_open_lan(l->worker[i], route_worker(l->routes, i), err, CONFIG_ERR_MAX);
 	if (r == 0)
 		r = route_run(l->routes, err, CONFIG_ERR_MAX);
 	if (r == 0 && c->relay)

@@ -17,7 +17,6 @@
 #include "daemon/config/link_plan.h"
 #include "daemon/util/log.h"
 #include "port_watch.h"
-#include "daemon/peer/tls.h"
 #include "daemon/privileged/privileged.h"
 #include "start_watch.h"
 #include "daemon/util/units.h"
@@ -308,38 +307,27 @@ static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
 
 static void take_ports(struct site *s);
 
-/* Before anything is touched that a start with keys like these would have to put back. */
-static int check_keys(const struct link_config *c, char err[CONFIG_ERR_MAX])
-{
-	struct tls *t;
-	int r = tls_open(c, &t, err);
-
-	if (r == 0)
-		tls_close(t);
-	return r;
-}
-
+/* Keys and the port of the control channel first: a start that fails for them has touched nothing else. */
 static int start(struct site *s, char err[CONFIG_ERR_MAX])
 {
 	const struct peer_user user = {.session = on_session, .keys = on_keys, .arg = s};
 	struct arena_life life;
-	int r = check_keys(&s->config, err);
+	struct peer *peer;
+	int r = peer_open(&s->config, s->base, &user, &peer, err);
 
-	if (r == 0)
-		r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, on_keys_taken, s, &s->link, err);
+	if (r < 0)
+		return r;
+	r = link_start(&s->config, s->base, s->pcap_dir, on_link_event, on_keys_taken, s, &s->link, err);
 	if (r < 0) {
+		peer_stop(peer);
 		s->link = NULL;
 		return r;
 	}
 	life.epoch = link_arena_epoch(s->link);
 	life.former = link_arena_kept(s->link) ? FORMER_KEPT : FORMER_LOST;
-	r = peer_start(&s->config, &life, s->base, &user, &s->peer, err);
-	if (r < 0) {
-		s->peer = NULL;
-		link_stop(s->link, false);
-		s->link = NULL;
-	}
-	return r;
+	s->peer = peer;
+	peer_run(peer, &s->config, &life);
+	return 0;
 }
 
 static void log_started(const struct site *s)
@@ -452,6 +440,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (s->rules_error[0] != '\0')
 		site_look_at_rules(s);
+	if (s->failed != NULL)
+		failed_record_write(s->failed);
 	if (s->link == NULL) {
 		if (retry_is_due(s))
 			try_start(s);
@@ -572,8 +562,13 @@ void site_go(struct site *s, const struct link_config *c)
 
 void site_restart(struct site *s, const struct link_config *c)
 {
+	char err[CONFIG_ERR_MAX];
+
 	stop(s, true);
 	site_go(s, c);
+	/* what ran has left the rules of one that reads the hosts' IP */
+	if (s->link == NULL && closed_rest(&s->config, err, sizeof(err)) < 0)
+		log_err("link %s: %s", c->name, err);
 }
 
 void site_halt(struct site *s)

@@ -3,15 +3,19 @@
  *
  * Why it looks instead of being told: nothing in the kernel tells of room that has become free, of a mount that was
  * made larger, or of huge pages; inotify loses sight of a file that an editor replaces, and a folder that is mounted
- * over. statfs(2) and stat(2) cost some microseconds, and only a link that does not run has any use for them. */
+ * over; nor does the kernel tell of a port that was given back. statfs(2), stat(2) and bind(2) cost some microseconds, and only a link that does not run has any use for them. */
 #include "start_watch.h"
 
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "daemon/util/addr.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/tcp_socket.h"
 
 /* A wall clock that is this far from where it was has been set: slewing takes a quarter of an hour for it. */
 #define CLOCK_SET_NS ((int64_t)NS_PER_S / 2)
@@ -43,6 +47,31 @@ static void read_file(struct start_view *v, unsigned i, const char *path)
 	v->files[i].changed_ns = (int64_t)st.st_ctim.tv_nsec;
 }
 
+_Static_assert(2 * PATHS_MAX <= 32, "ports_free has a bit for each");
+
+static bool can_bind(const struct ip_addr *addr, uint16_t port, int type)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = addr_to_sockaddr(addr, port, &ss);
+	int fd = type == SOCK_STREAM ? tcp_socket_bound(addr, port)
+	                             : socket(ss.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool can = fd >= 0 && (type == SOCK_STREAM || bind(fd, (struct sockaddr *)&ss, len) == 0);
+
+	if (fd >= 0)
+		close(fd);
+	return can;
+}
+
+static void read_ports(struct start_view *v, const struct link_config *c)
+{
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		const struct path_config *p = &c->paths[i];
+
+		v->ports_free |= (uint32_t)can_bind(&p->local, p->port, SOCK_DGRAM) << 2 * i;
+		v->ports_free |= (uint32_t)can_bind(&p->local, p->port, SOCK_STREAM) << (2 * i + 1);
+	}
+}
+
 static int64_t clock_ahead_ns(void)
 {
 	struct timespec wall;
@@ -59,6 +88,7 @@ void start_watch_take(struct start_view *v, const struct link_config *c)
 	read_file(v, 1, c->key_file);
 	read_file(v, 2, c->ca_file);
 	read_file(v, 3, c->psk_file);
+	read_ports(v, c);
 	v->clock_ahead_ns = clock_ahead_ns();
 }
 
@@ -74,7 +104,7 @@ bool start_watch_differs(const struct start_view *before, const struct start_vie
 {
 	int64_t moved_ns = now->clock_ahead_ns - before->clock_ahead_ns;
 
-	return memory_differs(before, now) || memcmp(before->files, now->files, sizeof(now->files)) != 0 ||
+	return memory_differs(before, now) || (now->ports_free & ~before->ports_free) != 0 || memcmp(before->files, now->files, sizeof(now->files)) != 0 ||
 	       moved_ns > CLOCK_SET_NS || moved_ns < -CLOCK_SET_NS;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* start_watch.h - what keeps a link from starting though its ports are there: memory, key files, the wall clock.
+/* start_watch.h - what keeps a link from starting though its interfaces are there: memory, key files, UDP and TCP ports
+ * that somebody else has, the wall clock.
  *
  * Main thread, while a link does not run. start_watch_take() before an attempt; if that fails, start_watch_changed() says
  * whether something has changed since, also while the attempt went on, so that the next one need not wait for its turn.
@@ -22,6 +23,7 @@ struct start_view {
 		uint64_t device, inode; /* 0: there is no file */
 		int64_t changed_s, changed_ns;
 	} files[4];             /* Certificate=, Key=, CA=, PSKFile= */
+	uint32_t ports_free;    /* a bit for UDP and one for TCP of each path: LocalAddress= and Port= can be bound */
 	int64_t clock_ahead_ns; /* of the wall clock, to the one that nobody sets */
 };
 

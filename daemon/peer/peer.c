@@ -377,8 +377,8 @@ static int new_boot_id(uint32_t *id)
 	return 0;
 }
 
-int peer_start(const struct link_config *c, const struct arena_life *life, struct event_base *base,
-               const struct peer_user *user, struct peer **out, char err[CONFIG_ERR_MAX])
+int peer_open(const struct link_config *c, struct event_base *base, const struct peer_user *user, struct peer **out,
+              char err[CONFIG_ERR_MAX])
 {
 	struct peer *p = secret_map(sizeof(*p)); /* it holds the key on offer */
 	int r;
@@ -395,16 +395,10 @@ int peer_start(const struct link_config *c, const struct arena_life *life, struc
 	p->connects = memcmp(&c->paths[0].local, &c->paths[0].remote, sizeof(c->paths[0].local)) < 0;
 	init_limits(p);
 	hello_from_config(&p->here, c);
-	p->here.arena_epoch = life->epoch;
-	p->here.arena_former = (uint8_t)life->former;
 	p->here.session = 1;
 	r = new_boot_id(&p->here.boot_id);
 	if (r == 0)
 		r = tls_open(c, &p->tls, err);
-	if (r == 0 && p->tls != NULL && tls_proof_is_public(p->tls))
-		log_info("link %s: CA=%s: may be read by others than its owner: with mode 600, no user of this "
-		         "machine can pass for an edge before TLS finds out",
-		         p->name, c->ca_file);
 	if (r == 0)
 		r = start_clock(p);
 	if (r == 0 && !p->connects)
@@ -413,12 +407,22 @@ int peer_start(const struct link_config *c, const struct arena_life *life, struc
 		peer_stop(p);
 		return r;
 	}
+	*out = p;
+	return 0;
+}
+
+void peer_run(struct peer *p, const struct link_config *c, const struct arena_life *life)
+{
+	p->here.arena_epoch = life->epoch;
+	p->here.arena_former = (uint8_t)life->former;
+	if (p->tls != NULL && tls_proof_is_public(p->tls))
+		log_info("link %s: CA=%s: may be read by others than its owner: with mode 600, no user of this "
+		         "machine can pass for an edge before TLS finds out",
+		         p->name, c->ca_file);
 	take_expiry(p);
 	look_at_days(p);
 	if (p->connects)
 		try_connect(p);
-	*out = p;
-	return 0;
 }
 
 void peer_reread_keys(struct peer *p, const struct link_config *c)

@@ -20,9 +20,13 @@ struct peer_user {
 	void *arg;
 };
 
-/* Listens or connects, and goes on doing so. 0, or negative errno with err a sentence. */
-int peer_start(const struct link_config *c, const struct arena_life *life, struct event_base *base,
-               const struct peer_user *user, struct peer **p, char err[CONFIG_ERR_MAX]);
+/* All that a start may fail for: reads the keys, and takes the ports if this edge is the one that listens. What comes in
+ * is answered once the event loop turns, which has to be behind peer_run(). 0, or negative errno with err a sentence. */
+int peer_open(const struct link_config *c, struct event_base *base, const struct peer_user *user, struct peer **p,
+              char err[CONFIG_ERR_MAX]);
+/* c as it was opened with. Says hello from now on, with this life of the arena: listens or connects, and goes on doing
+ * so. */
+void peer_run(struct peer *p, const struct link_config *c, const struct arena_life *life);
 /* The keys of that serial number are in place. */
 void peer_keys_taken(struct peer *p, uint32_t serial);
 /* The key files may be new ones under their old names: later connections use them; the one there is goes on. */

@@ -11,6 +11,7 @@
 
 #include "daemon/util/addr.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/port_holder.h"
 #include "daemon/privileged/privileged.h"
 #include "daemon/util/tcp_socket.h"
 #include "tls.h"
@@ -212,15 +213,18 @@ static const char *name_listener(const struct path_config *path, char name[HELD_
 static int listen_on(struct peer *p, uint32_t i, char err[CONFIG_ERR_MAX])
 {
 	const struct path_config *path = &p->paths[i];
-	char t[ADDR_TEXT_MAX], name[HELD_NAME_MAX];
+	char t[ADDR_TEXT_MAX], name[HELD_NAME_MAX], holder[PORT_HOLDER_TEXT_MAX] = "";
 	int fd = privileged_held(name_listener(path, name));
 
 	if (fd < 0)
 		fd = tcp_socket_bound(&path->local, path->port);
+	if (fd == -EADDRINUSE)
+		port_holder_text(PORT_TCP, &path->local, path->port, holder);
 
 	if (fd < 0) {
-		snprintf(err, CONFIG_ERR_MAX, "cannot listen on LocalAddress=%s Port=%u (TCP): %s",
-		         addr_write(&path->local, t, sizeof(t)), path->port, strerror(-fd));
+		snprintf(err, CONFIG_ERR_MAX, "cannot listen on LocalAddress=%s Port=%u (TCP): %s%s%s",
+		         addr_write(&path->local, t, sizeof(t)), path->port, strerror(-fd), holder[0] != '\0' ? ": " : "",
+		         holder);
 		return fd;
 	}
 	privileged_hold(name, fd);

@@ -441,6 +441,8 @@ void status_write_failed(struct json *j, const struct failed_record *r, const ch
 	json_array_end(j);
 	json_uint(j, "total", failed_record_total(r));
 	json_uint(j, "lost", lost);
+	json_uint(j, "waiting", failed_record_waiting(r));
+	json_uint(j, "unwritten", failed_record_unwritten(r));
 }
 
 void status_write_strays(struct json *j, const struct arena_stray *list, uint32_t n, const char *link)

@@ -35,6 +35,7 @@
 #include "daemon/util/addr.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
+#include "daemon/util/port_holder.h"
 #include "daemon/privileged/privileged.h"
 #include "seal/secret_mem.h"
 #include "wan_filter.h"
@@ -168,6 +169,20 @@ static int fail(char *err, size_t errlen, const struct way *w, const char *what)
 	return -e;
 }
 
+/* Why the first socket of the path does not get its port: an EADDRINUSE with whose it is, if that can be seen. */
+static int fail_to_bind(char *err, size_t errlen, const struct way *w)
+{
+	char holder[PORT_HOLDER_TEXT_MAX] = "", at[ADDR_TEXT_MAX];
+	int e = errno;
+
+	if (e == EADDRINUSE)
+		port_holder_text(PORT_UDP, &w->params.local, w->params.port, holder);
+	snprintf(err, errlen, "WAN port %u: cannot bind LocalAddress=%s: %s%s%s%s", w->params.port,
+	         addr_write(&w->params.local, at, sizeof(at)), strerror(e), holder[0] != '\0' ? ": " : "", holder,
+	         e == EADDRINUSE && holder[0] == '\0' ? " (each link and path needs a port of its own)" : "");
+	return -e;
+}
+
 /* --- receiving --- */
 
 /* Sockets that share a port join it unasked, also those of another link or program of ours, and then datagrams go
@@ -255,8 +270,7 @@ static int open_receivers(const struct wan_port *p, uint8_t path, struct way *w,
 	if (p->params.shard == 0 && w->rx_fd < 0) {
 		let_go_of_all(w);
 		if (check_port_free(w) < 0)
-			return fail(err, errlen, w,
-			            "cannot bind the local address (each link and path needs a port of its own)");
+			return fail_to_bind(err, errlen, w);
 	}
 	w->stray_fd = held_receiver(p, w, OF_STRAYS);
 	if (open_rx(p, w, OF_SHARD, &w->rx_fd, RCV_BUFFER) < 0 ||

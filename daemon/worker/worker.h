@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker.h - one thread that runs one shard of a link: its core, its arena, its sockets.
  *
- * Main thread: worker_open_arena(), worker_open_ports(), worker_run(); then worker_command() and the answers and events
- * that come back through rings (notify_fd is written when there are any); worker_stop(), worker_close(). */
+ * Main thread: worker_open_arena(), worker_open_wan(), worker_open_lan(), worker_run(); then worker_command() and the
+ * answers and events that come back through rings (notify_fd is written when there are any); worker_stop(),
+ * worker_close(). */
 #ifndef DAEMON_WORKER_H
 #define DAEMON_WORKER_H
 
@@ -86,8 +87,11 @@ void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF
 
 /* Takes or makes the arena and starts the core on it. 0 or negative errno with err (of errlen bytes) a sentence. */
 int worker_open_arena(struct worker **w, const struct worker_params *p, char *err, size_t errlen);
-/* Opens LAN and WAN. In the order of the shards (wan_port.h). routes: its end of the link's. */
-int worker_open_ports(struct worker *w, struct route_worker *routes, char *err, size_t errlen);
+/* In the order of the shards (wan_port.h). */
+int worker_open_wan(struct worker *w, char *err, size_t errlen);
+/* Behind worker_open_wan(). Packets of hosts wait for it from now on: the kernel must have been told not to forward them.
+ * routes: its end of the link's. */
+int worker_open_lan(struct worker *w, struct route_worker *routes, char *err, size_t errlen);
 int worker_run(struct worker *w, char *err, size_t errlen);
 
 /* False if the worker has not taken up earlier commands for long. */

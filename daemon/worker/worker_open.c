@@ -296,7 +296,7 @@ static int open_lan(struct worker *w, char *err, size_t errlen)
 	return r;
 }
 
-static int open_wan(struct worker *w, char *err, size_t errlen)
+static int open_wan_port(struct worker *w, char *err, size_t errlen)
 {
 	struct wan_port_params wp = {
 	    .npaths = w->config.npaths, .nshards = w->config.workers, .shard = w->params.shard};
@@ -358,18 +358,20 @@ static int open_epoll(struct worker *w, char *err, size_t errlen)
 	return r;
 }
 
-int worker_open_ports(struct worker *w, struct route_worker *routes, char *err, size_t errlen)
+int worker_open_wan(struct worker *w, char *err, size_t errlen)
 {
 	int r = open_captures(w, err, errlen);
 
+	return r < 0 ? r : open_wan_port(w, err, errlen);
+}
+
+int worker_open_lan(struct worker *w, struct route_worker *routes, char *err, size_t errlen)
+{
+	int r;
+
 	w->routes = routes;
-	if (r == 0)
-		r = open_wan(w, err, errlen);
-	if (r == 0)
-		r = open_lan(w, err, errlen);
-	if (r == 0)
-		r = open_epoll(w, err, errlen);
-	return r;
+	r = open_lan(w, err, errlen);
+	return r < 0 ? r : open_epoll(w, err, errlen);
 }
 
 int worker_run(struct worker *w, char *err, size_t errlen)

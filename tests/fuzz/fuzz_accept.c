@@ -52,6 +52,7 @@ static int fuzz_peername(int fd, struct sockaddr *addr, socklen_t *len);
 #include "daemon/peer/peer.c"
 #include "daemon/peer/peer_accept.c"
 #include "daemon/peer/peer_conn.c"
+#include "daemon/util/port_holder.c"
 #include "daemon/util/tcp_socket.c"
 #include "daemon/peer/tls.c"
 #include "daemon/peer/tls_proof.c"
@@ -243,7 +244,8 @@ static void start(void)
 	char err[CONFIG_ERR_MAX];
 
 	here.encryption = there.encryption = sealed ? SEAL_AES_256_GCM : SEAL_NONE;
-	REQUIRE(peer_start(&here, &life, base, &user, &peer, err) == 0);
+	REQUIRE(peer_open(&here, base, &user, &peer, err) == 0);
+	peer_run(peer, &here, &life);
 }
 
 /* --- what happens --- */

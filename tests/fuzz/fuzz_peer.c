@@ -24,6 +24,7 @@
 #include "daemon/peer/peer.c"
 #include "daemon/peer/peer_accept.c"
 #include "daemon/peer/peer_conn.c"
+#include "daemon/util/port_holder.c"
 #include "daemon/util/tcp_socket.c"
 #include "tests/unit/no_log.h"
 #include "tests/unit/no_log_limit.h"
@@ -174,7 +175,8 @@ static void start(struct event_base *base)
 	c.paths[0].rate_bps = 1000000000;
 	addr_read_prefix("10.1.0.0/16", &c.local[0]);
 	addr_read_prefix("10.2.0.0/16", &c.remote[0]);
-	REQUIRE(peer_start(&c, &life, base, &user, &peer, err) == 0);
+	REQUIRE(peer_open(&c, base, &user, &peer, err) == 0);
+	peer_run(peer, &c, &life);
 	peer->tls = sealed ? &keys : NULL;
 	peer->here.cipher = sealed ? SEAL_AES_256_GCM : SEAL_NONE;
 }

@@ -74,6 +74,70 @@ stopped() { # signal
 	stays_closed
 }
 
+datagram() { # bytes address port
+	head -c "$1" /dev/zero | lab_in ha socat -u -b "$1" - "UDP-SENDTO:$2:$3"
+}
+
+# Two pieces, of which the second one has the UDP header: the first ends behind a header for the destination.
+hidden_port() {
+	lab_in ha perl -e '
+		use Socket qw(:DEFAULT inet_pton AF_INET6);
+		my ($from, $to, $index, $mac) = @ARGV;
+		socket(my $s, 17, SOCK_DGRAM, 0) or die $!;
+		my $way = pack("SnlSCCa8", 17, 0x86dd, $index, 0, 0, 6, pack("H12", $mac =~ s/://gr));
+		my $ip = sub { pack("NnCC", 6 << 28, length $_[0], 44, 64) . inet_pton(AF_INET6, $from) . inet_pton(AF_INET6, $to) . $_[0] };
+		send($s, $ip->(pack("CCnN", 60, 0, 1, 7) . pack("CCCCN", 17, 0, 1, 4, 0)), 0, $way) or die $!;
+		send($s, $ip->(pack("CCnN", 60, 0, 8, 7) . pack("nnnn", 4791, 4791, 24, 0) . "x" x 16), 0, $way) or die $!;
+	' $A_HOST6 $B_HOST6 "$(lab_in ha cat /sys/class/net/rdma0/ifindex)" "$(lab_in ea cat /sys/class/net/lan0/address)"
+}
+
+on_the_line() { # packets of hosts that have come from edge A; of each, the source and the destination are counted
+	lab_in line nft list table netdev watch_wa |
+		awk '{ for (i = 1; i < NF; i++) if ($i == "packets") n += $(i + 1) } END { print n / 2 }'
+}
+
+crossing() { # command...: N, how many packets of hosts it brings from edge A onto the line
+	N=$(on_the_line)
+	"$@"
+	sleep 0.1
+	N=$(($(on_the_line) - N))
+}
+
+# Only the first piece has a port.
+pieces_stay() {
+	crossing datagram 100 $B_HOST 9999
+	[ $N = 1 ] || why "$N packets of a whole datagram crossed the line: the test sees nothing" || return
+	datagram 100 "[$B_HOST6]" 9999 # neighbours are known from then on
+	sleep 0.2
+	crossing datagram 100 "[$B_HOST6]" 9999
+	[ $N = 1 ] || why "$N packets of a whole datagram of IPv6 crossed the line" || return
+	crossing datagram 20000 $B_HOST 4791
+	[ $N = 0 ] || why "$N pieces of a datagram to port 4791 crossed the line" || return
+	crossing datagram 20000 "[$B_HOST6]" 4791
+	[ $N = 0 ] || why "$N pieces of IPv6 crossed the line" || return
+	crossing hidden_port
+	[ $N = 0 ] || why "$N pieces of IPv6 with a hidden port crossed the line" || return
+	crossing lab_in ha busybox ping -q -c 1 -W 1 -s 20000 $B_HOST >/dev/null
+	[ $N = 3 ] || why "$N of 3 pieces of a ping crossed the line"
+}
+
+# Where the kernel puts packets together, as it does with conntrack, it knows the port of all pieces.
+pieces_known() {
+	lab_in ea nft -f - <<-'END' || return
+		table inet tracked {
+			chain pre {
+				type filter hook prerouting priority 0; policy accept;
+				ct state invalid counter
+			}
+		}
+	END
+	pieces_stay
+	crossing datagram 20000 $B_HOST 9999
+	lab_in ea nft delete table inet tracked
+	[ $N = 3 ] || why "${WHY:+$WHY; }$N of 3 pieces to another port crossed the line"
+	[ -z "$WHY" ]
+}
+
 before_any_daemon() {
 	lab_edges_stop
 	opens || return
@@ -286,6 +350,7 @@ edge_is_open() {
 lab_up
 lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
+lab_watch_line
 LAB_EXTRA=Link.Barrier=off
 lab_edges
 check "the link comes up" lab_link_up
@@ -294,7 +359,10 @@ check "a port that somebody else has" cannot_start "4790|in use" take_port give_
 check "a certificate that has expired" cannot_start "expired" expire renew
 check "a LAN port that is not there" cannot_start "lan9" no_port ports
 check "a buffer that there is no memory for" cannot_start "no room|not possible|memory" too_much enough
+check "pieces of a datagram do not pass a running link" pieces_stay
 check "SIGTERM" stopped TERM
+check "nor do pieces of a datagram pass" pieces_stay
+check "where the kernel joins pieces, those of other ports do" pieces_known
 check "before any daemon: --close" before_any_daemon
 check "half a file closes all RoCE" half_a_file
 check "half a file, and a flushed ruleset" half_a_file_and_a_flush

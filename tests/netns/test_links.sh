@@ -78,6 +78,34 @@ ip_port_of_one_gone() {
 	pings 10.101.1.2 10.101.2.2 || why "no ping by the first"
 }
 
+second_waits() { [ "$(lab_status a '.links[] | select(.name == "two") | .state')" = waiting ]; }
+
+# At edge A, where both run: the one waits for it and has the kernel forward what it owes nothing of, the other does not
+# notice.
+port_of_one_taken() {
+	local sessions ms
+	sessions=$(lab_status a '.links[] | select(.name == "link") | .peer.sessions')
+	ip netns exec "$LAB_ID-ea" socat -u UDP-RECV:4793 /dev/null 2>/dev/null & # at all addresses
+	local taker=$!
+	lab_wait 2 eval 'lab_in ea ss -Hlun "sport = :4793" | grep -q .'
+	sed -i 's/^Port=4792/Port=4793/' "$LAB_DIR/a/two.conf"
+	lab_client a restart two >"$LAB_DIR/restart.out" 2>&1
+	grep -q 'does not start yet.*UDP port 4793 is held by' "$LAB_DIR/restart.out" || why "$(cat "$LAB_DIR/restart.out")" ||
+		{ kill $taker; return; }
+	! lab_in ea nft list table inet longreach_two | grep -q 'oifname != "lr-two"' ||
+		why "the hosts' other IP is closed though nobody reads it"
+	lab_rcperf --op mix --qps 2 --size 20000 --iters 50 || why "the first link's traffic fails"
+	kill $taker
+	ms=$(date +%s%3N)
+	lab_wait 5 second_waits || why "$(lab_client a status --check 2>&1 | head -2)" || return
+	NOTE="it ran $(($(date +%s%3N) - ms)) ms after the port was free"
+	sed -i 's/^Port=4793/Port=4792/' "$LAB_DIR/a/two.conf"
+	lab_client a restart two >"$LAB_DIR/restart.out" 2>&1
+	lab_wait 8 all_up || why "$(lab_client a status --check 2>&1 | head -2)" || return
+	[ "$(lab_status a '.links[] | select(.name == "link") | .peer.sessions')" = "$sessions" ] ||
+		why "the first link began another session"
+}
+
 lab_up
 lab_line --rate $LAB_LINE_RATE --km 30
 lab_server $B_HOST
@@ -88,4 +116,5 @@ check "both links come up" start_both
 check "both carry RC, the word behind it, and pings" both_carry
 check "flushed rules of both are put back" flushed
 check "the IP port of one is deleted" ip_port_of_one_gone
+check "the port of one is somebody else's" port_of_one_taken
 check_end

@@ -76,10 +76,29 @@ stopping() {
 	lab_edge_stop b
 }
 
+# Restart=on-failure acts on the status alone.
+loop_ends() {
+	local status
+	lab_daemon_under env "LD_PRELOAD=$LAB_TOOLS/loop_ends.so" "LOOP_ENDS_FILE=$LAB_DIR/loop.ends" \
+		"ASAN_OPTIONS=\$ASAN_OPTIONS:verify_asan_link_order=0"
+	lab_edge_start a
+	lab_daemon_alone
+	lab_wait 5 lab_client a status || why "it does not run" || return
+	touch "$LAB_DIR/loop.ends"
+	lab_wait 5 eval '! kill -0 '"${LAB_EDGE_PID[a]}" || why "it goes on" || return
+	wait "${LAB_EDGE_PID[a]}"
+	status=$?
+	unset "LAB_EDGE_PID[a]"
+	NOTE="status $status"
+	[ $status = 1 ] || why "$NOTE" || return
+	grep -q 'the event loop has ended by itself' "$LAB_DIR/a/log" || why "the log says: $(tail -1 "$LAB_DIR/a/log")"
+}
+
 lab_up
 lab_line --rate $LAB_LINE_RATE --km 30
 check "the daemon says that it is ready" edges_under_watch
 check "an idle daemon feeds the watchdog" idle_is_alive
 [ "$(uname -m)" = x86_64 ] && check "one whose worker hangs does not" worker_hangs
 check "it says that it stops" stopping
+check "one whose event loop ends by itself ends with an error" loop_ends
 check_end

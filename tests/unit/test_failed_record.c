@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
 #include "daemon/link/failed_record.c"
 #include "no_log.h"
 
@@ -151,6 +155,104 @@ static void record__without_a_file_is_in_memory(void **state)
 	failed_record_close(r);
 }
 
+/* As on a disk that is full: no file may be larger. RLIM_INFINITY: there is room. */
+static void disk_ends_at(rlim_t bytes)
+{
+	struct rlimit l;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &l), 0);
+	l.rlim_cur = bytes;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &l), 0);
+}
+
+static void expect_in_file(uint64_t total, uint32_t first)
+{
+	struct failed_record *r = failed_record_open(path);
+
+	expect(r, total, first);
+	failed_record_close(r);
+}
+
+static void record__on_a_full_disk_is_written_when_there_is_room(void **state)
+{
+	struct failed_record *r;
+
+	(void)state;
+	disk_ends_at(sizeof(struct header) + 2 * sizeof(struct failed_flow));
+	r = failed_record_open(path);
+	add(r, 0, 10);
+	failed_record_write(r);
+	expect(r, 10, 0);
+	assert_int_equal(failed_record_waiting(r), 8);
+	expect_in_file(2, 0);
+	disk_ends_at(RLIM_INFINITY);
+	expect_in_file(2, 0);
+	failed_record_write(r);
+	assert_int_equal(failed_record_waiting(r), 0);
+	assert_int_equal(failed_record_unwritten(r), 0);
+	expect_in_file(10, 0);
+	add(r, 10, 1);
+	expect_in_file(11, 0);
+	failed_record_close(r);
+}
+
+/* The room is there from the beginning. */
+static void record__a_disk_that_fills_up_later_does_no_harm(void **state)
+{
+	struct failed_record *r = failed_record_open(path);
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, sizeof(struct header) + FAILED_RECORD_MAX * sizeof(struct failed_flow));
+	assert_true((uint64_t)st.st_blocks * 512 >= (uint64_t)st.st_size);
+	failed_record_close(r);
+}
+
+static void record__what_had_to_make_room_unwritten_is_counted(void **state)
+{
+	struct failed_record *r;
+
+	(void)state;
+	disk_ends_at(sizeof(struct header));
+	r = failed_record_open(path);
+	add(r, 0, FAILED_RECORD_MAX + 5);
+	assert_int_equal(failed_record_waiting(r), FAILED_RECORD_MAX);
+	assert_int_equal(failed_record_unwritten(r), 5);
+	disk_ends_at(RLIM_INFINITY);
+	failed_record_write(r);
+	assert_int_equal(failed_record_waiting(r), 0);
+	assert_int_equal(failed_record_unwritten(r), 5);
+	expect(r, FAILED_RECORD_MAX + 5, 5);
+	expect_in_file(FAILED_RECORD_MAX + 5, 5);
+	failed_record_close(r);
+}
+
+/* A folder that is mounted late has a record of its own. */
+static void record__that_can_be_opened_late_goes_behind_the_old_one(void **state)
+{
+	struct failed_record *old = failed_record_open(path), *r;
+	char away[80];
+
+	(void)state;
+	add(old, 0, 3);
+	failed_record_close(old);
+	snprintf(away, sizeof(away), "%s.away", dir);
+	assert_int_equal(rename(dir, away), 0);
+	r = failed_record_open(path);
+	add(r, 3, 4);
+	failed_record_write(r);
+	assert_int_equal(failed_record_waiting(r), 4);
+	assert_int_equal(rename(away, dir), 0);
+	failed_record_write(r);
+	assert_int_equal(failed_record_waiting(r), 0);
+	expect(r, 7, 0);
+	add(r, 7, 1);
+	expect_in_file(8, 0);
+	failed_record_close(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -159,6 +261,10 @@ int main(void)
 	    cmocka_unit_test_teardown(record__damaged_entry_is_none, remove_files),
 	    cmocka_unit_test_teardown(record__foreign_file_is_kept, remove_files),
 	    cmocka_unit_test_teardown(record__without_a_file_is_in_memory, remove_files),
+	    cmocka_unit_test_teardown(record__on_a_full_disk_is_written_when_there_is_room, remove_files),
+	    cmocka_unit_test_teardown(record__a_disk_that_fills_up_later_does_no_harm, remove_files),
+	    cmocka_unit_test_teardown(record__what_had_to_make_room_unwritten_is_counted, remove_files),
+	    cmocka_unit_test_teardown(record__that_can_be_opened_late_goes_behind_the_old_one, remove_files),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -23,6 +23,7 @@
 #include "daemon/peer/peer.c"
 #include "daemon/peer/peer_accept.c"
 #include "daemon/peer/peer_conn.c"
+#include "daemon/util/port_holder.c"
 #include "daemon/util/tcp_socket.c"
 #include "daemon/peer/tls.c"
 #include "daemon/peer/tls_proof.c"
@@ -77,8 +78,11 @@ static int start_edge(struct lab *l, struct edge *e)
 {
 	const struct peer_user user = {.session = on_test_session, .keys = on_test_keys, .arg = e};
 	char err[CONFIG_ERR_MAX];
+	int r = peer_open(&e->config, l->base, &user, &e->peer, err);
 
-	return peer_start(&e->config, &(struct arena_life){.epoch = 7}, l->base, &user, &e->peer, err);
+	if (r == 0)
+		peer_run(e->peer, &e->config, &(struct arena_life){.epoch = 7});
+	return r;
 }
 
 static void stop_edge(struct edge *e)
@@ -494,11 +498,13 @@ static void peer__a_port_in_use_is_an_error(void **state)
 	struct lab *l = *state;
 	struct edge second = {.config = l->b.config};
 	const struct peer_user user = {.session = on_test_session, .arg = &second};
-	char err[CONFIG_ERR_MAX];
+	char err[CONFIG_ERR_MAX], holder[64];
 
 	assert_int_equal(start_edge(l, &l->b), 0);
-	assert_int_equal(peer_start(&second.config, &(struct arena_life){.epoch = 7}, l->base, &user, &second.peer, err), -EADDRINUSE);
+	assert_int_equal(peer_open(&second.config, l->base, &user, &second.peer, err), -EADDRINUSE);
 	assert_non_null(strstr(err, "cannot listen on LocalAddress=127."));
+	snprintf(holder, sizeof(holder), "TCP port %u is held by process %d (", PORT, (int)getpid());
+	assert_non_null(strstr(err, holder));
 }
 
 /* --- sealed --- */

@@ -11,6 +11,9 @@
 #include <cmocka.h>
 
 #include "daemon/link/start_watch.c"
+#include "daemon/util/addr.c"
+#include "daemon/util/units.c"
+#include "daemon/util/tcp_socket.c"
 
 static struct link_config config;
 static struct start_view before, now;
@@ -137,6 +140,37 @@ static void changed__when_the_folder_is_made(void **state)
 	assert_true(start_watch_changed(&before, &config));
 }
 
+static void changed__when_a_port_is_given_back(void **state)
+{
+	static const int types[] = {SOCK_DGRAM, SOCK_STREAM};
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+
+	(void)state;
+	config.npaths = 1;
+	assert_int_equal(addr_read("127.0.0.1", &config.paths[0].local), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		int fd = socket(AF_INET, types[i], 0);
+
+		at.sin_port = 0;
+		assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
+		assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+		if (types[i] == SOCK_STREAM)
+			assert_int_equal(listen(fd, 1), 0);
+		config.paths[0].port = ntohs(at.sin_port);
+		start_watch_take(&before, &config);
+		assert_false(start_watch_changed(&before, &config));
+		close(fd);
+		assert_true(start_watch_changed(&before, &config));
+	}
+	start_watch_take(&before, &config);
+	before.ports_free = 3;
+	now = before;
+	now.ports_free = 1; /* taken meanwhile: makes nothing possible */
+	assert_false(start_watch_differs(&before, &now));
+	config.npaths = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -147,6 +181,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(take__sees_the_clock_stand, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(changed__when_a_file_is_written_replaced_or_gone, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(changed__when_the_folder_is_made, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(changed__when_a_port_is_given_back, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,9 +127,41 @@ static void steer__only_roce_at_rest(void **state)
 	s = steer_script(&c, STEER_AT_REST, is_there);
 	assert_string_equal(s, off);
 	assert_null(strstr(s, "lr-sapp-"));
-	assert_int_equal(count(s, "counter drop\n"), count(s, "udp dport 4791 counter drop\n"));
+	assert_int_equal(count(s, "counter drop\n"),
+	                 count(s, "udp dport 4791 counter drop\n") + count(s, "frag-off") + count(s, "frag nexthdr {"));
 	free(s);
 	free(off);
+}
+
+static void assert_fragments_are_closed(const struct link_config *c, enum steer_extent extent, unsigned times)
+{
+	char *s = steer_script(c, extent, is_there);
+
+	assert_int_equal(count(s, "ip saddr { 10.1.0.0/16 } ip daddr { 10.2.3.4/32 } ip protocol udp ip frag-off & 0x1fff != 0 "
+	                          "counter drop\n"),
+	                 times);
+	assert_int_equal(count(s, "ip6 saddr { fd00:1::/64 } ip6 daddr { fd00:2::/48 } frag nexthdr udp frag frag-off != 0 "
+	                          "counter drop\n"),
+	                 times);
+	assert_int_equal(count(s, "ip6 saddr { fd00:1::/64 } ip6 daddr { fd00:2::/48 } frag nexthdr { 0, 43, 44, 51, 60, 135 } "
+	                          "counter drop\n"),
+	                 times);
+	assert_int_equal(count(s, "frag"), 5 * times); /* none in the other direction, none at ingress */
+	free(s);
+}
+
+/* The port of a later piece nobody knows. Of those that come from there the first piece is dropped; and what the IP port
+ * has carried may be in pieces. */
+static void steer__pieces_of_udp_take_no_other_way(void **state)
+{
+	struct link_config c = link_of();
+
+	(void)state;
+	assert_fragments_are_closed(&c, STEER_AT_REST, 1);
+	assert_fragments_are_closed(&c, STEER_RUNNING, 1);
+	c.barrier = BARRIER_SAYS_PAIR;
+	assert_fragments_are_closed(&c, STEER_AT_REST, 1);
+	assert_fragments_are_closed(&c, STEER_RUNNING, 0);
 }
 
 /* A chain for a port that does not exist would make nft refuse all of it. */
@@ -334,6 +366,7 @@ int main(void)
 	    cmocka_unit_test(steer__all_ip_with_the_barrier_on),
 	    cmocka_unit_test(steer__the_link_s_own_traffic_passes),
 	    cmocka_unit_test(steer__only_roce_at_rest),
+	    cmocka_unit_test(steer__pieces_of_udp_take_no_other_way),
 	    cmocka_unit_test(steer__port_that_is_missing),
 	    cmocka_unit_test(steer__stale_tables),
 	    cmocka_unit_test(steer__stale_table_with_the_longest_name),

@@ -3,6 +3,7 @@
 #include "daemon/wan/wan_port.c" /* before cmocka.h, which has a fail() too */
 
 #include "daemon/util/addr.c"
+#include "daemon/util/port_holder.c"
 #include "daemon/privileged/held_sockets.c"
 #include "daemon/util/units.c"
 #include "daemon/wan/wan_filter.c"
@@ -371,9 +372,66 @@ static void wan_port__a_moved_lane_has_another_source_port(void **state)
 	assert_int_equal(sport[1], sport[2]);
 }
 
+/* A socket of somebody else's on a port that a link wants then; its descriptor. */
+static int take_port(const struct ip_addr *at, uint16_t number)
+{
+	union sock_addr sa;
+	socklen_t len = to_sockaddr(&sa, at, number);
+	int fd = socket(sa.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, &sa.sa, len), 0);
+	return fd;
+}
+
+static void assert_port_is_taken(const struct ip_addr *by, const struct ip_addr *wanted)
+{
+	struct wan_port_params params = {.npaths = 1, .nshards = 1};
+	char err[400], holder[PORT_HOLDER_TEXT_MAX];
+	uint16_t number = free_port(wanted);
+	int fd = take_port(by, number);
+
+	params.path[0] =
+	    (struct wan_port_path){.local = *wanted, .remote = *wanted, .port = number, .mtu = 1280, .source_ports = 1};
+	assert_int_equal(wan_port_open(&f.port[0], &params, err, sizeof(err)), -EADDRINUSE);
+	snprintf(holder, sizeof(holder), "UDP port %u is held by process %d (", number, (int)getpid());
+	assert_non_null(strstr(err, holder));
+	close(fd);
+	assert_int_equal(wan_port_open(&f.port[0], &params, err, sizeof(err)), 0);
+	wan_port_close(f.port[0]);
+}
+
+static void wan_port__says_who_has_its_port(void **state)
+{
+	static const struct ip_addr any = {.b = {[10] = 0xff, [11] = 0xff}};
+	static const struct ip_addr any6;
+
+	(void)state;
+	assert_port_is_taken(&here, &here);
+	assert_port_is_taken(&any, &here);
+	if (free_port(&here6) == 0)
+		return; /* no IPv6 here */
+	assert_port_is_taken(&here6, &here6);
+	assert_port_is_taken(&any6, &here6);
+	assert_port_is_taken(&any6, &here); /* it takes both families */
+}
+
+static void port_holder__a_free_port_has_none(void **state)
+{
+	char text[PORT_HOLDER_TEXT_MAX];
+	uint16_t number = free_port(&here);
+	int fd = take_port(&other, number);
+
+	(void)state;
+	assert_string_equal(port_holder_text(PORT_UDP, &here, number, text), "");
+	assert_string_equal(port_holder_text(PORT_TCP, &other, number, text), "");
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(wan_port__says_who_has_its_port),
+	    cmocka_unit_test(port_holder__a_free_port_has_none),
 	    cmocka_unit_test_setup_teardown(wan_port__a_moved_lane_has_another_source_port, open_v4, close_ports),
 	    ON_V4(lanes_go_to_their_workers),
 	    ON_V4(header_of_another_make_is_a_stray),

@@ -134,7 +134,7 @@ DPDK_CFLAGS = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libdpdk))
 dpdk:
 	$(Q)pkg-config --exists libdpdk || { echo "dpdk: no libdpdk here: apt-get install libdpdk-dev" >&2; exit 1; }
 	$(Q)$(MAKE) --no-print-directory $(O)/plugins/$(PLUGIN_DPDK)
-$(O)/plugins/$(PLUGIN_DPDK): $(wildcard dpdk/*.c) daemon/lan/nic_engine.h $(O)/made-with
+$(O)/plugins/$(PLUGIN_DPDK): $(wildcard dpdk/*.[ch]) daemon/lan/nic_engine.h $(O)/made-with
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(DPDK_CFLAGS) $(LDFLAGS) -MF $@.d -fPIC -shared -o $@ $(wildcard dpdk/*.c) \
 		$(shell pkg-config --libs libdpdk) -lpthread

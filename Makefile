@@ -130,7 +130,10 @@ $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libplan.a $(O)/libheadroom.a $(O
 PLUGIN_DPDK := longreach-dpdk.so
 # gcc's checks are for our lines, not for those of DPDK's headers
 DPDK_CFLAGS = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libdpdk))
+# Part of `make all` and `make unit` where it is, but not of builds with sanitizers, which DPDK's libraries are none of.
+DPDK_HERE := $(if $(SAN),,$(shell pkg-config --exists libdpdk 2>/dev/null && echo yes))
 .PHONY: dpdk
+$(if $(DPDK_HERE),all: $(O)/plugins/$(PLUGIN_DPDK))
 dpdk:
 	$(Q)pkg-config --exists libdpdk || { echo "dpdk: no libdpdk here: apt-get install libdpdk-dev" >&2; exit 1; }
 	$(Q)$(MAKE) --no-print-directory $(O)/plugins/$(PLUGIN_DPDK)
@@ -138,6 +141,10 @@ $(O)/plugins/$(PLUGIN_DPDK): $(wildcard dpdk/*.[ch]) daemon/lan/nic_engine.h $(O
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(DPDK_CFLAGS) $(LDFLAGS) -MF $@.d -fPIC -shared -o $@ $(wildcard dpdk/*.c) \
 		$(shell pkg-config --libs libdpdk) -lpthread
+$(O)/dpdk/test_nic_lend: tests/dpdk/test_nic_lend.c $(wildcard dpdk/*.[ch]) daemon/lan/nic_engine.h $(O)/made-with
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(DPDK_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $< $(wildcard dpdk/*.c) \
+		$(shell pkg-config --libs libdpdk) -lcmocka -lpthread
 
 # --- liblongreach: the relay, for programs ---
 LIB_SONAME := liblongreach.so.0
@@ -225,7 +232,7 @@ $(O)/unit/test_fakecuda $(O)/unit/test_gpu: | $(FAKECUDA)
 # Unit tests run in a second and are compiled for a minute: their own code is not optimised.
 $(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1
 
-UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
+UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC)) $(if $(DPDK_HERE),$(O)/dpdk/test_nic_lend)
 UNIT_JOBS ?= $(shell nproc)
 .PHONY: unit
 unit: $(UNIT_BINS)

@@ -214,17 +214,17 @@ int nic_lend_begin(struct nic_lend *l, const struct nic_lender *lender, char *er
 		snprintf(err, errlen, "the device says nothing of itself");
 		return r < 0 ? r : -ENODEV;
 	}
+	if (!copies_by_cpu(info.driver_name)) {
+		snprintf(err, errlen, "%s would have to write into the link's buffer by itself, which was not tried yet",
+		         info.driver_name);
+		return -EOPNOTSUPP;
+	}
 	if (!l->landing) {
 		snprintf(err, errlen,
 		         "%s wants more than %d bytes for a frame (with net_af_packet, framesz=4352,blocksz=69632 in LanDevice= "
 		         "asks for less)",
 		         info.driver_name, NIC_PLACE_BYTES - NIC_PLACE_HEADROOM);
 		return -EMSGSIZE;
-	}
-	if (!copies_by_cpu(info.driver_name)) {
-		snprintf(err, errlen, "%s would have to write into the link's buffer by itself, which was not tried yet",
-		         info.driver_name);
-		return -EOPNOTSUPP;
 	}
 	l->lender = *lender;
 	l->on = true;

@@ -141,9 +141,11 @@ $(O)/plugins/$(PLUGIN_DPDK): $(wildcard dpdk/*.[ch]) daemon/lan/nic_engine.h $(O
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(DPDK_CFLAGS) $(LDFLAGS) -MF $@.d -fPIC -shared -o $@ $(wildcard dpdk/*.c) \
 		$(shell pkg-config --libs libdpdk) -lpthread
-$(O)/dpdk/test_nic_lend: tests/dpdk/test_nic_lend.c $(wildcard dpdk/*.[ch]) daemon/lan/nic_engine.h $(O)/made-with
+$(O)/dpdk/bench_nic_lend: bench/dpdk/bench_nic_lend.c
+$(O)/dpdk/test_nic_lend: tests/dpdk/test_nic_lend.c
+$(O)/dpdk/test_nic_lend $(O)/dpdk/bench_nic_lend: $(wildcard dpdk/*.[ch]) daemon/lan/nic_engine.h $(O)/made-with
 	@mkdir -p $(dir $@)
-	$(Q)$(CC) $(CFLAGS_ALL) $(DPDK_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $< $(wildcard dpdk/*.c) \
+	$(Q)$(CC) $(CFLAGS_ALL) $(DPDK_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $(filter %.c,$^) \
 		$(shell pkg-config --libs libdpdk) -lcmocka -lpthread
 
 # --- liblongreach: the relay, for programs ---

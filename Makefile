@@ -148,6 +148,12 @@ $(O)/dpdk/test_nic_lend $(O)/dpdk/bench_nic_lend: $(wildcard dpdk/*.[ch]) daemon
 	$(Q)$(CC) $(CFLAGS_ALL) $(DPDK_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $(filter %.c,$^) \
 		$(shell pkg-config --libs libdpdk) -lcmocka -lpthread
 
+$(O)/dpdk/test_edge_dpdk: tests/dpdk/test_edge_dpdk.c tests/dpdk/edge_pair.h $(wildcard daemon/lan/*.[ch]) $(O)/libseal.a \
+		$(O)/libproxy.a $(O)/made-with | $(O)/plugins/$(PLUGIN_DPDK)
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -MF $@.d -o $@ $(filter tests/dpdk/%.c,$^) $(filter %.a,$^) $(LIBS_CORE) $(LIBS_SEAL) \
+		-lcmocka -lpthread -lm
+
 # --- liblongreach: the relay, for programs ---
 LIB_SONAME := liblongreach.so.0
 .PHONY: lib

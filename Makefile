@@ -134,6 +134,8 @@ DPDK_CFLAGS = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libdpdk))
 DPDK_HERE := $(if $(SAN),,$(shell pkg-config --exists libdpdk 2>/dev/null && echo yes))
 .PHONY: dpdk
 $(if $(DPDK_HERE),all: $(O)/plugins/$(PLUGIN_DPDK))
+.PHONY: dpdk-bench
+dpdk-bench: $(O)/dpdk/bench_nic_lend $(O)/dpdk/bench_nic_edge
 dpdk:
 	$(Q)pkg-config --exists libdpdk || { echo "dpdk: no libdpdk here: apt-get install libdpdk-dev" >&2; exit 1; }
 	$(Q)$(MAKE) --no-print-directory $(O)/plugins/$(PLUGIN_DPDK)
@@ -148,10 +150,12 @@ $(O)/dpdk/test_nic_lend $(O)/dpdk/bench_nic_lend: $(wildcard dpdk/*.[ch]) daemon
 	$(Q)$(CC) $(CFLAGS_ALL) $(DPDK_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $(filter %.c,$^) \
 		$(shell pkg-config --libs libdpdk) -lcmocka -lpthread
 
-$(O)/dpdk/test_edge_dpdk: tests/dpdk/test_edge_dpdk.c tests/dpdk/edge_pair.h $(wildcard daemon/lan/*.[ch]) $(O)/libseal.a \
+$(O)/dpdk/test_edge_dpdk: tests/dpdk/test_edge_dpdk.c
+$(O)/dpdk/bench_nic_edge: bench/dpdk/bench_nic_edge.c
+$(O)/dpdk/test_edge_dpdk $(O)/dpdk/bench_nic_edge: tests/dpdk/edge_pair.h $(wildcard daemon/lan/*.[ch]) $(O)/libseal.a \
 		$(O)/libproxy.a $(O)/made-with | $(O)/plugins/$(PLUGIN_DPDK)
 	@mkdir -p $(dir $@)
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -MF $@.d -o $@ $(filter tests/dpdk/%.c,$^) $(filter %.a,$^) $(LIBS_CORE) $(LIBS_SEAL) \
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -MF $@.d -o $@ $(filter tests/dpdk/%.c bench/dpdk/%.c,$^) $(filter %.a,$^) $(LIBS_CORE) $(LIBS_SEAL) \
 		-lcmocka -lpthread -lm
 
 # --- liblongreach: the relay, for programs ---
@@ -240,7 +244,7 @@ $(O)/unit/test_fakecuda $(O)/unit/test_gpu: | $(FAKECUDA)
 # Unit tests run in a second and are compiled for a minute: their own code is not optimised.
 $(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1
 
-UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC)) $(if $(DPDK_HERE),$(O)/dpdk/test_nic_lend)
+UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC)) $(if $(DPDK_HERE),$(O)/dpdk/test_nic_lend $(O)/dpdk/test_edge_dpdk)
 UNIT_JOBS ?= $(shell nproc)
 .PHONY: unit
 unit: $(UNIT_BINS)

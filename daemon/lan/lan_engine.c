@@ -16,6 +16,7 @@
 
 #include "daemon/util/log.h"
 #include "burst_ring.h"
+#include "lan_device.h"
 #include "lan_match.h"
 #include "lan_port.h"
 #include "nic_engine.h"
@@ -38,6 +39,7 @@
 #define DEVICES_MAX   64
 #define STALE_MAX     65536 /* frames that a link throws away when it takes a device */
 #define NETDEV_DRIVER "net_af_packet" /* its socket is bound to one interface and dies with that */
+#define DEVICE_MIB    40   /* of huge pages: mbufs for the rings of a device */
 #define PIN_BYTES     1024 /* a body of fewer is copied */
 
 struct device {
@@ -103,21 +105,23 @@ static uint64_t free_huge_mib(void)
 	return mib;
 }
 
-static int check_memory(const struct lan_engine_options *o, char *err, size_t errlen)
+static int check_memory(const struct lan_engine_options *o, uint32_t devices, char *err, size_t errlen)
 {
-	if (strstr(o->arguments, "--no-huge") || free_huge_mib() > 0)
+	uint64_t mib;
+
+	if (strstr(o->arguments, "--no-huge"))
 		return 0;
-	snprintf(err, errlen, "Engine=dpdk: no huge page is free: expected vm.nr_hugepages= of 64 or more (sysctl), or "
-	         "longreachd --eal='--no-huge -m 512' to do without at a cost");
+	mib = free_huge_mib();
+	if (mib >= (uint64_t)DEVICE_MIB * devices)
+		return 0;
+	if (mib == 0)
+		snprintf(err, errlen, "Engine=dpdk: no huge page is free: expected vm.nr_hugepages= of 64 or more (sysctl), or "
+		         "longreachd --eal='--no-huge -m 512' to do without at a cost");
+	else
+		snprintf(err, errlen, "Engine=dpdk: %llu MiB of huge pages are free: expected %llu, %d for each device "
+		         "(sysctl vm.nr_hugepages)",
+		         (unsigned long long)mib, (unsigned long long)DEVICE_MIB * devices, DEVICE_MIB);
 	return -ENOENT;
-}
-
-/* On the PCI bus a device is named by its address. */
-static bool is_pci(const char *device)
-{
-	const char *colon = strchr(device, ':'), *comma = strchr(device, ',');
-
-	return colon && (!comma || colon < comma);
 }
 
 /* --- devices --- */
@@ -137,7 +141,7 @@ static void list_devices(const struct link_config *c, unsigned *npci)
 		if (find_device(c->lan_devices[i]))
 			continue;
 		snprintf(engine.device[engine.ndevices++].name, LAN_DEVICE_MAX, "%s", c->lan_devices[i]);
-		*npci += is_pci(c->lan_devices[i]);
+		*npci += lan_device_is_pci(c->lan_devices[i]);
 	}
 }
 
@@ -167,7 +171,7 @@ void lan_engine_start(const struct lan_engine_options *o, const struct link_conf
 		return;
 	engine.err[0] = '\0';
 	nic = load_plugin(o, engine.err, sizeof(engine.err));
-	if (nic && check_memory(o, engine.err, sizeof(engine.err)) == 0 &&
+	if (nic && check_memory(o, 1, engine.err, sizeof(engine.err)) == 0 &&
 	    nic->start(o->arguments, npci, engine.err, sizeof(engine.err)) == 0)
 		engine.nic = nic;
 	if (engine.nic)
@@ -178,9 +182,16 @@ void lan_engine_start(const struct lan_engine_options *o, const struct link_conf
 
 int lan_engine_check(const struct lan_engine_options *o, const struct link_config *c, char *err)
 {
+	int r;
+
 	if (c->engine == ENGINE_PACKET)
 		return 0;
-	return load_plugin(o, err, LAN_ENGINE_ERR_MAX) ? check_memory(o, err, LAN_ENGINE_ERR_MAX) : -ENOENT;
+	if (!load_plugin(o, err, LAN_ENGINE_ERR_MAX))
+		return -ENOENT;
+	r = check_memory(o, c->nlan_devices, err, LAN_ENGINE_ERR_MAX);
+	for (uint32_t i = 0; r == 0 && i < c->nlan_devices; i++)
+		r = lan_device_check("", c->lan_devices[i], err, LAN_ENGINE_ERR_MAX);
+	return r;
 }
 
 void lan_engine_stop(void)

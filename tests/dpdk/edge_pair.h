@@ -24,6 +24,7 @@ static int pair_ioctl(int fd, unsigned long request, void *arg);
 #include "daemon/lan/burst_ring.c"
 #include "daemon/lan/lan_engine.c"
 #undef ioctl
+#include "daemon/lan/lan_device.c"
 #include "daemon/lan/lan_match.c"
 #include "proxy/shard/core.h"
 #include "seal/seal.h"

@@ -32,6 +32,7 @@ static int fake_dlclose(void *handle);
 #include "daemon/lan/lan_engine.c"
 #undef ioctl
 
+#include "daemon/lan/lan_device.c"
 #include "daemon/lan/lan_match.c"
 #include "no_log.h"
 
@@ -592,6 +593,59 @@ static void engine__says_what_is_missing(void **state)
 	assert_int_equal(lan_engine_check(&options, &c, err), 0);
 }
 
+/* --- a machine --- */
+
+static char root[] = "/tmp/test_lan_engine.XXXXXX";
+
+static void make(const char *what, const char *link)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), "mkdir -p \"$(dirname '%s/%s')\" && %s '%s' '%s/%s'", root, what,
+	         link ? "ln -sfn" : "mkdir -p", link ? link : "/tmp", root, what);
+	assert_int_equal(system(command), 0);
+}
+
+#define PCI "sys/bus/pci/devices/0000:3b:00.0"
+
+static void says(const char *device, const char *words)
+{
+	int r = lan_device_check(root, device, err, sizeof(err));
+
+	if (!words) {
+		assert_int_equal(r, 0);
+		return;
+	}
+	assert_int_equal(r, -ENOENT);
+	if (!strstr(err, words))
+		fail_msg("%s", err);
+}
+
+static void device__says_what_it_lacks(void **state)
+{
+	char command[64];
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	says("0000:3b:00.0,x=1", "LanDevice=0000:3b:00.0: no PCI device has this address");
+	make(PCI, NULL);
+	says("0000:3b:00.0", "LanDevice=0000:3b:00.0: no driver has it: expected vfio-pci");
+	make(PCI "/driver", "../../../bus/pci/drivers/ice");
+	says("0000:3b:00.0", "the kernel's driver ice has it: expected vfio-pci");
+	make(PCI "/driver", "../../../bus/pci/drivers/vfio-pci");
+	says("0000:3b:00.0", "it has no IOMMU group");
+	make(PCI "/iommu_group", "../../../kernel/iommu_groups/7");
+	says("0000:3b:00.0", NULL);
+	make(PCI "/driver", "../../../bus/pci/drivers/mlx5_core");
+	says("0000:3b:00.0,x=1", NULL);
+	says("net_vhost0,iface=/a:b", NULL); /* no driver at all is a library here */
+	make("usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0/librte_net_vhost.so", "x");
+	says("net_vhost0,iface=/a:b", NULL);
+	says("net_af_packet0,iface=lan0", "DPDK's driver net_af_packet is not installed");
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -605,6 +659,7 @@ int main(void)
 	    cmocka_unit_test_setup(engine__a_device_that_keeps_what_was_lent_is_gone, begin),
 	    cmocka_unit_test_setup(engine__an_interface_that_is_made_again, begin),
 	    cmocka_unit_test_setup(engine__says_what_is_missing, begin),
+	    cmocka_unit_test(device__says_what_it_lacks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -296,7 +296,7 @@ static int await_owner(const struct arena_file *f, const struct trailer *t, char
 	if (t->owner_pid == 0 || t->owner_pid == (uint32_t)getpid())
 		return 0;
 	dead.fd = (int)syscall(SYS_pidfd_open, (pid_t)t->owner_pid, 0);
-	if (dead.fd < 0) /* there is none */
+	if (dead.fd < 0) /* there is none; or this kernel cannot say, and the lock alone counts */
 		return 0;
 	if (process_start(t->owner_pid) == t->owner_start && poll(&dead, 1, 0) == 0) {
 		log_notice("%s: waiting for process %u to end, which had it before", f->path, t->owner_pid);

@@ -19,7 +19,7 @@
 SECS=${SECS:-5}
 ROUNDS=${ROUNDS:-3}
 PACKET=4096
-RING=framesz=4352,blocksz=69632,framecnt=256
+RING=framesz=4288,blocksz=274432,framecnt=256
 LAB_DAEMONS=$LAB_BIN
 TESTPMD_PID=
 

@@ -5,7 +5,7 @@
  * its buf_addr is then that of the place. The mbuf is moved when a frame in it has been dealt with and before it returns
  * to the pool, so the device never sees it change. A frame that came to an mbuf at home is copied by the core, and the
  * mbuf gets a place afterwards; so the ring is over places after its first round, and a buffer that is full lends fewer.
- * The pool says that its mbufs hold NIC_PLACE_BYTES: no driver writes more into one.
+ * The pool says that its mbufs hold NIC_PLACE_BYTES: no driver writes more into one (but see RING_FRAME_OVERHEAD).
  *
  * Sending. A frame with a lent part is a chain: an mbuf with a copy of what stands in front of that part, an mbuf over
  * the part (an external buffer in DPDK's words), an mbuf with a copy of what follows. part_back() is called when DPDK
@@ -33,6 +33,9 @@ enum {
 	SLACK = 2 * 64 + 4 * CACHE, /* bursts on their way, and the caches of two threads */
 	PART_BYTES = 256,           /* of what is copied in front of or behind a lent part */
 	CHAIN_MAX = 3,
+	/* net_af_packet asks for room for its ring's frames less 32 bytes. The kernel puts an Ethernet frame 66 bytes behind the
+	 * beginning of a ring's frame (TPACKET2_HDRLEN and 16, aligned, less the header) and cuts it off at the end. */
+	RING_FRAME_OVERHEAD = 32,
 };
 
 /* Behind each mbuf of l->landing. */
@@ -67,6 +70,15 @@ static void note_home(struct rte_mempool *pool, void *opaque, void *obj, unsigne
 	*landing_of(m) = (struct landing){.home = m->buf_addr, .home_iova = m->buf_iova};
 }
 
+static uint16_t data_room(uint16_t port)
+{
+	struct rte_eth_dev_info info;
+
+	if (rte_eth_dev_info_get(port, &info) == 0 && info.driver_name && strcmp(info.driver_name, "net_af_packet") == 0)
+		return NIC_PLACE_BYTES + RING_FRAME_OVERHEAD;
+	return NIC_PLACE_BYTES;
+}
+
 int nic_lend_pools(struct nic_lend *l, uint16_t port, const char *name, unsigned nrx, unsigned ntx)
 {
 	int socket = rte_eth_dev_socket_id(port);
@@ -77,7 +89,7 @@ int nic_lend_pools(struct nic_lend *l, uint16_t port, const char *name, unsigned
 	l->nlanding = nrx + SLACK;
 	snprintf(pool, sizeof(pool), "%.16sland", name);
 	l->landing = rte_pktmbuf_pool_create(pool, l->nlanding, CACHE, RTE_ALIGN(sizeof(struct landing), RTE_MBUF_PRIV_ALIGN),
-	                                     NIC_PLACE_BYTES, socket);
+	                                     data_room(port), socket);
 	snprintf(pool, sizeof(pool), "%.16spart", name);
 	l->parts = rte_pktmbuf_pool_create(pool, CHAIN_MAX * (ntx + 2 * NIC_TX_BATCH) + SLACK, CACHE,
 	                                   RTE_ALIGN(sizeof(struct lent_part), RTE_MBUF_PRIV_ALIGN),
@@ -106,6 +118,7 @@ static void move_to_place(struct rte_mbuf *m)
 {
 	m->buf_addr = landing_of(m)->place.at;
 	m->buf_iova = (rte_iova_t)(uintptr_t)m->buf_addr;
+	m->buf_len = NIC_PLACE_BYTES;
 }
 
 static void move_home(struct nic_lend *l, struct rte_mbuf *m)
@@ -221,7 +234,7 @@ int nic_lend_begin(struct nic_lend *l, const struct nic_lender *lender, char *er
 	}
 	if (!l->landing) {
 		snprintf(err, errlen,
-		         "%s wants more than %d bytes for a frame (with net_af_packet, framesz=4352,blocksz=69632 in LanDevice= "
+		         "%s wants more than %d bytes for a frame (with net_af_packet, framesz=4288,blocksz=274432 in LanDevice= "
 		         "asks for less)",
 		         info.driver_name, NIC_PLACE_BYTES - NIC_PLACE_HEADROOM);
 		return -EMSGSIZE;

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/check.sh"
 
 # Whose frames fit a place of the link's buffer, and larger ones, which are copied.
-DEVICE=net_af_packet0,iface=lan0,framesz=4352,blocksz=69632,framecnt=256
+DEVICE=net_af_packet0,iface=lan0,framesz=4288,blocksz=274432,framecnt=256
 COPYING=net_af_packet0,iface=lan0,framesz=8192,blocksz=65536,framecnt=256
 EAL="--no-huge -m 256"
 A_TCP=10.101.1.3

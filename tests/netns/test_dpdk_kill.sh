@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
-DEVICE=net_af_packet0,iface=lan0,framesz=4352,blocksz=69632,framecnt=256
+DEVICE=net_af_packet0,iface=lan0,framesz=4288,blocksz=274432,framecnt=256
 KILLS=${KILLS:-12}
 
 MISSING=

@@ -303,6 +303,8 @@ static bool open_pair(unsigned i, const char *dir)
 int main(int argc, char **argv)
 {
 	static struct row rows[] = {{.name = "null", .way = NULL_FORWARDER},
+	                            {.name = "landing", .way = LANDING, .held = 64},
+	                            {.name = "copying", .way = COPYING, .held = 64},
 	                            {.name = "landing", .way = LANDING, .held = 1280},
 	                            {.name = "copying", .way = COPYING, .held = 1280},
 	                            {.name = "landing", .way = LANDING, .held = 21376},

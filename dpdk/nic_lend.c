@@ -2,21 +2,22 @@
 /* Theory of operation
  *
  * Receiving. Each mbuf of l->landing has memory of its own ("home") and may be moved over a place of the link's buffer:
- * its buf_addr is then that of the place. The mbuf is moved when a frame in it has been dealt with and before it returns
- * to the pool, so the device never sees it change. A frame that came to an mbuf at home is copied by the core, and the
- * mbuf gets a place afterwards; so the ring is over places after its first round, and a buffer that is full lends fewer.
- * The pool says that its mbufs hold NIC_PLACE_BYTES: no driver writes more into one (but see RING_FRAME_OVERHEAD).
+ * its buf_addr is then that of the place. The mbuf is moved when a frame in it has been dealt with and before it
+ * returns to the pool, so the device never sees it change. A frame that came to an mbuf at home is copied by the core,
+ * and the mbuf gets a place afterwards; so the ring is over places after its first round, and a buffer that is full
+ * lends fewer. The pool says that its mbufs hold NIC_PLACE_BYTES: no driver writes more into one (but see
+ * RING_FRAME_OVERHEAD).
  *
  * Sending. A frame with a lent part is a chain: an mbuf with a copy of what stands in front of that part, an mbuf over
  * the part (an external buffer in DPDK's words), an mbuf with a copy of what follows. part_back() is called when DPDK
  * frees the second.
  *
- * Which devices. Those whose driver moves frames by CPU in this process (copies_by_cpu()). A device that reads and writes
- * by itself would need the buffer in its IOMMU (rte_extmem_register(), rte_dev_dma_map()), mlx5 a key for each pool of mbufs,
- * and virtio-user another process that has mapped it. None of these could be tried, so those copy.
+ * Which devices. Those whose driver moves frames by CPU in this process (copies_by_cpu()). A device that reads and
+ * writes by itself would need the buffer in its IOMMU (rte_extmem_register(), rte_dev_dma_map()), mlx5 a key for each
+ * pool of mbufs, and virtio-user another process that has mapped it. None of these could be tried, so those copy.
  *
- * The end. Nothing may be written into the buffer once nic_lend_end() has returned. These drivers take an mbuf for a frame
- * that is there, so all are in the pool between two bursts, and go home. A device that has kept one is closed. */
+ * The end. Nothing may be written into the buffer once nic_lend_end() has returned. These drivers take an mbuf for a
+ * frame that is there, so all are in the pool between two bursts, and go home. A device that has kept one is closed. */
 #include "nic_lend.h"
 
 #include <errno.h>
@@ -33,8 +34,9 @@ enum {
 	SLACK = 2 * 64 + 4 * CACHE, /* bursts on their way, and the caches of two threads */
 	PART_BYTES = 256,           /* of what is copied in front of or behind a lent part */
 	CHAIN_MAX = 3,
-	/* net_af_packet asks for room for its ring's frames less 32 bytes. The kernel puts an Ethernet frame 66 bytes behind the
-	 * beginning of a ring's frame (TPACKET2_HDRLEN and 16, aligned, less the header) and cuts it off at the end. */
+	/* net_af_packet asks for room for its ring's frames less 32 bytes. The kernel puts an Ethernet frame 66 bytes
+	 * behind the beginning of a ring's frame (TPACKET2_HDRLEN and 16, aligned, less the header) and cuts it off at
+	 * the end. */
 	RING_FRAME_OVERHEAD = 32,
 };
 
@@ -74,7 +76,8 @@ static uint16_t data_room(uint16_t port)
 {
 	struct rte_eth_dev_info info;
 
-	if (rte_eth_dev_info_get(port, &info) == 0 && info.driver_name && strcmp(info.driver_name, "net_af_packet") == 0)
+	if (rte_eth_dev_info_get(port, &info) == 0 && info.driver_name &&
+	    strcmp(info.driver_name, "net_af_packet") == 0)
 		return NIC_PLACE_BYTES + RING_FRAME_OVERHEAD;
 	return NIC_PLACE_BYTES;
 }
@@ -88,8 +91,8 @@ int nic_lend_pools(struct nic_lend *l, uint16_t port, const char *name, unsigned
 	l->port = port;
 	l->nlanding = nrx + SLACK;
 	snprintf(pool, sizeof(pool), "%.16sland", name);
-	l->landing = rte_pktmbuf_pool_create(pool, l->nlanding, CACHE, RTE_ALIGN(sizeof(struct landing), RTE_MBUF_PRIV_ALIGN),
-	                                     data_room(port), socket);
+	l->landing = rte_pktmbuf_pool_create(
+	    pool, l->nlanding, CACHE, RTE_ALIGN(sizeof(struct landing), RTE_MBUF_PRIV_ALIGN), data_room(port), socket);
 	snprintf(pool, sizeof(pool), "%.16spart", name);
 	l->parts = rte_pktmbuf_pool_create(pool, CHAIN_MAX * (ntx + 2 * NIC_TX_BATCH) + SLACK, CACHE,
 	                                   RTE_ALIGN(sizeof(struct lent_part), RTE_MBUF_PRIV_ALIGN),
@@ -228,13 +231,15 @@ int nic_lend_begin(struct nic_lend *l, const struct nic_lender *lender, char *er
 		return r < 0 ? r : -ENODEV;
 	}
 	if (!copies_by_cpu(info.driver_name)) {
-		snprintf(err, errlen, "%s would have to write into the link's buffer by itself, which was not tried yet",
+		snprintf(err, errlen,
+		         "%s would have to write into the link's buffer by itself, which was not tried yet",
 		         info.driver_name);
 		return -EOPNOTSUPP;
 	}
 	if (!l->landing) {
 		snprintf(err, errlen,
-		         "%s wants more than %d bytes for a frame (with net_af_packet, framesz=4288,blocksz=274432 in LanDevice= "
+		         "%s wants more than %d bytes for a frame (with net_af_packet, framesz=4288,blocksz=274432 in "
+		         "LanDevice= "
 		         "asks for less)",
 		         info.driver_name, NIC_PLACE_BYTES - NIC_PLACE_HEADROOM);
 		return -EMSGSIZE;
@@ -297,6 +302,8 @@ int nic_lend_end(struct nic_lend *l, char *err, size_t errlen)
 	rte_eth_dev_close(l->port);
 	rte_mempool_obj_iter(l->landing, take_home, l);
 	rte_mempool_obj_iter(l->parts, take_part, NULL);
-	snprintf(err, errlen, "a device of DPDK kept memory of the link's buffer and was closed: restart longreachd to use it again");
+	snprintf(
+	    err, errlen,
+	    "a device of DPDK kept memory of the link's buffer and was closed: restart longreachd to use it again");
 	return -EBUSY;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_nic_edge.c - what a 4 KiB packet costs a sealed edge under Engine=dpdk, in cycles per stage: ports of net_vhost, the
- * daemon's lan_engine.c, the plugin and the core, between two hosts in the same process (edge_pair.h).
+/* bench_nic_edge.c - what a 4 KiB packet costs a sealed edge under Engine=dpdk, in cycles per stage: ports of
+ * net_vhost, the daemon's lan_engine.c, the plugin and the core, between two hosts in the same process (edge_pair.h).
  *
  *     receive  near: frames off the port, into slots, checked, committed
  *     ACKs     near: ACKs to the host
@@ -8,9 +8,10 @@
  *     open     far: datagrams opened and stored
  *     send     far: packets to the host
  *
- * With the arena lent to the ports and without, a process of its own each, in turns. Blocks of 256 packets are judged by
- * themselves, and figures are medians of the third in which the processor was quickest (as bench_core.c: others use the
- * machine too). Hosts, responses and reports are not timed. All share one thread and its caches, and the PMD copies by CPU: these are no figures of a NIC. */
+ * With the arena lent to the ports and without, a process of its own each, in turns. Blocks of 256 packets are judged
+ * by themselves, and figures are medians of the third in which the processor was quickest (as bench_core.c: others use
+ * the machine too). Hosts, responses and reports are not timed. All share one thread and its caches, and the PMD copies
+ * by CPU: these are no figures of a NIC. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/wait.h>
@@ -158,7 +159,9 @@ int main(int argc, char **argv)
 	struct result *r = pair_map(sizeof(*r), MAP_SHARED);
 	struct pair_hosts *hosts = pair_map(sizeof(*hosts), MAP_SHARED);
 	char dir[] = "/tmp/bench_nic_edge.XXXXXX";
-	struct pair_params pp = {.plugins = argc > 1 ? argv[1] : "build/gcc/plugins", .dir = dir, .len = PAIR_ARENA,
+	struct pair_params pp = {.plugins = argc > 1 ? argv[1] : "build/gcc/plugins",
+	                         .dir = dir,
+	                         .len = PAIR_ARENA,
 	                         .cipher = SEAL_AES_256_GCM};
 	bool ok = r && hosts && mkdtemp(dir);
 
@@ -170,8 +173,9 @@ int main(int argc, char **argv)
 	if (!ok)
 		return EXIT_FAILURE;
 	r->hz = tsc_hz();
-	printf("edges sealed with %s over net_vhost, 4,096-byte payloads, one flow; cycles per packet, %d of %d blocks\n",
-	       seal_cipher_name(pp.cipher), KEPT, ROUNDS * BLOCKS);
+	printf(
+	    "edges sealed with %s over net_vhost, 4,096-byte payloads, one flow; cycles per packet, %d of %d blocks\n",
+	    seal_cipher_name(pp.cipher), KEPT, ROUNDS * BLOCKS);
 	print(r);
 	return EXIT_SUCCESS;
 }

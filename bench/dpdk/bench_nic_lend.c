@@ -3,15 +3,15 @@
  *
  *     generator --> virtio-user 0 --> vhost 0 --> [the way] --> vhost 1 --> virtio-user 1 --> counted
  *
- * All in one thread and one process: what is measured is the time stamp counter around the calls of the way alone, so the
- * generator and who else uses the machine count little. The PMDs copy frames by CPU: these are no figures of a NIC.
+ * All in one thread and one process: what is measured is the time stamp counter around the calls of the way alone, so
+ * the generator and who else uses the machine count little. The PMDs copy frames by CPU: these are no figures of a NIC.
  *
  *     null     the mbufs of one port are handed to the other: what testpmd's `io` mode does
- *     landing  frames land in slots, so many are held, and the oldest are sent out of their slots: the engine, without a core
- *     copying  the same, but copied out of the mbuf into a slot and out of the slot into an mbuf
+ *     landing  frames land in slots, so many are held, and the oldest are sent out of their slots: the engine, without
+ * a core copying  the same, but copied out of the mbuf into a slot and out of the slot into an mbuf
  *
- * Each way is measured in turn, ROUNDS times. Blocks of 512 packets are judged by themselves, and figures are medians of the
- * third in which the processor was quickest: others use the machine too. */
+ * Each way is measured in turn, ROUNDS times. Blocks of 512 packets are judged by themselves, and figures are medians
+ * of the third in which the processor was quickest: others use the machine too. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -290,7 +290,8 @@ static bool open_pair(unsigned i, const char *dir)
 
 	snprintf(devargs, sizeof(devargs), "net_vhost%u,iface=%s/%u", i, dir, i);
 	ok = engine->open(&vhost[i], devargs, 4224, err, sizeof(err)) == 0;
-	snprintf(devargs, sizeof(devargs), "net_virtio_user%u,path=%s/%u,queue_size=1024,mrg_rxbuf=0,in_order=1", i, dir, i);
+	snprintf(devargs, sizeof(devargs), "net_virtio_user%u,path=%s/%u,queue_size=1024,mrg_rxbuf=0,in_order=1", i,
+	         dir, i);
 	ok = ok && engine->open(&virtio[i], devargs, 4224, err, sizeof(err)) == 0;
 	if (!ok)
 		fprintf(stderr, "%s\n", err);
@@ -302,13 +303,11 @@ static bool open_pair(unsigned i, const char *dir)
 
 int main(int argc, char **argv)
 {
-	static struct row rows[] = {{.name = "null", .way = NULL_FORWARDER},
-	                            {.name = "landing", .way = LANDING, .held = 64},
-	                            {.name = "copying", .way = COPYING, .held = 64},
-	                            {.name = "landing", .way = LANDING, .held = 1280},
-	                            {.name = "copying", .way = COPYING, .held = 1280},
-	                            {.name = "landing", .way = LANDING, .held = 21376},
-	                            {.name = "copying", .way = COPYING, .held = 21376}};
+	static struct row rows[] = {
+	    {.name = "null", .way = NULL_FORWARDER},           {.name = "landing", .way = LANDING, .held = 64},
+	    {.name = "copying", .way = COPYING, .held = 64},   {.name = "landing", .way = LANDING, .held = 1280},
+	    {.name = "copying", .way = COPYING, .held = 1280}, {.name = "landing", .way = LANDING, .held = 21376},
+	    {.name = "copying", .way = COPYING, .held = 21376}};
 	char dir[] = "/tmp/bench_nic.XXXXXX", err[512], path[64];
 	double hz, null = 0;
 
@@ -323,8 +322,9 @@ int main(int argc, char **argv)
 	for (unsigned round = 0; round < ROUNDS; round++)
 		for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 			measure(&rows[i], round);
-	printf("%d-byte frames between two net_vhost ports, one thread; cycles per packet at %.2f GHz, %d of %d blocks\n", FRAME,
-	       hz / 1e9, KEPT, ROUNDS * BLOCKS);
+	printf(
+	    "%d-byte frames between two net_vhost ports, one thread; cycles per packet at %.2f GHz, %d of %d blocks\n",
+	    FRAME, hz / 1e9, KEPT, ROUNDS * BLOCKS);
 	printf("%-8s %7s %9s %9s %9s %8s %7s\n", "way", "held", "receive", "send", "all", "Gbit/s", "x null");
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct row *r = &rows[i];

@@ -52,7 +52,8 @@ static int check_pci(const char *root, const char *address, char *err, size_t er
 	read_link(link, driver, sizeof(driver));
 	if (!leaves_device_to_dpdk(driver)) {
 		snprintf(err, errlen,
-		         "LanDevice=%s: %s%s has it: expected vfio-pci (`dpdk-devbind.py --bind=vfio-pci %s`; its interface then "
+		         "LanDevice=%s: %s%s has it: expected vfio-pci (`dpdk-devbind.py --bind=vfio-pci %s`; its "
+		         "interface then "
 		         "leaves the kernel), or mlx5_core",
 		         address, driver[0] ? "the kernel's driver " : "no driver", driver, address);
 		return -ENOENT;
@@ -62,7 +63,8 @@ static int check_pci(const char *root, const char *address, char *err, size_t er
 	if (strcmp(driver, "vfio-pci") != 0 || group[0])
 		return 0;
 	snprintf(err, errlen,
-	         "LanDevice=%s: it has no IOMMU group: expected an IOMMU that is on, in the firmware and on the kernel's command "
+	         "LanDevice=%s: it has no IOMMU group: expected an IOMMU that is on, in the firmware and on the "
+	         "kernel's command "
 	         "line (intel_iommu=on; AMD: nothing more)",
 	         address);
 	return -ENOENT;
@@ -85,7 +87,8 @@ static int check_driver(const char *root, const char *device, char *err, size_t 
 	}
 	if (r < 0)
 		snprintf(err, errlen,
-		         "LanDevice=%s: DPDK's driver %.*s is not installed: `apt-cache search librte-net` lists the packages, and "
+		         "LanDevice=%s: DPDK's driver %.*s is not installed: `apt-cache search librte-net` lists the "
+		         "packages, and "
 		         "longreach.conf(5), ENGINE=DPDK, what else a device may be",
 		         device, (int)len, device);
 	return r;

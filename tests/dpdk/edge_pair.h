@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge_pair.h - two edges of one link in one process, each with a LAN port of net_vhost, between two hosts that are ports
- * of net_virtio_user. Neither rights, nor namespaces, nor huge pages are needed.
+/* edge_pair.h - two edges of one link in one process, each with a LAN port of net_vhost, between two hosts that are
+ * ports of net_virtio_user. Neither rights, nor namespaces, nor huge pages are needed.
  *
  *     host A (virtio 0) --- vhost 0, edge A === memory === edge B, vhost 1 --- host B (virtio 1)
  *
  * lan_engine.c, the plugin and the core are those of the daemon. The hosts' memory and the arenas are shared with other
- * processes, so this one can be killed and another one goes on: pair_open(), pair_turn() again and again, pair_close(). */
+ * processes, so this one can be killed and another one goes on: pair_open(), pair_turn() again and again, pair_close().
+ */
 #ifndef TESTS_EDGE_PAIR_H
 #define TESTS_EDGE_PAIR_H
 
@@ -75,7 +76,8 @@ struct pair {
 	struct pair_hosts *hosts;
 	uint64_t now_ns;
 	uint16_t payload; /* of each packet; 0: all lengths */
-	void (*lap)(struct pair *t, enum pair_stage s); /* NULL: nobody measures. Called behind each stage, -1: before the first */
+	void (*lap)(struct pair *t,
+	            enum pair_stage s); /* NULL: nobody measures. Called behind each stage, -1: before the first */
 	void *lap_arg;
 };
 
@@ -132,7 +134,8 @@ static struct seal *pair_seal(enum seal_cipher cipher, uint8_t site)
 static bool pair_open_core(struct pair_edge *e, uint8_t site, void *region, uint64_t len, unsigned life,
                            enum seal_cipher cipher, uint64_t now_ns)
 {
-	struct proxy_session s = {.epoch_tx = 2 * life + site, .epoch_rx = 2 * life + 3u - site, .peer_arena_epoch = 3u - site};
+	struct proxy_session s = {
+	    .epoch_tx = 2 * life + site, .epoch_rx = 2 * life + 3u - site, .peer_arena_epoch = 3u - site};
 
 	wan_pacer_init(&e->pacer, 100000000000ull, 66, 1000000);
 	proxy_config_defaults(&e->cfg);
@@ -213,8 +216,8 @@ static bool pair_open(struct pair *t, const struct pair_params *pp, struct pair_
 	c.nlan_devices = 4;
 	for (unsigned i = 0; i < 2; i++) {
 		snprintf(c.lan_devices[i], LAN_DEVICE_MAX, "net_vhost%u,iface=%s/%u", i, pp->dir, i);
-		snprintf(c.lan_devices[2 + i], LAN_DEVICE_MAX, "net_virtio_user%u,path=%s/%u,queue_size=1024,mrg_rxbuf=0", i,
-		         pp->dir, i);
+		snprintf(c.lan_devices[2 + i], LAN_DEVICE_MAX,
+		         "net_virtio_user%u,path=%s/%u,queue_size=1024,mrg_rxbuf=0", i, pp->dir, i);
 	}
 	lan_engine_start(&o, &c, 1);
 	snprintf(err, errlen, "%s", engine.err);
@@ -294,13 +297,20 @@ static void pair_requests(struct pair *t, unsigned most)
 		h->moved_ns = t->now_ns;
 	}
 	for (; n < most && n < PAIR_BATCH && h->next - h->acked < PAIR_WINDOW; n++, h->next++) {
-		struct roce_pkt r = {.src = pair_host(1), .dst = pair_host(2), .ttl = 64, .udp_sport = 0xc011,
-		                     .opcode = RC_WRITE_ONLY, .pkey = 0xffff, .dest_qpn = PAIR_QPN,
-		                     .psn = h->next & ROCE_PSN_MASK, .ack_req = h->next % 16 == 15,
+		struct roce_pkt r = {.src = pair_host(1),
+		                     .dst = pair_host(2),
+		                     .ttl = 64,
+		                     .udp_sport = 0xc011,
+		                     .opcode = RC_WRITE_ONLY,
+		                     .pkey = 0xffff,
+		                     .dest_qpn = PAIR_QPN,
+		                     .psn = h->next & ROCE_PSN_MASK,
+		                     .ack_req = h->next % 16 == 15,
 		                     .reth_len = pair_payload_len(t, h->next)};
 
 		pair_fill(payload, pair_payload_len(t, h->next), h->next);
-		len[n] = PAIR_ETH + roce_build(bytes[n] + PAIR_ETH, LAN_PKT_MAX, &r, payload, pair_payload_len(t, h->next));
+		len[n] = PAIR_ETH +
+		         roce_build(bytes[n] + PAIR_ETH, LAN_PKT_MAX, &r, payload, pair_payload_len(t, h->next));
 	}
 	pair_send(t->a.host, bytes, len, n);
 }
@@ -373,9 +383,16 @@ static void pair_responses(struct pair *t)
 		return;
 	engine.nic->rx(t->b.host, PAIR_BATCH, pair_arrival, &in);
 	for (unsigned i = 0; i < in.n; i++) {
-		struct roce_pkt r = {.src = pair_host(2), .dst = pair_host(1), .ttl = 64, .udp_sport = 0xc011, .opcode = RC_ACK,
-		                     .pkey = 0xffff, .dest_qpn = PAIR_QPN, .psn = in.asked[i],
-		                     .aeth_syndrome = AETH_ACK_NO_CREDITS, .aeth_msn = in.asked[i] + 1};
+		struct roce_pkt r = {.src = pair_host(2),
+		                     .dst = pair_host(1),
+		                     .ttl = 64,
+		                     .udp_sport = 0xc011,
+		                     .opcode = RC_ACK,
+		                     .pkey = 0xffff,
+		                     .dest_qpn = PAIR_QPN,
+		                     .psn = in.asked[i],
+		                     .aeth_syndrome = AETH_ACK_NO_CREDITS,
+		                     .aeth_msn = in.asked[i] + 1};
 
 		len[i] = PAIR_ETH + roce_build(bytes[i] + PAIR_ETH, LAN_PKT_MAX, &r, NULL, 0);
 	}

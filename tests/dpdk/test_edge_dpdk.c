@@ -38,8 +38,8 @@ static void carry(uint32_t goal)
 	while (hosts->expected < goal || hosts->acked < goal) {
 		pair_turn(&t, hosts->next < goal ? goal - hosts->next : 0);
 		if (pair_clock_ns() - began > SECONDS_MAX * 1000000000ull) {
-			fprintf(stderr, "host A has sent %u packets and %u were acknowledged; host B has %u\n", hosts->next, hosts->acked,
-			        hosts->expected);
+			fprintf(stderr, "host A has sent %u packets and %u were acknowledged; host B has %u\n",
+			        hosts->next, hosts->acked, hosts->expected);
 			_exit(2);
 		}
 	}
@@ -164,6 +164,7 @@ int main(int argc, char **argv)
 	const char *slash = strrchr(argv[0], '/');
 
 	(void)argc;
-	snprintf(plugins, sizeof(plugins), "%.*s/../plugins", slash ? (int)(slash - argv[0]) : 1, slash ? argv[0] : ".");
+	snprintf(plugins, sizeof(plugins), "%.*s/../plugins", slash ? (int)(slash - argv[0]) : 1,
+	         slash ? argv[0] : ".");
 	return cmocka_run_group_tests_name("edge_dpdk", tests, set_up, tear_down);
 }

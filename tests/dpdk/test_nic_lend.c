@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin itself, by its table: frames land in places of a lender, and lent parts go out, between a port of net_vhost
- * and one of net_virtio_user that is its host. No rights and no huge pages are needed.
+/* The plugin itself, by its table: frames land in places of a lender, and lent parts go out, between a port of
+ * net_vhost and one of net_virtio_user that is its host. No rights and no huge pages are needed.
  *
  *     virtio (nothing can be lent to it) <-- socket, memory of this process --> vhost (is lent places)
  */
@@ -32,9 +32,9 @@ static char dir[] = "/tmp/test_nic_lend.XXXXXX", err[512];
 static struct lender {
 	uint8_t (*place)[NIC_PLACE_BYTES];
 	bool lent[PLACES];
-	uint32_t next;   /* places are given in turn, so that each is used again late */
+	uint32_t next; /* places are given in turn, so that each is used again late */
 	unsigned nlent, most;
-	unsigned limit;  /* places that there are */
+	unsigned limit;        /* places that there are */
 	unsigned parts[PARTS]; /* how often the device has each */
 	unsigned nparts;
 } lender;
@@ -73,7 +73,8 @@ static void part_back(void *arg, uint32_t tag)
 	l->nparts--;
 }
 
-static const struct nic_lender calls = {.arg = &lender, .place = give_place, .place_back = place_back, .part_back = part_back};
+static const struct nic_lender calls = {
+    .arg = &lender, .place = give_place, .place_back = place_back, .part_back = part_back};
 
 /* --- frames --- */
 
@@ -280,10 +281,11 @@ static void lend__parts_go_out_from_where_they_are(void **state)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		uint8_t *at = bytes[i % PARTS];
 		size_t len = len_of(i), tail = i % 3 ? 4 : 0, head = 54;
-		struct nic_frame f = {.part = {{at, 14}, {at + 14, head - 14}, {at + head, len - head - tail}, {at + len - tail, tail}},
-		                      .nparts = tail ? 4 : 3,
-		                      .lent = len - head - tail > 100 ? 2 : NIC_NO_PART,
-		                      .tag = i % PARTS};
+		struct nic_frame f = {
+		    .part = {{at, 14}, {at + 14, head - 14}, {at + head, len - head - tail}, {at + len - tail, tail}},
+		    .nparts = tail ? 4 : 3,
+		    .lent = len - head - tail > 100 ? 2 : NIC_NO_PART,
+		    .tag = i % PARTS};
 
 		fill(at, len, i);
 		if (f.lent != NIC_NO_PART) {
@@ -309,7 +311,8 @@ static void lend__parts_of_frames_that_wait_come_back(void **state)
 	assert_int_equal(engine->lend(vhost, &calls, err, sizeof(err)), 0);
 	for (; batches < 1000 && !engine->tx_pending(vhost); batches++) {
 		for (unsigned i = 0; i < NIC_TX_BATCH; i++) {
-			f[i] = (struct nic_frame){.part = {{bytes, 54}, {bytes + 54, 4000}}, .nparts = 2, .lent = 1, .tag = i};
+			f[i] = (struct nic_frame){
+			    .part = {{bytes, 54}, {bytes + 54, 4000}}, .nparts = 2, .lent = 1, .tag = i};
 			lender.parts[i]++;
 			lender.nparts++;
 		}
@@ -358,12 +361,13 @@ static void lend__ring_frames_that_fit_a_place_land(void **state)
 	(void)state;
 	if (geteuid() != 0)
 		skip();
-	if (engine->open(&ring, "net_af_packet1,iface=lo,framesz=8192,blocksz=65536,framecnt=64", 4224, err, sizeof(err)) < 0)
+	if (engine->open(&ring, "net_af_packet1,iface=lo,framesz=8192,blocksz=65536,framecnt=64", 4224, err,
+	                 sizeof(err)) < 0)
 		skip();
 	assert_int_equal(engine->lend(ring, &calls, err, sizeof(err)), -EMSGSIZE);
 	assert_non_null(strstr(err, "framesz=4288,blocksz=274432"));
-	assert_int_equal(engine->open(&ring, "net_af_packet2,iface=lo,framesz=4288,blocksz=274432,framecnt=256", 4224, err,
-	                              sizeof(err)),
+	assert_int_equal(engine->open(&ring, "net_af_packet2,iface=lo,framesz=4288,blocksz=274432,framecnt=256", 4224,
+	                              err, sizeof(err)),
 	                 0);
 	assert_int_equal(engine->lend(ring, &calls, err, sizeof(err)), 0);
 	on_places = largest = 0;

@@ -265,9 +265,9 @@ $(O)/lrsim: $(SIM_OBJS) $(O)/libheadroom.a
 sim: $(O)/lrsim
 	$(O)/lrsim --seeds $(SEED)
 
-# and the unit test that needs what only this build has
+# and the unit tests that need what only this build has
 SIM_CORE := $(patsubst %.c,$(O)/sim-build/%.o,$(PROXY_SRC) tests/sim/steps.c)
-$(O)/unit/test_bounds: $(O)/sim-build/tests/unit/test_bounds.o $(SIM_CORE)
+$(O)/unit/test_bounds $(O)/unit/test_kill: $(O)/unit/%: $(O)/sim-build/tests/unit/%.o $(SIM_CORE)
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lcmocka -lm
 

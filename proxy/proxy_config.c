@@ -150,7 +150,7 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 
 		if (f->mode == mode)
 			continue;
-		f->mode = mode;
+		near_take_mode(p, f, mode);
 		f->open_due = true; /* the far edge reports as the mode needs */
 		near_wan_schedule(p, f);
 		near_ack_schedule(p, f, DUE_ACK);

@@ -355,6 +355,7 @@ static void adopt_slots(struct proxy *p)
 		if (!known && arena_damaged(p->arena))
 			name_stale_epoch(p, slot);
 		if (!known || (near && h->kind == SLOT_REQ_NEAR && !settled && p->near[h->flow].failed) ||
+		    (h->kind == SLOT_REQ_FAR && p->far[h->flow].failed) ||
 		    (settled && !(near && (h->flags & SF_OWN_RESPONSE)))) {
 			arena_free(p->arena, slot);
 			continue;

@@ -33,8 +33,8 @@ git ls-files | rsync -a --files-from=- ./ $tree/
 # The source that a run which was interrupted had changed is older than its object now.
 [ ! -s $work/changing ] || touch "$tree/$(cat $work/changing)"
 make -s -j"$(nproc)" build/gcc/tools/mutate O=build/gcc >/dev/null
-# test_bounds has a core of its own, which the simulator's seeds stand for.
-unit_tests() { git ls-files 'tests/unit/test_*.c' | sed 's|.*/\(.*\)\.c|\1|; /^test_bounds$/d'; }
+# test_bounds and test_kill have a core of their own, which the simulator's seeds stand for.
+unit_tests() { git ls-files 'tests/unit/test_*.c' | sed 's|.*/\(.*\)\.c|\1|; /^test_\(bounds\|kill\)$/d'; }
 # dies SECONDS COMMAND...: it does not end well in time.
 dies() { ! timeout "$1" "${@:2}" >/dev/null 2>&1; }
 make_in() { make -s -C $tree O=build/m LTO= OPT='-O1 -g1' CFLAGS=-w "$@"; }

@@ -296,14 +296,21 @@ void arena_commit(struct arena *a, uint32_t slot)
 	fetch_next(a, slot, h);
 }
 
-void arena_amend(struct arena *a, uint32_t slot)
+/* A kill within leaves it SLOT_FILLING: it is gone, and nothing looks damaged. */
+void arena_amend(struct arena *a, uint32_t slot, uint32_t psns, uint32_t msn)
 {
 	struct slot_hdr *h = arena_slot_hdr(a, slot);
 
-	if (slot_in_use(a, slot) && h->state == SLOT_COMMITTED)
-		h->crc = arena_hdr_crc(a, h);
-	else
+	if (!slot_in_use(a, slot) || h->state != SLOT_COMMITTED) {
 		a->misused++;
+		return;
+	}
+	arena_set_state(h, SLOT_FILLING);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	h->psns = psns;
+	h->msn = msn;
+	h->crc = arena_hdr_crc(a, h);
+	arena_set_state(h, SLOT_COMMITTED);
 }
 
 void arena_free(struct arena *a, uint32_t slot)

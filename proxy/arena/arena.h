@@ -161,9 +161,9 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 void arena_commit(struct arena *a, uint32_t slot);
 /* Fetches some more of it. Called four times for a packet, with other work between; nothing but time depends on it. */
 void arena_fetch(struct arena *a);
-/* A committed slot whose msn or psns the caller has changed: its CRC is made anew. A crash in between loses the slot,
- * so only what was not ACKed yet may be changed. */
-void arena_amend(struct arena *a, uint32_t slot);
+/* A committed slot gets other psns and another msn. A crash in between loses the slot, so only what was not ACKed yet may
+ * be changed. */
+void arena_amend(struct arena *a, uint32_t slot, uint32_t psns, uint32_t msn);
 /* Takes it out of the index and frees it; gen changes. A slot with pins is out of header and index at once, and free for
  * other packets when the last pin goes: until then its bytes stay as they are, and the pool may promise as much less. */
 void arena_free(struct arena *a, uint32_t slot);

@@ -316,7 +316,7 @@ static void count_exactly(struct proxy *p, struct far_flow *f, const struct roce
  * works out the MSN of every ACK. A READ response, whichever, counts its READ already; if the READ is one that the host
  * repeats, perhaps what the responder has executed behind it, too, and nobody here can tell: both edges may have lost
  * their buffers. */
-static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
+static void learn_pair(struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
 {
 	struct roce_pkt ack = *pkt;
 
@@ -331,8 +331,6 @@ static void first_answer(struct proxy *p, struct far_flow *f, const struct roce_
 	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
 		f->pair_at_pos++;
 	f->pair_due = true;
-	far_store(p, f);
-	far_report(p, f, true);
 }
 
 /* The position that a first answer speaks of: a response may be one from the middle of its READ. */
@@ -374,16 +372,22 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		return drop(p, DROP_LAN_ACK_STALE);
 	before = f->pos_acked;
 	at_pos = answered_pos(f, pkt);
+	if (first && !FAULT(FAULT_PAIR_STORED_HALF)) /* the next line may store the flow, and after a kill nobody tells a pair */
+		learn_pair(f, pkt, at_pos);
 	if (pkt->opcode == RC_ACK)
 		d = rx_ack(p, f, pkt);
 	else
 		d = far_rx_response(p, f, l3, pkt, vlan_tci);
 	if (first && !f->lost_pos)
 		far_lost_over(p, f);
-	if (first)
-		first_answer(p, f, pkt, at_pos);
-	else
+	if (first) {
+		if (FAULT(FAULT_PAIR_STORED_HALF))
+			learn_pair(f, pkt, at_pos);
+		far_store(p, f);
+		far_report(p, f, true);
+	} else {
 		confirm_pair(p, f, before);
+	}
 	if (!first && f->pair_by_response && pkt->opcode == RC_ACK && d == DROP_NONE)
 		count_exactly(p, f, pkt, at_pos);
 	return d;

@@ -50,11 +50,10 @@ void far_advance_rx(struct proxy *p, struct far_flow *f)
 /* The READ at pos_rx whose length in PSNs was not known owns so many. */
 static void set_psns(struct proxy *p, struct far_flow *f, uint32_t slot, uint32_t psns)
 {
-	struct slot_hdr *h = arena_hdr(p->arena, slot);
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	bool sent = f->pos_tx > h->pos;
 
-	h->psns = psns;
-	arena_amend(p->arena, slot);
+	arena_amend(p->arena, slot, psns, h->msn);
 	if (sent) {
 		f->pos_tx = h->pos + psns;
 		f->pos_tx_max = max_u64(f->pos_tx_max, f->pos_tx);

@@ -162,13 +162,11 @@ static void close_older_if_kept(struct proxy *p, struct near_flow *f)
 		near_close(p, f->older);
 }
 
-struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
+/* Another life has begun: there is no doubt of it. */
+static struct near_flow *succeed_for_sure(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
 {
-	struct near_flow *f;
+	struct near_flow *f = succeed(p, old, psn, vlan_tci);
 
-	if (old->doubted) /* whatever comes instead may be of the life before as well */
-		return near_succeed_in_doubt(p, old, psn, vlan_tci, false);
-	f = succeed(p, old, psn, vlan_tci);
 	if (!f)
 		return NULL;
 	count(p, CTR_INCARNATIONS, 1);
@@ -176,6 +174,13 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
 	proxy_event_push(p, EV_FLOW_RESET, f, NULL, f->pos_base, 0);
 	close_older_if_kept(p, f);
 	return f;
+}
+
+struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
+{
+	if (old->doubted) /* whatever comes instead may be of the life before as well */
+		return near_succeed_in_doubt(p, old, psn, vlan_tci, false);
+	return succeed_for_sure(p, old, psn, vlan_tci);
 }
 
 /* If it is the same life, this is the requester, and so much the responder has counted before psn. */
@@ -256,10 +261,10 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	struct near_flow *f = near_find(p, &ci->src, &ci->dst, ci->dest_qpn, ci->vlan_tci);
 
 	if (f && f->pos_next == f->pos_base && f->requester_qpn == ci->requester_qpn && f->base_fixed &&
-	    !FAULT(FAULT_CM_REPEATED))
+	    pos_psn(f->pos_base) == ci->start_psn && !FAULT(FAULT_CM_REPEATED))
 		return;
 	if (f) {
-		f = near_succeed(p, f, ci->start_psn, ci->vlan_tci);
+		f = succeed_for_sure(p, f, ci->start_psn, ci->vlan_tci);
 	} else {
 		f = near_flow_take(p, &ci->src, proxy_lane_between(&p->cfg, &ci->src, &ci->dst), true);
 		if (f) {

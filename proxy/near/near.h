@@ -56,6 +56,10 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
  * fresh, so that a repeated message is harmless; nor if the table is full. */
 void near_cm_open(struct proxy *p, const struct near_cm_info *ci);
 
+/* The config names another mode for the flow. Its descriptor says how far was ACKed, or that all may have been, and says it
+ * in front of the first ACK in the new mode. */
+void near_take_mode(struct proxy *p, struct near_flow *f, enum ack_mode mode);
+
 /* Its end, which both sides have agreed to. A flow that was never used is forgotten, so that nobody who gets the QPN
  * next is taken for its owner; one that was used tells a new life by itself (near_reset.c). */
 void near_cm_over(struct proxy *p, const struct near_cm_info *ci);

@@ -212,15 +212,18 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 	f->failed = true;
 	timer_cancel(&p->timers, &f->fail_timer);
 	near_turn_leave(p, f);
+	if (late)
+		near_error_begin(p, f);
+	if (!FAULT(FAULT_FAILURE_STORED_LAST)) /* after a kill nothing else would say that it has failed */
+		near_store(p, f);
 	near_free_slots(p, f);
 	f->ooo_pkts = 0;
 	f->pos_lacking = 0;
 	f->pos_settled = f->pos_wan = f->pos_next;
 	f->msn_settled = f->msn_next;
 	barrier_mark(p, f); /* nothing waits for it any more */
-	if (late)
-		near_error_begin(p, f);
-	near_store(p, f);
+	if (FAULT(FAULT_FAILURE_STORED_LAST))
+		near_store(p, f);
 	if (f->nak_syndrome)
 		near_ack_schedule(p, f, DUE_NAK);
 }

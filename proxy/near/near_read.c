@@ -117,8 +117,8 @@ void near_op_measure(struct proxy *p, struct near_flow *f, struct rd_op *op, uin
 	f->psns_unknown = !f->pmtu && op->len > 256;
 	if (!f->pmtu)
 		return;
-	op->psns = arena_hdr(p->arena, slot)->psns = roce_read_psns(op->len, f->pmtu);
-	arena_amend(p->arena, slot);
+	op->psns = roce_read_psns(op->len, f->pmtu);
+	arena_amend(p->arena, slot, op->psns, arena_hdr(p->arena, slot)->msn);
 }
 
 bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot)
@@ -174,10 +174,8 @@ void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
 	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
 	op->psns = psns;
 	near_reserve_resize(p, f, op);
-	if (slot != SLOT_NONE) {
-		arena_hdr(p->arena, slot)->psns = psns;
-		arena_amend(p->arena, slot);
-	}
+	if (slot != SLOT_NONE)
+		arena_amend(p->arena, slot, psns, arena_hdr(p->arena, slot)->msn);
 	if (f->pos_wan == f->pos_next)
 		f->pos_wan = op->pos + psns;
 	f->pos_next = op->pos + psns;
@@ -237,10 +235,11 @@ static void start_over_behind(struct near_flow *f, const struct rd_op *op)
 	}
 }
 
-/* A host that asks from further on than it was given was given that by an earlier life of this edge. */
-static bool given_before_restart(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint64_t pos)
+/* A host that asks from further on than it is to be given next has had what is before: what it had asked for again came
+ * late, or was given by an earlier life of this edge. */
+static bool has_had_before(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint64_t pos)
 {
-	return op->resumed || near_resp_at_hand(p, f, pos - 1);
+	return pos <= op->given || op->resumed || near_resp_at_hand(p, f, pos - 1);
 }
 
 /* A host repeats from the oldest that it lacks. Where such a row of repetitions begins, it has had all before that: what
@@ -286,7 +285,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		near_wan_schedule(p, f);
 	}
 	if (op->due && pos >= op->next) { /* it is on its way */
-		if (pos == op->next || given_before_restart(p, f, op, pos))
+		if (pos == op->next || has_had_before(p, f, op, pos))
 			op->next = op->from = pos;
 		op->reread = true;
 		near_credit_moved(p, f, op);

@@ -56,12 +56,13 @@ static void recover_failure(struct proxy *p, struct near_flow *f, const struct n
 }
 
 /* What is known of its beginning. */
-enum { BEGINS_FIXED = 1, BEGINS_IN_DOUBT = 2, BEGINS_INSIDE = 4, BEGINS_MSN_LATE = 8 };
+enum { BEGINS_FIXED = 1, BEGINS_IN_DOUBT = 2, BEGINS_INSIDE = 4, BEGINS_MSN_LATE = 8, BEGINS_EARLY = 16 /* mode near */ };
 
 static uint8_t begins_of(const struct near_flow *f)
 {
 	return (uint8_t)((f->base_fixed ? BEGINS_FIXED : 0) | (f->doubted ? BEGINS_IN_DOUBT : 0) |
-	                 (f->begins_inside ? BEGINS_INSIDE : 0) | (f->msn_late ? BEGINS_MSN_LATE : 0));
+	                 (f->begins_inside ? BEGINS_INSIDE : 0) | (f->msn_late ? BEGINS_MSN_LATE : 0) |
+	                 (f->mode == ACK_MODE_NEAR ? BEGINS_EARLY : 0));
 }
 
 void near_store(struct proxy *p, const struct near_flow *f)
@@ -92,6 +93,12 @@ void near_store(struct proxy *p, const struct near_flow *f)
 
 	memcpy(d.template, f->template, f->template_len);
 	arena_desc_store(p->arena, DESC_NEAR, f->idx, &d, offsetof(struct near_desc, template) + f->template_len);
+}
+
+void near_take_mode(struct proxy *p, struct near_flow *f, enum ack_mode mode)
+{
+	f->mode = mode;
+	near_store(p, f);
 }
 
 static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *d)
@@ -125,6 +132,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->doubted = d->begins & BEGINS_IN_DOUBT;
 	f->begins_inside = d->begins & BEGINS_INSIDE;
 	f->msn_late = d->begins & BEGINS_MSN_LATE;
+	f->was_early = d->begins & BEGINS_EARLY;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
 	f->last_rx_ns = f->alive_ns = p->now_ns;
@@ -170,13 +178,19 @@ static void rebuild_acked(struct proxy *p, struct near_flow *f)
 
 	f->pos_acked = f->pos_settled;
 	near_acked(p, f, acked);
-	if (f->pairing != PAIR_LEARNING)
-		near_acked(p, f, near_ceiling(p, f));
+	if (f->pairing == PAIR_LEARNING)
+		return;
+	if (f->was_early) /* an operator may have changed the mode since */
+		f->mode = ACK_MODE_NEAR;
+	near_acked(p, f, near_ceiling(p, f));
+	f->mode = proxy_mode_for(&p->cfg, &f->src, &f->dst);
+	if (f->was_early && f->mode != ACK_MODE_NEAR)
+		near_store(p, f); /* what comes from here on was not ACKed */
 }
 
 static void rebuild_run(struct proxy *p, struct near_flow *f)
 {
-	uint32_t slot;
+	uint32_t slot, msn;
 
 	near_fp_recover(p, f);
 	while ((slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_next)) != SLOT_NONE) {
@@ -186,6 +200,9 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 			break;
 		if (h->flags & SF_OWN_RESPONSE)
 			near_op_resume(near_op_at(f, h->pos));
+		msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
+		if (h->msn != msn && !FAULT(FAULT_HELD_COUNT_KEPT)) /* it was held behind a gap, and nobody knew what was to come in between */
+			arena_amend(p->arena, slot, h->psns, msn);
 		near_in_order(p, f, slot);
 		f->ooo_pkts--;
 	}

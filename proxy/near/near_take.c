@@ -238,8 +238,7 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 			drop(p, DROP_LAN_SEQUENCE);
 			break;
 		}
-		h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
-		arena_amend(p->arena, slot);
+		arena_amend(p->arena, slot, h->psns, f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0));
 		f->psns_unknown = false; /* a READ in front of it had one PSN */
 		if (h->flags & SF_OWN_RESPONSE) { /* it was there before the flow's base moved below it */
 			struct rd_op *op = near_op_at(f, f->pos_next);

@@ -383,11 +383,10 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	f->msn_known = true;
 	f->msn_late = late;
 	f->msn_late_op = 0;
-	near_unpaired_over(p, f, PAIR_PROVISIONAL);
-	near_requester_enter(p, f);
-	near_store(p, f);
 	f->msn_offset = offset;
 	f->doubted = f->replaces = false;
+	near_unpaired_over(p, f, PAIR_PROVISIONAL);
+	near_requester_enter(p, f);
 	f->notes.paired_ns = p->now_ns;
 	count(p, CTR_PAIRED_PROBE, 1);
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
@@ -450,7 +449,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 		f->pairing = PAIR_CONFIRMED;
 		near_requester_enter(p, f);
 	}
-	near_store(p, f);
+	near_store(p, f); /* the pair and its count at once: after a kill nobody tells the count again */
 	if (f->gap_naked == 0 && f->pos_max > f->pos_next)
 		near_nak_gap(p, f);
 	f->ack_asked = true;

@@ -10,7 +10,7 @@
 
 here=${LAB_TESTS:-$(cd "$(dirname "$0")" && pwd)}
 log=$(mktemp /tmp/lr-netns.XXXXXX)
-trap 'rm -f "$log" "$log".*' EXIT
+trap 'rm -rf "$log" "$log".*' EXIT
 trap 'exit 130' INT TERM
 
 files=()
@@ -25,12 +25,11 @@ done
 	files+=("$file")
 done
 
-took=
 run() { # file log: runs it once, verdicts to the log
 	local start=$SECONDS status
 	CHECK_LOG=$2 bash "$1"
 	status=$?
-	took+=" $(name_of "$1"):$((SECONDS - start))"
+	echo "$(name_of "$1"):$((SECONDS - start))" >>"$log.took"
 	[ $status != 130 ] || exit 130
 	touch "$2"
 	if [ "$(tail -n 1 "$2")" != end ]; then
@@ -81,13 +80,20 @@ done
 if [ ${#before[@]} = 0 ]; then
 	before=("${beside[@]}") beside=()
 fi
+first_to_take() { # file
+	mkdir "$log.taken.$(name_of "$1")" 2>/dev/null
+}
 for file in "${beside[@]}"; do
-	run "$file" "$log.$(name_of "$file")"
+	! first_to_take "$file" || run "$file" "$log.$(name_of "$file")"
 done >"$log.beside" 2>&1 &
 beside_pid=$!
 for file in "${before[@]}"; do
 	run "$file" "$log.$(name_of "$file")"
 	first_try_over "$file"
+done
+# What they have not come to by now is done from the end.
+for ((i = ${#beside[@]} - 1; i >= 0; i--)); do
+	! first_to_take "${beside[i]}" || run "${beside[i]}" "$log.$(name_of "${beside[i]}")"
 done
 wait $beside_pid
 cat "$log.beside"
@@ -114,7 +120,7 @@ for file in "${again[@]}"; do
 done
 sed -n 's/^once/unsteady: failed once:/p; s/^skip /skipped: /p' "$log"
 unsteady=$(grep -c '^once' "$log")
-echo "seconds:$took"
+echo "seconds: $(paste -sd' ' "$log.took")"
 passed=$(grep -cE '^(ok|once)' "$log")
 failed=$(grep -cE '^(FAIL|GRAVE)' "$log")
 skipped=$(grep -c '^skip' "$log")

@@ -493,13 +493,16 @@ void check_ack_of_answer(struct qp *q, const struct wqe *w)
 }
 
 /* `last_ns`: when the requester asked last for a READ; 0: it is an ATOMIC. An edge that was not there to hear it goes
- * on with the responses that were asked for before, in their old framing: it cannot know that a FIRST is due. */
+ * on with the responses that were asked for before, in their old framing: it cannot know that a FIRST is due. Nor can it
+ * know that an answer which its former life had in hand when it was killed has never left: the host asks once more. */
 void check_implied_nak(struct qp *q, uint64_t last_ns)
 {
 	struct world *w = q->host->w;
+	const struct edge *e = &w->edge[q->host->site];
+	bool knows = last_ns ? last_ns >= e->up_ns : !e->killed_within;
 
 	if (w->cfg.lan_clean && !w->cfg.direct && q->req.confusions == 0 && w->cfg.edges_from_ns == 0 &&
-	    (w->edge[q->host->site].restarts == 0 || last_ns == 0 || last_ns >= w->edge[q->host->site].up_ns))
+	    (e->restarts == 0 || knows))
 		check_fail(w, "implied-nak", "QPN %06x was ACKed past its unanswered READ or ATOMIC at position %llu",
 		           q->qpn, (unsigned long long)q->req.pos_una);
 }
@@ -528,7 +531,7 @@ static bool interrupted_since(const struct world *w, uint64_t from_ns)
 			return true;
 	for (uint32_t i = 0; i < w->cfg.ncrashes; i++)
 		if (w->cfg.crash[i].at_ns <= now_ns &&
-		    w->cfg.crash[i].at_ns + w->cfg.crash[i].down_ns + repair_ns >= from_ns)
+		    world_cfg_crash_over_ns(&w->cfg, i) + repair_ns >= from_ns)
 			return true;
 	return false;
 }
@@ -543,7 +546,7 @@ static bool retries_untold(const struct conn *c)
 		return true;
 	for (uint32_t i = 0; i < w->ncrashes; i++)
 		if ((!c->opened_ns || w->crash[i].at_ns <= c->opened_ns) &&
-		    w->crash[i].at_ns + w->crash[i].down_ns >= c->opening_ns)
+		    world_cfg_crash_over_ns(w, i) >= c->opening_ns)
 			return true;
 	return false;
 }

@@ -16,6 +16,9 @@
 #define SPINS_MAX 1000
 /* One restart in so many follows an attempt of a version that has another layout. The field stays in its place. */
 #define OTHER_VERSION_ONE_IN 4
+/* One rebuild in so many is killed once before, after so many steps at most. */
+#define REBUILD_KILLED_ONE_IN 4
+#define REBUILD_STEPS_MAX     1000000
 #define LAYOUT_OFF 8
 #define REGION_ALIGN (2u << 20)
 
@@ -24,15 +27,47 @@ static uint64_t now_of(const struct edge *e)
 	return e->w->q.now_ns;
 }
 
-/* A call into the core has returned: did it do more work than one may? */
-static void end_call(struct edge *e, const char *call)
+static jmp_buf kill_point;
+
+static void begin_call(const struct edge *e)
+{
+	steps_begin();
+	if (e->kill_after || e->kill_stores)
+		steps_kill_after(e->kill_after, e->kill_stores, &kill_point);
+}
+
+static uint64_t end_call(struct edge *e, const char *call)
 {
 	uint64_t steps = steps_end(call);
+
+	e->kill_stores = steps_kill_stores();
+	steps_kill_never();
+	if (e->kill_after)
+		e->kill_after -= steps;
+	return steps;
+}
+
+/* A call into the core has returned: did it do more work than one may? */
+static void end_short_call(struct edge *e, const char *call)
+{
+	uint64_t steps = end_call(e, call);
 
 	if (steps > STEPS_MAX)
 		check_fail(e->w, "steps", "%s of edge %c took %llu steps", call, 'A' + e->site,
 		           (unsigned long long)steps);
 }
+
+/* The statement calls the core, which may be killed in the middle of it: then the edge is down behind it. */
+#define IN_CORE(e, call, statement)                          \
+	do {                                                 \
+		begin_call(e);                               \
+		if (setjmp(kill_point) == 0) {               \
+			statement;                           \
+			end_short_call(e, call);             \
+		} else {                                     \
+			world_edge_killed((e)->w, (e)->site); \
+		}                                            \
+	} while (0)
 
 /* --- packets out --- */
 
@@ -116,14 +151,12 @@ static void emit_now(struct edge_shard *s, const struct lan_tx *tx)
 static void emit_all_lan(struct edge_shard *s)
 {
 	struct lan_tx tx;
-	size_t len;
+	volatile size_t len = 0;
 
 	emit_waiting(s);
 	do {
-		steps_begin();
-		len = proxy_lan_tx(s->p, now_of(s->edge), &tx);
-		end_call(s->edge, "proxy_lan_tx");
-		if (!len)
+		IN_CORE(s->edge, "proxy_lan_tx", len = proxy_lan_tx(s->p, now_of(s->edge), &tx));
+		if (s->edge->down || !len)
 			break;
 		if (hop_known(s->edge, &tx.dst) && !lan_wait_holds(&s->waiting, &tx.dst))
 			emit_now(s, &tx);
@@ -158,10 +191,9 @@ static void emit_all_wan(struct edge_shard *s)
 	for (;;) {
 		struct pkt *p = pkt_new(largest_payload(&s->cfg));
 
-		steps_begin();
-		p->len = (uint32_t)proxy_wan_tx(s->p, w->q.now_ns, p->data, p->cap, &tx);
-		end_call(s->edge, "proxy_wan_tx");
-		if (p->len == 0) {
+		IN_CORE(s->edge, "proxy_wan_tx",
+		        p->len = (uint32_t)proxy_wan_tx(s->p, w->q.now_ns, p->data, p->cap, &tx));
+		if (s->edge->down || p->len == 0) {
 			pkt_free(p);
 			return;
 		}
@@ -206,15 +238,16 @@ void edge_shard_run(struct edge_shard *s)
 {
 	uint64_t now_ns = now_of(s->edge), wake_ns;
 
-	if (proxy_next_wake(s->p, now_ns) <= now_ns) {
-		steps_begin();
-		proxy_tick(s->p, now_ns);
-		end_call(s->edge, "proxy_tick");
-	}
-	emit_all_lan(s);
-	if (s->cfg.relay_channels)
+	if (proxy_next_wake(s->p, now_ns) <= now_ns)
+		IN_CORE(s->edge, "proxy_tick", proxy_tick(s->p, now_ns));
+	if (!s->edge->down)
+		emit_all_lan(s);
+	if (!s->edge->down && s->cfg.relay_channels)
 		relay_peer_run(s);
-	emit_all_wan(s);
+	if (!s->edge->down)
+		emit_all_wan(s);
+	if (s->edge->down)
+		return;
 	take_events(s);
 	wake_ns = proxy_next_wake(s->p, now_ns);
 	watch_spin(s, wake_ns);
@@ -240,7 +273,7 @@ void edge_pause(struct edge *e)
 void edge_resume(struct edge *e)
 {
 	e->paused = false;
-	for (uint32_t i = 0; i < e->nshards; i++)
+	for (uint32_t i = 0; i < e->nshards && !e->down; i++)
 		edge_shard_run(&e->shard[i]);
 }
 
@@ -259,19 +292,20 @@ void edge_lan_rx(struct edge *e, uint8_t host, struct pkt *p)
 		struct roce_pkt pkt;
 		struct ip_pkt ip;
 		struct edge_shard *s;
-		enum proxy_drop d = roce_parse(p->data, p->len, &pkt);
+		volatile enum proxy_drop d = roce_parse(p->data, p->len, &pkt);
 
 		if (d == DROP_NONE)
 			check_edge_rx(e->w, p, &pkt);
 		if (ip_parse(p->data, p->len, &ip) != DROP_NONE)
 			ip.src = ip.dst = (struct ip_addr){0}; /* broken packets go to any */
 		s = edge_shard_of(e, &ip.src, &ip.dst);
-		steps_begin();
-		d = e->w->cfg.late_ports ? late_port_rx(s, p)
-		                         : proxy_lan_rx(s->p, now_of(e), p->data, p->len, p->vlan_tci);
-		end_call(e, "proxy_lan_rx");
-		world_log(e->w, LOG_LAN, d == DROP_NONE ? "edge rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
-		edge_shard_run(s);
+		IN_CORE(e, "proxy_lan_rx",
+		        d = e->w->cfg.late_ports ? late_port_rx(s, p)
+		                                 : proxy_lan_rx(s->p, now_of(e), p->data, p->len, p->vlan_tci));
+		world_log(e->w, LOG_LAN, e->down ? "(killed)" : d == DROP_NONE ? "edge rx" : proxy_drop_name(d), e->site,
+		          PKTLOG_EDGE, p);
+		if (!e->down)
+			edge_shard_run(s);
 	}
 	pkt_free(p);
 }
@@ -284,13 +318,13 @@ void edge_wan_rx(struct edge *e, struct pkt *p)
 		world_log(e->w, LOG_WAN, e->down ? "(down)" : "no lane", e->site, PKTLOG_EDGE, p);
 	} else {
 		struct edge_shard *s = &e->shard[(uint32_t)lane % e->nshards];
-		enum proxy_drop d;
+		volatile enum proxy_drop d = DROP_NONE;
 
-		steps_begin();
-		d = proxy_wan_rx(s->p, now_of(e), p->data, p->len, p->ecn);
-		end_call(e, "proxy_wan_rx");
-		world_log(e->w, LOG_WAN, d == DROP_NONE ? "wan rx" : proxy_drop_name(d), e->site, PKTLOG_EDGE, p);
-		edge_shard_run(s);
+		IN_CORE(e, "proxy_wan_rx", d = proxy_wan_rx(s->p, now_of(e), p->data, p->len, p->ecn));
+		world_log(e->w, LOG_WAN, e->down ? "(killed)" : d == DROP_NONE ? "wan rx" : proxy_drop_name(d), e->site,
+		          PKTLOG_EDGE, p);
+		if (!e->down)
+			edge_shard_run(s);
 	}
 	pkt_free(p);
 }
@@ -477,6 +511,8 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 	e->nshards = wc->nshards[site];
 	e->down = e->paused = false;
 	e->restarts = 0;
+	e->killed_within = false;
+	edge_kill_after(e, 0, 0);
 	e->waived = 0;
 	e->arena_lives = 1;
 	memset(e->events, 0, sizeof(e->events));
@@ -503,6 +539,18 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 	}
 }
 
+static void begin_session(struct edge_shard *s, const struct proxy_session *session)
+{
+	begin_call(s->edge);
+	if (setjmp(kill_point) == 0) {
+		proxy_session_start(s->p, session, now_of(s->edge)); /* once a session: it looks at all flows */
+		end_call(s->edge, "proxy_session_start");
+		edge_shard_run(s);
+	} else {
+		world_edge_killed(s->edge->w, s->edge->site);
+	}
+}
+
 void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx)
 {
 	struct proxy_session session = {.epoch_tx = epoch_tx,
@@ -510,12 +558,8 @@ void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx)
 	                                .peer_arena_epoch = e->w->edge[!e->site].arena_lives,
 	                                .peer_relay_channels = e->w->cfg.relay_channels};
 
-	if (e->down)
-		return;
-	for (uint32_t i = 0; i < e->nshards; i++) {
-		proxy_session_start(e->shard[i].p, &session, now_of(e));
-		edge_shard_run(&e->shard[i]);
-	}
+	for (uint32_t i = 0; i < e->nshards && !e->down; i++)
+		begin_session(&e->shard[i], &session);
 }
 
 uint64_t edge_waived(const struct edge *e)
@@ -523,8 +567,15 @@ uint64_t edge_waived(const struct edge *e)
 	return e->waived + (e->down ? 0 : edge_counter(e, CTR_BARRIER_WAIVED) + edge_counter(e, CTR_BARRIER_EXPIRED));
 }
 
+void edge_kill_after(struct edge *e, uint64_t steps, uint32_t stores)
+{
+	e->kill_after = steps;
+	e->kill_stores = stores;
+}
+
 void edge_crash(struct edge *e)
 {
+	edge_kill_after(e, 0, 0);
 	e->waived = edge_waived(e);
 	e->down = true;
 	world_note(e->w, e->site, "the edge stops");
@@ -534,6 +585,23 @@ void edge_crash(struct edge *e)
 			late_port_kill(&e->shard[i]);
 		memset(e->shard[i].heap, 0xa5, e->shard[i].heap_len);
 		e->shard[i].p = NULL;
+	}
+}
+
+/* Its first attempt to come back is killed as well, somewhere in it. */
+static void kill_rebuild(struct edge_shard *s)
+{
+	struct edge *e = s->edge;
+	struct rng r;
+
+	rng_init(&r, rng_hash(e->w->cfg.seed, 0x4b12 + 16 * e->restarts + 8 * e->site + s->cfg.shard));
+	if (rng_below(&r, REBUILD_KILLED_ONE_IN))
+		return;
+	memset(s->heap, 0, s->heap_len);
+	if (setjmp(kill_point) == 0) {
+		steps_kill_after(rng_log_range(&r, 1, REBUILD_STEPS_MAX), 0, &kill_point);
+		(void)proxy_init(&s->p, s->heap, s->region, &s->cfg, &s->geometry, PROXY_START_REBUILD, rng_u64(&r), now_of(e));
+		steps_kill_never();
 	}
 }
 
@@ -570,7 +638,9 @@ void edge_restart(struct edge *e, enum proxy_start start)
 	if (start == PROXY_START_REBUILD)
 		refuse_layout(e);
 	pacers_init(e);
-	for (uint32_t i = 0; i < e->nshards && e->w->violation[0] == 0; i++) {
+	for (uint32_t i = 0; i < e->nshards && e->w->violation[0] == 0 && !e->down; i++) {
+		if (start == PROXY_START_REBUILD)
+			kill_rebuild(&e->shard[i]);
 		shard_init(&e->shard[i], start);
 		if (e->w->violation[0] == 0 && proxy_counters(e->shard[i].p)->ctr[CTR_ARENA_DAMAGED])
 			check_fail(e->w, "damaged", "edge %c finds slots of its arena damaged after a kill", 'A' + e->site);

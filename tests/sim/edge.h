@@ -40,6 +40,9 @@ struct edge {
 	struct wan_pacer pacer[SIM_PATHS_MAX];
 	bool down;
 	bool paused; /* its machine stands still: what comes overflows its rings */
+	bool killed_within;   /* it was once killed in the middle of a call */
+	uint64_t kill_after;  /* steps of the core from now on, then it is killed in the middle of a call; or ... */
+	uint32_t kill_stores; /* ... at that store into its arena. Both 0: it is not */
 	uint64_t up_ns; /* since when it runs */
 	uint32_t restarts;
 	uint32_t arena_lives; /* how often its arenas were made anew: its arena epoch, as the hello tells it */
@@ -62,6 +65,8 @@ void edge_pause(struct edge *e);
 void edge_resume(struct edge *e);
 /* Power off: the heap is lost, the region stays. */
 void edge_crash(struct edge *e);
+/* The core does so many steps more, or stores; then, within a call, world_edge_killed() is told. */
+void edge_kill_after(struct edge *e, uint64_t steps, uint32_t stores);
 void edge_restart(struct edge *e, enum proxy_start start);
 /* Gives the memory back. */
 void edge_free(struct edge *e);

@@ -50,6 +50,12 @@ static const struct untold {
 	enum proxy_fault fault;
 	const char *test, *why;
 } untold[] = {
+    {FAULT_FAILURE_STORED_LAST, "kill__a_failure_is_known_before_what_was_acked_is_gone",
+     "a kill must fall between two stores of one call: no seed of a thousand"},
+    {FAULT_PAIR_STORED_HALF, "kill__a_pair_at_the_far_edge_is_whole",
+     "a kill must fall between two stores of one call: no seed of a thousand"},
+    {FAULT_HELD_COUNT_KEPT, "kill__what_was_held_is_counted_anew",
+     "a kill must fall within the call that fills a gap: no seed of a thousand"},
     {FAULT_RELAY_UNWEIGHED, "relay__a_channel_has_a_flows_part",
      "flows wait longer for a line that chunks fill: later, and nothing is lost"},
     {FAULT_LENT_PROMISED, "blank__is_no_room_for_packets",

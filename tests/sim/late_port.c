@@ -71,9 +71,9 @@ enum proxy_drop late_port_rx(struct edge_shard *s, const struct pkt *p)
 		return proxy_lan_rx(s->p, now_ns, p->data, p->len, p->vlan_tci);
 	slot = s->port.blank[0];
 	memcpy(proxy_blank_data(s->p, slot) + off, p->data, p->len);
+	memmove(s->port.blank, s->port.blank + 1, --s->port.nblanks * sizeof(s->port.blank[0])); /* it is landed */
 	d = proxy_lan_rx_slot(s->p, now_ns, &slot, off, p->len, p->vlan_tci);
-	memmove(s->port.blank, s->port.blank + 1, (s->port.nblanks - 1) * sizeof(s->port.blank[0]));
-	s->port.blank[s->port.nblanks - 1] = slot;
+	s->port.blank[s->port.nblanks++] = slot;
 	device_writes(s, slot);
 	return d;
 }

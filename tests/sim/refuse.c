@@ -53,8 +53,8 @@ static void refused(struct qp *q)
 	uint64_t from_ns = now_of(q);
 
 	for (uint32_t i = 0; i < w->cfg.ncrashes; i++)
-		if (w->cfg.crash[i].at_ns + w->cfg.crash[i].down_ns > from_ns)
-			from_ns = w->cfg.crash[i].at_ns + w->cfg.crash[i].down_ns;
+		if (world_cfg_crash_over_ns(&w->cfg, i) > from_ns)
+			from_ns = world_cfg_crash_over_ns(&w->cfg, i);
 	c->excused = true;
 	c->refused_ns = now_of(q);
 	eventq_at(&w->q, from_ns + LEARNED_NS(w), on_learned, c, 0);

@@ -145,6 +145,35 @@ static void pick_crashes(struct scenario *s, struct rng *r)
 	}
 }
 
+/* Many of the kills strike in the middle of a call, for which kill -9 does not wait, most of them between two stores. */
+static void pick_kills(struct scenario *s)
+{
+	struct world_cfg *c = &s->cfg;
+	struct rng r;
+
+	rng_init(&r, rng_hash(c->seed, 0x4b11));
+	for (uint32_t i = 0; i < c->ncrashes; i++) {
+		uint32_t steps = (uint32_t)rng_log_range(&r, 1, 20000), stores = (uint32_t)rng_range(&r, 1, 40);
+		bool within = rng_chance(&r, 0.6), at_store = rng_chance(&r, 0.7);
+		uint64_t over_ns = c->crash[i].at_ns + c->crash[i].down_ns, wait_ns = SEC / 100;
+
+		if (i + 1 < c->ncrashes && (c->crash[i + 1].at_ns - over_ns) / 2 < wait_ns)
+			wait_ns = (c->crash[i + 1].at_ns - over_ns) / 2;
+		c->crash[i].wait_ns = within ? wait_ns : 0;
+
+		c->crash[i].steps = within && !at_store ? steps : 0;
+		c->crash[i].stores = within && at_store ? stores : 0;
+	}
+}
+
+static const char *kills(const struct world_cfg *c)
+{
+	for (uint32_t i = 0; i < c->ncrashes; i++)
+		if ((c->crash[i].steps || c->crash[i].stores) && !c->crash[i].lost)
+			return ", crashes within calls";
+	return c->ncrashes ? ", crashes" : "";
+}
+
 /* --- work --- */
 
 static void pick_ops(struct msg_plan *plan, struct rng *r)
@@ -291,7 +320,7 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 	                                    : "host",
 	         (double)c->wan.rate_bps / 1e9, (double)c->wan.delay_ns / 1e6, c->wan.loss,
 	         c->wan.burst_enter > 0 ? " + bursts" : "", c->nhosts[0], c->nhosts[1], c->nshards[0], c->nshards[1],
-	         c->nconns, s->conn[0].pmtu, c->wan.ncuts ? ", cuts" : "", c->ncrashes ? ", crashes" : "",
+	         c->nconns, s->conn[0].pmtu, c->wan.ncuts ? ", cuts" : "", kills(c),
 	         c->fec.mode == FEC_OFF     ? ""
 	         : c->fec.mode == FEC_AUTO ? ", FEC auto"
 	                                   : ", FEC",
@@ -453,6 +482,7 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	if (!direct && rng_hash(seed, 0x4e1a) % 6 == 0)
 		s->cfg.relay_channels = (uint16_t)(1 + rng_hash(seed, 0x4e1b) % RELAY_PEER_CHANNELS);
 	s->cfg.late_ports = !direct && rng_hash(seed, 0x9027) % 4 == 0;
+	pick_kills(s);
 	s->cfg.deadline_ns = deadline(&s->cfg);
 	describe(s, *timed ? timed : program, *timed ? "" : paths);
 }

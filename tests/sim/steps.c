@@ -1,17 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "steps.h"
 
+#include <stdbool.h>
 #include <time.h>
+
+#include "proxy/arena/arena_priv.h"
 
 void __sanitizer_cov_trace_pc(void);
 
 struct steps_call steps_most, steps_longest;
 
-static uint64_t steps, steps_before, ns_before;
+#define ENTRY_LEN 64 /* of a function's code, in front of its first step */
+
+static uint64_t steps, steps_before, ns_before, kill_at = UINT64_MAX;
+static uint32_t kill_stores;
+static jmp_buf *kill_where;
+
+static bool enters(uintptr_t pc, uintptr_t function)
+{
+	return pc - function < ENTRY_LEN;
+}
+
+/* A step that has just begun is the first one of a function by which the arena changes. */
+static bool is_store(uintptr_t pc)
+{
+	return enters(pc, (uintptr_t)arena_desc_store) || enters(pc, (uintptr_t)arena_commit) ||
+	       enters(pc, (uintptr_t)arena_amend) || enters(pc, (uintptr_t)arena_slot_drop);
+}
 
 void __sanitizer_cov_trace_pc(void)
 {
-	steps++;
+	if (++steps < kill_at &&
+	    (!kill_stores || !is_store((uintptr_t)__builtin_return_address(0)) || --kill_stores))
+		return;
+	steps_kill_never();
+	longjmp(*kill_where, 1);
+}
+
+void steps_kill_after(uint64_t n, uint32_t stores, jmp_buf *where)
+{
+	kill_at = n ? steps + n : UINT64_MAX;
+	kill_stores = stores;
+	kill_where = where;
+}
+
+void steps_kill_never(void)
+{
+	kill_at = UINT64_MAX;
+	kill_stores = 0;
+}
+
+uint32_t steps_kill_stores(void)
+{
+	return kill_stores;
 }
 
 static uint64_t clock_ns(void)

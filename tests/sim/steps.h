@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* steps.h - how much work one call into the core does. For the simulator, the fuzzers and test_bounds.c.
+/* steps.h - how much work one call into the core does. For the simulator, the fuzzers, test_bounds.c and test_kill.c.
  *
  * The compiler counts: the core of these builds has -fsanitize-coverage=trace-pc, which calls us at the beginning of
  * each stretch of code without a branch. So no loop of the core can be forgotten, and the count is the same on every
@@ -8,6 +8,7 @@
 #ifndef SIM_STEPS_H
 #define SIM_STEPS_H
 
+#include <setjmp.h>
 #include <stdint.h>
 
 /* The most that one call may take: some hundred microseconds, whatever came in. An ordinary one takes 100 to 1,000;
@@ -25,5 +26,12 @@ extern struct steps_call steps_most, steps_longest;
 void steps_begin(void);
 /* Steps since steps_begin(). */
 uint64_t steps_end(const char *what);
+
+/* kill -9 in the middle of a call: the n-th step from now on, or the n-th time that the arena is to be written where a
+ * rebuild looks, goes to `where` instead. 0: never by this. */
+void steps_kill_after(uint64_t n, uint32_t stores, jmp_buf *where);
+void steps_kill_never(void);
+/* Of those stores, how many are left. */
+uint32_t steps_kill_stores(void);
 
 #endif

@@ -27,6 +27,11 @@ uint64_t world_cfg_rtt_ns(const struct world_cfg *c)
 	return 2 * one_way_ns + 4 * c->lan.delay_ns;
 }
 
+uint64_t world_cfg_crash_over_ns(const struct world_cfg *c, uint32_t crash)
+{
+	return c->crash[crash].at_ns + c->crash[crash].wait_ns + c->crash[crash].down_ns;
+}
+
 bool world_cfg_is_cut(const struct world_cfg *c)
 {
 	return c->wan.ncuts > 0 && !c->paths_survive;
@@ -256,10 +261,9 @@ static void on_edge_up(void *obj, uint64_t arg)
 	eventq_at(&w->q, w->q.now_ns + world_rtt_ns(w), start_session, w, 10 * (arg + 2));
 }
 
-static void on_crash(void *obj, uint64_t arg)
+static void crash(struct world *w, uint64_t arg)
 {
-	struct world *w = obj;
-
+	w->to_crash = 0;
 	check_crash(w, w->cfg.crash[arg].sites, w->cfg.crash[arg].lost);
 	relay_peer_crash(w, w->cfg.crash[arg].lost);
 	for (uint8_t site = 0; site < 2; site++)
@@ -269,6 +273,38 @@ static void on_crash(void *obj, uint64_t arg)
 				link_lose(&w->down[site][h]);
 		}
 	eventq_at(&w->q, w->q.now_ns + w->cfg.crash[arg].down_ns, on_edge_up, w, arg);
+}
+
+void world_edge_killed(struct world *w, uint8_t site)
+{
+	world_note(w, site, "the edge is killed in the middle of a call");
+	w->edge[site].killed_within = true;
+	crash(w, w->to_crash - 1);
+}
+
+/* Nothing was to be done in time. */
+static void crash_at_last(void *obj, uint64_t arg)
+{
+	struct world *w = obj;
+
+	if (w->to_crash == arg + 1)
+		crash(w, arg);
+}
+
+/* The first of its edges that has done so much is killed in the middle of a call, and the other one between two. */
+static void on_crash(void *obj, uint64_t arg)
+{
+	struct world *w = obj;
+
+	if (!w->cfg.crash[arg].steps && !w->cfg.crash[arg].stores) {
+		crash(w, arg);
+		return;
+	}
+	w->to_crash = (uint32_t)arg + 1;
+	for (uint8_t site = 0; site < 2; site++)
+		if (w->cfg.crash[arg].sites & 1u << site)
+			edge_kill_after(&w->edge[site], w->cfg.crash[arg].steps, w->cfg.crash[arg].stores);
+	eventq_at(&w->q, w->q.now_ns + w->cfg.crash[arg].wait_ns, crash_at_last, w, arg);
 }
 
 static void start_edges(struct world *w)
@@ -324,6 +360,7 @@ static uint64_t pos_origin(uint64_t seed)
 
 void world_start(struct world *w, const struct world_cfg *cfg)
 {
+	w->to_crash = 0;
 	w->cfg = *cfg;
 	proxy_pos_origin = pos_origin(cfg->seed);
 	eventq_reset(&w->q);

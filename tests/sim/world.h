@@ -83,6 +83,8 @@ struct world_cfg {
 		uint64_t at_ns, down_ns;
 		uint8_t sites; /* bit 0: A, bit 1: B */
 		bool lost;     /* the arena is gone too: the edge starts afresh */
+		uint32_t steps, stores; /* of the core from at_ns on: an edge is killed there, within a call; both 0: between two */
+		uint64_t wait_ns; /* so long for that, then between two calls */
 		bool ring_lost; /* and what it had sent to its hosts and they do not have yet */
 	} crash[4];
 	uint32_t ncrashes;
@@ -133,6 +135,7 @@ struct world {
 	struct pktlog log;
 	bool log_packets;
 	uint64_t dropped_marked[2]; /* crowd.c */
+	uint32_t to_crash; /* index + 1 of the crash that waits for the middle of a call; 0: none does */
 	/* outcome */
 	char violation[512]; /* empty: none */
 	uint64_t completions, lan_pkts, words_heard;
@@ -142,6 +145,8 @@ struct world {
 
 /* Sets everything up; w->log is initialised already. */
 void world_start(struct world *w, const struct world_cfg *cfg);
+/* An edge that was to be killed in the middle of a call has been. */
+void world_edge_killed(struct world *w, uint8_t site);
 /* Until all work is done and the edges are empty, the deadline, or a violation. */
 void world_run(struct world *w);
 /* Until virtual time now_ns or a violation. */
@@ -152,6 +157,8 @@ void world_free(struct world *w);
 
 /* True if there may be times when nothing crosses. */
 bool world_cfg_is_cut(const struct world_cfg *c);
+/* When that crash is over at the latest. */
+uint64_t world_cfg_crash_over_ns(const struct world_cfg *c, uint32_t crash);
 /* Sending rate of all paths together, bits per second. */
 uint64_t world_cfg_pacers_bps(const struct world_cfg *c);
 /* Host to host and back by the longest path, without queues. */

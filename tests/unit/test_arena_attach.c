@@ -627,8 +627,20 @@ static void key_send(struct fixture *f, struct journal *j, uint32_t key, uint32_
 	key_flip(f, j, next);
 }
 
+/* A packet whose header is written anew: it is there or gone, and never damaged. */
+static void key_amend(struct fixture *f, struct journal *j, uint32_t key)
+{
+	uint32_t slot = arena_find(f->a, key_kind(key), key % KEY_FLOWS, key);
+	struct slot_hdr h = *arena_hdr(f->a, slot);
+
+	j->pending_key = key;
+	arena_amend(f->a, slot, h.psns + 1, h.msn + 1);
+	arena_amend(f->a, slot, h.psns, h.msn);
+	j->pending_key = KEYS;
+}
+
 /* What is stopped at every instruction: chunks taken by each class, a slot freed among others, the last of a chunk
- * freed, descriptors stored into both copies. */
+ * freed, a header amended, descriptors stored into both copies. */
 static void work_stepped(struct fixture *f, struct journal *j)
 {
 	for (uint32_t key = 0; key < 35; key += 7)
@@ -637,6 +649,7 @@ static void work_stepped(struct fixture *f, struct journal *j)
 		desc_bump(f, j, 5);
 	key_flip(f, j, 14);
 	key_flip(f, j, 14);
+	key_amend(f, j, 14);
 	key_flip(f, j, 0);
 	key_land(f, j, 21 + 28);
 	key_land(f, j, 21 + 56);

@@ -61,7 +61,7 @@ static size_t make(uint8_t *buf, struct roce_pkt *pkt, uint8_t opcode, bool ip6,
 
 static void icrc_compute__agrees_with_bitwise(void **state)
 {
-	static const size_t payload_lens[] = {0, 1, 2, 3, 4, 5, 64, 255, 1024, 4096};
+	static const size_t payload_lens[] = {0, 1, 2, 3, 4, 5, 64, 255, 1024, 2048, 4096};
 	uint8_t buf[LAN_PKT_MAX];
 	struct roce_pkt pkt;
 

@@ -494,6 +494,54 @@ static void near_reset__of_a_connection_that_spoke_once(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
+/* The host repeats something late, nobody answers, and then CM connects a new queue pair with the number. */
+static void near_reset__a_queue_pair_of_cm_is_in_no_doubt(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	const struct core_pkt *k;
+
+	core_send(c, RC_WRITE_ONLY, 0);
+	core_ack(c, 0, AETH_ACK_NO_CREDITS, 41); /* it has counted 40 before */
+	core_send_run(c, 1, 10);
+	core_ack(c, 10, AETH_ACK_NO_CREDITS, 51);
+	core_wait(c, 300 * CORE_MS);
+	core_send(c, RC_WRITE_ONLY, 10);
+	assert_true(core_near(c)->doubted);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	core_connect(c, 500, 100, 7);
+	assert_int_equal(pos_psn(core_near(c)->pos_base), 500);
+	core_send(c, RC_WRITE_ONLY, 500);
+	k = core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 1);
+	assert_false(core_near(c)->doubted);
+	assert_false(core_near(c)->sent_before);
+}
+
+/* A connection of which one direction was never used, and whose end was lost; then another one of the same two numbers. */
+static void near_reset__cm_after_a_queue_pair_that_was_never_used(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct near_cm_info ci = {.src = core_ip(1, 2),
+	                          .dst = core_ip(2, 2),
+	                          .dest_qpn = CORE_QPN,
+	                          .requester_qpn = 0x21,
+	                          .start_psn = 500,
+	                          .pmtu = CORE_PMTU,
+	                          .pkey = 0xffff,
+	                          .rnr_retry = 7};
+
+	near_cm_open(c->a.p, &ci);
+	core_pump(c);
+	ci.start_psn = 9000;
+	near_cm_open(c->a.p, &ci);
+	core_pump(c);
+	assert_int_equal(pos_psn(core_near(c)->pos_base), 9000);
+	core_send(c, RC_WRITE_ONLY, 9000);
+	core_expect_aeth(&c->a, 9000, AETH_ACK_NO_CREDITS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -520,6 +568,8 @@ int main(void)
 	    CORE_TEST(again__in_the_middle_of_a_life),
 	    CORE_TEST(again__inside_a_long_message),
 	    cmocka_unit_test(near_reset__opcode_order),
+	    CORE_TEST(near_reset__a_queue_pair_of_cm_is_in_no_doubt),
+	    CORE_TEST(near_reset__cm_after_a_queue_pair_that_was_never_used),
 	};
 
 	return cmocka_run_group_tests_name("near_reset", tests, NULL, NULL);

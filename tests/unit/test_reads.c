@@ -1106,6 +1106,25 @@ static void reads__begun_read_is_held_off_once_asked_again(void **state)
 	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 }
 
+/* What a host had asked for again came after all, late: it asks from further on, and is held off there. An RNR NAK of a
+ * PSN that it has had says nothing to it: it would repeat until its retries are used up. */
+static void reads__asked_from_further_on_is_held_off_there(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	const struct core_pkt *k;
+
+	core_long_life(c);
+	read_three(c, 2, 2);
+	core_wait(c, 1100 * CORE_MS); /* none of it is here any more */
+	lose_the_line(c);
+	for (uint32_t psn = 3; psn < 5; psn++) {
+		ask(c, 2, 3, psn, true);
+		k = core_expect(&c->a, RC_ACK, psn);
+		assert_int_equal(k->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+		core_wait(c, CORE_MS);
+	}
+}
+
 /* rxe ends its QP on anything but a response within a READ, and asks for ever: silence is right for it. */
 static void reads__begun_read_of_rxe_meets_silence(void **state)
 {
@@ -1464,6 +1483,7 @@ int main(void)
 	    CORE_TEST(reads__a_repeated_request_costs_its_own_answer),
 	    CORE_TEST(reads__what_was_not_asked_for_is_not_repeated),
 	    CORE_TEST(reads__begun_read_is_held_off_once_asked_again),
+	    CORE_TEST(reads__asked_from_further_on_is_held_off_there),
 	    CORE_TEST(reads__begun_read_of_rxe_meets_silence),
 	    CORE_TEST(reads__no_response_ahead_of_what_is_asked_again),
 	    CORE_TEST(reads__an_ack_is_no_response_after_a_restart),

@@ -282,6 +282,38 @@ static void restart__responses_go_with_their_flow(void **state)
 	assert_int_equal(arena_used(c->a.p->arena, POOL_WAN), 0);
 }
 
+/* An operator takes early ACKs back (AckMode=host) and starts anew, with bytes in the buffer that were ACKed early. */
+static void restart__another_mode_knows_what_was_acked(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	uint64_t acked;
+
+	c->cut = true;
+	core_send_run(c, 1, 4);
+	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
+	acked = core_near(c)->pos_acked;
+	c->a.cfg.mode = ACK_MODE_HOST;
+	core_rebuild(&c->a);
+	assert_int_equal(core_near(c)->pos_acked, acked);
+}
+
+/* The same by a reload, and a kill behind it. */
+static void restart__a_reload_to_another_mode_keeps_what_was_acked(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	uint64_t acked;
+
+	c->cut = true;
+	core_send_run(c, 1, 4);
+	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
+	acked = core_near(c)->pos_acked;
+	c->a.cfg.mode = ACK_MODE_HOST;
+	assert_int_equal(proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns), 0);
+	assert_int_equal(core_near(c)->pos_acked, acked);
+	core_rebuild(&c->a);
+	assert_int_equal(core_near(c)->pos_acked, acked);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -294,6 +326,8 @@ int main(void)
 	    CORE_TEST(restart__refusal_is_the_same),
 	    CORE_TEST(restart__orphan_ends_in_front_of_a_read),
 	    CORE_TEST(restart__responses_go_with_their_flow),
+	    CORE_TEST(restart__another_mode_knows_what_was_acked),
+	    CORE_TEST(restart__a_reload_to_another_mode_keeps_what_was_acked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

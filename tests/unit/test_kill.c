@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_kill.c - kill -9 in the middle of a call: what the arena holds then belongs together.
+ *
+ * Each call is made as often as it writes into an arena, and ends in front of one store after the other. The core of this
+ * test is the simulator's, in which it can be stopped. */
+#include "core_fixture.h"
+
+#include "proxy/far/far_priv.h"
+#include "proxy/near/near_priv.h"
+#include "proxy/shard/flow_frame.h"
+#include "tests/sim/steps.h"
+
+static jmp_buf killed;
+
+/* Makes the call up to its n-th store. False: it has not so many. */
+static bool kill_at(struct core *c, uint32_t n, void (*call)(struct core *c))
+{
+	if (setjmp(killed))
+		return true;
+	steps_kill_after(0, n, &killed);
+	call(c);
+	steps_kill_never();
+	return false;
+}
+
+/* `then` finds the core as the kill has left it. */
+static void at_every_store(void **state, struct core *(*given)(void **state), void (*call)(struct core *c),
+                           void (*then)(struct core *c))
+{
+	struct core *c;
+	uint32_t n = 0;
+
+	while (c = given(state), kill_at(c, ++n, call)) {
+		then(c);
+		core_done(state);
+		*state = NULL;
+	}
+	assert_true(n > 1);
+}
+
+/* --- a pair --- */
+
+static struct core *unpaired(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	core_know_epochs(c);
+	core_send(c, RC_WRITE_ONLY, 0);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	return c;
+}
+
+static void hear_of_pair(struct core *c)
+{
+	const struct near_flow *f = core_near(c);
+	struct roce_pkt ack = core_answer(RC_ACK, 0x21, 0, AETH_ACK_NO_CREDITS, 41);
+	uint8_t template[TEMPLATE_MAX];
+	struct wan_flow_pair r = {.flow = near_wire_id(c->a.p, f),
+	                          .inc = f->inc,
+	                          .requester_qpn = 0x21,
+	                          .pos_base = f->pos_base,
+	                          .at_pos = f->pos_base + 1,
+	                          .msn = 41,
+	                          .template = template,
+	                          .template_len = (uint16_t)roce_build(template, TEMPLATE_MAX, &ack, NULL, 0)};
+
+	near_on_pair(c->a.p, &r);
+}
+
+static void pair_has_its_count(struct core *c)
+{
+	core_rebuild(&c->a);
+	if (core_near(c)->pairing != PAIR_LEARNING)
+		assert_int_equal(core_near(c)->msn_offset, 40);
+}
+
+/* A pair without its count would name wrong MSNs for the rest of the life: nobody tells a pair again. */
+static void kill__a_pair_at_the_near_edge_has_its_count(void **state)
+{
+	at_every_store(state, unpaired, hear_of_pair, pair_has_its_count);
+}
+
+static void answer_first(struct core *c)
+{
+	core_in(&c->b, core_answer(RC_ACK, 0x21, 0, AETH_ACK_NO_CREDITS, 41), 0, 0);
+}
+
+static void pair_is_told(struct core *c)
+{
+	core_rebuild(&c->b);
+	core_know_epochs(c);
+	core_wait(c, 200 * CORE_MS);
+	if (core_far(c)->pairing == PAIR_LEARNING) /* it asks again */
+		answer_first(c);
+	core_wait(c, 200 * CORE_MS);
+	assert_int_not_equal(core_near(c)->pairing, PAIR_LEARNING);
+}
+
+/* A pair that lacks what the near edge is to be told of it would never be told. */
+static void kill__a_pair_at_the_far_edge_is_whole(void **state)
+{
+	at_every_store(state, unpaired, answer_first, pair_is_told);
+}
+
+/* --- a failure --- */
+
+static struct core *four_acked(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_know_epochs(c);
+	core_send_run(c, 1, 4);
+	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
+	return c;
+}
+
+static void hear_of_failure(struct core *c)
+{
+	near_refused(c->a.p, core_near(c), core_near(c)->pos_base + 1, AETH_NAK_REM_ACCESS);
+}
+
+static void failed_or_all_there(struct core *c)
+{
+	core_rebuild(&c->a);
+	if (!core_near(c)->failed)
+		assert_int_equal(pos_psn(core_near(c)->pos_next), 5);
+}
+
+static void kill__a_failure_is_known_before_what_was_acked_is_gone(void **state)
+{
+	at_every_store(state, four_acked, hear_of_failure, failed_or_all_there);
+}
+
+static void refuse(struct core *c)
+{
+	core_in(&c->b, core_answer(RC_ACK, CORE_QPN, 1, AETH_NAK_REM_ACCESS, 1), 0, 0);
+	proxy_tick(c->b.p, c->now_ns);
+}
+
+static void nothing_is_held(struct core *c)
+{
+	core_rebuild(&c->b);
+	core_know_epochs(c);
+	core_wait(c, 10 * CORE_MS);
+	if (!core_far(c)->failed)
+		refuse(c);
+	core_wait(c, 1000 * CORE_MS);
+	assert_int_equal(arena_used(c->b.p->arena, POOL_WAN), 0);
+}
+
+/* A far flow that has failed gives its slots back a few at a time. */
+static void kill__a_failed_far_flow_leaves_no_slots(void **state)
+{
+	at_every_store(state, four_acked, refuse, nothing_is_held);
+}
+
+/* --- a gap --- */
+
+static struct core *two_behind_a_gap(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 2), CORE_PMTU, 0);
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 3), CORE_PMTU, 0);
+	return c;
+}
+
+static void fill_the_gap(struct core *c)
+{
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 1), CORE_PMTU, 0);
+}
+
+static void counted_right(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	core_session(c);
+	assert_false(core_event(&c->a, EV_ARENA_DAMAGED));
+	core_forget(&c->a);
+	for (uint32_t psn = 1; psn < 4; psn++) /* the host goes back to what it has no ACK of */
+		core_in(&c->a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, 0);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 4);
+	k = core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 5);
+}
+
+/* What came behind the gap was counted without it. */
+static void kill__what_was_held_is_counted_anew(void **state)
+{
+	at_every_store(state, two_behind_a_gap, fill_the_gap, counted_right);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CORE_TEST(kill__a_pair_at_the_near_edge_has_its_count),
+	    CORE_TEST(kill__a_pair_at_the_far_edge_is_whole),
+	    CORE_TEST(kill__a_failure_is_known_before_what_was_acked_is_gone),
+	    CORE_TEST(kill__a_failed_far_flow_leaves_no_slots),
+	    CORE_TEST(kill__what_was_held_is_counted_anew),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -132,9 +132,8 @@ PLUGIN_DPDK := longreach-dpdk.so
 DPDK_CFLAGS = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libdpdk))
 # Part of `make all` and `make unit` where it is, but not of builds with sanitizers, which DPDK's libraries are none of.
 DPDK_HERE := $(if $(SAN),,$(shell pkg-config --exists libdpdk 2>/dev/null && echo yes))
-.PHONY: dpdk
+.PHONY: dpdk dpdk-bench
 $(if $(DPDK_HERE),all: $(O)/plugins/$(PLUGIN_DPDK))
-.PHONY: dpdk-bench
 dpdk-bench: $(O)/dpdk/bench_nic_lend $(O)/dpdk/bench_nic_edge
 dpdk:
 	$(Q)pkg-config --exists libdpdk || { echo "dpdk: no libdpdk here: apt-get install libdpdk-dev" >&2; exit 1; }
@@ -155,8 +154,8 @@ $(O)/dpdk/bench_nic_edge: bench/dpdk/bench_nic_edge.c
 $(O)/dpdk/test_edge_dpdk $(O)/dpdk/bench_nic_edge: tests/dpdk/edge_pair.h $(wildcard daemon/lan/*.[ch]) $(O)/libseal.a \
 		$(O)/libproxy.a $(O)/made-with | $(O)/plugins/$(PLUGIN_DPDK)
 	@mkdir -p $(dir $@)
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -MF $@.d -o $@ $(filter tests/dpdk/%.c bench/dpdk/%.c,$^) $(filter %.a,$^) $(LIBS_CORE) $(LIBS_SEAL) \
-		-lcmocka -lpthread -lm
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -MF $@.d -o $@ $(filter tests/dpdk/%.c bench/dpdk/%.c,$^) $(filter %.a,$^) \
+		$(LIBS_CORE) $(LIBS_SEAL) -lcmocka -lpthread -lm
 
 # --- liblongreach: the relay, for programs ---
 LIB_SONAME := liblongreach.so.0
@@ -444,7 +443,7 @@ help:
 	@echo 'make deps             installs what building and testing need (apt-get, root)'
 	@echo 'make                  longreachd, longreach and the test tools, in $(O)'
 	@echo 'make examples         the programs of examples/, in $(O)/examples'
-	@echo 'make dpdk             longreach-dpdk.so for Engine=dpdk, where libdpdk-dev is'
+	@echo 'make dpdk             longreach-dpdk.so for Engine=dpdk, where libdpdk-dev is; dpdk-bench: see bench_nic.sh'
 	@echo 'make install          DESTDIR= PREFIX=/usr'
 	@echo 'make deb              Debian packages, in $(DEB)'
 	@echo 'make unit             unit tests; SAN=asan or SAN=tsan, CC=clang for other builds'

@@ -8,7 +8,8 @@
 . "$(dirname "$0")/check.sh"
 
 DEVICE=net_af_packet0,iface=lan0,framesz=4288,blocksz=274432,framecnt=256
-KILLS=${KILLS:-12}
+[ "${FULL:-}" != 1 ] || KILLS=${KILLS:-16}
+KILLS=${KILLS:-4}
 
 MISSING=
 [ -e "$LAB_BIN/plugins/longreach-dpdk.so" ] || MISSING="longreach-dpdk.so is not built (make dpdk; it needs libdpdk-dev)"

@@ -13,7 +13,7 @@
 # net_af_packet has the kernel's packet sockets below it: this measures what the engine costs beside them, not what a
 # NIC's own driver would save.
 #
-#   O=build/gcc ROUNDS=3 SECS=5 bench/bench_nic.sh     after `make dpdk`
+#   O=build/gcc ROUNDS=3 SECS=5 bench/bench_nic.sh     after `make dpdk dpdk-bench`
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/bench.sh"
 SECS=${SECS:-5}
@@ -24,13 +24,12 @@ LAB_DAEMONS=$LAB_BIN
 TESTPMD_PID=
 
 [ -e "$LAB_DAEMONS/plugins/longreach-dpdk.so" ] || lab_die "longreach-dpdk.so is not built (make dpdk)"
-[ -x "$(command -v dpdk-testpmd)" ] || lab_die "dpdk-testpmd is not here (Debian: dpdk)"
-
-make -s "O=$LAB_DAEMONS" dpdk-bench || lab_die "bench/dpdk does not build"
+[ -x "$LAB_DAEMONS/dpdk/bench_nic_edge" ] || lab_die "bench_nic_edge is not built (make dpdk-bench)"
 say_if_busy
 "$LAB_DAEMONS/dpdk/bench_nic_lend" 2>/dev/null || lab_die "bench_nic_lend fails"
 "$LAB_DAEMONS/dpdk/bench_nic_edge" "$LAB_DAEMONS/plugins" 2>/dev/null || lab_die "bench_nic_edge fails"
 [ "${LIMITS:-}" != only ] || exit 0
+[ -x "$(command -v dpdk-testpmd)" ] || lab_die "dpdk-testpmd is not here (Debian: dpdk-dev)"
 
 cpu_ticks() { # pid
 	awk '{ print $14 + $15 }' "/proc/$1/stat"

@@ -273,7 +273,7 @@ static void receive_frame(struct nic_device *d, struct rte_mbuf *m, nic_rx_fn fn
 
 	if (m->nb_segs != 1)
 		d->stats.rx_split++;
-	else if (d->lend.landing)
+	else if (d->lend.landing && m->pool == d->lend.landing) /* a ring's mbufs may be another device's */
 		nic_lend_received(&d->lend, m, tci, fn, arg);
 	else
 		fn(arg, rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, tci, NULL);

@@ -12,9 +12,10 @@
  * the part (an external buffer in DPDK's words), an mbuf with a copy of what follows. part_back() is called when DPDK
  * frees the second.
  *
- * Which devices. Those whose driver moves frames by CPU in this process (copies_by_cpu()). A device that reads and
- * writes by itself would need the buffer in its IOMMU (rte_extmem_register(), rte_dev_dma_map()), mlx5 a key for each
- * pool of mbufs, and virtio-user another process that has mapped it. None of these could be tried, so those copy.
+ * Which devices. Those that were tried, whose driver moves frames by CPU in this process (copies_by_cpu()). A device
+ * that reads and writes by itself would need the buffer in its IOMMU (rte_extmem_register(), rte_dev_dma_map()), mlx5 a
+ * key for each pool of mbufs, and virtio-user another process that has mapped it. None of these could be tried, so
+ * those copy.
  *
  * The end. Nothing may be written into the buffer once nic_lend_end() has returned. These drivers take an mbuf for a
  * frame that is there, so all are in the pool between two bursts, and go home. A device that has kept one is closed. */
@@ -45,6 +46,7 @@ struct landing {
 	struct nic_place place; /* at NULL: the mbuf is at home */
 	void *home;
 	rte_iova_t home_iova;
+	uint16_t home_len;
 };
 
 /* Behind each mbuf of l->parts. */
@@ -69,7 +71,7 @@ static void note_home(struct rte_mempool *pool, void *opaque, void *obj, unsigne
 	(void)pool;
 	(void)opaque;
 	(void)i;
-	*landing_of(m) = (struct landing){.home = m->buf_addr, .home_iova = m->buf_iova};
+	*landing_of(m) = (struct landing){.home = m->buf_addr, .home_iova = m->buf_iova, .home_len = m->buf_len};
 }
 
 static uint16_t data_room(uint16_t port)
@@ -134,6 +136,7 @@ static void move_home(struct nic_lend *l, struct rte_mbuf *m)
 	at->place.at = NULL;
 	m->buf_addr = at->home;
 	m->buf_iova = at->home_iova;
+	m->buf_len = at->home_len;
 }
 
 void nic_lend_received(struct nic_lend *l, struct rte_mbuf *m, uint16_t stripped_tci, nic_rx_fn fn, void *arg)
@@ -213,7 +216,7 @@ struct rte_mbuf *nic_lend_chain(struct nic_lend *l, const struct nic_frame *f)
 /* Its driver moves frames by CPU, within this process. */
 static bool copies_by_cpu(const char *driver)
 {
-	static const char *const names[] = {"net_af_packet", "net_vhost", "net_null", "net_ring", "net_pcap"};
+	static const char *const names[] = {"net_af_packet", "net_vhost"};
 
 	for (unsigned i = 0; i < RTE_DIM(names); i++)
 		if (strcmp(driver, names[i]) == 0)

@@ -78,7 +78,6 @@ struct pair {
 	uint16_t payload; /* of each packet; 0: all lengths */
 	void (*lap)(struct pair *t,
 	            enum pair_stage s); /* NULL: nobody measures. Called behind each stage, -1: before the first */
-	void *lap_arg;
 };
 
 static const uint8_t pair_mac[6] = {2, 0, 0, 0, 0, 7};

@@ -14,7 +14,7 @@
 #include "edge_pair.h"
 #include "../unit/no_log.h"
 
-enum { PACKETS = 20000, PATIENCE_NS = 2000000000, SECONDS_MAX = 60 };
+enum { PACKETS = 20000, SECONDS_MAX = 60 };
 
 static struct pair_hosts *hosts;
 static struct pair_params params;

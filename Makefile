@@ -132,14 +132,32 @@ $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libplan.a $(O)/libheadroom.a $(O
 PLUGIN_DPDK := longreach-dpdk.so
 # gcc's checks are for our lines, not for those of DPDK's headers
 DPDK_CFLAGS = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libdpdk))
-.PHONY: dpdk
+# Part of `make all` and `make unit` where it is, but not of builds with sanitizers, which DPDK's libraries are none of.
+DPDK_HERE := $(if $(SAN),,$(shell pkg-config --exists libdpdk 2>/dev/null && echo yes))
+.PHONY: dpdk dpdk-bench
+$(if $(DPDK_HERE),all: $(O)/plugins/$(PLUGIN_DPDK))
+dpdk-bench: $(O)/dpdk/bench_nic_lend $(O)/dpdk/bench_nic_edge
 dpdk:
 	$(Q)pkg-config --exists libdpdk || { echo "dpdk: no libdpdk here: apt-get install libdpdk-dev" >&2; exit 1; }
 	$(Q)$(MAKE) --no-print-directory $(O)/plugins/$(PLUGIN_DPDK)
-$(O)/plugins/$(PLUGIN_DPDK): $(wildcard dpdk/*.c) daemon/lan/nic_engine.h $(O)/made-with
+$(O)/plugins/$(PLUGIN_DPDK): $(wildcard dpdk/*.[ch]) daemon/lan/nic_engine.h $(O)/made-with
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(DPDK_CFLAGS) $(LDFLAGS) -MF $@.d -fPIC -shared -o $@ $(wildcard dpdk/*.c) \
 		$(shell pkg-config --libs libdpdk) -lpthread
+$(O)/dpdk/bench_nic_lend: bench/dpdk/bench_nic_lend.c
+$(O)/dpdk/test_nic_lend: tests/dpdk/test_nic_lend.c
+$(O)/dpdk/test_nic_lend $(O)/dpdk/bench_nic_lend: $(wildcard dpdk/*.[ch]) daemon/lan/nic_engine.h $(O)/made-with
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(DPDK_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $(filter %.c,$^) \
+		$(shell pkg-config --libs libdpdk) -lcmocka -lpthread
+
+$(O)/dpdk/test_edge_dpdk: tests/dpdk/test_edge_dpdk.c
+$(O)/dpdk/bench_nic_edge: bench/dpdk/bench_nic_edge.c
+$(O)/dpdk/test_edge_dpdk $(O)/dpdk/bench_nic_edge: tests/dpdk/edge_pair.h $(wildcard daemon/lan/*.[ch]) $(O)/libseal.a \
+		$(O)/libproxy.a $(O)/made-with | $(O)/plugins/$(PLUGIN_DPDK)
+	@mkdir -p $(dir $@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -MF $@.d -o $@ $(filter tests/dpdk/%.c bench/dpdk/%.c,$^) $(filter %.a,$^) \
+		$(LIBS_CORE) $(LIBS_SEAL) -lcmocka -lpthread -lm
 
 # --- liblongreach: the relay, for programs ---
 LIB_SONAME := liblongreach.so.0
@@ -235,7 +253,7 @@ $(O)/unit/test_fakecuda $(O)/unit/test_gpu: | $(FAKECUDA)
 # Unit tests run in a second and are compiled for a minute: their own code is not optimised.
 $(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1
 
-UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
+UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC)) $(if $(DPDK_HERE),$(O)/dpdk/test_nic_lend $(O)/dpdk/test_edge_dpdk)
 UNIT_JOBS ?= $(shell nproc)
 .PHONY: unit
 unit: $(UNIT_BINS)
@@ -435,7 +453,7 @@ help:
 	@echo 'make deps             installs what building and testing need (apt-get, root)'
 	@echo 'make                  longreachd, longreach and the test tools, in $(O)'
 	@echo 'make examples         the programs of examples/, in $(O)/examples'
-	@echo 'make dpdk             longreach-dpdk.so for Engine=dpdk, where libdpdk-dev is'
+	@echo 'make dpdk             longreach-dpdk.so for Engine=dpdk, where libdpdk-dev is; dpdk-bench: see bench_nic.sh'
 	@echo 'make install          DESTDIR= PREFIX=/usr'
 	@echo 'make deb              Debian packages, in $(DEB)'
 	@echo 'make unit             unit tests; SAN=asan or SAN=tsan, CC=clang for other builds'

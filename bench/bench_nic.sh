@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench_nic.sh - what an edge costs under Engine=packet and Engine=dpdk, beside a null forwarder of DPDK's own. Root.
 #
+# Limits first, in one process over net_vhost (bench/dpdk/): cycles per stage of a null forwarder, of the engine without a
+# core, of the same with copies; then of sealed edges. LIMITS=only stops there, and needs no rights.
+#
 # In turns, between the same hosts: testpmd's `io` mode as the line, which hands each frame of one net_af_packet port to
 # the other and does nothing to it; then edges under either engine on the usual line. Processor time per 4 KiB packet is
 # read from /proc. testpmd polls: its time is the time that went by, so only what it carries is compared. All numbers are
@@ -10,18 +13,23 @@
 # net_af_packet has the kernel's packet sockets below it: this measures what the engine costs beside them, not what a
 # NIC's own driver would save.
 #
-#   O=build/gcc ROUNDS=3 SECS=5 bench/bench_nic.sh     after `make dpdk`
+#   O=build/gcc ROUNDS=3 SECS=5 bench/bench_nic.sh     after `make dpdk dpdk-bench`
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/bench.sh"
 SECS=${SECS:-5}
 ROUNDS=${ROUNDS:-3}
 PACKET=4096
-RING=framesz=8192,blocksz=65536,framecnt=256
+RING=framesz=4288,blocksz=274432,framecnt=256
 LAB_DAEMONS=$LAB_BIN
 TESTPMD_PID=
 
 [ -e "$LAB_DAEMONS/plugins/longreach-dpdk.so" ] || lab_die "longreach-dpdk.so is not built (make dpdk)"
-[ -x "$(command -v dpdk-testpmd)" ] || lab_die "dpdk-testpmd is not here (Debian: dpdk)"
+[ -x "$LAB_DAEMONS/dpdk/bench_nic_edge" ] || lab_die "bench_nic_edge is not built (make dpdk-bench)"
+say_if_busy
+"$LAB_DAEMONS/dpdk/bench_nic_lend" 2>/dev/null || lab_die "bench_nic_lend fails"
+"$LAB_DAEMONS/dpdk/bench_nic_edge" "$LAB_DAEMONS/plugins" 2>/dev/null || lab_die "bench_nic_edge fails"
+[ "${LIMITS:-}" != only ] || exit 0
+[ -x "$(command -v dpdk-testpmd)" ] || lab_die "dpdk-testpmd is not here (Debian: dpdk-dev)"
 
 cpu_ticks() { # pid
 	awk '{ print $14 + $15 }' "/proc/$1/stat"

@@ -6,8 +6,9 @@
  * The EAL and every device are started by the process that has rights to do so, and before it gives them away: PMDs open
  * packet sockets, VFIO groups and huge pages. Nothing here opens anything later. One queue of each direction per device.
  *
- * Frames are copied: out of an mbuf by the core, into an mbuf by fill_mbuf(). Threads of longreachd are none of the EAL's;
- * use_caches() makes each that comes here known to it, so that it has a cache of mbufs of its own.
+ * Frames are copied, out of an mbuf by the core, into an mbuf by fill_mbuf(), but for those that nic_lend.c receives into
+ * a link's buffer and sends out of it. Threads of longreachd are none of the EAL's; use_caches() makes each that comes here
+ * known to it, so that it has a cache of mbufs of its own.
  *
  * What the device does not take stays here as mbufs until tx_retry(). A device whose link is down takes nothing for ever,
  * so its frames are dropped and counted: RC repeats them, and other ports of the worker do not wait meanwhile. */
@@ -31,6 +32,8 @@
 #include <rte_mbuf.h>
 #include <rte_version.h>
 
+#include "nic_lend.h"
+
 enum dpdk_limits {
 	DEVICES_MAX = 64,
 	EAL_ARGS_MAX = 32,
@@ -38,13 +41,15 @@ enum dpdk_limits {
 	RX_BURST = 64,
 	MBUF_CACHE = 128,
 	FRAME_OVERHEAD = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN,
-	/* A net_af_packet device wants its whole ring frame in one buffer, and its ring frames are powers of two. */
+	/* A net_af_packet device wants its whole ring frame in one buffer. */
 	MBUF_BYTES = 8192,
+	PLACE_MTU = NIC_PLACE_BYTES - NIC_PLACE_HEADROOM - FRAME_OVERHEAD - RTE_VLAN_HLEN,
 };
 
 struct nic_device {
 	uint16_t port;
-	struct rte_mempool *pool;
+	struct rte_mempool *pool; /* what is sent; and what comes, if nothing can be lent to the device */
+	struct nic_lend lend;
 	struct rte_mbuf *unsent[NIC_TX_BATCH];
 	uint16_t nunsent, unsent_next;
 	struct nic_stats stats;
@@ -166,12 +171,26 @@ static int make_pool(struct nic_device *d, uint16_t nrx, uint16_t ntx)
 	unsigned n = (unsigned)nrx + ntx + 2 * RX_BURST + 2 * NIC_TX_BATCH + 4 * MBUF_CACHE;
 
 	snprintf(name, sizeof(name), "longreach%u", ndevices);
+	if (nic_lend_pools(&d->lend, d->port, name, nrx, ntx) == 0) {
+		rte_mempool_mem_iter(d->lend.landing, hide_chunk, NULL);
+		rte_mempool_mem_iter(d->lend.parts, hide_chunk, NULL);
+	}
 	d->pool = rte_pktmbuf_pool_create(name, n, MBUF_CACHE, 0, RTE_PKTMBUF_HEADROOM + MBUF_BYTES,
 	                                  rte_eth_dev_socket_id(d->port));
 	if (!d->pool)
 		return -rte_errno;
 	rte_mempool_mem_iter(d->pool, hide_chunk, NULL);
 	return 0;
+}
+
+/* Into mbufs that may be over places. A driver that wants larger ones gets them, and nothing is lent to its device. */
+static int set_up_rx(struct nic_device *d, uint16_t nrx)
+{
+	if (d->lend.landing &&
+	    rte_eth_rx_queue_setup(d->port, 0, nrx, (unsigned)SOCKET_ID_ANY, NULL, d->lend.landing) == 0)
+		return 0;
+	nic_lend_forget_pools(&d->lend);
+	return rte_eth_rx_queue_setup(d->port, 0, nrx, (unsigned)SOCKET_ID_ANY, NULL, d->pool);
 }
 
 static int configure(struct nic_device *d, unsigned mtu)
@@ -188,14 +207,18 @@ static int configure(struct nic_device *d, unsigned mtu)
 	most = info.max_rx_pktlen > FRAME_OVERHEAD ? info.max_rx_pktlen - FRAME_OVERHEAD : mtu;
 	if (info.max_mtu != 0 && info.max_mtu < most)
 		most = info.max_mtu;
-	conf.rxmode.mtu = mtu < most ? mtu : most;
+	if (mtu < most)
+		most = mtu;
+	conf.rxmode.mtu = most < PLACE_MTU ? most : PLACE_MTU;
+	d->lend.chains = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+	conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	r = rte_eth_dev_configure(d->port, 1, 1, &conf);
 	if (r == 0)
 		r = rte_eth_dev_adjust_nb_rx_tx_desc(d->port, &nrx, &ntx);
 	if (r == 0)
 		r = make_pool(d, nrx, ntx);
 	if (r == 0)
-		r = rte_eth_rx_queue_setup(d->port, 0, nrx, (unsigned)SOCKET_ID_ANY, NULL, d->pool);
+		r = set_up_rx(d, nrx);
 	if (r == 0)
 		r = rte_eth_tx_queue_setup(d->port, 0, ntx, (unsigned)SOCKET_ID_ANY, NULL);
 	if (r == 0)
@@ -244,6 +267,18 @@ static int dpdk_open(struct nic_device **out, const char *devargs, unsigned mtu,
 
 /* --- frames --- */
 
+static void receive_frame(struct nic_device *d, struct rte_mbuf *m, nic_rx_fn fn, void *arg)
+{
+	uint16_t tci = m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED ? m->vlan_tci : 0;
+
+	if (m->nb_segs != 1)
+		d->stats.rx_split++;
+	else if (d->lend.landing && m->pool == d->lend.landing) /* a ring's mbufs may be another device's */
+		nic_lend_received(&d->lend, m, tci, fn, arg);
+	else
+		fn(arg, rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, tci, NULL);
+}
+
 static unsigned dpdk_rx(struct nic_device *d, unsigned budget, nic_rx_fn fn, void *arg)
 {
 	struct rte_mbuf *got[RX_BURST];
@@ -252,15 +287,9 @@ static unsigned dpdk_rx(struct nic_device *d, unsigned budget, nic_rx_fn fn, voi
 	use_caches();
 	n = rte_eth_rx_burst(d->port, 0, got, (uint16_t)(budget < RX_BURST ? budget : RX_BURST));
 	for (uint16_t i = 0; i < n; i++) {
-		struct rte_mbuf *m = got[i];
-
 		if (i + 1 < n)
 			rte_prefetch0(rte_pktmbuf_mtod(got[i + 1], void *));
-		if (m->nb_segs != 1)
-			d->stats.rx_split++;
-		else
-			fn(arg, rte_pktmbuf_mtod(m, const uint8_t *), m->data_len,
-			   m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED ? m->vlan_tci : 0);
+		receive_frame(d, got[i], fn, arg);
 	}
 	if (n)
 		rte_pktmbuf_free_bulk(got, n);
@@ -304,19 +333,41 @@ static void send_mbufs(struct nic_device *d)
 	d->unsent_next = d->nunsent;
 }
 
+static struct rte_mbuf *copy_frame(struct nic_device *d, const struct nic_frame *f)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(d->pool);
+
+	if (m && fill_mbuf(m, f))
+		return m;
+	rte_pktmbuf_free(m);
+	d->stats.tx_errors++;
+	return NULL;
+}
+
+/* NULL: counted. */
+static struct rte_mbuf *make_mbuf(struct nic_device *d, const struct nic_frame *f)
+{
+	struct rte_mbuf *m;
+
+	if (f->lent == NIC_NO_PART)
+		return copy_frame(d, f);
+	m = nic_lend_chain(&d->lend, f);
+	if (m)
+		return m;
+	m = copy_frame(d, f);
+	d->lend.lender.part_back(d->lend.lender.arg, f->tag);
+	return m;
+}
+
 static void dpdk_tx(struct nic_device *d, const struct nic_frame *frames, unsigned n)
 {
 	use_caches();
 	d->nunsent = d->unsent_next = 0;
 	for (unsigned i = 0; i < n; i++) {
-		struct rte_mbuf *m = rte_pktmbuf_alloc(d->pool);
+		struct rte_mbuf *m = make_mbuf(d, &frames[i]);
 
-		if (m && fill_mbuf(m, &frames[i])) {
+		if (m)
 			d->unsent[d->nunsent++] = m;
-		} else {
-			rte_pktmbuf_free(m);
-			d->stats.tx_errors++;
-		}
 	}
 	if (d->nunsent)
 		send_mbufs(d);
@@ -342,6 +393,18 @@ static void dpdk_stats(struct nic_device *d, struct nic_stats *s)
 	*s = d->stats;
 }
 
+static int dpdk_lend(struct nic_device *d, const struct nic_lender *l, char *err, size_t errlen)
+{
+	return nic_lend_begin(&d->lend, l, err, errlen);
+}
+
+static int dpdk_take_back(struct nic_device *d, char *err, size_t errlen)
+{
+	rte_pktmbuf_free_bulk(d->unsent + d->unsent_next, (unsigned)(d->nunsent - d->unsent_next));
+	d->unsent_next = d->nunsent;
+	return nic_lend_end(&d->lend, err, errlen);
+}
+
 static void dpdk_stop(void)
 {
 	for (unsigned i = 0; i < ndevices; i++)
@@ -360,6 +423,8 @@ const struct nic_engine *nic_engine_table(void)
 	    .tx_pending = dpdk_tx_pending,
 	    .tx_retry = dpdk_tx_retry,
 	    .stats = dpdk_stats,
+	    .lend = dpdk_lend,
+	    .take_back = dpdk_take_back,
 	    .stop = dpdk_stop,
 	};
 

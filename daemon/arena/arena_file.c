@@ -8,11 +8,14 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,7 +31,8 @@
 
 enum trailer_state { TRAILER_EMPTY = 1, TRAILER_IN_USE = 2 };
 
-/* First bytes of the last MAP_ALIGN of the file. All but `state` is written before the file gets its name. */
+/* First bytes of the last MAP_ALIGN of the file. All but `state` and what follows the CRC is written before the file gets
+ * its name. */
 struct trailer {
 	uint64_t magic;
 	uint64_t epoch;
@@ -40,6 +44,10 @@ struct trailer {
 	uint64_t lanes; /* 0: of a version that did not say */
 	uint32_t crc;   /* CRC-32 of all fields that do not change; 0: of a version that had none */
 	uint32_t owes_nothing; /* 1: no packet of a host is in it. 0: there may be some, or a version that did not say */
+	/* Whose devices may write into the arena. Not in the CRC. */
+	uint32_t owner_pid;   /* 0: nobody's, or a version that did not say */
+	uint32_t reserved;
+	uint64_t owner_start; /* when that process began, as /proc/PID/stat has it: another one may have its number later */
 };
 
 static uint32_t trailer_crc(const struct trailer *t)
@@ -47,7 +55,7 @@ static uint32_t trailer_crc(const struct trailer *t)
 	struct trailer fixed = *t;
 
 	fixed.state = fixed.crc = fixed.owes_nothing = 0;
-	return crc32_gzip_refl(0, (const uint8_t *)&fixed, sizeof(fixed));
+	return crc32_gzip_refl(0, (const uint8_t *)&fixed, offsetof(struct trailer, owner_pid));
 }
 
 static uint64_t round_up(uint64_t n, uint64_t to)
@@ -243,6 +251,66 @@ int arena_file_set_aside(struct arena_file *f, const char *why, char *err, size_
 	return 0;
 }
 
+/* --- whose devices may write into it --- */
+
+/* A kill closes descriptors one after the other: the lock may be gone while a network card still writes into slots that
+ * the next process has begun to read. All of a process is over when its pidfd says so. */
+static int owner_wait_ms = 5000;
+
+/* 0: there is no such process, or it is not to be seen. */
+static uint64_t process_start(uint32_t pid)
+{
+	char path[32], line[1024] = "";
+	const char *at;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (!fgets(line, sizeof(line), f))
+		line[0] = '\0';
+	fclose(f);
+	at = strrchr(line, ')'); /* behind the name, which may have blanks: field 3 and so on */
+	for (unsigned field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at, NULL, 10) : 0;
+}
+
+static void say_owner(struct arena_file *f)
+{
+	struct trailer *t = trailer_of(f);
+	uint32_t pid = (uint32_t)getpid();
+
+	__atomic_store_n(&t->owner_pid, 0, __ATOMIC_RELEASE);
+	t->owner_start = process_start(pid);
+	__atomic_store_n(&t->owner_pid, pid, __ATOMIC_RELEASE);
+}
+
+/* Until the process that had the arena before is dead, and with it all devices that it had opened. */
+static int await_owner(const struct arena_file *f, const struct trailer *t, char *err, size_t errlen)
+{
+	struct pollfd dead = {.events = POLLIN};
+	int r = 0;
+
+	if (t->owner_pid == 0 || t->owner_pid == (uint32_t)getpid())
+		return 0;
+	dead.fd = (int)syscall(SYS_pidfd_open, (pid_t)t->owner_pid, 0);
+	if (dead.fd < 0) /* there is none; or this kernel cannot say, and the lock alone counts */
+		return 0;
+	if (process_start(t->owner_pid) == t->owner_start && poll(&dead, 1, 0) == 0) {
+		log_notice("%s: waiting for process %u to end, which had it before", f->path, t->owner_pid);
+		r = poll(&dead, 1, owner_wait_ms) == 1 ? 0 : -EBUSY;
+	}
+	close(dead.fd);
+	if (r < 0)
+		snprintf(err, errlen,
+		         "%s: process %u, which had it before, does not end, and its network cards may still write into it: look at "
+		         "/proc/%u/stack for what it waits for, and start this link again when it is gone",
+		         f->path, t->owner_pid, t->owner_pid);
+	return r;
+}
+
 /* --- is it ours? --- */
 
 static bool same_shape(const struct trailer *t, const struct arena_file_params *p)
@@ -397,6 +465,8 @@ static int look_at_existing(struct arena_file *f, const struct arena_file_params
 	switch (content_of(f->fd, t)) {
 	case CONTENT_IN_USE:
 		r = check_shape(f, p, t, err, errlen);
+		if (r == 0)
+			r = await_owner(f, t, err, errlen);
 		return r < 0 ? r : 1;
 	case CONTENT_UNKNOWN:
 		return arena_file_set_aside(f, "its last page is none of a buffer, or was damaged", err, errlen);
@@ -451,6 +521,8 @@ int arena_file_open(struct arena_file *f, const struct arena_file_params *p, cha
 	}
 	if (r < 0)
 		give_up(f);
+	else
+		say_owner(f);
 	return r;
 }
 
@@ -473,6 +545,8 @@ void arena_file_close(struct arena_file *f, bool empty)
 {
 	if (f->region && empty)
 		set_state(f, TRAILER_EMPTY);
+	if (f->region)
+		__atomic_store_n(&trailer_of(f)->owner_pid, 0, __ATOMIC_RELEASE);
 	give_up(f);
 }
 

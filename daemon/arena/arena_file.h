@@ -9,6 +9,9 @@
  * in which the core does not find the arena that the trailer promises, was damaged: it is never formatted, as packets
  * that hosts believe delivered may be in it, but renamed to `...arena.damaged-<time>`, and a new one is made.
  *
+ * Who opens a file waits until the process that had it before has ended, not only until its lock is gone: until then
+ * that one's network cards may write into the arena.
+ *
  * All room is taken at start, so that a full file system is an error message and not a SIGBUS in the middle of a
  * packet. The file is placed on the NUMA node of the LAN port, in huge pages where the mount has them, and left
  * out of core dumps. */

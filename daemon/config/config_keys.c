@@ -36,7 +36,7 @@ const struct config_key config_keys[] = {
              "LanDevice=, Workers=1, and processor time even when nothing comes. The WAN stays with the kernel.\n"},
     {"Link", "LanDevice", &type_device, MANY(lan_devices, nlan_devices, LAN_PORTS_MAX), .flags = KEY_LIST,
      .help = "With Engine=dpdk: for each interface of LanPort=, in that order, the device of DPDK that leads to the same\n"
-             "hosts. Such as 0000:3b:00.0, or net_af_packet0,iface=eth2,framesz=8192,blocksz=65536\n"},
+             "hosts. Such as 0000:3b:00.0, or net_af_packet0,iface=eth2,framesz=4288,blocksz=274432\n"},
     {"Link", "AckMode", &type_ack_mode, ONE(ack_mode), .fallback = "host", .flags = KEY_RELOADABLE,
      .help = "What an ACK to a requester promises. host: the responder itself has acknowledged; as RC promises.\n"
              "far: the bytes are committed in the other edge's buffer, too; they survive the loss of one edge.\n"

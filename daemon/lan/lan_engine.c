@@ -16,6 +16,7 @@
 
 #include "daemon/util/log.h"
 #include "burst_ring.h"
+#include "lan_device.h"
 #include "lan_match.h"
 #include "lan_port.h"
 #include "nic_engine.h"
@@ -26,12 +27,20 @@
  * through; the rest is counted and forgotten, because the kernel has its own copy of it, or is not to have one.
  *
  * A device has no descriptor: the worker looks at it (worker.c). What comes while no link has the device stays in its
- * ring; the next link throws that away first, because its hosts have given up on it. */
+ * ring; the next link throws that away first, because its hosts have given up on it.
+ *
+ * A link lends its arena to its devices (engine_lend()). A device then writes frames into blanks of the core, and the core
+ * keeps a blank with a large packet in it and gives another slot for it. On the way out a packet's body is pinned
+ * (proxy_lan_pin()) when its frame is handed to the device, and unpinned when the device has read it. Small bodies are
+ * copied, because a second and a third mbuf cost more than that. All pins of a batch are taken before its first frame
+ * is sent: proxy_lan_unpin() may run while the device takes frames. */
 
 #define HUGEPAGES     "/sys/kernel/mm/hugepages"
 #define DEVICES_MAX   64
 #define STALE_MAX     65536 /* frames that a link throws away when it takes a device */
 #define NETDEV_DRIVER "net_af_packet" /* its socket is bound to one interface and dies with that */
+#define DEVICE_MIB    40   /* of huge pages: mbufs for the rings of a device */
+#define PIN_BYTES     1024 /* a body of fewer is copied */
 
 struct device {
 	char name[LAN_DEVICE_MAX];
@@ -96,21 +105,23 @@ static uint64_t free_huge_mib(void)
 	return mib;
 }
 
-static int check_memory(const struct lan_engine_options *o, char *err, size_t errlen)
+static int check_memory(const struct lan_engine_options *o, uint32_t devices, char *err, size_t errlen)
 {
-	if (strstr(o->arguments, "--no-huge") || free_huge_mib() > 0)
+	uint64_t mib;
+
+	if (strstr(o->arguments, "--no-huge"))
 		return 0;
-	snprintf(err, errlen, "Engine=dpdk: no huge page is free: expected vm.nr_hugepages= of 64 or more (sysctl), or "
-	         "longreachd --eal='--no-huge -m 512' to do without at a cost");
+	mib = free_huge_mib();
+	if (mib >= (uint64_t)DEVICE_MIB * devices)
+		return 0;
+	if (mib == 0)
+		snprintf(err, errlen, "Engine=dpdk: no huge page is free: expected vm.nr_hugepages= of 64 or more (sysctl), or "
+		         "longreachd --eal='--no-huge -m 512' to do without at a cost");
+	else
+		snprintf(err, errlen, "Engine=dpdk: %llu MiB of huge pages are free: expected %llu, %d for each device "
+		         "(sysctl vm.nr_hugepages)",
+		         (unsigned long long)mib, (unsigned long long)DEVICE_MIB * devices, DEVICE_MIB);
 	return -ENOENT;
-}
-
-/* On the PCI bus a device is named by its address. */
-static bool is_pci(const char *device)
-{
-	const char *colon = strchr(device, ':'), *comma = strchr(device, ',');
-
-	return colon && (!comma || colon < comma);
 }
 
 /* --- devices --- */
@@ -130,7 +141,7 @@ static void list_devices(const struct link_config *c, unsigned *npci)
 		if (find_device(c->lan_devices[i]))
 			continue;
 		snprintf(engine.device[engine.ndevices++].name, LAN_DEVICE_MAX, "%s", c->lan_devices[i]);
-		*npci += is_pci(c->lan_devices[i]);
+		*npci += lan_device_is_pci(c->lan_devices[i]);
 	}
 }
 
@@ -160,7 +171,7 @@ void lan_engine_start(const struct lan_engine_options *o, const struct link_conf
 		return;
 	engine.err[0] = '\0';
 	nic = load_plugin(o, engine.err, sizeof(engine.err));
-	if (nic && check_memory(o, engine.err, sizeof(engine.err)) == 0 &&
+	if (nic && check_memory(o, 1, engine.err, sizeof(engine.err)) == 0 &&
 	    nic->start(o->arguments, npci, engine.err, sizeof(engine.err)) == 0)
 		engine.nic = nic;
 	if (engine.nic)
@@ -171,9 +182,16 @@ void lan_engine_start(const struct lan_engine_options *o, const struct link_conf
 
 int lan_engine_check(const struct lan_engine_options *o, const struct link_config *c, char *err)
 {
+	int r;
+
 	if (c->engine == ENGINE_PACKET)
 		return 0;
-	return load_plugin(o, err, LAN_ENGINE_ERR_MAX) ? check_memory(o, err, LAN_ENGINE_ERR_MAX) : -ENOENT;
+	if (!load_plugin(o, err, LAN_ENGINE_ERR_MAX))
+		return -ENOENT;
+	r = check_memory(o, c->nlan_devices, err, LAN_ENGINE_ERR_MAX);
+	for (uint32_t i = 0; r == 0 && i < c->nlan_devices; i++)
+		r = lan_device_check("", c->lan_devices[i], err, LAN_ENGINE_ERR_MAX);
+	return r;
 }
 
 void lan_engine_stop(void)
@@ -195,6 +213,7 @@ struct lan_port {
 	_Atomic int ifindex;
 	lan_rx_fn fn;
 	void *arg;
+	struct lan_lend lent; /* core NULL: nothing is */
 	uint64_t truncated, not_ours;
 	struct burst_ring bursts;
 	struct timespec looked; /* when the batch was taken, which is as near to a frame's time as devices tell; 0: not yet */
@@ -224,9 +243,10 @@ static int read_interface(struct lan_port *p, const char *ifname)
 	return 0;
 }
 
-static void forget_frame(void *arg, const uint8_t *frame, size_t len, uint16_t stripped_tci)
+static void forget_frame(void *arg, const uint8_t *frame, size_t len, uint16_t stripped_tci, struct nic_place *place)
 {
 	(void)arg;
+	(void)place;
 	(void)frame;
 	(void)len;
 	(void)stripped_tci;
@@ -259,8 +279,64 @@ static int take_device(struct lan_port *p, const struct lan_port_params *params,
 	return 0;
 }
 
+/* --- what is lent --- */
+
+static bool lend_blank(void *arg, struct nic_place *out)
+{
+	struct lan_port *p = arg;
+
+	out->tag = proxy_blank(p->lent.core);
+	if (out->tag == SLOT_NONE)
+		return false;
+	out->at = proxy_blank_data(p->lent.core, out->tag);
+	return true;
+}
+
+static void blank_back(void *arg, uint32_t tag)
+{
+	struct lan_port *p = arg;
+
+	proxy_blank_return(p->lent.core, tag);
+}
+
+static void body_back(void *arg, uint32_t tag)
+{
+	struct lan_port *p = arg;
+
+	proxy_lan_unpin(p->lent.core, tag);
+}
+
+static int engine_lend(struct lan_port *p, const struct lan_lend *l, char *err, size_t errlen)
+{
+	struct nic_lender lender = {.arg = p,
+	                            .place = lend_blank,
+	                            .place_back = blank_back,
+	                            .part_back = body_back};
+	int r;
+
+	_Static_assert(NIC_PLACE_BYTES == PROXY_BLANK_BYTES && NIC_PLACE_HEADROOM == ARENA_HEADROOM,
+	               "a blank is a place of a device");
+	p->lent = *l;
+	r = engine.nic->lend(p->nic, &lender, err, errlen);
+	if (r < 0)
+		p->lent.core = NULL;
+	return r;
+}
+
+static void take_back(struct lan_port *p)
+{
+	char err[LAN_ENGINE_ERR_MAX];
+
+	if (!p->lent.core || engine.nic->take_back(p->nic, err, sizeof(err)) == 0)
+		return;
+	log_err("%s", err);
+	p->device->nic = NULL;
+	snprintf(p->device->err, sizeof(p->device->err), "%s", err);
+}
+
 static void engine_close(struct lan_port *p)
 {
+	take_back(p);
 	if (p->device)
 		p->device->taken = false;
 	burst_ring_free(&p->bursts);
@@ -331,7 +407,19 @@ static bool engine_rx_waits(const struct lan_port *p, uint32_t frames)
 	return false;
 }
 
-static void on_frame(void *arg, const uint8_t *frame, size_t len, uint16_t stripped_tci)
+/* A blank with a packet in it; the core has put the one to be filled next into *place. */
+static void on_landed(struct lan_port *p, const struct lan_matched *m, struct nic_place *place)
+{
+	uint32_t slot = place->tag;
+
+	p->lent.fn(p->arg, &slot, (uint16_t)(m->l3 - place->at), m->len, m->vlan_tci);
+	if (slot == place->tag)
+		return;
+	place->tag = slot;
+	place->at = proxy_blank_data(p->lent.core, slot);
+}
+
+static void on_frame(void *arg, const uint8_t *frame, size_t len, uint16_t stripped_tci, struct nic_place *place)
 {
 	struct lan_port *p = arg;
 	struct lan_matched m;
@@ -341,7 +429,10 @@ static void on_frame(void *arg, const uint8_t *frame, size_t len, uint16_t strip
 		if (p->looked.tv_sec == 0)
 			clock_gettime(CLOCK_REALTIME, &p->looked);
 		burst_ring_add(&p->bursts, (uint32_t)p->looked.tv_sec, (uint32_t)p->looked.tv_nsec, (uint32_t)len);
-		p->fn(p->arg, m.l3, m.len, m.vlan_tci);
+		if (place)
+			on_landed(p, &m, place);
+		else
+			p->fn(p->arg, m.l3, m.len, m.vlan_tci);
 		break;
 	case LAN_NOT_OURS:
 		p->not_ours++;
@@ -366,6 +457,11 @@ static void add_part(struct nic_frame *f, const void *bytes, size_t len)
 		f->part[f->nparts++] = (struct iovec){(void *)(uintptr_t)bytes, len};
 }
 
+static bool pin_body(struct lan_port *p, const struct lan_tx *t)
+{
+	return p->lent.core && t->body_len >= PIN_BYTES && proxy_lan_pin(p->lent.core, t);
+}
+
 static void engine_tx_batch(struct lan_port *p, const struct lan_frame *const *frames, unsigned n)
 {
 	struct nic_frame out[LAN_TX_BATCH];
@@ -377,6 +473,8 @@ static void engine_tx_batch(struct lan_port *p, const struct lan_frame *const *f
 		out[i].nparts = 0;
 		add_part(&out[i], f->eth, f->eth_len);
 		add_part(&out[i], f->pkt.hdr, f->pkt.hdr_len);
+		out[i].lent = pin_body(p, &f->pkt) ? out[i].nparts : NIC_NO_PART;
+		out[i].tag = f->pkt.slot;
 		add_part(&out[i], f->pkt.body, f->pkt.body_len);
 		add_part(&out[i], f->pkt.trailer, f->pkt.trailer_len);
 	}
@@ -417,6 +515,7 @@ const struct lan_port_ops lan_engine_ops = {
     .ifindex = engine_ifindex,
     .fd = engine_fd,
     .rx_waits = engine_rx_waits,
+    .lend = engine_lend,
     .rx_batch = engine_rx_batch,
     .tx_batch = engine_tx_batch,
     .tx_blocked = engine_tx_blocked,

@@ -48,6 +48,15 @@ typedef void (*lan_rx_fn)(void *arg, const uint8_t *l3, size_t len, uint16_t vla
 
 struct lan_port;
 
+/* As lan_rx_fn, of a packet that lies `off` bytes behind the beginning of a blank of the core's: proxy_lan_rx_slot(). */
+typedef void (*lan_rx_slot_fn)(void *arg, uint32_t *slot, uint16_t off, size_t len, uint16_t vlan_tci);
+
+/* A worker's arena, for a port whose device receives into it and sends out of it. */
+struct lan_lend {
+	struct proxy *core;
+	lan_rx_slot_fn fn; /* called by rx_batch() with its arg, in place of the other, for what landed in a blank */
+};
+
 struct lan_port_ops {
 	const char *name;
 	/* 0 or negative errno with err (of errlen bytes) a sentence. */
@@ -61,6 +70,9 @@ struct lan_port_ops {
 	int (*fd)(const struct lan_port *port);
 	/* True if `frames` packets or more (at least 1) wait in the receive ring. From any thread. */
 	bool (*rx_waits)(const struct lan_port *port, uint32_t frames);
+	/* Lends the arena to the port until close(); before any other call but open(). 0; or negative errno with err a
+	 * sentence that says why all packets are copied as before. NULL: they are always. */
+	int (*lend)(struct lan_port *port, const struct lan_lend *l, char *err, size_t errlen);
 	/* Hands at most `budget` packets to fn; returns how many frames were taken off the ring. */
 	unsigned (*rx_batch)(struct lan_port *port, unsigned budget, lan_rx_fn fn, void *arg);
 	/* Sends n frames (at most LAN_TX_BATCH) in order. All are taken: what cannot be sent now is copied and kept,
@@ -72,6 +84,7 @@ struct lan_port_ops {
 	void (*stats)(struct lan_port *port, struct lan_port_stats *s);
 	/* What came in, in bins of 100 us. From any thread. */
 	const struct burst_ring *(*bursts)(const struct lan_port *port);
+	/* What was lent is back afterwards: the core is called once more for it. */
 	void (*close)(struct lan_port *port);
 };
 

@@ -6,7 +6,10 @@
  * of the table can be tested alone.
  *
  * Call order: start() once; open() for each device, all of them while the process has its rights; then, of any number
- * of devices and each by one thread at a time, rx(), tx(), tx_pending(), tx_retry(), stats(); stop() last. */
+ * of devices and each by one thread at a time, rx(), tx(), tx_pending(), tx_retry(), stats(); stop() last.
+ *
+ * Between lend() and take_back() a device receives into places of a link's buffer, and sends parts of frames out of it
+ * without copying them. Without lend() all frames are copied, in and out. */
 #ifndef DAEMON_NIC_ENGINE_H
 #define DAEMON_NIC_ENGINE_H
 
@@ -16,18 +19,43 @@
 #include <sys/uio.h>
 
 /* Raised with every change of this file: a plugin of another number is refused. */
-#define NIC_ENGINE_ABI    1
+#define NIC_ENGINE_ABI    2
 #define NIC_ENGINE_SYMBOL "nic_engine_table"
 
 #define NIC_TX_BATCH 64 /* most frames of one tx() */
 #define NIC_TX_PARTS 4
 
+/* Of a place: what stays free in front of a frame, and what there is in all. A frame is at most the difference long. */
+#define NIC_PLACE_HEADROOM 128
+#define NIC_PLACE_BYTES    4352
+
 struct nic_device;
+
+/* A place of the buffer, lent to a device. The device writes into it whenever it likes. */
+struct nic_place {
+	uint8_t *at; /* NIC_PLACE_BYTES from here on */
+	uint32_t tag; /* the lender's name for it */
+};
+
+/* A link's buffer. The plugin calls these functions from rx(), tx(), tx_retry(), lend() and take_back() only. */
+struct nic_lender {
+	void *arg;
+	/* A place more. False: there is none now. */
+	bool (*place)(void *arg, struct nic_place *out);
+	/* The device never writes into that place again. */
+	void (*place_back)(void *arg, uint32_t tag);
+	/* A lent part of a frame is read no more. Called once for each that tx() took. */
+	void (*part_back)(void *arg, uint32_t tag);
+};
+
+#define NIC_NO_PART NIC_TX_PARTS
 
 /* A whole Ethernet frame in parts, without FCS. */
 struct nic_frame {
 	struct iovec part[NIC_TX_PARTS];
 	unsigned nparts;
+	unsigned lent; /* which part stays readable until part_back(); NIC_NO_PART: none. Only between lend() and take_back() */
+	uint32_t tag;  /* for part_back() */
 };
 
 struct nic_stats {
@@ -36,8 +64,10 @@ struct nic_stats {
 	uint64_t tx_errors; /* frames longer than a buffer, without a buffer, or for a device whose link is down */
 };
 
-/* frame: from the Ethernet header on, readable until return. stripped_tci: the VLAN tag that the device took out, 0: none. */
-typedef void (*nic_rx_fn)(void *arg, const uint8_t *frame, size_t len, uint16_t stripped_tci);
+/* frame: from the Ethernet header on, readable until return. stripped_tci: the VLAN tag that the device took out, 0: none.
+ * place: where the frame lies, NULL: in the device's own memory. fn may keep the place and put another one of the same
+ * lender into *place, which the device fills next. */
+typedef void (*nic_rx_fn)(void *arg, const uint8_t *frame, size_t len, uint16_t stripped_tci, struct nic_place *place);
 
 struct nic_engine {
 	uint32_t abi; /* NIC_ENGINE_ABI */
@@ -50,12 +80,20 @@ struct nic_engine {
 	int (*open)(struct nic_device **dev, const char *devargs, unsigned mtu, char *err, size_t errlen);
 	/* Hands at most `budget` frames to fn. Returns how many came. */
 	unsigned (*rx)(struct nic_device *dev, unsigned budget, nic_rx_fn fn, void *arg);
-	/* Sends n frames (at most NIC_TX_BATCH) in order; not while tx_pending(). All are taken: their bytes are copied. */
+	/* Sends n frames (at most NIC_TX_BATCH) in order; not while tx_pending(). All are taken: their bytes are copied, but
+	 * those of lent parts. */
 	void (*tx)(struct nic_device *dev, const struct nic_frame *frames, unsigned n);
 	/* Frames that the device had no room for wait for tx_retry(). */
 	bool (*tx_pending)(const struct nic_device *dev);
 	void (*tx_retry)(struct nic_device *dev);
 	void (*stats)(struct nic_device *dev, struct nic_stats *s);
+	/* While no thread uses the device. *l is copied. 0; or negative errno with err a sentence that says why the device
+	 * copies all frames as before. */
+	int (*lend)(struct nic_device *dev, const struct nic_lender *l, char *err, size_t errlen);
+	/* The reverse, while no thread uses the device: afterwards it neither writes nor reads there, and all places and
+	 * parts were given back. 0; or negative errno with err a sentence: the device had to be closed for that, and is of no
+	 * use any more. */
+	int (*take_back)(struct nic_device *dev, char *err, size_t errlen);
 	void (*stop)(void); /* all devices */
 };
 

@@ -254,6 +254,7 @@ static const int calls[] = {
     SCMP_SYS(getrusage),
     SCMP_SYS(gettid),
     SCMP_SYS(getuid),
+    SCMP_SYS(pidfd_open),
     SCMP_SYS(setrlimit),
     SCMP_SYS(sysinfo),
     SCMP_SYS(uname),

@@ -52,6 +52,22 @@ static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vla
 		proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
 }
 
+void worker_lan_landed(void *arg, uint32_t *slot, uint16_t off, size_t len, uint16_t vlan_tci)
+{
+	struct worker *w = arg;
+	struct iovec whole = {proxy_blank_data(w->core, *slot) + off, len};
+	enum proxy_drop d;
+
+	if (w->pcap_lan)
+		pcap_packet(w->pcap_lan, w->wall_ns, PCAP_IN, &whole, 1);
+	if (w->watch)
+		flow_watch_look(w->watch, w->core, w->now_ns);
+	d = proxy_lan_rx_slot(w->core, w->now_ns, slot, off, len, vlan_tci);
+	/* the bytes stay where they are, whosever they are by now */
+	if (w->watch)
+		flow_watch_in(w->watch, w->core, w->now_ns, whole.iov_base, len, d);
+}
+
 static bool on_wan_datagram(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len, uint8_t ecn)
 {
 	struct worker *w = arg;

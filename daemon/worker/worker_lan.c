@@ -132,6 +132,7 @@ static enum route_answer address_waiting(struct worker *w, const struct waiting_
 		return answer;
 	put_header(f, &hop, &p->dst, p->routed, p->vlan_tci);
 	f->pkt.hdr_len = f->pkt.trailer_len = 0;
+	f->pkt.slot = SLOT_NONE;
 	f->pkt.body = p->bytes;
 	f->pkt.body_len = p->len;
 	return ROUTE_OK;

@@ -15,6 +15,7 @@
 #include "daemon/config/host_groups.h"
 #include "daemon/kernel/ip_port.h"
 #include "daemon/config/link_plan.h"
+#include "daemon/lan/lan_engine.h"
 #include "daemon/util/log.h"
 #include "daemon/arena/page_lock.h"
 #include "seal/secret_mem.h"
@@ -242,6 +243,16 @@ static const struct lan_port_ops *lan_engine(const struct link_config *c)
 	return c->engine == ENGINE_DPDK ? &lan_engine_ops : &lan_packet_ops;
 }
 
+/* A port that cannot have the arena copies. */
+static void lend_arena(struct worker *w, uint32_t port, const char *ifname)
+{
+	const struct lan_lend lend = {.core = w->core, .fn = worker_lan_landed};
+	char err[LAN_ENGINE_ERR_MAX];
+
+	if (w->lan_ops[port]->lend && w->lan_ops[port]->lend(w->lan[port], &lend, err, sizeof(err)) < 0)
+		log_notice("link %s: LAN port %s: packets are copied: %s", w->label, ifname, err);
+}
+
 static int open_lan_port(struct worker *w, struct lan_port_params *lp, char *err, size_t errlen)
 {
 	struct pfc_plan plan = {.ring_frames = LAN_RING_FRAMES};
@@ -254,6 +265,7 @@ static int open_lan_port(struct worker *w, struct lan_port_params *lp, char *err
 	r = open_port(w, lan_engine(&w->config), lp, err, errlen);
 	if (r < 0)
 		return r;
+	lend_arena(w, w->nlan - 1, lp->ifname);
 	return w->pause ? lan_pause_watch(w->pause, w->lan[w->nlan - 1], lp->ifname, &plan, err, errlen) : 0;
 }
 

@@ -100,6 +100,8 @@ static inline uint32_t worker_ip_port(const struct worker *w)
 
 /* worker.c: the thread. */
 void *worker_main(void *arg);
+/* arg: the worker. A packet that a device wrote into a blank: lan_rx_slot_fn. */
+void worker_lan_landed(void *arg, uint32_t *slot, uint16_t off, size_t len, uint16_t vlan_tci);
 
 /* worker_command.c: one turn's dealings with the main thread. Returns how many commands there were. */
 unsigned worker_run_commands(struct worker *w);

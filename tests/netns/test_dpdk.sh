@@ -5,7 +5,9 @@
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
-DEVICE=net_af_packet0,iface=lan0,framesz=8192,blocksz=65536,framecnt=256
+# Whose frames fit a place of the link's buffer, and larger ones, which are copied.
+DEVICE=net_af_packet0,iface=lan0,framesz=4288,blocksz=274432,framecnt=256
+COPYING=net_af_packet0,iface=lan0,framesz=8192,blocksz=65536,framecnt=256
 EAL="--no-huge -m 256"
 A_TCP=10.101.1.3
 
@@ -31,6 +33,35 @@ daemon_with() { # EAL arguments
 link() { # mode
 	LAB_MODE=$1
 	lab_relink 300
+}
+
+capacity() { # a|b
+	lab_status "$1" '.links[0].buffer.from_lan.capacity_bytes'
+}
+
+# Blanks are no room for packets: what the pool holds is less by those that the device has.
+places_lent() {
+	local e whole=$1 now lent=
+	for e in a b; do
+		! grep -q 'packets are copied' "$LAB_DIR/$e/log" || why "edge $e: $(grep -m 1 'packets are copied' "$LAB_DIR/$e/log")" || return
+		now=$(capacity $e)
+		[ $(((whole - now) % 4352)) = 0 ] && [ "$now" -lt "$whole" ] ||
+			why "edge $e: of a pool of $whole bytes $now are for packets" || return
+		lent+=" $(((whole - now) / 4352))"
+	done
+	NOTE="blanks that devices have:$lent"
+}
+
+nothing_lent() {
+	local e
+	LAB_EXTRA="Link.Engine=dpdk Link.LanDevice=$COPYING"
+	link near || return
+	across -- --secs 0.7 --depth 32 || return
+	for e in a b; do
+		grep -q "LAN port lan0: packets are copied: net_af_packet wants more than" "$LAB_DIR/$e/log" ||
+			why "edge $e does not say that it copies" || return
+		WHOLE=$(capacity $e)
+	done
 }
 
 across() { # line as words -- rcperf options
@@ -174,11 +205,16 @@ fi
 LAB_DAEMONS=$LAB_BIN
 lab_up
 daemon_with "$EAL"
-LAB_EXTRA="Link.Engine=dpdk Link.LanDevice=$DEVICE"
 lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
 lab_server $B_HOST6 --port 18516
-for mode in near host; do
+check "dpdk: a device whose frames are longer than a blank copies" nothing_lent
+lab_edges_stop
+rm -f "$LAB_DIR"/[ab]/log
+LAB_EXTRA="Link.Engine=dpdk Link.LanDevice=$DEVICE"
+MODES=near
+[ "${FULL:-}" != 1 ] || MODES="near host"
+for mode in $MODES; do
 	check "dpdk, $mode: the link comes up" link $mode
 	check "dpdk, $mode: WRITE" across -- --secs 0.7 --depth 32
 	check "dpdk, $mode: READ" across loss=0.1% -- --op read --iters 300 --size 20000
@@ -190,6 +226,7 @@ for mode in near host; do
 	LAB_FROM= LAB_TO=
 done
 check "dpdk: packets come off the devices" by_devices
+check "dpdk: they land in blanks of the link's buffer" places_lent "$WHOLE"
 check "dpdk: no thread has rights" no_rights
 check "dpdk: daemons killed under load" killed
 check "dpdk: without the plugin" no_plugin

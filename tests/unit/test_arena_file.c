@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <cmocka.h>
 
 #include "daemon/arena/arena_file.c"
@@ -169,6 +171,80 @@ static void file__never_formatted_one_begins_anew(void **state)
 	arena_file_close(&f, false); /* the core never started on it */
 	open_ok(&f, &p, true);
 	arena_file_close(&f, true);
+}
+
+/* A process that has lost its lock and still writes, as a killed one's network card does. */
+static pid_t start_owner(const struct arena_file_params *p, unsigned writes_ms)
+{
+	int said[2];
+	char word;
+	pid_t pid;
+
+	assert_int_equal(pipe(said), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct arena_file f;
+		char err[512];
+
+		if (arena_file_open(&f, p, err, sizeof(err)) != 0)
+			_exit(1);
+		arena_file_in_use(&f);
+		flock(f.fd, LOCK_UN);
+		if (write(said[1], "x", 1) != 1)
+			_exit(1);
+		for (unsigned i = 0; i < writes_ms; i++) {
+			memset(f.region, (int)(i & 0xff), LEN);
+			usleep(1000);
+		}
+		_exit(0);
+	}
+	close(said[1]);
+	assert_int_equal(read(said[0], &word, 1), 1);
+	close(said[0]);
+	return pid;
+}
+
+static void file__of_a_process_that_still_writes_is_waited_for(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	pid_t pid = start_owner(&p, 200);
+	uint8_t *canaries = malloc(LEN);
+	struct arena_file f;
+
+	(void)state;
+	open_ok(&f, &p, false);
+	assert_non_null(canaries);
+	memcpy(canaries, f.region, LEN);
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), pid);
+	assert_memory_equal(canaries, f.region, LEN);
+	free(canaries);
+	arena_file_close(&f, false);
+	open_ok(&f, &p, false); /* it is this process's own now */
+	arena_file_close(&f, false);
+}
+
+static void file__of_a_process_that_does_not_end_is_refused_and_kept(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	pid_t pid = start_owner(&p, 60000);
+	int patience = owner_wait_ms;
+	struct arena_file f;
+	char err[512];
+
+	(void)state;
+	owner_wait_ms = 30;
+	assert_int_equal(open_err(&p, err), -EBUSY);
+	assert_non_null(strstr(err, "does not end"));
+	owner_wait_ms = patience;
+	kill(pid, SIGKILL);
+	open_ok(&f, &p, false);
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), pid);
+	/* the number is another process's by now */
+	trailer_of(&f)->owner_pid = 1;
+	munmap(f.region, f.map_len);
+	close(f.fd);
+	open_ok(&f, &p, false);
+	arena_file_close(&f, false);
 }
 
 static void file__other_shape_is_refused_and_kept(void **state)
@@ -504,6 +580,8 @@ int main(void)
 	    cmocka_unit_test_teardown(file__used_one_comes_back_with_its_epoch, empty_dir),
 	    cmocka_unit_test_teardown(file__empty_one_begins_anew, empty_dir),
 	    cmocka_unit_test_teardown(file__never_formatted_one_begins_anew, empty_dir),
+	    cmocka_unit_test_teardown(file__of_a_process_that_still_writes_is_waited_for, empty_dir),
+	    cmocka_unit_test_teardown(file__of_a_process_that_does_not_end_is_refused_and_kept, empty_dir),
 	    cmocka_unit_test_teardown(file__other_shape_is_refused_and_kept, empty_dir),
 	    cmocka_unit_test_teardown(file__locked_one_is_somebody_else_s, empty_dir),
 	    cmocka_unit_test_teardown(file__garbage_is_set_aside, empty_dir),

@@ -23,10 +23,16 @@ static int fake_dlclose(void *handle);
 #define dlerror fake_dlerror
 #define dlclose fake_dlclose
 #define ioctl   fake_ioctl
+#define proxy_blank        fake_blank
+#define proxy_blank_data   fake_blank_data
+#define proxy_blank_return fake_blank_return
+#define proxy_lan_pin      fake_pin
+#define proxy_lan_unpin    fake_unpin
 #include "daemon/lan/burst_ring.c"
 #include "daemon/lan/lan_engine.c"
 #undef ioctl
 
+#include "daemon/lan/lan_device.c"
 #include "daemon/lan/lan_match.c"
 #include "no_log.h"
 
@@ -61,12 +67,17 @@ static int fake_ioctl(int fd, unsigned long request, void *arg)
 /* --- a plugin --- */
 
 struct nic_device {
-	uint8_t frame[128];
+	uint8_t frame[4 * PIN_BYTES];
 	size_t len;
 	unsigned waiting; /* copies of that frame */
 	unsigned sent;
 	size_t sent_len;
 	bool full, pending;
+	struct nic_lender lender;
+	struct nic_place place; /* at NULL: frames are in `frame` */
+	bool keeps;             /* what was lent */
+	unsigned nparts;        /* lent parts that it reads */
+	uint32_t part[16];
 };
 
 static struct nic_device nic;
@@ -98,8 +109,13 @@ static unsigned fake_rx(struct nic_device *d, unsigned budget, nic_rx_fn fn, voi
 {
 	unsigned n = budget < d->waiting ? budget : d->waiting;
 
-	for (unsigned i = 0; i < n; i++)
-		fn(arg, d->frame, d->len, 0);
+	for (unsigned i = 0; i < n; i++) {
+		uint8_t *at = d->place.at ? d->place.at + NIC_PLACE_HEADROOM : d->frame;
+
+		if (d->place.at)
+			memcpy(at, d->frame, d->len);
+		fn(arg, at, d->len, 0, d->place.at ? &d->place : NULL);
+	}
 	d->waiting -= n;
 	return n;
 }
@@ -109,6 +125,8 @@ static void fake_tx(struct nic_device *d, const struct nic_frame *frames, unsign
 	assert_false(d->pending);
 	for (unsigned i = 0; i < n; i++) {
 		d->sent_len = 0;
+		if (frames[i].lent != NIC_NO_PART)
+			d->part[d->nparts++] = frames[i].tag;
 		for (unsigned k = 0; k < frames[i].nparts; k++) {
 			memcpy(d->frame + d->sent_len, frames[i].part[k].iov_base, frames[i].part[k].iov_len);
 			d->sent_len += frames[i].part[k].iov_len;
@@ -132,6 +150,32 @@ static void fake_stats(struct nic_device *d, struct nic_stats *s)
 {
 	(void)d;
 	*s = (struct nic_stats){.rx_missed = 1, .rx_split = 2, .tx_errors = 4};
+}
+
+static int fake_lend(struct nic_device *d, const struct nic_lender *l, char *e, size_t elen)
+{
+	if (d->keeps) {
+		snprintf(e, elen, "it has memory of its own");
+		return -EOPNOTSUPP;
+	}
+	d->lender = *l;
+	assert_true(l->place(l->arg, &d->place));
+	return 0;
+}
+
+static void send_parts(struct nic_device *d)
+{
+	while (d->nparts)
+		d->lender.part_back(d->lender.arg, d->part[--d->nparts]);
+}
+
+static int fake_take_back(struct nic_device *d, char *e, size_t elen)
+{
+	send_parts(d);
+	d->lender.place_back(d->lender.arg, d->place.tag);
+	d->place.at = NULL;
+	snprintf(e, elen, "it was closed");
+	return d->keeps ? -EBUSY : 0;
 }
 
 static void fake_stop(void)
@@ -180,6 +224,66 @@ static int fake_dlclose(void *handle)
 	return 0;
 }
 
+/* --- a core: blanks and pins are counted --- */
+
+#define SLOTS 8
+
+static uint8_t slots[SLOTS][PROXY_BLANK_BYTES];
+static bool is_blank[SLOTS];
+static unsigned pins[SLOTS];
+static const struct proxy *core = (const void *)slots;
+
+uint32_t proxy_blank(struct proxy *p)
+{
+	uint32_t slot = 0;
+
+	assert_ptr_equal(p, core);
+	while (slot < SLOTS && is_blank[slot])
+		slot++;
+	assert_true(slot < SLOTS);
+	is_blank[slot] = true;
+	return slot;
+}
+
+uint8_t *proxy_blank_data(struct proxy *p, uint32_t slot)
+{
+	assert_ptr_equal(p, core);
+	assert_true(is_blank[slot]);
+	return slots[slot];
+}
+
+void proxy_blank_return(struct proxy *p, uint32_t slot)
+{
+	assert_ptr_equal(p, core);
+	assert_true(is_blank[slot]);
+	is_blank[slot] = false;
+}
+
+bool proxy_lan_pin(struct proxy *p, const struct lan_tx *tx)
+{
+	assert_ptr_equal(p, core);
+	if (tx->slot == SLOT_NONE)
+		return false;
+	pins[tx->slot]++;
+	return true;
+}
+
+void proxy_lan_unpin(struct proxy *p, uint32_t slot)
+{
+	assert_ptr_equal(p, core);
+	assert_true(pins[slot] > 0);
+	pins[slot]--;
+}
+
+static unsigned lent(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < SLOTS; i++)
+		n += is_blank[i] + pins[i];
+	return n;
+}
+
 /* --- cases --- */
 
 static const struct lan_engine_options options = {.plugins = "/plugins", .arguments = "--no-huge"};
@@ -196,12 +300,16 @@ static int begin(void **state)
 	                            .tx_pending = fake_tx_pending,
 	                            .tx_retry = fake_tx_retry,
 	                            .stats = fake_stats,
+	                            .lend = fake_lend,
+	                            .take_back = fake_take_back,
 	                            .stop = fake_stop};
 	memset(&engine, 0, sizeof(engine));
 	snprintf(engine.err, sizeof(engine.err), "restart it");
 	memset(&nic, 0, sizeof(nic));
 	opened = pci = 0;
 	there = true;
+	memset(is_blank, 0, sizeof(is_blank));
+	memset(pins, 0, sizeof(pins));
 	err[0] = '\0';
 	local = (struct ip_prefix){.addr = {.b = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 1}}, .len = 96 + 16};
 	remote = (struct ip_prefix){.addr = {.b = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 2}}, .len = 96 + 16};
@@ -352,6 +460,105 @@ static void engine__sends_whole_frames(void **state)
 	lan_engine_ops.close(p);
 }
 
+static bool core_keeps;
+
+static void on_landed_packet(void *arg, uint32_t *slot, uint16_t off, size_t len, uint16_t vlan_tci)
+{
+	assert_ptr_equal(arg, &heard);
+	assert_ptr_equal(slots[*slot], nic.place.at);
+	assert_int_equal(off, NIC_PLACE_HEADROOM + 14);
+	assert_memory_equal(slots[*slot] + off, nic.frame + 14, len);
+	assert_int_equal(len, 90 - 14);
+	assert_int_equal(vlan_tci, 0);
+	heard++;
+	if (!core_keeps)
+		return;
+	is_blank[*slot] = false;
+	*slot = (*slot + 1) % SLOTS;
+	is_blank[*slot] = true;
+}
+
+static int lend(struct lan_port *p)
+{
+	struct lan_lend l = {.core = (struct proxy *)(uintptr_t)core, .fn = on_landed_packet};
+
+	return lan_engine_ops.lend(p, &l, err, sizeof(err));
+}
+
+static void engine__lands_in_blanks(void **state)
+{
+	struct lan_port *p;
+
+	(void)state;
+	heard = 0;
+	start_with(ENGINE_DPDK, "net_null0");
+	assert_int_equal(open_port(&p, "eth1", "net_null0"), 0);
+	assert_int_equal(lend(p), 0);
+	for (unsigned i = 0; i < 2 * SLOTS; i++) {
+		core_keeps = i % 3 != 0;
+		frame_waits(true, 2);
+		assert_int_equal(lan_engine_ops.rx_batch(p, 64, on_packet, &heard), 2);
+		assert_int_equal(lent(), 1);
+		assert_ptr_equal(nic.place.at, slots[nic.place.tag]);
+		assert_true(is_blank[nic.place.tag]);
+		frame_waits(false, 1);
+		assert_int_equal(lan_engine_ops.rx_batch(p, 64, on_packet, &heard), 1);
+	}
+	assert_int_equal(heard, 4 * SLOTS);
+	lan_engine_ops.close(p);
+	assert_int_equal(lent(), 0);
+	assert_int_equal(open_port(&p, "eth1", "net_null0"), 0); /* the device is as good as new */
+	assert_int_equal(lend(p), 0);
+	lan_engine_ops.close(p);
+	assert_int_equal(lent(), 0);
+}
+
+static void engine__sends_large_bodies_from_where_they_are(void **state)
+{
+	static const uint8_t body[PIN_BYTES] = {3};
+	struct lan_frame small = {.eth_len = 14, .pkt = {.hdr_len = 28, .body = body, .body_len = PIN_BYTES - 1, .slot = 5}};
+	struct lan_frame large = {.eth_len = 14,
+	                          .pkt = {.hdr_len = 28, .body = body, .body_len = PIN_BYTES, .slot = 6, .trailer_len = 4}};
+	struct lan_frame none = large;
+	const struct lan_frame *list[] = {&small, &large, &none, &large};
+	struct lan_port *p;
+
+	(void)state;
+	none.pkt.slot = SLOT_NONE;
+	nic.keeps = true;
+	start_with(ENGINE_DPDK, "net_null0");
+	assert_int_equal(open_port(&p, "eth1", "net_null0"), 0);
+	assert_int_equal(lend(p), -EOPNOTSUPP);
+	assert_string_equal(err, "it has memory of its own");
+	lan_engine_ops.tx_batch(p, list, 2);
+	assert_int_equal(nic.nparts, 0);
+	nic.keeps = false;
+	assert_int_equal(lend(p), 0);
+	lan_engine_ops.tx_batch(p, list, 4);
+	assert_int_equal(nic.nparts, 2);
+	assert_int_equal(pins[5], 0);
+	assert_int_equal(pins[6], 2); /* sent again while the first is under way */
+	send_parts(&nic);
+	assert_int_equal(pins[6], 0);
+	lan_engine_ops.tx_batch(p, list, 2);
+	lan_engine_ops.close(p);
+	assert_int_equal(lent(), 0);
+}
+
+static void engine__a_device_that_keeps_what_was_lent_is_gone(void **state)
+{
+	struct lan_port *p;
+
+	(void)state;
+	start_with(ENGINE_DPDK, "net_null0");
+	assert_int_equal(open_port(&p, "eth1", "net_null0"), 0);
+	assert_int_equal(lend(p), 0);
+	nic.keeps = true;
+	lan_engine_ops.close(p);
+	assert_int_equal(open_port(&p, "eth1", "net_null0"), -ENODEV);
+	assert_non_null(strstr(err, "it was closed"));
+}
+
 static void engine__an_interface_that_is_made_again(void **state)
 {
 	struct lan_port *p;
@@ -386,6 +593,59 @@ static void engine__says_what_is_missing(void **state)
 	assert_int_equal(lan_engine_check(&options, &c, err), 0);
 }
 
+/* --- a machine --- */
+
+static char root[] = "/tmp/test_lan_engine.XXXXXX";
+
+static void make(const char *what, const char *link)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), "mkdir -p \"$(dirname '%s/%s')\" && %s '%s' '%s/%s'", root, what,
+	         link ? "ln -sfn" : "mkdir -p", link ? link : "/tmp", root, what);
+	assert_int_equal(system(command), 0);
+}
+
+#define PCI "sys/bus/pci/devices/0000:3b:00.0"
+
+static void says(const char *device, const char *words)
+{
+	int r = lan_device_check(root, device, err, sizeof(err));
+
+	if (!words) {
+		assert_int_equal(r, 0);
+		return;
+	}
+	assert_int_equal(r, -ENOENT);
+	if (!strstr(err, words))
+		fail_msg("%s", err);
+}
+
+static void device__says_what_it_lacks(void **state)
+{
+	char command[64];
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	says("0000:3b:00.0,x=1", "LanDevice=0000:3b:00.0: no PCI device has this address");
+	make(PCI, NULL);
+	says("0000:3b:00.0", "LanDevice=0000:3b:00.0: no driver has it: expected vfio-pci");
+	make(PCI "/driver", "../../../bus/pci/drivers/ice");
+	says("0000:3b:00.0", "the kernel's driver ice has it: expected vfio-pci");
+	make(PCI "/driver", "../../../bus/pci/drivers/vfio-pci");
+	says("0000:3b:00.0", "it has no IOMMU group");
+	make(PCI "/iommu_group", "../../../kernel/iommu_groups/7");
+	says("0000:3b:00.0", NULL);
+	make(PCI "/driver", "../../../bus/pci/drivers/mlx5_core");
+	says("0000:3b:00.0,x=1", NULL);
+	says("net_vhost0,iface=/a:b", NULL); /* no driver at all is a library here */
+	make("usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0/librte_net_vhost.so", "x");
+	says("net_vhost0,iface=/a:b", NULL);
+	says("net_af_packet0,iface=lan0", "DPDK's driver net_af_packet is not installed");
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -394,8 +654,12 @@ int main(void)
 	    cmocka_unit_test_setup(engine__a_device_that_does_not_open, begin),
 	    cmocka_unit_test_setup(engine__takes_ours_and_counts_the_rest, begin),
 	    cmocka_unit_test_setup(engine__sends_whole_frames, begin),
+	    cmocka_unit_test_setup(engine__lands_in_blanks, begin),
+	    cmocka_unit_test_setup(engine__sends_large_bodies_from_where_they_are, begin),
+	    cmocka_unit_test_setup(engine__a_device_that_keeps_what_was_lent_is_gone, begin),
 	    cmocka_unit_test_setup(engine__an_interface_that_is_made_again, begin),
 	    cmocka_unit_test_setup(engine__says_what_is_missing, begin),
+	    cmocka_unit_test(device__says_what_it_lacks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

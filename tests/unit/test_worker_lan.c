@@ -15,6 +15,7 @@ static struct worker *w;
 static struct lan_tx core_has[8];
 static unsigned ncore, nunsent, nsent;
 static uint8_t sent_by; /* port of the last frame */
+static uint32_t sent_slot; /* and where its body lies */
 static enum route_answer answer;
 
 size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
@@ -83,6 +84,7 @@ static void tx_batch(struct lan_port *port, const struct lan_frame *const *frame
 {
 	(void)port;
 	sent_by = frames[n - 1]->port;
+	sent_slot = frames[n - 1]->pkt.slot;
 	nsent += n;
 }
 
@@ -120,6 +122,20 @@ static void turn_with(bool probe)
 {
 	core_has[ncore++] = (struct lan_tx){.hdr_len = 40, .dst = {.b = {10}}, .probe = probe};
 	worker_send_lan(w);
+}
+
+/* A packet that waited is a copy: no slot of the arena is pinned for it, least of all that of a packet before. */
+static void worker_lan__what_waited_lies_in_no_slot(void **state)
+{
+	(void)state;
+	answer = ROUTE_RESOLVING;
+	turn_with(false);
+	assert_int_equal(w->waiting.n, 1);
+	w->frames[0].pkt.slot = 7;
+	answer = ROUTE_OK;
+	worker_send_lan(w);
+	assert_int_equal(nsent, 1);
+	assert_int_equal(sent_slot, SLOT_NONE);
 }
 
 static void worker_lan__a_probe_never_waits(void **state)
@@ -219,6 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    WORKER_TEST(worker_lan__a_probe_never_waits),
+	    WORKER_TEST(worker_lan__what_waited_lies_in_no_slot),
 	    WORKER_TEST(worker_lan__a_probe_does_not_wait_behind_others),
 	    WORKER_TEST(worker_lan__a_probe_without_a_way),
 	    WORKER_TEST(worker_lan__ip_goes_to_the_kernel),

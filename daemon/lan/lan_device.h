@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lan_device.h - what a device of LanDevice= needs of this machine, looked at without opening it. */
+#ifndef DAEMON_LAN_DEVICE_H
+#define DAEMON_LAN_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* On the PCI bus a device is named by its address. */
+bool lan_device_is_pci(const char *device);
+
+/* root: "", or a folder that stands for / (tests). 0; or -ENOENT with err a sentence that says what is missing: the
+ * device, a driver that DPDK can use, an IOMMU, the library of DPDK's driver. */
+int lan_device_check(const char *root, const char *device, char *err, size_t errlen);
+
+#endif

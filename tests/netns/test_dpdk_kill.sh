@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Engine=dpdk: kill -9 again and again while devices write into the links' buffers. What was acknowledged is delivered,
+# once and as it was: rcperf counts and compares every byte.
+#
+#     host a --- edge a (killed) === line, 300 km === edge b (killed) --- host b
+. "$(dirname "$0")/lab.sh"
+. "$(dirname "$0")/check.sh"
+
+DEVICE=net_af_packet0,iface=lan0,framesz=4288,blocksz=274432,framecnt=256
+[ "${FULL:-}" != 1 ] || KILLS=${KILLS:-16}
+KILLS=${KILLS:-4}
+
+MISSING=
+[ -e "$LAB_BIN/plugins/longreach-dpdk.so" ] || MISSING="longreach-dpdk.so is not built (make dpdk; it needs libdpdk-dev)"
+compgen -G "/usr/lib/*/dpdk/pmds-*/librte_net_af_packet.so" >/dev/null || MISSING="DPDK's net_af_packet driver is not here"
+
+skipped() {
+	WHY=$MISSING
+	return 77
+}
+
+# The one that carries packets, which its parent starts again.
+kill_child() { # a|b
+	local child
+	child=$(lab_edge_child "$1")
+	kill -9 "$child"
+	lab_wait 5 lab_gone "$child"
+}
+
+# Both, and another daemon begins while the former child may still be dying: as a service manager does, it tries again.
+kill_both() { # a|b
+	kill -9 "${LAB_EDGE_PID[$1]}"
+	wait "${LAB_EDGE_PID[$1]}" 2>/dev/null
+	for _ in 1 2 3 4 5 6 7 8; do
+		lab_edge_start "$1"
+		sleep 0.4
+		lab_edge_alive "$1" && return
+		STARTS=$((STARTS + 1))
+	done
+	why "edge $1 does not start again: $(tail -1 "$LAB_DIR/$1/log")"
+}
+
+killed() { # rcperf options
+	local client e i=0
+	STARTS=0
+	lab_rcperf --port 18517 --secs $((KILLS * 2)) --depth 32 --timeout-ms 500 "$@" &
+	client=$!
+	while [ $i -lt "$KILLS" ]; do
+		sleep 1.5
+		e=a
+		[ $((i % 4)) -lt 2 ] || e=b
+		if [ $((i % 2)) = 0 ]; then kill_child $e; else kill_both $e || break; fi
+		i=$((i + 1))
+	done
+	wait $client || why "contents, order or count are wrong: $(tail -1 "$LAB_DIR/rcperf.err")" || return
+	[ -z "$WHY" ] || return
+	! grep -hE 'damaged|set aside' "$LAB_DIR"/[ab]/log || why "a buffer was damaged" || return
+	NOTE="$i kills, $(lab_result .messages) messages, $(lab_result .here.retries) retries"
+}
+
+if [ -n "$MISSING" ]; then
+	check "Engine=dpdk, killed" skipped
+	check_end
+fi
+LAB_DAEMONS=$LAB_BIN
+lab_up
+mkdir -p "$LAB_DIR/bin"
+printf '#!/bin/sh\nexec %s/longreachd --plugins %s/plugins --eal "--no-huge -m 256" "$@"\n' "$LAB_DAEMONS" "$LAB_DAEMONS" \
+	>"$LAB_DIR/bin/longreachd"
+ln -sf "$LAB_DAEMONS/longreach" "$LAB_DIR/bin/longreach"
+chmod 755 "$LAB_DIR/bin" "$LAB_DIR/bin/longreachd"
+LAB_BIN=$LAB_DIR/bin
+LAB_EXTRA="Link.Engine=dpdk Link.LanDevice=$DEVICE"
+LAB_MODE=near LAB_PATIENCE=120
+lab_line --rate $LAB_LINE_RATE
+lab_line_set 300
+lab_edges
+lab_link_up || lab_die "the link does not come up"
+lab_server $B_HOST --port 18517 --timeout-ms 500
+check "dpdk: daemons killed again and again under a mix, both ways" killed --op mix --bidir --size 20000
+check_end

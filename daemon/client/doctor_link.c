@@ -53,6 +53,10 @@ void doctor_link_failed(struct doctor *d, const struct doctor_link *l)
 {
 	if (state_is(l, "stopped"))
 		doctor_find(d, "%s\nask who stopped it, and why", j_text(l->now, "error"));
+	if (state_is(l, "peer_stopped"))
+		doctor_find(d,
+		            "an operator has stopped the link at the other edge: RoCE between its prefixes stays closed\n`longreach "
+		            "start` of it there; or remove its file at both edges");
 	if (state_is(l, "failed"))
 		doctor_find(d, "the link does not start: %s\nput that right: it is tried again every two seconds",
 		            j_text(l->now, "error"));
@@ -92,7 +96,7 @@ void doctor_control(struct doctor *d, const struct doctor_link *l)
 	const char *trouble = j_text(peer, "trouble");
 
 	/* one that is made again between the looks is none to speak of */
-	if (!runs(l) || j_bool(peer, "connected") || j_bool(j_get(l->before, "peer"), "connected") ||
+	if (!runs(l) || state_is(l, "peer_stopped") || j_bool(peer, "connected") || j_bool(j_get(l->before, "peer"), "connected") ||
 	    is_about_name(trouble))
 		return;
 	doctor_find(d,
@@ -123,10 +127,10 @@ static bool is_heard(const struct doctor_link *l, size_t i)
 	       j_uint(path_at(l->now, i), "rx_datagrams") > j_uint(path_at(l->before, i), "rx_datagrams");
 }
 
-/* A path that both looks found down: a new one needs a moment. */
+/* A path that both looks found down: a new one needs a moment, and one to a stopped link is as it should be. */
 static bool stays_down(const struct doctor_link *l, size_t i)
 {
-	return is_down(path_at(l->now, i)) && path_at(l->before, i) != NULL && is_down(path_at(l->before, i));
+	return !state_is(l, "peer_stopped") && is_down(path_at(l->now, i)) && path_at(l->before, i) != NULL && is_down(path_at(l->before, i));
 }
 
 void doctor_path_down(struct doctor *d, const struct doctor_link *l)

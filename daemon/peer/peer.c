@@ -265,6 +265,7 @@ void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 		take_place(p, c);
 	p->there = *h;
 	p->status.met = true;
+	p->status.stopped_there = false;
 	look_at_rates(p);
 	if (p->here.peer_arena_epoch != h->arena_epoch)
 		p->here.peer_arena_epoch = h->arena_epoch; /* goes out with the next hello */
@@ -274,6 +275,23 @@ void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 		offer_key(p);
 	else if (was_lost)
 		log_info("link %s: control connection is back, the session goes on", p->name);
+}
+
+void peer_take_stopped(struct peer *p)
+{
+	if (!p->status.stopped_there)
+		log_notice("link %s: an operator has stopped it at the other edge, by `longreach stop` or by taking its file "
+		           "away: RoCE stays closed here until it is started there, or this link is taken away, too",
+		           p->name);
+	p->status.stopped_there = true;
+}
+
+void peer_say_stopped(struct peer *p)
+{
+	if (p->conn == NULL)
+		return;
+	peer_conn_send(p->conn, MSG_STOPPED, NULL, 0);
+	peer_conn_flush(p->conn);
 }
 
 /* --- the clock --- */

@@ -90,6 +90,8 @@ void peer_conn_connected(struct conn *c);
 void peer_conn_send(struct conn *c, enum peer_msg_type type, const uint8_t *body, uint16_t len);
 void peer_conn_hello(struct conn *c);
 void peer_conn_ping(struct conn *c);
+/* Hands the kernel what waits to be written, as far as it takes it: the last word before peer_conn_close(). */
+void peer_conn_flush(struct conn *c);
 /* It is not pending any more. */
 void peer_conn_forget(const struct conn *c);
 void peer_conn_close(struct conn *c);
@@ -111,6 +113,7 @@ void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h);
 /* False: not now. */
 bool peer_take_key(struct conn *c, const uint8_t *body);
 void peer_take_ready(struct conn *c, const uint8_t *body);
+void peer_take_stopped(struct peer *p);
 void peer_retry_later(struct peer *p);
 
 #endif

@@ -289,6 +289,16 @@ other_edge_gone() {
 	is_well_again
 }
 
+# By an operator, who said so: that is told, and not what follows from it.
+other_edge_stopped() {
+	lab_client b stop link >/dev/null
+	sleep 3 # until nothing is heard any more
+	finds a link_failed || return
+	[[ $NOTE = *"stopped the link at the other edge"* ]] || why "$NOTE" || return
+	lab_client b start link >/dev/null
+	is_well_again
+}
+
 one_way() {
 	lab_in eb nft add table inet operator
 	lab_in eb nft 'add chain inet operator input { type filter hook input priority 0; }'
@@ -611,6 +621,7 @@ long check "firewall: in a chain that is jumped to" firewall 'chain more { ip sa
 check "firewall: one that lets it pass is not blamed" good_firewall
 check "rp_filter" rp_filter_wan
 check "control: the other edge is gone" other_edge_gone
+check "link_failed: an operator has stopped it at the other edge" other_edge_stopped
 check "path_asymmetric" one_way
 check "path_down" line_cut
 long check "path_mtu" narrow_line

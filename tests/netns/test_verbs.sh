@@ -128,6 +128,8 @@ rules_stay_those_of_what_runs() {
 	[ "$(of two .restart_needed)" = "" ] || why "still: $(of two .restart_needed)"
 }
 
+other_edge_knows() { [ "$(lab_status b '.links[] | select(.name == "two") | .state')" = peer_stopped ]; }
+
 # In the midst of its traffic, which ends well after the start.
 stop_and_start() {
 	local pid
@@ -142,6 +144,7 @@ stop_and_start() {
 	! client status --check || why "--check says that all is well" || return
 	said 'link two is stopped: .*longreach start two' || return
 	metric 'longreach_link_state{link="two",state="stopped"} 1' || return
+	lab_wait 6 other_edge_knows || why "the other edge says $(lab_status b '.links[] | select(.name == "two") | .state')" || return
 	sleep 2.2 # a link that does not start would have been tried again
 	state_is two stopped || why "it came back by itself: $(state_of two)" || return
 	nothing_unsealed || return

@@ -49,6 +49,8 @@ void doctor_edges_differ(struct doctor *d, const struct doctor_link *l);
 void doctor_peer_name(struct doctor *d, const struct doctor_link *l);
 void doctor_control(struct doctor *d, const struct doctor_link *l);
 void doctor_rates_apart(struct doctor *d, const struct doctor_link *l);
+void doctor_clocks_apart(struct doctor *d, const struct doctor_link *l);
+void doctor_clock_set(struct doctor *d, const struct doctor_link *l);
 void doctor_path_down(struct doctor *d, const struct doctor_link *l);
 void doctor_path_asymmetric(struct doctor *d, const struct doctor_link *l);
 void doctor_path_mtu(struct doctor *d, const struct doctor_link *l);

@@ -26,6 +26,8 @@ const struct doctor_check doctor_checks[] = {
     {"distance", doctor_distance, "a Distance= that is not that of the line"},
     {"certificate", doctor_certificate, "a certificate that has expired or will within 30 days"},
     {"clock", doctor_clock, "a clock that is behind the beginning of the certificate"},
+    {"clocks_apart", doctor_clocks_apart, "wall clocks of the two edges that are more than a second apart"},
+    {"clock_set", doctor_clock_set, "this machine's clock, set while the link ran, within the last hour"},
     {"nft_rules", doctor_nft_rules, "rules of the link in nft that are gone or cannot be set"},
     {"ip_forward", doctor_ip_forward, "forwarding that is off: other IP of the hosts is not carried"},
     {"offloads", doctor_offloads, "GRO or LRO on a LAN port: joined packets are dropped"},

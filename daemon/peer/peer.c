@@ -254,6 +254,7 @@ static void take_place(struct peer *p, struct conn *c)
 		peer_conn_close(old);
 	p->status.connected = true;
 	p->status.trouble[0] = '\0';
+	peer_clock_begin(&p->clock);
 }
 
 void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
@@ -339,6 +340,16 @@ static void look_at_days(struct peer *p)
 	say_days(p, &p->ca, "CA's certificate");
 }
 
+static void look_at_clock(struct peer *p, uint64_t now_ns)
+{
+	int64_t set_ns = peer_clock_look(&p->clock, clock_wall_ns(), now_ns);
+
+	if (set_ns != 0)
+		log_warn("link %s: this machine's clock was set %s by %.1f s: times before in this log are of the clock as it "
+		         "was",
+		         p->name, set_ns < 0 ? "back" : "forward", (double)(set_ns < 0 ? -set_ns : set_ns) / 1e9);
+}
+
 static uint64_t patience_ms(const struct conn *c)
 {
 	if (c->peer->connects)
@@ -361,6 +372,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	if (p->conn != NULL)
 		check_conn(p->conn, now_ns);
 	look_at_days(p);
+	look_at_clock(p, now_ns);
 }
 
 /* --- from outside --- */
@@ -515,4 +527,8 @@ void peer_status(const struct peer *p, struct peer_status *s)
 {
 	*s = p->status;
 	s->there = p->there;
+	s->clock_known = p->conn != NULL && peer_clock_ahead(&p->clock, p->status.rtt_ns, &s->clock_ahead_ns);
+	s->clock_jumps = p->clock.jumps;
+	s->clock_jump_ns = p->clock.jump_ns;
+	s->clock_jump_age_ns = p->clock.jumps > 0 ? clock_now_ns() - p->clock.jump_at_ns : 0;
 }

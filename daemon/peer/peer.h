@@ -51,6 +51,11 @@ struct peer_status {
 	uint64_t refused_connections; /* from strangers, or too many, or not what an edge sends */
 	uint64_t unproven_connections; /* looked at though their first bytes proved nothing */
 	struct tls_expiry expiry;      /* of the keys in force */
+	bool clock_known;
+	int64_t clock_ahead_ns;     /* the other edge's wall clock less this one's; valid if clock_known */
+	uint64_t clock_jumps;       /* of this machine's wall clock, since the link began */
+	int64_t clock_jump_ns;      /* the last of them; negative: backwards */
+	uint64_t clock_jump_age_ns; /* since then */
 	char trouble[PEER_WHY_MAX];   /* why the last connection came to nothing; empty while connected */
 };
 

@@ -86,6 +86,8 @@ void peer_conn_ping(struct conn *c)
 
 	put_be64(stamp, clock_now_ns());
 	peer_conn_send(c, MSG_PING, stamp, sizeof(stamp));
+	put_be64(stamp, (uint64_t)clock_wall_ns());
+	peer_conn_send(c, MSG_CLOCK, stamp, sizeof(stamp));
 }
 
 void peer_conn_flush(struct conn *c)
@@ -142,6 +144,9 @@ static bool take_message(struct conn *c, const struct peer_msg *m)
 		return false;
 	case MSG_KEY_READY:
 		peer_take_ready(c, m->body);
+		return true;
+	case MSG_CLOCK:
+		peer_clock_take(&c->peer->clock, (int64_t)get_be64(m->body), clock_wall_ns());
 		return true;
 	case MSG_STOPPED:
 		peer_take_stopped(c->peer);

@@ -74,6 +74,10 @@
 	X(RESTART, "link_restart_needed",                                                                              \
 	  "1: the link's file has changed in what only `longreach restart LINK` takes up, and is not in force.", "",   \
 	  site_waits(v->site)[0] != '\0')                                                                              \
+	X(PEER_CLOCK, "peer_clock_ahead_seconds",                                                                      \
+	  "The other edge's wall clock less this one's, give or take half of the control channel's round trip; 0: "    \
+	  "not known.",                                                                                                \
+	  "", v->peer.clock_known ? (double)v->peer.clock_ahead_ns / 1e9 : 0)                                          \
 	X(CONTROL, "control_connected",                                                                                \
 	  "1: the control channel to the other edge is up. 0 for minutes: no new session can begin.", "",              \
 	  v->peer.connected)

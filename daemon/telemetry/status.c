@@ -67,12 +67,25 @@ static void write_peer(struct json *j, const struct peer_status *p)
 	json_uint(j, "control_rtt_ns", p->rtt_ns);
 	json_uint(j, "refused_connections", p->refused_connections);
 	json_uint(j, "unproven_connections", p->unproven_connections);
+	if (p->clock_known)
+		json_real(j, "clock_ahead_s", (double)p->clock_ahead_ns / 1e9);
 	if (p->met) {
 		json_string(j, "name", p->there.name);
 		json_uint(j, "protocol", p->there.version);
 		json_string(j, "ack_mode", ack_mode_name(p->there.ack_mode));
 		json_uint(j, "rate_bps", p->there.rate_bps);
 		json_uint(j, "wan_mtu", p->there.wan_mtu);
+	}
+	json_object_end(j);
+}
+
+static void write_clock(struct json *j, const struct peer_status *p)
+{
+	json_object(j, "clock");
+	json_uint(j, "jumps", p->clock_jumps);
+	if (p->clock_jumps > 0) {
+		json_real(j, "last_jump_s", (double)p->clock_jump_ns / 1e9);
+		json_uint(j, "last_jump_age_ns", p->clock_jump_age_ns);
 	}
 	json_object_end(j);
 }
@@ -473,6 +486,7 @@ void status_write(struct json *j, const struct site *s, const struct link_snapsh
 	json_string(j, "restart_needed", site_waits(s));
 	write_config(j, site_config(s));
 	write_peer(j, &peer);
+	write_clock(j, &peer);
 	write_certificates(j, &peer.expiry);
 	write_rates(j, s);
 	json_uint(j, "measured_distance_m", distance_measured_m(site_distance(s)));

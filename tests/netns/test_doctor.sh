@@ -361,6 +361,26 @@ slow_clock() {
 	LD_PRELOAD=$LAB_TOOLS/clock_shift.so CLOCK_SHIFT_FILE=$LAB_DIR/clock.a ASAN_OPTIONS=verify_asan_link_order=0 finds a clock
 }
 
+# Edges with wall clocks of their own, which are set while the link runs. The other edge sees the same, and its clock was
+# not set.
+clock_is_set() {
+	lab_own_clocks
+	relink && says_nothing || return
+	lab_clock a -120
+	sleep 2
+	finds a clock_set clocks_apart || return
+	[[ $NOTE = *"set back by 120 s"* ]] || why "$NOTE" || return
+	finds a clocks_apart clock_set || return
+	[[ $NOTE = *"this one is behind"* ]] || why "$NOTE" || return
+	sleep 8
+	finds b clocks_apart || return
+	[[ $NOTE = *"this one is ahead"* ]] || why "$NOTE" || return
+	lab_clock a 0
+	lab_daemon_alone
+	relink
+	is_well_again
+}
+
 # --- the kernel's settings, memory ---
 
 forwarding_off() {
@@ -658,5 +678,6 @@ long check "rates_apart" rates_differ
 check "certificate" old_keys
 relink
 check "clock" slow_clock
+check "clocks_apart, clock_set" clock_is_set
 check "after all of it: nothing" says_nothing
 check_end

@@ -19,6 +19,7 @@
 #include "daemon/util/log.c"
 #include "daemon/peer/accept_queue.c"
 #include "daemon/peer/cert_days.c"
+#include "daemon/peer/peer_clock.c"
 #include "daemon/privileged/held_sockets.c"
 #include "daemon/peer/peer.c"
 #include "daemon/peer/peer_accept.c"
@@ -376,6 +377,31 @@ static void peer__garbage_does_not_disturb_the_session(void **state)
 	close(fd);
 	assert_true(both_met(l));
 	assert_int_equal(l->b.sessions, 1);
+}
+
+/* They tell each other what their clocks show, once a second. Of a connection that has just begun nothing is known. */
+static void peer__clocks_are_compared(void **state)
+{
+	struct lab *l = *state;
+	struct peer_status s;
+
+	bring_up(l);
+	assert_false(status_of(&l->a).clock_known);
+	for (int i = 0; i < 2; i++) {
+		on_tick(-1, 0, l->b.peer);
+		run_for(l, 20);
+	}
+	s = status_of(&l->a);
+	assert_true(s.clock_known);
+	assert_true(s.clock_ahead_ns > -(int64_t)NS_PER_S && s.clock_ahead_ns < (int64_t)NS_PER_S);
+	assert_int_equal(s.clock_jumps, 0);
+	l->b.peer->clock.wall_ahead_ns += 5 * (int64_t)NS_PER_S; /* as if it had been so at the last look */
+	on_tick(-1, 0, l->b.peer);
+	assert_int_equal(status_of(&l->b).clock_jumps, 1);
+	assert_true(status_of(&l->b).clock_jump_ns < -4 * (int64_t)NS_PER_S);
+	stop_edge(&l->b);
+	run_until(l, a_lost, 1000);
+	assert_false(status_of(&l->a).clock_known);
 }
 
 /* Who has not said hello is not listened to. */
@@ -950,6 +976,7 @@ int main(void)
 	    TEST(peer__broken_connection_leaves_the_session),
 	    TEST(peer__restarted_edge_begins_a_new_session),
 	    TEST(peer__a_stop_by_an_operator_is_told),
+	    TEST(peer__clocks_are_compared),
 	    TEST(peer__a_stop_is_not_believed_from_strangers),
 	    TEST(peer__half_open_connection_gives_way),
 	    TEST(peer__reload_begins_a_session_with_mismatch_and_back),

@@ -76,6 +76,7 @@ void doctor_numa(struct doctor *d, const struct doctor_link *l);
 void doctor_certificate(struct doctor *d, const struct doctor_link *l);
 void doctor_clock(struct doctor *d, const struct doctor_link *l);
 void doctor_ip_forward(struct doctor *d, const struct doctor_link *l);
+void doctor_pfc(struct doctor *d, const struct doctor_link *l);
 void doctor_offloads(struct doctor *d, const struct doctor_link *l);
 void doctor_enable_roce(struct doctor *d, const struct doctor_link *l);
 void doctor_relay(struct doctor *d, const struct doctor_link *l);

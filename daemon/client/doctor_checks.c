@@ -31,6 +31,8 @@ const struct doctor_check doctor_checks[] = {
     {"nft_rules", doctor_nft_rules, "rules of the link in nft that are gone or cannot be set"},
     {"ip_forward", doctor_ip_forward, "forwarding that is off: other IP of the hosts is not carried"},
     {"offloads", doctor_offloads, "GRO or LRO on a LAN port: joined packets are dropped"},
+    {"pfc", doctor_pfc,
+     "PFC and headroom of a LAN port's NIC that are too small, shared, beside 802.3x pause, or of another priority than Pfc="},
     {"enable_roce", doctor_enable_roce, "RoCE that is on in the NIC of a LAN port, which takes the hosts' packets"},
     {"request_path", doctor_request_path, "answers of hosts here whose requests came around the edges"},
     {"return_path", doctor_return_path, "requests whose answers go around the edges, or whose responder is dead"},

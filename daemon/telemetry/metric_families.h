@@ -123,6 +123,10 @@
 	X(INGRESS, "ingress_bits_per_second", "", "histogram",                                                         \
 	  "RoCEv2 from hosts in bins of 100 us and 1 ms, as a rate; port=\"\": all ports of the link; le=\"0\": "        \
 	  "bins without a frame.")                                                                                     \
+	X(LATENCY, "latency_seconds", "", "histogram",                                                                 \
+	  "Of one request after the other, from its frame's coming in: stage=\"acked\": until its ACK left for the host here; "  \
+	  "delivered: until the other edge reported that the responder has it, so long it is in the outward buffer; "              \
+	  "inward: of a packet from the WAN, until the responder here had it, so long it is in the inward buffer.")                                      \
 	X(INGRESS_MOST, "ingress_most_bits_per_second", "", "gauge",                                                   \
 	  "Greatest bin of the last 60 s. Near the port's rate while the mean is low: hosts send in bursts.")          \
 	X(EVENTS, "events", "_total", "counter", "What the log tells, also where it was kept short.")                  \

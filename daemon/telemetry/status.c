@@ -179,6 +179,29 @@ static void write_fec(struct json *j, const struct link_config *c, const struct 
 	json_object_end(j);
 }
 
+static void write_latencies(struct json *j, const struct latencies *l)
+{
+	json_object(j, "latency");
+	json_array(j, "bounds_ns");
+	for (unsigned i = 0; i < LATENCY_BOUND_COUNT; i++)
+		json_uint(j, NULL, latency_bounds_ns[i]);
+	json_array_end(j);
+	for (unsigned s = 0; s < LATENCY_COUNT; s++) {
+		const struct latency_histogram *h = &l->of[s];
+		uint64_t n = latency_count(h);
+
+		json_object(j, latency_name((enum latency)s));
+		json_uint(j, "samples", n);
+		json_uint(j, "mean_ns", n > 0 ? h->sum_ns / n : 0);
+		json_array(j, "histogram");
+		for (unsigned i = 0; i <= LATENCY_BOUND_COUNT; i++)
+			json_uint(j, NULL, h->n[i]);
+		json_array_end(j);
+		json_object_end(j);
+	}
+	json_object_end(j);
+}
+
 static void write_flow_counts(struct json *j, const struct link_snapshot *snap)
 {
 	json_object(j, "flow_counts");
@@ -336,6 +359,7 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 	json_uint(j, "rtt_min_ns", snap->status.rtt_min_ns);
 	json_uint(j, "wan_in_flight_bytes", snap->status.wan_in_flight_bytes);
 	write_pools(j, &snap->status);
+	write_latencies(j, &snap->latency);
 	write_flow_counts(j, snap);
 	write_barrier(j, &snap->status);
 	write_fec(j, site_config(s), snap);

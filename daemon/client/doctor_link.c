@@ -98,8 +98,8 @@ void doctor_control(struct doctor *d, const struct doctor_link *l)
 	const char *trouble = j_text(peer, "trouble");
 
 	/* one that is made again between the looks is none to speak of */
-	if (!runs(l) || state_is(l, "peer_stopped") || j_bool(peer, "connected") || j_bool(j_get(l->before, "peer"), "connected") ||
-	    is_about_name(trouble))
+	if (!runs(l) || state_is(l, "peer_stopped") || j_bool(peer, "connected") ||
+	    j_bool(j_get(l->before, "peer"), "connected") || is_about_name(trouble))
 		return;
 	doctor_find(d,
 	            "no control connection to the other edge at %s%s%s\nis longreachd running there? RemoteAddress= "
@@ -179,7 +179,8 @@ static bool is_heard(const struct doctor_link *l, size_t i)
 /* A path that both looks found down: a new one needs a moment, and one to a stopped link is as it should be. */
 static bool stays_down(const struct doctor_link *l, size_t i)
 {
-	return !state_is(l, "peer_stopped") && is_down(path_at(l->now, i)) && path_at(l->before, i) != NULL && is_down(path_at(l->before, i));
+	return !state_is(l, "peer_stopped") && is_down(path_at(l->now, i)) && path_at(l->before, i) != NULL &&
+	       is_down(path_at(l->before, i));
 }
 
 void doctor_path_down(struct doctor *d, const struct doctor_link *l)

@@ -280,7 +280,7 @@ void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 
 void peer_take_stopped(struct peer *p)
 {
-	if (!p->status.stopped_there)
+	if (!p->status.stopped_there && log_limit_pass(&p->news, clock_now_ns(), NULL))
 		log_notice("link %s: an operator has stopped it at the other edge, by `longreach stop` or by taking its file "
 		           "away: RoCE stays closed here until it is started there, or this link is taken away, too",
 		           p->name);
@@ -344,7 +344,7 @@ static void look_at_clock(struct peer *p, uint64_t now_ns)
 {
 	int64_t set_ns = peer_clock_look(&p->clock, clock_wall_ns(), now_ns);
 
-	if (set_ns != 0)
+	if (set_ns != 0 && log_limit_pass(&p->news, now_ns, NULL))
 		log_warn("link %s: this machine's clock was set %s by %.1f s: times before in this log are of the clock as it "
 		         "was",
 		         p->name, set_ns < 0 ? "back" : "forward", (double)(set_ns < 0 ? -set_ns : set_ns) / 1e9);

@@ -54,8 +54,6 @@ struct latencies {
 
 void latencies_add(struct latencies *sum, const struct latencies *l);
 uint64_t latency_count(const struct latency_histogram *h);
-/* The bound that this share of the samples stays at or below; UINT64_MAX: above all of them. 0: there are none. */
-uint64_t latency_quantile_ns(const struct latency_histogram *h, double share);
 
 /* A request that is followed. */
 struct latency_probe {

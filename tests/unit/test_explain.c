@@ -121,6 +121,11 @@ static void explain__line_down_comes_first(void **state)
 {
 	(void)state;
 	expect_at("{\"name\":\"l\",\"state\":\"dead\"}", "near", PAIRED "\"stalled\":true,", HEARD "\"undelivered\":8,", "line_down ");
+	/* nor has a queue pair that is idle a line; one that was refused before has its own reason */
+	expect_at("{\"name\":\"l\",\"state\":\"dead\"}", "near", PAIRED, HEARD, "line_down ");
+	expect_at("{\"name\":\"l\",\"state\":\"dead\"}", "near", PAIRED, HEARD "\"failed\":true,\"syndrome\":98,", "access ");
+	/* while the edges disagree packets cross all the same */
+	expect_at("{\"name\":\"l\",\"state\":\"mismatch\"}", "near", PAIRED, HEARD "\"undelivered\":8,", "");
 	/* what ended before is not explained by what the line does now */
 	expect_at("{\"name\":\"l\",\"state\":\"dead\"}", "near", PAIRED "\"ended\":true,\"ended_age_ns\":1000,", HEARD, "");
 }
@@ -132,6 +137,10 @@ static void explain__gave_up_before_an_answer_can_come(void **state)
 	expect("near", PAIRED,
 	       "\"host_heard_age_ns\":59996000000,\"paired_age_ns\":59990000000,\"silent_repeats\":3,\"repeat_after_ns\":1000000,",
 	       "timeout ");
+	/* so soon that it never fell silent; but what a gap made it repeat says nothing of its timer */
+	expect("near", PAIRED, "\"host_heard_age_ns\":59996000000,\"paired_age_ns\":59990000000,\"repeats\":59,", "timeout ");
+	expect("near", PAIRED, "\"host_heard_age_ns\":59996000000,\"paired_age_ns\":59990000000,\"repeats\":59,\"gaps\":2,", "");
+	expect("near", PAIRED, HEARD "\"repeats\":59,", "");
 	/* in mode host it goes on, but repeats too early all the time */
 	expect("near", PAIRED "\"ack_mode\":\"host\",", HEARD "\"silent_repeats\":30,\"repeat_after_ns\":2000000,", "repeats_early ");
 	expect("near", PAIRED "\"ack_mode\":\"host\",", HEARD "\"silent_repeats\":30,\"repeat_after_ns\":67000000,", "");

@@ -157,7 +157,6 @@ static void latency__what_never_ends_is_above_all_bounds(void **state)
 	c->now_ns++;
 	latency_look(&sampler, c->a.p, c->now_ns);
 	assert_int_equal(sampler.sums.of[LATENCY_DELIVERED].n[LATENCY_BOUND_COUNT], 1);
-	assert_true(latency_quantile_ns(&sampler.sums.of[LATENCY_DELIVERED], 0.5) == UINT64_MAX);
 	assert_false(latency_follows(&sampler));
 }
 
@@ -187,7 +186,6 @@ static void histogram__bounds_and_sums(void **state)
 	struct latency_histogram *h = &one.of[LATENCY_ACKED];
 
 	(void)state;
-	assert_int_equal(latency_quantile_ns(h, 0.99), 0);
 	take_sample(h, 0);
 	take_sample(h, 10000);
 	take_sample(h, 10001);
@@ -195,9 +193,6 @@ static void histogram__bounds_and_sums(void **state)
 	assert_int_equal(h->n[0], 2);
 	assert_int_equal(h->n[1], 1);
 	assert_int_equal(h->n[LATENCY_BOUND_COUNT - 1], 1);
-	assert_int_equal(latency_quantile_ns(h, 0.5), 10000);
-	assert_int_equal(latency_quantile_ns(h, 0.75), 20000);
-	assert_int_equal(latency_quantile_ns(h, 0.99), 5000000000);
 	latencies_add(&sum, &one);
 	latencies_add(&sum, &one);
 	assert_int_equal(latency_count(&sum.of[LATENCY_ACKED]), 8);

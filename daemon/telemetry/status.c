@@ -499,14 +499,17 @@ void status_write_strays(struct json *j, const struct arena_stray *list, uint32_
 
 void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail)
 {
+	static const char peer_stopped_error[] = "an operator has stopped it at the other edge: RoCE between its prefixes stays "
+	                                         "closed until `longreach start` there";
+	enum site_state state = site_state_now(s, snap);
 	struct peer_status peer;
 
 	site_peer_status(s, &peer);
 	json_object(j, NULL);
 	json_string(j, "name", site_config(s)->name);
 	json_string(j, "config", site_config(s)->path);
-	json_string(j, "state", site_state_name(site_state_now(s, snap)));
-	json_string(j, "error", site_error(s));
+	json_string(j, "state", site_state_name(state));
+	json_string(j, "error", state == SITE_PEER_STOPPED ? peer_stopped_error : site_error(s));
 	json_string(j, "restart_needed", site_waits(s));
 	write_config(j, site_config(s));
 	write_peer(j, &peer);

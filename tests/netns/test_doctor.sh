@@ -366,10 +366,10 @@ slow_clock() {
 clock_is_set() {
 	lab_own_clocks
 	relink && says_nothing || return
-	lab_clock a -120
+	lab_clock a -100
 	sleep 2
 	finds a clock_set clocks_apart || return
-	[[ $NOTE = *"set back by 120 s"* ]] || why "$NOTE" || return
+	[[ $NOTE = *"set back by 100 s"* ]] || why "$NOTE" || return
 	finds a clocks_apart clock_set || return
 	[[ $NOTE = *"this one is behind"* ]] || why "$NOTE" || return
 	sleep 8

@@ -300,7 +300,7 @@ void peer_say_stopped(struct peer *p)
 static void check_conn(struct conn *c, uint64_t now_ns)
 {
 	if (now_ns - c->heard_ns >= SILENCE_MAX_MS * NS_PER_MS)
-		peer_conn_fail(c, "silence");
+		peer_conn_fail(c, "nothing was heard over it for 3 s");
 	else if (evbuffer_get_length(bufferevent_get_output(c->bev)) > OUTPUT_MAX)
 		peer_conn_fail(c, "the other edge does not read");
 	else

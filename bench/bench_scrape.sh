@@ -7,7 +7,9 @@
 # name on it, so that the number of series is the same with 100,000 (longreach flow and status --flows name flows).
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/bench.sh"
-QPS=${QPS:-10000}
+QPS=10000
+CLIENTS="2 3 4" # hosts; an rcperf has 4096 queue pairs at most
+EACH=3400
 SCRAPES=${SCRAPES:-50}
 
 flows() { lab_status a '.links[0].flow_counts.near'; }
@@ -31,15 +33,21 @@ scrapes() {
 lab_up
 say_if_busy
 lab_line --rate $LAB_LINE_RATE --km 30
-lab_server "$B_HOST"
+for n in $CLIENTS; do
+	lab_server "10.101.2.$n" --port $((18515 + n))
+done
 LAB_BUFFER=256MiB LAB_DAEMON_ARGS="--metrics 9470"
 lab_edges
 lab_link_up || lab_die "the link does not come up"
 read -r bytes median worst < <(scrapes)
 series=$(grep -c '^longreach' "$LAB_DIR/metrics")
 printf '%8d flows: %7d bytes, %d series, %.1f ms (median of %d), %.1f ms at worst\n' 0 "$bytes" "$series" "$median" "$SCRAPES" "$worst"
-LAB_PATIENCE=150 lab_rcperf --cm --qps "$QPS" --depth 1 --size 64 --every-ms 2000 --timeout-ms 2000 --secs 60 &
-traffic=$!
+traffic=
+for n in $CLIENTS; do
+	LAB_PATIENCE=150 lab_rcperf_between "10.101.1.$n" "10.101.2.$n" "$LAB_DIR/client.$n.json" --port $((18515 + n)) --cm --qps $EACH \
+		--depth 1 --size 64 --every-ms 2000 --timeout-ms 2000 --secs 60 &
+	traffic="$traffic $!"
+done
 lab_wait 60 enough_flows || lab_die "only $(flows) flows after 60 s"
 read -r bytes median worst < <(scrapes)
 printf '%8d flows: %7d bytes, %d series, %.1f ms (median of %d), %.1f ms at worst\n' "$(flows)" "$bytes" \

@@ -252,7 +252,7 @@ static bool look_no_answer(const struct explain_flow *f, struct explain_finding 
 {
 	char t[UNITS_TEXT_MAX];
 
-	if (!f->near || !never_answered(f) || !line_is_up(f))
+	if (!f->near || !never_answered(f) || !line_is_up(f) || f->failed_before)
 		return false;
 	return explain_say(out,
 	                   "no answer: requests of %s arrive here and cross, and no ACK of %s QPN 0x%" PRIx64

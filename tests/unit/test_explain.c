@@ -175,6 +175,26 @@ static void explain__slow(void **state)
 }
 
 /* An answer that lacks everything, as of an older daemon. */
+/* What a requester repeats after its queue pair was given up looks like a new one that nobody answers. */
+static void explain__a_life_after_a_failed_one_has_no_cause_of_its_own(void **state)
+{
+	struct json_object *link, *flow;
+	char found[512];
+	struct explain_flow f = {.seconds = 1, .near = true};
+
+	(void)state;
+	assert_int_equal(jdoc_parse(&link, LINK_UP), 0);
+	assert_int_equal(jdoc_parse(&flow, "{\"side\":\"near\"," LEARNING "\"facts\":{\"opened_age_ns\":60000000000,\"repeats\":3}}"), 0);
+	f.link = link;
+	f.flow = flow;
+	f.facts = j_get(flow, "facts");
+	assert_string_equal(causes_of(&f, found, sizeof(found)), "no_answer ");
+	f.failed_before = true;
+	assert_string_equal(causes_of(&f, found, sizeof(found)), "");
+	jdoc_free(&flow);
+	jdoc_free(&link);
+}
+
 static void explain__what_is_missing_is_no_finding(void **state)
 {
 	struct json_object *nothing;
@@ -216,6 +236,7 @@ int main(void)
 	    cmocka_unit_test(explain__line_down_comes_first),
 	    cmocka_unit_test(explain__gave_up_before_an_answer_can_come),
 	    cmocka_unit_test(explain__slow),
+	    cmocka_unit_test(explain__a_life_after_a_failed_one_has_no_cause_of_its_own),
 	    cmocka_unit_test(explain__what_is_missing_is_no_finding),
 	    cmocka_unit_test(explain_error__by_number_and_name),
 	};

@@ -337,7 +337,7 @@ static bool look_requester_gone(const struct explain_flow *f, struct explain_fin
 	uint64_t age = age_then(f, "host_heard_age_ns");
 	char t[UNITS_TEXT_MAX];
 
-	if (!f->near || !j_bool(f->facts, "in_message") || age < QUIET_NS || age == UINT64_MAX)
+	if (!f->near || !j_bool(f->facts, "in_message") || age < QUIET_NS || age == UINT64_MAX || f->failed_before)
 		return false;
 	return explain_say(out,
 	                   "requester gone: host %s stopped within a message, and has said nothing for %s\nits program or the "

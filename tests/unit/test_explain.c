@@ -184,7 +184,8 @@ static void explain__a_life_after_a_failed_one_has_no_cause_of_its_own(void **st
 
 	(void)state;
 	assert_int_equal(jdoc_parse(&link, LINK_UP), 0);
-	assert_int_equal(jdoc_parse(&flow, "{\"side\":\"near\"," LEARNING "\"facts\":{\"opened_age_ns\":60000000000,\"repeats\":3}}"), 0);
+	assert_int_equal(jdoc_parse(&flow, "{\"side\":\"near\"," LEARNING "\"ended\":true,\"facts\":{\"opened_age_ns\":60000000000,\"repeats\":3,"
+	                                   "\"in_message\":true,\"host_heard_age_ns\":5000000000}}"), 0);
 	f.link = link;
 	f.flow = flow;
 	f.facts = j_get(flow, "facts");

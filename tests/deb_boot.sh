@@ -58,29 +58,6 @@ if [ "${1:-}" = guest ]; then # in the guest, from its only unit
 		within 60 is_back "$pid" && within 20 link_is wakkanai || { journalctl -u longreachd -n 12 --no-pager && return 1; }
 	}
 	is_back() { is_active && [ "$(main_pid)" != "$1" ] && longreach status >/dev/null 2>&1; }
-	# All of it stands still, as systemd sees it.
-	stalled() {
-		local pid
-		pid=$(main_pid)
-		kill -STOP "$pid" $(pgrep -P "$pid")
-		within 90 is_back "$pid" && within 20 link_is wakkanai && journalctl -u longreachd --no-pager | grep -qi watchdog ||
-			{ journalctl -u longreachd -n 12 --no-pager && return 1; }
-	}
-	# More starts in a row than systemd allows by itself.
-	dies_often() {
-		local i pid
-		for i in 1 2 3 4 5 6 7; do
-			pid=$(main_pid)
-			kill -9 "$pid"
-			within 30 is_back "$pid" || { systemctl status longreachd --no-pager | head -4 && return 1; }
-		done
-	}
-	second_file() { sed 's/10\.101/10.102/; s/^LocalAddress=.*/&\nPort=4792/' /etc/longreach/wakkanai.conf >/etc/longreach/sapporo.conf; }
-	second_comes_and_goes() {
-		second_file && reload && within 10 link_is sapporo && link_is wakkanai || return
-		rm /etc/longreach/sapporo.conf && reload || return
-		within 10 eval '! link_is sapporo' && link_is wakkanai
-	}
 	removed() { rm /etc/longreach/wakkanai.conf && reload && within 10 no_link; }
 	no_link() { ! link_is wakkanai; }
 	purged() {
@@ -102,9 +79,6 @@ if [ "${1:-}" = guest ]; then # in the guest, from its only unit
 	verdict 'it runs as its own user' is_user
 	verdict 'a link file that appears is a link after a reload' added
 	verdict 'a killed daemon is back, and its link' killed
-	verdict 'a second link comes and goes by its file' second_comes_and_goes
-	verdict 'a daemon that stands still is ended by the watchdog and is back' stalled
-	verdict 'one that dies seven times in a row is back each time' dies_often
 	verdict 'a link file that has gone is none' removed
 	verdict 'it stops' eval 'systemctl stop longreachd && ! systemctl is-active longreachd'
 	verdict 'it starts' eval 'systemctl start longreachd && is_active'
@@ -168,7 +142,7 @@ ln -sf /usr/lib/systemd/systemd $root/init
 (cd $root && find . -xdev \( -path ./var/cache -o -path ./usr/share/locale -o -path ./usr/share/doc -o -path ./var/lib/apt -o -path ./usr/share/zoneinfo \) -prune -o -print0 |
 	cpio --null -o -H newc --quiet) >$vm/initrd
 
-timeout 560 qemu-system-x86_64 -accel tcg,tb-size=256 -cpu max -m 3072 -smp 1 -nodefaults -display none -no-reboot \
+timeout 400 qemu-system-x86_64 -accel tcg,tb-size=256 -cpu max -m 3072 -smp 1 -nodefaults -display none -no-reboot \
 	-kernel "$vm/kernel/boot/vmlinuz-$release" -initrd $vm/initrd \
 	-append 'console=ttyS0 quiet loglevel=3 systemd.show_status=no systemd.unit=multi-user.target systemd.mask=getty.target panic=-1' \
 	-serial file:build/package-root/console </dev/null
